@@ -1,0 +1,90 @@
+package batch
+
+import "sync/atomic"
+
+// MaxRows is the most rows a batch holds. It keeps a handful of columns in the
+// first- and second-level caches and lets selection vectors be 16-bit.
+const MaxRows = 1024
+
+// Batch is up to MaxRows rows in columns. See the package comment for who may
+// change it when.
+type Batch struct {
+	Cols []Column
+	N    int      // physical rows in every column
+	Sel  []uint16 // the rows that count, ascending; nil: all N
+
+	parent *Batch // the batch whose columns a view shares
+	pool   *Pool
+	refs   atomic.Int32
+}
+
+// Schema gives the types of a batch's columns, in order.
+type Schema []Type
+
+// New returns an empty batch with columns of the given types. Varchar columns
+// get dictionaries of their own.
+func New(s Schema) *Batch {
+	b := &Batch{Cols: make([]Column, len(s))}
+	for i, t := range s {
+		b.Cols[i].Type = t
+		if t.Physical() == PhysCode {
+			b.Cols[i].Dict = NewDict()
+		}
+	}
+	b.refs.Store(1)
+	return b
+}
+
+// Len is the number of rows that count.
+func (b *Batch) Len() int {
+	if b.Sel != nil {
+		return len(b.Sel)
+	}
+	return b.N
+}
+
+// Row is the physical row of the i-th row that counts.
+func (b *Batch) Row(i int) int {
+	if b.Sel != nil {
+		return int(b.Sel[i])
+	}
+	return i
+}
+
+// AppendRow adds a row of values, one for each column, for tests and for
+// sources off the fast path.
+func (b *Batch) AppendRow(vs ...Value) {
+	for i := range b.Cols {
+		b.Cols[i].Append(b.N, vs[i])
+	}
+	b.N++
+}
+
+// View returns a batch that shares b's columns and has selection sel. It holds
+// b until it is released.
+func (b *Batch) View(sel []uint16) *Batch {
+	b.Retain()
+	v := &Batch{Cols: b.Cols, N: b.N, Sel: sel, parent: b}
+	v.refs.Store(1)
+	return v
+}
+
+// Retain keeps the batch beyond the call in which it was pushed.
+func (b *Batch) Retain() *Batch {
+	b.refs.Add(1)
+	return b
+}
+
+// Release lets go of the batch. The last release returns it to its pool.
+func (b *Batch) Release() {
+	if b.refs.Add(-1) != 0 {
+		return
+	}
+	if b.parent != nil {
+		b.parent.Release()
+		return
+	}
+	if b.pool != nil {
+		b.pool.put(b)
+	}
+}

@@ -1,0 +1,116 @@
+package batch
+
+// Column is a typed column. Exactly one of the data slices is used, by
+// Type.Physical(); it has at least as many entries as its batch has rows.
+// Entries at NULL positions are zero.
+type Column struct {
+	Type  Type
+	Nulls Bitmap // bit i set: row i is NULL; empty: no NULLs
+
+	Bool   []bool    // PhysBool
+	Int    []int64   // PhysInt
+	Float  []float64 // PhysFloat
+	Code   []uint32  // PhysCode: indexes into Values
+	Dict   *Dict     // PhysCode: identity of the dictionary, for caches
+	Values []string  // PhysCode: snapshot of the dictionary
+	Any    []any     // PhysAny: []Value for List
+}
+
+// Value returns row i as a Value.
+func (c *Column) Value(i int) Value {
+	v := Value{Type: c.Type}
+	if c.Nulls.Get(i) {
+		v.IsNull = true
+		return v
+	}
+	switch c.Type.Physical() {
+	case PhysBool:
+		if c.Bool[i] {
+			v.I = 1
+		}
+	case PhysInt:
+		v.I = c.Int[i]
+	case PhysFloat:
+		v.F = c.Float[i]
+	case PhysCode:
+		v.S = c.Values[c.Code[i]]
+	case PhysAny:
+		v.A = c.Any[i]
+	default:
+		v.IsNull = true
+	}
+	return v
+}
+
+// Append adds v as the next row, for sources and operators off the fast path.
+// v must have the column's type, or be NULL; n is the number of rows so far.
+// A Varchar column must have its Dict.
+func (c *Column) Append(n int, v Value) {
+	if v.IsNull {
+		c.Nulls.Set(n)
+		v = Value{Type: c.Type}
+		if c.Type.Physical() == PhysCode {
+			c.Code = append(c.Code, c.nullCode())
+			return
+		}
+	}
+	switch c.Type.Physical() {
+	case PhysBool:
+		c.Bool = append(c.Bool, v.I != 0)
+	case PhysInt:
+		c.Int = append(c.Int, v.I)
+	case PhysFloat:
+		c.Float = append(c.Float, v.F)
+	case PhysCode:
+		c.Code = append(c.Code, c.Dict.Code(v.S))
+		c.Values = c.Dict.Values()
+	case PhysAny:
+		c.Any = append(c.Any, v.A)
+	}
+}
+
+// nullCode keeps codes of NULL rows valid indexes: kernels may read the value
+// of a NULL row before they look at the bitmap.
+func (c *Column) nullCode() uint32 {
+	if c.Dict.Len() == 0 {
+		c.Dict.Code("")
+	}
+	c.Values = c.Dict.Values()
+	return 0
+}
+
+// Reset empties the column for reuse; capacity and dictionary stay.
+func (c *Column) Reset() {
+	c.Nulls = c.Nulls[:0]
+	c.Bool, c.Int, c.Float, c.Code = c.Bool[:0], c.Int[:0], c.Float[:0], c.Code[:0]
+	clear(c.Any)
+	c.Any = c.Any[:0]
+}
+
+// Bitmap is a growing set of row numbers.
+type Bitmap []uint64
+
+// Get reports whether bit i is set.
+func (b Bitmap) Get(i int) bool {
+	w := i >> 6
+	return w < len(b) && b[w]&(1<<(uint(i)&63)) != 0
+}
+
+// Set sets bit i.
+func (b *Bitmap) Set(i int) {
+	w := i >> 6
+	for len(*b) <= w {
+		*b = append(*b, 0)
+	}
+	(*b)[w] |= 1 << (uint(i) & 63)
+}
+
+// Any reports whether any bit is set.
+func (b Bitmap) Any() bool {
+	for _, w := range b {
+		if w != 0 {
+			return true
+		}
+	}
+	return false
+}

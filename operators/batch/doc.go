@@ -1,0 +1,19 @@
+// Package batch is the unit in which data moves through Endoscope: a set of
+// typed columns of at most [MaxRows] rows, with dictionary-coded strings and a
+// selection vector.
+//
+// It knows types, values, columns and their reuse. It must not know plans,
+// expressions, operators, probes or the network: everything else imports it
+// and it imports nothing of ours.
+//
+// Rules that every user of a batch keeps:
+//
+//   - A batch is immutable once it has been pushed to an operator. Whoever
+//     wants to keep it beyond the call retains it ([Batch.Retain]) and
+//     releases it later; everybody else lets go on return.
+//   - A filter does not copy rows: it pushes a view ([Batch.View]) that shares
+//     the columns and carries a shorter selection vector.
+//   - Strings are codes into a [Dict] that only grows. A column carries the
+//     snapshot of the dictionary's values that its codes need, so a reader
+//     never races with the source that goes on adding to it.
+package batch

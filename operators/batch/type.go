@@ -1,0 +1,101 @@
+package batch
+
+// Type is the type of a column or a value (dialect.md, "Types").
+type Type uint8
+
+// The types of the language. Invalid is the zero value and is the type of
+// nothing; Null is the type of a bare NULL literal, which fits every type.
+const (
+	Invalid   Type = iota
+	Null           // the literal NULL before it takes its context's type
+	Boolean        // stored in Column.Bool
+	Bigint         // 64-bit signed; Column.Int
+	Double         // Column.Float
+	Varchar        // Column.Code + Column.Dict
+	Timestamp      // ns since the Unix epoch; Column.Int
+	Duration       // ns; Column.Int
+	Bytes          // raw bytes held in a dictionary like Varchar
+	List           // Column.Any holds []Value
+	Encoding       // Column.Any holds an encoder's result (fmt.Stringer)
+)
+
+var typeNames = [...]string{
+	Invalid: "INVALID", Null: "NULL", Boolean: "BOOLEAN", Bigint: "BIGINT",
+	Double: "DOUBLE", Varchar: "VARCHAR", Timestamp: "TIMESTAMP",
+	Duration: "DURATION", Bytes: "BYTES", List: "LIST", Encoding: "ENCODING",
+}
+
+// String is the type's name as the user writes it: BIGINT, VARCHAR, ...
+func (t Type) String() string {
+	if int(t) < len(typeNames) {
+		return typeNames[t]
+	}
+	return "INVALID"
+}
+
+// Physical is how a type's values are stored in a column.
+type Physical uint8
+
+// The physical layouts. Several types share one: a TIMESTAMP, a DURATION and
+// a BIGINT are all 64-bit integers, and kernels are written once for each
+// layout.
+const (
+	PhysNone  Physical = iota
+	PhysBool           // Column.Bool
+	PhysInt            // Column.Int
+	PhysFloat          // Column.Float
+	PhysCode           // Column.Code, with Column.Values
+	PhysAny            // Column.Any
+)
+
+// Physical returns the layout of t's values.
+func (t Type) Physical() Physical {
+	switch t {
+	case Boolean:
+		return PhysBool
+	case Bigint, Timestamp, Duration:
+		return PhysInt
+	case Double:
+		return PhysFloat
+	case Varchar, Bytes:
+		return PhysCode
+	case List, Encoding:
+		return PhysAny
+	}
+	return PhysNone
+}
+
+// Numeric reports whether arithmetic is defined on t.
+func (t Type) Numeric() bool { return t == Bigint || t == Double || t == Duration }
+
+// ParseType returns the type that name means in a CAST (any case), and whether
+// there is one. The usual synonyms (INT, TEXT, FLOAT, INTERVAL, ...) are known.
+func ParseType(name string) (Type, bool) {
+	switch upper(name) {
+	case "BOOLEAN", "BOOL":
+		return Boolean, true
+	case "BIGINT", "INT", "INTEGER", "SMALLINT", "TINYINT", "INT8", "INT4", "INT64", "LONG":
+		return Bigint, true
+	case "DOUBLE", "FLOAT", "REAL", "NUMERIC", "DECIMAL", "FLOAT8":
+		return Double, true
+	case "VARCHAR", "TEXT", "STRING", "CHAR":
+		return Varchar, true
+	case "TIMESTAMP", "TIMESTAMPTZ", "DATETIME":
+		return Timestamp, true
+	case "DURATION", "INTERVAL":
+		return Duration, true
+	case "BYTES", "BLOB", "BYTEA":
+		return Bytes, true
+	}
+	return Invalid, false
+}
+
+func upper(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if 'a' <= c && c <= 'z' {
+			b[i] = c - 'a' + 'A'
+		}
+	}
+	return string(b)
+}

@@ -1,0 +1,11 @@
+// Package operators executes plans: push-based operators over columnar
+// batches, one operator in one file with one test.
+//
+//	source ─Push/Signal─► filter ─► project ─► aggregate ─► sort ─► sink
+//
+// [Build] turns a plan into a chain of operators and says which leaf feeds
+// which port. Calls are synchronous: one goroutine drives one fragment, and
+// channels exist only at edges (a probe, the network), outside this package.
+//
+// It must not know SQL, probes, sessions or the network.
+package operators

@@ -1,0 +1,408 @@
+package parser
+
+// Span is the half-open byte range [Start, Stop) of the source text that a
+// node was read from. Every node embeds one.
+type Span struct{ Start, Stop int }
+
+// Pos is the range itself, so that every node satisfies [Node].
+func (s Span) Pos() Span { return s }
+
+// Node is anything that has a place in the source text.
+type Node interface{ Pos() Span }
+
+// Statement is one statement of the language (dialect.md, "Statements").
+type Statement interface {
+	Node
+	// String prints the statement in canonical form: parsing it again gives
+	// the same tree but for positions.
+	String() string
+	statement()
+}
+
+// Statements.
+type (
+	// Query is WITH ... SELECT ... {UNION ALL SELECT ...} ORDER BY ... LIMIT ...
+	// EMIT ... FOR ...
+	Query struct {
+		Span
+		With    []*CTE
+		Selects []*Select // one, or more joined by UNION ALL
+		OrderBy []*OrderItem
+		Limit   *Literal // integer, or nil
+		Emit    *Emit    // nil: not given
+		For     *Literal // duration, or nil
+	}
+	// Explain is EXPLAIN [ANALYZE] query.
+	Explain struct {
+		Span
+		Analyze bool
+		Query   *Query
+	}
+	// CreateStream is CREATE [OR REPLACE] STREAM name AS query.
+	CreateStream struct {
+		Span
+		Replace bool
+		Name    *Ident
+		Query   *Query
+	}
+	// CreateModel is CREATE [OR REPLACE] MODEL name AS query.
+	CreateModel struct {
+		Span
+		Replace bool
+		Name    *Ident
+		Query   *Query
+	}
+	// CreateTrigger is CREATE [ONCE|CONTINUOUS] TRIGGER name [ON] from WHEN
+	// cond BEGIN actions END.
+	CreateTrigger struct {
+		Span
+		Once    bool
+		Name    *Ident
+		From    *From
+		When    Expr
+		Actions []Action
+	}
+	// Drop is DROP (STREAM|TRIGGER|MODEL) name.
+	Drop struct {
+		Span
+		Kind string // "STREAM", "TRIGGER" or "MODEL"
+		Name *Ident
+	}
+	// Insert is INSERT INTO file('path') query.
+	Insert struct {
+		Span
+		Path  *Literal
+		Query *Query
+	}
+	// Use is USE target.
+	Use struct {
+		Span
+		PID  *Literal // USE PID n
+		Name *Literal // USE 'process' or '/path'
+		None bool     // USE NONE
+	}
+	// Stop is STOP query_id.
+	Stop struct {
+		Span
+		ID *Literal
+	}
+	// Suspend is SUSPEND [THREAD 'name'].
+	Suspend struct {
+		Span
+		Thread *Literal
+	}
+	// Resume is RESUME [THREAD 'name'].
+	Resume struct {
+		Span
+		Thread *Literal
+	}
+	// Set is SET key = value. A bare word is a string literal.
+	Set struct {
+		Span
+		Key   *Ident
+		Value *Literal
+	}
+	// Show is SHOW what [LIKE 'pattern'].
+	Show struct {
+		Span
+		What string // upper case: STREAMS, FUNCTIONS, ...
+		Like *Literal
+	}
+	// Describe is DESCRIBE stream, or DESCRIBE FUNCTION name.
+	Describe struct {
+		Span
+		Function bool
+		Name     *Ident
+	}
+)
+
+// Action is what a trigger does.
+type Action interface {
+	Node
+	String() string
+	action()
+}
+
+// Actions. A *Query and an *Insert are actions too.
+type (
+	// ActSample is SAMPLE(stream, dur) [FOR dur].
+	ActSample struct {
+		Span
+		Stream *Ident
+		Every  *Literal
+		For    *Literal
+	}
+	// ActMonitor is MONITOR stream [WHERE e] [FOR dur].
+	ActMonitor struct {
+		Span
+		Stream *Ident
+		Where  Expr
+		For    *Literal
+	}
+	// ActStop is STOP stream.
+	ActStop struct {
+		Span
+		Stream *Ident
+	}
+	// ActNotify is NOTIFY 'text'.
+	ActNotify struct {
+		Span
+		Text *Literal
+	}
+	// ActWebhook is WEBHOOK 'url'.
+	ActWebhook struct {
+		Span
+		URL *Literal
+	}
+)
+
+// Parts of a query.
+type (
+	// CTE is name AS ( query ) in a WITH clause.
+	CTE struct {
+		Span
+		Name  *Ident
+		Query *Query
+	}
+	// Select is one SELECT with its FROM, WHERE, GROUP BY and HAVING.
+	Select struct {
+		Span
+		Distinct bool
+		Items    []*SelectItem // empty: the * that seed 4 lost in print
+		From     *From
+		Where    Expr
+		GroupBy  []Expr
+		Having   Expr
+	}
+	// SelectItem is *, alias.*, or an expression with an optional alias.
+	SelectItem struct {
+		Span
+		Star      bool
+		Qualifier *Ident // of alias.*
+		X         Expr
+		Alias     *Ident
+	}
+	// OrderItem is one key of ORDER BY.
+	OrderItem struct {
+		Span
+		X    Expr
+		Desc bool
+	}
+	// Emit is EMIT FINAL, EMIT CHANGES or EMIT EVERY dur.
+	Emit struct {
+		Span
+		Mode  string   // "FINAL", "CHANGES" or "EVERY"
+		Every *Literal // duration of EVERY
+	}
+	// From is a source and what is joined to it, left to right.
+	From struct {
+		Span
+		First *Source
+		Joins []*Join
+	}
+	// Join is one joined source.
+	Join struct {
+		Span
+		Kind       JoinKind
+		Right      *Source
+		Within     *Literal // duration; nil for ASOF and plain
+		FollowedBy *FollowedBy
+		On         Expr
+	}
+	// FollowedBy is first FOLLOWED BY second, both aliases or stream names.
+	FollowedBy struct {
+		Span
+		First, Second *Ident
+	}
+	// Source is what can be read from, with its alias.
+	Source struct {
+		Span
+		Kind  SourceKind
+		Name  *Ident     // SourceStream; SourceSample
+		Args  []*Literal // SAMPLE: interval; TUMBLE: size; HOP: slide, size; SESSION: gap; file: path; series: n
+		Src   *Source    // TUMBLE, HOP, SESSION, CONSISTENT
+		By    []Expr     // SESSION: PARTITION BY
+		Query *Query     // SourceQuery
+		Alias *Ident
+	}
+)
+
+// JoinKind says how two sources are joined.
+type JoinKind uint8
+
+// Kinds of join.
+const (
+	JoinPlain JoinKind = iota // JOIN: a value acquired on demand
+	JoinWindow
+	JoinLeftWindow
+	JoinAsOf
+)
+
+// SourceKind says what a source is.
+type SourceKind uint8
+
+// Kinds of source.
+const (
+	SourceStream SourceKind = iota
+	SourceSample
+	SourceTumble
+	SourceHop
+	SourceSession
+	SourceConsistent
+	SourceFile
+	SourceSeries
+	SourceQuery
+)
+
+// Expr is an expression.
+type Expr interface {
+	Node
+	String() string
+	expr()
+}
+
+// Expressions.
+type (
+	// Ident is a name. Name is what it means (unquoted, as written); Quoted
+	// says that it stood in double quotes.
+	Ident struct {
+		Span
+		Name   string
+		Quoted bool
+	}
+	// ColumnRef is column, alias.column, args.a.b: one to many parts.
+	ColumnRef struct {
+		Span
+		Parts []*Ident
+	}
+	// Literal is a constant.
+	Literal struct {
+		Span
+		Kind LiteralKind
+		Text string  // as written (strings: as written, with quotes)
+		Int  int64   // LitInt; LitDuration in ns; LitSize in bytes; LitBool 0 or 1
+		F    float64 // LitFloat, LitPercent
+		Str  string  // LitString: its value
+	}
+	// Param is $1, $2, ...
+	Param struct {
+		Span
+		N int
+	}
+	// Unary is NOT x, -x or +x.
+	Unary struct {
+		Span
+		Op string // "NOT", "-", "+"
+		X  Expr
+	}
+	// Binary is x op y. Op is upper case and canonical: OR AND = <> < <= > >=
+	// + - * / % || LIKE ILIKE ~ and "NOT LIKE", "NOT ILIKE", "!~".
+	Binary struct {
+		Span
+		Op    string
+		OpPos Span
+		X, Y  Expr
+	}
+	// Between is x [NOT] BETWEEN lo AND hi.
+	Between struct {
+		Span
+		Not       bool
+		X, Lo, Hi Expr
+	}
+	// In is x [NOT] IN (list [, ...]).
+	In struct {
+		Span
+		Not  bool
+		X    Expr
+		List []Expr
+	}
+	// IsNull is x IS [NOT] NULL.
+	IsNull struct {
+		Span
+		Not bool
+		X   Expr
+	}
+	// Case is CASE [x] WHEN a THEN b ... [ELSE c] END.
+	Case struct {
+		Span
+		X     Expr
+		Whens []*When
+		Else  Expr
+	}
+	// When is one arm of a CASE.
+	When struct {
+		Span
+		Cond, Then Expr
+	}
+	// Cast is CAST(x AS type) or x::type.
+	Cast struct {
+		Span
+		X    Expr
+		Type *Ident
+	}
+	// Call is name(args) with what an aggregate may carry.
+	Call struct {
+		Span
+		Name     *Ident
+		Star     bool // COUNT(*)
+		Distinct bool
+		Args     []*Arg
+		Filter   Expr // FILTER (WHERE e)
+	}
+	// Arg is one argument, perhaps named: k => 3.
+	Arg struct {
+		Span
+		Name *Ident
+		X    Expr
+	}
+)
+
+// LiteralKind says what a literal is.
+type LiteralKind uint8
+
+// Kinds of literal.
+const (
+	LitNull LiteralKind = iota
+	LitBool
+	LitInt
+	LitFloat
+	LitPercent  // 70% is the number 70
+	LitDuration // 100ms, 1min, INTERVAL '1' MINUTE
+	LitSize     // 64KiB
+	LitString
+)
+
+func (*Query) statement()         {}
+func (*Explain) statement()       {}
+func (*CreateStream) statement()  {}
+func (*CreateModel) statement()   {}
+func (*CreateTrigger) statement() {}
+func (*Drop) statement()          {}
+func (*Insert) statement()        {}
+func (*Use) statement()           {}
+func (*Stop) statement()          {}
+func (*Suspend) statement()       {}
+func (*Resume) statement()        {}
+func (*Set) statement()           {}
+func (*Show) statement()          {}
+func (*Describe) statement()      {}
+
+func (*Query) action()      {}
+func (*Insert) action()     {}
+func (*ActSample) action()  {}
+func (*ActMonitor) action() {}
+func (*ActStop) action()    {}
+func (*ActNotify) action()  {}
+func (*ActWebhook) action() {}
+
+func (*ColumnRef) expr() {}
+func (*Literal) expr()   {}
+func (*Param) expr()     {}
+func (*Unary) expr()     {}
+func (*Binary) expr()    {}
+func (*Between) expr()   {}
+func (*In) expr()        {}
+func (*IsNull) expr()    {}
+func (*Case) expr()      {}
+func (*Cast) expr()      {}
+func (*Call) expr()      {}

@@ -1,0 +1,211 @@
+package plan
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func (n *Acquire) Schema() Schema   { return n.Out }
+func (n *Filter) Schema() Schema    { return n.Input.Schema() }
+func (n *Project) Schema() Schema   { return n.Out }
+func (n *Window) Schema() Schema    { return n.Out }
+func (n *Aggregate) Schema() Schema { return n.Out }
+func (n *Distinct) Schema() Schema  { return n.Input.Schema() }
+func (n *Sort) Schema() Schema      { return n.Input.Schema() }
+func (n *Limit) Schema() Schema     { return n.Input.Schema() }
+func (n *Union) Schema() Schema     { return n.Out }
+func (n *Insert) Schema() Schema    { return InsertSchema }
+func (n *Values) Schema() Schema    { return n.Out }
+
+// InsertSchema is what an INSERT gives: one row with the number of rows written.
+var InsertSchema = Schema{Fields: []Field{{Name: "rows", Type: tI}}, Time: -1}
+
+func (n *Acquire) Inputs() []Node   { return nil }
+func (n *Filter) Inputs() []Node    { return []Node{n.Input} }
+func (n *Project) Inputs() []Node   { return []Node{n.Input} }
+func (n *Window) Inputs() []Node    { return []Node{n.Input} }
+func (n *Aggregate) Inputs() []Node { return []Node{n.Input} }
+func (n *Distinct) Inputs() []Node  { return []Node{n.Input} }
+func (n *Sort) Inputs() []Node      { return []Node{n.Input} }
+func (n *Limit) Inputs() []Node     { return []Node{n.Input} }
+func (n *Union) Inputs() []Node     { return n.Ins }
+func (n *Insert) Inputs() []Node    { return []Node{n.Input} }
+func (n *Values) Inputs() []Node    { return nil }
+
+func (n *Acquire) WithInputs([]Node) Node      { return n }
+func (n *Filter) WithInputs(in []Node) Node    { c := *n; c.Input = in[0]; return &c }
+func (n *Project) WithInputs(in []Node) Node   { c := *n; c.Input = in[0]; return &c }
+func (n *Window) WithInputs(in []Node) Node    { c := *n; c.Input = in[0]; return &c }
+func (n *Aggregate) WithInputs(in []Node) Node { c := *n; c.Input = in[0]; return &c }
+func (n *Distinct) WithInputs(in []Node) Node  { c := *n; c.Input = in[0]; return &c }
+func (n *Sort) WithInputs(in []Node) Node      { c := *n; c.Input = in[0]; return &c }
+func (n *Limit) WithInputs(in []Node) Node     { c := *n; c.Input = in[0]; return &c }
+func (n *Union) WithInputs(in []Node) Node     { c := *n; c.Ins = in; return &c }
+func (n *Insert) WithInputs(in []Node) Node    { c := *n; c.Input = in[0]; return &c }
+func (n *Values) WithInputs([]Node) Node       { return n }
+
+func (*Acquire) node()   {}
+func (*Filter) node()    {}
+func (*Project) node()   {}
+func (*Window) node()    {}
+func (*Aggregate) node() {}
+func (*Distinct) node()  {}
+func (*Sort) node()      {}
+func (*Limit) node()     {}
+func (*Union) node()     {}
+func (*Insert) node()    {}
+func (*Values) node()    {}
+
+// Describe of a leaf names the stream, the columns it acquires, whose and
+// which functions, and the pushed predicate.
+func (n *Acquire) Describe() string {
+	var b strings.Builder
+	b.WriteString("acquire " + n.Stream)
+	if len(n.Args) > 0 {
+		ss := make([]string, len(n.Args))
+		for i := range n.Args {
+			ss[i] = n.Args[i].String()
+		}
+		b.WriteString("(" + strings.Join(ss, ", ") + ")")
+	}
+	if n.Every > 0 {
+		b.WriteString(" every " + FormatDuration(int64(n.Every)))
+	}
+	b.WriteString(" [" + strings.Join(fieldNames(n.Out), ", ") + "]")
+	if t := n.Target.String(); t != "" {
+		b.WriteString(" target " + t)
+	}
+	if n.Select != nil {
+		b.WriteString(" functions " + n.Select.String())
+	}
+	if n.Filter != nil {
+		b.WriteString(" where " + n.Filter.String())
+	}
+	return b.String()
+}
+
+func fieldNames(s Schema) []string {
+	names := make([]string, len(s.Fields))
+	for i, f := range s.Fields {
+		names[i] = f.Name
+	}
+	return names
+}
+
+func (n *Filter) Describe() string { return "filter " + n.Cond.String() }
+
+func (n *Project) Describe() string {
+	ss := make([]string, len(n.Exprs))
+	for i, e := range n.Exprs {
+		ss[i] = e.String()
+		if name := n.Out.Fields[i].Name; name != ss[i] {
+			ss[i] += " as " + name
+		}
+	}
+	return "project " + strings.Join(ss, ", ")
+}
+
+func (n *Window) Describe() string {
+	s := "window " + n.Spec.String()
+	if n.Hold {
+		s += " hold"
+	}
+	return s
+}
+
+// String prints the specification: tumble 1s, hop 1s 10s, session 1s by tid.
+func (w WindowSpec) String() string {
+	switch w.Kind {
+	case Hop:
+		return "hop " + formatStd(w.Slide) + " " + formatStd(w.Size)
+	case Session:
+		s := "session " + formatStd(w.Gap)
+		if len(w.PartitionBy) > 0 {
+			s += " by " + joinExprs(w.PartitionBy)
+		}
+		return s
+	}
+	return "tumble " + formatStd(w.Size)
+}
+
+func formatStd(d time.Duration) string { return FormatDuration(int64(d)) }
+
+func (n *Aggregate) Describe() string {
+	aggs := make([]string, len(n.Aggs))
+	for i := range n.Aggs {
+		aggs[i] = n.Aggs[i].String()
+	}
+	s := "aggregate " + strings.Join(aggs, ", ")
+	if len(n.Keys) > 0 {
+		s += " by " + joinExprs(n.Keys)
+	}
+	if n.Windowed {
+		return s + " per window"
+	}
+	return s + " " + n.Emit.String()
+}
+
+// String prints the clause: emit final, emit changes, emit every 1s.
+func (e Emit) String() string {
+	switch e.Mode {
+	case Changes:
+		return "emit changes"
+	case Every:
+		return "emit every " + formatStd(e.Every)
+	}
+	return "emit final"
+}
+
+func (n *Distinct) Describe() string {
+	if n.PerFlush {
+		return "distinct per result"
+	}
+	return "distinct"
+}
+
+func (n *Sort) Describe() string {
+	ss := make([]string, len(n.Keys))
+	for i, k := range n.Keys {
+		ss[i] = k.X.String()
+		if k.Desc {
+			ss[i] += " desc"
+		}
+	}
+	s := "sort " + strings.Join(ss, ", ")
+	if n.Limit > 0 {
+		s += " top " + strconv.FormatInt(n.Limit, 10)
+	}
+	if n.Emit.Mode == Every {
+		s += " " + n.Emit.String()
+	}
+	return s
+}
+
+func (n *Limit) Describe() string {
+	s := "limit " + strconv.FormatInt(n.N, 10)
+	if n.PerFlush {
+		s += " per result"
+	}
+	return s
+}
+
+func (n *Union) Describe() string  { return "union all" }
+func (n *Insert) Describe() string { return fmt.Sprintf("insert into file('%s')", n.Path) }
+func (n *Values) Describe() string { return fmt.Sprintf("values %d rows", len(n.Rows)) }
+
+// String prints a target as predicates: pid = 42, exe = '/usr/bin/x'.
+func (t Target) String() string {
+	var ss []string
+	for _, p := range t.PIDs {
+		ss = append(ss, "pid = "+strconv.Itoa(p))
+	}
+	for _, p := range t.Processes {
+		ss = append(ss, "process = '"+p+"'")
+	}
+	for _, e := range t.Exes {
+		ss = append(ss, "exe = '"+e+"'")
+	}
+	return strings.Join(ss, " or ")
+}

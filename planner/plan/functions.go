@@ -1,0 +1,187 @@
+package plan
+
+import "endoscope/operators/batch"
+
+// AnyType in a signature stands for one type, the same at every place where it
+// occurs: least(T, T, ...) → T.
+const AnyType batch.Type = 255
+
+// Sig is one accepted combination of argument types.
+type Sig struct {
+	Args     []batch.Type
+	Variadic bool // the last of Args may occur once or more
+	Optional int  // this many of Args, at the end, may be left out
+	Result   batch.Type
+}
+
+// Scalar is a scalar function or operator.
+type Scalar struct {
+	Name     string // lower case; operators by their SQL spelling
+	Sigs     []Sig  // the first that fits, after the fewest implicit casts, counts
+	Volatile bool   // now(): not folded
+	Doc      string
+}
+
+const (
+	tB = batch.Boolean
+	tI = batch.Bigint
+	tF = batch.Double
+	tS = batch.Varchar
+	tT = batch.Timestamp
+	tD = batch.Duration
+	tY = batch.Bytes
+	tL = batch.List
+	tA = AnyType
+)
+
+func sig(result batch.Type, args ...batch.Type) Sig { return Sig{Args: args, Result: result} }
+
+// same gives one signature per type, T... → T.
+func same(n int, ts ...batch.Type) []Sig {
+	var ss []Sig
+	for _, t := range ts {
+		s := Sig{Result: t}
+		for range n {
+			s.Args = append(s.Args, t)
+		}
+		ss = append(ss, s)
+	}
+	return ss
+}
+
+func comparison(name, doc string) Scalar {
+	return Scalar{Name: name, Doc: doc, Sigs: []Sig{
+		sig(tB, tI, tI), sig(tB, tF, tF), sig(tB, tD, tD), sig(tB, tT, tT),
+		sig(tB, tS, tS), sig(tB, tB, tB), sig(tB, tY, tY)}}
+}
+
+// Scalars is the one table of scalar functions and operators. The resolver
+// types calls by it, SHOW FUNCTIONS and DESCRIBE FUNCTION print it, and
+// operators/expr has a kernel for each signature (a test holds them together).
+//
+// Arithmetic: BIGINT operations that overflow are an error that ends the query;
+// BIGINT / BIGINT truncates toward zero as in PostgreSQL; anything divided by
+// zero, and x % 0, is NULL. DURATION and TIMESTAMP are in ns.
+var Scalars = []Scalar{
+	{Name: "and", Sigs: []Sig{sig(tB, tB, tB)}, Doc: "both are true"},
+	{Name: "or", Sigs: []Sig{sig(tB, tB, tB)}, Doc: "at least one is true"},
+	{Name: "not", Sigs: []Sig{sig(tB, tB)}, Doc: "is false"},
+	{Name: "is null", Sigs: []Sig{sig(tB, tA)}, Doc: "has no value"},
+	comparison("=", "equal"), comparison("<>", "not equal"),
+	comparison("<", "less"), comparison("<=", "less or equal"),
+	comparison(">", "greater"), comparison(">=", "greater or equal"),
+	{Name: "+", Sigs: append(same(2, tI, tF, tD), sig(tT, tT, tD), sig(tT, tD, tT)), Doc: "sum"},
+	{Name: "-", Sigs: append(same(2, tI, tF, tD), sig(tT, tT, tD), sig(tD, tT, tT)), Doc: "difference"},
+	{Name: "*", Sigs: append(same(2, tI, tF), sig(tD, tD, tI), sig(tD, tI, tD), sig(tD, tD, tF), sig(tD, tF, tD)), Doc: "product"},
+	{Name: "/", Sigs: append(same(2, tI, tF), sig(tF, tD, tD), sig(tD, tD, tI), sig(tD, tD, tF)), Doc: "quotient; of integers truncated; NULL by zero"},
+	{Name: "%", Sigs: same(2, tI, tF, tD), Doc: "remainder, with the sign of the dividend; NULL by zero"},
+	{Name: "neg", Sigs: same(1, tI, tF, tD), Doc: "negation"},
+	{Name: "||", Sigs: []Sig{sig(tS, tS, tS)}, Doc: "strings joined"},
+	{Name: "like", Sigs: []Sig{sig(tB, tS, tS)}, Doc: "matches a pattern of % (any text) and _ (one character); backslash escapes"},
+	{Name: "ilike", Sigs: []Sig{sig(tB, tS, tS)}, Doc: "LIKE without regard to case"},
+	{Name: "~", Sigs: []Sig{sig(tB, tS, tS)}, Doc: "matches a regular expression (RE2 syntax), anywhere in the text"},
+
+	{Name: "abs", Sigs: same(1, tI, tF, tD), Doc: "absolute value"},
+	{Name: "ceil", Sigs: []Sig{sig(tF, tF)}, Doc: "next integer up"},
+	{Name: "floor", Sigs: []Sig{sig(tF, tF)}, Doc: "next integer down"},
+	{Name: "round", Sigs: []Sig{{Args: []batch.Type{tF, tI}, Optional: 1, Result: tF}}, Doc: "nearest number with n decimals (0), halves away from zero"},
+	{Name: "sqrt", Sigs: []Sig{sig(tF, tF)}, Doc: "square root; NULL of a negative number"},
+	{Name: "log2", Sigs: []Sig{sig(tF, tF)}, Doc: "logarithm to base 2; NULL of a number not above 0"},
+	{Name: "ln", Sigs: []Sig{sig(tF, tF)}, Doc: "natural logarithm; NULL of a number not above 0"},
+	{Name: "pow", Sigs: []Sig{sig(tF, tF, tF)}, Doc: "x to the power of y"},
+	{Name: "least", Sigs: []Sig{{Args: []batch.Type{tA}, Variadic: true, Result: tA}}, Doc: "smallest argument; NULLs are ignored"},
+	{Name: "greatest", Sigs: []Sig{{Args: []batch.Type{tA}, Variadic: true, Result: tA}}, Doc: "largest argument; NULLs are ignored"},
+	{Name: "coalesce", Sigs: []Sig{{Args: []batch.Type{tA}, Variadic: true, Result: tA}}, Doc: "first argument that is not NULL"},
+	{Name: "nullif", Sigs: []Sig{sig(tA, tA, tA)}, Doc: "NULL if both are equal, else the first"},
+
+	{Name: "length", Sigs: []Sig{sig(tI, tS), sig(tI, tY)}, Doc: "number of characters (of bytes for BYTES)"},
+	{Name: "lower", Sigs: []Sig{sig(tS, tS)}, Doc: "in lower case"},
+	{Name: "upper", Sigs: []Sig{sig(tS, tS)}, Doc: "in upper case"},
+	{Name: "substr", Sigs: []Sig{{Args: []batch.Type{tS, tI, tI}, Optional: 1, Result: tS}}, Doc: "from the n-th character (first is 1), at most m characters"},
+	{Name: "replace", Sigs: []Sig{sig(tS, tS, tS, tS)}, Doc: "every occurrence of the second text replaced by the third"},
+	{Name: "split_part", Sigs: []Sig{sig(tS, tS, tS, tI)}, Doc: "n-th field (first is 1; from the end if negative) of the text split at a separator; '' if there is none"},
+	{Name: "starts_with", Sigs: []Sig{sig(tB, tS, tS)}, Doc: "begins with the second text"},
+	{Name: "concat", Sigs: []Sig{{Args: []batch.Type{tS}, Variadic: true, Result: tS}}, Doc: "texts joined; NULLs are ignored"},
+	{Name: "regexp_extract", Sigs: []Sig{{Args: []batch.Type{tS, tS, tI}, Optional: 1, Result: tS}}, Doc: "first match of a regular expression, or its n-th group; NULL if none"},
+
+	{Name: "to_ns", Sigs: []Sig{sig(tI, tD)}, Doc: "nanoseconds of a duration"},
+	{Name: "to_us", Sigs: []Sig{sig(tF, tD)}, Doc: "microseconds of a duration"},
+	{Name: "to_ms", Sigs: []Sig{sig(tF, tD)}, Doc: "milliseconds of a duration"},
+	{Name: "to_s", Sigs: []Sig{sig(tF, tD)}, Doc: "seconds of a duration"},
+	{Name: "to_min", Sigs: []Sig{sig(tF, tD)}, Doc: "minutes of a duration"},
+	{Name: "now", Sigs: []Sig{sig(tT)}, Volatile: true, Doc: "the time at which the row is processed"},
+	{Name: "date_trunc", Sigs: []Sig{sig(tT, tS, tT)}, Doc: "the time cut to 'microsecond', 'millisecond', 'second', 'minute', 'hour' or 'day' (UTC)"},
+}
+
+// FindScalar returns the function of that lower-case name, or nil.
+func FindScalar(name string) *Scalar {
+	for i := range Scalars {
+		if Scalars[i].Name == name {
+			return &Scalars[i]
+		}
+	}
+	return nil
+}
+
+// Aggregate function descriptions. A nil Result type function means the
+// argument's type.
+type AggFunc struct {
+	Name     string
+	Args     []batch.Type // accepted types of the one argument; nil: no argument; AnyType: every type
+	Params   []batch.Type // constant arguments after it
+	Optional int          // this many Params may be left out (all or none)
+	Star     bool         // may be called with *
+	Distinct bool         // DISTINCT changes the result (elsewhere it is refused)
+	Result   func(arg batch.Type) batch.Type
+	// Remote and Local are the partial and the final stage when an aggregate
+	// is split over two sites: names of aggregates over the input, and over
+	// the partial results. Empty: it is not split.
+	Remote []string
+	Local  []string
+	Doc    string
+}
+
+func always(t batch.Type) func(batch.Type) batch.Type {
+	return func(batch.Type) batch.Type { return t }
+}
+func itself(t batch.Type) batch.Type { return t }
+func mean(t batch.Type) batch.Type {
+	if t == tI {
+		return tF
+	}
+	return t
+}
+
+// AggFuncs is the one table of aggregates. NULL arguments are ignored by all
+// (COUNT(*), FIRST and LAST count or keep rows; FIRST and LAST ignore NULLs
+// too). Over no rows COUNT is 0 and the rest NULL.
+var AggFuncs = []AggFunc{
+	{Name: "count", Args: []batch.Type{tA}, Star: true, Distinct: true, Result: always(tI), Remote: []string{"count"}, Local: []string{"sum"},
+		Doc: "number of rows, or of values that are not NULL; COUNT(DISTINCT x) is exact to 10,000 values, then HyperLogLog (2 % error)"},
+	{Name: "sum", Args: []batch.Type{tI, tF, tD}, Result: itself, Remote: []string{"sum"}, Local: []string{"sum"},
+		Doc: "sum; BIGINT and DURATION accumulate 128 bits and a result that does not fit is an error"},
+	{Name: "avg", Args: []batch.Type{tI, tF, tD}, Result: mean, Remote: []string{"sum", "count"}, Local: []string{"sum", "sum"},
+		Doc: "mean"},
+	{Name: "min", Args: []batch.Type{tI, tF, tD, tT, tS, tB}, Result: itself, Remote: []string{"min"}, Local: []string{"min"}, Doc: "smallest value"},
+	{Name: "max", Args: []batch.Type{tI, tF, tD, tT, tS, tB}, Result: itself, Remote: []string{"max"}, Local: []string{"max"}, Doc: "largest value"},
+	{Name: "stddev", Args: []batch.Type{tI, tF, tD}, Result: mean, Doc: "standard deviation of the sample (n-1); NULL for fewer than two values"},
+	{Name: "variance", Args: []batch.Type{tI, tF, tD}, Result: always(tF), Doc: "variance of the sample (n-1), of DURATION in ns²; NULL for fewer than two values"},
+	{Name: "quantile", Args: []batch.Type{tI, tF, tD}, Params: []batch.Type{tF}, Result: mean, Doc: "q-quantile, 0 ≤ q ≤ 1 (DDSketch, 1 % relative error)"},
+	{Name: "median", Args: []batch.Type{tI, tF, tD}, Result: mean, Doc: "QUANTILE(x, 0.5)"},
+	{Name: "histogram", Args: []batch.Type{tI, tF, tD}, Params: []batch.Type{tF, tF, tF}, Optional: 3, Result: always(tL),
+		Doc: "list of [low, high, count]: powers of two, or HISTOGRAM(x, lo, hi, step) with under- and overflow"},
+	{Name: "topk", Args: []batch.Type{tA}, Params: []batch.Type{tI}, Result: always(tL), Doc: "the n most frequent values as a list of [value, count] (exact to 10,000 values, then space-saving)"},
+	{Name: "first", Args: []batch.Type{tA}, Result: itself, Doc: "value of the earliest row, by event time"},
+	{Name: "last", Args: []batch.Type{tA}, Result: itself, Doc: "value of the latest row, by event time"},
+	{Name: "rate", Star: true, Result: always(tF), Doc: "rows per second over the query's life so far, or the window"},
+}
+
+// FindAgg returns the aggregate of that lower-case name, or nil.
+func FindAgg(name string) *AggFunc {
+	for i := range AggFuncs {
+		if AggFuncs[i].Name == name {
+			return &AggFuncs[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+package plan
+
+import "time"
+
+// Node is an operator of the logical plan.
+type Node interface {
+	Schema() Schema
+	Inputs() []Node
+	// WithInputs is the same operator over other inputs.
+	WithInputs([]Node) Node
+	// Describe prints the operator itself, without inputs, on one line, as
+	// EXPLAIN and the golden plans show it.
+	Describe() string
+	node()
+}
+
+// Nodes.
+type (
+	// Acquire is the leaf: what has to be acquired from the outside. It is the
+	// acquisition specification that goes to a probe provider.
+	Acquire struct {
+		Stream string // catalog name: function_start, cpu_usage, file, series, sys.queries ...
+		Alias  string
+		Out    Schema        // the columns to acquire, pruned; Out.Time is kept where the stream has one
+		Every  time.Duration // SAMPLE's interval; 0: enumerable, or one snapshot of a sys stream
+		Args   []Const       // file: path; series: n
+		Target Target        // which processes; the provider holds to it exactly
+		// Select is the conjunction over function_name, class and module that
+		// chooses functions; Cols index SelectColumns. nil: all functions. The
+		// provider holds to it exactly: no filter above repeats it.
+		Select Expr
+		// Filter is what else is known to be needed, over Out's columns. A
+		// provider may apply it where the event happens; FilterDone of its
+		// source says whether it did.
+		Filter Expr
+		// Start and Stop place the stream in the statement, for errors.
+		Start, Stop int
+	}
+	// Filter keeps the rows for which Cond is true.
+	Filter struct {
+		Input Node
+		Cond  Expr
+	}
+	// Project computes Exprs; Out names them.
+	Project struct {
+		Input Node
+		Exprs []Expr
+		Out   Schema
+	}
+	// Window adds window_start and window_end as the last two columns. HOP
+	// gives a row once for each window it lies in. With Hold it keeps rows
+	// until their window closes and then gives them, followed by Flush; an
+	// aggregate above does that itself.
+	Window struct {
+		Input Node
+		Spec  WindowSpec
+		Hold  bool
+		Out   Schema
+	}
+	// Aggregate groups by Keys and computes Aggs; its output is the keys, then
+	// the aggregates. With Windowed the keys WindowStart and WindowEnd (indexes
+	// into Keys) are a window's borders: groups are given, with Flush, when
+	// the watermark passes the window's end.
+	Aggregate struct {
+		Input     Node
+		Keys      []Expr
+		Aggs      []Agg
+		Windowed  bool
+		WindowEnd int // index into Keys, where Windowed
+		Emit      Emit
+		Out       Schema
+	}
+	// Distinct drops rows seen before: over the query's life, or (PerFlush)
+	// within each emitted result.
+	Distinct struct {
+		Input    Node
+		PerFlush bool
+	}
+	// Sort orders each emitted result: rows up to the next Flush or the end.
+	// Limit > 0 keeps only the first Limit rows (top-n). With Emit.Mode Every
+	// it gives everything so far each Emit.Every.
+	Sort struct {
+		Input Node
+		Keys  []SortKey
+		Limit int64 // 0: none
+		Emit  Emit
+	}
+	// Limit passes N rows: in all, after which the query ends, or (PerFlush)
+	// of each emitted result.
+	Limit struct {
+		Input    Node
+		N        int64
+		PerFlush bool
+	}
+	// Union merges its inputs, which have equal types, by time: rows come out
+	// in order of Out.Time as far as the inputs' watermarks allow, unordered
+	// where there is no time column.
+	Union struct {
+		Ins []Node
+		Out Schema
+	}
+	// Insert writes rows to a file (.csv or .jsonl) and gives one row at the
+	// end: rows BIGINT.
+	Insert struct {
+		Input Node
+		Path  string
+	}
+	// Values is a constant relation (SHOW, DESCRIBE, EXPLAIN).
+	Values struct {
+		Rows [][]Const
+		Out  Schema
+	}
+)
+
+// WindowKind is TUMBLE, HOP or SESSION.
+type WindowKind uint8
+
+// Kinds of window.
+const (
+	Tumble WindowKind = iota
+	Hop
+	Session
+)
+
+// WindowSpec says how rows fall into windows, by the column Time of the input.
+// Tumble and Hop windows are aligned to the epoch (to 0).
+type WindowSpec struct {
+	Kind        WindowKind
+	Size        time.Duration // Tumble, Hop
+	Slide       time.Duration // Hop
+	Gap         time.Duration // Session: a gap of at least this closes it
+	PartitionBy []Expr        // Session
+	Time        int           // index of the time column in the input
+}
+
+// EmitMode says when an unwindowed aggregate gives its result.
+type EmitMode uint8
+
+// Modes of EMIT.
+const (
+	Final   EmitMode = iota // once, at the end
+	Changes                 // each changed group, as it changes
+	Every                   // totals since the start, each Every and at the end
+)
+
+// Emit is an EMIT clause.
+type Emit struct {
+	Mode  EmitMode
+	Every time.Duration
+}
+
+// SortKey is one key of ORDER BY. NULLs come last in ASC, first in DESC (as in
+// PostgreSQL).
+type SortKey struct {
+	X    Expr
+	Desc bool
+}
+
+// Target chooses processes. The zero Target is none. More than one entry means
+// any of them.
+type Target struct {
+	PIDs      []int
+	Processes []string // comm of the leader; includes processes that start later
+	Exes      []string // paths; includes processes that start later
+	Command   bool     // PIDs[0] is a command that the session holds until armed
+	// Start and Stop place the predicate in the statement; 0,0 if the target is
+	// the session's.
+	Start, Stop int
+}
+
+// IsZero reports whether no target was given.
+func (t Target) IsZero() bool {
+	return len(t.PIDs) == 0 && len(t.Processes) == 0 && len(t.Exes) == 0
+}
+
+// Query is a whole plan.
+type Query struct {
+	Root    Node
+	For     time.Duration // 0: no FOR
+	Fired   []string      // names of the rewrite rules that fired, in order
+	Notices []string      // for the user
+}
+
+// SelectColumns are what Acquire.Select ranges over.
+var SelectColumns = []string{"function_name", "class", "module"}

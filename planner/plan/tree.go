@@ -1,0 +1,87 @@
+package plan
+
+import "strings"
+
+// TransformNodes rebuilds a plan bottom-up: f sees each node after its inputs.
+// A sub-plan that is shared (one pointer in two places) stays shared.
+func TransformNodes(n Node, f func(Node) Node) Node {
+	return transformNodes(n, f, map[Node]Node{})
+}
+
+func transformNodes(n Node, f func(Node) Node, done map[Node]Node) Node {
+	if r, ok := done[n]; ok {
+		return r
+	}
+	r := n
+	if ins := n.Inputs(); len(ins) > 0 {
+		next := make([]Node, len(ins))
+		changed := false
+		for i, in := range ins {
+			next[i] = transformNodes(in, f, done)
+			changed = changed || next[i] != in
+		}
+		if changed {
+			r = n.WithInputs(next)
+		}
+	}
+	r = f(r)
+	done[n] = r
+	return r
+}
+
+// Leaves are the plan's acquisitions, left to right, each once.
+func Leaves(n Node) []*Acquire {
+	var out []*Acquire
+	seen := map[Node]bool{}
+	var walk func(Node)
+	walk = func(n Node) {
+		if seen[n] {
+			return
+		}
+		seen[n] = true
+		if a, ok := n.(*Acquire); ok {
+			out = append(out, a)
+		}
+		for _, in := range n.Inputs() {
+			walk(in)
+		}
+	}
+	walk(n)
+	return out
+}
+
+// Tree prints a plan, one operator a line, inputs indented below it. A shared
+// sub-plan is printed once and referred to by number afterwards.
+func Tree(n Node) string {
+	uses := map[Node]int{}
+	var count func(Node)
+	count = func(n Node) {
+		uses[n]++
+		if uses[n] == 1 {
+			for _, in := range n.Inputs() {
+				count(in)
+			}
+		}
+	}
+	count(n)
+	var b strings.Builder
+	printed := map[Node]string{}
+	var walk func(Node, string)
+	walk = func(n Node, indent string) {
+		b.WriteString(indent)
+		if name, ok := printed[n]; ok {
+			b.WriteString("shared " + name + "\n")
+			return
+		}
+		if uses[n] > 1 {
+			printed[n] = "#" + string(rune('1'+len(printed)))
+			b.WriteString(printed[n] + " ")
+		}
+		b.WriteString(n.Describe() + "\n")
+		for _, in := range n.Inputs() {
+			walk(in, indent+"  ")
+		}
+	}
+	walk(n, "")
+	return b.String()
+}

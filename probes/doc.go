@@ -1,0 +1,8 @@
+// Package probes acquires: it turns an acquisition specification
+// ([plan.Acquire]) into a stream of batches by attaching to programs, reading
+// /proc, or replaying files, and takes everything away again.
+//
+// Each way of acquiring is a [Provider] in a package of its own. Nothing is
+// attached before [Source.Start] and nothing stays after [Source.Stop].
+// Providers must not know SQL, operators, sessions or the network.
+package probes

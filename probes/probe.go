@@ -1,0 +1,71 @@
+package probes
+
+import (
+	"context"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// Provider acquires certain streams.
+type Provider interface {
+	// Streams are the catalog names that it serves.
+	Streams() []string
+	// Prepare resolves a specification against the machine (processes,
+	// functions, rights) and attaches nothing. Refusals are *plan.Error, placed
+	// by the offsets that the specification carries.
+	Prepare(ctx context.Context, spec *plan.Acquire) (Source, error)
+	// Close frees what the provider keeps between queries.
+	Close() error
+}
+
+// Source is one prepared acquisition.
+type Source interface {
+	// Sites says what will be done, for EXPLAIN and sys.probes.
+	Sites() []Site
+	// Notices are for the user: functions skipped and why, and the like.
+	Notices() []string
+	// FilterDone reports whether the source applies spec.Filter itself.
+	FilterDone() bool
+	// Live reports that events happen whether or not anybody is ready for
+	// them: the engine then drops and counts instead of making the source wait.
+	Live() bool
+	// Start arms the acquisition and returns when it is armed: from then on
+	// every event is given to sink or counted. It is called once.
+	Start(ctx context.Context, sink Sink) error
+	// Stop disarms, gives what is still under way (events that happened before
+	// the call) to the sink, and ends the stream with sink.End. It returns
+	// when nothing is attached any more. Safe to call twice.
+	Stop() error
+}
+
+// Sink takes what a source acquires. Its methods may be called from one
+// goroutine at a time.
+type Sink interface {
+	// Push gives a batch with spec.Out's columns; the sink owns the reference.
+	// It blocks only for sources that are not Live.
+	Push(b *batch.Batch)
+	// Watermark promises that no row with a lower event time follows.
+	Watermark(t int64)
+	// Lost counts n events that did not become rows.
+	Lost(cause string, n uint64)
+	// Count counts something that is no loss but worth a line (calls
+	// unfinished at the end, calls skipped).
+	Count(cause string, n uint64)
+	// End ends the stream: the target is gone, the file is read, Stop was
+	// called, or err.
+	End(err error)
+}
+
+// Site is one place where something is attached or read.
+type Site struct {
+	Provider string  // uprobe, procfs, ...
+	Function string  // or the file that is read
+	Module   string  // base name of the ELF file
+	Address  uint64  // file offset of the probed instruction; 0: none
+	Method   string  // emulated, stepped, nop, iterator, procfs, replay
+	Kind     string  // entry, entry+return (session), entry+return (pair)
+	CostNs   float64 // estimated ns per event; 0: unknown
+	Queries  int     // how many share it (sys.probes)
+	Hits     uint64  // sys.probes
+}

@@ -1,0 +1,95 @@
+// Package testenv says what a test needs of its machine and builds the target
+// programs that tests monitor. A need that is not met skips the test with its
+// reason, or fails it where ENDOSCOPE_REQUIRE=all. It is for tests only.
+package testenv
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// skip skips, or fails where everything is required.
+func skip(t testing.TB, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("ENDOSCOPE_REQUIRE") == "all" {
+		t.Fatalf("ENDOSCOPE_REQUIRE=all, but: "+format, args...)
+	}
+	t.Skipf(format, args...)
+}
+
+// NeedRoot skips unless the test runs as root (eBPF, other users' processes).
+func NeedRoot(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		skip(t, "needs root")
+	}
+}
+
+// NeedUprobes skips unless the kernel has uprobes and BTF and we may use them.
+func NeedUprobes(t testing.TB) {
+	t.Helper()
+	NeedRoot(t)
+	for _, p := range []string{"/sys/kernel/btf/vmlinux", "/sys/bus/event_source/devices/uprobe"} {
+		if _, err := os.Stat(p); err != nil {
+			skip(t, "needs a kernel with uprobes and BTF: %s is missing", p)
+		}
+	}
+}
+
+// NeedProgram returns the path of an installed program, also one of those that
+// live outside PATH (PostgreSQL's).
+func NeedProgram(t testing.TB, name string) string {
+	t.Helper()
+	if p, err := exec.LookPath(name); err == nil {
+		return p
+	}
+	for _, pattern := range []string{"/usr/lib/postgresql/*/bin/" + name, "/usr/sbin/" + name} {
+		if ps, _ := filepath.Glob(pattern); len(ps) > 0 {
+			return ps[len(ps)-1]
+		}
+	}
+	skip(t, "needs %s installed", name)
+	return ""
+}
+
+// CompileC builds a C source file (or, by its suffix, C++ or assembler) with
+// gcc and returns the program's path. Flags go before the source.
+func CompileC(t testing.TB, source string, flags ...string) string {
+	t.Helper()
+	cc := "gcc"
+	if ext := filepath.Ext(source); ext == ".cc" || ext == ".cpp" {
+		cc = "g++"
+	}
+	NeedProgram(t, cc)
+	out := filepath.Join(t.TempDir(), "target")
+	args := append(append([]string{}, flags...), "-o", out, source)
+	if msg, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s %v: %v\n%s", cc, args, err, msg)
+	}
+	return out
+}
+
+// CompileCText is CompileC for source text.
+func CompileCText(t testing.TB, text string, flags ...string) string {
+	t.Helper()
+	src := filepath.Join(t.TempDir(), "target.c")
+	if err := os.WriteFile(src, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return CompileC(t, src, flags...)
+}
+
+// CompileGo builds the main package in dir and returns the program's path.
+func CompileGo(t testing.TB, dir string, flags ...string) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "target")
+	cmd := exec.Command("go", append(append([]string{"build"}, flags...), "-o", out, ".")...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if msg, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build %s: %v\n%s", dir, err, msg)
+	}
+	return out
+}

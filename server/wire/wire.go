@@ -1,0 +1,95 @@
+package wire
+
+import (
+	"context"
+	"time"
+
+	"endoscope/operators/batch"
+)
+
+// Engine opens sessions.
+type Engine interface {
+	NewSession(ctx context.Context, o Options) (Session, error)
+	Close() error
+}
+
+// Options of a session: its first target and how it shows itself.
+type Options struct {
+	PID     int           // -p
+	Process string        // --process
+	Exe     string        // --exe
+	Command []string      // -- CMD ARGS...: started by the session, held until the first query is armed
+	Live    time.Duration // > 0: give a preview of a running EMIT FINAL result this often
+}
+
+// Session is one user's conversation: its target, settings and definitions.
+// Statements may run concurrently.
+type Session interface {
+	// Execute runs one statement, without its final semicolon. Refusals are
+	// *parser.Error. The result must be read to io.EOF or closed.
+	Execute(ctx context.Context, statement string) (Result, error)
+	// Complete lists names for the REPL: kind is "stream", "column", "function",
+	// "setting", "process"; for columns, of is the stream.
+	Complete(ctx context.Context, kind, of, prefix string) []string
+	// Info is for \conninfo: lines of text.
+	Info() []string
+	Close() error
+}
+
+// Column is one column of a result.
+type Column struct {
+	Name string
+	Type batch.Type
+}
+
+// EventKind says what Result.Next gave.
+type EventKind uint8
+
+// What comes out of a result.
+const (
+	Rows    EventKind = iota // Batch has rows; the caller releases it
+	Flush                    // an emitted result (window, EVERY interval) is complete
+	Preview                  // as Flush, for rows that are only a look at a running total
+	Notice                   // Text is for the user
+)
+
+// Event is one step of a result.
+type Event struct {
+	Kind  EventKind
+	Batch *batch.Batch
+	Text  string
+	// Preview: set on Rows too, when they belong to a preview.
+	Preview bool
+}
+
+// Result is a statement's answer, perhaps never-ending.
+type Result interface {
+	// Columns is nil for statements without rows; Message then says what was
+	// done (CREATE STREAM, SET, ...).
+	Columns() []Column
+	Message() string
+	// Next waits for the next event. It gives io.EOF at the end and the
+	// query's error if it failed.
+	Next(ctx context.Context) (Event, error)
+	// Stop asks the query to end and give what it has (Ctrl-C): events follow
+	// until io.EOF. Safe to call from another goroutine.
+	Stop()
+	// Close abandons the query and returns when nothing of it is attached.
+	Close() error
+	// Summary is valid after io.EOF.
+	Summary() Summary
+}
+
+// Summary is a result's footer.
+type Summary struct {
+	Rows    uint64
+	Elapsed time.Duration
+	Losses  []Loss // empty: complete
+	Counts  []Loss // worth a line, but no loss
+}
+
+// Loss is a number of events that did not become rows, and why.
+type Loss struct {
+	Cause string
+	N     uint64
+}
