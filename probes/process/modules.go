@@ -1,0 +1,105 @@
+package process
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// Mapping is a part of a file that a process has mapped as text.
+type Mapping struct {
+	Path       string // as the kernel tells it, without " (deleted)"; inside the process's root
+	Dev, Inode uint64 // as /proc/PID/maps tells them; Dev as unix.Mkdev encodes it
+	Start, End uint64 // addresses
+	Offset     uint64 // of Start, in the file
+	Deleted    bool   // the file has no name any more
+}
+
+// maxMaps bounds what is read of a maps file: a process may have 65,530
+// mappings by default, of 100 bytes or so each.
+const maxMaps = 64 << 20
+
+// Modules returns the files that pid has mapped executable, by address: the
+// first executable mapping of each.
+func Modules(pid int) ([]Mapping, error) {
+	f, err := os.Open(path(pid, "maps"))
+	if err != nil {
+		return nil, fmt.Errorf("mappings of process %d cannot be read: %w", pid, err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxMaps))
+	if err != nil {
+		return nil, fmt.Errorf("mappings of process %d cannot be read: %w", pid, err)
+	}
+	return parseMaps(b), nil
+}
+
+// parseMaps reads lines such as
+//
+//	55f4c1c0a000-55f4c1c2c000 r-xp 00002000 08:01 1234      /usr/bin/x (deleted)
+//
+// and keeps the first executable one of each file. What is no such line is
+// left out.
+func parseMaps(b []byte) []Mapping {
+	type file struct{ dev, inode uint64 }
+	var out []Mapping
+	seen := map[file]bool{}
+	for len(b) > 0 {
+		var line []byte
+		line, b, _ = bytes.Cut(b, []byte{'\n'})
+		m, ok := parseMapping(line)
+		if !ok || seen[file{m.Dev, m.Inode}] {
+			continue
+		}
+		seen[file{m.Dev, m.Inode}] = true
+		out = append(out, m)
+	}
+	return out
+}
+
+// parseMapping reads a line of maps and reports whether it is an executable
+// mapping of a file.
+func parseMapping(line []byte) (m Mapping, ok bool) {
+	var good [6]bool
+	m.Start, line, good[0] = hex(line, '-')
+	m.End, line, good[1] = hex(line, ' ')
+	if len(line) < 5 || line[2] != 'x' || line[4] != ' ' {
+		return Mapping{}, false
+	}
+	m.Offset, line, good[2] = hex(line[5:], ' ')
+	var major, minor uint64
+	major, line, good[3] = hex(line, ':')
+	minor, line, good[4] = hex(line, ' ')
+	inode, rest := number(line)
+	good[5] = len(rest) < len(line) && inode > 0
+	name := bytes.TrimLeft(rest, " ")
+	if good != [6]bool{true, true, true, true, true, true} || m.Start >= m.End || len(name) == 0 || name[0] != '/' {
+		return Mapping{}, false
+	}
+	m.Dev, m.Inode = mkdev(major, minor), uint64(inode)
+	name, m.Deleted = bytes.CutSuffix(name, deletedSuffix)
+	// The kernel writes a line break in a name as \012 and leaves all else.
+	m.Path = strings.ReplaceAll(string(name), `\012`, "\n")
+	return m, true
+}
+
+// hex reads a hexadecimal number that ends in sep, and returns what follows.
+func hex(b []byte, sep byte) (v uint64, rest []byte, ok bool) {
+	for i, c := range b {
+		switch {
+		case c == sep:
+			return v, b[i+1:], i > 0
+		case i == 16:
+			return 0, nil, false
+		case '0' <= c && c <= '9':
+			v = v<<4 | uint64(c-'0')
+		case 'a' <= c && c <= 'f':
+			v = v<<4 | uint64(c-'a'+10)
+		default:
+			return 0, nil, false
+		}
+	}
+	return 0, nil, false
+}

@@ -1,0 +1,139 @@
+package process
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Process is a running process. PID and StartTime together identify it: the
+// kernel reuses the one but not the pair.
+type Process struct {
+	PID       int
+	Comm      string // name of the leader, at most 15 bytes
+	Exe       string // path of the executable as the kernel tells it, without " (deleted)"; "" if unknown
+	StartTime uint64 // clock ticks since boot (field 22 of stat)
+}
+
+// statBytes holds any stat file: 52 numbers of at most 20 digits and a name.
+const statBytes = 1200
+
+// Lookup returns the process pid, and whether it runs (false also for kernel
+// threads and processes that have ended).
+func Lookup(pid int) (Process, bool) {
+	var buf [statBytes]byte
+	var s Stat
+	if !readStat(pid, buf[:], &s) || s.Kernel() || s.Ended() {
+		return Process{}, false
+	}
+	exe, _ := readExe(pid)
+	return Process{PID: pid, Comm: string(s.Comm), Exe: exe, StartTime: s.StartTime}, true
+}
+
+// List returns the processes that can be a target, by pid: all but kernel
+// threads and processes that have ended.
+func List() ([]Process, error) {
+	pids, err := pids()
+	if err != nil {
+		return nil, err
+	}
+	ps := make([]Process, 0, len(pids))
+	for _, pid := range pids {
+		if p, ok := Lookup(pid); ok {
+			ps = append(ps, p)
+		}
+	}
+	return ps, nil
+}
+
+// pids lists /proc, ascending. Threads other than leaders are not in it.
+func pids() ([]int, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]int, 0, len(names))
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			out = append(out, pid)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+func readStat(pid int, buf []byte, s *Stat) bool {
+	n := readFile(path(pid, "stat"), buf)
+	return n > 0 && ParseStat(buf[:n], s)
+}
+
+// readFile reads at most len(buf) bytes of a small /proc file in one go and
+// returns how many; 0 if it cannot be read.
+func readFile(name string, buf []byte) int {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0
+	}
+	defer unix.Close(fd)
+	n, err := unix.Read(fd, buf)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func path(pid int, file string) string {
+	return "/proc/" + strconv.Itoa(pid) + "/" + file
+}
+
+var deletedSuffix = []byte(" (deleted)")
+
+// readExe returns the path of pid's executable and whether that file has been
+// deleted or replaced since. A leader that has ended has no executable any
+// more; the threads that go on still have it.
+func readExe(pid int) (exe string, deleted bool) {
+	var buf [unix.PathMax]byte
+	n, err := unix.Readlink(path(pid, "exe"), buf[:])
+	if err == unix.ENOENT {
+		n, err = readThreadExe(pid, buf[:])
+	}
+	if err != nil {
+		return "", false
+	}
+	b, deleted := bytes.CutSuffix(buf[:n], deletedSuffix)
+	return string(b), deleted
+}
+
+func readThreadExe(pid int, buf []byte) (n int, err error) {
+	entries, err := os.ReadDir(path(pid, "task"))
+	if err != nil {
+		return 0, err
+	}
+	err = unix.ENOENT
+	for _, e := range entries {
+		if n, err = unix.Readlink(path(pid, "task/"+e.Name()+"/exe"), buf); err == nil {
+			break
+		}
+	}
+	return n, err
+}
+
+// leader returns the process that thread tid belongs to, 0 if there is none.
+func leader(tid int) int {
+	var buf [1024]byte // Name, Umask, State and Tgid are the first lines of status
+	b := buf[:readFile(path(tid, "status"), buf[:])]
+	_, b, found := bytes.Cut(b, []byte("\nTgid:\t"))
+	if !found {
+		return 0
+	}
+	v, _ := number(b)
+	return int(v)
+}

@@ -1,0 +1,189 @@
+package process
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"endoscope/planner/plan"
+
+	"golang.org/x/sys/unix"
+)
+
+// commBytes is the longest name the kernel keeps (TASK_COMM_LEN - 1).
+const commBytes = 15
+
+// TruncateComm cuts a process or thread name as the kernel does, so that a
+// name written in full matches what /proc and eBPF programs report.
+func TruncateComm(name string) string {
+	if len(name) > commBytes {
+		return name[:commBytes]
+	}
+	return name
+}
+
+// Resolve returns the running processes that t means, by pid, each once. The
+// entries of t are alternatives. An executable that nobody runs yet is no
+// error, for it may be started later; it gives no process. Refusals are
+// *plan.Error placed at t.
+func Resolve(t plan.Target) ([]Process, error) {
+	var out []Process
+	for _, pid := range t.PIDs {
+		p, err := resolvePID(t, pid)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	if len(t.Processes)+len(t.Exes) > 0 {
+		all, err := List()
+		if err != nil {
+			return nil, refuse(t, "processes cannot be listed: %v", err)
+		}
+		for _, name := range t.Processes {
+			ps, err := resolveName(t, name, all)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, ps...)
+		}
+		for _, exe := range t.Exes {
+			ps, err := resolveExe(t, exe, all)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, ps...)
+		}
+	}
+	slices.SortFunc(out, func(a, b Process) int { return cmp.Compare(a.PID, b.PID) })
+	return slices.CompactFunc(out, func(a, b Process) bool { return a.PID == b.PID }), nil
+}
+
+// refuse makes an error at the target's place in the statement.
+func refuse(t plan.Target, format string, args ...any) *plan.Error {
+	start, stop := t.Start, t.Stop
+	if stop <= start { // the session's target: nothing in this statement names it
+		start, stop = -1, -1
+	}
+	return plan.Errorf(start, stop, format, args...)
+}
+
+func resolvePID(t plan.Target, pid int) (Process, error) {
+	var buf [statBytes]byte
+	var s Stat
+	if !readStat(pid, buf[:], &s) {
+		return Process{}, refuse(t, "there is no process %d", pid).WithHint("SHOW PROCESSES lists those that run")
+	}
+	switch {
+	case s.Kernel():
+		return Process{}, refuse(t, "process %d (%s) is a kernel thread: it runs no program", pid, s.Comm)
+	case s.Ended():
+		return Process{}, refuse(t, "process %d (%s) has ended and only waits for its parent to collect it", pid, s.Comm)
+	}
+	if tgid := leader(pid); tgid != 0 && tgid != pid {
+		return Process{}, refuse(t, "%d is a thread of process %d", pid, tgid).WithHint("pid = %d AND tid = %d", tgid, pid)
+	}
+	exe, _ := readExe(pid)
+	return Process{PID: pid, Comm: string(s.Comm), Exe: exe, StartTime: s.StartTime}, nil
+}
+
+func resolveName(t plan.Target, name string, all []Process) ([]Process, error) {
+	comm := TruncateComm(name)
+	var out []Process
+	for _, p := range all {
+		if p.Comm == comm {
+			out = append(out, p)
+		}
+	}
+	if len(out) > 0 {
+		return out, nil
+	}
+	if err := unsuitable(t, comm); err != nil {
+		return nil, err
+	}
+	err := refuse(t, "no process is named '%s'", name)
+	names := make([]string, len(all))
+	for i, p := range all {
+		names[i] = p.Comm
+	}
+	if near := nearest(name, names, 3); len(near) > 0 {
+		return nil, err.WithHint("there is %s", quoteList(near))
+	}
+	return nil, err.WithHint("SHOW PROCESSES lists those that run")
+}
+
+// unsuitable says why processes called comm are no targets, if there are any.
+func unsuitable(t plan.Target, comm string) error {
+	pids, err := pids()
+	if err != nil {
+		return nil
+	}
+	for _, pid := range pids {
+		var buf [statBytes]byte
+		var s Stat
+		if !readStat(pid, buf[:], &s) || string(s.Comm) != comm {
+			continue
+		}
+		if s.Kernel() || s.Ended() {
+			_, err := resolvePID(t, pid)
+			return err
+		}
+	}
+	return nil
+}
+
+// resolveExe matches by file and by path: the same file may be run under
+// another name (links, containers that share an image), and the same name may
+// be run as another file (upgraded since, deleted, seen through an overlay).
+func resolveExe(t plan.Target, exe string, all []Process) ([]Process, error) {
+	names := []string{filepath.Clean(exe)}
+	if abs, err := filepath.Abs(exe); err == nil {
+		names = append(names, abs)
+	}
+	if real, err := filepath.EvalSymlinks(exe); err == nil {
+		if real, err = filepath.Abs(real); err == nil {
+			names = append(names, real)
+		}
+	}
+	var file unix.Stat_t
+	exists := unix.Stat(exe, &file) == nil
+	var out []Process
+	for _, p := range all {
+		if p.Exe != "" && slices.Contains(names, p.Exe) {
+			out = append(out, p)
+			continue
+		}
+		var st unix.Stat_t
+		if exists && unix.Stat(path(p.PID, "exe"), &st) == nil && st.Dev == file.Dev && st.Ino == file.Ino {
+			out = append(out, p)
+		}
+	}
+	if len(out) > 0 {
+		return out, nil
+	}
+	f, err := OpenExe(exe)
+	if err == nil {
+		f.Close()
+		return nil, nil
+	}
+	var pe *plan.Error
+	if !errors.As(err, &pe) {
+		return nil, refuse(t, "%s: %v", exe, err)
+	}
+	placed := *pe
+	at := refuse(t, "")
+	placed.Start, placed.Stop = at.Start, at.Stop
+	if _, err := os.Lstat(exe); errors.Is(err, fs.ErrNotExist) && placed.Hint == "" {
+		names = names[:0]
+		for _, p := range all {
+			names = append(names, p.Exe)
+		}
+		if near := nearest(exe, names, 3); len(near) > 0 {
+			return nil, placed.WithHint("there is %s", quoteList(near))
+		}
+	}
+	return nil, &placed
+}

@@ -1,0 +1,45 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Watch returns a channel that is closed when process pid ends, and a function
+// that gives up watching (the channel then stays open; safe to call twice).
+//
+// It waits on a pidfd, which becomes readable when the last thread of the
+// process is gone, in the Go runtime's own epoll set: a watch costs a file
+// descriptor and a parked goroutine, no thread and no polling.
+func Watch(pid int) (<-chan struct{}, func(), error) {
+	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	if err == unix.ESRCH {
+		return nil, nil, fmt.Errorf("there is no process %d", pid)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("process %d cannot be watched: %w", pid, err)
+	}
+	f := os.NewFile(uintptr(fd), "pidfd")
+	conn, err := f.SyscallConn()
+	if err != nil {
+		f.Close()
+		return nil, nil, fmt.Errorf("process %d cannot be watched: %w", pid, err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		// Read fails, and the channel stays open, when f is closed by cancel.
+		if conn.Read(readable) == nil {
+			close(ended)
+		}
+		f.Close()
+	}()
+	return ended, sync.OnceFunc(func() { f.Close() }), nil
+}
+
+func readable(fd uintptr) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	return n > 0 && err == nil
+}
