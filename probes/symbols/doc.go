@@ -1,0 +1,15 @@
+// Package symbols knows the functions of an ELF file: their names, and where
+// and how each may be probed.
+//
+// [Open] reads names from the symbol tables, Go's pclntab, a separate debug
+// file and, for stripped code, the unwind table. [Module.EntrySite] chooses the
+// instruction on which a probe counts every call exactly once, as the kernel's
+// x86 uprobes would treat it; [Module.ReturnTrap] says whether the return
+// address may be replaced without harm.
+//
+// A file is hostile input: everything read is bounded and checked, nothing in
+// it makes the package panic, and what cannot be understood is refused by name
+// rather than probed blind.
+//
+// The package must not know processes, eBPF, SQL or streams: it reads files.
+package symbols
