@@ -14,6 +14,8 @@ type Batch struct {
 	Sel  []uint16 // the rows that count, ascending; nil: all N
 
 	parent *Batch // the batch whose columns a view shares
+	own    *Batch // what a derived batch's other columns come from
+	kept   storage
 	pool   *Pool
 	refs   atomic.Int32
 }
@@ -60,15 +62,6 @@ func (b *Batch) AppendRow(vs ...Value) {
 	b.N++
 }
 
-// View returns a batch that shares b's columns and has selection sel. It holds
-// b until it is released.
-func (b *Batch) View(sel []uint16) *Batch {
-	b.Retain()
-	v := &Batch{Cols: b.Cols, N: b.N, Sel: sel, parent: b}
-	v.refs.Store(1)
-	return v
-}
-
 // Retain keeps the batch beyond the call in which it was pushed.
 func (b *Batch) Retain() *Batch {
 	b.refs.Add(1)
@@ -81,7 +74,7 @@ func (b *Batch) Release() {
 		return
 	}
 	if b.parent != nil {
-		b.parent.Release()
+		b.releaseView()
 		return
 	}
 	if b.pool != nil {
