@@ -1,0 +1,383 @@
+package parser
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Canonical text: keywords in upper case, one space between words, aliases
+// after AS, parentheses only where precedence asks for them, CAST(x AS t) for
+// both spellings of a cast, != as <>. Parsing the text gives the same tree but
+// for positions.
+
+// printer gathers the text of a tree.
+type printer struct{ strings.Builder }
+
+func text(write func(p *printer)) string {
+	var p printer
+	write(&p)
+	return p.String()
+}
+
+func (p *printer) put(parts ...string) {
+	for _, s := range parts {
+		p.WriteString(s)
+	}
+}
+
+// list writes n things with a separator between them.
+func (p *printer) list(n int, sep string, write func(i int)) {
+	for i := range n {
+		if i > 0 {
+			p.WriteString(sep)
+		}
+		write(i)
+	}
+}
+
+// String prints the query in canonical form.
+func (q *Query) String() string { return text(func(p *printer) { p.query(q) }) }
+
+// String prints the statement in canonical form.
+func (s *Explain) String() string {
+	return text(func(p *printer) {
+		p.put("EXPLAIN ")
+		if s.Analyze {
+			p.put("ANALYZE ")
+		}
+		p.query(s.Query)
+	})
+}
+
+// String prints the statement in canonical form.
+func (s *CreateStream) String() string {
+	return text(func(p *printer) { p.createAs("STREAM", s.Replace, s.Name, s.Query) })
+}
+
+// String prints the statement in canonical form.
+func (s *CreateModel) String() string {
+	return text(func(p *printer) { p.createAs("MODEL", s.Replace, s.Name, s.Query) })
+}
+
+func (p *printer) createAs(kind string, replace bool, name *Ident, q *Query) {
+	p.put("CREATE ")
+	if replace {
+		p.put("OR REPLACE ")
+	}
+	p.put(kind, " ")
+	p.streamName(name)
+	p.put(" AS ")
+	p.query(q)
+}
+
+// String prints the statement in canonical form.
+func (s *CreateTrigger) String() string {
+	return text(func(p *printer) {
+		p.put("CREATE ")
+		if s.Once {
+			p.put("ONCE ")
+		}
+		p.put("TRIGGER ")
+		p.streamName(s.Name)
+		p.put(" ON ")
+		p.from(s.From)
+		p.put(" WHEN ")
+		p.expr(s.When, precLowest)
+		p.put(" BEGIN ")
+		p.list(len(s.Actions), "; ", func(i int) { p.put(s.Actions[i].String()) })
+		p.put(" END")
+	})
+}
+
+// String prints the statement in canonical form.
+func (s *Drop) String() string {
+	return text(func(p *printer) { p.put("DROP ", s.Kind, " "); p.streamName(s.Name) })
+}
+
+// String prints the statement in canonical form.
+func (s *Insert) String() string {
+	return text(func(p *printer) { p.put("INSERT INTO file(", s.Path.String(), ") "); p.query(s.Query) })
+}
+
+// String prints the statement in canonical form.
+func (s *Use) String() string {
+	switch {
+	case s.PID != nil:
+		return "USE PID " + s.PID.String()
+	case s.Name != nil:
+		return "USE " + s.Name.String()
+	}
+	return "USE NONE"
+}
+
+// String prints the statement in canonical form.
+func (s *Stop) String() string { return "STOP " + s.ID.String() }
+
+// String prints the statement in canonical form.
+func (s *Suspend) String() string { return "SUSPEND" + optional(" THREAD ", s.Thread) }
+
+// String prints the statement in canonical form.
+func (s *Resume) String() string { return "RESUME" + optional(" THREAD ", s.Thread) }
+
+// String prints the statement in canonical form.
+func (s *Set) String() string { return "SET " + s.Key.String() + " = " + s.Value.String() }
+
+// String prints the statement in canonical form.
+func (s *Show) String() string { return "SHOW " + s.What + optional(" LIKE ", s.Like) }
+
+// String prints the statement in canonical form.
+func (s *Describe) String() string {
+	return text(func(p *printer) {
+		p.put("DESCRIBE ")
+		if s.Function {
+			p.put("FUNCTION ")
+		}
+		p.streamName(s.Name)
+	})
+}
+
+// String prints the action in canonical form.
+func (a *ActSample) String() string {
+	return text(func(p *printer) {
+		p.put("SAMPLE(")
+		p.streamName(a.Stream)
+		p.put(", ", a.Every.String(), ")", optional(" FOR ", a.For))
+	})
+}
+
+// String prints the action in canonical form.
+func (a *ActMonitor) String() string {
+	return text(func(p *printer) {
+		p.put("MONITOR ")
+		p.streamName(a.Stream)
+		p.where(" WHERE ", a.Where)
+		p.put(optional(" FOR ", a.For))
+	})
+}
+
+// String prints the action in canonical form.
+func (a *ActStop) String() string {
+	return text(func(p *printer) { p.put("STOP "); p.streamName(a.Stream) })
+}
+
+// String prints the action in canonical form.
+func (a *ActNotify) String() string { return "NOTIFY " + a.Text.String() }
+
+// String prints the action in canonical form.
+func (a *ActWebhook) String() string { return "WEBHOOK " + a.URL.String() }
+
+// optional is a clause of one literal, or nothing.
+func optional(before string, l *Literal) string {
+	if l == nil {
+		return ""
+	}
+	return before + l.String()
+}
+
+// where writes a clause of one expression, or nothing.
+func (p *printer) where(before string, x Expr) {
+	if x != nil {
+		p.put(before)
+		p.expr(x, precLowest)
+	}
+}
+
+func (p *printer) query(q *Query) {
+	if len(q.With) > 0 {
+		p.put("WITH ")
+		p.list(len(q.With), ", ", func(i int) {
+			p.streamName(q.With[i].Name)
+			p.put(" AS (")
+			p.query(q.With[i].Query)
+			p.put(")")
+		})
+		p.put(" ")
+	}
+	p.list(len(q.Selects), " UNION ALL ", func(i int) { p.selectFrom(q.Selects[i]) })
+	if len(q.OrderBy) > 0 {
+		p.put(" ORDER BY ")
+		p.list(len(q.OrderBy), ", ", func(i int) {
+			p.expr(q.OrderBy[i].X, precLowest)
+			if q.OrderBy[i].Desc {
+				p.put(" DESC")
+			}
+		})
+	}
+	p.put(optional(" LIMIT ", q.Limit))
+	if q.Emit != nil {
+		p.put(" EMIT ", q.Emit.Mode, optional(" ", q.Emit.Every))
+	}
+	p.put(optional(" FOR ", q.For))
+}
+
+// String prints the SELECT with its clauses in canonical form.
+func (s *Select) String() string { return text(func(p *printer) { p.selectFrom(s) }) }
+
+func (p *printer) selectFrom(s *Select) {
+	p.put("SELECT")
+	if s.Distinct {
+		p.put(" DISTINCT")
+	}
+	for i, item := range s.Items {
+		if i > 0 {
+			p.put(",")
+		}
+		p.put(" ")
+		p.selectItem(item)
+	}
+	p.put(" FROM ")
+	p.from(s.From)
+	p.where(" WHERE ", s.Where)
+	if len(s.GroupBy) > 0 {
+		p.put(" GROUP BY ")
+		p.exprs(s.GroupBy)
+	}
+	p.where(" HAVING ", s.Having)
+}
+
+// String prints the item in canonical form.
+func (i *SelectItem) String() string { return text(func(p *printer) { p.selectItem(i) }) }
+
+func (p *printer) selectItem(i *SelectItem) {
+	switch {
+	case i.Star && i.Qualifier != nil:
+		p.ident(i.Qualifier)
+		p.put(".*")
+	case i.Star:
+		p.put("*")
+	default:
+		p.expr(i.X, precLowest)
+		p.alias(i.Alias)
+	}
+}
+
+func (p *printer) alias(a *Ident) {
+	if a != nil {
+		p.put(" AS ")
+		p.ident(a)
+	}
+}
+
+// String prints the sources in canonical form.
+func (f *From) String() string { return text(func(p *printer) { p.from(f) }) }
+
+func (p *printer) from(f *From) {
+	p.source(f.First)
+	for _, j := range f.Joins {
+		p.put(" ", j.Kind.String(), " ")
+		p.source(j.Right)
+		p.put(optional(" WINDOW ", j.Within))
+		if j.FollowedBy != nil {
+			p.put(" ")
+			p.streamName(j.FollowedBy.First)
+			p.put(" FOLLOWED BY ")
+			p.streamName(j.FollowedBy.Second)
+		}
+		p.where(" ON ", j.On)
+	}
+}
+
+// String is the join as it is written: "WINDOW JOIN".
+func (k JoinKind) String() string {
+	return [...]string{JoinPlain: "JOIN", JoinWindow: "WINDOW JOIN", JoinLeftWindow: "LEFT WINDOW JOIN", JoinAsOf: "ASOF JOIN"}[k]
+}
+
+// String prints the source in canonical form.
+func (s *Source) String() string { return text(func(p *printer) { p.source(s) }) }
+
+func (p *printer) source(s *Source) {
+	switch s.Kind {
+	case SourceStream:
+		p.streamName(s.Name)
+	case SourceQuery:
+		p.put("(")
+		p.query(s.Query)
+		p.put(")")
+	default:
+		p.put(sourceName[s.Kind], "(")
+		switch {
+		case s.Src != nil:
+			p.source(s.Src)
+		case s.Name != nil:
+			p.streamName(s.Name)
+		}
+		for i, a := range s.Args {
+			if i > 0 || s.Src != nil || s.Name != nil {
+				p.put(", ")
+			}
+			p.literal(a)
+		}
+		if len(s.By) > 0 {
+			p.put(" PARTITION BY ")
+			p.exprs(s.By)
+		}
+		p.put(")")
+	}
+	p.alias(s.Alias)
+}
+
+// sourceName is how the sources that take arguments are written.
+var sourceName = map[SourceKind]string{
+	SourceSample: "SAMPLE", SourceTumble: "TUMBLE", SourceHop: "HOP", SourceSession: "SESSION",
+	SourceConsistent: "CONSISTENT", SourceFile: "file", SourceSeries: "series",
+}
+
+// String prints the name, in double quotes where it needs them.
+func (i *Ident) String() string { return text(func(p *printer) { p.ident(i) }) }
+
+func (p *printer) ident(i *Ident) {
+	if i.Quoted || !isWord(i.Name) || reserved[strings.ToUpper(i.Name)] {
+		p.quoted(i.Name)
+		return
+	}
+	p.put(i.Name)
+}
+
+func (p *printer) quoted(name string) {
+	p.put(`"`, strings.ReplaceAll(name, `"`, `""`), `"`)
+}
+
+// streamName writes the name of a stream, whose dots (sys.queries) are part of
+// it.
+func (p *printer) streamName(i *Ident) {
+	if i.Quoted {
+		p.quoted(i.Name)
+		return
+	}
+	for j, part := range strings.Split(i.Name, ".") {
+		if !isWord(part) || j == 0 && reserved[strings.ToUpper(part)] {
+			p.quoted(i.Name)
+			return
+		}
+	}
+	p.put(i.Name)
+}
+
+// String prints the literal as it was written, or from its value if it was
+// not written by anyone.
+func (l *Literal) String() string {
+	if l.Text != "" {
+		return l.Text
+	}
+	switch l.Kind {
+	case LitNull:
+		return "NULL"
+	case LitBool:
+		return strings.ToUpper(strconv.FormatBool(l.Int != 0))
+	case LitInt:
+		return strconv.FormatInt(l.Int, 10)
+	case LitFloat:
+		return strconv.FormatFloat(l.F, 'g', -1, 64)
+	case LitPercent:
+		return strconv.FormatFloat(l.F, 'f', -1, 64) + "%"
+	case LitDuration:
+		return inUnits(l.Int, durationUnits)
+	case LitSize:
+		return inUnits(l.Int, sizeUnits)
+	}
+	return quoteString(l.Str)
+}
+
+func quoteString(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
+func (p *printer) literal(l *Literal) { p.put(l.String()) }
