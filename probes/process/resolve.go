@@ -5,25 +5,10 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"endoscope/planner/plan"
-
-	"golang.org/x/sys/unix"
 )
-
-// commBytes is the longest name the kernel keeps (TASK_COMM_LEN - 1).
-const commBytes = 15
-
-// TruncateComm cuts a process or thread name as the kernel does, so that a
-// name written in full matches what /proc and eBPF programs report.
-func TruncateComm(name string) string {
-	if len(name) > commBytes {
-		return name[:commBytes]
-	}
-	return name
-}
 
 // Resolve returns the running processes that t means, by pid, each once. The
 // entries of t are alternatives. An executable that nobody runs yet is no
@@ -91,17 +76,17 @@ func resolvePID(t plan.Target, pid int) (Process, error) {
 }
 
 func resolveName(t plan.Target, name string, all []Process) ([]Process, error) {
-	comm := TruncateComm(name)
+	m := NewMatcher(plan.Target{Processes: []string{name}})
 	var out []Process
 	for _, p := range all {
-		if p.Comm == comm {
+		if m.Matches(p) {
 			out = append(out, p)
 		}
 	}
 	if len(out) > 0 {
 		return out, nil
 	}
-	if err := unsuitable(t, comm); err != nil {
+	if err := unsuitable(t, TruncateComm(name)); err != nil {
 		return nil, err
 	}
 	err := refuse(t, "no process is named '%s'", name)
@@ -135,29 +120,11 @@ func unsuitable(t plan.Target, comm string) error {
 	return nil
 }
 
-// resolveExe matches by file and by path: the same file may be run under
-// another name (links, containers that share an image), and the same name may
-// be run as another file (upgraded since, deleted, seen through an overlay).
 func resolveExe(t plan.Target, exe string, all []Process) ([]Process, error) {
-	names := []string{filepath.Clean(exe)}
-	if abs, err := filepath.Abs(exe); err == nil {
-		names = append(names, abs)
-	}
-	if real, err := filepath.EvalSymlinks(exe); err == nil {
-		if real, err = filepath.Abs(real); err == nil {
-			names = append(names, real)
-		}
-	}
-	var file unix.Stat_t
-	exists := unix.Stat(exe, &file) == nil
+	m := NewMatcher(plan.Target{Exes: []string{exe}})
 	var out []Process
 	for _, p := range all {
-		if p.Exe != "" && slices.Contains(names, p.Exe) {
-			out = append(out, p)
-			continue
-		}
-		var st unix.Stat_t
-		if exists && unix.Stat(path(p.PID, "exe"), &st) == nil && st.Dev == file.Dev && st.Ino == file.Ino {
+		if m.Matches(p) {
 			out = append(out, p)
 		}
 	}
@@ -177,9 +144,9 @@ func resolveExe(t plan.Target, exe string, all []Process) ([]Process, error) {
 	at := refuse(t, "")
 	placed.Start, placed.Stop = at.Start, at.Stop
 	if _, err := os.Lstat(exe); errors.Is(err, fs.ErrNotExist) && placed.Hint == "" {
-		names = names[:0]
-		for _, p := range all {
-			names = append(names, p.Exe)
+		names := make([]string, len(all))
+		for i, p := range all {
+			names[i] = p.Exe
 		}
 		if near := nearest(exe, names, 3); len(near) > 0 {
 			return nil, placed.WithHint("there is %s", quoteList(near))

@@ -1,0 +1,71 @@
+package process
+
+import (
+	"path/filepath"
+	"slices"
+
+	"endoscope/planner/plan"
+
+	"golang.org/x/sys/unix"
+)
+
+// commBytes is the longest name the kernel keeps (TASK_COMM_LEN - 1).
+const commBytes = 15
+
+// TruncateComm cuts a process or thread name as the kernel does, so that a
+// name written in full matches what /proc and eBPF programs report.
+func TruncateComm(name string) string {
+	if len(name) > commBytes {
+		return name[:commBytes]
+	}
+	return name
+}
+
+// Matcher tells which processes a target's names and executables mean, also
+// processes that start later. It does not look at the target's pids.
+//
+// An executable is matched by path and by file: the same name may be run as
+// another file (upgraded since, deleted, seen through an overlay or in a
+// container), and the same file under another name.
+type Matcher struct {
+	comms []string
+	paths []string
+	files []fileID
+}
+
+type fileID struct{ dev, inode uint64 }
+
+// NewMatcher prepares to match t's names and executables. Files are identified
+// as they are now.
+func NewMatcher(t plan.Target) *Matcher {
+	m := &Matcher{}
+	for _, name := range t.Processes {
+		m.comms = append(m.comms, TruncateComm(name))
+	}
+	for _, exe := range t.Exes {
+		m.paths = append(m.paths, filepath.Clean(exe))
+		if abs, err := filepath.Abs(exe); err == nil {
+			m.paths = append(m.paths, abs)
+			if real, err := filepath.EvalSymlinks(abs); err == nil {
+				m.paths = append(m.paths, real)
+			}
+		}
+		var st unix.Stat_t
+		if unix.Stat(exe, &st) == nil {
+			m.files = append(m.files, fileID{st.Dev, st.Ino})
+		}
+	}
+	return m
+}
+
+// Matches reports whether p, as it is, is meant.
+func (m *Matcher) Matches(p Process) bool {
+	if slices.Contains(m.comms, p.Comm) || p.Exe != "" && slices.Contains(m.paths, p.Exe) {
+		return true
+	}
+	if len(m.files) == 0 {
+		return false
+	}
+	var st unix.Stat_t
+	return unix.Stat(path(p.PID, "exe"), &st) == nil && slices.Contains(m.files, fileID{st.Dev, st.Ino})
+}
