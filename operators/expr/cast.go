@@ -1,0 +1,173 @@
+package expr
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// cast compiles a conversion. Types of one physical layout differ in name
+// only; numbers convert by value, DOUBLE to the others rounded half away from
+// zero; text is parsed and is NULL where it is none of the type's.
+func (c *compiler) cast(e *plan.Cast) (node, error) {
+	x, err := c.expr(e.X)
+	if err != nil {
+		return nil, err
+	}
+	from, to := e.X.Type(), e.T
+	if from == to {
+		return x, nil
+	}
+	if from == batch.Null {
+		return newConst(batch.NullOf(to)), nil
+	}
+	if v, ok := constant(x); ok && v.IsNull {
+		return newConst(batch.NullOf(to)), nil
+	}
+	switch {
+	case to == batch.Varchar && from != batch.Bytes:
+		return newRowNode(to, []node{x}, func(o *output, args []*batch.Column, i int) error {
+			o.buf = appendText(o.buf[:0], args[0], i)
+			o.setBytes(i, o.buf)
+			return nil
+		}), nil
+	case from == batch.Varchar && to != batch.Bytes:
+		return parseText(e, x)
+	}
+	switch pair := [2]batch.Physical{from.Physical(), to.Physical()}; {
+	case pair == [2]batch.Physical{batch.PhysCode, batch.PhysCode}:
+		return &renamed{x: x, out: batch.Column{Type: to}}, nil
+	case pair == intInt:
+		return newVector(to, x, copyVector[int64]), nil
+	case pair == intFloat:
+		return newVector(to, x, func(out []float64, x []int64, r rows) {
+			r.each(func(i int) { out[i] = float64(x[i]) })
+		}), nil
+	case pair == floatInt:
+		return newMap(e, x, roundToInt), nil
+	case from == batch.Boolean && to == batch.Bigint:
+		return newVector(to, x, func(out []int64, x []bool, r rows) {
+			r.each(func(i int) { out[i] = int64(boolInt(x[i])) })
+		}), nil
+	case from == batch.Bigint && to == batch.Boolean:
+		return newVector(to, x, func(out []bool, x []int64, r rows) {
+			r.each(func(i int) { out[i] = x[i] != 0 })
+		}), nil
+	}
+	return nil, refuse(e.X, "%s cannot be converted to %s: it is %s", e.X, to, from)
+}
+
+// renamed is VARCHAR as BYTES or the reverse: the same codes and dictionary.
+type renamed struct {
+	x   node
+	out batch.Column
+}
+
+func (n *renamed) eval(f *frame, r rows) (*batch.Column, error) {
+	x, err := n.x.eval(f, r)
+	if err != nil {
+		return nil, err
+	}
+	o := &n.out
+	o.Code = append(o.Code[:0], x.Code[:r.n]...)
+	o.Nulls = append(o.Nulls[:0], x.Nulls...)
+	o.Dict, o.Values = x.Dict, x.Values
+	return o, nil
+}
+
+// appendText appends row i of c, which is not NULL, as results print it.
+func appendText(b []byte, c *batch.Column, i int) []byte {
+	switch c.Type {
+	case batch.Boolean:
+		return strconv.AppendBool(b, c.Bool[i])
+	case batch.Bigint:
+		return strconv.AppendInt(b, c.Int[i], 10)
+	case batch.Double:
+		return strconv.AppendFloat(b, c.Float[i], 'g', -1, 64)
+	case batch.Timestamp:
+		return time.Unix(0, c.Int[i]).UTC().AppendFormat(b, time.RFC3339Nano)
+	}
+	return appendValue(b, c.Value(i))
+}
+
+// appendValue appends a value; a list is [a, b], with NULL for NULL.
+func appendValue(b []byte, v batch.Value) []byte {
+	if v.IsNull {
+		return append(b, "NULL"...)
+	}
+	switch v.Type {
+	case batch.Varchar, batch.Bytes:
+		return append(b, v.S...)
+	case batch.Timestamp:
+		return time.Unix(0, v.I).UTC().AppendFormat(b, time.RFC3339Nano)
+	case batch.List:
+		b = append(b, '[')
+		list, _ := v.A.([]batch.Value)
+		for i, x := range list {
+			if i > 0 {
+				b = append(b, ", "...)
+			}
+			b = appendValue(b, x)
+		}
+		return append(b, ']')
+	case batch.Encoding:
+		return fmt.Append(b, v.A)
+	}
+	return append(b, plan.FormatValue(v)...)
+}
+
+// parseText compiles the conversion of text, surrounding spaces apart.
+func parseText(e *plan.Cast, x node) (node, error) {
+	var parse func(o *output, i int, s string) bool
+	switch e.T {
+	case batch.Bigint:
+		parse = func(o *output, i int, s string) bool {
+			v, err := strconv.ParseInt(s, 10, 64)
+			o.col.Int[i] = v
+			return err == nil
+		}
+	case batch.Double:
+		parse = func(o *output, i int, s string) bool {
+			v, err := strconv.ParseFloat(s, 64)
+			o.col.Float[i] = v
+			return err == nil
+		}
+	case batch.Boolean:
+		parse = func(o *output, i int, s string) (ok bool) {
+			o.col.Bool[i], ok = parseBool(s)
+			return ok
+		}
+	case batch.Timestamp:
+		parse = func(o *output, i int, s string) (ok bool) {
+			o.col.Int[i], ok = parseTime(s)
+			return ok
+		}
+	case batch.Duration:
+		parse = func(o *output, i int, s string) (ok bool) {
+			o.col.Int[i], ok = parseDuration(s)
+			return ok
+		}
+	default:
+		return nil, refuse(e.X, "%s cannot be converted to %s: it is %s", e.X, e.T, e.X.Type())
+	}
+	return newRowNode(e.T, []node{x}, func(o *output, args []*batch.Column, i int) error {
+		if !parse(o, i, strings.TrimSpace(text(args[0], i))) {
+			o.setNull(i)
+		}
+		return nil
+	}), nil
+}
+
+func parseBool(s string) (v, ok bool) {
+	switch strings.ToLower(s) {
+	case "true", "t", "yes", "on", "1":
+		return true, true
+	case "false", "f", "no", "off", "0":
+		return false, true
+	}
+	return false, false
+}

@@ -1,0 +1,311 @@
+package expr
+
+import (
+	"cmp"
+	"strings"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// relation is one of the kernels' relations; the six operators are these with
+// operands exchanged and results negated. In the order that comparisons use,
+// as in PostgreSQL, NaN equals itself and is above every other DOUBLE, so that
+// exactly one of <, = and > holds of any two values and negation is safe.
+type relation uint8
+
+const (
+	less relation = iota
+	lessEqual
+	equal
+)
+
+// comparisonOp says how an operator is made of a relation.
+type comparisonOp struct {
+	rel    relation
+	negate bool
+}
+
+// constRight has the operator's form for x op constant.
+var constRight = map[string]comparisonOp{
+	"=": {equal, false}, "<>": {equal, true},
+	"<": {less, false}, ">=": {less, true},
+	"<=": {lessEqual, false}, ">": {lessEqual, true},
+}
+
+// mirrored has the operator that holds with operands exchanged.
+var mirrored = map[string]string{"=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
+
+// compareKernel appends to dst the rows for which the comparison (negated if
+// negate is set) holds of values, whatever the NULL bitmaps say.
+type compareKernel func(l, r *batch.Column, negate bool, rs rows, dst []uint16) []uint16
+
+// compareNode compares two arguments; right is nil if the kernel has the
+// constant in itself.
+type compareNode struct {
+	left, right node
+	kernel      compareKernel
+	negate      bool
+	out         output
+	chosen      []uint16
+}
+
+// compare builds a comparison.
+func compare(e *plan.Call, args []node) (node, error) {
+	l, r := args[0], args[1]
+	if e.Args[0].Type() != e.Args[1].Type() {
+		return nil, nil
+	}
+	op := e.Fn
+	if _, ok := constant(l); ok {
+		l, r, op = r, l, mirrored[op]
+	}
+	switch e.Args[0].Type().Physical() {
+	case batch.PhysInt:
+		return newCompare(op, l, r, func(v batch.Value) int64 { return v.I }), nil
+	case batch.PhysFloat:
+		return newCompare(op, l, r, func(v batch.Value) float64 { return v.F }), nil
+	}
+	order := orderOf(e.Args[0].Type())
+	if order == nil {
+		return nil, nil
+	}
+	return compareRows(op, l, r, order), nil
+}
+
+// orderFunc compares row i of two columns of one type: negative, 0, positive.
+type orderFunc func(l, r *batch.Column, i int) int
+
+// orderOf is the order of a type's values, nil if it has none.
+func orderOf(t batch.Type) orderFunc {
+	switch t.Physical() {
+	case batch.PhysInt:
+		return func(l, r *batch.Column, i int) int { return cmp.Compare(l.Int[i], r.Int[i]) }
+	case batch.PhysFloat:
+		return func(l, r *batch.Column, i int) int {
+			return boolInt(isLess(r.Float[i], l.Float[i])) - boolInt(isLess(l.Float[i], r.Float[i]))
+		}
+	case batch.PhysCode:
+		return func(l, r *batch.Column, i int) int { return strings.Compare(text(l, i), text(r, i)) }
+	case batch.PhysBool:
+		return func(l, r *batch.Column, i int) int { return boolInt(l.Bool[i]) - boolInt(r.Bool[i]) }
+	}
+	return nil
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+type number interface{ int64 | float64 }
+
+func newCompare[T number](op string, l, r node, literal func(batch.Value) T) node {
+	n := &compareNode{left: l, right: r, out: newOutput(batch.Boolean)}
+	if v, ok := constant(r); ok {
+		if c := literal(v); c == c { // NaN takes the general form
+			o := constRight[op]
+			n.right, n.negate = nil, o.negate
+			n.kernel = func(l, _ *batch.Column, negate bool, rs rows, dst []uint16) []uint16 {
+				return chooseConst(o.rel, vec[T](l), c, negate, rs, dst)
+			}
+			return n
+		}
+	}
+	swap := op == ">" || op == "<="
+	n.negate = op == "<>" || op == "<=" || op == ">="
+	if op == "=" || op == "<>" {
+		n.kernel = func(l, r *batch.Column, negate bool, rs rows, dst []uint16) []uint16 {
+			return chooseEqual(vec[T](l), vec[T](r), negate, rs, dst)
+		}
+		return n
+	}
+	if swap {
+		n.left, n.right = r, l
+	}
+	n.kernel = func(l, r *batch.Column, negate bool, rs rows, dst []uint16) []uint16 {
+		return chooseLess(vec[T](l), vec[T](r), negate, rs, dst)
+	}
+	return n
+}
+
+// chooseConst chooses by column ⊗ constant; c is not NaN, for which the
+// machine's comparisons are the language's.
+func chooseConst[T number](rel relation, x []T, c T, negate bool, r rows, dst []uint16) []uint16 {
+	switch rel {
+	case less:
+		return chooseLessConst(x, c, negate, r, dst)
+	case lessEqual:
+		return chooseLessEqualConst(x, c, negate, r, dst)
+	}
+	return chooseEqualConst(x, c, negate, r, dst)
+}
+
+// The loops below store every row and advance past those that hold: without a
+// branch that a predictor could miss.
+
+func chooseLessConst[T number](x []T, c T, negate bool, r rows, dst []uint16) []uint16 {
+	k := len(dst)
+	dst = room(dst, r.len())
+	if r.sel == nil {
+		for i, v := range x[:r.n] {
+			dst[k] = uint16(i)
+			if (v < c) != negate {
+				k++
+			}
+		}
+		return dst[:k]
+	}
+	for _, i := range r.sel {
+		dst[k] = i
+		if (x[i] < c) != negate {
+			k++
+		}
+	}
+	return dst[:k]
+}
+
+func chooseLessEqualConst[T number](x []T, c T, negate bool, r rows, dst []uint16) []uint16 {
+	k := len(dst)
+	dst = room(dst, r.len())
+	if r.sel == nil {
+		for i, v := range x[:r.n] {
+			dst[k] = uint16(i)
+			if (v <= c) != negate {
+				k++
+			}
+		}
+		return dst[:k]
+	}
+	for _, i := range r.sel {
+		dst[k] = i
+		if (x[i] <= c) != negate {
+			k++
+		}
+	}
+	return dst[:k]
+}
+
+func chooseEqualConst[T number](x []T, c T, negate bool, r rows, dst []uint16) []uint16 {
+	k := len(dst)
+	dst = room(dst, r.len())
+	if r.sel == nil {
+		for i, v := range x[:r.n] {
+			dst[k] = uint16(i)
+			if (v == c) != negate {
+				k++
+			}
+		}
+		return dst[:k]
+	}
+	for _, i := range r.sel {
+		dst[k] = i
+		if (x[i] == c) != negate {
+			k++
+		}
+	}
+	return dst[:k]
+}
+
+func chooseLess[T number](x, y []T, negate bool, r rows, dst []uint16) []uint16 {
+	k := len(dst)
+	dst = room(dst, r.len())
+	if r.sel == nil {
+		y := y[:r.n]
+		for i, v := range x[:r.n] {
+			dst[k] = uint16(i)
+			if isLess(v, y[i]) != negate {
+				k++
+			}
+		}
+		return dst[:k]
+	}
+	for _, i := range r.sel {
+		dst[k] = i
+		if isLess(x[i], y[i]) != negate {
+			k++
+		}
+	}
+	return dst[:k]
+}
+
+func chooseEqual[T number](x, y []T, negate bool, r rows, dst []uint16) []uint16 {
+	k := len(dst)
+	dst = room(dst, r.len())
+	if r.sel == nil {
+		y := y[:r.n]
+		for i, v := range x[:r.n] {
+			dst[k] = uint16(i)
+			if isEqual(v, y[i]) != negate {
+				k++
+			}
+		}
+		return dst[:k]
+	}
+	for _, i := range r.sel {
+		dst[k] = i
+		if isEqual(x[i], y[i]) != negate {
+			k++
+		}
+	}
+	return dst[:k]
+}
+
+// isLess and isEqual are the order of numbers, NaN above all; of integers the
+// compiler keeps only the first comparison.
+func isLess[T number](a, b T) bool  { return a < b || (b != b && a == a) }
+func isEqual[T number](a, b T) bool { return a == b || (a != a && b != b) }
+
+// compareRows compares through a function of the row: text outside the table
+// of a dictionary, and BOOLEAN.
+func compareRows(op string, l, r node, order orderFunc) node {
+	o := constRight[op]
+	holds := map[relation]func(c int) bool{
+		less:      func(c int) bool { return c < 0 },
+		lessEqual: func(c int) bool { return c <= 0 },
+		equal:     func(c int) bool { return c == 0 },
+	}[o.rel]
+	return &compareNode{left: l, right: r, negate: o.negate, out: newOutput(batch.Boolean),
+		kernel: func(l, r *batch.Column, negate bool, rs rows, dst []uint16) []uint16 {
+			for k := range rs.len() {
+				if i := rs.at(k); holds(order(l, r, i)) != negate {
+					dst = append(dst, uint16(i))
+				}
+			}
+			return dst
+		}}
+}
+
+// operands evaluates the arguments.
+func (n *compareNode) operands(f *frame, r rows) (left, right *batch.Column, err error) {
+	if left, err = n.left.eval(f, r); err != nil || n.right == nil {
+		return left, nil, err
+	}
+	right, err = n.right.eval(f, r)
+	return left, right, err
+}
+
+func (n *compareNode) choose(f *frame, r rows, want bool, dst []uint16) ([]uint16, error) {
+	left, right, err := n.operands(f, r)
+	if err != nil {
+		return nil, err
+	}
+	from := len(dst)
+	dst = n.kernel(left, right, n.negate == want, r, dst)
+	dst = dropNulls(dst, from, left.Nulls)
+	if right != nil {
+		dst = dropNulls(dst, from, right.Nulls)
+	}
+	return dst, nil
+}
+
+func (n *compareNode) eval(f *frame, r rows) (*batch.Column, error) {
+	left, right, err := n.operands(f, r)
+	if err != nil {
+		return nil, err
+	}
+	n.chosen = n.kernel(left, right, n.negate, r, n.chosen[:0])
+	return n.out.scatter(r, n.chosen, left, right), nil
+}

@@ -1,0 +1,109 @@
+package expr
+
+import (
+	"fmt"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// Filter is a compiled condition. It belongs to one goroutine.
+type Filter struct {
+	cond  predicate
+	in    batch.Schema
+	frame frame
+}
+
+// predicate is a BOOLEAN node that can say for which rows it has a wanted
+// value without making a column of truth values first.
+type predicate interface {
+	node
+	// choose appends to dst the rows of r for which the predicate is want,
+	// ascending: neither those where it is the opposite nor those where it is
+	// NULL.
+	choose(f *frame, r rows, want bool, dst []uint16) ([]uint16, error)
+}
+
+// CompileFilter compiles a BOOLEAN expression for choosing rows.
+func CompileFilter(e plan.Expr, in batch.Schema) (*Filter, error) {
+	if t := e.Type(); t != batch.Boolean && t != batch.Null {
+		return nil, refuse(e, "a condition must be BOOLEAN, %s is %s", e, t)
+	}
+	c := compiler{in: in}
+	n, err := c.expr(e)
+	if err != nil {
+		return nil, err
+	}
+	return &Filter{cond: asPredicate(n), in: in}, nil
+}
+
+// Select appends to dst the physical rows of b, among those that count, for
+// which the condition is true: not false and not NULL. The result is never
+// nil, so that it can be the selection of a view. Errors are as those of
+// [Program.Eval].
+func (fl *Filter) Select(b *batch.Batch, dst []uint16) ([]uint16, error) {
+	if len(b.Cols) < len(fl.in) {
+		return nil, fmt.Errorf("condition over %d columns evaluated over %d", len(fl.in), len(b.Cols))
+	}
+	if dst == nil {
+		dst = make([]uint16, 0, b.Len())
+	}
+	fl.frame = frame{cols: b.Cols}
+	return fl.cond.choose(&fl.frame, batchRows(b), true, dst)
+}
+
+// asPredicate makes a predicate of any BOOLEAN node.
+func asPredicate(n node) predicate {
+	if p, ok := n.(predicate); ok {
+		return p
+	}
+	return truth{n}
+}
+
+// truth chooses by a column of truth values.
+type truth struct{ node }
+
+func (t truth) choose(f *frame, r rows, want bool, dst []uint16) ([]uint16, error) {
+	c, err := t.eval(f, r)
+	if err != nil {
+		return nil, err
+	}
+	if c.Type.Physical() != batch.PhysBool { // the literal NULL
+		return dst, nil
+	}
+	from := len(dst)
+	return dropNulls(chooseBool(c.Bool, want, r, dst), from, c.Nulls), nil
+}
+
+func chooseBool(x []bool, want bool, r rows, dst []uint16) []uint16 {
+	k := len(dst)
+	dst = room(dst, r.len())
+	if r.sel == nil {
+		for i, v := range x[:r.n] {
+			dst[k] = uint16(i)
+			if v == want {
+				k++
+			}
+		}
+		return dst[:k]
+	}
+	for _, i := range r.sel {
+		dst[k] = i
+		if x[i] == want {
+			k++
+		}
+	}
+	return dst[:k]
+}
+
+// scatter makes a column of truth values of the rows chosen: true there, false
+// at the other rows, NULL where an argument is.
+func (o *output) scatter(r rows, chosen []uint16, args ...*batch.Column) *batch.Column {
+	o.begin(r.n)
+	clear(o.col.Bool)
+	for _, i := range chosen {
+		o.col.Bool[i] = true
+	}
+	o.inheritNulls(r, args...)
+	return o.end()
+}

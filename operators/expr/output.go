@@ -1,0 +1,190 @@
+package expr
+
+import (
+	"slices"
+
+	"endoscope/operators/batch"
+)
+
+// maxDict is the number of strings after which a node's own dictionary is
+// replaced by a new one. Results handed out before keep the old one.
+const maxDict = 64 << 10
+
+// output is the column that a node computes into, reused by every evaluation.
+type output struct {
+	col batch.Column
+	buf []byte // scratch for text under construction
+}
+
+func newOutput(t batch.Type) output { return output{col: batch.Column{Type: t}} }
+
+// begin makes room for n physical rows and forgets NULLs. Entries keep what
+// they had: a step writes the rows it was asked for.
+func (o *output) begin(n int) {
+	c := &o.col
+	if c.Type.Physical() == batch.PhysCode && (c.Dict == nil || c.Dict.Len() > maxDict) {
+		c.Dict = newDict()
+		clear(c.Code)
+	}
+	o.resize(n)
+}
+
+// newDict is a dictionary in which code 0 is always valid: for NULL rows, and
+// for rows that nobody asked for.
+func newDict() *batch.Dict {
+	d := batch.NewDict()
+	d.Code("")
+	return d
+}
+
+// resize is begin for an output whose dictionary is managed elsewhere.
+func (o *output) resize(n int) {
+	c := &o.col
+	c.Nulls = c.Nulls[:0]
+	switch c.Type.Physical() {
+	case batch.PhysBool:
+		c.Bool = sized(c.Bool, n)
+	case batch.PhysInt:
+		c.Int = sized(c.Int, n)
+	case batch.PhysFloat:
+		c.Float = sized(c.Float, n)
+	case batch.PhysCode:
+		c.Code = sized(c.Code, n)
+	case batch.PhysAny:
+		c.Any = sized(c.Any, n)
+	case batch.PhysNone:
+		o.allNull(n)
+	}
+}
+
+func sized[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n, max(n, batch.MaxRows))
+	}
+	return s[:n]
+}
+
+// end completes the column: the snapshot of the dictionary as it is now.
+func (o *output) end() *batch.Column {
+	if o.col.Dict != nil {
+		o.col.Values = o.col.Dict.Values()
+	}
+	return &o.col
+}
+
+// allNull marks rows 0..n-1 NULL.
+func (o *output) allNull(n int) {
+	for i := range n {
+		o.col.Nulls.Set(i)
+	}
+}
+
+// setNull makes row i NULL, with the zero value that columns hold there.
+func (o *output) setNull(i int) {
+	o.col.Nulls.Set(i)
+	o.zero(i)
+}
+
+// clearNull takes back setNull.
+func (o *output) clearNull(i int) {
+	if w := i >> 6; w < len(o.col.Nulls) {
+		o.col.Nulls[w] &^= 1 << (uint(i) & 63)
+	}
+}
+
+func (o *output) zero(i int) {
+	c := &o.col
+	switch c.Type.Physical() {
+	case batch.PhysBool:
+		c.Bool[i] = false
+	case batch.PhysInt:
+		c.Int[i] = 0
+	case batch.PhysFloat:
+		c.Float[i] = 0
+	case batch.PhysCode:
+		c.Code[i] = 0
+	case batch.PhysAny:
+		c.Any[i] = nil
+	}
+}
+
+func (o *output) setText(i int, s string)  { o.col.Code[i] = o.col.Dict.Code(s) }
+func (o *output) setBytes(i int, b []byte) { o.col.Code[i] = o.col.Dict.CodeBytes(b) }
+
+// setValue stores a value of the column's type.
+func (o *output) setValue(i int, v batch.Value) {
+	if v.IsNull {
+		o.setNull(i)
+		return
+	}
+	c := &o.col
+	switch c.Type.Physical() {
+	case batch.PhysBool:
+		c.Bool[i] = v.I != 0
+	case batch.PhysInt:
+		c.Int[i] = v.I
+	case batch.PhysFloat:
+		c.Float[i] = v.F
+	case batch.PhysCode:
+		o.setText(i, v.S)
+	case batch.PhysAny:
+		c.Any[i] = v.A
+	}
+}
+
+// inheritNulls makes NULL the rows at which one of the arguments is, as all
+// strict functions do.
+func (o *output) inheritNulls(r rows, args ...*batch.Column) {
+	for _, a := range args {
+		if a != nil && a.Nulls.Any() {
+			o.col.Nulls = union(o.col.Nulls, a.Nulls)
+		}
+	}
+	if len(o.col.Nulls) == 0 {
+		return
+	}
+	for k := range r.len() {
+		if i := r.at(k); o.col.Nulls.Get(i) {
+			o.zero(i)
+		}
+	}
+}
+
+// union adds the set b to a.
+func union(a, b batch.Bitmap) batch.Bitmap {
+	if len(a) < len(b) {
+		n := len(a)
+		a = slices.Grow(a, len(b)-n)[:len(b)]
+		clear(a[n:])
+	}
+	for w, x := range b {
+		a[w] |= x
+	}
+	return a
+}
+
+// scalar are the Go types of the column layouts that kernels work on.
+type scalar interface {
+	bool | int64 | float64 | uint32 | any
+}
+
+// vec is the slice of c that holds values of type T.
+func vec[T scalar](c *batch.Column) []T {
+	var p any
+	switch any((*T)(nil)).(type) {
+	case *bool:
+		p = &c.Bool
+	case *int64:
+		p = &c.Int
+	case *float64:
+		p = &c.Float
+	case *uint32:
+		p = &c.Code
+	case *any:
+		p = &c.Any
+	}
+	return *p.(*[]T)
+}
+
+// text is the string at row i of a VARCHAR or BYTES column.
+func text(c *batch.Column, i int) string { return c.Values[c.Code[i]] }

@@ -1,0 +1,129 @@
+package expr
+
+import (
+	"slices"
+
+	"endoscope/operators/batch"
+)
+
+// rows are the physical rows that a step works on: sel, ascending, or, where
+// sel is nil, 0..n-1. n is the number of physical rows in every column.
+type rows struct {
+	sel []uint16
+	n   int
+}
+
+// batchRows are the rows of b that count. A selection of all rows is dense:
+// kernels have a faster loop for it.
+func batchRows(b *batch.Batch) rows {
+	if len(b.Sel) == b.N {
+		return rows{n: b.N}
+	}
+	return rows{sel: b.Sel, n: b.N}
+}
+
+// of is the subset of r's physical rows given by sel, which is never nil.
+func (r rows) of(sel []uint16) rows {
+	if len(sel) == r.n {
+		return rows{n: r.n}
+	}
+	return rows{sel: sel, n: r.n}
+}
+
+func (r rows) len() int {
+	if r.sel == nil {
+		return r.n
+	}
+	return len(r.sel)
+}
+
+func (r rows) at(k int) int {
+	if r.sel == nil {
+		return k
+	}
+	return int(r.sel[k])
+}
+
+// each calls f for every row. It is small enough to be inlined together with
+// a function literal: kernels written with it compile to two plain loops.
+func (r rows) each(f func(i int)) {
+	if r.sel == nil {
+		for i := range r.n {
+			f(i)
+		}
+		return
+	}
+	for _, i := range r.sel {
+		f(int(i))
+	}
+}
+
+// appendTo appends all rows to dst.
+func (r rows) appendTo(dst []uint16) []uint16 {
+	if r.sel != nil {
+		return append(dst, r.sel...)
+	}
+	k := len(dst)
+	dst = room(dst, r.n)
+	for i := range r.n {
+		dst[k+i] = uint16(i)
+	}
+	return dst
+}
+
+// room extends dst by n entries for a kernel to fill and cut.
+func room(dst []uint16, n int) []uint16 {
+	return slices.Grow(dst, n)[:len(dst)+n]
+}
+
+// without appends to dst the rows of r that are not in taken, a subset of r.
+func (r rows) without(taken, dst []uint16) []uint16 {
+	t := 0
+	r.each(func(i int) {
+		if t < len(taken) && int(taken[t]) == i {
+			t++
+			return
+		}
+		dst = append(dst, uint16(i))
+	})
+	return dst
+}
+
+// mergeRows appends the union of two disjoint ascending selections to dst.
+func mergeRows(a, b, dst []uint16) []uint16 {
+	for len(a) > 0 && len(b) > 0 {
+		if a[0] < b[0] {
+			dst, a = append(dst, a[0]), a[1:]
+		} else {
+			dst, b = append(dst, b[0]), b[1:]
+		}
+	}
+	return append(append(dst, a...), b...)
+}
+
+// dropNulls cuts those rows of dst[from:] that nulls marks.
+func dropNulls(dst []uint16, from int, nulls batch.Bitmap) []uint16 {
+	if !nulls.Any() {
+		return dst
+	}
+	k := from
+	for _, i := range dst[from:] {
+		dst[k] = i
+		if !nulls.Get(int(i)) {
+			k++
+		}
+	}
+	return dst[:k]
+}
+
+// keepNulls cuts those rows of dst[from:] that nulls does not mark.
+func keepNulls(dst []uint16, from int, nulls batch.Bitmap) []uint16 {
+	k := from
+	for _, i := range dst[from:] {
+		dst[k] = i
+		if nulls.Get(int(i)) {
+			k++
+		}
+	}
+	return dst[:k]
+}

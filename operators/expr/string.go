@@ -1,0 +1,134 @@
+package expr
+
+import (
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// length counts characters of VARCHAR, bytes of BYTES.
+func length(e *plan.Call, args []node) (node, error) {
+	count := utf8.RuneCountInString
+	if e.Args[0].Type() == batch.Bytes {
+		count = func(s string) int { return len(s) }
+	}
+	return newRowNode(e.T, args, func(o *output, args []*batch.Column, i int) error {
+		o.col.Int[i] = int64(count(text(args[0], i)))
+		return nil
+	}), nil
+}
+
+func lower(o *output, args []*batch.Column, i int) error {
+	o.setText(i, strings.ToLower(text(args[0], i)))
+	return nil
+}
+
+func upper(o *output, args []*batch.Column, i int) error {
+	o.setText(i, strings.ToUpper(text(args[0], i)))
+	return nil
+}
+
+// join is ||.
+func join(o *output, args []*batch.Column, i int) error {
+	o.buf = append(append(o.buf[:0], text(args[0], i)...), text(args[1], i)...)
+	o.setBytes(i, o.buf)
+	return nil
+}
+
+// concat ignores NULLs; of NULLs alone it is ”.
+func concat(e *plan.Call, args []node) (node, error) {
+	n := newRowNode(e.T, args, func(o *output, args []*batch.Column, i int) error {
+		o.buf = o.buf[:0]
+		for _, a := range args {
+			if !isNull(a, i) {
+				o.buf = append(o.buf, text(a, i)...)
+			}
+		}
+		o.setBytes(i, o.buf)
+		return nil
+	})
+	n.lax = true
+	return n, nil
+}
+
+// substr gives the characters at positions n to n+m-1. As in PostgreSQL
+// positions before the first exist but are empty: substr('abc', 0, 2) is 'a'.
+func substr(o *output, args []*batch.Column, i int) error {
+	s, first := text(args[0], i), args[1].Int[i]
+	end := int64(math.MaxInt64)
+	if len(args) > 2 {
+		if m := args[2].Int[i]; m <= 0 {
+			end = first
+		} else if first <= math.MaxInt64-m {
+			end = first + m
+		}
+	}
+	first = max(first, 1)
+	from := skipChars(s, first-1)
+	if end <= first {
+		o.setText(i, "")
+		return nil
+	}
+	o.setText(i, s[from:from+skipChars(s[from:], end-first)])
+	return nil
+}
+
+// skipChars is the length in bytes of the first n characters of s, or of all.
+func skipChars(s string, n int64) int {
+	if n >= int64(len(s)) {
+		return len(s)
+	}
+	at := 0
+	for ; n > 0 && at < len(s); n-- {
+		_, size := utf8.DecodeRuneInString(s[at:])
+		at += size
+	}
+	return at
+}
+
+// replace changes nothing for an empty second text.
+func replace(o *output, args []*batch.Column, i int) error {
+	s, old := text(args[0], i), text(args[1], i)
+	if old != "" {
+		s = strings.ReplaceAll(s, old, text(args[2], i))
+	}
+	o.setText(i, s)
+	return nil
+}
+
+// splitPart finds the n-th field without making the others. An empty separator
+// splits nothing: the text is the only field.
+func splitPart(o *output, args []*batch.Column, i int) error {
+	s, sep, n := text(args[0], i), text(args[1], i), args[2].Int[i]
+	o.setText(i, field(s, sep, n))
+	return nil
+}
+
+func field(s, sep string, n int64) string {
+	fields := int64(1)
+	if sep != "" {
+		fields += int64(strings.Count(s, sep))
+	}
+	if n < 0 {
+		n += fields + 1
+	}
+	if n < 1 || n > fields {
+		return ""
+	}
+	if fields == 1 {
+		return s
+	}
+	for ; n > 1; n-- {
+		_, s, _ = strings.Cut(s, sep)
+	}
+	s, _, _ = strings.Cut(s, sep)
+	return s
+}
+
+func startsWith(o *output, args []*batch.Column, i int) error {
+	o.col.Bool[i] = strings.HasPrefix(text(args[0], i), text(args[1], i))
+	return nil
+}
