@@ -1,94 +1,232 @@
 package symbols
 
 import (
+	"cmp"
 	"debug/elf"
-	"errors"
 	"fmt"
 	"os"
-	"sort"
+	"slices"
+	"strings"
+	"sync"
 )
 
-// Module is one ELF file: an executable or a shared library.
+// Module is one ELF file: an executable or a shared library. Its methods may
+// be called from several goroutines.
 type Module struct {
-	display   string
-	file      *os.File
-	elf       *elf.File
+	name string
+	*contents
+	close func() error
+}
+
+// contents is what is known of a file, whatever it is called.
+type contents struct {
+	image     *image
+	unwind    *unwindTable // empty where there is none
 	functions []Function
+	ifuncs    map[uint64]bool // addresses of resolvers
+	morestack map[uint64]bool // addresses of Go's stack growth
+
+	named  sync.Once // guards the names in functions
+	index  sync.Once // guards byName
+	byName map[string][]int32
 }
 
 // Open reads the functions of f, an opened regular file that the caller keeps
-// open until Close. display is the module's name for the user.
+// open until Close. display is the module's name for the user (the base name
+// of its path). Errors say in the user's words why the file cannot be probed.
+//
+// Tables that are damaged beyond reading are left out: a stripped or half
+// broken file has fewer names, not none.
 func Open(f *os.File, display string) (*Module, error) {
-	e, err := elf.NewFile(f)
+	c, err := open(f, debugRoot)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", display, err)
 	}
-	m := &Module{display: display, file: f, elf: e}
-	syms, _ := e.Symbols()
-	dyn, _ := e.DynamicSymbols()
-	seen := map[uint64]bool{}
-	for _, s := range append(syms, dyn...) {
-		if elf.ST_TYPE(s.Info) != elf.STT_FUNC || s.Section == elf.SHN_UNDEF || seen[s.Value] {
-			continue
-		}
-		for _, p := range e.Progs {
-			if p.Type == elf.PT_LOAD && s.Value >= p.Vaddr && s.Value < p.Vaddr+p.Filesz {
-				seen[s.Value] = true
-				m.functions = append(m.functions, Function{Name: s.Name, Mangled: s.Name, Addr: s.Value, Size: s.Size, Offset: s.Value - p.Vaddr + p.Off})
-			}
-		}
-	}
-	sort.Slice(m.functions, func(i, j int) bool { return m.functions[i].Addr < m.functions[j].Addr })
-	return m, nil
+	return &Module{name: display, contents: c, close: func() error { return nil }}, nil
 }
 
-// Close frees what the module holds.
-func (m *Module) Close() error { return nil }
+func open(f *os.File, root string) (c *contents, err error) {
+	defer recoverAs(&err)
+	im, err := openImage(f)
+	if err != nil {
+		return nil, err
+	}
+	c = &contents{image: im, unwind: &unwindTable{}}
+	if data, sec, err := im.section(".eh_frame"); err == nil && len(data) > 0 {
+		c.unwind, _ = parseUnwind(data, sec.Addr) // as far as it is readable
+	}
+	c.collect(im.symbols(f, root))
+	return c, nil
+}
 
-// Name is the module's display name.
-func (m *Module) Name() string { return m.display }
-
-// BuildID is the GNU build-id in hex, "" if there is none.
-func (m *Module) BuildID() string { return "" }
-
-// Is64 reports whether the code is 64-bit.
-func (m *Module) Is64() bool { return true }
-
-// HasGo reports whether the module contains Go code.
-func (m *Module) HasGo() bool { return false }
-
-// Functions are the module's functions, sorted by address, one per address.
-// The slice is shared and must not be changed.
-func (m *Module) Functions() []Function { return m.functions }
-
-// Find returns the indexes of the functions that have exactly this name,
-// mangled name or alias.
-func (m *Module) Find(name string) []int {
-	var found []int
-	for i := range m.functions {
-		if m.functions[i].Name == name {
-			found = append(found, i)
+// symbols gathers the names of all tables.
+func (im *image) symbols(f *os.File, root string) []symbol {
+	syms, _ := readSymbols(im, im, elf.SHT_DYNSYM)
+	own, _ := readSymbols(im, im, elf.SHT_SYMTAB)
+	if len(own) == 0 {
+		if debug, file := openDebugFile(im, pathOf(f), root); debug != nil {
+			own, _ = readSymbols(im, debug, elf.SHT_SYMTAB)
+			file.Close()
 		}
+	}
+	if sec := im.pclntab(); sec != nil {
+		text := uint64(0)
+		for _, s := range own {
+			if s.name == "runtime.text" {
+				text = s.addr
+			}
+		}
+		own = slices.DeleteFunc(own, func(s symbol) bool { return isGoMarker(s.name) })
+		golang, _ := readGo(im, sec, text)
+		syms = append(syms, golang...)
+	}
+	return append(syms, own...)
+}
+
+// collect makes the functions: those with names, then those that only the
+// unwind table knows.
+func (c *contents) collect(syms []symbol) {
+	c.functions, c.ifuncs = join(syms)
+	c.morestack = map[uint64]bool{}
+	for i := range c.functions {
+		f := &c.functions[i]
+		if f.Size == 0 {
+			if e := c.unwind.find(f.Addr); e != nil && e.start == f.Addr {
+				f.Size = e.end - e.start
+			}
+		}
+		if f.Lang == Go && isMorestack(f.Name) {
+			c.morestack[f.Addr] = true
+		}
+	}
+	c.functions = append(c.functions, c.unnamed()...)
+	slices.SortFunc(c.functions, func(a, b Function) int { return cmp.Compare(a.Addr, b.Addr) })
+	for i := range c.functions {
+		f := &c.functions[i]
+		s := c.image.segmentOf(f.Addr)
+		f.Offset = f.Addr - s.start + s.offset
+	}
+}
+
+// unnamed are the functions that no symbol covers. An unwind entry is a
+// function only if the return address is on top of the stack where it begins:
+// the others are pieces of functions or start code.
+func (c *contents) unnamed() (found []Function) {
+	next, covered := 0, uint64(0)
+	for i := range c.unwind.entries {
+		e := &c.unwind.entries[i]
+		for ; next < len(c.functions) && c.functions[next].Addr <= e.start; next++ {
+			// A symbol without a size covers its first instruction at least.
+			f := &c.functions[next]
+			covered = max(covered, f.Addr+max(min(f.Size, maxCodeBytes), 1))
+		}
+		if e.start < covered || e.common.signalFrame || c.image.isStub(e.start) || c.image.segmentOf(e.start) == nil {
+			continue
+		}
+		if row, ok := e.row(e.start); !ok || !row.atEntry() {
+			continue
+		}
+		name := fmt.Sprintf("sub_%x", e.start)
+		found = append(found, Function{Name: name, Mangled: name, Addr: e.start, Size: e.end - e.start, Synthetic: true})
+		covered = e.end
 	}
 	return found
 }
 
-// Nearest returns up to n names that resemble name, the best first.
-func (m *Module) Nearest(name string, n int) []string { return nil }
+// Close frees what the module holds.
+func (m *Module) Close() error { return m.close() }
 
-// EntrySite is where a call of function i is to be probed.
-func (m *Module) EntrySite(i int) (Site, error) {
-	f := m.functions[i]
-	b := make([]byte, 1)
-	if _, err := m.file.ReadAt(b, int64(f.Offset)); err != nil {
-		return Site{}, errors.New("its code cannot be read")
-	}
-	return Site{Offset: f.Offset, Addr: f.Addr, Method: Stepped, Bytes: b}, nil
+// Name is the module's name for the user.
+func (m *Module) Name() string { return m.name }
+
+// BuildID is the GNU build-id in hex, "" if there is none.
+func (m *Module) BuildID() string { return m.image.buildID }
+
+// Is64 reports whether the code is 64-bit; Open refuses other code.
+func (m *Module) Is64() bool { return true }
+
+// HasGo reports whether the module contains Go code.
+func (m *Module) HasGo() bool { return m.image.pclntab() != nil }
+
+// Functions are the module's functions, sorted by address, one per address.
+// The slice is shared and must not be changed.
+func (m *Module) Functions() []Function {
+	m.named.Do(func() {
+		nameAll(m.functions)
+		if m.HasGo() {
+			m.nameGo()
+		}
+	})
+	return m.functions
 }
 
-// ReturnTrap reports whether the return address of function i may be replaced
-// by the kernel's trampoline, and if not, why.
-func (m *Module) ReturnTrap(i int) (ok bool, reason string) { return false, "not known to be safe" }
+// nameGo sets the classes of Go methods.
+func (c *contents) nameGo() {
+	var names map[string]bool // built for the few names that need it
+	isFunction := func(name string) bool {
+		if names == nil {
+			names = make(map[string]bool, len(c.functions))
+			for i := range c.functions {
+				names[c.functions[i].Name] = true
+			}
+		}
+		return names[name]
+	}
+	for i := range c.functions {
+		if f := &c.functions[i]; f.Lang == Go {
+			f.Class = goClass(f.Name, isFunction)
+		}
+	}
+}
 
-// IFunc reports whether function i is an indirect function (STT_GNU_IFUNC).
-func (m *Module) IFunc(i int) bool { return false }
+// Find returns the indexes of the functions that have exactly this name,
+// mangled name or alias. Instances of a template or a generic function, and
+// static functions of several files, share a name.
+func (m *Module) Find(name string) []int {
+	fns := m.Functions()
+	m.index.Do(func() {
+		m.byName = make(map[string][]int32, len(fns)+len(fns)/4)
+		for i := range fns {
+			f := &fns[i]
+			add := func(name string) {
+				if at := m.byName[name]; len(at) == 0 || at[len(at)-1] != int32(i) {
+					m.byName[name] = append(at, int32(i))
+				}
+			}
+			add(f.Name)
+			add(f.Mangled)
+			for _, alias := range f.Aliases {
+				add(alias)
+			}
+		}
+	})
+	at := m.byName[name]
+	found := make([]int, len(at))
+	for i, j := range at {
+		found[i] = int(j)
+	}
+	return found
+}
+
+// IFunc reports whether function i is an indirect function (STT_GNU_IFUNC):
+// its code runs once, to choose the variant that callers reach from then on.
+func (m *Module) IFunc(i int) bool { return m.ifuncs[m.functions[i].Addr] }
+
+// extent is how many bytes from its entry belong to function i at most: its
+// size or, where that is unknown, what lies before the next function.
+func (c *contents) extent(i int) uint64 {
+	f := &c.functions[i]
+	if f.Size > 0 {
+		return f.Size
+	}
+	if i+1 < len(c.functions) {
+		return c.functions[i+1].Addr - f.Addr
+	}
+	return c.image.segmentOf(f.Addr).end - f.Addr
+}
+
+// isMorestack reports whether a Go name is that of the code that grows a stack
+// and enters its caller again.
+func isMorestack(name string) bool {
+	return strings.HasPrefix(name, "runtime.morestack")
+}

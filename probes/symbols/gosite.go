@@ -1,0 +1,143 @@
+package symbols
+
+import (
+	"errors"
+
+	"golang.org/x/arch/x86/x86asm"
+)
+
+// goSite chooses the site of a Go function. Most begin by comparing the stack
+// pointer with the goroutine's stack limit; where the stack must grow,
+// morestack enters the function a second time. A site up to that branch would
+// count such a call twice.
+func (m *Module) goSite(i int) (Site, error) {
+	f := &m.functions[i]
+	code, err := m.image.code(f.Addr, m.extent(i))
+	if err != nil {
+		return Site{}, err
+	}
+	after := m.stackCheck(code, f.Addr)
+	list := candidates(code, after)
+	if len(list) == 0 {
+		return Site{}, errors.New("has code behind its stack check that cannot be decoded")
+	}
+	best := list[0]
+	for _, c := range list {
+		// A nop becomes a call on Linux 6.18, which must not happen where
+		// something below the stack pointer may be in use.
+		if c.refused == nil && c.method == Emulated {
+			best = c
+			break
+		}
+	}
+	if after == 0 {
+		best = list[0]
+	} else if isEntered(code, after, best.pos) {
+		if best = list[0]; isEntered(code, after, best.pos) {
+			return Site{}, errors.New("has a loop that begins right behind its stack check, so that calls cannot be told from iterations")
+		}
+	}
+	return m.siteAt(f, code, best)
+}
+
+// stackCheck is the number of bytes up to the end of the stack check at the
+// beginning of code, 0 if there is none (NOSPLIT). cmd/internal/obj/x86
+// (stacksplit) makes three forms of it, the longest with two branches: a branch
+// belongs to it if it leads to a call of morestack or to a call that is
+// followed by a jump to the entry.
+func (c *contents) stackCheck(code []byte, addr uint64) (end int) {
+	const longest = 12 // instructions, with room
+	pos := 0
+	for range longest {
+		if pos >= len(code) {
+			break
+		}
+		in, err := decode(code[pos:])
+		if err != nil {
+			break
+		}
+		next := pos + in.Len
+		if in.conditional() {
+			if target, ok := in.target(uint64(pos)); ok && target < uint64(len(code)) && c.growsStack(code, addr, int(target)) {
+				end = next
+			} else {
+				break
+			}
+		} else if in.transfers() || in.Op == x86asm.PUSH {
+			break
+		}
+		pos = next
+	}
+	return end
+}
+
+// growsStack reports whether the code at byte pos spills arguments, calls
+// morestack and enters the function again.
+func (c *contents) growsStack(code []byte, addr uint64, pos int) bool {
+	const longest = 48 // instructions: spills of all argument registers
+	called := false
+	for range longest {
+		if pos >= len(code) {
+			return false
+		}
+		in, err := decode(code[pos:])
+		if err != nil {
+			return false
+		}
+		target, direct := in.target(addr + uint64(pos))
+		switch {
+		case in.Op == x86asm.CALL:
+			if direct && c.morestack[target] {
+				return true
+			}
+			called = true
+		case in.Op == x86asm.JMP:
+			return called && direct && target == addr
+		case in.transfers():
+			return false
+		}
+		pos += in.Len
+	}
+	return false
+}
+
+// isEntered reports whether a jump within code leads to a byte in
+// [first, last], so that what is there may be executed more than once. Code
+// that cannot be decoded to its end counts as entered if it has bytes that
+// would be such a jump.
+func isEntered(code []byte, first, last int) bool {
+	if !mayBeEntered(code, first, last) {
+		return false
+	}
+	for pos := 0; pos < len(code); {
+		in, err := decode(code[pos:])
+		if err != nil {
+			return true
+		}
+		if target, ok := in.target(uint64(pos)); ok && in.Op != x86asm.CALL && uint64(first) <= target && target <= uint64(last) {
+			return true
+		}
+		pos += in.Len
+	}
+	return false
+}
+
+// mayBeEntered is isEntered without decoding: any bytes that look like a
+// relative jump there. It is some twenty times as fast, and seldom wrong.
+func mayBeEntered(code []byte, first, last int) bool {
+	within := func(target int) bool { return first <= target && target <= last }
+	for pos, b := range code {
+		if b>>4 == 7 || b == 0xeb || b&^3 == 0xe0 { // jcc, jmp, loop and jrcxz: 8 bits
+			if pos+1 < len(code) && within(pos+2+int(int8(code[pos+1]))) {
+				return true
+			}
+		}
+		if (b == 0xe9 || b>>4 == 8 && pos > 0 && code[pos-1] == 0x0f) && pos+5 <= len(code) {
+			rel := int32(uint32(code[pos+1]) | uint32(code[pos+2])<<8 | uint32(code[pos+3])<<16 | uint32(code[pos+4])<<24)
+			if within(pos + 5 + int(rel)) {
+				return true
+			}
+		}
+	}
+	return false
+}

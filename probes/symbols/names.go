@@ -1,0 +1,163 @@
+package symbols
+
+import (
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/ianlancetaylor/demangle"
+)
+
+// maxMangled bounds what is given to the demangler, in bytes; its output is
+// bounded by 1 << maxDemangledPower.
+const (
+	maxMangled        = 16 << 10
+	maxDemangledPower = 16
+)
+
+// isMangled reports whether name is a C++ or Rust symbol.
+func isMangled(name string) bool {
+	return strings.HasPrefix(name, "_Z") || strings.HasPrefix(name, "_R")
+}
+
+// nameAll fills in the names, classes and languages of functions whose Mangled
+// name is known. Demangling is what costs, so large modules use all processors.
+func nameAll(fns []Function) {
+	workers := min(runtime.GOMAXPROCS(0), 1+len(fns)/4096)
+	chunk := (len(fns) + workers - 1) / workers
+	var all sync.WaitGroup
+	for len(fns) > 0 {
+		part := fns[:min(chunk, len(fns))]
+		fns = fns[len(part):]
+		all.Go(func() {
+			for i := range part {
+				nameFunction(&part[i])
+			}
+		})
+	}
+	all.Wait()
+}
+
+func nameFunction(f *Function) {
+	if f.Lang == Go || f.Synthetic {
+		return
+	}
+	if name, class, lang, ok := demangled(f.Mangled); ok {
+		f.Name, f.Class, f.Lang = name, class, lang
+	}
+	seen := f.Name
+	for _, alias := range f.Aliases { // the range keeps to the aliases there are now
+		if name, _, _, ok := demangled(alias); ok && name != seen {
+			f.Aliases = append(f.Aliases, name)
+			seen = name
+		}
+	}
+}
+
+// demangled is a symbol's name without parameters, and its class.
+func demangled(symbol string) (name, class string, lang Lang, ok bool) {
+	if !isMangled(symbol) || len(symbol) > maxMangled {
+		return "", "", C, false
+	}
+	defer func() {
+		if recover() != nil { // the demangler met a name it cannot digest
+			name, class, lang, ok = "", "", C, false
+		}
+	}()
+	if isRust(symbol) {
+		name, err := demangle.ToString(symbol, demangle.MaxLength(maxDemangledPower))
+		if err != nil {
+			return "", "", C, false
+		}
+		name = withoutHash(name)
+		return name, prefixOf(name), Rust, true
+	}
+	tree, err := demangle.ToAST(symbol, demangle.NoParams)
+	if err != nil {
+		return "", "", C, false
+	}
+	text := func(a demangle.AST) string {
+		return demangle.ASTToString(a, demangle.NoParams, demangle.MaxLength(maxDemangledPower))
+	}
+	if scope := scopeOf(tree); scope != nil {
+		class = text(scope)
+	}
+	return text(tree), class, CPP, true
+}
+
+// scopeOf is what qualifies the entity that a C++ name denotes, or nil.
+func scopeOf(a demangle.AST) demangle.AST {
+	for {
+		switch n := a.(type) {
+		case *demangle.Qualified:
+			return n.Scope
+		case *demangle.Template:
+			a = n.Name
+		case *demangle.TaggedName:
+			a = n.Name
+		case *demangle.MethodWithQualifiers:
+			a = n.Method
+		case *demangle.Typed:
+			a = n.Name
+		case *demangle.Constraint:
+			a = n.Name
+		case *demangle.Clone:
+			a = n.Base
+		case *demangle.Special: // a thunk or guard of the entity
+			a = n.Val
+		default:
+			return nil
+		}
+	}
+}
+
+// isRust recognises both of Rust's manglings: v0 (`_R`) and the legacy one,
+// a C++ name that ends in a hash component `17h` + 16 hex digits + `E`.
+func isRust(symbol string) bool {
+	if strings.HasPrefix(symbol, "_R") {
+		return true
+	}
+	if end := strings.LastIndex(symbol, "E."); end > 0 {
+		symbol = symbol[:end+1]
+	}
+	const tail = len("17h0123456789abcdefE")
+	return strings.HasPrefix(symbol, "_ZN") && len(symbol) > tail &&
+		strings.HasSuffix(symbol, "E") && symbol[len(symbol)-tail:][:3] == "17h" &&
+		isHex(symbol[len(symbol)-tail+3:len(symbol)-1])
+}
+
+// withoutHash removes the hash that legacy Rust names end in.
+func withoutHash(name string) string {
+	const tail = len("::h0123456789abcdef")
+	if cut := len(name) - tail; cut > 0 && name[cut:][:3] == "::h" && isHex(name[cut+3:]) {
+		return name[:cut]
+	}
+	return name
+}
+
+func isHex(s string) bool {
+	return strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// prefixOf is the part of a Rust path before its last `::` that is not within
+// brackets.
+func prefixOf(path string) string {
+	depth := 0
+	for i := len(path) - 1; i > 0; i-- {
+		switch path[i] {
+		case '>':
+			if path[i-1] != '-' { // `->` of a function type
+				depth++
+			}
+		case ')', ']', '}':
+			depth++
+		case '<', '(', '[', '{':
+			depth--
+		case ':':
+			if depth == 0 && path[i-1] == ':' {
+				return path[:i-1]
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,89 @@
+package symbols
+
+import "strings"
+
+// ReturnTrap reports whether the kernel may replace the return address of
+// function i by its trampoline, or in the user's words why not. A trap where
+// it is not allowed kills the target: an unwinder, a context switch or a
+// growing stack meets an address that is not the caller's. What only a running
+// process shows (a stack that is not the thread's) must be checked besides.
+func (m *Module) ReturnTrap(i int) (ok bool, reason string) {
+	if i < 0 || i >= len(m.functions) {
+		return false, "no such function"
+	}
+	f := &m.Functions()[i]
+	switch {
+	case f.Lang == Go:
+		return false, "Go moves stacks while calls are under way"
+	case m.HasGo():
+		return false, "a Go panic may unwind through it"
+	case f.Lang == Rust:
+		return false, "a Rust panic may unwind through it"
+	case m.unwind.exceptions && isLibc(m):
+		return false, "thread cancellation and pthread_exit unwind through the C library"
+	case m.unwind.exceptions, f.Lang == CPP:
+		return false, "C++ exceptions may unwind through it"
+	}
+	for _, name := range append([]string{f.Mangled}, f.Aliases...) {
+		if reason := returnTroubles[strings.TrimLeft(name, "_")]; reason != "" {
+			return false, reason
+		}
+		if isPart(name) {
+			return false, "it is a fragment of a function"
+		}
+		if strings.HasPrefix(name, "_Unwind_") || strings.HasPrefix(name, "__cxa_throw") {
+			return false, unwinds
+		}
+	}
+	e := m.unwind.find(f.Addr)
+	if e == nil {
+		return false, "it has no unwind information to say where its return address is"
+	}
+	if e.common.signalFrame {
+		return false, "it is a signal return trampoline"
+	}
+	site, err := m.EntrySite(i)
+	if err != nil {
+		return false, "it cannot be probed: " + err.Error()
+	}
+	if row, ok := e.row(site.Addr); !ok || !row.atEntry() {
+		return false, "its return address is not on top of the stack where it begins"
+	}
+	return true, ""
+}
+
+// isLibc reports whether the module is the C library, by a function that only
+// it defines.
+func isLibc(m *Module) bool { return len(m.Find("__libc_start_main")) > 0 }
+
+// Why functions of certain names have no return trap.
+const (
+	readsCaller = "it looks at its return address to see who calls it"
+	jumps       = "it returns twice or not to its caller (setjmp, longjmp)"
+	switches    = "it switches to another stack"
+	exits       = "it ends the thread or process"
+	unwinds     = "it unwinds the stack"
+	borrows     = "it shares its stack with a child process (vfork, clone)"
+)
+
+// returnTroubles are functions of the C library and of coroutine libraries,
+// without leading underscores.
+var returnTroubles = map[string]string{
+	"dlsym": readsCaller, "dlvsym": readsCaller, "dlopen": readsCaller, "dlmopen": readsCaller,
+	"dl_iterate_phdr": readsCaller, "mcount": readsCaller, "fentry__": readsCaller,
+	"cyg_profile_func_enter": readsCaller, "cyg_profile_func_exit": readsCaller,
+
+	"setjmp": jumps, "sigsetjmp": jumps, "longjmp": jumps, "siglongjmp": jumps,
+	"longjmp_chk": jumps, "libc_longjmp": jumps, "libc_siglongjmp": jumps,
+
+	"getcontext": switches, "setcontext": switches, "swapcontext": switches, "makecontext": switches,
+	"start_context": switches, "push___start_context": switches,
+	"make_fcontext": switches, "jump_fcontext": switches, "ontop_fcontext": switches, // Boost
+
+	"exit": exits, "Exit": exits, "exit_group": exits, "quick_exit": exits,
+	"pthread_exit": exits, "thrd_exit": exits,
+
+	"backtrace": unwinds, "pthread_unwind": unwinds, "pthread_unwind_next": unwinds, "pthread_cancel": unwinds,
+
+	"vfork": borrows, "libc_vfork": borrows, "clone": borrows, "clone3": borrows,
+}

@@ -1,0 +1,122 @@
+package symbols
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/arch/x86/x86asm"
+)
+
+// candidate is an instruction of a function's first block that is executed
+// once per call, as far as the block itself tells, with the stack pointer and
+// the argument registers as at the entry.
+type candidate struct {
+	pos     int // bytes after the entry
+	in      instruction
+	method  string
+	refused error // why it cannot be probed
+}
+
+// maxCandidates bounds how far into its block a function is looked at.
+const maxCandidates = 16
+
+// candidates lists the candidates of code from byte pos on, in order. It ends
+// with the block, with the first instruction that changes what a probe may
+// want to read (its own site is still before the change), and where the code
+// cannot be decoded.
+func candidates(code []byte, pos int) (list []candidate) {
+	for len(list) < maxCandidates && pos < len(code) {
+		in, err := decode(code[pos:])
+		if err != nil {
+			return list
+		}
+		c := candidate{pos: pos, in: in}
+		c.method, c.refused = method(code[pos:], in.Len)
+		list = append(list, c)
+		if !in.harmless() {
+			return list
+		}
+		pos += in.Len
+	}
+	return list
+}
+
+// harmless reports whether the instruction changes flags at most.
+func (in instruction) harmless() bool {
+	switch in.Op {
+	case x86asm.CMP, x86asm.TEST, x86asm.NOP:
+		return true
+	}
+	return strings.HasPrefix(in.text, "endbr")
+}
+
+// EntrySite is where a call of function i is to be probed: its first
+// instruction or, in Go, the first cheap one behind the stack check. The error
+// says, in the user's words and as a sentence about the function, why there is
+// no such place: an unseen prefix would make the kernel refuse the whole
+// attachment, or accept it and never fire.
+//
+// A jump of the function to its own first instruction (the tail call that a
+// compiler makes of a recursion) counts as a call.
+func (m *Module) EntrySite(i int) (Site, error) {
+	if i < 0 || i >= len(m.functions) {
+		return Site{}, fmt.Errorf("no function %d in %s", i, m.name)
+	}
+	f := &m.functions[i]
+	switch {
+	case m.IFunc(i):
+		return Site{}, errors.New("is an indirect function, whose code only chooses the variant that is called" + m.variants(i))
+	case m.image.isStub(f.Addr):
+		return Site{}, errors.New("is a linkage stub; probe the function in the library that defines it")
+	case m.image.segmentOf(f.Addr).writable:
+		return Site{}, errors.New("lies in a writable segment, where the kernel sets no probes")
+	case f.Lang == Go:
+		return m.goSite(i)
+	}
+	code, err := m.image.code(f.Addr, min(m.extent(i), maxInstruction))
+	if err != nil {
+		return Site{}, err
+	}
+	list := candidates(code, 0)
+	if len(list) == 0 {
+		return Site{}, errors.New("begins with an instruction that cannot be decoded, or is shorter than its first instruction")
+	}
+	return m.siteAt(f, code, list[0])
+}
+
+const maxInstruction = 15 // bytes, Intel SDM 2.3.11
+
+// siteAt makes a site of a candidate of f.
+func (m *Module) siteAt(f *Function, code []byte, c candidate) (Site, error) {
+	if c.refused != nil {
+		return Site{}, fmt.Errorf("its instruction `%s` %w", c.in.syntax(f.Addr+uint64(c.pos)), c.refused)
+	}
+	return Site{
+		Offset:    f.Offset + uint64(c.pos),
+		Addr:      f.Addr + uint64(c.pos),
+		Insn:      c.in.syntax(f.Addr + uint64(c.pos)),
+		Method:    c.method,
+		PastEntry: c.pos > 0,
+		Bytes:     code[c.pos : c.pos+c.in.Len : c.pos+c.in.Len],
+	}, nil
+}
+
+// variants names functions that an indirect function may choose, as a hint.
+func (m *Module) variants(i int) string {
+	const most = 4
+	fns := m.Functions()
+	var found []string
+	for _, name := range append([]string{fns[i].Name}, fns[i].Aliases...) {
+		prefix := "__" + strings.TrimLeft(name, "_") + "_"
+		for j := range fns {
+			if strings.HasPrefix(fns[j].Name, prefix) && !m.IFunc(j) && len(found) < most {
+				found = append(found, fns[j].Name)
+			}
+		}
+		if len(found) > 0 {
+			return "; probe a variant: " + strings.Join(found, ", ")
+		}
+	}
+	return ""
+}

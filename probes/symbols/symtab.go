@@ -1,0 +1,172 @@
+package symbols
+
+import (
+	"bytes"
+	"cmp"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// symbol is one name of one address, before names are joined into functions.
+type symbol struct {
+	addr, size uint64
+	name       string
+	rank       rank
+	ifunc      bool
+}
+
+// rank orders the sources of names: the lower is the better witness. Weak
+// names lose to global ones, as in `puts` (weak) and `_IO_puts`, only after
+// underscores have been looked at.
+type rank uint8
+
+const (
+	rankGo rank = iota // pclntab: the runtime's own name
+	rankGlobal
+	rankWeak
+	rankLocal
+)
+
+// readSymbols reads the functions of a symbol table (.symtab or .dynsym) of
+// table, as far as they lie in executable segments of im. The two differ where
+// table is a separate debug file.
+func readSymbols(im, table *image, kind elf.SectionType) ([]symbol, error) {
+	var sec *elf.Section
+	for _, s := range table.elf.Sections {
+		if s.Type == kind {
+			sec = s
+			break
+		}
+	}
+	if sec == nil || int(sec.Link) >= len(table.elf.Sections) {
+		return nil, nil
+	}
+	data, err := table.read(sec)
+	if err != nil {
+		return nil, err
+	}
+	text, err := table.read(table.elf.Sections[sec.Link])
+	if err != nil {
+		return nil, err
+	}
+	names := string(text) // one copy that all names share
+
+	if len(data)/elf.Sym64Size > maxFunctions {
+		return nil, fmt.Errorf("section %s has more than %d symbols", sec.Name, maxFunctions)
+	}
+	var syms []symbol
+	for ; len(data) >= elf.Sym64Size; data = data[elf.Sym64Size:] {
+		info, section := data[4], elf.SectionIndex(binary.LittleEndian.Uint16(data[6:]))
+		typ := elf.ST_TYPE(info)
+		if typ != elf.STT_FUNC && typ != elf.STT_GNU_IFUNC || section == elf.SHN_UNDEF {
+			continue
+		}
+		s := symbol{
+			addr:  binary.LittleEndian.Uint64(data[8:]),
+			size:  binary.LittleEndian.Uint64(data[16:]),
+			name:  nameAt(names, binary.LittleEndian.Uint32(data)),
+			ifunc: typ == elf.STT_GNU_IFUNC,
+		}
+		if s.name == "" || isFragment(s.name) || im.segmentOf(s.addr) == nil {
+			continue
+		}
+		switch elf.ST_BIND(info) {
+		case elf.STB_LOCAL:
+			s.rank = rankLocal
+		case elf.STB_WEAK:
+			s.rank = rankWeak
+		default:
+			s.rank = rankGlobal
+		}
+		syms = append(syms, s)
+	}
+	return syms, nil
+}
+
+// nameAt is the string at an offset of a string table, without the symbol
+// version that static tables append (`memcpy@@GLIBC_2.14`).
+func nameAt(names string, at uint32) string {
+	if uint64(at) >= uint64(len(names)) {
+		return ""
+	}
+	s := names[at:]
+	if end := strings.IndexByte(s, 0); end >= 0 {
+		s = s[:end]
+	}
+	if v := strings.IndexByte(s, '@'); v > 0 {
+		s = s[:v]
+	}
+	return s
+}
+
+// isFragment reports whether a symbol names a piece of a function that is
+// jumped into (gcc's and clang's cold paths), hence no function.
+func isFragment(name string) bool {
+	return strings.HasSuffix(name, ".cold") || strings.Contains(name, ".cold.")
+}
+
+// isPart reports whether a symbol names the outlined rest of a function that
+// gcc has split.
+func isPart(name string) bool { return strings.Contains(name, ".part.") }
+
+// join makes functions of symbols, one per address, named by the best symbol
+// there, and returns the addresses of indirect functions.
+func join(syms []symbol) (fns []Function, ifuncs map[uint64]bool) {
+	slices.SortFunc(syms, func(a, b symbol) int {
+		if c := cmp.Compare(a.addr, b.addr); c != 0 {
+			return c
+		}
+		return cmp.Or(
+			cmp.Compare(min(a.rank, rankGlobal), min(b.rank, rankGlobal)),
+			cmp.Compare(underscores(a.name), underscores(b.name)),
+			cmp.Compare(a.rank, b.rank),
+			cmp.Compare(len(a.name), len(b.name)),
+			cmp.Compare(a.name, b.name),
+		)
+	})
+	ifuncs = map[uint64]bool{}
+	fns = make([]Function, 0, len(syms))
+	for i := 0; i < len(syms); {
+		best := syms[i]
+		f := Function{Addr: best.addr, Name: best.name, Mangled: best.name}
+		if best.rank == rankGo {
+			f.Lang = Go
+		}
+		for last := best.name; i < len(syms) && syms[i].addr == f.Addr; i++ {
+			s := &syms[i]
+			f.Size = max(f.Size, s.size)
+			if s.ifunc {
+				ifuncs[f.Addr] = true
+			}
+			if s.name != last && s.name != best.name {
+				f.Aliases = append(f.Aliases, s.name)
+				last = s.name
+			}
+		}
+		fns = append(fns, f)
+	}
+	return fns, ifuncs
+}
+
+// underscores counts the leading underscores of a plain name. They mark the
+// inner names of a library (`__libc_malloc` beside `malloc`); mangled names
+// begin with one for another reason.
+func underscores(name string) int {
+	if isMangled(name) {
+		return 0
+	}
+	return len(name) - len(strings.TrimLeft(name, "_"))
+}
+
+// debuglink is the content of .gnu_debuglink: the base name of a debug file.
+func debuglink(im *image) string {
+	b, _, _ := im.section(".gnu_debuglink")
+	name, _, found := bytes.Cut(b, []byte{0})
+	if !found || len(name) == 0 || bytes.IndexByte(name, '/') >= 0 {
+		return ""
+	}
+	return string(name)
+}
