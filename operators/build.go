@@ -1,0 +1,239 @@
+package operators
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"endoscope/planner/plan"
+)
+
+// Options of a graph.
+type Options struct {
+	// Start is when the query was armed, ns since the epoch: RATE and EMIT
+	// EVERY count from it.
+	Start int64
+	// OpenFile opens the file of an INSERT; nil: os.Create.
+	OpenFile func(path string) (io.WriteCloser, error)
+	// FilterDone reports that the source of a leaf applies the leaf's Filter;
+	// nil: none does. Where it does not, the graph does.
+	FilterDone func(*plan.Acquire) bool
+	// Stats makes the graph measure itself; it costs two readings of the clock
+	// per batch and node.
+	Stats bool
+	// MemoryLimit is how many bytes of rows one operator may hold before the
+	// query ends with an error; 0: DefaultMemoryLimit.
+	MemoryLimit int64
+}
+
+// DefaultMemoryLimit is what one operator may hold if nobody says otherwise.
+const DefaultMemoryLimit = 512 << 20
+
+// Leaf says where the rows of an acquisition go: whoever runs its source calls
+// Op with Port. Every Tick goes to every leaf, with the same Time.
+type Leaf struct {
+	Acquire *plan.Acquire
+	Op      Operator
+	Port    int
+}
+
+// Graph is an executable plan. One goroutine at a time drives it.
+type Graph struct {
+	// Leaves are in the order of plan.Leaves.
+	Leaves []Leaf
+	// Stats are in the order of plan.Tree, one for each node, with
+	// Options.Stats; nil without.
+	Stats []*Stats
+
+	values  []*values
+	inserts []*insert
+}
+
+// StartValues pushes the rows of the plan's constant relations and closes
+// them. It is called once, before or after the sources start.
+func (g *Graph) StartValues(ctx context.Context) error {
+	for _, v := range g.values {
+		if err := v.run(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Abandon lets go of what the graph holds outside memory (the file of an
+// INSERT). It is for queries that end without closing their leaves, after an
+// error; after a full Close it does nothing.
+func (g *Graph) Abandon() error {
+	var errs []error
+	for _, f := range g.inserts {
+		errs = append(errs, f.failed(f.abandon()))
+	}
+	return errors.Join(errs...)
+}
+
+// Build makes the operators of a plan; sink gets the root's rows on port 0. A
+// sub-plan that is used twice (one pointer) is built once. Refusals are
+// *plan.Error. Nothing is opened or started.
+func Build(root plan.Node, sink Operator, o *Options) (*Graph, error) {
+	opts := *o
+	if opts.OpenFile == nil {
+		opts.OpenFile = func(path string) (io.WriteCloser, error) { return os.Create(path) }
+	}
+	if opts.MemoryLimit == 0 {
+		opts.MemoryLimit = DefaultMemoryLimit
+	}
+	b := &builder{o: &opts, g: &Graph{}, uses: map[plan.Node]int{},
+		consumers: map[plan.Node][]Operator{}, stats: map[plan.Node]*Stats{}}
+	b.survey(root)
+	if err := b.build(root, sink, nil); err != nil {
+		return nil, err
+	}
+	order := plan.Leaves(root)
+	slices.SortFunc(b.g.Leaves, func(x, y Leaf) int {
+		return slices.Index(order, x.Acquire) - slices.Index(order, y.Acquire)
+	})
+	return b.g, nil
+}
+
+type builder struct {
+	o         *Options
+	g         *Graph
+	uses      map[plan.Node]int
+	consumers map[plan.Node][]Operator // of shared nodes, until all are there
+	stats     map[plan.Node]*Stats
+	writes    bool // there is an INSERT
+}
+
+// survey counts the uses of each node and makes their statistics.
+func (b *builder) survey(n plan.Node) {
+	b.uses[n]++
+	if b.uses[n] > 1 {
+		return
+	}
+	if b.o.Stats {
+		b.stats[n] = &Stats{Node: n}
+		b.g.Stats = append(b.g.Stats, b.stats[n])
+	}
+	if _, ok := n.(*plan.Insert); ok {
+		b.writes = true
+	}
+	for _, in := range n.Inputs() {
+		b.survey(in)
+	}
+}
+
+// build makes n and everything below it. down is n's consumer, whose
+// statistics are to.
+func (b *builder) build(n plan.Node, down Operator, to *Stats) error {
+	if b.uses[n] > 1 {
+		all := append(b.consumers[n], b.measure(down, nil, to))
+		b.consumers[n] = all
+		if len(all) < b.uses[n] {
+			return nil
+		}
+		down, to = newTee(all), nil
+	}
+	st := b.stats[n]
+	op, err := b.operator(n, b.measure(down, st, to))
+	if err != nil {
+		return err
+	}
+	ins := n.Inputs()
+	for i, in := range ins {
+		consumer := op
+		if len(ins) > 1 {
+			consumer = onPort{op, i}
+		}
+		if err := b.build(in, consumer, st); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *builder) measure(op Operator, from, to *Stats) Operator {
+	if from == nil && to == nil {
+		return op
+	}
+	return measured{op, from, to}
+}
+
+func (b *builder) operator(n plan.Node, down Operator) (Operator, error) {
+	limit := b.o.MemoryLimit
+	switch n := n.(type) {
+	case *plan.Acquire:
+		return nil, b.leaf(n, down)
+	case *plan.Values:
+		b.g.values = append(b.g.values, newValues(n, down))
+		return nil, nil
+	case *plan.Filter:
+		return newFilter(n.Cond, n.Input.Schema().Types(), down)
+	case *plan.Project:
+		return newProject(n, down)
+	case *plan.Window:
+		return newWindow(n, down, limit)
+	case *plan.Aggregate:
+		return newAggregate(n, down, b.o)
+	case *plan.Distinct:
+		return newDistinct(n, down, limit), nil
+	case *plan.Sort:
+		return newSort(n, down, limit)
+	case *plan.Limit:
+		return newLimit(n, down), nil
+	case *plan.Union:
+		return newUnion(n, down, limit), nil
+	case *plan.Insert:
+		f, err := newInsert(n, down, b.o.OpenFile)
+		if err == nil {
+			b.g.inserts = append(b.g.inserts, f)
+		}
+		return f, err
+	}
+	return nil, fmt.Errorf("no operator for %s", n.Describe())
+}
+
+// leaf ends a chain with what a source feeds.
+func (b *builder) leaf(n *plan.Acquire, down Operator) error {
+	op := down
+	if n.Filter != nil && (b.o.FilterDone == nil || !b.o.FilterDone(n)) {
+		f, err := newFilter(n.Filter, n.Out.Types(), down)
+		if err != nil {
+			return err
+		}
+		op = f
+	}
+	if b.writes {
+		op = noPreview{op}
+	}
+	b.g.Leaves = append(b.g.Leaves, Leaf{Acquire: n, Op: b.measure(op, nil, b.stats[n])})
+	return nil
+}
+
+// noPreview drops Ticks that ask for a preview: an INSERT would write it.
+type noPreview struct{ Operator }
+
+func (p noPreview) Signal(ctx context.Context, port int, s Signal) (Status, error) {
+	if s.Kind == Tick && s.Preview {
+		return More, nil
+	}
+	return p.Operator.Signal(ctx, port, s)
+}
+
+// flushes reports whether a node's output is divided into results by Flush.
+// Above such a node ORDER BY acts on Flush, elsewhere on Tick.
+func flushes(n plan.Node) bool {
+	switch n := n.(type) {
+	case *plan.Aggregate:
+		return n.Windowed || n.Emit.Mode != plan.Changes
+	case *plan.Sort:
+		return true
+	case *plan.Window:
+		if n.Hold {
+			return true
+		}
+	}
+	return slices.ContainsFunc(n.Inputs(), flushes)
+}

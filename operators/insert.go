@@ -1,0 +1,140 @@
+package operators
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// insert writes rows to a file, which exists and is seen to be writable from
+// the first call on, and gives one row at the end: how many it wrote. What was
+// written reaches the file at the end and, as signals come, every second.
+type insert struct {
+	out    output
+	path   string
+	fields []plan.Field
+	create func(path string) (io.WriteCloser, error)
+	row    func(buf []byte, b *batch.Batch, row int) []byte
+	header []byte
+
+	file    io.WriteCloser // nil: not open
+	w       *bufio.Writer
+	buf     []byte
+	rows    int64
+	now     func() time.Time
+	flushed time.Time
+}
+
+func newInsert(n *plan.Insert, down Operator, create func(string) (io.WriteCloser, error)) (*insert, error) {
+	f := &insert{out: output{op: down}, path: n.Path, fields: n.Input.Schema().Fields, create: create, now: time.Now}
+	names := make([]string, len(f.fields))
+	for i := range f.fields {
+		names[i] = f.fields[i].Name
+	}
+	switch strings.ToLower(filepath.Ext(n.Path)) {
+	case ".csv":
+		f.header, f.row = csvHeader(names), appendCSV
+	case ".jsonl":
+		f.row = jsonRows(names)
+	default:
+		return nil, plan.Errorf(-1, -1, "cannot write '%s'", n.Path).WithHint("INSERT INTO file writes '.csv' and '.jsonl'")
+	}
+	return f, nil
+}
+
+// open creates the file. That waits for the first call, when the query is
+// armed: a statement that is refused leaves no file behind.
+func (f *insert) open() error {
+	if f.file != nil {
+		return nil
+	}
+	file, err := f.create(f.path)
+	if err != nil {
+		return f.failed(err)
+	}
+	f.file, f.w, f.flushed = file, bufio.NewWriterSize(file, 1<<16), f.now()
+	_, err = f.w.Write(f.header)
+	return f.failed(err)
+}
+
+// failed says in the user's words what the system said about the file.
+func (f *insert) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		err = p.Err
+	}
+	return plan.Errorf(-1, -1, "cannot write '%s': %v", f.path, err)
+}
+
+func (f *insert) Push(_ context.Context, _ int, b *batch.Batch) (Status, error) {
+	if err := f.open(); err != nil {
+		return f.out.status, err
+	}
+	for _, r := range rowsOf(b) {
+		f.buf = f.row(f.buf[:0], b, int(r))
+		if _, err := f.w.Write(f.buf); err != nil {
+			return f.out.status, f.failed(err)
+		}
+	}
+	f.rows += int64(b.Len())
+	return f.out.status, nil
+}
+
+// Signal passes on what is not about rows: those, and what completes them,
+// end here.
+func (f *insert) Signal(ctx context.Context, _ int, s Signal) (Status, error) {
+	if err := f.open(); err != nil {
+		return f.out.status, err
+	}
+	if now := f.now(); now.Sub(f.flushed) >= time.Second {
+		f.flushed = now
+		if err := f.w.Flush(); err != nil {
+			return f.out.status, f.failed(err)
+		}
+	}
+	if s.Kind == Flush {
+		return f.out.status, nil
+	}
+	return f.out.signal(ctx, s)
+}
+
+func (f *insert) Close(ctx context.Context, _ int) error {
+	if err := f.open(); err != nil {
+		return err
+	}
+	err := f.w.Flush()
+	if e := f.abandon(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return f.failed(err)
+	}
+	b := batch.New(plan.InsertSchema.Types())
+	defer b.Release()
+	b.AppendRow(batch.Int(f.rows))
+	if _, err := f.out.push(ctx, b); err != nil {
+		return err
+	}
+	return f.out.close(ctx)
+}
+
+// abandon closes the file as it is.
+func (f *insert) abandon() error {
+	if f.file == nil {
+		return nil
+	}
+	file := f.file
+	f.file = nil
+	return file.Close()
+}

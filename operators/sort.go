@@ -1,0 +1,213 @@
+package operators
+
+import (
+	"container/heap"
+	"context"
+	"slices"
+
+	"endoscope/operators/batch"
+	"endoscope/operators/expr"
+	"endoscope/planner/plan"
+)
+
+// sorter orders each emitted result: the rows up to a Flush, or to the end.
+// Equal rows keep their order. With a limit it keeps the first rows only, in a
+// heap whose top is the last of them.
+//
+// Where the rows come in one never-ending result (nothing below sends Flush),
+// it shows what it has at each Tick that asks for it, and keeps it.
+type sorter struct {
+	out     output
+	keys    []sortKey
+	rows    *rowStore // the input's columns, then the computed keys
+	entries []sortEntry
+	limit   int // 0: none
+	seq     int64
+	single  bool // the input is one result: Ticks count
+	every   bool // EMIT EVERY
+
+	progs []*expr.Program // the computed keys
+	cols  []batch.Column  // scratch: input and computed columns
+	first []uint64        // scratch: prefixes of a batch
+	slots []int32
+	pool  *batch.Pool
+}
+
+// sortKey orders by a column of the store.
+type sortKey struct {
+	col  int
+	desc bool
+}
+
+// sortEntry is a row to be sorted. Most comparisons end at the prefix, which
+// orders like the first key where it differs.
+type sortEntry struct {
+	prefix uint64
+	seq    int64 // of arrival
+	slot   int32
+}
+
+func newSort(n *plan.Sort, down Operator, limit int64) (Operator, error) {
+	in := n.Schema().Types()
+	s := &sorter{out: output{op: down}, limit: int(n.Limit), single: !flushes(n.Input),
+		every: n.Emit.Mode == plan.Every, pool: batch.NewPool(in)}
+	all := slices.Clone(in)
+	for _, k := range n.Keys {
+		if c, ok := k.X.(*plan.Col); ok {
+			s.keys = append(s.keys, sortKey{c.Index, k.Desc})
+			continue
+		}
+		p, err := expr.Compile(k.X, in)
+		if err != nil {
+			return nil, err
+		}
+		s.progs = append(s.progs, p)
+		s.keys = append(s.keys, sortKey{len(all), k.Desc})
+		all = append(all, k.X.Type())
+	}
+	s.rows = newRowStore(all, limit, "ORDER BY", "LIMIT keeps only the first rows")
+	s.cols = make([]batch.Column, len(all))
+	return s, nil
+}
+
+func (s *sorter) Push(_ context.Context, _ int, b *batch.Batch) (Status, error) {
+	if s.out.status != More {
+		return s.out.status, nil
+	}
+	n := copy(s.cols, b.Cols)
+	for i, p := range s.progs {
+		c, err := p.Eval(b)
+		if err != nil {
+			return s.out.status, err
+		}
+		s.cols[n+i] = *c
+	}
+	err := s.add(rowsOf(b))
+	clear(s.cols)
+	return s.out.status, err
+}
+
+func (s *sorter) add(rows []uint16) error {
+	s.first = s.prefixes(rows, s.first[:0])
+	keep := len(rows)
+	if s.limit > 0 {
+		keep = min(keep, s.limit-len(s.entries))
+	}
+	var err error
+	if s.slots, err = s.rows.add(s.cols, rows[:keep], s.slots[:0]); err != nil {
+		return err
+	}
+	for i, slot := range s.slots {
+		s.entries = append(s.entries, sortEntry{s.first[i], s.seq, slot})
+		s.seq++
+	}
+	if keep > 0 && len(s.entries) == s.limit {
+		heap.Init((*worstFirst)(s))
+	}
+	for i := keep; i < len(rows); i++ {
+		s.replaceWorst(rows[i], s.first[i])
+	}
+	return s.rows.check()
+}
+
+// replaceWorst puts row r in the place of the last row kept, if it comes
+// before it.
+func (s *sorter) replaceWorst(r uint16, prefix uint64) {
+	worst := &s.entries[0]
+	if prefix > worst.prefix ||
+		prefix == worst.prefix && compareKeys(s.keys, s.cols, int(r), s.rows.cols, int(worst.slot)) >= 0 {
+		return
+	}
+	s.rows.set(s.cols, []uint16{r}, []int32{worst.slot})
+	worst.prefix, worst.seq = prefix, s.seq
+	s.seq++
+	heap.Fix((*worstFirst)(s), 0)
+}
+
+// worstFirst is the heap of a top-n.
+type worstFirst sorter
+
+func (s *worstFirst) Len() int           { return len(s.entries) }
+func (s *worstFirst) Less(i, j int) bool { return (*sorter)(s).compare(s.entries[i], s.entries[j]) > 0 }
+func (s *worstFirst) Swap(i, j int) {
+	s.entries[i], s.entries[j] = s.entries[j], s.entries[i]
+}
+func (s *worstFirst) Push(any) {}
+func (s *worstFirst) Pop() any { return nil }
+
+func (s *sorter) compare(a, b sortEntry) int {
+	switch {
+	case a.prefix < b.prefix:
+		return -1
+	case a.prefix > b.prefix:
+		return 1
+	}
+	if c := compareKeys(s.keys, s.rows.cols, int(a.slot), s.rows.cols, int(b.slot)); c != 0 {
+		return c
+	}
+	if a.seq < b.seq {
+		return -1
+	}
+	return 1
+}
+
+func (s *sorter) Signal(ctx context.Context, _ int, sig Signal) (Status, error) {
+	switch {
+	case sig.Kind == Flush:
+		if err := s.emit(ctx); err != nil {
+			return s.out.status, err
+		}
+		s.reset()
+	case sig.Kind == Tick && s.single && (sig.Preview || s.every):
+		if err := s.emit(ctx); err != nil {
+			return s.out.status, err
+		}
+		flush := Signal{Kind: Flush, Time: sig.Time, Preview: sig.Preview}
+		if _, err := s.out.signal(ctx, flush); err != nil {
+			return s.out.status, err
+		}
+	}
+	return s.out.signal(ctx, sig)
+}
+
+// emit gives the rows in order and keeps them.
+func (s *sorter) emit(ctx context.Context) error {
+	slices.SortFunc(s.entries, s.compare)
+	for i := 0; i < len(s.entries) && s.out.status == More; i += batch.MaxRows {
+		s.slots = s.slots[:0]
+		for _, e := range s.entries[i:min(i+batch.MaxRows, len(s.entries))] {
+			s.slots = append(s.slots, e.slot)
+		}
+		b := s.pool.Get()
+		s.rows.gather(b, s.slots)
+		_, err := s.out.push(ctx, b)
+		b.Release()
+		if err != nil {
+			return err
+		}
+	}
+	if s.limit > 0 { // last row first: a heap again
+		slices.Reverse(s.entries)
+	}
+	return nil
+}
+
+func (s *sorter) reset() {
+	s.entries, s.seq = s.entries[:0], 0
+	s.rows.reset()
+}
+
+// Close gives what came since the last Flush. A result of its own is marked
+// complete even if it is empty.
+func (s *sorter) Close(ctx context.Context, _ int) error {
+	if len(s.entries) > 0 || s.single {
+		if err := s.emit(ctx); err != nil {
+			return err
+		}
+		if _, err := s.out.signal(ctx, Signal{Kind: Flush}); err != nil {
+			return err
+		}
+	}
+	s.reset()
+	return s.out.close(ctx)
+}

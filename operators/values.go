@@ -1,0 +1,49 @@
+package operators
+
+import (
+	"context"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// values is a source within the graph: a constant relation. Nobody feeds it;
+// [Graph.StartValues] runs it.
+type values struct {
+	out  output
+	rows [][]plan.Const
+	pool *batch.Pool
+}
+
+func newValues(n *plan.Values, down Operator) *values {
+	return &values{output{op: down}, n.Rows, batch.NewPool(n.Out.Types())}
+}
+
+// run pushes all rows and closes the consumer.
+func (v *values) run(ctx context.Context) error {
+	rows := v.rows
+	for len(rows) > 0 && v.out.status == More {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := min(len(rows), batch.MaxRows)
+		if err := v.push(ctx, rows[:n]); err != nil {
+			return err
+		}
+		rows = rows[n:]
+	}
+	return v.out.close(ctx)
+}
+
+func (v *values) push(ctx context.Context, rows [][]plan.Const) error {
+	b := v.pool.Get()
+	defer b.Release()
+	for _, r := range rows {
+		for i := range r {
+			b.Cols[i].Append(b.N, r[i].V)
+		}
+		b.N++
+	}
+	_, err := v.out.push(ctx, b)
+	return err
+}

@@ -1,0 +1,186 @@
+package operators
+
+import (
+	"context"
+
+	"github.com/tidwall/btree"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// hold keeps the rows of TUMBLE and HOP windows until the watermark passes a
+// window's end, and then gives that window's rows and Flush: windows in order,
+// rows in the order in which they came.
+//
+// Rows are kept once, in panes: pane p has the rows of [p, p+slide). A window
+// is made of the panes from its start on, and is the last that needs the first
+// of them. TUMBLE is HOP with a slide of its size.
+type hold struct {
+	windowBase
+	size, slide int64
+	rows        *rowStore
+	panes       btree.Map[int64, []int32]
+	next        int64 // start of the first window that is still open
+	watermark   int64
+	sent        int64 // the watermark given downstream
+	pool        *batch.Pool
+	slots       []int32
+}
+
+func newHold(n *plan.Window, down Operator, limit int64) Operator {
+	in := n.Input.Schema().Types()
+	w := &hold{windowBase: newWindowBase(n, down), size: int64(n.Spec.Size), slide: int64(n.Spec.Slide),
+		rows: newRowStore(in, limit, "a window", "use shorter windows, or filter in WHERE"),
+		next: noTime, watermark: noTime, sent: noTime, pool: batch.NewPool(in)}
+	if n.Spec.Kind == plan.Tumble {
+		w.slide = w.size
+	}
+	return w
+}
+
+func (w *hold) Push(ctx context.Context, _ int, b *batch.Batch) (Status, error) {
+	if w.out.status != More {
+		return w.out.status, nil
+	}
+	b, err := w.timed(ctx, b)
+	defer b.Release()
+	if err != nil {
+		return w.out.status, err
+	}
+	times := b.Cols[w.time].Int
+	late := 0
+	pane := int64(noTime)
+	w.sel = w.sel[:0]
+	for _, r := range rowsOf(b) {
+		p := floor(times[r], w.slide)
+		switch {
+		case p+w.size <= w.watermark:
+			late++
+			continue
+		case times[r] >= p+w.size: // between two windows
+			continue
+		case p != pane:
+			if err := w.keep(b, pane); err != nil {
+				return w.out.status, err
+			}
+			pane = p
+		}
+		w.sel = append(w.sel, r)
+	}
+	if err := w.keep(b, pane); err != nil {
+		return w.out.status, err
+	}
+	return w.out.status, w.lost(ctx, "late", late)
+}
+
+// keep puts the selected rows into a pane and empties the selection.
+func (w *hold) keep(b *batch.Batch, pane int64) error {
+	if len(w.sel) == 0 {
+		return nil
+	}
+	slots, _ := w.panes.Get(pane)
+	slots, err := w.rows.add(b.Cols, w.sel, slots)
+	w.panes.Set(pane, slots)
+	w.sel = w.sel[:0]
+	return err
+}
+
+func (w *hold) Signal(ctx context.Context, _ int, s Signal) (Status, error) {
+	if s.Kind != Watermark {
+		return w.out.signal(ctx, s)
+	}
+	if s.Time > w.watermark {
+		w.watermark = s.Time
+		if err := w.complete(ctx, s.Time); err != nil {
+			return w.out.status, err
+		}
+		if s.Time > noTime+w.size+w.slide {
+			w.next = max(w.next, floor(s.Time-w.size, w.slide)+w.slide)
+		}
+	}
+	// Rows still held come later, with their own times.
+	if first, _, ok := w.panes.Min(); ok {
+		s.Time = min(s.Time, first)
+	}
+	if s.Time < w.sent {
+		return w.out.status, nil
+	}
+	w.sent = s.Time
+	return w.out.signal(ctx, s)
+}
+
+// complete gives every window that ends at or before t.
+func (w *hold) complete(ctx context.Context, t int64) error {
+	earliest := (w.size - 1) / w.slide * w.slide // of a row's windows, before its pane
+	for {
+		first, _, ok := w.panes.Min()
+		if !ok {
+			return nil
+		}
+		start := max(first-earliest, w.next)
+		if start+w.size > t {
+			return nil
+		}
+		if err := w.give(ctx, start); err != nil {
+			return err
+		}
+		if slots, ok := w.panes.Delete(start); ok {
+			w.rows.free(slots)
+		}
+		w.next = start + w.slide
+	}
+}
+
+// give pushes the rows of one window, and Flush if there are any.
+func (w *hold) give(ctx context.Context, start int64) error {
+	end := start + w.size
+	times := w.rows.cols[w.time].Int
+	w.slots = w.slots[:0]
+	w.panes.Ascend(start, func(pane int64, slots []int32) bool {
+		switch {
+		case pane >= end:
+			return false
+		case pane+w.slide <= end:
+			w.slots = append(w.slots, slots...)
+			return true
+		}
+		for _, s := range slots {
+			if times[s] < end {
+				w.slots = append(w.slots, s)
+			}
+		}
+		return true
+	})
+	if len(w.slots) == 0 {
+		return nil
+	}
+	for rest := w.slots; len(rest) > 0; {
+		n := min(len(rest), batch.MaxRows)
+		if err := w.giveRows(ctx, rest[:n], start); err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	_, err := w.out.signal(ctx, Signal{Kind: Flush, Time: end})
+	return err
+}
+
+func (w *hold) giveRows(ctx context.Context, slots []int32, start int64) error {
+	b := w.pool.Get()
+	defer b.Release()
+	w.rows.gather(b, slots)
+	borders, starts, ends := w.newBorders(b.N)
+	for i := range slots {
+		starts[i], ends[i] = start, start+w.size
+	}
+	_, err := w.push(ctx, b, borders)
+	return err
+}
+
+func (w *hold) Close(ctx context.Context, _ int) error {
+	if err := w.complete(ctx, endOfTime); err != nil {
+		return err
+	}
+	return w.out.close(ctx)
+}

@@ -1,0 +1,68 @@
+package operators
+
+import (
+	"context"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// hop gives each row once for each window it lies in: the same columns are
+// pushed again with other borders, oldest windows first. Where the slide is
+// greater than the size, rows between windows are in none.
+type hop struct {
+	windowBase
+	size, slide int64
+	latest      []int64 // scratch: the start of each row's last window
+}
+
+func newHop(n *plan.Window, down Operator) Operator {
+	return &hop{windowBase: newWindowBase(n, down), size: int64(n.Spec.Size), slide: int64(n.Spec.Slide)}
+}
+
+func (w *hop) Push(ctx context.Context, _ int, b *batch.Batch) (Status, error) {
+	if w.out.status != More {
+		return w.out.status, nil
+	}
+	b, err := w.timed(ctx, b)
+	defer b.Release()
+	if err != nil {
+		return w.out.status, err
+	}
+	w.latest = extend(w.latest, b.N)
+	times := b.Cols[w.time].Int
+	for _, r := range rowsOf(b) {
+		w.latest[r] = floor(times[r], w.slide)
+	}
+	// A row is back behind the start of its latest window; it lies in the
+	// window n slides before that if it is less than size behind its start.
+	for back := (w.size - 1) / w.slide * w.slide; back >= 0; back -= w.slide {
+		if err := w.pushBack(ctx, b, times, back); err != nil {
+			return w.out.status, err
+		}
+	}
+	return w.out.status, nil
+}
+
+// pushBack gives the rows of b that lie in the window that starts back before
+// their latest one.
+func (w *hop) pushBack(ctx context.Context, b *batch.Batch, times []int64, back int64) error {
+	in := b
+	if back+w.slide > w.size { // not every row does
+		w.sel = w.sel[:0]
+		for _, r := range rowsOf(b) {
+			if times[r]-w.latest[r]+back < w.size {
+				w.sel = append(w.sel, r)
+			}
+		}
+		in = b.View(w.sel)
+		defer in.Release()
+	}
+	borders, starts, ends := w.newBorders(b.N)
+	for _, r := range rowsOf(in) {
+		starts[r] = w.latest[r] - back
+		ends[r] = starts[r] + w.size
+	}
+	_, err := w.push(ctx, in, borders)
+	return err
+}

@@ -1,0 +1,44 @@
+package operators
+
+import (
+	"context"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// tumble puts each row into the one window of its time. The aggregate above
+// knows by the watermark when a window is complete, and which rows are late.
+type tumble struct {
+	windowBase
+	size int64
+}
+
+func newTumble(n *plan.Window, down Operator) Operator {
+	return &tumble{newWindowBase(n, down), int64(n.Spec.Size)}
+}
+
+func (w *tumble) Push(ctx context.Context, _ int, b *batch.Batch) (Status, error) {
+	if w.out.status != More {
+		return w.out.status, nil
+	}
+	b, err := w.timed(ctx, b)
+	defer b.Release()
+	if err != nil {
+		return w.out.status, err
+	}
+	borders, starts, ends := w.newBorders(b.N)
+	times := b.Cols[w.time].Int
+	rows := rowsOf(b)
+	if len(rows) > 0 {
+		// Neighbours mostly share a window: one subtraction, no division.
+		start := floor(times[rows[0]], w.size)
+		for _, r := range rows {
+			if d := times[r] - start; d < 0 || d >= w.size {
+				start = floor(times[r], w.size)
+			}
+			starts[r], ends[r] = start, start+w.size
+		}
+	}
+	return w.push(ctx, b, borders)
+}
