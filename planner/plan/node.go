@@ -33,6 +33,8 @@ type (
 		// provider may apply it where the event happens; FilterDone of its
 		// source says whether it did.
 		Filter Expr
+		// Settings are the session's, filled in before a provider sees them.
+		Settings Settings
 		// Start and Stop place the stream in the statement, for errors.
 		Start, Stop int
 	}
@@ -111,6 +113,13 @@ type (
 		Out  Schema
 	}
 )
+
+// Settings are those values of SET that providers need.
+type Settings struct {
+	Lateness   time.Duration // how long a watermark waits for stragglers
+	RateWindow time.Duration // what rates of /proc are taken over
+	MaxProbes  int           // most functions that a query may instrument
+}
 
 // WindowKind is TUMBLE, HOP or SESSION.
 type WindowKind uint8

@@ -1,0 +1,43 @@
+package catalog
+
+import "endoscope/operators/batch"
+
+// Setting is one key of SET.
+type Setting struct {
+	Name    string
+	Type    batch.Type
+	Default batch.Value
+	Min     batch.Value // IsNull: none
+	Max     batch.Value
+	Doc     string
+	Later   bool // known, but of a part that this version does not have
+}
+
+var none = batch.NullOf(batch.Null)
+
+// Settings lists every setting, in the order in which SHOW prints them.
+var Settings = []Setting{
+	{Name: "lateness", Type: tD, Default: batch.Dur(100e6), Min: batch.Dur(0), Max: batch.Dur(60e9), Doc: "how long windows wait for events that arrive out of order"},
+	{Name: "max_probes", Type: tI, Default: batch.Int(10000), Min: batch.Int(1), Max: batch.Int(1e6), Doc: "most functions that one query may instrument"},
+	{Name: "rate_window", Type: tD, Default: batch.Dur(100e6), Min: batch.Dur(20e6), Max: batch.Dur(60e9), Doc: "time over which percentages and rates of /proc are taken"},
+	{Name: "join_gating", Type: tS, Default: batch.Str("exact"), Min: none, Max: none, Doc: "joins that open one side upon the other", Later: true},
+	{Name: "join_memory", Type: tI, Default: batch.Int(256 << 20), Min: none, Max: none, Doc: "bytes a join may hold", Later: true},
+	{Name: "kernel", Type: tS, Default: batch.Str("on"), Min: none, Max: none, Doc: "filters and aggregates in the kernel", Later: true},
+	{Name: "max_event_rate", Type: tI, Default: batch.Int(1e6), Min: none, Max: none, Doc: "events per second that one query may bring to user space", Later: true},
+	{Name: "max_text_copy", Type: tI, Default: batch.Int(64 << 20), Min: none, Max: none, Doc: "bytes of text pages that probes may copy", Later: true},
+	{Name: "return_probes", Type: tS, Default: batch.Str("auto"), Min: none, Max: none, Doc: "how returns are observed: auto, trap, exits", Later: true},
+	{Name: "stack_overhead", Type: tF, Default: batch.Float(1), Min: none, Max: none, Doc: "percent of a CPU that stack sampling may cost", Later: true},
+	{Name: "encoder_budget", Type: tI, Default: batch.Int(64 << 20), Min: none, Max: none, Doc: "bytes an encoder may hold", Later: true},
+	{Name: "java_stacks", Type: tS, Default: batch.Str("off"), Min: none, Max: none, Doc: "how stacks of Java programs are read", Later: true},
+	{Name: "system_modules", Type: tS, Default: batch.Str(""), Min: none, Max: none, Doc: "modules whose frames count as the system's", Later: true},
+}
+
+// FindSetting returns the setting of that name, or nil.
+func FindSetting(name string) *Setting {
+	for i := range Settings {
+		if Settings[i].Name == name {
+			return &Settings[i]
+		}
+	}
+	return nil
+}

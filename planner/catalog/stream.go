@@ -1,0 +1,279 @@
+package catalog
+
+import "endoscope/operators/batch"
+
+// Enumerability is the paper's classification of streams (EndoScope, section
+// 4.2.1).
+type Enumerability uint8
+
+// Enumerable streams have tuples at points in time and can be read as they
+// are. NonEnumerable ones have a value at every instant: they need SAMPLE or a
+// join. Snapshot streams are non-enumerable too, but used bare they give what
+// there is now, once.
+const (
+	Enumerable Enumerability = iota
+	NonEnumerable
+	Snapshot
+)
+
+// String is how SHOW STREAMS prints it.
+func (e Enumerability) String() string {
+	return [...]string{"enumerable", "non-enumerable", "snapshot"}[e]
+}
+
+// Column of a stream.
+type Column struct {
+	Name string
+	Type batch.Type
+	Unit string // ns, bytes, %, 1/s; "" where it has none
+	Doc  string
+}
+
+// Stream describes one stream.
+type Stream struct {
+	Name    string
+	Kind    Enumerability
+	Doc     string // one line
+	How     string // how it is acquired
+	Cost    string // what it costs whom
+	Needs   string // kernel, capability, debug information
+	Columns []Column
+	// Process says that it is about processes: it takes a target.
+	Process bool
+	// Functions says that predicates on function_name, class and module choose
+	// what is instrumented.
+	Functions bool
+	// Later is set for streams whose acquisition this version does not have.
+	Later bool
+}
+
+// Column returns the column of that name.
+func (s *Stream) Column(name string) (Column, bool) {
+	for _, c := range s.Columns {
+		if c.Name == name {
+			return c, true
+		}
+	}
+	return Column{}, false
+}
+
+const (
+	tB = batch.Boolean
+	tI = batch.Bigint
+	tF = batch.Double
+	tS = batch.Varchar
+	tT = batch.Timestamp
+	tD = batch.Duration
+	tL = batch.List
+)
+
+// columns joins groups of columns.
+func columns(groups ...[]Column) []Column {
+	var out []Column
+	for _, g := range groups {
+		out = append(out, g...)
+	}
+	return out
+}
+
+var (
+	stamp = []Column{{"timestamp", tT, "", "when it happened, by the boot clock"}}
+	who   = []Column{
+		{"pid", tI, "", "process"},
+		{"tid", tI, "", "thread"},
+		{"process", tS, "", "name of the process: its leader's comm"},
+		{"thread_name", tS, "", "name of the thread"},
+		{"exe", tS, "", "path of the executable"},
+	}
+	function = []Column{
+		{"function_name", tS, "", "demangled name"},
+		{"class", tS, "", "C++ class or namespace, Go receiver, Rust type; '' if none"},
+		{"module", tS, "", "file name of the executable or library"},
+	}
+	rawArgs = []Column{
+		{"arg0", tI, "", "first integer or pointer argument, raw"},
+		{"arg1", tI, "", "second argument"},
+		{"arg2", tI, "", "third argument"},
+		{"arg3", tI, "", "fourth argument"},
+		{"arg4", tI, "", "fifth argument"},
+		{"arg5", tI, "", "sixth argument"},
+	}
+	depth = []Column{{"depth", tI, "", "monitored calls that enclose this one on its thread; 0: outermost"}}
+)
+
+const (
+	uprobeHow   = "eBPF uprobes on the functions that the query names"
+	uprobeNeeds = "Linux 6.6 with BTF; CAP_BPF and CAP_PERFMON (root)"
+	procNeeds   = "nothing"
+)
+
+// Streams lists every built-in stream, in the order in which SHOW prints them.
+var Streams = []*Stream{
+	{Name: "function_start", Kind: Enumerable, Process: true, Functions: true,
+		Doc: "a tuple for each call of a function, at its start",
+		How: uprobeHow, Cost: "0.5 µs a call; 18 µs where the entry instruction must be single-stepped", Needs: uprobeNeeds,
+		Columns: columns(stamp, who, function, rawArgs, depth)},
+	{Name: "function_end", Kind: Enumerable, Process: true, Functions: true,
+		Doc: "a tuple for each call of a function, at its return",
+		How: uprobeHow + ", with return traps where those are safe", Cost: "0.8 µs a call; 18 µs where stepped", Needs: uprobeNeeds,
+		Columns: columns(stamp, who, function, []Column{{"retval", tI, "", "return value register, raw"}}, depth)},
+	{Name: "function_duration", Kind: Enumerable, Process: true, Functions: true,
+		Doc: "a tuple for each finished call of a function, with its duration; timestamp is the end",
+		How: uprobeHow + ", with return traps where those are safe", Cost: "0.9 µs a call; 18 µs where stepped", Needs: uprobeNeeds,
+		Columns: columns(stamp, who, function, []Column{
+			{"start_time", tT, "", "when the call began"},
+			{"duration", tD, "ns", "time from entry to return"},
+		}, rawArgs, []Column{{"retval", tI, "", "return value register, raw"}}, depth)},
+
+	{Name: "cpu_usage", Kind: NonEnumerable, Doc: "load of all CPUs together",
+		How: "/proc/stat", Cost: "2 µs a sample", Needs: procNeeds,
+		Columns: columns(stamp, cpuColumns)},
+	{Name: "cpu_core_usage", Kind: NonEnumerable, Doc: "load of each CPU",
+		How: "/proc/stat", Cost: "2 µs a sample", Needs: procNeeds,
+		Columns: columns(stamp, []Column{{"cpu", tI, "", "number of the CPU"}}, cpuColumns)},
+	{Name: "memory_usage", Kind: NonEnumerable, Doc: "memory of the machine",
+		How: "/proc/meminfo", Cost: "4 µs a sample", Needs: procNeeds,
+		Columns: columns(stamp, []Column{
+			{"total", tI, "bytes", "usable memory"},
+			{"used", tI, "bytes", "total less available"},
+			{"available", tI, "bytes", "what programs can have without swapping"},
+			{"percent_used", tF, "%", "used of total"},
+			{"cached", tI, "bytes", "page cache"},
+			{"swap_used", tI, "bytes", "swap in use"},
+		})},
+	{Name: "process_usage", Kind: NonEnumerable, Process: true, Doc: "CPU, memory, files and I/O of each process of the target",
+		How: "/proc/PID", Cost: "3 to 20 µs a process and sample, by the columns asked for", Needs: "the target's user, or CAP_SYS_PTRACE, for read_bytes, write_bytes and open_files",
+		Columns: columns(stamp, []Column{who[0], who[2], who[4]}, []Column{
+			{"percent_cpu", tF, "%", "CPU time; 100 is one CPU"},
+			{"rss", tI, "bytes", "resident memory"},
+			{"vsize", tI, "bytes", "address space"},
+			{"threads", tI, "", "number of threads"},
+			{"open_files", tI, "", "number of file descriptors"},
+			{"minor_faults", tI, "", "page faults without I/O, since the start"},
+			{"major_faults", tI, "", "page faults with I/O, since the start"},
+			{"read_bytes", tI, "bytes", "read from storage, since the start"},
+			{"write_bytes", tI, "bytes", "written to storage, since the start"},
+			{"voluntary_switches", tI, "", "context switches while waiting, since the start"},
+			{"involuntary_switches", tI, "", "context switches by preemption, since the start"},
+		})},
+	{Name: "thread_usage", Kind: NonEnumerable, Process: true, Doc: "CPU and state of each thread of the target",
+		How: "/proc/PID/task", Cost: "3 µs a thread and sample", Needs: procNeeds,
+		Columns: columns(stamp, who, []Column{
+			{"percent_cpu", tF, "%", "CPU time; 100 is one CPU"},
+			{"state", tS, "", "R running, S sleeping, D waiting for I/O, T stopped, Z ended"},
+			{"run_delay", tD, "ns", "time spent runnable without a CPU, since the start"},
+		})},
+	{Name: "disk_usage", Kind: NonEnumerable, Doc: "traffic of each block device",
+		How: "/proc/diskstats", Cost: "3 µs a sample", Needs: procNeeds,
+		Columns: columns(stamp, []Column{
+			{"device", tS, "", "name of the device"},
+			{"reads_per_s", tF, "1/s", "reads finished"},
+			{"writes_per_s", tF, "1/s", "writes finished"},
+			{"read_bytes_per_s", tF, "bytes/s", "read"},
+			{"write_bytes_per_s", tF, "bytes/s", "written"},
+			{"percent_busy", tF, "%", "time with a request under way"},
+		})},
+	{Name: "network_usage", Kind: NonEnumerable, Doc: "traffic of each network interface",
+		How: "/proc/net/dev", Cost: "3 µs a sample", Needs: procNeeds,
+		Columns: columns(stamp, []Column{
+			{"interface", tS, "", "name of the interface"},
+			{"rx_bytes_per_s", tF, "bytes/s", "received"},
+			{"tx_bytes_per_s", tF, "bytes/s", "sent"},
+			{"rx_packets_per_s", tF, "1/s", "packets received"},
+			{"tx_packets_per_s", tF, "1/s", "packets sent"},
+			{"rx_errors_per_s", tF, "1/s", "receive errors"},
+			{"tx_errors_per_s", tF, "1/s", "transmit errors"},
+			{"rx_dropped_per_s", tF, "1/s", "dropped on receipt"},
+			{"tx_dropped_per_s", tF, "1/s", "dropped on sending"},
+		})},
+	{Name: "pressure", Kind: NonEnumerable, Doc: "time that work waited for CPU, memory and I/O",
+		How: "/proc/pressure", Cost: "5 µs a sample", Needs: "a kernel with CONFIG_PSI",
+		Columns: columns(stamp, []Column{
+			{"resource", tS, "", "cpu, memory or io"},
+			{"some_avg10", tF, "%", "time with some task waiting, over 10 s"},
+			{"some_avg60", tF, "%", "over 60 s"},
+			{"some_avg300", tF, "%", "over 300 s"},
+			{"full_avg10", tF, "%", "time with all tasks waiting, over 10 s"},
+			{"full_avg60", tF, "%", "over 60 s"},
+			{"full_avg300", tF, "%", "over 300 s"},
+			{"some_percent", tF, "%", "time with some task waiting, over the rate window"},
+			{"full_percent", tF, "%", "time with all tasks waiting, over the rate window"},
+		})},
+
+	{Name: "sys.queries", Kind: Snapshot, Doc: "the queries that are running", How: "engine", Cost: "none", Needs: procNeeds,
+		Columns: columns(stamp, []Column{
+			{"query_id", tI, "", "what STOP takes"},
+			{"state", tS, "", "preparing, running, ending"},
+			{"statement", tS, "", "its text"},
+			{"started", tT, "", "when it was armed"},
+			{"rows", tI, "", "rows given so far"},
+			{"acquired", tI, "", "tuples acquired so far"},
+			{"lost", tI, "", "events lost so far"},
+		})},
+	{Name: "sys.probes", Kind: Snapshot, Doc: "what is attached now, and to what", How: "engine", Cost: "none", Needs: procNeeds,
+		Columns: columns(stamp, []Column{
+			{"provider", tS, "", "uprobe, procfs, ..."},
+			{"function_name", tS, "", "function, or the file that is read"},
+			{"module", tS, "", "file name of the executable or library"},
+			{"address", tI, "", "file offset of the probed instruction"},
+			{"method", tS, "", "emulated, stepped, nop, procfs, replay"},
+			{"kind", tS, "", "entry, entry+return"},
+			{"cost", tF, "ns", "estimated cost of an event"},
+			{"queries", tI, "", "queries that share it"},
+			{"hits", tI, "", "events so far"},
+		})},
+	{Name: "sys.drops", Kind: Snapshot, Doc: "events lost, by query and cause", How: "engine", Cost: "none", Needs: procNeeds,
+		Columns: columns(stamp, []Column{
+			{"query_id", tI, "", "query"},
+			{"cause", tS, "", "why"},
+			{"n", tI, "", "how many events"},
+			{"loss", tB, "", "false: counted, but no event of the result is missing"},
+		})},
+	{Name: "sys.operators", Kind: Snapshot, Doc: "the operators of running queries", How: "engine", Cost: "none", Needs: procNeeds,
+		Columns: columns(stamp, []Column{
+			{"query_id", tI, "", "query"},
+			{"operator", tS, "", "what it does"},
+			{"site", tS, "", "where it runs"},
+			{"rows_in", tI, "", "rows that came"},
+			{"rows_out", tI, "", "rows that went"},
+			{"time", tD, "ns", "time spent in it"},
+		})},
+
+	later("variable_value", Enumerable, "values of variables, as they are written or sampled"),
+	later("stack_sample", NonEnumerable, "stacks and states of all threads of the target"),
+	later("event_handlers", NonEnumerable, "event handlers found from stack samples"),
+	later("handler_cost", Enumerable, "calls of the event handlers found"),
+	later("process_start", Enumerable, "processes that start"),
+	later("process_exec", Enumerable, "programs that are executed"),
+	later("process_end", Enumerable, "processes that end"),
+	later("thread_start", Enumerable, "threads that start"),
+	later("thread_end", Enumerable, "threads that end"),
+	later("function_call", Enumerable, "entries and returns of functions in order"),
+	later("allocation", Enumerable, "memory allocations"),
+	later("deallocation", Enumerable, "memory releases"),
+	later("entity_events", Enumerable, "births and deaths of types, objects, threads and invocations"),
+	later("activity_events", Enumerable, "references, moves and synchronisation between entities"),
+}
+
+var cpuColumns = []Column{
+	{"percent_busy", tF, "%", "100 less idle and iowait"},
+	{"percent_idle", tF, "%", "idle"},
+	{"percent_user", tF, "%", "user mode, nice included"},
+	{"percent_system", tF, "%", "kernel mode, interrupts included"},
+	{"percent_iowait", tF, "%", "idle while I/O was under way"},
+	{"percent_steal", tF, "%", "taken by the hypervisor"},
+}
+
+func later(name string, k Enumerability, doc string) *Stream {
+	return &Stream{Name: name, Kind: k, Doc: doc, Later: true}
+}
+
+// Find returns the built-in stream of that name, or nil.
+func Find(name string) *Stream {
+	for _, s := range Streams {
+		if s.Name == name {
+			return s
+		}
+	}
+	return nil
+}

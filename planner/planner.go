@@ -1,0 +1,109 @@
+package planner
+
+import (
+	"errors"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/parser"
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+	"endoscope/planner/rules"
+)
+
+// Env is what planning needs to know of its surroundings.
+type Env struct {
+	Views  *catalog.Views
+	Target plan.Target // the session's; zero if it has none
+	// File gives the columns of a file, of which the error is the user's.
+	File func(path string) (plan.Schema, error)
+	// Eval computes an expression without columns.
+	Eval func(plan.Expr) (batch.Value, error)
+}
+
+// Plan resolves and improves a query. src is the text that its positions refer
+// to. Errors are *parser.Error.
+func Plan(q *parser.Query, src string, env *Env) (*plan.Query, error) {
+	r := &resolver{env: env, src: src}
+	root, err := r.query(q, nil, top)
+	if err != nil {
+		return nil, err
+	}
+	return r.finish(root.node, q.For)
+}
+
+// PlanInsert plans INSERT INTO file('path') query.
+func PlanInsert(ins *parser.Insert, src string, env *Env) (*plan.Query, error) {
+	r := &resolver{env: env, src: src}
+	root, err := r.query(ins.Query, nil, top)
+	if err != nil {
+		return nil, err
+	}
+	if !tabular(ins.Path.Str) {
+		return nil, r.errorf(ins.Path.Pos(), "cannot write to '%s': only .csv and .jsonl files are known", ins.Path.Str)
+	}
+	return r.finish(&plan.Insert{Input: root.node, Path: ins.Path.Str}, ins.Query.For)
+}
+
+// CheckView refuses a CREATE STREAM whose query could not be used.
+func CheckView(c *parser.CreateStream, src string, env *Env) error {
+	r := &resolver{env: env, src: src, views: []string{c.Name.Name}}
+	if s := catalog.Find(c.Name.Name); s != nil {
+		return r.errorf(c.Name.Pos(), "%s is a built-in stream and cannot be redefined", s.Name)
+	}
+	if c.Query.For != nil {
+		return r.errorf(c.Query.For.Pos(), "FOR belongs to the query that uses the stream, not to its definition")
+	}
+	_, err := r.query(c.Query, nil, definition)
+	return err
+}
+
+func (r *resolver) finish(root plan.Node, dur *parser.Literal) (*plan.Query, error) {
+	out := &plan.Query{Notices: r.notices}
+	if dur != nil {
+		if dur.Int <= 0 {
+			return nil, r.errorf(dur.Pos(), "FOR needs a duration above zero")
+		}
+		out.For = time.Duration(dur.Int)
+	}
+	var err error
+	out.Root, out.Fired, err = rules.Rewrite(root, &rules.Env{Eval: r.env.Eval, Session: r.env.Target})
+	if err != nil {
+		return nil, r.placed(err)
+	}
+	for _, leaf := range plan.Leaves(out.Root) {
+		s := catalog.Find(leaf.Stream)
+		if s != nil && s.Process && leaf.Target.IsZero() {
+			return nil, r.hintf(parser.Span{Start: leaf.Start, Stop: leaf.Stop}, "add WHERE process = 'name' (or pid = 42, or exe = '/path'), say USE 'name', or start with -p PID",
+				"%s needs to know which process", leaf.Stream)
+		}
+	}
+	return out, nil
+}
+
+// placed gives an error of a later stage the text that its offsets refer to.
+func (r *resolver) placed(err error) error { return Placed(err, r.src) }
+
+// Placed turns a *plan.Error into the *parser.Error that users see; src is the
+// statement that its offsets refer to. Other errors pass unchanged.
+func Placed(err error, src string) error {
+	var pe *plan.Error
+	if !errors.As(err, &pe) {
+		return err
+	}
+	e := &parser.Error{Msg: pe.Msg, Hint: pe.Hint, Pos: parser.Span{Start: -1}}
+	if pe.Stop > pe.Start && pe.Start >= 0 && pe.Stop <= len(src) {
+		e.Pos, e.Src = parser.Span{Start: pe.Start, Stop: pe.Stop}, src
+	}
+	return e
+}
+
+// ViewSchema lists the columns of a user's stream.
+func ViewSchema(c *parser.CreateStream, env *Env) ([]plan.Field, error) {
+	r := &resolver{env: env, src: c.String(), views: []string{c.Name.Name}}
+	s, err := r.query(c.Query, nil, definition)
+	if err != nil {
+		return nil, err
+	}
+	return s.fields()[:s.visible], nil
+}

@@ -1,0 +1,373 @@
+package planner
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/parser"
+	"endoscope/planner/plan"
+)
+
+// exprCtx resolves expressions over one source. With agg set it resolves over
+// the result of an aggregate, whose keys and calls it recognises.
+type exprCtx struct {
+	r      *resolver
+	in     *scope
+	agg    *aggCtx
+	clause string // for errors: "WHERE"
+}
+
+func (c *exprCtx) boolean(e parser.Expr) (plan.Expr, error) {
+	x, err := c.resolve(e)
+	if err != nil {
+		return nil, err
+	}
+	if t := x.Type(); t != batch.Boolean && t != batch.Null {
+		return nil, c.r.errorf(e.Pos(), "%s needs a condition, not a %s", c.clause, t)
+	}
+	return coerce(x, batch.Boolean), nil
+}
+
+// resolve gives e's names their meaning and its operators their types.
+func (c *exprCtx) resolve(e parser.Expr) (plan.Expr, error) {
+	if c.agg != nil {
+		if x, ok := c.agg.key(e); ok {
+			return x, nil
+		}
+	}
+	switch e := e.(type) {
+	case *parser.Literal:
+		return literal(e), nil
+	case *parser.ColumnRef:
+		return c.columnRef(e)
+	case *parser.Param:
+		return nil, c.r.errorf(e.Pos(), "$%d has no value: parameters are not supported yet", e.N)
+	case *parser.Unary:
+		return c.unary(e)
+	case *parser.Binary:
+		return c.binary(e)
+	case *parser.Between:
+		return c.between(e)
+	case *parser.In:
+		return c.in_(e)
+	case *parser.IsNull:
+		x, err := c.resolve(e.X)
+		if err != nil {
+			return nil, err
+		}
+		return negated(&plan.Call{Fn: "is null", Args: []plan.Expr{untypedNull(x)}, T: batch.Boolean}, e.Not), nil
+	case *parser.Case:
+		return c.case_(e)
+	case *parser.Cast:
+		x, err := c.resolve(e.X)
+		if err != nil {
+			return nil, err
+		}
+		t, ok := batch.ParseType(e.Type.Name)
+		if !ok {
+			return nil, c.r.hintf(e.Type.Pos(), "the types are BOOLEAN, BIGINT, DOUBLE, VARCHAR, TIMESTAMP, DURATION and BYTES", "there is no type %s", e.Type.Name)
+		}
+		if x.Type().Physical() == batch.PhysAny || t == batch.Bytes && x.Type() != batch.Varchar && x.Type() != batch.Null ||
+			t == batch.Boolean && (x.Type() == batch.Timestamp || x.Type() == batch.Duration) ||
+			(t == batch.Timestamp || t == batch.Duration) && x.Type() == batch.Boolean {
+			return nil, c.r.errorf(e.Pos(), "cannot cast %s to %s", x.Type(), t)
+		}
+		if k, ok := x.(*plan.Const); ok && k.V.IsNull {
+			return coerce(x, t), nil
+		}
+		if x.Type() == t {
+			return x, nil
+		}
+		return &plan.Cast{X: x, T: t}, nil
+	case *parser.Call:
+		return c.call(e)
+	}
+	return nil, c.r.errorf(e.Pos(), "this expression is not supported yet")
+}
+
+func literal(l *parser.Literal) *plan.Const {
+	k := &plan.Const{Start: l.Start, Stop: l.Stop}
+	switch l.Kind {
+	case parser.LitNull:
+		k.V = batch.NullOf(batch.Null)
+	case parser.LitBool:
+		k.V = batch.Bool(l.Int != 0)
+	case parser.LitInt, parser.LitSize:
+		k.V = batch.Int(l.Int)
+	case parser.LitFloat, parser.LitPercent:
+		k.V = batch.Float(l.F)
+	case parser.LitDuration:
+		k.V = batch.Dur(l.Int)
+	case parser.LitString:
+		k.V = batch.Str(l.Str)
+	}
+	return k
+}
+
+func (c *exprCtx) columnRef(e *parser.ColumnRef) (plan.Expr, error) {
+	parts := make([]string, len(e.Parts))
+	for i, p := range e.Parts {
+		parts[i] = p.Name
+	}
+	full := strings.Join(parts, ".")
+	qualifier, name := "", full
+	if i, n := c.in.column("", full); n > 0 {
+		_ = i // a column whose name has dots, as written
+	} else if len(parts) > 1 {
+		qualifier, name = parts[0], strings.Join(parts[1:], ".")
+	}
+	i, n := c.in.column(qualifier, name)
+	if n == 0 && qualifier == "" {
+		// Unquoted names are matched in any case where that is not ambiguous.
+		i, n = c.in.column("", strings.ToLower(name))
+	}
+	switch {
+	case n > 1:
+		return nil, c.r.errorf(e.Pos(), "%s is in more than one source: write which, as in alias.%s", name, name)
+	case n == 0 && (parts[0] == "args" || len(parts) > 2 && parts[1] == "args"):
+		return nil, c.r.hintf(e.Pos(), "arg0 to arg5 are the raw arguments", "typed arguments (%s) are not supported yet", full)
+	case n == 0 && (name == "stack" || name == "caller" || name == "self_time"):
+		return nil, c.r.errorf(e.Pos(), "the column %s is not supported yet", name)
+	case n == 0:
+		return nil, c.unknownColumn(e, qualifier, name)
+	}
+	f := c.in.fields()[i]
+	var x plan.Expr = &plan.Col{Index: i, Name: f.Name, T: f.Type}
+	if c.agg != nil {
+		return c.agg.column(x, f.Name, e.Pos())
+	}
+	return x, nil
+}
+
+func (c *exprCtx) unknownColumn(e *parser.ColumnRef, qualifier, name string) error {
+	var names []string
+	for _, f := range c.in.fields() {
+		names = append(names, f.Name)
+	}
+	if qualifier != "" {
+		known := false
+		for _, n := range c.in.names {
+			known = known || n == qualifier
+		}
+		if !known {
+			return c.r.hintf(e.Parts[0].Pos(), nearestHint(qualifier, c.in.names), "nothing in FROM is called %s", qualifier)
+		}
+	}
+	hint := nearestHint(name, names)
+	if e.Parts[0].Quoted && hint == "" {
+		hint = "double quotes are for names; a text stands in single quotes: '" + name + "'"
+	}
+	if hint == "" {
+		hint = "the columns are " + strings.Join(names, ", ")
+	}
+	return c.r.hintf(e.Pos(), hint, "there is no column %s here", name)
+}
+
+func (c *exprCtx) unary(e *parser.Unary) (plan.Expr, error) {
+	x, err := c.resolve(e.X)
+	if err != nil {
+		return nil, err
+	}
+	switch e.Op {
+	case "NOT":
+		return c.apply("not", e.Pos(), x)
+	case "-":
+		if k, ok := x.(*plan.Const); ok && !k.V.IsNull {
+			n := *k
+			n.Start = e.Start
+			switch {
+			case k.V.Type == batch.Double:
+				n.V.F = -n.V.F
+				return &n, nil
+			case k.V.Type.Numeric() && k.V.I != math.MinInt64:
+				n.V.I = -n.V.I
+				return &n, nil
+			}
+		}
+		return c.apply("neg", e.Pos(), x)
+	}
+	if !x.Type().Numeric() {
+		return nil, c.r.errorf(e.Pos(), "+ needs a number, not a %s", x.Type())
+	}
+	return x, nil
+}
+
+func (c *exprCtx) binary(e *parser.Binary) (plan.Expr, error) {
+	x, err := c.resolve(e.X)
+	if err != nil {
+		return nil, err
+	}
+	y, err := c.resolve(e.Y)
+	if err != nil {
+		return nil, err
+	}
+	op, not := strings.ToLower(e.Op), false
+	switch op {
+	case "not like", "not ilike":
+		op, not = op[4:], true
+	case "!~":
+		op, not = "~", true
+	case "!=":
+		op = "<>"
+	}
+	pos := e.OpPos
+	if pos.Stop <= pos.Start {
+		pos = e.Pos()
+	}
+	r, err := c.apply(op, pos, x, y)
+	if err != nil {
+		return nil, err
+	}
+	return negated(r, not), nil
+}
+
+func negated(x plan.Expr, not bool) plan.Expr {
+	if !not {
+		return x
+	}
+	return &plan.Call{Fn: "not", Args: []plan.Expr{x}, T: batch.Boolean}
+}
+
+func (c *exprCtx) between(e *parser.Between) (plan.Expr, error) {
+	var xs [3]plan.Expr
+	for i, s := range []parser.Expr{e.X, e.Lo, e.Hi} {
+		var err error
+		if xs[i], err = c.resolve(s); err != nil {
+			return nil, err
+		}
+	}
+	lo, err := c.apply(">=", e.Pos(), xs[0], xs[1])
+	if err != nil {
+		return nil, err
+	}
+	hi, err := c.apply("<=", e.Pos(), xs[0], xs[2])
+	if err != nil {
+		return nil, err
+	}
+	return negated(&plan.Call{Fn: "and", Args: []plan.Expr{lo, hi}, T: batch.Boolean}, e.Not), nil
+}
+
+// namesFunctions are the columns in whose IN lists bare names are strings.
+var namesFunctions = map[string]bool{"function_name": true, "class": true, "module": true}
+
+func (c *exprCtx) in_(e *parser.In) (plan.Expr, error) {
+	x, err := c.resolve(e.X)
+	if err != nil {
+		return nil, err
+	}
+	ref, ok := e.X.(*parser.ColumnRef)
+	bare := ok && namesFunctions[ref.Parts[len(ref.Parts)-1].Name]
+	out := &plan.In{}
+	var consts []plan.Expr
+	for _, item := range e.List {
+		if name, ok := item.(*parser.ColumnRef); ok && bare {
+			var parts []string
+			for _, p := range name.Parts {
+				parts = append(parts, p.Name)
+			}
+			consts = append(consts, &plan.Const{V: batch.Str(strings.Join(parts, ".")), Start: name.Start, Stop: name.Stop})
+			continue
+		}
+		k, err := c.constant(item, "an IN list")
+		if err != nil {
+			return nil, err
+		}
+		consts = append(consts, k)
+	}
+	t, ok := common(append([]plan.Expr{x}, consts...))
+	if !ok {
+		for i, k := range consts {
+			if _, ok := common([]plan.Expr{x, k}); !ok {
+				return nil, c.r.errorf(e.List[i].Pos(), "%s cannot be compared with %s", k.Type(), x.Type())
+			}
+		}
+		return nil, c.r.errorf(e.Pos(), "the list mixes types that cannot be compared")
+	}
+	out.X = coerce(x, t)
+	for i, k := range consts {
+		v, ok := coerce(k, t).(*plan.Const)
+		if !ok {
+			return nil, c.r.errorf(e.List[i].Pos(), "'%s' is not a %s", k.(*plan.Const).V.S, t)
+		}
+		out.List = append(out.List, *v)
+	}
+	return negated(out, e.Not), nil
+}
+
+// constant resolves an expression that must not depend on a row.
+func (c *exprCtx) constant(e parser.Expr, where string) (*plan.Const, error) {
+	x, err := (&exprCtx{r: c.r, in: &scope{node: &plan.Values{}}, clause: where}).resolve(e)
+	if err != nil {
+		if _, isRef := e.(*parser.ColumnRef); isRef {
+			return nil, c.r.errorf(e.Pos(), "%s needs constants", where)
+		}
+		return nil, err
+	}
+	if k, ok := x.(*plan.Const); ok {
+		return k, nil
+	}
+	v, err := c.r.env.Eval(x)
+	if err != nil {
+		return nil, c.r.placed(err)
+	}
+	p := e.Pos()
+	return &plan.Const{V: v, Start: p.Start, Stop: p.Stop}, nil
+}
+
+func (c *exprCtx) case_(e *parser.Case) (plan.Expr, error) {
+	out := &plan.Case{}
+	var values []plan.Expr
+	for _, w := range e.Whens {
+		cond := w.Cond
+		if e.X != nil {
+			cond = &parser.Binary{Span: w.Cond.Pos(), Op: "=", X: e.X, Y: w.Cond}
+		}
+		ctx := *c
+		ctx.clause = "CASE WHEN"
+		b, err := ctx.boolean(cond)
+		if err != nil {
+			return nil, err
+		}
+		v, err := c.resolve(w.Then)
+		if err != nil {
+			return nil, err
+		}
+		out.Whens = append(out.Whens, plan.When{Cond: b, Then: v})
+		values = append(values, v)
+	}
+	if e.Else != nil {
+		v, err := c.resolve(e.Else)
+		if err != nil {
+			return nil, err
+		}
+		out.Else = v
+		values = append(values, v)
+	}
+	t, ok := common(values)
+	if !ok {
+		return nil, c.r.errorf(e.Pos(), "the branches of this CASE have types that do not fit together")
+	}
+	if t == batch.Null {
+		t = batch.Varchar
+	}
+	out.T = t
+	for i := range out.Whens {
+		out.Whens[i].Then = coerce(out.Whens[i].Then, t)
+	}
+	if out.Else != nil {
+		out.Else = coerce(out.Else, t)
+	}
+	return out, nil
+}
+
+// parseTime reads what a text literal means where a TIMESTAMP is wanted.
+func parseTime(s string) (int64, bool) {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999", "2006-01-02T15:04:05.999999999", "2006-01-02"} {
+		if t, err := time.ParseInLocation(layout, s, time.UTC); err == nil {
+			return t.UnixNano(), true
+		}
+	}
+	return 0, false
+}

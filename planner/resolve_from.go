@@ -1,0 +1,308 @@
+package planner
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"endoscope/parser"
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+
+	"endoscope/operators/batch"
+)
+
+// ctes are the WITH definitions in reach, innermost last.
+type ctes []*parser.CTE
+
+// from resolves a FROM clause.
+func (r *resolver) from(f *parser.From, with ctes, lv level, every time.Duration) (*scope, error) {
+	s, err := r.source(f.First, with, lv, every)
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range f.Joins {
+		if _, err := r.source(j.Right, with, definition, 0); err != nil {
+			return nil, err
+		}
+		return nil, r.errorf(j.Pos(), "%s is not supported yet", joinNames[j.Kind])
+	}
+	return s, nil
+}
+
+var joinNames = map[parser.JoinKind]string{
+	parser.JoinPlain: "JOIN", parser.JoinWindow: "WINDOW JOIN",
+	parser.JoinLeftWindow: "LEFT WINDOW JOIN", parser.JoinAsOf: "ASOF JOIN",
+}
+
+// source resolves one source. every is the interval of a SAMPLE around it.
+func (r *resolver) source(s *parser.Source, with ctes, lv level, every time.Duration) (*scope, error) {
+	out, err := r.sourceKind(s, with, lv, every)
+	if err != nil {
+		return nil, err
+	}
+	if s.Alias != nil {
+		r.qualify(out, s.Alias.Name)
+	}
+	return out, nil
+}
+
+func (r *resolver) sourceKind(s *parser.Source, with ctes, lv level, every time.Duration) (*scope, error) {
+	switch s.Kind {
+	case parser.SourceStream:
+		return r.named(s, s.Name, with, lv, every)
+	case parser.SourceSample:
+		d := time.Duration(s.Args[0].Int)
+		if d <= 0 {
+			return nil, r.errorf(s.Args[0].Pos(), "SAMPLE needs an interval above zero")
+		}
+		if d < time.Millisecond {
+			return nil, r.hintf(s.Args[0].Pos(), "1ms is the shortest", "cannot sample every %s", plan.FormatDuration(int64(d)))
+		}
+		return r.named(s, s.Name, with, lv, d)
+	case parser.SourceTumble, parser.SourceHop, parser.SourceSession:
+		return r.window(s, with, lv)
+	case parser.SourceConsistent:
+		return nil, r.errorf(s.Pos(), "CONSISTENT is not supported yet")
+	case parser.SourceFile:
+		return r.file(s)
+	case parser.SourceSeries:
+		if s.Args[0].Int < 0 {
+			return nil, r.errorf(s.Args[0].Pos(), "series needs a number of rows that is not negative")
+		}
+		return r.leaf(&plan.Acquire{Stream: "series", Args: []plan.Const{{V: batch.Int(s.Args[0].Int)}},
+			Out: plan.Schema{Fields: []plan.Field{{Name: "n", Type: batch.Bigint}}, Time: -1}}, s, true), nil
+	case parser.SourceQuery:
+		return r.subquery(s.Query, with, lv, every)
+	}
+	return nil, r.errorf(s.Pos(), "this source is not supported yet")
+}
+
+// leaf makes a scope of an acquisition.
+func (r *resolver) leaf(a *plan.Acquire, s *parser.Source, finite bool) *scope {
+	a.Start, a.Stop = s.Start, s.Stop
+	if len(r.views) > 0 {
+		// The place would be in the view's text, not in the statement's.
+		a.Start, a.Stop = 0, 0
+	}
+	return &scope{node: a, visible: len(a.Out.Fields), names: []string{a.Stream}, finite: finite}
+}
+
+// qualify renames a source's columns to alias.column.
+func (r *resolver) qualify(s *scope, alias string) {
+	s.names = []string{alias}
+	if a, ok := s.node.(*plan.Acquire); ok {
+		c := *a
+		c.Alias, c.Out = alias, requalified(a.Out, alias)
+		s.node = &c
+		return
+	}
+	// A projection of every column carries the new names; the rewriter removes it.
+	in := s.node.Schema()
+	p := &plan.Project{Input: s.node, Out: requalified(in, alias)}
+	for i, f := range in.Fields {
+		p.Exprs = append(p.Exprs, &plan.Col{Index: i, Name: f.Name, T: f.Type})
+	}
+	s.node = p
+}
+
+func requalified(s plan.Schema, alias string) plan.Schema {
+	out := plan.Schema{Fields: slices.Clone(s.Fields), Time: s.Time}
+	for i := range out.Fields {
+		out.Fields[i].Qualifier = alias
+	}
+	return out
+}
+
+// named resolves a stream by name: WITH, then the user's streams, then the
+// built-in ones.
+func (r *resolver) named(s *parser.Source, name *parser.Ident, with ctes, lv level, every time.Duration) (*scope, error) {
+	for i := len(with) - 1; i >= 0; i-- {
+		if with[i].Name.Name == name.Name {
+			out, err := r.subquery(with[i].Query, with[:i], lv, every)
+			if err == nil {
+				r.qualify(out, name.Name)
+			}
+			return out, err
+		}
+	}
+	if v := r.env.Views.Get(name.Name); v != nil {
+		return r.view(s, v, lv, every)
+	}
+	st := catalog.Find(strings.ToLower(name.Name))
+	if st == nil {
+		names := r.env.Views.Names()
+		for _, st := range catalog.Streams {
+			names = append(names, st.Name)
+		}
+		hint := nearestHint(name.Name, names)
+		if hint == "" {
+			hint = "SHOW STREAMS lists them"
+		}
+		return nil, r.hintf(name.Pos(), hint, "there is no stream %s", name.Name)
+	}
+	if st.Later {
+		return nil, r.errorf(name.Pos(), "%s is not supported yet", st.Name)
+	}
+	switch {
+	case every > 0 && st.Kind == catalog.Enumerable && len(r.views) > 0:
+		every = 0 // view refuses it, at the name that the user wrote
+	case every > 0 && st.Kind == catalog.Enumerable:
+		return nil, r.hintf(name.Pos(), "write "+st.Name+" without SAMPLE", "%s has tuples of its own and cannot be sampled", st.Name)
+	case every == 0 && st.Kind == catalog.NonEnumerable && lv != definition:
+		return nil, r.hintf(name.Pos(), r.sampled(name.Pos(), st.Name),
+			"%s has a value at every instant and cannot be read tuple by tuple", st.Name)
+	}
+	a := &plan.Acquire{Stream: st.Name, Every: every, Out: plan.Schema{Time: -1}}
+	for i, c := range st.Columns {
+		a.Out.Fields = append(a.Out.Fields, plan.Field{Name: c.Name, Qualifier: st.Name, Type: c.Type})
+		if c.Name == "timestamp" {
+			a.Out.Time = i
+		}
+	}
+	out := r.leaf(a, s, st.Kind == catalog.Snapshot && every == 0)
+	if st.Kind == catalog.NonEnumerable && every == 0 {
+		out.bare = st
+	}
+	return out, nil
+}
+
+// sampled is the statement with SAMPLE written around the stream at pos.
+func (r *resolver) sampled(pos parser.Span, stream string) string {
+	fix := "SAMPLE(" + stream + ", 100ms)"
+	if len(r.views) > 0 || strings.Contains(r.src, "\n") || pos.Stop > len(r.src) {
+		return fix
+	}
+	return strings.TrimSuffix(strings.TrimSpace(r.src[:pos.Start]+fix+r.src[pos.Stop:]), ";")
+}
+
+// view inlines a user's stream.
+func (r *resolver) view(s *parser.Source, v *parser.CreateStream, lv level, every time.Duration) (*scope, error) {
+	if slices.Contains(r.views, v.Name.Name) {
+		return nil, r.errorf(s.Pos(), "%s is defined by itself", v.Name.Name)
+	}
+	src := r.src
+	r.views, r.src = append(r.views, v.Name.Name), v.String()
+	out, err := r.subquery(v.Query, nil, definition, every)
+	r.views, r.src = r.views[:len(r.views)-1], src
+	if err != nil {
+		return nil, err
+	}
+	if out.bare != nil && lv != definition {
+		return nil, r.hintf(s.Pos(), r.sampled(s.Pos(), v.Name.Name),
+			"%s has a value at every instant and cannot be read tuple by tuple", v.Name.Name)
+	}
+	if every > 0 && !sampledLeaf(out.node) {
+		return nil, r.hintf(s.Pos(), "write "+v.Name.Name+" without SAMPLE", "%s has tuples of its own and cannot be sampled", v.Name.Name)
+	}
+	r.qualify(out, v.Name.Name)
+	return out, nil
+}
+
+func sampledLeaf(n plan.Node) bool {
+	for _, l := range plan.Leaves(n) {
+		if l.Every > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// subquery resolves a query in FROM. The timestamp that it did not select
+// stays in reach: every tuple has one.
+func (r *resolver) subquery(q *parser.Query, with ctes, lv level, every time.Duration) (*scope, error) {
+	if q.For != nil {
+		return nil, r.errorf(q.For.Pos(), "FOR belongs at the end of the whole statement")
+	}
+	if lv == top {
+		lv = nested
+	}
+	return r.queryEvery(q, with, lv, every)
+}
+
+func (r *resolver) window(s *parser.Source, with ctes, lv level) (*scope, error) {
+	in, err := r.source(s.Src, with, lv, 0)
+	if err != nil {
+		return nil, err
+	}
+	if in.bare != nil {
+		return nil, r.hintf(s.Src.Pos(), r.sampled(s.Src.Pos(), in.bare.Name),
+			"%s has a value at every instant and cannot be read tuple by tuple", in.bare.Name)
+	}
+	if in.windowed {
+		return nil, r.errorf(s.Pos(), "a window over a window is not supported yet")
+	}
+	sch := in.node.Schema()
+	if sch.Time < 0 {
+		return nil, r.hintf(s.Src.Pos(), "select its timestamp, or window the stream inside", "a window needs rows with a timestamp, which this source has not")
+	}
+	w := &plan.Window{Input: in.node, Spec: plan.WindowSpec{Time: sch.Time}}
+	durs := make([]time.Duration, len(s.Args))
+	for i, a := range s.Args {
+		if a.Int <= 0 {
+			return nil, r.errorf(a.Pos(), "a window's size must be above zero")
+		}
+		if want := sch.Fields[sch.Time].Type; want == batch.Timestamp && a.Kind != parser.LitDuration {
+			return nil, r.hintf(a.Pos(), "write "+a.Text+"s, "+a.Text+"ms ...", "a window over timestamps needs a duration")
+		} else if want == batch.Bigint && a.Kind != parser.LitInt {
+			return nil, r.hintf(a.Pos(), "write a plain number, such as 100", "the rows of this file have no timestamp: a window is a number of lines")
+		}
+		durs[i] = time.Duration(a.Int)
+	}
+	switch s.Kind {
+	case parser.SourceTumble:
+		w.Spec.Kind, w.Spec.Size = plan.Tumble, durs[0]
+	case parser.SourceHop:
+		w.Spec.Kind, w.Spec.Slide, w.Spec.Size = plan.Hop, durs[0], durs[1]
+		if durs[1]%durs[0] != 0 {
+			return nil, r.errorf(s.Args[1].Pos(), "the size of a HOP must be a whole number of slides")
+		}
+		if durs[1]/durs[0] > 1000 {
+			return nil, r.errorf(s.Args[1].Pos(), "a HOP may put a row into 1,000 windows at most")
+		}
+	case parser.SourceSession:
+		w.Spec.Kind, w.Spec.Gap = plan.Session, durs[0]
+		ec := &exprCtx{r: r, in: in}
+		for _, e := range s.By {
+			x, err := ec.resolve(e)
+			if err != nil {
+				return nil, err
+			}
+			w.Spec.PartitionBy = append(w.Spec.PartitionBy, x)
+		}
+	}
+	t := sch.Fields[sch.Time]
+	w.Out = plan.Schema{Time: sch.Time, Fields: append(slices.Clone(sch.Fields),
+		plan.Field{Name: "window_start", Qualifier: t.Qualifier, Type: t.Type},
+		plan.Field{Name: "window_end", Qualifier: t.Qualifier, Type: t.Type})}
+	out := *in
+	out.node, out.windowed = w, true
+	if in.visible == len(sch.Fields) {
+		out.visible = len(w.Out.Fields)
+	}
+	return &out, nil
+}
+
+func (r *resolver) file(s *parser.Source) (*scope, error) {
+	path := s.Args[0]
+	if !tabular(path.Str) {
+		return nil, r.errorf(path.Pos(), "cannot read '%s': only .csv and .jsonl files are known", path.Str)
+	}
+	sch, err := r.env.File(path.Str)
+	if err != nil {
+		var e error = r.placed(err)
+		if pe, ok := e.(*parser.Error); ok {
+			pe.Pos, pe.Src = path.Pos(), r.src
+			return nil, pe
+		}
+		return nil, r.errorf(path.Pos(), "%v", err)
+	}
+	return r.leaf(&plan.Acquire{Stream: "file", Out: sch,
+		Args: []plan.Const{{V: batch.Str(path.Str), Start: path.Start, Stop: path.Stop}}}, s, true), nil
+}
+
+// tabular reports whether a path names a kind of file that can be read and
+// written.
+func tabular(path string) bool {
+	return strings.HasSuffix(path, ".csv") || strings.HasSuffix(path, ".jsonl")
+}

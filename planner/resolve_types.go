@@ -1,0 +1,263 @@
+package planner
+
+import (
+	"strings"
+
+	"endoscope/operators/batch"
+	"endoscope/parser"
+	"endoscope/planner/plan"
+)
+
+// casts gives the price of converting a to b without being asked: 0 the same,
+// 1 a conversion that loses nothing that matters, -1 not done.
+func castPrice(x plan.Expr, to batch.Type) int {
+	from := x.Type()
+	switch {
+	case from == to:
+		return 0
+	case from == batch.Null:
+		return 0
+	case from == batch.Bigint && to == batch.Double:
+		return 1
+	case from == batch.Bigint && to == batch.Duration:
+		return 2 // a bare number beside a duration is ns
+	case from == batch.Varchar && (to == batch.Timestamp || to == batch.Duration):
+		if k, ok := x.(*plan.Const); ok {
+			if _, ok := textConst(k, to); ok {
+				return 2
+			}
+		}
+	}
+	return -1
+}
+
+// coerce converts x to t where castPrice allows it; constants at once.
+func coerce(x plan.Expr, t batch.Type) plan.Expr {
+	if x.Type() == t {
+		return x
+	}
+	k, ok := x.(*plan.Const)
+	if !ok {
+		return &plan.Cast{X: x, T: t}
+	}
+	n := *k
+	switch {
+	case k.V.IsNull:
+		n.V = batch.NullOf(t)
+	case k.V.Type == batch.Bigint && t == batch.Double:
+		n.V = batch.Float(float64(k.V.I))
+	case k.V.Type == batch.Bigint && t == batch.Duration:
+		n.V = batch.Dur(k.V.I)
+	case k.V.Type == batch.Varchar:
+		v, ok := textConst(k, t)
+		if !ok {
+			return &plan.Cast{X: x, T: t}
+		}
+		n.V = v
+	default:
+		return &plan.Cast{X: x, T: t}
+	}
+	return &n
+}
+
+// textConst reads a text literal as a timestamp or duration.
+func textConst(k *plan.Const, t batch.Type) (batch.Value, bool) {
+	switch t {
+	case batch.Timestamp:
+		if ns, ok := parseTime(k.V.S); ok {
+			return batch.Time(ns), true
+		}
+	case batch.Duration:
+		if ns, ok := parseDuration(k.V.S); ok {
+			return batch.Dur(ns), true
+		}
+	}
+	return batch.Value{}, false
+}
+
+// parseDuration reads '1.5s', '100ms', '2min', '1d' as the literals do.
+func parseDuration(s string) (int64, bool) {
+	stmt, err := parser.Parse("SET k = " + s)
+	if err != nil {
+		return 0, false
+	}
+	set, ok := stmt.(*parser.Set)
+	if !ok || set.Value.Kind != parser.LitDuration {
+		return 0, false
+	}
+	return set.Value.Int, true
+}
+
+// common is the one type that all of xs can take.
+func common(xs []plan.Expr) (batch.Type, bool) {
+	t := batch.Null
+	for _, x := range xs {
+		switch {
+		case x.Type() == t:
+		case t == batch.Null:
+			t = x.Type()
+		case castPrice(x, t) >= 0:
+		default:
+			up := x.Type()
+			for _, y := range xs {
+				if castPrice(y, up) < 0 {
+					return batch.Invalid, false
+				}
+			}
+			t = up
+		}
+	}
+	return t, true
+}
+
+// apply types a function or operator over resolved arguments by the table.
+func (c *exprCtx) apply(fn string, pos parser.Span, args ...plan.Expr) (plan.Expr, error) {
+	f := plan.FindScalar(fn)
+	best, bestPrice := -1, 0
+	var bestTypes []batch.Type
+	for i := range f.Sigs {
+		types, price, ok := fit(&f.Sigs[i], args)
+		if ok && (best < 0 || price < bestPrice) {
+			best, bestPrice, bestTypes = i, price, types
+		}
+	}
+	if best < 0 {
+		return nil, c.mistyped(f, pos, args)
+	}
+	out := &plan.Call{Fn: fn, T: f.Sigs[best].Result}
+	for i, a := range args {
+		out.Args = append(out.Args, coerce(a, bestTypes[i]))
+	}
+	if out.T == plan.AnyType {
+		out.T = bestTypes[0]
+	}
+	return out, nil
+}
+
+// fit matches arguments with a signature and returns the types to which they
+// are converted and the price of that.
+func fit(s *plan.Sig, args []plan.Expr) (types []batch.Type, price int, ok bool) {
+	if len(args) > len(s.Args) && !s.Variadic || len(args) < len(s.Args)-s.Optional {
+		return nil, 0, false
+	}
+	want := func(i int) batch.Type {
+		if i >= len(s.Args) {
+			return s.Args[len(s.Args)-1]
+		}
+		return s.Args[i]
+	}
+	var generic []plan.Expr
+	for i, a := range args {
+		if want(i) == plan.AnyType {
+			generic = append(generic, a)
+		}
+	}
+	shared := batch.Invalid
+	if len(generic) > 0 {
+		if shared, ok = common(generic); !ok {
+			return nil, 0, false
+		}
+		if shared == batch.Null {
+			shared = batch.Varchar
+		}
+	}
+	for i, a := range args {
+		t := want(i)
+		if t == plan.AnyType {
+			t = shared
+		}
+		p := castPrice(a, t)
+		if p < 0 {
+			return nil, 0, false
+		}
+		price += p
+		types = append(types, t)
+	}
+	return types, price, true
+}
+
+// mistyped words the refusal of a call whose arguments fit no signature.
+func (c *exprCtx) mistyped(f *plan.Scalar, pos parser.Span, args []plan.Expr) error {
+	types := make([]string, len(args))
+	for i, a := range args {
+		types[i] = a.Type().String()
+	}
+	hint := ""
+	for _, a := range args {
+		if k, ok := a.(*plan.Const); ok && k.V.Type == batch.Varchar {
+			hint = "'" + k.V.S + "' is a text"
+		}
+	}
+	isName := f.Name[0] >= 'a' && f.Name[0] <= 'z' && f.Name != "and" && f.Name != "or" && f.Name != "not" &&
+		f.Name != "neg" && f.Name != "like" && f.Name != "ilike" && f.Name != "is null"
+	if isName {
+		return c.r.hintf(pos, "it is used as "+Signature(f), "%s does not take (%s)", f.Name, strings.Join(types, ", "))
+	}
+	name := map[string]string{"neg": "-"}[f.Name]
+	if name == "" {
+		name = strings.ToUpper(f.Name)
+	}
+	if len(types) == 2 {
+		if types[0] == "DURATION" && types[1] == "DOUBLE" || types[0] == "DOUBLE" && types[1] == "DURATION" {
+			hint = "write the duration with its unit, such as 1.5ms, or convert: to_ms(duration)"
+		}
+		return c.r.hintf(pos, hint, "%s does not go between %s and %s", name, types[0], types[1])
+	}
+	return c.r.hintf(pos, hint, "%s does not apply to %s", name, strings.Join(types, ", "))
+}
+
+// Signature prints how a function is called, for DESCRIBE FUNCTION and hints.
+func Signature(f *plan.Scalar) string {
+	var ways []string
+	for i := range f.Sigs {
+		s := &f.Sigs[i]
+		var args []string
+		for j, a := range s.Args {
+			name := a.String()
+			if a == plan.AnyType {
+				name = "any"
+			}
+			if j >= len(s.Args)-s.Optional {
+				name = "[" + name + "]"
+			}
+			args = append(args, name)
+		}
+		if s.Variadic {
+			args = append(args, "...")
+		}
+		result := s.Result.String()
+		if s.Result == plan.AnyType {
+			result = "any"
+		}
+		ways = append(ways, f.Name+"("+strings.Join(args, ", ")+") → "+result)
+	}
+	return strings.Join(ways, " or ")
+}
+
+// AggSignature prints how an aggregate is called.
+func AggSignature(f *plan.AggFunc) string {
+	var args []string
+	if f.Star {
+		args = append(args, "*")
+	}
+	if f.Args != nil {
+		var types []string
+		for _, t := range f.Args {
+			if t == plan.AnyType {
+				types = append(types, "any")
+			} else {
+				types = append(types, t.String())
+			}
+		}
+		args = append(args, strings.Join(types, "|"))
+	}
+	text := f.Name + "(" + strings.Join(args, " or ")
+	for i, p := range f.Params {
+		if i >= len(f.Params)-f.Optional {
+			text += ", [" + p.String() + "]"
+		} else {
+			text += ", " + p.String()
+		}
+	}
+	return text + ")"
+}

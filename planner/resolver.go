@@ -1,0 +1,91 @@
+package planner
+
+import (
+	"fmt"
+	"strings"
+
+	"endoscope/parser"
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+)
+
+// resolver gives names their meaning. One resolver serves one statement; src
+// changes while it is inside the definition of a view.
+type resolver struct {
+	env     *Env
+	src     string
+	views   []string // definitions being inlined, outermost first
+	notices []string
+}
+
+// level says where a query stands, for the clauses that not every place allows.
+type level uint8
+
+const (
+	top        level = iota
+	nested           // sub-query, WITH
+	definition       // CREATE STREAM: bare non-enumerable streams are allowed
+)
+
+// scope is a resolved source: a node, and what its columns may be called.
+type scope struct {
+	node plan.Node
+	// visible columns are what * means; those after them are only there to be
+	// named (the timestamp that a sub-query did not select).
+	visible int
+	// names are the aliases by which alias.* may refer to the source.
+	names []string
+	// windowed: window_start and window_end are columns, and grouping is by
+	// window.
+	windowed bool
+	// finite sources end by themselves.
+	finite bool
+	// sampleable: non-enumerable and not yet sampled (in a definition).
+	bare *catalog.Stream
+}
+
+func (s *scope) fields() []plan.Field { return s.node.Schema().Fields }
+
+// column finds a column by its parts (name, or qualifier and name); n is the
+// number of matches.
+func (s *scope) column(qualifier, name string) (index, n int) {
+	index = -1
+	for i, f := range s.fields() {
+		if f.Name == name && (qualifier == "" || f.Qualifier == qualifier) {
+			if index < 0 {
+				index = i
+			}
+			n++
+		}
+	}
+	return index, n
+}
+
+// errorf is a refusal at a place.
+func (r *resolver) errorf(pos parser.Span, format string, args ...any) error {
+	return &parser.Error{Msg: fmt.Sprintf(format, args...), Pos: pos, Src: r.src}
+}
+
+// hintf is a refusal with a hint of what to write instead ("": none).
+func (r *resolver) hintf(pos parser.Span, hint, format string, args ...any) error {
+	return &parser.Error{Msg: fmt.Sprintf(format, args...), Hint: hint, Pos: pos, Src: r.src}
+}
+
+func (r *resolver) notice(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	for _, n := range r.notices {
+		if n == text {
+			return
+		}
+	}
+	r.notices = append(r.notices, text)
+}
+
+// nearestHint words a hint from the names that were meant, or from all of them
+// when there are few.
+func nearestHint(name string, names []string) string {
+	if near := catalog.Nearest(name, names, 3); len(near) > 0 {
+		return "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return ""
+}

@@ -1,0 +1,189 @@
+package rules
+
+import (
+	"slices"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+)
+
+var acquireRules = []Rule{
+	{
+		Name:    "target-from-filter",
+		Why:     "pid = 42, process = 'name' and exe = '/path' choose what is instrumented: other processes then cost nothing",
+		Counter: "pid <> 42 chooses nothing; a second such condition stays a filter, since a target is any of its entries; in a stream without processes, or a file, pid is a column like any other",
+		Apply: overAcquire(func(a *plan.Acquire, conj []plan.Expr) (*plan.Acquire, []plan.Expr) {
+			if s := catalog.Find(a.Stream); s == nil || !s.Process || !a.Target.IsZero() {
+				return nil, nil
+			}
+			for i, c := range conj {
+				if t, ok := targetOf(a, c); ok {
+					n := *a
+					n.Target = t
+					return &n, slices.Delete(slices.Clone(conj), i, i+1)
+				}
+			}
+			return nil, nil
+		}),
+	},
+	{
+		Name:    "functions-from-filter",
+		Why:     "conditions on function_name, class and module decide which functions are instrumented: the others are never touched",
+		Counter: "function_name = 'f' OR duration > 1s needs every function; a filter above would not know that a name may be written mangled, so that the condition moves and is not copied",
+		Apply: overAcquire(func(a *plan.Acquire, conj []plan.Expr) (*plan.Acquire, []plan.Expr) {
+			if s := catalog.Find(a.Stream); s == nil || !s.Functions {
+				return nil, nil
+			}
+			to := map[int]int{}
+			for i, f := range a.Out.Fields {
+				if j := slices.Index(plan.SelectColumns, f.Name); j >= 0 {
+					to[i] = j
+				}
+			}
+			var moved, rest []plan.Expr
+			for _, c := range conj {
+				used := reads(c)
+				all := len(used) > 0 && !volatile(c)
+				for i := range used {
+					_, ok := to[i]
+					all = all && ok
+				}
+				if all {
+					moved = append(moved, renumber(c, to))
+				} else {
+					rest = append(rest, c)
+				}
+			}
+			if len(moved) == 0 {
+				return nil, nil
+			}
+			n := *a
+			n.Select = conjoin(append([]plan.Expr{a.Select}, moved...)...)
+			return &n, rest
+		}),
+	},
+	{
+		Name:    "filter-into-acquisition",
+		Why:     "what acquires may test the condition where the event happens and send nothing",
+		Counter: "now() is the time at which the engine sees the row",
+		Apply: overAcquire(func(a *plan.Acquire, conj []plan.Expr) (*plan.Acquire, []plan.Expr) {
+			var moved, rest []plan.Expr
+			for _, c := range conj {
+				if volatile(c) {
+					rest = append(rest, c)
+				} else {
+					moved = append(moved, c)
+				}
+			}
+			if len(moved) == 0 {
+				return nil, nil
+			}
+			n := *a
+			n.Filter = conjoin(append([]plan.Expr{a.Filter}, moved...)...)
+			return &n, rest
+		}),
+	},
+}
+
+// overAcquire makes a rule of a function that moves conjuncts of a filter into
+// the acquisition below it; it returns the new acquisition and what remains,
+// or nil if nothing moves.
+func overAcquire(f func(*plan.Acquire, []plan.Expr) (*plan.Acquire, []plan.Expr)) func(plan.Node, *Env) (plan.Node, bool) {
+	return func(n plan.Node, _ *Env) (plan.Node, bool) {
+		flt, ok := n.(*plan.Filter)
+		if !ok {
+			return n, false
+		}
+		a, ok := flt.Input.(*plan.Acquire)
+		if !ok {
+			return n, false
+		}
+		next, rest := f(a, conjuncts(flt.Cond))
+		if next == nil {
+			return n, false
+		}
+		if len(rest) == 0 {
+			return next, true
+		}
+		return &plan.Filter{Input: next, Cond: conjoin(rest...)}, true
+	}
+}
+
+// targetOf reads a conjunct as a choice of processes: an equality, an IN list,
+// or an OR of those.
+func targetOf(a *plan.Acquire, e plan.Expr) (plan.Target, bool) {
+	var t plan.Target
+	add := func(x plan.Expr, ks ...plan.Const) bool {
+		c, ok := x.(*plan.Col)
+		if !ok {
+			return false
+		}
+		for _, k := range ks {
+			if k.V.IsNull {
+				return false
+			}
+			if k.Stop > k.Start && (t.Stop == 0 || k.Start < t.Start) {
+				t.Start, t.Stop = k.Start, k.Stop
+			}
+			switch name := a.Out.Fields[c.Index].Name; {
+			case name == "pid" && k.V.Type == batch.Bigint:
+				t.PIDs = append(t.PIDs, int(k.V.I))
+			case name == "process" && k.V.Type == batch.Varchar:
+				t.Processes = append(t.Processes, k.V.S)
+			case name == "exe" && k.V.Type == batch.Varchar:
+				t.Exes = append(t.Exes, k.V.S)
+			default:
+				return false
+			}
+		}
+		return true
+	}
+	var read func(plan.Expr) bool
+	read = func(e plan.Expr) bool {
+		switch e := e.(type) {
+		case *plan.In:
+			return add(e.X, e.List...)
+		case *plan.Call:
+			switch e.Fn {
+			case "or":
+				return read(e.Args[0]) && read(e.Args[1])
+			case "=":
+				for i, x := range e.Args {
+					if k, ok := x.(*plan.Const); ok {
+						return add(e.Args[1-i], *k)
+					}
+				}
+			}
+		}
+		return false
+	}
+	if !read(e) {
+		return plan.Target{}, false
+	}
+	return t, true
+}
+
+var sessionTarget = Rule{
+	Name:    "session-target",
+	Why:     "USE, -p, --exe or a command say whom queries without a target mean",
+	Counter: "a target in the query itself wins",
+}
+
+func applySessionTarget(root plan.Node, env *Env) (plan.Node, bool) {
+	fired := false
+	root = plan.TransformNodes(root, func(n plan.Node) plan.Node {
+		a, ok := n.(*plan.Acquire)
+		if !ok || !a.Target.IsZero() || env.Session.IsZero() {
+			return n
+		}
+		if s := catalog.Find(a.Stream); s == nil || !s.Process {
+			return n
+		}
+		c := *a
+		c.Target = env.Session
+		fired = true
+		return &c
+	})
+	return root, fired
+}

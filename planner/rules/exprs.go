@@ -1,0 +1,88 @@
+package rules
+
+import (
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// columnsOf marks the input columns that e reads.
+func columnsOf(e plan.Expr, used map[int]bool) {
+	plan.Walk(e, func(x plan.Expr) {
+		if c, ok := x.(*plan.Col); ok {
+			used[c.Index] = true
+		}
+	})
+}
+
+// reads lists the input columns of e.
+func reads(e plan.Expr) map[int]bool {
+	used := map[int]bool{}
+	columnsOf(e, used)
+	return used
+}
+
+// substitute replaces each column by the expression that computes it.
+func substitute(e plan.Expr, by []plan.Expr) plan.Expr {
+	return plan.Transform(e, func(x plan.Expr) plan.Expr {
+		if c, ok := x.(*plan.Col); ok {
+			return by[c.Index]
+		}
+		return x
+	})
+}
+
+// renumber moves columns to where they are in another schema.
+func renumber(e plan.Expr, to map[int]int) plan.Expr {
+	return plan.Transform(e, func(x plan.Expr) plan.Expr {
+		if c, ok := x.(*plan.Col); ok && to[c.Index] != c.Index {
+			return &plan.Col{Index: to[c.Index], Name: c.Name, T: c.T}
+		}
+		return x
+	})
+}
+
+// volatile reports whether e may give different values for equal rows.
+func volatile(e plan.Expr) bool {
+	found := false
+	plan.Walk(e, func(x plan.Expr) {
+		if c, ok := x.(*plan.Call); ok {
+			if f := plan.FindScalar(c.Fn); f != nil && f.Volatile {
+				found = true
+			}
+		}
+	})
+	return found
+}
+
+// conjuncts splits a condition at its ANDs.
+func conjuncts(e plan.Expr) []plan.Expr {
+	if c, ok := e.(*plan.Call); ok && c.Fn == "and" {
+		return append(conjuncts(c.Args[0]), conjuncts(c.Args[1])...)
+	}
+	return []plan.Expr{e}
+}
+
+// conjoin is the opposite of conjuncts; nil of nothing.
+func conjoin(es ...plan.Expr) plan.Expr {
+	var out plan.Expr
+	for _, e := range es {
+		switch {
+		case e == nil:
+		case out == nil:
+			out = e
+		default:
+			out = &plan.Call{Fn: "and", Args: []plan.Expr{out, e}, T: batch.Boolean}
+		}
+	}
+	return out
+}
+
+// constBool gives the value of a constant condition: NULL counts as false,
+// which is what a filter makes of it.
+func constBool(e plan.Expr) (value, ok bool) {
+	k, ok := e.(*plan.Const)
+	if !ok {
+		return false, false
+	}
+	return !k.V.IsNull && k.V.I != 0, true
+}

@@ -1,0 +1,195 @@
+package rules
+
+import "endoscope/planner/plan"
+
+var filterRules = []Rule{
+	{
+		Name:    "drop-true-filter",
+		Why:     "a condition that always holds costs time on each row for nothing",
+		Counter: "NULL is not true: WHERE NULL keeps no row",
+		Apply: func(n plan.Node, _ *Env) (plan.Node, bool) {
+			f, ok := n.(*plan.Filter)
+			if !ok {
+				return n, false
+			}
+			if v, ok := constBool(f.Cond); ok && v {
+				return f.Input, true
+			}
+			return n, false
+		},
+	},
+	{
+		Name:    "false-filter-to-empty",
+		Why:     "a condition that never holds needs nothing acquired: no probe is attached",
+		Counter: "an aggregate above still gives its one row over nothing, so that only the filter's input goes",
+		Apply: func(n plan.Node, _ *Env) (plan.Node, bool) {
+			f, ok := n.(*plan.Filter)
+			if !ok {
+				return n, false
+			}
+			if v, ok := constBool(f.Cond); ok && !v {
+				return &plan.Values{Out: n.Schema()}, true
+			}
+			return n, false
+		},
+	},
+	{
+		Name:    "split-conjuncts",
+		Why:     "the parts of an AND that can sink go, and those that cannot stay",
+		Counter: "the parts of an OR cannot be applied one after the other",
+		Apply: func(n plan.Node, _ *Env) (plan.Node, bool) {
+			f, ok := n.(*plan.Filter)
+			if !ok {
+				return n, false
+			}
+			sink, stay := partition(f)
+			if len(sink) == 0 || len(stay) == 0 {
+				return n, false
+			}
+			return &plan.Filter{Input: &plan.Filter{Input: f.Input, Cond: conjoin(sink...)}, Cond: conjoin(stay...)}, true
+		},
+	},
+	{
+		Name:    "merge-filters",
+		Why:     "conditions over the same rows are one condition",
+		Counter: "a condition that can sink stays apart from one that cannot",
+		Apply: func(n plan.Node, _ *Env) (plan.Node, bool) {
+			f, ok := n.(*plan.Filter)
+			if !ok {
+				return n, false
+			}
+			in, ok := f.Input.(*plan.Filter)
+			if !ok {
+				return n, false
+			}
+			sink, _ := partition(&plan.Filter{Input: in.Input, Cond: f.Cond})
+			_, inStay := partition(in)
+			if len(sink) == 0 && len(inStay) == 0 {
+				return n, false // as split-conjuncts leaves them
+			}
+			return &plan.Filter{Input: in.Input, Cond: conjoin(in.Cond, f.Cond)}, true
+		},
+	},
+	pushRule("push-filter-through-project",
+		"rows that are dropped need no expressions computed",
+		"a condition on now(), or on any other volatile column, would see another value than the one shown",
+		func(p *plan.Project, cond plan.Expr) plan.Node {
+			c := *p
+			c.Input = &plan.Filter{Input: p.Input, Cond: substitute(cond, p.Exprs)}
+			return &c
+		}),
+	pushRule("push-filter-through-window",
+		"rows that are dropped need no window; below it the condition can reach the acquisition",
+		"window_start and window_end do not exist below; a SESSION ends where rows are missing, so that only conditions on its PARTITION BY keep its borders",
+		func(w *plan.Window, cond plan.Expr) plan.Node {
+			c := *w
+			c.Input = &plan.Filter{Input: w.Input, Cond: cond}
+			return &c
+		}),
+	pushRule("push-filter-through-aggregate",
+		"a condition on group keys drops whole groups, which need not be built",
+		"a condition on an aggregate's value needs all rows; without keys the one group exists even over no rows",
+		func(a *plan.Aggregate, cond plan.Expr) plan.Node {
+			c := *a
+			c.Input = &plan.Filter{Input: a.Input, Cond: substitute(cond, a.Keys)}
+			return &c
+		}),
+	pushRule("push-filter-through-union",
+		"each input drops its own rows, and its acquisition can take part",
+		"none: the inputs' columns are the union's",
+		func(u *plan.Union, cond plan.Expr) plan.Node {
+			c := *u
+			c.Ins = nil
+			for _, in := range u.Ins {
+				c.Ins = append(c.Ins, &plan.Filter{Input: in, Cond: cond})
+			}
+			return &c
+		}),
+	pushRule("push-filter-through-sort",
+		"fewer rows are sorted",
+		"not below a sort that keeps only the first rows: they would be other rows",
+		func(s *plan.Sort, cond plan.Expr) plan.Node {
+			c := *s
+			c.Input = &plan.Filter{Input: s.Input, Cond: cond}
+			return &c
+		}),
+	pushRule("push-filter-through-distinct",
+		"fewer rows are remembered",
+		"none: equal rows meet equal conditions",
+		func(d *plan.Distinct, cond plan.Expr) plan.Node {
+			c := *d
+			c.Input = &plan.Filter{Input: d.Input, Cond: cond}
+			return &c
+		}),
+}
+
+// pushRule makes the rule that moves a filter below a node of type N.
+func pushRule[N plan.Node](name, why, counter string, apply func(N, plan.Expr) plan.Node) Rule {
+	return Rule{Name: name, Why: why, Counter: counter, Apply: func(n plan.Node, _ *Env) (plan.Node, bool) {
+		f, ok := n.(*plan.Filter)
+		if !ok {
+			return n, false
+		}
+		in, ok := f.Input.(N)
+		if !ok || !sinks(f.Input, f.Cond) {
+			return n, false
+		}
+		return apply(in, f.Cond), true
+	}}
+}
+
+// partition tells the conjuncts of a filter that may sink below its input from
+// those that may not.
+func partition(f *plan.Filter) (sink, stay []plan.Expr) {
+	for _, c := range conjuncts(f.Cond) {
+		if sinks(f.Input, c) {
+			sink = append(sink, c)
+		} else {
+			stay = append(stay, c)
+		}
+	}
+	return sink, stay
+}
+
+// sinks reports whether a condition over n's rows may be applied below n.
+func sinks(n plan.Node, cond plan.Expr) bool {
+	if volatile(cond) {
+		return false
+	}
+	used := reads(cond)
+	switch n := n.(type) {
+	case *plan.Acquire, *plan.Union, *plan.Distinct:
+		return true
+	case *plan.Sort:
+		return n.Limit == 0
+	case *plan.Project:
+		for i := range used {
+			if volatile(n.Exprs[i]) {
+				return false
+			}
+		}
+		return true
+	case *plan.Window:
+		by := map[int]bool{}
+		for _, e := range n.Spec.PartitionBy {
+			if c, ok := e.(*plan.Col); ok {
+				by[c.Index] = true
+			}
+		}
+		inner := len(n.Input.Schema().Fields)
+		for i := range used {
+			if i >= inner || n.Spec.Kind == plan.Session && !by[i] {
+				return false
+			}
+		}
+		return len(used) > 0
+	case *plan.Aggregate:
+		for i := range used {
+			if i >= len(n.Keys) || volatile(n.Keys[i]) {
+				return false
+			}
+		}
+		return len(used) > 0
+	}
+	return false
+}

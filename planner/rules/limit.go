@@ -1,0 +1,32 @@
+package rules
+
+import "endoscope/planner/plan"
+
+var limitRules = []Rule{{
+	Name:    "limit-into-sort",
+	Why:     "the first n of a sorted result need a heap of n rows, not all of them",
+	Counter: "LIMIT 0 keeps no row, which a sort cannot say; a limit over the query's life would end it",
+	Apply: func(n plan.Node, _ *Env) (plan.Node, bool) {
+		l, ok := n.(*plan.Limit)
+		if !ok || !l.PerFlush || l.N == 0 {
+			return n, false
+		}
+		switch in := l.Input.(type) {
+		case *plan.Sort:
+			if in.Limit > 0 && in.Limit <= l.N {
+				return in, true
+			}
+			c := *in
+			c.Limit = l.N
+			return &c, true
+		case *plan.Project:
+			// Columns that only the sort needed are cut off above it.
+			if s, ok := in.Input.(*plan.Sort); ok {
+				c := *s
+				c.Limit = l.N
+				return in.WithInputs([]plan.Node{&c}), true
+			}
+		}
+		return n, false
+	},
+}}

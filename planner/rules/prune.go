@@ -1,0 +1,268 @@
+package rules
+
+import (
+	"slices"
+
+	"endoscope/planner/plan"
+)
+
+var pruneColumns = Rule{
+	Name:    "prune-columns",
+	Why:     "a column that nobody reads is not acquired: no argument registers are copied, no file of /proc is read",
+	Counter: "event time stays, since windows, merges and watermarks go by it; DISTINCT compares every column",
+}
+
+// applyPrune narrows every node to the columns that those above it read.
+func applyPrune(root plan.Node, _ *Env) (plan.Node, bool) {
+	all := map[int]bool{}
+	for i := range root.Schema().Fields {
+		all[i] = true
+	}
+	before := width(root)
+	out, _ := prune(root, all)
+	return out, width(out) < before
+}
+
+func width(n plan.Node) int {
+	w := len(n.Schema().Fields)
+	for _, in := range n.Inputs() {
+		w += width(in)
+	}
+	return w
+}
+
+// prune returns n with only the needed columns, and where each of them now is.
+func prune(n plan.Node, need map[int]bool) (plan.Node, map[int]int) {
+	switch n := n.(type) {
+	case *plan.Acquire:
+		used := clone(need)
+		columnsOf(n.Filter, used)
+		if n.Out.Time >= 0 {
+			used[n.Out.Time] = true
+		}
+		out, to := keep(n.Out, used)
+		c := *n
+		c.Out = out
+		if n.Filter != nil {
+			c.Filter = renumber(n.Filter, to)
+		}
+		return &c, to
+	case *plan.Values:
+		return n, same(n.Out)
+	case *plan.Filter:
+		used := clone(need)
+		columnsOf(n.Cond, used)
+		in, to := prune(n.Input, used)
+		return &plan.Filter{Input: in, Cond: renumber(n.Cond, to)}, to
+	case *plan.Project:
+		return pruneProject(n, need)
+	case *plan.Window:
+		inner := len(n.Input.Schema().Fields)
+		used := map[int]bool{n.Spec.Time: true}
+		for i := range need {
+			if i < inner {
+				used[i] = true
+			}
+		}
+		for _, e := range n.Spec.PartitionBy {
+			columnsOf(e, used)
+		}
+		in, to := prune(n.Input, used)
+		c := *n
+		c.Input = in
+		c.Spec.Time = to[n.Spec.Time]
+		c.Spec.PartitionBy = renumberAll(n.Spec.PartitionBy, to)
+		sch := in.Schema()
+		c.Out = plan.Schema{Time: sch.Time, Fields: append(slices.Clone(sch.Fields), n.Out.Fields[inner:]...)}
+		to = cloneInts(to)
+		to[inner], to[inner+1] = len(sch.Fields), len(sch.Fields)+1
+		return &c, to
+	case *plan.Aggregate:
+		return pruneAggregate(n, need)
+	case *plan.Sort:
+		used := clone(need)
+		for _, k := range n.Keys {
+			columnsOf(k.X, used)
+		}
+		in, to := prune(n.Input, used)
+		c := *n
+		c.Input = in
+		c.Keys = nil
+		for _, k := range n.Keys {
+			c.Keys = append(c.Keys, plan.SortKey{X: renumber(k.X, to), Desc: k.Desc})
+		}
+		return &c, to
+	case *plan.Limit:
+		in, to := prune(n.Input, need)
+		c := *n
+		c.Input = in
+		return &c, to
+	case *plan.Union:
+		return pruneUnion(n, need)
+	default: // Distinct and Insert read every column
+		ins := n.Inputs()
+		next := make([]plan.Node, len(ins))
+		for i, in := range ins {
+			next[i] = exact(in)
+		}
+		return n.WithInputs(next), same(n.Schema())
+	}
+}
+
+// exact prunes below n but keeps all of n's columns in their places.
+func exact(n plan.Node) plan.Node {
+	all := map[int]bool{}
+	for i := range n.Schema().Fields {
+		all[i] = true
+	}
+	out, to := prune(n, all)
+	for i, j := range to {
+		if i != j {
+			panic("rules: pruning moved a needed column")
+		}
+	}
+	return out
+}
+
+func pruneProject(n *plan.Project, need map[int]bool) (plan.Node, map[int]int) {
+	used := map[int]bool{}
+	keepAt := clone(need)
+	if n.Out.Time >= 0 {
+		keepAt[n.Out.Time] = true
+	}
+	for i := range keepAt {
+		columnsOf(n.Exprs[i], used)
+	}
+	in, to := prune(n.Input, used)
+	out, moved := keep(n.Out, keepAt)
+	c := &plan.Project{Input: in, Out: out, Exprs: make([]plan.Expr, len(out.Fields))}
+	for i, j := range moved {
+		c.Exprs[j] = renumber(n.Exprs[i], to)
+	}
+	return c, moved
+}
+
+func pruneAggregate(n *plan.Aggregate, need map[int]bool) (plan.Node, map[int]int) {
+	used := map[int]bool{}
+	for _, k := range n.Keys {
+		columnsOf(k, used)
+	}
+	c := *n
+	c.Aggs = nil
+	fields := slices.Clone(n.Out.Fields[:len(n.Keys)])
+	to := map[int]int{}
+	for i := range n.Keys {
+		to[i] = i
+	}
+	for i, a := range n.Aggs {
+		at := len(n.Keys) + i
+		if !need[at] {
+			continue
+		}
+		for _, e := range a.Args {
+			columnsOf(e, used)
+		}
+		if a.Filter != nil {
+			columnsOf(a.Filter, used)
+		}
+		to[at] = len(fields)
+		fields = append(fields, n.Out.Fields[at])
+		c.Aggs = append(c.Aggs, a)
+	}
+	in, moved := prune(n.Input, used)
+	c.Input = in
+	c.Keys = renumberAll(n.Keys, moved)
+	for i := range c.Aggs {
+		c.Aggs[i].Args = renumberAll(c.Aggs[i].Args, moved)
+		if c.Aggs[i].Filter != nil {
+			c.Aggs[i].Filter = renumber(c.Aggs[i].Filter, moved)
+		}
+	}
+	c.Out = plan.Schema{Fields: fields, Time: -1}
+	return &c, to
+}
+
+func pruneUnion(n *plan.Union, need map[int]bool) (plan.Node, map[int]int) {
+	keepAt := clone(need)
+	if n.Out.Time >= 0 {
+		keepAt[n.Out.Time] = true
+	}
+	out, to := keep(n.Out, keepAt)
+	c := &plan.Union{Out: out}
+	for _, in := range n.Ins {
+		p, moved := prune(in, keepAt)
+		c.Ins = append(c.Ins, align(p, moved, to, out))
+	}
+	return c, to
+}
+
+// align puts a union's input into the order of the union's columns.
+func align(n plan.Node, at, to map[int]int, out plan.Schema) plan.Node {
+	sch := n.Schema()
+	ok := len(sch.Fields) == len(out.Fields)
+	p := &plan.Project{Input: n, Out: plan.Schema{Fields: slices.Clone(out.Fields), Time: -1}, Exprs: make([]plan.Expr, len(out.Fields))}
+	for i, j := range to {
+		ok = ok && at[i] == j
+		p.Exprs[j] = &plan.Col{Index: at[i], Name: sch.Fields[at[i]].Name, T: sch.Fields[at[i]].Type}
+		if at[i] == sch.Time {
+			p.Out.Time = j
+		}
+	}
+	if ok {
+		return n
+	}
+	return p
+}
+
+// keep is the part of a schema that is used, and where its columns went.
+func keep(s plan.Schema, used map[int]bool) (plan.Schema, map[int]int) {
+	out, to := plan.Schema{Time: -1}, map[int]int{}
+	for i, f := range s.Fields {
+		if !used[i] {
+			continue
+		}
+		to[i] = len(out.Fields)
+		if i == s.Time {
+			out.Time = len(out.Fields)
+		}
+		out.Fields = append(out.Fields, f)
+	}
+	return out, to
+}
+
+func same(s plan.Schema) map[int]int {
+	to := map[int]int{}
+	for i := range s.Fields {
+		to[i] = i
+	}
+	return to
+}
+
+func renumberAll(es []plan.Expr, to map[int]int) []plan.Expr {
+	if es == nil {
+		return nil
+	}
+	out := make([]plan.Expr, len(es))
+	for i, e := range es {
+		out[i] = renumber(e, to)
+	}
+	return out
+}
+
+func clone(m map[int]bool) map[int]bool {
+	c := make(map[int]bool, len(m))
+	for k, v := range m {
+		if v {
+			c[k] = true
+		}
+	}
+	return c
+}
+
+func cloneInts(m map[int]int) map[int]int {
+	c := make(map[int]int, len(m))
+	for k, v := range m {
+		c[k] = v
+	}
+	return c
+}

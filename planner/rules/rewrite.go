@@ -1,0 +1,78 @@
+package rules
+
+import (
+	"slices"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// Env is what rules need from outside.
+type Env struct {
+	// Eval computes an expression without columns.
+	Eval func(plan.Expr) (batch.Value, error)
+	// Session is the target of acquisitions that name none.
+	Session plan.Target
+}
+
+// Rule is a rewrite of one node whose inputs were rewritten before.
+type Rule struct {
+	Name    string
+	Why     string
+	Counter string // where it must not fire
+	// Apply gives the new node and whether it fired.
+	Apply func(n plan.Node, env *Env) (plan.Node, bool)
+}
+
+// Local lists the rules that look at one node at a time, in the order in which
+// they are tried; they run until none fires.
+var Local = slices.Concat(foldRules, filterRules, acquireRules, projectRules, limitRules)
+
+// Global names the rules that look at the whole plan, run once, in order.
+var Global = []struct {
+	Rule
+	apply func(plan.Node, *Env) (plan.Node, bool)
+}{
+	{sessionTarget, applySessionTarget},
+	{pruneColumns, applyPrune},
+	{removeIdentity, applyIdentity},
+	{shareSubplans, applyShare},
+}
+
+// maxPasses bounds the fixpoint; every rule makes a plan smaller or moves
+// something towards the leaves, so that it is never reached.
+const maxPasses = 100
+
+// Rewrite improves a plan and names the rules that fired, each once, in order
+// of their first firing.
+func Rewrite(root plan.Node, env *Env) (plan.Node, []string, error) {
+	var fired []string
+	note := func(name string) {
+		if !slices.Contains(fired, name) {
+			fired = append(fired, name)
+		}
+	}
+	for range maxPasses {
+		changed := false
+		root = plan.TransformNodes(root, func(n plan.Node) plan.Node {
+			for _, r := range Local {
+				if next, ok := r.Apply(n, env); ok {
+					n, changed = next, true
+					note(r.Name)
+				}
+			}
+			return n
+		})
+		if !changed {
+			break
+		}
+	}
+	for _, g := range Global {
+		next, ok := g.apply(root, env)
+		if ok {
+			note(g.Name)
+			root = next
+		}
+	}
+	return root, fired, nil
+}

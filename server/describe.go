@@ -1,0 +1,115 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"endoscope/operators/batch"
+	"endoscope/parser"
+	"endoscope/planner"
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+	"endoscope/server/wire"
+)
+
+// describe answers DESCRIBE stream and DESCRIBE FUNCTION name.
+func (s *session) describe(_ context.Context, st *parser.Describe, src string) (wire.Result, error) {
+	name := st.Name.Name
+	if st.Function {
+		return s.describeFunction(st, src)
+	}
+	if v := s.e.views.Get(name); v != nil {
+		return s.describeView(v)
+	}
+	cs := catalog.Find(strings.ToLower(name))
+	if cs == nil {
+		var names []string
+		for _, st := range catalog.Streams {
+			names = append(names, st.Name)
+		}
+		return nil, refuse(st.Name, src, nearest(name, append(names, s.e.views.Names()...)), "there is no stream %s", name)
+	}
+	if cs.Later {
+		return nil, unsupported(st.Name, src, cs.Name)
+	}
+	rel := newRelation(text("column"), text("type"), text("unit"), text("description"))
+	for _, c := range cs.Columns {
+		rel.add(batch.Str(c.Name), batch.Str(c.Type.String()), batch.Str(c.Unit), batch.Str(c.Doc))
+	}
+	rel.notices = []string{
+		cs.Name + ": " + cs.Doc + " (" + cs.Kind.String() + ")",
+		"acquired by " + cs.How,
+		"costs " + cs.Cost,
+		"needs " + cs.Needs,
+	}
+	return rel, nil
+}
+
+// describeView lists the columns of a user's stream: those that selecting all
+// of it would give.
+func (s *session) describeView(v *parser.CreateStream) (wire.Result, error) {
+	src := v.Query.String()
+	sch, err := planner.ViewSchema(v, s.env())
+	if err != nil {
+		return nil, err
+	}
+	rel := newRelation(text("column"), text("type"))
+	for _, f := range sch {
+		rel.add(batch.Str(f.Name), batch.Str(f.Type.String()))
+	}
+	rel.notices = []string{v.Name.Name + ": " + src}
+	return rel, nil
+}
+
+// describeFunction explains a function of the language, or of the target.
+func (s *session) describeFunction(st *parser.Describe, src string) (wire.Result, error) {
+	name := st.Name.Name
+	rel := newRelation(text("function"), text("signature"), text("description"))
+	if f := plan.FindScalar(strings.ToLower(name)); f != nil {
+		rel.add(batch.Str(f.Name), batch.Str(planner.Signature(f)), batch.Str(f.Doc))
+		return rel, nil
+	}
+	if f := plan.FindAgg(strings.ToLower(name)); f != nil {
+		rel.add(batch.Str(f.Name), batch.Str(planner.AggSignature(f)), batch.Str(f.Doc))
+		return rel, nil
+	}
+	m, err := s.module()
+	if err != nil {
+		if s.hasTarget() {
+			return nil, at(planner.Placed(err, src), st, src)
+		}
+		return nil, refuse(st.Name, src, "for a function of a program, say USE 'name' first", "there is no function %s in the language", name)
+	}
+	found := m.Find(name)
+	if len(found) == 0 {
+		hint := ""
+		if near := m.Nearest(name, 3); len(near) > 0 {
+			hint = "did you mean " + strings.Join(near, " or ") + "?"
+		}
+		return nil, refuse(st.Name, src, hint, "no function named %s in %s", name, m.Name())
+	}
+	rel = newRelation(text("function_name"), text("class"), text("module"), text("address"), number("size"), text("aliases"), text("entry"), text("return"))
+	for _, i := range found {
+		f := m.Functions()[i]
+		entry := ""
+		if site, err := m.EntrySite(i); err != nil {
+			entry = "cannot be probed: " + err.Error()
+		} else {
+			entry = site.Method + ": " + site.Insn
+		}
+		ret := "can be trapped"
+		if ok, why := m.ReturnTrap(i); !ok {
+			ret = "cannot be trapped: " + why
+		}
+		rel.add(batch.Str(f.Name), batch.Str(f.Class), batch.Str(m.Name()), batch.Str(fmt.Sprintf("%#x", f.Addr)),
+			batch.Int(int64(f.Size)), batch.Str(strings.Join(f.Aliases, ", ")), batch.Str(entry), batch.Str(ret))
+	}
+	return rel, nil
+}
+
+func (s *session) hasTarget() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.target.IsZero()
+}

@@ -1,0 +1,21 @@
+// Package server is the engine: sessions, the life of a query, and what brings
+// planner, operators and probes together.
+//
+//	statement ─► parser ─► planner ─► Prepare sources ─► Build operators
+//	                                        │ Start             ▲
+//	                                        ▼                   │ one goroutine
+//	                                  feed ─► queue (bounded) ──┘
+//	                                                            ▼
+//	                                                     result (wire.Result)
+//
+// Goroutines of a query: each source has its own and ends in a feed, which
+// never blocks a live source: a full queue drops and counts. One runner
+// goroutine takes batches from the queue and drives all operators; it alone
+// touches them. The client reads events from a bounded channel; a slow client
+// makes the runner wait, and so, in the end, the feeds drop.
+//
+// Locks: Engine.mu (queries by id) and Session.mu (target, settings) are never
+// held while a source is started or stopped; queue.mu is innermost.
+//
+// It must not know how results are shown, nor the details of any probe.
+package server

@@ -1,0 +1,127 @@
+package server
+
+import (
+	"context"
+	"sort"
+	"sync"
+
+	"endoscope/operators/batch"
+	"endoscope/operators/expr"
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/procfs"
+	"endoscope/probes/replay"
+	"endoscope/probes/symbols"
+	"endoscope/probes/uprobe"
+	"endoscope/server/wire"
+)
+
+// Options of an engine.
+type Options struct {
+	// ForceReturn chooses how returns are observed ("session", "pair"); empty:
+	// the best that the kernel has. For tests.
+	ForceReturn string
+	// RingBytes is the size of the ring buffer between kernel and engine; 0:
+	// 16 MiB.
+	RingBytes int
+}
+
+// Engine runs queries. It is safe for concurrent use.
+type Engine struct {
+	providers map[string]probes.Provider // by stream
+	all       []probes.Provider
+	uprobes   *uprobe.Provider
+	views     *catalog.Views
+	modules   *symbols.Cache
+
+	mu      sync.Mutex
+	queries map[int64]*query
+	nextID  int64
+}
+
+// New returns an engine with every provider. Nothing is loaded into the kernel
+// before a query needs it.
+func New(o Options) *Engine {
+	e := &Engine{providers: map[string]probes.Provider{}, views: catalog.NewViews(), queries: map[int64]*query{}, modules: &symbols.Cache{}}
+	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, ForceReturn: o.ForceReturn, RingBytes: o.RingBytes})
+	e.all = []probes.Provider{e.uprobes, procfs.New(), replay.New(), &sysProvider{e}}
+	for _, p := range e.all {
+		for _, s := range p.Streams() {
+			e.providers[s] = p
+		}
+	}
+	return e
+}
+
+// selectSchema types plan.SelectColumns for expressions over functions.
+var selectSchema = batch.Schema{batch.Varchar, batch.Varchar, batch.Varchar}
+
+// matchFunction compiles a condition on function_name, class and module.
+func matchFunction(sel plan.Expr) (func(name, class, module string) (bool, error), error) {
+	f, err := expr.CompileFilter(sel, selectSchema)
+	if err != nil {
+		return nil, err
+	}
+	var rows []uint16
+	return func(name, class, module string) (bool, error) {
+		b := batch.New(selectSchema)
+		b.AppendRow(batch.Str(name), batch.Str(class), batch.Str(module))
+		rows, err = f.Select(b, rows[:0])
+		return len(rows) == 1, err
+	}, nil
+}
+
+// Close ends every query and unloads what the providers keep.
+func (e *Engine) Close() error {
+	for _, q := range e.running() {
+		q.cancel()
+		<-q.done
+	}
+	var first error
+	for _, p := range e.all {
+		if err := p.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// running lists the queries in order of their ids.
+func (e *Engine) running() []*query {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out := make([]*query, 0, len(e.queries))
+	for _, q := range e.queries {
+		out = append(out, q)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].id < out[j].id })
+	return out
+}
+
+func (e *Engine) add(q *query) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.nextID++
+	q.id = e.nextID
+	e.queries[q.id] = q
+}
+
+func (e *Engine) remove(q *query) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.queries, q.id)
+}
+
+func (e *Engine) query(id int64) *query {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.queries[id]
+}
+
+var _ wire.Engine = (*Engine)(nil)
+
+// NewSession opens a session; see wire.Options for its target.
+func (e *Engine) NewSession(ctx context.Context, o wire.Options) (wire.Session, error) {
+	return newSession(ctx, e, o)
+}

@@ -1,0 +1,158 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"endoscope/operators"
+	"endoscope/operators/batch"
+	"endoscope/parser"
+	"endoscope/planner"
+	"endoscope/planner/plan"
+	"endoscope/server/wire"
+)
+
+// analyzeFor is how long EXPLAIN ANALYZE runs a query that has no FOR.
+const analyzeFor = 5 * time.Second
+
+// maxSites is how many probe sites EXPLAIN lists by name.
+const maxSites = 20
+
+// explain answers EXPLAIN [ANALYZE] query: the plan, where each operator runs,
+// what would be attached, and which rules fired; with ANALYZE the query is run
+// and what was measured stands beside.
+func (s *session) explain(ctx context.Context, st *parser.Explain, src string) (wire.Result, error) {
+	p, err := planner.Plan(st.Query, src, s.env())
+	if err != nil {
+		return nil, err
+	}
+	if !st.Analyze {
+		p = s.withSettings(p)
+		q, err := s.e.prepare(ctx, src, p)
+		if err != nil {
+			return nil, err
+		}
+		rel := newRelation(text("plan"))
+		rel.lines(q.explain())
+		rel.notices = q.notices()
+		return rel, nil
+	}
+	if p.For == 0 || p.For > analyzeFor {
+		c := *p
+		c.For = analyzeFor
+		p = &c
+	}
+	q, err := s.startQuery(ctx, src, p)
+	if err != nil {
+		return nil, err
+	}
+	res := &queryResult{q: q, forget: func() { s.forget(q) }}
+	for {
+		ev, err := res.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			_ = res.Close()
+			return nil, err
+		}
+		if ev.Batch != nil {
+			ev.Batch.Release()
+		}
+	}
+	sum := res.Summary()
+	_ = res.Close()
+	rel := newRelation(text("plan"))
+	rel.lines(q.explain())
+	rel.lines(fmt.Sprintf("ran %s: %d tuples acquired, %d rows given", sum.Elapsed.Round(time.Millisecond), q.t.acquired.Load(), sum.Rows))
+	for _, l := range sum.Losses {
+		rel.lines(fmt.Sprintf("lost %d: %s", l.N, l.Cause))
+	}
+	if len(sum.Losses) == 0 {
+		rel.lines("complete: nothing was lost")
+	}
+	for _, l := range sum.Counts {
+		rel.lines(fmt.Sprintf("%d %s", l.N, l.Cause))
+	}
+	rel.notices = q.notices()
+	return rel, nil
+}
+
+// lines adds a row for each line of a text.
+func (r *relation) lines(text string) {
+	for line := range strings.Lines(text) {
+		r.add(batch.Str(strings.TrimRight(line, "\n")))
+	}
+}
+
+// explain prints the plan: a line for each operator, with the site and, after
+// a run, what was measured; below an acquisition its probe sites.
+func (q *query) explain() string {
+	var b strings.Builder
+	stats := map[plan.Node]*operators.Stats{}
+	if q.graph != nil {
+		for _, st := range q.graph.Stats {
+			stats[st.Node] = st
+		}
+	}
+	var walk func(n plan.Node, depth int)
+	walk = func(n plan.Node, depth int) {
+		indent := strings.Repeat("  ", depth)
+		fmt.Fprintf(&b, "%s%s  (server", indent, n.Describe())
+		if st := stats[n]; st != nil {
+			fmt.Fprintf(&b, ", rows %d -> %d, %s", st.RowsIn.Load(), st.RowsOut.Load(), time.Duration(st.Nanos.Load()).Round(time.Microsecond))
+		}
+		b.WriteString(")\n")
+		if a, ok := n.(*plan.Acquire); ok {
+			q.explainSites(&b, a, indent+"  ")
+		}
+		for _, in := range n.Inputs() {
+			walk(in, depth+1)
+		}
+	}
+	walk(q.plan.Root, 0)
+	if q.plan.For > 0 {
+		fmt.Fprintf(&b, "for %s\n", plan.FormatDuration(int64(q.plan.For)))
+	}
+	if len(q.plan.Fired) > 0 {
+		fmt.Fprintf(&b, "rules: %s\n", strings.Join(q.plan.Fired, ", "))
+	}
+	return b.String()
+}
+
+func (q *query) explainSites(b *strings.Builder, a *plan.Acquire, indent string) {
+	for _, f := range q.feeds {
+		if f.spec != a {
+			continue
+		}
+		sites := f.source.Sites()
+		for i, s := range sites {
+			if i == maxSites {
+				fmt.Fprintf(b, "%s... and %d more\n", indent, len(sites)-maxSites)
+				break
+			}
+			fmt.Fprintf(b, "%s%s %s", indent, s.Provider, s.Function)
+			if s.Module != "" {
+				fmt.Fprintf(b, " in %s", s.Module)
+			}
+			if s.Address != 0 {
+				fmt.Fprintf(b, " at %#x", s.Address)
+			}
+			fmt.Fprintf(b, ": %s", s.Kind)
+			if s.Method != "" {
+				fmt.Fprintf(b, ", %s", s.Method)
+			}
+			if s.CostNs > 0 {
+				fmt.Fprintf(b, ", about %s an event", plan.FormatDuration(int64(s.CostNs)))
+			}
+			b.WriteString("\n")
+		}
+		if a.Filter != nil && !f.source.FilterDone() {
+			fmt.Fprintf(b, "%sfilter %s  (server)\n", indent, a.Filter)
+		}
+	}
+}

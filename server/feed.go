@@ -1,0 +1,38 @@
+package server
+
+import (
+	"endoscope/operators"
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes"
+)
+
+// feed is the sink of one source: the edge where a probe's goroutine meets the
+// query's.
+type feed struct {
+	leaf   int
+	spec   *plan.Acquire
+	source probes.Source
+	live   bool
+	q      *queue
+	t      *tally
+}
+
+func (f *feed) Push(b *batch.Batch) {
+	n := uint64(b.Len())
+	f.t.acquired.Add(n)
+	if !f.q.push(item{leaf: f.leaf, batch: b}, !f.live) {
+		b.Release()
+		f.t.addLost("query too slow", n)
+	}
+}
+
+func (f *feed) Watermark(t int64) {
+	f.q.push(item{leaf: f.leaf, signal: operators.Signal{Kind: operators.Watermark, Time: t}}, false)
+}
+
+func (f *feed) Lost(cause string, n uint64) { f.t.addLost(cause, n) }
+
+func (f *feed) Count(cause string, n uint64) { f.t.addNoted(cause, n) }
+
+func (f *feed) End(err error) { f.q.push(item{leaf: f.leaf, end: true, err: err}, false) }

@@ -1,0 +1,55 @@
+package server
+
+import (
+	"path/filepath"
+	"strconv"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/process"
+	"endoscope/probes/symbols"
+)
+
+// functions lists the functions of the session's target: those of the main
+// executable of its first process.
+func (s *session) functions() ([]symbols.Function, error) {
+	m, err := s.module()
+	if err != nil {
+		return nil, err
+	}
+	return m.Functions(), nil
+}
+
+// module is the main executable of the session's target.
+func (s *session) module() (*symbols.Module, error) {
+	s.mu.Lock()
+	t := s.target
+	s.mu.Unlock()
+	if t.IsZero() {
+		return nil, (&plan.Error{Msg: "this needs to know which program"}).WithHint("say USE 'name', or start with -p PID")
+	}
+	ps, err := process.Resolve(t)
+	if err != nil {
+		return nil, err
+	}
+	if len(ps) == 0 {
+		f, err := process.OpenExe(t.Exes[0])
+		if err != nil {
+			return nil, err
+		}
+		return s.e.modules.Open(f, filepath.Base(t.Exes[0]))
+	}
+	maps, err := process.Modules(ps[0].PID)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range maps {
+		if m.Path == ps[0].Exe {
+			f, err := process.OpenModule(ps[0].PID, m)
+			if err != nil {
+				return nil, err
+			}
+			return s.e.modules.Open(f, filepath.Base(m.Path))
+		}
+	}
+	return nil, &plan.Error{Msg: "the executable of process " + strconv.Itoa(ps[0].PID) + " cannot be read"}
+}

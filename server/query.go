@@ -1,0 +1,399 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"endoscope/operators"
+	"endoscope/operators/batch"
+	"endoscope/planner"
+	"endoscope/planner/plan"
+	"endoscope/probes"
+)
+
+// queueBatches is how many batches of up to 1,024 rows a query may be behind
+// its sources before live ones drop.
+const queueBatches = 512
+
+// query is one running plan.
+type query struct {
+	id      int64
+	text    string
+	plan    *plan.Query
+	feeds   []*feed
+	graph   *operators.Graph
+	leaves  []operators.Leaf // what each feed feeds
+	q       *queue
+	t       *tally
+	out     *outlet
+	started time.Time    // set before armed
+	armed   atomic.Bool  // graph and started may be read by others
+	state   atomic.Value // string, for sys.queries
+
+	live     time.Duration // interval of previews; 0: none
+	stop     chan struct{} // closed: end, and give what there is
+	stopOnce sync.Once
+	cancel   context.CancelFunc // abandon
+	done     chan struct{}      // closed when nothing is attached any more
+	release  func()             // lets a held command run, once armed
+}
+
+// prepare resolves every acquisition of a plan; nothing is attached yet.
+func (e *Engine) prepare(ctx context.Context, text string, p *plan.Query) (*query, error) {
+	q := &query{text: text, plan: p, q: newQueue(queueBatches), t: newTally(),
+		stop: make(chan struct{}), done: make(chan struct{})}
+	q.state.Store("preparing")
+	for i, leaf := range plan.Leaves(p.Root) {
+		provider := e.providers[leaf.Stream]
+		if provider == nil {
+			return nil, planner.Placed(plan.Errorf(leaf.Start, leaf.Stop, "%s is not supported yet", leaf.Stream), text)
+		}
+		src, err := provider.Prepare(ctx, leaf)
+		if err != nil {
+			return nil, planner.Placed(err, text)
+		}
+		q.feeds = append(q.feeds, &feed{leaf: i, spec: leaf, source: src, live: src.Live(), q: q.q, t: q.t})
+	}
+	return q, nil
+}
+
+// notices gathers what the sources and the planner have to say.
+func (q *query) notices() []string {
+	out := q.plan.Notices
+	for _, f := range q.feeds {
+		out = append(out, f.source.Notices()...)
+	}
+	return out
+}
+
+// start builds the operators, arms the sources and leaves the runner going.
+// If any source cannot be armed, those that were are disarmed again.
+func (q *query) start(ctx context.Context) error {
+	q.out = newOutlet(q.t)
+	now := time.Now()
+	graph, err := operators.Build(q.plan.Root, q.out, &operators.Options{
+		Start: now.UnixNano(),
+		Stats: true,
+		FilterDone: func(a *plan.Acquire) bool {
+			for _, f := range q.feeds {
+				if f.spec == a {
+					return f.source.FilterDone()
+				}
+			}
+			return false
+		},
+	})
+	if err != nil {
+		return planner.Placed(err, q.text)
+	}
+	q.graph = graph
+	for _, f := range q.feeds {
+		i := slices.IndexFunc(graph.Leaves, func(l operators.Leaf) bool { return l.Acquire == f.spec })
+		q.leaves = append(q.leaves, graph.Leaves[i])
+	}
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	q.cancel = cancel
+	for i, f := range q.feeds {
+		if err := f.source.Start(run, f); err != nil {
+			q.q.close()
+			for _, g := range q.feeds[:i] {
+				_ = g.source.Stop()
+			}
+			cancel()
+			_ = graph.Abandon()
+			return planner.Placed(err, q.text)
+		}
+	}
+	q.started = time.Now()
+	q.armed.Store(true)
+	q.state.Store("running")
+	if q.release != nil {
+		q.release()
+	}
+	go q.run(run)
+	return nil
+}
+
+// armedAt is when the query was armed; NULL before.
+func (q *query) armedAt() batch.Value {
+	if !q.armed.Load() {
+		return batch.NullOf(batch.Timestamp)
+	}
+	return batch.Time(q.started.UnixNano())
+}
+
+// end asks the query to finish and give what it has.
+func (q *query) end() { q.stopOnce.Do(func() { close(q.stop) }) }
+
+// run drives the operators until every leaf has ended.
+func (q *query) run(ctx context.Context) {
+	defer close(q.done)
+	err := q.loop(ctx)
+	q.state.Store("ending")
+	q.q.close()
+	q.disarm().Wait()
+	if err != nil {
+		_ = q.graph.Abandon()
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	q.out.finish(planner.Placed(err, q.text), time.Since(q.started))
+	q.cancel()
+}
+
+// disarm stops all sources, each in a goroutine of its own: a stopping source
+// still gives what is under way, which the runner takes meanwhile.
+func (q *query) disarm() *sync.WaitGroup {
+	var wg sync.WaitGroup
+	for _, f := range q.feeds {
+		wg.Go(func() {
+			if err := f.source.Stop(); err != nil {
+				f.t.addNoted("detach: "+err.Error(), 1)
+			}
+		})
+	}
+	return &wg
+}
+
+// runner is the state of one loop.
+type runner struct {
+	*query
+	open     int // leaves that have not ended
+	ended    []bool
+	stopping bool // sources have been asked to stop
+	drained  bool // the plan wants no more rows
+	every    time.Duration
+	ticks    int64
+}
+
+func (q *query) loop(ctx context.Context) error {
+	r := &runner{query: q, open: len(q.feeds), ended: make([]bool, len(q.feeds)), every: emitEvery(q.plan.Root)}
+	if err := q.graph.StartValues(ctx); err != nil {
+		return err
+	}
+	var timers timers
+	defer timers.stop()
+	if q.plan.For > 0 {
+		timers.deadline = time.NewTimer(time.Until(q.started.Add(q.plan.For)))
+	}
+	if r.every > 0 {
+		timers.tick = time.NewTimer(r.every)
+	}
+	if q.live > 0 && hasFinal(q.plan.Root) {
+		timers.preview = time.NewTicker(q.live)
+	}
+	stop := q.stop
+	for r.open > 0 {
+		if err := r.drainQueue(ctx); err != nil {
+			return err
+		}
+		if r.open == 0 {
+			break
+		}
+		select {
+		case <-q.q.ready:
+		case <-timers.deadlineC():
+			r.halt()
+		case <-stop:
+			stop = nil
+			r.halt()
+		case <-timers.tickC():
+			if err := r.tick(ctx); err != nil {
+				return err
+			}
+			timers.tick.Reset(time.Until(q.started.Add(time.Duration(r.ticks+1) * r.every)))
+		case <-timers.previewC():
+			if !r.stopping {
+				if err := r.preview(ctx); err != nil {
+					return err
+				}
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	// An interval that ends with the query is an interval.
+	if r.every > 0 && q.plan.For > 0 && q.plan.For%r.every == 0 && time.Since(q.started) >= q.plan.For && r.ticks < int64(q.plan.For/r.every) {
+		if err := r.tick(ctx); err != nil {
+			return err
+		}
+	}
+	for _, l := range q.leaves {
+		if err := l.Op.Close(ctx, l.Port); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// halt asks the sources to stop, once; their Ends come through the queue.
+func (r *runner) halt() {
+	if !r.stopping {
+		r.stopping = true
+		r.state.Store("ending")
+		r.disarm()
+	}
+}
+
+// drainQueue gives the operators everything that is queued.
+func (r *runner) drainQueue(ctx context.Context) error {
+	for {
+		it, ok := r.q.pop()
+		if !ok {
+			return nil
+		}
+		if ctx.Err() != nil {
+			if it.batch != nil {
+				it.batch.Release()
+			}
+			return ctx.Err()
+		}
+		leaf := r.leaves[it.leaf]
+		switch {
+		case it.end:
+			if it.err != nil {
+				return it.err
+			}
+			if !r.ended[it.leaf] {
+				r.ended[it.leaf] = true
+				r.open--
+			}
+		case it.batch != nil:
+			if r.drained {
+				it.batch.Release()
+				continue
+			}
+			st, err := leaf.Op.Push(ctx, leaf.Port, it.batch)
+			it.batch.Release()
+			if err != nil {
+				return err
+			}
+			if st != operators.More {
+				r.drained = true
+				r.halt()
+			}
+		default:
+			if !r.drained {
+				if _, err := leaf.Op.Signal(ctx, leaf.Port, it.signal); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+// signal sends a signal in at every leaf.
+func (r *runner) signal(ctx context.Context, s operators.Signal) error {
+	for _, l := range r.leaves {
+		if _, err := l.Op.Signal(ctx, l.Port, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *runner) tick(ctx context.Context) error {
+	r.ticks++
+	return r.signal(ctx, operators.Signal{Kind: operators.Tick, Time: r.started.Add(time.Duration(r.ticks) * r.every).UnixNano()})
+}
+
+func (r *runner) preview(ctx context.Context) error {
+	r.out.preview = true
+	defer func() { r.out.preview = false }()
+	return r.signal(ctx, operators.Signal{Kind: operators.Tick, Time: time.Now().UnixNano(), Preview: true})
+}
+
+// timers are the clocks of a loop; absent ones never fire.
+type timers struct {
+	deadline, tick *time.Timer
+	preview        *time.Ticker
+}
+
+func (t *timers) deadlineC() <-chan time.Time { return timerC(t.deadline) }
+func (t *timers) tickC() <-chan time.Time     { return timerC(t.tick) }
+
+func timerC(t *time.Timer) <-chan time.Time {
+	if t == nil {
+		return nil
+	}
+	return t.C
+}
+
+func (t *timers) previewC() <-chan time.Time {
+	if t.preview == nil {
+		return nil
+	}
+	return t.preview.C
+}
+
+func (t *timers) stop() {
+	if t.deadline != nil {
+		t.deadline.Stop()
+	}
+	if t.tick != nil {
+		t.tick.Stop()
+	}
+	if t.preview != nil {
+		t.preview.Stop()
+	}
+}
+
+// emitEvery is the interval of the plan's EMIT EVERY, or 0.
+func emitEvery(n plan.Node) time.Duration {
+	var e plan.Emit
+	switch n := n.(type) {
+	case *plan.Aggregate:
+		e = n.Emit
+	case *plan.Sort:
+		e = n.Emit
+	}
+	if e.Mode == plan.Every {
+		return e.Every
+	}
+	for _, in := range n.Inputs() {
+		if d := emitEvery(in); d > 0 {
+			return d
+		}
+	}
+	return 0
+}
+
+// hasFinal reports whether the plan gives its result only at the end, so that
+// a preview is of use.
+func hasFinal(n plan.Node) bool {
+	switch n := n.(type) {
+	case *plan.Aggregate:
+		if !n.Windowed && n.Emit.Mode == plan.Final {
+			return true
+		}
+	case *plan.Sort:
+		if n.Emit.Mode == plan.Final && len(plan.Leaves(n)) > 0 && !windowed(n) {
+			return true
+		}
+	}
+	for _, in := range n.Inputs() {
+		if hasFinal(in) {
+			return true
+		}
+	}
+	return false
+}
+
+func windowed(n plan.Node) bool {
+	if _, ok := n.(*plan.Window); ok {
+		return true
+	}
+	for _, in := range n.Inputs() {
+		if windowed(in) {
+			return true
+		}
+	}
+	return false
+}
+
+var _ probes.Sink = (*feed)(nil)

@@ -1,0 +1,83 @@
+package server
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"endoscope/planner/plan"
+	"endoscope/server/wire"
+)
+
+// queryResult is the client's view of a running query.
+type queryResult struct {
+	q       *query
+	forget  func() // takes the query off the engine's list
+	notices []string
+	columns []wire.Column
+}
+
+func (r *queryResult) Columns() []wire.Column { return r.columns }
+func (r *queryResult) Message() string        { return "" }
+
+func (r *queryResult) Next(ctx context.Context) (wire.Event, error) {
+	if len(r.notices) > 0 {
+		text := r.notices[0]
+		r.notices = r.notices[1:]
+		return wire.Event{Kind: wire.Notice, Text: text}, nil
+	}
+	return r.q.out.next(ctx)
+}
+
+func (r *queryResult) Stop() { r.q.end() }
+
+// Close abandons the query if it still runs. Nothing of it is attached when
+// Close returns.
+func (r *queryResult) Close() error {
+	r.q.cancel()
+	for ev := range r.q.out.events {
+		if ev.Batch != nil {
+			ev.Batch.Release()
+		}
+	}
+	<-r.q.done
+	r.forget()
+	return nil
+}
+
+func (r *queryResult) Summary() wire.Summary {
+	t := r.q.t
+	r.q.out.mu.Lock()
+	defer r.q.out.mu.Unlock()
+	return wire.Summary{Rows: t.rows.Load(), Elapsed: r.q.out.elapsed, Losses: t.losses(), Counts: t.counts()}
+}
+
+// doneResult answers a statement without rows.
+type doneResult struct {
+	message string
+	notices []string
+	began   time.Time
+}
+
+func (r *doneResult) Columns() []wire.Column { return nil }
+func (r *doneResult) Message() string        { return r.message }
+func (r *doneResult) Stop()                  {}
+func (r *doneResult) Close() error           { return nil }
+func (r *doneResult) Summary() wire.Summary  { return wire.Summary{Elapsed: time.Since(r.began)} }
+
+func (r *doneResult) Next(context.Context) (wire.Event, error) {
+	if len(r.notices) > 0 {
+		text := r.notices[0]
+		r.notices = r.notices[1:]
+		return wire.Event{Kind: wire.Notice, Text: text}, nil
+	}
+	return wire.Event{}, io.EOF
+}
+
+func columnsOf(s plan.Schema) []wire.Column {
+	out := make([]wire.Column, len(s.Fields))
+	for i, f := range s.Fields {
+		out[i] = wire.Column{Name: f.Name, Type: f.Type}
+	}
+	return out
+}

@@ -1,0 +1,331 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/operators/expr"
+	"endoscope/parser"
+	"endoscope/planner"
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+	"endoscope/probes/process"
+	"endoscope/probes/replay"
+	"endoscope/server/wire"
+)
+
+// session is one user's conversation with the engine.
+type session struct {
+	e    *Engine
+	live time.Duration
+
+	mu       sync.Mutex
+	target   plan.Target
+	command  *process.Command
+	settings map[string]batch.Value
+	open     map[*query]bool
+}
+
+func newSession(_ context.Context, e *Engine, o wire.Options) (*session, error) {
+	s := &session{e: e, live: o.Live, settings: map[string]batch.Value{}, open: map[*query]bool{}}
+	switch {
+	case len(o.Command) > 0:
+		c, err := process.Launch(o.Command, os.Stdin, os.Stdout, os.Stderr, os.Environ())
+		if err != nil {
+			return nil, planner.Placed(err, "")
+		}
+		s.command = c
+		s.target = plan.Target{PIDs: []int{c.PID()}, Command: true}
+		return s, nil
+	case o.PID != 0:
+		s.target = plan.Target{PIDs: []int{o.PID}}
+	case o.Process != "":
+		s.target = plan.Target{Processes: []string{o.Process}}
+	case o.Exe != "":
+		s.target = plan.Target{Exes: []string{o.Exe}}
+	}
+	if !s.target.IsZero() {
+		if _, err := process.Resolve(s.target); err != nil {
+			return nil, planner.Placed(err, "")
+		}
+	}
+	return s, nil
+}
+
+// graceAtClose is how long a command that the session started may take to end
+// after SIGTERM.
+const graceAtClose = 2 * time.Second
+
+// Close ends the session's queries, and the command that it started if that
+// still runs.
+func (s *session) Close() error {
+	s.mu.Lock()
+	open := make([]*query, 0, len(s.open))
+	for q := range s.open {
+		open = append(open, q)
+	}
+	c := s.command
+	s.command = nil
+	s.mu.Unlock()
+	for _, q := range open {
+		q.cancel()
+		<-q.done
+		s.e.remove(q)
+	}
+	if c == nil {
+		return nil
+	}
+	_ = c.Release()
+	_ = syscall.Kill(c.PID(), syscall.SIGTERM)
+	select {
+	case <-c.Wait():
+		return nil
+	case <-time.After(graceAtClose):
+		return c.Kill()
+	}
+}
+
+// env is what the planner may know of the session.
+func (s *session) env() *planner.Env {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &planner.Env{Views: s.e.views, Target: s.target, File: replay.Describe, Eval: expr.EvalConst}
+}
+
+// Execute runs one statement.
+func (s *session) Execute(ctx context.Context, text string) (wire.Result, error) {
+	stmt, err := parser.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	switch st := stmt.(type) {
+	case *parser.Query:
+		p, err := planner.Plan(st, text, s.env())
+		if err != nil {
+			return nil, err
+		}
+		return s.run(ctx, text, p)
+	case *parser.Insert:
+		p, err := planner.PlanInsert(st, text, s.env())
+		if err != nil {
+			return nil, err
+		}
+		return s.run(ctx, text, p)
+	case *parser.Explain:
+		return s.explain(ctx, st, text)
+	case *parser.CreateStream:
+		return s.createStream(st, text)
+	case *parser.Drop:
+		if st.Kind != "STREAM" {
+			return nil, unsupported(st, text, "DROP "+st.Kind)
+		}
+		if !s.e.views.Drop(st.Name.Name) {
+			return nil, refuse(st.Name, text, nearest(st.Name.Name, s.e.views.Names()), "there is no stream %s that CREATE STREAM made", st.Name.Name)
+		}
+		return done("stream %s dropped", st.Name.Name), nil
+	case *parser.Use:
+		return s.use(st, text)
+	case *parser.Set:
+		return s.set(st, text)
+	case *parser.Stop:
+		q := s.e.query(st.ID.Int)
+		if q == nil {
+			return nil, refuse(st.ID, text, "SHOW QUERIES lists them", "no query %d is running", st.ID.Int)
+		}
+		q.end()
+		return done("query %d is ending", q.id), nil
+	case *parser.Show:
+		return s.show(ctx, st, text)
+	case *parser.Describe:
+		return s.describe(ctx, st, text)
+	case *parser.CreateTrigger:
+		return nil, unsupported(st, text, "CREATE TRIGGER")
+	case *parser.CreateModel:
+		return nil, unsupported(st, text, "CREATE MODEL")
+	case *parser.Suspend:
+		return nil, unsupported(st, text, "SUSPEND")
+	case *parser.Resume:
+		return nil, unsupported(st, text, "RESUME")
+	}
+	return nil, unsupported(stmt, text, "this statement")
+}
+
+// run prepares and arms a plan.
+func (s *session) run(ctx context.Context, text string, p *plan.Query) (wire.Result, error) {
+	q, err := s.startQuery(ctx, text, p)
+	if err != nil {
+		return nil, err
+	}
+	return &queryResult{q: q, forget: func() { s.forget(q) }, notices: q.notices(), columns: columnsOf(p.Root.Schema())}, nil
+}
+
+// startQuery prepares and arms a plan and enters it in the engine's list.
+func (s *session) startQuery(ctx context.Context, text string, p *plan.Query) (*query, error) {
+	p = s.withSettings(p)
+	q, err := s.e.prepare(ctx, text, p)
+	if err != nil {
+		return nil, err
+	}
+	q.live = s.live
+	s.mu.Lock()
+	if c := s.command; c != nil && len(q.feeds) > 0 {
+		q.release = func() { _ = c.Release() }
+	}
+	s.mu.Unlock()
+	s.e.add(q)
+	if err := q.start(ctx); err != nil {
+		s.e.remove(q)
+		return nil, err
+	}
+	s.mu.Lock()
+	s.open[q] = true
+	s.mu.Unlock()
+	go func() {
+		<-q.done
+		s.forget(q)
+	}()
+	return q, nil
+}
+
+func (s *session) forget(q *query) {
+	s.e.remove(q)
+	s.mu.Lock()
+	delete(s.open, q)
+	s.mu.Unlock()
+}
+
+func (s *session) createStream(st *parser.CreateStream, text string) (wire.Result, error) {
+	if err := planner.CheckView(st, text, s.env()); err != nil {
+		return nil, err
+	}
+	if !st.Replace && s.e.views.Get(st.Name.Name) != nil {
+		return nil, refuse(st.Name, text, "CREATE OR REPLACE STREAM, or DROP STREAM "+st.Name.Name, "there is a stream %s already", st.Name.Name)
+	}
+	// Kept in canonical form, so that positions in it mean its printed text.
+	again, err := parser.Parse(st.String())
+	if err != nil {
+		return nil, fmt.Errorf("the definition of %s does not read back: %w", st.Name.Name, err)
+	}
+	s.e.views.Put(again.(*parser.CreateStream))
+	return done("stream %s created", st.Name.Name), nil
+}
+
+func (s *session) use(st *parser.Use, text string) (wire.Result, error) {
+	var t plan.Target
+	var what string
+	pos := st.Pos()
+	switch {
+	case st.None:
+	case st.PID != nil:
+		t, what, pos = plan.Target{PIDs: []int{int(st.PID.Int)}}, "process "+st.PID.Text, st.PID.Pos()
+	case strings.HasPrefix(st.Name.Str, "/"):
+		t, what, pos = plan.Target{Exes: []string{st.Name.Str}}, "executable "+st.Name.Str, st.Name.Pos()
+	default:
+		t, what, pos = plan.Target{Processes: []string{st.Name.Str}}, "processes named "+st.Name.Str, st.Name.Pos()
+	}
+	if !t.IsZero() {
+		t.Start, t.Stop = pos.Start, pos.Stop
+		ps, err := process.Resolve(t)
+		if err != nil {
+			return nil, planner.Placed(err, text)
+		}
+		t.Start, t.Stop = 0, 0
+		what += fmt.Sprintf(" (%d running)", len(ps))
+	}
+	s.mu.Lock()
+	s.target = t
+	s.mu.Unlock()
+	if t.IsZero() {
+		return done("no target"), nil
+	}
+	return done("target is %s", what), nil
+}
+
+// Complete lists names for the REPL.
+func (s *session) Complete(_ context.Context, kind, of, prefix string) []string {
+	var names []string
+	switch kind {
+	case "stream":
+		for _, st := range catalog.Streams {
+			if !st.Later {
+				names = append(names, st.Name)
+			}
+		}
+		names = append(names, s.e.views.Names()...)
+	case "column":
+		for _, st := range catalog.Streams {
+			if of == "" || st.Name == of {
+				for _, c := range st.Columns {
+					names = append(names, c.Name)
+				}
+			}
+		}
+	case "setting":
+		for _, k := range catalog.Settings {
+			if !k.Later {
+				names = append(names, k.Name)
+			}
+		}
+	case "process":
+		ps, _ := process.List()
+		for _, p := range ps {
+			names = append(names, p.Comm)
+		}
+	case "function":
+		fs, _ := s.functions()
+		for _, f := range fs {
+			names = append(names, f.Name)
+		}
+	}
+	return withPrefix(names, prefix)
+}
+
+// withPrefix sorts out the distinct names with a prefix, at most 1,000.
+func withPrefix(names []string, prefix string) []string {
+	seen := map[string]bool{}
+	var out []string
+	for _, n := range names {
+		if strings.HasPrefix(n, prefix) && !seen[n] && len(out) < 1000 {
+			seen[n] = true
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// Info is for \conninfo.
+func (s *session) Info() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	target := s.target.String()
+	if target == "" {
+		target = "none"
+	}
+	return []string{"engine: in this process", "target: " + target, fmt.Sprintf("queries running: %d", len(s.open))}
+}
+
+// refuse, unsupported, done and nearest word answers.
+func refuse(at parser.Node, text, hint, format string, args ...any) error {
+	return &parser.Error{Msg: fmt.Sprintf(format, args...), Hint: hint, Pos: at.Pos(), Src: text}
+}
+
+func unsupported(at parser.Node, text, what string) error {
+	return &parser.Error{Msg: what + " is not supported yet", Pos: at.Pos(), Src: text}
+}
+
+func done(format string, args ...any) *doneResult {
+	return &doneResult{message: fmt.Sprintf(format, args...), began: time.Now()}
+}
+
+func nearest(name string, names []string) string {
+	if near := catalog.Nearest(name, names, 3); len(near) > 0 {
+		return "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return ""
+}

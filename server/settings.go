@@ -1,0 +1,87 @@
+package server
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/parser"
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+	"endoscope/server/wire"
+)
+
+// setting is the session's value of a setting, or its default.
+func (s *session) setting(name string) batch.Value {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v, ok := s.settings[name]; ok {
+		return v
+	}
+	return catalog.FindSetting(name).Default
+}
+
+// set runs SET key = value.
+func (s *session) set(st *parser.Set, text string) (wire.Result, error) {
+	key := strings.ToLower(st.Key.Name)
+	k := catalog.FindSetting(key)
+	if k == nil {
+		var names []string
+		for _, k := range catalog.Settings {
+			names = append(names, k.Name)
+		}
+		hint := nearest(key, names)
+		if hint == "" {
+			hint = "SHOW SETTINGS lists them"
+		}
+		return nil, refuse(st.Key, text, hint, "there is no setting %s", st.Key.Name)
+	}
+	if k.Later {
+		return nil, unsupported(st.Key, text, "SET "+k.Name)
+	}
+	v, ok := settingValue(k.Type, st.Value)
+	if !ok {
+		return nil, refuse(st.Value, text, "its default is "+plan.FormatValue(k.Default), "%s needs a %s", k.Name, k.Type)
+	}
+	if !k.Min.IsNull && (v.I < k.Min.I || v.I > k.Max.I) {
+		return nil, refuse(st.Value, text, "", "%s lies between %s and %s", k.Name, plan.FormatValue(k.Min), plan.FormatValue(k.Max))
+	}
+	s.mu.Lock()
+	s.settings[k.Name] = v
+	s.mu.Unlock()
+	return done("%s is %s", k.Name, plan.FormatValue(v)), nil
+}
+
+func settingValue(t batch.Type, l *parser.Literal) (batch.Value, bool) {
+	switch {
+	case t == batch.Duration && l.Kind == parser.LitDuration:
+		return batch.Dur(l.Int), true
+	case t == batch.Bigint && (l.Kind == parser.LitInt || l.Kind == parser.LitSize):
+		return batch.Int(l.Int), true
+	case t == batch.Varchar && l.Kind == parser.LitString:
+		return batch.Str(l.Str), true
+	}
+	return batch.Value{}, false
+}
+
+// withSettings hands the session's settings to every acquisition of a plan.
+func (s *session) withSettings(p *plan.Query) *plan.Query {
+	v := plan.Settings{
+		Lateness:   time.Duration(s.setting("lateness").I),
+		RateWindow: time.Duration(s.setting("rate_window").I),
+		MaxProbes:  int(s.setting("max_probes").I),
+	}
+	out := *p
+	out.Notices = slices.Clone(p.Notices)
+	out.Root = plan.TransformNodes(p.Root, func(n plan.Node) plan.Node {
+		a, ok := n.(*plan.Acquire)
+		if !ok {
+			return n
+		}
+		c := *a
+		c.Settings = v
+		return &c
+	})
+	return &out
+}

@@ -1,0 +1,119 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"endoscope/operators/batch"
+	"endoscope/parser"
+	"endoscope/planner"
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+	"endoscope/probes/process"
+	"endoscope/server/wire"
+)
+
+// show answers SHOW what [LIKE 'pattern']. The pattern is matched with the
+// first column that is a text.
+func (s *session) show(ctx context.Context, st *parser.Show, src string) (wire.Result, error) {
+	var rel *relation
+	switch st.What {
+	case "STREAMS":
+		rel = s.showStreams()
+	case "FUNCTIONS":
+		fs, err := s.functions()
+		if err != nil {
+			return nil, at(planner.Placed(err, src), st, src)
+		}
+		rel = newRelation(text("function_name"), text("class"), number("size"), text("address"))
+		for _, f := range fs {
+			rel.add(batch.Str(f.Name), batch.Str(f.Class), batch.Int(int64(f.Size)), batch.Str(fmt.Sprintf("%#x", f.Addr)))
+		}
+	case "SETTINGS":
+		rel = newRelation(text("setting"), text("value"), text("description"))
+		for _, k := range catalog.Settings {
+			if !k.Later {
+				rel.add(batch.Str(k.Name), batch.Str(plan.FormatValue(s.setting(k.Name))), batch.Str(k.Doc))
+			}
+		}
+	case "PROCESSES":
+		ps, err := process.List()
+		if err != nil {
+			return nil, err
+		}
+		rel = newRelation(text("process"), number("pid"), text("exe"))
+		for _, p := range ps {
+			rel.add(batch.Str(p.Comm), batch.Int(int64(p.PID)), batch.Str(p.Exe))
+		}
+	case "QUERIES", "PROBES", "DROPS":
+		name := "sys." + strings.ToLower(st.What)
+		sch := catalog.Find(name)
+		rel = newRelation()
+		for _, c := range sch.Columns[1:] { // the time of a SHOW is now
+			rel.columns = append(rel.columns, wire.Column{Name: c.Name, Type: c.Type})
+		}
+		for _, row := range s.e.snapshot(name) {
+			rel.add(row[1:]...)
+		}
+	default:
+		return nil, unsupported(st, src, "SHOW "+st.What)
+	}
+	if st.Like != nil {
+		rel.like(st.Like.Str)
+	}
+	return rel, nil
+}
+
+func (s *session) showStreams() *relation {
+	rel := newRelation(text("stream"), text("kind"), text("description"))
+	for _, st := range catalog.Streams {
+		if !st.Later {
+			rel.add(batch.Str(st.Name), batch.Str(st.Kind.String()), batch.Str(st.Doc))
+		}
+	}
+	for _, name := range s.e.views.Names() {
+		rel.add(batch.Str(name), batch.Str("defined"), batch.Str(s.e.views.Get(name).Query.String()))
+	}
+	return rel
+}
+
+// like keeps the rows whose first text matches a LIKE pattern, in any case.
+func (r *relation) like(pattern string) {
+	col := 0
+	for i, c := range r.columns {
+		if c.Type == batch.Varchar {
+			col = i
+			break
+		}
+	}
+	var b strings.Builder
+	b.WriteString("(?is)^")
+	for _, c := range pattern {
+		switch c {
+		case '%':
+			b.WriteString(".*")
+		case '_':
+			b.WriteString(".")
+		default:
+			b.WriteString(regexp.QuoteMeta(string(c)))
+		}
+	}
+	re := regexp.MustCompile(b.String() + "$")
+	var kept [][]batch.Value
+	for _, row := range r.rows {
+		if re.MatchString(row[col].S) {
+			kept = append(kept, row)
+		}
+	}
+	r.rows = kept
+}
+
+// at gives an error the statement's place, if it has none.
+func at(err error, n parser.Node, src string) error {
+	if e, ok := err.(*parser.Error); ok && e.Src == "" {
+		e.Pos, e.Src = n.Pos(), src
+	}
+	return err
+}

@@ -1,0 +1,142 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+	"endoscope/probes"
+)
+
+// sysProvider serves the sys streams: what the engine knows of itself.
+type sysProvider struct{ e *Engine }
+
+func (p *sysProvider) Streams() []string {
+	return []string{"sys.queries", "sys.probes", "sys.drops", "sys.operators"}
+}
+
+func (p *sysProvider) Close() error { return nil }
+
+func (p *sysProvider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source, error) {
+	s := &sysSource{e: p.e, spec: spec, quit: make(chan struct{})}
+	cs := catalog.Find(spec.Stream)
+	for _, f := range spec.Out.Fields {
+		for i, c := range cs.Columns {
+			if c.Name == f.Name {
+				s.pick = append(s.pick, i)
+			}
+		}
+	}
+	return s, nil
+}
+
+// sysSource gives one snapshot, or one each interval.
+type sysSource struct {
+	e    *Engine
+	spec *plan.Acquire
+	pick []int // columns of the stream that spec.Out wants
+	quit chan struct{}
+	once sync.Once
+	wg   sync.WaitGroup
+}
+
+func (s *sysSource) Sites() []probes.Site {
+	return []probes.Site{{Provider: "sys", Function: s.spec.Stream, Method: "counters", Kind: "snapshot"}}
+}
+func (s *sysSource) Notices() []string { return nil }
+func (s *sysSource) FilterDone() bool  { return false }
+func (s *sysSource) Live() bool        { return s.spec.Every > 0 }
+
+func (s *sysSource) Start(_ context.Context, sink probes.Sink) error {
+	s.wg.Go(func() {
+		defer sink.End(nil)
+		if s.spec.Every == 0 {
+			s.give(sink)
+			return
+		}
+		tick := time.NewTicker(s.spec.Every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				s.give(sink)
+			case <-s.quit:
+				return
+			}
+		}
+	})
+	return nil
+}
+
+func (s *sysSource) give(sink probes.Sink) {
+	b := batch.New(s.spec.Out.Types())
+	for _, row := range s.e.snapshot(s.spec.Stream) {
+		vs := make([]batch.Value, len(s.pick))
+		for i, c := range s.pick {
+			vs[i] = row[c]
+		}
+		b.AppendRow(vs...)
+		if b.N == batch.MaxRows {
+			sink.Push(b)
+			b = batch.New(s.spec.Out.Types())
+		}
+	}
+	if b.N > 0 {
+		sink.Push(b)
+	}
+	sink.Watermark(time.Now().UnixNano())
+}
+
+func (s *sysSource) Stop() error {
+	s.once.Do(func() { close(s.quit) })
+	s.wg.Wait()
+	return nil
+}
+
+// snapshot gives the rows of a sys stream, with all its columns.
+func (e *Engine) snapshot(stream string) [][]batch.Value {
+	now := batch.Time(time.Now().UnixNano())
+	var rows [][]batch.Value
+	if stream == "sys.probes" {
+		for _, p := range e.all {
+			lister, ok := p.(interface{ Probes() []probes.Site })
+			if !ok {
+				continue
+			}
+			for _, s := range lister.Probes() {
+				rows = append(rows, []batch.Value{now, batch.Str(s.Provider), batch.Str(s.Function), batch.Str(s.Module),
+					batch.Int(int64(s.Address)), batch.Str(s.Method), batch.Str(s.Kind), batch.Float(s.CostNs),
+					batch.Int(int64(s.Queries)), batch.Int(int64(s.Hits))})
+			}
+		}
+		return rows
+	}
+	for _, q := range e.running() {
+		id := batch.Int(q.id)
+		switch stream {
+		case "sys.queries":
+			state, _ := q.state.Load().(string)
+			rows = append(rows, []batch.Value{now, id, batch.Str(state), batch.Str(q.text), q.armedAt(),
+				batch.Int(int64(q.t.rows.Load())), batch.Int(int64(q.t.acquired.Load())), batch.Int(int64(q.t.totalLost()))})
+		case "sys.drops":
+			for _, l := range q.t.losses() {
+				rows = append(rows, []batch.Value{now, id, batch.Str(l.Cause), batch.Int(int64(l.N)), batch.Bool(true)})
+			}
+			for _, l := range q.t.counts() {
+				rows = append(rows, []batch.Value{now, id, batch.Str(l.Cause), batch.Int(int64(l.N)), batch.Bool(false)})
+			}
+		case "sys.operators":
+			if !q.armed.Load() {
+				continue
+			}
+			for _, st := range q.graph.Stats {
+				rows = append(rows, []batch.Value{now, id, batch.Str(st.Node.Describe()), batch.Str("server"),
+					batch.Int(int64(st.RowsIn.Load())), batch.Int(int64(st.RowsOut.Load())), batch.Dur(st.Nanos.Load())})
+			}
+		}
+	}
+	return rows
+}
