@@ -1,0 +1,168 @@
+package client
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"endoscope/client/render"
+)
+
+// flags is what the command line says.
+type flags struct {
+	demo    bool
+	pid     int
+	process string
+	exe     string
+	command []string // after --
+	connect string
+	format  render.Format // "" : by where output goes
+	scripts []script      // in the order given; none: standard input
+	help    bool
+	version bool
+}
+
+// script is a -c or a -f.
+type script struct {
+	file bool
+	text string // statements, or a file's name ("-": standard input)
+}
+
+// usageError is a mistake in the command line.
+type usageError struct{ msg, hint string }
+
+func (e *usageError) Error() string { return e.msg }
+
+func usagef(hint, format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...), hint}
+}
+
+// flag is one flag that takes a value.
+type flag struct {
+	short, long string
+	value       string // what help calls its value
+	set         func(f *flags, v string) error
+}
+
+var valued = []flag{
+	{"p", "pid", "PID", func(f *flags, v string) (err error) {
+		f.pid, err = strconv.Atoi(v)
+		if err != nil || f.pid <= 0 {
+			return usagef("--process takes a name", "-p needs a process id, not %q", v)
+		}
+		return nil
+	}},
+	{"", "process", "NAME", func(f *flags, v string) error { f.process = v; return notEmpty("--process", v) }},
+	{"", "exe", "PATH", func(f *flags, v string) error { f.exe = v; return notEmpty("--exe", v) }},
+	{"c", "command", "SQL", func(f *flags, v string) error {
+		f.scripts = append(f.scripts, script{text: v})
+		return nil
+	}},
+	{"f", "file", "FILE", func(f *flags, v string) error {
+		f.scripts = append(f.scripts, script{file: true, text: v})
+		return notEmpty("-f", v)
+	}},
+	{"", "format", "FORMAT", func(f *flags, v string) (err error) {
+		if f.format, err = render.ParseFormat(v); err != nil {
+			return usagef("table, csv, json, jsonl or markdown", "%v", err)
+		}
+		return nil
+	}},
+	{"", "connect", "ADDR", func(f *flags, v string) error { f.connect = v; return notEmpty("--connect", v) }},
+}
+
+func notEmpty(name, v string) error {
+	if v == "" {
+		return usagef("", "%s needs a value", name)
+	}
+	return nil
+}
+
+const helpHint = "endoscope --help lists the flags"
+
+// parseFlags reads a command line (without the program's name). Its errors are
+// *usageError.
+func parseFlags(args []string) (*flags, error) {
+	f := &flags{}
+	if len(args) > 0 && args[0] == "demo" {
+		f.demo, args = true, args[1:]
+	}
+	for len(args) > 0 {
+		arg := args[0]
+		args = args[1:]
+		switch {
+		case arg == "--":
+			if len(args) == 0 {
+				return nil, usagef("endoscope -- ./server --port 80", "-- needs a program to start")
+			}
+			f.command, args = args, nil
+		case arg == "-h" || arg == "--help":
+			f.help = true
+		case arg == "--version":
+			f.version = true
+		case len(arg) > 1 && arg[0] == '-':
+			rest, err := f.parseValued(arg, args)
+			if err != nil {
+				return nil, err
+			}
+			args = rest
+		default:
+			return nil, usagef(fmt.Sprintf("to start a program: endoscope -- %s; to run a statement: -c", arg), "what is %q?", arg)
+		}
+	}
+	return f, f.check()
+}
+
+// parseValued reads a flag that takes a value: -cSQL, -c SQL, --file=F,
+// --file F. It returns the arguments that are left.
+func (f *flags) parseValued(arg string, args []string) ([]string, error) {
+	for _, fl := range valued {
+		var v string
+		attached := false
+		switch {
+		case arg == "--"+fl.long, fl.short != "" && arg == "-"+fl.short:
+		case strings.HasPrefix(arg, "--"+fl.long+"="):
+			v, attached = arg[len(fl.long)+3:], true
+		case fl.short != "" && arg[1] != '-' && arg[1:2] == fl.short:
+			v, attached = arg[2:], true
+		default:
+			continue
+		}
+		if !attached {
+			if len(args) == 0 {
+				return nil, usagef(helpHint, "%s needs a value (%s)", arg, fl.value)
+			}
+			v, args = args[0], args[1:]
+		}
+		return args, fl.set(f, v)
+	}
+	name, _, _ := strings.Cut(arg, "=")
+	return nil, usagef(helpHint, "there is no flag %s", name)
+}
+
+// check refuses flags that exclude each other.
+func (f *flags) check() error {
+	var targets []string
+	if f.pid != 0 {
+		targets = append(targets, "-p")
+	}
+	if f.process != "" {
+		targets = append(targets, "--process")
+	}
+	if f.exe != "" {
+		targets = append(targets, "--exe")
+	}
+	if f.command != nil {
+		targets = append(targets, "-- CMD")
+	}
+	switch {
+	case f.demo && len(targets) > 0:
+		return usagef("endoscope demo starts a program of its own", "demo and %s exclude each other", targets[0])
+	case f.demo && f.connect != "":
+		return usagef("endoscope demo runs here", "demo and --connect exclude each other")
+	case len(targets) > 1:
+		return usagef("a session has one target; a query can choose others: WHERE pid = 42",
+			"%s and %s exclude each other", targets[0], targets[1])
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+package render
+
+import (
+	"io"
+	"testing"
+
+	"endoscope/operators/batch"
+	"endoscope/server/wire"
+)
+
+// callBatch is a full batch as a query over function_duration gives it.
+func callBatch() (*batch.Batch, []wire.Column) {
+	cols := []wire.Column{
+		{Name: "timestamp", Type: batch.Timestamp}, {Name: "tid", Type: batch.Bigint},
+		{Name: "function_name", Type: batch.Varchar}, {Name: "duration", Type: batch.Duration},
+		{Name: "ratio", Type: batch.Double},
+	}
+	schema := make(batch.Schema, len(cols))
+	for i, c := range cols {
+		schema[i] = c.Type
+	}
+	names := []string{"process_job", "handle_request", "fib", "cache_put"}
+	b := batch.New(schema)
+	for i := range int64(batch.MaxRows) {
+		b.AppendRow(batch.Time(1_760_000_000_000_000_000+i*1717), batch.Int(4000+i%7),
+			batch.Str(names[i%4]), batch.Dur(1000+i*37), batch.Float(float64(i)/8))
+	}
+	return b, cols
+}
+
+func benchmark(b *testing.B, f Format) {
+	rows, cols := callBatch()
+	r := New(f, io.Discard, cols, Options{})
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := r.Rows(rows, false); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N)*batch.MaxRows/b.Elapsed().Seconds(), "rows/s")
+}
+
+func BenchmarkCSV(b *testing.B)      { benchmark(b, CSV) }
+func BenchmarkJSONL(b *testing.B)    { benchmark(b, JSONL) }
+func BenchmarkJSON(b *testing.B)     { benchmark(b, JSON) }
+func BenchmarkMarkdown(b *testing.B) { benchmark(b, Markdown) }
+func BenchmarkTable(b *testing.B)    { benchmark(b, Table) }
+
+func TestMachineFormatsAllocateNothingPerRow(t *testing.T) {
+	rows, cols := callBatch()
+	for _, f := range []Format{CSV, JSONL, JSON} {
+		r := New(f, io.Discard, cols, Options{})
+		if err := r.Rows(rows, false); err != nil { // the buffer grows once
+			t.Fatal(err)
+		}
+		if n := testing.AllocsPerRun(20, func() { _ = r.Rows(rows, false) }); n != 0 {
+			t.Errorf("%s: %v allocations for a batch of %d rows, want 0", f, n, rows.N)
+		}
+	}
+}

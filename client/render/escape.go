@@ -1,0 +1,88 @@
+package render
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/rivo/uniseg"
+)
+
+// appendEscaped writes s for a person to look at: whatever is not a graphic
+// character is written as an escape (\n, \x1b, \u202e), so that no name can
+// move the cursor, change colours, end a line or turn the text round.
+func appendEscaped(dst []byte, s string) []byte {
+	from := 0
+	for i := 0; i < len(s); {
+		if s[i] >= ' ' && s[i] < 0x7f {
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if unicode.IsGraphic(r) && (r != utf8.RuneError || n > 1) {
+			i += n
+			continue
+		}
+		dst = append(dst, s[from:i]...)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			dst = append(dst, '\\', 'x', hexDigits[s[i]>>4], hexDigits[s[i]&15])
+		case r == '\n':
+			dst = append(dst, `\n`...)
+		case r == '\t':
+			dst = append(dst, `\t`...)
+		case r == '\r':
+			dst = append(dst, `\r`...)
+		case r < 0x80:
+			dst = append(dst, '\\', 'x', hexDigits[r>>4], hexDigits[r&15])
+		case r < 0x10000:
+			dst = append(dst, '\\', 'u', hexDigits[r>>12], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
+		default:
+			dst = append(dst, '\\', 'U', '0', '0', hexDigits[r>>20&15], hexDigits[r>>16&15],
+				hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
+		}
+		i += n
+		from = i
+	}
+	return append(dst, s[from:]...)
+}
+
+// Escape makes text safe to print on a terminal, line ends apart: messages
+// quote names out of the monitored program.
+func Escape(s string) string {
+	var b []byte
+	for i, line := range strings.Split(s, "\n") {
+		if i > 0 {
+			b = append(b, '\n')
+		}
+		b = appendEscaped(b, line)
+	}
+	return string(b)
+}
+
+// width is the number of terminal cells that escaped text takes up.
+func width(b []byte) int {
+	for _, c := range b {
+		if c >= utf8.RuneSelf {
+			return uniseg.StringWidth(string(b))
+		}
+	}
+	return len(b)
+}
+
+// clip cuts escaped text to at most n cells.
+func clip(b []byte, n int) []byte {
+	if len(b) <= n || width(b) <= n {
+		return b
+	}
+	rest, state, used := b, -1, 0
+	for len(rest) > 0 {
+		_, next, cells, s := uniseg.FirstGraphemeCluster(rest, state)
+		if used+cells > n {
+			break
+		}
+		used += cells
+		rest, state = next, s
+	}
+	return b[:len(b)-len(rest)]
+}

@@ -1,0 +1,44 @@
+package render
+
+import (
+	"io"
+
+	"endoscope/operators/batch"
+	"endoscope/server/wire"
+)
+
+// jsonRenderer writes one array of objects, an object a line. The array is
+// closed by End, so the output of a query that fails is seen to be cut short.
+type jsonRenderer struct {
+	jsonlRenderer
+	some bool // a row has been written
+}
+
+func newJSON(w io.Writer, cols []wire.Column) *jsonRenderer {
+	return &jsonRenderer{jsonlRenderer: *newJSONL(w, cols)}
+}
+
+func (r *jsonRenderer) Rows(b *batch.Batch, preview bool) error {
+	if preview {
+		return nil
+	}
+	for i, n := 0, b.Len(); i < n; i++ {
+		if r.some {
+			r.buf = append(r.buf, ",\n"...)
+		} else {
+			r.buf = append(r.buf, "[\n"...)
+			r.some = true
+		}
+		r.object(b, b.Row(i))
+	}
+	return r.flush()
+}
+
+func (r *jsonRenderer) End() error {
+	if r.some {
+		r.buf = append(r.buf, "\n]\n"...)
+	} else {
+		r.buf = append(r.buf, "[]\n"...)
+	}
+	return r.flush()
+}

@@ -1,0 +1,192 @@
+package render
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"endoscope/operators/batch"
+	"endoscope/server/wire"
+)
+
+// The files of testdata show what each format makes of a result. A command is
+// a format with its options; the input is the columns (name TYPE, ...), then a
+// row a line, cells separated by " ; ", and what happens between rows: flush,
+// tick, clear, preview (the rows before it were a look at a running total).
+// Output is shown with ESC as ␛, as it must not reach this terminal either.
+func TestRenderers(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			f, err := ParseFormat(d.Cmd)
+			if err != nil {
+				d.Fatalf(t, "%v", err)
+			}
+			o := Options{Expanded: d.HasArg("expanded"), Color: d.HasArg("color")}
+			if d.HasArg("terminal") {
+				var w, h int
+				d.ScanArgs(t, "terminal", &w, &h)
+				o.Size = func() (int, int) { return w, h }
+			}
+			var out bytes.Buffer
+			if err := play(f, &out, o, d.Input); err != nil {
+				d.Fatalf(t, "%v", err)
+			}
+			return strings.ReplaceAll(out.String(), "\x1b", "␛")
+		})
+	})
+}
+
+// play has a renderer show a result that is written down as text.
+func play(f Format, out *bytes.Buffer, o Options, script string) error {
+	lines := strings.Split(script, "\n")
+	cols, schema, err := parseColumns(lines[0])
+	if err != nil {
+		return err
+	}
+	r := New(f, out, cols, o)
+	b := batch.New(schema)
+	show := func(preview bool) error {
+		if b.N == 0 {
+			return nil
+		}
+		defer func() { b = batch.New(schema) }()
+		return r.Rows(b, preview)
+	}
+	for _, line := range lines[1:] {
+		var err error
+		switch line {
+		case "flush":
+			if err = show(false); err == nil {
+				err = r.Flush(false)
+			}
+		case "preview":
+			if err = show(true); err == nil {
+				err = r.Flush(true)
+			}
+		case "tick":
+			if err = show(false); err == nil {
+				err = r.Tick()
+			}
+		case "clear":
+			err = r.Clear()
+		default:
+			err = addRow(b, schema, line)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := show(false); err != nil {
+		return err
+	}
+	return r.End()
+}
+
+func parseColumns(line string) (cols []wire.Column, schema batch.Schema, err error) {
+	for _, part := range strings.Split(line, ", ") {
+		name, typ, _ := strings.Cut(part, " ")
+		if s, err := strconv.Unquote(name); err == nil {
+			name = s
+		}
+		t, ok := batch.ParseType(typ)
+		switch {
+		case typ == "LIST":
+			t = batch.List
+		case typ == "ENCODING":
+			t = batch.Encoding
+		case !ok:
+			return nil, nil, fmt.Errorf("column %q has no type", part)
+		}
+		cols = append(cols, wire.Column{Name: name, Type: t})
+		schema = append(schema, t)
+	}
+	return cols, schema, nil
+}
+
+// encoded is an encoder's result.
+type encoded string
+
+func (e encoded) String() string { return string(e) }
+
+func addRow(b *batch.Batch, schema batch.Schema, line string) error {
+	cells := strings.Split(line, " ; ")
+	if len(cells) != len(schema) {
+		return fmt.Errorf("row %q has %d cells, want %d", line, len(cells), len(schema))
+	}
+	row := make([]batch.Value, len(cells))
+	for i, cell := range cells {
+		v, err := parseCell(schema[i], strings.TrimSpace(cell))
+		if err != nil {
+			return fmt.Errorf("cell %q: %w", cell, err)
+		}
+		row[i] = v
+	}
+	b.AppendRow(row...)
+	return nil
+}
+
+func parseCell(t batch.Type, s string) (v batch.Value, err error) {
+	v.Type = t
+	if s == "NULL" {
+		return batch.NullOf(t), nil
+	}
+	if u, unquoteErr := strconv.Unquote(s); unquoteErr == nil {
+		s = u
+	}
+	switch t {
+	case batch.Boolean:
+		if s == "true" {
+			v.I = 1
+		}
+	case batch.Bigint:
+		v.I, err = strconv.ParseInt(s, 10, 64)
+	case batch.Double:
+		v.F, err = strconv.ParseFloat(s, 64)
+	case batch.Duration:
+		var d time.Duration
+		d, err = time.ParseDuration(s)
+		v.I = d.Nanoseconds()
+	case batch.Timestamp:
+		var at time.Time
+		at, err = time.Parse(time.RFC3339Nano, s)
+		v.I = at.UnixNano()
+	case batch.Varchar, batch.Bytes:
+		v.S = s
+	case batch.Encoding:
+		v.A = encoded(s)
+	case batch.List:
+		var any any
+		err = json.Unmarshal([]byte(s), &any)
+		v = listValue(any)
+	}
+	return v, err
+}
+
+// listValue makes values of JSON: numbers are BIGINT, strings that read as a
+// duration are one.
+func listValue(x any) batch.Value {
+	switch x := x.(type) {
+	case []any:
+		vs := make([]batch.Value, len(x))
+		for i, e := range x {
+			vs[i] = listValue(e)
+		}
+		return batch.ListOf(vs)
+	case float64:
+		return batch.Int(int64(x))
+	case string:
+		if d, err := time.ParseDuration(x); err == nil {
+			return batch.Dur(d.Nanoseconds())
+		}
+		return batch.Str(x)
+	case bool:
+		return batch.Bool(x)
+	}
+	return batch.NullOf(batch.Null)
+}

@@ -1,0 +1,151 @@
+package render
+
+import (
+	"io"
+
+	"endoscope/operators/batch"
+	"endoscope/server/wire"
+)
+
+// tableRenderer writes aligned columns, a table for each emitted result:
+//
+//	 function_name | count |    avg
+//	---------------+-------+--------
+//	 fib           |   177 | 1.23ms
+//
+// The first rows (until firstRows, the first Tick or Flush) are held back to
+// set the widths; later ones are printed as they come. When a value outgrows
+// its column, the column is widened and the header printed again; on a terminal
+// the header comes again with each screen, too.
+//
+// A preview is drawn below what is printed and taken away before anything else
+// is.
+type tableRenderer struct {
+	w     io.Writer
+	o     Options
+	heads []heading
+
+	held    grid // rows not yet printed
+	layout  layout
+	printed int  // lines since the header; < 0: no header yet
+	open    bool // a table has been begun and not ended
+	some    bool // a table has been printed
+	number  int  // expanded: rows so far in this table
+
+	preview grid // rows of the preview that is coming in
+	drawn   int  // lines of the preview on the screen
+
+	buf []byte
+}
+
+// firstRows is how many rows are looked at before a table's widths are set.
+const firstRows = 100
+
+// slack is how much wider than needed a column becomes when it must grow.
+const slack = 4
+
+func newTable(w io.Writer, cols []wire.Column, o Options) *tableRenderer {
+	t := &tableRenderer{w: w, o: o, heads: headings(cols), printed: -1}
+	t.held.ncols, t.preview.ncols = len(cols), len(cols)
+	t.layout = layout{heads: t.heads, color: o.Color}
+	return t
+}
+
+func (t *tableRenderer) Rows(b *batch.Batch, preview bool) error {
+	g := &t.held
+	if preview {
+		if t.o.Size == nil {
+			return nil
+		}
+		g = &t.preview
+	}
+	for i, n := 0, b.Len(); i < n; i++ {
+		g.add(b, b.Row(i))
+	}
+	if preview || t.printed < 0 && t.held.rows() < firstRows {
+		return nil
+	}
+	return t.print()
+}
+
+func (t *tableRenderer) Flush(preview bool) error {
+	if preview {
+		return t.repaint()
+	}
+	if err := t.print(); err != nil {
+		return err
+	}
+	t.open, t.printed, t.number = false, -1, 0
+	t.layout.widths = nil
+	return nil
+}
+
+func (t *tableRenderer) Tick() error { return t.print() }
+
+func (t *tableRenderer) Clear() error {
+	t.erase()
+	return t.write()
+}
+
+func (t *tableRenderer) End() error {
+	if err := t.print(); err != nil {
+		return err
+	}
+	t.erase()
+	if !t.some && !t.o.Expanded {
+		t.layout.fit(&t.held, 0)
+		t.buf = t.layout.appendHeader(t.buf)
+	}
+	return t.write()
+}
+
+// print writes the rows that are held.
+func (t *tableRenderer) print() error {
+	n := t.held.rows()
+	if n == 0 {
+		return nil
+	}
+	t.erase()
+	if !t.open && t.some {
+		t.buf = append(t.buf, '\n')
+	}
+	t.open, t.some = true, true
+	if t.o.Expanded {
+		for row := range n {
+			t.number++
+			t.buf = t.layout.appendExpanded(t.buf, &t.held, row, t.number)
+		}
+		t.held.reset()
+		return t.write()
+	}
+	grow := 0
+	if t.printed >= 0 {
+		grow = slack
+	}
+	if t.layout.fit(&t.held, grow) && t.printed >= 0 {
+		t.printed = -1
+	}
+	screen := 0
+	if t.o.Size != nil {
+		_, screen = t.o.Size()
+	}
+	for row := range n {
+		if t.printed < 0 || screen > 10 && t.printed >= screen-3 {
+			t.buf = t.layout.appendHeader(t.buf)
+			t.printed = 0
+		}
+		t.buf = t.layout.appendRow(t.buf, &t.held, row)
+		t.printed++
+	}
+	t.held.reset()
+	return t.write()
+}
+
+func (t *tableRenderer) write() error {
+	if len(t.buf) == 0 {
+		return nil
+	}
+	_, err := t.w.Write(t.buf)
+	t.buf = t.buf[:0]
+	return err
+}

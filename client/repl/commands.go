@@ -1,0 +1,187 @@
+package repl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"endoscope/client/render"
+	"endoscope/client/runner"
+)
+
+// command is one backslash command.
+type command struct {
+	name  string
+	args  string // as help shows them
+	about string
+	run   func(s *Shell, ctx context.Context, arg string) error
+}
+
+// commands is filled by init because help, one of them, lists them.
+var commands []command
+
+func init() {
+	commands = []command{
+		{"?", "", "this list", (*Shell).help},
+		{"q", "", "leave (or Ctrl-D)", (*Shell).leave},
+		{"d", "[stream]", "list the streams, or the columns of one", (*Shell).describe},
+		{"timing", "", "say how long statements take, on or off", (*Shell).timing},
+		{"x", "", "show a line for each column instead of a row, on or off", (*Shell).expanded},
+		{"watch", "[s]", "run the last statement again every s seconds (2) until Ctrl-C", (*Shell).watch},
+		{"i", "file", "run the statements of a file", (*Shell).include},
+		{"o", "[file]", "write rows to a file (.csv, .json, .jsonl, .md, else a table), or to the screen again", (*Shell).output},
+		{"conninfo", "", "what this session is connected to", (*Shell).conninfo},
+	}
+}
+
+func (s *Shell) command(ctx context.Context, src string) error {
+	src = strings.TrimSpace(src)
+	name, arg, _ := strings.Cut(src[1:], " ")
+	arg = strings.TrimSpace(arg)
+	name = strings.TrimRight(name, ";")
+	arg = strings.TrimSpace(strings.TrimRight(arg, ";"))
+	for _, c := range commands {
+		if c.name != name {
+			continue
+		}
+		if c.args == "" && arg != "" {
+			return mistake(`\? lists the commands`, `\%s takes nothing after it`, name)
+		}
+		return c.run(s, ctx, arg)
+	}
+	return mistake(`\? lists the commands`, `there is no command \%s`, name)
+}
+
+func (s *Shell) help(context.Context, string) error {
+	for _, c := range commands {
+		fmt.Fprintf(s.run.Err, "  \\%-16s %s\n", strings.TrimSpace(c.name+" "+c.args), c.about)
+	}
+	fmt.Fprintln(s.run.Err, "Statements end with a semicolon. Ctrl-C ends a query and shows what it has; twice abandons it.")
+	return nil
+}
+
+func (s *Shell) leave(context.Context, string) error {
+	s.quit = true
+	return nil
+}
+
+func (s *Shell) describe(ctx context.Context, stream string) error {
+	statement := "SHOW STREAMS"
+	if stream != "" {
+		statement = "DESCRIBE " + stream
+	}
+	return s.run.Statement(ctx, statement)
+}
+
+func (s *Shell) timing(context.Context, string) error {
+	s.run.Timing = !s.run.Timing
+	fmt.Fprintf(s.run.Err, "Timing is %s.\n", onOff(s.run.Timing))
+	return nil
+}
+
+func (s *Shell) expanded(context.Context, string) error {
+	x := !s.run.Out.Render.Expanded
+	s.home.Render.Expanded, s.run.Out.Render.Expanded = x, x
+	fmt.Fprintf(s.run.Err, "Expanded display is %s.\n", onOff(x))
+	return nil
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+// watch repeats the last statement. The Ctrl-C that ends the statement ends
+// the watch, too.
+func (s *Shell) watch(ctx context.Context, arg string) error {
+	every := 2.0
+	if arg != "" {
+		var err error
+		if every, err = strconv.ParseFloat(strings.TrimSuffix(arg, "s"), 64); err != nil || !(every >= 0.1 && every <= 1e6) {
+			return mistake(`\watch 5`, `\watch needs a number of seconds, at least 0.1, not %q`, arg)
+		}
+	}
+	if s.last == "" {
+		return mistake("run a statement first", `there is no statement that \watch could repeat`)
+	}
+	pause := time.Duration(every * float64(time.Second))
+	signals, release := s.run.Signals.Take()
+	defer release()
+	for {
+		fmt.Fprintf(s.run.Err, "%s, every %s\n", time.Now().Format(time.TimeOnly), render.HumanDuration(pause.Nanoseconds()))
+		err := s.run.Statement(ctx, s.last)
+		if err != nil || s.run.Stopped() {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case sig := <-signals:
+			if sig != os.Interrupt {
+				return runner.ErrTerminated
+			}
+			return nil
+		case <-time.After(pause):
+		}
+	}
+}
+
+// maxDepth is how deep files may include files: one that includes itself is a
+// mistake.
+const maxDepth = 16
+
+func (s *Shell) include(ctx context.Context, path string) error {
+	if path == "" {
+		return mistake(`\i queries.sql`, `\i needs the name of a file`)
+	}
+	if s.depth == maxDepth {
+		return mistake("", `%s: files include files more than %d deep`, path, maxDepth)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return fileError(err)
+	}
+	defer f.Close()
+	s.depth++
+	defer func() { s.depth-- }()
+	return s.Script(ctx, NewLines(f, nil))
+}
+
+func (s *Shell) output(_ context.Context, path string) error {
+	expanded := s.run.Out.Render.Expanded
+	if path == "" {
+		s.run.Out = s.home
+		return s.closeFile()
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return fileError(err)
+	}
+	closeErr := s.closeFile()
+	s.file = f
+	s.run.Out = runner.NewOutput(f, render.FormatOf(path))
+	s.run.Out.Render.Expanded = expanded
+	return closeErr
+}
+
+// fileError words the error of a file in one line: open x: no such file.
+func fileError(err error) error {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return mistake("", "%s: %v", p.Path, p.Err)
+	}
+	return err
+}
+
+func (s *Shell) conninfo(context.Context, string) error {
+	for _, l := range s.run.Session.Info() {
+		fmt.Fprintln(s.run.Err, render.Escape(l))
+	}
+	return nil
+}

@@ -1,0 +1,257 @@
+package repl
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"endoscope/parser"
+	"endoscope/server/wire"
+)
+
+// candidate is something that the word under the cursor could become.
+type candidate struct {
+	text string
+	kind string // "keyword", "stream", "column", "function", ...
+}
+
+// candidates returns what could stand where the word before the cursor stands,
+// and that word. text is the whole input, cursor a byte offset in it.
+func candidates(ctx context.Context, s wire.Session, text string, cursor int) (word string, found []candidate) {
+	if src := strings.TrimLeft(text, " \t\r\n"); isCommand(src) {
+		return commandCandidates(ctx, s, text[len(text)-len(src):cursor])
+	}
+	at := scan(text[:cursor])
+	ask := func(kind, of, prefix string) {
+		for _, name := range s.Complete(ctx, kind, of, prefix) {
+			found = append(found, candidate{name, kind})
+		}
+	}
+	switch {
+	case at.inString:
+		switch {
+		case at.after("function_name") || at.after("class") || at.after("module"):
+			ask("function", "", at.word)
+		case at.last == "USE" || at.after("process") || at.after("exe"):
+			ask("process", "", at.word)
+		}
+		return at.word, found
+	case at.qualifier != "":
+		ask("column", streamOf(text, at.qualifier), at.word)
+		return at.word, found
+	case at.wantsStream():
+		ask("stream", "", at.word)
+		return at.word, found
+	case at.last == "SET":
+		ask("setting", "", at.word)
+		return at.word, found
+	}
+	for _, stream := range streams(text) {
+		ask("column", stream, at.word)
+	}
+	if at.after("function_name") || at.after("class") || at.after("module") {
+		ask("function", "", at.word)
+	}
+	if at.word != "" {
+		found = append(found, keywords(at.word)...)
+	}
+	slices.SortStableFunc(found, func(a, b candidate) int { return strings.Compare(a.text, b.text) })
+	return at.word, slices.Compact(found)
+}
+
+func commandCandidates(ctx context.Context, s wire.Session, before string) (word string, found []candidate) {
+	name, arg, hasArg := strings.Cut(before, " ")
+	if hasArg {
+		if name == `\d` {
+			for _, n := range s.Complete(ctx, "stream", "", arg) {
+				found = append(found, candidate{n, "stream"})
+			}
+		}
+		return arg, found
+	}
+	for _, c := range commands {
+		if full := `\` + c.name; strings.HasPrefix(full, before) {
+			found = append(found, candidate{full, "command"})
+		}
+	}
+	return before, found
+}
+
+// keywords returns the keywords that word begins, in the case it is typed in.
+func keywords(word string) (found []candidate) {
+	upper := strings.ToUpper(word)
+	lower := word == strings.ToLower(word) && word != upper
+	for _, k := range parser.Keywords() {
+		if !strings.HasPrefix(strings.ToUpper(k), upper) {
+			continue
+		}
+		if lower {
+			k = strings.ToLower(k)
+		}
+		found = append(found, candidate{k, "keyword"})
+	}
+	return found
+}
+
+// place is what the text before the cursor says of it.
+type place struct {
+	word      string   // the part of the word before the cursor
+	qualifier string   // alias of alias.word
+	inString  bool     // within '...': word is what stands since the quote
+	words     []string // the words before that one, in order; ( ) , = as themselves
+	last      string   // the last of words, upper case
+}
+
+// scan reads the text before the cursor. It need not parse: what is being
+// typed is not a statement yet.
+func scan(text string) place {
+	var p place
+	i := 0
+	for i < len(text) {
+		c := text[i]
+		switch {
+		case c == '\'':
+			end := strings.IndexByte(text[i+1:], '\'')
+			if end < 0 {
+				p.inString, p.word = true, text[i+1:]
+				return p.done()
+			}
+			p.words = append(p.words, "''")
+			i += end + 2
+		case strings.HasPrefix(text[i:], "--"):
+			end := strings.IndexByte(text[i:], '\n')
+			if end < 0 {
+				p.words = nil
+				return p.done()
+			}
+			i += end
+		case wordByte(c):
+			from := i
+			for i < len(text) && wordByte(text[i]) {
+				i++
+			}
+			w := text[from:i]
+			if i < len(text) {
+				p.words = append(p.words, w)
+				break
+			}
+			p.word = w
+			if dot := strings.IndexByte(w, '.'); dot > 0 && !strings.HasPrefix(w, "args.") {
+				p.qualifier, p.word = w[:dot], w[dot+1:]
+			}
+		case c == ';':
+			p.words = nil
+			i++
+		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
+			i++
+		default:
+			p.words = append(p.words, string(c))
+			i++
+		}
+	}
+	return p.done()
+}
+
+func (p place) done() place {
+	if len(p.words) > 0 {
+		p.last = strings.ToUpper(p.words[len(p.words)-1])
+	}
+	return p
+}
+
+func wordByte(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+		c == '_' || c == '.' || c == '$' || c >= 0x80
+}
+
+// after reports whether what is typed is compared with a column:
+// column = x, column IN (a, b, x, column LIKE x.
+func (p place) after(column string) bool {
+	for i := len(p.words) - 1; i >= 0; i-- {
+		w := p.words[i]
+		if name := w[strings.LastIndexByte(w, '.')+1:]; strings.EqualFold(name, column) {
+			return i+1 < len(p.words)
+		}
+		switch strings.ToUpper(w) {
+		case "=", "<", ">", "!", "~", "(", ",", "IN", "LIKE", "ILIKE", "NOT", "''":
+		default:
+			// A bare name is an element of the list if a comma follows it.
+			if i+1 >= len(p.words) || p.words[i+1] != "," {
+				return false
+			}
+		}
+	}
+	return false
+}
+
+// wantsStream reports whether a stream's name is due.
+func (p place) wantsStream() bool {
+	switch p.last {
+	case "FROM", "JOIN", "DESCRIBE", "MONITOR":
+		return true
+	case "(":
+		if n := len(p.words); n >= 2 {
+			switch strings.ToUpper(p.words[n-2]) {
+			case "SAMPLE", "TUMBLE", "HOP", "SESSION", "CONSISTENT":
+				return true
+			}
+		}
+	case ",": // FROM a, b
+		if n := len(p.words); n >= 3 {
+			switch strings.ToUpper(p.words[n-3]) {
+			case "FROM":
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// streams returns the names after FROM, JOIN and SAMPLE( in a text, also those
+// after the cursor: SELECT lists are often written last.
+func streams(text string) (names []string) {
+	words := append(scan(text+" ").words, "")
+	for i := range len(words) - 1 {
+		switch strings.ToUpper(words[i]) {
+		case "FROM", "JOIN":
+		case "(":
+			if i == 0 || !strings.EqualFold(words[i-1], "SAMPLE") {
+				continue
+			}
+		default:
+			continue
+		}
+		if name := words[i+1]; name != "" && wordByte(name[0]) && words[min(i+2, len(words)-1)] != "(" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// streamOf returns the stream that an alias stands for in a text: the word
+// before it, or before AS, or itself.
+func streamOf(text, alias string) string {
+	words := scan(text + " ").words
+	for i, w := range words {
+		if i == 0 || !strings.EqualFold(w, alias) {
+			continue
+		}
+		before := words[i-1]
+		if strings.EqualFold(before, "AS") && i >= 2 {
+			before = words[i-2]
+		}
+		if before == ")" { // SAMPLE(stream, 100ms) alias
+			for j := i - 1; j >= 0; j-- {
+				if words[j] == "(" && j+1 < i {
+					return words[j+1]
+				}
+			}
+		}
+		for _, s := range streams(text) {
+			if s == before {
+				return s
+			}
+		}
+	}
+	return alias
+}

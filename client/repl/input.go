@@ -1,0 +1,120 @@
+package repl
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"endoscope/parser"
+)
+
+// ErrAborted is what Input.Read returns when the user gave up what they were
+// typing (Ctrl-C).
+var ErrAborted = errors.New("aborted")
+
+// Text is a piece of input, and where it stands in what was read so far, so
+// that errors can give its line.
+type Text struct {
+	Src    string // statements, or one backslash command
+	Whole  string // all that the input gave so far; "": Src stands alone
+	Offset int    // of Src in Whole
+}
+
+// Input gives the shell one complete piece of input after the other.
+type Input interface {
+	// Read returns the next piece; io.EOF at the end, which the last piece
+	// comes before. When ctx is done it returns ctx's error.
+	Read(ctx context.Context) (Text, error)
+}
+
+// The prompts are of one width, so that statements stay aligned as they grow.
+const (
+	prompt     = "endoscope> "
+	promptMore = "      ...> "
+)
+
+// Lines reads statements from a pipe or a file as they come: each is given as
+// soon as its semicolon is there, so that a program can hold a conversation.
+type Lines struct {
+	lines  chan line
+	prompt io.Writer
+	whole  strings.Builder
+	start  int // of what has not been given, in whole
+	end    error
+}
+
+type line struct {
+	text string
+	err  error
+}
+
+// NewLines reads from r. Prompts go to the writer, if there is one.
+func NewLines(r io.Reader, prompt io.Writer) *Lines {
+	l := &Lines{lines: make(chan line), prompt: prompt}
+	go func() {
+		// Blocked on a pipe that never ends, this goroutine outlives the
+		// program's interest in it, and ends with the process.
+		in := bufio.NewReader(r)
+		for {
+			text, err := in.ReadString('\n')
+			l.lines <- line{text, err}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return l
+}
+
+// Read implements Input.
+func (l *Lines) Read(ctx context.Context) (Text, error) {
+	for l.end == nil {
+		if l.prompt != nil {
+			p := prompt
+			if strings.TrimSpace(l.whole.String()[l.start:]) != "" {
+				p = promptMore
+			}
+			fmt.Fprint(l.prompt, p)
+		}
+		select {
+		case <-ctx.Done():
+			return Text{}, ctx.Err()
+		case in := <-l.lines:
+			l.whole.WriteString(in.text)
+			l.end = in.err
+		}
+		if t, ok := l.take(false); ok {
+			return t, nil
+		}
+	}
+	if t, ok := l.take(true); ok {
+		return t, nil
+	}
+	return Text{}, l.end
+}
+
+// take returns what has been read and not given, if it is complete, or if
+// nothing will follow.
+func (l *Lines) take(last bool) (Text, bool) {
+	whole := l.whole.String()
+	src := whole[l.start:]
+	if strings.TrimSpace(src) == "" || !last && !complete(src) {
+		return Text{}, false
+	}
+	t := Text{Src: src, Whole: whole, Offset: l.start}
+	l.start = len(whole)
+	return t, true
+}
+
+// complete reports whether Enter after src means go.
+func complete(src string) bool {
+	return isCommand(src) || parser.Complete(src)
+}
+
+// isCommand reports whether src is a backslash command.
+func isCommand(src string) bool {
+	return strings.HasPrefix(strings.TrimLeft(src, " \t\r\n"), `\`)
+}

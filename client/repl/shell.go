@@ -1,0 +1,121 @@
+package repl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"endoscope/client/runner"
+	"endoscope/parser"
+)
+
+// Shell runs what an input gives it. It is used from one goroutine.
+type Shell struct {
+	run  *runner.Runner
+	home *runner.Output // where rows go without \o
+	file *os.File       // of \o, or nil
+
+	last  string // the statement that \watch repeats
+	depth int    // of \i
+	quit  bool   // \q
+}
+
+// New returns a shell over a runner, whose output and settings its commands
+// change.
+func New(r *runner.Runner) *Shell { return &Shell{run: r, home: r.Out} }
+
+// Interact reads and runs until the input ends or \q. What fails is printed
+// and forgotten.
+func (s *Shell) Interact(ctx context.Context, in Input) error {
+	defer s.closeFile()
+	for !s.quit {
+		t, err := in.Read(ctx)
+		switch {
+		case errors.Is(err, ErrAborted):
+			continue
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		switch err := s.Do(ctx, t); {
+		case errors.Is(err, runner.ErrTerminated), errors.Is(err, runner.ErrOutputClosed):
+			return err
+		case err != nil:
+			runner.PrintError(s.run.Err, err)
+		}
+	}
+	return nil
+}
+
+// Script reads and runs until the input ends or \q, or something fails.
+func (s *Shell) Script(ctx context.Context, in Input) error {
+	for !s.quit {
+		t, err := in.Read(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.Do(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close lets go of the file of \o.
+func (s *Shell) Close() error { return s.closeFile() }
+
+// Quit reports whether \q was given.
+func (s *Shell) Quit() bool { return s.quit }
+
+// Do runs the statements of a text in order, or its backslash command, and
+// stops at the first that fails.
+func (s *Shell) Do(ctx context.Context, t Text) error {
+	if isCommand(t.Src) {
+		return s.command(ctx, t.Src)
+	}
+	if t.Whole == "" {
+		t.Whole = t.Src
+	}
+	for _, p := range parser.Split(t.Src) {
+		s.last = p.Text
+		if err := s.run.Statement(ctx, p.Text); err != nil {
+			return inContext(err, p.Text, t.Whole, t.Offset+p.Offset)
+		}
+	}
+	return nil
+}
+
+// inContext gives an error that points into a statement its place in the text
+// that the statement stands in, so that it is reported with the line of the
+// file.
+func inContext(err error, statement, whole string, offset int) error {
+	var e *parser.Error
+	if !errors.As(err, &e) || e.Src != statement || e.Pos.Start < 0 {
+		return err
+	}
+	moved := *e
+	moved.Src = whole
+	moved.Pos.Start += offset
+	moved.Pos.Stop += offset
+	return &moved
+}
+
+// mistake is a refusal in the form of the language's own.
+func mistake(hint, format string, args ...any) error {
+	return &parser.Error{Msg: fmt.Sprintf(format, args...), Hint: hint, Pos: parser.Span{Start: -1, Stop: -1}}
+}
+
+func (s *Shell) closeFile() error {
+	if s.file == nil {
+		return nil
+	}
+	f := s.file
+	s.file = nil
+	return f.Close()
+}

@@ -1,0 +1,217 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+
+	"endoscope/client/demo"
+	"endoscope/client/render"
+	"endoscope/client/repl"
+	"endoscope/client/runner"
+	"endoscope/server/wire"
+)
+
+// Exit codes, on which scripts rely.
+const (
+	exitDone   = 0
+	exitFailed = 1 // a statement failed, or there was no engine to ask
+	exitUsage  = 2
+)
+
+// livePreview is how often a terminal shows a result that is still growing.
+const livePreview = time.Second
+
+// Program is what the endoscope command is made of. The zero value of a stream
+// is the process's own.
+type Program struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Open returns the engine that runs in this process.
+	Open func() (wire.Engine, error)
+	// Connect returns an engine elsewhere; nil where that is not supported.
+	Connect func(ctx context.Context, addr string) (wire.Engine, error)
+	Version string
+}
+
+// Run runs the command with arguments (without the program's name) and returns
+// its exit code. It returns when nothing is attached any more.
+func (p Program) Run(ctx context.Context, args []string) int {
+	if p.Stdin == nil {
+		p.Stdin = os.Stdin
+	}
+	if p.Stdout == nil {
+		p.Stdout = os.Stdout
+	}
+	if p.Stderr == nil {
+		p.Stderr = os.Stderr
+	}
+	f, err := parseFlags(args)
+	if err == nil && f.connect != "" && p.Connect == nil {
+		err = usagef("", "remote engines are not supported yet")
+	}
+	switch {
+	case err != nil:
+		p.printUsage(err)
+		return exitUsage
+	case f.help:
+		fmt.Fprint(p.Stdout, usage)
+		return exitDone
+	case f.version:
+		fmt.Fprintln(p.Stdout, "endoscope", p.Version)
+		return exitDone
+	}
+	err = p.run(ctx, f)
+	switch {
+	case err == nil, errors.Is(err, runner.ErrOutputClosed), errors.Is(err, runner.ErrTerminated):
+		return exitDone
+	}
+	runner.PrintError(p.Stderr, err)
+	return exitFailed
+}
+
+func (p Program) printUsage(err error) {
+	fmt.Fprintln(p.Stderr, render.Escape("error: "+err.Error()))
+	var u *usageError
+	if errors.As(err, &u) && u.hint != "" {
+		fmt.Fprintln(p.Stderr, render.Escape("hint: "+u.hint))
+	}
+}
+
+// run opens what is needed, runs the statements, and closes it in reverse.
+func (p Program) run(ctx context.Context, f *flags) (err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	signals, stopSignals := watchSignals(cancel)
+	defer stopSignals()
+
+	o := wire.Options{PID: f.pid, Process: f.process, Exe: f.exe, Command: f.command}
+	out := runner.NewOutput(p.Stdout, f.format)
+	if out.Terminal() && out.Format == render.Table {
+		o.Live = livePreview
+	}
+	if f.demo {
+		target, err := demo.Start()
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, target.Stop()) }()
+		o.PID = target.PID()
+	}
+
+	engine, err := p.engine(ctx, f)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, engine.Close()) }()
+	session, err := engine.NewSession(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, session.Close()) }()
+
+	sh := repl.New(&runner.Runner{Session: session, Signals: signals, Out: out, Err: p.Stderr})
+	defer func() { err = errors.Join(err, sh.Close()) }()
+	err = p.statements(ctx, f, sh, session, out, o.PID)
+	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
+		return cause // a signal says more than "context canceled"
+	}
+	return err
+}
+
+func (p Program) engine(ctx context.Context, f *flags) (wire.Engine, error) {
+	if f.connect != "" {
+		return p.Connect(ctx, f.connect)
+	}
+	return p.Open()
+}
+
+// statements runs those of -c and -f, or else those of standard input.
+func (p Program) statements(ctx context.Context, f *flags, sh *repl.Shell, s wire.Session, out *runner.Output, pid int) error {
+	for _, sc := range f.scripts {
+		if err := p.script(ctx, sc, sh); err != nil {
+			return err
+		}
+		if sh.Quit() {
+			return nil
+		}
+	}
+	if len(f.scripts) > 0 {
+		return nil
+	}
+	if !isTerminal(p.Stdin) {
+		return sh.Script(ctx, repl.NewLines(p.Stdin, nil))
+	}
+	if f.demo {
+		fmt.Fprintf(p.Stderr, demoBanner, pid)
+	}
+	if !out.Terminal() { // prompts would be mixed into the rows
+		return sh.Interact(ctx, repl.NewLines(p.Stdin, p.Stderr))
+	}
+	in, err := repl.NewTerminal(ctx, s, out.Render.Color)
+	if err != nil {
+		fmt.Fprintln(p.Stderr, render.Escape(fmt.Sprintf("notice: no history is kept: %v", err)))
+	}
+	return sh.Interact(ctx, in)
+}
+
+func (p Program) script(ctx context.Context, sc script, sh *repl.Shell) error {
+	if !sc.file {
+		return sh.Do(ctx, repl.Text{Src: sc.text})
+	}
+	if sc.text == "-" {
+		return sh.Script(ctx, repl.NewLines(p.Stdin, nil))
+	}
+	f, err := os.Open(sc.text)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return sh.Script(ctx, repl.NewLines(f, nil))
+}
+
+func isTerminal(r io.Reader) bool {
+	f, ok := r.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// watchSignals has the signals that end programs passed to the running
+// statement; one that comes between statements ends the program.
+//
+// SIGPIPE is taken, too, so that writing to a closed pipe gives EPIPE and the
+// query is ended in order. It is taken and not ignored, as a program started
+// by -- CMD would inherit that.
+func watchSignals(cancel context.CancelCauseFunc) (signals *runner.Signals, stop func()) {
+	signals = runner.NewSignals(func(sig os.Signal) {
+		if sig == os.Interrupt {
+			cancel(runner.ErrInterrupted)
+		} else {
+			cancel(runner.ErrTerminated)
+		}
+	})
+	ending, pipe, done := make(chan os.Signal, 3), make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(ending, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(pipe, syscall.SIGPIPE)
+	go func() {
+		for {
+			select {
+			case sig := <-ending:
+				signals.Deliver(sig)
+			case <-done:
+				return
+			}
+		}
+	}()
+	return signals, func() {
+		signal.Stop(ending)
+		signal.Stop(pipe)
+		close(done)
+	}
+}

@@ -1,0 +1,42 @@
+package runner
+
+import (
+	"fmt"
+	"strings"
+
+	"endoscope/client/render"
+	"endoscope/server/wire"
+)
+
+// Footer is a result's last line: how many rows, how long, and whether
+// anything is missing.
+//
+//	5 rows in 1.23s, complete (3 calls unfinished)
+//	5 rows in 1.23s, lost 17 (ring buffer full 12, late 5)
+func Footer(s wire.Summary) string {
+	var b strings.Builder
+	noun := "rows"
+	if s.Rows == 1 {
+		noun = "row"
+	}
+	fmt.Fprintf(&b, "%d %s in %s, ", s.Rows, noun, render.HumanDuration(s.Elapsed.Nanoseconds()))
+	if len(s.Losses) == 0 {
+		b.WriteString("complete")
+	} else {
+		var lost uint64
+		causes := make([]string, len(s.Losses))
+		for i, l := range s.Losses {
+			lost += l.N
+			causes[i] = fmt.Sprintf("%s %d", l.Cause, l.N)
+		}
+		fmt.Fprintf(&b, "lost %d (%s)", lost, strings.Join(causes, ", "))
+	}
+	if len(s.Counts) > 0 {
+		counts := make([]string, len(s.Counts))
+		for i, c := range s.Counts {
+			counts[i] = fmt.Sprintf("%d %s", c.N, c.Cause)
+		}
+		fmt.Fprintf(&b, " (%s)", strings.Join(counts, ", "))
+	}
+	return b.String()
+}

@@ -1,0 +1,76 @@
+package runner
+
+import (
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"endoscope/client/render"
+)
+
+// Output is where rows go, and how.
+type Output struct {
+	W      io.Writer
+	Format render.Format
+	Render render.Options
+	// Gone is closed when nobody can read W any more; nil if that cannot be
+	// known before a write fails.
+	Gone <-chan struct{}
+}
+
+// NewOutput returns the output that writes to w. An empty format means the
+// default: a table on a terminal, else csv.
+func NewOutput(w io.Writer, format render.Format) *Output {
+	o := &Output{W: w, Format: format}
+	f, isFile := w.(*os.File)
+	if isFile && term.IsTerminal(int(f.Fd())) {
+		o.Render.Size = func() (int, int) {
+			columns, lines, err := term.GetSize(int(f.Fd()))
+			if err != nil || columns <= 0 {
+				return 80, 24
+			}
+			return columns, lines
+		}
+		o.Render.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	} else if isFile {
+		o.Gone = readerGone(f)
+	}
+	if o.Format == "" {
+		o.Format = render.CSV
+		if o.Terminal() {
+			o.Format = render.Table
+		}
+	}
+	return o
+}
+
+// Terminal reports whether the output is one.
+func (o *Output) Terminal() bool { return o.Render.Size != nil }
+
+// readerGone watches a pipe for its reader's end. Without it, `endoscope -c
+// ... | head -1` over a rare event would keep its probes attached until the
+// next row is refused.
+func readerGone(f *os.File) <-chan struct{} {
+	info, err := f.Stat()
+	if err != nil || info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {
+		return nil
+	}
+	gone := make(chan struct{})
+	go func() {
+		// No event is asked for: POLLERR alone is reported unasked.
+		fds := []unix.PollFd{{Fd: int32(f.Fd())}}
+		for {
+			n, err := unix.Poll(fds, -1)
+			if err == unix.EINTR {
+				continue
+			}
+			if err == nil && n > 0 {
+				close(gone)
+			}
+			return
+		}
+	}()
+	return gone
+}

@@ -1,0 +1,229 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"endoscope/client/render"
+	"endoscope/parser"
+	"endoscope/server/wire"
+)
+
+// What ends a statement besides its own end and its own errors.
+var (
+	// ErrInterrupted: abandoned by a second Ctrl-C, or by one before it ran.
+	ErrInterrupted = errors.New("interrupted")
+	// ErrOutputClosed: nobody reads the output any more (| head).
+	ErrOutputClosed = errors.New("output closed")
+	// ErrTerminated: the statement gave what it had, and the program is to end.
+	ErrTerminated = errors.New("terminated")
+)
+
+// tick is how often held-back rows are shown: often enough to look immediate,
+// seldom enough that the first rows of a burst are aligned together.
+const tick = 200 * time.Millisecond
+
+// Runner executes statements one after the other. Its settings may be changed
+// between them.
+type Runner struct {
+	Session wire.Session
+	Signals *Signals
+	Out     *Output
+	Err     io.Writer // notices, messages, footers, errors
+	Timing  bool      // say how long a statement took as seen from here
+
+	stopped bool
+}
+
+// Stopped reports whether a signal ended the last statement.
+func (r *Runner) Stopped() bool { return r.stopped }
+
+// run is one statement under way.
+type run struct {
+	*Runner
+	res   wire.Result
+	rend  render.Renderer // nil until the columns are known, and for statements without rows
+	told  bool            // the result's message has been shown
+	stops int             // signals so far
+	ends  bool            // one of them wants the program to end
+
+	began, started, firstRow time.Time
+}
+
+// Statement executes one statement, without its semicolon, and shows its
+// result. A first SIGINT, SIGTERM or SIGHUP ends the query, whose rows so far
+// are shown as its result; a second abandons it. The error is the statement's
+// (not yet printed), one of the three above, or the output's.
+func (r *Runner) Statement(ctx context.Context, text string) error {
+	signals, release := r.Signals.Take()
+	defer release()
+	ctx, cancel := context.WithCancel(ctx)
+	steps := make(chan step)
+	go pump(ctx, r.Session, text, steps)
+	s := &run{Runner: r, began: time.Now()}
+	err := s.loop(ctx, steps, signals)
+	cancel()
+	r.stopped = s.stops > 0
+	for st := range steps { // until the pump has let go of the query
+		drop(st)
+	}
+	if s.rend != nil && err != nil {
+		err = errors.Join(err, ignoreClosed(s.rend.Clear()))
+	}
+	if errors.Is(err, syscall.EPIPE) {
+		return ErrOutputClosed
+	}
+	if err == nil && s.ends {
+		return ErrTerminated
+	}
+	return err
+}
+
+// ignoreClosed drops the error of a writer that is known to be gone.
+func ignoreClosed(err error) error {
+	if errors.Is(err, syscall.EPIPE) {
+		return nil
+	}
+	return err
+}
+
+func (s *run) loop(ctx context.Context, steps <-chan step, signals <-chan os.Signal) error {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for {
+		select {
+		case st, ok := <-steps:
+			if !ok { // only after ctx was done
+				return ctx.Err()
+			}
+			if done, err := s.step(st); done || err != nil {
+				return err
+			}
+		case <-ticker.C:
+			if s.rend != nil {
+				if err := s.rend.Tick(); err != nil {
+					return err
+				}
+			}
+		case sig := <-signals:
+			s.stops++
+			s.ends = s.ends || sig != os.Interrupt
+			if s.res == nil || s.stops > 1 {
+				return ErrInterrupted
+			}
+			s.res.Stop()
+		case <-s.Out.Gone:
+			return ErrOutputClosed
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (s *run) step(st step) (done bool, err error) {
+	switch {
+	case errors.Is(st.err, io.EOF):
+		return true, s.finish()
+	case st.err != nil:
+		return true, st.err
+	case st.res != nil:
+		s.res, s.started = st.res, time.Now()
+		if cols := st.res.Columns(); cols != nil {
+			s.rend = render.New(s.Out.Format, s.Out.W, cols, s.Out.Render)
+		}
+		return false, s.tell()
+	}
+	return false, s.event(st.ev)
+}
+
+func (s *run) event(ev wire.Event) error {
+	switch ev.Kind {
+	case wire.Rows:
+		defer drop(step{ev: ev})
+		if s.rend == nil || ev.Batch == nil {
+			return nil
+		}
+		if s.firstRow.IsZero() && !ev.Preview && ev.Batch.Len() > 0 {
+			s.firstRow = time.Now()
+		}
+		return s.rend.Rows(ev.Batch, ev.Preview)
+	case wire.Flush, wire.Preview:
+		if s.rend == nil {
+			return nil
+		}
+		return s.rend.Flush(ev.Kind == wire.Preview)
+	case wire.Notice:
+		return s.note("notice: " + ev.Text)
+	}
+	return nil
+}
+
+// note writes a line beside the rows.
+func (s *run) note(text string) error {
+	if s.rend != nil {
+		if err := s.rend.Clear(); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(s.Err, render.Escape(text))
+	return nil
+}
+
+// tell shows the result's message, once there is one: some statements have it
+// when they are accepted (SET), others when they are through (INSERT).
+func (s *run) tell() error {
+	if s.told || s.res.Message() == "" {
+		return nil
+	}
+	s.told = true
+	return s.note(s.res.Message())
+}
+
+func (s *run) finish() error {
+	if s.rend != nil {
+		if err := s.rend.End(); err != nil {
+			return err
+		}
+	}
+	if err := s.tell(); err != nil {
+		return err
+	}
+	sum := s.res.Summary()
+	if s.rend != nil || sum.Rows > 0 || len(sum.Losses) > 0 || len(sum.Counts) > 0 {
+		fmt.Fprintln(s.Err, render.Escape(Footer(sum)))
+	}
+	if s.Timing {
+		s.time()
+	}
+	return nil
+}
+
+func (s *run) time() {
+	since := func(t time.Time) string { return render.HumanDuration(t.Sub(s.began).Nanoseconds()) }
+	var b strings.Builder
+	fmt.Fprintf(&b, "time: %s to start", since(s.started))
+	if !s.firstRow.IsZero() {
+		fmt.Fprintf(&b, ", %s to the first row", since(s.firstRow))
+	}
+	fmt.Fprintf(&b, ", %s in all", since(time.Now()))
+	fmt.Fprintln(s.Err, b.String())
+}
+
+// PrintError prints what a statement failed with, in the form that all errors
+// have. Ends that are nobody's fault are not printed.
+func PrintError(w io.Writer, err error) {
+	var mistake *parser.Error
+	switch {
+	case err == nil, errors.Is(err, ErrOutputClosed), errors.Is(err, ErrTerminated):
+	case errors.As(err, &mistake):
+		fmt.Fprintln(w, render.Escape(strings.TrimRight(parser.Format(mistake), "\n")))
+	default:
+		fmt.Fprintln(w, render.Escape("error: "+err.Error()))
+	}
+}
