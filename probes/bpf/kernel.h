@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The kernel's types, as far as these programs read them. Offsets are not
+ * those of this file: preserve_access_index makes every access a relocation
+ * that the loader resolves against the running kernel's BTF, so only names and
+ * types count. This replaces a vmlinux.h of three megabytes.
+ */
+#ifndef ENDOSCOPE_KERNEL_H
+#define ENDOSCOPE_KERNEL_H
+
+#include <linux/types.h>
+#include <linux/bpf.h>
+
+typedef _Bool bool;
+#define true 1
+#define false 0
+
+/* The context of a uprobe program: its layout is fixed, it needs no relocation. */
+struct pt_regs {
+	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8;
+	unsigned long ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct super_block {
+	__u32 s_dev;
+};
+
+struct inode {
+	unsigned long i_ino;
+	struct super_block *i_sb;
+};
+
+struct file {
+	struct inode *f_inode;
+};
+
+/* The page with the trampoline that hijacked return addresses point to. */
+struct xol_area {
+	unsigned long vaddr;
+};
+
+struct uprobes_state {
+	struct xol_area *xol_area;
+};
+
+struct mm_struct {
+	unsigned long start_stack;
+	struct file *exe_file;
+	struct uprobes_state uprobes_state;
+};
+
+struct vm_area_struct {
+	unsigned long vm_start, vm_end;
+};
+
+struct uprobe_task {
+	unsigned int depth;
+};
+
+struct thread_struct {
+	unsigned long fsbase;
+};
+
+struct task_struct {
+	struct mm_struct *mm;
+	struct task_struct *group_leader;
+	int pid, tgid;
+	__u64 start_boottime;
+	char comm[16];
+	__u64 self_exec_id;
+	struct uprobe_task *utask;
+	struct thread_struct thread;
+};
+
+#pragma clang attribute pop
+
+#endif

@@ -1,0 +1,41 @@
+package bpf
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/cilium/ebpf"
+
+	"endoscope/probes/testenv"
+)
+
+// The verifier accepts every program. A kernel without uprobe sessions (before
+// Linux 6.13) has no kfuncs for the session program; all others must load.
+func TestProgramsVerify(t *testing.T) {
+	testenv.NeedUprobes(t)
+	for _, name := range []string{FunctionProgFunctionEntry, FunctionProgFunctionSession, FunctionProgPairEntry, FunctionProgPairReturn} {
+		t.Run(name, func(t *testing.T) {
+			spec, err := LoadFunction()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for other := range spec.Programs {
+				if other != name {
+					delete(spec.Programs, other)
+				}
+			}
+			c, err := ebpf.NewCollection(spec)
+			if name == FunctionProgFunctionSession && errors.Is(err, ebpf.ErrNotSupported) {
+				t.Skip("the kernel has no uprobe sessions")
+			}
+			var refused *ebpf.VerifierError
+			if errors.As(err, &refused) {
+				t.Fatalf("%+v", refused)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Close()
+		})
+	}
+}

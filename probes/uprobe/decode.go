@@ -1,0 +1,77 @@
+package uprobe
+
+import (
+	"bytes"
+	"unsafe"
+
+	"endoscope/probes/bpf"
+)
+
+// event is one record of the ring, in place: valid until the reader moves on.
+type event struct {
+	*bpf.FunctionEvent
+	start, retval uint64
+	process       []byte // without trailing zeros; nil if not wanted
+	thread        []byte
+	args          *[maxArgs]uint64 // nil if not wanted
+}
+
+// Sizes of the layouts of events (function.bpf.c).
+const (
+	sizeEntry  = int(unsafe.Sizeof(bpf.FunctionEvent{}))
+	sizeReturn = int(unsafe.Sizeof(bpf.FunctionEventReturn{}))
+	sizeNames  = int(unsafe.Sizeof(bpf.FunctionEventNames{}))
+	sizeArgs   = int(unsafe.Sizeof(bpf.FunctionEventArgs{}))
+	sizeFull   = int(unsafe.Sizeof(bpf.FunctionEventFull{}))
+)
+
+// decode finds the parts of a record. The kernel wrote it, so its layout is
+// trusted as far as its length allows; false: too short to be one of ours.
+func decode(b []byte, e *event) bool {
+	*e = event{}
+	if len(b) < sizeEntry {
+		return false
+	}
+	e.FunctionEvent = (*bpf.FunctionEvent)(unsafe.Pointer(unsafe.SliceData(b)))
+	need := sizeEntry
+	switch e.Flags {
+	case wantArgs | wantNames:
+		need = sizeFull
+	case wantArgs:
+		need = sizeArgs
+	case wantNames:
+		need = sizeNames
+	default:
+		if e.Kind == eventReturn {
+			need = sizeReturn
+		}
+	}
+	if len(b) < need {
+		return false
+	}
+	if need == sizeEntry {
+		return true
+	}
+	r := (*bpf.FunctionEventReturn)(unsafe.Pointer(unsafe.SliceData(b)))
+	e.start, e.retval = r.Start, r.Retval
+	switch need {
+	case sizeFull:
+		f := (*bpf.FunctionEventFull)(unsafe.Pointer(unsafe.SliceData(b)))
+		e.process, e.thread, e.args = comm(&f.Process), comm(&f.Thread), &f.Args
+	case sizeNames:
+		f := (*bpf.FunctionEventNames)(unsafe.Pointer(unsafe.SliceData(b)))
+		e.process, e.thread = comm(&f.Process), comm(&f.Thread)
+	case sizeArgs:
+		e.args = &(*bpf.FunctionEventArgs)(unsafe.Pointer(unsafe.SliceData(b))).Args
+	}
+	return true
+}
+
+// comm is a name as the kernel keeps it, without its terminator.
+func comm(c *[16]int8) []byte {
+	b := (*[16]byte)(unsafe.Pointer(c))[:]
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		return b[:i]
+	}
+	return b
+}

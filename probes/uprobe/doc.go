@@ -1,0 +1,33 @@
+// Package uprobe acquires the streams of function calls (function_start,
+// function_end, function_duration) by probes in the text of running programs.
+//
+// The way of a query: [Provider.Prepare] finds the processes, their modules
+// and the functions selected, decides where each is probed, and refuses by
+// name what cannot be probed. Source.Start attaches what no other query has
+// attached yet. The programs of package bpf write events into one ring buffer;
+// one goroutine reads it and gives each event to the queries concerned.
+//
+// What is guaranteed:
+//
+//   - A call is one row, or is counted: as lost (the ring was full), as
+//     unfinished (it did not return: longjmp, exception, exit, detached first),
+//     or as skipped (its return could not be awaited safely).
+//   - A probe in use by several queries is attached once. It is detached when
+//     the last of them ends, and with the death of this process at the latest.
+//   - A function whose probing is not known to be safe is left alone and named.
+//
+// What is not: a call that is under way when the last query ends keeps the
+// kernel's return trap until it returns, which costs one more trap and no row.
+// A child forked by a process chosen by pid has the parent's breakpoints until
+// it calls exec; it gives no rows, but pays for the traps, and the kernel sets
+// return traps there without our check of its stack.
+//
+// Goroutines and locks. [Provider] has one mutex, held while probes come and
+// go; it is never taken by the reader. The reader owns routes and
+// subscriptions; others change them by commands that it executes between two
+// drains. A source that ends because its processes ended does so on a
+// goroutine of its own.
+//
+// The package must not know how predicates are evaluated (it is given a
+// [Matcher]), nor who consumes the rows.
+package uprobe

@@ -1,0 +1,204 @@
+package uprobe
+
+import (
+	"os"
+	"path/filepath"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/process"
+
+	"golang.org/x/sys/unix"
+)
+
+// fileID identifies a file as the kernel does. It stays unique while the file is open.
+type fileID struct{ dev, ino uint64 }
+
+func idOf(f *os.File) (fileID, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return fileID{}, err
+	}
+	return fileID{st.Dev, st.Ino}, nil
+}
+
+// module is a file with functions that a target executes.
+type module struct {
+	file *os.File
+	id   fileID
+	path string // as the target sees it
+	exe  bool   // it is a target's main executable
+	in   []place
+}
+
+// place is where a running process has mapped a module.
+type place struct {
+	process process.Process
+	mapping process.Mapping
+}
+
+// name is what the column module says.
+func (m *module) name() string { return filepath.Base(m.path) }
+
+// moduleSet collects modules, each file once.
+type moduleSet struct {
+	list     []*module
+	byFile   map[fileID]*module
+	byMapped map[fileID]*module // by device and inode as maps tells them
+}
+
+func newModuleSet() *moduleSet {
+	return &moduleSet{byFile: map[fileID]*module{}, byMapped: map[fileID]*module{}}
+}
+
+// close closes the files of modules that nobody took.
+func (s *moduleSet) close() {
+	for _, m := range s.list {
+		m.file.Close()
+	}
+}
+
+func (s *moduleSet) add(f *os.File, path string, exe bool) (*module, error) {
+	id, err := idOf(f)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	if m := s.byFile[id]; m != nil {
+		f.Close()
+		m.exe = m.exe || exe
+		return m, nil
+	}
+	m := &module{file: f, id: id, path: path, exe: exe}
+	s.byFile[id] = m
+	s.list = append(s.list, m)
+	return m, nil
+}
+
+func (s *moduleSet) addMapped(p process.Process, mp process.Mapping, exe bool) error {
+	key := fileID{mp.Dev, mp.Inode}
+	m := s.byMapped[key]
+	if m == nil {
+		f, err := process.OpenModule(p.PID, mp)
+		if err != nil {
+			return err
+		}
+		if m, err = s.add(f, mp.Path, exe); err != nil {
+			return err
+		}
+		s.byMapped[key] = m
+	}
+	m.exe = m.exe || exe
+	m.in = append(m.in, place{p, mp})
+	return nil
+}
+
+// findModules opens the files whose functions the query can mean: the main
+// executables of the target, or, where the selection speaks of modules, those
+// of the mapped ones that fit.
+func findModules(t plan.Target, running []process.Process, sel *selector) (*moduleSet, error) {
+	set := newModuleSet()
+	fail := func(err error) (*moduleSet, error) {
+		set.close()
+		return nil, err
+	}
+	fits := func(path string) (bool, error) {
+		return sel.inModule("", "", filepath.Base(path))
+	}
+	for _, p := range running {
+		mappings, err := process.Modules(p.PID)
+		if err != nil {
+			if _, runs := process.Lookup(p.PID); !runs && len(t.PIDs) == 0 {
+				continue // one of several, and it has just ended
+			}
+			return fail(refuseTarget(t, "%v", err))
+		}
+		found := false
+		for _, mp := range mappings {
+			exe := mp.Path == p.Exe
+			found = found || exe
+			take := exe
+			if sel.inModule != nil {
+				if take, err = fits(mp.Path); err != nil {
+					return fail(err)
+				}
+			}
+			if !take {
+				continue
+			}
+			if err := set.addMapped(p, mp, exe); err != nil {
+				return fail(refuseTarget(t, "%v", err))
+			}
+		}
+		if !found && sel.inModule == nil {
+			return fail(refuseTarget(t, "process %d (%s) has not mapped its executable %s as code", p.PID, p.Comm, p.Exe))
+		}
+	}
+	for _, path := range t.Exes {
+		if err := set.addExe(path, sel, fits); err != nil {
+			// The path may be gone although it still runs: its processes
+			// have been dealt with above.
+			if len(set.list) > 0 {
+				continue
+			}
+			return fail(placeAt(err, t))
+		}
+	}
+	return set, nil
+}
+
+// addExe adds what stands behind a path now, for processes that start later.
+func (s *moduleSet) addExe(path string, sel *selector, fits func(string) (bool, error)) error {
+	f, err := process.OpenExe(path)
+	if err != nil {
+		return err
+	}
+	if sel.inModule == nil {
+		_, err := s.add(f, path, true)
+		return err
+	}
+	libraries := needed(f, path)
+	if take, err := fits(path); err != nil || !take {
+		f.Close()
+		if err != nil {
+			return err
+		}
+	} else if _, err := s.add(f, path, true); err != nil {
+		return err
+	}
+	for _, lib := range libraries {
+		take, err := fits(lib)
+		if err != nil {
+			return err
+		}
+		if !take {
+			continue
+		}
+		f, err := process.OpenExe(lib)
+		if err != nil {
+			continue // no regular ELF file: the loader would not take it either
+		}
+		if _, err := s.add(f, lib, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refuseTarget makes an error at the target's place in the statement.
+func refuseTarget(t plan.Target, format string, args ...any) *plan.Error {
+	start, stop := t.Start, t.Stop
+	if stop <= start {
+		start, stop = -1, -1
+	}
+	return plan.Errorf(start, stop, format, args...)
+}
+
+// placeAt gives a refusal without a place the target's.
+func placeAt(err error, t plan.Target) error {
+	if e, ok := err.(*plan.Error); ok && e.Start < 0 {
+		placed := refuseTarget(t, "%s", e.Msg)
+		placed.Hint = e.Hint
+		return placed
+	}
+	return err
+}

@@ -1,0 +1,129 @@
+package uprobe
+
+import (
+	"bufio"
+	"debug/elf"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Bounds for what a hostile file or a strange system can make us do.
+const (
+	maxLibraries  = 1024
+	maxConfFiles  = 256
+	maxConfLevels = 8
+)
+
+// defaultLibraryDirs are those that the loader searches last (ld.so(8), and
+// the multiarch ones of Debian).
+var defaultLibraryDirs = []string{
+	"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu",
+	"/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib",
+}
+
+// needed lists the paths of the libraries that an executable will load when it
+// starts, in the loader's order: DT_NEEDED, searched along RPATH or RUNPATH,
+// the configured directories and the default ones. Nothing has to run for it.
+func needed(exe *os.File, path string) []string {
+	dirs := append(configuredDirs("/etc/ld.so.conf", 0, new(int)), defaultLibraryDirs...)
+	var out []string
+	seen := map[string]bool{}
+	var visit func(f *os.File, path string)
+	visit = func(f *os.File, path string) {
+		e, err := elf.NewFile(f)
+		if err != nil {
+			return
+		}
+		names, _ := e.ImportedLibraries()
+		own := runPaths(e, path)
+		for _, name := range names {
+			if seen[name] || len(seen) >= maxLibraries {
+				continue
+			}
+			seen[name] = true
+			lib := findLibrary(name, own, dirs, e.Machine)
+			if lib == "" {
+				continue
+			}
+			out = append(out, lib)
+			if g, err := os.Open(lib); err == nil {
+				visit(g, lib)
+				g.Close()
+			}
+		}
+	}
+	visit(exe, path)
+	return out
+}
+
+func runPaths(e *elf.File, path string) []string {
+	var out []string
+	for _, tag := range []elf.DynTag{elf.DT_RUNPATH, elf.DT_RPATH} {
+		values, _ := e.DynString(tag)
+		for _, v := range values {
+			for _, dir := range strings.Split(v, ":") {
+				origin := filepath.Dir(path)
+				dir = strings.NewReplacer("$ORIGIN", origin, "${ORIGIN}", origin).Replace(dir)
+				if filepath.IsAbs(dir) {
+					out = append(out, dir)
+				}
+			}
+		}
+	}
+	return out
+}
+
+func findLibrary(name string, own, dirs []string, machine elf.Machine) string {
+	if strings.Contains(name, "/") {
+		return name
+	}
+	for _, list := range [][]string{own, dirs} {
+		for _, dir := range list {
+			lib := filepath.Join(dir, name)
+			if info, err := os.Stat(lib); err != nil || !info.Mode().IsRegular() {
+				continue
+			}
+			e, err := elf.Open(lib)
+			if err != nil {
+				continue
+			}
+			same := e.Machine == machine
+			e.Close()
+			if same {
+				return lib
+			}
+		}
+	}
+	return ""
+}
+
+// configuredDirs reads the directories of a configuration file of ldconfig.
+func configuredDirs(file string, level int, files *int) []string {
+	if *files++; level > maxConfLevels || *files > maxConfFiles {
+		return nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	var out []string
+	for sc := bufio.NewScanner(f); sc.Scan(); {
+		line, _, _ := strings.Cut(sc.Text(), "#")
+		line = strings.TrimSpace(line)
+		if pattern, ok := strings.CutPrefix(line, "include "); ok {
+			pattern = strings.TrimSpace(pattern)
+			if !filepath.IsAbs(pattern) {
+				pattern = filepath.Join(filepath.Dir(file), pattern)
+			}
+			more, _ := filepath.Glob(pattern)
+			for _, m := range more {
+				out = append(out, configuredDirs(m, level+1, files)...)
+			}
+		} else if filepath.IsAbs(line) {
+			out = append(out, line)
+		}
+	}
+	return out
+}

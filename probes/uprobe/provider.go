@@ -1,0 +1,134 @@
+package uprobe
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/symbols"
+)
+
+// Options configure a Provider. The zero value of a field takes its default.
+type Options struct {
+	// Match compiles a query's selection of functions. Required.
+	Match Matcher
+	// RingBytes is the size of the buffer between kernel and reader, a power
+	// of two of at least a page. Default 16 MiB.
+	RingBytes int
+	// MaxProbes is how many functions may be probed at a time, by all queries
+	// together. Default 10,000.
+	MaxProbes int
+	// Lateness is how far watermarks stay behind the clock. Default 100 ms.
+	Lateness time.Duration
+	// ForceReturn is how returns are observed: "session", "pair", or "" for
+	// the best that the kernel has. For tests.
+	ForceReturn string
+}
+
+const (
+	defaultRingBytes = 16 << 20
+	defaultMaxProbes = 10_000
+	defaultLateness  = 100 * time.Millisecond
+)
+
+// Provider acquires streams of function calls. Its methods may be called from
+// several goroutines.
+type Provider struct {
+	o       Options
+	offset  int64 // from the boot clock to the epoch
+	modules symbols.Cache
+
+	mu     sync.Mutex // held while probes come and go
+	kernel *kernel    // nil before the first Start
+	reader *reader    // nil while no query runs
+	active table
+	closed bool
+}
+
+// New returns a provider. It touches the kernel only when a query starts.
+func New(o Options) *Provider {
+	if o.RingBytes == 0 {
+		o.RingBytes = defaultRingBytes
+	}
+	if o.MaxProbes == 0 {
+		o.MaxProbes = defaultMaxProbes
+	}
+	if o.Lateness == 0 {
+		o.Lateness = defaultLateness
+	}
+	return &Provider{o: o, offset: epochOffset(), active: newTable()}
+}
+
+// Streams implements probes.Provider.
+func (p *Provider) Streams() []string {
+	return []string{FunctionStart, FunctionEnd, FunctionDuration}
+}
+
+// Prepare implements probes.Provider.
+func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Source, error) {
+	w, err := wantsOf(spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkRights(spec); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	r, err := resolve(spec, p.o.Match, &p.modules, w.flags&wantReturn != 0 || w.depth)
+	if err != nil {
+		return nil, err
+	}
+	if len(r.wants) > p.o.MaxProbes {
+		r.modules.close()
+		return nil, p.tooMany(spec, len(r.wants))
+	}
+	return &source{provider: p, spec: spec, wants: w, resolution: r, state: make(chan struct{})}, nil
+}
+
+func (p *Provider) tooMany(spec *plan.Acquire, n int) error {
+	return plan.Errorf(spec.Start, spec.Stop, "%d functions would be probed, and at most %d may be at a time", n, p.o.MaxProbes).
+		WithHint("choose functions by name, or raise the limit: SET max_probes = %d", n)
+}
+
+// returnKind says how returns are observed.
+func (p *Provider) returnKind() string {
+	if p.o.ForceReturn == "pair" || p.o.ForceReturn == "" && !haveSessions() {
+		return kindPair
+	}
+	return kindSession
+}
+
+// Probes lists what is attached, for sys.probes.
+func (p *Provider) Probes() []probes.Site {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.kernel == nil {
+		return nil
+	}
+	return p.active.sites(p.kernel, p.returnKind())
+}
+
+// Close frees what is kept between queries. Queries that still run must have
+// been stopped.
+func (p *Provider) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil
+	}
+	p.closed = true
+	if p.reader != nil {
+		p.reader.stop()
+		p.reader = nil
+	}
+	if p.kernel != nil {
+		p.active.detachAll()
+		p.kernel.close()
+		p.kernel = nil
+	}
+	return p.modules.Close()
+}

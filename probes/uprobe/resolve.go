@@ -1,0 +1,362 @@
+package uprobe
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/process"
+	"endoscope/probes/symbols"
+)
+
+func le64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
+
+// want is one function of one module in one scope, to be probed.
+type want struct {
+	module  *module
+	scope   *scope
+	site    symbols.Site
+	label   label
+	flags   uint32 // goRegisters
+	returns bool
+}
+
+// skipped is a selected function that is left alone.
+type skipped struct{ name, reason string }
+
+// resolution is what Prepare found out.
+type resolution struct {
+	running []process.Process
+	modules *moduleSet
+	wants   []want
+	notices []string
+}
+
+// knows reports whether p is one of the processes found, not one that was
+// given the pid of one.
+func (r *resolution) knows(p process.Process) bool {
+	return slices.ContainsFunc(r.running, func(q process.Process) bool {
+		return q.PID == p.PID && q.StartTime == p.StartTime
+	})
+}
+
+// resolve finds what spec means on this machine. It attaches nothing.
+func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, returns bool) (*resolution, error) {
+	if spec.Target.IsZero() {
+		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", spec.Stream).
+			WithHint("add WHERE pid = N, process = 'name' or exe = '/path', or say USE 'name' before")
+	}
+	running, err := process.Resolve(spec.Target)
+	if err != nil {
+		return nil, err
+	}
+	sel, err := newSelector(spec.Select, compile)
+	if err != nil {
+		return nil, err
+	}
+	set, err := findModules(spec.Target, running, sel)
+	if err != nil {
+		return nil, err
+	}
+	r := &resolver{spec: spec, sel: sel, returns: returns, running: running, found: map[string]bool{}}
+	err = r.resolve(set, cache)
+	if err != nil {
+		set.close()
+		return nil, err
+	}
+	return &resolution{running: running, modules: set, wants: r.wants, notices: r.notices()}, nil
+}
+
+// resolver is the state of one resolve.
+type resolver struct {
+	spec    *plan.Acquire
+	sel     *selector
+	returns bool
+	running []process.Process
+
+	wants    []want
+	selected int
+	skipped  []skipped
+	noReturn int             // of skipped: it is only the return
+	found    map[string]bool // of sel.names: some module has it
+	looked   []string        // names of the modules searched
+	nearest  func(name string) []string
+}
+
+func (r *resolver) resolve(set *moduleSet, cache *symbols.Cache) error {
+	if len(set.list) == 0 {
+		return plan.Errorf(r.spec.Start, r.spec.Stop, "no module of the target satisfies %s", r.spec.Select).
+			WithHint("a module is called by its file, such as 'libc.so.6'; the condition is tested on what is loaded now")
+	}
+	var opened []*symbols.Module
+	defer func() {
+		for _, m := range opened {
+			m.Close()
+		}
+	}()
+	for _, m := range set.list {
+		sym, err := cache.Open(m.file, m.name())
+		if err != nil {
+			return refuseTarget(r.spec.Target, "the functions of %v", err)
+		}
+		opened = append(opened, sym)
+		r.looked = append(r.looked, m.name())
+		if err := r.module(m, sym); err != nil {
+			return err
+		}
+	}
+	if r.selected == 0 {
+		return r.noMatch(opened)
+	}
+	if len(r.wants) == 0 {
+		return r.noneLeft()
+	}
+	r.nearest = func(name string) []string { return nearest(opened, name) }
+	r.missing()
+	return nil
+}
+
+// module adds the functions of one module.
+func (r *resolver) module(m *module, sym *symbols.Module) error {
+	chosen, err := r.sel.choose(sym, m.name())
+	if err != nil {
+		return err
+	}
+	for _, c := range r.sel.names {
+		if len(sym.Find(c.V.S)) > 0 {
+			r.found[c.V.S] = true
+		}
+	}
+	if len(chosen) == 0 {
+		return nil
+	}
+	var texts []*text
+	defer func() {
+		for _, t := range texts {
+			t.close()
+		}
+	}()
+	for _, pl := range m.in {
+		t, err := openText(pl, m.file)
+		if err != nil {
+			if _, runs := process.Lookup(pl.process.PID); !runs && len(r.spec.Target.PIDs) == 0 {
+				continue
+			}
+			return refuseTarget(r.spec.Target, "the code of process %d cannot be read: %v", pl.process.PID, errors.Unwrap(err))
+		}
+		texts = append(texts, t)
+	}
+	scopes := r.scopes(m)
+	for _, c := range chosen {
+		r.selected++
+		f := &sym.Functions()[c.index]
+		site, err := sym.EntrySite(c.index)
+		if err != nil {
+			r.skip(c.name, "%v", err)
+			continue
+		}
+		if r.returns {
+			if ok, reason := sym.ReturnTrap(c.index); !ok {
+				r.noReturn++
+				r.skip(c.name, "%s", reason)
+				continue
+			}
+		}
+		if reason := changed(texts, f.Offset, site); reason != "" {
+			r.skip(c.name, "%s", reason)
+			continue
+		}
+		w := want{module: m, site: site, returns: r.returns, label: label{function: c.name, class: f.Class, module: m.name()}}
+		if m.exe {
+			w.label.exe = m.path
+		}
+		if f.Lang == symbols.Go {
+			w.flags = goRegisters
+		}
+		for _, s := range scopes {
+			w.scope = s
+			r.wants = append(r.wants, w)
+		}
+	}
+	return nil
+}
+
+// scopes are those in which a module's functions are probed: a scope for each
+// process of a target of pids, else one that takes in what starts later.
+func (r *resolver) scopes(m *module) []*scope {
+	t := r.spec.Target
+	if len(t.Processes) == 0 && len(t.Exes) == 0 {
+		var out []*scope
+		for _, pl := range m.in {
+			out = append(out, pidScope(pl.process))
+		}
+		return out
+	}
+	if m.exe && len(t.PIDs) == 0 && len(t.Processes) == 0 {
+		// Whoever executes the file's own functions has it as executable.
+		return []*scope{everywhere}
+	}
+	return []*scope{targetScope(t, r.running)}
+}
+
+func changed(texts []*text, entry uint64, site symbols.Site) string {
+	for _, t := range texts {
+		if reason := t.check(entry, site.Offset, len(site.Bytes)); reason != "" {
+			return reason
+		}
+	}
+	return ""
+}
+
+func (r *resolver) skip(name, format string, args ...any) {
+	r.skipped = append(r.skipped, skipped{name, fmt.Sprintf(format, args...)})
+}
+
+// at is where the selection stands in the statement: a name where it names
+// one, else the stream.
+func (r *resolver) at(name string) (start, stop int) {
+	for _, c := range r.sel.names {
+		if (name == "" || c.V.S == name) && c.Stop > c.Start {
+			return c.Start, c.Stop
+		}
+	}
+	return r.spec.Start, r.spec.Stop
+}
+
+// noMatch is the refusal of a selection that means no function.
+func (r *resolver) noMatch(opened []*symbols.Module) error {
+	where := strings.Join(r.looked, ", ")
+	if len(r.looked) > 3 {
+		where = fmt.Sprintf("%s and %d more", strings.Join(r.looked[:3], ", "), len(r.looked)-3)
+	}
+	for _, c := range r.sel.names {
+		if r.found[c.V.S] {
+			continue // it exists; another condition excludes it
+		}
+		start, stop := r.at(c.V.S)
+		e := plan.Errorf(start, stop, "no function named %s in %s", c.V.S, where)
+		if near := nearest(opened, c.V.S); len(near) > 0 {
+			return e.WithHint("did you mean %s?", strings.Join(near, ", "))
+		}
+		return e.WithHint("SHOW FUNCTIONS LIKE '%%' lists what can be monitored")
+	}
+	start, stop := r.at("")
+	if r.spec.Select == nil {
+		return plan.Errorf(start, stop, "no functions are known in %s", where)
+	}
+	return plan.Errorf(start, stop, "no function in %s satisfies %s", where, r.spec.Select).
+		WithHint("SHOW FUNCTIONS LIKE '%%' lists what can be monitored")
+}
+
+const nearestNames = 3
+
+func nearest(opened []*symbols.Module, name string) []string {
+	var out []string
+	for _, m := range opened {
+		out = append(out, m.Nearest(name, nearestNames)...)
+	}
+	return out[:min(len(out), nearestNames)]
+}
+
+// noneLeft is the refusal where every selected function is skipped.
+func (r *resolver) noneLeft() error {
+	first := r.skipped[0]
+	start, stop := r.at(first.name)
+	verb := "probe"
+	if r.noReturn == len(r.skipped) {
+		verb = "observe the return of"
+	}
+	var e *plan.Error
+	if len(r.skipped) == 1 {
+		e = plan.Errorf(start, stop, "cannot %s %s: %s", verb, first.name, first.reason)
+	} else {
+		e = plan.Errorf(start, stop, "cannot %s any of the %d functions selected: %s", verb, len(r.skipped), listSkipped(r.skipped))
+	}
+	if r.noReturn > 0 {
+		if r.spec.Stream == FunctionStart {
+			return e.WithHint("without depth, function_start needs no return")
+		}
+		return e.WithHint("function_start works: it needs no return")
+	}
+	return e
+}
+
+// missing notes the names of a list that no module has, where others exist.
+func (r *resolver) missing() {
+	for _, c := range r.sel.names {
+		if r.found[c.V.S] {
+			continue
+		}
+		reason := "there is no such function"
+		if near := r.nearest(c.V.S); len(near) > 0 {
+			reason += "; did you mean " + strings.Join(near, ", ") + "?"
+		}
+		r.skip(c.V.S, "%s", reason)
+		r.found[c.V.S] = true
+	}
+}
+
+func (r *resolver) notices() []string {
+	if len(r.skipped) == 0 {
+		return nil
+	}
+	noun := "functions are"
+	if len(r.skipped) == 1 {
+		noun = "function is"
+	}
+	return []string{fmt.Sprintf("%d %s not monitored: %s", len(r.skipped), noun, listSkipped(r.skipped))}
+}
+
+// listSkipped names the first few and counts the rest.
+func listSkipped(list []skipped) string {
+	const few = 3
+	var b strings.Builder
+	for i, s := range list {
+		if i == few {
+			fmt.Fprintf(&b, "; and %d more", len(list)-few)
+			break
+		}
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		fmt.Fprintf(&b, "%s (%s)", s.name, s.reason)
+	}
+	return b.String()
+}
+
+// sites describes the wants, for EXPLAIN.
+func sites(ws []want, returnKind string) []probes.Site {
+	out := make([]probes.Site, len(ws))
+	for i, w := range ws {
+		out[i] = siteOf(w.label, w.site.Offset, w.site.Method, w.returns, returnKind)
+	}
+	return out
+}
+
+func siteOf(l label, offset uint64, method string, returns bool, returnKind string) probes.Site {
+	s := probes.Site{Provider: "uprobe", Function: l.function, Module: l.module, Address: offset, Method: method, Kind: kindEntry}
+	if returns {
+		s.Kind = returnKind
+	}
+	s.CostNs = costNs[s.Kind][method]
+	return s
+}
+
+// Values of probes.Site.Kind.
+const (
+	kindEntry   = "entry"
+	kindSession = "entry+return (session)"
+	kindPair    = "entry+return (pair)"
+)
+
+// costNs is what a call costs the target, in ns, as measured in a virtual
+// machine with Linux 6.18. It orders alternatives; it is no promise.
+var costNs = map[string]map[string]float64{
+	kindEntry:   {symbols.Emulated: 690, symbols.Nop: 302, symbols.Stepped: 18_000},
+	kindSession: {symbols.Emulated: 950, symbols.Nop: 640, symbols.Stepped: 18_200},
+	kindPair:    {symbols.Emulated: 1_100, symbols.Nop: 950, symbols.Stepped: 18_500},
+}

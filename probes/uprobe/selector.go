@@ -1,0 +1,189 @@
+package uprobe
+
+import (
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes/symbols"
+)
+
+// Matcher compiles a predicate over plan.SelectColumns. Probes must not know
+// how expressions are evaluated, so the engine brings this.
+type Matcher func(sel plan.Expr) (func(name, class, module string) (bool, error), error)
+
+// Indexes of plan.SelectColumns.
+const (
+	selName = iota
+	selClass
+	selModule
+)
+
+// selector decides which functions of which modules a query means.
+type selector struct {
+	match func(name, class, module string) (bool, error) // nil: every function
+	// inModule is the part of the predicate that is about modules alone, to
+	// decide before a module's symbols are read; nil: the predicate does not
+	// mention modules, so that the main executable is meant.
+	inModule func(name, class, module string) (bool, error)
+	// names are the only names that can match, if the predicate says so.
+	names []*plan.Const
+}
+
+func newSelector(sel plan.Expr, compile Matcher) (*selector, error) {
+	s := &selector{}
+	if sel == nil {
+		return s, nil
+	}
+	var err error
+	if s.match, err = compile(sel); err != nil {
+		return nil, err
+	}
+	s.names, _ = nameList(sel)
+	if columnsOf(sel)&(1<<selModule) == 0 {
+		return s, nil
+	}
+	var only plan.Expr
+	for _, c := range conjuncts(sel) {
+		switch {
+		case columnsOf(c) != 1<<selModule:
+		case only == nil:
+			only = c
+		default:
+			only = &plan.Call{Fn: "and", Args: []plan.Expr{only, c}, T: batch.Boolean}
+		}
+	}
+	if only == nil {
+		s.inModule = func(string, string, string) (bool, error) { return true, nil }
+		return s, nil
+	}
+	s.inModule, err = compile(only)
+	return s, err
+}
+
+// choice is a selected function and the name by which it was selected.
+type choice struct {
+	index int // into the module's Functions
+	name  string
+}
+
+// choose returns the functions of m that are meant; module is the base name of its file.
+func (s *selector) choose(m *symbols.Module, module string) ([]choice, error) {
+	fs := m.Functions()
+	var out []choice
+	if s.match == nil {
+		for i := range fs {
+			out = append(out, choice{i, fs[i].Name})
+		}
+		return out, nil
+	}
+	if s.names == nil {
+		for i := range fs {
+			name, ok, err := s.matched(&fs[i], module)
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				out = append(out, choice{i, name})
+			}
+		}
+		return out, nil
+	}
+	seen := map[int]bool{}
+	for _, c := range s.names {
+		for _, i := range m.Find(c.V.S) {
+			if seen[i] {
+				continue
+			}
+			seen[i] = true
+			name, ok, err := s.matched(&fs[i], module)
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				out = append(out, choice{i, name})
+			}
+		}
+	}
+	return out, nil
+}
+
+// matched tries the function's names, the one that users see first.
+func (s *selector) matched(f *symbols.Function, module string) (string, bool, error) {
+	if ok, err := s.match(f.Name, f.Class, module); ok || err != nil {
+		return f.Name, ok, err
+	}
+	if f.Mangled != f.Name && f.Mangled != "" {
+		if ok, err := s.match(f.Mangled, f.Class, module); ok || err != nil {
+			return f.Mangled, ok, err
+		}
+	}
+	for _, alias := range f.Aliases {
+		if ok, err := s.match(alias, f.Class, module); ok || err != nil {
+			return alias, ok, err
+		}
+	}
+	return "", false, nil
+}
+
+// nameList returns the names to which the predicate restricts function_name,
+// and whether it does.
+func nameList(e plan.Expr) ([]*plan.Const, bool) {
+	switch e := e.(type) {
+	case *plan.In:
+		if !isColumn(e.X, selName) {
+			return nil, false
+		}
+		out := make([]*plan.Const, len(e.List))
+		for i := range e.List {
+			out[i] = &e.List[i]
+		}
+		return out, true
+	case *plan.Call:
+		if len(e.Args) != 2 {
+			return nil, false
+		}
+		switch e.Fn {
+		case "=":
+			for i, x := range e.Args {
+				if c, ok := e.Args[1-i].(*plan.Const); ok && isColumn(x, selName) && c.V.Type == batch.Varchar {
+					return []*plan.Const{c}, true
+				}
+			}
+		case "and":
+			if l, ok := nameList(e.Args[0]); ok {
+				return l, true
+			}
+			return nameList(e.Args[1])
+		case "or":
+			l, lok := nameList(e.Args[0])
+			r, rok := nameList(e.Args[1])
+			return append(l, r...), lok && rok
+		}
+	}
+	return nil, false
+}
+
+func isColumn(e plan.Expr, index int) bool {
+	c, ok := e.(*plan.Col)
+	return ok && c.Index == index
+}
+
+// columnsOf is the set of columns that e mentions, a bit each.
+func columnsOf(e plan.Expr) (set uint) {
+	plan.Walk(e, func(x plan.Expr) {
+		if c, ok := x.(*plan.Col); ok {
+			set |= 1 << c.Index
+		}
+	})
+	return set
+}
+
+func conjuncts(e plan.Expr) []plan.Expr {
+	if c, ok := e.(*plan.Call); ok && c.Fn == "and" {
+		var out []plan.Expr
+		for _, a := range c.Args {
+			out = append(out, conjuncts(a)...)
+		}
+		return out
+	}
+	return []plan.Expr{e}
+}

@@ -1,0 +1,174 @@
+package uprobe
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/process"
+)
+
+// source is one query's use of the provider. Its life is Prepare, Start, Stop;
+// Stop may come from the engine, and from the end of the target at the same
+// time.
+type source struct {
+	provider   *Provider
+	spec       *plan.Acquire
+	wants      wants
+	resolution *resolution
+
+	// Guarded by Provider.mu.
+	probes []*probe // in the order of resolution.wants
+	sub    *subscription
+
+	mu      sync.Mutex // guards the following
+	sink    probes.Sink
+	watches []func()      // give up watching the target
+	state   chan struct{} // closed when nothing is attached any more
+	phase   phase
+}
+
+type phase uint8
+
+const (
+	prepared phase = iota
+	started
+	stopping
+)
+
+// Sites implements probes.Source.
+func (s *source) Sites() []probes.Site {
+	return sites(s.resolution.wants, s.provider.returnKind())
+}
+
+// Notices implements probes.Source.
+func (s *source) Notices() []string { return s.resolution.notices }
+
+// FilterDone implements probes.Source: spec.Filter is left to the operators.
+func (s *source) FilterDone() bool { return false }
+
+// Live implements probes.Source: calls happen whether or not anybody looks.
+func (s *source) Live() bool { return true }
+
+// Start implements probes.Source.
+func (s *source) Start(ctx context.Context, sink probes.Sink) error {
+	s.mu.Lock()
+	if s.phase != prepared {
+		s.mu.Unlock()
+		return errors.New("uprobe: a source is started once")
+	}
+	s.phase = started
+	s.sink = sink
+	s.mu.Unlock()
+	err := ctx.Err()
+	if err == nil {
+		err = s.arm(sink)
+	}
+	// The links refer to files, not to our descriptors of them.
+	s.resolution.modules.close()
+	if err != nil {
+		s.mu.Lock()
+		s.phase = stopping
+		s.mu.Unlock()
+		s.unwatch()
+		close(s.state)
+		return err
+	}
+	return nil
+}
+
+// arm attaches, and sees to it that the stream ends with its target.
+func (s *source) arm(sink probes.Sink) error {
+	ended, err := s.watch()
+	if err != nil {
+		return err
+	}
+	if err := s.provider.acquire(s, sink); err != nil {
+		return err
+	}
+	if ended != nil {
+		go func() {
+			select {
+			case <-ended:
+				s.Stop()
+			case <-s.state:
+			}
+		}()
+	}
+	return nil
+}
+
+// watch returns a channel that is closed when every process of the target is
+// gone, nil where later ones may join it.
+func (s *source) watch() (<-chan struct{}, error) {
+	t := s.spec.Target
+	if len(t.PIDs) == 0 || len(t.Processes) > 0 || len(t.Exes) > 0 {
+		return nil, nil
+	}
+	var each []<-chan struct{}
+	for _, pid := range t.PIDs {
+		c, cancel, err := process.Watch(pid)
+		if err != nil {
+			return nil, refuseTarget(t, "%v", err)
+		}
+		s.mu.Lock()
+		s.watches = append(s.watches, cancel)
+		s.mu.Unlock()
+		each = append(each, c)
+		// From here on the pid cannot be reused unseen; until here it can.
+		if p, runs := process.Lookup(pid); !runs || !s.resolution.knows(p) {
+			return nil, refuseTarget(t, "process %d has ended", pid)
+		}
+	}
+	all := make(chan struct{})
+	go func() {
+		for _, c := range each {
+			select {
+			case <-c:
+			case <-s.state:
+				return
+			}
+		}
+		close(all)
+	}()
+	return all, nil
+}
+
+func (s *source) unwatch() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, cancel := range s.watches {
+		cancel()
+	}
+	s.watches = nil
+}
+
+// Stop implements probes.Source.
+func (s *source) Stop() error {
+	s.mu.Lock()
+	switch s.phase {
+	case prepared:
+		s.phase = stopping
+		s.resolution.modules.close()
+		close(s.state)
+		s.mu.Unlock()
+		return nil
+	case stopping:
+		s.mu.Unlock()
+		<-s.state
+		return nil
+	}
+	s.phase = stopping
+	sink := s.sink
+	s.mu.Unlock()
+	s.unwatch()
+	s.provider.mu.Lock()
+	s.provider.release(s)
+	s.provider.mu.Unlock()
+	// Closed before End, whose receiver may call Stop.
+	close(s.state)
+	sink.End(nil)
+	return nil
+}

@@ -1,0 +1,186 @@
+package uprobe
+
+import (
+	"endoscope/operators/batch"
+	"endoscope/probes"
+	"endoscope/probes/bpf"
+)
+
+// label is what a query calls a probed function.
+type label struct {
+	function, class, module string
+	exe                     string // "" unless the module is an executable itself
+}
+
+// codes are a label in the dictionaries of a subscription's columns.
+type codes struct{ function, class, module, exe uint32 }
+
+// subscription is one query's share of the events. The reader owns it from
+// subscribe to unsubscribe; before and after, its source does.
+type subscription struct {
+	sink   probes.Sink
+	kind   uint8 // eventEntry or eventReturn
+	cols   []column
+	layout uint8  // wantArgs, wantNames: what events must carry for cols
+	since  uint64 // boot clock: calls that began before are not the query's
+	offset int64  // from the boot clock to the epoch
+	exes   *exeNames
+
+	labels []codes // by function id
+	pool   *batch.Pool
+	b      *batch.Batch
+
+	// stale counts returns of calls that began before since: a probe shared
+	// with an older query sees them.
+	stale uint64
+	mark  int64 // last watermark sent
+}
+
+func newSubscription(s batch.Schema, w wants, sink probes.Sink, offset int64, exes *exeNames) *subscription {
+	sub := &subscription{
+		sink: sink, kind: eventEntry, cols: w.cols, layout: uint8(w.flags & (wantArgs | wantNames)),
+		offset: offset, exes: exes, pool: batch.NewPool(s),
+	}
+	if w.flags&wantReturn != 0 {
+		sub.kind = eventReturn
+	}
+	return sub
+}
+
+// name gives function id its label. Called before the subscription is the
+// reader's: dictionaries have one writer at a time.
+func (s *subscription) name(id uint32, l label) {
+	for uint32(len(s.labels)) <= id {
+		s.labels = append(s.labels, codes{})
+	}
+	var c codes
+	for i, col := range s.cols {
+		switch col {
+		case colFunction:
+			c.function = s.pool.Dict(i).Code(l.function)
+		case colClass:
+			c.class = s.pool.Dict(i).Code(l.class)
+		case colModule:
+			c.module = s.pool.Dict(i).Code(l.module)
+		case colExe:
+			c.exe = s.pool.Dict(i).Code(l.exe)
+		}
+	}
+	s.labels[id] = c
+}
+
+// add makes the event a row, if it is one of this query's.
+func (s *subscription) add(e *event) {
+	if e.Kind != s.kind || e.Time < s.since {
+		return
+	}
+	if e.Kind == eventReturn && e.start < s.since {
+		s.stale++
+		return
+	}
+	// A program that read its configuration just before we changed it.
+	if e.Flags&s.layout != s.layout {
+		return
+	}
+	if s.b == nil {
+		s.b = s.pool.Get()
+	}
+	b, l := s.b, &s.labels[e.Function]
+	for i, col := range s.cols {
+		c := &b.Cols[i]
+		switch col {
+		case colTime:
+			c.Int = append(c.Int, int64(e.Time)+s.offset)
+		case colPID:
+			c.Int = append(c.Int, int64(e.Pid))
+		case colTID:
+			c.Int = append(c.Int, int64(e.Tid))
+		case colFunction:
+			c.Code = append(c.Code, l.function)
+		case colClass:
+			c.Code = append(c.Code, l.class)
+		case colModule:
+			c.Code = append(c.Code, l.module)
+		case colProcess:
+			c.Code = append(c.Code, c.Dict.CodeBytes(e.process))
+		case colThread:
+			c.Code = append(c.Code, c.Dict.CodeBytes(e.thread))
+		case colExe:
+			s.addExe(c, b.N, e.Pid, l.exe)
+		case colStart:
+			c.Int = append(c.Int, int64(e.start)+s.offset)
+		case colDuration:
+			c.Int = append(c.Int, int64(e.Time-e.start))
+		case colRetval:
+			c.Int = append(c.Int, int64(e.retval))
+		case colDepth:
+			c.Int = append(c.Int, int64(e.Depth))
+		default:
+			c.Int = append(c.Int, int64(e.args[col-colArg0]))
+		}
+	}
+	b.N++
+	if b.N == batch.MaxRows {
+		s.flush()
+	}
+}
+
+// addExe adds the executable of a process: what the label says where the
+// function is the executable's own, else what /proc says or said, else NULL.
+func (s *subscription) addExe(c *batch.Column, row int, pid uint32, own uint32) {
+	if c.Dict.Values()[own] != "" {
+		c.Code = append(c.Code, own)
+		return
+	}
+	exe := s.exes.of(int(pid))
+	if exe == "" {
+		c.Nulls.Set(row)
+		c.Code = append(c.Code, own)
+		return
+	}
+	c.Code = append(c.Code, c.Dict.Code(exe))
+}
+
+// flush gives the rows collected so far to the sink.
+func (s *subscription) flush() {
+	b := s.b
+	if b == nil {
+		return
+	}
+	s.b = nil
+	for i := range b.Cols {
+		if c := &b.Cols[i]; c.Dict != nil {
+			c.Values = c.Dict.Values()
+		}
+	}
+	s.sink.Push(b)
+}
+
+// watermark promises that no event before the boot time t follows.
+func (s *subscription) watermark(t uint64) {
+	if m := int64(t) + s.offset; m > s.mark {
+		s.mark = m
+		s.sink.Watermark(m)
+	}
+}
+
+// report accounts for the calls that gave no row: d is how the functions'
+// counters changed while the query ran, but for losses, which were reported
+// as they were seen.
+func (s *subscription) report(d bpf.FunctionCounters) {
+	count := func(cause string, n uint64) {
+		if n > 0 {
+			s.sink.Count(cause, n)
+		}
+	}
+	if returned := d.Returned - s.stale; d.Armed > returned && s.kind == eventReturn {
+		count("unfinished", d.Armed-returned)
+	}
+	count("foreign stack", d.Foreign)
+	count("stack not known", d.Unchecked)
+	count("nesting", d.Nesting)
+	count("inherited", d.Inherited)
+	if d.Unstored > 0 {
+		s.sink.Lost("no memory for calls in progress", d.Unstored)
+	}
+}
