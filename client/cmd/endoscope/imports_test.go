@@ -1,0 +1,71 @@
+package main
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// layers says what each part of the tree may import of the others, directly or
+// not. A part is a folder and everything below it; the longest match counts.
+var layers = []struct {
+	part string
+	may  []string
+}{
+	{"parser", nil},
+	{"planner", []string{"parser", "operators/batch"}},
+	{"planner/plan", []string{"operators/batch"}},
+	{"operators", []string{"planner/plan"}},
+	{"operators/batch", nil},
+	{"probes", []string{"planner/plan", "operators/batch"}},
+	{"server", []string{"parser", "planner", "operators", "probes"}},
+	{"server/wire", []string{"operators/batch"}},
+	{"client", []string{"parser", "planner", "operators", "server/wire"}},
+	{"client/cmd/endoscope", []string{"client", "server", "parser", "planner", "operators", "probes"}},
+}
+
+// TestImports holds the one way of data: a package depends only on the parts
+// that its own part may know.
+func TestImports(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}: {{join .Deps " "}}`, "endoscope/...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := 0
+	for line := range strings.Lines(string(out)) {
+		pkg, deps, _ := strings.Cut(strings.TrimSpace(line), ":")
+		pkg, ok := strings.CutPrefix(pkg, "endoscope/")
+		if !ok {
+			continue
+		}
+		packages++
+		rule := -1
+		for i, l := range layers {
+			if within(pkg, l.part) && (rule < 0 || len(l.part) > len(layers[rule].part)) {
+				rule = i
+			}
+		}
+		if rule < 0 {
+			t.Errorf("%s is in no part of the architecture", pkg)
+			continue
+		}
+		for _, dep := range strings.Fields(deps) {
+			dep, ok := strings.CutPrefix(dep, "endoscope/")
+			if !ok || within(dep, layers[rule].part) {
+				continue
+			}
+			allowed := false
+			for _, m := range layers[rule].may {
+				allowed = allowed || within(dep, m)
+			}
+			if !allowed {
+				t.Errorf("%s must not know %s", pkg, dep)
+			}
+		}
+	}
+	if packages < 10 {
+		t.Errorf("only %d packages seen", packages)
+	}
+}
+
+func within(pkg, part string) bool { return pkg == part || strings.HasPrefix(pkg, part+"/") }
