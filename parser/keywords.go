@@ -69,7 +69,9 @@ func Keywords() []string {
 func isWordStart(r rune) bool { return r == '_' || unicode.IsLetter(r) }
 
 // isWordPart includes $, which the names of compilers contain: access$100.
-func isWordPart(r rune) bool { return isWordStart(r) || r == '$' || unicode.IsDigit(r) || unicode.Is(unicode.Mn, r) }
+func isWordPart(r rune) bool {
+	return isWordStart(r) || r == '$' || unicode.IsDigit(r) || unicode.Is(unicode.Mn, r)
+}
 
 // isWord says whether s is a name that needs no quotes, keywords aside.
 func isWord(s string) bool {

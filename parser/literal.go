@@ -1,6 +1,12 @@
 package parser
 
-import "strconv"
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+)
 
 // unit is one unit of measure and how many of the smallest it holds.
 type unit struct {
@@ -19,6 +25,45 @@ var (
 	}
 )
 
+// otherSpelling leads from what people write for a unit to the unit. The two
+// letters for micro are spelled in full.
+var otherSpelling = map[string]string{
+	"nsec": "ns", "nsecs": "ns", "nanos": "ns", "nanosecond": "ns", "nanoseconds": "ns",
+	"usec": "us", "usecs": "us", "micros": "us", "microsecond": "us", "microseconds": "us",
+	"msec": "ms", "msecs": "ms", "millis": "ms", "millisecond": "ms", "milliseconds": "ms",
+	"sec": "s", "secs": "s", "second": "s", "seconds": "s",
+	"m": "min", "mins": "min", "minute": "min", "minutes": "min",
+	"hr": "h", "hrs": "h", "hour": "h", "hours": "h", "day": "d", "days": "d",
+	"k": "KiB", "g": "GiB", "byte": "B", "bytes": "B",
+}
+
+// findUnit finds a unit by name, in any case; µ is u.
+func findUnit(name string) (u unit, kind LiteralKind, ok bool) {
+	name = strings.NewReplacer("µ", "u", "μ", "u").Replace(name)
+	for _, u := range durationUnits {
+		if strings.EqualFold(u.name, name) {
+			return u, LitDuration, true
+		}
+	}
+	for _, u := range sizeUnits {
+		if strings.EqualFold(u.name, name) {
+			return u, LitSize, true
+		}
+	}
+	return unit{}, 0, false
+}
+
+// nearestUnit is the unit that a wrong name means, or "".
+func nearestUnit(name string) string {
+	if u, ok := otherSpelling[strings.ToLower(name)]; ok {
+		return u
+	}
+	if u, _, ok := findUnit(name); ok {
+		return u.name
+	}
+	return ""
+}
+
 // inUnits writes n in the largest unit that divides it.
 func inUnits(n int64, units []unit) string {
 	smallest := units[len(units)-1]
@@ -31,4 +76,162 @@ func inUnits(n int64, units []unit) string {
 		}
 	}
 	return strconv.FormatInt(n, 10) + smallest.name
+}
+
+// numberEnd is the length of the number that s begins with, without its unit.
+func numberEnd(s string) int {
+	if len(s) > 2 && s[0] == '0' && (s[1] == 'x' || s[1] == 'X') && isHex(s[2]) {
+		n := 3
+		for n < len(s) && isHex(s[n]) {
+			n++
+		}
+		return n
+	}
+	digits := func(n int) int {
+		for n < len(s) && isDigit(s[n]) {
+			n++
+		}
+		return n
+	}
+	n := digits(0)
+	if n+1 < len(s) && s[n] == '.' && isDigit(s[n+1]) {
+		n = digits(n + 1)
+	}
+	if n < len(s) && (s[n] == 'e' || s[n] == 'E') {
+		exponent := n + 1
+		if exponent < len(s) && (s[exponent] == '+' || s[exponent] == '-') {
+			exponent++
+		}
+		if end := digits(exponent); end > exponent {
+			n = end
+		}
+	}
+	return n
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+func isHex(c byte) bool { return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }
+
+// number reads a number with what follows it: nothing, % or a unit. A minus
+// sign may stand before it.
+func number(s string) (*Literal, *Error) {
+	l := &Literal{Text: s}
+	unsigned := strings.TrimPrefix(s, "-")
+	digits := unsigned[:numberEnd(unsigned)]
+	suffix := unsigned[len(digits):]
+	digits = s[:len(s)-len(suffix)] // with the sign
+	switch {
+	case suffix == "%":
+		l.Kind = LitPercent
+		return l, l.float(digits)
+	case suffix != "":
+		u, kind, ok := findUnit(suffix)
+		if !ok {
+			e := &Error{Msg: fmt.Sprintf("unknown unit %s in %s", shorten(suffix), shorten(s)), Hint: "units of time are ns us ms s min h d, of size B KB KiB MB MiB GB GiB TB TiB"}
+			if near := nearestUnit(suffix); near != "" {
+				e.Hint = digits + near
+			}
+			return nil, e
+		}
+		l.Kind = kind
+		return l, l.scaled(digits, u)
+	case strings.ContainsAny(digits, ".eE") && !isHexNumber(digits):
+		l.Kind = LitFloat
+		return l, l.float(digits)
+	}
+	l.Kind = LitInt
+	n, err := strconv.ParseInt(digits, base(digits), 64)
+	if err != nil {
+		return nil, &Error{Msg: shorten(s) + " is too large a number", Hint: "the largest is " + strconv.Itoa(math.MaxInt64)}
+	}
+	l.Int = n
+	return l, nil
+}
+
+// base is 10 even after a leading zero, which a person does not mean as octal.
+func base(digits string) int {
+	if isHexNumber(digits) {
+		return 0
+	}
+	return 10
+}
+
+func isHexNumber(digits string) bool {
+	digits = strings.TrimPrefix(digits, "-")
+	return len(digits) > 1 && digits[1]|0x20 == 'x'
+}
+
+func (l *Literal) float(digits string) *Error {
+	f, err := strconv.ParseFloat(digits, 64)
+	if err != nil {
+		return &Error{Msg: shorten(l.Text) + " is too large a number"}
+	}
+	l.F = f
+	return nil
+}
+
+// maxScaled bounds the digits of a duration or a size: the exact arithmetic
+// below would otherwise do for 1e999999999s what it is told.
+const maxScaled = 40
+
+// scaled sets the value of 1.5s to 1,500,000,000: exactly, or not at all.
+func (l *Literal) scaled(digits string, u unit) *Error {
+	tooLarge := &Error{Msg: shorten(l.Text) + " is too large", Hint: "the largest is " + strconv.FormatInt(math.MaxInt64/u.size, 10) + u.name}
+	if len(digits) > maxScaled || strings.ContainsAny(digits, "eE") && !isHexNumber(digits) {
+		return &Error{Msg: shorten(l.Text) + " has a unit after a number with an exponent or very many digits", Hint: "write the digits out, or take another unit"}
+	}
+	x, ok := new(big.Rat).SetString(digits)
+	if !ok {
+		return tooLarge
+	}
+	x.Mul(x, new(big.Rat).SetInt64(u.size))
+	switch {
+	case !x.IsInt():
+		smallest := "nanoseconds"
+		if l.Kind == LitSize {
+			smallest = "bytes"
+		}
+		return &Error{Msg: fmt.Sprintf("%s is not a whole number of %s", shorten(l.Text), smallest)}
+	case !x.Num().IsInt64():
+		return tooLarge
+	}
+	l.Int = x.Num().Int64()
+	return nil
+}
+
+// interval reads INTERVAL 'n' UNIT from its number and its unit.
+func interval(digits, unitName string) (*Literal, *Error) {
+	value := strings.TrimSpace(unquoteString(digits))
+	u, kind, ok := findUnit(nearestUnit(unitName))
+	if !ok || kind != LitDuration {
+		return nil, &Error{Msg: fmt.Sprintf("unknown unit %s of an INTERVAL", shorten(unitName)), Hint: "INTERVAL " + shorten(digits) + " SECOND, or " + shorten(value) + "s"}
+	}
+	unsigned := strings.TrimPrefix(value, "-")
+	if unsigned == "" || !isDigit(unsigned[0]) || numberEnd(unsigned) != len(unsigned) {
+		return nil, &Error{Msg: fmt.Sprintf("INTERVAL %s is not a number of %ss", shorten(digits), strings.ToLower(unitName)), Hint: "INTERVAL '1' " + strings.ToUpper(unitName)}
+	}
+	l := &Literal{Kind: LitDuration, Text: "INTERVAL " + digits + " " + strings.ToUpper(unitName)}
+	if err := l.scaled(value, u); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func quoteString(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
+// unquoteString gives the value of a string as written, quotes and all.
+func unquoteString(s string) string {
+	return strings.ReplaceAll(s[1:len(s)-1], "''", "'")
+}
+
+// maxShown is how many characters of the user's text a message repeats.
+const maxShown = 40
+
+func shorten(s string) string {
+	s = strings.Join(strings.Fields(printable(s)), " ")
+	if r := []rune(s); len(r) > maxShown {
+		return string(r[:maxShown]) + "…"
+	}
+	return s
 }

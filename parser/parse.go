@@ -1,6 +1,156 @@
 package parser
 
-// Parse reads one statement.
+import (
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/alecthomas/participle/v2"
+	"github.com/alecthomas/participle/v2/lexer"
+)
+
+// maxLength is the longest text that is parsed, in bytes.
+const maxLength = 1 << 20
+
+// Parse reads one statement, with or without a final semicolon. Its error is
+// an *Error with a place in src.
 func Parse(src string) (Statement, error) {
-	return nil, &Error{Msg: "no statement", Src: src, Syntax: true}
+	tokens, err := tokenize(src)
+	if err != nil {
+		return nil, err
+	}
+	pieces := cut(tokens)
+	if len(pieces) == 0 {
+		return nil, syntax(src, &Error{Msg: "there is no statement", Hint: "for example: SHOW STREAMS", Pos: Span{len(src), len(src)}})
+	}
+	s, err := parsePiece(src, pieces[0])
+	if err != nil {
+		return nil, err
+	}
+	if len(pieces) > 1 {
+		return nil, syntax(src, &Error{Msg: "one statement is expected here, and this begins a second", Pos: pieces[1][0].Span})
+	}
+	return s, nil
+}
+
+// ParseAll reads statements separated by semicolons. Positions count from the
+// beginning of src. At the first mistake it gives the error and the statements
+// before it.
+func ParseAll(src string) ([]Statement, error) {
+	tokens, err := tokenize(src)
+	if err != nil {
+		return nil, err
+	}
+	var all []Statement
+	for _, piece := range cut(tokens) {
+		s, err := parsePiece(src, piece)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// syntax completes an error of the parser.
+func syntax(src string, e *Error) *Error {
+	e.Src, e.Syntax = src, true
+	return e
+}
+
+// tokenize gives the tokens of a text that is fit to be parsed.
+func tokenize(src string) ([]token, error) {
+	if len(src) > maxLength {
+		return nil, syntax(src, &Error{Msg: fmt.Sprintf("the text is longer than %d MiB", maxLength>>20), Pos: Span{0, 0}})
+	}
+	for i, r := range src {
+		if r == utf8.RuneError {
+			if _, size := utf8.DecodeRuneInString(src[i:]); size == 1 {
+				return nil, syntax(src, &Error{Msg: "the text is not valid UTF-8 here", Pos: Span{i, i + 1}})
+			}
+		}
+	}
+	return significant(scan(src)), nil
+}
+
+// parsePiece reads the statement that tokens of src are.
+func parsePiece(src string, tokens []token) (Statement, error) {
+	rule, wrong := recognise(tokens)
+	if wrong != nil {
+		return nil, syntax(src, diagnose(tokens, wrong))
+	}
+	l := lowering{tokens: tokens}
+	s := l.statement(rule)
+	if l.err != nil {
+		return nil, syntax(src, l.err)
+	}
+	return s, nil
+}
+
+// syntaxError says that a token cannot stand where it does. Rules that read by
+// hand may word it; else diagnose does.
+type syntaxError struct {
+	pos       position
+	msg, hint string
+}
+
+func (e *syntaxError) Error() string { return e.msg }
+
+// Message implements participle.Error.
+func (e *syntaxError) Message() string { return e.msg }
+
+// Position implements participle.Error.
+func (e *syntaxError) Position() position { return e.pos }
+
+// unexpected says that the next token cannot stand here.
+func unexpected(lex *lexer.PeekingLexer) error { return &syntaxError{pos: lex.Peek().Pos} }
+
+// recognise runs the grammar over the tokens of one statement. A syntaxError's
+// position tells in Column which token is wrong, len(tokens) for the end.
+func recognise(tokens []token) (*statementRule, *syntaxError) {
+	if wrong := nesting(tokens); wrong != nil {
+		return nil, wrong
+	}
+	lex, err := lexer.Upgrade(&tokenStream{tokens: tokens, end: end(tokens)})
+	if err != nil { // a tokenStream gives no errors
+		return nil, &syntaxError{msg: err.Error()}
+	}
+	rule, err := grammar.ParseFromLexer(lex)
+	if err == nil {
+		return rule, nil
+	}
+	var own *syntaxError
+	if errors.As(err, &own) {
+		return nil, own
+	}
+	var placed participle.Error
+	if errors.As(err, &placed) {
+		return nil, &syntaxError{pos: placed.Position()}
+	}
+	return nil, &syntaxError{}
+}
+
+// end is where the last token ends.
+func end(tokens []token) int {
+	if len(tokens) == 0 {
+		return 0
+	}
+	return tokens[len(tokens)-1].Stop
+}
+
+// nesting refuses parentheses so deep that reading them would exhaust a stack.
+func nesting(tokens []token) *syntaxError {
+	depth := 0
+	for i := range tokens {
+		switch t := &tokens[i]; {
+		case t.is("("):
+			depth++
+		case t.is(")"):
+			depth--
+		}
+		if depth > maxNesting {
+			return tooDeep(position{Offset: tokens[i].Start, Column: i})
+		}
+	}
+	return nil
 }

@@ -378,6 +378,4 @@ func (l *Literal) String() string {
 	return quoteString(l.Str)
 }
 
-func quoteString(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
-
 func (p *printer) literal(l *Literal) { p.put(l.String()) }

@@ -138,9 +138,9 @@ func (p *printer) binary(x *Binary) {
 		left++
 	}
 	chain := []*Binary{x}
-	for {
+	for prec != precCompare {
 		y, ok := chain[len(chain)-1].X.(*Binary)
-		if !ok || precOf(y) != left {
+		if !ok || precOf(y) != prec {
 			break
 		}
 		chain = append(chain, y)

@@ -1,0 +1,275 @@
+package parser
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/participle/v2/lexer"
+)
+
+// diagnosis words the error of a statement that stops being one at a token.
+// What could have stood there is asked of the grammar itself: a candidate is
+// put in the place, and accepted if the statement then goes wrong later.
+type diagnosis struct {
+	tokens []token
+	at     int // the token that cannot stand where it does; len(tokens): the end
+}
+
+// maxTried is the longest statement, in tokens, in which candidates are tried:
+// each costs a parse.
+const maxTried = 2000
+
+// diagnose words an error in the user's words.
+func diagnose(tokens []token, wrong *syntaxError) *Error {
+	d := &diagnosis{tokens: tokens, at: min(max(wrong.pos.Column, 0), len(tokens))}
+	if d.tok(0).typ == tokInvalid {
+		e := *d.tok(0).bad
+		e.Pos = d.tok(0).Span
+		return &e
+	}
+	if wrong.msg != "" {
+		return d.error(0, wrong.msg, wrong.hint)
+	}
+	for _, rule := range mistakes {
+		if e := rule(d); e != nil {
+			return e
+		}
+	}
+	return d.expected()
+}
+
+// endToken stands for what follows the last token.
+var endToken = token{typ: lexer.EOF}
+
+// tok is the token n places after the wrong one.
+func (d *diagnosis) tok(n int) *token {
+	if i := d.at + n; i >= 0 && i < len(d.tokens) {
+		return &d.tokens[i]
+	}
+	return &endToken
+}
+
+// word is tok(n) in upper case if it is a word, else "".
+func (d *diagnosis) word(n int) string {
+	if t := d.tok(n); t.typ == tokWord || t.typ == tokReserved {
+		return strings.ToUpper(t.text)
+	}
+	return ""
+}
+
+// is says whether tok(n) is one of these.
+func (d *diagnosis) is(n int, texts ...string) bool {
+	return slices.ContainsFunc(texts, d.tok(n).is)
+}
+
+// atEnd says whether the statement ends where something was expected.
+func (d *diagnosis) atEnd() bool { return d.at == len(d.tokens) }
+
+// error makes an error about tok(n).
+func (d *diagnosis) error(n int, msg, hint string) *Error {
+	pos := d.tok(n).Span
+	if d.at+n >= len(d.tokens) {
+		pos = Span{end(d.tokens), end(d.tokens)}
+	}
+	return &Error{Msg: msg, Hint: hint, Pos: pos}
+}
+
+// found is the wrong token, for a message.
+func (d *diagnosis) found() string {
+	if d.atEnd() {
+		return "the end"
+	}
+	return d.text(0)
+}
+
+// text is tok(n) as it was written, for a message.
+func (d *diagnosis) text(n int) string { return shorten(d.tok(n).text) }
+
+// reach is how many tokens are right if tok(n) is replaced, and whether all
+// are.
+func (d *diagnosis) reach(n int, by token, rest []token) (int, bool) {
+	if len(d.tokens) > maxTried || d.at+n < 0 {
+		return 0, false
+	}
+	tried := append(slices.Clone(d.tokens[:d.at+n]), by)
+	_, wrong := recognise(append(tried, rest...))
+	if wrong == nil {
+		return len(tried) + len(rest), true
+	}
+	return wrong.pos.Column, false
+}
+
+// accepts says whether a token could stand where the wrong one does.
+func (d *diagnosis) accepts(t token) bool {
+	n, _ := d.reach(0, t, nil)
+	return n > d.at
+}
+
+// acceptsEnd says whether the statement could have ended before the wrong
+// token.
+func (d *diagnosis) acceptsEnd() bool {
+	_, wrong := recognise(d.tokens[:d.at])
+	return wrong == nil
+}
+
+func (d *diagnosis) acceptsWord(words ...string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return d.accepts(keyword(w)) })
+}
+
+func keyword(word string) token {
+	if reserved[word] {
+		return token{typ: tokReserved, text: word}
+	}
+	return token{typ: tokWord, text: word}
+}
+
+// Samples of what is not a keyword.
+var (
+	someName     = token{typ: tokWord, text: "x"}
+	someInt      = token{typ: tokInt, text: "1"}
+	someDuration = token{typ: tokDuration, text: "1s"}
+	someString   = token{typ: tokString, text: "''"}
+	openParen    = token{typ: tokOp, text: "("}
+	closeParen   = token{typ: tokOp, text: ")"}
+	comma        = token{typ: tokOp, text: ","}
+	equals       = token{typ: tokOp, text: "="}
+	dot          = token{typ: tokOp, text: "."}
+)
+
+// acceptsExpr says whether an expression could begin at the wrong token.
+func (d *diagnosis) acceptsExpr() bool {
+	return d.accepts(someInt) && d.accepts(openParen) && d.accepts(someString)
+}
+
+// phrase is a keyword with those that always follow it.
+var phrase = map[string]string{
+	"GROUP": "GROUP BY", "ORDER": "ORDER BY", "UNION": "UNION ALL", "PARTITION": "PARTITION BY",
+	"FOLLOWED": "FOLLOWED BY", "LEFT": "LEFT WINDOW JOIN", "ASOF": "ASOF JOIN",
+}
+
+// operatorWords go without saying where an operator may stand.
+var operatorWords = wordSet("AND OR NOT LIKE ILIKE IN IS BETWEEN")
+
+// clauseOrder is the order of a query's clauses, and of lists made from it.
+var clauseOrder = []string{
+	"WITH", "SELECT", "DISTINCT", "FROM", "JOIN", "WINDOW", "LEFT", "ASOF", "ON", "WHERE", "GROUP", "HAVING", "UNION",
+	"ORDER", "LIMIT", "EMIT", "FOR",
+}
+
+// keywords lists what keywords could stand where the wrong token does.
+func (d *diagnosis) keywords() []string {
+	candidates := slices.Collect(maps.Keys(reserved))
+	if !d.accepts(someName) { // or any word that is not reserved would do, as a name
+		candidates = slices.AppendSeq(candidates, maps.Keys(contextual))
+		candidates = append(candidates, showable...)
+	}
+	list := slices.DeleteFunc(candidates, func(w string) bool { return !d.accepts(keyword(w)) })
+	slices.SortFunc(list, func(a, b string) int {
+		if i, j := slices.Index(clauseOrder, a), slices.Index(clauseOrder, b); i != j {
+			return i - j
+		}
+		return strings.Compare(a, b)
+	})
+	return list
+}
+
+// maxListed is how many possibilities make a message; more make a hint.
+const maxListed = 5
+
+// expected lists what could stand where the wrong token does.
+func (d *diagnosis) expected() *Error {
+	if len(d.tokens) > maxTried {
+		return d.error(0, d.found()+" is not expected here", "")
+	}
+	var list []string
+	expr, operator := d.acceptsExpr(), d.accepts(equals)
+	switch {
+	case expr:
+		list = append(list, "an expression")
+	case d.accepts(someName):
+		list = append(list, "a name")
+	}
+	if !expr {
+		for _, c := range []struct {
+			sample token
+			what   string
+		}{
+			{someDuration, "a duration such as 100ms"}, {someInt, "a whole number"}, {someString, "a string in single quotes"},
+			{openParen, "("},
+		} {
+			if d.accepts(c.sample) {
+				list = append(list, c.what)
+			}
+		}
+	}
+	if operator {
+		list = append(list, "an operator")
+	}
+	for _, c := range []token{comma, closeParen} {
+		if d.accepts(c) {
+			list = append(list, c.text)
+		}
+	}
+	for _, w := range d.keywords() {
+		switch {
+		case operator && operatorWords[w], expr && (operatorWords[w] || w == "CASE" || w == "TRUE" || w == "FALSE" || w == "NULL"):
+			continue
+		case phrase[w] != "":
+			w = phrase[w]
+		}
+		list = append(list, w)
+	}
+	if d.acceptsEnd() && !d.atEnd() {
+		list = append(list, "the end")
+	}
+	switch {
+	case len(list) == 0:
+		return d.error(0, d.found()+" is not expected here", "")
+	case len(list) > maxListed:
+		return d.error(0, d.found()+" is not expected here", "here may stand "+inWords(list, "or"))
+	}
+	return d.error(0, "expected "+inWords(list, "or")+", found "+d.found(), "")
+}
+
+// nearest is the word of a list that another is likely to mean, or "". Both
+// are in upper case.
+func nearest(word string, list []string) string {
+	best, bestDistance := "", 1+max(1, len(word)/3)
+	if len(word) < 3 {
+		return ""
+	}
+	for _, candidate := range list {
+		if n := distance(word, candidate, bestDistance); n < bestDistance {
+			best, bestDistance = candidate, n
+		}
+	}
+	return best
+}
+
+// distance counts the letters to insert, remove, change or swap to make one
+// word of another; from limit on, it is limit.
+func distance(a, b string, limit int) int {
+	if diff := len(a) - len(b); diff >= limit || -diff >= limit {
+		return limit
+	}
+	before, last, row := []int(nil), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last, row = last, row, make([]int, len(b)+1)
+	}
+	return min(last[len(b)], limit)
+}

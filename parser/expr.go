@@ -1,0 +1,484 @@
+package parser
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/alecthomas/participle/v2"
+	"github.com/alecthomas/participle/v2/lexer"
+)
+
+const (
+	// maxNesting is how deep a statement may nest parentheses, cases and
+	// signs, so that no walk of a tree exhausts a stack.
+	maxNesting = 200
+	// maxChain is how many operators may follow each other on one level:
+	// a + b + c nests to the left.
+	maxChain = 5000
+)
+
+func tooDeep(pos position) *syntaxError {
+	return &syntaxError{pos: pos, msg: fmt.Sprintf("the statement is nested more than %d levels deep", maxNesting)}
+}
+
+func tooLong(pos position) *syntaxError {
+	return &syntaxError{pos: pos, msg: fmt.Sprintf("the expression has more than %d operators", maxChain)}
+}
+
+// exprParser reads expressions by precedence climbing.
+type exprParser struct {
+	lex   *lexer.PeekingLexer
+	depth int
+	chain int
+	stop  int // where the last token read ends
+}
+
+// Parse implements participle.Parseable.
+func (l *exprLeaf) Parse(lex *lexer.PeekingLexer) error {
+	if !beginsExpr(lex.Peek()) {
+		return participle.NextMatch
+	}
+	p := exprParser{lex: lex}
+	x, err := p.expr(precLowest)
+	if err != nil {
+		return err
+	}
+	l.Expr = x
+	return nil
+}
+
+// beginsExpr says whether an expression may begin with a token.
+func beginsExpr(t *lexer.Token) bool {
+	switch t.Type {
+	case tokWord, tokQuoted, tokString, tokInt, tokFloat, tokPercent, tokDuration, tokSize, tokParam:
+		return true
+	case tokOp:
+		return t.Value == "(" || t.Value == "-" || t.Value == "+"
+	case tokReserved:
+		switch strings.ToUpper(t.Value) {
+		case "NOT", "CASE", "NULL", "TRUE", "FALSE":
+			return true
+		}
+	}
+	return false
+}
+
+func (p *exprParser) take() *lexer.Token {
+	t := p.lex.Next()
+	p.stop = t.Pos.Line
+	return t
+}
+
+func (p *exprParser) span(start int) Span { return Span{start, p.stop} }
+
+// accept takes a keyword, operator or punctuation if it is next.
+func (p *exprParser) accept(text string) bool {
+	if t := p.lex.Peek(); isKeyword(t, text) || isOp(t, text) {
+		p.take()
+		return true
+	}
+	return false
+}
+
+func (p *exprParser) want(text string) error {
+	if !p.accept(text) {
+		return unexpected(p.lex)
+	}
+	return nil
+}
+
+// wordThen says whether next come this word, which is not reserved, and an
+// opening parenthesis.
+func (p *exprParser) wordThen(word string) bool {
+	t := p.lex.Peek()
+	if t.Type != tokWord || !strings.EqualFold(t.Value, word) {
+		return false
+	}
+	here := p.lex.MakeCheckpoint()
+	defer p.lex.LoadCheckpoint(here)
+	p.lex.Next()
+	return isOp(p.lex.Peek(), "(")
+}
+
+// expr reads an expression whose operators bind at least as much as least.
+func (p *exprParser) expr(least int) (Expr, error) {
+	start := p.lex.Peek().Pos.Offset
+	x, err := p.operand(least)
+	if err != nil {
+		return nil, err
+	}
+	compared := false // x is a comparison without parentheses
+	for {
+		t := p.lex.Peek()
+		prec := infixPrec(t)
+		if prec == 0 || prec < least {
+			return x, nil
+		}
+		if compared && prec >= precCompare {
+			return nil, &syntaxError{pos: t.Pos, msg: "a comparison cannot be compared or computed with",
+				hint: "join comparisons with AND, as in a < b AND b < c, or put one in parentheses"}
+		}
+		compared = prec == precCompare
+		if p.chain++; p.chain > maxChain {
+			return nil, tooLong(t.Pos)
+		}
+		if x, err = p.infix(start, x, prec); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// infixPrec is the precedence of the operator that a token begins, or 0.
+func infixPrec(t *lexer.Token) int {
+	switch t.Type {
+	case tokOp:
+		if t.Value == "!=" {
+			return precCompare
+		}
+		return binaryPrec[t.Value]
+	case tokReserved:
+		switch word := strings.ToUpper(t.Value); word {
+		case "NOT", "BETWEEN", "IN", "IS":
+			return precCompare
+		default:
+			return binaryPrec[word]
+		}
+	}
+	return 0
+}
+
+// infix reads an operator after x and what it needs to its right.
+func (p *exprParser) infix(start int, x Expr, prec int) (Expr, error) {
+	if prec == precCompare && p.lex.Peek().Type == tokReserved {
+		return p.predicate(start, x)
+	}
+	op := p.take()
+	y, err := p.expr(prec + 1)
+	if err != nil {
+		return nil, err
+	}
+	return &Binary{Span: p.span(start), Op: canonicalOp(op.Value), OpPos: spanOf(op), X: x, Y: y}, nil
+}
+
+func canonicalOp(op string) string {
+	if op == "!=" {
+		return "<>"
+	}
+	return strings.ToUpper(op)
+}
+
+// predicate reads IS, and [NOT] IN, BETWEEN, LIKE, ILIKE.
+func (p *exprParser) predicate(start int, x Expr) (Expr, error) {
+	opStart := p.lex.Peek().Pos.Offset
+	if p.accept("IS") {
+		not := p.accept("NOT")
+		if err := p.want("NULL"); err != nil {
+			return nil, err
+		}
+		return &IsNull{Span: p.span(start), Not: not, X: x}, nil
+	}
+	not := p.accept("NOT")
+	switch {
+	case p.accept("IN"):
+		return p.in(start, x, not)
+	case p.accept("BETWEEN"):
+		lo, err := p.expr(precConcat)
+		if err != nil {
+			return nil, err
+		}
+		if err := p.want("AND"); err != nil {
+			return nil, err
+		}
+		hi, err := p.expr(precConcat)
+		if err != nil {
+			return nil, err
+		}
+		return &Between{Span: p.span(start), Not: not, X: x, Lo: lo, Hi: hi}, nil
+	}
+	op := p.lex.Peek()
+	if !isKeyword(op, "LIKE") && !isKeyword(op, "ILIKE") {
+		return nil, unexpected(p.lex)
+	}
+	name := canonicalOp(p.take().Value)
+	if not {
+		name = "NOT " + name
+	}
+	pos := p.span(opStart)
+	y, err := p.expr(precConcat)
+	if err != nil {
+		return nil, err
+	}
+	return &Binary{Span: p.span(start), Op: name, OpPos: pos, X: x, Y: y}, nil
+}
+
+// in reads the list of IN. Seed 4 prints "..." at the end of its lists for
+// names left out: it is dropped.
+func (p *exprParser) in(start int, x Expr, not bool) (Expr, error) {
+	if err := p.want("("); err != nil {
+		return nil, err
+	}
+	in := &In{Not: not, X: x}
+	for {
+		e, err := p.expr(precLowest)
+		if err != nil {
+			return nil, err
+		}
+		in.List = append(in.List, e)
+		if !p.accept(",") {
+			break
+		}
+		if p.accept("...") {
+			break
+		}
+	}
+	if err := p.want(")"); err != nil {
+		return nil, err
+	}
+	in.Span = p.span(start)
+	return in, nil
+}
+
+// operand reads what may stand on either side of an operator.
+func (p *exprParser) operand(least int) (Expr, error) {
+	t := p.lex.Peek()
+	start := t.Pos.Offset
+	if p.depth++; p.depth > maxNesting {
+		return nil, tooDeep(t.Pos)
+	}
+	defer func() { p.depth-- }()
+	switch {
+	case isKeyword(t, "NOT"):
+		if least > precNot {
+			return nil, &syntaxError{pos: t.Pos, msg: "NOT needs parentheses after an operator", hint: "(NOT ...)"}
+		}
+		p.take()
+		x, err := p.expr(precNot)
+		if err != nil {
+			return nil, err
+		}
+		return &Unary{Span: p.span(start), Op: "NOT", X: x}, nil
+	case isOp(t, "-"), isOp(t, "+"):
+		p.take()
+		if l, err := p.smallest(start, t); l != nil || err != nil {
+			return l, err
+		}
+		x, err := p.expr(precUnary)
+		if err != nil {
+			return nil, err
+		}
+		return &Unary{Span: p.span(start), Op: t.Value, X: x}, nil
+	}
+	x, err := p.primary()
+	if err != nil {
+		return nil, err
+	}
+	for casts := 1; isOp(p.lex.Peek(), "::"); casts++ {
+		p.take()
+		if p.depth+casts > maxNesting {
+			return nil, tooDeep(t.Pos)
+		}
+		if !isName(p.lex.Peek()) {
+			return nil, unexpected(p.lex)
+		}
+		typ := identOf(p.take())
+		x = &Cast{Span: p.span(start), X: x, Type: typ}
+	}
+	return x, nil
+}
+
+// smallest reads the digits of the smallest integer after its sign: without
+// the sign they are no integer.
+func (p *exprParser) smallest(start int, sign *lexer.Token) (Expr, error) {
+	t := p.lex.Peek()
+	if t.Type != tokInt || literalOf(t) != nil {
+		return nil, nil
+	}
+	l, err := number(sign.Value + t.Value)
+	if err != nil || sign.Value != "-" {
+		return nil, &syntaxError{pos: t.Pos, msg: t.Value + " is too large a number"}
+	}
+	p.take()
+	l.Span = p.span(start)
+	return l, nil
+}
+
+// primary reads an operand without signs and casts.
+func (p *exprParser) primary() (Expr, error) {
+	t := p.lex.Peek()
+	start := t.Pos.Offset
+	if l := literalOf(t); l != nil {
+		p.take()
+		return l, nil
+	}
+	switch {
+	case t.Type == tokInt:
+		return nil, &syntaxError{pos: t.Pos, msg: t.Value + " is too large a number"}
+	case t.Type == tokParam:
+		n, err := strconv.Atoi(t.Value[1:])
+		if err != nil || n < 1 || n > maxParam {
+			return nil, &syntaxError{pos: t.Pos, msg: shorten(t.Value) + " is not a parameter", hint: "parameters are $1, $2, ... $" + strconv.Itoa(maxParam)}
+		}
+		p.take()
+		return &Param{Span: p.span(start), N: n}, nil
+	case isOp(t, "("):
+		p.take()
+		x, err := p.expr(precLowest)
+		if err != nil {
+			return nil, err
+		}
+		return x, p.want(")")
+	case isKeyword(t, "CASE"):
+		return p.caseWhen()
+	case p.wordThen("CAST"):
+		return p.cast()
+	case isName(t):
+		return p.columnOrCall()
+	}
+	return nil, unexpected(p.lex)
+}
+
+// maxParam is the largest n of $n.
+const maxParam = 65535
+
+// columnOrCall reads column, alias.column, args.a.b or name(arguments).
+func (p *exprParser) columnOrCall() (Expr, error) {
+	first := identOf(p.take())
+	if isOp(p.lex.Peek(), "(") {
+		return p.call(first)
+	}
+	ref := &ColumnRef{Parts: []*Ident{first}}
+	for p.accept(".") {
+		// After a dot nothing is reserved: args.end.
+		if t := p.lex.Peek(); !isName(t) && t.Type != tokReserved {
+			return nil, unexpected(p.lex)
+		}
+		ref.Parts = append(ref.Parts, identOf(p.take()))
+	}
+	ref.Span = p.span(first.Start)
+	return ref, nil
+}
+
+func (p *exprParser) call(name *Ident) (Expr, error) {
+	c := &Call{Name: name}
+	p.take()
+	if p.accept("*") {
+		c.Star = true
+	} else if !isOp(p.lex.Peek(), ")") {
+		c.Distinct = p.accept("DISTINCT")
+		for {
+			a, err := p.arg()
+			if err != nil {
+				return nil, err
+			}
+			c.Args = append(c.Args, a)
+			if !p.accept(",") {
+				break
+			}
+		}
+	}
+	if err := p.want(")"); err != nil {
+		return nil, err
+	}
+	if p.wordThen("FILTER") {
+		p.take()
+		p.take()
+		if err := p.want("WHERE"); err != nil {
+			return nil, err
+		}
+		x, err := p.expr(precLowest)
+		if err != nil {
+			return nil, err
+		}
+		if err := p.want(")"); err != nil {
+			return nil, err
+		}
+		c.Filter = x
+	}
+	c.Span = p.span(name.Start)
+	return c, nil
+}
+
+// arg reads one argument, perhaps name => value.
+func (p *exprParser) arg() (*Arg, error) {
+	a := &Arg{}
+	start := p.lex.Peek().Pos.Offset
+	if isName(p.lex.Peek()) {
+		here, stop := p.lex.MakeCheckpoint(), p.stop
+		name := identOf(p.take())
+		if p.accept("=>") {
+			a.Name = name
+		} else {
+			p.lex.LoadCheckpoint(here)
+			p.stop = stop
+		}
+	}
+	x, err := p.expr(precLowest)
+	if err != nil {
+		return nil, err
+	}
+	a.X, a.Span = x, p.span(start)
+	return a, nil
+}
+
+func (p *exprParser) caseWhen() (Expr, error) {
+	start := p.take().Pos.Offset
+	c := &Case{}
+	var err error
+	if !isKeyword(p.lex.Peek(), "WHEN") {
+		if c.X, err = p.expr(precLowest); err != nil {
+			return nil, err
+		}
+	}
+	for {
+		w := &When{}
+		armStart := p.lex.Peek().Pos.Offset
+		if err := p.want("WHEN"); err != nil {
+			return nil, err
+		}
+		if w.Cond, err = p.expr(precLowest); err != nil {
+			return nil, err
+		}
+		if err := p.want("THEN"); err != nil {
+			return nil, err
+		}
+		if w.Then, err = p.expr(precLowest); err != nil {
+			return nil, err
+		}
+		w.Span = p.span(armStart)
+		c.Whens = append(c.Whens, w)
+		if !isKeyword(p.lex.Peek(), "WHEN") {
+			break
+		}
+	}
+	if p.accept("ELSE") {
+		if c.Else, err = p.expr(precLowest); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.want("END"); err != nil {
+		return nil, err
+	}
+	c.Span = p.span(start)
+	return c, nil
+}
+
+func (p *exprParser) cast() (Expr, error) {
+	start := p.take().Pos.Offset
+	p.take()
+	x, err := p.expr(precLowest)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.want("AS"); err != nil {
+		return nil, err
+	}
+	if !isName(p.lex.Peek()) {
+		return nil, unexpected(p.lex)
+	}
+	typ := identOf(p.take())
+	if err := p.want(")"); err != nil {
+		return nil, err
+	}
+	return &Cast{Span: p.span(start), X: x, Type: typ}, nil
+}

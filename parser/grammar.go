@@ -1,0 +1,233 @@
+package parser
+
+import "github.com/alecthomas/participle/v2"
+
+// The grammar, in participle's notation: the tags read like the syntax that
+// they parse; @@ reads the field's own production, @ keeps what follows. It is LL(1), each keyword deciding what follows, so that an
+// error lies at the first token that cannot continue the statement. Leaves and
+// expressions are read by hand (leaves.go, expr.go).
+
+// at is where a production was read: of its first token, and of the token
+// after its last.
+type at struct {
+	Pos, EndPos position
+}
+
+type statementRule struct {
+	Query    *queryRule    `parser:"@@"`
+	Explain  *explainRule  `parser:"| @@"`
+	Create   *createRule   `parser:"| @@"`
+	Drop     *dropRule     `parser:"| @@"`
+	Insert   *insertRule   `parser:"| @@"`
+	Use      *useRule      `parser:"| @@"`
+	Stop     *stopRule     `parser:"| @@"`
+	Suspend  *suspendRule  `parser:"| @@"`
+	Resume   *resumeRule   `parser:"| @@"`
+	Set      *setRule      `parser:"| @@"`
+	Show     *showRule     `parser:"| @@"`
+	Describe *describeRule `parser:"| @@"`
+}
+
+type queryRule struct {
+	at
+	With    []*cteRule    `parser:"('WITH' @@ (',' @@)*)?"`
+	Selects []*selectRule `parser:"@@ ('UNION' 'ALL' @@)*"`
+	OrderBy []*orderRule  `parser:"('ORDER' 'BY' @@ (',' @@)*)?"`
+	Limit   *wholeLeaf    `parser:"('LIMIT' @@)?"`
+	Emit    *emitRule     `parser:"('EMIT' @@)?"`
+	For     *durationLeaf `parser:"('FOR' @@)?"`
+}
+
+type cteRule struct {
+	at
+	Name  nameLeaf   `parser:"@@ 'AS'"`
+	Query *queryRule `parser:"'(' @@ ')'"`
+}
+
+type selectRule struct {
+	at
+	Distinct bool        `parser:"'SELECT' @'DISTINCT'?"`
+	Items    []*itemRule `parser:"(@@ (',' @@)*)?"`
+	From     *fromRule   `parser:"'FROM' @@"`
+	Where    *exprLeaf   `parser:"('WHERE' @@)?"`
+	GroupBy  []*exprLeaf `parser:"('GROUP' 'BY' @@ (',' @@)*)?"`
+	Having   *exprLeaf   `parser:"('HAVING' @@)?"`
+}
+
+type itemRule struct {
+	at
+	Item  itemLeaf  `parser:"@@"`
+	Alias *nameLeaf `parser:"('AS' @@"`
+	Bare  *bareLeaf `parser:"| @@)?"`
+}
+
+type orderRule struct {
+	at
+	X    exprLeaf `parser:"@@"`
+	Desc bool     `parser:"('ASC' | @'DESC')?"`
+}
+
+type emitRule struct {
+	at
+	Mode  string        `parser:"@('FINAL' | 'CHANGES')"`
+	Every *durationLeaf `parser:"| 'EVERY' @@"`
+}
+
+type fromRule struct {
+	at
+	First *sourceRule `parser:"@@"`
+	Joins []*joinRule `parser:"(','? @@)*"`
+}
+
+type joinRule struct {
+	at
+	Window *windowJoinRule `parser:"@@"`
+	Plain  *plainJoinRule  `parser:"| @@"`
+}
+
+type windowJoinRule struct {
+	Left       bool            `parser:"@'LEFT'? 'WINDOW' 'JOIN'"`
+	Right      *sourceRule     `parser:"@@"`
+	Within     durationLeaf    `parser:"('WINDOW' | 'WITHIN') @@"`
+	FollowedBy *followedByLeaf `parser:"@@?"`
+	On         *exprLeaf       `parser:"('ON' @@)?"`
+}
+
+type plainJoinRule struct {
+	AsOf  bool        `parser:"@'ASOF'? 'JOIN'"`
+	Right *sourceRule `parser:"@@"`
+	On    *exprLeaf   `parser:"('ON' @@)?"`
+}
+
+// sourceRule takes any name and any arguments; which there are, and with which
+// arguments, is checked with the shape of each at hand (source.go).
+type sourceRule struct {
+	at
+	Query *queryRule `parser:"( '(' @@ ')'"`
+	Name  *nameLeaf  `parser:"| @@"`
+	Args  *argsRule  `parser:"@@? )"`
+	Alias *nameLeaf  `parser:"('AS' @@"`
+	Bare  *bareLeaf  `parser:"| @@)?"`
+}
+
+type argsRule struct {
+	at
+	Args []*argRule  `parser:"'(' (@@ (',' @@)*)?"`
+	By   []*exprLeaf `parser:"('PARTITION' 'BY' @@ (',' @@)*)? ')'"`
+}
+
+type argRule struct {
+	Literal *literalLeaf `parser:"@@"`
+	Source  *sourceRule  `parser:"| @@"`
+}
+
+type explainRule struct {
+	at
+	Analyze bool       `parser:"'EXPLAIN' @'ANALYZE'?"`
+	Query   *queryRule `parser:"@@"`
+}
+
+type createRule struct {
+	at
+	View    *viewRule    `parser:"'CREATE' ( @@"`
+	Trigger *triggerRule `parser:"| @@ )"`
+}
+
+type viewRule struct {
+	Replace bool       `parser:"@('OR' 'REPLACE')?"`
+	Kind    string     `parser:"@('STREAM' | 'MODEL')"`
+	Name    nameLeaf   `parser:"@@ 'AS'"`
+	Query   *queryRule `parser:"( '(' @@ ')' | @@ )"`
+}
+
+type triggerRule struct {
+	Once    bool          `parser:"(@'ONCE' | 'CONTINUOUS')? 'TRIGGER'"`
+	Name    nameLeaf      `parser:"@@ 'ON'?"`
+	From    *fromRule     `parser:"@@"`
+	When    exprLeaf      `parser:"'WHEN' @@"`
+	Actions []*actionRule `parser:"'BEGIN' (@@ ';'?)* 'END'"`
+}
+
+type actionRule struct {
+	at
+	Sample  *actSampleRule  `parser:"@@"`
+	Monitor *actMonitorRule `parser:"| @@"`
+	Stop    *nameLeaf       `parser:"| 'STOP' @@"`
+	Notify  *stringLeaf     `parser:"| 'NOTIFY' @@"`
+	Webhook *stringLeaf     `parser:"| 'WEBHOOK' @@"`
+	Insert  *insertRule     `parser:"| @@"`
+	Query   *queryRule      `parser:"| @@"`
+}
+
+type actSampleRule struct {
+	Stream nameLeaf      `parser:"'SAMPLE' '(' @@"`
+	Every  durationLeaf  `parser:"',' @@ ')'"`
+	For    *durationLeaf `parser:"('FOR' @@)?"`
+}
+
+type actMonitorRule struct {
+	Stream nameLeaf      `parser:"'MONITOR' @@"`
+	Where  *exprLeaf     `parser:"('WHERE' @@)?"`
+	For    *durationLeaf `parser:"('FOR' @@)?"`
+}
+
+type dropRule struct {
+	at
+	Kind string   `parser:"'DROP' @('STREAM' | 'TRIGGER' | 'MODEL')"`
+	Name nameLeaf `parser:"@@"`
+}
+
+type insertRule struct {
+	at
+	Path  stringLeaf `parser:"'INSERT' 'INTO' 'FILE' '(' @@ ')'"`
+	Query *queryRule `parser:"@@"`
+}
+
+type useRule struct {
+	at
+	PID  *wholeLeaf  `parser:"'USE' ( 'PID' @@"`
+	None bool        `parser:"| @'NONE'"`
+	Name *stringLeaf `parser:"| @@ )"`
+}
+
+type stopRule struct {
+	at
+	ID valueLeaf `parser:"'STOP' @@"`
+}
+
+type suspendRule struct {
+	at
+	Word   string      `parser:"@'SUSPEND'"`
+	Thread *stringLeaf `parser:"('THREAD' @@)?"`
+}
+
+type resumeRule struct {
+	at
+	Word   string      `parser:"@'RESUME'"`
+	Thread *stringLeaf `parser:"('THREAD' @@)?"`
+}
+
+type setRule struct {
+	at
+	Key   nameLeaf  `parser:"'SET' @@"`
+	Value valueLeaf `parser:"'=' @@"`
+}
+
+type showRule struct {
+	at
+	What string      `parser:"'SHOW' @('STREAMS' | 'FUNCTIONS' | 'MODELS' | 'QUERIES' | 'TRIGGERS' | 'PROBES' | 'SETTINGS' | 'PROCESSES' | 'DROPS')"`
+	Like *stringLeaf `parser:"('LIKE' @@)?"`
+}
+
+// describeRule leaves FUNCTION to describeLeaf: a stream may be called so.
+type describeRule struct {
+	at
+	Subject describeLeaf `parser:"'DESCRIBE' @@"`
+}
+
+// grammar is LL(1): it goes one way only. Keywords are matched in any case.
+var grammar = participle.MustBuild[statementRule](
+	participle.Lexer(tokenNames{}),
+	participle.CaseInsensitive("Word", "Reserved"),
+	participle.UseLookahead(0),
+)

@@ -1,0 +1,252 @@
+package parser
+
+import (
+	"strings"
+
+	"github.com/alecthomas/participle/v2"
+	"github.com/alecthomas/participle/v2/lexer"
+)
+
+type position = lexer.Position
+
+// Leaves of the grammar: names, literals and what needs two tokens to be told
+// from something else. Each reads nodes of the tree from the tokens directly.
+type (
+	nameLeaf       struct{ *Ident } // a name, perhaps with dots: sys.queries
+	bareLeaf       struct{ *Ident } // an alias without AS
+	wholeLeaf      struct{ *Literal }
+	durationLeaf   struct{ *Literal }
+	stringLeaf     struct{ *Literal }
+	literalLeaf    struct{ *Literal } // an argument of a source
+	valueLeaf      struct{ *Literal } // of SET: a literal or a word
+	exprLeaf       struct{ Expr }
+	itemLeaf       struct{ SelectItem } // without its alias
+	followedByLeaf struct{ *FollowedBy }
+	describeLeaf   struct {
+		function bool
+		name     *Ident
+	}
+)
+
+func spanOf(t *lexer.Token) Span { return Span{t.Pos.Offset, t.Pos.Line} }
+
+func isName(t *lexer.Token) bool { return t.Type == tokWord || t.Type == tokQuoted }
+
+func isOp(t *lexer.Token, op string) bool { return t.Type == tokOp && t.Value == op }
+
+func isKeyword(t *lexer.Token, word string) bool {
+	return (t.Type == tokWord || t.Type == tokReserved) && strings.EqualFold(t.Value, word)
+}
+
+// identOf is the name that a token is.
+func identOf(t *lexer.Token) *Ident {
+	if t.Type == tokQuoted {
+		return &Ident{Span: spanOf(t), Name: strings.ReplaceAll(t.Value[1:len(t.Value)-1], `""`, `"`), Quoted: true}
+	}
+	return &Ident{Span: spanOf(t), Name: t.Value}
+}
+
+// literalOf is the constant that a token is, or nil.
+func literalOf(t *lexer.Token) *Literal {
+	var l *Literal
+	switch t.Type {
+	case tokInt, tokFloat, tokPercent, tokSize:
+		l, _ = number(t.Value)
+	case tokDuration:
+		if digits, ok := strings.CutPrefix(t.Value, "INTERVAL "); ok {
+			cut := strings.LastIndexByte(digits, ' ')
+			l, _ = interval(digits[:cut], digits[cut+1:])
+		} else {
+			l, _ = number(t.Value)
+		}
+	case tokString:
+		l = &Literal{Kind: LitString, Text: t.Value, Str: unquoteString(t.Value)}
+	case tokReserved:
+		switch strings.ToUpper(t.Value) {
+		case "NULL":
+			l = &Literal{Kind: LitNull, Text: "NULL"}
+		case "TRUE":
+			l = &Literal{Kind: LitBool, Text: "TRUE", Int: 1}
+		case "FALSE":
+			l = &Literal{Kind: LitBool, Text: "FALSE"}
+		}
+	}
+	if l != nil {
+		l.Span = spanOf(t)
+	}
+	return l
+}
+
+// takeLiteral reads a literal of one type of token.
+func takeLiteral(lex *lexer.PeekingLexer, typ lexer.TokenType) (*Literal, error) {
+	if lex.Peek().Type != typ {
+		return nil, participle.NextMatch
+	}
+	l := literalOf(lex.Peek())
+	if l == nil { // 9223372036854775808 stands for itself only after a minus sign
+		return nil, &syntaxError{pos: lex.Peek().Pos, msg: lex.Peek().Value + " is too large a number"}
+	}
+	lex.Next()
+	return l, nil
+}
+
+// Parse implements participle.Parseable.
+func (l *wholeLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
+	l.Literal, err = takeLiteral(lex, tokInt)
+	return err
+}
+
+// Parse implements participle.Parseable.
+func (l *durationLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
+	l.Literal, err = takeLiteral(lex, tokDuration)
+	return err
+}
+
+// Parse implements participle.Parseable.
+func (l *stringLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
+	l.Literal, err = takeLiteral(lex, tokString)
+	return err
+}
+
+// Parse implements participle.Parseable.
+func (l *literalLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
+	switch typ := lex.Peek().Type; typ {
+	case tokInt, tokDuration, tokString:
+		l.Literal, err = takeLiteral(lex, typ)
+		return err
+	}
+	return participle.NextMatch
+}
+
+// Parse implements participle.Parseable.
+func (l *valueLeaf) Parse(lex *lexer.PeekingLexer) error {
+	t := lex.Peek()
+	start := t.Pos
+	if isOp(t, "-") {
+		lex.Next()
+		if t = lex.Peek(); t.Type < tokInt || t.Type > tokSize || strings.HasPrefix(t.Value, "INTERVAL") {
+			return unexpected(lex)
+		}
+		l.Literal, _ = number("-" + t.Value)
+	} else if l.Literal = literalOf(t); l.Literal == nil && (t.Type == tokWord || t.Type == tokReserved) {
+		l.Literal = &Literal{Kind: LitString, Text: t.Value, Str: t.Value}
+	}
+	switch {
+	case l.Literal == nil && t.Type == tokInt:
+		return &syntaxError{pos: t.Pos, msg: t.Value + " is too large a number"}
+	case l.Literal == nil:
+		return participle.NextMatch
+	}
+	l.Span = Span{start.Offset, t.Pos.Line}
+	lex.Next()
+	return nil
+}
+
+// dotted reads a name, perhaps with dots in it, or gives nil.
+func dotted(lex *lexer.PeekingLexer) (*Ident, error) {
+	if !isName(lex.Peek()) {
+		return nil, nil
+	}
+	name := identOf(lex.Next())
+	for isOp(lex.Peek(), ".") {
+		lex.Next()
+		t := lex.Peek()
+		if !isName(t) && t.Type != tokReserved {
+			return nil, unexpected(lex)
+		}
+		part := identOf(lex.Next())
+		name.Name += "." + part.Name
+		name.Quoted = name.Quoted || part.Quoted
+		name.Stop = part.Stop
+	}
+	return name, nil
+}
+
+// Parse implements participle.Parseable.
+func (l *nameLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
+	l.Ident, err = dotted(lex)
+	if l.Ident == nil && err == nil {
+		return participle.NextMatch
+	}
+	return err
+}
+
+// Parse implements participle.Parseable.
+func (l *bareLeaf) Parse(lex *lexer.PeekingLexer) error {
+	t := lex.Peek()
+	if !isName(t) || t.Type == tokWord && notAlias[strings.ToUpper(t.Value)] {
+		return participle.NextMatch
+	}
+	l.Ident = identOf(lex.Next())
+	return nil
+}
+
+// Parse implements participle.Parseable. FOLLOWED tells the two names from
+// what else may follow a window.
+func (l *followedByLeaf) Parse(lex *lexer.PeekingLexer) error {
+	start := lex.MakeCheckpoint()
+	first, err := dotted(lex)
+	if err != nil || first == nil || !isKeyword(lex.Peek(), "FOLLOWED") {
+		lex.LoadCheckpoint(start)
+		return participle.NextMatch
+	}
+	lex.Next()
+	if !isKeyword(lex.Peek(), "BY") {
+		return unexpected(lex)
+	}
+	lex.Next()
+	second, err := dotted(lex)
+	if err != nil {
+		return err
+	}
+	if second == nil {
+		return unexpected(lex)
+	}
+	l.FollowedBy = &FollowedBy{Span: Span{first.Start, second.Stop}, First: first, Second: second}
+	return nil
+}
+
+// Parse implements participle.Parseable.
+func (l *describeLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
+	word := isKeyword(lex.Peek(), "FUNCTION")
+	if l.name, err = dotted(lex); err != nil {
+		return err
+	}
+	if l.name == nil {
+		return participle.NextMatch
+	}
+	if word && isName(lex.Peek()) {
+		l.function = true
+		l.name, err = dotted(lex)
+	}
+	return err
+}
+
+// Parse implements participle.Parseable.
+func (l *itemLeaf) Parse(lex *lexer.PeekingLexer) error {
+	t := lex.Peek()
+	if isOp(t, "*") {
+		lex.Next()
+		l.SelectItem = SelectItem{Span: spanOf(t), Star: true}
+		return nil
+	}
+	if isName(t) {
+		start := lex.MakeCheckpoint()
+		qualifier := identOf(lex.Next())
+		if isOp(lex.Peek(), ".") {
+			lex.Next()
+			if star := lex.Peek(); isOp(star, "*") {
+				lex.Next()
+				l.SelectItem = SelectItem{Span: Span{qualifier.Start, spanOf(star).Stop}, Star: true, Qualifier: qualifier}
+				return nil
+			}
+		}
+		lex.LoadCheckpoint(start)
+	}
+	var x exprLeaf
+	if err := x.Parse(lex); err != nil {
+		return err
+	}
+	l.SelectItem = SelectItem{Span: x.Pos(), X: x.Expr}
+	return nil
+}

@@ -1,0 +1,290 @@
+package parser
+
+import (
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/alecthomas/participle/v2/lexer"
+)
+
+// Types of token.
+const (
+	tokWord     lexer.TokenType = iota // a name, or a keyword that is not reserved
+	tokReserved                        // a reserved keyword
+	tokQuoted                          // "name"
+	tokString                          // 'text'
+	tokInt
+	tokFloat
+	tokPercent
+	tokDuration
+	tokSize
+	tokParam   // $1
+	tokOp      // operators and punctuation
+	tokComment // seen by Highlight and Split only
+	tokInvalid // what is no token; why is told in bad
+)
+
+// token is a piece of the source text that means something.
+type token struct {
+	typ  lexer.TokenType
+	text string
+	Span
+	bad *Error // of tokInvalid: what is wrong, without Src; its Pos is relative to the token
+}
+
+// is says whether the token is this keyword, operator or punctuation.
+func (t *token) is(text string) bool {
+	switch t.typ {
+	case tokWord, tokReserved:
+		return strings.EqualFold(t.text, text)
+	case tokOp:
+		return t.text == text
+	}
+	return false
+}
+
+// scan cuts all of src into tokens, leaving out white space only. It never
+// fails: what is wrong becomes a tokInvalid.
+func scan(src string) []token {
+	tokens := make([]token, 0, len(src)/5+1)
+	for at := 0; ; {
+		at += len(src[at:]) - len(strings.TrimLeftFunc(src[at:], unicode.IsSpace))
+		if at == len(src) {
+			return tokens
+		}
+		t := next(src[at:])
+		if tokInt <= t.typ && t.typ <= tokSize {
+			// The smallest integer has no positive counterpart.
+			afterMinus := len(tokens) > 0 && tokens[len(tokens)-1].is("-")
+			t = checkNumber(t, afterMinus)
+		}
+		t.Span = Span{at, at + len(t.text)}
+		tokens = append(tokens, t)
+		at = t.Stop
+	}
+}
+
+// next reads the token that s begins with.
+func next(s string) token {
+	r, size := utf8.DecodeRuneInString(s)
+	switch {
+	case strings.HasPrefix(s, "--"):
+		n := strings.IndexByte(s, '\n')
+		if n < 0 {
+			n = len(s)
+		}
+		return token{typ: tokComment, text: s[:n]}
+	case strings.HasPrefix(s, "/*"):
+		n := strings.Index(s[2:], "*/")
+		if n < 0 {
+			return invalid(s, "this comment is not closed", "end it with */")
+		}
+		return token{typ: tokComment, text: s[:n+4]}
+	case r == '\'':
+		return quoted(s, tokString, "this string is not closed", "end it with '; a ' inside is written ''")
+	case r == '"':
+		t := quoted(s, tokQuoted, "this quoted name is not closed", `end it with "; strings stand in single quotes`)
+		if t.text == `""` {
+			return invalid(t.text, "a name cannot be empty", "strings stand in single quotes: ''")
+		}
+		return t
+	case isDigit(s[0]), s[0] == '.' && len(s) > 1 && isDigit(s[1]):
+		return numeric(s)
+	case r == '$' && len(s) > 1 && isDigit(s[1]):
+		return token{typ: tokParam, text: s[:1+digitsEnd(s[1:])]}
+	case isWordStart(r):
+		word := s[:wordEnd(s)]
+		if reserved[strings.ToUpper(word)] {
+			return token{typ: tokReserved, text: word}
+		}
+		return token{typ: tokWord, text: word}
+	}
+	for _, op := range operators {
+		if strings.HasPrefix(s, op) {
+			return token{typ: tokOp, text: op}
+		}
+	}
+	return unknown(s, r, size)
+}
+
+// operators and punctuation, the longer before their beginnings.
+var operators = []string{
+	"...", "::", "=>", "||", "!=", "!~", "<>", "<=", ">=",
+	"=", "<", ">", "+", "-", "*", "/", "%", "~", "(", ")", ",", ";", ".",
+}
+
+// quoted reads text between quotes, in which a doubled quote is one.
+func quoted(s string, typ lexer.TokenType, unclosed, hint string) token {
+	for at := 1; ; {
+		n := strings.IndexByte(s[at:], s[0])
+		if n < 0 {
+			return invalid(s, unclosed, hint)
+		}
+		at += n + 1
+		if at == len(s) || s[at] != s[0] {
+			return token{typ: typ, text: s[:at]}
+		}
+		at++
+	}
+}
+
+// numeric reads a number with its unit or percent sign. A % directly after a
+// number makes a percentage unless an operand follows directly: 70%, but 7%x
+// is a modulo.
+func numeric(s string) token {
+	n := numberEnd(s)
+	if unit := wordEnd(s[n:]); unit > 0 {
+		_, kind, _ := findUnit(s[n : n+unit])
+		if kind == LitSize {
+			return token{typ: tokSize, text: s[:n+unit]}
+		}
+		return token{typ: tokDuration, text: s[:n+unit]}
+	}
+	if strings.HasPrefix(s[n:], "%") {
+		r, _ := utf8.DecodeRuneInString(s[n+1:])
+		if !isWordStart(r) && !unicode.IsDigit(r) && !strings.ContainsRune(`'"(`, r) {
+			return token{typ: tokPercent, text: s[:n+1]}
+		}
+	}
+	if strings.ContainsAny(s[:n], ".eE") && !isHexNumber(s[:n]) {
+		return token{typ: tokFloat, text: s[:n]}
+	}
+	return token{typ: tokInt, text: s[:n]}
+}
+
+// checkNumber turns a number that has no value into a tokInvalid.
+func checkNumber(t token, afterMinus bool) token {
+	_, err := number(t.text)
+	if err == nil {
+		return t
+	}
+	if t.typ == tokInt && afterMinus {
+		if _, err := number("-" + t.text); err == nil {
+			return t
+		}
+	}
+	t.typ, t.bad = tokInvalid, err
+	return t
+}
+
+func digitsEnd(s string) int {
+	n := 0
+	for n < len(s) && isDigit(s[n]) {
+		n++
+	}
+	return n
+}
+
+func wordEnd(s string) int {
+	for i, r := range s {
+		if i == 0 && !isWordStart(r) || !isWordPart(r) {
+			return i
+		}
+	}
+	return len(s)
+}
+
+func invalid(text, msg, hint string) token {
+	return token{typ: tokInvalid, text: text, bad: &Error{Msg: msg, Hint: hint}}
+}
+
+// unknown is a character outside the language, with what people mean by it.
+func unknown(s string, r rune, size int) token {
+	text := s[:size]
+	for _, foreign := range []struct{ text, hint string }{
+		{"&&", "write AND"},
+		{"!", "write NOT"},
+		{"&", "write AND for a condition"},
+		{"|", "write OR for a condition, || to join strings"},
+		{"`", `names stand in double quotes: "name"`},
+		{"[", `names stand in double quotes: "name"`},
+		{"‘", "strings stand in straight single quotes: 'text'"},
+		{"’", "strings stand in straight single quotes: 'text'"},
+		{"“", `names stand in straight double quotes, strings in single ones: "name", 'text'`},
+		{"”", `names stand in straight double quotes, strings in single ones: "name", 'text'`},
+		{"…", "write three dots: ..."},
+		{"≠", "write <>"}, {"≤", "write <="}, {"≥", "write >="},
+		{"–", "write -"}, {"−", "write -"}, {"—", "write -, or -- for a comment"},
+		{"#", "comments begin with --"},
+		{"$", "parameters are $1, $2, ..."},
+		{":", "a cast is written x::type, a named argument name => value"},
+		{"?", "parameters are $1, $2, ..."},
+	} {
+		if strings.HasPrefix(s, foreign.text) {
+			return invalid(foreign.text, foreign.text+" is not part of the language", foreign.hint)
+		}
+	}
+	switch {
+	case r == utf8.RuneError && size <= 1:
+		return invalid(text, "the text is not valid UTF-8 here", "")
+	case unicode.IsPrint(r):
+		return invalid(text, text+" is not part of the language", "")
+	}
+	return invalid(text, "there is an invisible character here", "remove it")
+}
+
+// significant leaves out comments, and makes INTERVAL '1' MINUTE the one
+// duration that it is.
+func significant(all []token) []token {
+	tokens := make([]token, 0, len(all))
+	for _, t := range all {
+		if t.typ == tokComment {
+			continue
+		}
+		tokens = append(tokens, t)
+		n := len(tokens)
+		if n < 3 || !tokens[n-3].is("INTERVAL") || tokens[n-2].typ != tokString || t.typ != tokWord {
+			continue
+		}
+		l, err := interval(tokens[n-2].text, t.text)
+		whole := token{typ: tokDuration, Span: Span{tokens[n-3].Start, t.Stop}}
+		if err != nil {
+			whole.typ, whole.bad = tokInvalid, err
+		} else {
+			whole.text = l.Text
+		}
+		tokens = append(tokens[:n-3], whole)
+	}
+	return tokens
+}
+
+// tokenStream gives tokens to the grammar. The grammar's positions count
+// tokens in Column beside bytes in Offset.
+type tokenStream struct {
+	tokens []token
+	end    int // where the last one ends, at least
+	next   int
+}
+
+// Next implements lexer.Lexer.
+func (s *tokenStream) Next() (lexer.Token, error) {
+	if s.next == len(s.tokens) {
+		return lexer.EOFToken(lexer.Position{Offset: s.end, Column: s.next}), nil
+	}
+	t := &s.tokens[s.next]
+	pos := lexer.Position{Offset: t.Start, Line: t.Stop, Column: s.next}
+	s.next++
+	return lexer.Token{Type: t.typ, Value: t.text, Pos: pos}, nil
+}
+
+// tokenNames is what the grammar calls the types that it refers to.
+type tokenNames struct{}
+
+// Symbols implements lexer.Definition.
+func (tokenNames) Symbols() map[string]lexer.TokenType {
+	return map[string]lexer.TokenType{
+		"EOF": lexer.EOF, "Word": tokWord, "Reserved": tokReserved, "Quoted": tokQuoted, "String": tokString,
+		"Int": tokInt, "Duration": tokDuration, "Op": tokOp,
+	}
+}
+
+// Lex implements lexer.Definition.
+func (tokenNames) Lex(_ string, r io.Reader) (lexer.Lexer, error) {
+	src, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	return &tokenStream{tokens: significant(scan(string(src))), end: len(src)}, nil
+}

@@ -1,0 +1,123 @@
+package parser
+
+// Piece is the text of one statement and where it begins in the whole.
+type Piece struct {
+	Text   string
+	Offset int
+}
+
+// Split cuts a text into statements, without parsing them: at semicolons
+// outside strings, comments, parentheses and BEGIN ... END, and after the
+// closing parenthesis of CREATE STREAM ... AS ( ... ). The semicolons, comments
+// around statements and empty statements are left out.
+func Split(src string) []Piece {
+	var pieces []Piece
+	for _, tokens := range cut(significant(scan(src))) {
+		start := tokens[0].Start
+		pieces = append(pieces, Piece{Text: src[start:end(tokens)], Offset: start})
+	}
+	return pieces
+}
+
+// Complete says whether an editor of many lines should run src now: it ends
+// with a finished statement, or holds none. A semicolon in parentheses that
+// were left open ends a statement too, since no correct one holds it: its
+// writer should see the error.
+func Complete(src string) bool {
+	tokens := significant(scan(src))
+	if len(tokens) == 0 {
+		for _, t := range scan(src) {
+			if t.typ == tokInvalid {
+				return false
+			}
+		}
+		return true
+	}
+	if last := &tokens[len(tokens)-1]; last.typ == tokInvalid {
+		switch last.text[:1] {
+		case "'", `"`, "/":
+			return false
+		}
+	}
+	var c cutter
+	for i := range tokens {
+		c.step(tokens, i)
+	}
+	return c.blocks == 0 && (tokens[len(tokens)-1].is(";") || c.ended)
+}
+
+// cut gives the tokens of each statement.
+func cut(tokens []token) [][]token {
+	var pieces [][]token
+	var c cutter
+	start := 0
+	for i := range tokens {
+		c.step(tokens, i)
+		separator := tokens[i].is(";") && c.parens == 0 && c.blocks == 0
+		if !separator && !c.viewEnded {
+			continue
+		}
+		stop := i
+		if !separator {
+			stop++
+		}
+		if stop > start {
+			pieces = append(pieces, tokens[start:stop])
+		}
+		start = i + 1
+	}
+	if start < len(tokens) {
+		pieces = append(pieces, tokens[start:])
+	}
+	return pieces
+}
+
+// cutter follows where in a statement a token stands.
+type cutter struct {
+	length    int  // tokens of the statement so far
+	creates   bool // it begins with CREATE
+	view      bool // it is CREATE STREAM or CREATE MODEL, and AS has not come yet
+	body      bool // inside the parentheses after that AS
+	parens    int
+	blocks    int  // BEGIN, and CASE within, that wait for END
+	viewEnded bool // this token closes the parentheses of a CREATE STREAM
+	ended     bool // this token ends the statement even without a semicolon
+}
+
+func (c *cutter) step(tokens []token, i int) {
+	if c.viewEnded || c.length > 0 && tokens[i-1].is(";") && c.parens == 0 && c.blocks == 0 {
+		*c = cutter{}
+	}
+	t := &tokens[i]
+	c.ended = false
+	switch {
+	case t.is("("):
+		if c.view && c.parens == 0 && tokens[i-1].is("AS") {
+			c.view, c.body = false, true
+		}
+		c.parens++
+	case t.is(")"):
+		c.parens = max(c.parens-1, 0)
+		c.viewEnded = c.body && c.parens == 0
+		c.ended = c.viewEnded
+	case t.is("CREATE"):
+		c.creates = c.length == 0
+	case t.is("STREAM"), t.is("MODEL"):
+		c.view = c.view || c.creates && (c.length == 1 || c.length == 3 && tokens[i-1].is("REPLACE"))
+	case t.is("AS"):
+		// The query without parentheses: its own AS mean nothing here.
+		c.view = c.view && i+1 < len(tokens) && tokens[i+1].is("(")
+	case t.is("BEGIN"):
+		if c.creates {
+			c.blocks++
+		}
+	case t.is("CASE"):
+		if c.blocks > 0 {
+			c.blocks++
+		}
+	case t.is("END"):
+		c.ended = c.blocks == 1
+		c.blocks = max(c.blocks-1, 0)
+	}
+	c.length++
+}
