@@ -42,7 +42,7 @@ type Engine struct {
 
 // New returns an engine with every provider. Nothing is loaded into the kernel
 // before a query needs it.
-func New(o Options) *Engine {
+func New(o Options) (*Engine, error) {
 	e := &Engine{providers: map[string]probes.Provider{}, views: catalog.NewViews(), queries: map[int64]*query{}, modules: &symbols.Cache{}}
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, ForceReturn: o.ForceReturn, RingBytes: o.RingBytes})
 	e.all = []probes.Provider{e.uprobes, procfs.New(), replay.New(), &sysProvider{e}}
@@ -51,7 +51,7 @@ func New(o Options) *Engine {
 			e.providers[s] = p
 		}
 	}
-	return e
+	return e, nil
 }
 
 // selectSchema types plan.SelectColumns for expressions over functions.

@@ -108,26 +108,26 @@ func (n *Project) Describe() string {
 }
 
 func (n *Window) Describe() string {
-	s := "window " + n.Spec.String()
+	size := formatStd
+	if n.Out.Fields[n.Out.Time].Type == tI {
+		size = func(d time.Duration) string { return strconv.FormatInt(int64(d), 10) } // lines
+	}
+	w, s := n.Spec, "window "
+	switch w.Kind {
+	case Hop:
+		s += "hop " + size(w.Slide) + " " + size(w.Size)
+	case Session:
+		s += "session " + size(w.Gap)
+		if len(w.PartitionBy) > 0 {
+			s += " by " + joinExprs(w.PartitionBy)
+		}
+	default:
+		s += "tumble " + size(w.Size)
+	}
 	if n.Hold {
 		s += " hold"
 	}
 	return s
-}
-
-// String prints the specification: tumble 1s, hop 1s 10s, session 1s by tid.
-func (w WindowSpec) String() string {
-	switch w.Kind {
-	case Hop:
-		return "hop " + formatStd(w.Slide) + " " + formatStd(w.Size)
-	case Session:
-		s := "session " + formatStd(w.Gap)
-		if len(w.PartitionBy) > 0 {
-			s += " by " + joinExprs(w.PartitionBy)
-		}
-		return s
-	}
-	return "tumble " + formatStd(w.Size)
 }
 
 func formatStd(d time.Duration) string { return FormatDuration(int64(d)) }

@@ -1,0 +1,199 @@
+package planner
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"endoscope/operators/batch"
+	"endoscope/operators/expr"
+	"endoscope/parser"
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+)
+
+// testEnv knows one CSV file with event time and one without.
+func testEnv() *Env {
+	return &Env{
+		Views: catalog.NewViews(),
+		Eval:  expr.EvalConst,
+		File: func(path string) (plan.Schema, error) {
+			switch path {
+			case "calls.csv":
+				return plan.Schema{Time: 0, Fields: []plan.Field{{Name: "timestamp", Type: batch.Timestamp},
+					{Name: "name", Type: batch.Varchar}, {Name: "ms", Type: batch.Bigint}}}, nil
+			case "lines.csv":
+				return plan.Schema{Time: 2, Fields: []plan.Field{{Name: "token", Type: batch.Varchar},
+					{Name: "n", Type: batch.Bigint}, {Name: "line", Type: batch.Bigint}}}, nil
+			}
+			return plan.Schema{}, plan.Errorf(0, 0, "there is no file '%s'", path)
+		},
+	}
+}
+
+// TestPlans runs testdata/plan: each statement is planned and printed with the
+// rules that fired. "create" defines a stream, "use" sets the session's target.
+func TestPlans(t *testing.T) {
+	datadriven.Walk(t, "testdata/plan", func(t *testing.T, path string) {
+		env := testEnv()
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			switch d.Cmd {
+			case "use":
+				env.Target = plan.Target{PIDs: []int{42}}
+				return ""
+			case "create":
+				c := mustParse(t, d.Input).(*parser.CreateStream)
+				if err := CheckView(c, d.Input, env); err != nil {
+					return err.Error()
+				}
+				env.Views.Put(mustParse(t, c.String()).(*parser.CreateStream))
+				return ""
+			case "plan":
+				return planText(t, d.Input, env)
+			}
+			t.Fatalf("unknown command %s", d.Cmd)
+			return ""
+		})
+	})
+}
+
+// TestErrors runs testdata/errors: statements that parse and are refused here.
+func TestErrors(t *testing.T) {
+	datadriven.Walk(t, "testdata/errors", func(t *testing.T, path string) {
+		env := testEnv()
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			switch d.Cmd {
+			case "create":
+				c := mustParse(t, d.Input).(*parser.CreateStream)
+				if err := CheckView(c, d.Input, env); err != nil {
+					return err.Error()
+				}
+				env.Views.Put(mustParse(t, c.String()).(*parser.CreateStream))
+				return ""
+			case "refused":
+				_, err := planOf(t, d.Input, env)
+				if err == nil {
+					t.Fatalf("%s: %s was not refused", d.Pos, d.Input)
+				}
+				var pe *parser.Error
+				if !errors.As(err, &pe) {
+					t.Fatalf("%s: %T is not an error with a place: %v", d.Pos, err, err)
+				}
+				if pe.Pos.Start < 0 || pe.Src == "" {
+					t.Errorf("%s: no place: %v", d.Pos, err)
+				}
+				return err.Error()
+			}
+			t.Fatalf("unknown command %s", d.Cmd)
+			return ""
+		})
+	})
+}
+
+func mustParse(t *testing.T, src string) parser.Statement {
+	t.Helper()
+	st, err := parser.Parse(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+func planOf(t *testing.T, src string, env *Env) (*plan.Query, error) {
+	t.Helper()
+	switch st := mustParse(t, src).(type) {
+	case *parser.Query:
+		return Plan(st, src, env)
+	case *parser.Insert:
+		return PlanInsert(st, src, env)
+	default:
+		t.Fatalf("%T cannot be planned", st)
+		return nil, nil
+	}
+}
+
+func planText(t *testing.T, src string, env *Env) string {
+	q, err := planOf(t, src, env)
+	if err != nil {
+		return err.Error()
+	}
+	checkPlan(t, q.Root)
+	var b strings.Builder
+	b.WriteString(plan.Tree(q.Root))
+	if q.For > 0 {
+		fmt.Fprintf(&b, "for %s\n", plan.FormatDuration(int64(q.For)))
+	}
+	if len(q.Fired) > 0 {
+		fmt.Fprintf(&b, "rules: %s\n", strings.Join(q.Fired, ", "))
+	}
+	for _, n := range q.Notices {
+		fmt.Fprintf(&b, "notice: %s\n", n)
+	}
+	return b.String()
+}
+
+// checkPlan fails if an expression reads a column that its input has not, or
+// takes it for another type: what a wrong rewrite would leave behind.
+func checkPlan(t *testing.T, n plan.Node) {
+	t.Helper()
+	check := func(e plan.Expr, in plan.Schema) {
+		plan.Walk(e, func(x plan.Expr) {
+			c, ok := x.(*plan.Col)
+			if !ok {
+				return
+			}
+			if c.Index >= len(in.Fields) {
+				t.Errorf("%s: column %s is number %d of %d", n.Describe(), c.Name, c.Index, len(in.Fields))
+			} else if f := in.Fields[c.Index]; f.Type != c.T {
+				t.Errorf("%s: column %s is taken for %s but is %s %s", n.Describe(), c.Name, c.T, f.Name, f.Type)
+			}
+		})
+	}
+	var in plan.Schema
+	if ins := n.Inputs(); len(ins) > 0 {
+		in = ins[0].Schema()
+	}
+	switch n := n.(type) {
+	case *plan.Acquire:
+		check(n.Filter, n.Out)
+	case *plan.Filter:
+		check(n.Cond, in)
+	case *plan.Project:
+		for _, e := range n.Exprs {
+			check(e, in)
+		}
+	case *plan.Window:
+		if in.Time != n.Spec.Time {
+			t.Errorf("%s: event time is column %d, not %d", n.Describe(), in.Time, n.Spec.Time)
+		}
+	case *plan.Aggregate:
+		for _, e := range n.Keys {
+			check(e, in)
+		}
+		for _, a := range n.Aggs {
+			for _, e := range a.Args {
+				check(e, in)
+			}
+			check(a.Filter, in)
+		}
+		if len(n.Out.Fields) != len(n.Keys)+len(n.Aggs) {
+			t.Errorf("%s: %d columns", n.Describe(), len(n.Out.Fields))
+		}
+	case *plan.Sort:
+		for _, k := range n.Keys {
+			check(k.X, in)
+		}
+	case *plan.Union:
+		for _, u := range n.Ins {
+			if len(u.Schema().Fields) != len(n.Out.Fields) || u.Schema().Time != n.Out.Time && n.Out.Time >= 0 {
+				t.Errorf("%s: input %s does not fit", n.Describe(), u.Describe())
+			}
+		}
+	}
+	for _, i := range n.Inputs() {
+		checkPlan(t, i)
+	}
+}
