@@ -197,7 +197,11 @@ func watchSignals(cancel context.CancelCauseFunc) (signals *runner.Signals, stop
 		}
 	})
 	ending, pipe, done := make(chan os.Signal, 3), make(chan os.Signal, 1), make(chan struct{})
-	signal.Notify(ending, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(sig) { // nohup, and jobs that a script puts in the background
+			signal.Notify(ending, sig)
+		}
+	}
 	signal.Notify(pipe, syscall.SIGPIPE)
 	go func() {
 		for {

@@ -47,17 +47,25 @@ func appendEscaped(dst []byte, s string) []byte {
 	return append(dst, s[from:]...)
 }
 
-// Escape makes text safe to print on a terminal, line ends apart: messages
-// quote names out of the monitored program.
+// Escape makes a message safe to print on a terminal: messages quote names out
+// of the monitored program. Line ends and tabs, which place a caret under its
+// column, stay.
 func Escape(s string) string {
-	var b []byte
-	for i, line := range strings.Split(s, "\n") {
-		if i > 0 {
-			b = append(b, '\n')
+	return string(appendEscapedBut(nil, s, "\n\t"))
+}
+
+// appendEscapedBut is appendEscaped, with the control characters of keep left
+// as they are.
+func appendEscapedBut(dst []byte, s, keep string) []byte {
+	for len(s) > 0 {
+		n := strings.IndexAny(s, keep)
+		if n < 0 {
+			return appendEscaped(dst, s)
 		}
-		b = appendEscaped(b, line)
+		dst = append(appendEscaped(dst, s[:n]), s[n])
+		s = s[n+1:]
 	}
-	return string(b)
+	return dst
 }
 
 // width is the number of terminal cells that escaped text takes up.

@@ -211,8 +211,8 @@ func TestHumanFloat(t *testing.T) {
 	}
 }
 
-func TestMessagesKeepTheirLinesOnly(t *testing.T) {
-	if got, want := Escape("a\x1b[2J\n  b\tc\r\n^"), "a\\x1b[2J\n  b\\tc\\r\n^"; got != want {
+func TestMessagesKeepLinesAndTabsOnly(t *testing.T) {
+	if got, want := Escape("a\x1b[2J\n  b\tc\r\n^"), "a\\x1b[2J\n  b\tc\\r\n^"; got != want {
 		t.Errorf("Escape gives %q, want %q", got, want)
 	}
 }

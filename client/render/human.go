@@ -101,7 +101,7 @@ func (c *clock) appendHuman(dst []byte, v batch.Value) []byte {
 	case batch.Bytes:
 		return appendHex(dst, v.S)
 	case batch.Encoding:
-		return append(dst, Escape(encodingText(v))...)
+		return appendEscapedBut(dst, encodingText(v), "\n")
 	case batch.List:
 		vs, _ := v.A.([]batch.Value)
 		if buckets := histogramOf(vs); buckets != nil {

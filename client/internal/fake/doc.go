@@ -1,0 +1,24 @@
+// Package fake is an engine without probes, for tests of the client. Each of
+// its streams behaves in one way that a client must be ready for:
+//
+//	calls      three rows, then the end
+//	types      a row with every type, a row of NULLs, a row of hostile text
+//	none       no rows
+//	windows    two emitted results
+//	lossy      a row, losses and counts
+//	noisy      a row between two notices
+//	totals     previews, then, once stopped, the final result
+//	endless    rows until it is stopped
+//	silent     nothing until it is stopped
+//	broken     a row, then an error
+//	ctrl_c     a row, then SIGINT comes; once stopped, a last row
+//	stubborn   SIGINT comes twice, and stopping does nothing
+//	sigterm    as ctrl_c, with SIGTERM
+//	slow_start SIGINT comes before the statement is accepted
+//
+// Other statements: SHOW STREAMS, DESCRIBE stream, SET k = v, SHOW SETTINGS,
+// CREATE STREAM. Anything else is refused.
+//
+// Closing an engine fails if a result was neither read to its end nor closed,
+// or a session was left open: nothing may stay attached.
+package fake

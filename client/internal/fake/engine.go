@@ -1,0 +1,135 @@
+package fake
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"endoscope/operators/batch"
+	"endoscope/parser"
+	"endoscope/server/wire"
+)
+
+// Engine is a wire.Engine.
+type Engine struct{ attached, sessions atomic.Int64 }
+
+// New returns an engine.
+func New() (wire.Engine, error) { return &Engine{}, nil }
+
+// NewSession refuses process ids that no process can have.
+func (e *Engine) NewSession(_ context.Context, o wire.Options) (wire.Session, error) {
+	if o.PID > 1<<22 {
+		return nil, &parser.Error{Msg: fmt.Sprintf("there is no process %d", o.PID), Pos: parser.Span{Start: -1}}
+	}
+	e.sessions.Add(1)
+	return &session{engine: e, o: o}, nil
+}
+
+// Close reports what was left behind.
+func (e *Engine) Close() error {
+	if n := e.attached.Load(); n != 0 {
+		return fmt.Errorf("%d queries are still attached", n)
+	}
+	if n := e.sessions.Load(); n != 0 {
+		return fmt.Errorf("%d sessions are still open", n)
+	}
+	return nil
+}
+
+type session struct {
+	engine   *Engine
+	o        wire.Options
+	settings []string
+}
+
+func (s *session) Close() error { s.engine.sessions.Add(-1); return nil }
+
+func (s *session) Info() []string {
+	switch {
+	case s.o.PID != 0:
+		return []string{"fake engine in this process", fmt.Sprintf("target: pid %d", s.o.PID)}
+	case s.o.Process != "":
+		return []string{"fake engine in this process", "target: process " + s.o.Process}
+	case s.o.Exe != "":
+		return []string{"fake engine in this process", "target: " + s.o.Exe}
+	case s.o.Command != nil:
+		return []string{"fake engine in this process", "target: " + strings.Join(s.o.Command, " ")}
+	}
+	return []string{"fake engine in this process", "no target"}
+}
+
+// Complete knows a few names of each kind.
+func (s *session) Complete(_ context.Context, kind, of, prefix string) (found []string) {
+	names := map[string][]string{
+		"stream":   {"calls", "endless", "types"},
+		"function": {"fib", "handle_request", "process_job"},
+		"setting":  {"join_gating", "lateness"},
+		"process":  {"nginx", "redis-server"},
+	}[kind]
+	if kind == "column" {
+		names = map[string][]string{
+			"calls":   {"duration", "function_name", "timestamp"},
+			"endless": {"n"},
+		}[of]
+	}
+	for _, n := range names {
+		if strings.HasPrefix(strings.ToLower(n), strings.ToLower(prefix)) {
+			found = append(found, n)
+		}
+	}
+	return found
+}
+
+var fromStream = regexp.MustCompile(`(?i)\bFROM\s+(\w+)`)
+
+func (s *session) Execute(ctx context.Context, text string) (wire.Result, error) {
+	words := strings.Fields(strings.ToUpper(text))
+	switch {
+	case slices.Equal(words, []string{"SHOW", "STREAMS"}):
+		return s.start(ctx, columns("stream", batch.Varchar, "about", batch.Varchar), func(r *result) error {
+			return r.rows(row("calls", "three calls"), row("endless", "rows without end"))
+		}), nil
+	case len(words) == 2 && words[0] == "DESCRIBE":
+		return s.start(ctx, columns("column", batch.Varchar, "type", batch.Varchar), func(r *result) error {
+			return r.rows(row("timestamp", "TIMESTAMP"), row("duration", "DURATION"))
+		}), nil
+	case len(words) > 1 && words[0] == "SET":
+		s.settings = append(s.settings, text)
+		return s.message("set"), nil
+	case slices.Equal(words, []string{"SHOW", "SETTINGS"}):
+		return s.start(ctx, columns("setting", batch.Varchar), func(r *result) error {
+			for _, k := range s.settings {
+				if err := r.rows(row(k)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}), nil
+	case len(words) > 2 && words[0] == "CREATE" && words[1] == "STREAM":
+		return s.message("stream created"), nil
+	}
+	if m := fromStream.FindStringSubmatchIndex(text); m != nil {
+		name := text[m[2]:m[3]]
+		if b, ok := streams[name]; ok {
+			if name == "slow_start" {
+				raise(os.Interrupt)
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return s.start(ctx, b.cols, b.play), nil
+		}
+		return nil, &parser.Error{
+			Msg: "there is no stream " + name, Hint: "SHOW STREAMS lists them",
+			Src: text, Pos: parser.Span{Start: m[2], Stop: m[3]},
+		}
+	}
+	return nil, &parser.Error{Msg: "this is no statement", Src: text, Pos: parser.Span{Start: 0, Stop: len(text)}, Syntax: true}
+}
+
+// raise sends this process a signal, as a terminal would.
+func raise(sig os.Signal) { _ = syscall.Kill(os.Getpid(), sig.(syscall.Signal)) }

@@ -1,0 +1,134 @@
+package fake
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/server/wire"
+)
+
+// behaviour is what a query over a stream gives.
+type behaviour struct {
+	cols []wire.Column
+	play func(r *result) error
+}
+
+var (
+	callColumns  = columns("function_name", batch.Varchar, "duration", batch.Duration)
+	countColumns = columns("n", batch.Bigint)
+)
+
+var streams = map[string]behaviour{
+	"calls": {callColumns, func(r *result) error {
+		return r.rows(row("fib", 1234567*time.Nanosecond), row("process_job", 999*time.Nanosecond), row("handle_request", 2*time.Second))
+	}},
+	"types": {
+		columns("s", batch.Varchar, "i", batch.Bigint, "f", batch.Double, "b", batch.Boolean,
+			"t", batch.Timestamp, "d", batch.Duration, "l", batch.List),
+		func(r *result) error {
+			histogram := batch.ListOf([]batch.Value{
+				batch.ListOf([]batch.Value{batch.Dur(1000), batch.Dur(2000), batch.Int(1)}),
+				batch.ListOf([]batch.Value{batch.Dur(2000), batch.Dur(4000), batch.Int(4)}),
+			})
+			nulls := make([]batch.Value, len(r.cols))
+			for i, c := range r.cols {
+				nulls[i] = batch.NullOf(c.Type)
+			}
+			return r.rows(
+				row("plain", 42, batch.Float(0.1), batch.Bool(true), batch.Time(1_767_323_045_123_456_789), 1500*time.Nanosecond, histogram),
+				nulls,
+				row("a,\"b\"\n\x1b[2J", -1, batch.Float(1e300), batch.Bool(false), batch.Time(0), time.Duration(0), batch.ListOf(nil)),
+			)
+		},
+	},
+	"none": {callColumns, func(*result) error { return nil }},
+	"windows": {callColumns, func(r *result) error {
+		for _, d := range []time.Duration{time.Millisecond, time.Second} {
+			if err := r.rows(row("fib", d), row("fob", 2*d)); err != nil {
+				return err
+			}
+			if err := r.send(wire.Event{Kind: wire.Flush}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}},
+	"lossy": {countColumns, func(r *result) error {
+		r.summary.Losses = []wire.Loss{{Cause: "ring buffer full", N: 12}, {Cause: "late", N: 5}}
+		r.summary.Counts = []wire.Loss{{Cause: "calls unfinished", N: 3}}
+		return r.rows(row(1))
+	}},
+	"noisy": {countColumns, func(r *result) error {
+		if err := r.send(wire.Event{Kind: wire.Notice, Text: "duration became LAST(duration)"}); err != nil {
+			return err
+		}
+		if err := r.rows(row(1)); err != nil {
+			return err
+		}
+		return r.send(wire.Event{Kind: wire.Notice, Text: "the function \x1b[31mevil is gone"})
+	}},
+	"totals": {callColumns, func(r *result) error {
+		for n := 1; ; n++ {
+			if r.session.o.Live > 0 {
+				if err := r.preview(row("fib", time.Duration(n)*time.Millisecond)); err != nil {
+					return err
+				}
+			}
+			select {
+			case <-r.stopped:
+				return r.rows(row("total", time.Second))
+			case <-r.ctx.Done():
+				return r.ctx.Err()
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	}},
+	"endless": {countColumns, func(r *result) error {
+		for n := 1; ; n++ {
+			select {
+			case <-r.stopped:
+				return nil
+			default:
+			}
+			if err := r.rows(row(n)); err != nil {
+				return err
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}},
+	"silent": {countColumns, (*result).wait},
+	"broken": {countColumns, func(r *result) error {
+		if err := r.rows(row(1)); err != nil {
+			return err
+		}
+		return errors.New("the target cannot be read any more")
+	}},
+	"ctrl_c":  {countColumns, func(r *result) error { return signalled(r, os.Interrupt) }},
+	"sigterm": {countColumns, func(r *result) error { return signalled(r, syscall.SIGTERM) }},
+	"stubborn": {countColumns, func(r *result) error {
+		raise(os.Interrupt)
+		if err := r.wait(); err != nil {
+			return err
+		}
+		raise(os.Interrupt)
+		<-r.ctx.Done()
+		return r.ctx.Err()
+	}},
+	"slow_start": {},
+}
+
+// signalled gives a row, raises a signal, and when that has stopped it gives
+// another.
+func signalled(r *result, sig os.Signal) error {
+	if err := r.rows(row(1)); err != nil {
+		return err
+	}
+	raise(sig)
+	if err := r.wait(); err != nil {
+		return err
+	}
+	return r.rows(row(2))
+}

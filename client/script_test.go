@@ -1,0 +1,32 @@
+package client
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"endoscope/client/internal/fake"
+)
+
+// TestMain makes the command, joined to the fake engine, a program that
+// scripts and other tests can start.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"endoscope": func() {
+			p := Program{Open: fake.New, Version: "v0-test"}
+			os.Exit(p.Run(context.Background(), os.Args[1:]))
+		},
+	})
+}
+
+// TestScripts runs whole sessions against the fake engine: every file of
+// testdata/script is one. UPDATE_SCRIPTS=1 rewrites what they compare with.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
+		RequireExplicitExec: true,
+	})
+}
