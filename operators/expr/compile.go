@@ -2,7 +2,7 @@ package expr
 
 import (
 	"fmt"
-	"slices"
+	"strings"
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
@@ -204,7 +204,7 @@ func noKernel(e *plan.Call) error {
 	for i, a := range e.Args {
 		types[i] = a.Type().String()
 	}
-	return refuse(e, "%s is not defined for %v", e.Fn, types)
+	return refuse(e, "%s is not defined for %s", e.Fn, strings.Join(types, ", "))
 }
 
 // fold replaces n, the node of e, by its value if e has no columns and always
@@ -239,9 +239,4 @@ func volatile(e plan.Expr) bool {
 	}
 	s := plan.FindScalar(call.Fn)
 	return s != nil && s.Volatile
-}
-
-// signature reports whether the call's arguments have exactly these types.
-func signature(e *plan.Call, ts ...batch.Type) bool {
-	return slices.EqualFunc(e.Args, ts, func(a plan.Expr, t batch.Type) bool { return a.Type() == t })
 }

@@ -46,6 +46,26 @@ func (o *output) copyRow(c *batch.Column, i int, t *translation) {
 	}
 }
 
+// copyRows sets the rows r from a column of the same type.
+func (o *output) copyRows(c *batch.Column, r rows, t *translation) {
+	if !c.Nulls.Any() {
+		switch o.col.Type.Physical() {
+		case batch.PhysBool:
+			copyVector(o.col.Bool, c.Bool, r)
+			return
+		case batch.PhysInt:
+			copyVector(o.col.Int, c.Int, r)
+			return
+		case batch.PhysFloat:
+			copyVector(o.col.Float, c.Float, r)
+			return
+		}
+	}
+	for k := range r.len() {
+		o.copyRow(c, r.at(k), t)
+	}
+}
+
 // caseNode is CASE: each condition is evaluated for the rows that none before
 // it took, each branch for the rows that its condition took. What a condition
 // guards against cannot happen in its branch.
@@ -102,7 +122,10 @@ func (n *caseNode) eval(f *frame, r rows) (_ *batch.Column, err error) {
 		}
 		rest = r.of(n.rest)
 	}
-	return n.out.end(), n.branch(f, n.other, &n.from[len(n.conds)], rest)
+	if err := n.branch(f, n.other, &n.from[len(n.conds)], rest); err != nil {
+		return nil, err
+	}
+	return n.out.end(), nil
 }
 
 func (n *caseNode) branch(f *frame, then node, t *translation, r rows) error {
@@ -116,9 +139,7 @@ func (n *caseNode) branch(f *frame, then node, t *translation, r rows) error {
 	if err != nil {
 		return err
 	}
-	for k := range r.len() {
-		n.out.copyRow(c, r.at(k), t)
-	}
+	n.out.copyRows(c, r, t)
 	return nil
 }
 

@@ -84,40 +84,15 @@ func (n *inNode) eval(f *frame, r rows) (*batch.Column, error) {
 	return out, nil
 }
 
-// fewInts is how many integers are compared one by one rather than hashed.
-const fewInts = 4
-
 func inInts(list []batch.Value) inKernel {
 	ints := make([]int64, len(list))
 	for i, v := range list {
 		ints[i] = v.I
 	}
-	if len(ints) <= fewInts {
-		return func(x *batch.Column, negate bool, r rows, dst []uint16) []uint16 {
-			return chooseFew(x.Int, ints, negate, r, dst)
-		}
-	}
 	set := newIntSet(ints)
 	return func(x *batch.Column, negate bool, r rows, dst []uint16) []uint16 {
 		return set.choose(x.Int, negate, r, dst)
 	}
-}
-
-func chooseFew(x, list []int64, negate bool, r rows, dst []uint16) []uint16 {
-	k := len(dst)
-	dst = room(dst, r.len())
-	for j := range r.len() {
-		i := r.at(j)
-		found := false
-		for _, v := range list {
-			found = found || v == x[i]
-		}
-		dst[k] = uint16(i)
-		if found != negate {
-			k++
-		}
-	}
-	return dst[:k]
 }
 
 // intSet is a set of integers, hashed by multiplication into a table at most

@@ -63,7 +63,7 @@ func roundTo(x float64, n int64) float64 {
 	case n > 308: // no DOUBLE has decimals there
 		return x
 	case n < -308:
-		return 0 * x
+		return 0
 	case n < 0:
 		p := math.Pow10(int(-n))
 		return math.Round(x/p) * p

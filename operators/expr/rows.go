@@ -22,7 +22,7 @@ func batchRows(b *batch.Batch) rows {
 	return rows{sel: b.Sel, n: b.N}
 }
 
-// of is the subset of r's physical rows given by sel, which is never nil.
+// of is the subset sel, not empty, of r.
 func (r rows) of(sel []uint16) rows {
 	if len(sel) == r.n {
 		return rows{n: r.n}

@@ -22,13 +22,31 @@ func length(e *plan.Call, args []node) (node, error) {
 }
 
 func lower(o *output, args []*batch.Column, i int) error {
-	o.setText(i, strings.ToLower(text(args[0], i)))
+	o.setFolded(i, text(args[0], i), 'A', 'Z', strings.ToLower)
 	return nil
 }
 
 func upper(o *output, args []*batch.Column, i int) error {
-	o.setText(i, strings.ToUpper(text(args[0], i)))
+	o.setFolded(i, text(args[0], i), 'a', 'z', strings.ToUpper)
 	return nil
+}
+
+// setFolded sets row i to s with the letters from first to last in the other
+// case, without a copy of its own where s is ASCII; fold does all others.
+func (o *output) setFolded(i int, s string, first, last byte, fold func(string) string) {
+	o.buf = o.buf[:0]
+	for k := range len(s) {
+		c := s[k]
+		switch {
+		case c >= utf8.RuneSelf:
+			o.setText(i, fold(s))
+			return
+		case first <= c && c <= last:
+			c ^= 'a' - 'A'
+		}
+		o.buf = append(o.buf, c)
+	}
+	o.setBytes(i, o.buf)
 }
 
 // join is ||.
@@ -92,10 +110,16 @@ func skipChars(s string, n int64) int {
 // replace changes nothing for an empty second text.
 func replace(o *output, args []*batch.Column, i int) error {
 	s, old := text(args[0], i), text(args[1], i)
-	if old != "" {
-		s = strings.ReplaceAll(s, old, text(args[2], i))
+	o.buf = o.buf[:0]
+	for old != "" {
+		before, after, found := strings.Cut(s, old)
+		if !found {
+			break
+		}
+		o.buf = append(append(o.buf, before...), text(args[2], i)...)
+		s = after
 	}
-	o.setText(i, s)
+	o.setBytes(i, append(o.buf, s...))
 	return nil
 }
 

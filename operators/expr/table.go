@@ -100,11 +100,11 @@ func (c *compiler) newTable(e plan.Expr, col int) (node, error) {
 func (n *tableNode) lookup(c *batch.Column, r rows) (*table, error) {
 	t := n.table(c.Dict)
 	if slots := len(c.Values) + 1; len(t.state) < slots {
-		t.state = append(t.state, make([]state, slots-len(t.state))...)
+		t.grow(slots)
 	}
 	if !t.complete(c, r) {
 		if err := n.fill(t, c, r); err != nil {
-			*t = table{}
+			t.reset(nil)
 			return nil, err
 		}
 	}
@@ -117,6 +117,7 @@ func (n *tableNode) table(d *batch.Dict) *table {
 	if n.out.col.Type.Physical() == batch.PhysCode && (n.dict == nil || n.dict.Len() > maxDict) {
 		n.dict = newDict()
 		clear(n.tables[:])
+		clear(n.out.col.Code)
 	}
 	if d != nil {
 		for i := range n.tables {
@@ -127,8 +128,15 @@ func (n *tableNode) table(d *batch.Dict) *table {
 	}
 	t := &n.tables[n.next]
 	n.next = (n.next + 1) % maxTables
-	*t = table{dict: d, state: t.state[:0], val: batch.Column{Type: n.out.col.Type}}
+	t.val.Type = n.out.col.Type
+	t.reset(d)
 	return t
+}
+
+// reset empties the table for the entries of d.
+func (t *table) reset(d *batch.Dict) {
+	t.dict, t.state, t.nulls = d, t.state[:0], false
+	t.val.Reset()
 }
 
 // complete reports whether the table has all that the rows need.
@@ -188,7 +196,6 @@ func (n *tableNode) fill(t *table, c *batch.Column, r rows) error {
 	if err != nil {
 		return err
 	}
-	t.grow(len(t.state))
 	for i, s := range n.missing {
 		if isNull(res, i) {
 			t.state[s], t.nulls = null, true
@@ -210,8 +217,9 @@ func (n *tableNode) fill(t *table, c *batch.Column, r rows) error {
 	return nil
 }
 
-// grow makes room for values in n slots. Truth values are in the states.
+// grow adds unknown slots up to n. Truth values are in the states.
 func (t *table) grow(n int) {
+	t.state = grown(t.state, n)
 	switch t.val.Type.Physical() {
 	case batch.PhysInt:
 		t.val.Int = grown(t.val.Int, n)
@@ -222,6 +230,7 @@ func (t *table) grow(n int) {
 	}
 }
 
+// grown is s with zeros added up to n entries.
 func grown[T any](s []T, n int) []T {
 	if n <= len(s) {
 		return s

@@ -1,0 +1,386 @@
+package expr
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+const (
+	maxInt = math.MaxInt64
+	minInt = math.MinInt64
+)
+
+var (
+	nan = math.NaN()
+	inf = math.Inf(1)
+	day = int64(24 * time.Hour)
+)
+
+// Values by the letter of their type.
+var I, F, S, B, D, T, N = batch.Int, batch.Float, batch.Str, batch.Bool, batch.Dur, batch.Time, batch.NullOf
+
+// scalarCases says what every function of plan.Scalars means, by example. An
+// error is given by its text.
+var scalarCases = []struct {
+	fn   string
+	args []batch.Value
+	want any // batch.Value, or string: an error
+}{
+	{"and", vs(B(true), B(true)), B(true)},
+	{"and", vs(B(true), B(false)), B(false)},
+	{"and", vs(B(true), N(batch.Boolean)), N(batch.Boolean)},
+	{"and", vs(N(batch.Boolean), B(true)), N(batch.Boolean)},
+	{"and", vs(N(batch.Boolean), B(false)), B(false)},
+	{"and", vs(B(false), N(batch.Boolean)), B(false)},
+	{"and", vs(N(batch.Boolean), N(batch.Boolean)), N(batch.Boolean)},
+	{"or", vs(B(false), B(false)), B(false)},
+	{"or", vs(B(false), B(true)), B(true)},
+	{"or", vs(B(true), N(batch.Boolean)), B(true)},
+	{"or", vs(N(batch.Boolean), B(true)), B(true)},
+	{"or", vs(N(batch.Boolean), B(false)), N(batch.Boolean)},
+	{"or", vs(B(false), N(batch.Boolean)), N(batch.Boolean)},
+	{"not", vs(B(true)), B(false)},
+	{"not", vs(B(false)), B(true)},
+	{"not", vs(N(batch.Boolean)), N(batch.Boolean)},
+	{"is null", vs(I(0)), B(false)},
+	{"is null", vs(N(batch.Bigint)), B(true)},
+	{"is null", vs(N(batch.Varchar)), B(true)},
+	{"is null", vs(N(batch.List)), B(true)},
+	{"is null", vs(S("")), B(false)},
+
+	{"=", vs(I(1), I(1)), B(true)},
+	{"=", vs(I(1), N(batch.Bigint)), N(batch.Boolean)},
+	{"=", vs(F(nan), F(nan)), B(true)},
+	{"=", vs(F(0), F(math.Copysign(0, -1))), B(true)},
+	{"=", vs(S("a"), S("a")), B(true)},
+	{"=", vs(S("a"), S("A")), B(false)},
+	{"=", vs(S("a"), N(batch.Varchar)), N(batch.Boolean)},
+	{"=", vs(raw("\x00"), raw("\x00")), B(true)},
+	{"=", vs(B(true), B(false)), B(false)},
+	{"=", vs(D(5), D(5)), B(true)},
+	{"=", vs(T(5), T(6)), B(false)},
+	{"<>", vs(I(1), I(2)), B(true)},
+	{"<>", vs(F(nan), F(nan)), B(false)},
+	{"<>", vs(F(nan), F(1)), B(true)},
+	{"<>", vs(S("a"), S("b")), B(true)},
+	{"<", vs(I(minInt), I(maxInt)), B(true)},
+	{"<", vs(I(1), I(1)), B(false)},
+	{"<", vs(F(inf), F(nan)), B(true)},
+	{"<", vs(F(nan), F(inf)), B(false)},
+	{"<", vs(F(nan), F(nan)), B(false)},
+	{"<", vs(S("a"), S("b")), B(true)},
+	{"<", vs(S("Z"), S("a")), B(true)},
+	{"<", vs(B(false), B(true)), B(true)},
+	{"<", vs(raw("\x01"), raw("\xff")), B(true)},
+	{"<=", vs(I(1), I(1)), B(true)},
+	{"<=", vs(I(2), I(1)), B(false)},
+	{"<=", vs(F(nan), F(1)), B(false)},
+	{"<=", vs(F(1), F(nan)), B(true)},
+	{"<=", vs(S("b"), S("a")), B(false)},
+	{">", vs(F(nan), F(1)), B(true)},
+	{">", vs(F(1), F(nan)), B(false)},
+	{">", vs(F(nan), F(nan)), B(false)},
+	{">", vs(I(2), I(1)), B(true)},
+	{">", vs(S("b"), S("a")), B(true)},
+	{">=", vs(I(1), I(1)), B(true)},
+	{">=", vs(F(nan), F(nan)), B(true)},
+	{">=", vs(F(1), F(2)), B(false)},
+	{">=", vs(B(false), B(true)), B(false)},
+
+	{"+", vs(I(1), I(2)), I(3)},
+	{"+", vs(I(maxInt), I(minInt)), I(-1)},
+	{"+", vs(I(maxInt), I(1)), "BIGINT out of range"},
+	{"+", vs(I(minInt), I(-1)), "BIGINT out of range"},
+	{"+", vs(N(batch.Bigint), I(1)), N(batch.Bigint)},
+	{"+", vs(F(0.5), F(1)), F(1.5)},
+	{"+", vs(D(1), D(2)), D(3)},
+	{"+", vs(D(maxInt), D(2)), "DURATION out of range"},
+	{"+", vs(T(1), D(2)), T(3)},
+	{"+", vs(D(1), T(2)), T(3)},
+	{"+", vs(T(maxInt), D(2)), "TIMESTAMP out of range"},
+	{"-", vs(I(1), I(2)), I(-1)},
+	{"-", vs(I(minInt), I(1)), "BIGINT out of range"},
+	{"-", vs(I(0), I(minInt)), "BIGINT out of range"},
+	{"-", vs(I(-1), I(minInt)), I(maxInt)},
+	{"-", vs(F(1), F(0.5)), F(0.5)},
+	{"-", vs(D(1), D(2)), D(-1)},
+	{"-", vs(T(5), D(2)), T(3)},
+	{"-", vs(T(5), T(7)), D(-2)},
+	{"*", vs(I(-3), I(2)), I(-6)},
+	{"*", vs(I(minInt), I(1)), I(minInt)},
+	{"*", vs(I(minInt), I(-1)), "BIGINT out of range"},
+	{"*", vs(I(-1), I(minInt)), "BIGINT out of range"},
+	{"*", vs(I(1<<32), I(1<<31)), "BIGINT out of range"},
+	{"*", vs(I(1<<32), I(-1<<31)), I(minInt)},
+	{"*", vs(I(3037000500), I(3037000500)), "BIGINT out of range"},
+	{"*", vs(F(0.5), F(4)), F(2)},
+	{"*", vs(D(5), I(3)), D(15)},
+	{"*", vs(I(3), D(5)), D(15)},
+	{"*", vs(D(5), F(0.5)), D(3)},
+	{"*", vs(F(-0.5), D(5)), D(-3)},
+	{"*", vs(D(maxInt), F(2)), "DURATION out of range"},
+	{"*", vs(D(1), F(nan)), "DURATION out of range"},
+	{"/", vs(I(7), I(2)), I(3)},
+	{"/", vs(I(-7), I(2)), I(-3)},
+	{"/", vs(I(7), I(-1)), I(-7)},
+	{"/", vs(I(7), I(0)), N(batch.Bigint)},
+	{"/", vs(I(minInt), I(-1)), "BIGINT out of range"},
+	{"/", vs(F(1), F(4)), F(0.25)},
+	{"/", vs(F(1), F(0)), N(batch.Double)},
+	{"/", vs(F(0), F(0)), N(batch.Double)},
+	{"/", vs(D(3), D(2)), F(1.5)},
+	{"/", vs(D(3), D(0)), N(batch.Double)},
+	{"/", vs(D(7), I(2)), D(3)},
+	{"/", vs(D(7), I(0)), N(batch.Duration)},
+	{"/", vs(D(7), F(2)), D(4)},
+	{"/", vs(D(7), F(0)), N(batch.Duration)},
+	{"/", vs(D(7), F(1e-300)), "DURATION out of range"},
+	{"%", vs(I(7), I(3)), I(1)},
+	{"%", vs(I(-7), I(3)), I(-1)},
+	{"%", vs(I(7), I(-3)), I(1)},
+	{"%", vs(I(7), I(0)), N(batch.Bigint)},
+	{"%", vs(I(minInt), I(-1)), I(0)},
+	{"%", vs(F(5.5), F(2)), F(1.5)},
+	{"%", vs(F(-5.5), F(2)), F(-1.5)},
+	{"%", vs(F(5.5), F(0)), N(batch.Double)},
+	{"%", vs(D(7), D(4)), D(3)},
+	{"neg", vs(I(5)), I(-5)},
+	{"neg", vs(I(minInt)), "BIGINT out of range"},
+	{"neg", vs(F(0)), F(math.Copysign(0, -1))},
+	{"neg", vs(D(5)), D(-5)},
+	{"abs", vs(I(-5)), I(5)},
+	{"abs", vs(I(minInt)), "BIGINT out of range"},
+	{"abs", vs(F(-0.5)), F(0.5)},
+	{"abs", vs(D(-5)), D(5)},
+	{"abs", vs(N(batch.Duration)), N(batch.Duration)},
+
+	{"ceil", vs(F(1.2)), F(2)},
+	{"floor", vs(F(-1.2)), F(-2)},
+	{"round", vs(F(2.5)), F(3)},
+	{"round", vs(F(-2.5)), F(-3)},
+	{"round", vs(F(1.25), I(1)), F(1.3)},
+	{"round", vs(F(-1.25), I(1)), F(-1.3)},
+	{"round", vs(F(1250), I(-2)), F(1300)},
+	{"round", vs(F(1e300), I(20)), F(1e300)},
+	{"round", vs(F(1.5), I(400)), F(1.5)},
+	{"round", vs(F(1.5), I(-400)), F(0)},
+	{"sqrt", vs(F(9)), F(3)},
+	{"sqrt", vs(F(-1)), N(batch.Double)},
+	{"log2", vs(F(8)), F(3)},
+	{"log2", vs(F(0)), N(batch.Double)},
+	{"ln", vs(F(1)), F(0)},
+	{"ln", vs(F(-1)), N(batch.Double)},
+	{"pow", vs(F(2), F(10)), F(1024)},
+
+	{"least", vs(I(3), I(1), I(2)), I(1)},
+	{"least", vs(N(batch.Bigint), I(1)), I(1)},
+	{"least", vs(F(nan), F(inf)), F(inf)},
+	{"least", vs(S("b"), S("a")), S("a")},
+	{"least", vs(B(true), B(false)), B(false)},
+	{"least", vs(N(batch.Duration)), N(batch.Duration)},
+	{"greatest", vs(I(3), I(1)), I(3)},
+	{"greatest", vs(F(nan), F(inf)), F(nan)},
+	{"greatest", vs(T(3), N(batch.Timestamp), T(4)), T(4)},
+	{"greatest", vs(S("b"), S("a"), N(batch.Varchar)), S("b")},
+	{"coalesce", vs(N(batch.Varchar), S("x"), S("y")), S("x")},
+	{"coalesce", vs(I(1), I(2)), I(1)},
+	{"coalesce", vs(N(batch.Double), N(batch.Double)), N(batch.Double)},
+	{"coalesce", vs(N(batch.List), batch.ListOf(vs(I(1)))), batch.ListOf(vs(I(1)))},
+	{"nullif", vs(I(1), I(1)), N(batch.Bigint)},
+	{"nullif", vs(I(1), I(2)), I(1)},
+	{"nullif", vs(I(1), N(batch.Bigint)), I(1)},
+	{"nullif", vs(N(batch.Bigint), I(1)), N(batch.Bigint)},
+	{"nullif", vs(S("a"), S("a")), N(batch.Varchar)},
+	{"nullif", vs(S("a"), S("b")), S("a")},
+	{"nullif", vs(F(nan), F(nan)), N(batch.Double)},
+
+	{"||", vs(S("a"), S("b")), S("ab")},
+	{"||", vs(S("a"), N(batch.Varchar)), N(batch.Varchar)},
+	{"concat", vs(S("a"), N(batch.Varchar), S("b")), S("ab")},
+	{"concat", vs(N(batch.Varchar)), S("")},
+	{"length", vs(S("añb")), I(3)},
+	{"length", vs(raw("añb")), I(4)},
+	{"lower", vs(S("ÀbC")), S("àbc")},
+	{"lower", vs(S("AbC@[")), S("abc@[")},
+	{"upper", vs(S("àbC")), S("ÀBC")},
+	{"upper", vs(S("az`{")), S("AZ`{")},
+	{"substr", vs(S("añbc"), I(2)), S("ñbc")},
+	{"substr", vs(S("añbc"), I(2), I(2)), S("ñb")},
+	{"substr", vs(S("abc"), I(0), I(2)), S("a")},
+	{"substr", vs(S("abc"), I(-5), I(2)), S("")},
+	{"substr", vs(S("abc"), I(4)), S("")},
+	{"substr", vs(S("abc"), I(2), I(-1)), S("")},
+	{"substr", vs(S("abc"), I(2), I(maxInt)), S("bc")},
+	{"substr", vs(S("abc"), I(minInt), I(maxInt)), S("")},
+	{"replace", vs(S("a.b.c"), S("."), S("--")), S("a--b--c")},
+	{"replace", vs(S("abc"), S(""), S("x")), S("abc")},
+	{"replace", vs(S("aaa"), S("aa"), S("")), S("a")},
+	{"split_part", vs(S("a.b.c"), S("."), I(2)), S("b")},
+	{"split_part", vs(S("a.b.c"), S("."), I(3)), S("c")},
+	{"split_part", vs(S("a.b.c"), S("."), I(-1)), S("c")},
+	{"split_part", vs(S("a.b.c"), S("."), I(4)), S("")},
+	{"split_part", vs(S("a.b.c"), S("."), I(-4)), S("")},
+	{"split_part", vs(S("a.b.c"), S("."), I(0)), S("")},
+	{"split_part", vs(S("abc"), S(""), I(1)), S("abc")},
+	{"split_part", vs(S("abc"), S(""), I(2)), S("")},
+	{"starts_with", vs(S("abc"), S("ab")), B(true)},
+	{"starts_with", vs(S("abc"), S("b")), B(false)},
+	{"regexp_extract", vs(S("pid=42 x"), S(`\d+`)), S("42")},
+	{"regexp_extract", vs(S("pid=42 x"), S(`(\w+)=(\d+)`), I(1)), S("pid")},
+	{"regexp_extract", vs(S("b"), S(`(a)|b`), I(1)), N(batch.Varchar)},
+	{"regexp_extract", vs(S("b"), S(`b`), I(1)), N(batch.Varchar)},
+	{"regexp_extract", vs(S("b"), S(`c`)), N(batch.Varchar)},
+	{"regexp_extract", vs(S("b"), S(`(`)), "'(' is not a regular expression: missing closing ): ("},
+	{"like", vs(S("abc"), S("a%")), B(true)},
+	{"like", vs(S("abc"), S("A%")), B(false)},
+	{"like", vs(N(batch.Varchar), S("A%")), N(batch.Boolean)},
+	{"like", vs(S("a"), N(batch.Varchar)), N(batch.Boolean)},
+	{"ilike", vs(S("aBc"), S("A_C")), B(true)},
+	{"ilike", vs(S("aBc"), S("A_D")), B(false)},
+	{"~", vs(S("xabcx"), S("a.c")), B(true)},
+	{"~", vs(S("xabcx"), S("^a")), B(false)},
+	{"~", vs(S("x"), S("*")), "'*' is not a regular expression: missing argument to repetition operator: *"},
+
+	{"to_ns", vs(D(1500)), I(1500)},
+	{"to_us", vs(D(1500)), F(1.5)},
+	{"to_ms", vs(D(1_500_000)), F(1.5)},
+	{"to_s", vs(D(1_500_000_000)), F(1.5)},
+	{"to_min", vs(D(90_000_000_000)), F(1.5)},
+	{"date_trunc", vs(S("microsecond"), T(1999)), T(1000)},
+	{"date_trunc", vs(S("second"), T(1_999_999_999)), T(1e9)},
+	{"date_trunc", vs(S("Minute"), T(119e9)), T(60e9)},
+	{"date_trunc", vs(S("hour"), T(-1)), T(-3600e9)},
+	{"date_trunc", vs(S("day"), T(3*day+5)), T(3 * day)},
+	{"date_trunc", vs(S("millisecond"), T(-1_000_001)), T(-2e6)},
+	{"date_trunc", vs(S("day"), T(minInt)), "TIMESTAMP out of range"},
+	{"date_trunc", vs(S("week"), T(0)), "date_trunc does not know the unit 'week'"},
+}
+
+func vs(v ...batch.Value) []batch.Value { return v }
+
+// TestScalars holds every kernel form (each argument a constant or a column)
+// to the examples.
+func TestScalars(t *testing.T) {
+	for _, c := range scalarCases {
+		forms(c.fn, c.args, func(e plan.Expr, row []batch.Value) {
+			got, err := EvalRow(e, row)
+			if text, ok := c.want.(string); ok {
+				var pe *plan.Error
+				if !errors.As(err, &pe) || len(pe.Msg) < len(text) || pe.Msg[:len(text)] != text {
+					t.Errorf("%s over %v: got %v, %v; want error %q", e, row, got, err, text)
+				}
+				return
+			}
+			if err != nil || !sameValue(got, c.want.(batch.Value)) {
+				t.Errorf("%s over %v = %+v, %v; want %+v", e, row, got, err, c.want)
+			}
+			if p, err := Compile(e, nil); len(row) == 0 && err == nil {
+				if _, ok := constant(p.root); !ok {
+					t.Errorf("%s was not folded", e)
+				}
+			}
+		})
+	}
+}
+
+// TestEverySignature compiles each signature of plan.Scalars and runs it over
+// rows that are NULL and rows that are not.
+func TestEverySignature(t *testing.T) {
+	all := []batch.Type{batch.Boolean, batch.Bigint, batch.Double, batch.Varchar, batch.Timestamp,
+		batch.Duration, batch.Bytes, batch.List, batch.Encoding}
+	comparesValues := []string{"least", "greatest", "nullif"}
+	for _, fn := range plan.Scalars {
+		if !slices.ContainsFunc(scalarCases, func(c struct {
+			fn   string
+			args []batch.Value
+			want any
+		}) bool {
+			return c.fn == fn.Name
+		}) && !fn.Volatile {
+			t.Errorf("no example of %s in scalarCases", fn.Name)
+		}
+		for _, sig := range fn.Sigs {
+			generics := []batch.Type{batch.Invalid}
+			if slices.Contains(sig.Args, plan.AnyType) {
+				generics = all
+			}
+			for _, g := range generics {
+				if slices.Contains(comparesValues, fn.Name) && g.Physical() == batch.PhysAny {
+					continue // lists and encodings have no order
+				}
+				for n := len(sig.Args) - sig.Optional; n <= len(sig.Args)+2; n++ {
+					if n > len(sig.Args) && !sig.Variadic {
+						break
+					}
+					types := make(batch.Schema, n)
+					for k := range types {
+						if types[k] = sig.Args[min(k, len(sig.Args)-1)]; types[k] == plan.AnyType {
+							types[k] = g
+						}
+					}
+					checkSignature(t, fn.Name, types, sig.Result, g)
+				}
+			}
+		}
+	}
+}
+
+func checkSignature(t *testing.T, fn string, types batch.Schema, result, generic batch.Type) {
+	t.Helper()
+	if result == plan.AnyType {
+		result = generic
+	}
+	e := &plan.Call{Fn: fn, T: result}
+	full, nulls := make([]batch.Value, len(types)), make([]batch.Value, len(types))
+	for k, typ := range types {
+		e.Args = append(e.Args, col(k, typ))
+		full[k], nulls[k] = batch.Value{Type: typ, I: 1, F: 1, S: "second"}, batch.NullOf(typ)
+	}
+	p, err := Compile(e, types)
+	if err != nil {
+		t.Errorf("%s%v does not compile: %v", fn, types, err)
+		return
+	}
+	c, err := p.Eval(batchOf(types, full, nulls))
+	if err != nil {
+		t.Errorf("%s%v: %v", fn, types, err)
+		return
+	}
+	if c.Type != result || p.Type() != result {
+		t.Errorf("%s%v gives %s, want %s", fn, types, c.Type, result)
+	}
+	for i := range 2 {
+		if v := c.Value(i); v.Type != result {
+			t.Errorf("%s%v row %d: %+v", fn, types, i, v)
+		}
+	}
+}
+
+func TestNow(t *testing.T) {
+	in := batch.Schema{batch.Bigint}
+	p := mustCompile(t, call("now"), in)
+	same := mustCompile(t, call("=", call("now"), call("now")), in)
+	bt := batchOf(in, vs(I(1)), vs(I(2)))
+	before := time.Now().UnixNano()
+	c, err := p.Eval(bt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := c.Int[0]
+	if after := time.Now().UnixNano(); first < before || first > after || c.Int[1] != first {
+		t.Errorf("now() = %v between %d and %d", c.Int, before, after)
+	}
+	time.Sleep(time.Microsecond)
+	if c, _ = p.Eval(bt); c.Int[0] <= first {
+		t.Error("now() stands still")
+	}
+	if c, _ = same.Eval(bt); !c.Bool[0] || !c.Bool[1] {
+		t.Error("now() <> now() in one evaluation")
+	}
+}
