@@ -210,6 +210,10 @@ func method(code []byte, length int) (string, error) {
 		return "", errors.New("is an AVX instruction that the kernel takes for a jump")
 	case e.vex:
 		return Stepped, nil
+	case opcode == 0x9c:
+		// The flags that a stepped pushf pushes have the trap flag set: the
+		// popf that follows kills the target.
+		return "", errors.New("pushes the flags, and with them those of the stepping kernel")
 	case opcode == 0x90 && e.rex&1 != 0:
 		return "", errors.New("is an exchange that the kernel takes for a nop")
 	}
@@ -243,13 +247,12 @@ func opcodes(list ...byte) *opcodeSet {
 	return &s
 }
 
-// The zeros of good_insns_64 and good_2byte_insns. Kernels do step two-byte
-// opcodes of the second table (0f is good in the first), but a stepped system
-// call or undefined instruction is not worth the risk.
+// The zeros of good_insns_64. Its table of two-byte opcodes the kernel never
+// consults (0f is good in the first), so that it accepts system calls, which
+// crash the target when stepped; those are refused here.
 var (
 	refusedOpcodes = opcodes(0x06, 0x07, 0x0e, 0x16, 0x17, 0x1e, 0x1f, 0x27, 0x2f, 0x37, 0x3f,
 		0x60, 0x61, 0x62, 0x6c, 0x6d, 0x6e, 0x6f, 0x82, 0x9a, 0xcc, 0xcd, 0xce, 0xcf,
 		0xd4, 0xd5, 0xd6, 0xe4, 0xe5, 0xe6, 0xe7, 0xea, 0xec, 0xed, 0xee, 0xef, 0xf1, 0xf4, 0xfa, 0xfb)
-	refusedTwoByte = opcodes(0x00, 0x01, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c,
-		0x30, 0x34, 0x35, 0x37, 0x78, 0x79, 0xae)
+	refusedTwoByte = opcodes(0x05, 0x07, 0x0b, 0x34, 0x35) // syscall, sysret, ud2, sysenter, sysexit
 )

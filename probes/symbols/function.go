@@ -23,7 +23,8 @@ type Function struct {
 	// Name is what the user sees: demangled, without parameters
 	// (`ns::Class::method`, `main.(*T).M`, `crate::module::f`).
 	Name string
-	// Mangled is the name as the symbol table has it.
+	// Mangled is the name as the symbol table has it, for Go as the pclntab has
+	// it: with the type arguments of an instance of a generic function.
 	Mangled string
 	// Aliases are the other names at the address, mangled and demangled.
 	Aliases []string

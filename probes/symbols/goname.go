@@ -2,6 +2,17 @@ package symbols
 
 import "strings"
 
+// goDisplay is a Go function's name as the runtime prints it: all instances of
+// a generic function have one, with `[...]` for the type arguments
+// (runtime.funcNameForPrint).
+func goDisplay(name string) string {
+	first, last := strings.IndexByte(name, '['), strings.LastIndexByte(name, ']')
+	if first < 0 || last <= first {
+		return name
+	}
+	return name[:first] + "[...]" + name[last+1:]
+}
+
 // goClass is the receiver type, with its package, of a Go function's name:
 // `main.T` of `main.(*T).M` and of `main.T.M`, "" of `main.f`. Closures of a
 // method have the method's receiver. isFunction tells whether a name is that

@@ -30,11 +30,9 @@ func (m *Module) goSite(i int) (Site, error) {
 			break
 		}
 	}
-	if after == 0 {
-		best = list[0]
-	} else if isEntered(code, after, best.pos) {
+	if isEntered(code, after, best.pos) {
 		if best = list[0]; isEntered(code, after, best.pos) {
-			return Site{}, errors.New("has a loop that begins right behind its stack check, so that calls cannot be told from iterations")
+			return Site{}, errLoop
 		}
 	}
 	return m.siteAt(f, code, best)

@@ -23,6 +23,8 @@ type contents struct {
 	image     *image
 	unwind    *unwindTable // empty where there is none
 	functions []Function
+	hasGo     bool
+	unwinders bool            // code of a language that unwinds stacks is called or defined
 	ifuncs    map[uint64]bool // addresses of resolvers
 	morestack map[uint64]bool // addresses of Go's stack growth
 
@@ -55,20 +57,25 @@ func open(f *os.File, root string) (c *contents, err error) {
 	if data, sec, err := im.section(".eh_frame"); err == nil && len(data) > 0 {
 		c.unwind, _ = parseUnwind(data, sec.Addr) // as far as it is readable
 	}
-	c.collect(im.symbols(f, root))
+	c.hasGo = im.pclntab() != nil
+	syms, unwinders := im.symbols(f, root)
+	c.unwinders = unwinders || c.unwind.exceptions
+	c.collect(syms)
 	return c, nil
 }
 
-// symbols gathers the names of all tables.
-func (im *image) symbols(f *os.File, root string) []symbol {
-	syms, _ := readSymbols(im, im, elf.SHT_DYNSYM)
-	own, _ := readSymbols(im, im, elf.SHT_SYMTAB)
+// symbols gathers the names of all tables. unwinders tells whether any, also
+// of an import, is a C++ or Rust name.
+func (im *image) symbols(f *os.File, root string) (syms []symbol, unwinders bool) {
+	syms, imports, _ := readSymbols(im, im, elf.SHT_DYNSYM)
+	own, unwinders, _ := readSymbols(im, im, elf.SHT_SYMTAB)
 	if len(own) == 0 {
 		if debug, file := openDebugFile(im, pathOf(f), root); debug != nil {
-			own, _ = readSymbols(im, debug, elf.SHT_SYMTAB)
+			own, unwinders, _ = readSymbols(im, debug, elf.SHT_SYMTAB)
 			file.Close()
 		}
 	}
+	unwinders = unwinders || imports
 	if sec := im.pclntab(); sec != nil {
 		text := uint64(0)
 		for _, s := range own {
@@ -80,7 +87,7 @@ func (im *image) symbols(f *os.File, root string) []symbol {
 		golang, _ := readGo(im, sec, text)
 		syms = append(syms, golang...)
 	}
-	return append(syms, own...)
+	return append(syms, own...), unwinders
 }
 
 // collect makes the functions: those with names, then those that only the
@@ -95,7 +102,7 @@ func (c *contents) collect(syms []symbol) {
 				f.Size = e.end - e.start
 			}
 		}
-		if f.Lang == Go && isMorestack(f.Name) {
+		if f.Lang == Go && isMorestack(f.Mangled) {
 			c.morestack[f.Addr] = true
 		}
 	}
@@ -146,7 +153,7 @@ func (m *Module) BuildID() string { return m.image.buildID }
 func (m *Module) Is64() bool { return true }
 
 // HasGo reports whether the module contains Go code.
-func (m *Module) HasGo() bool { return m.image.pclntab() != nil }
+func (m *Module) HasGo() bool { return m.hasGo }
 
 // Functions are the module's functions, sorted by address, one per address.
 // The slice is shared and must not be changed.
@@ -160,20 +167,21 @@ func (m *Module) Functions() []Function {
 	return m.functions
 }
 
-// nameGo sets the classes of Go methods.
+// nameGo sets the names and classes of Go functions.
 func (c *contents) nameGo() {
 	var names map[string]bool // built for the few names that need it
 	isFunction := func(name string) bool {
 		if names == nil {
 			names = make(map[string]bool, len(c.functions))
 			for i := range c.functions {
-				names[c.functions[i].Name] = true
+				names[c.functions[i].Mangled] = true
 			}
 		}
 		return names[name]
 	}
 	for i := range c.functions {
 		if f := &c.functions[i]; f.Lang == Go {
+			f.Name = goDisplay(f.Mangled)
 			f.Class = goClass(f.Name, isFunction)
 		}
 	}

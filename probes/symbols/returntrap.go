@@ -21,7 +21,7 @@ func (m *Module) ReturnTrap(i int) (ok bool, reason string) {
 		return false, "a Rust panic may unwind through it"
 	case m.unwind.exceptions && isLibc(m):
 		return false, "thread cancellation and pthread_exit unwind through the C library"
-	case m.unwind.exceptions, f.Lang == CPP:
+	case m.unwinders, f.Lang == CPP:
 		return false, "C++ exceptions may unwind through it"
 	}
 	for _, name := range append([]string{f.Mangled}, f.Aliases...) {

@@ -1,6 +1,7 @@
 package symbols
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -56,9 +57,6 @@ func (in instruction) harmless() bool {
 // says, in the user's words and as a sentence about the function, why there is
 // no such place: an unseen prefix would make the kernel refuse the whole
 // attachment, or accept it and never fire.
-//
-// A jump of the function to its own first instruction (the tail call that a
-// compiler makes of a recursion) counts as a call.
 func (m *Module) EntrySite(i int) (Site, error) {
 	if i < 0 || i >= len(m.functions) {
 		return Site{}, fmt.Errorf("no function %d in %s", i, m.name)
@@ -74,7 +72,7 @@ func (m *Module) EntrySite(i int) (Site, error) {
 	case f.Lang == Go:
 		return m.goSite(i)
 	}
-	code, err := m.image.code(f.Addr, min(m.extent(i), maxInstruction))
+	code, err := m.image.code(f.Addr, m.extent(i))
 	if err != nil {
 		return Site{}, err
 	}
@@ -82,10 +80,14 @@ func (m *Module) EntrySite(i int) (Site, error) {
 	if len(list) == 0 {
 		return Site{}, errors.New("begins with an instruction that cannot be decoded, or is shorter than its first instruction")
 	}
+	if isEntered(code, 0, 0) {
+		return Site{}, errLoop
+	}
 	return m.siteAt(f, code, list[0])
 }
 
-const maxInstruction = 15 // bytes, Intel SDM 2.3.11
+// errLoop is the fate of the few functions that have no prologue before a loop.
+var errLoop = errors.New("has a loop that begins at its first instruction, so that calls cannot be told from iterations")
 
 // siteAt makes a site of a candidate of f.
 func (m *Module) siteAt(f *Function, code []byte, c candidate) (Site, error) {
@@ -98,7 +100,7 @@ func (m *Module) siteAt(f *Function, code []byte, c candidate) (Site, error) {
 		Insn:      c.in.syntax(f.Addr + uint64(c.pos)),
 		Method:    c.method,
 		PastEntry: c.pos > 0,
-		Bytes:     code[c.pos : c.pos+c.in.Len : c.pos+c.in.Len],
+		Bytes:     bytes.Clone(code[c.pos : c.pos+c.in.Len]),
 	}, nil
 }
 
@@ -110,7 +112,8 @@ func (m *Module) variants(i int) string {
 	for _, name := range append([]string{fns[i].Name}, fns[i].Aliases...) {
 		prefix := "__" + strings.TrimLeft(name, "_") + "_"
 		for j := range fns {
-			if strings.HasPrefix(fns[j].Name, prefix) && !m.IFunc(j) && len(found) < most {
+			variant, ok := strings.CutPrefix(fns[j].Name, prefix)
+			if ok && isInstructionSet(variant) && !m.IFunc(j) && len(found) < most {
 				found = append(found, fns[j].Name)
 			}
 		}
@@ -119,4 +122,15 @@ func (m *Module) variants(i int) string {
 		}
 	}
 	return ""
+}
+
+// isInstructionSet reports whether the suffix of a name says for which
+// processors a variant is, as the C library's suffixes do.
+func isInstructionSet(suffix string) bool {
+	for _, set := range []string{"sse", "ssse", "avx", "evex", "erms", "generic"} {
+		if strings.HasPrefix(suffix, set) {
+			return true
+		}
+	}
+	return false
 }

@@ -32,8 +32,9 @@ const (
 
 // readSymbols reads the functions of a symbol table (.symtab or .dynsym) of
 // table, as far as they lie in executable segments of im. The two differ where
-// table is a separate debug file.
-func readSymbols(im, table *image, kind elf.SectionType) ([]symbol, error) {
+// table is a separate debug file. unwinders tells whether a function, also one
+// that is only referred to, has a C++ or Rust name.
+func readSymbols(im, table *image, kind elf.SectionType) (syms []symbol, unwinders bool, err error) {
 	var sec *elf.Section
 	for _, s := range table.elf.Sections {
 		if s.Type == kind {
@@ -42,26 +43,25 @@ func readSymbols(im, table *image, kind elf.SectionType) ([]symbol, error) {
 		}
 	}
 	if sec == nil || int(sec.Link) >= len(table.elf.Sections) {
-		return nil, nil
+		return nil, false, nil
 	}
 	data, err := table.read(sec)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	text, err := table.read(table.elf.Sections[sec.Link])
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	names := string(text) // one copy that all names share
 
 	if len(data)/elf.Sym64Size > maxFunctions {
-		return nil, fmt.Errorf("section %s has more than %d symbols", sec.Name, maxFunctions)
+		return nil, false, fmt.Errorf("section %s has more than %d symbols", sec.Name, maxFunctions)
 	}
-	var syms []symbol
 	for ; len(data) >= elf.Sym64Size; data = data[elf.Sym64Size:] {
 		info, section := data[4], elf.SectionIndex(binary.LittleEndian.Uint16(data[6:]))
 		typ := elf.ST_TYPE(info)
-		if typ != elf.STT_FUNC && typ != elf.STT_GNU_IFUNC || section == elf.SHN_UNDEF {
+		if typ != elf.STT_FUNC && typ != elf.STT_GNU_IFUNC && !(typ == elf.STT_NOTYPE && section == elf.SHN_UNDEF) {
 			continue
 		}
 		s := symbol{
@@ -70,7 +70,8 @@ func readSymbols(im, table *image, kind elf.SectionType) ([]symbol, error) {
 			name:  nameAt(names, binary.LittleEndian.Uint32(data)),
 			ifunc: typ == elf.STT_GNU_IFUNC,
 		}
-		if s.name == "" || isFragment(s.name) || im.segmentOf(s.addr) == nil {
+		unwinders = unwinders || isMangled(s.name)
+		if section == elf.SHN_UNDEF || s.name == "" || isFragment(s.name) || im.segmentOf(s.addr) == nil {
 			continue
 		}
 		switch elf.ST_BIND(info) {
@@ -83,7 +84,7 @@ func readSymbols(im, table *image, kind elf.SectionType) ([]symbol, error) {
 		}
 		syms = append(syms, s)
 	}
-	return syms, nil
+	return syms, unwinders, nil
 }
 
 // nameAt is the string at an offset of a string table, without the symbol
