@@ -119,7 +119,8 @@ func replace(o *output, args []*batch.Column, i int) error {
 		o.buf = append(append(o.buf, before...), text(args[2], i)...)
 		s = after
 	}
-	o.setBytes(i, append(o.buf, s...))
+	o.buf = append(o.buf, s...)
+	o.setBytes(i, o.buf)
 	return nil
 }
 

@@ -1,0 +1,199 @@
+package expr
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+var filterSchema = batch.Schema{batch.Bigint, batch.Varchar, batch.Boolean}
+
+func filterBatch() *batch.Batch {
+	return batchOf(filterSchema,
+		vs(I(1), S("x"), B(true)),
+		vs(I(9), S("x"), B(false)),
+		vs(I(9), S("y"), N(batch.Boolean)),
+		vs(N(batch.Bigint), S("x"), B(true)),
+		vs(I(9), N(batch.Varchar), B(false)),
+		vs(I(7), S("x"), B(true)))
+}
+
+func TestFilter(t *testing.T) {
+	a, s, b := col(0, batch.Bigint), col(1, batch.Varchar), col(2, batch.Boolean)
+	big, isX := call(">", a, num(5)), call("=", s, str("x"))
+	for _, c := range []struct {
+		cond plan.Expr
+		want []uint16
+	}{
+		{big, []uint16{1, 2, 4, 5}},
+		{call("not", big), []uint16{0}},
+		{isX, []uint16{0, 1, 3, 5}},
+		{call("not", isX), []uint16{2}},
+		{call("and", big, isX), []uint16{1, 5}},
+		{call("not", call("and", big, isX)), []uint16{0, 2}},
+		{call("or", big, isX), []uint16{0, 1, 2, 3, 4, 5}},
+		{call("not", call("or", big, call("not", isX))), []uint16{0}},
+		{b, []uint16{0, 3, 5}},
+		{call("not", b), []uint16{1, 4}},
+		{call("is null", b), []uint16{2}},
+		{call("not", call("is null", a)), []uint16{0, 1, 2, 4, 5}},
+		{in(a, I(9), I(1)), []uint16{0, 1, 2, 4}},
+		{call("not", in(a, I(9))), []uint16{0, 5}},
+		{call("not", in(a, I(9), N(batch.Bigint))), nil},
+		{in(s, S("y"), S("z")), []uint16{2}},
+		{boolean(true), []uint16{0, 1, 2, 3, 4, 5}},
+		{boolean(false), nil},
+		{lit(N(batch.Boolean)), nil},
+		{lit(N(batch.Null)), nil},
+	} {
+		got, err := mustFilter(t, c.cond, filterSchema).Select(filterBatch(), nil)
+		if err != nil || got == nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s chooses %v, %v; want %v", c.cond, got, err, c.want)
+		}
+		view := filterBatch()
+		view.Sel = []uint16{1, 2, 5}
+		var within []uint16
+		for _, r := range c.want {
+			if slices.Contains(view.Sel, r) {
+				within = append(within, r)
+			}
+		}
+		if got, err = mustFilter(t, c.cond, filterSchema).Select(view, nil); err != nil || !slices.Equal(got, within) {
+			t.Errorf("%s of rows 1, 2, 5 chooses %v, %v; want %v", c.cond, got, err, within)
+		}
+	}
+}
+
+// TestFilterOfEmptySelection: a selection of no rows is not one of all rows.
+func TestFilterOfEmptySelection(t *testing.T) {
+	view := filterBatch()
+	view.Sel = []uint16{}
+	a := col(0, batch.Bigint)
+	for _, e := range []plan.Expr{
+		call(">", a, num(0)), call("and", call(">", a, num(0)), call("=", col(1, batch.Varchar), str("x"))),
+		call("or", call(">", a, num(0)), call("is null", a)),
+	} {
+		if got, err := mustFilter(t, e, filterSchema).Select(view, nil); err != nil || got == nil || len(got) != 0 {
+			t.Errorf("%s chooses %v, %v", e, got, err)
+		}
+	}
+}
+
+// TestGuards: what a condition excludes is not computed, and so cannot fail.
+func TestGuards(t *testing.T) {
+	a := col(0, batch.Bigint)
+	fails := call("+", a, num(maxInt)) // of every a above 0
+	small := call("<=", a, num(0))
+	overflow := "BIGINT out of range in c0 + 9223372036854775807"
+	for _, c := range []struct {
+		name string
+		e    plan.Expr
+		want string
+	}{
+		{"unguarded", fails, overflow},
+		{"case", &plan.Case{T: batch.Bigint, Whens: []plan.When{{Cond: small, Then: fails}}, Else: a}, ""},
+		{"case else", &plan.Case{T: batch.Bigint, Whens: []plan.When{{Cond: call("not", small), Then: a}}, Else: fails}, ""},
+		{"case when", &plan.Case{T: batch.Bigint, Whens: []plan.When{
+			{Cond: call("not", small), Then: a}, {Cond: call("=", fails, num(0)), Then: num(1)}}}, ""},
+		{"coalesce", call("coalesce", a, fails), ""},
+		{"and", call("and", small, call(">", fails, num(0))), ""},
+		{"or", call("or", call("not", small), call(">", fails, num(0))), ""},
+		{"and, guard second", call("and", call(">", fails, num(0)), small), overflow},
+		{"constant in a branch not taken", &plan.Case{T: batch.Bigint,
+			Whens: []plan.When{{Cond: call("is null", a), Then: call("neg", num(minInt))}}, Else: a}, ""},
+	} {
+		bt := batchOf(batch.Schema{batch.Bigint}, vs(I(-3)), vs(I(4)), vs(I(0)), vs(I(5)))
+		_, err := mustCompile(t, c.e, batch.Schema{batch.Bigint}).Eval(bt)
+		if c.e.Type() == batch.Boolean {
+			f := mustFilter(t, c.e, batch.Schema{batch.Bigint})
+			if _, ferr := f.Select(bt, nil); (ferr == nil) != (err == nil) {
+				t.Errorf("%s: Eval %v, Select %v", c.name, err, ferr)
+			}
+		}
+		var pe *plan.Error
+		if c.want == "" && err != nil || c.want != "" && (!errors.As(err, &pe) || pe.Msg != c.want) {
+			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+// TestOverflowAtNull: a kernel computes NULL rows too, but they do not fail.
+func TestOverflowAtNull(t *testing.T) {
+	in := batch.Schema{batch.Bigint}
+	bt := batchOf(in, vs(N(batch.Bigint)), vs(I(-1)))
+	c, err := mustCompile(t, call("-", num(minInt), col(0, batch.Bigint)), in).Eval(bt)
+	if err != nil || !c.Nulls.Get(0) || c.Int[1] != minInt+1 {
+		t.Errorf("MinInt64 - {NULL, -1} = %v, %v", c, err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	s := col(1, batch.Varchar)
+	at := func(v batch.Value) plan.Expr { return &plan.Const{V: v, Start: 10, Stop: 14} }
+	for _, c := range []struct {
+		e     plan.Expr
+		want  string
+		place bool
+	}{
+		{call("~", s, at(S("a("))), "'a(' is not a regular expression: missing closing ): a(", true},
+		{call("regexp_extract", s, at(S("["))), "'[' is not a regular expression: missing closing ]: [", true},
+		{call("date_trunc", at(S("week")), lit(T(0))), "date_trunc does not know the unit 'week'", true},
+		{&plan.Call{Fn: "least", Args: []plan.Expr{lit(batch.ListOf(nil))}, T: batch.List}, "least is not defined for LIST", false},
+		{&plan.Call{Fn: "frobnicate", T: batch.Bigint}, "there is no function frobnicate", false},
+		{cast(col(2, batch.Boolean), batch.Duration), "c2 cannot be converted to DURATION: it is BOOLEAN", false},
+		{in(col(0, batch.Bigint), S("x")), "'x' is VARCHAR and cannot be in a list for c0, which is BIGINT", false},
+	} {
+		_, err := Compile(c.e, filterSchema)
+		var pe *plan.Error
+		if !errors.As(err, &pe) || pe.Msg != c.want || (pe.Start == 10) != c.place {
+			t.Errorf("%s: %v, want %q", c.e, err, c.want)
+		}
+	}
+	if _, err := CompileFilter(s, filterSchema); err == nil || !strings.Contains(err.Error(), "BOOLEAN") {
+		t.Errorf("a VARCHAR condition: %v", err)
+	}
+	if _, err := Compile(col(3, batch.Bigint), filterSchema); err == nil {
+		t.Error("a column that does not exist compiles")
+	}
+	if _, err := Compile(col(0, batch.Double), filterSchema); err == nil {
+		t.Error("a column of another type compiles")
+	}
+	if _, err := mustCompile(t, s, filterSchema).Eval(&batch.Batch{}); err == nil {
+		t.Error("a batch without the columns is evaluated")
+	}
+}
+
+// TestBareColumn: a column reference is the batch's own column; everything
+// else is the program's, down to the slices.
+func TestBareColumn(t *testing.T) {
+	in := batch.Schema{batch.Bigint, batch.Varchar}
+	bt := batchOf(in, vs(I(1), S("a")), vs(I(2), S("b")))
+	c, err := mustCompile(t, col(0, batch.Bigint), in).Eval(bt)
+	if err != nil || c != &bt.Cols[0] {
+		t.Errorf("a column is copied (%v)", err)
+	}
+	for _, e := range []plan.Expr{
+		cast(col(0, batch.Bigint), batch.Duration), cast(col(1, batch.Varchar), batch.Bytes),
+		call("coalesce", col(1, batch.Varchar), str("")), call("nullif", col(0, batch.Bigint), num(1)),
+	} {
+		c, err := mustCompile(t, e, in).Eval(bt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k := range bt.N {
+			switch c.Type.Physical() {
+			case batch.PhysInt:
+				c.Int[k] = 99
+			case batch.PhysCode:
+				c.Code[k] = 99
+			}
+		}
+		if bt.Cols[0].Int[1] != 2 || bt.Cols[1].Code[1] != 1 {
+			t.Errorf("%s shares memory with the batch", e)
+		}
+	}
+}
