@@ -1,0 +1,120 @@
+package procfs
+
+import (
+	"maps"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Positions in Columns["disk_usage"].
+const (
+	diskTime = iota
+	diskDevice
+	diskReads
+	diskWrites
+	diskReadBytes
+	diskWriteBytes
+	diskBusy
+)
+
+// sectorBytes is the unit of /proc/diskstats, whatever the device's own is.
+const sectorBytes = 512
+
+type diskCounters struct{ reads, readSectors, writes, writeSectors, busyMs uint64 }
+
+// disk is a block device. Partitions are known, so that they are not looked up
+// at each sample, but give no rows: their I/O is their disk's.
+type disk struct {
+	name  string
+	whole bool
+	past  history[diskCounters]
+	seen  int64 // the sample in which it was there last
+}
+
+// diskSampler reads /proc/diskstats (Documentation/admin-guide/iostats.rst).
+type diskSampler struct {
+	file   file
+	buf    []byte
+	window window
+	disks  map[string]*disk
+}
+
+func newDiskSampler(w window) *diskSampler {
+	return &diskSampler{
+		file: newFile(unix.AT_FDCWD, "/proc/diskstats", nil), buf: make([]byte, 16<<10),
+		window: w, disks: map[string]*disk{},
+	}
+}
+
+func (s *diskSampler) sample(at int64, out *rows) error {
+	b, err := s.file.read(&s.buf)
+	if err != nil {
+		return err
+	}
+	t := text(b)
+	n := 0
+	for {
+		line, ok := t.line()
+		if !ok {
+			break
+		}
+		line.skip(2) // major, minor
+		name := line.word()
+		d := s.disks[string(name)]
+		if d == nil {
+			d = newDisk(string(name))
+			s.disks[d.name] = d
+		}
+		n++
+		d.seen = at
+		if d.whole {
+			s.row(at, d, readDisk(line), out)
+		}
+	}
+	if len(s.disks) > n {
+		maps.DeleteFunc(s.disks, func(_ string, d *disk) bool { return d.seen != at })
+	}
+	return nil
+}
+
+func newDisk(name string) *disk {
+	// sysfs writes the slash of a name such as cciss/c0d0 as an exclamation mark.
+	var st unix.Stat_t
+	err := unix.Stat("/sys/block/"+strings.ReplaceAll(name, "/", "!"), &st)
+	return &disk{name: name, whole: err == nil}
+}
+
+func readDisk(line text) (c diskCounters) {
+	c.reads = line.count()
+	line.skip(1) // merged
+	c.readSectors = line.count()
+	line.skip(1) // ms
+	c.writes = line.count()
+	line.skip(1)
+	c.writeSectors = line.count()
+	line.skip(2) // ms, in flight
+	c.busyMs = line.count()
+	return c
+}
+
+func (s *diskSampler) row(at int64, d *disk, now diskCounters, out *rows) {
+	if now == (diskCounters{}) {
+		return // never used, as most loop and RAM devices
+	}
+	since, then, ok := d.past.base(s.window, at, now)
+	out.int(diskTime, at)
+	out.str(diskDevice, d.name)
+	if elapsed := at - since; ok && elapsed > 0 {
+		out.float(diskReads, perSecond(then.reads, now.reads, elapsed))
+		out.float(diskWrites, perSecond(then.writes, now.writes, elapsed))
+		out.float(diskReadBytes, sectorBytes*perSecond(then.readSectors, now.readSectors, elapsed))
+		out.float(diskWriteBytes, sectorBytes*perSecond(then.writeSectors, now.writeSectors, elapsed))
+		// Milliseconds per second are tenths of a percent; the clock that the
+		// kernel counts them with may run a tick ahead.
+		out.float(diskBusy, min(100, perSecond(then.busyMs, now.busyMs, elapsed)/10))
+	}
+	out.emit()
+}
+
+func (s *diskSampler) close() { s.file.close() }

@@ -1,0 +1,207 @@
+package procfs
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/process"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bounds and default of the rate window. The kernel counts CPU time in 10 ms:
+// rates over less than two of them are noise.
+const (
+	MinRateWindow     = 20 * time.Millisecond
+	MaxRateWindow     = time.Minute
+	DefaultRateWindow = 100 * time.Millisecond
+)
+
+// Provider reads /proc.
+type Provider struct {
+	clock func() int64
+
+	mu         sync.Mutex
+	rateWindow time.Duration
+}
+
+// New returns a provider that takes timestamps from clock, in ns since the
+// epoch, which must not go backwards. Nil means the boot clock, offset to the
+// system's time as it is now.
+func New(clock func() int64) *Provider {
+	if clock == nil {
+		clock = steadyClock()
+	}
+	return &Provider{clock: clock, rateWindow: DefaultRateWindow}
+}
+
+// SetRateWindow sets what rates cover at least, for acquisitions prepared from
+// now on. Refusals are *plan.Error without a place.
+func (p *Provider) SetRateWindow(d time.Duration) error {
+	if d < MinRateWindow || d > MaxRateWindow {
+		return plan.Errorf(-1, -1, "rate_window must be between %s and %s",
+			plan.FormatDuration(int64(MinRateWindow)), plan.FormatDuration(int64(MaxRateWindow)))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rateWindow = d
+	return nil
+}
+
+// Streams are those of Columns.
+func (p *Provider) Streams() []string { return slices.Sorted(maps.Keys(Columns)) }
+
+// Close has nothing to free.
+func (p *Provider) Close() error { return nil }
+
+// sampler reads one stream. sample takes a reading at time at and emits its
+// rows; the first reading gives the rates that follow something to count from.
+type sampler interface {
+	sample(at int64, out *rows) error
+	close()
+}
+
+// Prepare checks that spec can be sampled and measures what a sample costs.
+func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source, error) {
+	if _, ok := Columns[spec.Stream]; !ok {
+		return nil, plan.Errorf(spec.Start, spec.Stop, "there is no stream %s in /proc", spec.Stream)
+	}
+	if spec.Every <= 0 {
+		return nil, plan.Errorf(spec.Start, spec.Stop, "%s has a value at every instant and cannot be read tuple by tuple", spec.Stream).
+			WithHint("SAMPLE(%s, 100ms)", spec.Stream)
+	}
+	p.mu.Lock()
+	s := &source{clock: p.clock, every: spec.Every, window: newWindow(spec.Every, p.rateWindow)}
+	p.mu.Unlock()
+	var err error
+	if s.rows, err = newRows(spec.Stream, spec.Out); err != nil {
+		return nil, placed(err, spec)
+	}
+	if err := s.choose(spec); err != nil {
+		return nil, placed(err, spec)
+	}
+	if err := s.calibrate(spec.Stream); err != nil {
+		return nil, placed(err, spec)
+	}
+	return s, nil
+}
+
+// choose decides what is read for spec.
+func (s *source) choose(spec *plan.Acquire) error {
+	w := s.window
+	s.warmup = w.warmup(spec.Every)
+	switch spec.Stream {
+	case "cpu_usage", "cpu_core_usage":
+		s.files = "/proc/stat"
+		s.make = func() sampler { return newCPUSampler(w, spec.Stream == "cpu_core_usage") }
+	case "memory_usage":
+		s.files, s.warmup = "/proc/meminfo", 1
+		s.make = func() sampler { return newMemorySampler() }
+	case "disk_usage":
+		s.files = "/proc/diskstats"
+		s.make = func() sampler { return newDiskSampler(w) }
+	case "network_usage":
+		s.files = "/proc/net/dev"
+		s.make = func() sampler { return newNetworkSampler(w) }
+	case "pressure":
+		s.files = "/proc/pressure"
+		s.make = func() sampler { return newPressureSampler(w) }
+	case "process_usage", "thread_usage":
+		return s.chooseProcesses(spec)
+	}
+	return nil
+}
+
+func (s *source) chooseProcesses(spec *plan.Acquire) error {
+	if spec.Target.IsZero() {
+		return plan.Errorf(spec.Start, spec.Stop, "%s needs a process", spec.Stream).
+			WithHint("WHERE pid = ..., WHERE process = '...', or USE ...")
+	}
+	found, err := process.Resolve(spec.Target)
+	if err != nil {
+		return err
+	}
+	if len(spec.Target.Processes)+len(spec.Target.Exes) == 0 {
+		s.pinned = found
+	}
+	observe := func(gone func(*observed)) *targets { return newTargets(spec.Target, found, gone) }
+	if spec.Stream == "thread_usage" {
+		s.files = "/proc/PID/task/TID/stat"
+		if s.rows.wants(threadCPU) || s.rows.wants(threadRunDelay) {
+			s.files += ", schedstat"
+		} else {
+			s.warmup = 1
+		}
+		s.make = func() sampler { return newThreadSampler(s.window, observe, s.rows) }
+		return nil
+	}
+	s.files = "/proc/PID/stat"
+	for _, f := range []struct {
+		column int
+		name   string
+	}{{processOpenFiles, "fd"}, {processReadBytes, "io"}, {processWriteBytes, "io"},
+		{processVoluntary, "task/TID/status"}, {processInvoluntary, "task/TID/status"}} {
+		if s.rows.wants(f.column) && !strings.HasSuffix(s.files, f.name) {
+			s.files += ", " + f.name
+		}
+	}
+	if !s.rows.wants(processCPU) {
+		s.warmup = 1
+	}
+	s.make = func() sampler { return newProcessSampler(s.window, observe, s.rows) }
+	return nil
+}
+
+// calibrate takes a few samples, whose rows are dropped.
+func (s *source) calibrate(stream string) error {
+	sampler := s.make()
+	defer sampler.close()
+	best := time.Duration(1<<63 - 1)
+	for range 4 {
+		start := time.Now()
+		if err := sampler.sample(s.clock(), s.rows); err != nil {
+			return unreadable(stream, s.files, err)
+		}
+		best = min(best, time.Since(start))
+	}
+	s.cost = best
+	if s.rows.denied > 0 {
+		s.notices = append(s.notices, "columns from /proc/PID/io and /proc/PID/fd are NULL for processes of other users: CAP_SYS_PTRACE is missing")
+		s.rows.denied = 0
+	}
+	return nil
+}
+
+// unreadable says in the user's words that a file of /proc cannot be read.
+func unreadable(stream, files string, err error) error {
+	e := plan.Errorf(-1, -1, "%s cannot be read from %s: %v", stream, files, err)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.EOPNOTSUPP):
+		if stream == "pressure" {
+			return plan.Errorf(-1, -1, "this kernel does not measure pressure").WithHint("boot it with psi=1")
+		}
+		return plan.Errorf(-1, -1, "this system has no %s", files)
+	case errors.Is(err, fs.ErrPermission):
+		return plan.Errorf(-1, -1, "%s cannot be read: permission denied", files)
+	}
+	return e
+}
+
+// placed gives an error that has no place that of the stream.
+func placed(err error, spec *plan.Acquire) error {
+	var e *plan.Error
+	if errors.As(err, &e) && e.Start < 0 {
+		c := *e
+		c.Start, c.Stop = spec.Start, spec.Stop
+		return &c
+	}
+	return err
+}

@@ -1,0 +1,170 @@
+package procfs
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"endoscope/probes"
+	"endoscope/probes/process"
+)
+
+// overrun is the cause under which samples are counted that were not taken.
+const overrun = "sampler overrun"
+
+// denied is the cause under which values are counted that we may not read.
+const denied = "not permitted to read another user's process"
+
+// idle is how often the watermark advances between samples.
+const idle = 100 * time.Millisecond
+
+// source samples on a goroutine of its own, from Start until Stop, until the
+// context ends, or until every process named by pid has ended. Only that
+// goroutine uses the sampler and the sink.
+type source struct {
+	clock   func() int64
+	every   time.Duration
+	window  window
+	warmup  int64 // ticks that give no rows
+	rows    *rows
+	make    func() sampler
+	pinned  []process.Process // the target, if it cannot grow
+	files   string
+	cost    time.Duration
+	notices []string
+
+	mu      sync.Mutex // guards what follows
+	started bool
+	stopped bool
+	stop    chan struct{} // closed by Stop
+	ended   chan struct{} // closed when the goroutine has ended
+}
+
+// Sites are the files that are read.
+func (s *source) Sites() []probes.Site {
+	return []probes.Site{{Provider: "procfs", Function: s.files, Method: "procfs", CostNs: float64(s.cost)}}
+}
+
+func (s *source) Notices() []string { return s.notices }
+func (s *source) FilterDone() bool  { return false }
+func (s *source) Live() bool        { return true }
+
+// Start takes the reading that rates count from. The stream ends when ctx does.
+func (s *source) Start(ctx context.Context, sink probes.Sink) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		sink.End(nil)
+		return nil
+	}
+	sampler := s.make()
+	start := time.Now()
+	if err := sampler.sample(s.clock(), s.rows); err != nil {
+		sampler.close()
+		return err
+	}
+	s.started = true
+	s.stop, s.ended = make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(s.ended)
+		err := s.run(ctx, sampler, sink, start)
+		sampler.close()
+		sink.End(err)
+	}()
+	return nil
+}
+
+// Stop ends the stream.
+func (s *source) Stop() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.started && !s.stopped {
+		close(s.stop)
+		<-s.ended
+	}
+	s.stopped = true
+	return nil
+}
+
+// run samples at start + k·every.
+func (s *source) run(ctx context.Context, sampler sampler, sink probes.Sink, start time.Time) error {
+	gone := s.watch()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for k := int64(1); ; {
+		due := start.Add(time.Duration(k) * s.every)
+		timer.Reset(min(time.Until(due), idle))
+		select {
+		case <-timer.C:
+		case <-gone:
+			return nil
+		case <-s.stop:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		passed := time.Since(start)
+		if passed < time.Duration(k)*s.every {
+			sink.Watermark(s.clock())
+			continue
+		}
+		if now := int64(passed / s.every); now > k {
+			if missed := now - max(k, s.warmup); missed > 0 {
+				sink.Lost(overrun, uint64(missed))
+			}
+			k = now
+		}
+		if k >= s.warmup {
+			s.rows.sink = sink
+		}
+		at := s.clock()
+		if err := sampler.sample(at, s.rows); err != nil {
+			return err
+		}
+		s.rows.flush()
+		if s.rows.denied > 0 {
+			sink.Count(denied, s.rows.denied)
+			s.rows.denied = 0
+		}
+		sink.Watermark(at)
+		k++
+	}
+}
+
+// watch returns a channel that is closed when every pinned process has ended;
+// nil if there is none.
+func (s *source) watch() <-chan struct{} {
+	if len(s.pinned) == 0 {
+		return nil
+	}
+	var ends []<-chan struct{}
+	var cancels []func()
+	for _, p := range s.pinned {
+		end, cancel, err := process.Watch(p.PID)
+		if err != nil {
+			continue // it has ended
+		}
+		cancels = append(cancels, cancel)
+		// Only now is it certain that the pid will not be reused unseen.
+		if now, ok := process.Lookup(p.PID); ok && now.StartTime == p.StartTime {
+			ends = append(ends, end)
+		}
+	}
+	gone := make(chan struct{})
+	go func() {
+		defer func() {
+			for _, cancel := range cancels {
+				cancel()
+			}
+		}()
+		for _, end := range ends {
+			select {
+			case <-end:
+			case <-s.ended:
+				return
+			}
+		}
+		close(gone)
+	}()
+	return gone
+}

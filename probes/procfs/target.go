@@ -1,0 +1,167 @@
+package procfs
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/process"
+
+	"golang.org/x/sys/unix"
+)
+
+// rescan is how often, at most, /proc is searched for processes that a name or
+// an executable means now, and the names of those known are read again.
+const rescan = 100 * time.Millisecond
+
+// keptFiles is how many files of processes and threads a sampler keeps open;
+// beyond it they are opened for each reading, which costs more.
+const keptFiles = 1024
+
+// observed is a process that is sampled.
+type observed struct {
+	process.Process
+	dir   int   // /proc/PID, which pins the process: what is in it ends with it
+	fresh int64 // boot clock of a scan at which it did not run yet; 0: unknown
+	stat  file
+	task  directory // opened when needed
+}
+
+// targets keeps the processes that a target means, as they come and go.
+type targets struct {
+	pinned  []process.Process // those named by pid
+	matcher *process.Matcher
+	grows   bool              // names and executables also mean processes that start later
+	gone    func(o *observed) // told of each process before it is forgotten
+	running []*observed       // by pid
+	budget  int
+	scanned int64          // boot clock of the last scan; 0: none
+	listed  map[int]uint64 // start times, by pid, of the processes listed then
+}
+
+// newTargets takes a target and the processes that it means now.
+func newTargets(t plan.Target, now []process.Process, gone func(*observed)) *targets {
+	ts := &targets{
+		matcher: process.NewMatcher(t),
+		grows:   len(t.Processes)+len(t.Exes) > 0,
+		gone:    gone,
+		budget:  keptFiles,
+		listed:  map[int]uint64{},
+	}
+	for _, p := range now {
+		if slices.Contains(t.PIDs, p.PID) {
+			ts.pinned = append(ts.pinned, p)
+		}
+	}
+	return ts
+}
+
+// refresh takes in the processes that match now, takes over the names of those
+// known (exec changes them) and forgets those that match no longer.
+func (t *targets) refresh() error {
+	now, before := bootClock(), t.scanned
+	if before != 0 && now-before < int64(rescan) {
+		return nil
+	}
+	all, err := t.list()
+	if err != nil {
+		return err
+	}
+	t.scanned = now
+	known := make(map[int]bool, len(t.running))
+	t.keep(func(o *observed) bool {
+		i, ok := slices.BinarySearchFunc(all, o.PID, func(p process.Process, pid int) int {
+			return cmp.Compare(p.PID, pid)
+		})
+		if !ok || all[i].StartTime != o.StartTime || !t.means(all[i]) {
+			return false
+		}
+		o.Process = all[i]
+		known[o.PID] = true
+		return true
+	})
+	for _, p := range all {
+		if known[p.PID] || !t.means(p) {
+			continue
+		}
+		fresh := before
+		if started, ok := t.listed[p.PID]; ok && started == p.StartTime {
+			fresh = 0 // it ran, under another name
+		}
+		t.add(p, fresh)
+	}
+	slices.SortFunc(t.running, func(a, b *observed) int { return cmp.Compare(a.PID, b.PID) })
+	clear(t.listed)
+	for _, p := range all {
+		t.listed[p.PID] = p.StartTime
+	}
+	return nil
+}
+
+// list lists, by pid, the processes that may be meant: all, or those named by pid.
+func (t *targets) list() ([]process.Process, error) {
+	if t.grows {
+		return process.List()
+	}
+	var out []process.Process
+	for _, q := range t.pinned {
+		if p, ok := process.Lookup(q.PID); ok {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+func (t *targets) means(p process.Process) bool {
+	return slices.ContainsFunc(t.pinned, func(q process.Process) bool {
+		return q.PID == p.PID && q.StartTime == p.StartTime
+	}) || t.matcher.Matches(p)
+}
+
+// add begins to observe p.
+func (t *targets) add(p process.Process, fresh int64) {
+	dir, err := unix.Open("/proc/"+strconv.Itoa(p.PID), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return // it has ended
+	}
+	t.running = append(t.running, &observed{
+		Process: p, dir: dir, fresh: fresh,
+		stat: newFile(dir, "stat", &t.budget), task: directory{fd: -1},
+	})
+}
+
+// keep forgets the processes for which ok is false.
+func (t *targets) keep(ok func(*observed) bool) {
+	t.running = slices.DeleteFunc(t.running, func(o *observed) bool {
+		if ok(o) {
+			return false
+		}
+		t.gone(o)
+		o.stat.close()
+		o.task.close()
+		unix.Close(o.dir)
+		return true
+	})
+}
+
+func (t *targets) close() { t.keep(func(*observed) bool { return false }) }
+
+// readStat reads the stat file of the process; false if it has ended.
+func (o *observed) readStat(buf *[]byte, s *process.Stat) bool {
+	b, err := o.stat.read(buf)
+	return err == nil && process.ParseStat(b, s) && !s.Ended() && s.StartTime == o.StartTime
+}
+
+// tids calls visit with each thread of the process.
+func (o *observed) tids(visit func(tid int)) error {
+	if o.task.fd < 0 {
+		fd, err := unix.Openat(o.dir, "task", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		o.task.fd = fd
+	}
+	return o.task.numbers(visit)
+}
