@@ -1,0 +1,189 @@
+package operators
+
+import (
+	"math"
+	"math/big"
+	"math/bits"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+func newAvg(arg batch.Type) accumulator {
+	if arg.Physical() == batch.PhysFloat {
+		return &avgFloat{}
+	}
+	return &avgInt{}
+}
+
+// avgInt is AVG over BIGINT, a DOUBLE, and over DURATION, rounded to ns.
+type avgInt struct{ intSums }
+
+func (a *avgInt) output(groups []uint32, out *batch.Column, _ instant) error {
+	for i, g := range groups {
+		s := &a.state[g]
+		if s.n == 0 {
+			out.Nulls.Set(i)
+		}
+		if out.Type.Physical() == batch.PhysInt {
+			out.Int = append(out.Int, s.quo(max(s.n, 1)))
+		} else {
+			out.Float = append(out.Float, s.float64()/float64(max(s.n, 1)))
+		}
+	}
+	return nil
+}
+
+// avgFloat is AVG over DOUBLE.
+type avgFloat struct{ floatSums }
+
+func (a *avgFloat) output(groups []uint32, out *batch.Column, _ instant) error {
+	for i, g := range groups {
+		s := &a.state[g]
+		if s.n == 0 {
+			out.Nulls.Set(i)
+		}
+		out.Float = append(out.Float, s.sum/float64(max(s.n, 1)))
+	}
+	return nil
+}
+
+func newVariance(arg batch.Type, root bool) accumulator {
+	if arg.Physical() == batch.PhysFloat {
+		return &varianceFloat{root: root}
+	}
+	return &varianceInt{root: root}
+}
+
+// varianceInt is STDDEV and VARIANCE over integers. It keeps the exact sums of
+// the values and of their squares, so that no order of rows and no merging of
+// partial states changes the result: nothing is rounded before the end.
+type varianceInt struct {
+	state []intMoments
+	root  bool
+	v     bigVariance
+}
+
+// intMoments: sums of x (128 bits) and of x² (192 bits), and the number of x.
+type intMoments struct {
+	intSum
+	sq [3]uint64 // little-endian
+}
+
+func (a *varianceInt) grow(n int) { a.state = extended(a.state, n) }
+func (a *varianceInt) reset()     { a.state = a.state[:0] }
+
+func (a *varianceInt) update(in *folding) {
+	x := in.arg.Int
+	for _, r := range in.rows {
+		s := &a.state[in.groups[r]]
+		v := x[r]
+		s.add(v)
+		s.n++
+		u := uint64(v ^ v>>63 - v>>63) // |v|
+		hi, lo := bits.Mul64(u, u)
+		var c uint64
+		s.sq[0], c = bits.Add64(s.sq[0], lo, 0)
+		s.sq[1], c = bits.Add64(s.sq[1], hi, c)
+		s.sq[2] += c
+	}
+}
+
+func (a *varianceInt) output(groups []uint32, out *batch.Column, _ instant) error {
+	for i, g := range groups {
+		s := &a.state[g]
+		if s.n < 2 {
+			out.Nulls.Set(i)
+		}
+		v := a.v.of(s)
+		if a.root {
+			v = math.Sqrt(v)
+		}
+		if err := appendRounded(out, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// appendRounded appends v as out's type: DURATION is rounded to ns.
+func appendRounded(out *batch.Column, v float64) error {
+	if out.Type.Physical() != batch.PhysInt {
+		out.Float = append(out.Float, v)
+		return nil
+	}
+	v = math.Round(v)
+	if !(math.Abs(v) < 1<<63) {
+		return plan.Errorf(-1, -1, "a result does not fit %s", out.Type).WithHint("CAST the argument AS DOUBLE")
+	}
+	out.Int = append(out.Int, int64(v))
+	return nil
+}
+
+// bigVariance computes (n·Σx² - (Σx)²) / (n·(n-1)) with exact integers; its
+// fields are scratch.
+type bigVariance struct{ sq, sum, word big.Int }
+
+func (b *bigVariance) of(s *intMoments) float64 {
+	hi, lo, _ := s.abs()
+	b.set(&b.sum, hi, lo)
+	b.sum.Mul(&b.sum, &b.sum)
+	b.set(&b.sq, s.sq[2], s.sq[1], s.sq[0])
+	b.sq.Mul(&b.sq, b.word.SetInt64(s.n))
+	b.sq.Sub(&b.sq, &b.sum)
+	num, _ := b.sq.Float64()
+	return num / float64(max(s.n, 1)) / float64(max(s.n, 2)-1)
+}
+
+// set makes x the number of these words, the most significant first.
+func (b *bigVariance) set(x *big.Int, words ...uint64) {
+	x.SetUint64(0)
+	for _, w := range words {
+		x.Lsh(x, 64)
+		x.Or(x, b.word.SetUint64(w))
+	}
+}
+
+// varianceFloat is STDDEV and VARIANCE over DOUBLE, by Welford's algorithm
+// (Technometrics 4(3), 1962): the squares of differences to the running mean,
+// not of the values, so that a large mean costs no digits.
+type varianceFloat struct {
+	state []floatMoments
+	root  bool
+}
+
+type floatMoments struct {
+	n    int64
+	mean float64
+	m2   float64 // sum of squared differences to the mean
+}
+
+func (a *varianceFloat) grow(n int) { a.state = extended(a.state, n) }
+func (a *varianceFloat) reset()     { a.state = a.state[:0] }
+
+func (a *varianceFloat) update(in *folding) {
+	x := in.arg.Float
+	for _, r := range in.rows {
+		s := &a.state[in.groups[r]]
+		s.n++
+		d := x[r] - s.mean
+		s.mean += d / float64(s.n)
+		s.m2 += d * (x[r] - s.mean)
+	}
+}
+
+func (a *varianceFloat) output(groups []uint32, out *batch.Column, _ instant) error {
+	for i, g := range groups {
+		s := &a.state[g]
+		v := s.m2 / float64(max(s.n, 2)-1)
+		if s.n < 2 {
+			out.Nulls.Set(i)
+			v = 0
+		}
+		if a.root {
+			v = math.Sqrt(v)
+		}
+		out.Float = append(out.Float, v)
+	}
+	return nil
+}

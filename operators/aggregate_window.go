@@ -1,0 +1,239 @@
+package operators
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"strings"
+
+	"endoscope/operators/batch"
+	"endoscope/operators/expr"
+	"endoscope/planner/plan"
+)
+
+// windowSets are the open windows of an aggregate: a set of groups for each,
+// in order of their ends. A window's borders are no key of its table, since
+// they are the same for all its groups. Sets of closed windows are used again.
+type windowSets struct {
+	startKey, endKey int // indexes into the node's Keys; startKey may be -1
+	startOf, endOf   *expr.Program
+	open             []*groupSet // ascending by (end, start)
+	idle             []*groupSet
+	groups           int   // of all open windows
+	closed           int64 // windows that end here or before are closed
+
+	parts []windowPart // of the batch being pushed
+}
+
+// maxIdle bounds the sets kept for windows to come.
+const maxIdle = 64
+
+// windowPart is the rows of a batch that lie in one window.
+type windowPart struct {
+	set  *groupSet
+	rows []uint16
+}
+
+// setUpWindows splits the keys into the window's borders and the others.
+func (a *aggregate) setUpWindows(in batch.Schema) (err error) {
+	w := &windowSets{startKey: -1, endKey: a.node.WindowEnd, closed: math.MinInt64}
+	for i, e := range a.node.Keys {
+		switch {
+		case i == w.endKey:
+			w.endOf, err = expr.Compile(e, in)
+		case w.startKey < 0 && isWindowStart(e):
+			w.startKey = i
+			w.startOf, err = expr.Compile(e, in)
+		default:
+			err = a.addKey(e, in)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	a.windows = w
+	s, err := a.newSet() // what is wrong with the aggregates is found now
+	w.idle = append(w.idle, s)
+	return err
+}
+
+// isWindowStart recognises the column that a Window node adds. If a plan names
+// it otherwise it is a key like any other, which is only slower.
+func isWindowStart(e plan.Expr) bool {
+	c, ok := e.(*plan.Col)
+	return ok && (c.Name == "window_start" || strings.HasSuffix(c.Name, ".window_start"))
+}
+
+// pushWindows folds each row of b into its window. Rows of closed windows are
+// late: counted and dropped.
+func (a *aggregate) pushWindows(ctx context.Context, b *batch.Batch) error {
+	late, err := a.divide(b)
+	if err != nil {
+		return err
+	}
+	for _, p := range a.windows.parts {
+		if err := a.fold(ctx, p.set, b, p.rows); err != nil {
+			return err
+		}
+	}
+	if late > 0 {
+		_, err = a.out.signal(ctx, Signal{Kind: Gap, Cause: "late", N: uint64(late)})
+	}
+	return err
+}
+
+// divide fills parts. Rows that follow each other mostly lie in one window.
+func (a *aggregate) divide(b *batch.Batch) (late int, err error) {
+	w := a.windows
+	w.parts = w.parts[:0]
+	end, err := w.endOf.Eval(b)
+	if err != nil {
+		return 0, err
+	}
+	ends, starts := end.Int, []int64(nil)
+	if w.startOf != nil {
+		start, err := w.startOf.Eval(b)
+		if err != nil {
+			return 0, err
+		}
+		starts = start.Int
+	}
+	var part *windowPart
+	for _, r := range rowsOf(b) {
+		if ends[r] <= w.closed {
+			late++
+			continue
+		}
+		start := int64(0)
+		if starts != nil {
+			start = starts[r]
+		}
+		if part == nil || part.set.end != ends[r] || part.set.start != start {
+			if part, err = a.part(start, ends[r]); err != nil {
+				return 0, err
+			}
+		}
+		part.rows = append(part.rows, r)
+	}
+	return late, nil
+}
+
+// part finds or adds the part of the batch that lies in a window.
+func (a *aggregate) part(start, end int64) (*windowPart, error) {
+	w := a.windows
+	for i := range w.parts {
+		if p := &w.parts[i]; p.set.end == end && p.set.start == start {
+			return p, nil
+		}
+	}
+	s, err := a.window(start, end)
+	if err != nil {
+		return nil, err
+	}
+	n := len(w.parts)
+	w.parts = slices.Grow(w.parts, 1)[:n+1] // with the rows' memory of earlier batches
+	w.parts[n] = windowPart{s, w.parts[n].rows[:0]}
+	return &w.parts[n], nil
+}
+
+// window finds or opens a window.
+func (a *aggregate) window(start, end int64) (*groupSet, error) {
+	w := a.windows
+	i, found := slices.BinarySearchFunc(w.open, windowBorders{start, end}, func(s *groupSet, b windowBorders) int {
+		return cmp.Or(cmp.Compare(s.end, b.end), cmp.Compare(s.start, b.start))
+	})
+	if found {
+		return w.open[i], nil
+	}
+	var s *groupSet
+	if n := len(w.idle); n > 0 {
+		s, w.idle = w.idle[n-1], w.idle[:n-1]
+	} else {
+		var err error
+		if s, err = a.newSet(); err != nil {
+			return nil, err
+		}
+	}
+	s.start, s.end = start, end
+	if w.startOf != nil {
+		s.length = end - start
+	}
+	s.grow()
+	w.groups += s.table.len()
+	w.open = slices.Insert(w.open, i, s)
+	return s, nil
+}
+
+type windowBorders struct{ start, end int64 }
+
+// closeWindows gives the windows that end at t or before, each followed by
+// Flush, and forgets them.
+func (a *aggregate) closeWindows(ctx context.Context, t int64) error {
+	w := a.windows
+	w.closed = max(w.closed, t)
+	n := 0
+	for n < len(w.open) && w.open[n].end <= t && a.out.status == More {
+		if err := a.closeWindow(ctx, w.open[n]); err != nil {
+			return err
+		}
+		n++
+	}
+	if n > 0 {
+		w.open = slices.Delete(w.open, 0, n)
+		a.compactKeys()
+	}
+	return nil
+}
+
+func (a *aggregate) closeAllWindows(ctx context.Context) error {
+	return a.closeWindows(ctx, math.MaxInt64)
+}
+
+func (a *aggregate) closeWindow(ctx context.Context, s *groupSet) error {
+	if err := a.giveAll(ctx, s, 0); err != nil {
+		return err
+	}
+	a.windows.groups -= s.table.len()
+	for _, acc := range s.accs {
+		if v, ok := acc.(valueHolder); ok {
+			a.held -= v.bytes()
+		}
+	}
+	if s.reset(); len(a.windows.idle) < maxIdle {
+		a.windows.idle = append(a.windows.idle, s)
+	}
+	_, err := a.out.signal(ctx, Signal{Kind: Flush, Time: s.end})
+	return err
+}
+
+// compactKeys forgets the strings of closed windows, when there are many more
+// of them than open windows need: else a query over ever new strings would
+// keep them all.
+func (a *aggregate) compactKeys() {
+	w := a.windows
+	for _, k := range a.keys {
+		switch {
+		case k.space == nil:
+		case len(w.open) == 0:
+			k.space.reset()
+		case k.space.own && k.space.size() > 2*w.groups+maxDict:
+			a.compactKey(k)
+		}
+	}
+}
+
+func (a *aggregate) compactKey(k *groupKey) {
+	c := slices.Index(a.keys, k)
+	used := make([]bool, k.space.size())
+	for _, s := range a.windows.open {
+		s.table.mark(c, used)
+	}
+	codes := k.space.compact(used)
+	for _, s := range a.windows.open {
+		s.table.recode(c, codes)
+	}
+	for _, s := range a.windows.idle {
+		s.table.recode(c, codes)
+	}
+}
