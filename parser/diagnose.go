@@ -18,7 +18,7 @@ type diagnosis struct {
 
 // maxTried is the longest statement, in tokens, in which candidates are tried:
 // each costs a parse.
-const maxTried = 2000
+const maxTried = 1000
 
 // diagnose words an error in the user's words.
 func diagnose(tokens []token, wrong *syntaxError) *Error {
@@ -134,7 +134,6 @@ var (
 	closeParen   = token{typ: tokOp, text: ")"}
 	comma        = token{typ: tokOp, text: ","}
 	equals       = token{typ: tokOp, text: "="}
-	dot          = token{typ: tokOp, text: "."}
 )
 
 // acceptsExpr says whether an expression could begin at the wrong token.
@@ -198,7 +197,7 @@ func (d *diagnosis) expected() *Error {
 			{someDuration, "a duration such as 100ms"}, {someInt, "a whole number"}, {someString, "a string in single quotes"},
 			{openParen, "("},
 		} {
-			if d.accepts(c.sample) {
+			if d.accepts(c.sample) && !(operator && c.sample == openParen) { // after a name ( makes a call
 				list = append(list, c.what)
 			}
 		}
@@ -206,10 +205,11 @@ func (d *diagnosis) expected() *Error {
 	if operator {
 		list = append(list, "an operator")
 	}
-	for _, c := range []token{comma, closeParen} {
-		if d.accepts(c) {
-			list = append(list, c.text)
-		}
+	if d.accepts(comma) {
+		list = append(list, "a comma")
+	}
+	if d.accepts(closeParen) {
+		list = append(list, ")")
 	}
 	for _, w := range d.keywords() {
 		switch {

@@ -40,7 +40,7 @@ type queryRule struct {
 
 type cteRule struct {
 	at
-	Name  nameLeaf   `parser:"@@ 'AS'"`
+	Name  wordLeaf   `parser:"@@ 'AS'"`
 	Query *queryRule `parser:"'(' @@ ')'"`
 }
 
@@ -57,7 +57,7 @@ type selectRule struct {
 type itemRule struct {
 	at
 	Item  itemLeaf  `parser:"@@"`
-	Alias *nameLeaf `parser:"('AS' @@"`
+	Alias *wordLeaf `parser:"('AS' @@"`
 	Bare  *bareLeaf `parser:"| @@)?"`
 }
 
@@ -106,7 +106,7 @@ type sourceRule struct {
 	Query *queryRule `parser:"( '(' @@ ')'"`
 	Name  *nameLeaf  `parser:"| @@"`
 	Args  *argsRule  `parser:"@@? )"`
-	Alias *nameLeaf  `parser:"('AS' @@"`
+	Alias *wordLeaf  `parser:"('AS' @@"`
 	Bare  *bareLeaf  `parser:"| @@)?"`
 }
 
@@ -136,13 +136,13 @@ type createRule struct {
 type viewRule struct {
 	Replace bool       `parser:"@('OR' 'REPLACE')?"`
 	Kind    string     `parser:"@('STREAM' | 'MODEL')"`
-	Name    nameLeaf   `parser:"@@ 'AS'"`
+	Name    wordLeaf   `parser:"@@ 'AS'"`
 	Query   *queryRule `parser:"( '(' @@ ')' | @@ )"`
 }
 
 type triggerRule struct {
 	Once    bool          `parser:"(@'ONCE' | 'CONTINUOUS')? 'TRIGGER'"`
-	Name    nameLeaf      `parser:"@@ 'ON'?"`
+	Name    wordLeaf      `parser:"@@ 'ON'?"`
 	From    *fromRule     `parser:"@@"`
 	When    exprLeaf      `parser:"'WHEN' @@"`
 	Actions []*actionRule `parser:"'BEGIN' (@@ ';'?)* 'END'"`
@@ -174,7 +174,7 @@ type actMonitorRule struct {
 type dropRule struct {
 	at
 	Kind string   `parser:"'DROP' @('STREAM' | 'TRIGGER' | 'MODEL')"`
-	Name nameLeaf `parser:"@@"`
+	Name wordLeaf `parser:"@@"`
 }
 
 type insertRule struct {
@@ -209,7 +209,7 @@ type resumeRule struct {
 
 type setRule struct {
 	at
-	Key   nameLeaf  `parser:"'SET' @@"`
+	Key   wordLeaf  `parser:"'SET' @@"`
 	Value valueLeaf `parser:"'=' @@"`
 }
 

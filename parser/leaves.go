@@ -13,6 +13,7 @@ type position = lexer.Position
 // from something else. Each reads nodes of the tree from the tokens directly.
 type (
 	nameLeaf       struct{ *Ident } // a name, perhaps with dots: sys.queries
+	wordLeaf       struct{ *Ident } // a name that something is given
 	bareLeaf       struct{ *Ident } // an alias without AS
 	wholeLeaf      struct{ *Literal }
 	durationLeaf   struct{ *Literal }
@@ -169,6 +170,15 @@ func (l *nameLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
 		return participle.NextMatch
 	}
 	return err
+}
+
+// Parse implements participle.Parseable.
+func (l *wordLeaf) Parse(lex *lexer.PeekingLexer) error {
+	if !isName(lex.Peek()) {
+		return participle.NextMatch
+	}
+	l.Ident = identOf(lex.Next())
+	return nil
 }
 
 // Parse implements participle.Parseable.

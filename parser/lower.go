@@ -90,7 +90,7 @@ func exprList(leaves []*exprLeaf) []Expr {
 	return list
 }
 
-func aliasOf(as *nameLeaf, bare *bareLeaf) *Ident {
+func aliasOf(as *wordLeaf, bare *bareLeaf) *Ident {
 	switch {
 	case as != nil:
 		return as.Ident

@@ -65,7 +65,7 @@ func (p *printer) createAs(kind string, replace bool, name *Ident, q *Query) {
 		p.put("OR REPLACE ")
 	}
 	p.put(kind, " ")
-	p.streamName(name)
+	p.ident(name)
 	p.put(" AS ")
 	p.query(q)
 }
@@ -78,7 +78,7 @@ func (s *CreateTrigger) String() string {
 			p.put("ONCE ")
 		}
 		p.put("TRIGGER ")
-		p.streamName(s.Name)
+		p.ident(s.Name)
 		p.put(" ON ")
 		p.from(s.From)
 		p.put(" WHEN ")
@@ -91,7 +91,7 @@ func (s *CreateTrigger) String() string {
 
 // String prints the statement in canonical form.
 func (s *Drop) String() string {
-	return text(func(p *printer) { p.put("DROP ", s.Kind, " "); p.streamName(s.Name) })
+	return text(func(p *printer) { p.put("DROP ", s.Kind, " "); p.ident(s.Name) })
 }
 
 // String prints the statement in canonical form.
@@ -186,7 +186,7 @@ func (p *printer) query(q *Query) {
 	if len(q.With) > 0 {
 		p.put("WITH ")
 		p.list(len(q.With), ", ", func(i int) {
-			p.streamName(q.With[i].Name)
+			p.ident(q.With[i].Name)
 			p.put(" AS (")
 			p.query(q.With[i].Query)
 			p.put(")")

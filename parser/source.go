@@ -88,7 +88,7 @@ func (l *lowering) sourceCall(s *sourceRule, out *Source) {
 		want++
 	}
 	if len(args) != want {
-		l.fail(l.span(s.Args.at), fmt.Sprintf("%s takes %s, not %s", s.Name.Name, shape.takes(), count(len(args), "argument")), shape.example)
+		l.fail(l.span(s.Args.at), fmt.Sprintf("%s takes %s, but has %s here", s.Name.Name, shape.takes(), count(len(args), "argument")), shape.example)
 		return
 	}
 	if shape.first != "" {

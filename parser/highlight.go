@@ -1,0 +1,101 @@
+package parser
+
+import "strings"
+
+// TokenKind is what a piece of text is, for colouring.
+type TokenKind uint8
+
+// Kinds of token.
+const (
+	TokenName TokenKind = iota
+	TokenKeyword
+	TokenFunction // a name before an opening parenthesis
+	TokenString
+	TokenNumber // with its unit or percent sign
+	TokenParam
+	TokenOperator // punctuation too
+	TokenComment
+	TokenInvalid // what is no token: a string that is not closed, an unknown character
+)
+
+// Token is a piece of text to be coloured.
+type Token struct {
+	Span
+	Kind TokenKind
+}
+
+// Highlight cuts src into tokens for colouring, in order; only white space
+// lies between them. It takes any text, however broken.
+func Highlight(src string) []Token {
+	all := scan(src)
+	tokens := make([]Token, len(all))
+	before := &endToken // the last that is not a comment; endToken: a statement begins
+	for i := range all {
+		t := &all[i]
+		tokens[i] = Token{t.Span, kindOf(t, before, i+1 < len(all) && all[i+1].is("("))}
+		switch {
+		case t.typ == tokComment:
+		case t.is(";"):
+			before = &endToken
+		default:
+			before = t
+		}
+	}
+	return tokens
+}
+
+func kindOf(t, before *token, call bool) TokenKind {
+	switch t.typ {
+	case tokReserved:
+		if before.is(".") {
+			return TokenName
+		}
+		return TokenKeyword
+	case tokWord:
+		switch {
+		case before.is("."):
+			return TokenName
+		case call:
+			return TokenFunction
+		case isContextual(t, before):
+			return TokenKeyword
+		}
+		return TokenName
+	case tokString:
+		return TokenString
+	case tokInt, tokFloat, tokPercent, tokDuration, tokSize:
+		return TokenNumber
+	case tokParam:
+		return TokenParam
+	case tokOp:
+		return TokenOperator
+	case tokComment:
+		return TokenComment
+	case tokInvalid:
+		return TokenInvalid
+	}
+	return TokenName // tokQuoted
+}
+
+// isContextual says whether a word that is not reserved is a keyword after the
+// token before it.
+func isContextual(t, before *token) bool {
+	if before.is("SHOW") {
+		return true
+	}
+	places, ok := contextual[strings.ToUpper(t.text)]
+	switch {
+	case !ok:
+		return false
+	case places == "*":
+		return !before.is(",") && !before.is("SELECT")
+	case places == "":
+		return before == &endToken || before.is("BEGIN") || before.is(";")
+	}
+	for _, place := range strings.Fields(places) {
+		if before.is(place) {
+			return true
+		}
+	}
+	return false
+}
