@@ -349,18 +349,33 @@ static long note_bounds(struct task_struct *task, struct vm_area_struct *vma, vo
 enum { STACK_OWN, STACK_FOREIGN, STACK_UNKNOWN };
 
 /*
+ * What is surely stack below its anchor, whatever the mapping: exec maps 128
+ * KiB below the main thread's start, and no C library's thread stack is
+ * smaller than 16 KiB, control block and thread-local data included.
+ */
+#define SURE_MAIN (128 << 10)
+#define SURE_THREAD (12 << 10)
+
+/*
  * own_stack says whether sp lies in the stack that the kernel or the C library
  * gave to the thread. A return trap on any other (a coroutine's, a signal's)
  * kills the target when it switches stacks. A leader's stack is the mapping of
  * start_stack, another thread's the mapping that also holds its control block.
  * The mapping found is remembered: a thread's own stack stays where it is.
+ *
+ * The mapping cannot be looked up while somebody waits to change the address
+ * space, which threads that start together do all the time; so a call near the
+ * anchor needs no mapping.
  */
 static __always_inline int own_stack(struct thread *t, struct task_struct *task, __u64 sp)
 {
 	if (t->stack_lo <= sp && sp < t->stack_hi)
 		return STACK_OWN;
 
-	__u64 anchor = task->pid == task->tgid ? task->mm->start_stack : task->thread.fsbase;
+	bool leader = task->pid == task->tgid;
+	__u64 anchor = leader ? task->mm->start_stack : task->thread.fsbase;
+	if (sp < anchor && anchor - sp < (leader ? SURE_MAIN : SURE_THREAD))
+		return STACK_OWN;
 	struct bounds b = {};
 	if (bpf_find_vma(task, anchor, note_bounds, &b, 0))
 		return STACK_UNKNOWN;

@@ -1,0 +1,5 @@
+package uprobe
+
+const attachEnv = "ENDOSCOPE_TEST_ATTACH"
+
+func attachAndHang() {}

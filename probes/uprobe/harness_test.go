@@ -1,0 +1,320 @@
+package uprobe
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(attachEnv) != "" {
+		attachAndHang()
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// matchExpr is a small evaluator of selections: =, IN, AND, OR, NOT, LIKE 'p%'.
+func matchExpr(sel plan.Expr) (func(name, class, module string) (bool, error), error) {
+	return func(name, class, module string) (bool, error) {
+		return evalSelect(sel, []string{name, class, module})
+	}, nil
+}
+
+func evalSelect(e plan.Expr, row []string) (bool, error) {
+	text := func(x plan.Expr) string {
+		if c, ok := x.(*plan.Col); ok {
+			return row[c.Index]
+		}
+		return x.(*plan.Const).V.S
+	}
+	switch e := e.(type) {
+	case *plan.In:
+		return slices.ContainsFunc(e.List, func(c plan.Const) bool { return c.V.S == text(e.X) }), nil
+	case *plan.Call:
+		switch e.Fn {
+		case "=":
+			return text(e.Args[0]) == text(e.Args[1]), nil
+		case "like":
+			return strings.HasPrefix(text(e.Args[0]), strings.TrimSuffix(text(e.Args[1]), "%")), nil
+		case "not":
+			ok, err := evalSelect(e.Args[0], row)
+			return !ok, err
+		case "and", "or":
+			l, err := evalSelect(e.Args[0], row)
+			if err != nil || l == (e.Fn == "or") {
+				return l, err
+			}
+			return evalSelect(e.Args[1], row)
+		}
+	}
+	return false, fmt.Errorf("cannot evaluate %s", e)
+}
+
+func selColumn(i int) plan.Expr {
+	return &plan.Col{Index: i, Name: plan.SelectColumns[i], T: batch.Varchar}
+}
+
+func call(fn string, args ...plan.Expr) plan.Expr {
+	return &plan.Call{Fn: fn, Args: args, T: batch.Boolean}
+}
+
+func is(column int, value string) plan.Expr {
+	return call("=", selColumn(column), &plan.Const{V: batch.Str(value)})
+}
+
+// named selects functions by name.
+func named(names ...string) plan.Expr {
+	in := &plan.In{X: selColumn(selName)}
+	for _, n := range names {
+		in.List = append(in.List, plan.Const{V: batch.Str(n)})
+	}
+	return in
+}
+
+// acquisition is a specification of some of a stream's columns.
+func acquisition(stream string, t plan.Target, sel plan.Expr, cols ...string) *plan.Acquire {
+	a := &plan.Acquire{Stream: stream, Target: t, Select: sel, Out: plan.Schema{Time: -1}}
+	for _, name := range cols {
+		for _, f := range Columns[stream] {
+			if f.Name == name {
+				a.Out.Fields = append(a.Out.Fields, f)
+			}
+		}
+	}
+	a.Out.Time = a.Out.Index("timestamp")
+	return a
+}
+
+// record is a sink that keeps everything.
+type record struct {
+	mu     sync.Mutex
+	names  []string
+	rows   [][]batch.Value
+	lost   map[string]uint64
+	counts map[string]uint64
+	marks  []int64
+	late   int // rows behind a watermark that was given before
+	time   int // column of the time, -1: none
+	ended  chan struct{}
+	err    error
+	delay  time.Duration // of each Push, for a reader that cannot keep up
+}
+
+func newRecord(spec *plan.Acquire) *record {
+	r := &record{lost: map[string]uint64{}, counts: map[string]uint64{}, ended: make(chan struct{}), time: spec.Out.Time}
+	for _, f := range spec.Out.Fields {
+		r.names = append(r.names, f.Name)
+	}
+	return r
+}
+
+func (r *record) Push(b *batch.Batch) {
+	time.Sleep(r.delay)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range b.Len() {
+		row := make([]batch.Value, len(b.Cols))
+		for c := range b.Cols {
+			row[c] = b.Cols[c].Value(b.Row(i))
+		}
+		if r.time >= 0 && len(r.marks) > 0 && row[r.time].I < r.marks[len(r.marks)-1] {
+			r.late++
+		}
+		r.rows = append(r.rows, row)
+	}
+	b.Release()
+}
+
+func (r *record) Watermark(t int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.marks = append(r.marks, t)
+}
+
+func (r *record) Lost(cause string, n uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lost[cause] += n
+}
+
+func (r *record) Count(cause string, n uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.counts[cause] += n
+}
+
+func (r *record) End(err error) {
+	r.err = err
+	close(r.ended)
+}
+
+// wait waits until the stream ends by itself.
+func (r *record) wait(t testing.TB) *record {
+	t.Helper()
+	select {
+	case <-r.ended:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the stream does not end")
+	}
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	return r
+}
+
+// ints is a column of numbers.
+func (r *record) ints(name string) []int64 {
+	c := slices.Index(r.names, name)
+	out := make([]int64, len(r.rows))
+	for i, row := range r.rows {
+		out[i] = row[c].I
+	}
+	return out
+}
+
+// strings is a column of strings.
+func (r *record) strings(name string) []string {
+	c := slices.Index(r.names, name)
+	out := make([]string, len(r.rows))
+	for i, row := range r.rows {
+		out[i] = row[c].S
+	}
+	return out
+}
+
+// tally counts values.
+func tally[T comparable](vs []T) map[T]int {
+	m := map[T]int{}
+	for _, v := range vs {
+		m[v]++
+	}
+	return m
+}
+
+// running is a target program that waits for a line before it works.
+type running struct {
+	t     testing.TB
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	out   *bufio.Scanner
+	ended bool
+}
+
+// run starts a program that says "ready" and then waits for a line.
+func run(t testing.TB, path string, args ...string) *running {
+	t.Helper()
+	cmd := exec.Command(path, args...)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r := &running{t: t, cmd: cmd, in: in, out: bufio.NewScanner(out)}
+	t.Cleanup(func() {
+		if !r.ended {
+			cmd.Process.Kill()
+			cmd.Wait()
+		}
+	})
+	if line := r.line(); line != "ready" {
+		t.Fatalf("target said %q", line)
+	}
+	return r
+}
+
+func (r *running) target() plan.Target { return plan.Target{PIDs: []int{r.cmd.Process.Pid}} }
+
+func (r *running) line() string {
+	r.out.Scan()
+	return r.out.Text()
+}
+
+// step lets the target go on to its next wait or its end.
+func (r *running) step() { fmt.Fprintln(r.in, "go") }
+
+// finish lets the target run to its end and returns what it printed. fatal
+// exits are the target's business: the test says how it should end.
+func (r *running) finish(want string) []string {
+	r.t.Helper()
+	r.step()
+	r.in.Close()
+	var lines []string
+	for r.out.Scan() {
+		lines = append(lines, r.out.Text())
+	}
+	err := r.cmd.Wait()
+	r.ended = true
+	if got := fmt.Sprint(err); got != want {
+		r.t.Fatalf("target ended with %s, want %s\n%s", got, want, strings.Join(lines, "\n"))
+	}
+	return lines
+}
+
+const success = "<nil>"
+
+// provider makes a provider that is closed with the test, and checks that it
+// left nothing attached.
+func provider(t testing.TB, o Options) *Provider {
+	t.Helper()
+	if o.Match == nil {
+		o.Match = matchExpr
+	}
+	p := New(o)
+	t.Cleanup(func() {
+		if left := p.Probes(); len(left) > 0 {
+			t.Errorf("%d probes remain after the test: %+v", len(left), left[0])
+		}
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// start prepares and starts an acquisition.
+func start(t testing.TB, p *Provider, spec *plan.Acquire) (probes.Source, *record) {
+	t.Helper()
+	src, err := p.Prepare(context.Background(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { src.Stop() })
+	sink := newRecord(spec)
+	if err := src.Start(context.Background(), sink); err != nil {
+		t.Fatal(err)
+	}
+	return src, sink
+}
+
+// returnModes runs a test with each way of observing returns that the kernel has.
+func returnModes(t *testing.T, f func(t *testing.T, o Options)) {
+	for _, mode := range []string{"session", "pair"} {
+		t.Run(mode, func(t *testing.T) {
+			if mode == "session" && !haveSessions() {
+				t.Skip("needs Linux 6.13: the kernel has no uprobe sessions")
+			}
+			f(t, Options{ForceReturn: mode})
+		})
+	}
+}
