@@ -1,8 +1,10 @@
 package operators
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
+	"math"
 	"slices"
 
 	"endoscope/operators/batch"
@@ -170,9 +172,80 @@ func (s *sorter) Signal(ctx context.Context, _ int, sig Signal) (Status, error) 
 	return s.out.signal(ctx, sig)
 }
 
+// order sorts the entries: all by prefix, which touches no row, then the rows
+// that share a prefix by their keys.
+func (s *sorter) order() {
+	if s.limit == 0 {
+		s.rankFirst()
+	}
+	slices.SortFunc(s.entries, func(a, b sortEntry) int {
+		switch {
+		case a.prefix < b.prefix:
+			return -1
+		case a.prefix > b.prefix:
+			return 1
+		case a.seq < b.seq:
+			return -1
+		}
+		return 1
+	})
+	for i := 0; i < len(s.entries); {
+		j := i + 1
+		for j < len(s.entries) && s.entries[j].prefix == s.entries[i].prefix {
+			j++
+		}
+		if j > i+1 && !s.decided(s.entries[i].prefix) {
+			slices.SortFunc(s.entries[i:j], s.compare)
+		}
+		i = j
+	}
+}
+
+// decided reports that rows with this prefix are equal: it is the only key,
+// and none of the values at the ends, where NULL is.
+func (s *sorter) decided(prefix uint64) bool {
+	if len(s.keys) == 0 {
+		return true
+	}
+	exact := s.limit == 0 || s.rows.cols[s.keys[0].col].Type.Physical() != batch.PhysCode
+	return exact && len(s.keys) == 1 && prefix != 0 && prefix != math.MaxUint64
+}
+
+// rankFirst makes the prefix exact where the first key is a text: each
+// different text is compared once, not each row. (A top-n compares its rows
+// with those that come, which have no rank.)
+func (s *sorter) rankFirst() {
+	if len(s.keys) == 0 || len(s.entries) == 0 {
+		return
+	}
+	c := &s.rows.cols[s.keys[0].col]
+	if c.Type.Physical() != batch.PhysCode {
+		return
+	}
+	codes := make([]uint32, len(c.Values))
+	for i := range codes {
+		codes[i] = uint32(i)
+	}
+	slices.SortFunc(codes, func(a, b uint32) int { return cmp.Compare(c.Values[a], c.Values[b]) })
+	rank := make([]uint64, len(codes))
+	for i, code := range codes {
+		rank[code] = uint64(i) + 1
+	}
+	for i := range s.entries {
+		e := &s.entries[i]
+		e.prefix = rank[c.Code[e.slot]]
+		if c.Nulls.Get(int(e.slot)) {
+			e.prefix = math.MaxUint64
+		}
+		if s.keys[0].desc {
+			e.prefix = ^e.prefix
+		}
+	}
+}
+
 // emit gives the rows in order and keeps them.
 func (s *sorter) emit(ctx context.Context) error {
-	slices.SortFunc(s.entries, s.compare)
+	s.order()
 	for i := 0; i < len(s.entries) && s.out.status == More; i += batch.MaxRows {
 		s.slots = s.slots[:0]
 		for _, e := range s.entries[i:min(i+batch.MaxRows, len(s.entries))] {

@@ -31,9 +31,7 @@ func (w *hop) Push(ctx context.Context, _ int, b *batch.Batch) (Status, error) {
 	}
 	w.latest = extend(w.latest, b.N)
 	times := b.Cols[w.time].Int
-	for _, r := range rowsOf(b) {
-		w.latest[r] = floor(times[r], w.slide)
-	}
+	floors(times, rowsOf(b), w.slide, w.latest)
 	// A row is back behind the start of its latest window; it lies in the
 	// window n slides before that if it is less than size behind its start.
 	for back := (w.size - 1) / w.slide * w.slide; back >= 0; back -= w.slide {

@@ -28,17 +28,10 @@ func (w *tumble) Push(ctx context.Context, _ int, b *batch.Batch) (Status, error
 		return w.out.status, err
 	}
 	borders, starts, ends := w.newBorders(b.N)
-	times := b.Cols[w.time].Int
 	rows := rowsOf(b)
-	if len(rows) > 0 {
-		// Neighbours mostly share a window: one subtraction, no division.
-		start := floor(times[rows[0]], w.size)
-		for _, r := range rows {
-			if d := times[r] - start; d < 0 || d >= w.size {
-				start = floor(times[r], w.size)
-			}
-			starts[r], ends[r] = start, start+w.size
-		}
+	floors(b.Cols[w.time].Int, rows, w.size, starts)
+	for _, r := range rows {
+		ends[r] = starts[r] + w.size
 	}
 	return w.push(ctx, b, borders)
 }

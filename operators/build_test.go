@@ -1,0 +1,171 @@
+package operators
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+func constants(rows ...[]batch.Value) *plan.Values {
+	v := &plan.Values{Out: plan.Schema{Time: -1}}
+	for i := range rows[0] {
+		v.Out.Fields = append(v.Out.Fields, plan.Field{Name: fmt.Sprint("c", i), Type: rows[0][i].Type})
+	}
+	for _, r := range rows {
+		cs := make([]plan.Const, len(r))
+		for i := range r {
+			cs[i].V = r[i]
+		}
+		v.Rows = append(v.Rows, cs)
+	}
+	return v
+}
+
+// Constant relations are not fed: StartValues runs them.
+func TestValues(t *testing.T) {
+	rec := &recorder{}
+	v := constants([]batch.Value{batch.Int(1), batch.Str("a")}, []batch.Value{batch.NullOf(batch.Bigint), batch.Str("b")})
+	g, err := Build(v, rec, &Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(g.Leaves) != 0 {
+		t.Errorf("%d leaves", len(g.Leaves))
+	}
+	if err := g.StartValues(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, rec.text.String(), "1 a\nnull b\nclose")
+}
+
+func TestValuesInBatches(t *testing.T) {
+	var rows [][]batch.Value
+	for i := range 2500 {
+		rows = append(rows, []batch.Value{batch.Int(int64(i))})
+	}
+	k := &keeper{}
+	g, err := Build(constants(rows...), k, &Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.StartValues(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var sizes []int
+	for _, b := range k.kept {
+		sizes = append(sizes, b.Len())
+	}
+	if got := fmt.Sprint(sizes); got != "[1024 1024 452]" {
+		t.Errorf("batches of %s rows", got)
+	}
+}
+
+// A leaf's Filter is applied above it, unless its source has done so.
+func TestBuildLeafFilter(t *testing.T) {
+	a := relation("x:bigint")
+	a.Filter = call(batch.Boolean, "<", column(a, "x"), literal(batch.Int(5)))
+	expect(t, play(t, a, Options{}, "3\n7\nclose"), "3\nclose")
+	done := func(n *plan.Acquire) bool { return n == a }
+	expect(t, play(t, a, Options{FilterDone: done}, "3\n7\nclose"), "3\n7\nclose")
+}
+
+// A sub-plan that is used twice is executed once: it has one leaf, whose rows
+// go both ways. It stops when both have enough.
+func TestBuildSharesSubplans(t *testing.T) {
+	shared := positive(relation("x:bigint"))
+	n := unionOf(&plan.Limit{N: 1, Input: shared}, &plan.Limit{N: 3, Input: shared})
+	expect(t, play(t, n, Options{}, `
+		-5
+		1
+		--
+		2
+		wm 3
+		gap full 1
+		--
+		3
+		--
+		4
+		close`), `
+		1
+		1
+		2
+		wm 3
+		gap full 1
+		gap full 1
+		3
+		drain 0
+		close`)
+
+	a := relation("t:bigint") // shared as a leaf, and by the same node
+	expect(t, play(t, unionOf(a, a), Options{}, "1\nwm 1\n2\nclose"), "1\n1\nwm 1\n2\n2\nclose")
+}
+
+// Leaves are in the order of the plan, whatever the order of building.
+func TestBuildLeafOrder(t *testing.T) {
+	a, b, c := relation("x:bigint"), relation("x:bigint"), relation("x:bigint")
+	shared := unionOf(a, b)
+	g, err := Build(unionOf(&plan.Limit{N: 1, Input: shared}, c, shared), &recorder{}, &Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(g.Leaves) != 3 || g.Leaves[0].Acquire != a || g.Leaves[1].Acquire != b || g.Leaves[2].Acquire != c {
+		t.Errorf("leaves %v", g.Leaves)
+	}
+}
+
+// Each node counts what it took and gave; its time is its own, without that
+// of what it feeds.
+func TestStats(t *testing.T) {
+	a := relation("x:bigint")
+	a.Filter = call(batch.Boolean, "<", column(a, "x"), literal(batch.Int(5)))
+	shared := positive(a)
+	root := unionOf(&plan.Limit{N: 1, Input: shared}, shared)
+	slow := &sleeper{}
+	g, err := Build(root, slow, &Options{Stats: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := source{leaf: g.Leaves[0], rec: &slow.recorder, types: a.Out.Types(), pool: newPool(a)}
+	for _, line := range []string{"1", "2", "--", "-1", "9", "3", "close"} {
+		if err := src.do(line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got string
+	for _, s := range g.Stats {
+		got += fmt.Sprintf("%s: %d/%d -> %d/%d\n", s.Node.Describe(),
+			s.RowsIn.Load(), s.BatchesIn.Load(), s.RowsOut.Load(), s.BatchesOut.Load())
+	}
+	expect(t, got, `
+		union all: 4/3 -> 4/3
+		limit 1: 2/1 -> 1/1
+		filter x > 0: 4/2 -> 3/2
+		acquire test [x] where x < 5: 5/2 -> 4/2`)
+	var total time.Duration
+	for _, s := range g.Stats {
+		if d := s.Nanos.Load(); d < 0 {
+			t.Errorf("%s took %d ns", s.Node.Describe(), d)
+		}
+		total += time.Duration(s.Nanos.Load())
+	}
+	if total >= slow.slept {
+		t.Errorf("the nodes took %v, with what their consumer did", total)
+	}
+}
+
+// sleeper is a consumer that takes its time.
+type sleeper struct {
+	recorder
+	slept time.Duration
+}
+
+func (s *sleeper) Push(ctx context.Context, port int, b *batch.Batch) (Status, error) {
+	start := time.Now()
+	time.Sleep(20 * time.Millisecond)
+	s.slept += time.Since(start)
+	return More, nil
+}

@@ -1,0 +1,308 @@
+package operators
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+func orderBy(in plan.Node, keys ...string) *plan.Sort {
+	s := &plan.Sort{Input: in}
+	for _, k := range keys {
+		name, dir, _ := strings.Cut(k, " ")
+		s.Keys = append(s.Keys, plan.SortKey{X: column(in, name), Desc: dir == "desc"})
+	}
+	return s
+}
+
+// resultful makes a leaf's Flush mean something: ORDER BY above it sorts what
+// lies between them.
+func resultful(in *plan.Acquire) plan.Node {
+	return &plan.Sort{Input: in, Emit: plan.Emit{}}
+}
+
+// NULLs come last in ASC and first in DESC; equal rows keep their order; the
+// end completes the result.
+func TestSort(t *testing.T) {
+	got := play(t, orderBy(relation("x:bigint s:varchar"), "x", "s desc"), Options{}, `
+		3 a
+		null b
+		-2 a
+		--
+		3 null
+		3 abcdefghi
+		3 abcdefghj
+		3 abcdefgh
+		null null
+		close`)
+	expect(t, got, `
+		-2 a
+		3 null
+		3 abcdefghj
+		3 abcdefghi
+		3 abcdefgh
+		3 a
+		null null
+		null b
+		flush
+		close`)
+}
+
+func TestSortIsStable(t *testing.T) {
+	got := play(t, orderBy(relation("x:bigint n:bigint"), "x desc"), Options{}, `
+		1 1
+		2 2
+		1 3
+		2 4
+		--
+		1 5
+		2 6
+		close`)
+	expect(t, got, `
+		2 2
+		2 4
+		2 6
+		1 1
+		1 3
+		1 5
+		flush
+		close`)
+}
+
+// Keys need not be columns of the result.
+func TestSortByExpression(t *testing.T) {
+	in := relation("x:bigint")
+	s := &plan.Sort{Input: in, Keys: []plan.SortKey{{X: call(batch.Bigint, "%", column(in, "x"), literal(batch.Int(10)))}}}
+	expect(t, play(t, s, Options{}, `
+		19
+		25
+		--
+		31
+		close`), `
+		31
+		25
+		19
+		flush
+		close`)
+}
+
+// Each result between Flushes is sorted by itself. Ticks are not for a sort
+// whose input answers them itself.
+func TestSortEachResult(t *testing.T) {
+	got := play(t, orderBy(resultful(relation("x:bigint")), "x desc"), Options{}, `
+		1
+		2
+		flush
+		3
+		preview 5
+		4
+		flush
+		close`)
+	expect(t, got, `
+		2
+		1
+		flush
+		3
+		flush preview
+		preview 5
+		4
+		3
+		flush
+		flush
+		close`)
+}
+
+// Over a stream without results of its own, EMIT EVERY gives all rows so far
+// at each Tick, and a preview shows them.
+func TestSortEvery(t *testing.T) {
+	s := orderBy(relation("x:bigint"), "x")
+	s.Emit = plan.Emit{Mode: plan.Every, Every: time.Second}
+	s.Limit = 2
+	got := play(t, s, Options{}, `
+		3
+		2
+		preview 1
+		tick 2
+		1
+		9
+		tick 3
+		close`)
+	expect(t, got, `
+		2
+		3
+		flush preview
+		preview 1
+		2
+		3
+		flush
+		tick 2
+		1
+		2
+		flush
+		tick 3
+		1
+		2
+		flush
+		close`)
+}
+
+// Without EMIT EVERY a Tick is no end, but a preview is still given.
+func TestSortFinal(t *testing.T) {
+	got := play(t, orderBy(relation("x:bigint"), "x"), Options{}, `
+		2
+		tick 1
+		1
+		preview 2
+		close`)
+	expect(t, got, `
+		tick 1
+		1
+		2
+		flush preview
+		preview 2
+		1
+		2
+		flush
+		close`)
+}
+
+func TestSortMemoryLimit(t *testing.T) {
+	got := play(t, orderBy(relation("x:bigint s:varchar"), "x"), Options{MemoryLimit: 400}, `
+		1 a
+		--
+		2 bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
+		--
+		3 ccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc
+		--
+		4 ddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd
+		close`)
+	expect(t, got, `
+		error: ORDER BY holds more than 400 bytes of rows (hint: LIMIT keeps only the first rows)`)
+}
+
+// A top-n holds n rows, however many come.
+func TestTopNStaysSmall(t *testing.T) {
+	s := orderBy(relation("x:bigint"), "x desc")
+	s.Limit = 3
+	var script, want strings.Builder
+	for i := range 5000 {
+		fmt.Fprintln(&script, i)
+	}
+	fmt.Fprintln(&want, "4999\n4998\n4997\nflush\nclose")
+	expect(t, play(t, s, Options{MemoryLimit: 100}, strings.ReplaceAll(script.String(), "00\n", "00\n--\n")+"--\nclose"), want.String())
+}
+
+// Sort and top-n agree with a stable sort of the rows by the definition of the
+// order, for every type, direction and mixture of NULLs.
+func TestSortAgreesWithDefinition(t *testing.T) {
+	types := []batch.Type{batch.Bigint, batch.Double, batch.Varchar, batch.Boolean}
+	rapid.Check(t, func(t *rapid.T) {
+		in := relation("a:bigint b:double c:varchar d:boolean n:bigint")
+		s := &plan.Sort{Input: in, Limit: rapid.SampledFrom([]int64{0, 1, 3, 10, 100}).Draw(t, "limit")}
+		var desc []bool
+		perm := rapid.Permutation([]int{0, 1, 2, 3}).Draw(t, "keys")
+		perm = perm[:rapid.IntRange(1, 4).Draw(t, "nkeys")]
+		for _, k := range perm {
+			desc = append(desc, rapid.Bool().Draw(t, "desc"))
+			s.Keys = append(s.Keys, plan.SortKey{Desc: desc[len(desc)-1],
+				X: &plan.Col{Index: k, Name: in.Out.Fields[k].Name, T: types[k]}})
+		}
+		rows := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) []batch.Value { return drawRow(t, types) }), 0, 60).Draw(t, "rows")
+		rec := &keeper{}
+		g, err := Build(s, rec, &Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		op := g.Leaves[0].Op
+		for i, r := range rows {
+			b := batch.New(in.Out.Types())
+			b.AppendRow(append(slices.Clone(r), batch.Int(int64(i)))...)
+			if _, err := op.Push(t.Context(), 0, b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := op.Close(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		want := make([]int, len(rows))
+		for i := range want {
+			want[i] = i
+		}
+		slices.SortStableFunc(want, func(x, y int) int {
+			for i, k := range perm {
+				c := valueOrder(rows[x][k], rows[y][k])
+				if desc[i] {
+					c = -c
+				}
+				if c != 0 {
+					return c
+				}
+			}
+			return 0
+		})
+		if s.Limit > 0 {
+			want = want[:min(len(want), int(s.Limit))]
+		}
+		got := []int{}
+		for _, b := range rec.kept {
+			for i := range b.Len() {
+				got = append(got, int(b.Cols[4].Value(b.Row(i)).I))
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("order %v, want %v", got, want)
+		}
+	})
+}
+
+func drawRow(t *rapid.T, types []batch.Type) []batch.Value {
+	vs := make([]batch.Value, len(types))
+	for i, ty := range types {
+		v := batch.Value{Type: ty}
+		switch ty {
+		case batch.Bigint:
+			v.I = rapid.SampledFrom([]int64{math.MinInt64, -1, 0, 1, 2, math.MaxInt64}).Draw(t, "i")
+		case batch.Boolean:
+			v.I = rapid.Int64Range(0, 1).Draw(t, "b")
+		case batch.Double:
+			v.F = rapid.SampledFrom([]float64{math.Inf(-1), -2.5, math.Copysign(0, -1), 0, 1, math.Inf(1), math.NaN()}).Draw(t, "f")
+		case batch.Varchar:
+			v.S = rapid.SampledFrom([]string{"", "a", "a\x00", "abcdefgh", "abcdefghi", "abcdefgz", "\xff", "é"}).Draw(t, "s")
+		}
+		if rapid.IntRange(0, 4).Draw(t, "null") == 0 {
+			v = batch.NullOf(ty)
+		}
+		vs[i] = v
+	}
+	return vs
+}
+
+// valueOrder is the definition: NULL above all, NaN above all numbers.
+func valueOrder(a, b batch.Value) int {
+	if a.IsNull || b.IsNull {
+		return bool2int(a.IsNull) - bool2int(b.IsNull)
+	}
+	if a.Type == batch.Double {
+		an, bn := math.IsNaN(a.F), math.IsNaN(b.F)
+		if an || bn {
+			return bool2int(an) - bool2int(bn)
+		}
+	}
+	return cmp.Or(cmp.Compare(a.I, b.I), cmp.Compare(a.F, b.F), cmp.Compare(a.S, b.S))
+}
+
+func bool2int(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
