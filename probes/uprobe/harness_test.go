@@ -318,3 +318,5 @@ func returnModes(t *testing.T, f func(t *testing.T, o Options)) {
 		})
 	}
 }
+
+func constant(s string) plan.Expr { return &plan.Const{V: batch.Str(s)} }

@@ -1,0 +1,358 @@
+package uprobe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/testenv"
+)
+
+// steps is a target that does a round of calls for each line it reads.
+const steps = prelude + `
+NOINLINE long alpha(long n) { sink += n; return n + 1; }
+NOINLINE long beta(long n) { sink += n; return alpha(n) + 1; }
+int main(void) {
+	char b[16];
+	puts("ready"); fflush(stdout);
+	for (long i = 0; fgets(b, sizeof b, stdin); i++) {
+		for (int k = 0; k < 10; k++) beta(i);
+		puts("done"); fflush(stdout);
+	}
+}
+`
+
+func (r *running) round() {
+	r.t.Helper()
+	r.step()
+	if line := r.line(); line != "done" {
+		r.t.Fatalf("target said %q", line)
+	}
+}
+
+func (r *running) end() {
+	r.in.Close()
+	r.cmd.Wait()
+	r.ended = true
+}
+
+// Two queries over the same function share its probe. Each gets what happened
+// while it ran and asked for, and the last one out detaches.
+func TestTwoQueriesShareAProbe(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
+	returnModes(t, func(t *testing.T, o Options) {
+		p := provider(t, o)
+		r := run(t, target)
+		first, a := start(t, p, acquisition(FunctionDuration, r.target(), named("alpha"), "timestamp", "duration"))
+		r.round()
+		second, b := start(t, p, acquisition(FunctionDuration, r.target(), named("alpha", "beta"), "timestamp", "function_name", "arg0", "thread_name"))
+		r.round()
+		queries := map[string]int{}
+		hits := map[string]uint64{}
+		for _, s := range p.Probes() {
+			queries[s.Function], hits[s.Function] = s.Queries, s.Hits
+		}
+		if diff := cmp.Diff(map[string]int{"alpha": 2, "beta": 1}, queries); diff != "" {
+			t.Error("queries:", diff)
+		}
+		if diff := cmp.Diff(map[string]uint64{"alpha": 20, "beta": 10}, hits); diff != "" {
+			t.Error("hits:", diff)
+		}
+		links := 2 // one of each query
+		if o.ForceReturn == "pair" {
+			links = 4
+		}
+		if n := linkCount(t, target); n != links {
+			t.Errorf("%d links, want %d", n, links)
+		}
+		first.Stop()
+		r.round()
+		if n := linkCount(t, target); n != links {
+			t.Errorf("%d links while the second query runs, want %d", n, links)
+		}
+		second.Stop()
+		if n := linkCount(t, target); n != 0 {
+			t.Errorf("%d links remain", n)
+		}
+		r.round()
+		r.end()
+		if n := len(a.wait(t).rows); n != 20 {
+			t.Errorf("first query: %d rows, want 20", n)
+		}
+		if diff := cmp.Diff(map[string]int{"alpha": 20, "beta": 20}, tally(b.wait(t).strings("function_name"))); diff != "" {
+			t.Error("second query:", diff)
+		}
+		// The second query asked for arguments of a probe that had none.
+		want := map[int64]int{1: 20, 2: 20}
+		if diff := cmp.Diff(want, tally(b.ints("arg0"))); diff != "" {
+			t.Error("arguments:", diff)
+		}
+		for _, r := range []*record{a, b} {
+			if len(r.lost)+len(r.counts) > 0 {
+				t.Errorf("lost %v, counts %v", r.lost, r.counts)
+			}
+		}
+	})
+}
+
+// A function that nobody wants any more, in a link that is still needed, is
+// switched off, and on again.
+func TestSwitchedOffInASharedLink(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
+	p := provider(t, Options{})
+	r := run(t, target)
+	both, _ := start(t, p, acquisition(FunctionStart, r.target(), named("alpha", "beta"), "function_name"))
+	alpha, a := start(t, p, acquisition(FunctionStart, r.target(), named("alpha"), "function_name"))
+	both.Stop()
+	r.round()
+	if s := p.Probes(); len(s) != 1 || s[0].Function != "alpha" || s[0].Hits != 10 {
+		t.Errorf("attached: %+v", s)
+	}
+	beta, b := start(t, p, acquisition(FunctionStart, r.target(), named("beta"), "function_name"))
+	r.round()
+	alpha.Stop()
+	beta.Stop()
+	r.end()
+	if n := len(a.wait(t).rows); n != 20 {
+		t.Errorf("alpha: %d rows, want 20", n)
+	}
+	if n := len(b.wait(t).rows); n != 10 {
+		t.Errorf("beta: %d rows, want 10", n)
+	}
+}
+
+// A call in flight when a query begins is not the query's, also where an older
+// query's probe sees it; nor is it the query's unfinished call.
+func TestCallsBelongToTheQueryThatSawThemBegin(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, prelude+`
+NOINLINE long leaf(void) { return sink++; }
+NOINLINE long slow(void) { leaf(); ready(); return sink++; }
+int main(void) { slow(); slow(); }
+`, "-O1")
+	returnModes(t, func(t *testing.T, o Options) {
+		p := provider(t, o)
+		r := run(t, target)
+		older, a := start(t, p, acquisition(FunctionDuration, r.target(), named("slow", "leaf"), "function_name"))
+		// The first slow began before anybody looked; the second is in flight now.
+		r.step()
+		r.line()
+		_, b := start(t, p, acquisition(FunctionDuration, r.target(), named("slow"), "function_name"))
+		older.Stop()
+		r.finish(success)
+		if diff := cmp.Diff(map[string]int{"leaf": 1}, tally(a.wait(t).strings("function_name"))); diff != "" {
+			t.Error("older query:", diff)
+		}
+		if diff := cmp.Diff(map[string]uint64{"unfinished": 1}, a.counts); diff != "" {
+			t.Error("older query:", diff)
+		}
+		if n := len(b.wait(t).rows); n != 0 || len(b.counts) != 0 {
+			t.Errorf("younger query: %d rows, counts %v", n, b.counts)
+		}
+	})
+}
+
+// What does not fit into the ring is counted: rows and losses are the calls.
+func TestRingOverflowIsCounted(t *testing.T) {
+	testenv.NeedUprobes(t)
+	const calls = 200_000
+	target := testenv.CompileCText(t, prelude+fmt.Sprintf(`
+NOINLINE long busy(long n) { sink += n; return n; }
+NOINLINE long calm(long n) { sink += n; return n; }
+int main(void) { ready(); calm(1); for (int i = 0; i < %d; i++) busy(i); usleep(300000); calm(2); }
+`, calls), "-O1")
+	returnModes(t, func(t *testing.T, o Options) {
+		for _, stream := range []string{FunctionStart, FunctionDuration} {
+			t.Run(stream, func(t *testing.T) {
+				o.RingBytes = 4096
+				p := provider(t, o)
+				r := run(t, target)
+				src, err := p.Prepare(t.Context(), acquisition(stream, r.target(), named("busy"), "timestamp"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				sink := newRecord(acquisition(stream, r.target(), nil, "timestamp"))
+				sink.delay = 2 * time.Millisecond
+				if err := src.Start(t.Context(), sink); err != nil {
+					t.Fatal(err)
+				}
+				_, other := start(t, p, acquisition(stream, r.target(), named("calm"), "timestamp"))
+				r.finish(success)
+				sink.wait(t)
+				lost := sink.lost["ring buffer full"]
+				if got := uint64(len(sink.rows)) + lost; got != calls {
+					t.Errorf("%d rows + %d lost = %d, want %d", len(sink.rows), lost, got, calls)
+				}
+				if lost == 0 {
+					t.Error("a ring of a page held everything: the test tests nothing")
+				}
+				if n := len(other.wait(t).rows); n != 2 || len(other.lost) > 0 {
+					t.Errorf("another query, of a calm function: %d rows, lost %v; want 2 and none", n, other.lost)
+				}
+				if sink.counts["unfinished"] > 0 {
+					t.Errorf("counts %v", sink.counts)
+				}
+			})
+		}
+	})
+}
+
+// Watermarks go on while nothing happens, and no row comes behind one.
+func TestWatermarksOfAnIdleSource(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
+	p := provider(t, Options{Lateness: 50 * time.Millisecond})
+	r := run(t, target)
+	_, got := start(t, p, acquisition(FunctionStart, r.target(), named("alpha"), "timestamp"))
+	time.Sleep(200 * time.Millisecond)
+	r.round()
+	time.Sleep(100 * time.Millisecond)
+	now := time.Now().UnixNano()
+	r.end()
+	got.wait(t)
+	if n := len(got.marks); n < 8 {
+		t.Errorf("%d watermarks in 300 ms", n)
+	}
+	if !slices.IsSorted(got.marks) || got.late > 0 {
+		t.Errorf("watermarks fall back, or %d rows came behind them", got.late)
+	}
+	last := got.marks[len(got.marks)-1]
+	if behind := time.Duration(now - last); behind > 150*time.Millisecond || behind < 0 {
+		t.Errorf("the last watermark is %v behind the clock", behind)
+	}
+	for _, ts := range got.ints("timestamp") {
+		if d := time.Duration(now - ts); d < 0 || d > time.Second {
+			t.Fatalf("a timestamp is %v ago", d)
+		}
+	}
+}
+
+func TestLimitOfProbes(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
+	p := provider(t, Options{MaxProbes: 1})
+	r := run(t, target)
+	spec := acquisition(FunctionStart, r.target(), named("alpha", "beta"), "timestamp")
+	_, err := p.Prepare(t.Context(), spec)
+	if want := "2 functions would be probed, and at most 1 may be at a time"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("refusal: %v, want %s", err, want)
+	}
+	// Also where it takes two queries to get there.
+	src, a := start(t, p, acquisition(FunctionStart, r.target(), named("alpha"), "timestamp"))
+	two, err := p.Prepare(t.Context(), acquisition(FunctionStart, r.target(), named("beta"), "timestamp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := two.Start(t.Context(), newRecord(spec)); err == nil || !strings.Contains(err.Error(), "at most 1") {
+		t.Errorf("second query: %v", err)
+	}
+	r.round()
+	src.Stop()
+	if n := len(a.wait(t).rows); n != 10 {
+		t.Errorf("%d rows after another query was refused, want 10", n)
+	}
+	r.end()
+}
+
+// Every function of a large program at once, through one link.
+func TestManyFunctions(t *testing.T) {
+	testenv.NeedUprobes(t)
+	const functions, rounds = 2000, 3
+	var src strings.Builder
+	src.WriteString(prelude)
+	for i := range functions {
+		fmt.Fprintf(&src, "NOINLINE void f%d(void) { sink += %d; }\n", i, i)
+	}
+	fmt.Fprintf(&src, "int main(void) { ready(); for (int r = 0; r < %d; r++) {", rounds)
+	for i := range functions {
+		fmt.Fprintf(&src, " f%d();", i)
+	}
+	src.WriteString(" } }\n")
+	target := testenv.CompileCText(t, src.String(), "-O1")
+	returnModes(t, func(t *testing.T, o Options) {
+		p := provider(t, o)
+		r := run(t, target)
+		source, got := start(t, p, acquisition(FunctionDuration, r.target(), call("like", selColumn(selName), constant("f%")), "function_name", "depth"))
+		if n := linkCount(t, target); n > 2 {
+			t.Errorf("%d links, want 1, or 2 for pairs", n)
+		}
+		r.finish(success)
+		counts := tally(got.wait(t).strings("function_name"))
+		for i := range functions {
+			if n := counts[fmt.Sprintf("f%d", i)]; n != rounds {
+				t.Fatalf("f%d: %d calls, want %d; notices %v", i, n, rounds, source.Notices())
+			}
+		}
+	})
+}
+
+// Sources may be stopped at any point of their life, and twice.
+func TestStopAtAnyTime(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
+	p := provider(t, Options{})
+	r := run(t, target)
+	spec := acquisition(FunctionStart, r.target(), named("alpha"), "timestamp")
+	prepared, err := p.Prepare(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prepared.Stop()
+	if err := prepared.Start(t.Context(), newRecord(spec)); err == nil {
+		t.Error("a stopped source was started")
+	}
+	src, got := start(t, p, spec)
+	done := make(chan struct{})
+	for range 3 {
+		go func() { src.Stop(); done <- struct{}{} }()
+	}
+	for range 3 {
+		<-done
+	}
+	got.wait(t)
+	// A target that is gone already.
+	late, err := p.Prepare(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.end()
+	if err := late.Start(t.Context(), newRecord(spec)); err == nil || !strings.Contains(err.Error(), fmt.Sprint("process ", spec.Target.PIDs[0])) {
+		t.Errorf("started on a process that has ended: %v", err)
+	}
+}
+
+func TestSitesSayWhatWillBeDone(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
+	returnModes(t, func(t *testing.T, o Options) {
+		p := provider(t, o)
+		src, err := p.Prepare(t.Context(), acquisition(FunctionDuration, plan.Target{Exes: []string{target}}, named("beta"), "timestamp"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer src.Stop()
+		s := src.Sites()
+		if len(s) != 1 {
+			t.Fatalf("%d sites, want 1", len(s))
+		}
+		want := probes.Site{Provider: "uprobe", Function: "beta", Module: "target", Kind: "entry+return (" + o.ForceReturn + ")"}
+		if s[0].Address == 0 || s[0].CostNs == 0 || s[0].Method == "" {
+			t.Errorf("incomplete: %+v", s[0])
+		}
+		s[0].Address, s[0].CostNs, s[0].Method = 0, 0, ""
+		if diff := cmp.Diff(want, s[0]); diff != "" {
+			t.Error(diff)
+		}
+		if !src.Live() || src.FilterDone() {
+			t.Error("calls happen whether or not anybody looks, and no filter is applied")
+		}
+	})
+}
