@@ -167,7 +167,7 @@ func (b *builder) operator(n plan.Node, down Operator) (Operator, error) {
 	case *plan.Acquire:
 		return nil, b.leaf(n, down)
 	case *plan.Values:
-		b.g.values = append(b.g.values, newValues(n, down))
+		b.g.values = append(b.g.values, newValues(n, down, b.stats[n]))
 		return nil, nil
 	case *plan.Filter:
 		return newFilter(n.Cond, n.Input.Schema().Types(), down)

@@ -157,6 +157,95 @@ func TestStats(t *testing.T) {
 	}
 }
 
+// A source that nobody calls has its time too.
+func TestStatsOfValues(t *testing.T) {
+	slow := &sleeper{}
+	g, err := Build(constants([]batch.Value{batch.Int(1)}), slow, &Options{Stats: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.StartValues(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := g.Stats[0]
+	if d := time.Duration(s.Nanos.Load()); d <= 0 || d >= slow.slept || s.RowsOut.Load() != 1 {
+		t.Errorf("%d rows in %v", s.RowsOut.Load(), d)
+	}
+}
+
+// countPerWindow is SELECT count(*) GROUP BY window_start, window_end, by....
+func countPerWindow(in plan.Node, by ...string) *plan.Aggregate {
+	a := &plan.Aggregate{Input: in, Windowed: true, WindowEnd: 1, Out: plan.Schema{Time: -1},
+		Aggs: []plan.Agg{{Fn: "count", Star: true, T: batch.Bigint}}}
+	for _, name := range append([]string{"window_start", "window_end"}, by...) {
+		c := column(in, name)
+		a.Keys = append(a.Keys, c)
+		a.Out.Fields = append(a.Out.Fields, plan.Field{Name: name, Type: c.T})
+	}
+	a.Out.Fields = append(a.Out.Fields, plan.Field{Name: "count", Type: batch.Bigint})
+	return a
+}
+
+// ORDER BY and LIMIT act on each window. The aggregate over sessions gives
+// those that have ended although another goes on and on.
+func TestResultsOfWindows(t *testing.T) {
+	in := relation("t:timestamp p:varchar")
+	for _, c := range []struct {
+		name string
+		plan plan.Node
+		want string
+	}{
+		{"rows", orderBy(window(in, tumbling(10), true), "p"), `
+			1 a 0 10
+			8 a 0 10
+			2 b 0 10
+			3 b 0 10
+			9 c 0 10
+			flush
+			11 a 10 20
+			15 a 10 20
+			flush
+			wm 20
+			20 a 20 30
+			flush
+			close`},
+		{"tumble", &plan.Limit{N: 2, PerFlush: true, Input: orderBy(countPerWindow(window(in, tumbling(10), false), "p"), "count desc", "p")}, `
+			0 10 a 2
+			0 10 b 2
+			flush
+			10 20 a 2
+			flush
+			wm 20
+			20 30 a 1
+			flush
+			close`},
+		{"session", countPerWindow(sessionOf(in, 10, false, "p"), "p"), `
+			2 13 b 2
+			flush
+			9 19 c 1
+			flush
+			wm 20
+			1 30 a 5
+			flush
+			close`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			expect(t, play(t, c.plan, Options{}, `
+				2 b
+				1 a
+				9 c
+				3 b
+				8 a
+				--
+				11 a
+				15 a
+				wm 20
+				20 a
+				close`), c.want)
+		})
+	}
+}
+
 // sleeper is a consumer that takes its time.
 type sleeper struct {
 	recorder

@@ -155,11 +155,13 @@ func (s *rowStore) bytes() int64 {
 }
 
 func (s *rowStore) check() error {
-	if n := s.bytes(); n > s.limit {
-		return tooLarge(s.what, s.limit, s.hint)
+	if s.bytes() > s.limit {
+		return s.tooLarge()
 	}
 	return nil
 }
+
+func (s *rowStore) tooLarge() error { return tooLarge(s.what, s.limit, s.hint) }
 
 func tooLarge(what string, limit int64, hint string) error {
 	return &plan.Error{Msg: fmt.Sprintf("%s holds more than %s of rows", what, formatBytes(limit)), Hint: hint, Start: -1}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"unsafe"
 
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
@@ -68,6 +69,7 @@ func newSort(n *plan.Sort, down Operator, limit int64) (Operator, error) {
 		all = append(all, k.X.Type())
 	}
 	s.rows = newRowStore(all, limit, "ORDER BY", "LIMIT keeps only the first rows")
+	s.rows.width += int64(unsafe.Sizeof(sortEntry{}))
 	s.cols = make([]batch.Column, len(all))
 	return s, nil
 }
@@ -175,9 +177,7 @@ func (s *sorter) Signal(ctx context.Context, _ int, sig Signal) (Status, error) 
 // order sorts the entries: all by prefix, which touches no row, then the rows
 // that share a prefix by their keys.
 func (s *sorter) order() {
-	if s.limit == 0 {
-		s.rankFirst()
-	}
+	exact := s.prefixIsExact()
 	slices.SortFunc(s.entries, func(a, b sortEntry) int {
 		switch {
 		case a.prefix < b.prefix:
@@ -194,34 +194,41 @@ func (s *sorter) order() {
 		for j < len(s.entries) && s.entries[j].prefix == s.entries[i].prefix {
 			j++
 		}
-		if j > i+1 && !s.decided(s.entries[i].prefix) {
+		if j > i+1 && !(exact && decided(s.entries[i].prefix)) {
 			slices.SortFunc(s.entries[i:j], s.compare)
 		}
 		i = j
 	}
 }
 
-// decided reports that rows with this prefix are equal: it is the only key,
-// and none of the values at the ends, where NULL is.
-func (s *sorter) decided(prefix uint64) bool {
-	if len(s.keys) == 0 {
-		return true
-	}
-	exact := s.limit == 0 || s.rows.cols[s.keys[0].col].Type.Physical() != batch.PhysCode
-	return exact && len(s.keys) == 1 && prefix != 0 && prefix != math.MaxUint64
-}
+// decided reports that a prefix stands for one value: it is none of those at
+// the ends, which NULL shares.
+func decided(prefix uint64) bool { return prefix != 0 && prefix != math.MaxUint64 }
 
-// rankFirst makes the prefix exact where the first key is a text: each
-// different text is compared once, not each row. (A top-n compares its rows
-// with those that come, which have no rank.)
-func (s *sorter) rankFirst() {
-	if len(s.keys) == 0 || len(s.entries) == 0 {
-		return
+// prefixIsExact reports whether rows that share a decided prefix are equal, as
+// they are under one key that is a number. It makes the prefix exact for texts
+// by ranking them, if they recur: then it compares each text once, not each
+// row. (A top-n compares its rows with those that come, which have no rank.)
+func (s *sorter) prefixIsExact() bool {
+	if len(s.keys) == 0 {
+		return false
 	}
 	c := &s.rows.cols[s.keys[0].col]
-	if c.Type.Physical() != batch.PhysCode {
-		return
+	switch c.Type.Physical() {
+	case batch.PhysAny:
+		return false
+	case batch.PhysCode:
+		if s.limit > 0 || len(c.Values) > len(s.entries) {
+			return false
+		}
+		s.rankFirst(c)
 	}
+	return len(s.keys) == 1
+}
+
+// rankFirst replaces the prefixes by the ranks of the texts in c, the first
+// key.
+func (s *sorter) rankFirst(c *batch.Column) {
 	codes := make([]uint32, len(c.Values))
 	for i := range codes {
 		codes[i] = uint32(i)

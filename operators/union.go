@@ -76,7 +76,7 @@ func (u *union) Push(ctx context.Context, port int, b *batch.Batch) (Status, err
 	}
 	u.cut(&u.inputs[port], b)
 	if u.held > u.limit {
-		return u.out.status, tooLarge("UNION ALL", u.limit, "one side gives no rows and no time; use a window on each side instead")
+		return u.out.status, tooLarge("UNION ALL", u.limit, "one of its inputs does not go on, and the others wait for it")
 	}
 	return u.out.status, u.releaseTo(ctx, u.watermark())
 }

@@ -2,6 +2,7 @@ package operators
 
 import (
 	"context"
+	"time"
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
@@ -13,14 +14,16 @@ type values struct {
 	out  output
 	rows [][]plan.Const
 	pool *batch.Pool
+	self measured // nobody calls a source: it takes its own time
 }
 
-func newValues(n *plan.Values, down Operator) *values {
-	return &values{output{op: down}, n.Rows, batch.NewPool(n.Out.Types())}
+func newValues(n *plan.Values, down Operator, st *Stats) *values {
+	return &values{output{op: down}, n.Rows, batch.NewPool(n.Out.Types()), measured{to: st}}
 }
 
 // run pushes all rows and closes the consumer.
 func (v *values) run(ctx context.Context) error {
+	defer v.self.charge(time.Now())
 	rows := v.rows
 	for len(rows) > 0 && v.out.status == More {
 		if err := ctx.Err(); err != nil {

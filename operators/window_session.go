@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"context"
 	"slices"
+	"unsafe"
 
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
@@ -106,10 +107,25 @@ func (w *sessions) Push(ctx context.Context, _ int, b *batch.Batch) (Status, err
 		}
 		s.slots = append(s.slots, w.slots[i])
 	}
+	if err == nil {
+		err = w.check()
+	}
 	if err != nil {
 		return w.out.status, err
 	}
 	return w.out.status, w.lost(ctx, "late", len(rows)-len(sel))
+}
+
+// check counts what many short sessions need besides their rows.
+func (w *sessions) check() error {
+	n := w.rows.bytes() + int64(len(w.due))*int64(unsafe.Sizeof(session{})+unsafe.Sizeof(due{}))
+	if w.parts != nil {
+		n += w.parts.bytes()
+	}
+	if n > w.rows.limit {
+		return w.rows.tooLarge()
+	}
+	return nil
 }
 
 // partition finds the partition of each row that counts.
