@@ -79,18 +79,20 @@ func demangled(symbol string) (name, class string, lang Lang, ok bool) {
 	text := func(a demangle.AST) string {
 		return demangle.ASTToString(a, demangle.NoParams, demangle.MaxLength(maxDemangledPower))
 	}
-	if scope := scopeOf(tree); scope != nil {
-		class = text(scope)
-	}
-	return text(tree), class, CPP, true
+	return text(tree), scopeOf(tree, text), CPP, true
 }
 
-// scopeOf is what qualifies the entity that a C++ name denotes, or nil.
-func scopeOf(a demangle.AST) demangle.AST {
+// scopeOf is what qualifies the entity that a C++ name denotes, "" if nothing.
+func scopeOf(a demangle.AST, text func(demangle.AST) string) string {
 	for {
 		switch n := a.(type) {
 		case *demangle.Qualified:
-			return n.Scope
+			// What is local to a function is nested on the right:
+			// main::({lambda()#1}::operator()).
+			if inner := scopeOf(n.Name, text); inner != "" {
+				return text(n.Scope) + "::" + inner
+			}
+			return text(n.Scope)
 		case *demangle.Template:
 			a = n.Name
 		case *demangle.TaggedName:
@@ -106,7 +108,7 @@ func scopeOf(a demangle.AST) demangle.AST {
 		case *demangle.Special: // a thunk or guard of the entity
 			a = n.Val
 		default:
-			return nil
+			return ""
 		}
 	}
 }

@@ -1,0 +1,53 @@
+package symbols
+
+import (
+	"os"
+	"testing"
+
+	"endoscope/probes/testenv"
+)
+
+func benchmarkOpen(b *testing.B, name string) {
+	path := testenv.NeedProgram(b, name)
+	functions := 0
+	for b.Loop() {
+		f, err := os.Open(path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		m, err := Open(f, name)
+		if err != nil {
+			b.Fatal(err)
+		}
+		functions = len(m.Functions())
+		m.Close()
+		f.Close()
+	}
+	b.ReportMetric(float64(functions)*float64(b.N)/b.Elapsed().Seconds(), "functions/s")
+}
+
+func BenchmarkOpenPostgres(b *testing.B) { benchmarkOpen(b, "postgres") }
+func BenchmarkOpenNode(b *testing.B)     { benchmarkOpen(b, "node") }
+func BenchmarkOpenGofmt(b *testing.B)    { benchmarkOpen(b, "gofmt") }
+
+func BenchmarkEntrySitesPostgres(b *testing.B) { benchmarkSites(b, "postgres") }
+func BenchmarkEntrySitesGofmt(b *testing.B)    { benchmarkSites(b, "gofmt") }
+
+func benchmarkSites(b *testing.B, name string) {
+	m := openModule(b, testenv.NeedProgram(b, name))
+	n := len(m.Functions())
+	for b.Loop() {
+		for i := range n {
+			m.EntrySite(i)
+		}
+	}
+	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "sites/s")
+}
+
+func BenchmarkNearest(b *testing.B) {
+	m := openModule(b, testenv.NeedProgram(b, "postgres"))
+	m.Functions()
+	for b.Loop() {
+		m.Nearest("ExecuterRun", 5)
+	}
+}
