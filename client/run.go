@@ -117,7 +117,7 @@ func (p Program) run(ctx context.Context, f *flags) (err error) {
 	}
 	defer func() { err = errors.Join(err, session.Close()) }()
 
-	sh := repl.New(&runner.Runner{Session: session, Signals: signals, Out: out, Err: p.Stderr})
+	sh := repl.New(&runner.Runner{Session: session, Signals: signals, Out: out, Err: p.Stderr, ErrTTY: isTerminal(p.Stderr)})
 	defer func() { err = errors.Join(err, sh.Close()) }()
 	err = p.statements(ctx, f, sh, session, out, o.PID)
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
@@ -177,8 +177,9 @@ func (p Program) script(ctx context.Context, sc script, sh *repl.Shell) error {
 	return sh.Script(ctx, repl.NewLines(f, nil))
 }
 
-func isTerminal(r io.Reader) bool {
-	f, ok := r.(*os.File)
+// isTerminal reports whether a stream is a terminal.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 

@@ -3,12 +3,15 @@ package repl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 
 	"github.com/reeflective/readline"
+	"github.com/rivo/uniseg"
 	"golang.org/x/term"
 
+	"endoscope/client/render"
 	"endoscope/server/wire"
 )
 
@@ -43,11 +46,26 @@ func NewTerminal(ctx context.Context, s wire.Session, color bool) (*Terminal, er
 	sh.Completer = func(line []rune, cursor int) readline.Completions {
 		return completions(ctx, s, line, cursor)
 	}
-	if color {
-		sh.SyntaxHighlighter = func(line []rune) string { return highlight(string(line)) }
+	sh.SyntaxHighlighter = func(line []rune) string {
+		text := string(line)
+		if color {
+			text = highlight(text)
+		}
+		return text + room
 	}
+	// readline asks the terminal where the cursor is before every key, and
+	// loses keys that arrive together with the answer. It only wants to know
+	// whether there is room below, which room sees to.
+	_ = sh.Config.Set("cursor-position-probe", false)
 	// "--" begins a comment here, and readline colours what it takes for one.
 	_ = sh.Config.Set("comment-begin", "--")
+
+	// Tab completes as far as the candidates agree and lists them; Tab again
+	// goes through them.
+	_ = sh.Config.Set("menu-complete-display-prefix", true)
+	for _, keymap := range []string{"emacs", "vi-insert"} {
+		_ = sh.Config.Bind(keymap, "\t", "menu-complete", false)
+	}
 
 	path, err := historyFile()
 	if err == nil {
@@ -78,16 +96,43 @@ func (t *Terminal) Read(ctx context.Context) (Text, error) {
 	}
 }
 
+// below is how many rows readline can count on under the line being edited, for
+// the list of completions.
+const below = 8
+
+// room is printed after the line whenever it is drawn: it scrolls the screen if
+// there are fewer than that many rows below, and leaves the cursor where it was.
+// IND goes down and keeps the column, unlike a newline.
+var room = strings.Repeat("\x1bD", below) + fmt.Sprintf("\x1b[%dA", below)
+
 // completions puts candidates into readline's terms. readline would take the
-// word to begin at a space; here it begins where scan says.
+// word to begin at a space; here it begins where scan says. Those that the rows
+// below have no place for are counted: a longer word finds them.
 func completions(ctx context.Context, s wire.Session, line []rune, cursor int) readline.Completions {
 	text := string(line)
 	word, found := candidates(ctx, s, text, len(string(line[:cursor])))
+	width, _, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil {
+		width = 80
+	}
+	longest := 0
+	for _, c := range found {
+		longest = max(longest, uniseg.StringWidth(c.text))
+	}
+	// One row is for the count, and readline keeps some space between columns.
+	places := (below - 2) * max(1, width/(longest+4))
+	more := len(found) - places
+	if more > 0 {
+		found = found[:places]
+	}
 	values := make([]readline.Completion, len(found))
 	for i, c := range found {
-		values[i] = readline.Completion{Value: c.text, Display: c.text, Tag: c.kind}
+		values[i] = readline.Completion{Value: c.text, Display: render.Escape(c.text)}
 	}
-	comps := readline.CompleteRaw(values)
+	comps := readline.CompleteRaw(values).NoSort()
+	if more > 0 {
+		comps = comps.Usage("%d more", more)
+	}
 	comps.PREFIX = word
 	return comps
 }

@@ -36,6 +36,7 @@ type Runner struct {
 	Signals *Signals
 	Out     *Output
 	Err     io.Writer // notices, messages, footers, errors
+	ErrTTY  bool      // Err is a terminal, which echoes Ctrl-C as ^C
 	Timing  bool      // say how long a statement took as seen from here
 
 	stopped bool
@@ -114,6 +115,9 @@ func (s *run) loop(ctx context.Context, steps <-chan step, signals <-chan os.Sig
 		case sig := <-signals:
 			s.stops++
 			s.ends = s.ends || sig != os.Interrupt
+			if sig == os.Interrupt && s.ErrTTY {
+				io.WriteString(s.Err, "\r\x1b[K") // over the ^C
+			}
 			if s.res == nil || s.stops > 1 {
 				return ErrInterrupted
 			}
