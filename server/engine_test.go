@@ -1,0 +1,127 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strconv"
+	"testing"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/server"
+	"endoscope/server/wire"
+)
+
+// newSession opens an engine with one session; both are closed by the test.
+func newSession(t *testing.T, o wire.Options) wire.Session {
+	t.Helper()
+	e, err := server.New(server.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Errorf("closing the engine: %v", err)
+		}
+	})
+	s, err := e.NewSession(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// start runs a statement: when it returns, the query is armed.
+func start(t *testing.T, s wire.Session, statement string) wire.Result {
+	t.Helper()
+	r, err := s.Execute(context.Background(), statement)
+	if err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+// answer is everything that a result gave.
+type answer struct {
+	rows    [][]string
+	notices []string
+	flushes int
+	summary wire.Summary
+}
+
+// read takes a result to its end.
+func read(t *testing.T, r wire.Result) answer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var a answer
+	for {
+		ev, err := r.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			a.summary = r.Summary()
+			return a
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch ev.Kind {
+		case wire.Notice:
+			a.notices = append(a.notices, ev.Text)
+		case wire.Flush:
+			a.flushes++
+		case wire.Rows:
+			for i := range ev.Batch.Len() {
+				row := make([]string, len(ev.Batch.Cols))
+				for c := range ev.Batch.Cols {
+					row[c] = cell(ev.Batch.Cols[c].Value(ev.Batch.Row(i)))
+				}
+				a.rows = append(a.rows, row)
+			}
+			ev.Batch.Release()
+		}
+	}
+}
+
+// cell prints a value plainly: numbers as they are, durations in ns.
+func cell(v batch.Value) string {
+	switch {
+	case v.IsNull:
+		return "NULL"
+	case v.Type == batch.Duration, v.Type == batch.Bigint, v.Type == batch.Timestamp:
+		return strconv.FormatInt(v.I, 10)
+	case v.Type == batch.Varchar:
+		return v.S
+	}
+	return plan.FormatValue(v)
+}
+
+// ask runs a statement to its end.
+func ask(t *testing.T, s wire.Session, statement string) answer {
+	t.Helper()
+	return read(t, start(t, s, statement))
+}
+
+// number asks for one number.
+func number(t *testing.T, a answer, row, col int) int64 {
+	t.Helper()
+	if len(a.rows) <= row || len(a.rows[row]) <= col {
+		t.Fatalf("no row %d, column %d in %v", row, col, a.rows)
+	}
+	n, err := strconv.ParseInt(a.rows[row][col], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// complete fails if anything was lost.
+func complete(t *testing.T, a answer) {
+	t.Helper()
+	for _, l := range a.summary.Losses {
+		t.Errorf("lost %d: %s", l.N, l.Cause)
+	}
+}

@@ -1,0 +1,156 @@
+package server_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"endoscope/probes/testenv"
+	"endoscope/server/wire"
+)
+
+// postgres is a server of ours in a temporary folder, run as the user that
+// Debian's package makes, since it refuses to run as root.
+type postgres struct {
+	t    *testing.T
+	bin  string
+	dir  string
+	log  string
+	port int
+	uid  *syscall.Credential
+}
+
+func startPostgres(t *testing.T) *postgres {
+	t.Helper()
+	initdb, err := filepath.EvalSymlinks(testenv.NeedProgram(t, "initdb"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Dir(initdb)
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		t.Fatalf("PostgreSQL is installed but has no user: %v", err)
+	}
+	uid, _ := strconv.Atoi(u.Uid)
+	gid, _ := strconv.Atoi(u.Gid)
+	dir, err := os.MkdirTemp("", "endoscope-pg-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chown(dir, uid, gid); err != nil {
+		t.Fatal(err)
+	}
+	p := &postgres{t: t, bin: bin, dir: dir, log: filepath.Join(dir, "log"), port: freePort(t),
+		uid: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+	p.run("initdb", "-D", filepath.Join(dir, "data"), "-A", "trust", "-N")
+	server := p.command("postgres", "-D", filepath.Join(dir, "data"), "-p", strconv.Itoa(p.port), "-k", dir,
+		"-c", "listen_addresses=", "-c", "log_statement=all", "-c", "log_line_prefix=", "-c", "fsync=off")
+	logFile, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Stdout, server.Stderr = logFile, logFile
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	logFile.Close()
+	t.Cleanup(func() { server.Process.Signal(syscall.SIGQUIT); server.Wait() })
+	for range 200 {
+		if p.command("psql", "-h", dir, "-p", strconv.Itoa(p.port), "-c", "", "postgres").Run() == nil {
+			p.run("createdb", "-h", dir, "-p", strconv.Itoa(p.port), "bench")
+			return p
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatal("postgres did not start")
+	return nil
+}
+
+func (p *postgres) command(name string, args ...string) *exec.Cmd {
+	path := filepath.Join(p.bin, name)
+	cmd := exec.Command(path, args...)
+	cmd.Dir = p.dir
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.uid}
+	return cmd
+}
+
+func (p *postgres) run(name string, args ...string) string {
+	p.t.Helper()
+	out, err := p.command(name, args...).CombinedOutput()
+	if err != nil {
+		p.t.Fatalf("%s: %v\n%s", name, err, out)
+	}
+	return string(out)
+}
+
+func (p *postgres) pgbench(args ...string) string {
+	p.t.Helper()
+	return p.run("pgbench", append([]string{"-h", p.dir, "-p", strconv.Itoa(p.port)}, append(args, "bench")...)...)
+}
+
+// statements counts those that the server logged, by their first words.
+func (p *postgres) statements() map[string]int64 {
+	p.t.Helper()
+	text, err := os.ReadFile(p.log)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	counts := map[string]int64{}
+	for line := range bytes.Lines(text) {
+		if rest, ok := strings.CutPrefix(string(line), "LOG:  statement: "); ok {
+			words := strings.Fields(rest)
+			counts[strings.ToLower(strings.Join(words[:min(3, len(words))], " "))]++
+		}
+	}
+	return counts
+}
+
+// TestPostgresCountsEqualPgbench counts pg_parse_query in all backends of the
+// executable, none of which runs when the query is armed, and compares with the
+// transactions that pgbench reports and the statements that the server logs.
+// The difference between those two is pgbench's own set-up. (pg_parse_query is
+// called once by exec_simple_query, which is static: Debian's stripped build
+// has it inlined into PostgresMain, out of reach of any probe.)
+func TestPostgresCountsEqualPgbench(t *testing.T) {
+	testenv.NeedUprobes(t)
+	p := startPostgres(t)
+	p.pgbench("-i", "-s", "1", "-q")
+	s := newSession(t, wire.Options{})
+	before := p.statements()
+	q := start(t, s, fmt.Sprintf("SELECT COUNT(*), COUNT(DISTINCT pid) FROM function_start WHERE exe = '%s/postgres' AND function_name = 'pg_parse_query'", p.bin))
+	out := p.pgbench("-S", "-n", "-c", "4", "-t", "500")
+	q.Stop()
+	a := read(t, q)
+	complete(t, a)
+
+	m := regexp.MustCompile(`transactions actually processed: (\d+)`).FindStringSubmatch(out)
+	if m == nil {
+		t.Fatalf("pgbench said %q", out)
+	}
+	transactions, _ := strconv.ParseInt(m[1], 10, 64)
+	var setup int64
+	for words, n := range p.statements() {
+		if n -= before[words]; n > 0 && words != "select abalance from" {
+			t.Logf("set-up statement: %s ... (%d)", words, n)
+			setup += n
+		}
+	}
+	if got := number(t, a, 0, 0); got != transactions+setup || transactions != 2000 {
+		t.Errorf("counted %d, pgbench ran %d transactions and %d set-up statements", got, transactions, setup)
+	}
+	// Four clients and the connection that pgbench looks around with.
+	if backends := number(t, a, 0, 1); backends != 5 {
+		t.Errorf("%d backends were seen", backends)
+	}
+}

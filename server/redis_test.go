@@ -1,0 +1,164 @@
+package server_test
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"endoscope/probes/testenv"
+	"endoscope/server/wire"
+)
+
+// redis is a server of ours on a free port of the loopback interface.
+type redis struct {
+	port int
+	pid  int
+}
+
+func startRedis(t *testing.T) *redis {
+	t.Helper()
+	program := testenv.NeedProgram(t, "redis-server")
+	port := freePort(t)
+	cmd := exec.Command(program, "--port", strconv.Itoa(port), "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--dir", t.TempDir())
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	r := &redis{port: port, pid: cmd.Process.Pid}
+	for range 100 {
+		if c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			c.Close()
+			return r
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatal("redis-server did not start")
+	return nil
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// calls asks the server how many commands it has executed, by INFO
+// commandstats; an INFO does not count itself.
+func (r *redis) calls(t *testing.T) int64 {
+	t.Helper()
+	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", r.port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "INFO commandstats\r\n")
+	in := bufio.NewReader(c)
+	header, err := in.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	size, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(header, "$")))
+	if err != nil {
+		t.Fatalf("INFO answered %q", header)
+	}
+	var sum int64
+	for size > 0 {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		size -= len(line)
+		if _, rest, ok := strings.Cut(line, ":calls="); ok {
+			n, _, _ := strings.Cut(rest, ",")
+			v, err := strconv.ParseInt(n, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += v
+		}
+	}
+	return sum
+}
+
+// load runs redis-benchmark.
+func (r *redis) load(t *testing.T, args ...string) {
+	t.Helper()
+	program := testenv.NeedProgram(t, "redis-benchmark")
+	args = append([]string{"-p", strconv.Itoa(r.port), "-q"}, args...)
+	if out, err := exec.Command(program, args...).CombinedOutput(); err != nil {
+		t.Fatalf("redis-benchmark: %v\n%s", err, out)
+	}
+}
+
+// TestRedisCountsEqualCommandstats counts processCommand under load and
+// compares with what the server itself has counted, exactly.
+func TestRedisCountsEqualCommandstats(t *testing.T) {
+	testenv.NeedUprobes(t)
+	r := startRedis(t)
+	s := newSession(t, wire.Options{})
+	for _, stream := range []string{"function_start", "function_end", "function_duration"} {
+		before := r.calls(t)
+		q := start(t, s, fmt.Sprintf("SELECT COUNT(*) FROM %s WHERE pid = %d AND function_name='processCommand'", stream, r.pid))
+		r.load(t, "-t", "get", "-n", "20000")
+		after := r.calls(t)
+		// The first INFO is in the second's answer but was not observed; the
+		// second was observed but is not in its own answer.
+		want := after - before
+		q.Stop()
+		a := read(t, q)
+		complete(t, a)
+		if got := number(t, a, 0, 0); got != want {
+			t.Errorf("%s counted %d commands, commandstats %d", stream, got, want)
+		}
+		if want < 20000 {
+			t.Errorf("the load was %d commands", want)
+		}
+	}
+}
+
+// TestRedisTotalsEachSecond runs the second query of the project's promise:
+// totals grow, groups are right, and each call of processCommand contains one
+// of call.
+func TestRedisTotalsEachSecond(t *testing.T) {
+	testenv.NeedUprobes(t)
+	r := startRedis(t)
+	s := newSession(t, wire.Options{PID: r.pid})
+	q := start(t, s, `SELECT function_name, COUNT(*), AVG(duration), QUANTILE(duration,0.99) FROM function_duration
+		WHERE function_name IN (processCommand, call, lookupKey) GROUP BY function_name EMIT EVERY 1s FOR 5s`)
+	before := r.calls(t)
+	r.load(t, "-t", "get", "-n", "20000")
+	after := r.calls(t)
+	a := read(t, q)
+	complete(t, a)
+	if a.flushes != 5 {
+		t.Errorf("%d results in 5 s", a.flushes)
+	}
+	last := map[string]int64{}
+	for _, row := range a.rows {
+		n, _ := strconv.ParseInt(row[1], 10, 64)
+		if n < last[row[0]] {
+			t.Errorf("the total of %s fell from %d to %d", row[0], last[row[0]], n)
+		}
+		last[row[0]] = n
+		mean, _ := strconv.ParseInt(row[2], 10, 64)
+		if mean <= 0 || mean > 1e9 {
+			t.Errorf("mean duration of %s: %d ns", row[0], mean)
+		}
+	}
+	want := after - before + 1 // both INFOs were observed, one of them is in the difference
+	if last["processCommand"] != want || last["call"] != want {
+		t.Errorf("processCommand %d, call %d, commands %d", last["processCommand"], last["call"], want)
+	}
+	if last["lookupKey"] < 20000 {
+		t.Errorf("lookupKey was called %d times for 20,000 GETs", last["lookupKey"])
+	}
+}
