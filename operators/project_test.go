@@ -2,6 +2,7 @@ package operators
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"endoscope/operators/batch"
@@ -75,4 +76,45 @@ func TestProjectResultMayBeKept(t *testing.T) {
 		SB 3 2 2
 		SC 4 3 3
 		SD 5 4 4`)
+}
+
+// Results of every layout are copied out of the programs that own them.
+func TestProjectTypes(t *testing.T) {
+	in := relation("x:bigint f:double s:varchar l:list")
+	exprs := []plan.Expr{
+		call(batch.Boolean, ">", column(in, "x"), literal(batch.Int(1))),
+		call(batch.Double, "neg", column(in, "f")),
+		call(batch.Varchar, "||", column(in, "s"), literal(batch.Str("!"))),
+		call(batch.List, "coalesce", column(in, "l"), column(in, "l")),
+		literal(batch.NullOf(batch.Null)),
+	}
+	n := &plan.Project{Input: in, Exprs: exprs, Out: plan.Schema{Time: -1}}
+	for _, e := range exprs {
+		n.Out.Fields = append(n.Out.Fields, plan.Field{Name: e.String(), Type: e.Type()})
+	}
+	expect(t, play(t, n, Options{}, `
+		1 1.5 a p,q
+		2 -1 b r
+		null null null null
+		close`), `
+		false -1.5 a! p,q null
+		true 1 b! r null
+		null null null null null
+		close`)
+}
+
+// An error in a value ends the query, wherever it is computed.
+func TestErrorsInExpressions(t *testing.T) {
+	in := relation("x:bigint")
+	next := call(batch.Bigint, "+", column(in, "x"), literal(batch.Int(1)))
+	for _, n := range []plan.Node{
+		&plan.Project{Input: in, Exprs: []plan.Expr{next}, Out: plan.Schema{Fields: []plan.Field{{Name: "y", Type: batch.Bigint}}, Time: -1}},
+		&plan.Filter{Input: in, Cond: call(batch.Boolean, ">", next, literal(batch.Int(0)))},
+		&plan.Sort{Input: in, Keys: []plan.SortKey{{X: next}}},
+	} {
+		got := play(t, n, Options{}, "9223372036854775807\nclose")
+		if !strings.HasPrefix(got, "error: ") || strings.Contains(got, "close") {
+			t.Errorf("%s: %s", n.Describe(), got)
+		}
+	}
 }
