@@ -163,7 +163,7 @@ int main(void) { slow(); slow(); }
 // What does not fit into the ring is counted: rows and losses are the calls.
 func TestRingOverflowIsCounted(t *testing.T) {
 	testenv.NeedUprobes(t)
-	const calls = 200_000
+	const calls = 20_000
 	target := testenv.CompileCText(t, prelude+fmt.Sprintf(`
 NOINLINE long busy(long n) { sink += n; return n; }
 NOINLINE long calm(long n) { sink += n; return n; }
@@ -212,21 +212,20 @@ func TestWatermarksOfAnIdleSource(t *testing.T) {
 	p := provider(t, Options{Lateness: 50 * time.Millisecond})
 	r := run(t, target)
 	_, got := start(t, p, acquisition(FunctionStart, r.target(), named("alpha"), "timestamp"))
-	time.Sleep(200 * time.Millisecond)
+	began := time.Now().UnixNano()
+	time.Sleep(300 * time.Millisecond)
 	r.round()
-	time.Sleep(100 * time.Millisecond)
-	now := time.Now().UnixNano()
 	r.end()
 	got.wait(t)
-	if n := len(got.marks); n < 8 {
-		t.Errorf("%d watermarks in 300 ms", n)
+	now := time.Now().UnixNano()
+	if n := len(got.marks); n < 3 {
+		t.Errorf("%d watermarks in 300 idle ms", n)
 	}
 	if !slices.IsSorted(got.marks) || got.late > 0 {
 		t.Errorf("watermarks fall back, or %d rows came behind them", got.late)
 	}
-	last := got.marks[len(got.marks)-1]
-	if behind := time.Duration(now - last); behind > 150*time.Millisecond || behind < 0 {
-		t.Errorf("the last watermark is %v behind the clock", behind)
+	if last := got.marks[len(got.marks)-1]; last <= began || last >= now {
+		t.Errorf("the last watermark is %v after the beginning, %v before the end", time.Duration(last-began), time.Duration(now-last))
 	}
 	for _, ts := range got.ints("timestamp") {
 		if d := time.Duration(now - ts); d < 0 || d > time.Second {

@@ -1,0 +1,184 @@
+package uprobe
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes/testenv"
+
+	"golang.org/x/sys/unix"
+)
+
+// refused checks an error's message and hint by what they begin with.
+func refused(t *testing.T, err error, msg, hint string) *plan.Error {
+	t.Helper()
+	var e *plan.Error
+	if !errors.As(err, &e) {
+		t.Fatalf("not refused: %v", err)
+	}
+	if !strings.HasPrefix(e.Msg, msg) || !strings.HasPrefix(e.Hint, hint) {
+		t.Errorf("refused with\n\t%s\n\thint: %s\nwant\n\t%s...\n\thint: %s...", e.Msg, e.Hint, msg, hint)
+	}
+	return e
+}
+
+const manyNames = prelude + `
+NOINLINE long processCommand(long n) { sink += n; return n; }
+NOINLINE long processCommandAndReset(long n) { sink += n; return n; }
+int main(int argc, char **argv) { ready(); return processCommand(0) + processCommandAndReset(0); }
+`
+
+func TestRefusals(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, manyNames, "-O1")
+	exe := plan.Target{Exes: []string{target}}
+	at := func(name string) plan.Expr {
+		return call("=", selColumn(selName), &plan.Const{V: batch.Str(name), Start: 40, Stop: 54})
+	}
+	for _, c := range []struct {
+		name        string
+		stream      string
+		target      plan.Target
+		sel         plan.Expr
+		msg, hint   string
+		start, stop int
+	}{
+		{"misspelt", FunctionStart, exe, at("processComand"),
+			"no function named processComand in target", "did you mean processCommand", 40, 54},
+		{"no such pattern", FunctionStart, exe, call("like", selColumn(selName), constant("zz%")),
+			"no function in target satisfies function_name like 'zz%'", "SHOW FUNCTIONS", 7, 21},
+		{"excluded by another condition", FunctionStart, exe, call("and", at("processCommand"), is(selClass, "Server")),
+			"no function in target satisfies", "SHOW FUNCTIONS", 40, 54},
+		{"no such module", FunctionStart, exe, call("and", at("processCommand"), is(selModule, "libnone.so")),
+			"no module of the target satisfies", "a module is called by its file", 7, 21},
+		{"no target", FunctionDuration, plan.Target{}, at("processCommand"),
+			"function_duration needs a process", "add WHERE pid", 7, 21},
+		{"no process", FunctionStart, plan.Target{PIDs: []int{1 << 22}, Start: 60, Stop: 68}, at("processCommand"),
+			"there is no process 4194304", "SHOW PROCESSES", 60, 68},
+		{"no file", FunctionStart, plan.Target{Exes: []string{"/nowhere/program"}, Start: 60, Stop: 68}, at("processCommand"),
+			"/nowhere/program does not exist", "", 60, 68},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := provider(t, Options{})
+			spec := acquisition(c.stream, c.target, c.sel, "timestamp")
+			spec.Start, spec.Stop = 7, 21
+			_, err := p.Prepare(t.Context(), spec)
+			e := refused(t, err, c.msg, c.hint)
+			if e.Start != c.start || e.Stop != c.stop {
+				t.Errorf("placed at %d-%d, want %d-%d", e.Start, e.Stop, c.start, c.stop)
+			}
+		})
+	}
+}
+
+// Of a list, what exists is monitored and what does not is named.
+func TestSomeNamesDoNotExist(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, manyNames, "-O1")
+	p := provider(t, Options{})
+	r := run(t, target)
+	src, got := start(t, p, acquisition(FunctionStart, r.target(), named("processCommand", "processComandAndReset"), "function_name"))
+	r.finish(success)
+	got.wait(t)
+	if n := len(got.rows); n != 1 {
+		t.Errorf("%d rows, want 1", n)
+	}
+	notices := strings.Join(src.Notices(), "\n")
+	if want := "processComandAndReset (there is no such function; did you mean processCommandAndReset"; !strings.Contains(notices, want) {
+		t.Errorf("notices %q, want %q", notices, want)
+	}
+}
+
+// Functions whose entry cannot be probed are left out and named; the others of
+// the same link must not suffer.
+func TestUnprobeableFunctionsAreSkippedByName(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, prelude+`
+long cell;
+__asm__(".text\n.globl locked\n.type locked,@function\nlocked: lock incq cell(%rip)\nmov %rdi,%rax\nret\n.size locked,.-locked\n");
+long locked(long);
+NOINLINE long plain(long n) { sink += n; return n; }
+int main(void) { ready(); for (int i = 0; i < 5; i++) plain(locked(i)); return cell == 5 ? 0 : 7; }
+`, "-O1", "-no-pie")
+	p := provider(t, Options{})
+	r := run(t, target)
+	src, got := start(t, p, acquisition(FunctionStart, r.target(), named("plain", "locked"), "function_name"))
+	_, err := p.Prepare(t.Context(), acquisition(FunctionStart, r.target(), named("locked"), "function_name"))
+	refused(t, err, "cannot probe locked: ", "")
+	r.finish(success)
+	if n := len(got.wait(t).rows); n != 5 {
+		t.Errorf("%d rows, want 5", n)
+	}
+	if ns := src.Notices(); len(ns) != 1 || !strings.HasPrefix(ns[0], "1 function is not monitored: locked (") {
+		t.Errorf("notices %q", ns)
+	}
+}
+
+// Code that the program has changed is not what the file says: hands off.
+func TestPatchedCodeIsLeftAlone(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, prelude+`
+#include <sys/mman.h>
+NOINLINE long before(long n) { sink += n; return 1; }
+NOINLINE long patched(long n) { sink += n; return 1; }
+int main(void) {
+	long page = (long)patched & ~4095L;
+	if (mprotect((void *)page, 8192, PROT_READ|PROT_WRITE|PROT_EXEC)) return 5;
+	memcpy((void *)patched, "\xb8\x2a\x00\x00\x00\xc3", 6); /* mov eax, 42; ret */
+	ready();
+	return before(1) == 1 && patched(1) == 42 ? 0 : 6;
+}
+`, "-O1", "-fcf-protection=none")
+	p := provider(t, Options{})
+	r := run(t, target)
+	src, got := start(t, p, acquisition(FunctionStart, r.target(), named("before", "patched"), "function_name"))
+	_, err := p.Prepare(t.Context(), acquisition(FunctionStart, r.target(), named("patched"), "function_name"))
+	refused(t, err, "cannot probe patched: the process has changed its code", "")
+	r.finish(success)
+	if n := len(got.wait(t).rows); n != 1 {
+		t.Errorf("%d rows, want 1", n)
+	}
+	if ns := src.Notices(); len(ns) != 1 || !strings.Contains(ns[0], "patched (the process has changed its code)") {
+		t.Errorf("notices %q", ns)
+	}
+}
+
+// A function that is probed already looks patched and is not.
+func TestProbedCodeIsNotPatchedCode(t *testing.T) {
+	testenv.NeedUprobes(t)
+	for _, flags := range [][]string{{"-O1"}, {"-O1", "-fpatchable-function-entry=0"}, {"-O1", "-fcf-protection"}} {
+		target := testenv.CompileCText(t, worker, flags...)
+		ours, theirs := provider(t, Options{}), provider(t, Options{})
+		r := run(t, target, "10")
+		_, a := start(t, ours, acquisition(FunctionStart, r.target(), named("work"), "timestamp"))
+		_, b := start(t, theirs, acquisition(FunctionDuration, r.target(), named("work"), "timestamp"))
+		r.finish(success)
+		if x, y := len(a.wait(t).rows), len(b.wait(t).rows); x != 10 || y != 10 {
+			t.Errorf("%v: %d and %d rows, want 10 each", flags, x, y)
+		}
+	}
+}
+
+func TestMissingRights(t *testing.T) {
+	for _, c := range []struct {
+		caps []uint
+		want string
+	}{
+		{nil, "CAP_BPF and CAP_PERFMON"},
+		{[]uint{unix.CAP_BPF}, "CAP_PERFMON"},
+		{[]uint{unix.CAP_PERFMON, unix.CAP_NET_ADMIN}, "CAP_BPF"},
+		{[]uint{unix.CAP_BPF, unix.CAP_PERFMON}, ""},
+		{[]uint{unix.CAP_SYS_ADMIN}, ""},
+	} {
+		var set uint64
+		for _, b := range c.caps {
+			set |= 1 << b
+		}
+		if got := missingRights(set); got != c.want {
+			t.Errorf("with %v: missing %q, want %q", c.caps, got, c.want)
+		}
+	}
+}

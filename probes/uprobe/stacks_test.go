@@ -1,0 +1,75 @@
+package uprobe
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"endoscope/probes/testenv"
+)
+
+// A return trap on a stack that is switched away from kills the target. Calls
+// on coroutines' and signals' stacks are told by their stack pointer and
+// skipped; calls on the thread's own stack give rows all the while.
+func TestForeignStacks(t *testing.T) {
+	testenv.NeedUprobes(t)
+	if !haveSessions() {
+		t.Skip("needs Linux 6.13: without sessions the kernel sets its trap before we can look at the stack")
+	}
+	coroutines := prelude + `
+#include <ucontext.h>
+static ucontext_t host, guest;
+NOINLINE long hop(long n) { sink += n; swapcontext(&guest, &host); sink++; return n; }
+NOINLINE long home(long n) { sink += n; return n; }
+static void body(void) { for (long i = 0;; i++) hop(i); }
+static void *work(void *p) {
+	getcontext(&guest);
+	guest.uc_stack.ss_sp = malloc(65536); guest.uc_stack.ss_size = 65536; guest.uc_link = 0;
+	makecontext(&guest, body, 0);
+	for (int i = 0; i < 100; i++) { swapcontext(&host, &guest); home(i); }
+	return 0;
+}
+`
+	for _, c := range []struct {
+		name, text string
+		rows       map[string]int
+		foreign    uint64
+	}{
+		{"coroutines of the main thread", coroutines + `int main(void) { ready(); work(0); }`, map[string]int{"home": 100}, 100},
+		{"coroutines of another thread", coroutines + `int main(void) { ready(); pthread_t t; pthread_create(&t, 0, work, 0); pthread_join(t, 0); }`, map[string]int{"home": 100}, 100},
+		{"signals on a stack of their own", prelude + `
+#include <signal.h>
+NOINLINE long hop(long n) { sink += n; return n; }
+NOINLINE long home(long n) { sink += n; raise(SIGUSR1); return n; }
+static void on(int s) { hop(s); }
+int main(void) {
+	ready();
+	stack_t st = { .ss_sp = malloc(65536), .ss_size = 65536 };
+	sigaltstack(&st, 0);
+	struct sigaction sa = { .sa_handler = on, .sa_flags = SA_ONSTACK };
+	sigaction(SIGUSR1, &sa, 0);
+	for (int i = 0; i < 100; i++) home(i);
+}`, map[string]int{"home": 100}, 100},
+		{"deep calls on the threads' own stacks", prelude + `
+NOINLINE long home(long n) { sink += n; return n; }
+NOINLINE long hop(long n) { volatile char room[8192]; room[0] = n; return n ? hop(n - 1) + room[0] : home(n); }
+static void *work(void *p) { hop(40); return 0; }
+int main(void) { ready(); work(0); pthread_t t; pthread_create(&t, 0, work, 0); pthread_join(t, 0); }`,
+			map[string]int{"home": 2, "hop": 82}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			target := testenv.CompileCText(t, c.text, "-O1", "-pthread", "-fno-optimize-sibling-calls")
+			p := provider(t, Options{ForceReturn: "session"})
+			r := run(t, target)
+			_, got := start(t, p, acquisition(FunctionDuration, r.target(), named("hop", "home"), "function_name", "depth"))
+			r.finish(success)
+			got.wait(t)
+			if diff := cmp.Diff(c.rows, tally(got.strings("function_name"))); diff != "" {
+				t.Error(diff)
+			}
+			if n := got.counts["foreign stack"]; n != c.foreign || len(got.lost) > 0 || got.counts["unfinished"] > 0 {
+				t.Errorf("counts %v, lost %v; want %d on foreign stacks", got.counts, got.lost, c.foreign)
+			}
+		})
+	}
+}
