@@ -55,10 +55,10 @@ func kindOf(t, before *token, call bool) TokenKind {
 		switch {
 		case before.is("."):
 			return TokenName
-		case call:
-			return TokenFunction
 		case isContextual(t, before):
 			return TokenKeyword
+		case call:
+			return TokenFunction
 		}
 		return TokenName
 	case tokString:

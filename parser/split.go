@@ -91,6 +91,7 @@ func (c *cutter) step(tokens []token, i int) {
 	t := &tokens[i]
 	c.ended = false
 	switch {
+	case c.length > 0 && tokens[i-1].is("."): // a name: args.end
 	case t.is("("):
 		if c.view && c.parens == 0 && tokens[i-1].is("AS") {
 			c.view, c.body = false, true

@@ -1,0 +1,288 @@
+package parser
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Mistakes within queries: clauses, joins, literals and expressions.
+
+// foreignOperator knows the operators of other languages.
+func foreignOperator(d *diagnosis) *Error {
+	adjacent := d.at > 0 && d.tok(-1).Stop == d.tok(0).Start
+	switch {
+	case d.is(0, "=") && adjacent && d.is(-1, "="):
+		return d.error(-1, "== is not an operator", "write =")
+	case d.is(0, "=>") && !d.is(-1, "(", ","):
+		return d.error(0, "=> gives a named argument its value and does not compare", "write >=")
+	case d.is(0, "<") && adjacent && d.is(-1, "="):
+		return d.error(-1, "=< is not an operator", "write <=")
+	}
+	return nil
+}
+
+func percentage(d *diagnosis) *Error {
+	if d.tok(-1).typ != tokPercent || d.atEnd() || !(d.acceptsWord("AND") || d.accepts(comma)) {
+		return nil
+	}
+	if t := d.tok(0); t.typ == tokReserved || t.typ == tokOp && t.text != "(" {
+		return nil
+	}
+	digits := strings.TrimSuffix(d.text(-1), "%")
+	return d.error(-1, fmt.Sprintf("%s is a percentage", d.text(-1)), fmt.Sprintf("for a remainder put a space before the sign: %s %% %s", digits, d.text(0)))
+}
+
+// spacedUnit sees numbers without a unit where a duration must stand, and
+// units apart from their numbers.
+func spacedUnit(d *diagnosis) *Error {
+	number := func(n int) bool { return d.tok(n).typ == tokInt || d.tok(n).typ == tokFloat }
+	join := func(n int) *Error {
+		unit := d.text(n)
+		near := nearestUnit(unit)
+		if near == "" {
+			return nil
+		}
+		msg := unit + " stands apart from its number"
+		if _, _, ok := findUnit(unit); !ok {
+			msg = "unknown unit " + unit
+		}
+		return d.error(n, msg, d.text(n-1)+near)
+	}
+	if d.tok(0).typ == tokWord && number(-1) {
+		return join(0)
+	}
+	if !d.accepts(someDuration) || d.accepts(someInt) {
+		return nil
+	}
+	if number(0) {
+		if d.tok(1).typ == tokWord {
+			if e := join(1); e != nil {
+				return e
+			}
+		}
+		return d.error(0, d.text(0)+" has no unit of time", fmt.Sprintf("%[1]sms, %[1]ss, %[1]smin ...", d.text(0)))
+	}
+	what := d.word(-1)
+	if what == "" || what == "WITHIN" {
+		what = "WINDOW"
+		if d.is(-1, ",") {
+			return d.error(0, "a duration is expected, not "+d.found(), "SAMPLE(cpu_usage, 100ms)")
+		}
+	}
+	return d.error(0, what+" needs a duration, not "+d.found(), what+" 1s")
+}
+
+// foreignJoin knows the joins of SQL that the language has not.
+func foreignJoin(d *diagnosis) *Error {
+	const hint = "a WINDOW JOIN b WINDOW 1s pairs tuples near in time, ASOF JOIN b takes the latest, JOIN b reads a value on demand"
+	switch w := d.word(0); w {
+	case "INNER", "CROSS", "RIGHT", "FULL", "OUTER", "NATURAL":
+		if d.acceptsWord("JOIN") {
+			return d.error(0, "there is no "+w+" JOIN", hint)
+		}
+		if d.word(-1) == "LEFT" {
+			return d.error(-1, "there is no LEFT "+w+" JOIN", "a LEFT WINDOW JOIN b WINDOW 1s")
+		}
+	case "JOIN":
+		if d.word(-1) == "LEFT" {
+			return d.error(-1, "there is no LEFT JOIN without a window", "a LEFT WINDOW JOIN b WINDOW 1s")
+		}
+	}
+	if d.word(-1) == "USING" && d.is(0, "(") {
+		return d.error(-1, "there is no USING", "name the condition: ON a.pid = b.pid")
+	}
+	return nil
+}
+
+// foreignClause knows what SQL has and the language has not.
+func foreignClause(d *diagnosis) *Error {
+	switch {
+	case d.word(-1) == "UNION":
+		return d.error(-1, "UNION is always UNION ALL: streams are merged as they come", "UNION ALL")
+	case d.word(0) == "OFFSET" && d.acceptsEnd():
+		return d.error(0, "there is no OFFSET", "LIMIT n takes the first n rows")
+	case d.is(0, ",") && d.tok(-1).typ == tokInt && d.word(-2) == "LIMIT":
+		return d.error(0, "LIMIT takes one number", "LIMIT "+d.text(-1))
+	case d.word(-1) == "TOP" && d.tok(0).typ == tokInt && d.word(-2) == "SELECT":
+		return d.error(-1, "there is no TOP", "put LIMIT "+d.text(0)+" at the end, or use TOPK(x, "+d.text(0)+")")
+	case (d.word(-1) == "EXCEPT" || d.word(-1) == "INTERSECT") && d.word(0) == "SELECT":
+		return d.error(-1, "there is no "+d.word(-1), "UNION ALL merges streams")
+	case d.word(-1) == "LIMIT":
+		return d.error(0, "LIMIT needs a whole number, not "+d.found(), "LIMIT 10")
+	case d.word(-1) == "EMIT":
+		return d.error(0, "EMIT needs to know when: FINAL, CHANGES or EVERY and a duration", "EMIT EVERY 1s")
+	}
+	return nil
+}
+
+// wrongQuotes sees names where strings must stand.
+func wrongQuotes(d *diagnosis) *Error {
+	t := d.tok(0)
+	if !d.accepts(someString) || d.accepts(someInt) {
+		return nil
+	}
+	switch t.typ {
+	case tokQuoted:
+		return d.error(0, "double quotes make a name; a string stands in single quotes", quoteString(shorten(t.text[1:len(t.text)-1])))
+	case tokWord:
+		return d.error(0, "a string stands in single quotes", quoteString(d.text(0)))
+	}
+	if w := d.word(-1); w != "" {
+		return d.error(0, w+" needs a string in single quotes, not "+d.found(), w+" 'text'")
+	}
+	return nil
+}
+
+// commaTooMany sees a comma with nothing after it, or nothing before it.
+func commaTooMany(d *diagnosis) *Error {
+	switch t := d.tok(0); {
+	case d.is(-1, ",") && (d.atEnd() || t.typ == tokReserved && !d.acceptsWord(d.word(0)) && !d.quotable() || d.is(0, ")", ";")):
+		return d.error(-1, "something is missing after this comma", fmt.Sprintf("remove the comma before %s, or add what it announces", d.found()))
+	case d.is(0, ",") && (d.is(-1, ",") || d.word(-1) == "SELECT" || d.is(-1, "(")):
+		return d.error(0, "something is missing before this comma", "remove it, or add what stands before it")
+	}
+	return nil
+}
+
+func commaJoin(d *diagnosis) *Error {
+	if !d.is(-1, ",") || !d.acceptsWord("JOIN") || d.atEnd() {
+		return nil
+	}
+	return d.error(-1, "a comma alone does not join streams", "say how: a WINDOW JOIN b WINDOW 1s ON ..., a ASOF JOIN b, or a JOIN b")
+}
+
+func queryInExpression(d *diagnosis) *Error {
+	if d.word(0) != "SELECT" && d.word(0) != "WITH" || !d.is(-1, "(") {
+		return nil
+	}
+	if _, ok := sourceShapes[d.word(-2)]; ok {
+		return d.error(0, "a query among arguments stands in parentheses of its own", d.word(-2)+"((SELECT ...), ...)")
+	}
+	return d.error(0, "a query cannot stand in an expression", "put it into FROM, or join with it")
+}
+
+func isNull(d *diagnosis) *Error {
+	n := -1
+	if d.word(-1) == "NOT" {
+		n = -2
+	}
+	if d.word(n) != "IS" {
+		return nil
+	}
+	hint := "IS NULL or IS NOT NULL"
+	if d.is(0, "TRUE", "FALSE") {
+		hint = "compare with it: = " + d.word(0)
+	}
+	return d.error(0, "IS goes with NULL and NOT NULL only", hint)
+}
+
+func castSyntax(d *diagnosis) *Error {
+	if open := d.open(); open > 0 && d.tokens[open-1].is("CAST") && d.acceptsWord("AS") && !d.acceptsExpr() {
+		return d.error(0, "CAST takes its type after AS", "CAST(x AS BIGINT), or x::BIGINT")
+	}
+	if d.word(-1) == "INTERVAL" && d.tok(0).typ == tokString {
+		return d.error(0, "INTERVAL needs a unit after "+d.found(), "INTERVAL "+d.found()+" SECOND")
+	}
+	return nil
+}
+
+// needsOperand sees an operator or a clause with no expression after it.
+func needsOperand(d *diagnosis) *Error {
+	if d.is(-1, "(") && d.word(-2) == "IN" && d.is(0, ")", "...") {
+		return d.error(0, "IN needs at least one value", "IN (1, 2)")
+	}
+	if d.at == 0 || !d.acceptsExpr() || d.is(-1, "(", ",") {
+		return nil
+	}
+	if d.tok(0).typ == tokReserved && !d.atEnd() && d.quotable() {
+		return nil // a reserved word as a name
+	}
+	after := strings.ToUpper(d.text(-1))
+	if after == "BY" {
+		after = d.word(-2) + " BY"
+		return d.error(0, fmt.Sprintf("%s needs a list of expressions, not %s", after, d.found()), after+" function_name")
+	}
+	return d.error(0, fmt.Sprintf("%s needs an expression after it, not %s", after, d.found()), "")
+}
+
+// windowOfJoin sees a window join without its window, and the reverse.
+func windowOfJoin(d *diagnosis) *Error {
+	switch {
+	case d.acceptsWord("WITHIN") && d.acceptsWord("WINDOW"):
+		return d.error(0, "a WINDOW JOIN needs the width of its window", "a WINDOW JOIN b WINDOW 1s")
+	case d.is(-1, "WINDOW", "WITHIN") && d.tok(0).typ == tokDuration, d.is(0, "WITHIN"):
+		return d.error(-1, "only a WINDOW JOIN has a window", "a WINDOW JOIN b WINDOW 1s")
+	case d.word(1) == "FOLLOWED" && d.acceptsEnd():
+		return d.error(0, "FOLLOWED BY stands directly after the window of a WINDOW JOIN", "a WINDOW JOIN b WINDOW 1s a FOLLOWED BY b ON ...")
+	}
+	return nil
+}
+
+// clauseOutOfOrder sees a clause that stands twice or too late.
+func clauseOutOfOrder(d *diagnosis) *Error {
+	rank := slices.Index(clauseOrder, d.word(0))
+	if d.tok(0).typ != tokReserved || rank < slices.Index(clauseOrder, "FROM") {
+		return nil
+	}
+	depth := 0
+	for i := d.at - 1; i >= 0 && depth >= 0; i-- {
+		t := &d.tokens[i]
+		switch {
+		case t.is(")"):
+			depth++
+		case t.is("("):
+			depth--
+		}
+		word := strings.ToUpper(t.text)
+		if depth != 0 || t.typ != tokReserved || !slices.Contains(clauseOrder, word) {
+			continue
+		}
+		before := slices.Index(clauseOrder, word)
+		switch {
+		case word == "SELECT", before < rank:
+			return nil
+		case before == rank:
+			return d.error(0, d.clause(0)+" stands twice", d.twice())
+		}
+		return d.error(0, fmt.Sprintf("%s comes before %s", d.clause(0), phraseOf(word)), "the order is SELECT FROM JOIN ON WHERE GROUP BY HAVING UNION ALL ORDER BY LIMIT EMIT FOR")
+	}
+	return nil
+}
+
+func (d *diagnosis) twice() string {
+	if d.is(0, "WHERE", "HAVING") {
+		return "join the conditions with AND"
+	}
+	return "remove one"
+}
+
+func phraseOf(word string) string {
+	if p := phrase[word]; p != "" {
+		return p
+	}
+	return word
+}
+
+func (d *diagnosis) clause(n int) string { return phraseOf(d.word(n)) }
+
+func missingFrom(d *diagnosis) *Error {
+	for i := d.at - 1; i > 0 && d.acceptsWord("FROM"); i-- {
+		// After a dot any word is a name, FROM too.
+		if t := &d.tokens[i]; t.is("FROM") && d.tokens[i-1].is(".") && d.tokens[i-1].Stop < t.Start {
+			return d.error(i-1-d.at, "a name is missing after this dot", "")
+		}
+	}
+	if !d.acceptsWord("FROM") || !(d.atEnd() || d.is(0, ")", ";") || d.tok(0).typ == tokReserved) {
+		return nil
+	}
+	return d.error(0, "FROM is missing before "+d.found(), "SELECT ... FROM stream; SHOW STREAMS lists them")
+}
+
+// missingOperator sees two operands side by side.
+func missingOperator(d *diagnosis) *Error {
+	if d.atEnd() || !d.accepts(equals) && !d.acceptsWord("AND") || d.tok(0).typ == tokReserved || d.tok(0).typ == tokOp {
+		return nil
+	}
+	return d.error(0, fmt.Sprintf("an operator is missing between %s and %s", d.text(-1), d.found()), "")
+}
