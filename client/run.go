@@ -147,7 +147,7 @@ func (p Program) statements(ctx context.Context, f *flags, sh *repl.Shell, s wir
 		return nil
 	}
 	if !isTerminal(p.Stdin) {
-		return sh.Script(ctx, repl.NewLines(p.Stdin, nil))
+		return p.script(ctx, script{file: true, text: "-"}, sh)
 	}
 	if f.demo {
 		fmt.Fprintf(p.Stderr, demoBanner, pid)
@@ -166,15 +166,18 @@ func (p Program) script(ctx context.Context, sc script, sh *repl.Shell) error {
 	if !sc.file {
 		return sh.Do(ctx, repl.Text{Src: sc.text})
 	}
-	if sc.text == "-" {
-		return sh.Script(ctx, repl.NewLines(p.Stdin, nil))
+	from := p.Stdin
+	if sc.text != "-" {
+		f, err := os.Open(sc.text)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		from = f
 	}
-	f, err := os.Open(sc.text)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return sh.Script(ctx, repl.NewLines(f, nil))
+	in := repl.NewLines(from, nil)
+	defer in.Close()
+	return sh.Script(ctx, in)
 }
 
 // isTerminal reports whether a stream is a terminal.

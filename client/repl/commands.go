@@ -150,7 +150,9 @@ func (s *Shell) include(ctx context.Context, path string) error {
 	defer f.Close()
 	s.depth++
 	defer func() { s.depth-- }()
-	return s.Script(ctx, NewLines(f, nil))
+	in := NewLines(f, nil)
+	defer in.Close()
+	return s.Script(ctx, in)
 }
 
 func (s *Shell) output(_ context.Context, path string) error {

@@ -24,7 +24,9 @@ func candidates(ctx context.Context, s wire.Session, text string, cursor int) (w
 	at := scan(text[:cursor])
 	ask := func(kind, of, prefix string) {
 		for _, name := range s.Complete(ctx, kind, of, prefix) {
-			found = append(found, candidate{name, kind})
+			if c := (candidate{name, kind}); !slices.Contains(found, c) { // two streams have a timestamp
+				found = append(found, c)
+			}
 		}
 	}
 	switch {
@@ -55,8 +57,7 @@ func candidates(ctx context.Context, s wire.Session, text string, cursor int) (w
 	if at.word != "" {
 		found = append(found, keywords(at.word)...)
 	}
-	slices.SortStableFunc(found, func(a, b candidate) int { return strings.Compare(a.text, b.text) })
-	return at.word, slices.Compact(found)
+	return at.word, found
 }
 
 func commandCandidates(ctx context.Context, s wire.Session, before string) (word string, found []candidate) {
@@ -196,15 +197,32 @@ func (p place) wantsStream() bool {
 				return true
 			}
 		}
-	case ",": // FROM a, b
-		if n := len(p.words); n >= 3 {
-			switch strings.ToUpper(p.words[n-3]) {
-			case "FROM":
-				return true
-			}
-		}
+	case ",": // FROM a x, b
+		return p.clause() == "FROM"
 	}
 	return false
+}
+
+// clause is the keyword that the clause being typed began with, outside
+// parentheses.
+func (p place) clause() string {
+	depth := 0
+	for _, w := range slices.Backward(p.words) {
+		switch w = strings.ToUpper(w); w {
+		case ")":
+			depth++
+		case "(":
+			depth--
+		case "SELECT", "FROM", "WHERE", "ON", "BY", "HAVING", "WITH":
+			if depth == 0 {
+				return w
+			}
+		}
+		if depth < 0 {
+			return ""
+		}
+	}
+	return ""
 }
 
 // streams returns the names after FROM, JOIN and SAMPLE( in a text, also those

@@ -40,6 +40,7 @@ const (
 // soon as its semicolon is there, so that a program can hold a conversation.
 type Lines struct {
 	lines  chan line
+	closed chan struct{}
 	prompt io.Writer
 	whole  strings.Builder
 	start  int // of what has not been given, in whole
@@ -53,14 +54,16 @@ type line struct {
 
 // NewLines reads from r. Prompts go to the writer, if there is one.
 func NewLines(r io.Reader, prompt io.Writer) *Lines {
-	l := &Lines{lines: make(chan line), prompt: prompt}
+	l := &Lines{lines: make(chan line), closed: make(chan struct{}), prompt: prompt}
 	go func() {
-		// Blocked on a pipe that never ends, this goroutine outlives the
-		// program's interest in it, and ends with the process.
 		in := bufio.NewReader(r)
 		for {
 			text, err := in.ReadString('\n')
-			l.lines <- line{text, err}
+			select {
+			case l.lines <- line{text, err}:
+			case <-l.closed:
+				return
+			}
 			if err != nil {
 				return
 			}
@@ -68,6 +71,10 @@ func NewLines(r io.Reader, prompt io.Writer) *Lines {
 	}()
 	return l
 }
+
+// Close ends reading. A read that waits for a pipe goes on waiting, until the
+// pipe or the process ends.
+func (l *Lines) Close() { close(l.closed) }
 
 // Read implements Input.
 func (l *Lines) Read(ctx context.Context) (Text, error) {

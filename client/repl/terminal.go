@@ -57,6 +57,7 @@ func NewTerminal(ctx context.Context, s wire.Session, color bool) (*Terminal, er
 	// loses keys that arrive together with the answer. It only wants to know
 	// whether there is room below, which room sees to.
 	_ = sh.Config.Set("cursor-position-probe", false)
+	_ = sh.Config.Set("cursor-emacs", "default") // leave its shape alone
 	// "--" begins a comment here, and readline colours what it takes for one.
 	_ = sh.Config.Set("comment-begin", "--")
 
