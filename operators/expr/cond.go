@@ -14,7 +14,10 @@ type translation struct {
 
 // code is the code in d of row i of c, which is not NULL.
 func (t *translation) code(d *batch.Dict, c *batch.Column, i int) uint32 {
-	if t.from != c.Dict || t.to != d || c.Dict == nil {
+	if c.Dict == nil {
+		return d.Code(text(c, i))
+	}
+	if t.from != c.Dict || t.to != d {
 		t.from, t.to = c.Dict, d
 		clear(t.codes)
 	}

@@ -39,8 +39,8 @@ func CompileFilter(e plan.Expr, in batch.Schema) (*Filter, error) {
 
 // Select appends to dst the physical rows of b, among those that count, for
 // which the condition is true: not false and not NULL. The result is never
-// nil, so that it can be the selection of a view. Errors are as those of
-// [Program.Eval].
+// nil, so that it can be the selection of a view; dst must not share memory
+// with b.Sel. Errors are as those of [Program.Eval].
 func (fl *Filter) Select(b *batch.Batch, dst []uint16) ([]uint16, error) {
 	if len(b.Cols) < len(fl.in) {
 		return nil, fmt.Errorf("condition over %d columns evaluated over %d", len(fl.in), len(b.Cols))

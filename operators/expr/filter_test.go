@@ -125,9 +125,9 @@ func TestGuards(t *testing.T) {
 func TestOverflowAtNull(t *testing.T) {
 	in := batch.Schema{batch.Bigint}
 	bt := batchOf(in, vs(N(batch.Bigint)), vs(I(-1)))
-	c, err := mustCompile(t, call("-", num(minInt), col(0, batch.Bigint)), in).Eval(bt)
-	if err != nil || !c.Nulls.Get(0) || c.Int[1] != minInt+1 {
-		t.Errorf("MinInt64 - {NULL, -1} = %v, %v", c, err)
+	c, err := mustCompile(t, call("-", col(0, batch.Bigint), num(minInt)), in).Eval(bt)
+	if err != nil || !c.Nulls.Get(0) || c.Int[1] != maxInt {
+		t.Errorf("{NULL, -1} - MinInt64 = %v, %v", c, err)
 	}
 }
 

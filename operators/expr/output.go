@@ -29,8 +29,9 @@ func (o *output) begin(n int) {
 	o.resize(n)
 }
 
-// newDict is a dictionary in which code 0 is always valid: for NULL rows, and
-// for rows that nobody asked for.
+// newDict is a dictionary in which code 0 is always valid: for NULL rows, and,
+// after a rotation, for rows that nobody asked for. Every code of a result is
+// an index of its Values.
 func newDict() *batch.Dict {
 	d := batch.NewDict()
 	d.Code("")

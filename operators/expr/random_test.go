@@ -173,25 +173,28 @@ func spoil(bt *batch.Batch) {
 // time, as columns and as constants; it fails if and only if a row does; and a
 // filter chooses the rows for which the value is true.
 func TestVectorEqualsRows(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		typ := rapid.SampledFrom([]batch.Type{batch.Boolean, batch.Boolean, batch.Bigint, batch.Double,
-			batch.Varchar, batch.Timestamp, batch.Duration, batch.Bytes}).Draw(t, "result")
-		e := randomExpr(t, typ, rapid.IntRange(1, 3).Draw(t, "depth"))
-		vector, err := Compile(e, randomSchema)
-		if err != nil {
-			t.Fatalf("Compile(%s): %v", e, err)
+	types := []batch.Type{batch.Boolean, batch.Bigint, batch.Double, batch.Varchar, batch.Timestamp, batch.Duration, batch.Bytes}
+	for _, typ := range types {
+		t.Run(typ.String(), func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { checkExpr(t, typ) }) })
+	}
+}
+
+func checkExpr(t *rapid.T, typ batch.Type) {
+	e := randomExpr(t, typ, rapid.IntRange(1, 3).Draw(t, "depth"))
+	vector, err := Compile(e, randomSchema)
+	if err != nil {
+		t.Fatalf("Compile(%s): %v", e, err)
+	}
+	single, _ := Compile(e, randomSchema)
+	own := [2]*batch.Dict{batch.NewDict(), batch.NewDict()}
+	one := batch.NewDict()
+	for range 3 { // caches persist from batch to batch
+		dicts := own
+		if rapid.Bool().Draw(t, "shared") {
+			dicts = [2]*batch.Dict{one, one}
 		}
-		single, _ := Compile(e, randomSchema)
-		own := [2]*batch.Dict{batch.NewDict(), batch.NewDict()}
-		one := batch.NewDict()
-		for range 3 { // caches persist from batch to batch
-			dicts := own
-			if rapid.Bool().Draw(t, "shared") {
-				dicts = [2]*batch.Dict{one, one}
-			}
-			checkBatch(t, e, vector, single, randomBatch(t, dicts))
-		}
-	})
+		checkBatch(t, e, vector, single, randomBatch(t, dicts))
+	}
 }
 
 func checkBatch(t *rapid.T, e plan.Expr, vector, single *Program, bt *batch.Batch) {
@@ -215,6 +218,9 @@ func checkBatch(t *rapid.T, e plan.Expr, vector, single *Program, bt *batch.Batc
 		if vectorErr == nil && !sameValue(col.Value(i), want) {
 			t.Fatalf("%s\nrow %v\nin a batch: %+v\nalone: %+v", e, row, col.Value(i), want)
 		}
+		if vectorErr == nil && want.IsNull && !zeroEntry(col, i) {
+			t.Fatalf("%s\nrow %v\nthe entry of a NULL is not zero", e, row)
+		}
 		if c, err := EvalConst(substitute(e, row)); err != nil || !sameValue(c, want) {
 			t.Fatalf("%s\nrow %v\nas constants: %+v, %v\nas columns: %+v", e, row, c, err, want)
 		}
@@ -225,6 +231,21 @@ func checkBatch(t *rapid.T, e plan.Expr, vector, single *Program, bt *batch.Batc
 	if vectorErr == nil && e.Type() == batch.Boolean {
 		checkFilter(t, e, bt, isTrue)
 	}
+}
+
+// zeroEntry reports whether the entry at row i is as columns promise of NULLs.
+func zeroEntry(c *batch.Column, i int) bool {
+	switch c.Type.Physical() {
+	case batch.PhysBool:
+		return !c.Bool[i]
+	case batch.PhysInt:
+		return c.Int[i] == 0
+	case batch.PhysFloat:
+		return c.Float[i] == 0
+	case batch.PhysCode:
+		return int(c.Code[i]) < len(c.Values)
+	}
+	return true
 }
 
 func checkFilter(t *rapid.T, e plan.Expr, bt *batch.Batch, want []uint16) {

@@ -35,6 +35,8 @@ func matches(e *plan.Call, args []node) (node, error) {
 
 // regexpExtract gives the n-th group of the first match (0: the match); NULL
 // if nothing matches, or the group took no part, or there is no such group.
+// Package regexp allocates the match; of one column that is once per entry of
+// its dictionary.
 func regexpExtract(e *plan.Call, args []node) (node, error) {
 	lately := &patternCache[*regexp.Regexp]{compile: func(p string) (*regexp.Regexp, error) {
 		return compileRegexp(e.Args[1], p)

@@ -169,6 +169,7 @@ var scalarCases = []struct {
 	{"round", vs(F(1250), I(-2)), F(1300)},
 	{"round", vs(F(1e300), I(20)), F(1e300)},
 	{"round", vs(F(1.5), I(400)), F(1.5)},
+	{"round", vs(F(0), I(400)), F(0)},
 	{"round", vs(F(1.5), I(-400)), F(0)},
 	{"sqrt", vs(F(9)), F(3)},
 	{"sqrt", vs(F(-1)), N(batch.Double)},

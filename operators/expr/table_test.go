@@ -1,7 +1,6 @@
 package expr
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 
@@ -138,56 +137,5 @@ func TestTableComputesNeededEntriesOnly(t *testing.T) {
 	bt.Sel = []uint16{0}
 	if got, err = p.Eval(bt); err != nil || got.Int[0] != -1 {
 		t.Errorf("after an error: %v, %v", got, err)
-	}
-}
-
-// TestOwnDictionaryRotates: an endless supply of texts does not fill memory,
-// and results handed out before keep their meaning.
-func TestOwnDictionaryRotates(t *testing.T) {
-	in := batch.Schema{batch.Bigint, batch.Varchar}
-	for _, e := range []plan.Expr{
-		call("||", cast(col(0, batch.Bigint), batch.Varchar), str("!")),
-		call("||", col(1, batch.Varchar), str("!")),
-		&plan.Case{T: batch.Varchar, Whens: []plan.When{
-			{Cond: call(">=", col(0, batch.Bigint), num(0)), Then: call("||", cast(col(0, batch.Bigint), batch.Varchar), str("!"))}}},
-	} {
-		p := mustCompile(t, e, in)
-		dict := batch.NewDict()
-		dicts := map[*batch.Dict]bool{}
-		var first batch.Column
-		for n := range 70 {
-			bt := batch.New(in)
-			if n == 35 {
-				dict = batch.NewDict() // as a source does
-			}
-			bt.Cols[1].Dict = dict
-			for i := range batch.MaxRows {
-				k := int64(n*batch.MaxRows + i)
-				bt.AppendRow(I(k), S(fmt.Sprint(k)))
-			}
-			c, err := p.Eval(bt)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n == 0 {
-				first = *c
-				first.Code = slices.Clone(c.Code)
-			}
-			dicts[c.Dict] = true
-			for _, i := range []int{0, batch.MaxRows - 1} {
-				if got, want := c.Value(i).S, fmt.Sprint(n*batch.MaxRows+i)+"!"; got != want {
-					t.Fatalf("%s: %q, want %q", e, got, want)
-				}
-			}
-			if c.Dict.Len() > maxDict+batch.MaxRows+1 {
-				t.Fatalf("%s: dictionary of %d", e, c.Dict.Len())
-			}
-		}
-		if len(dicts) != 2 {
-			t.Errorf("%s used %d dictionaries, want 2", e, len(dicts))
-		}
-		if got := first.Value(5).S; got != "5!" {
-			t.Errorf("%s: an earlier result has become %q", e, got)
-		}
 	}
 }
