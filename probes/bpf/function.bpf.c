@@ -553,7 +553,8 @@ static __always_inline void leave(struct pt_regs *ctx, __u32 id, struct config *
 	if (!cnt)
 		return;
 	if (start && start < task->start_boottime) {
-		COUNT(cnt->inherited);
+		if (targeted(cfg, task))
+			COUNT(cnt->inherited);
 		return;
 	}
 	struct thread *t = bpf_task_storage_get(&threads, task, NULL, 0);

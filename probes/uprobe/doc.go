@@ -18,9 +18,11 @@
 //
 // What is not: a call that is under way when the last query ends keeps the
 // kernel's return trap until it returns, which costs one more trap and no row.
-// A child forked by a process chosen by pid has the parent's breakpoints until
-// it calls exec; it gives no rows, but pays for the traps, and the kernel sets
-// return traps there without our check of its stack.
+// Where returns are observed, other processes that execute the same file pay
+// for a trap at each entry, also if the target is one process; a forked child
+// does so until it calls exec. On kernels without sessions (before Linux 6.13)
+// the kernel sets its return trap before a program can look at the stack:
+// programs with coroutines should not be observed at returns there.
 //
 // Goroutines and locks. [Provider] has one mutex, held while probes come and
 // go; it is never taken by the reader. The reader owns routes and

@@ -124,10 +124,11 @@ func TestPatchedCodeIsLeftAlone(t *testing.T) {
 #include <sys/mman.h>
 NOINLINE long before(long n) { sink += n; return 1; }
 NOINLINE long patched(long n) { sink += n; return 1; }
-int main(void) {
+int main(int argc, char **argv) {
 	long page = (long)patched & ~4095L;
 	if (mprotect((void *)page, 8192, PROT_READ|PROT_WRITE|PROT_EXEC)) return 5;
 	memcpy((void *)patched, "\xb8\x2a\x00\x00\x00\xc3", 6); /* mov eax, 42; ret */
+	if (argc == 1 && mprotect((void *)page, 8192, PROT_READ|PROT_EXEC)) return 5;
 	ready();
 	return before(1) == 1 && patched(1) == 42 ? 0 : 6;
 }
@@ -144,6 +145,12 @@ int main(void) {
 	if ns := src.Notices(); len(ns) != 1 || !strings.Contains(ns[0], "patched (the process has changed its code)") {
 		t.Errorf("notices %q", ns)
 	}
+	t.Run("left writable", func(t *testing.T) {
+		r := run(t, target, "writable")
+		_, err := p.Prepare(t.Context(), acquisition(FunctionStart, r.target(), named("before"), "function_name"))
+		refused(t, err, "cannot probe before: the process has made its code writable", "")
+		r.finish(success)
+	})
 }
 
 // A function that is probed already looks patched and is not.

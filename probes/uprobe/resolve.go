@@ -2,7 +2,6 @@ package uprobe
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -146,7 +145,7 @@ func (r *resolver) module(m *module, sym *symbols.Module) error {
 			if _, runs := process.Lookup(pl.process.PID); !runs && len(r.spec.Target.PIDs) == 0 {
 				continue
 			}
-			return refuseTarget(r.spec.Target, "the code of process %d cannot be read: %v", pl.process.PID, errors.Unwrap(err))
+			return refuseTarget(r.spec.Target, "the code of process %d cannot be read: %v", pl.process.PID, err)
 		}
 		texts = append(texts, t)
 	}
@@ -192,7 +191,7 @@ func (r *resolver) scopes(m *module) []*scope {
 	if len(t.Processes) == 0 && len(t.Exes) == 0 {
 		var out []*scope
 		for _, pl := range m.in {
-			out = append(out, pidScope(pl.process))
+			out = append(out, pidScope(pl.process, r.returns))
 		}
 		return out
 	}

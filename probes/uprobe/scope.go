@@ -20,11 +20,16 @@ type scope struct {
 	key     string               // equal for equal scopes
 }
 
-// pidScope is one process. Where the kernel can, the link is restricted to it,
-// so that other processes of the same executable pay nothing.
-func pidScope(p process.Process) *scope {
+// pidScope is one process. For entries the link is restricted to it, so that
+// other processes of the same file pay nothing.
+//
+// For returns the program must decide: a forked child keeps the breakpoints of
+// its parent, and for a process other than the link's the kernel does not run
+// the program but sets the return trap all the same. Without our check of the
+// stack that killed a child which switched stacks.
+func pidScope(p process.Process, returns bool) *scope {
 	s := &scope{key: fmt.Sprintf("pid %d since %d", p.PID, p.StartTime)}
-	if linkFiltersProcess() {
+	if !returns && linkFiltersProcess() {
 		s.pid = p.PID
 		return s
 	}

@@ -50,6 +50,15 @@ int main(void) {
 	sigaction(SIGUSR1, &sa, 0);
 	for (int i = 0; i < 100; i++) home(i);
 }`, map[string]int{"home": 100}, 100},
+		{"coroutines of a forked child, which is not monitored", coroutines + `
+int main(void) {
+	ready();
+	pid_t c = fork();
+	if (c == 0) { work(0); _exit(0); }
+	int st; waitpid(c, &st, 0);
+	for (int i = 0; i < 7; i++) home(i);
+	return st != 0;
+}`, map[string]int{"home": 7}, 0},
 		{"deep calls on the threads' own stacks", prelude + `
 NOINLINE long home(long n) { sink += n; return n; }
 NOINLINE long hop(long n) { volatile char room[8192]; room[0] = n; return n ? hop(n - 1) + room[0] : home(n); }

@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"endoscope/probes/process"
+	"github.com/prometheus/procfs"
 )
 
 // breakpoint is what a uprobe puts in the place of an instruction's first byte.
@@ -21,19 +21,33 @@ var nop5 = []byte{0x0f, 0x1f, 0x44, 0x00, 0x00}
 // restores the file's bytes when it goes: in code that patched itself it would
 // run, or leave behind, what the program no longer means.
 type text struct {
-	memory  *os.File // /proc/PID/mem
-	mapping process.Mapping
-	file    *os.File
-	got     []byte
-	want    []byte
+	memory *os.File // /proc/PID/mem
+	file   *os.File
+	name   string
+	parts  []*procfs.ProcMap // of the file, executable
+	got    []byte
+	want   []byte
 }
 
 func openText(pl place, file *os.File) (*text, error) {
-	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", pl.process.PID))
+	proc, err := procfs.NewProc(pl.process.PID)
 	if err != nil {
 		return nil, err
 	}
-	return &text{memory: mem, mapping: pl.mapping, file: file}, nil
+	maps, err := proc.ProcMaps()
+	if err != nil {
+		return nil, err
+	}
+	t := &text{file: file, name: filepath.Base(pl.mapping.Path)}
+	for _, m := range maps {
+		if m.Perms.Execute && m.Dev == pl.mapping.Dev && m.Inode == pl.mapping.Inode {
+			t.parts = append(t.parts, m)
+		}
+	}
+	if t.memory, err = os.Open(fmt.Sprintf("/proc/%d/mem", pl.process.PID)); err != nil {
+		return nil, err
+	}
+	return t, nil
 }
 
 func (t *text) close() { t.memory.Close() }
@@ -41,10 +55,30 @@ func (t *text) close() { t.memory.Close() }
 // check says why the function that begins at file offset entry cannot be
 // probed at site, an instruction of n bytes; "": it can.
 func (t *text) check(entry, site uint64, n int) string {
-	m := t.mapping
-	if entry < m.Offset || site+uint64(n) > m.Offset+(m.End-m.Start) {
-		return "it is not in the part of " + filepath.Base(m.Path) + " that the process has mapped"
+	mapped := false
+	for _, m := range t.parts {
+		begin, size := uint64(m.Offset), uint64(m.EndAddr-m.StartAddr)
+		if entry < begin || site+uint64(n) > begin+size {
+			continue
+		}
+		mapped = true
+		// Attaching would succeed, and the probe never fire (valid_vma in
+		// kernel/events/uprobes.c).
+		if m.Perms.Write {
+			return "the process has made its code writable, where the kernel sets no probes"
+		}
+		if reason := t.compare(uint64(m.StartAddr)+(entry-begin), entry, site, n); reason != "" {
+			return reason
+		}
 	}
+	if !mapped {
+		return "it is not in the part of " + t.name + " that the process has mapped"
+	}
+	return ""
+}
+
+// compare is check for one mapping, in which the function begins at addr.
+func (t *text) compare(addr, entry, site uint64, n int) string {
 	size := int(site-entry) + n
 	if cap(t.got) < size {
 		t.got, t.want = make([]byte, size), make([]byte, size)
@@ -53,7 +87,7 @@ func (t *text) check(entry, site uint64, n int) string {
 	if _, err := t.file.ReadAt(want, int64(entry)); err != nil {
 		return "its code cannot be read from the file"
 	}
-	if _, err := t.memory.ReadAt(got, int64(m.Start+(entry-m.Offset))); err != nil {
+	if _, err := t.memory.ReadAt(got, int64(addr)); err != nil {
 		return "its code cannot be read from the process"
 	}
 	restore(got, want, 0)
