@@ -30,8 +30,8 @@ func (m *Module) goSite(i int) (Site, error) {
 			break
 		}
 	}
-	if isEntered(code, after, best.pos) {
-		if best = list[0]; isEntered(code, after, best.pos) {
+	if m.isLooped(f, code, after, best) {
+		if best = list[0]; m.isLooped(f, code, after, best) {
 			return Site{}, errLoop
 		}
 	}
@@ -95,47 +95,6 @@ func (c *contents) growsStack(code []byte, addr uint64, pos int) bool {
 			return false
 		}
 		pos += in.Len
-	}
-	return false
-}
-
-// isEntered reports whether a jump within code leads to a byte in
-// [first, last], so that what is there may be executed more than once. Code
-// that cannot be decoded to its end counts as entered if it has bytes that
-// would be such a jump.
-func isEntered(code []byte, first, last int) bool {
-	if !mayBeEntered(code, first, last) {
-		return false
-	}
-	for pos := 0; pos < len(code); {
-		in, err := decode(code[pos:])
-		if err != nil {
-			return true
-		}
-		if target, ok := in.target(uint64(pos)); ok && in.Op != x86asm.CALL && uint64(first) <= target && target <= uint64(last) {
-			return true
-		}
-		pos += in.Len
-	}
-	return false
-}
-
-// mayBeEntered is isEntered without decoding: any bytes that look like a
-// relative jump there. It is some twenty times as fast, and seldom wrong.
-func mayBeEntered(code []byte, first, last int) bool {
-	within := func(target int) bool { return first <= target && target <= last }
-	for pos, b := range code {
-		if b>>4 == 7 || b == 0xeb || b&^3 == 0xe0 { // jcc, jmp, loop and jrcxz: 8 bits
-			if pos+1 < len(code) && within(pos+2+int(int8(code[pos+1]))) {
-				return true
-			}
-		}
-		if (b == 0xe9 || b>>4 == 8 && pos > 0 && code[pos-1] == 0x0f) && pos+5 <= len(code) {
-			rel := int32(uint32(code[pos+1]) | uint32(code[pos+2])<<8 | uint32(code[pos+3])<<16 | uint32(code[pos+4])<<24)
-			if within(pos + 5 + int(rel)) {
-				return true
-			}
-		}
 	}
 	return false
 }

@@ -17,6 +17,7 @@ const (
 	maxTableBytes = 256 << 20 // of one section read as a whole
 	maxFunctions  = 4 << 20   // symbols, unwind entries or pclntab entries
 	maxCodeBytes  = 8 << 20   // of one function
+	maxSegments   = 64        // and sections of stubs
 )
 
 // image is an ELF file seen as sections to read and executable segments.
@@ -24,12 +25,13 @@ type image struct {
 	r       io.ReaderAt
 	size    int64 // of the file
 	elf     *elf.File
-	exec    []segment
-	stubs   []span // sections of linkage stubs (PLT)
-	buildID string // hex
+	load    []segment // everything that is mapped
+	exec    []segment // of these, what is executable
+	stubs   []span    // sections of linkage stubs (PLT)
+	buildID string    // hex
 }
 
-// segment is an executable PT_LOAD, as far as the file backs it.
+// segment is a PT_LOAD, as far as the file backs it.
 type segment struct {
 	span
 	offset   uint64
@@ -80,13 +82,20 @@ func openImage(f *os.File) (im *image, err error) {
 	for _, p := range e.Progs {
 		// A segment that ends past the file is cut where the file ends.
 		backed := min(p.Filesz, uint64(max(im.size-int64(min(p.Off, 1<<62)), 0)))
-		if p.Type != elf.PT_LOAD || p.Flags&elf.PF_X == 0 || p.Vaddr+backed < p.Vaddr {
+		if p.Type != elf.PT_LOAD || p.Vaddr+backed < p.Vaddr {
 			continue
 		}
-		im.exec = append(im.exec, segment{span{p.Vaddr, p.Vaddr + backed}, p.Off, p.Flags&elf.PF_W != 0})
+		s := segment{span{p.Vaddr, p.Vaddr + backed}, p.Off, p.Flags&elf.PF_W != 0}
+		im.load = append(im.load, s)
+		if p.Flags&elf.PF_X != 0 {
+			im.exec = append(im.exec, s)
+		}
+	}
+	if len(im.load) > maxSegments {
+		return nil, fmt.Errorf("damaged ELF file: %d segments", len(im.load))
 	}
 	for _, s := range e.Sections {
-		if s.Name == ".plt" || strings.HasPrefix(s.Name, ".plt.") || s.Name == ".iplt" {
+		if len(im.stubs) < maxSegments && (s.Name == ".plt" || strings.HasPrefix(s.Name, ".plt.") || s.Name == ".iplt") {
 			im.stubs = append(im.stubs, span{s.Addr, s.Addr + s.Size})
 		}
 	}
@@ -125,11 +134,30 @@ func (im *image) isStub(addr uint64) bool {
 func (im *image) code(addr, n uint64) ([]byte, error) {
 	s := im.segmentOf(addr)
 	if s == nil {
-		return nil, errors.New("its address is in no executable segment of the file")
+		return nil, errors.New("lies in no executable segment of the file")
 	}
+	b, err := im.bytes(s, addr, n)
+	if err != nil {
+		return nil, fmt.Errorf("has code that cannot be read: %w", err)
+	}
+	return b, nil
+}
+
+// data reads up to n bytes that are mapped at addr, nil if there are none.
+func (im *image) data(addr, n uint64) []byte {
+	for i := range im.load {
+		if im.load[i].contains(addr) {
+			b, _ := im.bytes(&im.load[i], addr, n)
+			return b
+		}
+	}
+	return nil
+}
+
+func (im *image) bytes(s *segment, addr, n uint64) ([]byte, error) {
 	b := make([]byte, min(n, s.end-addr, maxCodeBytes))
 	if _, err := im.r.ReadAt(b, int64(addr-s.start+s.offset)); err != nil {
-		return nil, fmt.Errorf("its code cannot be read: %w", err)
+		return nil, err
 	}
 	return b, nil
 }

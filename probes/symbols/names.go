@@ -13,6 +13,8 @@ import (
 const (
 	maxMangled        = 16 << 10
 	maxDemangledPower = 16
+	// Together, per module. Names beyond it stay mangled.
+	maxDemangledBytes = 256 << 20
 )
 
 // isMangled reports whether name is a C++ or Rust symbol.
@@ -25,33 +27,38 @@ func isMangled(name string) bool {
 func nameAll(fns []Function) {
 	workers := min(runtime.GOMAXPROCS(0), 1+len(fns)/4096)
 	chunk := (len(fns) + workers - 1) / workers
+	budget := maxDemangledBytes / workers
 	var all sync.WaitGroup
 	for len(fns) > 0 {
 		part := fns[:min(chunk, len(fns))]
 		fns = fns[len(part):]
 		all.Go(func() {
-			for i := range part {
-				nameFunction(&part[i])
+			for i, left := 0, budget; i < len(part) && left > 0; i++ {
+				left -= nameFunction(&part[i])
 			}
 		})
 	}
 	all.Wait()
 }
 
-func nameFunction(f *Function) {
+// nameFunction names f and returns how many bytes of names that took.
+func nameFunction(f *Function) (bytes int) {
 	if f.Lang == Go || f.Synthetic {
-		return
+		return 0
 	}
 	if name, class, lang, ok := demangled(f.Mangled); ok {
 		f.Name, f.Class, f.Lang = name, class, lang
+		bytes += len(f.Mangled) + len(name) + len(class)
 	}
 	seen := f.Name
 	for _, alias := range f.Aliases { // the range keeps to the aliases there are now
 		if name, _, _, ok := demangled(alias); ok && name != seen {
 			f.Aliases = append(f.Aliases, name)
 			seen = name
+			bytes += len(alias) + len(name)
 		}
 	}
+	return bytes
 }
 
 // demangled is a symbol's name without parameters, and its class.

@@ -57,11 +57,17 @@ func (in instruction) harmless() bool {
 // says, in the user's words and as a sentence about the function, why there is
 // no such place: an unseen prefix would make the kernel refuse the whole
 // attachment, or accept it and never fire.
+//
+// A function without a frame may have a loop that begins at its first
+// instruction; it is refused. Where the first instruction opens the frame, a
+// jump to it must have closed the frame before: it is a tail call of the
+// function to itself, and counted.
 func (m *Module) EntrySite(i int) (Site, error) {
-	if i < 0 || i >= len(m.functions) {
+	fns := m.Functions()
+	if i < 0 || i >= len(fns) {
 		return Site{}, fmt.Errorf("no function %d in %s", i, m.name)
 	}
-	f := &m.functions[i]
+	f := &fns[i]
 	switch {
 	case m.IFunc(i):
 		return Site{}, errors.New("is an indirect function, whose code only chooses the variant that is called" + m.variants(i))
@@ -80,14 +86,28 @@ func (m *Module) EntrySite(i int) (Site, error) {
 	if len(list) == 0 {
 		return Site{}, errors.New("begins with an instruction that cannot be decoded, or is shorter than its first instruction")
 	}
-	if isEntered(code, 0, 0) {
+	if m.isLooped(f, code, 0, list[0]) {
 		return Site{}, errLoop
 	}
 	return m.siteAt(f, code, list[0])
 }
 
-// errLoop is the fate of the few functions that have no prologue before a loop.
+// errLoop is the fate of the few functions that have nothing before a loop.
 var errLoop = errors.New("has a loop that begins at its first instruction, so that calls cannot be told from iterations")
+
+// isLooped reports whether the instructions from byte first up to the
+// candidate may be executed more than once in a call.
+func (m *Module) isLooped(f *Function, code []byte, first int, c candidate) bool {
+	if c.in.opensFrame() {
+		return false
+	}
+	return isEntered(code, first, c.pos) || m.tableEnters(code, f.Addr, first, c.pos)
+}
+
+// opensFrame reports whether the instruction moves the stack pointer down.
+func (in instruction) opensFrame() bool {
+	return in.Op == x86asm.PUSH || in.Op == x86asm.SUB && in.Args[0] == x86asm.RSP
+}
 
 // siteAt makes a site of a candidate of f.
 func (m *Module) siteAt(f *Function, code []byte, c candidate) (Site, error) {

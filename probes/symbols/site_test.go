@@ -80,6 +80,9 @@ func TestEntrySiteIsCountedByTheKernel(t *testing.T) {
 		{"syscall", "one that the kernel refuses to step"},
 		{"pushf; popf", "pushes the flags"},
 		{"sub $1, %esi; cmp $-1000, %esi; jge probed", "has a loop that begins at its first instruction"},
+		{"and $1, %esi; lea 5f(%rip), %rax; movslq (%rax,%rsi,4), %rsi; add %rax, %rsi; jmp *%rsi; .section .rodata; 5: .long 6f-5b, probed-5b, 0; .text; 6:", "has a loop that begins at its first instruction"},
+		{"and $1, %esi; jmp *5f(,%rsi,8); .section .rodata; 5: .quad 6f, probed, 0; .text; 6:", "has a loop that begins at its first instruction"},
+		{"and $0, %esi; jmp *5f(,%rsi,8); .section .rodata; 5: .quad 6f, main; .text; 6:", Stepped},
 	} {
 		t.Run(test.entry, func(t *testing.T) {
 			path := compile(t, ".S", fmt.Sprintf(caller, strings.ReplaceAll(test.entry, ";", "\n\t")), "-no-pie")

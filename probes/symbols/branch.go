@@ -1,0 +1,109 @@
+package symbols
+
+import (
+	"encoding/binary"
+
+	"golang.org/x/arch/x86/x86asm"
+)
+
+// isEntered reports whether a jump within code leads to a byte in
+// [first, last], so that what is there may be executed more than once. Code
+// that cannot be decoded to its end counts as entered if it has bytes that
+// would be such a jump.
+func isEntered(code []byte, first, last int) bool {
+	if !mayBeEntered(code, first, last) {
+		return false
+	}
+	for pos := 0; pos < len(code); {
+		in, err := decode(code[pos:])
+		if err != nil {
+			return true
+		}
+		if target, ok := in.target(uint64(pos)); ok && in.Op != x86asm.CALL && uint64(first) <= target && target <= uint64(last) {
+			return true
+		}
+		pos += in.Len
+	}
+	return false
+}
+
+// mayBeEntered is isEntered without decoding: any bytes that look like a
+// relative jump there. It is some twenty times as fast, and seldom wrong.
+func mayBeEntered(code []byte, first, last int) bool {
+	within := func(target int) bool { return first <= target && target <= last }
+	for pos, b := range code {
+		if b>>4 == 7 || b == 0xeb || b&^3 == 0xe0 { // jcc, jmp, loop and jrcxz: 8 bits
+			if pos+1 < len(code) && within(pos+2+int(int8(code[pos+1]))) {
+				return true
+			}
+		}
+		if (b == 0xe9 || b>>4 == 8 && pos > 0 && code[pos-1] == 0x0f) && pos+5 <= len(code) {
+			rel := int32(uint32(code[pos+1]) | uint32(code[pos+2])<<8 | uint32(code[pos+3])<<16 | uint32(code[pos+4])<<24)
+			if within(pos + 5 + int(rel)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// tableEnters reports whether a jump table of the function at addr leads to a
+// byte in [first, last]. Compilers know two forms: 32-bit distances from the
+// table's own address, loaded by a lea, and 64-bit addresses. Every word at such
+// a place is taken for an entry as long as it leads into the function.
+func (c *contents) tableEnters(code []byte, addr uint64, first, last int) bool {
+	indirect := false
+	var tables []uint64
+	for pos := 0; pos < len(code) && len(tables) < maxTables; {
+		in, err := decode(code[pos:])
+		if err != nil {
+			break
+		}
+		pos += in.Len
+		for _, arg := range in.Args {
+			mem, ok := arg.(x86asm.Mem)
+			switch {
+			case !ok:
+			case mem.Base == x86asm.RIP && in.Op == x86asm.LEA:
+				tables = append(tables, addr+uint64(pos)+uint64(mem.Disp))
+			case mem.Base == 0 && mem.Index != 0 && mem.Disp > 0:
+				tables = append(tables, uint64(mem.Disp))
+			}
+		}
+		if _, direct := in.target(0); in.Op == x86asm.JMP && !direct {
+			indirect = true
+		}
+	}
+	if !indirect {
+		return false
+	}
+	for _, table := range tables {
+		data := c.image.data(table, maxTableEntries*8)
+		if leadsTo(data, 4, addr, len(code), first, last, func(b []byte) uint64 {
+			return table + uint64(int32(binary.LittleEndian.Uint32(b)))
+		}) || leadsTo(data, 8, addr, len(code), first, last, binary.LittleEndian.Uint64) {
+			return true
+		}
+	}
+	return false
+}
+
+const (
+	maxTables       = 256  // of one function
+	maxTableEntries = 1024 // of one table
+)
+
+// leadsTo reports whether one of the targets at the beginning of data lies in
+// [first, last] of the function of size bytes at addr.
+func leadsTo(data []byte, width int, addr uint64, size, first, last int, target func([]byte) uint64) bool {
+	for ; len(data) >= width; data = data[width:] {
+		at := target(data) - addr
+		if at >= uint64(size) {
+			return false
+		}
+		if uint64(first) <= at && at <= uint64(last) {
+			return true
+		}
+	}
+	return false
+}
