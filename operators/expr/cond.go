@@ -80,6 +80,7 @@ type caseNode struct {
 
 	from       []translation // of each branch
 	taken      []uint16
+	marked     marks
 	rest, swap []uint16
 }
 
@@ -118,7 +119,8 @@ func (n *caseNode) eval(f *frame, r rows) (_ *batch.Column, err error) {
 		if err := n.branch(f, n.thens[k], &n.from[k], r.of(n.taken)); err != nil {
 			return nil, err
 		}
-		n.swap = rest.without(n.taken, n.swap[:0])
+		n.marked.only(n.taken, r.n)
+		n.swap = chooseBool(n.marked, false, rest, n.swap[:0])
 		n.rest, n.swap = n.swap, n.rest
 		if len(n.rest) == 0 {
 			return n.out.end(), nil

@@ -121,6 +121,74 @@ func TestGuards(t *testing.T) {
 	}
 }
 
+// TestErrorsSurface: an error in an argument is the error of the whole.
+func TestErrorsSurface(t *testing.T) {
+	a := col(0, batch.Bigint)
+	fails := call("+", a, num(maxInt))
+	failsText, failsBool := cast(fails, batch.Varchar), call(">", fails, num(0))
+	for _, e := range []plan.Expr{
+		fails, call("-", a, fails), call("-", fails, a), call("abs", fails), call("neg", fails), call("/", a, fails), call("/", fails, a),
+		cast(fails, batch.Double), failsText, call("like", failsText, str("x")), cast(failsText, batch.Bytes), call("concat", failsText),
+		failsBool, call("=", a, fails), call("not", failsBool), call("is null", fails), in(fails, I(1)),
+		call("and", failsBool, boolean(true)), call("and", boolean(true), failsBool),
+		call("or", failsBool, boolean(false)), call("or", boolean(false), failsBool),
+		call("not", call("and", boolean(true), failsBool)), call("=", failsBool, boolean(true)),
+		call("coalesce", fails, a), call("least", a, fails), call("nullif", fails, a), call("nullif", a, fails),
+		&plan.Case{T: batch.Bigint, Whens: []plan.When{{Cond: failsBool, Then: a}}},
+		&plan.Case{T: batch.Bigint, Whens: []plan.When{{Cond: boolean(true), Then: fails}}},
+		&plan.Case{T: batch.Boolean, Whens: []plan.When{{Cond: boolean(false), Then: failsBool}}, Else: failsBool},
+	} {
+		var pe *plan.Error
+		if v, err := EvalRow(e, vs(I(1))); !errors.As(err, &pe) {
+			t.Errorf("%s: %+v, %v", e, v, err)
+		}
+		if v, err := EvalConst(substitute(e, vs(I(1)))); !errors.As(err, &pe) {
+			t.Errorf("%s of constants: %+v, %v", e, v, err)
+		}
+		if e.Type() == batch.Boolean {
+			in := batch.Schema{batch.Bigint}
+			if sel, err := mustFilter(t, e, in).Select(batchOf(in, vs(I(1))), nil); !errors.As(err, &pe) {
+				t.Errorf("%s chooses %v, %v", e, sel, err)
+			}
+		}
+	}
+}
+
+// TestNullColumn: a column of the type of NULL has no data at all.
+func TestNullColumn(t *testing.T) {
+	in := batch.Schema{batch.Null}
+	x, bt := col(0, batch.Null), batchOf(in, vs(N(batch.Null)), vs(N(batch.Null)))
+	for _, c := range []struct {
+		e      plan.Expr
+		chosen int
+	}{
+		{call("is null", x), 2},
+		{call("not", call("is null", x)), 0},
+		{x, 0},
+		{&plan.Call{Fn: "or", Args: []plan.Expr{x, boolean(true)}, T: batch.Boolean}, 2},
+		{&plan.In{X: x, List: []plan.Const{{V: N(batch.Null)}}}, 0},
+		{&plan.Call{Fn: "coalesce", Args: []plan.Expr{x, boolean(true)}, T: batch.Boolean}, 2},
+		{cast(x, batch.Boolean), 0},
+	} {
+		if sel, err := mustFilter(t, c.e, in).Select(bt, nil); err != nil || len(sel) != c.chosen {
+			t.Errorf("%s chooses %v, %v; want %d rows", c.e, sel, err, c.chosen)
+		}
+		col, err := mustCompile(t, c.e, in).Eval(bt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		isTrue := 0
+		for i := range bt.N {
+			if v := col.Value(i); !v.IsNull && v.I != 0 {
+				isTrue++
+			}
+		}
+		if isTrue != c.chosen {
+			t.Errorf("%s is true of %d rows, want %d", c.e, isTrue, c.chosen)
+		}
+	}
+}
+
 // TestOverflowAtNull: a kernel computes NULL rows too, but they do not fail.
 func TestOverflowAtNull(t *testing.T) {
 	in := batch.Schema{batch.Bigint}
@@ -145,6 +213,10 @@ func TestRefusals(t *testing.T) {
 		{&plan.Call{Fn: "least", Args: []plan.Expr{lit(batch.ListOf(nil))}, T: batch.List}, "least is not defined for LIST", false},
 		{&plan.Call{Fn: "frobnicate", T: batch.Bigint}, "there is no function frobnicate", false},
 		{cast(col(2, batch.Boolean), batch.Duration), "c2 cannot be converted to DURATION: it is BOOLEAN", false},
+		{cast(s, batch.List), "c1 cannot be converted to LIST: it is VARCHAR", false},
+		{in(lit(batch.ListOf(nil)), batch.ListOf(nil)), "values of type LIST cannot be compared", false},
+		{&plan.Call{Fn: "<", Args: []plan.Expr{lit(batch.ListOf(nil)), lit(batch.ListOf(nil))}, T: batch.Boolean}, "< is not defined for LIST, LIST", false},
+		{&plan.Call{Fn: "-", Args: []plan.Expr{s, s}, T: batch.Bigint}, "- is not defined for VARCHAR, VARCHAR", false},
 		{in(col(0, batch.Bigint), S("x")), "'x' is VARCHAR and cannot be in a list for c0, which is BIGINT", false},
 	} {
 		_, err := Compile(c.e, filterSchema)

@@ -11,7 +11,8 @@ type junction struct {
 	left, right predicate
 	decides     bool // the value of either side that decides alone: false of AND, true of OR
 	out         output
-	open, a, b  []uint16
+	a, b, open  []uint16
+	marked      marks
 }
 
 func and(_ *plan.Call, args []node) (node, error) { return newJunction(args, false), nil }
@@ -45,14 +46,16 @@ func (n *junction) either(f *frame, r rows, want bool, dst []uint16) (_ []uint16
 	if n.a, err = n.left.choose(f, r, want, n.a[:0]); err != nil {
 		return nil, err
 	}
-	n.open = r.without(n.a, n.open[:0])
+	n.marked.only(n.a, r.n)
+	n.open = chooseBool(n.marked, false, r, n.open[:0])
 	if len(n.open) == 0 {
 		return append(dst, n.a...), nil
 	}
 	if n.b, err = n.right.choose(f, r.of(n.open), want, n.b[:0]); err != nil {
 		return nil, err
 	}
-	return mergeRows(n.a, n.b, dst), nil
+	n.marked.add(n.b)
+	return chooseBool(n.marked, true, r, dst), nil
 }
 
 // eval computes the truth value: the deciding value where either side has it,

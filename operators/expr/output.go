@@ -164,10 +164,8 @@ func union(a, b batch.Bitmap) batch.Bitmap {
 	return a
 }
 
-// scalar are the Go types of the column layouts that kernels work on.
-type scalar interface {
-	bool | int64 | float64 | uint32 | any
-}
+// scalar are the Go types of the column layouts that generic kernels work on.
+type scalar interface{ bool | int64 | float64 }
 
 // vec is the slice of c that holds values of type T.
 func vec[T scalar](c *batch.Column) []T {
@@ -179,10 +177,6 @@ func vec[T scalar](c *batch.Column) []T {
 		p = &c.Int
 	case *float64:
 		p = &c.Float
-	case *uint32:
-		p = &c.Code
-	case *any:
-		p = &c.Any
 	}
 	return *p.(*[]T)
 }

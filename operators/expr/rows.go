@@ -76,29 +76,21 @@ func room(dst []uint16, n int) []uint16 {
 	return slices.Grow(dst, n)[:len(dst)+n]
 }
 
-// without appends to dst the rows of r that are not in taken, a subset of r.
-func (r rows) without(taken, dst []uint16) []uint16 {
-	t := 0
-	r.each(func(i int) {
-		if t < len(taken) && int(taken[t]) == i {
-			t++
-			return
-		}
-		dst = append(dst, uint16(i))
-	})
-	return dst
+// marks is a set of physical rows. Differences and unions of selections go
+// through it: unlike a merge they have no branch that random rows mispredict.
+type marks []bool
+
+// only makes sel the set, among n physical rows.
+func (m *marks) only(sel []uint16, n int) {
+	*m = sized(*m, n)
+	clear(*m)
+	m.add(sel)
 }
 
-// mergeRows appends the union of two disjoint ascending selections to dst.
-func mergeRows(a, b, dst []uint16) []uint16 {
-	for len(a) > 0 && len(b) > 0 {
-		if a[0] < b[0] {
-			dst, a = append(dst, a[0]), a[1:]
-		} else {
-			dst, b = append(dst, b[0]), b[1:]
-		}
+func (m marks) add(sel []uint16) {
+	for _, i := range sel {
+		m[i] = true
 	}
-	return append(append(dst, a...), b...)
 }
 
 // dropNulls cuts those rows of dst[from:] that nulls marks.
