@@ -138,7 +138,7 @@ var (
 
 // acceptsExpr says whether an expression could begin at the wrong token.
 func (d *diagnosis) acceptsExpr() bool {
-	return d.accepts(someInt) && d.accepts(openParen) && d.accepts(someString)
+	return d.acceptsWord("CASE") && d.accepts(openParen)
 }
 
 // phrase is a keyword with those that always follow it.

@@ -114,6 +114,10 @@ func writeTree(out *strings.Builder, v reflect.Value, field string, depth int) {
 			fmt.Fprintf(out, " %s", name)
 		case f.Kind() == reflect.String:
 			fmt.Fprintf(out, " %s=%s", name, f)
+		case f.Type() == reflect.TypeFor[LiteralKind]():
+			fmt.Fprintf(out, " %s", kindNames[f.Interface().(LiteralKind)])
+		case f.Type() == reflect.TypeFor[SourceKind]():
+			fmt.Fprintf(out, " %s", sourceName[f.Interface().(SourceKind)])
 		default:
 			fmt.Fprintf(out, " %s=%v", name, f)
 		}
@@ -123,6 +127,8 @@ func writeTree(out *strings.Builder, v reflect.Value, field string, depth int) {
 		writeTree(out, c.value, c.name, depth+1)
 	}
 }
+
+var kindNames = [...]string{"null", "bool", "int", "float", "percent", "duration", "size", "string"}
 
 // writeSpans writes each node of a tree with the text that it was read from.
 func writeSpans(out *strings.Builder, src string, v reflect.Value, depth int) {

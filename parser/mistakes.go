@@ -45,17 +45,20 @@ var mistakes = []func(*diagnosis) *Error{
 // statementWords begin statements.
 var statementWords = strings.Fields("SELECT WITH EXPLAIN CREATE DROP INSERT USE STOP SUSPEND RESUME SET SHOW DESCRIBE")
 
+// actionWords begin actions of triggers.
+var actionWords = strings.Fields("SAMPLE MONITOR STOP NOTIFY WEBHOOK SELECT INSERT")
+
 // misspeltKeyword corrects SELCT, and FORM where it was taken for an alias, if
 // the statement goes on better with the right word.
 func misspeltKeyword(d *diagnosis) *Error {
-	for _, n := range []int{0, -1, -2} {
+	for _, n := range []int{0, -1, -2, -3, -4, 1} {
 		t := d.tok(n)
 		word := d.word(n)
 		if t.typ != tokWord || len(word) < 3 || n < 0 && contextual[word] != "" {
 			continue
 		}
 		limit := 1 + max(1, len(word)/3)
-		best, bestReach, bestDistance := "", d.at, 0
+		best, bestReach, bestDistance := "", d.at+max(n, 0), 0
 		for _, candidate := range Keywords() {
 			dist := distance(word, candidate, limit)
 			if dist == 0 || dist >= limit {
@@ -185,13 +188,19 @@ func (d *diagnosis) quotable() bool {
 
 // needsName sees a keyword or a dot with no name after it.
 func needsName(d *diagnosis) *Error {
-	if d.at == 0 || !d.accepts(someName) || d.acceptsExpr() || !d.atEnd() && d.quotable() {
+	if d.at == 0 || !d.accepts(someName) || d.acceptsExpr() || d.tok(0).typ == tokReserved && d.quotable() {
 		return nil
 	}
 	switch after := d.word(-1); after {
 	case "FROM", "JOIN":
+		if d.tok(0).typ == tokString {
+			return d.error(0, after+" needs a stream after it, not a string", "a file is read with file("+d.found()+")")
+		}
 		return d.error(0, fmt.Sprintf("%s needs a stream after it, not %s", after, d.found()), "SHOW STREAMS lists them")
 	case "STOP":
+		if d.at > 1 {
+			return d.error(0, "STOP needs a stream after it, not "+d.found(), "SHOW STREAMS lists them")
+		}
 		return d.error(0, "STOP needs to know what, not "+d.found(), "STOP 1 ends query 1; SHOW QUERIES lists them")
 	case "AS", "STREAM", "MODEL", "TRIGGER", "DESCRIBE", "MONITOR", "WITH":
 		return d.error(0, fmt.Sprintf("%s needs a name after it, not %s", after, d.found()), "")
@@ -209,6 +218,10 @@ func triggerParts(d *diagnosis) *Error {
 	switch {
 	case d.is(0, "BEGIN") && d.acceptsWord("WHEN"):
 		return d.error(0, "WHEN and a condition are missing before BEGIN", "CREATE TRIGGER name ON stream WHEN condition BEGIN ... END")
+	case d.is(0, ",") && d.acceptsWord("NOTIFY") && d.acceptsWord("END"):
+		return d.error(0, "a semicolon separates actions, not a comma", "BEGIN STOP a; STOP b END")
+	case slices.Contains(actionWords, d.word(0)) && d.acceptsWord("BEGIN"):
+		return d.error(0, "BEGIN is missing before "+d.found(), "BEGIN "+d.found()+" ... END")
 	case d.atEnd() && d.acceptsWord("BEGIN"):
 		return d.error(0, "the actions of the trigger are missing", "BEGIN NOTIFY 'text' END")
 	case d.is(-1, "BEGIN", ";") && d.acceptsWord("NOTIFY"):

@@ -153,6 +153,9 @@ func commaJoin(d *diagnosis) *Error {
 }
 
 func queryInExpression(d *diagnosis) *Error {
+	if d.word(0) == "SELECT" && d.is(-1, "AS") && d.accepts(openParen) {
+		return d.error(0, "the query of WITH stands in parentheses", "WITH name AS (SELECT ...) SELECT ...")
+	}
 	if d.word(0) != "SELECT" && d.word(0) != "WITH" || !d.is(-1, "(") {
 		return nil
 	}
@@ -189,13 +192,16 @@ func castSyntax(d *diagnosis) *Error {
 
 // needsOperand sees an operator or a clause with no expression after it.
 func needsOperand(d *diagnosis) *Error {
+	if d.word(-1) == "IN" {
+		return d.error(0, "IN needs a list in parentheses, not "+d.found(), "IN (1, 2)")
+	}
 	if d.is(-1, "(") && d.word(-2) == "IN" && d.is(0, ")", "...") {
 		return d.error(0, "IN needs at least one value", "IN (1, 2)")
 	}
 	if d.at == 0 || !d.acceptsExpr() || d.is(-1, "(", ",") {
 		return nil
 	}
-	if d.tok(0).typ == tokReserved && !d.atEnd() && d.quotable() {
+	if d.tok(0).typ == tokReserved && d.quotable() {
 		return nil // a reserved word as a name
 	}
 	after := strings.ToUpper(d.text(-1))
