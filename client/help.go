@@ -51,8 +51,8 @@ a client and a reader of its requests, a cache, and a lock they all want. Try:
     FROM function_duration WHERE function_name IN (process_job, handle_request, lock_stats)
     GROUP BY function_name FOR 5s;
 
-  SELECT timestamp, thread_name, args.path, duration FROM function_duration
-    WHERE function_name = 'handle_request' AND duration > 5ms LIMIT 5;
+  SELECT timestamp, thread_name, arg0 AS job, duration FROM function_duration
+    WHERE function_name = 'process_job' AND duration > 20ms LIMIT 5;
 
   SELECT HISTOGRAM(duration) FROM function_duration
     WHERE function_name = 'process_job' FOR 5s;

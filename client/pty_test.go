@@ -217,7 +217,7 @@ func TestTerminationAtThePromptGivesTheTerminalBack(t *testing.T) {
 func TestDemoGreets(t *testing.T) {
 	x := newTerminal(t, "demo")
 	x.expect("A demo program is running (pid ")
-	x.expect("WHERE function_name = 'handle_request' AND duration > 5ms LIMIT 5;")
+	x.expect("WHERE function_name = 'process_job' AND duration > 20ms LIMIT 5;")
 	x.expect("endoscope> ")
 	x.send("\\conninfo\r")
 	x.expect("target: pid ")

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
@@ -50,6 +51,8 @@ func (t *Target) start() error {
 	}
 	cmd := exec.Command(path)
 	cmd.Stderr = os.Stderr
+	// A group of its own: Ctrl-C is for the query, not for the program.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return err

@@ -82,6 +82,9 @@ func TestTargetRunsNamedThreadsAndEndsWithItsInput(t *testing.T) {
 	if got := eventually(t, want, func() []string { return threads(t, target.PID()) }); !slices.Equal(got, want) {
 		t.Errorf("threads %v, want %v", got, want)
 	}
+	if group, err := syscall.Getpgid(target.PID()); err != nil || group != target.PID() {
+		t.Errorf("the program is in process group %d, %v: Ctrl-C would end it", group, err)
+	}
 	if err := target.stdin.Close(); err != nil { // as when its parent is killed
 		t.Fatal(err)
 	}

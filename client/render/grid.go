@@ -67,14 +67,21 @@ func (g *grid) line(c cell, n int) []byte {
 type heading struct {
 	name  []byte // escaped
 	width int
+	spare int  // the width that values of the type usually need
 	right bool // numbers stand at the right
+}
+
+// spare is how wide columns of a type begin while rows are still coming: few
+// later values are wider.
+var spare = map[batch.Type]int{
+	batch.Bigint: 7, batch.Double: 9, batch.Duration: 7, batch.Boolean: 5, batch.Varchar: 16,
 }
 
 func headings(cols []wire.Column) []heading {
 	hs := make([]heading, len(cols))
 	for i, c := range cols {
 		name := appendEscaped(nil, c.Name)
-		hs[i] = heading{name, width(name), c.Type.Numeric()}
+		hs[i] = heading{name, width(name), spare[c.Type], c.Type.Numeric()}
 	}
 	return hs
 }
@@ -91,15 +98,21 @@ type layout struct {
 }
 
 // fit widens the columns to what the grid needs and reports whether any did.
-// slack is added where one must grow, so that a table whose values grow slowly
-// is not laid out anew for each of them.
-func (l *layout) fit(g *grid, slack int) bool {
-	grown := false
+// If more rows are to come, columns begin as wide as their type usually needs
+// and grow by more than they must, so that a table is not laid out anew for
+// each value that is a little longer.
+func (l *layout) fit(g *grid, more bool) bool {
+	grown, slack := false, 0
 	if l.widths == nil {
 		l.widths = make([]int, len(l.heads))
 		for i, h := range l.heads {
 			l.widths[i] = h.width
+			if more {
+				l.widths[i] = max(h.width, h.spare)
+			}
 		}
+	} else if more {
+		slack = 4
 	}
 	for i, c := range g.cells {
 		w := min(c.width, maxPad)

@@ -21,7 +21,7 @@ func (t *tableRenderer) repaint() error {
 			all = l.appendExpanded(all, &t.preview, row, row+1)
 		}
 	} else {
-		l.fit(&t.preview, 0)
+		l.fit(&t.preview, false)
 		all = l.appendHeader(all)
 		for row := range t.preview.rows() {
 			all = l.appendRow(all, &t.preview, row)

@@ -41,9 +41,6 @@ type tableRenderer struct {
 // firstRows is how many rows are looked at before a table's widths are set.
 const firstRows = 100
 
-// slack is how much wider than needed a column becomes when it must grow.
-const slack = 4
-
 func newTable(w io.Writer, cols []wire.Column, o Options) *tableRenderer {
 	t := &tableRenderer{w: w, o: o, heads: headings(cols), printed: -1}
 	t.held.ncols, t.preview.ncols = len(cols), len(cols)
@@ -65,14 +62,14 @@ func (t *tableRenderer) Rows(b *batch.Batch, preview bool) error {
 	if preview || t.printed < 0 && t.held.rows() < firstRows {
 		return nil
 	}
-	return t.print()
+	return t.print(true)
 }
 
 func (t *tableRenderer) Flush(preview bool) error {
 	if preview {
 		return t.repaint()
 	}
-	if err := t.print(); err != nil {
+	if err := t.print(false); err != nil {
 		return err
 	}
 	t.open, t.printed, t.number = false, -1, 0
@@ -80,7 +77,7 @@ func (t *tableRenderer) Flush(preview bool) error {
 	return nil
 }
 
-func (t *tableRenderer) Tick() error { return t.print() }
+func (t *tableRenderer) Tick() error { return t.print(true) }
 
 func (t *tableRenderer) Clear() error {
 	t.erase()
@@ -88,19 +85,19 @@ func (t *tableRenderer) Clear() error {
 }
 
 func (t *tableRenderer) End() error {
-	if err := t.print(); err != nil {
+	if err := t.print(false); err != nil {
 		return err
 	}
 	t.erase()
 	if !t.some && !t.o.Expanded {
-		t.layout.fit(&t.held, 0)
+		t.layout.fit(&t.held, false)
 		t.buf = t.layout.appendHeader(t.buf)
 	}
 	return t.write()
 }
 
-// print writes the rows that are held.
-func (t *tableRenderer) print() error {
+// print writes the rows that are held. more says that the table may go on.
+func (t *tableRenderer) print(more bool) error {
 	n := t.held.rows()
 	if n == 0 {
 		return nil
@@ -118,11 +115,7 @@ func (t *tableRenderer) print() error {
 		t.held.reset()
 		return t.write()
 	}
-	grow := 0
-	if t.printed >= 0 {
-		grow = slack
-	}
-	if t.layout.fit(&t.held, grow) && t.printed >= 0 {
+	if t.layout.fit(&t.held, more) {
 		t.printed = -1
 	}
 	screen := 0

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"endoscope/probes/testenv"
+)
+
+// build compiles the command and returns its path.
+func build(t *testing.T) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "endoscope")
+	if msg, err := exec.Command("go", "build", "-o", out, ".").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, msg)
+	}
+	return out
+}
+
+// attached lists the eBPF programs and links whose descriptors a process holds.
+func attached(t *testing.T, pid int) (programs, links []uint32) {
+	t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			continue // closed in the meantime
+		}
+		for line := range bytes.Lines(text) {
+			key, value, _ := strings.Cut(string(line), ":")
+			id, err := strconv.ParseUint(strings.TrimSpace(value), 10, 32)
+			switch {
+			case err != nil:
+			case key == "link_id":
+				links = append(links, uint32(id))
+			case key == "prog_id":
+				programs = append(programs, uint32(id))
+			}
+		}
+	}
+	return programs, links
+}
+
+// gone waits until the kernel knows none of the programs and links.
+func gone(t *testing.T, programs, links []uint32) {
+	t.Helper()
+	deadline := time.Now().Add(5 * time.Second)
+	for {
+		var left []string
+		for _, id := range programs {
+			if p, err := ebpf.NewProgramFromID(ebpf.ProgramID(id)); err == nil {
+				left = append(left, p.String())
+				p.Close()
+			} else if !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+		}
+		for _, id := range links {
+			if l, err := link.NewFromID(link.ID(id)); err == nil {
+				left = append(left, fmt.Sprintf("link %d", id))
+				l.Close()
+			} else if !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+		}
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("still in the kernel: %v", left)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// TestNothingStays ends a query in every way there is and looks in the kernel
+// for what it had attached.
+func TestNothingStays(t *testing.T) {
+	testenv.NeedUprobes(t)
+	program := build(t)
+	source := `#include <unistd.h>
+int work(int i) { return i + 1; }
+int main(void) { int s = 0; for (;;) { s = work(s); usleep(1000); } }`
+	target := testenv.CompileCText(t, source, "-O1", "-fno-inline")
+
+	for _, c := range []struct {
+		name string
+		sql  string
+		end  func(query, target *os.Process) error
+		exit int // of the query; -1: killed
+		rows bool
+	}{
+		{"normal end", "FOR 500ms", func(_, _ *os.Process) error { return nil }, 0, true},
+		{"Ctrl-C", "", func(q, _ *os.Process) error { return q.Signal(syscall.SIGINT) }, 0, true},
+		{"SIGTERM", "", func(q, _ *os.Process) error { return q.Signal(syscall.SIGTERM) }, 0, true},
+		{"kill -9", "", func(q, _ *os.Process) error { return q.Kill() }, -1, false},
+		{"exit of the target", "", func(_, t *os.Process) error { return t.Kill() }, 0, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			victim := exec.Command(target)
+			if err := victim.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { victim.Process.Kill(); victim.Wait() }()
+			query := exec.Command(program, "-p", strconv.Itoa(victim.Process.Pid),
+				"-c", "SELECT COUNT(*) FROM function_duration WHERE function_name = 'work' "+c.sql)
+			var out, msg bytes.Buffer
+			query.Stdout, query.Stderr = &out, &msg
+			if err := query.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer query.Process.Kill()
+			var programs, links []uint32
+			for deadline := time.Now().Add(5 * time.Second); len(links) == 0; {
+				if time.Now().After(deadline) {
+					t.Fatalf("nothing was attached: %s", msg.String())
+				}
+				time.Sleep(5 * time.Millisecond)
+				programs, links = attached(t, query.Process.Pid)
+			}
+			time.Sleep(200 * time.Millisecond)
+			if err := c.end(query.Process, victim.Process); err != nil {
+				t.Fatal(err)
+			}
+			if c.name == "exit of the target" {
+				victim.Wait() // a zombie is still there
+			}
+			query.Wait()
+			if code := query.ProcessState.ExitCode(); code != c.exit {
+				t.Errorf("exit code %d: %s", code, msg.String())
+			}
+			gone(t, programs, links)
+			if !c.rows {
+				return
+			}
+			lines := strings.Fields(out.String())
+			if len(lines) != 2 || lines[0] != "count(*)" {
+				t.Fatalf("the result was %q", out.String())
+			}
+			if n, _ := strconv.Atoi(lines[1]); n < 50 {
+				t.Errorf("%s calls were counted in 200 ms or more", lines[1])
+			}
+			if !strings.Contains(msg.String(), "complete") {
+				t.Errorf("the footer was %q", msg.String())
+			}
+			if c.name != "exit of the target" && victim.Process.Signal(syscall.Signal(0)) != nil {
+				t.Error("the target did not survive")
+			}
+		})
+	}
+}
+
+// TestWrongStatements runs every wrong statement of the golden files as a user
+// would: one error with exit code 1, and nothing in the kernel.
+func TestWrongStatements(t *testing.T) {
+	program := build(t)
+	statements := append(goldenStatements(t, "../../../parser/testdata/errors/*", "error"),
+		goldenStatements(t, "../../../planner/testdata/errors/*", "refused")...)
+	if len(statements) < 120 {
+		t.Fatalf("only %d wrong statements were found", len(statements))
+	}
+	for _, s := range statements {
+		cmd := exec.Command(program, "-c", s)
+		cmd.Dir = t.TempDir()
+		var out, msg bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &msg
+		cmd.Run()
+		if code := cmd.ProcessState.ExitCode(); code != 1 {
+			t.Errorf("%s: exit code %d\n%s", s, code, msg.String())
+		}
+		if out.Len() > 0 {
+			t.Errorf("%s: printed %q", s, out.String())
+		}
+		if strings.Count(msg.String(), "error:") != 1 || strings.Contains(msg.String(), "goroutine") {
+			t.Errorf("%s: said\n%s", s, msg.String())
+		}
+	}
+}
+
+// goldenStatements reads the inputs of datadriven files. The parser's files
+// have a statement a line, the planner's one a case.
+func goldenStatements(t *testing.T, pattern, command string) []string {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s: %v", pattern, err)
+	}
+	var out []string
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := false
+		for sc := bufio.NewScanner(bytes.NewReader(text)); sc.Scan(); {
+			switch line := sc.Text(); {
+			case line == command:
+				in = true
+			case line == "----":
+				in = false
+			case in && strings.TrimSpace(line) != "":
+				out = append(out, line)
+			}
+		}
+	}
+	return out
+}
