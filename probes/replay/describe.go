@@ -1,0 +1,309 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+
+	"golang.org/x/sys/unix"
+)
+
+// SampleRows is how many rows of a file decide on its columns and types.
+const SampleRows = 1000
+
+// timeColumn is the column that carries event time, if a file has it and it
+// reads as time; lineColumn is what does otherwise.
+const (
+	timeColumn = "timestamp"
+	lineColumn = "line"
+)
+
+// timeFormat is how a file's TIMESTAMP column is written.
+type timeFormat uint8
+
+const (
+	rfc3339 timeFormat = iota
+	nanoseconds
+	seconds
+)
+
+// layout is what the first rows of a file say about it.
+type layout struct {
+	schema  plan.Schema // with the line number as last column, if that is event time
+	formats []timeFormat
+	line    bool // event time is the line number
+}
+
+// Describe returns the columns of a .csv or .jsonl file.
+//
+// A column is BIGINT, DOUBLE, BOOLEAN or (RFC 3339) TIMESTAMP if all its values
+// in the first SampleRows rows are, else VARCHAR; integers too large for BIGINT
+// are VARCHAR rather than inexact. JSON strings are never numbers. The column
+// `timestamp` may also hold integers, which are ns since the epoch, or numbers
+// with a fraction, which are seconds. Where it is a TIMESTAMP it is event time.
+// Else that is an extra BIGINT column, `line` (`line_number` if the file has a
+// `line`): the number of the line on which the row begins, from 1, the header
+// of a CSV file included.
+//
+// Refusals are *plan.Error without a place.
+func Describe(path string) (plan.Schema, error) {
+	f, err := open(path)
+	if err != nil {
+		return plan.Schema{}, err
+	}
+	defer f.Close()
+	l, err := discover(f)
+	return l.schema, err
+}
+
+// open opens a file that can be replayed. A FIFO or device is not opened at
+// all: it cannot be read twice, and opening it may wait or have effects.
+func open(path string) (*os.File, error) {
+	if ext := filepath.Ext(path); ext != ".csv" && ext != ".jsonl" {
+		return nil, plan.Errorf(-1, -1, "%s: a file must be called .csv or .jsonl", path)
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, plan.Errorf(-1, -1, "%s: no such file", path)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, plan.Errorf(-1, -1, "%s: permission denied", path)
+	case err != nil:
+		return nil, plan.Errorf(-1, -1, "%s cannot be opened: %v", path, reason(err))
+	}
+	info, err := f.Stat()
+	if err == nil && info.Mode().IsRegular() {
+		return f, nil
+	}
+	f.Close()
+	switch {
+	case err != nil:
+		return nil, plan.Errorf(-1, -1, "%s cannot be read: %v", path, reason(err))
+	case info.IsDir():
+		return nil, plan.Errorf(-1, -1, "%s is a directory", path)
+	}
+	return nil, plan.Errorf(-1, -1, "%s is not a regular file", path)
+}
+
+// reason is the system's part of an error, without the operation and path.
+func reason(err error) error {
+	var e *fs.PathError
+	if errors.As(err, &e) {
+		return e.Err
+	}
+	return err
+}
+
+// records reads the rows of a file.
+type records interface {
+	// next returns the cells of the next row, by column of the file; they are
+	// valid until the next call. The error is io.EOF after the last row.
+	next() ([]cell, error)
+	// line is where that row begins.
+	line() int64
+	// faults tells of what did not fit since it was asked last.
+	faults(report func(f fault))
+}
+
+// fault is something in a file that did not fit.
+type fault struct {
+	cause string
+	n     uint64
+	row   bool // whole rows were lost
+}
+
+// discover reads the first rows of f, from where it stands.
+func discover(f *os.File) (*layout, error) {
+	var names []string
+	var types []*inference
+	var err error
+	if filepath.Ext(f.Name()) == ".csv" {
+		names, types, err = sampleCSV(f)
+	} else {
+		names, types, err = sampleJSON(f)
+	}
+	if err != nil {
+		var refusal *plan.Error
+		if !errors.As(err, &refusal) {
+			err = plan.Errorf(-1, -1, "%s: %v", f.Name(), reason(err))
+		}
+		return &layout{}, err
+	}
+	l := &layout{schema: plan.Schema{Time: -1}}
+	for i, name := range names {
+		t, format := types[i].result(name == timeColumn)
+		if name == timeColumn && t == batch.Timestamp {
+			l.schema.Time = i
+		}
+		l.schema.Fields = append(l.schema.Fields, plan.Field{Name: name, Type: t})
+		l.formats = append(l.formats, format)
+	}
+	if l.schema.Time < 0 {
+		l.line, l.schema.Time = true, len(names)
+		name := lineColumn
+		for l.schema.Index(name) >= 0 {
+			name += "_number"
+		}
+		l.schema.Fields = append(l.schema.Fields, plan.Field{Name: name, Type: batch.Bigint})
+		l.formats = append(l.formats, rfc3339)
+	}
+	return l, nil
+}
+
+func sampleCSV(f *os.File) (names []string, types []*inference, err error) {
+	r := newCSVReader(f)
+	header, err := r.next()
+	if err == io.EOF {
+		return nil, nil, plan.Errorf(-1, -1, "%s is empty: a CSV file begins with the names of its columns", f.Name())
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	seen := map[string]bool{}
+	for i, field := range header {
+		name := strings.TrimSpace(string(field))
+		if name == "" {
+			name = fmt.Sprintf("column%d", i+1)
+		}
+		if seen[name] {
+			return nil, nil, plan.Errorf(-1, -1, "%s has two columns called %s", f.Name(), name)
+		}
+		seen[name] = true
+		names, types = append(names, name), append(types, newInference())
+	}
+	rows := newCSVRecords(r, len(names))
+	for range SampleRows {
+		cells, err := rows.next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		for i, c := range cells {
+			types[i].observe(c)
+		}
+	}
+	return names, types, nil
+}
+
+func sampleJSON(f *os.File) (names []string, types []*inference, err error) {
+	l := newLines(f)
+	index := map[string]int{}
+	var o object
+	good, bad := 0, int64(0)
+	for good < SampleRows {
+		line, err := l.next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if blank(line) {
+			continue
+		}
+		if !valid(&o, line) {
+			if bad == 0 {
+				bad = l.number
+			}
+			continue
+		}
+		good++
+		o.open(line)
+		for {
+			key, value, more, _ := o.next()
+			if !more {
+				break
+			}
+			i, known := index[string(key)]
+			if !known {
+				i = len(names)
+				index[string(key)] = i
+				names, types = append(names, string(key)), append(types, newInference())
+			}
+			types[i].observe(value)
+		}
+	}
+	if good == 0 && bad > 0 {
+		return nil, nil, plan.Errorf(-1, -1, "%s: line %d is not a JSON object", f.Name(), bad)
+	}
+	return names, types, nil
+}
+
+// valid reports whether a line is a JSON object.
+func valid(o *object, line []byte) bool {
+	if !o.open(line) {
+		return false
+	}
+	for {
+		_, _, more, ok := o.next()
+		if !more {
+			return ok
+		}
+	}
+}
+
+// inference narrows down what type all values of a column have.
+type inference struct {
+	seen                                 bool
+	integer, float, boolean, time, epoch bool // still possible
+}
+
+func newInference() *inference {
+	return &inference{integer: true, float: true, boolean: true, time: true, epoch: true}
+}
+
+func (t *inference) observe(c cell) {
+	if c.kind == absent {
+		return
+	}
+	t.seen = true
+	isNumber := c.kind == plain || c.kind == number
+	if isInteger := isNumber && integerLike(c.text); t.integer || t.float {
+		_, fits := parseInt(c.text)
+		t.integer = t.integer && isInteger && fits
+		_, reads := parseFloat(c.text)
+		t.float = t.float && isNumber && reads && (!isInteger || fits)
+	}
+	if t.boolean {
+		_, reads := parseBool(c.text)
+		t.boolean = reads && (c.kind == plain || c.kind == boolean)
+	}
+	if t.time {
+		_, t.time = parseTime(c.text)
+		t.time = t.time && (c.kind == plain || c.kind == quoted)
+	}
+	if t.epoch {
+		_, t.epoch = parseSeconds(c.text)
+		t.epoch = t.epoch && isNumber
+	}
+}
+
+// result is the column's type, given whether it is called timestamp.
+func (t *inference) result(timestamp bool) (batch.Type, timeFormat) {
+	switch {
+	case !t.seen:
+		return batch.Varchar, rfc3339
+	case t.time:
+		return batch.Timestamp, rfc3339
+	case timestamp && t.integer:
+		return batch.Timestamp, nanoseconds
+	case timestamp && t.epoch:
+		return batch.Timestamp, seconds
+	case t.integer:
+		return batch.Bigint, rfc3339
+	case t.float:
+		return batch.Double, rfc3339
+	case t.boolean:
+		return batch.Boolean, rfc3339
+	}
+	return batch.Varchar, rfc3339
+}

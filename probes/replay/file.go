@@ -1,0 +1,254 @@
+package replay
+
+import (
+	"io"
+	"math"
+	"path/filepath"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes"
+)
+
+// file replays one file.
+type file struct {
+	path    string
+	csv     bool
+	names   []string  // the file's own columns
+	columns []*column // those wanted
+	types   batch.Schema
+	time    *column // event time, wanted or not; nil: the line number
+	untimed tally   // rows that have none
+}
+
+// prepareFile makes the source of file(path).
+func prepareFile(spec *plan.Acquire) (probes.Source, error) {
+	if len(spec.Args) != 1 || spec.Args[0].V.Type != batch.Varchar || spec.Args[0].V.IsNull {
+		return nil, plan.Errorf(spec.Start, spec.Stop, "file takes the path of a file").WithHint("file('in.csv')")
+	}
+	path := spec.Args[0].V.S
+	in, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	l, err := discover(in)
+	if err != nil {
+		return nil, err
+	}
+	f := &file{path: path, csv: filepath.Ext(path) == ".csv", types: spec.Out.Types()}
+	all := l.schema.Fields
+	if l.line {
+		all = all[:len(all)-1]
+	} else {
+		f.time = &column{from: l.schema.Time, typ: batch.Timestamp, format: l.formats[l.schema.Time], name: timeColumn}
+	}
+	for _, field := range all {
+		f.names = append(f.names, field.Name)
+	}
+	for _, want := range spec.Out.Fields {
+		i := l.schema.Index(want.Name)
+		if i < 0 || l.schema.Fields[i].Type != want.Type {
+			return nil, plan.Errorf(spec.Start, spec.Stop, "%s has no column %s of type %s", path, want.Name, want.Type)
+		}
+		col := &column{from: i, typ: want.Type, format: l.formats[i], name: want.Name, eventTime: i == l.schema.Time}
+		if want.Type == batch.Varchar {
+			col.dict = batch.NewDict()
+		}
+		f.columns = append(f.columns, col)
+	}
+	cost, err := f.calibrate(in)
+	if err != nil {
+		return nil, err
+	}
+	return &source{
+		site:    probes.Site{Provider: "replay", Function: path, Method: "replay", CostNs: cost},
+		produce: f.replay,
+	}, nil
+}
+
+// calibrate measures what a row costs, in ns, on the first rows; 0 if there is none.
+func (f *file) calibrate(in io.ReaderAt) (float64, error) {
+	rows, err := newRecords(io.NewSectionReader(in, 0, math.MaxInt64), f.csv, f.names)
+	if err != nil {
+		return 0, err
+	}
+	pool := batch.NewPool(f.types)
+	start, n := time.Now(), 0
+	for n < SampleRows {
+		b := f.batch(pool)
+		if err := f.fill(b, rows); err != nil {
+			break
+		}
+		n += b.N
+		b.Release()
+	}
+	for _, col := range f.columns { // what it found will be found again
+		col.bad = tally{}
+	}
+	f.untimed = tally{}
+	if n == 0 {
+		return 0, nil
+	}
+	return float64(time.Since(start)) / float64(n), nil
+}
+
+// replay pushes the file's rows in its order. What is appended to the file
+// meanwhile does not count.
+func (f *file) replay(sink probes.Sink, stop <-chan struct{}) error {
+	in, err := open(f.path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return plan.Errorf(-1, -1, "%s cannot be read: %v", f.path, reason(err))
+	}
+	failed := func(err error) error {
+		if err == io.EOF {
+			return nil
+		}
+		return plan.Errorf(-1, -1, "%s: %v", f.path, reason(err))
+	}
+	rows := func() (records, error) {
+		return newRecords(io.NewSectionReader(in, 0, info.Size()), f.csv, f.names)
+	}
+	var after []int64
+	if f.time != nil {
+		r, err := rows()
+		if err == nil {
+			after, err = f.prescan(r, stop)
+		}
+		if err != nil {
+			return failed(err)
+		}
+	}
+	r, err := rows()
+	if err != nil {
+		return failed(err)
+	}
+	pool := batch.NewPool(f.types)
+	for i := 0; !stopped(stop); i++ {
+		b := f.batch(pool)
+		err := f.fill(b, r)
+		if b.N > 0 {
+			f.push(b, sink)
+		} else {
+			b.Release()
+		}
+		f.report(r, sink)
+		if err != nil {
+			return failed(err)
+		}
+		if f.time == nil {
+			sink.Watermark(r.line() + 1)
+		} else if i < len(after) && after[i] != math.MaxInt64 {
+			sink.Watermark(after[i])
+		}
+	}
+	return nil
+}
+
+// prescan returns, for each batch, the least timestamp after it; for the last,
+// after which there is none, the greatest number.
+func (f *file) prescan(rows records, stop <-chan struct{}) ([]int64, error) {
+	var least []int64 // of each batch
+	for n := 0; ; {
+		cells, err := rows.next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		t, ok := f.time.time(cells[f.time.from])
+		if !ok {
+			continue
+		}
+		if n%batch.MaxRows == 0 {
+			if stopped(stop) {
+				return nil, io.EOF
+			}
+			least = append(least, t)
+		}
+		n++
+		last := &least[len(least)-1]
+		*last = min(*last, t)
+	}
+	// From the least of each batch to the least of all that follow it.
+	following := int64(math.MaxInt64)
+	for i := len(least) - 1; i >= 0; i-- {
+		least[i], following = following, min(following, least[i])
+	}
+	return least, nil
+}
+
+// batch returns an empty batch with the columns' present dictionaries.
+func (f *file) batch(pool *batch.Pool) *batch.Batch {
+	b := pool.Get()
+	for i, col := range f.columns {
+		if col.dict != nil {
+			if col.dict.Len() > dictLimit {
+				col.dict = batch.NewDict()
+			}
+			b.Cols[i].Dict = col.dict
+		}
+	}
+	return b
+}
+
+// fill reads rows into b until it is full. A row without event time is left out.
+func (f *file) fill(b *batch.Batch, rows records) error {
+	for b.N < batch.MaxRows {
+		cells, err := rows.next()
+		if err != nil {
+			return err
+		}
+		line := rows.line()
+		at := line
+		if f.time != nil {
+			var ok bool
+			if at, ok = f.time.time(cells[f.time.from]); !ok {
+				f.untimed.add(line)
+				continue
+			}
+		}
+		for i, col := range f.columns {
+			c := &b.Cols[i]
+			if col.eventTime {
+				c.Int = append(c.Int, at)
+			} else {
+				col.append(c, b.N, cells[col.from], line)
+			}
+		}
+		b.N++
+	}
+	return nil
+}
+
+func (f *file) push(b *batch.Batch, sink probes.Sink) {
+	for i, col := range f.columns {
+		if col.dict != nil {
+			b.Cols[i].Values = col.dict.Values()
+		}
+	}
+	sink.Push(b)
+}
+
+// report tells the sink what did not fit since the last report.
+func (f *file) report(rows records, sink probes.Sink) {
+	report := func(ft fault) {
+		if ft.row {
+			sink.Lost(ft.cause, ft.n)
+		} else {
+			sink.Count(ft.cause, ft.n)
+		}
+	}
+	rows.faults(report)
+	f.untimed.report(report, true, "row without a readable timestamp")
+	for _, col := range f.columns {
+		col.faults(report)
+	}
+}

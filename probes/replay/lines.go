@@ -1,0 +1,82 @@
+package replay
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+)
+
+// MaxLine is the longest line, and the longest CSV record, that is read.
+const MaxLine = 16 << 20
+
+// lines cuts a reader into lines without copying them.
+type lines struct {
+	r          io.Reader
+	buf        []byte
+	start, end int   // what is read and not yet given
+	number     int64 // of the line given last, from 1
+	terminated bool  // whether that line ended in a line break
+	eof        bool
+}
+
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
+func newLines(r io.Reader) *lines { return &lines{r: r, buf: make([]byte, 256<<10)} }
+
+// next returns the next line without its end (\n, \r\n, or a \r before the end
+// of the file). It is valid until the next call. The error is io.EOF after the
+// last line.
+func (l *lines) next() ([]byte, error) {
+	searched := 0 // bytes known to hold no line end
+	for {
+		if i := bytes.IndexByte(l.buf[l.start+searched:l.end], '\n'); i >= 0 {
+			return l.give(searched+i, true)
+		}
+		searched = l.end - l.start
+		switch {
+		case l.eof && searched == 0:
+			return nil, io.EOF
+		case l.eof || searched > MaxLine:
+			return l.give(searched, false)
+		}
+		if err := l.fill(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// fill reads more, after what is there is moved to the front.
+func (l *lines) fill() error {
+	if l.start > 0 {
+		l.end = copy(l.buf, l.buf[l.start:l.end])
+		l.start = 0
+	}
+	if l.end == len(l.buf) {
+		l.buf = append(l.buf, make([]byte, len(l.buf))...)
+	}
+	n, err := l.r.Read(l.buf[l.end:])
+	l.end += n
+	if err == io.EOF {
+		l.eof, err = true, nil
+	}
+	return err
+}
+
+func (l *lines) give(n int, terminated bool) ([]byte, error) {
+	if n > MaxLine {
+		return nil, fmt.Errorf("line %d is longer than %d MiB", l.number+1, MaxLine>>20)
+	}
+	line := l.buf[l.start : l.start+n]
+	l.start += n
+	if l.terminated = terminated; terminated {
+		l.start++
+	}
+	if l.number == 0 {
+		line = bytes.TrimPrefix(line, byteOrderMark)
+	}
+	l.number++
+	if n := len(line); n > 0 && line[n-1] == '\r' {
+		line = line[:n-1]
+	}
+	return line, nil
+}

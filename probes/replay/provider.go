@@ -1,0 +1,42 @@
+package replay
+
+import (
+	"context"
+	"errors"
+
+	"endoscope/planner/plan"
+	"endoscope/probes"
+)
+
+// Provider replays files and generates series.
+type Provider struct{}
+
+// New returns a provider. It keeps nothing between queries.
+func New() *Provider { return &Provider{} }
+
+// Streams are file and series.
+func (*Provider) Streams() []string { return []string{"file", "series"} }
+
+// Close has nothing to free.
+func (*Provider) Close() error { return nil }
+
+// Prepare looks at the file, or at the length of the series.
+func (*Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source, error) {
+	switch spec.Stream {
+	case "series":
+		return prepareSeries(spec)
+	case "file":
+		s, err := prepareFile(spec)
+		var e *plan.Error
+		if errors.As(err, &e) && e.Start < 0 {
+			placed := *e
+			placed.Start, placed.Stop = spec.Start, spec.Stop
+			return nil, &placed
+		}
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+	return nil, plan.Errorf(spec.Start, spec.Stop, "%s cannot be replayed", spec.Stream)
+}

@@ -1,0 +1,371 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+)
+
+// recorder is a sink that keeps what it is given, and checks the watermarks.
+type recorder struct {
+	schema     plan.Schema
+	rows       [][]batch.Value
+	batches    int
+	watermarks []int64
+	late       int // rows below the watermark
+	faults     []string
+	err        error
+	ended      chan struct{}
+}
+
+func newRecorder(s plan.Schema) *recorder {
+	return &recorder{schema: s, ended: make(chan struct{})}
+}
+
+func (r *recorder) Push(b *batch.Batch) {
+	r.batches++
+	for i := range b.Len() {
+		var row []batch.Value
+		for c := range b.Cols {
+			row = append(row, b.Cols[c].Value(b.Row(i)))
+		}
+		if n := len(r.watermarks); n > 0 && r.schema.Time >= 0 && row[r.schema.Time].I < r.watermarks[n-1] {
+			r.late++
+		}
+		r.rows = append(r.rows, row)
+	}
+	b.Release()
+}
+
+func (r *recorder) Watermark(t int64) { r.watermarks = append(r.watermarks, t) }
+func (r *recorder) Lost(cause string, n uint64) {
+	r.faults = append(r.faults, fmt.Sprintf("lost %d: %s", n, cause))
+}
+func (r *recorder) Count(cause string, n uint64) {
+	r.faults = append(r.faults, fmt.Sprintf("%d: %s", n, cause))
+}
+func (r *recorder) End(err error) { r.err = err; close(r.ended) }
+
+// text prints the rows, a line each.
+func (r *recorder) text() string {
+	var b strings.Builder
+	for _, row := range r.rows {
+		for i, v := range row {
+			if i > 0 {
+				b.WriteByte(' ')
+			}
+			b.WriteString(plan.FormatValue(v))
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func fileSpec(t testing.TB, path string) *plan.Acquire {
+	t.Helper()
+	s, err := Describe(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &plan.Acquire{Stream: "file", Out: s, Args: []plan.Const{{V: batch.Str(path)}}}
+}
+
+func prepare(t testing.TB, spec *plan.Acquire) probes.Source {
+	t.Helper()
+	src, err := New().Prepare(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return src
+}
+
+// run replays all of spec.
+func run(t testing.TB, spec *plan.Acquire) *recorder {
+	t.Helper()
+	src, r := prepare(t, spec), newRecorder(spec.Out)
+	if err := src.Start(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-r.ended:
+	case <-time.After(time.Minute):
+		t.Fatal("not at the end after a minute")
+	}
+	if err := src.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if r.late > 0 {
+		t.Errorf("%d rows came after a watermark above them", r.late)
+	}
+	return r
+}
+
+func TestReplay(t *testing.T) {
+	many := strings.Repeat("1,2\n", SampleRows)
+	for _, c := range []struct {
+		name, file, text string
+		want             string // the last rows
+		faults           []string
+	}{
+		{"CSV", "a.csv", "i,f,b,t,s\n1,1.5,true,2024-02-29T12:00:00Z,x\n\n,,,,\n-2,2,FALSE,2024-01-01T00:00:00.5+01:00,\"it's\n\"\"1\"\"\"",
+			"1 1.5 true '2024-02-29T12:00:00Z' 'x' 2\nnull null null null null 4\n-2 2 false '2023-12-31T23:00:00.5Z' 'it''s\n\"1\"' 5\n", nil},
+		{"JSON", "a.jsonl", `{"i":1,"f":1,"s":"a\u00e9\n","n":[1, {"a":2}]}` + "\n\n" + `{"s":"","f":1.5,"i":null}` + "\n" + `{"n":"x","s":null}`,
+			"1 1 'aé\n' '[1, {\"a\":2}]' 1\nnull 1.5 '' null 3\nnull null null 'x' 4\n", nil},
+		{"time in ns", "a.csv", "timestamp\n1500000000000000001\n", "'2017-07-14T02:40:00.000000001Z'\n", nil},
+		{"time in seconds", "a.csv", "timestamp\n1500000000\n1500000000.000000001\n",
+			"'2017-07-14T02:40:00Z'\n'2017-07-14T02:40:00.000000001Z'\n", nil},
+		{"ragged", "a.csv", "a,b\n1,2\n3\n4,5,6\n7,8\n", "1 2 2\n3 null 3\n4 5 4\n7 8 5\n",
+			[]string{"2: row that has not 2 fields, first on line 3"}},
+		{"unreadable", "a.csv", "a,b\n" + many + "x,y\n3,4\n5,9223372036854775808\n", "null null 1002\n3 4 1003\n5 null 1004\n",
+			[]string{"1: unreadable value in column a, first on line 1002", "2: unreadable value in column b, first on line 1002"}},
+		{"no timestamp", "a.csv", "timestamp,a\n1500000000000000000,1\n,2\n1500000001000000000,3\n",
+			"'2017-07-14T02:40:00Z' 1\n'2017-07-14T02:40:01Z' 3\n",
+			[]string{"lost 1: row without a readable timestamp, first on line 3"}},
+		{"JSON of other types", "a.jsonl", strings.Repeat(`{"i":1,"f":1.5,"b":true,"s":"x"}`+"\n", SampleRows) +
+			`{"i":"1","f":"1.5","b":"true","s":true}` + "\n" + `{"i":1.5,"f":[],"b":1,"s":{"a":1}}`,
+			"null null null 'true' 1001\nnull null null '{\"a\":1}' 1002\n",
+			[]string{"2: unreadable value in column i, first on line 1001", "2: unreadable value in column f, first on line 1001",
+				"2: unreadable value in column b, first on line 1001"}},
+		{"JSON bad lines and late keys", "a.jsonl", strings.Repeat(`{"a":1}`+"\n", SampleRows) + "{\n" + `{"b":1,"a":2,"c":3}` + "\n[]\n{\"a\":3}",
+			"2 1002\n3 1004\n",
+			[]string{"lost 2: line that is no JSON object, first on line 1001", "2: key that the first 1000 rows do not have, first on line 1002"}},
+		{"header only", "a.csv", "a,b\n", "", nil},
+		{"empty", "a.jsonl", "", "", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			defer goleak.VerifyNone(t)
+			r := run(t, fileSpec(t, write(t, c.file, c.text)))
+			if r.err != nil {
+				t.Fatal(r.err)
+			}
+			if got := r.text(); !strings.HasSuffix(got, c.want) || c.want == "" && got != "" {
+				t.Errorf("got\n%swant\n%s", got[max(0, len(got)-len(c.want)):], c.want)
+			}
+			if diff := cmp.Diff(c.faults, r.faults); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestOnlyTheColumnsWanted(t *testing.T) {
+	path := write(t, "a.csv", "a,b,timestamp\nx,1,2\ny,2,1\n")
+	spec := fileSpec(t, path)
+	spec.Out = plan.Schema{Fields: []plan.Field{spec.Out.Fields[1], spec.Out.Fields[0]}, Time: -1}
+	if got, want := run(t, spec).text(), "1 'x'\n2 'y'\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	spec.Out = plan.Schema{Time: -1} // COUNT(*)
+	if r := run(t, spec); len(r.rows) != 2 {
+		t.Errorf("%d rows without columns, want 2", len(r.rows))
+	}
+}
+
+// Whatever the order of a file, no row comes below a watermark, and the
+// watermark is the greatest of which that is true.
+func TestWatermarkIsExact(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		n := rapid.IntRange(0, 4*batch.MaxRows+1).Draw(rt, "rows")
+		disorder := rapid.Int64Range(0, 5000).Draw(rt, "disorder")
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
+		var b strings.Builder
+		b.WriteString("v,timestamp\n")
+		var times []int64
+		for i := range n {
+			at := int64(i) + rng.Int64N(disorder+1)
+			times = append(times, at)
+			fmt.Fprintf(&b, "%d,%d\n", i, at)
+		}
+		if n == 0 {
+			return
+		}
+		r := run(t, fileSpec(t, write(t, "a.csv", b.String())))
+		if r.err != nil || len(r.rows) != n || r.late > 0 {
+			rt.Fatalf("%d rows of %d, %d late, %v", len(r.rows), n, r.late, r.err)
+		}
+		var want []int64
+		for i := batch.MaxRows; i < n; i += batch.MaxRows {
+			want = append(want, slices.Min(times[i:]))
+		}
+		if !slices.Equal(r.watermarks, want) {
+			rt.Fatalf("watermarks %v, want %v", r.watermarks, want)
+		}
+	})
+}
+
+func TestLineNumbersAreEventTime(t *testing.T) {
+	r := run(t, fileSpec(t, write(t, "a.csv", "a\n"+strings.Repeat("x\n", 2500))))
+	if want := []int64{1026, 2050}; !slices.Equal(r.watermarks, want) {
+		t.Errorf("watermarks %v, want %v", r.watermarks, want)
+	}
+}
+
+func TestMillionRows(t *testing.T) {
+	const n = 1_000_000
+	var b strings.Builder
+	b.WriteString("timestamp,pid,name,value\n")
+	var sum int64
+	for i := range int64(n) {
+		fmt.Fprintf(&b, "%d,%d,name%d,%d.5\n", 1_700_000_000_000_000_000+i*1000, i%7, i%100_000, i)
+		sum += i % 7
+	}
+	spec := fileSpec(t, write(t, "a.csv", b.String()))
+	src := prepare(t, spec)
+	s := &summer{ended: make(chan struct{})}
+	if err := src.Start(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	<-s.ended
+	if s.rows != n || s.pids != sum || s.values != float64(n)*(n-1)/2+n/2 {
+		t.Errorf("%d rows, pids %d, values %f; want %d, %d, %f", s.rows, s.pids, s.values, n, sum, float64(n)*(n-1)/2+n/2)
+	}
+	if s.wrongName >= 0 {
+		t.Errorf("row %d has another row's name", s.wrongName)
+	}
+	// 100,000 names do not stay in one dictionary for ever.
+	if s.largestDict > dictLimit+batch.MaxRows {
+		t.Errorf("a dictionary grew to %d strings", s.largestDict)
+	}
+	src.Stop()
+}
+
+// summer is a sink that adds up.
+type summer struct {
+	rows, pids  int64
+	values      float64
+	wrongName   int64
+	largestDict int
+	ended       chan struct{}
+}
+
+func (s *summer) Push(b *batch.Batch) {
+	if s.rows == 0 {
+		s.wrongName = -1
+	}
+	for i := range b.N {
+		s.pids += b.Cols[1].Int[i]
+		name := b.Cols[2].Values[b.Cols[2].Code[i]]
+		s.largestDict = max(s.largestDict, len(b.Cols[2].Values))
+		if name != fmt.Sprintf("name%d", (s.rows+int64(i))%100_000) && s.wrongName < 0 {
+			s.wrongName = s.rows + int64(i)
+		}
+		s.values += b.Cols[3].Float[i]
+	}
+	s.rows += int64(b.N)
+	b.Release()
+}
+
+func (s *summer) Watermark(int64)      {}
+func (s *summer) Lost(string, uint64)  {}
+func (s *summer) Count(string, uint64) {}
+func (s *summer) End(error)            { close(s.ended) }
+
+func TestSeries(t *testing.T) {
+	n := plan.Schema{Fields: []plan.Field{{Name: "n", Type: batch.Bigint}}, Time: -1}
+	for _, last := range []int64{-5, 0, 1, 1023, 1024, 1025, 5000} {
+		r := run(t, &plan.Acquire{Stream: "series", Out: n, Args: []plan.Const{{V: batch.Int(last)}}})
+		if int64(len(r.rows)) != max(0, last) || r.err != nil {
+			t.Fatalf("%d rows of series(%d), %v", len(r.rows), last, r.err)
+		}
+		for i, row := range r.rows {
+			if row[0].I != int64(i)+1 {
+				t.Fatalf("row %d of series(%d) is %d", i, last, row[0].I)
+			}
+		}
+		if r := run(t, &plan.Acquire{Stream: "series", Args: []plan.Const{{V: batch.Int(last)}}}); int64(len(r.rows)) != max(0, last) {
+			t.Fatalf("%d rows of series(%d) without its column", len(r.rows), last)
+		}
+	}
+}
+
+// slow is a sink that takes a batch whenever it is let.
+type slow struct {
+	recorder
+	let chan struct{}
+	mu  sync.Mutex
+}
+
+func (s *slow) Push(b *batch.Batch) {
+	<-s.let
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.recorder.Push(b)
+}
+
+func TestReplayWaitsForItsSinkAndStops(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	spec := &plan.Acquire{Stream: "series", Args: []plan.Const{{V: batch.Int(1 << 62)}},
+		Out: plan.Schema{Fields: []plan.Field{{Name: "n", Type: batch.Bigint}}, Time: -1}}
+	src := prepare(t, spec)
+	if src.Live() {
+		t.Error("a series is live")
+	}
+	s := &slow{recorder: *newRecorder(spec.Out), let: make(chan struct{})}
+	if err := src.Start(context.Background(), s); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		s.let <- struct{}{}
+	}
+	time.Sleep(10 * time.Millisecond)
+	s.mu.Lock()
+	if s.batches != 3 {
+		t.Errorf("%d batches taken, 3 let", s.batches)
+	}
+	s.mu.Unlock()
+	stopped := make(chan error)
+	go func() { stopped <- src.Stop() }()
+	s.let <- struct{}{} // that which waited
+	if err := <-stopped; err != nil {
+		t.Fatal(err)
+	}
+	<-s.ended
+	if s.err != nil || s.batches > 5 {
+		t.Errorf("%d batches, %v", s.batches, s.err)
+	}
+	if err := src.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPrepareRefuses(t *testing.T) {
+	path := write(t, "a.csv", "a\n1\n")
+	column := func(name string, typ batch.Type) plan.Schema {
+		return plan.Schema{Fields: []plan.Field{{Name: name, Type: typ}}}
+	}
+	for _, c := range []struct {
+		spec plan.Acquire
+		want string
+	}{
+		{plan.Acquire{Stream: "file"}, "file takes the path of a file"},
+		{plan.Acquire{Stream: "file", Args: []plan.Const{{V: batch.Int(1)}}}, "file takes the path of a file"},
+		{plan.Acquire{Stream: "file", Args: []plan.Const{{V: batch.Str("x.csv")}}}, "x.csv: no such file"},
+		{plan.Acquire{Stream: "file", Args: []plan.Const{{V: batch.Str(path)}}, Out: column("b", batch.Bigint)}, path + " has no column b of type BIGINT"},
+		{plan.Acquire{Stream: "file", Args: []plan.Const{{V: batch.Str(path)}}, Out: column("a", batch.Varchar)}, path + " has no column a of type VARCHAR"},
+		{plan.Acquire{Stream: "series"}, "series takes one whole number"},
+		{plan.Acquire{Stream: "series", Args: []plan.Const{{V: batch.Float(1)}}}, "series takes one whole number"},
+		{plan.Acquire{Stream: "series", Args: []plan.Const{{V: batch.Int(1)}}, Out: column("m", batch.Bigint)}, "series has no column m of type BIGINT"},
+		{plan.Acquire{Stream: "cpu_usage"}, "cpu_usage cannot be replayed"},
+	} {
+		c.spec.Start, c.spec.Stop = 14, 20
+		_, err := New().Prepare(t.Context(), &c.spec)
+		var pe *plan.Error
+		if !errors.As(err, &pe) || pe.Msg != c.want || pe.Start != 14 || pe.Stop != 20 {
+			t.Errorf("got %v, want %s", err, c.want)
+		}
+	}
+}

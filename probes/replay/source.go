@@ -1,0 +1,64 @@
+package replay
+
+import (
+	"context"
+	"sync"
+
+	"endoscope/probes"
+)
+
+// source runs a producer on a goroutine of its own, from Start until Stop, the
+// end of the context, or the end of the data. Only that goroutine uses the sink.
+type source struct {
+	site    probes.Site
+	produce func(sink probes.Sink, stop <-chan struct{}) error
+
+	mu     sync.Mutex // guards what follows
+	cancel context.CancelFunc
+	ended  chan struct{} // closed when the goroutine has ended
+}
+
+func (s *source) Sites() []probes.Site { return []probes.Site{s.site} }
+func (s *source) Notices() []string    { return nil }
+func (s *source) FilterDone() bool     { return false }
+func (s *source) Live() bool           { return false }
+
+// Start begins to push. The stream ends when ctx does.
+func (s *source) Start(ctx context.Context, sink probes.Sink) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	running, cancel := context.WithCancel(ctx)
+	s.cancel, s.ended = cancel, make(chan struct{})
+	go func() {
+		defer close(s.ended)
+		defer cancel()
+		err := s.produce(sink, running.Done())
+		if err == nil {
+			err = ctx.Err()
+		}
+		sink.End(err)
+	}()
+	return nil
+}
+
+// Stop ends the stream after the batch that is being pushed.
+func (s *source) Stop() error {
+	s.mu.Lock()
+	cancel, ended := s.cancel, s.ended
+	s.mu.Unlock()
+	if cancel != nil {
+		cancel()
+		<-ended
+	}
+	return nil
+}
+
+// stopped reports whether a channel was closed.
+func stopped(stop <-chan struct{}) bool {
+	select {
+	case <-stop:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,79 @@
+package replay
+
+import (
+	"math"
+	"strconv"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestParseTimeAgainstOracle(t *testing.T) {
+	check := func(t *rapid.T, s string) {
+		want, err := time.Parse(time.RFC3339, s)
+		inRange := err == nil && want.Unix() >= -maxSeconds && want.Unix() <= maxSeconds
+		got, ok := parseTime([]byte(s))
+		// time.Parse also takes a comma before the fraction, one digit for the
+		// hour and offsets of 24 hours, which RFC 3339 does not know.
+		if ok && (!inRange || got != want.UnixNano()) {
+			t.Fatalf("%q is %d, want %d, %v", s, got, want.UnixNano(), err)
+		}
+		if strict := new(time.Time).UnmarshalText([]byte(s)) == nil; !ok && strict && inRange {
+			t.Fatalf("%q was refused", s)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		ns := rapid.Int64().Draw(t, "ns")
+		zone := rapid.IntRange(-23*60-59, 23*60+59).Draw(t, "zone")
+		s := time.Unix(0, ns).In(time.FixedZone("", zone*60)).Format(time.RFC3339Nano)
+		check(t, s)
+		b := []byte(s)
+		b[rapid.IntRange(0, len(b)-1).Draw(t, "at")] = rapid.SampledFrom([]byte("0123456789-:.TZ+,x")).Draw(t, "byte")
+		check(t, string(b))
+		check(t, string(b[:rapid.IntRange(0, len(b)).Draw(t, "length")]))
+	})
+}
+
+func TestParseNumbersAgainstOracle(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.StringMatching(`[-+]?[0-9]{0,20}(\.[0-9]{0,12})?(e[-+]?[0-9]{1,3})?`).Draw(t, "number")
+		wantInt, err := strconv.ParseInt(s, 10, 64)
+		if got, ok := parseInt([]byte(s)); ok != (err == nil) || ok && got != wantInt {
+			t.Fatalf("%q is the integer %d, %v; want %d, %v", s, got, ok, wantInt, err)
+		}
+		want, err := strconv.ParseFloat(s, 64)
+		if got, ok := parseFloat([]byte(s)); ok != (err == nil) || ok && got != want {
+			t.Fatalf("%q is %g, %v; want %g, %v", s, got, ok, want, err)
+		}
+		ns, ok := parseSeconds([]byte(s))
+		if ok != (err == nil && math.Abs(want) <= maxSeconds+1) && math.Abs(math.Abs(want)-maxSeconds) > 2 {
+			t.Fatalf("%q seconds: %v, want %g, %v", s, ok, want, err)
+		}
+		if ok && math.Abs(float64(ns)/1e9-want) > 1e-9*math.Max(1, math.Abs(want)) {
+			t.Fatalf("%q seconds are %d ns", s, ns)
+		}
+	})
+}
+
+func TestParseSecondsIsExact(t *testing.T) {
+	for s, want := range map[string]int64{
+		"1700000000.123456789":  1700000000123456789,
+		"1700000000.1234567899": 1700000000123456789,
+		"-0.5":                  -500000000,
+		"-1.25":                 -1250000000,
+		"1700000000":            1700000000000000000,
+		"1700000000.":           1700000000000000000,
+		".5":                    500000000,
+		"1.7e9":                 1700000000000000000,
+	} {
+		if got, ok := parseSeconds([]byte(s)); !ok || got != want {
+			t.Errorf("%s is %d, %v; want %d", s, got, ok, want)
+		}
+	}
+	for _, s := range []string{"", ".", "-", "x", "1.x", "9300000000", "1e300", "nan"} {
+		if got, ok := parseSeconds([]byte(s)); ok {
+			t.Errorf("%q was read as %d", s, got)
+		}
+	}
+}
