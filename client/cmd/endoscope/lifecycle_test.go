@@ -97,7 +97,7 @@ func TestNothingStays(t *testing.T) {
 	program := build(t)
 	source := `#include <unistd.h>
 int work(int i) { return i + 1; }
-int main(void) { int s = 0; for (;;) { s = work(s); usleep(1000); } }`
+int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`
 	target := testenv.CompileCText(t, source, "-O1", "-fno-inline")
 
 	for _, c := range []struct {
