@@ -168,8 +168,8 @@ func (c *compiler) exprs(es []plan.Expr) ([]node, error) {
 type builder func(e *plan.Call, args []node) (node, error)
 
 // call compiles a function: its builder is found by name, the kernel that the
-// builder chooses by the arguments' types. A strict function (all but those in
-// lax) of a NULL constant is NULL.
+// builder chooses by the arguments' types. A strict function (all but those of
+// laxCalls) of a NULL constant is NULL.
 func (c *compiler) call(e *plan.Call) (node, error) {
 	build, strict := strictCalls[e.Fn], true
 	if build == nil {
