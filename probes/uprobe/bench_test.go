@@ -1,0 +1,146 @@
+package uprobe
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+	"unsafe"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes/bpf"
+	"endoscope/probes/testenv"
+)
+
+// discard takes rows and keeps nothing.
+type discard struct {
+	rows  int
+	lost  uint64
+	ended chan struct{}
+}
+
+func (d *discard) Push(b *batch.Batch)          { d.rows += b.Len(); b.Release() }
+func (d *discard) Watermark(int64)              {}
+func (d *discard) Lost(cause string, n uint64)  { d.lost += n }
+func (d *discard) Count(cause string, n uint64) {}
+func (d *discard) End(error)                    { close(d.ended) }
+
+// recorded is a subscription of usual columns, and a record for it.
+func recorded(tb testing.TB, sink *discard) (*subscription, []byte) {
+	spec := acquisition(FunctionDuration, plan.Target{}, nil,
+		"timestamp", "pid", "tid", "function_name", "module", "duration", "arg0", "process")
+	w, err := wantsOf(spec)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s := newSubscription(spec.Out.Types(), w, sink, 0, newExeNames())
+	s.name(3, label{function: "f", module: "m"})
+	e := &bpf.FunctionEventFull{}
+	e.R.E = bpf.FunctionEvent{Time: 2000, Function: 3, Pid: 10, Tid: 11, Kind: eventReturn, Flags: wantArgs | wantNames}
+	e.R.Start = 1000
+	copy(e.Process[:], []int8{'p', 'r', 'o', 'c'})
+	return s, unsafe.Slice((*byte)(unsafe.Pointer(e)), unsafe.Sizeof(*e))
+}
+
+func TestRowsAllocateNothing(t *testing.T) {
+	s, raw := recorded(t, &discard{})
+	var e event
+	fill := func() {
+		for range 4 * batch.MaxRows {
+			if !decode(raw, &e) {
+				t.Fatal("record not understood")
+			}
+			s.add(&e)
+		}
+	}
+	fill() // the first batches grow
+	// A garbage collection may empty the pool in between; a row must cost nothing.
+	if n := testing.AllocsPerRun(20, fill); n > 40 {
+		t.Errorf("%.0f allocations for %d rows", n, 4*batch.MaxRows)
+	}
+}
+
+// BenchmarkDecode is the reader's work from record to row.
+func BenchmarkDecode(b *testing.B) {
+	s, raw := recorded(b, &discard{})
+	var e event
+	b.ReportAllocs()
+	for b.Loop() {
+		decode(raw, &e)
+		s.add(&e)
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "rows/s")
+}
+
+// BenchmarkCall is what a call costs the target beyond itself, in its own
+// processor time, and how many rows a second reach the sink meanwhile.
+func BenchmarkCall(b *testing.B) {
+	testenv.NeedUprobes(b)
+	const calls = 300_000
+	// Saving a register makes the first instruction a push, which the kernel
+	// emulates; the other begins with an instruction that it has to step.
+	target := testenv.CompileCText(b, prelude+fmt.Sprintf(`
+static long now(void) { struct timespec t; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); return t.tv_sec * 1000000000L + t.tv_nsec; }
+__asm__(".text\n.type pushes,@function\n.globl pushes\npushes: .cfi_startproc\npush %%rbx\n.cfi_adjust_cfa_offset 8\nmov %%rdi,%%rbx\nmov %%rbx,%%rax\npop %%rbx\n.cfi_adjust_cfa_offset -8\nret\n.cfi_endproc\n.size pushes,.-pushes\n");
+long pushes(long);
+int main(void) {
+	ready();
+	long t = now();
+	for (int i = 0; i < %d; i++) sink += pushes(i);
+	printf("%%ld\n", now() - t);
+}
+`, calls), "-O1", "-fcf-protection=none")
+	measure := func(b *testing.B, attach func(r *running) func() *discard) {
+		var ns, rows, lost float64
+		var elapsed time.Duration
+		for range b.N {
+			r := run(b, target)
+			done := attach(r)
+			began := time.Now()
+			own, _ := strconv.ParseFloat(r.finish(success)[0], 64)
+			elapsed += time.Since(began)
+			ns += own / calls
+			if d := done(); d != nil {
+				rows += float64(d.rows)
+				lost += float64(d.lost)
+			}
+		}
+		b.ReportMetric(ns/float64(b.N), "ns/call")
+		if rows > 0 {
+			b.ReportMetric(rows/elapsed.Seconds(), "rows/s")
+			b.ReportMetric(lost/float64(b.N), "lost")
+		}
+	}
+	b.Run("unprobed", func(b *testing.B) {
+		measure(b, func(*running) func() *discard { return func() *discard { return nil } })
+	})
+	for _, c := range []struct {
+		name, stream, mode string
+		cols               []string
+	}{
+		{"entry", FunctionStart, "session", []string{"timestamp"}},
+		{"entry with arguments and names", FunctionStart, "session", []string{"timestamp", "arg0", "process"}},
+		{"session", FunctionDuration, "session", []string{"timestamp", "duration"}},
+		{"session with depth", FunctionDuration, "session", []string{"timestamp", "duration", "depth"}},
+		{"pair", FunctionDuration, "pair", []string{"timestamp", "duration"}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			if c.mode == "session" && !haveSessions() {
+				b.Skip("needs Linux 6.13")
+			}
+			measure(b, func(r *running) func() *discard {
+				p := provider(b, Options{ForceReturn: c.mode})
+				src, err := p.Prepare(b.Context(), acquisition(c.stream, r.target(), named("pushes"), c.cols...))
+				if err != nil {
+					b.Fatal(err)
+				}
+				d := &discard{ended: make(chan struct{})}
+				if err := src.Start(b.Context(), d); err != nil {
+					b.Fatal(err)
+				}
+				return func() *discard { <-d.ended; return d }
+			})
+		})
+	}
+}
