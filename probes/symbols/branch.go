@@ -1,6 +1,7 @@
 package symbols
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"golang.org/x/arch/x86/x86asm"
@@ -52,6 +53,9 @@ func mayBeEntered(code []byte, first, last int) bool {
 // table's own address, loaded by a lea, and 64-bit addresses. Every word at such
 // a place is taken for an entry as long as it leads into the function.
 func (c *contents) tableEnters(code []byte, addr uint64, first, last int) bool {
+	if !mayJumpIndirectly(code) {
+		return false
+	}
 	indirect := false
 	var tables []uint64
 	for pos := 0; pos < len(code) && len(tables) < maxTables; {
@@ -86,6 +90,21 @@ func (c *contents) tableEnters(code []byte, addr uint64, first, last int) bool {
 		}
 	}
 	return false
+}
+
+// mayJumpIndirectly reports whether any bytes look like a jump through a
+// register or memory (ff /4). Most functions have none, and need no decoding.
+func mayJumpIndirectly(code []byte) bool {
+	for rest := code; ; {
+		i := bytes.IndexByte(rest, 0xff)
+		if i < 0 || i+1 >= len(rest) {
+			return false
+		}
+		if rest[i+1]>>3&7 == 4 {
+			return true
+		}
+		rest = rest[i+1:]
+	}
 }
 
 const (
