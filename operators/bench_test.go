@@ -2,6 +2,7 @@ package operators
 
 import (
 	"context"
+	"io"
 	"math/rand/v2"
 	"testing"
 
@@ -146,6 +147,69 @@ func BenchmarkUnion(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkHeld gives rows per second of windows that keep rows until the
+// watermark closes them: 100 partitions of about ten rows a session, and
+// windows of about a thousand rows.
+func BenchmarkHeld(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		plan func(in plan.Node) plan.Node
+	}{
+		{"session", func(in plan.Node) plan.Node { return sessionOf(in, 240_000, false, "s") }},
+		{"tumble", func(in plan.Node) plan.Node { return window(in, tumbling(1e6), true) }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			in := relation(eventColumns)
+			g, err := Build(c.plan(in), &nothing{}, &Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			op := g.Leaves[0].Op
+			e := events(newPool(in), rand.New(rand.NewPCG(1, 2)), 0)
+			times := e.Cols[0].Int
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := op.Push(b.Context(), 0, e); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := op.Signal(b.Context(), 0, Signal{Kind: Watermark, Time: times[len(times)-1]}); err != nil {
+					b.Fatal(err)
+				}
+				for i := range times { // nobody holds them now
+					times[i] += batch.MaxRows * 1000
+				}
+			}
+			rate(b, batch.MaxRows)
+		})
+	}
+}
+
+// BenchmarkInsert gives rows per second of both formats.
+func BenchmarkInsert(b *testing.B) {
+	for _, path := range []string{"x.csv", "x.jsonl"} {
+		b.Run(path[2:], func(b *testing.B) {
+			in := relation(eventColumns)
+			discard := func(string) (io.WriteCloser, error) { return discarded{io.Discard}, nil }
+			g, err := Build(&plan.Insert{Input: in, Path: path}, &nothing{}, &Options{OpenFile: discard})
+			if err != nil {
+				b.Fatal(err)
+			}
+			e := events(newPool(in), rand.New(rand.NewPCG(1, 2)), 0)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := g.Leaves[0].Op.Push(b.Context(), 0, e); err != nil {
+					b.Fatal(err)
+				}
+			}
+			rate(b, batch.MaxRows)
+		})
+	}
+}
+
+type discarded struct{ io.Writer }
+
+func (discarded) Close() error { return nil }
 
 // A steady stream allocates nothing, neither per row nor per batch.
 func TestSteadyStreamAllocatesNothing(t *testing.T) {

@@ -77,28 +77,30 @@ func TestBuildLeafFilter(t *testing.T) {
 // go both ways. It stops when both have enough.
 func TestBuildSharesSubplans(t *testing.T) {
 	shared := positive(relation("x:bigint"))
-	n := unionOf(&plan.Limit{N: 1, Input: shared}, &plan.Limit{N: 3, Input: shared})
-	expect(t, play(t, n, Options{}, `
-		-5
-		1
-		--
-		2
-		wm 3
-		gap full 1
-		--
-		3
-		--
-		4
-		close`), `
-		1
-		1
-		2
-		wm 3
-		gap full 1
-		gap full 1
-		3
-		drain 0
-		close`)
+	one, three := &plan.Limit{N: 1, Input: shared}, &plan.Limit{N: 3, Input: shared}
+	for _, n := range []plan.Node{unionOf(one, three), unionOf(three, one)} {
+		expect(t, play(t, n, Options{}, `
+			-5
+			1
+			--
+			2
+			wm 3
+			gap full 1
+			--
+			3
+			--
+			4
+			close`), `
+			1
+			1
+			2
+			wm 3
+			gap full 1
+			gap full 1
+			3
+			drain 0
+			close`)
+	}
 
 	a := relation("t:bigint") // shared as a leaf, and by the same node
 	expect(t, play(t, unionOf(a, a), Options{}, "1\nwm 1\n2\nclose"), "1\n1\nwm 1\n2\n2\nclose")

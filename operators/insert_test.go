@@ -119,13 +119,17 @@ func TestInsertFlushesEachSecond(t *testing.T) {
 	f.now = func() time.Time { return clock }
 	b := batch.New(in.Out.Types())
 	b.AppendRow(batch.Int(1))
-	if _, err := f.Push(t.Context(), 0, b); err != nil {
-		t.Fatal(err)
-	}
 	for _, step := range []struct {
 		after time.Duration
 		want  string
-	}{{999 * time.Millisecond, ""}, {time.Millisecond, "{\"x\":1}\n"}} {
+	}{
+		{999 * time.Millisecond, ""},
+		{time.Millisecond, "{\"x\":1}\n{\"x\":1}\n"},
+		{999 * time.Millisecond, "{\"x\":1}\n{\"x\":1}\n"},
+	} {
+		if _, err := f.Push(t.Context(), 0, b); err != nil {
+			t.Fatal(err)
+		}
 		clock = clock.Add(step.after)
 		if _, err := f.Signal(t.Context(), 0, Signal{Kind: Watermark}); err != nil {
 			t.Fatal(err)

@@ -19,6 +19,9 @@ import (
 //
 // Where the rows come in one never-ending result (nothing below sends Flush),
 // it shows what it has at each Tick that asks for it, and keeps it.
+//
+// The result of a sort is in no order of time, so the watermark promises
+// nothing about it; it passes as a sign of life.
 type sorter struct {
 	out     output
 	keys    []sortKey

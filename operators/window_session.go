@@ -41,9 +41,11 @@ type sessions struct {
 	watermark, sent int64
 	seq             int64
 	pool            *batch.Pool
-	kept            []uint16   // scratch: rows that are not late
-	targets         []*session // scratch: their sessions
-	slots           []int32
+	kept            []uint16             // scratch: rows that are not late
+	targets         []*session           // scratch: their sessions
+	slots           []int32              // scratch: rows added, or to be pushed
+	starts, ends    [batch.MaxRows]int64 // of the rows to be pushed
+	idle            []*session           // closed, for reuse
 }
 
 // session is an open session.
@@ -159,7 +161,8 @@ func (w *sessions) place(part uint32, t int64) *session {
 		if t+w.gap <= w.watermark {
 			return nil
 		}
-		s := &session{part: part, start: t, last: t, seq: w.seq}
+		s := w.newSession()
+		s.part, s.start, s.last, s.seq = part, t, t, w.seq
 		w.seq++
 		w.open[part] = slices.Insert(list, i, s)
 		heap.Push(&w.due, due{t + w.gap, s})
@@ -174,6 +177,28 @@ func (w *sessions) place(part uint32, t int64) *session {
 		s = list[i-2]
 	}
 	return s
+}
+
+// newSession returns a session of another time if there is one.
+func (w *sessions) newSession() *session {
+	n := len(w.idle)
+	if n == 0 {
+		return &session{}
+	}
+	s := w.idle[n-1]
+	w.idle = w.idle[:n-1]
+	return s
+}
+
+// recycle keeps s for reuse, and the memory for its rows if that is usual.
+func (w *sessions) recycle(s *session) {
+	const usual = 4 * batch.MaxRows
+	slots := s.slots[:0]
+	if cap(slots) > usual {
+		slots = nil
+	}
+	*s = session{slots: slots}
+	w.idle = append(w.idle, s)
 }
 
 // join makes b, the next session of the same partition, part of a.
@@ -210,13 +235,14 @@ func (w *sessions) Signal(ctx context.Context, _ int, s Signal) (Status, error) 
 
 // complete closes and gives all sessions that end at or before t.
 func (w *sessions) complete(ctx context.Context, t int64) error {
-	var closed []*session
+	closed := w.targets[:0]
 	for len(w.due) > 0 && w.due[0].end <= t {
 		d := &w.due[0]
 		s := d.session
 		switch {
 		case s.joined != nil:
 			heap.Pop(&w.due)
+			w.recycle(s)
 		case s.last+w.gap > d.end: // it went on since
 			d.end = s.last + w.gap
 			heap.Fix(&w.due, 0)
@@ -225,50 +251,69 @@ func (w *sessions) complete(ctx context.Context, t int64) error {
 			closed = append(closed, s)
 		}
 	}
+	w.targets = closed
 	slices.SortFunc(closed, func(a, b *session) int {
 		return cmp.Or(cmp.Compare(a.last, b.last), cmp.Compare(a.start, b.start), cmp.Compare(a.seq, b.seq))
 	})
+	w.slots = w.slots[:0]
 	for _, s := range closed {
 		if err := w.give(ctx, s); err != nil {
 			return err
 		}
+	}
+	if err := w.pushRows(ctx); err != nil {
+		return err
+	}
+	for _, s := range closed {
 		list := w.open[s.part]
 		i := slices.Index(list, s)
 		w.open[s.part] = slices.Delete(list, i, i+1)
 		w.rows.free(s.slots)
+		w.recycle(s)
 	}
 	w.forget()
 	return nil
 }
 
-// give pushes the rows of one session, with hold followed by Flush.
+// give adds the rows of one session to those to be pushed, which with hold
+// are pushed at once, followed by Flush.
 func (w *sessions) give(ctx context.Context, s *session) error {
 	if s.unordered {
 		times := w.rows.cols[w.time].Int
 		slices.SortStableFunc(s.slots, func(a, b int32) int { return cmp.Compare(times[a], times[b]) })
 	}
-	for rest := s.slots; len(rest) > 0; {
-		n := min(len(rest), batch.MaxRows)
-		if err := w.giveRows(ctx, rest[:n], s.start, s.last+w.gap); err != nil {
-			return err
+	end := s.last + w.gap
+	for _, slot := range s.slots {
+		if len(w.slots) == batch.MaxRows {
+			if err := w.pushRows(ctx); err != nil {
+				return err
+			}
 		}
-		rest = rest[n:]
+		w.starts[len(w.slots)], w.ends[len(w.slots)] = s.start, end
+		w.slots = append(w.slots, slot)
 	}
 	if !w.hold {
 		return nil
 	}
-	_, err := w.out.signal(ctx, Signal{Kind: Flush, Time: s.last + w.gap})
+	if err := w.pushRows(ctx); err != nil {
+		return err
+	}
+	_, err := w.out.signal(ctx, Signal{Kind: Flush, Time: end})
 	return err
 }
 
-func (w *sessions) giveRows(ctx context.Context, slots []int32, start, end int64) error {
+// pushRows pushes the rows in slots, with their borders.
+func (w *sessions) pushRows(ctx context.Context) error {
+	if len(w.slots) == 0 {
+		return nil
+	}
 	b := w.pool.Get()
 	defer b.Release()
-	w.rows.gather(b, slots)
+	w.rows.gather(b, w.slots)
 	borders, starts, ends := w.newBorders(b.N)
-	for i := range slots {
-		starts[i], ends[i] = start, end
-	}
+	copy(starts, w.starts[:b.N])
+	copy(ends, w.ends[:b.N])
+	w.slots = w.slots[:0]
 	_, err := w.push(ctx, b, borders)
 	return err
 }
