@@ -43,7 +43,11 @@ Examples:
       WHERE function_name = 'main_loop' EMIT EVERY 1s" -- ./server --port 8080
 `
 
-// demoBanner greets at the demo's prompt.
+// banner greets at the prompt.
+const banner = `endoscope %s: statements end with a semicolon, \? helps, Ctrl-D leaves.
+`
+
+// demoBanner goes on at the demo's prompt.
 const demoBanner = `A demo program is running (pid %d): a job queue with two workers, a timer,
 a client and a reader of its requests, a cache, and a lock they all want. Try:
 

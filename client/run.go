@@ -149,6 +149,7 @@ func (p Program) statements(ctx context.Context, f *flags, sh *repl.Shell, s wir
 	if !isTerminal(p.Stdin) {
 		return p.script(ctx, script{file: true, text: "-"}, sh)
 	}
+	fmt.Fprintf(p.Stderr, banner, p.Version)
 	if f.demo {
 		fmt.Fprintf(p.Stderr, demoBanner, pid)
 	}

@@ -39,7 +39,6 @@ func init() {
 }
 
 func (s *Shell) command(ctx context.Context, src string) error {
-	src = strings.TrimSpace(src)
 	name, arg, _ := strings.Cut(src[1:], " ")
 	arg = strings.TrimSpace(arg)
 	name = strings.TrimRight(name, ";")

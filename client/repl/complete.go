@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"endoscope/parser"
+	"endoscope/planner/plan"
 	"endoscope/server/wire"
 )
 
@@ -18,8 +19,8 @@ type candidate struct {
 // candidates returns what could stand where the word before the cursor stands,
 // and that word. text is the whole input, cursor a byte offset in it.
 func candidates(ctx context.Context, s wire.Session, text string, cursor int) (word string, found []candidate) {
-	if src := strings.TrimLeft(text, " \t\r\n"); isCommand(src) {
-		return commandCandidates(ctx, s, text[len(text)-len(src):cursor])
+	if before := strings.TrimLeft(text[:cursor], " \t\r\n"); strings.HasPrefix(before, `\`) {
+		return commandCandidates(ctx, s, before)
 	}
 	at := scan(text[:cursor])
 	ask := func(kind, of, prefix string) {
@@ -48,13 +49,18 @@ func candidates(ctx context.Context, s wire.Session, text string, cursor int) (w
 		ask("setting", "", at.word)
 		return at.word, found
 	}
-	for _, stream := range streams(text) {
+	from := streams(text)
+	for _, stream := range from {
 		ask("column", stream, at.word)
+	}
+	if len(from) == 0 && at.word != "" { // any stream's, as none is chosen yet
+		ask("column", "", at.word)
 	}
 	if at.after("function_name") || at.after("class") || at.after("module") {
 		ask("function", "", at.word)
 	}
 	if at.word != "" {
+		found = append(found, calls(at.word)...)
 		found = append(found, keywords(at.word)...)
 	}
 	return at.word, found
@@ -78,20 +84,43 @@ func commandCandidates(ctx context.Context, s wire.Session, before string) (word
 	return before, found
 }
 
-// keywords returns the keywords that word begins, in the case it is typed in.
-func keywords(word string) (found []candidate) {
-	upper := strings.ToUpper(word)
-	lower := word == strings.ToLower(word) && word != upper
-	for _, k := range parser.Keywords() {
-		if !strings.HasPrefix(strings.ToUpper(k), upper) {
-			continue
+// calls returns the functions of the language that word begins, with their
+// opening parenthesis.
+func calls(word string) (found []candidate) {
+	words := parser.Keywords()
+	add := func(name string) {
+		if !slices.Contains(words, strings.ToUpper(name)) {
+			found = append(found, beginning(word, name, "(", "call")...)
 		}
-		if lower {
-			k = strings.ToLower(k)
-		}
-		found = append(found, candidate{k, "keyword"})
+	}
+	for _, f := range plan.AggFuncs {
+		add(f.Name)
+	}
+	for _, f := range plan.Scalars { // operators among them (and, or) are keywords
+		add(f.Name)
 	}
 	return found
+}
+
+// keywords returns the keywords that word begins.
+func keywords(word string) (found []candidate) {
+	for _, k := range parser.Keywords() {
+		found = append(found, beginning(word, k, "", "keyword")...)
+	}
+	return found
+}
+
+// beginning returns name as a candidate, in the case that word is typed in, if
+// word begins it.
+func beginning(word, name, end, kind string) []candidate {
+	upper := strings.ToUpper(name)
+	if !strings.HasPrefix(upper, strings.ToUpper(word)) {
+		return nil
+	}
+	if word == strings.ToLower(word) {
+		return []candidate{{strings.ToLower(name) + end, kind}}
+	}
+	return []candidate{{upper + end, kind}}
 }
 
 // place is what the text before the cursor says of it.

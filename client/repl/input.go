@@ -100,6 +100,9 @@ func (l *Lines) Read(ctx context.Context) (Text, error) {
 	if t, ok := l.take(true); ok {
 		return t, nil
 	}
+	if l.prompt != nil {
+		fmt.Fprintln(l.prompt) // after the prompt that got no answer
+	}
 	return Text{}, l.end
 }
 
@@ -121,7 +124,18 @@ func complete(src string) bool {
 	return isCommand(src) || parser.Complete(src)
 }
 
-// isCommand reports whether src is a backslash command.
-func isCommand(src string) bool {
-	return strings.HasPrefix(strings.TrimLeft(src, " \t\r\n"), `\`)
+// words are what people type who look for the way out, or for help; no
+// statement is one of them.
+var words = map[string]string{"exit": `\q`, "quit": `\q`, "help": `\?`}
+
+// commandOf returns src as a backslash command, or "" if it is none.
+func commandOf(src string) string {
+	src = strings.TrimSpace(src)
+	if strings.HasPrefix(src, `\`) {
+		return src
+	}
+	return words[strings.ToLower(strings.TrimRight(src, "; "))]
 }
+
+// isCommand reports whether src is a backslash command.
+func isCommand(src string) bool { return commandOf(src) != "" }

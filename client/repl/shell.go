@@ -76,8 +76,8 @@ func (s *Shell) Quit() bool { return s.quit }
 // Do runs the statements of a text in order, or its backslash command, and
 // stops at the first that fails.
 func (s *Shell) Do(ctx context.Context, t Text) error {
-	if isCommand(t.Src) {
-		return s.command(ctx, t.Src)
+	if c := commandOf(t.Src); c != "" {
+		return s.command(ctx, c)
 	}
 	if t.Whole == "" {
 		t.Whole = t.Src

@@ -75,21 +75,13 @@ func (r *Runner) Statement(ctx context.Context, text string) error {
 		drop(st)
 	}
 	if s.rend != nil && err != nil {
-		err = errors.Join(err, ignoreClosed(s.rend.Clear()))
+		_ = s.rend.Clear() // the error is about to be printed
 	}
 	if errors.Is(err, syscall.EPIPE) {
 		return ErrOutputClosed
 	}
 	if err == nil && s.ends {
 		return ErrTerminated
-	}
-	return err
-}
-
-// ignoreClosed drops the error of a writer that is known to be gone.
-func ignoreClosed(err error) error {
-	if errors.Is(err, syscall.EPIPE) {
-		return nil
 	}
 	return err
 }

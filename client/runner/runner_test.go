@@ -1,0 +1,168 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"endoscope/client/internal/fake"
+	"endoscope/client/render"
+	"endoscope/parser"
+	"endoscope/server/wire"
+)
+
+func TestFooter(t *testing.T) {
+	for want, s := range map[string]wire.Summary{
+		"5 rows in 1.23s, complete":                      {Rows: 5, Elapsed: 1230 * time.Millisecond},
+		"1 row in 83.0us, complete":                      {Rows: 1, Elapsed: 83 * time.Microsecond},
+		"0 rows in 2min05s, complete":                    {Elapsed: 125 * time.Second},
+		"5 rows in 1.00s, complete (3 calls unfinished)": {Rows: 5, Elapsed: time.Second, Counts: []wire.Loss{{Cause: "calls unfinished", N: 3}}},
+		"5 rows in 1.00s, lost 17 (ring buffer full 12, late 5)": {Rows: 5, Elapsed: time.Second,
+			Losses: []wire.Loss{{Cause: "ring buffer full", N: 12}, {Cause: "late", N: 5}}},
+		"5 rows in 1.00s, lost 1 (late 1) (2 a, 3 b)": {Rows: 5, Elapsed: time.Second,
+			Losses: []wire.Loss{{Cause: "late", N: 1}}, Counts: []wire.Loss{{Cause: "a", N: 2}, {Cause: "b", N: 3}}},
+	} {
+		if got := Footer(s); got != want {
+			t.Errorf("%+v\n got %s\nwant %s", s, got, want)
+		}
+	}
+}
+
+// newRunner returns a runner on a fake engine, which complains at the end of
+// the test if anything is still attached.
+func newRunner(t *testing.T, out io.Writer) (r *Runner, notes *bytes.Buffer) {
+	t.Helper()
+	e, err := fake.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := e.NewSession(t.Context(), wire.Options{Live: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = s.Close()
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	notes = &bytes.Buffer{}
+	return &Runner{Session: s, Signals: NewSignals(func(os.Signal) {}), Out: NewOutput(out, render.CSV), Err: notes}, notes
+}
+
+// whenWritten calls f once something has been written.
+type whenWritten struct {
+	bytes.Buffer
+	f func()
+}
+
+func (w *whenWritten) Write(p []byte) (int, error) {
+	n, err := w.Buffer.Write(p)
+	if f := w.f; f != nil {
+		w.f = nil
+		f()
+	}
+	return n, err
+}
+
+func TestSignalEndsTheQueryWithItsResult(t *testing.T) {
+	for sig, want := range map[os.Signal]error{
+		os.Interrupt: nil, syscall.SIGTERM: ErrTerminated, syscall.SIGHUP: ErrTerminated,
+	} {
+		out := &whenWritten{}
+		r, notes := newRunner(t, out)
+		out.f = func() { r.Signals.Deliver(sig) }
+		if err := r.Statement(t.Context(), "SELECT * FROM endless"); err != want {
+			t.Errorf("%v: %v, want %v", sig, err, want)
+		}
+		if !r.Stopped() || !strings.Contains(notes.String(), "complete") {
+			t.Errorf("%v: Stopped is %v, the footer %q", sig, r.Stopped(), notes)
+		}
+	}
+}
+
+// A client that gives up (its context ends) leaves nothing attached.
+func TestCancelAbandons(t *testing.T) {
+	for _, statement := range []string{"SELECT * FROM endless", "SELECT * FROM silent", "SELECT * FROM totals"} {
+		r, _ := newRunner(t, io.Discard)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		if err := r.Statement(ctx, statement); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v", statement, err)
+		}
+		cancel()
+	}
+}
+
+// failing is a writer that is at its end.
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+func TestWriteErrorsEndTheQuery(t *testing.T) {
+	full := &os.PathError{Op: "write", Path: "out", Err: syscall.ENOSPC}
+	r, _ := newRunner(t, failing{full})
+	if err := r.Statement(t.Context(), "SELECT * FROM endless"); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("disk full: %v", err)
+	}
+	r, _ = newRunner(t, failing{&os.PathError{Op: "write", Path: "|1", Err: syscall.EPIPE}})
+	if err := r.Statement(t.Context(), "SELECT * FROM endless"); err != ErrOutputClosed {
+		t.Errorf("reader gone: %v, want %v", err, ErrOutputClosed)
+	}
+}
+
+func TestPipeWithoutReaderIsNoticedWithoutRows(t *testing.T) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer write.Close()
+	r, _ := newRunner(t, write)
+	r.Out = NewOutput(write, render.JSONL)
+	time.AfterFunc(20*time.Millisecond, func() { _ = read.Close() })
+	if err := r.Statement(t.Context(), "SELECT * FROM silent"); err != ErrOutputClosed {
+		t.Errorf("%v, want %v", err, ErrOutputClosed)
+	}
+}
+
+func TestSignalsGoToTheInnermost(t *testing.T) {
+	var idle []os.Signal
+	s := NewSignals(func(sig os.Signal) { idle = append(idle, sig) })
+	s.Deliver(syscall.SIGTERM)
+	outer, releaseOuter := s.Take()
+	inner, releaseInner := s.Take()
+	for range 5 { // more than anybody reads: Deliver must not block
+		s.Deliver(os.Interrupt)
+	}
+	releaseInner()
+	s.Deliver(syscall.SIGHUP)
+	releaseOuter()
+	s.Deliver(os.Interrupt)
+	if len(inner) != 3 || len(outer) != 1 || len(idle) != 2 {
+		t.Errorf("inner got %d, outer %d, idle %d; want 3, 1, 2", len(inner), len(outer), len(idle))
+	}
+}
+
+func TestErrorsHaveOneForm(t *testing.T) {
+	mistake := &parser.Error{Msg: "no \x1b[2J", Hint: "write yes", Src: "SELECT\tno", Pos: parser.Span{Start: 7, Stop: 9}}
+	for want, err := range map[string]error{
+		"":                  ErrOutputClosed,
+		"error: it broke\n": errors.New("it broke"),
+		"error: no \\x1b[2J\n  SELECT\tno\n        \t^\nhint: write yes\n": mistake,
+	} {
+		var b bytes.Buffer
+		PrintError(&b, err)
+		if b.String() != want {
+			t.Errorf("%v is printed as %q, want %q", err, b.String(), want)
+		}
+	}
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
