@@ -31,7 +31,8 @@ type token struct {
 	typ  lexer.TokenType
 	text string
 	Span
-	bad *Error // of tokInvalid: what is wrong, without Src; its Pos is relative to the token
+	bad      *Error // of tokInvalid: what is wrong, without Src and Pos
+	unclosed bool   // of tokInvalid: a string, name or comment that runs to the end
 }
 
 // is says whether the token is this keyword, operator or punctuation.
@@ -79,7 +80,7 @@ func next(s string) token {
 	case strings.HasPrefix(s, "/*"):
 		n := strings.Index(s[2:], "*/")
 		if n < 0 {
-			return invalid(s, "this comment is not closed", "end it with */")
+			return token{typ: tokInvalid, text: s, bad: &Error{Msg: "this comment is not closed", Hint: "end it with */"}, unclosed: true}
 		}
 		return token{typ: tokComment, text: s[:n+4]}
 	case r == '\'':
@@ -116,11 +117,11 @@ var operators = []string{
 }
 
 // quoted reads text between quotes, in which a doubled quote is one.
-func quoted(s string, typ lexer.TokenType, unclosed, hint string) token {
+func quoted(s string, typ lexer.TokenType, msg, hint string) token {
 	for at := 1; ; {
 		n := strings.IndexByte(s[at:], s[0])
 		if n < 0 {
-			return invalid(s, unclosed, hint)
+			return token{typ: tokInvalid, text: s, bad: &Error{Msg: msg, Hint: hint}, unclosed: true}
 		}
 		at += n + 1
 		if at == len(s) || s[at] != s[0] {

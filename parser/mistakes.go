@@ -79,6 +79,7 @@ func misspeltKeyword(d *diagnosis) *Error {
 	return nil
 }
 
+// unknownStatement sees a first word that begins no statement.
 func unknownStatement(d *diagnosis) *Error {
 	if d.at != 0 {
 		return nil
@@ -93,6 +94,7 @@ func unknownStatement(d *diagnosis) *Error {
 	return d.error(0, d.text(0)+" begins no statement", begins)
 }
 
+// showWhat sees what SHOW cannot show.
 func showWhat(d *diagnosis) *Error {
 	if d.at != 1 || d.word(-1) != "SHOW" {
 		return nil
@@ -107,6 +109,7 @@ func showWhat(d *diagnosis) *Error {
 	return d.error(0, "SHOW knows no "+d.found(), hint)
 }
 
+// createWhat sees what cannot be created or dropped: tables, views.
 func createWhat(d *diagnosis) *Error {
 	verb := d.word(-1)
 	switch {
@@ -131,6 +134,7 @@ func createWhat(d *diagnosis) *Error {
 	return d.error(0, fmt.Sprintf("%s needs STREAM, TRIGGER or MODEL before %s", verb, d.found()), hint)
 }
 
+// insertWhere sees INSERT into something other than a file.
 func insertWhere(d *diagnosis) *Error {
 	const example = "INSERT INTO file('out.csv') SELECT ..."
 	switch {
@@ -142,6 +146,7 @@ func insertWhere(d *diagnosis) *Error {
 	return nil
 }
 
+// useWhat sees a process named in a way that USE does not know.
 func useWhat(d *diagnosis) *Error {
 	if d.at == 0 || d.at > 2 || d.tokens[0].typ != tokWord || !d.tokens[0].is("USE") {
 		return nil
@@ -164,6 +169,7 @@ func useWhat(d *diagnosis) *Error {
 	return d.error(0, "USE needs a process, not "+d.found(), hint)
 }
 
+// setWithout sees SET without its name, its = or its value.
 func setWithout(d *diagnosis) *Error {
 	if d.at == 0 || d.tokens[0].typ != tokWord || !d.tokens[0].is("SET") {
 		return nil
@@ -211,6 +217,7 @@ func needsName(d *diagnosis) *Error {
 	return nil
 }
 
+// triggerParts sees a trigger without WHEN, BEGIN, actions or END.
 func triggerParts(d *diagnosis) *Error {
 	if !d.tokens[0].is("CREATE") {
 		return nil
@@ -236,6 +243,7 @@ func triggerParts(d *diagnosis) *Error {
 	return nil
 }
 
+// sampleAction sees wrong arguments of a trigger's SAMPLE.
 func sampleAction(d *diagnosis) *Error {
 	if open := d.open(); open < 1 || !d.tokens[open-1].is("SAMPLE") || !d.tokens[0].is("CREATE") || !d.accepts(comma) && !d.is(-1, "(") {
 		return nil
@@ -243,6 +251,7 @@ func sampleAction(d *diagnosis) *Error {
 	return d.error(0, "SAMPLE takes a stream and an interval", sourceShapes["SAMPLE"].example)
 }
 
+// reservedName sees a reserved word that was meant as a name.
 func reservedName(d *diagnosis) *Error {
 	if d.tok(0).typ != tokReserved || !d.quotable() {
 		return nil
@@ -268,6 +277,7 @@ func (d *diagnosis) open() int {
 	return stack[len(stack)-1]
 }
 
+// closesNothing sees a closing parenthesis too many.
 func closesNothing(d *diagnosis) *Error {
 	if d.is(0, ")") && d.open() < 0 {
 		return d.error(0, "this parenthesis closes none", "remove it")

@@ -22,6 +22,7 @@ func foreignOperator(d *diagnosis) *Error {
 	return nil
 }
 
+// percentage sees 70% x, which was meant as a remainder.
 func percentage(d *diagnosis) *Error {
 	if d.tok(-1).typ != tokPercent || d.atEnd() || !(d.acceptsWord("AND") || d.accepts(comma)) {
 		return nil
@@ -145,6 +146,7 @@ func commaTooMany(d *diagnosis) *Error {
 	return nil
 }
 
+// commaJoin sees FROM a, b.
 func commaJoin(d *diagnosis) *Error {
 	if !d.is(-1, ",") || !d.acceptsWord("JOIN") || d.atEnd() {
 		return nil
@@ -152,6 +154,7 @@ func commaJoin(d *diagnosis) *Error {
 	return d.error(-1, "a comma alone does not join streams", "say how: a WINDOW JOIN b WINDOW 1s ON ..., a ASOF JOIN b, or a JOIN b")
 }
 
+// queryInExpression sees subqueries where the language has none.
 func queryInExpression(d *diagnosis) *Error {
 	if d.word(0) == "SELECT" && d.is(-1, "AS") && d.accepts(openParen) {
 		return d.error(0, "the query of WITH stands in parentheses", "WITH name AS (SELECT ...) SELECT ...")
@@ -165,6 +168,7 @@ func queryInExpression(d *diagnosis) *Error {
 	return d.error(0, "a query cannot stand in an expression", "put it into FROM, or join with it")
 }
 
+// isNull sees IS with anything but NULL.
 func isNull(d *diagnosis) *Error {
 	n := -1
 	if d.word(-1) == "NOT" {
@@ -180,6 +184,7 @@ func isNull(d *diagnosis) *Error {
 	return d.error(0, "IS goes with NULL and NOT NULL only", hint)
 }
 
+// castSyntax sees CAST and INTERVAL written as in other dialects.
 func castSyntax(d *diagnosis) *Error {
 	if open := d.open(); open > 0 && d.tokens[open-1].is("CAST") && d.acceptsWord("AS") && !d.acceptsExpr() {
 		return d.error(0, "CAST takes its type after AS", "CAST(x AS BIGINT), or x::BIGINT")
@@ -272,6 +277,7 @@ func phraseOf(word string) string {
 
 func (d *diagnosis) clause(n int) string { return phraseOf(d.word(n)) }
 
+// missingFrom sees a SELECT that ends, or goes on, without FROM.
 func missingFrom(d *diagnosis) *Error {
 	for i := d.at - 1; i > 0 && d.acceptsWord("FROM"); i-- {
 		// After a dot any word is a name, FROM too.

@@ -132,7 +132,7 @@ func (s *Describe) String() string {
 		if s.Function {
 			p.put("FUNCTION ")
 		}
-		p.streamName(s.Name)
+		p.ident(s.Name)
 	})
 }
 
@@ -140,7 +140,7 @@ func (s *Describe) String() string {
 func (a *ActSample) String() string {
 	return text(func(p *printer) {
 		p.put("SAMPLE(")
-		p.streamName(a.Stream)
+		p.ident(a.Stream)
 		p.put(", ", a.Every.String(), ")", optional(" FOR ", a.For))
 	})
 }
@@ -149,7 +149,7 @@ func (a *ActSample) String() string {
 func (a *ActMonitor) String() string {
 	return text(func(p *printer) {
 		p.put("MONITOR ")
-		p.streamName(a.Stream)
+		p.ident(a.Stream)
 		p.where(" WHERE ", a.Where)
 		p.put(optional(" FOR ", a.For))
 	})
@@ -157,7 +157,7 @@ func (a *ActMonitor) String() string {
 
 // String prints the action in canonical form.
 func (a *ActStop) String() string {
-	return text(func(p *printer) { p.put("STOP "); p.streamName(a.Stream) })
+	return text(func(p *printer) { p.put("STOP "); p.ident(a.Stream) })
 }
 
 // String prints the action in canonical form.
@@ -269,9 +269,9 @@ func (p *printer) from(f *From) {
 		p.put(optional(" WINDOW ", j.Within))
 		if j.FollowedBy != nil {
 			p.put(" ")
-			p.streamName(j.FollowedBy.First)
+			p.ident(j.FollowedBy.First)
 			p.put(" FOLLOWED BY ")
-			p.streamName(j.FollowedBy.Second)
+			p.ident(j.FollowedBy.Second)
 		}
 		p.where(" ON ", j.On)
 	}
@@ -288,7 +288,7 @@ func (s *Source) String() string { return text(func(p *printer) { p.source(s) })
 func (p *printer) source(s *Source) {
 	switch s.Kind {
 	case SourceStream:
-		p.streamName(s.Name)
+		p.ident(s.Name)
 	case SourceQuery:
 		p.put("(")
 		p.query(s.Query)
@@ -299,7 +299,7 @@ func (p *printer) source(s *Source) {
 		case s.Src != nil:
 			p.source(s.Src)
 		case s.Name != nil:
-			p.streamName(s.Name)
+			p.ident(s.Name)
 		}
 		for i, a := range s.Args {
 			if i > 0 || s.Src != nil || s.Name != nil {
@@ -325,21 +325,9 @@ var sourceName = map[SourceKind]string{
 // String prints the name, in double quotes where it needs them.
 func (i *Ident) String() string { return text(func(p *printer) { p.ident(i) }) }
 
+// ident writes a name. The dots of a stream's name (sys.queries) are part of
+// it; a dot that is not the name's own stands in quotes only.
 func (p *printer) ident(i *Ident) {
-	if i.Quoted || !isWord(i.Name) || reserved[strings.ToUpper(i.Name)] {
-		p.quoted(i.Name)
-		return
-	}
-	p.put(i.Name)
-}
-
-func (p *printer) quoted(name string) {
-	p.put(`"`, strings.ReplaceAll(name, `"`, `""`), `"`)
-}
-
-// streamName writes the name of a stream, whose dots (sys.queries) are part of
-// it.
-func (p *printer) streamName(i *Ident) {
 	if i.Quoted {
 		p.quoted(i.Name)
 		return
@@ -351,6 +339,10 @@ func (p *printer) streamName(i *Ident) {
 		}
 	}
 	p.put(i.Name)
+}
+
+func (p *printer) quoted(name string) {
+	p.put(`"`, strings.ReplaceAll(name, `"`, `""`), `"`)
 }
 
 // String prints the literal as it was written, or from its value if it was

@@ -1,6 +1,9 @@
 package parser
 
 import (
+	"fmt"
+	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -30,6 +33,43 @@ func roundTrip(t interface {
 
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { roundTrip(t, gen{t, 3}.statement()) })
+}
+
+// TestNodeText checks that a part of a statement prints as it does in the
+// statement.
+func TestNodeText(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := gen{t, 3}.statement()
+		whole := s.String()
+		walk(reflect.ValueOf(s), func(n any) {
+			if _, ok := n.(*Ident); ok {
+				return // quoted or not as its place asks: args.end, but "end"
+			}
+			if part, ok := n.(fmt.Stringer); ok && !strings.Contains(whole, part.String()) {
+				t.Fatalf("%T prints %s, which is no part of %s", n, part, whole)
+			}
+		})
+	})
+}
+
+// walk visits the nodes of a tree.
+func walk(v reflect.Value, visit func(any)) {
+	v = elem(v)
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			visit(v.Interface())
+			walk(v.Elem(), visit)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			walk(v.Field(i), visit)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			walk(v.Index(i), visit)
+		}
+	}
 }
 
 func FuzzRoundTrip(f *testing.F) {

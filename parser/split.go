@@ -26,24 +26,17 @@ func Split(src string) []Piece {
 func Complete(src string) bool {
 	tokens := significant(scan(src))
 	if len(tokens) == 0 {
-		for _, t := range scan(src) {
-			if t.typ == tokInvalid {
-				return false
-			}
-		}
 		return true
 	}
-	if last := &tokens[len(tokens)-1]; last.typ == tokInvalid {
-		switch last.text[:1] {
-		case "'", `"`, "/":
-			return false
-		}
+	last := &tokens[len(tokens)-1]
+	if last.unclosed {
+		return false
 	}
 	var c cutter
 	for i := range tokens {
 		c.step(tokens, i)
 	}
-	return c.blocks == 0 && (tokens[len(tokens)-1].is(";") || c.ended)
+	return c.blocks == 0 && (last.is(";") || c.ended)
 }
 
 // cut gives the tokens of each statement.
