@@ -94,6 +94,7 @@ func (p Program) run(ctx context.Context, f *flags) (err error) {
 
 	o := wire.Options{PID: f.pid, Process: f.process, Exe: f.exe, Command: f.command}
 	out := runner.NewOutput(p.Stdout, f.format)
+	out.WatchReader()
 	if out.Terminal() && out.Format == render.Table {
 		o.Live = livePreview
 	}

@@ -34,8 +34,6 @@ func NewOutput(w io.Writer, format render.Format) *Output {
 			return columns, lines
 		}
 		o.Render.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-	} else if isFile {
-		o.Gone = readerGone(f)
 	}
 	if o.Format == "" {
 		o.Format = render.CSV
@@ -49,18 +47,23 @@ func NewOutput(w io.Writer, format render.Format) *Output {
 // Terminal reports whether the output is one.
 func (o *Output) Terminal() bool { return o.Render.Size != nil }
 
-// readerGone watches a pipe for its reader's end. Without it, `endoscope -c
-// ... | head -1` over a rare event would keep its probes attached until the
-// next row is refused.
-func readerGone(f *os.File) <-chan struct{} {
+// WatchReader sets Gone if W is a pipe, which must then stay open as long as
+// the process. Without it, `endoscope -c ... | head -1` over a rare event would
+// keep its probes attached until the next row is refused.
+func (o *Output) WatchReader() {
+	f, ok := o.W.(*os.File)
+	if !ok {
+		return
+	}
 	info, err := f.Stat()
 	if err != nil || info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {
-		return nil
+		return
 	}
 	gone := make(chan struct{})
+	o.Gone = gone
+	// No event is asked for: POLLERR and POLLHUP are reported unasked.
+	fds := []unix.PollFd{{Fd: int32(f.Fd())}}
 	go func() {
-		// No event is asked for: POLLERR alone is reported unasked.
-		fds := []unix.PollFd{{Fd: int32(f.Fd())}}
 		for {
 			n, err := unix.Poll(fds, -1)
 			if err == unix.EINTR {
@@ -72,5 +75,4 @@ func readerGone(f *os.File) <-chan struct{} {
 			return
 		}
 	}()
-	return gone
 }

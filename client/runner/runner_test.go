@@ -126,6 +126,7 @@ func TestPipeWithoutReaderIsNoticedWithoutRows(t *testing.T) {
 	defer write.Close()
 	r, _ := newRunner(t, write)
 	r.Out = NewOutput(write, render.JSONL)
+	r.Out.WatchReader()
 	time.AfterFunc(20*time.Millisecond, func() { _ = read.Close() })
 	if err := r.Statement(t.Context(), "SELECT * FROM silent"); err != ErrOutputClosed {
 		t.Errorf("%v, want %v", err, ErrOutputClosed)
