@@ -19,6 +19,9 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 	if p.closed {
 		return errors.New("uprobe: the provider is closed")
 	}
+	if s.stopped {
+		return errors.New("uprobe: the source was stopped")
+	}
 	if p.kernel == nil {
 		k, err := load(p.o)
 		if err != nil {
@@ -228,6 +231,10 @@ func (p *Provider) refuseAttach(s *source, err error, ps []*probe, m *module, pi
 // release ends s's use of its probes: disarm, read what happened before,
 // account, forget. Provider.mu is held.
 func (p *Provider) release(s *source) {
+	if p.kernel == nil { // nothing was ever attached, or the provider was closed
+		s.probes, s.sub = nil, nil
+		return
+	}
 	var gone []*probe
 	seen := map[*bundle]bool{}
 	for _, pr := range s.probes {

@@ -47,17 +47,21 @@ func TestRowsAllocateNothing(t *testing.T) {
 	s, raw := recorded(t, &discard{})
 	var e event
 	fill := func() {
-		for range 4 * batch.MaxRows {
+		for range batch.MaxRows - 1 {
 			if !decode(raw, &e) {
 				t.Fatal("record not understood")
 			}
 			s.add(&e)
 		}
+		// As a pool gives it out again.
+		for i := range s.b.Cols {
+			s.b.Cols[i].Reset()
+		}
+		s.b.N = 0
 	}
-	fill() // the first batches grow
-	// A garbage collection may empty the pool in between; a row must cost nothing.
-	if n := testing.AllocsPerRun(20, fill); n > 40 {
-		t.Errorf("%.0f allocations for %d rows", n, 4*batch.MaxRows)
+	fill() // the columns grow
+	if n := testing.AllocsPerRun(20, fill); n > 0 {
+		t.Errorf("%v allocations for %d rows", n, batch.MaxRows-1)
 	}
 }
 

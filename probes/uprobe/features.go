@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"unsafe"
 
 	"endoscope/planner/plan"
 
@@ -111,6 +110,3 @@ func epochOffset() int64 {
 	}
 	return offset
 }
-
-// Layouts in memory that are shared with the kernel.
-var _ = [1]struct{}{}[unsafe.Sizeof(linkCreate{})-64]

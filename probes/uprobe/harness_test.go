@@ -111,7 +111,7 @@ type record struct {
 	time   int // column of the time, -1: none
 	ended  chan struct{}
 	err    error
-	delay  time.Duration // of each Push, for a reader that cannot keep up
+	hold   chan struct{} // if set, Push waits until it is closed
 }
 
 func newRecord(spec *plan.Acquire) *record {
@@ -123,7 +123,9 @@ func newRecord(spec *plan.Acquire) *record {
 }
 
 func (r *record) Push(b *batch.Batch) {
-	time.Sleep(r.delay)
+	if r.hold != nil {
+		<-r.hold
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range b.Len() {

@@ -47,6 +47,8 @@ type Provider struct {
 	closed bool
 }
 
+var _ probes.Provider = (*Provider)(nil)
+
 // New returns a provider. It touches the kernel only when a query starts.
 func New(o Options) *Provider {
 	if o.RingBytes == 0 {
@@ -112,8 +114,8 @@ func (p *Provider) Probes() []probes.Site {
 	return p.active.sites(p.kernel, p.returnKind())
 }
 
-// Close frees what is kept between queries. Queries that still run must have
-// been stopped.
+// Close frees what is kept between queries. Queries should have been stopped:
+// one that still runs gets no more rows, and ends when it is stopped.
 func (p *Provider) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

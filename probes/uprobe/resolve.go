@@ -100,7 +100,7 @@ func (r *resolver) resolve(set *moduleSet, cache *symbols.Cache) error {
 	for _, m := range set.list {
 		sym, err := cache.Open(m.file, m.name())
 		if err != nil {
-			return refuseTarget(r.spec.Target, "the functions of %v", err)
+			return refuseTarget(r.spec.Target, "cannot monitor functions of %v", err)
 		}
 		opened = append(opened, sym)
 		r.looked = append(r.looked, m.name())
@@ -170,14 +170,12 @@ func (r *resolver) module(m *module, sym *symbols.Module) error {
 			continue
 		}
 		w := want{module: m, site: site, returns: r.returns, label: label{function: c.name, class: f.Class, module: m.name()}}
-		if m.exe {
-			w.label.exe = m.path
-		}
 		if f.Lang == symbols.Go {
 			w.flags = goRegisters
 		}
 		for _, s := range scopes {
 			w.scope = s
+			w.label.exe = s.exe
 			r.wants = append(r.wants, w)
 		}
 	}
@@ -191,15 +189,21 @@ func (r *resolver) scopes(m *module) []*scope {
 	if len(t.Processes) == 0 && len(t.Exes) == 0 {
 		var out []*scope
 		for _, pl := range m.in {
-			out = append(out, pidScope(pl.process, r.returns))
+			out = append(out, pidScope(pl, r.returns))
 		}
 		return out
 	}
+	var s *scope
 	if m.exe && len(t.PIDs) == 0 && len(t.Processes) == 0 {
 		// Whoever executes the file's own functions has it as executable.
-		return []*scope{everywhere}
+		s = &scope{key: "all"}
+	} else {
+		s = targetScope(t, r.running)
 	}
-	return []*scope{targetScope(t, r.running)}
+	if m.exe {
+		s.exe = m.path
+	}
+	return []*scope{s}
 }
 
 func changed(texts []*text, entry uint64, site symbols.Site) string {

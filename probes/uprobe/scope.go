@@ -17,6 +17,7 @@ type scope struct {
 	pid     int                  // of which the link is restricted; 0: none
 	flags   uint32               // onlyPIDs, onlyComms, onlyExes: what the program tests
 	members []bpf.FunctionTarget // any of them; their Scope is set when attached
+	exe     string               // of the processes, if that is the module itself
 	key     string               // equal for equal scopes
 }
 
@@ -27,8 +28,12 @@ type scope struct {
 // its parent, and for a process other than the link's the kernel does not run
 // the program but sets the return trap all the same. Without our check of the
 // stack that killed a child which switched stacks.
-func pidScope(p process.Process, returns bool) *scope {
+func pidScope(pl place, returns bool) *scope {
+	p := pl.process
 	s := &scope{key: fmt.Sprintf("pid %d since %d", p.PID, p.StartTime)}
+	if pl.mapping.Path == p.Exe {
+		s.exe = p.Exe
+	}
 	if !returns && linkFiltersProcess() {
 		s.pid = p.PID
 		return s
@@ -37,9 +42,6 @@ func pidScope(p process.Process, returns bool) *scope {
 	s.members = []bpf.FunctionTarget{pidTarget(p.PID)}
 	return s
 }
-
-// everywhere is any process that executes the file, now or later.
-var everywhere = &scope{key: "all"}
 
 // targetScope is what the target means, processes that start later included.
 func targetScope(t plan.Target, running []process.Process) *scope {

@@ -167,7 +167,7 @@ func TestRingOverflowIsCounted(t *testing.T) {
 	target := testenv.CompileCText(t, prelude+fmt.Sprintf(`
 NOINLINE long busy(long n) { sink += n; return n; }
 NOINLINE long calm(long n) { sink += n; return n; }
-int main(void) { ready(); calm(1); for (int i = 0; i < %d; i++) busy(i); usleep(300000); calm(2); }
+int main(void) { ready(); calm(1); for (int i = 0; i < %d; i++) busy(i); ready(); calm(2); }
 `, calls), "-O1")
 	returnModes(t, func(t *testing.T, o Options) {
 		for _, stream := range []string{FunctionStart, FunctionDuration} {
@@ -180,11 +180,18 @@ int main(void) { ready(); calm(1); for (int i = 0; i < %d; i++) busy(i); usleep(
 					t.Fatal(err)
 				}
 				sink := newRecord(acquisition(stream, r.target(), nil, "timestamp"))
-				sink.delay = 2 * time.Millisecond
+				sink.hold = make(chan struct{}) // the reader waits for it in its first Push
 				if err := src.Start(t.Context(), sink); err != nil {
 					t.Fatal(err)
 				}
 				_, other := start(t, p, acquisition(stream, r.target(), named("calm"), "timestamp"))
+				r.step()
+				r.line() // "ready" again: all is called
+				close(sink.hold)
+				// The reader empties the ring before there is room for calm.
+				p.mu.Lock()
+				p.reader.do(func() {})
+				p.mu.Unlock()
 				r.finish(success)
 				sink.wait(t)
 				lost := sink.lost["ring buffer full"]
@@ -317,6 +324,15 @@ func TestStopAtAnyTime(t *testing.T) {
 		<-done
 	}
 	got.wait(t)
+	// After its provider.
+	q := New(Options{Match: matchExpr})
+	orphan, ended := start(t, q, spec)
+	q.Close()
+	if n := linkCount(t, target); n != 0 {
+		t.Errorf("%d links after the provider was closed", n)
+	}
+	orphan.Stop()
+	ended.wait(t)
 	// A target that is gone already.
 	late, err := p.Prepare(t.Context(), spec)
 	if err != nil {

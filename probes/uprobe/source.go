@@ -20,8 +20,9 @@ type source struct {
 	resolution *resolution
 
 	// Guarded by Provider.mu.
-	probes []*probe // in the order of resolution.wants
-	sub    *subscription
+	probes  []*probe // in the order of resolution.wants
+	sub     *subscription
+	stopped bool // before or after it was armed
 
 	mu      sync.Mutex // guards the following
 	sink    probes.Sink
@@ -70,10 +71,13 @@ func (s *source) Start(ctx context.Context, sink probes.Sink) error {
 	s.resolution.modules.close()
 	if err != nil {
 		s.mu.Lock()
+		first := s.phase != stopping // or Stop came before we were armed
 		s.phase = stopping
 		s.mu.Unlock()
 		s.unwatch()
-		close(s.state)
+		if first {
+			close(s.state)
+		}
 		return err
 	}
 	return nil
@@ -165,6 +169,7 @@ func (s *source) Stop() error {
 	s.mu.Unlock()
 	s.unwatch()
 	s.provider.mu.Lock()
+	s.stopped = true
 	s.provider.release(s)
 	s.provider.mu.Unlock()
 	// Closed before End, whose receiver may call Stop.

@@ -11,6 +11,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/probes/process"
 	"endoscope/probes/testenv"
 )
 
@@ -101,6 +102,36 @@ func TestTargetByExecutable(t *testing.T) {
 	if diff := cmp.Diff(map[string]int{target: 15}, tally(got.strings("exe"))); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// A command is held until it is armed: not a call of it is missed, those of its
+// constructors included.
+func TestTargetThatIsACommand(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, prelude+`
+NOINLINE long work(long n) { sink += n; return n; }
+__attribute__((constructor)) static void early(void) { for (int i = 0; i < 7; i++) work(i); }
+int main(void) { for (int i = 0; i < 10; i++) work(i); return 3; }
+`, "-O1")
+	returnModes(t, func(t *testing.T, o Options) {
+		p := provider(t, o)
+		cmd, err := process.Launch([]string{target}, nil, nil, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { cmd.Kill() })
+		_, got := start(t, p, acquisition(FunctionDuration, plan.Target{PIDs: []int{cmd.PID()}, Command: true}, named("work"), "arg0"))
+		if err := cmd.Release(); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(got.wait(t).rows); n != 17 {
+			t.Errorf("%d rows, want 17", n)
+		}
+		<-cmd.Wait()
+		if cmd.ExitCode() != 3 {
+			t.Errorf("exit code %d, want 3", cmd.ExitCode())
+		}
+	})
 }
 
 // A library is probed for the target alone, though all processes share it.
