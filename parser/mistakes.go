@@ -60,8 +60,11 @@ func misspeltKeyword(d *diagnosis) *Error {
 		limit := 1 + max(1, len(word)/3)
 		best, bestReach, bestDistance := "", d.at+max(n, 0), 0
 		for _, candidate := range Keywords() {
-			dist := distance(word, candidate, limit)
-			if dist == 0 || dist >= limit {
+			dist := 2 * distance(word, candidate, limit)
+			if word[0] != candidate[0] { // people know how a word begins
+				dist++
+			}
+			if dist == 0 || dist >= 2*limit {
 				continue
 			}
 			reach, all := d.reach(n, keyword(candidate), d.tokens[min(d.at+n+1, len(d.tokens)):])
@@ -245,6 +248,9 @@ func triggerParts(d *diagnosis) *Error {
 
 // sampleAction sees wrong arguments of a trigger's SAMPLE.
 func sampleAction(d *diagnosis) *Error {
+	if d.word(-1) == "SAMPLE" && d.accepts(openParen) {
+		return d.error(0, "SAMPLE takes its arguments in parentheses", sourceShapes["SAMPLE"].example)
+	}
 	if open := d.open(); open < 1 || !d.tokens[open-1].is("SAMPLE") || !d.tokens[0].is("CREATE") || !d.accepts(comma) && !d.is(-1, "(") {
 		return nil
 	}

@@ -109,6 +109,12 @@ func foreignClause(d *diagnosis) *Error {
 		return d.error(-1, "there is no TOP", "put LIMIT "+d.text(0)+" at the end, or use TOPK(x, "+d.text(0)+")")
 	case (d.word(-1) == "EXCEPT" || d.word(-1) == "INTERSECT") && d.word(0) == "SELECT":
 		return d.error(-1, "there is no "+d.word(-1), "UNION ALL merges streams")
+	case d.word(-1) == "OVER" && d.is(0, "("):
+		return d.error(-1, "there is no OVER", "windows are sources: SELECT ... FROM TUMBLE(stream, 1s) GROUP BY ...")
+	case d.word(0) == "ESCAPE":
+		return d.error(0, "LIKE has no ESCAPE", "match with a regular expression: x ~ '...'")
+	case d.word(-1) == "IF" && d.is(0, "EXISTS", "NOT"):
+		return d.error(-1, "there is no IF EXISTS", "leave it out; CREATE OR REPLACE replaces")
 	case d.word(-1) == "LIMIT":
 		return d.error(0, "LIMIT needs a whole number, not "+d.found(), "LIMIT 10")
 	case d.word(-1) == "EMIT":
@@ -222,9 +228,11 @@ func windowOfJoin(d *diagnosis) *Error {
 	switch {
 	case d.acceptsWord("WITHIN") && d.acceptsWord("WINDOW"):
 		return d.error(0, "a WINDOW JOIN needs the width of its window", "a WINDOW JOIN b WINDOW 1s")
-	case d.is(-1, "WINDOW", "WITHIN") && d.tok(0).typ == tokDuration, d.is(0, "WITHIN"):
+	case d.is(0, "WITHIN"):
+		return d.error(0, "only a WINDOW JOIN has a window", "a WINDOW JOIN b WINDOW 1s")
+	case d.is(-1, "WINDOW", "WITHIN") && d.tok(0).typ == tokDuration:
 		return d.error(-1, "only a WINDOW JOIN has a window", "a WINDOW JOIN b WINDOW 1s")
-	case d.word(1) == "FOLLOWED" && d.acceptsEnd():
+	case d.word(1) == "FOLLOWED" && d.acceptsEnd(), d.word(-1) == "FOLLOWED" && d.is(0, "BY"):
 		return d.error(0, "FOLLOWED BY stands directly after the window of a WINDOW JOIN", "a WINDOW JOIN b WINDOW 1s a FOLLOWED BY b ON ...")
 	}
 	return nil
@@ -268,6 +276,7 @@ func (d *diagnosis) twice() string {
 	return "remove one"
 }
 
+// phraseOf is a clause's keyword with those that always follow it.
 func phraseOf(word string) string {
 	if p := phrase[word]; p != "" {
 		return p
@@ -296,5 +305,12 @@ func missingOperator(d *diagnosis) *Error {
 	if d.atEnd() || !d.accepts(equals) && !d.acceptsWord("AND") || d.tok(0).typ == tokReserved || d.tok(0).typ == tokOp {
 		return nil
 	}
-	return d.error(0, fmt.Sprintf("an operator is missing between %s and %s", d.text(-1), d.found()), "")
+	missing, hint := "an operator", ""
+	if d.accepts(comma) {
+		missing = "an operator or a comma"
+	}
+	if d.tok(-1).typ == tokString && d.tok(-1).Stop == d.tok(0).Start {
+		hint = "a ' inside a string is written ''"
+	}
+	return d.error(0, fmt.Sprintf("%s is missing between %s and %s", missing, d.text(-1), d.found()), hint)
 }
