@@ -3,7 +3,6 @@ package render
 import (
 	"io"
 	"strconv"
-	"strings"
 
 	"endoscope/operators/batch"
 	"endoscope/server/wire"
@@ -106,23 +105,4 @@ func appendCSVString[S string | []byte](dst []byte, s S) []byte {
 		dst = append(dst, s[i])
 	}
 	return append(dst, '"')
-}
-
-// uniqueNames numbers the second and later columns of one name (count,
-// count_2), for formats where a row is a set of keys.
-func uniqueNames(cols []wire.Column) []string {
-	names, seen := make([]string, len(cols)), map[string]bool{}
-	for _, c := range cols {
-		seen[c.Name] = true
-	}
-	used := map[string]bool{}
-	for i, c := range cols {
-		name := c.Name
-		for n := 2; used[name] || (name != c.Name && seen[name]); n++ {
-			name = strings.Join([]string{c.Name, strconv.Itoa(n)}, "_")
-		}
-		used[name] = true
-		names[i] = name
-	}
-	return names
 }

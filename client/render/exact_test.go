@@ -224,3 +224,23 @@ func TestClipCountsCells(t *testing.T) {
 		}
 	}
 }
+
+func TestKeysAreUnique(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		names := rapid.SliceOfN(rapid.SampledFrom([]string{"n", "n_2", "n_3", "m"}), 1, 8).Draw(t, "names")
+		cols, first := make([]wire.Column, len(names)), map[string]bool{}
+		for i, n := range names {
+			cols[i].Name = n
+		}
+		seen := map[string]bool{}
+		for i, key := range uniqueNames(cols) {
+			if seen[key] {
+				t.Fatalf("%v: key %s twice", names, key)
+			}
+			if !first[names[i]] && key != names[i] {
+				t.Fatalf("%v: the first %s became %s", names, names[i], key)
+			}
+			seen[key], first[names[i]] = true, true
+		}
+	})
+}

@@ -2,6 +2,7 @@ package render
 
 import (
 	"io"
+	"strconv"
 
 	"endoscope/operators/batch"
 	"endoscope/server/wire"
@@ -45,4 +46,23 @@ func (r *jsonlRenderer) object(b *batch.Batch, row int) {
 		r.buf = r.clock.appendJSON(r.buf, &b.Cols[c], row)
 	}
 	r.buf = append(r.buf, '}')
+}
+
+// uniqueNames numbers the second and later columns of one name (count, count_2),
+// as a row is a set of keys. No number makes a name that another column has.
+func uniqueNames(cols []wire.Column) []string {
+	names, taken := make([]string, len(cols)), map[string]bool{}
+	for _, c := range cols {
+		taken[c.Name] = true
+	}
+	used := map[string]bool{}
+	for i, c := range cols {
+		name := c.Name
+		for n := 2; used[c.Name] && taken[name]; n++ {
+			name = c.Name + "_" + strconv.Itoa(n)
+		}
+		used[c.Name], taken[name] = true, true
+		names[i] = name
+	}
+	return names
 }

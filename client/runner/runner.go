@@ -29,6 +29,10 @@ var (
 // seldom enough that the first rows of a burst are aligned together.
 const tick = 200 * time.Millisecond
 
+// together is how soon after one signal another is the same: timeout(1) sends
+// its signal to the program and then to the program's group.
+const together = 50 * time.Millisecond
+
 // Runner executes statements one after the other. Its settings may be changed
 // between them.
 type Runner struct {
@@ -39,11 +43,11 @@ type Runner struct {
 	ErrTTY  bool      // Err is a terminal, which echoes Ctrl-C as ^C
 	Timing  bool      // say how long a statement took as seen from here
 
-	stopped bool
+	ended bool // by a signal
 }
 
 // Stopped reports whether a signal ended the last statement.
-func (r *Runner) Stopped() bool { return r.stopped }
+func (r *Runner) Stopped() bool { return r.ended }
 
 // run is one statement under way.
 type run struct {
@@ -54,7 +58,7 @@ type run struct {
 	stops int             // signals so far
 	ends  bool            // one of them wants the program to end
 
-	began, started, firstRow time.Time
+	began, started, firstRow, stopped time.Time
 }
 
 // Statement executes one statement, without its semicolon, and shows its
@@ -70,7 +74,7 @@ func (r *Runner) Statement(ctx context.Context, text string) error {
 	s := &run{Runner: r, began: time.Now()}
 	err := s.loop(ctx, steps, signals)
 	cancel()
-	r.stopped = s.stops > 0
+	r.ended = s.stops > 0
 	for st := range steps { // until the pump has let go of the query
 		drop(st)
 	}
@@ -105,7 +109,11 @@ func (s *run) loop(ctx context.Context, steps <-chan step, signals <-chan os.Sig
 				}
 			}
 		case sig := <-signals:
+			if s.stops > 0 && time.Since(s.stopped) < together {
+				break
+			}
 			s.stops++
+			s.stopped = time.Now()
 			s.ends = s.ends || sig != os.Interrupt
 			if sig == os.Interrupt && s.ErrTTY {
 				io.WriteString(s.Err, "\r\x1b[K") // over the ^C

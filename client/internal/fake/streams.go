@@ -113,6 +113,7 @@ var streams = map[string]behaviour{
 		if err := r.wait(); err != nil {
 			return err
 		}
+		time.Sleep(100 * time.Millisecond) // somebody's patience
 		raise(os.Interrupt)
 		<-r.ctx.Done()
 		return r.ctx.Err()
