@@ -35,7 +35,6 @@ type cached struct {
 	err      error
 	parsed   sync.Once
 	users    int // guarded by Cache.mu
-	dropped  bool
 }
 
 // Open is like [Open] but reads each file once. The caller may close f as soon

@@ -174,8 +174,8 @@ func vexLength(code []byte, e encoding) (int, bool) {
 }
 
 // method is how the kernel gets past the instruction at the beginning of
-// code, or why a probe on it would be refused or never fire
-// (arch/x86/kernel/uprobes.c: uprobe_init_insn, branch_setup_xol_ops,
+// code, or why a probe on it would be refused, never fire or harm, to be read
+// after "which" (arch/x86/kernel/uprobes.c: uprobe_init_insn, branch_setup_xol_ops,
 // push_setup_xol_ops). Where kernels differ it is the older one's answer:
 // other nops than the two named here are emulated from 6.18 on.
 func method(code []byte, length int) (string, error) {
@@ -187,9 +187,9 @@ func method(code []byte, length int) (string, error) {
 	for _, p := range e.prefixes {
 		switch p {
 		case 0x26, 0x2e, 0x36, 0x3e:
-			return "", fmt.Errorf("begins with a segment prefix (%02x), which the kernel refuses to probe", p)
+			return "", fmt.Errorf("has a segment prefix (%02x) that the kernel refuses to probe", p)
 		case 0xf0:
-			return "", errors.New("begins with a lock prefix (f0), which the kernel refuses to probe")
+			return "", errors.New("has a lock prefix (f0) that the kernel refuses to probe")
 		case 0x66:
 			operandSize = true
 		}
@@ -202,12 +202,12 @@ func method(code []byte, length int) (string, error) {
 	branch := opcode>>4 == 7 || opcode == 0xe8 || opcode == 0xe9 || opcode == 0xeb
 	switch {
 	case refusedOpcodes.has(opcode), !e.vex && opcode == 0x0f && refusedTwoByte.has(second):
-		return "", errors.New("is one that the kernel refuses to step")
+		return "", errors.New("the kernel refuses to step")
 	case opcode == 0x8e && second>>3&7 == 2: // mov ss: masks exceptions for one instruction
-		return "", errors.New("loads the stack segment, which the kernel refuses to step")
+		return "", errors.New("loads the stack segment: the kernel refuses to step that")
 	case e.vex && (branch || opcode == 0x90):
 		// The kernel looks at the opcode byte without regard to its map.
-		return "", errors.New("is an AVX instruction that the kernel takes for a jump")
+		return "", errors.New("the kernel takes for a jump")
 	case e.vex:
 		return Stepped, nil
 	case opcode == 0x9c:
@@ -215,11 +215,11 @@ func method(code []byte, length int) (string, error) {
 		// popf that follows kills the target.
 		return "", errors.New("pushes the flags, and with them those of the stepping kernel")
 	case opcode == 0x90 && e.rex&1 != 0:
-		return "", errors.New("is an exchange that the kernel takes for a nop")
+		return "", errors.New("the kernel takes for a nop")
 	}
 	if branch || opcode == 0x0f && second>>4 == 8 {
 		if operandSize {
-			return "", errors.New("is a branch with an operand size prefix, which the kernel refuses to probe")
+			return "", errors.New("is a branch with an operand size prefix: the kernel refuses to probe that")
 		}
 		return Emulated, nil
 	}

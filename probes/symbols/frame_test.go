@@ -107,6 +107,51 @@ func TestUnwindTableLetters(t *testing.T) {
 	}
 }
 
+// Call frame programs that compilers seldom write.
+func TestUnwindRowInstructions(t *testing.T) {
+	entry := unwindRow{cfaReg: dwarfRSP, cfaOffset: 8, cfaKnown: true, ra: -8, raKnown: true}
+	for _, test := range []struct {
+		name, program string
+		pc            uint64
+		atEntry, ok   bool
+	}{
+		{"nothing", "", 0, true, true},
+		{"nops", "0000", 0, true, true},
+		{"push before the advance", "0e10", 0, false, true},
+		{"push behind an advance of 1", "410e10", 0, true, true},
+		{"push behind an advance of 1, there", "410e10", 1, false, true},
+		{"advance by a byte", "02040e10", 3, true, true},
+		{"advance by a byte, there", "02040e10", 4, false, true},
+		{"advance by two bytes", "0300010e10", 0x100, false, true},
+		{"advance by four bytes", "04000001000e10", 0xffff, true, true},
+		{"another register", "0c0608", 0, false, true},
+		{"another register, the same offset", "0d06", 0, false, true},
+		{"remembered and restored", "0a0e200b", 0, true, true},
+		{"restored only", "0b", 0, true, false},
+		{"expression", "0f027708", 0, false, true},
+		{"return address by an expression", "1010027708", 0, false, true},
+		{"return address undefined", "0710", 0, false, true},
+		{"return address elsewhere", "051002", 0, false, true},
+		{"return address elsewhere, signed", "111002", 0, false, true},
+		{"return address elsewhere, negative", "2f1001", 0, false, true},
+		{"return address in a register", "091003", 0, false, true},
+		{"return address restored", "d0", 0, false, true},
+		{"another register saved", "860205030214060115067e", 0, true, true},
+		{"signed definition", "12077f", 0, true, true},
+		{"signed offset", "137f", 0, true, true},
+		{"argument size", "2e10", 0, true, true},
+		{"unknown instruction", "3d", 0, true, false},
+		{"cut short", "0c07", 0, false, false},
+	} {
+		row := entry
+		c := &unwindCommon{codeAlign: 1, dataAlign: -8, returnReg: 16}
+		ok := row.run(code(t, test.program), c, 0, test.pc)
+		if ok != test.ok || ok && row.atEntry() != test.atEntry {
+			t.Errorf("%s: %+v, %v; want at entry %v, %v", test.name, row, ok, test.atEntry, test.ok)
+		}
+	}
+}
+
 // size puts the length before an entry, padded with nops.
 func size(body string) string {
 	for len(body)%8 != 0 {

@@ -122,26 +122,55 @@ func TestGoNamesAndSites(t *testing.T) {
 			checkGoProgram(t, m)
 		})
 	}
-	t.Run("linked by gcc and stripped", func(t *testing.T) {
-		testenv.NeedProgram(t, "gcc")
-		dir := t.TempDir()
-		for name, content := range map[string]string{
-			"go.mod":  "module target\n\ngo 1.23\n",
-			"main.go": goProgram,
-			"c.go":    "package main\n\n// static int seven(void) { return 7; }\nimport \"C\"\n\nfunc init() { println(C.seven()) }\n",
-		} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
-				t.Fatal(err)
+	for _, mode := range []string{"exe", "pie"} {
+		t.Run("linked by gcc and stripped, "+mode, func(t *testing.T) {
+			testenv.NeedProgram(t, "gcc")
+			dir := t.TempDir()
+			for name, content := range map[string]string{
+				"go.mod":  "module target\n\ngo 1.23\n",
+				"main.go": goProgram,
+				"c.go":    "package main\n\n// static int seven(void) { return 7; }\nimport \"C\"\n\nfunc init() { println(C.seven()) }\n",
+			} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			path := filepath.Join(dir, "target")
+			cmd := exec.Command("go", "build", "-buildmode="+mode, "-ldflags=-s -w -linkmode=external", "-o", path, ".")
+			cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=1")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			checkGoProgram(t, openModule(t, path))
+		})
+	}
+}
+
+// Some linkers (lld) leave the words that a relocation fills in zero in the
+// file; then only the relocations say where Go's text begins.
+func TestGoTextByRelocations(t *testing.T) {
+	path := compileGo(t, goProgram, "-buildmode=pie", "-ldflags=-s -w")
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := openModule(t, path)
+	cleared := 0
+	for at := range m.image.relativeRelocations() {
+		for _, s := range m.image.load {
+			if s.contains(at) {
+				clear(content[at-s.start+s.offset:][:8])
+				cleared++
 			}
 		}
-		path := filepath.Join(dir, "target")
-		cmd := exec.Command("go", "build", "-ldflags=-s -w -linkmode=external", "-o", path, ".")
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=1")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		checkGoProgram(t, openModule(t, path))
-	})
+	}
+	if cleared < 1000 {
+		t.Fatalf("only %d relocations", cleared)
+	}
+	if err := os.WriteFile(path, content, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	checkGoProgram(t, openModule(t, path))
 }
 
 func checkGoProgram(t *testing.T, m *Module) {

@@ -62,7 +62,7 @@ func openImage(f *os.File) (im *image, err error) {
 	if elf.Class(ident[elf.EI_CLASS]) != elf.ELFCLASS64 {
 		return nil, errors.New("32-bit code cannot be probed")
 	}
-	machine := elf.EM_X86_64
+	var machine elf.Machine
 	if elf.Data(ident[elf.EI_DATA]) == elf.ELFDATA2LSB {
 		machine = elf.Machine(binary.LittleEndian.Uint16(ident[18:]))
 	} else {

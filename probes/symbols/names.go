@@ -8,10 +8,9 @@ import (
 	"github.com/ianlancetaylor/demangle"
 )
 
-// maxMangled bounds what is given to the demangler, in bytes; its output is
-// bounded by 1 << maxDemangledPower.
+// What a name may have, in bytes: in a table, and demangled (a power of 2).
 const (
-	maxMangled        = 16 << 10
+	maxName           = 16 << 10
 	maxDemangledPower = 16
 	// Together, per module. Names beyond it stay mangled.
 	maxDemangledBytes = 256 << 20
@@ -63,7 +62,7 @@ func nameFunction(f *Function) (bytes int) {
 
 // demangled is a symbol's name without parameters, and its class.
 func demangled(symbol string) (name, class string, lang Lang, ok bool) {
-	if !isMangled(symbol) || len(symbol) > maxMangled {
+	if !isMangled(symbol) || len(symbol) > maxName {
 		return "", "", C, false
 	}
 	defer func() {

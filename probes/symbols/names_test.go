@@ -44,7 +44,7 @@ func TestDemangled(t *testing.T) {
 			t.Errorf("%s is %q, class %q, %v (%v); want %q, class %q, %v", test.symbol, name, class, lang, ok, test.name, test.class, test.lang)
 		}
 	}
-	for _, plain := range []string{"main", "_start", "", "_Z", "_ZN", "_R", "_RNv", "__Z4freei", "_ZN" + strings.Repeat("1a", maxMangled)} {
+	for _, plain := range []string{"main", "_start", "", "_Z", "_ZN", "_R", "_RNv", "__Z4freei", "_ZN" + strings.Repeat("1a", maxName)} {
 		if name, _, _, ok := demangled(plain); ok {
 			t.Errorf("%.40s was demangled to %.40q", plain, name)
 		}

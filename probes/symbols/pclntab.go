@@ -1,10 +1,10 @@
 package symbols
 
 import (
-	"bytes"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
+	"iter"
 )
 
 // Go keeps the names of its functions in the pclntab, which stripping does not
@@ -49,11 +49,11 @@ func readGo(im *image, sec *elf.Section, textSymbol uint64) ([]symbol, error) {
 	}
 	word := func(i int) uint64 { return le.Uint64(data[8+8*i:]) }
 	count, namesAt, functionsAt := word(0), word(3), word(7)
-	if namesAt > uint64(len(data)) || functionsAt > uint64(len(data)) || count > maxFunctions ||
+	if namesAt > functionsAt || functionsAt > uint64(len(data)) || count > maxFunctions ||
 		(2*count+1)*4 > uint64(len(data))-functionsAt {
 		return nil, errPclntab
 	}
-	names, functions := data[namesAt:], data[functionsAt:]
+	names, functions := string(data[namesAt:functionsAt]), data[functionsAt:]
 	entry := func(i uint64) uint64 { return uint64(le.Uint32(functions[8*i:])) }
 
 	text := textSymbol
@@ -69,15 +69,8 @@ func readGo(im *image, sec *elf.Section, textSymbol uint64) ([]symbol, error) {
 		if at+8 > uint64(len(functions)) {
 			return nil, errPclntab
 		}
-		nameAt := uint64(le.Uint32(functions[at+4:]))
-		if nameAt >= uint64(len(names)) {
-			return nil, errPclntab
-		}
-		name := names[nameAt:]
-		if end := bytes.IndexByte(name, 0); end >= 0 {
-			name = name[:end]
-		}
-		s := symbol{addr: text + entry(i), size: entry(i+1) - entry(i), name: string(name), rank: rankGo}
+		name := nameAt(names, le.Uint32(functions[at+4:]))
+		s := symbol{addr: text + entry(i), size: entry(i+1) - entry(i), name: name, rank: rankGo}
 		if isGoMarker(s.name) || s.size > maxCodeBytes || im.segmentOf(s.addr) == nil {
 			continue
 		}
@@ -120,29 +113,19 @@ func (im *image) goText(pclntab, firstEntry uint64) uint64 {
 // goTextRelocated is goText for position-independent code, where the words of
 // the moduledata are in the relocations.
 func (im *image) goTextRelocated(pclntab, firstEntry uint64) uint64 {
-	rela, _, err := im.section(".rela.dyn")
-	if rela == nil || err != nil {
-		return 0
-	}
-	const size = 24 // Elf64_Rela
-	le := binary.LittleEndian
-	relocated := func(i int) (at, value uint64, ok bool) {
-		return le.Uint64(rela[i:]), le.Uint64(rela[i+16:]), elf.R_TYPE64(le.Uint64(rela[i+8:])) == uint32(elf.R_X86_64_RELATIVE)
-	}
+	relocations := im.relativeRelocations()
 	starts := map[uint64]bool{}
-	for i := 0; i+size <= len(rela); i += size {
-		if at, value, ok := relocated(i); ok && value == pclntab {
+	for at, value := range relocations {
+		if value == pclntab && len(starts) < maxSegments {
 			starts[at] = true
 		}
 	}
-	texts := map[uint64]uint64{} // by start of moduledata
-	minPCs := map[uint64]uint64{}
-	for i := 0; i+size <= len(rela); i += size {
-		at, value, ok := relocated(i)
-		if ok && starts[at-moduledataText] {
+	texts, minPCs := map[uint64]uint64{}, map[uint64]uint64{} // by start of a moduledata
+	for at, value := range relocations {
+		if starts[at-moduledataText] {
 			texts[at-moduledataText] = value
 		}
-		if ok && starts[at-moduledataMinPC] {
+		if starts[at-moduledataMinPC] {
 			minPCs[at-moduledataMinPC] = value
 		}
 	}
@@ -152,6 +135,27 @@ func (im *image) goTextRelocated(pclntab, firstEntry uint64) uint64 {
 		}
 	}
 	return 0
+}
+
+// relativeRelocations yields the address of each word that the dynamic linker
+// fills in with an address of the module, and that address.
+func (im *image) relativeRelocations() iter.Seq2[uint64, uint64] {
+	const size = 24 // Elf64_Rela: offset, info, addend
+	le := binary.LittleEndian
+	return func(yield func(at, value uint64) bool) {
+		for _, s := range im.elf.Sections {
+			if s.Type != elf.SHT_RELA {
+				continue
+			}
+			rela, err := im.read(s)
+			for ; err == nil && len(rela) >= size; rela = rela[size:] {
+				relative := elf.R_TYPE64(le.Uint64(rela[8:])) == uint32(elf.R_X86_64_RELATIVE)
+				if relative && !yield(le.Uint64(rela), le.Uint64(rela[16:])) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // isGoMarker reports whether a name in a Go symbol table marks a place in the

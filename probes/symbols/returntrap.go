@@ -44,7 +44,7 @@ func (m *Module) ReturnTrap(i int) (ok bool, reason string) {
 	}
 	site, err := m.EntrySite(i)
 	if err != nil {
-		return false, "it cannot be probed: " + err.Error()
+		return false, "it cannot be probed: it " + err.Error()
 	}
 	if row, ok := e.row(site.Addr); !ok || !row.atEntry() {
 		return false, "its return address is not on top of the stack where it begins"

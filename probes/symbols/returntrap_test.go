@@ -37,7 +37,7 @@ func TestReturnTrapInC(t *testing.T) {
 		"shifted":     "its return address is not on top of the stack where it begins",
 		"_start":      "its return address is not on top of the stack where it begins",
 		"handler":     "it is a signal return trampoline",
-		"locked":      "it cannot be probed: its instruction `lock inc dword ptr [rdi]` begins with a lock prefix (f0), which the kernel refuses to probe",
+		"locked":      "it cannot be probed: it begins with `lock inc dword ptr [rdi]`, which has a lock prefix (f0) that the kernel refuses to probe",
 	} {
 		ok, reason := m.ReturnTrap(only(t, m, name))
 		if ok != (want == "") || reason != want {

@@ -54,7 +54,7 @@ func (in instruction) harmless() bool {
 
 // EntrySite is where a call of function i is to be probed: its first
 // instruction or, in Go, the first cheap one behind the stack check. The error
-// says, in the user's words and as a sentence about the function, why there is
+// says in the user's words, to be read after the function's name, why there is
 // no such place: an unseen prefix would make the kernel refuse the whole
 // attachment, or accept it and never fire.
 //
@@ -93,7 +93,7 @@ func (m *Module) EntrySite(i int) (Site, error) {
 }
 
 // errLoop is the fate of the few functions that have nothing before a loop.
-var errLoop = errors.New("has a loop that begins at its first instruction, so that calls cannot be told from iterations")
+var errLoop = errors.New("begins with a loop, so that calls cannot be told from iterations")
 
 // isLooped reports whether the instructions from byte first up to the
 // candidate may be executed more than once in a call.
@@ -112,7 +112,11 @@ func (in instruction) opensFrame() bool {
 // siteAt makes a site of a candidate of f.
 func (m *Module) siteAt(f *Function, code []byte, c candidate) (Site, error) {
 	if c.refused != nil {
-		return Site{}, fmt.Errorf("its instruction `%s` %w", c.in.syntax(f.Addr+uint64(c.pos)), c.refused)
+		begins := "begins with"
+		if c.pos > 0 {
+			begins = "has behind its stack check"
+		}
+		return Site{}, fmt.Errorf("%s `%s`, which %w", begins, c.in.syntax(f.Addr+uint64(c.pos)), c.refused)
 	}
 	return Site{
 		Offset:    f.Offset + uint64(c.pos),

@@ -18,9 +18,9 @@ type symbol struct {
 	ifunc      bool
 }
 
-// rank orders the sources of names: the lower is the better witness. Weak
-// names lose to global ones, as in `puts` (weak) and `_IO_puts`, only after
-// underscores have been looked at.
+// rank orders the names of an address: the lowest names the function. Among
+// those of a symbol table the one with the fewest leading underscores comes
+// first, so that `puts` (weak) wins over `_IO_puts` (global).
 type rank uint8
 
 const (
@@ -67,7 +67,7 @@ func readSymbols(im, table *image, kind elf.SectionType) (syms []symbol, unwinde
 		s := symbol{
 			addr:  binary.LittleEndian.Uint64(data[8:]),
 			size:  binary.LittleEndian.Uint64(data[16:]),
-			name:  nameAt(names, binary.LittleEndian.Uint32(data)),
+			name:  withoutVersion(nameAt(names, binary.LittleEndian.Uint32(data))),
 			ifunc: typ == elf.STT_GNU_IFUNC,
 		}
 		unwinders = unwinders || isMangled(s.name)
@@ -87,20 +87,24 @@ func readSymbols(im, table *image, kind elf.SectionType) (syms []symbol, unwinde
 	return syms, unwinders, nil
 }
 
-// nameAt is the string at an offset of a string table, without the symbol
-// version that static tables append (`memcpy@@GLIBC_2.14`).
+// nameAt is the string at an offset of a string table; "" if there is none or
+// it is too long to be a name.
 func nameAt(names string, at uint32) string {
 	if uint64(at) >= uint64(len(names)) {
 		return ""
 	}
 	s := names[at:]
-	if end := strings.IndexByte(s, 0); end >= 0 {
-		s = s[:end]
+	s = s[:min(len(s), maxName+1)]
+	return s[:max(strings.IndexByte(s, 0), 0)]
+}
+
+// withoutVersion removes the symbol version that static tables append
+// (`memcpy@@GLIBC_2.14`).
+func withoutVersion(name string) string {
+	if v := strings.IndexByte(name, '@'); v > 0 {
+		return name[:v]
 	}
-	if v := strings.IndexByte(s, '@'); v > 0 {
-		s = s[:v]
-	}
-	return s
+	return name
 }
 
 // isFragment reports whether a symbol names a piece of a function that is
