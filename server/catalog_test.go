@@ -1,0 +1,45 @@
+package server_test
+
+import (
+	"testing"
+
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+	"endoscope/probes/procfs"
+	"endoscope/probes/uprobe"
+)
+
+// TestCatalogEqualsProviders holds the one list of streams to what the probe
+// providers make: the same columns, in the same order, of the same types.
+func TestCatalogEqualsProviders(t *testing.T) {
+	provided := map[string][]plan.Field{}
+	for _, columns := range []map[string][]plan.Field{procfs.Columns, uprobe.Columns} {
+		for stream, fields := range columns {
+			provided[stream] = fields
+		}
+	}
+	for stream, fields := range provided {
+		s := catalog.Find(stream)
+		if s == nil || s.Later {
+			t.Errorf("%s can be acquired but is not in the catalog", stream)
+			continue
+		}
+		for i := range max(len(fields), len(s.Columns)) {
+			var want, have string
+			if i < len(fields) {
+				want = fields[i].Name + " " + fields[i].Type.String()
+			}
+			if i < len(s.Columns) {
+				have = s.Columns[i].Name + " " + s.Columns[i].Type.String()
+			}
+			if want != have {
+				t.Errorf("%s, column %d: the catalog has %q, its provider %q", stream, i, have, want)
+			}
+		}
+	}
+	for _, s := range catalog.Streams {
+		if !s.Later && s.Kind != catalog.Snapshot && provided[s.Name] == nil {
+			t.Errorf("nothing acquires %s", s.Name)
+		}
+	}
+}
