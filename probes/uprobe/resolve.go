@@ -356,8 +356,10 @@ const (
 	kindPair    = "entry+return (pair)"
 )
 
-// costNs is what a call costs the target, in ns, as measured in a virtual
-// machine with Linux 6.18. It orders alternatives; it is no promise.
+// costNs estimates what a call costs the target, in ns. The figures are rounded
+// from measurements in a virtual machine with Linux 6.18, of simpler programs
+// where ours were not measured (BenchmarkCall measures emulated sites alone).
+// They order alternatives; they are no promise.
 var costNs = map[string]map[string]float64{
 	kindEntry:   {symbols.Emulated: 690, symbols.Nop: 302, symbols.Stepped: 18_000},
 	kindSession: {symbols.Emulated: 950, symbols.Nop: 640, symbols.Stepped: 18_200},
