@@ -37,6 +37,7 @@ type aggregate struct {
 
 	pool    *batch.Pool
 	dicts   []*batch.Dict // of string results, by output column
+	in      folding       // what accumulators are called with
 	dense   []uint16      // scratch: rows that got a group
 	groups  [batch.MaxRows]uint32
 	ids     [batch.MaxRows]uint32 // scratch: groups being given
