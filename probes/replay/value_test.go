@@ -56,6 +56,16 @@ func TestParseNumbersAgainstOracle(t *testing.T) {
 	})
 }
 
+func TestParseIntAtTheLimits(t *testing.T) {
+	for _, s := range []string{"9223372036854775807", "9223372036854775808", "-9223372036854775808", "-9223372036854775809",
+		"9999999999999999999", "+9223372036854775807", "00000000000000000000001", "", "-", "+", "1 "} {
+		want, err := strconv.ParseInt(s, 10, 64)
+		if got, ok := parseInt([]byte(s)); ok != (err == nil) || ok && got != want {
+			t.Errorf("%q is %d, %v; want %d, %v", s, got, ok, want, err)
+		}
+	}
+}
+
 func TestParseSecondsIsExact(t *testing.T) {
 	for s, want := range map[string]int64{
 		"1700000000.123456789":  1700000000123456789,
