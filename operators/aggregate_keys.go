@@ -112,10 +112,12 @@ func (oneGroup) mark(int, []bool)                    {}
 func (oneGroup) recode(int, []uint32)                {}
 func (oneGroup) reset()                              {}
 
-// codeTable groups by one string: an array gives the group of a code.
+// codeTable groups by one string: an array gives the group of a code. It needs
+// none as long as codes come in the order 0, 1, 2, ..., as they do from a
+// source whose rows all reach the aggregate: then the code is the group.
 type codeTable struct {
 	key    *groupKey
-	byCode []uint32 // 1 + group; 0: none
+	byCode []uint32 // 1 + group; 0: none; nil: the code is the group
 	null   uint32   // 1 + group of NULL; 0: none
 	codes  []uint32 // of each group; noCode for NULL
 }
@@ -123,9 +125,13 @@ type codeTable struct {
 const noCode = math.MaxUint32
 
 func (t *codeTable) assign(rows []uint16, groups []uint32, limit int) (refused int) {
-	if missing := t.key.space.size() - len(t.byCode); missing > 0 {
-		t.byCode = append(t.byCode, make([]uint32, missing)...)
+	if t.byCode == nil {
+		rows = t.assignSame(rows, groups, limit)
+		if len(rows) == 0 {
+			return 0
+		}
 	}
+	t.byCode = extended(t.byCode, t.key.space.size())
 	if t.key.hasNulls() {
 		return t.assignNulls(rows, groups, limit)
 	}
@@ -141,6 +147,35 @@ func (t *codeTable) assign(rows []uint16, groups []uint32, limit int) (refused i
 		groups[r] = g - 1
 	}
 	return refused
+}
+
+// assignSame takes codes for groups as far as that goes. It returns the rows
+// from the first on that needs byCode, which it makes then.
+func (t *codeTable) assignSame(rows []uint16, groups []uint32, limit int) (rest []uint16) {
+	codes := t.key.codes
+	if !t.key.hasNulls() {
+		n := uint32(len(t.codes))
+		i := 0
+		for ; i < len(rows); i++ {
+			c := codes[rows[i]]
+			if c >= n {
+				if c != n || int(n) >= limit {
+					break
+				}
+				t.codes = append(t.codes, c)
+				n++
+			}
+			groups[rows[i]] = c
+		}
+		if rows = rows[i:]; len(rows) == 0 {
+			return nil
+		}
+	}
+	t.byCode = make([]uint32, t.key.space.size())
+	for g, c := range t.codes {
+		t.byCode[c] = uint32(g) + 1
+	}
+	return rows
 }
 
 func (t *codeTable) assignNulls(rows []uint16, groups []uint32, limit int) (refused int) {
@@ -201,7 +236,7 @@ func (t *codeTable) recode(_ int, codes []uint32) {
 
 func (t *codeTable) reset() {
 	for _, c := range t.codes {
-		if c != noCode {
+		if c != noCode && t.byCode != nil {
 			t.byCode[c] = 0
 		}
 	}

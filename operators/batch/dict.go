@@ -17,24 +17,22 @@ import (
 //
 // Strings are copied into memory of the dictionary's own, so a caller may go
 // on using the bytes it passed. A source that has many strings at once codes
-// them with CodeOffsets or CodeStrings, which hash a block of them before they
-// look any up: the look-ups of a block do not depend on each other, and the
-// processor overlaps their cache misses.
+// them with CodeOffsets, CodeRows or CodeStrings, which hash a block of them
+// before they look any up: the look-ups of a block do not depend on each other,
+// and the processor overlaps their cache misses.
 //
 // The table is open-addressed with linear probing and at most half full. A
-// slot holds strings of up to 16 bytes entirely (see key), so that finding one
-// touches one place in memory.
+// slot is 8 bytes. The keys, which hold strings of up to 16 bytes entirely, lie
+// beside it in order of their codes.
 type Dict struct {
 	values []string
-	slots  []slot // a power of two
+	keys   []key    // by code
+	slots  []uint64 // a power of two: upper half of the hash, 1 + code; 0: free
+	shift  int      // of a hash to an index into slots
 	arena  arena
-	keys   [codeBlock]key // of the block being coded
-	hashes [codeBlock]uint64
-}
 
-type slot struct {
-	key
-	code uint32
+	block  [codeBlock]key // of the strings being coded
+	hashes [codeBlock]uint64
 }
 
 // codeBlock is how many strings are hashed before they are looked up: their
@@ -44,7 +42,11 @@ const codeBlock = 128
 const minSlots = 64
 
 // NewDict returns an empty dictionary.
-func NewDict() *Dict { return &Dict{slots: make([]slot, minSlots)} }
+func NewDict() *Dict {
+	d := &Dict{}
+	d.alloc(minSlots)
+	return d
+}
 
 // NewDictOf returns a dictionary in which code i means values[i]. The values
 // must be distinct, as those of a dictionary's snapshot are.
@@ -63,24 +65,19 @@ func (d *Dict) Code(s string) uint32 { return d.CodeBytes(stringBytes(s)) }
 // allocates only when the string is new.
 func (d *Dict) CodeBytes(b []byte) uint32 {
 	k := keyOf(b)
-	return d.find(k, k.hash(), b)
+	return d.find(&k, k.hash(), b)
 }
 
 // CodeStrings puts the code of src[i] into dst[i], adding what is new. dst has
 // at least the length of src.
 func (d *Dict) CodeStrings(dst []uint32, src []string) {
+	var texts [codeBlock][]byte
 	for len(src) > 0 {
 		n := min(len(src), codeBlock)
 		for i, s := range src[:n] {
-			d.keys[i] = keyOf(stringBytes(s))
-			d.hashes[i] = d.keys[i].hash()
+			texts[i] = stringBytes(s)
 		}
-		d.probe(dst[:n])
-		for i, s := range src[:n] {
-			if dst[i] == noCode || !d.keys[i].inline() && d.values[dst[i]] != s {
-				dst[i] = d.find(d.keys[i], d.hashes[i], stringBytes(s))
-			}
-		}
+		d.code(dst[:n], texts[:n])
 		dst, src = dst[n:], src[n:]
 	}
 }
@@ -89,93 +86,135 @@ func (d *Dict) CodeStrings(dst []uint32, src []string) {
 // i is data[offsets[i]:offsets[i+1]], as in Arrow. It codes len(offsets)-1
 // strings.
 func (d *Dict) CodeOffsets(dst []uint32, data []byte, offsets []uint32) {
+	var texts [codeBlock][]byte
 	for len(offsets) > 1 {
 		n := min(len(offsets)-1, codeBlock)
 		start := offsets[0]
 		for i, stop := range offsets[1 : n+1] {
-			if l := stop - start; l <= inlineMax && uint64(start)+inlineMax <= uint64(len(data)) {
-				b, m := data[start:start+inlineMax], &masks[l]
-				d.keys[i] = key{binary.LittleEndian.Uint64(b) & m[0], binary.LittleEndian.Uint64(b[8:]) & m[1], l + 1}
-			} else {
-				d.keys[i] = keyOf(data[start:stop])
-			}
-			d.hashes[i] = d.keys[i].hash()
+			texts[i] = data[start:stop]
 			start = stop
 		}
-		d.probe(dst[:n])
-		start = offsets[0]
-		for i, stop := range offsets[1 : n+1] {
-			if dst[i] == noCode || !d.keys[i].inline() && d.values[dst[i]] != string(data[start:stop]) {
-				dst[i] = d.find(d.keys[i], d.hashes[i], data[start:stop])
-			}
-			start = stop
-		}
+		d.code(dst[:n], texts[:n])
 		dst, offsets = dst[n:], offsets[n:]
 	}
 }
 
-const noCode = ^uint32(0)
-
-// probe looks at the one slot where each string of the block belongs, which
-// nearly always settles it. dst gets the code of the string there if the keys
-// are equal, else noCode; for a long string that is not yet proof.
-func (d *Dict) probe(dst []uint32) {
-	slots := d.slots
-	for i := range dst {
-		k := &d.keys[i&(codeBlock-1)]
-		s := &slots[d.hashes[i&(codeBlock-1)]&uint64(len(slots)-1)]
-		c := noCode
-		if s.key == *k {
-			c = s.code
+// CodeRows is CodeOffsets for some rows only: it puts the code of string r into
+// dst[r] for each r of rows. A source that applies a filter itself codes only
+// what passes.
+func (d *Dict) CodeRows(dst []uint32, data []byte, offsets []uint32, rows []uint16) {
+	var texts [codeBlock][]byte
+	var codes [codeBlock]uint32
+	for len(rows) > 0 {
+		n := min(len(rows), codeBlock)
+		for i, r := range rows[:n] {
+			texts[i] = data[offsets[r]:offsets[int(r)+1]]
 		}
-		dst[i] = c
+		d.code(codes[:n], texts[:n])
+		for i, r := range rows[:n] {
+			dst[r] = codes[i]
+		}
+		rows = rows[n:]
 	}
+}
+
+// code codes a block.
+func (d *Dict) code(dst []uint32, texts [][]byte) {
+	for i, b := range texts {
+		if n := len(b); n <= inlineMax && cap(b) >= inlineMax {
+			// What lies behind the string can be read too, and cut off without
+			// a branch on its length.
+			b, m := b[:inlineMax], &masks[n]
+			d.block[i] = key{binary.LittleEndian.Uint64(b) & m[0], binary.LittleEndian.Uint64(b[8:]) & m[1], uint32(n) + 1}
+		} else {
+			d.block[i] = keyOf(b)
+		}
+		d.hashes[i] = d.block[i].hash()
+	}
+	d.probe(dst)
+	for i, b := range texts {
+		if c := dst[i]; c >= uint32(len(d.keys)) || !d.is(c, &d.block[i], b) {
+			dst[i] = d.find(&d.block[i], d.hashes[i], b)
+		}
+	}
+}
+
+// probe looks at the slot where each string of the block belongs and at the one
+// behind it, which nearly always settles it: dst gets the code of the slot that
+// has the string's hash, or some other number.
+func (d *Dict) probe(dst []uint32) {
+	slots, shift := d.slots, d.shift&63
+	for i := range dst {
+		h := d.hashes[i&(codeBlock-1)]
+		at := int(h >> shift)
+		s, next := slots[at&(len(slots)-1)], slots[(at+1)&(len(slots)-1)]
+		c := uint32(next)
+		if s>>32 == h>>32 {
+			c = uint32(s)
+		}
+		dst[i] = c - 1
+	}
+}
+
+// is reports whether code c means b, which has key k.
+func (d *Dict) is(c uint32, k *key, b []byte) bool {
+	if k.inline() {
+		return d.keys[c] == *k
+	}
+	return d.values[c] == string(b)
 }
 
 // find returns the code of b, which has key k with hash h, adding it if it is
 // new.
-func (d *Dict) find(k key, h uint64, b []byte) uint32 {
-	for {
-		s := &d.slots[h&uint64(len(d.slots)-1)]
-		if s.key == k && (k.inline() || d.values[s.code] == string(b)) {
-			return s.code
+func (d *Dict) find(k *key, h uint64, b []byte) uint32 {
+	for i := int(h >> d.shift); ; i++ {
+		s := &d.slots[i&(len(d.slots)-1)]
+		if *s == 0 {
+			c := uint32(len(d.values))
+			*s = h>>32<<32 | uint64(c+1)
+			d.add(k, b)
+			return c
 		}
-		if s.free() {
-			return d.add(s, k, b)
+		if c := uint32(*s) - 1; *s>>32 == h>>32 && d.is(c, k, b) {
+			return c
 		}
-		h++
 	}
 }
 
-func (d *Dict) add(s *slot, k key, b []byte) uint32 {
-	c := uint32(len(d.values))
-	*s = slot{k, c}
+func (d *Dict) add(k *key, b []byte) {
+	if len(d.values) == cap(d.values) {
+		// Doubling, which append does not do for large slices.
+		d.values = append(make([]string, 0, max(2*len(d.values), minSlots)), d.values...)
+		d.keys = append(make([]key, 0, max(2*len(d.keys), minSlots)), d.keys...)
+	}
 	d.values = append(d.values, d.arena.copy(b))
+	d.keys = append(d.keys, *k)
 	if 2*len(d.values) > len(d.slots) {
 		d.grow()
 	}
-	return c
 }
 
-// grow quadruples a small table and doubles a large one, whose new memory is
-// dearer than its rehashing.
+// grow doubles the table. Since a string's place follows from the upper bits of
+// its hash, places keep their order: both tables are walked from one end to the
+// other, which costs little even when they are large.
 func (d *Dict) grow() {
 	old := d.slots
-	n := 4 * len(old)
-	if len(old) >= 1<<16 {
-		n = 2 * len(old)
-	}
-	d.slots = make([]slot, n)
-	for i := range old {
-		if old[i].free() {
+	d.alloc(2 * len(old))
+	for _, s := range old {
+		if s == 0 {
 			continue
 		}
-		h := old[i].hash()
-		for !d.slots[h&uint64(n-1)].free() {
-			h++
+		i := int(s >> d.shift)
+		for d.slots[i&(len(d.slots)-1)] != 0 {
+			i++
 		}
-		d.slots[h&uint64(n-1)] = old[i]
+		d.slots[i&(len(d.slots)-1)] = s
 	}
+}
+
+func (d *Dict) alloc(slots int) {
+	d.slots = make([]uint64, slots)
+	d.shift = 64 - bits.Len(uint(slots-1))
 }
 
 // Len is the number of strings in the dictionary.

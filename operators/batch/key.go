@@ -2,13 +2,14 @@ package batch
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"math/rand/v2"
 )
 
-// key is what the table compares of a string. For a string of up to 16 bytes
-// it is the string: lo and hi hold its bytes, padded with zeros. For a longer
-// one lo is a hash of all its bytes and hi its first eight. size is the length
-// plus one, so that the zero key is nobody's.
+// key stands for a string in the table. For a string of up to 16 bytes it is
+// the string: lo and hi hold its bytes, padded with zeros. For a longer one lo is
+// a hash of all its bytes. size is the length plus one, so that the zero key is
+// nobody's.
 type key struct {
 	lo, hi uint64
 	size   uint32
@@ -18,11 +19,10 @@ type key struct {
 const inlineMax = 16
 
 func (k key) inline() bool { return k.size <= inlineMax+1 }
-func (k key) free() bool   { return k.size == 0 }
 
 // The hash is seeded per process: the strings of an observed program may be
 // chosen by somebody who wants them to collide.
-var seed = [3]uint64{rand.Uint64() | 1, rand.Uint64() | 1, rand.Uint64() | 1}
+var seed = [4]uint64{rand.Uint64() | 1, rand.Uint64() | 1, rand.Uint64() | 1, rand.Uint64() | 1}
 
 func (k key) hash() uint64 {
 	return mul(k.lo^seed[0], k.hi^uint64(k.size)^seed[1])
@@ -43,18 +43,6 @@ var masks = func() (m [inlineMax + 1][2]uint64) {
 	return m
 }()
 
-// keyAt is keyOf(data[start:stop]). Where 16 bytes can be read it reads them
-// and cuts off what does not belong, without a branch on the length.
-func keyAt(data []byte, start, stop uint32) key {
-	n := stop - start
-	if n <= inlineMax && uint64(start)+inlineMax <= uint64(len(data)) {
-		d := data[start : start+inlineMax]
-		m := &masks[n]
-		return key{binary.LittleEndian.Uint64(d) & m[0], binary.LittleEndian.Uint64(d[8:]) & m[1], n + 1}
-	}
-	return keyOf(data[start:stop])
-}
-
 // keyOf reads nothing beyond b. Loads that overlap cover lengths between the
 // powers of two.
 func keyOf(b []byte) key {
@@ -62,7 +50,7 @@ func keyOf(b []byte) key {
 	size := uint32(n) + 1
 	switch {
 	case n > inlineMax:
-		return key{hashLong(b), binary.LittleEndian.Uint64(b), size}
+		return key{hashLong(b), 0, size}
 	case n >= 8:
 		tail := binary.LittleEndian.Uint64(b[n-8:])
 		return key{binary.LittleEndian.Uint64(b), tail >> (8 * (16 - n)), size}
@@ -77,14 +65,13 @@ func keyOf(b []byte) key {
 }
 
 // hashLong hashes more than 16 bytes, 16 at a time; the last 16 may overlap
-// those before.
+// those before. Names of functions mostly have up to 32, two independent steps.
 func hashLong(b []byte) uint64 {
-	h := seed[2] ^ uint64(len(b))
-	for rest := b; ; rest = rest[16:] {
-		if len(rest) <= 16 {
-			rest = b[len(b)-16:]
-			return mul(binary.LittleEndian.Uint64(rest)^seed[0]^h, binary.LittleEndian.Uint64(rest[8:])^seed[1])
-		}
-		h = mul(binary.LittleEndian.Uint64(rest)^seed[0]^h, binary.LittleEndian.Uint64(rest[8:])^seed[1])
+	tail := b[len(b)-16:]
+	h := mul(binary.LittleEndian.Uint64(tail)^seed[0], binary.LittleEndian.Uint64(tail[8:])^seed[1])
+	for len(b) > 16 {
+		h = bits.RotateLeft64(h, 29) ^ mul(binary.LittleEndian.Uint64(b)^seed[2], binary.LittleEndian.Uint64(b[8:])^seed[3])
+		b = b[16:]
 	}
+	return h
 }
