@@ -21,13 +21,14 @@ func (r *resolver) from(f *parser.From, with ctes, lv level, every time.Duration
 	if err != nil {
 		return nil, err
 	}
-	for _, j := range f.Joins {
-		if _, err := r.source(j.Right, with, definition, 0); err != nil {
-			return nil, err
-		}
-		return nil, r.errorf(j.Pos(), "%s is not supported yet", joinNames[j.Kind])
+	if len(f.Joins) == 0 {
+		return s, nil
 	}
-	return s, nil
+	j := f.Joins[0]
+	if _, err := r.source(j.Right, with, definition, 0); err != nil {
+		return nil, err
+	}
+	return nil, r.errorf(j.Pos(), "%s is not supported yet", joinNames[j.Kind])
 }
 
 var joinNames = map[parser.JoinKind]string{

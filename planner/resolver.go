@@ -84,7 +84,7 @@ func (r *resolver) notice(format string, args ...any) {
 // nearestHint words a hint from the names that were meant, or from all of them
 // when there are few.
 func nearestHint(name string, names []string) string {
-	if near := catalog.Nearest(name, names, 3); len(near) > 0 {
+	if near := plan.Nearest(name, names, 3); len(near) > 0 {
 		return "did you mean " + strings.Join(near, " or ") + "?"
 	}
 	return ""

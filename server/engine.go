@@ -45,7 +45,7 @@ type Engine struct {
 func New(o Options) (*Engine, error) {
 	e := &Engine{providers: map[string]probes.Provider{}, views: catalog.NewViews(), queries: map[int64]*query{}, modules: &symbols.Cache{}}
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, ForceReturn: o.ForceReturn, RingBytes: o.RingBytes})
-	e.all = []probes.Provider{e.uprobes, procfs.New(nil), replay.New(), &sysProvider{e}}
+	e.all = []probes.Provider{e.uprobes, procfs.New(), replay.New(), &sysProvider{e}}
 	for _, p := range e.all {
 		for _, s := range p.Streams() {
 			e.providers[s] = p

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"sync"
 
 	"endoscope/operators"
@@ -98,14 +97,4 @@ func (q *queue) close() {
 	}
 	q.items, q.head, q.rows = nil, 0, 0
 	q.room.Broadcast()
-}
-
-// wait blocks until there may be an item, or ctx ends.
-func (q *queue) wait(ctx context.Context) error {
-	select {
-	case <-q.ready:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

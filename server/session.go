@@ -324,7 +324,7 @@ func done(format string, args ...any) *doneResult {
 }
 
 func nearest(name string, names []string) string {
-	if near := catalog.Nearest(name, names, 3); len(near) > 0 {
+	if near := plan.Nearest(name, names, 3); len(near) > 0 {
 		return "did you mean " + strings.Join(near, " or ") + "?"
 	}
 	return ""

@@ -155,20 +155,6 @@ func TestParsersTakeAnything(t *testing.T) {
 	})
 }
 
-func TestEditDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{
-		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"nginx", "nginx", 0}, {"ngnix", "nginx", 2},
-		{"kitten", "sitting", 3}, {"redis", "redis-server", 7},
-	} {
-		if got := editDistance(c.a, c.b); got != c.want {
-			t.Errorf("%q to %q: %d, want %d", c.a, c.b, got, c.want)
-		}
-	}
-}
-
 func BenchmarkLookup(b *testing.B) {
 	pid := os.Getpid()
 	b.ReportAllocs()

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 
 	"endoscope/planner/plan"
 )
@@ -94,7 +95,7 @@ func resolveName(t plan.Target, name string, all []Process) ([]Process, error) {
 	for i, p := range all {
 		names[i] = p.Comm
 	}
-	if near := nearest(name, names, 3); len(near) > 0 {
+	if near := plan.Nearest(name, names, 3); len(near) > 0 {
 		return nil, err.WithHint("there is %s", quoteList(near))
 	}
 	return nil, err.WithHint("SHOW PROCESSES lists those that run")
@@ -148,9 +149,13 @@ func resolveExe(t plan.Target, exe string, all []Process) ([]Process, error) {
 		for i, p := range all {
 			names[i] = p.Exe
 		}
-		if near := nearest(exe, names, 3); len(near) > 0 {
+		if near := plan.Nearest(exe, names, 3); len(near) > 0 {
 			return nil, placed.WithHint("there is %s", quoteList(near))
 		}
 	}
 	return nil, &placed
+}
+
+func quoteList(names []string) string {
+	return "'" + strings.Join(names, "', '") + "'"
 }

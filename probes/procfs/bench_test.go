@@ -33,7 +33,7 @@ func steady(t testing.TB, stream string) (sample func()) {
 	case "thread_usage":
 		spec.Target.PIDs = []int{os.Getpid()}
 	}
-	prepared, err := New(nil).Prepare(t.Context(), spec)
+	prepared, err := New().Prepare(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestSteadySamplersAllocateNothing(t *testing.T) {
 }
 
 func BenchmarkSample(b *testing.B) {
-	for _, stream := range New(nil).Streams() {
+	for _, stream := range New().Streams() {
 		b.Run(stream, func(b *testing.B) {
 			sample := steady(b, stream)
 			b.ReportAllocs()

@@ -4,6 +4,7 @@ import (
 	"os"
 	"strconv"
 
+	"endoscope/probes/clock"
 	"endoscope/probes/process"
 
 	"golang.org/x/sys/unix"
@@ -104,7 +105,7 @@ func (s *processSampler) row(at int64, o *observed, stat *process.Stat, out *row
 	out.count(processMajorFaults, stat.MajorFaults)
 	if s.cpu {
 		if used, ok := cpuClock(o.PID); ok {
-			now := bootClock()
+			now := clock.Boot()
 			if since, then, ok := state.cpu.base(s.window, now, used); ok && now > since {
 				out.float(processCPU, 100*grown(then, used)/float64(now-since))
 			}

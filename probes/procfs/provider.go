@@ -7,54 +7,25 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"endoscope/planner/plan"
 	"endoscope/probes"
+	"endoscope/probes/clock"
 	"endoscope/probes/process"
 
 	"golang.org/x/sys/unix"
 )
 
-// Bounds and default of the rate window. The kernel counts CPU time in 10 ms:
-// rates over less than two of them are noise.
-const (
-	MinRateWindow     = 20 * time.Millisecond
-	MaxRateWindow     = time.Minute
-	DefaultRateWindow = 100 * time.Millisecond
-)
+// DefaultRateWindow is what rates cover if the session says nothing. The kernel
+// counts CPU time in 10 ms: rates over less than two of them are noise.
+const DefaultRateWindow = 100 * time.Millisecond
 
 // Provider reads /proc.
-type Provider struct {
-	clock func() int64
+type Provider struct{ clock func() int64 }
 
-	mu         sync.Mutex
-	rateWindow time.Duration
-}
-
-// New returns a provider that takes timestamps from clock, in ns since the
-// epoch, which must not go backwards. Nil means the boot clock, offset to the
-// system's time as it is now.
-func New(clock func() int64) *Provider {
-	if clock == nil {
-		clock = steadyClock()
-	}
-	return &Provider{clock: clock, rateWindow: DefaultRateWindow}
-}
-
-// SetRateWindow sets what rates cover at least, for acquisitions prepared from
-// now on. Refusals are *plan.Error without a place.
-func (p *Provider) SetRateWindow(d time.Duration) error {
-	if d < MinRateWindow || d > MaxRateWindow {
-		return plan.Errorf(-1, -1, "rate_window must be between %s and %s",
-			plan.FormatDuration(int64(MinRateWindow)), plan.FormatDuration(int64(MaxRateWindow)))
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.rateWindow = d
-	return nil
-}
+// New returns a provider.
+func New() *Provider { return &Provider{clock: clock.Now} }
 
 // Streams are those of Columns.
 func (p *Provider) Streams() []string { return slices.Sorted(maps.Keys(Columns)) }
@@ -78,9 +49,11 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s has a value at every instant and cannot be read tuple by tuple", spec.Stream).
 			WithHint("SAMPLE(%s, 100ms)", spec.Stream)
 	}
-	p.mu.Lock()
-	s := &source{clock: p.clock, every: spec.Every, window: newWindow(spec.Every, p.rateWindow)}
-	p.mu.Unlock()
+	rateWindow := spec.Settings.RateWindow
+	if rateWindow == 0 {
+		rateWindow = DefaultRateWindow
+	}
+	s := &source{clock: p.clock, every: spec.Every, window: newWindow(spec.Every, rateWindow)}
 	var err error
 	if s.rows, err = newRows(spec.Stream, spec.Out); err != nil {
 		return nil, placed(err, spec)

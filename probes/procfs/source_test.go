@@ -134,7 +134,7 @@ func acquire(t *testing.T, spec *plan.Acquire) *recorder {
 
 func acquireInto(t *testing.T, spec *plan.Acquire, r *recorder) {
 	t.Helper()
-	p := New(nil)
+	p := New()
 	src, err := p.Prepare(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
@@ -248,7 +248,7 @@ func TestWatermarkAdvancesBetweenSamples(t *testing.T) {
 
 func TestContextEndsTheStream(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	src, err := New(nil).Prepare(ctx, &plan.Acquire{Stream: "memory_usage", Every: time.Hour, Out: schemaOf(t, "memory_usage")})
+	src, err := New().Prepare(ctx, &plan.Acquire{Stream: "memory_usage", Every: time.Hour, Out: schemaOf(t, "memory_usage")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +291,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.spec.Start, c.spec.Stop = 14, 23
-			_, err := New(nil).Prepare(t.Context(), &c.spec)
+			_, err := New().Prepare(t.Context(), &c.spec)
 			var pe *plan.Error
 			if !errors.As(err, &pe) {
 				t.Fatalf("got %v", err)
@@ -300,11 +300,6 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("got  %q, hint %q at %d-%d\nwant %q, hint %q", pe.Msg, pe.Hint, pe.Start, pe.Stop, c.msg, c.hint)
 			}
 		})
-	}
-	for _, d := range []time.Duration{0, 19 * time.Millisecond, time.Hour} {
-		if err := New(nil).SetRateWindow(d); err == nil {
-			t.Errorf("rate_window %v was taken", d)
-		}
 	}
 }
 
@@ -320,7 +315,7 @@ func TestSites(t *testing.T) {
 		{"thread_usage", []string{"state"}, "/proc/PID/task/TID/stat"},
 		{"thread_usage", []string{"run_delay"}, "/proc/PID/task/TID/stat, schedstat"},
 	} {
-		src, err := New(nil).Prepare(t.Context(), &plan.Acquire{Stream: c.stream, Every: time.Second,
+		src, err := New().Prepare(t.Context(), &plan.Acquire{Stream: c.stream, Every: time.Second,
 			Out: schemaOf(t, c.stream, c.out...), Target: plan.Target{PIDs: []int{1}}})
 		if err != nil {
 			t.Fatal(err)

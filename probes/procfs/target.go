@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"endoscope/planner/plan"
+	"endoscope/probes/clock"
 	"endoscope/probes/process"
 
 	"golang.org/x/sys/unix"
@@ -61,7 +62,7 @@ func newTargets(t plan.Target, now []process.Process, gone func(*observed)) *tar
 // refresh takes in the processes that match now, takes over the names of those
 // known (exec changes them) and forgets those that match no longer.
 func (t *targets) refresh() error {
-	now, before := bootClock(), t.scanned
+	now, before := clock.Boot(), t.scanned
 	if before != 0 && now-before < int64(rescan) {
 		return nil
 	}

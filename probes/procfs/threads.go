@@ -3,6 +3,7 @@ package procfs
 import (
 	"strconv"
 
+	"endoscope/probes/clock"
 	"endoscope/probes/process"
 )
 
@@ -83,7 +84,7 @@ func (s *threadSampler) process(at int64, o *observed, out *rows) bool {
 	}
 	// A thread that was not there at the last scan had used no CPU time then.
 	before := set.scanned
-	set.scanned = bootClock()
+	set.scanned = clock.Boot()
 	alive := 0
 	err := o.tids(func(tid int) {
 		th := set.byTID[tid]
@@ -137,7 +138,7 @@ func (s *threadSampler) row(at int64, o *observed, tid int, th *thread, out *row
 		if b, err := th.sched.read(&s.buf); err == nil {
 			t := text(b)
 			used, delay := t.count(), t.count()
-			now := bootClock()
+			now := clock.Boot()
 			if since, then, ok := th.cpu.base(s.window, now, used); ok && now > since {
 				out.float(threadCPU, 100*grown(then, used)/float64(now-since))
 			}
