@@ -1,0 +1,39 @@
+package operators_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"endoscope/operators/optest"
+	"endoscope/planner/plan"
+)
+
+// agree draws a plan and an input, and holds the engine to the oracle.
+func agree(t *rapid.T) {
+	root, in := optest.RandomPlan(t), optest.RandomInput(t)
+	e := fast{}
+	if rapid.Bool().Draw(t, "sparse") {
+		e.sparse = rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+	}
+	if diff := optest.Check(e, root, in); diff != "" {
+		t.Fatalf("%s\n%s", diff, caseText(root, in))
+	}
+}
+
+func caseText(root plan.Node, in *optest.Input) string {
+	s := plan.Tree(root)
+	for _, step := range in.Steps {
+		s += fmt.Sprintf("%s %+v\n", step.Stream, step)
+	}
+	return s
+}
+
+// TestEngineAgreesWithOracle is the short form of FuzzEngine.
+func TestEngineAgreesWithOracle(t *testing.T) { rapid.Check(t, agree) }
+
+// FuzzEngine looks for plans and inputs on which the engine and the oracle
+// differ.
+func FuzzEngine(f *testing.F) { f.Fuzz(rapid.MakeFuzz(agree)) }

@@ -1,0 +1,299 @@
+package optest
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/big"
+	"slices"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// member is one row of a group, as an aggregate sees it.
+type member struct {
+	v    batch.Value // the argument; of no meaning for COUNT(*) and RATE(*)
+	time int64       // event time; the same for all where there is none
+}
+
+// fold computes an aggregate over the members of a group, in order of arrival.
+// elapsed is the time that RATE divides by, ns.
+func fold(a *plan.Agg, group []member, elapsed int64) (batch.Value, error) {
+	if a.Star {
+		n := int64(len(group))
+		switch {
+		case a.Fn == "count":
+			return batch.Int(n), nil
+		case elapsed <= 0:
+			return batch.NullOf(batch.Double), nil
+		}
+		return batch.Float(float64(n) / (float64(elapsed) / 1e9)), nil
+	}
+	group = slices.DeleteFunc(slices.Clone(group), func(m member) bool { return m.v.IsNull })
+	vs := make([]batch.Value, len(group))
+	for i, m := range group {
+		vs[i] = m.v
+	}
+	if a.Fn == "count" {
+		if a.Distinct {
+			return batch.Int(int64(len(tally(vs)))), nil
+		}
+		return batch.Int(int64(len(vs))), nil
+	}
+	if len(vs) == 0 {
+		return batch.NullOf(a.T), nil
+	}
+	switch a.Fn {
+	case "sum":
+		return sum(vs, a.T)
+	case "avg":
+		return average(vs, a.T)
+	case "min":
+		return slices.MinFunc(vs, Order), nil
+	case "max":
+		return slices.MaxFunc(vs, Order), nil
+	case "variance", "stddev":
+		return spread(a.Fn, vs, a.T)
+	case "quantile":
+		return quantile(vs, a.Params[0].F, a.T)
+	case "median":
+		return quantile(vs, 0.5, a.T)
+	case "first":
+		return slices.MinFunc(group, byTime).v, nil
+	case "last":
+		slices.Reverse(group) // the last to arrive of those with equal times
+		return slices.MaxFunc(group, byTime).v, nil
+	case "topk":
+		return topK(vs, a.Params[0].I), nil
+	case "histogram":
+		return histogram(vs, a.Params)
+	}
+	return batch.Value{}, fmt.Errorf("no aggregate %s", a.Fn)
+}
+
+func byTime(a, b member) int { return cmp.Compare(a.time, b.time) }
+
+// total is the exact sum, unless there is an infinity or a NaN: then the sum
+// of those.
+func total(vs []batch.Value) (exact *big.Rat, special float64, isSpecial bool) {
+	exact = new(big.Rat)
+	for _, v := range vs {
+		switch {
+		case v.Type != batch.Double:
+			exact.Add(exact, new(big.Rat).SetInt64(v.I))
+		case math.IsNaN(v.F) || math.IsInf(v.F, 0):
+			special, isSpecial = special+v.F, true
+		default:
+			exact.Add(exact, new(big.Rat).SetFloat64(v.F))
+		}
+	}
+	return exact, special, isSpecial
+}
+
+func sum(vs []batch.Value, t batch.Type) (batch.Value, error) {
+	exact, special, isSpecial := total(vs)
+	switch {
+	case isSpecial:
+		return batch.Float(special), nil
+	case t == batch.Double:
+		f, _ := exact.Float64()
+		return batch.Float(f), nil
+	}
+	return fits(exact.Num(), t)
+}
+
+func average(vs []batch.Value, t batch.Type) (batch.Value, error) {
+	exact, special, isSpecial := total(vs)
+	if isSpecial {
+		return batch.Float(special), nil
+	}
+	f, _ := exact.Quo(exact, new(big.Rat).SetInt64(int64(len(vs)))).Float64()
+	return asType(f, t)
+}
+
+// asType is a computed number as a DOUBLE or, rounded, a DURATION.
+func asType(f float64, t batch.Type) (batch.Value, error) {
+	if t == batch.Double {
+		return batch.Float(f), nil
+	}
+	return rounded(f, t)
+}
+
+// spread is the variance of a sample, Σ(x-mean)²/(n-1), or its root.
+func spread(fn string, vs []batch.Value, t batch.Type) (batch.Value, error) {
+	n := int64(len(vs))
+	if n < 2 {
+		return batch.NullOf(t), nil
+	}
+	exact, _, isSpecial := total(vs)
+	if isSpecial {
+		return batch.Float(math.NaN()), nil
+	}
+	mean := exact.Quo(exact, new(big.Rat).SetInt64(n))
+	squares := new(big.Rat)
+	for _, v := range vs {
+		d := new(big.Rat)
+		if v.Type == batch.Double {
+			d.SetFloat64(v.F)
+		} else {
+			d.SetInt64(v.I)
+		}
+		d.Sub(d, mean)
+		squares.Add(squares, d.Mul(d, d))
+	}
+	f, _ := squares.Quo(squares, new(big.Rat).SetInt64(n-1)).Float64()
+	if fn == "stddev" {
+		f = math.Sqrt(f)
+	}
+	return asType(f, t)
+}
+
+// quantile is the value of rank floor(q·(n-1)), from 0. NaNs have no rank.
+func quantile(vs []batch.Value, q float64, t batch.Type) (batch.Value, error) {
+	var xs []float64
+	for _, v := range vs {
+		if x := asFloat(v); !math.IsNaN(x) {
+			xs = append(xs, x)
+		}
+	}
+	if len(xs) == 0 {
+		return batch.NullOf(t), nil
+	}
+	slices.Sort(xs)
+	return asType(xs[int(q*float64(len(xs)-1))], t)
+}
+
+// counted is a value and how often it occurs.
+type counted struct {
+	v batch.Value
+	n int64
+}
+
+// tally counts values, in order of first appearance.
+func tally(vs []batch.Value) []counted {
+	var cs []counted
+	at := map[string]int{}
+	for _, v := range vs {
+		k := key([]batch.Value{v})
+		i, ok := at[k]
+		if !ok {
+			i = len(cs)
+			at[k], cs = i, append(cs, counted{v, 0})
+		}
+		cs[i].n++
+	}
+	return cs
+}
+
+// topK lists the most frequent values; of equally frequent ones, the first to
+// appear come first.
+func topK(vs []batch.Value, n int64) batch.Value {
+	cs := tally(vs)
+	slices.SortStableFunc(cs, func(a, b counted) int { return cmp.Compare(b.n, a.n) })
+	list := []batch.Value{}
+	for _, c := range cs[:min(int64(len(cs)), n)] {
+		list = append(list, batch.ListOf([]batch.Value{c.v, batch.Int(c.n)}))
+	}
+	return batch.ListOf(list)
+}
+
+// histogram lists the buckets that are not empty. Without borders they are
+// [2^k, 2^(k+1)), their mirror images, and for 0 one of its own, which for
+// integers is [0, 1) and for DOUBLE [0, 0].
+func histogram(vs []batch.Value, params []batch.Value) (batch.Value, error) {
+	t := vs[0].Type
+	if len(params) == 3 {
+		return steps(vs, params[0].F, params[1].F, params[2].F), nil
+	}
+	type bucket struct{ low, high *big.Int } // in units of 2^-1100 for DOUBLE
+	const unit = 1100
+	var order []bucket
+	counts := map[string]int64{}
+	for _, v := range vs {
+		x := new(big.Int)
+		if t == batch.Double {
+			if math.IsNaN(v.F) {
+				continue
+			}
+			f := max(-math.MaxFloat64, min(math.MaxFloat64, v.F))
+			r := new(big.Rat).SetFloat64(f)
+			r.Mul(r, new(big.Rat).SetInt(new(big.Int).Lsh(big.NewInt(1), unit)))
+			x.Set(r.Num())
+		} else {
+			x.SetInt64(v.I)
+		}
+		b := bucket{new(big.Int), new(big.Int)}
+		switch one := big.NewInt(1); {
+		case x.Sign() > 0:
+			b.low.Lsh(one, uint(x.BitLen()-1))
+			b.high.Lsh(one, uint(x.BitLen()))
+		case x.Sign() < 0:
+			less := new(big.Int).Not(x) // -x-1: the upper border is no member
+			b.high.Lsh(one, uint(less.BitLen()))
+			b.low.Neg(b.high)
+			b.high.Rsh(b.high, 1)
+			b.high.Neg(b.high)
+		case t != batch.Double:
+			b.high.SetInt64(1)
+		}
+		k := b.low.String()
+		if counts[k] == 0 {
+			order = append(order, b)
+		}
+		counts[k]++
+	}
+	if len(order) == 0 {
+		return batch.NullOf(batch.List), nil
+	}
+	slices.SortFunc(order, func(a, b bucket) int { return a.low.Cmp(b.low) })
+	border := func(x *big.Int) batch.Value {
+		if t == batch.Double {
+			f, _ := new(big.Float).SetMantExp(new(big.Float).SetInt(x), -unit).Float64()
+			return batch.Float(f)
+		}
+		if !x.IsInt64() {
+			return batch.NullOf(t)
+		}
+		return batch.Value{Type: t, I: x.Int64()}
+	}
+	var list []batch.Value
+	for _, b := range order {
+		list = append(list, batch.ListOf([]batch.Value{border(b.low), border(b.high), batch.Int(counts[b.low.String()])}))
+	}
+	return batch.ListOf(list), nil
+}
+
+// steps is the histogram of equal steps from lo up to hi, with a bucket for
+// what is less and one for what is not. It walks from border to border, so the
+// borders should be numbers that a DOUBLE can hold.
+func steps(vs []batch.Value, lo, hi, step float64) batch.Value {
+	t := vs[0].Type
+	border := func(x float64) batch.Value {
+		v, _ := cast(batch.Float(x), t)
+		return v
+	}
+	none := batch.NullOf(t)
+	var list []batch.Value
+	add := func(from, to float64, low, high batch.Value) {
+		n := int64(0)
+		for _, v := range vs {
+			if x := asFloat(v); !math.IsNaN(x) && x >= from && x < to || math.IsInf(to, 1) && math.IsInf(x, 1) {
+				n++
+			}
+		}
+		if n > 0 {
+			list = append(list, batch.ListOf([]batch.Value{low, high, batch.Int(n)}))
+		}
+	}
+	add(math.Inf(-1), lo, none, border(lo))
+	for x := lo; x < hi; x += step {
+		to := min(x+step, hi)
+		add(x, to, border(x), border(to))
+	}
+	add(hi, math.Inf(1), border(hi), none)
+	if list == nil {
+		return batch.NullOf(batch.List)
+	}
+	return batch.ListOf(list)
+}

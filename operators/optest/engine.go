@@ -1,0 +1,110 @@
+package optest
+
+import (
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// Engine executes plans.
+type Engine interface {
+	// Run executes a plan whose leaves are relations of in, from the first
+	// step to the last and on to the end of every stream. Output has what was
+	// given until the error, if there is one.
+	Run(root plan.Node, in *Input) (*Output, error)
+}
+
+// Input is everything that happens while a query runs.
+type Input struct {
+	// Start is when the query is armed, ns since the epoch.
+	Start int64
+	// Relations are the columns of each stream, by the name that Acquire.Args
+	// has for it.
+	Relations map[string]plan.Schema
+	// Steps happen one after the other.
+	Steps []Step
+}
+
+// StepKind says what a step is.
+type StepKind uint8
+
+// Kinds of step. Tick and Preview go to every stream.
+const (
+	Rows      StepKind = iota // one batch of at most batch.MaxRows rows
+	Watermark                 // no row below Time will come, but for late ones
+	Tick                      // the clock shows Time; an EMIT EVERY interval is over
+	Preview                   // the clock shows Time; somebody wants the result so far
+	Gap                       // N events were lost for Cause
+	End                       // the stream ends
+)
+
+// Step is what one stream gives at one moment.
+type Step struct {
+	Stream string
+	Kind   StepKind
+	Rows   [][]batch.Value // one value for each column of the relation
+	Time   int64           // ns; of a watermark over line numbers: a line
+	Cause  string
+	N      uint64
+}
+
+// Output is what a query gave.
+type Output struct {
+	Results []Result
+	// Lost counts by cause; "late" are rows that came after their window.
+	Lost map[string]uint64
+	// Drained lists the streams that were told to send no more, in order.
+	Drained []string
+	// Files are the contents of the files that were written, by name.
+	Files map[string]string
+}
+
+// Result is the rows up to a Flush, or up to the end.
+type Result struct {
+	Rows    [][]batch.Value
+	Flushed bool // it ended with a Flush
+	Preview bool // of a look at what is not final
+}
+
+// Add appends a row to the open result.
+func (o *Output) Add(row []batch.Value) {
+	if n := len(o.Results); n == 0 || o.Results[n-1].Flushed {
+		o.Results = append(o.Results, Result{})
+	}
+	r := &o.Results[len(o.Results)-1]
+	r.Rows = append(r.Rows, row)
+}
+
+// Flush ends the open result, which may have no rows.
+func (o *Output) Flush(preview bool) {
+	if n := len(o.Results); n == 0 || o.Results[n-1].Flushed {
+		o.Results = append(o.Results, Result{})
+	}
+	r := &o.Results[len(o.Results)-1]
+	r.Flushed, r.Preview = true, preview
+}
+
+// Lose counts lost events.
+func (o *Output) Lose(cause string, n uint64) {
+	if o.Lost == nil {
+		o.Lost = map[string]uint64{}
+	}
+	o.Lost[cause] += n
+}
+
+// StreamOf is the name by which a leaf refers to one of Input.Relations.
+func StreamOf(a *plan.Acquire) string {
+	if len(a.Args) > 0 {
+		return a.Args[0].V.S
+	}
+	return a.Stream
+}
+
+// Columns are the positions in the relation of the columns that a leaf asks
+// for: leaves are pruned, relations are not.
+func Columns(a *plan.Acquire, relation plan.Schema) []int {
+	at := make([]int, len(a.Out.Fields))
+	for i, f := range a.Out.Fields {
+		at[i] = relation.Index(f.Name)
+	}
+	return at
+}

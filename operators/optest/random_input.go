@@ -1,0 +1,106 @@
+package optest
+
+import (
+	"fmt"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// RandomSchema is what the streams of random inputs, a.csv and b.csv, have: k
+// is skewed, f harmless, g wild, and timestamp the event time.
+var RandomSchema = plan.Schema{Time: 0, Fields: []plan.Field{
+	{Name: "timestamp", Type: batch.Timestamp},
+	{Name: "k", Type: batch.Bigint},
+	{Name: "i", Type: batch.Bigint},
+	{Name: "f", Type: batch.Double},
+	{Name: "g", Type: batch.Double},
+	{Name: "s", Type: batch.Varchar},
+	{Name: "p", Type: batch.Boolean},
+	{Name: "d", Type: batch.Duration},
+	{Name: "u", Type: batch.Timestamp},
+	{Name: "n", Type: batch.Bigint}, // n numbers the rows: never NULL, never the same
+}}
+
+// RandomInput draws batches of all sizes, mostly in order of time, with
+// watermarks that some rows miss, ticks, losses and early ends.
+func RandomInput(t *rapid.T) *Input {
+	in := &Input{Relations: map[string]plan.Schema{"a.csv": RandomSchema, "b.csv": RandomSchema}}
+	g := inputGen{t: t, in: in, now: map[string]int64{}, mark: map[string]int64{}}
+	g.lateness = int64(g.n(3, "lateness")) * int64(time.Second)
+	clock := int64(0)
+	for range g.n(14, "steps") {
+		name := rapid.SampledFrom([]string{"a.csv", "a.csv", "b.csv"}).Draw(t, "stream")
+		switch k := g.n(12, "step"); {
+		case k < 6:
+			g.rows(name)
+		case k < 9:
+			g.mark[name] = max(g.mark[name], g.now[name]-g.lateness)
+			g.step(Step{Stream: name, Kind: Watermark, Time: g.mark[name]})
+		case k == 9:
+			clock += int64(1+g.n(3, "clock")) * int64(time.Second)
+			g.step(Step{Stream: name, Kind: Tick, Time: clock})
+		case k == 10:
+			clock += int64(time.Millisecond)
+			g.step(Step{Stream: name, Kind: Preview, Time: clock})
+		default:
+			g.step(Step{Stream: name, Kind: Gap, Cause: "ring full", N: uint64(1 + g.n(5, "lost"))})
+		}
+	}
+	return in
+}
+
+type inputGen struct {
+	t         *rapid.T
+	in        *Input
+	now, mark map[string]int64
+	lateness  int64
+	count     int64
+}
+
+func (g *inputGen) n(limit int, what string) int { return rapid.IntRange(0, limit-1).Draw(g.t, what) }
+
+func (g *inputGen) step(s Step) { g.in.Steps = append(g.in.Steps, s) }
+
+func (g *inputGen) rows(name string) {
+	s := Step{Stream: name, Kind: Rows}
+	size := rapid.SampledFrom([]int{1, 2, 3, 8, 20}).Draw(g.t, "rows")
+	for range size {
+		g.now[name] += int64(g.n(5, "apart")) * int64(500*time.Millisecond)
+		at := g.now[name]
+		if g.n(4, "unordered") == 0 {
+			at -= int64(g.n(10, "back")) * int64(300*time.Millisecond)
+		}
+		g.count++
+		s.Rows = append(s.Rows, []batch.Value{
+			batch.Time(at),
+			g.nullable(batch.Int(int64(min(g.n(3, "k"), g.n(6, "k"))))),
+			RandomValue(g.t, batch.Bigint),
+			g.nullable(batch.Float(float64(g.n(4000, "f")-2000) / 4)),
+			RandomValue(g.t, batch.Double),
+			g.nullable(batch.Str(g.text())),
+			RandomValue(g.t, batch.Boolean),
+			g.nullable(batch.Dur(int64(g.n(100, "d")) * int64(time.Millisecond))),
+			g.nullable(batch.Time(int64(g.n(50, "u")) * int64(time.Second))),
+			batch.Int(g.count),
+		})
+	}
+	g.step(s)
+}
+
+func (g *inputGen) text() string {
+	if g.n(3, "short") > 0 {
+		return fmt.Sprintf("f%d", g.n(4, "s"))
+	}
+	return rapid.SampledFrom(texts).Draw(g.t, "text")
+}
+
+func (g *inputGen) nullable(v batch.Value) batch.Value {
+	if g.n(8, "null") == 0 {
+		v.IsNull = true
+	}
+	return v
+}

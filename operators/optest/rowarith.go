@@ -1,0 +1,150 @@
+package optest
+
+import (
+	"errors"
+	"math"
+	"math/big"
+
+	"endoscope/operators/batch"
+)
+
+var errRange = errors.New("out of range")
+
+// fits gives an integer the type t, if 64 bits hold it.
+func fits(x *big.Int, t batch.Type) (batch.Value, error) {
+	if !x.IsInt64() {
+		return batch.Value{}, errRange
+	}
+	return batch.Value{Type: t, I: x.Int64()}, nil
+}
+
+// rounded is x as an integer of type t, halves away from zero.
+func rounded(x float64, t batch.Type) (batch.Value, error) {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return batch.Value{}, errRange
+	}
+	i, _ := new(big.Float).SetFloat64(math.Round(x)).Int(nil)
+	return fits(i, t)
+}
+
+// arithmetic is + - * / % neg abs with a result of type t, over arguments that
+// are not NULL.
+func arithmetic(fn string, t batch.Type, args []batch.Value) (batch.Value, error) {
+	floats := false
+	for _, a := range args {
+		floats = floats || a.Type == batch.Double
+	}
+	if floats || t == batch.Double {
+		r := inFloats(fn, args)
+		switch {
+		case r.IsNull:
+			return batch.NullOf(t), nil
+		case t == batch.Double:
+			return r, nil
+		}
+		return rounded(r.F, t) // DURATION times or by DOUBLE
+	}
+	x := big.NewInt(args[0].I)
+	r := new(big.Int)
+	switch fn {
+	case "neg":
+		return fits(r.Neg(x), t)
+	case "abs":
+		return fits(r.Abs(x), t)
+	}
+	y := big.NewInt(args[1].I)
+	switch fn {
+	case "+":
+		r.Add(x, y)
+	case "-":
+		r.Sub(x, y)
+	case "*":
+		r.Mul(x, y)
+	default:
+		if y.Sign() == 0 {
+			return batch.NullOf(t), nil
+		}
+		if fn == "/" {
+			r.Quo(x, y) // truncates
+		} else {
+			r.Rem(x, y) // sign of the dividend
+		}
+	}
+	return fits(r, t)
+}
+
+func inFloats(fn string, args []batch.Value) batch.Value {
+	x := asFloat(args[0])
+	switch fn {
+	case "neg":
+		return batch.Float(-x)
+	case "abs":
+		return batch.Float(math.Abs(x))
+	}
+	y := asFloat(args[1])
+	switch fn {
+	case "+":
+		return batch.Float(x + y)
+	case "-":
+		return batch.Float(x - y)
+	case "*":
+		return batch.Float(x * y)
+	}
+	if y == 0 {
+		return batch.NullOf(batch.Double)
+	}
+	if fn == "/" {
+		return batch.Float(x / y)
+	}
+	return batch.Float(math.Mod(x, y))
+}
+
+// asFloat is the number of a value of a numeric type.
+func asFloat(v batch.Value) float64 {
+	if v.Type == batch.Double {
+		return v.F
+	}
+	return float64(v.I)
+}
+
+// numeric is the functions of numbers and durations, if fn is one of them.
+func numeric(fn string, args []batch.Value) (v batch.Value, ok bool, err error) {
+	unit := map[string]float64{"to_us": 1e3, "to_ms": 1e6, "to_s": 1e9, "to_min": 60e9}
+	if ns := unit[fn]; ns != 0 {
+		return batch.Float(float64(args[0].I) / ns), true, nil
+	}
+	if fn == "to_ns" {
+		return batch.Int(args[0].I), true, nil
+	}
+	x := args[0].F
+	switch fn {
+	case "ceil":
+		return batch.Float(math.Ceil(x)), true, nil
+	case "floor":
+		return batch.Float(math.Floor(x)), true, nil
+	case "round":
+		if len(args) == 1 {
+			return batch.Float(math.Round(x)), true, nil
+		}
+		shift := math.Pow(10, float64(args[1].I))
+		return batch.Float(math.Round(x*shift) / shift), true, nil
+	case "sqrt":
+		if x < 0 {
+			return batch.NullOf(batch.Double), true, nil
+		}
+		return batch.Float(math.Sqrt(x)), true, nil
+	case "log2":
+		if x <= 0 {
+			return batch.NullOf(batch.Double), true, nil
+		}
+		return batch.Float(math.Log2(x)), true, nil
+	case "ln":
+		if x <= 0 {
+			return batch.NullOf(batch.Double), true, nil
+		}
+		return batch.Float(math.Log(x)), true, nil
+	case "pow":
+		return batch.Float(math.Pow(x, args[1].F)), true, nil
+	}
+	return v, false, nil
+}

@@ -1,0 +1,163 @@
+package optest
+
+import (
+	"fmt"
+	"math/big"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"endoscope/operators/batch"
+)
+
+// cast converts a value to type t.
+func cast(v batch.Value, t batch.Type) (batch.Value, error) {
+	from := v.Type
+	switch {
+	case v.IsNull || from == batch.Null:
+		return batch.NullOf(t), nil
+	case from == t:
+		return v, nil
+	case t == batch.Bytes && from == batch.Varchar, t == batch.Varchar && from == batch.Bytes:
+		return batch.Value{Type: t, S: v.S}, nil
+	case t == batch.Varchar:
+		return batch.Str(printed(v)), nil
+	case from == batch.Varchar:
+		return parsed(strings.TrimSpace(v.S), t), nil
+	case from == batch.Double && integral(t):
+		return rounded(v.F, t)
+	case t == batch.Double && integral(from):
+		return batch.Float(float64(v.I)), nil
+	case integral(from) && integral(t):
+		return batch.Value{Type: t, I: v.I}, nil
+	case from == batch.Boolean && t == batch.Bigint:
+		return batch.Int(v.I), nil
+	case from == batch.Bigint && t == batch.Boolean:
+		return batch.Bool(v.I != 0), nil
+	}
+	return batch.Value{}, fmt.Errorf("%s is not converted to %s", from, t)
+}
+
+func integral(t batch.Type) bool {
+	return t == batch.Bigint || t == batch.Timestamp || t == batch.Duration
+}
+
+// printed is a value as results show it.
+func printed(v batch.Value) string {
+	if v.IsNull {
+		return "NULL"
+	}
+	switch v.Type {
+	case batch.Boolean:
+		return strconv.FormatBool(v.I != 0)
+	case batch.Bigint:
+		return strconv.FormatInt(v.I, 10)
+	case batch.Double:
+		return strconv.FormatFloat(v.F, 'g', -1, 64)
+	case batch.Timestamp:
+		return time.Unix(0, v.I).UTC().Format("2006-01-02T15:04:05.999999999Z")
+	case batch.Duration:
+		return printedDuration(v.I)
+	case batch.List:
+		var parts []string
+		list, _ := v.A.([]batch.Value)
+		for _, x := range list {
+			parts = append(parts, printed(x))
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	case batch.Encoding:
+		return fmt.Sprint(v.A)
+	}
+	return v.S
+}
+
+var units = []struct {
+	name string
+	ns   int64
+}{{"d", 86400e9}, {"h", 3600e9}, {"min", 60e9}, {"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"ns", 1}}
+
+// printedDuration uses the largest unit of which d is a whole number.
+func printedDuration(d int64) string {
+	if d == 0 {
+		return "0ns"
+	}
+	for _, u := range units {
+		if d%u.ns == 0 {
+			return fmt.Sprintf("%d%s", d/u.ns, u.name)
+		}
+	}
+	return ""
+}
+
+// parsed reads a value of type t, NULL if s is none.
+func parsed(s string, t batch.Type) batch.Value {
+	switch t {
+	case batch.Bigint:
+		if i, err := strconv.ParseInt(s, 10, 64); err == nil {
+			return batch.Int(i)
+		}
+	case batch.Double:
+		if f, err := strconv.ParseFloat(s, 64); err == nil {
+			return batch.Float(f)
+		}
+	case batch.Boolean:
+		switch strings.ToLower(s) {
+		case "true", "t", "yes", "on", "1":
+			return batch.Bool(true)
+		case "false", "f", "no", "off", "0":
+			return batch.Bool(false)
+		}
+	case batch.Timestamp:
+		if ns, ok := parsedTime(s); ok {
+			return batch.Time(ns)
+		}
+	case batch.Duration:
+		if ns, ok := parsedDuration(s); ok {
+			return batch.Dur(ns)
+		}
+	}
+	return batch.NullOf(t)
+}
+
+// parsedTime reads ISO 8601 with T or a blank; without a zone it is UTC, and
+// the time of day may be left out.
+func parsedTime(s string) (int64, bool) {
+	s = strings.Replace(s, "T", " ", 1)
+	for _, layout := range []string{"2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"} {
+		t, err := time.Parse(layout, s)
+		if err != nil {
+			continue
+		}
+		ns := new(big.Int).Mul(big.NewInt(t.Unix()), big.NewInt(1e9))
+		ns.Add(ns, big.NewInt(int64(t.Nanosecond())))
+		return ns.Int64(), ns.IsInt64()
+	}
+	return 0, false
+}
+
+var durationText = regexp.MustCompile(`^([+-]?[0-9.]+)\s*(ns|us|µs|ms|s|min|h|d)$`)
+
+func parsedDuration(s string) (int64, bool) {
+	m := durationText.FindStringSubmatch(s)
+	if m == nil {
+		return 0, false
+	}
+	n, err := strconv.ParseFloat(m[1], 64)
+	if err != nil {
+		return 0, false
+	}
+	name := strings.Replace(m[2], "µs", "us", 1)
+	for _, u := range units {
+		if u.name != name {
+			continue
+		}
+		if i, ok := new(big.Int).SetString(m[1], 10); ok {
+			i.Mul(i, big.NewInt(u.ns))
+			return i.Int64(), i.IsInt64()
+		}
+		v, err := rounded(n*float64(u.ns), batch.Duration)
+		return v.I, err == nil
+	}
+	return 0, false
+}

@@ -1,0 +1,261 @@
+package optest
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strings"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// scalars evaluates expressions over one row.
+//
+// SQL leaves open whether an operand is computed whose value cannot matter any
+// more, which shows if computing it is an error. Lazy evaluation does what has
+// to be done, and its errors are errors of every engine; eager evaluation does
+// what may be done, and an engine has no errors beyond it. What the language
+// does promise holds for both: CASE computes the arm that it takes, and a
+// condition's AND looks at the right side where the left is true.
+type scalars struct{ eager bool }
+
+// holds evaluates a condition that chooses rows: NULL counts as false.
+func (s scalars) holds(e plan.Expr, row []batch.Value) (bool, error) {
+	if c, ok := e.(*plan.Call); ok && c.Fn == "and" {
+		l, err := s.holds(c.Args[0], row)
+		if err != nil || !l {
+			return false, err
+		}
+		return s.holds(c.Args[1], row)
+	}
+	v, err := s.eval(e, row)
+	return err == nil && truth(v) == yes, err
+}
+
+func (s scalars) eval(e plan.Expr, row []batch.Value) (batch.Value, error) {
+	switch e := e.(type) {
+	case *plan.Col:
+		return row[e.Index], nil
+	case *plan.Const:
+		return e.V, nil
+	case *plan.Cast:
+		v, err := s.eval(e.X, row)
+		if err != nil {
+			return v, err
+		}
+		return cast(v, e.T)
+	case *plan.In:
+		return s.in(e, row)
+	case *plan.Case:
+		for _, w := range e.Whens {
+			cond, err := s.eval(w.Cond, row)
+			if err != nil {
+				return cond, err
+			}
+			if truth(cond) == yes {
+				return s.eval(w.Then, row)
+			}
+		}
+		if e.Else == nil {
+			return batch.NullOf(e.T), nil
+		}
+		return s.eval(e.Else, row)
+	case *plan.Call:
+		return s.call(e, row)
+	}
+	return batch.Value{}, fmt.Errorf("no expression: %T", e)
+}
+
+func (s scalars) call(e *plan.Call, row []batch.Value) (batch.Value, error) {
+	var args []batch.Value
+	for i, x := range e.Args {
+		if !s.eager && i > 0 && decided(e.Fn, args) {
+			break
+		}
+		v, err := s.eval(x, row)
+		if err != nil {
+			return v, err
+		}
+		args = append(args, v)
+	}
+	switch e.Fn {
+	case "and":
+		return verdict(minTruth(args)), nil
+	case "or":
+		return verdict(maxTruth(args)), nil
+	case "is null":
+		return batch.Bool(args[0].IsNull), nil
+	case "coalesce":
+		return firstKnown(args, e.T), nil
+	case "least":
+		return extreme(args, e.T, -1), nil
+	case "greatest":
+		return extreme(args, e.T, +1), nil
+	case "nullif":
+		if !args[0].IsNull && len(args) > 1 && !args[1].IsNull && Order(args[0], args[1]) == 0 {
+			return batch.NullOf(e.T), nil
+		}
+		return args[0], nil
+	case "concat":
+		var b strings.Builder
+		for _, a := range args {
+			if !a.IsNull {
+				b.WriteString(a.S)
+			}
+		}
+		return batch.Str(b.String()), nil
+	}
+	for _, a := range args {
+		if a.IsNull {
+			return batch.NullOf(e.T), nil
+		}
+	}
+	switch e.Fn {
+	case "not":
+		return batch.Bool(args[0].I == 0), nil
+	case "=", "<>", "<", "<=", ">", ">=":
+		return batch.Bool(compares(e.Fn, Order(args[0], args[1]))), nil
+	case "+", "-", "*", "/", "%", "neg", "abs":
+		return arithmetic(e.Fn, e.T, args)
+	}
+	if v, ok, err := numeric(e.Fn, args); ok {
+		return v, err
+	}
+	return textual(e.Fn, args)
+}
+
+// decided reports whether the arguments so far leave nothing to decide.
+func decided(fn string, args []batch.Value) bool {
+	last := args[len(args)-1]
+	switch fn {
+	case "and":
+		return truth(last) == no
+	case "or":
+		return truth(last) == yes
+	case "coalesce":
+		return !last.IsNull
+	case "least", "greatest", "concat", "is null":
+		return false
+	}
+	return last.IsNull // all others are NULL then; NULLIF too
+}
+
+// The three truth values, in an order in which AND is the least and OR the
+// greatest.
+const (
+	no = iota
+	unknown
+	yes
+)
+
+func truth(v batch.Value) int {
+	switch {
+	case v.IsNull:
+		return unknown
+	case v.I != 0:
+		return yes
+	}
+	return no
+}
+
+func verdict(t int) batch.Value {
+	if t == unknown {
+		return batch.NullOf(batch.Boolean)
+	}
+	return batch.Bool(t == yes)
+}
+
+func minTruth(vs []batch.Value) int {
+	t := yes
+	for _, v := range vs {
+		t = min(t, truth(v))
+	}
+	return t
+}
+
+func maxTruth(vs []batch.Value) int {
+	t := no
+	for _, v := range vs {
+		t = max(t, truth(v))
+	}
+	return t
+}
+
+func firstKnown(vs []batch.Value, t batch.Type) batch.Value {
+	for _, v := range vs {
+		if !v.IsNull {
+			return v
+		}
+	}
+	return batch.NullOf(t)
+}
+
+// extreme is the least (sign -1) or greatest (+1) value that is not NULL.
+func extreme(vs []batch.Value, t batch.Type, sign int) batch.Value {
+	best := batch.NullOf(t)
+	for _, v := range vs {
+		if !v.IsNull && (best.IsNull || Order(v, best)*sign > 0) {
+			best = v
+		}
+	}
+	return best
+}
+
+func (s scalars) in(e *plan.In, row []batch.Value) (batch.Value, error) {
+	x, err := s.eval(e.X, row)
+	if err != nil {
+		return x, err
+	}
+	if x.IsNull {
+		return batch.NullOf(batch.Boolean), nil
+	}
+	t := no
+	for _, c := range e.List {
+		switch {
+		case c.V.IsNull:
+			t = max(t, unknown)
+		case Order(x, c.V) == 0:
+			t = yes
+		}
+	}
+	return verdict(t), nil
+}
+
+func compares(op string, c int) bool {
+	switch op {
+	case "=":
+		return c == 0
+	case "<>":
+		return c != 0
+	case "<":
+		return c < 0
+	case "<=":
+		return c <= 0
+	case ">":
+		return c > 0
+	}
+	return c >= 0
+}
+
+// Order compares two values of one type that are not NULL. NaN equals itself
+// and is above every number; texts compare byte by byte.
+func Order(a, b batch.Value) int {
+	switch a.Type.Physical() {
+	case batch.PhysFloat:
+		switch an, bn := math.IsNaN(a.F), math.IsNaN(b.F); {
+		case an && bn:
+			return 0
+		case an:
+			return 1
+		case bn:
+			return -1
+		}
+		return cmp.Compare(a.F, b.F)
+	case batch.PhysCode:
+		return strings.Compare(a.S, b.S)
+	case batch.PhysAny:
+		return strings.Compare(printed(a), printed(b))
+	}
+	return cmp.Compare(a.I, b.I)
+}

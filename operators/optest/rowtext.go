@@ -1,0 +1,135 @@
+package optest
+
+import (
+	"fmt"
+	"math/big"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"endoscope/operators/batch"
+)
+
+// textual is the functions over text, and date_trunc.
+func textual(fn string, args []batch.Value) (batch.Value, error) {
+	s := args[0].S
+	switch fn {
+	case "||":
+		return batch.Str(s + args[1].S), nil
+	case "like":
+		return batch.Bool(like([]rune(s), []rune(args[1].S))), nil
+	case "ilike":
+		return batch.Bool(like([]rune(strings.ToLower(s)), []rune(strings.ToLower(args[1].S)))), nil
+	case "~":
+		re, err := regexp.Compile(args[1].S)
+		if err != nil {
+			return batch.Value{}, err
+		}
+		return batch.Bool(re.MatchString(s)), nil
+	case "length":
+		if args[0].Type == batch.Bytes {
+			return batch.Int(int64(len(s))), nil
+		}
+		return batch.Int(int64(utf8.RuneCountInString(s))), nil
+	case "lower":
+		return batch.Str(strings.ToLower(s)), nil
+	case "upper":
+		return batch.Str(strings.ToUpper(s)), nil
+	case "starts_with":
+		return batch.Bool(strings.HasPrefix(s, args[1].S)), nil
+	case "replace":
+		if args[1].S == "" {
+			return args[0], nil
+		}
+		return batch.Str(strings.ReplaceAll(s, args[1].S, args[2].S)), nil
+	case "substr":
+		return batch.Str(substr([]rune(s), args[1:])), nil
+	case "split_part":
+		return batch.Str(splitPart(s, args[1].S, args[2].I)), nil
+	case "regexp_extract":
+		return regexpExtract(s, args[1].S, args[2:])
+	case "date_trunc":
+		return dateTrunc(s, args[1].I)
+	}
+	return batch.Value{}, fmt.Errorf("no function %s", fn)
+}
+
+// like matches all of s against a pattern of %, _ and backslash.
+func like(s, pattern []rune) bool {
+	if len(pattern) == 0 {
+		return len(s) == 0
+	}
+	switch p := pattern[0]; {
+	case p == '%':
+		for i := range len(s) + 1 {
+			if like(s[i:], pattern[1:]) {
+				return true
+			}
+		}
+		return false
+	case p == '_':
+		return len(s) > 0 && like(s[1:], pattern[1:])
+	case p == '\\' && len(pattern) > 1:
+		return len(s) > 0 && s[0] == pattern[1] && like(s[1:], pattern[2:])
+	default:
+		return len(s) > 0 && s[0] == p && like(s[1:], pattern[1:])
+	}
+}
+
+// substr keeps the characters at the positions from (first is 1) to from+n-1,
+// of which those before the first do not exist.
+func substr(s []rune, args []batch.Value) string {
+	from := big.NewInt(args[0].I)
+	end := big.NewInt(int64(len(s)) + 1)
+	if len(args) > 1 {
+		end = new(big.Int).Add(from, big.NewInt(args[1].I))
+	}
+	var kept []rune
+	for i, c := range s {
+		pos := big.NewInt(int64(i) + 1)
+		if pos.Cmp(from) >= 0 && pos.Cmp(end) < 0 {
+			kept = append(kept, c)
+		}
+	}
+	return string(kept)
+}
+
+func splitPart(s, sep string, n int64) string {
+	fields := []string{s}
+	if sep != "" {
+		fields = strings.Split(s, sep)
+	}
+	if n < 0 {
+		n += int64(len(fields)) + 1
+	}
+	if n < 1 || n > int64(len(fields)) {
+		return ""
+	}
+	return fields[n-1]
+}
+
+func regexpExtract(s, pattern string, group []batch.Value) (batch.Value, error) {
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return batch.Value{}, err
+	}
+	n := int64(0)
+	if len(group) > 0 {
+		n = group[0].I
+	}
+	at := re.FindStringSubmatchIndex(s)
+	if at == nil || n < 0 || n > int64(re.NumSubexp()) || at[2*n] < 0 {
+		return batch.NullOf(batch.Varchar), nil
+	}
+	return batch.Str(s[at[2*n]:at[2*n+1]]), nil
+}
+
+func dateTrunc(unit string, t int64) (batch.Value, error) {
+	ns := map[string]int64{"microsecond": 1e3, "millisecond": 1e6, "second": 1e9, "minute": 60e9, "hour": 3600e9, "day": 86400e9}[strings.ToLower(unit)]
+	if ns == 0 {
+		return batch.Value{}, fmt.Errorf("no unit of time: %s", unit)
+	}
+	u := big.NewInt(ns)
+	down := new(big.Int).Div(big.NewInt(t), u) // Euclidean: downwards for a positive unit
+	return fits(down.Mul(down, u), batch.Timestamp)
+}
