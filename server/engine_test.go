@@ -99,12 +99,6 @@ func cell(v batch.Value) string {
 	return plan.FormatValue(v)
 }
 
-// ask runs a statement to its end.
-func ask(t *testing.T, s wire.Session, statement string) answer {
-	t.Helper()
-	return read(t, start(t, s, statement))
-}
-
 // number asks for one number.
 func number(t *testing.T, a answer, row, col int) int64 {
 	t.Helper()

@@ -16,7 +16,6 @@ func num(i int64) plan.Expr       { return lit(batch.Int(i)) }
 func dbl(f float64) plan.Expr     { return lit(batch.Float(f)) }
 func str(s string) plan.Expr      { return lit(batch.Str(s)) }
 func boolean(b bool) plan.Expr    { return lit(batch.Bool(b)) }
-func dur(ns int64) plan.Expr      { return lit(batch.Dur(ns)) }
 func raw(s string) batch.Value    { return batch.Value{Type: batch.Bytes, S: s} }
 func col(i int, t batch.Type) plan.Expr {
 	return &plan.Col{Index: i, Name: fmt.Sprintf("c%d", i), T: t}

@@ -195,7 +195,7 @@ func startError(name, program string, err error) error {
 	case errors.Is(err, unix.EACCES):
 		return fmt.Errorf("%s: not executable", name)
 	case errors.Is(err, unix.ENOEXEC):
-		return fmt.Errorf("%s: neither a program nor a script that begins with #!", name)
+		return fmt.Errorf("%s: neither a program nor a script that names its interpreter", name)
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("%s: cannot be traced: permission denied", name)
 	}
