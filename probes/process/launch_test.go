@@ -245,7 +245,7 @@ func TestLaunchErrors(t *testing.T) {
 		{[]string{plain}, plain + ": not executable"},
 		{[]string{dir}, dir + ": is a directory"},
 		{[]string{lost}, lost + ": the interpreter that it names does not exist"},
-		{[]string{text}, text + ": neither a program nor a script that begins with #!"},
+		{[]string{text}, text + ": neither a program nor a script that names its interpreter"},
 	} {
 		c2, err := Launch(c.argv, nil, nil, nil, nil)
 		if err == nil {
