@@ -28,6 +28,7 @@ type session struct {
 	mu       sync.Mutex
 	target   plan.Target
 	command  *process.Command
+	released bool // the command runs; before that it is held
 	settings map[string]batch.Value
 	open     map[*query]bool
 }
@@ -70,7 +71,7 @@ func (s *session) Close() error {
 	for q := range s.open {
 		open = append(open, q)
 	}
-	c := s.command
+	c, released := s.command, s.released
 	s.command = nil
 	s.mu.Unlock()
 	for _, q := range open {
@@ -81,14 +82,18 @@ func (s *session) Close() error {
 	if c == nil {
 		return nil
 	}
-	_ = c.Release()
-	_ = syscall.Kill(c.PID(), syscall.SIGTERM)
-	select {
-	case <-c.Wait():
-		return nil
-	case <-time.After(graceAtClose):
-		return c.Kill()
+	if released {
+		_ = syscall.Kill(c.PID(), syscall.SIGTERM)
+		select {
+		case <-c.Wait():
+			return nil
+		case <-time.After(graceAtClose):
+		}
 	}
+	// It does not listen, or no query was armed and it has not begun.
+	err := c.Kill()
+	<-c.Wait()
+	return err
 }
 
 // env is what the planner may know of the session.
@@ -175,7 +180,7 @@ func (s *session) startQuery(ctx context.Context, text string, p *plan.Query) (*
 	q.live = s.live
 	s.mu.Lock()
 	if c := s.command; c != nil && len(q.feeds) > 0 {
-		q.release = func() { _ = c.Release() }
+		q.release = func() { s.release(c) }
 	}
 	s.mu.Unlock()
 	s.e.add(q)
@@ -191,6 +196,14 @@ func (s *session) startQuery(ctx context.Context, text string, p *plan.Query) (*
 		s.forget(q)
 	}()
 	return q, nil
+}
+
+// release lets the held command run, now that a query is armed.
+func (s *session) release(c *process.Command) {
+	s.mu.Lock()
+	s.released = true
+	s.mu.Unlock()
+	_ = c.Release() // it may have been killed meanwhile
 }
 
 func (s *session) forget(q *query) {
