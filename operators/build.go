@@ -88,6 +88,7 @@ func Build(root plan.Node, sink Operator, o *Options) (*Graph, error) {
 	b := &builder{o: &opts, g: &Graph{}, uses: map[plan.Node]int{},
 		consumers: map[plan.Node][]Operator{}, stats: map[plan.Node]*Stats{}}
 	b.survey(root)
+	b.noPreview = spoiledByPreview(root, false)
 	if err := b.build(root, sink, nil); err != nil {
 		return nil, err
 	}
@@ -104,7 +105,7 @@ type builder struct {
 	uses      map[plan.Node]int
 	consumers map[plan.Node][]Operator // of shared nodes, until all are there
 	stats     map[plan.Node]*Stats
-	writes    bool // there is an INSERT
+	noPreview bool // a preview would change what comes after it
 }
 
 // survey counts the uses of each node and makes their statistics.
@@ -116,9 +117,6 @@ func (b *builder) survey(n plan.Node) {
 	if b.o.Stats {
 		b.stats[n] = &Stats{Node: n}
 		b.g.Stats = append(b.g.Stats, b.stats[n])
-	}
-	if _, ok := n.(*plan.Insert); ok {
-		b.writes = true
 	}
 	for _, in := range n.Inputs() {
 		b.survey(in)
@@ -205,14 +203,14 @@ func (b *builder) leaf(n *plan.Acquire, down Operator) error {
 		}
 		op = f
 	}
-	if b.writes {
+	if b.noPreview {
 		op = noPreview{op}
 	}
 	b.g.Leaves = append(b.g.Leaves, Leaf{Acquire: n, Op: b.measure(op, nil, b.stats[n])})
 	return nil
 }
 
-// noPreview drops Ticks that ask for a preview: an INSERT would write it.
+// noPreview drops Ticks that ask for a preview.
 type noPreview struct{ Operator }
 
 func (p noPreview) Signal(ctx context.Context, port int, s Signal) (Status, error) {
@@ -236,4 +234,32 @@ func flushes(n plan.Node) bool {
 		}
 	}
 	return slices.ContainsFunc(n.Inputs(), flushes)
+}
+
+// spoiledByPreview reports whether some node above one that answers a preview
+// would take its rows for final ones: an INSERT would write them, an aggregate
+// add them, DISTINCT know them when they come again. kept says that a node
+// above n keeps what it gets beyond Flush.
+func spoiledByPreview(n plan.Node, kept bool) bool {
+	answers := false
+	switch n := n.(type) {
+	case *plan.Insert:
+		kept = true
+	case *plan.Aggregate:
+		answers = !n.Windowed && n.Emit.Mode != plan.Changes
+	case *plan.Sort:
+		answers = !flushes(n.Input)
+	}
+	if kept && answers {
+		return true
+	}
+	switch n := n.(type) {
+	case *plan.Aggregate, *plan.Window:
+		kept = true
+	case *plan.Distinct:
+		kept = kept || !n.PerFlush
+	case *plan.Limit:
+		kept = kept || !n.PerFlush
+	}
+	return slices.ContainsFunc(n.Inputs(), func(in plan.Node) bool { return spoiledByPreview(in, kept) })
 }

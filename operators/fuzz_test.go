@@ -1,7 +1,6 @@
 package operators_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -24,11 +23,7 @@ func agree(t *rapid.T) {
 }
 
 func caseText(root plan.Node, in *optest.Input) string {
-	s := plan.Tree(root)
-	for _, step := range in.Steps {
-		s += fmt.Sprintf("%s %+v\n", step.Stream, step)
-	}
-	return s
+	return plan.Tree(root) + optest.FormatInput(in)
 }
 
 // TestEngineAgreesWithOracle is the short form of FuzzEngine.

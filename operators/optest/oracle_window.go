@@ -117,6 +117,7 @@ func (r *run) heldWindows(n *plan.Window, in *stream) *stream {
 type session struct {
 	part string
 	rows []event
+	seq  int // sessions of equal borders close in the order in which they opened
 }
 
 // sessions gives the rows of a session when it closes: when the watermark has
@@ -127,12 +128,16 @@ func (r *run) sessions(n *plan.Window, in *stream) *stream {
 	out := &stream{err: in.err}
 	gap, timeOf := int64(n.Spec.Gap), func(e event) int64 { return e.row[n.Spec.Time].I }
 	var open []*session
+	opened := 0
 	closed := int64(math.MinInt64)
 	extent := func(s *session) border {
 		return border{timeOf(s.rows[0]), timeOf(s.rows[len(s.rows)-1]) + gap}
 	}
 	closeTo := func(t int64, step int) {
-		slices.SortStableFunc(open, func(a, b *session) int { return cmp.Compare(extent(a).end, extent(b).end) })
+		slices.SortStableFunc(open, func(a, b *session) int {
+			v, w := extent(a), extent(b)
+			return cmp.Or(cmp.Compare(v.end, w.end), cmp.Compare(v.start, w.start), cmp.Compare(a.seq, b.seq))
+		})
 		for len(open) > 0 && extent(open[0]).end <= t {
 			w := extent(open[0])
 			for _, e := range open[0].rows {
@@ -156,12 +161,12 @@ func (r *run) sessions(n *plan.Window, in *stream) *stream {
 				return out.fail(err)
 			}
 			part := key(parts)
-			joined := &session{part, []event{e}}
-			var others []*session
+			joined := &session{part, []event{e}, opened}
+			var others, merged []*session
 			for _, s := range open {
 				w := extent(s)
 				if s.part == part && timeOf(e) < w.end && timeOf(e) > w.start-gap {
-					joined.rows = append(joined.rows, s.rows...)
+					joined.rows, merged = append(joined.rows, s.rows...), append(merged, s)
 				} else {
 					others = append(others, s)
 				}
@@ -170,7 +175,10 @@ func (r *run) sessions(n *plan.Window, in *stream) *stream {
 				out.add(event{kind: lost, step: e.step, cause: "late", n: 1})
 				continue
 			}
-			if len(joined.rows) > 1 { // e came last
+			opened++
+			if len(merged) > 0 { // e came last
+				first := func(a, b *session) int { return cmp.Compare(extent(a).start, extent(b).start) }
+				joined.seq = slices.MinFunc(merged, first).seq
 				joined.rows = append(joined.rows[1:], e)
 			}
 			slices.SortStableFunc(joined.rows, func(a, b event) int { return cmp.Compare(timeOf(a), timeOf(b)) })

@@ -195,9 +195,16 @@ func (g planGen) grouped(in plan.Node, windowed bool) plan.Node {
 		a.WindowEnd = len(a.Keys) - 1
 	} else {
 		a.Emit = plan.Emit{Mode: plan.EmitMode(g.n(3, "emit")), Every: time.Second}
+		if a.Emit.Mode == plan.Changes && len(plan.Leaves(in)) > 1 {
+			a.Emit.Mode = plan.Final // which changes come together depends on how streams are merged
+		}
 	}
 	for range 1 + g.n(4, "aggs") {
-		a.Aggs = append(a.Aggs, g.agg(s))
+		x := g.agg(s)
+		if w, ok := in.(*plan.Window); ok && x.Fn == "topk" && w.Spec.Kind == plan.Hop {
+			continue // windows of a batch are filled one by one: its equally frequent values have no order
+		}
+		a.Aggs = append(a.Aggs, x)
 	}
 	g.name(a)
 	var n plan.Node = a

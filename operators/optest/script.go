@@ -209,6 +209,40 @@ func parsePoint(s string) (int64, error) {
 	return strconv.ParseInt(s, 10, 64)
 }
 
+// FormatInput prints an input as a load command reads it.
+func FormatInput(in *Input) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(in.Relations)) {
+		b.WriteString("stream " + name)
+		for _, f := range in.Relations[name].Fields {
+			b.WriteString(" " + f.Name + ":" + strings.ToLower(f.Type.String()))
+		}
+		b.WriteByte('\n')
+	}
+	stream := ""
+	for _, s := range in.Steps {
+		if s.Stream != stream {
+			stream = s.Stream
+			b.WriteString("stream " + stream + "\n")
+		}
+		switch s.Kind {
+		case Rows:
+			for _, vs := range s.Rows {
+				b.WriteString(rowText(vs) + "\n")
+			}
+			b.WriteString("--\n")
+		case Gap:
+			fmt.Fprintf(&b, "lost %d %s\n", s.N, s.Cause)
+		case End:
+			b.WriteString("end\n")
+		default:
+			word := map[StepKind]string{Watermark: "watermark", Tick: "tick", Preview: "preview"}[s.Kind]
+			fmt.Fprintf(&b, "%s %s\n", word, printedDuration(s.Time))
+		}
+	}
+	return b.String()
+}
+
 // FormatOutput prints what a plan gave as scripts show it.
 func FormatOutput(root plan.Node, o *Output) string {
 	var b strings.Builder
