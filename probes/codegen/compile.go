@@ -1,0 +1,328 @@
+package codegen
+
+import (
+	"github.com/cilium/ebpf/asm"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// Program is a compiled condition.
+type Program struct {
+	// Entry and Return are bodies of functions of one argument, the address of
+	// what the Layout describes: they return 0 for an event that is surely not
+	// wanted, else 1. Return sees what Entry let pass. nil: all pass.
+	Entry, Return asm.Instructions
+	// Residual is what remains to be tested of the events that passed; nil if
+	// nothing does.
+	Residual plan.Expr
+	// Reads are the columns that the programs look at, by index.
+	Reads map[int]bool
+}
+
+// Compile compiles a condition, BOOLEAN over the columns of in. What it cannot
+// compile becomes residual; nothing is refused.
+func Compile(e plan.Expr, in Layout) Program {
+	c := compiler{in: in}
+	conds := conjuncts(e)
+	all := make([]formula, len(conds))
+	fails := false
+	for i, x := range conds {
+		all[i] = c.formula(x, true)
+		if all[i] == verdict(false) && fails {
+			all[i] = &test{} // else nothing would be left that can fail
+		}
+		fails = fails || exists(all[i], mayFail)
+	}
+	entry, remaining := weaken(all, true)
+	exit, _ := weaken(remaining, false)
+	p := Program{Residual: residual(conds, all), Reads: map[int]bool{}}
+	var err error
+	if p.Entry, err = program(entry); err == nil {
+		p.Return, err = program(exit)
+	}
+	if err != nil { // too long
+		return Program{Residual: e}
+	}
+	for _, f := range []formula{entry, exit} {
+		each(f, func(t *test) {
+			for _, i := range t.columns {
+				p.Reads[i] = true
+			}
+		})
+	}
+	return p
+}
+
+// weaken joins what can be tested of the conditions at one point of a call, and
+// returns those that this does not settle.
+func weaken(all []formula, atEntry bool) (f formula, remaining []formula) {
+	r := relaxation{atEntry: atEntry}
+	list := make([]formula, len(all))
+	for i, g := range all {
+		var whole bool
+		list[i], whole = r.apply(g)
+		// One that may fail is tested again: it lets pass what it fails at.
+		if !whole || exists(g, mayFail) {
+			remaining = append(remaining, g)
+		}
+	}
+	return join(true, list...), remaining
+}
+
+// residual joins the conditions that the programs do not settle: those with an
+// undecided test, and all from the first on that may fail, since where it does
+// the programs let pass without looking further.
+func residual(conds []plan.Expr, all []formula) plan.Expr {
+	var rest plan.Expr
+	failed := false
+	for i, f := range all {
+		failed = failed || exists(f, mayFail)
+		switch {
+		case !failed && !exists(f, undecided):
+		case rest == nil:
+			rest = conds[i]
+		default:
+			rest = &plan.Call{Fn: "and", Args: []plan.Expr{rest, conds[i]}, T: batch.Boolean}
+		}
+	}
+	return rest
+}
+
+func conjuncts(e plan.Expr) []plan.Expr {
+	if c, ok := e.(*plan.Call); ok && c.Fn == "and" {
+		var out []plan.Expr
+		for _, a := range c.Args {
+			out = append(out, conjuncts(a)...)
+		}
+		return out
+	}
+	return []plan.Expr{e}
+}
+
+type compiler struct{ in Layout }
+
+// formula translates a condition: whether e is surely want.
+func (c *compiler) formula(e plan.Expr, want bool) formula {
+	if f := c.fact(e, want); f != nil {
+		return f
+	}
+	if f := c.decide(e, want); f != nil {
+		return f
+	}
+	return &test{fails: canFail(e)}
+}
+
+// decide is formula for what the kernel decides; nil: it cannot.
+func (c *compiler) decide(e plan.Expr, want bool) formula {
+	switch e := e.(type) {
+	case *plan.Const:
+		return verdict(!e.V.IsNull && (e.V.I != 0) == want)
+	case *plan.In:
+		return c.list(e, want)
+	case *plan.Call:
+		switch e.Fn {
+		case "not":
+			return c.formula(e.Args[0], !want)
+		case "and", "or":
+			return c.junction(e, want)
+		case "is null":
+			if col, ok := e.Args[0].(*plan.Col); ok && c.in.Columns[col.Index].Kind != Unknown {
+				return verdict(!want)
+			}
+		case "=", "<>", "<", "<=", ">", ">=":
+			op := e.Fn
+			if !want {
+				op = opposites[op]
+			}
+			if t := c.compareNumbers(op, e.Args[0], e.Args[1]); t != nil {
+				return t
+			}
+		}
+		return c.match(e, want)
+	}
+	return nil
+}
+
+// junction translates AND and OR. Verdicts in it disappear; but if a test that
+// may fail disappeared with them, so would its failure.
+func (c *compiler) junction(e *plan.Call, want bool) formula {
+	list := make([]formula, len(e.Args))
+	fails := false
+	for i, a := range e.Args {
+		list[i] = c.formula(a, want)
+		fails = fails || exists(list[i], mayFail)
+	}
+	f := join((e.Fn == "and") == want, list...)
+	if fails && !exists(f, mayFail) {
+		return &test{fails: true}
+	}
+	return f
+}
+
+// maxNames bounds a list of names, which are compared one by one.
+const maxNames = 64
+
+// list translates an IN list. With NULL in it, it is never surely false.
+func (c *compiler) list(e *plan.In, want bool) formula {
+	var values []batch.Value
+	for _, k := range e.List {
+		if !k.V.IsNull {
+			values = append(values, k.V)
+		}
+	}
+	if never := len(values) == 0 || !want && len(values) < len(e.List); never {
+		if canFail(e) {
+			return nil
+		}
+		return verdict(false)
+	}
+	if index, ok := c.column(e.X, Name); ok && len(values) <= maxNames {
+		var ps []pattern
+		for _, v := range values {
+			if p, ok := exactly(v.S); ok {
+				ps = append(ps, p)
+			}
+		}
+		return negated(c.named(index, ps), want)
+	}
+	ints := make([]int64, len(values))
+	for i, v := range values {
+		ints[i] = v.I
+	}
+	if t := c.oneOf(e.X, ints); t != nil {
+		return negated(t, want)
+	}
+	return nil
+}
+
+// match translates tests of names against constants.
+func (c *compiler) match(e *plan.Call, want bool) formula {
+	if len(e.Args) != 2 {
+		return nil
+	}
+	left, right := e.Args[0], e.Args[1]
+	if e.Fn == "=" || e.Fn == "<>" {
+		if _, ok := left.(*plan.Const); ok {
+			left, right = right, left
+		}
+	}
+	index, isName := c.column(left, Name)
+	k, isConst := right.(*plan.Const)
+	if !isName || !isConst {
+		return nil
+	}
+	if k.V.IsNull {
+		return verdict(false)
+	}
+	var p pattern
+	ok, known := false, true
+	switch e.Fn {
+	case "=", "<>":
+		p, ok = exactly(k.V.S)
+		want = want == (e.Fn == "=")
+	case "like":
+		p, ok, known = likeNames(k.V.S)
+	case "starts_with":
+		p, ok = beginning(k.V.S, len(k.V.S))
+	default:
+		known = false
+	}
+	if !known {
+		return nil
+	}
+	if !ok {
+		return verdict(!want)
+	}
+	return negated(c.named(index, []pattern{p}), want)
+}
+
+// negated is f, or its opposite if want is not set. f is never NULL.
+func negated(f formula, want bool) formula {
+	if want {
+		return f
+	}
+	switch f := f.(type) {
+	case verdict:
+		return !f
+	case *test:
+		t := *f
+		t.code = func(w *writer, want bool, target, unsure label) { f.code(w, !want, target, unsure) }
+		return &t
+	}
+	return nil
+}
+
+// fact translates a condition on nothing but the function; nil: it is none.
+func (c *compiler) fact(e plan.Expr, want bool) formula {
+	found, only := false, true
+	plan.Walk(e, func(x plan.Expr) {
+		if col, ok := x.(*plan.Col); ok {
+			found = true
+			only = only && c.in.Columns[col.Index].Kind == Function
+		}
+	})
+	if !found || !only {
+		return nil
+	}
+	if !want {
+		e = &plan.Call{Fn: "not", Args: []plan.Expr{e}, T: batch.Boolean}
+	}
+	bit, ok := c.in.Fact(e)
+	if !ok {
+		return nil
+	}
+	return &test{code: func(w *writer, want bool, target, _ label) {
+		op := asm.JNE
+		if !want {
+			op = asm.JEq
+		}
+		w.add(asm.LoadMem(operands[0], argument, c.in.Facts, asm.DWord), asm.RSh.Imm(operands[0], int32(bit)),
+			asm.And.Imm(operands[0], 1))
+		w.jump(op.Imm(operands[0], 0, ""), target)
+	}}
+}
+
+// total are the functions that have a value for every argument. Others may
+// fail, as far as this package knows.
+var total = map[string]bool{
+	"and": true, "or": true, "not": true, "is null": true,
+	"=": true, "<>": true, "<": true, "<=": true, ">": true, ">=": true,
+	"like": true, "ilike": true, "starts_with": true, "length": true, "lower": true, "upper": true,
+	"to_ns": true, "to_us": true, "to_ms": true, "to_s": true, "to_min": true,
+}
+
+// canFail reports whether the evaluation of e may end in an error.
+func canFail(e plan.Expr) bool {
+	fails := false
+	plan.Walk(e, func(x plan.Expr) {
+		switch x := x.(type) {
+		case *plan.Call:
+			arithmetic := x.T == batch.Double && allDouble(x.Args)
+			fails = fails || !total[x.Fn] && !arithmetic && !fixedPattern(x)
+		case *plan.Cast:
+			fails = fails || x.X.Type() == batch.Double && x.T.Physical() == batch.PhysInt
+		}
+	})
+	return fails
+}
+
+// allDouble: arithmetic of DOUBLEs gives infinity or NULL, never an error.
+func allDouble(args []plan.Expr) bool {
+	for _, a := range args {
+		if a.Type() != batch.Double {
+			return false
+		}
+	}
+	return true
+}
+
+// fixedPattern: a regular expression that is constant was found right or wrong
+// before any event.
+func fixedPattern(x *plan.Call) bool {
+	if x.Fn != "~" {
+		return false
+	}
+	_, ok := x.Args[1].(*plan.Const)
+	return ok
+}

@@ -1,0 +1,374 @@
+package codegen
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"pgregory.net/rapid"
+
+	"endoscope/operators/batch"
+	"endoscope/operators/expr"
+	"endoscope/planner/plan"
+	"endoscope/probes/testenv"
+)
+
+// The columns of the tests, where the layout has them, and of which type.
+const (
+	colPID = iota
+	colArg0
+	colArg1
+	colStart
+	colThread
+	colFunction
+	colClass
+	colEnd
+	colDuration
+	colProcess
+	colExe
+)
+
+const epoch = 1_700_000_000_000_000_000 // what makes boot time wall time
+
+var columns = []struct {
+	name string
+	typ  batch.Type
+	at   Column
+}{
+	colPID:      {"pid", batch.Bigint, Column{Kind: Number, Offset: 8}},
+	colArg0:     {"arg0", batch.Bigint, Column{Kind: Number, Offset: 16}},
+	colArg1:     {"arg1", batch.Bigint, Column{Kind: Number, Offset: 24}},
+	colStart:    {"start_time", batch.Timestamp, Column{Kind: Number, Offset: 32, Shift: epoch}},
+	colThread:   {"thread_name", batch.Varchar, Column{Kind: Name, Offset: 40}},
+	colFunction: {"function_name", batch.Varchar, Column{Kind: Function}},
+	colClass:    {"class", batch.Varchar, Column{Kind: Function}},
+	colEnd:      {"timestamp", batch.Timestamp, Column{Kind: Number, Offset: 56, Shift: epoch, Late: true}},
+	colDuration: {"duration", batch.Duration, Column{Kind: Number, Offset: 64, Late: true}},
+	colProcess:  {"process", batch.Varchar, Column{Kind: Name, Offset: 72, Late: true}},
+	colExe:      {"exe", batch.Varchar, Column{Kind: Unknown}},
+}
+
+const momentSize = 88
+
+var schema = func() batch.Schema {
+	s := make(batch.Schema, len(columns))
+	for i, c := range columns {
+		s[i] = c.typ
+	}
+	return s
+}()
+
+func column(i int) plan.Expr      { return &plan.Col{Index: i, Name: columns[i].name, T: columns[i].typ} }
+func lit(v batch.Value) plan.Expr { return &plan.Const{V: v} }
+func call(t batch.Type, fn string, args ...plan.Expr) plan.Expr {
+	return &plan.Call{Fn: fn, Args: args, T: t}
+}
+func cond(fn string, args ...plan.Expr) plan.Expr { return call(batch.Boolean, fn, args...) }
+
+// functions are what queries probe in the tests; facts is the word that says
+// what is true of each.
+type functions struct {
+	names, classes []string
+	facts          []uint64
+	used           int
+}
+
+func (f *functions) fact(e plan.Expr) (uint8, bool) {
+	if f.used == 8 { // few, so that the tests see what happens when there is none left
+		return 0, false
+	}
+	f.used++
+	for i := range f.names {
+		row := make([]batch.Value, len(columns))
+		for c := range row {
+			row[c] = batch.NullOf(columns[c].typ)
+		}
+		row[colFunction], row[colClass] = batch.Str(f.names[i]), batch.Str(f.classes[i])
+		v, err := expr.EvalRow(e, row)
+		if err != nil {
+			return 0, false
+		}
+		if !v.IsNull && v.I != 0 {
+			f.facts[i] |= 1 << (31 + f.used)
+		}
+	}
+	return uint8(31 + f.used), true
+}
+
+func (f *functions) layout() Layout {
+	in := Layout{Facts: 0, Fact: f.fact}
+	for _, c := range columns {
+		in.Columns = append(in.Columns, c.at)
+	}
+	return in
+}
+
+var texts = []string{"", "a", "ab", "worker", "worker-1", "worker%", "exactly15bytes!", "sixteen--bytes--", "longer than sixteen", "w\x00x", "é", "w_rker"}
+var likes = []string{"", "%", "a%", "w%", "worker-%", "worker\\%", "worker%%", "%r", "w_rker", "exactly15bytes!%", "sixteen--bytes--%", "w%x", "wor", "é%", "longer than sixteen%"}
+var numbers = []int64{0, 1, -1, 2, 3, 7, -5, 1000, 1 << 31, -1 << 31, 1<<31 - 1, 1 << 32, 1 << 40, 3037000500, math.MaxInt64, math.MinInt64, math.MaxInt64 - 1, math.MinInt64 + 1, epoch, epoch + 5}
+
+func draw[T any](t *rapid.T, from []T, what string) T { return rapid.SampledFrom(from).Draw(t, what) }
+
+// integers draws an expression of that type.
+func integers(t *rapid.T, typ batch.Type, depth int) plan.Expr {
+	leaf := func() plan.Expr {
+		var of []int
+		for i, c := range columns {
+			if c.typ == typ {
+				of = append(of, i)
+			}
+		}
+		if draw(t, []bool{true, true, true, false}, "column") {
+			return column(draw(t, of, "which"))
+		}
+		return lit(batch.Value{Type: typ, I: draw(t, numbers, "number"), IsNull: rapid.IntRange(0, 30).Draw(t, "null") == 0})
+	}
+	if depth == 0 {
+		return leaf()
+	}
+	sub := func(typ batch.Type) plan.Expr { return integers(t, typ, depth-1) }
+	switch k := rapid.IntRange(0, 9).Draw(t, "kind"); {
+	case k < 4:
+		return leaf()
+	case k < 5:
+		return &plan.Cast{X: sub(draw(t, []batch.Type{batch.Bigint, batch.Duration, batch.Timestamp}, "from")), T: typ}
+	case typ == batch.Timestamp:
+		return call(typ, draw(t, []string{"+", "-"}, "op"), sub(typ), sub(batch.Duration))
+	case k < 6:
+		return call(typ, "neg", sub(typ))
+	case k < 8:
+		return call(typ, draw(t, []string{"+", "-", "%"}, "op"), sub(typ), sub(typ))
+	case typ == batch.Duration && k < 9:
+		return call(typ, "-", sub(batch.Timestamp), sub(batch.Timestamp))
+	case typ == batch.Duration:
+		return call(typ, draw(t, []string{"*", "/"}, "op"), sub(typ), sub(batch.Bigint))
+	}
+	return call(typ, draw(t, []string{"*", "/"}, "op"), sub(typ), sub(typ))
+}
+
+// conditions draws a BOOLEAN expression.
+func conditions(t *rapid.T, depth int) plan.Expr {
+	if depth > 0 {
+		switch rapid.IntRange(0, 5).Draw(t, "junction") {
+		case 0, 1:
+			return cond("and", conditions(t, depth-1), conditions(t, depth-1))
+		case 2, 3:
+			return cond("or", conditions(t, depth-1), conditions(t, depth-1))
+		case 4:
+			return cond("not", conditions(t, depth-1))
+		}
+	}
+	compare := []string{"=", "<>", "<", "<=", ">", ">="}
+	name := func() plan.Expr { return column(draw(t, []int{colThread, colProcess}, "name")) }
+	switch rapid.IntRange(0, 13).Draw(t, "test") {
+	case 0, 1, 2, 3:
+		typ := draw(t, []batch.Type{batch.Bigint, batch.Duration, batch.Timestamp}, "type")
+		return cond(draw(t, compare, "op"), integers(t, typ, 2), integers(t, typ, 1))
+	case 4, 5:
+		in := &plan.In{X: integers(t, batch.Bigint, 1)}
+		for range rapid.SampledFrom([]int{1, 3, 9, 40}).Draw(t, "length") {
+			v := batch.Int(draw(t, numbers, "number") + rapid.Int64Range(-3, 3).Draw(t, "plus"))
+			v.IsNull = rapid.IntRange(0, 50).Draw(t, "null") == 0
+			in.List = append(in.List, plan.Const{V: v})
+		}
+		return in
+	case 6:
+		return cond(draw(t, compare[:2], "op"), name(), lit(batch.Str(draw(t, texts, "text"))))
+	case 7:
+		return cond("like", name(), lit(batch.Str(draw(t, likes, "pattern"))))
+	case 8:
+		return cond("starts_with", name(), lit(batch.Str(draw(t, texts, "text"))))
+	case 9:
+		in := &plan.In{X: name()}
+		for range rapid.IntRange(1, 5).Draw(t, "length") {
+			in.List = append(in.List, plan.Const{V: batch.Str(draw(t, texts, "text"))})
+		}
+		return in
+	case 10:
+		return cond("like", column(draw(t, []int{colFunction, colClass}, "of")), lit(batch.Str(draw(t, likes, "pattern"))))
+	case 11: // NULL where it does not match
+		return cond("=", call(batch.Varchar, "regexp_extract", column(colFunction), lit(batch.Str("^w(.)")), lit(batch.Int(1))), lit(batch.Str("o")))
+	case 12:
+		return draw(t, []plan.Expr{
+			cond(">", &plan.Cast{X: column(colDuration), T: batch.Double}, lit(batch.Float(2.5))),
+			cond("=", column(colExe), lit(batch.Str("a"))),
+			cond("is null", column(colArg0)),
+			cond("is null", column(colExe)),
+			cond("like", column(colProcess), lit(batch.Str("%r"))),
+		}, "undecided")
+	}
+	return lit(draw(t, []batch.Value{batch.Bool(true), batch.Bool(false), batch.NullOf(batch.Boolean)}, "constant"))
+}
+
+// moment is a tuple as the kernel has it, and as the engine has it.
+type moment struct {
+	memory [momentSize]byte
+	row    []batch.Value
+}
+
+func moments(t *rapid.T, f *functions) moment {
+	m := moment{row: make([]batch.Value, len(columns))}
+	which := rapid.IntRange(0, len(f.names)-1).Draw(t, "function")
+	binary.NativeEndian.PutUint64(m.memory[:], f.facts[which])
+	for i, c := range columns {
+		switch c.at.Kind {
+		case Number:
+			v := draw(t, numbers, c.name)
+			binary.NativeEndian.PutUint64(m.memory[c.at.Offset:], uint64(v))
+			m.row[i] = batch.Value{Type: c.typ, I: v + c.at.Shift}
+		case Name:
+			// A name is what stands before the first zero byte; behind it
+			// anything may.
+			b := m.memory[c.at.Offset:][:NameSize]
+			s := draw(t, texts, c.name)
+			for k := range b {
+				b[k] = draw(t, []byte{0, 'x'}, "behind")
+			}
+			n := copy(b, s)
+			if n < NameSize {
+				b[n] = 0
+			}
+			for k, x := range b {
+				if x == 0 {
+					b = b[:k]
+					break
+				}
+			}
+			m.row[i] = batch.Str(string(b))
+		case Unknown:
+			m.row[i] = batch.NullOf(c.typ)
+			if s := draw(t, texts, c.name); s != "" {
+				m.row[i] = batch.Str(s)
+			}
+		}
+	}
+	m.row[colFunction], m.row[colClass] = batch.Str(f.names[which]), batch.Str(f.classes[which])
+	return m
+}
+
+// runner runs bodies in the kernel on a memory.
+type runner struct {
+	memory *ebpf.Map
+}
+
+func newRunner(t testing.TB) *runner {
+	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: momentSize, MaxEntries: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return &runner{m}
+}
+
+type fataler interface {
+	Fatalf(string, ...any)
+	Helper()
+}
+
+// load makes a raw tracepoint of the body, since the kernel runs no uprobe
+// program for a test.
+func (r *runner) load(t fataler, body asm.Instructions) *ebpf.Program {
+	t.Helper()
+	if body == nil {
+		return nil
+	}
+	ins := asm.Instructions{
+		asm.LoadMapPtr(asm.R1, r.memory.FD()),
+		asm.StoreImm(asm.RFP, -4, 0, asm.Word),
+		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, -4),
+		asm.FnMapLookupElem.Call(),
+		asm.JNE.Imm(asm.R0, 0, "found"),
+		asm.Return(),
+		asm.Mov.Reg(asm.R1, asm.R0).WithSymbol("found"),
+		asm.Call.Label("body"),
+		asm.Return(),
+	}
+	ins = append(append(ins, body[0].WithSymbol("body")), body[1:]...)
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.RawTracepoint, Instructions: ins, License: "GPL"})
+	var refused *ebpf.VerifierError
+	if errors.As(err, &refused) {
+		t.Fatalf("%+v", refused)
+	}
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return p
+}
+
+func (r *runner) passes(t fataler, p *ebpf.Program, memory []byte) bool {
+	t.Helper()
+	if p == nil {
+		return true
+	}
+	if err := r.memory.Put(uint32(0), memory); err != nil {
+		t.Fatalf("%v", err)
+	}
+	ret, err := p.Run(&ebpf.RunOptions{})
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return ret == 1
+}
+
+// The kernel's answer with the engine's on what passes is the engine's answer,
+// and an evaluation that fails in the engine fails with the kernel's help too.
+func TestKernelAndEngineAgree(t *testing.T) {
+	testenv.NeedRoot(t)
+	r := newRunner(t)
+	rapid.Check(t, func(t *rapid.T) {
+		f := &functions{names: []string{"worker", "ab", "wx"}, classes: []string{"", "a", "worker"}, facts: make([]uint64, 3)}
+		e := conditions(t, rapid.IntRange(0, 4).Draw(t, "depth"))
+		p := Compile(e, f.layout())
+		entry, exit := r.load(t, p.Entry), r.load(t, p.Return)
+		defer entry.Close()
+		defer exit.Close()
+		for range 30 {
+			m := moments(t, f)
+			check(t, r, e, p, entry, exit, m)
+		}
+	})
+}
+
+func check(t *rapid.T, r *runner, e plan.Expr, p Program, entry, exit *ebpf.Program, m moment) {
+	// What is not known at the entry must not matter there.
+	early := m.memory
+	for _, c := range columns {
+		if c.at.Late {
+			n := 8
+			if c.at.Kind == Name {
+				n = NameSize
+			}
+			copy(early[c.at.Offset:][:n], "garbage garbage!")
+		}
+	}
+	passes := r.passes(t, entry, early[:]) && r.passes(t, exit, m.memory[:])
+	want, wantErr := holds(t, e, m.row)
+	if !passes {
+		if want || wantErr != nil {
+			t.Fatalf("%s\nrow %v\nrefused by the kernel, in the engine %v, %v", e, m.row, want, wantErr)
+		}
+		return
+	}
+	got, gotErr := true, error(nil)
+	if p.Residual != nil {
+		got, gotErr = holds(t, p.Residual, m.row)
+	}
+	if (gotErr != nil) != (wantErr != nil) || got != want {
+		t.Fatalf("%s\nrow %v\nin the engine %v, %v\npassed by the kernel, and the rest %v gives %v, %v", e, m.row, want, wantErr, p.Residual, got, gotErr)
+	}
+}
+
+// holds is what the engine's filter says of a row.
+func holds(t *rapid.T, e plan.Expr, row []batch.Value) (bool, error) {
+	f, err := expr.CompileFilter(e, schema)
+	if err != nil {
+		t.Fatalf("%s: %v", e, err)
+	}
+	b := batch.New(schema)
+	b.AppendRow(row...)
+	chosen, err := f.Select(b, nil)
+	return err == nil && len(chosen) == 1, err
+}
