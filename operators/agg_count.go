@@ -3,24 +3,29 @@ package operators
 import "endoscope/operators/batch"
 
 // count is COUNT(*) and COUNT(x): NULLs do not reach it.
-type count struct{ n []int64 }
+type count struct{ lane }
 
-func (a *count) grow(n int) { a.n = extended(a.n, n) }
-func (a *count) reset()     { a.n = a.n[:0] }
+func newCount(l *lanes) count { return count{lane{l, l.reserve(1)}} }
 
-func (a *count) update(in *folding) {
+func (a count) update(in *folding) {
 	if in.alone {
-		a.n[0] += int64(len(in.rows))
+		a.of(0)[0] += uint64(len(in.rows))
+		return
+	}
+	if words := a.single(); words != nil {
+		for _, r := range in.rows {
+			words[int(in.groups[r])*a.width]++
+		}
 		return
 	}
 	for _, r := range in.rows {
-		a.n[in.groups[r]]++
+		a.of(in.groups[r])[0]++
 	}
 }
 
-func (a *count) output(groups []uint32, out *batch.Column, _ instant) error {
+func (a count) output(groups []uint32, out *batch.Column, _ instant) error {
 	for _, g := range groups {
-		out.Int = append(out.Int, a.n[g])
+		out.Int = append(out.Int, int64(a.of(g)[0]))
 	}
 	return nil
 }

@@ -9,41 +9,43 @@ import (
 	"endoscope/planner/plan"
 )
 
-func newAvg(arg batch.Type) accumulator {
+func newAvg(arg batch.Type, l *lanes) accumulator {
 	if arg.Physical() == batch.PhysFloat {
-		return &avgFloat{}
+		return avgFloat{newFloatSum(l)}
 	}
-	return &avgInt{}
+	return avgInt{newIntSum(l)}
 }
 
 // avgInt is AVG over BIGINT, a DOUBLE, and over DURATION, rounded to ns.
-type avgInt struct{ intSums }
+type avgInt struct{ intSum }
 
-func (a *avgInt) output(groups []uint32, out *batch.Column, _ instant) error {
+func (a avgInt) output(groups []uint32, out *batch.Column, _ instant) error {
 	for i, g := range groups {
-		s := &a.state[g]
-		if s.n == 0 {
+		n := a.n(g)
+		if n == 0 {
 			out.Nulls.Set(i)
+			n = 1
 		}
 		if out.Type.Physical() == batch.PhysInt {
-			out.Int = append(out.Int, s.quo(max(s.n, 1)))
+			out.Int = append(out.Int, a.sum(g).quo(n))
 		} else {
-			out.Float = append(out.Float, s.float64()/float64(max(s.n, 1)))
+			out.Float = append(out.Float, a.sum(g).float64()/float64(n))
 		}
 	}
 	return nil
 }
 
 // avgFloat is AVG over DOUBLE.
-type avgFloat struct{ floatSums }
+type avgFloat struct{ floatSum }
 
-func (a *avgFloat) output(groups []uint32, out *batch.Column, _ instant) error {
+func (a avgFloat) output(groups []uint32, out *batch.Column, _ instant) error {
 	for i, g := range groups {
-		s := &a.state[g]
-		if s.n == 0 {
+		n := a.n(g)
+		if n == 0 {
 			out.Nulls.Set(i)
+			n = 1
 		}
-		out.Float = append(out.Float, s.sum/float64(max(s.n, 1)))
+		out.Float = append(out.Float, a.sum(g)/float64(n))
 	}
 	return nil
 }
@@ -66,7 +68,8 @@ type varianceInt struct {
 
 // intMoments: sums of x (128 bits) and of x² (192 bits), and the number of x.
 type intMoments struct {
-	intSum
+	int128
+	n  int64
 	sq [3]uint64 // little-endian
 }
 

@@ -1,6 +1,7 @@
 package operators
 
 import (
+	"math"
 	"math/bits"
 
 	"endoscope/operators/batch"
@@ -56,80 +57,87 @@ func (s int128) quo(n int64) int64 {
 	return int64(q)
 }
 
-// intSum is the state of SUM and AVG over integers: exact, and the same in
-// whatever order and pieces the values come, so that partial sums of other
-// sites can be added to it.
-type intSum struct {
-	int128
-	n int64
-}
+// intSum is SUM and AVG over integers: exact, and the same in whatever order
+// and pieces the values come, so that partial sums of other sites can be added
+// to it. Its words are the sum's lower and upper half, and the number of values.
+type intSum struct{ lane }
 
-// intSums is the array of them.
-type intSums struct{ state []intSum }
+func newIntSum(l *lanes) intSum { return intSum{lane{l, l.reserve(3)}} }
 
-func (a *intSums) grow(n int) { a.state = extended(a.state, n) }
-func (a *intSums) reset()     { a.state = a.state[:0] }
-
-func (a *intSums) update(in *folding) {
+func (a intSum) update(in *folding) {
 	x := in.arg.Int
 	if in.alone {
-		s := a.state[0]
+		s := a.sum(0)
 		for _, r := range in.rows {
 			s.add(x[r])
 		}
-		s.n += int64(len(in.rows))
-		a.state[0] = s
+		w := a.of(0)
+		w[0], w[1] = s.lo, uint64(s.hi)
+		w[2] += uint64(len(in.rows))
+		return
+	}
+	if words := a.single(); words != nil {
+		for _, r := range in.rows {
+			i := int(in.groups[r]) * a.width
+			addTo(words[i:i+3:i+3], x[r])
+		}
 		return
 	}
 	for _, r := range in.rows {
-		s := &a.state[in.groups[r]]
-		s.add(x[r])
-		s.n++
+		addTo(a.of(in.groups[r])[:3], x[r])
 	}
 }
 
-// floatSum is the state of SUM and AVG over doubles, added in order of arrival.
-type floatSum struct {
-	sum float64
-	n   int64
+func addTo(w []uint64, v int64) {
+	_ = w[2]
+	var carry uint64
+	w[0], carry = bits.Add64(w[0], uint64(v), 0)
+	w[1] += uint64(v>>63) + carry
+	w[2]++
 }
 
-type floatSums struct{ state []floatSum }
+func (a intSum) sum(g uint32) int128 { w := a.of(g); return int128{int64(w[1]), w[0]} }
+func (a intSum) n(g uint32) int64    { return int64(a.of(g)[2]) }
 
-func (a *floatSums) grow(n int) { a.state = extended(a.state, n) }
-func (a *floatSums) reset()     { a.state = a.state[:0] }
+// floatSum is SUM and AVG over doubles, added in order of arrival. Its words
+// are the sum's bits and the number of values.
+type floatSum struct{ lane }
 
-func (a *floatSums) update(in *folding) {
+func newFloatSum(l *lanes) floatSum { return floatSum{lane{l, l.reserve(2)}} }
+
+func (a floatSum) update(in *folding) {
 	x := in.arg.Float
 	for _, r := range in.rows {
-		s := &a.state[in.groups[r]]
-		s.sum += x[r]
-		s.n++
+		w := a.of(in.groups[r])[:2]
+		w[0] = math.Float64bits(math.Float64frombits(w[0]) + x[r])
+		w[1]++
 	}
 }
 
-func newSum(f *plan.Agg, arg batch.Type) accumulator {
+func (a floatSum) sum(g uint32) float64 { return math.Float64frombits(a.of(g)[0]) }
+func (a floatSum) n(g uint32) int64     { return int64(a.of(g)[1]) }
+
+func newSum(f *plan.Agg, arg batch.Type, l *lanes) accumulator {
 	if arg.Physical() == batch.PhysFloat {
-		return &sumFloat{}
+		return sumFloat{newFloatSum(l)}
 	}
-	return &sumInt{f: f}
+	return sumInt{newIntSum(l), f}
 }
 
 // sumInt is SUM over BIGINT and DURATION.
 type sumInt struct {
-	intSums
+	intSum
 	f *plan.Agg
 }
 
-func (a *sumInt) output(groups []uint32, out *batch.Column, _ instant) error {
+func (a sumInt) output(groups []uint32, out *batch.Column, _ instant) error {
 	for i, g := range groups {
-		s := &a.state[g]
-		v, fits := s.int64()
+		v, fits := a.sum(g).int64()
 		if !fits {
 			x := a.f.Args[0].String()
 			return plan.Errorf(-1, -1, "SUM(%s) does not fit %s", x, a.f.T).WithHint("SUM(CAST(%s AS DOUBLE))", x)
 		}
-		if s.n == 0 {
+		if a.n(g) == 0 {
 			out.Nulls.Set(i)
 		}
 		out.Int = append(out.Int, v)
@@ -138,14 +146,14 @@ func (a *sumInt) output(groups []uint32, out *batch.Column, _ instant) error {
 }
 
 // sumFloat is SUM over DOUBLE.
-type sumFloat struct{ floatSums }
+type sumFloat struct{ floatSum }
 
-func (a *sumFloat) output(groups []uint32, out *batch.Column, _ instant) error {
+func (a sumFloat) output(groups []uint32, out *batch.Column, _ instant) error {
 	for i, g := range groups {
-		if a.state[g].n == 0 {
+		if a.n(g) == 0 {
 			out.Nulls.Set(i)
 		}
-		out.Float = append(out.Float, a.state[g].sum)
+		out.Float = append(out.Float, a.sum(g))
 	}
 	return nil
 }

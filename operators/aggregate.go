@@ -123,6 +123,7 @@ type groupSet struct {
 	length     int64 // of the window, 0 if the plan does not say where it starts
 	table      groupTable
 	accs       []accumulator
+	lanes      lanes // of those accs that have theirs there
 }
 
 func (a *aggregate) newSet() (*groupSet, error) {
@@ -132,7 +133,7 @@ func (a *aggregate) newSet() (*groupSet, error) {
 		if len(c.fn.Args) > 0 {
 			arg = c.fn.Args[0].Type()
 		}
-		acc, err := newAccumulator(c.fn, arg)
+		acc, err := newAccumulator(c.fn, arg, &s.lanes)
 		if err != nil {
 			return nil, err
 		}
@@ -145,6 +146,7 @@ func (a *aggregate) newSet() (*groupSet, error) {
 // grow makes room in the accumulators for the groups of the table.
 func (s *groupSet) grow() {
 	n := s.table.len()
+	s.lanes.grow(n)
 	for _, acc := range s.accs {
 		acc.grow(n)
 	}
@@ -152,6 +154,7 @@ func (s *groupSet) grow() {
 
 func (s *groupSet) reset() {
 	s.table.reset()
+	s.lanes.reset()
 	for _, acc := range s.accs {
 		acc.reset()
 	}

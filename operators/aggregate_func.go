@@ -36,18 +36,18 @@ type instant struct {
 }
 
 // newAccumulator makes the state of f, whose argument (if it has one) is of
-// type arg.
-func newAccumulator(f *plan.Agg, arg batch.Type) (accumulator, error) {
+// type arg. A small state of fixed size goes into l.
+func newAccumulator(f *plan.Agg, arg batch.Type, l *lanes) (accumulator, error) {
 	switch f.Fn {
 	case "count":
 		if f.Distinct {
 			return newCountDistinct(arg), nil
 		}
-		return &count{}, nil
+		return newCount(l), nil
 	case "sum":
-		return newSum(f, arg), nil
+		return newSum(f, arg, l), nil
 	case "avg":
-		return newAvg(arg), nil
+		return newAvg(arg, l), nil
 	case "stddev", "variance":
 		return newVariance(arg, f.Fn == "stddev"), nil
 	case "min", "max":
@@ -66,7 +66,7 @@ func newAccumulator(f *plan.Agg, arg batch.Type) (accumulator, error) {
 	case "topk":
 		return newTopK(f, arg)
 	case "rate":
-		return &rowRate{}, nil
+		return rowRate{newCount(l)}, nil
 	}
 	return nil, plan.Errorf(-1, -1, "there is no aggregate function %s", f.Fn)
 }

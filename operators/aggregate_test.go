@@ -421,7 +421,7 @@ func TestAggregateFunctionsComplete(t *testing.T) {
 					a.Params = append(a.Params, batch.Value{Type: p, I: 1, F: 0.5})
 				}
 			}
-			if _, err := newAccumulator(&a, arg); err != nil {
+			if _, err := newAccumulator(&a, arg, &lanes{}); err != nil {
 				t.Errorf("%s(%s): %v", f.Name, arg, err)
 			}
 		}

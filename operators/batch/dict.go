@@ -1,8 +1,8 @@
 package batch
 
 import (
-	"encoding/binary"
 	"math/bits"
+	"slices"
 	"unsafe"
 )
 
@@ -22,11 +22,11 @@ import (
 // and the processor overlaps their cache misses.
 //
 // The table is open-addressed with linear probing and at most half full. A
-// slot is 8 bytes. The keys, which hold strings of up to 16 bytes entirely, lie
+// slot is 8 bytes. The keys, which hold strings of up to 15 bytes entirely, lie
 // beside it in order of their codes.
 type Dict struct {
 	values []string
-	keys   []key    // by code
+	keys   keys     // by code
 	slots  []uint64 // a power of two: upper half of the hash, 1 + code; 0: free
 	shift  int      // of a hash to an index into slots
 	arena  arena
@@ -65,7 +65,7 @@ func (d *Dict) Code(s string) uint32 { return d.CodeBytes(stringBytes(s)) }
 // allocates only when the string is new.
 func (d *Dict) CodeBytes(b []byte) uint32 {
 	k := keyOf(b)
-	return d.find(&k, k.hash(), b)
+	return d.find(k, k.hash(), b)
 }
 
 // CodeStrings puts the code of src[i] into dst[i], adding what is new. dst has
@@ -118,55 +118,98 @@ func (d *Dict) CodeRows(dst []uint32, data []byte, offsets []uint32, rows []uint
 	}
 }
 
+const noCode = 1<<32 - 1
+
+// nearStrings is how many strings' slots and keys the second-level cache holds.
+const nearStrings = 1 << 15
+
 // code codes a block.
 func (d *Dict) code(dst []uint32, texts [][]byte) {
+	if len(d.values) > nearStrings {
+		d.codeFar(dst, texts)
+		return
+	}
 	for i, b := range texts {
-		if n := len(b); n <= inlineMax && cap(b) >= inlineMax {
-			// What lies behind the string can be read too, and cut off without
-			// a branch on its length.
-			b, m := b[:inlineMax], &masks[n]
-			d.block[i] = key{binary.LittleEndian.Uint64(b) & m[0], binary.LittleEndian.Uint64(b[8:]) & m[1], uint32(n) + 1}
+		k := keyOfText(b)
+		h := k.hash()
+		s := d.slots[int(h>>(d.shift&63))&(len(d.slots)-1)]
+		if c := uint32(s) - 1; s>>32 == h>>32 && s != 0 && d.is(c, k, b) {
+			dst[i] = c
 		} else {
-			d.block[i] = keyOf(b)
+			dst[i] = d.find(k, h, b)
 		}
+	}
+}
+
+// codeFar is code for a dictionary that is larger than the caches. One loop for
+// each thing that is read, in which nothing depends on the data but addresses,
+// lets the processor wait for many rows at once.
+func (d *Dict) codeFar(dst []uint32, texts [][]byte) {
+	for i, b := range texts {
+		d.block[i] = keyOfText(b)
 		d.hashes[i] = d.block[i].hash()
 	}
 	d.probe(dst)
+	d.verify(dst)
 	for i, b := range texts {
-		if c := dst[i]; c >= uint32(len(d.keys)) || !d.is(c, &d.block[i], b) {
-			dst[i] = d.find(&d.block[i], d.hashes[i], b)
+		if c := dst[i]; c != noCode && !d.block[i].inline() && d.values[c] != string(b) {
+			dst[i] = noCode
+		}
+	}
+	for i, c := range dst { // what is new, or was not found at once
+		if c == noCode {
+			dst[i] = d.find(d.block[i], d.hashes[i], texts[i])
 		}
 	}
 }
 
 // probe looks at the slot where each string of the block belongs and at the one
-// behind it, which nearly always settles it: dst gets the code of the slot that
-// has the string's hash, or some other number.
+// behind it: dst gets the code of the one that has the string's hash, else
+// noCode.
 func (d *Dict) probe(dst []uint32) {
 	slots, shift := d.slots, d.shift&63
 	for i := range dst {
 		h := d.hashes[i&(codeBlock-1)]
 		at := int(h >> shift)
 		s, next := slots[at&(len(slots)-1)], slots[(at+1)&(len(slots)-1)]
-		c := uint32(next)
+		c := uint32(0)
+		if next>>32 == h>>32 {
+			c = uint32(next)
+		}
 		if s>>32 == h>>32 {
 			c = uint32(s)
 		}
-		dst[i] = c - 1
+		dst[i] = c - 1 // noCode from 0
+	}
+}
+
+// verify makes noCode of the codes whose keys are not those of the block. It
+// has no branches that the data decide.
+func (d *Dict) verify(dst []uint32) {
+	last := uint32(len(d.values)) - 1
+	if last == noCode {
+		return
+	}
+	for i, c := range dst {
+		have, want := d.keys.at(min(c, last)), &d.block[i&(codeBlock-1)]
+		if have.lo^want.lo|have.hi^want.hi != 0 {
+			c = noCode
+		}
+		dst[i] = c
 	}
 }
 
 // is reports whether code c means b, which has key k.
-func (d *Dict) is(c uint32, k *key, b []byte) bool {
+func (d *Dict) is(c uint32, k key, b []byte) bool {
 	if k.inline() {
-		return d.keys[c] == *k
+		return *d.keys.at(c) == k
 	}
 	return d.values[c] == string(b)
 }
 
 // find returns the code of b, which has key k with hash h, adding it if it is
 // new.
-func (d *Dict) find(k *key, h uint64, b []byte) uint32 {
+func (d *Dict) find(k key, h uint64, b []byte) uint32 {
 	for i := int(h >> d.shift); ; i++ {
 		s := &d.slots[i&(len(d.slots)-1)]
 		if *s == 0 {
@@ -181,14 +224,13 @@ func (d *Dict) find(k *key, h uint64, b []byte) uint32 {
 	}
 }
 
-func (d *Dict) add(k *key, b []byte) {
+func (d *Dict) add(k key, b []byte) {
 	if len(d.values) == cap(d.values) {
 		// Doubling, which append does not do for large slices.
-		d.values = append(make([]string, 0, max(2*len(d.values), minSlots)), d.values...)
-		d.keys = append(make([]key, 0, max(2*len(d.keys), minSlots)), d.keys...)
+		d.values = slices.Grow(d.values, max(len(d.values), minSlots))
 	}
+	d.keys.set(uint32(len(d.values)), k)
 	d.values = append(d.values, d.arena.copy(b))
-	d.keys = append(d.keys, *k)
 	if 2*len(d.values) > len(d.slots) {
 		d.grow()
 	}

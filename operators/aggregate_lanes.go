@@ -1,0 +1,82 @@
+package operators
+
+import "slices"
+
+// lanes is the state of the aggregates that need a few words for a group, such
+// as counts and sums: one row of words for each group, each aggregate having its
+// place in the row. With many groups every group's state is a cache miss; this
+// way it is one for all of them together.
+//
+// Rows lie in chunks, so that a million groups more do not mean copying those
+// there are.
+type lanes struct {
+	chunks [][]uint64
+	width  int // words of a row
+	groups int
+}
+
+// A chunk has the rows of chunkGroups groups, the first one as many as needed.
+const (
+	chunkBits   = 15
+	chunkGroups = 1 << chunkBits
+	chunkMask   = chunkGroups - 1
+)
+
+// reserve gives an aggregate n words of each row and returns where they begin.
+// It is called before there are groups.
+func (l *lanes) reserve(n int) (at int) {
+	l.width += n
+	return l.width - n
+}
+
+func (l *lanes) grow(groups int) {
+	if groups <= l.groups || l.width == 0 {
+		return
+	}
+	l.groups = groups
+	if len(l.chunks) == 0 {
+		l.chunks = append(l.chunks, nil)
+	}
+	if first := min(groups, chunkGroups) * l.width; first > len(l.chunks[0]) {
+		l.chunks[0] = extended(l.chunks[0], first)
+	}
+	for len(l.chunks)<<chunkBits < groups {
+		l.chunks = append(l.chunks, make([]uint64, l.width<<chunkBits))
+	}
+}
+
+// reset forgets all groups. What many groups needed is kept for as many again.
+func (l *lanes) reset() {
+	used := (l.groups + chunkMask) >> chunkBits
+	for i, c := range l.chunks {
+		if i < used {
+			clear(c)
+		}
+	}
+	l.chunks = slices.Delete(l.chunks, min(2*used+1, len(l.chunks)), len(l.chunks))
+	l.groups = 0
+}
+
+// lane is the part of one aggregate.
+type lane struct {
+	*lanes
+	at int
+}
+
+// single is the state's words if they lie in one chunk, which is faster to
+// work on, else nil.
+func (l lane) single() []uint64 {
+	if len(l.chunks) == 1 {
+		return l.chunks[0][l.at:]
+	}
+	return nil
+}
+
+// of is the words of a group from the aggregate's first on.
+func (l lane) of(group uint32) []uint64 {
+	return l.chunks[group>>chunkBits][int(group&chunkMask)*l.width+l.at:]
+}
+
+// The rows are grown and reset as a whole.
+func (lane) grow(int) {}
+func (lane) reset()   {}
