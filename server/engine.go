@@ -25,6 +25,9 @@ type Options struct {
 	// RingBytes is the size of the ring buffer between kernel and engine; 0:
 	// 16 MiB.
 	RingBytes int
+	// QueueBatches is how many batches of up to 1,024 rows a query may be
+	// behind its sources before live ones drop; 0: 512.
+	QueueBatches int
 }
 
 // Engine runs queries. It is safe for concurrent use.
@@ -32,6 +35,7 @@ type Engine struct {
 	providers map[string]probes.Provider // by stream
 	all       []probes.Provider
 	uprobes   *uprobe.Provider
+	options   Options
 	views     *catalog.Views
 	modules   *symbols.Cache
 
@@ -43,7 +47,10 @@ type Engine struct {
 // New returns an engine with every provider. Nothing is loaded into the kernel
 // before a query needs it.
 func New(o Options) (*Engine, error) {
-	e := &Engine{providers: map[string]probes.Provider{}, views: catalog.NewViews(), queries: map[int64]*query{}, modules: &symbols.Cache{}}
+	if o.QueueBatches == 0 {
+		o.QueueBatches = 512
+	}
+	e := &Engine{options: o, providers: map[string]probes.Provider{}, views: catalog.NewViews(), queries: map[int64]*query{}, modules: &symbols.Cache{}}
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, ForceReturn: o.ForceReturn, RingBytes: o.RingBytes})
 	e.all = []probes.Provider{e.uprobes, procfs.New(), replay.New(), &sysProvider{e}}
 	for _, p := range e.all {

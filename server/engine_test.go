@@ -17,7 +17,12 @@ import (
 // newSession opens an engine with one session; both are closed by the test.
 func newSession(t *testing.T, o wire.Options) wire.Session {
 	t.Helper()
-	e, err := server.New(server.Options{})
+	return newSessionOf(t, server.Options{}, o)
+}
+
+func newSessionOf(t *testing.T, eo server.Options, o wire.Options) wire.Session {
+	t.Helper()
+	e, err := server.New(eo)
 	if err != nil {
 		t.Fatal(err)
 	}

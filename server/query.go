@@ -15,10 +15,6 @@ import (
 	"endoscope/probes"
 )
 
-// queueBatches is how many batches of up to 1,024 rows a query may be behind
-// its sources before live ones drop.
-const queueBatches = 512
-
 // query is one running plan.
 type query struct {
 	id      int64
@@ -44,7 +40,7 @@ type query struct {
 
 // prepare resolves every acquisition of a plan; nothing is attached yet.
 func (e *Engine) prepare(ctx context.Context, text string, p *plan.Query) (*query, error) {
-	q := &query{text: text, plan: p, q: newQueue(queueBatches), t: newTally(),
+	q := &query{text: text, plan: p, q: newQueue(e.options.QueueBatches), t: newTally(),
 		stop: make(chan struct{}), done: make(chan struct{})}
 	q.state.Store("preparing")
 	for i, leaf := range plan.Leaves(p.Root) {

@@ -1,0 +1,123 @@
+package server_test
+
+import (
+	"fmt"
+	"os/exec"
+	"testing"
+	"time"
+
+	"endoscope/probes/testenv"
+	"endoscope/server"
+	"endoscope/server/wire"
+)
+
+// ask runs a statement to its end.
+func ask(t *testing.T, s wire.Session, statement string) answer {
+	t.Helper()
+	return read(t, start(t, s, statement))
+}
+
+// TestQueriesShareProbes runs two queries over one function: there is one
+// probe, both see every call, and the last one out detaches it.
+func TestQueriesShareProbes(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, `#include <unistd.h>
+int work(int i) { return i + 1; }
+int rest(int i) { return i + 2; }
+int main(void) { volatile int s = 0; for (;;) { s = work(s); s = rest(s); usleep(500); } }`, "-O1", "-fno-inline")
+	cmd := exec.Command(target)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+
+	s := newSession(t, wire.Options{PID: cmd.Process.Pid})
+	probes := func() map[string]int64 {
+		out := map[string]int64{}
+		a := ask(t, s, "SELECT function_name, queries FROM sys.probes WHERE provider = 'uprobe'")
+		for i, row := range a.rows {
+			out[row[0]] += number(t, a, i, 1)
+		}
+		return out
+	}
+	first := start(t, s, "SELECT COUNT(*) FROM function_duration WHERE function_name IN (work, rest)")
+	if p := probes(); p["work"] != 1 || p["rest"] != 1 {
+		t.Errorf("one query: %v", p)
+	}
+	second := start(t, s, "SELECT COUNT(*), MIN(arg0), MAX(arg0) FROM function_duration WHERE function_name = 'work'")
+	if p := probes(); p["work"] != 2 || p["rest"] != 1 {
+		t.Errorf("two queries: %v", p)
+	}
+	time.Sleep(300 * time.Millisecond)
+	second.Stop()
+	b := read(t, second)
+	complete(t, b)
+	// work's argument rises by 3 from call to call: none is missing or double.
+	n, lo, hi := number(t, b, 0, 0), number(t, b, 0, 1), number(t, b, 0, 2)
+	if n < 50 || hi-lo != 3*(n-1) {
+		t.Errorf("the second query saw %d calls with arguments from %d to %d", n, lo, hi)
+	}
+	if p := probes(); p["work"] != 1 || p["rest"] != 1 {
+		t.Errorf("after the second query: %v", p)
+	}
+	first.Stop()
+	a := read(t, first)
+	complete(t, a)
+	if all := number(t, a, 0, 0); all < 2*n {
+		t.Errorf("the first query saw %d calls, the second %d", all, n)
+	}
+	if p := probes(); len(p) != 0 {
+		t.Errorf("after both: %v", p)
+	}
+}
+
+// TestStopAndShow ends a query from beside it.
+func TestStopAndShow(t *testing.T) {
+	s := newSession(t, wire.Options{})
+	q := start(t, s, "SELECT COUNT(*) FROM SAMPLE(memory_usage, 20ms)")
+	time.Sleep(150 * time.Millisecond)
+	a := ask(t, s, "SHOW QUERIES")
+	if len(a.rows) != 1 || a.rows[0][1] != "running" {
+		t.Fatalf("queries: %v", a.rows)
+	}
+	ops := ask(t, s, "SELECT operator, rows_in, rows_out FROM sys.operators WHERE query_id = "+a.rows[0][0])
+	if len(ops.rows) != 2 {
+		t.Errorf("operators: %v", ops.rows)
+	}
+	if got := start(t, s, "STOP "+a.rows[0][0]).Message(); got != fmt.Sprintf("query %s is ending", a.rows[0][0]) {
+		t.Errorf("STOP said %q", got)
+	}
+	if n := number(t, read(t, q), 0, 0); n < 3 {
+		t.Errorf("%d samples in 150 ms", n)
+	}
+	for range 100 {
+		if a = ask(t, s, "SHOW QUERIES"); len(a.rows) == 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("queries after STOP: %v", a.rows)
+}
+
+// TestDropsAreCounted reads too slowly: what does not fit is dropped, counted,
+// and said, and rows given plus rows dropped are rows acquired.
+func TestDropsAreCounted(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, `#include <unistd.h>
+int work(int i) { return i + 1; }
+int main(void) { volatile int s = 0; for (int i = 0; i < 100000; i++) s = work(s); }`, "-O1", "-fno-inline")
+	s := newSessionOf(t, server.Options{QueueBatches: 4}, wire.Options{Command: []string{target}})
+	q := start(t, s, "SELECT arg0 FROM function_start WHERE function_name = 'work'")
+	time.Sleep(3 * time.Second) // nobody reads: the queue fills
+	a := read(t, q)
+	var lost uint64
+	for _, l := range a.summary.Losses {
+		lost += l.N
+	}
+	if given := uint64(len(a.rows)); given != a.summary.Rows || given+lost != 100_000 {
+		t.Errorf("%d rows given (%d by the footer), %d lost: not 100,000", given, a.summary.Rows, lost)
+	}
+	if lost == 0 {
+		t.Error("the queue of four batches held it all")
+	}
+}
