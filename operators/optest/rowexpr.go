@@ -24,6 +24,11 @@ type scalars struct{ eager bool }
 func (s scalars) holds(e plan.Expr, row []batch.Value) (bool, error) {
 	if c, ok := e.(*plan.Call); ok && c.Fn == "and" {
 		l, err := s.holds(c.Args[0], row)
+		if err != nil && !s.eager {
+			if r, rerr := s.holds(c.Args[1], row); rerr == nil && !r {
+				return false, nil
+			}
+		}
 		if err != nil || !l {
 			return false, err
 		}
@@ -68,16 +73,9 @@ func (s scalars) eval(e plan.Expr, row []batch.Value) (batch.Value, error) {
 }
 
 func (s scalars) call(e *plan.Call, row []batch.Value) (batch.Value, error) {
-	var args []batch.Value
-	for i, x := range e.Args {
-		if !s.eager && i > 0 && decided(e.Fn, args) {
-			break
-		}
-		v, err := s.eval(x, row)
-		if err != nil {
-			return v, err
-		}
-		args = append(args, v)
+	args, err := s.arguments(e, row)
+	if err != nil {
+		return batch.Value{}, err
 	}
 	switch e.Fn {
 	case "and":
@@ -125,20 +123,48 @@ func (s scalars) call(e *plan.Call, row []batch.Value) (batch.Value, error) {
 	return textual(e.Fn, args)
 }
 
-// decided reports whether the arguments so far leave nothing to decide.
-func decided(fn string, args []batch.Value) bool {
-	last := args[len(args)-1]
+// arguments evaluates what a call needs. Lazily, one argument that decides by
+// itself leaves the others out, wherever it stands, with their errors; the
+// arguments are then that one alone.
+func (s scalars) arguments(e *plan.Call, row []batch.Value) ([]batch.Value, error) {
+	var args []batch.Value
+	var failed error
+	for _, x := range e.Args {
+		v, err := s.eval(x, row)
+		switch {
+		case err != nil && (s.eager || inOrder[e.Fn]):
+			return nil, err
+		case err != nil:
+			failed = cmp.Or(failed, err)
+			continue
+		case !s.eager && decides(e.Fn, v):
+			if !inOrder[e.Fn] {
+				return []batch.Value{v}, nil
+			}
+			return append(args, v), nil
+		}
+		args = append(args, v)
+	}
+	return args, failed
+}
+
+// inOrder are the functions of which an argument matters only after those
+// before it; the others are symmetric, or NULL for any NULL.
+var inOrder = map[string]bool{"coalesce": true, "nullif": true}
+
+// decides reports whether v as an argument leaves nothing else to decide.
+func decides(fn string, v batch.Value) bool {
 	switch fn {
 	case "and":
-		return truth(last) == no
+		return truth(v) == no
 	case "or":
-		return truth(last) == yes
+		return truth(v) == yes
 	case "coalesce":
-		return !last.IsNull
+		return !v.IsNull
 	case "least", "greatest", "concat", "is null":
 		return false
 	}
-	return last.IsNull // all others are NULL then; NULLIF too
+	return v.IsNull
 }
 
 // The three truth values, in an order in which AND is the least and OR the

@@ -23,7 +23,9 @@ var limitRules = []Rule{{
 			// Columns that only the sort needed are cut off above it.
 			if s, ok := in.Input.(*plan.Sort); ok {
 				c := *s
-				c.Limit = l.N
+				if c.Limit == 0 || c.Limit > l.N {
+					c.Limit = l.N
+				}
 				return in.WithInputs([]plan.Node{&c}), true
 			}
 		}

@@ -43,36 +43,38 @@ var projectRules = []Rule{{
 var removeIdentity = Rule{
 	Name:    "remove-identity-project",
 	Why:     "a list of all columns in their order computes nothing",
-	Counter: "at the root it may give them the names that the user reads",
+	Counter: "it may give them the names that the user reads, at the root or below an ORDER BY",
 }
 
 func applyIdentity(root plan.Node, _ *Env) (plan.Node, bool) {
-	fired := false
-	strip := func(n plan.Node) plan.Node {
-		p, ok := n.(*plan.Project)
-		if !ok || !identity(p) {
-			return n
-		}
-		fired = true
-		return p.Input
+	n := stripIdentity(root, true)
+	return n, n != root
+}
+
+// stripIdentity removes identities from n on. read says that the user, or the
+// file of an INSERT, reads the names of n's columns: ORDER BY, LIMIT and such
+// pass them on.
+func stripIdentity(n plan.Node, read bool) plan.Node {
+	if p, ok := n.(*plan.Project); ok && identity(p) && (!read || sameNames(p)) {
+		return stripIdentity(p.Input, read)
 	}
-	root = plan.TransformNodes(root, func(n plan.Node) plan.Node {
-		ins := n.Inputs()
-		next := make([]plan.Node, len(ins))
-		changed := false
-		for i, in := range ins {
-			next[i] = strip(in)
-			changed = changed || next[i] != in
-		}
-		if changed {
-			return n.WithInputs(next)
-		}
-		return n
-	})
-	if p, ok := root.(*plan.Project); ok && identity(p) && sameNames(p) {
-		return p.Input, true
+	switch n.(type) {
+	case *plan.Project, *plan.Aggregate, *plan.Union, *plan.Window:
+		read = false // they have names of their own
+	case *plan.Insert:
+		read = true
 	}
-	return root, fired
+	ins := n.Inputs()
+	next := make([]plan.Node, len(ins))
+	changed := false
+	for i, in := range ins {
+		next[i] = stripIdentity(in, read)
+		changed = changed || next[i] != in
+	}
+	if changed {
+		return n.WithInputs(next)
+	}
+	return n
 }
 
 func identity(p *plan.Project) bool {
