@@ -3,7 +3,6 @@ package optest
 import (
 	"fmt"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
 )
 
@@ -85,9 +84,4 @@ func exprsOf(n plan.Node) []plan.Expr {
 		return es
 	}
 	return nil
-}
-
-// EvalRow evaluates one expression over one row, lazily.
-func (o Oracle) EvalRow(e plan.Expr, row []batch.Value) (batch.Value, error) {
-	return scalars{o.Eager}.eval(e, row)
 }

@@ -60,7 +60,7 @@ const (
 	tick                // of time: EMIT EVERY
 	lost                // n for cause
 	flush
-	ended // internal to Union: an input has ended
+	ended // the source has ended
 )
 
 // event is a row or a signal. Every stream has all ticks.
@@ -80,7 +80,7 @@ func (s *stream) fail(err error) *stream {
 	return s
 }
 
-// at is e with another row.
+// with is e with another row.
 func (e event) with(row []batch.Value) event {
 	e.row = row
 	return e
