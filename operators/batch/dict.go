@@ -22,22 +22,29 @@ import (
 // and the processor overlaps their cache misses.
 //
 // The table is open-addressed with linear probing and at most half full. A
-// slot is 8 bytes. The keys, which hold strings of up to 15 bytes entirely, lie
-// beside it in order of their codes.
+// slot is 16 bytes, which hold short strings entirely (see key): finding one is
+// one cache miss.
 type Dict struct {
 	values []string
-	keys   keys     // by code
-	slots  []uint64 // a power of two: upper half of the hash, 1 + code; 0: free
-	shift  int      // of a hash to an index into slots
+	slots  []slot // a power of two
+	shift  int    // of a hash to an index into slots
 	arena  arena
 
 	block  [codeBlock]key // of the strings being coded
 	hashes [codeBlock]uint64
 }
 
+// slot is a key with 1 + its code in the lower half of hi; 0: free.
+type slot key
+
+func (s slot) free() bool     { return s.hi == 0 }
+func (s slot) code() uint32   { return uint32(s.hi) - 1 }
+func (s slot) key() key       { return key{s.lo, s.hi >> 32 << 32} }
+func (s slot) has(k key) bool { return (s.lo^k.lo)|(s.hi^k.hi)>>32 == 0 }
+
 // codeBlock is how many strings are hashed before they are looked up: their
 // keys and hashes stay in the first-level cache.
-const codeBlock = 128
+const codeBlock = 512
 
 const minSlots = 64
 
@@ -118,9 +125,10 @@ func (d *Dict) CodeRows(dst []uint32, data []byte, offsets []uint32, rows []uint
 	}
 }
 
+// noCode is no string's code.
 const noCode = 1<<32 - 1
 
-// nearStrings is how many strings' slots and keys the second-level cache holds.
+// nearStrings is how many strings' slots the second-level cache holds.
 const nearStrings = 1 << 15
 
 // code codes a block.
@@ -133,8 +141,8 @@ func (d *Dict) code(dst []uint32, texts [][]byte) {
 		k := keyOfText(b)
 		h := k.hash()
 		s := d.slots[int(h>>(d.shift&63))&(len(d.slots)-1)]
-		if c := uint32(s) - 1; s>>32 == h>>32 && s != 0 && d.is(c, k, b) {
-			dst[i] = c
+		if s.has(k) && (k.inline() || d.values[s.code()] == string(b)) {
+			dst[i] = s.code()
 		} else {
 			dst[i] = d.find(k, h, b)
 		}
@@ -150,7 +158,6 @@ func (d *Dict) codeFar(dst []uint32, texts [][]byte) {
 		d.hashes[i] = d.block[i].hash()
 	}
 	d.probe(dst)
-	d.verify(dst)
 	for i, b := range texts {
 		if c := dst[i]; c != noCode && !d.block[i].inline() && d.values[c] != string(b) {
 			dst[i] = noCode
@@ -164,47 +171,24 @@ func (d *Dict) codeFar(dst []uint32, texts [][]byte) {
 }
 
 // probe looks at the slot where each string of the block belongs and at the one
-// behind it: dst gets the code of the one that has the string's hash, else
-// noCode.
+// behind it: dst gets the code of the one that has its key, else noCode.
 func (d *Dict) probe(dst []uint32) {
 	slots, shift := d.slots, d.shift&63
 	for i := range dst {
-		h := d.hashes[i&(codeBlock-1)]
+		k, h := &d.block[i&(codeBlock-1)], d.hashes[i&(codeBlock-1)]
 		at := int(h >> shift)
-		s, next := slots[at&(len(slots)-1)], slots[(at+1)&(len(slots)-1)]
+		s0, s1 := &slots[at&(len(slots)-1)], &slots[(at+1)&(len(slots)-1)]
 		c := uint32(0)
-		if next>>32 == h>>32 {
-			c = uint32(next)
+		differ1 := s1.lo ^ k.lo | (s1.hi^k.hi)>>32
+		if code := uint32(s1.hi); differ1 == 0 {
+			c = code
 		}
-		if s>>32 == h>>32 {
-			c = uint32(s)
+		differ0 := s0.lo ^ k.lo | (s0.hi^k.hi)>>32
+		if code := uint32(s0.hi); differ0 == 0 {
+			c = code
 		}
-		dst[i] = c - 1 // noCode from 0
+		dst[i] = c - 1
 	}
-}
-
-// verify makes noCode of the codes whose keys are not those of the block. It
-// has no branches that the data decide.
-func (d *Dict) verify(dst []uint32) {
-	last := uint32(len(d.values)) - 1
-	if last == noCode {
-		return
-	}
-	for i, c := range dst {
-		have, want := d.keys.at(min(c, last)), &d.block[i&(codeBlock-1)]
-		if have.lo^want.lo|have.hi^want.hi != 0 {
-			c = noCode
-		}
-		dst[i] = c
-	}
-}
-
-// is reports whether code c means b, which has key k.
-func (d *Dict) is(c uint32, k key, b []byte) bool {
-	if k.inline() {
-		return *d.keys.at(c) == k
-	}
-	return d.values[c] == string(b)
 }
 
 // find returns the code of b, which has key k with hash h, adding it if it is
@@ -212,24 +196,23 @@ func (d *Dict) is(c uint32, k key, b []byte) bool {
 func (d *Dict) find(k key, h uint64, b []byte) uint32 {
 	for i := int(h >> d.shift); ; i++ {
 		s := &d.slots[i&(len(d.slots)-1)]
-		if *s == 0 {
+		if s.free() {
 			c := uint32(len(d.values))
-			*s = h>>32<<32 | uint64(c+1)
-			d.add(k, b)
+			*s = slot{k.lo, k.hi | uint64(c+1)}
+			d.add(b)
 			return c
 		}
-		if c := uint32(*s) - 1; *s>>32 == h>>32 && d.is(c, k, b) {
-			return c
+		if s.has(k) && (k.inline() || d.values[s.code()] == string(b)) {
+			return s.code()
 		}
 	}
 }
 
-func (d *Dict) add(k key, b []byte) {
+func (d *Dict) add(b []byte) {
 	if len(d.values) == cap(d.values) {
 		// Doubling, which append does not do for large slices.
 		d.values = slices.Grow(d.values, max(len(d.values), minSlots))
 	}
-	d.keys.set(uint32(len(d.values)), k)
 	d.values = append(d.values, d.arena.copy(b))
 	if 2*len(d.values) > len(d.slots) {
 		d.grow()
@@ -243,11 +226,11 @@ func (d *Dict) grow() {
 	old := d.slots
 	d.alloc(2 * len(old))
 	for _, s := range old {
-		if s == 0 {
+		if s.free() {
 			continue
 		}
-		i := int(s >> d.shift)
-		for d.slots[i&(len(d.slots)-1)] != 0 {
+		i := int(s.key().hash() >> d.shift)
+		for !d.slots[i&(len(d.slots)-1)].free() {
 			i++
 		}
 		d.slots[i&(len(d.slots)-1)] = s
@@ -255,7 +238,7 @@ func (d *Dict) grow() {
 }
 
 func (d *Dict) alloc(slots int) {
-	d.slots = make([]uint64, slots)
+	d.slots = make([]slot, slots)
 	d.shift = 64 - bits.Len(uint(slots-1))
 }
 

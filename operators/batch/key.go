@@ -6,39 +6,23 @@ import (
 	"math/rand/v2"
 )
 
-// key stands for a string in the table. For a string of up to 15 bytes it is
-// the string: its bytes, padded with zeros, and the length plus one in the last.
-// For a longer one lo is a hash of all its bytes, and hi the length with a mark.
+// key stands for a string in the table. For a string of up to 11 bytes it is
+// the string: lo holds the first eight, the upper half of hi the other three and
+// the length plus one. For a longer one lo is a hash of all its bytes, and hi has
+// a mark. The lower half of hi is left to the code (see slot).
 type key struct{ lo, hi uint64 }
 
-// keys is a growing list of keys, in chunks, so that growing copies none.
-type keys [][]key
-
 const (
-	keysBits = 15
-	keysMask = 1<<keysBits - 1
+	inlineMax = 11 // the length up to which a key is the whole string
+	readable  = 12 // what keyOfText reads of one
+	longMark  = 0xff << 56
 )
 
-func (ks keys) at(i uint32) *key { return &ks[i>>keysBits][i&keysMask] }
-
-// set makes k the i-th key; i is at most the number of keys.
-func (ks *keys) set(i uint32, k key) {
-	if int(i>>keysBits) == len(*ks) {
-		*ks = append(*ks, nil)
-	}
-	c := &(*ks)[i>>keysBits]
-	if len(*ks) > 1 && *c == nil { // the first chunk is as large as needed
-		*c = make([]key, 0, keysMask+1)
-	}
-	*c = append(*c, k)
-}
-
-// inlineMax is the length up to which a key is the whole string.
-const inlineMax = 15
-
-const longMark = 0xff << 56
-
 func (k key) inline() bool { return k.hi < longMark }
+
+// inlineHi is hi of a string of n bytes, of which tail are those behind the
+// first eight.
+func inlineHi(tail uint64, n int) uint64 { return tail<<32 | uint64(n+1)<<56 }
 
 // The hash is seeded per process: the strings of an observed program may be
 // chosen by somebody who wants them to collide.
@@ -60,17 +44,19 @@ func Hash(s string) uint64 {
 var shapes = func() (s [inlineMax + 1]struct{ lo, hi, size uint64 }) {
 	for n := range s {
 		s[n].lo, s[n].hi = 1<<(8*min(n, 8))-1, 1<<(8*max(n-8, 0))-1
-		s[n].size = uint64(n+1) << 56
+		s[n].size = inlineHi(0, n)
 	}
 	return s
 }()
 
-// keyOfText is keyOf, faster where 16 bytes can be read: it reads them all and
-// cuts off what does not belong, without a branch on the length.
+// keyOfText is keyOf, faster where more bytes can be read than there are: it
+// reads them all and cuts off what does not belong, without a branch on the
+// length.
 func keyOfText(b []byte) key {
-	if n := len(b); n <= inlineMax && cap(b) > inlineMax {
-		s, b := &shapes[n], b[:inlineMax+1]
-		return key{binary.LittleEndian.Uint64(b) & s.lo, binary.LittleEndian.Uint64(b[8:])&s.hi | s.size}
+	if n := len(b); n <= inlineMax && cap(b) >= readable {
+		s, b := &shapes[n], b[:readable]
+		tail := uint64(binary.LittleEndian.Uint32(b[8:]))
+		return key{binary.LittleEndian.Uint64(b) & s.lo, tail&s.hi<<32 | s.size}
 	}
 	return keyOf(b)
 }
@@ -79,28 +65,31 @@ func keyOfText(b []byte) key {
 // powers of two.
 func keyOf(b []byte) key {
 	n := len(b)
-	size := uint64(n+1) << 56
 	switch {
 	case n > inlineMax:
-		return key{hashLong(b), longMark | uint64(n)}
+		return key{hashLong(b), longMark | uint64(n)<<32&^longMark}
 	case n >= 8:
-		tail := binary.LittleEndian.Uint64(b[n-8:])
-		return key{binary.LittleEndian.Uint64(b), tail>>(8*(16-n)) | size}
+		tail := uint64(binary.LittleEndian.Uint32(b[n-4:]))
+		return key{binary.LittleEndian.Uint64(b), inlineHi(tail>>(8*(12-n)), n)}
 	case n >= 4:
 		tail := uint64(binary.LittleEndian.Uint32(b[n-4:]))
-		return key{uint64(binary.LittleEndian.Uint32(b)) | tail>>(8*(8-n))<<32, size}
+		return key{uint64(binary.LittleEndian.Uint32(b)) | tail>>(8*(8-n))<<32, inlineHi(0, n)}
 	case n > 0:
 		mid, last := n/2, n-1
-		return key{uint64(b[0]) | uint64(b[mid])<<(8*mid) | uint64(b[last])<<(8*last), size}
+		return key{uint64(b[0]) | uint64(b[mid])<<(8*mid) | uint64(b[last])<<(8*last), inlineHi(0, n)}
 	}
-	return key{hi: size}
+	return key{hi: inlineHi(0, 0)}
 }
 
-// hashLong hashes more than 16 bytes, 16 at a time; the last 16 may overlap
-// those before. Names of functions mostly have up to 32, two independent steps.
+// hashLong hashes at least 8 bytes. Most names of functions have up to 32: two
+// steps for the ends that do not wait for each other, where 16 bytes overlap.
 func hashLong(b []byte) uint64 {
-	tail := b[len(b)-16:]
-	h := uint64(len(b)) ^ mul(binary.LittleEndian.Uint64(tail)^seed[0], binary.LittleEndian.Uint64(tail[8:])^seed[1])
+	n := len(b)
+	if n < 16 {
+		return mul(binary.LittleEndian.Uint64(b)^seed[0], binary.LittleEndian.Uint64(b[n-8:])^seed[1]^uint64(n))
+	}
+	tail := b[n-16:]
+	h := uint64(n) ^ mul(binary.LittleEndian.Uint64(tail)^seed[0], binary.LittleEndian.Uint64(tail[8:])^seed[1])
 	for len(b) > 16 {
 		h = bits.RotateLeft64(h, 29) ^ mul(binary.LittleEndian.Uint64(b)^seed[2], binary.LittleEndian.Uint64(b[8:])^seed[3])
 		b = b[16:]

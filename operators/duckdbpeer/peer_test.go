@@ -17,7 +17,7 @@ import (
 	"endoscope/planner/plan"
 )
 
-const rowCount = 1 << 22
+const rowCount = 1 << 23
 
 // data is the rows of a benchmark: name i is names[offsets[i]:offsets[i+1]].
 type data struct {
@@ -85,7 +85,11 @@ func (s *sink) Close(context.Context, int) error { return nil }
 func ours(ctx context.Context, d *data, pushed bool) (summary, error) {
 	root, rows := query()
 	out := &sink{}
-	g, err := operators.Build(root, out, &operators.Options{FilterDone: func(*plan.Acquire) bool { return pushed }})
+	left := rows.Filter
+	if pushed {
+		left = nil
+	}
+	g, err := operators.Build(root, out, &operators.Options{Residual: func(*plan.Acquire) plan.Expr { return left }})
 	if err != nil {
 		return summary{}, err
 	}
