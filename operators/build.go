@@ -18,9 +18,9 @@ type Options struct {
 	Start int64
 	// OpenFile opens the file of an INSERT; nil: os.Create.
 	OpenFile func(path string) (io.WriteCloser, error)
-	// FilterDone reports that the source of a leaf applies the leaf's Filter;
-	// nil: none does. Where it does not, the graph does.
-	FilterDone func(*plan.Acquire) bool
+	// Residual is what the source of a leaf leaves of the leaf's Filter, which
+	// the graph tests; a nil function: everything.
+	Residual func(*plan.Acquire) plan.Expr
 	// Stats makes the graph measure itself; it costs two readings of the clock
 	// per batch and node.
 	Stats bool
@@ -196,8 +196,12 @@ func (b *builder) operator(n plan.Node, down Operator) (Operator, error) {
 // leaf ends a chain with what a source feeds.
 func (b *builder) leaf(n *plan.Acquire, down Operator) error {
 	op := down
-	if n.Filter != nil && (b.o.FilterDone == nil || !b.o.FilterDone(n)) {
-		f, err := newFilter(n.Filter, n.Out.Types(), down)
+	cond := n.Filter
+	if b.o.Residual != nil {
+		cond = b.o.Residual(n)
+	}
+	if cond != nil {
+		f, err := newFilter(cond, n.Out.Types(), down)
 		if err != nil {
 			return err
 		}

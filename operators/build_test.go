@@ -64,13 +64,17 @@ func TestValuesInBatches(t *testing.T) {
 	}
 }
 
-// A leaf's Filter is applied above it, unless its source has done so.
+// A leaf's Filter is applied above it, but for what its source has applied.
 func TestBuildLeafFilter(t *testing.T) {
 	a := relation("x:bigint")
 	a.Filter = call(batch.Boolean, "<", column(a, "x"), literal(batch.Int(5)))
 	expect(t, play(t, a, Options{}, "3\n7\nclose"), "3\nclose")
-	done := func(n *plan.Acquire) bool { return n == a }
-	expect(t, play(t, a, Options{FilterDone: done}, "3\n7\nclose"), "3\n7\nclose")
+	all := func(*plan.Acquire) plan.Expr { return nil }
+	expect(t, play(t, a, Options{Residual: all}, "3\n7\nclose"), "3\n7\nclose")
+	some := func(n *plan.Acquire) plan.Expr {
+		return call(batch.Boolean, "<", column(n, "x"), literal(batch.Int(7)))
+	}
+	expect(t, play(t, a, Options{Residual: some}, "3\n6\n7\nclose"), "3\n6\nclose")
 }
 
 // A sub-plan that is used twice is executed once: it has one leaf, whose rows

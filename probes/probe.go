@@ -25,8 +25,9 @@ type Source interface {
 	Sites() []Site
 	// Notices are for the user: functions skipped and why, and the like.
 	Notices() []string
-	// FilterDone reports whether the source applies spec.Filter itself.
-	FilterDone() bool
+	// Residual is what remains to be tested of spec.Filter: all of it if the
+	// source applies none, nil if it applies all.
+	Residual() plan.Expr
 	// Live reports that events happen whether or not anybody is ready for
 	// them: the engine then drops and counts instead of making the source wait.
 	Live() bool
@@ -43,6 +44,7 @@ type Source interface {
 // goroutine at a time.
 type Sink interface {
 	// Push gives a batch with spec.Out's columns; the sink owns the reference.
+	// Columns of spec.FilterOnly that Residual does not read hold anything.
 	// It blocks only for sources that are not Live.
 	Push(b *batch.Batch)
 	// Watermark promises that no row with a lower event time follows.

@@ -151,8 +151,12 @@ func (q *query) explainSites(b *strings.Builder, a *plan.Acquire, indent string)
 			}
 			b.WriteString("\n")
 		}
-		if a.Filter != nil && !f.source.FilterDone() {
-			fmt.Fprintf(b, "%sfilter %s  (server)\n", indent, a.Filter)
+		left := f.source.Residual()
+		if a.Filter != nil && left != a.Filter {
+			fmt.Fprintf(b, "%sfilter %s  (kernel)\n", indent, a.Filter)
+		}
+		if left != nil {
+			fmt.Fprintf(b, "%sfilter %s  (server)\n", indent, left)
 		}
 	}
 }

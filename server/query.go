@@ -74,13 +74,13 @@ func (q *query) start(ctx context.Context) error {
 	graph, err := operators.Build(q.plan.Root, q.out, &operators.Options{
 		Start: now.UnixNano(),
 		Stats: true,
-		FilterDone: func(a *plan.Acquire) bool {
+		Residual: func(a *plan.Acquire) plan.Expr {
 			for _, f := range q.feeds {
 				if f.spec == a {
-					return f.source.FilterDone()
+					return f.source.Residual()
 				}
 			}
-			return false
+			return a.Filter
 		},
 	})
 	if err != nil {

@@ -47,6 +47,12 @@ func (s *session) set(st *parser.Set, text string) (wire.Result, error) {
 	if !k.Min.IsNull && (v.I < k.Min.I || v.I > k.Max.I) {
 		return nil, refuse(st.Value, text, "", "%s lies between %s and %s", k.Name, plan.FormatValue(k.Min), plan.FormatValue(k.Max))
 	}
+	if k.Values != nil {
+		v.S = strings.ToLower(v.S)
+		if !slices.Contains(k.Values, v.S) {
+			return nil, refuse(st.Value, text, "", "%s is one of %s", k.Name, strings.Join(k.Values, ", "))
+		}
+	}
 	s.mu.Lock()
 	s.settings[k.Name] = v
 	s.mu.Unlock()
@@ -71,6 +77,7 @@ func (s *session) withSettings(p *plan.Query) *plan.Query {
 		Lateness:   time.Duration(s.setting("lateness").I),
 		RateWindow: time.Duration(s.setting("rate_window").I),
 		MaxProbes:  int(s.setting("max_probes").I),
+		NoKernel:   s.setting("kernel").S == "off",
 	}
 	out := *p
 	out.Notices = slices.Clone(p.Notices)

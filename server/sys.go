@@ -46,9 +46,9 @@ type sysSource struct {
 func (s *sysSource) Sites() []probes.Site {
 	return []probes.Site{{Provider: "sys", Function: s.spec.Stream, Method: "counters", Kind: "snapshot"}}
 }
-func (s *sysSource) Notices() []string { return nil }
-func (s *sysSource) FilterDone() bool  { return false }
-func (s *sysSource) Live() bool        { return s.spec.Every > 0 }
+func (s *sysSource) Notices() []string   { return nil }
+func (s *sysSource) Residual() plan.Expr { return s.spec.Filter }
+func (s *sysSource) Live() bool          { return s.spec.Every > 0 }
 
 func (s *sysSource) Start(_ context.Context, sink probes.Sink) error {
 	s.wg.Go(func() {

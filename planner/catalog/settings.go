@@ -10,7 +10,8 @@ type Setting struct {
 	Min     batch.Value // IsNull: none
 	Max     batch.Value
 	Doc     string
-	Later   bool // known, but of a part that this version does not have
+	Values  []string // of a VARCHAR: the only ones; nil: any
+	Later   bool     // known, but of a part that this version does not have
 }
 
 var none = batch.NullOf(batch.Null)
@@ -20,9 +21,9 @@ var Settings = []Setting{
 	{Name: "lateness", Type: tD, Default: batch.Dur(100e6), Min: batch.Dur(0), Max: batch.Dur(60e9), Doc: "how long windows wait for events that arrive out of order"},
 	{Name: "max_probes", Type: tI, Default: batch.Int(10000), Min: batch.Int(1), Max: batch.Int(1e6), Doc: "most functions that one query may instrument"},
 	{Name: "rate_window", Type: tD, Default: batch.Dur(100e6), Min: batch.Dur(20e6), Max: batch.Dur(60e9), Doc: "time over which percentages and rates of /proc are taken"},
+	{Name: "kernel", Type: tS, Default: batch.Str("on"), Min: none, Max: none, Values: []string{"on", "off"}, Doc: "conditions are tested in the kernel, where it can decide them"},
 	{Name: "join_gating", Type: tS, Default: batch.Str("exact"), Min: none, Max: none, Doc: "joins that open one side upon the other", Later: true},
 	{Name: "join_memory", Type: tI, Default: batch.Int(256 << 20), Min: none, Max: none, Doc: "bytes a join may hold", Later: true},
-	{Name: "kernel", Type: tS, Default: batch.Str("on"), Min: none, Max: none, Doc: "filters and aggregates in the kernel", Later: true},
 	{Name: "max_event_rate", Type: tI, Default: batch.Int(1e6), Min: none, Max: none, Doc: "events per second that one query may bring to user space", Later: true},
 	{Name: "max_text_copy", Type: tI, Default: batch.Int(64 << 20), Min: none, Max: none, Doc: "bytes of text pages that probes may copy", Later: true},
 	{Name: "return_probes", Type: tS, Default: batch.Str("auto"), Min: none, Max: none, Doc: "how returns are observed: auto, trap, exits", Later: true},

@@ -30,9 +30,12 @@ type (
 		// provider holds to it exactly: no filter above repeats it.
 		Select Expr
 		// Filter is what else is known to be needed, over Out's columns. A
-		// provider may apply it where the event happens; FilterDone of its
-		// source says whether it did.
+		// provider may apply it where the event happens; Residual of its source
+		// says what of it remains to be tested.
 		Filter Expr
+		// FilterOnly are the columns of Out, by index, that nothing but Filter
+		// reads. A source need not fill those that its Residual does not read.
+		FilterOnly []int
 		// Settings are the session's, filled in before a provider sees them.
 		Settings Settings
 		// Start and Stop place the stream in the statement, for errors.
@@ -119,6 +122,7 @@ type Settings struct {
 	Lateness   time.Duration // how long a watermark waits for stragglers
 	RateWindow time.Duration // what rates of /proc are taken over
 	MaxProbes  int           // most functions that a query may instrument
+	NoKernel   bool          // filters are left to the engine
 }
 
 // WindowKind is TUMBLE, HOP or SESSION.

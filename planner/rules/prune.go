@@ -42,9 +42,15 @@ func prune(n plan.Node, need map[int]bool) (plan.Node, map[int]int) {
 		}
 		out, to := keep(n.Out, used)
 		c := *n
-		c.Out = out
+		c.Out, c.FilterOnly = out, nil
 		if n.Filter != nil {
 			c.Filter = renumber(n.Filter, to)
+			for i, j := range to {
+				if !need[i] && i != n.Out.Time {
+					c.FilterOnly = append(c.FilterOnly, j)
+				}
+			}
+			slices.Sort(c.FilterOnly)
 		}
 		return &c, to
 	case *plan.Values:

@@ -45,7 +45,7 @@ func fingerprint(n plan.Node) (key string, ok bool) {
 	walk = func(n plan.Node) {
 		fmt.Fprintf(&b, "%T %s", n, n.Describe())
 		if a, isLeaf := n.(*plan.Acquire); isLeaf {
-			fmt.Fprintf(&b, " command=%v", a.Target.Command)
+			fmt.Fprintf(&b, " command=%v unread=%v", a.Target.Command, a.FilterOnly)
 		}
 		for _, f := range n.Schema().Fields {
 			fmt.Fprintf(&b, " %s:%d", f.Name, f.Type)

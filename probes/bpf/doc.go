@@ -1,8 +1,9 @@
 // Package bpf holds the programs that run in the kernel, as C source and as
 // compiled objects, and the Go types of what they share with user space.
 //
-// It knows the layout of events, counters and configuration. It must not know
-// queries, symbols or processes: package uprobe fills the maps and reads them.
+// It knows the layout of events and counters, and of what tests of calls look
+// at. It must not know expressions, symbols or processes: package codegen makes
+// the tests, package uprobe fills the maps and reads them.
 //
 // The objects are compiled ahead with bpf2go and committed, so neither building
 // nor running Endoscope needs a C compiler. They are relocated against the
@@ -11,4 +12,4 @@
 // needs clang and the headers of libbpf.
 package bpf
 
-//go:generate go run github.com/cilium/ebpf/cmd/bpf2go -go-package bpf -target amd64 -cc clang -cflags "-O2 -g -Wall -Werror -mcpu=v3 -I/usr/include/x86_64-linux-gnu" -type config -type counters -type target -type event -type event_return -type event_names -type event_args -type event_full Function function.bpf.c
+//go:generate go run github.com/cilium/ebpf/cmd/bpf2go -go-package bpf -target amd64 -cc clang -cflags "-O2 -g -Wall -Werror -mcpu=v3 -I/usr/include/x86_64-linux-gnu" -type counters -type target -type moment -type event -type event_return -type event_names -type event_args -type event_full Function function.bpf.c

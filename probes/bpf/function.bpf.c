@@ -2,14 +2,19 @@
 
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Function entries and returns.
+ * Function entries and returns, of one query.
  *
- * Every probed function has an id, which is the cookie of its probe, and an
- * entry in `functions` that says what is wanted of it. Three ways to attach:
+ * Each query has these programs, and maps, of its own; only the ring buffer is
+ * common to all. The kernel runs every query's program in one trap. Three ways
+ * to attach:
  *
  *   entry               entries only
  *   session             entry and return in one program (Linux 6.13)
  *   pair_entry/_return  the same with two links, for kernels before it
+ *
+ * What a query wants of its calls is constant from loading on, so the verifier
+ * removes what it does not want; which calls it wants is decided by test_entry
+ * and test_return, whose bodies the loader replaces (package codegen).
  *
  * Calls whose return is awaited are kept on a stack per thread. A call is
  * identified by the address of its return address: at the entry that is sp, at
@@ -28,33 +33,39 @@ char LICENSE[] SEC("license") = "GPL";
 #define TASK_COMM_LEN 16
 #define ARGS 6
 
-/* What is wanted of a function: config.flags. 0 switches it off. */
+/* What the query wants: bits of `options`. */
 enum {
-	WANT_ENTRY = 1 << 0,   /* an event at the entry */
-	WANT_RETURN = 1 << 1,  /* an event at the return */
-	WANT_ARGS = 1 << 2,    /* with the integer argument registers */
-	WANT_NAMES = 1 << 3,   /* with the names of process and thread */
-	GO_REGISTERS = 1 << 4, /* arguments are where Go's ABI0-internal puts them */
-	ONLY_PIDS = 1 << 5,    /* only processes in `targets` of this scope, by pid, */
-	ONLY_COMMS = 1 << 6,   /* by the leader's comm, */
-	ONLY_EXES = 1 << 7,    /* or by executable: any of those that are set */
+	AT_RETURN = 1 << 0,    /* events at returns, else at entries */
+	USE_ARGS = 1 << 1,     /* the integer argument registers are looked at */
+	USE_NAMES = 1 << 2,    /* so are the names of process and thread, */
+	LATE_NAMES = 1 << 3,   /* as they are at the return */
+	USE_DEPTH = 1 << 4,    /* calls count for the depth of others, wanted or not */
+	SEND_ARGS = 1 << 5,    /* events carry the arguments */
+	SEND_NAMES = 1 << 6,   /* events carry the names */
+	PAIR = 1 << 7,         /* returns are seen whatever was said at the entry */
+	ONLY_PIDS = 1 << 8,    /* targets are processes in `targets`, by pid, */
+	ONLY_COMMS = 1 << 9,   /* by the leader's comm, */
+	ONLY_EXES = 1 << 10,   /* or by executable: any of those that are set */
 };
-#define ONLY (ONLY_PIDS | ONLY_COMMS | ONLY_EXES)
+const volatile __u32 options = 0;
 
-struct config {
-	__u32 flags;
-	__u32 scope; /* in `targets` */
-	__u32 site;  /* equal for functions of equal address, whoever probes them */
-	__u32 group; /* calls of one group count for each other's depth; 0: none */
-};
+/* Says whose event it is. */
+const volatile __u16 query = 0;
 
-/* Monotonic counts per function. Calls in flight or unfinished: armed - returned. */
+/*
+ * A probe's cookie is what there is to know of its function: the id in the
+ * lower half (bits 0 to 23), these flags, and in the upper half what the
+ * query's tests of its names came to.
+ */
+#define ID(cookie) ((__u32)(cookie) & 0xffffff)
+#define GO_REGISTERS (1ULL << 24)  /* arguments are where Go's ABIInternal puts them */
+#define ONLY_TARGETS (1ULL << 25)  /* look whether the process is a target */
+
+/* Monotonic counts. Calls in flight or unfinished: armed - returned. */
 struct counters {
-	__u64 hits;         /* entries of target processes while switched on */
 	__u64 armed;        /* calls whose return is awaited */
 	__u64 returned;     /* those of them that returned */
-	__u64 lost_entry;   /* events that found the ring full */
-	__u64 lost_return;
+	__u64 lost;         /* events that found the ring full */
 	__u64 foreign;      /* return not armed: sp is not in the thread's stack */
 	__u64 unchecked;    /* return not armed: the stack could not be looked up */
 	__u64 nesting;      /* return not armed: too many nested calls */
@@ -64,25 +75,38 @@ struct counters {
 
 enum { TARGET_PID = 1, TARGET_COMM = 2, TARGET_EXE = 3 };
 
-/* A member of a scope. id: pid; comm, padded with 0; or device and inode. */
+/* A process that is a target. id: pid; comm, padded with 0; or device and inode. */
 struct target {
-	__u32 scope;
-	__u32 kind;
+	__u64 kind;
 	__u64 id[2];
 };
 
 /*
- * Events. The ring buffer wants sizes known to the verifier, so there are five:
- * the first two are chosen by kind, the others by WANT_ARGS and WANT_NAMES.
+ * What is known of a call at its entry, and then at its return. This is what
+ * the tests look at; package codegen's layout has the offsets.
  */
-enum { EVENT_ENTRY = 0, EVENT_RETURN = 1 };
+struct moment {
+	__u64 cookie;
+	__u64 time;     /* CLOCK_BOOTTIME, of the event */
+	__u64 start;    /* of the entry */
+	__u64 duration; /* at the return */
+	__u64 retval;   /* at the return */
+	__u64 pid, tid;
+	__u64 depth;
+	__u64 args[ARGS];
+	char process[TASK_COMM_LEN], thread[TASK_COMM_LEN];
+};
 
+/*
+ * Events. The ring buffer wants sizes known to the verifier, so there are
+ * five. A query's events are all alike: AT_RETURN, SEND_ARGS and SEND_NAMES
+ * say which they are.
+ */
 struct event {
 	__u64 time; /* CLOCK_BOOTTIME */
 	__u32 function;
 	__u32 pid, tid;
-	__u8 kind;
-	__u8 flags; /* WANT_ARGS, WANT_NAMES: which of the layouts */
+	__u16 query;
 	__u16 depth;
 };
 struct event_return {
@@ -105,21 +129,19 @@ struct event_full {
 };
 
 /* Keeps the types in the object for bpf2go, which makes Go's of them. */
-const struct event *type_event __attribute__((unused));
-const struct event_return *type_event_return __attribute__((unused));
-const struct event_names *type_event_names __attribute__((unused));
-const struct event_args *type_event_args __attribute__((unused));
-const struct event_full *type_event_full __attribute__((unused));
+const struct moment *const type_moment __attribute__((unused)) = 0;
+const struct event *const type_event __attribute__((unused)) = 0;
+const struct event_return *const type_event_return __attribute__((unused)) = 0;
+const struct event_names *const type_event_names __attribute__((unused)) = 0;
+const struct event_args *const type_event_args __attribute__((unused)) = 0;
+const struct event_full *const type_event_full __attribute__((unused)) = 0;
 
 /* A call whose return is awaited. */
 struct call {
 	__u64 sp;
-	__u64 start;
 	__u32 function; /* DEAD: returned before a call above it did */
-	__u32 site;
-	__u32 group;
-	__u32 depth;
-	__u64 args[ARGS];
+	__u32 wanted;   /* else it only counts for the depth of others */
+	struct moment m;
 };
 #define DEAD 0xffffffff
 
@@ -131,23 +153,24 @@ struct thread {
 	struct call calls[MAX_CALLS];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* set by the loader */
-	__type(key, __u32);
-	__type(value, struct config);
-} functions SEC(".maps");
-
+/* Entries of target processes, wanted or not, by function. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1); /* set by the loader */
+	__type(key, __u32);
+	__type(value, __u64);
+} hits SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct counters);
 } counts SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
+	__uint(max_entries, 1); /* set by the loader */
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct target);
 	__type(value, __u8);
@@ -160,6 +183,7 @@ struct {
 	__type(value, struct thread);
 } threads SEC(".maps");
 
+/* Common to all queries: the loader puts one map here. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 24); /* set by the loader */
@@ -171,25 +195,40 @@ struct {
  */
 const volatile __u64 wake_bytes = 1 << 22;
 
-/* All events that found the ring full; says when to look at the functions' own. */
-__u64 lost_total = 0;
-
 extern __u64 *bpf_session_cookie(void) __ksym __weak;
 extern bool bpf_session_is_return(void) __ksym __weak;
 
 /* Programs of one CPU can interrupt each other where the kernel is preemptible. */
 #define COUNT(field) __sync_fetch_and_add(&(field), 1)
 
-#define LOST(field) do { COUNT(field); COUNT(lost_total); } while (0)
+/* The query's counters: the map has one entry, so that they are always there. */
+#define COUNT_CALL(field)                                                   \
+	do {                                                                \
+		__u32 zero = 0;                                             \
+		struct counters *c_ = bpf_map_lookup_elem(&counts, &zero);  \
+		if (c_)                                                     \
+			COUNT(c_->field);                                   \
+	} while (0)
 
-static __always_inline struct config *config_of(__u32 id)
+/*
+ * Whether the call is wanted, as far as can be said at its entry, and finally.
+ * The loader puts the query's condition here; the barriers keep the compiler
+ * from knowing what is tested and what the answer is.
+ */
+static __noinline int test_entry(const struct moment *m)
 {
-	return bpf_map_lookup_elem(&functions, &id);
+	int wanted = 1;
+
+	asm volatile("" : "+r"(wanted) : "r"(m) : "memory");
+	return wanted;
 }
 
-static __always_inline struct counters *counters_of(__u32 id)
+static __noinline int test_return(const struct moment *m)
 {
-	return bpf_map_lookup_elem(&counts, &id);
+	int wanted = 1;
+
+	asm volatile("" : "+r"(wanted) : "r"(m) : "memory");
+	return wanted;
 }
 
 static __always_inline bool has_target(const struct target *t)
@@ -198,25 +237,25 @@ static __always_inline bool has_target(const struct target *t)
 }
 
 /* targeted reports whether the function's events are wanted of this process. */
-static __always_inline bool targeted(const struct config *cfg, struct task_struct *task)
+static __always_inline bool targeted(__u64 cookie, struct task_struct *task)
 {
-	if (!(cfg->flags & ONLY))
+	if (!(cookie & ONLY_TARGETS))
 		return true;
-	struct target t = { .scope = cfg->scope };
-	if (cfg->flags & ONLY_PIDS) {
+	struct target t = {};
+	if (options & ONLY_PIDS) {
 		t.kind = TARGET_PID;
 		t.id[0] = bpf_get_current_pid_tgid() >> 32;
 		if (has_target(&t))
 			return true;
 	}
-	if (cfg->flags & ONLY_COMMS) {
+	if (options & ONLY_COMMS) {
 		t.kind = TARGET_COMM;
 		t.id[0] = t.id[1] = 0;
 		BPF_CORE_READ_STR_INTO((char (*)[TASK_COMM_LEN])&t.id, task, group_leader, comm);
 		if (has_target(&t))
 			return true;
 	}
-	if (cfg->flags & ONLY_EXES) {
+	if (options & ONLY_EXES) {
 		t.kind = TARGET_EXE;
 		t.id[0] = BPF_CORE_READ(task, mm, exe_file, f_inode, i_sb, s_dev);
 		t.id[1] = BPF_CORE_READ(task, mm, exe_file, f_inode, i_ino);
@@ -226,9 +265,9 @@ static __always_inline bool targeted(const struct config *cfg, struct task_struc
 	return false;
 }
 
-static __always_inline void read_args(__u64 *args, const struct pt_regs *ctx, __u32 flags)
+static __always_inline void read_args(__u64 *args, const struct pt_regs *ctx, __u64 cookie)
 {
-	if (flags & GO_REGISTERS) {
+	if (cookie & GO_REGISTERS) {
 		args[0] = ctx->ax;
 		args[1] = ctx->bx;
 		args[2] = ctx->cx;
@@ -248,44 +287,51 @@ static __always_inline void read_args(__u64 *args, const struct pt_regs *ctx, __
 	args[5] = ctx->r9;
 }
 
-static __always_inline void read_names(char *process, char *thread, struct task_struct *task)
+static __always_inline void read_names(struct moment *m, struct task_struct *task)
 {
-	bpf_probe_read_kernel_str(process, TASK_COMM_LEN, BPF_CORE_READ(task, group_leader) ? task->group_leader->comm : task->comm);
-	bpf_get_current_comm(thread, TASK_COMM_LEN);
+	bpf_probe_read_kernel_str(m->process, TASK_COMM_LEN, BPF_CORE_READ(task, group_leader) ? task->group_leader->comm : task->comm);
+	bpf_get_current_comm(m->thread, TASK_COMM_LEN);
 }
 
-struct moment {
-	struct task_struct *task;
-	__u64 time, start, retval;
-	const __u64 *args;
-	__u32 function, flags, depth;
-	__u8 kind;
-};
-
-static __always_inline void fill(struct event *e, const struct moment *m, __u8 flags)
+/* look notes what is known of a call at its entry; m is zero. */
+static __always_inline void look(struct moment *m, const struct pt_regs *ctx, __u64 cookie, struct task_struct *task)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 
+	m->cookie = cookie;
+	m->time = m->start = bpf_ktime_get_boot_ns();
+	m->pid = id >> 32;
+	m->tid = (__u32)id;
+	if (options & USE_ARGS)
+		read_args(m->args, ctx, cookie);
+	if ((options & USE_NAMES) && !(options & LATE_NAMES))
+		read_names(m, task);
+}
+
+static __always_inline void count_hit(__u64 cookie)
+{
+	__u32 id = ID(cookie);
+	__u64 *n = bpf_map_lookup_elem(&hits, &id);
+
+	if (n)
+		COUNT(*n);
+}
+
+static __always_inline void fill(struct event *e, const struct moment *m)
+{
 	e->time = m->time;
-	e->function = m->function;
-	e->pid = id >> 32;
-	e->tid = id;
-	e->kind = m->kind;
-	e->flags = flags;
+	e->function = ID(m->cookie);
+	e->pid = m->pid;
+	e->tid = m->tid;
+	e->query = query;
 	e->depth = m->depth;
 }
 
-static __always_inline void fill_return(struct event_return *r, const struct moment *m, __u8 flags)
+static __always_inline void fill_return(struct event_return *r, const struct moment *m)
 {
-	fill(&r->e, m, flags);
+	fill(&r->e, m);
 	r->start = m->start;
 	r->retval = m->retval;
-}
-
-static __always_inline void copy_args(__u64 *to, const __u64 *from)
-{
-	for (int i = 0; i < ARGS; i++)
-		to[i] = from[i];
 }
 
 static __always_inline void submit(void *e)
@@ -298,39 +344,41 @@ static __always_inline void submit(void *e)
 #define RESERVE(type)                                                       \
 	type *r = bpf_ringbuf_reserve(&events, sizeof(type), 0);            \
 	if (!r)                                                             \
-		return false
+		goto lost
 
-/* emit gives the event to the reader; false: the ring is full. */
-static __always_inline bool emit(const struct moment *m)
+/* emit gives the event to the reader, or counts it where the ring is full. */
+static __always_inline void emit(const struct moment *m)
 {
-	__u8 layout = m->flags & (WANT_ARGS | WANT_NAMES);
+	__u32 layout = options & (SEND_ARGS | SEND_NAMES);
 
-	if (layout == (WANT_ARGS | WANT_NAMES)) {
+	if (layout == (SEND_ARGS | SEND_NAMES)) {
 		RESERVE(struct event_full);
-		fill_return(&r->r, m, layout);
-		read_names(r->process, r->thread, m->task);
-		copy_args(r->args, m->args);
+		fill_return(&r->r, m);
+		__builtin_memcpy(r->process, m->process, 2 * TASK_COMM_LEN);
+		__builtin_memcpy(r->args, m->args, sizeof(r->args));
 		submit(r);
-	} else if (layout == WANT_ARGS) {
+	} else if (layout == SEND_ARGS) {
 		RESERVE(struct event_args);
-		fill_return(&r->r, m, layout);
-		copy_args(r->args, m->args);
+		fill_return(&r->r, m);
+		__builtin_memcpy(r->args, m->args, sizeof(r->args));
 		submit(r);
-	} else if (layout == WANT_NAMES) {
+	} else if (layout == SEND_NAMES) {
 		RESERVE(struct event_names);
-		fill_return(&r->r, m, layout);
-		read_names(r->process, r->thread, m->task);
+		fill_return(&r->r, m);
+		__builtin_memcpy(r->process, m->process, 2 * TASK_COMM_LEN);
 		submit(r);
-	} else if (m->kind == EVENT_RETURN) {
+	} else if (options & AT_RETURN) {
 		RESERVE(struct event_return);
-		fill_return(r, m, 0);
+		fill_return(r, m);
 		submit(r);
 	} else {
 		RESERVE(struct event);
-		fill(r, m, 0);
+		fill(r, m);
 		submit(r);
 	}
-	return true;
+	return;
+lost:
+	COUNT_CALL(lost);
 }
 
 struct bounds {
@@ -400,43 +448,31 @@ static __always_inline bool is_chained(struct task_struct *task, __u64 sp)
 /*
  * prune drops calls that did not return and never will: those below sp, and
  * those at sp unless this is a tail call (the kernel's own rule, see
- * arch_uretprobe_is_alive). One hit runs every link on the site, so a call at
- * sp of the same site but of another function id is this very call.
+ * arch_uretprobe_is_alive).
  */
-static __always_inline void prune(struct thread *t, struct task_struct *task, __u64 sp, __u32 function, __u32 site)
+static __always_inline void prune(struct thread *t, struct task_struct *task, __u64 sp)
 {
-	__u32 n = t->n, keep;
+	__u32 n = t->n;
+	bool chained = n > 0 && n <= MAX_CALLS && t->calls[(n - 1) & MAX_CALLS_MASK].sp <= sp && is_chained(task, sp);
 
 	for (int i = 0; i < MAX_CALLS && n > 0 && n <= MAX_CALLS; i++) {
-		if (t->calls[(n - 1) & MAX_CALLS_MASK].sp >= sp)
+		__u64 at = t->calls[(n - 1) & MAX_CALLS_MASK].sp;
+		if (at > sp || (at == sp && chained))
 			break;
 		n--;
 	}
-	keep = n;
-	if (n > 0 && t->calls[(n - 1) & MAX_CALLS_MASK].sp == sp && !is_chained(task, sp)) {
-		for (int i = 0; i < MAX_CALLS && n > 0 && n <= MAX_CALLS; i++) {
-			struct call *c = &t->calls[(n - 1) & MAX_CALLS_MASK];
-			if (c->sp != sp)
-				break;
-			n--;
-			if (c->function == function || c->site != site)
-				keep = n;
-		}
-	}
-	t->n = keep;
+	t->n = n;
 }
 
-/* depth_in counts the live calls of the group. */
-static __always_inline __u32 depth_in(struct thread *t, __u32 group)
+/* depth_of counts the live calls. */
+static __always_inline __u32 depth_of(struct thread *t)
 {
 	__u32 n = t->n;
 
-	if (!group)
-		return 0;
 	for (int i = 0; i < MAX_CALLS && n > 0 && n <= MAX_CALLS; i++) {
 		struct call *c = &t->calls[(n - 1) & MAX_CALLS_MASK];
-		if (c->group == group && c->function != DEAD)
-			return c->depth + 1;
+		if (c->function != DEAD)
+			return c->m.depth + 1;
 		n--;
 	}
 	return 0;
@@ -444,8 +480,7 @@ static __always_inline __u32 depth_in(struct thread *t, __u32 group)
 
 /*
  * take finds the call that returns to sp and removes it with all above it.
- * Others at the same sp stay: tail calls return one after the other, and
- * several links return on their own.
+ * Others at the same sp stay: tail calls return one after the other.
  */
 static __always_inline struct call *take(struct thread *t, __u32 function, __u64 sp)
 {
@@ -474,70 +509,86 @@ static __always_inline struct call *take(struct thread *t, __u32 function, __u64
 	return found;
 }
 
-/* enter handles an entry; true: its return is awaited. */
-static __always_inline bool enter(struct pt_regs *ctx, __u32 id, struct config *cfg)
+/*
+ * Where calls on the stack say something about calls that are not wanted, the
+ * stack comes before the test: depth counts them all, and where returns cannot
+ * be refused a stale call must not be taken for an unwanted one.
+ */
+#define STACK_FIRST (options & (USE_DEPTH | PAIR))
+
+/*
+ * enter handles an entry; true: its return is awaited. start, if any, gets the
+ * time for the kernel to remember.
+ */
+static __always_inline bool enter(struct pt_regs *ctx, __u64 cookie, __u64 *start)
 {
-	__u32 flags = cfg->flags, n;
-	bool armed = false;
-	__u64 sp = ctx->sp;
-	__u64 args[ARGS] = {};
-
-	if (!flags)
-		return false;
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct counters *cnt = counters_of(id);
-	if (!cnt || !targeted(cfg, task))
-		return false;
-	COUNT(cnt->hits);
+	__u64 sp = ctx->sp;
+	bool armed = false, wanted = true;
+	struct moment m = {};
+	__u32 n;
 
-	struct moment m = {
-		.task = task, .time = bpf_ktime_get_boot_ns(), .args = args,
-		.function = id, .flags = flags, .kind = EVENT_ENTRY,
-	};
-	if (flags & WANT_ARGS)
-		read_args(args, ctx, flags);
+	if (!targeted(cookie, task))
+		return false;
+	count_hit(cookie);
+	look(&m, ctx, cookie, task);
+	if (!STACK_FIRST && !test_entry(&m))
+		return false;
 
 	struct thread *t = bpf_task_storage_get(&threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	int stack = STACK_UNKNOWN;
+	if (t) {
+		if (t->exec_id != task->self_exec_id) {
+			t->exec_id = task->self_exec_id;
+			t->n = t->stack_lo = t->stack_hi = 0;
+		}
+		stack = own_stack(t, task, sp);
+		if (stack == STACK_OWN)
+			prune(t, task, sp);
+		if (options & USE_DEPTH)
+			m.depth = depth_of(t);
+	}
+	if (STACK_FIRST) {
+		wanted = test_entry(&m);
+		if (!wanted && !(options & USE_DEPTH))
+			return false;
+	}
 	if (!t) {
-		COUNT(cnt->unstored);
+		if (wanted)
+			COUNT_CALL(unstored);
 		goto out;
 	}
-	if (t->exec_id != task->self_exec_id) {
-		t->exec_id = task->self_exec_id;
-		t->n = t->stack_lo = t->stack_hi = 0;
-	}
-	int stack = own_stack(t, task, sp);
-	if (stack == STACK_OWN)
-		prune(t, task, sp, id, cfg->site);
-	m.depth = depth_in(t, cfg->group);
 	if (stack == STACK_FOREIGN) {
-		COUNT(cnt->foreign);
+		if (wanted)
+			COUNT_CALL(foreign);
 		goto out;
 	}
 	if (stack == STACK_UNKNOWN) {
-		COUNT(cnt->unchecked);
+		if (wanted)
+			COUNT_CALL(unchecked);
 		goto out;
 	}
 	n = t->n;
 	struct uprobe_task *utask = task->utask;
 	if (n >= MAX_CALLS || (utask && utask->depth >= MAX_CALLS)) {
-		COUNT(cnt->nesting);
+		if (wanted)
+			COUNT_CALL(nesting);
 		goto out;
 	}
 	struct call *c = &t->calls[n & MAX_CALLS_MASK];
 	c->sp = sp;
-	c->start = m.time;
-	c->function = id;
-	c->site = cfg->site;
-	c->group = cfg->group;
-	c->depth = m.depth;
-	copy_args(c->args, args);
+	c->function = ID(cookie);
+	c->wanted = wanted;
+	c->m = m;
 	t->n = n + 1;
-	COUNT(cnt->armed);
+	if (wanted)
+		COUNT_CALL(armed);
+	if (start)
+		*start = m.start;
 	armed = true;
 out:
-	if ((flags & WANT_ENTRY) && !emit(&m))
-		LOST(cnt->lost_entry);
+	if (!(options & AT_RETURN) && wanted)
+		emit(&m);
 	return armed;
 }
 
@@ -545,96 +596,74 @@ out:
  * leave handles a return. start is when the call began as far as the kernel
  * remembers it, 0 if it does not: a forked child inherits return traps.
  */
-static __always_inline void leave(struct pt_regs *ctx, __u32 id, struct config *cfg, __u64 start)
+static __always_inline void leave(struct pt_regs *ctx, __u64 cookie, __u64 start)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct counters *cnt = counters_of(id);
 
-	if (!cnt)
-		return;
 	if (start && start < task->start_boottime) {
-		if (targeted(cfg, task))
-			COUNT(cnt->inherited);
+		if (targeted(cookie, task))
+			COUNT_CALL(inherited);
 		return;
 	}
 	struct thread *t = bpf_task_storage_get(&threads, task, NULL, 0);
 	if (!t)
 		return;
-	struct call *c = take(t, id, ctx->sp - 8);
-	if (!c)
+	struct call *c = take(t, ID(cookie), ctx->sp - 8);
+	if (!c || !c->wanted)
 		return;
-	COUNT(cnt->returned);
-	if (!(cfg->flags & WANT_RETURN))
+	COUNT_CALL(returned);
+	if (!(options & AT_RETURN))
 		return;
-	struct moment m = {
-		.task = task, .time = bpf_ktime_get_boot_ns(), .start = c->start, .retval = ctx->ax,
-		.args = c->args, .function = id, .flags = cfg->flags, .depth = c->depth, .kind = EVENT_RETURN,
-	};
-	if (!emit(&m))
-		LOST(cnt->lost_return);
+	struct moment *m = &c->m;
+	m->time = bpf_ktime_get_boot_ns();
+	m->duration = m->time - m->start;
+	m->retval = ctx->ax;
+	if ((options & USE_NAMES) && (options & LATE_NAMES))
+		read_names(m, task);
+	if (test_return(m))
+		emit(m);
 }
 
 SEC("uprobe.multi/x")
 int function_entry(struct pt_regs *ctx)
 {
-	__u32 id = bpf_get_attach_cookie(ctx);
-	struct config *cfg = config_of(id);
-	__u64 args[ARGS] = {};
-
-	if (!cfg || !cfg->flags)
-		return 0;
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct counters *cnt = counters_of(id);
-	if (!cnt || !targeted(cfg, task))
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	struct moment m = {};
+
+	if (!targeted(cookie, task))
 		return 0;
-	COUNT(cnt->hits);
-	struct moment m = {
-		.task = task, .time = bpf_ktime_get_boot_ns(), .args = args,
-		.function = id, .flags = cfg->flags, .kind = EVENT_ENTRY,
-	};
-	if (m.flags & WANT_ARGS)
-		read_args(args, ctx, m.flags);
-	if (!emit(&m))
-		LOST(cnt->lost_entry);
+	count_hit(cookie);
+	look(&m, ctx, cookie, task);
+	if (test_entry(&m))
+		emit(&m);
 	return 0;
 }
 
 SEC("uprobe.session/x")
 int function_session(struct pt_regs *ctx)
 {
-	__u32 id = bpf_get_attach_cookie(ctx);
-	struct config *cfg = config_of(id);
+	__u64 cookie = bpf_get_attach_cookie(ctx);
 	__u64 *start = bpf_session_cookie();
 
-	if (!cfg)
-		return 1;
 	if (bpf_session_is_return()) {
-		leave(ctx, id, cfg, *start);
+		leave(ctx, cookie, *start);
 		return 0;
 	}
-	*start = bpf_ktime_get_boot_ns();
 	/* 1 tells the kernel to leave the return address alone. */
-	return enter(ctx, id, cfg) ? 0 : 1;
+	return enter(ctx, cookie, start) ? 0 : 1;
 }
 
 SEC("uprobe.multi/x")
 int pair_entry(struct pt_regs *ctx)
 {
-	__u32 id = bpf_get_attach_cookie(ctx);
-	struct config *cfg = config_of(id);
-
-	if (cfg)
-		enter(ctx, id, cfg);
+	enter(ctx, bpf_get_attach_cookie(ctx), NULL);
 	return 0;
 }
 
 SEC("uretprobe.multi/x")
 int pair_return(struct pt_regs *ctx)
 {
-	__u32 id = bpf_get_attach_cookie(ctx);
-	struct config *cfg = config_of(id);
-
-	if (cfg)
-		leave(ctx, id, cfg, 0);
+	leave(ctx, bpf_get_attach_cookie(ctx), 0);
 	return 0;
 }

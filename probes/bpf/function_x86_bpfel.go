@@ -13,26 +13,16 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-type FunctionConfig struct {
-	_     structs.HostLayout
-	Flags uint32
-	Scope uint32
-	Site  uint32
-	Group uint32
-}
-
 type FunctionCounters struct {
-	_          structs.HostLayout
-	Hits       uint64
-	Armed      uint64
-	Returned   uint64
-	LostEntry  uint64
-	LostReturn uint64
-	Foreign    uint64
-	Unchecked  uint64
-	Nesting    uint64
-	Unstored   uint64
-	Inherited  uint64
+	_         structs.HostLayout
+	Armed     uint64
+	Returned  uint64
+	Lost      uint64
+	Foreign   uint64
+	Unchecked uint64
+	Nesting   uint64
+	Unstored  uint64
+	Inherited uint64
 }
 
 type FunctionEvent struct {
@@ -41,8 +31,7 @@ type FunctionEvent struct {
 	Function uint32
 	Pid      uint32
 	Tid      uint32
-	Kind     uint8
-	Flags    uint8
+	Query    uint16
 	Depth    uint16
 }
 
@@ -74,11 +63,25 @@ type FunctionEventReturn struct {
 	Retval uint64
 }
 
+type FunctionMoment struct {
+	_        structs.HostLayout
+	Cookie   uint64
+	Time     uint64
+	Start    uint64
+	Duration uint64
+	Retval   uint64
+	Pid      uint64
+	Tid      uint64
+	Depth    uint64
+	Args     [6]uint64
+	Process  [16]int8
+	Thread   [16]int8
+}
+
 type FunctionTarget struct {
-	_     structs.HostLayout
-	Scope uint32
-	Kind  uint32
-	Id    [2]uint64
+	_    structs.HostLayout
+	Kind uint64
+	Id   [2]uint64
 }
 
 type FunctionThread struct {
@@ -91,12 +94,9 @@ type FunctionThread struct {
 	Calls   [64]struct {
 		_        structs.HostLayout
 		Sp       uint64
-		Start    uint64
 		Function uint32
-		Site     uint32
-		Group    uint32
-		Depth    uint32
-		Args     [6]uint64
+		Wanted   uint32
+		M        FunctionMoment
 	}
 }
 
@@ -106,19 +106,21 @@ type FunctionThread struct {
 const (
 	FunctionMapCounts           = "counts"
 	FunctionMapEvents           = "events"
-	FunctionMapFunctions        = "functions"
+	FunctionMapHits             = "hits"
 	FunctionMapTargets          = "targets"
 	FunctionMapThreads          = "threads"
 	FunctionProgFunctionEntry   = "function_entry"
 	FunctionProgFunctionSession = "function_session"
 	FunctionProgPairEntry       = "pair_entry"
 	FunctionProgPairReturn      = "pair_return"
-	FunctionVarLostTotal        = "lost_total"
+	FunctionVarOptions          = "options"
+	FunctionVarQuery            = "query"
 	FunctionVarTypeEvent        = "type_event"
 	FunctionVarTypeEventArgs    = "type_event_args"
 	FunctionVarTypeEventFull    = "type_event_full"
 	FunctionVarTypeEventNames   = "type_event_names"
 	FunctionVarTypeEventReturn  = "type_event_return"
+	FunctionVarTypeMoment       = "type_moment"
 	FunctionVarWakeBytes        = "wake_bytes"
 )
 
@@ -174,23 +176,25 @@ type FunctionProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type FunctionMapSpecs struct {
-	Counts    *ebpf.MapSpec `ebpf:"counts"`
-	Events    *ebpf.MapSpec `ebpf:"events"`
-	Functions *ebpf.MapSpec `ebpf:"functions"`
-	Targets   *ebpf.MapSpec `ebpf:"targets"`
-	Threads   *ebpf.MapSpec `ebpf:"threads"`
+	Counts  *ebpf.MapSpec `ebpf:"counts"`
+	Events  *ebpf.MapSpec `ebpf:"events"`
+	Hits    *ebpf.MapSpec `ebpf:"hits"`
+	Targets *ebpf.MapSpec `ebpf:"targets"`
+	Threads *ebpf.MapSpec `ebpf:"threads"`
 }
 
 // FunctionVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type FunctionVariableSpecs struct {
-	LostTotal       *ebpf.VariableSpec `ebpf:"lost_total"`
+	Options         *ebpf.VariableSpec `ebpf:"options"`
+	Query           *ebpf.VariableSpec `ebpf:"query"`
 	TypeEvent       *ebpf.VariableSpec `ebpf:"type_event"`
 	TypeEventArgs   *ebpf.VariableSpec `ebpf:"type_event_args"`
 	TypeEventFull   *ebpf.VariableSpec `ebpf:"type_event_full"`
 	TypeEventNames  *ebpf.VariableSpec `ebpf:"type_event_names"`
 	TypeEventReturn *ebpf.VariableSpec `ebpf:"type_event_return"`
+	TypeMoment      *ebpf.VariableSpec `ebpf:"type_moment"`
 	WakeBytes       *ebpf.VariableSpec `ebpf:"wake_bytes"`
 }
 
@@ -214,18 +218,18 @@ func (o *FunctionObjects) Close() error {
 //
 // It can be passed to LoadFunctionObjects or ebpf.CollectionSpec.LoadAndAssign.
 type FunctionMaps struct {
-	Counts    *ebpf.Map `ebpf:"counts"`
-	Events    *ebpf.Map `ebpf:"events"`
-	Functions *ebpf.Map `ebpf:"functions"`
-	Targets   *ebpf.Map `ebpf:"targets"`
-	Threads   *ebpf.Map `ebpf:"threads"`
+	Counts  *ebpf.Map `ebpf:"counts"`
+	Events  *ebpf.Map `ebpf:"events"`
+	Hits    *ebpf.Map `ebpf:"hits"`
+	Targets *ebpf.Map `ebpf:"targets"`
+	Threads *ebpf.Map `ebpf:"threads"`
 }
 
 func (m *FunctionMaps) Close() error {
 	return _FunctionClose(
 		m.Counts,
 		m.Events,
-		m.Functions,
+		m.Hits,
 		m.Targets,
 		m.Threads,
 	)
@@ -235,12 +239,14 @@ func (m *FunctionMaps) Close() error {
 //
 // It can be passed to LoadFunctionObjects or ebpf.CollectionSpec.LoadAndAssign.
 type FunctionVariables struct {
-	LostTotal       *ebpf.Variable `ebpf:"lost_total"`
+	Options         *ebpf.Variable `ebpf:"options"`
+	Query           *ebpf.Variable `ebpf:"query"`
 	TypeEvent       *ebpf.Variable `ebpf:"type_event"`
 	TypeEventArgs   *ebpf.Variable `ebpf:"type_event_args"`
 	TypeEventFull   *ebpf.Variable `ebpf:"type_event_full"`
 	TypeEventNames  *ebpf.Variable `ebpf:"type_event_names"`
 	TypeEventReturn *ebpf.Variable `ebpf:"type_event_return"`
+	TypeMoment      *ebpf.Variable `ebpf:"type_moment"`
 	WakeBytes       *ebpf.Variable `ebpf:"wake_bytes"`
 }
 

@@ -53,7 +53,7 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	if rateWindow == 0 {
 		rateWindow = DefaultRateWindow
 	}
-	s := &source{clock: p.clock, every: spec.Every, window: newWindow(spec.Every, rateWindow)}
+	s := &source{filter: spec.Filter, clock: p.clock, every: spec.Every, window: newWindow(spec.Every, rateWindow)}
 	var err error
 	if s.rows, err = newRows(spec.Stream, spec.Out); err != nil {
 		return nil, placed(err, spec)

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/process"
 )
@@ -32,6 +33,7 @@ type source struct {
 	files   string
 	cost    time.Duration
 	notices []string
+	filter  plan.Expr // left to the engine
 
 	mu      sync.Mutex // guards what follows
 	started bool
@@ -45,9 +47,9 @@ func (s *source) Sites() []probes.Site {
 	return []probes.Site{{Provider: "procfs", Function: s.files, Method: "procfs", CostNs: float64(s.cost)}}
 }
 
-func (s *source) Notices() []string { return s.notices }
-func (s *source) FilterDone() bool  { return false }
-func (s *source) Live() bool        { return true }
+func (s *source) Notices() []string   { return s.notices }
+func (s *source) Residual() plan.Expr { return s.filter }
+func (s *source) Live() bool          { return true }
 
 // Start takes the reading that rates count from. The stream ends when ctx does.
 func (s *source) Start(ctx context.Context, sink probes.Sink) error {

@@ -63,6 +63,7 @@ func prepareFile(spec *plan.Acquire) (probes.Source, error) {
 		return nil, err
 	}
 	return &source{
+		filter:  spec.Filter,
 		site:    probes.Site{Provider: "replay", Function: path, Method: "replay", CostNs: cost},
 		produce: f.replay,
 	}, nil

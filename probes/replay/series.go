@@ -19,7 +19,8 @@ func prepareSeries(spec *plan.Acquire) (probes.Source, error) {
 	}
 	last, types := spec.Args[0].V.I, spec.Out.Types()
 	return &source{
-		site: probes.Site{Provider: "replay", Function: "series", Method: "replay", CostNs: 1},
+		filter: spec.Filter,
+		site:   probes.Site{Provider: "replay", Function: "series", Method: "replay", CostNs: 1},
 		produce: func(sink probes.Sink, stop <-chan struct{}) error {
 			pool := batch.NewPool(types)
 			for next := int64(1); next <= last && !stopped(stop); {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"endoscope/planner/plan"
 	"endoscope/probes"
 )
 
@@ -11,6 +12,7 @@ import (
 // end of the context, or the end of the data. Only that goroutine uses the sink.
 type source struct {
 	site    probes.Site
+	filter  plan.Expr // left to the engine
 	produce func(sink probes.Sink, stop <-chan struct{}) error
 
 	mu     sync.Mutex // guards what follows
@@ -20,7 +22,7 @@ type source struct {
 
 func (s *source) Sites() []probes.Site { return []probes.Site{s.site} }
 func (s *source) Notices() []string    { return nil }
-func (s *source) FilterDone() bool     { return false }
+func (s *source) Residual() plan.Expr  { return s.filter }
 func (s *source) Live() bool           { return false }
 
 // Start begins to push. The stream ends when ctx does.

@@ -10,6 +10,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
+	"endoscope/probes/codegen"
 	"endoscope/probes/testenv"
 )
 
@@ -30,14 +31,15 @@ func (d *discard) End(error)                    { close(d.ended) }
 func recorded(tb testing.TB, sink *discard) (*subscription, []byte) {
 	spec := acquisition(FunctionDuration, plan.Target{}, nil,
 		"timestamp", "pid", "tid", "function_name", "module", "duration", "arg0", "process")
-	w, err := wantsOf(spec)
+	cols, err := columnsOf(spec)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s := newSubscription(spec.Out.Types(), w, sink, 0, newExeNames())
+	w := wantsOf(spec, cols, codegen.Program{})
+	s := newSubscription(spec.Out.Types(), w, sink, 0, newExeNames(), nil)
 	s.name(3, label{function: "f", module: "m"})
 	e := &bpf.FunctionEventFull{}
-	e.R.E = bpf.FunctionEvent{Time: 2000, Function: 3, Pid: 10, Tid: 11, Kind: eventReturn, Flags: wantArgs | wantNames}
+	e.R.E = bpf.FunctionEvent{Time: 2000, Function: 3, Pid: 10, Tid: 11}
 	e.R.Start = 1000
 	copy(e.Process[:], []int8{'p', 'r', 'o', 'c'})
 	return s, unsafe.Slice((*byte)(unsafe.Pointer(e)), unsafe.Sizeof(*e))
@@ -48,7 +50,7 @@ func TestRowsAllocateNothing(t *testing.T) {
 	var e event
 	fill := func() {
 		for range batch.MaxRows - 1 {
-			if !decode(raw, &e) {
+			if !decode(raw, s.options, &e) {
 				t.Fatal("record not understood")
 			}
 			s.add(&e)
@@ -71,7 +73,7 @@ func BenchmarkDecode(b *testing.B) {
 	var e event
 	b.ReportAllocs()
 	for b.Loop() {
-		decode(raw, &e)
+		decode(raw, s.options, &e)
 		s.add(&e)
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "rows/s")

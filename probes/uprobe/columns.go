@@ -1,10 +1,12 @@
 package uprobe
 
 import (
+	"slices"
 	"strconv"
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/probes/codegen"
 )
 
 // The streams of this package.
@@ -23,7 +25,8 @@ const maxArgs = 6
 // rdi rsi rdx rcx r8 r9; Go: rax rbx rcx rdi rsi r8), whether or not the
 // function has so many; retval is rax at the return. depth is the number of
 // calls on the same thread that enclose this one, among the functions that the
-// query monitors. function_duration's timestamp is the end.
+// query monitors. function_duration's timestamp is the end; its process and
+// thread_name are those at the beginning.
 var Columns = map[string][]plan.Field{
 	FunctionStart:    columns(argFields, []plan.Field{{Name: "depth", Type: batch.Bigint}}),
 	FunctionEnd:      columns([]plan.Field{{Name: "retval", Type: batch.Bigint}, {Name: "depth", Type: batch.Bigint}}),
@@ -65,7 +68,8 @@ func columns(own ...[]plan.Field) []plan.Field {
 type column uint8
 
 const (
-	colTime column = iota
+	colUnread column = iota // nobody looks at it
+	colTime
 	colPID
 	colTID
 	colProcess
@@ -93,34 +97,69 @@ var columnByName = func() map[string]column {
 	return m
 }()
 
-// wants is what the columns of a specification ask of the probes.
+// wants is what a specification asks of the programs.
 type wants struct {
-	cols  []column // of the batches, in order
-	flags uint32   // of bpf.FunctionConfig
-	depth bool
+	cols    []column // of the batches, in order
+	options uint32
 }
 
-func wantsOf(spec *plan.Acquire) (wants, error) {
-	w := wants{cols: make([]column, len(spec.Out.Fields)), flags: wantEntry}
-	if spec.Stream != FunctionStart {
-		w.flags = wantReturn
-	}
+// columnsOf finds the columns of a specification.
+func columnsOf(spec *plan.Acquire) ([]column, error) {
+	cols := make([]column, len(spec.Out.Fields))
 	for i, f := range spec.Out.Fields {
 		c, ok := columnByName[f.Name]
 		if !ok || !hasColumn(spec.Stream, f.Name) {
-			return wants{}, plan.Errorf(spec.Start, spec.Stop, "%s has no column %s", spec.Stream, f.Name)
+			return nil, plan.Errorf(spec.Start, spec.Stop, "%s has no column %s", spec.Stream, f.Name)
 		}
-		w.cols[i] = c
+		cols[i] = c
+	}
+	return cols, nil
+}
+
+// wantsOf adds up what is asked by the columns that are read, and by the
+// programs' own test. A column that only the filter reads, and of that only
+// what the kernel tests, is not sent.
+func wantsOf(spec *plan.Acquire, cols []column, test codegen.Program) wants {
+	w := wants{cols: slices.Clone(cols)}
+	switch spec.Stream {
+	case FunctionEnd:
+		w.options |= atReturn | lateNames
+	case FunctionDuration:
+		w.options |= atReturn
+	}
+	read := make([]bool, len(cols))
+	for i := range cols {
+		read[i] = !slices.Contains(spec.FilterOnly, i)
+	}
+	plan.Walk(test.Residual, func(e plan.Expr) {
+		if c, ok := e.(*plan.Col); ok {
+			read[c.Index] = true
+		}
+	})
+	for i, c := range cols {
+		send := read[i] || i == spec.Out.Time
+		if !send {
+			w.cols[i] = colUnread
+		}
+		if !send && !test.Reads[i] {
+			continue
+		}
 		switch {
 		case c == colProcess || c == colThread:
-			w.flags |= wantNames
+			w.options |= useNames
+			if send {
+				w.options |= sendNames
+			}
 		case c == colDepth:
-			w.depth = true
+			w.options |= useDepth
 		case c >= colArg0:
-			w.flags |= wantArgs
+			w.options |= useArgs
+			if send {
+				w.options |= sendArgs
+			}
 		}
 	}
-	return w, nil
+	return w
 }
 
 func hasColumn(stream, name string) bool {

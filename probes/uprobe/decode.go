@@ -25,30 +25,28 @@ const (
 	sizeFull   = int(unsafe.Sizeof(bpf.FunctionEventFull{}))
 )
 
-// decode finds the parts of a record. The kernel wrote it, so its layout is
-// trusted as far as its length allows; false: too short to be one of ours.
-func decode(b []byte, e *event) bool {
+// decode finds the parts of a record of a query with these options. The kernel
+// wrote it, so its layout is trusted as far as its length allows; false: too
+// short to be one of the query's.
+func decode(b []byte, options uint32, e *event) bool {
 	*e = event{}
-	if len(b) < sizeEntry {
-		return false
-	}
-	e.FunctionEvent = (*bpf.FunctionEvent)(unsafe.Pointer(unsafe.SliceData(b)))
 	need := sizeEntry
-	switch e.Flags {
-	case wantArgs | wantNames:
+	switch options & (sendArgs | sendNames) {
+	case sendArgs | sendNames:
 		need = sizeFull
-	case wantArgs:
+	case sendArgs:
 		need = sizeArgs
-	case wantNames:
+	case sendNames:
 		need = sizeNames
 	default:
-		if e.Kind == eventReturn {
+		if options&atReturn != 0 {
 			need = sizeReturn
 		}
 	}
 	if len(b) < need {
 		return false
 	}
+	e.FunctionEvent = (*bpf.FunctionEvent)(unsafe.Pointer(unsafe.SliceData(b)))
 	if need == sizeEntry {
 		return true
 	}

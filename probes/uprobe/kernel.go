@@ -3,25 +3,40 @@ package uprobe
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
+	"endoscope/probes/codegen"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 )
 
-// What a function's configuration asks for (enum in function.bpf.c).
+// What a query's programs do (enum in function.bpf.c).
 const (
-	wantEntry = 1 << iota
-	wantReturn
-	wantArgs
-	wantNames
-	goRegisters
+	atReturn = 1 << iota
+	useArgs
+	useNames
+	lateNames
+	useDepth
+	sendArgs
+	sendNames
+	pair
 	onlyPIDs
 	onlyComms
 	onlyExes
+)
+
+// Flags in the cookie of a probe, beside the function's number and facts.
+const (
+	goRegisters = 1 << 24
+	onlyTargets = 1 << 25
+
+	maxFunctions = 1 << 24
+	firstFact    = 32 // bit of the cookie
+	maxFacts     = 32
 )
 
 // Kinds of bpf.FunctionTarget.
@@ -31,21 +46,17 @@ const (
 	targetExe
 )
 
-// Kinds of bpf.FunctionEvent.
-const (
-	eventEntry = iota
-	eventReturn
-)
-
-// kernel is what was loaded into the kernel: programs, maps and the ring.
+// kernel is what all queries share: the ring, and the programs as they are
+// before they are made a query's own.
 type kernel struct {
-	objects *ebpf.Collection
+	spec    *ebpf.CollectionSpec
+	events  *ebpf.Map
 	ring    *ring
 	session bool // returns through sessions, else through pairs of links
 	ids     idPool
 }
 
-// load brings the programs into the kernel. Nothing is attached by it.
+// load makes the ring. Nothing is attached by it.
 func load(o Options) (*kernel, error) {
 	if !haveMulti() {
 		return nil, plan.Errorf(-1, -1, "this kernel cannot attach uprobes in one go: Linux 6.6 or newer is needed")
@@ -70,28 +81,20 @@ func load(o Options) (*kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	if session {
-		delete(spec.Programs, bpf.FunctionProgPairEntry)
-		delete(spec.Programs, bpf.FunctionProgPairReturn)
-	} else {
-		delete(spec.Programs, bpf.FunctionProgFunctionSession)
-	}
-	spec.Maps[bpf.FunctionMapFunctions].MaxEntries = uint32(o.MaxProbes)
-	spec.Maps[bpf.FunctionMapCounts].MaxEntries = uint32(o.MaxProbes)
 	spec.Maps[bpf.FunctionMapEvents].MaxEntries = uint32(size)
 	if err := spec.Variables[bpf.FunctionVarWakeBytes].Set(uint64(size / 4)); err != nil {
 		return nil, err
 	}
-	objects, err := ebpf.NewCollection(spec)
+	events, err := ebpf.NewMap(spec.Maps[bpf.FunctionMapEvents])
 	if err != nil {
 		return nil, refuseLoad(err)
 	}
-	r, err := newRing(objects.Maps[bpf.FunctionMapEvents].FD(), size)
+	r, err := newRing(events.FD(), size)
 	if err != nil {
-		objects.Close()
+		events.Close()
 		return nil, err
 	}
-	return &kernel{objects: objects, ring: r, session: session, ids: idPool{max: uint32(o.MaxProbes)}}, nil
+	return &kernel{spec: spec, events: events, ring: r, session: session, ids: idPool{max: math.MaxUint16}}, nil
 }
 
 func refuseLoad(err error) error {
@@ -103,79 +106,165 @@ func refuseLoad(err error) error {
 
 func (k *kernel) close() {
 	k.ring.close()
-	k.objects.Close()
+	k.events.Close()
 }
 
-func (k *kernel) configure(id uint32, c bpf.FunctionConfig) error {
-	return k.objects.Maps[bpf.FunctionMapFunctions].Put(id, &c)
+// setup is what makes the programs those of one query.
+type setup struct {
+	options   uint32
+	returns   bool // calls are followed to their returns
+	test      codegen.Program
+	members   []bpf.FunctionTarget
+	functions int
 }
 
-// counters adds up a function's counters of all CPUs. per is reused.
-func (k *kernel) counters(id uint32, per *[]bpf.FunctionCounters) (sum bpf.FunctionCounters, err error) {
-	if err := k.objects.Maps[bpf.FunctionMapCounts].Lookup(id, per); err != nil {
+// installation is a query's programs and maps in the kernel, and its links.
+type installation struct {
+	query   uint16
+	objects *ebpf.Collection
+	links   []*link // in the order in which to close them
+}
+
+// programs lists what is attached for a query, in the order in which to attach.
+func (k *kernel) programs(returns bool) []attachable {
+	switch {
+	case !returns:
+		return []attachable{{bpf.FunctionProgFunctionEntry, attachMulti, 0}}
+	case k.session:
+		return []attachable{{bpf.FunctionProgFunctionSession, attachSession, 0}}
+	}
+	// Returns before entries: an entry that was noted finds its return.
+	return []attachable{{bpf.FunctionProgPairReturn, attachMulti, multiReturn}, {bpf.FunctionProgPairEntry, attachMulti, 0}}
+}
+
+type attachable struct {
+	program           string
+	attachType, flags uint32
+}
+
+// install loads a query's programs. Nothing is attached by it.
+func (k *kernel) install(s setup) (*installation, error) {
+	id, ok := k.ids.get()
+	if !ok {
+		return nil, errors.New("uprobe: too many queries")
+	}
+	in, err := k.load(s, uint16(id))
+	if err != nil {
+		k.ids.put(id)
+		return nil, refuseLoad(err)
+	}
+	return in, nil
+}
+
+func (k *kernel) load(s setup, query uint16) (*installation, error) {
+	spec := k.spec.Copy()
+	wanted := map[string]bool{}
+	for _, a := range k.programs(s.returns) {
+		wanted[a.program] = true
+	}
+	for name, p := range spec.Programs {
+		if !wanted[name] {
+			delete(spec.Programs, name)
+			continue
+		}
+		if name != bpf.FunctionProgPairReturn {
+			if err := codegen.Install(p, "test_entry", s.test.Entry); err != nil {
+				return nil, err
+			}
+		}
+		if name == bpf.FunctionProgFunctionSession || name == bpf.FunctionProgPairReturn {
+			if err := codegen.Install(p, "test_return", s.test.Return); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if !s.returns {
+		delete(spec.Maps, bpf.FunctionMapThreads)
+	} else if !k.session {
+		s.options |= pair
+	}
+	spec.Maps[bpf.FunctionMapHits].MaxEntries = uint32(s.functions)
+	spec.Maps[bpf.FunctionMapTargets].MaxEntries = uint32(max(1, len(s.members)))
+	if err := spec.Variables[bpf.FunctionVarOptions].Set(s.options); err != nil {
+		return nil, err
+	}
+	if err := spec.Variables[bpf.FunctionVarQuery].Set(query); err != nil {
+		return nil, err
+	}
+	objects, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{
+		MapReplacements: map[string]*ebpf.Map{bpf.FunctionMapEvents: k.events},
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range s.members {
+		if err := objects.Maps[bpf.FunctionMapTargets].Put(&m, uint8(1)); err != nil {
+			objects.Close()
+			return nil, fmt.Errorf("noting the target: %w", err)
+		}
+	}
+	return &installation{query: query, objects: objects}, nil
+}
+
+// remove unloads a query whose events have been read.
+func (k *kernel) remove(in *installation) {
+	in.detach()
+	in.objects.Close()
+	k.ids.put(uint32(in.query))
+}
+
+// detach closes the links: when it returns, no program of the query runs.
+func (in *installation) detach() {
+	closeLinks(in.links)
+	in.links = nil
+}
+
+// counters adds up the query's counters of all CPUs. per is reused.
+func (in *installation) counters(per *[]bpf.FunctionCounters) (sum bpf.FunctionCounters, err error) {
+	if err := in.objects.Maps[bpf.FunctionMapCounts].Lookup(uint32(0), per); err != nil {
 		return sum, err
 	}
-	for i := range *per {
-		sum = addCounters(sum, (*per)[i], 1)
+	for _, c := range *per {
+		sum.Armed += c.Armed
+		sum.Returned += c.Returned
+		sum.Lost += c.Lost
+		sum.Foreign += c.Foreign
+		sum.Unchecked += c.Unchecked
+		sum.Nesting += c.Nesting
+		sum.Unstored += c.Unstored
+		sum.Inherited += c.Inherited
 	}
 	return sum, nil
 }
 
-// addCounters is a + sign·b, of numbers that wrap.
-func addCounters(a, b bpf.FunctionCounters, sign int64) bpf.FunctionCounters {
-	s := uint64(sign)
-	return bpf.FunctionCounters{
-		Hits:       a.Hits + s*b.Hits,
-		Armed:      a.Armed + s*b.Armed,
-		Returned:   a.Returned + s*b.Returned,
-		LostEntry:  a.LostEntry + s*b.LostEntry,
-		LostReturn: a.LostReturn + s*b.LostReturn,
-		Foreign:    a.Foreign + s*b.Foreign,
-		Unchecked:  a.Unchecked + s*b.Unchecked,
-		Nesting:    a.Nesting + s*b.Nesting,
-		Unstored:   a.Unstored + s*b.Unstored,
-		Inherited:  a.Inherited + s*b.Inherited,
-	}
-}
-
-// lost is how many events found the ring full so far, of all functions.
-func (k *kernel) lost() uint64 {
-	var n uint64
-	if err := k.objects.Variables[bpf.FunctionVarLostTotal].Get(&n); err != nil {
+// hits is how often a function was entered since it was attached.
+func (in *installation) hits(function uint32, per *[]uint64) (sum uint64) {
+	if in.objects.Maps[bpf.FunctionMapHits].Lookup(function, per) != nil {
 		return 0
 	}
-	return n
+	for _, n := range *per {
+		sum += n
+	}
+	return sum
 }
 
-func (k *kernel) addTarget(t bpf.FunctionTarget) error {
-	return k.objects.Maps[bpf.FunctionMapTargets].Put(&t, uint8(1))
-}
-
-func (k *kernel) removeTarget(t bpf.FunctionTarget) {
-	// It was there; and a stale one would only be in nobody's scope.
-	_ = k.objects.Maps[bpf.FunctionMapTargets].Delete(&t)
-}
-
-// idPool hands out function ids, the longest unused first: events and calls
-// of a former owner may be under way for a moment.
+// idPool hands out small numbers.
 type idPool struct {
 	max, next uint32
 	free      []uint32
 }
 
 func (p *idPool) get() (uint32, bool) {
-	if p.next < p.max {
-		p.next++
-		return p.next - 1, true
+	if n := len(p.free); n > 0 {
+		id := p.free[n-1]
+		p.free = p.free[:n-1]
+		return id, true
 	}
-	if len(p.free) == 0 {
+	if p.next == p.max {
 		return 0, false
 	}
-	id := p.free[0]
-	p.free = p.free[1:]
-	return id, true
+	p.next++
+	return p.next - 1, true
 }
 
 func (p *idPool) put(id uint32) { p.free = append(p.free, id) }
-
-func (p *idPool) available() int { return int(p.max-p.next) + len(p.free) }

@@ -80,6 +80,12 @@ func (l *link) close() {
 	}
 }
 
+func closeLinks(links []*link) {
+	for _, l := range links {
+		l.close()
+	}
+}
+
 // culprit finds an offset that the kernel refuses, by halving: one such site
 // fails the whole link. It returns an index, and the kernel's reason; -1 if
 // each half attaches by itself.

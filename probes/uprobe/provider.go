@@ -2,6 +2,7 @@ package uprobe
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,8 +18,8 @@ type Options struct {
 	// RingBytes is the size of the buffer between kernel and reader, a power
 	// of two of at least a page. Default 16 MiB.
 	RingBytes int
-	// MaxProbes is how many functions may be probed at a time, by all queries
-	// together. Default 10,000.
+	// MaxProbes is how many probes there may be at a time, of all queries
+	// together: a function counts once for each. Default 10,000.
 	MaxProbes int
 	// Lateness is how far watermarks stay behind the clock. Default 100 ms.
 	Lateness time.Duration
@@ -43,7 +44,7 @@ type Provider struct {
 	mu     sync.Mutex // held while probes come and go
 	kernel *kernel    // nil before the first Start
 	reader *reader    // nil while no query runs
-	active table
+	active map[*source]*installation
 	closed bool
 }
 
@@ -60,7 +61,7 @@ func New(o Options) *Provider {
 	if o.Lateness == 0 {
 		o.Lateness = defaultLateness
 	}
-	return &Provider{o: o, offset: epochOffset(), active: newTable()}
+	return &Provider{o: o, offset: epochOffset(), active: map[*source]*installation{}}
 }
 
 // Streams implements probes.Provider.
@@ -70,7 +71,7 @@ func (p *Provider) Streams() []string {
 
 // Prepare implements probes.Provider.
 func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Source, error) {
-	w, err := wantsOf(spec)
+	cols, err := columnsOf(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -80,15 +81,16 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	r, err := resolve(spec, p.o.Match, &p.modules, w.flags&wantReturn != 0 || w.depth)
+	r, err := resolve(spec, p.o.Match, &p.modules, spec.Stream != FunctionStart || slices.Contains(cols, colDepth))
 	if err != nil {
 		return nil, err
 	}
-	if len(r.wants) > p.o.MaxProbes {
+	if len(r.wants) > min(p.o.MaxProbes, maxFunctions) {
 		r.modules.close()
 		return nil, p.tooMany(spec, len(r.wants))
 	}
-	return &source{provider: p, spec: spec, wants: w, resolution: r, state: make(chan struct{})}, nil
+	f := p.compileFilter(spec, r.wants)
+	return &source{provider: p, spec: spec, wants: wantsOf(spec, cols, f.program), filter: f, resolution: r, state: make(chan struct{})}, nil
 }
 
 func (p *Provider) tooMany(spec *plan.Acquire, n int) error {
@@ -108,10 +110,7 @@ func (p *Provider) returnKind() string {
 func (p *Provider) Probes() []probes.Site {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.kernel == nil {
-		return nil
-	}
-	return p.active.sites(p.kernel, p.returnKind())
+	return sitesOf(p.active, p.returnKind())
 }
 
 // Close frees what is kept between queries. Queries should have been stopped:
@@ -128,7 +127,10 @@ func (p *Provider) Close() error {
 		p.reader = nil
 	}
 	if p.kernel != nil {
-		p.active.detachAll()
+		for _, in := range p.active {
+			p.kernel.remove(in)
+		}
+		clear(p.active)
 		p.kernel.close()
 		p.kernel = nil
 	}

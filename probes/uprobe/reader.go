@@ -1,7 +1,9 @@
 package uprobe
 
 import (
+	"slices"
 	"time"
+	"unsafe"
 
 	"endoscope/probes/bpf"
 )
@@ -18,7 +20,7 @@ const (
 // reader is the goroutine between the ring and the subscriptions, one for all
 // of them.
 type reader struct {
-	kernel   *kernel
+	ring     *ring
 	lateness uint64 // ns
 	exes     *exeNames
 	commands chan func()
@@ -26,32 +28,21 @@ type reader struct {
 
 	// Owned by the goroutine.
 	stopping bool
-	routes   [][]*subscription // by function id
-	subs     []*subscriber
-	lost     uint64 // kernel.lost when it was last looked at
+	routes   []*subscription // by query
+	subs     []*subscription
 	lookedAt time.Time
 	markedAt time.Time
-	percpu   []bpf.FunctionCounters
 	dispatch func([]byte) // r.give, bound once
 	event    event
 }
 
-// subscriber is a subscription with what the reader keeps about it.
-type subscriber struct {
-	*subscription
-	functions []uint32
-	base      []bpf.FunctionCounters // when it began
-	lost      []uint64               // losses reported so far, by function
-}
-
-func startReader(k *kernel, lateness time.Duration) *reader {
+func startReader(ring *ring, lateness time.Duration) *reader {
 	r := &reader{
-		kernel:   k,
+		ring:     ring,
 		lateness: uint64(lateness),
 		exes:     newExeNames(),
 		commands: make(chan func(), 1),
 		stopped:  make(chan struct{}),
-		lost:     k.lost(),
 	}
 	r.dispatch = r.give
 	go r.run()
@@ -62,7 +53,7 @@ func startReader(k *kernel, lateness time.Duration) *reader {
 func (r *reader) do(f func()) {
 	done := make(chan struct{})
 	r.commands <- func() { f(); close(done) }
-	r.kernel.ring.wake()
+	r.ring.wake()
 	<-done
 }
 
@@ -80,7 +71,7 @@ func (r *reader) run() {
 		case f := <-r.commands:
 			f()
 		default:
-			r.kernel.ring.wait(pollInterval)
+			r.ring.wait(pollInterval)
 		}
 	}
 }
@@ -88,7 +79,7 @@ func (r *reader) run() {
 // cycle drains what is there and tells subscriptions how far time has come.
 func (r *reader) cycle() {
 	clock := bootTime()
-	r.kernel.ring.drain(r.kernel.ring.produced(), r.dispatch)
+	r.ring.drain(r.ring.produced(), r.dispatch)
 	for _, s := range r.subs {
 		s.flush()
 	}
@@ -101,98 +92,48 @@ func (r *reader) cycle() {
 	}
 	if now.Sub(r.lookedAt) >= lossInterval {
 		r.lookedAt = now
-		if n := r.kernel.lost(); n != r.lost {
-			r.lost = n
-			for _, s := range r.subs {
-				r.reportLost(s)
-			}
+		for _, s := range r.subs {
+			s.reportLost()
 		}
 	}
 }
 
-// give hands a record to the subscriptions of its function.
+// give hands a record to the subscription of its query.
 func (r *reader) give(record []byte) {
-	if !decode(record, &r.event) || int(r.event.Function) >= len(r.routes) {
+	if len(record) < sizeEntry {
 		return
 	}
-	for _, s := range r.routes[r.event.Function] {
+	query := (*bpf.FunctionEvent)(unsafe.Pointer(unsafe.SliceData(record))).Query
+	if int(query) >= len(r.routes) || r.routes[query] == nil {
+		return
+	}
+	if s := r.routes[query]; decode(record, s.options, &r.event) {
 		s.add(&r.event)
 	}
 }
 
-// subscribe routes the functions' events to s from now on.
-func (r *reader) subscribe(s *subscription, functions []uint32) {
-	sub := &subscriber{subscription: s, functions: functions, base: make([]bpf.FunctionCounters, len(functions)), lost: make([]uint64, len(functions))}
+// subscribe routes the events of s's query to s from now on.
+func (r *reader) subscribe(s *subscription) {
 	r.do(func() {
-		s.since = bootTime()
-		for i, id := range functions {
-			// Read before the first event of ours can be: what the function's
-			// other queries did is not ours to report.
-			sub.base[i], _ = r.kernel.counters(id, &r.percpu)
-			for int(id) >= len(r.routes) {
-				r.routes = append(r.routes, nil)
-			}
-			r.routes[id] = append(r.routes[id], s)
+		for int(s.in.query) >= len(r.routes) {
+			r.routes = append(r.routes, nil)
 		}
-		r.subs = append(r.subs, sub)
+		r.routes[s.in.query] = s
+		r.subs = append(r.subs, s)
 	})
 }
 
 // unsubscribe gives s what happened until now, accounts for what gave no row,
-// and forgets it. Probes that nobody else needs are detached before.
+// and forgets it. Its probes are detached before.
 func (r *reader) unsubscribe(s *subscription) {
 	r.do(func() {
-		for end := r.kernel.ring.produced(); r.kernel.ring.drain(end, r.dispatch) < end; {
+		for end := r.ring.produced(); r.ring.drain(end, r.dispatch) < end; {
 			// Another query's program is in the middle of writing a record.
 			time.Sleep(50 * time.Microsecond)
 		}
-		for i, sub := range r.subs {
-			if sub.subscription != s {
-				continue
-			}
-			r.subs = append(r.subs[:i:i], r.subs[i+1:]...)
-			for _, id := range sub.functions {
-				r.routes[id] = without(r.routes[id], s)
-			}
-			s.flush()
-			s.report(r.reportLost(sub))
-			break
-		}
+		r.routes[s.in.query] = nil
+		r.subs = slices.DeleteFunc(r.subs, func(t *subscription) bool { return t == s })
+		s.flush()
+		s.report()
 	})
-}
-
-// reportLost tells the sink of losses not yet told, and returns how the
-// counters of s's functions changed since it began.
-func (r *reader) reportLost(s *subscriber) bpf.FunctionCounters {
-	var total bpf.FunctionCounters
-	var fresh uint64
-	for i, id := range s.functions {
-		now, err := r.kernel.counters(id, &r.percpu)
-		if err != nil {
-			continue
-		}
-		d := addCounters(now, s.base[i], -1)
-		total = addCounters(total, d, 1)
-		lost := d.LostEntry
-		if s.kind == eventReturn {
-			lost = d.LostReturn
-		}
-		fresh += lost - s.lost[i]
-		s.lost[i] = lost
-	}
-	if fresh > 0 {
-		s.sink.Lost("ring buffer full", fresh)
-	}
-	return total
-}
-
-// without is l but for x, as a new slice.
-func without[T comparable](l []T, x T) []T {
-	out := make([]T, 0, len(l))
-	for _, y := range l {
-		if y != x {
-			out = append(out, y)
-		}
-	}
-	return out
 }

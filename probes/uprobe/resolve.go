@@ -8,6 +8,7 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/probes"
+	"endoscope/probes/bpf"
 	"endoscope/probes/process"
 	"endoscope/probes/symbols"
 )
@@ -32,6 +33,8 @@ type resolution struct {
 	running []process.Process
 	modules *moduleSet
 	wants   []want
+	members []bpf.FunctionTarget // processes, for wants whose programs look
+	only    uint32               // by what these are known
 	notices []string
 }
 
@@ -61,13 +64,15 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, returns 
 	if err != nil {
 		return nil, err
 	}
-	r := &resolver{spec: spec, sel: sel, returns: returns, running: running, found: map[string]bool{}}
+	r := &resolver{spec: spec, sel: sel, returns: returns, found: map[string]bool{}}
+	list, only := members(spec.Target, running)
+	r.members = keyOf(list)
 	err = r.resolve(set, cache)
 	if err != nil {
 		set.close()
 		return nil, err
 	}
-	return &resolution{running: running, modules: set, wants: r.wants, notices: r.notices()}, nil
+	return &resolution{running: running, modules: set, wants: r.wants, members: list, only: only, notices: r.notices()}, nil
 }
 
 // resolver is the state of one resolve.
@@ -75,7 +80,7 @@ type resolver struct {
 	spec    *plan.Acquire
 	sel     *selector
 	returns bool
-	running []process.Process
+	members string // names the target's processes
 
 	wants    []want
 	selected int
@@ -182,26 +187,29 @@ func (r *resolver) module(m *module, sym *symbols.Module) error {
 	return nil
 }
 
-// scopes are those in which a module's functions are probed: a scope for each
-// process of a target of pids, else one that takes in what starts later.
+// scopes are those in which a module's functions are probed: where entries are
+// all that is wanted a scope for each process of a target of pids, else one
+// that takes in what starts later.
 func (r *resolver) scopes(m *module) []*scope {
 	t := r.spec.Target
-	if len(t.Processes) == 0 && len(t.Exes) == 0 {
+	onlyPIDs := len(t.Processes) == 0 && len(t.Exes) == 0
+	if onlyPIDs && !r.returns && linkFiltersProcess() {
 		var out []*scope
 		for _, pl := range m.in {
-			out = append(out, pidScope(pl, r.returns))
+			out = append(out, pidScope(pl))
 		}
 		return out
 	}
-	var s *scope
-	if m.exe && len(t.PIDs) == 0 && len(t.Processes) == 0 {
-		// Whoever executes the file's own functions has it as executable.
-		s = &scope{key: "all"}
-	} else {
-		s = targetScope(t, r.running)
-	}
-	if m.exe {
+	s := &scope{flags: onlyTargets, key: r.members}
+	switch {
+	case onlyPIDs:
+		s.exe = ownExe(m.in)
+	case m.exe:
 		s.exe = m.path
+		if len(t.PIDs) == 0 && len(t.Processes) == 0 {
+			// Whoever executes the file's own functions has it as executable.
+			s.flags, s.key = 0, "all"
+		}
 	}
 	return []*scope{s}
 }

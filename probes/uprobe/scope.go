@@ -14,75 +14,79 @@ import (
 
 // scope says of which processes a probe's events are wanted.
 type scope struct {
-	pid     int                  // of which the link is restricted; 0: none
-	flags   uint32               // onlyPIDs, onlyComms, onlyExes: what the program tests
-	members []bpf.FunctionTarget // any of them; their Scope is set when attached
-	exe     string               // of the processes, if that is the module itself
-	key     string               // equal for equal scopes
+	pid   int    // of which the link is restricted; 0: none
+	flags uint32 // onlyTargets, if the program has to look
+	exe   string // of the processes, if that is the module itself
+	key   string // equal for equal scopes
 }
 
-// pidScope is one process. For entries the link is restricted to it, so that
-// other processes of the same file pay nothing.
-//
-// For returns the program must decide: a forked child keeps the breakpoints of
-// its parent, and for a process other than the link's the kernel does not run
-// the program but sets the return trap all the same. Without our check of the
-// stack that killed a child which switched stacks.
-func pidScope(pl place, returns bool) *scope {
-	p := pl.process
-	s := &scope{key: fmt.Sprintf("pid %d since %d", p.PID, p.StartTime)}
-	if pl.mapping.Path == p.Exe {
-		s.exe = p.Exe
-	}
-	if !returns && linkFiltersProcess() {
-		s.pid = p.PID
-		return s
-	}
-	s.flags = onlyPIDs
-	s.members = []bpf.FunctionTarget{pidTarget(p.PID)}
-	return s
+// pidScope is one process, to which the link is restricted: others of the same
+// file pay nothing. It is for entries only. A forked child keeps the
+// breakpoints of its parent, and for a process other than the link's the kernel
+// does not run the program but sets the return trap all the same. Without our
+// check of the stack that killed a child which switched stacks.
+func pidScope(pl place) *scope {
+	return &scope{pid: pl.process.PID, exe: ownExe([]place{pl}), key: fmt.Sprintf("pid %d", pl.process.PID)}
 }
 
-// targetScope is what the target means, processes that start later included.
-func targetScope(t plan.Target, running []process.Process) *scope {
-	s := &scope{}
+// ownExe is the path by which all these processes run the module as their
+// executable, "" if there is none.
+func ownExe(in []place) string {
+	exe := ""
+	for i, pl := range in {
+		if pl.mapping.Path != pl.process.Exe || i > 0 && pl.process.Exe != exe {
+			return ""
+		}
+		exe = pl.process.Exe
+	}
+	return exe
+}
+
+// members are the processes that the target means, those that start later
+// included, and by what they are known.
+func members(t plan.Target, running []process.Process) (list []bpf.FunctionTarget, only uint32) {
 	for _, pid := range t.PIDs {
-		s.members = append(s.members, pidTarget(pid))
-		s.flags |= onlyPIDs
+		list = append(list, pidTarget(pid))
+		only |= onlyPIDs
 	}
 	for _, name := range t.Processes {
-		s.members = append(s.members, commTarget(name))
-		s.flags |= onlyComms
+		list = append(list, commTarget(name))
+		only |= onlyComms
 	}
-	if len(t.Exes) > 0 {
-		s.flags |= onlyExes
-		files := map[fileID]bool{}
-		add := func(path string) {
-			var st unix.Stat_t
-			if unix.Stat(path, &st) == nil && !files[fileID{st.Dev, st.Ino}] {
-				files[fileID{st.Dev, st.Ino}] = true
-				s.members = append(s.members, exeTarget(st.Dev, st.Ino))
-			}
-		}
-		for _, exe := range t.Exes {
-			add(exe)
-		}
-		// A path may be run as several files: upgraded since, deleted, seen
-		// through an overlay.
-		m := process.NewMatcher(plan.Target{Exes: t.Exes})
-		for _, p := range running {
-			if m.Matches(p) {
-				add(fmt.Sprintf("/proc/%d/exe", p.PID))
-			}
+	if len(t.Exes) == 0 {
+		return list, only
+	}
+	only |= onlyExes
+	files := map[fileID]bool{}
+	add := func(path string) {
+		var st unix.Stat_t
+		if unix.Stat(path, &st) == nil && !files[fileID{st.Dev, st.Ino}] {
+			files[fileID{st.Dev, st.Ino}] = true
+			list = append(list, exeTarget(st.Dev, st.Ino))
 		}
 	}
-	keys := make([]string, len(s.members))
-	for i, m := range s.members {
+	for _, exe := range t.Exes {
+		add(exe)
+	}
+	// A path may be run as several files: upgraded since, deleted, seen
+	// through an overlay.
+	m := process.NewMatcher(plan.Target{Exes: t.Exes})
+	for _, p := range running {
+		if m.Matches(p) {
+			add(fmt.Sprintf("/proc/%d/exe", p.PID))
+		}
+	}
+	return list, only
+}
+
+// keyOf names a set of processes.
+func keyOf(members []bpf.FunctionTarget) string {
+	keys := make([]string, len(members))
+	for i, m := range members {
 		keys[i] = fmt.Sprintf("%d:%x:%x", m.Kind, m.Id[0], m.Id[1])
 	}
 	sort.Strings(keys)
-	s.key = "any " + strings.Join(keys, " ")
-	return s
+	return strings.Join(keys, " ")
 }
 
 func pidTarget(pid int) bpf.FunctionTarget {

@@ -38,13 +38,13 @@ func newSelector(sel plan.Expr, compile Matcher) (*selector, error) {
 		return nil, err
 	}
 	s.names, _ = nameList(sel)
-	if columnsOf(sel)&(1<<selModule) == 0 {
+	if mentions(sel)&(1<<selModule) == 0 {
 		return s, nil
 	}
 	var only plan.Expr
 	for _, c := range conjuncts(sel) {
 		switch {
-		case columnsOf(c) != 1<<selModule:
+		case mentions(c) != 1<<selModule:
 		case only == nil:
 			only = c
 		default:
@@ -167,8 +167,8 @@ func isColumn(e plan.Expr, index int) bool {
 	return ok && c.Index == index
 }
 
-// columnsOf is the set of columns that e mentions, a bit each.
-func columnsOf(e plan.Expr) (set uint) {
+// mentions is the set of columns that e mentions, a bit each.
+func mentions(e plan.Expr) (set uint) {
 	plan.Walk(e, func(x plan.Expr) {
 		if c, ok := x.(*plan.Col); ok {
 			set |= 1 << c.Index

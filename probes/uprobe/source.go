@@ -17,10 +17,10 @@ type source struct {
 	provider   *Provider
 	spec       *plan.Acquire
 	wants      wants
+	filter     filter
 	resolution *resolution
 
 	// Guarded by Provider.mu.
-	probes  []*probe // in the order of resolution.wants
 	sub     *subscription
 	stopped bool // before or after it was armed
 
@@ -47,8 +47,26 @@ func (s *source) Sites() []probes.Site {
 // Notices implements probes.Source.
 func (s *source) Notices() []string { return s.resolution.notices }
 
-// FilterDone implements probes.Source: spec.Filter is left to the operators.
-func (s *source) FilterDone() bool { return false }
+// Residual implements probes.Source.
+func (s *source) Residual() plan.Expr { return s.filter.program.Residual }
+
+// returns reports whether calls are followed to their returns.
+func (s *source) returns() bool { return s.resolution.wants[0].returns }
+
+// setup is what makes the kernel's programs this query's.
+func (s *source) setup() setup {
+	return setup{
+		options: s.wants.options | s.resolution.only, returns: s.returns(), test: s.filter.program,
+		members: s.resolution.members, functions: len(s.resolution.wants),
+	}
+}
+
+// cookie is what the programs know of a function: its index among the wants,
+// its flags, its facts.
+func (s *source) cookie(i int) uint64 {
+	w := s.resolution.wants[i]
+	return uint64(i) | uint64(w.flags|w.scope.flags) | s.filter.facts[i]
+}
 
 // Live implements probes.Source: calls happen whether or not anybody looks.
 func (s *source) Live() bool { return true }

@@ -15,34 +15,31 @@ type label struct {
 // codes are a label in the dictionaries of a subscription's columns.
 type codes struct{ function, class, module, exe uint32 }
 
-// subscription is one query's share of the events. The reader owns it from
+// subscription makes rows of one query's events. The reader owns it from
 // subscribe to unsubscribe; before and after, its source does.
 type subscription struct {
-	sink   probes.Sink
-	kind   uint8 // eventEntry or eventReturn
-	cols   []column
-	layout uint8  // wantArgs, wantNames: what events must carry for cols
-	since  uint64 // boot clock: calls that began before are not the query's
-	offset int64  // from the boot clock to the epoch
-	exes   *exeNames
+	sink    probes.Sink
+	cols    []column
+	options uint32
+	offset  int64 // from the boot clock to the epoch
+	exes    *exeNames
+	in      *installation
 
-	labels []codes // by function id
+	labels []codes // by function
 	pool   *batch.Pool
 	b      *batch.Batch
 
-	// stale counts returns of calls that began before since: a probe shared
-	// with an older query sees them.
-	stale uint64
-	mark  int64 // last watermark sent
+	percpu []bpf.FunctionCounters
+	lost   uint64 // as reported so far
+	mark   int64  // last watermark sent
 }
 
-func newSubscription(s batch.Schema, w wants, sink probes.Sink, offset int64, exes *exeNames) *subscription {
-	sub := &subscription{
-		sink: sink, kind: eventEntry, cols: w.cols, layout: uint8(w.flags & (wantArgs | wantNames)),
-		offset: offset, exes: exes, pool: batch.NewPool(s),
-	}
-	if w.flags&wantReturn != 0 {
-		sub.kind = eventReturn
+func newSubscription(s batch.Schema, w wants, sink probes.Sink, offset int64, exes *exeNames, in *installation) *subscription {
+	sub := &subscription{sink: sink, cols: w.cols, options: w.options, offset: offset, exes: exes, in: in, pool: batch.NewPool(s)}
+	for i, c := range w.cols {
+		if d := sub.pool.Dict(i); d != nil && c == colUnread {
+			d.Code("") // what its rows have
+		}
 	}
 	return sub
 }
@@ -69,19 +66,8 @@ func (s *subscription) name(id uint32, l label) {
 	s.labels[id] = c
 }
 
-// add makes the event a row, if it is one of this query's.
+// add makes the event a row.
 func (s *subscription) add(e *event) {
-	if e.Kind != s.kind || e.Time < s.since {
-		return
-	}
-	if e.Kind == eventReturn && e.start < s.since {
-		s.stale++
-		return
-	}
-	// A program that read its configuration just before we changed it.
-	if e.Flags&s.layout != s.layout {
-		return
-	}
 	if s.b == nil {
 		s.b = s.pool.Get()
 	}
@@ -89,6 +75,12 @@ func (s *subscription) add(e *event) {
 	for i, col := range s.cols {
 		c := &b.Cols[i]
 		switch col {
+		case colUnread:
+			if c.Dict != nil {
+				c.Code = append(c.Code, 0)
+			} else {
+				c.Int = append(c.Int, 0)
+			}
 		case colTime:
 			c.Int = append(c.Int, int64(e.Time)+s.offset)
 		case colPID:
@@ -164,23 +156,32 @@ func (s *subscription) watermark(t uint64) {
 	}
 }
 
-// report accounts for the calls that gave no row: d is how the functions'
-// counters changed while the query ran, but for losses, which were reported
-// as they were seen.
-func (s *subscription) report(d bpf.FunctionCounters) {
+// reportLost tells the sink of losses not yet told, and returns the counters.
+func (s *subscription) reportLost() bpf.FunctionCounters {
+	c, err := s.in.counters(&s.percpu)
+	if err == nil && c.Lost > s.lost {
+		s.sink.Lost("ring buffer full", c.Lost-s.lost)
+		s.lost = c.Lost
+	}
+	return c
+}
+
+// report accounts for the calls that gave no row.
+func (s *subscription) report() {
+	c := s.reportLost()
 	count := func(cause string, n uint64) {
 		if n > 0 {
 			s.sink.Count(cause, n)
 		}
 	}
-	if returned := d.Returned - s.stale; d.Armed > returned && s.kind == eventReturn {
-		count("unfinished", d.Armed-returned)
+	if c.Armed > c.Returned && s.options&atReturn != 0 {
+		count("unfinished", c.Armed-c.Returned)
 	}
-	count("foreign stack", d.Foreign)
-	count("stack not known", d.Unchecked)
-	count("nesting", d.Nesting)
-	count("inherited", d.Inherited)
-	if d.Unstored > 0 {
-		s.sink.Lost("no memory for calls in progress", d.Unstored)
+	count("foreign stack", c.Foreign)
+	count("stack not known", c.Unchecked)
+	count("nesting", c.Nesting)
+	count("inherited", c.Inherited)
+	if c.Unstored > 0 {
+		s.sink.Lost("no memory for calls in progress", c.Unstored)
 	}
 }

@@ -42,9 +42,9 @@ func (r *running) end() {
 	r.ended = true
 }
 
-// Two queries over the same function share its probe. Each gets what happened
-// while it ran and asked for, and the last one out detaches.
-func TestTwoQueriesShareAProbe(t *testing.T) {
+// Two queries over the same function have links of their own at one site. Each
+// gets what happened while it ran and asked for, and takes its own links away.
+func TestTwoQueriesAtOneSite(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
 	returnModes(t, func(t *testing.T, o Options) {
@@ -65,12 +65,12 @@ func TestTwoQueriesShareAProbe(t *testing.T) {
 		if diff := cmp.Diff(map[string]uint64{"alpha": 20, "beta": 10}, hits); diff != "" {
 			t.Error("hits:", diff)
 		}
-		links := 2 // one of each query
+		links := 1 // of each query
 		if o.ForceReturn == "pair" {
-			links = 4
+			links = 2
 		}
-		if n := linkCount(t, target); n != links {
-			t.Errorf("%d links, want %d", n, links)
+		if n := linkCount(t, target); n != 2*links {
+			t.Errorf("%d links, want %d", n, 2*links)
 		}
 		first.Stop()
 		r.round()
@@ -89,7 +89,6 @@ func TestTwoQueriesShareAProbe(t *testing.T) {
 		if diff := cmp.Diff(map[string]int{"alpha": 20, "beta": 20}, tally(b.wait(t).strings("function_name"))); diff != "" {
 			t.Error("second query:", diff)
 		}
-		// The second query asked for arguments of a probe that had none.
 		want := map[int64]int{1: 20, 2: 20}
 		if diff := cmp.Diff(want, tally(b.ints("arg0"))); diff != "" {
 			t.Error("arguments:", diff)
@@ -102,9 +101,8 @@ func TestTwoQueriesShareAProbe(t *testing.T) {
 	})
 }
 
-// A function that nobody wants any more, in a link that is still needed, is
-// switched off, and on again.
-func TestSwitchedOffInASharedLink(t *testing.T) {
+// Queries come and go at one site; what remains goes on.
+func TestQueriesComeAndGo(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
 	p := provider(t, Options{})
@@ -366,8 +364,8 @@ func TestSitesSayWhatWillBeDone(t *testing.T) {
 		if diff := cmp.Diff(want, s[0]); diff != "" {
 			t.Error(diff)
 		}
-		if !src.Live() || src.FilterDone() {
-			t.Error("calls happen whether or not anybody looks, and no filter is applied")
+		if !src.Live() || src.Residual() != nil {
+			t.Error("calls happen whether or not anybody looks, and there is no filter")
 		}
 	})
 }

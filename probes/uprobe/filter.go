@@ -1,0 +1,111 @@
+package uprobe
+
+import (
+	"slices"
+	"unsafe"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/bpf"
+	"endoscope/probes/codegen"
+)
+
+// filter is a query's condition, as far as the kernel tests it.
+type filter struct {
+	program codegen.Program
+	facts   []uint64 // by function: the upper half of its cookie
+}
+
+// compileFilter compiles spec.Filter for the functions that ws are.
+func (p *Provider) compileFilter(spec *plan.Acquire, ws []want) filter {
+	f := filter{facts: make([]uint64, len(ws))}
+	switch {
+	case spec.Filter == nil:
+	case spec.Settings.NoKernel:
+		f.program.Residual = spec.Filter
+	default:
+		used := 0
+		f.program = codegen.Compile(spec.Filter, codegen.Layout{
+			Columns: layoutOf(spec, p.offset),
+			Facts:   int16(unsafe.Offsetof(bpf.FunctionMoment{}.Cookie)),
+			Fact: func(e plan.Expr) (uint8, bool) {
+				bit := firstFact + used
+				if used == maxFacts || !p.noteFact(spec, e, ws, f.facts, 1<<bit) {
+					return 0, false
+				}
+				used++
+				return uint8(bit), true
+			},
+		})
+	}
+	return f
+}
+
+// noteFact sets a bit for the functions for which e is true, unless e cannot be
+// evaluated for all of them.
+func (p *Provider) noteFact(spec *plan.Acquire, e plan.Expr, ws []want, facts []uint64, bit uint64) bool {
+	match, err := p.o.Match(plan.Transform(e, func(x plan.Expr) plan.Expr {
+		if c, ok := x.(*plan.Col); ok {
+			i := slices.Index(plan.SelectColumns, spec.Out.Fields[c.Index].Name)
+			return &plan.Col{Index: i, Name: c.Name, T: c.T}
+		}
+		return x
+	}))
+	if err != nil {
+		return false
+	}
+	for i, w := range ws {
+		yes, err := match(w.label.function, w.label.class, w.label.module)
+		if err != nil {
+			return false
+		}
+		if yes {
+			facts[i] |= bit
+		}
+	}
+	return true
+}
+
+// layoutOf says where the programs find the columns. offset is what makes boot
+// time time since the epoch.
+func layoutOf(spec *plan.Acquire, offset int64) []codegen.Column {
+	var m bpf.FunctionMoment
+	number := func(at uintptr) codegen.Column { return codegen.Column{Kind: codegen.Number, Offset: int16(at)} }
+	name := func(at uintptr) codegen.Column {
+		return codegen.Column{Kind: codegen.Name, Offset: int16(at), Late: spec.Stream == FunctionEnd}
+	}
+	out := make([]codegen.Column, len(spec.Out.Fields))
+	for i, f := range spec.Out.Fields {
+		c := codegen.Column{}
+		switch col := columnByName[f.Name]; col {
+		case colTime:
+			c = number(unsafe.Offsetof(m.Time))
+			c.Shift, c.Late = offset, spec.Stream != FunctionStart
+		case colStart:
+			c = number(unsafe.Offsetof(m.Start))
+			c.Shift = offset
+		case colDuration:
+			c = number(unsafe.Offsetof(m.Duration))
+			c.Late = true
+		case colRetval:
+			c = number(unsafe.Offsetof(m.Retval))
+			c.Late = true
+		case colPID:
+			c = number(unsafe.Offsetof(m.Pid))
+		case colTID:
+			c = number(unsafe.Offsetof(m.Tid))
+		case colDepth:
+			c = number(unsafe.Offsetof(m.Depth))
+		case colProcess:
+			c = name(unsafe.Offsetof(m.Process))
+		case colThread:
+			c = name(unsafe.Offsetof(m.Thread))
+		case colFunction, colClass, colModule:
+			c.Kind = codegen.Function
+		case colExe: // a path: not at hand in the kernel
+		default:
+			c = number(unsafe.Offsetof(m.Args) + 8*uintptr(col-colArg0))
+		}
+		out[i] = c
+	}
+	return out
+}
