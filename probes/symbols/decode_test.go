@@ -121,7 +121,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		in.syntax(0x1000)
 		method(code, in.Len)
-		candidates(code, 0)
+		candidates(code, 0, Need{}, argumentsC)
 		isEntered(code, 0, 4)
 	})
 }

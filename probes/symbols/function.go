@@ -56,9 +56,8 @@ const (
 	Nop = "nop"
 )
 
-// Site is where to probe a function so that each call is seen exactly once. At
-// a site the stack pointer and the registers that carry arguments are as they
-// were at the function's entry.
+// Site is an instruction to probe, so that each call, or each return, is seen
+// exactly once.
 type Site struct {
 	Offset    uint64 // file offset of the instruction
 	Addr      uint64 // its virtual address
@@ -66,4 +65,12 @@ type Site struct {
 	Method    string // Emulated, Stepped or Nop
 	PastEntry bool   // not the function's first instruction
 	Bytes     []byte // the instruction, to compare with the process' memory
+
+	// SPOffset is what to add to the stack pointer at the site to get the
+	// address of the return address, which is the same at entry and exit of a
+	// call.
+	SPOffset int64
+	// RetvalReady tells of an exit that rax holds what the function returns
+	// there, if it returns an integer in registers.
+	RetvalReady bool
 }

@@ -1,42 +1,10 @@
 package symbols
 
-import (
-	"errors"
+import "golang.org/x/arch/x86/x86asm"
 
-	"golang.org/x/arch/x86/x86asm"
-)
-
-// goSite chooses the site of a Go function. Most begin by comparing the stack
-// pointer with the goroutine's stack limit; where the stack must grow,
-// morestack enters the function a second time. A site up to that branch would
-// count such a call twice.
-func (m *Module) goSite(i int) (Site, error) {
-	f := &m.functions[i]
-	code, err := m.image.code(f.Addr, m.extent(i))
-	if err != nil {
-		return Site{}, err
-	}
-	after := m.stackCheck(code, f.Addr)
-	list := candidates(code, after)
-	if len(list) == 0 {
-		return Site{}, errors.New("has code behind its stack check that cannot be decoded")
-	}
-	best := list[0]
-	for _, c := range list {
-		// A nop becomes a call on Linux 6.18, which must not happen where
-		// something below the stack pointer may be in use.
-		if c.refused == nil && c.method == Emulated {
-			best = c
-			break
-		}
-	}
-	if m.isLooped(f, code, after, best) {
-		if best = list[0]; m.isLooped(f, code, after, best) {
-			return Site{}, errLoop
-		}
-	}
-	return m.siteAt(f, code, best)
-}
+// Most Go functions begin by comparing the stack pointer with the goroutine's
+// stack limit; where the stack must grow, morestack enters the function a
+// second time. A site up to that branch would count such a call twice.
 
 // stackCheck is the number of bytes up to the end of the stack check at the
 // beginning of code, 0 if there is none (NOSPLIT). cmd/internal/obj/x86

@@ -31,6 +31,9 @@ type contents struct {
 	named  sync.Once // guards the names in functions
 	index  sync.Once // guards byName
 	byName map[string][]int32
+
+	entered sync.Once // guards ways
+	ways    []entrance
 }
 
 // Open reads the functions of f, an opened regular file that the caller keeps

@@ -1,0 +1,371 @@
+package symbols
+
+import (
+	"cmp"
+	"debug/elf"
+	"encoding/binary"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/arch/x86/x86asm"
+)
+
+// An entrance is a way into code that is not through a function's entry: a
+// branch out of another function or fragment, a label whose address is taken
+// (computed gotos, hand-written tables), or a symbol that is no function.
+// Branches within a function are many, and are looked for in its own code.
+type entrance struct {
+	target uint64
+	source uint64 // address of the instruction, 0 for data and symbols
+}
+
+// entrances are those of the whole module by 32-bit displacements and by data,
+// sorted by target. They are found by their bytes, wherever an instruction
+// might begin, so that no code is missed for being unknown, in a gap or hard to
+// decode; who finds one in the way asks isInstruction.
+func (c *contents) entrances() []entrance {
+	c.entered.Do(func() {
+		found := append(c.entrancesOfText(), c.entrancesOfData()...)
+		slices.SortFunc(found, func(a, b entrance) int {
+			return cmp.Or(cmp.Compare(a.target, b.target), cmp.Compare(a.source, b.source))
+		})
+		c.ways = slices.Clip(slices.Compact(found))
+	})
+	return c.ways
+}
+
+// entrancesInto are those whose target lies in s.
+func (c *contents) entrancesInto(s span) []entrance {
+	all := c.entrances()
+	at := func(addr uint64) int {
+		i, _ := slices.BinarySearchFunc(all, addr, func(e entrance, addr uint64) int { return cmp.Compare(e.target, addr) })
+		return i
+	}
+	i := at(s.start)
+	return all[i:max(i, at(s.end))]
+}
+
+// entersFromOutside reports whether anything but function i's own code enters
+// a byte in s, a part of it without its entry.
+func (c *contents) entersFromOutside(i int, s span) bool {
+	if i+1 < len(c.functions) && s.contains(c.functions[i+1].Addr) {
+		return true
+	}
+	if e := c.unwind.next(s.start); e != nil && s.contains(e.start) {
+		return true
+	}
+	own := span{c.functions[i].Addr, c.functions[i].Addr + c.extent(i)}
+	for _, e := range c.entrancesInto(s) {
+		if e.source == 0 || c.isInstruction(e.source) {
+			return true
+		}
+	}
+	return len(c.shortBranchesInto(s, own)) > 0
+}
+
+// shortBranchesInto returns the places outside of own, the surroundings of s,
+// with branches of 8 bits into s.
+func (c *contents) shortBranchesInto(s, own span) (sources []uint64) {
+	const reach = 0x80 + 2
+	for _, around := range []span{
+		{max(own.start, reach) - reach, own.start},
+		{own.end, min(own.end, ^uint64(0)-reach) + reach},
+	} {
+		if around.end+reach < s.start || s.end+reach < around.start {
+			continue
+		}
+		// The segment may begin or end within reach.
+		if seg := c.image.segmentOf(own.start); seg != nil {
+			around.start, around.end = max(around.start, seg.start), min(around.end, seg.end)
+		}
+		if around.start >= around.end {
+			continue
+		}
+		code, err := c.image.code(around.start, around.end-around.start)
+		if err != nil {
+			continue
+		}
+		for pos := 0; pos+1 < len(code); pos++ {
+			if b := code[pos]; b>>4 == 7 || b == 0xeb || b&^3 == 0xe0 {
+				source := around.start + uint64(pos)
+				if s.contains(source+2+uint64(int64(int8(code[pos+1])))) && c.isInstruction(source) {
+					sources = append(sources, source)
+				}
+			}
+		}
+	}
+	return sources
+}
+
+// fragmentEnters reports whether a fragment to which the function at addr
+// branches, such as its cold path, branches to the function's entry.
+func (c *contents) fragmentEnters(code []byte, addr uint64) bool {
+	for _, way := range c.entrancesInto(span{addr, addr + 1}) {
+		fragment := c.unwind.find(way.source)
+		if way.source == 0 || fragment == nil || c.functionAt(way.source) >= 0 || !c.isInstruction(way.source) {
+			continue
+		}
+		for pos := 0; pos < len(code); {
+			in, err := decode(code[pos:])
+			if err != nil {
+				return true
+			}
+			if target, ok := in.target(addr + uint64(pos)); ok && fragment.contains(target) {
+				return true
+			}
+			pos += in.Len
+		}
+	}
+	return false
+}
+
+// functionAt is the index of the function that contains addr, or -1.
+func (c *contents) functionAt(addr uint64) int {
+	i, found := slices.BinarySearchFunc(c.functions, addr, func(f Function, addr uint64) int { return cmp.Compare(f.Addr, addr) })
+	if !found {
+		i--
+	}
+	if i < 0 || addr-c.functions[i].Addr >= c.extent(i) {
+		return -1
+	}
+	return i
+}
+
+// home is the function or fragment that contains addr; empty if none does.
+func (c *contents) home(addr uint64) (s span, isFunction bool) {
+	if i := c.functionAt(addr); i >= 0 {
+		return span{c.functions[i].Addr, c.functions[i].Addr + c.extent(i)}, true
+	}
+	if e := c.unwind.find(addr); e != nil {
+		return e.span, false
+	}
+	return span{addr, addr}, false
+}
+
+// isInstruction reports whether an instruction begins at addr, as far as its
+// function or fragment can be decoded from the beginning; if in doubt, it does.
+func (c *contents) isInstruction(addr uint64) bool {
+	home, _ := c.home(addr)
+	code, err := c.image.code(home.start, home.end-home.start)
+	if err != nil {
+		return true
+	}
+	for at := home.start; at < addr; {
+		in, err := decode(code[min(at-home.start, uint64(len(code))):])
+		if err != nil {
+			return true
+		}
+		if at += uint64(in.Len); at > addr {
+			return false
+		}
+	}
+	return true
+}
+
+// What the first byte of an instruction may mean for the scan.
+const (
+	scanNothing = iota
+	scanCall    // e8 rel32
+	scanJump    // e9 rel32
+	scanTwoByte // 0f 8x rel32
+	scanLEA     // 8d, RIP-relative
+	scanAddress // b8-bf, c7: a 32-bit address, in position-dependent code
+)
+
+const (
+	scanPart  = 1 << 20
+	scanAhead = 10 // the longest that is read behind a part's last byte
+)
+
+// entrancesOfText scans the executable segments with all processors.
+func (c *contents) entrancesOfText() (found []entrance) {
+	var kinds [256]uint8
+	kinds[0xe8], kinds[0xe9], kinds[0x0f], kinds[0x8d] = scanCall, scanJump, scanTwoByte, scanLEA
+	if c.image.elf.Type == elf.ET_EXEC {
+		for b := 0xb8; b <= 0xbf; b++ {
+			kinds[b] = scanAddress
+		}
+		kinds[0xc7] = scanAddress
+	}
+	var parts []span
+	for _, s := range c.image.exec {
+		for at := uint64(0); at < s.end-s.start; at += scanPart {
+			parts = append(parts, span{s.start + at, s.start + min(s.end-s.start, at+scanPart)})
+		}
+	}
+	var next atomic.Int64
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(parts)) {
+		all.Go(func() {
+			s := scanner{c: c, kinds: &kinds}
+			for n := next.Add(1) - 1; int(n) < len(parts); n = next.Add(1) - 1 {
+				s.scan(parts[n])
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			found = append(found, s.found...)
+		})
+	}
+	all.Wait()
+	return found
+}
+
+// scanner looks for entrances in parts of the text.
+type scanner struct {
+	c          *contents
+	kinds      *[256]uint8
+	home       span // of the last branch
+	isFunction bool
+	found      []entrance
+}
+
+func (s *scanner) scan(part span) {
+	code, err := s.c.image.code(part.start, part.end-part.start+scanAhead)
+	if err != nil {
+		return
+	}
+	n := min(len(code), int(part.end-part.start))
+	rel := func(pos int) (uint64, bool) {
+		if pos+4 > len(code) {
+			return 0, false
+		}
+		return part.start + uint64(pos) + 4 + uint64(int64(int32(binary.LittleEndian.Uint32(code[pos:])))), true
+	}
+	for pos := 0; pos < n; pos++ {
+		kind := s.kinds[code[pos]]
+		if kind == scanNothing || pos+6 > len(code) {
+			continue
+		}
+		source := part.start + uint64(pos)
+		switch kind {
+		case scanCall:
+			if target, ok := rel(pos + 1); ok {
+				s.address(source, target)
+			}
+		case scanJump:
+			if target, ok := rel(pos + 1); ok {
+				s.jump(source, target)
+			}
+		case scanTwoByte:
+			if code[pos+1]>>4 == 8 {
+				if target, ok := rel(pos + 2); ok {
+					s.jump(source, target)
+				}
+			}
+		case scanLEA:
+			if code[pos+1]&0xc7 == 5 {
+				if target, ok := rel(pos + 2); ok {
+					if pos > 0 && code[pos-1]>>4 == 4 {
+						source-- // REX
+					}
+					s.address(source, target)
+				}
+			}
+		case scanAddress:
+			at := pos + 1
+			if code[pos] == 0xc7 { // mov r/m64, imm32 with a register
+				if code[pos+1]>>6 != 3 {
+					continue
+				}
+				at++
+			}
+			if at+4 <= len(code) {
+				s.address(0, uint64(binary.LittleEndian.Uint32(code[at:])))
+			}
+		}
+	}
+}
+
+// address adds a call or an address taken unless it is that of a function.
+func (s *scanner) address(source, target uint64) {
+	if s.c.image.segmentOf(target) == nil || s.c.image.isStub(target) || s.c.isEntry(target) {
+		return
+	}
+	s.found = append(s.found, entrance{target, source})
+}
+
+// jump adds a jump that leaves its function or fragment, unless it is a tail
+// call.
+func (s *scanner) jump(source, target uint64) {
+	if s.c.image.segmentOf(target) == nil || s.c.image.isStub(target) {
+		return
+	}
+	if !s.home.contains(source) {
+		s.home, s.isFunction = s.c.home(source)
+	}
+	if s.home.contains(target) || s.isFunction && s.c.isEntry(target) {
+		return
+	}
+	s.found = append(s.found, entrance{target, source})
+}
+
+// isEntry reports whether a function begins at addr.
+func (c *contents) isEntry(addr uint64) bool {
+	_, found := slices.BinarySearchFunc(c.functions, addr, func(f Function, addr uint64) int { return cmp.Compare(f.Addr, addr) })
+	return found
+}
+
+// entrancesOfData are the places within functions to which words of data or
+// symbols without a type point. Position-independent code has such words only
+// where the dynamic linker may write.
+func (c *contents) entrancesOfData() (found []entrance) {
+	add := func(target uint64) {
+		if len(found) < maxFunctions && c.image.segmentOf(target) != nil && !c.isEntry(target) && !c.image.isStub(target) {
+			found = append(found, entrance{target: target})
+		}
+	}
+	for _, target := range c.image.relativeRelocations() {
+		add(target)
+	}
+	for _, s := range c.image.elf.Sections {
+		if s.Flags&elf.SHF_ALLOC == 0 || s.Flags&elf.SHF_EXECINSTR != 0 || s.Type == elf.SHT_NOBITS ||
+			s.Type == elf.SHT_RELA || s.Type == elf.SHT_DYNSYM ||
+			s.Flags&elf.SHF_WRITE == 0 && c.image.elf.Type != elf.ET_EXEC {
+			continue
+		}
+		size := min(s.FileSize, uint64(c.image.size))
+		for at := uint64(0); at < size; at += scanPart {
+			data := c.image.data(s.Addr+at, min(scanPart, size-at))
+			for ; len(data) >= 8; data = data[8:] {
+				add(binary.LittleEndian.Uint64(data))
+			}
+		}
+	}
+	for _, label := range c.image.labels() {
+		add(label)
+	}
+	return found
+}
+
+// labels are the symbols of the code that have no type: those of assembler
+// that does not say what they are.
+func (im *image) labels() (addrs []uint64) {
+	for _, s := range im.elf.Sections {
+		if s.Type != elf.SHT_SYMTAB && s.Type != elf.SHT_DYNSYM {
+			continue
+		}
+		data, err := im.read(s)
+		for ; err == nil && len(data) >= elf.Sym64Size; data = data[elf.Sym64Size:] {
+			addr := binary.LittleEndian.Uint64(data[8:])
+			if elf.ST_TYPE(data[4]) == elf.STT_NOTYPE && binary.LittleEndian.Uint16(data[6:]) != 0 && im.segmentOf(addr) != nil {
+				addrs = append(addrs, addr)
+			}
+		}
+	}
+	return addrs
+}
+
+// next returns the first entry that begins at or behind pc, or nil.
+func (t *unwindTable) next(pc uint64) *unwindEntry {
+	i, _ := slices.BinarySearchFunc(t.entries, pc, func(e unwindEntry, pc uint64) int { return cmp.Compare(e.start, pc) })
+	if i == len(t.entries) {
+		return nil
+	}
+	return &t.entries[i]
+}
+
+// jumps reports whether the instruction is a branch, conditional or not.
+func (in instruction) jumps() bool { return in.Op == x86asm.JMP || in.conditional() }
