@@ -1,0 +1,384 @@
+package uprobe
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"endoscope/operators/batch"
+	"endoscope/operators/expr"
+	"endoscope/planner/plan"
+	"endoscope/probes/bpf"
+	"endoscope/probes/testenv"
+)
+
+// matchEngine evaluates conditions on functions as the engine does.
+func matchEngine(sel plan.Expr) (func(name, class, module string) (bool, error), error) {
+	p, err := expr.Compile(sel, batch.Schema{batch.Varchar, batch.Varchar, batch.Varchar})
+	if err != nil {
+		return nil, err
+	}
+	return func(name, class, module string) (bool, error) {
+		v, err := p.EvalRow([]batch.Value{batch.Str(name), batch.Str(class), batch.Str(module)})
+		return !v.IsNull && v.I != 0, err
+	}, nil
+}
+
+// Short names for building conditions. col refers to a column by name only;
+// bound puts it into a specification.
+func col(name string) plan.Expr     { return &plan.Col{Name: name} }
+func num(i int64) plan.Expr         { return &plan.Const{V: batch.Int(i)} }
+func dur(d time.Duration) plan.Expr { return &plan.Const{V: batch.Dur(int64(d))} }
+func stamp(t time.Time) plan.Expr   { return &plan.Const{V: batch.Time(t.UnixNano())} }
+func and(l, r plan.Expr) plan.Expr  { return call("and", l, r) }
+func or(l, r plan.Expr) plan.Expr   { return call("or", l, r) }
+func not(x plan.Expr) plan.Expr     { return call("not", x) }
+func big(fn string, args ...plan.Expr) plan.Expr {
+	return &plan.Call{Fn: fn, Args: args, T: batch.Bigint}
+}
+
+func among[T any](x plan.Expr, value func(T) batch.Value, list ...T) plan.Expr {
+	in := &plan.In{X: x}
+	for _, v := range list {
+		in.List = append(in.List, plan.Const{V: value(v)})
+	}
+	return in
+}
+
+// bound gives e's columns their indexes and types in out.
+func bound(e plan.Expr, out plan.Schema) plan.Expr {
+	return plan.Transform(e, func(x plan.Expr) plan.Expr {
+		if c, ok := x.(*plan.Col); ok {
+			i := out.Index(c.Name)
+			return &plan.Col{Index: i, Name: c.Name, T: out.Fields[i].Type}
+		}
+		return x
+	})
+}
+
+// filtered is an acquisition of columns with a condition, all of which the
+// kernel is asked to test.
+func filtered(stream string, t plan.Target, sel, cond plan.Expr, cols ...string) *plan.Acquire {
+	a := acquisition(stream, t, sel, cols...)
+	a.Filter = bound(cond, a.Out)
+	return a
+}
+
+// kept are the rows that satisfy cond, nil being satisfied by all.
+func kept(t *testing.T, cond plan.Expr, out plan.Schema, rows [][]batch.Value) (list [][]batch.Value) {
+	t.Helper()
+	if cond == nil {
+		return rows
+	}
+	f, err := expr.CompileFilter(cond, out.Types())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		b := batch.New(out.Types())
+		b.AppendRow(row...)
+		chosen, err := f.Select(b, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(chosen) > 0 {
+			list = append(list, row)
+		}
+	}
+	return list
+}
+
+// mixed is a target with calls of every kind, in threads one after the other.
+const mixed = prelude + `
+NOINLINE long alpha(long a, long b) { sink += a; return a * b; }
+NOINLINE long beta(long a, long b) { sink += a; return alpha(a, -b) - 1; }
+NOINLINE long gamma_(long a, long b) { sink += a; return b ? beta(a, b - 1) + gamma_(a + 1, b / 2) : -a; }
+NOINLINE long slow(long a, long b) { sink += a; if (a % 10 == 0) usleep(30000); return b; }
+static void *work(void *name) {
+	pthread_setname_np(pthread_self(), name);
+	for (long i = -20; i < 20; i++) { gamma_(i, i & 7); slow(i, i * 3000000000L); }
+	alpha(0x7fffffffffffffff, 1); alpha(-0x7fffffffffffffff - 1, -1);
+	return 0;
+}
+int main(void) {
+	ready();
+	const char *names[] = { "worker-1", "worker-12", "io", "fifteen-letters" };
+	for (int i = 0; i < 4; i++) { pthread_t t; pthread_create(&t, 0, work, (void *)names[i]); pthread_join(t, 0); }
+}
+`
+
+// A condition, the streams that have its columns, and whether the kernel
+// decides all of it.
+type condition struct {
+	cond    plan.Expr
+	streams string // s: function_start, e: function_end, d: function_duration
+	whole   bool
+}
+
+func conditions() []condition {
+	arg0, arg1, retval, duration := col("arg0"), col("arg1"), col("retval"), col("duration")
+	thread, name := col("thread_name"), col("function_name")
+	ten := dur(10 * time.Millisecond)
+	return []condition{
+		{call("=", arg0, num(3)), "sd", true},
+		{call("<>", arg0, num(3)), "sd", true},
+		{call("<", arg0, num(-5)), "sd", true},
+		{call(">=", arg0, num(1<<40)), "sd", true},
+		{call("<=", arg1, num(-3_000_000_000)), "sd", true},
+		{call(">", arg0, arg1), "sd", true},
+		{and(call(">=", arg0, num(2)), call("<=", arg0, num(6))), "sd", true},
+		{or(call("=", arg0, num(-20)), call("=", arg1, num(7))), "sd", true},
+		{not(or(call("<", arg0, num(0)), call(">", arg0, num(9)))), "sd", true},
+		{among(arg0, batch.Int, 1, 5, -7), "sd", true},
+		{not(among(arg0, batch.Int, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 1<<62)), "sd", true},
+		{call("=", big("%", arg0, num(4)), num(3)), "sd", true},
+		{call("=", big("/", arg0, num(-7)), num(2)), "sd", true},
+		{call(">", arg0, &plan.Const{V: batch.NullOf(batch.Bigint)}), "sd", false},
+		{call("=", retval, num(0)), "ed", true},
+		{call("<", retval, num(-4)), "ed", true},
+		{or(call("=", arg0, num(4)), call(">", retval, num(50))), "d", true},
+		{and(call("=", arg1, num(2)), call("<", retval, num(0))), "d", true},
+		{call(">", duration, ten), "d", true},
+		{and(call("<", duration, ten), call("=", name, constant("slow"))), "d", true},
+		{or(call(">", duration, ten), call("=", name, constant("beta"))), "d", true},
+		{call(">", &plan.Cast{X: duration, T: batch.Double}, &plan.Const{V: batch.Float(1e7)}), "d", false},
+		{and(call(">", &plan.Cast{X: duration, T: batch.Double}, &plan.Const{V: batch.Float(1e7)}), call("=", arg0, num(10))), "d", false},
+		{call("<", &plan.Call{Fn: "-", Args: []plan.Expr{col("timestamp"), col("start_time")}, T: batch.Duration}, ten), "d", false},
+		{call("<", col("start_time"), stamp(time.Unix(0, 0))), "d", true},
+		{call(">", col("timestamp"), stamp(time.Unix(0, 0))), "sed", true},
+		{call("=", col("depth"), num(0)), "sed", true},
+		{call(">", col("depth"), num(2)), "sed", true},
+		{and(call("=", col("depth"), num(1)), call("=", arg0, num(5))), "sd", true},
+		{call("=", thread, constant("worker-1")), "sed", true},
+		{call("<>", thread, constant("worker-1")), "sed", true},
+		{call("like", thread, constant("worker-1%")), "sed", true},
+		{not(call("like", thread, constant("worker%"))), "sed", true},
+		{call("like", thread, constant("%-1")), "sed", false},
+		{call("=", thread, constant("fifteen-letters")), "sed", true},
+		{call("=", thread, constant("fifteen-letters-and-more")), "sed", true},
+		{among(thread, batch.Str, "io", "fifteen-letters", "nobody"), "sed", true},
+		{call("starts_with", thread, constant("fif")), "sed", true},
+		{call("=", col("process"), constant("target")), "sed", true},
+		{call("<>", col("process"), constant("target")), "sed", true},
+		{call("~", name, constant("^[ab]")), "sed", true},
+		{not(call("like", name, constant("%m%"))), "sed", true},
+		{or(call("=", name, constant("alpha")), call("=", thread, constant("io"))), "sed", true},
+		{or(and(call("=", name, constant("slow")), call("=", arg0, num(0))), and(call("=", name, constant("beta")), call("=", arg1, num(1)))), "sd", true},
+		{call("like", col("exe"), constant("/%")), "sed", false},
+		{and(call("=", col("module"), constant("target")), call("=", arg0, num(1))), "sd", true},
+		// These may overflow, and for some rows the kernel cannot tell.
+		{and(call("<", arg0, num(1000)), call("=", big("+", arg0, num(1)), num(3))), "sd", false},
+		{and(and(call("<", arg0, num(1000)), call(">", arg0, num(-1000))), call("=", big("*", arg0, arg0), num(9))), "sd", false},
+	}
+}
+
+var streamLetters = map[byte]string{'s': FunctionStart, 'e': FunctionEnd, 'd': FunctionDuration}
+
+// Conditions tested in the kernel give the rows that they give in the engine.
+// All of them run at once, at the same sites.
+func TestFilteredInTheKernel(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, mixed, "-O1", "-pthread", "-fno-optimize-sibling-calls")
+	functions := named("alpha", "beta", "gamma_", "slow")
+	returnModes(t, func(t *testing.T, o Options) {
+		for letter, stream := range streamLetters {
+			t.Run(stream, func(t *testing.T) {
+				o.Match = matchEngine
+				p := provider(t, o)
+				r := run(t, target)
+				var cols []string
+				for _, f := range Columns[stream] {
+					cols = append(cols, f.Name)
+				}
+				_, base := start(t, p, acquisition(stream, r.target(), functions, cols...))
+				type running struct {
+					condition
+					spec *plan.Acquire
+					left plan.Expr
+					got  *record
+				}
+				var all []running
+				for _, c := range conditions() {
+					if !slices.Contains([]byte(c.streams), letter) {
+						continue
+					}
+					spec := filtered(stream, r.target(), functions, c.cond, cols...)
+					src, got := start(t, p, spec)
+					all = append(all, running{c, spec, src.Residual(), got})
+				}
+				r.finish(success)
+				base.wait(t)
+				if len(base.rows) == 0 {
+					t.Fatal("no rows without a condition")
+				}
+				some := 0
+				for _, q := range all {
+					want := stable(cols, kept(t, q.spec.Filter, q.spec.Out, base.rows))
+					got := stable(cols, kept(t, q.left, q.spec.Out, q.got.wait(t).rows))
+					if diff := cmp.Diff(want, got); diff != "" {
+						t.Errorf("%s: %d rows, want %d\n%s", q.spec.Filter, len(got), len(want), diff)
+					}
+					if q.whole != (q.left == nil) {
+						t.Errorf("%s: %v is left to the engine", q.spec.Filter, q.left)
+					}
+					if len(want) > 0 && len(want) < len(base.rows) {
+						some++
+					}
+					if len(q.got.lost)+len(q.got.counts) > 0 {
+						t.Errorf("%s: lost %v, counts %v", q.spec.Filter, q.got.lost, q.got.counts)
+					}
+				}
+				if 4*some < 3*len(all) {
+					t.Errorf("only %d of %d conditions hold of some rows and not of others", some, len(all))
+				}
+			})
+		}
+	})
+}
+
+// stable are rows without what differs from query to query: times.
+func stable(cols []string, rows [][]batch.Value) []string {
+	var out []string
+	for _, row := range rows {
+		var line string
+		for i, name := range cols {
+			if name != "timestamp" && name != "start_time" && name != "duration" {
+				line += plan.FormatValue(row[i]) + " "
+			}
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// A call that its arguments exclude is not followed to its return; with depth
+// it is, since it encloses others.
+func TestRefusedAtTheEntry(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
+	returnModes(t, func(t *testing.T, o Options) {
+		p := provider(t, o)
+		r := run(t, target)
+		cond := call("=", col("arg0"), num(1)) // of the second of three rounds
+		src, got := start(t, p, filtered(FunctionDuration, r.target(), named("alpha"), cond, "timestamp", "arg0"))
+		deep, all := start(t, p, filtered(FunctionDuration, r.target(), named("alpha", "beta"), cond, "timestamp", "arg0", "depth"))
+		for range 3 {
+			r.round()
+		}
+		per := p.active[src.(*source)]
+		c, err := per.counters(new([]bpf.FunctionCounters))
+		if err != nil || c.Armed != 10 || c.Returned != 10 {
+			t.Errorf("%d returns armed, %d returned, %v; want 10", c.Armed, c.Returned, err)
+		}
+		if hits := per.hits(0, new([]uint64)); hits != 30 {
+			t.Errorf("%d hits, want 30", hits)
+		}
+		src.Stop()
+		deep.Stop()
+		r.end()
+		if n := len(got.wait(t).rows); n != 10 {
+			t.Errorf("%d rows, want 10", n)
+		}
+		if diff := cmp.Diff(map[int64]int{0: 10, 1: 10}, tally(all.wait(t).ints("depth"))); diff != "" {
+			t.Error("depths:", diff)
+		}
+	})
+}
+
+// The kernel's clock is not the wall's: conditions on times are shifted.
+func TestFilteredByTime(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
+	p := provider(t, Options{})
+	r := run(t, target)
+	limit := time.Now().Add(500 * time.Millisecond)
+	for stream, cols := range map[string][]string{FunctionStart: {"timestamp"}, FunctionDuration: {"timestamp", "start_time"}} {
+		for _, c := range cols {
+			_, before := start(t, p, filtered(stream, r.target(), named("alpha"), call("<", col(c), stamp(limit)), cols...))
+			_, after := start(t, p, filtered(stream, r.target(), named("alpha"), call(">=", col(c), stamp(limit)), cols...))
+			defer func() {
+				if n, m := len(before.wait(t).rows), len(after.wait(t).rows); n != 10 || m != 20 {
+					t.Errorf("%s of %s: %d rows before and %d after, want 10 and 20", c, stream, n, m)
+				}
+			}()
+		}
+	}
+	r.round()
+	if time.Now().After(limit) {
+		t.Skip("too slow a machine")
+	}
+	time.Sleep(time.Until(limit) + time.Millisecond)
+	r.round()
+	r.round()
+	r.end()
+}
+
+// A column that only the kernel's test reads does not reach user space.
+func TestColumnsOfTheFilterAreNotSent(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
+	p := provider(t, Options{})
+	r := run(t, target)
+	kernel := and(call("=", col("arg0"), num(0)), call("like", col("thread_name"), constant("t%")))
+	engine := and(kernel, call("like", col("process"), constant("%t")))
+	for _, c := range []struct {
+		name    string
+		cond    plan.Expr
+		only    []int
+		without bool // the kernel
+		sent    uint32
+	}{
+		{"decided in the kernel", kernel, []int{1, 2, 3}, false, 0},
+		{"read by the query too", kernel, []int{2, 3}, false, sendArgs},
+		{"left to the engine", engine, []int{1, 2, 3}, false, sendNames},
+		{"all left to the engine", kernel, []int{1, 2, 3}, true, sendArgs | sendNames},
+	} {
+		spec := filtered(FunctionStart, r.target(), named("alpha"), c.cond, "timestamp", "arg0", "thread_name", "process")
+		spec.FilterOnly, spec.Settings.NoKernel = c.only, c.without
+		src, got := start(t, p, spec)
+		if sent := src.(*source).wants.options & (sendArgs | sendNames); sent != c.sent {
+			t.Errorf("%s: sends %#x, want %#x", c.name, sent, c.sent)
+		}
+		if c.without && src.Residual() != spec.Filter {
+			t.Errorf("%s: residual %v", c.name, src.Residual())
+		}
+		defer func() {
+			if n := len(kept(t, src.Residual(), spec.Out, got.wait(t).rows)); n != 10 {
+				t.Errorf("%s: %d rows, want 10", c.name, n)
+			}
+		}()
+	}
+	r.round()
+	r.round()
+	r.end()
+}
+
+// There are more conditions on functions than a cookie has bits: the rest is
+// the engine's.
+func TestMoreFactsThanBits(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
+	p := provider(t, Options{Match: matchEngine})
+	r := run(t, target)
+	either := func(i int) plan.Expr {
+		return or(call("=", col("function_name"), constant(fmt.Sprint("f", i))), call("=", col("arg0"), num(0)))
+	}
+	cond := either(0)
+	for i := range maxFacts {
+		cond = and(cond, either(i+1))
+	}
+	spec := filtered(FunctionStart, r.target(), named("alpha", "beta"), cond, "function_name", "arg0")
+	src, got := start(t, p, spec)
+	if want := bound(either(maxFacts), spec.Out).String(); src.Residual() == nil || src.Residual().String() != want {
+		t.Errorf("%v is left, want %s", src.Residual(), want)
+	}
+	r.round()
+	r.round()
+	r.end()
+	if n := len(got.wait(t).rows); n != 20 {
+		t.Errorf("%d rows, want 20", n)
+	}
+}
