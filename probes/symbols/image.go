@@ -29,6 +29,7 @@ type image struct {
 	exec    []segment // of these, what is executable
 	stubs   []span    // sections of linkage stubs (PLT)
 	buildID string    // hex
+	goBase  uint64    // to which the entries of Go's pclntab are relative
 }
 
 // segment is a PT_LOAD, as far as the file backs it.

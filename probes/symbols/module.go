@@ -34,6 +34,12 @@ type contents struct {
 
 	entered sync.Once // guards ways
 	ways    []entrance
+
+	failure      sync.Once // guards failureSlots
+	failureSlots map[uint64]bool
+
+	depthsRead sync.Once // guards depths
+	depths     goDepths
 }
 
 // Open reads the functions of f, an opened regular file that the caller keeps
@@ -96,6 +102,13 @@ func (im *image) symbols(f *os.File, root string) (syms []symbol, unwinders bool
 // collect makes the functions: those with names, then those that only the
 // unwind table knows.
 func (c *contents) collect(syms []symbol) {
+	fragments := map[uint64]bool{}
+	syms = slices.DeleteFunc(syms, func(s symbol) bool {
+		if s.fragment {
+			fragments[s.addr] = true
+		}
+		return s.fragment
+	})
 	c.functions, c.ifuncs = join(syms)
 	c.morestack = map[uint64]bool{}
 	for i := range c.functions {
@@ -109,7 +122,7 @@ func (c *contents) collect(syms []symbol) {
 			c.morestack[f.Addr] = true
 		}
 	}
-	c.functions = append(c.functions, c.unnamed()...)
+	c.functions = append(c.functions, c.unnamed(fragments)...)
 	slices.SortFunc(c.functions, func(a, b Function) int { return cmp.Compare(a.Addr, b.Addr) })
 	for i := range c.functions {
 		f := &c.functions[i]
@@ -120,8 +133,9 @@ func (c *contents) collect(syms []symbol) {
 
 // unnamed are the functions that no symbol covers. An unwind entry is a
 // function only if the return address is on top of the stack where it begins:
-// the others are pieces of functions or start code.
-func (c *contents) unnamed() (found []Function) {
+// the others are pieces of functions or start code. Where the symbol table knows
+// fragments it decides.
+func (c *contents) unnamed(fragments map[uint64]bool) (found []Function) {
 	next, covered := 0, uint64(0)
 	for i := range c.unwind.entries {
 		e := &c.unwind.entries[i]
@@ -130,7 +144,7 @@ func (c *contents) unnamed() (found []Function) {
 			f := &c.functions[next]
 			covered = max(covered, f.Addr+max(min(f.Size, maxCodeBytes), 1))
 		}
-		if e.start < covered || e.common.signalFrame || c.image.isStub(e.start) || c.image.segmentOf(e.start) == nil {
+		if e.start < covered || fragments[e.start] || e.common.signalFrame || c.image.isStub(e.start) || c.image.segmentOf(e.start) == nil {
 			continue
 		}
 		if row, ok := e.row(e.start); !ok || !row.atEntry() {
@@ -224,16 +238,21 @@ func (m *Module) Find(name string) []int {
 func (m *Module) IFunc(i int) bool { return m.ifuncs[m.functions[i].Addr] }
 
 // extent is how many bytes from its entry belong to function i at most: its
-// size or, where that is unknown, what lies before the next function.
+// size or, where that is unknown, what lies before the next function or unwind
+// entry.
 func (c *contents) extent(i int) uint64 {
 	f := &c.functions[i]
 	if f.Size > 0 {
 		return f.Size
 	}
+	end := c.image.segmentOf(f.Addr).end
 	if i+1 < len(c.functions) {
-		return c.functions[i+1].Addr - f.Addr
+		end = min(end, c.functions[i+1].Addr)
 	}
-	return c.image.segmentOf(f.Addr).end - f.Addr
+	if e := c.unwind.next(f.Addr + 1); e != nil {
+		end = min(end, max(e.start, f.Addr+1))
+	}
+	return max(end, f.Addr) - f.Addr
 }
 
 // isMorestack reports whether a Go name is that of the code that grows a stack

@@ -63,6 +63,7 @@ func readGo(im *image, sec *elf.Section, textSymbol uint64) ([]symbol, error) {
 	if text == 0 && count > 0 {
 		text = im.goText(sec.Addr, entry(0))
 	}
+	im.goBase = text
 	syms := make([]symbol, 0, count)
 	for i := range count {
 		at := uint64(le.Uint32(functions[8*i+4:]))

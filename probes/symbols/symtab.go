@@ -16,6 +16,7 @@ type symbol struct {
 	name       string
 	rank       rank
 	ifunc      bool
+	fragment   bool // no function, but a piece of one
 }
 
 // rank orders the names of an address: the lowest names the function. Among
@@ -71,9 +72,10 @@ func readSymbols(im, table *image, kind elf.SectionType) (syms []symbol, unwinde
 			ifunc: typ == elf.STT_GNU_IFUNC,
 		}
 		unwinders = unwinders || isMangled(s.name)
-		if section == elf.SHN_UNDEF || s.name == "" || isFragment(s.name) || im.segmentOf(s.addr) == nil {
+		if section == elf.SHN_UNDEF || s.name == "" || im.segmentOf(s.addr) == nil {
 			continue
 		}
+		s.fragment = isFragment(s.name)
 		switch elf.ST_BIND(info) {
 		case elf.STB_LOCAL:
 			s.rank = rankLocal

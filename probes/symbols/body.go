@@ -1,0 +1,166 @@
+package symbols
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/arch/x86/x86asm"
+)
+
+// body is all code that runs as a part of one function: its own and that of the
+// fragments (cold paths) that it branches to. It is decoded from its
+// beginnings, so that every instruction is known, reachable or not.
+type body struct {
+	spans   []span
+	nodes   []node              // by address
+	sources map[uint64][]uint64 // by target: addresses of the body's branches there
+	labels  []span              // where computed jumps may lead, besides known places
+}
+
+// node is an instruction of a body.
+type node struct {
+	instruction
+	addr  uint64
+	bytes []byte
+}
+
+func (n *node) end() uint64 { return n.addr + uint64(n.Len) }
+
+// falls reports whether execution may continue behind the instruction.
+func (n *node) falls() bool {
+	switch n.Op {
+	case x86asm.JMP, x86asm.RET, x86asm.UD0, x86asm.UD1, x86asm.UD2, x86asm.HLT, x86asm.LJMP, x86asm.LRET,
+		x86asm.IRET, x86asm.IRETD, x86asm.IRETQ:
+		return false
+	}
+	return true
+}
+
+// maxBodyBytes bounds the code of which a body is made in memory.
+const maxBodyBytes = 1 << 20
+
+// body decodes function i. It fails, to be read after the function's name,
+// where code is shared with other functions or cannot be followed.
+func (c *contents) body(i int) (*body, error) {
+	f := &c.functions[i]
+	b := &body{sources: map[uint64][]uint64{}}
+	total := uint64(0)
+	for todo := []span{{f.Addr, f.Addr + c.extent(i)}}; len(todo) > 0; todo = todo[1:] {
+		s := todo[0]
+		if b.contains(s.start) {
+			continue
+		}
+		if total += s.end - s.start; total > maxBodyBytes {
+			return nil, fmt.Errorf("is larger than %d KiB", maxBodyBytes>>10)
+		}
+		code, err := c.image.code(s.start, s.end-s.start)
+		if err != nil {
+			return nil, err
+		}
+		b.spans = append(b.spans, s)
+		first := len(b.nodes)
+		for pos := 0; pos < len(code); {
+			in, err := decode(code[pos:])
+			if err != nil {
+				return nil, fmt.Errorf("has code at +%d that cannot be decoded", s.start+uint64(pos)-f.Addr)
+			}
+			b.nodes = append(b.nodes, node{in, s.start + uint64(pos), code[pos : pos+in.Len]})
+			pos += in.Len
+		}
+		for k := first; k < len(b.nodes); k++ {
+			n := &b.nodes[k]
+			target, direct := n.target(n.addr)
+			if !direct || !n.jumps() {
+				continue
+			}
+			b.sources[target] = append(b.sources[target], n.addr)
+			if fragment, ok := c.fragmentAt(target); ok {
+				todo = append(todo, fragment)
+			}
+		}
+	}
+	slices.SortFunc(b.nodes, func(a, b node) int { return cmp.Compare(a.addr, b.addr) })
+	return b, c.checkBody(f, b)
+}
+
+// fragmentAt is the piece of code at addr that belongs to no function.
+func (c *contents) fragmentAt(addr uint64) (span, bool) {
+	if c.functionAt(addr) >= 0 || c.image.isStub(addr) {
+		return span{}, false
+	}
+	e := c.unwind.find(addr)
+	if e == nil || c.image.segmentOf(e.start) == nil {
+		return span{}, false
+	}
+	return e.span, true
+}
+
+// checkBody refuses code that others run too, or that runs into others'.
+func (c *contents) checkBody(f *Function, b *body) error {
+	for _, s := range b.spans {
+		for _, way := range c.entrancesInto(s) {
+			if way.source != 0 && (b.contains(way.source) && !c.takesAddress(way.source) || !c.isInstruction(way.source)) {
+				continue
+			}
+			if way.source == 0 || c.takesAddress(way.source) {
+				if way.target != f.Addr {
+					b.labels = append(b.labels, span{way.target, way.target + 1})
+				}
+				continue
+			}
+			return errors.New("has code that is entered from elsewhere")
+		}
+		if len(c.shortBranchesInto(span{s.start + 1, s.end}, s)) > 0 {
+			return errors.New("has code that is entered from elsewhere")
+		}
+		last := b.at(s.end - 1)
+		if last != nil && last.falls() && last.Op != x86asm.CALL && last.Op != x86asm.NOP && last.Op != x86asm.INT {
+			return errors.New("runs into the code behind it")
+		}
+	}
+	for k := range b.nodes {
+		n := &b.nodes[k]
+		if target, direct := n.target(n.addr); direct && n.Op == x86asm.CALL && target != f.Addr && b.contains(target) {
+			return errors.New("calls a part of itself")
+		}
+	}
+	return nil
+}
+
+// takesAddress reports whether the instruction at addr is no branch or call.
+func (c *contents) takesAddress(addr uint64) bool {
+	code, err := c.image.code(addr, 16)
+	if err != nil {
+		return false
+	}
+	in, err := decode(code)
+	return err == nil && !in.transfers()
+}
+
+func (b *body) contains(addr uint64) bool {
+	return slices.ContainsFunc(b.spans, func(s span) bool { return s.contains(addr) })
+}
+
+// at is the instruction that covers addr, or nil.
+func (b *body) at(addr uint64) *node {
+	k, found := slices.BinarySearchFunc(b.nodes, addr, func(n node, addr uint64) int { return cmp.Compare(n.addr, addr) })
+	if !found {
+		k--
+	}
+	if k < 0 || addr >= b.nodes[k].end() {
+		return nil
+	}
+	return &b.nodes[k]
+}
+
+// before is the instruction that ends where n begins, in the same span.
+func (b *body) before(n *node) *node {
+	for _, s := range b.spans {
+		if s.contains(n.addr) && n.addr > s.start {
+			return b.at(n.addr - 1)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,224 @@
+package symbols
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+
+	"golang.org/x/arch/x86/x86asm"
+)
+
+var errComputed = errors.New("jumps to computed addresses that may be another function's")
+
+// followJumps tells the computed jumps that leave the function from those that
+// do not (switch statements). A jump that leaves has closed the frame, and finds
+// its target without an index into a table.
+func (x *exitFinder) followJumps() error {
+	x.tails = map[uint64]bool{}
+	followed := false
+	for k := range x.body.nodes {
+		n := &x.body.nodes[k]
+		if _, direct := n.target(0); direct || n.Op != x86asm.JMP {
+			continue
+		}
+		depth, known := x.depth(n.addr)
+		if !known && !x.movesStack() {
+			depth, known = 0, true
+		}
+		indexed, understood := x.indexes(k)
+		switch {
+		case !known:
+			return errComputed
+		case depth != 0 || understood && indexed:
+			if followed {
+				continue
+			}
+			if err := x.followTables(); err != nil {
+				return err
+			}
+			followed = true
+		case !understood || len(x.body.labels) > 0:
+			return errComputed
+		default:
+			x.tails[n.addr] = true
+		}
+	}
+	return nil
+}
+
+// indexes reports whether the computed jump at node k loads its target from a
+// table; understood is false if what it jumps to is not seen.
+func (x *exitFinder) indexes(k int) (indexed, understood bool) {
+	const far = 12
+	switch arg := x.body.nodes[k].Args[0].(type) {
+	case x86asm.Mem:
+		return arg.Index != 0, true
+	case x86asm.Reg:
+		want, _ := generalRegister(arg)
+		for j := k - 1; j >= 0 && j >= k-far; j-- {
+			n := &x.body.nodes[j]
+			if n.end() != x.body.nodes[j+1].addr || n.transfers() && !n.conditional() || len(x.body.sources[x.body.nodes[j+1].addr]) > 0 {
+				return false, false
+			}
+			e := n.effect()
+			if n.conditional() || e.known && e.regs&(1<<want) == 0 {
+				continue
+			}
+			if to, ok := generalRegister(n.Args[0]); !ok || to != want {
+				return false, false
+			}
+			switch from := n.Args[1].(type) {
+			case x86asm.Mem:
+				return from.Index != 0, n.Op == x86asm.MOV || n.Op == x86asm.MOVSXD
+			case x86asm.Reg:
+				if n.Op == x86asm.ADD {
+					return true, true
+				}
+				if n.Op == x86asm.MOV && from >= x86asm.RAX && from <= x86asm.R15 {
+					// The target is in another register from here back.
+					want, _ = generalRegister(from)
+					continue
+				}
+			}
+			return false, false
+		}
+		// A function that is an argument, in a function of a few instructions.
+		return false, k < far && x.body.nodes[0].addr == x.f.Addr
+	}
+	return false, false
+}
+
+// followTables makes the targets of all jump tables labels. Every word behind a
+// table's beginning counts as long as it leads into the body.
+func (x *exitFinder) followTables() error {
+	tables := map[uint64]bool{}
+	for k := range x.body.nodes {
+		n := &x.body.nodes[k]
+		for _, arg := range n.Args {
+			switch arg := arg.(type) {
+			case x86asm.Mem:
+				if arg.Base == x86asm.RIP {
+					tables[n.end()+uint64(arg.Disp)] = true
+				} else if arg.Disp > 0 && arg.Index != 0 {
+					tables[uint64(arg.Disp)] = true
+				}
+			case x86asm.Imm:
+				if arg > 0 && n.Op == x86asm.MOV {
+					tables[uint64(arg)] = true
+				}
+			}
+		}
+	}
+	found := false
+	for table := range tables {
+		data := x.m.image.data(table, maxTableEntries*8)
+		if x.m.image.segmentOf(table) != nil && x.body.contains(table) {
+			continue
+		}
+		narrow := x.labelsOf(data, 4, func(b []byte) uint64 { return table + uint64(int32(binary.LittleEndian.Uint32(b))) })
+		wide := x.labelsOf(data, 8, binary.LittleEndian.Uint64)
+		found = found || narrow || wide
+	}
+	if x.cold || !found && len(x.body.labels) == 0 {
+		return errComputed
+	}
+	return nil
+}
+
+// labelsOf marks the targets at the beginning of data.
+func (x *exitFinder) labelsOf(data []byte, width int, target func([]byte) uint64) (found bool) {
+	whole := len(data)
+	for ; len(data) >= width; data = data[width:] {
+		at := target(data)
+		n := x.body.at(at)
+		if n == nil || n.addr != at {
+			if fragment, ok := x.m.fragmentAt(at); ok && whole > len(data) && !x.body.contains(fragment.start) {
+				x.cold = true
+			}
+			return found
+		}
+		found = true
+		x.body.labels = append(x.body.labels, span{at, at + 1})
+	}
+	x.loose = x.loose || whole > 0 // longer than what is read
+	return found
+}
+
+// isLabel reports whether a computed jump may lead to addr.
+func (x *exitFinder) isLabel(addr uint64) bool {
+	for _, l := range x.body.labels {
+		if l.contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+const stackFailure = "__stack_chk_fail"
+
+// isStackFailure reports whether a call is that of the function that ends the
+// process when it finds its stack broken.
+func (m *Module) isStackFailure(n *node, target uint64, direct bool) bool {
+	if !direct {
+		mem, ok := n.Args[0].(x86asm.Mem)
+		return ok && mem.Base == x86asm.RIP && m.isFailureSlot(n.end()+uint64(mem.Disp))
+	}
+	if i := m.functionAt(target); i >= 0 && m.functions[i].Addr == target {
+		for _, j := range m.Find(stackFailure) {
+			if j == i {
+				return true
+			}
+		}
+	}
+	code, err := m.image.code(target, 16)
+	if err != nil || !m.image.isStub(target) {
+		return false
+	}
+	for at := 0; at < len(code); {
+		in, err := decode(code[at:])
+		if err != nil {
+			return false
+		}
+		at += in.Len
+		if in.Op == x86asm.JMP {
+			mem, ok := in.Args[0].(x86asm.Mem)
+			return ok && mem.Base == x86asm.RIP && m.isFailureSlot(target+uint64(at)+uint64(mem.Disp))
+		}
+	}
+	return false
+}
+
+// isFailureSlot reports whether the dynamic linker writes the address of
+// __stack_chk_fail at addr.
+func (c *contents) isFailureSlot(addr uint64) bool {
+	c.failure.Do(func() {
+		const relaBytes = 24
+		c.failureSlots = map[uint64]bool{}
+		im := c.image
+		for _, s := range im.elf.Sections {
+			if s.Type != elf.SHT_RELA || int(s.Link) >= len(im.elf.Sections) || im.elf.Sections[s.Link].Type != elf.SHT_DYNSYM {
+				continue
+			}
+			table := im.elf.Sections[s.Link]
+			if int(table.Link) >= len(im.elf.Sections) {
+				continue
+			}
+			rela, err := im.read(s)
+			syms, err2 := im.read(table)
+			text, err3 := im.read(im.elf.Sections[table.Link])
+			if err != nil || err2 != nil || err3 != nil {
+				continue
+			}
+			names := string(text)
+			for ; len(rela) >= relaBytes; rela = rela[relaBytes:] {
+				info := binary.LittleEndian.Uint64(rela[8:])
+				typ, at := elf.R_X86_64(elf.R_TYPE64(info)), uint64(elf.R_SYM64(info))*elf.Sym64Size
+				if (typ == elf.R_X86_64_JMP_SLOT || typ == elf.R_X86_64_GLOB_DAT) && at+elf.Sym64Size <= uint64(len(syms)) &&
+					withoutVersion(nameAt(names, binary.LittleEndian.Uint32(syms[at:]))) == stackFailure {
+					c.failureSlots[binary.LittleEndian.Uint64(rela)] = true
+				}
+			}
+		}
+	})
+	return c.failureSlots[addr]
+}
