@@ -3,20 +3,23 @@
 //
 // The way of a query: [Provider.Prepare] finds the processes, their modules
 // and the functions selected, decides where each is probed, and refuses by
-// name what cannot be probed. Source.Start attaches what no other query has
-// attached yet. The programs of package bpf write events into one ring buffer;
-// one goroutine reads it and gives each event to the queries concerned.
+// name what cannot be probed. It compiles the query's condition (package
+// codegen). Source.Start loads the programs of package bpf with that condition
+// for this query alone, and attaches them: several queries have links of their
+// own at one site, all of which the kernel serves in one trap, so that none
+// misses an event when another comes or goes. All write into one ring buffer;
+// one goroutine reads it and gives each event to its query.
 //
 // What is guaranteed:
 //
 //   - A call is one row, or is counted: as lost (the ring was full), as
 //     unfinished (it did not return: longjmp, exception, exit, detached first),
 //     or as skipped (its return could not be awaited safely).
-//   - A probe in use by several queries is attached once. It is detached when
-//     the last of them ends, and with the death of this process at the latest.
+//   - A query's probes are detached when it ends, and with the death of this
+//     process at the latest.
 //   - A function whose probing is not known to be safe is left alone and named.
 //
-// What is not: a call that is under way when the last query ends keeps the
+// What is not: a call that is under way when a query ends keeps the
 // kernel's return trap until it returns, which costs one more trap and no row.
 // Where returns are observed, other processes that execute the same file pay
 // for a trap at each entry, also if the target is one process; a forked child

@@ -11,6 +11,7 @@ import (
 	"endoscope/probes/codegen"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
 	"golang.org/x/sys/unix"
 )
 
@@ -52,7 +53,8 @@ type kernel struct {
 	spec    *ebpf.CollectionSpec
 	events  *ebpf.Map
 	ring    *ring
-	session bool // returns through sessions, else through pairs of links
+	types   *btf.Cache // the kernel's: reading them takes longer than all else
+	session bool       // returns through sessions, else through pairs of links
 	ids     idPool
 }
 
@@ -94,7 +96,7 @@ func load(o Options) (*kernel, error) {
 		events.Close()
 		return nil, err
 	}
-	return &kernel{spec: spec, events: events, ring: r, session: session, ids: idPool{max: math.MaxUint16}}, nil
+	return &kernel{spec: spec, events: events, ring: r, types: btf.NewCache(), session: session, ids: idPool{max: math.MaxUint16}}, nil
 }
 
 func refuseLoad(err error) error {
@@ -193,6 +195,7 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 	}
 	objects, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{
 		MapReplacements: map[string]*ebpf.Map{bpf.FunctionMapEvents: k.events},
+		Cache:           k.types,
 	})
 	if err != nil {
 		return nil, err
