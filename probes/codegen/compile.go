@@ -298,8 +298,8 @@ func canFail(e plan.Expr) bool {
 	plan.Walk(e, func(x plan.Expr) {
 		switch x := x.(type) {
 		case *plan.Call:
-			arithmetic := x.T == batch.Double && allDouble(x.Args)
-			fails = fails || !total[x.Fn] && !arithmetic && !fixedPattern(x)
+			double := x.T == batch.Double && allDouble(x.Args)
+			fails = fails || !total[x.Fn] && !double && !fixedPattern(x)
 		case *plan.Cast:
 			fails = fails || x.X.Type() == batch.Double && x.T.Physical() == batch.PhysInt
 		}
@@ -307,7 +307,7 @@ func canFail(e plan.Expr) bool {
 	return fails
 }
 
-// allDouble: arithmetic of DOUBLEs gives infinity or NULL, never an error.
+// allDouble: functions of DOUBLEs give infinity or NULL, never an error.
 func allDouble(args []plan.Expr) bool {
 	for _, a := range args {
 		if a.Type() != batch.Double {

@@ -212,12 +212,12 @@ type moment struct {
 func moments(t *rapid.T, f *functions) moment {
 	m := moment{row: make([]batch.Value, len(columns))}
 	which := rapid.IntRange(0, len(f.names)-1).Draw(t, "function")
-	binary.NativeEndian.PutUint64(m.memory[:], f.facts[which])
+	putNumber(m.memory[:], int64(f.facts[which]))
 	for i, c := range columns {
 		switch c.at.Kind {
 		case Number:
 			v := draw(t, numbers, c.name)
-			binary.NativeEndian.PutUint64(m.memory[c.at.Offset:], uint64(v))
+			putNumber(m.memory[c.at.Offset:], v)
 			m.row[i] = batch.Value{Type: c.typ, I: v + c.at.Shift}
 		case Name:
 			// A name is what stands before the first zero byte; behind it
@@ -248,6 +248,8 @@ func moments(t *rapid.T, f *functions) moment {
 	m.row[colFunction], m.row[colClass] = batch.Str(f.names[which]), batch.Str(f.classes[which])
 	return m
 }
+
+func putNumber(b []byte, v int64) { binary.NativeEndian.PutUint64(b, uint64(v)) }
 
 // runner runs bodies in the kernel on a memory.
 type runner struct {

@@ -1,0 +1,148 @@
+package codegen
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf/asm"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes/testenv"
+)
+
+// Where a condition is tested, and what is left to the engine. A program is
+// described by the columns that it looks at; "facts" are in a cookie.
+func TestWhereConditionsAreTested(t *testing.T) {
+	num := func(i int64) plan.Expr { return lit(batch.Int(i)) }
+	dur := func(i int64) plan.Expr { return lit(batch.Dur(i)) }
+	text := func(s string) plan.Expr { return lit(batch.Str(s)) }
+	add := func(l, r plan.Expr) plan.Expr { return call(batch.Bigint, "+", l, r) }
+	arg, end, long := cond("=", column(colArg0), num(1)), cond("=", column(colProcess), text("a")), cond(">", column(colDuration), dur(5))
+	other := cond("=", column(colArg1), num(2))
+	sum := cond(">", add(column(colArg0), num(1)), num(7))
+	lateSum := cond(">", call(batch.Duration, "+", column(colDuration), dur(1)), dur(7))
+	exe := cond("=", column(colExe), text("x"))
+	function := cond("like", column(colFunction), text("a%"))
+	size := cond(">", call(batch.Bigint, "abs", column(colArg1)), num(2))
+	root := cond(">", call(batch.Double, "sqrt", &plan.Cast{X: column(colArg1), T: batch.Double}), lit(batch.Float(2)))
+	for _, c := range []struct {
+		name                  string
+		cond                  plan.Expr
+		entry, exit, residual string
+	}{
+		{"known at the entry", arg, "arg0", "", ""},
+		{"known at the return", long, "", "duration", ""},
+		{"one of each", cond("and", long, arg), "arg0", "duration", ""},
+		{"name at the return", cond("and", end, arg), "arg0", "process", ""},
+		{"either excludes nothing at the entry", cond("or", arg, long), "", "arg0 duration", ""},
+		{"each alternative has something for the entry", cond("or", cond("and", arg, long), cond("and", other, end)), "arg0 arg1", "arg0 duration arg1 process", ""},
+		{"not", cond("not", cond("or", arg, long)), "arg0", "arg0 duration", ""},
+		{"function", cond("or", function, long), "", "facts duration", ""},
+		{"function alone", function, "facts", "", ""},
+		{"not in the kernel", exe, "", "", exe.String()},
+		{"partly in the kernel", cond("and", exe, arg), "arg0", "", exe.String()},
+		{"an alternative not in the kernel", cond("or", exe, arg), "", "", cond("or", exe, arg).String()},
+		{"necessary in the kernel, decided by the engine", cond("or", cond("and", arg, exe), cond("and", other, exe)), "arg0 arg1", "arg0 arg1", cond("or", cond("and", arg, exe), cond("and", other, exe)).String()},
+		{"may overflow", sum, "arg0", "arg0", sum.String()},
+		{"behind what may overflow", cond("and", sum, other), "arg0 arg1", "arg0", cond("and", sum, other).String()},
+		{"before what may overflow", cond("and", other, sum), "arg1 arg0", "arg0", sum.String()},
+		{"behind what may overflow later", cond("and", lateSum, other), "", "duration arg1", cond("and", lateSum, other).String()},
+		{"behind what the engine may fail at", cond("and", size, other), "", "", cond("and", size, other).String()},
+		{"behind what only the engine can decide, but never fails at", cond("and", root, other), "arg1", "", root.String()},
+		{"never", cond("and", arg, lit(batch.NullOf(batch.Boolean))), "refuses all", "", ""},
+		{"a name too long", cond("=", column(colThread), text("longer than sixteen")), "refuses all", "", ""},
+		{"any name", cond("like", column(colThread), text("%%")), "", "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := &functions{names: []string{"a"}, classes: []string{""}, facts: make([]uint64, 1)}
+			p := Compile(c.cond, f.layout())
+			residual := ""
+			if p.Residual != nil {
+				residual = p.Residual.String()
+			}
+			if diff := cmp.Diff([]string{c.entry, c.exit, c.residual}, []string{looksAt(p.Entry), looksAt(p.Return), residual}); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// looksAt names the columns that a program loads, in order.
+func looksAt(body asm.Instructions) string {
+	if len(body) == 2 {
+		return "refuses all"
+	}
+	var names []string
+	for _, i := range body {
+		if !i.OpCode.Class().IsLoad() || i.Src != argument || i.OpCode.Mode() != asm.MemMode {
+			continue
+		}
+		name := fmt.Sprint("offset ", i.Offset)
+		if i.Offset == 0 {
+			name = "facts"
+		}
+		for _, c := range columns {
+			if c.at.Kind != Function && c.at.Kind != Unknown && c.at.Offset == i.Offset {
+				name = c.name
+			}
+		}
+		if len(names) == 0 || names[len(names)-1] != name {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+// A condition that would become too long a program is the engine's.
+func TestTooLong(t *testing.T) {
+	in := func(n int, offset int64) *plan.In {
+		e := &plan.In{X: column(colArg0)}
+		for i := range n {
+			e.List = append(e.List, plan.Const{V: batch.Int(offset + 3*int64(i))})
+		}
+		return e
+	}
+	f := &functions{}
+	if p := Compile(in(2000, 1), f.layout()); p.Entry == nil || p.Residual != nil {
+		t.Errorf("2000 small numbers: %d instructions, %v is left", len(p.Entry), p.Residual)
+	}
+	e := in(10_000, 1<<40)
+	if p := Compile(e, f.layout()); p.Entry != nil || p.Return != nil || p.Residual != plan.Expr(e) || len(p.Reads) != 0 {
+		t.Errorf("10,000 large numbers: %d instructions", len(p.Entry))
+	}
+}
+
+// A long list is searched by halving: by any member, its neighbours, the ends.
+func TestLongLists(t *testing.T) {
+	testenv.NeedRoot(t)
+	r := newRunner(t)
+	rapid.Check(t, func(t *rapid.T) {
+		list := rapid.SliceOfN(rapid.Int64(), 1, 300).Draw(t, "list")
+		want := rapid.Bool().Draw(t, "in")
+		in := &plan.In{X: column(colArg0)}
+		has := map[int64]bool{}
+		for _, v := range list {
+			in.List = append(in.List, plan.Const{V: batch.Int(v)})
+			has[v] = true
+		}
+		e := plan.Expr(in)
+		if !want {
+			e = cond("not", e)
+		}
+		p := Compile(e, (&functions{}).layout())
+		entry := r.load(t, p.Entry)
+		defer entry.Close()
+		for range 20 {
+			v := draw(t, list, "of") + rapid.Int64Range(-1, 1).Draw(t, "plus")
+			m := moment{}
+			putNumber(m.memory[columns[colArg0].at.Offset:], v)
+			if got := r.passes(t, entry, m.memory[:]); got != (has[v] == want) {
+				t.Fatalf("%d in %v: %v, want %v", v, list, got, has[v] == want)
+			}
+		}
+	})
+}
