@@ -2,6 +2,7 @@ package symbols
 
 import (
 	"os"
+	"sync"
 	"testing"
 
 	"endoscope/probes/testenv"
@@ -50,4 +51,39 @@ func BenchmarkNearest(b *testing.B) {
 	for b.Loop() {
 		m.Nearest("ExecuterRun", 5)
 	}
+}
+
+// The scan of the whole text, which the first choice of a site waits for.
+func benchmarkEntrances(b *testing.B, path string) {
+	m := openModule(b, path)
+	bytes := uint64(0)
+	for _, s := range m.image.exec {
+		bytes += s.end - s.start
+	}
+	b.SetBytes(int64(bytes))
+	for b.Loop() {
+		m.entered = sync.Once{}
+		m.entrances()
+	}
+	b.ReportMetric(float64(len(m.ways)), "entrances")
+}
+
+func BenchmarkEntrancesPostgres(b *testing.B) {
+	benchmarkEntrances(b, testenv.NeedProgram(b, "postgres"))
+}
+
+func BenchmarkEntrancesNode(b *testing.B) { benchmarkEntrances(b, testenv.NeedProgram(b, "node")) }
+
+func BenchmarkExitSitesPostgres(b *testing.B) { benchmarkExits(b, "postgres") }
+func BenchmarkExitSitesGofmt(b *testing.B)    { benchmarkExits(b, "gofmt") }
+
+func benchmarkExits(b *testing.B, name string) {
+	m := openModule(b, testenv.NeedProgram(b, name))
+	n := len(m.Functions())
+	for b.Loop() {
+		for i := range n {
+			m.ExitSites(i)
+		}
+	}
+	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "functions/s")
 }

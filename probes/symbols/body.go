@@ -16,7 +16,7 @@ type body struct {
 	spans   []span
 	nodes   []node              // by address
 	sources map[uint64][]uint64 // by target: addresses of the body's branches there
-	labels  []span              // where computed jumps may lead, besides known places
+	labels  map[uint64]bool     // where computed jumps may lead
 }
 
 // node is an instruction of a body.
@@ -38,14 +38,17 @@ func (n *node) falls() bool {
 	return true
 }
 
-// maxBodyBytes bounds the code of which a body is made in memory.
-const maxBodyBytes = 1 << 20
+const (
+	maxBodyBytes = 1 << 20 // of the code of a body
+	maxBodySpans = 64
+	maxBodyWays  = 4096 // into a body, besides its entry
+)
 
 // body decodes function i. It fails, to be read after the function's name,
 // where code is shared with other functions or cannot be followed.
 func (c *contents) body(i int) (*body, error) {
 	f := &c.functions[i]
-	b := &body{sources: map[uint64][]uint64{}}
+	b := &body{sources: map[uint64][]uint64{}, labels: map[uint64]bool{}}
 	total := uint64(0)
 	for todo := []span{{f.Addr, f.Addr + c.extent(i)}}; len(todo) > 0; todo = todo[1:] {
 		s := todo[0]
@@ -54,6 +57,9 @@ func (c *contents) body(i int) (*body, error) {
 		}
 		if total += s.end - s.start; total > maxBodyBytes {
 			return nil, fmt.Errorf("is larger than %d KiB", maxBodyBytes>>10)
+		}
+		if len(b.spans) == maxBodySpans {
+			return nil, fmt.Errorf("has more than %d pieces", maxBodySpans)
 		}
 		code, err := c.image.code(s.start, s.end-s.start)
 		if err != nil {
@@ -97,23 +103,29 @@ func (c *contents) fragmentAt(addr uint64) (span, bool) {
 	return e.span, true
 }
 
+var errEntered = errors.New("has code that is entered from elsewhere")
+
 // checkBody refuses code that others run too, or that runs into others'.
 func (c *contents) checkBody(f *Function, b *body) error {
 	for _, s := range b.spans {
-		for _, way := range c.entrancesInto(s) {
+		ways := c.entrancesInto(s)
+		if len(ways) > maxBodyWays {
+			return errEntered
+		}
+		for _, way := range ways {
 			if way.source != 0 && (b.contains(way.source) && !c.takesAddress(way.source) || !c.isInstruction(way.source)) {
 				continue
 			}
 			if way.source == 0 || c.takesAddress(way.source) {
 				if way.target != f.Addr {
-					b.labels = append(b.labels, span{way.target, way.target + 1})
+					b.labels[way.target] = true
 				}
 				continue
 			}
-			return errors.New("has code that is entered from elsewhere")
+			return errEntered
 		}
 		if len(c.shortBranchesInto(span{s.start + 1, s.end}, s)) > 0 {
-			return errors.New("has code that is entered from elsewhere")
+			return errEntered
 		}
 		last := b.at(s.end - 1)
 		if last != nil && last.falls() && last.Op != x86asm.CALL && last.Op != x86asm.NOP && last.Op != x86asm.INT {

@@ -148,7 +148,10 @@ func (c *contents) home(addr uint64) (s span, isFunction bool) {
 // function or fragment can be decoded from the beginning; if in doubt, it does.
 func (c *contents) isInstruction(addr uint64) bool {
 	home, _ := c.home(addr)
-	code, err := c.image.code(home.start, home.end-home.start)
+	if addr-home.start > maxBodyBytes {
+		return true
+	}
+	code, err := c.image.code(home.start, min(home.end, addr+16)-home.start)
 	if err != nil {
 		return true
 	}

@@ -60,6 +60,7 @@ type exitFinder struct {
 	body  *body
 	need  Need
 	tails map[uint64]bool // computed jumps that are tail calls
+	moves bool            // an instruction moves the stack pointer
 	loose bool            // where computed jumps lead is not known to the last place
 	cold  bool            // a table leads to a cold path that nothing else leads to
 	sites []Site
@@ -124,7 +125,7 @@ func (x *exitFinder) again(n *node) error {
 // tail adds a tail call, where the frame must be closed.
 func (x *exitFinder) tail(n *node) error {
 	depth, known := x.depth(n.addr)
-	if !known && !x.movesStack() {
+	if !known && !x.moves {
 		depth, known = 0, true
 	}
 	if !known || depth != 0 {
@@ -197,7 +198,7 @@ const (
 // one, and that lead to n only. offset is the site's SPOffset at n; ready tells
 // that rax is not written from n on.
 func (x *exitFinder) cover(n *node, offset int64, ready bool, steps int) (sites []Site, ok bool) {
-	if steps > maxCoverDepth || n.addr == x.f.Addr || x.loose || x.isLabel(n.addr) {
+	if steps > maxCoverDepth || n.addr == x.f.Addr || x.loose || x.body.labels[n.addr] {
 		return nil, false
 	}
 	var from []*node

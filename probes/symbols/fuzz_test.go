@@ -39,6 +39,13 @@ func exercise(t testing.TB, content []byte) {
 		if err == nil && (site.Offset >= uint64(len(content)) || len(site.Bytes) == 0) {
 			t.Fatalf("site %+v lies outside of the file", site)
 		}
+		m.EntrySiteFor(i, Need{})
+		exits, _ := m.ExitSites(i)
+		for _, s := range exits {
+			if s.Offset >= uint64(len(content)) || len(s.Bytes) == 0 {
+				t.Fatalf("exit site %+v lies outside of the file", s)
+			}
+		}
 		m.ReturnTrap(i)
 		m.IFunc(i)
 	}
