@@ -1,6 +1,10 @@
 package operators
 
-import "slices"
+import (
+	"slices"
+
+	"endoscope/operators/batch"
+)
 
 // lanes is the state of the aggregates that need a few words for a group, such
 // as counts and sums: one row of words for each group, each aggregate having its
@@ -17,7 +21,7 @@ type lanes struct {
 
 // A chunk has the rows of chunkGroups groups, the first one as many as needed.
 const (
-	chunkBits   = 15
+	chunkBits   = 18
 	chunkGroups = 1 << chunkBits
 	chunkMask   = chunkGroups - 1
 )
@@ -41,7 +45,7 @@ func (l *lanes) grow(groups int) {
 		l.chunks[0] = extended(l.chunks[0], first)
 	}
 	for len(l.chunks)<<chunkBits < groups {
-		l.chunks = append(l.chunks, make([]uint64, l.width<<chunkBits))
+		l.chunks = append(l.chunks, batch.InHugePages(make([]uint64, l.width<<chunkBits)))
 	}
 }
 

@@ -29,9 +29,15 @@ type Dict struct {
 	slots  []slot // a power of two
 	shift  int    // of a hash to an index into slots
 	arena  arena
+	far    *farBlock // for codeFar
+}
 
-	block  [codeBlock]key // of the strings being coded
+// farBlock is what codeFar knows of the strings that it codes.
+type farBlock struct {
+	keys   [codeBlock]key
 	hashes [codeBlock]uint64
+	have   [codeBlock]string // the strings whose keys theirs equal
+	seen   byte              // keeps the loads that nothing else needs
 }
 
 // slot is a key with 1 + its code in the lower half of hi; 0: free.
@@ -46,7 +52,7 @@ func (s slot) has(k key) bool { return (s.lo^k.lo)|(s.hi^k.hi)>>32 == 0 }
 // keys and hashes stay in the first-level cache.
 const codeBlock = 512
 
-const minSlots = 64
+const minSlots = 32
 
 // NewDict returns an empty dictionary.
 func NewDict() *Dict {
@@ -153,19 +159,44 @@ func (d *Dict) code(dst []uint32, texts [][]byte) {
 // each thing that is read, in which nothing depends on the data but addresses,
 // lets the processor wait for many rows at once.
 func (d *Dict) codeFar(dst []uint32, texts [][]byte) {
+	if d.far == nil {
+		d.far = &farBlock{}
+	}
+	f := d.far
+	any := uint64(0)
 	for i, b := range texts {
-		d.block[i] = keyOfText(b)
-		d.hashes[i] = d.block[i].hash()
+		f.keys[i] = keyOfText(b)
+		f.hashes[i] = f.keys[i].hash()
+		any |= f.keys[i].hi
 	}
 	d.probe(dst)
-	for i, b := range texts {
-		if c := dst[i]; c != noCode && !d.block[i].inline() && d.values[c] != string(b) {
-			dst[i] = noCode
-		}
+	if any >= longMark {
+		d.verify(dst, texts)
 	}
 	for i, c := range dst { // what is new, or was not found at once
 		if c == noCode {
-			dst[i] = d.find(d.block[i], d.hashes[i], texts[i])
+			dst[i] = d.find(f.keys[i], f.hashes[i], texts[i])
+		}
+	}
+}
+
+// verify makes noCode of the codes of long strings that only have the same key.
+func (d *Dict) verify(dst []uint32, texts [][]byte) {
+	f := d.far
+	for i, c := range dst {
+		if c == noCode {
+			c = 0
+		}
+		f.have[i&(codeBlock-1)] = d.values[c]
+	}
+	for _, s := range f.have[:len(dst)] {
+		if len(s) > 0 { // the ends: mostly that is all
+			f.seen |= s[0] | s[len(s)-1]
+		}
+	}
+	for i, b := range texts {
+		if dst[i] != noCode && !f.keys[i].inline() && f.have[i&(codeBlock-1)] != string(b) {
+			dst[i] = noCode
 		}
 	}
 }
@@ -173,9 +204,9 @@ func (d *Dict) codeFar(dst []uint32, texts [][]byte) {
 // probe looks at the slot where each string of the block belongs and at the one
 // behind it: dst gets the code of the one that has its key, else noCode.
 func (d *Dict) probe(dst []uint32) {
-	slots, shift := d.slots, d.shift&63
+	f, slots, shift := d.far, d.slots, d.shift&63
 	for i := range dst {
-		k, h := &d.block[i&(codeBlock-1)], d.hashes[i&(codeBlock-1)]
+		k, h := &f.keys[i&(codeBlock-1)], f.hashes[i&(codeBlock-1)]
 		at := int(h >> shift)
 		s0, s1 := &slots[at&(len(slots)-1)], &slots[(at+1)&(len(slots)-1)]
 		c := uint32(0)
@@ -238,7 +269,7 @@ func (d *Dict) grow() {
 }
 
 func (d *Dict) alloc(slots int) {
-	d.slots = make([]slot, slots)
+	d.slots = InHugePages(make([]slot, slots))
 	d.shift = 64 - bits.Len(uint(slots-1))
 }
 
