@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"endoscope/operators/batch"
+	"endoscope/operators/expr"
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
 )
@@ -144,5 +145,40 @@ func TestLongLists(t *testing.T) {
 				t.Fatalf("%d in %v: %v, want %v", v, list, got, has[v] == want)
 			}
 		}
+	})
+}
+
+// Arithmetic gives the engine's results, to the last bit and at both ends.
+func TestArithmetic(t *testing.T) {
+	testenv.NeedRoot(t)
+	r := newRunner(t)
+	number := func(t *rapid.T, what string) int64 {
+		if rapid.Bool().Draw(t, "usual") {
+			return draw(t, numbers, what)
+		}
+		return rapid.Int64().Draw(t, what)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		m := moments(t, &functions{names: []string{""}, classes: []string{""}, facts: make([]uint64, 1)})
+		for _, i := range []int{colArg0, colArg1} {
+			v := number(t, columns[i].name)
+			putNumber(m.memory[columns[i].at.Offset:], v)
+			m.row[i] = batch.Int(v)
+		}
+		args := []plan.Expr{column(colArg0), column(colArg1)}
+		if k := rapid.IntRange(0, 2).Draw(t, "constant operand"); k < 2 {
+			args[k] = lit(batch.Int(number(t, "constant")))
+		}
+		x := call(batch.Bigint, draw(t, []string{"+", "-", "*", "/", "%"}, "op"), args...)
+		result, err := expr.EvalRow(x, m.row)
+		if err != nil || result.IsNull {
+			result = batch.Int(0)
+		}
+		e := cond(draw(t, []string{"=", "<", ">"}, "compare"), x, lit(batch.Int(result.I+rapid.Int64Range(-1, 1).Draw(t, "off"))))
+		p := Compile(e, (&functions{}).layout())
+		entry, exit := r.load(t, p.Entry), r.load(t, p.Return)
+		defer entry.Close()
+		defer exit.Close()
+		check(t, r, e, p, entry, exit, m)
 	})
 }
