@@ -2,7 +2,6 @@ package batch
 
 import (
 	"math/bits"
-	"slices"
 	"unsafe"
 )
 
@@ -242,7 +241,8 @@ func (d *Dict) find(k key, h uint64, b []byte) uint32 {
 func (d *Dict) add(b []byte) {
 	if len(d.values) == cap(d.values) {
 		// Doubling, which append does not do for large slices.
-		d.values = slices.Grow(d.values, max(len(d.values), minSlots))
+		grown := InHugePages(make([]string, max(2*len(d.values), minSlots)))
+		d.values = grown[:copy(grown, d.values)]
 	}
 	d.values = append(d.values, d.arena.copy(b))
 	if 2*len(d.values) > len(d.slots) {
