@@ -153,32 +153,38 @@ func TestArithmetic(t *testing.T) {
 	testenv.NeedRoot(t)
 	r := newRunner(t)
 	number := func(t *rapid.T, what string) int64 {
-		if rapid.Bool().Draw(t, "usual") {
+		switch rapid.IntRange(0, 2).Draw(t, "range") {
+		case 0:
 			return draw(t, numbers, what)
+		case 1:
+			return rapid.Int64Range(-50, 50).Draw(t, what)
 		}
 		return rapid.Int64().Draw(t, what)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		m := moments(t, &functions{names: []string{""}, classes: []string{""}, facts: make([]uint64, 1)})
-		for _, i := range []int{colArg0, colArg1} {
-			v := number(t, columns[i].name)
-			putNumber(m.memory[columns[i].at.Offset:], v)
-			m.row[i] = batch.Int(v)
+		x, y := number(t, "x"), number(t, "y")
+		putNumber(m.memory[columns[colArg0].at.Offset:], x)
+		putNumber(m.memory[columns[colArg1].at.Offset:], y)
+		m.row[colArg0], m.row[colArg1] = batch.Int(x), batch.Int(y)
+		for _, op := range []string{"+", "-", "*", "/", "%"} {
+			for _, args := range [][]plan.Expr{
+				{column(colArg0), column(colArg1)},
+				{column(colArg0), lit(batch.Int(y))},
+				{lit(batch.Int(x)), column(colArg1)},
+			} {
+				sum := call(batch.Bigint, op, args...)
+				result, err := expr.EvalRow(sum, m.row)
+				if err != nil || result.IsNull {
+					result = batch.Int(0)
+				}
+				e := cond("=", sum, lit(batch.Int(result.I)))
+				p := Compile(e, (&functions{}).layout())
+				entry, exit := r.load(t, p.Entry), r.load(t, p.Return)
+				check(t, r, e, p, entry, exit, m)
+				entry.Close()
+				exit.Close()
+			}
 		}
-		args := []plan.Expr{column(colArg0), column(colArg1)}
-		if k := rapid.IntRange(0, 2).Draw(t, "constant operand"); k < 2 {
-			args[k] = lit(batch.Int(number(t, "constant")))
-		}
-		x := call(batch.Bigint, draw(t, []string{"+", "-", "*", "/", "%"}, "op"), args...)
-		result, err := expr.EvalRow(x, m.row)
-		if err != nil || result.IsNull {
-			result = batch.Int(0)
-		}
-		e := cond(draw(t, []string{"=", "<", ">"}, "compare"), x, lit(batch.Int(result.I+rapid.Int64Range(-1, 1).Draw(t, "off"))))
-		p := Compile(e, (&functions{}).layout())
-		entry, exit := r.load(t, p.Entry), r.load(t, p.Return)
-		defer entry.Close()
-		defer exit.Close()
-		check(t, r, e, p, entry, exit, m)
 	})
 }
