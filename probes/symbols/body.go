@@ -50,6 +50,7 @@ func (c *contents) body(i int) (*body, error) {
 	f := &c.functions[i]
 	b := &body{sources: map[uint64][]uint64{}, labels: map[uint64]bool{}}
 	total := uint64(0)
+	var pieces [][]node
 	for todo := []span{{f.Addr, f.Addr + c.extent(i)}}; len(todo) > 0; todo = todo[1:] {
 		s := todo[0]
 		if b.contains(s.start) {
@@ -65,18 +66,22 @@ func (c *contents) body(i int) (*body, error) {
 		if err != nil {
 			return nil, err
 		}
+		if len(code) == 0 {
+			return nil, errors.New("has no code")
+		}
 		b.spans = append(b.spans, s)
-		first := len(b.nodes)
+		nodes := make([]node, 0, len(code)/4+1)
 		for pos := 0; pos < len(code); {
 			in, err := decode(code[pos:])
 			if err != nil {
 				return nil, fmt.Errorf("has code at +%d that cannot be decoded", s.start+uint64(pos)-f.Addr)
 			}
-			b.nodes = append(b.nodes, node{in, s.start + uint64(pos), code[pos : pos+in.Len]})
+			nodes = append(nodes, node{in, s.start + uint64(pos), code[pos : pos+in.Len]})
 			pos += in.Len
 		}
-		for k := first; k < len(b.nodes); k++ {
-			n := &b.nodes[k]
+		pieces = append(pieces, nodes)
+		for k := range nodes {
+			n := &nodes[k]
 			target, direct := n.target(n.addr)
 			if !direct || !n.jumps() {
 				continue
@@ -87,7 +92,11 @@ func (c *contents) body(i int) (*body, error) {
 			}
 		}
 	}
-	slices.SortFunc(b.nodes, func(a, b node) int { return cmp.Compare(a.addr, b.addr) })
+	slices.SortFunc(pieces, func(a, b []node) int { return cmp.Compare(a[0].addr, b[0].addr) })
+	b.nodes = pieces[0]
+	if len(pieces) > 1 {
+		b.nodes = slices.Concat(pieces...)
+	}
 	return b, c.checkBody(f, b)
 }
 

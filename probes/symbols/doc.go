@@ -2,10 +2,11 @@
 // and how each may be probed.
 //
 // [Open] reads names from the symbol tables, Go's pclntab, a separate debug
-// file and, for stripped code, the unwind table. [Module.EntrySite] chooses the
-// instruction on which a probe counts every call exactly once, as the kernel's
-// x86 uprobes would treat it; [Module.ReturnTrap] says whether the return
-// address may be replaced without harm.
+// file and, for stripped code, the unwind table. [Module.EntrySiteFor] chooses
+// the cheapest instruction on which a probe counts every call exactly once, as
+// the kernel's x86 uprobes would treat it; [Module.ReturnTrap] says whether the
+// return address may be replaced without harm, and [Module.ExitSitesFor] where
+// returns are seen without.
 //
 // A file is hostile input: everything read is bounded and checked, nothing in
 // it makes the package panic, and what cannot be understood is refused by name

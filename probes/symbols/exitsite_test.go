@@ -21,16 +21,15 @@ func TestExitSiteRules(t *testing.T) {
 	const closed = "pop %rbx; .cfi_adjust_cfa_offset -8; "
 	for _, test := range []struct {
 		name, body, where, extra string
-		need                     Need
 		want                     string // instructions, or the refusal
 		notReady                 bool
 	}{
-		{name: "one return", body: "nop", want: "lea? no: ret"},
+		{name: "one return", body: "nop", want: "ret"},
 		{name: "an early return", body: "test %esi, %esi; je 1f; mov $42, %eax; ret; 1:", want: "ret ret"},
 		{name: "emulated on the way", body: "mov $42, %eax; test %edi, %edi; nop; mov %edi, %ecx; ret; ", want: "nop ret"},
 		{name: "emulated, stack pointer elsewhere", body: "push %rbx; call 2f; mov $42, %eax; jmp 1f; 1: pop %rbx; ret; .section .text.other,\"ax\",@progbits; .type other, @function; other: 2: ret; .text", want: "jmp ret"},
 		{name: "value written behind it", body: "xor %eax, %eax; nop; mov $42, %eax; ret", want: "ret ret"},
-		{name: "value written behind it, not needed", body: "xor %eax, %eax; nop; mov $42, %eax; ret", need: Need{}, want: "nop ret", notReady: true},
+		{name: "value written behind it, not needed", body: "xor %eax, %eax; nop; mov $42, %eax; ret", want: "nop ret", notReady: true},
 		{name: "two ways to one return", body: "test %esi, %esi; mov $42, %eax; je 1f; mov $42, %eax; 1: ret", want: "ret ret"},
 		{name: "tail call", body: "jmp 1f; 1: test %esi, %esi; je 1f; mov $42, %eax; jmp extra; 1:", want: "jmp ret"},
 		{name: "tail call with a frame that is not known", body: "push %rbx; pop %rbx; jmp extra", want: "stack frame there is not known"},
@@ -48,9 +47,6 @@ func TestExitSiteRules(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			testenv.NeedUprobes(t)
-			if test.name == "one return" {
-				test.want = "ret"
-			}
 			path := compile(t, ".S", fmt.Sprintf(twoCallers, asmLines(test.body), test.where, asmLines(test.extra)), "-no-pie")
 			m := openModule(t, path)
 			need := Need{Value: !test.notReady}
@@ -285,24 +281,6 @@ func TestShareOfExitSites(t *testing.T) {
 		}
 		if share < want {
 			t.Errorf("%s: the exits of %.1f %% of the functions are known, want %.0f", program, share, want)
-		}
-	}
-}
-
-func TestTextPages(t *testing.T) {
-	nop := []byte{0x0f, 0x1f, 0x44, 0, 0}
-	for _, test := range []struct {
-		sites []Site
-		want  int
-	}{
-		{nil, 0},
-		{[]Site{{Offset: 0}, {Offset: 4095}}, 1},
-		{[]Site{{Offset: 4095}, {Offset: 4096}, {Offset: 4095}}, 2},
-		{[]Site{{Offset: 4093, Method: Nop, Bytes: nop}}, 2},
-		{[]Site{{Offset: 4093, Method: Emulated, Bytes: nop}}, 1},
-	} {
-		if got := TextPages(test.sites); got != test.want {
-			t.Errorf("%d pages for %+v, want %d", got, test.sites, test.want)
 		}
 	}
 }
