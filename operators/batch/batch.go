@@ -26,14 +26,21 @@ type Schema []Type
 // New returns an empty batch with columns of the given types. Varchar columns
 // get dictionaries of their own.
 func New(s Schema) *Batch {
-	b := &Batch{Cols: make([]Column, len(s))}
+	b := newBatch(s)
 	for i, t := range s {
-		b.Cols[i].Type = t
 		if t.Physical() == PhysCode {
 			b.Cols[i].Dict = NewDict()
 		}
 	}
 	b.refs.Store(1)
+	return b
+}
+
+func newBatch(s Schema) *Batch {
+	b := &Batch{Cols: make([]Column, len(s))}
+	for i, t := range s {
+		b.Cols[i].Type = t
+	}
 	return b
 }
 

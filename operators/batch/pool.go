@@ -29,7 +29,7 @@ func (p *Pool) Dict(i int) *Dict { return p.dicts[i] }
 func (p *Pool) Get() *Batch {
 	b, _ := p.free.Get().(*Batch)
 	if b == nil {
-		b = New(p.schema)
+		b = newBatch(p.schema)
 		b.pool = p
 	}
 	for i := range b.Cols {
