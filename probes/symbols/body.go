@@ -122,13 +122,14 @@ func (c *contents) checkBody(f *Function, b *body) error {
 			return errEntered
 		}
 		for _, way := range ways {
+			if way.target == f.Addr { // a tail call out of another's fragment
+				continue
+			}
 			if way.source != 0 && (b.contains(way.source) && !c.takesAddress(way.source) || !c.isInstruction(way.source)) {
 				continue
 			}
 			if way.source == 0 || c.takesAddress(way.source) {
-				if way.target != f.Addr {
-					b.labels[way.target] = true
-				}
+				b.labels[way.target] = true
 				continue
 			}
 			return errEntered

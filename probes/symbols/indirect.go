@@ -27,6 +27,9 @@ func (x *exitFinder) followJumps() error {
 			depth, known = 0, true
 		}
 		indexed, understood := x.indexes(k)
+		if !known && x.framed(n.addr) {
+			depth, known = 8, true // at least
+		}
 		switch {
 		case !known:
 			return errComputed
@@ -45,6 +48,18 @@ func (x *exitFinder) followJumps() error {
 		}
 	}
 	return nil
+}
+
+// framed reports whether the tables say that the frame pointer still is the
+// function's own at pc: then the function is not left there.
+func (x *exitFinder) framed(pc uint64) bool {
+	const dwarfRBP = 6
+	e := x.m.unwind.find(pc)
+	if e == nil || x.f.Lang == Go {
+		return false
+	}
+	row, ok := e.row(pc)
+	return ok && row.cfaKnown && row.cfaReg == dwarfRBP
 }
 
 // indexes reports whether the computed jump at node k loads its target from a
