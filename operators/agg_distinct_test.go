@@ -1,0 +1,60 @@
+package operators
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"endoscope/operators/batch"
+)
+
+// Exact up to 10,000 values, within 2 % beyond, whatever the type, and however
+// often a value comes back.
+func TestCountDistinct(t *testing.T) {
+	for _, n := range []int{1, 9_999, 10_000, 10_001, 200_000} {
+		for typ, value := range map[batch.Type]func(i int) batch.Value{
+			batch.Bigint:  func(i int) batch.Value { return batch.Int(int64(i)) },
+			batch.Double:  func(i int) batch.Value { return batch.Float(float64(i) / 3) },
+			batch.Varchar: func(i int) batch.Value { return batch.Str(fmt.Sprint("value ", i)) },
+		} {
+			var vs []batch.Value
+			for i := range n + n/2 {
+				vs = append(vs, value(i%n))
+			}
+			got, err := fold(t, typ, "count(distinct x)", vs...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if off := math.Abs(float64(got.I) - float64(n)); n <= exactValues && off > 0 || off > 0.02*float64(n) {
+				t.Errorf("%s: %d of %d values", typ, got.I, n)
+			}
+		}
+	}
+}
+
+// Strings that are in a sketch are not kept besides, also when they come in
+// ever new dictionaries.
+func TestCountDistinctForgetsStrings(t *testing.T) {
+	a := newCountDistinct(batch.Varchar)
+	a.grow(1)
+	in := folding{groups: make([]uint32, batch.MaxRows), words: make([]uint64, batch.MaxRows)}
+	const n = 400
+	for k := range n {
+		b := batch.New(batch.Schema{batch.Varchar})
+		for i := range batch.MaxRows {
+			b.AppendRow(batch.Str(fmt.Sprint(k, "-", i)))
+		}
+		in.rows, in.arg = rowsOf(b), &b.Cols[0]
+		a.update(&in)
+		if s := a.values.space.size(); s > 2*exactValues+maxDict+2*batch.MaxRows {
+			t.Fatalf("%d strings kept", s)
+		}
+	}
+	out := batch.Column{Type: batch.Bigint}
+	if err := a.output([]uint32{0}, &out, instant{}); err != nil {
+		t.Fatal(err)
+	}
+	if want := float64(n * batch.MaxRows); math.Abs(float64(out.Int[0])-want) > 0.02*want {
+		t.Errorf("%d of %g values", out.Int[0], want)
+	}
+}

@@ -1,0 +1,108 @@
+package operators
+
+import (
+	"math"
+	"math/big"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// fold runs one aggregate without GROUP BY over values of one column and
+// returns the result.
+func fold(t *testing.T, typ batch.Type, text string, vs ...batch.Value) (batch.Value, error) {
+	t.Helper()
+	in := relation("x:" + strings.ToLower(typ.String()))
+	got := &results{}
+	op, err := newAggregate(groupBy(in, "", text), got, &Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for len(vs) > 0 {
+		b := batch.New(in.Out.Types())
+		for _, v := range vs[:min(len(vs), batch.MaxRows)] {
+			b.AppendRow(v)
+		}
+		vs = vs[b.N:]
+		if _, err := op.Push(t.Context(), 0, b); err != nil {
+			return batch.Value{}, err
+		}
+	}
+	if err := op.Close(t.Context(), 0); err != nil {
+		return batch.Value{}, err
+	}
+	return got.rows[0][0], nil
+}
+
+func integersOf(t batch.Type, vs ...int64) (out []batch.Value) {
+	for _, v := range vs {
+		out = append(out, batch.Value{Type: t, I: v})
+	}
+	return out
+}
+
+func doubles(vs ...float64) (out []batch.Value) {
+	for _, v := range vs {
+		out = append(out, batch.Float(v))
+	}
+	return out
+}
+
+// The sum may leave 64 bits on its way, but not at its end.
+func TestSumOf128Bits(t *testing.T) {
+	const most, least = math.MaxInt64, math.MinInt64
+	for _, c := range []struct {
+		x    []int64
+		want int64
+		fits bool
+	}{
+		{[]int64{most, most, least, least, 2}, 0, true},
+		{[]int64{least, least, most, 1, most}, -1, true},
+		{[]int64{most, 0}, most, true},
+		{[]int64{least}, least, true},
+		{[]int64{most, 1}, 0, false},
+		{[]int64{least, -1}, 0, false},
+	} {
+		for _, typ := range []batch.Type{batch.Bigint, batch.Duration} {
+			got, err := fold(t, typ, "sum(x)", integersOf(typ, c.x...)...)
+			if !c.fits {
+				want := "SUM(x) does not fit " + typ.String()
+				if e, ok := err.(*plan.Error); !ok || e.Msg != want || e.Hint != "SUM(CAST(x AS DOUBLE))" {
+					t.Errorf("sum of %d: %v, not %s", c.x, err, want)
+				}
+				continue
+			}
+			if err != nil || got.I != c.want || got.Type != typ {
+				t.Errorf("sum of %d is %v, %v", c.x, got, err)
+			}
+		}
+	}
+}
+
+// An int128 adds, divides and converts as a big integer does.
+func TestInt128(t *testing.T) {
+	number := rapid.OneOf(rapid.Int64(), rapid.Int64Range(-3, 3), rapid.SampledFrom([]int64{math.MaxInt64, math.MinInt64}))
+	rapid.Check(t, func(t *rapid.T) {
+		var s int128
+		want := new(big.Int)
+		vs := rapid.SliceOfN(number, 1, 50).Draw(t, "x")
+		for _, v := range vs {
+			s.add(v)
+			want.Add(want, big.NewInt(v))
+		}
+		if v, fits := s.int64(); fits != want.IsInt64() || fits && v != want.Int64() {
+			t.Errorf("%v as 64 bits is %d, %v", want, v, fits)
+		}
+		if f, _ := new(big.Float).SetInt(want).Float64(); math.Abs(s.float64()-f) > math.Abs(f)*1e-15 {
+			t.Errorf("%v as a double is %g", want, s.float64())
+		}
+		mean := typedRat(batch.Bigint, new(big.Rat).SetFrac(want, big.NewInt(int64(len(vs)))))
+		if got := s.quo(int64(len(vs))); got != mean.I {
+			t.Errorf("%v / %d is %d, not %d", want, len(vs), got, mean.I)
+		}
+	})
+}
