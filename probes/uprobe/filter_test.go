@@ -77,15 +77,17 @@ func kept(t *testing.T, cond plan.Expr, out plan.Schema, rows [][]batch.Value) (
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, row := range rows {
+	for some := range slices.Chunk(rows, batch.MaxRows) {
 		b := batch.New(out.Types())
-		b.AppendRow(row...)
+		for _, row := range some {
+			b.AppendRow(row...)
+		}
 		chosen, err := f.Select(b, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(chosen) > 0 {
-			list = append(list, row)
+		for _, i := range chosen {
+			list = append(list, some[i])
 		}
 	}
 	return list

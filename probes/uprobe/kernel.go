@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"sync"
 
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
@@ -125,6 +126,7 @@ type installation struct {
 	query   uint16
 	objects *ebpf.Collection
 	links   []*link // in the order in which to close them
+	once    sync.Once
 }
 
 // programs lists what is attached for a query, in the order in which to attach.
@@ -216,10 +218,10 @@ func (k *kernel) remove(in *installation) {
 	k.ids.put(uint32(in.query))
 }
 
-// detach closes the links: when it returns, no program of the query runs.
+// detach closes the links: when it returns, no program of the query runs. The
+// kernel takes tens of milliseconds for it.
 func (in *installation) detach() {
-	closeLinks(in.links)
-	in.links = nil
+	in.once.Do(func() { closeLinks(in.links) })
 }
 
 // counters adds up the query's counters of all CPUs. per is reused.

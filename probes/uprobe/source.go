@@ -186,10 +186,17 @@ func (s *source) Stop() error {
 	sink := s.sink
 	s.mu.Unlock()
 	s.unwatch()
-	s.provider.mu.Lock()
+	p := s.provider
+	p.mu.Lock()
 	s.stopped = true
-	s.provider.release(s)
-	s.provider.mu.Unlock()
+	in := p.active[s]
+	p.mu.Unlock()
+	if in != nil {
+		in.detach() // here, so that queries that end together wait together
+	}
+	p.mu.Lock()
+	p.release(s)
+	p.mu.Unlock()
 	// Closed before End, whose receiver may call Stop.
 	close(s.state)
 	sink.End(nil)
