@@ -3,6 +3,7 @@ package server_test
 import (
 	"fmt"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -119,5 +120,32 @@ int main(void) { volatile int s = 0; for (int i = 0; i < 100000; i++) s = work(s
 	}
 	if lost == 0 {
 		t.Error("the queue of four batches held it all")
+	}
+}
+
+// TestSettingsReachProbes holds SET to having an effect where it says.
+func TestSettingsReachProbes(t *testing.T) {
+	testenv.NeedUprobes(t)
+	r := startRedis(t)
+	s := newSession(t, wire.Options{PID: r.pid})
+	ask(t, s, "SET max_probes = 2")
+	_, err := s.Execute(t.Context(), "SELECT COUNT(*) FROM function_start WHERE function_name IN (processCommand, call, lookupKey)")
+	if err == nil || !strings.Contains(err.Error(), "at most 2 may be") {
+		t.Errorf("three functions with SET max_probes = 2: %v", err)
+	}
+	a := ask(t, s, "SELECT COUNT(*) FROM function_start WHERE function_name IN (processCommand, call) FOR 50ms")
+	complete(t, a)
+
+	// A window closes when the watermark passes its end: with a lateness of 2 s
+	// none does in 1.2 s, and the rest comes at the end, without Flush in between.
+	began := time.Now()
+	ask(t, s, "SET lateness = 2s")
+	q := start(t, s, "SELECT window_start, COUNT(*) FROM TUMBLE(function_start, 100ms) WHERE function_name = 'serverCron' FOR 1200ms")
+	ev, err := q.Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := time.Since(began); at < 1200*time.Millisecond {
+		t.Errorf("a window closed after %s, with a lateness of 2 s: %+v", at, ev)
 	}
 }

@@ -19,7 +19,7 @@ var none = batch.NullOf(batch.Null)
 // Settings lists every setting, in the order in which SHOW prints them.
 var Settings = []Setting{
 	{Name: "lateness", Type: tD, Default: batch.Dur(100e6), Min: batch.Dur(0), Max: batch.Dur(60e9), Doc: "how long windows wait for events that arrive out of order"},
-	{Name: "max_probes", Type: tI, Default: batch.Int(10000), Min: batch.Int(1), Max: batch.Int(1e6), Doc: "most functions that one query may instrument"},
+	{Name: "max_probes", Type: tI, Default: batch.Int(10000), Min: batch.Int(1), Max: batch.Int(1e6), Doc: "most functions that may be instrumented at a time"},
 	{Name: "rate_window", Type: tD, Default: batch.Dur(100e6), Min: batch.Dur(20e6), Max: batch.Dur(60e9), Doc: "time over which percentages and rates of /proc are taken"},
 	{Name: "kernel", Type: tS, Default: batch.Str("on"), Min: none, Max: none, Values: []string{"on", "off"}, Doc: "conditions are tested in the kernel, where it can decide them"},
 	{Name: "join_gating", Type: tS, Default: batch.Str("exact"), Min: none, Max: none, Doc: "joins that open one side upon the other", Later: true},

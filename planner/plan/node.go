@@ -121,7 +121,7 @@ type (
 type Settings struct {
 	Lateness   time.Duration // how long a watermark waits for stragglers
 	RateWindow time.Duration // what rates of /proc are taken over
-	MaxProbes  int           // most functions that a query may instrument
+	MaxProbes  int           // most functions that may be instrumented at a time
 	NoKernel   bool          // filters are left to the engine
 }
 

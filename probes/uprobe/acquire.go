@@ -24,7 +24,7 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 	for other := range p.active {
 		n += len(other.resolution.wants)
 	}
-	if n > p.o.MaxProbes {
+	if n > p.maxProbes(s.spec) {
 		return p.tooMany(s.spec, n)
 	}
 	if p.kernel == nil {
@@ -39,11 +39,12 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 		return err
 	}
 	if p.reader == nil {
-		p.reader = startReader(p.kernel.ring, p.o.Lateness)
+		p.reader = startReader(p.kernel.ring)
 	}
 	p.active[s] = in
 	// Attached when its events have somewhere to go.
 	s.sub = newSubscription(s.spec.Out.Types(), s.wants, sink, p.offset, p.reader.exes, in)
+	s.sub.lateness = p.lateness(s.spec)
 	for i, w := range s.resolution.wants {
 		s.sub.name(uint32(i), w.label)
 	}

@@ -86,27 +86,3 @@ func missingRights(effective uint64) string {
 	}
 	return strings.Join(missing, " and ")
 }
-
-// bootTime is the clock of the events, ns since boot including suspension.
-func bootTime() uint64 {
-	var ts unix.Timespec
-	unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts)
-	return uint64(ts.Nano())
-}
-
-// epochOffset is what makes boot time time since the epoch. It is taken once:
-// a step of the wall clock must not disorder events.
-func epochOffset() int64 {
-	var best, offset int64
-	for i := range 5 {
-		// Two clocks cannot be read at once: take the try with the smallest gap.
-		before := bootTime()
-		var now unix.Timespec
-		unix.ClockGettime(unix.CLOCK_REALTIME, &now)
-		after := bootTime()
-		if gap := int64(after - before); i == 0 || gap < best {
-			best, offset = gap, now.Nano()-int64(before+(after-before)/2)
-		}
-	}
-	return offset
-}

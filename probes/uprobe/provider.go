@@ -8,6 +8,7 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/probes"
+	"endoscope/probes/clock"
 	"endoscope/probes/symbols"
 )
 
@@ -61,7 +62,7 @@ func New(o Options) *Provider {
 	if o.Lateness == 0 {
 		o.Lateness = defaultLateness
 	}
-	return &Provider{o: o, offset: epochOffset(), active: map[*source]*installation{}}
+	return &Provider{o: o, offset: clock.Offset(), active: map[*source]*installation{}}
 }
 
 // Streams implements probes.Provider.
@@ -85,7 +86,7 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 	if err != nil {
 		return nil, err
 	}
-	if len(r.wants) > min(p.o.MaxProbes, maxFunctions) {
+	if len(r.wants) > min(p.maxProbes(spec), maxFunctions) {
 		r.modules.close()
 		return nil, p.tooMany(spec, len(r.wants))
 	}
@@ -93,8 +94,25 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 	return &source{provider: p, spec: spec, wants: wantsOf(spec, cols, f.program), filter: f, resolution: r, state: make(chan struct{})}, nil
 }
 
+// maxProbes is how many probes there may be when spec's are added: the
+// session's limit, or the provider's.
+func (p *Provider) maxProbes(spec *plan.Acquire) int {
+	if n := spec.Settings.MaxProbes; n > 0 {
+		return n
+	}
+	return p.o.MaxProbes
+}
+
+// lateness is how far the watermarks of spec stay behind the clock, in ns.
+func (p *Provider) lateness(spec *plan.Acquire) int64 {
+	if spec.Settings == (plan.Settings{}) {
+		return int64(p.o.Lateness)
+	}
+	return int64(spec.Settings.Lateness)
+}
+
 func (p *Provider) tooMany(spec *plan.Acquire, n int) error {
-	return plan.Errorf(spec.Start, spec.Stop, "%d functions would be probed, and at most %d may be at a time", n, p.o.MaxProbes).
+	return plan.Errorf(spec.Start, spec.Stop, "%d functions would be probed, and at most %d may be at a time", n, p.maxProbes(spec)).
 		WithHint("choose functions by name, or raise the limit: SET max_probes = %d", n)
 }
 

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"endoscope/probes/bpf"
+	"endoscope/probes/clock"
 )
 
 const (
@@ -21,7 +22,6 @@ const (
 // of them.
 type reader struct {
 	ring     *ring
-	lateness uint64 // ns
 	exes     *exeNames
 	commands chan func()
 	stopped  chan struct{}
@@ -36,10 +36,9 @@ type reader struct {
 	event    event
 }
 
-func startReader(ring *ring, lateness time.Duration) *reader {
+func startReader(ring *ring) *reader {
 	r := &reader{
 		ring:     ring,
-		lateness: uint64(lateness),
 		exes:     newExeNames(),
 		commands: make(chan func(), 1),
 		stopped:  make(chan struct{}),
@@ -78,7 +77,7 @@ func (r *reader) run() {
 
 // cycle drains what is there and tells subscriptions how far time has come.
 func (r *reader) cycle() {
-	clock := bootTime()
+	drained := clock.Boot()
 	r.ring.drain(r.ring.produced(), r.dispatch)
 	for _, s := range r.subs {
 		s.flush()
@@ -87,7 +86,7 @@ func (r *reader) cycle() {
 	if now.Sub(r.markedAt) >= markInterval-pollInterval {
 		r.markedAt = now
 		for _, s := range r.subs {
-			s.watermark(clock - r.lateness)
+			s.watermark(drained - s.lateness)
 		}
 	}
 	if now.Sub(r.lookedAt) >= lossInterval {

@@ -18,12 +18,13 @@ type codes struct{ function, class, module, exe uint32 }
 // subscription makes rows of one query's events. The reader owns it from
 // subscribe to unsubscribe; before and after, its source does.
 type subscription struct {
-	sink    probes.Sink
-	cols    []column
-	options uint32
-	offset  int64 // from the boot clock to the epoch
-	exes    *exeNames
-	in      *installation
+	sink     probes.Sink
+	cols     []column
+	options  uint32
+	offset   int64 // from the boot clock to the epoch
+	lateness int64 // how far watermarks stay behind the clock, ns
+	exes     *exeNames
+	in       *installation
 
 	labels []codes // by function
 	pool   *batch.Pool
@@ -149,8 +150,8 @@ func (s *subscription) flush() {
 }
 
 // watermark promises that no event before the boot time t follows.
-func (s *subscription) watermark(t uint64) {
-	if m := int64(t) + s.offset; m > s.mark {
+func (s *subscription) watermark(t int64) {
+	if m := t + s.offset; m > s.mark {
 		s.mark = m
 		s.sink.Watermark(m)
 	}
