@@ -105,10 +105,15 @@ int main(void) { ready(); for (int i = 0; i < 5; i++) plain(locked(i)); return c
 `, "-O1", "-no-pie")
 	p := provider(t, Options{})
 	r := run(t, target)
-	src, got := start(t, p, acquisition(FunctionStart, r.target(), named("plain", "locked"), "function_name"))
-	_, err := p.Prepare(t.Context(), acquisition(FunctionStart, r.target(), named("locked"), "function_name"))
+	src, got := start(t, p, acquisition(FunctionStart, r.target(), named("plain", "locked"), "function_name", "arg0"))
+	_, err := p.Prepare(t.Context(), acquisition(FunctionStart, r.target(), named("locked"), "arg0"))
 	refused(t, err, "cannot probe locked: ", "")
+	// A query that reads no arguments can have it at its second instruction.
+	_, counted := start(t, p, acquisition(FunctionStart, r.target(), named("locked"), "function_name"))
 	r.finish(success)
+	if n := len(counted.wait(t).rows); n != 5 {
+		t.Errorf("%d rows at the second instruction, want 5", n)
+	}
 	if n := len(got.wait(t).rows); n != 5 {
 		t.Errorf("%d rows, want 5", n)
 	}

@@ -155,10 +155,13 @@ func (r *resolver) module(m *module, sym *symbols.Module) error {
 		texts = append(texts, t)
 	}
 	scopes := r.scopes(m)
+	// What the query does not read may be changed before the probe is hit, which
+	// gives more functions an instruction that is cheap to probe.
+	need := symbols.Need{Args: readsArgs(r.spec.Out), Return: r.returns}
 	for _, c := range chosen {
 		r.selected++
 		f := &sym.Functions()[c.index]
-		site, err := sym.EntrySite(c.index)
+		site, err := sym.EntrySiteFor(c.index, need)
 		if err != nil {
 			r.skip(c.name, "%v", err)
 			continue
@@ -185,6 +188,15 @@ func (r *resolver) module(m *module, sym *symbols.Module) error {
 		}
 	}
 	return nil
+}
+
+// readsArgs reports whether a query reads argument registers, be it only in
+// its condition.
+func readsArgs(out plan.Schema) bool {
+	return slices.ContainsFunc(out.Fields, func(f plan.Field) bool {
+		c, ok := columnByName[f.Name]
+		return ok && c >= colArg0
+	})
 }
 
 // scopes are those in which a module's functions are probed: where entries are
