@@ -20,12 +20,12 @@ var none = batch.NullOf(batch.Null)
 var Settings = []Setting{
 	{Name: "lateness", Type: tD, Default: batch.Dur(100e6), Min: batch.Dur(0), Max: batch.Dur(60e9), Doc: "how long windows wait for events that arrive out of order"},
 	{Name: "max_probes", Type: tI, Default: batch.Int(10000), Min: batch.Int(1), Max: batch.Int(1e6), Doc: "most functions that may be instrumented at a time"},
+	{Name: "max_text_copy", Type: tI, Default: batch.Int(64 << 20), Min: batch.Int(4096), Max: batch.Int(1 << 40), Doc: "bytes of code that probes may make the kernel copy, over all processes of a query"},
 	{Name: "rate_window", Type: tD, Default: batch.Dur(100e6), Min: batch.Dur(20e6), Max: batch.Dur(60e9), Doc: "time over which percentages and rates of /proc are taken"},
 	{Name: "kernel", Type: tS, Default: batch.Str("on"), Min: none, Max: none, Values: []string{"on", "off"}, Doc: "conditions are tested in the kernel, where it can decide them"},
 	{Name: "join_gating", Type: tS, Default: batch.Str("exact"), Min: none, Max: none, Doc: "joins that open one side upon the other", Later: true},
 	{Name: "join_memory", Type: tI, Default: batch.Int(256 << 20), Min: none, Max: none, Doc: "bytes a join may hold", Later: true},
 	{Name: "max_event_rate", Type: tI, Default: batch.Int(1e6), Min: none, Max: none, Doc: "events per second that one query may bring to user space", Later: true},
-	{Name: "max_text_copy", Type: tI, Default: batch.Int(64 << 20), Min: none, Max: none, Doc: "bytes of text pages that probes may copy", Later: true},
 	{Name: "return_probes", Type: tS, Default: batch.Str("auto"), Min: none, Max: none, Doc: "how returns are observed: auto, trap, exits", Later: true},
 	{Name: "stack_overhead", Type: tF, Default: batch.Float(1), Min: none, Max: none, Doc: "percent of a CPU that stack sampling may cost", Later: true},
 	{Name: "encoder_budget", Type: tI, Default: batch.Int(64 << 20), Min: none, Max: none, Doc: "bytes an encoder may hold", Later: true},

@@ -123,6 +123,9 @@ type Settings struct {
 	RateWindow time.Duration // what rates of /proc are taken over
 	MaxProbes  int           // most functions that may be instrumented at a time
 	NoKernel   bool          // filters are left to the engine
+	// MaxTextCopy is how many bytes of code probes may make the kernel copy; 0:
+	// any number.
+	MaxTextCopy int64
 }
 
 // WindowKind is TUMBLE, HOP or SESSION.

@@ -72,6 +72,10 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, returns 
 		set.close()
 		return nil, err
 	}
+	if err := checkTextCopy(spec, set, r.wants); err != nil {
+		set.close()
+		return nil, err
+	}
 	return &resolution{running: running, modules: set, wants: r.wants, members: list, only: only, notices: r.notices()}, nil
 }
 
@@ -324,23 +328,44 @@ func (r *resolver) missing() {
 }
 
 func (r *resolver) notices() []string {
-	if len(r.skipped) == 0 {
-		return nil
+	var out []string
+	if n := len(r.skipped); n > 0 {
+		noun := "functions are"
+		if n == 1 {
+			noun = "function is"
+		}
+		out = append(out, fmt.Sprintf("%d %s not monitored: %s", n, noun, listSkipped(r.skipped)))
 	}
-	noun := "functions are"
-	if len(r.skipped) == 1 {
-		noun = "function is"
+	if names := r.stepped(); len(names) > 0 {
+		shown, more := names, ""
+		if len(names) > maxNamed {
+			shown, more = names[:maxNamed], fmt.Sprintf(" and %d more", len(names)-maxNamed)
+		}
+		out = append(out, fmt.Sprintf("a call of %s%s costs about 18us more: the kernel must single-step what is probed there", strings.Join(shown, ", "), more))
 	}
-	return []string{fmt.Sprintf("%d %s not monitored: %s", len(r.skipped), noun, listSkipped(r.skipped))}
+	return out
+}
+
+// maxNamed is how many functions a notice names.
+const maxNamed = 3
+
+// stepped names the functions that have no instruction that is cheap to probe.
+func (r *resolver) stepped() []string {
+	var names []string
+	for _, w := range r.wants {
+		if w.site.Method == symbols.Stepped && !slices.Contains(names, w.label.function) {
+			names = append(names, w.label.function)
+		}
+	}
+	return names
 }
 
 // listSkipped names the first few and counts the rest.
 func listSkipped(list []skipped) string {
-	const few = 3
 	var b strings.Builder
 	for i, s := range list {
-		if i == few {
-			fmt.Fprintf(&b, "; and %d more", len(list)-few)
+		if i == maxNamed {
+			fmt.Fprintf(&b, "; and %d more", len(list)-maxNamed)
 			break
 		}
 		if i > 0 {

@@ -1,0 +1,36 @@
+package uprobe
+
+import (
+	"endoscope/planner/plan"
+	"endoscope/probes/symbols"
+)
+
+const pageSize = 4096
+
+// checkTextCopy refuses what would make the kernel copy more code than the
+// session allows: each page with a probe becomes private to each process that
+// has mapped it, and every fork and exec copies it anew.
+func checkTextCopy(spec *plan.Acquire, set *moduleSet, wants []want) error {
+	limit := spec.Settings.MaxTextCopy
+	if limit <= 0 {
+		return nil
+	}
+	sites := map[*module][]symbols.Site{}
+	for _, w := range wants {
+		sites[w.module] = append(sites[w.module], w.site)
+	}
+	var bytes int64
+	processes := 0
+	for _, m := range set.list {
+		// A scope for each process repeats a module's sites; pages count once.
+		n := max(len(m.in), 1)
+		bytes += int64(symbols.TextPages(sites[m])) * pageSize * int64(n)
+		processes = max(processes, n)
+	}
+	if bytes <= limit {
+		return nil
+	}
+	return plan.Errorf(spec.Start, spec.Stop, "probing %d functions in %d processes would copy %d KiB of code, and at most %d KiB may be copied",
+		len(wants), processes, bytes>>10, limit>>10).
+		WithHint("choose functions by name, or raise the limit: SET max_text_copy = %dKiB", bytes>>10)
+}
