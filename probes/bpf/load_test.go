@@ -26,7 +26,7 @@ func TestProgramsVerify(t *testing.T) {
 			}
 			c, err := ebpf.NewCollection(spec)
 			if name == FunctionProgFunctionSession && errors.Is(err, ebpf.ErrNotSupported) {
-				t.Skip("the kernel has no uprobe sessions")
+				testenv.Skip(t, "the kernel has no uprobe sessions")
 			}
 			var refused *ebpf.VerifierError
 			if errors.As(err, &refused) {

@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// skip skips, or fails where everything is required.
-func skip(t testing.TB, format string, args ...any) {
+// Skip skips a test that cannot run here, for the reason given; where everything
+// is required it fails the test.
+func Skip(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("ENDOSCOPE_REQUIRE") == "all" {
 		t.Fatalf("ENDOSCOPE_REQUIRE=all, but: "+format, args...)
@@ -23,7 +24,7 @@ func skip(t testing.TB, format string, args ...any) {
 func NeedRoot(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		skip(t, "needs root")
+		Skip(t, "needs root")
 	}
 }
 
@@ -33,7 +34,7 @@ func NeedUprobes(t testing.TB) {
 	NeedRoot(t)
 	for _, p := range []string{"/sys/kernel/btf/vmlinux", "/sys/bus/event_source/devices/uprobe"} {
 		if _, err := os.Stat(p); err != nil {
-			skip(t, "needs a kernel with uprobes and BTF: %s is missing", p)
+			Skip(t, "needs a kernel with uprobes and BTF: %s is missing", p)
 		}
 	}
 }
@@ -50,7 +51,7 @@ func NeedProgram(t testing.TB, name string) string {
 			return ps[len(ps)-1]
 		}
 	}
-	skip(t, "needs %s installed", name)
+	Skip(t, "needs %s installed", name)
 	return ""
 }
 

@@ -18,6 +18,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
 	"endoscope/probes"
+	"endoscope/probes/testenv"
 )
 
 func TestMain(m *testing.M) {
@@ -314,7 +315,7 @@ func returnModes(t *testing.T, f func(t *testing.T, o Options)) {
 	for _, mode := range []string{"session", "pair"} {
 		t.Run(mode, func(t *testing.T) {
 			if mode == "session" && !haveSessions() {
-				t.Skip("needs Linux 6.13: the kernel has no uprobe sessions")
+				testenv.Skip(t, "needs Linux 6.13: the kernel has no uprobe sessions")
 			}
 			f(t, Options{ForceReturn: mode})
 		})

@@ -14,7 +14,7 @@ import (
 func TestForeignStacks(t *testing.T) {
 	testenv.NeedUprobes(t)
 	if !haveSessions() {
-		t.Skip("needs Linux 6.13: without sessions the kernel sets its trap before we can look at the stack")
+		testenv.Skip(t, "needs Linux 6.13: without sessions the kernel sets its trap before we can look at the stack")
 	}
 	coroutines := prelude + `
 #include <ucontext.h>
