@@ -2,6 +2,7 @@ package operators
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"endoscope/operators/batch"
@@ -332,13 +333,17 @@ func (a *aggregate) now() int64 { return max(a.clock(), a.ticked) }
 
 // giveTotals gives every group, then flush.
 func (a *aggregate) giveTotals(ctx context.Context, flush Signal, now int64) error {
-	if err := a.giveAll(ctx, a.all, now); err != nil {
+	err := a.giveAll(ctx, a.all, now)
+	var unfit *plan.Error
+	if err != nil && !(flush.Preview && errors.As(err, &unfit)) {
 		return err
 	}
+	// A total that does not fit its type now may fit in the end: the preview is
+	// cut short, and the query goes on.
 	if !flush.Preview {
 		a.printed, a.changed = true, false
 	}
-	_, err := a.out.signal(ctx, flush)
+	_, err = a.out.signal(ctx, flush)
 	return err
 }
 

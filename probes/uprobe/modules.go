@@ -112,6 +112,9 @@ func findModules(t plan.Target, running []process.Process, sel *selector) (*modu
 			}
 			return fail(refuseTarget(t, "%v", err))
 		}
+		if len(mappings) == 0 && len(t.PIDs) == 0 {
+			continue // one of several, and it has no memory: it is ending, or in the middle of exec
+		}
 		found := false
 		for _, mp := range mappings {
 			exe := mp.Path == p.Exe
