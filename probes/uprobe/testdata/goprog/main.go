@@ -1,4 +1,4 @@
-// A target with Go's calling convention and stacks that grow and move.
+// Command goprog is a target with Go's calling convention and stacks that grow and move.
 package main
 
 import (
