@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Calls whose return is awaited, on a stack per thread. A call is identified by
+ * the address of its return address: at the entry that is sp, at the return
+ * sp - 8. That pairs recursion, re-entrance and tail calls rightly, and shows
+ * which calls were abandoned by longjmp or by an exception.
+ */
+#ifndef ENDOSCOPE_CALLS_H
+#define ENDOSCOPE_CALLS_H
+
+#include "moment.h"
+
+/* The kernel keeps at most 64 return traps per thread (MAX_URETPROBE_DEPTH). */
+#define MAX_CALLS 64
+#define MAX_CALLS_MASK (MAX_CALLS - 1)
+
+/* A call whose return is awaited. */
+struct call {
+	__u64 sp;
+	__u32 function; /* DEAD: returned before a call above it did */
+	__u32 wanted;   /* else it only counts for the depth of others */
+	struct moment m;
+};
+#define DEAD 0xffffffff
+
+struct thread {
+	__u64 exec_id; /* exec keeps the thread but not its memory */
+	__u64 stack_lo, stack_hi;
+	__u32 n;
+	__u32 pad;
+	struct call calls[MAX_CALLS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+struct bounds {
+	__u64 lo, hi;
+};
+
+static long note_bounds(struct task_struct *task, struct vm_area_struct *vma, void *data)
+{
+	struct bounds *b = data;
+
+	b->lo = vma->vm_start;
+	b->hi = vma->vm_end;
+	return 0;
+}
+
+enum { STACK_OWN, STACK_FOREIGN, STACK_UNKNOWN };
+
+/*
+ * What is surely stack below its anchor, whatever the mapping: exec maps 128
+ * KiB below the main thread's start, and no C library's thread stack is
+ * smaller than 16 KiB, control block and thread-local data included.
+ */
+#define SURE_MAIN (128 << 10)
+#define SURE_THREAD (12 << 10)
+
+/*
+ * own_stack says whether sp lies in the stack that the kernel or the C library
+ * gave to the thread. A return trap on any other (a coroutine's, a signal's)
+ * kills the target when it switches stacks. A leader's stack is the mapping of
+ * start_stack, another thread's the mapping that also holds its control block.
+ * The mapping found is remembered: a thread's own stack stays where it is.
+ *
+ * The mapping cannot be looked up while somebody waits to change the address
+ * space, which threads that start together do all the time; so a call near the
+ * anchor needs no mapping.
+ */
+static __always_inline int own_stack(struct thread *t, struct task_struct *task, __u64 sp)
+{
+	if (t->stack_lo <= sp && sp < t->stack_hi)
+		return STACK_OWN;
+
+	bool leader = task->pid == task->tgid;
+	__u64 anchor = leader ? task->mm->start_stack : task->thread.fsbase;
+	if (sp < anchor && anchor - sp < (leader ? SURE_MAIN : SURE_THREAD))
+		return STACK_OWN;
+	struct bounds b = {};
+	if (bpf_find_vma(task, anchor, note_bounds, &b, 0))
+		return STACK_UNKNOWN;
+	t->stack_lo = b.lo;
+	t->stack_hi = b.hi;
+	return t->stack_lo <= sp && sp < t->stack_hi ? STACK_OWN : STACK_FOREIGN;
+}
+
+/*
+ * is_chained: the call's return address is already the trampoline, so it was
+ * reached by a tail call from a call that is armed at this same sp.
+ */
+static __always_inline bool is_chained(struct task_struct *task, __u64 sp)
+{
+	__u64 trampoline = BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);
+	__u64 ret = 0;
+
+	bpf_probe_read_user(&ret, sizeof(ret), (void *)sp);
+	return ret && ret == trampoline;
+}
+
+/*
+ * prune drops calls that did not return and never will: those below sp, and
+ * those at sp unless this is a tail call (the kernel's own rule, see
+ * arch_uretprobe_is_alive).
+ */
+static __always_inline void prune(struct thread *t, struct task_struct *task, __u64 sp)
+{
+	__u32 n = t->n;
+	bool chained = n > 0 && n <= MAX_CALLS && t->calls[(n - 1) & MAX_CALLS_MASK].sp <= sp && is_chained(task, sp);
+
+	for (int i = 0; i < MAX_CALLS && n > 0 && n <= MAX_CALLS; i++) {
+		__u64 at = t->calls[(n - 1) & MAX_CALLS_MASK].sp;
+		if (at > sp || (at == sp && chained))
+			break;
+		n--;
+	}
+	t->n = n;
+}
+
+/* depth_of counts the live calls. */
+static __always_inline __u32 depth_of(struct thread *t)
+{
+	__u32 n = t->n;
+
+	for (int i = 0; i < MAX_CALLS && n > 0 && n <= MAX_CALLS; i++) {
+		struct call *c = &t->calls[(n - 1) & MAX_CALLS_MASK];
+		if (c->function != DEAD)
+			return c->m.depth + 1;
+		n--;
+	}
+	return 0;
+}
+
+/*
+ * take finds the call that returns to sp and removes it with all above it.
+ * Others at the same sp stay: tail calls return one after the other.
+ */
+static __always_inline struct call *take(struct thread *t, __u32 function, __u64 sp)
+{
+	struct call *found = NULL;
+	__u32 n = t->n;
+
+	for (int i = 0; i < MAX_CALLS && n > 0 && n <= MAX_CALLS; i++) {
+		struct call *c = &t->calls[(n - 1) & MAX_CALLS_MASK];
+		if (c->sp > sp)
+			break;
+		if (c->sp == sp && c->function == function) {
+			c->function = DEAD;
+			found = c;
+			break;
+		}
+		n--;
+	}
+	n = t->n;
+	for (int i = 0; i < MAX_CALLS && n > 0 && n <= MAX_CALLS; i++) {
+		struct call *c = &t->calls[(n - 1) & MAX_CALLS_MASK];
+		if (c->sp >= sp && c->function != DEAD)
+			break;
+		n--;
+	}
+	t->n = n;
+	return found;
+}
+
+#endif

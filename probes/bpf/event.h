@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The events that go to the reader. */
+#ifndef ENDOSCOPE_EVENT_H
+#define ENDOSCOPE_EVENT_H
+
+#include "moment.h"
+
+/*
+ * Events. The ring buffer wants sizes known to the verifier, so there are
+ * five. A query's events are all alike: AT_RETURN, SEND_ARGS and SEND_NAMES
+ * say which they are.
+ */
+struct event {
+	__u64 time; /* CLOCK_BOOTTIME */
+	__u32 function;
+	__u32 pid, tid;
+	__u16 query;
+	__u16 depth;
+};
+struct event_return {
+	struct event e;
+	__u64 start; /* 0 in an entry event of one of the larger layouts */
+	__u64 retval;
+};
+struct event_names {
+	struct event_return r;
+	char process[TASK_COMM_LEN], thread[TASK_COMM_LEN];
+};
+struct event_args {
+	struct event_return r;
+	__u64 args[ARGS];
+};
+struct event_full {
+	struct event_return r;
+	char process[TASK_COMM_LEN], thread[TASK_COMM_LEN];
+	__u64 args[ARGS];
+};
+
+/* Common to all queries: the loader puts one map here. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 24); /* set by the loader */
+} events SEC(".maps");
+
+/*
+ * The reader looks at the ring every few milliseconds on its own; it is woken
+ * only when more than this is waiting, for a wake-up costs as much as the probe.
+ */
+const volatile __u64 wake_bytes = 1 << 22;
+
+static __always_inline void fill(struct event *e, const struct moment *m)
+{
+	e->time = m->time;
+	e->function = ID(m->cookie);
+	e->pid = m->pid;
+	e->tid = m->tid;
+	e->query = query;
+	e->depth = m->depth;
+}
+
+static __always_inline void fill_return(struct event_return *r, const struct moment *m)
+{
+	fill(&r->e, m);
+	r->start = m->start;
+	r->retval = m->retval;
+}
+
+static __always_inline void submit(void *e)
+{
+	__u64 waiting = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA);
+
+	bpf_ringbuf_submit(e, waiting > wake_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+}
+
+#define RESERVE(type)                                                       \
+	type *r = bpf_ringbuf_reserve(&events, sizeof(type), 0);            \
+	if (!r)                                                             \
+		goto lost
+
+/* emit gives the event to the reader, or counts it where the ring is full. */
+static __always_inline void emit(const struct moment *m)
+{
+	__u32 layout = options & (SEND_ARGS | SEND_NAMES);
+
+	if (layout == (SEND_ARGS | SEND_NAMES)) {
+		RESERVE(struct event_full);
+		fill_return(&r->r, m);
+		__builtin_memcpy(r->process, m->process, 2 * TASK_COMM_LEN);
+		__builtin_memcpy(r->args, m->args, sizeof(r->args));
+		submit(r);
+	} else if (layout == SEND_ARGS) {
+		RESERVE(struct event_args);
+		fill_return(&r->r, m);
+		__builtin_memcpy(r->args, m->args, sizeof(r->args));
+		submit(r);
+	} else if (layout == SEND_NAMES) {
+		RESERVE(struct event_names);
+		fill_return(&r->r, m);
+		__builtin_memcpy(r->process, m->process, 2 * TASK_COMM_LEN);
+		submit(r);
+	} else if (options & AT_RETURN) {
+		RESERVE(struct event_return);
+		fill_return(r, m);
+		submit(r);
+	} else {
+		RESERVE(struct event);
+		fill(r, m);
+		submit(r);
+	}
+	return;
+lost:
+	COUNT_CALL(lost);
+}
+
+#endif

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What a query's programs are told, what they know of a call, and the query's
+ * condition: common to all ways to observe calls.
+ */
+#ifndef ENDOSCOPE_MOMENT_H
+#define ENDOSCOPE_MOMENT_H
+
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+#define TASK_COMM_LEN 16
+#define ARGS 6
+
+/* What the query wants: bits of `options`. */
+enum {
+	AT_RETURN = 1 << 0,    /* events at returns, else at entries */
+	USE_ARGS = 1 << 1,     /* the integer argument registers are looked at */
+	USE_NAMES = 1 << 2,    /* so are the names of process and thread, */
+	LATE_NAMES = 1 << 3,   /* as they are at the return */
+	USE_DEPTH = 1 << 4,    /* calls count for the depth of others, wanted or not */
+	SEND_ARGS = 1 << 5,    /* events carry the arguments */
+	SEND_NAMES = 1 << 6,   /* events carry the names */
+	PAIR = 1 << 7,         /* returns are seen whatever was said at the entry */
+	ONLY_PIDS = 1 << 8,    /* targets are processes in `targets`, by pid, */
+	ONLY_COMMS = 1 << 9,   /* by the leader's comm, */
+	ONLY_EXES = 1 << 10,   /* or by executable: any of those that are set */
+};
+const volatile __u32 options = 0;
+
+/* Says whose event it is. */
+const volatile __u16 query = 0;
+
+/*
+ * A probe's cookie is what there is to know of its function: the id in the
+ * lower half (bits 0 to 23), these flags, and in the upper half what the
+ * query's tests of its names came to.
+ */
+#define ID(cookie) ((__u32)(cookie) & 0xffffff)
+#define GO_REGISTERS (1ULL << 24)  /* arguments are where Go's ABIInternal puts them */
+#define ONLY_TARGETS (1ULL << 25)  /* look whether the process is a target */
+
+/* Monotonic counts. Calls in flight or unfinished: armed - returned. */
+struct counters {
+	__u64 armed;        /* calls whose return is awaited */
+	__u64 returned;     /* those of them that returned */
+	__u64 lost;         /* events that found the ring full */
+	__u64 foreign;      /* return not armed: sp is not in the thread's stack */
+	__u64 unchecked;    /* return not armed: the stack could not be looked up */
+	__u64 nesting;      /* return not armed: too many nested calls */
+	__u64 unstored;     /* return not armed: no memory for the thread's calls */
+	__u64 inherited;    /* returns of calls that began before the fork */
+};
+
+enum { TARGET_PID = 1, TARGET_COMM = 2, TARGET_EXE = 3 };
+
+/* A process that is a target. id: pid; comm, padded with 0; or device and inode. */
+struct target {
+	__u64 kind;
+	__u64 id[2];
+};
+
+/*
+ * What is known of a call at its entry, and then at its return. This is what
+ * the tests look at; package codegen's layout has the offsets.
+ */
+struct moment {
+	__u64 cookie;
+	__u64 time;     /* CLOCK_BOOTTIME, of the event */
+	__u64 start;    /* of the entry */
+	__u64 duration; /* at the return */
+	__u64 retval;   /* at the return */
+	__u64 pid, tid;
+	__u64 depth;
+	__u64 args[ARGS];
+	char process[TASK_COMM_LEN], thread[TASK_COMM_LEN];
+};
+
+/* Entries of target processes, wanted or not, by function. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1); /* set by the loader */
+	__type(key, __u32);
+	__type(value, __u64);
+} hits SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct counters);
+} counts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1); /* set by the loader */
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct target);
+	__type(value, __u8);
+} targets SEC(".maps");
+
+/* Programs of one CPU can interrupt each other where the kernel is preemptible. */
+#define COUNT(field) __sync_fetch_and_add(&(field), 1)
+
+/* The query's counters: the map has one entry, so that they are always there. */
+#define COUNT_CALL(field)                                                   \
+	do {                                                                \
+		__u32 zero = 0;                                             \
+		struct counters *c_ = bpf_map_lookup_elem(&counts, &zero);  \
+		if (c_)                                                     \
+			COUNT(c_->field);                                   \
+	} while (0)
+
+/*
+ * Whether the call is wanted, as far as can be said at its entry, and finally.
+ * The loader puts the query's condition here; the barriers keep the compiler
+ * from knowing what is tested and what the answer is.
+ */
+static __noinline int test_entry(const struct moment *m)
+{
+	int wanted = 1;
+
+	asm volatile("" : "+r"(wanted) : "r"(m) : "memory");
+	return wanted;
+}
+
+static __noinline int test_return(const struct moment *m)
+{
+	int wanted = 1;
+
+	asm volatile("" : "+r"(wanted) : "r"(m) : "memory");
+	return wanted;
+}
+
+static __always_inline bool has_target(const struct target *t)
+{
+	return bpf_map_lookup_elem(&targets, t) != NULL;
+}
+
+/* targeted reports whether the function's events are wanted of this process. */
+static __always_inline bool targeted(__u64 cookie, struct task_struct *task)
+{
+	if (!(cookie & ONLY_TARGETS))
+		return true;
+	struct target t = {};
+	if (options & ONLY_PIDS) {
+		t.kind = TARGET_PID;
+		t.id[0] = bpf_get_current_pid_tgid() >> 32;
+		if (has_target(&t))
+			return true;
+	}
+	if (options & ONLY_COMMS) {
+		t.kind = TARGET_COMM;
+		t.id[0] = t.id[1] = 0;
+		BPF_CORE_READ_STR_INTO((char (*)[TASK_COMM_LEN])&t.id, task, group_leader, comm);
+		if (has_target(&t))
+			return true;
+	}
+	if (options & ONLY_EXES) {
+		t.kind = TARGET_EXE;
+		t.id[0] = BPF_CORE_READ(task, mm, exe_file, f_inode, i_sb, s_dev);
+		t.id[1] = BPF_CORE_READ(task, mm, exe_file, f_inode, i_ino);
+		if (has_target(&t))
+			return true;
+	}
+	return false;
+}
+
+static __always_inline void read_args(__u64 *args, const struct pt_regs *ctx, __u64 cookie)
+{
+	if (cookie & GO_REGISTERS) {
+		args[0] = ctx->ax;
+		args[1] = ctx->bx;
+		args[2] = ctx->cx;
+		args[3] = ctx->di;
+		args[4] = ctx->si;
+		args[5] = ctx->r8;
+		/* Else clang merges both branches' loads into loads from a computed
+		 * address in ctx, which the verifier refuses. */
+		asm volatile("" ::: "memory");
+		return;
+	}
+	args[0] = ctx->di;
+	args[1] = ctx->si;
+	args[2] = ctx->dx;
+	args[3] = ctx->cx;
+	args[4] = ctx->r8;
+	args[5] = ctx->r9;
+}
+
+static __always_inline void read_names(struct moment *m, struct task_struct *task)
+{
+	bpf_probe_read_kernel_str(m->process, TASK_COMM_LEN, BPF_CORE_READ(task, group_leader) ? task->group_leader->comm : task->comm);
+	bpf_get_current_comm(m->thread, TASK_COMM_LEN);
+}
+
+/* look notes what is known of a call at its entry; m is zero. */
+static __always_inline void look(struct moment *m, const struct pt_regs *ctx, __u64 cookie, struct task_struct *task)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+
+	m->cookie = cookie;
+	m->time = m->start = bpf_ktime_get_boot_ns();
+	m->pid = id >> 32;
+	m->tid = (__u32)id;
+	if (options & USE_ARGS)
+		read_args(m->args, ctx, cookie);
+	if ((options & USE_NAMES) && !(options & LATE_NAMES))
+		read_names(m, task);
+}
+
+static __always_inline void count_hit(__u64 cookie)
+{
+	__u32 id = ID(cookie);
+	__u64 *n = bpf_map_lookup_elem(&hits, &id);
+
+	if (n)
+		COUNT(*n);
+}
+
+#endif
