@@ -40,6 +40,21 @@ type Source interface {
 	Stop() error
 }
 
+// Aggregator is a Source that can run the first stage of an aggregate, spec's
+// Partial, where events happen.
+type Aggregator interface {
+	Source
+	// Aggregates reports whether it will: known from Prepare on. Events then
+	// reach the sink as partial rows, and singly where they could not be
+	// aggregated (Sink.Push); both count for watermarks.
+	Aggregates() bool
+	// Collect gives the sink what has been aggregated of the events that
+	// happened before the call, and returns when it has. Sources whose spec has
+	// panes may leave it to themselves when to give which pane, as watermarks
+	// allow. Stop collects, too. Safe to call while the source ends.
+	Collect() error
+}
+
 // Sink takes what a source acquires. Its methods may be called from one
 // goroutine at a time.
 type Sink interface {
@@ -47,6 +62,9 @@ type Sink interface {
 	// Columns of spec.FilterOnly that Residual does not read hold anything.
 	// It blocks only for sources that are not Live.
 	Push(b *batch.Batch)
+	// Partial gives a batch with the columns of spec.Partial.Out; the sink owns
+	// the reference. It never blocks, and drops nothing.
+	Partial(b *batch.Batch)
 	// Watermark promises that no row with a lower event time follows.
 	Watermark(t int64)
 	// Lost counts n events that did not become rows.

@@ -27,6 +27,8 @@ func (f *feed) Push(b *batch.Batch) {
 	}
 }
 
+func (f *feed) Partial(b *batch.Batch) { b.Release() }
+
 func (f *feed) Watermark(t int64) {
 	f.q.push(item{leaf: f.leaf, signal: operators.Signal{Kind: operators.Watermark, Time: t}}, false)
 }

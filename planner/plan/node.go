@@ -36,6 +36,9 @@ type (
 		// FilterOnly are the columns of Out, by index, that nothing but Filter
 		// reads. A source need not fill those that its Residual does not read.
 		FilterOnly []int
+		// Partial is the first stage of the aggregate above, for sources that can
+		// run it (probes.Aggregator); nil: none.
+		Partial *Partial
 		// Settings are the session's, filled in before a provider sees them.
 		Settings Settings
 		// Start and Stop place the stream in the statement, for errors.

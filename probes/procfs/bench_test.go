@@ -15,11 +15,12 @@ import (
 // discard is a sink that lets batches go.
 type discard struct{}
 
-func (discard) Push(b *batch.Batch)  { b.Release() }
-func (discard) Watermark(int64)      {}
-func (discard) Lost(string, uint64)  {}
-func (discard) Count(string, uint64) {}
-func (discard) End(error)            {}
+func (discard) Push(b *batch.Batch)    { b.Release() }
+func (discard) Partial(b *batch.Batch) { b.Release() }
+func (discard) Watermark(int64)        {}
+func (discard) Lost(string, uint64)    {}
+func (discard) Count(string, uint64)   {}
+func (discard) End(error)              {}
 
 // steady are samplers in the state that they are in after their first samples.
 func steady(t testing.TB, stream string) (sample func()) {

@@ -64,6 +64,8 @@ func (r *recorder) Push(b *batch.Batch) {
 	}
 }
 
+func (*recorder) Partial(b *batch.Batch) { b.Release() }
+
 func (r *recorder) Watermark(t int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

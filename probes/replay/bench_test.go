@@ -37,6 +37,7 @@ type counter struct {
 }
 
 func (c *counter) Push(b *batch.Batch)  { c.rows += b.N; b.Release() }
+func (*counter) Partial(b *batch.Batch) { b.Release() }
 func (c *counter) Watermark(int64)      {}
 func (c *counter) Lost(string, uint64)  {}
 func (c *counter) Count(string, uint64) {}

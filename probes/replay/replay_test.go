@@ -51,7 +51,8 @@ func (r *recorder) Push(b *batch.Batch) {
 	b.Release()
 }
 
-func (r *recorder) Watermark(t int64) { r.watermarks = append(r.watermarks, t) }
+func (*recorder) Partial(b *batch.Batch) { b.Release() }
+func (r *recorder) Watermark(t int64)    { r.watermarks = append(r.watermarks, t) }
 func (r *recorder) Lost(cause string, n uint64) {
 	r.faults = append(r.faults, fmt.Sprintf("lost %d: %s", n, cause))
 }
@@ -269,6 +270,7 @@ func (s *summer) Push(b *batch.Batch) {
 	b.Release()
 }
 
+func (*summer) Partial(b *batch.Batch) { b.Release() }
 func (s *summer) Watermark(int64)      {}
 func (s *summer) Lost(string, uint64)  {}
 func (s *summer) Count(string, uint64) {}

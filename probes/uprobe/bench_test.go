@@ -27,6 +27,7 @@ type discard struct {
 }
 
 func (d *discard) Push(b *batch.Batch)          { d.rows += b.Len(); b.Release() }
+func (*discard) Partial(b *batch.Batch)         { b.Release() }
 func (d *discard) Watermark(int64)              {}
 func (d *discard) Lost(cause string, n uint64)  { d.lost += n }
 func (d *discard) Count(cause string, n uint64) {}

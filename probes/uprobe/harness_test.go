@@ -142,6 +142,8 @@ func (r *record) Push(b *batch.Batch) {
 	b.Release()
 }
 
+func (*record) Partial(b *batch.Batch) { b.Release() }
+
 func (r *record) Watermark(t int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,0 +1,94 @@
+package plan
+
+import (
+	"slices"
+	"time"
+
+	"endoscope/operators/batch"
+)
+
+// Partial is the first stage of an aggregate, to be run by a source where
+// events happen; the Aggregate above merges what it gives. A source takes all
+// of it or nothing, and may always give single events besides (as rows of the
+// acquisition), for those that it could not aggregate.
+//
+// A partial row is the state of one group: what was folded in since the row
+// before. A group's states may come in any number of rows and in any order.
+type Partial struct {
+	// Keys are the aggregate's, over the acquisition's Out, without the borders
+	// of windows.
+	Keys []Expr
+	// Aggs are the aggregate's, over the acquisition's Out.
+	Aggs []Agg
+	// Pane, where it is not 0, divides time into [0, Pane), [Pane, 2·Pane) ...
+	// since the epoch: no row has events of two panes. Windows consist of whole
+	// panes.
+	Pane time.Duration
+	// Out is the schema of partial rows: PaneColumn, the keys, and then what
+	// StateFields says for each aggregate.
+	Out Schema
+}
+
+// PaneColumn is the first column of partial rows, a TIMESTAMP: where their pane
+// begins, or, without panes, a time not later than that of any of the events.
+// It is the rows' event time: watermarks hold for it.
+const PaneColumn = "pane"
+
+// NewPartial makes the first stage of an aggregate. ok
+// is false if one of the aggregates has no state that can be sent.
+func NewPartial(keys []Expr, aggs []Agg, pane time.Duration) (p *Partial, ok bool) {
+	out := Schema{Fields: []Field{{Name: PaneColumn, Type: batch.Timestamp}}}
+	for _, k := range keys {
+		out.Fields = append(out.Fields, Field{Name: k.String(), Type: k.Type()})
+	}
+	for i := range aggs {
+		fs, ok := StateFields(&aggs[i])
+		if !ok {
+			return nil, false
+		}
+		out.Fields = append(out.Fields, fs...)
+	}
+	return &Partial{Keys: keys, Aggs: aggs, Pane: pane, Out: out}, true
+}
+
+// StateFields are the columns, all BIGINT, that hold the state of an aggregate
+// in partial rows. n is the number of values folded in; where it is 0 the others
+// mean nothing, and the row changes nothing.
+//
+//	count, rate        n
+//	sum, avg           lo, hi (the sum, 128 bits, two's complement), n
+//	min, max           value, n
+//	first, last        time (event time, ns since the epoch), value, n
+//	stddev, variance   lo, hi (of the sum), n, sq0, sq1, sq2 (Σx², 192 bits,
+//	                   unsigned, least significant word first)
+//	quantile, median,  bucket (as package operators numbers them), n: how many
+//	histogram          values in that one bucket
+//
+// ok is false for the other aggregates, for DISTINCT, and for arguments that are
+// not integers.
+func StateFields(f *Agg) (fields []Field, ok bool) {
+	if f.Distinct || slices.ContainsFunc(f.Args, func(a Expr) bool { return a.Type().Physical() != batch.PhysInt }) {
+		return nil, false
+	}
+	names, ok := stateNames[f.Fn]
+	for _, n := range names {
+		fields = append(fields, Field{Name: n, Type: batch.Bigint})
+	}
+	return fields, ok
+}
+
+var stateNames = map[string][]string{
+	"count":     {"n"},
+	"rate":      {"n"},
+	"sum":       {"lo", "hi", "n"},
+	"avg":       {"lo", "hi", "n"},
+	"min":       {"value", "n"},
+	"max":       {"value", "n"},
+	"first":     {"time", "value", "n"},
+	"last":      {"time", "value", "n"},
+	"stddev":    {"lo", "hi", "n", "sq0", "sq1", "sq2"},
+	"variance":  {"lo", "hi", "n", "sq0", "sq1", "sq2"},
+	"quantile":  {"bucket", "n"},
+	"median":    {"bucket", "n"},
+	"histogram": {"bucket", "n"},
+}
