@@ -83,6 +83,7 @@ type Site struct {
 	Function string  // or the file that is read
 	Module   string  // base name of the ELF file
 	Address  uint64  // file offset of the probed instruction; 0: none
+	Behind   uint64  // how many bytes of that lie behind the function's entry
 	Method   string  // emulated, stepped, nop, iterator, procfs, replay
 	Kind     string  // entry, entry+return (session), entry+return (pair)
 	CostNs   float64 // estimated ns per event; 0: unknown

@@ -15,12 +15,12 @@ import (
 )
 
 // newSession opens an engine with one session; both are closed by the test.
-func newSession(t *testing.T, o wire.Options) wire.Session {
+func newSession(t testing.TB, o wire.Options) wire.Session {
 	t.Helper()
 	return newSessionOf(t, server.Options{}, o)
 }
 
-func newSessionOf(t *testing.T, eo server.Options, o wire.Options) wire.Session {
+func newSessionOf(t testing.TB, eo server.Options, o wire.Options) wire.Session {
 	t.Helper()
 	e, err := server.New(eo)
 	if err != nil {
@@ -40,7 +40,7 @@ func newSessionOf(t *testing.T, eo server.Options, o wire.Options) wire.Session 
 }
 
 // start runs a statement: when it returns, the query is armed.
-func start(t *testing.T, s wire.Session, statement string) wire.Result {
+func start(t testing.TB, s wire.Session, statement string) wire.Result {
 	t.Helper()
 	r, err := s.Execute(context.Background(), statement)
 	if err != nil {
@@ -59,7 +59,7 @@ type answer struct {
 }
 
 // read takes a result to its end.
-func read(t *testing.T, r wire.Result) answer {
+func read(t testing.TB, r wire.Result) answer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -105,7 +105,7 @@ func cell(v batch.Value) string {
 }
 
 // number asks for one number.
-func number(t *testing.T, a answer, row, col int) int64 {
+func number(t testing.TB, a answer, row, col int) int64 {
 	t.Helper()
 	if len(a.rows) <= row || len(a.rows[row]) <= col {
 		t.Fatalf("no row %d, column %d in %v", row, col, a.rows)
@@ -118,7 +118,7 @@ func number(t *testing.T, a answer, row, col int) int64 {
 }
 
 // complete fails if anything was lost.
-func complete(t *testing.T, a answer) {
+func complete(t testing.TB, a answer) {
 	t.Helper()
 	for _, l := range a.summary.Losses {
 		t.Errorf("lost %d: %s", l.N, l.Cause)

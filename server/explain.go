@@ -142,6 +142,9 @@ func (q *query) explainSites(b *strings.Builder, a *plan.Acquire, indent string)
 			if s.Address != 0 {
 				fmt.Fprintf(b, " at %#x", s.Address)
 			}
+			if s.Behind != 0 {
+				fmt.Fprintf(b, " (entry+%d)", s.Behind)
+			}
 			fmt.Fprintf(b, ": %s", s.Kind)
 			if s.Method != "" {
 				fmt.Fprintf(b, ", %s", s.Method)

@@ -21,7 +21,7 @@ import (
 // postgres is a server of ours in a temporary folder, run as the user that
 // Debian's package makes, since it refuses to run as root.
 type postgres struct {
-	t    *testing.T
+	t    testing.TB
 	bin  string
 	dir  string
 	log  string
@@ -29,7 +29,7 @@ type postgres struct {
 	uid  *syscall.Credential
 }
 
-func startPostgres(t *testing.T) *postgres {
+func startPostgres(t testing.TB) *postgres {
 	t.Helper()
 	initdb, err := filepath.EvalSymlinks(testenv.NeedProgram(t, "initdb"))
 	if err != nil {
@@ -120,7 +120,7 @@ func (p *postgres) statements() map[string]int64 {
 // simple protocol. It is static, and Debian's build is stripped: there it is a
 // sub_ followed by its address, the last function before PostgresMain. That it
 // is the one, the test below shows by the protocol that does not call it.
-func execSimpleQuery(t *testing.T, s wire.Session) string {
+func execSimpleQuery(t testing.TB, s wire.Session) string {
 	t.Helper()
 	if len(ask(t, s, "SHOW FUNCTIONS LIKE 'exec_simple_query'").rows) == 1 {
 		return "exec_simple_query"

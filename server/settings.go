@@ -74,11 +74,12 @@ func settingValue(t batch.Type, l *parser.Literal) (batch.Value, bool) {
 // withSettings hands the session's settings to every acquisition of a plan.
 func (s *session) withSettings(p *plan.Query) *plan.Query {
 	v := plan.Settings{
-		Lateness:    time.Duration(s.setting("lateness").I),
-		RateWindow:  time.Duration(s.setting("rate_window").I),
-		MaxProbes:   int(s.setting("max_probes").I),
-		NoKernel:    s.setting("kernel").S == "off",
-		MaxTextCopy: s.setting("max_text_copy").I,
+		Lateness:     time.Duration(s.setting("lateness").I),
+		RateWindow:   time.Duration(s.setting("rate_window").I),
+		MaxProbes:    int(s.setting("max_probes").I),
+		NoKernel:     s.setting("kernel").S == "off",
+		MaxTextCopy:  s.setting("max_text_copy").I,
+		PlainEntries: s.setting("probe_sites").S == "entry",
 	}
 	out := *p
 	out.Notices = slices.Clone(p.Notices)

@@ -13,7 +13,7 @@ import (
 )
 
 // ask runs a statement to its end.
-func ask(t *testing.T, s wire.Session, statement string) answer {
+func ask(t testing.TB, s wire.Session, statement string) answer {
 	t.Helper()
 	return read(t, start(t, s, statement))
 }

@@ -129,6 +129,9 @@ type Settings struct {
 	// MaxTextCopy is how many bytes of code probes may make the kernel copy; 0:
 	// any number.
 	MaxTextCopy int64
+	// PlainEntries: functions are probed at their first instructions alone, not
+	// where that is cheapest.
+	PlainEntries bool
 }
 
 // WindowKind is TUMBLE, HOP or SESSION.

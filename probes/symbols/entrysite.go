@@ -94,6 +94,9 @@ func (m *Module) EntrySiteFor(i int, need Need) (Site, error) {
 	if f.Lang == Go {
 		first, arguments = m.stackCheck(code, f.Addr), argumentsGo
 	}
+	if need.Entry && first > 0 {
+		return Site{}, errors.New("executes its first instruction again when its stack has grown")
+	}
 	list := candidates(code, first, need, arguments)
 	if len(list) == 0 {
 		if first > 0 {
@@ -103,6 +106,9 @@ func (m *Module) EntrySiteFor(i int, need Need) (Site, error) {
 	}
 	if first == 0 && m.isLooped(i, code) {
 		return Site{}, errLoop
+	}
+	if need.Entry {
+		list = list[:1]
 	}
 	return m.cheapest(i, code, list, need.Prices)
 }

@@ -101,6 +101,9 @@ func TestGoSiteCountsEachCallOnce(t *testing.T) {
 	if hits := countRun(t, path, m.Functions()[i].Offset); hits <= calls {
 		t.Errorf("the entry has %d hits of %d calls: no stack grew", hits, calls)
 	}
+	if site, err := m.EntrySiteFor(i, Need{Entry: true}); err == nil {
+		t.Errorf("the entry is a site: %+v", site)
+	}
 }
 
 func TestGoNamesAndSites(t *testing.T) {

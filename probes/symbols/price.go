@@ -12,6 +12,9 @@ type Need struct {
 	Return bool
 	// Value, at an exit: rax holds the return value.
 	Value bool
+	// Entry: the function's first instruction is the only site, as it is for
+	// tools that do not look for another.
+	Entry bool
 	// Prices order the sites; zero means DefaultPrices.
 	Prices Prices
 }

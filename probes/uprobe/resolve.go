@@ -20,6 +20,7 @@ type want struct {
 	module  *module
 	scope   *scope
 	site    symbols.Site
+	behind  uint64 // bytes from the function's entry to the site
 	label   label
 	flags   uint32 // goRegisters
 	returns bool
@@ -161,7 +162,7 @@ func (r *resolver) module(m *module, sym *symbols.Module) error {
 	scopes := r.scopes(m)
 	// What the query does not read may be changed before the probe is hit, which
 	// gives more functions an instruction that is cheap to probe.
-	need := symbols.Need{Args: readsArgs(r.spec.Out), Return: r.returns}
+	need := symbols.Need{Args: readsArgs(r.spec.Out), Return: r.returns, Entry: r.spec.Settings.PlainEntries}
 	for _, c := range chosen {
 		r.selected++
 		f := &sym.Functions()[c.index]
@@ -181,7 +182,7 @@ func (r *resolver) module(m *module, sym *symbols.Module) error {
 			r.skip(c.name, "%s", reason)
 			continue
 		}
-		w := want{module: m, site: site, returns: r.returns, label: label{function: c.name, class: f.Class, module: m.name()}}
+		w := want{module: m, site: site, behind: site.Offset - f.Offset, returns: r.returns, label: label{function: c.name, class: f.Class, module: m.name()}}
 		if f.Lang == symbols.Go {
 			w.flags = goRegisters
 		}
@@ -380,17 +381,20 @@ func listSkipped(list []skipped) string {
 func sites(ws []want, returnKind string) []probes.Site {
 	out := make([]probes.Site, len(ws))
 	for i, w := range ws {
-		out[i] = siteOf(w.label, w.site.Offset, w.site.Method, w.returns, returnKind)
+		out[i] = siteOf(w, returnKind)
 	}
 	return out
 }
 
-func siteOf(l label, offset uint64, method string, returns bool, returnKind string) probes.Site {
-	s := probes.Site{Provider: "uprobe", Function: l.function, Module: l.module, Address: offset, Method: method, Kind: kindEntry}
-	if returns {
+func siteOf(w want, returnKind string) probes.Site {
+	s := probes.Site{
+		Provider: "uprobe", Function: w.label.function, Module: w.label.module,
+		Address: w.site.Offset, Behind: w.behind, Method: w.site.Method, Kind: kindEntry,
+	}
+	if w.returns {
 		s.Kind = returnKind
 	}
-	s.CostNs = costNs[s.Kind][method]
+	s.CostNs = costNs[s.Kind][w.site.Method]
 	return s
 }
 

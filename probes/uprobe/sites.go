@@ -25,7 +25,7 @@ func sitesOf(active map[*source]*installation, returnKind string) []probes.Site 
 			key := site{w.module.id, w.site.Offset, w.returns, w.scope.key}
 			at := bySite[key]
 			if at == nil {
-				described := siteOf(w.label, w.site.Offset, w.site.Method, w.returns, returnKind)
+				described := siteOf(w, returnKind)
 				at = &described
 				bySite[key] = at
 			}
