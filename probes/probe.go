@@ -48,6 +48,9 @@ type Aggregator interface {
 	// reach the sink as partial rows, and singly where they could not be
 	// aggregated (Sink.Push); both count for watermarks.
 	Aggregates() bool
+	// Describe says how, for EXPLAIN: "dense by function", "hash by tid, 32768
+	// groups"; "" if it will not.
+	Describe() string
 	// Collect gives the sink what has been aggregated of the events that
 	// happened before the call, and returns when it has. Sources whose spec has
 	// panes may leave it to themselves when to give which pane, as watermarks
