@@ -23,6 +23,13 @@ func (a count) update(in *folding) {
 	}
 }
 
+func (a count) merge(in *folding, state []batch.Column) {
+	n := state[0].Int
+	for _, r := range in.rows {
+		a.of(in.groups[r])[0] += uint64(n[r])
+	}
+}
+
 func (a count) output(groups []uint32, out *batch.Column, _ instant) error {
 	for _, g := range groups {
 		out.Int = append(out.Int, int64(a.of(g)[0]))

@@ -62,6 +62,13 @@ func (a *firstLast[T]) update(in *folding) {
 	}
 }
 
+// merge takes a state as the row that it was made of, with the time of that.
+// Values are integers (plan.StateFields).
+func (a *firstLast[T]) merge(in *folding, state []batch.Column) {
+	in.times, in.arg = state[0].Int, &state[1]
+	a.update(in)
+}
+
 func (a *firstLast[T]) output(groups []uint32, out *batch.Column, _ instant) error {
 	for i, g := range groups {
 		if !a.seen[g] {

@@ -55,6 +55,12 @@ func (a *minMax[T]) update(in *folding) {
 	}
 }
 
+// merge: the smallest of the smallest. Values are integers (plan.StateFields).
+func (a *minMax[T]) merge(in *folding, state []batch.Column) {
+	in.arg = &state[0]
+	a.update(in)
+}
+
 func (a *minMax[T]) output(groups []uint32, out *batch.Column, _ instant) error {
 	for i, g := range groups {
 		if !a.seen[g] {

@@ -92,6 +92,21 @@ func (a *varianceInt) update(in *folding) {
 	}
 }
 
+func (a *varianceInt) merge(in *folding, state []batch.Column) {
+	lo, hi, n := state[0].Int, state[1].Int, state[2].Int
+	for _, r := range in.rows {
+		s := &a.state[in.groups[r]]
+		var c uint64
+		s.lo, c = bits.Add64(s.lo, uint64(lo[r]), 0)
+		s.hi += hi[r] + int64(c)
+		s.n += n[r]
+		c = 0
+		for i := range s.sq {
+			s.sq[i], c = bits.Add64(s.sq[i], uint64(state[3+i].Int[r]), c)
+		}
+	}
+}
+
 func (a *varianceInt) output(groups []uint32, out *batch.Column, _ instant) error {
 	for i, g := range groups {
 		s := &a.state[g]

@@ -17,7 +17,7 @@ func TestRate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	op.(*aggregate).clock = func() int64 { return armed + 8e9 }
+	op.clock = func() int64 { return armed + 8e9 }
 	b := batch.New(in.Out.Types())
 	for range 12 {
 		b.AppendRow(batch.Int(0))

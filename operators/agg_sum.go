@@ -96,6 +96,17 @@ func addTo(w []uint64, v int64) {
 	w[2]++
 }
 
+func (a intSum) merge(in *folding, state []batch.Column) {
+	lo, hi, n := state[0].Int, state[1].Int, state[2].Int
+	for _, r := range in.rows {
+		w := a.of(in.groups[r])[:3]
+		var carry uint64
+		w[0], carry = bits.Add64(w[0], uint64(lo[r]), 0)
+		w[1] += uint64(hi[r]) + carry
+		w[2] += uint64(n[r])
+	}
+}
+
 func (a intSum) sum(g uint32) int128 { w := a.of(g); return int128{int64(w[1]), w[0]} }
 func (a intSum) n(g uint32) int64    { return int64(a.of(g)[2]) }
 

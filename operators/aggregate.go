@@ -17,6 +17,8 @@ import (
 // become group numbers (groupTable), the arguments are computed (expr), and
 // each function folds its argument into arrays indexed by group (accumulator).
 // Nothing is allocated for a row, or for a group beyond the arrays' growth.
+//
+// What a source has folded itself comes on another port ([partials]).
 type aggregate struct {
 	out  output
 	node *plan.Aggregate
@@ -40,6 +42,7 @@ type aggregate struct {
 	dicts   []*batch.Dict // of string results, by output column
 	in      folding       // what accumulators are called with
 	dense   []uint16      // scratch: rows that got a group
+	without []uint16      // scratch: rows that got none
 	groups  [batch.MaxRows]uint32
 	ids     [batch.MaxRows]uint32 // scratch: groups being given
 	words   [batch.MaxRows]uint64 // scratch of accumulators
@@ -62,7 +65,7 @@ type aggColumn struct {
 // mostGroups bounds the groups even where memory would hold more.
 const mostGroups = 16 << 20
 
-func newAggregate(n *plan.Aggregate, down Operator, o *Options) (Operator, error) {
+func newAggregate(n *plan.Aggregate, down Operator, o *Options) (*aggregate, error) {
 	in := n.Input.Schema()
 	a := &aggregate{
 		out: output{op: down}, node: n, time: in.Time,
@@ -175,11 +178,16 @@ func (a *aggregate) Push(ctx context.Context, _ int, b *batch.Batch) (Status, er
 	if err := a.fold(ctx, a.all, b, rows); err != nil {
 		return a.out.status, err
 	}
+	return a.out.status, a.folded(ctx, rows)
+}
+
+// folded notes that rows have changed their groups.
+func (a *aggregate) folded(ctx context.Context, rows []uint16) error {
 	a.changed = true
-	if a.node.Emit.Mode == plan.Changes {
-		return a.out.status, a.give(ctx, a.all, a.changedBy(rows), a.now())
+	if a.node.Emit.Mode != plan.Changes {
+		return nil
 	}
-	return a.out.status, nil
+	return a.give(ctx, a.all, a.changedBy(rows), a.now())
 }
 
 // eval computes keys, arguments and filters for the rows of b that count.
@@ -211,18 +219,9 @@ func (a *aggregate) eval(b *batch.Batch) (err error) {
 
 // fold adds rows of the batch that was evaluated to the groups of s.
 func (a *aggregate) fold(ctx context.Context, s *groupSet, b *batch.Batch, rows []uint16) error {
-	before := s.table.len()
-	room := a.maxGroups - a.groupCount() + before
-	refused := s.table.assign(rows, a.groups[:], room)
-	if refused > 0 {
-		rows = a.withGroup(rows)
-		if _, err := a.out.signal(ctx, Signal{Kind: Gap, Cause: "groups full", N: uint64(refused)}); err != nil {
-			return err
-		}
-	}
-	s.grow()
-	if a.windows != nil {
-		a.windows.groups += s.table.len() - before
+	rows, refused := a.place(s, rows)
+	if err := a.lost(ctx, groupsFull, uint64(len(refused))); err != nil {
+		return err
 	}
 	in := &a.in
 	*in = folding{groups: a.groups[:], alone: len(a.keys) == 0, words: a.words[:]}
@@ -243,6 +242,39 @@ func (a *aggregate) fold(ctx context.Context, s *groupSet, b *batch.Batch, rows 
 		}
 		acc.update(in)
 	}
+	return a.fits()
+}
+
+// groupsFull is the loss of what would need more groups than memory holds.
+const groupsFull = "groups full"
+
+// place finds the groups in s of rows, whose keys were evaluated, and makes
+// those that are missing. It returns the rows that have one and those that
+// would have been one too many; both are valid until the next call.
+func (a *aggregate) place(s *groupSet, rows []uint16) (placed, refused []uint16) {
+	before := s.table.len()
+	room := a.maxGroups - a.groupCount() + before
+	if s.table.assign(rows, a.groups[:], room) > 0 {
+		rows, refused = a.withGroup(rows)
+	}
+	s.grow()
+	if a.windows != nil {
+		a.windows.groups += s.table.len() - before
+	}
+	return rows, refused
+}
+
+// lost reports n rows that are in no result.
+func (a *aggregate) lost(ctx context.Context, cause string, n uint64) error {
+	if n == 0 {
+		return nil
+	}
+	_, err := a.out.signal(ctx, Signal{Kind: Gap, Cause: cause, N: n})
+	return err
+}
+
+// fits is an error if the values that are held have become too many.
+func (a *aggregate) fits() error {
 	if a.held > a.maxBytes {
 		return tooLarge("the values of the aggregates", a.maxBytes, "group by less, or use shorter windows")
 	}
@@ -259,15 +291,17 @@ func (a *aggregate) groupCount() int {
 	return a.all.table.len()
 }
 
-// withGroup is rows without those that got no group.
-func (a *aggregate) withGroup(rows []uint16) []uint16 {
-	a.dense = a.dense[:0]
+// withGroup tells the rows that got a group from those that got none.
+func (a *aggregate) withGroup(rows []uint16) (with, without []uint16) {
+	a.dense, a.without = a.dense[:0], a.without[:0]
 	for _, r := range rows {
 		if a.groups[r] != noGroup {
 			a.dense = append(a.dense, r)
+		} else {
+			a.without = append(a.without, r)
 		}
 	}
-	return a.dense
+	return a.dense, a.without
 }
 
 // counted is rows without those that the aggregate ignores.

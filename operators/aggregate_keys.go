@@ -34,14 +34,20 @@ func newGroupKey(e plan.Expr, in batch.Schema) (*groupKey, error) {
 }
 
 // eval computes the key for the rows of b that count.
-func (k *groupKey) eval(b *batch.Batch) (err error) {
-	if k.col, err = k.program.Eval(b); err != nil {
-		return err
+func (k *groupKey) eval(b *batch.Batch) error {
+	col, err := k.program.Eval(b)
+	if err == nil {
+		k.take(col, rowsOf(b))
 	}
+	return err
+}
+
+// take makes col the key of these rows.
+func (k *groupKey) take(col *batch.Column, rows []uint16) {
+	k.col = col
 	if k.space != nil {
-		k.codes = k.space.translate(k.col, rowsOf(b))
+		k.codes = k.space.translate(col, rows)
 	}
-	return nil
 }
 
 // hasNulls reports whether the key may be NULL in this batch.

@@ -46,6 +46,15 @@ func (p *pairs) add(rows []uint16, groups []uint32, words []uint64) {
 	}
 }
 
+// addCounts adds counts made elsewhere: at in.rows, how often (the second
+// column) which word (the first) occurred.
+func (p *pairs) addCounts(in *folding, state []batch.Column) {
+	word, n := state[0].Int, state[1].Int
+	for _, r := range in.rows {
+		p.addOne(in.groups[r], uint64(word[r])).count += n[r] - 1
+	}
+}
+
 // addOne counts a word of a group once more and returns its entry.
 func (p *pairs) addOne(group uint32, word uint64) *pair {
 	if 2*len(p.entries) >= len(p.slots) {

@@ -355,7 +355,7 @@ func TestAggregateCompactsKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, a := context.Background(), op.(*aggregate)
+		ctx, a := context.Background(), op
 		largest := 0
 		for w := range int64(100) {
 			b := batch.New(in.Out.Types()) // with dictionaries of its own

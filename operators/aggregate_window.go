@@ -5,11 +5,9 @@ import (
 	"context"
 	"math"
 	"slices"
-	"strings"
 
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
-	"endoscope/planner/plan"
 )
 
 // windowSets are the open windows of an aggregate: a set of groups for each,
@@ -24,6 +22,7 @@ type windowSets struct {
 	closed           int64 // windows that end here or before are closed
 
 	parts []windowPart // of the batch being pushed
+	late  []uint16     // its rows that lie in no open window
 }
 
 // maxIdle bounds the sets kept for windows to come.
@@ -37,13 +36,13 @@ type windowPart struct {
 
 // setUpWindows splits the keys into the window's borders and the others.
 func (a *aggregate) setUpWindows(in batch.Schema) (err error) {
-	w := &windowSets{startKey: -1, endKey: a.node.WindowEnd, closed: math.MinInt64}
+	w := &windowSets{closed: math.MinInt64}
+	w.startKey, w.endKey = a.node.Borders()
 	for i, e := range a.node.Keys {
-		switch {
-		case i == w.endKey:
+		switch i {
+		case w.endKey:
 			w.endOf, err = expr.Compile(e, in)
-		case w.startKey < 0 && isWindowStart(e):
-			w.startKey = i
+		case w.startKey:
 			w.startOf, err = expr.Compile(e, in)
 		default:
 			err = a.addKey(e, in)
@@ -58,51 +57,44 @@ func (a *aggregate) setUpWindows(in batch.Schema) (err error) {
 	return err
 }
 
-// isWindowStart recognises the column that a Window node adds. If a plan names
-// it otherwise it is a key like any other, which is only slower.
-func isWindowStart(e plan.Expr) bool {
-	c, ok := e.(*plan.Col)
-	return ok && (c.Name == "window_start" || strings.HasSuffix(c.Name, ".window_start"))
-}
-
 // pushWindows folds each row of b into its window. Rows of closed windows are
 // late: counted and dropped.
 func (a *aggregate) pushWindows(ctx context.Context, b *batch.Batch) error {
-	late, err := a.divide(b)
+	w := a.windows
+	end, err := w.endOf.Eval(b)
 	if err != nil {
 		return err
 	}
-	for _, p := range a.windows.parts {
+	var starts []int64
+	if w.startOf != nil {
+		start, err := w.startOf.Eval(b)
+		if err != nil {
+			return err
+		}
+		starts = start.Int
+	}
+	late, err := a.divide(rowsOf(b), starts, end.Int)
+	if err != nil {
+		return err
+	}
+	for _, p := range w.parts {
 		if err := a.fold(ctx, p.set, b, p.rows); err != nil {
 			return err
 		}
 	}
-	if late > 0 {
-		_, err = a.out.signal(ctx, Signal{Kind: Gap, Cause: "late", N: uint64(late)})
-	}
-	return err
+	return a.lost(ctx, "late", uint64(len(late)))
 }
 
-// divide fills parts. Rows that follow each other mostly lie in one window.
-func (a *aggregate) divide(b *batch.Batch) (late int, err error) {
+// divide fills parts with the rows of open windows, whose borders are given by
+// physical row (no starts: 0), and returns the others. Rows that follow each
+// other mostly lie in one window.
+func (a *aggregate) divide(rows []uint16, starts, ends []int64) (late []uint16, err error) {
 	w := a.windows
-	w.parts = w.parts[:0]
-	end, err := w.endOf.Eval(b)
-	if err != nil {
-		return 0, err
-	}
-	ends, starts := end.Int, []int64(nil)
-	if w.startOf != nil {
-		start, err := w.startOf.Eval(b)
-		if err != nil {
-			return 0, err
-		}
-		starts = start.Int
-	}
+	w.parts, late = w.parts[:0], w.late[:0]
 	var part *windowPart
-	for _, r := range rowsOf(b) {
+	for _, r := range rows {
 		if ends[r] <= w.closed {
-			late++
+			late = append(late, r)
 			continue
 		}
 		start := int64(0)
@@ -111,11 +103,12 @@ func (a *aggregate) divide(b *batch.Batch) (late int, err error) {
 		}
 		if part == nil || part.set.end != ends[r] || part.set.start != start {
 			if part, err = a.part(start, ends[r]); err != nil {
-				return 0, err
+				return nil, err
 			}
 		}
 		part.rows = append(part.rows, r)
 	}
+	w.late = late
 	return late, nil
 }
 

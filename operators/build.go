@@ -38,6 +38,10 @@ type Leaf struct {
 	Acquire *plan.Acquire
 	Op      Operator
 	Port    int
+	// Partial takes, on port 0, the partial rows that the source may give
+	// besides; nil if Acquire.Partial is. It is only pushed to: signals and
+	// Close go to Op and are for both.
+	Partial Operator
 }
 
 // Graph is an executable plan. One goroutine at a time drives it.
@@ -85,7 +89,7 @@ func Build(root plan.Node, sink Operator, o *Options) (*Graph, error) {
 	if opts.MemoryLimit == 0 {
 		opts.MemoryLimit = DefaultMemoryLimit
 	}
-	b := &builder{o: &opts, g: &Graph{}, uses: map[plan.Node]int{},
+	b := &builder{o: &opts, g: &Graph{}, uses: map[plan.Node]int{}, partials: map[*plan.Acquire]Operator{},
 		consumers: map[plan.Node][]Operator{}, stats: map[plan.Node]*Stats{}}
 	b.survey(root)
 	b.noPreview = spoiledByPreview(root, false)
@@ -105,7 +109,8 @@ type builder struct {
 	uses      map[plan.Node]int
 	consumers map[plan.Node][]Operator // of shared nodes, until all are there
 	stats     map[plan.Node]*Stats
-	noPreview bool // a preview would change what comes after it
+	partials  map[*plan.Acquire]Operator // what merges an acquisition's partial rows
+	noPreview bool                       // a preview would change what comes after it
 }
 
 // survey counts the uses of each node and makes their statistics.
@@ -174,7 +179,11 @@ func (b *builder) operator(n plan.Node, down Operator) (Operator, error) {
 	case *plan.Window:
 		return newWindow(n, down, limit)
 	case *plan.Aggregate:
-		return newAggregate(n, down, b.o)
+		a, err := newAggregate(n, down, b.o)
+		if err != nil {
+			return nil, err
+		}
+		return a, b.merge(n, a)
 	case *plan.Distinct:
 		return newDistinct(n, down, limit), nil
 	case *plan.Sort:
@@ -191,6 +200,63 @@ func (b *builder) operator(n plan.Node, down Operator) (Operator, error) {
 		return f, err
 	}
 	return nil, fmt.Errorf("no operator for %s", n.Describe())
+}
+
+// merge prepares an aggregate for the partial rows of its acquisition, if that
+// may give any. They pass by what lies between the two, but for a window: their
+// panes lie in windows as rows do.
+func (b *builder) merge(n *plan.Aggregate, a *aggregate) error {
+	leaf, win := firstStage(n)
+	if leaf == nil || n.Windowed != (win != nil) {
+		return nil
+	}
+	m, err := newPartials(a, leaf.Partial)
+	if err != nil {
+		return err
+	}
+	from := plan.Node(leaf)
+	if win != nil {
+		from = win
+	}
+	op := b.measure(m, b.stats[from], b.stats[n])
+	if win != nil {
+		if op, err = newWindow(windowOfPanes(win, leaf.Partial.Out), op, b.o.MemoryLimit); err != nil {
+			return err
+		}
+		op = b.measure(op, b.stats[leaf], b.stats[win])
+	}
+	b.partials[leaf] = b.measure(op, nil, b.stats[leaf])
+	return nil
+}
+
+// firstStage is the acquisition that gives n partial rows, and the window
+// between them, if any; nil if there is no such acquisition.
+func firstStage(n *plan.Aggregate) (leaf *plan.Acquire, win *plan.Window) {
+	for in := n.Input; ; in = in.Inputs()[0] {
+		switch x := in.(type) {
+		case *plan.Acquire:
+			if x.Partial == nil {
+				return nil, nil
+			}
+			return x, win
+		case *plan.Window:
+			if x.Hold || x.Spec.Kind == plan.Session || win != nil {
+				return nil, nil
+			}
+			win = x
+		case *plan.Project:
+		default:
+			return nil, nil
+		}
+	}
+}
+
+// windowOfPanes is a window over partial rows, by their panes.
+func windowOfPanes(w *plan.Window, in plan.Schema) *plan.Window {
+	borders := w.Out.Fields[len(w.Out.Fields)-2:]
+	spec := w.Spec
+	spec.Time = 0 // plan.PaneColumn
+	return &plan.Window{Spec: spec, Out: plan.Schema{Fields: slices.Concat(in.Fields, borders)}}
 }
 
 // leaf ends a chain with what a source feeds.
@@ -210,7 +276,10 @@ func (b *builder) leaf(n *plan.Acquire, down Operator) error {
 	if b.noPreview {
 		op = noPreview{op}
 	}
-	b.g.Leaves = append(b.g.Leaves, Leaf{Acquire: n, Op: b.measure(op, nil, b.stats[n])})
+	if n.Partial != nil && (b.partials[n] == nil || b.uses[n] > 1) {
+		return fmt.Errorf("nothing merges what %s gives", n.Describe())
+	}
+	b.g.Leaves = append(b.g.Leaves, Leaf{Acquire: n, Op: b.measure(op, nil, b.stats[n]), Partial: b.partials[n]})
 	return nil
 }
 

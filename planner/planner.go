@@ -15,6 +15,8 @@ import (
 type Env struct {
 	Views  *catalog.Views
 	Target plan.Target // the session's; zero if it has none
+	// NoKernel plans as if sources computed nothing.
+	NoKernel bool
 	// File gives the columns of a file, of which the error is the user's.
 	File func(path string) (plan.Schema, error)
 	// Eval computes an expression without columns.
@@ -67,7 +69,7 @@ func (r *resolver) finish(root plan.Node, dur *parser.Literal) (*plan.Query, err
 		out.For = time.Duration(dur.Int)
 	}
 	var err error
-	out.Root, out.Fired, err = rules.Rewrite(root, &rules.Env{Eval: r.env.Eval, Session: r.env.Target})
+	out.Root, out.Fired, err = rules.Rewrite(root, &rules.Env{Eval: r.env.Eval, Session: r.env.Target, NoKernel: r.env.NoKernel})
 	if err != nil {
 		return nil, r.placed(err)
 	}

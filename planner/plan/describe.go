@@ -59,7 +59,8 @@ func (*Insert) node()    {}
 func (*Values) node()    {}
 
 // Describe of a leaf names the stream, the columns it acquires, whose and
-// which functions, and the pushed predicate.
+// which functions, the pushed predicate, and the first stage of the aggregate
+// above.
 func (n *Acquire) Describe() string {
 	var b strings.Builder
 	b.WriteString("acquire " + n.Stream)
@@ -82,6 +83,9 @@ func (n *Acquire) Describe() string {
 	}
 	if n.Filter != nil {
 		b.WriteString(" where " + n.Filter.String())
+	}
+	if n.Partial != nil {
+		b.WriteString(" partial: " + n.Partial.String())
 	}
 	return b.String()
 }
@@ -133,11 +137,7 @@ func (n *Window) Describe() string {
 func formatStd(d time.Duration) string { return FormatDuration(int64(d)) }
 
 func (n *Aggregate) Describe() string {
-	aggs := make([]string, len(n.Aggs))
-	for i := range n.Aggs {
-		aggs[i] = n.Aggs[i].String()
-	}
-	s := "aggregate " + strings.Join(aggs, ", ")
+	s := "aggregate " + joinAggs(n.Aggs)
 	if len(n.Keys) > 0 {
 		s += " by " + joinExprs(n.Keys)
 	}

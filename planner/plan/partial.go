@@ -2,6 +2,7 @@ package plan
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"endoscope/operators/batch"
@@ -53,7 +54,8 @@ func NewPartial(keys []Expr, aggs []Agg, pane time.Duration) (p *Partial, ok boo
 
 // StateFields are the columns, all BIGINT, that hold the state of an aggregate
 // in partial rows. n is the number of values folded in; where it is 0 the others
-// mean nothing, and the row changes nothing.
+// mean nothing, and the aggregate stays as it was. (The row's group exists all
+// the same: its events may have had NULLs only, or failed the FILTER.)
 //
 //	count, rate        n
 //	sum, avg           lo, hi (the sum, 128 bits, two's complement), n
@@ -91,4 +93,36 @@ var stateNames = map[string][]string{
 	"quantile":  {"bucket", "n"},
 	"median":    {"bucket", "n"},
 	"histogram": {"bucket", "n"},
+}
+
+// String prints what is computed as Aggregate does: count(*), sum(duration) by
+// function_name per 10s.
+func (p *Partial) String() string {
+	var parts []string
+	if len(p.Aggs) > 0 {
+		parts = append(parts, joinAggs(p.Aggs))
+	}
+	if len(p.Keys) > 0 {
+		parts = append(parts, "by "+joinExprs(p.Keys))
+	}
+	if p.Pane > 0 {
+		parts = append(parts, "per "+formatStd(p.Pane))
+	}
+	return strings.Join(parts, " ")
+}
+
+// Borders are those of the keys that are a window's start and end; -1 where
+// they are not among them.
+func (n *Aggregate) Borders() (start, end int) {
+	if !n.Windowed {
+		return -1, -1
+	}
+	start = slices.IndexFunc(n.Keys, func(k Expr) bool {
+		c, ok := k.(*Col)
+		return ok && (c.Name == "window_start" || strings.HasSuffix(c.Name, ".window_start"))
+	})
+	if start == n.WindowEnd {
+		start = -1
+	}
+	return start, n.WindowEnd
 }

@@ -73,6 +73,14 @@ func (e *Case) String() string {
 
 func (e *Cast) String() string { return operand(e.X) + "::" + strings.ToLower(e.T.String()) }
 
+func joinAggs(as []Agg) string {
+	ss := make([]string, len(as))
+	for i := range as {
+		ss[i] = as[i].String()
+	}
+	return strings.Join(ss, ", ")
+}
+
 // String prints the aggregate as the user would write it.
 func (a *Agg) String() string {
 	var b strings.Builder

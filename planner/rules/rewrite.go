@@ -13,6 +13,8 @@ type Env struct {
 	Eval func(plan.Expr) (batch.Value, error)
 	// Session is the target of acquisitions that name none.
 	Session plan.Target
+	// NoKernel leaves aggregates to the engine.
+	NoKernel bool
 }
 
 // Rule is a rewrite of one node whose inputs were rewritten before.
@@ -37,6 +39,7 @@ var Global = []struct {
 	{pruneColumns, applyPrune},
 	{removeIdentity, applyIdentity},
 	{shareSubplans, applyShare},
+	{aggregateIntoAcquisition, applyPartial},
 }
 
 // maxPasses bounds the fixpoint; every rule makes a plan smaller or moves
