@@ -206,8 +206,8 @@ func (b *builder) operator(n plan.Node, down Operator) (Operator, error) {
 // may give any. They pass by what lies between the two, but for a window: their
 // panes lie in windows as rows do.
 func (b *builder) merge(n *plan.Aggregate, a *aggregate) error {
-	leaf, win := firstStage(n)
-	if leaf == nil || n.Windowed != (win != nil) {
+	leaf, win := n.FirstStage()
+	if leaf == nil {
 		return nil
 	}
 	m, err := newPartials(a, leaf.Partial)
@@ -227,28 +227,6 @@ func (b *builder) merge(n *plan.Aggregate, a *aggregate) error {
 	}
 	b.partials[leaf] = b.measure(op, nil, b.stats[leaf])
 	return nil
-}
-
-// firstStage is the acquisition that gives n partial rows, and the window
-// between them, if any; nil if there is no such acquisition.
-func firstStage(n *plan.Aggregate) (leaf *plan.Acquire, win *plan.Window) {
-	for in := n.Input; ; in = in.Inputs()[0] {
-		switch x := in.(type) {
-		case *plan.Acquire:
-			if x.Partial == nil {
-				return nil, nil
-			}
-			return x, win
-		case *plan.Window:
-			if x.Hold || x.Spec.Kind == plan.Session || win != nil {
-				return nil, nil
-			}
-			win = x
-		case *plan.Project:
-		default:
-			return nil, nil
-		}
-	}
 }
 
 // windowOfPanes is a window over partial rows, by their panes.

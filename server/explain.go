@@ -68,7 +68,11 @@ func (s *session) explain(ctx context.Context, st *parser.Explain, src string) (
 	_ = res.Close()
 	rel := newRelation(text("plan"))
 	rel.lines(q.explain())
-	rel.lines(fmt.Sprintf("ran %s: %d tuples acquired, %d rows given", sum.Elapsed.Round(time.Millisecond), q.t.acquired.Load(), sum.Rows))
+	acquired := fmt.Sprintf("%d tuples acquired", q.t.acquired.Load())
+	if len(q.collector.sources) > 0 {
+		acquired += fmt.Sprintf(", %d partial rows from the kernel", q.t.groups.Load())
+	}
+	rel.lines(fmt.Sprintf("ran %s: %s, %d rows given", sum.Elapsed.Round(time.Millisecond), acquired, sum.Rows))
 	for _, l := range sum.Losses {
 		rel.lines(fmt.Sprintf("lost %d: %s", l.N, l.Cause))
 	}
@@ -102,7 +106,12 @@ func (q *query) explain() string {
 	var walk func(n plan.Node, depth int)
 	walk = func(n plan.Node, depth int) {
 		indent := strings.Repeat("  ", depth)
-		fmt.Fprintf(&b, "%s%s  (server", indent, n.Describe())
+		fmt.Fprintf(&b, "%s%s  (%s", indent, n.Describe(), q.site(n))
+		if a, ok := n.(*plan.Aggregate); ok {
+			if leaf, _ := a.FirstStage(); leaf != nil {
+				b.WriteString(", merges partial rows")
+			}
+		}
 		if st := stats[n]; st != nil {
 			fmt.Fprintf(&b, ", rows %d -> %d, %s", st.RowsIn.Load(), st.RowsOut.Load(), time.Duration(st.Nanos.Load()).Round(time.Microsecond))
 		}
@@ -122,6 +131,17 @@ func (q *query) explain() string {
 		fmt.Fprintf(&b, "rules: %s\n", strings.Join(q.plan.Fired, ", "))
 	}
 	return b.String()
+}
+
+// site is where a node works. What is attached to programs is in the kernel,
+// with the filter and the aggregate that its acquisition was given.
+func (q *query) site(n plan.Node) string {
+	for _, f := range q.feeds {
+		if f.spec == n && f.attached {
+			return "kernel"
+		}
+	}
+	return "server"
 }
 
 func (q *query) explainSites(b *strings.Builder, a *plan.Acquire, indent string) {
@@ -153,6 +173,9 @@ func (q *query) explainSites(b *strings.Builder, a *plan.Acquire, indent string)
 				fmt.Fprintf(b, ", about %s an event", plan.FormatDuration(int64(s.CostNs)))
 			}
 			b.WriteString("\n")
+		}
+		if g := f.aggregator(); g != nil {
+			fmt.Fprintf(b, "%saggregate %s: %s  (kernel)\n", indent, f.spec.Partial, g.Describe())
 		}
 		left := f.source.Residual()
 		if a.Filter != nil && left != a.Filter {

@@ -14,8 +14,11 @@ type feed struct {
 	spec   *plan.Acquire
 	source probes.Source
 	live   bool
-	q      *queue
-	t      *tally
+	// attached says that events come from what is attached in the kernel, and
+	// are not read by the engine.
+	attached bool
+	q        *queue
+	t        *tally
 }
 
 func (f *feed) Push(b *batch.Batch) {
@@ -27,7 +30,12 @@ func (f *feed) Push(b *batch.Batch) {
 	}
 }
 
-func (f *feed) Partial(b *batch.Batch) { b.Release() }
+func (f *feed) Partial(b *batch.Batch) {
+	f.t.groups.Add(uint64(b.Len()))
+	if !f.q.push(item{leaf: f.leaf, batch: b, partial: true}, false) {
+		b.Release() // nobody wants the query's result any more
+	}
+}
 
 func (f *feed) Watermark(t int64) {
 	f.q.push(item{leaf: f.leaf, signal: operators.Signal{Kind: operators.Watermark, Time: t}}, false)

@@ -17,18 +17,19 @@ import (
 
 // query is one running plan.
 type query struct {
-	id      int64
-	text    string
-	plan    *plan.Query
-	feeds   []*feed
-	graph   *operators.Graph
-	leaves  []operators.Leaf // what each feed feeds
-	q       *queue
-	t       *tally
-	out     *outlet
-	started time.Time    // set before armed
-	armed   atomic.Bool  // graph and started may be read by others
-	state   atomic.Value // string, for sys.queries
+	id        int64
+	text      string
+	plan      *plan.Query
+	feeds     []*feed
+	graph     *operators.Graph
+	leaves    []operators.Leaf // what each feed feeds
+	collector *collector       // set when it is started
+	q         *queue
+	t         *tally
+	out       *outlet
+	started   time.Time    // set before armed
+	armed     atomic.Bool  // graph and started may be read by others
+	state     atomic.Value // string, for sys.queries
 
 	live     time.Duration // interval of previews; 0: none
 	stop     chan struct{} // closed: end, and give what there is
@@ -52,8 +53,10 @@ func (e *Engine) prepare(ctx context.Context, text string, p *plan.Query) (*quer
 		if err != nil {
 			return nil, planner.Placed(err, text)
 		}
-		q.feeds = append(q.feeds, &feed{leaf: i, spec: leaf, source: src, live: src.Live(), q: q.q, t: q.t})
+		q.feeds = append(q.feeds, &feed{leaf: i, spec: leaf, source: src, live: src.Live(), q: q.q, t: q.t,
+			attached: slices.ContainsFunc(src.Sites(), func(s probes.Site) bool { return s.Address != 0 })})
 	}
+	q.settle()
 	return q, nil
 }
 
@@ -93,6 +96,7 @@ func (q *query) start(ctx context.Context) error {
 	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	q.cancel = cancel
+	q.collector = newCollector(q.feeds)
 	for i, f := range q.feeds {
 		if err := f.source.Start(run, f); err != nil {
 			q.q.close()
@@ -132,6 +136,7 @@ func (q *query) run(ctx context.Context) {
 	q.state.Store("ending")
 	q.q.close()
 	q.disarm().Wait()
+	q.collector.asking.Wait()
 	if err != nil {
 		_ = q.graph.Abandon()
 	}
@@ -165,6 +170,8 @@ type runner struct {
 	drained  bool // the plan wants no more rows
 	every    time.Duration
 	ticks    int64
+	show     showing
+	timers   timers
 }
 
 func (q *query) loop(ctx context.Context) error {
@@ -172,7 +179,7 @@ func (q *query) loop(ctx context.Context) error {
 	if err := q.graph.StartValues(ctx); err != nil {
 		return err
 	}
-	var timers timers
+	timers := &r.timers
 	defer timers.stop()
 	if q.plan.For > 0 {
 		timers.deadline = time.NewTimer(time.Until(q.started.Add(q.plan.For)))
@@ -199,15 +206,16 @@ func (q *query) loop(ctx context.Context) error {
 			stop = nil
 			r.halt()
 		case <-timers.tickC():
-			if err := r.tick(ctx); err != nil {
+			if err := r.tickDue(ctx); err != nil {
 				return err
 			}
-			timers.tick.Reset(time.Until(q.started.Add(time.Duration(r.ticks+1) * r.every)))
 		case <-timers.previewC():
-			if !r.stopping {
-				if err := r.preview(ctx); err != nil {
-					return err
-				}
+			if err := r.previewDue(ctx); err != nil {
+				return err
+			}
+		case err := <-q.collector.result:
+			if err = r.collected(ctx, err); err != nil {
+				return err
 			}
 		case <-ctx.Done():
 			return ctx.Err()
@@ -264,7 +272,11 @@ func (r *runner) drainQueue(ctx context.Context) error {
 				it.batch.Release()
 				continue
 			}
-			st, err := leaf.Op.Push(ctx, leaf.Port, it.batch)
+			op, port := leaf.Op, leaf.Port
+			if it.partial {
+				op, port = leaf.Partial, 0
+			}
+			st, err := op.Push(ctx, port, it.batch)
 			it.batch.Release()
 			if err != nil {
 				return err
@@ -295,6 +307,9 @@ func (r *runner) signal(ctx context.Context, s operators.Signal) error {
 
 func (r *runner) tick(ctx context.Context) error {
 	r.ticks++
+	if r.timers.tick != nil {
+		r.timers.tick.Reset(time.Until(r.started.Add(time.Duration(r.ticks+1) * r.every)))
+	}
 	return r.signal(ctx, operators.Signal{Kind: operators.Tick, Time: r.started.Add(time.Duration(r.ticks) * r.every).UnixNano()})
 }
 

@@ -9,20 +9,22 @@ import (
 
 // item is one thing that happened at a leaf.
 type item struct {
-	leaf   int
-	batch  *batch.Batch
-	signal operators.Signal // where batch is nil and end is false
-	end    bool
-	err    error
+	leaf    int
+	batch   *batch.Batch
+	partial bool             // of batch: partial rows
+	signal  operators.Signal // where batch is nil and end is false
+	end     bool
+	err     error
 }
 
-// queue holds what sources gave until the runner takes it. Batches are
-// bounded; signals are few, since a watermark replaces the one before it.
+// queue holds what sources gave until the runner takes it. Batches of rows are
+// bounded; partial rows are few, since they come when they are asked for, and
+// signals are, since a watermark replaces the one before it.
 type queue struct {
 	mu     sync.Mutex
 	items  []item
 	head   int
-	rows   int           // batches queued
+	rows   int           // batches of rows queued
 	limit  int           // of batches
 	ready  chan struct{} // has a token when items were added
 	room   *sync.Cond    // signalled when a batch was taken
@@ -35,12 +37,16 @@ func newQueue(limit int) *queue {
 	return q
 }
 
-// push adds an item. A batch that finds the queue full waits if wait is set,
-// and otherwise is refused: the caller counts it as lost.
+// push adds an item. A batch of rows that finds the queue full waits if wait is
+// set, and otherwise is refused: the caller counts it as lost. Partial rows are
+// refused only by a closed queue.
 func (q *queue) push(it item, wait bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if it.batch != nil {
+	if it.batch != nil && q.closed {
+		return false
+	}
+	if it.batch != nil && !it.partial {
 		for q.rows >= q.limit && wait && !q.closed {
 			q.room.Wait()
 		}
@@ -48,7 +54,7 @@ func (q *queue) push(it item, wait bool) bool {
 			return false
 		}
 		q.rows++
-	} else if n := len(q.items); !it.end && it.signal.Kind == operators.Watermark && n > q.head {
+	} else if n := len(q.items); it.batch == nil && !it.end && it.signal.Kind == operators.Watermark && n > q.head {
 		if last := &q.items[n-1]; last.leaf == it.leaf && last.batch == nil && !last.end && last.signal.Kind == operators.Watermark {
 			last.signal = it.signal
 			return true
@@ -78,7 +84,7 @@ func (q *queue) pop() (item, bool) {
 		clear(q.items[n:])
 		q.items, q.head = q.items[:n], 0
 	}
-	if it.batch != nil {
+	if it.batch != nil && !it.partial {
 		q.rows--
 		q.room.Signal()
 	}

@@ -98,9 +98,10 @@ func (s *session) Close() error {
 
 // env is what the planner may know of the session.
 func (s *session) env() *planner.Env {
+	noKernel := s.noKernel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &planner.Env{Views: s.e.views, Target: s.target, File: replay.Describe, Eval: expr.EvalConst}
+	return &planner.Env{Views: s.e.views, Target: s.target, NoKernel: noKernel, File: replay.Describe, Eval: expr.EvalConst}
 }
 
 // Execute runs one statement.

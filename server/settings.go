@@ -71,13 +71,15 @@ func settingValue(t batch.Type, l *parser.Literal) (batch.Value, bool) {
 	return batch.Value{}, false
 }
 
+func (s *session) noKernel() bool { return s.setting("kernel").S == "off" }
+
 // withSettings hands the session's settings to every acquisition of a plan.
 func (s *session) withSettings(p *plan.Query) *plan.Query {
 	v := plan.Settings{
 		Lateness:     time.Duration(s.setting("lateness").I),
 		RateWindow:   time.Duration(s.setting("rate_window").I),
 		MaxProbes:    int(s.setting("max_probes").I),
-		NoKernel:     s.setting("kernel").S == "off",
+		NoKernel:     s.noKernel(),
 		MaxTextCopy:  s.setting("max_text_copy").I,
 		PlainEntries: s.setting("probe_sites").S == "entry",
 	}

@@ -120,7 +120,7 @@ func (e *Engine) snapshot(stream string) [][]batch.Value {
 		case "sys.queries":
 			state, _ := q.state.Load().(string)
 			rows = append(rows, []batch.Value{now, id, batch.Str(state), batch.Str(q.text), q.armedAt(),
-				batch.Int(int64(q.t.rows.Load())), batch.Int(int64(q.t.acquired.Load())), batch.Int(int64(q.t.totalLost()))})
+				batch.Int(int64(q.t.rows.Load())), batch.Int(int64(q.t.acquired.Load() + q.t.groups.Load())), batch.Int(int64(q.t.totalLost()))})
 		case "sys.drops":
 			for _, l := range q.t.losses() {
 				rows = append(rows, []batch.Value{now, id, batch.Str(l.Cause), batch.Int(int64(l.N)), batch.Bool(true)})
@@ -133,7 +133,7 @@ func (e *Engine) snapshot(stream string) [][]batch.Value {
 				continue
 			}
 			for _, st := range q.graph.Stats {
-				rows = append(rows, []batch.Value{now, id, batch.Str(st.Node.Describe()), batch.Str("server"),
+				rows = append(rows, []batch.Value{now, id, batch.Str(st.Node.Describe()), batch.Str(q.site(st.Node)),
 					batch.Int(int64(st.RowsIn.Load())), batch.Int(int64(st.RowsOut.Load())), batch.Dur(st.Nanos.Load())})
 			}
 		}

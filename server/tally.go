@@ -15,7 +15,8 @@ type tally struct {
 	lost     map[string]uint64
 	noted    map[string]uint64
 	rows     atomic.Uint64 // given to the client
-	acquired atomic.Uint64 // taken from sources
+	acquired atomic.Uint64 // taken from sources, one by one
+	groups   atomic.Uint64 // partial rows taken from sources
 }
 
 func newTally() *tally {

@@ -22,7 +22,7 @@ var Settings = []Setting{
 	{Name: "max_probes", Type: tI, Default: batch.Int(10000), Min: batch.Int(1), Max: batch.Int(1e6), Doc: "most functions that may be instrumented at a time"},
 	{Name: "max_text_copy", Type: tI, Default: batch.Int(64 << 20), Min: batch.Int(4096), Max: batch.Int(1 << 40), Doc: "bytes of code that probes may make the kernel copy, over all processes of a query"},
 	{Name: "rate_window", Type: tD, Default: batch.Dur(100e6), Min: batch.Dur(20e6), Max: batch.Dur(60e9), Doc: "time over which percentages and rates of /proc are taken"},
-	{Name: "kernel", Type: tS, Default: batch.Str("on"), Min: none, Max: none, Values: []string{"on", "off"}, Doc: "conditions are tested in the kernel, where it can decide them"},
+	{Name: "kernel", Type: tS, Default: batch.Str("on"), Min: none, Max: none, Values: []string{"on", "off"}, Doc: "conditions are tested and aggregates computed in the kernel, where it can do that"},
 	{Name: "probe_sites", Type: tS, Default: batch.Str("cheapest"), Min: none, Max: none, Values: []string{"cheapest", "entry"}, Doc: "where functions are probed: at the cheapest instruction that each call executes once, or at the first alone"},
 	{Name: "join_gating", Type: tS, Default: batch.Str("exact"), Min: none, Max: none, Doc: "joins that open one side upon the other", Later: true},
 	{Name: "join_memory", Type: tI, Default: batch.Int(256 << 20), Min: none, Max: none, Doc: "bytes a join may hold", Later: true},

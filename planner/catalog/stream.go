@@ -207,7 +207,7 @@ var Streams = []*Stream{
 			{"statement", tS, "", "its text"},
 			{"started", tT, "", "when it was armed"},
 			{"rows", tI, "", "rows given so far"},
-			{"acquired", tI, "", "tuples acquired so far"},
+			{"acquired", tI, "", "rows acquired so far: tuples, and states of groups that the kernel aggregates"},
 			{"lost", tI, "", "events lost so far"},
 		})},
 	{Name: "sys.probes", Kind: Snapshot, Doc: "what is attached now, and to what", How: "engine", Cost: "none", Needs: procNeeds,

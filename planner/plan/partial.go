@@ -126,3 +126,25 @@ func (n *Aggregate) Borders() (start, end int) {
 	}
 	return start, n.WindowEnd
 }
+
+// FirstStage is the acquisition that may give n partial rows, and the window
+// between them, if there is one; nil if no acquisition may.
+func (n *Aggregate) FirstStage() (leaf *Acquire, win *Window) {
+	for in := n.Input; ; in = in.Inputs()[0] {
+		switch x := in.(type) {
+		case *Acquire:
+			if x.Partial == nil || n.Windowed != (win != nil) {
+				return nil, nil
+			}
+			return x, win
+		case *Window:
+			if x.Hold || x.Spec.Kind == Session || win != nil {
+				return nil, nil
+			}
+			win = x
+		case *Project:
+		default:
+			return nil, nil
+		}
+	}
+}

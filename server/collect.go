@@ -1,0 +1,139 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"endoscope/planner/plan"
+	"endoscope/probes"
+)
+
+// collector asks the sources that aggregate for what they have, before a result
+// is shown that is not the last one. They are asked in goroutines of their own,
+// so that the runner still takes what they give, and hears when it is told to
+// stop.
+type collector struct {
+	sources []probes.Aggregator
+	result  chan error // of a round; has room for it
+	asking  sync.WaitGroup
+}
+
+func newCollector(feeds []*feed) *collector {
+	c := &collector{result: make(chan error, 1)}
+	for _, f := range feeds {
+		if a := f.aggregator(); a != nil {
+			c.sources = append(c.sources, a)
+		}
+	}
+	return c
+}
+
+// ask begins a round. It is over when result has an error or nil: then all that
+// happened before is in the queue. There is one round at a time.
+func (c *collector) ask() {
+	c.asking.Go(func() {
+		errs := make([]error, len(c.sources))
+		var all sync.WaitGroup
+		for i, s := range c.sources {
+			all.Go(func() { errs[i] = s.Collect() })
+		}
+		all.Wait()
+		c.result <- errors.Join(errs...)
+	})
+}
+
+// aggregator is the feed's source, if it runs the first stage of an aggregate.
+func (f *feed) aggregator() probes.Aggregator {
+	if a, ok := f.source.(probes.Aggregator); ok && f.spec.Partial != nil && a.Aggregates() {
+		return a
+	}
+	return nil
+}
+
+// settle takes out of the plan the aggregates that sources were offered and do
+// not run, so that it says what is done.
+func (q *query) settle() {
+	alone := map[plan.Node]*plan.Acquire{}
+	for _, f := range q.feeds {
+		if f.spec.Partial != nil && f.aggregator() == nil {
+			c := *f.spec
+			c.Partial = nil
+			alone[f.spec] = &c
+			f.spec = &c
+		}
+	}
+	if len(alone) == 0 {
+		return
+	}
+	p := *q.plan
+	p.Root = plan.TransformNodes(p.Root, func(n plan.Node) plan.Node {
+		if a := alone[n]; a != nil {
+			return a
+		}
+		return n
+	})
+	q.plan = &p
+}
+
+// showing is what a loop has to show, and what waits for a round.
+type showing struct {
+	tick, preview bool // wait for the round that is under way
+	asking        bool // there is one
+	late          bool // a tick has come since it began, and waits for the next
+}
+
+// tickDue is called when an interval of EMIT EVERY is over.
+func (r *runner) tickDue(ctx context.Context) error {
+	switch {
+	case len(r.collector.sources) == 0:
+		return r.tick(ctx)
+	case r.stopping: // the end collects, and shows it
+	case r.show.asking:
+		r.show.late = true
+	default:
+		r.show.tick = true
+		r.ask()
+	}
+	return nil
+}
+
+// previewDue is called when a display wants the result so far. A display can
+// wait for the next time.
+func (r *runner) previewDue(ctx context.Context) error {
+	switch {
+	case r.stopping:
+	case len(r.collector.sources) == 0:
+		return r.preview(ctx)
+	case !r.show.asking:
+		r.show.preview = true
+		r.ask()
+	}
+	return nil
+}
+
+func (r *runner) ask() {
+	r.show.asking = true
+	r.collector.ask()
+}
+
+// collected is called when a round is over, and shows what it was for.
+func (r *runner) collected(ctx context.Context, err error) error {
+	s := r.show
+	r.show = showing{}
+	if err != nil || r.stopping {
+		return err
+	}
+	if err := r.drainQueue(ctx); err != nil {
+		return err
+	}
+	if s.tick {
+		err = r.tick(ctx)
+	} else if s.preview {
+		err = r.preview(ctx)
+	}
+	if err == nil && s.late {
+		err = r.tickDue(ctx)
+	}
+	return err
+}
