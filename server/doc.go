@@ -14,6 +14,10 @@
 // touches them. The client reads events from a bounded channel; a slow client
 // makes the runner wait, and so, in the end, the feeds drop.
 //
+// Sources that run the first stage of an aggregate (probes.Aggregator) give
+// partial rows, which no feed drops. They are asked for them, in goroutines of the
+// collector, before each result that is not the last.
+//
 // Locks: Engine.mu (queries by id) and Session.mu (target, settings) are never
 // held while a source is started or stopped; queue.mu is innermost.
 //
