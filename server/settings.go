@@ -82,6 +82,7 @@ func (s *session) withSettings(p *plan.Query) *plan.Query {
 		NoKernel:     s.noKernel(),
 		MaxTextCopy:  s.setting("max_text_copy").I,
 		PlainEntries: s.setting("probe_sites").S == "entry",
+		MaxEventRate: s.setting("max_event_rate").I,
 	}
 	out := *p
 	out.Notices = slices.Clone(p.Notices)

@@ -149,3 +149,30 @@ func TestSettingsReachProbes(t *testing.T) {
 		t.Errorf("a window closed after %s, with a lateness of 2 s: %+v", at, ev)
 	}
 }
+
+// TestEventRateIsSaid holds what is above the rate to being a loss with a name,
+// in the footer and in sys.drops.
+func TestEventRateIsSaid(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, `#include <unistd.h>
+int work(int i) { return i + 1; }
+int main(void) { volatile int s = 0; for (int i = 0; i < 3000; i++) s = work(s); for (;;) pause(); }`, "-O1", "-fno-inline")
+	s := newSession(t, wire.Options{Command: []string{target}})
+	ask(t, s, "SET max_event_rate = 50")
+	q := start(t, s, "SELECT COUNT(*), MAX(timestamp) FROM function_start WHERE function_name = 'work'")
+	var dropped int64
+	for deadline := time.Now().Add(10 * time.Second); dropped == 0 && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if a := ask(t, s, "SELECT n FROM sys.drops WHERE cause = 'rate limit' AND loss"); len(a.rows) > 0 {
+			dropped = number(t, a, 0, 0)
+		}
+	}
+	q.Stop()
+	a := read(t, q)
+	l := a.summary.Losses
+	if len(l) != 1 || l[0].Cause != "rate limit" || dropped == 0 || dropped > int64(l[0].N) {
+		t.Fatalf("the footer says %+v, sys.drops said %d", l, dropped)
+	}
+	if n := number(t, a, 0, 0); n < 50 || n+int64(l[0].N) != 3000 {
+		t.Errorf("%d calls seen and %d lost, of 3,000", n, l[0].N)
+	}
+}

@@ -132,6 +132,10 @@ type Settings struct {
 	// PlainEntries: functions are probed at their first instructions alone, not
 	// where that is cheapest.
 	PlainEntries bool
+	// MaxEventRate is how many events a second an acquisition may bring to user
+	// space, on average over a second or more; what is above it is counted as
+	// lost. 0: any number.
+	MaxEventRate int64
 }
 
 // WindowKind is TUMBLE, HOP or SESSION.

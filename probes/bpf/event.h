@@ -4,6 +4,7 @@
 #define ENDOSCOPE_EVENT_H
 
 #include "moment.h"
+#include "rate.h"
 
 /*
  * Events. The ring buffer wants sizes known to the verifier, so there are
@@ -77,11 +78,18 @@ static __always_inline void submit(void *e)
 	if (!r)                                                             \
 		goto lost
 
-/* emit gives the event to the reader, or counts it where the ring is full. */
+/*
+ * emit gives the event to the reader, or counts it where the query sends too
+ * many or the ring is full.
+ */
 static __always_inline void emit(const struct moment *m)
 {
 	__u32 layout = options & (SEND_ARGS | SEND_NAMES);
 
+	if (!within_rate(m->time)) {
+		COUNT_CALL(limited);
+		return;
+	}
 	if (layout == (SEND_ARGS | SEND_NAMES)) {
 		RESERVE(struct event_full);
 		fill_return(&r->r, m);

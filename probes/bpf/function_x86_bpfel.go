@@ -18,6 +18,7 @@ type FunctionCounters struct {
 	Armed     uint64
 	Returned  uint64
 	Lost      uint64
+	Limited   uint64
 	Foreign   uint64
 	Unchecked uint64
 	Nesting   uint64
@@ -107,6 +108,7 @@ const (
 	FunctionMapCounts           = "counts"
 	FunctionMapEvents           = "events"
 	FunctionMapHits             = "hits"
+	FunctionMapRateLeft         = "rate_left"
 	FunctionMapTargets          = "targets"
 	FunctionMapThreads          = "threads"
 	FunctionProgFunctionEntry   = "function_entry"
@@ -115,6 +117,9 @@ const (
 	FunctionProgPairReturn      = "pair_return"
 	FunctionVarOptions          = "options"
 	FunctionVarQuery            = "query"
+	FunctionVarRateChunk        = "rate_chunk"
+	FunctionVarRateChunkNs      = "rate_chunk_ns"
+	FunctionVarRatePaid         = "rate_paid"
 	FunctionVarTypeEvent        = "type_event"
 	FunctionVarTypeEventArgs    = "type_event_args"
 	FunctionVarTypeEventFull    = "type_event_full"
@@ -176,11 +181,12 @@ type FunctionProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type FunctionMapSpecs struct {
-	Counts  *ebpf.MapSpec `ebpf:"counts"`
-	Events  *ebpf.MapSpec `ebpf:"events"`
-	Hits    *ebpf.MapSpec `ebpf:"hits"`
-	Targets *ebpf.MapSpec `ebpf:"targets"`
-	Threads *ebpf.MapSpec `ebpf:"threads"`
+	Counts   *ebpf.MapSpec `ebpf:"counts"`
+	Events   *ebpf.MapSpec `ebpf:"events"`
+	Hits     *ebpf.MapSpec `ebpf:"hits"`
+	RateLeft *ebpf.MapSpec `ebpf:"rate_left"`
+	Targets  *ebpf.MapSpec `ebpf:"targets"`
+	Threads  *ebpf.MapSpec `ebpf:"threads"`
 }
 
 // FunctionVariableSpecs contains global variables before they are loaded into the kernel.
@@ -189,6 +195,9 @@ type FunctionMapSpecs struct {
 type FunctionVariableSpecs struct {
 	Options         *ebpf.VariableSpec `ebpf:"options"`
 	Query           *ebpf.VariableSpec `ebpf:"query"`
+	RateChunk       *ebpf.VariableSpec `ebpf:"rate_chunk"`
+	RateChunkNs     *ebpf.VariableSpec `ebpf:"rate_chunk_ns"`
+	RatePaid        *ebpf.VariableSpec `ebpf:"rate_paid"`
 	TypeEvent       *ebpf.VariableSpec `ebpf:"type_event"`
 	TypeEventArgs   *ebpf.VariableSpec `ebpf:"type_event_args"`
 	TypeEventFull   *ebpf.VariableSpec `ebpf:"type_event_full"`
@@ -218,11 +227,12 @@ func (o *FunctionObjects) Close() error {
 //
 // It can be passed to LoadFunctionObjects or ebpf.CollectionSpec.LoadAndAssign.
 type FunctionMaps struct {
-	Counts  *ebpf.Map `ebpf:"counts"`
-	Events  *ebpf.Map `ebpf:"events"`
-	Hits    *ebpf.Map `ebpf:"hits"`
-	Targets *ebpf.Map `ebpf:"targets"`
-	Threads *ebpf.Map `ebpf:"threads"`
+	Counts   *ebpf.Map `ebpf:"counts"`
+	Events   *ebpf.Map `ebpf:"events"`
+	Hits     *ebpf.Map `ebpf:"hits"`
+	RateLeft *ebpf.Map `ebpf:"rate_left"`
+	Targets  *ebpf.Map `ebpf:"targets"`
+	Threads  *ebpf.Map `ebpf:"threads"`
 }
 
 func (m *FunctionMaps) Close() error {
@@ -230,6 +240,7 @@ func (m *FunctionMaps) Close() error {
 		m.Counts,
 		m.Events,
 		m.Hits,
+		m.RateLeft,
 		m.Targets,
 		m.Threads,
 	)
@@ -241,6 +252,9 @@ func (m *FunctionMaps) Close() error {
 type FunctionVariables struct {
 	Options         *ebpf.Variable `ebpf:"options"`
 	Query           *ebpf.Variable `ebpf:"query"`
+	RateChunk       *ebpf.Variable `ebpf:"rate_chunk"`
+	RateChunkNs     *ebpf.Variable `ebpf:"rate_chunk_ns"`
+	RatePaid        *ebpf.Variable `ebpf:"rate_paid"`
 	TypeEvent       *ebpf.Variable `ebpf:"type_event"`
 	TypeEventArgs   *ebpf.Variable `ebpf:"type_event_args"`
 	TypeEventFull   *ebpf.Variable `ebpf:"type_event_full"`

@@ -46,6 +46,7 @@ struct counters {
 	__u64 armed;        /* calls whose return is awaited */
 	__u64 returned;     /* those of them that returned */
 	__u64 lost;         /* events that found the ring full */
+	__u64 limited;      /* events above the query's rate */
 	__u64 foreign;      /* return not armed: sp is not in the thread's stack */
 	__u64 unchecked;    /* return not armed: the stack could not be looked up */
 	__u64 nesting;      /* return not armed: too many nested calls */

@@ -119,6 +119,7 @@ type setup struct {
 	test      codegen.Program
 	members   []bpf.FunctionTarget
 	functions int
+	rate      int64 // events per second; 0: any number
 }
 
 // installation is a query's programs and maps in the kernel, and its links.
@@ -195,6 +196,9 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 	if err := spec.Variables[bpf.FunctionVarQuery].Set(query); err != nil {
 		return nil, err
 	}
+	if err := limitRate(spec, s.rate); err != nil {
+		return nil, err
+	}
 	objects, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{
 		MapReplacements: map[string]*ebpf.Map{bpf.FunctionMapEvents: k.events},
 		Cache:           k.types,
@@ -233,6 +237,7 @@ func (in *installation) counters(per *[]bpf.FunctionCounters) (sum bpf.FunctionC
 		sum.Armed += c.Armed
 		sum.Returned += c.Returned
 		sum.Lost += c.Lost
+		sum.Limited += c.Limited
 		sum.Foreign += c.Foreign
 		sum.Unchecked += c.Unchecked
 		sum.Nesting += c.Nesting

@@ -57,7 +57,7 @@ func (s *source) returns() bool { return s.resolution.wants[0].returns }
 func (s *source) setup() setup {
 	return setup{
 		options: s.wants.options | s.resolution.only, returns: s.returns(), test: s.filter.program,
-		members: s.resolution.members, functions: len(s.resolution.wants),
+		members: s.resolution.members, functions: len(s.resolution.wants), rate: s.spec.Settings.MaxEventRate,
 	}
 }
 

@@ -30,9 +30,10 @@ type subscription struct {
 	pool   *batch.Pool
 	b      *batch.Batch
 
-	percpu []bpf.FunctionCounters
-	lost   uint64 // as reported so far
-	mark   int64  // last watermark sent
+	percpu  []bpf.FunctionCounters
+	lost    uint64 // as reported so far
+	limited uint64 // as reported so far
+	mark    int64  // last watermark sent
 }
 
 func newSubscription(s batch.Schema, w wants, sink probes.Sink, offset int64, exes *exeNames, in *installation) *subscription {
@@ -163,6 +164,10 @@ func (s *subscription) reportLost() bpf.FunctionCounters {
 	if err == nil && c.Lost > s.lost {
 		s.sink.Lost("ring buffer full", c.Lost-s.lost)
 		s.lost = c.Lost
+	}
+	if err == nil && c.Limited > s.limited {
+		s.sink.Lost("rate limit", c.Limited-s.limited)
+		s.limited = c.Limited
 	}
 	return c
 }

@@ -1,0 +1,99 @@
+package uprobe
+
+import (
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"endoscope/probes/testenv"
+)
+
+// flood calls one function from some threads, as fast as it can. Its first
+// instruction is one that the kernel emulates.
+const flood = prelude + `
+__asm__(".text\n.globl drop\n.type drop,@function\ndrop: .cfi_startproc\npush %rbx\n.cfi_adjust_cfa_offset 8\npop %rbx\n.cfi_adjust_cfa_offset -8\nret\n.cfi_endproc\n.size drop,.-drop\n");
+void drop(long);
+static long each;
+static void *work(void *x) { for (long i = 0; i < each; i++) drop(i); return x; }
+int main(int argc, char **argv) {
+	int n = atoi(argv[1]);
+	each = atol(argv[2]);
+	ready();
+	pthread_t t[8];
+	for (int i = 0; i < n; i++) pthread_create(&t[i], 0, work, 0);
+	for (int i = 0; i < n; i++) pthread_join(t[i], 0);
+	return 0;
+}
+`
+
+// A query gets what one second allows at once, and from then on what its rate
+// allows; each call above that is counted. One processor may use it all.
+func TestEventRateIsLimited(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, flood, "-O1", "-pthread")
+	const limit = 20_000
+	for _, c := range []struct {
+		name          string
+		stream        string
+		threads, each string
+		calls         int
+		within        bool
+	}{
+		{"below", FunctionStart, "2", "9500", 19_000, true},
+		{"one thread", FunctionStart, "1", "200000", 200_000, false},
+		{"several threads", FunctionStart, "4", "50000", 200_000, false},
+		{"returns", FunctionDuration, "2", "100000", 200_000, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := provider(t, Options{})
+			r := run(t, target, c.threads, c.each)
+			spec := acquisition(c.stream, r.target(), named("drop"), "timestamp")
+			spec.Settings.MaxEventRate = limit
+			began := time.Now()
+			_, sink := start(t, p, spec)
+			r.finish(success)
+			sink.wait(t)
+			seconds := time.Since(began).Seconds()
+			got, lost := len(sink.rows), int(sink.lost["rate limit"])
+			if got+lost != c.calls || len(sink.lost) > 1 {
+				t.Fatalf("%d rows and %v lost of %d calls", got, sink.lost, c.calls)
+			}
+			if c.within {
+				if lost > 0 {
+					t.Errorf("%d of %d lost below the limit", lost, c.calls)
+				}
+				return
+			}
+			// A processor that sends nothing more may keep a chunk.
+			chunks := float64(runtime.NumCPU() * limit / 1000)
+			if most := limit*(1+seconds) + chunks; float64(got) > most {
+				t.Errorf("%d rows in %.3f s, at most %.0f are allowed", got, seconds, most)
+			}
+			times := sink.ints("timestamp")
+			busy := time.Duration(slices.Max(times) - slices.Min(times)).Seconds()
+			if least := 0.95*limit*(1+busy) - chunks; float64(got) < least {
+				t.Errorf("%d rows in %.3f s, at least %.0f are allowed", got, busy, least)
+			}
+		})
+	}
+}
+
+// Rates that no number of events and no number of nanoseconds divides.
+func TestRateNeedsNoRoundNumber(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, flood, "-O1", "-pthread")
+	for _, limit := range []int64{1, 7, 999, 1001, 1_000_000_000} {
+		p := provider(t, Options{})
+		r := run(t, target, "1", "3000")
+		spec := acquisition(FunctionStart, r.target(), named("drop"), "timestamp")
+		spec.Settings.MaxEventRate = limit
+		_, sink := start(t, p, spec)
+		r.finish(success)
+		sink.wait(t)
+		// All are called within a fraction of a second.
+		if got, want := int64(len(sink.rows)), min(limit, 3000); got < want || got > want+want/5+1 {
+			t.Errorf("limit %d: %d rows, lost %v", limit, got, sink.lost)
+		}
+	}
+}
