@@ -102,6 +102,70 @@ static __always_inline bool is_chained(struct task_struct *task, __u64 sp)
 	return ret && ret == trampoline;
 }
 
+/* The n'th call of a thread, from 1. The mask is for the verifier. */
+#define CALL(t, n) (&(t)->calls[((n) - 1) & MAX_CALLS_MASK])
+
+/* held is how many calls the thread's stack holds. */
+static __always_inline __u32 held(const struct thread *t)
+{
+	__u32 n = t->n;
+
+	return n <= MAX_CALLS ? n : MAX_CALLS;
+}
+
+/*
+ * The searches are global functions, each of which the verifier looks at once.
+ * Inlined it would look at what comes behind a search once for each length that
+ * this can have, which takes tens of milliseconds. Such a function can return a
+ * number, no pointer, and for all that the verifier knows its t may be NULL.
+ */
+
+/* search_alive is how many calls are left without those whose sp is below alive. */
+__noinline __u32 search_alive(const struct thread *t, __u64 alive)
+{
+	__u32 n = 0;
+
+	if (t)
+		for (n = held(t); n > 0; n--)
+			if (CALL(t, n)->sp >= alive)
+				break;
+	return n;
+}
+
+/* search_live is the last call that has not returned, 0 if there is none. */
+__noinline __u32 search_live(const struct thread *t)
+{
+	__u32 n = 0;
+
+	if (t)
+		for (n = held(t); n > 0; n--)
+			if (CALL(t, n)->function != DEAD)
+				break;
+	return n;
+}
+
+/* search_returning is the call of function that returns to sp, 0 if there is none. */
+__noinline __u32 search_returning(const struct thread *t, __u32 function, __u64 sp)
+{
+	if (t)
+		for (__u32 n = held(t); n > 0 && CALL(t, n)->sp <= sp; n--)
+			if (CALL(t, n)->sp == sp && CALL(t, n)->function == function)
+				return n;
+	return 0;
+}
+
+/* search_left is how many calls are left when one has returned to sp. */
+__noinline __u32 search_left(const struct thread *t, __u64 sp)
+{
+	__u32 n = 0;
+
+	if (t)
+		for (n = held(t); n > 0; n--)
+			if (CALL(t, n)->sp >= sp && CALL(t, n)->function != DEAD)
+				break;
+	return n;
+}
+
 /*
  * prune drops calls that did not return and never will: those below sp, and
  * those at sp unless this is a tail call (the kernel's own rule, see
@@ -109,30 +173,18 @@ static __always_inline bool is_chained(struct task_struct *task, __u64 sp)
  */
 static __always_inline void prune(struct thread *t, struct task_struct *task, __u64 sp)
 {
-	__u32 n = t->n;
-	bool chained = n > 0 && n <= MAX_CALLS && t->calls[(n - 1) & MAX_CALLS_MASK].sp <= sp && is_chained(task, sp);
+	__u32 n = held(t);
 
-	for (int i = 0; i < MAX_CALLS && n > 0 && n <= MAX_CALLS; i++) {
-		__u64 at = t->calls[(n - 1) & MAX_CALLS_MASK].sp;
-		if (at > sp || (at == sp && chained))
-			break;
-		n--;
-	}
-	t->n = n;
+	if (n > 0 && CALL(t, n)->sp <= sp)
+		t->n = search_alive(t, is_chained(task, sp) ? sp : sp + 1);
 }
 
 /* depth_of counts the live calls. */
 static __always_inline __u32 depth_of(struct thread *t)
 {
-	__u32 n = t->n;
+	__u32 n = search_live(t);
 
-	for (int i = 0; i < MAX_CALLS && n > 0 && n <= MAX_CALLS; i++) {
-		struct call *c = &t->calls[(n - 1) & MAX_CALLS_MASK];
-		if (c->function != DEAD)
-			return c->m.depth + 1;
-		n--;
-	}
-	return 0;
+	return n > 0 ? CALL(t, n)->m.depth + 1 : 0;
 }
 
 /*
@@ -142,27 +194,13 @@ static __always_inline __u32 depth_of(struct thread *t)
 static __always_inline struct call *take(struct thread *t, __u32 function, __u64 sp)
 {
 	struct call *found = NULL;
-	__u32 n = t->n;
+	__u32 n = search_returning(t, function, sp);
 
-	for (int i = 0; i < MAX_CALLS && n > 0 && n <= MAX_CALLS; i++) {
-		struct call *c = &t->calls[(n - 1) & MAX_CALLS_MASK];
-		if (c->sp > sp)
-			break;
-		if (c->sp == sp && c->function == function) {
-			c->function = DEAD;
-			found = c;
-			break;
-		}
-		n--;
+	if (n > 0) {
+		found = CALL(t, n);
+		found->function = DEAD;
 	}
-	n = t->n;
-	for (int i = 0; i < MAX_CALLS && n > 0 && n <= MAX_CALLS; i++) {
-		struct call *c = &t->calls[(n - 1) & MAX_CALLS_MASK];
-		if (c->sp >= sp && c->function != DEAD)
-			break;
-		n--;
-	}
-	t->n = n;
+	t->n = search_left(t, sp);
 	return found;
 }
 

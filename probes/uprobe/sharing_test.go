@@ -362,7 +362,7 @@ func TestSitesSayWhatWillBeDone(t *testing.T) {
 		if s[0].Address == 0 || s[0].CostNs == 0 || s[0].Method == "" {
 			t.Errorf("incomplete: %+v", s[0])
 		}
-		s[0].Address, s[0].CostNs, s[0].Method = 0, 0, ""
+		s[0].Address, s[0].Behind, s[0].CostNs, s[0].Method = 0, 0, 0, ""
 		if diff := cmp.Diff(want, s[0]); diff != "" {
 			t.Error(diff)
 		}
