@@ -73,6 +73,9 @@ func settingValue(t batch.Type, l *parser.Literal) (batch.Value, bool) {
 
 func (s *session) noKernel() bool { return s.setting("kernel").S == "off" }
 
+// returnProbes are the values of SET return_probes.
+var returnProbes = map[string]plan.ReturnProbes{"auto": plan.AutoReturns, "trap": plan.TrapReturns, "exits": plan.ExitReturns}
+
 // withSettings hands the session's settings to every acquisition of a plan.
 func (s *session) withSettings(p *plan.Query) *plan.Query {
 	v := plan.Settings{
@@ -83,6 +86,7 @@ func (s *session) withSettings(p *plan.Query) *plan.Query {
 		MaxTextCopy:  s.setting("max_text_copy").I,
 		PlainEntries: s.setting("probe_sites").S == "entry",
 		MaxEventRate: s.setting("max_event_rate").I,
+		Returns:      returnProbes[s.setting("return_probes").S],
 	}
 	out := *p
 	out.Notices = slices.Clone(p.Notices)

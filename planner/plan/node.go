@@ -136,7 +136,21 @@ type Settings struct {
 	// space, on average over a second or more; what is above it is counted as
 	// lost. 0: any number.
 	MaxEventRate int64
+	// Returns is how returns are observed.
+	Returns ReturnProbes
 }
+
+// ReturnProbes is how the returns of functions are observed: by the kernel's
+// return traps, which are cheap but allowed in code only that nothing unwinds
+// or moves, or by probes at the instructions by which a function leaves.
+type ReturnProbes uint8
+
+// Ways to observe returns.
+const (
+	AutoReturns ReturnProbes = iota // traps where they are safe, else exits
+	TrapReturns
+	ExitReturns
+)
 
 // WindowKind is TUMBLE, HOP or SESSION.
 type WindowKind uint8

@@ -13,7 +13,7 @@
  */
 struct event {
 	__u64 time; /* CLOCK_BOOTTIME */
-	__u32 function;
+	__u32 function; /* id, and NO_RETVAL */
 	__u32 pid, tid;
 	__u16 query;
 	__u16 depth;
@@ -52,7 +52,7 @@ const volatile __u64 wake_bytes = 1 << 22;
 static __always_inline void fill(struct event *e, const struct moment *m)
 {
 	e->time = m->time;
-	e->function = ID(m->cookie);
+	e->function = (__u32)m->cookie & (ID(~0) | NO_RETVAL);
 	e->pid = m->pid;
 	e->tid = m->tid;
 	e->query = query;

@@ -5,12 +5,13 @@
  * Function entries and returns, of one query.
  *
  * Each query has these programs, and maps, of its own; only the ring buffer is
- * common to all. The kernel runs every query's program in one trap. Three ways
+ * common to all. The kernel runs every query's program in one trap. Four ways
  * to attach:
  *
  *   entry               entries only
  *   session             entry and return in one program (Linux 6.13)
  *   pair_entry/_return  the same with two links, for kernels before it
+ *   frame_entry/_exit   entry, and the instructions by which the function leaves
  *
  * What a query wants of its calls is constant from loading on, so the verifier
  * removes what it does not want; which calls it wants is decided by test_entry
@@ -19,6 +20,7 @@
 #include "moment.h"
 #include "event.h"
 #include "calls.h"
+#include "exit.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -189,5 +191,19 @@ SEC("uretprobe.multi/x")
 int pair_return(struct pt_regs *ctx)
 {
 	leave(ctx, bpf_get_attach_cookie(ctx), 0);
+	return 0;
+}
+
+SEC("uprobe.multi/x")
+int frame_entry(struct pt_regs *ctx)
+{
+	begin(ctx, bpf_get_attach_cookie(ctx));
+	return 0;
+}
+
+SEC("uprobe.multi/x")
+int frame_exit(struct pt_regs *ctx)
+{
+	end(ctx, bpf_get_attach_cookie(ctx));
 	return 0;
 }

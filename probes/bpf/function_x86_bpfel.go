@@ -23,6 +23,7 @@ type FunctionCounters struct {
 	Unchecked uint64
 	Nesting   uint64
 	Unstored  uint64
+	Overflown uint64
 	Inherited uint64
 }
 
@@ -64,6 +65,14 @@ type FunctionEventReturn struct {
 	Retval uint64
 }
 
+type FunctionFrame struct {
+	_        structs.HostLayout
+	Owner    uint64
+	Below    uint64
+	Tgid     uint32
+	Function uint32
+}
+
 type FunctionMoment struct {
 	_        structs.HostLayout
 	Cookie   uint64
@@ -77,6 +86,12 @@ type FunctionMoment struct {
 	Args     [6]uint64
 	Process  [16]int8
 	Thread   [16]int8
+}
+
+type FunctionPending struct {
+	_      structs.HostLayout
+	ExecId uint64
+	M      FunctionMoment
 }
 
 type FunctionTarget struct {
@@ -108,9 +123,12 @@ const (
 	FunctionMapCounts           = "counts"
 	FunctionMapEvents           = "events"
 	FunctionMapHits             = "hits"
+	FunctionMapOpenCalls        = "open_calls"
 	FunctionMapRateLeft         = "rate_left"
 	FunctionMapTargets          = "targets"
 	FunctionMapThreads          = "threads"
+	FunctionProgFrameEntry      = "frame_entry"
+	FunctionProgFrameExit       = "frame_exit"
 	FunctionProgFunctionEntry   = "function_entry"
 	FunctionProgFunctionSession = "function_session"
 	FunctionProgPairEntry       = "pair_entry"
@@ -171,6 +189,8 @@ type FunctionSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type FunctionProgramSpecs struct {
+	FrameEntry      *ebpf.ProgramSpec `ebpf:"frame_entry"`
+	FrameExit       *ebpf.ProgramSpec `ebpf:"frame_exit"`
 	FunctionEntry   *ebpf.ProgramSpec `ebpf:"function_entry"`
 	FunctionSession *ebpf.ProgramSpec `ebpf:"function_session"`
 	PairEntry       *ebpf.ProgramSpec `ebpf:"pair_entry"`
@@ -181,12 +201,13 @@ type FunctionProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type FunctionMapSpecs struct {
-	Counts   *ebpf.MapSpec `ebpf:"counts"`
-	Events   *ebpf.MapSpec `ebpf:"events"`
-	Hits     *ebpf.MapSpec `ebpf:"hits"`
-	RateLeft *ebpf.MapSpec `ebpf:"rate_left"`
-	Targets  *ebpf.MapSpec `ebpf:"targets"`
-	Threads  *ebpf.MapSpec `ebpf:"threads"`
+	Counts    *ebpf.MapSpec `ebpf:"counts"`
+	Events    *ebpf.MapSpec `ebpf:"events"`
+	Hits      *ebpf.MapSpec `ebpf:"hits"`
+	OpenCalls *ebpf.MapSpec `ebpf:"open_calls"`
+	RateLeft  *ebpf.MapSpec `ebpf:"rate_left"`
+	Targets   *ebpf.MapSpec `ebpf:"targets"`
+	Threads   *ebpf.MapSpec `ebpf:"threads"`
 }
 
 // FunctionVariableSpecs contains global variables before they are loaded into the kernel.
@@ -227,12 +248,13 @@ func (o *FunctionObjects) Close() error {
 //
 // It can be passed to LoadFunctionObjects or ebpf.CollectionSpec.LoadAndAssign.
 type FunctionMaps struct {
-	Counts   *ebpf.Map `ebpf:"counts"`
-	Events   *ebpf.Map `ebpf:"events"`
-	Hits     *ebpf.Map `ebpf:"hits"`
-	RateLeft *ebpf.Map `ebpf:"rate_left"`
-	Targets  *ebpf.Map `ebpf:"targets"`
-	Threads  *ebpf.Map `ebpf:"threads"`
+	Counts    *ebpf.Map `ebpf:"counts"`
+	Events    *ebpf.Map `ebpf:"events"`
+	Hits      *ebpf.Map `ebpf:"hits"`
+	OpenCalls *ebpf.Map `ebpf:"open_calls"`
+	RateLeft  *ebpf.Map `ebpf:"rate_left"`
+	Targets   *ebpf.Map `ebpf:"targets"`
+	Threads   *ebpf.Map `ebpf:"threads"`
 }
 
 func (m *FunctionMaps) Close() error {
@@ -240,6 +262,7 @@ func (m *FunctionMaps) Close() error {
 		m.Counts,
 		m.Events,
 		m.Hits,
+		m.OpenCalls,
 		m.RateLeft,
 		m.Targets,
 		m.Threads,
@@ -268,6 +291,8 @@ type FunctionVariables struct {
 //
 // It can be passed to LoadFunctionObjects or ebpf.CollectionSpec.LoadAndAssign.
 type FunctionPrograms struct {
+	FrameEntry      *ebpf.Program `ebpf:"frame_entry"`
+	FrameExit       *ebpf.Program `ebpf:"frame_exit"`
 	FunctionEntry   *ebpf.Program `ebpf:"function_entry"`
 	FunctionSession *ebpf.Program `ebpf:"function_session"`
 	PairEntry       *ebpf.Program `ebpf:"pair_entry"`
@@ -276,6 +301,8 @@ type FunctionPrograms struct {
 
 func (p *FunctionPrograms) Close() error {
 	return _FunctionClose(
+		p.FrameEntry,
+		p.FrameExit,
 		p.FunctionEntry,
 		p.FunctionSession,
 		p.PairEntry,

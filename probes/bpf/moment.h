@@ -40,6 +40,7 @@ const volatile __u16 query = 0;
 #define ID(cookie) ((__u32)(cookie) & 0xffffff)
 #define GO_REGISTERS (1ULL << 24)  /* arguments are where Go's ABIInternal puts them */
 #define ONLY_TARGETS (1ULL << 25)  /* look whether the process is a target */
+#define NO_RETVAL (1ULL << 26)     /* an exit by a tail call: nothing is returned yet */
 
 /* Monotonic counts. Calls in flight or unfinished: armed - returned. */
 struct counters {
@@ -51,6 +52,7 @@ struct counters {
 	__u64 unchecked;    /* return not armed: the stack could not be looked up */
 	__u64 nesting;      /* return not armed: too many nested calls */
 	__u64 unstored;     /* return not armed: no memory for the thread's calls */
+	__u64 overflown;    /* return not awaited: too many calls are under way */
 	__u64 inherited;    /* returns of calls that began before the fork */
 };
 

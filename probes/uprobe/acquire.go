@@ -20,12 +20,12 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 	if s.stopped {
 		return errors.New("uprobe: the source was stopped")
 	}
-	n := len(s.resolution.wants)
+	n := s.resolution.probes()
 	for other := range p.active {
-		n += len(other.resolution.wants)
+		n += other.resolution.probes()
 	}
 	if n > p.maxProbes(s.spec) {
-		return p.tooMany(s.spec, n)
+		return p.tooMany(s.spec, s.resolution, n)
 	}
 	if p.kernel == nil {
 		k, err := load(p.o)
@@ -56,17 +56,18 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 	return nil
 }
 
-// attachAll attaches the probes of s: in one go for each module and restriction
-// of the link.
+// attachAll attaches the probes of s: in one go for each module, restriction of
+// the link and way to observe returns.
 func (p *Provider) attachAll(s *source, in *installation) error {
 	type group struct {
-		module *module
-		pid    int
+		module  *module
+		pid     int
+		returns returns
 	}
 	var order []group
 	members := map[group][]int{}
 	for i, w := range s.resolution.wants {
-		g := group{w.module, w.scope.pid}
+		g := group{w.module, w.scope.pid, w.returns}
 		if members[g] == nil {
 			order = append(order, g)
 		}
@@ -83,16 +84,26 @@ func (p *Provider) attachAll(s *source, in *installation) error {
 	return nil
 }
 
-// attach attaches probes of one module and scope; which are indexes of wants.
+// attach attaches probes of one module, scope and way to observe returns; which
+// are indexes of wants.
 func (p *Provider) attach(s *source, in *installation, which []int) ([]*link, error) {
-	offsets := make([]uint64, len(which))
-	cookies := make([]uint64, len(which))
-	for i, w := range which {
-		offsets[i], cookies[i] = s.resolution.wants[w].site.Offset, s.cookie(w)
-	}
 	first := s.resolution.wants[which[0]]
 	var links []*link
-	for _, a := range p.kernel.programs(s.returns()) {
+	for _, a := range p.kernel.programs(first.returns) {
+		var offsets, cookies []uint64
+		for _, i := range which {
+			w := s.resolution.wants[i]
+			if !a.exits {
+				offsets, cookies = append(offsets, w.site.Offset), append(cookies, s.cookie(i))
+				continue
+			}
+			for _, x := range w.exits {
+				offsets, cookies = append(offsets, x.Offset), append(cookies, exitCookie(i, w, x))
+			}
+		}
+		if len(offsets) == 0 { // functions that never return
+			continue
+		}
 		l, err := attach(in.objects.Programs[a.program], first.module.file, a.attachType, a.flags, first.scope.pid, offsets, cookies)
 		if err != nil {
 			closeLinks(links)

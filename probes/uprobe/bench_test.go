@@ -215,15 +215,15 @@ int main(void) {
 // BenchmarkInstall is what a query waits for before its probes are attached.
 func BenchmarkInstall(b *testing.B) {
 	testenv.NeedUprobes(b)
-	for _, returns := range []bool{false, true} {
-		b.Run(fmt.Sprintf("returns=%v", returns), func(b *testing.B) {
+	for name, how := range map[string]returns{"entries": unseen, "traps": trapped, "exits": atExits} {
+		b.Run(name, func(b *testing.B) {
 			k, err := load(New(Options{Match: matchExpr}).o)
 			if err != nil {
 				b.Fatal(err)
 			}
 			defer k.close()
 			for b.Loop() {
-				in, err := k.install(setup{returns: returns, functions: 1})
+				in, err := k.install(setup{returns: map[returns]bool{how: true}, functions: 1})
 				if err != nil {
 					b.Fatal(err)
 				}

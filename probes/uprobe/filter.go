@@ -23,13 +23,17 @@ func (p *Provider) compileFilter(spec *plan.Acquire, ws []want) filter {
 	case spec.Settings.NoKernel:
 		f.program.Residual = spec.Filter
 	default:
-		used := 0
+		used, most := 0, maxFacts
+		exits := slices.ContainsFunc(ws, func(w want) bool { return w.returns == atExits })
+		if exits {
+			most = maxFactsExits
+		}
 		f.program = codegen.Compile(spec.Filter, codegen.Layout{
-			Columns: layoutOf(spec, p.offset),
+			Columns: layoutOf(spec, p.offset, exits),
 			Facts:   int16(unsafe.Offsetof(bpf.FunctionMoment{}.Cookie)),
 			Fact: func(e plan.Expr) (uint8, bool) {
 				bit := firstFact + used
-				if used == maxFacts || !p.noteFact(spec, e, ws, f.facts, 1<<bit) {
+				if used == most || !p.noteFact(spec, e, ws, f.facts, 1<<bit) {
 					return 0, false
 				}
 				used++
@@ -66,8 +70,9 @@ func (p *Provider) noteFact(spec *plan.Acquire, e plan.Expr, ws []want, facts []
 }
 
 // layoutOf says where the programs find the columns. offset is what makes boot
-// time time since the epoch.
-func layoutOf(spec *plan.Acquire, offset int64) []codegen.Column {
+// time time since the epoch. Where exits are probed, retval may be NULL, and a
+// call may return on another thread.
+func layoutOf(spec *plan.Acquire, offset int64, exits bool) []codegen.Column {
 	var m bpf.FunctionMoment
 	number := func(at uintptr) codegen.Column { return codegen.Column{Kind: codegen.Number, Offset: int16(at)} }
 	name := func(at uintptr) codegen.Column {
@@ -87,12 +92,15 @@ func layoutOf(spec *plan.Acquire, offset int64) []codegen.Column {
 			c = number(unsafe.Offsetof(m.Duration))
 			c.Late = true
 		case colRetval:
-			c = number(unsafe.Offsetof(m.Retval))
-			c.Late = true
+			if !exits {
+				c = number(unsafe.Offsetof(m.Retval))
+				c.Late = true
+			}
 		case colPID:
 			c = number(unsafe.Offsetof(m.Pid))
 		case colTID:
 			c = number(unsafe.Offsetof(m.Tid))
+			c.Late = exits && spec.Stream == FunctionEnd
 		case colDepth:
 			c = number(unsafe.Offsetof(m.Depth))
 		case colProcess:

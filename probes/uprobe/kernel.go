@@ -35,10 +35,15 @@ const (
 const (
 	goRegisters = 1 << 24
 	onlyTargets = 1 << 25
+	noRetval    = 1 << 26
 
 	maxFunctions = 1 << 24
 	firstFact    = 32 // bit of the cookie
 	maxFacts     = 32
+
+	// Where exits are probed, the upper 16 bits have the site's SPOffset.
+	maxFactsExits = 16
+	maxSPOffset   = 8 * math.MaxUint16
 )
 
 // Kinds of bpf.FunctionTarget.
@@ -52,6 +57,7 @@ const (
 // before they are made a query's own.
 type kernel struct {
 	spec    *ebpf.CollectionSpec
+	calls   uint32 // how many may be under way where exits are probed
 	events  *ebpf.Map
 	ring    *ring
 	types   *btf.Cache // the kernel's: reading them takes longer than all else
@@ -97,7 +103,7 @@ func load(o Options) (*kernel, error) {
 		events.Close()
 		return nil, err
 	}
-	return &kernel{spec: spec, events: events, ring: r, types: btf.NewCache(), session: session, ids: idPool{max: math.MaxUint16}}, nil
+	return &kernel{spec: spec, calls: uint32(o.MaxCalls), events: events, ring: r, types: btf.NewCache(), session: session, ids: idPool{max: math.MaxUint16}}, nil
 }
 
 func refuseLoad(err error) error {
@@ -115,7 +121,7 @@ func (k *kernel) close() {
 // setup is what makes the programs those of one query.
 type setup struct {
 	options   uint32
-	returns   bool // calls are followed to their returns
+	returns   map[returns]bool // how the functions' are observed
 	test      codegen.Program
 	members   []bpf.FunctionTarget
 	functions int
@@ -130,21 +136,42 @@ type installation struct {
 	once    sync.Once
 }
 
-// programs lists what is attached for a query, in the order in which to attach.
-func (k *kernel) programs(returns bool) []attachable {
+// programs lists what is attached to functions, in the order in which to attach.
+// Returns come before entries: an entry that was noted finds its return. Where
+// one instruction is entry and exit, the kernel runs first what was attached
+// last (consumer_add in kernel/events/uprobes.c).
+func (k *kernel) programs(how returns) []attachable {
 	switch {
-	case !returns:
-		return []attachable{{bpf.FunctionProgFunctionEntry, attachMulti, 0}}
+	case how == unseen:
+		return []attachable{{program: bpf.FunctionProgFunctionEntry, attachType: attachMulti}}
+	case how == atExits:
+		return []attachable{
+			{program: bpf.FunctionProgFrameExit, attachType: attachMulti, exits: true},
+			{program: bpf.FunctionProgFrameEntry, attachType: attachMulti},
+		}
 	case k.session:
-		return []attachable{{bpf.FunctionProgFunctionSession, attachSession, 0}}
+		return []attachable{{program: bpf.FunctionProgFunctionSession, attachType: attachSession}}
 	}
-	// Returns before entries: an entry that was noted finds its return.
-	return []attachable{{bpf.FunctionProgPairReturn, attachMulti, multiReturn}, {bpf.FunctionProgPairEntry, attachMulti, 0}}
+	return []attachable{
+		{program: bpf.FunctionProgPairReturn, attachType: attachMulti, flags: multiReturn},
+		{program: bpf.FunctionProgPairEntry, attachType: attachMulti},
+	}
 }
 
 type attachable struct {
 	program           string
 	attachType, flags uint32
+	exits             bool // at the functions' exits
+}
+
+// testsOf says which of a query's tests a program makes.
+var testsOf = map[string]struct{ entry, exit bool }{
+	bpf.FunctionProgFunctionEntry:   {entry: true},
+	bpf.FunctionProgFunctionSession: {entry: true, exit: true},
+	bpf.FunctionProgPairEntry:       {entry: true},
+	bpf.FunctionProgPairReturn:      {exit: true},
+	bpf.FunctionProgFrameEntry:      {entry: true},
+	bpf.FunctionProgFrameExit:       {exit: true},
 }
 
 // install loads a query's programs. Nothing is attached by it.
@@ -164,29 +191,36 @@ func (k *kernel) install(s setup) (*installation, error) {
 func (k *kernel) load(s setup, query uint16) (*installation, error) {
 	spec := k.spec.Copy()
 	wanted := map[string]bool{}
-	for _, a := range k.programs(s.returns) {
-		wanted[a.program] = true
+	for how := range s.returns {
+		for _, a := range k.programs(how) {
+			wanted[a.program] = true
+		}
 	}
 	for name, p := range spec.Programs {
 		if !wanted[name] {
 			delete(spec.Programs, name)
 			continue
 		}
-		if name != bpf.FunctionProgPairReturn {
+		if testsOf[name].entry {
 			if err := codegen.Install(p, "test_entry", s.test.Entry); err != nil {
 				return nil, err
 			}
 		}
-		if name == bpf.FunctionProgFunctionSession || name == bpf.FunctionProgPairReturn {
+		if testsOf[name].exit {
 			if err := codegen.Install(p, "test_return", s.test.Return); err != nil {
 				return nil, err
 			}
 		}
 	}
-	if !s.returns {
+	if !s.returns[trapped] {
 		delete(spec.Maps, bpf.FunctionMapThreads)
 	} else if !k.session {
 		s.options |= pair
+	}
+	if s.returns[atExits] {
+		spec.Maps[bpf.FunctionMapOpenCalls].MaxEntries = k.calls
+	} else {
+		delete(spec.Maps, bpf.FunctionMapOpenCalls)
 	}
 	spec.Maps[bpf.FunctionMapHits].MaxEntries = uint32(s.functions)
 	spec.Maps[bpf.FunctionMapTargets].MaxEntries = uint32(max(1, len(s.members)))
@@ -242,6 +276,7 @@ func (in *installation) counters(per *[]bpf.FunctionCounters) (sum bpf.FunctionC
 		sum.Unchecked += c.Unchecked
 		sum.Nesting += c.Nesting
 		sum.Unstored += c.Unstored
+		sum.Overflown += c.Overflown
 		sum.Inherited += c.Inherited
 	}
 	return sum, nil

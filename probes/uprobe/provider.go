@@ -20,8 +20,12 @@ type Options struct {
 	// of two of at least a page. Default 16 MiB.
 	RingBytes int
 	// MaxProbes is how many probes there may be at a time, of all queries
-	// together: a function counts once for each. Default 10,000.
+	// together: a function counts once for each, and with its exits where those
+	// are probed. Default 10,000.
 	MaxProbes int
+	// MaxCalls is how many calls may be under way at a time, for each query, in
+	// functions whose exits are probed. Default 262,144.
+	MaxCalls int
 	// Lateness is how far watermarks stay behind the clock. Default 100 ms.
 	Lateness time.Duration
 	// ForceReturn is how returns are observed: "session", "pair", or "" for
@@ -33,6 +37,8 @@ const (
 	defaultRingBytes = 16 << 20
 	defaultMaxProbes = 10_000
 	defaultLateness  = 100 * time.Millisecond
+	// The table for so many takes 4 MiB; what is in it is allocated as needed.
+	defaultMaxCalls = 1 << 18
 )
 
 // Provider acquires streams of function calls. Its methods may be called from
@@ -58,6 +64,9 @@ func New(o Options) *Provider {
 	}
 	if o.MaxProbes == 0 {
 		o.MaxProbes = defaultMaxProbes
+	}
+	if o.MaxCalls == 0 {
+		o.MaxCalls = defaultMaxCalls
 	}
 	if o.Lateness == 0 {
 		o.Lateness = defaultLateness
@@ -86,9 +95,9 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 	if err != nil {
 		return nil, err
 	}
-	if len(r.wants) > min(p.maxProbes(spec), maxFunctions) {
+	if n := r.probes(); n > min(p.maxProbes(spec), maxFunctions) {
 		r.modules.close()
-		return nil, p.tooMany(spec, len(r.wants))
+		return nil, p.tooMany(spec, r, n)
 	}
 	f := p.compileFilter(spec, r.wants)
 	return &source{provider: p, spec: spec, wants: wantsOf(spec, cols, f.program), filter: f, resolution: r, state: make(chan struct{})}, nil
@@ -111,8 +120,13 @@ func (p *Provider) lateness(spec *plan.Acquire) int64 {
 	return int64(spec.Settings.Lateness)
 }
 
-func (p *Provider) tooMany(spec *plan.Acquire, n int) error {
-	return plan.Errorf(spec.Start, spec.Stop, "%d functions would be probed, and at most %d may be at a time", n, p.maxProbes(spec)).
+// tooMany refuses to add the probes of r, which would make n.
+func (p *Provider) tooMany(spec *plan.Acquire, r *resolution, n int) error {
+	what := "functions would be probed"
+	if slices.ContainsFunc(r.wants, func(w want) bool { return w.returns == atExits }) {
+		what = "entries and exits of functions would be probed"
+	}
+	return plan.Errorf(spec.Start, spec.Stop, "%d %s, and at most %d may be at a time", n, what, p.maxProbes(spec)).
 		WithHint("choose functions by name, or raise the limit: SET max_probes = %d", n)
 }
 

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"endoscope/planner/plan"
-	"endoscope/probes"
 	"endoscope/probes/bpf"
 	"endoscope/probes/process"
 	"endoscope/probes/symbols"
@@ -23,8 +22,12 @@ type want struct {
 	behind  uint64 // bytes from the function's entry to the site
 	label   label
 	flags   uint32 // goRegisters
-	returns bool
+	returns returns
+	exits   []symbols.Site // if returns is atExits
 }
+
+// probes is how many places are probed.
+func (w want) probes() int { return 1 + len(w.exits) }
 
 // skipped is a selected function that is left alone.
 type skipped struct{ name, reason string }
@@ -37,6 +40,14 @@ type resolution struct {
 	members []bpf.FunctionTarget // processes, for wants whose programs look
 	only    uint32               // by what these are known
 	notices []string
+}
+
+// probes is how many places are probed.
+func (r *resolution) probes() (n int) {
+	for _, w := range r.wants {
+		n += w.probes()
+	}
+	return n
 }
 
 // knows reports whether p is one of the processes found, not one that was
@@ -159,40 +170,56 @@ func (r *resolver) module(m *module, sym *symbols.Module) error {
 		}
 		texts = append(texts, t)
 	}
-	scopes := r.scopes(m)
-	// What the query does not read may be changed before the probe is hit, which
-	// gives more functions an instruction that is cheap to probe.
-	need := symbols.Need{Args: readsArgs(r.spec.Out), Return: r.returns, Entry: r.spec.Settings.PlainEntries}
+	scopes := map[returns][]*scope{}
 	for _, c := range chosen {
 		r.selected++
-		f := &sym.Functions()[c.index]
-		site, err := sym.EntrySiteFor(c.index, need)
-		if err != nil {
-			r.skip(c.name, "%v", err)
+		w, ok := r.choose(sym, c)
+		if !ok {
 			continue
 		}
-		if r.returns {
-			if ok, reason := sym.ReturnTrap(c.index); !ok {
-				r.noReturn++
-				r.skip(c.name, "%s", reason)
-				continue
-			}
-		}
-		if reason := changed(texts, f.Offset, site); reason != "" {
+		if reason := changed(texts, sym, c.index, w); reason != "" {
 			r.skip(c.name, "%s", reason)
 			continue
 		}
-		w := want{module: m, site: site, behind: site.Offset - f.Offset, returns: r.returns, label: label{function: c.name, class: f.Class, module: m.name()}}
-		if f.Lang == symbols.Go {
-			w.flags = goRegisters
+		w.module, w.label.module = m, m.name()
+		if scopes[w.returns] == nil {
+			scopes[w.returns] = r.scopes(m, w.returns)
 		}
-		for _, s := range scopes {
+		for _, s := range scopes[w.returns] {
 			w.scope = s
 			w.label.exe = s.exe
 			r.wants = append(r.wants, w)
 		}
 	}
 	return nil
+}
+
+// choose decides where function c is probed; false: nowhere, and why is noted.
+func (r *resolver) choose(sym *symbols.Module, c choice) (want, bool) {
+	f := &sym.Functions()[c.index]
+	w := want{label: label{function: c.name, class: f.Class}}
+	if f.Lang == symbols.Go {
+		w.flags = goRegisters
+	}
+	how, exits, reason := r.returnsOf(sym, c.index)
+	if reason != "" {
+		r.noReturn++
+		r.skip(c.name, "%s", reason)
+		return w, false
+	}
+	// What the query does not read may be changed before the probe is hit, which
+	// gives more functions an instruction that is cheap to probe.
+	need := symbols.Need{Args: readsArgs(r.spec.Out), Return: how == trapped, Entry: r.spec.Settings.PlainEntries}
+	site, err := sym.EntrySiteFor(c.index, need)
+	if err == nil && how == atExits {
+		err = pairable(f, site, exits)
+	}
+	if err != nil {
+		r.skip(c.name, "%v", err)
+		return w, false
+	}
+	w.site, w.behind, w.returns, w.exits = site, site.Offset-f.Offset, how, exits
+	return w, true
 }
 
 // readsArgs reports whether a query reads argument registers, be it only in
@@ -204,13 +231,18 @@ func readsArgs(out plan.Schema) bool {
 	})
 }
 
-// scopes are those in which a module's functions are probed: where entries are
-// all that is wanted a scope for each process of a target of pids, else one
-// that takes in what starts later.
-func (r *resolver) scopes(m *module) []*scope {
+// reads reports whether a query reads a column, be it only in its condition.
+func reads(out plan.Schema, c column) bool {
+	return slices.ContainsFunc(out.Fields, func(f plan.Field) bool { return columnByName[f.Name] == c })
+}
+
+// scopes are those in which a module's functions are probed: a scope for each
+// process of a target of pids, unless returns are trapped (see pidScope), else
+// one that takes in what starts later.
+func (r *resolver) scopes(m *module, how returns) []*scope {
 	t := r.spec.Target
 	onlyPIDs := len(t.Processes) == 0 && len(t.Exes) == 0
-	if onlyPIDs && !r.returns && linkFiltersProcess() {
+	if onlyPIDs && how != trapped && linkFiltersProcess() {
 		var out []*scope
 		for _, pl := range m.in {
 			out = append(out, pidScope(pl))
@@ -229,15 +261,6 @@ func (r *resolver) scopes(m *module) []*scope {
 		}
 	}
 	return []*scope{s}
-}
-
-func changed(texts []*text, entry uint64, site symbols.Site) string {
-	for _, t := range texts {
-		if reason := t.check(entry, site.Offset, len(site.Bytes)); reason != "" {
-			return reason
-		}
-	}
-	return ""
 }
 
 func (r *resolver) skip(name, format string, args ...any) {
@@ -308,6 +331,9 @@ func (r *resolver) noneLeft() error {
 		if r.spec.Stream == FunctionStart {
 			return e.WithHint("without depth, function_start needs no return")
 		}
+		if r.spec.Settings.Returns == plan.TrapReturns {
+			return e.WithHint("function_start works: it needs no return; SET return_probes = 'auto' observes returns where functions leave")
+		}
 		return e.WithHint("function_start works: it needs no return")
 	}
 	return e
@@ -337,29 +363,11 @@ func (r *resolver) notices() []string {
 		}
 		out = append(out, fmt.Sprintf("%d %s not monitored: %s", n, noun, listSkipped(r.skipped)))
 	}
-	if names := r.stepped(); len(names) > 0 {
-		shown, more := names, ""
-		if len(names) > maxNamed {
-			shown, more = names[:maxNamed], fmt.Sprintf(" and %d more", len(names)-maxNamed)
-		}
-		out = append(out, fmt.Sprintf("a call of %s%s costs about 18us more: the kernel must single-step what is probed there", strings.Join(shown, ", "), more))
-	}
-	return out
+	return append(out, steppedNotices(r.wants)...)
 }
 
 // maxNamed is how many functions a notice names.
 const maxNamed = 3
-
-// stepped names the functions that have no instruction that is cheap to probe.
-func (r *resolver) stepped() []string {
-	var names []string
-	for _, w := range r.wants {
-		if w.site.Method == symbols.Stepped && !slices.Contains(names, w.label.function) {
-			names = append(names, w.label.function)
-		}
-	}
-	return names
-}
 
 // listSkipped names the first few and counts the rest.
 func listSkipped(list []skipped) string {
@@ -375,42 +383,4 @@ func listSkipped(list []skipped) string {
 		fmt.Fprintf(&b, "%s (%s)", s.name, s.reason)
 	}
 	return b.String()
-}
-
-// sites describes the wants, for EXPLAIN.
-func sites(ws []want, returnKind string) []probes.Site {
-	out := make([]probes.Site, len(ws))
-	for i, w := range ws {
-		out[i] = siteOf(w, returnKind)
-	}
-	return out
-}
-
-func siteOf(w want, returnKind string) probes.Site {
-	s := probes.Site{
-		Provider: "uprobe", Function: w.label.function, Module: w.label.module,
-		Address: w.site.Offset, Behind: w.behind, Method: w.site.Method, Kind: kindEntry,
-	}
-	if w.returns {
-		s.Kind = returnKind
-	}
-	s.CostNs = costNs[s.Kind][w.site.Method]
-	return s
-}
-
-// Values of probes.Site.Kind.
-const (
-	kindEntry   = "entry"
-	kindSession = "entry+return (session)"
-	kindPair    = "entry+return (pair)"
-)
-
-// costNs estimates what a call costs the target, in ns. The figures are rounded
-// from measurements in a virtual machine with Linux 6.18, of simpler programs
-// where ours were not measured (BenchmarkCall measures emulated sites alone).
-// They order alternatives; they are no promise.
-var costNs = map[string]map[string]float64{
-	kindEntry:   {symbols.Emulated: 690, symbols.Nop: 302, symbols.Stepped: 18_000},
-	kindSession: {symbols.Emulated: 950, symbols.Nop: 640, symbols.Stepped: 18_200},
-	kindPair:    {symbols.Emulated: 1_100, symbols.Nop: 950, symbols.Stepped: 18_500},
 }

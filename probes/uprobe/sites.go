@@ -2,16 +2,19 @@ package uprobe
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"endoscope/probes"
+	"endoscope/probes/symbols"
 )
 
 // site identifies what several queries probe alike.
 type site struct {
 	file    fileID
 	offset  uint64
-	returns bool
+	returns returns
 	scope   string
 }
 
@@ -39,6 +42,95 @@ func sitesOf(active map[*source]*installation, returnKind string) []probes.Site 
 	}
 	slices.SortFunc(out, func(a, b probes.Site) int {
 		return cmp.Or(cmp.Compare(a.Module, b.Module), cmp.Compare(a.Address, b.Address), cmp.Compare(a.Kind, b.Kind))
+	})
+	return out
+}
+
+// sites describes the wants, for EXPLAIN: entries, and exits where those are
+// probed.
+func sites(ws []want, returnKind string) []probes.Site {
+	var out []probes.Site
+	for _, w := range ws {
+		entry := siteOf(w, returnKind)
+		out = append(out, entry)
+		for _, x := range w.exits {
+			exit := entry
+			exit.Address, exit.Method, exit.Kind, exit.CostNs = x.Offset, x.Method, kindExit, costNs[kindExit][x.Method]
+			// A cold path may lie anywhere.
+			exit.Behind = 0
+			if begin := entry.Address - entry.Behind; x.Offset > begin {
+				exit.Behind = x.Offset - begin
+			}
+			out = append(out, exit)
+		}
+	}
+	return out
+}
+
+// siteOf describes the entry of a want.
+func siteOf(w want, returnKind string) probes.Site {
+	s := probes.Site{
+		Provider: "uprobe", Function: w.label.function, Module: w.label.module,
+		Address: w.site.Offset, Behind: w.behind, Method: w.site.Method, Kind: kindEntry,
+	}
+	price := kindEntry
+	switch w.returns {
+	case trapped:
+		s.Kind, price = returnKind, returnKind
+	case atExits:
+		s.Kind = fmt.Sprintf("%s (%d)", kindExits, len(w.exits))
+		price = kindExits
+	}
+	s.CostNs = costNs[price][w.site.Method]
+	return s
+}
+
+// Values of probes.Site.Kind.
+const (
+	kindEntry   = "entry"
+	kindSession = "entry+return (session)"
+	kindPair    = "entry+return (pair)"
+	kindExits   = "entry+exits" // with how many
+	kindExit    = "exit"
+)
+
+// costNs estimates what a call costs the target, in ns; where exits are probed,
+// its entry and its exit. The figures are rounded from measurements in a virtual
+// machine with Linux 6.18, of simpler programs where ours were not measured
+// (BenchmarkCall measures emulated sites alone). They order alternatives; they
+// are no promise.
+var costNs = map[string]map[string]float64{
+	kindEntry:   {symbols.Emulated: 690, symbols.Nop: 302, symbols.Stepped: 18_000},
+	kindSession: {symbols.Emulated: 950, symbols.Nop: 640, symbols.Stepped: 18_200},
+	kindPair:    {symbols.Emulated: 1_100, symbols.Nop: 950, symbols.Stepped: 18_500},
+	kindExits:   {symbols.Emulated: 750, symbols.Nop: 450, symbols.Stepped: 18_200},
+	kindExit:    {symbols.Emulated: 750, symbols.Nop: 450, symbols.Stepped: 18_200},
+}
+
+// steppedNotices name the functions that have no instruction that is cheap to
+// probe, be it where they begin or where they return.
+func steppedNotices(ws []want) (out []string) {
+	name := func(event string, dear func(want) bool) {
+		var names []string
+		seen := map[string]bool{}
+		for _, w := range ws {
+			if dear(w) && !seen[w.label.function] {
+				seen[w.label.function] = true
+				names = append(names, w.label.function)
+			}
+		}
+		if len(names) == 0 {
+			return
+		}
+		shown, more := names, ""
+		if len(names) > maxNamed {
+			shown, more = names[:maxNamed], fmt.Sprintf(" and %d more", len(names)-maxNamed)
+		}
+		out = append(out, fmt.Sprintf("a %s of %s%s costs about 18us more: the kernel must single-step what is probed there", event, strings.Join(shown, ", "), more))
+	}
+	name("call", func(w want) bool { return w.site.Method == symbols.Stepped })
+	name("return", func(w want) bool {
+		return len(w.exits) > 0 && !slices.ContainsFunc(w.exits, func(s symbols.Site) bool { return s.Method != symbols.Stepped })
 	})
 	return out
 }

@@ -50,22 +50,27 @@ func (s *source) Notices() []string { return s.resolution.notices }
 // Residual implements probes.Source.
 func (s *source) Residual() plan.Expr { return s.filter.program.Residual }
 
-// returns reports whether calls are followed to their returns.
-func (s *source) returns() bool { return s.resolution.wants[0].returns }
-
 // setup is what makes the kernel's programs this query's.
 func (s *source) setup() setup {
+	how := map[returns]bool{}
+	for _, w := range s.resolution.wants {
+		how[w.returns] = true
+	}
 	return setup{
-		options: s.wants.options | s.resolution.only, returns: s.returns(), test: s.filter.program,
+		options: s.wants.options | s.resolution.only, returns: how, test: s.filter.program,
 		members: s.resolution.members, functions: len(s.resolution.wants), rate: s.spec.Settings.MaxEventRate,
 	}
 }
 
 // cookie is what the programs know of a function: its index among the wants,
-// its flags, its facts.
+// its flags, its facts, and where exits are probed, too, its frame.
 func (s *source) cookie(i int) uint64 {
 	w := s.resolution.wants[i]
-	return uint64(i) | uint64(w.flags|w.scope.flags) | s.filter.facts[i]
+	c := uint64(i) | uint64(w.flags|w.scope.flags) | s.filter.facts[i]
+	if w.returns == atExits {
+		c |= spOffset(w.site)
+	}
+	return c
 }
 
 // Live implements probes.Source: calls happen whether or not anybody looks.

@@ -73,7 +73,7 @@ func (s *subscription) add(e *event) {
 	if s.b == nil {
 		s.b = s.pool.Get()
 	}
-	b, l := s.b, &s.labels[e.Function]
+	b, l := s.b, &s.labels[e.Function&(maxFunctions-1)]
 	for i, col := range s.cols {
 		c := &b.Cols[i]
 		switch col {
@@ -106,6 +106,10 @@ func (s *subscription) add(e *event) {
 		case colDuration:
 			c.Int = append(c.Int, int64(e.Time-e.start))
 		case colRetval:
+			if e.Function&noRetval != 0 {
+				c.Nulls.Set(b.N)
+				e.retval = 0
+			}
 			c.Int = append(c.Int, int64(e.retval))
 		case colDepth:
 			c.Int = append(c.Int, int64(e.Depth))
@@ -189,5 +193,8 @@ func (s *subscription) report() {
 	count("inherited", c.Inherited)
 	if c.Unstored > 0 {
 		s.sink.Lost("no memory for calls in progress", c.Unstored)
+	}
+	if c.Overflown > 0 {
+		s.sink.Lost("no room for calls in progress", c.Overflown)
 	}
 }

@@ -223,8 +223,10 @@ func TestGoFunctions(t *testing.T) {
 		}
 		next++
 	}
-	t.Run("returns are refused", func(t *testing.T) {
-		_, err := p.Prepare(t.Context(), acquisition(FunctionDuration, plan.Target{Exes: []string{target}}, named("main.sum"), "duration"))
+	t.Run("return traps are refused", func(t *testing.T) {
+		spec := acquisition(FunctionDuration, plan.Target{Exes: []string{target}}, named("main.sum"), "duration")
+		spec.Settings.Returns = plan.TrapReturns
+		_, err := p.Prepare(t.Context(), spec)
 		refused(t, err, "cannot observe the return of main.sum: ", "function_start works")
 	})
 }
@@ -267,7 +269,9 @@ int main() {
 	if n := len(class.wait(t).rows); n != 150 {
 		t.Errorf("by class: %d rows, want 150", n)
 	}
-	_, err := p.Prepare(t.Context(), acquisition(FunctionDuration, plan.Target{Exes: []string{target}}, named("bank::audit"), "duration"))
+	spec := acquisition(FunctionDuration, plan.Target{Exes: []string{target}}, named("bank::audit"), "duration")
+	spec.Settings.Returns = plan.TrapReturns
+	_, err := p.Prepare(t.Context(), spec)
 	refused(t, err, "cannot observe the return of bank::audit: ", "function_start works")
 }
 

@@ -17,7 +17,7 @@ func checkTextCopy(spec *plan.Acquire, set *moduleSet, wants []want) error {
 	}
 	sites := map[*module][]symbols.Site{}
 	for _, w := range wants {
-		sites[w.module] = append(sites[w.module], w.site)
+		sites[w.module] = append(append(sites[w.module], w.site), w.exits...)
 	}
 	var bytes int64
 	processes := 0

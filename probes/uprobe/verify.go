@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 
 	"github.com/prometheus/procfs"
+
+	"endoscope/probes/symbols"
 )
 
 // breakpoint is what a uprobe puts in the place of an instruction's first byte.
@@ -52,13 +54,79 @@ func openText(pl place, file *os.File) (*text, error) {
 
 func (t *text) close() { t.memory.Close() }
 
-// check says why the function that begins at file offset entry cannot be
-// probed at site, an instruction of n bytes; "": it can.
-func (t *text) check(entry, site uint64, n int) string {
+// changed says why function i of sym cannot be probed as w says in one of the
+// processes whose texts are given; "": it can.
+func changed(texts []*text, sym *symbols.Module, i int, w want) string {
+	if len(texts) == 0 {
+		return ""
+	}
+	begin := sym.Functions()[i].Offset
+	sites := append([]symbols.Site{w.site}, w.exits...)
+	probed := offsetsOf(begin, sites)
+	// A function with exits is compared up to the last of them, for a jump that
+	// was put anywhere may leave it unseen; of a cold path, the site alone.
+	end := begin
+	ranges := [][2]uint64{{}}
+	for _, s := range sites {
+		after := s.Offset + uint64(len(s.Bytes))
+		if begin <= s.Offset && s.Offset-begin < maxCompared {
+			end = max(end, after)
+		} else {
+			ranges = append(ranges, [2]uint64{s.Offset, after})
+		}
+	}
+	ranges[0] = [2]uint64{begin, end}
+	for _, t := range texts {
+		for _, r := range ranges {
+			reason := t.check(r[0], r[1], probed)
+			if reason == differs {
+				reason = t.check(r[0], r[1], append(probed, otherSites(sym, i)...))
+			}
+			if reason != "" {
+				return reason
+			}
+		}
+	}
+	return ""
+}
+
+// maxCompared is how many bytes of a function are compared.
+const maxCompared = 1 << 20
+
+const differs = "the process has changed its code"
+
+func offsetsOf(entry uint64, sites []symbols.Site) []uint64 {
+	out := []uint64{entry}
+	for _, s := range sites {
+		out = append(out, s.Offset)
+	}
+	return out
+}
+
+// otherSites are where queries that read something else probe function i: with
+// them the code looks changed, and is not.
+func otherSites(sym *symbols.Module, i int) (out []uint64) {
+	for _, need := range []symbols.Need{{}, {Args: true}, {Return: true}, {Args: true, Return: true}} {
+		if s, err := sym.EntrySiteFor(i, need); err == nil {
+			out = append(out, s.Offset)
+		}
+	}
+	for _, need := range []symbols.Need{{}, {Value: true}} {
+		exits, _ := sym.ExitSitesFor(i, need)
+		for _, s := range exits {
+			out = append(out, s.Offset)
+		}
+	}
+	return out
+}
+
+// check says why the code at file offsets [begin, end) cannot be probed; "": it
+// can. probed are file offsets at which there may be probes already.
+func (t *text) check(begin, end uint64, probed []uint64) string {
 	mapped := false
 	for _, m := range t.parts {
-		begin, size := uint64(m.Offset), uint64(m.EndAddr-m.StartAddr)
-		if entry < begin || site+uint64(n) > begin+size {
+		first, size := uint64(m.Offset), uint64(m.EndAddr-m.StartAddr)
+		if begin < first || end > first+size {
 			continue
 		}
 		mapped = true
@@ -67,7 +135,7 @@ func (t *text) check(entry, site uint64, n int) string {
 		if m.Perms.Write {
 			return "the process has made its code writable, where the kernel sets no probes"
 		}
-		if reason := t.compare(uint64(m.StartAddr)+(entry-begin), entry, site, n); reason != "" {
+		if reason := t.compare(uint64(m.StartAddr)+(begin-first), begin, int(end-begin), probed); reason != "" {
 			return reason
 		}
 	}
@@ -77,23 +145,25 @@ func (t *text) check(entry, site uint64, n int) string {
 	return ""
 }
 
-// compare is check for one mapping, in which the function begins at addr.
-func (t *text) compare(addr, entry, site uint64, n int) string {
-	size := int(site-entry) + n
+// compare is check for one mapping, in which the code is at addr.
+func (t *text) compare(addr, begin uint64, size int, probed []uint64) string {
 	if cap(t.got) < size {
 		t.got, t.want = make([]byte, size), make([]byte, size)
 	}
 	got, want := t.got[:size], t.want[:size]
-	if _, err := t.file.ReadAt(want, int64(entry)); err != nil {
+	if _, err := t.file.ReadAt(want, int64(begin)); err != nil {
 		return "its code cannot be read from the file"
 	}
 	if _, err := t.memory.ReadAt(got, int64(addr)); err != nil {
 		return "its code cannot be read from the process"
 	}
-	restore(got, want, 0)
-	restore(got, want, int(site-entry))
+	for _, at := range probed {
+		if begin <= at && at < begin+uint64(size) {
+			restore(got, want, int(at-begin))
+		}
+	}
 	if !bytes.Equal(got, want) {
-		return "the process has changed its code"
+		return differs
 	}
 	return ""
 }

@@ -1,0 +1,265 @@
+package uprobe
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/testenv"
+)
+
+// byExits is an acquisition that observes returns where functions leave.
+func byExits(stream string, t plan.Target, sel plan.Expr, cols ...string) *plan.Acquire {
+	a := acquisition(stream, t, sel, cols...)
+	a.Settings.Returns = plan.ExitReturns
+	return a
+}
+
+// compileCC is CompileC for the text of a C++ program.
+func compileCC(t *testing.T, text string, flags ...string) string {
+	t.Helper()
+	src := filepath.Join(t.TempDir(), "target.cc")
+	if err := os.WriteFile(src, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return testenv.CompileC(t, src, flags...)
+}
+
+// Exceptions unwind through monitored calls, destructors run while they do, and
+// nobody is hurt. What was left that way is counted, what caught it returns.
+func TestExceptions(t *testing.T) {
+	testenv.NeedUprobes(t)
+	const rounds = 300
+	text := prelude + fmt.Sprintf(`
+#include <stdexcept>
+static long alive;
+struct Held {
+	NOINLINE Held() { alive++; }
+	NOINLINE ~Held() { alive--; }
+};
+struct Shape {
+	NOINLINE virtual long area(long n) { sink += n; return n; }
+	virtual ~Shape() {}
+};
+struct Square : Shape {
+	NOINLINE long area(long n) override { Held h; return Shape::area(n) * n; }
+};
+struct Odd : Square {
+	NOINLINE long area(long n) override {
+		Held h;
+		if (n %% 3 == 0) throw std::runtime_error("odd");
+		return Square::area(n) + 1;
+	}
+};
+NOINLINE long through(Shape &s, long n) { Held h; long r = s.area(n); sink++; return r; }
+NOINLINE long deep(Shape &s, long n, long m) { Held h; return m ? deep(s, n, m - 1) + 1 : through(s, n); }
+NOINLINE long caught(Shape &s, long n) {
+	try { return deep(s, n, 10); } catch (std::exception &) { sink++; return -1; }
+}
+int main() {
+	ready();
+	Odd o; Square q;
+	for (long i = 0; i < %d; i++) {
+		long r = caught(o, i);
+		if (r != (i %% 3 ? i * i + 1 + 10 : -1)) return 4;
+		if (caught(q, i) != i * i + 10) return 5;
+	}
+	return alive ? 6 : 0;
+}
+`, rounds)
+	const thrown = rounds / 3
+	for _, flags := range [][]string{{"-O0"}, {"-O1"}, {"-O2"}, {"-Os"}, {"-O2", "-fno-omit-frame-pointer", "-fcf-protection"}} {
+		t.Run(strings.Join(flags, " "), func(t *testing.T) {
+			target := compileCC(t, text, flags...)
+			p := provider(t, Options{})
+			r := run(t, target)
+			_, got := start(t, p, acquisition(FunctionDuration, r.target(), named("Shape::area", "Square::area", "Odd::area", "through", "deep", "caught"),
+				"function_name", "class", "duration", "retval"))
+			r.finish(success)
+			want := map[string]int{
+				"Shape::area": 2*rounds - thrown, "Square::area": 2*rounds - thrown, "Odd::area": rounds - thrown,
+				"through": 2*rounds - thrown, "deep": 11 * (2*rounds - thrown), "caught": 2 * rounds,
+			}
+			if diff := cmp.Diff(want, tally(got.wait(t).strings("function_name"))); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(map[string]uint64{"unfinished": thrown * (11 + 1 + 1)}, got.counts); diff != "" {
+				t.Error(diff)
+			}
+			classes := got.strings("class")
+			for i, name := range got.strings("function_name") {
+				if c := classes[i]; strings.Contains(name, "::") && name != c+"::area" {
+					t.Fatalf("class of %s is %q", name, c)
+				}
+			}
+		})
+	}
+}
+
+// Coroutines suspend in the middle of monitored calls and resume on another
+// thread, where the calls end.
+func TestCoroutines(t *testing.T) {
+	testenv.NeedUprobes(t)
+	const coroutines, rounds = 8, 200
+	target := testenv.CompileCText(t, prelude+fmt.Sprintf(`
+#include <ucontext.h>
+#include <stdatomic.h>
+enum { N = %d, ROUNDS = %d };
+static ucontext_t host[2], guest[N];
+static atomic_int turn;
+static int on[N], done;
+NOINLINE void yield_(int i) { swapcontext(&guest[i], &host[on[i]]); }
+NOINLINE long hop(long i, long n) { sink += n; yield_(i); sink++; return n; }
+NOINLINE long outer(long i, long n) { long r = hop(i, n) + hop(i, n + 1); sink++; return r; }
+static void body(int i) { for (long n = 0; n < ROUNDS; n++) if (outer(i, n) != 2 * n + 1) exit(7); done++; for (;;) yield_(i); }
+/* The two threads take turns: each resumes what the other suspended. */
+static void *work(void *p) {
+	int me = (long)p;
+	for (;;) {
+		while (atomic_load(&turn) != me) usleep(10);
+		if (done == N) { turn = !me; return 0; }
+		for (int i = 0; i < N; i++) { on[i] = me; swapcontext(&host[me], &guest[i]); }
+		turn = !me;
+	}
+}
+int main(void) {
+	ready();
+	for (int i = 0; i < N; i++) {
+		getcontext(&guest[i]);
+		guest[i].uc_stack.ss_sp = malloc(65536); guest[i].uc_stack.ss_size = 65536; guest[i].uc_link = 0;
+		makecontext(&guest[i], (void (*)(void))body, 1, i);
+	}
+	pthread_t t; pthread_create(&t, 0, work, (void *)1);
+	work(0);
+	pthread_join(t, 0);
+	return 0;
+}
+`, coroutines, rounds), "-O1", "-pthread")
+	p := provider(t, Options{})
+	r := run(t, target)
+	_, got := start(t, p, byExits(FunctionDuration, r.target(), named("hop", "outer", "yield_"), "function_name", "arg1", "retval"))
+	_, ends := start(t, p, byExits(FunctionEnd, r.target(), named("hop"), "tid"))
+	r.finish(success)
+	rows := tally(got.wait(t).strings("function_name"))
+	if rows["hop"] != 2*coroutines*rounds || rows["outer"] != coroutines*rounds {
+		t.Errorf("rows %v", rows)
+	}
+	args, values := got.ints("arg1"), got.ints("retval")
+	for i, name := range got.strings("function_name") {
+		if n, r := args[i], values[i]; name == "hop" && r != n || name == "outer" && r != 2*n+1 {
+			t.Fatalf("%s(%d) = %d", name, n, r)
+		}
+	}
+	// At the end each coroutine waits in yield_ for ever.
+	if diff := cmp.Diff(map[string]uint64{"unfinished": coroutines}, got.counts); diff != "" {
+		t.Error(diff)
+	}
+	if n := tally(ends.wait(t).ints("tid")); len(n) != 2 {
+		t.Errorf("calls ended by thread: %v, want two", n)
+	}
+}
+
+// Calls may nest as deeply as the stack allows.
+func TestDeepRecursion(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, prelude+`
+NOINLINE long down(long n) { sink++; return n == 0 ? 0 : 1 + down(n-1); }
+int main(void) { ready(); for (int i = 0; i < 3; i++) if (down(4999) != 4999) return 3; return 0; }
+`, "-O1", "-fno-optimize-sibling-calls")
+	p := provider(t, Options{})
+	r := run(t, target)
+	_, got := start(t, p, byExits(FunctionDuration, r.target(), named("down"), "arg0", "retval", "duration"))
+	r.finish(success)
+	if n := len(got.wait(t).rows); n != 3*5000 || len(got.counts)+len(got.lost) > 0 {
+		t.Fatalf("%d rows, want %d; %v, %v", n, 3*5000, got.counts, got.lost)
+	}
+	took, args, values := map[int64]int64{}, got.ints("arg0"), got.ints("retval")
+	for i, d := range got.ints("duration") {
+		arg := args[i]
+		if values[i] != arg {
+			t.Fatalf("down(%d) = %d", arg, values[i])
+		}
+		if arg > 0 && d <= took[arg-1] {
+			t.Fatalf("down(%d) took %d, and its call of down(%d) %d", arg, d, arg-1, took[arg-1])
+		}
+		took[arg] = d
+	}
+}
+
+// What finds the table of calls full is lost and said so; the others pair.
+func TestTooManyCalls(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, prelude+`
+NOINLINE long down(long n) { sink++; return n == 0 ? 0 : 1 + down(n-1); }
+int main(void) { ready(); for (int i = 0; i < 3; i++) down(999); return 0; }
+`, "-O1", "-fno-optimize-sibling-calls")
+	p := provider(t, Options{MaxCalls: 100})
+	r := run(t, target)
+	_, got := start(t, p, byExits(FunctionDuration, r.target(), named("down"), "arg0", "retval"))
+	r.finish(success)
+	n, lost := len(got.wait(t).rows), int(got.lost["no room for calls in progress"])
+	if n+lost != 3000 || n < 300 || lost < 2000 || len(got.counts) > 0 {
+		t.Errorf("%d rows, lost %v, counts %v; want 3000 in all", n, got.lost, got.counts)
+	}
+	if !slices.Equal(got.ints("arg0"), got.ints("retval")) {
+		t.Error("calls were paired wrongly")
+	}
+}
+
+// A tail call ends the call that makes it, before there is a value; an early
+// return, and one at the function's only instruction, are returns as others.
+func TestEveryWayOut(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, prelude+`
+NOINLINE long third(long n) { sink += n; return n; }
+NOINLINE long second(long n) { sink++; if (n % 2) return 5; return third(n + 1); }
+NOINLINE long first(long n) { sink++; return second(n + 1); }
+NOINLINE long early(long n) { if (n == 3) return 30; sink++; if (n == 4) return 40; sink++; return third(n) + 1; }
+long thunk(long); void nothing(void);
+__asm__(".text\n.globl thunk\n.type thunk,@function\nthunk: jmp third\n.size thunk,.-thunk\n"
+	".globl nothing\n.type nothing,@function\nnothing: ret\n.size nothing,.-nothing\n");
+int main(void) { ready(); for (int i = 0; i < 100; i++) { first(i); early(i % 10); thunk(i); nothing(); } return 0; }
+`, "-O2", "-fcf-protection=none")
+	p := provider(t, Options{})
+	r := run(t, target)
+	src, got := start(t, p, byExits(FunctionDuration, r.target(), named("first", "second", "third", "early", "thunk", "nothing"), "function_name", "arg0", "retval", "duration"))
+	r.finish(success)
+	rows := map[string]int{}
+	for _, row := range got.wait(t).rows {
+		name, arg, value := row[0].S, row[1].I, row[2]
+		if value.IsNull {
+			name += " NULL"
+		}
+		rows[name]++
+		switch {
+		case value.IsNull || name == "nothing":
+		case name == "early" && value.I == map[int64]int64{3: 30, 4: 40}[arg]:
+		case name == "early" && arg != 3 && arg != 4 && value.I == arg+1:
+		case name == "third" && value.I == arg, name == "second" && value.I == 5:
+		default:
+			t.Errorf("%s(%d) = %d", name, arg, value.I)
+		}
+		if d := row[3].I; d < 0 {
+			t.Errorf("%s took %d", name, d)
+		}
+	}
+	want := map[string]int{"first NULL": 100, "second NULL": 50, "second": 50, "third": 50 + 80 + 100, "early": 100, "thunk NULL": 100, "nothing": 100}
+	if diff := cmp.Diff(want, rows); diff != "" || len(got.counts) > 0 {
+		t.Error(diff, got.counts)
+	}
+	kinds := map[string]string{}
+	for _, s := range src.Sites() {
+		if s.Kind != kindExit {
+			kinds[s.Function] = s.Kind
+		}
+	}
+	if kinds["early"] != "entry+exits (2)" || kinds["thunk"] != "entry+exits (1)" {
+		t.Errorf("kinds %v", kinds)
+	}
+}

@@ -1,0 +1,76 @@
+package uprobe
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/symbols"
+)
+
+// returns is how the returns of a function are observed.
+type returns uint8
+
+const (
+	unseen  returns = iota
+	trapped         // by the kernel's return trap, set at the entry
+	atExits         // by probes at the instructions by which the function leaves
+)
+
+// returnsOf decides how the returns of function i of sym are observed, and where
+// if at exits; a reason says why they cannot be.
+func (r *resolver) returnsOf(sym *symbols.Module, i int) (how returns, exits []symbols.Site, reason string) {
+	if !r.returns {
+		return unseen, nil, ""
+	}
+	mode := r.spec.Settings.Returns
+	if mode != plan.ExitReturns {
+		var safe bool
+		safe, reason = sym.ReturnTrap(i)
+		if safe {
+			return trapped, nil, ""
+		}
+		if mode == plan.TrapReturns {
+			return unseen, nil, reason
+		}
+		reason += ", and "
+	}
+	exits, err := sym.ExitSitesFor(i, symbols.Need{Value: reads(r.spec.Out, colRetval)})
+	switch {
+	case err != nil:
+		return unseen, nil, reason + "it " + err.Error()
+	case reads(r.spec.Out, colDepth):
+		return unseen, nil, reason + "depth is not counted where returns are observed by exits"
+	}
+	return atExits, exits, ""
+}
+
+// pairable reports whether a call's entry can be told from its exits, and found
+// by its frame at both.
+func pairable(f *symbols.Function, entry symbols.Site, exits []symbols.Site) error {
+	for _, s := range append([]symbols.Site{entry}, exits...) {
+		if s.SPOffset < 0 || s.SPOffset%8 != 0 || s.SPOffset > maxSPOffset {
+			return fmt.Errorf("has a stack frame of %d bytes at +%d", s.SPOffset, s.Addr-f.Addr)
+		}
+	}
+	// The kernel runs the programs of one instruction in the order in which the
+	// entry comes first; see Provider.attach.
+	if slices.ContainsFunc(exits, func(s symbols.Site) bool { return f.Addr <= s.Addr && s.Addr < entry.Addr }) {
+		return errors.New("may leave before it comes to the instruction that counts its calls")
+	}
+	return nil
+}
+
+// exitCookie is what the program at an exit of function i knows: which function
+// it is, where the return address lies, and whether a value is returned.
+func exitCookie(i int, w want, exit symbols.Site) uint64 {
+	c := uint64(i) | uint64(w.flags) | spOffset(exit)
+	if !exit.RetvalReady {
+		c |= noRetval
+	}
+	return c
+}
+
+// spOffset is a site's SPOffset in a cookie.
+func spOffset(s symbols.Site) uint64 { return uint64(s.SPOffset) >> 3 << 48 }
