@@ -27,6 +27,9 @@ type Options struct {
 	// MemoryLimit is how many bytes of rows one operator may hold before the
 	// query ends with an error; 0: DefaultMemoryLimit.
 	MemoryLimit int64
+	// JoinMemory is how many bytes of rows one join may hold before it forgets
+	// the oldest, which is counted; 0: DefaultJoinMemory.
+	JoinMemory int64
 }
 
 // DefaultMemoryLimit is what one operator may hold if nobody says otherwise.
@@ -192,6 +195,8 @@ func (b *builder) operator(n plan.Node, down Operator) (Operator, error) {
 		return newLimit(n, down), nil
 	case *plan.Union:
 		return newUnion(n, down, limit), nil
+	case *plan.Join:
+		return newJoin(n, down, b.o)
 	case *plan.Insert:
 		f, err := newInsert(n, down, b.o.OpenFile)
 		if err == nil {
@@ -283,6 +288,8 @@ func flushes(n plan.Node) bool {
 		if n.Hold {
 			return true
 		}
+	case *plan.Join:
+		return false
 	}
 	return slices.ContainsFunc(n.Inputs(), flushes)
 }
@@ -305,7 +312,7 @@ func spoiledByPreview(n plan.Node, kept bool) bool {
 		return true
 	}
 	switch n := n.(type) {
-	case *plan.Aggregate, *plan.Window:
+	case *plan.Aggregate, *plan.Window, *plan.Join:
 		kept = true
 	case *plan.Distinct:
 		kept = kept || !n.PerFlush

@@ -210,6 +210,12 @@ func (s *rowStore) free(slots []int32) {
 	}
 }
 
+// release gives one slot back.
+func (s *rowStore) release(slot int32) {
+	one := [1]int32{slot}
+	s.free(one[:])
+}
+
 // reset empties the store and keeps its memory, but not its strings.
 func (s *rowStore) reset() {
 	s.slots, s.avail, s.any = 0, s.avail[:0], 0

@@ -15,27 +15,6 @@ import (
 // ctes are the WITH definitions in reach, innermost last.
 type ctes []*parser.CTE
 
-// from resolves a FROM clause.
-func (r *resolver) from(f *parser.From, with ctes, lv level, every time.Duration) (*scope, error) {
-	s, err := r.source(f.First, with, lv, every)
-	if err != nil {
-		return nil, err
-	}
-	if len(f.Joins) == 0 {
-		return s, nil
-	}
-	j := f.Joins[0]
-	if _, err := r.source(j.Right, with, definition, 0); err != nil {
-		return nil, err
-	}
-	return nil, r.errorf(j.Pos(), "%s is not supported yet", joinNames[j.Kind])
-}
-
-var joinNames = map[parser.JoinKind]string{
-	parser.JoinPlain: "JOIN", parser.JoinWindow: "WINDOW JOIN",
-	parser.JoinLeftWindow: "LEFT WINDOW JOIN", parser.JoinAsOf: "ASOF JOIN",
-}
-
 // source resolves one source. every is the interval of a SAMPLE around it.
 func (r *resolver) source(s *parser.Source, with ctes, lv level, every time.Duration) (*scope, error) {
 	out, err := r.sourceKind(s, with, lv, every)

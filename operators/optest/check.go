@@ -70,6 +70,8 @@ func exprsOf(n plan.Node) []plan.Expr {
 		return n.Exprs
 	case *plan.Window:
 		return n.Spec.PartitionBy
+	case *plan.Join:
+		return []plan.Expr{n.On}
 	case *plan.Aggregate:
 		es := append([]plan.Expr(nil), n.Keys...)
 		for _, a := range n.Aggs {

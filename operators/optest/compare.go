@@ -112,7 +112,7 @@ func Ordered(root plan.Node) bool {
 			return true
 		case *plan.Acquire, *plan.Values:
 			return true
-		case *plan.Aggregate, *plan.Union, *plan.Window:
+		case *plan.Aggregate, *plan.Union, *plan.Window, *plan.Join:
 			return false
 		default:
 			root = n.Inputs()[0]
@@ -161,6 +161,12 @@ func slackOf(n plan.Node, column int) slack {
 		if column >= len(n.Input.Schema().Fields) {
 			return exact
 		}
+	}
+	if j, ok := n.(*plan.Join); ok {
+		if split := len(j.Left.Schema().Fields); column >= split {
+			return slackOf(j.Right, column-split)
+		}
+		return slackOf(j.Left, column)
 	}
 	s := exact
 	for _, in := range n.Inputs() {

@@ -129,6 +129,8 @@ func (r *run) node(n plan.Node) *stream {
 			ins = append(ins, r.eval(in))
 		}
 		return union(ins, n.Out.Time)
+	case *plan.Join:
+		return r.join(n, r.eval(n.Left), r.eval(n.Right))
 	case *plan.Insert:
 		in := r.eval(n.Input)
 		out, count := &stream{err: in.err}, int64(0)

@@ -183,6 +183,8 @@ func sinks(n plan.Node, cond plan.Expr) bool {
 			}
 		}
 		return len(used) > 0
+	case *plan.Join:
+		return joinTakes(n, cond)
 	case *plan.Aggregate:
 		for i := range used {
 			if i >= len(n.Keys) || volatile(n.Keys[i]) {

@@ -110,6 +110,10 @@ func mapExprs(n plan.Node, f func(plan.Expr) (plan.Expr, bool)) (plan.Node, bool
 			c.Aggs[i] = a
 		}
 		out = &c
+	case *plan.Join:
+		c := *n
+		c.On = do(n.On)
+		out = &c
 	case *plan.Sort:
 		c := *n
 		c.Keys = make([]plan.SortKey, len(n.Keys))

@@ -105,6 +105,8 @@ func prune(n plan.Node, need map[int]bool) (plan.Node, map[int]int) {
 		return &c, to
 	case *plan.Union:
 		return pruneUnion(n, need)
+	case *plan.Join:
+		return pruneJoin(n, need)
 	default: // Distinct and Insert read every column
 		ins := n.Inputs()
 		next := make([]plan.Node, len(ins))

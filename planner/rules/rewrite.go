@@ -28,7 +28,7 @@ type Rule struct {
 
 // Local lists the rules that look at one node at a time, in the order in which
 // they are tried; they run until none fires.
-var Local = slices.Concat(foldRules, filterRules, acquireRules, projectRules, limitRules)
+var Local = slices.Concat(foldRules, filterRules, joinRules, acquireRules, projectRules, limitRules)
 
 // Global names the rules that look at the whole plan, run once, in order.
 var Global = []struct {

@@ -1,0 +1,276 @@
+package operators
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// asOfJoin gives each left row with the latest right row that is not later. It
+// works off both sides together in order of time, as far as both have promised
+// that nothing earlier will come; of right rows with equal times the one that
+// came last counts.
+//
+// A right row is kept until a later one takes its place, which is the next one
+// with an equal key where the condition compares keys and nothing else. Under
+// other conditions no row ever loses its chance, and memory alone bounds them.
+type asOfJoin struct {
+	joinBase
+	pending  [2][]int32 // slots not worked off, in order of arrival
+	sorted   [2]bool    // they are in order of time
+	hashes   [2][]uint64
+	onlyKeys bool    // the condition compares keys and nothing else
+	inTime   []dated // right rows that can be found, in order of time
+	born     []uint64
+	births   uint64
+	replaced []int32 // right rows that are found no more
+}
+
+// dated is a right row, unless its slot was given to another since.
+type dated struct {
+	slot int32
+	born uint64
+}
+
+func newAsOfJoin(b joinBase) *asOfJoin {
+	j := &asOfJoin{joinBase: b, sorted: [2]bool{true, true}}
+	j.onlyKeys = b.node.On == nil || conjunctCount(b.node.On) == len(b.sides[left].keys)
+	return j
+}
+
+func conjunctCount(e plan.Expr) int {
+	if c, ok := e.(*plan.Call); ok && c.Fn == "and" {
+		return conjunctCount(c.Args[0]) + conjunctCount(c.Args[1])
+	}
+	return 1
+}
+
+func (j *asOfJoin) Push(ctx context.Context, port int, b *batch.Batch) (Status, error) {
+	if j.out.status != More || b.Len() == 0 {
+		return j.out.status, nil
+	}
+	rows, err := j.arriving(ctx, port, b)
+	if err != nil {
+		return j.out.status, err
+	}
+	s := &j.sides[port]
+	slots, kept, err := s.store(b, rows)
+	if err != nil {
+		return j.out.status, err
+	}
+	j.hashes[port] = extend(j.hashes[port], int(s.rows.slots))
+	times := s.times()
+	for i, slot := range slots {
+		j.hashes[port][slot] = s.hash.hashes[kept[i]]
+		if n := len(j.pending[port]); n > 0 && times[j.pending[port][n-1]] > times[slot] {
+			j.sorted[port] = false
+		}
+		j.pending[port] = append(j.pending[port], slot)
+	}
+	return j.out.status, j.bound(ctx)
+}
+
+func (j *asOfJoin) Signal(ctx context.Context, port int, s Signal) (Status, error) {
+	if s.Kind != Watermark {
+		return j.beside(ctx, port, s)
+	}
+	in := &j.sides[port]
+	if s.Time <= in.watermark {
+		return j.out.status, nil
+	}
+	in.watermark = s.Time
+	return j.out.status, j.advance(ctx)
+}
+
+// advance works off what is earlier than both promises.
+func (j *asOfJoin) advance(ctx context.Context) error {
+	to := min(j.sides[left].watermark, j.sides[right].watermark)
+	ls, rs := j.due(left, to), j.due(right, to)
+	lt, rt := j.sides[left].times(), j.sides[right].times()
+	done := 0
+	for _, l := range ls {
+		n := 0
+		for n < len(rs) && rt[rs[n]] <= lt[l] {
+			n++
+		}
+		for _, r := range rs[:n] {
+			j.admit(r)
+		}
+		rs, done = rs[n:], done+n
+		if r := j.sides[right].index.first(j.hashes[left][l]); r >= 0 {
+			j.pairs[left], j.pairs[right] = append(j.pairs[left], l), append(j.pairs[right], r)
+			if len(j.pairs[left]) == batch.MaxRows {
+				if err := j.decide(ctx); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if err := j.decide(ctx); err != nil {
+		return err
+	}
+	for _, r := range rs {
+		j.admit(r)
+	}
+	j.sides[left].rows.free(ls)
+	j.worked(left, len(ls))
+	j.worked(right, done+len(rs))
+	if j.sides[left].closed && len(j.pending[left]) == 0 { // nobody will ask for more
+		j.sides[right].rows.free(j.pending[right])
+		j.pending[right] = j.pending[right][:0]
+	}
+	return j.promise(ctx, to)
+}
+
+// due are the rows earlier than t, in order of time and arrival. They stay the
+// first of the pending ones.
+func (j *asOfJoin) due(port int, t int64) []int32 {
+	list, times := j.pending[port], j.sides[port].times()
+	if !j.sorted[port] {
+		slices.SortStableFunc(list, func(a, b int32) int { return cmp.Compare(times[a], times[b]) })
+		j.sorted[port] = true
+	}
+	n, _ := slices.BinarySearchFunc(list, t, func(slot int32, t int64) int {
+		if t == endOfTime || times[slot] < t {
+			return -1
+		}
+		return 1
+	})
+	return list[:n]
+}
+
+// worked forgets the first n pending rows.
+func (j *asOfJoin) worked(port, n int) {
+	list := j.pending[port]
+	if n > 0 {
+		j.pending[port] = append(list[:0], list[n:]...)
+	}
+}
+
+// admit makes a right row the latest of its key.
+func (j *asOfJoin) admit(slot int32) {
+	s := &j.sides[right]
+	if j.onlyKeys {
+		for o := s.index.first(j.hashes[right][slot]); o >= 0; o = s.index.after(o) {
+			if s.sameKey(o, slot) {
+				s.index.remove(o)
+				j.born[o] = 0
+				// A pair may still propose it, and be led on by it.
+				j.replaced = append(j.replaced, o)
+				break
+			}
+		}
+	}
+	s.index.insert(slot, j.hashes[right][slot])
+	j.births++
+	j.born = extend(j.born, int(slot)+1)
+	j.born[slot] = j.births
+	j.inTime = append(j.inTime, dated{slot, j.births})
+	if len(j.inTime) > 64 && len(j.inTime) > 2*s.index.n {
+		j.inTime = slices.DeleteFunc(j.inTime, func(d dated) bool { return j.born[d.slot] != d.born })
+	}
+}
+
+// sameKey compares the keys of two rows of one side.
+func (s *joinSide) sameKey(a, b int32) bool {
+	for i := s.n; i < s.n+len(s.keys); i++ {
+		switch c := &s.rows.cols[i]; c.Type.Physical() {
+		case batch.PhysBool:
+			if c.Bool[a] != c.Bool[b] {
+				return false
+			}
+		case batch.PhysFloat:
+			if canonicalBits(c.Float[a]) != canonicalBits(c.Float[b]) {
+				return false
+			}
+		case batch.PhysCode:
+			if c.Code[a] != c.Code[b] {
+				return false
+			}
+		default:
+			if c.Int[a] != c.Int[b] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// decide settles the pairs proposed: where the condition does not hold, the
+// next older right row is tried, until there is none.
+func (j *asOfJoin) decide(ctx context.Context) error {
+	for len(j.pairs[left]) > 0 {
+		ls, rs := slices.Clone(j.pairs[left]), slices.Clone(j.pairs[right])
+		if err := j.choose(); err != nil {
+			return err
+		}
+		if err := j.give(ctx); err != nil {
+			return err
+		}
+		if j.cond == nil {
+			j.sel = append(j.sel[:0], allRows[:len(ls)]...)
+		}
+		held := j.sel
+		j.pairs[left], j.pairs[right] = j.pairs[left][:0], j.pairs[right][:0]
+		for i := range ls {
+			if len(held) > 0 && int(held[0]) == i {
+				held = held[1:]
+				continue
+			}
+			if r := j.sides[right].index.after(rs[i]); r >= 0 {
+				j.pairs[left], j.pairs[right] = append(j.pairs[left], ls[i]), append(j.pairs[right], r)
+			}
+		}
+	}
+	j.sides[right].rows.free(j.replaced)
+	j.replaced = j.replaced[:0]
+	return nil
+}
+
+// bound forgets the oldest rows where the sides hold more than they may.
+func (j *asOfJoin) bound(ctx context.Context) error {
+	n := 0
+	for j.sides[left].bytes()+j.sides[right].bytes() > j.limit {
+		switch {
+		case len(j.inTime) > 0:
+			d := j.inTime[0]
+			j.inTime = j.inTime[1:]
+			if j.born[d.slot] != d.born {
+				continue
+			}
+			j.sides[right].index.remove(d.slot)
+			j.born[d.slot] = 0
+			j.sides[right].rows.release(d.slot)
+		case len(j.pending[right]) > len(j.pending[left]):
+			j.sides[right].rows.release(j.pending[right][0])
+			j.worked(right, 1)
+		case len(j.pending[left]) > 0:
+			j.sides[left].rows.release(j.pending[left][0])
+			j.worked(left, 1)
+		default:
+			return j.lost(ctx, "join memory full", n)
+		}
+		n++
+	}
+	return j.lost(ctx, "join memory full", n)
+}
+
+func (j *asOfJoin) Close(ctx context.Context, port int) error {
+	in := &j.sides[port]
+	in.closed, in.watermark = true, endOfTime
+	if err := j.advance(ctx); err != nil {
+		return err
+	}
+	if !j.sides[1-port].closed {
+		for k := range j.ticks {
+			if err := j.tick(ctx, k); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return j.out.close(ctx)
+}

@@ -1,0 +1,328 @@
+package operators
+
+import (
+	"context"
+
+	"github.com/tidwall/btree"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// windowJoin pairs rows that lie near each other in time: the right row's time
+// less the left one's is in [lo, hi]. A pair is given when the later of its
+// rows arrives, so that it looks both ways and order does not matter.
+//
+// A side's rows are filed in panes, stretches of time. A row is forgotten when
+// the other side's watermark says that no partner can come any more: pane by
+// pane, which keeps rows up to a pane too long. Where the condition compares
+// nothing for equality, the panes in reach are what is searched.
+type windowJoin struct {
+	joinBase
+	lo, hi  int64
+	size    int64 // of a pane
+	panes   [2]btree.Map[int64, []int32]
+	keyed   bool
+	outer   bool   // left rows without a partner are given, too
+	matched []bool // by left slot
+	idle    [][]int32
+}
+
+// panesPerWindow is how finely rows are forgotten.
+const panesPerWindow = 16
+
+func newWindowJoin(b joinBase) *windowJoin {
+	j := &windowJoin{joinBase: b, outer: b.node.Kind == plan.LeftWindowJoin, keyed: len(b.sides[left].keys) > 0}
+	j.lo, j.hi = b.node.Band()
+	j.size = (j.hi-j.lo)/panesPerWindow + 1
+	return j
+}
+
+func (j *windowJoin) Push(ctx context.Context, port int, b *batch.Batch) (Status, error) {
+	if j.out.status != More || b.Len() == 0 {
+		return j.out.status, nil
+	}
+	rows, err := j.arriving(ctx, port, b)
+	if err != nil {
+		return j.out.status, err
+	}
+	s := &j.sides[port]
+	slots, kept, err := s.store(b, rows)
+	if err != nil {
+		return j.out.status, err
+	}
+	if j.outer && port == left {
+		if err := j.withoutKey(ctx, b, rows, kept); err != nil {
+			return j.out.status, err
+		}
+		j.matched = extend(j.matched, int(s.rows.slots))
+		for _, slot := range slots {
+			j.matched[slot] = false
+		}
+	}
+	if j.keyed {
+		s.chain(slots, kept)
+	}
+	j.file(port, slots)
+	for _, slot := range slots {
+		if err := j.search(ctx, port, slot); err != nil {
+			return j.out.status, err
+		}
+	}
+	if err := j.settle(ctx, j.note); err != nil {
+		return j.out.status, err
+	}
+	return j.out.status, j.bound(ctx)
+}
+
+// withoutKey gives left rows whose key is NULL: nothing equals it.
+func (j *windowJoin) withoutKey(ctx context.Context, b *batch.Batch, rows, kept []uint16) error {
+	if len(kept) == len(rows) {
+		return nil
+	}
+	var alone []uint16
+	for _, r := range rows {
+		if len(kept) > 0 && kept[0] == r {
+			kept = kept[1:]
+			continue
+		}
+		alone = append(alone, r)
+	}
+	out := j.wide.Get()
+	defer out.Release()
+	for c := range b.Cols {
+		appendRows(&out.Cols[c], 0, &b.Cols[c], alone, nil)
+	}
+	return j.pushAlone(ctx, out, len(alone))
+}
+
+// pushAlone pushes n left rows with NULLs beside them.
+func (j *windowJoin) pushAlone(ctx context.Context, b *batch.Batch, n int) error {
+	for c := j.sides[right].from; c < len(b.Cols); c++ {
+		appendNulls(&b.Cols[c], n)
+	}
+	b.N = n
+	_, err := j.out.push(ctx, b)
+	return err
+}
+
+// file notes the panes of new rows; rows that follow each other mostly share one.
+func (j *windowJoin) file(port int, slots []int32) {
+	times := j.sides[port].times()
+	for len(slots) > 0 {
+		p := floor(times[slots[0]], j.size)
+		n := 1
+		for n < len(slots) && floor(times[slots[n]], j.size) == p {
+			n++
+		}
+		list, ok := j.panes[port].Get(p)
+		if k := len(j.idle); !ok && k > 0 {
+			list, j.idle = j.idle[k-1], j.idle[:k-1]
+		}
+		j.panes[port].Set(p, append(list, slots[:n]...))
+		slots = slots[n:]
+	}
+}
+
+// search proposes the partners of a new row.
+func (j *windowJoin) search(ctx context.Context, port int, slot int32) error {
+	other := &j.sides[1-port]
+	t := j.sides[port].times()[slot]
+	from, to := t+j.lo, t+j.hi // where partners lie
+	if port == right {
+		from, to = t-j.hi, t-j.lo
+	}
+	if j.keyed {
+		times := other.times()
+		for o := other.index.first(j.sides[port].index.hash[slot]); o >= 0; o = other.index.after(o) {
+			if at := times[o]; at >= from && at <= to {
+				if err := j.pair(ctx, port, slot, o); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	var err error
+	j.panes[1-port].Ascend(floor(from, j.size), func(pane int64, slots []int32) bool {
+		if pane > to {
+			return false
+		}
+		times := other.times()
+		for _, o := range slots {
+			if at := times[o]; at >= from && at <= to {
+				if err = j.pair(ctx, port, slot, o); err != nil {
+					return false
+				}
+			}
+		}
+		return true
+	})
+	return err
+}
+
+func (j *windowJoin) pair(ctx context.Context, port int, own, other int32) error {
+	if port == left {
+		return j.propose(ctx, own, other, j.note)
+	}
+	return j.propose(ctx, other, own, j.note)
+}
+
+// note remembers which left rows have had a partner.
+func (j *windowJoin) note(pairs [2][]int32) {
+	if j.outer {
+		for _, slot := range pairs[left] {
+			j.matched[slot] = true
+		}
+	}
+}
+
+// bound forgets the oldest rows where the sides hold more than they may: their
+// later partners are lost, which is said.
+func (j *windowJoin) bound(ctx context.Context) error {
+	for j.sides[left].bytes()+j.sides[right].bytes() > j.limit {
+		port := left
+		if l, _, ok := j.panes[left].Min(); !ok {
+			port = right
+		} else if r, _, ok := j.panes[right].Min(); ok && r < l {
+			port = right
+		}
+		_, slots, ok := j.panes[port].PopMin()
+		if !ok {
+			return nil
+		}
+		n := len(slots)
+		j.forget(port, slots)
+		if err := j.lost(ctx, "join memory full", n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (j *windowJoin) forget(port int, slots []int32) {
+	s := &j.sides[port]
+	for _, slot := range slots {
+		s.index.remove(slot)
+	}
+	s.rows.free(slots)
+	if len(j.idle) < maxIdle {
+		j.idle = append(j.idle, slots[:0])
+	}
+}
+
+func (j *windowJoin) Signal(ctx context.Context, port int, s Signal) (Status, error) {
+	if s.Kind != Watermark {
+		return j.beside(ctx, port, s)
+	}
+	in := &j.sides[port]
+	if s.Time <= in.watermark {
+		return j.out.status, nil
+	}
+	in.watermark = s.Time
+	return j.out.status, j.advance(ctx)
+}
+
+// advance forgets what can find no partner any more, gives left rows that found
+// none, and promises what follows from the inputs' promises.
+func (j *windowJoin) advance(ctx context.Context) error {
+	oldest := j.sides[right].minus(j.hi) // of the left rows still of use
+	if err := j.expire(ctx, left, oldest); err != nil {
+		return err
+	}
+	if err := j.expire(ctx, right, j.sides[left].minus(-j.lo)); err != nil {
+		return err
+	}
+	if oldest != noTime && oldest != endOfTime {
+		oldest = floor(oldest, j.size)
+	}
+	return j.promise(ctx, min(j.sides[left].watermark, oldest))
+}
+
+// expire forgets the panes that end at t or before.
+func (j *windowJoin) expire(ctx context.Context, port int, t int64) error {
+	for {
+		pane, slots, ok := j.panes[port].Min()
+		if !ok || pane > t-j.size && t != endOfTime {
+			return nil
+		}
+		if t == noTime {
+			return nil
+		}
+		j.panes[port].PopMin()
+		if j.outer && port == left {
+			if err := j.giveAlone(ctx, slots); err != nil {
+				return err
+			}
+		}
+		j.forget(port, slots)
+	}
+}
+
+// giveAlone gives those of the left rows that never had a partner.
+func (j *windowJoin) giveAlone(ctx context.Context, slots []int32) error {
+	s := &j.sides[left]
+	for len(slots) > 0 {
+		n := min(len(slots), batch.MaxRows)
+		alone := j.pairs[left][:0]
+		for _, slot := range slots[:n] {
+			if !j.matched[slot] {
+				alone = append(alone, slot)
+			}
+		}
+		slots = slots[n:]
+		if len(alone) == 0 {
+			continue
+		}
+		b := j.wide.Get()
+		for c := range s.n {
+			appendRows(&b.Cols[c], 0, &s.rows.cols[c], alone, nil)
+		}
+		err := j.pushAlone(ctx, b, len(alone))
+		b.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (j *windowJoin) Close(ctx context.Context, port int) error {
+	in := &j.sides[port]
+	in.closed, in.watermark = true, endOfTime
+	if err := j.advance(ctx); err != nil {
+		return err
+	}
+	if !j.sides[1-port].closed {
+		for k := range j.ticks {
+			if err := j.tick(ctx, k); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return j.out.close(ctx)
+}
+
+// appendNulls appends n NULLs to an empty column.
+func appendNulls(c *batch.Column, n int) {
+	switch c.Type.Physical() {
+	case batch.PhysBool:
+		c.Bool = extend(c.Bool, n)
+	case batch.PhysFloat:
+		c.Float = extend(c.Float, n)
+	case batch.PhysAny:
+		c.Any = extend(c.Any, n)
+	case batch.PhysCode:
+		empty := c.Dict.Code("")
+		for range n {
+			c.Code = append(c.Code, empty)
+		}
+		c.Values = c.Dict.Values()
+	default:
+		c.Int = extend(c.Int, n)
+	}
+	for i := range n {
+		c.Nulls.Set(i)
+	}
+}

@@ -1,0 +1,81 @@
+package plan
+
+import (
+	"slices"
+	"time"
+)
+
+// JoinKind says which pairs of rows a Join gives.
+type JoinKind uint8
+
+// Kinds of join.
+const (
+	// WindowJoin gives every pair of rows at most Within apart for which On holds.
+	WindowJoin JoinKind = iota
+	// LeftWindowJoin gives, besides, each left row without a partner, with NULLs.
+	LeftWindowJoin
+	// AsOfJoin gives each left row with the latest right row that is not later
+	// and for which On holds, if there is one.
+	AsOfJoin
+)
+
+// Join pairs rows of two inputs by their times and a condition. Its columns are
+// the left input's, then the right one's; its event time is the left one's.
+type Join struct {
+	Left, Right Node
+	Kind        JoinKind
+	Within      time.Duration // not of AsOfJoin
+	// Followed is 1 if the right row must be later than the left one, -1 if
+	// it must be earlier, 0 if both will do.
+	Followed int
+	On       Expr // over Out; nil: true
+	Out      Schema
+}
+
+// Band is the range in which the right row's time lies, less the left one's.
+func (n *Join) Band() (lo, hi int64) {
+	d := int64(n.Within)
+	switch {
+	case n.Followed > 0:
+		return 1, d
+	case n.Followed < 0:
+		return -d, -1
+	}
+	return -d, d
+}
+
+// NewJoin gives n its schema.
+func NewJoin(n Join) *Join {
+	l, r := n.Left.Schema(), n.Right.Schema()
+	n.Out = Schema{Fields: slices.Concat(l.Fields, r.Fields), Time: l.Time}
+	return &n
+}
+
+func (n *Join) Schema() Schema { return n.Out }
+func (n *Join) Inputs() []Node { return []Node{n.Left, n.Right} }
+func (n *Join) WithInputs(in []Node) Node {
+	c := *n
+	c.Left, c.Right = in[0], in[1]
+	return &c
+}
+func (*Join) node() {}
+
+func (n *Join) Describe() string {
+	s := "join as of"
+	if n.Kind != AsOfJoin {
+		s = "join within " + formatStd(n.Within)
+		switch {
+		case n.Followed > 0:
+			s += " later"
+		case n.Followed < 0:
+			s += " earlier"
+		}
+	}
+	if n.Kind == LeftWindowJoin {
+		s = "left " + s
+	}
+	if n.On != nil {
+		s += " on " + n.On.String()
+	}
+	return s
+}

@@ -1,0 +1,179 @@
+package planner
+
+import (
+	"slices"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/parser"
+	"endoscope/planner/plan"
+)
+
+// from resolves a FROM clause: sources joined from left to right.
+func (r *resolver) from(f *parser.From, with ctes, lv level, every time.Duration) (*scope, error) {
+	if len(f.Joins) == 0 {
+		return r.source(f.First, with, lv, every)
+	}
+	out, err := r.joined(f.First, with)
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range f.Joins {
+		if out, err = r.join(out, j, with); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+var joinNames = map[parser.JoinKind]string{
+	parser.JoinPlain: "JOIN", parser.JoinWindow: "WINDOW JOIN",
+	parser.JoinLeftWindow: "LEFT WINDOW JOIN", parser.JoinAsOf: "ASOF JOIN",
+}
+
+var joinKinds = map[parser.JoinKind]plan.JoinKind{
+	parser.JoinWindow: plan.WindowJoin, parser.JoinLeftWindow: plan.LeftWindowJoin, parser.JoinAsOf: plan.AsOfJoin,
+}
+
+// joined resolves a source that is to be joined: it must have tuples with times.
+func (r *resolver) joined(s *parser.Source, with ctes) (*scope, error) {
+	out, err := r.source(s, with, nested, 0)
+	if err != nil {
+		return nil, err
+	}
+	switch sch := out.node.Schema(); {
+	case out.windowed:
+		return nil, r.hintf(s.Pos(), "aggregate it in a sub-query, or join first", "a window cannot be joined")
+	case sch.Time < 0 || sch.Fields[sch.Time].Type != batch.Timestamp:
+		return nil, r.errorf(s.Pos(), "a join needs rows with a timestamp, which this source has not")
+	}
+	return out, nil
+}
+
+func (r *resolver) join(l *scope, j *parser.Join, with ctes) (*scope, error) {
+	if j.Kind == parser.JoinPlain {
+		if _, err := r.source(j.Right, with, definition, 0); err != nil {
+			return nil, err
+		}
+		return nil, r.errorf(j.Pos(), "%s is not supported yet", joinNames[j.Kind])
+	}
+	right, err := r.joined(j.Right, with)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range right.names {
+		if slices.Contains(l.names, name) {
+			return nil, r.hintf(j.Right.Pos(), "give one of them an alias: "+name+" AS other", "two sources are called %s", name)
+		}
+	}
+	n := plan.Join{Left: l.node, Right: right.node, Kind: joinKinds[j.Kind]}
+	if j.Within != nil {
+		if n.Within = time.Duration(j.Within.Int); n.Within < 0 {
+			return nil, r.errorf(j.Within.Pos(), "a window's size must not be negative")
+		}
+	}
+	out := joinedScope(l, right, plan.NewJoin(n))
+	ec := &exprCtx{r: r, in: out, clause: "ON"}
+	if j.On != nil {
+		if n.On, err = ec.boolean(j.On); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.followedBy(&n, j, l, right); err != nil {
+		return nil, err
+	}
+	return tidied(joinedScope(l, right, plan.NewJoin(n)), l, right), nil
+}
+
+func joinedScope(l, right *scope, n *plan.Join) *scope {
+	return &scope{node: n, visible: len(n.Out.Fields), names: slices.Concat(l.names, right.names), finite: l.finite && right.finite}
+}
+
+// followedBy makes a FOLLOWED BY b part of the join. The first of the joined
+// sources gives the time of what was joined before; others are compared by
+// their own timestamps.
+func (r *resolver) followedBy(n *plan.Join, j *parser.Join, l, right *scope) error {
+	f := j.FollowedBy
+	if f == nil {
+		return nil
+	}
+	if n.Kind == plan.AsOfJoin {
+		return r.errorf(f.Pos(), "ASOF JOIN takes the latest row before: FOLLOWED BY does not go with it")
+	}
+	for _, id := range []*parser.Ident{f.First, f.Second} {
+		if all := slices.Concat(l.names, right.names); !slices.Contains(all, id.Name) {
+			return r.hintf(id.Pos(), nearestHint(id.Name, all), "nothing in FROM is called %s", id.Name)
+		}
+	}
+	before, later := f.First.Name, slices.Contains(right.names, f.Second.Name)
+	if !later {
+		before = f.Second.Name
+	}
+	if after := slices.Contains(right.names, before); after || !later && !slices.Contains(right.names, f.First.Name) {
+		return r.errorf(f.Pos(), "FOLLOWED BY compares a source with the one that is joined to it")
+	}
+	if before == l.names[0] {
+		n.Followed = 1
+		if !later {
+			n.Followed = -1
+		}
+		return nil
+	}
+	first, err := r.timeOf(l, before, 0)
+	if err != nil {
+		return r.errorf(f.Pos(), "%s has no timestamp to compare", before)
+	}
+	second := timeColumn(right.node.Schema(), len(l.fields()))
+	op := "<"
+	if !later {
+		op = ">"
+	}
+	cond := plan.Expr(&plan.Call{Fn: op, Args: []plan.Expr{first, second}, T: batch.Boolean})
+	if n.On != nil {
+		cond = &plan.Call{Fn: "and", Args: []plan.Expr{n.On, cond}, T: batch.Boolean}
+	}
+	n.On = cond
+	return nil
+}
+
+// timeOf is the timestamp of one of several joined sources.
+func (r *resolver) timeOf(s *scope, name string, at int) (plan.Expr, error) {
+	i, n := s.column(name, "timestamp")
+	if n != 1 {
+		return nil, r.errorf(parser.Span{}, "no timestamp")
+	}
+	f := s.fields()[i]
+	return &plan.Col{Index: at + i, Name: f.Name, T: f.Type}, nil
+}
+
+func timeColumn(s plan.Schema, at int) plan.Expr {
+	f := s.Fields[s.Time]
+	return &plan.Col{Index: at + s.Time, Name: f.Name, T: f.Type}
+}
+
+// tidied puts the columns that * does not mean behind those that it does.
+func tidied(s, l, right *scope) *scope {
+	lf, rf := l.fields(), right.fields()
+	if l.visible == len(lf) {
+		s.visible = len(lf) + right.visible
+		return s
+	}
+	in := s.node.Schema()
+	p := &plan.Project{Input: s.node, Out: plan.Schema{Time: -1}}
+	take := func(from, to int) {
+		for i := from; i < to; i++ {
+			if i == in.Time {
+				p.Out.Time = len(p.Exprs)
+			}
+			p.Exprs = append(p.Exprs, &plan.Col{Index: i, Name: in.Fields[i].Name, T: in.Fields[i].Type})
+			p.Out.Fields = append(p.Out.Fields, in.Fields[i])
+		}
+	}
+	take(0, l.visible)
+	take(len(lf), len(lf)+right.visible)
+	s.visible = l.visible + right.visible
+	take(l.visible, len(lf))
+	take(len(lf)+right.visible, len(lf)+len(rf))
+	s.node = p
+	return s
+}

@@ -1,0 +1,124 @@
+package rules
+
+import "endoscope/planner/plan"
+
+var joinRules = []Rule{
+	pushRule("push-filter-into-join",
+		"rows of one side that are dropped are not kept for partners; a condition on both sides narrows the choice of pairs, and an equality finds them",
+		"an outer join's condition on the right side would turn partners into NULLs, and the latest row for which it holds is not the latest row",
+		func(j *plan.Join, cond plan.Expr) plan.Node {
+			c := *j
+			switch split := len(j.Left.Schema().Fields); sideOf(cond, split) {
+			case leftSide:
+				c.Left = &plan.Filter{Input: j.Left, Cond: cond}
+			case rightSide:
+				c.Right = &plan.Filter{Input: j.Right, Cond: moved(cond, -split)}
+			default:
+				c.On = conjoin(j.On, cond)
+			}
+			return &c
+		}),
+	{
+		Name:    "push-join-condition",
+		Why:     "what ON says of one side alone decides which of its rows can have partners at all: the others need not be acquired",
+		Counter: "an outer join gives left rows without partners, too",
+		Apply: func(n plan.Node, _ *Env) (plan.Node, bool) {
+			j, ok := n.(*plan.Join)
+			if !ok || j.On == nil {
+				return n, false
+			}
+			c := *j
+			c.On = nil
+			split := len(j.Left.Schema().Fields)
+			fired := false
+			for _, e := range conjuncts(j.On) {
+				switch side := sideOf(e, split); {
+				case volatile(e):
+					c.On = conjoin(c.On, e)
+				case side == leftSide && j.Kind != plan.LeftWindowJoin:
+					c.Left, fired = &plan.Filter{Input: c.Left, Cond: e}, true
+				case side == rightSide:
+					c.Right, fired = &plan.Filter{Input: c.Right, Cond: moved(e, -split)}, true
+				default:
+					c.On = conjoin(c.On, e)
+				}
+			}
+			if !fired {
+				return n, false
+			}
+			return &c, true
+		},
+	},
+}
+
+type side uint8
+
+const (
+	bothSides side = iota
+	leftSide
+	rightSide
+)
+
+// sideOf says which input's columns a condition over a join reads.
+func sideOf(e plan.Expr, split int) side {
+	var l, r bool
+	for i := range reads(e) {
+		l, r = l || i < split, r || i >= split
+	}
+	switch {
+	case l && !r:
+		return leftSide
+	case r && !l:
+		return rightSide
+	}
+	return bothSides
+}
+
+// moved shifts the columns of e.
+func moved(e plan.Expr, by int) plan.Expr {
+	return plan.Transform(e, func(x plan.Expr) plan.Expr {
+		if c, ok := x.(*plan.Col); ok {
+			return &plan.Col{Index: c.Index + by, Name: c.Name, T: c.T}
+		}
+		return x
+	})
+}
+
+// joinTakes reports whether a condition above a join may be tested below or in it.
+func joinTakes(j *plan.Join, cond plan.Expr) bool {
+	if len(reads(cond)) == 0 {
+		return false
+	}
+	return j.Kind == plan.WindowJoin || sideOf(cond, len(j.Left.Schema().Fields)) == leftSide
+}
+
+// pruneJoin narrows both inputs to what the join and those above it read.
+func pruneJoin(n *plan.Join, need map[int]bool) (plan.Node, map[int]int) {
+	used := clone(need)
+	if n.On != nil {
+		columnsOf(n.On, used)
+	}
+	split := len(n.Left.Schema().Fields)
+	l, r := map[int]bool{}, map[int]bool{}
+	for i := range used {
+		if i < split {
+			l[i] = true
+		} else {
+			r[i-split] = true
+		}
+	}
+	l[n.Left.Schema().Time], r[n.Right.Schema().Time] = true, true
+	c := *n
+	var toLeft, toRight map[int]int
+	c.Left, toLeft = prune(n.Left, l)
+	c.Right, toRight = prune(n.Right, r)
+	at := len(c.Left.Schema().Fields)
+	to := cloneInts(toLeft)
+	for i, k := range toRight {
+		to[split+i] = at + k
+	}
+	if n.On != nil {
+		c.On = renumber(n.On, to)
+	}
+	return plan.NewJoin(c), to
+}
