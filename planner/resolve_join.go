@@ -63,7 +63,7 @@ func (r *resolver) join(l *scope, j *parser.Join, with ctes) (*scope, error) {
 	}
 	for _, name := range right.names {
 		if slices.Contains(l.names, name) {
-			return nil, r.hintf(j.Right.Pos(), "give one of them an alias: "+name+" AS other", "two sources are called %s", name)
+			return nil, r.hintf(j.Right.Pos(), "write AS and another name behind one of them", "two sources are called %s", name)
 		}
 	}
 	n := plan.Join{Left: l.node, Right: right.node, Kind: joinKinds[j.Kind]}
@@ -96,9 +96,6 @@ func (r *resolver) followedBy(n *plan.Join, j *parser.Join, l, right *scope) err
 	f := j.FollowedBy
 	if f == nil {
 		return nil
-	}
-	if n.Kind == plan.AsOfJoin {
-		return r.errorf(f.Pos(), "ASOF JOIN takes the latest row before: FOLLOWED BY does not go with it")
 	}
 	for _, id := range []*parser.Ident{f.First, f.Second} {
 		if all := slices.Concat(l.names, right.names); !slices.Contains(all, id.Name) {

@@ -75,7 +75,18 @@ func (n *Join) Describe() string {
 		s = "left " + s
 	}
 	if n.On != nil {
-		s += " on " + n.On.String()
+		s += " on " + n.qualified().String()
 	}
 	return s
+}
+
+// qualified is On with the columns called by what they belong to.
+func (n *Join) qualified() Expr {
+	return Transform(n.On, func(e Expr) Expr {
+		c, ok := e.(*Col)
+		if !ok || c.Index >= len(n.Out.Fields) || n.Out.Fields[c.Index].Qualifier == "" {
+			return e
+		}
+		return &Col{Index: c.Index, Name: n.Out.Fields[c.Index].Qualifier + "." + c.Name, T: c.T}
+	})
 }
