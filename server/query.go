@@ -31,12 +31,13 @@ type query struct {
 	armed     atomic.Bool  // graph and started may be read by others
 	state     atomic.Value // string, for sys.queries
 
-	live     time.Duration // interval of previews; 0: none
-	stop     chan struct{} // closed: end, and give what there is
-	stopOnce sync.Once
-	cancel   context.CancelFunc // abandon
-	done     chan struct{}      // closed when nothing is attached any more
-	release  func()             // lets a held command run, once armed
+	live       time.Duration // interval of previews; 0: none
+	joinMemory int64         // bytes
+	stop       chan struct{} // closed: end, and give what there is
+	stopOnce   sync.Once
+	cancel     context.CancelFunc // abandon
+	done       chan struct{}      // closed when nothing is attached any more
+	release    func()             // lets a held command run, once armed
 }
 
 // prepare resolves every acquisition of a plan; nothing is attached yet.
@@ -75,8 +76,9 @@ func (q *query) start(ctx context.Context) error {
 	q.out = newOutlet(q.t)
 	now := time.Now()
 	graph, err := operators.Build(q.plan.Root, q.out, &operators.Options{
-		Start: now.UnixNano(),
-		Stats: true,
+		Start:      now.UnixNano(),
+		Stats:      true,
+		JoinMemory: q.joinMemory,
 		Residual: func(a *plan.Acquire) plan.Expr {
 			for _, f := range q.feeds {
 				if f.spec == a {

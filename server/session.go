@@ -178,7 +178,7 @@ func (s *session) startQuery(ctx context.Context, text string, p *plan.Query) (*
 	if err != nil {
 		return nil, err
 	}
-	q.live = s.live
+	q.live, q.joinMemory = s.live, s.setting("join_memory").I
 	s.mu.Lock()
 	if c := s.command; c != nil && len(q.feeds) > 0 {
 		q.release = func() { s.release(c) }

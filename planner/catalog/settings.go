@@ -27,7 +27,7 @@ var Settings = []Setting{
 	{Name: "probe_sites", Type: tS, Default: batch.Str("cheapest"), Min: none, Max: none, Values: []string{"cheapest", "entry"}, Doc: "where functions are probed: at the cheapest instruction that each call executes once, or at the first alone"},
 	{Name: "return_probes", Type: tS, Default: batch.Str("auto"), Min: none, Max: none, Values: []string{"auto", "trap", "exits"}, Doc: "how returns are observed: by return traps, by probes where functions leave, or by traps where they are safe and else by exits"},
 	{Name: "join_gating", Type: tS, Default: batch.Str("exact"), Min: none, Max: none, Doc: "joins that open one side upon the other", Later: true},
-	{Name: "join_memory", Type: tI, Default: batch.Int(256 << 20), Min: none, Max: none, Doc: "bytes a join may hold", Later: true},
+	{Name: "join_memory", Type: tI, Default: batch.Int(256 << 20), Min: batch.Int(1 << 20), Max: batch.Int(1 << 40), Doc: "bytes of rows that a join may hold; beyond it the oldest are forgotten, and counted"},
 	{Name: "stack_overhead", Type: tF, Default: batch.Float(1), Min: none, Max: none, Doc: "percent of a CPU that stack sampling may cost", Later: true},
 	{Name: "encoder_budget", Type: tI, Default: batch.Int(64 << 20), Min: none, Max: none, Doc: "bytes an encoder may hold", Later: true},
 	{Name: "java_stacks", Type: tS, Default: batch.Str("off"), Min: none, Max: none, Doc: "how stacks of Java programs are read", Later: true},
