@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 
 	"endoscope/operators"
@@ -52,12 +53,19 @@ type fast struct {
 	// sparse hides the rows between others that do not count, with values that
 	// would show, and gives batches dictionaries of their own at random.
 	sparse *rand.Rand
+	// stages makes the sources fold rows themselves, where the plan allows it,
+	// and counts the partial rows in merged.
+	stages *rand.Rand
+	merged *int
 }
 
 // Run implements optest.Engine.
 func (f fast) Run(root plan.Node, in *optest.Input) (*optest.Output, error) {
 	ctx := context.Background()
 	out := &optest.Output{}
+	if f.stages != nil {
+		root = offer(root)
+	}
 	files := map[string]*file{}
 	g, err := operators.Build(root, collector{out}, &operators.Options{Start: in.Start,
 		OpenFile: func(path string) (io.WriteCloser, error) {
@@ -89,6 +97,9 @@ func (f fast) drive(ctx context.Context, g *operators.Graph, in *optest.Input, o
 		name := optest.StreamOf(l.Acquire)
 		feeds[i] = &feed{leaf: l, name: name, out: out, columns: optest.Columns(l.Acquire, in.Relations[name]),
 			pool: batch.NewPool(l.Acquire.Out.Types()), sparse: f.sparse}
+		if l.Partial != nil {
+			feeds[i].split = &splitter{leaf: l, rng: f.stages, merged: f.merged, mark: math.MinInt64}
+		}
 	}
 	for _, step := range in.Steps {
 		for _, fd := range feeds {
@@ -116,6 +127,7 @@ type feed struct {
 	columns         []int
 	pool            *batch.Pool
 	sparse          *rand.Rand
+	split           *splitter // nil: rows only
 	drained, closed bool
 }
 
@@ -129,8 +141,19 @@ func (fd *feed) step(ctx context.Context, s optest.Step) error {
 	case optest.End:
 		return fd.close(ctx)
 	case optest.Rows:
-		st, err = fd.push(ctx, s.Rows)
+		rows := fd.acquired(s.Rows)
+		if fd.split != nil {
+			st, err = fd.split.push(ctx, rows, func(rows [][]batch.Value) (operators.Status, error) { return fd.push(ctx, rows) })
+		} else {
+			st, err = fd.push(ctx, rows)
+		}
 	default:
+		if err := fd.collect(ctx); err != nil {
+			return err
+		}
+		if fd.split != nil && s.Kind == optest.Watermark {
+			fd.split.mark = max(fd.split.mark, s.Time)
+		}
 		st, err = fd.leaf.Op.Signal(ctx, fd.leaf.Port, signalOf(s))
 	}
 	if st != operators.More {
@@ -155,7 +178,28 @@ func (fd *feed) close(ctx context.Context) error {
 		return nil
 	}
 	fd.closed = true
+	if err := fd.collect(ctx); err != nil {
+		return err
+	}
 	return fd.leaf.Op.Close(ctx, fd.leaf.Port)
+}
+
+// acquired is rows with the leaf's columns alone.
+func (fd *feed) acquired(rows [][]batch.Value) [][]batch.Value {
+	out := make([][]batch.Value, len(rows))
+	for r, vs := range rows {
+		for _, c := range fd.columns {
+			out[r] = append(out[r], vs[c])
+		}
+	}
+	return out
+}
+
+func (fd *feed) collect(ctx context.Context) error {
+	if fd.split == nil {
+		return nil
+	}
+	return fd.split.collect(ctx)
 }
 
 func (fd *feed) push(ctx context.Context, rows [][]batch.Value) (operators.Status, error) {
@@ -178,11 +222,7 @@ func (fd *feed) push(ctx context.Context, rows [][]batch.Value) (operators.Statu
 			}
 			b.Sel = append(b.Sel, uint16(b.N))
 		}
-		row := make([]batch.Value, len(fd.columns))
-		for i, c := range fd.columns {
-			row[i] = vs[c]
-		}
-		b.AppendRow(row...)
+		b.AppendRow(vs...)
 	}
 	return fd.leaf.Op.Push(ctx, fd.leaf.Port, b)
 }

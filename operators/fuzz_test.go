@@ -31,11 +31,16 @@ func caseText(root plan.Node, in *optest.Input) string {
 // TestEngineAgreesWithOracle is the short form of FuzzEngine: 2,000 cases, the
 // same in every run. New ones are for FuzzEngine, and for -rapid.checks.
 func TestEngineAgreesWithOracle(t *testing.T) {
+	forSeeds(t, 20, agree)
+}
+
+// forSeeds checks n times the usual number of cases, the same in every run.
+func forSeeds(t *testing.T, n int, property func(*rapid.T)) {
 	seed := flag.Lookup("rapid.seed")
 	defer seed.Value.Set(seed.Value.String())
-	for i := range 20 { // as many times the usual number of cases
+	for i := range n {
 		seed.Value.Set(strconv.Itoa(i + 1))
-		rapid.Check(t, agree)
+		rapid.Check(t, property)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 //
 //	1 10 a        a row: its values, separated by spaces; null is NULL
 //	--            the batch ends here (so it does before a signal)
+//	+ 0 a 3       a partial row (plan.Partial), in a batch of its own
 //	wm 5          a watermark; also: tick 5, preview 5, gap late 3,
 //	              barrier 1, flush
 //	close         the source ends
@@ -147,6 +148,11 @@ func (s *source) do(line string) error {
 		sig = Signal{Kind: Gap, Cause: cause, N: uint64(number(n))}
 	case "--":
 		return s.push(ctx)
+	case "+":
+		if err := s.push(ctx); err != nil {
+			return err
+		}
+		return s.partial(ctx, strings.Fields(rest))
 	case "close":
 		if err := s.push(ctx); err != nil {
 			return err
@@ -172,6 +178,22 @@ func (s *source) push(ctx context.Context) error {
 	return s.answer(s.leaf.Op.Push(ctx, s.leaf.Port, b))
 }
 
+func (s *source) partial(ctx context.Context, cells []string) error {
+	types := s.leaf.Acquire.Partial.Out.Types()
+	b := batch.New(types)
+	defer b.Release()
+	vs := make([]batch.Value, len(cells))
+	for i, c := range cells {
+		vs[i] = value(types[i], c)
+	}
+	if s.sparse {
+		b.AppendRow(s.junk(types, b.N)...)
+		b.Sel = []uint16{1}
+	}
+	b.AppendRow(vs...)
+	return s.answer(s.leaf.Partial.Push(ctx, 0, b))
+}
+
 func (s *source) answer(st Status, err error) error {
 	if st == Drain && !s.drained {
 		s.drained = true
@@ -193,11 +215,7 @@ func (s *source) row(cells []string) {
 		}
 	}
 	if s.sparse {
-		junk := make([]batch.Value, len(s.types))
-		for i, t := range s.types {
-			junk[i] = batch.Value{Type: t, I: 1, F: -77, S: "junk", IsNull: s.b.N%4 == 0}
-		}
-		s.b.AppendRow(junk...)
+		s.b.AppendRow(s.junk(s.types, s.b.N)...)
 		s.b.Sel = append(s.b.Sel, uint16(s.b.N))
 	}
 	vs := make([]batch.Value, len(cells))
@@ -205,6 +223,15 @@ func (s *source) row(cells []string) {
 		vs[i] = value(s.types[i], c)
 	}
 	s.b.AppendRow(vs...)
+}
+
+// junk is a row that does not count.
+func (s *source) junk(types batch.Schema, n int) []batch.Value {
+	vs := make([]batch.Value, len(types))
+	for i, t := range types {
+		vs[i] = batch.Value{Type: t, I: 1, F: -77, S: "junk", IsNull: n%4 == 0}
+	}
+	return vs
 }
 
 func value(t batch.Type, s string) batch.Value {

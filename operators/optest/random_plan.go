@@ -14,7 +14,7 @@ import (
 // [RandomInput]. Its result is determined: what is ordered or cut is ordered
 // by all that distinguishes rows.
 func RandomPlan(t *rapid.T) plan.Node {
-	g := planGen{t}
+	g := planGen{t: t}
 	switch g.n(8, "plan") {
 	case 0:
 		return g.streaming()
@@ -34,7 +34,21 @@ func RandomPlan(t *rapid.T) plan.Node {
 	return g.grouped(g.source(true), false)
 }
 
-type planGen struct{ t *rapid.T }
+// RandomAggregate draws an aggregate that can be computed in two stages: over a
+// stream, filtered and projected perhaps, and perhaps divided into windows.
+func RandomAggregate(t *rapid.T) plan.Node {
+	g := planGen{t: t, states: true}
+	in := g.source(false)
+	if g.n(2, "windowed") == 0 {
+		return g.grouped(g.windowed(in), true)
+	}
+	return g.grouped(in, false)
+}
+
+type planGen struct {
+	t      *rapid.T
+	states bool // of aggregates, only those that have a state that can be sent
+}
 
 func (g planGen) n(limit int, what string) int { return rapid.IntRange(0, limit-1).Draw(g.t, what) }
 
@@ -140,7 +154,11 @@ func upTo(n int) []int {
 
 func (g planGen) windowed(in plan.Node) *plan.Window {
 	s := in.Schema()
-	w := &plan.Window{Input: in, Spec: plan.WindowSpec{Kind: plan.WindowKind(g.n(3, "kind")), Time: s.Time}}
+	kinds := 3
+	if g.states {
+		kinds = 2 // a session has no panes
+	}
+	w := &plan.Window{Input: in, Spec: plan.WindowSpec{Kind: plan.WindowKind(g.n(kinds, "kind")), Time: s.Time}}
 	second := time.Second
 	switch w.Spec.Kind {
 	case plan.Tumble:
@@ -195,7 +213,7 @@ func (g planGen) grouped(in plan.Node, windowed bool) plan.Node {
 		a.WindowEnd = len(a.Keys) - 1
 	} else {
 		a.Emit = plan.Emit{Mode: plan.EmitMode(g.n(3, "emit")), Every: time.Second}
-		if a.Emit.Mode == plan.Changes && len(plan.Leaves(in)) > 1 {
+		if a.Emit.Mode == plan.Changes && (g.states || len(plan.Leaves(in)) > 1) {
 			a.Emit.Mode = plan.Final // which changes come together depends on how streams are merged
 		}
 	}
@@ -250,6 +268,15 @@ func (g planGen) name(a *plan.Aggregate) {
 
 // agg draws an aggregate with an argument that it is exact enough for.
 func (g planGen) agg(s plan.Schema) plan.Agg {
+	for {
+		a := g.anyAgg(s)
+		if _, ok := plan.StateFields(&a); ok || !g.states {
+			return a
+		}
+	}
+}
+
+func (g planGen) anyAgg(s plan.Schema) plan.Agg {
 	f := rapid.SampledFrom(plan.AggFuncs).Draw(g.t, "aggregate")
 	a := plan.Agg{Fn: f.Name}
 	if g.n(4, "filtered") == 0 {
@@ -269,6 +296,9 @@ func (g planGen) agg(s plan.Schema) plan.Agg {
 		if f.Name == "min" || f.Name == "max" || f.Name == "count" {
 			names = append(names, "timestamp")
 		}
+	}
+	if g.states { // which are exact for all integers
+		names = append(names, "i", "i")
 	}
 	x := column(s, s.Index(rapid.SampledFrom(names).Draw(g.t, "argument")))
 	a.Args, a.T = []plan.Expr{x}, f.Result(x.T)
