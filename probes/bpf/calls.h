@@ -27,7 +27,7 @@ struct thread {
 	__u64 exec_id; /* exec keeps the thread but not its memory */
 	__u64 stack_lo, stack_hi;
 	__u32 n;
-	__u32 pad;
+	__u32 gap; /* of a sequence: events are missing since the last one that was sent */
 	struct call calls[MAX_CALLS];
 };
 
@@ -166,17 +166,50 @@ __noinline __u32 search_left(const struct thread *t, __u64 sp)
 	return n;
 }
 
+/* What becomes of a call that will never return; see sequence.h. */
+static __always_inline void abandon(struct thread *t, struct call *c, __u64 time);
+
+/* Calls of t beyond the first n, which an event at time shows to be abandoned. */
+struct abandoned {
+	struct thread *t;
+	__u32 n;
+	__u64 time;
+};
+
+static long abandon_last(__u32 i, void *ctx)
+{
+	struct abandoned *a = ctx;
+	__u32 n = held(a->t) - i;
+
+	if (n <= a->n || n > MAX_CALLS)
+		return 1;
+	struct call *c = CALL(a->t, n);
+	if (c->function != DEAD)
+		abandon(a->t, c, a->time);
+	return 0;
+}
+
+/* cut leaves the first n calls of t. */
+static __always_inline void cut(struct thread *t, __u32 n, __u64 time)
+{
+	if ((options & SEQUENCE) && n < held(t)) {
+		struct abandoned a = {.t = t, .n = n, .time = time};
+		bpf_loop(MAX_CALLS, abandon_last, &a, 0);
+	}
+	t->n = n;
+}
+
 /*
  * prune drops calls that did not return and never will: those below sp, and
  * those at sp unless this is a tail call (the kernel's own rule, see
  * arch_uretprobe_is_alive).
  */
-static __always_inline void prune(struct thread *t, struct task_struct *task, __u64 sp)
+static __always_inline void prune(struct thread *t, struct task_struct *task, __u64 sp, __u64 time)
 {
 	__u32 n = held(t);
 
 	if (n > 0 && CALL(t, n)->sp <= sp)
-		t->n = search_alive(t, is_chained(task, sp) ? sp : sp + 1);
+		cut(t, search_alive(t, is_chained(task, sp) ? sp : sp + 1), time);
 }
 
 /* depth_of counts the live calls. */
@@ -191,7 +224,7 @@ static __always_inline __u32 depth_of(struct thread *t)
  * take finds the call that returns to sp and removes it with all above it.
  * Others at the same sp stay: tail calls return one after the other.
  */
-static __always_inline struct call *take(struct thread *t, __u32 function, __u64 sp)
+static __always_inline struct call *take(struct thread *t, __u32 function, __u64 sp, __u64 time)
 {
 	struct call *found = NULL;
 	__u32 n = search_returning(t, function, sp);
@@ -200,7 +233,7 @@ static __always_inline struct call *take(struct thread *t, __u32 function, __u64
 		found = CALL(t, n);
 		found->function = DEAD;
 	}
-	t->n = search_left(t, sp);
+	cut(t, search_left(t, sp), time);
 	return found;
 }
 

@@ -13,7 +13,7 @@
  */
 struct event {
 	__u64 time; /* CLOCK_BOOTTIME */
-	__u32 function; /* id, and NO_RETVAL */
+	__u32 function; /* id, and NO_RETVAL; of a sequence the initial of the event's name above it */
 	__u32 pid, tid;
 	__u16 query;
 	__u16 depth;
@@ -52,7 +52,10 @@ const volatile __u64 wake_bytes = 1 << 22;
 static __always_inline void fill(struct event *e, const struct moment *m)
 {
 	e->time = m->time;
-	e->function = (__u32)m->cookie & (ID(~0) | NO_RETVAL);
+	if (options & SEQUENCE)
+		e->function = ID(m->cookie) | (__u32)m->event << 24;
+	else
+		e->function = (__u32)m->cookie & (ID(~0) | NO_RETVAL);
 	e->pid = m->pid;
 	e->tid = m->tid;
 	e->query = query;
@@ -76,20 +79,17 @@ static __always_inline void submit(void *e)
 #define RESERVE(type)                                                       \
 	type *r = bpf_ringbuf_reserve(&events, sizeof(type), 0);            \
 	if (!r)                                                             \
-		goto lost
+		return FULL
 
-/*
- * emit gives the event to the reader, or counts it where the query sends too
- * many or the ring is full.
- */
-static __always_inline void emit(const struct moment *m)
+enum sent { SENT, LIMITED, FULL };
+
+/* send gives the event to the reader, unless the query sends too many or the ring is full. */
+static __always_inline enum sent send(const struct moment *m)
 {
 	__u32 layout = options & (SEND_ARGS | SEND_NAMES);
 
-	if (!within_rate(m->time)) {
-		COUNT_CALL(limited);
-		return;
-	}
+	if (!within_rate(m->time))
+		return LIMITED;
 	if (layout == (SEND_ARGS | SEND_NAMES)) {
 		RESERVE(struct event_full);
 		fill_return(&r->r, m);
@@ -115,9 +115,21 @@ static __always_inline void emit(const struct moment *m)
 		fill(r, m);
 		submit(r);
 	}
-	return;
-lost:
-	COUNT_CALL(lost);
+	return SENT;
+}
+
+static __always_inline void count_unsent(enum sent s)
+{
+	if (s == LIMITED)
+		COUNT_CALL(limited);
+	else if (s == FULL)
+		COUNT_CALL(lost);
+}
+
+/* emit sends the event, or counts it. */
+static __always_inline void emit(const struct moment *m)
+{
+	count_unsent(send(m));
 }
 
 #endif

@@ -21,6 +21,7 @@
 #include "event.h"
 #include "calls.h"
 #include "exit.h"
+#include "sequence.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -54,7 +55,7 @@ static __always_inline bool enter(struct pt_regs *ctx, __u64 cookie, __u64 *star
 	struct moment m = {};
 	__u32 n;
 
-	if (!targeted(cookie, task))
+	if (!targeted(cookie, task) || is_closed())
 		return false;
 	count_hit(cookie);
 	look(&m, ctx, cookie, task);
@@ -66,11 +67,12 @@ static __always_inline bool enter(struct pt_regs *ctx, __u64 cookie, __u64 *star
 	if (t) {
 		if (t->exec_id != task->self_exec_id) {
 			t->exec_id = task->self_exec_id;
-			t->n = t->stack_lo = t->stack_hi = 0;
+			cut(t, 0, m.time);
+			t->stack_lo = t->stack_hi = 0;
 		}
 		stack = own_stack(t, task, sp);
 		if (stack == STACK_OWN)
-			prune(t, task, sp);
+			prune(t, task, sp, m.time);
 		if (options & USE_DEPTH)
 			m.depth = depth_of(t);
 	}
@@ -113,7 +115,9 @@ static __always_inline bool enter(struct pt_regs *ctx, __u64 cookie, __u64 *star
 		*start = m.start;
 	armed = true;
 out:
-	if (!(options & AT_RETURN) && wanted)
+	if (options & SEQUENCE)
+		entered(t, &m, wanted, armed);
+	else if (!(options & AT_RETURN) && wanted)
 		emit(&m);
 	return armed;
 }
@@ -132,16 +136,22 @@ static __always_inline void leave(struct pt_regs *ctx, __u64 cookie, __u64 start
 		return;
 	}
 	struct thread *t = bpf_task_storage_get(&threads, task, NULL, 0);
-	if (!t)
+	if (!t || t->exec_id != task->self_exec_id || is_closed())
 		return;
-	struct call *c = take(t, ID(cookie), ctx->sp - 8);
+	/* A pair's return comes from whatever stack the call was on. */
+	if ((options & PAIR) && own_stack(t, task, ctx->sp - 8) == STACK_FOREIGN)
+		return;
+	__u64 now = bpf_ktime_get_boot_ns();
+	struct call *c = take(t, ID(cookie), ctx->sp - 8, now);
 	if (!c || !c->wanted)
 		return;
 	COUNT_CALL(returned);
+	struct moment *m = &c->m;
+	m->time = now;
+	if (options & SEQUENCE)
+		tell(t, m, LEAVE);
 	if (!(options & AT_RETURN))
 		return;
-	struct moment *m = &c->m;
-	m->time = bpf_ktime_get_boot_ns();
 	m->duration = m->time - m->start;
 	m->retval = ctx->ax;
 	if ((options & USE_NAMES) && (options & LATE_NAMES))

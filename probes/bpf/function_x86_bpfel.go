@@ -83,6 +83,7 @@ type FunctionMoment struct {
 	Pid      uint64
 	Tid      uint64
 	Depth    uint64
+	Event    uint64
 	Args     [6]uint64
 	Process  [16]int8
 	Thread   [16]int8
@@ -106,7 +107,7 @@ type FunctionThread struct {
 	StackLo uint64
 	StackHi uint64
 	N       uint32
-	Pad     uint32
+	Gap     uint32
 	Calls   [64]struct {
 		_        structs.HostLayout
 		Sp       uint64
@@ -133,6 +134,8 @@ const (
 	FunctionProgFunctionSession = "function_session"
 	FunctionProgPairEntry       = "pair_entry"
 	FunctionProgPairReturn      = "pair_return"
+	FunctionVarGapFacts         = "gap_facts"
+	FunctionVarOpen             = "open"
 	FunctionVarOptions          = "options"
 	FunctionVarQuery            = "query"
 	FunctionVarRateChunk        = "rate_chunk"
@@ -214,6 +217,8 @@ type FunctionMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type FunctionVariableSpecs struct {
+	GapFacts        *ebpf.VariableSpec `ebpf:"gap_facts"`
+	Open            *ebpf.VariableSpec `ebpf:"open"`
 	Options         *ebpf.VariableSpec `ebpf:"options"`
 	Query           *ebpf.VariableSpec `ebpf:"query"`
 	RateChunk       *ebpf.VariableSpec `ebpf:"rate_chunk"`
@@ -273,6 +278,8 @@ func (m *FunctionMaps) Close() error {
 //
 // It can be passed to LoadFunctionObjects or ebpf.CollectionSpec.LoadAndAssign.
 type FunctionVariables struct {
+	GapFacts        *ebpf.Variable `ebpf:"gap_facts"`
+	Open            *ebpf.Variable `ebpf:"open"`
 	Options         *ebpf.Variable `ebpf:"options"`
 	Query           *ebpf.Variable `ebpf:"query"`
 	RateChunk       *ebpf.Variable `ebpf:"rate_chunk"`

@@ -26,6 +26,7 @@ enum {
 	ONLY_PIDS = 1 << 8,    /* targets are processes in `targets`, by pid, */
 	ONLY_COMMS = 1 << 9,   /* by the leader's comm, */
 	ONLY_EXES = 1 << 10,   /* or by executable: any of those that are set */
+	SEQUENCE = 1 << 11,    /* events at entries and at returns, in order: sequence.h */
 };
 const volatile __u32 options = 0;
 
@@ -76,6 +77,7 @@ struct moment {
 	__u64 retval;   /* at the return */
 	__u64 pid, tid;
 	__u64 depth;
+	__u64 event;    /* of a sequence: its name */
 	__u64 args[ARGS];
 	char process[TASK_COMM_LEN], thread[TASK_COMM_LEN];
 };
@@ -117,7 +119,8 @@ struct {
 
 /*
  * Whether the call is wanted, as far as can be said at its entry, and finally.
- * The loader puts the query's condition here; the barriers keep the compiler
+ * Of a sequence, test_entry says whether any event of the call can be wanted,
+ * and test_return whether this event is. The loader puts the query's condition here; the barriers keep the compiler
  * from knowing what is tested and what the answer is.
  */
 static __noinline int test_entry(const struct moment *m)

@@ -127,8 +127,10 @@ func (c *compiler) decide(e plan.Expr, want bool) formula {
 		case "and", "or":
 			return c.junction(e, want)
 		case "is null":
-			if col, ok := e.Args[0].(*plan.Col); ok && c.in.Columns[col.Index].Kind != Unknown {
-				return verdict(!want)
+			if col, ok := e.Args[0].(*plan.Col); ok {
+				if k := c.in.Columns[col.Index].Kind; k == Number || k == Name {
+					return verdict(!want)
+				}
 			}
 		case "=", "<>", "<", "<=", ">", ">=":
 			op := e.Fn

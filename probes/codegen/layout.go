@@ -16,7 +16,8 @@ const (
 // NameSize is the length of a task's name in the kernel (TASK_COMM_LEN).
 const NameSize = 16
 
-// Column says where the program finds a column. No column is ever NULL.
+// Column says where the program finds a column. No number or name is ever NULL;
+// whether a function's is, Layout.Fact knows.
 type Column struct {
 	Kind   Kind
 	Offset int16 // of the value, from the program's argument

@@ -49,7 +49,11 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 		s.sub.name(uint32(i), w.label)
 	}
 	p.reader.subscribe(s.sub)
-	if err := p.attachAll(s, in); err != nil {
+	err = p.attachAll(s, in)
+	if err == nil {
+		err = in.open(true)
+	}
+	if err != nil {
 		p.release(s)
 		return err
 	}

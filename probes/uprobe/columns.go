@@ -14,6 +14,7 @@ const (
 	FunctionStart    = "function_start"
 	FunctionEnd      = "function_end"
 	FunctionDuration = "function_duration"
+	FunctionCall     = "function_call"
 )
 
 // maxArgs is how many argument registers there are in the calling conventions.
@@ -26,17 +27,29 @@ const maxArgs = 6
 // function has so many; retval is rax at the return. depth is the number of
 // calls on the same thread that enclose this one, among the functions that the
 // query monitors. function_duration's timestamp is the end; its process and
-// thread_name are those at the beginning.
+// thread_name are those at the beginning. function_call has them so at each
+// event of a call, and NULL for the function of a gap.
 var Columns = map[string][]plan.Field{
-	FunctionStart:    columns(argFields, []plan.Field{{Name: "depth", Type: batch.Bigint}}),
-	FunctionEnd:      columns([]plan.Field{{Name: "retval", Type: batch.Bigint}, {Name: "depth", Type: batch.Bigint}}),
-	FunctionDuration: columns(durationFields, argFields, []plan.Field{{Name: "retval", Type: batch.Bigint}, {Name: "depth", Type: batch.Bigint}}),
+	FunctionStart:    columns(functionFields, argFields, depthField),
+	FunctionEnd:      columns(functionFields, retvalField, depthField),
+	FunctionDuration: columns(functionFields, durationFields, argFields, retvalField, depthField),
+	FunctionCall:     columns(eventField, functionFields, depthField),
 }
 
-var durationFields = []plan.Field{
-	{Name: "start_time", Type: batch.Timestamp},
-	{Name: "duration", Type: batch.Duration},
-}
+var (
+	functionFields = []plan.Field{
+		{Name: "function_name", Type: batch.Varchar},
+		{Name: "class", Type: batch.Varchar},
+		{Name: "module", Type: batch.Varchar},
+	}
+	durationFields = []plan.Field{
+		{Name: "start_time", Type: batch.Timestamp},
+		{Name: "duration", Type: batch.Duration},
+	}
+	retvalField = []plan.Field{{Name: "retval", Type: batch.Bigint}}
+	depthField  = []plan.Field{{Name: "depth", Type: batch.Bigint}}
+	eventField  = []plan.Field{{Name: "event", Type: batch.Varchar}}
+)
 
 var argFields = func() []plan.Field {
 	fs := make([]plan.Field, maxArgs)
@@ -54,9 +67,6 @@ func columns(own ...[]plan.Field) []plan.Field {
 		{Name: "process", Type: batch.Varchar},
 		{Name: "thread_name", Type: batch.Varchar},
 		{Name: "exe", Type: batch.Varchar},
-		{Name: "function_name", Type: batch.Varchar},
-		{Name: "class", Type: batch.Varchar},
-		{Name: "module", Type: batch.Varchar},
 	}
 	for _, o := range own {
 		fs = append(fs, o...)
@@ -75,6 +85,7 @@ const (
 	colProcess
 	colThread
 	colExe
+	colEvent
 	colFunction
 	colClass
 	colModule
@@ -88,7 +99,7 @@ const (
 var columnByName = func() map[string]column {
 	m := map[string]column{
 		"timestamp": colTime, "pid": colPID, "tid": colTID, "process": colProcess, "thread_name": colThread,
-		"exe": colExe, "function_name": colFunction, "class": colClass, "module": colModule,
+		"exe": colExe, "event": colEvent, "function_name": colFunction, "class": colClass, "module": colModule,
 		"start_time": colStart, "duration": colDuration, "retval": colRetval, "depth": colDepth,
 	}
 	for i := range maxArgs {
@@ -126,6 +137,8 @@ func wantsOf(spec *plan.Acquire, cols []column, test codegen.Program) wants {
 		w.options |= atReturn | lateNames
 	case FunctionDuration:
 		w.options |= atReturn
+	case FunctionCall:
+		w.options |= sequence
 	}
 	read := make([]bool, len(cols))
 	for i := range cols {

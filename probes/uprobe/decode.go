@@ -10,6 +10,8 @@ import (
 // event is one record of the ring, in place: valid until the reader moves on.
 type event struct {
 	*bpf.FunctionEvent
+	function      uint32
+	kind          byte // of a sequence's: the initial of its name, else 0
 	start, retval uint64
 	process       []byte // without trailing zeros; nil if not wanted
 	thread        []byte
@@ -47,6 +49,10 @@ func decode(b []byte, options uint32, e *event) bool {
 		return false
 	}
 	e.FunctionEvent = (*bpf.FunctionEvent)(unsafe.Pointer(unsafe.SliceData(b)))
+	e.function = e.Function & (maxFunctions - 1)
+	if options&sequence != 0 {
+		e.kind = byte(e.Function >> 24)
+	}
 	if need == sizeEntry {
 		return true
 	}

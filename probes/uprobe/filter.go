@@ -4,6 +4,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"endoscope/operators/batch"
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
@@ -13,6 +14,7 @@ import (
 type filter struct {
 	program codegen.Program
 	facts   []uint64 // by function: the upper half of its cookie
+	gap     uint64   // the same of what is no function
 }
 
 // compileFilter compiles spec.Filter for the functions that ws are.
@@ -33,7 +35,7 @@ func (p *Provider) compileFilter(spec *plan.Acquire, ws []want) filter {
 			Facts:   int16(unsafe.Offsetof(bpf.FunctionMoment{}.Cookie)),
 			Fact: func(e plan.Expr) (uint8, bool) {
 				bit := firstFact + used
-				if used == most || !p.noteFact(spec, e, ws, f.facts, 1<<bit) {
+				if used == most || !p.noteFact(spec, e, ws, &f, 1<<bit) {
 					return 0, false
 				}
 				used++
@@ -44,9 +46,18 @@ func (p *Provider) compileFilter(spec *plan.Acquire, ws []want) filter {
 	return f
 }
 
-// noteFact sets a bit for the functions for which e is true, unless e cannot be
-// evaluated for all of them.
-func (p *Provider) noteFact(spec *plan.Acquire, e plan.Expr, ws []want, facts []uint64, bit uint64) bool {
+// noteFact sets a bit for the functions for which e is true, and for none if it
+// is true where their names are NULL, unless e cannot be evaluated for all.
+func (p *Provider) noteFact(spec *plan.Acquire, e plan.Expr, ws []want, f *filter, bit uint64) bool {
+	if spec.Stream == FunctionCall {
+		none, err := p.holdsOfNone(e)
+		if err != nil {
+			return false
+		}
+		if none {
+			f.gap |= bit
+		}
+	}
 	match, err := p.o.Match(plan.Transform(e, func(x plan.Expr) plan.Expr {
 		if c, ok := x.(*plan.Col); ok {
 			i := slices.Index(plan.SelectColumns, spec.Out.Fields[c.Index].Name)
@@ -63,10 +74,24 @@ func (p *Provider) noteFact(spec *plan.Acquire, e plan.Expr, ws []want, facts []
 			return false
 		}
 		if yes {
-			facts[i] |= bit
+			f.facts[i] |= bit
 		}
 	}
 	return true
+}
+
+// holdsOfNone evaluates a condition on functions for a row that has none.
+func (p *Provider) holdsOfNone(e plan.Expr) (bool, error) {
+	match, err := p.o.Match(plan.Transform(e, func(x plan.Expr) plan.Expr {
+		if c, ok := x.(*plan.Col); ok {
+			return &plan.Const{V: batch.NullOf(c.T)}
+		}
+		return x
+	}))
+	if err != nil {
+		return false, err
+	}
+	return match("", "", "")
 }
 
 // layoutOf says where the programs find the columns. offset is what makes boot
@@ -109,6 +134,9 @@ func layoutOf(spec *plan.Acquire, offset int64, exits bool) []codegen.Column {
 			c = name(unsafe.Offsetof(m.Thread))
 		case colFunction, colClass, colModule:
 			c.Kind = codegen.Function
+		case colEvent:
+			c = name(unsafe.Offsetof(m.Event))
+			c.Late = true
 		case colExe: // a path: not at hand in the kernel
 		default:
 			c = number(unsafe.Offsetof(m.Args) + 8*uintptr(col-colArg0))

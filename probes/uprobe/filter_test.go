@@ -116,13 +116,13 @@ int main(void) {
 // decides all of it.
 type condition struct {
 	cond    plan.Expr
-	streams string // s: function_start, e: function_end, d: function_duration
+	streams string // s: function_start, e: function_end, d: function_duration, c: function_call
 	whole   bool
 }
 
 func conditions() []condition {
 	arg0, arg1, retval, duration := col("arg0"), col("arg1"), col("retval"), col("duration")
-	thread, name := col("thread_name"), col("function_name")
+	thread, name, event := col("thread_name"), col("function_name"), col("event")
 	ten := dur(10 * time.Millisecond)
 	return []condition{
 		{call("=", arg0, num(3)), "sd", true},
@@ -150,34 +150,41 @@ func conditions() []condition {
 		{and(call(">", &plan.Cast{X: duration, T: batch.Double}, &plan.Const{V: batch.Float(1e7)}), call("=", arg0, num(10))), "d", false},
 		{call("<", &plan.Call{Fn: "-", Args: []plan.Expr{col("timestamp"), col("start_time")}, T: batch.Duration}, ten), "d", false},
 		{call("<", col("start_time"), stamp(time.Unix(0, 0))), "d", true},
-		{call(">", col("timestamp"), stamp(time.Unix(0, 0))), "sed", true},
-		{call("=", col("depth"), num(0)), "sed", true},
-		{call(">", col("depth"), num(2)), "sed", true},
+		{call(">", col("timestamp"), stamp(time.Unix(0, 0))), "sedc", true},
+		{call("=", col("depth"), num(0)), "sedc", true},
+		{call(">", col("depth"), num(2)), "sedc", true},
 		{and(call("=", col("depth"), num(1)), call("=", arg0, num(5))), "sd", true},
-		{call("=", thread, constant("worker-1")), "sed", true},
-		{call("<>", thread, constant("worker-1")), "sed", true},
-		{call("like", thread, constant("worker-1%")), "sed", true},
-		{not(call("like", thread, constant("worker%"))), "sed", true},
-		{call("like", thread, constant("%-1")), "sed", false},
-		{call("=", thread, constant("fifteen-letters")), "sed", true},
-		{call("=", thread, constant("fifteen-letters-and-more")), "sed", true},
-		{among(thread, batch.Str, "io", "fifteen-letters", "nobody"), "sed", true},
-		{call("starts_with", thread, constant("fif")), "sed", true},
-		{call("=", col("process"), constant("target")), "sed", true},
-		{call("<>", col("process"), constant("target")), "sed", true},
-		{call("~", name, constant("^[ab]")), "sed", true},
-		{not(call("like", name, constant("%m%"))), "sed", true},
-		{or(call("=", name, constant("alpha")), call("=", thread, constant("io"))), "sed", true},
+		{call("=", thread, constant("worker-1")), "sedc", true},
+		{call("<>", thread, constant("worker-1")), "sedc", true},
+		{call("like", thread, constant("worker-1%")), "sedc", true},
+		{not(call("like", thread, constant("worker%"))), "sedc", true},
+		{call("like", thread, constant("%-1")), "sedc", false},
+		{call("=", thread, constant("fifteen-letters")), "sedc", true},
+		{call("=", thread, constant("fifteen-letters-and-more")), "sedc", true},
+		{among(thread, batch.Str, "io", "fifteen-letters", "nobody"), "sedc", true},
+		{call("starts_with", thread, constant("fif")), "sedc", true},
+		{call("=", col("process"), constant("target")), "sedc", true},
+		{call("<>", col("process"), constant("target")), "sedc", true},
+		{call("~", name, constant("^[ab]")), "sedc", true},
+		{not(call("like", name, constant("%m%"))), "sedc", true},
+		{or(call("=", name, constant("alpha")), call("=", thread, constant("io"))), "sedc", true},
 		{or(and(call("=", name, constant("slow")), call("=", arg0, num(0))), and(call("=", name, constant("beta")), call("=", arg1, num(1)))), "sd", true},
-		{call("like", col("exe"), constant("/%")), "sed", false},
+		{call("like", col("exe"), constant("/%")), "sedc", false},
 		{and(call("=", col("module"), constant("target")), call("=", arg0, num(1))), "sd", true},
+		{call("=", event, constant("ENTER")), "c", true},
+		{call("<>", event, constant("LEAVE")), "c", true},
+		{among(event, batch.Str, "LEAVE", "UNWIND"), "c", true},
+		{call("=", event, constant("ENTER, or what begins so")), "c", true},
+		{or(call("=", name, constant("beta")), call("like", event, constant("L%"))), "c", true},
+		{and(call("=", event, constant("LEAVE")), call("=", col("depth"), num(1))), "c", true},
+		{or(call("=", event, constant("GAP")), call("=", thread, constant("io"))), "c", true},
 		// These may overflow, and for some rows the kernel cannot tell.
 		{and(call("<", arg0, num(1000)), call("=", big("+", arg0, num(1)), num(3))), "sd", false},
 		{and(and(call("<", arg0, num(1000)), call(">", arg0, num(-1000))), call("=", big("*", arg0, arg0), num(9))), "sd", false},
 	}
 }
 
-var streamLetters = map[byte]string{'s': FunctionStart, 'e': FunctionEnd, 'd': FunctionDuration}
+var streamLetters = map[byte]string{'s': FunctionStart, 'e': FunctionEnd, 'd': FunctionDuration, 'c': FunctionCall}
 
 // Conditions tested in the kernel give the rows that they give in the engine.
 // All of them run at once, at the same sites.

@@ -29,6 +29,7 @@ const (
 	onlyPIDs
 	onlyComms
 	onlyExes
+	sequence
 )
 
 // Flags in the cookie of a probe, beside the function's number and facts.
@@ -123,6 +124,7 @@ type setup struct {
 	options   uint32
 	returns   map[returns]bool // how the functions' are observed
 	test      codegen.Program
+	gapFacts  uint64 // the facts of what is no function
 	members   []bpf.FunctionTarget
 	functions int
 	rate      int64 // events per second; 0: any number
@@ -164,11 +166,12 @@ type attachable struct {
 	exits             bool // at the functions' exits
 }
 
-// testsOf says which of a query's tests a program makes.
+// testsOf says which of a query's tests a program makes. An entry makes both
+// where it is an event of its own, of a sequence.
 var testsOf = map[string]struct{ entry, exit bool }{
 	bpf.FunctionProgFunctionEntry:   {entry: true},
 	bpf.FunctionProgFunctionSession: {entry: true, exit: true},
-	bpf.FunctionProgPairEntry:       {entry: true},
+	bpf.FunctionProgPairEntry:       {entry: true, exit: true},
 	bpf.FunctionProgPairReturn:      {exit: true},
 	bpf.FunctionProgFrameEntry:      {entry: true},
 	bpf.FunctionProgFrameExit:       {exit: true},
@@ -233,6 +236,9 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 	if err := limitRate(spec, s.rate); err != nil {
 		return nil, err
 	}
+	if err := spec.Variables[bpf.FunctionVarGapFacts].Set(s.gapFacts); err != nil {
+		return nil, err
+	}
 	objects, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{
 		MapReplacements: map[string]*ebpf.Map{bpf.FunctionMapEvents: k.events},
 		Cache:           k.types,
@@ -259,7 +265,24 @@ func (k *kernel) remove(in *installation) {
 // detach closes the links: when it returns, no program of the query runs. The
 // kernel takes tens of milliseconds for it.
 func (in *installation) detach() {
-	in.once.Do(func() { closeLinks(in.links) })
+	in.once.Do(func() {
+		in.open(false)
+		closeLinks(in.links)
+	})
+}
+
+// open lets events of a sequence pass, or no more: at one instant for all
+// functions, which are attached and detached one after the other.
+func (in *installation) open(yes bool) error {
+	v := in.objects.Variables[bpf.FunctionVarOpen]
+	if v == nil { // the programs have no sequence
+		return nil
+	}
+	var n uint32
+	if yes {
+		n = 1
+	}
+	return v.Set(n)
 }
 
 // counters adds up the query's counters of all CPUs. per is reused.

@@ -76,7 +76,7 @@ func New(o Options) *Provider {
 
 // Streams implements probes.Provider.
 func (p *Provider) Streams() []string {
-	return []string{FunctionStart, FunctionEnd, FunctionDuration}
+	return []string{FunctionStart, FunctionEnd, FunctionDuration, FunctionCall}
 }
 
 // Prepare implements probes.Provider.

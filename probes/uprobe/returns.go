@@ -40,6 +40,8 @@ func (r *resolver) returnsOf(sym *symbols.Module, i int) (how returns, exits []s
 	switch {
 	case err != nil:
 		return unseen, nil, reason + "it " + err.Error()
+	case r.spec.Stream == FunctionCall:
+		return unseen, nil, reason + "calls are not put in order where returns are observed by exits"
 	case reads(r.spec.Out, colDepth):
 		return unseen, nil, reason + "depth is not counted where returns are observed by exits"
 	}

@@ -26,7 +26,8 @@ type subscription struct {
 	exes     *exeNames
 	in       *installation
 
-	labels []codes // by function
+	labels []codes     // by function
+	events [256]uint32 // codes of names of events, by initial
 	pool   *batch.Pool
 	b      *batch.Batch
 
@@ -43,6 +44,7 @@ func newSubscription(s batch.Schema, w wants, sink probes.Sink, offset int64, ex
 			d.Code("") // what its rows have
 		}
 	}
+	sub.nameEvents()
 	return sub
 }
 
@@ -73,7 +75,7 @@ func (s *subscription) add(e *event) {
 	if s.b == nil {
 		s.b = s.pool.Get()
 	}
-	b, l := s.b, &s.labels[e.Function&(maxFunctions-1)]
+	b, l := s.b, &s.labels[e.function]
 	for i, col := range s.cols {
 		c := &b.Cols[i]
 		switch col {
@@ -89,6 +91,8 @@ func (s *subscription) add(e *event) {
 			c.Int = append(c.Int, int64(e.Pid))
 		case colTID:
 			c.Int = append(c.Int, int64(e.Tid))
+		case colEvent:
+			c.Code = append(c.Code, s.events[e.kind])
 		case colFunction:
 			c.Code = append(c.Code, l.function)
 		case colClass:
@@ -116,6 +120,9 @@ func (s *subscription) add(e *event) {
 		default:
 			c.Int = append(c.Int, int64(e.args[col-colArg0]))
 		}
+	}
+	if e.kind == gapInitial {
+		s.noFunction()
 	}
 	b.N++
 	if b.N == batch.MaxRows {

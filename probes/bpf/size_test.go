@@ -1,0 +1,64 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/cilium/ebpf"
+
+	"endoscope/probes/testenv"
+)
+
+// However a query sets the options, verifying its programs is quick and leaves
+// room for its conditions: the verifier gives up after a million instructions,
+// counted once for each way to reach them. A loop over calls that is not behind
+// bpf_loop easily takes hundreds of thousands.
+func TestProgramsAreQuicklyVerified(t *testing.T) {
+	testenv.NeedUprobes(t)
+	const (
+		limit  = 30_000
+		atEnd  = 1
+		depth  = 1 << 4
+		pair   = 1 << 7
+		inTurn = 1 << 11
+		all    = 0x7ff &^ (atEnd | pair)
+	)
+	for _, options := range []uint32{0, all, depth, atEnd, atEnd | depth, atEnd | all, inTurn, inTurn | depth, inTurn | all} {
+		for _, name := range []string{FunctionProgFunctionEntry, FunctionProgFunctionSession, FunctionProgPairEntry, FunctionProgPairReturn} {
+			t.Run(fmt.Sprintf("%s/%#x", name, options), func(t *testing.T) {
+				spec, err := LoadFunction()
+				if err != nil {
+					t.Fatal(err)
+				}
+				for other := range spec.Programs {
+					if other != name {
+						delete(spec.Programs, other)
+					}
+				}
+				options := options
+				if name == FunctionProgPairEntry || name == FunctionProgPairReturn {
+					options |= pair
+				}
+				if err := spec.Variables[FunctionVarOptions].Set(options); err != nil {
+					t.Fatal(err)
+				}
+				c, err := ebpf.NewCollection(spec)
+				if name == FunctionProgFunctionSession && errors.Is(err, ebpf.ErrNotSupported) {
+					testenv.Skip(t, "the kernel has no uprobe sessions")
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				info, err := c.Programs[name].Info()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n, ok := info.VerifiedInstructions(); ok && n > limit {
+					t.Errorf("the verifier looked at %d instructions", n)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,473 @@
+package uprobe
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/testenv"
+)
+
+// Columns of the tests' acquisitions of function_call.
+var sequenceColumns = []string{"timestamp", "thread_name", "event", "function_name", "depth"}
+
+// sequences are the events of each thread as text, "ENTER f 0", in the order
+// received. Threads are told by their names. Their times never go back.
+func (r *record) sequences(t testing.TB) map[string][]string {
+	t.Helper()
+	out := map[string][]string{}
+	last := map[string]int64{}
+	column := func(name string) int { return slices.Index(r.names, name) }
+	time, thread, event, function, depth := column("timestamp"), column("thread_name"), column("event"), column("function_name"), column("depth")
+	for _, row := range r.rows {
+		key := row[thread].S
+		if row[time].I < last[key] {
+			t.Fatalf("thread %s: %v happened before the event in front of it", key, row)
+		}
+		last[key] = row[time].I
+		if isGap := row[event].S == eventGap; isGap != row[function].IsNull {
+			t.Fatalf("thread %s: event %s of function %s", key, row[event].S, plan.FormatValue(row[function]))
+		}
+		line := row[event].S + " " + row[function].S
+		if depth >= 0 {
+			line += " " + strconv.FormatInt(row[depth].I, 10)
+		}
+		out[key] = append(out[key], line)
+	}
+	return out
+}
+
+// sameSequences compares what was received with what the program told.
+func sameSequences(t testing.TB, want, got map[string][]string) {
+	t.Helper()
+	for thread, w := range want {
+		g := got[thread]
+		for i := range max(len(w), len(g)) {
+			if i < len(w) && i < len(g) && w[i] == g[i] {
+				continue
+			}
+			t.Errorf("thread %s, event %d of %d: after %q\ngot  %q\nwant %q", thread, i, len(w), w[max(0, i-3):min(i, len(w))],
+				g[min(i, len(g)):min(i+3, len(g))], w[min(i, len(w)):min(i+3, len(w))])
+			break
+		}
+	}
+	for thread := range got {
+		if want[thread] == nil {
+			t.Errorf("thread %s made no calls, but there are %q", thread, got[thread][:1])
+		}
+	}
+}
+
+// witness makes a program write down its own calls: enter_ and leave_ around
+// the body of each function, by the compiler's instrumentation. A thread
+// prints its sequence when it calls tell, as "thread ENTER f depth" lines, and
+// says where calls were abandoned.
+const witness = prelude + `
+#include <sys/syscall.h>
+#define PLAIN __attribute__((no_instrument_function))
+#ifdef WITNESS
+struct note { void *f; int depth; char what; };
+static __thread struct note notes[1 << 16];
+static __thread int n, depth;
+PLAIN const char *name_of(void *f);
+PLAIN void __cyg_profile_func_enter(void *f, void *at) { if (name_of(f)) notes[n++] = (struct note){ f, depth++, 'E' }; }
+PLAIN void __cyg_profile_func_exit(void *f, void *at) { if (name_of(f)) notes[n++] = (struct note){ f, --depth, 'L' }; }
+/* The calls at depth to and deeper were left without returning. */
+static __thread void *frames[1 << 10];
+PLAIN static void abandoned(int to) {
+	int top = 0;
+	for (int i = 0; i < n; i++) { if (notes[i].what == 'E') frames[top++] = notes[i].f; else top--; }
+	while (depth > to) notes[n++] = (struct note){ frames[--top], --depth, 'U' };
+}
+PLAIN static int depth_now(void) { return depth; }
+PLAIN static void tell(const char *thread) {
+	static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+	pthread_mutex_lock(&one);
+	for (int i = 0; i < n; i++)
+		printf("%s %s %s %d\n", thread, notes[i].what == 'E' ? "ENTER" : notes[i].what == 'L' ? "LEAVE" : "UNWIND", name_of(notes[i].f), notes[i].depth);
+	fflush(stdout);
+	pthread_mutex_unlock(&one);
+}
+#else
+static void abandoned(int to) {}
+static int depth_now(void) { return 0; }
+static void tell(const char *thread) {}
+#endif
+`
+
+// twin compiles a program twice: as it is observed, and with instrumentation by
+// which it tells its own sequences. names are its functions.
+func twin(t *testing.T, body string, names []string, flags ...string) (observed string, told map[string][]string) {
+	t.Helper()
+	list := ""
+	for _, n := range names {
+		list += fmt.Sprintf("if (f == (void *)%s) return %q; ", n, n)
+	}
+	text := witness + body + "\n#ifdef WITNESS\nPLAIN const char *name_of(void *f) { " + list + "return 0; }\n#endif\n"
+	flags = append([]string{"-pthread"}, flags...)
+	r := run(t, testenv.CompileCText(t, text, append([]string{"-DWITNESS", "-finstrument-functions"}, flags...)...))
+	told = map[string][]string{}
+	for _, line := range r.finish(success) {
+		thread, event, _ := strings.Cut(line, " ")
+		told[thread] = append(told[thread], event)
+	}
+	return testenv.CompileCText(t, text, flags...), told
+}
+
+// windings is a program of threads whose calls recurse, end in tail calls, are
+// abandoned by longjmp, and are interrupted by signals: each thread in an order
+// of its own.
+const windings = `
+#include <signal.h>
+static __thread jmp_buf env;
+static __thread sigjmp_buf handler;
+static __thread int leaps;
+NOINLINE long leaf(long n) { sink += n; return n; }
+NOINLINE long fib(long n) { if (n < 2) return leaf(n); long r = fib(n-1); r += fib(n-2); sink = r; return r; }
+NOINLINE long third(long n) { sink += n; return n; }
+NOINLINE long second(long n) { sink++; return third(n + 1); }
+NOINLINE long first(long n) { sink++; return second(n + 1); }
+NOINLINE long even(long n); 
+NOINLINE long odd(long n) { sink++; return n == 0 ? 0 : even(n - 1); }
+NOINLINE long even(long n) { sink++; return n == 0 ? 1 : odd(n - 1); }
+NOINLINE long leap(long n) { long r; if (n == 0) longjmp(env, 1); r = leap(n-1) + 1; sink = r; return r; }
+NOINLINE long catch_(long n) { volatile int d = depth_now(); if (!setjmp(env)) leap(n); else abandoned(d); long r = n & 1 ? leaf(n) : 0; sink = r; return r; }
+NOINLINE long struck(long n) { long r = leaf(n); if (leaps) siglongjmp(handler, 1); sink = r; return r; }
+static void on(int s) { struck(s); }
+NOINLINE long strike(long n) { volatile int d = depth_now(); leaps = n & 1; if (!sigsetjmp(handler, 1)) raise(SIGUSR1); else abandoned(d); long r = leaf(n); sink = r; return r; }
+NOINLINE long deep(long n) { long r = n ? deep(n - 1) : leaf(n); sink = r; return r; }
+static void *work(void *name) {
+	pthread_setname_np(pthread_self(), name);
+	unsigned seed = ((char *)name)[1];
+	for (int i = 0; i < 150; i++) {
+		long n = rand_r(&seed) % 7;
+		switch (rand_r(&seed) % 7) {
+		case 0: fib(n); break;
+		case 1: first(n); break;
+		case 2: odd(n); break;
+		case 3: catch_(n); break;
+		case 4: strike(n); break;
+		case 5: deep(8 * n); break;
+		case 6: if (!setjmp(env)) leap(n); else abandoned(0); break;
+		}
+	}
+	leaf(0);
+	tell(name);
+	return 0;
+}
+int main(void) {
+	signal(SIGUSR1, on);
+	ready();
+	pthread_t t[4]; const char *names[] = { "w0", "w1", "w2", "w3" };
+	for (int i = 0; i < 4; i++) pthread_create(&t[i], 0, work, (void *)names[i]);
+	for (int i = 0; i < 4; i++) pthread_join(t[i], 0);
+	work("w4");
+}
+`
+
+var windingFunctions = []string{"leaf", "fib", "first", "second", "third", "odd", "even", "leap", "catch_", "struck", "strike", "deep"}
+
+// The sequence of each thread is the one that the program itself writes down.
+func TestSequencesAreTheProgramsOwn(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target, told := twin(t, windings, windingFunctions, "-O2", "-fno-ipa-ra")
+	returnModes(t, func(t *testing.T, o Options) {
+		p := provider(t, o)
+		r := run(t, target)
+		_, got := start(t, p, acquisition(FunctionCall, r.target(), named(windingFunctions...), sequenceColumns...))
+		_, again := start(t, p, acquisition(FunctionCall, r.target(), named(windingFunctions...), sequenceColumns...))
+		r.finish(success)
+		sameSequences(t, told, got.wait(t).sequences(t))
+		sameSequences(t, told, again.wait(t).sequences(t))
+		if len(got.lost)+len(got.counts) > 0 || got.late > 0 {
+			t.Errorf("lost %v, counts %v, %d late", got.lost, got.counts, got.late)
+		}
+	})
+}
+
+// aligned checks that got is want with holes that are marked: what lies between
+// two marks is one piece of want, the pieces come in order, and the first begins
+// where want does.
+func aligned(want, got []string) error {
+	isGap := func(line string) bool { return strings.HasPrefix(line, eventGap) }
+	at := 0 // want[:at] is accounted for
+	for i := 0; i < len(got); {
+		if end := slices.IndexFunc(got[i:], isGap); end != 0 {
+			if end < 0 {
+				end = len(got) - i
+			}
+			piece := got[i : i+end]
+			skip := 0
+			for skip <= len(want)-at-len(piece) && !slices.Equal(want[at+skip:at+skip+len(piece)], piece) {
+				if skip++; i == 0 {
+					return fmt.Errorf("the first %d events are not those of the truth, and no gap is marked", len(piece))
+				}
+			}
+			if skip > len(want)-at-len(piece) {
+				return fmt.Errorf("events %d to %d are no piece of the truth after its event %d: %q", i, i+end, at, piece[:min(8, end)])
+			}
+			at += skip + len(piece)
+			i += end
+			continue
+		}
+		if i+1 < len(got) && !isGap(got[i+1]) {
+			mark, next := got[i], got[i+1]
+			if mark[strings.LastIndexByte(mark, ' '):] != next[strings.LastIndexByte(next, ' '):] {
+				return fmt.Errorf("%q is followed by %q", mark, next)
+			}
+		}
+		i++
+	}
+	return nil
+}
+
+// With a ring that is far too small events are lost, and each thread's sequence
+// says where: replaying the truth finds no other hole.
+func TestGapsAreMarked(t *testing.T) {
+	testenv.NeedUprobes(t)
+	// Sixteen functions at each of three depths, of which each calls all of the
+	// next depth in order: a piece fits at few places.
+	const base = 16
+	var text strings.Builder
+	var list []string
+	define := func(level int, body string) {
+		for i := range base {
+			name := fmt.Sprintf("d%d_%x", level, i)
+			list = append(list, name)
+			fmt.Fprintf(&text, "NOINLINE void %s(void) { sink += %d; %s sink++; }\n", name, i, body)
+		}
+		fmt.Fprintf(&text, "static void (*const d%d[])(void) = {", level)
+		for i := range base {
+			fmt.Fprintf(&text, "d%d_%x,", level, i)
+		}
+		text.WriteString("};\n")
+	}
+	loop := fmt.Sprintf("for (int i = 0; i < %d; i++) ", base)
+	define(2, "")
+	define(1, loop+"d2[i]();")
+	define(0, loop+"d1[i]();")
+	target := testenv.CompileCText(t, prelude+text.String()+`
+static void *work(void *name) { pthread_setname_np(pthread_self(), name); `+loop+`d0[i](); return 0; }
+int main(void) {
+	ready();
+	pthread_t t[3]; const char *names[] = { "w0", "w1", "w2" };
+	for (int i = 0; i < 3; i++) pthread_create(&t[i], 0, work, (void *)names[i]);
+	for (int i = 0; i < 3; i++) pthread_join(t[i], 0);
+}
+`, "-O1", "-pthread")
+	var truth []string
+	var walk func(level int)
+	walk = func(level int) {
+		for i := range base {
+			name := fmt.Sprintf("d%d_%x", level, i)
+			truth = append(truth, fmt.Sprintf("ENTER %s %d", name, level))
+			if level < 2 {
+				walk(level + 1)
+			}
+			truth = append(truth, fmt.Sprintf("LEAVE %s %d", name, level))
+		}
+	}
+	walk(0)
+	returnModes(t, func(t *testing.T, o Options) {
+		o.RingBytes = 4096
+		p := provider(t, o)
+		r := run(t, target)
+		_, got := start(t, p, acquisition(FunctionCall, r.target(), named(list...), sequenceColumns...))
+		r.finish(success)
+		got.wait(t)
+		all := got.sequences(t)
+		rows, gaps := 0, 0
+		for _, thread := range []string{"w0", "w1", "w2"} {
+			lines := all[thread]
+			if err := aligned(truth, lines); err != nil {
+				t.Errorf("thread %s: %v", thread, err)
+			}
+			for _, l := range lines {
+				if strings.HasPrefix(l, eventGap) {
+					gaps++
+				} else {
+					rows++
+				}
+			}
+		}
+		lost := got.lost["ring buffer full"]
+		if want := 3 * len(truth); rows+int(lost) != want {
+			t.Errorf("%d events and %d lost, want %d together", rows, lost, want)
+		}
+		t.Logf("%d events, %d lost, %d gaps", rows, lost, gaps)
+		if rows < 100 || gaps < 10 {
+			t.Errorf("%d events and %d gaps: too few to show anything", rows, gaps)
+		}
+	})
+}
+
+// A call whose return cannot be awaited is left out with a mark in its place,
+// and what it encloses is told as if it were not there.
+func TestGapsForCallsLeftOut(t *testing.T) {
+	testenv.NeedUprobes(t)
+	depths := func(event, name string, from, to int) (lines []string) {
+		step := 1
+		if to < from {
+			step = -1
+		}
+		for d := from; d != to+step; d += step {
+			lines = append(lines, fmt.Sprintf("%s %s %d", event, name, d))
+		}
+		return lines
+	}
+	for _, c := range []struct {
+		name, text string
+		want       []string
+		counts     map[string]uint64
+		sessions   bool // needed to be safe
+	}{
+		{"deeper than the kernel traps", `
+NOINLINE long up(long n) { sink++; return n == 0 ? 0 : 1 + up(n-1); }
+NOINLINE long home(long n) { sink += n; return n; }
+int main(void) { ready(); up(66); home(1); }`,
+			slices.Concat(depths("ENTER", "up", 0, 63), []string{"GAP  63"}, depths("LEAVE", "up", 63, 0), []string{"ENTER home 0", "LEAVE home 0"}),
+			map[string]uint64{"nesting": 3}, false},
+		{"on a coroutine's stack", `
+#include <ucontext.h>
+static ucontext_t host, guest;
+NOINLINE long hop(long n) { sink += n; swapcontext(&guest, &host); sink++; return n; }
+NOINLINE long home(long n) { sink += n; swapcontext(&host, &guest); return n; }
+static char stack[65536];
+static void body(void) { for (long i = 0;; i++) hop(i); }
+int main(void) {
+	ready();
+	getcontext(&guest);
+	guest.uc_stack.ss_sp = stack; guest.uc_stack.ss_size = sizeof stack;
+	makecontext(&guest, body, 0);
+	home(1); home(2);
+	swapcontext(&host, &guest);
+}`,
+			// The last gap has nothing behind it.
+			[]string{"ENTER home 0", "GAP  0", "LEAVE home 0", "ENTER home 0", "GAP  0", "LEAVE home 0"},
+			map[string]uint64{"foreign stack": 3}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			target := testenv.CompileCText(t, prelude+c.text, "-O1", "-fno-optimize-sibling-calls")
+			returnModes(t, func(t *testing.T, o Options) {
+				if c.sessions && o.ForceReturn != "session" {
+					t.Skip("not safe there")
+				}
+				p := provider(t, o)
+				r := run(t, target)
+				sel := named("up", "home", "hop")
+				_, got := start(t, p, acquisition(FunctionCall, r.target(), sel, sequenceColumns...))
+				_, gaps := start(t, p, filtered(FunctionCall, r.target(), sel, call("=", col("event"), constant(eventGap)), sequenceColumns...))
+				// A gap has no function: this is true of home's events alone.
+				named := or(call("=", col("function_name"), constant("home")), call("<", col("depth"), num(0)))
+				_, homes := start(t, p, filtered(FunctionCall, r.target(), sel, named, sequenceColumns...))
+				r.finish(success)
+				if diff := cmp.Diff(c.want, got.wait(t).sequences(t)["target"]); diff != "" {
+					t.Error(diff)
+				}
+				if diff := cmp.Diff(c.counts, got.counts); diff != "" {
+					t.Error(diff)
+				}
+				having := func(part string) (lines []string) {
+					for _, l := range c.want {
+						if strings.Contains(l, part) {
+							lines = append(lines, l)
+						}
+					}
+					return lines
+				}
+				if diff := cmp.Diff(having("GAP"), gaps.wait(t).sequences(t)["target"]); diff != "" {
+					t.Error("gaps:", diff)
+				}
+				if diff := cmp.Diff(having("home"), homes.wait(t).sequences(t)["target"]); diff != "" {
+					t.Error("home:", diff)
+				}
+			})
+		})
+	}
+}
+
+// Calls that are under way when the probes come are no part of the sequence:
+// they have no LEAVE without an ENTER, and do not count for the depth of
+// others. Those under way when they go stay open.
+func TestSequencesThatBeginAndEndInMidCall(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, prelude+`
+NOINLINE long leaf(long n) { sink += n; return n; }
+NOINLINE long outer(long n) { leaf(n); ready(); leaf(n); sink++; return n; }
+NOINLINE long outermost(long n) { outer(n); outer(n); return leaf(n) + 1; }
+int main(void) { sink = outermost(1) + outermost(2); }
+`, "-O1")
+	returnModes(t, func(t *testing.T, o Options) {
+		p := provider(t, o)
+		r := run(t, target) // stops in the first outer
+		src, got := start(t, p, acquisition(FunctionCall, r.target(), named("leaf", "outer", "outermost"), sequenceColumns...))
+		for range 2 {
+			r.step()
+			if line := r.line(); line != "ready" {
+				t.Fatalf("target said %q", line)
+			}
+		}
+		src.Stop()
+		r.step()
+		r.finish(success)
+		want := []string{
+			"ENTER leaf 0", "LEAVE leaf 0", // the rest of the first outer
+			"ENTER outer 0", "ENTER leaf 1", "LEAVE leaf 1", "ENTER leaf 1", "LEAVE leaf 1", "LEAVE outer 0",
+			"ENTER leaf 0", "LEAVE leaf 0",
+			"ENTER outermost 0", "ENTER outer 1", "ENTER leaf 2", "LEAVE leaf 2",
+		}
+		if diff := cmp.Diff(want, got.wait(t).sequences(t)["target"]); diff != "" {
+			t.Error(diff)
+		}
+		if len(got.lost)+len(got.counts) > 0 {
+			t.Errorf("lost %v, counts %v", got.lost, got.counts)
+		}
+	})
+}
+
+// A forked child begins with no calls; a program that is executed in mid-call
+// leaves the calls of the one before; calls that exit does not return from stay
+// open.
+func TestSequencesOverForkExecAndExit(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, prelude+`
+#include <sys/prctl.h>
+NOINLINE long leaf(long n) { sink += n; return n; }
+NOINLINE pid_t split(void) { sink++; pid_t p = fork(); if (!p) prctl(PR_SET_NAME, "child"); leaf(1); return p; }
+NOINLINE long again(char **argv) { sink++; char *a[] = {argv[0], "second", 0}; leaf(2); execv("/proc/self/exe", a); return 1; }
+NOINLINE void leave(void) { sink++; exit(0); }
+NOINLINE void die(void) { sink++; leave(); sink++; }
+int main(int argc, char **argv) {
+	if (argc > 1) { prctl(PR_SET_NAME, "target"); die(); }
+	ready();
+	pid_t p = split();
+	if (!p) { leaf(3); _exit(0); }
+	waitpid(p, 0, 0);
+	again(argv);
+}
+`, "-O1", "-fno-optimize-sibling-calls")
+	returnModes(t, func(t *testing.T, o Options) {
+		p := provider(t, o)
+		r := run(t, target)
+		sel := named("leaf", "split", "again", "leave", "die")
+		src, got := start(t, p, acquisition(FunctionCall, plan.Target{Exes: []string{target}}, sel, sequenceColumns...))
+		r.finish(success)
+		src.Stop()
+		want := map[string][]string{
+			"target": {
+				"ENTER split 0", "ENTER leaf 1", "LEAVE leaf 1", "LEAVE split 0",
+				"ENTER again 0", "ENTER leaf 1", "LEAVE leaf 1", "UNWIND again 0",
+				"ENTER die 0", "ENTER leave 1",
+			},
+			"child": {"ENTER leaf 0", "LEAVE leaf 0", "ENTER leaf 0", "LEAVE leaf 0"},
+		}
+		if diff := cmp.Diff(want, got.wait(t).sequences(t)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
