@@ -12,7 +12,7 @@ import (
 // RandomJoin draws a join of the streams of [RandomInput], of one with itself,
 // or of three, on a condition that cannot fail.
 func RandomJoin(t *rapid.T) plan.Node {
-	g := planGen{t}
+	g := planGen{t: t}
 	names := []string{"b.csv", "b.csv", "a.csv"}
 	n := g.join(g.side("a.csv"), g.side(rapid.SampledFrom(names).Draw(t, "right")))
 	if g.n(4, "third") == 0 {
