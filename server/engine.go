@@ -71,8 +71,12 @@ func matchFunction(sel plan.Expr) (func(name, class, module string) (bool, error
 		return nil, err
 	}
 	var rows []uint16
+	b := batch.New(selectSchema)
 	return func(name, class, module string) (bool, error) {
-		b := batch.New(selectSchema)
+		for i := range b.Cols {
+			b.Cols[i].Reset()
+		}
+		b.N = 0
 		b.AppendRow(batch.Str(name), batch.Str(class), batch.Str(module))
 		rows, err = f.Select(b, rows[:0])
 		return len(rows) == 1, err

@@ -82,10 +82,15 @@ func (c *contents) tableEnters(code []byte, addr uint64, first, last int) bool {
 		return false
 	}
 	for _, table := range tables {
+		// Most of what a lea loads is no table, as its first word shows.
+		relative := func(b []byte) uint64 { return table + uint64(int32(binary.LittleEndian.Uint32(b))) }
+		head := c.image.data(table, 8)
+		if !begins(head, 4, addr, len(code), relative) && !begins(head, 8, addr, len(code), binary.LittleEndian.Uint64) {
+			continue
+		}
 		data := c.image.data(table, maxTableEntries*8)
-		if leadsTo(data, 4, addr, len(code), first, last, func(b []byte) uint64 {
-			return table + uint64(int32(binary.LittleEndian.Uint32(b)))
-		}) || leadsTo(data, 8, addr, len(code), first, last, binary.LittleEndian.Uint64) {
+		if leadsTo(data, 4, addr, len(code), first, last, relative) ||
+			leadsTo(data, 8, addr, len(code), first, last, binary.LittleEndian.Uint64) {
 			return true
 		}
 	}
@@ -111,6 +116,12 @@ const (
 	maxTables       = 256  // of one function
 	maxTableEntries = 1024 // of one table
 )
+
+// begins reports whether data may be a table of targets in the function of size
+// bytes at addr.
+func begins(data []byte, width int, addr uint64, size int, target func([]byte) uint64) bool {
+	return len(data) >= width && target(data)-addr < uint64(size)
+}
 
 // leadsTo reports whether one of the targets at the beginning of data lies in
 // [first, last] of the function of size bytes at addr.

@@ -198,12 +198,13 @@ func (c *contents) entrancesOfText() (found []entrance) {
 			parts = append(parts, span{s.start + at, s.start + min(s.end-s.start, at+scanPart)})
 		}
 	}
+	starts := c.starts()
 	var next atomic.Int64
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(parts)) {
 		all.Go(func() {
-			s := scanner{c: c, kinds: &kinds}
+			s := scanner{c: c, kinds: &kinds, starts: starts}
 			for n := next.Add(1) - 1; int(n) < len(parts); n = next.Add(1) - 1 {
 				s.scan(parts[n])
 			}
@@ -220,6 +221,7 @@ func (c *contents) entrancesOfText() (found []entrance) {
 type scanner struct {
 	c          *contents
 	kinds      *[256]uint8
+	starts     []bitset
 	home       span // of the last branch
 	isFunction bool
 	found      []entrance
@@ -282,9 +284,45 @@ func (s *scanner) scan(part span) {
 	}
 }
 
+// bitset has a bit for each byte of a piece of code.
+type bitset []uint64
+
+// maxBits bounds a bitset; larger code than that of any real program is
+// searched for entries where the bits end.
+const maxBits = 512 << 20
+
+// starts are the functions' entries in each executable segment. To search the
+// list of functions for each target would take most of the scan.
+func (c *contents) starts() (sets []bitset) {
+	for _, seg := range c.image.exec {
+		set := make(bitset, min(seg.end-seg.start, maxBits)/64+1)
+		for i := range c.functions {
+			if at := c.functions[i].Addr - seg.start; at/64 < uint64(len(set)) {
+				set[at/64] |= 1 << (at % 64)
+			}
+		}
+		sets = append(sets, set)
+	}
+	return sets
+}
+
+// entry reports whether addr is code, and whether a function begins there.
+func (s *scanner) entry(addr uint64) (code, entry bool) {
+	for i := range s.c.image.exec {
+		if seg := &s.c.image.exec[i]; seg.contains(addr) {
+			at := addr - seg.start
+			if at/64 >= uint64(len(s.starts[i])) {
+				return true, s.c.isEntry(addr)
+			}
+			return true, s.starts[i][at/64]>>(at%64)&1 != 0
+		}
+	}
+	return false, false
+}
+
 // address adds a call or an address taken unless it is that of a function.
 func (s *scanner) address(source, target uint64) {
-	if s.c.image.segmentOf(target) == nil || s.c.image.isStub(target) || s.c.isEntry(target) {
+	if code, entry := s.entry(target); !code || entry || s.c.image.isStub(target) {
 		return
 	}
 	s.found = append(s.found, entrance{target, source})
@@ -293,13 +331,14 @@ func (s *scanner) address(source, target uint64) {
 // jump adds a jump that leaves its function or fragment, unless it is a tail
 // call.
 func (s *scanner) jump(source, target uint64) {
-	if s.c.image.segmentOf(target) == nil || s.c.image.isStub(target) {
+	code, entry := s.entry(target)
+	if !code || s.c.image.isStub(target) {
 		return
 	}
 	if !s.home.contains(source) {
 		s.home, s.isFunction = s.c.home(source)
 	}
-	if s.home.contains(target) || s.isFunction && s.c.isEntry(target) {
+	if s.home.contains(target) || s.isFunction && entry {
 		return
 	}
 	s.found = append(s.found, entrance{target, source})

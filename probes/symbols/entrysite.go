@@ -12,7 +12,7 @@ import (
 // the entry.
 type candidate struct {
 	pos     int // bytes after the entry
-	in      instruction
+	len     int
 	method  string
 	refused error // why it cannot be probed
 	depth   int64 // bytes that the stack pointer has moved down
@@ -25,13 +25,14 @@ const maxCandidates = 24
 // with the block, with the first instruction that changes what is needed (its
 // own site is still before the change), and where the code cannot be decoded.
 func candidates(code []byte, pos int, need Need, arguments registers) (list []candidate) {
+	list = make([]candidate, 0, maxCandidates)
 	depth, stored := int64(0), false
 	for len(list) < maxCandidates && pos < len(code) {
 		in, err := decode(code[pos:])
 		if err != nil {
 			return list
 		}
-		c := candidate{pos: pos, in: in, depth: depth}
+		c := candidate{pos: pos, len: in.Len, depth: depth}
 		c.method, c.refused = method(code[pos:], in.Len)
 		// Linux 6.18 replaces the nop by a call, which pushes: what a leaf
 		// function has stored below the stack pointer would be lost.

@@ -8,21 +8,25 @@ import (
 
 // siteAt makes a site of a candidate of f.
 func (m *Module) siteAt(f *Function, code []byte, c candidate) (Site, error) {
+	in, err := decode(code[c.pos:])
+	if err != nil {
+		return Site{}, err
+	}
 	if c.refused != nil {
 		begins := "begins with"
 		if c.pos > 0 {
 			begins = "has, where it could be probed,"
 		}
-		return Site{}, fmt.Errorf("%s `%s`, which %w", begins, c.in.syntax(f.Addr+uint64(c.pos)), c.refused)
+		return Site{}, fmt.Errorf("%s `%s`, which %w", begins, in.syntax(f.Addr+uint64(c.pos)), c.refused)
 	}
 	return Site{
 		Offset:    f.Offset + uint64(c.pos),
 		Addr:      f.Addr + uint64(c.pos),
-		Insn:      c.in.syntax(f.Addr + uint64(c.pos)),
+		Insn:      in.syntax(f.Addr + uint64(c.pos)),
 		Method:    c.method,
 		PastEntry: c.pos > 0,
 		SPOffset:  c.depth,
-		Bytes:     bytes.Clone(code[c.pos : c.pos+c.in.Len]),
+		Bytes:     bytes.Clone(code[c.pos : c.pos+c.len]),
 	}, nil
 }
 

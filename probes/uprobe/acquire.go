@@ -28,7 +28,7 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 		return p.tooMany(s.spec, s.resolution, n)
 	}
 	if p.kernel == nil {
-		k, err := load(p.o)
+		k, err := load(p.o, p.types())
 		if err != nil {
 			return err
 		}

@@ -217,7 +217,7 @@ func BenchmarkInstall(b *testing.B) {
 	testenv.NeedUprobes(b)
 	for name, how := range map[string]returns{"entries": unseen, "traps": trapped, "exits": atExits} {
 		b.Run(name, func(b *testing.B) {
-			k, err := load(New(Options{Match: matchExpr}).o)
+			k, err := load(New(Options{Match: matchExpr}).o, kernelTypes())
 			if err != nil {
 				b.Fatal(err)
 			}

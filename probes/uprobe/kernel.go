@@ -61,13 +61,21 @@ type kernel struct {
 	calls   uint32 // how many may be under way where exits are probed
 	events  *ebpf.Map
 	ring    *ring
-	types   *btf.Cache // the kernel's: reading them takes longer than all else
+	types   *btf.Cache // the kernel's
 	session bool       // returns through sessions, else through pairs of links
 	ids     idPool
 }
 
+// kernelTypes reads the kernel's types, which takes longer than to load the
+// programs that are relocated by them.
+func kernelTypes() *btf.Cache {
+	c := btf.NewCache()
+	_, _ = c.Kernel() // loading the programs reports the error
+	return c
+}
+
 // load makes the ring. Nothing is attached by it.
-func load(o Options) (*kernel, error) {
+func load(o Options, types *btf.Cache) (*kernel, error) {
 	if !haveMulti() {
 		return nil, plan.Errorf(-1, -1, "this kernel cannot attach uprobes in one go: Linux 6.6 or newer is needed")
 	}
@@ -104,7 +112,7 @@ func load(o Options) (*kernel, error) {
 		events.Close()
 		return nil, err
 	}
-	return &kernel{spec: spec, calls: uint32(o.MaxCalls), events: events, ring: r, types: btf.NewCache(), session: session, ids: idPool{max: math.MaxUint16}}, nil
+	return &kernel{spec: spec, calls: uint32(o.MaxCalls), events: events, ring: r, types: types, session: session, ids: idPool{max: math.MaxUint16}}, nil
 }
 
 func refuseLoad(err error) error {

@@ -10,6 +10,8 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/clock"
 	"endoscope/probes/symbols"
+
+	"github.com/cilium/ebpf/btf"
 )
 
 // Options configure a Provider. The zero value of a field takes its default.
@@ -47,6 +49,7 @@ type Provider struct {
 	o       Options
 	offset  int64 // from the boot clock to the epoch
 	modules symbols.Cache
+	types   func() *btf.Cache // of the kernel
 
 	mu     sync.Mutex // held while probes come and go
 	kernel *kernel    // nil before the first Start
@@ -71,7 +74,7 @@ func New(o Options) *Provider {
 	if o.Lateness == 0 {
 		o.Lateness = defaultLateness
 	}
-	return &Provider{o: o, offset: clock.Offset(), active: map[*source]*installation{}}
+	return &Provider{o: o, offset: clock.Offset(), types: sync.OnceValue(kernelTypes), active: map[*source]*installation{}}
 }
 
 // Streams implements probes.Provider.
@@ -91,6 +94,7 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	go p.types() // read while the symbols are
 	r, err := resolve(spec, p.o.Match, &p.modules, spec.Stream != FunctionStart || slices.Contains(cols, colDepth))
 	if err != nil {
 		return nil, err

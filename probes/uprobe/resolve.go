@@ -171,10 +171,14 @@ func (r *resolver) module(m *module, sym *symbols.Module) error {
 		texts = append(texts, t)
 	}
 	scopes := map[returns][]*scope{}
-	for _, c := range chosen {
-		r.selected++
-		w, ok := r.choose(sym, c)
-		if !ok {
+	r.selected += len(chosen)
+	for k, d := range r.decide(sym, chosen) {
+		c, w := chosen[k], d.want
+		if d.skipped != "" {
+			r.skip(c.name, "%s", d.skipped)
+			if d.noReturn {
+				r.noReturn++
+			}
 			continue
 		}
 		if reason := changed(texts, sym, c.index, w); reason != "" {
@@ -192,34 +196,6 @@ func (r *resolver) module(m *module, sym *symbols.Module) error {
 		}
 	}
 	return nil
-}
-
-// choose decides where function c is probed; false: nowhere, and why is noted.
-func (r *resolver) choose(sym *symbols.Module, c choice) (want, bool) {
-	f := &sym.Functions()[c.index]
-	w := want{label: label{function: c.name, class: f.Class}}
-	if f.Lang == symbols.Go {
-		w.flags = goRegisters
-	}
-	how, exits, reason := r.returnsOf(sym, c.index)
-	if reason != "" {
-		r.noReturn++
-		r.skip(c.name, "%s", reason)
-		return w, false
-	}
-	// What the query does not read may be changed before the probe is hit, which
-	// gives more functions an instruction that is cheap to probe.
-	need := symbols.Need{Args: readsArgs(r.spec.Out), Return: how == trapped, Entry: r.spec.Settings.PlainEntries}
-	site, err := sym.EntrySiteFor(c.index, need)
-	if err == nil && how == atExits {
-		err = pairable(f, site, exits)
-	}
-	if err != nil {
-		r.skip(c.name, "%v", err)
-		return w, false
-	}
-	w.site, w.behind, w.returns, w.exits = site, site.Offset-f.Offset, how, exits
-	return w, true
 }
 
 // readsArgs reports whether a query reads argument registers, be it only in

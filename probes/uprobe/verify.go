@@ -23,8 +23,9 @@ var nop5 = []byte{0x0f, 0x1f, 0x44, 0x00, 0x00}
 // restores the file's bytes when it goes: in code that patched itself it would
 // run, or leave behind, what the program no longer means.
 type text struct {
-	memory *os.File // /proc/PID/mem
-	file   *os.File
+	memory *os.File   // /proc/PID/mem
+	code   pageReader // of it
+	file   pageReader
 	name   string
 	parts  []*procfs.ProcMap // of the file, executable
 	got    []byte
@@ -40,7 +41,7 @@ func openText(pl place, file *os.File) (*text, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &text{file: file, name: filepath.Base(pl.mapping.Path)}
+	t := &text{file: pageReader{r: file}, name: filepath.Base(pl.mapping.Path)}
 	for _, m := range maps {
 		if m.Perms.Execute && m.Dev == pl.mapping.Dev && m.Inode == pl.mapping.Inode {
 			t.parts = append(t.parts, m)
@@ -49,6 +50,7 @@ func openText(pl place, file *os.File) (*text, error) {
 	if t.memory, err = os.Open(fmt.Sprintf("/proc/%d/mem", pl.process.PID)); err != nil {
 		return nil, err
 	}
+	t.code.r = t.memory
 	return t, nil
 }
 
@@ -151,10 +153,10 @@ func (t *text) compare(addr, begin uint64, size int, probed []uint64) string {
 		t.got, t.want = make([]byte, size), make([]byte, size)
 	}
 	got, want := t.got[:size], t.want[:size]
-	if _, err := t.file.ReadAt(want, int64(begin)); err != nil {
+	if err := t.file.read(want, int64(begin)); err != nil {
 		return "its code cannot be read from the file"
 	}
-	if _, err := t.memory.ReadAt(got, int64(addr)); err != nil {
+	if err := t.code.read(got, int64(addr)); err != nil {
 		return "its code cannot be read from the process"
 	}
 	for _, at := range probed {

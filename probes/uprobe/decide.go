@@ -1,0 +1,66 @@
+package uprobe
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"endoscope/probes/symbols"
+)
+
+// decision is how a function is observed, or why it is not.
+type decision struct {
+	want     want // without its module and scope
+	skipped  string
+	noReturn bool // it is only the return that cannot be observed
+}
+
+// decideBlock is how many functions a worker takes at a time.
+const decideBlock = 64
+
+// decide looks at the code of the functions chosen. That is what a query of
+// thousands of functions waits for most, so all processors do it.
+func (r *resolver) decide(sym *symbols.Module, chosen []choice) []decision {
+	out := make([]decision, len(chosen))
+	blocks := (len(chosen) + decideBlock - 1) / decideBlock
+	var next atomic.Int64
+	work := func() {
+		for b := int(next.Add(1)) - 1; b < blocks; b = int(next.Add(1)) - 1 {
+			for k := b * decideBlock; k < min((b+1)*decideBlock, len(chosen)); k++ {
+				out[k] = r.decideOne(sym, chosen[k])
+			}
+		}
+	}
+	var others sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), blocks) - 1 {
+		others.Go(work)
+	}
+	work()
+	others.Wait()
+	return out
+}
+
+// decideOne decides about one function. It only reads r.
+func (r *resolver) decideOne(sym *symbols.Module, c choice) decision {
+	f := &sym.Functions()[c.index]
+	w := want{label: label{function: c.name, class: f.Class}}
+	if f.Lang == symbols.Go {
+		w.flags = goRegisters
+	}
+	how, exits, reason := r.returnsOf(sym, c.index)
+	if reason != "" {
+		return decision{skipped: reason, noReturn: true}
+	}
+	// What the query does not read may be changed before the probe is hit, which
+	// gives more functions an instruction that is cheap to probe.
+	need := symbols.Need{Args: readsArgs(r.spec.Out), Return: how == trapped, Entry: r.spec.Settings.PlainEntries}
+	site, err := sym.EntrySiteFor(c.index, need)
+	if err == nil && how == atExits {
+		err = pairable(f, site, exits)
+	}
+	if err != nil {
+		return decision{skipped: err.Error()}
+	}
+	w.site, w.behind, w.returns, w.exits = site, site.Offset-f.Offset, how, exits
+	return decision{want: w}
+}
