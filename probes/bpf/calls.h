@@ -23,9 +23,13 @@ struct call {
 };
 #define DEAD 0xffffffff
 
+struct bounds {
+	__u64 lo, hi;
+};
+
 struct thread {
 	__u64 exec_id; /* exec keeps the thread but not its memory */
-	__u64 stack_lo, stack_hi;
+	struct bounds stack;
 	__u32 n;
 	__u32 gap; /* of a sequence: events are missing since the last one that was sent */
 	struct call calls[MAX_CALLS];
@@ -37,10 +41,6 @@ struct {
 	__type(key, int);
 	__type(value, struct thread);
 } threads SEC(".maps");
-
-struct bounds {
-	__u64 lo, hi;
-};
 
 static long note_bounds(struct task_struct *task, struct vm_area_struct *vma, void *data)
 {
@@ -66,15 +66,16 @@ enum { STACK_OWN, STACK_FOREIGN, STACK_UNKNOWN };
  * gave to the thread. A return trap on any other (a coroutine's, a signal's)
  * kills the target when it switches stacks. A leader's stack is the mapping of
  * start_stack, another thread's the mapping that also holds its control block.
- * The mapping found is remembered: a thread's own stack stays where it is.
+ * The mapping found is remembered in known: a thread's own stack stays where it
+ * is.
  *
  * The mapping cannot be looked up while somebody waits to change the address
  * space, which threads that start together do all the time; so a call near the
  * anchor needs no mapping.
  */
-static __always_inline int own_stack(struct thread *t, struct task_struct *task, __u64 sp)
+static __always_inline int own_stack(struct bounds *known, struct task_struct *task, __u64 sp)
 {
-	if (t->stack_lo <= sp && sp < t->stack_hi)
+	if (known->lo <= sp && sp < known->hi)
 		return STACK_OWN;
 
 	bool leader = task->pid == task->tgid;
@@ -84,9 +85,8 @@ static __always_inline int own_stack(struct thread *t, struct task_struct *task,
 	struct bounds b = {};
 	if (bpf_find_vma(task, anchor, note_bounds, &b, 0))
 		return STACK_UNKNOWN;
-	t->stack_lo = b.lo;
-	t->stack_hi = b.hi;
-	return t->stack_lo <= sp && sp < t->stack_hi ? STACK_OWN : STACK_FOREIGN;
+	*known = b;
+	return b.lo <= sp && sp < b.hi ? STACK_OWN : STACK_FOREIGN;
 }
 
 /*

@@ -13,6 +13,7 @@
 
 #include "moment.h"
 #include "event.h"
+#include "calls.h"
 
 /*
  * What to add to the stack pointer at a site to get the address of the return
@@ -27,9 +28,21 @@ struct frame {
 	__u32 function;
 };
 
+/*
+ * The innermost call under way of a thread or goroutine, and how many there
+ * are: a list, of which each call knows the next. Kept only for depth.
+ */
+struct innermost {
+	__u64 below;
+	__u32 function;
+	__u32 n;
+};
+
 /* A call under way. */
 struct pending {
 	__u64 exec_id; /* exec keeps the process but not its memory */
+	__u64 wanted;  /* else it only counts for the depth of others */
+	struct innermost around;
 	struct moment m;
 };
 
@@ -41,10 +54,31 @@ struct {
 	__type(value, struct pending);
 } open_calls SEC(".maps");
 
-/* The beginning of Go's struct g (runtime/runtime2.go), which r14 points to. */
-struct goroutine {
-	__u64 stack_lo, stack_hi;
+/* Whose calls are in one list. */
+struct owner {
+	__u64 exec_id, born; /* of the program and of the process: pids are reused */
+	struct bounds stack; /* of a thread */
+	struct innermost calls;
 };
+
+struct goroutine {
+	__u64 g, tgid;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1); /* set by the loader */
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct goroutine);
+	__type(value, struct owner);
+} goroutines SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct owner);
+} owners SEC(".maps");
 
 /*
  * find_frame says which call is at a site; false: it is Go's and not on a
@@ -54,7 +88,7 @@ struct goroutine {
 static __always_inline bool find_frame(struct frame *f, const struct pt_regs *ctx, __u64 cookie)
 {
 	__u64 at = ctx->sp + SP_OFFSET(cookie);
-	struct goroutine g;
+	struct bounds stack; /* what Go's struct g begins with (runtime/runtime2.go) */
 
 	f->tgid = bpf_get_current_pid_tgid() >> 32;
 	f->function = ID(cookie);
@@ -65,10 +99,10 @@ static __always_inline bool find_frame(struct frame *f, const struct pt_regs *ct
 	}
 	/* Assembler, and code that runs before there are goroutines, may have
 	 * something else in r14. */
-	if (bpf_probe_read_user(&g, sizeof(g), (void *)ctx->r14) || at < g.stack_lo || at >= g.stack_hi)
+	if (bpf_probe_read_user(&stack, sizeof(stack), (void *)ctx->r14) || at < stack.lo || at >= stack.hi)
 		return false;
 	f->owner = ctx->r14;
-	f->below = g.stack_hi - at;
+	f->below = stack.hi - at;
 	return true;
 }
 
@@ -88,10 +122,86 @@ static __always_inline void forget(const struct frame *f)
 		bpf_map_delete_elem(&open_calls, f);
 }
 
+/* owner_of finds the list to which the calls of the frame's owner belong. */
+static __always_inline struct owner *owner_of(const struct frame *f, struct task_struct *task)
+{
+	struct goroutine g = { .g = f->owner, .tgid = f->tgid };
+	struct owner *o;
+
+	if (f->owner) {
+		o = bpf_map_lookup_elem(&goroutines, &g);
+		if (!o) {
+			struct owner fresh = {};
+			bpf_map_update_elem(&goroutines, &g, &fresh, BPF_NOEXIST);
+			o = bpf_map_lookup_elem(&goroutines, &g);
+		}
+	} else {
+		o = bpf_task_storage_get(&owners, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	}
+	if (!o)
+		return NULL;
+	__u64 born = task->group_leader->start_boottime;
+	if (o->exec_id != task->self_exec_id || o->born != born) {
+		__builtin_memset(o, 0, sizeof(*o));
+		o->exec_id = task->self_exec_id;
+		o->born = born;
+	}
+	return o;
+}
+
+struct unwinding {
+	struct frame f;
+	struct innermost calls;
+	__u64 until;
+};
+
+static long drop_innermost(__u32 i, void *data)
+{
+	struct unwinding *u = data;
+
+	if (!u->calls.n || u->calls.below < u->until)
+		return 1;
+	u->f.below = u->calls.below;
+	u->f.function = u->calls.function;
+	struct pending *p = bpf_map_lookup_elem(&open_calls, &u->f);
+	if (!p) {
+		__builtin_memset(&u->calls, 0, sizeof(u->calls));
+		return 1;
+	}
+	u->calls = p->around;
+	bpf_map_delete_elem(&open_calls, &u->f);
+	return 0;
+}
+
+#define MAX_DEPTH 0xffff /* of an event */
+
+/* drop_from ends the owner's calls that are in the frame or further in. */
+static __always_inline void drop_from(struct owner *o, const struct frame *f)
+{
+	if (!o->calls.n || o->calls.below < f->below)
+		return;
+	struct unwinding u = { .f = *f, .calls = o->calls, .until = f->below };
+	bpf_loop(MAX_DEPTH + 1, drop_innermost, &u, 0);
+	o->calls = u.calls;
+}
+
+/* drop_goroutine ends the calls of a goroutine that unwinds its stack to end:
+ * another will get its g. */
+static __always_inline void drop_goroutine(__u64 g)
+{
+	struct frame all = { .owner = g, .tgid = bpf_get_current_pid_tgid() >> 32 };
+	struct goroutine key = { .g = g, .tgid = all.tgid };
+	struct owner *o = bpf_map_lookup_elem(&goroutines, &key);
+
+	if (o)
+		drop_from(o, &all);
+}
+
 /* begin handles an entry. A call that was in its frame has been abandoned. */
 static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
+	struct owner *o = NULL;
 	struct pending p = {};
 	struct frame f;
 
@@ -99,23 +209,46 @@ static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 		return;
 	count_hit(cookie);
 	look(&p.m, ctx, cookie, task);
-	bool wanted = test_entry(&p.m);
-	if (!find_frame(&f, ctx, cookie)) {
-		if (wanted)
-			COUNT_CALL(foreign);
-		return;
+	bool found = find_frame(&f, ctx, cookie);
+	if ((options & USE_DEPTH) && found) {
+		o = owner_of(&f, task);
+		if (o && !f.owner && own_stack(&o->stack, task, ctx->sp) != STACK_OWN) {
+			/* Calls there are not in the order of those of the thread. */
+			p.m.depth = o->calls.n;
+			found = false;
+		} else if (o) {
+			drop_from(o, &f);
+			p.around = o->calls;
+			p.m.depth = p.around.n;
+		}
 	}
-	if (!wanted) {
+	p.wanted = test_entry(&p.m);
+	if (!found) {
+		if (p.wanted)
+			COUNT_CALL(foreign);
+		goto out;
+	}
+	if (!p.wanted && !(options & USE_DEPTH)) {
 		forget(&f);
 		return;
 	}
 	p.exec_id = task->self_exec_id;
-	if (bpf_map_update_elem(&open_calls, &f, &p, BPF_ANY)) {
+	if (((options & USE_DEPTH) && (!o || o->calls.n >= MAX_DEPTH)) || bpf_map_update_elem(&open_calls, &f, &p, BPF_ANY)) {
 		forget(&f);
-		COUNT_CALL(overflown);
-		return;
+		if (p.wanted)
+			COUNT_CALL(overflown);
+		goto out;
 	}
-	COUNT_CALL(armed);
+	if ((options & USE_DEPTH) && o) {
+		o->calls.below = f.below;
+		o->calls.function = f.function;
+		o->calls.n++;
+	}
+	if (p.wanted)
+		COUNT_CALL(armed);
+out:
+	if (!(options & AT_RETURN) && p.wanted)
+		emit(&p.m);
 }
 
 /*
@@ -132,7 +265,8 @@ static __always_inline void end(struct pt_regs *ctx, __u64 cookie)
 	p = bpf_map_lookup_elem(&open_calls, &f);
 	if (!p)
 		return;
-	if (is_own(p, task)) {
+	bool own = is_own(p, task);
+	if (own && p->wanted) {
 		struct moment *m = &p->m;
 
 		COUNT_CALL(returned);
@@ -145,8 +279,15 @@ static __always_inline void end(struct pt_regs *ctx, __u64 cookie)
 			if (options & USE_NAMES)
 				read_names(m, task);
 		}
-		if (test_return(m))
+		if ((options & AT_RETURN) && test_return(m))
 			emit(m);
+	}
+	if ((options & USE_DEPTH) && own) {
+		struct owner *o = owner_of(&f, task);
+		if (o && (o->calls.below != f.below || o->calls.function != f.function))
+			drop_from(o, &f);
+		else if (o)
+			o->calls = p->around;
 	}
 	bpf_map_delete_elem(&open_calls, &f);
 }

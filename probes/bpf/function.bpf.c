@@ -12,6 +12,7 @@
  *   session             entry and return in one program (Linux 6.13)
  *   pair_entry/_return  the same with two links, for kernels before it
  *   frame_entry/_exit   entry, and the instructions by which the function leaves
+ *                       (goroutine_end is for depth)
  *
  * What a query wants of its calls is constant from loading on, so the verifier
  * removes what it does not want; which calls it wants is decided by test_entry
@@ -68,9 +69,9 @@ static __always_inline bool enter(struct pt_regs *ctx, __u64 cookie, __u64 *star
 		if (t->exec_id != task->self_exec_id) {
 			t->exec_id = task->self_exec_id;
 			cut(t, 0, m.time);
-			t->stack_lo = t->stack_hi = 0;
+			t->stack.lo = t->stack.hi = 0;
 		}
-		stack = own_stack(t, task, sp);
+		stack = own_stack(&t->stack, task, sp);
 		if (stack == STACK_OWN)
 			prune(t, task, sp, m.time);
 		if (options & USE_DEPTH)
@@ -139,7 +140,7 @@ static __always_inline void leave(struct pt_regs *ctx, __u64 cookie, __u64 start
 	if (!t || t->exec_id != task->self_exec_id || is_closed())
 		return;
 	/* A pair's return comes from whatever stack the call was on. */
-	if ((options & PAIR) && own_stack(t, task, ctx->sp - 8) == STACK_FOREIGN)
+	if ((options & PAIR) && own_stack(&t->stack, task, ctx->sp - 8) == STACK_FOREIGN)
 		return;
 	__u64 now = bpf_ktime_get_boot_ns();
 	struct call *c = take(t, ID(cookie), ctx->sp - 8, now);
@@ -215,5 +216,13 @@ SEC("uprobe.multi/x")
 int frame_exit(struct pt_regs *ctx)
 {
 	end(ctx, bpf_get_attach_cookie(ctx));
+	return 0;
+}
+
+/* At runtime.Goexit. */
+SEC("uprobe.multi/x")
+int goroutine_end(struct pt_regs *ctx)
+{
+	drop_goroutine(ctx->r14);
 	return 0;
 }

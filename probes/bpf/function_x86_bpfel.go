@@ -73,6 +73,12 @@ type FunctionFrame struct {
 	Function uint32
 }
 
+type FunctionGoroutine struct {
+	_    structs.HostLayout
+	G    uint64
+	Tgid uint64
+}
+
 type FunctionMoment struct {
 	_        structs.HostLayout
 	Cookie   uint64
@@ -89,10 +95,34 @@ type FunctionMoment struct {
 	Thread   [16]int8
 }
 
+type FunctionOwner struct {
+	_      structs.HostLayout
+	ExecId uint64
+	Born   uint64
+	Stack  struct {
+		_  structs.HostLayout
+		Lo uint64
+		Hi uint64
+	}
+	Calls struct {
+		_        structs.HostLayout
+		Below    uint64
+		Function uint32
+		N        uint32
+	}
+}
+
 type FunctionPending struct {
 	_      structs.HostLayout
 	ExecId uint64
-	M      FunctionMoment
+	Wanted uint64
+	Around struct {
+		_        structs.HostLayout
+		Below    uint64
+		Function uint32
+		N        uint32
+	}
+	M FunctionMoment
 }
 
 type FunctionTarget struct {
@@ -102,13 +132,16 @@ type FunctionTarget struct {
 }
 
 type FunctionThread struct {
-	_       structs.HostLayout
-	ExecId  uint64
-	StackLo uint64
-	StackHi uint64
-	N       uint32
-	Gap     uint32
-	Calls   [64]struct {
+	_      structs.HostLayout
+	ExecId uint64
+	Stack  struct {
+		_  structs.HostLayout
+		Lo uint64
+		Hi uint64
+	}
+	N     uint32
+	Gap   uint32
+	Calls [64]struct {
 		_        structs.HostLayout
 		Sp       uint64
 		Function uint32
@@ -123,8 +156,10 @@ type FunctionThread struct {
 const (
 	FunctionMapCounts           = "counts"
 	FunctionMapEvents           = "events"
+	FunctionMapGoroutines       = "goroutines"
 	FunctionMapHits             = "hits"
 	FunctionMapOpenCalls        = "open_calls"
+	FunctionMapOwners           = "owners"
 	FunctionMapRateLeft         = "rate_left"
 	FunctionMapTargets          = "targets"
 	FunctionMapThreads          = "threads"
@@ -132,6 +167,7 @@ const (
 	FunctionProgFrameExit       = "frame_exit"
 	FunctionProgFunctionEntry   = "function_entry"
 	FunctionProgFunctionSession = "function_session"
+	FunctionProgGoroutineEnd    = "goroutine_end"
 	FunctionProgPairEntry       = "pair_entry"
 	FunctionProgPairReturn      = "pair_return"
 	FunctionVarGapFacts         = "gap_facts"
@@ -196,6 +232,7 @@ type FunctionProgramSpecs struct {
 	FrameExit       *ebpf.ProgramSpec `ebpf:"frame_exit"`
 	FunctionEntry   *ebpf.ProgramSpec `ebpf:"function_entry"`
 	FunctionSession *ebpf.ProgramSpec `ebpf:"function_session"`
+	GoroutineEnd    *ebpf.ProgramSpec `ebpf:"goroutine_end"`
 	PairEntry       *ebpf.ProgramSpec `ebpf:"pair_entry"`
 	PairReturn      *ebpf.ProgramSpec `ebpf:"pair_return"`
 }
@@ -204,13 +241,15 @@ type FunctionProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type FunctionMapSpecs struct {
-	Counts    *ebpf.MapSpec `ebpf:"counts"`
-	Events    *ebpf.MapSpec `ebpf:"events"`
-	Hits      *ebpf.MapSpec `ebpf:"hits"`
-	OpenCalls *ebpf.MapSpec `ebpf:"open_calls"`
-	RateLeft  *ebpf.MapSpec `ebpf:"rate_left"`
-	Targets   *ebpf.MapSpec `ebpf:"targets"`
-	Threads   *ebpf.MapSpec `ebpf:"threads"`
+	Counts     *ebpf.MapSpec `ebpf:"counts"`
+	Events     *ebpf.MapSpec `ebpf:"events"`
+	Goroutines *ebpf.MapSpec `ebpf:"goroutines"`
+	Hits       *ebpf.MapSpec `ebpf:"hits"`
+	OpenCalls  *ebpf.MapSpec `ebpf:"open_calls"`
+	Owners     *ebpf.MapSpec `ebpf:"owners"`
+	RateLeft   *ebpf.MapSpec `ebpf:"rate_left"`
+	Targets    *ebpf.MapSpec `ebpf:"targets"`
+	Threads    *ebpf.MapSpec `ebpf:"threads"`
 }
 
 // FunctionVariableSpecs contains global variables before they are loaded into the kernel.
@@ -253,21 +292,25 @@ func (o *FunctionObjects) Close() error {
 //
 // It can be passed to LoadFunctionObjects or ebpf.CollectionSpec.LoadAndAssign.
 type FunctionMaps struct {
-	Counts    *ebpf.Map `ebpf:"counts"`
-	Events    *ebpf.Map `ebpf:"events"`
-	Hits      *ebpf.Map `ebpf:"hits"`
-	OpenCalls *ebpf.Map `ebpf:"open_calls"`
-	RateLeft  *ebpf.Map `ebpf:"rate_left"`
-	Targets   *ebpf.Map `ebpf:"targets"`
-	Threads   *ebpf.Map `ebpf:"threads"`
+	Counts     *ebpf.Map `ebpf:"counts"`
+	Events     *ebpf.Map `ebpf:"events"`
+	Goroutines *ebpf.Map `ebpf:"goroutines"`
+	Hits       *ebpf.Map `ebpf:"hits"`
+	OpenCalls  *ebpf.Map `ebpf:"open_calls"`
+	Owners     *ebpf.Map `ebpf:"owners"`
+	RateLeft   *ebpf.Map `ebpf:"rate_left"`
+	Targets    *ebpf.Map `ebpf:"targets"`
+	Threads    *ebpf.Map `ebpf:"threads"`
 }
 
 func (m *FunctionMaps) Close() error {
 	return _FunctionClose(
 		m.Counts,
 		m.Events,
+		m.Goroutines,
 		m.Hits,
 		m.OpenCalls,
+		m.Owners,
 		m.RateLeft,
 		m.Targets,
 		m.Threads,
@@ -302,6 +345,7 @@ type FunctionPrograms struct {
 	FrameExit       *ebpf.Program `ebpf:"frame_exit"`
 	FunctionEntry   *ebpf.Program `ebpf:"function_entry"`
 	FunctionSession *ebpf.Program `ebpf:"function_session"`
+	GoroutineEnd    *ebpf.Program `ebpf:"goroutine_end"`
 	PairEntry       *ebpf.Program `ebpf:"pair_entry"`
 	PairReturn      *ebpf.Program `ebpf:"pair_return"`
 }
@@ -312,6 +356,7 @@ func (p *FunctionPrograms) Close() error {
 		p.FrameExit,
 		p.FunctionEntry,
 		p.FunctionSession,
+		p.GoroutineEnd,
 		p.PairEntry,
 		p.PairReturn,
 	)

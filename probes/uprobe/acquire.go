@@ -5,6 +5,7 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/probes"
+	"endoscope/probes/bpf"
 
 	"golang.org/x/sys/unix"
 )
@@ -76,6 +77,13 @@ func (p *Provider) attachAll(s *source, in *installation) error {
 			order = append(order, g)
 		}
 		members[g] = append(members[g], i)
+	}
+	for _, g := range s.resolution.goexits {
+		l, err := attach(in.objects.Programs[bpf.FunctionProgGoroutineEnd], g.module.file, attachMulti, 0, g.scope.pid, []uint64{g.site.Offset}, []uint64{0})
+		if err != nil {
+			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to probe runtime.Goexit in %s: %v", g.module.name(), err)
+		}
+		in.links = append(in.links, l)
 	}
 	for _, g := range order {
 		links, err := p.attach(s, in, members[g])

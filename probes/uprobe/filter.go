@@ -8,6 +8,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
+	"endoscope/probes/symbols"
 )
 
 // filter is a query's condition, as far as the kernel tests it.
@@ -26,12 +27,11 @@ func (p *Provider) compileFilter(spec *plan.Acquire, ws []want) filter {
 		f.program.Residual = spec.Filter
 	default:
 		used, most := 0, maxFacts
-		exits := slices.ContainsFunc(ws, func(w want) bool { return w.returns == atExits })
-		if exits {
+		if slices.ContainsFunc(ws, func(w want) bool { return w.returns == atExits }) {
 			most = maxFactsExits
 		}
 		f.program = codegen.Compile(spec.Filter, codegen.Layout{
-			Columns: layoutOf(spec, p.offset, exits),
+			Columns: layoutOf(spec, p.offset, ws),
 			Facts:   int16(unsafe.Offsetof(bpf.FunctionMoment{}.Cookie)),
 			Fact: func(e plan.Expr) (uint8, bool) {
 				bit := firstFact + used
@@ -95,9 +95,15 @@ func (p *Provider) holdsOfNone(e plan.Expr) (bool, error) {
 }
 
 // layoutOf says where the programs find the columns. offset is what makes boot
-// time time since the epoch. Where exits are probed, retval may be NULL, and a
-// call may return on another thread.
-func layoutOf(spec *plan.Acquire, offset int64, exits bool) []codegen.Column {
+// time time since the epoch. Where exits are probed, a call may return on
+// another thread; and it has no retval if it leaves by a tail call, of which the
+// programs' tests know nothing.
+func layoutOf(spec *plan.Acquire, offset int64, ws []want) []codegen.Column {
+	exits, tails := false, false
+	for _, w := range ws {
+		exits = exits || w.returns == atExits
+		tails = tails || slices.ContainsFunc(w.exits, func(s symbols.Site) bool { return !s.RetvalReady })
+	}
 	var m bpf.FunctionMoment
 	number := func(at uintptr) codegen.Column { return codegen.Column{Kind: codegen.Number, Offset: int16(at)} }
 	name := func(at uintptr) codegen.Column {
@@ -117,7 +123,7 @@ func layoutOf(spec *plan.Acquire, offset int64, exits bool) []codegen.Column {
 			c = number(unsafe.Offsetof(m.Duration))
 			c.Late = true
 		case colRetval:
-			if !exits {
+			if !tails {
 				c = number(unsafe.Offsetof(m.Retval))
 				c.Late = true
 			}

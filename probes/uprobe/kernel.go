@@ -81,7 +81,7 @@ func load(o Options, types *btf.Cache) (*kernel, error) {
 	}
 	session := haveSessions()
 	switch o.ForceReturn {
-	case "":
+	case "", "exits":
 	case "pair":
 		session = false
 	case "session":
@@ -131,6 +131,7 @@ func (k *kernel) close() {
 type setup struct {
 	options   uint32
 	returns   map[returns]bool // how the functions' are observed
+	goexits   bool             // goroutines that end are heeded
 	test      codegen.Program
 	gapFacts  uint64 // the facts of what is no function
 	members   []bpf.FunctionTarget
@@ -207,6 +208,9 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 			wanted[a.program] = true
 		}
 	}
+	if s.goexits {
+		wanted[bpf.FunctionProgGoroutineEnd] = true
+	}
 	for name, p := range spec.Programs {
 		if !wanted[name] {
 			delete(spec.Programs, name)
@@ -230,8 +234,13 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 	}
 	if s.returns[atExits] {
 		spec.Maps[bpf.FunctionMapOpenCalls].MaxEntries = k.calls
+		if s.options&useDepth != 0 {
+			spec.Maps[bpf.FunctionMapGoroutines].MaxEntries = k.calls
+		}
 	} else {
-		delete(spec.Maps, bpf.FunctionMapOpenCalls)
+		for _, name := range []string{bpf.FunctionMapOpenCalls, bpf.FunctionMapGoroutines, bpf.FunctionMapOwners} {
+			delete(spec.Maps, name)
+		}
 	}
 	spec.Maps[bpf.FunctionMapHits].MaxEntries = uint32(s.functions)
 	spec.Maps[bpf.FunctionMapTargets].MaxEntries = uint32(max(1, len(s.members)))

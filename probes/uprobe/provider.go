@@ -30,8 +30,9 @@ type Options struct {
 	MaxCalls int
 	// Lateness is how far watermarks stay behind the clock. Default 100 ms.
 	Lateness time.Duration
-	// ForceReturn is how returns are observed: "session", "pair", or "" for
-	// the best that the kernel has. For tests.
+	// ForceReturn is how returns are observed: "session" or "pair" where they
+	// are trapped, "exits" whatever the session says, or "" for the best that the
+	// kernel has. For tests.
 	ForceReturn string
 }
 
@@ -95,7 +96,7 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 		return nil, err
 	}
 	go p.types() // read while the symbols are
-	r, err := resolve(spec, p.o.Match, &p.modules, spec.Stream != FunctionStart || slices.Contains(cols, colDepth))
+	r, err := resolve(spec, p.o.Match, &p.modules, spec.Stream != FunctionStart || slices.Contains(cols, colDepth), p.returnsBy(spec))
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +135,15 @@ func (p *Provider) tooMany(spec *plan.Acquire, r *resolution, n int) error {
 		WithHint("choose functions by name, or raise the limit: SET max_probes = %d", n)
 }
 
-// returnKind says how returns are observed.
+// returnsBy is how spec's returns are observed.
+func (p *Provider) returnsBy(spec *plan.Acquire) plan.ReturnProbes {
+	if p.o.ForceReturn == "exits" {
+		return plan.ExitReturns
+	}
+	return spec.Settings.Returns
+}
+
+// returnKind says how returns are trapped.
 func (p *Provider) returnKind() string {
 	if p.o.ForceReturn == "pair" || p.o.ForceReturn == "" && !haveSessions() {
 		return kindPair

@@ -37,6 +37,7 @@ type resolution struct {
 	running []process.Process
 	modules *moduleSet
 	wants   []want
+	goexits []goexit
 	members []bpf.FunctionTarget // processes, for wants whose programs look
 	only    uint32               // by what these are known
 	notices []string
@@ -47,7 +48,7 @@ func (r *resolution) probes() (n int) {
 	for _, w := range r.wants {
 		n += w.probes()
 	}
-	return n
+	return n + len(r.goexits)
 }
 
 // knows reports whether p is one of the processes found, not one that was
@@ -59,7 +60,7 @@ func (r *resolution) knows(p process.Process) bool {
 }
 
 // resolve finds what spec means on this machine. It attaches nothing.
-func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, returns bool) (*resolution, error) {
+func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, returns bool, by plan.ReturnProbes) (*resolution, error) {
 	if spec.Target.IsZero() {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", spec.Stream).
 			WithHint("add WHERE pid = N, process = 'name' or exe = '/path', or say USE 'name' before")
@@ -76,29 +77,34 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, returns 
 	if err != nil {
 		return nil, err
 	}
-	r := &resolver{spec: spec, sel: sel, returns: returns, found: map[string]bool{}}
 	list, only := members(spec.Target, running)
-	r.members = keyOf(list)
+	r := &resolver{spec: spec, sel: sel, returns: returns, returnsBy: by, members: keyOf(list)}
 	err = r.resolve(set, cache)
+	if err == nil && r.mixed() {
+		r = &resolver{spec: spec, sel: sel, returns: returns, returnsBy: plan.ExitReturns, members: r.members}
+		err = r.resolve(set, cache)
+	}
 	if err != nil {
 		set.close()
 		return nil, err
 	}
-	if err := checkTextCopy(spec, set, r.wants); err != nil {
+	if err := checkTextCopy(spec, set, r.wants, r.goexits); err != nil {
 		set.close()
 		return nil, err
 	}
-	return &resolution{running: running, modules: set, wants: r.wants, members: list, only: only, notices: r.notices()}, nil
+	return &resolution{running: running, modules: set, wants: r.wants, goexits: r.goexits, members: list, only: only, notices: r.notices()}, nil
 }
 
 // resolver is the state of one resolve.
 type resolver struct {
-	spec    *plan.Acquire
-	sel     *selector
-	returns bool
-	members string // names the target's processes
+	spec      *plan.Acquire
+	sel       *selector
+	returns   bool // are observed,
+	returnsBy plan.ReturnProbes
+	members   string // names the target's processes
 
 	wants    []want
+	goexits  []goexit
 	selected int
 	skipped  []skipped
 	noReturn int             // of skipped: it is only the return
@@ -112,6 +118,7 @@ func (r *resolver) resolve(set *moduleSet, cache *symbols.Cache) error {
 		return plan.Errorf(r.spec.Start, r.spec.Stop, "no module of the target satisfies %s", r.spec.Select).
 			WithHint("a module is called by its file, such as 'libc.so.6'; the condition is tested on what is loaded now")
 	}
+	r.found = map[string]bool{}
 	var opened []*symbols.Module
 	defer func() {
 		for _, m := range opened {
@@ -195,7 +202,7 @@ func (r *resolver) module(m *module, sym *symbols.Module) error {
 			r.wants = append(r.wants, w)
 		}
 	}
-	return nil
+	return r.addGoexits(m, sym, texts)
 }
 
 // readsArgs reports whether a query reads argument registers, be it only in
@@ -307,7 +314,7 @@ func (r *resolver) noneLeft() error {
 		if r.spec.Stream == FunctionStart {
 			return e.WithHint("without depth, function_start needs no return")
 		}
-		if r.spec.Settings.Returns == plan.TrapReturns {
+		if r.returnsBy == plan.TrapReturns {
 			return e.WithHint("function_start works: it needs no return; SET return_probes = 'auto' observes returns where functions leave")
 		}
 		return e.WithHint("function_start works: it needs no return")

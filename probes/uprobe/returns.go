@@ -24,14 +24,13 @@ func (r *resolver) returnsOf(sym *symbols.Module, i int) (how returns, exits []s
 	if !r.returns {
 		return unseen, nil, ""
 	}
-	mode := r.spec.Settings.Returns
-	if mode != plan.ExitReturns {
+	if r.returnsBy != plan.ExitReturns {
 		var safe bool
 		safe, reason = sym.ReturnTrap(i)
 		if safe {
 			return trapped, nil, ""
 		}
-		if mode == plan.TrapReturns {
+		if r.returnsBy == plan.TrapReturns {
 			return unseen, nil, reason
 		}
 		reason += ", and "
@@ -42,10 +41,52 @@ func (r *resolver) returnsOf(sym *symbols.Module, i int) (how returns, exits []s
 		return unseen, nil, reason + "it " + err.Error()
 	case r.spec.Stream == FunctionCall:
 		return unseen, nil, reason + "calls are not put in order where returns are observed by exits"
-	case reads(r.spec.Out, colDepth):
-		return unseen, nil, reason + "depth is not counted where returns are observed by exits"
 	}
 	return atExits, exits, ""
+}
+
+// mixed reports whether depth is wanted of calls some of whose returns are
+// trapped and some observed at exits: neither would know of the others.
+func (r *resolver) mixed() bool {
+	how := map[returns]bool{}
+	for _, w := range r.wants {
+		how[w.returns] = true
+	}
+	return how[trapped] && how[atExits] && reads(r.spec.Out, colDepth)
+}
+
+// goexit is where goroutines begin to end that are in the middle of calls. Their
+// successors must not be taken for them, which matters to depth alone.
+type goexit struct {
+	module *module
+	scope  *scope
+	site   symbols.Site
+}
+
+// addGoexits adds the goexits of a module, if it has wants that need them.
+func (r *resolver) addGoexits(m *module, sym *symbols.Module, texts []*text) error {
+	if !reads(r.spec.Out, colDepth) || !slices.ContainsFunc(r.wants, func(w want) bool {
+		return w.module == m && w.returns == atExits && w.flags&goRegisters != 0
+	}) {
+		return nil
+	}
+	for _, i := range sym.Find("runtime.Goexit") { // not there if it is never called
+		site, err := sym.EntrySiteFor(i, symbols.Need{Args: true})
+		reason := ""
+		if err == nil {
+			reason = changed(texts, sym, i, want{site: site})
+		} else {
+			reason = err.Error()
+		}
+		if reason != "" {
+			return plan.Errorf(r.spec.Start, r.spec.Stop, "cannot count the depth of calls in %s: runtime.Goexit cannot be probed: %s", m.name(), reason).
+				WithHint("leave out the column depth")
+		}
+		for _, s := range r.scopes(m, atExits) {
+			r.goexits = append(r.goexits, goexit{m, s, site})
+		}
+	}
+	return nil
 }
 
 // pairable reports whether a call's entry can be told from its exits, and found

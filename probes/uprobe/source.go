@@ -57,7 +57,7 @@ func (s *source) setup() setup {
 		how[w.returns] = true
 	}
 	return setup{
-		options: s.wants.options | s.resolution.only, returns: how, test: s.filter.program, gapFacts: s.filter.gap,
+		options: s.wants.options | s.resolution.only, returns: how, goexits: len(s.resolution.goexits) > 0, test: s.filter.program, gapFacts: s.filter.gap,
 		members: s.resolution.members, functions: len(s.resolution.wants), rate: s.spec.Settings.MaxEventRate,
 	}
 }

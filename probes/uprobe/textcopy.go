@@ -10,7 +10,7 @@ const pageSize = 4096
 // checkTextCopy refuses what would make the kernel copy more code than the
 // session allows: each page with a probe becomes private to each process that
 // has mapped it, and every fork and exec copies it anew.
-func checkTextCopy(spec *plan.Acquire, set *moduleSet, wants []want) error {
+func checkTextCopy(spec *plan.Acquire, set *moduleSet, wants []want, goexits []goexit) error {
 	limit := spec.Settings.MaxTextCopy
 	if limit <= 0 {
 		return nil
@@ -18,6 +18,9 @@ func checkTextCopy(spec *plan.Acquire, set *moduleSet, wants []want) error {
 	sites := map[*module][]symbols.Site{}
 	for _, w := range wants {
 		sites[w.module] = append(append(sites[w.module], w.site), w.exits...)
+	}
+	for _, g := range goexits {
+		sites[g.module] = append(sites[g.module], g.site)
 	}
 	var bytes int64
 	processes := 0
