@@ -138,4 +138,3 @@ int main(void) { ready(); for (int i = 0; i < 100; i++) outer(i); return 0; }
 		}
 	}
 }
-

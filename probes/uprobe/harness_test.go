@@ -314,7 +314,13 @@ func start(t testing.TB, p *Provider, spec *plan.Acquire) (probes.Source, *recor
 
 // returnModes runs a test with each way of observing returns that the kernel has.
 func returnModes(t *testing.T, f func(t *testing.T, o Options)) {
-	for _, mode := range []string{"session", "pair", "exits"} {
+	trapModes(t, f)
+	t.Run("exits", func(t *testing.T) { f(t, Options{ForceReturn: "exits"}) })
+}
+
+// trapModes runs a test with each way of trapping returns that the kernel has.
+func trapModes(t *testing.T, f func(t *testing.T, o Options)) {
+	for _, mode := range []string{"session", "pair"} {
 		t.Run(mode, func(t *testing.T) {
 			if mode == "session" && !haveSessions() {
 				testenv.Skip(t, "needs Linux 6.13: the kernel has no uprobe sessions")

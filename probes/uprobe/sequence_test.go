@@ -176,7 +176,7 @@ var windingFunctions = []string{"leaf", "fib", "first", "second", "third", "odd"
 func TestSequencesAreTheProgramsOwn(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target, told := twin(t, windings, windingFunctions, "-O2", "-fno-ipa-ra")
-	returnModes(t, func(t *testing.T, o Options) {
+	trapModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
 		_, got := start(t, p, acquisition(FunctionCall, r.target(), named(windingFunctions...), sequenceColumns...))
@@ -273,7 +273,7 @@ int main(void) {
 		}
 	}
 	walk(0)
-	returnModes(t, func(t *testing.T, o Options) {
+	trapModes(t, func(t *testing.T, o Options) {
 		o.RingBytes = 4096
 		p := provider(t, o)
 		r := run(t, target)
@@ -353,7 +353,7 @@ int main(void) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			target := testenv.CompileCText(t, prelude+c.text, "-O1", "-fno-optimize-sibling-calls")
-			returnModes(t, func(t *testing.T, o Options) {
+			trapModes(t, func(t *testing.T, o Options) {
 				if c.sessions && o.ForceReturn != "session" {
 					t.Skip("not safe there")
 				}
@@ -402,7 +402,7 @@ NOINLINE long outer(long n) { leaf(n); ready(); leaf(n); sink++; return n; }
 NOINLINE long outermost(long n) { outer(n); outer(n); return leaf(n) + 1; }
 int main(void) { sink = outermost(1) + outermost(2); }
 `, "-O1")
-	returnModes(t, func(t *testing.T, o Options) {
+	trapModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target) // stops in the first outer
 		src, got := start(t, p, acquisition(FunctionCall, r.target(), named("leaf", "outer", "outermost"), sequenceColumns...))
@@ -451,7 +451,7 @@ int main(int argc, char **argv) {
 	again(argv);
 }
 `, "-O1", "-fno-optimize-sibling-calls")
-	returnModes(t, func(t *testing.T, o Options) {
+	trapModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
 		sel := named("leaf", "split", "again", "leave", "die")
