@@ -126,10 +126,4 @@ static __always_inline void count_unsent(enum sent s)
 		COUNT_CALL(lost);
 }
 
-/* emit sends the event, or counts it. */
-static __always_inline void emit(const struct moment *m)
-{
-	count_unsent(send(m));
-}
-
 #endif

@@ -19,7 +19,7 @@
  * and test_return, whose bodies the loader replaces (package codegen).
  */
 #include "moment.h"
-#include "event.h"
+#include "aggregate.h"
 #include "calls.h"
 #include "exit.h"
 #include "sequence.h"

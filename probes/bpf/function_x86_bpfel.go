@@ -14,17 +14,19 @@ import (
 )
 
 type FunctionCounters struct {
-	_         structs.HostLayout
-	Armed     uint64
-	Returned  uint64
-	Lost      uint64
-	Limited   uint64
-	Foreign   uint64
-	Unchecked uint64
-	Nesting   uint64
-	Unstored  uint64
-	Overflown uint64
-	Inherited uint64
+	_          structs.HostLayout
+	Armed      uint64
+	Returned   uint64
+	Lost       uint64
+	Limited    uint64
+	Ungrouped  uint64
+	Straggling uint64
+	Foreign    uint64
+	Unchecked  uint64
+	Nesting    uint64
+	Unstored   uint64
+	Overflown  uint64
+	Inherited  uint64
 }
 
 type FunctionEvent struct {
@@ -154,6 +156,8 @@ type FunctionThread struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	FunctionMapBuckets0         = "buckets_0"
+	FunctionMapBuckets1         = "buckets_1"
 	FunctionMapCounts           = "counts"
 	FunctionMapEvents           = "events"
 	FunctionMapGoroutines       = "goroutines"
@@ -161,6 +165,9 @@ const (
 	FunctionMapOpenCalls        = "open_calls"
 	FunctionMapOwners           = "owners"
 	FunctionMapRateLeft         = "rate_left"
+	FunctionMapStates           = "states"
+	FunctionMapStates0          = "states_0"
+	FunctionMapStates1          = "states_1"
 	FunctionMapTargets          = "targets"
 	FunctionMapThreads          = "threads"
 	FunctionProgFrameEntry      = "frame_entry"
@@ -170,13 +177,20 @@ const (
 	FunctionProgGoroutineEnd    = "goroutine_end"
 	FunctionProgPairEntry       = "pair_entry"
 	FunctionProgPairReturn      = "pair_return"
+	FunctionVarAggregate        = "aggregate"
+	FunctionVarCpus             = "cpus"
 	FunctionVarGapFacts         = "gap_facts"
+	FunctionVarGroups           = "groups"
+	FunctionVarKeyWords         = "key_words"
 	FunctionVarOpen             = "open"
 	FunctionVarOptions          = "options"
+	FunctionVarPane             = "pane"
+	FunctionVarPanes            = "panes"
 	FunctionVarQuery            = "query"
 	FunctionVarRateChunk        = "rate_chunk"
 	FunctionVarRateChunkNs      = "rate_chunk_ns"
 	FunctionVarRatePaid         = "rate_paid"
+	FunctionVarSketches         = "sketches"
 	FunctionVarTypeEvent        = "type_event"
 	FunctionVarTypeEventArgs    = "type_event_args"
 	FunctionVarTypeEventFull    = "type_event_full"
@@ -241,6 +255,8 @@ type FunctionProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type FunctionMapSpecs struct {
+	Buckets0   *ebpf.MapSpec `ebpf:"buckets_0"`
+	Buckets1   *ebpf.MapSpec `ebpf:"buckets_1"`
 	Counts     *ebpf.MapSpec `ebpf:"counts"`
 	Events     *ebpf.MapSpec `ebpf:"events"`
 	Goroutines *ebpf.MapSpec `ebpf:"goroutines"`
@@ -248,6 +264,9 @@ type FunctionMapSpecs struct {
 	OpenCalls  *ebpf.MapSpec `ebpf:"open_calls"`
 	Owners     *ebpf.MapSpec `ebpf:"owners"`
 	RateLeft   *ebpf.MapSpec `ebpf:"rate_left"`
+	States     *ebpf.MapSpec `ebpf:"states"`
+	States0    *ebpf.MapSpec `ebpf:"states_0"`
+	States1    *ebpf.MapSpec `ebpf:"states_1"`
 	Targets    *ebpf.MapSpec `ebpf:"targets"`
 	Threads    *ebpf.MapSpec `ebpf:"threads"`
 }
@@ -256,13 +275,20 @@ type FunctionMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type FunctionVariableSpecs struct {
+	Aggregate       *ebpf.VariableSpec `ebpf:"aggregate"`
+	Cpus            *ebpf.VariableSpec `ebpf:"cpus"`
 	GapFacts        *ebpf.VariableSpec `ebpf:"gap_facts"`
+	Groups          *ebpf.VariableSpec `ebpf:"groups"`
+	KeyWords        *ebpf.VariableSpec `ebpf:"key_words"`
 	Open            *ebpf.VariableSpec `ebpf:"open"`
 	Options         *ebpf.VariableSpec `ebpf:"options"`
+	Pane            *ebpf.VariableSpec `ebpf:"pane"`
+	Panes           *ebpf.VariableSpec `ebpf:"panes"`
 	Query           *ebpf.VariableSpec `ebpf:"query"`
 	RateChunk       *ebpf.VariableSpec `ebpf:"rate_chunk"`
 	RateChunkNs     *ebpf.VariableSpec `ebpf:"rate_chunk_ns"`
 	RatePaid        *ebpf.VariableSpec `ebpf:"rate_paid"`
+	Sketches        *ebpf.VariableSpec `ebpf:"sketches"`
 	TypeEvent       *ebpf.VariableSpec `ebpf:"type_event"`
 	TypeEventArgs   *ebpf.VariableSpec `ebpf:"type_event_args"`
 	TypeEventFull   *ebpf.VariableSpec `ebpf:"type_event_full"`
@@ -292,6 +318,8 @@ func (o *FunctionObjects) Close() error {
 //
 // It can be passed to LoadFunctionObjects or ebpf.CollectionSpec.LoadAndAssign.
 type FunctionMaps struct {
+	Buckets0   *ebpf.Map `ebpf:"buckets_0"`
+	Buckets1   *ebpf.Map `ebpf:"buckets_1"`
 	Counts     *ebpf.Map `ebpf:"counts"`
 	Events     *ebpf.Map `ebpf:"events"`
 	Goroutines *ebpf.Map `ebpf:"goroutines"`
@@ -299,12 +327,17 @@ type FunctionMaps struct {
 	OpenCalls  *ebpf.Map `ebpf:"open_calls"`
 	Owners     *ebpf.Map `ebpf:"owners"`
 	RateLeft   *ebpf.Map `ebpf:"rate_left"`
+	States     *ebpf.Map `ebpf:"states"`
+	States0    *ebpf.Map `ebpf:"states_0"`
+	States1    *ebpf.Map `ebpf:"states_1"`
 	Targets    *ebpf.Map `ebpf:"targets"`
 	Threads    *ebpf.Map `ebpf:"threads"`
 }
 
 func (m *FunctionMaps) Close() error {
 	return _FunctionClose(
+		m.Buckets0,
+		m.Buckets1,
 		m.Counts,
 		m.Events,
 		m.Goroutines,
@@ -312,6 +345,9 @@ func (m *FunctionMaps) Close() error {
 		m.OpenCalls,
 		m.Owners,
 		m.RateLeft,
+		m.States,
+		m.States0,
+		m.States1,
 		m.Targets,
 		m.Threads,
 	)
@@ -321,13 +357,20 @@ func (m *FunctionMaps) Close() error {
 //
 // It can be passed to LoadFunctionObjects or ebpf.CollectionSpec.LoadAndAssign.
 type FunctionVariables struct {
+	Aggregate       *ebpf.Variable `ebpf:"aggregate"`
+	Cpus            *ebpf.Variable `ebpf:"cpus"`
 	GapFacts        *ebpf.Variable `ebpf:"gap_facts"`
+	Groups          *ebpf.Variable `ebpf:"groups"`
+	KeyWords        *ebpf.Variable `ebpf:"key_words"`
 	Open            *ebpf.Variable `ebpf:"open"`
 	Options         *ebpf.Variable `ebpf:"options"`
+	Pane            *ebpf.Variable `ebpf:"pane"`
+	Panes           *ebpf.Variable `ebpf:"panes"`
 	Query           *ebpf.Variable `ebpf:"query"`
 	RateChunk       *ebpf.Variable `ebpf:"rate_chunk"`
 	RateChunkNs     *ebpf.Variable `ebpf:"rate_chunk_ns"`
 	RatePaid        *ebpf.Variable `ebpf:"rate_paid"`
+	Sketches        *ebpf.Variable `ebpf:"sketches"`
 	TypeEvent       *ebpf.Variable `ebpf:"type_event"`
 	TypeEventArgs   *ebpf.Variable `ebpf:"type_event_args"`
 	TypeEventFull   *ebpf.Variable `ebpf:"type_event_full"`

@@ -30,6 +30,18 @@ enum {
 };
 const volatile __u32 options = 0;
 
+/* What becomes of events: bits of `aggregate`, 0 for one row each (aggregate.h). */
+enum {
+	DENSE = 1 << 0,       /* groups have their states in an array, */
+	HASHED = 1 << 1,      /* or in a hash table; else they have only buckets */
+	BY_FUNCTION = 1 << 2, /* the function is part of the key */
+	DERIVED = 1 << 3,     /* words are derived from events */
+	UPDATED = 1 << 4,     /* the state is more than a count */
+	UNTIMED = 1 << 5,     /* nobody reads the time of an entry */
+	NO_HITS = 1 << 6,     /* the states say how often functions were entered */
+};
+const volatile __u32 aggregate = 0;
+
 /* Says whose event it is. */
 const volatile __u16 query = 0;
 
@@ -49,6 +61,8 @@ struct counters {
 	__u64 returned;     /* those of them that returned */
 	__u64 lost;         /* events that found the ring full */
 	__u64 limited;      /* events above the query's rate */
+	__u64 ungrouped;    /* not aggregated: no room for another group */
+	__u64 straggling;   /* not aggregated: their pane was closed */
 	__u64 foreign;      /* return not armed: sp is not in the thread's stack */
 	__u64 unchecked;    /* return not armed: the stack could not be looked up */
 	__u64 nesting;      /* return not armed: too many nested calls */
@@ -207,7 +221,8 @@ static __always_inline void look(struct moment *m, const struct pt_regs *ctx, __
 	__u64 id = bpf_get_current_pid_tgid();
 
 	m->cookie = cookie;
-	m->time = m->start = bpf_ktime_get_boot_ns();
+	if (!(aggregate & UNTIMED))
+		m->time = m->start = bpf_ktime_get_boot_ns();
 	m->pid = id >> 32;
 	m->tid = (__u32)id;
 	if (options & USE_ARGS)
@@ -218,6 +233,8 @@ static __always_inline void look(struct moment *m, const struct pt_regs *ctx, __
 
 static __always_inline void count_hit(__u64 cookie)
 {
+	if (aggregate & NO_HITS)
+		return;
 	__u32 id = ID(cookie);
 	__u64 *n = bpf_map_lookup_elem(&hits, &id);
 

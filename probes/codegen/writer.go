@@ -3,6 +3,7 @@ package codegen
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/cilium/ebpf/asm"
 )
@@ -51,6 +52,11 @@ func (w *writer) newLabel() label {
 
 // place says that l is here.
 func (w *writer) place(l label) { w.places[l] = w.size }
+
+// used reports whether something jumps to l.
+func (w *writer) used(l label) bool {
+	return slices.ContainsFunc(w.jumps, func(j jump) bool { return j.to == l })
+}
 
 // jump adds a jump instruction to l.
 func (w *writer) jump(i asm.Instruction, l label) {

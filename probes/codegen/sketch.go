@@ -1,0 +1,223 @@
+package codegen
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"sort"
+	"sync"
+
+	"github.com/DataDog/sketches-go/ddsketch/mapping"
+	"github.com/cilium/ebpf/asm"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// The numbers of buckets are those of package operators (agg_histogram.go and
+// agg_quantile.go), which merges what is counted here with what it counts
+// itself; a test there compares them.
+
+// bucketBits is the size of a bucket's number in the word that names it, which
+// has the sketch's above it. What is as far as no bucket can be stands for
+// overflow.
+const (
+	bucketBits = 56
+	farBucket  = 1 << (bucketBits - 2)
+	underflow  = -1
+	overflow   = math.MaxInt64
+)
+
+// buckets writes code that puts the number of the value's bucket where the
+// value is, in the first operand.
+type buckets interface {
+	name() string
+	number(w *writer, boundaries string, unsure label)
+}
+
+// bucketsOf are those of an aggregate; isSketch is false if it has none. nil:
+// they cannot be computed, or are not right.
+func bucketsOf(f *plan.Agg) (b buckets, isSketch bool) {
+	switch f.Fn {
+	case "quantile", "median":
+		return logarithms{}, true
+	case "histogram":
+		if len(f.Params) == 0 {
+			return powers{}, true
+		}
+		if s, ok := stepsOf(f.Params); ok {
+			return s, true
+		}
+		return nil, true
+	}
+	return nil, false
+}
+
+// magnitude leaves the value's sign, 0 or -1, in the last operand and the value
+// without it in the first: |x|, or, if exact is not set, ^x for a negative x.
+func (w *writer) magnitude(exact bool) {
+	x, sign := operands[0], operands[len(operands)-1]
+	w.add(asm.Mov.Reg(sign, x), asm.ArSh.Imm(sign, 63), asm.Xor.Reg(x, sign))
+	if exact {
+		w.add(asm.Sub.Reg(x, sign))
+	}
+}
+
+// log2 puts floor(log2 x) into the register n, without jumps: each of them
+// would double what the verifier has to look at. It leaves 1 in x; 0, and 0 in
+// n, if x was 0. x is at most 2^63.
+func (w *writer) log2(x, n asm.Register) {
+	w.add(asm.Mov.Imm(n, 0))
+	for s := int32(5); s >= 0; s-- {
+		// The difference is negative if x has bits above the lower half.
+		w.constant(scratch, 1<<(1<<s)-1)
+		w.add(asm.Sub.Reg(scratch, x), asm.RSh.Imm(scratch, 63), asm.LSh.Imm(scratch, s),
+			asm.RSh.Reg(x, scratch), asm.Add.Reg(n, scratch))
+	}
+}
+
+// powers are those of HISTOGRAM(x): the number of bits.
+type powers struct{}
+
+func (powers) name() string { return "powers" }
+
+func (powers) number(w *writer, _ string, _ label) {
+	x, n, sign := operands[0], operands[1], operands[len(operands)-1]
+	w.magnitude(false)
+	w.log2(x, n)
+	w.add(asm.Add.Reg(x, n), asm.Xor.Reg(x, sign))
+}
+
+// steps are those of HISTOGRAM(x, lo, hi, step).
+type steps struct{ lo, hi, step int64 }
+
+// stepsOf takes the parameters as they are meant; false: they are wrong, or no
+// integers, or the buckets too many.
+func stepsOf(params []batch.Value) (s steps, ok bool) {
+	if len(params) != 3 {
+		return s, false
+	}
+	var n [3]int64
+	for i, p := range params {
+		f := p.F
+		if p.Type.Physical() != batch.PhysFloat {
+			f = float64(p.I) // as the engine takes it
+		}
+		if f != math.Trunc(f) || math.Abs(f) >= 1<<63 {
+			return s, false
+		}
+		n[i] = int64(f)
+	}
+	s = steps{n[0], n[1], n[2]}
+	return s, s.step > 0 && s.lo < s.hi && (uint64(s.hi)-uint64(s.lo))/uint64(s.step) < 1<<53
+}
+
+func (s steps) name() string { return fmt.Sprint("steps ", s.lo, s.hi, s.step) }
+
+func (s steps) number(w *writer, _ string, _ label) {
+	x := operands[0]
+	below, above, end := w.newLabel(), w.newLabel(), w.newLabel()
+	w.compare(asm.JSLT, x, s.lo, below)
+	w.compare(asm.JSGE, x, s.hi, above)
+	w.constant(scratch, s.lo)
+	w.add(asm.Sub.Reg(x, scratch))
+	w.constant(scratch, s.step)
+	w.add(asm.Div.Reg(x, scratch))
+	w.goTo(end)
+	w.place(below)
+	w.constant(x, underflow)
+	w.goTo(end)
+	w.place(above)
+	w.constant(x, farBucket)
+	w.place(end)
+}
+
+// logarithms are those of QUANTILE and MEDIAN: of DDSketch, with the accuracy
+// and the bias of package operators. The kernel has no logarithm; it looks the
+// bucket of a magnitude up in a table. That has a cell for each of the numbers
+// to 127 and, from there on, for each 64th part of an octave. A cell is narrower
+// than a bucket, so there is at most one boundary in it.
+type logarithms struct{}
+
+const (
+	sketchAccuracy = 0.01
+	bucketBias     = 1 << 20
+
+	cellBits  = 6 // of a number behind its first one, that choose the cell
+	cells     = (64-1-cellBits)<<cellBits + 2<<cellBits
+	cellBytes = 16
+)
+
+// Boundaries are the cells, for a map with one entry of this size: each is two
+// words, a magnitude, and the number of the bucket of those below it; from it
+// on begins the next one.
+var Boundaries = sync.OnceValues(func() ([]uint64, error) {
+	m, err := mapping.NewLogarithmicMapping(sketchAccuracy)
+	if err != nil {
+		return nil, err
+	}
+	bucket := func(u uint64) uint64 {
+		if u == 0 {
+			return 0
+		}
+		return uint64(m.Index(float64(u)) + bucketBias)
+	}
+	table := make([]uint64, 0, 2*cells)
+	for i := range uint64(cells) {
+		first, last := cell(i)
+		from, to := bucket(first), bucket(last)
+		boundary := uint64(math.MaxUint64)
+		switch {
+		case to == from+1:
+			boundary = first + uint64(sort.Search(int(last-first), func(d int) bool { return bucket(first+uint64(d)) == to }))
+		case to != from:
+			return nil, fmt.Errorf("a cell from %d to %d has buckets from %d to %d", first, last, from, to)
+		}
+		table = append(table, boundary, from)
+	}
+	return table, nil
+})
+
+// cell is the range of the magnitudes of cell i.
+func cell(i uint64) (first, last uint64) {
+	if i < 2<<cellBits {
+		return i, i
+	}
+	shift := i>>cellBits - 1
+	first = (i&(1<<cellBits-1) + 1<<cellBits) << shift
+	return first, first + 1<<shift - 1
+}
+
+// BucketOf is the number of x's bucket as the kernel finds it: for tests.
+func BucketOf(table []uint64, x int64) int64 {
+	sign := x >> 63
+	u := uint64(x ^ sign - sign)
+	shift := max(bits.Len64(u), cellBits+1) - (cellBits + 1)
+	i := uint64(shift)<<cellBits + u>>shift
+	b := table[2*i+1]
+	if u >= table[2*i] {
+		b++
+	}
+	return int64(b) ^ sign - sign
+}
+
+func (logarithms) name() string { return "logarithms" }
+
+func (logarithms) number(w *writer, boundaries string, unsure label) {
+	u, t, n, at, sign := operands[0], operands[1], operands[2], operands[3], operands[len(operands)-1]
+	small, found := w.newLabel(), w.newLabel()
+	w.magnitude(true)
+	w.add(asm.Mov.Reg(at, u))
+	w.jump(asm.JLT.Imm(u, 2<<cellBits, ""), small)
+	w.add(asm.Mov.Reg(t, u))
+	w.log2(t, n)
+	w.add(asm.Sub.Imm(n, cellBits), asm.RSh.Reg(at, n), asm.LSh.Imm(n, cellBits), asm.Add.Reg(at, n))
+	w.place(small)
+	w.jump(asm.JGE.Imm(at, cells, ""), unsure) // never: for the verifier
+	w.add(asm.LSh.Imm(at, 4), asm.LoadMapValue(t, 0, 0).WithReference(boundaries), asm.Add.Reg(t, at),
+		asm.LoadMem(scratch, t, 0, asm.DWord), asm.LoadMem(t, t, 8, asm.DWord))
+	w.jump(asm.JLT.Reg(u, scratch, ""), found)
+	w.add(asm.Add.Imm(t, 1))
+	w.place(found)
+	w.add(asm.Mov.Reg(u, t), asm.Xor.Reg(u, sign), asm.Sub.Reg(u, sign))
+}
