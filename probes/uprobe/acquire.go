@@ -49,6 +49,12 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 	for i, w := range s.resolution.wants {
 		s.sub.name(uint32(i), w.label)
 	}
+	if a := in.aggregator; a != nil {
+		a.sub, a.reader = s.sub, p.reader
+		a.rows = newPartialRows(s.spec.Partial, a.code, s.spec.Out, s.resolution.wants)
+		s.sub.bound = a.begins
+		s.aggregates(a)
+	}
 	p.reader.subscribe(s.sub)
 	err = p.attachAll(s, in)
 	if err == nil {
@@ -152,17 +158,19 @@ func (p *Provider) refuseAttach(s *source, in *installation, err error, which []
 
 // release ends s's use of the kernel: detach, read what happened before,
 // account, forget. Provider.mu is held.
-func (p *Provider) release(s *source) {
+func (p *Provider) release(s *source) error {
 	in := p.active[s]
 	if in == nil { // nothing was ever attached, or the provider was closed
-		return
+		return nil
 	}
 	in.detach()
-	p.reader.unsubscribe(s.sub)
+	left, err := in.endAggregate()
+	p.reader.unsubscribe(s.sub, left)
 	p.kernel.remove(in)
 	delete(p.active, s)
 	if len(p.active) == 0 {
 		p.reader.stop()
 		p.reader = nil
 	}
+	return err
 }

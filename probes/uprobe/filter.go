@@ -13,35 +13,37 @@ import (
 
 // filter is a query's condition, as far as the kernel tests it.
 type filter struct {
+	layout  codegen.Layout
 	program codegen.Program
-	facts   []uint64 // by function: the upper half of its cookie
+	facts   []uint64 // by function: the upper half of its cookie; the layout adds to them
 	gap     uint64   // the same of what is no function
 }
 
 // compileFilter compiles spec.Filter for the functions that ws are.
-func (p *Provider) compileFilter(spec *plan.Acquire, ws []want) filter {
-	f := filter{facts: make([]uint64, len(ws))}
+func (p *Provider) compileFilter(spec *plan.Acquire, ws []want) *filter {
+	f := &filter{facts: make([]uint64, len(ws))}
+	used, most := 0, maxFacts
+	if slices.ContainsFunc(ws, func(w want) bool { return w.returns == atExits }) {
+		most = maxFactsExits
+	}
+	f.layout = codegen.Layout{
+		Columns: layoutOf(spec, p.offset, ws),
+		Facts:   int16(unsafe.Offsetof(bpf.FunctionMoment{}.Cookie)),
+		Fact: func(e plan.Expr) (uint8, bool) {
+			bit := firstFact + used
+			if used == most || !p.noteFact(spec, e, ws, f, 1<<bit) {
+				return 0, false
+			}
+			used++
+			return uint8(bit), true
+		},
+	}
 	switch {
 	case spec.Filter == nil:
 	case spec.Settings.NoKernel:
 		f.program.Residual = spec.Filter
 	default:
-		used, most := 0, maxFacts
-		if slices.ContainsFunc(ws, func(w want) bool { return w.returns == atExits }) {
-			most = maxFactsExits
-		}
-		f.program = codegen.Compile(spec.Filter, codegen.Layout{
-			Columns: layoutOf(spec, p.offset, ws),
-			Facts:   int16(unsafe.Offsetof(bpf.FunctionMoment{}.Cookie)),
-			Fact: func(e plan.Expr) (uint8, bool) {
-				bit := firstFact + used
-				if used == most || !p.noteFact(spec, e, ws, &f, 1<<bit) {
-					return 0, false
-				}
-				used++
-				return uint8(bit), true
-			},
-		})
+		f.program = codegen.Compile(spec.Filter, f.layout)
 	}
 	return f
 }

@@ -105,6 +105,7 @@ type record struct {
 	mu     sync.Mutex
 	names  []string
 	rows   [][]batch.Value
+	parts  [][]batch.Value // partial rows
 	lost   map[string]uint64
 	counts map[string]uint64
 	marks  []int64
@@ -142,7 +143,21 @@ func (r *record) Push(b *batch.Batch) {
 	b.Release()
 }
 
-func (*record) Partial(b *batch.Batch) { b.Release() }
+func (r *record) Partial(b *batch.Batch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range b.Len() {
+		row := make([]batch.Value, len(b.Cols))
+		for c := range b.Cols {
+			row[c] = b.Cols[c].Value(b.Row(i))
+		}
+		if len(r.marks) > 0 && row[0].I < r.marks[len(r.marks)-1] {
+			r.late++
+		}
+		r.parts = append(r.parts, row)
+	}
+	b.Release()
+}
 
 func (r *record) Watermark(t int64) {
 	r.mu.Lock()

@@ -64,6 +64,11 @@ type kernel struct {
 	types   *btf.Cache // the kernel's
 	session bool       // returns through sessions, else through pairs of links
 	ids     idPool
+
+	// What programs refer to that have no use for it.
+	unused map[string]*ebpf.Map
+	// boundaries of quantiles' buckets, nil until needed. Provider.mu guards it.
+	boundaries *ebpf.Map
 }
 
 // kernelTypes reads the kernel's types, which takes longer than to load the
@@ -112,7 +117,15 @@ func load(o Options, types *btf.Cache) (*kernel, error) {
 		events.Close()
 		return nil, err
 	}
-	return &kernel{spec: spec, calls: uint32(o.MaxCalls), events: events, ring: r, types: types, session: session, ids: idPool{max: math.MaxUint16}}, nil
+	k := &kernel{spec: spec, calls: uint32(o.MaxCalls), events: events, ring: r, types: types, session: session, ids: idPool{max: math.MaxUint16}, unused: map[string]*ebpf.Map{}}
+	for _, name := range unusedMaps(nil) {
+		spec.Maps[name].Key, spec.Maps[name].Value = nil, nil // sizes differ by query
+		if k.unused[name], err = ebpf.NewMap(spec.Maps[name]); err != nil {
+			k.close()
+			return nil, refuseLoad(err)
+		}
+	}
+	return k, nil
 }
 
 func refuseLoad(err error) error {
@@ -125,6 +138,10 @@ func refuseLoad(err error) error {
 func (k *kernel) close() {
 	k.ring.close()
 	k.events.Close()
+	k.boundaries.Close()
+	for _, m := range k.unused {
+		m.Close()
+	}
 }
 
 // setup is what makes the programs those of one query.
@@ -137,6 +154,9 @@ type setup struct {
 	members   []bpf.FunctionTarget
 	functions int
 	rate      int64 // events per second; 0: any number
+	offset    int64 // from the boot clock to the epoch
+	// aggregation is nil where events become rows.
+	aggregation *aggregation
 }
 
 // installation is a query's programs and maps in the kernel, and its links.
@@ -145,6 +165,8 @@ type installation struct {
 	objects *ebpf.Collection
 	links   []*link // in the order in which to close them
 	once    sync.Once
+	// aggregator is nil where events become rows.
+	aggregator *aggregator
 }
 
 // programs lists what is attached to functions, in the order in which to attach.
@@ -256,10 +278,11 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 	if err := spec.Variables[bpf.FunctionVarGapFacts].Set(s.gapFacts); err != nil {
 		return nil, err
 	}
-	objects, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{
-		MapReplacements: map[string]*ebpf.Map{bpf.FunctionMapEvents: k.events},
-		Cache:           k.types,
-	})
+	replace := map[string]*ebpf.Map{bpf.FunctionMapEvents: k.events}
+	if err := k.aggregate(s.aggregation, spec, replace); err != nil {
+		return nil, err
+	}
+	objects, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: replace, Cache: k.types})
 	if err != nil {
 		return nil, err
 	}
@@ -269,12 +292,48 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 			return nil, fmt.Errorf("noting the target: %w", err)
 		}
 	}
-	return &installation{query: query, objects: objects}, nil
+	in := &installation{query: query, objects: objects}
+	if s.aggregation != nil {
+		in.aggregator = &aggregator{aggregation: s.aggregation, in: in, offset: s.offset}
+		if err := in.aggregator.open(objects, int(spec.Variables[bpf.FunctionVarPanes].Offset)); err != nil {
+			objects.Close()
+			return nil, err
+		}
+	}
+	return in, nil
+}
+
+// aggregate prepares a query's programs for its aggregation, if it has one, and
+// adds the maps that need not be its own.
+func (k *kernel) aggregate(a *aggregation, spec *ebpf.CollectionSpec, replace map[string]*ebpf.Map) error {
+	for _, name := range unusedMaps(a) {
+		replace[name] = k.unused[name]
+	}
+	if a == nil {
+		return nil
+	}
+	if err := a.specialise(spec); err != nil {
+		return err
+	}
+	if !usesBoundaries(spec) {
+		return nil
+	}
+	if k.boundaries == nil {
+		m, err := newBoundaries()
+		if err != nil {
+			return err
+		}
+		k.boundaries = m
+	}
+	spec.Maps[boundariesMap] = boundariesSpec(int(k.boundaries.ValueSize()) / 8)
+	replace[boundariesMap] = k.boundaries
+	return nil
 }
 
 // remove unloads a query whose events have been read.
 func (k *kernel) remove(in *installation) {
 	in.detach()
+	in.endAggregate()
 	in.objects.Close()
 	k.ids.put(uint32(in.query))
 }
@@ -312,6 +371,8 @@ func (in *installation) counters(per *[]bpf.FunctionCounters) (sum bpf.FunctionC
 		sum.Returned += c.Returned
 		sum.Lost += c.Lost
 		sum.Limited += c.Limited
+		sum.Ungrouped += c.Ungrouped
+		sum.Straggling += c.Straggling
 		sum.Foreign += c.Foreign
 		sum.Unchecked += c.Unchecked
 		sum.Nesting += c.Nesting
@@ -324,6 +385,9 @@ func (in *installation) counters(per *[]bpf.FunctionCounters) (sum bpf.FunctionC
 
 // hits is how often a function was entered since it was attached.
 func (in *installation) hits(function uint32, per *[]uint64) (sum uint64) {
+	if in.aggregator != nil && in.aggregator.options&noHits != 0 {
+		return in.aggregator.entered(int(function))
+	}
 	if in.objects.Maps[bpf.FunctionMapHits].Lookup(function, per) != nil {
 		return 0
 	}

@@ -105,7 +105,10 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 		return nil, p.tooMany(spec, r, n)
 	}
 	f := p.compileFilter(spec, r.wants)
-	return &source{provider: p, spec: spec, wants: wantsOf(spec, cols, f.program), filter: f, resolution: r, state: make(chan struct{})}, nil
+	return &source{
+		provider: p, spec: spec, wants: wantsOf(spec, cols, f.program), filter: f, aggregation: p.compileAggregate(spec, f, r.wants),
+		resolution: r, state: make(chan struct{}),
+	}, nil
 }
 
 // maxProbes is how many probes there may be when spec's are added: the
@@ -167,6 +170,9 @@ func (p *Provider) Close() error {
 		return nil
 	}
 	p.closed = true
+	for _, in := range p.active {
+		in.endAggregate() // before the reader stops, whom collecting needs
+	}
 	if p.reader != nil {
 		p.reader.stop()
 		p.reader = nil

@@ -5,6 +5,7 @@ import (
 	"time"
 	"unsafe"
 
+	"endoscope/operators/batch"
 	"endoscope/probes/bpf"
 	"endoscope/probes/clock"
 )
@@ -54,6 +55,14 @@ func (r *reader) do(f func()) {
 	r.commands <- func() { f(); close(done) }
 	r.ring.wake()
 	<-done
+}
+
+// drainAll gives everything that was written until now. The reader calls it.
+func (r *reader) drainAll() {
+	for end := r.ring.produced(); r.ring.drain(end, r.dispatch) < end; {
+		// Another query's program is in the middle of writing a record.
+		time.Sleep(50 * time.Microsecond)
+	}
 }
 
 // stop ends the reader and waits for it.
@@ -123,16 +132,15 @@ func (r *reader) subscribe(s *subscription) {
 }
 
 // unsubscribe gives s what happened until now, accounts for what gave no row,
-// and forgets it. Its probes are detached before.
-func (r *reader) unsubscribe(s *subscription) {
+// and forgets it. Its probes are detached before; left is what was aggregated
+// and not given.
+func (r *reader) unsubscribe(s *subscription, left []*batch.Batch) {
 	r.do(func() {
-		for end := r.ring.produced(); r.ring.drain(end, r.dispatch) < end; {
-			// Another query's program is in the middle of writing a record.
-			time.Sleep(50 * time.Microsecond)
-		}
+		r.drainAll()
 		r.routes[s.in.query] = nil
 		r.subs = slices.DeleteFunc(r.subs, func(t *subscription) bool { return t == s })
 		s.flush()
+		s.give(left, s.bound)
 		s.report()
 	})
 }

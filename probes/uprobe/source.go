@@ -17,18 +17,22 @@ type source struct {
 	provider   *Provider
 	spec       *plan.Acquire
 	wants      wants
-	filter     filter
+	filter     *filter
 	resolution *resolution
+	// aggregation is nil where events become rows.
+	aggregation *aggregation
 
 	// Guarded by Provider.mu.
 	sub     *subscription
 	stopped bool // before or after it was armed
 
-	mu      sync.Mutex // guards the following
-	sink    probes.Sink
-	watches []func()      // give up watching the target
-	state   chan struct{} // closed when nothing is attached any more
-	phase   phase
+	mu         sync.Mutex // guards the following
+	aggregator *aggregator
+	failure    error // why it ended
+	sink       probes.Sink
+	watches    []func()      // give up watching the target
+	state      chan struct{} // closed when nothing is attached any more
+	phase      phase
 }
 
 type phase uint8
@@ -59,6 +63,7 @@ func (s *source) setup() setup {
 	return setup{
 		options: s.wants.options | s.resolution.only, returns: how, goexits: len(s.resolution.goexits) > 0, test: s.filter.program, gapFacts: s.filter.gap,
 		members: s.resolution.members, functions: len(s.resolution.wants), rate: s.spec.Settings.MaxEventRate,
+		offset: s.provider.offset, aggregation: s.aggregation,
 	}
 }
 
@@ -188,7 +193,7 @@ func (s *source) Stop() error {
 		return nil
 	}
 	s.phase = stopping
-	sink := s.sink
+	sink, failure := s.sink, s.failure
 	s.mu.Unlock()
 	s.unwatch()
 	p := s.provider
@@ -200,10 +205,10 @@ func (s *source) Stop() error {
 		in.detach() // here, so that queries that end together wait together
 	}
 	p.mu.Lock()
-	p.release(s)
+	err := errors.Join(failure, p.release(s))
 	p.mu.Unlock()
 	// Closed before End, whose receiver may call Stop.
 	close(s.state)
-	sink.End(nil)
+	sink.End(err)
 	return nil
 }

@@ -1,6 +1,8 @@
 package uprobe
 
 import (
+	"math"
+
 	"endoscope/operators/batch"
 	"endoscope/probes"
 	"endoscope/probes/bpf"
@@ -35,10 +37,11 @@ type subscription struct {
 	lost    uint64 // as reported so far
 	limited uint64 // as reported so far
 	mark    int64  // last watermark sent
+	bound   int64  // boot time from which aggregates are still to be given
 }
 
 func newSubscription(s batch.Schema, w wants, sink probes.Sink, offset int64, exes *exeNames, in *installation) *subscription {
-	sub := &subscription{sink: sink, cols: w.cols, options: w.options, offset: offset, exes: exes, in: in, pool: batch.NewPool(s)}
+	sub := &subscription{sink: sink, cols: w.cols, options: w.options, offset: offset, exes: exes, in: in, pool: batch.NewPool(s), bound: math.MaxInt64}
 	for i, c := range w.cols {
 		if d := sub.pool.Dict(i); d != nil && c == colUnread {
 			d.Code("") // what its rows have
@@ -163,10 +166,19 @@ func (s *subscription) flush() {
 
 // watermark promises that no event before the boot time t follows.
 func (s *subscription) watermark(t int64) {
-	if m := t + s.offset; m > s.mark {
+	if m := min(t, s.bound) + s.offset; m > s.mark {
 		s.mark = m
 		s.sink.Watermark(m)
 	}
+}
+
+// give gives partial rows to the sink; those to come are of the boot time bound
+// or later.
+func (s *subscription) give(rows []*batch.Batch, bound int64) {
+	for _, b := range rows {
+		s.sink.Partial(b)
+	}
+	s.bound = bound
 }
 
 // reportLost tells the sink of losses not yet told, and returns the counters.
@@ -194,6 +206,7 @@ func (s *subscription) report() {
 	if c.Armed > c.Returned && s.options&atReturn != 0 {
 		count("unfinished", c.Armed-c.Returned)
 	}
+	count("no room for more groups in the kernel", c.Ungrouped)
 	count("foreign stack", c.Foreign)
 	count("stack not known", c.Unchecked)
 	count("nesting", c.Nesting)

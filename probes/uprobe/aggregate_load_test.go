@@ -1,0 +1,134 @@
+package uprobe
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/testenv"
+)
+
+// crowd is a target whose threads call f without pause until a second is over;
+// it prints how often, and the sum of the arguments.
+const crowd = prelude + `
+NOINLINE long f(long i) { __asm__ volatile("" : "+r"(i)); return i + 1; }
+static long calls[8], sums[8];
+static void *work(void *arg) {
+	long n = (long)arg;
+	struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t);
+	long end = t.tv_sec * 1000000000L + t.tv_nsec + 1000000000L;
+	do {
+		for (int k = 0; k < 100; k++) { sink += f(calls[n] % 50); sums[n] += calls[n] % 50; calls[n]++; }
+		clock_gettime(CLOCK_MONOTONIC, &t);
+	} while (t.tv_sec * 1000000000L + t.tv_nsec < end);
+	return 0;
+}
+int main(void) {
+	pthread_t t[8];
+	long all = 0, sum = 0;
+	ready();
+	for (long i = 0; i < 8; i++) pthread_create(&t[i], 0, work, (void *)i);
+	for (int i = 0; i < 8; i++) { pthread_join(t[i], 0); all += calls[i]; sum += sums[i]; }
+	printf("%ld\n%ld\n", all, sum);
+}
+`
+
+// Whatever is collected while all processors are busy: each call is counted
+// once, in a state or as a row.
+func TestCollectingUnderLoad(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, crowd, "-O1", "-fno-omit-frame-pointer", "-fcf-protection=none")
+	for _, c := range []struct {
+		name   string
+		stream string
+		pane   time.Duration
+		keys   []plan.Expr
+		aggs   []plan.Agg // the first is COUNT, the second, if any, SUM(arg0)
+	}{
+		{"count", FunctionStart, 0, []plan.Expr{col("function_name")}, []plan.Agg{agg("count")}},
+		{"dense", FunctionStart, 0, nil, []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("stddev", col("arg0"))}},
+		{"hash", FunctionStart, 0, []plan.Expr{col("tid")}, []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("quantile", col("arg0"))}},
+		{"durations", FunctionDuration, 0, []plan.Expr{col("function_name")}, []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("max", col("duration"))}},
+		{"count in panes", FunctionStart, minPane, []plan.Expr{col("function_name")}, []plan.Agg{agg("count")}},
+		{"hash in panes", FunctionStart, minPane, []plan.Expr{col("tid")}, []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("histogram", col("arg0"))}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := provider(t, Options{})
+			r := run(t, target)
+			cols := []string{"timestamp", "tid", "function_name", "arg0"}
+			if c.stream == FunctionDuration {
+				cols = append(cols, "duration")
+			}
+			spec := aggregate(acquisition(c.stream, r.target(), named("f"), cols...), c.pane, c.keys, c.aggs...)
+			src, got := start(t, p, spec)
+			stop, collected := make(chan struct{}), make(chan int)
+			go func() {
+				n := 0
+				defer func() { collected <- n }()
+				for {
+					if err := src.(probes.Aggregator).Collect(); err != nil {
+						t.Error(err)
+						return
+					}
+					n++
+					select {
+					case <-stop:
+						return
+					case <-time.After(time.Millisecond):
+					}
+				}
+			}()
+			printed := r.finish(success)
+			got.wait(t)
+			close(stop)
+			n := <-collected
+			all := groups(t, spec, got.parts, got.rows)
+			var calls int64
+			sum := new(bigInt)
+			for _, g := range all {
+				calls += g[0].N
+				if len(g) > 1 {
+					sum.Add(sum, &g[1].sum)
+				}
+				for _, a := range g[min(2, len(g)):] {
+					if a.N != g[0].N {
+						t.Errorf("%d of %d values in a group", a.N, g[0].N)
+					}
+				}
+			}
+			t.Logf("%d calls, collected %d times: %d partial rows, %d rows; counts %v", calls, n, len(got.parts), len(got.rows), got.counts)
+			if decimal(calls) != printed[0] || len(c.aggs) > 1 && sum.String() != printed[1] {
+				t.Errorf("%d calls and a sum of %s, the target made %s calls with a sum of %s", calls, sum, printed[0], printed[1])
+			}
+			if got.late > 0 || len(got.lost) > 0 {
+				t.Errorf("%d late, lost %v", got.late, got.lost)
+			}
+			if c.pane != 0 {
+				checkPanes(t, got, int64(c.pane))
+			}
+		})
+	}
+}
+
+// checkPanes: each row of its pane alone, a pane is given once, in order.
+func checkPanes(t *testing.T, got *record, pane int64) {
+	t.Helper()
+	var begins []int64
+	for _, row := range got.parts {
+		begins = append(begins, row[0].I)
+	}
+	if !slices.IsSorted(begins) {
+		t.Error("panes are not in order")
+	}
+	begins = slices.Compact(begins)
+	for _, b := range begins {
+		if b%pane != 0 {
+			t.Errorf("a pane begins at %d", b)
+		}
+	}
+	if len(begins) < 3 {
+		t.Errorf("only %d panes in a second", len(begins))
+	}
+}

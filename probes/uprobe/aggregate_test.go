@@ -1,0 +1,287 @@
+package uprobe
+
+import (
+	"fmt"
+	bigint "math/big"
+	"math/bits"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"endoscope/operators/batch"
+	"endoscope/operators/expr"
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/codegen"
+	"endoscope/probes/testenv"
+)
+
+// aggregate gives an acquisition the first stage of an aggregate.
+func aggregate(a *plan.Acquire, pane time.Duration, keys []plan.Expr, aggs ...plan.Agg) *plan.Acquire {
+	var bk []plan.Expr
+	for _, k := range keys {
+		bk = append(bk, bound(k, a.Out))
+	}
+	for i := range aggs {
+		for j, x := range aggs[i].Args {
+			aggs[i].Args[j] = bound(x, a.Out)
+		}
+		if aggs[i].Filter != nil {
+			aggs[i].Filter = bound(aggs[i].Filter, a.Out)
+		}
+	}
+	p, ok := plan.NewPartial(bk, aggs, pane)
+	if !ok {
+		panic("an aggregate without a state")
+	}
+	a.Partial = p
+	return a
+}
+
+func agg(fn string, args ...plan.Expr) plan.Agg {
+	return plan.Agg{Fn: fn, Args: args, Star: len(args) == 0, T: batch.Bigint}
+}
+
+func where(f plan.Agg, e plan.Expr) plan.Agg { f.Filter = e; return f }
+
+// merged is the state of one aggregate of one group, from partial rows and from
+// rows alike.
+type merged struct {
+	N           int64
+	Sum, Square string // of the numbers in decimal
+	Value       int64  // MIN, MAX, FIRST, LAST
+	Buckets     map[int64]int64
+
+	sum, square bigint.Int
+	time        int64
+}
+
+// groups merges partial rows with rows, of which each is an event.
+func groups(t testing.TB, spec *plan.Acquire, parts, rows [][]batch.Value) map[string][]*merged {
+	t.Helper()
+	p := spec.Partial
+	all := map[string][]*merged{}
+	of := func(key []batch.Value) []*merged {
+		var names []string
+		for _, v := range key {
+			names = append(names, fmt.Sprint(v.S, v.I))
+		}
+		k := strings.Join(names, " ")
+		if all[k] == nil {
+			for range p.Aggs {
+				all[k] = append(all[k], &merged{Buckets: map[int64]int64{}})
+			}
+		}
+		return all[k]
+	}
+	for _, row := range parts {
+		g := of(row[1 : 1+len(p.Keys)])
+		at := 1 + len(p.Keys)
+		for i := range p.Aggs {
+			fields, _ := plan.StateFields(&p.Aggs[i])
+			var w []int64
+			for range fields {
+				w = append(w, row[at].I)
+				at++
+			}
+			g[i].merge(p.Aggs[i].Fn, w)
+		}
+	}
+	for _, row := range rows {
+		var key []batch.Value
+		for _, k := range p.Keys {
+			key = append(key, value(t, k, row))
+		}
+		g := of(key)
+		for i := range p.Aggs {
+			f := &p.Aggs[i]
+			if f.Filter != nil && value(t, f.Filter, row).I == 0 {
+				continue
+			}
+			x := int64(0)
+			if len(f.Args) > 0 {
+				x = value(t, f.Args[0], row).I
+			}
+			g[i].merge(f.Fn, single(f, x, row[spec.Out.Time].I))
+		}
+	}
+	for _, g := range all {
+		for _, m := range g {
+			m.Sum, m.Square = m.sum.String(), m.square.String()
+		}
+	}
+	return all
+}
+
+func value(t testing.TB, e plan.Expr, row []batch.Value) batch.Value {
+	v, err := expr.EvalRow(e, row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// single is the state of one value.
+func single(f *plan.Agg, x, when int64) []int64 {
+	switch f.Fn {
+	case "count", "rate":
+		return []int64{1}
+	case "sum", "avg":
+		return []int64{x, x >> 63, 1}
+	case "min", "max":
+		return []int64{x, 1}
+	case "first", "last":
+		return []int64{when, x, 1}
+	case "stddev", "variance":
+		u := uint64(max(x, -x))
+		hi, lo := bits.Mul64(u, u)
+		return []int64{x, x >> 63, 1, int64(lo), int64(hi), 0}
+	case "histogram":
+		if len(f.Params) == 0 {
+			if x < 0 {
+				return []int64{-1 - int64(bits.Len64(uint64(^x))), 1}
+			}
+			return []int64{int64(bits.Len64(uint64(x))), 1}
+		}
+		lo, hi, step := f.Params[0].I, f.Params[1].I, f.Params[2].I
+		switch {
+		case x < lo:
+			return []int64{-1, 1}
+		case x >= hi:
+			return []int64{1<<63 - 1, 1}
+		}
+		return []int64{(x - lo) / step, 1}
+	}
+	table, _ := codegen.Boundaries()
+	return []int64{codegen.BucketOf(table, x), 1}
+}
+
+// merge adds a state of plan.StateFields.
+func (m *merged) merge(fn string, w []int64) {
+	wide := func(lo uint64, hi *bigint.Int) *bigint.Int { // hi·2^64 + lo
+		return new(bigint.Int).Add(new(bigint.Int).Lsh(hi, 64), new(bigint.Int).SetUint64(lo))
+	}
+	n := w[len(w)-1]
+	switch fn {
+	case "stddev", "variance":
+		if n = w[2]; n > 0 {
+			m.square.Add(&m.square, wide(uint64(w[3]), wide(uint64(w[4]), bigint.NewInt(w[5]))))
+		}
+		fallthrough
+	case "sum", "avg":
+		if n > 0 {
+			m.sum.Add(&m.sum, wide(uint64(w[0]), bigint.NewInt(w[1])))
+		}
+	case "min":
+		if n > 0 && (m.N == 0 || w[0] < m.Value) {
+			m.Value = w[0]
+		}
+	case "max":
+		if n > 0 && (m.N == 0 || w[0] > m.Value) {
+			m.Value = w[0]
+		}
+	case "first":
+		if n > 0 && (m.N == 0 || w[0] < m.time) {
+			m.time, m.Value = w[0], w[1]
+		}
+	case "last":
+		if n > 0 && (m.N == 0 || w[0] >= m.time) {
+			m.time, m.Value = w[0], w[1]
+		}
+	case "histogram", "quantile", "median":
+		if n > 0 {
+			m.Buckets[w[0]] += n
+		}
+	}
+	m.N += n
+}
+
+// whole are aggregates of which the kernel does everything.
+func whole() []plan.Agg {
+	x, y := col("arg0"), col("arg1")
+	return []plan.Agg{
+		agg("count"), agg("rate"), agg("count", y), agg("sum", x), agg("avg", y), agg("min", x), agg("max", y),
+		agg("first", x), agg("last", x), agg("stddev", x), agg("variance", y),
+		where(agg("count"), call(">", x, num(3))), where(agg("sum", y), call("=", big("%", x, num(2)), num(0))),
+		where(agg("max", x), call("=", col("function_name"), constant("beta"))),
+		agg("histogram", x), agg("quantile", y),
+		where(plan.Agg{Fn: "histogram", Args: []plan.Expr{x}, Params: []batch.Value{batch.Int(-5), batch.Int(10), batch.Int(4)}}, call("<", x, y)),
+	}
+}
+
+// quick is mixed without waiting.
+var quick = strings.Replace(mixed, "usleep(30000)", "sink++", 1)
+
+// Every aggregate and every kind of key: what the kernel gives with what it
+// left is what comes of the rows of a query that observes the same calls.
+func TestAggregatesOfCalls(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, quick, "-O1")
+	fn, tid, thread, x, y := col("function_name"), col("tid"), col("thread_name"), col("arg0"), col("arg1")
+	for _, c := range []struct {
+		name   string
+		keys   []plan.Expr
+		aggs   []plan.Agg
+		how    string
+		singly bool // the kernel cannot compute the product of all the arguments
+	}{
+		{"count by function", []plan.Expr{fn}, []plan.Agg{agg("count")}, "dense by function", false},
+		{"count of all", nil, []plan.Agg{agg("count")}, "one group", false},
+		{"groups alone", []plan.Expr{fn}, nil, "dense by function", false},
+		{"all by nothing", nil, nil, "one group", true},
+		{"all by function and module", []plan.Expr{fn, col("class"), col("module")}, nil, "dense by function", true},
+		{"all by thread", []plan.Expr{tid}, nil, "hash by tid", true},
+		{"all by name and function", []plan.Expr{thread, fn, col("process")}, nil, "hash by thread_name, function_name, process", true},
+		{"by an argument", []plan.Expr{x, col("pid")}, []plan.Agg{agg("count"), agg("sum", y)}, "hash by arg0, pid", false},
+		{"by an expression", []plan.Expr{big("*", x, y)}, []plan.Agg{agg("count"), agg("min", big("%", x, num(7)))}, "hash by arg0 * arg1", true},
+		{"histogram alone", []plan.Expr{fn}, []plan.Agg{agg("histogram", x)}, "hash by function_name and bucket", false},
+		{"median of all", nil, []plan.Agg{agg("median", y), agg("quantile", y)}, "hash by bucket", false},
+		{"a filtered histogram", []plan.Expr{fn}, []plan.Agg{where(agg("histogram", x), call(">", x, num(0)))}, "dense by function", false},
+		{"depth", []plan.Expr{col("depth")}, []plan.Agg{agg("count"), agg("max", x)}, "hash by depth", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if strings.HasPrefix(c.name, "all") {
+				c.aggs = append(whole(), agg("sum", big("*", x, y)))
+			}
+			cols := []string{"timestamp", "pid", "tid", "process", "thread_name", "function_name", "class", "module", "arg0", "arg1"}
+			if c.name == "depth" {
+				cols = append(cols, "depth")
+			}
+			p := provider(t, Options{})
+			r := run(t, target)
+			sel := named("alpha", "beta", "gamma_")
+			cond := call(">", x, num(-1<<40)) // the product of the others fits
+			if !c.singly {
+				cond = and(cond, call("<", x, num(1<<40)))
+			}
+			spec := aggregate(filtered(FunctionStart, r.target(), sel, cond, cols...), 0, c.keys, c.aggs...)
+			raw := filtered(FunctionStart, r.target(), sel, cond, cols...)
+			src, got := start(t, p, spec)
+			_, all := start(t, p, raw)
+			if how := src.(probes.Aggregator).Describe(); !strings.HasPrefix(how, c.how) {
+				t.Errorf("aggregates %q, want %q", how, c.how)
+			}
+			r.finish(success)
+			got.wait(t)
+			all.wait(t)
+			if singles := len(got.rows); singles > 0 != c.singly || singles > len(all.rows)/2 {
+				t.Errorf("%d of %d events were left to the engine", singles, len(all.rows))
+			}
+			want := groups(t, spec, nil, all.rows)
+			if diff := cmp.Diff(want, groups(t, spec, got.parts, got.rows), cmpopts.IgnoreUnexported(merged{}), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+			if len(all.rows) < 1000 || len(got.lost)+len(got.counts) > 0 || got.late > 0 {
+				t.Errorf("%d rows, lost %v, counts %v, late %d", len(all.rows), got.lost, got.counts, got.late)
+			}
+		})
+	}
+}
+
+// bigInt and decimal are for tests where the name of the package is taken.
+type bigInt = bigint.Int
+
+func decimal(n int64) string { return bigint.NewInt(n).String() }

@@ -1,0 +1,361 @@
+package uprobe
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"endoscope/operators/batch"
+	"endoscope/probes/bpf"
+	"endoscope/probes/clock"
+)
+
+// aggregator collects what a query's programs aggregate.
+//
+// There are two slots of states. Time is divided into panes, and an event is
+// folded into the slot of its pane: of the pane that is current or, unless that
+// slot is just being read, of the one behind it. An event of any other pane
+// goes to the reader as a row. To collect a pane:
+//
+//  1. The next one becomes the current one. From now on no program that begins
+//     folds into the slot of the pane that is over.
+//  2. Wait for the programs that began before.
+//  3. Read and clear the slot. Nobody else touches it.
+//  4. Give the rows, and open the slot for the pane behind the current one.
+//
+// A query without panes has one that begins when the last was collected, and
+// does not end. A row's time is the beginning of its pane, so watermarks wait
+// there until the pane is given.
+type aggregator struct {
+	*aggregation
+	in     *installation
+	sub    *subscription
+	reader *reader
+	offset int64 // from the boot clock to the epoch
+
+	// mu is held while a slot is collected, and never while something waits for
+	// Provider.mu.
+	mu     sync.Mutex
+	ended  bool
+	slot   int     // of the current pane
+	begins int64   // the current pane, by the boot clock
+	hits   []int64 // by dense group, of what was collected: see noHits
+	rows   *partialRows
+
+	page    []byte  // of the programs' variables
+	panes   *uint64 // one of them: see aggregate.h
+	states  []byte  // of all dense states, slot 0 first
+	outer   *ebpf.Map
+	inner   *ebpf.Map
+	scratch []*tables
+}
+
+// Flags of panes, beside the slot (aggregate.h).
+const (
+	nextToo  = 2
+	paneBits = 2
+)
+
+// open maps the memory that programs and user space share.
+func (a *aggregator) open(objects *ebpf.Collection, panesAt int) (err error) {
+	defer func() {
+		if err != nil {
+			a.close()
+		}
+	}()
+	if a.page, err = mapped(objects.Maps[".bss"]); err != nil {
+		return err
+	}
+	a.panes = (*uint64)(unsafe.Pointer(&a.page[panesAt]))
+	if a.options&dense != 0 {
+		if a.states, err = mapped(objects.Maps[bpf.FunctionMapStates]); err != nil {
+			return err
+		}
+	}
+	small := &ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1}
+	if a.inner, err = ebpf.NewMap(small); err != nil {
+		return err
+	}
+	if a.outer, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ArrayOfMaps, KeySize: 4, ValueSize: 4, MaxEntries: 1, InnerMap: small}); err != nil {
+		return err
+	}
+	a.hits = make([]int64, a.groups)
+	a.begin(clock.Boot())
+	return nil
+}
+
+// mapped maps the values of an array.
+func mapped(m *ebpf.Map) ([]byte, error) {
+	page := uint32(unix.Getpagesize())
+	size := (m.MaxEntries()*((m.ValueSize()+7)&^7) + page - 1) &^ (page - 1)
+	b, err := unix.Mmap(m.FD(), 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("mapping the states of groups: %w", err)
+	}
+	return b, nil
+}
+
+// close gives back what open took.
+func (a *aggregator) close() {
+	if a.page != nil {
+		unix.Munmap(a.page)
+	}
+	if a.states != nil {
+		unix.Munmap(a.states)
+	}
+	a.inner.Close()
+	a.outer.Close()
+	a.page, a.states, a.panes = nil, nil, nil
+}
+
+// begin makes the pane that holds the time now the current one.
+func (a *aggregator) begin(now int64) {
+	a.begins = now
+	if a.pane != endless {
+		t := now + a.offset
+		a.begins = t - t%a.pane - a.offset
+	}
+	a.publish(a.pane != endless)
+}
+
+// publish tells the programs what pane is the current one, and whether the
+// other slot is free for the next.
+func (a *aggregator) publish(next bool) {
+	word := uint64(a.begins)<<paneBits | uint64(a.slot)
+	if next {
+		word |= nextToo
+	}
+	atomic.StoreUint64(a.panes, word)
+}
+
+// settle waits for the programs that run now. The kernel does so when an entry
+// of an array of maps is changed (maybe_wait_bpf_programs).
+func (a *aggregator) settle() error {
+	if err := a.outer.Put(uint32(0), a.inner); err != nil {
+		return fmt.Errorf("waiting for the programs that run: %w", err)
+	}
+	return nil
+}
+
+// collect gives what was aggregated before the call, of a query without panes.
+func (a *aggregator) collect() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended {
+		return nil
+	}
+	return a.turn(clock.Boot(), false)
+}
+
+// collectOver gives the panes that are over at the time now.
+func (a *aggregator) collectOver(now int64) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for !a.ended && now >= a.begins+a.pane {
+		// Where nobody came for long, as on a machine that slept, there is
+		// nothing behind the two panes that have slots.
+		to := a.begins + a.pane
+		if late := now - to; late >= 2*a.pane {
+			to += late - late%a.pane - a.pane
+		}
+		if err := a.turn(to, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// turn makes the pane that begins at to the current one, and gives the one
+// before.
+func (a *aggregator) turn(to int64, next bool) error {
+	slot, pane := a.slot, a.begins
+	a.slot, a.begins = 1-slot, to
+	a.publish(false)
+	if err := a.settle(); err != nil {
+		return err
+	}
+	if err := a.read(slot, pane); err != nil {
+		return err
+	}
+	if next {
+		a.publish(true)
+	}
+	batches := a.rows.take()
+	a.reader.do(func() {
+		// What went singly happened before, too.
+		a.reader.drainAll()
+		a.sub.flush()
+		a.sub.give(batches, to)
+	})
+	return nil
+}
+
+// end reads what is left, when no program runs any more. Nothing is collected
+// after it.
+func (a *aggregator) end() (left []*batch.Batch, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended {
+		return nil, nil
+	}
+	a.ended = true
+	defer a.close()
+	if err := a.read(a.slot, a.begins); err != nil {
+		return nil, err
+	}
+	if a.pane != endless {
+		err = a.read(1-a.slot, a.begins+a.pane)
+	}
+	return a.rows.take(), err
+}
+
+// read makes rows of what is in a slot, and clears it. Nobody else uses the
+// slot meanwhile.
+func (a *aggregator) read(slot int, pane int64) error {
+	a.rows.pane = pane + a.offset
+	if a.options&dense != 0 {
+		a.readDense(slot)
+	}
+	if a.options&hashed != 0 {
+		err := a.readTable(stateMaps[slot], 1+a.code.KeyWords, a.code.StateWords, a.rows.group)
+		if err != nil {
+			return err
+		}
+	}
+	if a.code.Sketches > 0 {
+		return a.readTable(bucketMaps[slot], 2+a.code.KeyWords, 1, a.rows.bucket)
+	}
+	return nil
+}
+
+// dense are the states of a slot, as words.
+func (a *aggregator) dense(slot int) []uint64 {
+	all := unsafe.Slice((*uint64)(unsafe.Pointer(&a.states[0])), len(a.states)/8)
+	n := a.cpus * a.groups * a.code.StateWords
+	return all[slot*n:][:n]
+}
+
+func (a *aggregator) readDense(slot int) {
+	words := a.dense(slot)
+	n := a.code.StateWords
+	key := []uint64{0}
+	for cpu := range a.cpus {
+		for g := range a.groups {
+			state := words[(cpu*a.groups+g)*n:][:n]
+			events := state[a.code.Events]
+			if events == 0 {
+				continue
+			}
+			key[0] = uint64(g) << 32
+			a.rows.group(key, state)
+			a.hits[g] += int64(events)
+		}
+	}
+	clear(words)
+}
+
+// entered is how often a function was entered, of a query with noHits.
+func (a *aggregator) entered(function int) uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.code.ByFunction {
+		function = 0
+	}
+	n := uint64(a.hits[function])
+	if a.ended {
+		return n
+	}
+	for slot := range 2 {
+		words := a.dense(slot)
+		for cpu := range a.cpus {
+			n += atomic.LoadUint64(&words[cpu*a.groups+function])
+		}
+	}
+	return n
+}
+
+// batchEntries is how many entries of a hash table are read at a time. No chain
+// of the table may be longer.
+const batchEntries = 4096
+
+// tables are the buffers for reading hash tables with keys and values of these
+// sizes.
+type tables struct {
+	keyWords, valueWords int
+	keys, values         reflect.Value // slices of arrays of words
+	key, value           []uint64      // the same memory
+}
+
+func newTables(keyWords, valueWords int) *tables {
+	make := func(words int) (reflect.Value, []uint64) {
+		t := reflect.ArrayOf(words, reflect.TypeFor[uint64]())
+		v := reflect.MakeSlice(reflect.SliceOf(t), batchEntries, batchEntries)
+		return v, unsafe.Slice((*uint64)(v.UnsafePointer()), batchEntries*words)
+	}
+	t := &tables{keyWords: keyWords, valueWords: valueWords}
+	t.keys, t.key = make(keyWords)
+	t.values, t.value = make(valueWords)
+	return t
+}
+
+func (a *aggregator) buffers(keyWords, valueWords int) *tables {
+	for _, t := range a.scratch {
+		if t.keyWords == keyWords && t.valueWords == valueWords {
+			return t
+		}
+	}
+	t := newTables(keyWords, valueWords)
+	a.scratch = append(a.scratch, t)
+	return t
+}
+
+// readTable gives the entries of a hash table to f and removes them.
+func (a *aggregator) readTable(name string, keyWords, valueWords int, f func(key, value []uint64)) error {
+	m, t := a.in.objects.Maps[name], a.buffers(keyWords, valueWords)
+	var cursor ebpf.MapBatchCursor
+	for {
+		n, err := m.BatchLookupAndDelete(&cursor, t.keys.Interface(), t.values.Interface(), nil)
+		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("reading the groups: %w", err)
+		}
+		for i := range n {
+			f(t.key[i*keyWords:][:keyWords], t.value[i*valueWords:][:valueWords])
+		}
+		if err != nil {
+			return nil
+		}
+	}
+}
+
+// run gives each pane when it is over, until stop is closed.
+func (a *aggregator) run(stop <-chan struct{}, fail func(error)) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		a.mu.Lock()
+		over, ended := a.begins+a.pane, a.ended
+		a.mu.Unlock()
+		if ended {
+			return
+		}
+		// A little later than the end: most of those that were interrupted
+		// between looking at the clock and at the panes have gone on.
+		timer.Reset(time.Duration(over-clock.Boot()) + pollInterval)
+		select {
+		case <-timer.C:
+		case <-stop:
+			return
+		}
+		if err := a.collectOver(clock.Boot()); err != nil {
+			fail(err)
+			return
+		}
+	}
+}
