@@ -29,7 +29,9 @@ type postgres struct {
 	uid  *syscall.Credential
 }
 
-func startPostgres(t testing.TB) *postgres {
+// startPostgres starts a server that logs its statements; settings, such as
+// log_statement=none, come last and so prevail.
+func startPostgres(t testing.TB, settings ...string) *postgres {
 	t.Helper()
 	initdb, err := filepath.EvalSymlinks(testenv.NeedProgram(t, "initdb"))
 	if err != nil {
@@ -53,8 +55,12 @@ func startPostgres(t testing.TB) *postgres {
 	p := &postgres{t: t, bin: bin, dir: dir, log: filepath.Join(dir, "log"), port: freePort(t),
 		uid: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 	p.run("initdb", "-D", filepath.Join(dir, "data"), "-A", "trust", "-N")
-	server := p.command("postgres", "-D", filepath.Join(dir, "data"), "-p", strconv.Itoa(p.port), "-k", dir,
-		"-c", "listen_addresses=", "-c", "log_statement=all", "-c", "log_line_prefix=", "-c", "fsync=off")
+	args := []string{"-D", filepath.Join(dir, "data"), "-p", strconv.Itoa(p.port), "-k", dir,
+		"-c", "listen_addresses=", "-c", "log_statement=all", "-c", "log_line_prefix=", "-c", "fsync=off"}
+	for _, s := range settings {
+		args = append(args, "-c", s)
+	}
+	server := p.command("postgres", args...)
 	logFile, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		t.Fatal(err)
