@@ -27,6 +27,9 @@ type Options struct {
 	// MemoryLimit is how many bytes of rows one operator may hold before the
 	// query ends with an error; 0: DefaultMemoryLimit.
 	MemoryLimit int64
+	// Demand returns what makes a source give the rows of its value, to its
+	// leaf and before it returns (plan.Acquire.OnDemand).
+	Demand func(*plan.Acquire) func(context.Context) error
 	// JoinMemory is how many bytes of rows one join may hold before it forgets
 	// the oldest, which is counted; 0: DefaultJoinMemory.
 	JoinMemory int64

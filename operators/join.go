@@ -90,8 +90,11 @@ func newJoin(n *plan.Join, down Operator, o *Options) (Operator, error) {
 		side.rows = newRowStore(types, math.MaxInt64, "a join", "") // bounded by forgetting
 		j.sides[port] = side
 	}
-	if n.Kind == plan.AsOfJoin {
+	switch n.Kind {
+	case plan.AsOfJoin:
 		return newAsOfJoin(j), nil
+	case plan.ValueJoin:
+		return newValueJoin(j, o)
 	}
 	return newWindowJoin(j), nil
 }

@@ -14,7 +14,13 @@ func (r *resolver) from(f *parser.From, with ctes, lv level, every time.Duration
 	if len(f.Joins) == 0 {
 		return r.source(f.First, with, lv, every)
 	}
-	out, err := r.joined(f.First, with)
+	var out *scope
+	var err error
+	if f.Joins[0].Kind == parser.JoinPlain {
+		out, err = r.valued(f.First, with)
+	} else {
+		out, err = r.joined(f.First, with)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -24,11 +30,6 @@ func (r *resolver) from(f *parser.From, with ctes, lv level, every time.Duration
 		}
 	}
 	return out, nil
-}
-
-var joinNames = map[parser.JoinKind]string{
-	parser.JoinPlain: "JOIN", parser.JoinWindow: "WINDOW JOIN",
-	parser.JoinLeftWindow: "LEFT WINDOW JOIN", parser.JoinAsOf: "ASOF JOIN",
 }
 
 var joinKinds = map[parser.JoinKind]plan.JoinKind{
@@ -52,19 +53,14 @@ func (r *resolver) joined(s *parser.Source, with ctes) (*scope, error) {
 
 func (r *resolver) join(l *scope, j *parser.Join, with ctes) (*scope, error) {
 	if j.Kind == parser.JoinPlain {
-		if _, err := r.source(j.Right, with, definition, 0); err != nil {
-			return nil, err
-		}
-		return nil, r.errorf(j.Pos(), "%s is not supported yet", joinNames[j.Kind])
+		return r.joinValue(l, j, with)
 	}
 	right, err := r.joined(j.Right, with)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range right.names {
-		if slices.Contains(l.names, name) {
-			return nil, r.hintf(j.Right.Pos(), "write AS and another name behind one of them", "two sources are called %s", name)
-		}
+	if err := r.distinctNames(l, right, j.Right); err != nil {
+		return nil, err
 	}
 	n := plan.Join{Left: l.node, Right: right.node, Kind: joinKinds[j.Kind]}
 	if j.Within != nil {
@@ -83,6 +79,85 @@ func (r *resolver) join(l *scope, j *parser.Join, with ctes) (*scope, error) {
 		return nil, err
 	}
 	return tidied(joinedScope(l, right, plan.NewJoin(n)), l, right), nil
+}
+
+// valued resolves a source that may have a value at every instant instead of
+// tuples.
+func (r *resolver) valued(s *parser.Source, with ctes) (*scope, error) {
+	out, err := r.source(s, with, definition, 0)
+	if err == nil && out.windowed {
+		err = r.hintf(s.Pos(), "aggregate it in a sub-query, or join first", "a window cannot be joined")
+	}
+	return out, err
+}
+
+// joinValue resolves JOIN: one side has tuples, the other a value, which is
+// acquired when a tuple arrives. The value is the right input of the plan.
+func (r *resolver) joinValue(l *scope, j *parser.Join, with ctes) (*scope, error) {
+	right, err := r.valued(j.Right, with)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case l.bare == nil && right.bare == nil:
+		return nil, r.hintf(j.Pos(), "WINDOW JOIN ... WINDOW 1s pairs tuples of two streams, ASOF JOIN takes the latest",
+			"JOIN takes the value of a stream that has one at every instant, and both of these have tuples")
+	case l.bare != nil && right.bare != nil:
+		return nil, r.hintf(j.Pos(), "write SAMPLE around one of them", "both sides of this JOIN have values at every instant and no tuples")
+	}
+	if err := r.distinctNames(l, right, j.Right); err != nil {
+		return nil, err
+	}
+	n := plan.Join{Left: l.node, Right: right.node, Kind: plan.ValueJoin}
+	swapped := l.bare != nil
+	if swapped {
+		n.Left, n.Right = right.node, l.node
+	}
+	if n.Left.Schema().Time < 0 {
+		return nil, r.errorf(j.Pos(), "a join needs rows with a timestamp, which this source has not")
+	}
+	n.Right = onDemand(n.Right)
+	build := func() *scope {
+		node := plan.NewJoin(n)
+		if !swapped {
+			return joinedScope(l, right, node)
+		}
+		return joinedScope(right, l, node)
+	}
+	out := build()
+	if j.On != nil {
+		if n.On, err = (&exprCtx{r: r, in: out, clause: "ON"}).boolean(j.On); err != nil {
+			return nil, err
+		}
+		out = build()
+	}
+	out.finite = l.finite || right.finite
+	if swapped {
+		return tidied(out, right, l), nil
+	}
+	return tidied(out, l, right), nil
+}
+
+// onDemand leaves it to a join when the values of n are acquired.
+func onDemand(n plan.Node) plan.Node {
+	return plan.TransformNodes(n, func(n plan.Node) plan.Node {
+		a, ok := n.(*plan.Acquire)
+		if !ok {
+			return n
+		}
+		c := *a
+		c.OnDemand = true
+		return &c
+	})
+}
+
+func (r *resolver) distinctNames(l, right *scope, at *parser.Source) error {
+	for _, name := range right.names {
+		if slices.Contains(l.names, name) {
+			return r.hintf(at.Pos(), "write AS and another name behind one of them", "two sources are called %s", name)
+		}
+	}
+	return nil
 }
 
 func joinedScope(l, right *scope, n *plan.Join) *scope {

@@ -58,6 +58,16 @@ type Aggregator interface {
 	Collect() error
 }
 
+// Sampler is a Source that gives its value only when it is asked
+// (spec.OnDemand), and costs little or nothing in between.
+type Sampler interface {
+	Source
+	// Sample gives the sink the rows of the value at this moment, none if there
+	// is no value, before it returns. It is called between Start and Stop, by
+	// whoever gets what the sink is given.
+	Sample(ctx context.Context) error
+}
+
 // Sink takes what a source acquires. Its methods may be called from one
 // goroutine at a time.
 type Sink interface {

@@ -17,6 +17,7 @@ type feed struct {
 	// attached says that events come from what is attached in the kernel, and
 	// are not read by the engine.
 	attached bool
+	asked    *demand // of a source that gives its value when it is asked
 	q        *queue
 	t        *tally
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -54,6 +55,9 @@ func (e *Engine) prepare(ctx context.Context, text string, p *plan.Query) (*quer
 		if err != nil {
 			return nil, planner.Placed(err, text)
 		}
+		if _, ok := src.(probes.Sampler); leaf.OnDemand && !ok {
+			return nil, planner.Placed(plan.Errorf(leaf.Start, leaf.Stop, "the value of %s cannot be acquired on demand yet", leaf.Stream), text)
+		}
 		q.feeds = append(q.feeds, &feed{leaf: i, spec: leaf, source: src, live: src.Live(), q: q.q, t: q.t,
 			attached: slices.ContainsFunc(src.Sites(), func(s probes.Site) bool { return s.Address != 0 })})
 	}
@@ -79,6 +83,7 @@ func (q *query) start(ctx context.Context) error {
 		Start:      now.UnixNano(),
 		Stats:      true,
 		JoinMemory: q.joinMemory,
+		Demand:     q.onDemand,
 		Residual: func(a *plan.Acquire) plan.Expr {
 			for _, f := range q.feeds {
 				if f.spec == a {
@@ -99,10 +104,13 @@ func (q *query) start(ctx context.Context) error {
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	q.cancel = cancel
 	q.collector = newCollector(q.feeds)
-	for i, f := range q.feeds {
-		if err := f.source.Start(run, f); err != nil {
+	// Values that others will ask for come first.
+	order := slices.Clone(q.feeds)
+	slices.SortStableFunc(order, func(a, b *feed) int { return cmp.Compare(a.rank(), b.rank()) })
+	for i, f := range order {
+		if err := f.source.Start(run, f.sink(q.leaves)); err != nil {
 			q.q.close()
-			for _, g := range q.feeds[:i] {
+			for _, g := range order[:i] {
 				_ = g.source.Stop()
 			}
 			cancel()
@@ -137,7 +145,7 @@ func (q *query) run(ctx context.Context) {
 	err := q.loop(ctx)
 	q.state.Store("ending")
 	q.q.close()
-	q.disarm().Wait()
+	q.disarm(true).Wait()
 	q.collector.asking.Wait()
 	if err != nil {
 		_ = q.graph.Abandon()
@@ -149,11 +157,15 @@ func (q *query) run(ctx context.Context) {
 	q.cancel()
 }
 
-// disarm stops all sources, each in a goroutine of its own: a stopping source
-// still gives what is under way, which the runner takes meanwhile.
-func (q *query) disarm() *sync.WaitGroup {
+// disarm stops the sources, each in a goroutine of its own: a stopping source
+// still gives what is under way, which the runner takes meanwhile, and for
+// which it asks the others for values. Those are stopped with all.
+func (q *query) disarm(all bool) *sync.WaitGroup {
 	var wg sync.WaitGroup
 	for _, f := range q.feeds {
+		if f.asked != nil && !all {
+			continue
+		}
 		wg.Go(func() {
 			if err := f.source.Stop(); err != nil {
 				f.t.addNoted("detach: "+err.Error(), 1)
@@ -177,7 +189,12 @@ type runner struct {
 }
 
 func (q *query) loop(ctx context.Context) error {
-	r := &runner{query: q, open: len(q.feeds), ended: make([]bool, len(q.feeds)), every: emitEvery(q.plan.Root)}
+	r := &runner{query: q, ended: make([]bool, len(q.feeds)), every: emitEvery(q.plan.Root)}
+	for _, f := range q.feeds {
+		if f.asked == nil {
+			r.open++
+		}
+	}
 	if err := q.graph.StartValues(ctx); err != nil {
 		return err
 	}
@@ -242,7 +259,7 @@ func (r *runner) halt() {
 	if !r.stopping {
 		r.stopping = true
 		r.state.Store("ending")
-		r.disarm()
+		r.disarm(false)
 	}
 }
 

@@ -74,6 +74,9 @@ func (n *Acquire) Describe() string {
 	if n.Every > 0 {
 		b.WriteString(" every " + FormatDuration(int64(n.Every)))
 	}
+	if n.OnDemand {
+		b.WriteString(" on demand")
+	}
 	b.WriteString(" [" + strings.Join(fieldNames(n.Out), ", ") + "]")
 	if t := n.Target.String(); t != "" {
 		b.WriteString(" target " + t)

@@ -17,6 +17,9 @@ const (
 	// AsOfJoin gives each left row with the latest right row that is not later
 	// and for which On holds, if there is one.
 	AsOfJoin
+	// ValueJoin gives each left row with the right input's rows for which On
+	// holds, acquired when the left row arrives.
+	ValueJoin
 )
 
 // Join pairs rows of two inputs by their times and a condition. Its columns are
@@ -24,7 +27,7 @@ const (
 type Join struct {
 	Left, Right Node
 	Kind        JoinKind
-	Within      time.Duration // not of AsOfJoin
+	Within      time.Duration // of window joins
 	// Followed is 1 if the right row must be later than the left one, -1 if
 	// it must be earlier, 0 if both will do.
 	Followed int
@@ -61,8 +64,13 @@ func (n *Join) WithInputs(in []Node) Node {
 func (*Join) node() {}
 
 func (n *Join) Describe() string {
-	s := "join as of"
-	if n.Kind != AsOfJoin {
+	var s string
+	switch n.Kind {
+	case AsOfJoin:
+		s = "join as of"
+	case ValueJoin:
+		s = "join with value"
+	default:
 		s = "join within " + formatStd(n.Within)
 		switch {
 		case n.Followed > 0:

@@ -23,6 +23,8 @@ type (
 		Alias  string
 		Out    Schema        // the columns to acquire, pruned; Out.Time is kept where the stream has one
 		Every  time.Duration // SAMPLE's interval; 0: enumerable, or one snapshot of a sys stream
+		// OnDemand leaves it to the join above when a value is acquired.
+		OnDemand bool
 		Args   []Const       // file: path; series: n
 		Target Target        // which processes; the provider holds to it exactly
 		// Select is the conjunction over function_name, class and module that

@@ -89,7 +89,7 @@ func joinTakes(j *plan.Join, cond plan.Expr) bool {
 	if len(reads(cond)) == 0 {
 		return false
 	}
-	return j.Kind == plan.WindowJoin || sideOf(cond, len(j.Left.Schema().Fields)) == leftSide
+	return j.Kind == plan.WindowJoin || j.Kind == plan.ValueJoin || sideOf(cond, len(j.Left.Schema().Fields)) == leftSide
 }
 
 // pruneJoin narrows both inputs to what the join and those above it read.

@@ -46,6 +46,7 @@ func fingerprint(n plan.Node) (key string, ok bool) {
 		fmt.Fprintf(&b, "%T %s", n, n.Describe())
 		if a, isLeaf := n.(*plan.Acquire); isLeaf {
 			fmt.Fprintf(&b, " command=%v unread=%v", a.Target.Command, a.FilterOnly)
+			ok = ok && !a.OnDemand // whoever asks for a value is given it
 		}
 		for _, f := range n.Schema().Fields {
 			fmt.Fprintf(&b, " %s:%d", f.Name, f.Type)

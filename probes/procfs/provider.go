@@ -45,7 +45,7 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	if _, ok := Columns[spec.Stream]; !ok {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "there is no stream %s in /proc", spec.Stream)
 	}
-	if spec.Every <= 0 {
+	if spec.Every <= 0 && !spec.OnDemand {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s has a value at every instant and cannot be read tuple by tuple", spec.Stream).
 			WithHint("SAMPLE(%s, 100ms)", spec.Stream)
 	}
@@ -53,7 +53,11 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	if rateWindow == 0 {
 		rateWindow = DefaultRateWindow
 	}
-	s := &source{filter: spec.Filter, clock: p.clock, every: spec.Every, window: newWindow(spec.Every, rateWindow)}
+	every := spec.Every
+	if spec.OnDemand {
+		every = rateWindow / 2
+	}
+	s := &source{filter: spec.Filter, clock: p.clock, every: every, window: newWindow(every, rateWindow)}
 	var err error
 	if s.rows, err = newRows(spec.Stream, spec.Out); err != nil {
 		return nil, placed(err, spec)
@@ -64,13 +68,16 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	if err := s.calibrate(spec.Stream); err != nil {
 		return nil, placed(err, spec)
 	}
+	if spec.OnDemand {
+		return &demand{source: s}, nil
+	}
 	return s, nil
 }
 
 // choose decides what is read for spec.
 func (s *source) choose(spec *plan.Acquire) error {
 	w := s.window
-	s.warmup = w.warmup(spec.Every)
+	s.warmup = w.warmup(s.every)
 	switch spec.Stream {
 	case "cpu_usage", "cpu_core_usage":
 		s.files = "/proc/stat"

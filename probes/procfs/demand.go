@@ -1,0 +1,105 @@
+package procfs
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"endoscope/probes"
+)
+
+// demand gives a value when it is asked for one (plan.Acquire.OnDemand). In
+// between it only keeps what rates count from: a reading every half of the
+// span that they cover, whose rows are dropped.
+type demand struct {
+	*source
+	mu      sync.Mutex // guards the sampler, and what follows
+	sampler sampler
+	sink    probes.Sink
+	armed   bool
+	done    chan struct{} // closed to end keep
+	wg      sync.WaitGroup
+}
+
+// leastWindow is the shortest span over which the kernel's counters of CPU
+// time, which count in 10 ms, say anything.
+const leastWindow = 20 * time.Millisecond
+
+// Start takes the reading that rates count from, and waits until they mean
+// something.
+func (d *demand) Start(ctx context.Context, sink probes.Sink) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.armed || d.done != nil {
+		return errors.New("procfs: a source is started once")
+	}
+	sampler := d.make()
+	if err := sampler.sample(d.clock(), d.rows); err != nil {
+		sampler.close()
+		return err
+	}
+	d.sampler, d.sink, d.armed, d.done = sampler, sink, true, make(chan struct{})
+	if d.warmup > 1 {
+		select {
+		case <-time.After(leastWindow):
+		case <-ctx.Done():
+		}
+		d.wg.Go(d.keep)
+	}
+	return nil
+}
+
+// keep takes the readings between.
+func (d *demand) keep() {
+	tick := time.NewTicker(d.every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-d.done:
+			return
+		}
+		d.mu.Lock()
+		if d.armed {
+			d.rows.sink = nil
+			_ = d.sampler.sample(d.clock(), d.rows) // Sample tells of errors
+		}
+		d.mu.Unlock()
+	}
+}
+
+// Sample gives the sink the value at this moment.
+func (d *demand) Sample(context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.armed {
+		return nil
+	}
+	d.rows.sink = d.sink
+	if err := d.sampler.sample(d.clock(), d.rows); err != nil {
+		return err
+	}
+	d.rows.flush()
+	if d.rows.denied > 0 {
+		d.sink.Count(denied, d.rows.denied)
+		d.rows.denied = 0
+	}
+	return nil
+}
+
+// Stop ends the stream.
+func (d *demand) Stop() error {
+	d.mu.Lock()
+	if !d.armed {
+		d.mu.Unlock()
+		return nil
+	}
+	d.armed = false
+	close(d.done)
+	d.mu.Unlock()
+	d.wg.Wait()
+	d.sampler.close()
+	d.sink.End(nil)
+	return nil
+}

@@ -1,0 +1,70 @@
+package server
+
+import (
+	"context"
+	"slices"
+
+	"endoscope/operators"
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes"
+)
+
+// demand is the sink of a source that is asked for its value (a JOIN with a
+// stream that has one at every instant). What the source gives while it is
+// asked goes to the operators at once: it is the runner that asks, from within
+// the operator that needs the value.
+type demand struct {
+	*feed
+	to  operators.Leaf
+	ctx context.Context // of the call of Sample that is under way
+	err error
+}
+
+func (d *demand) Push(b *batch.Batch) {
+	defer b.Release()
+	d.t.acquired.Add(uint64(b.Len()))
+	if d.err == nil {
+		_, d.err = d.to.Op.Push(d.ctx, d.to.Port, b)
+	}
+}
+
+func (d *demand) Partial(b *batch.Batch) { b.Release() }
+func (d *demand) Watermark(int64)        {}
+func (d *demand) End(error)              {}
+
+// sample asks the source.
+func (d *demand) sample(ctx context.Context) error {
+	d.ctx, d.err = ctx, nil
+	err := d.source.(probes.Sampler).Sample(ctx)
+	d.ctx = nil
+	if d.err != nil {
+		return d.err
+	}
+	return err
+}
+
+// onDemand is how operators ask for the value of a leaf.
+func (q *query) onDemand(a *plan.Acquire) func(context.Context) error {
+	i := slices.IndexFunc(q.feeds, func(f *feed) bool { return f.spec == a })
+	d := &demand{feed: q.feeds[i]}
+	q.feeds[i].asked = d
+	return d.sample
+}
+
+// sink is what the source of f gives to.
+func (f *feed) sink(leaves []operators.Leaf) probes.Sink {
+	if f.asked == nil {
+		return f
+	}
+	f.asked.to = leaves[f.leaf]
+	return f.asked
+}
+
+// rank orders feeds by when they are started.
+func (f *feed) rank() int {
+	if f.asked != nil {
+		return 0
+	}
+	return 1
+}
