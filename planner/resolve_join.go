@@ -133,7 +133,7 @@ func (r *resolver) joinValue(l *scope, j *parser.Join, with ctes) (*scope, error
 	}
 	out.finite = l.finite || right.finite
 	if swapped {
-		return tidied(out, right, l), nil
+		return asWritten(out, right, l), nil
 	}
 	return tidied(out, l, right), nil
 }
@@ -225,27 +225,42 @@ func timeColumn(s plan.Schema, at int) plan.Expr {
 
 // tidied puts the columns that * does not mean behind those that it does.
 func tidied(s, l, right *scope) *scope {
-	lf, rf := l.fields(), right.fields()
-	if l.visible == len(lf) {
-		s.visible = len(lf) + right.visible
+	n := len(l.fields())
+	if l.visible == n {
+		s.visible = n + right.visible
 		return s
 	}
+	return s.arranged([]columns{{0, l.visible}, {n, n + right.visible}}, []columns{{l.visible, n}, {n + right.visible, len(s.fields())}})
+}
+
+// asWritten puts the columns of the source that was written second, which are
+// the first of a join's, behind those of the other.
+func asWritten(s, second, first *scope) *scope {
+	n := len(second.fields())
+	return s.arranged([]columns{{n, n + first.visible}, {0, second.visible}}, []columns{{n + first.visible, len(s.fields())}, {second.visible, n}})
+}
+
+// columns are those from the first index to before the second.
+type columns struct{ from, to int }
+
+// arranged gives s its columns in another order, of which * means the first part.
+func (s *scope) arranged(visible, hidden []columns) *scope {
 	in := s.node.Schema()
 	p := &plan.Project{Input: s.node, Out: plan.Schema{Time: -1}}
-	take := func(from, to int) {
-		for i := from; i < to; i++ {
-			if i == in.Time {
-				p.Out.Time = len(p.Exprs)
+	for i, part := range [][]columns{visible, hidden} {
+		for _, c := range part {
+			for k := c.from; k < c.to; k++ {
+				if k == in.Time {
+					p.Out.Time = len(p.Exprs)
+				}
+				p.Exprs = append(p.Exprs, &plan.Col{Index: k, Name: in.Fields[k].Name, T: in.Fields[k].Type})
+				p.Out.Fields = append(p.Out.Fields, in.Fields[k])
 			}
-			p.Exprs = append(p.Exprs, &plan.Col{Index: i, Name: in.Fields[i].Name, T: in.Fields[i].Type})
-			p.Out.Fields = append(p.Out.Fields, in.Fields[i])
+		}
+		if i == 0 {
+			s.visible = len(p.Exprs)
 		}
 	}
-	take(0, l.visible)
-	take(len(lf), len(lf)+right.visible)
-	s.visible = l.visible + right.visible
-	take(l.visible, len(lf))
-	take(len(lf)+right.visible, len(lf)+len(rf))
 	s.node = p
 	return s
 }

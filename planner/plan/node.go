@@ -25,8 +25,8 @@ type (
 		Every  time.Duration // SAMPLE's interval; 0: enumerable, or one snapshot of a sys stream
 		// OnDemand leaves it to the join above when a value is acquired.
 		OnDemand bool
-		Args   []Const       // file: path; series: n
-		Target Target        // which processes; the provider holds to it exactly
+		Args     []Const // file: path; series: n
+		Target   Target  // which processes; the provider holds to it exactly
 		// Select is the conjunction over function_name, class and module that
 		// chooses functions; Cols index SelectColumns. nil: all functions. The
 		// provider holds to it exactly: no filter above repeats it.

@@ -1,0 +1,59 @@
+package procfs
+
+import (
+	"testing"
+	"time"
+
+	"endoscope/planner/plan"
+	"endoscope/probes"
+)
+
+// TestDemand asks for a value twice: it gives one row each time and none in
+// between, with the time of the asking, and a rate that means something at once.
+func TestDemand(t *testing.T) {
+	var out plan.Schema
+	for i, f := range Columns["cpu_usage"] {
+		if f.Name == "timestamp" {
+			out.Time = i
+		}
+		out.Fields = append(out.Fields, f)
+	}
+	src, err := New().Prepare(t.Context(), &plan.Acquire{Stream: "cpu_usage", OnDemand: true, Out: out,
+		Settings: plan.Settings{RateWindow: 40 * time.Millisecond}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink := newRecorder(t, out)
+	if err := src.Start(t.Context(), sink); err != nil {
+		t.Fatal(err)
+	}
+	var asked []int64
+	for range 2 {
+		time.Sleep(100 * time.Millisecond) // readings are kept meanwhile
+		asked = append(asked, time.Now().UnixNano())
+		if err := src.(probes.Sampler).Sample(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := src.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := src.Stop(); err != nil {
+		t.Error("the second Stop:", err)
+	}
+	if err := src.(probes.Sampler).Sample(t.Context()); err != nil {
+		t.Error("asked after the end:", err)
+	}
+	if len(sink.rows) != len(asked) {
+		t.Fatalf("%d rows for %d questions", len(sink.rows), len(asked))
+	}
+	for i, row := range sink.rows {
+		if at := row[out.Time].I; at < asked[i]-int64(time.Millisecond) || at > asked[i]+int64(50*time.Millisecond) {
+			t.Errorf("value %d is of %v after the question", i, time.Duration(at-asked[i]))
+		}
+		busy, idle := row[out.Index("percent_busy")].F, row[out.Index("percent_idle")].F
+		if busy < 0 || busy > 100 || busy+idle <= 0 {
+			t.Errorf("value %d: busy %v, idle %v", i, busy, idle)
+		}
+	}
+}
