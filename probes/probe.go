@@ -98,7 +98,7 @@ type Site struct {
 	Address  uint64  // file offset of the probed instruction; 0: none
 	Behind   uint64  // how many bytes of that lie behind the function's entry
 	Method   string  // emulated, stepped, nop, iterator, procfs, replay
-	Kind     string  // entry, entry+return (session), entry+return (pair), entry+exits (n), exit
+	Kind     string  // entry, entry+return (session), entry+exits (n), exit, ...; (perf): a link of its own
 	CostNs   float64 // estimated ns per event; 0: unknown
 	Queries  int     // how many share it (sys.probes)
 	Hits     uint64  // sys.probes

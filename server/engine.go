@@ -19,9 +19,6 @@ import (
 
 // Options of an engine.
 type Options struct {
-	// ForceReturn chooses how returns are observed ("session", "pair"); empty:
-	// the best that the kernel has. For tests.
-	ForceReturn string
 	// RingBytes is the size of the ring buffer between kernel and engine; 0:
 	// 16 MiB.
 	RingBytes int
@@ -51,7 +48,7 @@ func New(o Options) (*Engine, error) {
 		o.QueueBatches = 512
 	}
 	e := &Engine{options: o, providers: map[string]probes.Provider{}, views: catalog.NewViews(), queries: map[int64]*query{}, modules: &symbols.Cache{}}
-	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, ForceReturn: o.ForceReturn, RingBytes: o.RingBytes})
+	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
 	e.all = []probes.Provider{e.uprobes, procfs.New(), replay.New(), &sysProvider{e}}
 	for _, p := range e.all {
 		for _, s := range p.Streams() {

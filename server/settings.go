@@ -87,6 +87,7 @@ func (s *session) withSettings(p *plan.Query) *plan.Query {
 		PlainEntries: s.setting("probe_sites").S == "entry",
 		MaxEventRate: s.setting("max_event_rate").I,
 		Returns:      returnProbes[s.setting("return_probes").S],
+		ProbeLinks:   s.setting("probe_links").S,
 	}
 	out := *p
 	out.Notices = slices.Clone(p.Notices)

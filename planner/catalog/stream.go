@@ -223,7 +223,7 @@ var Streams = []*Stream{
 			{"module", tS, "", "file name of the executable or library"},
 			{"address", tI, "", "file offset of the probed instruction"},
 			{"method", tS, "", "emulated, stepped, nop, procfs, replay"},
-			{"kind", tS, "", "entry, entry+return"},
+			{"kind", tS, "", "entry or entry+return, and the kind of link"},
 			{"cost", tF, "ns", "estimated cost of an event"},
 			{"queries", tI, "", "queries that share it"},
 			{"hits", tI, "", "events so far"},

@@ -140,6 +140,9 @@ type Settings struct {
 	MaxEventRate int64
 	// Returns is how returns are observed.
 	Returns ReturnProbes
+	// ProbeLinks is how uprobes are attached: session, multi or perf; auto or
+	// "": the best that the kernel has.
+	ProbeLinks string
 }
 
 // ReturnProbes is how the returns of functions are observed: by the kernel's

@@ -82,6 +82,8 @@ static __always_inline int own_stack(struct bounds *known, struct task_struct *t
 	__u64 anchor = leader ? task->mm->start_stack : task->thread.fsbase;
 	if (sp < anchor && anchor - sp < (leader ? SURE_MAIN : SURE_THREAD))
 		return STACK_OWN;
+	if (options & NO_FIND_VMA)
+		return STACK_UNKNOWN;
 	struct bounds b = {};
 	if (bpf_find_vma(task, anchor, note_bounds, &b, 0))
 		return STACK_UNKNOWN;

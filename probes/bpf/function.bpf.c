@@ -14,6 +14,10 @@
  *   frame_entry/_exit   entry, and the instructions by which the function leaves
  *                       (goroutine_end is for depth)
  *
+ * All but the session are linked to many sites at once (Linux 6.6), or to a
+ * perf event for each (Linux 5.15), as the loader says: their section's name is
+ * only the usual case.
+ *
  * What a query wants of its calls is constant from loading on, so the verifier
  * removes what it does not want; which calls it wants is decided by test_entry
  * and test_return, whose bodies the loader replaces (package codegen).

@@ -27,6 +27,7 @@ enum {
 	ONLY_COMMS = 1 << 9,   /* by the leader's comm, */
 	ONLY_EXES = 1 << 10,   /* or by executable: any of those that are set */
 	SEQUENCE = 1 << 11,    /* events at entries and at returns, in order: sequence.h */
+	NO_FIND_VMA = 1 << 12, /* the kernel cannot look up mappings (before Linux 5.17) */
 };
 const volatile __u32 options = 0;
 

@@ -85,7 +85,7 @@ func (p *Provider) attachAll(s *source, in *installation) error {
 		members[g] = append(members[g], i)
 	}
 	for _, g := range s.resolution.goexits {
-		l, err := attach(in.objects.Programs[bpf.FunctionProgGoroutineEnd], g.module.file, attachMulti, 0, g.scope.pid, []uint64{g.site.Offset}, []uint64{0})
+		l, err := attach(in.objects.Programs[bpf.FunctionProgGoroutineEnd], g.module.file, s.links.attachType(), 0, g.scope.pid, []uint64{g.site.Offset}, []uint64{0})
 		if err != nil {
 			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to probe runtime.Goexit in %s: %v", g.module.name(), err)
 		}
@@ -107,16 +107,17 @@ func (p *Provider) attachAll(s *source, in *installation) error {
 func (p *Provider) attach(s *source, in *installation, which []int) ([]*link, error) {
 	first := s.resolution.wants[which[0]]
 	var links []*link
-	for _, a := range p.kernel.programs(first.returns) {
+	for _, a := range programs(s.links, first.returns) {
 		var offsets, cookies []uint64
-		for _, i := range which {
+		var owners []int // of which, of each offset
+		for n, i := range which {
 			w := s.resolution.wants[i]
 			if !a.exits {
-				offsets, cookies = append(offsets, w.site.Offset), append(cookies, s.cookie(i))
+				offsets, cookies, owners = append(offsets, w.site.Offset), append(cookies, s.cookie(i)), append(owners, n)
 				continue
 			}
 			for _, x := range w.exits {
-				offsets, cookies = append(offsets, x.Offset), append(cookies, exitCookie(i, w, x))
+				offsets, cookies, owners = append(offsets, x.Offset), append(cookies, exitCookie(i, w, x)), append(owners, n)
 			}
 		}
 		if len(offsets) == 0 { // functions that never return
@@ -125,6 +126,10 @@ func (p *Provider) attach(s *source, in *installation, which []int) ([]*link, er
 		l, err := attach(in.objects.Programs[a.program], first.module.file, a.attachType, a.flags, first.scope.pid, offsets, cookies)
 		if err != nil {
 			closeLinks(links)
+			var one *siteError
+			if errors.As(err, &one) {
+				err = &siteError{owners[one.index], one.err}
+			}
 			return nil, err
 		}
 		links = append([]*link{l}, links...)
@@ -143,12 +148,21 @@ func (p *Provider) refuseAttach(s *source, in *installation, err error, which []
 		return plan.Errorf(start, stop, "the kernel does not allow probes in %s", name).WithHint("run as root")
 	case errors.Is(err, unix.ENOMEM):
 		return plan.Errorf(start, stop, "there is not enough memory for %d probes", len(which))
+	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+		return plan.Errorf(start, stop, "there are not enough file descriptors for %d probes: %v", len(which), err).WithHint("%s", hintDescriptors)
 	}
-	i, reason := culprit(func(lo, hi int) error {
-		links, err := p.attach(s, in, which[lo:hi])
-		closeLinks(links)
-		return err
-	}, len(which))
+	var one *siteError
+	var i int
+	var reason error
+	if errors.As(err, &one) {
+		i, reason = one.index, one.err
+	} else {
+		i, reason = culprit(func(lo, hi int) error {
+			links, err := p.attach(s, in, which[lo:hi])
+			closeLinks(links)
+			return err
+		}, len(which))
+	}
 	if i < 0 {
 		return plan.Errorf(start, stop, "the kernel refuses to attach %d probes in %s: %v", len(which), first.module.name(), err)
 	}

@@ -176,15 +176,15 @@ int main(void) {
 		{"session, refused at the entry", FunctionDuration, "session", never, 1, []string{"timestamp", "duration", "arg0"}},
 		{"session, refused at the return", FunctionDuration, "session", long, 1, []string{"timestamp", "duration"}},
 		{"session with depth", FunctionDuration, "session", nil, 1, []string{"timestamp", "duration", "depth"}},
-		{"pair", FunctionDuration, "pair", nil, 1, []string{"timestamp", "duration"}},
-		{"pair, refused at the entry", FunctionDuration, "pair", never, 1, []string{"timestamp", "duration", "arg0"}},
+		{"pair", FunctionDuration, "multi", nil, 1, []string{"timestamp", "duration"}},
+		{"pair, refused at the entry", FunctionDuration, "multi", never, 1, []string{"timestamp", "duration", "arg0"}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			if c.mode == "session" && !haveSessions() {
+			if c.mode == "session" && !featureSession.has() {
 				b.Skip("needs Linux 6.13")
 			}
 			measure(b, func(r *running) func() *discard {
-				p := provider(b, Options{ForceReturn: c.mode})
+				p := provider(b, Options{Links: c.mode})
 				ds := make([]*discard, c.queries)
 				for i := range ds {
 					spec := acquisition(c.stream, r.target(), named("pushes"), c.cols...)

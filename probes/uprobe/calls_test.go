@@ -94,7 +94,7 @@ int main(void) { ready(); for (int i = 0; i < 3; i++) down(99); }
 		r.finish(success)
 		got.wait(t)
 		most := 64
-		if o.ForceReturn == "exits" {
+		if o.Returns == plan.ExitReturns {
 			most = 100
 		}
 		if n, skipped := len(got.rows), int(got.counts["nesting"]); n != 3*most || skipped != 3*(100-most) {
@@ -181,7 +181,7 @@ int main(void) { ready(); for (int i = 0; i < 100; i++) sink += first(i) + third
 			calls[kind{name, got.ints("depth")[i]}]++
 		}
 		want := map[kind]int{{"first", 0}: 100, {"second", 1}: 100, {"third", 2}: 100, {"third", 0}: 100}
-		if o.ForceReturn == "exits" {
+		if o.Returns == plan.ExitReturns {
 			want = map[kind]int{{"first", 0}: 100, {"second", 0}: 100, {"third", 0}: 200}
 		}
 		if diff := cmp.Diff(want, calls); diff != "" {
@@ -260,7 +260,7 @@ int main(void) {
 			if diff := cmp.Diff(map[string]int{"split": 1, "leaf": 3}, tally(got.strings("function_name"))); diff != "" {
 				t.Error(diff)
 			}
-			if o.ForceReturn == "session" && got.counts["inherited"] != 1 {
+			if o.Links == "session" && got.counts["inherited"] != 1 {
 				t.Errorf("counts %v, want 1 inherited", got.counts)
 			}
 			if got.counts["unfinished"] != 0 {

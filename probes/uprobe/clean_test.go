@@ -2,6 +2,7 @@ package uprobe
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,12 +12,14 @@ import (
 	"time"
 
 	ebpflink "github.com/cilium/ebpf/link"
+	"github.com/prometheus/procfs"
 
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
 )
 
-// linkCount is how many links probe the program at path, whoever made them.
+// linkCount is how many links probe the program at path, whoever made them,
+// and those of perf events of this process: they do not tell their program.
 func linkCount(t testing.TB, path string) int {
 	t.Helper()
 	n := 0
@@ -34,7 +37,53 @@ func linkCount(t testing.TB, path string) int {
 	if err := it.Err(); err != nil {
 		t.Fatal(err)
 	}
+	infos, err := os.ReadDir("/proc/self/fdinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range infos {
+		if b, _ := os.ReadFile("/proc/self/fdinfo/" + f.Name()); bytes.Contains(b, []byte("link_type:\tperf\n")) {
+			n++
+		}
+	}
 	return n
+}
+
+// isPatched reports whether a process has probes in the code of its program.
+func isPatched(t testing.TB, r *running) bool {
+	t.Helper()
+	pid := r.cmd.Process.Pid
+	proc, err := procfs.NewProc(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps, err := proc.ProcMaps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(r.cmd.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
+	for _, m := range maps {
+		if !m.Perms.Execute || m.Pathname != r.cmd.Path {
+			continue
+		}
+		want := file[m.Offset:min(int(m.Offset)+int(m.EndAddr-m.StartAddr), len(file))]
+		got := make([]byte, len(want))
+		if _, err := memory.ReadAt(got, int64(m.StartAddr)); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			return true
+		}
+	}
+	return false
 }
 
 // attachEnv makes the test program attach to what it describes, and hang.
@@ -42,6 +91,7 @@ const attachEnv = "ENDOSCOPE_TEST_ATTACH"
 
 type attachOrder struct {
 	PID       int
+	Links     string
 	Functions []string
 }
 
@@ -52,7 +102,7 @@ func attachAndHang() {
 		os.Exit(1)
 	}
 	spec := acquisition(FunctionDuration, plan.Target{PIDs: []int{o.PID}}, named(o.Functions...), "timestamp")
-	p := New(Options{Match: matchExpr})
+	p := New(Options{Match: matchExpr, Links: o.Links})
 	src, err := p.Prepare(context.Background(), spec)
 	if err == nil {
 		err = src.Start(context.Background(), newRecord(spec))
@@ -69,35 +119,40 @@ func attachAndHang() {
 func TestKilledMonitorLeavesNothing(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
-	r := run(t, target)
-	order, _ := json.Marshal(attachOrder{PID: r.cmd.Process.Pid, Functions: []string{"alpha", "beta"}})
-	monitor := exec.Command(os.Args[0])
-	monitor.Env = append(os.Environ(), attachEnv+"="+string(order))
-	out, err := monitor.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := monitor.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer monitor.Wait()
-	defer monitor.Process.Kill()
-	lines := bufio.NewScanner(out)
-	if lines.Scan(); lines.Text() != "attached" {
-		t.Fatalf("monitor said %q", lines.Text())
-	}
-	r.round()
-	if n := linkCount(t, target); n == 0 {
-		t.Fatal("the monitor attached nothing: the test tests nothing")
-	}
-	monitor.Process.Kill()
-	monitor.Wait()
-	// The kernel frees a dead process's files on its own time.
-	for deadline := time.Now().Add(5 * time.Second); linkCount(t, target) != 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d links remain", linkCount(t, target))
+	returnModes(t, func(t *testing.T, o Options) {
+		r := run(t, target)
+		if isPatched(t, r) {
+			t.Fatal("the program has probes already, or cannot be compared with its file")
 		}
-	}
-	r.round()
-	r.finish(success)
+		order, _ := json.Marshal(attachOrder{PID: r.cmd.Process.Pid, Links: o.Links, Functions: []string{"alpha", "beta"}})
+		monitor := exec.Command(os.Args[0])
+		monitor.Env = append(os.Environ(), attachEnv+"="+string(order))
+		out, err := monitor.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := monitor.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer monitor.Wait()
+		defer monitor.Process.Kill()
+		lines := bufio.NewScanner(out)
+		if lines.Scan(); lines.Text() != "attached" {
+			t.Fatalf("monitor said %q", lines.Text())
+		}
+		r.round()
+		if !isPatched(t, r) {
+			t.Fatal("the monitor attached nothing: the test tests nothing")
+		}
+		monitor.Process.Kill()
+		monitor.Wait()
+		// The kernel frees a dead process's files on its own time.
+		for deadline := time.Now().Add(5 * time.Second); isPatched(t, r) || linkCount(t, target) != 0; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d links remain; the code has probes: %v", linkCount(t, target), isPatched(t, r))
+			}
+		}
+		r.round()
+		r.finish(success)
+	})
 }

@@ -103,12 +103,12 @@ int main(void) { ready(); for (int i = 0; i < 100; i++) outer(i); return 0; }
 `, "-O1")
 	for _, depth := range []bool{false, true} {
 		cols := []string{"function_name", "arg0", "retval"}
-		want := map[string]int{provider(t, Options{}).returnKind(): 2, "entry+exits (1)": 1}
+		want := map[string]int{"entry+return (multi)": 2, "entry+exits (1)": 1}
 		if depth {
 			cols = append(cols, "depth")
 			want = map[string]int{"entry+exits (1)": 3}
 		}
-		p := provider(t, Options{})
+		p := provider(t, Options{Links: "multi"})
 		r := run(t, target)
 		src, got := start(t, p, acquisition(FunctionDuration, r.target(), named("leaf", "pthread_unwind", "outer"), cols...))
 		kinds := map[string]int{}

@@ -11,24 +11,51 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
 )
 
-// haveSessions: a program for entry and return in one (Linux 6.13).
-var haveSessions = sync.OnceValue(func() bool { return linkable(attachSession) })
+// feature is something that not every kernel has. It is looked for once, when
+// first asked for.
+type feature struct {
+	name  string // completes "this kernel has no ..."
+	since string // the version of Linux that brought it
+	has   func() bool
+}
 
-// haveMulti: many probes in one link (Linux 6.6).
-var haveMulti = sync.OnceValue(func() bool { return linkable(attachMulti) })
+// The features of kernels that decide how probes are attached.
+var (
+	// A program for entry and return in one.
+	featureSession = feature{"uprobe sessions", "6.13", sync.OnceValue(func() bool { return linkable(attachSession) })}
+	// Many probes in one link.
+	featureMulti = feature{"links of many uprobes", "6.6", sync.OnceValue(func() bool { return linkable(attachMulti) })}
+	// A perf event's link with a cookie.
+	featurePerf = feature{"perf-event links with cookies", "5.15", sync.OnceValue(func() bool {
+		_, err := perfUprobes()
+		return err == nil && linkable(attachPerf)
+	})}
+	// A multi link's pid means the process. Before it means one thread of it,
+	// and the program has to filter; that cannot be told from outside.
+	featureProcess = feature{"uprobe links restricted to a process", "6.10", sync.OnceValue(func() bool { return kernelAtLeast("6.10") })}
+	// A program can look up the mapping of a stack (bpf_find_vma).
+	featureFindVMA = feature{"bpf_find_vma", "5.17", sync.OnceValue(func() bool {
+		return features.HaveProgramHelper(ebpf.Kprobe, asm.FnFindVma) == nil
+	})}
+)
 
-// linkable asks the kernel for an impossible link of that type, on a
-// directory: a kernel that knows the type says EBADF, others EINVAL before.
+// linkable asks the kernel for an impossible link of that type, on a directory:
+// a kernel that knows the type says EBADF, others EINVAL before.
 func linkable(attachType uint32) bool {
-	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+	spec := &ebpf.ProgramSpec{
 		Type:         ebpf.Kprobe,
 		AttachType:   ebpf.AttachType(attachType),
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
 		License:      "GPL",
-	})
+	}
+	if attachType == attachPerf {
+		spec.AttachType = ebpf.AttachNone
+	}
+	prog, err := ebpf.NewProgram(spec)
 	if err != nil {
 		return false
 	}
@@ -38,25 +65,35 @@ func linkable(attachType uint32) bool {
 		return false
 	}
 	defer dir.Close()
-	l, err := attach(prog, dir, attachType, 0, 0, []uint64{0}, []uint64{0})
+	var l *link
+	if attachType == attachPerf {
+		_, err = createLink(prog, &perfLinkCreate{programFD: uint32(prog.FD()), eventFD: uint32(dir.Fd()), attachType: attachPerf})
+	} else {
+		l, err = attach(prog, dir, attachType, 0, 0, []uint64{0}, []uint64{0})
+	}
 	l.close()
 	return errors.Is(err, unix.EBADF)
 }
 
-// linkFiltersProcess: a link's pid means the process. Before Linux 6.10 it
-// means one thread of it, and the program has to filter.
-var linkFiltersProcess = sync.OnceValue(func() bool { return kernelAtLeast(6, 10) })
-
-func kernelAtLeast(major, minor int) bool {
+// kernelAtLeast reports whether the running kernel calls itself that version
+// of Linux, such as "6.10", or a later one.
+func kernelAtLeast(version string) bool {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {
 		return false
 	}
-	var x, y int
-	if n, _ := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &x, &y); n < 2 {
-		return false
+	return !olderThan(unix.ByteSliceToString(u.Release[:]), version)
+}
+
+// olderThan reports whether a release, such as "6.9.12-generic", is older than
+// a version. One that cannot be understood is.
+func olderThan(release, version string) bool {
+	var x, y, major, minor int
+	if n, _ := fmt.Sscanf(release, "%d.%d", &x, &y); n < 2 {
+		return true
 	}
-	return x > major || x == major && y >= minor
+	fmt.Sscanf(version, "%d.%d", &major, &minor)
+	return x < major || x == major && y < minor
 }
 
 // checkRights refuses where the kernel would, in words that help more than

@@ -194,7 +194,7 @@ func TestFilteredInTheKernel(t *testing.T) {
 	functions := named("alpha", "beta", "gamma_", "slow")
 	returnModes(t, func(t *testing.T, o Options) {
 		for letter, stream := range streamLetters {
-			if o.ForceReturn == "exits" && stream == FunctionCall {
+			if o.Returns == plan.ExitReturns && stream == FunctionCall {
 				continue // refused
 			}
 			t.Run(stream, func(t *testing.T) {
@@ -213,8 +213,13 @@ func TestFilteredInTheKernel(t *testing.T) {
 					got  *record
 				}
 				var all []running
-				for _, c := range conditions() {
+				for i, c := range conditions() {
 					if !slices.Contains([]byte(c.streams), letter) {
+						continue
+					}
+					// The tests are the same code for all links, and perf
+					// events are detached one by one.
+					if o.Links == "perf" && i%16 != 5 {
 						continue
 					}
 					spec := filtered(stream, r.target(), functions, c.cond, cols...)
@@ -243,7 +248,7 @@ func TestFilteredInTheKernel(t *testing.T) {
 						t.Errorf("%s: lost %v, counts %v", q.spec.Filter, q.got.lost, q.got.counts)
 					}
 				}
-				if 4*some < 3*len(all) {
+				if o.Links != "perf" && 4*some < 3*len(all) {
 					t.Errorf("only %d of %d conditions hold of some rows and not of others", some, len(all))
 				}
 			})

@@ -330,18 +330,24 @@ func start(t testing.TB, p *Provider, spec *plan.Acquire) (probes.Source, *recor
 // returnModes runs a test with each way of observing returns that the kernel has.
 func returnModes(t *testing.T, f func(t *testing.T, o Options)) {
 	trapModes(t, f)
-	t.Run("exits", func(t *testing.T) { f(t, Options{ForceReturn: "exits"}) })
+	t.Run("exits", func(t *testing.T) { f(t, Options{Returns: plan.ExitReturns}) })
 }
 
-// trapModes runs a test with each way of trapping returns that the kernel has.
+// trapModes runs a test with return traps, through each kind of link that the
+// kernel has.
 func trapModes(t *testing.T, f func(t *testing.T, o Options)) {
-	for _, mode := range []string{"session", "pair"} {
-		t.Run(mode, func(t *testing.T) {
-			if mode == "session" && !haveSessions() {
-				testenv.Skip(t, "needs Linux 6.13: the kernel has no uprobe sessions")
-			}
-			f(t, Options{ForceReturn: mode})
+	for k := linkSession; k <= linkPerf; k++ {
+		t.Run(k.String(), func(t *testing.T) {
+			needFeature(t, k.needs())
+			f(t, Options{Links: k.String()})
 		})
+	}
+}
+
+func needFeature(t testing.TB, f feature) {
+	t.Helper()
+	if !f.has() {
+		testenv.Skip(t, "needs Linux %s: the kernel has no %s", f.since, f.name)
 	}
 }
 

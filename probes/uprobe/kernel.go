@@ -30,6 +30,7 @@ const (
 	onlyComms
 	onlyExes
 	sequence
+	noFindVMA
 )
 
 // Flags in the cookie of a probe, beside the function's number and facts.
@@ -57,13 +58,12 @@ const (
 // kernel is what all queries share: the ring, and the programs as they are
 // before they are made a query's own.
 type kernel struct {
-	spec    *ebpf.CollectionSpec
-	calls   uint32 // how many may be under way where exits are probed
-	events  *ebpf.Map
-	ring    *ring
-	types   *btf.Cache // the kernel's
-	session bool       // returns through sessions, else through pairs of links
-	ids     idPool
+	spec   *ebpf.CollectionSpec
+	calls  uint32 // how many may be under way where exits are probed
+	events *ebpf.Map
+	ring   *ring
+	types  *btf.Cache // the kernel's
+	ids    idPool
 
 	// What programs refer to that have no use for it.
 	unused map[string]*ebpf.Map
@@ -81,21 +81,6 @@ func kernelTypes() *btf.Cache {
 
 // load makes the ring. Nothing is attached by it.
 func load(o Options, types *btf.Cache) (*kernel, error) {
-	if !haveMulti() {
-		return nil, plan.Errorf(-1, -1, "this kernel cannot attach uprobes in one go: Linux 6.6 or newer is needed")
-	}
-	session := haveSessions()
-	switch o.ForceReturn {
-	case "", "exits":
-	case "pair":
-		session = false
-	case "session":
-		if !session {
-			return nil, plan.Errorf(-1, -1, "this kernel has no uprobe sessions: Linux 6.13 or newer is needed")
-		}
-	default:
-		return nil, fmt.Errorf("uprobe: ForceReturn is %q, not session or pair", o.ForceReturn)
-	}
 	size := o.RingBytes
 	if page := os.Getpagesize(); size < page || size&(size-1) != 0 {
 		return nil, fmt.Errorf("uprobe: a ring of %d bytes is no power of two of at least a page", size)
@@ -117,7 +102,7 @@ func load(o Options, types *btf.Cache) (*kernel, error) {
 		events.Close()
 		return nil, err
 	}
-	k := &kernel{spec: spec, calls: uint32(o.MaxCalls), events: events, ring: r, types: types, session: session, ids: idPool{max: math.MaxUint16}, unused: map[string]*ebpf.Map{}}
+	k := &kernel{spec: spec, calls: uint32(o.MaxCalls), events: events, ring: r, types: types, ids: idPool{max: math.MaxUint16}, unused: map[string]*ebpf.Map{}}
 	for _, name := range unusedMaps(nil) {
 		spec.Maps[name].Key, spec.Maps[name].Value = nil, nil // sizes differ by query
 		if k.unused[name], err = ebpf.NewMap(spec.Maps[name]); err != nil {
@@ -147,6 +132,7 @@ func (k *kernel) close() {
 // setup is what makes the programs those of one query.
 type setup struct {
 	options   uint32
+	links     linkKind
 	returns   map[returns]bool // how the functions' are observed
 	goexits   bool             // goroutines that end are heeded
 	test      codegen.Program
@@ -173,24 +159,27 @@ type installation struct {
 // Returns come before entries: an entry that was noted finds its return. Where
 // one instruction is entry and exit, the kernel runs first what was attached
 // last (consumer_add in kernel/events/uprobes.c).
-func (k *kernel) programs(how returns) []attachable {
+func programs(links linkKind, how returns) []attachable {
+	plain := links.attachType()
 	switch {
 	case how == unseen:
-		return []attachable{{program: bpf.FunctionProgFunctionEntry, attachType: attachMulti}}
+		return []attachable{{program: bpf.FunctionProgFunctionEntry, attachType: plain}}
 	case how == atExits:
 		return []attachable{
-			{program: bpf.FunctionProgFrameExit, attachType: attachMulti, exits: true},
-			{program: bpf.FunctionProgFrameEntry, attachType: attachMulti},
+			{program: bpf.FunctionProgFrameExit, attachType: plain, exits: true},
+			{program: bpf.FunctionProgFrameEntry, attachType: plain},
 		}
-	case k.session:
+	case links == linkSession:
 		return []attachable{{program: bpf.FunctionProgFunctionSession, attachType: attachSession}}
 	}
 	return []attachable{
-		{program: bpf.FunctionProgPairReturn, attachType: attachMulti, flags: multiReturn},
-		{program: bpf.FunctionProgPairEntry, attachType: attachMulti},
+		{program: bpf.FunctionProgPairReturn, attachType: plain, flags: multiReturn},
+		{program: bpf.FunctionProgPairEntry, attachType: plain},
 	}
 }
 
+// attachable is a program and how it is attached. flags are those of a multi
+// link, and mean the same where the attach type is another.
 type attachable struct {
 	program           string
 	attachType, flags uint32
@@ -224,19 +213,23 @@ func (k *kernel) install(s setup) (*installation, error) {
 
 func (k *kernel) load(s setup, query uint16) (*installation, error) {
 	spec := k.spec.Copy()
-	wanted := map[string]bool{}
+	wanted := map[string]uint32{}
 	for how := range s.returns {
-		for _, a := range k.programs(how) {
-			wanted[a.program] = true
+		for _, a := range programs(s.links, how) {
+			wanted[a.program] = a.attachType
 		}
 	}
 	if s.goexits {
-		wanted[bpf.FunctionProgGoroutineEnd] = true
+		wanted[bpf.FunctionProgGoroutineEnd] = s.links.attachType()
 	}
 	for name, p := range spec.Programs {
-		if !wanted[name] {
+		attachType, ok := wanted[name]
+		if !ok {
 			delete(spec.Programs, name)
 			continue
+		}
+		if attachType == attachPerf {
+			p.AttachType = ebpf.AttachNone // to no kind of link alone
 		}
 		if testsOf[name].entry {
 			if err := codegen.Install(p, "test_entry", s.test.Entry); err != nil {
@@ -251,8 +244,11 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 	}
 	if !s.returns[trapped] {
 		delete(spec.Maps, bpf.FunctionMapThreads)
-	} else if !k.session {
+	} else if s.links != linkSession {
 		s.options |= pair
+	}
+	if s.returns[trapped] && !featureFindVMA.has() {
+		s.options |= noFindVMA
 	}
 	if s.returns[atExits] {
 		spec.Maps[bpf.FunctionMapOpenCalls].MaxEntries = k.calls

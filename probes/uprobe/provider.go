@@ -30,10 +30,11 @@ type Options struct {
 	MaxCalls int
 	// Lateness is how far watermarks stay behind the clock. Default 100 ms.
 	Lateness time.Duration
-	// ForceReturn is how returns are observed: "session" or "pair" where they
-	// are trapped, "exits" whatever the session says, or "" for the best that the
-	// kernel has. For tests.
-	ForceReturn string
+	// Links is what SET probe_links = auto means: one of its other values, or
+	// "" for the best that the kernel has. For tests.
+	Links string
+	// Returns is what SET return_probes = auto means. For tests.
+	Returns plan.ReturnProbes
 }
 
 const (
@@ -95,8 +96,12 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	links, err := p.linksFor(spec)
+	if err != nil {
+		return nil, err
+	}
 	go p.types() // read while the symbols are
-	r, err := resolve(spec, p.o.Match, &p.modules, spec.Stream != FunctionStart || slices.Contains(cols, colDepth), p.returnsBy(spec))
+	r, err := resolve(spec, p.o.Match, &p.modules, links, spec.Stream != FunctionStart || slices.Contains(cols, colDepth), p.returnsBy(spec))
 	if err != nil {
 		return nil, err
 	}
@@ -104,9 +109,17 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 		r.modules.close()
 		return nil, p.tooMany(spec, r, n)
 	}
+	slow, err := checkEvents(spec, links, r.wants)
+	if err != nil {
+		r.modules.close()
+		return nil, err
+	}
+	if slow != "" {
+		r.notices = append(r.notices, slow)
+	}
 	f := p.compileFilter(spec, r.wants)
 	return &source{
-		provider: p, spec: spec, wants: wantsOf(spec, cols, f.program), filter: f, aggregation: p.compileAggregate(spec, f, r.wants),
+		provider: p, spec: spec, links: links, wants: wantsOf(spec, cols, f.program), filter: f, aggregation: p.compileAggregate(spec, f, r.wants),
 		resolution: r, state: make(chan struct{}),
 	}, nil
 }
@@ -140,25 +153,17 @@ func (p *Provider) tooMany(spec *plan.Acquire, r *resolution, n int) error {
 
 // returnsBy is how spec's returns are observed.
 func (p *Provider) returnsBy(spec *plan.Acquire) plan.ReturnProbes {
-	if p.o.ForceReturn == "exits" {
-		return plan.ExitReturns
+	if by := spec.Settings.Returns; by != plan.AutoReturns {
+		return by
 	}
-	return spec.Settings.Returns
-}
-
-// returnKind says how returns are trapped.
-func (p *Provider) returnKind() string {
-	if p.o.ForceReturn == "pair" || p.o.ForceReturn == "" && !haveSessions() {
-		return kindPair
-	}
-	return kindSession
+	return p.o.Returns
 }
 
 // Probes lists what is attached, for sys.probes.
 func (p *Provider) Probes() []probes.Site {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return sitesOf(p.active, p.returnKind())
+	return sitesOf(p.active)
 }
 
 // Close frees what is kept between queries. Queries should have been stopped:

@@ -60,7 +60,7 @@ func (r *resolution) knows(p process.Process) bool {
 }
 
 // resolve finds what spec means on this machine. It attaches nothing.
-func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, returns bool, by plan.ReturnProbes) (*resolution, error) {
+func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, links linkKind, returns bool, by plan.ReturnProbes) (*resolution, error) {
 	if spec.Target.IsZero() {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", spec.Stream).
 			WithHint("add WHERE pid = N, process = 'name' or exe = '/path', or say USE 'name' before")
@@ -78,10 +78,10 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, returns 
 		return nil, err
 	}
 	list, only := members(spec.Target, running)
-	r := &resolver{spec: spec, sel: sel, returns: returns, returnsBy: by, members: keyOf(list)}
+	r := &resolver{spec: spec, sel: sel, links: links, returns: returns, returnsBy: by, members: keyOf(list)}
 	err = r.resolve(set, cache)
 	if err == nil && r.mixed() {
-		r = &resolver{spec: spec, sel: sel, returns: returns, returnsBy: plan.ExitReturns, members: r.members}
+		r = &resolver{spec: spec, sel: sel, links: links, returns: returns, returnsBy: plan.ExitReturns, members: r.members}
 		err = r.resolve(set, cache)
 	}
 	if err != nil {
@@ -99,6 +99,7 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, returns 
 type resolver struct {
 	spec      *plan.Acquire
 	sel       *selector
+	links     linkKind
 	returns   bool // are observed,
 	returnsBy plan.ReturnProbes
 	members   string // names the target's processes
@@ -225,7 +226,7 @@ func reads(out plan.Schema, c column) bool {
 func (r *resolver) scopes(m *module, how returns) []*scope {
 	t := r.spec.Target
 	onlyPIDs := len(t.Processes) == 0 && len(t.Exes) == 0
-	if onlyPIDs && how != trapped && linkFiltersProcess() {
+	if onlyPIDs && how != trapped && r.links.scopesProcess() {
 		var out []*scope
 		for _, pl := range m.in {
 			out = append(out, pidScope(pl))

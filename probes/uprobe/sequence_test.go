@@ -354,7 +354,7 @@ int main(void) {
 		t.Run(c.name, func(t *testing.T) {
 			target := testenv.CompileCText(t, prelude+c.text, "-O1", "-fno-optimize-sibling-calls")
 			trapModes(t, func(t *testing.T, o Options) {
-				if c.sessions && o.ForceReturn != "session" {
+				if c.sessions && o.Links != "session" {
 					t.Skip("not safe there")
 				}
 				p := provider(t, o)

@@ -65,17 +65,20 @@ func TestTwoQueriesAtOneSite(t *testing.T) {
 		if diff := cmp.Diff(map[string]uint64{"alpha": 20, "beta": 10}, hits); diff != "" {
 			t.Error("hits:", diff)
 		}
-		links := 1 // of each query
-		if o.ForceReturn != "session" {
-			links = 2
+		ofFirst, ofSecond := 2, 2 // links
+		switch o.Links {
+		case "session":
+			ofFirst, ofSecond = 1, 1
+		case "perf":
+			ofFirst, ofSecond = 2, 4
 		}
-		if n := linkCount(t, target); n != 2*links {
-			t.Errorf("%d links, want %d", n, 2*links)
+		if n := linkCount(t, target); n != ofFirst+ofSecond {
+			t.Errorf("%d links, want %d", n, ofFirst+ofSecond)
 		}
 		first.Stop()
 		r.round()
-		if n := linkCount(t, target); n != links {
-			t.Errorf("%d links while the second query runs, want %d", n, links)
+		if n := linkCount(t, target); n != ofSecond {
+			t.Errorf("%d links while the second query runs, want %d", n, ofSecond)
 		}
 		second.Stop()
 		if n := linkCount(t, target); n != 0 {
@@ -268,33 +271,38 @@ func TestLimitOfProbes(t *testing.T) {
 	r.end()
 }
 
-// Every function of a large program at once, through one link.
+// Every function of a large program at once, through one link; or a few of
+// them, where each has links of its own.
 func TestManyFunctions(t *testing.T) {
 	testenv.NeedUprobes(t)
 	const functions, rounds = 2000, 3
 	var src strings.Builder
 	src.WriteString(prelude)
 	for i := range functions {
-		fmt.Fprintf(&src, "NOINLINE void f%d(void) { sink += %d; }\n", i, i)
+		fmt.Fprintf(&src, "NOINLINE void many%d(void) { sink += %d; }\n", i, i)
 	}
 	fmt.Fprintf(&src, "int main(void) { ready(); for (int r = 0; r < %d; r++) {", rounds)
 	for i := range functions {
-		fmt.Fprintf(&src, " f%d();", i)
+		fmt.Fprintf(&src, " many%d();", i)
 	}
 	src.WriteString(" } }\n")
 	target := testenv.CompileCText(t, src.String(), "-O1")
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
-		source, got := start(t, p, acquisition(FunctionDuration, r.target(), call("like", selColumn(selName), constant("f%")), "function_name", "depth"))
-		if n := linkCount(t, target); n > 2 {
-			t.Errorf("%d links, want 1, or 2 for pairs", n)
+		pattern, first, links := "many%", 0, map[string]int{"": 2, "session": 1, "multi": 2, "perf": 2 * 11} // "": exits
+		if o.Links == "perf" {
+			pattern, first = "many199%", functions-10
+		}
+		source, got := start(t, p, acquisition(FunctionDuration, r.target(), call("like", selColumn(selName), constant(pattern)), "function_name", "depth"))
+		if n := linkCount(t, target); n != links[o.Links] {
+			t.Errorf("%d links, want %d", n, links[o.Links])
 		}
 		r.finish(success)
 		counts := tally(got.wait(t).strings("function_name"))
-		for i := range functions {
-			if n := counts[fmt.Sprintf("f%d", i)]; n != rounds {
-				t.Fatalf("f%d: %d calls, want %d; notices %v", i, n, rounds, source.Notices())
+		for i := first; i < functions; i++ {
+			if n := counts[fmt.Sprintf("many%d", i)]; n != rounds {
+				t.Fatalf("many%d: %d calls, want %d; notices %v", i, n, rounds, source.Notices())
 			}
 		}
 	})
@@ -355,8 +363,8 @@ func TestSitesSayWhatWillBeDone(t *testing.T) {
 		}
 		defer src.Stop()
 		s := src.Sites()
-		want := probes.Site{Provider: "uprobe", Function: "beta", Module: "target", Kind: "entry+return (" + o.ForceReturn + ")"}
-		if o.ForceReturn == "exits" {
+		want := probes.Site{Provider: "uprobe", Function: "beta", Module: "target", Kind: "entry+return (" + o.Links + ")"}
+		if o.Returns == plan.ExitReturns {
 			if len(s) != 2 || s[1].Kind != "exit" || s[1].Address <= s[0].Address || s[1].Method == "" || s[1].CostNs == 0 {
 				t.Fatalf("sites %+v, want an entry and its exit", s)
 			}

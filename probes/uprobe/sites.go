@@ -12,23 +12,23 @@ import (
 
 // site identifies what several queries probe alike.
 type site struct {
-	file    fileID
-	offset  uint64
-	returns returns
-	scope   string
+	file   fileID
+	offset uint64
+	kind   string
+	scope  string
 }
 
 // sitesOf lists the functions that are probed, once for each site, with how
 // many queries do and how often it was hit since the first of those began.
-func sitesOf(active map[*source]*installation, returnKind string) []probes.Site {
+func sitesOf(active map[*source]*installation) []probes.Site {
 	bySite := map[site]*probes.Site{}
 	var per []uint64
 	for s, in := range active {
 		for i, w := range s.resolution.wants {
-			key := site{w.module.id, w.site.Offset, w.returns, w.scope.key}
+			key := site{w.module.id, w.site.Offset, kindOf(w, s.links), w.scope.key}
 			at := bySite[key]
 			if at == nil {
-				described := siteOf(w, returnKind)
+				described := siteOf(w, s.links)
 				at = &described
 				bySite[key] = at
 			}
@@ -48,14 +48,14 @@ func sitesOf(active map[*source]*installation, returnKind string) []probes.Site 
 
 // sites describes the wants, for EXPLAIN: entries, and exits where those are
 // probed.
-func sites(ws []want, returnKind string) []probes.Site {
+func sites(ws []want, links linkKind) []probes.Site {
 	var out []probes.Site
 	for _, w := range ws {
-		entry := siteOf(w, returnKind)
+		entry := siteOf(w, links)
 		out = append(out, entry)
 		for _, x := range w.exits {
 			exit := entry
-			exit.Address, exit.Method, exit.Kind, exit.CostNs = x.Offset, x.Method, kindExit, costNs[kindExit][x.Method]
+			exit.Address, exit.Method, exit.Kind, exit.CostNs = x.Offset, x.Method, kindExit+suffix(links), costNs[kindExit][x.Method]
 			// A cold path may lie anywhere.
 			exit.Behind = 0
 			if begin := entry.Address - entry.Behind; x.Offset > begin {
@@ -68,28 +68,48 @@ func sites(ws []want, returnKind string) []probes.Site {
 }
 
 // siteOf describes the entry of a want.
-func siteOf(w want, returnKind string) probes.Site {
+func siteOf(w want, links linkKind) probes.Site {
 	s := probes.Site{
 		Provider: "uprobe", Function: w.label.function, Module: w.label.module,
-		Address: w.site.Offset, Behind: w.behind, Method: w.site.Method, Kind: kindEntry,
+		Address: w.site.Offset, Behind: w.behind, Method: w.site.Method, Kind: kindOf(w, links),
 	}
 	price := kindEntry
-	switch w.returns {
-	case trapped:
-		s.Kind, price = returnKind, returnKind
-	case atExits:
-		s.Kind = fmt.Sprintf("%s (%d)", kindExits, len(w.exits))
+	switch {
+	case w.returns == trapped && links == linkSession:
+		price = kindSession
+	case w.returns == trapped:
+		price = kindPair
+	case w.returns == atExits:
 		price = kindExits
 	}
 	s.CostNs = costNs[price][w.site.Method]
 	return s
 }
 
-// Values of probes.Site.Kind.
+// kindOf is the probes.Site.Kind of a want.
+func kindOf(w want, links linkKind) string {
+	switch w.returns {
+	case trapped:
+		return "entry+return (" + links.String() + ")"
+	case atExits:
+		return fmt.Sprintf("%s (%d)%s", kindExits, len(w.exits), suffix(links))
+	}
+	return kindEntry + suffix(links)
+}
+
+// suffix tells of links that are not the usual ones.
+func suffix(links linkKind) string {
+	if links == linkPerf {
+		return " (perf)"
+	}
+	return ""
+}
+
+// What is priced, and in probes.Site.Kind.
 const (
 	kindEntry   = "entry"
-	kindSession = "entry+return (session)"
-	kindPair    = "entry+return (pair)"
+	kindSession = "entry+return, session"
+	kindPair    = "entry+return, pair"
 	kindExits   = "entry+exits" // with how many
 	kindExit    = "exit"
 )

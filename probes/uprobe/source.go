@@ -16,6 +16,7 @@ import (
 type source struct {
 	provider   *Provider
 	spec       *plan.Acquire
+	links      linkKind
 	wants      wants
 	filter     *filter
 	resolution *resolution
@@ -45,7 +46,7 @@ const (
 
 // Sites implements probes.Source.
 func (s *source) Sites() []probes.Site {
-	return sites(s.resolution.wants, s.provider.returnKind())
+	return sites(s.resolution.wants, s.links)
 }
 
 // Notices implements probes.Source.
@@ -61,7 +62,7 @@ func (s *source) setup() setup {
 		how[w.returns] = true
 	}
 	return setup{
-		options: s.wants.options | s.resolution.only, returns: how, goexits: len(s.resolution.goexits) > 0, test: s.filter.program, gapFacts: s.filter.gap,
+		options: s.wants.options | s.resolution.only, links: s.links, returns: how, goexits: len(s.resolution.goexits) > 0, test: s.filter.program, gapFacts: s.filter.gap,
 		members: s.resolution.members, functions: len(s.resolution.wants), rate: s.spec.Settings.MaxEventRate,
 		offset: s.provider.offset, aggregation: s.aggregation,
 	}

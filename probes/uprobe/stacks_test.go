@@ -13,9 +13,7 @@ import (
 // skipped; calls on the thread's own stack give rows all the while.
 func TestForeignStacks(t *testing.T) {
 	testenv.NeedUprobes(t)
-	if !haveSessions() {
-		testenv.Skip(t, "needs Linux 6.13: without sessions the kernel sets its trap before we can look at the stack")
-	}
+	needFeature(t, featureSession) // without, the kernel sets its trap before we can look at the stack
 	coroutines := prelude + `
 #include <ucontext.h>
 static ucontext_t host, guest;
@@ -68,7 +66,7 @@ int main(void) { ready(); work(0); pthread_t t; pthread_create(&t, 0, work, 0); 
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			target := testenv.CompileCText(t, c.text, "-O1", "-pthread", "-fno-optimize-sibling-calls")
-			p := provider(t, Options{ForceReturn: "session"})
+			p := provider(t, Options{Links: "session"})
 			r := run(t, target)
 			_, got := start(t, p, acquisition(FunctionDuration, r.target(), named("hop", "home"), "function_name", "depth"))
 			r.finish(success)

@@ -1,0 +1,207 @@
+package uprobe
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/testenv"
+
+	"golang.org/x/sys/unix"
+)
+
+// auto takes the best that a kernel has; what is asked for by name is had or
+// refused, never replaced.
+func TestChoiceOfLinks(t *testing.T) {
+	kernels := map[string][]linkKind{"5.10": nil, "5.15": {linkPerf}, "6.6": {linkPerf, linkMulti}, "6.13": {linkPerf, linkMulti, linkSession}}
+	for _, c := range []struct{ kernel, wanted, got string }{
+		{"6.13", "", "session"},
+		{"6.6", "", "multi"},
+		{"5.15", "", "perf"},
+		{"5.10", "", "function_start needs Linux 5.15 or newer: this kernel has no perf-event links with cookies"},
+		{"6.13", "perf", "perf"},
+		{"6.13", "multi", "multi"},
+		{"6.13", "session", "session"},
+		{"6.6", "session", "this kernel has no uprobe sessions, which came with Linux 6.13"},
+		{"5.15", "multi", "this kernel has no links of many uprobes, which came with Linux 6.6"},
+		{"5.10", "perf", "this kernel has no perf-event links with cookies, which came with Linux 5.15"},
+		{"6.13", "kprobe", "there are no links of the kind kprobe"},
+	} {
+		spec := acquisition(FunctionStart, plan.Target{}, nil)
+		kind, err := chooseLinks(spec, c.wanted, func(k linkKind) bool {
+			for _, has := range kernels[c.kernel] {
+				if k == has {
+					return true
+				}
+			}
+			return false
+		})
+		got := kind.String()
+		if err != nil {
+			got, _, _ = strings.Cut(err.Error(), " (hint: ")
+		}
+		if got != c.got {
+			t.Errorf("Linux %s, probe_links %q: %s, want %s", c.kernel, c.wanted, got, c.got)
+		}
+	}
+}
+
+func TestReleases(t *testing.T) {
+	for _, c := range []struct {
+		release, version string
+		older            bool
+	}{
+		{"6.9.12-generic", "6.10", true},
+		{"6.10.0-rc1", "6.10", false},
+		{"6.18.44", "6.10", false},
+		{"7.0", "6.10", false},
+		{"5.15", "6.6", true},
+		{"", "6.6", true},
+		{"unknown", "6.6", true},
+	} {
+		if got := olderThan(c.release, c.version); got != c.older {
+			t.Errorf("%q is older than %s: %v", c.release, c.version, got)
+		}
+	}
+}
+
+// The session's setting decides over what the provider would take.
+func TestSettingDecidesLinks(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, worker, "-O1")
+	p := provider(t, Options{Links: "multi"})
+	for setting, want := range map[string]string{
+		"": "entry+return (multi)", "auto": "entry+return (multi)", "perf": "entry+return (perf)", "session": "entry+return (session)",
+	} {
+		if setting == "session" && !featureSession.has() {
+			continue
+		}
+		spec := acquisition(FunctionDuration, plan.Target{Exes: []string{target}}, named("work"), "timestamp")
+		spec.Settings.ProbeLinks = setting
+		src, got := start(t, p, spec)
+		if s := src.Sites(); len(s) != 1 || s[0].Kind != want {
+			t.Errorf("probe_links %q: prepared %+v, want %s", setting, s, want)
+		}
+		if s := p.Probes(); len(s) != 1 || s[0].Kind != want {
+			t.Errorf("probe_links %q: attached %+v, want %s", setting, s, want)
+		}
+		run(t, target, "3").finish(success)
+		src.Stop()
+		if n := len(got.wait(t).rows); n != 3 {
+			t.Errorf("probe_links %q: %d rows, want 3", setting, n)
+		}
+	}
+}
+
+// Two queries of one process see its calls by different kinds of link.
+func TestKindsOfLinkAtOneSite(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, worker, "-O1")
+	r := run(t, target, "50")
+	p := provider(t, Options{})
+	var all []*record
+	for k := linkSession; k <= linkPerf; k++ {
+		if !k.needs().has() {
+			continue
+		}
+		spec := acquisition(FunctionDuration, r.target(), named("work"), "arg0", "retval")
+		spec.Settings.ProbeLinks = k.String()
+		_, got := start(t, p, spec)
+		all = append(all, got)
+	}
+	r.finish(success)
+	for i, got := range all {
+		if n := len(got.wait(t).rows); n != 50 || len(got.counts)+len(got.lost) > 0 {
+			t.Errorf("query %d: %d rows, counts %v, lost %v; want 50 rows", i, n, got.counts, got.lost)
+		}
+	}
+}
+
+// A main thread that leaves does not take the probes of the others with it.
+func TestMainThreadLeaves(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, prelude+`
+NOINLINE long work(long n) { sink += n; return n; }
+static pthread_t first;
+static void *rest(void *p) { pthread_join(first, 0); for (long i = 0; i < 20; i++) work(i); exit(0); }
+int main(void) { ready(); pthread_t t; first = pthread_self(); work(1); pthread_create(&t, 0, rest, 0); pthread_exit(0); }
+`, "-O1", "-pthread")
+	returnModes(t, func(t *testing.T, o Options) {
+		for _, stream := range []string{FunctionStart, FunctionDuration} {
+			t.Run(stream, func(t *testing.T) {
+				p := provider(t, o)
+				r := run(t, target)
+				_, got := start(t, p, acquisition(stream, r.target(), named("work"), "arg0"))
+				r.finish(success)
+				if n := len(got.wait(t).rows); n != 21 {
+					t.Errorf("%d rows, want 21", n)
+				}
+			})
+		}
+	})
+}
+
+// What perf events cannot do in reasonable time, or for want of descriptors, is
+// refused before anything is attached.
+func TestLimitsOfPerfEvents(t *testing.T) {
+	testenv.NeedUprobes(t)
+	needFeature(t, featurePerf)
+	var text strings.Builder
+	text.WriteString(prelude)
+	for i := range 600 {
+		fmt.Fprintf(&text, "NOINLINE void fn%d(void) { sink += %d; }\n", i, i)
+	}
+	target := testenv.CompileCText(t, text.String()+"int main(void) { ready(); }", "-O1")
+	p := provider(t, Options{Links: "perf"})
+	like := func(pattern string) *plan.Acquire {
+		return acquisition(FunctionDuration, plan.Target{Exes: []string{target}}, call("like", selColumn(selName), constant(pattern)), "timestamp")
+	}
+	_, err := p.Prepare(t.Context(), like("fn%"))
+	refused(t, err, "600 functions would take 1200 probes by perf events", "choose functions by name; SET probe_links = multi")
+	src, err := p.Prepare(t.Context(), like("fn1%")) // fn1, fn10 to fn19, fn100 to fn199
+	if err != nil {
+		t.Fatal(err)
+	}
+	src.Stop()
+	if ns := src.Notices(); len(ns) == 0 || !strings.HasPrefix(ns[len(ns)-1], "ending the query takes about 22s: its 222 probes") {
+		t.Errorf("notices %q", ns)
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	low := limit
+	low.Cur = 200
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &low); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
+	_, err = p.Prepare(t.Context(), like("fn1%"))
+	refused(t, err, "111 functions would take 222 probes by perf events, and this process may open ", "choose functions by name, or raise the limit (ulimit -n)")
+}
+
+// A site that the kernel refuses is told by its index, and nothing stays.
+func TestRefusedPerfEvent(t *testing.T) {
+	testenv.NeedUprobes(t)
+	needFeature(t, featurePerf)
+	target := testenv.CompileCText(t, worker, "-O1")
+	r := run(t, target, "1")
+	p := provider(t, Options{Links: "perf"})
+	src, err := p.Prepare(t.Context(), acquisition(FunctionStart, r.target(), named("work"), "timestamp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := src.(*source)
+	// An offset beyond the file, as if it had changed since.
+	bad := s.resolution.wants[0]
+	bad.site.Offset, bad.label.function = 1<<40, "gone"
+	s.resolution.wants = append(s.resolution.wants, bad)
+	s.filter.facts = append(s.filter.facts, 0)
+	err = src.Start(t.Context(), newRecord(s.spec))
+	refused(t, err, "the kernel refuses to probe gone in target", "leave it out")
+	if isPatched(t, r) {
+		t.Error("probes remain")
+	}
+	r.finish(success)
+}

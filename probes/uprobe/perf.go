@@ -1,0 +1,118 @@
+package uprobe
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// attachPerf is BPF_PERF_EVENT of include/uapi/linux/bpf.h: a link between a
+// program and a perf event, with a cookie since Linux 5.15.
+const attachPerf = 41
+
+// perfLinkCreate is the part of union bpf_attr that creates such a link. It is
+// no longer than kernels of its time know: they refuse what is beyond.
+type perfLinkCreate struct {
+	programFD, eventFD, attachType, flags uint32
+	cookie                                uint64
+}
+
+// perfUprobes is how the kernel calls its perf events of uprobes, which are a
+// dynamic PMU.
+var perfUprobes = sync.OnceValues(func() (pmu struct {
+	event     uint32 // perf_event_attr.type
+	returnBit uint64 // of perf_event_attr.config
+}, err error) {
+	const dir = "/sys/bus/event_source/devices/uprobe/"
+	read := func(name, format string, n any) {
+		b, e := os.ReadFile(dir + name)
+		if e == nil {
+			_, e = fmt.Sscanf(strings.TrimSpace(string(b)), format, n)
+		}
+		if e != nil && err == nil {
+			err = fmt.Errorf("%s%s: %w", dir, name, e)
+		}
+	}
+	var bit uint
+	read("type", "%d", &pmu.event)
+	read("format/retprobe", "config:%d", &bit)
+	pmu.returnBit = 1 << bit
+	return pmu, err
+})
+
+// siteError is the kernel's refusal of one of several sites.
+type siteError struct {
+	index int
+	err   error
+}
+
+func (e *siteError) Error() string { return e.err.Error() }
+func (e *siteError) Unwrap() error { return e.err }
+
+// attachEvents probes each offset of f by a perf event of its own, to which
+// the program is linked. An error is a *siteError.
+func attachEvents(prog *ebpf.Program, f *os.File, flags uint32, offsets, cookies []uint64) (*link, error) {
+	path, err := unix.BytePtrFromString("/proc/self/fd/" + strconv.Itoa(int(f.Fd())))
+	if err != nil {
+		return nil, err
+	}
+	l := &link{fds: make([]int, 0, len(offsets))}
+	for i, offset := range offsets {
+		fd, err := attachEvent(prog, path, flags&multiReturn != 0, offset, cookies[i])
+		if err != nil {
+			l.close()
+			return nil, &siteError{i, err}
+		}
+		l.fds = append(l.fds, fd)
+	}
+	runtime.KeepAlive(f)
+	return l, nil
+}
+
+// attachEvent makes one event and returns the link that keeps it.
+//
+// The event is of every process: one that is restricted to a process
+// (perf_event_open's pid) is heard while the thread of that id lives, and falls
+// silent without a word when a main thread leaves the others to go on
+// (uprobe_perf_filter in kernel/trace/trace_uprobe.c compares with that
+// thread's memory). attr.inherit would make clone() fail with EFAULT in the
+// target. It is said to be of one CPU, as events of every process must be, and
+// is never enabled: the program runs on every CPU and before the kernel looks
+// for enabled events (__uprobe_perf_func), which would only cost the scheduler.
+func attachEvent(prog *ebpf.Program, path *byte, atReturn bool, offset, cookie uint64) (int, error) {
+	pmu, err := perfUprobes()
+	if err != nil {
+		return -1, err
+	}
+	attr := unix.PerfEventAttr{
+		Type: pmu.event,
+		Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+		Bits: unix.PerfBitDisabled,
+		Ext1: uint64(uintptr(unsafe.Pointer(path))), // uprobe_path
+		Ext2: offset,                                // probe_offset
+	}
+	if atReturn {
+		attr.Config = pmu.returnBit
+	}
+	var pin runtime.Pinner // see attach
+	defer pin.Unpin()
+	pin.Pin(path)
+	event, err := retry(func() (int, error) {
+		return unix.PerfEventOpen(&attr, -1, 0, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	})
+	if err != nil {
+		return -1, err
+	}
+	// The link keeps the event.
+	defer unix.Close(event)
+	return retry(func() (int, error) {
+		return createLink(prog, &perfLinkCreate{programFD: uint32(prog.FD()), eventFD: uint32(event), attachType: attachPerf, cookie: cookie})
+	})
+}
