@@ -55,6 +55,7 @@ type answer struct {
 	rows    [][]string
 	notices []string
 	flushes int
+	last    [][]string // the rows of the last result
 	summary wire.Summary
 }
 
@@ -64,6 +65,7 @@ func read(t testing.TB, r wire.Result) answer {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var a answer
+	shown := 0 // rows before the result that is coming
 	for {
 		ev, err := r.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -78,6 +80,7 @@ func read(t testing.TB, r wire.Result) answer {
 			a.notices = append(a.notices, ev.Text)
 		case wire.Flush:
 			a.flushes++
+			a.last, shown = a.rows[shown:], len(a.rows)
 		case wire.Rows:
 			for i := range ev.Batch.Len() {
 				row := make([]string, len(ev.Batch.Cols))

@@ -37,7 +37,7 @@ func newSelector(sel plan.Expr, compile Matcher) (*selector, error) {
 	if s.match, err = compile(sel); err != nil {
 		return nil, err
 	}
-	s.names, _ = nameList(sel)
+	s.names = nameList(sel)
 	if mentions(sel)&(1<<selModule) == 0 {
 		return s, nil
 	}
@@ -124,42 +124,42 @@ func (s *selector) matched(f *symbols.Function, module string) (string, bool, er
 	return "", false, nil
 }
 
-// nameList returns the names to which the predicate restricts function_name,
-// and whether it does.
-func nameList(e plan.Expr) ([]*plan.Const, bool) {
+// nameList are the only names that function_name may have where the predicate
+// holds; nil: it may have others.
+func nameList(e plan.Expr) []*plan.Const {
 	switch e := e.(type) {
 	case *plan.In:
 		if !isColumn(e.X, selName) {
-			return nil, false
+			return nil
 		}
 		out := make([]*plan.Const, len(e.List))
 		for i := range e.List {
 			out[i] = &e.List[i]
 		}
-		return out, true
+		return out
 	case *plan.Call:
 		if len(e.Args) != 2 {
-			return nil, false
+			return nil
 		}
 		switch e.Fn {
 		case "=":
 			for i, x := range e.Args {
 				if c, ok := e.Args[1-i].(*plan.Const); ok && isColumn(x, selName) && c.V.Type == batch.Varchar {
-					return []*plan.Const{c}, true
+					return []*plan.Const{c}
 				}
 			}
 		case "and":
-			if l, ok := nameList(e.Args[0]); ok {
-				return l, true
+			if l := nameList(e.Args[0]); l != nil {
+				return l
 			}
 			return nameList(e.Args[1])
 		case "or":
-			l, lok := nameList(e.Args[0])
-			r, rok := nameList(e.Args[1])
-			return append(l, r...), lok && rok
+			if l, r := nameList(e.Args[0]), nameList(e.Args[1]); l != nil && r != nil {
+				return append(l, r...)
+			}
 		}
 	}
-	return nil, false
+	return nil
 }
 
 func isColumn(e plan.Expr, index int) bool {

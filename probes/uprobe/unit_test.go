@@ -34,16 +34,14 @@ func TestNameList(t *testing.T) {
 		{"conjunct", call("and", x, is(selName, "a")), []string{"a"}},
 		{"disjunction of names", call("or", is(selName, "a"), named("b", "c")), []string{"a", "b", "c"}},
 		{"disjunction with a pattern", call("or", is(selName, "a"), x), nil},
+		{"disjunction with another column", call("or", is(selName, "a"), is(selClass, "c")), nil},
 		{"of another column", is(selClass, "a"), nil},
 		{"negated", call("not", is(selName, "a")), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			list, ok := nameList(c.sel)
 			var got []string
-			if ok {
-				for _, l := range list {
-					got = append(got, l.V.S)
-				}
+			for _, l := range nameList(c.sel) {
+				got = append(got, l.V.S)
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)
