@@ -25,9 +25,8 @@ type aggregator struct {
 	spec     *plan.Acquire
 	sink     probes.Sink
 
-	mu     sync.Mutex // one call of the sink at a time
-	rounds int
-	ended  sync.Once
+	mu    sync.Mutex // one call of the sink at a time
+	ended sync.Once
 }
 
 func (a *aggregator) Streams() []string { return nil }

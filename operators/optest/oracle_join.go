@@ -16,7 +16,6 @@ func (r *run) join(n *plan.Join, l, rt *stream) *stream {
 	type arrival struct {
 		event
 		port int
-		late bool
 	}
 	var all []arrival
 	ins := []*stream{l, rt}

@@ -26,9 +26,9 @@ const cmdLinkCreate = 28 // BPF_LINK_CREATE
 
 // linkCreate is the part of union bpf_attr that creates a uprobe_multi link.
 type linkCreate struct {
-	programFD, targetFD, attachType, flags uint32
-	path, offsets, refCounters, cookies    uint64
-	count, multiFlags, pid, _              uint32
+	programFD, _, attachType, _ uint32 // target_fd, flags
+	path, offsets, _, cookies   uint64 // ref_ctr_offsets
+	count, multiFlags, pid, _   uint32
 }
 
 // link is a set of probes attached together. It lives as long as its file

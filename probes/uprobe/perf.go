@@ -20,8 +20,8 @@ const attachPerf = 41
 // perfLinkCreate is the part of union bpf_attr that creates such a link. It is
 // no longer than kernels of its time know: they refuse what is beyond.
 type perfLinkCreate struct {
-	programFD, eventFD, attachType, flags uint32
-	cookie                                uint64
+	programFD, eventFD, attachType, _ uint32 // flags
+	cookie                            uint64
 }
 
 // perfUprobes is how the kernel calls its perf events of uprobes, which are a
