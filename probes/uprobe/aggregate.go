@@ -53,6 +53,7 @@ type aggregation struct {
 	groups  int    // dense: states of one slot and CPU, padding included
 	cpus    int    // there can be
 	keys    string // for Describe
+	limit   int    // most entries of a hash table, for tests; 0: as many as usual
 }
 
 // compileAggregate decides whether the kernel runs the first stage of spec's
@@ -103,7 +104,7 @@ func (p *Provider) compileAggregate(spec *plan.Acquire, f *filter, ws []want) *a
 		a.options |= updated
 	}
 	if spec.Stream == FunctionStart && !slices.ContainsFunc(ws, func(w want) bool { return w.returns != unseen }) {
-		if !code.Timed && a.pane == endless {
+		if !code.Timed && !f.program.Reads[spec.Out.Time] && a.pane == endless {
 			a.options |= untimed
 		}
 		// A lone count of all entries of each function is how often it was hit.
@@ -143,7 +144,11 @@ func (a *aggregation) describe() string {
 
 // entries is how many entries a hash table has of which there are n for a CPU.
 func (a *aggregation) entries(n, keyWords, valueWords int) int {
-	return min(n*a.cpus, maxStateBytes/2/(hashOverhead+8*keyWords+8*valueWords))
+	n = min(n*a.cpus, maxStateBytes/2/(hashOverhead+8*keyWords+8*valueWords))
+	if a.limit > 0 {
+		n = min(n, a.limit)
+	}
+	return n
 }
 
 // specialise makes the programs and maps in spec those of the aggregation.

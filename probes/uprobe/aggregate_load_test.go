@@ -2,6 +2,7 @@ package uprobe
 
 import (
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -10,22 +11,26 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// crowd is a target whose threads call f without pause until a second is over;
-// it prints how often, and the sum of the arguments.
+// crowd is a target whose threads call f without pause for as many milliseconds
+// as it is told; it prints how often, and the sum of the arguments. f begins with
+// an instruction that the kernel need not step: the more calls are there.
 const crowd = prelude + `
-NOINLINE long f(long i) { __asm__ volatile("" : "+r"(i)); return i + 1; }
+__asm__(".text\n.type f,@function\n.globl f\nf: .cfi_startproc\npush %rbx\n.cfi_adjust_cfa_offset 8\nmov %rdi,%rbx\nmov %rbx,%rax\npop %rbx\n.cfi_adjust_cfa_offset -8\nret\n.cfi_endproc\n.size f,.-f\n");
+long f(long);
+static long duration;
 static long calls[8], sums[8];
 static void *work(void *arg) {
 	long n = (long)arg;
 	struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t);
-	long end = t.tv_sec * 1000000000L + t.tv_nsec + 1000000000L;
+	long end = t.tv_sec * 1000000000L + t.tv_nsec + duration;
 	do {
 		for (int k = 0; k < 100; k++) { sink += f(calls[n] % 50); sums[n] += calls[n] % 50; calls[n]++; }
 		clock_gettime(CLOCK_MONOTONIC, &t);
 	} while (t.tv_sec * 1000000000L + t.tv_nsec < end);
 	return 0;
 }
-int main(void) {
+int main(int argc, char **argv) {
+	duration = atol(argv[1]) * 1000000L;
 	pthread_t t[8];
 	long all = 0, sum = 0;
 	ready();
@@ -39,7 +44,7 @@ int main(void) {
 // once, in a state or as a row.
 func TestCollectingUnderLoad(t *testing.T) {
 	testenv.NeedUprobes(t)
-	target := testenv.CompileCText(t, crowd, "-O1", "-fno-omit-frame-pointer", "-fcf-protection=none")
+	target := testenv.CompileCText(t, crowd, "-O1", "-fcf-protection=none")
 	for _, c := range []struct {
 		name   string
 		stream string
@@ -51,12 +56,17 @@ func TestCollectingUnderLoad(t *testing.T) {
 		{"dense", FunctionStart, 0, nil, []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("stddev", col("arg0"))}},
 		{"hash", FunctionStart, 0, []plan.Expr{col("tid")}, []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("quantile", col("arg0"))}},
 		{"durations", FunctionDuration, 0, []plan.Expr{col("function_name")}, []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("max", col("duration"))}},
+		{"times in panes", FunctionStart, minPane, nil, []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("min", col("timestamp")), agg("max", col("timestamp"))}},
 		{"count in panes", FunctionStart, minPane, []plan.Expr{col("function_name")}, []plan.Agg{agg("count")}},
 		{"hash in panes", FunctionStart, minPane, []plan.Expr{col("tid")}, []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("histogram", col("arg0"))}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := provider(t, Options{})
-			r := run(t, target)
+			ms := 500
+			if c.pane != 0 {
+				ms = 1000
+			}
+			r := run(t, target, strconv.Itoa(ms))
 			cols := []string{"timestamp", "tid", "function_name", "arg0"}
 			if c.stream == FunctionDuration {
 				cols = append(cols, "duration")
@@ -126,6 +136,14 @@ func checkPanes(t *testing.T, got *record, pane int64) {
 	for _, b := range begins {
 		if b%pane != 0 {
 			t.Errorf("a pane begins at %d", b)
+		}
+	}
+	for _, row := range got.parts {
+		if len(row) != 1+1+3+2+2 {
+			break // without the least and the most time
+		}
+		if from, to := row[5].I, row[7].I; from < row[0].I || to >= row[0].I+pane || from > to {
+			t.Errorf("events from %d to %d in the pane of %d", from, to, row[0].I)
 		}
 	}
 	if len(begins) < 3 {

@@ -285,3 +285,175 @@ func TestAggregatesOfCalls(t *testing.T) {
 type bigInt = bigint.Int
 
 func decimal(n int64) string { return bigint.NewInt(n).String() }
+
+// Durations are aggregated however returns are observed: as many and as long as
+// a query of the same calls says, within what another probe takes.
+func TestAggregatesOfDurations(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, mixed, "-O1")
+	returnModes(t, func(t *testing.T, o Options) {
+		p := provider(t, o)
+		r := run(t, target)
+		cols := []string{"timestamp", "function_name", "duration", "arg0"}
+		long := dur(10 * time.Millisecond)
+		spec := aggregate(acquisition(FunctionDuration, r.target(), named("alpha", "slow"), cols...), 0, []plan.Expr{col("function_name")},
+			agg("count"), agg("max", col("duration")), agg("sum", col("duration")), agg("last", col("arg0")), where(agg("count"), call(">", col("duration"), long)))
+		src, got := start(t, p, spec)
+		_, all := start(t, p, acquisition(FunctionDuration, r.target(), named("alpha", "slow"), cols...))
+		if how := src.(probes.Aggregator).Describe(); how != "dense by function" {
+			t.Errorf("aggregates %q", how)
+		}
+		r.finish(success)
+		got.wait(t)
+		all.wait(t)
+		want, have := groups(t, spec, nil, all.rows), groups(t, spec, got.parts, got.rows)
+		if len(got.rows) > 0 || len(have) != 2 {
+			t.Fatalf("%d rows singly, groups %v", len(got.rows), have)
+		}
+		for key, w := range want {
+			h := have[key]
+			if h[0].N != w[0].N || h[3].Value != w[3].Value || h[4].N != w[4].N {
+				t.Errorf("%s: %d calls of which %d long, the last of %d; want %d, %d, %d", key, h[0].N, h[4].N, h[3].Value, w[0].N, w[4].N, w[3].Value)
+			}
+			if d := h[2].sum.Int64() - w[2].sum.Int64(); max(d, -d) > w[0].N*int64(time.Millisecond) || h[1].Value > h[2].sum.Int64() {
+				t.Errorf("%s: %v at most, %v together; want %v, %v", key, h[1].Value, h[2].Sum, w[1].Value, w[2].Sum)
+			}
+		}
+	})
+}
+
+// distinct is a target that calls f(0), f(1) ... f(59999).
+const distinct = prelude + `
+NOINLINE long f(long i) { sink += i; return i; }
+int main(void) { ready(); for (long i = 0; i < 60000; i++) f(i); }
+`
+
+// Groups that the kernel has no room for go singly: the result is exact.
+func TestMoreGroupsThanRoom(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, distinct, "-O1", "-fcf-protection=none")
+	for _, c := range []struct {
+		name string
+		keys []plan.Expr
+		aggs []plan.Agg
+	}{
+		{"groups", []plan.Expr{col("arg0")}, []plan.Agg{agg("count"), agg("sum", col("arg0"))}},
+		{"buckets", nil, []plan.Agg{agg("count"), {Fn: "histogram", Args: []plan.Expr{big("*", col("arg0"), num(3))},
+			Params: []batch.Value{batch.Int(0), batch.Int(1 << 30), batch.Int(1)}}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := run(t, target)
+			spec := aggregate(acquisition(FunctionStart, r.target(), named("f"), "timestamp", "arg0"), 0, c.keys, c.aggs...)
+			p := provider(t, Options{})
+			src, err := p.Prepare(t.Context(), spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := src.(*source).aggregation
+			room := 20_000
+			a.limit = room
+			sink := newRecord(spec)
+			if err := src.Start(t.Context(), sink); err != nil {
+				t.Fatal(err)
+			}
+			r.finish(success)
+			got := sink.wait(t)
+			if full := got.counts["no room for more groups in the kernel"]; full == 0 || int(full) != len(got.rows) || len(got.rows) > 60_000-room {
+				t.Errorf("%d rows singly, %d of them for want of room", len(got.rows), full)
+			}
+			calls, sum, values := int64(0), new(bigInt), 0
+			for _, g := range groups(t, spec, got.parts, got.rows) {
+				calls += g[0].N
+				sum.Add(sum, &g[1].sum)
+				values += len(g[1].Buckets)
+			}
+			if c.name == "groups" && sum.Int64() != 60_000*59_999/2 || c.name == "buckets" && values != 60_000 || calls != 60_000 {
+				t.Errorf("%d calls, sum %v, %d buckets", calls, sum, values)
+			}
+		})
+	}
+}
+
+// A state that a program was interrupted in is left alone: the events of those
+// that interrupted it go singly.
+func TestInterruptedPrograms(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, distinct, "-O1", "-fcf-protection=none")
+	r := run(t, target)
+	spec := aggregate(acquisition(FunctionStart, r.target(), named("f"), "timestamp", "arg0"), 0, nil, agg("count"), agg("sum", col("arg0")))
+	src, got := start(t, provider(t, Options{}), spec)
+	a := src.(*source).aggregator
+	for cpu := range a.cpus {
+		a.dense(0)[cpu*a.groups*a.code.StateWords] = 1
+	}
+	r.finish(success)
+	got.wait(t)
+	if len(got.rows) != 60_000 || len(got.parts) > 0 {
+		t.Errorf("%d rows singly and %d partial ones", len(got.rows), len(got.parts))
+	}
+}
+
+// How often functions were entered is known without a count of its own.
+func TestHitsOfCounts(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, prelude+`
+NOINLINE long f(long i) { sink += i; return i; }
+NOINLINE long g(long i) { sink -= i; return i; }
+int main(void) { ready(); for (long i = 0; i < 30; i++) { f(i); if (i % 3) g(i); } ready(); for (long i = 0; i < 5; i++) f(i); ready(); }
+`, "-O1")
+	p := provider(t, Options{})
+	r := run(t, target)
+	src, _ := start(t, p, aggregate(acquisition(FunctionStart, r.target(), named("f", "g"), "timestamp", "function_name"), 0, []plan.Expr{col("function_name")}, agg("count")))
+	if src.(*source).aggregation.options&noHits == 0 {
+		t.Error("hits are counted apart")
+	}
+	expect := func(f, g uint64) {
+		t.Helper()
+		hits := map[string]uint64{}
+		for _, s := range p.Probes() {
+			hits[s.Function] = s.Hits
+		}
+		if hits["f"] != f || hits["g"] != g {
+			t.Errorf("hits %v, want %d and %d", hits, f, g)
+		}
+	}
+	r.step()
+	r.line()
+	expect(30, 20)
+	if err := src.(probes.Aggregator).Collect(); err != nil {
+		t.Fatal(err)
+	}
+	expect(30, 20)
+	r.step()
+	r.line()
+	expect(35, 20)
+	r.finish(success)
+}
+
+// What makes events rows as before.
+func TestWhatIsNotAggregated(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, distinct, "-O1")
+	r := run(t, target)
+	p := provider(t, Options{})
+	for name, change := range map[string]func(a *plan.Acquire){
+		"no aggregate":       func(a *plan.Acquire) { a.Partial = nil },
+		"kernel off":         func(a *plan.Acquire) { a.Settings.NoKernel = true },
+		"a residual":         func(a *plan.Acquire) { a.Filter = bound(call("=", col("exe"), constant("/x")), a.Out) },
+		"too short a pane":   func(a *plan.Acquire) { a.Partial.Pane = minPane / 2 },
+		"a key of no use":    func(a *plan.Acquire) { a.Partial.Keys = []plan.Expr{bound(col("exe"), a.Out)} },
+		"a key that is text": func(a *plan.Acquire) { a.Partial.Keys = []plan.Expr{constant("text")} },
+	} {
+		spec := aggregate(acquisition(FunctionStart, r.target(), named("f"), "timestamp", "exe", "arg0"), 0, nil, agg("sum", col("arg0")))
+		change(spec)
+		src, err := p.Prepare(t.Context(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := src.(probes.Aggregator); a.Aggregates() || a.Describe() != "" {
+			t.Errorf("%s: aggregates %s", name, a.Describe())
+		}
+		src.Stop()
+	}
+	r.finish(success)
+}

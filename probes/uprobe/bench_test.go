@@ -85,14 +85,14 @@ func BenchmarkDecode(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "rows/s")
 }
 
-// BenchmarkCall is what a call costs the target beyond itself, in its own
-// processor time, and how many rows a second reach the sink meanwhile.
-func BenchmarkCall(b *testing.B) {
-	testenv.NeedUprobes(b)
-	const calls = 300_000
+// benchCalls is how often the benchmarks' target calls pushes.
+const benchCalls = 300_000
+
+// benchTarget calls pushes and prints the processor time that it took.
+func benchTarget(b *testing.B) string {
 	// Saving a register makes the first instruction a push, which the kernel
 	// emulates; the other begins with an instruction that it has to step.
-	target := testenv.CompileCText(b, prelude+fmt.Sprintf(`
+	return testenv.CompileCText(b, prelude+fmt.Sprintf(`
 static long now(void) { struct timespec t; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); return t.tv_sec * 1000000000L + t.tv_nsec; }
 __asm__(".text\n.type pushes,@function\n.globl pushes\npushes: .cfi_startproc\npush %%rbx\n.cfi_adjust_cfa_offset 8\nmov %%rdi,%%rbx\nmov %%rbx,%%rax\npop %%rbx\n.cfi_adjust_cfa_offset -8\nret\n.cfi_endproc\n.size pushes,.-pushes\n");
 long pushes(long);
@@ -102,59 +102,73 @@ int main(void) {
 	for (int i = 0; i < %d; i++) sink += pushes(i);
 	printf("%%ld\n", now() - t);
 }
-`, calls), "-O1", "-fcf-protection=none")
-	measure := func(b *testing.B, attach func(r *running) func() *discard) {
-		var ns []float64
-		var rows, lost float64
-		var elapsed time.Duration
-		for range b.N {
-			r := run(b, target)
-			done := attach(r)
-			began := time.Now()
-			own, _ := strconv.ParseFloat(r.finish(success)[0], 64)
-			elapsed += time.Since(began)
-			ns = append(ns, own/calls)
-			if d := done(); d != nil {
-				rows += float64(d.rows)
-				lost += float64(d.lost)
-			}
-		}
-		slices.Sort(ns)
-		b.ReportMetric(ns[len(ns)/2], "ns/call") // others' work on the machine makes outliers
-		if rows > 0 {
-			b.ReportMetric(rows/elapsed.Seconds(), "rows/s")
-			b.ReportMetric(lost/float64(b.N), "lost")
+`, benchCalls), "-O1", "-fcf-protection=none")
+}
+
+// measureCalls reports what a call costs the target, and what reaches the sink.
+func measureCalls(b *testing.B, target string, attach func(r *running) func() *discard) {
+	var ns []float64
+	var rows, lost float64
+	var elapsed time.Duration
+	for range b.N {
+		r := run(b, target)
+		done := attach(r)
+		began := time.Now()
+		own, _ := strconv.ParseFloat(r.finish(success)[0], 64)
+		elapsed += time.Since(began)
+		ns = append(ns, own/benchCalls)
+		if d := done(); d != nil {
+			rows += float64(d.rows)
+			lost += float64(d.lost)
 		}
 	}
+	slices.Sort(ns)
+	b.ReportMetric(ns[len(ns)/2], "ns/call") // others' work on the machine makes outliers
+	if rows > 0 {
+		b.ReportMetric(rows/elapsed.Seconds(), "rows/s")
+		b.ReportMetric(lost/float64(b.N), "lost")
+	}
+}
+
+// emptyProgram attaches a program that does nothing to pushes.
+func emptyProgram(b *testing.B, target string, attachType uint32) func(r *running) func() *discard {
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Type: ebpf.Kprobe, AttachType: ebpf.AttachType(attachType), License: "GPL",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { prog.Close() })
+	file, err := os.Open(target)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { file.Close() })
+	return func(r *running) func() *discard {
+		src, err := provider(b, Options{}).Prepare(b.Context(), acquisition(FunctionStart, r.target(), named("pushes"), "timestamp"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		l, err := attach(prog, file, attachType, 0, 0, []uint64{src.Sites()[0].Address}, []uint64{0})
+		if err != nil {
+			b.Fatal(err)
+		}
+		return func() *discard { l.close(); src.Stop(); return nil }
+	}
+}
+
+// BenchmarkCall is what a call costs the target beyond itself, in its own
+// processor time, and how many rows a second reach the sink meanwhile.
+func BenchmarkCall(b *testing.B) {
+	testenv.NeedUprobes(b)
+	target := benchTarget(b)
 	b.Run("unprobed", func(b *testing.B) {
-		measure(b, func(*running) func() *discard { return func() *discard { return nil } })
+		measureCalls(b, target, func(*running) func() *discard { return func() *discard { return nil } })
 	})
 	// What the kernel takes to do nothing at this site.
 	b.Run("empty program", func(b *testing.B) {
-		prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-			Type: ebpf.Kprobe, AttachType: ebpf.AttachType(attachMulti), License: "GPL",
-			Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
-		})
-		if err != nil {
-			b.Fatal(err)
-		}
-		defer prog.Close()
-		file, err := os.Open(target)
-		if err != nil {
-			b.Fatal(err)
-		}
-		defer file.Close()
-		measure(b, func(r *running) func() *discard {
-			src, err := provider(b, Options{}).Prepare(b.Context(), acquisition(FunctionStart, r.target(), named("pushes"), "timestamp"))
-			if err != nil {
-				b.Fatal(err)
-			}
-			l, err := attach(prog, file, attachMulti, 0, 0, []uint64{src.Sites()[0].Address}, []uint64{0})
-			if err != nil {
-				b.Fatal(err)
-			}
-			return func() *discard { l.close(); src.Stop(); return nil }
-		})
+		measureCalls(b, target, emptyProgram(b, target, attachMulti))
 	})
 	rare := call("=", big("%", col("arg0"), num(1000)), num(0))
 	never := call("<", col("arg0"), num(0))
@@ -183,7 +197,7 @@ int main(void) {
 			if c.mode == "session" && !featureSession.has() {
 				b.Skip("needs Linux 6.13")
 			}
-			measure(b, func(r *running) func() *discard {
+			measureCalls(b, target, func(r *running) func() *discard {
 				p := provider(b, Options{Links: c.mode})
 				ds := make([]*discard, c.queries)
 				for i := range ds {

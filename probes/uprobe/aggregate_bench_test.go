@@ -1,0 +1,74 @@
+package uprobe
+
+import (
+	"testing"
+	"time"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/testenv"
+)
+
+// BenchmarkAggregate is what a call costs the target where it is aggregated in
+// the kernel, beside programs that do nothing.
+func BenchmarkAggregate(b *testing.B) {
+	testenv.NeedUprobes(b)
+	target := benchTarget(b)
+	fn, took := []plan.Expr{col("function_name")}, col("duration")
+	b.Run("unprobed", func(b *testing.B) {
+		measureCalls(b, target, func(*running) func() *discard { return func() *discard { return nil } })
+	})
+	b.Run("empty entry", func(b *testing.B) { measureCalls(b, target, emptyProgram(b, target, attachMulti)) })
+	if featureSession.has() {
+		b.Run("empty session", func(b *testing.B) { measureCalls(b, target, emptyProgram(b, target, attachSession)) })
+	}
+	for _, c := range []struct {
+		name, stream string
+		pane         time.Duration
+		keys         []plan.Expr
+		aggs         []plan.Agg
+	}{
+		{"count by function", FunctionStart, 0, fn, []plan.Agg{agg("count")}},
+		{"count by function in panes", FunctionStart, time.Second, fn, []plan.Agg{agg("count")}},
+		{"count by thread", FunctionStart, 0, []plan.Expr{col("tid")}, []plan.Agg{agg("count")}},
+		{"sum of an argument", FunctionStart, 0, fn, []plan.Agg{agg("sum", col("arg0"))}},
+		{"histogram of an argument", FunctionStart, 0, fn, []plan.Agg{agg("histogram", col("arg0"))}},
+		{"duration by function", FunctionDuration, 0, fn, []plan.Agg{agg("count"), agg("avg", took), agg("max", took)}},
+		{"quantiles of duration", FunctionDuration, 0, fn, []plan.Agg{agg("quantile", took)}},
+		{"duration by thread name", FunctionDuration, 0, []plan.Expr{col("thread_name")}, []plan.Agg{agg("avg", took)}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			measureCalls(b, target, func(r *running) func() *discard {
+				cols := []string{"timestamp"}
+				for _, name := range []string{"tid", "thread_name", "function_name", "duration", "arg0"} {
+					reads := false
+					look := func(e plan.Expr) {
+						if c, ok := e.(*plan.Col); ok {
+							reads = reads || c.Name == name
+						}
+					}
+					for _, k := range c.keys {
+						plan.Walk(k, look)
+					}
+					for _, f := range c.aggs {
+						for _, x := range f.Args {
+							plan.Walk(x, look)
+						}
+					}
+					if reads {
+						cols = append(cols, name)
+					}
+				}
+				spec := aggregate(acquisition(c.stream, r.target(), named("pushes"), cols...), c.pane, c.keys, c.aggs...)
+				src, err := provider(b, Options{}).Prepare(b.Context(), spec)
+				if err != nil {
+					b.Fatal(err)
+				}
+				d := &discard{ended: make(chan struct{})}
+				if err := src.Start(b.Context(), d); err != nil {
+					b.Fatal(err)
+				}
+				return func() *discard { <-d.ended; return d }
+			})
+		})
+	}
+}
