@@ -121,14 +121,12 @@ static __noinline bool fold(struct moment *m)
 	__u64 words[WORDS], *bucket[MAX_SKETCHES], *state = NULL;
 	int slot = slot_of(m);
 
-	if (slot < 0) {
-		COUNT_CALL(straggling);
+	if (slot < 0)
 		return false;
-	}
 	if ((aggregate & DERIVED) && !derive(m, words))
 		return false;
 	__u32 cpu = bpf_get_smp_processor_id();
-	if ((aggregate & HASHED) || sketches)
+	if (aggregate & (HASHED | SKETCHED))
 		words[0] = cpu | ((aggregate & BY_FUNCTION) ? (__u64)ID(m->cookie) << 32 : 0);
 
 	if (aggregate & HASHED) {

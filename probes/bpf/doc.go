@@ -1,9 +1,10 @@
 // Package bpf holds the programs that run in the kernel, as C source and as
 // compiled objects, and the Go types of what they share with user space.
 //
-// It knows the layout of events and counters, and of what tests of calls look
-// at. It must not know expressions, symbols or processes: package codegen makes
-// the tests, package uprobe fills the maps and reads them.
+// It knows the layout of events and counters, of what tests of calls look at,
+// and where aggregates of calls are kept. It must not know expressions, symbols
+// or processes: package codegen makes the tests and what folds calls into
+// states, package uprobe fills the maps and reads them.
 //
 // The objects are compiled ahead with bpf2go and committed, so neither building
 // nor running Endoscope needs a C compiler. They are relocated against the

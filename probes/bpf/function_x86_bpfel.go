@@ -14,19 +14,18 @@ import (
 )
 
 type FunctionCounters struct {
-	_          structs.HostLayout
-	Armed      uint64
-	Returned   uint64
-	Lost       uint64
-	Limited    uint64
-	Ungrouped  uint64
-	Straggling uint64
-	Foreign    uint64
-	Unchecked  uint64
-	Nesting    uint64
-	Unstored   uint64
-	Overflown  uint64
-	Inherited  uint64
+	_         structs.HostLayout
+	Armed     uint64
+	Returned  uint64
+	Lost      uint64
+	Limited   uint64
+	Ungrouped uint64
+	Foreign   uint64
+	Unchecked uint64
+	Nesting   uint64
+	Unstored  uint64
+	Overflown uint64
+	Inherited uint64
 }
 
 type FunctionEvent struct {

@@ -40,6 +40,7 @@ enum {
 	UPDATED = 1 << 4,     /* the state is more than a count */
 	UNTIMED = 1 << 5,     /* nobody reads the time of an entry */
 	NO_HITS = 1 << 6,     /* the states say how often functions were entered */
+	SKETCHED = 1 << 7,    /* groups have lists of buckets */
 };
 const volatile __u32 aggregate = 0;
 
@@ -63,7 +64,6 @@ struct counters {
 	__u64 lost;         /* events that found the ring full */
 	__u64 limited;      /* events above the query's rate */
 	__u64 ungrouped;    /* not aggregated: no room for another group */
-	__u64 straggling;   /* not aggregated: their pane was closed */
 	__u64 foreign;      /* return not armed: sp is not in the thread's stack */
 	__u64 unchecked;    /* return not armed: the stack could not be looked up */
 	__u64 nesting;      /* return not armed: too many nested calls */

@@ -1,5 +1,8 @@
-// Package codegen makes programs for the kernel of conditions: of a plan.Expr,
-// the instructions of a function that says whether an event is wanted.
+// Package codegen makes programs for the kernel: of a condition the
+// instructions of a function that says whether an event is wanted, of the first
+// stage of an aggregate those that fold an event into the state of its group.
+//
+// # Conditions
 //
 //	thread_name = 'io' AND duration > 1s AND to_ms(duration) % 2 < 1
 //	└── Entry ───────┘     └── Return ─┘     └── Residual ─────────┘
@@ -27,6 +30,28 @@
 // Errors stay what they are: an event for which the engine's evaluation fails
 // is given to the engine, which evaluates the same again and fails. For that
 // nothing to the right of a test that may fail is decided before it.
+//
+// # Aggregates
+//
+// An Aggregate has two functions. Derive computes what has to be known before
+// anything is changed: the group's key, the buckets of sketches, what filters
+// come to, and the arguments whose arithmetic may fail. Update folds the
+// arguments into the state. An event at which Derive fails has changed nothing,
+// and is given to the engine, which fails at it or does not.
+//
+//	AVG(x), STDDEV(x), COUNT(*) FILTER (WHERE y > 0)
+//
+//	state: lock | events | Σx (2 words) | Σx² (3 words) | events with y > 0
+//
+// Aggregates of the same argument and filter share their words; a count alone
+// is one word, which needs no Update and no lock. All words are sums, least or
+// greatest values, so states merge in any order. HISTOGRAM and QUANTILE are
+// counts of (group, bucket), with the bucket numbers of package operators;
+// logarithms are looked up in a table of integer boundaries (Boundaries).
+//
+// What the kernel cannot do of an aggregate makes all of it the engine's: text
+// that is computed, DOUBLE, what may be NULL, conditions that are not wholly
+// decided here.
 //
 // The package knows the layout of what programs look at from its caller. It
 // must not know probes, maps, or how a program gets into the kernel.

@@ -23,6 +23,7 @@ const (
 	updated
 	untimed
 	noHits
+	sketched
 )
 
 const (
@@ -97,6 +98,9 @@ func (p *Provider) compileAggregate(spec *plan.Acquire, f *filter, ws []want) *a
 	if code.ByFunction {
 		a.options |= byFunction
 	}
+	if code.Sketches > 0 {
+		a.options |= sketched
+	}
 	if code.Derive != nil {
 		a.options |= derived
 	}
@@ -162,7 +166,7 @@ func (a *aggregation) specialise(spec *ebpf.CollectionSpec) error {
 		}
 	}
 	for name, value := range map[string]any{
-		bpf.FunctionVarAggregate: a.options | a.sketched(),
+		bpf.FunctionVarAggregate: a.options,
 		bpf.FunctionVarGroups:    uint32(max(1, a.groups)),
 		bpf.FunctionVarCpus:      uint32(a.cpus),
 		bpf.FunctionVarKeyWords:  uint32(a.code.KeyWords),
@@ -184,19 +188,11 @@ func (a *aggregation) specialise(spec *ebpf.CollectionSpec) error {
 		if key := 1 + a.code.KeyWords; a.options&hashed != 0 {
 			size(stateMaps[i], a.entries(maxGroups, key, a.code.StateWords), 8*key, a.code.StateWords)
 		}
-		if key := 2 + a.code.KeyWords; a.code.Sketches > 0 {
+		if key := 2 + a.code.KeyWords; a.options&sketched != 0 {
 			size(bucketMaps[i], a.entries(maxBuckets, key, 1), 8*key, 1)
 		}
 	}
 	return nil
-}
-
-// sketched is a bit that makes the options not 0 where there are only buckets.
-func (a *aggregation) sketched() uint32 {
-	if a.code.Sketches > 0 {
-		return 1 << 31
-	}
-	return 0
 }
 
 var (
@@ -213,7 +209,7 @@ func unusedMaps(a *aggregation) (list []string) {
 	if a == nil || a.options&hashed == 0 {
 		list = append(list, stateMaps...)
 	}
-	if a == nil || a.code.Sketches == 0 {
+	if a == nil || a.options&sketched == 0 {
 		list = append(list, bucketMaps...)
 	}
 	return list

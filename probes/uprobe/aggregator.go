@@ -229,7 +229,7 @@ func (a *aggregator) read(slot int, pane int64) error {
 			return err
 		}
 	}
-	if a.code.Sketches > 0 {
+	if a.options&sketched != 0 {
 		return a.readTable(bucketMaps[slot], 2+a.code.KeyWords, 1, a.rows.bucket)
 	}
 	return nil

@@ -10,9 +10,17 @@
 // misses an event when another comes or goes. All write into one ring buffer;
 // one goroutine reads it and gives each event to its query.
 //
+// Where the specification has the first stage of an aggregate that the kernel
+// can run, calls are folded into states there: in an array by function, or in
+// hash tables by CPU and key. Those that cannot be (arithmetic that may
+// overflow, no room for another group, a state in which a program was
+// interrupted, a pane that is closed) become rows as ever, so that both together
+// are exact. There are two slots of states, for two ranges of time; aggregator
+// says how one is read while calls go on into the other.
+//
 // What is guaranteed:
 //
-//   - A call is one row, or is counted: as lost (the ring was full), as
+//   - A call is one row, or in one state, or is counted: as lost (the ring was full), as
 //     unfinished (it did not return: longjmp, exception, exit, detached first),
 //     or as skipped (its return could not be awaited safely).
 //   - A query's probes are detached when it ends, and with the death of this
@@ -31,7 +39,9 @@
 // go; it is never taken by the reader. The reader owns routes and
 // subscriptions; others change them by commands that it executes between two
 // drains. A source that ends because its processes ended does so on a
-// goroutine of its own.
+// goroutine of its own, and so are panes of time given when they are over.
+// aggregator.mu is held while a slot is read, also while the reader is waited
+// for, and taken under Provider.mu but never the other way round.
 //
 // The package must not know how predicates are evaluated (it is given a
 // [Matcher]), nor who consumes the rows.

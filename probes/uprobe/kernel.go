@@ -368,7 +368,6 @@ func (in *installation) counters(per *[]bpf.FunctionCounters) (sum bpf.FunctionC
 		sum.Lost += c.Lost
 		sum.Limited += c.Limited
 		sum.Ungrouped += c.Ungrouped
-		sum.Straggling += c.Straggling
 		sum.Foreign += c.Foreign
 		sum.Unchecked += c.Unchecked
 		sum.Nesting += c.Nesting
