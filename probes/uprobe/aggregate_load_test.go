@@ -122,6 +122,32 @@ func TestCollectingUnderLoad(t *testing.T) {
 	}
 }
 
+// Nobody collects for several panes, as when the machine sleeps: what did not
+// fit the two that have slots goes singly, and no event is in another's pane.
+func TestPanesThatNobodyCollects(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, crowd, "-O1", "-fcf-protection=none")
+	r := run(t, target, "1750")
+	aggs := []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("min", col("timestamp")), agg("max", col("timestamp"))}
+	spec := aggregate(acquisition(FunctionStart, r.target(), named("f"), "timestamp", "arg0"), minPane, nil, aggs...)
+	src, got := start(t, provider(t, Options{}), spec)
+	a := src.(*source).aggregator
+	go func() {
+		time.Sleep(300 * time.Millisecond)
+		a.mu.Lock()
+		time.Sleep(4 * minPane)
+		a.mu.Unlock()
+	}()
+	printed := r.finish(success)
+	got.wait(t)
+	all := groups(t, spec, got.parts, got.rows)[""]
+	t.Logf("%d calls, %d rows singly", all[0].N, len(got.rows))
+	if lost := got.lost["ring buffer full"]; decimal(all[0].N+int64(lost)) != printed[0] || len(got.rows) == 0 {
+		t.Errorf("%d calls, %d of them singly, and %d lost; the target made %s", all[0].N, len(got.rows), lost, printed[0])
+	}
+	checkPanes(t, got, int64(minPane))
+}
+
 // checkPanes: each row of its pane alone, a pane is given once, in order.
 func checkPanes(t *testing.T, got *record, pane int64) {
 	t.Helper()
@@ -146,7 +172,7 @@ func checkPanes(t *testing.T, got *record, pane int64) {
 			t.Errorf("events from %d to %d in the pane of %d", from, to, row[0].I)
 		}
 	}
-	if len(begins) < 3 {
-		t.Errorf("only %d panes in a second", len(begins))
+	if len(begins) < 3 || len(got.marks) < 3 || got.late > 0 {
+		t.Errorf("%d panes and %d watermarks, %d rows late", len(begins), len(got.marks), got.late)
 	}
 }

@@ -393,7 +393,8 @@ func TestInterruptedPrograms(t *testing.T) {
 	}
 }
 
-// How often functions were entered is known without a count of its own.
+// How often functions were entered is known without a count of its own; what
+// happened before is given when asked for.
 func TestHitsOfCounts(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, prelude+`
@@ -403,7 +404,8 @@ int main(void) { ready(); for (long i = 0; i < 30; i++) { f(i); if (i % 3) g(i);
 `, "-O1")
 	p := provider(t, Options{})
 	r := run(t, target)
-	src, _ := start(t, p, aggregate(acquisition(FunctionStart, r.target(), named("f", "g"), "timestamp", "function_name"), 0, []plan.Expr{col("function_name")}, agg("count")))
+	spec := aggregate(acquisition(FunctionStart, r.target(), named("f", "g"), "timestamp", "function_name"), 0, []plan.Expr{col("function_name")}, agg("count"))
+	src, got := start(t, p, spec)
 	if src.(*source).aggregation.options&noHits == 0 {
 		t.Error("hits are counted apart")
 	}
@@ -424,6 +426,11 @@ int main(void) { ready(); for (long i = 0; i < 30; i++) { f(i); if (i % 3) g(i);
 		t.Fatal(err)
 	}
 	expect(30, 20)
+	got.mu.Lock()
+	if given := groups(t, spec, got.parts, got.rows); given["f0"][0].N != 30 || given["g0"][0].N != 20 {
+		t.Errorf("collected %v", given)
+	}
+	got.mu.Unlock()
 	r.step()
 	r.line()
 	expect(35, 20)

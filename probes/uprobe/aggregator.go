@@ -45,6 +45,7 @@ type aggregator struct {
 	mu     sync.Mutex
 	ended  bool
 	slot   int     // of the current pane
+	next   bool    // the other slot is open for the pane behind it
 	begins int64   // the current pane, by the boot clock
 	hits   []int64 // by dense group, of what was collected: see noHits
 	rows   *partialRows
@@ -117,17 +118,23 @@ func (a *aggregator) close() {
 
 // begin makes the pane that holds the time now the current one.
 func (a *aggregator) begin(now int64) {
-	a.begins = now
-	if a.pane != endless {
-		t := now + a.offset
-		a.begins = t - t%a.pane - a.offset
-	}
+	a.begins = a.paneOf(now)
 	a.publish(a.pane != endless)
+}
+
+// paneOf is where the pane that holds the time now begins.
+func (a *aggregator) paneOf(now int64) int64 {
+	if a.pane == endless {
+		return now
+	}
+	t := now + a.offset
+	return t - t%a.pane - a.offset
 }
 
 // publish tells the programs what pane is the current one, and whether the
 // other slot is free for the next.
 func (a *aggregator) publish(next bool) {
+	a.next = next
 	word := uint64(a.begins)<<paneBits | uint64(a.slot)
 	if next {
 		word |= nextToo
@@ -159,21 +166,22 @@ func (a *aggregator) collectOver(now int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for !a.ended && now >= a.begins+a.pane {
-		// Where nobody came for long, as on a machine that slept, there is
-		// nothing behind the two panes that have slots.
 		to := a.begins + a.pane
-		if late := now - to; late >= 2*a.pane {
-			to += late - late%a.pane - a.pane
+		if !a.next {
+			// Nothing is in the other slot: on to the pane of now.
+			to = a.paneOf(now)
 		}
-		if err := a.turn(to, true); err != nil {
+		// Where nobody came for long, as on a machine that slept, the pane in
+		// the other slot is over, too. It is closed, and read next.
+		if err := a.turn(to, now < to+a.pane); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// turn makes the pane that begins at to the current one, and gives the one
-// before.
+// turn makes the pane that begins at to the current one, whose slot is the other
+// one, and gives the one before. next says whether to open the slot again.
 func (a *aggregator) turn(to int64, next bool) error {
 	slot, pane := a.slot, a.begins
 	a.slot, a.begins = 1-slot, to
