@@ -143,9 +143,6 @@ static __always_inline void leave(struct pt_regs *ctx, __u64 cookie, __u64 start
 	struct thread *t = bpf_task_storage_get(&threads, task, NULL, 0);
 	if (!t || t->exec_id != task->self_exec_id || is_closed())
 		return;
-	/* A pair's return comes from whatever stack the call was on. */
-	if ((options & PAIR) && own_stack(&t->stack, task, ctx->sp - 8) == STACK_FOREIGN)
-		return;
 	__u64 now = bpf_ktime_get_boot_ns();
 	struct call *c = take(t, ID(cookie), ctx->sp - 8, now);
 	if (!c || !c->wanted)

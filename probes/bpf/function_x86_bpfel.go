@@ -178,7 +178,6 @@ const (
 	FunctionProgPairReturn      = "pair_return"
 	FunctionVarAggregate        = "aggregate"
 	FunctionVarCpus             = "cpus"
-	FunctionVarGapFacts         = "gap_facts"
 	FunctionVarGroups           = "groups"
 	FunctionVarKeyWords         = "key_words"
 	FunctionVarOpen             = "open"
@@ -276,7 +275,6 @@ type FunctionMapSpecs struct {
 type FunctionVariableSpecs struct {
 	Aggregate       *ebpf.VariableSpec `ebpf:"aggregate"`
 	Cpus            *ebpf.VariableSpec `ebpf:"cpus"`
-	GapFacts        *ebpf.VariableSpec `ebpf:"gap_facts"`
 	Groups          *ebpf.VariableSpec `ebpf:"groups"`
 	KeyWords        *ebpf.VariableSpec `ebpf:"key_words"`
 	Open            *ebpf.VariableSpec `ebpf:"open"`
@@ -358,7 +356,6 @@ func (m *FunctionMaps) Close() error {
 type FunctionVariables struct {
 	Aggregate       *ebpf.Variable `ebpf:"aggregate"`
 	Cpus            *ebpf.Variable `ebpf:"cpus"`
-	GapFacts        *ebpf.Variable `ebpf:"gap_facts"`
 	Groups          *ebpf.Variable `ebpf:"groups"`
 	KeyWords        *ebpf.Variable `ebpf:"key_words"`
 	Open            *ebpf.Variable `ebpf:"open"`

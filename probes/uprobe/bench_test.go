@@ -173,6 +173,8 @@ func BenchmarkCall(b *testing.B) {
 	rare := call("=", big("%", col("arg0"), num(1000)), num(0))
 	never := call("<", col("arg0"), num(0))
 	long := call(">", col("duration"), dur(time.Second))
+	nobody := call("<", col("tid"), num(0))
+	entries := call("=", col("event"), constant(eventEnter))
 	for _, c := range []struct {
 		name, stream, mode string
 		cond               plan.Expr
@@ -190,6 +192,10 @@ func BenchmarkCall(b *testing.B) {
 		{"session, refused at the entry", FunctionDuration, "session", never, 1, []string{"timestamp", "duration", "arg0"}},
 		{"session, refused at the return", FunctionDuration, "session", long, 1, []string{"timestamp", "duration"}},
 		{"session with depth", FunctionDuration, "session", nil, 1, []string{"timestamp", "duration", "depth"}},
+		{"sequence", FunctionCall, "session", nil, 1, []string{"timestamp", "event", "depth"}},
+		{"sequence, refused at the entry", FunctionCall, "session", nobody, 1, []string{"timestamp", "event", "tid"}},
+		{"sequence, entries alone", FunctionCall, "session", entries, 1, []string{"timestamp", "depth", "event"}},
+		{"sequence by a pair", FunctionCall, "multi", nil, 1, []string{"timestamp", "event", "depth"}},
 		{"pair", FunctionDuration, "multi", nil, 1, []string{"timestamp", "duration"}},
 		{"pair, refused at the entry", FunctionDuration, "multi", never, 1, []string{"timestamp", "duration", "arg0"}},
 	} {

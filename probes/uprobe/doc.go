@@ -1,5 +1,6 @@
 // Package uprobe acquires the streams of function calls (function_start,
-// function_end, function_duration) by probes in the text of running programs.
+// function_end, function_duration, function_call) by probes in the text of
+// running programs.
 //
 // The way of a query: [Provider.Prepare] finds the processes, their modules
 // and the functions selected, decides where each is probed, and refuses by
@@ -23,6 +24,11 @@
 //   - A call is one row, or in one state, or is counted: as lost (the ring was full), as
 //     unfinished (it did not return: longjmp, exception, exit, detached first),
 //     or as skipped (its return could not be awaited safely).
+//   - Of function_call, the events of a thread come in the order in which they
+//     happened, and where some are missing a GAP stands in front of the next; a
+//     loss that nothing follows is only counted. Each ENTER is followed by its
+//     LEAVE or UNWIND at the same depth, unless the thread, its program or the
+//     query ended first. It begins and ends for all functions at one instant.
 //   - A query's probes are detached when it ends, and with the death of this
 //     process at the latest.
 //   - A function whose probing is not known to be safe is left alone and named.

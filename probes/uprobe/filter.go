@@ -16,7 +16,6 @@ type filter struct {
 	layout  codegen.Layout
 	program codegen.Program
 	facts   []uint64 // by function: the upper half of its cookie; the layout adds to them
-	gap     uint64   // the same of what is no function
 }
 
 // compileFilter compiles spec.Filter for the functions that ws are.
@@ -31,7 +30,7 @@ func (p *Provider) compileFilter(spec *plan.Acquire, ws []want) *filter {
 		Facts:   int16(unsafe.Offsetof(bpf.FunctionMoment{}.Cookie)),
 		Fact: func(e plan.Expr) (uint8, bool) {
 			bit := firstFact + used
-			if used == most || !p.noteFact(spec, e, ws, f, 1<<bit) {
+			if used == most || !p.noteFact(spec, e, ws, f.facts, 1<<bit) {
 				return 0, false
 			}
 			used++
@@ -48,17 +47,12 @@ func (p *Provider) compileFilter(spec *plan.Acquire, ws []want) *filter {
 	return f
 }
 
-// noteFact sets a bit for the functions for which e is true, and for none if it
-// is true where their names are NULL, unless e cannot be evaluated for all.
-func (p *Provider) noteFact(spec *plan.Acquire, e plan.Expr, ws []want, f *filter, bit uint64) bool {
-	if spec.Stream == FunctionCall {
-		none, err := p.holdsOfNone(e)
-		if err != nil {
-			return false
-		}
-		if none {
-			f.gap |= bit
-		}
+// noteFact sets a bit for the functions for which e is true, unless e cannot be
+// evaluated for all of them. Nor can it be a fact if it is true where there is
+// no function, of a gap: no call would be followed that could have one.
+func (p *Provider) noteFact(spec *plan.Acquire, e plan.Expr, ws []want, facts []uint64, bit uint64) bool {
+	if spec.Stream == FunctionCall && p.mayHoldOfNone(e) {
+		return false
 	}
 	match, err := p.o.Match(plan.Transform(e, func(x plan.Expr) plan.Expr {
 		if c, ok := x.(*plan.Col); ok {
@@ -76,14 +70,14 @@ func (p *Provider) noteFact(spec *plan.Acquire, e plan.Expr, ws []want, f *filte
 			return false
 		}
 		if yes {
-			f.facts[i] |= bit
+			facts[i] |= bit
 		}
 	}
 	return true
 }
 
-// holdsOfNone evaluates a condition on functions for a row that has none.
-func (p *Provider) holdsOfNone(e plan.Expr) (bool, error) {
+// mayHoldOfNone evaluates a condition on functions for a row that has none.
+func (p *Provider) mayHoldOfNone(e plan.Expr) bool {
 	match, err := p.o.Match(plan.Transform(e, func(x plan.Expr) plan.Expr {
 		if c, ok := x.(*plan.Col); ok {
 			return &plan.Const{V: batch.NullOf(c.T)}
@@ -91,9 +85,10 @@ func (p *Provider) holdsOfNone(e plan.Expr) (bool, error) {
 		return x
 	}))
 	if err != nil {
-		return false, err
+		return true
 	}
-	return match("", "", "")
+	holds, err := match("", "", "")
+	return holds || err != nil
 }
 
 // layoutOf says where the programs find the columns. offset is what makes boot

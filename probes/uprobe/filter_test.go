@@ -312,13 +312,17 @@ func TestFilteredByTime(t *testing.T) {
 	p := provider(t, Options{})
 	r := run(t, target)
 	limit := time.Now().Add(500 * time.Millisecond)
-	for stream, cols := range map[string][]string{FunctionStart: {"timestamp"}, FunctionDuration: {"timestamp", "start_time"}} {
+	for stream, cols := range map[string][]string{FunctionStart: {"timestamp"}, FunctionDuration: {"timestamp", "start_time"}, FunctionCall: {"timestamp"}} {
+		each := 1 // rows of a call
+		if stream == FunctionCall {
+			each = 2
+		}
 		for _, c := range cols {
 			_, before := start(t, p, filtered(stream, r.target(), named("alpha"), call("<", col(c), stamp(limit)), cols...))
 			_, after := start(t, p, filtered(stream, r.target(), named("alpha"), call(">=", col(c), stamp(limit)), cols...))
 			defer func() {
-				if n, m := len(before.wait(t).rows), len(after.wait(t).rows); n != 10 || m != 20 {
-					t.Errorf("%s of %s: %d rows before and %d after, want 10 and 20", c, stream, n, m)
+				if n, m := len(before.wait(t).rows), len(after.wait(t).rows); n != 10*each || m != 20*each {
+					t.Errorf("%s of %s: %d rows before and %d after, want %d and %d", c, stream, n, m, 10*each, 20*each)
 				}
 			}()
 		}

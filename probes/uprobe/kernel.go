@@ -136,7 +136,6 @@ type setup struct {
 	returns   map[returns]bool // how the functions' are observed
 	goexits   bool             // goroutines that end are heeded
 	test      codegen.Program
-	gapFacts  uint64 // the facts of what is no function
 	members   []bpf.FunctionTarget
 	functions int
 	rate      int64 // events per second; 0: any number
@@ -269,9 +268,6 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 		return nil, err
 	}
 	if err := limitRate(spec, s.rate); err != nil {
-		return nil, err
-	}
-	if err := spec.Variables[bpf.FunctionVarGapFacts].Set(s.gapFacts); err != nil {
 		return nil, err
 	}
 	replace := map[string]*ebpf.Map{bpf.FunctionMapEvents: k.events}

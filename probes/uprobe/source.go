@@ -62,7 +62,7 @@ func (s *source) setup() setup {
 		how[w.returns] = true
 	}
 	return setup{
-		options: s.wants.options | s.resolution.only, links: s.links, returns: how, goexits: len(s.resolution.goexits) > 0, test: s.filter.program, gapFacts: s.filter.gap,
+		options: s.wants.options | s.resolution.only, links: s.links, returns: how, goexits: len(s.resolution.goexits) > 0, test: s.filter.program,
 		members: s.resolution.members, functions: len(s.resolution.wants), rate: s.spec.Settings.MaxEventRate,
 		offset: s.provider.offset, aggregation: s.aggregation,
 	}

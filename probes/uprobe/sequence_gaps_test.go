@@ -1,0 +1,229 @@
+package uprobe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"endoscope/probes/testenv"
+)
+
+// aligned checks that got is want with holes that are marked: what lies between
+// two marks is one piece of want, the pieces come in order, and the first begins
+// where want does.
+func aligned(want, got []string) error {
+	isGap := func(line string) bool { return strings.HasPrefix(line, eventGap) }
+	at := 0 // want[:at] is accounted for
+	for i := 0; i < len(got); {
+		if end := slices.IndexFunc(got[i:], isGap); end != 0 {
+			if end < 0 {
+				end = len(got) - i
+			}
+			piece := got[i : i+end]
+			skip := 0
+			for skip <= len(want)-at-len(piece) && !slices.Equal(want[at+skip:at+skip+len(piece)], piece) {
+				if skip++; i == 0 {
+					return fmt.Errorf("the first %d events are not those of the truth, and no gap is marked", len(piece))
+				}
+			}
+			if skip > len(want)-at-len(piece) {
+				return fmt.Errorf("events %d to %d are no piece of the truth after its event %d: %q", i, i+end, at, piece[:min(8, end)])
+			}
+			at += skip + len(piece)
+			i += end
+			continue
+		}
+		if i+1 < len(got) && !isGap(got[i+1]) {
+			mark, next := got[i], got[i+1]
+			if mark[strings.LastIndexByte(mark, ' '):] != next[strings.LastIndexByte(next, ' '):] {
+				return fmt.Errorf("%q is followed by %q", mark, next)
+			}
+		}
+		i++
+	}
+	return nil
+}
+
+// With a ring that is far too small, or above the rate that is allowed, events
+// are lost, and each thread's sequence says where: replaying the truth finds no
+// other hole.
+func TestGapsAreMarked(t *testing.T) {
+	testenv.NeedUprobes(t)
+	// Sixteen functions at each of three depths, of which each calls all of the
+	// next depth in order: a piece fits at few places.
+	const base = 16
+	var text strings.Builder
+	var list []string
+	define := func(level int, body string) {
+		for i := range base {
+			name := fmt.Sprintf("d%d_%x", level, i)
+			list = append(list, name)
+			fmt.Fprintf(&text, "NOINLINE void %s(void) { sink += %d; %s sink++; }\n", name, i, body)
+		}
+		fmt.Fprintf(&text, "static void (*const d%d[])(void) = {", level)
+		for i := range base {
+			fmt.Fprintf(&text, "d%d_%x,", level, i)
+		}
+		text.WriteString("};\n")
+	}
+	loop := fmt.Sprintf("for (int i = 0; i < %d; i++) ", base)
+	define(2, "")
+	define(1, loop+"d2[i]();")
+	define(0, loop+"d1[i]();")
+	target := testenv.CompileCText(t, prelude+text.String()+`
+static void *work(void *name) { pthread_setname_np(pthread_self(), name); `+loop+`d0[i](); return 0; }
+int main(void) {
+	ready();
+	pthread_t t[3]; const char *names[] = { "w0", "w1", "w2" };
+	for (int i = 0; i < 3; i++) pthread_create(&t[i], 0, work, (void *)names[i]);
+	for (int i = 0; i < 3; i++) pthread_join(t[i], 0);
+}
+`, "-O1", "-pthread")
+	var truth []string
+	var walk func(level int)
+	walk = func(level int) {
+		for i := range base {
+			name := fmt.Sprintf("d%d_%x", level, i)
+			truth = append(truth, fmt.Sprintf("ENTER %s %d", name, level))
+			if level < 2 {
+				walk(level + 1)
+			}
+			truth = append(truth, fmt.Sprintf("LEAVE %s %d", name, level))
+		}
+	}
+	walk(0)
+	trapModes(t, func(t *testing.T, o Options) {
+		for _, c := range []struct {
+			cause string
+			ring  int
+			rate  int64
+		}{{"ring buffer full", 4096, 0}, {"rate limit", 0, 4000}} {
+			o.RingBytes = c.ring
+			p := provider(t, o)
+			r := run(t, target)
+			spec := acquisition(FunctionCall, r.target(), named(list...), sequenceColumns...)
+			spec.Settings.MaxEventRate = c.rate
+			_, got := start(t, p, spec)
+			r.finish(success)
+			got.wait(t)
+			all := got.sequences(t)
+			rows, gaps := 0, 0
+			for _, thread := range []string{"w0", "w1", "w2"} {
+				lines := all[thread]
+				if err := aligned(truth, lines); err != nil {
+					t.Errorf("%s, thread %s: %v", c.cause, thread, err)
+				}
+				for _, l := range lines {
+					if strings.HasPrefix(l, eventGap) {
+						gaps++
+					} else {
+						rows++
+					}
+				}
+			}
+			lost := got.lost[c.cause]
+			if want := 3 * len(truth); rows+int(lost) != want || len(got.lost) != 1 {
+				t.Errorf("%s: %d events and %v lost, want %d together", c.cause, rows, got.lost, want)
+			}
+			if rows < 100 || gaps < 10 {
+				t.Errorf("%s: %d events and %d gaps: too few to show anything", c.cause, rows, gaps)
+			}
+		}
+	})
+}
+
+// A call whose return cannot be awaited is left out with a mark in its place,
+// and what it encloses is told as if it were not there.
+func TestGapsForCallsLeftOut(t *testing.T) {
+	testenv.NeedUprobes(t)
+	depths := func(event, name string, from, to int) (lines []string) {
+		step := 1
+		if to < from {
+			step = -1
+		}
+		for d := from; d != to+step; d += step {
+			lines = append(lines, fmt.Sprintf("%s %s %d", event, name, d))
+		}
+		return lines
+	}
+	for _, c := range []struct {
+		name, text string
+		want       []string
+		counts     map[string]uint64
+		sessions   bool // needed to be safe
+	}{
+		{"deeper than the kernel traps", `
+NOINLINE long up(long n) { sink++; return n == 0 ? 0 : 1 + up(n-1); }
+NOINLINE long home(long n) { sink += n; return n; }
+int main(void) { ready(); up(66); home(1); }`,
+			slices.Concat(depths("ENTER", "up", 0, 63), []string{"GAP  63"}, depths("LEAVE", "up", 63, 0), []string{"ENTER home 0", "LEAVE home 0"}),
+			map[string]uint64{"nesting": 3}, false},
+		{"on a coroutine's stack", `
+#include <ucontext.h>
+static ucontext_t host, guest;
+NOINLINE long hop(long n) { sink += n; swapcontext(&guest, &host); sink++; return n; }
+NOINLINE long home(long n) { sink += n; swapcontext(&host, &guest); return n; }
+static char stack[65536];
+static void body(void) { for (long i = 0;; i++) hop(i); }
+int main(void) {
+	ready();
+	getcontext(&guest);
+	guest.uc_stack.ss_sp = stack; guest.uc_stack.ss_size = sizeof stack;
+	makecontext(&guest, body, 0);
+	home(1); home(2);
+	swapcontext(&host, &guest);
+}`,
+			// The last gap has nothing behind it.
+			[]string{"ENTER home 0", "GAP  0", "LEAVE home 0", "ENTER home 0", "GAP  0", "LEAVE home 0"},
+			map[string]uint64{"foreign stack": 3}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			target := testenv.CompileCText(t, prelude+c.text, "-O1", "-fno-optimize-sibling-calls")
+			trapModes(t, func(t *testing.T, o Options) {
+				if c.sessions && o.Links != "session" {
+					return
+				}
+				o.Match = matchEngine
+				p := provider(t, o)
+				r := run(t, target)
+				sel := named("up", "home", "hop")
+				_, got := start(t, p, acquisition(FunctionCall, r.target(), sel, sequenceColumns...))
+				_, gaps := start(t, p, filtered(FunctionCall, r.target(), sel, call("=", col("event"), constant(eventGap)), sequenceColumns...))
+				// A gap has no function: this is true of home's events alone.
+				named := or(call("=", col("function_name"), constant("home")), call("<", col("depth"), num(0)))
+				_, homes := start(t, p, filtered(FunctionCall, r.target(), sel, named, sequenceColumns...))
+				none := or(call("is null", col("function_name")), call("<", col("depth"), num(0)))
+				spec := filtered(FunctionCall, r.target(), sel, none, sequenceColumns...)
+				src, nobody := start(t, p, spec)
+				r.finish(success)
+				if diff := cmp.Diff(c.want, got.wait(t).sequences(t)["target"]); diff != "" {
+					t.Error(diff)
+				}
+				if diff := cmp.Diff(c.counts, got.counts); diff != "" {
+					t.Error(diff)
+				}
+				having := func(part string) (lines []string) {
+					for _, l := range c.want {
+						if strings.Contains(l, part) {
+							lines = append(lines, l)
+						}
+					}
+					return lines
+				}
+				if diff := cmp.Diff(having("GAP"), gaps.wait(t).sequences(t)["target"]); diff != "" {
+					t.Error("gaps:", diff)
+				}
+				nobody.wait(t).rows = kept(t, src.Residual(), spec.Out, nobody.rows)
+				if diff := cmp.Diff(having("GAP"), nobody.sequences(t)["target"]); diff != "" {
+					t.Error("no function:", diff)
+				}
+				if diff := cmp.Diff(having("home"), homes.wait(t).sequences(t)["target"]); diff != "" {
+					t.Error("home:", diff)
+				}
+			})
+		})
+	}
+}
