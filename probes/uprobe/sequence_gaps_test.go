@@ -95,7 +95,7 @@ int main(void) {
 		}
 	}
 	walk(0)
-	trapModes(t, func(t *testing.T, o Options) {
+	multiModes(t, func(t *testing.T, o Options) {
 		for _, c := range []struct {
 			cause string
 			ring  int
