@@ -81,6 +81,7 @@ func (s *session) describeFunction(st *parser.Describe, src string) (wire.Result
 		}
 		return nil, refuse(st.Name, src, "for a function of a program, say USE 'name' first", "there is no function %s in the language", name)
 	}
+	defer m.Close()
 	found := m.Find(name)
 	if len(found) == 0 {
 		hint := ""
@@ -91,7 +92,7 @@ func (s *session) describeFunction(st *parser.Describe, src string) (wire.Result
 	}
 	rel = newRelation(text("function_name"), text("class"), text("module"), text("address"), number("size"), text("aliases"), text("entry"), text("return"))
 	for _, i := range found {
-		f := m.Functions()[i]
+		f := m.Function(i)
 		entry := ""
 		if site, err := m.EntrySite(i); err != nil {
 			entry = "cannot be probed: " + err.Error()

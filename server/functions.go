@@ -16,7 +16,12 @@ func (s *session) functions() ([]symbols.Function, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.Functions(), nil
+	defer m.Close()
+	fs := make([]symbols.Function, 0, m.Len())
+	for _, f := range m.All() {
+		fs = append(fs, f)
+	}
+	return fs, nil
 }
 
 // module is the main executable of the session's target.

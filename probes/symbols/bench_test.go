@@ -20,7 +20,7 @@ func benchmarkOpen(b *testing.B, name string) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		functions = len(m.Functions())
+		functions = m.Len()
 		m.Close()
 		f.Close()
 	}
@@ -36,7 +36,7 @@ func BenchmarkEntrySitesGofmt(b *testing.B)    { benchmarkSites(b, "gofmt") }
 
 func benchmarkSites(b *testing.B, name string) {
 	m := openModule(b, testenv.NeedProgram(b, name))
-	n := len(m.Functions())
+	n := m.Len()
 	for b.Loop() {
 		for i := range n {
 			m.EntrySite(i)
@@ -47,7 +47,6 @@ func benchmarkSites(b *testing.B, name string) {
 
 func BenchmarkNearest(b *testing.B) {
 	m := openModule(b, testenv.NeedProgram(b, "postgres"))
-	m.Functions()
 	for b.Loop() {
 		m.Nearest("ExecuterRun", 5)
 	}
@@ -79,7 +78,7 @@ func BenchmarkExitSitesGofmt(b *testing.B)    { benchmarkExits(b, "gofmt") }
 
 func benchmarkExits(b *testing.B, name string) {
 	m := openModule(b, testenv.NeedProgram(b, name))
-	n := len(m.Functions())
+	n := m.Len()
 	for b.Loop() {
 		for i := range n {
 			m.ExitSites(i)

@@ -51,7 +51,7 @@ func (c *contents) body(i int) (*body, error) {
 	b := &body{sources: map[uint64][]uint64{}, labels: map[uint64]bool{}}
 	total := uint64(0)
 	var pieces [][]node
-	for todo := []span{{f.Addr, f.Addr + c.extent(i)}}; len(todo) > 0; todo = todo[1:] {
+	for todo := []span{{f.addr, f.addr + c.extent(i)}}; len(todo) > 0; todo = todo[1:] {
 		s := todo[0]
 		if b.contains(s.start) {
 			continue
@@ -74,7 +74,7 @@ func (c *contents) body(i int) (*body, error) {
 		for pos := 0; pos < len(code); {
 			in, err := decode(code[pos:])
 			if err != nil {
-				return nil, fmt.Errorf("has code at +%d that cannot be decoded", s.start+uint64(pos)-f.Addr)
+				return nil, fmt.Errorf("has code at +%d that cannot be decoded", s.start+uint64(pos)-f.addr)
 			}
 			nodes = append(nodes, node{in, s.start + uint64(pos), code[pos : pos+in.Len]})
 			pos += in.Len
@@ -115,14 +115,14 @@ func (c *contents) fragmentAt(addr uint64) (span, bool) {
 var errEntered = errors.New("has code that is entered from elsewhere")
 
 // checkBody refuses code that others run too, or that runs into others'.
-func (c *contents) checkBody(f *Function, b *body) error {
+func (c *contents) checkBody(f *function, b *body) error {
 	for _, s := range b.spans {
 		ways := c.entrancesInto(s)
 		if len(ways) > maxBodyWays {
 			return errEntered
 		}
 		for _, way := range ways {
-			if way.target == f.Addr { // a tail call out of another's fragment
+			if way.target == f.addr { // a tail call out of another's fragment
 				continue
 			}
 			if way.source != 0 && (b.contains(way.source) && !c.takesAddress(way.source) || !c.isInstruction(way.source)) {
@@ -144,7 +144,7 @@ func (c *contents) checkBody(f *Function, b *body) error {
 	}
 	for k := range b.nodes {
 		n := &b.nodes[k]
-		if target, direct := n.target(n.addr); direct && n.Op == x86asm.CALL && target != f.Addr && b.contains(target) {
+		if target, direct := n.target(n.addr); direct && n.Op == x86asm.CALL && target != f.addr && b.contains(target) {
 			return errors.New("calls a part of itself")
 		}
 	}

@@ -108,6 +108,9 @@ func (c *Cache) drop(el *list.Element) {
 	delete(c.entries, e.id)
 	c.recent.Remove(el)
 	e.file.Close()
+	if e.contents != nil {
+		e.contents.close()
+	}
 }
 
 // Close forgets the modules that are not in use; the others go when their last

@@ -8,6 +8,10 @@
 // return address may be replaced without harm, and [Module.ExitSitesFor] where
 // returns are seen without.
 //
+// What is held of a file grows with the number of its functions: names are read
+// from it when they are asked for ([Module.Function], [Module.All]), and are
+// found by an index of their hashes ([Module.Find]).
+//
 // A file is hostile input: everything read is bounded and checked, nothing in
 // it makes the package panic, and what cannot be understood is refused by name
 // rather than probed blind.

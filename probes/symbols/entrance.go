@@ -50,13 +50,13 @@ func (c *contents) entrancesInto(s span) []entrance {
 // entersFromOutside reports whether anything but function i's own code enters
 // a byte in s, a part of it without its entry.
 func (c *contents) entersFromOutside(i int, s span) bool {
-	if i+1 < len(c.functions) && s.contains(c.functions[i+1].Addr) {
+	if i+1 < len(c.functions) && s.contains(c.functions[i+1].addr) {
 		return true
 	}
 	if e := c.unwind.next(s.start); e != nil && s.contains(e.start) {
 		return true
 	}
-	own := span{c.functions[i].Addr, c.functions[i].Addr + c.extent(i)}
+	own := span{c.functions[i].addr, c.functions[i].addr + c.extent(i)}
 	for _, e := range c.entrancesInto(s) {
 		if e.source == 0 || c.isInstruction(e.source) {
 			return true
@@ -123,11 +123,11 @@ func (c *contents) fragmentEnters(code []byte, addr uint64) bool {
 
 // functionAt is the index of the function that contains addr, or -1.
 func (c *contents) functionAt(addr uint64) int {
-	i, found := slices.BinarySearchFunc(c.functions, addr, func(f Function, addr uint64) int { return cmp.Compare(f.Addr, addr) })
+	i, found := slices.BinarySearchFunc(c.functions, addr, func(f function, addr uint64) int { return cmp.Compare(f.addr, addr) })
 	if !found {
 		i--
 	}
-	if i < 0 || addr-c.functions[i].Addr >= c.extent(i) {
+	if i < 0 || addr-c.functions[i].addr >= c.extent(i) {
 		return -1
 	}
 	return i
@@ -136,7 +136,7 @@ func (c *contents) functionAt(addr uint64) int {
 // home is the function or fragment that contains addr; empty if none does.
 func (c *contents) home(addr uint64) (s span, isFunction bool) {
 	if i := c.functionAt(addr); i >= 0 {
-		return span{c.functions[i].Addr, c.functions[i].Addr + c.extent(i)}, true
+		return span{c.functions[i].addr, c.functions[i].addr + c.extent(i)}, true
 	}
 	if e := c.unwind.find(addr); e != nil {
 		return e.span, false
@@ -297,7 +297,7 @@ func (c *contents) starts() (sets []bitset) {
 	for _, seg := range c.image.exec {
 		set := make(bitset, min(seg.end-seg.start, maxBits)/64+1)
 		for i := range c.functions {
-			if at := c.functions[i].Addr - seg.start; at/64 < uint64(len(set)) {
+			if at := c.functions[i].addr - seg.start; at/64 < uint64(len(set)) {
 				set[at/64] |= 1 << (at % 64)
 			}
 		}
@@ -346,7 +346,7 @@ func (s *scanner) jump(source, target uint64) {
 
 // isEntry reports whether a function begins at addr.
 func (c *contents) isEntry(addr uint64) bool {
-	_, found := slices.BinarySearchFunc(c.functions, addr, func(f Function, addr uint64) int { return cmp.Compare(f.Addr, addr) })
+	_, found := slices.BinarySearchFunc(c.functions, addr, func(f function, addr uint64) int { return cmp.Compare(f.addr, addr) })
 	return found
 }
 

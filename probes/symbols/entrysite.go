@@ -74,26 +74,25 @@ func (m *Module) EntrySite(i int) (Site, error) {
 // must have closed the frame before: it is a tail call of the function to
 // itself, and counted.
 func (m *Module) EntrySiteFor(i int, need Need) (Site, error) {
-	fns := m.Functions()
-	if i < 0 || i >= len(fns) {
+	if i < 0 || i >= m.Len() {
 		return Site{}, fmt.Errorf("no function %d in %s", i, m.name)
 	}
-	f := &fns[i]
+	f := &m.functions[i]
 	switch {
 	case m.IFunc(i):
 		return Site{}, errors.New("is an indirect function, whose code only chooses the variant that is called" + m.variants(i))
-	case m.image.isStub(f.Addr):
+	case m.image.isStub(f.addr):
 		return Site{}, errors.New("is a linkage stub; probe the function in the library that defines it")
-	case m.image.segmentOf(f.Addr).writable:
+	case m.image.segmentOf(f.addr).writable:
 		return Site{}, errors.New("lies in a writable segment, where the kernel sets no probes")
 	}
-	code, err := m.image.code(f.Addr, m.extent(i))
+	code, err := m.image.code(f.addr, m.extent(i))
 	if err != nil {
 		return Site{}, err
 	}
 	first, arguments := 0, argumentsC
-	if f.Lang == Go {
-		first, arguments = m.stackCheck(code, f.Addr), argumentsGo
+	if f.golang {
+		first, arguments = m.stackCheck(code, f.addr), argumentsGo
 	}
 	if need.Entry && first > 0 {
 		return Site{}, errors.New("executes its first instruction again when its stack has grown")
@@ -123,7 +122,7 @@ func (m *Module) isLooped(i int, code []byte) bool {
 	if opensFrame(code) {
 		return false
 	}
-	addr := m.functions[i].Addr
+	addr := m.functions[i].addr
 	return isEntered(code, 0, 0) || m.tableEnters(code, addr, 0, 0) || m.fragmentEnters(code, addr)
 }
 
@@ -169,7 +168,7 @@ func (m *Module) cheapest(i int, code []byte, list []candidate, prices Prices) (
 // bytes [first, last] behind its entry, so that what is there is executed by
 // others, or again.
 func (m *Module) entersBetween(i int, code []byte, first, last int) bool {
-	addr := m.functions[i].Addr
+	addr := m.functions[i].addr
 	return isEntered(code, first, last) ||
 		m.tableEnters(code, addr, first, last) ||
 		m.entersFromOutside(i, span{addr + uint64(first), addr + uint64(last) + 1})

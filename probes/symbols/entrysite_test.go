@@ -281,7 +281,7 @@ func TestPatchableEntry(t *testing.T) {
 // methodsOf counts the functions of a module by their site's method.
 func methodsOf(m *Module, need Need) (methods map[string]int, probed int) {
 	methods = map[string]int{}
-	for i := range m.Functions() {
+	for i := range m.Len() {
 		if site, err := m.EntrySiteFor(i, need); err == nil {
 			methods[site.Method]++
 			probed++
@@ -307,7 +307,7 @@ func TestShareOfCheapSites(t *testing.T) {
 		}
 		m := openModule(t, path)
 		atEntry := 0
-		for i, f := range m.Functions() {
+		for i, f := range m.All() {
 			code, err := m.image.code(f.Addr, m.extent(i))
 			if err != nil {
 				continue
@@ -316,7 +316,7 @@ func TestShareOfCheapSites(t *testing.T) {
 				atEntry++
 			}
 		}
-		all := len(m.Functions())
+		all := m.Len()
 		var text strings.Builder
 		fmt.Fprintf(&text, "%d functions: %.1f %% emulated at the entry", all, 100*float64(atEntry)/float64(all))
 		for _, need := range []Need{{Args: true, Return: true}, {Args: true}, {Return: true}, {}} {

@@ -23,17 +23,16 @@ func (m *Module) ExitSites(i int) ([]Site, error) { return m.ExitSitesFor(i, Nee
 // user's words, to be read after the function's name, why returns cannot be
 // seen exactly.
 func (m *Module) ExitSitesFor(i int, need Need) ([]Site, error) {
-	fns := m.Functions()
-	if i < 0 || i >= len(fns) {
+	if i < 0 || i >= m.Len() {
 		return nil, fmt.Errorf("no function %d in %s", i, m.name)
 	}
-	f := &fns[i]
+	f := &m.functions[i]
 	switch {
 	case m.IFunc(i):
 		return nil, errors.New("is an indirect function, whose code only chooses the variant that is called")
-	case m.image.isStub(f.Addr):
+	case m.image.isStub(f.addr):
 		return nil, errors.New("is a linkage stub; probe the function in the library that defines it")
-	case m.image.segmentOf(f.Addr).writable:
+	case m.image.segmentOf(f.addr).writable:
 		return nil, errors.New("lies in a writable segment, where the kernel sets no probes")
 	}
 	b, err := m.body(i)
@@ -55,7 +54,7 @@ func (m *Module) ExitSitesFor(i int, need Need) ([]Site, error) {
 // exitFinder collects the exit sites of a function.
 type exitFinder struct {
 	m     *Module
-	f     *Function
+	f     *function
 	i     int
 	body  *body
 	need  Need
@@ -72,7 +71,7 @@ func (x *exitFinder) add(n *node) error {
 	switch {
 	case n.Op == x86asm.RET:
 		if depth, known := x.depth(n.addr); known && depth != 0 {
-			return fmt.Errorf("returns at +%d with something else than its return address on the stack", n.addr-x.f.Addr)
+			return fmt.Errorf("returns at +%d with something else than its return address on the stack", n.addr-x.f.addr)
 		}
 		if x.need.Prices.Of(Emulated) < x.need.Prices.Of(Stepped) {
 			if sites, ok := x.cover(n, 0, true, 0); ok {
@@ -87,7 +86,7 @@ func (x *exitFinder) add(n *node) error {
 		return x.tail(n)
 	case !direct || !n.jumps():
 		return nil
-	case target == x.f.Addr:
+	case target == x.f.addr:
 		return x.again(n)
 	case x.body.contains(target):
 		if x.body.at(target).addr != target {
@@ -105,12 +104,12 @@ func (x *exitFinder) add(n *node) error {
 // again deals with a branch to the function's own entry: a tail call of the
 // function to itself, unless Go has grown the stack.
 func (x *exitFinder) again(n *node) error {
-	code, err := x.m.image.code(x.f.Addr, x.m.extent(x.i))
+	code, err := x.m.image.code(x.f.addr, x.m.extent(x.i))
 	switch {
 	case err != nil:
 		return err
-	case x.f.Lang == Go:
-		if x.m.stackCheck(code, x.f.Addr) == 0 {
+	case x.f.golang:
+		if x.m.stackCheck(code, x.f.addr) == 0 {
 			return errLoop
 		}
 		return nil
@@ -129,7 +128,7 @@ func (x *exitFinder) tail(n *node) error {
 		depth, known = 0, true
 	}
 	if !known || depth != 0 {
-		return fmt.Errorf("jumps elsewhere at +%d, and its stack frame there is not known", n.addr-x.f.Addr)
+		return fmt.Errorf("jumps elsewhere at +%d, and its stack frame there is not known", n.addr-x.f.addr)
 	}
 	return x.site(n, 0, false)
 }
@@ -148,8 +147,8 @@ func (x *exitFinder) movesStack() bool {
 // depth is how far above the stack pointer the return address is at pc, by the
 // tables of the compiler.
 func (x *exitFinder) depth(pc uint64) (depth int64, known bool) {
-	if x.f.Lang == Go {
-		return x.m.goDepth(x.f.Addr, pc)
+	if x.f.golang {
+		return x.m.goDepth(x.f.addr, pc)
 	}
 	e := x.m.unwind.find(pc)
 	if e == nil {
@@ -182,7 +181,7 @@ func (x *exitFinder) siteAt(n *node, offset int64, ready bool) (Site, error) {
 		Addr:        n.addr,
 		Insn:        n.syntax(n.addr),
 		Method:      how,
-		PastEntry:   n.addr != x.f.Addr,
+		PastEntry:   n.addr != x.f.addr,
 		Bytes:       bytes.Clone(n.bytes),
 		SPOffset:    offset,
 		RetvalReady: ready,
@@ -198,7 +197,7 @@ const (
 // one, and that lead to n only. offset is the site's SPOffset at n; ready tells
 // that rax is not written from n on.
 func (x *exitFinder) cover(n *node, offset int64, ready bool, steps int) (sites []Site, ok bool) {
-	if steps > maxCoverDepth || n.addr == x.f.Addr || x.loose || x.body.labels[n.addr] {
+	if steps > maxCoverDepth || n.addr == x.f.addr || x.loose || x.body.labels[n.addr] {
 		return nil, false
 	}
 	var from []*node

@@ -255,7 +255,7 @@ func TestShareOfExitSites(t *testing.T) {
 		m := openModule(t, path)
 		known, sites, cheap, never := 0, 0, 0, 0
 		reasons := map[string]int{}
-		for i := range m.Functions() {
+		for i := range m.Len() {
 			found, err := m.ExitSites(i)
 			if err != nil {
 				why, _, _ := strings.Cut(err.Error(), " at +")
@@ -273,7 +273,7 @@ func TestShareOfExitSites(t *testing.T) {
 				}
 			}
 		}
-		all := len(m.Functions())
+		all := m.Len()
 		share := 100 * float64(known) / float64(all)
 		t.Logf("%s: %.1f %% of %d functions, %d never return; %d sites, %d emulated", program, share, all, never, sites, cheap)
 		keys := slices.SortedFunc(maps.Keys(reasons), func(a, b string) int { return reasons[b] - reasons[a] })

@@ -26,8 +26,11 @@ func exercise(t testing.TB, content []byte) {
 	if err != nil {
 		return
 	}
-	m := &Module{name: "damaged", contents: c, close: func() error { return nil }}
-	fns := m.Functions()
+	m := &Module{name: "damaged", contents: c, close: c.close}
+	var fns []Function
+	for _, f := range m.All() {
+		fns = append(fns, f)
+	}
 	for i := range fns {
 		if i > 0 && fns[i].Addr <= fns[i-1].Addr {
 			t.Fatalf("functions %d and %d are not in order", i-1, i)

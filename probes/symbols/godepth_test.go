@@ -11,7 +11,7 @@ import (
 func TestGoDepthsAgreeWithInstructions(t *testing.T) {
 	m := openModule(t, testenv.NeedProgram(t, "gofmt"))
 	checked, moved := 0, 0
-	for i, f := range m.Functions() {
+	for i, f := range m.All() {
 		code, err := m.image.code(f.Addr, m.extent(i))
 		if err != nil || f.Lang != Go || f.Mangled == "runtime.rt0_go" { // has no caller, and says 0 throughout
 			continue

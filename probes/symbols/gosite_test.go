@@ -98,7 +98,7 @@ func TestGoSiteCountsEachCallOnce(t *testing.T) {
 	if hits := countRun(t, path, site.Offset); hits != calls {
 		t.Errorf("%d hits of %d calls at `%s`", hits, calls, site.Insn)
 	}
-	if hits := countRun(t, path, m.Functions()[i].Offset); hits <= calls {
+	if hits := countRun(t, path, m.Function(i).Offset); hits <= calls {
 		t.Errorf("the entry has %d hits of %d calls: no stack grew", hits, calls)
 	}
 	if site, err := m.EntrySiteFor(i, Need{Entry: true}); err == nil {
@@ -198,7 +198,7 @@ func checkGoProgram(t *testing.T, m *Module) {
 			t.Errorf("no function %s; nearest: %q", want.name, m.Nearest(want.name, 3))
 			continue
 		}
-		f := m.Functions()[found[0]]
+		f := m.Function(found[0])
 		site, err := m.EntrySite(found[0])
 		if err != nil || f.Class != want.class || f.Lang != Go || site.PastEntry != want.past {
 			t.Errorf("%s: class %q, %v, site %+v, %v; want class %q, past the entry %v", want.name, f.Class, f.Lang, site, err, want.class, want.past)
@@ -210,7 +210,7 @@ func checkGoProgram(t *testing.T, m *Module) {
 	if ok, reason := m.ReturnTrap(m.Find("main.deep")[0]); ok || !strings.Contains(reason, "Go moves stacks") {
 		t.Errorf("return trap in Go: %v, %q", ok, reason)
 	}
-	for _, f := range m.Functions() {
+	for _, f := range m.All() {
 		if isGoMarker(f.Name) || slices.ContainsFunc(f.Aliases, isGoMarker) {
 			t.Errorf("%s is no function", f.Name)
 		}
@@ -222,7 +222,7 @@ func checkGoProgram(t *testing.T, m *Module) {
 func TestGoSitesOfALargeProgram(t *testing.T) {
 	m := openModule(t, testenv.NeedProgram(t, "gofmt"))
 	checks, past := 0, 0
-	for i, f := range m.Functions() {
+	for i, f := range m.All() {
 		site, err := m.EntrySite(i)
 		if err != nil {
 			continue

@@ -28,7 +28,7 @@ func openWith(t testing.TB, path, root string) *Module {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Module{name: filepath.Base(path), contents: c, close: func() error { return nil }}
+	return &Module{name: filepath.Base(path), contents: c, close: c.close}
 }
 
 // only is the index of the one function with a name.

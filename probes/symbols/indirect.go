@@ -55,7 +55,7 @@ func (x *exitFinder) followJumps() error {
 func (x *exitFinder) framed(pc uint64) bool {
 	const dwarfRBP = 6
 	e := x.m.unwind.find(pc)
-	if e == nil || x.f.Lang == Go {
+	if e == nil || x.f.golang {
 		return false
 	}
 	row, ok := e.row(pc)
@@ -99,7 +99,7 @@ func (x *exitFinder) indexes(k int) (indexed, understood bool) {
 			return false, false
 		}
 		// A function that is an argument, in a function of a few instructions.
-		return false, k < far && x.body.nodes[0].addr == x.f.Addr
+		return false, k < far && x.body.nodes[0].addr == x.f.addr
 	}
 	return false, false
 }

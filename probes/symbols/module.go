@@ -22,15 +22,17 @@ type Module struct {
 type contents struct {
 	image     *image
 	unwind    *unwindTable // empty where there is none
-	functions []Function
+	functions []function   // by address
+	names     []nameRef    // of functions, each one's together
+	tables    []nameTable
+	debug     *os.File // of a table; nil: none
 	hasGo     bool
 	unwinders bool            // code of a language that unwinds stacks is called or defined
 	ifuncs    map[uint64]bool // addresses of resolvers
 	morestack map[uint64]bool // addresses of Go's stack growth
 
-	named  sync.Once // guards the names in functions
-	index  sync.Once // guards byName
-	byName map[string][]int32
+	indexed sync.Once // guards index
+	index   nameIndex
 
 	entered sync.Once // guards ways
 	ways    []entrance
@@ -53,7 +55,15 @@ func Open(f *os.File, display string) (*Module, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", display, err)
 	}
-	return &Module{name: display, contents: c, close: func() error { return nil }}, nil
+	return &Module{name: display, contents: c, close: c.close}, nil
+}
+
+// close closes what was opened beside the file.
+func (c *contents) close() error {
+	if c.debug == nil {
+		return nil
+	}
+	return c.debug.Close()
 }
 
 func open(f *os.File, root string) (c *contents, err error) {
@@ -67,7 +77,7 @@ func open(f *os.File, root string) (c *contents, err error) {
 		c.unwind, _ = parseUnwind(data, sec.Addr) // as far as it is readable
 	}
 	c.hasGo = im.pclntab() != nil
-	syms, unwinders := im.symbols(f, root)
+	syms, unwinders := c.symbols(f, root)
 	c.unwinders = unwinders || c.unwind.exceptions
 	c.collect(syms)
 	return c, nil
@@ -75,13 +85,14 @@ func open(f *os.File, root string) (c *contents, err error) {
 
 // symbols gathers the names of all tables. unwinders tells whether any, also
 // of an import, is a C++ or Rust name.
-func (im *image) symbols(f *os.File, root string) (syms []symbol, unwinders bool) {
-	syms, imports, _ := readSymbols(im, im, elf.SHT_DYNSYM)
-	own, unwinders, _ := readSymbols(im, im, elf.SHT_SYMTAB)
+func (c *contents) symbols(f *os.File, root string) (syms []symbol, unwinders bool) {
+	im := c.image
+	syms, imports, _ := c.readSymbols(im, elf.SHT_DYNSYM)
+	own, unwinders, _ := c.readSymbols(im, elf.SHT_SYMTAB)
 	if len(own) == 0 {
 		if debug, file := openDebugFile(im, pathOf(f), root); debug != nil {
-			own, unwinders, _ = readSymbols(im, debug, elf.SHT_SYMTAB)
-			file.Close()
+			own, unwinders, _ = c.readSymbols(debug, elf.SHT_SYMTAB)
+			c.debug = file
 		}
 	}
 	unwinders = unwinders || imports
@@ -93,7 +104,7 @@ func (im *image) symbols(f *os.File, root string) (syms []symbol, unwinders bool
 			}
 		}
 		own = slices.DeleteFunc(own, func(s symbol) bool { return isGoMarker(s.name) })
-		golang, _ := readGo(im, sec, text)
+		golang, _ := c.readGo(sec, text)
 		syms = append(syms, golang...)
 	}
 	return append(syms, own...), unwinders
@@ -109,40 +120,38 @@ func (c *contents) collect(syms []symbol) {
 		}
 		return s.fragment
 	})
-	c.functions, c.ifuncs = join(syms)
 	c.morestack = map[uint64]bool{}
+	for i := range syms {
+		if s := &syms[i]; s.rank == rankGo && isMorestack(s.name) {
+			c.morestack[s.addr] = true
+		}
+	}
+	c.join(syms)
 	for i := range c.functions {
 		f := &c.functions[i]
-		if f.Size == 0 {
-			if e := c.unwind.find(f.Addr); e != nil && e.start == f.Addr {
-				f.Size = e.end - e.start
+		if f.size == 0 {
+			if e := c.unwind.find(f.addr); e != nil && e.start == f.addr {
+				f.size = e.end - e.start
 			}
-		}
-		if f.Lang == Go && isMorestack(f.Mangled) {
-			c.morestack[f.Addr] = true
 		}
 	}
 	c.functions = append(c.functions, c.unnamed(fragments)...)
-	slices.SortFunc(c.functions, func(a, b Function) int { return cmp.Compare(a.Addr, b.Addr) })
-	for i := range c.functions {
-		f := &c.functions[i]
-		s := c.image.segmentOf(f.Addr)
-		f.Offset = f.Addr - s.start + s.offset
-	}
+	slices.SortFunc(c.functions, func(a, b function) int { return cmp.Compare(a.addr, b.addr) })
+	c.functions = slices.Clip(c.functions)
 }
 
 // unnamed are the functions that no symbol covers. An unwind entry is a
 // function only if the return address is on top of the stack where it begins:
 // the others are pieces of functions or start code. Where the symbol table knows
 // fragments it decides.
-func (c *contents) unnamed(fragments map[uint64]bool) (found []Function) {
+func (c *contents) unnamed(fragments map[uint64]bool) (found []function) {
 	next, covered := 0, uint64(0)
 	for i := range c.unwind.entries {
 		e := &c.unwind.entries[i]
-		for ; next < len(c.functions) && c.functions[next].Addr <= e.start; next++ {
+		for ; next < len(c.functions) && c.functions[next].addr <= e.start; next++ {
 			// A symbol without a size covers its first instruction at least.
 			f := &c.functions[next]
-			covered = max(covered, f.Addr+max(min(f.Size, maxCodeBytes), 1))
+			covered = max(covered, f.addr+max(min(f.size, maxCodeBytes), 1))
 		}
 		if e.start < covered || fragments[e.start] || e.common.signalFrame || c.image.isStub(e.start) || c.image.segmentOf(e.start) == nil {
 			continue
@@ -150,8 +159,7 @@ func (c *contents) unnamed(fragments map[uint64]bool) (found []Function) {
 		if row, ok := e.row(e.start); !ok || !row.atEntry() {
 			continue
 		}
-		name := fmt.Sprintf("sub_%x", e.start)
-		found = append(found, Function{Name: name, Mangled: name, Addr: e.start, Size: e.end - e.start, Synthetic: true})
+		found = append(found, function{addr: e.start, size: e.end - e.start})
 		covered = e.end
 	}
 	return found
@@ -172,87 +180,26 @@ func (m *Module) Is64() bool { return true }
 // HasGo reports whether the module contains Go code.
 func (m *Module) HasGo() bool { return m.hasGo }
 
-// Functions are the module's functions, sorted by address, one per address.
-// The slice is shared and must not be changed.
-func (m *Module) Functions() []Function {
-	m.named.Do(func() {
-		nameAll(m.functions)
-		if m.HasGo() {
-			m.nameGo()
-		}
-	})
-	return m.functions
-}
-
-// nameGo sets the names and classes of Go functions.
-func (c *contents) nameGo() {
-	var names map[string]bool // built for the few names that need it
-	isFunction := func(name string) bool {
-		if names == nil {
-			names = make(map[string]bool, len(c.functions))
-			for i := range c.functions {
-				names[c.functions[i].Mangled] = true
-			}
-		}
-		return names[name]
-	}
-	for i := range c.functions {
-		if f := &c.functions[i]; f.Lang == Go {
-			f.Name = goDisplay(f.Mangled)
-			f.Class = goClass(f.Name, isFunction)
-		}
-	}
-}
-
-// Find returns the indexes of the functions that have exactly this name,
-// mangled name or alias. Instances of a template or a generic function, and
-// static functions of several files, share a name.
-func (m *Module) Find(name string) []int {
-	fns := m.Functions()
-	m.index.Do(func() {
-		m.byName = make(map[string][]int32, len(fns)+len(fns)/4)
-		for i := range fns {
-			f := &fns[i]
-			add := func(name string) {
-				if at := m.byName[name]; len(at) == 0 || at[len(at)-1] != int32(i) {
-					m.byName[name] = append(at, int32(i))
-				}
-			}
-			add(f.Name)
-			add(f.Mangled)
-			for _, alias := range f.Aliases {
-				add(alias)
-			}
-		}
-	})
-	at := m.byName[name]
-	found := make([]int, len(at))
-	for i, j := range at {
-		found[i] = int(j)
-	}
-	return found
-}
-
 // IFunc reports whether function i is an indirect function (STT_GNU_IFUNC):
 // its code runs once, to choose the variant that callers reach from then on.
-func (m *Module) IFunc(i int) bool { return m.ifuncs[m.functions[i].Addr] }
+func (m *Module) IFunc(i int) bool { return m.ifuncs[m.functions[i].addr] }
 
 // extent is how many bytes from its entry belong to function i at most: its
 // size or, where that is unknown, what lies before the next function or unwind
 // entry.
 func (c *contents) extent(i int) uint64 {
 	f := &c.functions[i]
-	if f.Size > 0 {
-		return f.Size
+	if f.size > 0 {
+		return f.size
 	}
-	end := c.image.segmentOf(f.Addr).end
+	end := c.image.segmentOf(f.addr).end
 	if i+1 < len(c.functions) {
-		end = min(end, c.functions[i+1].Addr)
+		end = min(end, c.functions[i+1].addr)
 	}
-	if e := c.unwind.next(f.Addr + 1); e != nil {
-		end = min(end, max(e.start, f.Addr+1))
+	if e := c.unwind.next(f.addr + 1); e != nil {
+		end = min(end, max(e.start, f.addr+1))
 	}
-	return max(end, f.Addr) - f.Addr
+	return max(end, f.addr) - f.addr
 }
 
 // isMorestack reports whether a Go name is that of the code that grows a stack

@@ -49,11 +49,14 @@ func TestEverySymbolOfRealProgramsIsFound(t *testing.T) {
 					continue
 				}
 				checked++
-				if !slices.ContainsFunc(m.Find(symbol), func(i int) bool { return m.Functions()[i].Addr == addr }) {
+				if !slices.ContainsFunc(m.Find(symbol), func(i int) bool { return m.Function(i).Addr == addr }) {
 					t.Errorf("no function %s at %#x", symbol, addr)
 				}
 			}
-			fns := m.Functions()
+			var fns []Function
+			for _, f := range m.All() {
+				fns = append(fns, f)
+			}
 			if len(fns) < 20 {
 				t.Errorf("only %d functions", len(fns))
 			}
@@ -78,7 +81,7 @@ func TestFunctionsOfACProgram(t *testing.T) {
 			if got := m.BuildID(); !strings.Contains(run(t, "readelf", "-n", path), "Build ID: "+got) || got == "" {
 				t.Errorf("build id %q is not readelf's", got)
 			}
-			work := m.Functions()[only(t, m, "work")]
+			work := m.Function(only(t, m, "work"))
 			if !slices.Contains(work.Aliases, "work_alias") || only(t, m, "work_alias") != only(t, m, "work") {
 				t.Errorf("aliases of work are %q, want work_alias: two names at one address are one function", work.Aliases)
 			}
@@ -89,7 +92,7 @@ func TestFunctionsOfACProgram(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
-				want := fmt.Sprintf("%x:\t% x ", m.Functions()[i].Addr, site.Bytes)
+				want := fmt.Sprintf("%x:\t% x ", m.Function(i).Addr, site.Bytes)
 				if !strings.Contains(run(t, "objdump", "-d", "--disassemble="+name, path), want) {
 					t.Errorf("%s: objdump does not show %q", name, want)
 				}
@@ -105,18 +108,18 @@ func TestStrippedProgramHasFunctionsOfTheUnwindTable(t *testing.T) {
 	run(t, "strip", stripped)
 	m := openWith(t, stripped, t.TempDir())
 	for _, name := range []string{"leaf", "helper", "work", "main"} {
-		f := full.Functions()[only(t, full, name)]
+		f := full.Function(only(t, full, name))
 		if f.Synthetic {
 			t.Errorf("%s is synthetic with its symbol table", name)
 		}
-		s := m.Functions()[only(t, m, fmt.Sprintf("sub_%x", f.Addr))]
+		s := m.Function(only(t, m, fmt.Sprintf("sub_%x", f.Addr)))
 		if !s.Synthetic || s.Addr != f.Addr || s.Offset != f.Offset || s.Size != f.Size {
 			t.Errorf("%s is %+v when stripped, want %+v", name, s, f)
 		}
 	}
 	// Start code has no return address, linkage stubs are no functions.
-	for _, f := range m.Functions() {
-		if m.image.isStub(f.Addr) || f.Addr == full.Functions()[only(t, full, "_start")].Addr {
+	for _, f := range m.All() {
+		if m.image.isStub(f.Addr) || f.Addr == full.Function(only(t, full, "_start")).Addr {
 			t.Errorf("%s is no function", f.Name)
 		}
 	}
@@ -133,7 +136,7 @@ func TestSeparateDebugFile(t *testing.T) {
 	named := func(t *testing.T, program, root string) bool {
 		m := openWith(t, program, root)
 		if found := m.Find("helper"); len(found) == 1 {
-			f := m.Functions()[found[0]]
+			f := m.Function(found[0])
 			if _, err := m.EntrySite(found[0]); err != nil || f.Synthetic || f.Size == 0 {
 				t.Errorf("helper is %+v (%v)", f, err)
 			}

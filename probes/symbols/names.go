@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ianlancetaylor/demangle"
 )
@@ -12,7 +13,7 @@ import (
 const (
 	maxName           = 16 << 10
 	maxDemangledPower = 16
-	// Together, per module. Names beyond it stay mangled.
+	// Together, whenever all of a module are named. Those beyond it stay mangled.
 	maxDemangledBytes = 256 << 20
 )
 
@@ -21,28 +22,37 @@ func isMangled(name string) bool {
 	return strings.HasPrefix(name, "_Z") || strings.HasPrefix(name, "_R")
 }
 
-// nameAll fills in the names, classes and languages of functions whose Mangled
-// name is known. Demangling is what costs, so large modules use all processors.
-func nameAll(fns []Function) {
-	workers := min(runtime.GOMAXPROCS(0), 1+len(fns)/4096)
+// nameAll fills in the names, classes and languages of functions whose names in
+// the tables are known, and returns how many bytes of names that took. It stops
+// at budget: the rest stays mangled. Demangling is what costs, so all
+// processors do it.
+func nameAll(fns []Function, budget int) (bytes int) {
+	workers := min(runtime.GOMAXPROCS(0), 1+len(fns)/1024)
 	chunk := (len(fns) + workers - 1) / workers
-	budget := maxDemangledBytes / workers
+	var total atomic.Int64
 	var all sync.WaitGroup
 	for len(fns) > 0 {
 		part := fns[:min(chunk, len(fns))]
 		fns = fns[len(part):]
 		all.Go(func() {
-			for i, left := 0, budget; i < len(part) && left > 0; i++ {
+			left := budget / workers
+			for i := 0; i < len(part) && left > 0; i++ {
 				left -= nameFunction(&part[i])
 			}
+			total.Add(int64(budget/workers - left))
 		})
 	}
 	all.Wait()
+	return int(total.Load())
 }
 
-// nameFunction names f and returns how many bytes of names that took.
+// nameFunction names f, but for the class of a Go function, and returns how many bytes of names that took.
 func nameFunction(f *Function) (bytes int) {
-	if f.Lang == Go || f.Synthetic {
+	switch {
+	case f.Synthetic:
+		return 0
+	case f.Lang == Go:
+		f.Name = goDisplay(f.Mangled)
 		return 0
 	}
 	if name, class, lang, ok := demangled(f.Mangled); ok {

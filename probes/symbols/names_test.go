@@ -86,7 +86,7 @@ int main(int argc, char **) {
 		{"main", "", C},
 	} {
 		i := only(t, m, want.name)
-		f := m.Functions()[i]
+		f := m.Function(i)
 		if f.Class != want.class || f.Lang != want.lang {
 			t.Errorf("%s: class %q, %v", f.Name, f.Class, f.Lang)
 		}
@@ -98,7 +98,7 @@ int main(int argc, char **) {
 		}
 	}
 	// The complete and the base destructor are one function here.
-	destructor := m.Functions()[only(t, m, "shop::Cart<int>::~Cart")]
+	destructor := m.Function(only(t, m, "shop::Cart<int>::~Cart"))
 	if !slices.ContainsFunc(destructor.Aliases, func(a string) bool { return strings.HasSuffix(a, "Ev") }) {
 		t.Errorf("aliases of the destructor: %q", destructor.Aliases)
 	}

@@ -24,9 +24,8 @@ func (m *Module) Nearest(name string, n int) []string {
 	want := strings.ToLower(name)
 	limit := max(2, len(want)/3) * costEdit
 	d := distance{want: want}
-	fns := m.Functions()
-	for i := range fns {
-		full := fns[i].Name
+	for _, f := range m.All() {
+		full := f.Name
 		bound := limit
 		if len(best) == n {
 			bound = best[n-1].cost - 1 // only a better one is of interest

@@ -82,8 +82,8 @@ func TestEditsProperty(t *testing.T) {
 func TestNearestFindsMisspelledNames(t *testing.T) {
 	m := openModule(t, testenv.NeedProgram(t, "redis-server"))
 	checked := 0
-	for i := 0; i < len(m.Functions()); i += 97 {
-		f := m.Functions()[i]
+	for i := 0; i < m.Len(); i += 97 {
+		f := m.Function(i)
 		if f.Synthetic || len(f.Name) < 8 {
 			continue
 		}

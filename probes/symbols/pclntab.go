@@ -35,7 +35,8 @@ func (im *image) pclntab() *elf.Section {
 
 // readGo reads the functions of the pclntab in sec. textSymbol is the address
 // of the symbol runtime.text, 0 if it is not known.
-func readGo(im *image, sec *elf.Section, textSymbol uint64) ([]symbol, error) {
+func (c *contents) readGo(sec *elf.Section, textSymbol uint64) ([]symbol, error) {
+	im := c.image
 	data, err := im.read(sec)
 	if err != nil {
 		return nil, err
@@ -64,14 +65,15 @@ func readGo(im *image, sec *elf.Section, textSymbol uint64) ([]symbol, error) {
 		text = im.goText(sec.Addr, entry(0))
 	}
 	im.goBase = text
+	table := c.addTable(im, sec, namesAt, functionsAt-namesAt)
 	syms := make([]symbol, 0, count)
 	for i := range count {
 		at := uint64(le.Uint32(functions[8*i+4:]))
 		if at+8 > uint64(len(functions)) {
 			return nil, errPclntab
 		}
-		name := nameAt(names, le.Uint32(functions[at+4:]))
-		s := symbol{addr: text + entry(i), size: entry(i+1) - entry(i), name: name, rank: rankGo}
+		s := symbol{addr: text + entry(i), size: entry(i+1) - entry(i), name: nameAt(names, le.Uint32(functions[at+4:])), rank: rankGo}
+		s.ref = nameRef{le.Uint32(functions[at+4:]), uint16(len(s.name)), table}
 		if isGoMarker(s.name) || s.size > maxCodeBytes || im.segmentOf(s.addr) == nil {
 			continue
 		}

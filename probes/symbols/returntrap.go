@@ -11,7 +11,7 @@ func (m *Module) ReturnTrap(i int) (ok bool, reason string) {
 	if i < 0 || i >= len(m.functions) {
 		return false, "no such function"
 	}
-	f := &m.Functions()[i]
+	f := m.Function(i)
 	switch {
 	case f.Lang == Go:
 		return false, "Go moves stacks while calls are under way"

@@ -7,7 +7,7 @@ import (
 )
 
 // siteAt makes a site of a candidate of f.
-func (m *Module) siteAt(f *Function, code []byte, c candidate) (Site, error) {
+func (m *Module) siteAt(f *function, code []byte, c candidate) (Site, error) {
 	in, err := decode(code[c.pos:])
 	if err != nil {
 		return Site{}, err
@@ -17,12 +17,12 @@ func (m *Module) siteAt(f *Function, code []byte, c candidate) (Site, error) {
 		if c.pos > 0 {
 			begins = "has, where it could be probed,"
 		}
-		return Site{}, fmt.Errorf("%s `%s`, which %w", begins, in.syntax(f.Addr+uint64(c.pos)), c.refused)
+		return Site{}, fmt.Errorf("%s `%s`, which %w", begins, in.syntax(f.addr+uint64(c.pos)), c.refused)
 	}
 	return Site{
-		Offset:    f.Offset + uint64(c.pos),
-		Addr:      f.Addr + uint64(c.pos),
-		Insn:      in.syntax(f.Addr + uint64(c.pos)),
+		Offset:    m.offsetOf(f.addr) + uint64(c.pos),
+		Addr:      f.addr + uint64(c.pos),
+		Insn:      in.syntax(f.addr + uint64(c.pos)),
 		Method:    c.method,
 		PastEntry: c.pos > 0,
 		SPOffset:  c.depth,
@@ -33,18 +33,20 @@ func (m *Module) siteAt(f *Function, code []byte, c candidate) (Site, error) {
 // variants names functions that an indirect function may choose, as a hint.
 func (m *Module) variants(i int) string {
 	const most = 4
-	fns := m.Functions()
-	var found []string
-	for _, name := range append([]string{fns[i].Name}, fns[i].Aliases...) {
-		prefix := "__" + strings.TrimLeft(name, "_") + "_"
-		for j := range fns {
-			variant, ok := strings.CutPrefix(fns[j].Name, prefix)
-			if ok && isInstructionSet(variant) && !m.IFunc(j) && len(found) < most {
-				found = append(found, fns[j].Name)
+	f := m.Function(i)
+	names := append([]string{f.Name}, f.Aliases...)
+	found := make([][]string, len(names))
+	for j, other := range m.All() {
+		for k, name := range names {
+			variant, ok := strings.CutPrefix(other.Name, "__"+strings.TrimLeft(name, "_")+"_")
+			if ok && isInstructionSet(variant) && !m.IFunc(j) && len(found[k]) < most {
+				found[k] = append(found[k], other.Name)
 			}
 		}
-		if len(found) > 0 {
-			return "; probe a variant: " + strings.Join(found, ", ")
+	}
+	for _, list := range found {
+		if len(list) > 0 {
+			return "; probe a variant: " + strings.Join(list, ", ")
 		}
 	}
 	return ""

@@ -145,7 +145,7 @@ func TestSitesAgreeWithObjdump(t *testing.T) {
 	}
 	m := openModule(t, path)
 	sites := map[string]int{}
-	for i, f := range m.Functions() {
+	for i, f := range m.All() {
 		site, err := m.EntrySite(i)
 		if err != nil {
 			t.Logf("%s %v", f.Name, err)
@@ -192,7 +192,7 @@ func TestWritableTextIsRefused(t *testing.T) {
 
 func TestEntrySiteOfNoFunction(t *testing.T) {
 	m := openModule(t, compile(t, ".c", cProgram))
-	for _, i := range []int{-1, len(m.Functions())} {
+	for _, i := range []int{-1, m.Len()} {
 		if _, err := m.EntrySite(i); err == nil {
 			t.Errorf("EntrySite(%d) is no error", i)
 		}

@@ -18,7 +18,7 @@ func (m *Module) isStackFailure(n *node, target uint64, direct bool) bool {
 		mem, ok := n.Args[0].(x86asm.Mem)
 		return ok && mem.Base == x86asm.RIP && m.isFailureSlot(n.end()+uint64(mem.Disp))
 	}
-	if i := m.functionAt(target); i >= 0 && m.functions[i].Addr == target {
+	if i := m.functionAt(target); i >= 0 && m.functions[i].addr == target {
 		for _, j := range m.Find(stackFailure) {
 			if j == i {
 				return true

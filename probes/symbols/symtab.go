@@ -14,6 +14,7 @@ import (
 type symbol struct {
 	addr, size uint64
 	name       string
+	ref        nameRef
 	rank       rank
 	ifunc      bool
 	fragment   bool // no function, but a piece of one
@@ -32,10 +33,10 @@ const (
 )
 
 // readSymbols reads the functions of a symbol table (.symtab or .dynsym) of
-// table, as far as they lie in executable segments of im. The two differ where
-// table is a separate debug file. unwinders tells whether a function, also one
+// table, as far as they lie in executable segments of the module. Its image is
+// another where table is a separate debug file. unwinders tells whether a function, also one
 // that is only referred to, has a C++ or Rust name.
-func readSymbols(im, table *image, kind elf.SectionType) (syms []symbol, unwinders bool, err error) {
+func (c *contents) readSymbols(table *image, kind elf.SectionType) (syms []symbol, unwinders bool, err error) {
 	var sec *elf.Section
 	for _, s := range table.elf.Sections {
 		if s.Type == kind {
@@ -50,11 +51,13 @@ func readSymbols(im, table *image, kind elf.SectionType) (syms []symbol, unwinde
 	if err != nil {
 		return nil, false, err
 	}
-	text, err := table.read(table.elf.Sections[sec.Link])
+	strings := table.elf.Sections[sec.Link]
+	text, err := table.read(strings)
 	if err != nil {
 		return nil, false, err
 	}
-	names := string(text) // one copy that all names share
+	names := string(text) // one copy that all names share, until they are joined
+	at := c.addTable(table, strings, 0, uint64(len(text)))
 
 	if len(data)/elf.Sym64Size > maxFunctions {
 		return nil, false, fmt.Errorf("section %s has more than %d symbols", sec.Name, maxFunctions)
@@ -71,8 +74,9 @@ func readSymbols(im, table *image, kind elf.SectionType) (syms []symbol, unwinde
 			name:  withoutVersion(nameAt(names, binary.LittleEndian.Uint32(data))),
 			ifunc: typ == elf.STT_GNU_IFUNC,
 		}
+		s.ref = nameRef{binary.LittleEndian.Uint32(data), uint16(len(s.name)), at}
 		unwinders = unwinders || isMangled(s.name)
-		if section == elf.SHN_UNDEF || s.name == "" || im.segmentOf(s.addr) == nil {
+		if section == elf.SHN_UNDEF || s.name == "" || c.image.segmentOf(s.addr) == nil {
 			continue
 		}
 		s.fragment = isFragment(s.name)
@@ -120,11 +124,11 @@ func isFragment(name string) bool {
 func isPart(name string) bool { return strings.Contains(name, ".part.") }
 
 // join makes functions of symbols, one per address, named by the best symbol
-// there, and returns the addresses of indirect functions.
-func join(syms []symbol) (fns []Function, ifuncs map[uint64]bool) {
+// there, and notes the addresses of indirect functions.
+func (c *contents) join(syms []symbol) {
 	slices.SortFunc(syms, func(a, b symbol) int {
-		if c := cmp.Compare(a.addr, b.addr); c != 0 {
-			return c
+		if order := cmp.Compare(a.addr, b.addr); order != 0 {
+			return order
 		}
 		return cmp.Or(
 			cmp.Compare(min(a.rank, rankGlobal), min(b.rank, rankGlobal)),
@@ -134,29 +138,30 @@ func join(syms []symbol) (fns []Function, ifuncs map[uint64]bool) {
 			cmp.Compare(a.name, b.name),
 		)
 	})
-	ifuncs = map[uint64]bool{}
-	fns = make([]Function, 0, len(syms))
+	c.ifuncs = map[uint64]bool{}
 	for i := 0; i < len(syms); {
 		best := syms[i]
-		f := Function{Addr: best.addr, Name: best.name, Mangled: best.name}
-		if best.rank == rankGo {
-			f.Lang = Go
-		}
-		for last := best.name; i < len(syms) && syms[i].addr == f.Addr; i++ {
+		f := function{addr: best.addr, first: uint32(len(c.names)), golang: best.rank == rankGo}
+		c.names = append(c.names, best.ref)
+		for last := best.name; i < len(syms) && syms[i].addr == f.addr; i++ {
 			s := &syms[i]
-			f.Size = max(f.Size, s.size)
+			f.size = max(f.size, s.size)
 			if s.ifunc {
-				ifuncs[f.Addr] = true
+				c.ifuncs[f.addr] = true
 			}
-			if s.name != last && s.name != best.name {
-				f.Aliases = append(f.Aliases, s.name)
+			if s.name != last && s.name != best.name && uint32(len(c.names))-f.first < maxNames {
+				c.names = append(c.names, s.ref)
 				last = s.name
 			}
 		}
-		fns = append(fns, f)
+		f.names = uint16(uint32(len(c.names)) - f.first)
+		c.functions = append(c.functions, f)
 	}
-	return fns, ifuncs
+	c.names = slices.Clip(c.names)
 }
+
+// maxNames bounds how many names a function may have.
+const maxNames = 1 << 15
 
 // underscores counts the leading underscores of a plain name. They mark the
 // inner names of a library (`__libc_malloc` beside `malloc`); mangled names

@@ -42,9 +42,8 @@ func (r *resolver) decide(sym *symbols.Module, chosen []choice) []decision {
 
 // decideOne decides about one function. It only reads r.
 func (r *resolver) decideOne(sym *symbols.Module, c choice) decision {
-	f := &sym.Functions()[c.index]
-	w := want{label: label{function: c.name, class: f.Class}}
-	if f.Lang == symbols.Go {
+	w := want{label: label{function: c.name, class: c.class}}
+	if c.lang == symbols.Go {
 		w.flags = goRegisters
 	}
 	how, exits, reason := r.returnsOf(sym, c.index)
@@ -55,12 +54,13 @@ func (r *resolver) decideOne(sym *symbols.Module, c choice) decision {
 	// gives more functions an instruction that is cheap to probe.
 	need := symbols.Need{Args: readsArgs(r.spec.Out), Return: how == trapped, Entry: r.spec.Settings.PlainEntries}
 	site, err := sym.EntrySiteFor(c.index, need)
+	addr, offset := sym.Entry(c.index)
 	if err == nil && how == atExits {
-		err = pairable(f, site, exits)
+		err = pairable(addr, site, exits)
 	}
 	if err != nil {
 		return decision{skipped: err.Error()}
 	}
-	w.site, w.behind, w.returns, w.exits = site, site.Offset-f.Offset, how, exits
+	w.site, w.behind, w.returns, w.exits = site, site.Offset-offset, how, exits
 	return decision{want: w}
 }

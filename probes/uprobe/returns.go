@@ -90,16 +90,16 @@ func (r *resolver) addGoexits(m *module, sym *symbols.Module, texts []*text) err
 }
 
 // pairable reports whether a call's entry can be told from its exits, and found
-// by its frame at both.
-func pairable(f *symbols.Function, entry symbols.Site, exits []symbols.Site) error {
+// by its frame at both. The function begins at the address begin.
+func pairable(begin uint64, entry symbols.Site, exits []symbols.Site) error {
 	for _, s := range append([]symbols.Site{entry}, exits...) {
 		if s.SPOffset < 0 || s.SPOffset%8 != 0 || s.SPOffset > maxSPOffset {
-			return fmt.Errorf("has a stack frame of %d bytes at +%d", s.SPOffset, s.Addr-f.Addr)
+			return fmt.Errorf("has a stack frame of %d bytes at +%d", s.SPOffset, s.Addr-begin)
 		}
 	}
 	// The kernel runs the programs of one instruction in the order in which the
 	// entry comes first; see Provider.attach.
-	if slices.ContainsFunc(exits, func(s symbols.Site) bool { return f.Addr <= s.Addr && s.Addr < entry.Addr }) {
+	if slices.ContainsFunc(exits, func(s symbols.Site) bool { return begin <= s.Addr && s.Addr < entry.Addr }) {
 		return errors.New("may leave before it comes to the instruction that counts its calls")
 	}
 	return nil

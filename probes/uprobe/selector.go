@@ -61,28 +61,28 @@ func newSelector(sel plan.Expr, compile Matcher) (*selector, error) {
 
 // choice is a selected function and the name by which it was selected.
 type choice struct {
-	index int // into the module's Functions
+	index int // in its module
 	name  string
+	class string
+	lang  symbols.Lang
 }
 
 // choose returns the functions of m that are meant; module is the base name of its file.
-func (s *selector) choose(m *symbols.Module, module string) ([]choice, error) {
-	fs := m.Functions()
-	var out []choice
-	if s.match == nil {
-		for i := range fs {
-			out = append(out, choice{i, fs[i].Name})
+func (s *selector) choose(m *symbols.Module, module string) (out []choice, err error) {
+	add := func(i int, f *symbols.Function) error {
+		name, ok, err := f.Name, true, error(nil)
+		if s.match != nil {
+			name, ok, err = s.matched(f, module)
 		}
-		return out, nil
+		if ok && err == nil {
+			out = append(out, choice{i, name, f.Class, f.Lang})
+		}
+		return err
 	}
-	if s.names == nil {
-		for i := range fs {
-			name, ok, err := s.matched(&fs[i], module)
-			if err != nil {
+	if s.match == nil || s.names == nil {
+		for i, f := range m.All() {
+			if err := add(i, &f); err != nil {
 				return nil, err
-			}
-			if ok {
-				out = append(out, choice{i, name})
 			}
 		}
 		return out, nil
@@ -94,12 +94,9 @@ func (s *selector) choose(m *symbols.Module, module string) ([]choice, error) {
 				continue
 			}
 			seen[i] = true
-			name, ok, err := s.matched(&fs[i], module)
-			if err != nil {
+			f := m.Function(i)
+			if err := add(i, &f); err != nil {
 				return nil, err
-			}
-			if ok {
-				out = append(out, choice{i, name})
 			}
 		}
 	}

@@ -62,7 +62,7 @@ func changed(texts []*text, sym *symbols.Module, i int, w want) string {
 	if len(texts) == 0 {
 		return ""
 	}
-	begin := sym.Functions()[i].Offset
+	_, begin := sym.Entry(i)
 	sites := append([]symbols.Site{w.site}, w.exits...)
 	probed := offsetsOf(begin, sites)
 	// A function with exits is compared up to the last of them, for a jump that

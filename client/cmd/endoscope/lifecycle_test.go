@@ -22,7 +22,7 @@ import (
 )
 
 // build compiles the command and returns its path.
-func build(t *testing.T) string {
+func build(t testing.TB) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "endoscope")
 	if msg, err := exec.Command("go", "build", "-o", out, ".").CombinedOutput(); err != nil {
