@@ -178,6 +178,9 @@ var siteAddress = regexp.MustCompile(` at (0x[0-9a-f]+)`)
 func emptyAt(statement string, session bool) func(*testing.B, callTarget, int) func() {
 	const multi, sessions = 48, 57 // BPF_TRACE_UPROBE_MULTI, BPF_TRACE_UPROBE_SESSION
 	return func(b *testing.B, t callTarget, pid int) func() {
+		if session && t.name == "Go" {
+			return nil // a return trap crashes Go programs
+		}
 		var offset uint64
 		s := engineFor(b, pid)
 		r, err := s.Execute(context.Background(), "EXPLAIN "+fmt.Sprintf(statement, t.function))
@@ -185,7 +188,8 @@ func emptyAt(statement string, session bool) func(*testing.B, callTarget, int) f
 			return nil
 		}
 		for _, row := range read(b, r).rows {
-			if m := siteAddress.FindStringSubmatch(row[0]); m != nil {
+			// The entry comes first, exits behind it.
+			if m := siteAddress.FindStringSubmatch(row[0]); m != nil && offset == 0 {
 				offset, _ = strconv.ParseUint(m[1], 0, 64)
 			}
 		}
