@@ -1,0 +1,80 @@
+package encoders
+
+// Symbol is one symbol of an [Alphabet]. Symbols of different alphabets mean
+// different things.
+type Symbol = uint32
+
+const (
+	// Return is the symbol that a call string has where a call returns. Every
+	// alphabet has it; its name is "<".
+	Return Symbol = 0
+	// End is no alphabet's symbol: the mark behind the last symbol of a
+	// sequence.
+	End Symbol = 1<<32 - 1
+)
+
+// returnName is how Return is written.
+const returnName = "<"
+
+// Alphabet gives names small consecutive symbols. It only grows. One goroutine
+// adds names; what it has handed out (Names, and the encodings that hold it)
+// may be read by others meanwhile.
+type Alphabet struct {
+	names   []string
+	symbols map[string]Symbol
+	// less is the symbol of a function that is called "<", which is not Return.
+	less Symbol
+}
+
+// NewAlphabet returns an alphabet that has only Return.
+func NewAlphabet() *Alphabet {
+	return &Alphabet{names: []string{returnName}, symbols: map[string]Symbol{returnName: Return}}
+}
+
+// Symbol is the symbol of the token name, a new one if need be. The token "<"
+// is Return.
+func (a *Alphabet) Symbol(name string) Symbol {
+	if s, ok := a.symbols[name]; ok {
+		return s
+	}
+	s := a.add(name)
+	a.symbols[a.names[s]] = s
+	return s
+}
+
+// Function is the symbol of the function name, which is never Return. It is
+// that of the same token, but for "<".
+func (a *Alphabet) Function(name string) Symbol {
+	if name != returnName {
+		return a.Symbol(name)
+	}
+	if a.less == 0 {
+		a.less = a.add(name)
+	}
+	return a.less
+}
+
+func (a *Alphabet) add(name string) Symbol {
+	a.names = append(a.names, name)
+	return Symbol(len(a.names) - 1)
+}
+
+// Len is the number of symbols; they are 0 to Len()-1.
+func (a *Alphabet) Len() int { return len(a.names) }
+
+// Names is the alphabet as it stands: symbol s is called Names()[s]. The slice
+// must not be changed; later additions do not show in it.
+func (a *Alphabet) Names() []string { return a.names[:len(a.names):len(a.names)] }
+
+// Translate maps the symbols of another alphabet, which names belongs to, to
+// those of a: symbol s of the other is Translate(names)[s] here.
+func (a *Alphabet) Translate(names []string) []Symbol {
+	symbols := make([]Symbol, len(names))
+	for s, name := range names {
+		if s == int(Return) {
+			continue // in every alphabet
+		}
+		symbols[s] = a.Function(name)
+	}
+	return symbols
+}

@@ -1,0 +1,173 @@
+package encoders
+
+import (
+	"encoding/json"
+	"fmt"
+	"iter"
+)
+
+// Encoder encodes one sequence as it happens. It belongs to one goroutine.
+type Encoder interface {
+	// Append takes the next symbols of the sequence. times, where it is not
+	// nil, has an entry for each: how long the symbol took, in ns, or for
+	// encoders of calls (those that understand Return) when it happened. Either
+	// all calls of Append have times or none has. The slices are the caller's.
+	Append(symbols []Symbol, times []int64)
+	// Truncate says that the sequence was cut: symbols are missing behind those
+	// that were appended.
+	Truncate()
+	// Bytes is about how much memory the encoder holds. It is cheap.
+	Bytes() int64
+	// Encode gives the encoding of what was appended so far. The encoder may go
+	// on; the encoding does not change with it.
+	Encode() Encoding
+}
+
+// Encoding is what an encoder found. It is immutable.
+type Encoding interface {
+	// String is the text form, without a newline at the end.
+	fmt.Stringer
+	// MarshalJSON gives everything that the encoding holds, with the statistics.
+	json.Marshaler
+	// Of says what was encoded.
+	Of() Source
+}
+
+// Mergeable encodings of several sequences can be joined into one.
+type Mergeable interface {
+	Encoding
+	// Merge is the encoding of the receiver's sequences and then those of
+	// others, which are of the same kind and options; their alphabets may
+	// differ.
+	Merge(others []Encoding) (Encoding, error)
+}
+
+// Lossless encodings can be decoded.
+type Lossless interface {
+	Encoding
+	// Names has the names of the symbols (see [Alphabet.Names]).
+	Names() []string
+	// Decode gives back sequence i of the Of().Sequences that were encoded.
+	Decode(i int) iter.Seq[Symbol]
+}
+
+// Graph is an encoding that is a picture of nodes and arcs.
+type Graph interface {
+	Encoding
+	Dot() string     // for Graphviz
+	Mermaid() string // for Markdown
+}
+
+// Drawing is an encoding that draws itself.
+type Drawing interface {
+	Encoding
+	SVG() string
+}
+
+// Limits of an encoder.
+type Limits struct {
+	// Budget is how many bytes the encoder may hold, 0: any number. What comes
+	// when it is used up is counted and not encoded.
+	Budget int64
+}
+
+// Source says what an encoding is of. An encoder embeds one and reports to it
+// what it is given.
+type Source struct {
+	Sequences int   // how many sequences
+	Truncated int   // how many of them were cut: their ends are missing
+	Symbols   int64 // how many symbols were given
+	Encoded   int64 // how many of them are encoded: less than Symbols when the budget was used up
+	digests   []Digest
+}
+
+// Complete reports whether everything that was given is encoded.
+func (s *Source) Complete() bool { return s.Encoded == s.Symbols }
+
+// given is the Source of one sequence of n symbols, of which those that made d
+// were encoded.
+func given(n int64, d Digest, truncated bool) Source {
+	s := Source{Sequences: 1, Symbols: n, Encoded: d.n, digests: []Digest{d}}
+	if truncated {
+		s.Truncated = 1
+	}
+	return s
+}
+
+// joined is the Source of the sequences of s and then those of o.
+func (s Source) joined(o Source) Source {
+	digests := make([]Digest, 0, len(s.digests)+len(o.digests))
+	return Source{
+		Sequences: s.Sequences + o.Sequences,
+		Truncated: s.Truncated + o.Truncated,
+		Symbols:   s.Symbols + o.Symbols,
+		Encoded:   s.Encoded + o.Encoded,
+		digests:   append(append(digests, s.digests...), o.digests...),
+	}
+}
+
+// remark is the line that the text forms of incomplete encodings end with,
+// preceded by a newline; "" if there is nothing to remark.
+func (s *Source) remark() string {
+	if s.Complete() {
+		return ""
+	}
+	return fmt.Sprintf("\n%s the first %d of %d symbols: encoder_budget is used up", remarkMark, s.Encoded, s.Symbols)
+}
+
+// sourceJSON is how encodings show their source.
+type sourceJSON struct {
+	Sequences int   `json:"sequences"`
+	Truncated int   `json:"truncated,omitempty"`
+	Symbols   int64 `json:"symbols"`
+	Encoded   int64 `json:"encoded,omitempty"` // only where it differs
+}
+
+func (s *Source) json() sourceJSON {
+	j := sourceJSON{Sequences: s.Sequences, Truncated: s.Truncated, Symbols: s.Symbols}
+	if !s.Complete() {
+		j.Encoded = s.Encoded
+	}
+	return j
+}
+
+// Digest is a hash of a sequence of symbols, and its length. Equal sequences
+// of the same alphabet have equal digests; different ones practically never.
+type Digest struct {
+	h uint64
+	n int64
+}
+
+// Add takes the next symbols.
+func (d *Digest) Add(symbols []Symbol) {
+	h := d.h
+	for _, s := range symbols {
+		h = (h ^ uint64(s) + 1) * 0x9e3779b97f4a7c15
+		h ^= h >> 29
+	}
+	d.h = h
+	d.n += int64(len(symbols))
+}
+
+// Verify decodes every sequence of e and compares it with what the encoder was
+// given. An error is a defect of this package.
+func Verify(e Lossless) error {
+	var block [512]Symbol
+	of := e.Of()
+	for i := range of.Sequences {
+		var d Digest
+		n := 0
+		for s := range e.Decode(i) {
+			block[n] = s
+			if n++; n == len(block) {
+				d.Add(block[:])
+				n = 0
+			}
+		}
+		d.Add(block[:n])
+		if want := of.digests[i]; d != want {
+			return fmt.Errorf("sequence %d of %d symbols decodes to one of %d symbols that differs", i, want.n, d.n)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package encoders
+
+import (
+	"encoding/json"
+	"math"
+	"math/big"
+	"math/bits"
+)
+
+// Stats is what an encoding carries for each of its elements (a run, a rule, a
+// node, an arc, a tuple of callers): how often it occurs, and the first two
+// moments of the time that the occurrences took. Sums are exact, so that they
+// do not depend on the order in which parts were merged.
+type Stats struct {
+	Count int64 // occurrences
+	Timed int64 // of those, the ones whose time is in Sum and SumSq
+	Sum   int64 // Σt, ns
+	SumSq Uint128
+}
+
+// Add counts one occurrence that took t ns.
+func (s *Stats) Add(t int64) {
+	s.Count++
+	s.Timed++
+	s.Sum += t
+	s.SumSq.addSquare(t)
+}
+
+// Merge adds the occurrences of o.
+func (s *Stats) Merge(o *Stats) {
+	s.Count += o.Count
+	s.Timed += o.Timed
+	s.Sum += o.Sum
+	s.SumSq.add(o.SumSq)
+}
+
+// Mean is the mean time in ns; 0 if none was timed.
+func (s *Stats) Mean() float64 {
+	if s.Timed == 0 {
+		return 0
+	}
+	return float64(s.Sum) / float64(s.Timed)
+}
+
+// Deviation is the standard deviation of the times of the sample (n-1), in ns;
+// 0 if fewer than two were timed.
+func (s *Stats) Deviation() float64 {
+	if s.Timed < 2 {
+		return 0
+	}
+	// (n·Σt² - (Σt)²) / (n·(n-1)), whose numerator cancels unless it is exact.
+	n := big.NewInt(s.Timed)
+	sum := big.NewInt(s.Sum)
+	x := new(big.Int).Mul(n, s.SumSq.big())
+	x.Sub(x, sum.Mul(sum, sum))
+	f, _ := new(big.Float).SetInt(x).Float64()
+	return math.Sqrt(f / (float64(s.Timed) * float64(s.Timed-1)))
+}
+
+// MarshalJSON gives {"count": n, "timed": n, "sum_ns": Σt, "sumsq_ns2": Σt²},
+// without the times if there are none.
+func (s Stats) MarshalJSON() ([]byte, error) {
+	if s.Timed == 0 {
+		return json.Marshal(struct {
+			Count int64 `json:"count"`
+		}{s.Count})
+	}
+	return json.Marshal(struct {
+		Count int64    `json:"count"`
+		Timed int64    `json:"timed"`
+		Sum   int64    `json:"sum_ns"`
+		SumSq *big.Int `json:"sumsq_ns2"`
+	}{s.Count, s.Timed, s.Sum, s.SumSq.big()})
+}
+
+// Uint128 is an unsigned number of 128 bits: Hi·2^64 + Lo. The squares of
+// 10^18 times of one second each fit.
+type Uint128 struct{ Hi, Lo uint64 }
+
+func (u *Uint128) addSquare(t int64) {
+	x := uint64(t)
+	if t < 0 {
+		x = -x
+	}
+	hi, lo := bits.Mul64(x, x)
+	u.add(Uint128{hi, lo})
+}
+
+func (u *Uint128) add(v Uint128) {
+	var carry uint64
+	u.Lo, carry = bits.Add64(u.Lo, v.Lo, 0)
+	u.Hi, _ = bits.Add64(u.Hi, v.Hi, carry)
+}
+
+func (u Uint128) big() *big.Int {
+	x := new(big.Int).SetUint64(u.Hi)
+	return x.Lsh(x, 64).Or(x, new(big.Int).SetUint64(u.Lo))
+}
+
+// String is the number in decimal.
+func (u Uint128) String() string { return u.big().String() }
