@@ -1,0 +1,156 @@
+package rates
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// Place is an instruction that is executed once for each call.
+type Place struct {
+	File   *os.File
+	Offset uint64 // of the instruction in the file
+	PID    int    // of the process whose calls are meant; 0: all that execute the file
+}
+
+// maxCounted is how many places a counter can count, one after the other.
+const maxCounted = 1 << 12
+
+// counter counts how often places are passed.
+type counter struct {
+	program *ebpf.Program
+	counts  *ebpf.Map // by cookie
+	next    int       // cookie not yet used
+	closing sync.WaitGroup
+}
+
+func newCounter() (*counter, error) {
+	counts, err := ebpf.NewMap(&ebpf.MapSpec{Name: "call_counts", Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: maxCounted})
+	if err != nil {
+		return nil, err
+	}
+	// counts[cookie]++
+	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: "count_calls", Type: ebpf.Kprobe, AttachType: ebpf.AttachTraceUprobeMulti, License: "GPL",
+		Instructions: asm.Instructions{
+			asm.FnGetAttachCookie.Call(),
+			asm.StoreMem(asm.RFP, -4, asm.R0, asm.Word),
+			asm.LoadMapPtr(asm.R1, counts.FD()),
+			asm.Mov.Reg(asm.R2, asm.RFP),
+			asm.Add.Imm(asm.R2, -4),
+			asm.FnMapLookupElem.Call(),
+			asm.JEq.Imm(asm.R0, 0, "exit"),
+			asm.Mov.Imm(asm.R1, 1),
+			asm.AddAtomic.Mem(asm.R0, asm.R1, asm.DWord, 0),
+			asm.Mov.Imm(asm.R0, 0).WithSymbol("exit"),
+			asm.Return(),
+		},
+	})
+	if err != nil {
+		counts.Close()
+		return nil, err
+	}
+	return &counter{program: program, counts: counts}, nil
+}
+
+// close returns when nothing is attached any more.
+func (c *counter) close() {
+	c.closing.Wait()
+	c.program.Close()
+	c.counts.Close()
+}
+
+// count attaches to the places for the time given, and returns how often each
+// was passed and in what time. Places of processes that have ended count 0.
+// during is called when counting begins and when it ends. When count returns
+// the probes are being detached: the kernel takes them out at once but then
+// waits tens of milliseconds for programs that may run, which close does.
+func (c *counter) count(places []Place, d time.Duration, during func()) (n []uint64, took time.Duration, err error) {
+	first := c.next
+	if first+len(places) > maxCounted {
+		return nil, 0, fmt.Errorf("more than %d places", maxCounted)
+	}
+	c.next += len(places)
+	var links []link.Link
+	defer func() {
+		for _, l := range links {
+			c.closing.Go(func() { l.Close() })
+		}
+	}()
+	for _, g := range groups(places) {
+		l, err := c.attach(places, g, first)
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+			continue
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		links = append(links, l)
+	}
+	before, err := c.read(first, len(places))
+	if err != nil {
+		return nil, 0, err
+	}
+	began := time.Now()
+	during()
+	time.Sleep(d)
+	n, err = c.read(first, len(places))
+	took = time.Since(began)
+	during()
+	for i := range n {
+		n[i] -= before[i]
+	}
+	return n, took, err
+}
+
+// groups divides places into those that can be attached together.
+func groups(places []Place) [][]int {
+	type key struct {
+		file *os.File
+		pid  int
+	}
+	at := map[key]int{}
+	var out [][]int
+	for i, p := range places {
+		k := key{p.File, p.PID}
+		if _, ok := at[k]; !ok {
+			at[k] = len(out)
+			out = append(out, nil)
+		}
+		out[at[k]] = append(out[at[k]], i)
+	}
+	return out
+}
+
+// attach probes places of one file and process; their cookies begin at first.
+func (c *counter) attach(places []Place, which []int, first int) (link.Link, error) {
+	p := places[which[0]]
+	// The file that was examined, wherever its name now leads.
+	exe, err := link.OpenExecutable(fmt.Sprintf("/proc/self/fd/%d", p.File.Fd()))
+	if err != nil {
+		return nil, err
+	}
+	o := &link.UprobeMultiOptions{PID: uint32(p.PID)}
+	for _, i := range which {
+		o.Addresses = append(o.Addresses, places[i].Offset)
+		o.Cookies = append(o.Cookies, uint64(first+i))
+	}
+	return exe.UprobeMulti(nil, c.program, o)
+}
+
+func (c *counter) read(first, n int) ([]uint64, error) {
+	out := make([]uint64, n)
+	for i := range out {
+		if err := c.counts.Lookup(uint32(first+i), &out[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}

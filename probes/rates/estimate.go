@@ -1,0 +1,156 @@
+package rates
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+const (
+	// hotBatch and coldBatch are how many places are counted at a time, of
+	// those that samples met and of those that none did, for batchTime.
+	hotBatch  = 32
+	coldBatch = 64
+	batchTime = 4 * time.Millisecond
+	// maxCounting bounds the time in which batches begin, and hotCounting the
+	// part of it for those that samples met.
+	maxCounting = 40 * time.Millisecond
+	hotCounting = 30 * time.Millisecond
+	// maxSlowdown bounds the correction for what probes slow down: where a
+	// program does next to nothing but run into probes, how much it would do
+	// without them is a guess.
+	maxSlowdown = 8
+)
+
+// Candidate is a function that may be probed.
+type Candidate struct {
+	Place
+	Samples int     // that met it
+	CostNs  float64 // of a call, when it is probed
+}
+
+// Estimate is what probing all candidates would cost at the current rates.
+type Estimate struct {
+	PerSecond float64 // calls of all
+	CPUs      float64 // processors that the probes would keep busy
+	// AtLeast: that much was seen, and there is more that was not looked at.
+	AtLeast bool
+	// Calls per second of the candidates that were counted; others have none.
+	Calls map[int]float64
+}
+
+// Estimate counts calls of candidates, until the cost of those counted is more
+// than limit (in processors; 0: there is none), the time is up, or the rest can
+// be told. It follows Observe, which told the samples.
+func (m *Meter) Estimate(candidates []Candidate, limit float64) (Estimate, error) {
+	began := time.Now()
+	c := counting{Meter: m, candidates: candidates, e: Estimate{Calls: map[int]float64{}}, capped: limit > 0, limit: limit}
+	var hot, cold []int
+	for i, x := range candidates {
+		if x.Samples > 0 {
+			hot = append(hot, i)
+		} else {
+			cold = append(cold, i)
+		}
+	}
+	slices.SortStableFunc(hot, func(a, b int) int { return candidates[b].Samples - candidates[a].Samples })
+	rand.Shuffle(len(cold), func(i, j int) { cold[i], cold[j] = cold[j], cold[i] })
+	hot, err := c.count(hot, hotBatch, began.Add(hotCounting))
+	if err != nil {
+		return c.e, err
+	}
+	rest, err := c.count(cold, coldBatch, began.Add(maxCounting))
+	if err != nil {
+		return c.e, err
+	}
+	counted := cold[:len(cold)-len(rest)]
+	if len(hot) > 0 || len(counted) == 0 && len(rest) > 0 {
+		c.e.AtLeast = true
+	}
+	c.extrapolate(counted, len(rest))
+	return c.e, nil
+}
+
+// counting is an estimate in the making.
+type counting struct {
+	*Meter
+	candidates []Candidate
+	e          Estimate
+	capped     bool // by limit
+	limit      float64
+}
+
+// count counts calls of the candidates in which, some at a time, and returns
+// those that it did not come to.
+func (c *counting) count(which []int, some int, until time.Time) (rest []int, err error) {
+	for len(which) > 0 && time.Now().Before(until) && !(c.capped && c.e.CPUs > c.limit) {
+		n := min(some, len(which))
+		if err := c.batch(which[:n]); err != nil {
+			return nil, err
+		}
+		which = which[n:]
+	}
+	return which, nil
+}
+
+// batch counts calls of the candidates in which, all at a time.
+func (c *counting) batch(which []int) error {
+	places := make([]Place, len(which))
+	for i, x := range which {
+		places[i] = c.candidates[x].Place
+	}
+	u := userTime{m: c.Meter}
+	n, took, err := c.counter.count(places, batchTime, u.mark)
+	if err != nil {
+		return err
+	}
+	slowdown := c.slowdown(&u)
+	if slowdown == maxSlowdown {
+		c.e.AtLeast = true
+	}
+	for i, x := range which {
+		if n[i] > 0 {
+			rate := float64(n[i]) * slowdown / took.Seconds()
+			c.e.Calls[x] = rate
+			c.add(rate, c.candidates[x].CostNs)
+		}
+	}
+	return nil
+}
+
+func (c *counting) add(rate, costNs float64) {
+	c.e.PerSecond += rate
+	c.e.CPUs += rate * costNs / 1e9
+}
+
+// extrapolate takes those counted, chosen at random, for the rest as well, but
+// for the one that costs most: that one is as it is because samples missed it,
+// and would make hundreds of it.
+func (c *counting) extrapolate(counted []int, rest int) {
+	if len(counted) < 2 || rest == 0 {
+		return
+	}
+	var rates, costs, most, mostRate float64
+	for _, x := range counted {
+		rate := c.e.Calls[x]
+		cost := rate * c.candidates[x].CostNs
+		rates += rate
+		costs += cost
+		if cost > most {
+			most, mostRate = cost, rate
+		}
+	}
+	times := float64(rest) / float64(len(counted)-1)
+	c.e.PerSecond += (rates - mostRate) * times
+	c.e.CPUs += (costs - most) * times / 1e9
+}
+
+// slowdown is how many times as much a program does without the probes of a
+// batch: probes run in the kernel, so that they take from its time in its own
+// code what they take from its work.
+func (m *Meter) slowdown(u *userTime) float64 {
+	// One more of each, so that few samples do not make a large correction.
+	without := m.seen.user*float64(u.took)/float64(period) + 1
+	with := float64(u.samples) + 1
+	return min(max(1, without/with), maxSlowdown)
+}
