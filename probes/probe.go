@@ -68,6 +68,15 @@ type Sampler interface {
 	Sample(ctx context.Context) error
 }
 
+// Estimator is a Source that has estimated what it will cost; its notices say
+// what.
+type Estimator interface {
+	Source
+	// Refusal is why Start will refuse because of the cost, nil if it will not:
+	// EXPLAIN shows the estimate all the same.
+	Refusal() error
+}
+
 // Sink takes what a source acquires. Its methods may be called from one
 // goroutine at a time.
 type Sink interface {

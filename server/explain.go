@@ -39,6 +39,9 @@ func (s *session) explain(ctx context.Context, st *parser.Explain, src string) (
 		rel := newRelation(text("plan"))
 		rel.lines(q.explain())
 		rel.notices = q.notices()
+		if err := q.refusal(); err != nil {
+			rel.notices = append(rel.notices, "it would be refused: "+err.Error())
+		}
 		return rel, nil
 	}
 	if p.For == 0 || p.For > analyzeFor {

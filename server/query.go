@@ -74,9 +74,25 @@ func (q *query) notices() []string {
 	return out
 }
 
+// refusal is why a source will refuse to be armed because of what it costs.
+func (q *query) refusal() error {
+	for _, f := range q.feeds {
+		if e, ok := f.source.(probes.Estimator); ok && e.Refusal() != nil {
+			return e.Refusal()
+		}
+	}
+	return nil
+}
+
 // start builds the operators, arms the sources and leaves the runner going.
 // If any source cannot be armed, those that were are disarmed again.
 func (q *query) start(ctx context.Context) error {
+	if err := q.refusal(); err != nil { // before any source is armed
+		for _, f := range q.feeds {
+			_ = f.source.Stop()
+		}
+		return planner.Placed(err, q.text)
+	}
 	q.out = newOutlet(q.t)
 	now := time.Now()
 	graph, err := operators.Build(q.plan.Root, q.out, &operators.Options{

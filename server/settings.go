@@ -44,7 +44,7 @@ func (s *session) set(st *parser.Set, text string) (wire.Result, error) {
 	if !ok {
 		return nil, refuse(st.Value, text, "its default is "+plan.FormatValue(k.Default), "%s needs a %s", k.Name, k.Type)
 	}
-	if !k.Min.IsNull && (v.I < k.Min.I || v.I > k.Max.I) {
+	if !k.Min.IsNull && (v.I < k.Min.I || v.I > k.Max.I || v.F < k.Min.F || v.F > k.Max.F) {
 		return nil, refuse(st.Value, text, "", "%s lies between %s and %s", k.Name, plan.FormatValue(k.Min), plan.FormatValue(k.Max))
 	}
 	if k.Values != nil {
@@ -65,6 +65,10 @@ func settingValue(t batch.Type, l *parser.Literal) (batch.Value, bool) {
 		return batch.Dur(l.Int), true
 	case t == batch.Bigint && (l.Kind == parser.LitInt || l.Kind == parser.LitSize):
 		return batch.Int(l.Int), true
+	case t == batch.Double && (l.Kind == parser.LitPercent || l.Kind == parser.LitFloat):
+		return batch.Float(l.F), true
+	case t == batch.Double && l.Kind == parser.LitInt:
+		return batch.Float(float64(l.Int)), true
 	case t == batch.Varchar && l.Kind == parser.LitString:
 		return batch.Str(l.Str), true
 	}
@@ -86,6 +90,7 @@ func (s *session) withSettings(p *plan.Query) *plan.Query {
 		MaxTextCopy:  s.setting("max_text_copy").I,
 		PlainEntries: s.setting("probe_sites").S == "entry",
 		MaxEventRate: s.setting("max_event_rate").I,
+		MaxOverhead:  s.setting("max_overhead").F / 100,
 		Returns:      returnProbes[s.setting("return_probes").S],
 		ProbeLinks:   s.setting("probe_links").S,
 	}

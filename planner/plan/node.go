@@ -138,6 +138,11 @@ type Settings struct {
 	// space, on average over a second or more; what is above it is counted as
 	// lost. 0: any number.
 	MaxEventRate int64
+	// MaxOverhead is how much processor time the probes of many functions may
+	// cost, at the rates of calls when they are to be attached: a share of the
+	// processors that the target keeps busy, of one at least. 0: any, and it is
+	// not estimated.
+	MaxOverhead float64
 	// Returns is how returns are observed.
 	Returns ReturnProbes
 	// ProbeLinks is how uprobes are attached: session, multi or perf; auto or

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -67,15 +66,14 @@ func (c *counter) close() {
 	c.counts.Close()
 }
 
-// count attaches to the places for the time given, and returns how often each
-// was passed and in what time. Places of processes that have ended count 0.
-// during is called when counting begins and when it ends. When count returns
-// the probes are being detached: the kernel takes them out at once but then
-// waits tens of milliseconds for programs that may run, which close does.
-func (c *counter) count(places []Place, d time.Duration, during func()) (n []uint64, took time.Duration, err error) {
+// count attaches to the places while wait runs, and returns how often each was
+// passed meanwhile. Places of processes that have ended count 0. When count
+// returns the probes are being detached: the kernel takes them out at once but
+// then waits tens of milliseconds for programs that may run, which close does.
+func (c *counter) count(places []Place, wait func()) ([]uint64, error) {
 	first := c.next
 	if first+len(places) > maxCounted {
-		return nil, 0, fmt.Errorf("more than %d places", maxCounted)
+		return nil, fmt.Errorf("more than %d places", maxCounted)
 	}
 	c.next += len(places)
 	var links []link.Link
@@ -90,24 +88,20 @@ func (c *counter) count(places []Place, d time.Duration, during func()) (n []uin
 			continue
 		}
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		links = append(links, l)
 	}
 	before, err := c.read(first, len(places))
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	began := time.Now()
-	during()
-	time.Sleep(d)
-	n, err = c.read(first, len(places))
-	took = time.Since(began)
-	during()
+	wait()
+	n, err := c.read(first, len(places))
 	for i := range n {
 		n[i] -= before[i]
 	}
-	return n, took, err
+	return n, err
 }
 
 // groups divides places into those that can be attached together.

@@ -14,8 +14,8 @@ const (
 	batchTime = 4 * time.Millisecond
 	// maxCounting bounds the time in which batches begin, and hotCounting the
 	// part of it for those that samples met.
-	maxCounting = 40 * time.Millisecond
-	hotCounting = 30 * time.Millisecond
+	maxCounting = 32 * time.Millisecond
+	hotCounting = 24 * time.Millisecond
 	// maxSlowdown bounds the correction for what probes slow down: where a
 	// program does next to nothing but run into probes, how much it would do
 	// without them is a guess.
@@ -99,18 +99,18 @@ func (c *counting) batch(which []int) error {
 	for i, x := range which {
 		places[i] = c.candidates[x].Place
 	}
-	u := userTime{m: c.Meter}
-	n, took, err := c.counter.count(places, batchTime, u.mark)
+	var w window
+	n, err := c.counter.count(places, func() { w = c.watch(batchTime) })
 	if err != nil {
 		return err
 	}
-	slowdown := c.slowdown(&u)
+	slowdown := c.slowdown(w)
 	if slowdown == maxSlowdown {
 		c.e.AtLeast = true
 	}
 	for i, x := range which {
 		if n[i] > 0 {
-			rate := float64(n[i]) * slowdown / took.Seconds()
+			rate := float64(n[i]) * slowdown / w.took.Seconds()
 			c.e.Calls[x] = rate
 			c.add(rate, c.candidates[x].CostNs)
 		}
@@ -147,10 +147,10 @@ func (c *counting) extrapolate(counted []int, rest int) {
 
 // slowdown is how many times as much a program does without the probes of a
 // batch: probes run in the kernel, so that they take from its time in its own
-// code what they take from its work.
-func (m *Meter) slowdown(u *userTime) float64 {
-	// One more of each, so that few samples do not make a large correction.
-	without := m.seen.user*float64(u.took)/float64(period) + 1
-	with := float64(u.samples) + 1
-	return min(max(1, without/with), maxSlowdown)
+// code what they take from its work. It is less than 1 where the program had
+// more processor time than while it was sampled.
+func (m *Meter) slowdown(w window) float64 {
+	// One more of each, so that few samples make no large correction.
+	s := (m.expected(w) + 1) / (float64(w.user) + 1)
+	return min(max(s, 1.0/maxSlowdown), maxSlowdown)
 }

@@ -128,28 +128,35 @@ func (m *Meter) Observe(target func(pid int) bool) (Activity, error) {
 	return a, nil
 }
 
-// userTime is how many processors were busy with the targets' own code, from
-// one call to the next.
-type userTime struct {
-	m       *Meter
-	began   time.Time
-	samples int
-	took    time.Duration
+// window is a time in which calls are counted, and what the program did in it.
+type window struct {
+	took time.Duration
+	user int // samples of its own code
 }
 
-// mark begins, and at the second call ends, the measurement.
-func (u *userTime) mark() {
-	if u.began.IsZero() {
-		u.m.sampler.read(func(sample) {})
-		u.m.sampler.enable(true)
-		u.began = time.Now()
-		return
-	}
-	u.m.sampler.enable(false)
-	u.took = time.Since(u.began)
-	u.m.sampler.read(func(s sample) {
-		if s.user && u.m.targets(s.pid) {
-			u.samples++
+// watch waits for d, and up to three times as long for a program that had no
+// processor: then nothing could be seen.
+func (m *Meter) watch(d time.Duration) (w window) {
+	m.sampler.read(func(sample) {})
+	m.sampler.enable(true)
+	began := time.Now()
+	for range 3 {
+		time.Sleep(d)
+		m.sampler.read(func(s sample) {
+			if s.user && m.targets(s.pid) {
+				w.user++
+			}
+		})
+		w.took = time.Since(began)
+		if float64(w.user) >= m.expected(w)/8 {
+			break
 		}
-	})
+	}
+	m.sampler.enable(false)
+	return w
+}
+
+// expected is how many samples there would be in a window without probes.
+func (m *Meter) expected(w window) float64 {
+	return m.seen.user * float64(w.took) / float64(period)
 }

@@ -80,6 +80,9 @@ func (m *Module) Entry(i int) (addr, offset uint64) {
 	return addr, m.offsetOf(addr)
 }
 
+// Size is how many bytes function i has, as far as the file says.
+func (m *Module) Size(i int) uint64 { return m.functions[i].size }
+
 func (c *contents) offsetOf(addr uint64) uint64 {
 	s := c.image.segmentOf(addr)
 	return addr - s.start + s.offset

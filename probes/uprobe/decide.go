@@ -42,7 +42,7 @@ func (r *resolver) decide(sym *symbols.Module, chosen []choice) []decision {
 
 // decideOne decides about one function. It only reads r.
 func (r *resolver) decideOne(sym *symbols.Module, c choice) decision {
-	w := want{label: label{function: c.name, class: c.class}}
+	w := want{size: sym.Size(c.index), label: label{function: c.name, class: c.class}}
 	if c.lang == symbols.Go {
 		w.flags = goRegisters
 	}

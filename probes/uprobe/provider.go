@@ -58,6 +58,8 @@ type Provider struct {
 	reader *reader    // nil while no query runs
 	active map[*source]*installation
 	closed bool
+
+	metering sync.WaitGroup // estimates whose probes are being detached
 }
 
 var _ probes.Provider = (*Provider)(nil)
@@ -100,17 +102,21 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 	if err != nil {
 		return nil, err
 	}
+	meter := p.beginEstimate(spec)
 	go p.types() // read while the symbols are
 	r, err := resolve(spec, p.o.Match, &p.modules, links, spec.Stream != FunctionStart || slices.Contains(cols, colDepth), p.returnsBy(spec))
 	if err != nil {
+		p.endEstimate(meter)
 		return nil, err
 	}
 	if n := r.probes(); n > min(p.maxProbes(spec), maxFunctions) {
+		p.endEstimate(meter)
 		r.modules.close()
 		return nil, p.tooMany(spec, r, n)
 	}
 	slow, err := checkEvents(spec, links, r.wants)
 	if err != nil {
+		p.endEstimate(meter)
 		r.modules.close()
 		return nil, err
 	}
@@ -118,10 +124,12 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 		r.notices = append(r.notices, slow)
 	}
 	f := p.compileFilter(spec, r.wants)
-	return &source{
+	s := &source{
 		provider: p, spec: spec, links: links, wants: wantsOf(spec, cols, f.program), filter: f, aggregation: p.compileAggregate(spec, f, r.wants),
 		resolution: r, state: make(chan struct{}),
-	}, nil
+	}
+	s.estimate, s.refusal = p.estimate(spec, r, links, meter)
+	return s, nil
 }
 
 // maxProbes is how many probes there may be when spec's are added: the
@@ -169,6 +177,7 @@ func (p *Provider) Probes() []probes.Site {
 // Close frees what is kept between queries. Queries should have been stopped:
 // one that still runs gets no more rows, and ends when it is stopped.
 func (p *Provider) Close() error {
+	p.metering.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {

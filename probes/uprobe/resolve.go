@@ -20,6 +20,7 @@ type want struct {
 	scope   *scope
 	site    symbols.Site
 	behind  uint64 // bytes from the function's entry to the site
+	size    uint64 // of the function; 0: unknown
 	label   label
 	flags   uint32 // goRegisters
 	returns returns

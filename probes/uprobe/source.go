@@ -3,6 +3,7 @@ package uprobe
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"endoscope/planner/plan"
@@ -22,6 +23,8 @@ type source struct {
 	resolution *resolution
 	// aggregation is nil where events become rows.
 	aggregation *aggregation
+	estimate    string      // of the cost, in words; "": none was made
+	refusal     *plan.Error // of the cost; nil: it is allowed
 
 	// Guarded by Provider.mu.
 	sub     *subscription
@@ -50,7 +53,20 @@ func (s *source) Sites() []probes.Site {
 }
 
 // Notices implements probes.Source.
-func (s *source) Notices() []string { return s.resolution.notices }
+func (s *source) Notices() []string {
+	if s.estimate == "" {
+		return s.resolution.notices
+	}
+	return append(slices.Clone(s.resolution.notices), s.estimate)
+}
+
+// Refusal implements probes.Estimator.
+func (s *source) Refusal() error {
+	if s.refusal == nil {
+		return nil // not a nil of another type
+	}
+	return s.refusal
+}
 
 // Residual implements probes.Source.
 func (s *source) Residual() plan.Expr { return s.filter.program.Residual }
@@ -93,6 +109,9 @@ func (s *source) Start(ctx context.Context, sink probes.Sink) error {
 	s.sink = sink
 	s.mu.Unlock()
 	err := ctx.Err()
+	if err == nil {
+		err = s.Refusal()
+	}
 	if err == nil {
 		err = s.arm(sink)
 	}

@@ -1,0 +1,225 @@
+package uprobe
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/process"
+	"endoscope/probes/rates"
+)
+
+// estimateFrom is from how many functions on a query's cost is estimated before
+// it is armed.
+const estimateFrom = 100
+
+// beginEstimate starts to sample the machine if spec may select so many
+// functions that their cost has to be known, nil if not. That goes on while
+// their symbols are read.
+func (p *Provider) beginEstimate(spec *plan.Acquire) *rates.Meter {
+	if spec.Settings.MaxOverhead == 0 || spec.Target.IsZero() {
+		return nil
+	}
+	if names := nameList(spec.Select); names != nil && len(names) <= estimateFrom {
+		return nil
+	}
+	return rates.Begin()
+}
+
+// endEstimate takes away what a meter has attached, in the background: the
+// kernel takes its time for it. The provider's Close waits.
+func (p *Provider) endEstimate(m *rates.Meter) {
+	if m != nil {
+		p.metering.Go(m.Close)
+	}
+}
+
+// estimate says what the probes of r would cost at the current rates of calls:
+// a notice, and why that is too much, nil if it is not. m may be nil.
+func (p *Provider) estimate(spec *plan.Acquire, r *resolution, links linkKind, m *rates.Meter) (notice string, refusal *plan.Error) {
+	if spec.Settings.MaxOverhead == 0 || len(r.wants) <= estimateFrom {
+		p.endEstimate(m)
+		return "", nil
+	}
+	if m == nil {
+		m = rates.Begin()
+	}
+	n := r.functions()
+	will := fmt.Sprintf("%d functions will be probed; ", n)
+	if !slices.ContainsFunc(r.running, func(q process.Process) bool { return !process.Stopped(q.PID) }) {
+		p.endEstimate(m)
+		return will + "what that costs is not known before the program runs", nil
+	}
+	c, err := measure(spec, r, links, m)
+	switch {
+	case err != nil:
+		p.endEstimate(m)
+		return will + fmt.Sprintf("what that costs cannot be estimated: %v", err), nil
+	case c.activity.CPUs == 0:
+		p.endEstimate(m)
+		return will + "the program is idle, so that this costs nothing now", nil
+	case c.CPUs > c.allowed:
+		m.Close() // nothing stays, when that is said
+		return will + c.describe(r, "that costs"), c.refuse(spec, r, n)
+	}
+	p.endEstimate(m)
+	return will + c.describe(r, "that costs"), nil
+}
+
+// cost is what an estimate came to, and what is allowed.
+type cost struct {
+	rates.Estimate
+	activity rates.Activity
+	allowed  float64 // processors
+}
+
+// measure estimates the cost of r's probes. What is allowed is a share of the
+// processors that the program keeps busy, of one at least.
+func measure(spec *plan.Acquire, r *resolution, links linkKind, m *rates.Meter) (c cost, err error) {
+	pids := map[int]bool{}
+	for _, q := range r.running {
+		pids[q.PID] = true
+	}
+	if c.activity, err = m.Observe(func(pid int) bool { return pids[pid] }); err != nil || c.activity.CPUs == 0 {
+		return c, err
+	}
+	c.allowed = spec.Settings.MaxOverhead * max(1, c.activity.CPUs)
+	c.Estimate, err = m.Estimate(candidates(r, links, c.activity), c.allowed)
+	return c, err
+}
+
+// refuse is the refusal of what is not allowed.
+func (c cost) refuse(spec *plan.Acquire, r *resolution, n int) *plan.Error {
+	limit := fmt.Sprintf("and at most %.0f %% may be spent", 100*spec.Settings.MaxOverhead)
+	if c.activity.CPUs >= 1.05 {
+		limit += fmt.Sprintf(" of each of the %.1f that the program keeps busy", c.activity.CPUs)
+	}
+	e := plan.Errorf(spec.Start, spec.Stop, "probing %d functions is too dear: %s, %s", n, c.describe(r, "it would cost"), limit)
+	if c.AtLeast {
+		return e.WithHint("choose fewer functions, leave out the ones named, or lift the limit: SET max_overhead = 0")
+	}
+	// Rates change: what is just enough now may not be in a moment.
+	enough := math.Ceil(12*c.CPUs/max(1, c.activity.CPUs)) * 10
+	return e.WithHint("choose fewer functions, or raise the limit: SET max_overhead = %.0f%%", enough)
+}
+
+// describe is the estimate in words, verb being what the costs do.
+func (c cost) describe(r *resolution, verb string) string {
+	about := "about"
+	if c.AtLeast {
+		about = "at least"
+	}
+	share := fmt.Sprintf("%s %s %% of one CPU", about, twoDigits(100*c.CPUs))
+	if c.CPUs < 0.01 {
+		share = "less than 1 % of one CPU"
+	}
+	s := fmt.Sprintf("at the current call rates %s %s (%s calls/s", verb, share, calls(c.PerSecond))
+	if names := c.hottest(r); len(names) > 0 {
+		s += ", mostly " + strings.Join(names, ", ")
+	}
+	return s + ")"
+}
+
+// hottest names the functions that are called most.
+func (c cost) hottest(r *resolution) (names []string) {
+	byName := map[string]float64{} // a function may be probed in several processes
+	for i, rate := range c.Calls {
+		byName[r.wants[i].label.function] += rate
+	}
+	for name := range byName {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(byName[b], byName[a]), strings.Compare(a, b))
+	})
+	return names[:min(len(names), maxNamed)]
+}
+
+// calls is a number of calls as one says it.
+func calls(n float64) string {
+	switch {
+	case n >= 999_500:
+		return twoDigits(n/1e6) + " M"
+	case n >= 10_000:
+		return fmt.Sprintf("%.0f,000", n/1e3)
+	}
+	return twoDigits(n)
+}
+
+// twoDigits rounds to what an estimate can tell.
+func twoDigits(x float64) string {
+	if x < 9.95 {
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", x), ".0")
+	}
+	step := math.Pow(10, math.Floor(math.Log10(x))-1)
+	return fmt.Sprintf("%.0f", math.Round(x/step)*step)
+}
+
+// functions is how many functions are probed, in whichever processes.
+func (r *resolution) functions() int {
+	seen := map[functionAt]bool{}
+	for _, w := range r.wants {
+		seen[functionAt{w.module, w.site.Offset - w.behind}] = true
+	}
+	return len(seen)
+}
+
+// functionAt identifies a function by where its file has it.
+type functionAt struct {
+	module *module
+	entry  uint64
+}
+
+// candidates are the wants, with the samples that met their functions.
+func candidates(r *resolution, links linkKind, a rates.Activity) []rates.Candidate {
+	out := make([]rates.Candidate, len(r.wants))
+	byEntry := map[*module][]int{}
+	for i, w := range r.wants {
+		price := siteOf(w, links).CostNs
+		for _, x := range w.exits {
+			price += costNs[kindExit][x.Method] / float64(len(w.exits)) // a call takes one of them
+		}
+		out[i] = rates.Candidate{Place: rates.Place{File: w.module.file, Offset: w.site.Offset, PID: w.scope.pid}, CostNs: price}
+		byEntry[w.module] = append(byEntry[w.module], i)
+	}
+	entry := func(i int) uint64 { return r.wants[i].site.Offset - r.wants[i].behind }
+	places := map[int][]moduleAt{}
+	for _, m := range r.modules.list {
+		slices.SortFunc(byEntry[m], func(a, b int) int { return cmp.Compare(entry(a), entry(b)) })
+		for _, pl := range m.in {
+			places[pl.process.PID] = append(places[pl.process.PID], moduleAt{m, pl.mapping})
+		}
+	}
+	for spot, n := range a.Samples {
+		m, offset := locate(places[spot.PID], spot.Addr)
+		list := byEntry[m]
+		// The last function that begins before, in each of its scopes.
+		end, _ := slices.BinarySearchFunc(list, offset+1, func(i int, o uint64) int { return cmp.Compare(entry(i), o) })
+		for k := end - 1; k >= 0 && entry(list[k]) == entry(list[end-1]); k-- {
+			w := &r.wants[list[k]]
+			if offset-entry(list[k]) < w.size && (w.scope.pid == 0 || w.scope.pid == spot.PID) {
+				out[list[k]].Samples += n
+			}
+		}
+	}
+	return out
+}
+
+// moduleAt is a module where a process has it.
+type moduleAt struct {
+	module  *module
+	mapping process.Mapping
+}
+
+// locate finds the module and the offset in its file of an address; nil: none.
+func locate(in []moduleAt, addr uint64) (*module, uint64) {
+	for _, x := range in {
+		if x.mapping.Start <= addr && addr < x.mapping.End {
+			return x.module, addr - x.mapping.Start + x.mapping.Offset
+		}
+	}
+	return nil, 0
+}
