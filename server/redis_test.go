@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -161,4 +162,55 @@ func TestRedisTotalsEachSecond(t *testing.T) {
 	if last["lookupKey"] < 20000 {
 		t.Errorf("lookupKey was called %d times for 20,000 GETs", last["lookupKey"])
 	}
+}
+
+// TestOverheadIsRefused asks for every function of a busy server: what that
+// would cost is said before anything is attached, and a limit raised lets it run.
+func TestOverheadIsRefused(t *testing.T) {
+	testenv.NeedUprobes(t)
+	r := startRedis(t)
+	load := exec.Command(testenv.NeedProgram(t, "redis-benchmark"), "-p", strconv.Itoa(r.port), "-q", "-t", "get", "-n", "100000000")
+	if err := load.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { load.Process.Kill(); load.Wait() }()
+	s := newSession(t, wire.Options{PID: r.pid})
+	const query = "SELECT COUNT(*) FROM function_start"
+	ask(t, s, "SET max_overhead = 0.01%")
+	var err error
+	for deadline := time.Now().Add(10 * time.Second); err == nil && time.Now().Before(deadline); {
+		// The load takes its time to begin.
+		var q wire.Result
+		if q, err = s.Execute(t.Context(), query+" FOR 1ms"); err == nil {
+			read(t, q)
+		}
+	}
+	if err == nil || !regexp.MustCompile(`probing \d+ functions is too dear: at the current call rates it would cost (about|at least) [\d.]+ % of one CPU \([\d.,]+ (M )?calls/s, mostly \w+, \w+, \w+\), and at most 0.01 % (of the [\d.]+ CPUs that the program uses )?may be spent`).MatchString(err.Error()) ||
+		!strings.Contains(err.Error(), "SET max_overhead = ") {
+		t.Fatalf("all functions under load: %v", err)
+	}
+	if a := ask(t, s, "SELECT COUNT(*) FROM sys.probes"); a.rows[0][0] != "0" {
+		t.Errorf("%s probes after the refusal", a.rows[0][0])
+	}
+	const said = "functions will be probed; at the current call rates that costs "
+	explained := ""
+	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(explained, "it would be refused: ") && time.Now().Before(deadline); {
+		explained = strings.Join(ask(t, s, "EXPLAIN "+query).notices, "\n")
+	}
+	if !strings.Contains(explained, said) || !strings.Contains(explained, "it would be refused: probing ") {
+		t.Errorf("EXPLAIN says %q", explained)
+	}
+
+	ask(t, s, "SET max_overhead = 1000000%")
+	a := ask(t, s, query+" FOR 200ms")
+	complete(t, a)
+	if ns := strings.Join(a.notices, "\n"); !strings.Contains(ns, "functions will be probed; ") {
+		t.Errorf("allowed, it says %q", ns)
+	}
+	if number(t, a, 0, 0) == 0 {
+		t.Error("no calls under load")
+	}
+	// Few functions are what it was made for.
+	ask(t, s, "SET max_overhead = 0.01%")
+	complete(t, ask(t, s, query+" WHERE function_name IN (call, processCommand) FOR 50ms"))
 }

@@ -5,7 +5,8 @@
 // The way of a query: [Provider.Prepare] finds the processes, their modules
 // and the functions selected, decides where each is probed, and refuses by
 // name what cannot be probed. It compiles the query's condition (package
-// codegen). Source.Start loads the programs of package bpf with that condition
+// codegen). What many functions of running programs will cost it estimates from
+// the rates of their calls (package rates). Source.Start loads the programs of package bpf with that condition
 // for this query alone, and attaches them: several queries have links of their
 // own at one site, all of which the kernel serves in one trap, so that none
 // misses an event when another comes or goes. All write into one ring buffer;

@@ -93,11 +93,12 @@ func measure(spec *plan.Acquire, r *resolution, links linkKind, m *rates.Meter) 
 
 // refuse is the refusal of what is not allowed.
 func (c cost) refuse(spec *plan.Acquire, r *resolution, n int) *plan.Error {
-	limit := fmt.Sprintf("and at most %.0f %% may be spent", 100*spec.Settings.MaxOverhead)
+	of := ""
 	if c.activity.CPUs >= 1.05 {
-		limit += fmt.Sprintf(" of each of the %.1f that the program keeps busy", c.activity.CPUs)
+		of = fmt.Sprintf(" of the %.1f CPUs that the program uses", c.activity.CPUs)
 	}
-	e := plan.Errorf(spec.Start, spec.Stop, "probing %d functions is too dear: %s, %s", n, c.describe(r, "it would cost"), limit)
+	e := plan.Errorf(spec.Start, spec.Stop, "probing %d functions is too dear: %s, and at most %.4g %%%s may be spent",
+		n, c.describe(r, "it would cost"), 100*spec.Settings.MaxOverhead, of)
 	if c.AtLeast {
 		return e.WithHint("choose fewer functions, leave out the ones named, or lift the limit: SET max_overhead = 0")
 	}

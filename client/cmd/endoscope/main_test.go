@@ -21,14 +21,16 @@ func TestScript(t *testing.T) {
 }
 
 // TestProbeScript runs the sessions that attach probes. $TARGET is a compiled
-// testdata/target.c.
+// testdata/target.c, $BUSY testdata/busy.c.
 func TestProbeScript(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileC(t, "testdata/target.c", "-O1", "-fno-inline")
+	busy := testenv.CompileC(t, "testdata/busy.c", "-O1")
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/probe",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("TARGET", target)
+			e.Setenv("BUSY", busy)
 			e.Setenv("HOME", os.Getenv("HOME"))
 			return nil
 		},

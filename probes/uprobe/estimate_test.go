@@ -1,0 +1,199 @@
+package uprobe
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/process"
+	"endoscope/probes/rates"
+	"endoscope/probes/testenv"
+)
+
+// manyFunctions has 120 functions, all of which it calls in turn, without end,
+// if it is told to.
+func manyFunctions() string {
+	var b strings.Builder
+	b.WriteString(prelude)
+	for i := range 120 {
+		fmt.Fprintf(&b, `__asm__(".text\n.globl many%[1]d\n.type many%[1]d,@function\nmany%[1]d: .cfi_startproc\npush %%rbx\n.cfi_adjust_cfa_offset 8\npop %%rbx\n.cfi_adjust_cfa_offset -8\nret\n.cfi_endproc\n.size many%[1]d,.-many%[1]d\n"); void many%[1]d(void);`+"\n", i)
+	}
+	b.WriteString("int main(int argc, char **argv) { puts(\"ready\"); fflush(stdout); if (argc < 2) { char b[9]; return !fgets(b, 9, stdin); }\nfor (;;) {\n")
+	for i := range 120 {
+		fmt.Fprintf(&b, "many%d(); for (int i = 0; i < 2000; i++) sink++;\n", i)
+	}
+	b.WriteString("} }\n")
+	return b.String()
+}
+
+func many(limit float64, t plan.Target) *plan.Acquire {
+	a := acquisition(FunctionStart, t, call("like", selColumn(selName), constant("many%")), "timestamp", "function_name")
+	a.Settings.MaxOverhead = limit
+	return a
+}
+
+// The estimate of a program that calls many functions is a notice, its refusal
+// comes before anything is attached, and leaves nothing.
+func TestEstimateOfManyFunctions(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, manyFunctions(), "-O1")
+	p := provider(t, Options{})
+	r := run(t, target, "work")
+	defer r.cmd.Process.Kill()
+	var src probes.Source
+	for deadline := time.Now().Add(10 * time.Second); ; src.Stop() {
+		var err error
+		if src, err = p.Prepare(t.Context(), many(1e-6, r.target())); err != nil {
+			t.Fatal(err)
+		}
+		if src.(probes.Estimator).Refusal() != nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not refused: %q", src.Notices())
+		}
+	}
+	if n := linkCount(t, target); n != 0 {
+		t.Errorf("%d links when it was refused", n)
+	}
+	err := src.Start(t.Context(), newRecord(many(0, r.target())))
+	if err == nil || !strings.Contains(err.Error(), "probing 120 functions is too dear: at the current call rates it would cost ") ||
+		!strings.Contains(err.Error(), "mostly many") || !strings.Contains(err.Error(), "SET max_overhead = ") {
+		t.Errorf("refused with %v", err)
+	}
+	if err := src.Stop(); err != nil {
+		t.Error(err)
+	}
+
+	src, rec := start(t, p, many(1e6, r.target()))
+	if ns := src.Notices(); len(ns) != 1 || !strings.HasPrefix(ns[0], "120 functions will be probed; at the current call rates that costs ") {
+		t.Errorf("notices %q", ns)
+	}
+	time.Sleep(50 * time.Millisecond)
+	src.Stop()
+	if rec.wait(t); len(rec.rows) == 0 {
+		t.Error("no rows with a limit that allows them")
+	}
+	if src, err = p.Prepare(t.Context(), many(0, r.target())); err != nil {
+		t.Fatal(err)
+	}
+	if ns := src.Notices(); len(ns) != 0 || src.(probes.Estimator).Refusal() != nil {
+		t.Errorf("without a limit: %q", ns)
+	}
+	src.Stop()
+}
+
+// What is not known, or nothing, is said so.
+func TestEstimateOfWhatDoesNotRun(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, manyFunctions(), "-O1")
+	p := provider(t, Options{})
+	notice := func(target plan.Target) string {
+		t.Helper()
+		src, err := p.Prepare(t.Context(), many(1e-6, target))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer src.Stop()
+		if err := src.(probes.Estimator).Refusal(); err != nil {
+			t.Error(err)
+		}
+		return strings.Join(src.Notices(), "\n")
+	}
+	const unknown = "120 functions will be probed; what that costs is not known before the program runs"
+	held, err := process.Launch([]string{target, "work"}, nil, nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := notice(plan.Target{PIDs: []int{held.PID()}, Command: true}); n != unknown {
+		t.Errorf("held: %q", n)
+	}
+	held.Kill()
+	<-held.Wait()
+	if n := notice(plan.Target{Exes: []string{target}}); n != unknown {
+		t.Errorf("not started: %q", n)
+	}
+	r := run(t, target)
+	const idle = "120 functions will be probed; the program is idle, so that this costs nothing now"
+	n := notice(r.target())
+	for range 20 { // it says that it is ready, and then goes to wait
+		if n != idle {
+			n = notice(r.target())
+		}
+	}
+	if n != idle {
+		t.Errorf("idle: %q", n)
+	}
+	r.finish(success)
+}
+
+// A query for many functions of several processes counts each function once,
+// and takes samples for the process that they are of.
+func TestCandidates(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, manyFunctions(), "-O1", "-no-pie")
+	p := provider(t, Options{})
+	a, b := run(t, target), run(t, target)
+	both := plan.Target{PIDs: []int{a.cmd.Process.Pid, b.cmd.Process.Pid}}
+	src, err := p.Prepare(t.Context(), many(0, both))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Stop()
+	r := src.(*source).resolution
+	if n := r.functions(); n != 120 || len(r.wants) != 240 {
+		t.Errorf("%d functions, %d wants", n, len(r.wants))
+	}
+	// Where many7 is in memory: its file's text is mapped in one piece.
+	var at uint64
+	for _, w := range r.wants {
+		if m := w.module.in[0].mapping; w.label.function == "many7" {
+			at = w.site.Offset - w.behind - m.Offset + m.Start
+		}
+	}
+	pid := b.cmd.Process.Pid
+	got := p.candidates(r, rates.Activity{Samples: map[rates.Spot]int{
+		{PID: pid, Addr: at}: 3, {PID: pid, Addr: at + 1}: 4,
+		{PID: pid, Addr: at + 3}: 100, // many8 begins here
+		{PID: pid, Addr: 16}:     100, // nothing is here
+	}})
+	for i, c := range got {
+		want := 0
+		if c.PID == pid {
+			switch r.wants[i].label.function {
+			case "many7":
+				want = 7
+			case "many8":
+				want = 100
+			}
+		}
+		if c.Samples != want {
+			t.Errorf("%s in process %d: %d samples, want %d", r.wants[i].label.function, c.PID, c.Samples, want)
+		}
+		if c.CostNs != src.Sites()[i].CostNs || c.CostNs == 0 {
+			t.Errorf("a call costs %f ns", c.CostNs)
+		}
+	}
+	a.finish(success)
+	b.finish(success)
+}
+
+func TestNumbersAsOneSaysThem(t *testing.T) {
+	for n, want := range map[float64]string{
+		0.04: "0", 3.14: "3.1", 9.94: "9.9", 9.96: "10", 38.4: "38", 412: "410", 1249: "1200",
+	} {
+		if got := twoDigits(n); got != want {
+			t.Errorf("twoDigits(%g) is %s, want %s", n, got, want)
+		}
+	}
+	for n, want := range map[float64]string{
+		7: "7", 1234: "1200", 73_600: "74,000", 999_499: "999,000", 999_501: "1 M", 1_234_567: "1.2 M", 41_700_000: "42 M",
+	} {
+		if got := calls(n); got != want {
+			t.Errorf("calls(%g) is %s, want %s", n, got, want)
+		}
+	}
+}
