@@ -1,0 +1,72 @@
+package cost
+
+// Input is what is known of one acquisition that takes part in window joins.
+// The paper's names are in brackets.
+type Input struct {
+	// Rate is how many events there are each second, acquired or not (f').
+	Rate float64
+	// Open is what an event costs that is acquired, in ns (C).
+	Open float64
+	// Shut is what an event costs while the input's gate is closed, in ns: the
+	// trap of a probe that returns at once, or the tick of a sampler that rests;
+	// 0 where nothing is attached meanwhile.
+	Shut float64
+	// Active is the share of time in which this input's tuples keep the gates
+	// open that they open (T_long, T_busy). Its window counts: a gate stays open
+	// for that long behind a tuple.
+	Active float64
+}
+
+// None says that an input has no gate, or one that is held open.
+const None = -1
+
+// Strategy says for each input which other one opens its gate; None: it is
+// acquired all the time.
+type Strategy []int
+
+// AllOn acquires n inputs all the time.
+func AllOn(n int) Strategy {
+	s := make(Strategy, n)
+	for i := range s {
+		s[i] = None
+	}
+	return s
+}
+
+// Of is the cost of a strategy in ns per second:
+//
+//	Σ f'ᵢ · (Tᵢ · Cᵢ + (1 − Tᵢ) · Sᵢ)
+//
+// where Tᵢ is the share of time in which input i's gate is open. With S = 0 and
+// two inputs these are the paper's costs of its plans 1, 2 and 3.
+func Of(inputs []Input, s Strategy) float64 {
+	var ns float64
+	for i, in := range inputs {
+		open := Share(inputs, s, i)
+		ns += in.Rate * (open*in.Open + (1-open)*in.Shut)
+	}
+	return ns
+}
+
+// Share is the share of time in which the gate of input i is open. A gate whose
+// opener has a gate itself is open no longer than either: how much less is not
+// known, for the two seldom have nothing to do with each other.
+func Share(inputs []Input, s Strategy, i int) float64 {
+	open := 1.0
+	for steps := 0; s[i] != None && steps < len(s); steps++ {
+		i = s[i]
+		open = min(open, inputs[i].Active)
+	}
+	return open
+}
+
+// Detach says whether a gate that has been closed for some time should have its
+// probes detached: when the traps paid since then would have paid for detaching
+// and attaching again. Whatever comes, that costs at most twice what the best
+// choice would have cost (the argument is that of renting skis).
+//
+// traps is how many events met the closed gate, at shut ns each; flip is the
+// price of detaching and attaching, ns.
+func Detach(traps uint64, shut, flip float64) bool {
+	return float64(traps)*shut >= flip
+}
