@@ -37,6 +37,10 @@ const struct event_return *const type_event_return __attribute__((unused)) = 0;
 const struct event_names *const type_event_names __attribute__((unused)) = 0;
 const struct event_args *const type_event_args __attribute__((unused)) = 0;
 const struct event_full *const type_event_full __attribute__((unused)) = 0;
+const struct frame *const type_frame __attribute__((unused)) = 0;
+const struct pending *const type_pending __attribute__((unused)) = 0;
+const struct goroutine *const type_goroutine __attribute__((unused)) = 0;
+const struct owner *const type_owner __attribute__((unused)) = 0;
 
 extern __u64 *bpf_session_cookie(void) __ksym __weak;
 extern bool bpf_session_is_return(void) __ksym __weak;

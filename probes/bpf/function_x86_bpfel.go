@@ -194,7 +194,11 @@ const (
 	FunctionVarTypeEventFull    = "type_event_full"
 	FunctionVarTypeEventNames   = "type_event_names"
 	FunctionVarTypeEventReturn  = "type_event_return"
+	FunctionVarTypeFrame        = "type_frame"
+	FunctionVarTypeGoroutine    = "type_goroutine"
 	FunctionVarTypeMoment       = "type_moment"
+	FunctionVarTypeOwner        = "type_owner"
+	FunctionVarTypePending      = "type_pending"
 	FunctionVarWakeBytes        = "wake_bytes"
 )
 
@@ -291,7 +295,11 @@ type FunctionVariableSpecs struct {
 	TypeEventFull   *ebpf.VariableSpec `ebpf:"type_event_full"`
 	TypeEventNames  *ebpf.VariableSpec `ebpf:"type_event_names"`
 	TypeEventReturn *ebpf.VariableSpec `ebpf:"type_event_return"`
+	TypeFrame       *ebpf.VariableSpec `ebpf:"type_frame"`
+	TypeGoroutine   *ebpf.VariableSpec `ebpf:"type_goroutine"`
 	TypeMoment      *ebpf.VariableSpec `ebpf:"type_moment"`
+	TypeOwner       *ebpf.VariableSpec `ebpf:"type_owner"`
+	TypePending     *ebpf.VariableSpec `ebpf:"type_pending"`
 	WakeBytes       *ebpf.VariableSpec `ebpf:"wake_bytes"`
 }
 
@@ -372,7 +380,11 @@ type FunctionVariables struct {
 	TypeEventFull   *ebpf.Variable `ebpf:"type_event_full"`
 	TypeEventNames  *ebpf.Variable `ebpf:"type_event_names"`
 	TypeEventReturn *ebpf.Variable `ebpf:"type_event_return"`
+	TypeFrame       *ebpf.Variable `ebpf:"type_frame"`
+	TypeGoroutine   *ebpf.Variable `ebpf:"type_goroutine"`
 	TypeMoment      *ebpf.Variable `ebpf:"type_moment"`
+	TypeOwner       *ebpf.Variable `ebpf:"type_owner"`
+	TypePending     *ebpf.Variable `ebpf:"type_pending"`
 	WakeBytes       *ebpf.Variable `ebpf:"wake_bytes"`
 }
 

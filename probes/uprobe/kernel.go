@@ -152,6 +152,7 @@ type installation struct {
 	once    sync.Once
 	// aggregator is nil where events become rows.
 	aggregator *aggregator
+	sweeper    *sweeper
 }
 
 // programs lists what is attached to functions, in the order in which to attach.
@@ -284,7 +285,7 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 			return nil, fmt.Errorf("noting the target: %w", err)
 		}
 	}
-	in := &installation{query: query, objects: objects}
+	in := &installation{query: query, objects: objects, sweeper: newSweeper(objects)}
 	if s.aggregation != nil {
 		in.aggregator = &aggregator{aggregation: s.aggregation, in: in, offset: s.offset}
 		if err := in.aggregator.open(objects, int(spec.Variables[bpf.FunctionVarPanes].Offset)); err != nil {

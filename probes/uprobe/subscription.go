@@ -192,6 +192,9 @@ func (s *subscription) reportLost() bpf.FunctionCounters {
 		s.sink.Lost("rate limit", c.Limited-s.limited)
 		s.limited = c.Limited
 	}
+	if err == nil {
+		s.in.sweeper.consider(c)
+	}
 	return c
 }
 

@@ -1,0 +1,99 @@
+package uprobe
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cilium/ebpf"
+
+	"endoscope/probes/bpf"
+	"endoscope/probes/process"
+)
+
+// sweeper removes from the kernel's tables what processes that ended in the
+// middle of calls have left there. What an abandoned call of a living process
+// leaves is replaced by the next call in its frame.
+type sweeper struct {
+	calls, goroutines *ebpf.Map
+	every             uint64 // calls that do not return between two sweeps
+
+	swept  uint64 // calls that had not returned when the last sweep began; the reader's
+	busy   atomic.Bool
+	sweeps sync.WaitGroup
+}
+
+// newSweeper returns nil where nothing has to be swept.
+func newSweeper(objects *ebpf.Collection) *sweeper {
+	calls := objects.Maps[bpf.FunctionMapOpenCalls]
+	if calls == nil {
+		return nil
+	}
+	return &sweeper{calls: calls, goroutines: objects.Maps[bpf.FunctionMapGoroutines], every: uint64(calls.MaxEntries()) / 4}
+}
+
+// consider starts a sweep if there may be much to remove. The reader calls it,
+// and does not wait.
+func (w *sweeper) consider(c bpf.FunctionCounters) {
+	if w == nil || c.Armed-c.Returned < w.swept+w.every || !w.busy.CompareAndSwap(false, true) {
+		return
+	}
+	w.swept = c.Armed - c.Returned
+	w.sweeps.Go(func() {
+		w.sweep()
+		w.busy.Store(false)
+	})
+}
+
+// wait waits for a sweep that is under way.
+func (w *sweeper) wait() {
+	if w != nil {
+		w.sweeps.Wait()
+	}
+}
+
+func (w *sweeper) sweep() {
+	p := processes{}
+	prune(w.calls, func(f bpf.FunctionFrame, c bpf.FunctionPending) bool { return !p.has(f.Tgid, c.M.Start) })
+	prune(w.goroutines, func(g bpf.FunctionGoroutine, o bpf.FunctionOwner) bool { return !p.has(uint32(g.Tgid), o.Born) })
+}
+
+// prune deletes the entries of a map that are dead.
+func prune[K, V any](m *ebpf.Map, dead func(K, V) bool) {
+	const batch = 1024
+	keys, values := make([]K, batch), make([]V, batch)
+	var cursor ebpf.MapBatchCursor
+	for {
+		n, err := m.BatchLookup(&cursor, keys, values, nil)
+		for i := range n {
+			if dead(keys[i], values[i]) {
+				// It may just have been deleted.
+				_ = m.Delete(&keys[i])
+			}
+		}
+		if err != nil || n == 0 { // ErrKeyNotExist: the end
+			return
+		}
+	}
+}
+
+// processes remembers for a sweep when processes began, in boot time; none: 0.
+type processes map[uint32]uint64
+
+// tick is the unit of process.Process.StartTime (USER_HZ), in ns.
+const tick = 10_000_000
+
+// has reports whether the process that had a pid at a boot time still has it.
+func (p processes) has(pid uint32, at uint64) bool {
+	began, known := p[pid]
+	if !known {
+		if now, runs := process.Lookup(int(pid)); runs {
+			began = now.StartTime * tick
+		} else if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err == nil {
+			began = 1 // its leader has ended; others of its threads may run
+		}
+		p[pid] = began
+	}
+	return began != 0 && at >= began
+}
