@@ -7,10 +7,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"endoscope/planner/plan"
+	"endoscope/probes/bpf"
+	"endoscope/probes/clock"
 	"endoscope/probes/testenv"
 )
 
@@ -261,5 +264,115 @@ int main(void) { ready(); for (int i = 0; i < 100; i++) { first(i); early(i % 10
 	}
 	if kinds["early"] != "entry+exits (2)" || kinds["thunk"] != "entry+exits (1)" {
 		t.Errorf("kinds %v", kinds)
+	}
+}
+
+// Queries come and go in the middle of calls: a row is a call that began and
+// ended while its query was armed.
+func TestArmedInMidCall(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, prelude+`
+static long now(void) { struct timespec t; clock_gettime(CLOCK_BOOTTIME, &t); return t.tv_sec * 1000000000L + t.tv_nsec; }
+NOINLINE long inner(long n) { usleep(n % 300); return n; }
+NOINLINE long outer(long n, long began) { return inner(n) + inner(n); }
+static volatile int stop;
+static void *work(void *p) { for (long n = (long)p; !stop; n += 4) outer(n, now()); return 0; }
+int main(void) {
+	ready();
+	pthread_t t[4];
+	for (long i = 0; i < 4; i++) pthread_create(&t[i], 0, work, (void *)i);
+	char b[16]; fgets(b, sizeof b, stdin);
+	stop = 1;
+	for (int i = 0; i < 4; i++) pthread_join(t[i], 0);
+	return 0;
+}
+`, "-O1", "-pthread")
+	p := provider(t, Options{})
+	r := run(t, target)
+	r.step()
+	rows := 0
+	for i := range 12 {
+		began := clock.Boot() + p.offset
+		src, got := start(t, p, byExits(FunctionDuration, r.target(), named("inner", "outer"), "function_name", "arg0", "arg1", "retval", "start_time", "duration", "depth"))
+		time.Sleep(time.Duration(i*5) * time.Millisecond)
+		if err := src.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		rows += len(got.wait(t).rows)
+		for _, row := range got.rows {
+			name, arg, own, value, start := row[0].S, row[1].I, row[2].I, row[3].I, row[4].I
+			if start < began {
+				t.Fatalf("%s began %v before its query", name, time.Duration(began-start))
+			}
+			if name == "inner" && value != arg || name == "outer" && (value != 2*arg || own+p.offset > start) {
+				t.Fatalf("%s(%d) = %d, from %d or %d on", name, arg, value, own, start)
+			}
+			if depth := row[6].I; name == "outer" && depth != 0 || depth > 1 {
+				t.Fatalf("%s at depth %d", name, depth)
+			}
+		}
+		if n := got.counts["unfinished"]; n > 8 || len(got.counts) > 1 || len(got.lost) > 0 {
+			t.Errorf("counts %v, lost %v; at most 8 calls can be under way", got.counts, got.lost)
+		}
+	}
+	if rows == 0 {
+		t.Error("no rows")
+	}
+	r.finish(success)
+}
+
+// Processes that end in the middle of calls leave nothing in the kernel's tables
+// for long; what is under way elsewhere stays.
+func TestEndedProcessesAreSwept(t *testing.T) {
+	testenv.NeedUprobes(t)
+	const children = 100
+	target := testenv.CompileCText(t, prelude+fmt.Sprintf(`
+NOINLINE void leave(int n) { sink++; _exit(n); }
+NOINLINE void middle(int n) { leave(n); sink++; }
+NOINLINE int stay(void) { char b[16]; puts("staying"); fflush(stdout); return fgets(b, sizeof b, stdin) != 0; }
+int main(void) {
+	ready();
+	for (int i = 0; i < %d; i++) { if (fork() == 0) middle(0); wait(0); }
+	return !stay();
+}
+`, children), "-O1")
+	p := provider(t, Options{})
+	r := run(t, target)
+	src, got := start(t, p, byExits(FunctionDuration, plan.Target{Exes: []string{target}}, named("leave", "middle", "stay"), "function_name", "depth"))
+	r.step()
+	if line := r.line(); line != "staying" {
+		t.Fatalf("target said %q", line)
+	}
+	in := p.active[src.(*source)]
+	held := func() (n int) {
+		var f bpf.FunctionFrame
+		var c bpf.FunctionPending
+		for it := in.sweeper.calls.Iterate(); it.Next(&f, &c); {
+			n++
+		}
+		return n
+	}
+	if n := held(); n != 2*children+1 {
+		t.Errorf("%d calls are under way or left, want %d", n, 2*children+1)
+	}
+	sweepAfter := func(every uint64) {
+		p.reader.do(func() {
+			in.sweeper.every = every
+			in.sweeper.consider(bpf.FunctionCounters{Armed: 1000 + 2*children, Returned: 1000})
+		})
+		in.sweeper.wait()
+	}
+	sweepAfter(1000)
+	if n := held(); n != 2*children+1 {
+		t.Errorf("%d are left after too few calls for a sweep, want %d", n, 2*children+1)
+	}
+	sweepAfter(children)
+	if n := held(); n != 1 {
+		t.Errorf("%d are left after a sweep, want 1", n)
+	}
+	r.finish(success)
+	src.Stop()
+	if diff := cmp.Diff(map[string]int{"stay": 1}, tally(got.wait(t).strings("function_name"))); diff != "" || got.counts["unfinished"] != 2*children {
+		t.Error(diff, got.counts)
 	}
 }
