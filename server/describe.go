@@ -101,7 +101,12 @@ func (s *session) describeFunction(st *parser.Describe, src string) (wire.Result
 		}
 		ret := "can be trapped"
 		if ok, why := m.ReturnTrap(i); !ok {
-			ret = "cannot be trapped: " + why
+			exits, err := m.ExitSites(i)
+			if err != nil {
+				ret = "cannot be observed: " + why + ", and it " + err.Error()
+			} else {
+				ret = fmt.Sprintf("observed at %d exits: %s", len(exits), why)
+			}
 		}
 		rel.add(batch.Str(f.Name), batch.Str(f.Class), batch.Str(m.Name()), batch.Str(fmt.Sprintf("%#x", f.Addr)),
 			batch.Int(int64(f.Size)), batch.Str(strings.Join(f.Aliases, ", ")), batch.Str(entry), batch.Str(ret))

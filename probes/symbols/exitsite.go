@@ -40,7 +40,7 @@ func (m *Module) ExitSitesFor(i int, need Need) ([]Site, error) {
 		return nil, err
 	}
 	x := exitFinder{m: m, f: f, i: i, body: b, need: need}
-	if depth, known := x.depth(f.Addr); known && depth != 0 || x.framed(f.Addr) {
+	if depth, known := x.depth(f.addr); known && depth != 0 || x.framed(f.addr) {
 		return nil, errors.New("is a fragment of a function: its return address is not on top of the stack where it begins")
 	}
 	if err := x.followJumps(); err != nil {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
@@ -96,22 +97,27 @@ func benchTarget(b *testing.B) string {
 static long now(void) { struct timespec t; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); return t.tv_sec * 1000000000L + t.tv_nsec; }
 __asm__(".text\n.type pushes,@function\n.globl pushes\npushes: .cfi_startproc\npush %%rbx\n.cfi_adjust_cfa_offset 8\nmov %%rdi,%%rbx\nmov %%rbx,%%rax\npop %%rbx\n.cfi_adjust_cfa_offset -8\nret\n.cfi_endproc\n.size pushes,.-pushes\n");
 long pushes(long);
-int main(void) {
+/* The same, with an instruction before its return that the kernel emulates. */
+__asm__(".text\n.type jumps,@function\n.globl jumps\njumps: .cfi_startproc\npush %%rbx\n.cfi_adjust_cfa_offset 8\nmov %%rdi,%%rbx\nmov %%rbx,%%rax\npop %%rbx\n.cfi_adjust_cfa_offset -8\njmp 1f\n1: ret\n.cfi_endproc\n.size jumps,.-jumps\n");
+long jumps(long);
+int main(int argc, char **argv) {
 	ready();
+	int calls = %d;
 	long t = now();
-	for (int i = 0; i < %d; i++) sink += pushes(i);
+	if (argc > 1) for (int i = 0; i < calls; i++) sink += jumps(i);
+	else for (int i = 0; i < calls; i++) sink += pushes(i);
 	printf("%%ld\n", now() - t);
 }
 `, benchCalls), "-O1", "-fcf-protection=none")
 }
 
 // measureCalls reports what a call costs the target, and what reaches the sink.
-func measureCalls(b *testing.B, target string, attach func(r *running) func() *discard) {
+func measureCalls(b *testing.B, target string, attach func(r *running) func() *discard, args ...string) {
 	var ns []float64
 	var rows, lost float64
 	var elapsed time.Duration
 	for range b.N {
-		r := run(b, target)
+		r := run(b, target, args...)
 		done := attach(r)
 		began := time.Now()
 		own, _ := strconv.ParseFloat(r.finish(success)[0], 64)
@@ -198,16 +204,29 @@ func BenchmarkCall(b *testing.B) {
 		{"sequence by a pair", FunctionCall, "multi", nil, 1, []string{"timestamp", "event", "depth"}},
 		{"pair", FunctionDuration, "multi", nil, 1, []string{"timestamp", "duration"}},
 		{"pair, refused at the entry", FunctionDuration, "multi", never, 1, []string{"timestamp", "duration", "arg0"}},
+		{"exits", FunctionDuration, "exits", nil, 1, []string{"timestamp", "duration"}},
+		{"exits, refused at the entry", FunctionDuration, "exits", never, 1, []string{"timestamp", "duration", "arg0"}},
+		{"exits, refused at the return", FunctionDuration, "exits", long, 1, []string{"timestamp", "duration"}},
+		{"exits with depth", FunctionDuration, "exits", nil, 1, []string{"timestamp", "duration", "depth"}},
+		{"exits, stepped", FunctionDuration, "exits", nil, 1, []string{"timestamp", "duration"}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			if c.mode == "session" && !featureSession.has() {
 				b.Skip("needs Linux 6.13")
 			}
+			function, args := "pushes", []string(nil)
+			if strings.HasPrefix(c.name, "exits") && c.name != "exits, stepped" {
+				function, args = "jumps", []string{"jumps"}
+			}
 			measureCalls(b, target, func(r *running) func() *discard {
-				p := provider(b, Options{Links: c.mode})
+				o := Options{Links: c.mode}
+				if c.mode == "exits" {
+					o = Options{Returns: plan.ExitReturns}
+				}
+				p := provider(b, o)
 				ds := make([]*discard, c.queries)
 				for i := range ds {
-					spec := acquisition(c.stream, r.target(), named("pushes"), c.cols...)
+					spec := acquisition(c.stream, r.target(), named(function), c.cols...)
 					if c.cond != nil {
 						spec.Filter = bound(c.cond, spec.Out)
 						spec.FilterOnly = []int{len(c.cols) - 1}
@@ -227,7 +246,7 @@ func BenchmarkCall(b *testing.B) {
 					}
 					return ds[0]
 				}
-			})
+			}, args...)
 		})
 	}
 }

@@ -22,9 +22,10 @@
 //
 // What is guaranteed:
 //
-//   - A call is one row, or in one state, or is counted: as lost (the ring was full), as
-//     unfinished (it did not return: longjmp, exception, exit, detached first),
-//     or as skipped (its return could not be awaited safely).
+//   - A call is one row, or in one state, or is counted: as lost (the ring was
+//     full, too many calls were under way), as unfinished (it did not return:
+//     longjmp, exception, panic, exit, detached first), or as skipped (its return
+//     could not be awaited safely).
 //   - Of function_call, the events of a thread come in the order in which they
 //     happened, and where some are missing a GAP stands in front of the next; a
 //     loss that nothing follows is only counted. Each ENTER is followed by its
@@ -34,9 +35,20 @@
 //     process at the latest.
 //   - A function whose probing is not known to be safe is left alone and named.
 //
-// What is not: a call that is under way when a query ends keeps the
+// Returns are observed in two ways. The kernel's return trap replaces the return
+// address of a call: cheap, and allowed only where nobody else looks at that
+// address (symbols.ReturnTrap). Everywhere else, or where the session says so,
+// the instructions by which a function leaves are probed; calls are paired by
+// the address of their return address, in Go by its distance from the top of the
+// goroutine's stack (exit.h). A call that leaves by a tail call ends with it, and
+// its retval is NULL. Programs that copy stacks to and fro (greenlets) may have
+// their calls in one frame mistaken for each other. Where depth is read, all
+// functions of a query are observed in one way: calls of a thread count, or those
+// of a goroutine, whose calls of C begin anew.
+//
+// What is not guaranteed: a call that is under way when a query ends keeps the
 // kernel's return trap until it returns, which costs one more trap and no row.
-// Where returns are observed, other processes that execute the same file pay
+// Where returns are trapped, other processes that execute the same file pay
 // for a trap at each entry, also if the target is one process; a forked child
 // does so until it calls exec. On kernels without sessions (before Linux 6.13)
 // the kernel sets its return trap before a program can look at the stack:

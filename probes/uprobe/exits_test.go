@@ -376,3 +376,32 @@ int main(void) {
 		t.Error(diff, got.counts)
 	}
 }
+
+// Exits count as probes, copy code, and are named where they are dear.
+func TestExitsAreAccountedFor(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, prelude+`
+__asm__(".text\n.globl cheap\n.type cheap,@function\ncheap: push %rbx\npop %rbx\njmp 1f\n1: ret\n.size cheap,.-cheap\n"
+	".balign 4096\n.globl dear\n.type dear,@function\ndear: push %rbx\ntest %rdi,%rdi\nje 1f\npop %rbx\nret\n1: pop %rbx\n.rept 1400\nmov %rcx,%rcx\n.endr\nret\n.size dear,.-dear\n.balign 4096\n");
+long cheap(long), dear(long);
+int main(void) { ready(); for (int i = 0; i < 3; i++) { cheap(i); dear(i); } return 0; }
+`, "-O1")
+	p := provider(t, Options{MaxProbes: 4})
+	r := run(t, target)
+	_, err := p.Prepare(t.Context(), byExits(FunctionDuration, r.target(), named("cheap", "dear"), "duration"))
+	refused(t, err, "5 entries and exits of functions would be probed, and at most 4 may be at a time", "choose functions by name, or raise the limit: SET max_probes = 5")
+
+	spec := byExits(FunctionDuration, r.target(), named("dear"), "duration", "retval")
+	spec.Settings.MaxTextCopy = 2*pageSize - 1
+	_, err = p.Prepare(t.Context(), spec)
+	refused(t, err, "probing 1 functions in 1 processes would copy 8 KiB of code", "")
+	spec.Settings.MaxTextCopy = 2 * pageSize
+	src, got := start(t, p, spec)
+	if ns := src.Notices(); len(ns) != 1 || !strings.HasPrefix(ns[0], "a return of dear costs about 18us more") {
+		t.Errorf("notices %q", ns)
+	}
+	r.finish(success)
+	if n := len(got.wait(t).rows); n != 3 {
+		t.Errorf("%d rows, want 3", n)
+	}
+}

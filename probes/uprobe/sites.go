@@ -123,8 +123,8 @@ var costNs = map[string]map[string]float64{
 	kindEntry:   {symbols.Emulated: 690, symbols.Nop: 302, symbols.Stepped: 18_000},
 	kindSession: {symbols.Emulated: 950, symbols.Nop: 640, symbols.Stepped: 18_200},
 	kindPair:    {symbols.Emulated: 1_100, symbols.Nop: 950, symbols.Stepped: 18_500},
-	kindExits:   {symbols.Emulated: 750, symbols.Nop: 450, symbols.Stepped: 18_200},
-	kindExit:    {symbols.Emulated: 750, symbols.Nop: 450, symbols.Stepped: 18_200},
+	kindExits:   {symbols.Emulated: 550, symbols.Nop: 320, symbols.Stepped: 18_000},
+	kindExit:    {symbols.Emulated: 500, symbols.Nop: 270, symbols.Stepped: 18_000},
 }
 
 // steppedNotices name the functions that have no instruction that is cheap to
