@@ -229,41 +229,46 @@ __asm__(".text\n.globl thunk\n.type thunk,@function\nthunk: jmp third\n.size thu
 	".globl nothing\n.type nothing,@function\nnothing: ret\n.size nothing,.-nothing\n");
 int main(void) { ready(); for (int i = 0; i < 100; i++) { first(i); early(i % 10); thunk(i); nothing(); } return 0; }
 `, "-O2", "-fcf-protection=none")
-	p := provider(t, Options{})
-	r := run(t, target)
-	src, got := start(t, p, byExits(FunctionDuration, r.target(), named("first", "second", "third", "early", "thunk", "nothing"), "function_name", "arg0", "retval", "duration"))
-	r.finish(success)
-	rows := map[string]int{}
-	for _, row := range got.wait(t).rows {
-		name, arg, value := row[0].S, row[1].I, row[2]
-		if value.IsNull {
-			name += " NULL"
-		}
-		rows[name]++
-		switch {
-		case value.IsNull || name == "nothing":
-		case name == "early" && value.I == map[int64]int64{3: 30, 4: 40}[arg]:
-		case name == "early" && arg != 3 && arg != 4 && value.I == arg+1:
-		case name == "third" && value.I == arg, name == "second" && value.I == 5:
-		default:
-			t.Errorf("%s(%d) = %d", name, arg, value.I)
-		}
-		if d := row[3].I; d < 0 {
-			t.Errorf("%s took %d", name, d)
-		}
-	}
-	want := map[string]int{"first NULL": 100, "second NULL": 50, "second": 50, "third": 50 + 80 + 100, "early": 100, "thunk NULL": 100, "nothing": 100}
-	if diff := cmp.Diff(want, rows); diff != "" || len(got.counts) > 0 {
-		t.Error(diff, got.counts)
-	}
-	kinds := map[string]string{}
-	for _, s := range src.Sites() {
-		if s.Kind != kindExit {
-			kinds[s.Function] = s.Kind
-		}
-	}
-	if kinds["early"] != "entry+exits (2)" || kinds["thunk"] != "entry+exits (1)" {
-		t.Errorf("kinds %v", kinds)
+	for _, links := range []linkKind{linkMulti, linkPerf} {
+		t.Run(links.String(), func(t *testing.T) {
+			needFeature(t, links.needs())
+			p := provider(t, Options{Links: links.String()})
+			r := run(t, target)
+			src, got := start(t, p, byExits(FunctionDuration, r.target(), named("first", "second", "third", "early", "thunk", "nothing"), "function_name", "arg0", "retval", "duration"))
+			r.finish(success)
+			rows := map[string]int{}
+			for _, row := range got.wait(t).rows {
+				name, arg, value := row[0].S, row[1].I, row[2]
+				if value.IsNull {
+					name += " NULL"
+				}
+				rows[name]++
+				switch {
+				case value.IsNull || name == "nothing":
+				case name == "early" && value.I == map[int64]int64{3: 30, 4: 40}[arg]:
+				case name == "early" && arg != 3 && arg != 4 && value.I == arg+1:
+				case name == "third" && value.I == arg, name == "second" && value.I == 5:
+				default:
+					t.Errorf("%s(%d) = %d", name, arg, value.I)
+				}
+				if d := row[3].I; d < 0 {
+					t.Errorf("%s took %d", name, d)
+				}
+			}
+			want := map[string]int{"first NULL": 100, "second NULL": 50, "second": 50, "third": 50 + 80 + 100, "early": 100, "thunk NULL": 100, "nothing": 100}
+			if diff := cmp.Diff(want, rows); diff != "" || len(got.counts) > 0 {
+				t.Error(diff, got.counts)
+			}
+			kinds := map[string]string{}
+			for _, s := range src.Sites() {
+				if !strings.HasPrefix(s.Kind, "exit") {
+					kinds[s.Function], _, _ = strings.Cut(s.Kind, " (perf)")
+				}
+			}
+			if kinds["early"] != "entry+exits (2)" || kinds["thunk"] != "entry+exits (1)" {
+				t.Errorf("kinds %v", kinds)
+			}
+		})
 	}
 }
 

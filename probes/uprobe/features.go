@@ -41,6 +41,10 @@ var (
 	featureFindVMA = feature{"bpf_find_vma", "5.17", sync.OnceValue(func() bool {
 		return features.HaveProgramHelper(ebpf.Kprobe, asm.FnFindVma) == nil
 	})}
+	// A program can follow a list of any length.
+	featureLoop = feature{"bpf_loop", "5.17", sync.OnceValue(func() bool {
+		return features.HaveProgramHelper(ebpf.Kprobe, asm.FnLoop) == nil
+	})}
 )
 
 // linkable asks the kernel for an impossible link of that type, on a directory:

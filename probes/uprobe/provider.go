@@ -114,6 +114,10 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 		r.modules.close()
 		return nil, p.tooMany(spec, r, n)
 	}
+	if err := checkDepth(spec, r.wants); err != nil {
+		r.modules.close()
+		return nil, err
+	}
 	slow, err := checkEvents(spec, links, r.wants)
 	if err != nil {
 		p.endEstimate(meter)

@@ -55,6 +55,17 @@ func (r *resolver) mixed() bool {
 	return how[trapped] && how[atExits] && reads(r.spec.Out, colDepth)
 }
 
+// checkDepth refuses to count the depth of calls whose exits are probed where
+// the kernel cannot follow them.
+func checkDepth(spec *plan.Acquire, ws []want) error {
+	exits := slices.ContainsFunc(ws, func(w want) bool { return w.returns == atExits })
+	if !exits || !reads(spec.Out, colDepth) || featureLoop.has() && featureFindVMA.has() {
+		return nil
+	}
+	return plan.Errorf(spec.Start, spec.Stop, "the depth of calls whose exits are probed needs Linux %s or newer: this kernel has no %s", featureLoop.since, featureLoop.name).
+		WithHint("leave out the column depth")
+}
+
 // goexit is where goroutines begin to end that are in the middle of calls. Their
 // successors must not be taken for them, which matters to depth alone.
 type goexit struct {
