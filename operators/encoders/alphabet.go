@@ -21,6 +21,7 @@ const returnName = "<"
 // may be read by others meanwhile.
 type Alphabet struct {
 	names   []string
+	hashes  []uint64 // of the names, for digests
 	symbols map[string]Symbol
 	// less is the symbol of a function that is called "<", which is not Return.
 	less Symbol
@@ -28,7 +29,19 @@ type Alphabet struct {
 
 // NewAlphabet returns an alphabet that has only Return.
 func NewAlphabet() *Alphabet {
-	return &Alphabet{names: []string{returnName}, symbols: map[string]Symbol{returnName: Return}}
+	return &Alphabet{
+		names: []string{returnName}, hashes: []uint64{nameHash(Return, returnName)},
+		symbols: map[string]Symbol{returnName: Return},
+	}
+}
+
+// alphabetOf has the symbols that names belong to.
+func alphabetOf(names []string) *Alphabet {
+	a := NewAlphabet()
+	for _, name := range names[1:] {
+		a.Function(name)
+	}
+	return a
 }
 
 // Symbol is the symbol of the token name, a new one if need be. The token "<"
@@ -55,8 +68,10 @@ func (a *Alphabet) Function(name string) Symbol {
 }
 
 func (a *Alphabet) add(name string) Symbol {
+	s := Symbol(len(a.names))
 	a.names = append(a.names, name)
-	return Symbol(len(a.names) - 1)
+	a.hashes = append(a.hashes, nameHash(s, name))
+	return s
 }
 
 // Len is the number of symbols; they are 0 to Len()-1.
@@ -77,4 +92,17 @@ func (a *Alphabet) Translate(names []string) []Symbol {
 		symbols[s] = a.Function(name)
 	}
 	return symbols
+}
+
+// nameHash is FNV-1a of a symbol's name, and tells Return from a function that
+// is called "<".
+func nameHash(s Symbol, name string) uint64 {
+	h := uint64(14695981039346656037)
+	if s == Return {
+		h++
+	}
+	for i := range len(name) {
+		h = (h ^ uint64(name[i])) * 1099511628211
+	}
+	return h
 }

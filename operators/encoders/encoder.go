@@ -2,6 +2,7 @@ package encoders
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 )
@@ -45,6 +46,9 @@ type Mergeable interface {
 // Lossless encodings can be decoded.
 type Lossless interface {
 	Encoding
+	// Exact reports whether nothing was left out: some encodings have options
+	// that leave out. Only then may the other methods be used.
+	Exact() bool
 	// Names has the names of the symbols (see [Alphabet.Names]).
 	Names() []string
 	// Decode gives back sequence i of the Of().Sequences that were encoded.
@@ -71,8 +75,7 @@ type Limits struct {
 	Budget int64
 }
 
-// Source says what an encoding is of. An encoder embeds one and reports to it
-// what it is given.
+// Source says what an encoding is of.
 type Source struct {
 	Sequences int   // how many sequences
 	Truncated int   // how many of them were cut: their ends are missing
@@ -84,11 +87,47 @@ type Source struct {
 // Complete reports whether everything that was given is encoded.
 func (s *Source) Complete() bool { return s.Encoded == s.Symbols }
 
-// given is the Source of one sequence of n symbols, of which those that made d
-// were encoded.
-func given(n int64, d Digest, truncated bool) Source {
-	s := Source{Sequences: 1, Symbols: n, Encoded: d.n, digests: []Digest{d}}
-	if truncated {
+// Of implements [Encoding] for those that embed a Source.
+func (s *Source) Of() Source { return *s }
+
+// intake is what an encoder notes of what it is given. It is embedded.
+type intake struct {
+	alphabet  *Alphabet
+	limits    Limits
+	symbols   int64 // given
+	digest    Digest
+	truncated bool
+	full      bool // the budget is used up: nothing more is encoded
+}
+
+// budgetBlock is how many symbols may be encoded before the budget is looked
+// at again.
+const budgetBlock = 4096
+
+// take calls encode with as much of symbols as the budget has room for, after
+// each part asking how many bytes there are.
+func (in *intake) take(symbols []Symbol, times []int64, encode func([]Symbol, []int64), bytes func() int64) {
+	in.symbols += int64(len(symbols))
+	for len(symbols) > 0 && !in.full {
+		n := min(len(symbols), budgetBlock)
+		var t []int64
+		if times != nil {
+			t, times = times[:n:n], times[n:]
+		}
+		encode(symbols[:n:n], t)
+		in.digest.Add(symbols[:n], in.alphabet.hashes)
+		symbols = symbols[n:]
+		in.full = in.limits.Budget > 0 && bytes() > in.limits.Budget
+	}
+}
+
+// Truncate implements [Encoder].
+func (in *intake) Truncate() { in.truncated = true }
+
+// source is what was given so far.
+func (in *intake) source() Source {
+	s := Source{Sequences: 1, Symbols: in.symbols, Encoded: in.digest.n, digests: []Digest{in.digest}}
+	if in.truncated {
 		s.Truncated = 1
 	}
 	return s
@@ -131,18 +170,19 @@ func (s *Source) json() sourceJSON {
 	return j
 }
 
-// Digest is a hash of a sequence of symbols, and its length. Equal sequences
-// of the same alphabet have equal digests; different ones practically never.
+// Digest is a hash of a sequence of names, and its length. Equal sequences have
+// equal digests, also over different alphabets; different ones practically
+// never.
 type Digest struct {
 	h uint64
 	n int64
 }
 
-// Add takes the next symbols.
-func (d *Digest) Add(symbols []Symbol) {
+// Add takes the next symbols of the alphabet whose names have these hashes.
+func (d *Digest) Add(symbols []Symbol, hashes []uint64) {
 	h := d.h
 	for _, s := range symbols {
-		h = (h ^ uint64(s) + 1) * 0x9e3779b97f4a7c15
+		h = (h ^ hashes[s]) * 0x9e3779b97f4a7c15
 		h ^= h >> 29
 	}
 	d.h = h
@@ -152,6 +192,10 @@ func (d *Digest) Add(symbols []Symbol) {
 // Verify decodes every sequence of e and compares it with what the encoder was
 // given. An error is a defect of this package.
 func Verify(e Lossless) error {
+	hashes := make([]uint64, len(e.Names()))
+	for s, name := range e.Names() {
+		hashes[s] = nameHash(Symbol(s), name)
+	}
 	var block [512]Symbol
 	of := e.Of()
 	for i := range of.Sequences {
@@ -160,14 +204,17 @@ func Verify(e Lossless) error {
 		for s := range e.Decode(i) {
 			block[n] = s
 			if n++; n == len(block) {
-				d.Add(block[:])
+				d.Add(block[:], hashes)
 				n = 0
 			}
 		}
-		d.Add(block[:n])
+		d.Add(block[:n], hashes)
 		if want := of.digests[i]; d != want {
 			return fmt.Errorf("sequence %d of %d symbols decodes to one of %d symbols that differs", i, want.n, d.n)
 		}
 	}
 	return nil
 }
+
+// errUnlike refuses to merge.
+var errUnlike = errors.New("encodings of different kinds or options cannot be merged")

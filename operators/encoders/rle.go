@@ -1,0 +1,210 @@
+package encoders
+
+import (
+	"encoding/json"
+	"iter"
+	"slices"
+	"strconv"
+)
+
+// RunLengths encodes a sequence by its runs of equal symbols.
+type RunLengths struct {
+	intake
+	cutoff int64
+	runs   []Run
+	stats  []Stats // of runs; nil without times
+}
+
+// NewRunLengths returns an encoder for a sequence over a. Runs longer than
+// cutoff are encoded as long, whatever their length; 0 means that none is.
+func NewRunLengths(a *Alphabet, cutoff int, l Limits) *RunLengths {
+	return &RunLengths{intake: intake{alphabet: a, limits: l}, cutoff: int64(cutoff)}
+}
+
+// Run is N times the symbol.
+type Run struct {
+	Symbol Symbol
+	N      int64
+}
+
+// Append implements [Encoder].
+func (e *RunLengths) Append(symbols []Symbol, times []int64) {
+	e.take(symbols, times, e.encode, e.Bytes)
+}
+
+func (e *RunLengths) encode(symbols []Symbol, times []int64) {
+	first := len(e.runs)
+	if first > 0 {
+		first-- // it may go on
+	}
+	for i := 0; i < len(symbols); {
+		s, n := symbols[i], 1
+		for i+n < len(symbols) && symbols[i+n] == s {
+			n++
+		}
+		i += n
+		if last := len(e.runs) - 1; last >= 0 && e.runs[last].Symbol == s {
+			e.runs[last].N += int64(n)
+		} else {
+			e.runs = append(e.runs, Run{s, int64(n)})
+		}
+	}
+	if times != nil {
+		e.time(first, symbols, times)
+	}
+}
+
+// time adds times of symbols to the statistics of the runs from the first on.
+func (e *RunLengths) time(run int, symbols []Symbol, times []int64) {
+	for len(e.stats) < len(e.runs) {
+		e.stats = append(e.stats, Stats{})
+	}
+	for i, s := range symbols {
+		for e.runs[run].Symbol != s { // at most one step: neighbours differ
+			run++
+		}
+		e.stats[run].Add(times[i])
+	}
+}
+
+// Bytes implements [Encoder].
+func (e *RunLengths) Bytes() int64 {
+	const run, stats = 16, 40
+	return int64(len(e.runs))*run + int64(len(e.stats))*stats
+}
+
+// Encode implements [Encoder].
+func (e *RunLengths) Encode() Encoding {
+	// A copy, since the last run of the encoder's own may go on.
+	return &RLE{
+		Source: e.source(), names: e.alphabet.Names(), cutoff: e.cutoff,
+		runs: slices.Clone(e.runs), stats: slices.Clone(e.stats), ends: []int{len(e.runs)},
+	}
+}
+
+// RLE is the run-length encoding of sequences.
+type RLE struct {
+	Source
+	names  []string
+	cutoff int64
+	runs   []Run   // of all sequences
+	stats  []Stats // of each run; nil without times
+	ends   []int   // of each sequence in runs
+}
+
+// Exact implements [Lossless].
+func (e *RLE) Exact() bool { return e.cutoff == 0 }
+
+// Names implements [Lossless].
+func (e *RLE) Names() []string { return e.names }
+
+// Runs are those of sequence i.
+func (e *RLE) Runs(i int) []Run {
+	from, to := e.span(i)
+	return e.runs[from:to:to]
+}
+
+func (e *RLE) span(i int) (from, to int) {
+	if i > 0 {
+		from = e.ends[i-1]
+	}
+	return from, e.ends[i]
+}
+
+// Decode implements [Lossless].
+func (e *RLE) Decode(i int) iter.Seq[Symbol] {
+	return func(yield func(Symbol) bool) {
+		for _, r := range e.Runs(i) {
+			for range r.N {
+				if !yield(r.Symbol) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// String has a line for each sequence: A 9:B C 3:D, and with a cutoff of 3
+// A B* C 3:D.
+func (e *RLE) String() string {
+	var b []byte
+	for i := range e.ends {
+		if i > 0 {
+			b = append(b, '\n')
+		}
+		for j, r := range e.Runs(i) {
+			if j > 0 {
+				b = append(b, ' ')
+			}
+			b = appendRun(b, r.N, e.cutoff, func(b []byte) []byte { return appendName(b, e.names, r.Symbol) })
+		}
+	}
+	return string(b) + e.remark()
+}
+
+// appendRun appends n times what name appends.
+func appendRun(b []byte, n, cutoff int64, name func([]byte) []byte) []byte {
+	switch {
+	case n == 1:
+		return name(b)
+	case cutoff > 0 && n > cutoff:
+		return append(name(b), '*')
+	}
+	b = strconv.AppendInt(b, n, 10)
+	return name(append(b, ':'))
+}
+
+// MarshalJSON implements [Encoding]. Sequences are lists of runs; n is left out
+// of those longer than the cutoff.
+func (e *RLE) MarshalJSON() ([]byte, error) {
+	type run struct {
+		Symbol string `json:"symbol"`
+		N      int64  `json:"n,omitempty"`
+		Long   bool   `json:"long,omitempty"`
+		Stats  *Stats `json:"stats,omitempty"`
+	}
+	sequences := make([][]run, len(e.ends))
+	for i := range sequences {
+		from, to := e.span(i)
+		sequences[i] = make([]run, 0, to-from)
+		for j := from; j < to; j++ {
+			r := run{Symbol: e.names[e.runs[j].Symbol], N: e.runs[j].N}
+			if e.cutoff > 0 && r.N > e.cutoff {
+				r.N, r.Long = 0, true
+			}
+			if e.stats != nil {
+				r.Stats = &e.stats[j]
+			}
+			sequences[i] = append(sequences[i], r)
+		}
+	}
+	return json.Marshal(struct {
+		Encoding string `json:"encoding"`
+		sourceJSON
+		Cutoff int64   `json:"cutoff,omitempty"`
+		Runs   [][]run `json:"runs"`
+	}{"rle", e.json(), e.cutoff, sequences})
+}
+
+// Merge implements [Mergeable]: the sequences stay apart.
+func (e *RLE) Merge(others []Encoding) (Encoding, error) {
+	a := alphabetOf(e.names)
+	m := &RLE{Source: e.Source, cutoff: e.cutoff, runs: slices.Clone(e.runs), stats: slices.Clone(e.stats), ends: slices.Clone(e.ends)}
+	for _, other := range others {
+		o, ok := other.(*RLE)
+		if !ok || o.cutoff != e.cutoff || (o.stats != nil) != (e.stats != nil) && len(o.runs) > 0 && len(e.runs) > 0 {
+			return nil, errUnlike
+		}
+		to := a.Translate(o.names)
+		for _, end := range o.ends {
+			m.ends = append(m.ends, len(m.runs)+end)
+		}
+		for _, r := range o.runs {
+			m.runs = append(m.runs, Run{to[r.Symbol], r.N})
+		}
+		m.stats = append(m.stats, o.stats...)
+		m.Source = m.joined(o.Source)
+	}
+	m.names = a.Names()
+	return m, nil
+}
