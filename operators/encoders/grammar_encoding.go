@@ -1,0 +1,187 @@
+package encoders
+
+import (
+	"encoding/json"
+	"iter"
+	"slices"
+	"strconv"
+)
+
+// Grammar is a context-free grammar that derives the sequences that it is the
+// encoding of, each from a start string of its own.
+type Grammar struct {
+	Source
+	*productions
+	names   []string
+	options GrammarOptions
+	symbols []Stats // of each symbol; nil without times
+}
+
+// Exact implements [Lossless].
+func (g *Grammar) Exact() bool { return g.options.Cutoff == 0 }
+
+// Names implements [Lossless].
+func (g *Grammar) Names() []string { return g.names }
+
+// Rules is the number of productions, start strings included.
+func (g *Grammar) Rules() int { return len(g.ends) }
+
+// Size is the number of items in all right-hand sides.
+func (g *Grammar) Size() int { return len(g.items) }
+
+// Decode implements [Lossless].
+func (g *Grammar) Decode(i int) iter.Seq[Symbol] {
+	return func(yield func(Symbol) bool) { g.derive(i, yield) }
+}
+
+func (g *Grammar) derive(p int, yield func(Symbol) bool) bool {
+	for _, it := range g.of(p) {
+		for range it.n {
+			if isRule(it.value) {
+				if !g.derive(int(it.value&^ruleBit), yield) {
+					return false
+				}
+			} else if !yield(it.value) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// appendRule appends the name of production p: R0 is the start string of one
+// sequence, S0, S1, ... are those of several; the rules begin at R1.
+func (g *Grammar) appendRule(b []byte, p int) []byte {
+	switch {
+	case g.starts == 1:
+		return strconv.AppendInt(append(b, 'R'), int64(p), 10)
+	case p < g.starts:
+		return strconv.AppendInt(append(b, 'S'), int64(p), 10)
+	}
+	return strconv.AppendInt(append(b, 'R'), int64(p-g.starts+1), 10)
+}
+
+// String has a line for each rule:
+//
+//	R0 -> A 8:B R1 2:D R1 C
+//	R1 -> B C D
+func (g *Grammar) String() string {
+	var b []byte
+	for p := range g.ends {
+		if p > 0 {
+			b = append(b, '\n')
+		}
+		b = append(append(g.appendRule(b, p), ' '), arrow...)
+		for _, it := range g.of(p) {
+			b = append(b, ' ')
+			b = appendItem(b, it, func(b []byte) []byte {
+				if isRule(it.value) {
+					return g.appendRule(b, int(it.value&^ruleBit))
+				}
+				return appendName(b, g.names, it.value)
+			})
+		}
+	}
+	return string(b) + g.remark()
+}
+
+func appendItem(b []byte, it item, name func([]byte) []byte) []byte {
+	if it.n == 0 {
+		return append(name(b), '*')
+	}
+	return appendRun(b, it.n, 0, name)
+}
+
+// MarshalJSON implements [Encoding].
+func (g *Grammar) MarshalJSON() ([]byte, error) {
+	type element struct {
+		Symbol *string `json:"symbol,omitempty"`
+		Rule   string  `json:"rule,omitempty"`
+		N      int64   `json:"n,omitempty"` // not of long runs
+		Long   bool    `json:"long,omitempty"`
+	}
+	type production struct {
+		Name  string    `json:"name"`
+		Right []element `json:"right"`
+		Stats Stats     `json:"stats"`
+	}
+	type symbol struct {
+		Symbol string `json:"symbol"`
+		Stats  Stats  `json:"stats"`
+	}
+	rules := make([]production, len(g.ends))
+	for p := range rules {
+		r := &rules[p]
+		r.Name, r.Stats, r.Right = string(g.appendRule(nil, p)), g.stats[p], make([]element, 0, len(g.of(p)))
+		for _, it := range g.of(p) {
+			e := element{N: it.n, Long: it.n == 0}
+			if isRule(it.value) {
+				e.Rule = string(g.appendRule(nil, int(it.value&^ruleBit)))
+			} else {
+				e.Symbol = &g.names[it.value]
+			}
+			r.Right = append(r.Right, e)
+		}
+	}
+	var symbols []symbol
+	for s, stats := range g.symbols {
+		if stats.Count > 0 {
+			symbols = append(symbols, symbol{g.names[s], stats})
+		}
+	}
+	return json.Marshal(struct {
+		Encoding string `json:"encoding"`
+		sourceJSON
+		Runs     bool         `json:"rle,omitempty"`
+		Cutoff   int          `json:"cutoff,omitempty"`
+		Balanced string       `json:"balanced,omitempty"`
+		Rules    []production `json:"rules"`
+		Symbol   []symbol     `json:"symbols_timed,omitempty"`
+	}{"grammar", g.json(), g.options.Runs, g.options.Cutoff, g.options.Balance.String(), rules, symbols})
+}
+
+// Merge implements [Mergeable]: each sequence keeps its start string, and rules
+// with equal right-hand sides become one, bottom-up.
+func (g *Grammar) Merge(others []Encoding) (Encoding, error) {
+	a := alphabetOf(g.names)
+	f := &folding{byText: map[string]uint32{}}
+	m := &Grammar{options: g.options}
+	var starts [][]item
+	var stats []Stats
+	for i, other := range append([]Encoding{g}, others...) {
+		o, ok := other.(*Grammar)
+		if !ok || o.options != g.options {
+			return nil, errUnlike
+		}
+		to := a.Translate(o.names)
+		rules := make([]uint32, len(o.ends))
+		right := func(p int) []item {
+			rhs := slices.Clone(o.of(p))
+			for j := range rhs {
+				if v := rhs[j].value; isRule(v) {
+					rhs[j].value = ruleBit | rules[v&^ruleBit]
+				} else {
+					rhs[j].value = to[v]
+				}
+			}
+			return rhs
+		}
+		o.upward(func(p int) { rules[p] = f.rule(right(p), &o.stats[p]) })
+		for p := range o.starts {
+			starts, stats = append(starts, right(p)), append(stats, o.stats[p])
+		}
+		for s := range o.symbols {
+			for int(to[s]) >= len(m.symbols) {
+				m.symbols = append(m.symbols, Stats{})
+			}
+			m.symbols[to[s]].Merge(&o.symbols[s])
+		}
+		if i == 0 {
+			m.Source = o.Source
+		} else {
+			m.Source = m.joined(o.Source)
+		}
+	}
+	m.productions, m.names = f.finish(starts, stats), a.Names()
+	return m, nil
+}
