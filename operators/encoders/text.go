@@ -9,7 +9,7 @@ import (
 // Words that mean something in text forms, where words stand between spaces.
 const (
 	arrow      = "->"
-	endName    = "END" // how the end of a sequence is written
+	endName    = "⊣" // how the end of a sequence is written
 	remarkMark = "--"  // begins a line that is not of the encoding
 )
 
@@ -18,7 +18,7 @@ const (
 // taken for syntax:
 //
 //	3:B   a run         B*   a long run       R7 S7   a rule, a start string
-//	->    of a rule     <    a return         END     of a sequence
+//	->    of a rule     <    a return         ⊣       the end of a sequence
 //	--    a remark      ( ) [ ] { } , ; |     a word that is just this
 func Quote(token string) string {
 	if plain(token) {

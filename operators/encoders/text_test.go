@@ -13,7 +13,7 @@ func TestQuote(t *testing.T) {
 		"A": `A`, "main.(*Server).handle": `main.(*Server).handle`, "std::vector<int>::push_back": `std::vector<int>::push_back`,
 		"Rx": `Rx`, "R": `R`, "S": `S`, "R2D2": `R2D2`, "42": `42`, "x:3": `x:3`, "naïve": `naïve`, "<init>": `<init>`,
 		"f(int, char)": `"f(int, char)"`, "R0": `"R0"`, "S12": `"S12"`, "3:B": `"3:B"`, "3:": `"3:"`, "B*": `"B*"`, "*": `"*"`,
-		"->": `"->"`, "<": `"<"`, "END": `"END"`, "--": `"--"`, "(": `"("`, "": `""`, "a\tb": `"a\tb"`, `say "x"`: `"say \"x\""`,
+		"->": `"->"`, "<": `"<"`, "⊣": `"⊣"`, "END": `END`, "--": `"--"`, "(": `"("`, "": `""`, "a\tb": `"a\tb"`, `say "x"`: `"say \"x\""`,
 		"\xff": `"\xff"`, "a\nb": `"a\nb"`,
 	} {
 		if got := Quote(token); got != want {

@@ -1,0 +1,38 @@
+package encoders
+
+import (
+	"fmt"
+	"testing"
+)
+
+// From the symbols to the automaton that is shown: reading, merging,
+// minimising.
+func BenchmarkAutomaton(b *testing.B) {
+	names := NewAlphabet()
+	for i := range 300 {
+		names.Symbol(fmt.Sprint("f", i+1))
+	}
+	for _, c := range []struct {
+		n, k int
+		rule MergeRule
+	}{{8_000, 3, Shared}, {8_000, 3, Included}, {8_000, 3, Equal}, {500_000, 3, Shared}, {500_000, 4, Shared}, {500_000, 8, Shared}} {
+		in := callTrace(c.n)
+		for _, loops := range []bool{false, true} {
+			b.Run(fmt.Sprintf("n=%d/k=%d/merge=%s/loops=%v", c.n, c.k, c.rule, loops), func(b *testing.B) {
+				b.ReportAllocs()
+				var e *AutomatonEncoder
+				var a *Automaton
+				for b.Loop() {
+					e, _ = NewAutomatonEncoder(names, AutomatonOptions{K: c.k, NoLoops: !loops, Rule: c.rule}, Limits{})
+					e.Append(in, nil)
+					a = e.Encode().(*Automaton)
+					a.automaton()
+				}
+				b.ReportMetric(float64(c.n)*float64(b.N)/b.Elapsed().Seconds()/1e6, "Msymbols/s")
+				b.ReportMetric(float64(a.read.len()), "states_read")
+				b.ReportMetric(float64(a.States()), "states")
+				b.ReportMetric(float64(e.Bytes())/1e6, "MB")
+			})
+		}
+	}
+}
