@@ -9,8 +9,8 @@ import (
 // Words that mean something in text forms, where words stand between spaces.
 const (
 	arrow      = "->"
-	endName    = "⊣" // how the end of a sequence is written
-	remarkMark = "--"  // begins a line that is not of the encoding
+	endName    = "⊣"  // how the end of a sequence is written
+	remarkMark = "--" // begins a line that is not of the encoding
 )
 
 // Quote is how text forms write a token: as it is, or as a Go string in double
