@@ -65,8 +65,11 @@ enum { STACK_OWN, STACK_FOREIGN, STACK_UNKNOWN };
  * own_stack says whether sp lies in the stack that the kernel or the C library
  * gave to the thread. A return trap on any other (a coroutine's, a signal's)
  * kills the target when it switches stacks. A leader's stack is the mapping of
- * start_stack, another thread's the mapping that also holds its control block.
- * The mapping found is remembered in known: a thread's own stack stays where it
+ * start_stack, another thread's the mapping that also holds its control block,
+ * below that: a stack above the thread's may be one mapping with it, and so may
+ * one below a stack without a guard page, but hardly within the size that the
+ * C library gives to a stack. An alternate signal stack may lie inside.
+ * What was found is remembered in known: a thread's own stack stays where it
  * is.
  *
  * The mapping cannot be looked up while somebody waits to change the address
@@ -75,6 +78,8 @@ enum { STACK_OWN, STACK_FOREIGN, STACK_UNKNOWN };
  */
 static __always_inline int own_stack(struct bounds *known, struct task_struct *task, __u64 sp)
 {
+	if (sp - task->sas_ss_sp <= task->sas_ss_size)
+		return STACK_FOREIGN;
 	if (known->lo <= sp && sp < known->hi)
 		return STACK_OWN;
 
@@ -87,6 +92,13 @@ static __always_inline int own_stack(struct bounds *known, struct task_struct *t
 	struct bounds b = {};
 	if (bpf_find_vma(task, anchor, note_bounds, &b, 0))
 		return STACK_UNKNOWN;
+	if (anchor < b.hi)
+		b.hi = anchor;
+	if (!leader) {
+		__u64 size = task->signal->rlim[RLIMIT_STACK].rlim_cur;
+		if (size < anchor && b.lo < anchor - size)
+			b.lo = anchor - size;
+	}
 	*known = b;
 	return b.lo <= sp && sp < b.hi ? STACK_OWN : STACK_FOREIGN;
 }

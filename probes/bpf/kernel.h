@@ -63,6 +63,17 @@ struct thread_struct {
 	unsigned long fsbase;
 };
 
+/* include/uapi/asm-generic/resource.h */
+#define RLIMIT_STACK 3
+
+struct rlimit {
+	unsigned long rlim_cur, rlim_max;
+};
+
+struct signal_struct {
+	struct rlimit rlim[16];
+};
+
 struct task_struct {
 	struct mm_struct *mm;
 	struct task_struct *group_leader;
@@ -71,6 +82,8 @@ struct task_struct {
 	char comm[16];
 	__u64 self_exec_id;
 	struct uprobe_task *utask;
+	struct signal_struct *signal;
+	unsigned long sas_ss_sp, sas_ss_size; /* the alternate signal stack */
 	struct thread_struct thread;
 };
 

@@ -208,6 +208,8 @@ func method(code []byte, length int) (string, error) {
 	case e.vex && (branch || opcode == 0x90):
 		// The kernel looks at the opcode byte without regard to its map.
 		return "", errors.New("the kernel takes for a jump")
+	case e.vexMap == 3 && (opcode&^3 == 0x5c || opcode&^0x17 == 0x68):
+		return "", errors.New("is of AMD's FMA4, which the kernel cannot decode")
 	case e.vex:
 		return Stepped, nil
 	case opcode == 0x9c:

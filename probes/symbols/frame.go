@@ -43,9 +43,10 @@ type unwindCommon struct {
 type unwindRow struct {
 	cfaReg    uint64
 	cfaOffset int64
-	cfaKnown  bool  // register plus offset, not an expression
-	ra        int64 // offset of the return address from the CFA
-	raKnown   bool  // saved at a fixed offset
+	cfaKnown  bool   // register plus offset, not an expression
+	ra        int64  // offset of the return address from the CFA
+	raKnown   bool   // saved at a fixed offset
+	until     uint64 // address of the next row
 }
 
 // atEntry reports whether the row is that of a function just called: the
@@ -54,7 +55,11 @@ func (r unwindRow) atEntry() bool {
 	return r.cfaKnown && r.cfaReg == dwarfRSP && r.cfaOffset == 8 && r.raKnown && r.ra == -8
 }
 
-const dwarfRSP = 7 // x86-64 psABI, figure 3.36
+// x86-64 psABI, figure 3.36.
+const (
+	dwarfRBP = 6
+	dwarfRSP = 7
+)
 
 var errFrame = errors.New("damaged unwind table")
 
@@ -296,5 +301,6 @@ func (row *unwindRow) run(program []byte, c *unwindCommon, loc, pc uint64) bool 
 			return false
 		}
 	}
+	row.until = loc
 	return !r.bad
 }

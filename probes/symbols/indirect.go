@@ -53,7 +53,6 @@ func (x *exitFinder) followJumps() error {
 // framed reports whether the tables say that the frame pointer still is the
 // function's own at pc: then the function is not left there.
 func (x *exitFinder) framed(pc uint64) bool {
-	const dwarfRBP = 6
 	e := x.m.unwind.find(pc)
 	if e == nil || x.f.golang {
 		return false

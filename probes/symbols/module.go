@@ -37,8 +37,14 @@ type contents struct {
 	entered sync.Once // guards ways
 	ways    []entrance
 
-	failure      sync.Once // guards failureSlots
-	failureSlots map[uint64]bool
+	importing sync.Once // guards imported
+	imported  map[uint64]string
+
+	switching sync.Once // guards switches
+	switches  bool
+
+	looking sync.Once // guards lookers
+	lookers []uint64
 
 	depthsRead sync.Once // guards depths
 	depths     goDepths
@@ -179,6 +185,10 @@ func (m *Module) Is64() bool { return true }
 
 // HasGo reports whether the module contains Go code.
 func (m *Module) HasGo() bool { return m.hasGo }
+
+// Unwinds reports whether the module has or calls code of a language that
+// unwinds stacks (C++, Rust).
+func (m *Module) Unwinds() bool { return m.unwinders }
 
 // IFunc reports whether function i is an indirect function (STT_GNU_IFUNC):
 // its code runs once, to choose the variant that callers reach from then on.

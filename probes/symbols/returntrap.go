@@ -1,6 +1,9 @@
 package symbols
 
-import "strings"
+import (
+	"debug/elf"
+	"strings"
+)
 
 // ReturnTrap reports whether the kernel may replace the return address of
 // function i by its trampoline, or in the user's words why not. A trap where
@@ -25,7 +28,7 @@ func (m *Module) ReturnTrap(i int) (ok bool, reason string) {
 		return false, "C++ exceptions may unwind through it"
 	}
 	for _, name := range append([]string{f.Mangled}, f.Aliases...) {
-		if reason := returnTroubles[strings.TrimLeft(name, "_")]; reason != "" {
+		if reason := returnTroubles[withoutUnderscores(name)]; reason != "" {
 			return false, reason
 		}
 		if isPart(name) {
@@ -49,8 +52,42 @@ func (m *Module) ReturnTrap(i int) (ok bool, reason string) {
 	if row, ok := e.row(site.Addr); !ok || !row.atEntry() {
 		return false, "its return address is not on top of the stack where it begins"
 	}
+	if m.looksBack(i) {
+		return false, readsCaller
+	}
+	if m.switchesStacks() {
+		return false, "coroutines may run it on stacks of their own"
+	}
 	return true, ""
 }
+
+// switchesStacks reports whether the module switches between contexts: the
+// executable defines the functions for it, or it imports them. What runs on
+// which stack is not known then; a stack may even lie inside the thread's own,
+// where no check at run time finds it.
+func (m *Module) switchesStacks() bool {
+	m.switching.Do(func() {
+		for _, name := range m.imports() {
+			m.switches = m.switches || switchers[withoutUnderscores(name)]
+		}
+		if name, _ := m.image.elf.DynString(elf.DT_SONAME); len(name) > 0 && isLibc(m) {
+			return // it defines them for others
+		}
+		for name := range switchers {
+			m.switches = m.switches || len(m.Find(name)) > 0
+		}
+	})
+	return m.switches
+}
+
+// switchers are functions that continue on another stack. (getcontext is not
+// one: unwinders use it.)
+var switchers = map[string]bool{
+	"makecontext": true, "swapcontext": true, "setcontext": true,
+	"make_fcontext": true, "jump_fcontext": true, "ontop_fcontext": true, // Boost
+}
+
+func withoutUnderscores(name string) string { return strings.TrimLeft(name, "_") }
 
 // isLibc reports whether the module is the C library, by a function that only
 // it defines.

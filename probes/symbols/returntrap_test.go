@@ -14,7 +14,6 @@ func TestReturnTrapInC(t *testing.T) {
 		#include <stdlib.h>
 		__attribute__((noinline)) int work(int x) { volatile int y = x; return y; }
 		__attribute__((noinline)) int dlsym(int x) { return work(x) + 1; }
-		__attribute__((noinline)) void swapcontext(int x) { work(x); }
 		int no_unwind(void);
 		asm(".text\n.globl no_unwind\n.type no_unwind, @function\nno_unwind: mov $1, %eax\nret\n.size no_unwind, .-no_unwind");
 		int shifted(void);
@@ -24,20 +23,18 @@ func TestReturnTrapInC(t *testing.T) {
 		int locked(void);
 		asm(".text\n.globl locked\n.type locked, @function\nlocked:\n.cfi_startproc\nlock incl (%rdi)\nret\n.cfi_endproc\n.size locked, .-locked");
 		int main(int argc, char **argv) {
-			swapcontext(argc);
 			return work(argc) + dlsym(argc) + no_unwind() + shifted() + handler() + locked();
 		}`, "-O1", "-fno-builtin")
 	m := openModule(t, path)
 	for name, want := range map[string]string{
-		"work":        "",
-		"main":        "",
-		"dlsym":       readsCaller,
-		"swapcontext": switches,
-		"no_unwind":   "it has no unwind information to say where its return address is",
-		"shifted":     "its return address is not on top of the stack where it begins",
-		"_start":      "its return address is not on top of the stack where it begins",
-		"handler":     "it is a signal return trampoline",
-		"locked":      "it cannot be probed: it begins with `lock inc dword ptr [rdi]`, which has a lock prefix (f0) that the kernel refuses to probe",
+		"work":      "",
+		"main":      "",
+		"dlsym":     readsCaller,
+		"no_unwind": "it has no unwind information to say where its return address is",
+		"shifted":   "its return address is not on top of the stack where it begins",
+		"_start":    "its return address is not on top of the stack where it begins",
+		"handler":   "it is a signal return trampoline",
+		"locked":    "it cannot be probed: it begins with `lock inc dword ptr [rdi]`, which has a lock prefix (f0) that the kernel refuses to probe",
 	} {
 		ok, reason := m.ReturnTrap(only(t, m, name))
 		if ok != (want == "") || reason != want {
@@ -51,7 +48,7 @@ func TestReturnTrapByName(t *testing.T) {
 	var text strings.Builder
 	names := []string{"dlsym", "dlvsym", "dlopen", "dlmopen", "setjmp", "_setjmp", "__sigsetjmp", "sigsetjmp", "longjmp",
 		"siglongjmp", "__longjmp_chk", "vfork", "__vfork", "pthread_exit", "_exit", "exit_group", "exit", "getcontext",
-		"setcontext", "swapcontext", "makecontext", "__start_context", "__push___start_context", "clone", "_Unwind_Resume",
+		"__start_context", "__push___start_context", "clone", "_Unwind_Resume",
 		"split.part.0"}
 	for _, name := range append(names, "sigaltstack", "harmless") {
 		fmt.Fprintf(&text, "\t.globl %[1]s\n\t.type %[1]s, @function\n%[1]s:\n\t.cfi_startproc\n\tpush %%rbx\n\tpop %%rbx\n\tret\n\t.cfi_endproc\n\t.size %[1]s, .-%[1]s\n", name)
@@ -65,6 +62,68 @@ func TestReturnTrapByName(t *testing.T) {
 	for _, name := range []string{"sigaltstack", "harmless"} {
 		if ok, reason := m.ReturnTrap(only(t, m, name)); !ok {
 			t.Errorf("%s may have no return trap: %s", name, reason)
+		}
+	}
+}
+
+// Where contexts are switched no function has a trap, and those that switch say
+// why they have none.
+func TestReturnTrapBesideContexts(t *testing.T) {
+	const work = "__attribute__((noinline)) int work(int x) { volatile int y = x; return y; }\n"
+	for name, c := range map[string]struct{ text, flags string }{
+		"imported": {"#include <ucontext.h>\n" + work + "int main(int argc, char **argv) { ucontext_t c; setcontext(&c); return work(argc); }", "-O1"},
+		"linked":   {"#include <ucontext.h>\n" + work + "int main(int argc, char **argv) { ucontext_t c; makecontext(&c, 0, 0); return work(argc); }", "-static"},
+		"defined":  {work + "int jump_fcontext(int x) { return work(x); }\nint main(int argc, char **argv) { return jump_fcontext(argc); }", "-fno-inline"},
+		"not so":   {"#include <ucontext.h>\n" + work + "int main(int argc, char **argv) { ucontext_t c; getcontext(&c); return work(argc); }", "-O1"},
+	} {
+		m := openModule(t, compile(t, ".c", c.text, c.flags))
+		ok, reason := m.ReturnTrap(only(t, m, "work"))
+		if want := name == "not so"; ok != want {
+			t.Errorf("%s: %v, %q", name, ok, reason)
+		}
+	}
+	m := openModule(t, compile(t, ".c", "__attribute__((noinline)) int jump_fcontext(int x) { return x; }\nint main(int argc, char **argv) { return jump_fcontext(argc); }"))
+	if _, reason := m.ReturnTrap(only(t, m, "jump_fcontext")); reason != switches {
+		t.Errorf("jump_fcontext: %q", reason)
+	}
+}
+
+// Functions that look at their return address, and those that become one by a
+// tail call, however they were compiled.
+func TestReturnTrapOfThoseWhoLookBack(t *testing.T) {
+	const text = `
+		#define _GNU_SOURCE
+		#include <dlfcn.h>
+		#include <stdarg.h>
+		#include <string.h>
+		#define FN __attribute__((noinline, noclone))
+		volatile long sink;
+		FN long plain(long n) { sink += n; return sink; }
+		FN long locals(long n) { volatile long a[20]; memset((void *)a, 1, sizeof a); sink += plain(n); return a[n & 15] + sink; }
+		FN long many(long a, long b, long c, long d, long e, long f, long g, long h) { sink += a + b + c + d + e + f; return plain(g) + h; }
+		FN long varying(int n, ...) { va_list v; va_start(v, n); long s = 0; while (n--) s += va_arg(v, long); va_end(v); return s; }
+		FN void *looks(void) { sink++; return __builtin_return_address(0); }
+		FN void *looks_late(long n) { volatile char a[300]; a[n] = 1; sink += plain(n) + a[n]; return __builtin_return_address(0); }
+		FN void *becomes(long n) { sink += n; return looks(); }
+		FN void *becomes_twice(long n) { sink += n; return becomes(n + 1); }
+		FN void *asks(const char *name) { return dlsym(RTLD_NEXT, name); }
+		FN void *asks_itself(const char *name) { void *p = dlsym(RTLD_NEXT, name); sink++; return p; }
+		int main(int argc, char **argv) {
+			return plain(argc) + locals(argc) + many(1, 2, 3, 4, 5, 6, 7, 8) + varying(2, 3L, 4L) + (looks() != looks_late(1)) +
+				(becomes(1) != becomes_twice(2)) + (asks("a") != asks_itself("b"));
+		}`
+	for _, flags := range []string{"-O0", "-O1", "-O2", "-O2 -fno-omit-frame-pointer", "-O2 -fcf-protection=full", "-O2 -fno-plt",
+		"-O2 -mstackrealign", "-Os", "-O2 -no-pie", "-O2 -fstack-protector-all", "-O2 -pg"} {
+		m := openModule(t, compile(t, ".c", text, strings.Fields(flags)...))
+		tails := strings.Contains(flags, "-O2") || strings.Contains(flags, "-Os") // calls in the last step are jumps
+		for name, want := range map[string]bool{
+			"plain": true, "locals": true, "many": true, "varying": true, "main": true, "asks_itself": true,
+			"looks": false, "looks_late": false, "becomes": !tails, "becomes_twice": !tails, "asks": !tails,
+		} {
+			ok, reason := m.ReturnTrap(only(t, m, name))
+			if ok != want || !ok && reason != readsCaller {
+				t.Errorf("%s: %s: %v, %q; want %v", flags, name, ok, reason, want)
+			}
 		}
 	}
 }

@@ -92,9 +92,9 @@ func (p *Provider) attachAll(s *source, in *installation) error {
 		in.links = append(in.links, l)
 	}
 	for _, g := range order {
-		links, err := p.attach(s, in, members[g])
+		links, err := p.attachMost(s, in, members[g])
 		if err != nil {
-			return p.refuseAttach(s, in, err, members[g])
+			return err
 		}
 		// Those attached last are closed first.
 		in.links = append(links, in.links...)
@@ -138,7 +138,7 @@ func (p *Provider) attach(s *source, in *installation, which []int) ([]*link, er
 }
 
 // refuseAttach puts the kernel's refusal into the user's words.
-func (p *Provider) refuseAttach(s *source, in *installation, err error, which []int) error {
+func (p *Provider) refuseAttach(s *source, err error, which []int) error {
 	start, stop := s.spec.Start, s.spec.Stop
 	first := s.resolution.wants[which[0]]
 	switch name := first.module.name(); {
@@ -151,22 +151,10 @@ func (p *Provider) refuseAttach(s *source, in *installation, err error, which []
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
 		return plan.Errorf(start, stop, "there are not enough file descriptors for %d probes: %v", len(which), err).WithHint("%s", hintDescriptors)
 	}
-	var one *siteError
-	var i int
-	var reason error
-	if errors.As(err, &one) {
-		i, reason = one.index, one.err
-	} else {
-		i, reason = culprit(func(lo, hi int) error {
-			links, err := p.attach(s, in, which[lo:hi])
-			closeLinks(links)
-			return err
-		}, len(which))
-	}
-	if i < 0 {
+	if len(which) > 1 {
 		return plan.Errorf(start, stop, "the kernel refuses to attach %d probes in %s: %v", len(which), first.module.name(), err)
 	}
-	return plan.Errorf(start, stop, "the kernel refuses to probe %s in %s: %v", s.resolution.wants[which[i]].label.function, first.module.name(), reason).
+	return plan.Errorf(start, stop, "the kernel refuses to probe %s in %s: %v", first.label.function, first.module.name(), err).
 		WithHint("leave it out of the functions selected")
 }
 

@@ -25,13 +25,11 @@ type want struct {
 	flags   uint32 // goRegisters
 	returns returns
 	exits   []symbols.Site // if returns is atExits
+	refused bool           // by the kernel, and therefore not probed
 }
 
 // probes is how many places are probed.
 func (w want) probes() int { return 1 + len(w.exits) }
-
-// skipped is a selected function that is left alone.
-type skipped struct{ name, reason string }
 
 // resolution is what Prepare found out.
 type resolution struct {
@@ -79,10 +77,10 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, links li
 		return nil, err
 	}
 	list, only := members(spec.Target, running)
-	r := &resolver{spec: spec, sel: sel, links: links, returns: returns, returnsBy: by, members: keyOf(list)}
+	r := &resolver{spec: spec, sel: sel, links: links, returns: returns, returnsBy: by, members: keyOf(list), cache: cache}
 	err = r.resolve(set, cache)
 	if err == nil && r.mixed() {
-		r = &resolver{spec: spec, sel: sel, links: links, returns: returns, returnsBy: plan.ExitReturns, members: r.members}
+		r = &resolver{spec: spec, sel: sel, links: links, returns: returns, returnsBy: plan.ExitReturns, members: r.members, cache: cache}
 		err = r.resolve(set, cache)
 	}
 	if err != nil {
@@ -104,6 +102,9 @@ type resolver struct {
 	returns   bool // are observed,
 	returnsBy plan.ReturnProbes
 	members   string // names the target's processes
+
+	cache   *symbols.Cache
+	through string // of the module looked at: what unwound says
 
 	wants    []want
 	goexits  []goexit
@@ -181,6 +182,9 @@ func (r *resolver) module(m *module, sym *symbols.Module) error {
 	}
 	scopes := map[returns][]*scope{}
 	r.selected += len(chosen)
+	if r.returns && r.returnsBy != plan.ExitReturns {
+		r.through = r.unwound(m)
+	}
 	for k, d := range r.decide(sym, chosen) {
 		c, w := chosen[k], d.want
 		if d.skipped != "" {
@@ -341,31 +345,8 @@ func (r *resolver) missing() {
 
 func (r *resolver) notices() []string {
 	var out []string
-	if n := len(r.skipped); n > 0 {
-		noun := "functions are"
-		if n == 1 {
-			noun = "function is"
-		}
-		out = append(out, fmt.Sprintf("%d %s not monitored: %s", n, noun, listSkipped(r.skipped)))
+	if len(r.skipped) > 0 {
+		out = append(out, notMonitored(r.skipped))
 	}
 	return append(out, steppedNotices(r.wants)...)
-}
-
-// maxNamed is how many functions a notice names.
-const maxNamed = 3
-
-// listSkipped names the first few and counts the rest.
-func listSkipped(list []skipped) string {
-	var b strings.Builder
-	for i, s := range list {
-		if i == maxNamed {
-			fmt.Fprintf(&b, "; and %d more", len(list)-maxNamed)
-			break
-		}
-		if i > 0 {
-			b.WriteString("; ")
-		}
-		fmt.Fprintf(&b, "%s (%s)", s.name, s.reason)
-	}
-	return b.String()
 }

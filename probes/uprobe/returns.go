@@ -26,7 +26,10 @@ func (r *resolver) returnsOf(sym *symbols.Module, i int) (how returns, exits []s
 	}
 	if r.returnsBy != plan.ExitReturns {
 		var safe bool
-		safe, reason = sym.ReturnTrap(i)
+		if safe, reason = sym.ReturnTrap(i); safe {
+			reason = r.through
+			safe = reason == ""
+		}
 		if safe {
 			return trapped, nil, ""
 		}

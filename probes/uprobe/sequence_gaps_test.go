@@ -161,20 +161,17 @@ NOINLINE long home(long n) { sink += n; return n; }
 int main(void) { ready(); up(66); home(1); }`,
 			slices.Concat(depths("ENTER", "up", 0, 63), []string{"GAP  63"}, depths("LEAVE", "up", 63, 0), []string{"ENTER home 0", "LEAVE home 0"}),
 			map[string]uint64{"nesting": 3}, false},
-		{"on a coroutine's stack", `
-#include <ucontext.h>
-static ucontext_t host, guest;
-NOINLINE long hop(long n) { sink += n; swapcontext(&guest, &host); sink++; return n; }
-NOINLINE long home(long n) { sink += n; swapcontext(&host, &guest); return n; }
+		{"on a coroutine's stack", contextSwitch + `
+static void *host, *guest;
+NOINLINE long hop(long n) { sink += n; jump(&guest, host); sink++; return n; }
+NOINLINE long home(long n) { sink += n; jump(&host, guest); return n; }
 static char stack[65536];
 static void body(void) { for (long i = 0;; i++) hop(i); }
 int main(void) {
 	ready();
-	getcontext(&guest);
-	guest.uc_stack.ss_sp = stack; guest.uc_stack.ss_size = sizeof stack;
-	makecontext(&guest, body, 0);
+	guest = begin(stack, sizeof stack, body);
 	home(1); home(2);
-	swapcontext(&host, &guest);
+	jump(&host, guest);
 }`,
 			// The last gap has nothing behind it.
 			[]string{"ENTER home 0", "GAP  0", "LEAVE home 0", "ENTER home 0", "GAP  0", "LEAVE home 0"},

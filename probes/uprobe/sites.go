@@ -25,6 +25,9 @@ func sitesOf(active map[*source]*installation) []probes.Site {
 	var per []uint64
 	for s, in := range active {
 		for i, w := range s.resolution.wants {
+			if w.refused {
+				continue
+			}
 			key := site{w.module.id, w.site.Offset, kindOf(w, s.links), w.scope.key}
 			at := bySite[key]
 			if at == nil {
@@ -51,6 +54,9 @@ func sitesOf(active map[*source]*installation) []probes.Site {
 func sites(ws []want, links linkKind) []probes.Site {
 	var out []probes.Site
 	for _, w := range ws {
+		if w.refused {
+			continue
+		}
 		entry := siteOf(w, links)
 		out = append(out, entry)
 		for _, x := range w.exits {

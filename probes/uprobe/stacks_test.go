@@ -8,25 +8,38 @@ import (
 	"endoscope/probes/testenv"
 )
 
+// contextSwitch is a program's own: where it is the C library's no function has
+// a return trap. jump continues at to, a stack pointer, and notes its own in
+// from; begin makes a stack on which to begin body.
+const contextSwitch = `
+void jump(void **from, void *to);
+asm(".text\n.type jump, @function\njump:\n push %rbp\n push %rbx\n push %r12\n push %r13\n push %r14\n push %r15\n"
+    " mov %rsp, (%rdi)\n mov %rsi, %rsp\n pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbx\n pop %rbp\n ret\n.size jump, .-jump\n");
+static void *begin(char *stack, long size, void (*body)(void)) {
+	void **top = (void **)(stack + size) - 2;
+	*--top = body;
+	return memset(top - 6, 0, 6 * sizeof *top);
+}
+`
+
 // A return trap on a stack that is switched away from kills the target. Calls
 // on coroutines' and signals' stacks are told by their stack pointer and
 // skipped; calls on the thread's own stack give rows all the while.
 func TestForeignStacks(t *testing.T) {
 	testenv.NeedUprobes(t)
 	needFeature(t, featureSession) // without, the kernel sets its trap before we can look at the stack
-	coroutines := prelude + `
-#include <ucontext.h>
-static ucontext_t host, guest;
-NOINLINE long hop(long n) { sink += n; swapcontext(&guest, &host); sink++; return n; }
+	coroutines := prelude + contextSwitch + `
+#include <sys/mman.h>
+static void *host, *guest;
+NOINLINE long hop(long n) { sink += n; jump(&guest, host); sink++; return n; }
 NOINLINE long home(long n) { sink += n; return n; }
 static void body(void) { for (long i = 0;; i++) hop(i); }
-static void *work(void *p) {
-	getcontext(&guest);
-	guest.uc_stack.ss_sp = malloc(65536); guest.uc_stack.ss_size = 65536; guest.uc_link = 0;
-	makecontext(&guest, body, 0);
-	for (int i = 0; i < 100; i++) { swapcontext(&host, &guest); home(i); }
+static void *work_on(void *stack) {
+	guest = begin(stack, 65536, body);
+	for (int i = 0; i < 100; i++) { jump(&host, guest); home(i); }
 	return 0;
 }
+static void *work(void *p) { return work_on(malloc(65536)); }
 `
 	for _, c := range []struct {
 		name, text string
@@ -43,6 +56,34 @@ static void on(int s) { hop(s); }
 int main(void) {
 	ready();
 	stack_t st = { .ss_sp = malloc(65536), .ss_size = 65536 };
+	sigaltstack(&st, 0);
+	struct sigaction sa = { .sa_handler = on, .sa_flags = SA_ONSTACK };
+	sigaction(SIGUSR1, &sa, 0);
+	for (int i = 0; i < 100; i++) home(i);
+}`, map[string]int{"home": 100}, 100},
+		// One mapping with the thread's own stack, and above it.
+		{"a stack above another thread's", coroutines + `
+int main(void) {
+	ready();
+	char *stack = mmap(0, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	pthread_t t; pthread_create(&t, 0, work_on, stack); pthread_join(t, 0);
+}`, map[string]int{"home": 100}, 100},
+		{"a stack below another thread's, without a guard", coroutines + `
+static void *below(void *p) { return work_on(mmap(0, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0)); }
+int main(void) {
+	ready();
+	pthread_attr_t a; pthread_attr_init(&a); pthread_attr_setguardsize(&a, 0);
+	pthread_t t; pthread_create(&t, &a, below, 0); pthread_join(t, 0);
+}`, map[string]int{"home": 100}, 100},
+		{"signals on a stack inside the thread's own", prelude + `
+#include <signal.h>
+NOINLINE long hop(long n) { sink += n; return n; }
+NOINLINE long home(long n) { sink += n; raise(SIGUSR1); return n; }
+static void on(int s) { hop(s); }
+int main(void) {
+	ready();
+	char room[65536];
+	stack_t st = { .ss_sp = room, .ss_size = sizeof room };
 	sigaltstack(&st, 0);
 	struct sigaction sa = { .sa_handler = on, .sa_flags = SA_ONSTACK };
 	sigaction(SIGUSR1, &sa, 0);

@@ -1,0 +1,201 @@
+package symbols
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"golang.org/x/arch/x86/x86asm"
+)
+
+// Functions that look at their return address, to see who calls them
+// (__builtin_return_address) or to change where they return to, find the
+// trampoline there while they have a return trap. So does a function to which
+// another one jumps in its last step, when that one has a trap. They are found
+// by their code: an operand in memory at CFA-8.
+
+// looksBack reports whether function i, or one that it may become by a tail
+// call, looks at its return address.
+func (m *Module) looksBack(i int) bool {
+	m.looking.Do(func() { m.lookers = m.findLookers() })
+	_, found := slices.BinarySearch(m.lookers, m.functions[i].addr)
+	return found
+}
+
+// findLookers returns the addresses of all such functions, in order.
+func (c *contents) findLookers() []uint64 {
+	found := map[uint64]bool{}
+	var todo []uint64
+	add := func(addr uint64) {
+		if !found[addr] {
+			found[addr] = true
+			todo = append(todo, addr)
+		}
+	}
+	becomes := map[uint64][]uint64{} // by a function: those that end with a jump to it
+	read := c.readTables()
+	for i := range c.functions {
+		f := &c.functions[i]
+		code, err := c.image.code(f.addr, c.extent(i))
+		if err != nil || f.golang {
+			continue
+		}
+		if c.looksBackItself(f.addr, code) {
+			add(f.addr)
+		}
+		c.tailJumps(f.addr, code, func(target uint64, name string) {
+			if returnTroubles[withoutUnderscores(name)] == readsCaller {
+				add(f.addr)
+			} else if name == "" {
+				becomes[target] = append(becomes[target], f.addr)
+			}
+		})
+		for _, ref := range c.names[f.first : f.first+uint32(f.names)] {
+			if returnTroubles[withoutUnderscores(c.text(ref, read))] == readsCaller {
+				add(f.addr)
+			}
+		}
+	}
+	for len(todo) > 0 {
+		looker := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for _, addr := range becomes[looker] {
+			add(addr)
+		}
+	}
+	all := make([]uint64, 0, len(found))
+	for addr := range found {
+		all = append(all, addr)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// looksBackItself looks at all operands relative to rsp or rbp, by their bytes:
+// ModRM and, for rsp, SIB. Only where one is at the return address is the
+// function decoded to see whether that is an instruction.
+func (c *contents) looksBackItself(addr uint64, code []byte) bool {
+	e := c.unwind.find(addr)
+	if e == nil {
+		return false
+	}
+	var row unwindRow
+	known, until := false, addr
+	for pos := 2; pos+1 < len(code); pos++ {
+		if !isWide(code[pos-2], code[pos-1]) {
+			continue
+		}
+		base, offset, ok := stackOperand(code[pos:])
+		if !ok {
+			continue
+		}
+		if pc := addr + uint64(pos); pc >= until || !e.contains(pc) {
+			if !e.contains(pc) {
+				return false // the rest of the body is another's
+			}
+			row, known = e.row(pc)
+			until = max(row.until, pc+1)
+		}
+		switch {
+		case known && row.cfaKnown && row.cfaReg == base && row.cfaOffset+row.ra == offset,
+			// A realigned frame has a copy of the return address where others
+			// have theirs.
+			known && !row.cfaKnown && base == dwarfRBP && offset == 8:
+			if c.reads(addr, code, pos, base, offset) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isWide reports whether an instruction that ends with these bytes before its
+// ModRM byte may take an address from memory, or change one there.
+func isWide(before, opcode byte) bool {
+	switch opcode {
+	case 0xff: // push among them, which has no prefix
+		return true
+	case 0x01, 0x03, 0x29, 0x2b, 0x31, 0x33, 0x39, 0x3b, 0x81, 0x83, 0x87, 0x89, 0x8b, 0x8d:
+		return before&0xf8 == 0x48 // REX.W
+	}
+	return false
+}
+
+// stackOperand decodes a ModRM byte, and what follows it, that means memory at
+// a constant distance from rsp or rbp.
+func stackOperand(b []byte) (base uint64, offset int64, ok bool) {
+	mod, rm := b[0]>>6, b[0]&7
+	disp := b[1:]
+	switch {
+	case rm == 4 && mod < 3 && b[1] == 0x24:
+		base, disp = dwarfRSP, b[2:]
+	case rm == 5 && (mod == 1 || mod == 2):
+		base = dwarfRBP
+	default:
+		return 0, 0, false
+	}
+	switch {
+	case mod == 0:
+		return base, 0, true
+	case mod == 1 && len(disp) >= 1:
+		return base, int64(int8(disp[0])), true
+	case mod == 2 && len(disp) >= 4:
+		return base, int64(int32(binary.LittleEndian.Uint32(disp))), true
+	}
+	return 0, 0, false
+}
+
+// reads reports whether the bytes at pos are the operand of an instruction, a
+// distance from a base. What cannot be decoded is taken for one.
+func (c *contents) reads(addr uint64, code []byte, pos int, base uint64, offset int64) bool {
+	register := map[uint64]x86asm.Reg{dwarfRSP: x86asm.RSP, dwarfRBP: x86asm.RBP}[base]
+	for at := 0; at <= pos; {
+		in, err := decode(code[at:])
+		if err != nil {
+			return true
+		}
+		if at+in.Len > pos {
+			if imm, ok := in.Args[1].(x86asm.Imm); ok && in.Op == x86asm.OR && imm == 0 {
+				return false // a memory barrier
+			}
+			for _, arg := range in.Args {
+				if mem, ok := arg.(x86asm.Mem); ok && mem.Base == register && mem.Index == 0 && mem.Disp == offset {
+					return true
+				}
+			}
+			return false
+		}
+		at += in.Len
+	}
+	return false
+}
+
+// tailJumps calls f for the jumps out of the function at addr: with the
+// function jumped to, or with its name if another module has it. Bytes that
+// only look like a jump are taken for one.
+func (c *contents) tailJumps(addr uint64, code []byte, f func(target uint64, name string)) {
+	end := addr + uint64(len(code))
+	to := func(target uint64) {
+		if addr <= target && target < end {
+			return
+		}
+		if c.isEntry(target) {
+			f(target, "")
+		} else if name := c.stubOf(target); name != "" {
+			f(0, name)
+		}
+	}
+	for pos, b := range code {
+		pc := addr + uint64(pos)
+		switch {
+		case b == 0xeb && pos+2 <= len(code):
+			to(pc + 2 + uint64(int64(int8(code[pos+1]))))
+		case (b == 0xe9 || b>>4 == 8 && pos > 0 && code[pos-1] == 0x0f) && pos+5 <= len(code):
+			to(pc + 5 + uint64(int64(int32(binary.LittleEndian.Uint32(code[pos+1:])))))
+		case b == 0xff && pos+6 <= len(code) && code[pos+1] == 0x25: // jmp *disp(%rip)
+			slot := pc + 6 + uint64(int64(int32(binary.LittleEndian.Uint32(code[pos+2:]))))
+			if name := c.imports()[slot]; name != "" {
+				f(0, name)
+			}
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package uprobe
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxRefused is how many functions of one module the kernel may refuse before
+// the query is refused, too.
+const maxRefused = 16
+
+// attachMost is attach without the functions that the kernel refuses although
+// nothing known of their code told that it would: kernels differ in what they
+// can decode. Their names become a notice.
+func (p *Provider) attachMost(s *source, in *installation, which []int) ([]*link, error) {
+	var left []skipped
+	for {
+		links, err := p.attach(s, in, which)
+		if err == nil {
+			if len(left) > 0 {
+				s.resolution.notices = append(s.resolution.notices, notMonitored(left))
+			}
+			return links, nil
+		}
+		if len(which) == 1 || len(left) == maxRefused || !ofInstruction(err) {
+			return nil, p.refuseAttach(s, err, which)
+		}
+		i, reason := p.refusedOf(s, in, err, which)
+		if i < 0 || !ofInstruction(reason) {
+			return nil, p.refuseAttach(s, err, which)
+		}
+		w := &s.resolution.wants[which[i]]
+		w.refused = true
+		left = append(left, skipped{w.label.function, fmt.Sprintf("the kernel refuses to probe it: %v", reason)})
+		which = slices.Delete(slices.Clone(which), i, i+1)
+	}
+}
+
+// refusedOf is the index in which of the function for which attach failed, and
+// the kernel's reason; -1 if it is no single one.
+func (p *Provider) refusedOf(s *source, in *installation, err error, which []int) (int, error) {
+	var one *siteError
+	if errors.As(err, &one) {
+		return one.index, one.err
+	}
+	return culprit(func(lo, hi int) error {
+		links, err := p.attach(s, in, which[lo:hi])
+		closeLinks(links)
+		return err
+	}, len(which))
+}
+
+// ofInstruction reports whether the kernel's refusal may be of an instruction
+// that it cannot decode, step or emulate (uprobe_init_insn in
+// arch/x86/kernel/uprobes.c).
+func ofInstruction(err error) bool {
+	const notSupported = unix.Errno(524) // ENOTSUPP, which is the kernel's own
+	for _, e := range []error{unix.ENOEXEC, notSupported, unix.EOPNOTSUPP} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,189 @@
+package unharmed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/server"
+	"endoscope/server/wire"
+)
+
+// engines are shared by all tests: what the kernel's types are is read once.
+var engines struct {
+	sync.Mutex
+	byReturn map[string]*server.Engine
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, e := range engines.byReturn {
+		if err := e.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, "closing the engine:", err)
+			code = 1
+		}
+	}
+	if dir, _ := libraries(); dir != "" {
+		os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+// engine is the one that observes returns in a way ("": the best there is).
+func engine(t testing.TB, forceReturn string) *server.Engine {
+	t.Helper()
+	engines.Lock()
+	defer engines.Unlock()
+	if engines.byReturn == nil {
+		engines.byReturn = map[string]*server.Engine{}
+	}
+	e := engines.byReturn[forceReturn]
+	if e == nil {
+		var err error
+		if e, err = server.New(server.Options{ForceReturn: forceReturn}); err != nil {
+			t.Fatal(err)
+		}
+		engines.byReturn[forceReturn] = e
+	}
+	return e
+}
+
+// settings are those that a program needs.
+func (b *build) settings() settings {
+	if b.returns == "" {
+		return nil
+	}
+	return settings{"return_probes = " + b.returns}
+}
+
+// settings are those of a session, as SET takes them.
+type settings []string
+
+// session opens a session that is closed with the test.
+func session(t testing.TB, e *server.Engine, o wire.Options, set settings) wire.Session {
+	t.Helper()
+	s, err := e.NewSession(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	for _, st := range append(settings{"max_probes = 100000", "max_text_copy = 1GiB"}, set...) {
+		r, err := s.Execute(context.Background(), "SET "+st)
+		if err != nil {
+			t.Fatalf("SET %s: %v", st, err)
+		}
+		r.Close()
+	}
+	return s
+}
+
+// everyCall is the query of this package: all functions, their calls and how
+// long these took. where begins with WHERE or is empty.
+func everyCall(where string) string {
+	return "SELECT function_name, COUNT(*), AVG(duration) FROM function_duration " + where + " GROUP BY function_name"
+}
+
+// answer is what a query gave.
+type answer struct {
+	rows    map[string]int64 // by function
+	notices []string
+	summary wire.Summary
+}
+
+// notRows is how many calls the footer says gave no row, though their functions
+// were observed.
+func (a *answer) notRows() (n int64) {
+	for _, list := range [][]wire.Loss{a.summary.Losses, a.summary.Counts} {
+		for _, l := range list {
+			if l.Cause != "inherited" { // calls of a parent, which returned there, too
+				n += int64(l.N)
+			}
+		}
+	}
+	return n
+}
+
+// footer names what gave no rows.
+func (a *answer) footer() string {
+	var parts []string
+	for _, l := range a.summary.Losses {
+		parts = append(parts, fmt.Sprintf("lost %d (%s)", l.N, l.Cause))
+	}
+	for _, l := range a.summary.Counts {
+		parts = append(parts, fmt.Sprintf("%d %s", l.N, l.Cause))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// read takes a result to its end.
+func read(t testing.TB, r wire.Result) *answer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit+10*time.Second)
+	defer cancel()
+	a := &answer{rows: map[string]int64{}}
+	for {
+		ev, err := r.Next(ctx)
+		switch {
+		case errors.Is(err, io.EOF):
+			a.summary = r.Summary()
+			return a
+		case err != nil:
+			t.Fatal(err)
+		case ev.Kind == wire.Notice:
+			a.notices = append(a.notices, ev.Text)
+		case ev.Kind == wire.Rows:
+			for i := range ev.Batch.Len() {
+				cell := func(c int) batch.Value { return ev.Batch.Cols[c].Value(ev.Batch.Row(i)) }
+				n := int64(1)
+				if len(ev.Batch.Cols) > 1 {
+					n = cell(1).I
+				}
+				a.rows[cell(0).S] += n
+			}
+			ev.Batch.Release()
+		}
+	}
+}
+
+// arm runs a query: when arm returns it is armed. If no return of any function
+// may be observed, or the module is not loaded just then, arm returns nil.
+func arm(t testing.TB, s wire.Session, query string) wire.Result {
+	t.Helper()
+	r, err := s.Execute(context.Background(), query)
+	if err != nil {
+		if strings.Contains(err.Error(), "function_start works: it needs no return") || strings.Contains(err.Error(), "no module of the target satisfies") {
+			return nil
+		}
+		t.Fatalf("%s: %v", query, err)
+	}
+	return r
+}
+
+func quoted(names []string) string {
+	q := make([]string, len(names))
+	for i, n := range names {
+		q[i] = strconv.Quote(n)[1:]
+		q[i] = "'" + q[i][:len(q[i])-1] + "'"
+	}
+	return strings.Join(q, ", ")
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// set changes a setting of a session.
+func set(t testing.TB, s wire.Session, assignment string) {
+	t.Helper()
+	r, err := s.Execute(context.Background(), "SET "+assignment)
+	if err != nil {
+		t.Fatalf("SET %s: %v", assignment, err)
+	}
+	r.Close()
+}
