@@ -17,15 +17,12 @@ import (
 	"endoscope/server/wire"
 )
 
-// engines are shared by all tests: what the kernel's types are is read once.
-var engines struct {
-	sync.Mutex
-	byReturn map[string]*server.Engine
-}
+// engine is shared by all tests: what the kernel's types are is read once.
+var engine = sync.OnceValues(func() (*server.Engine, error) { return server.New(server.Options{}) })
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	for _, e := range engines.byReturn {
+	if e, _ := engine(); e != nil {
 		if err := e.Close(); err != nil {
 			fmt.Fprintln(os.Stderr, "closing the engine:", err)
 			code = 1
@@ -35,25 +32,6 @@ func TestMain(m *testing.M) {
 		os.RemoveAll(dir)
 	}
 	os.Exit(code)
-}
-
-// engine is the one that observes returns in a way ("": the best there is).
-func engine(t testing.TB, forceReturn string) *server.Engine {
-	t.Helper()
-	engines.Lock()
-	defer engines.Unlock()
-	if engines.byReturn == nil {
-		engines.byReturn = map[string]*server.Engine{}
-	}
-	e := engines.byReturn[forceReturn]
-	if e == nil {
-		var err error
-		if e, err = server.New(server.Options{ForceReturn: forceReturn}); err != nil {
-			t.Fatal(err)
-		}
-		engines.byReturn[forceReturn] = e
-	}
-	return e
 }
 
 // settings are those that a program needs.
@@ -68,8 +46,12 @@ func (b *build) settings() settings {
 type settings []string
 
 // session opens a session that is closed with the test.
-func session(t testing.TB, e *server.Engine, o wire.Options, set settings) wire.Session {
+func session(t testing.TB, o wire.Options, set settings) wire.Session {
 	t.Helper()
+	e, err := engine()
+	if err != nil {
+		t.Fatal(err)
+	}
 	s, err := e.NewSession(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)
