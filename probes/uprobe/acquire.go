@@ -138,7 +138,7 @@ func (p *Provider) attach(s *source, in *installation, which []int) ([]*link, er
 }
 
 // refuseAttach puts the kernel's refusal into the user's words.
-func (p *Provider) refuseAttach(s *source, err error, which []int) error {
+func (p *Provider) refuseAttach(s *source, in *installation, err error, which []int) error {
 	start, stop := s.spec.Start, s.spec.Stop
 	first := s.resolution.wants[which[0]]
 	switch name := first.module.name(); {
@@ -151,10 +151,11 @@ func (p *Provider) refuseAttach(s *source, err error, which []int) error {
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
 		return plan.Errorf(start, stop, "there are not enough file descriptors for %d probes: %v", len(which), err).WithHint("%s", hintDescriptors)
 	}
-	if len(which) > 1 {
+	i, reason := p.refusedOf(s, in, err, which)
+	if i < 0 {
 		return plan.Errorf(start, stop, "the kernel refuses to attach %d probes in %s: %v", len(which), first.module.name(), err)
 	}
-	return plan.Errorf(start, stop, "the kernel refuses to probe %s in %s: %v", first.label.function, first.module.name(), err).
+	return plan.Errorf(start, stop, "the kernel refuses to probe %s in %s: %v", s.resolution.wants[which[i]].label.function, first.module.name(), reason).
 		WithHint("leave it out of the functions selected")
 }
 

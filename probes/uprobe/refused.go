@@ -26,11 +26,11 @@ func (p *Provider) attachMost(s *source, in *installation, which []int) ([]*link
 			return links, nil
 		}
 		if len(which) == 1 || len(left) == maxRefused || !ofInstruction(err) {
-			return nil, p.refuseAttach(s, err, which)
+			return nil, p.refuseAttach(s, in, err, which)
 		}
 		i, reason := p.refusedOf(s, in, err, which)
 		if i < 0 || !ofInstruction(reason) {
-			return nil, p.refuseAttach(s, err, which)
+			return nil, p.refuseAttach(s, in, err, which)
 		}
 		w := &s.resolution.wants[which[i]]
 		w.refused = true

@@ -1,9 +1,11 @@
 package uprobe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"endoscope/planner/plan"
 	"endoscope/probes/symbols"
@@ -36,16 +38,23 @@ func (r *resolver) returnsOf(sym *symbols.Module, i int) (how returns, exits []s
 		if r.returnsBy == plan.TrapReturns {
 			return unseen, nil, reason
 		}
-		reason += ", and "
 	}
 	exits, err := sym.ExitSitesFor(i, symbols.Need{Value: reads(r.spec.Out, colRetval)})
 	switch {
 	case err != nil:
-		return unseen, nil, reason + "it " + err.Error()
+		return unseen, nil, both(reason, "it "+err.Error())
 	case r.spec.Stream == FunctionCall:
-		return unseen, nil, reason + "calls are not put in order where returns are observed by exits"
+		return unseen, nil, both(reason, "calls are not put in order where returns are observed by exits")
 	}
 	return atExits, exits, ""
+}
+
+// both joins the reasons against a trap and against exits, which may be the same.
+func both(trap, exits string) string {
+	if trap == "" || strings.HasSuffix(trap, exits) {
+		return cmp.Or(trap, exits)
+	}
+	return trap + ", and " + exits
 }
 
 // mixed reports whether depth is wanted of calls some of whose returns are

@@ -52,6 +52,11 @@ func session(t testing.TB, o wire.Options, set settings) wire.Session {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return sessionOf(t, e, o, set)
+}
+
+func sessionOf(t testing.TB, e *server.Engine, o wire.Options, set settings) wire.Session {
+	t.Helper()
 	s, err := e.NewSession(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)

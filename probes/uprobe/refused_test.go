@@ -1,0 +1,161 @@
+package uprobe
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"endoscope/probes/testenv"
+)
+
+// A function of which only the kernel knows that it cannot be probed is left
+// out by name; the others are observed, and the program runs as ever.
+func TestFunctionThatTheKernelRefuses(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, prelude+`
+NOINLINE long one(long n) { sink += n; return n; }
+NOINLINE long two(long n) { sink += n; return n + 1; }
+NOINLINE long three(long n) { sink += n; return n + 2; }
+/* An instruction of AMD's FMA4, which is not executed. */
+NOINLINE long four(long n) { if (n < 0) asm volatile("vfmaddsd %xmm0, %xmm1, %xmm2, %xmm3"); sink += n; return n; }
+int main(void) { ready(); for (int i = 0; i < 5; i++) sink += one(i) + two(i) + three(i) + four(i); }
+`, "-O1")
+	for _, links := range []string{"", "multi", "perf"} {
+		t.Run("links "+links, func(t *testing.T) {
+			r := run(t, target)
+			p := provider(t, Options{Links: links})
+			spec := acquisition(FunctionDuration, r.target(), named("one", "two", "three", "four"), "function_name")
+			src, err := p.Prepare(t.Context(), spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// As if we had taken the instruction for one of the first block.
+			s := src.(*source)
+			for i := range s.resolution.wants {
+				w := &s.resolution.wants[i]
+				if w.label.function != "four" {
+					continue
+				}
+				code := make([]byte, 64)
+				if _, err := s.resolution.modules.list[0].file.ReadAt(code, int64(w.site.Offset)); err != nil {
+					t.Fatal(err)
+				}
+				at := strings.Index(string(code), "\xc4\xe3")
+				if at < 0 {
+					t.Fatalf("no such instruction in % x", code)
+				}
+				w.site.Offset += uint64(at)
+			}
+			sink := newRecord(spec)
+			if err := src.Start(t.Context(), sink); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { src.Stop() })
+			if n := strings.Join(src.Notices(), "; "); !strings.Contains(n, "1 function is not monitored: four (the kernel refuses to probe it: ") {
+				t.Errorf("notices %q", n)
+			}
+			if n := len(src.Sites()); n != 3 {
+				t.Errorf("%d sites, want 3", n)
+			}
+			r.finish(success)
+			if diff := cmp.Diff(map[string]int{"one": 5, "two": 5, "three": 5}, tally(sink.wait(t).strings("function_name"))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// What is left out is told once for each reason, whatever its number.
+func TestNoticeOfManySkipped(t *testing.T) {
+	var list []skipped
+	for _, name := range []string{"a1", "a2", "a3", "a4", "a5"} {
+		list = append(list, skipped{name, "begins with `lock inc dword ptr [" + name + "]`, which has a lock prefix (f0) that the kernel refuses to probe"})
+	}
+	list = append(list, skipped{"strlen", "is an indirect function; probe a variant: __strlen_avx2"},
+		skipped{"memcpy", "is an indirect function; probe a variant: __memcpy_avx2"},
+		skipped{"alone", "jumps into the middle of an instruction at +17"})
+	for _, c := range []struct {
+		list []skipped
+		want string
+	}{
+		{list[:1], "1 function is not monitored: a1 (begins with `lock inc dword ptr [a1]`, which has a lock prefix (f0) that the kernel refuses to probe)"},
+		{list[5:6], "1 function is not monitored: strlen (is an indirect function; probe a variant: __strlen_avx2)"},
+		{list, "8 functions are not monitored: a1, a2, a3 and 2 more (begins with ..., which has a lock prefix (f0) that the kernel refuses to probe); " +
+			"strlen, memcpy (is an indirect function); alone (jumps into the middle of an instruction at +17)"},
+	} {
+		if got := notMonitored(c.list); got != c.want {
+			t.Errorf("%s\nwant\n%s", got, c.want)
+		}
+	}
+	var many []skipped
+	for r := range 20 {
+		many = append(many, skipped{"f" + string(rune('a'+r)), "reason " + string(rune('a'+r))})
+	}
+	if got := notMonitored(many); !strings.HasSuffix(got, "ff (reason f); and 14 more for other reasons") {
+		t.Error(got)
+	}
+}
+
+// An exception of C++ that a callback throws passes through the library that
+// called it, though that is of C. In a program of C there is none.
+func TestLibrariesThatExceptionsPassThrough(t *testing.T) {
+	testenv.NeedUprobes(t)
+	const library = `
+__attribute__((noinline)) long lib_leaf(long n) { return n * 2; }
+__attribute__((noinline)) long lib_walk(long n, long (*f)(long)) { long r = f(n); return r + lib_leaf(n); }
+`
+	const main = `
+static long visit(long n) {
+#ifdef __cplusplus
+	if (n == 3) throw std::runtime_error("three");
+#endif
+	return n;
+}
+int main(void) {
+	ready();
+#ifdef __cplusplus
+	try { lib_walk(3, visit); return 1; } catch (const std::exception &) { }
+#endif
+	return lib_walk(4, visit) != 12;
+}
+`
+	for _, c := range []struct{ name, main, want string }{
+		{"main.c", "long lib_walk(long, long (*)(long));\n" + main, "entry+return"},
+		{"main.cc", "#include <stdexcept>\nextern \"C\" long lib_walk(long, long (*)(long));\n" + main, "entry+exits"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			lib := filepath.Join(dir, "libwalk.so")
+			if err := os.Rename(testenv.CompileCText(t, library, "-O2", "-shared", "-fPIC"), lib); err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(dir, c.name)
+			if err := os.WriteFile(file, []byte(prelude+c.main), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			r := run(t, testenv.CompileC(t, file, "-O1", "-Wl,--no-as-needed", "-Wl,-rpath,"+dir, lib))
+			p := provider(t, Options{})
+			src, err := p.Prepare(t.Context(), acquisition(FunctionDuration, r.target(), is(selModule, "libwalk.so"), "function_name"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := src.Start(t.Context(), newRecord(src.(*source).spec)); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { src.Stop() })
+			kinds := map[string]string{}
+			for _, s := range src.Sites() {
+				if s.Kind != kindExit {
+					kinds[s.Function] = s.Kind
+				}
+			}
+			if !strings.HasPrefix(kinds["lib_walk"], c.want) {
+				t.Errorf("returns of lib_walk are observed by %q, want %q", kinds["lib_walk"], c.want)
+			}
+			r.finish(success)
+		})
+	}
+}

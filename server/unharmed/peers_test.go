@@ -1,0 +1,119 @@
+package unharmed
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"endoscope/probes/testenv"
+)
+
+// TestPeers records what bpftrace does to each program: ENDOSCOPE_PEERS=1 writes
+// testdata/peers.md. It is no requirement of ours, and runs only when asked for.
+func TestPeers(t *testing.T) {
+	testenv.NeedUprobes(t)
+	if os.Getenv("ENDOSCOPE_PEERS") == "" {
+		t.Skip("ENDOSCOPE_PEERS is not set")
+	}
+	bpftrace, err := exec.LookPath("bpftrace")
+	if err != nil {
+		t.Skip("bpftrace is not installed")
+	}
+	version, _ := exec.Command(bpftrace, "--version").Output()
+	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	release, _, _ := strings.Cut(string(kernel), "-")
+	var table strings.Builder
+	fmt.Fprintf(&table, "What observing all functions does to the programs of this folder, on Linux %s.\n", strings.TrimSpace(release))
+	table.WriteString("ENDOSCOPE_PEERS=1 go test -run TestPeers rewrites it; TestUnharmed tests our column.\n\n")
+	fmt.Fprintf(&table, "| program | build | Endoscope | %s, `uprobe:*` and `uretprobe:*` |\n|---|---|---|---|\n", strings.TrimSpace(string(version)))
+	for _, p := range programs(t) {
+		for _, flags := range p.builds {
+			fields := strings.Fields(flags)
+			if slices.Contains(fields, "-s") || slices.Contains(fields, "-static") {
+				continue // bpftrace finds no functions, or more than it attaches to
+			}
+			b := p.compile(t, flags)
+			want := b.untouched(t, rounds)
+			effect := difference(want, traced(t, bpftrace, b))
+			t.Logf("%s %s: %s", p.name(), flags, effect)
+			ours := "unharmed"
+			if p.returns != "" {
+				ours += " (return_probes = " + p.returns + ")"
+			}
+			fmt.Fprintf(&table, "| %s | `%s` | %s | %s |\n", p.name(), flags, ours, effect)
+		}
+	}
+	if err := os.WriteFile("testdata/peers.md", []byte(table.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// difference says what became of a program, for people.
+func difference(want, got outcome) string {
+	if got.End != want.End {
+		return "**" + strings.Replace(got.End, "exit status", "ends with exit status", 1) + "**"
+	}
+	w, g := strings.Split(want.Transcript, "\n"), strings.Split(got.Transcript, "\n")
+	for i := range min(len(w), len(g)) {
+		if w[i] != g[i] {
+			return fmt.Sprintf("**prints `%s`, not `%s`**", g[i], w[i])
+		}
+	}
+	if len(w) != len(g) {
+		return "**prints less or more**"
+	}
+	return "unharmed"
+}
+
+// traced runs the program while bpftrace counts and times all its functions.
+func traced(t *testing.T, bpftrace string, b *build) outcome {
+	t.Helper()
+	script := fmt.Sprintf(`uprobe:%[1]s:* { @start[tid, func] = nsecs; }
+uretprobe:%[1]s:* /@start[tid, func]/ { @took[func] = avg(nsecs - @start[tid, func]); delete(@start[tid, func]); }`, b.path)
+	cmd := exec.Command(bpftrace, "-v", "-e", script)
+	cmd.Env = append(os.Environ(), "BPFTRACE_MAX_PROBES=4096")
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	attached, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		seen := false
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if !seen && strings.HasPrefix(lines.Text(), "Running...") {
+				seen = true
+				close(attached)
+			}
+		}
+	}()
+	defer func() {
+		cmd.Process.Signal(syscall.SIGINT)
+		select {
+		case <-ended:
+		case <-time.After(limit):
+			cmd.Process.Kill()
+		}
+		cmd.Wait()
+	}()
+	select {
+	case <-attached:
+	case <-ended:
+		return outcome{End: "bpftrace ended: " + strings.TrimSpace(complaints.String())}
+	case <-time.After(2 * limit):
+		return outcome{End: "bpftrace did not attach in a minute"}
+	}
+	return b.untouched(t, rounds)
+}
