@@ -141,5 +141,5 @@ func functions(t *testing.T, path string) int {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	return len(m.Functions())
+	return m.Len()
 }
