@@ -196,6 +196,12 @@ func midRun(t *testing.T, b *build) {
 	want := b.untouched(t, 0)
 	r := b.start(t, 0)
 	<-r.began
+	ended := false
+	defer func() {
+		if !ended { // a test has failed, perhaps by what this tells
+			t.Logf("the program ends with %s", r.end().End)
+		}
+	}()
 	s := session(t, wire.Options{PID: r.cmd.Process.Pid}, nil)
 	type visit struct{ kernel, returns, where string }
 	visits := []visit{{"on", "auto", ""}, {"off", "exits", ""}, {"on", "trap", ""}, {"off", "auto", ""}, {"on", "exits", ""}}
@@ -233,5 +239,6 @@ func midRun(t *testing.T, b *build) {
 	if rows == 0 {
 		t.Error("no rows in mid-run")
 	}
+	ended = true
 	same(t, "in mid-run", want, r.end())
 }

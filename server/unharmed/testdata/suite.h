@@ -5,7 +5,8 @@
  *
  *	program N    acts N times, prints what the first round said, how the
  *	             others differed, and the counts of all processes
- *	program 0    acts until its standard input ends; prints no counts
+ *	program 0    acts until its standard input ends; prints no counts. It has
+ *	             acted once when it prints its first line
  */
 #ifndef SUITE_H
 #define SUITE_H
@@ -120,13 +121,13 @@ int main(int argc, char **argv)
 	long rounds = argc > 1 ? atol(argv[1]) : 1, n;
 
 	open_counts();
-	puts("running");
-	fflush(stdout);
 	for (n = 0; rounds ? n < rounds : n == 0 || !told_to_end(); n++) {
 		said_bytes = 0;
 		act();
 		if (n == 0) {
 			strcpy(first, said);
+			puts("running");
+			fflush(stdout);
 		} else if (strcmp(first, said)) {
 			printf("round %ld differs:\n%s\n", n, said);
 			fflush(stdout);
