@@ -62,7 +62,7 @@ func sessionOf(t testing.TB, e *server.Engine, o wire.Options, set settings) wir
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	for _, st := range append(settings{"max_probes = 100000", "max_text_copy = 1GiB"}, set...) {
+	for _, st := range append(settings{"max_probes = 100000", "max_text_copy = 1GiB", "max_overhead = 0"}, set...) {
 		r, err := s.Execute(context.Background(), "SET "+st)
 		if err != nil {
 			t.Fatalf("SET %s: %v", st, err)

@@ -208,7 +208,7 @@ func midRun(t *testing.T, b *build) {
 	for _, m := range b.modules {
 		visits = append(visits, visit{"on", "auto", "WHERE module LIKE '" + m + "'"})
 	}
-	if b.libs != "" {
+	if b.libs != "" && (soak() || b.flags == b.builds[0]) {
 		visits = append(visits, visit{"on", "auto", "WHERE module LIKE 'libc%'"})
 	}
 	if b.libs != "" && soak() {

@@ -2,8 +2,8 @@
 // variable size, results in memory, functions that look at who called them.
 //
 // more: -O0
-// build: -O1
 // build: -O2
+// more: -O1
 // more: -O3 -fomit-frame-pointer
 // more: -O2 -fno-omit-frame-pointer
 // more: -Os
@@ -12,11 +12,11 @@
 // more: -O2 -pg
 // build: -O2 -finstrument-functions -DINSTRUMENTED
 // more: -O2 -fstack-protector-all -fstack-clash-protection
-// build: -O2 -mindirect-branch=thunk
+// more: -O2 -mindirect-branch=thunk
 // more: -O2 -mstackrealign
 // more: -O2 -no-pie
 // build: -O2 -s
-// build: -O1 -static
+// more: -O1 -static
 // more: -O2 -static-pie
 #include "suite.h"
 #include <alloca.h>

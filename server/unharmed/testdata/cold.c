@@ -4,7 +4,7 @@
 // build: -O2
 // more: -O2 -freorder-blocks-and-partition -ffunction-sections
 // more: -O3 -s
-// build: -Os -fno-asynchronous-unwind-tables
+// more: -Os -fno-asynchronous-unwind-tables
 // more: -O2 -static
 #include "suite.h"
 

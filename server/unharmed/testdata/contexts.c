@@ -4,7 +4,7 @@
 //
 // stacks: other than the threads' own
 // build: -O1 -pthread
-// build: -O2 -pthread -s
+// more: -O2 -pthread -s
 // more: -O1 -pthread -static
 #include "suite.h"
 #include <ucontext.h>

@@ -1,7 +1,7 @@
 // The dynamic loader: interposers that find the next definition by RTLD_NEXT,
 // plugins that come and go, constructors and destructors.
 //
-// build: -O2 -rdynamic -ldl
+// more: -O2 -rdynamic -ldl
 // more: -O1 -rdynamic -Wl,-z,now -ldl
 // build: -O2 -rdynamic -fcf-protection=full -Wl,-z,lazy -ldl
 // library: plugin.so loader_plugin.c -O2

@@ -3,7 +3,7 @@
 //
 // stacks: other than the threads' own
 // build: -O2 -pthread
-// build: -O2 -pthread -fcf-protection=full -s
+// more: -O2 -pthread -fcf-protection=full -s
 #include "suite.h"
 
 /* jump(&from, to): saves the stack pointer in from and continues at to. */

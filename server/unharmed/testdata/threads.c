@@ -2,9 +2,9 @@
 // cleanup handlers and destructors, asynchronous cancellation, small stacks,
 // threads without a C library's thread behind them.
 //
-// build: -O1 -pthread
+// more: -O1 -pthread
 // build: -O2 -pthread -fexceptions
-// build: -O2 -pthread -s
+// more: -O2 -pthread -s
 // more: -O1 -pthread -static
 #include "suite.h"
 #include <sched.h>
