@@ -1,8 +1,8 @@
 // Package planner turns syntax trees into plans:
 //
 //	ast ─ resolve ─► rewrite ─────► order ─► place ─► split ─► plan.Query
-//	      names,     planner/rules  (one     (all at the server)
-//	      types,                    source)
+//	      names,     planner/rules  Gatings  (all at the server)
+//	      types,
 //	      enumerability,
 //	      views inlined
 //
