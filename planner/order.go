@@ -121,7 +121,7 @@ func (o *ordering) sampled(g *plan.Gating, b plan.Ability, lo, hi int64) {
 			g.Way = plan.Resting
 		}
 	case o.inexact && hi > 0:
-		g.Way = plan.Paused
+		g.Way, g.Kernel = plan.Asleep, false
 		g.Inexact = fmt.Sprintf("%s has no rows from before its gate opens", g.GatedName)
 	default:
 		g.Exact, g.Way, g.Kernel = true, plan.Holding, false

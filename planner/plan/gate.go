@@ -12,8 +12,8 @@ const (
 	// AtEntry: its programs look at a flag first, when a function is entered,
 	// and do nothing else.
 	AtEntry
-	// Paused: a sampler takes no readings. Percentages and rates need one from
-	// before: they come a rate window after the gate has opened.
+	// Paused: a sampler looks at a flag whenever it is due, and takes no reading.
+	// Percentages and rates need readings from before.
 	Paused
 	// Resting: a sampler takes readings, from which percentages and rates are
 	// computed later, and gives no rows.
@@ -21,10 +21,13 @@ const (
 	// Holding: a sampler keeps its rows until it is known whether they are
 	// needed.
 	Holding
+	// Asleep: a sampler does nothing until it is woken. Percentages and rates
+	// come a rate window later.
+	Asleep
 )
 
 func (w GateWay) String() string {
-	return [...]string{"no gate", "flag at entries", "paused", "reads on, gives no rows", "holds its rows"}[w]
+	return [...]string{"no gate", "flag at entries", "paused", "reads on and gives no rows", "holds its rows", "asleep"}[w]
 }
 
 // Ability is what the source of an acquisition can do about gates.

@@ -83,7 +83,7 @@ func (s *source) choose(spec *plan.Acquire) error {
 		s.files = "/proc/stat"
 		s.make = func() sampler { return newCPUSampler(w, spec.Stream == "cpu_core_usage") }
 	case "memory_usage":
-		s.files, s.warmup = "/proc/meminfo", 1
+		s.files, s.warmup, s.gauge = "/proc/meminfo", 1, true
 		s.make = func() sampler { return newMemorySampler() }
 	case "disk_usage":
 		s.files = "/proc/diskstats"
@@ -118,7 +118,7 @@ func (s *source) chooseProcesses(spec *plan.Acquire) error {
 		if s.rows.wants(threadCPU) || s.rows.wants(threadRunDelay) {
 			s.files += ", schedstat"
 		} else {
-			s.warmup = 1
+			s.warmup, s.gauge = 1, true
 		}
 		s.make = func() sampler { return newThreadSampler(s.window, observe, s.rows) }
 		return nil
@@ -134,7 +134,7 @@ func (s *source) chooseProcesses(spec *plan.Acquire) error {
 		}
 	}
 	if !s.rows.wants(processCPU) {
-		s.warmup = 1
+		s.warmup, s.gauge = 1, true
 	}
 	s.make = func() sampler { return newProcessSampler(s.window, observe, s.rows) }
 	return nil

@@ -27,6 +27,7 @@ type source struct {
 	every   time.Duration
 	window  window
 	warmup  int64 // ticks that give no rows
+	gauge   bool  // rows say nothing of the time before them
 	rows    *rows
 	make    func() sampler
 	pinned  []process.Process // the target, if it cannot grow
@@ -34,6 +35,7 @@ type source struct {
 	cost    time.Duration
 	notices []string
 	filter  plan.Expr // left to the engine
+	gate    gated     // may keep it from reading, or from giving rows
 
 	mu      sync.Mutex // guards what follows
 	started bool
@@ -69,9 +71,7 @@ func (s *source) Start(ctx context.Context, sink probes.Sink) error {
 	s.stop, s.ended = make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(s.ended)
-		err := s.run(ctx, sampler, sink, start)
-		sampler.close()
-		sink.End(err)
+		sink.End(s.run(ctx, sampler, sink, start))
 	}()
 	return nil
 }
@@ -88,16 +88,20 @@ func (s *source) Stop() error {
 	return nil
 }
 
-// run samples at start + k·every.
+// run samples at start + k·every, and closes the sampler.
 func (s *source) run(ctx context.Context, sampler sampler, sink probes.Sink, start time.Time) error {
 	gone := s.watch()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	defer func() { sampler.close() }()
+	giving := s.warmup // from this tick on
 	for k := int64(1); ; {
 		due := start.Add(time.Duration(k) * s.every)
-		timer.Reset(min(time.Until(due), idle))
+		wait, woken := s.gate.sleep(time.Until(due))
+		timer.Reset(wait)
 		select {
 		case <-timer.C:
+		case <-woken:
 		case <-gone:
 			return nil
 		case <-s.stop:
@@ -106,20 +110,44 @@ func (s *source) run(ctx context.Context, sampler sampler, sink probes.Sink, sta
 			return ctx.Err()
 		}
 		passed := time.Since(start)
+		if s.gate.asleep {
+			at := s.clock()
+			if !s.gate.admits(at) {
+				sink.Watermark(at)
+				continue
+			}
+			// What it read before says nothing of now.
+			s.gate.asleep = false
+			sampler.close()
+			sampler = s.make()
+			k = int64(passed/s.every) + 1
+			if giving = k; !s.gauge {
+				giving += s.warmup
+			}
+			continue
+		}
 		if passed < time.Duration(k)*s.every {
 			sink.Watermark(s.clock())
 			continue
 		}
 		if now := int64(passed / s.every); now > k {
-			if missed := now - max(k, s.warmup); missed > 0 {
+			if missed := now - max(k, giving); missed > 0 && s.gate.admits(s.clock()-int64(passed-time.Duration(now-missed)*s.every)) {
 				sink.Lost(overrun, uint64(missed))
 			}
 			k = now
 		}
-		if k >= s.warmup {
+		at := s.clock()
+		open := s.gate.tick(at)
+		if !open && s.gate.way != plan.Resting {
+			s.gate.asleep = s.gate.way == plan.Asleep
+			s.gate.pass(sink, at)
+			k++
+			continue
+		}
+		s.rows.sink = nil
+		if open && k >= giving {
 			s.rows.sink = sink
 		}
-		at := s.clock()
 		if err := sampler.sample(at, s.rows); err != nil {
 			return err
 		}
@@ -128,7 +156,11 @@ func (s *source) run(ctx context.Context, sampler sampler, sink probes.Sink, sta
 			sink.Count(denied, s.rows.denied)
 			s.rows.denied = 0
 		}
-		sink.Watermark(at)
+		if open {
+			sink.Watermark(at)
+		} else {
+			s.gate.pass(sink, at)
+		}
 		k++
 	}
 }

@@ -1,0 +1,51 @@
+package probes
+
+import (
+	"time"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/gate"
+)
+
+// Gateable is a Source that can be kept shut by a gate, and perhaps open gates
+// of others (EndoScope, section 5.3).
+type Gateable interface {
+	Source
+	// Ability is what it can do about gates: known from Prepare on.
+	Ability() plan.Ability
+	// Prices are what an event costs in ns of the machine's time: acquired, and
+	// shut in a way.
+	Prices(way plan.GateWay) (open, shut float64)
+	// Gate is called before Start, if at all. From Start on, the source acquires
+	// only what passes its gate; its watermark advances all the same.
+	Gate(Gates)
+	// Activity is what happened since Start. Safe to call while the source ends.
+	Activity() Activity
+}
+
+// Gates are those that a source has to do with.
+type Gates struct {
+	Set *gate.Set
+	// Own is the gate that it passes; nil: none. Way says how it is shut: AtEntry
+	// for calls, Paused, Resting or Asleep for samplers.
+	Own *gate.Gate
+	Way plan.GateWay
+	// Opens are those that it opens for each of its rows, before it reads the
+	// row's timestamp. Only sources whose Ability says Opens have any.
+	Opens []Opened
+}
+
+// Opened is a gate that is open up to Within behind each row of a source.
+type Opened struct {
+	Gate   *gate.Gate
+	Within time.Duration
+}
+
+// MaxOpened is how many gates a source can open.
+const MaxOpened = 4
+
+// Activity counts monotonically.
+type Activity struct {
+	Events uint64 // calls, or times at which a sampler was due
+	Shut   uint64 // those of them that met a closed gate
+}

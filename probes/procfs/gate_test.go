@@ -1,0 +1,171 @@
+package procfs
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/clock"
+	"endoscope/probes/gate"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestGatedSampler opens a sampler's gate for a time in the middle: there are
+// rows of that time alone, but watermarks of all of it.
+func TestGatedSampler(t *testing.T) {
+	for _, c := range []struct {
+		name, stream string
+		way          plan.GateWay
+		rates        bool
+		late         bool // rates come a rate window later
+	}{
+		{"paused", "memory_usage", plan.Paused, false, false},
+		{"resting", "cpu_usage", plan.Resting, true, false},
+		{"asleep", "memory_usage", plan.Asleep, false, false},
+		{"rates asleep", "cpu_usage", plan.Asleep, true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			const every, window = 5 * time.Millisecond, 20 * time.Millisecond
+			spec := sampleOf(c.stream)
+			spec.Every, spec.Settings.RateWindow = every, window
+			src, err := New().Prepare(t.Context(), spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := src.(probes.Gateable)
+			if a := s.Ability(); a.Gate != plan.Paused || a.Rates != c.rates || a.Opens {
+				t.Errorf("it says that it can do %+v", a)
+			}
+			set, err := gate.NewSet(1, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g := set.Gate(0)
+			s.Gate(probes.Gates{Set: set, Own: g, Way: c.way})
+			r := newRecorder(t, spec.Out)
+			if err := s.Start(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(150 * time.Millisecond)
+			from := clock.Now()
+			to := from + 200e6
+			g.Open(from, to)
+			time.Sleep(400 * time.Millisecond)
+			if err := s.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			<-r.ended
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			first := from
+			if c.late {
+				first += int64(window)
+			}
+			for _, row := range r.rows {
+				if at := row[spec.Out.Time].I; at < first || at > to {
+					t.Errorf("a row %v after the gate opened", time.Duration(at-from))
+				}
+			}
+			// The machine is shared: samples may be missed, not half of them.
+			if n := int(200 / 5); len(r.rows) < n/2 || len(r.rows) > n+1 {
+				t.Errorf("%d rows in %d ticks", len(r.rows), n)
+			}
+			marks := func(from, to int64) int {
+				n := 0
+				for _, m := range r.watermarks {
+					if m >= from && m < to {
+						n++
+					}
+				}
+				return n
+			}
+			if marks(0, from) == 0 || marks(to, to+200e6) == 0 {
+				t.Errorf("while the gate was shut watermarks were %v", r.watermarks)
+			}
+			if a := s.Activity(); a.Shut == 0 || a.Shut >= a.Events || a.Events-a.Shut > 41 {
+				t.Errorf("%d ticks, %d of them shut", a.Events, a.Shut)
+			}
+		})
+	}
+}
+
+// TestForcedSampler gives every row, as without a gate.
+func TestForcedSampler(t *testing.T) {
+	spec := sampleOf("memory_usage")
+	spec.Every = 5 * time.Millisecond
+	src, err := New().Prepare(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := gate.NewSet(1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.Gate(0).Force(true)
+	src.(probes.Gateable).Gate(probes.Gates{Set: set, Own: set.Gate(0), Way: plan.Paused})
+	r := newRecorder(t, spec.Out)
+	if err := src.Start(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond)
+	src.Stop()
+	<-r.ended
+	a := src.(probes.Gateable).Activity()
+	if len(r.rows) == 0 || a.Shut != 0 || int(a.Events) != len(r.rows) {
+		t.Errorf("%d rows of %d ticks, %d shut", len(r.rows), a.Events, a.Shut)
+	}
+	if !slices.IsSorted(r.watermarks) {
+		t.Error("watermarks go back")
+	}
+}
+
+// BenchmarkTick is what a tick costs besides its reading: the figures behind
+// wakeNs. Compare the process's CPU time, not the elapsed one.
+func BenchmarkTick(b *testing.B) {
+	set, err := gate.NewSet(1, false)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, c := range []struct {
+		name  string
+		force bool
+	}{{"shut", false}, {"open", true}} {
+		b.Run(c.name, func(b *testing.B) {
+			spec := sampleOf("memory_usage")
+			spec.Every = time.Millisecond
+			src, err := New().Prepare(b.Context(), spec)
+			if err != nil {
+				b.Fatal(err)
+			}
+			set.Gate(0).Force(c.force)
+			s := src.(probes.Gateable)
+			s.Gate(probes.Gates{Set: set, Own: set.Gate(0), Way: plan.Paused})
+			r := newRecorder(b, spec.Out)
+			before := usedCPU(b)
+			if err := s.Start(b.Context(), r); err != nil {
+				b.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			s.Stop()
+			b.ReportMetric(float64(usedCPU(b)-before)/float64(s.Activity().Events), "cpu-ns/tick")
+		})
+	}
+}
+
+// sampleOf asks for every column of a stream of the machine's.
+func sampleOf(stream string) *plan.Acquire {
+	return &plan.Acquire{Stream: stream, Every: time.Second, Out: plan.Schema{Fields: Columns[stream]}}
+}
+
+// usedCPU is what the process has used.
+func usedCPU(b *testing.B) time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
