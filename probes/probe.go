@@ -110,6 +110,8 @@ type Site struct {
 	Method   string  // emulated, stepped, nop, iterator, procfs, replay
 	Kind     string  // entry, entry+return (session), entry+exits (n), exit, ...; (perf): a link of its own
 	CostNs   float64 // estimated ns per event; 0: unknown
-	Queries  int     // how many share it (sys.probes)
-	Hits     uint64  // sys.probes
+	// Estimated: CostNs was not measured on this machine, as that of others is.
+	Estimated bool
+	Queries   int    // how many share it (sys.probes)
+	Hits      uint64 // sys.probes
 }

@@ -174,6 +174,9 @@ func (q *query) explainSites(b *strings.Builder, a *plan.Acquire, indent string)
 			}
 			if s.CostNs > 0 {
 				fmt.Fprintf(b, ", about %s an event", plan.FormatDuration(int64(s.CostNs)))
+				if s.Estimated {
+					b.WriteString(" (estimated)")
+				}
 			}
 			b.WriteString("\n")
 		}

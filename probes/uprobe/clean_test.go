@@ -102,7 +102,7 @@ func attachAndHang() {
 		os.Exit(1)
 	}
 	spec := acquisition(FunctionDuration, plan.Target{PIDs: []int{o.PID}}, named(o.Functions...), "timestamp")
-	p := New(Options{Match: matchExpr, Links: o.Links})
+	p := New(Options{Match: matchExpr, Links: o.Links, Prices: estimates})
 	src, err := p.Prepare(context.Background(), spec)
 	if err == nil {
 		err = src.Start(context.Background(), newRecord(spec))

@@ -33,13 +33,14 @@ func (p *Provider) beginEstimate(spec *plan.Acquire) *rates.Meter {
 // kernel takes its time for it. The provider's Close waits.
 func (p *Provider) endEstimate(m *rates.Meter) {
 	if m != nil {
-		p.metering.Go(m.Close)
+		p.background.Go(m.Close)
 	}
 }
 
-// estimate says what the probes of r would cost at the current rates of calls:
+// estimate says what the probes of s would cost at the current rates of calls:
 // a notice, and why that is too much, nil if it is not. m may be nil.
-func (p *Provider) estimate(spec *plan.Acquire, r *resolution, links linkKind, m *rates.Meter) (notice string, refusal *plan.Error) {
+func (p *Provider) estimate(s *source, m *rates.Meter) (notice string, refusal *plan.Error) {
+	spec, r := s.spec, s.resolution
 	if spec.Settings.MaxOverhead == 0 || len(r.wants) <= estimateFrom {
 		p.endEstimate(m)
 		return "", nil
@@ -53,7 +54,7 @@ func (p *Provider) estimate(spec *plan.Acquire, r *resolution, links linkKind, m
 		p.endEstimate(m)
 		return will + "what that costs is not known before the program runs", nil
 	}
-	c, err := measure(spec, r, links, m)
+	c, err := measure(s, m)
 	switch {
 	case err != nil:
 		p.endEstimate(m)
@@ -78,16 +79,16 @@ type cost struct {
 
 // measure estimates the cost of r's probes. What is allowed is a share of the
 // processors that the program keeps busy, of one at least.
-func measure(spec *plan.Acquire, r *resolution, links linkKind, m *rates.Meter) (c cost, err error) {
+func measure(s *source, m *rates.Meter) (c cost, err error) {
 	pids := map[int]bool{}
-	for _, q := range r.running {
+	for _, q := range s.resolution.running {
 		pids[q.PID] = true
 	}
 	if c.activity, err = m.Observe(func(pid int) bool { return pids[pid] }); err != nil || c.activity.CPUs == 0 {
 		return c, err
 	}
-	c.allowed = spec.Settings.MaxOverhead * max(1, c.activity.CPUs)
-	c.Estimate, err = m.Estimate(candidates(r, links, c.activity), c.allowed)
+	c.allowed = s.spec.Settings.MaxOverhead * max(1, c.activity.CPUs)
+	c.Estimate, err = m.Estimate(candidates(s, c.activity), c.allowed)
 	return c, err
 }
 
@@ -175,13 +176,15 @@ type functionAt struct {
 }
 
 // candidates are the wants, with the samples that met their functions.
-func candidates(r *resolution, links linkKind, a rates.Activity) []rates.Candidate {
+func candidates(s *source, a rates.Activity) []rates.Candidate {
+	r, aggregated := s.resolution, s.aggregation != nil
 	out := make([]rates.Candidate, len(r.wants))
 	byEntry := map[*module][]int{}
 	for i, w := range r.wants {
-		price := siteOf(w, links).CostNs
+		price := r.siteOf(w, s.links, aggregated).CostNs
 		for _, x := range w.exits {
-			price += costNs[kindExit][x.Method] / float64(len(w.exits)) // a call takes one of them
+			ns, _ := r.costs.site(w, x.Method, s.links, aggregated)
+			price += ns / float64(len(w.exits)) // a call takes one of them
 		}
 		out[i] = rates.Candidate{Place: rates.Place{File: w.module.file, Offset: w.site.Offset, PID: w.scope.pid}, CostNs: price}
 		byEntry[w.module] = append(byEntry[w.module], i)

@@ -155,7 +155,7 @@ func TestCandidates(t *testing.T) {
 		}
 	}
 	pid := b.cmd.Process.Pid
-	got := candidates(r, src.(*source).links, rates.Activity{Samples: map[rates.Spot]int{
+	got := candidates(src.(*source), rates.Activity{Samples: map[rates.Spot]int{
 		{PID: pid, Addr: at}: 3, {PID: pid, Addr: at + 1}: 4,
 		{PID: pid, Addr: at + 3}: 100, // many8 begins here
 		{PID: pid, Addr: 16}:     100, // nothing is here

@@ -300,6 +300,9 @@ func provider(t testing.TB, o Options) *Provider {
 	if o.Match == nil {
 		o.Match = matchExpr
 	}
+	if o.Prices == nil {
+		o.Prices = estimates // the same sites on every machine
+	}
 	p := New(o)
 	t.Cleanup(func() {
 		if left := p.Probes(); len(left) > 0 {

@@ -8,6 +8,7 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/probes"
+	"endoscope/probes/calibrate"
 	"endoscope/probes/clock"
 	"endoscope/probes/symbols"
 
@@ -33,6 +34,9 @@ type Options struct {
 	// Links is what SET probe_links = auto means: one of its other values, or
 	// "" for the best that the kernel has. For tests.
 	Links string
+	// Prices are what probes cost, of some of what has a price here; nil: they
+	// are measured once for each machine. See package calibrate.
+	Prices calibrate.Table
 	// Returns is what SET return_probes = auto means. For tests.
 	Returns plan.ReturnProbes
 }
@@ -52,14 +56,15 @@ type Provider struct {
 	offset  int64 // from the boot clock to the epoch
 	modules symbols.Cache
 	types   func() *btf.Cache // of the kernel
+	costs   func() costs      // of probes on this machine
+
+	background sync.WaitGroup // detaching of what was attached to measure and to estimate
 
 	mu     sync.Mutex // held while probes come and go
 	kernel *kernel    // nil before the first Start
 	reader *reader    // nil while no query runs
 	active map[*source]*installation
 	closed bool
-
-	metering sync.WaitGroup // estimates whose probes are being detached
 }
 
 var _ probes.Provider = (*Provider)(nil)
@@ -78,7 +83,9 @@ func New(o Options) *Provider {
 	if o.Lateness == 0 {
 		o.Lateness = defaultLateness
 	}
-	return &Provider{o: o, offset: clock.Offset(), types: sync.OnceValue(kernelTypes), active: map[*source]*installation{}}
+	p := &Provider{o: o, offset: clock.Offset(), types: sync.OnceValue(kernelTypes), active: map[*source]*installation{}}
+	p.costs = sync.OnceValue(p.knownCosts)
+	return p
 }
 
 // Streams implements probes.Provider.
@@ -104,36 +111,44 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 	}
 	meter := p.beginEstimate(spec)
 	go p.types() // read while the symbols are
-	r, err := resolve(spec, p.o.Match, &p.modules, links, spec.Stream != FunctionStart || slices.Contains(cols, colDepth), p.returnsBy(spec))
+	s, err := p.prepare(spec, cols, links)
 	if err != nil {
 		p.endEstimate(meter)
 		return nil, err
 	}
+	s.estimate, s.refusal = p.estimate(s, meter)
+	return s, nil
+}
+
+// prepare is Prepare without what it costs.
+func (p *Provider) prepare(spec *plan.Acquire, cols []column, links linkKind) (_ *source, err error) {
+	r, err := resolve(spec, p.o.Match, &p.modules, links, spec.Stream != FunctionStart || slices.Contains(cols, colDepth), p.returnsBy(spec), p.costs)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			r.modules.close()
+		}
+	}()
 	if n := r.probes(); n > min(p.maxProbes(spec), maxFunctions) {
-		p.endEstimate(meter)
-		r.modules.close()
 		return nil, p.tooMany(spec, r, n)
 	}
 	if err := checkDepth(spec, r.wants); err != nil {
-		r.modules.close()
 		return nil, err
 	}
 	slow, err := checkEvents(spec, links, r.wants)
 	if err != nil {
-		p.endEstimate(meter)
-		r.modules.close()
 		return nil, err
 	}
 	if slow != "" {
 		r.notices = append(r.notices, slow)
 	}
 	f := p.compileFilter(spec, r.wants)
-	s := &source{
+	return &source{
 		provider: p, spec: spec, links: links, wants: wantsOf(spec, cols, f.program), filter: f, aggregation: p.compileAggregate(spec, f, r.wants),
 		resolution: r, state: make(chan struct{}),
-	}
-	s.estimate, s.refusal = p.estimate(spec, r, links, meter)
-	return s, nil
+	}, nil
 }
 
 // maxProbes is how many probes there may be when spec's are added: the
@@ -181,7 +196,6 @@ func (p *Provider) Probes() []probes.Site {
 // Close frees what is kept between queries. Queries should have been stopped:
 // one that still runs gets no more rows, and ends when it is stopped.
 func (p *Provider) Close() error {
-	p.metering.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -203,5 +217,6 @@ func (p *Provider) Close() error {
 		p.kernel.close()
 		p.kernel = nil
 	}
+	p.background.Wait()
 	return p.modules.Close()
 }

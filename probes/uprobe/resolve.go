@@ -39,6 +39,7 @@ type resolution struct {
 	goexits []goexit
 	members []bpf.FunctionTarget // processes, for wants whose programs look
 	only    uint32               // by what these are known
+	costs   costs
 	notices []string
 }
 
@@ -59,7 +60,7 @@ func (r *resolution) knows(p process.Process) bool {
 }
 
 // resolve finds what spec means on this machine. It attaches nothing.
-func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, links linkKind, returns bool, by plan.ReturnProbes) (*resolution, error) {
+func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, links linkKind, returns bool, by plan.ReturnProbes, prices func() costs) (*resolution, error) {
 	if spec.Target.IsZero() {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", spec.Stream).
 			WithHint("add WHERE pid = N, process = 'name' or exe = '/path', or say USE 'name' before")
@@ -77,10 +78,10 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, links li
 		return nil, err
 	}
 	list, only := members(spec.Target, running)
-	r := &resolver{spec: spec, sel: sel, links: links, returns: returns, returnsBy: by, members: keyOf(list), cache: cache}
+	r := &resolver{spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: by, members: keyOf(list), cache: cache}
 	err = r.resolve(set, cache)
 	if err == nil && r.mixed() {
-		r = &resolver{spec: spec, sel: sel, links: links, returns: returns, returnsBy: plan.ExitReturns, members: r.members, cache: cache}
+		r = &resolver{spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: plan.ExitReturns, members: r.members, cache: cache}
 		err = r.resolve(set, cache)
 	}
 	if err != nil {
@@ -91,7 +92,7 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, links li
 		set.close()
 		return nil, err
 	}
-	return &resolution{running: running, modules: set, wants: r.wants, goexits: r.goexits, members: list, only: only, notices: r.notices()}, nil
+	return &resolution{running: running, modules: set, wants: r.wants, goexits: r.goexits, members: list, only: only, costs: r.costs, notices: r.notices()}, nil
 }
 
 // resolver is the state of one resolve.
@@ -99,6 +100,8 @@ type resolver struct {
 	spec      *plan.Acquire
 	sel       *selector
 	links     linkKind
+	prices    func() costs // asked for when there is something to be probed
+	costs     costs
 	returns   bool // are observed,
 	returnsBy plan.ReturnProbes
 	members   string // names the target's processes
@@ -164,6 +167,7 @@ func (r *resolver) module(m *module, sym *symbols.Module) error {
 	if len(chosen) == 0 {
 		return nil
 	}
+	r.costs = r.prices()
 	var texts []*text
 	defer func() {
 		for _, t := range texts {
@@ -348,5 +352,5 @@ func (r *resolver) notices() []string {
 	if len(r.skipped) > 0 {
 		out = append(out, notMonitored(r.skipped))
 	}
-	return append(out, steppedNotices(r.wants)...)
+	return append(out, steppedNotices(r.wants, r.costs)...)
 }

@@ -39,7 +39,7 @@ func (r *resolver) returnsOf(sym *symbols.Module, i int) (how returns, exits []s
 			return unseen, nil, reason
 		}
 	}
-	exits, err := sym.ExitSitesFor(i, symbols.Need{Value: reads(r.spec.Out, colRetval)})
+	exits, err := sym.ExitSitesFor(i, symbols.Need{Value: reads(r.spec.Out, colRetval), Prices: r.costs.sites()})
 	switch {
 	case err != nil:
 		return unseen, nil, both(reason, "it "+err.Error())

@@ -31,7 +31,7 @@ func sitesOf(active map[*source]*installation) []probes.Site {
 			key := site{w.module.id, w.site.Offset, kindOf(w, s.links), w.scope.key}
 			at := bySite[key]
 			if at == nil {
-				described := siteOf(w, s.links)
+				described := s.resolution.siteOf(w, s.links, s.aggregation != nil)
 				at = &described
 				bySite[key] = at
 			}
@@ -51,17 +51,18 @@ func sitesOf(active map[*source]*installation) []probes.Site {
 
 // sites describes the wants, for EXPLAIN: entries, and exits where those are
 // probed.
-func sites(ws []want, links linkKind) []probes.Site {
+func (r *resolution) sites(links linkKind, aggregated bool) []probes.Site {
 	var out []probes.Site
-	for _, w := range ws {
+	for _, w := range r.wants {
 		if w.refused {
 			continue
 		}
-		entry := siteOf(w, links)
+		entry := r.siteOf(w, links, aggregated)
 		out = append(out, entry)
 		for _, x := range w.exits {
 			exit := entry
-			exit.Address, exit.Method, exit.Kind, exit.CostNs = x.Offset, x.Method, kindExit+suffix(links), costNs[kindExit][x.Method]
+			exit.Address, exit.Method, exit.Kind = x.Offset, x.Method, kindExit+suffix(links)
+			exit.CostNs, exit.Estimated = r.costs.site(w, x.Method, links, aggregated)
 			// A cold path may lie anywhere.
 			exit.Behind = 0
 			if begin := entry.Address - entry.Behind; x.Offset > begin {
@@ -74,21 +75,12 @@ func sites(ws []want, links linkKind) []probes.Site {
 }
 
 // siteOf describes the entry of a want.
-func siteOf(w want, links linkKind) probes.Site {
+func (r *resolution) siteOf(w want, links linkKind, aggregated bool) probes.Site {
 	s := probes.Site{
 		Provider: "uprobe", Function: w.label.function, Module: w.label.module,
 		Address: w.site.Offset, Behind: w.behind, Method: w.site.Method, Kind: kindOf(w, links),
 	}
-	price := kindEntry
-	switch {
-	case w.returns == trapped && links == linkSession:
-		price = kindSession
-	case w.returns == trapped:
-		price = kindPair
-	case w.returns == atExits:
-		price = kindExits
-	}
-	s.CostNs = costNs[price][w.site.Method]
+	s.CostNs, s.Estimated = r.costs.site(w, w.site.Method, links, aggregated)
 	return s
 }
 
@@ -111,31 +103,16 @@ func suffix(links linkKind) string {
 	return ""
 }
 
-// What is priced, and in probes.Site.Kind.
+// In probes.Site.Kind.
 const (
-	kindEntry   = "entry"
-	kindSession = "entry+return, session"
-	kindPair    = "entry+return, pair"
-	kindExits   = "entry+exits" // with how many
-	kindExit    = "exit"
+	kindEntry = "entry"
+	kindExits = "entry+exits" // with how many
+	kindExit  = "exit"
 )
-
-// costNs estimates what a call costs the target, in ns; where exits are probed,
-// its entry and its exit. The figures are rounded from measurements in a virtual
-// machine with Linux 6.18, of simpler programs where ours were not measured
-// (BenchmarkCall measures emulated sites alone). They order alternatives; they
-// are no promise.
-var costNs = map[string]map[string]float64{
-	kindEntry:   {symbols.Emulated: 690, symbols.Nop: 302, symbols.Stepped: 18_000},
-	kindSession: {symbols.Emulated: 950, symbols.Nop: 640, symbols.Stepped: 18_200},
-	kindPair:    {symbols.Emulated: 1_100, symbols.Nop: 950, symbols.Stepped: 18_500},
-	kindExits:   {symbols.Emulated: 550, symbols.Nop: 320, symbols.Stepped: 18_000},
-	kindExit:    {symbols.Emulated: 500, symbols.Nop: 270, symbols.Stepped: 18_000},
-}
 
 // steppedNotices name the functions that have no instruction that is cheap to
 // probe, be it where they begin or where they return.
-func steppedNotices(ws []want) (out []string) {
+func steppedNotices(ws []want, c costs) (out []string) {
 	name := func(event string, dear func(want) bool) {
 		var names []string
 		seen := map[string]bool{}
@@ -152,7 +129,7 @@ func steppedNotices(ws []want) (out []string) {
 		if len(names) > maxNamed {
 			shown, more = names[:maxNamed], fmt.Sprintf(" and %d more", len(names)-maxNamed)
 		}
-		out = append(out, fmt.Sprintf("a %s of %s%s costs about 18us more: the kernel must single-step what is probed there", event, strings.Join(shown, ", "), more))
+		out = append(out, fmt.Sprintf("a %s of %s%s costs about %s more: the kernel must single-step what is probed there", event, strings.Join(shown, ", "), more, c.singleStep()))
 	}
 	name("call", func(w want) bool { return w.site.Method == symbols.Stepped })
 	name("return", func(w want) bool {

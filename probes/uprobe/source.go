@@ -49,7 +49,7 @@ const (
 
 // Sites implements probes.Source.
 func (s *source) Sites() []probes.Site {
-	return sites(s.resolution.wants, s.links)
+	return s.resolution.sites(s.links, s.aggregation != nil)
 }
 
 // Notices implements probes.Source.

@@ -1,0 +1,207 @@
+package calibrate
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+
+	"endoscope/probes/symbols"
+)
+
+// Function is one of the program's functions, which is called for nothing else
+// than to be probed. Offsets are of its file.
+type Function struct {
+	Method string // of both instructions
+	Entry  uint64 // its first instruction
+	Exit   uint64 // its second, behind which it returns without a branch
+	// ExitDepth is how many bytes below its return address the stack pointer is
+	// at Exit.
+	ExitDepth int64
+}
+
+// body is a function's code: two instructions to be probed and what restores
+// what they changed.
+type body struct {
+	method string
+	probed []byte // each of the two
+	depth  int64
+	rest   []byte
+	calls  int // in one loop
+}
+
+// Loops are short where calls are dear, and long enough for a clock that takes
+// 0.1 us to read. Where the kernel steps what it elsewhere emulates, or runs
+// slowly, all take longer but none too long.
+var bodies = []body{
+	{method: symbols.Emulated, probed: []byte{0x55}, depth: 8, rest: []byte{0x5d, 0x5d, 0xc3}, calls: 16}, // push %rbp
+	{method: symbols.Nop, probed: []byte{0x0f, 0x1f, 0x44, 0x00, 0x00}, rest: []byte{0xc3}, calls: 16},    // nopl 0(%rax,%rax,1)
+	{method: symbols.Stepped, probed: []byte{0x89, 0xff}, rest: []byte{0xc3}, calls: 4},                   // mov %edi,%edi
+}
+
+// rounds is how often every loop is run, in turns: a disturbance then spoils
+// one of a loop's times, not most of them.
+const rounds = 15
+
+// program is an executable of x86-64 that waits for a byte on its standard
+// input, calls the functions of each group, and writes how long each loop took
+// to its standard output: rounds × functions × 8 bytes, in ns of its processor
+// time. It ends if there is no byte.
+type program struct {
+	elf       []byte
+	functions []Function // group by group, one of each body
+}
+
+const (
+	baseAddress  = 0x400000
+	codeOffset   = 128 // behind the ELF header and one program header
+	functionsAt  = 32  // alignment: no instruction crosses a line of the cache
+	sysRead      = 0
+	sysWrite     = 1
+	sysClock     = 228 // clock_gettime
+	sysExit      = 60
+	threadCPU    = 3  // CLOCK_THREAD_CPUTIME_ID: others' work is not measured
+	timespecSize = 16 // at the stack pointer; the times lie above
+)
+
+// assemble makes the program with so many groups of functions.
+func assemble(groups int) program {
+	var p program
+	var a assembler
+	for range groups {
+		for _, b := range bodies {
+			a.align(functionsAt)
+			entry := codeOffset + uint64(len(a.code))
+			p.functions = append(p.functions, Function{Method: b.method, Entry: entry, Exit: entry + uint64(len(b.probed)), ExitDepth: b.depth})
+			a.emit(b.probed...)
+			a.emit(b.probed...)
+			a.emit(b.rest...)
+		}
+	}
+	size := rounds * len(p.functions) * 8
+
+	// clock gives the processor time in rax, in ns. It is called, so that the
+	// timespec lies 8 bytes above its stack pointer.
+	a.align(functionsAt)
+	clock := len(a.code)
+	a.emit(0xbf).imm32(threadCPU)        // mov $threadCPU, %edi
+	a.emit(0x48, 0x8d, 0x74, 0x24, 8)    // lea 8(%rsp), %rsi
+	a.emit(0xb8).imm32(sysClock)         // mov $sysClock, %eax
+	a.emit(0x0f, 0x05)                   // syscall
+	a.emit(0x48, 0x69, 0x44, 0x24, 8)    // imul $1e9, 8(%rsp), %rax
+	a.imm32(1_000_000_000)               //
+	a.emit(0x48, 0x03, 0x44, 0x24, 0x10) // add 16(%rsp), %rax
+	a.emit(0xc3)                         // ret
+
+	a.align(functionsAt)
+	start := len(a.code)
+	a.emit(0x48, 0x81, 0xec).imm32(timespecSize + size) // sub $..., %rsp
+	a.emit(0x31, 0xff)                                  // xor %edi, %edi
+	a.emit(0x48, 0x89, 0xe6)                            // mov %rsp, %rsi
+	a.emit(0xba).imm32(1)                               // mov $1, %edx
+	a.emit(0xb8).imm32(sysRead)                         // mov $sysRead, %eax
+	a.emit(0x0f, 0x05)                                  // syscall
+	a.emit(0x48, 0xff, 0xc8)                            // dec %rax
+	a.emit(0x0f, 0x85)                                  // jne exit
+	orphan := a.hole32()
+	a.emit(0x4c, 0x8d, 0x64, 0x24, timespecSize) // lea timespecSize(%rsp), %r12
+	a.emit(0x41, 0xbd).imm32(rounds)             // mov $rounds, %r13d
+	round := len(a.code)
+	for i, f := range p.functions {
+		a.call(clock)
+		a.emit(0x49, 0x89, 0xc6)                        // mov %rax, %r14
+		a.emit(0xbb).imm32(bodies[i%len(bodies)].calls) // mov $calls, %ebx
+		loop := len(a.code)                             //
+		a.call(int(f.Entry) - codeOffset)               //
+		a.emit(0xff, 0xcb)                              // dec %ebx
+		a.emit(0x75, byte(int8(loop-(len(a.code)+2))))  // jne loop
+		a.call(clock)                                   //
+		a.emit(0x4c, 0x29, 0xf0)                        // sub %r14, %rax
+		a.emit(0x49, 0x89, 0x04, 0x24)                  // mov %rax, (%r12)
+		a.emit(0x49, 0x83, 0xc4, 8)                     // add $8, %r12
+	}
+	a.emit(0x41, 0xff, 0xcd) // dec %r13d
+	a.emit(0x0f, 0x85)       // jne round
+	a.patch32(a.hole32(), round)
+	a.emit(0xbf).imm32(1)                        // mov $1, %edi
+	a.emit(0x48, 0x8d, 0x74, 0x24, timespecSize) // lea timespecSize(%rsp), %rsi
+	a.emit(0xba).imm32(size)                     // mov $size, %edx
+	a.emit(0xb8).imm32(sysWrite)                 // mov $sysWrite, %eax
+	a.emit(0x0f, 0x05)                           // syscall
+	a.patch32(orphan, len(a.code))
+	a.emit(0x31, 0xff)          // exit: xor %edi, %edi
+	a.emit(0xb8).imm32(sysExit) // mov $sysExit, %eax
+	a.emit(0x0f, 0x05)          // syscall
+	p.elf = executable(a.code, start)
+	return p
+}
+
+// executable is a static ELF file of one segment that begins at byte start of
+// code.
+func executable(code []byte, start int) []byte {
+	var b bytes.Buffer
+	size := uint64(codeOffset + len(code))
+	h := elf.Header64{
+		Type: uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: uint32(elf.EV_CURRENT),
+		Entry: baseAddress + codeOffset + uint64(start), Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 1,
+	}
+	copy(h.Ident[:], elf.ELFMAG)
+	h.Ident[elf.EI_CLASS], h.Ident[elf.EI_DATA], h.Ident[elf.EI_VERSION] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)
+	// A bytes.Buffer takes what is written to it.
+	_ = binary.Write(&b, binary.LittleEndian, h)
+	_ = binary.Write(&b, binary.LittleEndian, elf.Prog64{
+		Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_X), Vaddr: baseAddress, Paddr: baseAddress,
+		Filesz: size, Memsz: size, Align: 4096,
+	})
+	b.Write(make([]byte, codeOffset-b.Len()))
+	b.Write(code)
+	return b.Bytes()
+}
+
+// times reads what the program wrote: by function, the time of each round.
+func (p program) times(out []byte) ([][]float64, error) {
+	if len(out) != rounds*len(p.functions)*8 {
+		return nil, fmt.Errorf("calibrate: the program wrote %d bytes", len(out))
+	}
+	times := make([][]float64, len(p.functions))
+	for r := range rounds {
+		for f := range p.functions {
+			ns := binary.LittleEndian.Uint64(out[8*(r*len(p.functions)+f):])
+			times[f] = append(times[f], float64(ns))
+		}
+	}
+	return times, nil
+}
+
+// assembler collects code. Labels are offsets in it.
+type assembler struct{ code []byte }
+
+func (a *assembler) emit(b ...byte) *assembler {
+	a.code = append(a.code, b...)
+	return a
+}
+
+func (a *assembler) imm32(v int) { a.code = binary.LittleEndian.AppendUint32(a.code, uint32(v)) }
+
+// align fills with int3, which nothing executes.
+func (a *assembler) align(n int) {
+	for len(a.code)%n != 0 {
+		a.emit(0xcc)
+	}
+}
+
+// hole32 leaves room for the distance to a label.
+func (a *assembler) hole32() (at int) {
+	at = len(a.code)
+	a.imm32(0)
+	return at
+}
+
+func (a *assembler) patch32(at, label int) {
+	binary.LittleEndian.PutUint32(a.code[at:], uint32(label-(at+4)))
+}
+
+func (a *assembler) call(label int) {
+	a.emit(0xe8)
+	a.patch32(a.hole32(), label)
+}

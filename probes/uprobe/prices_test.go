@@ -1,0 +1,189 @@
+package uprobe
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/calibrate"
+	"endoscope/probes/symbols"
+	"endoscope/probes/testenv"
+)
+
+// What is measured is all that can be had through each kind of link, and
+// nothing of it stays.
+func TestPricesAreMeasured(t *testing.T) {
+	testenv.NeedUprobes(t)
+	for k := linkSession; k <= linkPerf; k++ {
+		t.Run(k.String(), func(t *testing.T) {
+			needFeature(t, k.needs())
+			p := provider(t, Options{})
+			table, err := p.measure(k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log(table)
+			for _, price := range pricesOf(k) {
+				for _, m := range calibrate.Methods {
+					if table[price][m] <= 0 {
+						t.Errorf("%s, %s: %v", price, m, table[price][m])
+					}
+				}
+			}
+			p.background.Wait()
+			if n := linkCount(t, "/memfd:endoscope-calibrate (deleted)"); n != 0 {
+				t.Errorf("%d links remain", n)
+			}
+		})
+	}
+}
+
+// The prices that a provider is given are those that it says, and by which it
+// chooses where to probe.
+func TestPricesAreUsed(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, prelude+`
+__asm__(".text\n.globl either\n.type either,@function\neither: .cfi_startproc\n.byte 0x0f,0x1f,0x44,0,0\n"
+	"push %rbx\n.cfi_adjust_cfa_offset 8\npop %rbx\n.cfi_adjust_cfa_offset -8\nret\n.cfi_endproc\n.size either,.-either\n");
+long either(long);
+int main(void) { ready(); either(1); return 0; }
+`, "-O1")
+	prices := func(nop float64) calibrate.Table {
+		return calibrate.Table{
+			priceEntry:   {symbols.Emulated: 111, symbols.Nop: nop, symbols.Stepped: 9999},
+			priceCounted: {symbols.Emulated: 100, symbols.Nop: nop - 1, symbols.Stepped: 9000},
+			pricePair:    {symbols.Emulated: 222, symbols.Nop: 2 * nop, symbols.Stepped: 19999},
+			priceExits:   {symbols.Emulated: 888, symbols.Nop: 4 * nop, symbols.Stepped: 39999},
+		}
+	}
+	type told struct {
+		method    string
+		ns        float64
+		estimated bool
+	}
+	for _, c := range []struct {
+		name, links, stream string
+		returns             plan.ReturnProbes
+		nop                 float64
+		want                told
+	}{
+		{"the nop is cheaper", "multi", FunctionStart, plan.AutoReturns, 50, told{symbols.Nop, 50, false}},
+		{"the kernel steps the nop", "multi", FunctionStart, plan.AutoReturns, 9999, told{symbols.Emulated, 111, false}},
+		{"with the return", "multi", FunctionDuration, plan.AutoReturns, 9999, told{symbols.Emulated, 222, false}},
+		{"by perf events", "perf", FunctionDuration, plan.AutoReturns, 9999, told{symbols.Emulated, 222, false}},
+		{"with the exit", "multi", FunctionDuration, plan.ExitReturns, 9999, told{symbols.Emulated, 444, false}},
+		{"of another kind of link than was measured", "session", FunctionDuration, plan.AutoReturns, 9999,
+			told{symbols.Emulated, estimates[priceSession][symbols.Emulated], true}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.links == "session" {
+				needFeature(t, featureSession)
+			}
+			p := provider(t, Options{Links: c.links, Returns: c.returns, Prices: prices(c.nop)})
+			src, err := p.Prepare(t.Context(), acquisition(c.stream, plan.Target{Exes: []string{target}}, named("either"), "timestamp"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer src.Stop()
+			s := src.Sites()[0]
+			if got := (told{s.Method, s.CostNs, s.Estimated}); got != c.want {
+				t.Errorf("%+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+// What is aggregated in the kernel costs no record.
+func TestPriceOfWhatIsAggregated(t *testing.T) {
+	c := costs{calibrate.Table{
+		priceEntry:   {symbols.Emulated: 150},
+		priceCounted: {symbols.Emulated: 100},
+		priceSession: {symbols.Emulated: 400},
+	}}
+	for _, x := range []struct {
+		returns returns
+		want    float64
+	}{{unseen, 100}, {trapped, 350}} {
+		if got, estimated := c.site(want{returns: x.returns}, symbols.Emulated, linkSession, true); got != x.want || estimated {
+			t.Errorf("%v: %v, estimated %v; want %v", x.returns, got, estimated, x.want)
+		}
+	}
+}
+
+// Where nothing was measured the estimates hold, and are said to be that.
+func TestEstimates(t *testing.T) {
+	for price := range estimates {
+		for _, m := range calibrate.Methods {
+			if ns, estimated := (costs{}).of(price, m); ns <= 0 || !estimated {
+				t.Errorf("%s, %s: %v, estimated %v", price, m, ns, estimated)
+			}
+		}
+	}
+	for ns, want := range map[float64]float64{0: 0, 7.4: 7, 99: 99, 123: 120, 17_440: 17_000, 18_777: 19_000} {
+		if got := rounded(ns); got != want {
+			t.Errorf("%v is about %v, want %v", ns, got, want)
+		}
+	}
+}
+
+// The first query of a machine measures; another process finds what it kept.
+func TestPricesAreKept(t *testing.T) {
+	testenv.NeedUprobes(t)
+	dir := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", dir)
+	sites := func() []probes.Site {
+		p := New(Options{Match: matchExpr})
+		defer p.Close()
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		src, err := p.Prepare(context.Background(), acquisition(FunctionStart, plan.Target{Exes: []string{self}}, named("main.main"), "timestamp"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer src.Stop()
+		return src.Sites()
+	}
+	first := sites()
+	if first[0].Estimated {
+		t.Fatal("nothing was measured")
+	}
+	files, err := os.ReadDir(dir + "/endoscope")
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%d files, %v; want 1", len(files), err)
+	}
+	if diff := cmp.Diff(first, sites()); diff != "" {
+		t.Error("another process has other prices:", diff)
+	}
+}
+
+// BenchmarkMeasure is what the first query of a machine waits for.
+func BenchmarkMeasure(b *testing.B) {
+	testenv.NeedUprobes(b)
+	links, err := chooseLinks(&plan.Acquire{}, "", func(k linkKind) bool { return k.needs().has() })
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := provider(b, Options{})
+	p.types()
+	var last calibrate.Table
+	for b.Loop() {
+		if last, err = p.measure(links); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		p.background.Wait()
+		b.StartTimer()
+	}
+	for price, of := range last {
+		for method, ns := range of {
+			b.Log(fmt.Sprintf("%s, %s: %.0f ns", price, method, ns))
+		}
+	}
+}
