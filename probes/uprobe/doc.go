@@ -20,6 +20,11 @@
 // are exact. There are two slots of states, for two ranges of time; aggregator
 // says how one is read while calls go on into the other.
 //
+// Probes are attached by the best kind of link that the kernel has, or the one
+// that is asked for (linkKind): the programs are the same. What a probe costs is
+// measured by package calibrate, once for each machine (costs): that decides
+// between instructions, and is what EXPLAIN says.
+//
 // What is guaranteed:
 //
 //   - A call is one row, or in one state, or is counted: as lost (the ring was
@@ -54,6 +59,9 @@
 // the kernel sets its return trap before a program can look at the stack:
 // programs with coroutines should not be observed at returns there.
 //
+// Perf events, of kernels before Linux 6.6, are of all processes that execute
+// the file, and their detaching takes the kernel 0.1 s each.
+//
 // Goroutines and locks. [Provider] has one mutex, held while probes come and
 // go; it is never taken by the reader. The reader owns routes and
 // subscriptions; others change them by commands that it executes between two
@@ -61,6 +69,9 @@
 // goroutine of its own, and so are panes of time given when they are over.
 // aggregator.mu is held while a slot is read, also while the reader is waited
 // for, and taken under Provider.mu but never the other way round.
+//
+// goroutine of its own. What was attached for measuring is detached by
+// goroutines that [Provider.Close] waits for.
 //
 // The package must not know how predicates are evaluated (it is given a
 // [Matcher]), nor who consumes the rows.

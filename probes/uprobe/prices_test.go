@@ -2,7 +2,6 @@ package uprobe
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"testing"
 
@@ -183,7 +182,7 @@ func BenchmarkMeasure(b *testing.B) {
 	}
 	for price, of := range last {
 		for method, ns := range of {
-			b.Log(fmt.Sprintf("%s, %s: %.0f ns", price, method, ns))
+			b.Logf("%s, %s: %.0f ns", price, method, ns)
 		}
 	}
 }
