@@ -39,9 +39,9 @@ int main() { try { for (long i = 0; i < 100; i++) work(i); } catch (long) {} ret
 				explained.WriteString(row[0] + "\n")
 			}
 			for _, site := range []string{
-				`work in target at 0x[0-9a-f]+ \(entry\+\d+\): entry\+exits \(2\), emulated, about 550ns`,
-				`work in target at 0x[0-9a-f]+ \(entry\+\d+\): exit, emulated, about 500ns`,
-				`work in target at 0x[0-9a-f]+ \(entry\+\d+\): exit, stepped, about 18us`,
+				`work in target at 0x[0-9a-f]+ \(entry\+\d+\): entry\+exits \(2\), emulated, about [0-9.]+[nu]s`,
+				`work in target at 0x[0-9a-f]+ \(entry\+\d+\): exit, emulated, about [0-9.]+[nu]s`,
+				`work in target at 0x[0-9a-f]+ \(entry\+\d+\): exit, stepped, about [0-9.]+[nu]s`,
 			} {
 				if !regexp.MustCompile(site).MatchString(explained.String()) {
 					t.Errorf("%s: no %s in\n%s", setting, site, explained.String())

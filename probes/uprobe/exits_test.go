@@ -402,7 +402,7 @@ int main(void) { ready(); for (int i = 0; i < 3; i++) { cheap(i); dear(i); } ret
 	refused(t, err, "probing 1 functions in 1 processes would copy 8 KiB of code", "")
 	spec.Settings.MaxTextCopy = 2 * pageSize
 	src, got := start(t, p, spec)
-	if ns := src.Notices(); len(ns) != 1 || !strings.HasPrefix(ns[0], "a return of dear costs about 18us more") {
+	if ns := src.Notices(); len(ns) != 1 || !strings.HasPrefix(ns[0], "a return of dear costs about 17us more") {
 		t.Errorf("notices %q", ns)
 	}
 	r.finish(success)
