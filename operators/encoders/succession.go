@@ -1,0 +1,207 @@
+package encoders
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// SuccessionEncoder counts what comes directly before and after each symbol. A
+// symbol B for which both Pf(A|B), that A comes before it, and Pb(C|B), that C
+// comes after it, are small for every A and C is a candidate for a pattern that
+// is used in many places (Hwang, introduction).
+type SuccessionEncoder struct {
+	intake
+	pairs map[[2]Symbol]int64
+	count []int64 // by symbol
+	last  Symbol  // End: there was none
+}
+
+// NewSuccessionEncoder returns an encoder for a sequence over a.
+func NewSuccessionEncoder(a *Alphabet, l Limits) *SuccessionEncoder {
+	return &SuccessionEncoder{intake: intake{alphabet: a, limits: l}, pairs: map[[2]Symbol]int64{}, last: End}
+}
+
+// Append implements [Encoder]; it makes no use of times.
+func (e *SuccessionEncoder) Append(symbols []Symbol, _ []int64) {
+	e.take(symbols, nil, e.encode, e.Bytes)
+}
+
+func (e *SuccessionEncoder) encode(symbols []Symbol, _ []int64) {
+	for _, s := range symbols {
+		for int(s) >= len(e.count) {
+			e.count = append(e.count, 0)
+		}
+		e.count[s]++
+		if e.last != End {
+			e.pairs[[2]Symbol{e.last, s}]++
+		}
+		e.last = s
+	}
+}
+
+// Bytes implements [Encoder].
+func (e *SuccessionEncoder) Bytes() int64 { return 40*int64(len(e.pairs)) + 8*int64(cap(e.count)) }
+
+// Encode implements [Encoder]: it gives a [*Succession].
+func (e *SuccessionEncoder) Encode() Encoding {
+	s := &Succession{Source: e.source(), names: e.alphabet.Names(), symbols: map[Symbol]int64{}, pairs: map[[2]Symbol]int64{}}
+	for x, n := range e.count {
+		if n > 0 {
+			s.symbols[Symbol(x)] = n
+		}
+	}
+	for p, n := range e.pairs {
+		s.pairs[p] = n
+	}
+	return s
+}
+
+// Succession is how often each symbol came, and each pair of neighbours, in one
+// or more sequences.
+type Succession struct {
+	Source
+	names   []string
+	symbols map[Symbol]int64
+	pairs   map[[2]Symbol]int64
+}
+
+// Neighbours are those of one symbol.
+type Neighbours struct {
+	Name   string
+	Count  int64       // occurrences
+	Before []Neighbour // the most probable first
+	After  []Neighbour
+}
+
+// Neighbour is a symbol that comes directly before or after another.
+type Neighbour struct {
+	Name        string
+	Count       int64
+	Probability float64 // of the other's occurrences
+}
+
+// Candidate is the largest probability among the neighbours: the smaller, the
+// more places the symbol is used in. It is 1 where there are no neighbours.
+func (n *Neighbours) Candidate() float64 {
+	p := 0.0
+	for _, side := range [][]Neighbour{n.Before, n.After} {
+		if len(side) == 0 {
+			return 1
+		}
+		p = max(p, side[0].Probability)
+	}
+	return p
+}
+
+// Symbols are the symbols with their neighbours, the best candidates for
+// patterns first: the smallest Candidate, then the most occurrences, then by
+// name.
+func (s *Succession) Symbols() []Neighbours {
+	at := map[Symbol]*Neighbours{}
+	for x, n := range s.symbols {
+		at[x] = &Neighbours{Name: string(appendName(nil, s.names, x)), Count: n}
+	}
+	for p, n := range s.pairs {
+		a, b := at[p[0]], at[p[1]]
+		a.After = append(a.After, Neighbour{b.Name, n, ratio(n, a.Count)})
+		b.Before = append(b.Before, Neighbour{a.Name, n, ratio(n, b.Count)})
+	}
+	all := make([]Neighbours, 0, len(at))
+	for _, n := range at {
+		for _, side := range [][]Neighbour{n.Before, n.After} {
+			slices.SortFunc(side, func(a, b Neighbour) int {
+				return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name))
+			})
+		}
+		all = append(all, *n)
+	}
+	slices.SortFunc(all, func(a, b Neighbours) int {
+		return cmp.Or(cmp.Compare(a.Candidate(), b.Candidate()), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+// Merge implements [Mergeable].
+func (s *Succession) Merge(others []Encoding) (Encoding, error) {
+	a := NewAlphabet()
+	m := &Succession{symbols: map[Symbol]int64{}, pairs: map[[2]Symbol]int64{}}
+	for _, e := range append([]Encoding{s}, others...) {
+		o, ok := e.(*Succession)
+		if !ok {
+			return nil, errUnlike
+		}
+		m.Source = m.joined(o.Source)
+		symbols := a.Translate(o.names)
+		for x, n := range o.symbols {
+			m.symbols[symbols[x]] += n
+		}
+		for p, n := range o.pairs {
+			m.pairs[[2]Symbol{symbols[p[0]], symbols[p[1]]}] += n
+		}
+	}
+	m.names = a.Names()
+	return m, nil
+}
+
+// shownNeighbours is how many neighbours the text form has of a side.
+const shownNeighbours = 3
+
+// String has a line for each symbol, the best candidates for patterns first:
+//
+//	B 4: before A 0.75 C 0.25; after C 1
+func (s *Succession) String() string {
+	var lines []string
+	for _, n := range s.Symbols() {
+		lines = append(lines, fmt.Sprintf("%s %d: before%s; after%s", n.Name, n.Count, side(n.Before), side(n.After)))
+	}
+	return strings.Join(lines, "\n") + s.remark()
+}
+
+func side(all []Neighbour) string {
+	var b strings.Builder
+	for i, n := range all {
+		if i == shownNeighbours {
+			fmt.Fprintf(&b, " and %d more", len(all)-i)
+			break
+		}
+		fmt.Fprintf(&b, " %s %.3g", n.Name, n.Probability)
+	}
+	if len(all) == 0 {
+		return " nothing"
+	}
+	return b.String()
+}
+
+// MarshalJSON implements [Encoding].
+func (s *Succession) MarshalJSON() ([]byte, error) {
+	type neighbour struct {
+		Symbol      string  `json:"symbol"`
+		Count       int64   `json:"count"`
+		Probability float64 `json:"probability"`
+	}
+	type symbol struct {
+		Symbol string      `json:"symbol"`
+		Count  int64       `json:"count"`
+		Before []neighbour `json:"before"`
+		After  []neighbour `json:"after"`
+	}
+	convert := func(side []Neighbour) []neighbour {
+		out := make([]neighbour, len(side))
+		for i, n := range side {
+			out[i] = neighbour{n.Name, n.Count, n.Probability}
+		}
+		return out
+	}
+	symbols := []symbol{}
+	for _, n := range s.Symbols() {
+		symbols = append(symbols, symbol{n.Name, n.Count, convert(n.Before), convert(n.After)})
+	}
+	return json.Marshal(struct {
+		Kind    string     `json:"kind"`
+		Source  sourceJSON `json:"source"`
+		Symbols []symbol   `json:"symbols"`
+	}{"succession", s.json(), symbols})
+}
