@@ -29,14 +29,16 @@ type aggregate struct {
 	all     *groupSet // unwindowed
 	windows *windowSets
 
-	start     int64 // when the query was armed, ns since the epoch
-	clock     func() int64
-	ticked    int64 // the last Tick
-	printed   bool  // EMIT EVERY: totals have been given
-	changed   bool  // rows came since
-	maxGroups int   // of all windows together
-	held      int64 // bytes of state that grows with values, not with groups
-	maxBytes  int64
+	start         int64 // when the query was armed, ns since the epoch
+	clock         func() int64
+	ticked        int64 // the last Tick
+	printed       bool  // EMIT EVERY: totals have been given
+	changed       bool  // rows came since
+	preview       bool  // what is being given is a preview
+	maxGroups     int   // of all windows together
+	held          int64 // bytes of state that grows with values, not with groups
+	maxBytes      int64
+	encoderBudget int64 // of each encoder, over all groups
 
 	pool    *batch.Pool
 	dicts   []*batch.Dict // of string results, by output column
@@ -54,12 +56,14 @@ type aggregate struct {
 // aggColumn is one aggregate function with what it is fed with.
 type aggColumn struct {
 	fn     *plan.Agg
-	arg    *expr.Program // nil for COUNT(*) and RATE(*)
-	filter *expr.Filter  // nil: every row
+	arg    *expr.Program   // nil for COUNT(*) and RATE(*)
+	more   []*expr.Program // the other arguments
+	filter *expr.Filter    // nil: every row
 
-	col    *batch.Column // arg of the batch being pushed
-	passed batch.Bitmap  // rows of the batch for which filter is true
-	rows   []uint16      // scratch
+	col    *batch.Column   // arg of the batch being pushed
+	cols   []*batch.Column // as more
+	passed batch.Bitmap    // rows of the batch for which filter is true
+	rows   []uint16        // scratch
 }
 
 // mostGroups bounds the groups even where memory would hold more.
@@ -71,7 +75,7 @@ func newAggregate(n *plan.Aggregate, down Operator, o *Options) (*aggregate, err
 		out: output{op: down}, node: n, time: in.Time,
 		start: o.Start, clock: func() int64 { return time.Now().UnixNano() },
 		pool: batch.NewPool(n.Out.Types()), dicts: make([]*batch.Dict, len(n.Out.Fields)),
-		maxBytes: o.MemoryLimit,
+		maxBytes: o.MemoryLimit, encoderBudget: o.EncoderBudget,
 	}
 	if a.maxBytes <= 0 {
 		a.maxBytes = DefaultMemoryLimit
@@ -114,6 +118,14 @@ func newAggColumn(f *plan.Agg, in batch.Schema) (c *aggColumn, err error) {
 		if c.arg, err = expr.Compile(f.Args[0], in); err != nil {
 			return nil, err
 		}
+		c.cols = make([]*batch.Column, len(f.Args)-1)
+		for _, x := range f.Args[1:] {
+			p, err := expr.Compile(x, in)
+			if err != nil {
+				return nil, err
+			}
+			c.more = append(c.more, p)
+		}
 	}
 	if f.Filter != nil {
 		c.filter, err = expr.CompileFilter(f.Filter, in)
@@ -137,7 +149,13 @@ func (a *aggregate) newSet() (*groupSet, error) {
 		if len(c.fn.Args) > 0 {
 			arg = c.fn.Args[0].Type()
 		}
-		acc, err := newAccumulator(c.fn, arg, &s.lanes)
+		var acc accumulator
+		var err error
+		if plan.IsEncoder(c.fn.Fn) {
+			acc, err = newEncoding(c.fn, a.encoderBudget)
+		} else {
+			acc, err = newAccumulator(c.fn, arg, &s.lanes)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -203,6 +221,11 @@ func (a *aggregate) eval(b *batch.Batch) (err error) {
 				return err
 			}
 		}
+		for i, x := range c.more {
+			if c.cols[i], err = x.Eval(b); err != nil {
+				return err
+			}
+		}
 		if c.filter == nil {
 			continue
 		}
@@ -229,7 +252,7 @@ func (a *aggregate) fold(ctx context.Context, s *groupSet, b *batch.Batch, rows 
 		in.times = b.Cols[a.time].Int
 	}
 	for i, c := range a.aggs {
-		in.rows, in.arg = c.counted(rows), c.col
+		in.rows, in.arg, in.more = c.counted(rows), c.col, c.cols
 		if len(in.rows) == 0 {
 			continue
 		}
@@ -367,7 +390,9 @@ func (a *aggregate) now() int64 { return max(a.clock(), a.ticked) }
 
 // giveTotals gives every group, then flush.
 func (a *aggregate) giveTotals(ctx context.Context, flush Signal, now int64) error {
+	a.preview = flush.Preview
 	err := a.giveAll(ctx, a.all, now)
+	a.preview = false
 	var unfit *plan.Error
 	if err != nil && !(flush.Preview && errors.As(err, &unfit)) {
 		return err
@@ -427,7 +452,7 @@ func (a *aggregate) give(ctx context.Context, s *groupSet, groups []uint32, now 
 	defer b.Release()
 	b.N = len(groups)
 	a.giveKeys(s, groups, b.Cols[:len(a.node.Keys)])
-	at := instant{elapsed: now - a.start}
+	at := instant{elapsed: now - a.start, preview: a.preview}
 	if a.windows != nil {
 		at.elapsed = s.length
 	}

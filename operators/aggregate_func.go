@@ -22,17 +22,19 @@ type accumulator interface {
 
 // folding is what an accumulator is to fold in.
 type folding struct {
-	rows   []uint16      // physical rows, ascending
-	groups []uint32      // by physical row; every entry is 0 if alone
-	alone  bool          // there is only group 0
-	arg    *batch.Column // not NULL at rows; nil for COUNT(*) and RATE(*)
-	times  []int64       // event times by physical row; nil without a time column
-	words  []uint64      // scratch, by physical row
+	rows   []uint16        // physical rows, ascending
+	groups []uint32        // by physical row; every entry is 0 if alone
+	alone  bool            // there is only group 0
+	arg    *batch.Column   // not NULL at rows; nil for COUNT(*) and RATE(*)
+	more   []*batch.Column // the other arguments, which may be NULL
+	times  []int64         // event times by physical row; nil without a time column
+	words  []uint64        // scratch, by physical row
 }
 
 // instant is when a result is given.
 type instant struct {
 	elapsed int64 // ns since the query was armed, or the length of the window
+	preview bool  // others will follow
 }
 
 // newAccumulator makes the state of f, whose argument (if it has one) is of

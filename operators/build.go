@@ -33,6 +33,9 @@ type Options struct {
 	// JoinMemory is how many bytes of rows one join may hold before it forgets
 	// the oldest, which is counted; 0: DefaultJoinMemory.
 	JoinMemory int64
+	// EncoderBudget is how many bytes one encoder may hold, over all groups,
+	// before it encodes no more, which its result says; 0: DefaultEncoderBudget.
+	EncoderBudget int64
 }
 
 // DefaultMemoryLimit is what one operator may hold if nobody says otherwise.

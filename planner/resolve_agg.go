@@ -170,8 +170,8 @@ func (r *resolver) groupItem(g parser.Expr, sel *parser.Select) (parser.Expr, er
 var laterFunctions = map[string]bool{}
 
 func init() {
-	for _, n := range strings.Fields(`str format_stack frame dot text json svg mermaid trie callstring nlevel intervals
-		calldag rle grammar automaton conforms anomaly locality loop hierarchy_consecutive succession invocation_graph`) {
+	for _, n := range strings.Fields(`str format_stack frame trie callstring nlevel intervals
+		calldag automaton conforms anomaly locality loop hierarchy_consecutive succession invocation_graph`) {
 		laterFunctions[n] = true
 	}
 }
@@ -193,6 +193,9 @@ func (c *exprCtx) call(e *parser.Call) (plan.Expr, error) {
 		}
 		for i := range plan.AggFuncs {
 			names = append(names, plan.AggFuncs[i].Name)
+		}
+		for i := range plan.Encoders {
+			names = append(names, plan.Encoders[i].Name)
 		}
 		hint := nearestHint(name, names)
 		if s := catalog.Find(name); s != nil {
@@ -241,11 +244,15 @@ func (c *exprCtx) aggCall(f *plan.AggFunc, e *parser.Call) (plan.Expr, error) {
 		return nil, c.r.errorf(e.Pos(), "COUNT(DISTINCT *) means nothing: name a column")
 	}
 	for _, a := range e.Args {
-		if a.Name != nil {
+		if a.Name != nil && f.Encoder == nil {
 			return nil, c.r.errorf(a.Name.Pos(), "%s has no argument called %s", upper, a.Name.Name)
 		}
 	}
-	if !e.Star {
+	if f.Encoder != nil {
+		if err := c.encoderCall(f, e, &out); err != nil {
+			return nil, err
+		}
+	} else if !e.Star {
 		if len(e.Args) == 0 {
 			return nil, c.r.hintf(e.Pos(), argumentHint(f), "%s needs an argument", upper)
 		}

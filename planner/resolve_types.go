@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"strings"
 
 	"endoscope/operators/batch"
@@ -236,6 +237,9 @@ func Signature(f *plan.Scalar) string {
 
 // AggSignature prints how an aggregate is called.
 func AggSignature(f *plan.AggFunc) string {
+	if f.Encoder != nil {
+		return encoderSignature(f)
+	}
 	var args []string
 	if f.Star {
 		args = append(args, "*")
@@ -260,4 +264,29 @@ func AggSignature(f *plan.AggFunc) string {
 		}
 	}
 	return text + ")"
+}
+
+// encoderSignature prints how an encoder is called.
+func encoderSignature(f *plan.AggFunc) string {
+	text := f.Name + "("
+	if f.Encoder.Calls {
+		text += "event, function"
+	} else {
+		text += "token | event, function"
+	}
+	for _, o := range f.Encoder.Options {
+		words := slices.Clone(o.Words)
+		if o.Type == batch.Bigint {
+			words = append(words, o.Type.String())
+		}
+		option := ", " + o.Name + " => " + strings.Join(words, "|")
+		if !o.Required {
+			option = " [" + option[1:] + "]"
+		}
+		text += option
+	}
+	if !f.Encoder.Calls {
+		text += " [" + plan.TimeArgument + " => DURATION]"
+	}
+	return text + " [" + plan.SequenceArgument + " => any]) → " + batch.Encoding.String()
 }

@@ -32,13 +32,14 @@ type query struct {
 	armed     atomic.Bool  // graph and started may be read by others
 	state     atomic.Value // string, for sys.queries
 
-	live       time.Duration // interval of previews; 0: none
-	joinMemory int64         // bytes
-	stop       chan struct{} // closed: end, and give what there is
-	stopOnce   sync.Once
-	cancel     context.CancelFunc // abandon
-	done       chan struct{}      // closed when nothing is attached any more
-	release    func()             // lets a held command run, once armed
+	live          time.Duration // interval of previews; 0: none
+	joinMemory    int64         // bytes
+	encoderBudget int64         // bytes
+	stop          chan struct{} // closed: end, and give what there is
+	stopOnce      sync.Once
+	cancel        context.CancelFunc // abandon
+	done          chan struct{}      // closed when nothing is attached any more
+	release       func()             // lets a held command run, once armed
 }
 
 // prepare resolves every acquisition of a plan; nothing is attached yet.
@@ -98,8 +99,8 @@ func (q *query) start(ctx context.Context) error {
 	graph, err := operators.Build(q.plan.Root, q.out, &operators.Options{
 		Start:      now.UnixNano(),
 		Stats:      true,
-		JoinMemory: q.joinMemory,
-		Demand:     q.onDemand,
+		JoinMemory: q.joinMemory, EncoderBudget: q.encoderBudget,
+		Demand: q.onDemand,
 		Residual: func(a *plan.Acquire) plan.Expr {
 			for _, f := range q.feeds {
 				if f.spec == a {

@@ -179,6 +179,7 @@ func (s *session) startQuery(ctx context.Context, text string, p *plan.Query) (*
 		return nil, err
 	}
 	q.live, q.joinMemory = s.live, s.setting("join_memory").I
+	q.encoderBudget = s.setting("encoder_budget").I
 	s.mu.Lock()
 	if c := s.command; c != nil && len(q.feeds) > 0 {
 		q.release = func() { s.release(c) }

@@ -17,6 +17,9 @@ type Encoder interface {
 	// Truncate says that the sequence was cut: symbols are missing behind those
 	// that were appended.
 	Truncate()
+	// Freeze says that memory is used up: what comes after it is counted and
+	// not encoded.
+	Freeze()
 	// Bytes is about how much memory the encoder holds. It is cheap.
 	Bytes() int64
 	// Encode gives the encoding of what was appended so far. The encoder may go
@@ -123,6 +126,9 @@ func (in *intake) take(symbols []Symbol, times []int64, encode func([]Symbol, []
 
 // Truncate implements [Encoder].
 func (in *intake) Truncate() { in.truncated = true }
+
+// Freeze implements [Encoder].
+func (in *intake) Freeze() { in.full = true }
 
 // source is what was given so far.
 func (in *intake) source() Source {

@@ -21,7 +21,8 @@ type sequitur struct {
 	// not open are let be.
 	restricted bool
 	// took has, if times are known, the time that the symbol of each node took,
-	// or untimed; stats is of the rules.
+	// or NoTime where the node stands for several occurrences, since it is in a
+	// rule that is used more than once; stats is of the rules.
 	took  []int64
 	stats []Stats
 }
@@ -35,9 +36,6 @@ const (
 	guardBit = 3 << 30 // + a rule: its guard
 )
 
-// maxSymbol is the largest symbol that is no nonterminal.
-const maxSymbol = ruleBit - 1
-
 func isGuard(v uint32) bool { return v >= guardBit }
 func isRule(v uint32) bool  { return v&guardBit == ruleBit }
 
@@ -46,10 +44,6 @@ type rule struct {
 	uses  uint32
 	balance
 }
-
-// untimed is the time of a node that stands for several occurrences: one of a
-// rule that is used more than once.
-const untimed = -1 << 63
 
 func newSequitur(restricted bool) *sequitur {
 	g := &sequitur{
@@ -184,7 +178,7 @@ func (g *sequitur) makeRule(m uint32) uint32 {
 		g.stats[r] = Stats{}
 	}
 	a, b := g.nodes[m].value, g.nodes[g.nodes[m].next].value
-	guard, first, last := g.alloc(guardBit|r, untimed), g.alloc(a, untimed), g.alloc(b, untimed)
+	guard, first, last := g.alloc(guardBit|r, NoTime), g.alloc(a, NoTime), g.alloc(b, NoTime)
 	g.link(guard, first)
 	g.link(first, last)
 	g.rules[r] = rule{guard: guard, balance: g.balanceOf(a).then(g.balanceOf(b))}
@@ -240,7 +234,8 @@ func (g *sequitur) substitute(s, r uint32) {
 // time gives the node s the time of its digram with t, and counts it as that
 // of an occurrence of r.
 func (g *sequitur) time(s, t, r uint32) {
-	if g.took[s] == untimed {
+	if g.took[s] == NoTime || g.took[t] == NoTime {
+		g.took[s] = NoTime
 		return
 	}
 	g.took[s] += g.took[t]

@@ -18,9 +18,15 @@ type Stats struct {
 	SumSq Uint128
 }
 
+// NoTime is the time of what was not timed.
+const NoTime = math.MinInt64
+
 // Add counts one occurrence that took t ns.
 func (s *Stats) Add(t int64) {
 	s.Count++
+	if t == NoTime {
+		return
+	}
 	s.Timed++
 	s.Sum += t
 	s.SumSq.addSquare(t)

@@ -24,6 +24,8 @@ var strictCalls = map[string]builder{
 	"like": like, "ilike": ilike, "~": matches,
 	"||": rowwise(join), "length": length, "lower": rowwise(lower), "upper": rowwise(upper),
 	"substr": rowwise(substr), "replace": rowwise(replace), "split_part": rowwise(splitPart),
+	"text": form(encodingText, ""), "json": form(encodingJSON, ""),
+	"dot": form(encodingDot, "a graph"), "mermaid": form(encodingMermaid, "a graph"), "svg": form(encodingSVG, "a picture"),
 	"starts_with": rowwise(startsWith), "regexp_extract": regexpExtract,
 }
 

@@ -2,6 +2,7 @@ package expr
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"endoscope/operators/batch"
@@ -91,7 +92,7 @@ func randomExpr(t *rapid.T, typ batch.Type, depth int) plan.Expr {
 	var choices []choice
 	for _, fn := range plan.Scalars {
 		for _, sig := range fn.Sigs {
-			if (sig.Result == typ || sig.Result == plan.AnyType) && !fn.Volatile {
+			if (sig.Result == typ || sig.Result == plan.AnyType) && !fn.Volatile && !slices.Contains(sig.Args, batch.Encoding) {
 				choices = append(choices, choice{fn, sig})
 			}
 		}

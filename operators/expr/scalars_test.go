@@ -304,7 +304,9 @@ func TestEverySignature(t *testing.T) {
 		}) bool {
 			return c.fn == fn.Name
 		}) && !fn.Volatile {
-			t.Errorf("no example of %s in scalarCases", fn.Name)
+			if !slices.Contains(fn.Sigs[0].Args, batch.Encoding) { // encoding_test.go has these
+				t.Errorf("no example of %s in scalarCases", fn.Name)
+			}
 		}
 		for _, sig := range fn.Sigs {
 			generics := []batch.Type{batch.Invalid}

@@ -132,7 +132,7 @@ func (g exprGen) call(typ batch.Type, depth int) plan.Expr {
 	var all []choice
 	for _, s := range plan.Scalars {
 		for _, sig := range s.Sigs {
-			if !s.Volatile && (sig.Result == typ || sig.Result == plan.AnyType) && !slices.Contains(sig.Args, batch.Bytes) {
+			if !s.Volatile && (sig.Result == typ || sig.Result == plan.AnyType) && !slices.Contains(sig.Args, batch.Bytes) && !slices.Contains(sig.Args, batch.Encoding) {
 				all = append(all, choice{s.Name, sig})
 			}
 		}

@@ -31,7 +31,7 @@ var Settings = []Setting{
 	{Name: "join_gating", Type: tS, Default: batch.Str("exact"), Min: none, Max: none, Doc: "joins that open one side upon the other", Later: true},
 	{Name: "join_memory", Type: tI, Default: batch.Int(256 << 20), Min: batch.Int(1 << 20), Max: batch.Int(1 << 40), Doc: "bytes of rows that a join may hold; beyond it the oldest are forgotten, and counted"},
 	{Name: "stack_overhead", Type: tF, Default: batch.Float(1), Min: none, Max: none, Doc: "percent of a CPU that stack sampling may cost", Later: true},
-	{Name: "encoder_budget", Type: tI, Default: batch.Int(64 << 20), Min: none, Max: none, Doc: "bytes an encoder may hold", Later: true},
+	{Name: "encoder_budget", Type: tI, Default: batch.Int(64 << 20), Min: batch.Int(64 << 10), Max: batch.Int(1 << 40), Doc: "bytes that an encoder may hold over all its groups; beyond it what it has stays and the rest is counted, which the result says"},
 	{Name: "java_stacks", Type: tS, Default: batch.Str("off"), Min: none, Max: none, Doc: "how stacks of Java programs are read", Later: true},
 	{Name: "system_modules", Type: tS, Default: batch.Str(""), Min: none, Max: none, Doc: "modules whose frames count as the system's", Later: true},
 }

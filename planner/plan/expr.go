@@ -156,6 +156,10 @@ type Agg struct {
 	Distinct bool
 	Args     []Expr        // over the input; constants already split off
 	Params   []batch.Value // constant arguments: q of QUANTILE, n of TOPK, lo hi step of HISTOGRAM
-	Filter   Expr          // FILTER (WHERE e), or nil
-	T        batch.Type    // result
+	// ArgNames are the names of Args, "" of those by position; nil: none has one.
+	ArgNames []string
+	Implied  int          // this many of Args, at the end, were not written
+	Options  []NamedValue // constant arguments by name, as EncoderForm has them
+	Filter   Expr         // FILTER (WHERE e), or nil
+	T        batch.Type   // result
 }

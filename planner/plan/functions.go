@@ -31,6 +31,7 @@ const (
 	tD = batch.Duration
 	tY = batch.Bytes
 	tL = batch.List
+	tE = batch.Encoding
 	tA = AnyType
 )
 
@@ -104,6 +105,12 @@ var Scalars = []Scalar{
 	{Name: "concat", Sigs: []Sig{{Args: []batch.Type{tS}, Variadic: true, Result: tS}}, Doc: "texts joined; NULLs are ignored"},
 	{Name: "regexp_extract", Sigs: []Sig{{Args: []batch.Type{tS, tS, tI}, Optional: 1, Result: tS}}, Doc: "first match of a regular expression, or its n-th group; NULL if none"},
 
+	{Name: "text", Sigs: []Sig{sig(tS, tE)}, Doc: "an encoding as text: what it is shown as"},
+	{Name: "json", Sigs: []Sig{sig(tS, tE)}, Doc: "all that an encoding holds, with counts and times, as JSON"},
+	{Name: "dot", Sigs: []Sig{sig(tS, tE)}, Doc: "an encoding that is a graph, for Graphviz"},
+	{Name: "mermaid", Sigs: []Sig{sig(tS, tE)}, Doc: "an encoding that is a graph, for Markdown"},
+	{Name: "svg", Sigs: []Sig{sig(tS, tE)}, Doc: "the picture of an encoding"},
+
 	{Name: "to_ns", Sigs: []Sig{sig(tI, tD)}, Doc: "nanoseconds of a duration"},
 	{Name: "to_us", Sigs: []Sig{sig(tF, tD)}, Doc: "microseconds of a duration"},
 	{Name: "to_ms", Sigs: []Sig{sig(tF, tD)}, Doc: "milliseconds of a duration"},
@@ -138,7 +145,9 @@ type AggFunc struct {
 	// the partial results. Empty: it is not split.
 	Remote []string
 	Local  []string
-	Doc    string
+	// Encoder is set for the encoders of sequences: how they are called.
+	Encoder *EncoderForm
+	Doc     string
 }
 
 func always(t batch.Type) func(batch.Type) batch.Type {
@@ -178,9 +187,11 @@ var AggFuncs = []AggFunc{
 
 // FindAgg returns the aggregate of that lower-case name, or nil.
 func FindAgg(name string) *AggFunc {
-	for i := range AggFuncs {
-		if AggFuncs[i].Name == name {
-			return &AggFuncs[i]
+	for _, table := range [][]AggFunc{AggFuncs, Encoders} {
+		for i := range table {
+			if table[i].Name == name {
+				return &table[i]
+			}
 		}
 	}
 	return nil

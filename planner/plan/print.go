@@ -91,12 +91,27 @@ func (a *Agg) String() string {
 	if a.Star {
 		b.WriteString("*")
 	}
-	b.WriteString(joinExprs(a.Args))
+	for i, x := range a.Args[:len(a.Args)-a.Implied] {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		if a.ArgNames != nil && a.ArgNames[i] != "" {
+			b.WriteString(a.ArgNames[i] + " => ")
+		}
+		b.WriteString(x.String())
+	}
 	for i, p := range a.Params {
 		if i > 0 || len(a.Args) > 0 {
 			b.WriteString(", ")
 		}
 		b.WriteString(FormatValue(p))
+	}
+	for _, o := range a.Options {
+		b.WriteString(", ")
+		if !o.ByPosition {
+			b.WriteString(o.Name + " => ")
+		}
+		b.WriteString(o.Text)
 	}
 	b.WriteString(")")
 	if a.Filter != nil {

@@ -1,0 +1,379 @@
+package operators
+
+import (
+	"math"
+	"unsafe"
+
+	"endoscope/operators/batch"
+	"endoscope/operators/encoders"
+	"endoscope/planner/plan"
+)
+
+// DefaultEncoderBudget is what the encoders of one aggregate may hold if
+// nobody says otherwise.
+const DefaultEncoderBudget = 64 << 20
+
+// encoderMaker makes encoders of one kind; those of a group with several
+// sequences are alike and their encodings merge.
+type encoderMaker func(a *encoders.Alphabet) (encoders.Encoder, error)
+
+// encoderMakers are the encoders of plan.Encoders, by name. moments says that
+// calls come with the times at which they happened.
+var encoderMakers = map[string]struct {
+	moments bool
+	create  func(f *plan.Agg) encoderMaker
+}{
+	"rle": {create: func(f *plan.Agg) encoderMaker {
+		k := int(option(f, "k", 0))
+		return func(a *encoders.Alphabet) (encoders.Encoder, error) {
+			return encoders.NewRunLengths(a, k, encoders.Limits{}), nil
+		}
+	}},
+	"grammar": {create: func(f *plan.Agg) encoderMaker {
+		_, runs := f.Option("rle")
+		o := encoders.GrammarOptions{Runs: runs, Cutoff: int(option(f, "rle", 0))}
+		switch word(f, "balanced") {
+		case "restricted":
+			o.Balance = encoders.Restricted
+		case "full":
+			o.Balance = encoders.FullyBalanced
+		}
+		return func(a *encoders.Alphabet) (encoders.Encoder, error) {
+			return encoders.NewGrammarEncoder(a, o, encoders.Limits{}), nil
+		}
+	}},
+}
+
+// option is a numeric option of an encoder.
+func option(f *plan.Agg, name string, otherwise int64) int64 {
+	if v, ok := f.Option(name); ok {
+		return v.I
+	}
+	return otherwise
+}
+
+// word is an option of an encoder that is a word; "" if it is not given.
+func word(f *plan.Agg, name string) string {
+	v, _ := f.Option(name)
+	return v.S
+}
+
+// encoding is an aggregate whose result is an ENCODING (package encoders). Each
+// group is a sequence, or several, told apart by an argument, each of which has
+// an encoder. All have one alphabet, and one budget: when that is used up all
+// stop where they are, and count what they do not encode.
+type encoding struct {
+	f       *plan.Agg
+	create  encoderMaker
+	calls   bool // the arguments are an event and a function
+	moments bool // the encoders want to know when calls happened
+	took    int  // which of the arguments after the first is the time that a token took, or -1
+	by      int  // which of them tells sequences apart, or -1
+
+	alphabet *encoders.Alphabet
+	groups   []sequences
+	all      []encoders.Encoder // of all groups
+	held     int64              // by them
+	budget   int64
+	full     bool
+
+	tokens, events symbolCache
+	symbols        []encoders.Symbol // scratch: of the rows of one sequence
+	times          []int64           // scratch: as symbols
+}
+
+// sequences are those of one group, in order of their first rows.
+type sequences struct {
+	order []*sequence
+	ints  map[int64]*sequence
+	texts map[string]*sequence
+	last  *sequence // the one of the last row
+	key   int64     // and its value where that is a number
+}
+
+type sequence struct {
+	encoder encoders.Encoder
+	last    int64 // when the last call happened
+	begun   bool
+}
+
+func newEncoding(f *plan.Agg, budget int64) (accumulator, error) {
+	m, ok := encoderMakers[f.Fn]
+	if !ok || len(f.Args) == 0 {
+		return nil, plan.Errorf(-1, -1, "there is no encoder %s", f)
+	}
+	if budget <= 0 {
+		budget = DefaultEncoderBudget
+	}
+	e := &encoding{
+		f: f, create: m.create(f), moments: m.moments, budget: budget,
+		took: f.Named(plan.TimeArgument) - 1, by: f.Named(plan.SequenceArgument) - 1,
+		calls: len(f.Args) > 1 && f.ArgNames[1] == "",
+	}
+	if e.took < 0 {
+		e.took = -1
+	}
+	if e.by < 0 {
+		e.by = -1
+	}
+	e.reset()
+	_, err := e.create(e.alphabet)
+	return e, err
+}
+
+func (e *encoding) grow(n int) { e.groups = extended(e.groups, n) }
+
+func (e *encoding) reset() {
+	clear(e.groups)
+	e.groups, e.all = e.groups[:0], nil
+	e.held, e.full = 0, false
+	e.alphabet = encoders.NewAlphabet()
+	e.tokens, e.events = symbolCache{}, symbolCache{}
+}
+
+// bytes implements valueHolder.
+func (e *encoding) bytes() int64 { return e.held }
+
+// update appends the rows to their sequences: as many at a time as belong to
+// the same.
+func (e *encoding) update(in *folding) {
+	names := in.arg
+	if e.calls {
+		names = in.more[0]
+	}
+	to := e.tokens.of(names)
+	var what []encoders.Symbol
+	if e.calls {
+		what = e.events.of(in.arg)
+		for i, s := range what {
+			if s == unknown {
+				what[i] = eventOf(in.arg.Values[i])
+			}
+		}
+	}
+	var s *sequence
+	for _, r := range in.rows {
+		enters := !e.calls
+		if e.calls {
+			event := what[in.arg.Code[r]]
+			if enters = event == entered; event == ignored || enters && names.Nulls.Get(int(r)) {
+				continue
+			}
+		}
+		if next := e.sequence(in, r); next != s {
+			e.append(s)
+			s = next
+		}
+		symbol := encoders.Return
+		if enters {
+			c := names.Code[r]
+			if symbol = to[c]; symbol == unknown {
+				symbol = e.symbolOf(names.Values[c])
+				to[c] = symbol
+			}
+		}
+		e.symbols = append(e.symbols, symbol)
+		switch {
+		case e.took >= 0:
+			t := int64(encoders.NoTime)
+			if c := in.more[e.took]; !c.Nulls.Get(int(r)) {
+				t = c.Int[r]
+			}
+			e.times = append(e.times, t)
+		case e.calls && in.times != nil:
+			e.times = append(e.times, s.elapsed(in.times[r], e.moments))
+		}
+	}
+	e.append(s)
+}
+
+// elapsed is the time of a call that happened at t: since the one before, so
+// that what a rule or an arc stands for takes the sum of its symbols' times.
+func (s *sequence) elapsed(t int64, moments bool) int64 {
+	if moments {
+		return t
+	}
+	since := int64(encoders.NoTime)
+	if s.begun {
+		since = t - s.last
+	}
+	s.last, s.begun = t, true
+	return since
+}
+
+// append gives the symbols that were gathered to the sequence that they are of.
+func (e *encoding) append(s *sequence) {
+	if len(e.symbols) == 0 {
+		return
+	}
+	var times []int64
+	if len(e.times) == len(e.symbols) {
+		times = e.times
+	}
+	before := s.encoder.Bytes()
+	s.encoder.Append(e.symbols, times)
+	e.held += s.encoder.Bytes() - before
+	e.symbols, e.times = e.symbols[:0], e.times[:0]
+	if e.held > e.budget && !e.full {
+		e.full = true
+		for _, x := range e.all {
+			x.Freeze()
+		}
+	}
+}
+
+// sequence finds the sequence of row r, or makes it.
+func (e *encoding) sequence(in *folding, r uint16) *sequence {
+	g := &e.groups[in.groups[r]]
+	if e.by < 0 {
+		if g.last == nil {
+			g.last = e.add(g)
+		}
+		return g.last
+	}
+	c := in.more[e.by]
+	null := c.Nulls.Get(int(r))
+	if c.Type.Physical() == batch.PhysInt {
+		key := int64(math.MinInt64) // NULL
+		if !null {
+			key = c.Int[r]
+		}
+		if g.last == nil || g.key != key {
+			if g.ints == nil {
+				g.ints = map[int64]*sequence{}
+			}
+			s := g.ints[key]
+			if s == nil {
+				s = e.add(g)
+				g.ints[key] = s
+			}
+			g.last, g.key = s, key
+		}
+		return g.last
+	}
+	key := "\x00NULL"
+	if !null {
+		key = c.Values[c.Code[r]]
+	}
+	if g.texts == nil {
+		g.texts = map[string]*sequence{}
+	}
+	s := g.texts[key]
+	if s == nil {
+		s = e.add(g)
+		g.texts[key] = s
+	}
+	return s
+}
+
+func (e *encoding) add(g *sequences) *sequence {
+	x, _ := e.create(e.alphabet) // newEncoding has tried it
+	if e.full {
+		x.Freeze()
+	}
+	s := &sequence{encoder: x}
+	e.held += x.Bytes() + int64(unsafe.Sizeof(*s))
+	e.all = append(e.all, x)
+	g.order = append(g.order, s)
+	return s
+}
+
+func (e *encoding) symbolOf(name string) encoders.Symbol {
+	if e.calls {
+		return e.alphabet.Function(name)
+	}
+	return e.alphabet.Symbol(name)
+}
+
+// What the first argument of a call can say, as a Symbol.
+const (
+	entered encoders.Symbol = iota
+	returned
+	ignored // GAP, or anything that is no call
+)
+
+func eventOf(event string) encoders.Symbol {
+	switch event {
+	case "ENTER":
+		return entered
+	case "LEAVE", "UNWIND":
+		return returned
+	}
+	return ignored
+}
+
+// output gives each group its encoding, merged from those of its sequences,
+// which are checked to decode to what was encoded.
+func (e *encoding) output(groups []uint32, out *batch.Column, at instant) error {
+	for i, g := range groups {
+		if len(e.groups[g].order) == 0 {
+			out.Nulls.Set(i)
+			out.Any = append(out.Any, nil)
+			continue
+		}
+		x, err := e.encode(e.groups[g].order, !at.preview)
+		if err != nil {
+			return err
+		}
+		out.Any = append(out.Any, x)
+	}
+	return nil
+}
+
+func (e *encoding) encode(of []*sequence, verify bool) (encoders.Encoding, error) {
+	parts := make([]encoders.Encoding, len(of))
+	for i, s := range of {
+		parts[i] = s.encoder.Encode()
+	}
+	x := parts[0]
+	if len(parts) > 1 {
+		m, ok := x.(encoders.Mergeable)
+		if !ok {
+			return nil, plan.Errorf(-1, -1, "%s encodes one sequence at a time", e.f).WithHint("group by what tells sequences apart")
+		}
+		var err error
+		if x, err = m.Merge(parts[1:]); err != nil {
+			return nil, plan.Errorf(-1, -1, "%s: %v", e.f, err)
+		}
+	}
+	if l, ok := x.(encoders.Lossless); ok && verify && l.Exact() {
+		if err := encoders.Verify(l); err != nil {
+			return nil, plan.Errorf(-1, -1, "%s is wrong: %v", e.f, err)
+		}
+	}
+	return x, nil
+}
+
+// symbolCache remembers what the values of dictionaries mean.
+type symbolCache struct {
+	dict    *batch.Dict
+	symbols []encoders.Symbol // by code
+	known   map[*batch.Dict][]encoders.Symbol
+}
+
+// unknown is a symbol that was not looked up yet.
+const unknown = encoders.End
+
+// of gives the symbols by code of c's dictionary, those that no row needed yet
+// being unknown.
+func (s *symbolCache) of(c *batch.Column) []encoders.Symbol {
+	if c.Dict != s.dict || c.Dict == nil {
+		if s.known == nil || len(s.known) > maxCachedDicts {
+			s.known = map[*batch.Dict][]encoders.Symbol{}
+		}
+		if s.dict != nil {
+			s.known[s.dict] = s.symbols
+		}
+		s.dict, s.symbols = c.Dict, s.known[c.Dict]
+		if c.Dict == nil { // no identity: a dictionary of this column alone
+			s.symbols = nil
+		}
+	}
+	for len(s.symbols) < len(c.Values) {
+		s.symbols = append(s.symbols, unknown)
+	}
+	return s.symbols
+}
+
+// maxCachedDicts is how many dictionaries a cache remembers.
+const maxCachedDicts = 64

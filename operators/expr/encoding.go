@@ -1,0 +1,62 @@
+package expr
+
+import (
+	"endoscope/operators/batch"
+	"endoscope/operators/encoders"
+	"endoscope/planner/plan"
+)
+
+// form is the builder of a function that gives an ENCODING another form. of
+// reports false where the encoding does not have it, which is an error that
+// says what the encoding is not.
+func form(of func(encoders.Encoding) (string, bool, error), what string) builder {
+	return func(e *plan.Call, args []node) (node, error) {
+		return newRowNode(e.T, args, func(o *output, args []*batch.Column, i int) error {
+			x, ok := args[0].Any[i].(encoders.Encoding)
+			if !ok {
+				o.setNull(i)
+				return nil
+			}
+			text, ok, err := of(x)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				return plan.Errorf(-1, -1, "%s: this encoding is not %s", e, what).WithHint("text() and json() show every encoding")
+			}
+			o.setText(i, text)
+			return nil
+		}), nil
+	}
+}
+
+func encodingText(x encoders.Encoding) (string, bool, error) { return x.String(), true, nil }
+
+func encodingJSON(x encoders.Encoding) (string, bool, error) {
+	b, err := x.MarshalJSON()
+	return string(b), true, err
+}
+
+func encodingDot(x encoders.Encoding) (string, bool, error) {
+	g, ok := x.(encoders.Graph)
+	if !ok {
+		return "", false, nil
+	}
+	return g.Dot(), true, nil
+}
+
+func encodingMermaid(x encoders.Encoding) (string, bool, error) {
+	g, ok := x.(encoders.Graph)
+	if !ok {
+		return "", false, nil
+	}
+	return g.Mermaid(), true, nil
+}
+
+func encodingSVG(x encoders.Encoding) (string, bool, error) {
+	d, ok := x.(encoders.Drawing)
+	if !ok {
+		return "", false, nil
+	}
+	return d.SVG(), true, nil
+}
