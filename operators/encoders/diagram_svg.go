@@ -1,0 +1,333 @@
+package encoders
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// mostDrawn is how many nodes an SVG draws: beyond it nobody can read it, and
+// dot has better layouts.
+const mostDrawn = 1500
+
+// Sizes of an SVG, in pixels.
+const (
+	charWidth  = 6.4 // of the font at fontSize
+	fontSize   = 11
+	lineHeight = 14.0
+	nodeGap    = 26.0
+	margin     = 30.0
+)
+
+// box is where a node stands: its centre, and half of its size.
+type box struct {
+	x, y, w, h float64
+	layer      int
+}
+
+// svg draws the diagram in layers by distance from the entries (Sugiyama's
+// method without dummy nodes: within a layer nodes are ordered by the mean
+// place of their neighbours). Arrows back, and those over several layers, are
+// bent aside.
+func (d *diagram) svg() string {
+	if len(d.nodes) > mostDrawn {
+		return svgMessage(fmt.Sprintf("%s: %d nodes are too many to draw; use dot()", d.title, len(d.nodes)))
+	}
+	boxes := d.place()
+	var body strings.Builder
+	low, high := box{}, box{}
+	grow := func(x, y float64) {
+		low.x, low.y = min(low.x, x), min(low.y, y)
+		high.x, high.y = max(high.x, x), max(high.y, y)
+	}
+	heaviest := d.heaviest()
+	for _, e := range d.edges {
+		d.drawEdge(&body, e, boxes, heaviest, grow)
+	}
+	for i, n := range d.nodes {
+		c := boxes[i]
+		grow(c.x-c.w, c.y-c.h)
+		grow(c.x+c.w, c.y+c.h)
+		drawNode(&body, n, c)
+		if n.entry {
+			from, to := d.turn(-c.w-24, 0), d.turn(-c.w-2, 0)
+			if d.down {
+				from, to = [2]float64{0, -c.h - 24}, [2]float64{0, -c.h - 2}
+			}
+			fmt.Fprintf(&body, `<path d="M%s %sL%s %s" marker-end="url(#a)"/>`+"\n",
+				pixels(c.x+from[0]), pixels(c.y+from[1]), pixels(c.x+to[0]), pixels(c.y+to[1]))
+		}
+	}
+	x, y := low.x-margin, low.y-margin
+	w, h := high.x-low.x+2*margin, high.y-low.y+2*margin
+	return svgOpen(d.title, x, y, w, h) +
+		`<defs><marker id="a" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0L8 4L0 8z" fill="#456" stroke="none"/></marker></defs>` +
+		"\n<g fill=\"none\" stroke=\"#456\">\n" + body.String() + "</g>\n</svg>\n"
+}
+
+// turn is a step along and across the layers in the coordinates of the picture.
+func (d *diagram) turn(along, across float64) [2]float64 {
+	if d.down {
+		return [2]float64{across, along}
+	}
+	return [2]float64{along, across}
+}
+
+// place finds where the nodes stand.
+func (d *diagram) place() []box {
+	boxes := make([]box, len(d.nodes))
+	for i, n := range d.nodes {
+		width := 0
+		for _, l := range n.label {
+			width = max(width, len([]rune(l)))
+		}
+		boxes[i].w, boxes[i].h = charWidth*float64(width)/2+8, lineHeight*float64(len(n.label))/2+5
+		if n.round {
+			r := max(boxes[i].w, boxes[i].h)
+			boxes[i].w, boxes[i].h = r, r
+		}
+	}
+	layers := d.layers(boxes)
+	d.order(layers)
+	// Between two layers there is room for the labels of the arrows there.
+	gaps := make([]float64, len(layers))
+	for i := range gaps {
+		gaps[i] = 50
+	}
+	for _, e := range d.edges {
+		room := 0.0
+		for _, l := range e.label {
+			room = max(room, charWidth*float64(len([]rune(l)))+40)
+		}
+		if d.down {
+			room = lineHeight*float64(len(e.label)) + 30
+		}
+		g := min(boxes[e.from].layer, boxes[e.to].layer)
+		gaps[g] = max(gaps[g], room)
+	}
+	at := 0.0
+	for i, layer := range layers {
+		thick, wide := 0.0, -nodeGap
+		for _, n := range layer {
+			along, across := d.turned(boxes[n])
+			thick = max(thick, along)
+			wide += 2*across + nodeGap
+		}
+		across := -wide / 2
+		for _, n := range layer {
+			_, half := d.turned(boxes[n])
+			p := d.turn(at+thick, across+half)
+			boxes[n].x, boxes[n].y = p[0], p[1]
+			across += 2*half + nodeGap
+		}
+		at += 2*thick + gaps[i]
+	}
+	return boxes
+}
+
+// turned is half the size of a box along and across the layers.
+func (d *diagram) turned(b box) (along, across float64) {
+	if d.down {
+		return b.h, b.w
+	}
+	return b.w, b.h
+}
+
+// layers are the nodes by distance from the entries.
+func (d *diagram) layers(boxes []box) [][]int {
+	next := make([][]int, len(d.nodes))
+	for _, e := range d.edges {
+		next[e.from] = append(next[e.from], e.to)
+	}
+	seen := make([]bool, len(d.nodes))
+	var layers [][]int
+	var layer []int
+	enter := func(n int) {
+		if !seen[n] {
+			seen[n] = true
+			boxes[n].layer = len(layers)
+			layer = append(layer, n)
+		}
+	}
+	for n := range d.nodes {
+		if d.nodes[n].entry {
+			enter(n)
+		}
+	}
+	for unseen := 0; ; {
+		for len(layer) > 0 {
+			last := layer
+			layers, layer = append(layers, layer), nil
+			for _, n := range last {
+				for _, to := range next[n] {
+					enter(to)
+				}
+			}
+		}
+		for unseen < len(seen) && seen[unseen] {
+			unseen++
+		}
+		if unseen == len(seen) {
+			return layers
+		}
+		enter(unseen)
+	}
+}
+
+// order sorts each layer by where the neighbours of its nodes stand in the
+// layers beside it.
+func (d *diagram) order(layers [][]int) {
+	place := make([]float64, len(d.nodes))
+	where := make([]int, len(d.nodes))
+	settle := func(l int) {
+		for i, n := range layers[l] {
+			place[n] = float64(i) - float64(len(layers[l])-1)/2
+			where[n] = l
+		}
+	}
+	for l := range layers {
+		settle(l)
+	}
+	beside := make([][]int, len(d.nodes))
+	for _, e := range d.edges {
+		if where[e.from] != where[e.to] {
+			beside[e.from] = append(beside[e.from], e.to)
+			beside[e.to] = append(beside[e.to], e.from)
+		}
+	}
+	const sweeps = 4
+	mean := make([]float64, len(d.nodes))
+	for range sweeps {
+		for l := range layers {
+			for _, n := range layers[l] {
+				mean[n] = place[n]
+				for _, m := range beside[n] {
+					mean[n] += place[m]
+				}
+				mean[n] /= float64(1 + len(beside[n]))
+			}
+			slices.SortStableFunc(layers[l], func(a, b int) int { return cmp.Compare(mean[a], mean[b]) })
+			settle(l)
+		}
+	}
+}
+
+func drawNode(b *strings.Builder, n diagramNode, c box) {
+	border := func(grow float64) {
+		if n.round {
+			fmt.Fprintf(b, `<circle cx="%s" cy="%s" r="%s" fill="#f4f7fa"/>`+"\n", pixels(c.x), pixels(c.y), pixels(c.w+grow))
+		} else {
+			fmt.Fprintf(b, `<rect x="%s" y="%s" width="%s" height="%s" rx="4" fill="#f4f7fa"/>`+"\n",
+				pixels(c.x-c.w-grow), pixels(c.y-c.h-grow), pixels(2*(c.w+grow)), pixels(2*(c.h+grow)))
+		}
+	}
+	border(0)
+	if n.twice {
+		border(-3)
+	}
+	drawLines(b, n.label, c.x, c.y)
+}
+
+// drawLines writes lines around a point.
+func drawLines(b *strings.Builder, lines []string, x, y float64) {
+	y -= lineHeight * float64(len(lines)-1) / 2
+	for i, l := range lines {
+		fmt.Fprintf(b, `<text x="%s" y="%s">%s</text>`+"\n", pixels(x), pixels(y+lineHeight*float64(i)+fontSize*0.35), xmlText(l))
+	}
+}
+
+func (d *diagram) drawEdge(b *strings.Builder, e diagramEdge, boxes []box, heaviest int64, grow func(x, y float64)) {
+	from, to := boxes[e.from], boxes[e.to]
+	width := thickness(e.weight, heaviest)
+	half, tall := 0.0, lineHeight*float64(len(e.label))/2
+	for _, l := range e.label {
+		half = max(half, charWidth*float64(len([]rune(l)))/2)
+	}
+	label := func(x, y float64) {
+		grow(x-half, y-tall)
+		grow(x+half, y+tall)
+		drawLines(b, e.label, x, y)
+	}
+	if e.from == e.to { // a loop above the node
+		top := from.y - from.h
+		if from.h == from.w {
+			top = from.y - from.h*0.8
+		}
+		fmt.Fprintf(b, `<path d="M%s %sC%s %s %s %s %s %s" stroke-width="%.3g" marker-end="url(#a)"/>`+"\n",
+			pixels(from.x-7), pixels(top), pixels(from.x-22), pixels(top-32), pixels(from.x+22), pixels(top-32), pixels(from.x+7), pixels(top), width)
+		label(from.x, top-26-tall)
+		return
+	}
+	// The middle of the line is bent aside where it would run through nodes
+	// between, or over the arrow of the other direction.
+	dx, dy := to.x-from.x, to.y-from.y
+	length := math.Hypot(dx, dy)
+	bend := 0.0
+	switch span := to.layer - from.layer; {
+	case span < 0:
+		bend = 28 + 14*float64(-span)
+	case span == 0:
+		bend = 30
+	case span > 1:
+		bend = 12 + 14*float64(span)
+	case d.mutual(e):
+		bend = 16
+	}
+	mx, my := (from.x+to.x)/2+dy/length*bend, (from.y+to.y)/2-dx/length*bend
+	x1, y1 := leave(from, mx, my)
+	x2, y2 := leave(to, mx, my)
+	// The control point of a curve that passes through the middle.
+	cx, cy := 2*mx-(x1+x2)/2, 2*my-(y1+y2)/2
+	fmt.Fprintf(b, `<path d="M%s %sQ%s %s %s %s" stroke-width="%.3g" marker-end="url(#a)"/>`+"\n",
+		pixels(x1), pixels(y1), pixels(cx), pixels(cy), pixels(x2), pixels(y2), width)
+	grow(mx, my)
+	aside, above := 0.0, -1.0 // the label is on the outer side of a bend
+	if bend > 0 {
+		aside, above = dy/length, -dx/length
+	}
+	label(mx+aside*(half+4), my+above*(tall+4))
+}
+
+// mutual reports whether there is an arrow against e.
+func (d *diagram) mutual(e diagramEdge) bool {
+	return slices.ContainsFunc(d.edges, func(o diagramEdge) bool { return o.from == e.to && o.to == e.from })
+}
+
+// leave is where a line from the centre of a box to a point crosses its border.
+func leave(b box, x, y float64) (float64, float64) {
+	dx, dy := x-b.x, y-b.y
+	if dx == 0 && dy == 0 {
+		return b.x, b.y
+	}
+	if b.w == b.h { // a circle
+		l := math.Hypot(dx, dy)
+		return b.x + dx/l*b.w, b.y + dy/l*b.w
+	}
+	t := 1.0
+	if dx != 0 {
+		t = min(t, b.w/math.Abs(dx))
+	}
+	if dy != 0 {
+		t = min(t, b.h/math.Abs(dy))
+	}
+	return b.x + dx*t, b.y + dy*t
+}
+
+// svgOpen begins a picture of w by h pixels whose upper left corner is at x, y.
+func svgOpen(title string, x, y, w, h float64) string {
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="%s %s %s %s" width="%s" height="%s" font-family="sans-serif" font-size="%d">
+<title>%s</title>
+<style>text{text-anchor:middle;fill:#123;stroke:#fff;stroke-width:3px;paint-order:stroke}</style>
+<rect x="%s" y="%s" width="%s" height="%s" fill="#fff"/>
+`, pixels(x), pixels(y), pixels(w), pixels(h), pixels(w), pixels(h), fontSize, xmlText(title), pixels(x), pixels(y), pixels(w), pixels(h))
+}
+
+// svgMessage is a picture that says something.
+func svgMessage(text string) string {
+	w := charWidth*float64(len([]rune(text))) + 2*margin
+	var b strings.Builder
+	drawLines(&b, []string{text}, w/2, 30)
+	return svgOpen(text, 0, 0, w, 60) + b.String() + "</svg>\n"
+}
