@@ -46,6 +46,9 @@ type contents struct {
 	looking sync.Once // guards lookers
 	lookers []uint64
 
+	flowed sync.Once // guards flows
+	flows  map[int][]Inflow
+
 	depthsRead sync.Once // guards depths
 	depths     goDepths
 }

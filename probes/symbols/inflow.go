@@ -1,0 +1,149 @@
+package symbols
+
+import (
+	"cmp"
+	"slices"
+
+	"golang.org/x/arch/x86/x86asm"
+)
+
+// Inflow is a source of the calls of a function.
+type Inflow struct {
+	From  int // a function of the module, each call of which
+	Times int // calls it so often
+	// Through is how many bytes of From, from its entry, say so.
+	Through uint64
+}
+
+// Inflows are where all calls of function i come from, if that can be proven:
+// the number of its calls then is the sum of the numbers of theirs, each
+// multiplied by Times. nil: nothing but a probe tells. (T. Ball and J. Larus:
+// Optimally Profiling and Tracing Programs, 1992: of counts that obey such
+// equations those of a spanning tree need no counter.)
+//
+// It is proven of a function that is not exported, whose address is nowhere in
+// the file, and to which nothing leads but direct calls and jumps that their
+// functions execute exactly once in each call; see certainCalls. A call is
+// counted some instructions earlier than it happens, and also if its thread is
+// ended in between. What the file does not show (a debugger that calls a
+// function, code that is put into the process) is not counted.
+func (m *Module) Inflows(i int) []Inflow {
+	m.flowed.Do(func() { m.flows = m.findInflows() })
+	return m.flows[i]
+}
+
+// maxInflows is how many references to a function are looked at.
+const maxInflows = 64
+
+// findInflows proves what it can of all functions.
+func (c *contents) findInflows() map[int][]Inflow {
+	flows := map[int][]Inflow{}
+	hidden, constants, ok := c.hiddenFunctions()
+	if !ok {
+		return flows
+	}
+	refs := c.references(hidden, constants)
+	p := &callProver{c: c, prompt: map[uint64]bool{}}
+	certain := map[int][]certainCall{}
+	for len(refs) > 0 {
+		target := refs[0].target
+		n := slices.IndexFunc(refs, func(r reference) bool { return r.target != target })
+		if n < 0 {
+			n = len(refs)
+		}
+		to := refs[:n]
+		refs = refs[n:]
+		if n > maxInflows || !hidden.has(target) {
+			continue
+		}
+		if flow := c.inflows(p, certain, to); flow != nil && !c.fallsInto(target) {
+			flows[c.functionAt(target)] = flow
+		}
+	}
+	return flows
+}
+
+// inflows makes the inflows of a function of all references to it; nil if one
+// is no certain call.
+func (c *contents) inflows(p *callProver, certain map[int][]certainCall, refs []reference) (flow []Inflow) {
+	for _, r := range refs { // most are seen to be no certain call at once
+		i := c.functionAt(r.at)
+		if !r.short && (i < 0 || c.functions[i].addr == r.target || r.end()-c.functions[i].addr > maxCertainBytes) {
+			return nil
+		}
+	}
+	for _, r := range refs {
+		i := c.functionAt(r.at)
+		if i < 0 || c.functions[i].addr == r.target {
+			return nil
+		}
+		calls, ok := certain[i]
+		if !ok {
+			calls = p.certainCalls(i)
+			certain[i] = calls
+		}
+		if !slices.Contains(calls, certainCall{r.target, r.end()}) {
+			if r.short && !c.isInstruction(r.at-1) {
+				continue
+			}
+			return nil
+		}
+		through := r.end() - c.functions[i].addr
+		if n := len(flow); n > 0 && flow[n-1].From == i { // they are sorted by address
+			flow[n-1].Times++
+			flow[n-1].Through = through
+		} else {
+			flow = append(flow, Inflow{From: i, Times: 1, Through: through})
+		}
+	}
+	return flow
+}
+
+// fallsInto reports whether execution may get to addr from the code before it,
+// as hand-written code does.
+func (c *contents) fallsInto(addr uint64) bool {
+	home, _ := c.home(addr - 1)
+	if home.start == home.end { // padding behind a function
+		home.start = c.beginsBefore(addr)
+	}
+	if home.start == 0 || addr-home.start > maxFallBytes {
+		return true
+	}
+	code, err := c.image.code(home.start, addr-home.start)
+	if err != nil {
+		return true
+	}
+	falls := true
+	for pos := 0; pos < len(code); {
+		in, err := decode(code[pos:])
+		if err != nil {
+			return true
+		}
+		n := node{instruction: in}
+		switch {
+		case in.Op == x86asm.NOP, in.Op == x86asm.INT: // padding
+		case in.Op == x86asm.CALL: // of what does not return
+			falls = false
+		default:
+			falls = n.falls()
+		}
+		pos += in.Len
+	}
+	return falls
+}
+
+// maxFallBytes bounds how much code is decoded to see how it ends.
+const maxFallBytes = 16 << 10
+
+// beginsBefore is where the last function or fragment before addr begins; 0:
+// none is known.
+func (c *contents) beginsBefore(addr uint64) (start uint64) {
+	if i, _ := slices.BinarySearchFunc(c.functions, addr, func(f function, addr uint64) int { return cmp.Compare(f.addr, addr) }); i > 0 {
+		start = c.functions[i-1].addr
+	}
+	i, _ := slices.BinarySearchFunc(c.unwind.entries, addr, func(e unwindEntry, addr uint64) int { return cmp.Compare(e.start, addr) })
+	if i > 0 {
+		start = max(start, c.unwind.entries[i-1].start)
+	}
+	return start
+}

@@ -1,0 +1,261 @@
+package symbols
+
+import (
+	"cmp"
+	"debug/elf"
+	"encoding/binary"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// A reference is a place in the text that leads to a function's entry: the last
+// operand of an instruction, a distance from where that ends.
+type reference struct {
+	target uint64
+	at     uint64 // address of the operand
+	short  bool   // the operand has 8 bits
+}
+
+// end is where an instruction with that operand ends.
+func (r reference) end() uint64 {
+	if r.short {
+		return r.at + 1
+	}
+	return r.at + 4
+}
+
+// hiddenFunctions are the entries to which nothing leads but what references
+// lists: they are not exported, and their addresses are nowhere in data. ok is
+// false where the file does not tell.
+//
+// An address is found wherever its bytes may stand, as compilers and linkers
+// make them: absolute or relative to the GOT, in relocations and initialisers,
+// relative to its own place or to the beginning of a table; the tables that code
+// refers to are among constants.
+func (c *contents) hiddenFunctions() (hidden entrySet, constants []piece, ok bool) {
+	im := c.image
+	if c.hasGo || !slices.ContainsFunc(im.elf.Sections, func(s *elf.Section) bool { return s.Flags&elf.SHF_EXECINSTR != 0 }) {
+		return hidden, nil, false
+	}
+	if hidden, ok = c.entrySet(); !ok {
+		return hidden, nil, false
+	}
+	for addr := range c.ifuncs {
+		hidden.remove(addr)
+	}
+	hidden.remove(im.elf.Entry)
+	for _, tag := range []elf.DynTag{elf.DT_INIT, elf.DT_FINI} {
+		values, _ := im.elf.DynValue(tag)
+		for _, v := range values {
+			hidden.remove(v)
+		}
+	}
+	for _, s := range im.elf.Sections {
+		if s.Flags&elf.SHF_ALLOC == 0 || s.Type == elf.SHT_NOBITS || s.Flags&elf.SHF_EXECINSTR != 0 {
+			continue
+		}
+		data, err := im.read(s)
+		if err != nil {
+			return hidden, nil, false
+		}
+		switch {
+		case s.Type == elf.SHT_REL:
+			return hidden, nil, false // not of this architecture
+		case s.Type == elf.SHT_DYNSYM:
+			hidden.removeExports(data)
+		case s.Type == elf.SHT_RELA:
+			hidden.removeAddends(data)
+		case s.Type == elf.SHT_STRTAB, s.Name == ".eh_frame", s.Name == ".eh_frame_hdr":
+			// The unwind table has the addresses of all functions, and leads
+			// to none.
+		default:
+			hidden.removeWords(data, s.Addr, im.elf.Type == elf.ET_EXEC)
+			constants = append(constants, piece{s.Addr, data})
+		}
+	}
+	return hidden, constants, true
+}
+
+// piece is data of the file as it is mapped.
+type piece struct {
+	addr uint64
+	data []byte
+}
+
+// entrySet is a set of functions' entries.
+type entrySet struct {
+	base uint64 // where the text begins
+	bits bitset
+}
+
+// entrySet is that of all functions. ok is false for text that is scattered
+// more widely than that of any real program.
+func (c *contents) entrySet() (set entrySet, ok bool) {
+	if len(c.image.exec) == 0 {
+		return set, false
+	}
+	all := c.image.exec[0].span
+	for _, s := range c.image.exec {
+		all.start, all.end = min(all.start, s.start), max(all.end, s.end)
+	}
+	if all.end-all.start > maxBits {
+		return set, false
+	}
+	set = entrySet{all.start, make(bitset, (all.end-all.start+63)/64)}
+	for i := range c.functions {
+		at := c.functions[i].addr - set.base
+		set.bits[at/64] |= 1 << (at % 64)
+	}
+	return set, true
+}
+
+func (s *entrySet) has(addr uint64) bool {
+	at := addr - s.base
+	return at/64 < uint64(len(s.bits)) && s.bits[at/64]>>(at%64)&1 != 0
+}
+
+func (s *entrySet) remove(addr uint64) {
+	if at := addr - s.base; at/64 < uint64(len(s.bits)) {
+		s.bits[at/64] &^= 1 << (at % 64)
+	}
+}
+
+// removeExports removes what a table of dynamic symbols names.
+func (s *entrySet) removeExports(symbols []byte) {
+	for ; len(symbols) >= elf.Sym64Size; symbols = symbols[elf.Sym64Size:] {
+		s.remove(binary.LittleEndian.Uint64(symbols[8:]))
+	}
+}
+
+// removeAddends removes what relocations lead to: where it is not exported, its
+// address is their addend.
+func (s *entrySet) removeAddends(rela []byte) {
+	const size = 24
+	for ; len(rela) >= size; rela = rela[size:] {
+		s.remove(binary.LittleEndian.Uint64(rela[16:]))
+	}
+}
+
+// removeWords removes what the words of data at addr may mean.
+func (s *entrySet) removeWords(data []byte, addr uint64, absolute bool) {
+	for at := 0; at+4 <= len(data); at++ {
+		w := binary.LittleEndian.Uint32(data[at:])
+		if absolute {
+			s.remove(uint64(w)) // of 64 bits, too: its upper half is 0
+		} else if at%8 == 0 && at+8 <= len(data) {
+			s.remove(binary.LittleEndian.Uint64(data[at:]))
+		}
+		if at%4 == 0 {
+			s.remove(addr + uint64(at) + uint64(int64(int32(w))))
+		}
+	}
+}
+
+// references are all that lead to hidden functions, by target, wherever in the
+// text they may stand: bytes that look like one count. Functions whose addresses
+// are computed there, other than by adding a distance to that of the
+// instruction's end, are taken out of hidden.
+func (c *contents) references(hidden entrySet, constants []piece) (found []reference) {
+	var parts []span
+	for _, s := range c.image.exec {
+		for at := uint64(0); at < s.end-s.start; at += scanPart {
+			parts = append(parts, span{s.start + at, s.start + min(s.end-s.start, at+scanPart)})
+		}
+	}
+	base := uint64(0) // of addresses that are no distance from the instruction
+	if c.image.elf.Type == elf.ET_DYN {
+		if got, _ := c.image.elf.DynValue(elf.DT_PLTGOT); len(got) > 0 {
+			base = got[0]
+		}
+	}
+	var next atomic.Int64
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	var seen []uint64
+	for range min(runtime.GOMAXPROCS(0), len(parts)) {
+		all.Go(func() {
+			f := referenceFinder{c: c, hidden: hidden, constants: constants, base: base}
+			for n := next.Add(1) - 1; int(n) < len(parts); n = next.Add(1) - 1 {
+				f.scan(parts[n])
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			found, seen = append(found, f.found...), append(seen, f.seen...)
+		})
+	}
+	all.Wait()
+	for _, addr := range seen {
+		hidden.remove(addr)
+	}
+	slices.SortFunc(found, func(a, b reference) int {
+		return cmp.Or(cmp.Compare(a.target, b.target), cmp.Compare(a.at, b.at))
+	})
+	return found
+}
+
+// referenceFinder looks for references in parts of the text.
+type referenceFinder struct {
+	c         *contents
+	hidden    entrySet
+	constants []piece
+	base      uint64
+	found     []reference
+	seen      []uint64 // whose address is taken
+}
+
+func (f *referenceFinder) scan(part span) {
+	code, err := f.c.image.code(part.start, part.end-part.start+scanAhead)
+	if err != nil {
+		return
+	}
+	n := min(len(code), int(part.end-part.start))
+	previous := byte(0)
+	if before, err := f.c.image.code(part.start-1, 1); err == nil && len(before) == 1 {
+		previous = before[0]
+	}
+	hidden := f.hidden
+	for pos := range n {
+		b, at := code[pos], part.start+uint64(pos)
+		if previous>>4 == 7 || previous == 0xeb || previous&^3 == 0xe0 { // branches of 8 bits
+			if target := at + 1 + uint64(int64(int8(b))); hidden.has(target) {
+				f.found = append(f.found, reference{target, at, true})
+			}
+		}
+		previous = b
+		if pos+4 > len(code) {
+			continue
+		}
+		w := uint64(int64(int32(binary.LittleEndian.Uint32(code[pos:]))))
+		if target := at + 4 + w; hidden.has(target) {
+			f.found = append(f.found, reference{target, at, false})
+		}
+		if target := f.base + w; hidden.has(target) {
+			f.seen = append(f.seen, target)
+		}
+		if b == 0x8d && pos+6 <= len(code) && code[pos+1]&0xc7 == 5 {
+			f.table(at + 6 + uint64(int64(int32(binary.LittleEndian.Uint32(code[pos+2:])))))
+		}
+	}
+}
+
+// table notes the functions to which a table leads whose entries are distances
+// from its beginning, if there is one at addr.
+func (f *referenceFinder) table(addr uint64) {
+	for _, p := range f.constants {
+		at := addr - p.addr
+		if at >= uint64(len(p.data)) {
+			continue
+		}
+		for data := p.data[at:]; len(data) >= 4; data = data[4:] {
+			target := addr + uint64(int64(int32(binary.LittleEndian.Uint32(data))))
+			if f.c.image.segmentOf(target) == nil {
+				return
+			}
+			if f.hidden.has(target) {
+				f.seen = append(f.seen, target)
+			}
+		}
+	}
+}
