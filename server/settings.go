@@ -89,6 +89,7 @@ func (s *session) withSettings(p *plan.Query) *plan.Query {
 		NoKernel:     s.noKernel(),
 		MaxTextCopy:  s.setting("max_text_copy").I,
 		PlainEntries: s.setting("probe_sites").S == "entry",
+		AllProbed:    s.setting("infer_counts").S == "off",
 		MaxEventRate: s.setting("max_event_rate").I,
 		MaxOverhead:  s.setting("max_overhead").F / 100,
 		Returns:      returnProbes[s.setting("return_probes").S],

@@ -26,6 +26,7 @@ var Settings = []Setting{
 	{Name: "rate_window", Type: tD, Default: batch.Dur(100e6), Min: batch.Dur(20e6), Max: batch.Dur(60e9), Doc: "time over which percentages and rates of /proc are taken"},
 	{Name: "kernel", Type: tS, Default: batch.Str("on"), Min: none, Max: none, Values: []string{"on", "off"}, Doc: "conditions are tested and aggregates computed in the kernel, where it can do that"},
 	{Name: "probe_sites", Type: tS, Default: batch.Str("cheapest"), Min: none, Max: none, Values: []string{"cheapest", "entry"}, Doc: "where functions are probed: at the cheapest instruction that each call executes once, or at the first alone"},
+	{Name: "infer_counts", Type: tS, Default: batch.Str("on"), Min: none, Max: none, Values: []string{"on", "off"}, Doc: "functions whose calls follow from those of others need no probe, where only numbers of calls are asked"},
 	{Name: "return_probes", Type: tS, Default: batch.Str("auto"), Min: none, Max: none, Values: []string{"auto", "trap", "exits"}, Doc: "how returns are observed: by return traps, by probes where functions leave, or by traps where they are safe and else by exits"},
 	{Name: "probe_links", Type: tS, Default: batch.Str("auto"), Min: none, Max: none, Values: []string{"auto", "session", "multi", "perf"}, Doc: "how probes are attached: session needs Linux 6.13, multi 6.6, perf 5.15; auto takes the first that the kernel has"},
 	{Name: "join_gating", Type: tS, Default: batch.Str("exact"), Min: none, Max: none, Doc: "joins that open one side upon the other", Later: true},

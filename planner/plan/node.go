@@ -145,6 +145,9 @@ type Settings struct {
 	MaxOverhead float64
 	// Returns is how returns are observed.
 	Returns ReturnProbes
+	// AllProbed: also functions whose calls follow from those of others are
+	// probed, where only numbers of calls are asked.
+	AllProbed bool
 	// ProbeLinks is how uprobes are attached: session, multi or perf; auto or
 	// "": the best that the kernel has.
 	ProbeLinks string

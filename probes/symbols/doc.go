@@ -6,7 +6,8 @@
 // the cheapest instruction on which a probe counts every call exactly once, as
 // the kernel's x86 uprobes would treat it; [Module.ReturnTrap] says whether the
 // return address may be replaced without harm, and [Module.ExitSitesFor] where
-// returns are seen without.
+// returns are seen without. [Module.Inflows] says which functions need no probe
+// to be counted.
 //
 // What is held of a file grows with the number of its functions: names are read
 // from it when they are asked for ([Module.Function], [Module.All]), and are

@@ -32,6 +32,15 @@ func (m *Module) Inflows(i int) []Inflow {
 	return m.flows[i]
 }
 
+// TextBytes is how much code the module has. What Inflows takes grows with it,
+// at its first call.
+func (m *Module) TextBytes() (n uint64) {
+	for _, s := range m.image.exec {
+		n += s.end - s.start
+	}
+	return n
+}
+
 // maxInflows is how many references to a function are looked at.
 const maxInflows = 64
 

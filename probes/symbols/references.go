@@ -211,33 +211,52 @@ func (f *referenceFinder) scan(part span) {
 		return
 	}
 	n := min(len(code), int(part.end-part.start))
-	previous := byte(0)
-	if before, err := f.c.image.code(part.start-1, 1); err == nil && len(before) == 1 {
-		previous = before[0]
+	var opcode, before byte // the two bytes in front of an operand
+	if front, err := f.c.image.code(part.start-2, 2); err == nil && len(front) == 2 {
+		before, opcode = front[0], front[1]
 	}
 	hidden := f.hidden
 	for pos := range n {
 		b, at := code[pos], part.start+uint64(pos)
-		if previous>>4 == 7 || previous == 0xeb || previous&^3 == 0xe0 { // branches of 8 bits
+		if isShortBranch(opcode) {
 			if target := at + 1 + uint64(int64(int8(b))); hidden.has(target) {
 				f.found = append(f.found, reference{target, at, true})
 			}
 		}
-		previous = b
-		if pos+4 > len(code) {
-			continue
+		if pos+4 <= len(code) {
+			w := uint64(int64(int32(binary.LittleEndian.Uint32(code[pos:]))))
+			switch target := at + 4 + w; {
+			case before == 0x8d && opcode&0xc7 == 5: // lea
+				f.table(target)
+				if hidden.has(target) {
+					f.seen = append(f.seen, target)
+				}
+			case hidden.has(target) && isBranch(before, opcode):
+				f.found = append(f.found, reference{target, at, false})
+			}
+			if target := f.base + w; hidden.has(target) {
+				f.seen = append(f.seen, target)
+			}
 		}
-		w := uint64(int64(int32(binary.LittleEndian.Uint32(code[pos:]))))
-		if target := at + 4 + w; hidden.has(target) {
-			f.found = append(f.found, reference{target, at, false})
-		}
-		if target := f.base + w; hidden.has(target) {
-			f.seen = append(f.seen, target)
-		}
-		if b == 0x8d && pos+6 <= len(code) && code[pos+1]&0xc7 == 5 {
-			f.table(at + 6 + uint64(int64(int32(binary.LittleEndian.Uint32(code[pos+2:])))))
-		}
+		before, opcode = opcode, b
 	}
+}
+
+// isShortBranch reports whether an opcode is that of a branch of 8 bits.
+func isShortBranch(opcode byte) bool {
+	return opcode>>4 == 7 || opcode == 0xeb || opcode&^3 == 0xe0
+}
+
+// isBranch reports whether the two bytes in front of an operand of 32 bits may be
+// those of a branch.
+func isBranch(before, opcode byte) bool {
+	switch {
+	case opcode == 0xe8, opcode == 0xe9: // call, jmp
+		return true
+	case opcode>>4 == 8: // jcc
+		return before == 0x0f
+	}
+	return opcode == 0xf8 && before == 0xc7 // xbegin
 }
 
 // table notes the functions to which a table leads whose entries are distances

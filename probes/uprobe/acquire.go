@@ -49,9 +49,13 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 	for i, w := range s.resolution.wants {
 		s.sub.name(uint32(i), w.label)
 	}
+	for k, f := range s.resolution.inferred {
+		s.sub.name(uint32(len(s.resolution.wants)+k), f.label)
+	}
+	s.sub.shares = sharesOf(s.resolution.wants, s.resolution.inferred)
 	if a := in.aggregator; a != nil {
 		a.sub, a.reader = s.sub, p.reader
-		a.rows = newPartialRows(s.spec.Partial, a.code, s.spec.Out, s.resolution.wants)
+		a.rows = newPartialRows(s.spec.Partial, a.code, s.spec.Out, s.resolution)
 		s.sub.bound = a.begins
 		s.aggregates(a)
 	}

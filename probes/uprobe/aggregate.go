@@ -47,19 +47,20 @@ const (
 // aggregation is how a query's events are aggregated in the kernel. It does not
 // change; aggregator is what runs.
 type aggregation struct {
-	partial *plan.Partial
-	code    *codegen.Aggregate
-	options uint32
-	pane    int64  // ns, or endless
-	groups  int    // dense: states of one slot and CPU, padding included
-	cpus    int    // there can be
-	keys    string // for Describe
-	limit   int    // most entries of a hash table, for tests; 0: as many as usual
+	partial  *plan.Partial
+	code     *codegen.Aggregate
+	options  uint32
+	pane     int64  // ns, or endless
+	inferred int    // functions without probes, whose states follow
+	groups   int    // dense: states of one slot and CPU, padding included
+	cpus     int    // there can be
+	keys     string // for Describe
+	limit    int    // most entries of a hash table, for tests; 0: as many as usual
 }
 
 // compileAggregate decides whether the kernel runs the first stage of spec's
-// aggregate; nil: no.
-func (p *Provider) compileAggregate(spec *plan.Acquire, f *filter, ws []want) *aggregation {
+// aggregate; nil: no. inferred is how many functions follow from ws.
+func (p *Provider) compileAggregate(spec *plan.Acquire, f *filter, ws []want, inferred int) *aggregation {
 	part := spec.Partial
 	if part == nil || spec.Stream == FunctionCall || spec.Settings.NoKernel || f.program.Residual != nil || part.Pane != 0 && part.Pane < minPane {
 		return nil
@@ -72,7 +73,9 @@ func (p *Provider) compileAggregate(spec *plan.Acquire, f *filter, ws []want) *a
 	if !ok {
 		return nil
 	}
-	a := &aggregation{partial: part, code: code, pane: int64(part.Pane), cpus: cpus}
+	// What follows from a function is known of its own states alone.
+	code.ByFunction = code.ByFunction || inferred > 0
+	a := &aggregation{partial: part, code: code, pane: int64(part.Pane), cpus: cpus, inferred: inferred}
 	if a.pane == 0 {
 		a.pane = endless
 	}
@@ -131,6 +134,13 @@ func padded(n, words int) int {
 
 // describe says how, for EXPLAIN.
 func (a *aggregation) describe() string {
+	if a.inferred > 0 {
+		return fmt.Sprintf("%s, %d functions inferred", a.groupsBy(), a.inferred)
+	}
+	return a.groupsBy()
+}
+
+func (a *aggregation) groupsBy() string {
 	switch {
 	case a.options&dense != 0 && a.code.ByFunction:
 		return "dense by function"

@@ -2,6 +2,7 @@ package uprobe
 
 import (
 	"bytes"
+	"math"
 	"unsafe"
 
 	"endoscope/operators/batch"
@@ -17,13 +18,15 @@ type partialRows struct {
 	width []int // and how many it has
 	// labels are, for each key that the function decides, its codes by function.
 	labels [][]uint32
+	shares [][]share // by function with a probe; nil where nothing is inferred
 	pool   *batch.Pool
 	b      *batch.Batch
 	full   []*batch.Batch
 }
 
-func newPartialRows(p *plan.Partial, code *codegen.Aggregate, out plan.Schema, ws []want) *partialRows {
-	r := &partialRows{code: code, pool: batch.NewPool(p.Out.Types()), labels: make([][]uint32, len(code.Keys))}
+func newPartialRows(p *plan.Partial, code *codegen.Aggregate, out plan.Schema, found *resolution) *partialRows {
+	r := &partialRows{code: code, pool: batch.NewPool(p.Out.Types()), labels: make([][]uint32, len(code.Keys)),
+		shares: sharesOf(found.wants, found.inferred)}
 	at := 1 + len(p.Keys)
 	for i := range p.Aggs {
 		fields, _ := plan.StateFields(&p.Aggs[i])
@@ -35,15 +38,21 @@ func newPartialRows(p *plan.Partial, code *codegen.Aggregate, out plan.Schema, w
 			continue
 		}
 		dict := r.pool.Dict(1 + i)
-		for _, w := range ws {
-			name := w.label.function
+		label := func(l label) {
+			name := l.function
 			switch columnByName[out.Fields[k.Column].Name] {
 			case colClass:
-				name = w.label.class
+				name = l.class
 			case colModule:
-				name = w.label.module
+				name = l.module
 			}
 			r.labels[i] = append(r.labels[i], dict.Code(name))
+		}
+		for _, w := range found.wants {
+			label(w.label)
+		}
+		for _, f := range found.inferred {
+			label(f.label)
 		}
 	}
 	return r
@@ -77,11 +86,27 @@ func nameIn(words []uint64) []byte {
 	return b
 }
 
-// group makes a row of a group's state.
+// group makes a row of a group's state, and those of the functions whose calls
+// follow.
 func (r *partialRows) group(key, state []uint64) {
 	if state[r.code.Events] == 0 { // no event found room in all that it needed
 		return
 	}
+	r.state(key, state, 1)
+	if r.shares == nil {
+		return
+	}
+	own := key[0]
+	for _, f := range r.shares[own>>32] {
+		key[0] = uint64(f.function)<<32 | own&math.MaxUint32
+		r.state(key, state, uint64(f.times))
+	}
+	key[0] = own
+}
+
+// state makes a row of a state so many times over, which must have counts alone
+// if that is not once.
+func (r *partialRows) state(key, state []uint64, times uint64) {
 	r.row(key)
 	for i, a := range r.code.Aggs {
 		for k := range r.width[i] {
@@ -90,7 +115,7 @@ func (r *partialRows) group(key, state []uint64) {
 				v = state[a.Words[k]]
 			}
 			c := &r.b.Cols[r.first[i]+k]
-			c.Int = append(c.Int, int64(v))
+			c.Int = append(c.Int, int64(v*times))
 		}
 	}
 	r.next()

@@ -146,7 +146,7 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []column, links linkKind) (_
 	}
 	f := p.compileFilter(spec, r.wants)
 	return &source{
-		provider: p, spec: spec, links: links, wants: wantsOf(spec, cols, f.program), filter: f, aggregation: p.compileAggregate(spec, f, r.wants),
+		provider: p, spec: spec, links: links, wants: wantsOf(spec, cols, f.program), filter: f, aggregation: p.compileAggregate(spec, f, r.wants, len(r.inferred)),
 		resolution: r, state: make(chan struct{}),
 	}, nil
 }

@@ -35,6 +35,7 @@ func (p *Provider) attachMost(s *source, in *installation, which []int) ([]*link
 		w := &s.resolution.wants[which[i]]
 		w.refused = true
 		left = append(left, skipped{w.label.function, fmt.Sprintf("the kernel refuses to probe it: %v", reason)})
+		left = append(left, p.withdraw(s, in, which[i])...)
 		which = slices.Delete(slices.Clone(which), i, i+1)
 	}
 }

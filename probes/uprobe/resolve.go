@@ -36,11 +36,13 @@ type resolution struct {
 	running []process.Process
 	modules *moduleSet
 	wants   []want
-	goexits []goexit
-	members []bpf.FunctionTarget // processes, for wants whose programs look
-	only    uint32               // by what these are known
-	costs   costs
-	notices []string
+	// inferred have no probes, but what is counted at wants tells of them, too.
+	inferred []inferred
+	goexits  []goexit
+	members  []bpf.FunctionTarget // processes, for wants whose programs look
+	only     uint32               // by what these are known
+	costs    costs
+	notices  []string
 }
 
 // probes is how many places are probed.
@@ -92,7 +94,7 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, links li
 		set.close()
 		return nil, err
 	}
-	return &resolution{running: running, modules: set, wants: r.wants, goexits: r.goexits, members: list, only: only, costs: r.costs, notices: r.notices()}, nil
+	return &resolution{running: running, modules: set, wants: r.wants, inferred: r.inferred, goexits: r.goexits, members: list, only: only, costs: r.costs, notices: r.notices()}, nil
 }
 
 // resolver is the state of one resolve.
@@ -110,6 +112,7 @@ type resolver struct {
 	through string // of the module looked at: what unwound says
 
 	wants    []want
+	inferred []inferred
 	goexits  []goexit
 	selected int
 	skipped  []skipped
@@ -184,24 +187,42 @@ func (r *resolver) module(m *module, sym *symbols.Module) error {
 		}
 		texts = append(texts, t)
 	}
-	scopes := map[returns][]*scope{}
 	r.selected += len(chosen)
 	if r.returns && r.returnsBy != plan.ExitReturns {
 		r.through = r.unwound(m)
 	}
-	for k, d := range r.decide(sym, chosen) {
-		c, w := chosen[k], d.want
-		if d.skipped != "" {
-			r.skip(c.name, "%s", d.skipped)
-			if d.noReturn {
-				r.noReturn++
-			}
+	decided := r.decide(sym, chosen)
+	usable := make([]bool, len(chosen))
+	for k, d := range decided {
+		reason := d.skipped
+		if reason == "" {
+			reason = changed(texts, sym, chosen[k].index, d.want)
+		} else if d.noReturn {
+			r.noReturn++
+		}
+		if usable[k] = reason == ""; !usable[k] {
+			r.skip(chosen[k].name, "%s", reason)
+		}
+	}
+	sums := make([][]sum, len(chosen))
+	if infers(r.spec) && !r.returns {
+		sums = infer(sym, texts, chosen, usable)
+	}
+	r.add(m, sym, decided, usable, sums)
+	return r.addGoexits(m, sym, texts)
+}
+
+// add adds functions of a module in all their scopes: those with a sum as
+// inferred, and the others to be probed.
+func (r *resolver) add(m *module, sym *symbols.Module, decided []decision, usable []bool, sums [][]sum) {
+	scopes := map[returns][]*scope{}
+	first := make([]int, len(decided)) // of the wants of each
+	for k, d := range decided {
+		first[k] = len(r.wants)
+		if !usable[k] || sums[k] != nil {
 			continue
 		}
-		if reason := changed(texts, sym, c.index, w); reason != "" {
-			r.skip(c.name, "%s", reason)
-			continue
-		}
+		w := d.want
 		w.module, w.label.module = m, m.name()
 		if scopes[w.returns] == nil {
 			scopes[w.returns] = r.scopes(m, w.returns)
@@ -212,7 +233,20 @@ func (r *resolver) module(m *module, sym *symbols.Module) error {
 			r.wants = append(r.wants, w)
 		}
 	}
-	return r.addGoexits(m, sym, texts)
+	for k, d := range decided {
+		if sums[k] == nil {
+			continue
+		}
+		f := inferred{module: m, label: d.want.label, entry: d.want.site.Offset - d.want.behind}
+		f.label.module = m.name()
+		for n, s := range scopes[d.want.returns] {
+			f.label.exe, f.sum = s.exe, nil
+			for _, t := range sums[k] {
+				f.sum = append(f.sum, summand{first[t.selected] + n, t.times})
+			}
+			r.inferred = append(r.inferred, f)
+		}
+	}
 }
 
 // readsArgs reports whether a query reads argument registers, be it only in

@@ -71,7 +71,7 @@ func (r *resolution) sites(links linkKind, aggregated bool) []probes.Site {
 			out = append(out, exit)
 		}
 	}
-	return out
+	return append(out, inferredSites(r.inferred, r.wants)...)
 }
 
 // siteOf describes the entry of a want.

@@ -29,6 +29,7 @@ type subscription struct {
 	in       *installation
 
 	labels []codes     // by function
+	shares [][]share   // by function with a probe; nil where nothing is inferred
 	events [256]uint32 // codes of names of events, by initial
 	pool   *batch.Pool
 	b      *batch.Batch
@@ -73,12 +74,25 @@ func (s *subscription) name(id uint32, l label) {
 	s.labels[id] = c
 }
 
-// add makes the event a row.
+// add makes the event a row, and as many of the functions whose calls follow.
 func (s *subscription) add(e *event) {
+	s.row(e, &s.labels[e.function])
+	if s.shares == nil {
+		return
+	}
+	for _, f := range s.shares[e.function] {
+		for range f.times {
+			s.row(e, &s.labels[f.function])
+		}
+	}
+}
+
+// row makes a row of the event, as one of the function that l names.
+func (s *subscription) row(e *event, l *codes) {
 	if s.b == nil {
 		s.b = s.pool.Get()
 	}
-	b, l := s.b, &s.labels[e.function]
+	b := s.b
 	for i, col := range s.cols {
 		c := &b.Cols[i]
 		switch col {
@@ -185,11 +199,19 @@ func (s *subscription) give(rows []*batch.Batch, bound int64) {
 func (s *subscription) reportLost() bpf.FunctionCounters {
 	c, err := s.in.counters(&s.percpu)
 	if err == nil && c.Lost > s.lost {
-		s.sink.Lost("ring buffer full", c.Lost-s.lost)
+		cause := "ring buffer full"
+		if s.shares != nil {
+			cause += ", and what was inferred from them"
+		}
+		s.sink.Lost(cause, c.Lost-s.lost)
 		s.lost = c.Lost
 	}
 	if err == nil && c.Limited > s.limited {
-		s.sink.Lost("rate limit", c.Limited-s.limited)
+		cause := "rate limit"
+		if s.shares != nil {
+			cause += ", and what was inferred from them"
+		}
+		s.sink.Lost(cause, c.Limited-s.limited)
 		s.limited = c.Limited
 	}
 	if err == nil {

@@ -1,0 +1,229 @@
+package uprobe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/symbols"
+)
+
+// inferred is a selected function of one module in one scope that has no probe,
+// because its calls follow from those of others.
+type inferred struct {
+	module *module
+	label  label
+	entry  uint64 // file offset
+	sum    []summand
+	// withdrawn: one of those is not probed after all, and this one not counted.
+	withdrawn bool
+}
+
+// summand is a function with a probe, each call of which brings so many of the
+// inferred one.
+type summand struct{ want, times int }
+
+// share is what a call of a function with a probe brings: so many of an inferred
+// one, which is numbered behind the wants.
+type share struct{ function, times int }
+
+// sharesOf lists by want what its calls bring; nil where nothing is inferred.
+func sharesOf(ws []want, list []inferred) [][]share {
+	if len(list) == 0 {
+		return nil
+	}
+	out := make([][]share, len(ws))
+	for k, f := range list {
+		if f.withdrawn {
+			continue
+		}
+		for _, s := range f.sum {
+			out[s.want] = append(out[s.want], share{len(ws) + k, s.times})
+		}
+	}
+	return out
+}
+
+// withdraw gives up the functions that follow from want i, which is not probed
+// after all, and says so.
+func (p *Provider) withdraw(s *source, in *installation, i int) (left []skipped) {
+	r := s.resolution
+	for k := range r.inferred {
+		f := &r.inferred[k]
+		if f.withdrawn || !slices.ContainsFunc(f.sum, func(t summand) bool { return t.want == i }) {
+			continue
+		}
+		f.withdrawn = true
+		left = append(left, skipped{f.label.function, "it would be inferred from " + r.wants[i].label.function + ", which is not monitored"})
+	}
+	if left == nil {
+		return nil
+	}
+	if a := in.aggregator; a != nil {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.rows.shares = sharesOf(r.wants, r.inferred)
+	}
+	p.reader.do(func() { s.sub.shares = sharesOf(r.wants, r.inferred) })
+	return left
+}
+
+// sameInCaller are columns that a call has in common with the call in which it
+// is made.
+var sameInCaller = []column{colPID, colTID, colProcess, colThread, colExe}
+
+// infers reports whether only numbers of calls are asked, so that some may
+// follow from others: groups by function, and by what caller and called have in
+// common. Where time matters, it must not to the few instructions between them.
+func infers(spec *plan.Acquire) bool {
+	p := spec.Partial
+	if spec.Stream != FunctionStart || p == nil || spec.Settings.NoKernel || spec.Settings.AllProbed {
+		return false
+	}
+	only := func(e plan.Expr, extra ...column) bool {
+		ok := true
+		plan.Walk(e, func(x plan.Expr) {
+			if c, isCol := x.(*plan.Col); isCol {
+				col := columnByName[spec.Out.Fields[c.Index].Name]
+				ok = ok && (slices.Contains(sameInCaller, col) || slices.Contains(extra, col))
+			}
+		})
+		return ok
+	}
+	byFunction := len(p.Keys) == 0
+	for _, k := range p.Keys {
+		if !only(k, colFunction, colClass, colModule) {
+			return false
+		}
+		byFunction = byFunction || !only(k)
+	}
+	for i := range p.Aggs {
+		if f := &p.Aggs[i]; f.Fn != "count" && f.Fn != "rate" || len(f.Args) > 0 || f.Distinct || !only(f.Filter) {
+			return false
+		}
+	}
+	// Groups by thread alone would become groups by thread and function.
+	return byFunction && only(spec.Filter)
+}
+
+// textPerFunction is how much code may be read for each function selected, to
+// save some of their probes. To read it takes about 0.4 ms.
+const textPerFunction = 64 << 10
+
+// maxSummands and maxTimes bound what a count is inferred from.
+const maxSummands, maxTimes = 64, 64
+
+// inference finds the functions, of those selected, that need no probe.
+type inference struct {
+	sym    *symbols.Module
+	texts  []*text
+	usable map[int]int   // by number in the module: among those selected
+	sums   map[int][]sum // nil: neither probed nor inferred
+	probed map[int]bool  // of usable
+}
+
+// sum is a summand in terms of the selection.
+type sum struct{ selected, times int }
+
+// infer returns, by selected function, from which others its calls follow; nil
+// for those that are to be probed. usable are those that can be.
+func infer(sym *symbols.Module, texts []*text, chosen []choice, usable []bool) [][]sum {
+	out := make([][]sum, len(chosen))
+	if len(chosen) < 2 || sym.TextBytes() > uint64(len(chosen))*textPerFunction {
+		return out
+	}
+	in := inference{sym: sym, texts: texts, usable: map[int]int{}, sums: map[int][]sum{}, probed: map[int]bool{}}
+	for k, c := range chosen {
+		if usable[k] {
+			in.usable[c.index] = k
+		}
+	}
+	for k, c := range chosen {
+		if !usable[k] {
+			continue
+		}
+		if s := in.of(c.index); !in.probed[c.index] {
+			out[k] = s
+		}
+	}
+	return out
+}
+
+// of is function i in terms of functions that are probed, itself perhaps; nil if
+// it is not known.
+func (in *inference) of(i int) []sum {
+	if s, ok := in.sums[i]; ok {
+		return s
+	}
+	k, usable := in.usable[i]
+	in.sums[i] = nil
+	if usable {
+		// Also where it is asked for itself, in code that calls itself for ever.
+		in.sums[i], in.probed[i] = []sum{{k, 1}}, true
+	}
+	if s := in.follow(i); s != nil {
+		in.sums[i], in.probed[i] = s, false
+	}
+	return in.sums[i]
+}
+
+// follow adds up what brings calls of function i; nil if that is not known.
+func (in *inference) follow(i int) (total []sum) {
+	for _, f := range in.sym.Inflows(i) {
+		from := in.of(f.From)
+		if from == nil || !in.unchanged(f) {
+			return nil
+		}
+		for _, s := range from {
+			s.times *= f.Times
+			at := slices.IndexFunc(total, func(t sum) bool { return t.selected == s.selected })
+			if at < 0 {
+				at, total = len(total), append(total, sum{selected: s.selected})
+			}
+			total[at].times += s.times
+			if len(total) > maxSummands || total[at].times > maxTimes || s.selected == in.usable[i] && in.probed[i] {
+				return nil
+			}
+		}
+	}
+	return total
+}
+
+// unchanged reports whether all processes run the code that says where calls
+// come from as the file has it.
+func (in *inference) unchanged(f symbols.Inflow) bool {
+	_, entry := in.sym.Entry(f.From)
+	last := symbols.Site{Offset: entry + f.Through - 1, Bytes: make([]byte, 1)}
+	return changed(in.texts, in.sym, f.From, want{site: last}) == ""
+}
+
+// inferredSites describes what has no probe, for EXPLAIN.
+func inferredSites(list []inferred, ws []want) (out []probes.Site) {
+	for _, f := range list {
+		if f.withdrawn {
+			continue
+		}
+		var names []string
+		for i, s := range f.sum {
+			if i == maxNamed {
+				break
+			}
+			name := ws[s.want].label.function
+			if s.times > 1 {
+				name = fmt.Sprintf("%d x %s", s.times, name)
+			}
+			names = append(names, name)
+		}
+		from := strings.Join(names, " + ")
+		if n := len(f.sum); n > maxNamed {
+			from += fmt.Sprintf(" and %d more", n-maxNamed)
+		}
+		out = append(out, probes.Site{
+			Provider: "uprobe", Function: f.label.function, Module: f.label.module, Address: f.entry,
+			Kind: "no probe, inferred from " + from,
+		})
+	}
+	return out
+}
