@@ -25,6 +25,11 @@
 // measured by package calibrate, once for each machine (costs): that decides
 // between instructions, and is what EXPLAIN says.
 //
+// Where only numbers of calls are asked, functions whose calls follow from those
+// of others by the program's text have no probe (symbols.Module.Inflows): with
+// each state or event of a function come those of what follows. Their calls are
+// counted with the caller's, some instructions before they happen.
+//
 // What is guaranteed:
 //
 //   - A call is one row, or in one state, or is counted: as lost (the ring was
