@@ -1,0 +1,103 @@
+package uprobe
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/testenv"
+)
+
+const inferable = prelude + `
+NOINLINE static long shared(long n) { sink += n; return n; }
+NOINLINE long left(long n) { return shared(n) + 1; }
+/* An instruction of AMD's FMA4, which is not executed. */
+NOINLINE long right(long n) { long r = shared(n); if (r < 0) asm volatile("vfmaddsd %xmm0, %xmm1, %xmm2, %xmm3"); return r + 2; }
+NOINLINE long alone(long n) { sink += n; return n; }
+int main(void) { ready(); for (int i = 0; i < 100; i++) { sink += left(i) + alone(i); if (i % 4 == 0) sink += right(i); } }
+`
+
+func countByFunction(r *running, names ...string) *plan.Acquire {
+	return aggregate(acquisition(FunctionStart, r.target(), named(names...), "timestamp", "function_name"), 0,
+		[]plan.Expr{col("function_name")}, agg("count"))
+}
+
+// counted are the counts of a record, from partial rows and from rows.
+func counted(t *testing.T, spec *plan.Acquire, r *record) map[string]int64 {
+	t.Helper()
+	out := map[string]int64{}
+	for name, states := range groups(t, spec, r.parts, r.rows) {
+		out[strings.TrimSuffix(strings.Fields(name)[0], "0")] = states[0].N
+	}
+	return out
+}
+
+// Functions that follow are counted also where calls are given singly, because
+// the kernel finds no room for their groups.
+func TestInferredRows(t *testing.T) {
+	testenv.NeedUprobes(t)
+	r := run(t, testenv.CompileCText(t, inferable, "-O1", "-rdynamic"))
+	p := provider(t, Options{})
+	spec := aggregate(acquisition(FunctionStart, r.target(), named("left", "right", "shared"), "timestamp", "function_name", "tid"), 0,
+		[]plan.Expr{col("function_name"), col("tid")}, agg("count"))
+	src, err := p.Prepare(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src.(*source).aggregation.limit = 1
+	sink := newRecord(spec)
+	if err := src.Start(t.Context(), sink); err != nil {
+		t.Fatal(err)
+	}
+	r.finish(success)
+	sink.wait(t)
+	if len(sink.rows) == 0 || len(sink.parts) == 0 {
+		t.Errorf("%d rows and %d partial rows, want some of both", len(sink.rows), len(sink.parts))
+	}
+	want := map[string]int64{"left": 100, "right": 25, "shared": 125}
+	if got := counted(t, spec, sink); !maps.Equal(got, want) {
+		t.Errorf("counted %v, want %v", got, want)
+	}
+}
+
+// What follows from a function that the kernel refuses is not counted by halves:
+// it is named.
+func TestInferredFromRefused(t *testing.T) {
+	testenv.NeedUprobes(t)
+	r := run(t, testenv.CompileCText(t, inferable, "-O1", "-rdynamic"))
+	p := provider(t, Options{})
+	spec := countByFunction(r, "left", "right", "shared", "alone")
+	src, err := p.Prepare(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := src.(*source)
+	if len(s.resolution.inferred) != 1 {
+		t.Fatalf("%d functions are inferred, want shared alone", len(s.resolution.inferred))
+	}
+	// As if right had been taken to have an instruction that the kernel refuses.
+	w := &s.resolution.wants[slices.IndexFunc(s.resolution.wants, func(w want) bool { return w.label.function == "right" })]
+	code := make([]byte, 64)
+	if _, err := s.resolution.modules.list[0].file.ReadAt(code, int64(w.site.Offset)); err != nil {
+		t.Fatal(err)
+	}
+	at := strings.Index(string(code), "\xc4\xe3")
+	if at < 0 {
+		t.Fatalf("no such instruction in % x", code)
+	}
+	w.site.Offset += uint64(at)
+	sink := newRecord(spec)
+	if err := src.Start(t.Context(), sink); err != nil {
+		t.Fatal(err)
+	}
+	r.finish(success)
+	if n := strings.Join(src.Notices(), "; "); !strings.Contains(n, "shared (it would be inferred from right, which is not monitored)") {
+		t.Errorf("notices %q", n)
+	}
+	want := map[string]int64{"left": 100, "alone": 100}
+	if got := counted(t, spec, sink.wait(t)); !maps.Equal(got, want) {
+		t.Errorf("counted %v, want %v", got, want)
+	}
+}
