@@ -23,6 +23,23 @@ var encoderMakers = map[string]struct {
 	moments bool
 	create  func(f *plan.Agg) encoderMaker
 }{
+	"callstring": {moments: true, create: func(*plan.Agg) encoderMaker {
+		return func(a *encoders.Alphabet) (encoders.Encoder, error) {
+			return encoders.NewCallStringEncoder(a, encoders.Limits{}), nil
+		}
+	}},
+	"nlevel": {moments: true, create: func(f *plan.Agg) encoderMaker {
+		n := int(option(f, "n", 1))
+		return func(a *encoders.Alphabet) (encoders.Encoder, error) {
+			return encoders.NewNLevelEncoder(a, n, encoders.Limits{}), nil
+		}
+	}},
+	"calldag": {moments: true, create: func(f *plan.Agg) encoderMaker {
+		k := int(option(f, "rle", 0))
+		return func(a *encoders.Alphabet) (encoders.Encoder, error) {
+			return encoders.NewDAGEncoder(a, k, encoders.Limits{}), nil
+		}
+	}},
 	"rle": {create: func(f *plan.Agg) encoderMaker {
 		k := int(option(f, "k", 0))
 		return func(a *encoders.Alphabet) (encoders.Encoder, error) {
@@ -66,6 +83,7 @@ type encoding struct {
 	f       *plan.Agg
 	create  encoderMaker
 	calls   bool // the arguments are an event and a function
+	clock   bool // rows have the time when they happened
 	moments bool // the encoders want to know when calls happened
 	took    int  // which of the arguments after the first is the time that a token took, or -1
 	by      int  // which of them tells sequences apart, or -1
@@ -97,7 +115,8 @@ type sequence struct {
 	begun   bool
 }
 
-func newEncoding(f *plan.Agg, budget int64) (accumulator, error) {
+// newEncoding makes the state of f. clock says that rows have their time.
+func newEncoding(f *plan.Agg, budget int64, clock bool) (accumulator, error) {
 	m, ok := encoderMakers[f.Fn]
 	if !ok || len(f.Args) == 0 {
 		return nil, plan.Errorf(-1, -1, "there is no encoder %s", f)
@@ -106,7 +125,7 @@ func newEncoding(f *plan.Agg, budget int64) (accumulator, error) {
 		budget = DefaultEncoderBudget
 	}
 	e := &encoding{
-		f: f, create: m.create(f), moments: m.moments, budget: budget,
+		f: f, create: m.create(f), moments: m.moments, clock: clock, budget: budget,
 		took: f.Named(plan.TimeArgument) - 1, by: f.Named(plan.SequenceArgument) - 1,
 		calls: len(f.Args) > 1 && f.ArgNames[1] == "",
 	}
@@ -156,7 +175,12 @@ func (e *encoding) update(in *folding) {
 		enters := !e.calls
 		if e.calls {
 			event := what[in.arg.Code[r]]
-			if enters = event == entered; event == ignored || enters && names.Nulls.Get(int(r)) {
+			if event == gap {
+				e.append(s)
+				s = nil
+				e.cut(in, r)
+			}
+			if enters = event == entered; event == gap || event == ignored || enters && names.Nulls.Get(int(r)) {
 				continue
 			}
 		}
@@ -180,7 +204,7 @@ func (e *encoding) update(in *folding) {
 				t = c.Int[r]
 			}
 			e.times = append(e.times, t)
-		case e.calls && in.times != nil:
+		case e.calls && e.clock:
 			e.times = append(e.times, s.elapsed(in.times[r], e.moments))
 		}
 	}
@@ -232,12 +256,8 @@ func (e *encoding) sequence(in *folding, r uint16) *sequence {
 		return g.last
 	}
 	c := in.more[e.by]
-	null := c.Nulls.Get(int(r))
 	if c.Type.Physical() == batch.PhysInt {
-		key := int64(math.MinInt64) // NULL
-		if !null {
-			key = c.Int[r]
-		}
+		key := intKey(c, r)
 		if g.last == nil || g.key != key {
 			if g.ints == nil {
 				g.ints = map[int64]*sequence{}
@@ -251,10 +271,7 @@ func (e *encoding) sequence(in *folding, r uint16) *sequence {
 		}
 		return g.last
 	}
-	key := "\x00NULL"
-	if !null {
-		key = c.Values[c.Code[r]]
-	}
+	key := textKey(c, r)
 	if g.texts == nil {
 		g.texts = map[string]*sequence{}
 	}
@@ -264,6 +281,22 @@ func (e *encoding) sequence(in *folding, r uint16) *sequence {
 		g.texts[key] = s
 	}
 	return s
+}
+
+// intKey and textKey are what tells the sequence of row r from others; NULL is
+// a value like any other.
+func intKey(c *batch.Column, r uint16) int64 {
+	if c.Nulls.Get(int(r)) {
+		return math.MinInt64
+	}
+	return c.Int[r]
+}
+
+func textKey(c *batch.Column, r uint16) string {
+	if c.Nulls.Get(int(r)) {
+		return "\x00NULL"
+	}
+	return c.Values[c.Code[r]]
 }
 
 func (e *encoding) add(g *sequences) *sequence {
@@ -278,6 +311,23 @@ func (e *encoding) add(g *sequences) *sequence {
 	return s
 }
 
+// cut ends the sequence of row r, of which what follows is missing. What comes
+// after that is of another one.
+func (e *encoding) cut(in *folding, r uint16) {
+	g := &e.groups[in.groups[r]]
+	old := e.sequence(in, r)
+	old.encoder.Truncate()
+	s := e.add(g)
+	if e.by >= 0 {
+		if c := in.more[e.by]; c.Type.Physical() == batch.PhysInt {
+			g.ints[intKey(c, r)] = s
+		} else {
+			g.texts[textKey(c, r)] = s
+		}
+	}
+	g.last = s
+}
+
 func (e *encoding) symbolOf(name string) encoders.Symbol {
 	if e.calls {
 		return e.alphabet.Function(name)
@@ -289,7 +339,8 @@ func (e *encoding) symbolOf(name string) encoders.Symbol {
 const (
 	entered encoders.Symbol = iota
 	returned
-	ignored // GAP, or anything that is no call
+	gap     // events of the thread are missing
+	ignored // no call
 )
 
 func eventOf(event string) encoders.Symbol {
@@ -298,6 +349,8 @@ func eventOf(event string) encoders.Symbol {
 		return entered
 	case "LEAVE", "UNWIND":
 		return returned
+	case "GAP":
+		return gap
 	}
 	return ignored
 }

@@ -20,11 +20,12 @@ import (
 //
 // What a source has folded itself comes on another port ([partials]).
 type aggregate struct {
-	out  output
-	node *plan.Aggregate
-	keys []*groupKey // what tables group by: without a window's borders
-	aggs []*aggColumn
-	time int // the input's column of event time, or -1
+	out     output
+	node    *plan.Aggregate
+	keys    []*groupKey // what tables group by: without a window's borders
+	aggs    []*aggColumn
+	time    int  // the input's column of event time, or -1
+	clocked bool // and that is a TIMESTAMP, no line number
 
 	all     *groupSet // unwindowed
 	windows *windowSets
@@ -83,6 +84,7 @@ func newAggregate(n *plan.Aggregate, down Operator, o *Options) (*aggregate, err
 	// A key or a state is about three words, in arrays up to twice too large.
 	a.maxGroups = int(min(mostGroups, a.maxBytes/int64(48*(1+len(n.Keys)+len(n.Aggs)))))
 	types := in.Types()
+	a.clocked = in.Time >= 0 && types[in.Time] == batch.Timestamp
 	for i := range n.Aggs {
 		c, err := newAggColumn(&n.Aggs[i], types)
 		if err != nil {
@@ -152,7 +154,7 @@ func (a *aggregate) newSet() (*groupSet, error) {
 		var acc accumulator
 		var err error
 		if plan.IsEncoder(c.fn.Fn) {
-			acc, err = newEncoding(c.fn, a.encoderBudget)
+			acc, err = newEncoding(c.fn, a.encoderBudget, a.clocked)
 		} else {
 			acc, err = newAccumulator(c.fn, arg, &s.lanes)
 		}

@@ -1,6 +1,7 @@
 package encoders
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -174,6 +175,15 @@ func (s *Source) json() sourceJSON {
 		j.Encoded = s.Encoded
 	}
 	return j
+}
+
+// marshal is the JSON of v. Names of functions keep their < and >.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // Digest is a hash of a sequence of names, and its length. Equal sequences have

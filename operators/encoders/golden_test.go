@@ -14,6 +14,9 @@ import (
 //
 //	rle [cutoff=n]
 //	grammar [rle | rle=n] [balanced=restricted|full]
+//	callstring
+//	dag [rle=n]
+//	nlevel n=n
 //
 // Several sequences are encoded apart and merged. [times] numbers the symbols'
 // times from 1; [json] shows the JSON.
@@ -71,6 +74,12 @@ func goldenEncoder(t *testing.T, d *datadriven.TestData, a *Alphabet) Encoder {
 	}
 	l := Limits{Budget: int64(number("budget"))}
 	switch d.Cmd {
+	case "callstring":
+		return NewCallStringEncoder(a, l)
+	case "dag":
+		return NewDAGEncoder(a, number("rle"), l)
+	case "nlevel":
+		return NewNLevelEncoder(a, number("n"), l)
 	case "rle":
 		return NewRunLengths(a, number("cutoff"), l)
 	case "grammar":

@@ -25,6 +25,7 @@ type GrammarOptions struct {
 	// Such a grammar does not decode.
 	Cutoff  int
 	Balance Balance
+	calls   bool // it is a DAG of calls: each rule is one
 }
 
 // GrammarEncoder makes a context-free grammar that derives the sequence alone.

@@ -1,14 +1,15 @@
 package encoders
 
 import (
-	"encoding/json"
 	"iter"
 	"slices"
 	"strconv"
 )
 
 // Grammar is a context-free grammar that derives the sequences that it is the
-// encoding of, each from a start string of its own.
+// encoding of, each from a start string of its own. That of a [DAGEncoder] is a
+// graph: each rule is a call, R1 -> f R2 3:R3 <, and the start strings are what
+// threads call.
 type Grammar struct {
 	Source
 	*productions
@@ -129,7 +130,11 @@ func (g *Grammar) MarshalJSON() ([]byte, error) {
 			symbols = append(symbols, symbol{g.names[s], stats})
 		}
 	}
-	return json.Marshal(struct {
+	kind := "grammar"
+	if g.options.calls {
+		kind = "dag"
+	}
+	return marshal(struct {
 		Encoding string `json:"encoding"`
 		sourceJSON
 		Runs     bool         `json:"rle,omitempty"`
@@ -137,7 +142,7 @@ func (g *Grammar) MarshalJSON() ([]byte, error) {
 		Balanced string       `json:"balanced,omitempty"`
 		Rules    []production `json:"rules"`
 		Symbol   []symbol     `json:"symbols_timed,omitempty"`
-	}{"grammar", g.json(), g.options.Runs, g.options.Cutoff, g.options.Balance.String(), rules, symbols})
+	}{kind, g.json(), g.options.Runs, g.options.Cutoff, g.options.Balance.String(), rules, symbols})
 }
 
 // Merge implements [Mergeable]: each sequence keeps its start string, and rules
@@ -170,12 +175,7 @@ func (g *Grammar) Merge(others []Encoding) (Encoding, error) {
 		for p := range o.starts {
 			starts, stats = append(starts, right(p)), append(stats, o.stats[p])
 		}
-		for s := range o.symbols {
-			for int(to[s]) >= len(m.symbols) {
-				m.symbols = append(m.symbols, Stats{})
-			}
-			m.symbols[to[s]].Merge(&o.symbols[s])
-		}
+		m.symbols = mergeStats(m.symbols, o.symbols, to)
 		if i == 0 {
 			m.Source = o.Source
 		} else {

@@ -1,5 +1,7 @@
 package encoders
 
+import "slices"
+
 // item is n times a symbol or, with ruleBit, a rule, in a right-hand side.
 type item struct {
 	value uint32
@@ -141,7 +143,7 @@ type folding struct {
 }
 
 // rule is the number of the rule with that right-hand side, a new one if need
-// be, which owns rhs then. stats are those of occurrences that it gets.
+// be. stats are those of occurrences that it gets.
 func (f *folding) rule(rhs []item, stats *Stats) uint32 {
 	f.key = f.key[:0]
 	for _, it := range rhs {
@@ -158,7 +160,7 @@ func (f *folding) rule(rhs []item, stats *Stats) uint32 {
 	if !have {
 		r = uint32(len(f.rules))
 		f.byText[string(f.key)] = r
-		f.rules = append(f.rules, rhs)
+		f.rules = append(f.rules, slices.Clone(rhs))
 		f.stats = append(f.stats, Stats{})
 	}
 	f.stats[r].Merge(stats)
@@ -239,19 +241,26 @@ func (f *runFolding) fold(rhs []item, p int) []item {
 			}
 			it = f.results[r]
 		}
-		if last := len(rhs) - 1; last >= 0 && rhs[last].value == it.value {
-			rhs[last].n = f.cut(rhs[last].n, it.n)
-			continue
-		}
-		rhs = append(rhs, it)
+		rhs = appendRunOf(rhs, it, f.cutoff)
 	}
 	return rhs
 }
 
-// cut is the length of two adjacent runs.
-func (f *runFolding) cut(n, m int64) int64 {
-	if n == 0 || m == 0 || f.cutoff > 0 && n+m > f.cutoff {
-		return 0
+// appendRunOf appends it to items, which ends with the run that it is part of
+// or begins one.
+func appendRunOf(items []item, it item, cutoff int64) []item {
+	last := len(items) - 1
+	if last < 0 || items[last].value != it.value {
+		return append(items, it)
 	}
-	return n + m
+	n := &items[last].n
+	switch {
+	case *n == 0 || it.n == 0:
+		*n = 0
+	default:
+		if *n += it.n; cutoff > 0 && *n > cutoff {
+			*n = 0
+		}
+	}
+	return items
 }

@@ -1,7 +1,6 @@
 package encoders
 
 import (
-	"encoding/json"
 	"iter"
 	"slices"
 	"strconv"
@@ -178,7 +177,7 @@ func (e *RLE) MarshalJSON() ([]byte, error) {
 			sequences[i] = append(sequences[i], r)
 		}
 	}
-	return json.Marshal(struct {
+	return marshal(struct {
 		Encoding string `json:"encoding"`
 		sourceJSON
 		Cutoff int64   `json:"cutoff,omitempty"`

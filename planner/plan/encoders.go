@@ -60,6 +60,17 @@ const longest = 1 << 20
 // Encoders is the table of aggregates whose result is an ENCODING. NULL tokens
 // are ignored.
 var Encoders = []AggFunc{
+	{Name: "callstring", Args: []batch.Type{tA}, Result: always(batch.Encoding),
+		Doc:     "the calls of each thread as a string: A(B C) is A B < C < <",
+		Encoder: &EncoderForm{Calls: true, Example: "CALLSTRING(event, function_name) FROM function_call"}},
+	{Name: "nlevel", Args: []batch.Type{tA}, Result: always(batch.Encoding),
+		Doc: "number and times of calls by function with up to n-1 of its callers",
+		Encoder: &EncoderForm{Calls: true, Example: "NLEVEL(2) FROM function_call", Options: []EncoderOption{
+			{Name: "n", Type: tI, Min: 1, Max: 1000, Required: true}}}},
+	{Name: "calldag", Args: []batch.Type{tA}, Result: always(batch.Encoding),
+		Doc: "the calls of all threads as a graph in which equal subtrees are one node; rle => k: more than k equal calls count as the same",
+		Encoder: &EncoderForm{Calls: true, Example: "CALLDAG(event, function_name) FROM function_call", Options: []EncoderOption{
+			{Name: "rle", Type: tI, Min: 1, Max: longest}}}},
 	{Name: "rle", Args: []batch.Type{tA}, Result: always(batch.Encoding),
 		Doc: "runs of equal tokens: A 9:B C; runs longer than k become B*",
 		Encoder: &EncoderForm{Example: "RLE(function_name, 3)", Options: []EncoderOption{

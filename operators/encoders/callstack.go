@@ -1,0 +1,49 @@
+package encoders
+
+// calls follows the stack of a call string. Times are the moments at which
+// calls and returns happened, in ns.
+type calls struct {
+	frames []call
+}
+
+// call is one that has not returned.
+type call struct {
+	symbol Symbol
+	began  int64 // NoTime: unknown
+}
+
+// enter notes that s was called.
+func (c *calls) enter(s Symbol, at int64) { c.frames = append(c.frames, call{s, at}) }
+
+// leave notes a return. It gives the call that ended and how long it took
+// (NoTime: unknown); ok is false if its beginning was not seen.
+func (c *calls) leave(at int64) (ended call, took int64, ok bool) {
+	n := len(c.frames) - 1
+	if n < 0 {
+		return call{}, NoTime, false
+	}
+	ended, c.frames = c.frames[n], c.frames[:n]
+	took = NoTime
+	if ended.began != NoTime && at != NoTime {
+		took = at - ended.began
+	}
+	return ended, took, true
+}
+
+// moment is when symbol i of a block with these times happened.
+func moment(times []int64, i int) int64 {
+	if times == nil {
+		return NoTime
+	}
+	return times[i]
+}
+
+// returned counts the time of an occurrence that was counted when it began.
+func (s *Stats) returned(took int64) {
+	if took == NoTime {
+		return
+	}
+	s.Timed++
+	s.Sum += took
+	s.SumSq.addSquare(took)
+}

@@ -1,0 +1,167 @@
+package encoders
+
+import (
+	"iter"
+	"slices"
+)
+
+// CallStringEncoder writes down a tree of calls: each function where it is
+// called, and Return where it returns. Times are when that was.
+type CallStringEncoder struct {
+	intake
+	calls
+	symbols   []Symbol // only appended to: encodings share it
+	functions []Stats  // by symbol
+}
+
+// NewCallStringEncoder returns an encoder for the calls of a thread.
+func NewCallStringEncoder(a *Alphabet, l Limits) *CallStringEncoder {
+	return &CallStringEncoder{intake: intake{alphabet: a, limits: l}}
+}
+
+// Append implements [Encoder].
+func (e *CallStringEncoder) Append(symbols []Symbol, times []int64) {
+	e.take(symbols, times, e.encode, e.Bytes)
+}
+
+func (e *CallStringEncoder) encode(symbols []Symbol, times []int64) {
+	e.symbols = append(e.symbols, symbols...)
+	for len(e.functions) < e.alphabet.Len() {
+		e.functions = append(e.functions, Stats{})
+	}
+	for i, s := range symbols {
+		if s != Return {
+			e.functions[s].Count++
+			e.enter(s, moment(times, i))
+		} else if ended, took, ok := e.leave(moment(times, i)); ok {
+			e.functions[ended.symbol].returned(took)
+		}
+	}
+}
+
+// Bytes implements [Encoder].
+func (e *CallStringEncoder) Bytes() int64 {
+	return int64(4*cap(e.symbols) + 16*cap(e.frames) + 40*cap(e.functions))
+}
+
+// Encode implements [Encoder].
+func (e *CallStringEncoder) Encode() Encoding {
+	n := len(e.symbols)
+	return &CallString{
+		Source: e.source(), names: e.alphabet.Names(),
+		symbols: e.symbols[:n:n], ends: []int{n}, functions: slices.Clone(e.functions),
+	}
+}
+
+// CallString is the string encoding of call trees: A(B(C)) is A B C < < < and
+// A(B C) is A B < C < <.
+type CallString struct {
+	Source
+	names     []string
+	symbols   []Symbol // of all sequences
+	ends      []int    // of each in symbols
+	functions []Stats  // by symbol: calls, and the time between call and return
+}
+
+// Exact implements [Lossless].
+func (e *CallString) Exact() bool { return true }
+
+// Names implements [Lossless].
+func (e *CallString) Names() []string { return e.names }
+
+// Symbols are those of sequence i.
+func (e *CallString) Symbols(i int) []Symbol {
+	from := 0
+	if i > 0 {
+		from = e.ends[i-1]
+	}
+	return e.symbols[from:e.ends[i]:e.ends[i]]
+}
+
+// Decode implements [Lossless].
+func (e *CallString) Decode(i int) iter.Seq[Symbol] { return slices.Values(e.Symbols(i)) }
+
+// String has a line for each sequence.
+func (e *CallString) String() string {
+	var b []byte
+	for i := range e.ends {
+		if i > 0 {
+			b = append(b, '\n')
+		}
+		for j, s := range e.Symbols(i) {
+			if j > 0 {
+				b = append(b, ' ')
+			}
+			b = appendName(b, e.names, s)
+		}
+	}
+	return string(b) + e.remark()
+}
+
+// MarshalJSON implements [Encoding]. Returns are null.
+func (e *CallString) MarshalJSON() ([]byte, error) {
+	type function struct {
+		Function string `json:"function"`
+		Stats    Stats  `json:"stats"`
+	}
+	sequences := make([][]*string, len(e.ends))
+	for i := range sequences {
+		sequences[i] = []*string{}
+		for _, s := range e.Symbols(i) {
+			name := &e.names[s]
+			if s == Return {
+				name = nil
+			}
+			sequences[i] = append(sequences[i], name)
+		}
+	}
+	functions := []function{}
+	for s, stats := range e.functions {
+		if stats.Count > 0 {
+			functions = append(functions, function{e.names[s], stats})
+		}
+	}
+	return marshal(struct {
+		Encoding string `json:"encoding"`
+		sourceJSON
+		Calls     [][]*string `json:"calls"`
+		Functions []function  `json:"functions"`
+	}{"callstring", e.json(), sequences, functions})
+}
+
+// Merge implements [Mergeable]: the sequences stay apart.
+func (e *CallString) Merge(others []Encoding) (Encoding, error) {
+	a := alphabetOf(e.names)
+	m := &CallString{Source: e.Source, symbols: slices.Clone(e.symbols), ends: slices.Clone(e.ends), functions: slices.Clone(e.functions)}
+	for _, other := range others {
+		o, ok := other.(*CallString)
+		if !ok {
+			return nil, errUnlike
+		}
+		to := a.Translate(o.names)
+		for _, end := range o.ends {
+			m.ends = append(m.ends, len(m.symbols)+end)
+		}
+		for _, s := range o.symbols {
+			m.symbols = append(m.symbols, to[s])
+		}
+		m.functions = mergeStats(m.functions, o.functions, to)
+		m.Source = m.joined(o.Source)
+	}
+	m.names = a.Names()
+	return m, nil
+}
+
+// mergeStats adds the statistics of symbols that to translates.
+func mergeStats(to []Stats, from []Stats, symbols []Symbol) []Stats {
+	for s := range from {
+		if from[s].Count == 0 {
+			continue
+		}
+		for int(symbols[s]) >= len(to) {
+			to = append(to, Stats{})
+		}
+		to[symbols[s]].Merge(&from[s])
+	}
+	return to
+}
