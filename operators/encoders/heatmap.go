@@ -1,0 +1,179 @@
+package encoders
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// heatmap is a picture of rows over a common axis that is cut into cells: the
+// more there is in a cell, the darker.
+type heatmap struct {
+	title    string
+	rows     []heatRow
+	cells    int    // of the axis
+	from, to string // what the axis begins and ends with
+	unit     string // of what is counted
+	omitted  int    // rows that are not shown
+}
+
+type heatRow struct {
+	name  string
+	at    []float64 // by cell; may be shorter than the axis
+	total string    // of the row, as it is written
+}
+
+// Sizes of the SVG of a heatmap, in pixels.
+const (
+	heatRowHeight  = 16.0
+	heatWidth      = 1024.0
+	mostHeatRows   = 400
+	mostHeatName   = 48
+	heatTextCells  = 72 // columns of the text form
+	heatNameInText = 32
+)
+
+// shades of the text form, from nothing to the most.
+var shades = []rune(" ░▒▓█")
+
+// top is the largest cell.
+func (h *heatmap) top() (most float64) {
+	for _, r := range h.rows {
+		for _, x := range r.at {
+			most = max(most, x)
+		}
+	}
+	return most
+}
+
+// depth is how dark a cell is, 0 to 1, by the logarithm of what is in it: what
+// is there at all can be seen.
+func depth(x, most float64) float64 {
+	switch {
+	case x <= 0:
+		return 0
+	case most <= 1:
+		return x / most
+	}
+	return 0.15 + 0.85*math.Log1p(x)/math.Log1p(most)
+}
+
+// text is the picture in characters, a line for each row.
+func (h *heatmap) text() string {
+	cells := min(h.cells, heatTextCells)
+	if cells == 0 || len(h.rows) == 0 {
+		return "nothing"
+	}
+	// Cells of the axis are added up to columns.
+	columns := make([][]float64, len(h.rows))
+	most, longest := 0.0, 0
+	for i, r := range h.rows {
+		columns[i] = make([]float64, cells)
+		for c, x := range r.at {
+			columns[i][c*cells/h.cells] += x
+		}
+		for _, x := range columns[i] {
+			most = max(most, x)
+		}
+		longest = max(longest, len([]rune(shortened(r.name, heatNameInText))))
+	}
+	var b strings.Builder
+	for i, r := range h.rows {
+		fmt.Fprintf(&b, "%-*s │", longest, shortened(r.name, heatNameInText))
+		for _, x := range columns[i] {
+			b.WriteRune(shades[int(math.Ceil(depth(x, most)*float64(len(shades)-1)))])
+		}
+		fmt.Fprintf(&b, "│ %s\n", r.total)
+	}
+	fmt.Fprintf(&b, "%*s  %s%*s", longest, "", h.from, max(1, cells-len([]rune(h.from))), h.to)
+	if h.omitted > 0 {
+		fmt.Fprintf(&b, "\nand %d more", h.omitted)
+	}
+	return b.String()
+}
+
+// svg is the picture. Where scripts run, the wheel zooms the axis at the
+// pointer, dragging moves it, and a double click shows it whole.
+func (h *heatmap) svg() string {
+	rows, omitted := h.rows, h.omitted
+	if len(rows) > mostHeatRows {
+		omitted += len(rows) - mostHeatRows
+		rows = rows[:mostHeatRows]
+	}
+	name := 0
+	for _, r := range rows {
+		name = max(name, len([]rune(shortened(r.name, mostHeatName))))
+	}
+	left := 16 + charWidth*float64(name)
+	total := 90.0
+	height := 40 + heatRowHeight*float64(len(rows)) + 34
+	most := h.top()
+	var b strings.Builder
+	b.WriteString(svgOpen(h.title, 0, 0, left+heatWidth+total, height))
+	fmt.Fprintf(&b, `<text x="%s" y="22" style="text-anchor:start;font-weight:bold">%s</text>`+"\n", pixels(left), xmlText(h.title))
+	// The axis has its own coordinates: a cell is one wide, a row one high.
+	fmt.Fprintf(&b, `<svg id="axis" x="%s" y="32" width="%s" height="%s" viewBox="0 0 %d %d" preserveAspectRatio="none" shape-rendering="crispEdges">`+"\n",
+		pixels(left), pixels(heatWidth), pixels(heatRowHeight*float64(len(rows))), max(1, h.cells), max(1, len(rows)))
+	for i := range rows {
+		fill := "#f4f7fa"
+		if i%2 == 1 {
+			fill = "#fff"
+		}
+		fmt.Fprintf(&b, `<rect x="0" y="%d" width="%d" height="1" fill="%s"/>`+"\n", i, max(1, h.cells), fill)
+	}
+	for i, r := range rows {
+		h.drawRow(&b, i, r.at, most)
+	}
+	b.WriteString("</svg>\n")
+	for i, r := range rows {
+		y := 32 + heatRowHeight*(float64(i)+0.5) + fontSize*0.35
+		fmt.Fprintf(&b, `<text x="%s" y="%s" style="text-anchor:end">%s</text><text x="%s" y="%s" style="text-anchor:start">%s</text>`+"\n",
+			pixels(left-8), pixels(y), xmlText(shortened(r.name, mostHeatName)), pixels(left+heatWidth+8), pixels(y), xmlText(r.total))
+	}
+	y := 32 + heatRowHeight*float64(len(rows)) + 16
+	fmt.Fprintf(&b, `<text x="%s" y="%s" style="text-anchor:start">%s</text><text x="%s" y="%s" style="text-anchor:end">%s</text>`+"\n",
+		pixels(left), pixels(y), xmlText(h.from), pixels(left+heatWidth), pixels(y), xmlText(h.to))
+	if omitted > 0 {
+		fmt.Fprintf(&b, `<text x="%s" y="%s" style="text-anchor:end">and %d more</text>`+"\n", pixels(left-8), pixels(y), omitted)
+	}
+	b.WriteString(heatScript)
+	b.WriteString("</svg>\n")
+	return b.String()
+}
+
+// drawRow draws the cells of a row; neighbours of one shade are one rectangle.
+func (h *heatmap) drawRow(b *strings.Builder, row int, at []float64, most float64) {
+	const steps = 16
+	step := func(x float64) int { return int(math.Ceil(depth(x, most) * steps)) }
+	for i := 0; i < len(at); {
+		s, from := step(at[i]), i
+		sum := 0.0
+		for i < len(at) && step(at[i]) == s {
+			sum += at[i]
+			i++
+		}
+		if s == 0 {
+			continue
+		}
+		fmt.Fprintf(b, `<rect x="%d" y="%d.08" width="%d" height="0.84" fill="#14508c" fill-opacity="%.2g"><title>%s: %s</title></rect>`+"\n",
+			from, row, i-from, float64(s)/steps, xmlText(h.rows[row].name), xmlText(fmt.Sprintf("%.4g %s", sum, h.unit)))
+	}
+}
+
+// heatScript zooms the axis.
+const heatScript = `<script>//<![CDATA[
+(function () {
+  var axis = document.getElementById("axis"), box = axis.viewBox.baseVal, width = box.width, drag = null;
+  function set(x, w) { w = Math.min(w, width); box.x = Math.max(0, Math.min(x, width - w)); box.width = w; }
+  function at(e) { var r = axis.getBoundingClientRect(); return (e.clientX - r.left) / r.width; }
+  axis.addEventListener("wheel", function (e) {
+    var p = at(e), f = e.deltaY < 0 ? 0.8 : 1.25, w = Math.max(1, box.width * f);
+    set(box.x + p * (box.width - w), w); e.preventDefault();
+  });
+  axis.addEventListener("mousedown", function (e) { drag = at(e); e.preventDefault(); });
+  window.addEventListener("mousemove", function (e) { if (drag !== null) { set(box.x + (drag - at(e)) * box.width, box.width); drag = at(e); } });
+  window.addEventListener("mouseup", function () { drag = null; });
+  axis.addEventListener("dblclick", function () { set(0, width); });
+})();
+//]]></script>
+`
