@@ -59,6 +59,12 @@ var encoderMakers = map[string]struct {
 			return encoders.NewGrammarEncoder(a, o, encoders.Limits{}), nil
 		}
 	}},
+	"automaton":        {create: makeAutomata},
+	"locality":         {create: makeLocalities},
+	"loop":             {create: makeLoops},
+	"consecutive":      {create: makeLoops},
+	"succession":       {create: makeSuccessions},
+	"invocation_graph": {moments: true, create: makeInvocationGraphs},
 }
 
 // option is a numeric option of an encoder.
@@ -204,7 +210,7 @@ func (e *encoding) update(in *folding) {
 				t = c.Int[r]
 			}
 			e.times = append(e.times, t)
-		case e.calls && e.clock:
+		case (e.calls || e.moments) && e.clock:
 			e.times = append(e.times, s.elapsed(in.times[r], e.moments))
 		}
 	}
@@ -360,13 +366,16 @@ func eventOf(event string) encoders.Symbol {
 func (e *encoding) output(groups []uint32, out *batch.Column, at instant) error {
 	for i, g := range groups {
 		if len(e.groups[g].order) == 0 {
-			out.Nulls.Set(i)
-			out.Any = append(out.Any, nil)
+			out.Append(i, batch.NullOf(e.f.T))
 			continue
 		}
 		x, err := e.encode(e.groups[g].order, !at.preview)
 		if err != nil {
 			return err
+		}
+		if e.f.T == batch.Double {
+			putMeasure(out, i, x)
+			continue
 		}
 		out.Any = append(out.Any, x)
 	}

@@ -52,12 +52,12 @@ func (c *exprCtx) encoderCall(f *plan.AggFunc, e *parser.Call, out *plan.Agg) er
 	for _, o := range f.Encoder.Options {
 		if v, ok := given[o.Name]; ok {
 			out.Options = append(out.Options, v)
-		} else if o.Required {
+		} else if o.Required || o.RequiredLive && !a.rows.in.finite {
 			return a.refuse(e.Pos(), "%s needs %s", strings.ToUpper(f.Name), o.Name)
 		}
 	}
 	a.implied()
-	out.T = batch.Encoding
+	out.T = f.Result(batch.Varchar)
 	return nil
 }
 
@@ -76,6 +76,15 @@ func isConstant(e parser.Expr) bool {
 	}
 	_, ok := e.(*parser.Literal)
 	return ok
+}
+
+// either is words as alternatives.
+func either(words []string) string {
+	n := len(words) - 1
+	if n < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:n], ", ") + " or " + words[n]
 }
 
 func atMost(n int) string {
@@ -165,7 +174,7 @@ func (a *encoderArgs) option(o *plan.EncoderOption, arg *parser.Arg) (plan.Named
 		return v, nil
 	}
 	if o.Type != batch.Bigint {
-		return v, a.refuse(arg.X.Pos(), "%s is %s", o.Name, strings.Join(o.Words, " or "))
+		return v, a.refuse(arg.X.Pos(), "%s is %s", o.Name, either(o.Words))
 	}
 	k, err := a.c.constant(arg.X, strings.ToUpper(a.f.Name))
 	if err != nil {
@@ -204,6 +213,9 @@ func (a *encoderArgs) named(arg *parser.Arg, given map[string]plan.NamedValue) e
 		return a.c.r.errorf(arg.Name.Pos(), "%s is given twice", name)
 	}
 	names := []string{plan.TimeArgument, plan.SequenceArgument}
+	if a.f.Encoder.Untimed {
+		names = names[1:]
+	}
 	for i := range a.f.Encoder.Options {
 		o := &a.f.Encoder.Options[i]
 		if o.Name == name {
@@ -213,7 +225,7 @@ func (a *encoderArgs) named(arg *parser.Arg, given map[string]plan.NamedValue) e
 		}
 		names = append(names, o.Name)
 	}
-	if name != plan.TimeArgument && name != plan.SequenceArgument {
+	if !slices.Contains(names[:len(names)-len(a.f.Encoder.Options)], name) {
 		return a.c.r.hintf(arg.Name.Pos(), "it has "+strings.Join(names, ", "), "%s has no argument called %s", upper, arg.Name.Name)
 	}
 	x, err := a.rows.resolve(arg.X)
@@ -252,7 +264,7 @@ func (a *encoderArgs) implied() {
 		}
 		return
 	}
-	if took := a.columnOf("duration", batch.Duration); took != nil && a.out.Named(plan.TimeArgument) < 0 {
+	if took := a.columnOf("duration", batch.Duration); took != nil && !a.f.Encoder.Untimed && a.out.Named(plan.TimeArgument) < 0 {
 		a.add(plan.TimeArgument, took)
 		a.out.Implied++
 	}

@@ -60,17 +60,20 @@ func depth(x, most float64) float64 {
 
 // text is the picture in characters, a line for each row.
 func (h *heatmap) text() string {
-	cells := min(h.cells, heatTextCells)
-	if cells == 0 || len(h.rows) == 0 {
+	const cells = heatTextCells
+	if h.cells == 0 || len(h.rows) == 0 {
 		return "nothing"
 	}
-	// Cells of the axis are added up to columns.
+	// Cells of the axis are added up to columns, or stretched over several.
 	columns := make([][]float64, len(h.rows))
 	most, longest := 0.0, 0
 	for i, r := range h.rows {
 		columns[i] = make([]float64, cells)
 		for c, x := range r.at {
 			columns[i][c*cells/h.cells] += x
+			for j := c*cells/h.cells + 1; j < (c+1)*cells/h.cells; j++ {
+				columns[i][j] = x
+			}
 		}
 		for _, x := range columns[i] {
 			most = max(most, x)

@@ -23,7 +23,9 @@ import (
 type EncoderForm struct {
 	// Calls: it encodes calls only, and without arguments those of the columns
 	// event and function_name.
-	Calls   bool
+	Calls bool
+	// Untimed: it makes no use of how long tokens took.
+	Untimed bool
 	Options []EncoderOption
 	Example string // for hints
 }
@@ -37,6 +39,9 @@ type EncoderOption struct {
 	Words    []string
 	Min, Max int64 // of a Bigint
 	Required bool
+	// RequiredLive: what stands for it if it is not given is known only when a
+	// sequence has ended, so over what does not end by itself it must be given.
+	RequiredLive bool
 }
 
 // Names of the arguments that are not constant.
@@ -80,6 +85,29 @@ var Encoders = []AggFunc{
 		Encoder: &EncoderForm{Example: "GRAMMAR(event, function_name, balanced => full)", Options: []EncoderOption{
 			{Name: "rle", Type: tI, Min: 0, Max: longest, Words: []string{"exact"}},
 			{Name: "balanced", Type: tS, Words: []string{"restricted", "full"}}}}},
+	{Name: "automaton", Args: []batch.Type{tA}, Result: always(batch.Encoding),
+		Doc: "a finite automaton that accepts the sequences (k-tails), an arc a line: state token state, END being ⊣; loops => off: without loops for what repeats fewer than k times; merge => shared, included or equal tails; truncated => TRUE: the sequences have no ends",
+		Encoder: &EncoderForm{Example: "AUTOMATON(function_name, k => 3, sequence => tid)", Options: []EncoderOption{
+			{Name: "k", Type: tI, Min: 1, Max: 32},
+			{Name: "loops", Type: tS, Words: []string{"on", "off"}},
+			{Name: "merge", Type: tS, Words: []string{"shared", "included", "equal"}},
+			{Name: "truncated", Type: tS, Words: []string{"off", "on"}}}}},
+	{Name: "locality", Args: []batch.Type{tA}, Result: always(batch.Double),
+		Doc: "mean, over all windows of w tokens (default: as many as there are different ones), of different tokens / w",
+		Encoder: &EncoderForm{Example: "LOCALITY(function_name, 100)", Untimed: true, Options: []EncoderOption{
+			{Name: "w", Type: tI, Min: 1, Max: longest, RequiredLive: true}}}},
+	{Name: "loop", Args: []batch.Type{tA}, Result: always(batch.Encoding),
+		Doc: "how many tokens are the one n before (hit), and how many are part of such a repetition (covered)",
+		Encoder: &EncoderForm{Example: "LOOP(function_name, 3)", Untimed: true, Options: []EncoderOption{
+			{Name: "n", Type: tI, Min: 1, Max: 1 << 16, Required: true}}}},
+	{Name: "consecutive", Args: []batch.Type{tA}, Result: always(batch.Encoding), Doc: "LOOP(x, 1)",
+		Encoder: &EncoderForm{Example: "CONSECUTIVE(class)", Untimed: true}},
+	{Name: "succession", Args: []batch.Type{tA}, Result: always(batch.Encoding),
+		Doc:     "what comes directly before and after each token, with what probability; the best candidates for patterns first",
+		Encoder: &EncoderForm{Example: "SUCCESSION(function_name)", Untimed: true}},
+	{Name: "invocation_graph", Args: []batch.Type{tA}, Result: always(batch.Encoding),
+		Doc:     "how often each token came over time; as text and as a zoomable svg()",
+		Encoder: &EncoderForm{Example: "svg(INVOCATION_GRAPH(class))", Untimed: true}},
 }
 
 // IsEncoder reports whether the aggregate of that lower-case name encodes a
