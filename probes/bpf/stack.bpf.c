@@ -1,0 +1,283 @@
+//go:build ignore
+
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Samples of threads: user registers, and the top of the user stack.
+ *
+ * No thread is stopped for it. A thread that runs is sampled by on_cpu, which
+ * BPF_PROG_TEST_RUN runs on its CPU in an interprocessor interrupt: there the
+ * registers of user mode are those that the interrupt, or the system call,
+ * saved. All others are sampled by off_cpu, an iterator over the threads of a
+ * process: their registers were saved when they left user mode. (Those of a
+ * running thread, seen from another CPU, are leftovers.)
+ */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+
+char LICENSE[] SEC("license") = "GPL";
+
+#define PAGE 4096
+#define RED_ZONE 128    /* below the stack pointer, in use by leaf functions */
+#define MAX_PAGES 32    /* of a stack */
+#define MAX_RETURNS 64  /* the kernel's own limit of nested return probes */
+
+/* struct sample.flags */
+enum {
+	ON_CPU = 1,     /* seen running; by off_cpu: take it with on_cpu */
+	UNCHANGED = 2,  /* has not run since the sample before; no more is filled in */
+	TORN = 4,       /* ran while it was copied */
+	COMPAT = 8,     /* in 32-bit code */
+};
+
+struct sample {
+	__u64 time;        /* boot clock, ns */
+	__u64 start;       /* of the thread, boot clock, ns: with tid its identity */
+	__u64 image;       /* changes when the process executes another program */
+	__u64 regs[17];    /* as DWARF numbers them: rax rdx rcx rbx rsi rdi rbp rsp r8-r15 rip */
+	__s64 syscall;     /* number; -1: in user mode */
+	__u64 trampoline;  /* where return addresses taken by return probes point; 0: none */
+	__u32 tgid, tid;
+	__u32 state;       /* task_struct.__state */
+	__u32 flags;
+	__u32 returns;     /* how many struct taken follow */
+	__u32 stack;       /* how many bytes follow those: from RED_ZONE below rsp on */
+	char comm[16];
+};
+
+/* A return address that a return probe has replaced. */
+struct taken {
+	__u64 at;       /* where it was on the stack */
+	__u64 address;  /* what was there */
+};
+
+const struct sample *const type_sample __attribute__((unused)) = 0;
+const struct taken *const type_taken __attribute__((unused)) = 0;
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct sched_entity {
+	__u64 sum_exec_runtime;
+};
+
+struct return_instance {
+	unsigned long stack, orig_ret_vaddr;
+	struct return_instance *next;
+};
+
+struct uprobe_task___sampled {
+	struct return_instance *return_instances;
+};
+
+struct task_struct___sampled {
+	unsigned int __state, flags;
+	int on_cpu, pid, tgid;
+	struct sched_entity se;
+	__u64 start_boottime, self_exec_id;
+	unsigned long nvcsw, nivcsw;
+	char comm[16];
+	struct mm_struct *mm;
+	struct uprobe_task___sampled *utask;
+};
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+
+#pragma clang attribute pop
+
+#define PF_EXITING 0x00000004
+#define PF_KTHREAD 0x00200000
+#define USER32_CS 0x23
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 23);
+} samples SEC(".maps");
+
+/* Which processes on_cpu takes. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, __u8);
+} members SEC(".maps");
+
+/* How much of a thread's stack is copied, by tid, where it is not pages_usual. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, __u32);
+} pages_of SEC(".maps");
+
+/* sum_exec_runtime of a thread when it was sampled last. */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, __u64);
+} sampled SEC(".maps");
+
+const volatile __u32 pages_usual = 2;
+
+static __always_inline void describe(struct sample *s, struct task_struct___sampled *t, struct pt_regs *r)
+{
+	s->time = bpf_ktime_get_boot_ns();
+	s->start = t->start_boottime;
+	s->image = t->self_exec_id;
+	s->tgid = t->tgid;
+	s->tid = t->pid;
+	s->state = t->__state;
+	s->returns = s->stack = 0;
+	__builtin_memcpy(s->comm, t->comm, sizeof(s->comm));
+	if (r->cs == USER32_CS)
+		s->flags |= COMPAT;
+	s->syscall = r->orig_ax;
+	s->regs[0] = r->ax;
+	s->regs[1] = r->dx;
+	s->regs[2] = r->cx;
+	s->regs[3] = r->bx;
+	s->regs[4] = r->si;
+	s->regs[5] = r->di;
+	s->regs[6] = r->bp;
+	s->regs[7] = r->sp;
+	s->regs[8] = r->r8;
+	s->regs[9] = r->r9;
+	s->regs[10] = r->r10;
+	s->regs[11] = r->r11;
+	s->regs[12] = r->r12;
+	s->regs[13] = r->r13;
+	s->regs[14] = r->r14;
+	s->regs[15] = r->r15;
+	s->regs[16] = r->ip;
+	s->trampoline = 0;
+	struct mm_struct *mm = t->mm;
+	if (mm && mm->uprobes_state.xol_area)
+		s->trampoline = mm->uprobes_state.xol_area->vaddr;
+}
+
+/* takens writes the return addresses that t's return probes hold, behind s. */
+static __always_inline __u32 takens(struct bpf_dynptr *d, struct task_struct___sampled *t)
+{
+	struct uprobe_task___sampled *u = t->utask;
+	if (!u)
+		return 0;
+	struct return_instance *ri = u->return_instances;
+	__u32 n = 0;
+	for (int i = 0; i < MAX_RETURNS && ri; i++) {
+		struct taken one = {ri->stack, ri->orig_ret_vaddr};
+		if (bpf_dynptr_write(d, sizeof(struct sample) + i * sizeof(one), &one, sizeof(one), 0))
+			break;
+		n = i + 1;
+		ri = ri->next;
+	}
+	return n;
+}
+
+/* The stack lies behind room for all return addresses. */
+#define STACK_AT (sizeof(struct sample) + MAX_RETURNS * sizeof(struct taken))
+
+/* reserve makes room for a sample of s's thread; *bytes is how much of its stack to copy. */
+static __always_inline bool reserve(struct sample *s, struct bpf_dynptr *d, __u32 *bytes)
+{
+	__u32 *wanted = bpf_map_lookup_elem(&pages_of, &s->tid);
+	__u32 n = wanted ? *wanted : pages_usual;
+	if (n > MAX_PAGES)
+		n = MAX_PAGES;
+	/* Each copy has a page to go to, and the first fills only a part of it. */
+	if (bpf_ringbuf_reserve_dynptr(&samples, STACK_AT + (n + 1) * PAGE, 0, d)) {
+		bpf_ringbuf_discard_dynptr(d, BPF_RB_NO_WAKEUP);
+		return false;
+	}
+	*bytes = n * PAGE;
+	return true;
+}
+
+/*
+ * COPY_STACK fills s->stack and what it counts by copy(to, bytes, from), up to
+ * the end of a page first: a copy fails as a whole where a page is missing.
+ */
+#define COPY_STACK(s, d, room, copy)                                      \
+	do {                                                              \
+		__u64 from = (s)->regs[7] - RED_ZONE;                     \
+		__u32 got = 0, part = PAGE - (from & (PAGE - 1));         \
+		for (int i = 0; i < MAX_PAGES && got < (room); i++) {     \
+			void *to = bpf_dynptr_data(d, STACK_AT + got, PAGE); \
+			if (!to || part > PAGE || copy(to, part, (void *)(from + got))) \
+				break;                                    \
+			got += part;                                      \
+			part = PAGE;                                      \
+		}                                                         \
+		(s)->stack = got;                                         \
+	} while (0)
+
+SEC("iter.s/task")
+int off_cpu(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	if (!task)
+		return 0;
+	struct task_struct___sampled *t = (void *)task;
+	if (t->flags & (PF_KTHREAD | PF_EXITING))
+		return 0;
+
+	struct sample s = {};
+	__u64 runtime = t->se.sum_exec_runtime;
+	unsigned long switches = t->nvcsw + t->nivcsw;
+	__u64 *last = bpf_task_storage_get(&sampled, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (t->on_cpu)
+		s.flags = ON_CPU;
+	else if (last && *last == runtime)
+		s.flags = UNCHANGED;
+	if (s.flags) {
+		s.time = bpf_ktime_get_boot_ns();
+		s.start = t->start_boottime;
+		s.state = t->__state;
+		s.tgid = t->tgid;
+		s.tid = t->pid;
+		/* Returning 1 makes the kernel come back to this thread when the
+		 * reader has made room. */
+		return bpf_ringbuf_output(&samples, &s, sizeof(s), BPF_RB_NO_WAKEUP) != 0;
+	}
+	describe(&s, t, (struct pt_regs *)bpf_task_pt_regs(task));
+
+	struct bpf_dynptr d;
+	__u32 room;
+	if (!reserve(&s, &d, &room))
+		return 1;
+	s.returns = takens(&d, t);
+#define copy(to, bytes, from) bpf_copy_from_user_task(to, bytes, from, task, 0)
+	COPY_STACK(&s, &d, room, copy);
+#undef copy
+	if (t->on_cpu || t->se.sum_exec_runtime != runtime || t->nvcsw + t->nivcsw != switches)
+		s.flags |= TORN;
+	else if (last)
+		*last = runtime;
+	bpf_dynptr_write(&d, 0, &s, sizeof(s), 0);
+	bpf_ringbuf_submit_dynptr(&d, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* Returns 0 if the CPU runs a thread that is none of ours, 1 if it was sampled, 2 if there was no room. */
+SEC("raw_tp")
+int on_cpu(void *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_struct___sampled *t = (void *)task;
+	__u32 tgid = t->tgid;
+	if (t->flags & (PF_KTHREAD | PF_EXITING) || !bpf_map_lookup_elem(&members, &tgid))
+		return 0;
+
+	struct sample s = {.flags = ON_CPU};
+	describe(&s, t, (struct pt_regs *)bpf_task_pt_regs(task));
+	struct bpf_dynptr d;
+	__u32 room;
+	if (!reserve(&s, &d, &room))
+		return 2;
+	s.returns = takens(&d, t);
+	COPY_STACK(&s, &d, room, bpf_probe_read_user);
+	bpf_dynptr_write(&d, 0, &s, sizeof(s), 0);
+	bpf_ringbuf_submit_dynptr(&d, BPF_RB_NO_WAKEUP);
+	return 1;
+}

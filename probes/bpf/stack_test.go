@@ -1,0 +1,28 @@
+package bpf
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/cilium/ebpf"
+
+	"endoscope/probes/testenv"
+)
+
+// The verifier accepts the programs that sample threads.
+func TestSamplersVerify(t *testing.T) {
+	testenv.NeedUprobes(t)
+	spec, err := LoadStack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := ebpf.NewCollection(spec)
+	var refused *ebpf.VerifierError
+	if errors.As(err, &refused) {
+		t.Fatalf("%+v", refused)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+}

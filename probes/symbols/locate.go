@@ -1,0 +1,38 @@
+package symbols
+
+import (
+	"cmp"
+	"slices"
+)
+
+// AddrOf is the address, as the file numbers it, of the code at a file offset;
+// false if no executable segment has it.
+func (m *Module) AddrOf(offset uint64) (uint64, bool) {
+	for i := range m.image.exec {
+		s := &m.image.exec[i]
+		if offset >= s.offset && offset-s.offset < s.end-s.start {
+			return offset - s.offset + s.start, true
+		}
+	}
+	return 0, false
+}
+
+// FunctionAt is the function whose code holds addr; false if none is known.
+// Stubs of a linkage table (PLT) are of no function.
+func (m *Module) FunctionAt(addr uint64) (int, bool) {
+	i, found := slices.BinarySearchFunc(m.functions, addr, func(f function, addr uint64) int { return cmp.Compare(f.addr, addr) })
+	if !found {
+		i--
+	}
+	// A function may lie within another (an entry in its middle), so the
+	// nearest need not be the one that reaches so far.
+	for k := i; k >= 0 && k > i-8; k-- {
+		if addr-m.functions[k].addr < m.extent(k) {
+			return k, !m.image.isStub(addr)
+		}
+	}
+	return 0, false
+}
+
+// IsStub reports whether addr lies in a procedure linkage table.
+func (m *Module) IsStub(addr uint64) bool { return m.image.isStub(addr) }

@@ -1,0 +1,130 @@
+package symbols
+
+import (
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"endoscope/probes/testenv"
+)
+
+// readelf interprets the unwind table independently. At every row our rule must
+// have its CFA and its saved registers.
+func TestRulesAgreeWithReadelf(t *testing.T) {
+	for _, name := range []string{"redis-server", "ls", "as", "libc.so.6"} {
+		t.Run(name, func(t *testing.T) {
+			path := "/lib/x86_64-linux-gnu/" + name
+			if !strings.HasPrefix(name, "lib") {
+				path = testenv.NeedProgram(t, name)
+			}
+			m := openModule(t, path)
+			rows, expressions := 0, 0
+			var start uint64
+			var header []string
+			text, _ := exec.Command("readelf", "-wF", path).Output() // it fails where it has warned
+			for line := range strings.Lines(string(text)) {
+				f := strings.Fields(line)
+				switch {
+				case strings.Contains(line, " FDE ") && strings.Contains(line, "pc="):
+					_, pc, _ := strings.Cut(line, "pc=")
+					pc, _, _ = strings.Cut(pc, "..")
+					start, _ = strconv.ParseUint(pc, 16, 64)
+				case strings.Contains(line, " CIE "), strings.Contains(line, "ZERO terminator"):
+					start = 0
+				case len(f) > 1 && f[0] == "LOC":
+					header = f
+				case start != 0 && len(f) == len(header) && len(f) > 2:
+					pc, err := strconv.ParseUint(f[0], 16, 64)
+					if err != nil {
+						continue
+					}
+					rule, ok := m.UnwindRule(pc)
+					if got, want := describeRule(rule, header), f[1:]; !ok || strings.Join(got, " ") != strings.Join(want, " ") {
+						t.Fatalf("row at %#x is %v (%v), readelf says %v of %v", pc, got, ok, want, header[1:])
+					}
+					rows++
+					if f[1] == "exp" {
+						expressions++
+					}
+				}
+			}
+			if rows < 100 || expressions == 0 {
+				t.Errorf("%d rows compared, %d with an expression", rows, expressions)
+			}
+			t.Logf("%d rows compared, %d with an expression", rows, expressions)
+		})
+	}
+}
+
+// describeRule writes a rule as readelf does a row, in the columns of header.
+func describeRule(r Rule, header []string) []string {
+	names := []string{"rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "ra"}
+	saved := map[string]string{}
+	for _, s := range r.Saved {
+		switch s.How {
+		case AtOffset:
+			saved[names[s.Reg]] = fmt.Sprintf("c%+d", s.Offset)
+		case IsOffset:
+			saved[names[s.Reg]] = fmt.Sprintf("v%+d", s.Offset)
+		case AtExpression:
+			saved[names[s.Reg]] = "exp"
+		case IsExpression:
+			saved[names[s.Reg]] = "vexp"
+		case InRegister:
+			saved[names[s.Reg]] = names[s.Offset]
+		}
+	}
+	cfa := fmt.Sprintf("%s%+d", names[r.CFAReg], r.CFAOffset)
+	if r.CFAExpr != nil {
+		cfa = "exp"
+	}
+	out := []string{cfa}
+	for _, column := range header[2:] {
+		switch {
+		case saved[column] != "":
+			out = append(out, saved[column])
+		default:
+			out = append(out, "u")
+		}
+	}
+	return out
+}
+
+// The expressions that programs have: the linkage table's, which depends on how
+// far a stub has got, and a frame's that was realigned.
+func TestExpressions(t *testing.T) {
+	regs := [UnwindWords]uint64{RegBP: 1000, RegSP: 2000, RegIP: 0x100b}
+	memory := words{992: 3000}
+	for _, c := range []struct {
+		name string
+		expr []byte
+		want uint64
+	}{
+		// breg7+8, breg16+0, lit15, and, lit11, ge, lit3, shl, plus
+		{"in a stub of the linkage table, after its push", []byte{0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22}, 2016},
+		{"a pointer in the frame", []byte{0x76, 0x78, 0x06}, 3000}, // breg6-8, deref
+		{"a loop that ends", []byte{0x35, 0x31, 0x1c, 0x12, 0x28, 0xfa, 0xff, 0x23, 7}, 7},
+	} {
+		got, ok := Evaluate(c.expr, &regs, memory)
+		if !ok || got != c.want {
+			t.Errorf("%s is %d (%v), want %d", c.name, got, ok, c.want)
+		}
+	}
+	for name, expr := range map[string][]byte{
+		"empty": {}, "for ever": {0x2f, 0xfd, 0xff}, "out of its code": {0x2f, 0xff, 0x7f}, "an unknown operation": {0xff},
+		"of no memory": {0x30, 0x06}, "cut off": {0x0e, 1}, "without operands": {0x22}, "too much pushed": []byte(strings.Repeat("\x30", 100)),
+	} {
+		if v, ok := Evaluate(expr, &regs, memory); ok {
+			t.Errorf("an expression that is %s has value %d", name, v)
+		}
+	}
+}
+
+type words map[uint64]uint64
+
+func (w words) Word(addr uint64) (uint64, bool) {
+	v, ok := w[addr]
+	return v, ok
+}
