@@ -23,10 +23,11 @@ char LICENSE[] SEC("license") = "GPL";
 
 /* struct sample.flags */
 enum {
-	ON_CPU = 1,     /* seen running; by off_cpu: take it with on_cpu */
-	UNCHANGED = 2,  /* has not run since the sample before; no more is filled in */
-	TORN = 4,       /* ran while it was copied */
-	COMPAT = 8,     /* in 32-bit code */
+	ON_CPU = 1,     /* taken while it ran */
+	RUNNING = 2,    /* it runs: only on_cpu can take it; no registers */
+	UNCHANGED = 4,  /* has not run since the sample before; no registers */
+	TORN = 8,       /* ran while it was copied */
+	COMPAT = 16,    /* in 32-bit code */
 };
 
 struct sample {
@@ -35,6 +36,7 @@ struct sample {
 	__u64 image;       /* changes when the process executes another program */
 	__u64 regs[17];    /* as DWARF numbers them: rax rdx rcx rbx rsi rdi rbp rsp r8-r15 rip */
 	__s64 syscall;     /* number; -1: in user mode */
+	__u64 runtime;     /* ns on a CPU, as /proc/PID/task/TID/schedstat has it */
 	__u64 trampoline;  /* where return addresses taken by return probes point; 0: none */
 	__u32 tgid, tid;
 	__u32 state;       /* task_struct.__state */
@@ -129,6 +131,7 @@ static __always_inline void describe(struct sample *s, struct task_struct___samp
 	s->tgid = t->tgid;
 	s->tid = t->pid;
 	s->state = t->__state;
+	s->runtime = t->se.sum_exec_runtime;
 	s->returns = s->stack = 0;
 	__builtin_memcpy(s->comm, t->comm, sizeof(s->comm));
 	if (r->cs == USER32_CS)
@@ -227,7 +230,7 @@ int off_cpu(struct bpf_iter__task *ctx)
 	unsigned long switches = t->nvcsw + t->nivcsw;
 	__u64 *last = bpf_task_storage_get(&sampled, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (t->on_cpu)
-		s.flags = ON_CPU;
+		s.flags = RUNNING;
 	else if (last && *last == runtime)
 		s.flags = UNCHANGED;
 	if (s.flags) {

@@ -20,6 +20,7 @@ type StackSample struct {
 	Image      uint64
 	Regs       [17]uint64
 	Syscall    int64
+	Runtime    uint64
 	Trampoline uint64
 	Tgid       uint32
 	Tid        uint32

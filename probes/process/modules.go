@@ -24,6 +24,31 @@ const maxMaps = 64 << 20
 // Modules returns the files that pid has mapped executable, by address: the
 // first executable mapping of each.
 func Modules(pid int) ([]Mapping, error) {
+	b, err := readMaps(pid)
+	if err != nil {
+		return nil, err
+	}
+	return parseMaps(b), nil
+}
+
+// Text returns all that pid may execute, by address: the executable mappings of
+// files, and those of no file, such as [vdso] and what was compiled at run time.
+func Text(pid int) ([]Mapping, error) {
+	b, err := readMaps(pid)
+	if err != nil {
+		return nil, err
+	}
+	var out []Mapping
+	for line := range bytes.Lines(b) {
+		if m, ok := parseText(bytes.TrimSuffix(line, []byte{'\n'})); ok {
+			out = append(out, m)
+		}
+	}
+	return out, nil
+}
+
+// readMaps reads the maps file of a process.
+func readMaps(pid int) ([]byte, error) {
 	f, err := os.Open(path(pid, "maps"))
 	if err != nil {
 		return nil, fmt.Errorf("mappings of process %d cannot be read: %w", pid, err)
@@ -33,7 +58,7 @@ func Modules(pid int) ([]Mapping, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mappings of process %d cannot be read: %w", pid, err)
 	}
-	return parseMaps(b), nil
+	return b, nil
 }
 
 // parseMaps reads lines such as
@@ -62,6 +87,16 @@ func parseMaps(b []byte) []Mapping {
 // parseMapping reads a line of maps and reports whether it is an executable
 // mapping of a file.
 func parseMapping(line []byte) (m Mapping, ok bool) {
+	m, ok = parseText(line)
+	if !ok || m.Inode == 0 || len(m.Path) == 0 || m.Path[0] != '/' {
+		return Mapping{}, false
+	}
+	return m, true
+}
+
+// parseText is parseMapping for executable mappings of anything: those of no
+// file have no inode, and a path such as [vdso] or none.
+func parseText(line []byte) (m Mapping, ok bool) {
 	var good [6]bool
 	m.Start, line, good[0] = hex(line, '-')
 	m.End, line, good[1] = hex(line, ' ')
@@ -73,12 +108,12 @@ func parseMapping(line []byte) (m Mapping, ok bool) {
 	major, line, good[3] = hex(line, ':')
 	minor, line, good[4] = hex(line, ' ')
 	inode, rest := number(line)
-	good[5] = len(rest) < len(line) && inode > 0
-	name := bytes.TrimLeft(rest, " ")
-	if good != [6]bool{true, true, true, true, true, true} || m.Start >= m.End || len(name) == 0 || name[0] != '/' {
+	good[5] = len(rest) < len(line) && inode >= 0
+	if good != [6]bool{true, true, true, true, true, true} || m.Start >= m.End {
 		return Mapping{}, false
 	}
 	m.Dev, m.Inode = mkdev(major, minor), uint64(inode)
+	name := bytes.TrimLeft(rest, " ")
 	name, m.Deleted = bytes.CutSuffix(name, deletedSuffix)
 	// The kernel writes a line break in a name as \012 and leaves all else.
 	m.Path = strings.ReplaceAll(string(name), `\012`, "\n")

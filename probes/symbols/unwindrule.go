@@ -135,20 +135,18 @@ func (s *unwindState) compile(c *unwindCommon) (Rule, bool) {
 	if c.returnReg != RegIP {
 		return Rule{}, false
 	}
-	r := Rule{Signal: c.signalFrame}
-	switch ra := &s.regs[RegIP]; ra.how {
-	case lost:
-		return Rule{Outermost: true, Signal: c.signalFrame}, true
-	case unchanged: // nowhere to return to
+	ra := &s.regs[RegIP]
+	if ra.how == unchanged { // nowhere to return to
 		return Rule{}, false
 	}
+	r := Rule{Signal: c.signalFrame, Outermost: ra.how == lost}
 	switch {
 	case s.cfaExpr != nil:
 		r.CFAExpr = s.cfaExpr
 	case s.cfaReg < UnwindWords:
 		r.CFAReg, r.CFAOffset = uint8(s.cfaReg), s.cfaOffset
 	default:
-		return Rule{}, false
+		return r, r.Outermost
 	}
 	for reg, from := range s.regs {
 		if from.how != unchanged && from.how != lost {

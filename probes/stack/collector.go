@@ -1,0 +1,244 @@
+package stack
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"unsafe"
+
+	"endoscope/probes/process"
+)
+
+// thread is what is known of a thread since it was sampled last.
+type thread struct {
+	start uint64 // with the tid, its identity
+	seen  uint64 // the snapshot that has it
+	name  string
+	state state
+	nr    int64 // system call, -1: none
+	stack *callStack
+	cause cause // why stack does not reach the thread's first function
+	deep  bool  // as much of its stack is copied as can be
+}
+
+// observation is a thread at an instant.
+type observation struct {
+	*thread
+	process *process.Process
+	tid     uint32
+	time    uint64 // boot clock
+}
+
+// collector takes snapshots: one sample of each thread of its processes. It is
+// used by one goroutine at a time.
+type collector struct {
+	kernel   *sampler
+	modules  *modules
+	frames   *interner
+	unwinder *unwinder
+	targets  *targets
+	spaces   map[int]*space
+	threads  map[uint32]*thread
+	snapshot uint64
+	chased   []chased
+	pids     []int // of processes to look at
+
+	tally
+}
+
+// tally is what became of threads, beside observations.
+type tally struct {
+	missed     uint64            // ran and waited by turns whenever they were looked at
+	compat     uint64            // were in 32-bit code
+	unfinished [numCauses]uint64 // observations whose stacks do not reach the first function
+}
+
+// chased is a thread that must be looked at again in the same snapshot.
+type chased struct {
+	pid int
+	tid uint32
+}
+
+// retries is how often threads are tried again that ran when their process was
+// looked at, and waited when their CPU was.
+const retries = 4
+
+// take gives visit an observation of every thread.
+func (c *collector) take(visit func(*observation)) error {
+	c.snapshot++
+	if err := c.targets.refresh(); err != nil {
+		return err
+	}
+	for pid := range c.spaces {
+		if c.targets.running[pid] == nil {
+			c.forget(pid)
+		}
+	}
+	for pid, p := range c.targets.running {
+		if sp := c.spaces[pid]; sp != nil {
+			sp.process = *p
+			continue
+		}
+		if err := c.kernel.add(pid); err != nil {
+			continue // it has ended: refresh will tell
+		}
+		c.spaces[pid] = &space{process: *p}
+	}
+	var failed error
+	heed := func(s sample) {
+		if o, ok := c.observe(s); ok {
+			visit(&o)
+		}
+	}
+	c.pids = c.pids[:0]
+	for pid := range c.spaces {
+		c.pids = append(c.pids, pid)
+	}
+	for attempt := 0; len(c.pids) > 0 && attempt < retries; attempt++ {
+		c.chased = c.chased[:0]
+		if err := c.kernel.running(); err != nil {
+			return err
+		}
+		c.kernel.drain(heed)
+		for _, pid := range c.pids {
+			if err := c.kernel.waiting(pid, heed); err != nil {
+				failed = err
+			}
+		}
+		c.kernel.drain(heed)
+		c.pids = c.pids[:0]
+		for _, t := range c.chased {
+			if !slices.Contains(c.pids, t.pid) {
+				c.pids = append(c.pids, t.pid)
+			}
+		}
+	}
+	for _, t := range c.chased {
+		if c.threads[t.tid].seen != c.snapshot {
+			c.missed++
+		}
+	}
+	c.sweep()
+	return failed
+}
+
+// forget ends the observation of a process.
+func (c *collector) forget(pid int) {
+	c.kernel.remove(pid)
+	delete(c.spaces, pid)
+}
+
+// sweep forgets threads that have ended, when they are as many as the living.
+func (c *collector) sweep() {
+	living := 0
+	for _, t := range c.threads {
+		if t.seen == c.snapshot {
+			living++
+		}
+	}
+	if len(c.threads) < 2*living+64 {
+		return
+	}
+	for tid, t := range c.threads {
+		if t.seen != c.snapshot {
+			delete(c.threads, tid)
+		}
+	}
+}
+
+// observe makes an observation of a sample, if it is one of a thread that this
+// snapshot does not have yet.
+func (c *collector) observe(s sample) (o observation, ok bool) {
+	sp := c.spaces[int(s.Tgid)]
+	if sp == nil {
+		return o, false
+	}
+	t := c.threads[s.Tid]
+	if t == nil || t.start != s.Start {
+		t = &thread{start: s.Start}
+		c.threads[s.Tid] = t
+	}
+	fresh := t.seen != c.snapshot
+	switch {
+	case s.Flags&(running|torn) != 0:
+		if fresh {
+			c.chased = append(c.chased, chased{int(s.Tgid), s.Tid})
+		}
+		return o, false
+	case s.Flags&compat != 0:
+		c.compat++
+		t.seen = c.snapshot
+		return o, false
+	case s.Flags&unchanged == 0:
+		if !c.unwind(sp, t, s) {
+			c.chased = append(c.chased, chased{int(s.Tgid), s.Tid})
+			return o, false
+		}
+	}
+	if !fresh || t.stack == nil {
+		return o, false
+	}
+	t.seen = c.snapshot
+	if t.cause != reached {
+		c.unfinished[t.cause]++
+	}
+	return observation{thread: t, process: &sp.process, tid: s.Tid, time: s.Time}, true
+}
+
+// unwind makes what t is of a sample; false if what was read does not belong
+// together. Memory that did not come with the sample is read later: it is as it
+// was if the thread has not run since.
+func (c *collector) unwind(sp *space, t *thread, s sample) bool {
+	why := c.unwinder.unwind(sp, s, true)
+	if c.unwinder.beyond && (s.Flags&onCPU != 0 || !hasNotRun(s.Tgid, s.Tid, s.Runtime)) {
+		if !t.deep {
+			c.copy(t, s.Tid, maxPages)
+			return false
+		}
+		why = c.unwinder.unwind(sp, s, false)
+	}
+	switch pages := c.unwinder.pages(); {
+	case c.unwinder.beyond && !t.deep:
+		c.copy(t, s.Tid, min(maxPages, pages))
+	case t.deep && pages < maxPages:
+		c.copy(t, s.Tid, pages)
+	}
+	t.stack = c.frames.stack(c.unwinder.frames, why == reached)
+	t.cause = why
+	t.name = string(comm(&s.Comm))
+	t.state, t.nr = stateOf(s.StackSample, t.stack.sync), s.Syscall
+	return true
+}
+
+// copy has so many pages of a thread's stack copied from now on.
+func (c *collector) copy(t *thread, tid, pages uint32) {
+	if c.kernel.want(tid, pages) == nil {
+		t.deep = pages == maxPages
+	}
+}
+
+// hasNotRun reports whether a thread has had a CPU for as long as it had when it
+// was sampled.
+func hasNotRun(pid, tid uint32, runtime uint64) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/schedstat", pid, tid))
+	if err != nil {
+		return false
+	}
+	end := 0
+	for end < len(b) && b[end] >= '0' && b[end] <= '9' {
+		end++
+	}
+	ran, err := strconv.ParseUint(string(b[:end]), 10, 64)
+	return err == nil && ran == runtime
+}
+
+// comm is a thread's name as the kernel has it, up to its end.
+func comm(c *[16]int8) []byte {
+	b := (*[16]byte)(unsafe.Pointer(c))[:]
+	if end := bytes.IndexByte(b, 0); end >= 0 {
+		b = b[:end]
+	}
+	return b
+}

@@ -1,0 +1,143 @@
+package stack
+
+import (
+	"bufio"
+	"io"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes/process"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// target is a program that runs for the length of a test.
+type target struct {
+	pid   int
+	lines *bufio.Scanner // of its output
+}
+
+// run starts a program. It ends with the test.
+func run(t testing.TB, name string, args ...string) *target {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // with its children
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		in.Close()
+		io.Copy(io.Discard, out)
+		cmd.Wait()
+	})
+	return &target{cmd.Process.Pid, bufio.NewScanner(out)}
+}
+
+// line is the next line of its output.
+func (r *target) line(t testing.TB) string {
+	t.Helper()
+	if !r.lines.Scan() {
+		t.Fatal("the target ended")
+	}
+	return r.lines.Text()
+}
+
+// number is the next line as a number.
+func (r *target) number(t testing.TB) int {
+	t.Helper()
+	n, err := strconv.Atoi(r.line(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// collect opens a collector of processes for the length of a test.
+func collect(t testing.TB, pids ...int) *collector {
+	t.Helper()
+	var found []process.Process
+	for _, pid := range pids {
+		p, ok := process.Lookup(pid)
+		if !ok {
+			t.Fatalf("process %d has ended", pid)
+		}
+		found = append(found, p)
+	}
+	p := New()
+	t.Cleanup(func() { p.Close() })
+	s := &source{provider: p, target: plan.Target{PIDs: pids}, found: found, spec: &plan.Acquire{}}
+	c, err := s.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.close)
+	return c
+}
+
+// seen is an observation that was written down.
+type seen struct {
+	name, state, syscall string
+	functions            []string // leaf first
+	origins              []string
+	modules              []string
+	complete             bool
+	cause                cause
+}
+
+// snapshot takes one and returns it by tid.
+func snapshot(t testing.TB, c *collector) map[int]seen {
+	t.Helper()
+	out := map[int]seen{}
+	err := c.take(func(o *observation) {
+		if _, twice := out[int(o.tid)]; twice {
+			t.Errorf("thread %d is observed twice", o.tid)
+		}
+		s := seen{name: o.name, state: o.state.String(), syscall: syscallName(o.nr), complete: o.stack.complete, cause: o.cause}
+		for _, f := range o.stack.value.([]batch.Value) {
+			v := f.A.([]batch.Value)
+			s.functions = append(s.functions, v[0].S)
+			s.modules = append(s.modules, v[1].S)
+			s.origins = append(s.origins, v[2].S)
+		}
+		out[int(o.tid)] = s
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// user lists the frames of a program's own functions.
+func (s seen) user() string {
+	var out []string
+	for i, f := range s.functions {
+		if s.modules[i] == s.modules[len(s.modules)-1] || s.origins[i] == originUser {
+			out = append(out, f)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+func byName(ss map[int]seen) map[string]seen {
+	out := map[string]seen{}
+	for _, s := range ss {
+		out[s.name] = s
+	}
+	return out
+}

@@ -1,0 +1,131 @@
+package stack
+
+import (
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// Stream is the one stream of this package.
+const Stream = "stack_sample"
+
+// Columns are its columns, the time of the sample first. stack is a list of
+// frames, leaf first, each a list of the function's name, its module and its
+// origin, 'user' or 'system'. complete is false where the stack does not reach
+// the thread's first function. syscall is NULL in user mode.
+var Columns = []plan.Field{
+	{Name: "timestamp", Type: batch.Timestamp},
+	{Name: "pid", Type: batch.Bigint},
+	{Name: "tid", Type: batch.Bigint},
+	{Name: "process", Type: batch.Varchar},
+	{Name: "thread_name", Type: batch.Varchar},
+	{Name: "exe", Type: batch.Varchar},
+	{Name: "state", Type: batch.Varchar},
+	{Name: "syscall", Type: batch.Varchar},
+	{Name: "stack", Type: batch.List},
+	{Name: "complete", Type: batch.Boolean},
+}
+
+// Positions in Columns.
+const (
+	colTime = iota
+	colPID
+	colTID
+	colProcess
+	colThread
+	colExe
+	colState
+	colSyscall
+	colStack
+	colComplete
+)
+
+// dictLimit is when strings move to a new dictionary: names of processes and
+// threads are without end.
+const dictLimit = 1 << 16
+
+// rows makes batches of observations.
+type rows struct {
+	push   func(*batch.Batch)
+	schema batch.Schema
+	cols   []int // for each column of the batch its position in Columns
+	pool   *batch.Pool
+	batch  *batch.Batch
+	offset int64 // from the boot clock to the epoch
+}
+
+func newRows(spec *plan.Acquire, offset int64) (*rows, error) {
+	r := &rows{schema: spec.Out.Types(), offset: offset}
+	for _, want := range spec.Out.Fields {
+		i := plan.Schema{Fields: Columns}.Index(want.Name)
+		if i < 0 || Columns[i].Type != want.Type {
+			return nil, plan.Errorf(spec.Start, spec.Stop, "%s has no column %s of type %s", Stream, want.Name, want.Type)
+		}
+		r.cols = append(r.cols, i)
+	}
+	r.pool = batch.NewPool(r.schema)
+	return r, nil
+}
+
+// add makes a row.
+func (r *rows) add(o *observation) {
+	if r.batch == nil {
+		r.batch = r.pool.Get()
+	}
+	b := r.batch
+	for i, col := range r.cols {
+		c := &b.Cols[i]
+		switch col {
+		case colTime:
+			c.Int = append(c.Int, int64(o.time)+r.offset)
+		case colPID:
+			c.Int = append(c.Int, int64(o.process.PID))
+		case colTID:
+			c.Int = append(c.Int, int64(o.tid))
+		case colProcess:
+			c.Code = append(c.Code, c.Dict.Code(o.process.Comm))
+		case colThread:
+			c.Code = append(c.Code, c.Dict.Code(o.name))
+		case colExe:
+			r.text(c, o.process.Exe)
+		case colState:
+			c.Code = append(c.Code, c.Dict.Code(o.state.String()))
+		case colSyscall:
+			r.text(c, syscallName(o.nr))
+		case colStack:
+			c.Any = append(c.Any, o.stack.value)
+		case colComplete:
+			c.Bool = append(c.Bool, o.stack.complete)
+		}
+	}
+	if b.N++; b.N == batch.MaxRows {
+		r.flush()
+	}
+}
+
+// text adds a string; an empty one is NULL.
+func (r *rows) text(c *batch.Column, s string) {
+	if s == "" {
+		c.Nulls.Set(r.batch.N)
+	}
+	c.Code = append(c.Code, c.Dict.Code(s))
+}
+
+// flush pushes the rows made so far.
+func (r *rows) flush() {
+	b := r.batch
+	if b == nil {
+		return
+	}
+	r.batch = nil
+	full := false
+	for i := range b.Cols {
+		if c := &b.Cols[i]; c.Dict != nil {
+			c.Values = c.Dict.Values()
+			full = full || c.Dict.Len() > dictLimit
+		}
+	}
+	r.push(b)
+	if full {
+		r.pool = batch.NewPool(r.schema)
+	}
+}

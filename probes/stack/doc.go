@@ -1,0 +1,20 @@
+// Package stack samples the stacks of all threads of running programs: the
+// stream stack_sample.
+//
+// No thread is stopped. In the kernel (package bpf, stack.bpf.c) the registers
+// and the top of the stack are copied, of threads that run in an interrupt on
+// their CPU, of the others from where they wait; what could not be copied in
+// one piece is thrown away and tried again. In user space the copy is unwound
+// by the unwind tables of the modules (package symbols), else by frame pointers.
+//
+//	sampler   loads the programs, has them run, and reads the samples
+//	space     which code a process has where
+//	module    what is known of an instruction: function, origin, unwind rule
+//	unwinder  a sample's frames
+//	interner  equal stacks are one value
+//	state     RUN, WAIT, IO or BLOCKED
+//	collector one observation of each thread, or a count of why there is none
+//	source    observations as rows, at a rate or on demand
+//
+// It must not know SQL, operators or the engine.
+package stack

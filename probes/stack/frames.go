@@ -1,0 +1,96 @@
+package stack
+
+import (
+	"hash/maphash"
+	"slices"
+	"unsafe"
+
+	"endoscope/operators/batch"
+)
+
+// frame is what a row tells of a call: the function whose code was executed.
+type frame struct {
+	function string
+	module   string
+	system   bool
+	sync     syncKind
+}
+
+// interner gives equal frames one number and equal stacks one value, which all
+// their rows share: a thread that waits for an hour has one stack.
+type interner struct {
+	numbers map[frame]uint32
+	frames  []frame
+	values  []batch.Value // of frames
+	stacks  map[uint64][]*callStack
+	held    int // frames in stacks
+	seed    maphash.Seed
+}
+
+// callStack is an interned stack, leaf first.
+type callStack struct {
+	frames   []uint32
+	complete bool
+	value    any // []batch.Value, as a LIST column has it
+	sync     syncKind
+}
+
+// maxHeld is how many frames interned stacks have together before they are
+// forgotten: rows and threads keep those that they have.
+const maxHeld = 4 << 20
+
+func newInterner() *interner {
+	return &interner{numbers: map[frame]uint32{}, stacks: map[uint64][]*callStack{}, seed: maphash.MakeSeed()}
+}
+
+// number interns a frame.
+func (in *interner) number(f frame) uint32 {
+	n, ok := in.numbers[f]
+	if !ok {
+		n = uint32(len(in.frames))
+		in.numbers[f] = n
+		in.frames = append(in.frames, f)
+		in.values = append(in.values, batch.ListOf([]batch.Value{batch.Str(f.function), batch.Str(f.module), batch.Str(origin(f.system))}))
+	}
+	return n
+}
+
+// stack interns a stack. frames stays the caller's.
+func (in *interner) stack(frames []uint32, complete bool) *callStack {
+	var h uint64
+	if len(frames) > 0 {
+		h = maphash.Bytes(in.seed, unsafe.Slice((*byte)(unsafe.Pointer(&frames[0])), 4*len(frames)))
+	}
+	for _, s := range in.stacks[h] {
+		if s.complete == complete && slices.Equal(s.frames, frames) {
+			return s
+		}
+	}
+	if in.held > maxHeld {
+		clear(in.stacks)
+		in.held = 0
+	}
+	s := &callStack{frames: slices.Clone(frames), complete: complete}
+	value := make([]batch.Value, len(frames))
+	for i, n := range frames {
+		value[i] = in.values[n]
+	}
+	s.value = value
+	s.sync = in.syncOf(frames)
+	in.held += len(frames)
+	in.stacks[h] = append(in.stacks[h], s)
+	return s
+}
+
+// Origins of frames, as a row names them.
+const (
+	originUser   = "user"
+	originSystem = "system"
+)
+
+func origin(system bool) string {
+	if system {
+		return originSystem
+	}
+	return originUser
+}

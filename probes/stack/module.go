@@ -1,0 +1,189 @@
+package stack
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"endoscope/probes/process"
+	"endoscope/probes/symbols"
+)
+
+// module is a file with code, or code of no file, in the processes sampled.
+// What was found out about an instruction is kept for all of them.
+type module struct {
+	name    string
+	symbols *symbols.Module // nil: nothing is known of its code
+	library bool            // of the system's, by where it lies
+	places  map[uint64]*place
+}
+
+// place is what is known of an instruction.
+type place struct {
+	frame uint32 // of the interner
+	rule  symbols.Rule
+	plain bool // the rule has no expression
+	ruled bool // there is a rule
+}
+
+// maxPlaces bounds how many instructions of a module are remembered.
+const maxPlaces = 1 << 20
+
+// modules finds the modules of mappings, each file once.
+type modules struct {
+	cache  *symbols.Cache
+	frames *interner
+	byFile map[fileKey]*module
+	vdso   *module
+}
+
+type fileKey struct {
+	dev, inode uint64
+	path       string
+}
+
+func newModules(cache *symbols.Cache, frames *interner) *modules {
+	return &modules{cache: cache, frames: frames, byFile: map[fileKey]*module{}}
+}
+
+func (ms *modules) close() {
+	for _, m := range ms.byFile {
+		m.close()
+	}
+	if ms.vdso != nil {
+		ms.vdso.close()
+	}
+}
+
+func (m *module) close() {
+	if m.symbols != nil {
+		m.symbols.Close()
+	}
+}
+
+// of is the module that m is a mapping of. A file that cannot be read is one of
+// which nothing is known.
+func (ms *modules) of(pid int, m process.Mapping, main bool) *module {
+	if m.Path == "[vdso]" {
+		if ms.vdso == nil {
+			ms.vdso = ms.open(openVDSO, "[vdso]", true)
+		}
+		return ms.vdso
+	}
+	key := fileKey{m.Dev, m.Inode, m.Path}
+	if have := ms.byFile[key]; have != nil {
+		return have
+	}
+	var made *module
+	if m.Inode == 0 {
+		made = &module{name: anonymous(m.Path), places: map[uint64]*place{}}
+	} else {
+		made = ms.open(func() (*os.File, error) { return process.OpenModule(pid, m) }, filepath.Base(m.Path), !main && inSystemFolder(m.Path))
+	}
+	ms.byFile[key] = made
+	return made
+}
+
+// anonymous names code of no file.
+func anonymous(path string) string {
+	if path == "" {
+		return "[anonymous]"
+	}
+	return path
+}
+
+func (ms *modules) open(file func() (*os.File, error), name string, library bool) *module {
+	m := &module{name: name, library: library, places: map[uint64]*place{}}
+	f, err := file()
+	if err != nil {
+		return m
+	}
+	defer f.Close()
+	if s, err := ms.cache.Open(f, name); err == nil {
+		m.symbols = s
+	}
+	return m
+}
+
+// openVDSO gives the code that the kernel maps into every process as a file.
+func openVDSO() (*os.File, error) {
+	maps, err := process.Text(os.Getpid())
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range maps {
+		if m.Path != "[vdso]" {
+			continue
+		}
+		fd, err := unix.MemfdCreate("vdso", unix.MFD_CLOEXEC)
+		if err != nil {
+			return nil, err
+		}
+		f := os.NewFile(uintptr(fd), "[vdso]")
+		// It is mapped for as long as we live.
+		start := unsafe.Add(unsafe.Pointer(nil), m.Start)
+		if _, err := f.Write(unsafe.Slice((*byte)(start), m.End-m.Start)); err != nil {
+			f.Close()
+			return nil, err
+		}
+		return f, nil
+	}
+	return nil, fmt.Errorf("there is no [vdso]")
+}
+
+// at is what is known of the instruction at a file offset.
+func (ms *modules) at(m *module, offset uint64) *place {
+	if p := m.places[offset]; p != nil {
+		return p
+	}
+	if len(m.places) > maxPlaces {
+		clear(m.places)
+	}
+	p := ms.look(m, offset)
+	m.places[offset] = p
+	return p
+}
+
+// look finds out about an instruction.
+func (ms *modules) look(m *module, offset uint64) *place {
+	f := frame{function: unknown, module: m.name, system: m.library}
+	p := &place{}
+	addr, ok := uint64(0), false
+	if m.symbols != nil {
+		addr, ok = m.symbols.AddrOf(offset)
+	}
+	if !ok {
+		p.frame = ms.frames.number(f)
+		return p
+	}
+	p.rule, p.ruled = m.symbols.UnwindRule(addr)
+	p.plain = p.rule.CFAExpr == nil
+	for _, s := range p.rule.Saved {
+		p.plain = p.plain && s.How == symbols.AtOffset
+	}
+	switch i, found := m.symbols.FunctionAt(addr); {
+	case p.ruled && p.rule.Signal:
+		f.function, f.system = signalFrame, true
+	case found:
+		fn := m.symbols.Function(i)
+		if fn.Mangled == "__start_context" { // glibc's, where coroutines begin: its table does not say so
+			p.rule, p.ruled = symbols.Rule{Outermost: true}, true
+		}
+		f.function, f.system, f.sync = fn.Name, m.library || isSystemFunction(fn), syncOfFunction(fn)
+	case m.symbols.IsStub(addr):
+		f.function, f.system = stub, true
+	}
+	p.frame = ms.frames.number(f)
+	return p
+}
+
+// Names of what is no function with a name.
+const (
+	unknown = "[unknown]"
+	stub    = "[plt]"
+	// signalFrame is where the kernel has a signal's handler return to.
+	signalFrame = "[signal]"
+)

@@ -1,0 +1,97 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/clock"
+	"endoscope/probes/process"
+	"endoscope/probes/symbols"
+)
+
+// Provider samples stacks.
+type Provider struct{ cache symbols.Cache }
+
+// New returns a provider. Nothing is loaded before a query needs it.
+func New() *Provider { return &Provider{} }
+
+// Streams is the one stream that it serves.
+func (p *Provider) Streams() []string { return []string{Stream} }
+
+// Close forgets the modules that were read.
+func (p *Provider) Close() error { return p.cache.Close() }
+
+// Prepare finds the processes and checks that they may be sampled.
+func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source, error) {
+	if spec.Every <= 0 && !spec.OnDemand {
+		return nil, plan.Errorf(spec.Start, spec.Stop, "%s has a value at every instant and cannot be read tuple by tuple", Stream).
+			WithHint("SAMPLE(%s, 10ms)", Stream)
+	}
+	if spec.Target.IsZero() {
+		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", Stream).
+			WithHint("WHERE pid = ..., WHERE process = '...', or USE ...")
+	}
+	found, err := process.Resolve(spec.Target)
+	if err != nil {
+		return nil, placed(err, spec)
+	}
+	if err := checkRights(spec); err != nil {
+		return nil, err
+	}
+	s := &source{provider: p, every: spec.Every, filter: spec.Filter, target: spec.Target, found: found, clock: clock.Now, spec: spec}
+	if len(spec.Target.Processes)+len(spec.Target.Exes) == 0 {
+		s.pinned = found
+	}
+	if s.rows, err = newRows(spec, clock.Offset()); err != nil {
+		return nil, err
+	}
+	if spec.OnDemand {
+		return &demand{source: s}, nil
+	}
+	return s, nil
+}
+
+// checkRights refuses where the kernel would, in words that help more than its
+// EPERM.
+func checkRights(spec *plan.Acquire) error {
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var caps [2]unix.CapUserData
+	if err := unix.Capget(&hdr, &caps[0]); err != nil {
+		return nil // the kernel will tell
+	}
+	if missing := missingRights(uint64(caps[1].Effective)<<32 | uint64(caps[0].Effective)); missing != "" {
+		return plan.Errorf(spec.Start, spec.Stop, "%s needs %s, which this process does not have", Stream, missing).
+			WithHint("run as root; streams of /proc (thread_usage, process_usage) need no rights")
+	}
+	return nil
+}
+
+// missingRights names what a set of capabilities lacks for sampling threads.
+func missingRights(effective uint64) string {
+	var missing []string
+	for _, c := range []struct {
+		bit  uint
+		name string
+	}{{unix.CAP_BPF, "CAP_BPF"}, {unix.CAP_PERFMON, "CAP_PERFMON"}, {unix.CAP_SYS_PTRACE, "CAP_SYS_PTRACE"}} {
+		if effective&(1<<c.bit) == 0 && (effective&(1<<unix.CAP_SYS_ADMIN) == 0 || c.bit == unix.CAP_SYS_PTRACE) {
+			missing = append(missing, c.name)
+		}
+	}
+	return strings.Join(missing, " and ")
+}
+
+// placed gives an error that has no place that of the stream.
+func placed(err error, spec *plan.Acquire) error {
+	var e *plan.Error
+	if errors.As(err, &e) && e.Start < 0 {
+		c := *e
+		c.Start, c.Stop = spec.Start, spec.Stop
+		return &c
+	}
+	return err
+}

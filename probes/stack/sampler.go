@@ -1,0 +1,271 @@
+package stack
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/bpf"
+)
+
+// Bits of bpf.StackSample.Flags (stack.bpf.c).
+const (
+	onCPU = 1 << iota
+	running
+	unchanged
+	torn
+	compat
+)
+
+const (
+	sampleBytes = int(unsafe.Sizeof(bpf.StackSample{}))
+	takenBytes  = int(unsafe.Sizeof(bpf.StackTaken{}))
+	maxTaken    = 64
+	stackAt     = sampleBytes + maxTaken*takenBytes // STACK_AT
+	redZone     = 128
+	maxPages    = 32 // of a stack, copied in one go
+	ringBytes   = 8 << 20
+)
+
+// sampler is the kernel's side: programs that sample threads, and the ring in
+// which samples come. It knows processes by number and threads not at all.
+type sampler struct {
+	objects *ebpf.Collection
+	ring    *ring
+	cpus    []int
+	test    testRun // of on_cpu
+	links   map[int]int
+	pages   *ebpf.Map
+}
+
+// newSampler loads the programs. Nothing is attached to any process by it, and
+// nothing runs unless asked.
+func newSampler() (*sampler, error) {
+	spec, err := bpf.LoadStack()
+	if err != nil {
+		return nil, err
+	}
+	types := btf.NewCache()
+	objects, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: types})
+	if err != nil {
+		return nil, refuseLoad(err)
+	}
+	s := &sampler{objects: objects, links: map[int]int{}, pages: objects.Maps[bpf.StackMapPagesOf]}
+	if s.ring, err = newRing(objects.Maps[bpf.StackMapSamples].FD(), ringBytes); err != nil {
+		objects.Close()
+		return nil, err
+	}
+	if s.cpus, err = onlineCPUs(); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func refuseLoad(err error) error {
+	switch {
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		return plan.Errorf(-1, -1, "the kernel refuses to load the programs that sample threads: %v", err).WithHint("run as root")
+	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, btf.ErrNotFound):
+		return plan.Errorf(-1, -1, "this kernel cannot sample threads: %v", err).WithHint("it takes Linux 6.1 with BTF")
+	}
+	return fmt.Errorf("loading the programs that sample threads: %w", err)
+}
+
+func (s *sampler) close() {
+	for pid := range s.links {
+		s.remove(pid)
+	}
+	s.ring.close()
+	s.objects.Close()
+}
+
+// add makes pid one of the processes sampled.
+func (s *sampler) add(pid int) error {
+	fd, err := linkTasks(s.objects.Programs[bpf.StackProgOffCpu].FD(), pid)
+	if err != nil {
+		return fmt.Errorf("sampling process %d: %w", pid, err)
+	}
+	if err := s.objects.Maps[bpf.StackMapMembers].Put(uint32(pid), uint8(1)); err != nil {
+		unix.Close(fd)
+		return fmt.Errorf("sampling process %d: %w", pid, err)
+	}
+	s.links[pid] = fd
+	return nil
+}
+
+// remove ends the sampling of pid.
+func (s *sampler) remove(pid int) {
+	if fd, ok := s.links[pid]; ok {
+		unix.Close(fd)
+		delete(s.links, pid)
+		_ = s.objects.Maps[bpf.StackMapMembers].Delete(uint32(pid)) // it is there
+	}
+}
+
+// want sets how many pages of a thread's stack are copied from now on.
+func (s *sampler) want(tid uint32, pages uint32) error { return s.pages.Put(tid, pages) }
+
+// sample is one thread as the kernel saw it. What it refers to is valid only
+// while it is visited.
+type sample struct {
+	*bpf.StackSample
+	taken []bpf.StackTaken
+	stack []byte // from redZone below the stack pointer on
+}
+
+// running samples the threads of all processes that have a CPU now.
+func (s *sampler) running() error {
+	prog := s.objects.Programs[bpf.StackProgOnCpu].FD()
+	for _, cpu := range s.cpus {
+		if err := s.test.run(prog, cpu); err != nil && err != unix.ENXIO { // a CPU that has gone offline
+			return fmt.Errorf("sampling CPU %d: %w", cpu, err)
+		}
+	}
+	return nil
+}
+
+// waiting samples the threads of a process that have none. It visits what is in
+// the ring where there is no room for more.
+func (s *sampler) waiting(pid int, visit func(sample)) error {
+	fd, err := openIterator(s.links[pid])
+	if err != nil {
+		return fmt.Errorf("sampling process %d: %w", pid, err)
+	}
+	defer unix.Close(fd)
+	var none [64]byte // the program writes nothing to its file
+	for stuck := 0; ; {
+		n, err := unix.Read(fd, none[:])
+		switch {
+		case err == unix.EINTR:
+		case err == unix.EAGAIN: // the ring is full: the thread is tried again
+			before := *s.ring.consumer
+			s.drain(visit)
+			if stuck++; *s.ring.consumer != before {
+				stuck = 0
+			}
+			if stuck > 10 {
+				return fmt.Errorf("sampling process %d: the kernel finds no room in an empty buffer", pid)
+			}
+		case err != nil:
+			return fmt.Errorf("sampling process %d: %w", pid, err)
+		case n == 0:
+			return nil
+		}
+	}
+}
+
+// drain visits what is in the ring.
+func (s *sampler) drain(visit func(sample)) {
+	s.ring.drain(func(b []byte) {
+		if len(b) < sampleBytes {
+			return
+		}
+		one := sample{StackSample: (*bpf.StackSample)(unsafe.Pointer(&b[0]))}
+		if len(b) >= stackAt {
+			one.taken = unsafe.Slice((*bpf.StackTaken)(unsafe.Pointer(&b[sampleBytes])), min(one.Returns, maxTaken))
+			one.stack = b[stackAt:][:min(int(one.Stack), len(b)-stackAt)]
+		}
+		visit(one)
+	})
+}
+
+// Commands of bpf(2).
+const (
+	cmdTestRun    = 10
+	cmdLinkCreate = 28
+	cmdIterCreate = 33
+
+	attachIterator = 28     // BPF_TRACE_ITER
+	runOnCPU       = 1 << 0 // BPF_F_TEST_RUN_ON_CPU
+)
+
+// testRun is the part of union bpf_attr that runs a program once. The kernel
+// writes into it, so it is kept for the next run instead of being made anew.
+type testRun struct {
+	prog, retval, sizeIn, sizeOut   uint32
+	dataIn, dataOut                 uint64
+	repeat, duration                uint32
+	ctxSizeIn, ctxSizeOut           uint32
+	ctxIn, ctxOut                   uint64
+	flags, cpu, batchSize, _padding uint32
+}
+
+func (t *testRun) run(prog, cpu int) error {
+	*t = testRun{prog: uint32(prog), flags: runOnCPU, cpu: uint32(cpu)}
+	_, err := call(cmdTestRun, unsafe.Pointer(t), unsafe.Sizeof(*t))
+	return err
+}
+
+// linkTasks links an iterator over the threads of a process, which cilium/ebpf
+// cannot restrict to one.
+func linkTasks(prog, pid int) (fd int, err error) {
+	info := struct{ tid, pid, pidFD uint32 }{pid: uint32(pid)}
+	attr := struct {
+		prog, target, attachType, flags uint32
+		info                            uint64
+		infoBytes, _                    uint32
+	}{prog: uint32(prog), attachType: attachIterator, infoBytes: uint32(unsafe.Sizeof(info))}
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	pin.Pin(&info)
+	attr.info = uint64(uintptr(unsafe.Pointer(&info)))
+	return call(cmdLinkCreate, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
+}
+
+// openIterator begins one walk over the threads of a link.
+func openIterator(link int) (fd int, err error) {
+	attr := struct{ link, flags uint32 }{link: uint32(link)}
+	return call(cmdIterCreate, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
+}
+
+// call is bpf(2). New descriptors close on exec.
+func call(cmd uintptr, attr unsafe.Pointer, size uintptr) (int, error) {
+	for {
+		n, _, errno := unix.Syscall(unix.SYS_BPF, cmd, uintptr(attr), size)
+		switch errno {
+		case 0:
+			return int(n), nil // of its own accord (bpf_link_new_fd, anon_inode_getfd with O_CLOEXEC)
+		case unix.EINTR:
+		default:
+			return -1, errno
+		}
+	}
+}
+
+// onlineCPUs lists the CPUs that may run threads.
+func onlineCPUs() ([]int, error) {
+	b, err := os.ReadFile("/sys/devices/system/cpu/online")
+	if err != nil {
+		return nil, fmt.Errorf("the CPUs cannot be listed: %w", err)
+	}
+	return parseCPUs(strings.TrimSpace(string(b)))
+}
+
+// parseCPUs reads a list such as 0-3,8,10-11.
+func parseCPUs(list string) (cpus []int, err error) {
+	for _, part := range strings.Split(list, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		lo, err1 := strconv.Atoi(first)
+		hi, err2 := strconv.Atoi(last)
+		if err := errors.Join(err1, err2); err != nil || lo > hi || hi > 1<<16 {
+			return nil, fmt.Errorf("the list of CPUs %q is not understood", list)
+		}
+		for cpu := lo; cpu <= hi; cpu++ {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus, nil
+}

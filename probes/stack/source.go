@@ -1,0 +1,174 @@
+package stack
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/process"
+)
+
+// Causes under which is counted what became no row.
+const (
+	overrun   = "sampler overrun"
+	unsettled = "thread ran and waited by turns while it was sampled"
+	in32Bit   = "thread in 32-bit code"
+	cutStack  = "stacks that do not reach their thread's first function: "
+)
+
+// idle is how often the watermark advances between samples.
+const idle = 100 * time.Millisecond
+
+// source samples on a goroutine of its own, from Start until Stop, until the
+// context ends, or until every process named by pid has ended. Only that
+// goroutine uses the collector and the sink.
+type source struct {
+	provider *Provider
+	spec     *plan.Acquire
+	every    time.Duration
+	filter   plan.Expr // left to the engine
+	target   plan.Target
+	found    []process.Process // what it means now
+	pinned   []process.Process // the target, if it cannot grow
+	clock    func() int64
+	rows     *rows
+
+	mu      sync.Mutex // guards what follows
+	started bool
+	stopped bool
+	stop    chan struct{} // closed by Stop
+	ended   chan struct{} // closed when the goroutine has ended
+}
+
+// threadNs is what a sample of a thread costs, about: most have not run since
+// the last.
+const threadNs = 2000
+
+// Sites is what is walked.
+func (s *source) Sites() []probes.Site {
+	return []probes.Site{{Provider: "stack", Function: "threads of the target", Method: "iterator", Kind: "task iterator, interrupts", CostNs: threadNs}}
+}
+
+func (s *source) Notices() []string   { return nil }
+func (s *source) Residual() plan.Expr { return s.filter }
+func (s *source) Live() bool          { return true }
+
+// open makes a collector for the target.
+func (s *source) open() (*collector, error) {
+	kernel, err := newSampler()
+	if err != nil {
+		return nil, placed(err, s.spec)
+	}
+	frames := newInterner()
+	ms := newModules(&s.provider.cache, frames)
+	return &collector{
+		kernel: kernel, modules: ms, frames: frames, unwinder: newUnwinder(ms),
+		targets: newTargets(s.target, s.found), spaces: map[int]*space{}, threads: map[uint32]*thread{},
+	}, nil
+}
+
+func (c *collector) close() {
+	c.kernel.close()
+	c.modules.close()
+}
+
+// Start takes a first sample, whose rows are dropped: it reads the files that
+// the target executes.
+func (s *source) Start(ctx context.Context, sink probes.Sink) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		sink.End(nil)
+		return nil
+	}
+	c, err := s.open()
+	if err != nil {
+		return err
+	}
+	if err := c.take(func(*observation) {}); err != nil {
+		c.close()
+		return err
+	}
+	c.tally = tally{}
+	s.rows.push = sink.Push
+	s.started = true
+	s.stop, s.ended = make(chan struct{}), make(chan struct{})
+	start := time.Now()
+	go func() {
+		defer close(s.ended)
+		err := s.run(ctx, c, sink, start)
+		c.close()
+		sink.End(err)
+	}()
+	return nil
+}
+
+// Stop ends the stream.
+func (s *source) Stop() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.started && !s.stopped {
+		close(s.stop)
+		<-s.ended
+	}
+	s.stopped = true
+	return nil
+}
+
+// run samples at start + k·every.
+func (s *source) run(ctx context.Context, c *collector, sink probes.Sink, start time.Time) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for k := int64(1); ; {
+		due := start.Add(time.Duration(k) * s.every)
+		timer.Reset(min(time.Until(due), idle))
+		select {
+		case <-timer.C:
+		case <-s.stop:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		passed := time.Since(start)
+		if passed < time.Duration(k)*s.every {
+			sink.Watermark(s.clock())
+			continue
+		}
+		if now := int64(passed / s.every); now > k {
+			sink.Lost(overrun, uint64(now-k))
+			k = now
+		}
+		if err := s.snapshot(c, sink); err != nil {
+			return err
+		}
+		sink.Watermark(s.clock())
+		if s.pinned != nil && len(c.targets.running) == 0 {
+			return nil
+		}
+		k++
+	}
+}
+
+// snapshot gives the sink a row for each thread, and what became of the others.
+func (s *source) snapshot(c *collector, sink probes.Sink) error {
+	if err := c.take(s.rows.add); err != nil {
+		return err
+	}
+	s.rows.flush()
+	t := c.tally
+	c.tally = tally{}
+	if t.missed > 0 {
+		sink.Lost(unsettled, t.missed)
+	}
+	if t.compat > 0 {
+		sink.Lost(in32Bit, t.compat)
+	}
+	for why, n := range t.unfinished {
+		if n > 0 {
+			sink.Count(cutStack+cause(why).String(), n)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package stack
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"endoscope/probes/process"
+)
+
+// space is the code that a process can execute.
+type space struct {
+	process process.Process
+	image   uint64 // of the samples that the mappings are of
+	regions []region
+	read    time.Time // when the mappings were
+	last    int       // the region found last
+}
+
+// region is a range of addresses of a module.
+type region struct {
+	start, end, offset uint64
+	module             *module
+}
+
+// Mappings are read anew at most every soon, when an address lies in none, and
+// at least every late: other code may have taken the place of what was unloaded.
+const (
+	soon = 50 * time.Millisecond
+	late = 2 * time.Second
+)
+
+// find returns the region that holds addr, nil if there is none.
+func (s *space) find(addr uint64) *region {
+	if r := &s.regions[s.last]; addr >= r.start && addr < r.end {
+		return r
+	}
+	i, found := slices.BinarySearchFunc(s.regions, addr, func(r region, addr uint64) int { return cmp.Compare(r.start, addr) })
+	if !found {
+		i--
+	}
+	if i < 0 || addr >= s.regions[i].end {
+		return nil
+	}
+	s.last = i
+	return &s.regions[i]
+}
+
+// refresh reads the mappings.
+func (s *space) refresh(ms *modules, now time.Time) {
+	s.read, s.last = now, 0
+	text, err := process.Text(s.process.PID)
+	if err != nil {
+		text = nil // it has ended
+	}
+	s.regions = s.regions[:0]
+	for _, m := range text {
+		s.regions = append(s.regions, region{m.Start, m.End, m.Offset, ms.of(s.process.PID, m, m.Path == s.process.Exe)})
+	}
+	if len(s.regions) == 0 {
+		s.regions = append(s.regions, region{}) // so that there is a last one
+	}
+}
+
+// remote reads memory of a process beyond what was copied with a sample.
+type remote struct {
+	pid  int
+	page uint64 // address of what is in buf; 0: nothing
+	n    int
+	buf  [4096]byte
+}
+
+func (r *remote) reset(pid int) { r.pid, r.page, r.n = pid, 0, 0 }
+
+// word reads 8 bytes at addr.
+func (r *remote) word(addr uint64) (uint64, bool) {
+	if addr&7 != 0 && addr&4095 > 4088 { // across pages: no stack has that
+		return 0, false
+	}
+	if page := addr &^ 4095; page != r.page || r.n == 0 {
+		r.page, r.n = page, 0
+		local := []unix.Iovec{{Base: &r.buf[0], Len: uint64(len(r.buf))}}
+		n, err := unix.ProcessVMReadv(r.pid, local, []unix.RemoteIovec{{Base: uintptr(page), Len: len(r.buf)}}, 0)
+		if err != nil {
+			return 0, false
+		}
+		r.n = n
+	}
+	at := int(addr - r.page)
+	if at+8 > r.n {
+		return 0, false
+	}
+	return binary.LittleEndian.Uint64(r.buf[at:]), true
+}

@@ -1,0 +1,69 @@
+package stack
+
+import (
+	"strings"
+
+	"endoscope/probes/symbols"
+)
+
+// systemFolders hold the libraries that come with the system.
+var systemFolders = []string{"/lib/", "/lib32/", "/lib64/", "/libx32/", "/usr/lib/", "/usr/lib32/", "/usr/lib64/", "/usr/libx32/"}
+
+func inSystemFolder(path string) bool {
+	for _, folder := range systemFolders {
+		if strings.HasPrefix(path, folder) {
+			return true
+		}
+	}
+	return false
+}
+
+// startCode is what the C compiler puts into each program around main.
+var startCode = map[string]bool{
+	"_start": true, "_init": true, "_fini": true, "__libc_csu_init": true, "__libc_csu_fini": true,
+	"__do_global_dtors_aux": true, "frame_dummy": true, "register_tm_clones": true, "deregister_tm_clones": true,
+	// In programs that are linked statically.
+	"__libc_start_main": true, "__libc_start_call_main": true, "start_thread": true, "clone3": true, "clone": true, "__clone": true, "__clone3": true,
+}
+
+// isSystemFunction reports whether a function that lies in a program or a
+// library of the user's comes from elsewhere: the language's runtime or
+// standard library, or start code.
+func isSystemFunction(f symbols.Function) bool {
+	switch f.Lang {
+	case symbols.Go:
+		return isGoStandard(f.Name)
+	case symbols.CPP:
+		return within(f.Name, "std::", "__gnu_cxx::", "__cxxabiv1::")
+	case symbols.Rust:
+		return within(strings.TrimLeft(f.Name, "<"), "std::", "core::", "alloc::")
+	}
+	return startCode[f.Mangled]
+}
+
+func within(name string, prefixes ...string) bool {
+	for _, p := range prefixes {
+		if strings.HasPrefix(name, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// isGoStandard reports whether a Go function is of the standard library: the
+// first element of its import path has no dot. Programs' own packages without
+// one are main, or begin like their module.
+func isGoStandard(name string) bool {
+	path := name
+	if i := strings.IndexByte(path, '['); i >= 0 { // type arguments
+		path = path[:i]
+	}
+	slash := strings.LastIndexByte(path, '/')
+	dot := strings.IndexByte(path[slash+1:], '.')
+	if dot < 0 {
+		return true // go:buildid, type:.eq and other code of the compiler's
+	}
+	path = path[:slash+1+dot]
+	first, _, _ := strings.Cut(path, "/")
+	return path != "main" && !strings.Contains(first, ".") && !strings.Contains(first, "%2e")
+}

@@ -1,0 +1,231 @@
+package stack
+
+import (
+	"encoding/binary"
+	"time"
+
+	"endoscope/probes/bpf"
+	"endoscope/probes/symbols"
+)
+
+// maxFrames is the depth at which a stack is cut.
+const maxFrames = 2048
+
+// cause is why a stack does not reach its thread's first function.
+type cause uint8
+
+const (
+	reached      cause = iota // it does
+	noCode                    // an address in no executable mapping
+	noTable                   // code without unwind rules or frame pointers
+	noMemory                  // a part of the stack that cannot be read
+	noProgress                // a frame that does not lie above its callee
+	tooDeep                   // more than maxFrames
+	noExpression              // a rule that cannot be computed
+	noReturn                  // a return address that a probe has taken, and that is not to be found
+	numCauses
+)
+
+// String completes "stacks that do not reach their thread's first function:".
+func (c cause) String() string {
+	return [numCauses]string{"", "an address without code", "code without unwind table or frame pointer", "memory that cannot be read",
+		"frames that lead nowhere", "deeper than 2048 calls", "a rule that cannot be computed", "a return address taken by another probe"}[c]
+}
+
+// unwinder makes frames of samples. It is used by one goroutine.
+type unwinder struct {
+	modules *modules
+	now     func() time.Time
+
+	// Of the stack that is being unwound:
+	space  *space
+	low    uint64 // address of stack
+	stack  []byte
+	outer  remote
+	reach  bool   // what is not in stack may be read from the process
+	beyond bool   // it was
+	top    uint64 // how far up the stack frames went
+	frames []uint32
+	pcs    []uint64 // of frames
+}
+
+func newUnwinder(ms *modules) *unwinder { return &unwinder{modules: ms, now: time.Now} }
+
+// Word reads the thread's memory, for rules' expressions.
+func (u *unwinder) Word(addr uint64) (uint64, bool) {
+	if at := addr - u.low; at < uint64(len(u.stack)) && uint64(len(u.stack))-at >= 8 {
+		return binary.LittleEndian.Uint64(u.stack[at:]), true
+	}
+	if !u.reach {
+		return 0, false
+	}
+	u.beyond = true
+	return u.outer.word(addr)
+}
+
+// unwind sets u.frames to the functions that s's thread is in, leaf first.
+// Where reach allows it more memory is read than what came with the sample, and
+// u.beyond then tells so.
+func (u *unwinder) unwind(sp *space, s sample, reach bool) cause {
+	u.space, u.stack, u.low = sp, s.stack, s.Regs[symbols.RegSP]-redZone
+	u.frames, u.pcs = u.frames[:0], u.pcs[:0]
+	u.reach, u.beyond, u.top = reach, false, 0
+	u.outer.reset(sp.process.PID)
+	if now := u.now(); sp.image != s.Image || now.Sub(sp.read) > late || len(sp.regions) == 0 {
+		sp.image = s.Image
+		sp.refresh(u.modules, now)
+	}
+	regs := s.Regs
+	interrupted := true // the instruction at the address has not been executed yet
+	for len(u.frames) < maxFrames {
+		pc := regs[symbols.RegIP]
+		if pc == 0 {
+			return reached // the convention for first frames without a table
+		}
+		if !interrupted {
+			pc--
+		}
+		r := u.region(pc)
+		if r == nil {
+			return noCode
+		}
+		p := u.modules.at(r.module, pc-r.start+r.offset)
+		if !p.ruled && !interrupted {
+			// An address that was not pushed by a call, such as that of the code
+			// which makecontext has a context return to, is the code's first.
+			if next := u.modules.at(r.module, pc+1-r.start+r.offset); next.ruled {
+				p = next
+			}
+		}
+		u.frames, u.pcs = append(u.frames, p.frame), append(u.pcs, regs[symbols.RegIP])
+		sp := regs[symbols.RegSP]
+		var why cause
+		switch {
+		case !p.ruled:
+			why = u.byFramePointer(&regs)
+		case p.rule.Outermost:
+			return reached
+		case p.plain:
+			why = u.byRule(&regs, &p.rule)
+		default:
+			why = u.byExpression(&regs, &p.rule)
+		}
+		if why != reached {
+			return why
+		}
+		interrupted = p.ruled && p.rule.Signal
+		if s.Trampoline != 0 && regs[symbols.RegIP] == s.Trampoline && !u.restore(&regs, s.taken) {
+			return noReturn
+		}
+		u.top = max(u.top, regs[symbols.RegSP])
+		// Only a signal's frame may lie on another stack.
+		if regs[symbols.RegSP] <= sp && !interrupted {
+			return noProgress
+		}
+	}
+	return tooDeep
+}
+
+// pages is how many pages of the stack's memory it took, with one to spare.
+func (u *unwinder) pages() uint32 {
+	if u.top < u.low || u.top-u.low > (maxPages-2)*4096 {
+		return maxPages
+	}
+	return uint32((u.top-u.low)/4096) + 2
+}
+
+// region finds the code at an address, also code mapped since the mappings were
+// read.
+func (u *unwinder) region(pc uint64) *region {
+	r := u.space.find(pc)
+	if r == nil && pc < 1<<47 {
+		if now := u.now(); now.Sub(u.space.read) > soon {
+			u.space.refresh(u.modules, now)
+			r = u.space.find(pc)
+		}
+	}
+	return r
+}
+
+// byRule goes to the caller by a rule whose registers are all saved in memory.
+func (u *unwinder) byRule(regs *[symbols.UnwindWords]uint64, rule *symbols.Rule) cause {
+	cfa := regs[rule.CFAReg] + uint64(rule.CFAOffset)
+	regs[symbols.RegSP] = cfa
+	for i := range rule.Saved {
+		s := &rule.Saved[i]
+		v, ok := u.Word(cfa + uint64(s.Offset))
+		if !ok && s.Reg == symbols.RegIP {
+			return noMemory
+		}
+		regs[s.Reg] = v
+	}
+	return reached
+}
+
+// byExpression goes to the caller by any rule.
+func (u *unwinder) byExpression(regs *[symbols.UnwindWords]uint64, rule *symbols.Rule) cause {
+	here := *regs
+	cfa := here[rule.CFAReg] + uint64(rule.CFAOffset)
+	if rule.CFAExpr != nil {
+		var ok bool
+		if cfa, ok = symbols.Evaluate(rule.CFAExpr, &here, u); !ok {
+			return noExpression
+		}
+	}
+	regs[symbols.RegSP] = cfa
+	for i := range rule.Saved {
+		s := &rule.Saved[i]
+		v, ok := uint64(0), true
+		switch s.How {
+		case symbols.AtOffset:
+			v, ok = u.Word(cfa + uint64(s.Offset))
+		case symbols.IsOffset:
+			v = cfa + uint64(s.Offset)
+		case symbols.InRegister:
+			v = here[s.Offset]
+		default:
+			if v, ok = symbols.Evaluate(s.Expr, &here, u, cfa); ok && s.How == symbols.AtExpression {
+				v, ok = u.Word(v)
+			}
+		}
+		if !ok && (s.Reg == symbols.RegIP || s.Reg == symbols.RegSP) {
+			return noMemory
+		}
+		regs[s.Reg] = v
+	}
+	return reached
+}
+
+// byFramePointer goes to the caller where no table tells how: code compiled at
+// run time and hand-written code mostly have frame pointers.
+func (u *unwinder) byFramePointer(regs *[symbols.UnwindWords]uint64) cause {
+	fp := regs[symbols.RegBP]
+	if fp < regs[symbols.RegSP] || fp&7 != 0 || fp-regs[symbols.RegSP] > 1<<20 {
+		return noTable
+	}
+	caller, ok1 := u.Word(fp)
+	address, ok2 := u.Word(fp + 8)
+	if !ok1 || !ok2 {
+		return noTable
+	}
+	if address != 0 && u.region(address-1) == nil {
+		return noTable
+	}
+	regs[symbols.RegBP], regs[symbols.RegIP], regs[symbols.RegSP] = caller, address, fp+16
+	return reached
+}
+
+// restore puts back the return address that a return probe has replaced, which
+// lay right below the caller's stack pointer. Where several probes are on one
+// call the kernel lists the first to be set last, and only that one knows the
+// caller's address.
+func (u *unwinder) restore(regs *[symbols.UnwindWords]uint64, taken []bpf.StackTaken) (found bool) {
+	for i := range taken {
+		if taken[i].At == regs[symbols.RegSP]-8 {
+			regs[symbols.RegIP], found = taken[i].Address, true
+		} else if found {
+			break
+		}
+	}
+	return found
+}
