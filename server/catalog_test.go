@@ -6,6 +6,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/procfs"
+	"endoscope/probes/stack"
 	"endoscope/probes/uprobe"
 )
 
@@ -13,7 +14,7 @@ import (
 // providers make: the same columns, in the same order, of the same types.
 func TestCatalogEqualsProviders(t *testing.T) {
 	provided := map[string][]plan.Field{}
-	for _, columns := range []map[string][]plan.Field{procfs.Columns, uprobe.Columns} {
+	for _, columns := range []map[string][]plan.Field{procfs.Columns, uprobe.Columns, {stack.Stream: stack.Columns}} {
 		for stream, fields := range columns {
 			provided[stream] = fields
 		}

@@ -12,6 +12,7 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/procfs"
 	"endoscope/probes/replay"
+	"endoscope/probes/stack"
 	"endoscope/probes/symbols"
 	"endoscope/probes/uprobe"
 	"endoscope/server/wire"
@@ -49,7 +50,7 @@ func New(o Options) (*Engine, error) {
 	}
 	e := &Engine{options: o, providers: map[string]probes.Provider{}, views: catalog.NewViews(), queries: map[int64]*query{}, modules: &symbols.Cache{}}
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
-	e.all = []probes.Provider{e.uprobes, procfs.New(), replay.New(), &sysProvider{e}}
+	e.all = []probes.Provider{e.uprobes, procfs.New(), stack.New(), replay.New(), &sysProvider{e}}
 	for _, p := range e.all {
 		for _, s := range p.Streams() {
 			e.providers[s] = p

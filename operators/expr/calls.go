@@ -27,6 +27,8 @@ var strictCalls = map[string]builder{
 	"text": form(encodingText, ""), "json": form(encodingJSON, ""),
 	"dot": form(encodingDot, "a graph"), "mermaid": form(encodingMermaid, "a graph"), "svg": form(encodingSVG, "a picture"),
 	"starts_with": rowwise(startsWith), "regexp_extract": regexpExtract,
+
+	"format_stack": stackText(formatStack), "folded_stack": stackText(foldedStack), "frame": rowwise(stackFrame),
 }
 
 // laxCalls have their own rules for NULL.

@@ -27,6 +27,7 @@ var randomValues = map[batch.Type][]batch.Value{
 	batch.Timestamp: {T(0), T(-1), T(1), T(1e18), T(math.MaxInt64), T(math.MinInt64)},
 	batch.Duration:  {D(0), D(1), D(-5), D(60e9), D(math.MaxInt64), D(math.MinInt64)},
 	batch.Bytes:     {raw(""), raw("\x00"), raw("a"), raw("ñ")},
+	batch.List:      {batch.ListOf(nil), batch.ListOf(vs(S("a"), I(1))), stackOf("leaf", "mid", "main")},
 }
 
 // Arguments that make a wrong value of any type a refusal at compile time.
@@ -47,6 +48,9 @@ func randomExpr(t *rapid.T, typ batch.Type, depth int) plan.Expr {
 				return lit(N(typ))
 			}
 		}
+		if typ == batch.List { // no column has it
+			return lit(rapid.SampledFrom(randomValues[typ]).Draw(t, "list"))
+		}
 		var cols []plan.Expr
 		for k, c := range randomSchema {
 			if c == typ {
@@ -55,7 +59,7 @@ func randomExpr(t *rapid.T, typ batch.Type, depth int) plan.Expr {
 		}
 		return rapid.SampledFrom(cols).Draw(t, "column")
 	}
-	if depth == 0 {
+	if depth == 0 || typ == batch.List {
 		return leaf()
 	}
 	sub := func(typ batch.Type) plan.Expr { return randomExpr(t, typ, depth-1) }

@@ -211,6 +211,18 @@ var scalarCases = []struct {
 	{"lower", vs(S("AbC@[")), S("abc@[")},
 	{"upper", vs(S("àbC")), S("ÀBC")},
 	{"upper", vs(S("az`{")), S("AZ`{")},
+	{"format_stack", vs(stackOf("leaf", "mid", "main")), S("leaf < mid < main")},
+	{"format_stack", vs(stackOf("leaf", "mid", "main"), I(2)), S("leaf < mid")},
+	{"format_stack", vs(stackOf("leaf"), I(-1)), S("")},
+	{"format_stack", vs(stackOf()), S("")},
+	{"format_stack", vs(N(batch.List)), N(batch.Varchar)},
+	{"format_stack", vs(batch.ListOf(vs(S("f"), batch.ListOf(nil), I(7)))), S("f < [] < 7")}, // a list that is no stack
+	{"folded_stack", vs(stackOf("leaf", "mid", "main")), S("main;mid;leaf")},
+	{"folded_stack", vs(stackOf("leaf", "mid", "main"), I(2)), S("mid;leaf")},
+	{"frame", vs(stackOf("leaf", "mid", "main"), I(0)), S("leaf")},
+	{"frame", vs(stackOf("leaf", "mid", "main"), I(-1)), S("main")},
+	{"frame", vs(stackOf("leaf"), I(1)), N(batch.Varchar)},
+	{"frame", vs(stackOf("leaf"), I(-2)), N(batch.Varchar)},
 	{"substr", vs(S("añbc"), I(2)), S("ñbc")},
 	{"substr", vs(S("añbc"), I(2), I(2)), S("ñb")},
 	{"substr", vs(S("abc"), I(0), I(2)), S("a")},
@@ -386,4 +398,13 @@ func TestNow(t *testing.T) {
 	if c, _ = same.Eval(bt); !c.Bool[0] || !c.Bool[1] {
 		t.Error("now() <> now() in one evaluation")
 	}
+}
+
+// stackOf is a stack with functions of those names, leaf first.
+func stackOf(functions ...string) batch.Value {
+	var frames []batch.Value
+	for _, f := range functions {
+		frames = append(frames, batch.ListOf(vs(S(f), S("module"), S("user"))))
+	}
+	return batch.ListOf(frames)
 }

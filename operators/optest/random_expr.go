@@ -132,7 +132,8 @@ func (g exprGen) call(typ batch.Type, depth int) plan.Expr {
 	var all []choice
 	for _, s := range plan.Scalars {
 		for _, sig := range s.Sigs {
-			if !s.Volatile && (sig.Result == typ || sig.Result == plan.AnyType) && !slices.Contains(sig.Args, batch.Bytes) && !slices.Contains(sig.Args, batch.Encoding) {
+			unheld := slices.Contains(sig.Args, batch.Bytes) || slices.Contains(sig.Args, batch.Encoding) || slices.Contains(sig.Args, batch.List)
+			if !s.Volatile && (sig.Result == typ || sig.Result == plan.AnyType) && !unheld { // no column has those
 				all = append(all, choice{s.Name, sig})
 			}
 		}

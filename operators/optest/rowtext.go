@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/big"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -48,6 +49,10 @@ func textual(fn string, args []batch.Value) (batch.Value, error) {
 		return batch.Str(splitPart(s, args[1].S, args[2].I)), nil
 	case "regexp_extract":
 		return regexpExtract(s, args[1].S, args[2:])
+	case "format_stack", "folded_stack":
+		return batch.Str(stackText(fn, args)), nil
+	case "frame":
+		return stackFrame(args[0], args[1].I), nil
 	case "date_trunc":
 		return dateTrunc(s, args[1].I)
 	}
@@ -132,4 +137,49 @@ func dateTrunc(unit string, t int64) (batch.Value, error) {
 	u := big.NewInt(ns)
 	down := new(big.Int).Div(big.NewInt(t), u) // Euclidean: downwards for a positive unit
 	return fits(down.Mul(down, u), batch.Timestamp)
+}
+
+// stackText lists the functions of a stack: leaf first, or root first.
+func stackText(fn string, args []batch.Value) string {
+	n := int64(1 << 62)
+	if len(args) > 1 {
+		n = args[1].I
+	}
+	var names []string
+	for i := int64(0); i < n; i++ {
+		f := stackFrame(args[0], i)
+		if f.IsNull {
+			break
+		}
+		names = append(names, f.S)
+	}
+	if fn == "format_stack" {
+		return strings.Join(names, " < ")
+	}
+	slices.Reverse(names)
+	return strings.Join(names, ";")
+}
+
+// stackFrame is the function of a frame, which a list's first element names.
+func stackFrame(stack batch.Value, i int64) batch.Value {
+	frames, _ := stack.A.([]batch.Value)
+	if i < 0 {
+		i += int64(len(frames))
+	}
+	if i < 0 || i >= int64(len(frames)) {
+		return batch.NullOf(batch.Varchar)
+	}
+	f := frames[i]
+	for {
+		parts, ok := f.A.([]batch.Value)
+		if !ok || len(parts) == 0 {
+			break
+		}
+		f = parts[0]
+	}
+	if f.Type == batch.Varchar {
+		return batch.Str(f.S)
+	}
+	v, _ := cast(f, batch.Varchar)
+	return v
 }

@@ -110,6 +110,9 @@ var Scalars = []Scalar{
 	{Name: "dot", Sigs: []Sig{sig(tS, tE)}, Doc: "an encoding that is a graph, for Graphviz"},
 	{Name: "mermaid", Sigs: []Sig{sig(tS, tE)}, Doc: "an encoding that is a graph, for Markdown"},
 	{Name: "svg", Sigs: []Sig{sig(tS, tE)}, Doc: "the picture of an encoding"},
+	{Name: "format_stack", Sigs: []Sig{{Args: []batch.Type{tL, tI}, Optional: 1, Result: tS}}, Doc: "functions of a stack's innermost n frames (of all), leaf first: 'callee < caller'"},
+	{Name: "folded_stack", Sigs: []Sig{{Args: []batch.Type{tL, tI}, Optional: 1, Result: tS}}, Doc: "functions of a stack's innermost n frames (of all), root first: 'caller;callee', as flame graphs are drawn of"},
+	{Name: "frame", Sigs: []Sig{sig(tS, tL, tI)}, Doc: "function of the n-th frame of a stack: 0 is the leaf, -1 the root; NULL if there is none"},
 
 	{Name: "to_ns", Sigs: []Sig{sig(tI, tD)}, Doc: "nanoseconds of a duration"},
 	{Name: "to_us", Sigs: []Sig{sig(tF, tD)}, Doc: "microseconds of a duration"},
