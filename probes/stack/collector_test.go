@@ -5,7 +5,6 @@ import (
 	"io"
 	"os/exec"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -121,17 +120,6 @@ func snapshot(t testing.TB, c *collector) map[int]seen {
 		t.Fatal(err)
 	}
 	return out
-}
-
-// user lists the frames of a program's own functions.
-func (s seen) user() string {
-	var out []string
-	for i, f := range s.functions {
-		if s.modules[i] == s.modules[len(s.modules)-1] || s.origins[i] == originUser {
-			out = append(out, f)
-		}
-	}
-	return strings.Join(out, " ")
 }
 
 func byName(ss map[int]seen) map[string]seen {

@@ -175,6 +175,12 @@ func (ms *modules) look(m *module, offset uint64) *place {
 		f.function, f.system, f.sync = fn.Name, m.library || isSystemFunction(fn), syncOfFunction(fn)
 	case m.symbols.IsStub(addr):
 		f.function, f.system = stub, true
+	default:
+		if start, first, ok := m.symbols.Piece(addr); first {
+			f.function, f.system = "_start", true
+		} else if ok {
+			f.function = fmt.Sprintf("sub_%x", start)
+		}
 	}
 	p.frame = ms.frames.number(f)
 	return p

@@ -17,7 +17,8 @@ type space struct {
 	image   uint64 // of the samples that the mappings are of
 	regions []region
 	read    time.Time // when the mappings were
-	last    int       // the region found last
+	pause   time.Duration
+	last    int // the region found last
 }
 
 // region is a range of addresses of a module.
@@ -26,10 +27,11 @@ type region struct {
 	module             *module
 }
 
-// Mappings are read anew at most every soon, when an address lies in none, and
-// at least every late: other code may have taken the place of what was unloaded.
+// Mappings are read anew when an address lies in none, after a pause that
+// doubles from soon to late each time that nothing had changed, and anyhow every
+// late: other code may have taken the place of what was unloaded.
 const (
-	soon = 50 * time.Millisecond
+	soon = time.Millisecond
 	late = 2 * time.Second
 )
 
@@ -51,17 +53,23 @@ func (s *space) find(addr uint64) *region {
 
 // refresh reads the mappings.
 func (s *space) refresh(ms *modules, now time.Time) {
-	s.read, s.last = now, 0
 	text, err := process.Text(s.process.PID)
 	if err != nil {
 		text = nil // it has ended
 	}
-	s.regions = s.regions[:0]
+	old := s.regions
+	s.regions = make([]region, 0, len(text)+1)
 	for _, m := range text {
 		s.regions = append(s.regions, region{m.Start, m.End, m.Offset, ms.of(s.process.PID, m, m.Path == s.process.Exe)})
 	}
 	if len(s.regions) == 0 {
 		s.regions = append(s.regions, region{}) // so that there is a last one
+	}
+	s.read, s.last = now, 0
+	if slices.Equal(old, s.regions) {
+		s.pause = min(max(2*s.pause, soon), late)
+	} else {
+		s.pause = 0
 	}
 }
 

@@ -139,7 +139,7 @@ func (u *unwinder) pages() uint32 {
 func (u *unwinder) region(pc uint64) *region {
 	r := u.space.find(pc)
 	if r == nil && pc < 1<<47 {
-		if now := u.now(); now.Sub(u.space.read) > soon {
+		if now := u.now(); now.Sub(u.space.read) > u.space.pause {
 			u.space.refresh(u.modules, now)
 			r = u.space.find(pc)
 		}

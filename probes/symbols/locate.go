@@ -36,3 +36,14 @@ func (m *Module) FunctionAt(addr uint64) (int, bool) {
 
 // IsStub reports whether addr lies in a procedure linkage table.
 func (m *Module) IsStub(addr uint64) bool { return m.image.isStub(addr) }
+
+// Piece is where the contiguous code begins that holds addr, as far as the
+// unwind table tells, and whether the program begins in it. It serves to name
+// code of no known function.
+func (m *Module) Piece(addr uint64) (start uint64, first, ok bool) {
+	e := m.unwind.find(addr)
+	if e == nil {
+		return 0, false, false
+	}
+	return e.start, e.contains(m.image.elf.Entry), true
+}

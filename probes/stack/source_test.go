@@ -1,0 +1,201 @@
+package stack
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes/testenv"
+)
+
+// record is a sink that keeps everything.
+type record struct {
+	mu     sync.Mutex
+	rows   [][]batch.Value
+	marks  []int64
+	late   int // rows behind a watermark that was given before
+	lost   map[string]uint64
+	counts map[string]uint64
+	err    error
+	ended  chan struct{}
+}
+
+func newRecord() *record {
+	return &record{lost: map[string]uint64{}, counts: map[string]uint64{}, ended: make(chan struct{})}
+}
+
+func (r *record) Push(b *batch.Batch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range b.N {
+		row := make([]batch.Value, len(b.Cols))
+		for k := range b.Cols {
+			row[k] = b.Cols[k].Value(i)
+		}
+		if n := len(r.marks); n > 0 && row[0].I < r.marks[n-1] {
+			r.late++
+		}
+		r.rows = append(r.rows, row)
+	}
+	b.Release()
+}
+
+func (r *record) Partial(b *batch.Batch) { b.Release() }
+func (r *record) Watermark(t int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.marks = append(r.marks, t)
+}
+func (r *record) Lost(cause string, n uint64)  { r.mu.Lock(); r.lost[cause] += n; r.mu.Unlock() }
+func (r *record) Count(cause string, n uint64) { r.mu.Lock(); r.counts[cause] += n; r.mu.Unlock() }
+func (r *record) End(err error)                { r.err = err; close(r.ended) }
+
+func (r *record) len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.rows)
+}
+
+// specification is one of all columns.
+func specification(t plan.Target, every time.Duration) *plan.Acquire {
+	return &plan.Acquire{Stream: Stream, Target: t, Every: every, Out: plan.Schema{Fields: Columns}}
+}
+
+// Rows come at the rate that was asked for, in order of their watermarks, until
+// the process has ended.
+func TestSource(t *testing.T) {
+	testenv.NeedUprobes(t)
+	p := New()
+	defer p.Close()
+	r := run(t, testenv.NeedProgram(t, "sleep"), "100")
+	s, err := p.Prepare(context.Background(), specification(plan.Target{PIDs: []int{r.pid}}, 10*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := newRecord()
+	before := time.Now().UnixNano()
+	if err := s.Start(context.Background(), got); err != nil {
+		t.Fatal(err)
+	}
+	for got.len() < 20 {
+		time.Sleep(time.Millisecond)
+	}
+	syscall.Kill(r.pid, syscall.SIGKILL)
+	select {
+	case <-got.ended:
+	case <-time.After(5 * time.Second):
+		t.Fatal("the stream goes on without its process")
+	}
+	if err := s.Stop(); err != nil || got.err != nil {
+		t.Error(err, got.err)
+	}
+	if got.late > 0 || got.lost[unsettled] > 0 {
+		t.Errorf("%d rows behind a watermark, lost %v", got.late, got.lost)
+	}
+	for i, row := range got.rows {
+		if i > 0 && row[colTime].I <= got.rows[i-1][colTime].I {
+			t.Errorf("row %d is not later than the one before", i)
+		}
+		if row[colTime].I < before || row[colPID].I != int64(r.pid) || row[colTID].I != int64(r.pid) || row[colProcess].S != "sleep" || row[colThread].S != "sleep" || !strings.HasSuffix(row[colExe].S, "/sleep") {
+			t.Errorf("row %d is %v", i, row)
+		}
+	}
+	last := got.rows[10]
+	if last[colState].S != "WAIT" || last[colSyscall].S != "clock_nanosleep" || last[colComplete].I != 1 {
+		t.Errorf("a row is %v", last)
+	}
+	// Equal stacks are one value.
+	a, b := got.rows[10][colStack].A.([]batch.Value), got.rows[11][colStack].A.([]batch.Value)
+	if len(a) == 0 || &a[0] != &b[0] {
+		t.Error("a stack was made twice")
+	}
+}
+
+// A process of the target that starts later is sampled from then on.
+func TestLaterProcess(t *testing.T) {
+	testenv.NeedUprobes(t)
+	p := New()
+	defer p.Close()
+	exe := testenv.NeedProgram(t, "sleep")
+	s, err := p.Prepare(context.Background(), specification(plan.Target{Exes: []string{exe}}, 10*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := newRecord()
+	if err := s.Start(context.Background(), got); err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, exe, "100")
+	deadline := time.Now().Add(5 * time.Second)
+	for found := false; !found; {
+		got.mu.Lock()
+		for _, row := range got.rows {
+			found = found || row[colPID].I == int64(r.pid)
+		}
+		got.mu.Unlock()
+		if time.Now().After(deadline) {
+			t.Fatal("the process is not sampled")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	s.Stop()
+	<-got.ended
+}
+
+// On demand there are rows when they are asked for, and only then.
+func TestOnDemand(t *testing.T) {
+	testenv.NeedUprobes(t)
+	p := New()
+	defer p.Close()
+	r := run(t, testenv.NeedProgram(t, "sleep"), "100")
+	spec := specification(plan.Target{PIDs: []int{r.pid}}, 0)
+	spec.OnDemand = true
+	s, err := p.Prepare(context.Background(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := newRecord()
+	if err := s.Start(context.Background(), got); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 {
+		if got.len() != n {
+			t.Fatalf("%d rows after %d samples", got.len(), n)
+		}
+		if err := s.(*demand).Sample(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Stop()
+	<-got.ended
+}
+
+// What cannot be sampled is refused before anything is loaded.
+func TestRefusals(t *testing.T) {
+	p := New()
+	defer p.Close()
+	for _, c := range []struct {
+		spec *plan.Acquire
+		want string
+	}{
+		{specification(plan.Target{PIDs: []int{1}}, 0), "stack_sample has a value at every instant and cannot be read tuple by tuple"},
+		{specification(plan.Target{}, time.Second), "stack_sample needs a process"},
+		{specification(plan.Target{PIDs: []int{1 << 30}}, time.Second), "there is no process 1073741824"},
+		{specification(plan.Target{PIDs: []int{2}}, time.Second), "process 2 (kthreadd) is a kernel thread: it runs no program"},
+	} {
+		if _, err := p.Prepare(context.Background(), c.spec); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("error %q, want %q", err, c.want)
+		}
+	}
+	if got := missingRights(0); got != "CAP_BPF and CAP_PERFMON and CAP_SYS_PTRACE" {
+		t.Errorf("without rights %s are missing", got)
+	}
+	if got := missingRights(1<<21 /* CAP_SYS_ADMIN */ | 1<<19 /* CAP_SYS_PTRACE */); got != "" {
+		t.Errorf("to the administrator %s are missing", got)
+	}
+}
