@@ -10,19 +10,27 @@ import (
 )
 
 // BenchmarkJoin joins two streams of a row every 2 µs each, so that 10,000 rows
-// lie in the window of 5 ms before and after, 10 % of them out of order; one
-// row in a hundred finds a partner.
+// lie in the window of 5 ms before and after, 10 % of them out of order. Of 1,000
+// keys those of one right row in a hundred are left rows' too; of keys that are
+// ever new one left row in a hundred finds a partner. (An as-of join keeps the
+// latest row of each key, so that ever new ones would fill its memory.)
 func BenchmarkJoin(b *testing.B) {
 	for _, k := range []struct {
 		name string
 		kind plan.JoinKind
 		on   bool
-	}{{"window", plan.WindowJoin, true}, {"left", plan.LeftWindowJoin, true}, {"asof", plan.AsOfJoin, true}, {"asof-any", plan.AsOfJoin, false}} {
-		b.Run(k.name, func(b *testing.B) { joinRate(b, k.kind, k.on) })
+		keys int64
+	}{
+		{"window", plan.WindowJoin, true, 0}, {"window-1000-keys", plan.WindowJoin, true, 1000},
+		{"left", plan.LeftWindowJoin, true, 0}, {"left-1000-keys", plan.LeftWindowJoin, true, 1000},
+		{"asof-1000-keys", plan.AsOfJoin, true, 1000}, {"asof-any", plan.AsOfJoin, false, 1000},
+	} {
+		b.Run(k.name, func(b *testing.B) { joinRate(b, k.kind, k.on, k.keys) })
 	}
 }
 
-func joinRate(b *testing.B, kind plan.JoinKind, on bool) {
+// joinRate joins rows of so many keys, or, if that is 0, of ever new ones.
+func joinRate(b *testing.B, kind plan.JoinKind, on bool, keys int64) {
 	in := relation("t:timestamp k:bigint v:bigint")
 	j := plan.Join{Left: in, Right: relation("t:timestamp k:bigint v:bigint"), Kind: kind, Within: 5 * time.Millisecond}
 	n := plan.NewJoin(j)
@@ -51,9 +59,16 @@ func joinRate(b *testing.B, kind plan.JoinKind, on bool) {
 		for port, e := range ports {
 			for i := range int64(batch.MaxRows) {
 				t := now + i*every
-				e.Cols[1].Int[i] = t | int64(port) // keys that no other row has,
-				if port == right && rng.IntN(100) == 0 {
-					e.Cols[1].Int[i] = t // but for these
+				matches := port == left || rng.IntN(100) == 0
+				switch {
+				case keys == 0 && matches:
+					e.Cols[1].Int[i] = t
+				case keys == 0:
+					e.Cols[1].Int[i] = t | 1
+				case matches:
+					e.Cols[1].Int[i] = rng.Int64N(keys)
+				default:
+					e.Cols[1].Int[i] = keys + rng.Int64N(keys)
 				}
 				if rng.IntN(10) == 0 {
 					t -= rng.Int64N(int64(time.Millisecond))

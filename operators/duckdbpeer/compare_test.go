@@ -8,46 +8,52 @@ import (
 	"time"
 )
 
-// compare reports the medians of b.N runs of both engines, in million rows for
-// each second of processor time and for each second that passed. The former
-// counts what either engine does on threads beside its one (garbage
-// collection), and does not count what other processes took.
+// compare is BenchmarkGroup's over d.
 func compare(b *testing.B, d *data) {
 	db := load(b, d)
-	engines := []struct {
-		name string
-		run  func() (summary, error)
-		cost []cost
-	}{
-		{name: "duckdb", run: func() (summary, error) { return theirs(db) }},
-		{name: "ours", run: func() (summary, error) { return ours(b.Context(), d, true) }},
-		{name: "ours-filter-later", run: func() (summary, error) { return ours(b.Context(), d, false) }},
-	}
+	takeTurns(b, rowCount, []engine[summary]{
+		{"duckdb", func() (summary, error) { return theirs(db) }},
+		{"ours", func() (summary, error) { return ours(b.Context(), d, true) }},
+		{"ours-filter-later", func() (summary, error) { return ours(b.Context(), d, false) }},
+	})
+}
+
+// engine runs a query and gives what its result is compared by.
+type engine[R comparable] struct {
+	name string
+	run  func() (R, error)
+}
+
+// takeTurns reports the medians of b.N runs of the engines over so many rows, in
+// million rows for each second of processor time and for each second that
+// passed. The former counts what an engine does on threads beside its one
+// (garbage collection), and does not count what other processes took.
+func takeTurns[R comparable](b *testing.B, rows float64, engines []engine[R]) {
+	costs := make([][]cost, len(engines))
 	for b.Loop() {
-		var want summary
-		for i := range engines {
-			e := &engines[i]
+		var want R
+		for i, e := range engines {
 			got, c := measure(b, e.run)
-			e.cost = append(e.cost, c)
-			if want == (summary{}) {
+			costs[i] = append(costs[i], c)
+			if i == 0 {
 				want = got
 			}
 			if got != want {
-				b.Fatalf("%s gives %+v, DuckDB %+v", e.name, got, want)
+				b.Fatalf("%s gives %+v, %s %+v", e.name, got, engines[0].name, want)
 			}
 		}
 	}
-	for _, e := range engines {
-		m := median(e.cost)
-		b.ReportMetric(rowCount/m.cpu.Seconds()/1e6, e.name+"-Mrows/cpu-s")
-		b.ReportMetric(rowCount/m.wall.Seconds()/1e6, e.name+"-Mrows/s")
+	for i, e := range engines {
+		m := median(costs[i])
+		b.ReportMetric(rows/m.cpu.Seconds()/1e6, e.name+"-Mrows/cpu-s")
+		b.ReportMetric(rows/m.wall.Seconds()/1e6, e.name+"-Mrows/s")
 	}
 	b.ReportMetric(0, "ns/op")
 }
 
 type cost struct{ cpu, wall time.Duration }
 
-func measure(b *testing.B, run func() (summary, error)) (summary, cost) {
+func measure[R any](b *testing.B, run func() (R, error)) (R, cost) {
 	runtime.GC() // the garbage of the run before is not this one's
 	start, used := time.Now(), processorTime(b)
 	s, err := run()

@@ -127,39 +127,56 @@ const duckQuery = `SELECT count(*), sum(n)::BIGINT, sum(s)::BIGINT FROM
 	(SELECT name, count(*) AS n, sum(x) AS s FROM rows WHERE x < 50 GROUP BY name)`
 
 // load puts d into a table in memory.
-func load(t testing.TB, d *data) *sql.DB {
+func load(t testing.TB, d *data) database {
+	db := open(t)
+	fill(t, db, "rows", "name VARCHAR, x BIGINT", len(d.x), func(i int) []driver.Value { return []driver.Value{d.name(i), d.x[i]} })
+	return db
+}
+
+// database is one in memory.
+type database struct {
+	*sql.DB
+	connector *duckdb.Connector
+}
+
+func open(t testing.TB) database {
 	connector, err := duckdb.NewConnector("", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	db := sql.OpenDB(connector)
 	t.Cleanup(func() { db.Close() })
-	for _, s := range []string{"SET threads = 1", "CREATE TABLE rows (name VARCHAR, x BIGINT)"} {
-		if _, err := db.Exec(s); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := db.Exec("SET threads = 1"); err != nil {
+		t.Fatal(err)
 	}
-	conn, err := connector.Connect(context.Background())
+	return database{db, connector}
+}
+
+// fill makes a table of n rows.
+func fill(t testing.TB, db database, table, columns string, n int, row func(i int) []driver.Value) {
+	if _, err := db.Exec(fmt.Sprintf("CREATE TABLE %s (%s)", table, columns)); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := db.connector.Connect(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	app, err := duckdb.NewAppenderFromConn(conn.(driver.Conn), "", "rows")
+	app, err := duckdb.NewAppenderFromConn(conn, "", table)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, x := range d.x {
-		if err := app.AppendRow(d.name(i), x); err != nil {
+	for i := range n {
+		if err := app.AppendRow(row(i)...); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := app.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return db
 }
 
-func theirs(db *sql.DB) (s summary, err error) {
+func theirs(db database) (s summary, err error) {
 	err = db.QueryRow(duckQuery).Scan(&s.groups, &s.count, &s.sum)
 	return s, err
 }
