@@ -27,6 +27,7 @@ type asOfJoin struct {
 	born     []uint64
 	births   uint64
 	replaced []int32 // right rows that are found no more
+	late     []int32 // scratch of due
 }
 
 // dated is a right row, unless its slot was given to another since.
@@ -130,7 +131,7 @@ func (j *asOfJoin) advance(ctx context.Context) error {
 func (j *asOfJoin) due(port int, t int64) []int32 {
 	list, times := j.pending[port], j.sides[port].times()
 	if !j.sorted[port] {
-		slices.SortStableFunc(list, func(a, b int32) int { return cmp.Compare(times[a], times[b]) })
+		j.late = inOrder(list, j.late[:0], times)
 		j.sorted[port] = true
 	}
 	n, _ := slices.BinarySearchFunc(list, t, func(slot int32, t int64) int {
@@ -140,6 +141,33 @@ func (j *asOfJoin) due(port int, t int64) []int32 {
 		return 1
 	})
 	return list[:n]
+}
+
+// inOrder sorts slots by time and arrival. Those that came late are few: they are
+// sorted, in late, and put among the others.
+func inOrder(slots, late []int32, times []int64) []int32 {
+	n, latest := 0, int64(noTime)
+	for _, slot := range slots {
+		if times[slot] < latest {
+			late = append(late, slot)
+			continue
+		}
+		slots[n], latest = slot, times[slot]
+		n++
+	}
+	slices.SortStableFunc(late, func(a, b int32) int { return cmp.Compare(times[a], times[b]) })
+	// Of equal times the late one came later.
+	for k, l := len(slots), len(late); l > 0; {
+		k--
+		if n > 0 && times[slots[n-1]] > times[late[l-1]] {
+			n--
+			slots[k] = slots[n]
+		} else {
+			l--
+			slots[k] = late[l]
+		}
+	}
+	return late
 }
 
 // worked forgets the first n pending rows.
