@@ -112,7 +112,7 @@ func (j *windowJoin) file(port int, slots []int32) {
 	for len(slots) > 0 {
 		p := floor(times[slots[0]], j.size)
 		n := 1
-		for n < len(slots) && floor(times[slots[n]], j.size) == p {
+		for n < len(slots) && uint64(times[slots[n]]-p) < uint64(j.size) {
 			n++
 		}
 		list, ok := j.panes[port].Get(p)
