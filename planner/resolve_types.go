@@ -285,8 +285,8 @@ func encoderSignature(f *plan.AggFunc) string {
 		}
 		text += option
 	}
-	if !f.Encoder.Calls {
+	if !f.Encoder.Calls && !f.Encoder.Untimed {
 		text += " [" + plan.TimeArgument + " => DURATION]"
 	}
-	return text + " [" + plan.SequenceArgument + " => any]) → " + batch.Encoding.String()
+	return text + " [" + plan.SequenceArgument + " => any]) → " + f.Result(batch.Varchar).String()
 }

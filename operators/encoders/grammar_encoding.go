@@ -72,18 +72,24 @@ func (g *Grammar) String() string {
 		if p > 0 {
 			b = append(b, '\n')
 		}
-		b = append(append(g.appendRule(b, p), ' '), arrow...)
-		for _, it := range g.of(p) {
-			b = append(b, ' ')
-			b = appendItem(b, it, func(b []byte) []byte {
-				if isRule(it.value) {
-					return g.appendRule(b, int(it.value&^ruleBit))
-				}
-				return appendName(b, g.names, it.value)
-			})
-		}
+		b = g.appendProduction(b, p)
 	}
 	return string(b) + g.remark()
+}
+
+// appendProduction appends the line of production p.
+func (g *Grammar) appendProduction(b []byte, p int) []byte {
+	b = append(append(g.appendRule(b, p), ' '), arrow...)
+	for _, it := range g.of(p) {
+		b = append(b, ' ')
+		b = appendItem(b, it, func(b []byte) []byte {
+			if isRule(it.value) {
+				return g.appendRule(b, int(it.value&^ruleBit))
+			}
+			return appendName(b, g.names, it.value)
+		})
+	}
+	return b
 }
 
 func appendItem(b []byte, it item, name func([]byte) []byte) []byte {

@@ -109,3 +109,37 @@ func TestPicturesAreNotDrawnTooLarge(t *testing.T) {
 		t.Error(s)
 	}
 }
+
+func TestPicturesOfGrammars(t *testing.T) {
+	a := NewAlphabet()
+	e := NewGrammarEncoder(a, GrammarOptions{Runs: true}, Limits{})
+	for _, w := range strings.Fields("A B B B B B B B B B C D D D B C D C") {
+		e.Append([]Symbol{a.Symbol(w)}, nil)
+	}
+	g := e.Encode().(*Grammar)
+	checkGolden(t, "grammar.dot", g.Dot())
+	checkGolden(t, "grammar.mermaid", g.Mermaid())
+	if err := checkSVG(g.SVG()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPicturesOfCalls(t *testing.T) {
+	a := NewAlphabet()
+	e := NewDAGEncoder(a, 3, Limits{})
+	at := int64(0)
+	for _, w := range strings.Fields("main load read < read < parse lex < lex < < < solve step f < g < < step f < g < < step f < g < < step f < g < < < save write < < <") {
+		at += 1500
+		s := Return
+		if w != "<" {
+			s = a.Function(w)
+		}
+		e.Append([]Symbol{s}, []int64{at})
+	}
+	g := e.Encode().(*Grammar)
+	checkGolden(t, "calls.dot", g.Dot())
+	checkGolden(t, "calls.svg", g.SVG())
+	if err := checkSVG(g.SVG()); err != nil {
+		t.Error(err)
+	}
+}
