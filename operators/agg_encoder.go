@@ -257,7 +257,7 @@ func (e *encoding) sequence(in *folding, r uint16) *sequence {
 	g := &e.groups[in.groups[r]]
 	if e.by < 0 {
 		if g.last == nil {
-			g.last = e.add(g)
+			g.last = e.add(g, batch.NullOf(batch.Varchar))
 		}
 		return g.last
 	}
@@ -270,7 +270,7 @@ func (e *encoding) sequence(in *folding, r uint16) *sequence {
 			}
 			s := g.ints[key]
 			if s == nil {
-				s = e.add(g)
+				s = e.add(g, c.Value(int(r)))
 				g.ints[key] = s
 			}
 			g.last, g.key = s, key
@@ -283,7 +283,7 @@ func (e *encoding) sequence(in *folding, r uint16) *sequence {
 	}
 	s := g.texts[key]
 	if s == nil {
-		s = e.add(g)
+		s = e.add(g, c.Value(int(r)))
 		g.texts[key] = s
 	}
 	return s
@@ -305,8 +305,17 @@ func textKey(c *batch.Column, r uint16) string {
 	return c.Values[c.Code[r]]
 }
 
-func (e *encoding) add(g *sequences) *sequence {
+// add makes a sequence of g, which label tells from others; NULL: there are no
+// others.
+func (e *encoding) add(g *sequences, label batch.Value) *sequence {
 	x, _ := e.create(e.alphabet) // newEncoding has tried it
+	switch {
+	case label.IsNull:
+	case label.Type == batch.Varchar:
+		x.Label(label.S)
+	default:
+		x.Label(plan.FormatValue(label))
+	}
 	if e.full {
 		x.Freeze()
 	}
@@ -323,15 +332,17 @@ func (e *encoding) cut(in *folding, r uint16) {
 	g := &e.groups[in.groups[r]]
 	old := e.sequence(in, r)
 	old.encoder.Truncate()
-	s := e.add(g)
-	if e.by >= 0 {
-		if c := in.more[e.by]; c.Type.Physical() == batch.PhysInt {
-			g.ints[intKey(c, r)] = s
-		} else {
-			g.texts[textKey(c, r)] = s
-		}
+	if e.by < 0 {
+		g.last = e.add(g, batch.NullOf(batch.Varchar))
+		return
 	}
-	g.last = s
+	c := in.more[e.by]
+	g.last = e.add(g, c.Value(int(r)))
+	if c.Type.Physical() == batch.PhysInt {
+		g.ints[intKey(c, r)] = g.last
+	} else {
+		g.texts[textKey(c, r)] = g.last
+	}
 }
 
 func (e *encoding) symbolOf(name string) encoders.Symbol {

@@ -18,6 +18,8 @@ type Encoder interface {
 	// Truncate says that the sequence was cut: symbols are missing behind those
 	// that were appended.
 	Truncate()
+	// Label names the sequence: the thread or object that it is of.
+	Label(name string)
 	// Freeze says that memory is used up: what comes after it is counted and
 	// not encoded.
 	Freeze()
@@ -81,10 +83,11 @@ type Limits struct {
 
 // Source says what an encoding is of.
 type Source struct {
-	Sequences int   // how many sequences
-	Truncated int   // how many of them were cut: their ends are missing
-	Symbols   int64 // how many symbols were given
-	Encoded   int64 // how many of them are encoded: less than Symbols when the budget was used up
+	Sequences int      // how many sequences
+	Truncated int      // how many of them were cut: their ends are missing
+	Symbols   int64    // how many symbols were given
+	Encoded   int64    // how many of them are encoded: less than Symbols when the budget was used up
+	Labels    []string // of the sequences, "" for those that have none; nil: none has
 	digests   []Digest
 }
 
@@ -101,6 +104,7 @@ type intake struct {
 	symbols   int64 // given
 	digest    Digest
 	truncated bool
+	label     string
 	full      bool // the budget is used up: nothing more is encoded
 }
 
@@ -128,6 +132,9 @@ func (in *intake) take(symbols []Symbol, times []int64, encode func([]Symbol, []
 // Truncate implements [Encoder].
 func (in *intake) Truncate() { in.truncated = true }
 
+// Label implements [Encoder].
+func (in *intake) Label(name string) { in.label = name }
+
 // Freeze implements [Encoder].
 func (in *intake) Freeze() { in.full = true }
 
@@ -136,6 +143,9 @@ func (in *intake) source() Source {
 	s := Source{Sequences: 1, Symbols: in.symbols, Encoded: in.digest.n, digests: []Digest{in.digest}}
 	if in.truncated {
 		s.Truncated = 1
+	}
+	if in.label != "" {
+		s.Labels = []string{in.label}
 	}
 	return s
 }
@@ -148,8 +158,19 @@ func (s Source) joined(o Source) Source {
 		Truncated: s.Truncated + o.Truncated,
 		Symbols:   s.Symbols + o.Symbols,
 		Encoded:   s.Encoded + o.Encoded,
+		Labels:    s.labelsWith(o),
 		digests:   append(append(digests, s.digests...), o.digests...),
 	}
+}
+
+func (s *Source) labelsWith(o Source) []string {
+	if s.Labels == nil && o.Labels == nil {
+		return nil
+	}
+	labels := make([]string, s.Sequences+o.Sequences)
+	copy(labels, s.Labels)
+	copy(labels[s.Sequences:], o.Labels)
+	return labels
 }
 
 // remark is the line that the text forms of incomplete encodings end with,
@@ -163,14 +184,15 @@ func (s *Source) remark() string {
 
 // sourceJSON is how encodings show their source.
 type sourceJSON struct {
-	Sequences int   `json:"sequences"`
-	Truncated int   `json:"truncated,omitempty"`
-	Symbols   int64 `json:"symbols"`
-	Encoded   int64 `json:"encoded,omitempty"` // only where it differs
+	Sequences int      `json:"sequences"`
+	Truncated int      `json:"truncated,omitempty"`
+	Symbols   int64    `json:"symbols"`
+	Encoded   int64    `json:"encoded,omitempty"` // only where it differs
+	Labels    []string `json:"labels,omitempty"`
 }
 
 func (s *Source) json() sourceJSON {
-	j := sourceJSON{Sequences: s.Sequences, Truncated: s.Truncated, Symbols: s.Symbols}
+	j := sourceJSON{Sequences: s.Sequences, Truncated: s.Truncated, Symbols: s.Symbols, Labels: s.Labels}
 	if !s.Complete() {
 		j.Encoded = s.Encoded
 	}
