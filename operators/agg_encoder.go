@@ -34,6 +34,12 @@ var encoderMakers = map[string]struct {
 			return encoders.NewNLevelEncoder(a, n, encoders.Limits{}), nil
 		}
 	}},
+	"intervals": {moments: true, create: func(f *plan.Agg) encoderMaker {
+		n := int(option(f, "n", encoders.DefaultIntervals))
+		return func(a *encoders.Alphabet) (encoders.Encoder, error) {
+			return encoders.NewIntervalEncoder(a, n, encoders.Limits{}), nil
+		}
+	}},
 	"calldag": {moments: true, create: func(f *plan.Agg) encoderMaker {
 		k := int(option(f, "rle", 0))
 		return func(a *encoders.Alphabet) (encoders.Encoder, error) {

@@ -72,6 +72,10 @@ var Encoders = []AggFunc{
 		Doc: "number and times of calls by function with up to n-1 of its callers",
 		Encoder: &EncoderForm{Calls: true, Example: "NLEVEL(2) FROM function_call", Options: []EncoderOption{
 			{Name: "n", Type: tI, Min: 1, Max: 1000, Required: true}}}},
+	{Name: "intervals", Args: []batch.Type{tA}, Result: always(batch.Encoding),
+		Doc: "the run cut into at most n (1024) equal parts: calls and own time in each, by class or function, and thread",
+		Encoder: &EncoderForm{Calls: true, Example: "INTERVALS(event, class, 100) FROM function_call", Options: []EncoderOption{
+			{Name: "n", Type: tI, Min: 2, Max: longest}}}},
 	{Name: "calldag", Args: []batch.Type{tA}, Result: always(batch.Encoding),
 		Doc: "the calls of all threads as a graph in which equal subtrees are one node; rle => k: more than k equal calls count as the same",
 		Encoder: &EncoderForm{Calls: true, Example: "CALLDAG(event, function_name) FROM function_call", Options: []EncoderOption{

@@ -1,0 +1,71 @@
+package encoders
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestIntervals(t *testing.T) {
+	a := NewAlphabet()
+	main, list := a.Symbol("Main"), a.Symbol("List")
+	e := NewIntervalEncoder(a, 4, Limits{})
+	e.Append([]Symbol{main, list, Return, list}, []int64{0, 2, 5, 6})
+	e.Allocate(list, 40, 6)
+	e.Wait(7, 13)
+	e.Append([]Symbol{Return, Return}, []int64{14, 15})
+	// 16 ns in 4 parts; what crosses a border is cut there.
+	want := `-- intervals of 4ns: begin calls time waiting allocations bytes class
+0s 1 2ns 0s 0 0 List
+0s 1 2ns 0s 0 0 Main
+4ns 1 3ns 1ns 1 40 List
+4ns 0 1ns 0s 0 0 Main
+8ns 0 4ns 4ns 0 0 List
+12ns 0 2ns 1ns 0 0 List
+12ns 0 1ns 0s 0 0 Main`
+	if got := e.Encode().String(); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
+// However a run is cut, nothing is lost or counted twice: calls and exclusive
+// times add up to those of the calls themselves.
+func TestIntervalsAddUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(2, 40).Draw(t, "n")
+		var encodings []Encoding
+		calls, own := map[Symbol]int64{}, map[Symbol]int64{}
+		for range rapid.IntRange(1, 3).Draw(t, "threads") {
+			forest, in, times := trees(t)
+			e := NewIntervalEncoder(letters(), n, Limits{})
+			e.Append(in, times)
+			encodings = append(encodings, e.Encode())
+			for _, root := range forest {
+				root.walk(nil, func(c *tree, _ []Symbol) {
+					calls[c.function]++
+					own[c.function] += c.took
+					for _, callee := range c.calls {
+						own[c.function] -= callee.took
+					}
+				})
+			}
+		}
+		merged, err := encodings[0].(Mergeable).Merge(encodings[1:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, cells := merged.(*Intervals).Cells()
+		for _, c := range cells {
+			calls[c.Class] -= c.Calls
+			own[c.Class] -= c.Time
+			if c.Part >= n || c.Time > merged.(*Intervals).Length() {
+				t.Fatalf("%s\n%+v", merged, c)
+			}
+		}
+		for s := range calls {
+			if calls[s] != 0 || own[s] != 0 {
+				t.Fatalf("%s\nlacks %d calls and %d ns of %d", merged, calls[s], own[s], s)
+			}
+		}
+	})
+}
