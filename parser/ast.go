@@ -52,10 +52,11 @@ type (
 		Name    *Ident
 		Query   *Query
 	}
-	// CreateTrigger is CREATE [ONCE|CONTINUOUS] TRIGGER name [ON] from WHEN
-	// cond BEGIN actions END.
+	// CreateTrigger is CREATE [OR REPLACE] [ONCE|CONTINUOUS] TRIGGER name [ON]
+	// from WHEN cond BEGIN actions END.
 	CreateTrigger struct {
 		Span
+		Replace bool
 		Once    bool
 		Name    *Ident
 		From    *From

@@ -129,15 +129,15 @@ type explainRule struct {
 
 type createRule struct {
 	at
-	View    *viewRule    `parser:"'CREATE' ( @@"`
+	Replace bool         `parser:"'CREATE' @('OR' 'REPLACE')?"`
+	View    *viewRule    `parser:"( @@"`
 	Trigger *triggerRule `parser:"| @@ )"`
 }
 
 type viewRule struct {
-	Replace bool       `parser:"@('OR' 'REPLACE')?"`
-	Kind    string     `parser:"@('STREAM' | 'MODEL')"`
-	Name    wordLeaf   `parser:"@@ 'AS'"`
-	Query   *queryRule `parser:"( '(' @@ ')' | @@ )"`
+	Kind  string     `parser:"@('STREAM' | 'MODEL')"`
+	Name  wordLeaf   `parser:"@@ 'AS'"`
+	Query *queryRule `parser:"( '(' @@ ')' | @@ )"`
 }
 
 type triggerRule struct {

@@ -27,13 +27,13 @@ var notAlias = wordSet(`
 // of a statement or an action, and "*" any place.
 var contextual = map[string]string{
 	"ANALYZE": "EXPLAIN", "ASC": "*", "ASOF": "*", "CAST": "*", "CHANGES": "EMIT",
-	"CONTINUOUS": "CREATE", "DESC": "*", "DESCRIBE": "", "DROP": "", "EVERY": "EMIT",
+	"CONTINUOUS": "CREATE REPLACE", "DESC": "*", "DESCRIBE": "", "DROP": "", "EVERY": "EMIT",
 	"EXPLAIN": "", "FILTER": ")", "FINAL": "EMIT", "FOLLOWED": "*", "FUNCTION": "DESCRIBE",
 	"INTERVAL": "*", "LEFT": "*", "MODEL": "CREATE REPLACE DROP", "MONITOR": "", "NONE": "USE",
-	"NOTIFY": "", "ONCE": "CREATE", "PARTITION": "*", "PID": "USE", "REPLACE": "OR",
+	"NOTIFY": "", "ONCE": "CREATE REPLACE", "PARTITION": "*", "PID": "USE", "REPLACE": "OR",
 	"RESUME": "", "SAMPLE": "", "SET": "", "SHOW": "", "STOP": "",
 	"STREAM": "CREATE REPLACE DROP", "SUSPEND": "", "THREAD": "SUSPEND RESUME",
-	"TRIGGER": "CREATE ONCE CONTINUOUS DROP", "USE": "", "WEBHOOK": "", "WITHIN": "*",
+	"TRIGGER": "CREATE REPLACE ONCE CONTINUOUS DROP", "USE": "", "WEBHOOK": "", "WITHIN": "*",
 }
 
 // showable is what SHOW shows.

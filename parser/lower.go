@@ -166,12 +166,12 @@ func (l *lowering) create(c *createRule) Statement {
 	if v := c.View; v != nil {
 		query := l.query(v.Query)
 		if strings.EqualFold(v.Kind, "MODEL") {
-			return &CreateModel{Span: span, Replace: v.Replace, Name: v.Name.Ident, Query: query}
+			return &CreateModel{Span: span, Replace: c.Replace, Name: v.Name.Ident, Query: query}
 		}
-		return &CreateStream{Span: span, Replace: v.Replace, Name: v.Name.Ident, Query: query}
+		return &CreateStream{Span: span, Replace: c.Replace, Name: v.Name.Ident, Query: query}
 	}
 	t := c.Trigger
-	out := &CreateTrigger{Span: span, Once: t.Once, Name: t.Name.Ident, From: l.from(t.From), When: t.When.Expr}
+	out := &CreateTrigger{Span: span, Replace: c.Replace, Once: t.Once, Name: t.Name.Ident, From: l.from(t.From), When: t.When.Expr}
 	for _, a := range t.Actions {
 		out.Actions = append(out.Actions, l.action(a))
 	}

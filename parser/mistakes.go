@@ -132,7 +132,7 @@ func createWhat(d *diagnosis) *Error {
 	case d.tok(0).typ == tokWord && d.tok(1).typ == tokWord:
 		return d.error(0, fmt.Sprintf("there is no %s %s", verb, d.found()), hint)
 	case verb == "CREATE OR REPLACE":
-		return d.error(0, "CREATE OR REPLACE makes a STREAM or a MODEL, not "+d.found(), hint)
+		return d.error(0, "CREATE OR REPLACE makes a STREAM, a TRIGGER or a MODEL, not "+d.found(), hint)
 	}
 	return d.error(0, fmt.Sprintf("%s needs STREAM, TRIGGER or MODEL before %s", verb, d.found()), hint)
 }

@@ -74,6 +74,9 @@ func (p *printer) createAs(kind string, replace bool, name *Ident, q *Query) {
 func (s *CreateTrigger) String() string {
 	return text(func(p *printer) {
 		p.put("CREATE ")
+		if s.Replace {
+			p.put("OR REPLACE ")
+		}
 		if s.Once {
 			p.put("ONCE ")
 		}

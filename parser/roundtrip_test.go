@@ -120,7 +120,7 @@ func (g gen) statement() Statement {
 	case 2:
 		return &CreateModel{Replace: g.chance(), Name: g.ident(), Query: g.query()}
 	case 3:
-		return &CreateTrigger{Once: g.chance(), Name: g.ident(), From: g.from(), When: g.expr(), Actions: many(g, 1, g.action)}
+		return &CreateTrigger{Replace: g.chance(), Once: g.chance(), Name: g.ident(), From: g.from(), When: g.expr(), Actions: many(g, 1, g.action)}
 	case 4:
 		return &Drop{Kind: pick(g, "STREAM", "TRIGGER", "MODEL"), Name: g.ident()}
 	case 5:
