@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ import (
 type insert struct {
 	out    output
 	path   string
+	add    bool // to what the file has
 	fields []plan.Field
 	create func(path string) (io.WriteCloser, error)
 	row    func(buf []byte, b *batch.Batch, row int) []byte
@@ -34,7 +36,7 @@ type insert struct {
 }
 
 func newInsert(n *plan.Insert, down Operator, create func(string) (io.WriteCloser, error)) (*insert, error) {
-	f := &insert{out: output{op: down}, path: n.Path, fields: n.Input.Schema().Fields, create: create, now: time.Now}
+	f := &insert{out: output{op: down}, path: n.Path, add: n.Append, fields: n.Input.Schema().Fields, create: create, now: time.Now}
 	names := make([]string, len(f.fields))
 	for i := range f.fields {
 		names[i] = f.fields[i].Name
@@ -56,13 +58,32 @@ func (f *insert) open() error {
 	if f.file != nil {
 		return nil
 	}
-	file, err := f.create(f.path)
+	file, empty, err := f.openFile()
 	if err != nil {
 		return f.failed(err)
 	}
 	f.file, f.w, f.flushed = file, bufio.NewWriterSize(file, 1<<16), f.now()
-	_, err = f.w.Write(f.header)
+	if empty {
+		_, err = f.w.Write(f.header)
+	}
 	return f.failed(err)
+}
+
+func (f *insert) openFile() (file io.WriteCloser, empty bool, err error) {
+	if !f.add {
+		file, err = f.create(f.path)
+		return file, true, err
+	}
+	to, err := os.OpenFile(f.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
+	if err != nil {
+		return nil, false, err
+	}
+	info, err := to.Stat()
+	if err != nil {
+		to.Close()
+		return nil, false, err
+	}
+	return to, info.Size() == 0, nil
 }
 
 // failed says in the user's words what the system said about the file.

@@ -63,9 +63,15 @@ func appendCSVText(buf []byte, s string) []byte {
 	return append(buf, '"')
 }
 
-// jsonRows returns a function that writes a row as one JSON object, with keys
-// in the order of the columns.
+// jsonRows returns a function that writes a row as one JSON object on a line.
 func jsonRows(names []string) func([]byte, *batch.Batch, int) []byte {
+	object := JSON(names)
+	return func(buf []byte, b *batch.Batch, row int) []byte { return append(object(buf, b, row), '\n') }
+}
+
+// JSON returns a function that appends a row of a batch as one JSON object, with
+// keys in the order of the columns: as many columns as there are names.
+func JSON(names []string) func(buf []byte, b *batch.Batch, row int) []byte {
 	keys := make([][]byte, len(names))
 	for i, n := range names {
 		if i > 0 {
@@ -75,11 +81,11 @@ func jsonRows(names []string) func([]byte, *batch.Batch, int) []byte {
 	}
 	return func(buf []byte, b *batch.Batch, row int) []byte {
 		buf = append(buf, '{')
-		for i := range b.Cols {
+		for i := range keys {
 			buf = append(buf, keys[i]...)
 			buf = appendJSON(buf, b.Cols[i].Value(row))
 		}
-		return append(buf, "}\n"...)
+		return append(buf, '}')
 	}
 }
 

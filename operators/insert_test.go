@@ -193,3 +193,17 @@ func (m *memoryFile) Write(p []byte) (int, error) {
 	}
 	return m.Buffer.Write(p)
 }
+
+// With Append what the file has stays, and its header stands once.
+func TestInsertAppends(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.csv")
+	for _, script := range []string{"1\n2\nclose", "close", "3\nclose"} {
+		if _, err := perform(&plan.Insert{Input: relation("x:bigint"), Path: path, Append: true}, Options{}, script, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if want := "x\n1\n2\n3\n"; err != nil || string(got) != want {
+		t.Errorf("%q, %v, want %q", got, err, want)
+	}
+}

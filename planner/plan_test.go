@@ -109,6 +109,9 @@ func planOf(t *testing.T, src string, env *Env) (*plan.Query, error) {
 		return Plan(st, src, env)
 	case *parser.Insert:
 		return PlanInsert(st, src, env)
+	case *parser.CreateTrigger:
+		_, err := PlanTrigger(st, src, env)
+		return nil, err
 	default:
 		t.Fatalf("%T cannot be planned", st)
 		return nil, nil

@@ -13,8 +13,10 @@ import (
 
 // Env is what planning needs to know of its surroundings.
 type Env struct {
-	Views  *catalog.Views
-	Target plan.Target // the session's; zero if it has none
+	Views *catalog.Views
+	// Triggers are those there are; nil: none.
+	Triggers *catalog.Triggers
+	Target   plan.Target // the session's; zero if it has none
 	// NoKernel plans as if sources computed nothing.
 	NoKernel bool
 	// File gives the columns of a file, of which the error is the user's.
@@ -36,7 +38,11 @@ func Plan(q *parser.Query, src string, env *Env) (*plan.Query, error) {
 
 // PlanInsert plans INSERT INTO file('path') query.
 func PlanInsert(ins *parser.Insert, src string, env *Env) (*plan.Query, error) {
-	r := &resolver{env: env, src: src}
+	return (&resolver{env: env, src: src}).insert(ins, false)
+}
+
+// insert plans an INSERT that replaces what the file has, or adds to it.
+func (r *resolver) insert(ins *parser.Insert, add bool) (*plan.Query, error) {
 	root, err := r.query(ins.Query, nil, top)
 	if err != nil {
 		return nil, err
@@ -44,7 +50,7 @@ func PlanInsert(ins *parser.Insert, src string, env *Env) (*plan.Query, error) {
 	if !tabular(ins.Path.Str) {
 		return nil, r.errorf(ins.Path.Pos(), "cannot write to '%s': only .csv and .jsonl files are known", ins.Path.Str)
 	}
-	return r.finish(&plan.Insert{Input: root.node, Path: ins.Path.Str}, ins.Query.For)
+	return r.finish(&plan.Insert{Input: root.node, Path: ins.Path.Str, Append: add}, ins.Query.For)
 }
 
 // CheckView refuses a CREATE STREAM whose query could not be used.
@@ -52,6 +58,9 @@ func CheckView(c *parser.CreateStream, src string, env *Env) error {
 	r := &resolver{env: env, src: src, views: []string{c.Name.Name}}
 	if s := catalog.Find(c.Name.Name); s != nil {
 		return r.errorf(c.Name.Pos(), "%s is a built-in stream and cannot be redefined", s.Name)
+	}
+	if r.env.Triggers.Has(c.Name.Name) {
+		return r.hintf(c.Name.Pos(), "choose another name", "there is a trigger %s, whose name is a stream", c.Name.Name)
 	}
 	if c.Query.For != nil {
 		return r.errorf(c.Query.For.Pos(), "FOR belongs to the query that uses the stream, not to its definition")

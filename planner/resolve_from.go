@@ -109,9 +109,12 @@ func (r *resolver) named(s *parser.Source, name *parser.Ident, with ctes, lv lev
 	if v := r.env.Views.Get(name.Name); v != nil {
 		return r.view(s, v, lv, every)
 	}
+	if name.Name == r.trigger && r.trigger != "" || r.env.Triggers.Has(name.Name) {
+		return r.triggerStream(s, name, every)
+	}
 	st := catalog.Find(strings.ToLower(name.Name))
 	if st == nil {
-		names := r.env.Views.Names()
+		names := slices.Concat(r.env.Views.Names(), r.env.Triggers.Names())
 		for _, st := range catalog.Streams {
 			names = append(names, st.Name)
 		}

@@ -16,6 +16,7 @@ type resolver struct {
 	src     string
 	views   []string // definitions being inlined, outermost first
 	notices []string
+	trigger string // that is being defined, or ""
 }
 
 // level says where a query stands, for the clauses that not every place allows.

@@ -194,8 +194,13 @@ func (n *Limit) Describe() string {
 	return s
 }
 
-func (n *Union) Describe() string  { return "union all" }
-func (n *Insert) Describe() string { return fmt.Sprintf("insert into file('%s')", n.Path) }
+func (n *Union) Describe() string { return "union all" }
+func (n *Insert) Describe() string {
+	if n.Append {
+		return fmt.Sprintf("append to file('%s')", n.Path)
+	}
+	return fmt.Sprintf("insert into file('%s')", n.Path)
+}
 func (n *Values) Describe() string { return fmt.Sprintf("values %d rows", len(n.Rows)) }
 
 // String prints a target as predicates: pid = 42, exe = '/usr/bin/x'.

@@ -110,10 +110,11 @@ type (
 		Out Schema
 	}
 	// Insert writes rows to a file (.csv or .jsonl) and gives one row at the
-	// end: rows BIGINT.
+	// end: rows BIGINT. With Append what the file has stays.
 	Insert struct {
-		Input Node
-		Path  string
+		Input  Node
+		Path   string
+		Append bool
 	}
 	// Values is a constant relation (SHOW, DESCRIBE, EXPLAIN).
 	Values struct {

@@ -1,0 +1,86 @@
+package operators
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"endoscope/operators/batch"
+)
+
+// journal writes down what a trigger does.
+type journal struct{ strings.Builder }
+
+func (j *journal) Activate(n int64, b *batch.Batch, row int) {
+	fmt.Fprintf(j, "%d:%d ", n, b.Cols[0].Value(row).I)
+}
+func (j *journal) Relent() { j.WriteString("relent ") }
+
+func TestTrigger(t *testing.T) {
+	yes, no, null := batch.Bool(true), batch.Bool(false), batch.NullOf(batch.Boolean)
+	for _, c := range []struct {
+		name      string
+		condition int
+		batches   [][]batch.Value // of conditions; the tuples are 1, 2, ...
+		skip      bool            // every other tuple by selection
+		want      string
+	}{
+		{"each tuple that satisfies it activates", 1, [][]batch.Value{{yes, yes, yes}}, false, "1:1 2:2 3:3 "},
+		{"the first that fails it relents", 1, [][]batch.Value{{no, yes, no, no, yes, no}}, false, "1:2 relent 2:5 relent "},
+		{"NULL fails it", 1, [][]batch.Value{{yes, null, null, yes}}, false, "1:1 relent 2:4 "},
+		{"edges lie between batches", 1, [][]batch.Value{{yes}, {}, {no}, {no, yes}}, false, "1:1 relent 2:4 "},
+		{"without a condition all do", -1, [][]batch.Value{{no, null}, {yes}}, false, "1:1 2:2 3:3 "},
+		{"rows that do not count are no tuples", 1, [][]batch.Value{{yes, no, yes, no}}, true, "1:1 2:3 "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var j journal
+			tr := NewTrigger(c.condition, &j)
+			n := int64(0)
+			for _, conditions := range c.batches {
+				b := batch.New(batch.Schema{batch.Bigint, batch.Boolean})
+				var sel []uint16
+				for i, v := range conditions {
+					n++
+					b.AppendRow(batch.Int(n), v)
+					if i%2 == 0 {
+						sel = append(sel, uint16(i))
+					}
+				}
+				if c.skip {
+					b = b.View(sel)
+				}
+				if st, err := tr.Push(context.Background(), 0, b); st != More || err != nil {
+					t.Fatal(st, err)
+				}
+			}
+			if j.String() != c.want {
+				t.Errorf("did %q, want %q", j.String(), c.want)
+			}
+			if want := int64(strings.Count(c.want, ":")); tr.Activations() != want {
+				t.Errorf("%d activations, want %d", tr.Activations(), want)
+			}
+		})
+	}
+}
+
+type idle struct{}
+
+func (idle) Activate(int64, *batch.Batch, int) {}
+func (idle) Relent()                           {}
+
+// BenchmarkTrigger pushes tuples that fail, as most do.
+func BenchmarkTrigger(b *testing.B) {
+	in := batch.New(batch.Schema{batch.Bigint, batch.Boolean})
+	for i := range batch.MaxRows {
+		in.AppendRow(batch.Int(int64(i)), batch.Bool(false))
+	}
+	tr := NewTrigger(1, idle{})
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := tr.Push(context.Background(), 0, in); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N)*batch.MaxRows/b.Elapsed().Seconds()/1e6, "Mrows/s")
+}

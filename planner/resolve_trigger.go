@@ -1,0 +1,289 @@
+package planner
+
+import (
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/parser"
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+)
+
+// selectors are the columns whose conditions select a trigger's tuples; all
+// other conditions decide whether a selected tuple activates it.
+var selectors = []string{"pid", "process", "exe", "module", "class", "function_name"}
+
+// PlanTrigger plans CREATE TRIGGER. Errors are *parser.Error.
+func PlanTrigger(c *parser.CreateTrigger, src string, env *Env) (*Trigger, error) {
+	r := &resolver{env: env, src: src, trigger: c.Name.Name}
+	if err := r.triggerName(c); err != nil {
+		return nil, err
+	}
+	t := &Trigger{Name: c.Name.Name, Once: c.Once, Condition: -1}
+	undone, shown := false, false
+	for _, a := range c.Actions {
+		act, err := r.action(a)
+		if err != nil {
+			return nil, err
+		}
+		undone = undone || act.Acquires() && !t.Once
+		shown = shown || act.Kind == ActNotify || act.Kind == ActWebhook || act.Kind == ActStop
+		t.Actions = append(t.Actions, *act)
+	}
+	if err := r.when(t, c, undone, shown); err != nil {
+		return nil, err
+	}
+	t.Notices = r.notices
+	return t, r.feedback(t, c)
+}
+
+// triggerName refuses names that are taken.
+func (r *resolver) triggerName(c *parser.CreateTrigger) error {
+	name := c.Name.Name
+	switch {
+	case catalog.Find(name) != nil:
+		return r.errorf(c.Name.Pos(), "%s is a built-in stream, and a trigger's name is a stream, too", name)
+	case r.env.Views.Get(name) != nil:
+		return r.hintf(c.Name.Pos(), "DROP STREAM "+name+", or choose another name", "there is a stream %s already, and a trigger's name is a stream, too", name)
+	case !c.Replace && r.env.Triggers.Has(name):
+		return r.hintf(c.Name.Pos(), "CREATE OR REPLACE TRIGGER, or DROP TRIGGER "+name, "there is a trigger %s already", name)
+	}
+	return nil
+}
+
+// when plans the tuples. Where nothing is undone by tuples that fail the
+// condition, and nothing shows a tuple, neither are acquired.
+func (r *resolver) when(t *Trigger, c *parser.CreateTrigger, undone, shown bool) error {
+	in, err := r.from(c.From, nil, nested, 0)
+	if err != nil {
+		return err
+	}
+	ec := &exprCtx{r: r, in: in, clause: "WHEN"}
+	var selecting, deciding []plan.Expr
+	for _, e := range conjunctsOf(c.When) {
+		if hasAggregate(e) {
+			return r.hintf(e.Pos(), "aggregate in a sub-query: ON (SELECT COUNT(*) AS n FROM TUMBLE(...)) WHEN n > 100", "WHEN cannot aggregate")
+		}
+		x, err := ec.boolean(e)
+		if err != nil {
+			return err
+		}
+		if selects(x, in) {
+			selecting = append(selecting, x)
+		} else {
+			deciding = append(deciding, x)
+		}
+	}
+	node := in.node
+	if in.windowed {
+		node = hold(node)
+	}
+	if !undone {
+		selecting, deciding = append(selecting, deciding...), nil
+	}
+	if len(selecting) > 0 {
+		node = &plan.Filter{Input: node, Cond: allOf(selecting)}
+	}
+	root := r.tuple(t, in, node, shown)
+	if undone {
+		t.Condition = len(root.Exprs)
+		root.Exprs = append(root.Exprs, allOf(deciding))
+		root.Out.Fields = append(root.Out.Fields, plan.Field{Name: "condition", Type: batch.Boolean})
+	}
+	t.When, err = r.finish(root, nil)
+	if err == nil {
+		t.flow(t.When)
+	}
+	return err
+}
+
+// tuple projects to what is shown of a tuple, or to its time.
+func (r *resolver) tuple(t *Trigger, in *scope, node plan.Node, shown bool) *plan.Project {
+	sch := node.Schema()
+	p := &plan.Project{Input: node, Out: plan.Schema{Time: -1}}
+	add := func(i int, name string) {
+		f := sch.Fields[i]
+		p.Exprs = append(p.Exprs, &plan.Col{Index: i, Name: f.Name, T: f.Type})
+		p.Out.Fields = append(p.Out.Fields, plan.Field{Name: name, Type: f.Type})
+	}
+	if shown {
+		for i, f := range sch.Fields[:in.visible] {
+			name := f.Name
+			same := func(g plan.Field) bool { return g.Name == f.Name && g.Qualifier != f.Qualifier }
+			if f.Qualifier != "" && slices.ContainsFunc(sch.Fields[:in.visible], same) {
+				name = f.Qualifier + "." + f.Name
+			}
+			add(i, name)
+		}
+		t.Tuple = slices.Clone(p.Out.Fields)
+	}
+	t.Time = -1
+	if at := sch.Time; at >= 0 && sch.Fields[at].Type == batch.Timestamp {
+		t.Time = slices.IndexFunc(p.Exprs, func(e plan.Expr) bool { return e.(*plan.Col).Index == at })
+		if t.Time < 0 {
+			t.Time = len(p.Exprs)
+			add(at, sch.Fields[at].Name)
+		}
+		p.Out.Time = t.Time
+	}
+	if len(p.Exprs) == 0 {
+		// Rows without columns cannot be counted.
+		p.Exprs = append(p.Exprs, &plan.Const{V: batch.Bool(true)})
+		p.Out.Fields = append(p.Out.Fields, plan.Field{Name: "tuple", Type: batch.Boolean})
+	}
+	return p
+}
+
+// conjunctsOf splits a condition at its ANDs, left to right.
+func conjunctsOf(e parser.Expr) []parser.Expr {
+	if b, ok := e.(*parser.Binary); ok && b.Op == "AND" {
+		return append(conjunctsOf(b.X), conjunctsOf(b.Y)...)
+	}
+	return []parser.Expr{e}
+}
+
+// selects reports whether a condition is one on selectors alone.
+func selects(e plan.Expr, in *scope) bool {
+	reads, other := false, false
+	plan.Walk(e, func(x plan.Expr) {
+		if c, ok := x.(*plan.Col); ok {
+			reads = true
+			other = other || !slices.Contains(selectors, in.fields()[c.Index].Name)
+		}
+	})
+	return reads && !other
+}
+
+// allOf is the conjunction of conditions; of none it is true.
+func allOf(es []plan.Expr) plan.Expr {
+	if len(es) == 0 {
+		return &plan.Const{V: batch.Bool(true)}
+	}
+	out := es[0]
+	for _, e := range es[1:] {
+		out = &plan.Call{Fn: "and", Args: []plan.Expr{out, e}, T: batch.Boolean}
+	}
+	return out
+}
+
+// action plans one action.
+func (r *resolver) action(a parser.Action) (*Action, error) {
+	out := &Action{Text: a.String()}
+	var err error
+	switch a := a.(type) {
+	case *parser.ActSample:
+		out.Kind, out.Stream = ActSample, a.Stream.Name
+		src := &parser.Source{Span: a.Span, Kind: parser.SourceSample, Name: a.Stream, Args: []*parser.Literal{a.Every}}
+		err = r.acquisition(out, src, nil, a.For)
+	case *parser.ActMonitor:
+		out.Kind, out.Stream = ActMonitor, a.Stream.Name
+		src := &parser.Source{Span: a.Stream.Span, Kind: parser.SourceStream, Name: a.Stream}
+		var probe *scope
+		if probe, err = r.source(src, nil, definition, 0); err == nil && probe.bare != nil {
+			err = r.hintf(a.Stream.Pos(), "SAMPLE("+a.Stream.Name+", 100ms)", "%s has a value at every instant: it is sampled, not monitored", a.Stream.Name)
+		}
+		if err == nil {
+			err = r.acquisition(out, src, a.Where, a.For)
+		}
+	case *parser.ActStop:
+		out.Kind, out.Stream = ActStop, a.Stream.Name
+		_, err = r.source(&parser.Source{Span: a.Stream.Span, Kind: parser.SourceStream, Name: a.Stream}, nil, definition, 0)
+	case *parser.ActNotify:
+		out.Kind, out.Str = ActNotify, a.Text.Str
+	case *parser.ActWebhook:
+		out.Kind, out.Str = ActWebhook, a.URL.Str
+		if u, e := url.Parse(a.URL.Str); e != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			err = r.hintf(a.URL.Pos(), "WEBHOOK 'http://host:port/path'", "%s is no URL that a POST could be sent to", a.URL.Text)
+		}
+	case *parser.Query:
+		out.Kind = ActQuery
+		var root *scope
+		if root, err = r.query(a, nil, top); err == nil {
+			out.Query, err = r.finish(root.node, a.For)
+		}
+	case *parser.Insert:
+		out.Kind = ActQuery
+		out.Query, err = r.insert(a, true) // each activation adds to the file
+	default:
+		err = r.errorf(a.Pos(), "this action is not supported yet")
+	}
+	return out, err
+}
+
+// acquisition plans SAMPLE and MONITOR as the query that they stand for.
+func (r *resolver) acquisition(out *Action, src *parser.Source, where parser.Expr, dur *parser.Literal) error {
+	sel := &parser.Select{Span: src.Span, Items: []*parser.SelectItem{{Span: src.Span, Star: true}},
+		From: &parser.From{Span: src.Span, First: src}, Where: where}
+	root, err := r.query(&parser.Query{Span: src.Span, Selects: []*parser.Select{sel}}, nil, top)
+	if err != nil {
+		return err
+	}
+	if dur != nil {
+		if dur.Int <= 0 {
+			return r.errorf(dur.Pos(), "FOR needs a duration above zero")
+		}
+		out.For = time.Duration(dur.Int)
+	}
+	out.Query, err = r.finish(root.node, nil)
+	return err
+}
+
+// flow notes what a plan reads, and writes.
+func (t *Trigger) flow(q *plan.Query) {
+	for _, leaf := range plan.Leaves(q.Root) {
+		switch leaf.Stream {
+		case catalog.TriggerStream:
+			t.Flow.Streams = append(t.Flow.Streams, leaf.Args[0].V.S)
+		case "file":
+			t.Flow.Files = append(t.Flow.Files, absolute(leaf.Args[0].V.S))
+		}
+	}
+	if ins, ok := q.Root.(*plan.Insert); ok {
+		t.Flow.Writes = append(t.Flow.Writes, absolute(ins.Path))
+	}
+}
+
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+// feedback refuses a trigger that what it does would activate.
+func (r *resolver) feedback(t *Trigger, c *parser.CreateTrigger) error {
+	for _, a := range t.Actions {
+		if a.Query != nil {
+			t.flow(a.Query)
+		}
+	}
+	way := r.env.Triggers.Feeds(t.Name, t.Flow)
+	switch {
+	case way == nil:
+		return nil
+	case len(way) > 1:
+		return r.hintf(c.Name.Pos(), "each reads what the one before gives", "%s would feed itself through %s", t.Name, strings.Join(way[:len(way)-1], ", "))
+	case slices.Contains(t.Flow.Streams, t.Name):
+		return r.errorf(c.Name.Pos(), "%s would feed itself: it reads its own stream", t.Name)
+	}
+	return r.errorf(c.Name.Pos(), "%s would feed itself: it reads a file that it writes", t.Name)
+}
+
+// triggerStream is the stream of a trigger.
+func (r *resolver) triggerStream(s *parser.Source, name *parser.Ident, every time.Duration) (*scope, error) {
+	if every > 0 {
+		return nil, r.hintf(name.Pos(), "write "+name.Name+" without SAMPLE", "%s has tuples of its own and cannot be sampled", name.Name)
+	}
+	a := &plan.Acquire{Stream: catalog.TriggerStream, Out: plan.Schema{Time: 0},
+		Args: []plan.Const{{V: batch.Str(name.Name), Start: name.Start, Stop: name.Stop}}}
+	for _, c := range catalog.TriggerColumns {
+		a.Out.Fields = append(a.Out.Fields, plan.Field{Name: c.Name, Qualifier: name.Name, Type: c.Type})
+	}
+	out := r.leaf(a, s, false)
+	out.names = []string{name.Name}
+	return out, nil
+}
