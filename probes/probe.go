@@ -59,6 +59,15 @@ type Aggregator interface {
 	Collect() error
 }
 
+// Loader is a Source that can do what takes long about Start before it, for those
+// who want to be armed at once.
+type Loader interface {
+	Source
+	// Load attaches nothing. It is called once, between Prepare and Start; Stop
+	// lets go of what it did if Start never comes.
+	Load(ctx context.Context) error
+}
+
 // Sampler is a Source that gives its value only when it is asked
 // (spec.OnDemand), and costs little or nothing in between.
 type Sampler interface {

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"endoscope/operators/batch"
@@ -22,13 +23,16 @@ func (s *session) describe(_ context.Context, st *parser.Describe, src string) (
 	if v := s.e.views.Get(name); v != nil {
 		return s.describeView(v)
 	}
+	if s.e.flows.Has(name) {
+		return describeTrigger(s.e.trigger(name)), nil
+	}
 	cs := catalog.Find(strings.ToLower(name))
 	if cs == nil {
 		var names []string
 		for _, st := range catalog.Streams {
 			names = append(names, st.Name)
 		}
-		return nil, refuse(st.Name, src, nearest(name, append(names, s.e.views.Names()...)), "there is no stream %s", name)
+		return nil, refuse(st.Name, src, nearest(name, slices.Concat(names, s.e.views.Names(), s.e.flows.Names())), "there is no stream %s", name)
 	}
 	if cs.Later {
 		return nil, unsupported(st.Name, src, cs.Name)

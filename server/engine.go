@@ -40,6 +40,9 @@ type Engine struct {
 	mu      sync.Mutex
 	queries map[int64]*query
 	nextID  int64
+
+	triggers map[string]*trigger // guarded by mu
+	flows    *catalog.Triggers   // what they read and write
 }
 
 // New returns an engine with every provider. Nothing is loaded into the kernel
@@ -48,9 +51,10 @@ func New(o Options) (*Engine, error) {
 	if o.QueueBatches == 0 {
 		o.QueueBatches = 512
 	}
-	e := &Engine{options: o, providers: map[string]probes.Provider{}, views: catalog.NewViews(), queries: map[int64]*query{}, modules: &symbols.Cache{}}
+	e := &Engine{options: o, providers: map[string]probes.Provider{}, views: catalog.NewViews(), queries: map[int64]*query{},
+		triggers: map[string]*trigger{}, flows: catalog.NewTriggers(), modules: &symbols.Cache{}}
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
-	e.all = []probes.Provider{e.uprobes, procfs.New(), stack.New(), replay.New(), &sysProvider{e}}
+	e.all = []probes.Provider{e.uprobes, procfs.New(), stack.New(), replay.New(), &sysProvider{e}, &triggerProvider{e}}
 	for _, p := range e.all {
 		for _, s := range p.Streams() {
 			e.providers[s] = p
@@ -81,8 +85,15 @@ func matchFunction(sel plan.Expr) (func(name, class, module string) (bool, error
 	}, nil
 }
 
-// Close ends every query and unloads what the providers keep.
+// Close ends every trigger and query, and unloads what the providers keep.
 func (e *Engine) Close() error {
+	for _, t := range e.allTriggers() {
+		t.drop()
+	}
+	for _, t := range e.allTriggers() {
+		<-t.over
+		e.leaveTrigger(t, nil)
+	}
 	for _, q := range e.running() {
 		q.cancel()
 		<-q.done

@@ -28,9 +28,10 @@ type query struct {
 	q         *queue
 	t         *tally
 	out       *outlet
-	started   time.Time    // set before armed
-	armed     atomic.Bool  // graph and started may be read by others
-	state     atomic.Value // string, for sys.queries
+	last      operators.Operator // takes the rows; nil: out does
+	started   time.Time          // set before armed
+	armed     atomic.Bool        // graph and started may be read by others
+	state     atomic.Value       // string, for sys.queries
 
 	live          time.Duration // interval of previews; 0: none
 	joinMemory    int64         // bytes
@@ -50,13 +51,17 @@ func (e *Engine) prepare(ctx context.Context, text string, p *plan.Query) (*quer
 	for i, leaf := range plan.Leaves(p.Root) {
 		provider := e.providers[leaf.Stream]
 		if provider == nil {
+			q.discard()
 			return nil, planner.Placed(plan.Errorf(leaf.Start, leaf.Stop, "%s is not supported yet", leaf.Stream), text)
 		}
 		src, err := provider.Prepare(ctx, leaf)
 		if err != nil {
+			q.discard()
 			return nil, planner.Placed(err, text)
 		}
 		if _, ok := src.(probes.Sampler); leaf.OnDemand && !ok {
+			_ = src.Stop()
+			q.discard()
 			return nil, planner.Placed(plan.Errorf(leaf.Start, leaf.Stop, "the value of %s cannot be acquired on demand yet", leaf.Stream), text)
 		}
 		q.feeds = append(q.feeds, &feed{leaf: i, spec: leaf, source: src, live: src.Live(), q: q.q, t: q.t,
@@ -96,7 +101,11 @@ func (q *query) start(ctx context.Context) error {
 	}
 	q.out = newOutlet(q.t)
 	now := time.Now()
-	graph, err := operators.Build(q.plan.Root, q.out, &operators.Options{
+	last := q.last
+	if last == nil {
+		last = q.out
+	}
+	graph, err := operators.Build(q.plan.Root, last, &operators.Options{
 		Start:      now.UnixNano(),
 		Stats:      true,
 		JoinMemory: q.joinMemory, EncoderBudget: q.encoderBudget,
@@ -444,3 +453,29 @@ func windowed(n plan.Node) bool {
 }
 
 var _ probes.Sink = (*feed)(nil)
+
+// load does what takes long about arming and attaches nothing.
+func (q *query) load(ctx context.Context) error {
+	for _, f := range q.feeds {
+		if l, ok := f.source.(probes.Loader); ok {
+			if err := l.Load(ctx); err != nil {
+				return planner.Placed(err, q.text)
+			}
+		}
+	}
+	return nil
+}
+
+// discard lets go of a query that was prepared and not started.
+func (q *query) discard() {
+	for _, f := range q.feeds {
+		_ = f.source.Stop() // nothing is attached that could refuse to go
+	}
+}
+
+// failure is why the query ended, once it is done; nil if as it should.
+func (q *query) failure() error {
+	q.out.mu.Lock()
+	defer q.out.mu.Unlock()
+	return q.out.err
+}

@@ -31,10 +31,13 @@ type session struct {
 	released bool // the command runs; before that it is held
 	settings map[string]batch.Value
 	open     map[*query]bool
+
+	inbox  *inbox            // of its triggers
+	notify func(text string) // tells the user; nil: nobody listens
 }
 
 func newSession(_ context.Context, e *Engine, o wire.Options) (*session, error) {
-	s := &session{e: e, live: o.Live, settings: map[string]batch.Value{}, open: map[*query]bool{}}
+	s := &session{e: e, live: o.Live, settings: map[string]batch.Value{}, open: map[*query]bool{}, inbox: newInbox(), notify: o.Notify}
 	switch {
 	case len(o.Command) > 0:
 		c, err := process.Launch(o.Command, os.Stdin, os.Stdout, os.Stderr, os.Environ())
@@ -73,7 +76,9 @@ func (s *session) Close() error {
 	}
 	c, released := s.command, s.released
 	s.command = nil
+	s.notify = nil
 	s.mu.Unlock()
+	s.inbox.close() // its triggers go on without it
 	for _, q := range open {
 		q.cancel()
 		<-q.done
@@ -101,7 +106,7 @@ func (s *session) env() *planner.Env {
 	noKernel := s.noKernel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &planner.Env{Views: s.e.views, Target: s.target, NoKernel: noKernel, File: replay.Describe, Eval: expr.EvalConst}
+	return &planner.Env{Views: s.e.views, Triggers: s.e.flows, Target: s.target, NoKernel: noKernel, File: replay.Describe, Eval: expr.EvalConst}
 }
 
 // Execute runs one statement.
@@ -128,6 +133,9 @@ func (s *session) Execute(ctx context.Context, text string) (wire.Result, error)
 	case *parser.CreateStream:
 		return s.createStream(st, text)
 	case *parser.Drop:
+		if st.Kind == "TRIGGER" {
+			return s.dropTrigger(st, text)
+		}
 		if st.Kind != "STREAM" {
 			return nil, unsupported(st, text, "DROP "+st.Kind)
 		}
@@ -151,7 +159,7 @@ func (s *session) Execute(ctx context.Context, text string) (wire.Result, error)
 	case *parser.Describe:
 		return s.describe(ctx, st, text)
 	case *parser.CreateTrigger:
-		return nil, unsupported(st, text, "CREATE TRIGGER")
+		return s.createTrigger(ctx, st, text)
 	case *parser.CreateModel:
 		return nil, unsupported(st, text, "CREATE MODEL")
 	case *parser.Suspend:
@@ -180,11 +188,7 @@ func (s *session) startQuery(ctx context.Context, text string, p *plan.Query) (*
 	}
 	q.live, q.joinMemory = s.live, s.setting("join_memory").I
 	q.encoderBudget = s.setting("encoder_budget").I
-	s.mu.Lock()
-	if c := s.command; c != nil && len(q.feeds) > 0 {
-		q.release = func() { s.release(c) }
-	}
-	s.mu.Unlock()
+	s.holdBack(q)
 	s.e.add(q)
 	if err := q.start(ctx); err != nil {
 		s.e.remove(q)
@@ -198,6 +202,25 @@ func (s *session) startQuery(ctx context.Context, text string, p *plan.Query) (*
 		s.forget(q)
 	}()
 	return q, nil
+}
+
+// holdBack has the session's command, if it has one, run when q is armed.
+func (s *session) holdBack(q *query) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.command; c != nil && len(q.feeds) > 0 {
+		q.release = func() { s.release(c) }
+	}
+}
+
+// tell notifies the user, if they still listen.
+func (s *session) tell(text string) {
+	s.mu.Lock()
+	notify := s.notify
+	s.mu.Unlock()
+	if notify != nil {
+		notify(text)
+	}
 }
 
 // release lets the held command run, now that a query is armed.
@@ -273,6 +296,7 @@ func (s *session) Complete(_ context.Context, kind, of, prefix string) []string 
 			}
 		}
 		names = append(names, s.e.views.Names()...)
+		names = append(names, s.e.flows.Names()...)
 	case "column":
 		for _, st := range catalog.Streams {
 			if of == "" || st.Name == of {

@@ -47,7 +47,7 @@ func (s *session) show(ctx context.Context, st *parser.Show, src string) (wire.R
 		for _, p := range ps {
 			rel.add(batch.Str(p.Comm), batch.Int(int64(p.PID)), batch.Str(p.Exe))
 		}
-	case "QUERIES", "PROBES", "DROPS":
+	case "QUERIES", "PROBES", "DROPS", "TRIGGERS":
 		name := "sys." + strings.ToLower(st.What)
 		sch := catalog.Find(name)
 		rel = newRelation()
@@ -75,6 +75,9 @@ func (s *session) showStreams() *relation {
 	}
 	for _, name := range s.e.views.Names() {
 		rel.add(batch.Str(name), batch.Str("defined"), batch.Str(s.e.views.Get(name).Query.String()))
+	}
+	for _, name := range s.e.flows.Names() {
+		rel.add(batch.Str(name), batch.Str("enumerable"), batch.Str("what the trigger of that name does"))
 	}
 	return rel
 }

@@ -15,7 +15,7 @@ import (
 type sysProvider struct{ e *Engine }
 
 func (p *sysProvider) Streams() []string {
-	return []string{"sys.queries", "sys.probes", "sys.drops", "sys.operators"}
+	return []string{"sys.queries", "sys.probes", "sys.drops", "sys.operators", "sys.triggers"}
 }
 
 func (p *sysProvider) Close() error { return nil }
@@ -100,6 +100,9 @@ func (s *sysSource) Stop() error {
 func (e *Engine) snapshot(stream string) [][]batch.Value {
 	now := batch.Time(time.Now().UnixNano())
 	var rows [][]batch.Value
+	if stream == "sys.triggers" {
+		return e.triggerRows(now)
+	}
 	if stream == "sys.probes" {
 		for _, p := range e.all {
 			lister, ok := p.(interface{ Probes() []probes.Site })

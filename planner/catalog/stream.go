@@ -255,6 +255,20 @@ var Streams = []*Stream{
 			{"time", tD, "ns", "time spent in it"},
 		})},
 
+	{Name: "sys.triggers", Kind: Snapshot, Doc: "the triggers there are", How: "engine", Cost: "none", Needs: procNeeds,
+		Columns: columns(stamp, []Column{
+			{"trigger", tS, "", "its name, which is a stream, too"},
+			{"mode", tS, "", "continuous or once"},
+			{"state", tS, "", "waiting; acting: something that it turned on is acquired or under way; ending; ended: its target is gone"},
+			{"activations", tI, "", "tuples that satisfied its condition so far"},
+			{"skipped", tI, "", "of these, for how many a query was not run again, as it was still running"},
+			{"rows", tI, "", "rows of its stream so far"},
+			{"lost", tI, "", "webhooks not delivered so far"},
+			{"latency", tD, "ns", "longest time from a tuple until what it turned on was armed"},
+			{"error", tS, "", "what went wrong last; NULL if nothing did"},
+			{"statement", tS, "", "its text"},
+		})},
+
 	later("variable_value", Enumerable, "values of variables, as they are written or sampled"),
 	later("event_handlers", NonEnumerable, "event handlers found from stack samples"),
 	later("handler_cost", Enumerable, "calls of the event handlers found"),

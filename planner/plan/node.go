@@ -149,6 +149,9 @@ type Settings struct {
 	// AllProbed: also functions whose calls follow from those of others are
 	// probed, where only numbers of calls are asked.
 	AllProbed bool
+	// Prompt wants events within a millisecond of when they happen, which costs
+	// the program that they happen in.
+	Prompt bool
 	// ProbeLinks is how uprobes are attached: session, multi or perf; auto or
 	// "": the best that the kernel has.
 	ProbeLinks string

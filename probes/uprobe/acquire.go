@@ -28,16 +28,13 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 	if n > p.maxProbes(s.spec) {
 		return p.tooMany(s.spec, s.resolution, n)
 	}
-	if p.kernel == nil {
-		k, err := load(p.o, p.types())
-		if err != nil {
+	in := s.loaded
+	s.loaded = nil
+	if in == nil {
+		var err error
+		if in, err = p.install(s); err != nil {
 			return err
 		}
-		p.kernel = k
-	}
-	in, err := p.kernel.install(s.setup())
-	if err != nil {
-		return err
 	}
 	if p.reader == nil {
 		p.reader = startReader(p.kernel.ring)
@@ -60,7 +57,7 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 		s.aggregates(a)
 	}
 	p.reader.subscribe(s.sub)
-	err = p.attachAll(s, in)
+	err := p.attachAll(s, in)
 	if err == nil {
 		err = in.open(true)
 	}

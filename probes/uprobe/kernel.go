@@ -139,6 +139,7 @@ type setup struct {
 	members   []bpf.FunctionTarget
 	functions int
 	rate      int64 // events per second; 0: any number
+	prompt    bool  // the reader is woken for each event
 	offset    int64 // from the boot clock to the epoch
 	// aggregation is nil where events become rows.
 	aggregation *aggregation
@@ -270,6 +271,11 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 	}
 	if err := limitRate(spec, s.rate); err != nil {
 		return nil, err
+	}
+	if s.prompt {
+		if err := spec.Variables[bpf.FunctionVarWakeBytes].Set(uint64(0)); err != nil {
+			return nil, err
+		}
 	}
 	replace := map[string]*ebpf.Map{bpf.FunctionMapEvents: k.events}
 	if err := k.aggregate(s.aggregation, spec, replace); err != nil {

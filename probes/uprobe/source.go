@@ -28,7 +28,8 @@ type source struct {
 
 	// Guarded by Provider.mu.
 	sub     *subscription
-	stopped bool // before or after it was armed
+	loaded  *installation // by Load, until it is attached
+	stopped bool          // before or after it was armed
 
 	mu         sync.Mutex // guards the following
 	aggregator *aggregator
@@ -80,7 +81,7 @@ func (s *source) setup() setup {
 	return setup{
 		options: s.wants.options | s.resolution.only, links: s.links, returns: how, goexits: len(s.resolution.goexits) > 0, test: s.filter.program,
 		members: s.resolution.members, functions: len(s.resolution.wants), rate: s.spec.Settings.MaxEventRate,
-		offset: s.provider.offset, aggregation: s.aggregation,
+		prompt: s.spec.Settings.Prompt, offset: s.provider.offset, aggregation: s.aggregation,
 	}
 }
 
@@ -118,6 +119,7 @@ func (s *source) Start(ctx context.Context, sink probes.Sink) error {
 	// The links refer to files, not to our descriptors of them.
 	s.resolution.modules.close()
 	if err != nil {
+		s.provider.unload(s)
 		s.mu.Lock()
 		first := s.phase != stopping // or Stop came before we were armed
 		s.phase = stopping
@@ -206,6 +208,7 @@ func (s *source) Stop() error {
 		s.resolution.modules.close()
 		close(s.state)
 		s.mu.Unlock()
+		s.provider.unload(s)
 		return nil
 	case stopping:
 		s.mu.Unlock()

@@ -15,11 +15,14 @@ type Engine interface {
 
 // Options of a session: its first target and how it shows itself.
 type Options struct {
-	PID     int           // -p
-	Process string        // --process
-	Exe     string        // --exe
-	Command []string      // -- CMD ARGS...: started by the session, held until the first query is armed
-	Live    time.Duration // > 0: give a preview of a running EMIT FINAL result this often
+	PID     int      // -p
+	Process string   // --process
+	Exe     string   // --exe
+	Command []string // -- CMD ARGS...: started by the session, held until the first query is armed
+	// Notify is told what the session's triggers have to say (NOTIFY 'text', and
+	// why they failed), one line at a time. It must not block. nil: nobody is.
+	Notify func(text string)
+	Live   time.Duration // > 0: give a preview of a running EMIT FINAL result this often
 }
 
 // Session is one user's conversation: its target, settings and definitions.
@@ -33,6 +36,11 @@ type Session interface {
 	Complete(ctx context.Context, kind, of, prefix string) []string
 	// Info is for \conninfo: lines of text.
 	Info() []string
+	// Triggered gives the rows of the triggers that this session has made, since
+	// it made them: timestamp, trigger, activation, action, row. It ends when all
+	// of them have, and with follow only when it is stopped, or the session is
+	// closed. One at a time.
+	Triggered(follow bool) Result
 	Close() error
 }
 

@@ -27,7 +27,7 @@ func (e *Engine) NewSession(_ context.Context, o wire.Options) (wire.Session, er
 		return nil, &parser.Error{Msg: fmt.Sprintf("there is no process %d", o.PID), Pos: parser.Span{Start: -1}}
 	}
 	e.sessions.Add(1)
-	return &session{engine: e, o: o}, nil
+	return &session{engine: e, o: o, made: make(chan struct{}, 1)}, nil
 }
 
 // Close reports what was left behind.
@@ -45,6 +45,12 @@ type session struct {
 	engine   *Engine
 	o        wire.Options
 	settings []string
+	made     chan struct{} // a token when the trigger has been made
+}
+
+// Triggered gives the rows of the trigger that is made.
+func (s *session) Triggered(follow bool) wire.Result {
+	return s.start(context.Background(), triggerColumns, func(r *result) error { return playTrigger(r, follow) })
 }
 
 func (s *session) Close() error { s.engine.sessions.Add(-1); return nil }
@@ -112,6 +118,9 @@ func (s *session) Execute(ctx context.Context, text string) (wire.Result, error)
 		}), nil
 	case len(words) > 2 && words[0] == "CREATE" && words[1] == "STREAM":
 		return s.message("stream created"), nil
+	case len(words) > 2 && words[0] == "CREATE" && words[1] == "TRIGGER":
+		s.makeTrigger()
+		return s.message("trigger created"), nil
 	}
 	if m := fromStream.FindStringSubmatchIndex(text); m != nil {
 		name := text[m[2]:m[3]]

@@ -1,0 +1,47 @@
+package fake
+
+import (
+	"time"
+
+	"endoscope/operators/batch"
+)
+
+var triggerColumns = columns("timestamp", batch.Timestamp, "trigger", batch.Varchar, "activation", batch.Bigint, "action", batch.Varchar, "row", batch.Varchar)
+
+// makeTrigger makes one that notifies twice, a while from now, and samples.
+func (s *session) makeTrigger() {
+	select {
+	case s.made <- struct{}{}:
+	default:
+	}
+	if s.o.Notify == nil {
+		return
+	}
+	go func() {
+		for _, text := range []string{"slow: disk \x1b[2J full", "slow: again"} {
+			time.Sleep(700 * time.Millisecond)
+			s.o.Notify(text)
+		}
+	}()
+}
+
+// playTrigger gives what the trigger samples, once it is made, and ends with it.
+func playTrigger(r *result, follow bool) error {
+	select {
+	case <-r.session.made:
+	case <-r.stopped:
+		return nil
+	case <-r.ctx.Done():
+		return r.ctx.Err()
+	}
+	if err := r.rows(
+		row(batch.Time(1_767_323_045_123_456_789), "slow", 1, "NOTIFY 'disk full'", `{"duration":5}`),
+		row(batch.Time(1_767_323_045_123_456_789), "slow", 1, "SAMPLE(cpu_usage, 100ms)", `{"percent_busy":70.5}`),
+	); err != nil {
+		return err
+	}
+	if follow {
+		return r.wait()
+	}
+	return nil
+}

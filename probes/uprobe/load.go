@@ -1,0 +1,56 @@
+package uprobe
+
+import (
+	"context"
+	"errors"
+
+	"endoscope/probes"
+)
+
+var _ probes.Loader = (*source)(nil)
+
+// Load implements probes.Loader: it loads the query's programs, which takes
+// milliseconds, so that Start has only to attach them.
+func (s *source) Load(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	p := s.provider
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return errors.New("uprobe: the provider is closed")
+	}
+	in, err := p.install(s)
+	if err == nil {
+		s.loaded = in
+	}
+	return err
+}
+
+// install loads s's programs. Provider.mu is held.
+func (p *Provider) install(s *source) (*installation, error) {
+	if p.kernel == nil {
+		k, err := load(p.o, p.types())
+		if err != nil {
+			return nil, err
+		}
+		p.kernel = k
+	}
+	return p.kernel.install(s.setup())
+}
+
+// unload undoes Load, if what it loaded was not used.
+func (p *Provider) unload(s *source) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s.loaded == nil {
+		return
+	}
+	if p.kernel != nil {
+		p.kernel.remove(s.loaded)
+	} else { // the provider was closed
+		s.loaded.objects.Close()
+	}
+	s.loaded = nil
+}

@@ -1,0 +1,192 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/server/wire"
+)
+
+// inboxRows is how many rows of its triggers a session may have unread before
+// further ones are lost, and counted.
+const inboxRows = 1 << 16
+
+// inbox keeps the rows of a session's triggers until the session reads them.
+type inbox struct {
+	mu      sync.Mutex
+	rows    []inboxRow
+	lost    uint64
+	live    map[*trigger]*subscription // that have not ended
+	changed chan struct{}              // has a token after a change
+	closed  bool
+}
+
+type inboxRow struct {
+	trigger string
+	streamRow
+}
+
+// subscription is the session's ear at one trigger.
+type subscription struct {
+	in   *inbox
+	name string
+}
+
+func newInbox() *inbox {
+	return &inbox{live: map[*trigger]*subscription{}, changed: make(chan struct{}, 1)}
+}
+
+func (s *subscription) take(rows []streamRow) {
+	in := s.in
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, r := range rows {
+		if len(in.rows) >= inboxRows {
+			in.lost++
+			continue
+		}
+		in.rows = append(in.rows, inboxRow{s.name, r})
+	}
+	in.rouse()
+}
+
+func (s *subscription) end() {}
+
+func (in *inbox) rouse() {
+	select {
+	case in.changed <- struct{}{}:
+	default:
+	}
+}
+
+// follow subscribes to a trigger that the session makes.
+func (in *inbox) follow(t *trigger) {
+	sub := &subscription{in: in, name: t.plan.Name}
+	in.mu.Lock()
+	in.live[t] = sub
+	in.mu.Unlock()
+	t.stream.listen(sub)
+}
+
+// ended is called when a trigger gives nothing any more.
+func (in *inbox) ended(t *trigger) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	delete(in.live, t)
+	in.rouse()
+}
+
+// unfollow takes back a follow.
+func (in *inbox) unfollow(t *trigger) {
+	in.mu.Lock()
+	sub := in.live[t]
+	in.mu.Unlock()
+	if sub != nil {
+		t.stream.ignore(sub)
+	}
+	in.ended(t)
+}
+
+// close is called when nobody reads any more: the triggers go on without.
+func (in *inbox) close() {
+	in.mu.Lock()
+	in.closed = true
+	live := make([]*trigger, 0, len(in.live))
+	for t := range in.live {
+		live = append(live, t)
+	}
+	in.rows = nil
+	in.rouse()
+	in.mu.Unlock()
+	for _, t := range live {
+		in.unfollow(t)
+	}
+}
+
+// take removes the oldest rows, up to a batch. more says that others may come.
+func (in *inbox) take() (rows []inboxRow, more bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	n := min(len(in.rows), batch.MaxRows)
+	rows = append(rows, in.rows[:n]...)
+	if in.rows = in.rows[n:]; len(in.rows) == 0 {
+		in.rows = nil
+	}
+	return rows, len(in.live) > 0
+}
+
+// Triggered implements wire.Session.
+func (s *session) Triggered(follow bool) wire.Result {
+	return &triggered{in: s.inbox, follow: follow, stop: make(chan struct{}), began: time.Now()}
+}
+
+// triggered is the client's view of an inbox.
+type triggered struct {
+	in     *inbox
+	follow bool // to the end of the session, and not just of its triggers
+	stop   chan struct{}
+	once   sync.Once
+	rows   uint64
+	began  time.Time
+	ended  time.Time
+}
+
+func (r *triggered) Columns() []wire.Column {
+	return []wire.Column{{Name: "timestamp", Type: batch.Timestamp}, text("trigger"), number("activation"), text("action"), text("row")}
+}
+func (r *triggered) Message() string { return "" }
+func (r *triggered) Stop()           { r.once.Do(func() { close(r.stop) }) }
+func (r *triggered) Close() error    { r.Stop(); return nil }
+
+func (r *triggered) Next(ctx context.Context) (wire.Event, error) {
+	for {
+		rows, more := r.in.take()
+		if len(rows) > 0 {
+			r.rows += uint64(len(rows))
+			b := batch.New(batch.Schema{batch.Timestamp, batch.Varchar, batch.Bigint, batch.Varchar, batch.Varchar})
+			for _, w := range rows {
+				b.AppendRow(batch.Time(w.at), batch.Str(w.trigger), batch.Int(w.activation), batch.Str(w.action), batch.Str(w.row))
+			}
+			return wire.Event{Kind: wire.Rows, Batch: b}, nil
+		}
+		if stopped(r.stop) || r.in.gone() || !more && !r.follow {
+			r.ended = time.Now()
+			return wire.Event{}, io.EOF
+		}
+		select {
+		case <-r.in.changed:
+		case <-r.stop:
+		case <-ctx.Done():
+			return wire.Event{}, ctx.Err()
+		}
+	}
+}
+
+func stopped(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func (in *inbox) gone() bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.closed
+}
+
+func (r *triggered) Summary() wire.Summary {
+	r.in.mu.Lock()
+	defer r.in.mu.Unlock()
+	s := wire.Summary{Rows: r.rows, Elapsed: r.ended.Sub(r.began)}
+	if r.in.lost > 0 {
+		s.Losses = []wire.Loss{{Cause: fmt.Sprintf("more than %d rows unread", inboxRows), N: r.in.lost}}
+	}
+	return s
+}

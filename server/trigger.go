@@ -1,0 +1,359 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"endoscope/operators"
+	"endoscope/operators/batch"
+	"endoscope/parser"
+	"endoscope/planner"
+	"endoscope/server/wire"
+)
+
+// trigger is a CREATE TRIGGER that lives in the engine: a query whose tuples
+// activate actions. It outlives the statement that made it, and the session.
+//
+//	when (query) ─► operators.Trigger ─► actors, each with a goroutine of its own
+//	                 its runner's            │ where it may have to wait
+//	                                         ▼
+//	                                      stream ─► inbox of its creator, queries
+//
+// Its end has two steps: no tuple comes any more (the target is gone, or it was
+// dropped), then the actors are done.
+type trigger struct {
+	plan   *planner.Trigger
+	text   string
+	mode   string
+	when   *query
+	op     *operators.Trigger
+	actors []actor
+	stream *triggerStream
+	owner  *session
+	tuple  func([]byte, *batch.Batch, int) []byte // as JSON
+
+	errors   lastError
+	latency  atomic.Int64  // longest from a tuple to what it armed, ns
+	quit     chan struct{} // closed: end at once
+	quitOnce sync.Once
+	over     chan struct{} // closed when nothing of it is attached any more
+}
+
+// actor is one action of a trigger. activate and relent do not block.
+type actor interface {
+	// activate is called for each tuple that satisfies the condition.
+	activate(a activation)
+	// relent is called for the first that fails it.
+	relent()
+	// finish says that no tuple follows. The actor ends what it would undo, and
+	// is done when the rest has come to its end.
+	finish()
+	// wait returns when the actor is done.
+	wait()
+	// status is for sys.triggers.
+	status() actorStatus
+}
+
+// actorStatus is what there is to know of an actor.
+type actorStatus struct {
+	acting  bool   // something is acquired or under way
+	skipped uint64 // activations for which nothing was done, as it was under way
+	lost    uint64 // what should have been given to somebody and was not
+}
+
+// activation is one tuple that satisfied the condition.
+type activation struct {
+	n     int64
+	at    int64  // event time, ns since the epoch
+	tuple string // as JSON; "" where no action shows it
+}
+
+// lastError remembers the last error, for sys.triggers.
+type lastError struct {
+	mu   sync.Mutex
+	text string
+}
+
+// set reports whether the error is another one than before.
+func (l *lastError) set(err error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := l.text
+	l.text = err.Error()
+	return l.text != before
+}
+
+func (l *lastError) get() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text
+}
+
+// createTrigger runs CREATE TRIGGER. What the actions acquire is prepared here,
+// so that an activation has only to attach it.
+func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, text string) (wire.Result, error) {
+	p, err := planner.PlanTrigger(st, text, s.env())
+	if err != nil {
+		return nil, err
+	}
+	t := &trigger{plan: p, text: text, mode: "continuous", stream: newTriggerStream(), owner: s, quit: make(chan struct{}), over: make(chan struct{})}
+	if p.Once {
+		t.mode = "once"
+	}
+	if p.Tuple != nil {
+		names := make([]string, len(p.Tuple))
+		for i, f := range p.Tuple {
+			names[i] = f.Name
+		}
+		t.tuple = operators.JSON(names)
+	}
+	notices := p.Notices
+	if t.when, err = s.e.prepare(ctx, text, promptly(s.withSettings(p.When))); err != nil {
+		return nil, err
+	}
+	t.when.joinMemory = s.setting("join_memory").I
+	notices = append(notices, t.when.notices()...)
+	t.op = operators.NewTrigger(p.Condition, t)
+	t.when.last = t.op
+	for i := range p.Actions {
+		a, err := s.actor(ctx, t, &p.Actions[i], text)
+		if err != nil {
+			t.abandon()
+			return nil, err
+		}
+		if q, ok := a.(*acquirer); ok {
+			notices = append(notices, q.standby.notices()...)
+		}
+		t.actors = append(t.actors, a)
+	}
+	old, err := s.e.enterTrigger(t, st.Replace)
+	if err != nil {
+		t.abandon()
+		return nil, at(err, st.Name, text)
+	}
+	s.inbox.follow(t)
+	s.holdBack(t.when)
+	s.e.add(t.when)
+	if err := t.when.start(ctx); err != nil {
+		s.e.remove(t.when)
+		s.e.leaveTrigger(t, old)
+		s.inbox.unfollow(t)
+		t.abandon()
+		return nil, err
+	}
+	go t.run(s.e)
+	if old != nil {
+		old.drop()
+		<-old.over
+	}
+	r := done("trigger %s created", p.Name)
+	r.notices = distinct(notices)
+	return r, nil
+}
+
+// actor makes one of a trigger's actions ready.
+func (s *session) actor(ctx context.Context, t *trigger, a *planner.Action, text string) (actor, error) {
+	switch a.Kind {
+	case planner.ActNotify:
+		return &notifier{t: t, act: a}, nil
+	case planner.ActStop:
+		return &stopper{t: t, act: a, e: s.e}, nil
+	case planner.ActWebhook:
+		return newWebhook(t, a, s.setting("webhook_format").S), nil
+	}
+	p, memory := s.withSettings(a.Query), s.setting("join_memory").I // as they are now
+	return newAcquirer(ctx, t, a, s.e, func(ctx context.Context) (*query, error) {
+		q, err := s.e.prepare(ctx, text, p)
+		if err != nil {
+			return nil, err
+		}
+		q.joinMemory = memory
+		if err := q.load(ctx); err != nil {
+			q.discard()
+			return nil, err
+		}
+		return q, nil
+	})
+}
+
+// abandon lets go of a trigger that was never started.
+func (t *trigger) abandon() {
+	t.drop()
+	t.when.discard()
+	t.stream.close()
+	for _, a := range t.actors {
+		a.finish()
+		a.wait()
+	}
+}
+
+// Activate implements operators.Actor.
+func (t *trigger) Activate(n int64, b *batch.Batch, row int) {
+	a := activation{n: n, at: time.Now().UnixNano()}
+	if t.plan.Time >= 0 {
+		if c := &b.Cols[t.plan.Time]; !c.Nulls.Get(row) {
+			a.at = c.Int[row]
+		}
+	}
+	if t.tuple != nil {
+		a.tuple = string(t.tuple(nil, b, row))
+	}
+	for _, act := range t.actors {
+		act.activate(a)
+	}
+}
+
+// Relent implements operators.Actor.
+func (t *trigger) Relent() {
+	for _, act := range t.actors {
+		act.relent()
+	}
+}
+
+// run waits for the trigger's end.
+func (t *trigger) run(e *Engine) {
+	select {
+	case <-t.when.done:
+	case <-t.quit:
+		t.when.cancel()
+		<-t.when.done
+	}
+	e.remove(t.when)
+	if err := t.when.failure(); err != nil {
+		t.fail(err)
+	}
+	for _, a := range t.actors {
+		a.finish()
+	}
+	for _, a := range t.actors {
+		a.wait()
+	}
+	t.stream.close()
+	close(t.over)
+	t.owner.inbox.ended(t)
+}
+
+// drop asks the trigger to end now.
+func (t *trigger) drop() { t.quitOnce.Do(func() { close(t.quit) }) }
+
+// fail notes what went wrong and tells whoever made the trigger, once.
+func (t *trigger) fail(err error) {
+	var e *parser.Error
+	if errors.As(err, &e) {
+		err = errors.New(e.Msg) // its place was told when the trigger was made
+	}
+	if t.errors.set(err) {
+		t.owner.tell(fmt.Sprintf("trigger %s: %v", t.plan.Name, err))
+	}
+}
+
+// armed notes how long after its tuple an acquisition was armed.
+func (t *trigger) armed(a activation) {
+	d := time.Now().UnixNano() - a.at
+	for {
+		longest := t.latency.Load()
+		if d <= longest || t.latency.CompareAndSwap(longest, d) {
+			return
+		}
+	}
+}
+
+// state is for sys.triggers.
+func (t *trigger) state() string {
+	select {
+	case <-t.over:
+		return "ended"
+	default:
+	}
+	for _, a := range t.actors {
+		if a.status().acting {
+			return "acting"
+		}
+	}
+	select {
+	case <-t.when.done:
+		return "ending"
+	default:
+		return "waiting"
+	}
+}
+
+// distinct keeps the first of equal texts.
+func distinct(texts []string) []string {
+	seen := map[string]bool{}
+	var out []string
+	for _, s := range texts {
+		if !seen[s] {
+			seen[s] = true
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// dropTrigger runs DROP TRIGGER. When it returns nothing of the trigger is
+// attached.
+func (s *session) dropTrigger(st *parser.Drop, text string) (wire.Result, error) {
+	name := st.Name.Name
+	t := s.e.trigger(name)
+	if t == nil {
+		hint := nearest(name, s.e.flows.Names())
+		if hint == "" {
+			hint = "SHOW TRIGGERS lists them"
+		}
+		return nil, refuse(st.Name, text, hint, "there is no trigger %s", name)
+	}
+	s.e.leaveTrigger(t, nil)
+	t.drop()
+	<-t.over
+	return done("trigger %s dropped after %s", name, plural(t.op.Activations(), "activation")), nil
+}
+
+func plural(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// notifier is NOTIFY 'text'.
+type notifier struct {
+	t   *trigger
+	act *planner.Action
+}
+
+func (n *notifier) activate(a activation) {
+	n.t.stream.give(streamRow{at: a.at, activation: a.n, action: n.act.Text, row: a.tuple})
+	n.t.owner.tell(n.t.plan.Name + ": " + n.act.Str)
+}
+func (n *notifier) relent()             {}
+func (n *notifier) finish()             {}
+func (n *notifier) wait()               {}
+func (n *notifier) status() actorStatus { return actorStatus{} }
+
+// stopper is STOP stream: it ends what any trigger acquires from that stream.
+type stopper struct {
+	t   *trigger
+	act *planner.Action
+	e   *Engine
+}
+
+func (s *stopper) activate(a activation) {
+	for _, t := range s.e.allTriggers() {
+		for _, other := range t.actors {
+			if q, ok := other.(*acquirer); ok && strings.EqualFold(q.act.Stream, s.act.Stream) {
+				q.off()
+			}
+		}
+	}
+	s.t.stream.give(streamRow{at: a.at, activation: a.n, action: s.act.Text, row: a.tuple})
+}
+func (s *stopper) relent()             {}
+func (s *stopper) finish()             {}
+func (s *stopper) wait()               {}
+func (s *stopper) status() actorStatus { return actorStatus{} }

@@ -1,0 +1,320 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"endoscope/operators"
+	"endoscope/operators/batch"
+	"endoscope/planner"
+	"endoscope/planner/plan"
+)
+
+// acquirer is an action that runs a query: SAMPLE and MONITOR, which are on or
+// off, and SELECT and INSERT, which run once for each activation, one at a time.
+//
+// Its query is prepared and loaded before it is wanted, and the next one as soon
+// as it is armed, so that an activation has only to attach it. One goroutine
+// arms and ends queries; it does not wait for an end, since the kernel takes tens
+// of milliseconds to detach.
+type acquirer struct {
+	t       *trigger
+	act     *planner.Action
+	e       *Engine
+	prepare func(context.Context) (*query, error)
+	wake    chan struct{}
+	done    chan struct{}
+
+	// Of the goroutine.
+	standby         *query
+	coming          chan *query // of a standby that is being prepared; nil: none is
+	running, ending *query
+	number          *atomic.Int64 // of the activation that running belongs to
+
+	mu       sync.Mutex // guards what follows
+	wanted   bool
+	since    activation // for which it is wanted
+	deadline time.Time  // of FOR; zero: none
+	busy     bool       // a query runs
+	last     bool       // no activation follows
+	skipped  uint64
+}
+
+func newAcquirer(ctx context.Context, t *trigger, act *planner.Action, e *Engine, prepare func(context.Context) (*query, error)) (*acquirer, error) {
+	q := &acquirer{t: t, act: act, e: e, prepare: prepare, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	var err error
+	if q.standby, err = prepare(ctx); err != nil {
+		return nil, err
+	}
+	go q.run()
+	return q, nil
+}
+
+func (q *acquirer) activate(a activation) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.act.For > 0 {
+		q.deadline = time.Now().Add(q.act.For)
+	}
+	if q.wanted {
+		if !q.act.Acquires() {
+			q.skipped++
+		}
+		return
+	}
+	q.wanted, q.since = true, a
+	q.rouse()
+}
+
+// relent turns SAMPLE and MONITOR off, unless they are to stay on for ever.
+func (q *acquirer) relent() {
+	if !q.t.plan.Once {
+		q.off()
+	}
+}
+
+// off turns SAMPLE and MONITOR off.
+func (q *acquirer) off() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.wanted && q.act.Acquires() {
+		q.wanted = false
+		q.rouse()
+	}
+}
+
+// finish leaves on what is to stay on, and lets a query come to its end.
+func (q *acquirer) finish() {
+	q.relent()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.last = true
+	q.rouse()
+}
+
+func (q *acquirer) wait() { <-q.done }
+
+func (q *acquirer) status() actorStatus {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return actorStatus{acting: q.wanted || q.busy, skipped: q.skipped}
+}
+
+func (q *acquirer) rouse() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// wish is what is wanted now. due is when FOR is over; zero: never.
+func (q *acquirer) wish() (wanted, last bool, since activation, due time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.deadline.IsZero() && !time.Now().Before(q.deadline) {
+		q.wanted, q.deadline = false, time.Time{}
+	}
+	q.busy = q.running != nil || q.ending != nil
+	return q.wanted, q.last, q.since, q.deadline
+}
+
+// satisfied notes that what was wanted has come to its end by itself.
+func (q *acquirer) satisfied() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.wanted, q.deadline = false, time.Time{}
+}
+
+func (q *acquirer) run() {
+	defer close(q.done)
+	defer q.disperse()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		wanted, last, since, due := q.wish()
+		switch {
+		case wanted && q.running == nil:
+			q.arm(since)
+			continue
+		case wanted:
+			q.number.Store(since.n) // it was off and on again meanwhile
+		case q.running != nil:
+			q.running.end()
+			q.settle()
+			q.ending, q.running = q.running, nil
+			continue
+		case last:
+			q.settle()
+			return
+		}
+		var over <-chan time.Time
+		if !due.IsZero() {
+			timer.Reset(time.Until(due))
+			over = timer.C
+		}
+		select {
+		case <-q.wake:
+		case <-over:
+		case <-doneOf(q.running):
+			q.ended(q.running)
+			q.running = nil
+			q.satisfied()
+		case <-doneOf(q.ending):
+			q.settle()
+		case s := <-q.coming:
+			q.standby, q.coming = s, nil
+		case <-q.t.quit:
+			return
+		}
+	}
+}
+
+// disperse abandons what there still is.
+func (q *acquirer) disperse() {
+	if q.running != nil {
+		q.running.cancel()
+		<-q.running.done
+		q.ended(q.running)
+	}
+	q.settle()
+	if q.coming != nil {
+		q.standby = <-q.coming
+	}
+	if q.standby != nil {
+		q.standby.discard()
+	}
+}
+
+// settle waits until the query that is ending has ended, if there is one.
+func (q *acquirer) settle() {
+	if q.ending != nil {
+		<-q.ending.done
+		q.ended(q.ending)
+		q.ending = nil
+	}
+}
+
+func (q *acquirer) ended(run *query) {
+	q.e.remove(run)
+	if err := run.failure(); err != nil {
+		q.t.fail(err)
+	}
+}
+
+// doneOf is closed when a query has ended; nil of none.
+func doneOf(q *query) <-chan struct{} {
+	if q == nil {
+		return nil
+	}
+	return q.done
+}
+
+// arm starts the query that stands by, and has the next one prepared.
+func (q *acquirer) arm(since activation) {
+	run := q.standby
+	q.standby = nil
+	if run == nil && q.coming != nil {
+		run, q.coming = <-q.coming, nil
+	}
+	if run == nil {
+		var err error
+		if run, err = q.prepare(context.Background()); err != nil {
+			q.satisfied()
+			q.t.fail(err)
+			return
+		}
+	}
+	q.number = &atomic.Int64{}
+	q.number.Store(since.n)
+	run.last = newPublisher(q.t.stream, run, q.number, q.act.Text)
+	q.e.add(run)
+	if err := run.start(context.Background()); err != nil {
+		q.e.remove(run)
+		q.satisfied()
+		q.t.fail(err)
+		return
+	}
+	q.running = run
+	q.t.armed(since)
+	coming := make(chan *query, 1)
+	q.coming = coming
+	go func() {
+		next, err := q.prepare(context.Background())
+		if err != nil {
+			next = nil // it is tried again, and told of, when it is wanted
+		}
+		coming <- next
+	}()
+}
+
+// publisher is the last operator of an action's query: its rows go to the
+// trigger's stream.
+type publisher struct {
+	stream *triggerStream
+	q      *query
+	number *atomic.Int64
+	action string
+	time   int // column of the rows' time; -1: none
+	row    func([]byte, *batch.Batch, int) []byte
+}
+
+func newPublisher(stream *triggerStream, q *query, number *atomic.Int64, action string) *publisher {
+	sch := q.plan.Root.Schema()
+	names := make([]string, len(sch.Fields))
+	for i, f := range sch.Fields {
+		names[i] = f.Name
+	}
+	p := &publisher{stream: stream, q: q, number: number, action: action, time: -1, row: operators.JSON(names)}
+	if t := sch.Time; t >= 0 && sch.Fields[t].Type == batch.Timestamp {
+		p.time = t
+	}
+	return p
+}
+
+// Push implements operators.Operator.
+func (p *publisher) Push(_ context.Context, _ int, b *batch.Batch) (operators.Status, error) {
+	p.q.t.rows.Add(uint64(b.Len()))
+	if !p.stream.heard(b.Len()) {
+		return operators.More, nil
+	}
+	rows := make([]streamRow, b.Len())
+	now, n := time.Now().UnixNano(), p.number.Load()
+	for i := range rows {
+		row := b.Row(i)
+		r := streamRow{at: now, activation: n, action: p.action, row: string(p.row(nil, b, row))}
+		if p.time >= 0 && !b.Cols[p.time].Nulls.Get(row) {
+			r.at = b.Cols[p.time].Int[row]
+		}
+		rows[i] = r
+	}
+	p.stream.give(rows...)
+	return operators.More, nil
+}
+
+// Signal implements operators.Operator.
+func (p *publisher) Signal(_ context.Context, _ int, s operators.Signal) (operators.Status, error) {
+	if s.Kind == operators.Gap {
+		p.q.t.addLost(s.Cause, s.N)
+	}
+	return operators.More, nil
+}
+
+// Close implements operators.Operator.
+func (p *publisher) Close(context.Context, int) error { return nil }
+
+// promptly has the events of a plan's functions brought as they happen.
+func promptly(p *plan.Query) *plan.Query {
+	out := *p
+	out.Root = plan.TransformNodes(p.Root, func(n plan.Node) plan.Node {
+		a, ok := n.(*plan.Acquire)
+		if !ok {
+			return n
+		}
+		c := *a
+		c.Settings.Prompt = true
+		return &c
+	})
+	return &out
+}

@@ -1,0 +1,202 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+	"endoscope/probes"
+)
+
+// streamRow is one row of a trigger's stream.
+type streamRow struct {
+	at         int64 // ns since the epoch
+	activation int64
+	action     string
+	row        string // JSON
+}
+
+// listener gets the rows of a trigger's stream. take does not block; it is
+// called by one goroutine at a time.
+type listener interface {
+	take(rows []streamRow)
+	end() // no row follows
+}
+
+// triggerStream hands the rows of a trigger to whoever listens.
+type triggerStream struct {
+	mu        sync.Mutex
+	listeners map[listener]bool
+	rows      uint64
+	closed    bool
+}
+
+func newTriggerStream() *triggerStream { return &triggerStream{listeners: map[listener]bool{}} }
+
+// heard reports whether anybody listens; if not, it counts the n rows that need
+// not be made.
+func (s *triggerStream) heard(n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.listeners) == 0 {
+		s.rows += uint64(n)
+	}
+	return len(s.listeners) > 0
+}
+
+func (s *triggerStream) give(rows ...streamRow) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rows += uint64(len(rows))
+	for l := range s.listeners {
+		l.take(rows)
+	}
+}
+
+func (s *triggerStream) count() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rows
+}
+
+// listen gives l what follows; if the stream has ended, its end.
+func (s *triggerStream) listen(l listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		l.end()
+		return
+	}
+	s.listeners[l] = true
+}
+
+// ignore ends what listen began: l gets nothing more.
+func (s *triggerStream) ignore(l listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.listeners, l)
+}
+
+func (s *triggerStream) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for l := range s.listeners {
+		l.end()
+	}
+	clear(s.listeners)
+}
+
+// triggerProvider serves the streams of triggers.
+type triggerProvider struct{ e *Engine }
+
+func (p *triggerProvider) Streams() []string { return []string{catalog.TriggerStream} }
+func (p *triggerProvider) Close() error      { return nil }
+
+func (p *triggerProvider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source, error) {
+	name := spec.Args[0]
+	t := p.e.trigger(name.V.S)
+	if t == nil {
+		return nil, plan.Errorf(spec.Start, spec.Stop, "there is no trigger %s any more", name.V.S)
+	}
+	s := &triggerSource{stream: t.stream, spec: spec, quit: make(chan struct{})}
+	for _, f := range spec.Out.Fields {
+		for i, c := range catalog.TriggerColumns {
+			if c.Name == f.Name {
+				s.pick = append(s.pick, i)
+			}
+		}
+	}
+	return s, nil
+}
+
+// triggerSource gives the rows of a trigger's stream from Start on.
+type triggerSource struct {
+	stream *triggerStream
+	spec   *plan.Acquire
+	pick   []int // of catalog.TriggerColumns
+	sink   probes.Sink
+	quit   chan struct{} // closed: no watermark any more
+	marks  sync.WaitGroup
+
+	mu    sync.Mutex // guards sink's calls
+	ended bool
+}
+
+func (s *triggerSource) Sites() []probes.Site {
+	return []probes.Site{{Provider: catalog.TriggerStream, Function: s.spec.Args[0].V.S, Method: "activations", Kind: "stream"}}
+}
+func (s *triggerSource) Notices() []string   { return nil }
+func (s *triggerSource) Residual() plan.Expr { return s.spec.Filter }
+func (s *triggerSource) Live() bool          { return true }
+
+// markInterval is how often a trigger's stream says how far time has come, and
+// delay how far that lies behind the clock, beside the lateness: rows of actions
+// have been under way for a while.
+const (
+	markInterval = 100 * time.Millisecond
+	markDelay    = 100 * time.Millisecond
+)
+
+func (s *triggerSource) Start(_ context.Context, sink probes.Sink) error {
+	s.sink = sink
+	s.marks.Go(func() {
+		tick := time.NewTicker(markInterval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				s.mu.Lock()
+				if !s.ended {
+					s.sink.Watermark(time.Now().Add(-s.spec.Settings.Lateness - markDelay).UnixNano())
+				}
+				s.mu.Unlock()
+			case <-s.quit:
+				return
+			}
+		}
+	})
+	s.stream.listen(s)
+	return nil
+}
+
+func (s *triggerSource) take(rows []streamRow) {
+	b := batch.New(s.spec.Out.Types())
+	for _, r := range rows {
+		all := [...]batch.Value{batch.Time(r.at), batch.Int(r.activation), batch.Str(r.action), batch.Str(r.row)}
+		vs := make([]batch.Value, len(s.pick))
+		for i, c := range s.pick {
+			vs[i] = all[c]
+		}
+		b.AppendRow(vs...)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		b.Release()
+		return
+	}
+	s.sink.Push(b)
+}
+
+func (s *triggerSource) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended {
+		s.ended = true
+		close(s.quit)
+		if s.sink != nil {
+			s.sink.End(nil)
+		}
+	}
+}
+
+func (s *triggerSource) Stop() error {
+	s.stream.ignore(s)
+	s.end()
+	s.marks.Wait()
+	return nil
+}

@@ -1,0 +1,98 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+)
+
+// enterTrigger gives a trigger its name. The one that had it is returned, if it
+// may be replaced.
+func (e *Engine) enterTrigger(t *trigger, replace bool) (old *trigger, err error) {
+	name := t.plan.Name
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if old = e.triggers[name]; old != nil && !replace {
+		return nil, plan.Errorf(-1, -1, "there is a trigger %s already", name)
+	}
+	e.triggers[name] = t
+	e.flows.Put(name, t.plan.Flow)
+	return old, nil
+}
+
+// leaveTrigger takes the name of a trigger away, if it still has it, and gives it
+// back to the one that had it before.
+func (e *Engine) leaveTrigger(t, before *trigger) {
+	name := t.plan.Name
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.triggers[name] != t:
+	case before != nil:
+		e.triggers[name] = before
+		e.flows.Put(name, before.plan.Flow)
+	default:
+		delete(e.triggers, name)
+		e.flows.Drop(name)
+	}
+}
+
+// trigger is the one of that name, or nil.
+func (e *Engine) trigger(name string) *trigger {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.triggers[name]
+}
+
+// allTriggers lists the triggers by name.
+func (e *Engine) allTriggers() []*trigger {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out := make([]*trigger, 0, len(e.triggers))
+	for _, t := range e.triggers {
+		out = append(out, t)
+	}
+	slices.SortFunc(out, func(a, b *trigger) int { return strings.Compare(a.plan.Name, b.plan.Name) })
+	return out
+}
+
+// triggerRows are the rows of sys.triggers.
+func (e *Engine) triggerRows(now batch.Value) [][]batch.Value {
+	var rows [][]batch.Value
+	for _, t := range e.allTriggers() {
+		var sum actorStatus
+		for _, a := range t.actors {
+			s := a.status()
+			sum.skipped += s.skipped
+			sum.lost += s.lost
+		}
+		failure := batch.NullOf(batch.Varchar)
+		if text := t.errors.get(); text != "" {
+			failure = batch.Str(text)
+		}
+		latency := batch.NullOf(batch.Duration)
+		if d := t.latency.Load(); d > 0 {
+			latency = batch.Dur(d)
+		}
+		rows = append(rows, []batch.Value{now, batch.Str(t.plan.Name), batch.Str(t.mode), batch.Str(t.state()),
+			batch.Int(t.op.Activations()), batch.Int(int64(sum.skipped)), batch.Int(int64(t.stream.count())), batch.Int(int64(sum.lost)),
+			latency, failure, batch.Str(t.text)})
+	}
+	return rows
+}
+
+// describeTrigger lists the columns of a trigger's stream.
+func describeTrigger(t *trigger) *relation {
+	rel := newRelation(text("column"), text("type"), text("description"))
+	for _, c := range catalog.TriggerColumns {
+		rel.add(batch.Str(c.Name), batch.Str(c.Type.String()), batch.Str(c.Doc))
+	}
+	if t != nil {
+		rel.notices = []string{fmt.Sprintf("%s: %s", t.plan.Name, t.text)}
+	}
+	return rel
+}

@@ -1,0 +1,186 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"endoscope/planner"
+)
+
+// webhook is WEBHOOK 'url': each activation is sent there by POST, in order. A
+// receiver that is slow or away makes deliveries wait in a queue; what finds the
+// queue full, or is refused to the last, is counted as lost.
+type webhook struct {
+	t      *trigger
+	act    *planner.Action
+	body   func(trigger string, a activation) ([]byte, error)
+	client *http.Client
+	queue  chan activation
+	done   chan struct{}
+	ctx    context.Context // of deliveries
+	cancel context.CancelFunc
+	closed atomic.Bool
+
+	pending atomic.Int64
+	lost    atomic.Uint64
+}
+
+const (
+	webhookQueue   = 256
+	webhookTimeout = 5 * time.Second
+	// A delivery is tried so often, after pauses that double: 6 s in all.
+	webhookTries = 6
+	webhookPause = 200 * time.Millisecond
+	// webhookGrace is how long what is queued may take when the trigger is
+	// dropped.
+	webhookGrace = time.Second
+)
+
+// webhookFormats are the values of SET webhook_format.
+var webhookFormats = map[string]func(string, activation) ([]byte, error){
+	"json":         plainBody,
+	"alertmanager": alertBody,
+}
+
+func newWebhook(t *trigger, act *planner.Action, format string) *webhook {
+	w := &webhook{t: t, act: act, body: webhookFormats[format], queue: make(chan activation, webhookQueue), done: make(chan struct{}),
+		client: &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute}, Timeout: webhookTimeout}}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	go w.run()
+	return w
+}
+
+func (w *webhook) activate(a activation) {
+	w.pending.Add(1)
+	select {
+	case w.queue <- a:
+	default:
+		w.pending.Add(-1)
+		w.lost.Add(1)
+	}
+	w.t.stream.give(streamRow{at: a.at, activation: a.n, action: w.act.Text, row: a.tuple})
+}
+
+func (w *webhook) relent() {}
+
+// finish has what is queued sent, if that does not take too long for a trigger
+// that was dropped.
+func (w *webhook) finish() {
+	if !w.closed.CompareAndSwap(false, true) {
+		return
+	}
+	close(w.queue)
+	go func() {
+		select {
+		case <-w.done:
+			return
+		case <-w.t.quit:
+		}
+		select {
+		case <-w.done:
+		case <-time.After(webhookGrace):
+			w.cancel()
+		}
+	}()
+}
+
+func (w *webhook) wait() { <-w.done }
+
+func (w *webhook) status() actorStatus {
+	return actorStatus{acting: w.pending.Load() > 0, lost: w.lost.Load()}
+}
+
+func (w *webhook) run() {
+	defer close(w.done)
+	defer w.cancel()
+	defer w.client.CloseIdleConnections()
+	for a := range w.queue {
+		if err := w.deliver(a); err != nil {
+			w.lost.Add(1)
+			w.t.fail(fmt.Errorf("WEBHOOK '%s': %w", w.act.Str, err))
+		}
+		w.pending.Add(-1)
+	}
+}
+
+// deliver tries until the receiver accepts, or refuses for good.
+func (w *webhook) deliver(a activation) error {
+	body, err := w.body(w.t.plan.Name, a)
+	if err != nil {
+		return err
+	}
+	pause := webhookPause
+	for try := 1; ; try++ {
+		again, err := w.post(body)
+		if err == nil || !again || try == webhookTries {
+			return err
+		}
+		select {
+		case <-time.After(pause/2 + rand.N(pause)):
+		case <-w.ctx.Done():
+			return err
+		}
+		pause *= 2
+	}
+}
+
+// post sends a body once. again says that the same may succeed later.
+func (w *webhook) post(body []byte) (again bool, err error) {
+	r, err := http.NewRequestWithContext(w.ctx, http.MethodPost, w.act.Str, bytes.NewReader(body))
+	if err != nil {
+		return false, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("User-Agent", "endoscope")
+	resp, err := w.client.Do(r)
+	if err != nil {
+		return w.ctx.Err() == nil, err
+	}
+	defer resp.Body.Close()
+	_, _ = io.CopyN(io.Discard, resp.Body, 1<<16) // so that the connection can be used again
+	if resp.StatusCode/100 == 2 {
+		return false, nil
+	}
+	again = resp.StatusCode/100 == 5 || resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusRequestTimeout
+	return again, fmt.Errorf("the receiver answers %s", resp.Status)
+}
+
+func tupleOf(a activation) json.RawMessage {
+	if a.tuple == "" {
+		return json.RawMessage("null")
+	}
+	return json.RawMessage(a.tuple)
+}
+
+// plainBody is the tuple, and what it activated.
+func plainBody(trigger string, a activation) ([]byte, error) {
+	return json.Marshal(struct {
+		Trigger    string          `json:"trigger"`
+		Activation int64           `json:"activation"`
+		Timestamp  time.Time       `json:"timestamp"`
+		Row        json.RawMessage `json:"row"`
+	}{trigger, a.n, time.Unix(0, a.at).UTC(), tupleOf(a)})
+}
+
+// alertBody is what Prometheus' Alertmanager takes at /api/v2/alerts. What
+// identifies the alert is its trigger; the tuple is an annotation, so that one
+// alert does not become many.
+func alertBody(trigger string, a activation) ([]byte, error) {
+	type alert struct {
+		Labels      map[string]string `json:"labels"`
+		Annotations map[string]string `json:"annotations"`
+		StartsAt    time.Time         `json:"startsAt"`
+	}
+	return json.Marshal([]alert{{
+		Labels:      map[string]string{"alertname": trigger, "source": "endoscope"},
+		Annotations: map[string]string{"activation": fmt.Sprint(a.n), "row": string(tupleOf(a))},
+		StartsAt:    time.Unix(0, a.at).UTC(),
+	}})
+}
