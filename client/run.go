@@ -92,7 +92,9 @@ func (p Program) run(ctx context.Context, f *flags) (err error) {
 	signals, stopSignals := watchSignals(cancel)
 	defer stopSignals()
 
-	o := wire.Options{PID: f.pid, Process: f.process, Exe: f.exe, Command: f.command}
+	notes := runner.NewNotes()
+	defer notes.Print(p.Stderr)
+	o := wire.Options{PID: f.pid, Process: f.process, Exe: f.exe, Command: f.command, Notify: notes.Add}
 	out := runner.NewOutput(p.Stdout, f.format)
 	out.WatchReader()
 	if out.Terminal() && out.Format == render.Table {
@@ -118,9 +120,9 @@ func (p Program) run(ctx context.Context, f *flags) (err error) {
 	}
 	defer func() { err = errors.Join(err, session.Close()) }()
 
-	sh := repl.New(&runner.Runner{Session: session, Signals: signals, Out: out, Err: p.Stderr, ErrTTY: isTerminal(p.Stderr)})
+	sh := repl.New(&runner.Runner{Session: session, Signals: signals, Out: out, Err: p.Stderr, ErrTTY: isTerminal(p.Stderr), Notes: notes})
 	defer func() { err = errors.Join(err, sh.Close()) }()
-	err = p.statements(ctx, f, sh, session, out, o.PID)
+	err = p.statements(ctx, f, sh, session, out, notes, o.PID)
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
 		return cause // a signal says more than "context canceled"
 	}
@@ -135,7 +137,7 @@ func (p Program) engine(ctx context.Context, f *flags) (wire.Engine, error) {
 }
 
 // statements runs those of -c and -f, or else those of standard input.
-func (p Program) statements(ctx context.Context, f *flags, sh *repl.Shell, s wire.Session, out *runner.Output, pid int) error {
+func (p Program) statements(ctx context.Context, f *flags, sh *repl.Shell, s wire.Session, out *runner.Output, notes *runner.Notes, pid int) error {
 	for _, sc := range f.scripts {
 		if err := p.script(ctx, sc, sh); err != nil {
 			return err
@@ -145,23 +147,38 @@ func (p Program) statements(ctx context.Context, f *flags, sh *repl.Shell, s wir
 		}
 	}
 	if len(f.scripts) > 0 {
-		return nil
+		return sh.Wait(ctx)
 	}
 	if !isTerminal(p.Stdin) {
-		return p.script(ctx, script{file: true, text: "-"}, sh)
+		if err := p.piped(ctx, sh, notes); err != nil {
+			return err
+		}
+		return sh.Wait(ctx)
 	}
+	stop := tellRows(ctx, s, notes)
+	defer stop()
 	fmt.Fprintf(p.Stderr, banner, p.Version)
 	if f.demo {
 		fmt.Fprintf(p.Stderr, demoBanner, pid)
 	}
 	if !out.Terminal() { // prompts would be mixed into the rows
-		return sh.Interact(ctx, repl.NewLines(p.Stdin, p.Stderr))
+		lines := repl.NewLines(p.Stdin, p.Stderr)
+		lines.Heed(notes, p.Stderr)
+		return sh.Interact(ctx, lines)
 	}
-	in, err := repl.NewTerminal(ctx, s, out.Render.Color)
+	in, err := repl.NewTerminal(ctx, s, notes, out.Render.Color)
 	if err != nil {
 		fmt.Fprintln(p.Stderr, render.Escape(fmt.Sprintf("notice: no history is kept: %v", err)))
 	}
 	return sh.Interact(ctx, in)
+}
+
+// piped runs the statements of standard input.
+func (p Program) piped(ctx context.Context, sh *repl.Shell, notes *runner.Notes) error {
+	in := repl.NewLines(p.Stdin, nil)
+	in.Heed(notes, p.Stderr)
+	defer in.Close()
+	return sh.Script(ctx, in)
 }
 
 func (p Program) script(ctx context.Context, sc script, sh *repl.Shell) error {

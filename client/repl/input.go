@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"endoscope/client/runner"
 	"endoscope/parser"
 )
 
@@ -42,6 +43,8 @@ type Lines struct {
 	lines  chan line
 	closed chan struct{}
 	prompt io.Writer
+	notes  *runner.Notes
+	beside io.Writer // where notes go
 	whole  strings.Builder
 	start  int // of what has not been given, in whole
 	end    error
@@ -72,6 +75,9 @@ func NewLines(r io.Reader, prompt io.Writer) *Lines {
 	return l
 }
 
+// Heed has what triggers say shown while a read waits.
+func (l *Lines) Heed(n *runner.Notes, w io.Writer) { l.notes, l.beside = n, w }
+
 // Close ends reading. A read that waits for a pipe goes on waiting, until the
 // pipe or the process ends.
 func (l *Lines) Close() { close(l.closed) }
@@ -89,6 +95,12 @@ func (l *Lines) Read(ctx context.Context) (Text, error) {
 		select {
 		case <-ctx.Done():
 			return Text{}, ctx.Err()
+		case note := <-l.notes.C():
+			if l.prompt != nil {
+				fmt.Fprintln(l.prompt) // away from the prompt, which comes again
+			}
+			fmt.Fprintln(l.beside, l.notes.Text(note))
+			continue
 		case in := <-l.lines:
 			l.whole.WriteString(in.text)
 			l.end = in.err

@@ -20,6 +20,7 @@ type Shell struct {
 	last  string // the statement that \watch repeats
 	depth int    // of \i
 	quit  bool   // \q
+	made  bool   // the last statement made a trigger
 }
 
 // New returns a shell over a runner, whose output and settings its commands
@@ -84,11 +85,31 @@ func (s *Shell) Do(ctx context.Context, t Text) error {
 	}
 	for _, p := range parser.Split(t.Src) {
 		s.last = p.Text
+		s.made = false
 		if err := s.run.Statement(ctx, p.Text); err != nil {
 			return inContext(err, p.Text, t.Whole, t.Offset+p.Offset)
 		}
+		s.made = makesTrigger(p.Text)
 	}
 	return nil
+}
+
+// Wait is for the end of a script: if its last statement made a trigger, it shows
+// the rows of the script's triggers until their targets are gone, or Ctrl-C.
+func (s *Shell) Wait(ctx context.Context) error {
+	if !s.made || s.quit {
+		return nil
+	}
+	return s.run.Triggered(ctx)
+}
+
+func makesTrigger(statement string) bool {
+	st, err := parser.Parse(statement)
+	if err != nil {
+		return false
+	}
+	_, ok := st.(*parser.CreateTrigger)
+	return ok
 }
 
 // inContext gives an error that points into a statement its place in the text

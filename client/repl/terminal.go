@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/reeflective/readline"
 	"github.com/rivo/uniseg"
 	"golang.org/x/term"
 
 	"endoscope/client/render"
+	"endoscope/client/runner"
 	"endoscope/server/wire"
 )
 
@@ -21,7 +23,11 @@ import (
 type Terminal struct {
 	shell *readline.Shell
 	lines chan edited
-	saved *term.State // of the terminal before the first prompt
+	notes *runner.Notes
+
+	mu      sync.Mutex  // guards pending
+	pending []string    // notes that readline has yet to print
+	saved   *term.State // of the terminal before the first prompt
 }
 
 type edited struct {
@@ -32,9 +38,11 @@ type edited struct {
 // NewTerminal returns the input at standard input and output, which must be
 // terminals. A history that cannot be kept is no reason to stop: the error is
 // for a notice, beside a usable Terminal.
-func NewTerminal(ctx context.Context, s wire.Session, color bool) (*Terminal, error) {
+//
+// Notes are shown above the line being edited.
+func NewTerminal(ctx context.Context, s wire.Session, notes *runner.Notes, color bool) (*Terminal, error) {
 	sh := readline.NewShell()
-	t := &Terminal{shell: sh, lines: make(chan edited)}
+	t := &Terminal{shell: sh, lines: make(chan edited), notes: notes}
 	t.saved, _ = term.GetState(int(os.Stdin.Fd()))
 
 	sh.Prompt.Primary(func() string { return prompt })
@@ -68,6 +76,11 @@ func NewTerminal(ctx context.Context, s wire.Session, color bool) (*Terminal, er
 		_ = sh.Config.Bind(keymap, "\t", "menu-complete", false)
 	}
 
+	sh.Keymap.Register(map[string]func(){noteCommand: t.printNotes})
+	for _, keymap := range []string{"emacs", "vi-insert", "vi-command"} {
+		_ = sh.Config.Bind(keymap, string(noteKey), noteCommand, false)
+	}
+
 	path, err := historyFile()
 	if err == nil {
 		sh.History.AddFromFile("endoscope", path)
@@ -83,17 +96,55 @@ func (t *Terminal) Read(ctx context.Context) (Text, error) {
 		text, err := t.shell.Readline()
 		t.lines <- edited{text, err}
 	}()
-	select {
-	case in := <-t.lines:
-		if errors.Is(in.err, readline.ErrInterrupt) {
-			return Text{}, ErrAborted
+	for {
+		select {
+		case in := <-t.lines:
+			t.flushNotes(func(text string) { fmt.Fprintln(os.Stdout, text) }) // that came with the last key
+			if errors.Is(in.err, readline.ErrInterrupt) {
+				return Text{}, ErrAborted
+			}
+			return Text{Src: in.text}, in.err
+		case note := <-t.notes.C():
+			t.mu.Lock()
+			t.pending = append(t.pending, t.notes.Text(note))
+			t.mu.Unlock()
+			// readline draws in its own goroutine alone: it is sent a key.
+			t.shell.Keys.Feed(false, noteKey)
+			t.shell.Keys.RequestRefresh()
+		case <-ctx.Done():
+			if t.saved != nil {
+				_ = term.Restore(int(os.Stdin.Fd()), t.saved)
+			}
+			return Text{}, ctx.Err()
 		}
-		return Text{Src: in.text}, in.err
-	case <-ctx.Done():
-		if t.saved != nil {
-			_ = term.Restore(int(os.Stdin.Fd()), t.saved)
-		}
-		return Text{}, ctx.Err()
+	}
+}
+
+// noteKey is the key by which readline is told that there are notes: Ctrl-^,
+// which means nothing else. Pressed by somebody it does nothing.
+const (
+	noteKey     = rune(0x1e)
+	noteCommand = "print-notes"
+)
+
+// printNotes shows the notes above the line being edited, which stays as it is.
+// readline calls it, and draws the line again afterwards. (Its own
+// PrintTransientf forgets that a line may have several rows.)
+func (t *Terminal) printNotes() {
+	t.flushNotes(func(text string) {
+		t.shell.Display.CursorToLineStart()
+		fmt.Fprintf(os.Stdout, "\r\x1b[J%s\n", text)
+		t.shell.Display.PrintPrimaryPrompt()
+	})
+}
+
+func (t *Terminal) flushNotes(show func(string)) {
+	t.mu.Lock()
+	pending := t.pending
+	t.pending = nil
+	t.mu.Unlock()
+	if len(pending) > 0 {
+		show(strings.Join(pending, "\n"))
 	}
 }
 

@@ -16,12 +16,12 @@ type step struct {
 	err error
 }
 
-// pump executes a statement and sends what comes of it, then closes steps. The
+// pump executes a statement (or begins another result) and sends what comes of it, then closes steps. The
 // result is at its end, or closed, before steps is. When ctx is done it gives
 // up.
-func pump(ctx context.Context, s wire.Session, text string, steps chan<- step) {
+func pump(ctx context.Context, execute func(context.Context) (wire.Result, error), steps chan<- step) {
 	defer close(steps)
-	res, err := s.Execute(ctx, text)
+	res, err := execute(ctx)
 	if err != nil {
 		send(ctx, steps, step{err: err})
 		return

@@ -41,6 +41,7 @@ type Runner struct {
 	Out     *Output
 	Err     io.Writer // notices, messages, footers, errors
 	ErrTTY  bool      // Err is a terminal, which echoes Ctrl-C as ^C
+	Notes   *Notes    // what triggers have to say meanwhile; nil: nothing
 	Timing  bool      // say how long a statement took as seen from here
 
 	ended bool // by a signal
@@ -66,11 +67,21 @@ type run struct {
 // are shown as its result; a second abandons it. The error is the statement's
 // (not yet printed), one of the three above, or the output's.
 func (r *Runner) Statement(ctx context.Context, text string) error {
+	return r.show(ctx, func(ctx context.Context) (wire.Result, error) { return r.Session.Execute(ctx, text) })
+}
+
+// Triggered shows the rows of the session's triggers until all of these have
+// ended, as Statement shows a result.
+func (r *Runner) Triggered(ctx context.Context) error {
+	return r.show(ctx, func(context.Context) (wire.Result, error) { return r.Session.Triggered(false), nil })
+}
+
+func (r *Runner) show(ctx context.Context, execute func(context.Context) (wire.Result, error)) error {
 	signals, release := r.Signals.Take()
 	defer release()
 	ctx, cancel := context.WithCancel(ctx)
 	steps := make(chan step)
-	go pump(ctx, r.Session, text, steps)
+	go pump(ctx, execute, steps)
 	s := &run{Runner: r, began: time.Now()}
 	err := s.loop(ctx, steps, signals)
 	cancel()
@@ -107,6 +118,10 @@ func (s *run) loop(ctx context.Context, steps <-chan step, signals <-chan os.Sig
 				if err := s.rend.Tick(); err != nil {
 					return err
 				}
+			}
+		case line := <-s.Notes.C():
+			if err := s.beside(s.Notes.Text(line)); err != nil {
+				return err
 			}
 		case sig := <-signals:
 			if s.stops > 0 && time.Since(s.stopped) < together {
@@ -169,13 +184,15 @@ func (s *run) event(ev wire.Event) error {
 }
 
 // note writes a line beside the rows.
-func (s *run) note(text string) error {
+func (s *run) note(text string) error { return s.beside(render.Escape(text)) }
+
+func (s *run) beside(text string) error {
 	if s.rend != nil {
 		if err := s.rend.Clear(); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintln(s.Err, render.Escape(text))
+	fmt.Fprintln(s.Err, text)
 	return nil
 }
 

@@ -10,6 +10,7 @@
 //	totals     previews, then, once stopped, the final result
 //	endless    rows until it is stopped
 //	silent     nothing until it is stopped
+//	late       a row after a second
 //	broken     a row, then an error
 //	ctrl_c     a row, then SIGINT comes; once stopped, a last row
 //	stubborn   SIGINT comes twice, and stopping does nothing
@@ -17,7 +18,8 @@
 //	slow_start SIGINT comes before the statement is accepted
 //
 // Other statements: SHOW STREAMS, DESCRIBE stream, SET k = v, SHOW SETTINGS,
-// CREATE STREAM. Anything else is refused.
+// CREATE STREAM; and CREATE TRIGGER, whose trigger gives two rows and
+// notifies twice within two seconds. Anything else is refused.
 //
 // Closing an engine fails if a result was neither read to its end nor closed,
 // or a session was left open: nothing may stay attached.

@@ -100,6 +100,14 @@ var streams = map[string]behaviour{
 		}
 	}},
 	"silent": {countColumns, (*result).wait},
+	"late": {countColumns, func(r *result) error {
+		select {
+		case <-time.After(time.Second):
+			return r.rows(row(1))
+		case <-r.ctx.Done():
+			return r.ctx.Err()
+		}
+	}},
 	"broken": {countColumns, func(r *result) error {
 		if err := r.rows(row(1)); err != nil {
 			return err

@@ -25,12 +25,18 @@ func (s *session) makeTrigger() {
 	}()
 }
 
-// playTrigger gives what the trigger samples, once it is made, and ends with it.
+// playTrigger gives what the trigger samples, a while after it is made, and ends
+// with it.
 func playTrigger(r *result, follow bool) error {
 	select {
 	case <-r.session.made:
 	case <-r.stopped:
 		return nil
+	case <-r.ctx.Done():
+		return r.ctx.Err()
+	}
+	select {
+	case <-time.After(400 * time.Millisecond):
 	case <-r.ctx.Done():
 		return r.ctx.Err()
 	}

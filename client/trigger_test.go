@@ -1,0 +1,154 @@
+package client
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// What a trigger says appears above the prompt; the line being typed stays, and
+// so does its cursor.
+func TestNotesAppearAboveThePrompt(t *testing.T) {
+	x := newTerminal(t)
+	x.expect("endoscope> ")
+	x.send("CREATE TRIGGER slow ON calls WHEN duration > 5ms BEGIN NOTIFY 'disk full' END;\r")
+	x.expect("trigger created")
+	x.expect("endoscope> ")
+	x.send("SELECT *\r")
+	x.send("FROM cals\x1b[D") // the cursor stands before the s
+	x.expect("cals")
+
+	// Rows of what it acquires, and its notifications, harmless to the terminal.
+	x.expect(`slow #1 SAMPLE(cpu_usage, 100ms): {"percent_busy":70.5}` + "\r\n")
+	x.expect(`slow: disk \x1b[2J full` + "\r\n")
+	x.expect("cals")
+	x.expect("slow: again\r\n")
+	x.expect("cals")
+	x.drain()
+	want := `
+trigger created
+slow #1 SAMPLE(cpu_usage, 100ms): {"percent_busy":70.5}
+slow: disk \x1b[2J full
+slow: again
+endoscope> SELECT *
+           FROM cals`
+	if got := x.screen(); !strings.Contains(got, want) {
+		t.Errorf("the screen is\n%s\nwithout\n%s", got, want)
+	}
+
+	// Typing goes on where it was.
+	x.send("l\x05;\r")
+	x.expect(" function_name  | duration")
+	x.expect("3 rows in 1.23s, complete")
+	x.expect("endoscope> ")
+
+	// While a statement runs they appear beside its rows.
+	x.send("CREATE TRIGGER slow ON calls WHEN duration > 5ms BEGIN NOTIFY 'disk full' END;\r")
+	x.expect("trigger created")
+	x.send("SELECT * FROM silent;\r")
+	x.expect("slow: again")
+	x.send(ctrlC)
+	x.expect("complete")
+	x.expect("endoscope> ")
+	x.send(ctrlD)
+	x.exit(0)
+}
+
+// drain reads what is drawn within a while.
+func (x *terminal) drain() {
+	for enough := time.After(300 * time.Millisecond); ; {
+		select {
+		case out := <-x.output:
+			x.seen.WriteString(out)
+		case <-enough:
+			return
+		}
+	}
+}
+
+// screen is what a terminal of 80 by 24 shows of what was written so far: as
+// much of one as the command uses.
+func (x *terminal) screen() string {
+	const rows, columns = 24, 80
+	grid := make([][]rune, rows)
+	clearRow := func(r, from int) {
+		for c := from; c < columns; c++ {
+			grid[r][c] = ' '
+		}
+	}
+	for r := range grid {
+		grid[r] = make([]rune, columns)
+		clearRow(r, 0)
+	}
+	row, col := 0, 0
+	down := func() {
+		if row++; row == rows {
+			row--
+			first := grid[0]
+			copy(grid, grid[1:])
+			grid[rows-1] = first
+			clearRow(rows-1, 0)
+		}
+	}
+	in := []rune(x.seen.String())
+	for i := 0; i < len(in); i++ {
+		switch c := in[i]; {
+		case c == '\r':
+			col = 0
+		case c == '\n':
+			down()
+		case c == '\b':
+			col = max(0, col-1)
+		case c == 0x1b && i+1 < len(in) && in[i+1] == 'D':
+			down()
+			i++
+		case c == 0x1b && i+1 < len(in) && in[i+1] == '[':
+			n := 0
+			for i += 2; i < len(in) && !(in[i] >= '@' && in[i] <= '~'); i++ {
+				if in[i] >= '0' && in[i] <= '9' {
+					n = n*10 + int(in[i]-'0')
+				}
+			}
+			if i == len(in) {
+				break
+			}
+			switch steps := max(n, 1); in[i] {
+			case 'A':
+				row = max(0, row-steps)
+			case 'B':
+				row = min(rows-1, row+steps)
+			case 'C':
+				col = min(columns-1, col+steps)
+			case 'D':
+				col = max(0, col-steps)
+			case 'J':
+				clearRow(row, col)
+				for r := row + 1; r < rows; r++ {
+					clearRow(r, 0)
+				}
+			case 'K':
+				if n == 1 { // to the left
+					for c := range col {
+						grid[row][c] = ' '
+					}
+				} else {
+					clearRow(row, col)
+				}
+			}
+		case c == 0x1b:
+			i++
+		case c >= ' ':
+			if col == columns {
+				col = 0
+				down()
+			}
+			grid[row][col] = c
+			col++
+		}
+	}
+	var b strings.Builder
+	for _, r := range grid {
+		b.WriteString(strings.TrimRight(string(r), " ") + "\n")
+	}
+	return b.String()
+}
