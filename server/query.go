@@ -12,6 +12,7 @@ import (
 	"endoscope/operators"
 	"endoscope/operators/batch"
 	"endoscope/planner"
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
 )
@@ -205,6 +206,7 @@ func (q *query) disarm(all bool) *sync.WaitGroup {
 type runner struct {
 	*query
 	open     int // leaves that have not ended
+	targets  int // of these, those about the processes of a target
 	ended    []bool
 	stopping bool // sources have been asked to stop
 	drained  bool // the plan wants no more rows
@@ -219,6 +221,9 @@ func (q *query) loop(ctx context.Context) error {
 	for _, f := range q.feeds {
 		if f.asked == nil {
 			r.open++
+			if aboutTarget(f) {
+				r.targets++
+			}
 		}
 	}
 	if err := q.graph.StartValues(ctx); err != nil {
@@ -280,6 +285,12 @@ func (q *query) loop(ctx context.Context) error {
 	return nil
 }
 
+// aboutTarget reports whether a feed ends with the processes of a target.
+func aboutTarget(f *feed) bool {
+	s := catalog.Find(f.spec.Stream)
+	return s != nil && s.Process
+}
+
 // halt asks the sources to stop, once; their Ends come through the queue.
 func (r *runner) halt() {
 	if !r.stopping {
@@ -311,6 +322,11 @@ func (r *runner) drainQueue(ctx context.Context) error {
 			if !r.ended[it.leaf] {
 				r.ended[it.leaf] = true
 				r.open--
+				if aboutTarget(r.feeds[it.leaf]) {
+					if r.targets--; r.targets == 0 {
+						r.halt() // what else is acquired was for the target's sake
+					}
+				}
 			}
 		case it.batch != nil:
 			if r.drained {

@@ -21,16 +21,19 @@ func TestScript(t *testing.T) {
 }
 
 // TestProbeScript runs the sessions that attach probes. $TARGET is a compiled
-// testdata/target.c, $BUSY testdata/busy.c.
+// testdata/target.c, $BUSY testdata/busy.c, $SEED4
+// testdata/seed4.c.
 func TestProbeScript(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileC(t, "testdata/target.c", "-O1", "-fno-inline")
 	busy := testenv.CompileC(t, "testdata/busy.c", "-O1")
+	seed4 := testenv.CompileC(t, "testdata/seed4.c", "-O1", "-fno-inline", "-fno-optimize-sibling-calls", "-pthread")
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/probe",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("TARGET", target)
 			e.Setenv("BUSY", busy)
+			e.Setenv("SEED4", seed4)
 			e.Setenv("HOME", os.Getenv("HOME"))
 			return nil
 		},
