@@ -186,8 +186,8 @@ func (s *session) startQuery(ctx context.Context, text string, p *plan.Query) (*
 	if err != nil {
 		return nil, err
 	}
-	q.live, q.joinMemory = s.live, s.setting("join_memory").I
-	q.encoderBudget = s.setting("encoder_budget").I
+	q.live = s.live
+	s.budgets().give(q)
 	s.holdBack(q)
 	s.e.add(q)
 	if err := q.start(ctx); err != nil {

@@ -80,6 +80,15 @@ func (s *session) noKernel() bool { return s.setting("kernel").S == "off" }
 // returnProbes are the values of SET return_probes.
 var returnProbes = map[string]plan.ReturnProbes{"auto": plan.AutoReturns, "trap": plan.TrapReturns, "exits": plan.ExitReturns}
 
+// budgets are the settings that bound what operators hold.
+type budgets struct{ join, encoder int64 }
+
+func (s *session) budgets() budgets {
+	return budgets{join: s.setting("join_memory").I, encoder: s.setting("encoder_budget").I}
+}
+
+func (b budgets) give(q *query) { q.joinMemory, q.encoderBudget = b.join, b.encoder }
+
 // withSettings hands the session's settings to every acquisition of a plan.
 func (s *session) withSettings(p *plan.Query) *plan.Query {
 	v := plan.Settings{

@@ -116,7 +116,7 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 	if t.when, err = s.e.prepare(ctx, text, promptly(s.withSettings(p.When))); err != nil {
 		return nil, err
 	}
-	t.when.joinMemory = s.setting("join_memory").I
+	s.budgets().give(t.when)
 	notices = append(notices, t.when.notices()...)
 	t.op = operators.NewTrigger(p.Condition, t)
 	t.when.last = t.op
@@ -166,13 +166,13 @@ func (s *session) actor(ctx context.Context, t *trigger, a *planner.Action, text
 	case planner.ActWebhook:
 		return newWebhook(t, a, s.setting("webhook_format").S), nil
 	}
-	p, memory := s.withSettings(a.Query), s.setting("join_memory").I // as they are now
+	p, bounds := s.withSettings(a.Query), s.budgets() // as they are now
 	return newAcquirer(ctx, t, a, s.e, func(ctx context.Context) (*query, error) {
 		q, err := s.e.prepare(ctx, text, p)
 		if err != nil {
 			return nil, err
 		}
-		q.joinMemory = memory
+		bounds.give(q)
 		if err := q.load(ctx); err != nil {
 			q.discard()
 			return nil, err
