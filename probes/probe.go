@@ -68,6 +68,30 @@ type Loader interface {
 	Load(ctx context.Context) error
 }
 
+// Shareable is a Source that several queries can have a part in: it gives what it
+// acquires to a sink that hands it on, and Divide tells what is whose.
+type Shareable interface {
+	Source
+	// Identity, known from Prepare on, is equal for the sources of two equal
+	// specifications only if they would do the same: attach to the same places
+	// of the same files, and observe the same processes. "": it cannot be shared.
+	Identity() string
+	// Divide cuts what the source gives into what was before and what is after.
+	// It calls begin with the time of the cut, an event time, and then done, each
+	// between two calls of the sink. Rows tell by their time on which side they
+	// are: those of events before the cut may come after begin, and none of an
+	// event after it came before. Partial rows, losses and counts are of before
+	// until done is called, and of after from then on; all rows of before have
+	// come by then. unfinished are the events that have begun and will be rows
+	// when they end. A source that has ended calls neither, and one that ends or
+	// fails meanwhile may not call done.
+	Divide(begin func(at int64), done func(unfinished uint64)) error
+}
+
+// Unfinished is the cause under which events are counted that had begun and did
+// not end.
+const Unfinished = "unfinished"
+
 // Sampler is a Source that gives its value only when it is asked
 // (spec.OnDemand), and costs little or nothing in between.
 type Sampler interface {
@@ -121,6 +145,7 @@ type Site struct {
 	CostNs   float64 // estimated ns per event; 0: unknown
 	// Estimated: CostNs was not measured on this machine, as that of others is.
 	Estimated bool
-	Queries   int    // how many share it (sys.probes)
 	Hits      uint64 // sys.probes
+	// Sources are those that it serves (sys.probes).
+	Sources []Source
 }

@@ -36,6 +36,7 @@ type Engine struct {
 	options   Options
 	views     *catalog.Views
 	modules   *symbols.Cache
+	shares    *shares
 
 	mu      sync.Mutex
 	queries map[int64]*query
@@ -52,7 +53,7 @@ func New(o Options) (*Engine, error) {
 		o.QueueBatches = 512
 	}
 	e := &Engine{options: o, providers: map[string]probes.Provider{}, views: catalog.NewViews(), queries: map[int64]*query{},
-		triggers: map[string]*trigger{}, flows: catalog.NewTriggers(), modules: &symbols.Cache{}}
+		triggers: map[string]*trigger{}, flows: catalog.NewTriggers(), modules: &symbols.Cache{}, shares: newShares()}
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
 	e.all = []probes.Provider{e.uprobes, procfs.New(), stack.New(), replay.New(), &sysProvider{e}, &triggerProvider{e}}
 	for _, p := range e.all {

@@ -180,6 +180,11 @@ func (q *query) explainSites(b *strings.Builder, a *plan.Acquire, indent string)
 			}
 			b.WriteString("\n")
 		}
+		if p, ok := f.source.(*part); ok {
+			if ids := p.others(); len(ids) > 0 {
+				fmt.Fprintf(b, "%sshared with query %s\n", indent, listed(ids))
+			}
+		}
 		if g := f.aggregator(); g != nil {
 			fmt.Fprintf(b, "%saggregate %s: %s  (kernel)\n", indent, f.spec.Partial, g.Describe())
 		}

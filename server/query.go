@@ -65,6 +65,7 @@ func (e *Engine) prepare(ctx context.Context, text string, p *plan.Query) (*quer
 			q.discard()
 			return nil, planner.Placed(plan.Errorf(leaf.Start, leaf.Stop, "the value of %s cannot be acquired on demand yet", leaf.Stream), text)
 		}
+		src = e.shares.offer(src, leaf, q)
 		q.feeds = append(q.feeds, &feed{leaf: i, spec: leaf, source: src, live: src.Live(), q: q.q, t: q.t,
 			attached: slices.ContainsFunc(src.Sites(), func(s probes.Site) bool { return s.Address != 0 })})
 	}
@@ -72,13 +73,14 @@ func (e *Engine) prepare(ctx context.Context, text string, p *plan.Query) (*quer
 	return q, nil
 }
 
-// notices gathers what the sources and the planner have to say.
+// notices gathers what the planner and the sources have to say. Sources of one
+// query may all say the same.
 func (q *query) notices() []string {
-	out := q.plan.Notices
+	out := slices.Clone(q.plan.Notices)
 	for _, f := range q.feeds {
 		out = append(out, f.source.Notices()...)
 	}
-	return out
+	return distinct(out)
 }
 
 // refusal is why a source will refuse to be armed because of what it costs.

@@ -103,6 +103,7 @@ func (s *session) withSettings(p *plan.Query) *plan.Query {
 		MaxOverhead:  s.setting("max_overhead").F / 100,
 		Returns:      returnProbes[s.setting("return_probes").S],
 		ProbeLinks:   s.setting("probe_links").S,
+		Unshared:     s.setting("sharing").S == "off",
 	}
 	out := *p
 	out.Notices = slices.Clone(p.Notices)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -104,15 +105,17 @@ func (e *Engine) snapshot(stream string) [][]batch.Value {
 		return e.triggerRows(now)
 	}
 	if stream == "sys.probes" {
+		users := e.users()
 		for _, p := range e.all {
 			lister, ok := p.(interface{ Probes() []probes.Site })
 			if !ok {
 				continue
 			}
 			for _, s := range lister.Probes() {
+				n, ids := usersOf(s.Sources, users)
 				rows = append(rows, []batch.Value{now, batch.Str(s.Provider), batch.Str(s.Function), batch.Str(s.Module),
 					batch.Int(int64(s.Address)), batch.Str(s.Method), batch.Str(s.Kind), batch.Float(s.CostNs),
-					batch.Int(int64(s.Queries)), batch.Int(int64(s.Hits))})
+					batch.Int(int64(n)), batch.Int(int64(s.Hits)), batch.Str(ids)})
 			}
 		}
 		return rows
@@ -123,7 +126,8 @@ func (e *Engine) snapshot(stream string) [][]batch.Value {
 		case "sys.queries":
 			state, _ := q.state.Load().(string)
 			rows = append(rows, []batch.Value{now, id, batch.Str(state), batch.Str(q.text), q.armedAt(),
-				batch.Int(int64(q.t.rows.Load())), batch.Int(int64(q.t.acquired.Load() + q.t.groups.Load())), batch.Int(int64(q.t.totalLost()))})
+				batch.Int(int64(q.t.rows.Load())), batch.Int(int64(q.t.acquired.Load() + q.t.groups.Load())), batch.Int(int64(q.t.totalLost())),
+				batch.Str(listed(q.sharedWith()))})
 		case "sys.drops":
 			for _, l := range q.t.losses() {
 				rows = append(rows, []batch.Value{now, id, batch.Str(l.Cause), batch.Int(int64(l.N)), batch.Bool(true)})
@@ -142,4 +146,41 @@ func (e *Engine) snapshot(stream string) [][]batch.Value {
 		}
 	}
 	return rows
+}
+
+// users are the queries of each source that runs.
+func (e *Engine) users() map[probes.Source][]int64 {
+	users := e.shares.queries()
+	for _, q := range e.running() {
+		for _, f := range q.feeds {
+			if _, ok := f.source.(*part); !ok {
+				users[f.source] = []int64{q.id}
+			}
+		}
+	}
+	return users
+}
+
+// usersOf counts the queries of some sources, and lists them: those that share
+// one in brackets.
+func usersOf(sources []probes.Source, users map[probes.Source][]int64) (n int, list string) {
+	var of [][]int64
+	for _, s := range sources {
+		if ids := users[s]; len(ids) > 0 {
+			of = append(of, ids)
+			n += len(ids)
+		}
+	}
+	slices.SortFunc(of, slices.Compare)
+	for i, ids := range of {
+		if i > 0 {
+			list += ", "
+		}
+		if len(ids) > 1 {
+			list += "(" + listed(ids) + ")"
+		} else {
+			list += listed(ids)
+		}
+	}
+	return n, list
 }

@@ -29,6 +29,7 @@ var Settings = []Setting{
 	{Name: "infer_counts", Type: tS, Default: batch.Str("on"), Min: none, Max: none, Values: []string{"on", "off"}, Doc: "functions whose calls follow from those of others need no probe, where only numbers of calls are asked"},
 	{Name: "return_probes", Type: tS, Default: batch.Str("auto"), Min: none, Max: none, Values: []string{"auto", "trap", "exits"}, Doc: "how returns are observed: by return traps, by probes where functions leave, or by traps where they are safe and else by exits"},
 	{Name: "probe_links", Type: tS, Default: batch.Str("auto"), Min: none, Max: none, Values: []string{"auto", "session", "multi", "perf"}, Doc: "how probes are attached: session needs Linux 6.13, multi 6.6, perf 5.15; auto takes the first that the kernel has"},
+	{Name: "sharing", Type: tS, Default: batch.Str("on"), Min: none, Max: none, Values: []string{"on", "off"}, Doc: "queries that acquire the same share one set of probes, or have each its own"},
 	{Name: "join_gating", Type: tS, Default: batch.Str("exact"), Min: none, Max: none, Doc: "joins that open one side upon the other", Later: true},
 	{Name: "webhook_format", Type: tS, Default: batch.Str("json"), Min: none, Max: none, Values: []string{"json", "alertmanager"}, Doc: "what the WEBHOOKs of triggers send: the tuple, or an alert as Prometheus' Alertmanager takes it"},
 	{Name: "join_memory", Type: tI, Default: batch.Int(256 << 20), Min: batch.Int(1 << 20), Max: batch.Int(1 << 40), Doc: "bytes of rows that a join may hold; beyond it the oldest are forgotten, and counted"},

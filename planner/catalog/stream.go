@@ -225,6 +225,7 @@ var Streams = []*Stream{
 			{"rows", tI, "", "rows given so far"},
 			{"acquired", tI, "", "rows acquired so far: tuples, and states of groups that the kernel aggregates"},
 			{"lost", tI, "", "events lost so far"},
+			{"shares_with", tS, "", "queries with which it shares what it acquires"},
 		})},
 	{Name: "sys.probes", Kind: Snapshot, Doc: "what is attached now, and to what", How: "engine", Cost: "none", Needs: procNeeds,
 		Columns: columns(stamp, []Column{
@@ -235,8 +236,9 @@ var Streams = []*Stream{
 			{"method", tS, "", "emulated, stepped, nop, procfs, replay"},
 			{"kind", tS, "", "entry or entry+return, and the kind of link"},
 			{"cost", tF, "ns", "estimated cost of an event"},
-			{"queries", tI, "", "queries that share it"},
+			{"queries", tI, "", "queries that use it"},
 			{"hits", tI, "", "events so far"},
+			{"query_ids", tS, "", "which: those in brackets share one probe, others have their own at the site"},
 		})},
 	{Name: "sys.drops", Kind: Snapshot, Doc: "events lost, by query and cause", How: "engine", Cost: "none", Needs: procNeeds,
 		Columns: columns(stamp, []Column{

@@ -155,6 +155,8 @@ type Settings struct {
 	// ProbeLinks is how uprobes are attached: session, multi or perf; auto or
 	// "": the best that the kernel has.
 	ProbeLinks string
+	// Unshared: the acquisition is the query's alone.
+	Unshared bool
 }
 
 // ReturnProbes is how the returns of functions are observed: by the kernel's

@@ -19,7 +19,7 @@ func applyShare(root plan.Node, _ *Env) (plan.Node, bool) {
 	seen := map[string]plan.Node{}
 	shared := false
 	out := plan.TransformNodes(root, func(n plan.Node) plan.Node {
-		key, ok := fingerprint(n)
+		key, ok := Fingerprint(n)
 		if !ok {
 			return n
 		}
@@ -36,9 +36,9 @@ func applyShare(root plan.Node, _ *Env) (plan.Node, bool) {
 	return out, true
 }
 
-// fingerprint is equal for two plans only if they give the same rows. ok is
-// false for plans that must not be shared.
-func fingerprint(n plan.Node) (key string, ok bool) {
+// Fingerprint is equal for two plans only if they give the same rows, with equal
+// settings. ok is false for plans that must not be shared.
+func Fingerprint(n plan.Node) (key string, ok bool) {
 	var b strings.Builder
 	ok = true
 	var walk func(plan.Node)

@@ -165,7 +165,15 @@ func (a *aggregator) collect() error {
 func (a *aggregator) collectOver(now int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for !a.ended && now >= a.begins+a.pane {
+	if a.ended {
+		return nil
+	}
+	return a.turnOver(now)
+}
+
+// turnOver is collectOver of who holds mu.
+func (a *aggregator) turnOver(now int64) error {
+	for now >= a.begins+a.pane {
 		to := a.begins + a.pane
 		if !a.next {
 			// Nothing is in the other slot: on to the pane of now.
@@ -184,8 +192,20 @@ func (a *aggregator) collectOver(now int64) error {
 // one, and gives the one before. next says whether to open the slot again.
 func (a *aggregator) turn(to int64, next bool) error {
 	slot, pane := a.slot, a.begins
-	a.slot, a.begins = 1-slot, to
+	a.advance(to)
+	return a.finish(slot, pane, next, nil)
+}
+
+// advance makes the pane that begins at to the current one, in the other slot.
+func (a *aggregator) advance(to int64) {
+	a.slot, a.begins = 1-a.slot, to
 	a.publish(false)
+}
+
+// finish gives what is in a slot that is not open any more, and then opens it
+// again for the next pane, if next says so. The reader calls then when all is
+// given.
+func (a *aggregator) finish(slot int, pane int64, next bool, then func()) error {
 	if err := a.settle(); err != nil {
 		return err
 	}
@@ -200,7 +220,10 @@ func (a *aggregator) turn(to int64, next bool) error {
 		// What went singly happened before, too.
 		a.reader.drainAll()
 		a.sub.flush()
-		a.sub.give(batches, to)
+		a.sub.give(batches, a.begins)
+		if then != nil {
+			then()
+		}
 	})
 	return nil
 }

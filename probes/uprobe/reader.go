@@ -101,7 +101,7 @@ func (r *reader) cycle() {
 	if now.Sub(r.lookedAt) >= lossInterval {
 		r.lookedAt = now
 		for _, s := range r.subs {
-			s.reportLost()
+			s.account()
 		}
 	}
 }

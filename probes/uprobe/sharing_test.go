@@ -57,7 +57,7 @@ func TestTwoQueriesAtOneSite(t *testing.T) {
 		queries := map[string]int{}
 		hits := map[string]uint64{}
 		for _, s := range p.Probes() {
-			queries[s.Function], hits[s.Function] = s.Queries, s.Hits
+			queries[s.Function], hits[s.Function] = len(s.Sources), s.Hits
 		}
 		if diff := cmp.Diff(map[string]int{"alpha": 2, "beta": 1}, queries); diff != "" {
 			t.Error("queries:", diff)

@@ -18,8 +18,8 @@ type site struct {
 	scope  string
 }
 
-// sitesOf lists the functions that are probed, once for each site, with how
-// many queries do and how often it was hit since the first of those began.
+// sitesOf lists the functions that are probed, once for each site, with the
+// sources that do and how often it was hit since the first of those began.
 func sitesOf(active map[*source]*installation) []probes.Site {
 	bySite := map[site]*probes.Site{}
 	var per []uint64
@@ -35,7 +35,7 @@ func sitesOf(active map[*source]*installation) []probes.Site {
 				at = &described
 				bySite[key] = at
 			}
-			at.Queries++
+			at.Sources = append(at.Sources, s)
 			at.Hits = max(at.Hits, in.hits(uint32(i), &per))
 		}
 	}

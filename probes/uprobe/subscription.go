@@ -34,11 +34,10 @@ type subscription struct {
 	pool   *batch.Pool
 	b      *batch.Batch
 
-	percpu  []bpf.FunctionCounters
-	lost    uint64 // as reported so far
-	limited uint64 // as reported so far
-	mark    int64  // last watermark sent
-	bound   int64  // boot time from which aggregates are still to be given
+	percpu []bpf.FunctionCounters
+	told   bpf.FunctionCounters // to the sink
+	mark   int64                // last watermark sent
+	bound  int64                // boot time from which aggregates are still to be given
 }
 
 func newSubscription(s batch.Schema, w wants, sink probes.Sink, offset int64, exes *exeNames, in *installation) *subscription {
@@ -195,51 +194,53 @@ func (s *subscription) give(rows []*batch.Batch, bound int64) {
 	s.bound = bound
 }
 
-// reportLost tells the sink of losses not yet told, and returns the counters.
-func (s *subscription) reportLost() bpf.FunctionCounters {
+// account tells the sink of calls that gave no row and were not told of yet.
+func (s *subscription) account() {
 	c, err := s.in.counters(&s.percpu)
-	if err == nil && c.Lost > s.lost {
-		cause := "ring buffer full"
-		if s.shares != nil {
-			cause += ", and what was inferred from them"
+	if err != nil {
+		return
+	}
+	s.in.sweeper.consider(c)
+	inferred := ""
+	if s.shares != nil {
+		inferred = ", and what was inferred from them"
+	}
+	told := &s.told
+	for _, n := range []struct {
+		tell        func(cause string, n uint64)
+		cause       string
+		before, now uint64
+	}{
+		{s.sink.Lost, "ring buffer full" + inferred, told.Lost, c.Lost},
+		{s.sink.Lost, "rate limit" + inferred, told.Limited, c.Limited},
+		{s.sink.Lost, "no memory for calls in progress", told.Unstored, c.Unstored},
+		{s.sink.Lost, "no room for calls in progress", told.Overflown, c.Overflown},
+		{s.sink.Count, "no room for more groups in the kernel", told.Ungrouped, c.Ungrouped},
+		{s.sink.Count, "foreign stack", told.Foreign, c.Foreign},
+		{s.sink.Count, "stack not known", told.Unchecked, c.Unchecked},
+		{s.sink.Count, "nesting", told.Nesting, c.Nesting},
+		{s.sink.Count, "inherited", told.Inherited, c.Inherited},
+	} {
+		if n.now > n.before {
+			n.tell(n.cause, n.now-n.before)
 		}
-		s.sink.Lost(cause, c.Lost-s.lost)
-		s.lost = c.Lost
 	}
-	if err == nil && c.Limited > s.limited {
-		cause := "rate limit"
-		if s.shares != nil {
-			cause += ", and what was inferred from them"
-		}
-		s.sink.Lost(cause, c.Limited-s.limited)
-		s.limited = c.Limited
-	}
-	if err == nil {
-		s.in.sweeper.consider(c)
-	}
-	return c
+	s.told = c
 }
 
-// report accounts for the calls that gave no row.
+// unfinished accounts, and returns how many calls have begun whose returns are
+// awaited.
+func (s *subscription) unfinished() uint64 {
+	s.account()
+	if s.options&atReturn == 0 || s.told.Returned > s.told.Armed {
+		return 0
+	}
+	return s.told.Armed - s.told.Returned
+}
+
+// report accounts for the calls that gave no row, at the end.
 func (s *subscription) report() {
-	c := s.reportLost()
-	count := func(cause string, n uint64) {
-		if n > 0 {
-			s.sink.Count(cause, n)
-		}
-	}
-	if c.Armed > c.Returned && s.options&atReturn != 0 {
-		count("unfinished", c.Armed-c.Returned)
-	}
-	count("no room for more groups in the kernel", c.Ungrouped)
-	count("foreign stack", c.Foreign)
-	count("stack not known", c.Unchecked)
-	count("nesting", c.Nesting)
-	count("inherited", c.Inherited)
-	if c.Unstored > 0 {
-		s.sink.Lost("no memory for calls in progress", c.Unstored)
-	}
-	if c.Overflown > 0 {
-		s.sink.Lost("no room for calls in progress", c.Overflown)
+	if n := s.unfinished(); n > 0 {
+		s.sink.Count(probes.Unfinished, n)
 	}
 }

@@ -1,0 +1,30 @@
+package procfs
+
+import (
+	"fmt"
+
+	"endoscope/probes"
+)
+
+// Divide implements probes.Shareable. There is nothing between two samples; one
+// that is just being taken is of before the cut, and may come after it.
+func (s *source) Divide(begin func(at int64), done func(unfinished uint64)) error {
+	select {
+	case <-s.ended:
+	default:
+		begin(s.clock())
+		done(0)
+	}
+	return nil
+}
+
+// Identity implements probes.Shareable.
+func (s *source) Identity() string {
+	id := s.files
+	for _, p := range s.pinned {
+		id += fmt.Sprintf(" %d@%d", p.PID, p.StartTime)
+	}
+	return id
+}
+
+var _ probes.Shareable = (*source)(nil)

@@ -1,0 +1,461 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/planner/rules"
+	"endoscope/probes"
+)
+
+// shares are the acquisitions that running queries can have a part in. Queries
+// that acquire the same have one source for it: one set of probes, one sampler.
+//
+// What is shared is the leaf of a plan with everything that its source does: the
+// condition that the kernel tests, and the first stage of an aggregate, since
+// that gives sums of what happened since the sums before, which are anybody's.
+// The operators above hold what their query has seen since it began, and are its
+// own. Sources that differ in anything are not shared: one link with its own
+// short program each is the cheapest that the kernel can do for them.
+type shares struct {
+	mu   sync.Mutex
+	open map[string]*share // by part.key
+}
+
+// share is one acquisition, and the sink of its source.
+//
+// Locks, in this order: life, what the source takes, mu, and those of sinks.
+type share struct {
+	of  *shares
+	key string
+
+	life sync.Mutex // held while a part begins or ends
+	over bool       // no part begins any more
+
+	mu     sync.Mutex // held while the source gives
+	source probes.Shareable
+	parts  []*part
+	ended  bool // the source has ended
+
+	rounds
+}
+
+// part is one query's part in an acquisition. To its query it is the source.
+type part struct {
+	of    *shares
+	own   probes.Shareable // the query's; started if it is the first
+	spec  *plan.Acquire
+	key   string // what is acquired
+	query *query
+
+	share *share // since Start
+	sink  probes.Sink
+	// The rows of this part are of events from one time on and before another; 0:
+	// no matter when.
+	from, until int64
+	joining     bool // what is no row is of before the part
+}
+
+func newShares() *shares { return &shares{open: map[string]*share{}} }
+
+// offer makes a query's source one that others can have a part in, if that is
+// possible. Only sources that nobody waits for are: of the parts of another one
+// the slowest would hold up the rest.
+func (all *shares) offer(src probes.Source, spec *plan.Acquire, q *query) probes.Source {
+	own, ok := src.(probes.Shareable)
+	if !ok || !src.Live() || spec.Settings.Unshared || spec.Out.Time < 0 {
+		return src
+	}
+	key, ok := rules.Fingerprint(spec)
+	identity := own.Identity()
+	if !ok || identity == "" {
+		return src
+	}
+	return &part{of: all, own: own, spec: spec, key: fmt.Sprintf("%s %+v %s", key, spec.Settings, identity), query: q}
+}
+
+// get returns the acquisition with a key, a new one if there is none.
+func (all *shares) get(key string) *share {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	s := all.open[key]
+	if s == nil {
+		s = &share{of: all, key: key}
+		all.open[key] = s
+	}
+	return s
+}
+
+// forget lets s have no more parts.
+func (all *shares) forget(s *share) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.open[s.key] == s {
+		delete(all.open, s.key)
+	}
+}
+
+// queries are those that have a part in an acquisition, by the source that runs.
+func (all *shares) queries() map[probes.Source][]int64 {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	out := map[probes.Source][]int64{}
+	for _, s := range all.open {
+		s.mu.Lock()
+		if s.source != nil {
+			out[s.source] = s.ids(nil)
+		}
+		s.mu.Unlock()
+	}
+	return out
+}
+
+// others are the queries that acquire what p does.
+func (p *part) others() []int64 {
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	s := p.of.open[p.key]
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ids(p)
+}
+
+// ids are the queries of all parts but one.
+func (s *share) ids(but *part) (ids []int64) {
+	for _, p := range s.parts {
+		if p != but {
+			ids = append(ids, p.query.id)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// sharedWith are the other queries that have a part in what q acquires.
+func (q *query) sharedWith() (ids []int64) {
+	for _, f := range q.feeds {
+		if p, ok := f.source.(*part); ok {
+			ids = append(ids, p.others()...)
+		}
+	}
+	slices.Sort(ids)
+	return slices.DeleteFunc(slices.Compact(ids), func(id int64) bool { return id == q.id })
+}
+
+// listed writes numbers of queries.
+func listed(ids []int64) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ", "), "[]")
+}
+
+// Start takes part in the acquisition, or begins it.
+func (p *part) Start(ctx context.Context, sink probes.Sink) error {
+	p.sink = sink
+	for {
+		joined, err := p.of.get(p.key).join(ctx, p)
+		if joined || err != nil {
+			return err
+		}
+	}
+}
+
+// join begins p. It reports false if the acquisition is over.
+func (s *share) join(ctx context.Context, p *part) (bool, error) {
+	s.life.Lock()
+	defer s.life.Unlock()
+	switch {
+	case s.over:
+		return false, nil
+	case s.source == nil:
+		p.share = s
+		s.mu.Lock()
+		s.source, s.parts = p.own, []*part{p}
+		s.mu.Unlock()
+		// It goes on when the query that began it is over.
+		err := p.own.Start(context.WithoutCancel(ctx), s)
+		if err != nil {
+			p.share = nil
+			s.end()
+		}
+		return err == nil, err
+	}
+	joined := false
+	err := s.source.Divide(func(at int64) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if joined = !s.ended; joined {
+			p.share, p.from, p.joining = s, at, true
+			s.parts = append(s.parts, p)
+		}
+	}, func(uint64) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		p.joining = false
+	})
+	if err != nil {
+		s.fail(err)
+	}
+	if joined {
+		_ = p.own.Stop() // it was prepared, and holds files
+	} else {
+		s.end()
+	}
+	return joined, err
+}
+
+// Stop ends the part, and with the last one the acquisition.
+func (p *part) Stop() error {
+	s := p.share
+	if s == nil {
+		return p.own.Stop()
+	}
+	s.life.Lock()
+	defer s.life.Unlock()
+	s.mu.Lock()
+	last := len(s.parts) == 1
+	gone := !slices.Contains(s.parts, p)
+	s.mu.Unlock()
+	switch {
+	case gone:
+		return nil
+	case last:
+		s.end()
+		return s.source.Stop()
+	}
+	left := false
+	err := s.source.Divide(func(at int64) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		p.until = at
+	}, func(unfinished uint64) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if left = !s.ended; left {
+			s.leave(p, unfinished)
+		}
+	})
+	if err != nil {
+		s.fail(err)
+	}
+	if !left {
+		return s.source.Stop() // it is ending
+	}
+	return nil
+}
+
+// leave ends p, which has all that is its.
+func (s *share) leave(p *part, unfinished uint64) {
+	s.parts = slices.DeleteFunc(s.parts, func(o *part) bool { return o == p })
+	if unfinished > 0 {
+		p.sink.Count(probes.Unfinished, unfinished)
+	}
+	p.sink.End(nil)
+}
+
+// end lets no part begin any more. life is held.
+func (s *share) end() {
+	s.over = true
+	s.of.forget(s)
+}
+
+// fail ends the acquisition: what it gave is not all that there was. life is held.
+func (s *share) fail(err error) {
+	s.end()
+	s.End(err)
+	_ = s.source.Stop()
+}
+
+// Push gives each part its rows. Batches are immutable: parts have them together.
+func (s *share) Push(b *batch.Batch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.parts {
+		if own := p.rows(b); own != nil {
+			p.sink.Push(own)
+		}
+	}
+	b.Release()
+}
+
+// rows returns those of b that are p's, with a reference; nil: none.
+func (p *part) rows(b *batch.Batch) *batch.Batch {
+	n := b.Len()
+	if p.from == 0 && p.until == 0 {
+		return b.Retain()
+	}
+	times, mine := b.Cols[p.spec.Out.Time].Int, 0
+	from, until := p.from, p.until
+	if until == 0 {
+		until = math.MaxInt64
+	}
+	for i := range n {
+		if t := times[b.Row(i)]; t >= from && t < until {
+			mine++
+		}
+	}
+	switch mine {
+	case n:
+		return b.Retain()
+	case 0:
+		return nil
+	}
+	sel := make([]uint16, 0, mine)
+	for i := range n {
+		if row := b.Row(i); times[row] >= from && times[row] < until {
+			sel = append(sel, uint16(row))
+		}
+	}
+	return b.View(sel)
+}
+
+// Partial gives partial rows to all parts.
+func (s *share) Partial(b *batch.Batch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.parts {
+		if !p.joining {
+			p.sink.Partial(b.Retain())
+		}
+	}
+	b.Release()
+}
+
+// Watermark holds for all parts.
+func (s *share) Watermark(t int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.parts {
+		p.sink.Watermark(t)
+	}
+}
+
+// Lost is a loss of each part that there was.
+func (s *share) Lost(cause string, n uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.parts {
+		if !p.joining {
+			p.sink.Lost(cause, n)
+		}
+	}
+}
+
+// Count counts for each part that there was.
+func (s *share) Count(cause string, n uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.parts {
+		if !p.joining {
+			p.sink.Count(cause, n)
+		}
+	}
+}
+
+// End ends all parts.
+func (s *share) End(err error) {
+	s.of.forget(s)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.parts {
+		p.sink.End(err)
+	}
+	s.parts, s.ended = nil, true
+}
+
+// running is the source that acquires for p, or will.
+func (p *part) running() probes.Shareable {
+	if p.share != nil {
+		return p.share.source
+	}
+	return p.own
+}
+
+func (p *part) Sites() []probes.Site { return p.running().Sites() }
+
+// Notices are those of before, and those of when it was armed.
+func (p *part) Notices() []string { return slices.Concat(p.own.Notices(), p.running().Notices()) }
+
+func (p *part) Residual() plan.Expr { return p.own.Residual() }
+func (p *part) Live() bool          { return true }
+
+func (p *part) Aggregates() bool {
+	a, ok := p.own.(probes.Aggregator)
+	return ok && a.Aggregates()
+}
+
+func (p *part) Describe() string {
+	if a, ok := p.own.(probes.Aggregator); ok {
+		return a.Describe()
+	}
+	return ""
+}
+
+// Load loads what is the query's own. It is not known yet whether another query
+// will be there when it starts.
+func (p *part) Load(ctx context.Context) error {
+	if l, ok := p.own.(probes.Loader); ok {
+		return l.Load(ctx)
+	}
+	return nil
+}
+
+// Refusal is nil where the cost is borne already.
+func (p *part) Refusal() error {
+	if e, ok := p.own.(probes.Estimator); ok && len(p.others()) == 0 {
+		return e.Refusal()
+	}
+	return nil
+}
+
+// Collect gives all parts what was aggregated.
+func (p *part) Collect() error {
+	s := p.share
+	return s.collect(s.source.(probes.Aggregator).Collect)
+}
+
+// rounds are calls of Collect, of which one serves all that wait for it.
+type rounds struct {
+	working sync.Mutex // held while the source collects
+	turn    sync.Mutex
+	next    *round // has not begun
+}
+
+type round struct {
+	once sync.Once
+	err  error
+}
+
+// collect runs f, once for all who call while it waits for the round before: f
+// gives them what happened before it began.
+func (r *rounds) collect(f func() error) error {
+	r.turn.Lock()
+	if r.next == nil {
+		r.next = &round{}
+	}
+	mine := r.next
+	r.turn.Unlock()
+	mine.once.Do(func() {
+		r.working.Lock()
+		defer r.working.Unlock()
+		r.turn.Lock()
+		r.next = nil
+		r.turn.Unlock()
+		mine.err = f()
+	})
+	return mine.err
+}
+
+var (
+	_ probes.Aggregator = (*part)(nil)
+	_ probes.Estimator  = (*part)(nil)
+	_ probes.Loader     = (*part)(nil)
+	_ probes.Sink       = (*share)(nil)
+)

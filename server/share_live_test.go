@@ -1,0 +1,148 @@
+package server_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"endoscope/probes/testenv"
+	"endoscope/server/wire"
+)
+
+// steadyC calls work(0), work(1), ... about 100,000 times a second.
+const steadyC = `#include <unistd.h>
+long work(long i) { return i + 1; }
+int main(void) { volatile long i = 0; for (;;) { for (int k = 0; k < 100; k++) i = work(i); usleep(900); } }`
+
+// startSteady runs it until the test ends.
+func startSteady(t testing.TB) (pid int) {
+	t.Helper()
+	cmd := exec.Command(testenv.CompileCText(t, steadyC, "-O1", "-fno-inline"))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	return cmd.Process.Pid
+}
+
+// sharedStatements ask for the calls of work in ways that sharing treats
+// differently. The columns of their results are: how many calls, the arguments
+// of the first and of the last, and the time of the first.
+var sharedStatements = []string{
+	"SELECT 1, arg0, arg0, timestamp FROM function_start WHERE function_name = 'work'",
+	"SELECT 1, arg0, arg0, timestamp FROM function_duration WHERE function_name = 'work'",
+	"SELECT COUNT(*), MIN(arg0), MAX(arg0) FROM function_start WHERE function_name = 'work'",
+	"SELECT COUNT(*), MIN(arg0), MAX(arg0), MIN(timestamp) FROM function_duration WHERE function_name = 'work'",
+	"SELECT COUNT(*), MIN(arg0), MAX(arg0), MIN(timestamp) FROM TUMBLE(function_start, 300ms) WHERE function_name = 'work'",
+	"SELECT COUNT(*), MIN(arg0), MAX(arg0) FROM TUMBLE(function_duration, 100ms) WHERE function_name = 'work'",
+}
+
+// span is the calls that a result has told of.
+type span struct {
+	n, lo, hi int64
+	since     int64 // when the first was, ns since the epoch; 0: unknown
+	err       string
+}
+
+// spanOf reads a result to its end. Each of its rows must go on where the one
+// before ended: no call is missing, none double.
+func spanOf(t *testing.T, r wire.Result) (s span) {
+	for {
+		ev, err := r.Next(t.Context())
+		if errors.Is(err, io.EOF) {
+			return s
+		}
+		if err != nil {
+			s.err = err.Error()
+			return s
+		}
+		if ev.Kind != wire.Rows {
+			continue
+		}
+		for i := range ev.Batch.Len() {
+			var v [4]int64
+			for c := range ev.Batch.Cols {
+				v[c] = ev.Batch.Cols[c].Int[ev.Batch.Row(i)]
+			}
+			if v[0] != v[2]-v[1]+1 || s.n > 0 && v[1] != s.hi+1 {
+				s.err = fmt.Sprintf("%d calls from %d to %d, after %d to %d", v[0], v[1], v[2], s.lo, s.hi)
+			}
+			if s.n == 0 {
+				s.lo, s.since = v[1], v[3]
+			}
+			s.n, s.hi = s.n+v[0], v[2]
+		}
+		ev.Batch.Release()
+	}
+}
+
+// TestSharingIsExact has ten queries come and go at random, of which many
+// acquire the same, while their target calls: each has every call from its
+// first to its last, shared or not.
+func TestSharingIsExact(t *testing.T) {
+	testenv.NeedUprobes(t)
+	pid := startSteady(t)
+	s := newSession(t, wire.Options{PID: pid})
+	alone := newSession(t, wire.Options{PID: pid})
+	ask(t, alone, "SET sharing = off")
+
+	const seekers, rounds = 10, 5
+	var mu sync.Mutex
+	joined := 0
+	var all sync.WaitGroup
+	for i := range seekers {
+		rnd := rand.New(rand.NewPCG(uint64(i), 7))
+		all.Go(func() {
+			for round := range rounds {
+				statement := sharedStatements[rnd.IntN(len(sharedStatements))]
+				session := s
+				if i == 0 {
+					session = alone
+				}
+				asked := time.Now().UnixNano()
+				r, err := session.Execute(t.Context(), statement)
+				if err != nil {
+					t.Errorf("%s: %v", statement, err)
+					return
+				}
+				time.AfterFunc(time.Duration(50+rnd.IntN(500))*time.Millisecond, r.Stop)
+				got := spanOf(t, r)
+				sum := r.Summary()
+				r.Close()
+				if got.err != "" || got.n == 0 || len(sum.Losses) > 0 {
+					t.Errorf("query %d.%d: %s: %+v, lost %v", i, round, statement, got, sum.Losses)
+				}
+				if got.since != 0 && got.since < asked {
+					t.Errorf("query %d.%d: %s: a call of %d ns before it was asked for", i, round, statement, asked-got.since)
+				}
+			}
+		})
+	}
+	done := make(chan bool)
+	go func() { all.Wait(); close(done) }()
+	for running := true; running; {
+		for _, row := range ask(t, s, "SELECT shares_with FROM sys.queries").rows {
+			if row[0] != "" {
+				mu.Lock()
+				joined++
+				mu.Unlock()
+			}
+		}
+		select {
+		case <-done:
+			running = false
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	if joined == 0 {
+		t.Error("nothing was shared")
+	}
+	if p := ask(t, s, "SHOW PROBES").rows; len(p) > 0 {
+		t.Errorf("still attached: %v", p)
+	}
+}
