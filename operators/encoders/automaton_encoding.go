@@ -1,7 +1,6 @@
 package encoders
 
 import (
-	"encoding/json"
 	"slices"
 	"strconv"
 	"sync"
@@ -171,15 +170,15 @@ func (a *Automaton) MarshalJSON() ([]byte, error) {
 		}
 		arcs = append(arcs, j)
 	}
-	return json.Marshal(struct {
-		Kind   string     `json:"kind"`
-		Source sourceJSON `json:"source"`
-		K      int        `json:"k"`
-		Loops  bool       `json:"loops"`
-		Rule   string     `json:"merge"`
-		States int        `json:"states"`
-		Start  int        `json:"start"`
-		Final  int        `json:"final"`
-		Arcs   []arc      `json:"arcs"`
+	return marshal(struct {
+		Encoding string `json:"encoding"`
+		sourceJSON
+		K      int    `json:"k"`
+		Loops  bool   `json:"loops"`
+		Rule   string `json:"merge"`
+		States int    `json:"states"`
+		Start  int    `json:"start"`
+		Final  int    `json:"final"`
+		Arcs   []arc  `json:"arcs"`
 	}{"automaton", a.json(), a.options.K, !a.options.NoLoops, a.options.Rule.String(), a.States(), 0, a.Final(), arcs})
 }

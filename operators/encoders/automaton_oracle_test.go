@@ -236,8 +236,8 @@ func TestAutomatonIsTheNaiveOne(t *testing.T) {
 		o := randomOptions(t)
 		sequences := randomSequences(3).Draw(t, "sequences")
 		for i, s := range sequences { // the oracle is slow
-			if words := strings.Fields(s); len(words) > 16 {
-				sequences[i] = strings.Join(words[:16], " ")
+			if words := strings.Fields(s); len(words) > 13 {
+				sequences[i] = strings.Join(words[:13], " ")
 			}
 		}
 		want := naiveAutomaton(o, sequences)

@@ -113,7 +113,7 @@ func TestAutomatonStatistics(t *testing.T) {
 	e.Append([]Symbol{x, y, y}, []int64{5, 1, 2})
 	e.Append([]Symbol{y, y, y, x}, []int64{1, 1, 1, 7})
 	got, err := json.Marshal(e.Encode())
-	want := `{"kind":"automaton","source":{"sequences":1,"symbols":7},"k":3,"loops":true,"merge":"shared","states":4,"start":0,"final":3,"arcs":[` +
+	want := `{"encoding":"automaton","sequences":1,"symbols":7,"k":3,"loops":true,"merge":"shared","states":4,"start":0,"final":3,"arcs":[` +
 		`{"from":0,"symbol":"x","to":1,"stats":{"count":1,"timed":1,"sum_ns":5,"sumsq_ns2":25}},` +
 		`{"from":1,"symbol":"y","to":1,"stats":{"count":5,"timed":5,"sum_ns":6,"sumsq_ns2":8}},` +
 		`{"from":1,"symbol":"x","to":2,"stats":{"count":1,"timed":1,"sum_ns":7,"sumsq_ns2":49}},` +

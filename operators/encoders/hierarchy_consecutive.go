@@ -1,7 +1,6 @@
 package encoders
 
 import (
-	"encoding/json"
 	"fmt"
 )
 
@@ -89,13 +88,13 @@ func (c *HierarchyConsecutive) String() string {
 // MarshalJSON implements [Encoding].
 func (c *HierarchyConsecutive) MarshalJSON() ([]byte, error) {
 	p := &c.loops[0]
-	return json.Marshal(struct {
-		Kind    string     `json:"kind"`
-		Source  sourceJSON `json:"source"`
-		Hits    int64      `json:"hits"`
-		Tried   int64      `json:"tried"`
-		Hit     float64    `json:"hit_ratio"`
-		Covered int64      `json:"covered"`
-		Cover   float64    `json:"covered_ratio"`
+	return marshal(struct {
+		Encoding string `json:"encoding"`
+		sourceJSON
+		Hits    int64   `json:"hits"`
+		Tried   int64   `json:"tried"`
+		Hit     float64 `json:"hit_ratio"`
+		Covered int64   `json:"covered"`
+		Cover   float64 `json:"covered_ratio"`
 	}{"hierarchy_consecutive", c.json(), p.Hits, p.Tried, p.HitRatio(), p.Covered, p.CoveredRatio()})
 }

@@ -1,7 +1,6 @@
 package encoders
 
 import (
-	"encoding/json"
 	"fmt"
 )
 
@@ -262,13 +261,13 @@ func (g *InvocationGraph) MarshalJSON() ([]byte, error) {
 			rows = append(rows, r)
 		}
 	}
-	return json.Marshal(struct {
-		Kind   string     `json:"kind"`
-		Source sourceJSON `json:"source"`
-		Timed  bool       `json:"timed"`
-		Start  int64      `json:"start"`
-		Width  int64      `json:"width"`
-		Slots  int        `json:"slots"`
-		Rows   []row      `json:"rows"`
+	return marshal(struct {
+		Encoding string `json:"encoding"`
+		sourceJSON
+		Timed bool  `json:"timed"`
+		Start int64 `json:"start"`
+		Width int64 `json:"width"`
+		Slots int   `json:"slots"`
+		Rows  []row `json:"rows"`
 	}{"invocation_graph", g.json(), g.timed, g.Start(), g.Width(), g.count, rows})
 }

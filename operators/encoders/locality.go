@@ -1,7 +1,6 @@
 package encoders
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -194,15 +193,15 @@ func (l *Locality) String() string {
 func (l *Locality) MarshalJSON() ([]byte, error) {
 	w := l.Window()
 	j := struct {
-		Kind     string     `json:"kind"`
-		Source   sourceJSON `json:"source"`
-		Window   int        `json:"window"`
-		Windows  int64      `json:"windows"`
-		Distinct int        `json:"distinct"`
-		Locality *float64   `json:"locality"`
-	}{Kind: "locality", Source: l.json(), Window: w, Windows: l.Windows(w), Distinct: l.Distinct()}
+		Encoding string `json:"encoding"`
+		sourceJSON
+		Window   int      `json:"window"`
+		Windows  int64    `json:"windows"`
+		Distinct int      `json:"distinct"`
+		Locality *float64 `json:"locality"`
+	}{Encoding: "locality", sourceJSON: l.json(), Window: w, Windows: l.Windows(w), Distinct: l.Distinct()}
 	if v := l.Value(); !math.IsNaN(v) {
 		j.Locality = &v
 	}
-	return json.Marshal(j)
+	return marshal(j)
 }

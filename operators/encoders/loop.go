@@ -1,7 +1,6 @@
 package encoders
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 )
@@ -154,9 +153,9 @@ func (l *Loops) MarshalJSON() ([]byte, error) {
 		p := &l.loops[i]
 		loops = append(loops, loop{p.Period, p.Hits, p.Tried, p.HitRatio(), p.Covered, p.Symbols, p.CoveredRatio()})
 	}
-	return json.Marshal(struct {
-		Kind   string     `json:"kind"`
-		Source sourceJSON `json:"source"`
-		Loops  []loop     `json:"loops"`
+	return marshal(struct {
+		Encoding string `json:"encoding"`
+		sourceJSON
+		Loops []loop `json:"loops"`
 	}{"loops", l.json(), loops})
 }

@@ -97,7 +97,7 @@ func TestLocalityOfThePaper(t *testing.T) {
 		}
 	}
 	got, _ := json.Marshal(methods.Encode())
-	if want := `{"kind":"locality","source":{"sequences":1,"symbols":12},"window":12,"windows":1,"distinct":7,"locality":0.5833333333333334}`; string(got) != want {
+	if want := `{"encoding":"locality","sequences":1,"symbols":12,"window":12,"windows":1,"distinct":7,"locality":0.5833333333333334}`; string(got) != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 	short, _ := NewLocalityEncoder(a, 5, Limits{})

@@ -2,7 +2,6 @@ package encoders
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -199,9 +198,9 @@ func (s *Succession) MarshalJSON() ([]byte, error) {
 	for _, n := range s.Symbols() {
 		symbols = append(symbols, symbol{n.Name, n.Count, convert(n.Before), convert(n.After)})
 	}
-	return json.Marshal(struct {
-		Kind    string     `json:"kind"`
-		Source  sourceJSON `json:"source"`
-		Symbols []symbol   `json:"symbols"`
+	return marshal(struct {
+		Encoding string `json:"encoding"`
+		sourceJSON
+		Symbols []symbol `json:"symbols"`
 	}{"succession", s.json(), symbols})
 }
