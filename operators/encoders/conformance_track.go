@@ -66,7 +66,9 @@ func (t *stateTrack) expected() []Symbol {
 
 func (t *stateTrack) bytes() int64 { return 4 * int64(cap(t.states)+cap(t.next)) }
 
-func (t *stateTrack) clone() track { return &stateTrack{transitions: t.transitions, states: slices.Clone(t.states)} }
+func (t *stateTrack) clone() track {
+	return &stateTrack{transitions: t.transitions, states: slices.Clone(t.states)}
+}
 
 // transitions are the arcs of an automaton to be followed fast.
 type transitions struct {
