@@ -3,6 +3,7 @@ package symbols
 import (
 	"cmp"
 	"slices"
+	"sync"
 
 	"golang.org/x/arch/x86/x86asm"
 )
@@ -22,14 +23,28 @@ type Inflow struct {
 // equations those of a spanning tree need no counter.)
 //
 // It is proven of a function that is not exported, whose address is nowhere in
-// the file, and to which nothing leads but direct calls and jumps that their
-// functions execute exactly once in each call; see certainCalls. A call is
+// the file, which has an unwind entry of its own, as compilers make them, and to
+// which nothing leads but direct calls and jumps that their functions execute
+// exactly once in each call; see certainCalls. A call is
 // counted some instructions earlier than it happens, and also if its thread is
 // ended in between. What the file does not show (a debugger that calls a
 // function, code that is put into the process) is not counted.
 func (m *Module) Inflows(i int) []Inflow {
-	m.flowed.Do(func() { m.flows = m.findInflows() })
-	return m.flows[i]
+	m.flow.named.Do(func() { m.flow.entries, m.flow.known = m.unexported() })
+	if !m.flow.known || !m.flow.entries.has(m.functions[i].addr) {
+		return nil // which is so of most, and found out in no time
+	}
+	m.flow.proven.Do(func() { m.flow.of = m.findInflows(m.flow.entries) })
+	return m.flow.of[i]
+}
+
+// flow is what is known of inflows.
+type flow struct {
+	named   sync.Once // guards entries and known
+	entries entrySet  // unexported
+	known   bool
+	proven  sync.Once // guards of
+	of      map[int][]Inflow
 }
 
 // TextBytes is how much code the module has. What Inflows takes grows with it,
@@ -44,10 +59,11 @@ func (m *Module) TextBytes() (n uint64) {
 // maxInflows is how many references to a function are looked at.
 const maxInflows = 64
 
-// findInflows proves what it can of all functions.
-func (c *contents) findInflows() map[int][]Inflow {
+// findInflows proves what it can of functions that are not exported.
+func (c *contents) findInflows(unexported entrySet) map[int][]Inflow {
 	flows := map[int][]Inflow{}
-	hidden, constants, ok := c.hiddenFunctions()
+	hidden := unexported.clone()
+	constants, ok := c.hide(hidden)
 	if !ok {
 		return flows
 	}
@@ -63,6 +79,11 @@ func (c *contents) findInflows() map[int][]Inflow {
 		to := refs[:n]
 		refs = refs[n:]
 		if n > maxInflows || !hidden.has(target) {
+			continue
+		}
+		if e := c.unwind.find(target); e == nil || e.start != target {
+			// No compiler made it. Hand-made code finds its parts by offsets
+			// of its own, as the builtins of V8 and LuaJIT are found.
 			continue
 		}
 		if flow := c.inflows(p, certain, to); flow != nil && !c.fallsInto(target) {

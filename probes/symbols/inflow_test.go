@@ -29,8 +29,10 @@ caller:
 	%s
 	.type called, @function
 called:
+	.cfi_startproc
 	%s
 	ret
+	.cfi_endproc
 	.size called, .-called
 	.type other, @function
 other:
@@ -86,6 +88,7 @@ func TestInflowRules(t *testing.T) {
 		{name: "short jump of a neighbour", caller: "call called", other: "inc %edi; test %edi, %edi; jne called"},
 		{name: "bytes that look like a short jump", caller: "call called", called: ".fill 0x12, 1, 0x90", other: "mov $0xe6eb9090, %eax", want: "1 x caller through 5"},
 		{name: "where the program begins", caller: "call called", before: ".globl called; .hidden called", link: "-Wl,-e,called"},
+		{name: "without unwind entry", caller: "call called", called: ".cfi_endproc; inc %edi; .cfi_startproc"},
 		{name: "exported", caller: "call called", before: ".globl called"},
 
 		{name: "address in code", caller: "call called", other: "lea called(%rip), %rax; jmp *%rax"},

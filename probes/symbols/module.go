@@ -46,8 +46,7 @@ type contents struct {
 	looking sync.Once // guards lookers
 	lookers []uint64
 
-	flowed sync.Once // guards flows
-	flows  map[int][]Inflow
+	flow flow
 
 	depthsRead sync.Once // guards depths
 	depths     goDepths

@@ -26,56 +26,71 @@ func (r reference) end() uint64 {
 	return r.at + 4
 }
 
-// hiddenFunctions are the entries to which nothing leads but what references
-// lists: they are not exported, and their addresses are nowhere in data. ok is
-// false where the file does not tell.
-//
-// An address is found wherever its bytes may stand, as compilers and linkers
-// make them: absolute or relative to the GOT, in relocations and initialisers,
-// relative to its own place or to the beginning of a table; the tables that code
-// refers to are among constants.
-func (c *contents) hiddenFunctions() (hidden entrySet, constants []piece, ok bool) {
+// unexported are the entries that no other file can name, and that are not
+// where the program or the module begins or ends. ok is false where the file
+// does not tell.
+func (c *contents) unexported() (set entrySet, ok bool) {
 	im := c.image
 	if c.hasGo || !slices.ContainsFunc(im.elf.Sections, func(s *elf.Section) bool { return s.Flags&elf.SHF_EXECINSTR != 0 }) {
-		return hidden, nil, false
+		return set, false
 	}
-	if hidden, ok = c.entrySet(); !ok {
-		return hidden, nil, false
+	if set, ok = c.entrySet(); !ok {
+		return set, false
 	}
 	for addr := range c.ifuncs {
-		hidden.remove(addr)
+		set.remove(addr)
 	}
-	hidden.remove(im.elf.Entry)
+	set.remove(im.elf.Entry)
 	for _, tag := range []elf.DynTag{elf.DT_INIT, elf.DT_FINI} {
 		values, _ := im.elf.DynValue(tag)
 		for _, v := range values {
-			hidden.remove(v)
+			set.remove(v)
 		}
 	}
+	for _, s := range im.elf.Sections {
+		if s.Type != elf.SHT_DYNSYM {
+			continue
+		}
+		symbols, err := im.read(s)
+		if err != nil {
+			return set, false
+		}
+		for ; len(symbols) >= elf.Sym64Size; symbols = symbols[elf.Sym64Size:] {
+			set.remove(binary.LittleEndian.Uint64(symbols[8:]))
+		}
+	}
+	return set, true
+}
+
+// hide removes from a set of entries those whose addresses are in data, so that
+// nothing leads to the others but what references lists. The tables that code
+// refers to are among constants. ok is false where the file does not tell.
+//
+// An address is found wherever its bytes may stand, as compilers and linkers
+// make them: absolute or relative to the image, in relocations and initialisers,
+// relative to its own place or to the beginning of a table.
+func (c *contents) hide(set entrySet) (constants []piece, ok bool) {
+	im := c.image
 	for _, s := range im.elf.Sections {
 		if s.Flags&elf.SHF_ALLOC == 0 || s.Type == elf.SHT_NOBITS || s.Flags&elf.SHF_EXECINSTR != 0 {
 			continue
 		}
 		data, err := im.read(s)
-		if err != nil {
-			return hidden, nil, false
+		if err != nil || s.Type == elf.SHT_REL { // which this architecture does not have
+			return nil, false
 		}
 		switch {
-		case s.Type == elf.SHT_REL:
-			return hidden, nil, false // not of this architecture
-		case s.Type == elf.SHT_DYNSYM:
-			hidden.removeExports(data)
 		case s.Type == elf.SHT_RELA:
-			hidden.removeAddends(data)
-		case s.Type == elf.SHT_STRTAB, s.Name == ".eh_frame", s.Name == ".eh_frame_hdr":
+			set.removeAddends(data)
+		case s.Type == elf.SHT_DYNSYM, s.Type == elf.SHT_STRTAB, s.Name == ".eh_frame", s.Name == ".eh_frame_hdr":
 			// The unwind table has the addresses of all functions, and leads
 			// to none.
 		default:
-			hidden.removeWords(data, s.Addr, im.elf.Type == elf.ET_EXEC)
+			set.removeWords(data, s.Addr, im.elf.Type == elf.ET_EXEC)
 			constants = append(constants, piece{s.Addr, data})
 		}
 	}
-	return hidden, constants, true
+	return constants, true
 }
 
 // piece is data of the file as it is mapped.
@@ -111,6 +126,8 @@ func (c *contents) entrySet() (set entrySet, ok bool) {
 	return set, true
 }
 
+func (s *entrySet) clone() entrySet { return entrySet{s.base, slices.Clone(s.bits)} }
+
 func (s *entrySet) has(addr uint64) bool {
 	at := addr - s.base
 	return at/64 < uint64(len(s.bits)) && s.bits[at/64]>>(at%64)&1 != 0
@@ -119,13 +136,6 @@ func (s *entrySet) has(addr uint64) bool {
 func (s *entrySet) remove(addr uint64) {
 	if at := addr - s.base; at/64 < uint64(len(s.bits)) {
 		s.bits[at/64] &^= 1 << (at % 64)
-	}
-}
-
-// removeExports removes what a table of dynamic symbols names.
-func (s *entrySet) removeExports(symbols []byte) {
-	for ; len(symbols) >= elf.Sym64Size; symbols = symbols[elf.Sym64Size:] {
-		s.remove(binary.LittleEndian.Uint64(symbols[8:]))
 	}
 }
 
@@ -138,18 +148,16 @@ func (s *entrySet) removeAddends(rela []byte) {
 	}
 }
 
-// removeWords removes what the words of data at addr may mean.
-func (s *entrySet) removeWords(data []byte, addr uint64, absolute bool) {
+// removeWords removes what the words of data at addr may mean. packed: they need
+// not be aligned.
+func (s *entrySet) removeWords(data []byte, addr uint64, packed bool) {
 	for at := 0; at+4 <= len(data); at++ {
+		if at%4 != 0 && !packed {
+			continue
+		}
 		w := binary.LittleEndian.Uint32(data[at:])
-		if absolute {
-			s.remove(uint64(w)) // of 64 bits, too: its upper half is 0
-		} else if at%8 == 0 && at+8 <= len(data) {
-			s.remove(binary.LittleEndian.Uint64(data[at:]))
-		}
-		if at%4 == 0 {
-			s.remove(addr + uint64(at) + uint64(int64(int32(w))))
-		}
+		s.remove(uint64(w)) // of 64 bits, too: its upper half is 0
+		s.remove(addr + uint64(at) + uint64(int64(int32(w))))
 	}
 }
 
