@@ -1,0 +1,163 @@
+package server_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"endoscope/server/wire"
+)
+
+// receiver is who WEBHOOK posts to. answer gives the status of the n-th post.
+type receiver struct {
+	*httptest.Server
+	mu     sync.Mutex
+	bodies []string
+	kinds  []string
+}
+
+func newReceiver(t testing.TB, answer func(n int) int) *receiver {
+	r := &receiver{}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		body, _ := io.ReadAll(q.Body)
+		r.mu.Lock()
+		r.bodies = append(r.bodies, string(body))
+		r.kinds = append(r.kinds, q.Method+" "+q.URL.Path+" "+q.Header.Get("Content-Type"))
+		n := len(r.bodies)
+		r.mu.Unlock()
+		w.WriteHeader(answer(n))
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) got() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string(nil), r.bodies...)
+}
+
+// ticks is a file whose rows are the tuples of a trigger.
+func ticks(t testing.TB, n int) string {
+	path := t.TempDir() + "/ticks.csv"
+	text := "timestamp,n\n"
+	for i := range n {
+		text += fmt.Sprintf("2026-01-01T00:00:%02d.%03dZ,%d\n", i/1000, i%1000, i)
+	}
+	write(t, path, text)
+	return path
+}
+
+func TestWebhookPostsTheTuple(t *testing.T) {
+	r := newReceiver(t, func(int) int { return http.StatusNoContent })
+	s := newSession(t, wire.Options{})
+	run(t, s, "CREATE TRIGGER late ON file('"+ticks(t, 3)+"') WHEN n > 0 BEGIN WEBHOOK '"+r.URL+"/hook' END")
+	a := triggered(t, s)
+	if len(a.rows) != 2 {
+		t.Errorf("rows %v", a.rows)
+	}
+	want := []string{
+		`{"trigger":"late","activation":1,"timestamp":"2026-01-01T00:00:00.001Z","row":{"timestamp":"2026-01-01T00:00:00.001Z","n":1}}`,
+		`{"trigger":"late","activation":2,"timestamp":"2026-01-01T00:00:00.002Z","row":{"timestamp":"2026-01-01T00:00:00.002Z","n":2}}`,
+	}
+	got := r.got()
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("the receiver got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if len(r.kinds) == 0 || r.kinds[0] != "POST /hook application/json" {
+		t.Errorf("requests were %v", r.kinds)
+	}
+}
+
+func TestWebhookForAlertmanager(t *testing.T) {
+	r := newReceiver(t, func(int) int { return http.StatusOK })
+	s := newSession(t, wire.Options{})
+	run(t, s, "SET webhook_format = alertmanager")
+	run(t, s, "CREATE TRIGGER late ON file('"+ticks(t, 2)+"') WHEN n = 1 BEGIN WEBHOOK '"+r.URL+"/api/v2/alerts' END")
+	triggered(t, s)
+	got := r.got()
+	if len(got) != 1 {
+		t.Fatalf("the receiver got %q", got)
+	}
+	// What the API wants: labels, annotations, startsAt.
+	var alerts []struct {
+		Labels, Annotations map[string]string
+		StartsAt            time.Time
+	}
+	d := json.NewDecoder(strings.NewReader(got[0]))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&alerts); err != nil || len(alerts) != 1 {
+		t.Fatalf("%s: %v", got[0], err)
+	}
+	if a := alerts[0]; a.Labels["alertname"] != "late" || a.Annotations["row"] != `{"timestamp":"2026-01-01T00:00:00.001Z","n":1}` ||
+		a.StartsAt.UnixMilli()%1000 != 1 {
+		t.Errorf("the alert is %+v", a)
+	}
+}
+
+// A receiver that is away for a while gets everything, in order; one that refuses
+// for good is not asked again, which is counted and told.
+func TestWebhookTriesAgain(t *testing.T) {
+	r := newReceiver(t, func(n int) int {
+		if n <= 2 {
+			return http.StatusServiceUnavailable
+		}
+		return http.StatusOK
+	})
+	s := newSession(t, wire.Options{})
+	run(t, s, "CREATE TRIGGER late ON file('"+ticks(t, 2)+"') WHEN TRUE BEGIN WEBHOOK '"+r.URL+"' END")
+	triggered(t, s)
+	got := r.got()
+	if len(got) != 4 || got[0] != got[1] || got[1] != got[2] || !strings.Contains(got[2], `"activation":1,`) || !strings.Contains(got[3], `"activation":2,`) {
+		t.Errorf("the receiver got\n%s", strings.Join(got, "\n"))
+	}
+	if n := triggerColumn(t, s, "late", "lost"); n != "0" {
+		t.Errorf("%s lost", n)
+	}
+
+	var h heard
+	refuses := newReceiver(t, func(int) int { return http.StatusForbidden })
+	s = newSession(t, wire.Options{Notify: h.add})
+	run(t, s, "CREATE TRIGGER late ON file('"+ticks(t, 2)+"') WHEN TRUE BEGIN WEBHOOK '"+refuses.URL+"' END")
+	triggered(t, s)
+	if got := refuses.got(); len(got) != 2 {
+		t.Errorf("it was asked %d times for two activations", len(got))
+	}
+	if n, what := triggerColumn(t, s, "late", "lost"), triggerColumn(t, s, "late", "error"); n != "2" || !strings.Contains(what, "403 Forbidden") {
+		t.Errorf("%s lost, %q", n, what)
+	}
+	if got := h.all(); len(got) != 1 || !strings.Contains(got[0], "trigger late: WEBHOOK") {
+		t.Errorf("told of %q", got)
+	}
+}
+
+// A receiver that hangs holds up neither the trigger nor its end, and what finds
+// the queue full is counted.
+func TestWebhookBounded(t *testing.T) {
+	release := make(chan struct{})
+	r := newReceiver(t, func(int) int { <-release; return http.StatusOK })
+	s := newSession(t, wire.Options{})
+	run(t, s, "CREATE TRIGGER late ON file('"+ticks(t, 1000)+"') WHEN TRUE BEGIN WEBHOOK '"+r.URL+"' END")
+	deadline := time.Now().Add(10 * time.Second)
+	for triggerColumn(t, s, "late", "activations") != "1000" {
+		if time.Now().After(deadline) {
+			t.Fatal("the trigger waits for the receiver")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if n := triggerColumn(t, s, "late", "lost"); n != "743" && n != "744" { // 256 wait, and one is under way
+		t.Errorf("%s lost", n)
+	}
+	began := time.Now()
+	run(t, s, "DROP TRIGGER late")
+	if d := time.Since(began); d > 4*time.Second {
+		t.Errorf("dropping it took %v", d)
+	}
+	close(release)
+}
