@@ -4,6 +4,7 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,7 +66,16 @@ func flips(t testing.TB, n int64, action string) (latencies []time.Duration, und
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Logf("from a tuple to armed: at most %sns", triggerColumn(t, s, "flip", "latency"))
+	if attached := run(t, s, "SELECT DISTINCT function_name FROM sys.probes WHERE provider = 'uprobe' ORDER BY 1").rows; len(attached) == 0 || attached[len(attached)-1][0] != "foo" {
+		t.Errorf("attached is %v", attached)
+	}
+	if got := refusal(t, s, "CREATE TRIGGER wrong ON function_start WHEN function_name = 'foo' BEGIN MONITOR function_start WHERE function_name = 'nosuch' END"); !strings.Contains(got, "no function named nosuch") {
+		t.Error(got)
+	}
 	run(t, s, "DROP TRIGGER flip")
+	if attached := run(t, s, "SELECT * FROM sys.probes WHERE provider = 'uprobe'").rows; len(attached) > 0 {
+		t.Errorf("still attached: %v", attached)
+	}
 	a := triggered(t, s)
 	complete(t, a)
 	at, first := map[string]int64{}, map[string]int64{}

@@ -167,6 +167,71 @@ int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`
 	}
 }
 
+// TestNothingOfTriggersStays ends a trigger that has attached probes of its own
+// and of its action, in every way there is.
+func TestNothingOfTriggersStays(t *testing.T) {
+	testenv.NeedUprobes(t)
+	program := build(t)
+	target := testenv.CompileCText(t, `#include <unistd.h>
+int work(int i) { return i + 1; }
+int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`, "-O1", "-fno-inline")
+	for _, c := range []struct {
+		name string
+		end  func(endoscope, target *os.Process) error
+		exit int // -1: killed
+	}{
+		{"Ctrl-C", func(e, _ *os.Process) error { return e.Signal(syscall.SIGINT) }, 0},
+		{"kill -9", func(e, _ *os.Process) error { return e.Kill() }, -1},
+		{"exit of the target", func(_, t *os.Process) error { return t.Kill() }, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			victim := exec.Command(target)
+			if err := victim.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { victim.Process.Kill(); victim.Wait() }()
+			cmd := exec.Command(program, "-p", strconv.Itoa(victim.Process.Pid), "-c",
+				"CREATE TRIGGER t ON function_start WHEN function_name = 'work' AND arg0 > 100 BEGIN MONITOR function_duration WHERE function_name = 'work' END")
+			var msg bytes.Buffer
+			cmd.Stderr = &msg
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer cmd.Process.Kill()
+			lines := bufio.NewScanner(out)
+			for n := 0; n < 10 && lines.Scan(); { // the action is armed
+				if strings.Contains(lines.Text(), "MONITOR function_duration") {
+					n++
+				}
+			}
+			programs, links := attached(t, cmd.Process.Pid)
+			if len(links) < 2 {
+				t.Errorf("%d links: the trigger's and the action's are not both there: %s", len(links), msg.String())
+			}
+			if err := c.end(cmd.Process, victim.Process); err != nil {
+				t.Fatal(err)
+			}
+			if c.name == "exit of the target" {
+				victim.Wait()
+			}
+			for lines.Scan() {
+			}
+			cmd.Wait()
+			if code := cmd.ProcessState.ExitCode(); code != c.exit {
+				t.Errorf("exit code %d: %s", code, msg.String())
+			}
+			gone(t, programs, links)
+			if c.name != "exit of the target" && victim.Process.Signal(syscall.Signal(0)) != nil {
+				t.Error("the target did not survive")
+			}
+		})
+	}
+}
+
 // TestWrongStatements runs every wrong statement of the golden files as a user
 // would: one error with exit code 1, and nothing in the kernel.
 func TestWrongStatements(t *testing.T) {
