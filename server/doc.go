@@ -18,8 +18,14 @@
 // partial rows, which no feed drops. They are asked for them, in goroutines of the
 // collector, before each result that is not the last.
 //
-// Locks: Engine.mu (queries by id) and Session.mu (target, settings) are never
-// held while a source is started or stopped; queue.mu is innermost.
+// A trigger is a query whose last operator is an operators.Trigger, and actions
+// (trigger.go): those that acquire have a query each that stands by, prepared and
+// loaded, and a goroutine that arms it and ends it; WEBHOOK has one that delivers.
+// The runner of the trigger's query waits for none of them.
+//
+// Locks: Engine.mu (queries by id, triggers by name) and Session.mu (target,
+// settings) are never held while a source is started or stopped; queue.mu is
+// innermost.
 //
 // It must not know how results are shown, nor the details of any probe.
 package server
