@@ -173,7 +173,10 @@ func (s *session) actor(ctx context.Context, t *trigger, a *planner.Action, text
 			return nil, err
 		}
 		bounds.give(q)
-		if err := q.load(ctx); err != nil {
+		if err = planner.Placed(q.refusal(), text); err == nil {
+			err = q.load(ctx)
+		}
+		if err != nil {
 			q.discard()
 			return nil, err
 		}
