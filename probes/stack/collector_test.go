@@ -17,9 +17,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// provider is of all tests, so that each file is read once.
+var provider = New()
+
 // target is a program that runs for the length of a test.
 type target struct {
 	pid   int
+	in    io.Writer
 	lines *bufio.Scanner // of its output
 }
 
@@ -45,7 +49,7 @@ func run(t testing.TB, name string, args ...string) *target {
 		io.Copy(io.Discard, out)
 		cmd.Wait()
 	})
-	return &target{cmd.Process.Pid, bufio.NewScanner(out)}
+	return &target{cmd.Process.Pid, in, bufio.NewScanner(out)}
 }
 
 // line is the next line of its output.
@@ -78,9 +82,7 @@ func collect(t testing.TB, pids ...int) *collector {
 		}
 		found = append(found, p)
 	}
-	p := New()
-	t.Cleanup(func() { p.Close() })
-	s := &source{provider: p, target: plan.Target{PIDs: pids}, found: found, spec: &plan.Acquire{}}
+	s := &source{provider: provider, target: plan.Target{PIDs: pids}, found: found, spec: &plan.Acquire{}}
 	c, err := s.open()
 	if err != nil {
 		t.Fatal(err)

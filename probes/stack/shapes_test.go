@@ -1,9 +1,20 @@
 package stack
 
 import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
 
 	"endoscope/probes/testenv"
 )
@@ -29,6 +40,7 @@ var shapes = []struct{ name, state, syscall, user string }{
 	{"altsignal", "WAIT", "pause", "park handle [signal] raise_it in_altsignal thread_altsignal"},
 	{"fault", "WAIT", "pause", "park handle [signal] fault in_fault thread_fault"},
 	{"coroutine", "WAIT", "pause", "park on_coroutine"},
+	{"target", "WAIT", "vfork", "main"},
 }
 
 // However the program is compiled, every thread's stack is what the program
@@ -42,16 +54,15 @@ func TestShapes(t *testing.T) {
 	}{
 		{"unoptimised", []string{"-O0"}, ""},
 		{"without frame pointers", []string{"-O2", "-fomit-frame-pointer"}, ""},
-		{"with frame pointers", []string{"-O2", "-fno-omit-frame-pointer"}, ""},
 		{"position dependent, with eager binding", []string{"-O1", "-no-pie", "-Wl,-z,now"}, ""},
 		{"static", []string{"-O2", "-static"}, ""},
-		{"stripped of its unwind table's index", []string{"-O2", "-Wl,--no-eh-frame-hdr"}, ""},
 		{"without an unwind table, but with frame pointers", []string{"-O1", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno-omit-frame-pointer"}, "spin fault"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			flags := append([]string{"-g0", "-pthread", "-fno-optimize-sibling-calls", "-fno-inline"}, c.flags...)
-			r := run(t, testenv.CompileC(t, "testdata/shapes.c", flags...))
-			r.number(t)
+			flags := append([]string{"-pthread", "-fno-optimize-sibling-calls", "-fno-inline"}, c.flags...)
+			r := run(t, testenv.CompileC(t, "testdata/shapes.c", flags...), "v")
+			forked := r.number(t)
+			vforked := child(t, r.pid, "vforked")
 			col := collect(t, r.pid)
 			for round := range 3 { // the first copies, the others find threads unchanged
 				checkShapes(t, snapshot(t, col), c.frameless)
@@ -60,6 +71,13 @@ func TestShapes(t *testing.T) {
 				}
 				time.Sleep(5 * time.Millisecond)
 			}
+			// A child has one thread, on a copy of main's stack; or on main's.
+			for name, pid := range map[string]int{"forked": forked, "vforked": vforked} {
+				all := snapshot(t, collect(t, pid))
+				if got := all[pid]; len(all) != 1 || got.name != name || ours(got) != "park child_body main" || !got.complete {
+					t.Errorf("process %s: %v", name, all)
+				}
+			}
 		})
 	}
 }
@@ -67,8 +85,8 @@ func TestShapes(t *testing.T) {
 func checkShapes(t *testing.T, all map[int]seen, frameless string) {
 	t.Helper()
 	by := byName(all)
-	if len(all) != len(shapes)+1 {
-		t.Errorf("%d threads, want %d", len(all), len(shapes)+1)
+	if len(all) != len(shapes) {
+		t.Errorf("%d threads, want %d", len(all), len(shapes))
 	}
 	for _, want := range shapes {
 		got, ok := by[want.name]
@@ -88,6 +106,23 @@ func checkShapes(t *testing.T, all map[int]seen, frameless string) {
 	}
 }
 
+// child waits for a child of a process with that name.
+func child(t *testing.T, parent int, name string) int {
+	t.Helper()
+	for range 1000 {
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", parent, parent))
+		for _, pid := range strings.Fields(string(b)) {
+			if comm, _ := os.ReadFile("/proc/" + pid + "/comm"); string(comm) == name+"\n" {
+				n, _ := strconv.Atoi(pid)
+				return n
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatalf("there is no child %s", name)
+	return 0
+}
+
 // ours are the functions of a stack that shapes.c defines, and signals.
 func ours(s seen) string {
 	var out []string
@@ -100,7 +135,7 @@ func ours(s seen) string {
 }
 
 var own = func() map[string]bool {
-	m := map[string]bool{}
+	m := map[string]bool{"child_body": true}
 	for _, s := range shapes {
 		for _, f := range strings.Fields(s.user) {
 			m[f] = true
@@ -108,3 +143,93 @@ var own = func() map[string]bool {
 	}
 	return m
 }()
+
+// gdb unwinds the same threads by code of its own: every address must be equal.
+func TestAgainstGDB(t *testing.T) {
+	testenv.NeedUprobes(t)
+	gdb := testenv.NeedProgram(t, "gdb")
+	r := run(t, testenv.CompileC(t, "testdata/shapes.c", "-g", "-O2", "-fomit-frame-pointer", "-pthread", "-fno-optimize-sibling-calls"))
+	r.number(t)
+	c := collect(t, r.pid)
+	ours := map[string][]uint64{}
+	if err := c.take(func(o *observation) { ours[o.name] = slices.Clone(c.unwinder.pcs) }); err != nil {
+		t.Fatal(err)
+	}
+	theirs := gdbStacks(t, gdb, r.pid)
+	frames := 0
+	for _, s := range shapes {
+		if s.name == "spin" { // it does not stand still
+			continue
+		}
+		if s.name == "coroutine" { // gdb goes on where a context's stack ends, to an address without code
+			theirs[s.name] = theirs[s.name][:min(len(ours[s.name]), len(theirs[s.name]))]
+		}
+		if !slices.Equal(ours[s.name], theirs[s.name]) {
+			t.Errorf("thread %s is at %x, by gdb at %x", s.name, ours[s.name], theirs[s.name])
+		}
+		frames += len(theirs[s.name])
+	}
+	t.Logf("%d frames are equal", frames)
+}
+
+// gdbStacks has gdb write the addresses of every thread's frames.
+func gdbStacks(t *testing.T, gdb string, pid int) map[string][]uint64 {
+	t.Helper()
+	dir := t.TempDir()
+	script, out := filepath.Join(dir, "stacks.py"), filepath.Join(dir, "stacks.json")
+	text := `
+import gdb, json
+stacks = {}
+for t in gdb.selected_inferior().threads():
+    t.switch()
+    f, pcs = gdb.newest_frame(), []
+    while f is not None and len(pcs) < 1000:
+        if f.type() not in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME):
+            pcs.append(f.pc())
+        try:
+            f = f.older()
+        except gdb.error:
+            break
+    stacks[t.name] = pcs
+json.dump(stacks, open('` + out + `', 'w'))
+`
+	if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	msg, err := exec.Command(gdb, "-nx", "-q", "-batch", "-iex", "set debuginfod enabled off", "-iex", "set backtrace past-main on",
+		"-iex", "set backtrace past-entry on", "-p", strconv.Itoa(pid), "-x", script).CombinedOutput()
+	b, readErr := os.ReadFile(out)
+	var stacks map[string][]uint64
+	if err != nil || readErr != nil || json.Unmarshal(b, &stacks) != nil {
+		t.Fatalf("gdb: %v\n%s", err, msg)
+	}
+	return stacks
+}
+
+// Return probes replace return addresses on the stack. The stacks are the same.
+func TestTakenReturns(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileC(t, "testdata/shapes.c", "-O2", "-pthread", "-fno-optimize-sibling-calls")
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.Kprobe, License: "GPL", Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer prog.Close()
+	exe, err := link.OpenExecutable(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []string{"read_mid", "in_read", "deep", "in_deep", "align", "compare", "in_callback", "raise_it", "lock_it", "read_mid"} {
+		l, err := exe.Uretprobe(f, prog, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+	}
+	r := run(t, target, "pv")
+	r.in.Write([]byte{'\n'})
+	r.number(t)
+	child(t, r.pid, "vforked")
+	c := collect(t, r.pid)
+	checkShapes(t, snapshot(t, c), "")
+}

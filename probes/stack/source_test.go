@@ -70,8 +70,7 @@ func specification(t plan.Target, every time.Duration) *plan.Acquire {
 // the process has ended.
 func TestSource(t *testing.T) {
 	testenv.NeedUprobes(t)
-	p := New()
-	defer p.Close()
+	p := provider
 	r := run(t, testenv.NeedProgram(t, "sleep"), "100")
 	s, err := p.Prepare(context.Background(), specification(plan.Target{PIDs: []int{r.pid}}, 10*time.Millisecond))
 	if err != nil {
@@ -119,8 +118,7 @@ func TestSource(t *testing.T) {
 // A process of the target that starts later is sampled from then on.
 func TestLaterProcess(t *testing.T) {
 	testenv.NeedUprobes(t)
-	p := New()
-	defer p.Close()
+	p := provider
 	exe := testenv.NeedProgram(t, "sleep")
 	s, err := p.Prepare(context.Background(), specification(plan.Target{Exes: []string{exe}}, 10*time.Millisecond))
 	if err != nil {
@@ -150,8 +148,7 @@ func TestLaterProcess(t *testing.T) {
 // On demand there are rows when they are asked for, and only then.
 func TestOnDemand(t *testing.T) {
 	testenv.NeedUprobes(t)
-	p := New()
-	defer p.Close()
+	p := provider
 	r := run(t, testenv.NeedProgram(t, "sleep"), "100")
 	spec := specification(plan.Target{PIDs: []int{r.pid}}, 0)
 	spec.OnDemand = true
@@ -177,8 +174,7 @@ func TestOnDemand(t *testing.T) {
 
 // What cannot be sampled is refused before anything is loaded.
 func TestRefusals(t *testing.T) {
-	p := New()
-	defer p.Close()
+	p := provider
 	for _, c := range []struct {
 		spec *plan.Acquire
 		want string

@@ -53,7 +53,7 @@ var syscallNames = [...]string{
 // waits are the calls in which a program waits for something to happen.
 var waits = []string{
 	"poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2", "nanosleep", "clock_nanosleep",
-	"pause", "rt_sigsuspend", "rt_sigtimedwait", "wait4", "waitid", "futex_waitv", "io_getevents", "io_pgetevents",
+	"pause", "rt_sigsuspend", "rt_sigtimedwait", "wait4", "waitid", "vfork", "futex_waitv", "io_getevents", "io_pgetevents",
 	"semop", "semtimedop", "msgrcv", "mq_timedreceive", "restart_syscall",
 }
 

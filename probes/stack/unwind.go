@@ -118,8 +118,9 @@ func (u *unwinder) unwind(sp *space, s sample, reach bool) cause {
 			return noReturn
 		}
 		u.top = max(u.top, regs[symbols.RegSP])
-		// Only a signal's frame may lie on another stack.
-		if regs[symbols.RegSP] <= sp && !interrupted {
+		// Only a signal's frame may lie on another stack, and only a leaf may
+		// have its return address in a register (vfork).
+		if up := regs[symbols.RegSP]; (up < sp || up == sp && len(u.frames) > 1) && !interrupted {
 			return noProgress
 		}
 	}

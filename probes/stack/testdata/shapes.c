@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -102,6 +101,8 @@ SHAPES(THREAD)
 NOINLINE static void child_body(const char *name) { prctl(PR_SET_NAME, name); park(); }
 
 int main(int argc, char **argv) {
+	const char *options = argc > 1 ? argv[1] : "";
+	if (strchr(options, 'p')) getchar(); // for probes to be attached
 	if (pipe(nothing)) return 1;
 	struct sockaddr_in a = {.sin_family = AF_INET};
 	listener = socket(AF_INET, SOCK_STREAM, 0);
@@ -124,12 +125,8 @@ int main(int argc, char **argv) {
 	usleep(50000); // from the count into the system call
 	pid_t forked = fork();
 	if (forked == 0) child_body("forked");
-	int *vpid = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	printf("%d\n", forked);
 	fflush(stdout);
-	if (argc > 1) { // the child shares our memory, and we wait for it
-		pid_t v = vfork();
-		if (v == 0) { *vpid = getpid(); child_body("vforked"); _exit(0); }
-	}
+	if (strchr(options, 'v') && vfork() == 0) { child_body("vforked"); _exit(0); } // shares our memory; we wait for it
 	pause();
 }

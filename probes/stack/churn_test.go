@@ -1,0 +1,64 @@
+package stack
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"endoscope/probes/testenv"
+)
+
+// Threads that move all the time are where they can be: on a chain of calls
+// without a gap, in a state that fits where it ends. None is stopped for it.
+func TestChurn(t *testing.T) {
+	testenv.NeedUprobes(t)
+	r := run(t, testenv.CompileC(t, "testdata/churn.c", "-O2", "-pthread", "-fno-optimize-sibling-calls"), "12")
+	r.number(t)
+	c := collect(t, r.pid)
+	states := map[string]int{}
+	samples, deepest := 0, 0
+	for end := time.Now().Add(time.Second); time.Now().Before(end); {
+		for _, s := range snapshot(t, c) {
+			samples++
+			states[s.state]++
+			n, err := walked(s)
+			deepest = max(deepest, n)
+			if err != nil && s.complete {
+				t.Fatalf("%v: %s", err, strings.Join(s.functions, " "))
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
+	cut := uint64(0)
+	for why, n := range c.unfinished {
+		cut += n
+		if n > 0 {
+			t.Logf("%d stacks are cut: %s", n, cause(why))
+		}
+	}
+	t.Logf("%d samples, %v; %d threads moved too fast, %d stacks cut", samples, states, c.missed, cut)
+	if samples < 1000 || deepest < 8 || states["RUN"] == 0 || states["WAIT"] == 0 {
+		t.Errorf("%d samples, the deepest of %d calls, states %v", samples, deepest, states)
+	}
+	// A thread that has not begun, or is about to end, may be where no table reaches.
+	if int(cut) > samples/200 || int(c.missed) > samples/50 {
+		t.Errorf("of %d samples %d stacks are cut and %d are missing", samples, cut, c.missed)
+	}
+}
+
+// walked checks that the walk's functions are on the stack in their order, and
+// returns how many there are.
+func walked(s seen) (n int, err error) {
+	for i := len(s.functions) - 1; i >= 0; i-- {
+		switch f := s.functions[i]; {
+		case f == fmt.Sprintf("down%d", n):
+			n++
+		case strings.HasPrefix(f, "down"):
+			return n, fmt.Errorf("%s is called by down%d", f, n-1)
+		case f == "bottom" && (n == 0 || i+1 == len(s.functions) || !strings.HasPrefix(s.functions[i+1], "down")):
+			return n, fmt.Errorf("bottom is called by none of them")
+		}
+	}
+	return n, nil
+}
