@@ -43,7 +43,8 @@ type collector struct {
 	threads  map[uint32]*thread
 	snapshot uint64
 	chased   []chased
-	pids     []int // of processes to look at
+	pids     []int       // of processes to look at
+	current  observation // the one that is visited
 
 	tally
 }
@@ -88,8 +89,8 @@ func (c *collector) take(visit func(*observation)) error {
 	}
 	var failed error
 	heed := func(s sample) {
-		if o, ok := c.observe(s); ok {
-			visit(&o)
+		if c.observe(s) {
+			visit(&c.current)
 		}
 	}
 	c.pids = c.pids[:0]
@@ -148,12 +149,12 @@ func (c *collector) sweep() {
 	}
 }
 
-// observe makes an observation of a sample, if it is one of a thread that this
-// snapshot does not have yet.
-func (c *collector) observe(s sample) (o observation, ok bool) {
+// observe makes a sample the current observation, if it is one of a thread that
+// this snapshot does not have yet.
+func (c *collector) observe(s sample) bool {
 	sp := c.spaces[int(s.Tgid)]
 	if sp == nil {
-		return o, false
+		return false
 	}
 	t := c.threads[s.Tid]
 	if t == nil || t.start != s.Start {
@@ -166,25 +167,26 @@ func (c *collector) observe(s sample) (o observation, ok bool) {
 		if fresh {
 			c.chased = append(c.chased, chased{int(s.Tgid), s.Tid})
 		}
-		return o, false
+		return false
 	case s.Flags&compat != 0:
 		c.compat++
 		t.seen = c.snapshot
-		return o, false
+		return false
 	case s.Flags&unchanged == 0:
 		if !c.unwind(sp, t, s) {
 			c.chased = append(c.chased, chased{int(s.Tgid), s.Tid})
-			return o, false
+			return false
 		}
 	}
 	if !fresh || t.stack == nil {
-		return o, false
+		return false
 	}
 	t.seen = c.snapshot
 	if t.cause != reached {
 		c.unfinished[t.cause]++
 	}
-	return observation{thread: t, process: &sp.process, tid: s.Tid, time: s.Time}, true
+	c.current = observation{thread: t, process: &sp.process, tid: s.Tid, time: s.Time}
+	return true
 }
 
 // unwind makes what t is of a sample; false if what was read does not belong
@@ -207,7 +209,9 @@ func (c *collector) unwind(sp *space, t *thread, s sample) bool {
 	}
 	t.stack = c.frames.stack(c.unwinder.frames, why == reached)
 	t.cause = why
-	t.name = string(comm(&s.Comm))
+	if name := comm(&s.Comm); string(name) != t.name {
+		t.name = string(name)
+	}
 	t.state, t.nr = stateOf(s.StackSample, t.stack.sync), s.Syscall
 	return true
 }

@@ -1,0 +1,118 @@
+package stack
+
+import (
+	"strconv"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"endoscope/probes/testenv"
+)
+
+// crowd is a program with idle threads and busy ones, each some calls deep.
+const crowd = `
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+static volatile unsigned long sink;
+__attribute__((noinline)) static int down(int n, int busy) {
+	volatile char pad[40]; pad[n] = n;
+	if (n > 0) return down(n - 1, busy) + pad[n];
+	if (!busy) for (;;) pause();
+	for (;;) { for (int i = 0; i < 2000; i++) sink += i; usleep(2000); }
+}
+static void *walk(void *p) { down(12, (long)p); return 0; }
+int main(int argc, char **argv) {
+	pthread_t t; pthread_attr_t a; pthread_attr_init(&a); pthread_attr_setstacksize(&a, 1 << 17);
+	for (int i = 0; i < atoi(argv[1]); i++) pthread_create(&t, &a, walk, (void *)0);
+	for (int i = 0; i < atoi(argv[2]); i++) pthread_create(&t, &a, walk, (void *)1);
+	puts("1"); fflush(stdout); pause();
+}`
+
+// BenchmarkSnapshot takes one sample of each thread of a process, those that
+// have not run since the sample before and those that have. cpu-ns is our CPU
+// time, that of the kernel on our behalf included.
+func BenchmarkSnapshot(b *testing.B) {
+	testenv.NeedUprobes(b)
+	target := testenv.CompileCText(b, crowd, "-O2", "-pthread", "-fno-optimize-sibling-calls")
+	for _, c := range []struct{ idle, busy int }{{1, 0}, {500, 0}, {0, 100}, {450, 50}} {
+		b.Run("idle "+strconv.Itoa(c.idle)+" busy "+strconv.Itoa(c.busy), func(b *testing.B) {
+			r := run(b, target, strconv.Itoa(c.idle), strconv.Itoa(c.busy))
+			r.number(b)
+			col := collect(b, r.pid)
+			threads := 0
+			visit := func(*observation) { threads++ }
+			for range 3 {
+				if err := col.take(visit); err != nil {
+					b.Fatal(err)
+				}
+			}
+			threads = 0
+			col.tally = tally{}
+			b.ReportAllocs()
+			before := cpuTime()
+			for b.Loop() {
+				if err := col.take(visit); err != nil {
+					b.Fatal(err)
+				}
+			}
+			used := cpuTime() - before
+			b.ReportMetric(float64(used)/float64(threads), "cpu-ns/thread")
+			b.ReportMetric(float64(used)/float64(b.N), "cpu-ns/op")
+			b.ReportMetric(float64(col.missed)/float64(b.N), "missed/op")
+		})
+	}
+}
+
+// cpuTime is the CPU time of this process, in ns.
+func cpuTime() int64 {
+	var u unix.Rusage
+	unix.Getrusage(unix.RUSAGE_SELF, &u)
+	return u.Utime.Nano() + u.Stime.Nano()
+}
+
+// BenchmarkUnwind goes up the stacks of parked threads again and again.
+func BenchmarkUnwind(b *testing.B) {
+	testenv.NeedUprobes(b)
+	r := run(b, testenv.CompileC(b, "testdata/shapes.c", "-O2", "-pthread", "-fno-optimize-sibling-calls"))
+	r.number(b)
+	c := collect(b, r.pid)
+	for _, name := range []string{"read", "callback", "altsignal", "deep"} {
+		b.Run(name, func(b *testing.B) {
+			var held sample
+			err := c.take(func(o *observation) {})
+			if err != nil {
+				b.Fatal(err)
+			}
+			fresh := collect(b, r.pid)
+			fresh.targets.refresh()
+			fresh.spaces, fresh.threads = c.spaces, c.threads
+			fresh.kernel.add(r.pid)
+			fresh.kernel.waiting(r.pid, func(sample) {})
+			fresh.kernel.drain(func(s sample) {
+				if string(comm(&s.Comm)) == name {
+					held = copied(s)
+				}
+			})
+			sp := c.spaces[r.pid]
+			frames := 0
+			b.ReportAllocs()
+			before := cpuTime()
+			for b.Loop() {
+				c.unwinder.unwind(sp, held, true)
+				frames += len(c.unwinder.frames)
+			}
+			b.ReportMetric(float64(cpuTime()-before)/float64(frames), "cpu-ns/frame")
+			b.ReportMetric(float64(len(c.unwinder.frames)), "frames")
+		})
+	}
+}
+
+// copied is a sample that stays valid.
+func copied(s sample) sample {
+	header := *s.StackSample
+	return sample{&header, append(s.taken[:0:0], s.taken...), append([]byte(nil), s.stack...)}
+}
