@@ -106,6 +106,7 @@ type encoding struct {
 	held     int64              // by them
 	budget   int64
 	full     bool
+	noEvent  *string // what an event was that is none; nil: all were
 
 	tokens, events symbolCache
 	symbols        []encoders.Symbol // scratch: of the rows of one sequence
@@ -157,7 +158,7 @@ func (e *encoding) grow(n int) { e.groups = extended(e.groups, n) }
 func (e *encoding) reset() {
 	clear(e.groups)
 	e.groups, e.all = e.groups[:0], nil
-	e.held, e.full = 0, false
+	e.held, e.full, e.noEvent = 0, false, nil
 	e.alphabet = encoders.NewAlphabet()
 	e.tokens, e.events = symbolCache{}, symbolCache{}
 }
@@ -191,6 +192,9 @@ func (e *encoding) update(in *folding) {
 				e.append(s)
 				s = nil
 				e.cut(in, r)
+			}
+			if event == ignored && e.noEvent == nil {
+				e.noEvent = &in.arg.Values[in.arg.Code[r]]
 			}
 			if enters = event == entered; event == gap || event == ignored || enters && names.Nulls.Get(int(r)) {
 				continue
@@ -381,6 +385,9 @@ func eventOf(event string) encoders.Symbol {
 // output gives each group its encoding, merged from those of its sequences,
 // which are checked to decode to what was encoded.
 func (e *encoding) output(groups []uint32, out *batch.Column, at instant) error {
+	if e.noEvent != nil {
+		return plan.Errorf(-1, -1, "%s encodes calls: '%s' is no ENTER, LEAVE, UNWIND or GAP", e.f, *e.noEvent)
+	}
 	for i, g := range groups {
 		if len(e.groups[g].order) == 0 {
 			out.Append(i, batch.NullOf(e.f.T))

@@ -120,7 +120,6 @@ func TestEncoderOfCalls(t *testing.T) {
 		--
 		60 1 LEAVE f
 		65 2 LEAVE f
-		66 2 ? f
 		70 1 UNWIND main
 		80 2 ENTER null
 		close
@@ -154,6 +153,39 @@ func TestEncoderOfCalls(t *testing.T) {
 	`), `
 		-- calls callers...
 		1 f
+		flush
+		close
+	`)
+}
+
+func TestEncoderOfWhatIsNoCall(t *testing.T) {
+	root := encode(relation("event:varchar f:varchar"), "", "callstring", "event f")
+	_, err := perform(root, Options{}, "ENTER f\n? f\nclose", false)
+	if want := "callstring(event, f) encodes calls: '?' is no ENTER, LEAVE, UNWIND or GAP"; err == nil || err.Error() != want {
+		t.Errorf("%v\nwant %s", err, want)
+	}
+}
+
+// Each window is a sequence of its own, in the order of its rows.
+func TestEncoderOfWindows(t *testing.T) {
+	in := relation("t:timestamp s:varchar")
+	w := window(in, hopping(10, 20), false)
+	expect(t, play(t, encode(w, "window_end", "rle", "s"), Options{}, `
+		1 A
+		2 B
+		11 A
+		--
+		12 A
+		21 C
+		close
+	`), `
+		10 A B
+		flush
+		20 A B 2:A
+		flush
+		30 2:A C
+		flush
+		40 C
 		flush
 		close
 	`)

@@ -8,8 +8,9 @@ import (
 )
 
 // hop gives each row once for each window it lies in: the same columns are
-// pushed again with other borders, oldest windows first. Where the slide is
-// greater than the size, rows between windows are in none.
+// pushed again with other borders, each row's latest window first, so that a
+// window gets its rows in their order. Where the slide is greater than the size,
+// rows between windows are in none.
 type hop struct {
 	windowBase
 	size, slide int64
@@ -34,7 +35,7 @@ func (w *hop) Push(ctx context.Context, _ int, b *batch.Batch) (Status, error) {
 	floors(times, rowsOf(b), w.slide, w.latest)
 	// A row is back behind the start of its latest window; it lies in the
 	// window n slides before that if it is less than size behind its start.
-	for back := (w.size - 1) / w.slide * w.slide; back >= 0; back -= w.slide {
+	for back := int64(0); back < w.size; back += w.slide {
 		if err := w.pushBack(ctx, b, times, back); err != nil {
 			return w.out.status, err
 		}
