@@ -149,3 +149,18 @@ func TestProfile(t *testing.T) {
 		}
 	})
 }
+
+// A recursion that is very deep needs no deep stack of ours.
+func TestDAGOfDeepRecursion(t *testing.T) {
+	const depth = 100_000
+	e := NewDAGEncoder(letters(), 0, Limits{})
+	e.Append(slices.Repeat([]Symbol{1}, depth), nil)
+	e.Append(make([]Symbol, depth/2), nil)
+	g := e.Encode().(*Grammar)
+	if g.Rules() != depth+1 {
+		t.Errorf("%d rules", g.Rules())
+	}
+	if err := Verify(g); err != nil {
+		t.Error(err)
+	}
+}

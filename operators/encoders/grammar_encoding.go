@@ -35,21 +35,6 @@ func (g *Grammar) Decode(i int) iter.Seq[Symbol] {
 	return func(yield func(Symbol) bool) { g.derive(i, yield) }
 }
 
-func (g *Grammar) derive(p int, yield func(Symbol) bool) bool {
-	for _, it := range g.of(p) {
-		for range it.n {
-			if isRule(it.value) {
-				if !g.derive(int(it.value&^ruleBit), yield) {
-					return false
-				}
-			} else if !yield(it.value) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // appendRule appends the name of production p: R0 is the start string of one
 // sequence, S0, S1, ... are those of several; the rules begin at R1.
 func (g *Grammar) appendRule(b []byte, p int) []byte {

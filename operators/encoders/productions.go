@@ -69,23 +69,75 @@ func (g *sequitur) productions() *productions {
 	return p
 }
 
-// upward visits every rule once, after those that it uses.
+// place is one in a right-hand side that is being walked over.
+type place struct {
+	production int
+	rest       []item // from there on
+}
+
+// upward visits every rule once, after those that it uses. It does not recurse:
+// a graph of calls is as deep as they were.
 func (g *productions) upward(visit func(p int)) {
 	seen := make([]bool, len(g.ends))
-	var walk func(p int)
-	walk = func(p int) {
-		seen[p] = true
-		for _, it := range g.of(p) {
-			if isRule(it.value) && !seen[it.value&^ruleBit] {
-				walk(int(it.value &^ ruleBit))
+	var stack []place
+	for start := range g.starts {
+		stack = append(stack, place{start, g.of(start)})
+		for len(stack) > 0 {
+			top := &stack[len(stack)-1]
+			if len(top.rest) == 0 {
+				if top.production >= g.starts {
+					visit(top.production)
+				}
+				stack = stack[:len(stack)-1]
+				continue
+			}
+			v := top.rest[0].value
+			top.rest = top.rest[1:]
+			if r := v &^ ruleBit; isRule(v) && !seen[r] {
+				seen[r] = true
+				stack = append(stack, place{int(r), g.of(int(r))})
 			}
 		}
-		if p >= g.starts {
-			visit(p)
-		}
 	}
-	for p := range g.starts {
-		walk(p)
+}
+
+// derive gives the symbols that production p stands for.
+func (g *productions) derive(p int, yield func(Symbol) bool) {
+	type repeated struct {
+		place
+		more int64 // times the first of rest is still to be given
+	}
+	begin := func(p int) repeated {
+		r := repeated{place: place{p, g.of(p)}}
+		if len(r.rest) > 0 {
+			r.more = r.rest[0].n
+		}
+		return r
+	}
+	stack := []repeated{begin(p)}
+	for len(stack) > 0 {
+		top := &stack[len(stack)-1]
+		if len(top.rest) == 0 {
+			stack = stack[:len(stack)-1]
+			continue
+		}
+		if top.more == 0 {
+			if top.rest = top.rest[1:]; len(top.rest) > 0 {
+				top.more = top.rest[0].n
+			}
+			continue
+		}
+		v := top.rest[0].value
+		if isRule(v) {
+			top.more--
+			stack = append(stack, begin(int(v&^ruleBit)))
+			continue
+		}
+		for ; top.more > 0; top.more-- {
+			if !yield(v) {
+				return
+			}
+		}
 	}
 }
 

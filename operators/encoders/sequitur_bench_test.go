@@ -57,3 +57,19 @@ func BenchmarkSequitur(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkDecode(b *testing.B) {
+	a := NewAlphabet()
+	for i := range 300 {
+		a.Symbol(string(rune('a' + i)))
+	}
+	e := NewGrammarEncoder(a, GrammarOptions{}, Limits{})
+	e.Append(callTrace(1e6), nil)
+	g := e.Encode().(*Grammar)
+	for b.Loop() {
+		if err := Verify(g); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(1e6*float64(b.N)/b.Elapsed().Seconds()/1e6, "Msymbols/s")
+}

@@ -49,7 +49,7 @@ func plain(token string) bool {
 	if token[len(token)-1] == '*' {
 		return false
 	}
-	if c := token[0]; (c == 'R' || c == 'S') && len(token) > 1 && digits(token[1:]) == len(token)-1 {
+	if isRuleName(token) {
 		return false
 	}
 	if n := digits(token); n > 0 && n < len(token) && token[n] == ':' {
@@ -61,6 +61,11 @@ func plain(token string) bool {
 		}
 	}
 	return true
+}
+
+// isRuleName reports whether a word is the name of a rule or a start string.
+func isRuleName(w string) bool {
+	return len(w) > 1 && (w[0] == 'R' || w[0] == 'S') && digits(w[1:]) == len(w)-1
 }
 
 // digits is how many digits text begins with.
