@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -212,5 +214,54 @@ func TestInferredCountsOfRedis(t *testing.T) {
 	}
 	if len(with.rows) < 200 {
 		t.Errorf("%d functions were called", len(with.rows))
+	}
+}
+
+// Of programs that run from beginning to end every call of every function is
+// counted alike.
+func TestInferredCountsOfGit(t *testing.T) {
+	testenv.NeedUprobes(t)
+	git, err := filepath.EvalSymlinks(testenv.NeedProgram(t, "git"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	on, off := newSession(t, wire.Options{}), newSession(t, wire.Options{})
+	ask(t, off, "SET infer_counts = 'off'")
+	statement := "SELECT function_name, COUNT(*) FROM function_start WHERE exe = '" + git + "' GROUP BY function_name ORDER BY function_name"
+	inferred := start(t, on, statement)
+	hasProbe := map[string]bool{}
+	for _, row := range ask(t, on, "SELECT function_name FROM sys.probes").rows {
+		hasProbe[row[0]] = true
+	}
+	probed := start(t, off, statement)
+	dir := t.TempDir()
+	for _, args := range []string{"init -q", "add .", "-c user.name=a -c user.email=a@b -c maintenance.auto=false -c gc.auto=0 commit -qm x", "log -p", "status", "diff HEAD", "grep a"} {
+		cmd := exec.Command(git, strings.Fields(args)...)
+		cmd.Dir = dir
+		cmd.Env = []string{"HOME=" + dir, "PAGER=cat"}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("git %s: %v\n%s", args, err, out)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "file"), []byte(args+"\na\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inferred.Stop()
+	probed.Stop()
+	with, without := read(t, inferred), read(t, probed)
+	complete(t, with)
+	complete(t, without)
+	if diff := cmp.Diff(without.rows, with.rows); diff != "" {
+		t.Errorf("probed and inferred: %s", diff)
+	}
+	n := 0
+	for _, row := range with.rows {
+		if !hasProbe[row[0]] {
+			n++
+		}
+	}
+	t.Logf("%d functions were called, %d of them without a probe", len(with.rows), n)
+	if n == 0 {
+		t.Error("no function without a probe was called")
 	}
 }
