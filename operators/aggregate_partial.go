@@ -37,20 +37,30 @@ type merger interface {
 
 // newPartials checks that what p computes is what a merges.
 func newPartials(a *aggregate, p *plan.Partial) (*partials, error) {
-	m := &partials{a: a, all: -1}
-	m.fields = 1 + len(p.Keys)
+	m := &partials{a: a}
 	if len(p.Keys) != len(a.keys) || len(p.Aggs) != len(a.aggs) {
 		return nil, fmt.Errorf("%s does not merge %s", a.node.Describe(), p)
 	}
 	for i := range p.Aggs {
 		f := &p.Aggs[i]
-		fields, ok := plan.StateFields(f)
+		_, ok := plan.StateFields(f)
 		if ok {
 			_, ok = a.anySet().accs[i].(merger)
 		}
 		if !ok || f.Fn != a.aggs[i].fn.Fn {
 			return nil, fmt.Errorf("%s does not merge %s", a.node.Describe(), f)
 		}
+	}
+	m.layout(p)
+	return m, nil
+}
+
+// layout notes where p's states lie.
+func (m *partials) layout(p *plan.Partial) {
+	m.fields, m.all = 1+len(p.Keys), -1
+	for i := range p.Aggs {
+		f := &p.Aggs[i]
+		fields, _ := plan.StateFields(f)
 		n := m.fields + slices.IndexFunc(fields, func(f plan.Field) bool { return f.Name == "n" })
 		m.states = append(m.states, stateAt{m.fields, m.fields + len(fields), n})
 		m.fields += len(fields)
@@ -58,7 +68,6 @@ func newPartials(a *aggregate, p *plan.Partial) (*partials, error) {
 			m.all = n
 		}
 	}
-	return m, nil
 }
 
 // anySet is some set of groups, for what all of them have in common.

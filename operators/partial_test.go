@@ -183,7 +183,7 @@ func (s *splitter) run(ctx context.Context, rows [][]batch.Value, pass func([][]
 	if way == 0 {
 		return pass(rows)
 	}
-	partial, err := fold(s.leaf.Acquire, rows)
+	partial, err := s.fold(rows)
 	switch {
 	case err != nil: // a source need not fold everything
 		return pass(rows)
@@ -199,13 +199,51 @@ func (s *splitter) collect(ctx context.Context) error {
 	if len(s.kept) == 0 {
 		return nil
 	}
-	partial, err := fold(s.leaf.Acquire, s.kept)
+	partial, err := s.fold(s.kept)
 	if err != nil {
 		return err // each row could be folded before
 	}
 	s.kept = nil
 	_, err = s.give(ctx, partial)
 	return err
+}
+
+// fold folds rows at once, or in pieces that are merged before they are given.
+func (s *splitter) fold(rows [][]batch.Value) ([][]batch.Value, error) {
+	p := s.leaf.Acquire.Partial
+	var pieces []*batch.Batch
+	for rest := rows; len(rest) > 0; {
+		n := len(rest)
+		if s.rng.IntN(2) == 0 {
+			n = 1 + s.rng.IntN(n)
+		}
+		partial, err := fold(s.leaf.Acquire, rest[:n])
+		if err != nil {
+			return nil, err
+		}
+		if n == len(rows) {
+			return partial, nil
+		}
+		for part := range slices.Chunk(partial, batch.MaxRows) {
+			b := batch.New(p.Out.Types())
+			for _, vs := range part {
+				b.AppendRow(vs...)
+			}
+			pieces = append(pieces, b)
+		}
+		rest = rest[n:]
+	}
+	var out [][]batch.Value
+	for _, b := range operators.MergePartials(p, pieces) {
+		for i := range b.N {
+			vs := make([]batch.Value, len(b.Cols))
+			for c := range vs {
+				vs[c] = b.Cols[c].Value(i)
+			}
+			out = append(out, vs)
+		}
+	}
+	return out, nil
 }
 
 func (s *splitter) give(ctx context.Context, rows [][]batch.Value) (st operators.Status, err error) {
