@@ -119,7 +119,7 @@ type Sink interface {
 	// It blocks only for sources that are not Live.
 	Push(b *batch.Batch)
 	// Partial gives a batch with the columns of spec.Partial.Out; the sink owns
-	// the reference. It never blocks, and drops nothing.
+	// the reference. It never blocks.
 	Partial(b *batch.Batch)
 	// Watermark promises that no row with a lower event time follows.
 	Watermark(t int64)

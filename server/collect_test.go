@@ -251,38 +251,6 @@ func TestFailedCollect(t *testing.T) {
 	}
 }
 
-// Partial rows find room in a full queue.
-func TestPartialRowsAreNotDropped(t *testing.T) {
-	q := newQueue(1)
-	b := batch.New(batch.Schema{batch.Bigint})
-	b.AppendRow(batch.Int(1))
-	f := &feed{spec: &plan.Acquire{}, live: true, q: q, t: newTally()}
-	f.Push(b.Retain())
-	f.Push(b.Retain())
-	for range 10 {
-		f.Partial(b.Retain())
-	}
-	if lost := f.t.totalLost(); lost != 1 {
-		t.Errorf("%d rows lost, want the second", lost)
-	}
-	taken, partial := 0, 0
-	for it, ok := q.pop(); ok; it, ok = q.pop() {
-		taken++
-		if it.partial {
-			partial++
-		}
-		it.batch.Release()
-	}
-	if taken != 11 || partial != 10 || q.rows != 0 {
-		t.Errorf("%d batches taken, %d of partial rows; %d rows are still counted", taken, partial, q.rows)
-	}
-	if acquired, groups := f.t.acquired.Load(), f.t.groups.Load(); acquired != 2 || groups != 10 {
-		t.Errorf("%d rows and %d groups acquired", acquired, groups)
-	}
-	q.close()
-	f.Partial(b) // is let go
-}
-
 // EXPLAIN says what is done, not what was offered.
 func TestExplainAggregator(t *testing.T) {
 	for _, c := range []struct {

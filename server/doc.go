@@ -15,7 +15,8 @@
 // makes the runner wait, and so, in the end, the feeds drop.
 //
 // Sources that run the first stage of an aggregate (probes.Aggregator) give
-// partial rows, which no feed drops. They are asked for them, in goroutines of the
+// partial rows, of which a full queue merges those of one group, and drops none
+// before it is full of groups. They are asked for them, in goroutines of the
 // collector, before each result that is not the last.
 //
 // A trigger is a query whose last operator is an operators.Trigger, and actions

@@ -336,7 +336,7 @@ func (r *runner) drainQueue(ctx context.Context) error {
 				continue
 			}
 			op, port := leaf.Op, leaf.Port
-			if it.partial {
+			if it.partial != nil {
 				op, port = leaf.Partial, 0
 			}
 			st, err := op.Push(ctx, port, it.batch)

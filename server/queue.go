@@ -1,52 +1,75 @@
 package server
 
 import (
+	"math"
 	"sync"
 
 	"endoscope/operators"
 	"endoscope/operators/batch"
+	"endoscope/planner/plan"
 )
 
 // item is one thing that happened at a leaf.
 type item struct {
 	leaf    int
 	batch   *batch.Batch
-	partial bool             // of batch: partial rows
+	partial *plan.Partial    // of batch: it has partial rows of this stage
 	signal  operators.Signal // where batch is nil and end is false
 	end     bool
 	err     error
 }
 
-// queue holds what sources gave until the runner takes it. Batches of rows are
-// bounded; partial rows are few, since they come when they are asked for, and
-// signals are, since a watermark replaces the one before it.
-type queue struct {
-	mu     sync.Mutex
-	items  []item
-	head   int
-	rows   int           // batches of rows queued
-	limit  int           // of batches
-	ready  chan struct{} // has a token when items were added
-	room   *sync.Cond    // signalled when a batch was taken
-	closed bool          // the runner takes nothing any more
+// mark reports whether the item is a watermark.
+func (it *item) mark() bool {
+	return it.batch == nil && !it.end && it.signal.Kind == operators.Watermark
 }
 
+// queue holds what sources gave until the runner takes it. It is bounded, however
+// long that takes: batches of rows by a limit, batches of partial rows by the same
+// one after those of one group were merged; and a watermark replaces the one
+// before it, if nothing came between them from its leaf.
+type queue struct {
+	mu       sync.Mutex
+	items    []item
+	head     int
+	rows     int           // batches of rows queued
+	partials int           // batches of partial rows queued
+	mergeAt  int           // so many of them are worth merging
+	marks    map[int]int   // by leaf: where in items its last one is, if that is a watermark
+	limit    int           // of batches
+	ready    chan struct{} // has a token when items were added
+	room     *sync.Cond    // signalled when a batch was taken
+	closed   bool          // the runner takes nothing any more
+}
+
+// leastMerged is how many batches of partial rows are merged at a time, at least.
+const leastMerged = 64
+
 func newQueue(limit int) *queue {
-	q := &queue{limit: limit, ready: make(chan struct{}, 1)}
+	q := &queue{limit: limit, marks: map[int]int{}, ready: make(chan struct{}, 1)}
+	q.mergeAt = min(leastMerged, limit)
 	q.room = sync.NewCond(&q.mu)
 	return q
 }
 
 // push adds an item. A batch of rows that finds the queue full waits if wait is
-// set, and otherwise is refused: the caller counts it as lost. Partial rows are
-// refused only by a closed queue.
+// set, and otherwise is refused: the caller counts it as lost. So are partial
+// rows, where merging has not made room for them.
 func (q *queue) push(it item, wait bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if it.batch != nil && q.closed {
+	switch {
+	case it.batch != nil && q.closed:
 		return false
-	}
-	if it.batch != nil && !it.partial {
+	case it.partial != nil:
+		if q.partials >= q.mergeAt {
+			q.merge()
+		}
+		if q.partials >= q.limit {
+			return false
+		}
+		q.partials++
+	case it.batch != nil:
 		for q.rows >= q.limit && wait && !q.closed {
 			q.room.Wait()
 		}
@@ -54,18 +77,61 @@ func (q *queue) push(it item, wait bool) bool {
 			return false
 		}
 		q.rows++
-	} else if n := len(q.items); it.batch == nil && !it.end && it.signal.Kind == operators.Watermark && n > q.head {
-		if last := &q.items[n-1]; last.leaf == it.leaf && last.batch == nil && !last.end && last.signal.Kind == operators.Watermark {
-			last.signal = it.signal
+	case it.mark():
+		if at, ok := q.marks[it.leaf]; ok {
+			q.items[at].signal = it.signal
 			return true
 		}
 	}
-	q.items = append(q.items, it)
+	q.add(it)
 	select {
 	case q.ready <- struct{}{}:
 	default:
 	}
 	return true
+}
+
+func (q *queue) add(it item) {
+	delete(q.marks, it.leaf)
+	if it.mark() {
+		q.marks[it.leaf] = len(q.items)
+	}
+	q.items = append(q.items, it)
+}
+
+// merge makes one of all partial rows of one group. They take the place of the
+// first ones: partial rows may always come earlier.
+func (q *queue) merge() {
+	all := map[*plan.Partial][]*batch.Batch{}
+	for _, it := range q.items[q.head:] {
+		if it.partial != nil {
+			all[it.partial] = append(all[it.partial], it.batch)
+		}
+	}
+	old := q.items[q.head:]
+	q.items, q.head, q.partials = make([]item, 0, len(old)), 0, 0
+	clear(q.marks)
+	for _, it := range old {
+		if it.partial != nil {
+			for _, b := range operators.MergePartials(it.partial, all[it.partial]) {
+				q.add(item{leaf: it.leaf, batch: b, partial: it.partial})
+				q.partials++
+			}
+			all[it.partial] = nil
+			continue
+		}
+		if at, ok := q.marks[it.leaf]; ok && it.mark() {
+			q.items[at].signal = it.signal
+			continue
+		}
+		q.add(it)
+	}
+	// Not again before there is twice as much: where nothing becomes one, merging
+	// must not be all that is done. Beyond half the limit it is not tried.
+	q.mergeAt = min(max(leastMerged, 2*q.partials), q.limit)
+	if q.partials > q.limit/2 {
+		q.mergeAt = math.MaxInt
+	}
 }
 
 // pop takes the next item, if there is one.
@@ -77,18 +143,36 @@ func (q *queue) pop() (item, bool) {
 		return item{}, false
 	}
 	it := q.items[q.head]
+	if at, ok := q.marks[it.leaf]; ok && at == q.head {
+		delete(q.marks, it.leaf)
+	}
 	q.items[q.head] = item{}
 	q.head++
 	if q.head > 1024 && q.head*2 > len(q.items) {
 		n := copy(q.items, q.items[q.head:])
 		clear(q.items[n:])
+		for leaf := range q.marks {
+			q.marks[leaf] -= q.head
+		}
 		q.items, q.head = q.items[:n], 0
 	}
-	if it.batch != nil && !it.partial {
+	switch {
+	case it.partial != nil:
+		if q.partials--; q.partials <= q.limit/2 {
+			q.mergeAt = min(q.mergeAt, max(leastMerged, 2*q.partials), q.limit)
+		}
+	case it.batch != nil:
 		q.rows--
 		q.room.Signal()
 	}
 	return it, true
+}
+
+// over reports whether the queue is closed.
+func (q *queue) over() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.closed
 }
 
 // close lets everybody go who waits for room and drops what is queued.
@@ -101,6 +185,7 @@ func (q *queue) close() {
 			it.batch.Release()
 		}
 	}
-	q.items, q.head, q.rows = nil, 0, 0
+	q.items, q.head, q.rows, q.partials = nil, 0, 0, 0
+	clear(q.marks)
 	q.room.Broadcast()
 }
