@@ -14,6 +14,7 @@
 #include "moment.h"
 #include "event.h"
 #include "calls.h"
+#include "gate.h"
 
 /*
  * What to add to the stack pointer at a site to get the address of the return
@@ -205,9 +206,16 @@ static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 	struct pending p = {};
 	struct frame f;
 
+	bool open = admitted();
+	if (!open && !(options & USE_DEPTH)) {
+		if (find_frame(&f, ctx, cookie))
+			forget(&f);
+		return;
+	}
 	if (!targeted(cookie, task))
 		return;
 	count_hit(cookie);
+	__u64 before = covered();
 	look(&p.m, ctx, cookie, task);
 	bool found = find_frame(&f, ctx, cookie);
 	if ((options & USE_DEPTH) && found) {
@@ -222,7 +230,7 @@ static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 			p.m.depth = p.around.n;
 		}
 	}
-	p.wanted = test_entry(&p.m);
+	p.wanted = open && test_entry(&p.m);
 	if (!found) {
 		if (p.wanted)
 			COUNT_CALL(foreign);
@@ -247,7 +255,7 @@ static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 	if (p.wanted)
 		COUNT_CALL(armed);
 out:
-	if (!(options & AT_RETURN) && p.wanted)
+	if (!(options & AT_RETURN) && p.wanted && cover(&p.m, before, false))
 		emit(&p.m);
 }
 
@@ -270,6 +278,7 @@ static __always_inline void end(struct pt_regs *ctx, __u64 cookie)
 		struct moment *m = &p->m;
 
 		COUNT_CALL(returned);
+		__u64 before = covered();
 		m->time = bpf_ktime_get_boot_ns();
 		m->duration = m->time - m->start;
 		m->retval = ctx->ax;
@@ -279,7 +288,7 @@ static __always_inline void end(struct pt_regs *ctx, __u64 cookie)
 			if (options & USE_NAMES)
 				read_names(m, task);
 		}
-		if ((options & AT_RETURN) && test_return(m))
+		if ((options & AT_RETURN) && test_return(m) && cover(m, before, true))
 			emit(m);
 	}
 	if ((options & USE_DEPTH) && own) {

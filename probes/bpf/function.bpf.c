@@ -27,6 +27,7 @@
 #include "calls.h"
 #include "exit.h"
 #include "sequence.h"
+#include "gate.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -64,9 +65,13 @@ static __always_inline bool enter(struct pt_regs *ctx, __u64 cookie, __u64 *star
 	struct moment m = {};
 	__u32 n;
 
+	bool open = admitted();
+	if (!open && !STACK_FIRST)
+		return false;
 	if (!targeted(cookie, task) || is_closed())
 		return false;
 	count_hit(cookie);
+	__u64 before = covered();
 	look(&m, ctx, cookie, task);
 	if (!STACK_FIRST && !test_entry(&m))
 		return false;
@@ -86,7 +91,7 @@ static __always_inline bool enter(struct pt_regs *ctx, __u64 cookie, __u64 *star
 			m.depth = depth_of(t);
 	}
 	if (STACK_FIRST) {
-		wanted = test_entry(&m);
+		wanted = open && test_entry(&m);
 		if (!wanted && !(options & USE_DEPTH))
 			return false;
 	}
@@ -126,7 +131,7 @@ static __always_inline bool enter(struct pt_regs *ctx, __u64 cookie, __u64 *star
 out:
 	if (options & SEQUENCE)
 		entered(t, &m, wanted, armed);
-	else if (!(options & AT_RETURN) && wanted)
+	else if (!(options & AT_RETURN) && wanted && cover(&m, before, false))
 		emit(&m);
 	return armed;
 }
@@ -147,6 +152,7 @@ static __always_inline void leave(struct pt_regs *ctx, __u64 cookie, __u64 start
 	struct thread *t = bpf_task_storage_get(&threads, task, NULL, 0);
 	if (!t || t->exec_id != task->self_exec_id || is_closed())
 		return;
+	__u64 before = covered();
 	__u64 now = bpf_ktime_get_boot_ns();
 	struct call *c = take(t, ID(cookie), ctx->sp - 8, now);
 	if (!c || !c->wanted)
@@ -162,7 +168,7 @@ static __always_inline void leave(struct pt_regs *ctx, __u64 cookie, __u64 start
 	m->retval = ctx->ax;
 	if ((options & USE_NAMES) && (options & LATE_NAMES))
 		read_names(m, task);
-	if (test_return(m))
+	if (test_return(m) && cover(m, before, true))
 		emit(m);
 }
 
@@ -173,11 +179,12 @@ int function_entry(struct pt_regs *ctx)
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	struct moment m = {};
 
-	if (!targeted(cookie, task))
+	if (!admitted() || !targeted(cookie, task))
 		return 0;
 	count_hit(cookie);
+	__u64 before = covered();
 	look(&m, ctx, cookie, task);
-	if (test_entry(&m))
+	if (test_entry(&m) && cover(&m, before, false))
 		emit(&m);
 	return 0;
 }

@@ -26,6 +26,8 @@ type FunctionCounters struct {
 	Unstored  uint64
 	Overflown uint64
 	Inherited uint64
+	Offered   uint64
+	Shut      uint64
 }
 
 type FunctionEvent struct {
@@ -72,6 +74,15 @@ type FunctionFrame struct {
 	Below    uint64
 	Tgid     uint32
 	Function uint32
+}
+
+type FunctionGate struct {
+	_      structs.HostLayout
+	Until  uint64
+	Forced uint64
+	Opened uint64
+	Times  uint64
+	Unused [4]uint64
 }
 
 type FunctionGoroutine struct {
@@ -159,6 +170,7 @@ const (
 	FunctionMapBuckets1         = "buckets_1"
 	FunctionMapCounts           = "counts"
 	FunctionMapEvents           = "events"
+	FunctionMapGates            = "gates"
 	FunctionMapGoroutines       = "goroutines"
 	FunctionMapHits             = "hits"
 	FunctionMapOpenCalls        = "open_calls"
@@ -181,7 +193,11 @@ const (
 	FunctionVarGroups           = "groups"
 	FunctionVarKeyWords         = "key_words"
 	FunctionVarOpen             = "open"
+	FunctionVarOpenedGates      = "opened_gates"
+	FunctionVarOpenedWithin     = "opened_within"
+	FunctionVarOpens            = "opens"
 	FunctionVarOptions          = "options"
+	FunctionVarOwnGate          = "own_gate"
 	FunctionVarPane             = "pane"
 	FunctionVarPanes            = "panes"
 	FunctionVarQuery            = "query"
@@ -261,6 +277,7 @@ type FunctionMapSpecs struct {
 	Buckets1   *ebpf.MapSpec `ebpf:"buckets_1"`
 	Counts     *ebpf.MapSpec `ebpf:"counts"`
 	Events     *ebpf.MapSpec `ebpf:"events"`
+	Gates      *ebpf.MapSpec `ebpf:"gates"`
 	Goroutines *ebpf.MapSpec `ebpf:"goroutines"`
 	Hits       *ebpf.MapSpec `ebpf:"hits"`
 	OpenCalls  *ebpf.MapSpec `ebpf:"open_calls"`
@@ -282,7 +299,11 @@ type FunctionVariableSpecs struct {
 	Groups          *ebpf.VariableSpec `ebpf:"groups"`
 	KeyWords        *ebpf.VariableSpec `ebpf:"key_words"`
 	Open            *ebpf.VariableSpec `ebpf:"open"`
+	OpenedGates     *ebpf.VariableSpec `ebpf:"opened_gates"`
+	OpenedWithin    *ebpf.VariableSpec `ebpf:"opened_within"`
+	Opens           *ebpf.VariableSpec `ebpf:"opens"`
 	Options         *ebpf.VariableSpec `ebpf:"options"`
+	OwnGate         *ebpf.VariableSpec `ebpf:"own_gate"`
 	Pane            *ebpf.VariableSpec `ebpf:"pane"`
 	Panes           *ebpf.VariableSpec `ebpf:"panes"`
 	Query           *ebpf.VariableSpec `ebpf:"query"`
@@ -327,6 +348,7 @@ type FunctionMaps struct {
 	Buckets1   *ebpf.Map `ebpf:"buckets_1"`
 	Counts     *ebpf.Map `ebpf:"counts"`
 	Events     *ebpf.Map `ebpf:"events"`
+	Gates      *ebpf.Map `ebpf:"gates"`
 	Goroutines *ebpf.Map `ebpf:"goroutines"`
 	Hits       *ebpf.Map `ebpf:"hits"`
 	OpenCalls  *ebpf.Map `ebpf:"open_calls"`
@@ -345,6 +367,7 @@ func (m *FunctionMaps) Close() error {
 		m.Buckets1,
 		m.Counts,
 		m.Events,
+		m.Gates,
 		m.Goroutines,
 		m.Hits,
 		m.OpenCalls,
@@ -367,7 +390,11 @@ type FunctionVariables struct {
 	Groups          *ebpf.Variable `ebpf:"groups"`
 	KeyWords        *ebpf.Variable `ebpf:"key_words"`
 	Open            *ebpf.Variable `ebpf:"open"`
+	OpenedGates     *ebpf.Variable `ebpf:"opened_gates"`
+	OpenedWithin    *ebpf.Variable `ebpf:"opened_within"`
+	Opens           *ebpf.Variable `ebpf:"opens"`
 	Options         *ebpf.Variable `ebpf:"options"`
+	OwnGate         *ebpf.Variable `ebpf:"own_gate"`
 	Pane            *ebpf.Variable `ebpf:"pane"`
 	Panes           *ebpf.Variable `ebpf:"panes"`
 	Query           *ebpf.Variable `ebpf:"query"`

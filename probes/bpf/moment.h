@@ -28,6 +28,7 @@ enum {
 	ONLY_EXES = 1 << 10,   /* or by executable: any of those that are set */
 	SEQUENCE = 1 << 11,    /* events at entries and at returns, in order: sequence.h */
 	NO_FIND_VMA = 1 << 12, /* the kernel cannot look up mappings (before Linux 5.17) */
+	GATED = 1 << 13,       /* calls pass a gate, or do not: gate.h */
 };
 const volatile __u32 options = 0;
 
@@ -70,6 +71,8 @@ struct counters {
 	__u64 unstored;     /* return not armed: no memory for the thread's calls */
 	__u64 overflown;    /* return not awaited: too many calls are under way */
 	__u64 inherited;    /* returns of calls that began before the fork */
+	__u64 offered;      /* calls at the query's gate, and */
+	__u64 shut;         /* those that found it shut */
 };
 
 enum { TARGET_PID = 1, TARGET_COMM = 2, TARGET_EXE = 3 };

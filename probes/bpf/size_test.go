@@ -22,9 +22,10 @@ func TestProgramsAreQuicklyVerified(t *testing.T) {
 		depth  = 1 << 4
 		pair   = 1 << 7
 		inTurn = 1 << 11
+		gated  = 1 << 13
 		all    = 0x7ff &^ (atEnd | pair)
 	)
-	for _, options := range []uint32{0, all, depth, atEnd, atEnd | depth, atEnd | all, inTurn, inTurn | depth, inTurn | all} {
+	for _, options := range []uint32{0, all, depth, atEnd, atEnd | depth, atEnd | all, inTurn, inTurn | depth, inTurn | all, gated, gated | all, gated | atEnd, gated | atEnd | all} {
 		for _, name := range []string{FunctionProgFunctionEntry, FunctionProgFunctionSession, FunctionProgPairEntry, FunctionProgPairReturn, FunctionProgFrameEntry, FunctionProgFrameExit} {
 			t.Run(fmt.Sprintf("%s/%#x", name, options), func(t *testing.T) {
 				spec, err := LoadFunction()
@@ -42,6 +43,11 @@ func TestProgramsAreQuicklyVerified(t *testing.T) {
 				}
 				if err := spec.Variables[FunctionVarOptions].Set(options); err != nil {
 					t.Fatal(err)
+				}
+				if options&gated != 0 { // and opens as many as it can
+					if err := spec.Variables[FunctionVarOpens].Set(uint32(4)); err != nil {
+						t.Fatal(err)
+					}
 				}
 				c, err := ebpf.NewCollection(spec)
 				if name == FunctionProgFunctionSession && errors.Is(err, ebpf.ErrNotSupported) {

@@ -170,6 +170,7 @@ func (p *Provider) release(s *source) error {
 	in.detach()
 	left, err := in.endAggregate()
 	p.reader.unsubscribe(s.sub, left)
+	s.note(in)
 	p.kernel.remove(in)
 	delete(p.active, s)
 	if len(p.active) == 0 {

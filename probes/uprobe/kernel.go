@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"endoscope/planner/plan"
+	"endoscope/probes"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
 
@@ -31,6 +32,7 @@ const (
 	onlyExes
 	sequence
 	noFindVMA
+	gated
 )
 
 // Flags in the cookie of a probe, beside the function's number and facts.
@@ -103,7 +105,7 @@ func load(o Options, types *btf.Cache) (*kernel, error) {
 		return nil, err
 	}
 	k := &kernel{spec: spec, calls: uint32(o.MaxCalls), events: events, ring: r, types: types, ids: idPool{max: math.MaxUint16}, unused: map[string]*ebpf.Map{}}
-	for _, name := range unusedMaps(nil) {
+	for _, name := range append(unusedMaps(nil), bpf.FunctionMapGates) {
 		spec.Maps[name].Key, spec.Maps[name].Value = nil, nil // sizes differ by query
 		if k.unused[name], err = ebpf.NewMap(spec.Maps[name]); err != nil {
 			k.close()
@@ -143,6 +145,7 @@ type setup struct {
 	offset    int64 // from the boot clock to the epoch
 	// aggregation is nil where events become rows.
 	aggregation *aggregation
+	gates       probes.Gates
 }
 
 // installation is a query's programs and maps in the kernel, and its links.
@@ -263,6 +266,10 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 	}
 	spec.Maps[bpf.FunctionMapHits].MaxEntries = uint32(s.functions)
 	spec.Maps[bpf.FunctionMapTargets].MaxEntries = uint32(max(1, len(s.members)))
+	replace := map[string]*ebpf.Map{bpf.FunctionMapEvents: k.events}
+	if err := k.useGates(s.gates, spec, &s.options, replace); err != nil {
+		return nil, err
+	}
 	if err := spec.Variables[bpf.FunctionVarOptions].Set(s.options); err != nil {
 		return nil, err
 	}
@@ -277,7 +284,6 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 			return nil, err
 		}
 	}
-	replace := map[string]*ebpf.Map{bpf.FunctionMapEvents: k.events}
 	if err := k.aggregate(s.aggregation, spec, replace); err != nil {
 		return nil, err
 	}
@@ -377,6 +383,8 @@ func (in *installation) counters(per *[]bpf.FunctionCounters) (sum bpf.FunctionC
 		sum.Unstored += c.Unstored
 		sum.Overflown += c.Overflown
 		sum.Inherited += c.Inherited
+		sum.Offered += c.Offered
+		sum.Shut += c.Shut
 	}
 	return sum, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/probes"
+	"endoscope/probes/bpf"
 	"endoscope/probes/process"
 )
 
@@ -23,13 +24,16 @@ type source struct {
 	resolution *resolution
 	// aggregation is nil where events become rows.
 	aggregation *aggregation
-	estimate    string      // of the cost, in words; "": none was made
-	refusal     *plan.Error // of the cost; nil: it is allowed
+	estimate    string       // of the cost, in words; "": none was made
+	refusal     *plan.Error  // of the cost; nil: it is allowed
+	gates       probes.Gates // set before it is armed
 
 	// Guarded by Provider.mu.
-	sub     *subscription
-	loaded  *installation // by Load, until it is attached
-	stopped bool          // before or after it was armed
+	sub      *subscription
+	loaded   *installation // by Load, until it is attached
+	stopped  bool          // before or after it was armed
+	percpu   []bpf.FunctionCounters
+	activity probes.Activity // as it was when last asked for
 
 	mu         sync.Mutex // guards the following
 	aggregator *aggregator
@@ -81,7 +85,7 @@ func (s *source) setup() setup {
 	return setup{
 		options: s.wants.options | s.resolution.only, links: s.links, returns: how, goexits: len(s.resolution.goexits) > 0, test: s.filter.program,
 		members: s.resolution.members, functions: len(s.resolution.wants), rate: s.spec.Settings.MaxEventRate,
-		prompt: s.spec.Settings.Prompt, offset: s.provider.offset, aggregation: s.aggregation,
+		prompt: s.spec.Settings.Prompt, offset: s.provider.offset, aggregation: s.aggregation, gates: s.gates,
 	}
 }
 

@@ -1,0 +1,107 @@
+package uprobe
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cilium/ebpf"
+
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/bpf"
+	"endoscope/probes/symbols"
+)
+
+var _ probes.Gateable = (*source)(nil)
+
+// shutNs is what a call costs the target in ns whose gate is shut, by the method
+// of its site: the trap, and a program that returns at once.
+var shutNs = map[string]float64{symbols.Emulated: 480, symbols.Nop: 214, symbols.Stepped: 17_700}
+
+// Ability implements probes.Gateable.
+func (s *source) Ability() plan.Ability {
+	var a plan.Ability
+	switch {
+	case s.spec.Stream == FunctionCall:
+		a.Why = "a sequence of calls must not have holes"
+		a.Closed = "events of a sequence open no gates"
+		return a
+	case s.aggregation != nil:
+		a.Why = "its calls are aggregated in the kernel"
+		a.Closed = a.Why
+		return a
+	case s.filter.program.Residual != nil:
+		a.Closed = fmt.Sprintf("the condition %s is not tested in the kernel", s.filter.program.Residual)
+	default:
+		a.Opens = true
+	}
+	a.Gate = plan.AtEntry
+	return a
+}
+
+// Prices implements probes.Gateable: means over the functions, whose rates are
+// not told apart. Where calls count for the depth of others, or returns cannot
+// be refused, a shut gate saves the row alone.
+func (s *source) Prices(plan.GateWay) (open, shut float64) {
+	n := float64(max(1, len(s.resolution.wants)))
+	for _, w := range s.resolution.wants {
+		site := siteOf(w, s.links)
+		open += site.CostNs / n
+		if len(w.exits) > 0 { // a call leaves by one of them
+			open += costNs[kindExit][w.exits[0].Method] / n
+		}
+		shut += shutNs[site.Method] / n
+	}
+	if s.wants.options&useDepth != 0 || s.links != linkSession && slices.ContainsFunc(s.resolution.wants, func(w want) bool { return w.returns == trapped }) {
+		return open, open
+	}
+	return open, shut
+}
+
+// Gate implements probes.Gateable.
+func (s *source) Gate(g probes.Gates) { s.gates = g }
+
+// Activity implements probes.Gateable.
+func (s *source) Activity() probes.Activity {
+	p := s.provider
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if in := p.active[s]; in != nil {
+		s.note(in)
+	}
+	return s.activity
+}
+
+// note remembers what has happened so far. Provider.mu is held.
+func (s *source) note(in *installation) {
+	if c, err := in.counters(&s.percpu); err == nil {
+		s.activity = probes.Activity{Events: c.Offered, Shut: c.Shut}
+	}
+}
+
+// useGates prepares programs for the gates that they pass and open.
+func (k *kernel) useGates(g probes.Gates, spec *ebpf.CollectionSpec, options *uint32, replace map[string]*ebpf.Map) error {
+	replace[bpf.FunctionMapGates] = k.unused[bpf.FunctionMapGates]
+	if g.Set == nil {
+		return nil
+	}
+	replace[bpf.FunctionMapGates] = g.Set.Map()
+	spec.Maps[bpf.FunctionMapGates].MaxEntries = g.Set.Map().MaxEntries()
+	if g.Own != nil {
+		*options |= gated
+		if err := spec.Variables[bpf.FunctionVarOwnGate].Set(uint32(g.Own.Index)); err != nil {
+			return err
+		}
+	}
+	var index, within [probes.MaxOpened]uint64
+	for i, o := range g.Opens {
+		index[i], within[i] = uint64(o.Gate.Index), uint64(o.Within)
+	}
+	if err := spec.Variables[bpf.FunctionVarOpens].Set(uint32(len(g.Opens))); err != nil {
+		return err
+	}
+	if err := spec.Variables[bpf.FunctionVarOpenedGates].Set(index); err != nil {
+		return err
+	}
+	return spec.Variables[bpf.FunctionVarOpenedWithin].Set(within)
+}

@@ -1,0 +1,271 @@
+package uprobe
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/clock"
+	"endoscope/probes/gate"
+	"endoscope/probes/testenv"
+)
+
+// One thread calls opener now and then, the other calls gated all the time,
+// with numbers that tell the calls apart.
+const gateProgram = `
+#include <pthread.h>
+#include <stdio.h>
+#include <time.h>
+#define NOINLINE __attribute__((noinline, noclone))
+volatile long sink;
+volatile int stop;
+static long now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000L + t.tv_nsec;
+}
+static void spin(long ns) { for (long until = now() + ns; now() < until;); }
+NOINLINE long opener(long i)
+{
+	sink += i;
+	if (i % 2)
+		spin(300000);
+	return i;
+}
+NOINLINE long gated(long i) { sink += i; return i; }
+static void *call_gated(void *p)
+{
+	long n = 0;
+	while (!stop)
+		gated(n++);
+	printf("%ld\n", n);
+	return 0;
+}
+int main(void)
+{
+	char b[8];
+	pthread_t t;
+	puts("ready");
+	fflush(stdout);
+	if (!fgets(b, sizeof b, stdin))
+		return 9;
+	pthread_create(&t, 0, call_gated, 0);
+	for (long i = 0; i < 80; i++) {
+		spin(4000000);
+		opener(i);
+	}
+	stop = 1;
+	pthread_join(t, 0);
+	return 0;
+}`
+
+// gateRun is a run in which opener's rows open the gate of gated's. all has every
+// call of gated.
+type gateRun struct {
+	opener, gated, all *record
+	activity           probes.Activity
+	open               time.Duration
+}
+
+const gateWithin = time.Millisecond
+
+// runGate runs the program. The probes of all are attached last and therefore
+// run first: its clock is read before the gate is looked at.
+func runGate(t *testing.T, o Options, opener, gated *plan.Acquire, during func(*gate.Gate)) gateRun {
+	testenv.NeedUprobes(t)
+	target := run(t, testenv.CompileCText(t, gateProgram, "-pthread"))
+	p := provider(t, o)
+	set, err := gate.NewSet(3, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	g := set.Gate(2) // the others are nobody's
+	var out gateRun
+	opener.Target, gated.Target = target.target(), target.target()
+	var sources []probes.Source
+	for _, spec := range []*plan.Acquire{opener, gated} {
+		src, err := p.Prepare(t.Context(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer src.Stop()
+		gates := probes.Gates{Set: set}
+		if spec == opener {
+			if a := src.(probes.Gateable).Ability(); !a.Opens {
+				t.Fatalf("it opens no gates: %s", a.Closed)
+			}
+			gates.Opens = []probes.Opened{{Gate: g, Within: gateWithin}}
+		} else {
+			gates.Own, gates.Way = g, plan.AtEntry
+		}
+		src.(probes.Gateable).Gate(gates)
+		sink := newRecord(spec)
+		if err := src.Start(t.Context(), sink); err != nil {
+			t.Fatal(err)
+		}
+		sources = append(sources, src)
+		if spec == opener {
+			out.opener = sink
+		} else {
+			out.gated = sink
+		}
+	}
+	_, out.all = start(t, p, acquisition(FunctionStart, target.target(), named("gated"), "timestamp", "arg0"))
+	if during != nil {
+		target.step()
+		during(g)
+	}
+	target.finish(success)
+	for _, r := range []*record{out.opener, out.gated, out.all} {
+		r.wait(t)
+		if len(r.lost) > 0 {
+			t.Fatalf("lost: %v", r.lost)
+		}
+	}
+	out.activity = sources[1].(probes.Gateable).Activity()
+	ns, _ := g.Opened(clock.Now() + 1e9)
+	out.open = time.Duration(ns)
+	return out
+}
+
+// check holds the run to the rule: of what is needed nothing is missing. A call
+// is needed if it comes behind a row of the opener, however closely, and not
+// further behind than the window.
+func (r gateRun) check(t *testing.T, began string) {
+	t.Helper()
+	opened := r.opener.ints("timestamp")
+	if len(opened) == 0 {
+		t.Fatal("the opener has no rows")
+	}
+	passed := map[int64]int64{} // when, by number
+	times, ids := r.gated.ints(began), r.gated.ints("arg0")
+	for i, id := range ids {
+		passed[id] = times[i]
+	}
+	if len(passed) != len(ids) {
+		t.Error("a call has two rows")
+	}
+	needed, missing := 0, 0
+	times, ids = r.all.ints("timestamp"), r.all.ints("arg0")
+	for i, id := range ids {
+		// The end is where the gate is looked at, a little later.
+		n, _ := slices.BinarySearch(opened, times[i])
+		if n == 0 || times[i] > opened[n-1]+int64(gateWithin) {
+			continue
+		}
+		needed++
+		switch at, ok := passed[id]; {
+		case !ok:
+			if missing++; missing < 5 {
+				t.Errorf("call %d is missing, %dns behind a row", id, times[i]-opened[n-1])
+			}
+		case at < times[i]:
+			t.Fatalf("the gate was looked at before the call of %d was seen: the test is wrong about the order", id)
+		}
+	}
+	t.Logf("%d rows opened the gate for %v; of %d calls %d passed, %d of them needed", len(opened), r.open, len(ids), len(passed), needed)
+	if needed == 0 || needed > len(passed) && missing == 0 {
+		t.Errorf("%d calls were needed, %d passed", needed, len(passed))
+	}
+	if len(passed)*2 > len(ids) {
+		t.Errorf("%d of %d calls passed a gate that was shut for most of the time", len(passed), len(ids))
+	}
+	if a := r.activity; a.Events != uint64(len(ids)) || a.Events-a.Shut < uint64(len(passed)) || a.Shut == 0 {
+		t.Errorf("%d of %d calls met a shut gate; there were %d, and %d passed", a.Shut, a.Events, len(ids), len(passed))
+	}
+	if least := time.Duration(len(opened)) * gateWithin; r.open < least || r.open > 10*least {
+		t.Errorf("the gate was open for %v: at least %v expected", r.open, least)
+	}
+}
+
+// TestGateBehindStart: the opener's rows are entries.
+func TestGateBehindStart(t *testing.T) {
+	opener := acquisition(FunctionStart, plan.Target{}, named("opener"), "timestamp", "arg0")
+	opener.Filter = call("<", columnOf(opener, "arg0"), &plan.Const{V: batch.Int(70)})
+	gated := acquisition(FunctionStart, plan.Target{}, named("gated"), "timestamp", "arg0")
+	r := runGate(t, Options{}, opener, gated, nil)
+	if n := len(r.opener.rows); n != 70 {
+		t.Errorf("%d rows of the opener", n)
+	}
+	r.check(t, "timestamp")
+}
+
+// TestGateBehindDuration: the opener's rows are long calls, at their returns;
+// what passes is calls with their durations.
+func TestGateBehindDuration(t *testing.T) {
+	returnModes(t, func(t *testing.T, o Options) {
+		opener := acquisition(FunctionDuration, plan.Target{}, named("opener"), "timestamp", "duration", "arg0", "start_time")
+		opener.Filter = call(">", columnOf(opener, "duration"), &plan.Const{V: batch.Dur(200_000)})
+		gated := acquisition(FunctionDuration, plan.Target{}, named("gated"), "timestamp", "start_time", "arg0")
+		r := runGate(t, o, opener, gated, nil)
+		if n := len(r.opener.rows); n < 40 { // the machine may hold up short ones
+			t.Errorf("%d rows of the opener", n)
+		}
+		ends, starts := r.opener.ints("timestamp"), r.opener.ints("start_time")
+		for i, d := range r.opener.ints("duration") {
+			if end, start := ends[i], starts[i]; d != end-start || d <= 200_000 {
+				t.Errorf("a call from %d to %d has the duration %d", start, end, d)
+			}
+		}
+		r.check(t, "start_time")
+	})
+}
+
+// TestForcedGate: a gate that is forced open lets all calls pass, and is as if
+// it had never been when it is not.
+func TestForcedGate(t *testing.T) {
+	opener := acquisition(FunctionStart, plan.Target{}, named("opener"), "timestamp")
+	gated := acquisition(FunctionStart, plan.Target{}, named("gated"), "timestamp", "arg0")
+	var from, to int64
+	r := runGate(t, Options{}, opener, gated, func(g *gate.Gate) {
+		time.Sleep(100 * time.Millisecond)
+		g.Force(true)
+		from = clock.Now()
+		time.Sleep(40 * time.Millisecond)
+		to = clock.Now()
+		g.Force(false)
+	})
+	passed := map[int64]bool{}
+	for _, id := range r.gated.ints("arg0") {
+		passed[id] = true
+	}
+	opened := r.opener.ints("timestamp")
+	forced, ids := 0, r.all.ints("arg0")
+	for i, at := range r.all.ints("timestamp") {
+		n, _ := slices.BinarySearch(opened, at)
+		needed := n > 0 && at <= opened[n-1]+int64(gateWithin)
+		if at > from && at < to {
+			forced, needed = forced+1, true
+		}
+		if id := ids[i]; needed && !passed[id] {
+			t.Fatalf("call %d, %v after the gate was forced, is missing", id, time.Duration(at-from))
+		}
+	}
+	if forced == 0 || len(passed) == len(r.all.rows) {
+		t.Errorf("%d calls while the gate was forced; %d of %d passed", forced, len(passed), len(r.all.rows))
+	}
+}
+
+// TestSequenceHasNoGate: it would have holes.
+func TestSequenceHasNoGate(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := run(t, testenv.CompileCText(t, gateProgram, "-pthread"))
+	src, err := provider(t, Options{}).Prepare(t.Context(), acquisition(FunctionCall, target.target(), named("gated"), "timestamp", "event"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Stop()
+	if a := src.(probes.Gateable).Ability(); a.Gate != plan.NoGate || a.Opens || a.Why == "" {
+		t.Errorf("a sequence can do %+v", a)
+	}
+}
+
+func columnOf(a *plan.Acquire, name string) plan.Expr {
+	i := a.Out.Index(name)
+	return &plan.Col{Index: i, Name: name, T: a.Out.Fields[i].Type}
+}
