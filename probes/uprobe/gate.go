@@ -9,14 +9,9 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/bpf"
-	"endoscope/probes/symbols"
 )
 
 var _ probes.Gateable = (*source)(nil)
-
-// shutNs is what a call costs the target in ns whose gate is shut, by the method
-// of its site: the trap, and a program that returns at once.
-var shutNs = map[string]float64{symbols.Emulated: 480, symbols.Nop: 214, symbols.Stepped: 17_700}
 
 // Ability implements probes.Gateable.
 func (s *source) Ability() plan.Ability {
@@ -43,15 +38,23 @@ func (s *source) Ability() plan.Ability {
 // not told apart. Where calls count for the depth of others, or returns cannot
 // be refused, a shut gate saves the row alone.
 func (s *source) Prices(plan.GateWay) (open, shut float64) {
-	n := float64(max(1, len(s.resolution.wants)))
-	for _, w := range s.resolution.wants {
-		site := siteOf(w, s.links)
-		open += site.CostNs / n
-		if len(w.exits) > 0 { // a call leaves by one of them
-			open += costNs[kindExit][w.exits[0].Method] / n
+	r, n := s.resolution, 0.0
+	for _, w := range r.wants {
+		if w.refused {
+			continue
 		}
-		shut += shutNs[site.Method] / n
+		n++
+		ns, _ := r.costs.site(w, w.site.Method, s.links, false)
+		open += ns
+		if len(w.exits) > 0 { // a call leaves by one of them
+			ns, _ = r.costs.site(w, w.exits[0].Method, s.links, false)
+			open += ns
+		}
+		ns, _ = r.costs.of(priceCounted, w.site.Method)
+		shut += ns
 	}
+	n = max(n, 1)
+	open, shut = open/n, shut/n
 	if s.wants.options&useDepth != 0 || s.links != linkSession && slices.ContainsFunc(s.resolution.wants, func(w want) bool { return w.returns == trapped }) {
 		return open, open
 	}
