@@ -30,6 +30,9 @@ type Options struct {
 	// Demand returns what makes a source give the rows of its value, to its
 	// leaf and before it returns (plan.Acquire.OnDemand).
 	Demand func(*plan.Acquire) func(context.Context) error
+	// Tap returns what is told of the rows that arrive at a port of a join; nil:
+	// nobody is.
+	Tap func(*plan.Join, int) *Tap
 	// JoinMemory is how many bytes of rows one join may hold before it forgets
 	// the oldest, which is counted; 0: DefaultJoinMemory.
 	JoinMemory int64
@@ -158,6 +161,11 @@ func (b *builder) build(n plan.Node, down Operator, to *Stats) error {
 		consumer := op
 		if len(ins) > 1 {
 			consumer = onPort{op, i}
+			if j, ok := n.(*plan.Join); ok && b.o.Tap != nil {
+				if t := b.o.Tap(j, i); t != nil {
+					consumer = tapped{consumer, *t, in.Schema().Time}
+				}
+			}
 		}
 		if err := b.build(in, consumer, st); err != nil {
 			return err

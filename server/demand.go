@@ -54,6 +54,9 @@ func (q *query) onDemand(a *plan.Acquire) func(context.Context) error {
 
 // sink is what the source of f gives to.
 func (f *feed) sink(leaves []operators.Leaf) probes.Sink {
+	if f.holder != nil {
+		return f.holder
+	}
 	if f.asked == nil {
 		return f
 	}

@@ -127,6 +127,7 @@ func (q *query) explain() string {
 		}
 	}
 	walk(q.plan.Root, 0)
+	q.gating.explain(&b)
 	if q.plan.For > 0 {
 		fmt.Fprintf(&b, "for %s\n", plan.FormatDuration(int64(q.plan.For)))
 	}

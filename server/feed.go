@@ -18,6 +18,7 @@ type feed struct {
 	// are not read by the engine.
 	attached bool
 	asked    *demand // of a source that gives its value when it is asked
+	holder   *holder // of a source whose rows are held until they are needed; nil: none
 	q        *queue
 	t        *tally
 }

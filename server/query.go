@@ -42,6 +42,7 @@ type query struct {
 	cancel        context.CancelFunc // abandon
 	done          chan struct{}      // closed when nothing is attached any more
 	release       func()             // lets a held command run, once armed
+	gating        *gating            // of its joins; nil: it has none
 }
 
 // prepare resolves every acquisition of a plan; nothing is attached yet.
@@ -70,6 +71,10 @@ func (e *Engine) prepare(ctx context.Context, text string, p *plan.Query) (*quer
 			attached: slices.ContainsFunc(src.Sites(), func(s probes.Site) bool { return s.Address != 0 })})
 	}
 	q.settle()
+	var err error
+	if q.gating, err = newGating(q); err != nil {
+		return nil, err
+	}
 	return q, nil
 }
 
@@ -80,7 +85,7 @@ func (q *query) notices() []string {
 	for _, f := range q.feeds {
 		out = append(out, f.source.Notices()...)
 	}
-	return distinct(out)
+	return distinct(append(out, q.gating.notices()...))
 }
 
 // refusal is why a source will refuse to be armed because of what it costs.
@@ -103,6 +108,9 @@ func (q *query) start(ctx context.Context) error {
 		return planner.Placed(err, q.text)
 	}
 	q.out = newOutlet(q.t)
+	if err := q.gating.prepare(); err != nil {
+		return err
+	}
 	now := time.Now()
 	last := q.last
 	if last == nil {
@@ -113,6 +121,7 @@ func (q *query) start(ctx context.Context) error {
 		Stats:      true,
 		JoinMemory: q.joinMemory, EncoderBudget: q.encoderBudget,
 		Demand: q.onDemand,
+		Tap:    q.gating.tap,
 		Residual: func(a *plan.Acquire) plan.Expr {
 			for _, f := range q.feeds {
 				if f.spec == a {
@@ -123,6 +132,7 @@ func (q *query) start(ctx context.Context) error {
 		},
 	})
 	if err != nil {
+		q.gating.end()
 		return planner.Placed(err, q.text)
 	}
 	q.graph = graph
@@ -143,10 +153,12 @@ func (q *query) start(ctx context.Context) error {
 				_ = g.source.Stop()
 			}
 			cancel()
+			q.gating.end()
 			_ = graph.Abandon()
 			return planner.Placed(err, q.text)
 		}
 	}
+	q.gating.start()
 	q.started = time.Now()
 	q.armed.Store(true)
 	q.state.Store("running")
@@ -176,6 +188,10 @@ func (q *query) run(ctx context.Context) {
 	q.q.close()
 	q.disarm(true).Wait()
 	q.collector.asking.Wait()
+	q.gating.end()
+	for _, line := range q.gating.footnotes() {
+		q.t.addNote(line)
+	}
 	if err != nil {
 		_ = q.graph.Abandon()
 	}

@@ -100,6 +100,8 @@ func (s *session) withSettings(p *plan.Query) *plan.Query {
 		PlainEntries: s.setting("probe_sites").S == "entry",
 		AllProbed:    s.setting("infer_counts").S == "off",
 		MaxEventRate: s.setting("max_event_rate").I,
+		JoinGated:    s.setting("join_gating").S == "gated",
+		JoinPlan:     s.setting("join_plan").S,
 		MaxOverhead:  s.setting("max_overhead").F / 100,
 		Returns:      returnProbes[s.setting("return_probes").S],
 		ProbeLinks:   s.setting("probe_links").S,

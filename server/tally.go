@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"sort"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ type tally struct {
 	mu       sync.Mutex
 	lost     map[string]uint64
 	noted    map[string]uint64
+	notes    []string      // what else is worth saying, at the end
 	rows     atomic.Uint64 // given to the client
 	acquired atomic.Uint64 // taken from sources, one by one
 	groups   atomic.Uint64 // partial rows taken from sources
@@ -39,6 +41,18 @@ func (t *tally) addNoted(cause string, n uint64) {
 	t.mu.Lock()
 	t.noted[cause] += n
 	t.mu.Unlock()
+}
+
+func (t *tally) addNote(text string) {
+	t.mu.Lock()
+	t.notes = append(t.notes, text)
+	t.mu.Unlock()
+}
+
+func (t *tally) said() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.notes)
 }
 
 // losses and counts are sorted by cause.

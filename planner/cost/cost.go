@@ -11,10 +11,10 @@ type Input struct {
 	// trap of a probe that returns at once, or the tick of a sampler that rests;
 	// 0 where nothing is attached meanwhile.
 	Shut float64
-	// Active is the share of time in which this input's tuples keep the gates
-	// open that they open (T_long, T_busy). Its window counts: a gate stays open
-	// for that long behind a tuple.
-	Active float64
+	// Needed is the share of time in which its gate is open if that is left to
+	// its opener (T_long for the CPU's load, T_busy for the functions). The join's
+	// window counts: a gate stays open for that long behind a tuple.
+	Needed float64
 }
 
 // None says that an input has no gate, or one that is held open.
@@ -54,8 +54,8 @@ func Of(inputs []Input, s Strategy) float64 {
 func Share(inputs []Input, s Strategy, i int) float64 {
 	open := 1.0
 	for steps := 0; s[i] != None && steps < len(s); steps++ {
+		open = min(open, inputs[i].Needed)
 		i = s[i]
-		open = min(open, inputs[i].Active)
 	}
 	return open
 }

@@ -15,8 +15,8 @@ const (
 // sample of the CPU 0.4 ms (section 7.3); fdot is Σ f'ᵢ.
 func paper(fdot, long, busy float64) []Input {
 	return []Input{
-		functions: {Rate: fdot, Open: 0.15e6, Active: long},
-		cpu:       {Rate: 10, Open: 0.4e6, Active: busy},
+		functions: {Rate: fdot, Open: 0.15e6, Needed: busy},
+		cpu:       {Rate: 10, Open: 0.4e6, Needed: long},
 	}
 }
 
@@ -58,7 +58,7 @@ func TestFigures5And6(t *testing.T) {
 
 // TestClosedGateCosts: a gate that is a flag still costs its trap.
 func TestClosedGateCosts(t *testing.T) {
-	in := []Input{{Rate: 1e6, Open: 850, Shut: 480, Active: 1}, {Rate: 10, Open: 4000, Active: 0.25}}
+	in := []Input{{Rate: 1e6, Open: 850, Shut: 480, Needed: 0.25}, {Rate: 10, Open: 4000, Needed: 1}}
 	if got, want := Of(in, plan3), 1e6*(0.25*850+0.75*480)+10*4000; got != want {
 		t.Errorf("%v, want %v", got, want)
 	}
@@ -66,7 +66,7 @@ func TestClosedGateCosts(t *testing.T) {
 
 // TestChain: a gate is open no longer than those through which it is opened.
 func TestChain(t *testing.T) {
-	in := []Input{{Rate: 1, Active: 0.5}, {Rate: 1, Active: 0.2}, {Rate: 100, Open: 10}}
+	in := []Input{{Rate: 1}, {Rate: 1, Needed: 0.5}, {Rate: 100, Open: 10, Needed: 0.2}}
 	s := Strategy{None, 0, 1}
 	if got := Share(in, s, 1); got != 0.5 {
 		t.Errorf("the second is open %v of the time", got)
@@ -74,7 +74,7 @@ func TestChain(t *testing.T) {
 	if got := Share(in, s, 2); got != 0.2 {
 		t.Errorf("the third is open %v of the time", got)
 	}
-	in[1].Active = 0.9 // when it was last seen, which was all the time
+	in[2].Needed = 0.9 // when it was last seen, which was all the time
 	if got := Share(in, s, 2); got != 0.5 {
 		t.Errorf("the third is open %v of the time", got)
 	}
@@ -108,6 +108,14 @@ func TestMean(t *testing.T) {
 	m.Pass(halfLife)
 	if c := m.Confidence(); math.Abs(c-sure/2) > 1e-9 {
 		t.Errorf("after a half-life without sight: %v of %v", c, sure)
+	}
+	m.Pass(30 * time.Second)
+	if !m.Known() {
+		t.Error("after half a minute without sight nothing is known")
+	}
+	m.Pass(30 * time.Second)
+	if m.Known() {
+		t.Error("after a minute without sight all is still known")
 	}
 	if v := m.Value(); v < 9.9 {
 		t.Errorf("what is not seen changes the mean to %v", v)

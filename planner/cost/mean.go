@@ -43,3 +43,7 @@ func (m *Mean) Value() float64 {
 // the half-life weighs them: it grows to 5 / ln 2 = 7.2, and falls while nothing
 // is seen.
 func (m *Mean) Confidence() float64 { return m.weight }
+
+// Known reports whether anything was seen lately: in the last three quarters of a
+// minute, if much was seen before.
+func (m *Mean) Known() bool { return m.weight >= 0.01 }

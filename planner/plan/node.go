@@ -152,6 +152,12 @@ type Settings struct {
 	// Prompt wants events within a millisecond of when they happen, which costs
 	// the program that they happen in.
 	Prompt bool
+	// JoinGated: an input of a window join may be acquired only while the other
+	// one's condition holds, even if pairs are lost by it.
+	JoinGated bool
+	// JoinPlan is which input of window joins is acquired first: all, left or
+	// right; auto or "": what costs least.
+	JoinPlan string
 	// ProbeLinks is how uprobes are attached: session, multi or perf; auto or
 	// "": the best that the kernel has.
 	ProbeLinks string

@@ -94,6 +94,7 @@ type Summary struct {
 	Elapsed time.Duration
 	Losses  []Loss // empty: complete
 	Counts  []Loss // worth a line, but no loss
+	Notes   []string // what else is worth saying
 }
 
 // Loss is a number of events that did not become rows, and why.

@@ -1,0 +1,471 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"endoscope/operators"
+	"endoscope/planner"
+	"endoscope/planner/cost"
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/clock"
+	"endoscope/probes/gate"
+)
+
+// gating decides which inputs of a query's window joins are acquired all the
+// time, and which only behind a gate that another opens (EndoScope, section 5.3).
+//
+// All gates that any of its plans needs are there from the start; a plan is which
+// of them are held open by force, so that to change it changes words in memory
+// and nothing is lost or seen twice. Once a second it looks at what happened,
+// and chooses again.
+type gating struct {
+	ways   []plan.Gating // both for each join, as the planner lists them
+	edges  []*edge       // those that can be taken
+	inputs []*gatedInput
+	plans  []joinPlan // the first acquires everything
+	inForce
+	mode string // SET join_plan
+	set  *gate.Set
+
+	stop chan struct{}
+	done sync.WaitGroup
+}
+
+// inForce is what changes while the query runs.
+type inForce struct {
+	mu       sync.Mutex
+	chooser  cost.Chooser
+	current  int
+	switches []planSwitch
+	began    time.Time
+	at       time.Time // of the last evaluation
+}
+
+// edge is a way in which one input opens another's gate.
+type edge struct {
+	plan.Gating
+	way           int // index of ways
+	opener, gated int // inputs
+	gate          *gate.Gate
+	holder        *holder // where the gated one's rows are held
+	needed        cost.Mean
+	was           int64         // ns opened, at the last evaluation
+	open          time.Duration // for which the input was acquired
+	mu            sync.Mutex    // guards what follows
+	rows, latency int64         // of the opener that opened the gate, and their delays in all, ns
+	worst         int64         // ns
+}
+
+// gatedInput is an acquisition that takes part.
+type gatedInput struct {
+	feed   *feed
+	name   string
+	source probes.Gateable // nil: an opener that has nothing to do with gates
+	rate   cost.Mean
+	was    probes.Activity
+}
+
+// joinPlan is one way to acquire all inputs.
+type joinPlan struct {
+	name     string
+	edges    []int
+	strategy cost.Strategy
+}
+
+// planSwitch is a change of plan.
+type planSwitch struct {
+	after          time.Duration
+	from, to       int
+	before, expect float64 // costs, ns per second
+}
+
+// maxPlans bounds how many plans are considered: of further joins both inputs
+// are acquired all the time.
+const maxPlans = 32
+
+// evaluateEvery is how often plans are compared.
+const evaluateEvery = time.Second
+
+// newGating looks for ways to gate the joins of a query; nil if it has none.
+func newGating(q *query) (*gating, error) {
+	if !slices.ContainsFunc(q.feeds, func(f *feed) bool { _, ok := f.source.(probes.Gateable); return ok }) {
+		return nil, nil
+	}
+	settings := q.feeds[0].spec.Settings
+	g := &gating{mode: settings.JoinPlan, stop: make(chan struct{})}
+	g.ways = planner.Gatings(q.plan.Root, func(a *plan.Acquire) plan.Ability { return q.ability(a) }, settings.JoinGated)
+	if len(g.ways) == 0 {
+		return nil, nil
+	}
+	for i := range g.ways {
+		g.consider(q, i, settings.JoinGated)
+	}
+	g.enumerate()
+	if err := g.force(); err != nil {
+		return nil, planner.Placed(err, q.text)
+	}
+	return g, nil
+}
+
+func (q *query) feedOf(a *plan.Acquire) *feed {
+	for _, f := range q.feeds {
+		if f.spec == a {
+			return f
+		}
+	}
+	return nil
+}
+
+// ability is what the source of an acquisition can do about gates.
+func (q *query) ability(a *plan.Acquire) plan.Ability {
+	if f := q.feedOf(a); f != nil {
+		if s, ok := f.source.(probes.Gateable); ok {
+			return s.Ability()
+		}
+	}
+	return plan.Ability{Why: fmt.Sprintf("%s cannot be shut", a.Stream), Closed: fmt.Sprintf("the conditions on %s are not tested in the kernel", a.Stream)}
+}
+
+// consider makes an edge of a way that can be taken, and says why of one that
+// cannot.
+func (g *gating) consider(q *query, i int, inexact bool) {
+	w := &g.ways[i]
+	if w.Refused != "" {
+		return
+	}
+	if !w.Exact && !inexact {
+		w.Refused = w.Inexact
+		return
+	}
+	for _, e := range g.edges {
+		if e.Gated == w.Gated {
+			w.Refused = fmt.Sprintf("the gate of %s is opened by %s", w.GatedName, e.OpenerName)
+			return
+		}
+	}
+	if w.Kernel && g.opens(w.Opener) == probes.MaxOpened {
+		w.Refused = fmt.Sprintf("%s opens %d other gates", w.OpenerName, probes.MaxOpened)
+		return
+	}
+	g.edges = append(g.edges, &edge{Gating: *w, way: i, opener: g.input(q, w.Opener, w.OpenerName), gated: g.input(q, w.Gated, w.GatedName)})
+}
+
+// opens is how many gates an acquisition opens in the kernel.
+func (g *gating) opens(a *plan.Acquire) (n int) {
+	for _, e := range g.edges {
+		if e.Kernel && e.Opener == a {
+			n++
+		}
+	}
+	return n
+}
+
+// input is the index of an acquisition among the inputs.
+func (g *gating) input(q *query, a *plan.Acquire, name string) int {
+	f := q.feedOf(a)
+	i := slices.IndexFunc(g.inputs, func(in *gatedInput) bool { return in.feed == f })
+	if i < 0 {
+		i = len(g.inputs)
+		in := &gatedInput{feed: f, name: name}
+		in.source, _ = f.source.(probes.Gateable)
+		g.inputs = append(g.inputs, in)
+	}
+	return i
+}
+
+// enumerate lists the plans: for each join both inputs all the time, or one of
+// its edges.
+func (g *gating) enumerate() {
+	g.plans = []joinPlan{{}}
+	for i := 0; i < len(g.ways); i += 2 { // a join has two
+		var with []joinPlan
+		for _, side := range []struct {
+			name string
+			edge int
+		}{
+			{"all", -1},
+			{"left", slices.IndexFunc(g.edges, func(e *edge) bool { return e.way == i })},
+			{"right", slices.IndexFunc(g.edges, func(e *edge) bool { return e.way == i+1 })},
+		} {
+			if side.name != "all" && (side.edge < 0 || len(g.plans)*2 > maxPlans) {
+				continue
+			}
+			for _, p := range g.plans {
+				p.edges = slices.Clone(p.edges)
+				if p.name != "" {
+					p.name += ", "
+				}
+				p.name += side.name
+				if side.edge >= 0 {
+					p.edges = append(p.edges, side.edge)
+				}
+				with = append(with, p)
+			}
+		}
+		g.plans = with
+	}
+	for i := range g.plans {
+		p := &g.plans[i]
+		p.strategy = cost.AllOn(len(g.inputs))
+		for _, e := range p.edges {
+			p.strategy[g.edges[e].gated] = g.edges[e].opener
+		}
+	}
+}
+
+// force heeds SET join_plan: left and right ask for that side first in every join.
+func (g *gating) force() error {
+	if g.mode != "left" && g.mode != "right" {
+		return nil
+	}
+	var names []string
+	for i := range g.ways {
+		w := &g.ways[i]
+		if w.Left != (g.mode == "left") {
+			continue
+		}
+		names = append(names, g.mode)
+		if w.Refused == "" {
+			continue
+		}
+		e := plan.Errorf(-1, -1, "join_plan = %s is not possible: %s", g.mode, w.Refused)
+		if w.Inexact != "" {
+			return e.WithHint("SET join_gating = 'gated' accepts that; SET join_plan = 'auto' takes what is possible")
+		}
+		return e.WithHint("SET join_plan = 'auto' takes what is possible")
+	}
+	name := strings.Join(names, ", ")
+	g.current = slices.IndexFunc(g.plans, func(p joinPlan) bool { return p.name == name })
+	if g.current < 0 {
+		return plan.Errorf(-1, -1, "join_plan = %s is not possible for so many joins", g.mode)
+	}
+	return nil
+}
+
+// prepare makes the gates and gives them to the sources, which are not started
+// yet. Everything is acquired until start.
+func (g *gating) prepare() error {
+	if g == nil || len(g.edges) == 0 {
+		return nil
+	}
+	var err error
+	if g.set, err = gate.NewSet(len(g.edges), g.inKernel()); err != nil {
+		return err
+	}
+	gates := make([]probes.Gates, len(g.inputs))
+	for i, e := range g.edges {
+		e.gate = g.set.Gate(i)
+		e.gate.Force(true)
+		own := &gates[e.gated]
+		own.Set = g.set
+		if e.Way == plan.Holding {
+			f := g.inputs[e.gated].feed
+			e.holder = newHolder(f, e.gate, int64(e.Before), f.spec.Out.Time)
+			f.holder = e.holder
+		} else {
+			own.Own, own.Way = e.gate, e.Way
+		}
+		if e.Kernel {
+			by := &gates[e.opener]
+			by.Set = g.set
+			by.Opens = append(by.Opens, probes.Opened{Gate: e.gate, Within: e.Within})
+		}
+	}
+	for i, in := range g.inputs {
+		if in.source != nil && gates[i].Set != nil {
+			in.source.Gate(gates[i])
+		}
+	}
+	return nil
+}
+
+// inKernel reports whether programs in the kernel look at a gate or open one.
+func (g *gating) inKernel() bool {
+	return slices.ContainsFunc(g.edges, func(e *edge) bool { return e.Kernel || e.Way == plan.AtEntry })
+}
+
+// tap is what opens the gates that the engine opens.
+func (g *gating) tap(j *plan.Join, port int) *operators.Tap {
+	if g == nil {
+		return nil
+	}
+	for _, e := range g.edges {
+		if e.Join != j || e.Kernel || e.Left != (port == 0) {
+			continue
+		}
+		if e.holder != nil {
+			return &operators.Tap{
+				Rows:      func(t int64) { e.holder.arrived(t, int64(e.Within)) },
+				Watermark: e.holder.passed,
+			}
+		}
+		return &operators.Tap{Rows: e.arrived, Watermark: func(int64) {}}
+	}
+	return nil
+}
+
+// arrived opens the gate for a row that happened at t.
+func (e *edge) arrived(t int64) {
+	now := clock.Now()
+	e.gate.Open(now, now+int64(e.Within))
+	late := max(0, now-t)
+	e.mu.Lock()
+	e.rows++
+	e.latency += late
+	e.worst = max(e.worst, late)
+	e.mu.Unlock()
+}
+
+// start puts the first plan into force, now that every source is armed.
+func (g *gating) start() {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	g.began, g.at = time.Now(), time.Now()
+	g.enforce(g.current)
+	g.mu.Unlock()
+	if len(g.edges) > 0 {
+		g.done.Go(g.run)
+	}
+}
+
+// enforce forces the gates open that a plan does not use, before it lets go of
+// those that it does. g.mu is held.
+func (g *gating) enforce(p int) {
+	used := g.plans[p].edges
+	for i, e := range g.edges {
+		if !slices.Contains(used, i) {
+			e.gate.Force(true)
+			if e.holder != nil {
+				e.holder.release()
+			}
+		}
+	}
+	for _, i := range used {
+		g.edges[i].gate.Force(false)
+	}
+	g.current = p
+}
+
+// run evaluates the plans until the query ends.
+func (g *gating) run() {
+	tick := time.NewTicker(evaluateEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			g.evaluate()
+		case <-g.stop:
+			return
+		}
+	}
+}
+
+// evaluate looks at what happened since the last time, and changes the plan if
+// another is clearly cheaper.
+func (g *gating) evaluate() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.observe()
+	if g.mode != "auto" && g.mode != "" {
+		return
+	}
+	var cs []cost.Candidate
+	for i := range g.plans {
+		cs = append(cs, cost.Candidate{Cost: g.cost(i), Known: g.known(i)})
+	}
+	from := g.current
+	if to := g.chooser.Next(cs); to != from {
+		g.switches = append(g.switches, planSwitch{time.Since(g.began), from, to, cs[from].Cost, cs[to].Cost})
+		g.enforce(to)
+	}
+}
+
+// observe updates the means. g.mu is held.
+func (g *gating) observe() {
+	now, wall := clock.Now(), time.Now()
+	d := wall.Sub(g.at)
+	g.at = wall
+	if d <= 0 {
+		return
+	}
+	for _, in := range g.inputs {
+		if every := in.feed.spec.Every; every > 0 {
+			in.rate.Observe(1/every.Seconds(), d)
+		} else if in.source != nil {
+			a := in.source.Activity()
+			in.rate.Observe(float64(a.Events-in.was.Events)/d.Seconds(), d)
+			in.was = a
+		}
+	}
+	for _, e := range g.edges {
+		ns, _ := e.gate.Opened(now)
+		share := min(1, max(0, float64(ns-e.was))/float64(d))
+		e.was = max(ns, e.was)
+		if e.gate.Forced() {
+			e.open += d
+		} else {
+			e.open += time.Duration(share * float64(d))
+		}
+		e.gate.Rest(now)
+		if g.plans[g.current].strategy[e.opener] == cost.None {
+			e.needed.Observe(share, d)
+		} else { // its rows are not all seen
+			e.needed.Pass(d)
+		}
+	}
+}
+
+// model is what the cost model knows.
+func (g *gating) model() []cost.Input {
+	inputs := make([]cost.Input, len(g.inputs))
+	for i, in := range g.inputs {
+		inputs[i].Rate = in.rate.Value()
+		if in.source != nil {
+			inputs[i].Open, inputs[i].Shut = in.source.Prices(plan.NoGate)
+		}
+	}
+	for _, e := range g.edges {
+		in := &inputs[e.gated]
+		in.Needed = e.needed.Value()
+		in.Open, in.Shut = g.inputs[e.gated].source.Prices(e.Way)
+	}
+	return inputs
+}
+
+func (g *gating) cost(p int) float64 { return cost.Of(g.model(), g.plans[p].strategy) }
+
+// known reports whether what a plan's cost rests on has been seen lately.
+func (g *gating) known(p int) bool {
+	for _, i := range g.plans[p].edges {
+		if !g.edges[i].needed.Known() {
+			return false
+		}
+	}
+	return true
+}
+
+// end stops choosing, when the sources are stopped, and frees the gates.
+func (g *gating) end() {
+	if g == nil {
+		return
+	}
+	close(g.stop)
+	g.done.Wait()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.set == nil {
+		return
+	}
+	if !g.began.IsZero() {
+		g.observe()
+	}
+	_ = g.set.Close() // nobody looks at it any more
+	g.set = nil
+}
