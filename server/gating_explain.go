@@ -198,5 +198,5 @@ func ns(x float64) string {
 	for x/unit >= 1000 {
 		unit *= 10
 	}
-	return plan.FormatDuration(int64(float64(int64(x/unit+0.5)) * unit))
+	return time.Duration(float64(int64(x/unit+0.5)) * unit).String()
 }

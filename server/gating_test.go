@@ -1,0 +1,164 @@
+package server_test
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"endoscope/probes/testenv"
+	"endoscope/server/wire"
+)
+
+// Rounds of calls: those of work behind request, in its round, are paired; most
+// of those before it meet a shut gate. It prints the pairs.
+const roundsProgram = `
+#include <stdio.h>
+#include <unistd.h>
+volatile long sink;
+#define NOINLINE __attribute__((noinline, noclone))
+NOINLINE long request(long round, long kind) { sink += kind; return round; }
+NOINLINE long work(long round, long n) { sink += n; return round; }
+int main(int argc, char **argv)
+{
+	char b[8];
+	if (argc == 1) { // wait to be told
+		puts("ready");
+		fflush(stdout);
+		if (!fgets(b, sizeof b, stdin))
+			return 9;
+	}
+	for (long round = 0; round < 12; round++) {
+		for (long i = 0; i < 200; i++)
+			work(round, i);
+		request(round, round % 3);
+		for (long i = 200; i < 210; i++) {
+			work(round, i);
+			if (argc == 1 && round % 3 == 1)
+				printf("%ld,%ld\n", round, i);
+		}
+		usleep(120000);
+	}
+	return 0;
+}`
+
+// rounds is the program, waiting to begin.
+func rounds(t *testing.T) (pid int, run func() (pairs [][]string)) {
+	testenv.NeedUprobes(t)
+	cmd := exec.Command(testenv.CompileCText(t, roundsProgram, "-O1"))
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() || lines.Text() != "ready" {
+		t.Fatal("the target does not begin")
+	}
+	return cmd.Process.Pid, func() (pairs [][]string) {
+		fmt.Fprintln(in, "go")
+		for lines.Scan() {
+			pairs = append(pairs, strings.Split(lines.Text(), ","))
+		}
+		return pairs
+	}
+}
+
+const pairsOfRounds = `SELECT b.arg0, b.arg1 FROM function_start a WINDOW JOIN function_start b WINDOW 100ms a FOLLOWED BY b
+ON a.arg0 = b.arg0 WHERE a.function_name = 'request' AND a.arg1 = 1 AND b.function_name = 'work'`
+
+// TestGatedPlanIsExact runs one program under every plan at once: each gives the
+// pairs that the program prints, and the gated ones acquire less.
+func TestGatedPlanIsExact(t *testing.T) {
+	pid, run := rounds(t)
+	plans := []string{"all", "left", "auto"}
+	var results []wire.Result
+	for _, p := range plans {
+		s := newSession(t, wire.Options{PID: pid})
+		ask(t, s, "SET join_plan = "+p)
+		results = append(results, start(t, s, pairsOfRounds))
+	}
+	want := run()
+	if len(want) != 40 {
+		t.Fatalf("the program printed %d pairs", len(want))
+	}
+	for i, r := range results {
+		a := read(t, r)
+		complete(t, a)
+		slices.SortFunc(a.rows, func(x, y []string) int { return cmp.Or(cmp.Compare(len(x[0]), len(y[0])), slices.Compare(x, y)) })
+		if got := fmt.Sprint(a.rows); got != fmt.Sprint(want) {
+			t.Errorf("join_plan = %s: %s\nwant %v", plans[i], got, want)
+		}
+	}
+}
+
+// TestGatedPlanAcquiresLess, and EXPLAIN ANALYZE says how much.
+func TestGatedPlanAcquiresLess(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, roundsProgram, "-O1")
+	acquired := map[string]int{}
+	share := map[string]float64{}
+	for _, p := range []string{"all", "left"} {
+		s := newSession(t, wire.Options{Command: []string{target, "now"}})
+		ask(t, s, "SET join_plan = "+p)
+		var text strings.Builder
+		for _, row := range ask(t, s, "EXPLAIN ANALYZE "+pairsOfRounds).rows {
+			text.WriteString(row[0] + "\n")
+		}
+		find := func(pattern string) string {
+			m := regexp.MustCompile(pattern).FindStringSubmatch(text.String())
+			if m == nil {
+				return ""
+			}
+			return m[1]
+		}
+		acquired[p], _ = strconv.Atoi(find(`(\d+) tuples acquired`))
+		share[p], _ = strconv.ParseFloat(find(`b was acquired for (\S+) % of the time`), 64)
+		if !strings.Contains(text.String(), "* "+p+": f(a)·") {
+			t.Errorf("join_plan = %s is not in force:\n%s", p, &text)
+		}
+		if rows := find(`, (\d+) rows given`); rows != "40" {
+			t.Errorf("join_plan = %s: %s rows\n%s", p, rows, &text)
+		}
+	}
+	if acquired["all"] != 12*210+4 {
+		t.Errorf("all: %d tuples were acquired", acquired["all"])
+	}
+	if n := acquired["left"]; n < 4+40 || n > 12*210/2 {
+		t.Errorf("left: %d tuples were acquired", n)
+	}
+	if s := share["left"]; s < 10 || s > 60 {
+		t.Errorf("left: b was acquired for %v %% of the time", s)
+	}
+}
+
+// TestGatingRefusals: what a forced plan cannot do is said, with the way out.
+func TestGatingRefusals(t *testing.T) {
+	pid, _ := rounds(t)
+	for _, c := range []struct{ set, query, want string }{
+		{"SET join_plan = right", pairsOfRounds, "join_plan = right is not possible: all rows of a that are needed come before those of b"},
+		{"SET join_plan = left", strings.Replace(pairsOfRounds, "a FOLLOWED BY b", "", 1), "SET join_gating = 'gated' accepts that"},
+	} {
+		s := newSession(t, wire.Options{PID: pid})
+		ask(t, s, c.set)
+		if _, err := s.Execute(t.Context(), c.query); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.set, err)
+		}
+	}
+	s := newSession(t, wire.Options{PID: pid})
+	if n := ask(t, s, "SELECT COUNT(*) FROM sys.probes WHERE provider = 'uprobe'"); number(t, n, 0, 0) != 0 {
+		t.Error("what was refused is attached")
+	}
+}
