@@ -66,6 +66,7 @@ type gatedInput struct {
 	feed   *feed
 	name   string
 	source probes.Gateable // nil: an opener that has nothing to do with gates
+	gated  bool            // it passes or opens gates itself
 	rate   cost.Mean
 	was    probes.Activity
 }
@@ -93,7 +94,7 @@ const evaluateEvery = time.Second
 
 // newGating looks for ways to gate the joins of a query; nil if it has none.
 func newGating(q *query) (*gating, error) {
-	if !slices.ContainsFunc(q.feeds, func(f *feed) bool { _, ok := f.source.(probes.Gateable); return ok }) {
+	if !slices.ContainsFunc(q.feeds, func(f *feed) bool { return f.gateable() != nil }) {
 		return nil, nil
 	}
 	settings := q.feeds[0].spec.Settings
@@ -121,10 +122,21 @@ func (q *query) feedOf(a *plan.Acquire) *feed {
 	return nil
 }
 
+// gateable is the feed's source, by itself where others could share it; nil if it
+// has nothing to do with gates.
+func (f *feed) gateable() probes.Gateable {
+	src := f.source
+	if p, ok := src.(*part); ok {
+		src = p.own
+	}
+	s, _ := src.(probes.Gateable)
+	return s
+}
+
 // ability is what the source of an acquisition can do about gates.
 func (q *query) ability(a *plan.Acquire) plan.Ability {
 	if f := q.feedOf(a); f != nil {
-		if s, ok := f.source.(probes.Gateable); ok {
+		if s := f.gateable(); s != nil {
 			return s.Ability()
 		}
 	}
@@ -171,9 +183,7 @@ func (g *gating) input(q *query, a *plan.Acquire, name string) int {
 	i := slices.IndexFunc(g.inputs, func(in *gatedInput) bool { return in.feed == f })
 	if i < 0 {
 		i = len(g.inputs)
-		in := &gatedInput{feed: f, name: name}
-		in.source, _ = f.source.(probes.Gateable)
-		g.inputs = append(g.inputs, in)
+		g.inputs = append(g.inputs, &gatedInput{feed: f, name: name, source: f.gateable()})
 	}
 	return i
 }
@@ -250,7 +260,7 @@ func (g *gating) force() error {
 // prepare makes the gates and gives them to the sources, which are not started
 // yet. Everything is acquired until start.
 func (g *gating) prepare() error {
-	if g == nil || len(g.edges) == 0 {
+	if g == nil || len(g.edges) == 0 || g.mode == "all" {
 		return nil
 	}
 	var err error
@@ -277,8 +287,10 @@ func (g *gating) prepare() error {
 		}
 	}
 	for i, in := range g.inputs {
-		if in.source != nil && gates[i].Set != nil {
+		if gates[i].Set != nil {
 			in.source.Gate(gates[i])
+			in.gated = true
+			in.feed.source = in.source // others would be shut out, too
 		}
 	}
 	return nil
@@ -295,7 +307,7 @@ func (g *gating) tap(j *plan.Join, port int) *operators.Tap {
 		return nil
 	}
 	for _, e := range g.edges {
-		if e.Join != j || e.Kernel || e.Left != (port == 0) {
+		if e.gate == nil || e.Join != j || e.Kernel || e.Left != (port == 0) {
 			continue
 		}
 		if e.holder != nil {
@@ -330,7 +342,7 @@ func (g *gating) start() {
 	g.began, g.at = time.Now(), time.Now()
 	g.enforce(g.current)
 	g.mu.Unlock()
-	if len(g.edges) > 0 {
+	if g.set != nil {
 		g.done.Go(g.run)
 	}
 }
@@ -338,6 +350,10 @@ func (g *gating) start() {
 // enforce forces the gates open that a plan does not use, before it lets go of
 // those that it does. g.mu is held.
 func (g *gating) enforce(p int) {
+	g.current = p
+	if g.set == nil {
+		return
+	}
 	used := g.plans[p].edges
 	for i, e := range g.edges {
 		if !slices.Contains(used, i) {
@@ -350,7 +366,6 @@ func (g *gating) enforce(p int) {
 	for _, i := range used {
 		g.edges[i].gate.Force(false)
 	}
-	g.current = p
 }
 
 // run evaluates the plans until the query ends.

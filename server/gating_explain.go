@@ -26,7 +26,7 @@ func (g *gating) explain(b *strings.Builder) {
 		}
 	}
 	model := g.model()
-	measured := !g.began.IsZero()
+	measured := !g.began.IsZero() && g.mode != "all"
 	b.WriteString("plans, by what they cost the machine:\n")
 	for i, p := range g.plans {
 		mark := " "
@@ -47,7 +47,11 @@ func (g *gating) explain(b *strings.Builder) {
 		return
 	}
 	for i, in := range g.inputs {
-		fmt.Fprintf(b, "  f(%s) = %.4g/s", in.name, in.rate.Value())
+		if in.gated || in.feed.spec.Every > 0 {
+			fmt.Fprintf(b, "  f(%s) = %.4g/s", in.name, in.rate.Value())
+		} else {
+			fmt.Fprintf(b, "  f(%s) is not counted, and the same in all plans", in.name)
+		}
 		if e := g.edgeOf(i); e != nil && e.needed.Known() {
 			fmt.Fprintf(b, ", T(%s) = %.3g", in.name, e.needed.Value())
 		}

@@ -73,6 +73,7 @@ func (e *Engine) prepare(ctx context.Context, text string, p *plan.Query) (*quer
 	q.settle()
 	var err error
 	if q.gating, err = newGating(q); err != nil {
+		q.discard()
 		return nil, err
 	}
 	return q, nil

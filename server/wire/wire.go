@@ -92,8 +92,8 @@ type Result interface {
 type Summary struct {
 	Rows    uint64
 	Elapsed time.Duration
-	Losses  []Loss // empty: complete
-	Counts  []Loss // worth a line, but no loss
+	Losses  []Loss   // empty: complete
+	Counts  []Loss   // worth a line, but no loss
 	Notes   []string // what else is worth saying
 }
 
