@@ -71,6 +71,8 @@ var encoderMakers = map[string]struct {
 	"consecutive":      {create: makeLoops},
 	"succession":       {create: makeSuccessions},
 	"invocation_graph": {moments: true, create: makeInvocationGraphs},
+	"conforms":         {create: makeConformances},
+	"anomaly":          {create: makeConformances},
 }
 
 // option is a numeric option of an encoder.
@@ -120,6 +122,9 @@ type sequences struct {
 	texts map[string]*sequence
 	last  *sequence // the one of the last row
 	key   int64     // and its value where that is a number
+	// Of those that are compared with a model: a verdict was given, and it was
+	// that one of them does not conform.
+	given, departed bool
 }
 
 type sequence struct {
@@ -397,11 +402,7 @@ func (e *encoding) output(groups []uint32, out *batch.Column, at instant) error 
 		if err != nil {
 			return err
 		}
-		if e.f.T == batch.Double {
-			putMeasure(out, i, x)
-			continue
-		}
-		out.Any = append(out.Any, x)
+		e.put(out, i, &e.groups[g], x)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package operators
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"endoscope/operators/batch"
@@ -51,6 +52,7 @@ type aggregate struct {
 	words   [batch.MaxRows]uint64 // scratch of accumulators
 	stamps  []uint32              // EMIT CHANGES: by group, the batch that changed it last
 	stamp   uint32
+	tellers []newsTeller // scratch
 	scratch keyScratch
 }
 
@@ -207,7 +209,7 @@ func (a *aggregate) folded(ctx context.Context, rows []uint16) error {
 	if a.node.Emit.Mode != plan.Changes {
 		return nil
 	}
-	return a.give(ctx, a.all, a.changedBy(rows), a.now())
+	return a.give(ctx, a.all, a.news(a.all, a.changedBy(rows)), a.now())
 }
 
 // eval computes keys, arguments and filters for the rows of b that count.
@@ -361,6 +363,26 @@ func (a *aggregate) changedBy(rows []uint16) []uint32 {
 		n++
 	}
 	return a.ids[:n]
+}
+
+// newsTeller is an accumulator that knows whether its result for a group has
+// changed since it was given.
+type newsTeller interface{ news(group uint32) bool }
+
+// news leaves out the groups of which all results are as they were given last.
+func (a *aggregate) news(s *groupSet, groups []uint32) []uint32 {
+	tellers := a.tellers[:0]
+	for _, acc := range s.accs {
+		t, ok := acc.(newsTeller)
+		if !ok {
+			return groups
+		}
+		tellers = append(tellers, t)
+	}
+	a.tellers = tellers
+	return slices.DeleteFunc(groups, func(g uint32) bool {
+		return len(tellers) > 0 && !slices.ContainsFunc(tellers, func(t newsTeller) bool { return t.news(g) })
+	})
 }
 
 func (a *aggregate) Signal(ctx context.Context, _ int, s Signal) (Status, error) {

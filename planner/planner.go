@@ -21,8 +21,18 @@ type Env struct {
 	NoKernel bool
 	// File gives the columns of a file, of which the error is the user's.
 	File func(path string) (plan.Schema, error)
+	// Models are what CONFORMS and ANOMALY may name; nil: none.
+	Models Models
 	// Eval computes an expression without columns.
 	Eval func(plan.Expr) (batch.Value, error)
+}
+
+// Models are the models that CREATE MODEL made.
+type Models interface {
+	// Model gives the model of a name, as a value for operators alone. found
+	// may be true with an error, if it cannot be read.
+	Model(name string) (v batch.Value, found bool, err error)
+	ModelNames() []string
 }
 
 // Plan resolves and improves a query. src is the text that its positions refer

@@ -170,7 +170,7 @@ func (r *resolver) groupItem(g parser.Expr, sel *parser.Select) (parser.Expr, er
 var laterFunctions = map[string]bool{}
 
 func init() {
-	for _, n := range strings.Fields(`str format_stack frame trie conforms anomaly hierarchy_consecutive`) {
+	for _, n := range strings.Fields(`str format_stack frame trie hierarchy_consecutive`) {
 		laterFunctions[n] = true
 	}
 }

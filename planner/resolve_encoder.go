@@ -24,6 +24,14 @@ func (c *exprCtx) encoderCall(f *plan.AggFunc, e *parser.Call, out *plan.Agg) er
 			values = append(values, arg)
 		}
 	}
+	given := map[string]plan.NamedValue{}
+	if f.Encoder.Model {
+		rest, err := a.model(values)
+		if err != nil {
+			return err
+		}
+		values = rest
+	}
 	// Constants follow the columns.
 	n := slices.IndexFunc(values, func(arg *parser.Arg) bool { return isConstant(arg.X) })
 	if n < 0 {
@@ -32,7 +40,6 @@ func (c *exprCtx) encoderCall(f *plan.AggFunc, e *parser.Call, out *plan.Agg) er
 	if err := a.tokens(values[:n]); err != nil {
 		return err
 	}
-	given := map[string]plan.NamedValue{}
 	for i, arg := range values[n:] {
 		if i >= len(f.Encoder.Options) {
 			return a.refuse(arg.Pos(), "%s takes %s after what it encodes", strings.ToUpper(f.Name), atMost(len(f.Encoder.Options)))
@@ -48,6 +55,9 @@ func (c *exprCtx) encoderCall(f *plan.AggFunc, e *parser.Call, out *plan.Agg) er
 		if err := a.named(arg, given); err != nil {
 			return err
 		}
+	}
+	if f.Encoder.Model {
+		a.open(given)
 	}
 	for _, o := range f.Encoder.Options {
 		if v, ok := given[o.Name]; ok {

@@ -274,6 +274,9 @@ func encoderSignature(f *plan.AggFunc) string {
 	} else {
 		text += "token | event, function"
 	}
+	if f.Encoder.Model {
+		text += ", model"
+	}
 	for _, o := range f.Encoder.Options {
 		words := slices.Clone(o.Words)
 		if o.Type == batch.Bigint {

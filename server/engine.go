@@ -26,6 +26,9 @@ type Options struct {
 	// QueueBatches is how many batches of up to 1,024 rows a query may be
 	// behind its sources before live ones drop; 0: 512.
 	QueueBatches int
+	// ModelDir is where models are kept; "": endoscope/models in the user's state
+	// directory.
+	ModelDir string
 }
 
 // Engine runs queries. It is safe for concurrent use.
@@ -35,6 +38,7 @@ type Engine struct {
 	uprobes   *uprobe.Provider
 	options   Options
 	views     *catalog.Views
+	models    *models
 	modules   *symbols.Cache
 	shares    *shares
 
@@ -52,7 +56,7 @@ func New(o Options) (*Engine, error) {
 	if o.QueueBatches == 0 {
 		o.QueueBatches = 512
 	}
-	e := &Engine{options: o, providers: map[string]probes.Provider{}, views: catalog.NewViews(), queries: map[int64]*query{},
+	e := &Engine{options: o, providers: map[string]probes.Provider{}, views: catalog.NewViews(), models: newModels(o.ModelDir), queries: map[int64]*query{},
 		triggers: map[string]*trigger{}, flows: catalog.NewTriggers(), modules: &symbols.Cache{}, shares: newShares()}
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
 	e.all = []probes.Provider{e.uprobes, procfs.New(), stack.New(), replay.New(), &sysProvider{e}, &triggerProvider{e}}

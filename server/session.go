@@ -106,7 +106,7 @@ func (s *session) env() *planner.Env {
 	noKernel := s.noKernel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &planner.Env{Views: s.e.views, Triggers: s.e.flows, Target: s.target, NoKernel: noKernel, File: replay.Describe, Eval: expr.EvalConst}
+	return &planner.Env{Views: s.e.views, Triggers: s.e.flows, Models: s.e.models, Target: s.target, NoKernel: noKernel, File: replay.Describe, Eval: expr.EvalConst}
 }
 
 // Execute runs one statement.
@@ -136,8 +136,8 @@ func (s *session) Execute(ctx context.Context, text string) (wire.Result, error)
 		if st.Kind == "TRIGGER" {
 			return s.dropTrigger(st, text)
 		}
-		if st.Kind != "STREAM" {
-			return nil, unsupported(st, text, "DROP "+st.Kind)
+		if st.Kind == "MODEL" {
+			return s.dropModel(st, text)
 		}
 		if !s.e.views.Drop(st.Name.Name) {
 			return nil, refuse(st.Name, text, nearest(st.Name.Name, s.e.views.Names()), "there is no stream %s that CREATE STREAM made", st.Name.Name)
@@ -161,7 +161,7 @@ func (s *session) Execute(ctx context.Context, text string) (wire.Result, error)
 	case *parser.CreateTrigger:
 		return s.createTrigger(ctx, st, text)
 	case *parser.CreateModel:
-		return nil, unsupported(st, text, "CREATE MODEL")
+		return s.createModel(ctx, st, text)
 	case *parser.Suspend:
 		return nil, unsupported(st, text, "SUSPEND")
 	case *parser.Resume:

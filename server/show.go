@@ -38,6 +38,8 @@ func (s *session) show(ctx context.Context, st *parser.Show, src string) (wire.R
 				rel.add(batch.Str(k.Name), batch.Str(plan.FormatValue(s.setting(k.Name))), batch.Str(k.Doc))
 			}
 		}
+	case "MODELS":
+		rel = s.showModels()
 	case "PROCESSES":
 		ps, err := process.List()
 		if err != nil {

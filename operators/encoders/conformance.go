@@ -115,6 +115,9 @@ func (e *ConformanceEncoder) encode(symbols []Symbol, _ []int64) {
 	}
 }
 
+// Departed reports whether the sequence has left the model.
+func (e *ConformanceEncoder) Departed() bool { return e.left != nil }
+
 func (e *ConformanceEncoder) departure(t track, at int64, s Symbol, names []string) *Departure {
 	d := &Departure{Position: at, Symbol: string(appendName(nil, names, s))}
 	for _, x := range t.expected() {

@@ -26,6 +26,10 @@ type EncoderForm struct {
 	Calls bool
 	// Untimed: it makes no use of how long tokens took.
 	Untimed bool
+	// Model: behind the columns stands the name of a model, which becomes the
+	// first option, called model, whose value is an ENCODING. Whether sequences
+	// end is then known too: the option truncated is on where they may not have.
+	Model   bool
 	Options []EncoderOption
 	Example string // for hints
 }
@@ -44,6 +48,12 @@ type EncoderOption struct {
 	RequiredLive bool
 }
 
+// Names of options that are not in the table, or that are looked for in it.
+const (
+	ModelOption     = "model"
+	TruncatedOption = "truncated"
+)
+
 // Names of the arguments that are not constant.
 const (
 	TimeArgument     = "time"
@@ -57,6 +67,7 @@ type NamedValue struct {
 	V          batch.Value
 	Text       string // how it is written
 	ByPosition bool
+	Implied    bool // it was not written
 }
 
 // longest is the greatest length that an option may have.
@@ -112,6 +123,18 @@ var Encoders = []AggFunc{
 	{Name: "invocation_graph", Args: []batch.Type{tA}, Result: always(batch.Encoding),
 		Doc:     "how often each token came over time; as text and as a zoomable svg()",
 		Encoder: &EncoderForm{Example: "svg(INVOCATION_GRAPH(class))", Untimed: true}},
+	{Name: "conforms", Args: []batch.Type{tA}, Result: always(batch.Boolean),
+		Doc:     "whether the sequences belong to a model that CREATE MODEL made; without an end yet (truncated => TRUE; so it is where rows do not stop by themselves) whether they can still; anywhere => TRUE: they may begin in its middle",
+		Encoder: &EncoderForm{Example: "CONFORMS(function_name, my_model)", Untimed: true, Model: true, Options: conformance}},
+	{Name: "anomaly", Args: []batch.Type{tA}, Result: always(batch.Varchar),
+		Doc:     "the first token at which a sequence leaves a model, and what it has there instead; NULL if none does (see CONFORMS)",
+		Encoder: &EncoderForm{Example: "ANOMALY(function_name, my_model)", Untimed: true, Model: true, Options: conformance}},
+}
+
+// conformance are the options of CONFORMS and ANOMALY.
+var conformance = []EncoderOption{
+	{Name: TruncatedOption, Type: tS, Words: []string{"off", "on"}},
+	{Name: "anywhere", Type: tS, Words: []string{"off", "on"}},
 }
 
 // IsEncoder reports whether the aggregate of that lower-case name encodes a

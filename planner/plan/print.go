@@ -107,6 +107,9 @@ func (a *Agg) String() string {
 		b.WriteString(FormatValue(p))
 	}
 	for _, o := range a.Options {
+		if o.Implied {
+			continue
+		}
 		b.WriteString(", ")
 		if !o.ByPosition {
 			b.WriteString(o.Name + " => ")

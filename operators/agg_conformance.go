@@ -1,0 +1,64 @@
+package operators
+
+import (
+	"endoscope/operators/batch"
+	"endoscope/operators/encoders"
+	"endoscope/planner/plan"
+)
+
+// makeConformances makes the encoders of CONFORMS and ANOMALY.
+func makeConformances(f *plan.Agg) encoderMaker {
+	o := encoders.ConformanceOptions{Open: word(f, plan.TruncatedOption) == "on", Anywhere: word(f, "anywhere") == "on"}
+	v, _ := f.Option(plan.ModelOption)
+	m, ok := v.A.(*encoders.Model)
+	return func(a *encoders.Alphabet) (encoders.Encoder, error) {
+		if !ok {
+			return nil, plan.Errorf(-1, -1, "%s has no model", f)
+		}
+		e, err := encoders.NewConformanceEncoder(a, m, o, encoders.Limits{})
+		if err != nil {
+			return nil, plan.Errorf(-1, -1, "%s: %v", f, err)
+		}
+		return e, nil
+	}
+}
+
+// put makes row i of out what the aggregate gives of the encoding x: itself, or
+// a number, whether it conforms, or what about it is anomalous.
+func (e *encoding) put(out *batch.Column, i int, g *sequences, x encoders.Encoding) {
+	switch e.f.T {
+	case batch.Double:
+		putMeasure(out, i, x)
+	case batch.Boolean:
+		out.Append(i, batch.Bool(g.conforms(x)))
+	case batch.Varchar:
+		if g.conforms(x) {
+			out.Append(i, batch.NullOf(batch.Varchar))
+		} else {
+			out.Append(i, batch.Str(x.String()))
+		}
+	default:
+		out.Any = append(out.Any, x)
+	}
+}
+
+// conforms reports whether x, what was found of g, says so, and notes that it
+// was given.
+func (g *sequences) conforms(x encoders.Encoding) bool {
+	c, ok := x.(*encoders.Conformance)
+	g.given, g.departed = true, ok && !c.Conforms()
+	return !g.departed
+}
+
+// news implements newsTeller: a verdict changes once, when a sequence leaves
+// the model.
+func (e *encoding) news(group uint32) bool {
+	g := &e.groups[group]
+	for _, s := range g.order {
+		c, ok := s.encoder.(*encoders.ConformanceEncoder)
+		if !ok || c.Departed() && !g.departed {
+			return true
+		}
+	}
+	return !g.given
+}

@@ -1,0 +1,85 @@
+package planner
+
+import (
+	"slices"
+	"strings"
+
+	"endoscope/operators/batch"
+	"endoscope/parser"
+	"endoscope/planner/plan"
+)
+
+// modelEncoders are the encoders whose results can be models.
+var modelEncoders = []string{"automaton", "grammar", "calldag"}
+
+// PlanModel plans the query of CREATE MODEL: its rows are encodings.
+func PlanModel(c *parser.CreateModel, src string, env *Env) (*plan.Query, error) {
+	r := &resolver{env: env, src: src}
+	hint := "for example CREATE MODEL " + c.Name.Name + " AS SELECT AUTOMATON(function_name, sequence => tid) FROM function_start WHERE ... FOR 10s"
+	q := c.Query
+	if q.Emit != nil && q.Emit.Mode != "FINAL" {
+		return nil, r.hintf(q.Emit.Pos(), "leave out EMIT", "a model is made of the final result")
+	}
+	for _, s := range q.Selects {
+		for _, it := range s.Items {
+			call, ok := it.X.(*parser.Call)
+			if !ok || !plan.IsEncoder(strings.ToLower(call.Name.Name)) {
+				continue
+			}
+			if name := strings.ToLower(call.Name.Name); !slices.Contains(modelEncoders, name) {
+				return nil, r.hintf(call.Name.Pos(), hint, "%s does not say what may follow what: a model is made of an automaton or a grammar", strings.ToUpper(name))
+			}
+		}
+	}
+	p, err := Plan(q, src, env)
+	if err != nil {
+		return nil, err
+	}
+	fields := p.Root.Schema().Fields
+	if len(fields) != 1 || fields[0].Type != batch.Encoding {
+		return nil, r.hintf(q.Pos(), hint, "a model is made of one column, an automaton or a grammar")
+	}
+	return p, nil
+}
+
+// model takes the name of the model off the end of the columns, and makes it
+// and what follows from it options.
+func (a *encoderArgs) model(values []*parser.Arg) ([]*parser.Arg, error) {
+	upper := strings.ToUpper(a.f.Name)
+	last := len(values) - 1
+	if last < 0 {
+		return nil, a.refuse(a.e.Pos(), "%s needs a column and a model", upper)
+	}
+	at := values[last].X
+	name, ok := wordOf(at)
+	if !ok || last == 0 {
+		return nil, a.refuse(at.Pos(), "the last argument of %s is the name of a model", upper)
+	}
+	models := a.c.r.env.Models
+	if models == nil {
+		return nil, a.c.r.errorf(at.Pos(), "there are no models here")
+	}
+	v, found, err := models.Model(name)
+	switch {
+	case err != nil:
+		return nil, a.c.r.errorf(at.Pos(), "model %s cannot be read: %v", name, err)
+	case !found:
+		hint := nearestHint(name, models.ModelNames())
+		if hint == "" {
+			hint = "SHOW MODELS lists them; CREATE MODEL " + name + " AS SELECT AUTOMATON(...) makes one"
+		}
+		return nil, a.c.r.hintf(at.Pos(), hint, "there is no model %s", name)
+	}
+	a.out.Options = append(a.out.Options, plan.NamedValue{Name: plan.ModelOption, V: v, Text: name, ByPosition: true})
+	return values[:last], nil
+}
+
+// open adds that sequences may not have ended, where that was not said and the
+// rows do not end by themselves, or windows cut them.
+func (a *encoderArgs) open(given map[string]plan.NamedValue) {
+	in := a.rows.in
+	if _, said := given[plan.TruncatedOption]; said || in.finite && !in.windowed {
+		return
+	}
+	given[plan.TruncatedOption] = plan.NamedValue{Name: plan.TruncatedOption, V: batch.Str("on"), Text: "on", Implied: true}
+}

@@ -1,0 +1,163 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/operators/encoders"
+	"endoscope/parser"
+	"endoscope/planner"
+	"endoscope/server/wire"
+)
+
+// createModel runs CREATE MODEL: its query, whose encodings become the model
+// when it has ended.
+func (s *session) createModel(ctx context.Context, st *parser.CreateModel, text string) (wire.Result, error) {
+	name := st.Name.Name
+	if !st.Replace {
+		if old, err := s.e.models.get(name); old != nil || err != nil {
+			return nil, modelExists(st, text)
+		}
+	}
+	p, err := planner.PlanModel(st, text, s.env())
+	if err != nil {
+		return nil, err
+	}
+	q, err := s.startQuery(ctx, text, p)
+	if err != nil {
+		return nil, err
+	}
+	return &modelResult{
+		queryResult: queryResult{q: q, forget: func() { s.forget(q) }, notices: q.notices()},
+		models:      s.e.models, statement: st, text: text,
+	}, nil
+}
+
+func modelExists(st *parser.CreateModel, text string) error {
+	return refuse(st.Name, text, "CREATE OR REPLACE MODEL, or DROP MODEL "+st.Name.Name, "there is a model %s already", st.Name.Name)
+}
+
+// modelResult is the answer to CREATE MODEL. It takes the rows of the query
+// itself, and has a message when they have become a model.
+type modelResult struct {
+	queryResult
+	models    *models
+	statement *parser.CreateModel
+	text      string
+	found     []encoders.Encoding
+	message   string
+}
+
+func (r *modelResult) Message() string { return r.message }
+
+func (r *modelResult) Next(ctx context.Context) (wire.Event, error) {
+	for {
+		ev, err := r.queryResult.Next(ctx)
+		switch {
+		case errors.Is(err, io.EOF) && r.message == "":
+			return r.make()
+		case err != nil || ev.Kind == wire.Notice:
+			return ev, err
+		case ev.Kind == wire.Rows:
+			r.take(&ev)
+		}
+	}
+}
+
+// take keeps the encodings of final rows.
+func (r *modelResult) take(ev *wire.Event) {
+	defer ev.Batch.Release()
+	if ev.Preview {
+		return
+	}
+	for i := range ev.Batch.Len() {
+		v := ev.Batch.Cols[0].Value(ev.Batch.Row(i))
+		if x, ok := v.A.(encoders.Encoding); ok && !v.IsNull {
+			r.found = append(r.found, x)
+		}
+	}
+}
+
+// make makes the model. What of it could not be saved is a notice.
+func (r *modelResult) make() (wire.Event, error) {
+	m, err := joined(r.found)
+	if err != nil {
+		return wire.Event{}, refuse(r.statement.Name, r.text, "", "%v", err)
+	}
+	name := r.statement.Name.Name
+	ok, unsaved := r.models.put(&model{Name: name, Definition: r.statement.String(), Created: time.Now().UTC(), Model: m}, r.statement.Replace)
+	if !ok {
+		return wire.Event{}, modelExists(r.statement, r.text)
+	}
+	r.message = fmt.Sprintf("model %s created: %s of %s, %s", name, an(m.Kind()), plural(int64(m.Encoding().Of().Sequences), "sequence"), m.Size())
+	if unsaved != nil {
+		return wire.Event{Kind: wire.Notice, Text: fmt.Sprintf("the model is not saved, and ends with this program: %v", unsaved)}, nil
+	}
+	return wire.Event{}, io.EOF
+}
+
+// an is a noun with its article.
+func an(noun string) string {
+	if noun[0] == 'a' {
+		return "an " + noun
+	}
+	return "a " + noun
+}
+
+// joined is the model of all encodings together.
+func joined(all []encoders.Encoding) (*encoders.Model, error) {
+	if len(all) == 0 {
+		return nil, errors.New("no sequence came: there is nothing to make a model of")
+	}
+	x := all[0]
+	if len(all) > 1 {
+		m, ok := x.(encoders.Mergeable)
+		if !ok {
+			return nil, errors.New("a model is made of an automaton or a grammar")
+		}
+		var err error
+		if x, err = m.Merge(all[1:]); err != nil {
+			return nil, err
+		}
+	}
+	if of := x.Of(); !of.Complete() {
+		return nil, fmt.Errorf("only %d of %d symbols were encoded, since encoder_budget was used up: such a model would refuse the rest", of.Encoded, of.Symbols)
+	}
+	return encoders.NewModel(x)
+}
+
+// dropModel runs DROP MODEL. What uses the model goes on with it.
+func (s *session) dropModel(st *parser.Drop, text string) (wire.Result, error) {
+	found, err := s.e.models.drop(st.Name.Name)
+	if err != nil {
+		return nil, refuse(st.Name, text, "", "model %s cannot be removed: %v", st.Name.Name, err)
+	}
+	if !found {
+		return nil, refuse(st.Name, text, nearest(st.Name.Name, s.e.models.ModelNames()), "there is no model %s", st.Name.Name)
+	}
+	return done("model %s dropped", st.Name.Name), nil
+}
+
+// showModels answers SHOW MODELS. A model that cannot be read says so.
+func (s *session) showModels() *relation {
+	rel := newRelation(text("model"), text("kind"), text("size"), number("sequences"), number("symbols"),
+		wire.Column{Name: "created", Type: batch.Timestamp}, text("definition"))
+	for _, name := range s.e.models.ModelNames() {
+		k, err := s.e.models.get(name)
+		if err != nil {
+			rel.notices = append(rel.notices, fmt.Sprintf("model %s cannot be read: %v", name, err))
+			continue
+		}
+		if k == nil {
+			continue // it was dropped just now
+		}
+		of := k.Model.Encoding().Of()
+		rel.add(batch.Str(name), batch.Str(k.Model.Kind()), batch.Str(k.Model.Size()), batch.Int(int64(of.Sequences)), batch.Int(of.Symbols),
+			batch.Time(k.Created.UnixNano()), batch.Str(k.Definition))
+	}
+	return rel
+}
