@@ -62,6 +62,13 @@ enum { STACK_OWN, STACK_FOREIGN, STACK_UNKNOWN };
 #define SURE_THREAD (12 << 10)
 
 /*
+ * What glibc gives to a thread where the limit of stacks is none
+ * (ARCH_STACK_DEFAULT_SIZE), or more than there is room for.
+ */
+#define UNLIMITED_STACK (2 << 20)
+#define MAX_STACK (1ULL << 40)
+
+/*
  * own_stack says whether sp lies in the stack that the kernel or the C library
  * gave to the thread. A return trap on any other (a coroutine's, a signal's)
  * kills the target when it switches stacks. A leader's stack is the mapping of
@@ -95,9 +102,12 @@ static __always_inline int own_stack(struct bounds *known, struct task_struct *t
 	if (anchor < b.hi)
 		b.hi = anchor;
 	if (!leader) {
+		__u64 end = (anchor | 4095) + 1; /* the control block is its last */
 		__u64 size = task->signal->rlim[RLIMIT_STACK].rlim_cur;
-		if (size < anchor && b.lo < anchor - size)
-			b.lo = anchor - size;
+		if (size > MAX_STACK)
+			size = UNLIMITED_STACK;
+		if (b.lo + size < end)
+			b.lo = end - size;
 	}
 	*known = b;
 	return b.lo <= sp && sp < b.hi ? STACK_OWN : STACK_FOREIGN;

@@ -68,8 +68,14 @@ int main(void) {
 	char *stack = mmap(0, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
 	pthread_t t; pthread_create(&t, 0, work_on, stack); pthread_join(t, 0);
 }`, map[string]int{"home": 100}, 100},
+		// One mapping with it, and below.
 		{"a stack below another thread's, without a guard", coroutines + `
-static void *below(void *p) { return work_on(mmap(0, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0)); }
+static void *below(void *p) {
+	pthread_attr_t a; void *own; size_t size;
+	pthread_getattr_np(pthread_self(), &a);
+	pthread_attr_getstack(&a, &own, &size);
+	return work_on(mmap((char *)own - 65536, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_FIXED_NOREPLACE, -1, 0));
+}
 int main(void) {
 	ready();
 	pthread_attr_t a; pthread_attr_init(&a); pthread_attr_setguardsize(&a, 0);

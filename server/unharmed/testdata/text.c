@@ -36,6 +36,16 @@ FN long patch(long value, int protect)
 	return target(value);
 }
 
+/* What is patched is called again, and not written again before. */
+FN long repeat(long n)
+{
+	CALLED(repeat);
+	long sum = 0;
+	for (int i = 0; i < 50; i++)
+		sum += target(n) + work(n);
+	return sum;
+}
+
 /* Code made at run time, which calls back. */
 FN long generated(long value)
 {
@@ -59,7 +69,7 @@ FN long generated(long value)
 static void act(void)
 {
 	for (int i = 1; i < 4; i++)
-		say("patched %ld %ld\n", patch(10 * i, i % 2), beside(i) + behind(i));
+		say("patched %ld %ld %ld\n", patch(10 * i, i % 2), repeat(i), beside(i) + behind(i));
 	for (int i = 1; i < 4; i++)
 		say("generated %ld\n", generated(i));
 }
