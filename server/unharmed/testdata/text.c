@@ -68,8 +68,10 @@ FN long generated(long value)
 
 static void act(void)
 {
-	for (int i = 1; i < 4; i++)
-		say("patched %ld %ld %ld\n", patch(10 * i, i % 2), repeat(i), beside(i) + behind(i));
+	for (int i = 1; i < 4; i++) {
+		say("patched %ld\n", patch(10 * i, i % 2));
+		say("again %ld, %ld\n", repeat(i), beside(i) + behind(i));
+	}
 	for (int i = 1; i < 4; i++)
 		say("generated %ld\n", generated(i));
 }
