@@ -29,8 +29,7 @@ func needed(exe *os.File, path string) []string {
 	dirs := append(configuredDirs("/etc/ld.so.conf", 0, new(int)), defaultLibraryDirs...)
 	var out []string
 	seen := map[string]bool{}
-	var visit func(f *os.File, path string)
-	visit = func(f *os.File, path string) {
+	add := func(f *os.File, path string) {
 		e, err := elf.NewFile(f)
 		if err != nil {
 			return
@@ -42,18 +41,20 @@ func needed(exe *os.File, path string) []string {
 				continue
 			}
 			seen[name] = true
-			lib := findLibrary(name, own, dirs, e.Machine)
-			if lib == "" {
-				continue
-			}
-			out = append(out, lib)
-			if g, err := os.Open(lib); err == nil {
-				visit(g, lib)
-				g.Close()
+			if lib := findLibrary(name, own, dirs, e.Machine); lib != "" {
+				out = append(out, lib)
 			}
 		}
 	}
-	visit(exe, path)
+	add(exe, path)
+	// What the executable needs is found along its own paths, and then is what
+	// its libraries get by that name, too.
+	for i := 0; i < len(out); i++ {
+		if f, err := os.Open(out[i]); err == nil {
+			add(f, out[i])
+			f.Close()
+		}
+	}
 	return out
 }
 

@@ -214,11 +214,27 @@ func TestDecodeOfShortRecords(t *testing.T) {
 	})
 }
 
+// needsTwice is a program that needs a library which another of its libraries
+// needs, too, and would find elsewhere.
+func needsTwice(t *testing.T) string {
+	here, there := t.TempDir(), t.TempDir()
+	library := func(to, text string, flags ...string) string {
+		if err := os.Rename(testenv.CompileCText(t, text, append([]string{"-shared", "-fPIC"}, flags...)...), to); err != nil {
+			t.Fatal(err)
+		}
+		return to
+	}
+	own := library(filepath.Join(here, "libshared.so"), "int shared(void) { return 1; }", "-Wl,-soname,libshared.so")
+	others := library(filepath.Join(there, "libshared.so"), "int shared(void) { return 2; }", "-Wl,-soname,libshared.so")
+	user := library(filepath.Join(here, "libuser.so"), "int shared(void); int user(void) { return shared(); }",
+		"-Wl,-soname,libuser.so", "-Wl,-rpath,"+there, others)
+	return testenv.CompileCText(t, "int user(void), shared(void); int main(void) { return user() + shared(); }", "-Wl,-rpath,"+here, user, own)
+}
+
 // The libraries of a program that does not run are those that the loader finds.
 func TestNeededAgainstTheLoader(t *testing.T) {
 	testenv.NeedProgram(t, "ldd")
-	for _, name := range []string{"ls", "bash", "git"} {
-		path := testenv.NeedProgram(t, name)
+	for _, path := range []string{testenv.NeedProgram(t, "ls"), testenv.NeedProgram(t, "bash"), testenv.NeedProgram(t, "git"), needsTwice(t)} {
 		out, err := exec.Command("ldd", path).Output()
 		if err != nil {
 			t.Fatal(err)
@@ -238,7 +254,7 @@ func TestNeededAgainstTheLoader(t *testing.T) {
 			if _, rest, ok := strings.Cut(line, "=> "); ok {
 				lib, _, _ := strings.Cut(rest, " ")
 				if real, err := filepath.EvalSymlinks(lib); err == nil && !got[real] {
-					t.Errorf("%s: %s is missing in %v", name, real, got)
+					t.Errorf("%s: %s is missing in %v", path, real, got)
 				}
 			}
 		}

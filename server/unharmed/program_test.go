@@ -25,7 +25,7 @@ import (
 //	build: FLAGS              a build; each is tested
 //	more: FLAGS               a build that is tested under ENDOSCOPE_SOAK
 //	library: FILE SOURCE FLAGS  a shared library that lies beside it
-//	modules: PATTERN          modules to observe besides the executable
+//	modules: NAME...          modules to observe besides the executable
 //	stacks: WHY               calls run on stacks that are not the threads' own
 //	returns: SETTING          of return_probes, because any other shows
 type program struct {
@@ -96,6 +96,22 @@ type build struct {
 	libs  string // folder of copies of the libraries that it loads, "" if none
 }
 
+// observed are the modules to observe besides the executable: of the first build,
+// and the C library always if there is time.
+func (b *build) observed() []string {
+	switch {
+	case b.libs == "":
+		return nil
+	case soak() && !slices.Contains(b.modules, libc):
+		return append(slices.Clone(b.modules), libc)
+	case soak() || b.flags == b.builds[0]:
+		return b.modules
+	}
+	return nil
+}
+
+const libc = "libc.so.6"
+
 // compile builds p. Its libraries are copies that no other process uses, and so
 // is its dynamic linker: probes in a file are in all processes that use it.
 func (p *program) compile(t testing.TB, flags string) *build {
@@ -121,7 +137,7 @@ func (p *program) compile(t testing.TB, flags string) *build {
 		if b.libs, err = libraries(); err != nil {
 			t.Fatal(err)
 		}
-		args = append(args, "-Wl,--dynamic-linker="+filepath.Join(b.libs, "ld.so"))
+		args = append(args, "-Wl,--dynamic-linker="+filepath.Join(b.libs, "ld.so"), "-Wl,-rpath,"+b.libs+":"+b.dir)
 	}
 	b.tool(t, cc, args...)
 	return b

@@ -63,6 +63,9 @@ func TestUnharmed(t *testing.T) {
 			t.Run("held, perf events", func(t *testing.T) { held(t, b, want, "perf") })
 		}
 		t.Run("counted", func(t *testing.T) { counted(t, b, want) })
+		for _, m := range b.observed() {
+			t.Run("in all of "+m, func(t *testing.T) { within(t, b, want, m) })
+		}
 		t.Run("in mid-run", func(t *testing.T) { midRun(t, b) })
 	})
 }
@@ -180,6 +183,20 @@ func counted(t *testing.T, b *build, want outcome) {
 	}
 }
 
+// within observes all functions of a library while the program runs.
+func within(t *testing.T, b *build, want outcome, module string) {
+	s := session(t, wire.Options{Exe: b.path}, b.settings())
+	r := arm(t, s, everyCall("WHERE module = '"+module+"'"))
+	if r == nil {
+		t.Skip("the program loads it when it runs")
+	}
+	same(t, "in all of "+module, want, b.untouched(t, rounds))
+	r.Stop()
+	if a := read(t, r); len(a.rows) == 0 {
+		t.Errorf("no calls; %v", a.notices)
+	}
+}
+
 // isSkipped reports whether a notice says that the function is not monitored.
 func isSkipped(a *answer, name string) bool {
 	for _, n := range a.notices {
@@ -205,11 +222,8 @@ func midRun(t *testing.T, b *build) {
 	s := session(t, wire.Options{PID: r.cmd.Process.Pid}, nil)
 	type visit struct{ kernel, returns, where string }
 	visits := []visit{{"on", "auto", ""}, {"off", "exits", ""}, {"on", "trap", ""}, {"off", "auto", ""}, {"on", "exits", ""}}
-	for _, m := range b.modules {
-		visits = append(visits, visit{"on", "auto", "WHERE module LIKE '" + m + "'"})
-	}
-	if b.libs != "" && (soak() || b.flags == b.builds[0]) {
-		visits = append(visits, visit{"on", "auto", "WHERE module LIKE 'libc%'"})
+	for _, m := range b.observed() {
+		visits = append(visits, visit{"on", "auto", "WHERE module = '" + m + "'"})
 	}
 	if b.libs != "" && soak() {
 		visits = append(visits, visit{"on", "auto", "WHERE module LIKE '%'"}, visit{"off", "exits", "WHERE module LIKE '%'"}, visit{"on", "trap", "WHERE module LIKE '%'"})

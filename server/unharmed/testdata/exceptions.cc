@@ -5,6 +5,7 @@
 // build: -O2 -pthread -std=c++20
 // build: -O2 -pthread -std=c++20 -fcf-protection=full -s
 // more: -O1 -pthread -static
+// modules: libc.so.6
 #include "suite.h"
 #include <exception>
 #include <functional>

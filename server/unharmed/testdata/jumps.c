@@ -4,6 +4,7 @@
 // build: -O0
 // build: -O2
 // more: -O2 -fcf-protection=full
+// modules: libc.so.6
 #include "suite.h"
 
 static jmp_buf env, outer;

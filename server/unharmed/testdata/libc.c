@@ -3,6 +3,7 @@
 //
 // build: -O1 -pthread
 // more: -O1 -pthread -static
+// modules: libc.so.6
 #include "suite.h"
 #include <dirent.h>
 #include <ftw.h>

@@ -5,7 +5,7 @@
 // more: -O1 -rdynamic -Wl,-z,now -ldl
 // build: -O2 -rdynamic -fcf-protection=full -Wl,-z,lazy -ldl
 // library: plugin.so loader_plugin.c -O2
-// modules: plugin.so
+// modules: plugin.so libc.so.6
 #include "suite.h"
 #include <dlfcn.h>
 #include <link.h>

@@ -5,6 +5,7 @@
 // more: -O2 -fcf-protection=full
 // more: -O2 -s
 // more: -O1 -static
+// modules: libc.so.6
 #define OWN_MAIN
 #include "suite.h"
 #include <fcntl.h>

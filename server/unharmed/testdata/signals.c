@@ -5,6 +5,7 @@
 // build: -O1 -pthread
 // more: -O2 -pthread -fcf-protection=full
 // more: -O1 -pthread -static
+// modules: libc.so.6
 #include "suite.h"
 #include <sys/time.h>
 #include <ucontext.h>

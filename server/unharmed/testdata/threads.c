@@ -6,6 +6,7 @@
 // build: -O2 -pthread -fexceptions
 // more: -O2 -pthread -s
 // more: -O1 -pthread -static
+// modules: libc.so.6
 #include "suite.h"
 #include <sched.h>
 #include <semaphore.h>
