@@ -227,8 +227,8 @@ func needsTwice(t *testing.T) string {
 	own := library(filepath.Join(here, "libshared.so"), "int shared(void) { return 1; }", "-Wl,-soname,libshared.so")
 	others := library(filepath.Join(there, "libshared.so"), "int shared(void) { return 2; }", "-Wl,-soname,libshared.so")
 	user := library(filepath.Join(here, "libuser.so"), "int shared(void); int user(void) { return shared(); }",
-		"-Wl,-soname,libuser.so", "-Wl,-rpath,"+there, others)
-	return testenv.CompileCText(t, "int user(void), shared(void); int main(void) { return user() + shared(); }", "-Wl,-rpath,"+here, user, own)
+		"-Wl,-soname,libuser.so", "-Wl,--no-as-needed", "-Wl,-rpath,"+there, others)
+	return testenv.CompileCText(t, "int main(void) { return 0; }", "-Wl,--no-as-needed", "-Wl,-rpath,"+here, user, own)
 }
 
 // The libraries of a program that does not run are those that the loader finds.

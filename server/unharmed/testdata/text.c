@@ -41,8 +41,11 @@ FN long repeat(long n)
 {
 	CALLED(repeat);
 	long sum = 0;
-	for (int i = 0; i < 50; i++)
+	for (int i = 0; i < 50; i++) {
 		sum += target(n) + work(n);
+		for (int j = 0; j < 500; j++) /* most of the time is here */
+			asm volatile("pause");
+	}
 	return sum;
 }
 
