@@ -2,7 +2,7 @@
 // cleanup handlers and destructors, asynchronous cancellation, small stacks,
 // threads without a C library's thread behind them.
 //
-// more: -O1 -pthread
+// build: -O1 -pthread
 // build: -O2 -pthread -fexceptions
 // more: -O2 -pthread -s
 // more: -O1 -pthread -static
@@ -65,6 +65,30 @@ FN void *cancelled(void *how)
 	return (void *)waiting(5, how != 0);
 }
 
+/* The C library unlocks a stream as it unwinds through a cancelled read. */
+FN void *reading(void *stream) { CALLED(reading); sem_post(&there); return (void *)(long)fgetc((FILE *)stream); }
+FN int unlocked(void)
+{
+	CALLED(unlocked);
+	int ends[2];
+	pthread_t t;
+	if (pipe(ends))
+		abort();
+	FILE *stream = fdopen(ends[0], "r");
+	pthread_create(&t, 0, reading, stream);
+	sem_wait(&there);
+	usleep(1000);
+	pthread_cancel(t);
+	pthread_join(t, 0);
+	int locked = ftrylockfile(stream);
+	if (!locked) {
+		funlockfile(stream);
+		fclose(stream);
+	}
+	close(ends[1]);
+	return !locked;
+}
+
 FN void *brief(void *n) { CALLED(brief); return (void *)work((long)n); }
 
 static int raw(void *p) { *(long *)p = work(6); return 0; }
@@ -103,6 +127,7 @@ static void act(void)
 		pthread_join(t[0], &result);
 		say("pthread_cancel: %d, cleaned %ld, destroyed %ld\n", result == PTHREAD_CANCELED, cleaned, destroyed);
 	}
+	say("unlocked: %d\n", unlocked());
 	/* Many at a time, with small stacks and their own. */
 	long sum = 0;
 	pthread_attr_t small;
