@@ -15,8 +15,8 @@ const (
 	maxPromptDepth  = 8    // of calls
 )
 
-// certainCalls are the calls of function i that nothing gets past and nothing
-// repeats. Every path from the entry leads there, no loop does, and what is
+// certainCalls are the calls of hidden functions in function i that nothing gets
+// past and nothing repeats. Every path from the entry leads there, no loop does, and what is
 // called before returns promptly, so that between the entry and the call a
 // thread can only be stopped by force: by a fatal signal, or one whose handler
 // jumps away.
@@ -28,6 +28,9 @@ func (p *callProver) certainCalls(i int) (calls []certainCall) {
 	}
 	joined := 0 // where the forward branches so far have come together
 	add := func(target, end int) bool {
+		if !p.hidden.has(f.addr + uint64(target)) {
+			return true // nobody asks
+		}
 		// Later code, and others', may lead back to before the call.
 		if mayEnter := isEntered(code[end:], 1-end, -1); mayEnter || p.c.tableEnters(code, f.addr, 1, end-1) ||
 			p.c.entersFromOutside(i, span{f.addr + 1, f.addr + uint64(end)}) {
@@ -76,6 +79,7 @@ func (p *callProver) certainCalls(i int) (calls []certainCall) {
 // callProver proves what it is asked, and remembers. It has one user.
 type callProver struct {
 	c      *contents
+	hidden entrySet
 	prompt map[uint64]bool // false also while it is being found out
 }
 

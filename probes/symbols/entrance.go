@@ -284,8 +284,10 @@ func (s *scanner) scan(part span) {
 	}
 }
 
-// bitset has a bit for each byte of a piece of code.
+// bitset has a bit for each byte of a piece of code, or for each function.
 type bitset []uint64
+
+func (s bitset) has(i int) bool { return s[i/64]>>(i%64)&1 != 0 }
 
 // maxBits bounds a bitset; larger code than that of any real program is
 // searched for entries where the bits end.

@@ -30,21 +30,32 @@ type Inflow struct {
 // ended in between. What the file does not show (a debugger that calls a
 // function, code that is put into the process) is not counted.
 func (m *Module) Inflows(i int) []Inflow {
-	m.flow.named.Do(func() { m.flow.entries, m.flow.known = m.unexported() })
-	if !m.flow.known || !m.flow.entries.has(m.functions[i].addr) {
-		return nil // which is so of most, and found out in no time
+	m.flow.named.Do(func() { m.flow.exported = m.exportedFunctions() })
+	if m.flow.exported.has(i) {
+		return nil // as most do, which takes no time to find out
 	}
-	m.flow.proven.Do(func() { m.flow.of = m.findInflows(m.flow.entries) })
+	m.flow.proven.Do(func() { m.flow.of = m.findInflows() })
 	return m.flow.of[i]
 }
 
 // flow is what is known of inflows.
 type flow struct {
-	named   sync.Once // guards entries and known
-	entries entrySet  // unexported
-	known   bool
-	proven  sync.Once // guards of
-	of      map[int][]Inflow
+	named    sync.Once // guards exported
+	exported bitset    // by function
+	proven   sync.Once // guards of
+	of       map[int][]Inflow
+}
+
+// exportedFunctions are those of which unexported does not speak.
+func (c *contents) exportedFunctions() bitset {
+	exported := make(bitset, len(c.functions)/64+1)
+	unexported, ok := c.unexported()
+	for i := range c.functions {
+		if !ok || !unexported.has(c.functions[i].addr) {
+			exported[i/64] |= 1 << (i % 64)
+		}
+	}
+	return exported
 }
 
 // TextBytes is how much code the module has. What Inflows takes grows with it,
@@ -60,15 +71,18 @@ func (m *Module) TextBytes() (n uint64) {
 const maxInflows = 64
 
 // findInflows proves what it can of functions that are not exported.
-func (c *contents) findInflows(unexported entrySet) map[int][]Inflow {
+func (c *contents) findInflows() map[int][]Inflow {
 	flows := map[int][]Inflow{}
-	hidden := unexported.clone()
+	hidden, ok := c.unexported()
+	if !ok {
+		return flows
+	}
 	constants, ok := c.hide(hidden)
 	if !ok {
 		return flows
 	}
 	refs := c.references(hidden, constants)
-	p := &callProver{c: c, prompt: map[uint64]bool{}}
+	p := &callProver{c: c, hidden: hidden, prompt: map[uint64]bool{}}
 	certain := map[int][]certainCall{}
 	for len(refs) > 0 {
 		target := refs[0].target

@@ -126,8 +126,6 @@ func (c *contents) entrySet() (set entrySet, ok bool) {
 	return set, true
 }
 
-func (s *entrySet) clone() entrySet { return entrySet{s.base, slices.Clone(s.bits)} }
-
 func (s *entrySet) has(addr uint64) bool {
 	at := addr - s.base
 	return at/64 < uint64(len(s.bits)) && s.bits[at/64]>>(at%64)&1 != 0

@@ -101,3 +101,47 @@ func TestInferredFromRefused(t *testing.T) {
 		t.Errorf("counted %v, want %v", got, want)
 	}
 }
+
+// What the file says of calls does not hold of a program that has changed them.
+func TestInferredOfPatchedCode(t *testing.T) {
+	testenv.NeedUprobes(t)
+	const text = prelude + `
+#include <sys/mman.h>
+NOINLINE static long shared(long n) { sink += n; return n; }
+NOINLINE long instead(long n) { sink -= n; return n; }
+NOINLINE long left(long n) { long r = shared(n + 1); return r + n; }
+int main(int argc, char **argv) {
+	if (argc > 1) { /* left calls instead, not shared */
+		char *p = (char *)left;
+		while (*p != (char)0xe8) p++;
+		char *page = (char *)((long)p & -4096);
+		mprotect(page, 4096, PROT_READ | PROT_WRITE | PROT_EXEC);
+		int rel = (char *)instead - (p + 5);
+		memcpy(p + 1, &rel, 4);
+		mprotect(page, 4096, PROT_READ | PROT_EXEC);
+	}
+	ready();
+	for (int i = 0; i < 100; i++) sink += left(i);
+}
+`
+	target := testenv.CompileCText(t, text, "-O1", "-rdynamic")
+	for _, c := range []struct {
+		args     []string
+		inferred int
+		want     map[string]int64
+	}{
+		{nil, 1, map[string]int64{"left": 100, "shared": 100}},
+		{[]string{"patched"}, 0, map[string]int64{"left": 100, "instead": 100}},
+	} {
+		r := run(t, target, c.args...)
+		spec := countByFunction(r, "left", "shared", "instead")
+		src, sink := start(t, provider(t, Options{}), spec)
+		if n := len(src.(*source).resolution.inferred); n != c.inferred {
+			t.Errorf("%v: %d functions are inferred, want %d; %v", c.args, n, c.inferred, src.Notices())
+		}
+		r.finish(success)
+		if got := counted(t, spec, sink.wait(t)); !maps.Equal(got, c.want) {
+			t.Errorf("%v: counted %v, want %v", c.args, got, c.want)
+		}
+	}
+}
