@@ -117,10 +117,10 @@ func (o *ordering) sampled(g *plan.Gating, b plan.Ability, lo, hi int64) {
 	switch {
 	case g.Kernel && lo > 0:
 		g.Exact, g.Way = true, plan.Paused
-		if b.Rates {
+		if b.Lag > 0 {
 			g.Way = plan.Resting
 		}
-	case o.inexact && hi > 0:
+	case o.inexact && hi > int64(b.Lag):
 		g.Way, g.Kernel = plan.Asleep, false
 		g.Inexact = fmt.Sprintf("%s has no rows from before its gate opens", g.GatedName)
 	default:

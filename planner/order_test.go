@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 
@@ -22,7 +23,11 @@ func able(a *plan.Acquire) plan.Ability {
 		}
 		return plan.Ability{Gate: plan.AtEntry, Opens: true}
 	case a.Every > 0:
-		return plan.Ability{Gate: plan.Paused, Rates: a.Stream == "cpu_usage", Closed: "a sampler's condition is not tested in the kernel"}
+		p := plan.Ability{Gate: plan.Paused, Closed: "a sampler's condition is not tested in the kernel"}
+		if a.Stream == "cpu_usage" {
+			p.Lag = 100 * time.Millisecond
+		}
+		return p
 	}
 	return plan.Ability{Why: "a file is read, not acquired", Closed: "a file opens nothing"}
 }

@@ -15,42 +15,10 @@ import (
 	"endoscope/server/wire"
 )
 
-// Rounds of calls: those of work behind request, in its round, are paired; most
-// of those before it meet a shut gate. It prints the pairs.
-const roundsProgram = `
-#include <stdio.h>
-#include <unistd.h>
-volatile long sink;
-#define NOINLINE __attribute__((noinline, noclone))
-NOINLINE long request(long round, long kind) { sink += kind; return round; }
-NOINLINE long work(long round, long n) { sink += n; return round; }
-int main(int argc, char **argv)
-{
-	char b[8];
-	if (argc == 1) { // wait to be told
-		puts("ready");
-		fflush(stdout);
-		if (!fgets(b, sizeof b, stdin))
-			return 9;
-	}
-	for (long round = 0; round < 12; round++) {
-		for (long i = 0; i < 200; i++)
-			work(round, i);
-		request(round, round % 3);
-		for (long i = 200; i < 210; i++) {
-			work(round, i);
-			if (argc == 1 && round % 3 == 1)
-				printf("%ld,%ld\n", round, i);
-		}
-		usleep(120000);
-	}
-	return 0;
-}`
-
 // rounds is the program, waiting to begin.
 func rounds(t *testing.T) (pid int, run func() (pairs [][]string)) {
 	testenv.NeedUprobes(t)
-	cmd := exec.Command(testenv.CompileCText(t, roundsProgram, "-O1"))
+	cmd := exec.Command(testenv.CompileC(t, "testdata/rounds.c", "-O0"))
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +75,7 @@ func TestGatedPlanIsExact(t *testing.T) {
 // TestGatedPlanAcquiresLess, and EXPLAIN ANALYZE says how much.
 func TestGatedPlanAcquiresLess(t *testing.T) {
 	testenv.NeedUprobes(t)
-	target := testenv.CompileCText(t, roundsProgram, "-O1")
+	target := testenv.CompileC(t, "testdata/rounds.c", "-O0")
 	acquired := map[string]int{}
 	share := map[string]float64{}
 	for _, p := range []string{"all", "left"} {

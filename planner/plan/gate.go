@@ -36,8 +36,9 @@ type Ability struct {
 	// nothing can be shut, for the reason Why.
 	Gate GateWay
 	Why  string
-	// Rates, of a sampler: its rows say something of the time before them.
-	Rates bool
+	// Lag, of a sampler: its rows say something of so much time before them, which
+	// it must have been awake; 0: of none.
+	Lag time.Duration
 	// Opens: programs in the kernel test the acquisition's whole condition, and
 	// can then open a gate before they read the row's timestamp. If not, Closed
 	// says why.

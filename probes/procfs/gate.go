@@ -36,7 +36,11 @@ var _ probes.Gateable = (*source)(nil)
 // Ability says that a sampler can pause. Its rows' condition is tested by the
 // engine.
 func (s *source) Ability() plan.Ability {
-	return plan.Ability{Gate: plan.Paused, Rates: !s.gauge, Closed: "the condition on a sampled stream is not tested in the kernel"}
+	a := plan.Ability{Gate: plan.Paused, Closed: "the condition on a sampled stream is not tested in the kernel"}
+	if !s.gauge {
+		a.Lag = time.Duration(s.warmup) * s.every
+	}
+	return a
 }
 
 // Prices implements probes.Gateable.

@@ -37,7 +37,7 @@ func TestGatedSampler(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := src.(probes.Gateable)
-			if a := s.Ability(); a.Gate != plan.Paused || a.Rates != c.rates || a.Opens {
+			if a := s.Ability(); a.Gate != plan.Paused || (a.Lag > 0) != c.rates || a.Opens {
 				t.Errorf("it says that it can do %+v", a)
 			}
 			set, err := gate.NewSet(1, false)
