@@ -1,9 +1,6 @@
 package operators
 
 import (
-	"math"
-	"unsafe"
-
 	"endoscope/operators/batch"
 	"endoscope/operators/encoders"
 	"endoscope/planner/plan"
@@ -101,6 +98,8 @@ type encoding struct {
 	moments bool // the encoders want to know when calls happened
 	took    int  // which of the arguments after the first is the time that a token took, or -1
 	by      int  // which of them tells sequences apart, or -1
+	born    int  // which of them says that a sequence begins, or -1
+	dies    int  // which of them says that it ends, or -1
 
 	alphabet *encoders.Alphabet
 	groups   []sequences
@@ -115,24 +114,6 @@ type encoding struct {
 	times          []int64           // scratch: as symbols
 }
 
-// sequences are those of one group, in order of their first rows.
-type sequences struct {
-	order []*sequence
-	ints  map[int64]*sequence
-	texts map[string]*sequence
-	last  *sequence // the one of the last row
-	key   int64     // and its value where that is a number
-	// Of those that are compared with a model: a verdict was given, and it was
-	// that one of them does not conform.
-	given, departed bool
-}
-
-type sequence struct {
-	encoder encoders.Encoder
-	last    int64 // when the last call happened
-	begun   bool
-}
-
 // newEncoding makes the state of f. clock says that rows have their time.
 func newEncoding(f *plan.Agg, budget int64, clock bool) (accumulator, error) {
 	m, ok := encoderMakers[f.Fn]
@@ -144,19 +125,17 @@ func newEncoding(f *plan.Agg, budget int64, clock bool) (accumulator, error) {
 	}
 	e := &encoding{
 		f: f, create: m.create(f), moments: m.moments, clock: clock, budget: budget,
-		took: f.Named(plan.TimeArgument) - 1, by: f.Named(plan.SequenceArgument) - 1,
+		took: after(f, plan.TimeArgument), by: after(f, plan.SequenceArgument),
+		born: after(f, plan.BornArgument), dies: after(f, plan.DiesArgument),
 		calls: len(f.Args) > 1 && f.ArgNames[1] == "",
-	}
-	if e.took < 0 {
-		e.took = -1
-	}
-	if e.by < 0 {
-		e.by = -1
 	}
 	e.reset()
 	_, err := e.create(e.alphabet)
 	return e, err
 }
+
+// after is which of the arguments after the first has that name, or -1.
+func after(f *plan.Agg, name string) int { return max(f.Named(name), 0) - 1 }
 
 func (e *encoding) grow(n int) { e.groups = extended(e.groups, n) }
 
@@ -209,6 +188,9 @@ func (e *encoding) update(in *folding) {
 			e.append(s)
 			s = next
 		}
+		if s == nil {
+			continue // nothing is born there
+		}
 		symbol := encoders.Return
 		if enters {
 			c := names.Code[r]
@@ -228,22 +210,13 @@ func (e *encoding) update(in *folding) {
 		case (e.calls || e.moments) && e.clock:
 			e.times = append(e.times, s.elapsed(in.times[r], e.moments))
 		}
+		if e.dies >= 0 && isTrue(in.more[e.dies], r) {
+			e.append(s)
+			s = nil
+			e.set(in, r, nil)
+		}
 	}
 	e.append(s)
-}
-
-// elapsed is the time of a call that happened at t: since the one before, so
-// that what a rule or an arc stands for takes the sum of its symbols' times.
-func (s *sequence) elapsed(t int64, moments bool) int64 {
-	if moments {
-		return t
-	}
-	since := int64(encoders.NoTime)
-	if s.begun {
-		since = t - s.last
-	}
-	s.last, s.begun = t, true
-	return since
 }
 
 // append gives the symbols that were gathered to the sequence that they are of.
@@ -264,99 +237,6 @@ func (e *encoding) append(s *sequence) {
 		for _, x := range e.all {
 			x.Freeze()
 		}
-	}
-}
-
-// sequence finds the sequence of row r, or makes it.
-func (e *encoding) sequence(in *folding, r uint16) *sequence {
-	g := &e.groups[in.groups[r]]
-	if e.by < 0 {
-		if g.last == nil {
-			g.last = e.add(g, batch.NullOf(batch.Varchar))
-		}
-		return g.last
-	}
-	c := in.more[e.by]
-	if c.Type.Physical() == batch.PhysInt {
-		key := intKey(c, r)
-		if g.last == nil || g.key != key {
-			if g.ints == nil {
-				g.ints = map[int64]*sequence{}
-			}
-			s := g.ints[key]
-			if s == nil {
-				s = e.add(g, c.Value(int(r)))
-				g.ints[key] = s
-			}
-			g.last, g.key = s, key
-		}
-		return g.last
-	}
-	key := textKey(c, r)
-	if g.texts == nil {
-		g.texts = map[string]*sequence{}
-	}
-	s := g.texts[key]
-	if s == nil {
-		s = e.add(g, c.Value(int(r)))
-		g.texts[key] = s
-	}
-	return s
-}
-
-// intKey and textKey are what tells the sequence of row r from others; NULL is
-// a value like any other.
-func intKey(c *batch.Column, r uint16) int64 {
-	if c.Nulls.Get(int(r)) {
-		return math.MinInt64
-	}
-	return c.Int[r]
-}
-
-func textKey(c *batch.Column, r uint16) string {
-	if c.Nulls.Get(int(r)) {
-		return "\x00NULL"
-	}
-	return c.Values[c.Code[r]]
-}
-
-// add makes a sequence of g, which label tells from others; NULL: there are no
-// others.
-func (e *encoding) add(g *sequences, label batch.Value) *sequence {
-	x, _ := e.create(e.alphabet) // newEncoding has tried it
-	switch {
-	case label.IsNull:
-	case label.Type == batch.Varchar:
-		x.Label(label.S)
-	default:
-		x.Label(plan.FormatValue(label))
-	}
-	if e.full {
-		x.Freeze()
-	}
-	s := &sequence{encoder: x}
-	e.held += x.Bytes() + int64(unsafe.Sizeof(*s))
-	e.all = append(e.all, x)
-	g.order = append(g.order, s)
-	return s
-}
-
-// cut ends the sequence of row r, of which what follows is missing. What comes
-// after that is of another one.
-func (e *encoding) cut(in *folding, r uint16) {
-	g := &e.groups[in.groups[r]]
-	old := e.sequence(in, r)
-	old.encoder.Truncate()
-	if e.by < 0 {
-		g.last = e.add(g, batch.NullOf(batch.Varchar))
-		return
-	}
-	c := in.more[e.by]
-	g.last = e.add(g, c.Value(int(r)))
-	if c.Type.Physical() == batch.PhysInt {
-		g.ints[intKey(c, r)] = g.last
-	} else {
-		g.texts[textKey(c, r)] = g.last
 	}
 }
 

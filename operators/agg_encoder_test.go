@@ -21,7 +21,7 @@ func encode(in plan.Node, keys, fn, columns string) *plan.Aggregate {
 		switch {
 		case !named:
 			f.Args, f.ArgNames = append(f.Args, column(in, c)), append(f.ArgNames, "")
-		case name == plan.TimeArgument || name == plan.SequenceArgument:
+		case slices.Contains([]string{plan.TimeArgument, plan.SequenceArgument, plan.BornArgument, plan.DiesArgument}, name):
 			f.Args, f.ArgNames = append(f.Args, column(in, x)), append(f.ArgNames, name)
 		default:
 			v := batch.Str(x)
@@ -107,6 +107,57 @@ func TestEncoderOfSequences(t *testing.T) {
 			close
 		`)
 	}
+}
+
+// A sequence may have a birth and a death: addresses are used again, and rows
+// of what was not born are of none.
+func TestEncoderOfObjects(t *testing.T) {
+	for _, typ := range []string{"bigint", "varchar"} {
+		in := relation("this:" + typ + " f:varchar birth:boolean death:boolean")
+		got := play(t, encode(in, "", "rle", "f sequence=this born=birth dies=death"), Options{}, `
+			100 push false false
+			100 Stack true false
+			200 Stack true false
+			100 push false false
+			--
+			100 push false null
+			100 ~Stack false true
+			100 push false false
+			200 pop false false
+			100 Queue true false
+			null Stack null false
+			--
+			100 ~Queue false true
+			100 Once true true
+			100 pop false false
+			close
+		`)
+		expect(t, got, `
+			Stack 2:push ~Stack
+			Stack pop
+			Queue ~Queue
+			Once
+			flush
+			close
+		`)
+	}
+	// Of one thing only: each request is a sequence.
+	in := relation("f:varchar birth:boolean")
+	expect(t, play(t, encode(in, "", "grammar", "f born=birth"), Options{}, `
+		start false
+		request true
+		read false
+		request true
+		read false
+		request true
+		close
+	`), `
+		S0 -> request read
+		S1 -> request read
+		S2 -> request
+		flush
+		close
+	`)
 }
 
 func TestEncoderOfCalls(t *testing.T) {

@@ -222,7 +222,7 @@ func (a *encoderArgs) named(arg *parser.Arg, given map[string]plan.NamedValue) e
 	if _, twice := given[name]; twice || a.out.Named(name) >= 0 {
 		return a.c.r.errorf(arg.Name.Pos(), "%s is given twice", name)
 	}
-	names := []string{plan.TimeArgument, plan.SequenceArgument}
+	names := []string{plan.TimeArgument, plan.SequenceArgument, plan.BornArgument, plan.DiesArgument}
 	if a.f.Encoder.Untimed {
 		names = names[1:]
 	}
@@ -237,6 +237,13 @@ func (a *encoderArgs) named(arg *parser.Arg, given map[string]plan.NamedValue) e
 	}
 	if !slices.Contains(names[:len(names)-len(a.f.Encoder.Options)], name) {
 		return a.c.r.hintf(arg.Name.Pos(), "it has "+strings.Join(names, ", "), "%s has no argument called %s", upper, arg.Name.Name)
+	}
+	if name == plan.BornArgument || name == plan.DiesArgument {
+		x, err := a.rows.boolean(arg.X)
+		if err == nil {
+			a.add(name, x)
+		}
+		return err
 	}
 	x, err := a.rows.resolve(arg.X)
 	if err != nil {

@@ -291,5 +291,5 @@ func encoderSignature(f *plan.AggFunc) string {
 	if !f.Encoder.Calls && !f.Encoder.Untimed {
 		text += " [" + plan.TimeArgument + " => DURATION]"
 	}
-	return text + " [" + plan.SequenceArgument + " => any]) → " + f.Result(batch.Varchar).String()
+	return text + " [" + plan.SequenceArgument + " => any] [" + plan.BornArgument + " => BOOLEAN] [" + plan.DiesArgument + " => BOOLEAN]) → " + f.Result(batch.Varchar).String()
 }

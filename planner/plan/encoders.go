@@ -13,13 +13,17 @@ import (
 //	ENC(event, function_name)    calls: ENTER and LEAVE
 //
 // then constants by position, which are its options in their order, then named
-// arguments: options, and two that every encoder has:
+// arguments: options, and these, which every encoder has:
 //
-//	time => e     how long each token took (DURATION); that is the column
-//	              duration where there is one and calls are not asked for
-//	sequence => e rows of different e are of different sequences, which are
-//	              encoded apart and then merged; for calls it is tid, if there
-//	              is such a column
+//	time => e      how long each token took (DURATION); that is the column
+//	               duration where there is one and calls are not asked for
+//	sequence => e  rows of different e are of different sequences, which are
+//	               encoded apart and then merged; for calls it is tid, if there
+//	               is such a column
+//	born => cond   a row for which it is true begins a new sequence of its e (an
+//	               object at an address, which may have been another's before);
+//	               rows of no sequence that was born are left out
+//	dies => cond   a row for which it is true is the last of its sequence
 type EncoderForm struct {
 	// Calls: it encodes calls only, and without arguments those of the columns
 	// event and function_name.
@@ -58,6 +62,8 @@ const (
 const (
 	TimeArgument     = "time"
 	SequenceArgument = "sequence"
+	BornArgument     = "born"
+	DiesArgument     = "dies"
 )
 
 // NamedValue is a constant argument that has a name, whether or not it was
