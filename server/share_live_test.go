@@ -6,6 +6,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"os/exec"
+	"reflect"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -144,5 +146,81 @@ func TestSharingIsExact(t *testing.T) {
 	}
 	if p := ask(t, s, "SHOW PROBES").rows; len(p) > 0 {
 		t.Errorf("still attached: %v", p)
+	}
+}
+
+// TestSharedTargetEnds counts the calls of a program that begins when its
+// queries are armed and ends before them: those that were there all the time
+// have all calls, whoever left in between, and were there first.
+func TestSharedTargetEnds(t *testing.T) {
+	testenv.NeedUprobes(t)
+	cmd := exec.Command(testenv.CompileCText(t, `#include <stdio.h>
+#include <unistd.h>
+long work(long i) { return i + 1; }
+int main(void) {
+	volatile long i = 0;
+	puts("ready"); fflush(stdout);
+	getchar();
+	while (i < 50000) { for (int k = 0; k < 100; k++) i = work(i); usleep(900); }
+}`, "-O1", "-fno-inline"))
+	in, _ := cmd.StdinPipe()
+	out, _ := cmd.StdoutPipe()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { in.Close(); cmd.Wait() }()
+	if _, err := out.Read(make([]byte, 8)); err != nil {
+		t.Fatal(err)
+	}
+	s := newSession(t, wire.Options{PID: cmd.Process.Pid})
+	queries := map[string][]wire.Result{}
+	for _, statement := range sharedStatements {
+		for range 4 {
+			queries[statement] = append(queries[statement], start(t, s, statement))
+		}
+	}
+	in.Write([]byte("\n"))
+	leaves := map[int]bool{0: true, 3: true}
+	for _, rs := range queries {
+		for i := range leaves {
+			time.AfterFunc(time.Duration(50+50*i)*time.Millisecond, rs[i].Stop)
+		}
+	}
+	for statement, rs := range queries {
+		for i, r := range rs {
+			got := spanOf(t, r)
+			if losses := r.Summary().Losses; got.err != "" || len(losses) > 0 || got.lo != 0 || !leaves[i] && got.n != 50_000 {
+				t.Errorf("%s: query %d: %+v, lost %v", statement, i, got, losses)
+			}
+		}
+	}
+}
+
+// TestSharedSamples has queries of one sampler get the same samples, each from
+// when it began.
+func TestSharedSamples(t *testing.T) {
+	testenv.NeedUprobes(t)
+	pid := startSteady(t)
+	s := newSession(t, wire.Options{PID: pid})
+	for _, statement := range []string{
+		"SELECT timestamp, used FROM SAMPLE(memory_usage, 10ms)",
+		"SELECT timestamp, rss FROM SAMPLE(process_usage, 10ms)",
+		"SELECT timestamp, tid FROM SAMPLE(stack_sample, 10ms)",
+	} {
+		first := start(t, s, statement)
+		time.Sleep(100 * time.Millisecond)
+		asked := time.Now().UnixNano()
+		second := start(t, s, statement+" LIMIT 5")
+		armed := time.Now().UnixNano()
+		b := read(t, second)
+		first.Stop()
+		a := read(t, first)
+		at := slices.IndexFunc(a.rows, func(row []string) bool { return row[0] == b.rows[0][0] })
+		if at < 3 || len(b.rows) != 5 || !reflect.DeepEqual(a.rows[at:][:5], b.rows) {
+			t.Errorf("%s: the second query has\n%v\nof the first one's\n%v", statement, b.rows, a.rows)
+		}
+		if from := number(t, b, 0, 0); from < asked || at > 0 && number(t, a, at-1, 0) >= armed {
+			t.Errorf("%s: asked for at %d and armed at %d the second begins at %d; the sample before was at %s", statement, asked, armed, from, a.rows[at-1][0])
+		}
 	}
 }

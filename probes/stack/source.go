@@ -39,6 +39,7 @@ type source struct {
 	started bool
 	stopped bool
 	stop    chan struct{} // closed by Stop
+	between chan func()   // to be called between two snapshots
 	ended   chan struct{} // closed when the goroutine has ended
 }
 
@@ -94,7 +95,7 @@ func (s *source) Start(ctx context.Context, sink probes.Sink) error {
 	c.tally = tally{}
 	s.rows.push = sink.Push
 	s.started = true
-	s.stop, s.ended = make(chan struct{}), make(chan struct{})
+	s.stop, s.between, s.ended = make(chan struct{}), make(chan func()), make(chan struct{})
 	start := time.Now()
 	go func() {
 		defer close(s.ended)
@@ -126,6 +127,9 @@ func (s *source) run(ctx context.Context, c *collector, sink probes.Sink, start 
 		timer.Reset(min(time.Until(due), idle))
 		select {
 		case <-timer.C:
+		case f := <-s.between:
+			f()
+			continue
 		case <-s.stop:
 			return nil
 		case <-ctx.Done():
