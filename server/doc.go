@@ -24,6 +24,9 @@
 // loaded, and a goroutine that arms it and ends it; WEBHOOK has one that delivers.
 // The runner of the trigger's query waits for none of them.
 //
+// Queries whose leaves acquire the same have a part each in one source (share):
+// its goroutine gives to the feeds of all of them.
+//
 // Locks: Engine.mu (queries by id, triggers by name) and Session.mu (target,
 // settings) are never held while a source is started or stopped; queue.mu is
 // innermost.
