@@ -37,7 +37,9 @@ type trigger struct {
 	owner  *session
 	tuple  func([]byte, *batch.Batch, int) []byte // as JSON
 
+	notices  []string // for whoever makes it
 	errors   lastError
+	ended    atomic.Bool   // no tuple follows
 	latency  atomic.Int64  // longest from a tuple to what it armed, ns
 	quit     chan struct{} // closed: end at once
 	quitOnce sync.Once
@@ -57,6 +59,13 @@ type actor interface {
 	wait()
 	// status is for sys.triggers.
 	status() actorStatus
+}
+
+// acquiring is an actor that STOP can turn off.
+type acquiring interface {
+	actor
+	stream() string // that it acquires
+	off()
 }
 
 // actorStatus is what there is to know of an actor.
@@ -112,12 +121,11 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 		}
 		t.tuple = operators.JSON(names)
 	}
-	notices := p.Notices
 	if t.when, err = s.e.prepare(ctx, text, promptly(s.withSettings(p.When))); err != nil {
 		return nil, err
 	}
 	s.budgets().give(t.when)
-	notices = append(notices, t.when.notices()...)
+	t.notices = append(p.Notices, t.when.notices()...)
 	t.op = operators.NewTrigger(p.Condition, t)
 	t.when.last = t.op
 	for i := range p.Actions {
@@ -126,8 +134,11 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 			t.abandon()
 			return nil, err
 		}
-		if q, ok := a.(*acquirer); ok {
-			notices = append(notices, q.standby.notices()...)
+		switch a := a.(type) {
+		case *acquirer:
+			t.notices = append(t.notices, a.standby.notices()...)
+		case *shutter:
+			t.notices = append(t.notices, a.q.notices()...)
 		}
 		t.actors = append(t.actors, a)
 	}
@@ -152,7 +163,7 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 		<-old.over
 	}
 	r := done("trigger %s created", p.Name)
-	r.notices = distinct(notices)
+	r.notices = distinct(t.notices)
 	return r, nil
 }
 
@@ -167,6 +178,16 @@ func (s *session) actor(ctx context.Context, t *trigger, a *planner.Action, text
 		return newWebhook(t, a, s.setting("webhook_format").S), nil
 	}
 	p, bounds := s.withSettings(a.Query), s.budgets() // as they are now
+	m, why, err := s.shut(ctx, t, a, p, bounds, text)
+	if err != nil {
+		return nil, err
+	}
+	if m != nil {
+		return m, nil
+	}
+	if why != "" {
+		t.notices = append(t.notices, fmt.Sprintf("%s is attached when the trigger is activated, which takes some 10 ms: %s", a.Text, why))
+	}
 	return newAcquirer(ctx, t, a, s.e, func(ctx context.Context) (*query, error) {
 		q, err := s.e.prepare(ctx, text, p)
 		if err != nil {
@@ -230,6 +251,7 @@ func (t *trigger) run(e *Engine) {
 	if err := t.when.failure(); err != nil {
 		t.fail(err)
 	}
+	t.ended.Store(true)
 	for _, a := range t.actors {
 		a.finish()
 	}
@@ -349,7 +371,7 @@ type stopper struct {
 func (s *stopper) activate(a activation) {
 	for _, t := range s.e.allTriggers() {
 		for _, other := range t.actors {
-			if q, ok := other.(*acquirer); ok && strings.EqualFold(q.act.Stream, s.act.Stream) {
+			if q, ok := other.(acquiring); ok && strings.EqualFold(q.stream(), s.act.Stream) {
 				q.off()
 			}
 		}

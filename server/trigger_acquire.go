@@ -75,6 +75,8 @@ func (q *acquirer) relent() {
 	}
 }
 
+func (q *acquirer) stream() string { return q.act.Stream }
+
 // off turns SAMPLE and MONITOR off.
 func (q *acquirer) off() {
 	q.mu.Lock()
@@ -306,6 +308,11 @@ func (p *publisher) Close(context.Context, int) error { return nil }
 
 // promptly has the events of a plan's functions brought as they happen.
 func promptly(p *plan.Query) *plan.Query {
+	return withAcquires(p, func(a *plan.Acquire) { a.Settings.Prompt = true })
+}
+
+// withAcquires is a plan with its acquisitions changed.
+func withAcquires(p *plan.Query, change func(*plan.Acquire)) *plan.Query {
 	out := *p
 	out.Root = plan.TransformNodes(p.Root, func(n plan.Node) plan.Node {
 		a, ok := n.(*plan.Acquire)
@@ -313,7 +320,7 @@ func promptly(p *plan.Query) *plan.Query {
 			return n
 		}
 		c := *a
-		c.Settings.Prompt = true
+		change(&c)
 		return &c
 	})
 	return &out

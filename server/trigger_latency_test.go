@@ -29,39 +29,77 @@ int main(void) {
 }
 `
 
-// What a tuple turns on is armed at once, and what the next one fails is undone,
-// over and over.
+// What a tuple turns on is armed soon, and what the next one fails is undone, over
+// and over, in either way.
 func TestTriggerArms(t *testing.T) {
 	testenv.NeedUprobes(t)
-	latencies, undone := flips(t, 6, "MONITOR function_start WHERE function_name = 'bar'")
-	t.Logf("from a tuple to the first event of what it turned on: %v", latencies)
-	for i, d := range latencies {
-		if d < 0 || d > time.Second {
-			t.Errorf("activation %d saw its first event after %v", i+1, d)
-		}
-	}
-	if undone == 0 {
-		t.Error("nothing was undone")
+	for _, arming := range []string{"gate", "attach"} {
+		t.Run(arming, func(t *testing.T) {
+			latencies, undone := flips(t, arming, 6, "MONITOR function_start WHERE function_name = 'bar'")
+			t.Logf("from a tuple to the first event of what it turned on: %v", latencies)
+			for i, d := range latencies {
+				if d < 0 || d > time.Second {
+					t.Errorf("activation %d saw its first event after %v", i+1, d)
+				}
+			}
+			if undone < 3 {
+				t.Errorf("nothing came before the next activation in %d of 6 cases", undone)
+			}
+		})
 	}
 }
 
-// flips runs a trigger over the program above until it was activated n times,
-// and tells how long after the tuple of each the first event came, and how often
-// it was seen that nothing was monitored.
-func flips(t testing.TB, n int64, action string) (latencies []time.Duration, undone int) {
-	cmd := exec.Command(testenv.CompileCText(t, flipping, "-O1"))
+// What is behind a gate goes on for as long as FOR says, until STOP, and with ONCE
+// for ever, that is to the end of the target.
+func TestTriggerGate(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := startFlipping(t)
+	s := newSession(t, wire.Options{PID: target.Process.Pid})
+	run(t, s, "SET trigger_arming = gate")
+	run(t, s, "CREATE ONCE TRIGGER brief ON function_start WHEN function_name = 'foo' AND arg0 = 1 BEGIN MONITOR function_start WHERE function_name = 'bar' FOR 20ms END")
+	run(t, s, "CREATE ONCE TRIGGER stopped ON function_start WHEN function_name = 'foo' AND arg0 = 1 BEGIN MONITOR function_end WHERE function_name = 'bar' END")
+	run(t, s, "CREATE TRIGGER stops ON function_start WHEN function_name = 'foo' AND arg0 = 0 BEGIN STOP function_end END")
+	run(t, s, "CREATE ONCE TRIGGER stays ON function_start WHEN function_name = 'foo' AND arg0 = 1 BEGIN MONITOR function_duration WHERE function_name = 'bar' END")
+	seen := map[string]map[string]bool{"brief": {}, "stopped": {}, "stays": {}}
+	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(3 * time.Millisecond) {
+		for _, r := range run(t, s, "SELECT trigger, state FROM sys.triggers WHERE trigger <> 'stops' AND activations > 1").rows {
+			seen[r[0]][r[1]] = true
+		}
+	}
+	if !seen["brief"]["waiting"] || !seen["brief"]["acting"] || !seen["stopped"]["waiting"] || !seen["stopped"]["acting"] {
+		t.Errorf("what was seen of each is %v", seen)
+	}
+	if len(seen["stays"]) != 1 || !seen["stays"]["acting"] {
+		t.Errorf("what stays on was seen %v", seen["stays"])
+	}
+	target.Process.Kill()
+	target.Wait()
+	a := triggered(t, s) // all have ended
+	if n := actions(a.rows); len(n) != 4 || n["STOP function_end"] == 0 {
+		t.Errorf("rows by action: %v", n)
+	}
+}
+
+// startFlipping starts the program above, whose functions begin with a push.
+func startFlipping(t testing.TB) *exec.Cmd {
+	cmd := exec.Command(testenv.CompileCText(t, flipping, "-O0"))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { cmd.Process.Kill(); cmd.Wait() }()
-	s := newSession(t, wire.Options{PID: cmd.Process.Pid})
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	return cmd
+}
+
+// flips runs a trigger over the program above until it was activated n times,
+// and tells how long after the tuple of each the first event came, and after how
+// many of them there was a time without events before the next.
+func flips(t testing.TB, arming string, n int64, action string) (latencies []time.Duration, undone int) {
+	s := newSession(t, wire.Options{PID: startFlipping(t).Process.Pid})
+	run(t, s, "SET trigger_arming = "+arming)
 	run(t, s, "CREATE TRIGGER flip ON function_start WHEN function_name = 'foo' AND arg0 = 1 BEGIN NOTIFY 'on'; "+action+" END")
 	for deadline := time.Now().Add(30 * time.Second); number(t, run(t, s, "SELECT activations FROM sys.triggers"), 0, 0) <= n; {
 		if time.Now().After(deadline) {
 			t.Fatal("it was not activated")
-		}
-		if triggerColumn(t, s, "flip", "state") == "waiting" {
-			undone++
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -78,7 +116,7 @@ func flips(t testing.TB, n int64, action string) (latencies []time.Duration, und
 	}
 	a := triggered(t, s)
 	complete(t, a)
-	at, first := map[string]int64{}, map[string]int64{}
+	at, first, last := map[string]int64{}, map[string]int64{}, map[string]int64{}
 	for _, r := range a.rows {
 		ns, err := strconv.ParseInt(r[0], 10, 64)
 		if err != nil {
@@ -87,6 +125,8 @@ func flips(t testing.TB, n int64, action string) (latencies []time.Duration, und
 		where := first
 		if r[3] == "NOTIFY 'on'" {
 			where = at
+		} else {
+			last[r[2]] = ns
 		}
 		if _, ok := where[r[2]]; !ok {
 			where[r[2]] = ns
@@ -98,6 +138,9 @@ func flips(t testing.TB, n int64, action string) (latencies []time.Duration, und
 			t.Fatalf("activation %d: tuple at %d, first event at %d", i, at[k], first[k])
 		}
 		latencies = append(latencies, time.Duration(first[k]-at[k]))
+		if next := at[strconv.FormatInt(i+1, 10)]; next > last[k]+int64(5*time.Millisecond) {
+			undone++
+		}
 	}
 	return latencies, undone
 }
@@ -106,13 +149,12 @@ func flips(t testing.TB, n int64, action string) (latencies []time.Duration, und
 // turned on, of functions' starts and of their durations.
 func BenchmarkTriggerArms(b *testing.B) {
 	testenv.NeedUprobes(b)
-	for name, action := range map[string]string{
-		"start":    "MONITOR function_start WHERE function_name = 'bar'",
-		"duration": "MONITOR function_duration WHERE function_name = 'bar'",
+	for _, c := range []struct{ arming, stream string }{
+		{"gate", "function_start"}, {"gate", "function_duration"}, {"attach", "function_start"}, {"attach", "function_duration"},
 	} {
-		b.Run(name, func(b *testing.B) {
+		b.Run(c.arming+"/"+c.stream, func(b *testing.B) {
 			for range b.N {
-				latencies, _ := flips(b, 40, action)
+				latencies, _ := flips(b, c.arming, 40, "MONITOR "+c.stream+" WHERE function_name = 'bar'")
 				slices.Sort(latencies)
 				b.ReportMetric(float64(latencies[len(latencies)/2].Nanoseconds())/1e6, "ms/median")
 				b.ReportMetric(float64(latencies[len(latencies)-1].Nanoseconds())/1e6, "ms/max")
