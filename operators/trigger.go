@@ -16,6 +16,9 @@ type Actor interface {
 	// Relent: a tuple fails the condition, the first one after one that
 	// satisfied it.
 	Relent()
+	// Lost: n tuples, or what they would have been made of, were lost on the way,
+	// for a cause.
+	Lost(cause string, n uint64)
 }
 
 // Trigger is the last operator of a trigger's plan (EndoScope, section 4.3.3).
@@ -58,7 +61,12 @@ func (t *Trigger) Push(_ context.Context, _ int, b *batch.Batch) (Status, error)
 }
 
 // Signal implements Operator: a trigger acts on tuples alone.
-func (t *Trigger) Signal(context.Context, int, Signal) (Status, error) { return More, nil }
+func (t *Trigger) Signal(_ context.Context, _ int, s Signal) (Status, error) {
+	if s.Kind == Gap {
+		t.actor.Lost(s.Cause, s.N)
+	}
+	return More, nil
+}
 
 // Close implements Operator.
 func (t *Trigger) Close(context.Context, int) error { return nil }

@@ -15,7 +15,8 @@ type journal struct{ strings.Builder }
 func (j *journal) Activate(n int64, b *batch.Batch, row int) {
 	fmt.Fprintf(j, "%d:%d ", n, b.Cols[0].Value(row).I)
 }
-func (j *journal) Relent() { j.WriteString("relent ") }
+func (j *journal) Relent()                     { j.WriteString("relent ") }
+func (j *journal) Lost(cause string, n uint64) { fmt.Fprintf(j, "lost %d, %s ", n, cause) }
 
 func TestTrigger(t *testing.T) {
 	yes, no, null := batch.Bool(true), batch.Bool(false), batch.NullOf(batch.Boolean)
@@ -64,10 +65,24 @@ func TestTrigger(t *testing.T) {
 	}
 }
 
+func TestTriggerTellsOfLosses(t *testing.T) {
+	var j journal
+	tr := NewTrigger(-1, &j)
+	for _, s := range []Signal{{Kind: Watermark, Time: 5}, {Kind: Gap, Cause: "late", N: 3}, {Kind: Tick}} {
+		if st, err := tr.Signal(context.Background(), 0, s); st != More || err != nil {
+			t.Fatal(st, err)
+		}
+	}
+	if want := "lost 3, late "; j.String() != want {
+		t.Errorf("did %q, want %q", j.String(), want)
+	}
+}
+
 type idle struct{}
 
 func (idle) Activate(int64, *batch.Batch, int) {}
 func (idle) Relent()                           {}
+func (idle) Lost(string, uint64)               {}
 
 // BenchmarkTrigger pushes tuples that fail, as most do.
 func BenchmarkTrigger(b *testing.B) {

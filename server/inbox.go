@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +21,7 @@ type inbox struct {
 	mu      sync.Mutex
 	rows    []inboxRow
 	lost    uint64
+	made    []*trigger                 // by the session
 	live    map[*trigger]*subscription // that have not ended
 	changed chan struct{}              // has a token after a change
 	closed  bool
@@ -67,7 +69,7 @@ func (in *inbox) rouse() {
 func (in *inbox) follow(t *trigger) {
 	sub := &subscription{in: in, name: t.plan.Name}
 	in.mu.Lock()
-	in.live[t] = sub
+	in.live[t], in.made = sub, append(in.made, t)
 	in.mu.Unlock()
 	t.stream.listen(sub)
 }
@@ -84,6 +86,7 @@ func (in *inbox) ended(t *trigger) {
 func (in *inbox) unfollow(t *trigger) {
 	in.mu.Lock()
 	sub := in.live[t]
+	in.made = slices.DeleteFunc(in.made, func(o *trigger) bool { return o == t })
 	in.mu.Unlock()
 	if sub != nil {
 		t.stream.ignore(sub)
@@ -183,10 +186,12 @@ func (in *inbox) gone() bool {
 
 func (r *triggered) Summary() wire.Summary {
 	r.in.mu.Lock()
-	defer r.in.mu.Unlock()
-	s := wire.Summary{Rows: r.rows, Elapsed: r.ended.Sub(r.began)}
-	if r.in.lost > 0 {
-		s.Losses = []wire.Loss{{Cause: fmt.Sprintf("more than %d rows unread", inboxRows), N: r.in.lost}}
+	made, unread := r.in.made, r.in.lost
+	r.in.mu.Unlock()
+	sum := newTally()
+	for _, t := range made {
+		sum.merge(t.losses())
 	}
-	return s
+	sum.addLost(fmt.Sprintf("more than %d rows unread", inboxRows), unread)
+	return wire.Summary{Rows: r.rows, Elapsed: r.ended.Sub(r.began), Losses: sum.losses(), Counts: sum.counts()}
 }

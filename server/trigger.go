@@ -34,6 +34,7 @@ type trigger struct {
 	op     *operators.Trigger
 	actors []actor
 	stream *triggerStream
+	ledger *ledger
 	owner  *session
 	tuple  func([]byte, *batch.Batch, int) []byte // as JSON
 
@@ -72,7 +73,7 @@ type acquiring interface {
 type actorStatus struct {
 	acting  bool   // something is acquired or under way
 	skipped uint64 // activations for which nothing was done, as it was under way
-	lost    uint64 // what should have been given to somebody and was not
+	lost    uint64 // webhooks not delivered
 }
 
 // activation is one tuple that satisfied the condition.
@@ -110,7 +111,7 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 	if err != nil {
 		return nil, err
 	}
-	t := &trigger{plan: p, text: text, mode: "continuous", stream: newTriggerStream(), owner: s, quit: make(chan struct{}), over: make(chan struct{})}
+	t := &trigger{plan: p, text: text, mode: "continuous", stream: newTriggerStream(), ledger: newLedger(), owner: s, quit: make(chan struct{}), over: make(chan struct{})}
 	if p.Once {
 		t.mode = "once"
 	}
@@ -149,9 +150,9 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 	}
 	s.inbox.follow(t)
 	s.holdBack(t.when)
-	s.e.add(t.when)
+	s.e.begin(t, t.when)
 	if err := t.when.start(ctx); err != nil {
-		s.e.remove(t.when)
+		s.e.over(t, t.when)
 		s.e.leaveTrigger(t, old)
 		s.inbox.unfollow(t)
 		t.abandon()
@@ -239,15 +240,26 @@ func (t *trigger) Relent() {
 	}
 }
 
+// Lost implements operators.Actor.
+func (t *trigger) Lost(cause string, n uint64) { t.when.t.addLost(cause, n) }
+
+// losses are those of all that the trigger has run, and counts what is none.
+func (t *trigger) losses() *tally {
+	sum := t.ledger.total()
+	for _, a := range t.actors {
+		sum.addLost("webhook not delivered", a.status().lost)
+	}
+	return sum
+}
+
 // run waits for the trigger's end.
 func (t *trigger) run(e *Engine) {
 	select {
 	case <-t.when.done:
 	case <-t.quit:
-		t.when.cancel()
-		<-t.when.done
+		t.cancel(t.when)
 	}
-	e.remove(t.when)
+	e.over(t, t.when)
 	if err := t.when.failure(); err != nil {
 		t.fail(err)
 	}
@@ -261,6 +273,14 @@ func (t *trigger) run(e *Engine) {
 	t.stream.close()
 	close(t.over)
 	t.owner.inbox.ended(t)
+}
+
+// cancel abandons a query of a trigger that was dropped: what is under way is not
+// wanted, and not lost.
+func (t *trigger) cancel(q *query) {
+	t.ledger.settle(q)
+	q.cancel()
+	<-q.done
 }
 
 // drop asks the trigger to end now.

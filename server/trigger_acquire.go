@@ -176,8 +176,7 @@ func (q *acquirer) run() {
 // disperse abandons what there still is.
 func (q *acquirer) disperse() {
 	if q.running != nil {
-		q.running.cancel()
-		<-q.running.done
+		q.t.cancel(q.running)
 		q.ended(q.running)
 	}
 	q.settle()
@@ -199,7 +198,7 @@ func (q *acquirer) settle() {
 }
 
 func (q *acquirer) ended(run *query) {
-	q.e.remove(run)
+	q.e.over(q.t, run)
 	if err := run.failure(); err != nil {
 		q.t.fail(err)
 	}
@@ -231,9 +230,9 @@ func (q *acquirer) arm(since activation) {
 	q.number = &atomic.Int64{}
 	q.number.Store(since.n)
 	run.last = newPublisher(q.t.stream, run, q.number, q.act.Text)
-	q.e.add(run)
+	q.e.begin(q.t, run)
 	if err := run.start(context.Background()); err != nil {
-		q.e.remove(run)
+		q.e.over(q.t, run)
 		q.satisfied()
 		q.t.fail(err)
 		return

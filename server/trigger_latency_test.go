@@ -61,7 +61,10 @@ func TestTriggerGate(t *testing.T) {
 	run(t, s, "CREATE TRIGGER stops ON function_start WHEN function_name = 'foo' AND arg0 = 0 BEGIN STOP function_end END")
 	run(t, s, "CREATE ONCE TRIGGER stays ON function_start WHEN function_name = 'foo' AND arg0 = 1 BEGIN MONITOR function_duration WHERE function_name = 'bar' END")
 	seen := map[string]map[string]bool{"brief": {}, "stopped": {}, "stays": {}}
-	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(3 * time.Millisecond) {
+	all := func() bool { return len(seen["brief"]) > 1 && len(seen["stopped"]) > 1 && len(seen["stays"]) > 0 }
+	began := time.Now()
+	for d := time.Duration(0); d < time.Second || !all() && d < 15*time.Second; d = time.Since(began) {
+		time.Sleep(3 * time.Millisecond)
 		for _, r := range run(t, s, "SELECT trigger, state FROM sys.triggers WHERE trigger <> 'stops' AND activations > 1").rows {
 			seen[r[0]][r[1]] = true
 		}

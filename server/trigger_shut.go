@@ -71,9 +71,9 @@ func (s *session) shut(ctx context.Context, t *trigger, act *planner.Action, p *
 	src.Gate(probes.Gates{Set: m.gates, Own: m.gates.Gate(0), Way: plan.AtEntry})
 	bounds.give(q)
 	q.last = newPublisher(t.stream, q, &m.number, act.Text)
-	s.e.add(q)
+	s.e.begin(t, q)
 	if err := q.start(ctx); err != nil {
-		s.e.remove(q)
+		s.e.over(t, q)
 		m.gates.Close()
 		m = nil
 		return nil, "", err
@@ -160,10 +160,9 @@ func (m *shutter) run(e *Engine) {
 	select {
 	case <-m.q.done:
 	case <-m.t.quit:
-		m.q.cancel()
-		<-m.q.done
+		m.t.cancel(m.q)
 	}
-	e.remove(m.q)
+	e.over(m.t, m.q)
 	if err := m.q.failure(); err != nil {
 		m.t.fail(err)
 	}

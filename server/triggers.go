@@ -41,6 +41,17 @@ func (e *Engine) leaveTrigger(t, before *trigger) {
 	}
 }
 
+// begin enters a query of a trigger in the engine's list, over takes it off.
+func (e *Engine) begin(t *trigger, q *query) {
+	e.add(q)
+	t.ledger.enter(q)
+}
+
+func (e *Engine) over(t *trigger, q *query) {
+	e.remove(q)
+	t.ledger.settle(q)
+}
+
 // trigger is the one of that name, or nil.
 func (e *Engine) trigger(name string) *trigger {
 	e.mu.Lock()
@@ -64,11 +75,9 @@ func (e *Engine) allTriggers() []*trigger {
 func (e *Engine) triggerRows(now batch.Value) [][]batch.Value {
 	var rows [][]batch.Value
 	for _, t := range e.allTriggers() {
-		var sum actorStatus
+		var skipped uint64
 		for _, a := range t.actors {
-			s := a.status()
-			sum.skipped += s.skipped
-			sum.lost += s.lost
+			skipped += a.status().skipped
 		}
 		failure := batch.NullOf(batch.Varchar)
 		if text := t.errors.get(); text != "" {
@@ -79,7 +88,7 @@ func (e *Engine) triggerRows(now batch.Value) [][]batch.Value {
 			latency = batch.Dur(d)
 		}
 		rows = append(rows, []batch.Value{now, batch.Str(t.plan.Name), batch.Str(t.mode), batch.Str(t.state()),
-			batch.Int(t.op.Activations()), batch.Int(int64(sum.skipped)), batch.Int(int64(t.stream.count())), batch.Int(int64(sum.lost)),
+			batch.Int(t.op.Activations()), batch.Int(int64(skipped)), batch.Int(int64(t.stream.count())), batch.Int(int64(t.losses().totalLost())),
 			latency, failure, batch.Str(t.text)})
 	}
 	return rows

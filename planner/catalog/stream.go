@@ -265,7 +265,7 @@ var Streams = []*Stream{
 			{"activations", tI, "", "tuples that satisfied its condition so far"},
 			{"skipped", tI, "", "of these, for how many a query was not run again, as it was still running"},
 			{"rows", tI, "", "rows of its stream so far"},
-			{"lost", tI, "", "webhooks not delivered so far"},
+			{"lost", tI, "", "events lost so far, of its tuples and of what it acquires, and webhooks not delivered"},
 			{"latency", tD, "ns", "longest time from a tuple until what it turned on was armed"},
 			{"error", tS, "", "what went wrong last; NULL if nothing did"},
 			{"statement", tS, "", "its text"},
