@@ -63,6 +63,17 @@ func shortTime(ns float64) string {
 	return strconv.FormatFloat(ns, 'g', 3, 64) + units[i]
 }
 
+// shortBytes is a number of bytes with three digits and a unit.
+func shortBytes(n float64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	i := 0
+	for i < len(units)-1 && n >= 1023.5 {
+		n /= 1024
+		i++
+	}
+	return strconv.FormatFloat(n, 'g', 4, 64) + units[i]
+}
+
 // Dot implements [Graph].
 func (a *Automaton) Dot() string { return a.diagram().dot() }
 

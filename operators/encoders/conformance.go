@@ -183,7 +183,11 @@ func (c *Conformance) String() string {
 	case c.left == nil:
 		return "conforms" + c.remark()
 	case c.Sequences > 1:
-		return fmt.Sprintf("%d of %d sequences leave the model, first sequence %d: %s%s", c.departed, c.Sequences, c.left.Sequence+1, c.left, c.remark())
+		first := fmt.Sprint(c.left.Sequence + 1)
+		if i := c.left.Sequence; i < len(c.Labels) && c.Labels[i] != "" {
+			first = Quote(c.Labels[i])
+		}
+		return fmt.Sprintf("%d of %d sequences leave the model, first sequence %s: %s%s", c.departed, c.Sequences, first, c.left, c.remark())
 	}
 	return c.left.String() + c.remark()
 }

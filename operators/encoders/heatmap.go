@@ -3,6 +3,7 @@ package encoders
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -13,14 +14,27 @@ type heatmap struct {
 	rows     []heatRow
 	cells    int    // of the axis
 	from, to string // what the axis begins and ends with
-	unit     string // of what is counted
 	omitted  int    // rows that are not shown
 }
 
 type heatRow struct {
 	name  string
 	at    []float64 // by cell; may be shorter than the axis
+	part  []float64 // of at, what is drawn apart; nil: nothing
 	total string    // of the row, as it is written
+	full  float64   // what makes a cell of the row full, in proportion; 0: see heatmap.top
+	shown func(x float64) string
+}
+
+// count is how a number of occurrences is shown.
+func count(x float64) string { return fmt.Sprintf("%.0f", x) }
+
+// depth is how dark a cell of the row is, 0 to 1.
+func (r *heatRow) depth(x, most float64) float64 {
+	if r.full > 0 {
+		return min(1, max(0, x/r.full))
+	}
+	return depth(x, most)
 }
 
 // Sizes of the SVG of a heatmap, in pixels.
@@ -36,9 +50,12 @@ const (
 // shades of the text form, from nothing to the most.
 var shades = []rune(" ░▒▓█")
 
-// top is the largest cell.
+// top is the largest cell of the rows that are not drawn in proportion.
 func (h *heatmap) top() (most float64) {
 	for _, r := range h.rows {
+		if r.full > 0 {
+			continue
+		}
 		for _, x := range r.at {
 			most = max(most, x)
 		}
@@ -66,6 +83,7 @@ func (h *heatmap) text() string {
 	}
 	// Cells of the axis are added up to columns, or stretched over several.
 	columns := make([][]float64, len(h.rows))
+	together := float64(max(1, h.cells/cells)) // cells of a column
 	most, longest := 0.0, 0
 	for i, r := range h.rows {
 		columns[i] = make([]float64, cells)
@@ -75,8 +93,8 @@ func (h *heatmap) text() string {
 				columns[i][j] = x
 			}
 		}
-		for _, x := range columns[i] {
-			most = max(most, x)
+		if r.full == 0 {
+			most = max(most, slices.Max(columns[i]))
 		}
 		longest = max(longest, len([]rune(shortened(r.name, heatNameInText))))
 	}
@@ -84,7 +102,11 @@ func (h *heatmap) text() string {
 	for i, r := range h.rows {
 		fmt.Fprintf(&b, "%-*s │", longest, shortened(r.name, heatNameInText))
 		for _, x := range columns[i] {
-			b.WriteRune(shades[int(math.Ceil(depth(x, most)*float64(len(shades)-1)))])
+			d := r.depth(x/together, most)
+			if r.full == 0 {
+				d = depth(x, most)
+			}
+			b.WriteRune(shades[int(math.Ceil(d*float64(len(shades)-1)))])
 		}
 		fmt.Fprintf(&b, "│ %s\n", r.total)
 	}
@@ -124,8 +146,8 @@ func (h *heatmap) svg() string {
 		}
 		fmt.Fprintf(&b, `<rect x="0" y="%d" width="%d" height="1" fill="%s"/>`+"\n", i, max(1, h.cells), fill)
 	}
-	for i, r := range rows {
-		h.drawRow(&b, i, r.at, most)
+	for i := range rows {
+		drawRow(&b, i, &rows[i], most)
 	}
 	b.WriteString("</svg>\n")
 	for i, r := range rows {
@@ -145,9 +167,15 @@ func (h *heatmap) svg() string {
 }
 
 // drawRow draws the cells of a row; neighbours of one shade are one rectangle.
-func (h *heatmap) drawRow(b *strings.Builder, row int, at []float64, most float64) {
+// A part that is drawn apart is at the bottom.
+func drawRow(b *strings.Builder, row int, r *heatRow, most float64) {
+	drawCells(b, r, r.at, most, fmt.Sprintf(`y="%d.08" height="0.84" fill="#14508c"`, row))
+	drawCells(b, r, r.part, most, fmt.Sprintf(`y="%d.62" height="0.3" fill="#dc781e"`, row))
+}
+
+func drawCells(b *strings.Builder, r *heatRow, at []float64, most float64, how string) {
 	const steps = 16
-	step := func(x float64) int { return int(math.Ceil(depth(x, most) * steps)) }
+	step := func(x float64) int { return int(math.Ceil(r.depth(x, most) * steps)) }
 	for i := 0; i < len(at); {
 		s, from := step(at[i]), i
 		sum := 0.0
@@ -158,8 +186,8 @@ func (h *heatmap) drawRow(b *strings.Builder, row int, at []float64, most float6
 		if s == 0 {
 			continue
 		}
-		fmt.Fprintf(b, `<rect x="%d" y="%d.08" width="%d" height="0.84" fill="#14508c" fill-opacity="%.2g"><title>%s: %s</title></rect>`+"\n",
-			from, row, i-from, float64(s)/steps, xmlText(h.rows[row].name), xmlText(fmt.Sprintf("%.4g %s", sum, h.unit)))
+		fmt.Fprintf(b, `<rect x="%d" width="%d" %s fill-opacity="%.2g"><title>%s: %s</title></rect>`+"\n",
+			from, i-from, how, float64(s)/steps, xmlText(r.name), xmlText(r.shown(sum)))
 	}
 }
 

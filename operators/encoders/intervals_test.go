@@ -28,6 +28,41 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
+// A run of two threads: one reads and waits, the other computes.
+func TestPicturesOfIntervals(t *testing.T) {
+	a := NewAlphabet()
+	main, reader, solver := a.Symbol("Main"), a.Symbol("Reader"), a.Symbol("Solver")
+	var parts []Encoding
+	for thread, class := range []Symbol{reader, solver} {
+		e := NewIntervalEncoder(a, 64, Limits{})
+		e.Append([]Symbol{main}, []int64{0})
+		at := int64(1000)
+		for i := range int64(20) {
+			took := (i%5 + 1) * 900
+			e.Append([]Symbol{class}, []int64{at})
+			if thread == 0 {
+				e.Wait(at+100, at+took/2)
+			} else {
+				e.Allocate(class, 1<<i, at+50)
+			}
+			e.Append([]Symbol{Return}, []int64{at + took})
+			at += 5000
+		}
+		e.Append([]Symbol{Return}, []int64{at})
+		parts = append(parts, e.Encode())
+	}
+	m, err := parts[0].(Mergeable).Merge(parts[1:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := m.(*Intervals)
+	checkGolden(t, "intervals.txt", x.Picture()+"\n")
+	checkGolden(t, "intervals.svg", x.SVG())
+	if err := checkSVG(x.SVG()); err != nil {
+		t.Error(err)
+	}
+}
+
 // However a run is cut, nothing is lost or counted twice: calls and exclusive
 // times add up to those of the calls themselves.
 func TestIntervalsAddUp(t *testing.T) {

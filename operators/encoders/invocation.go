@@ -207,7 +207,7 @@ func (g *InvocationGraph) Merge(others []Encoding) (Encoding, error) {
 // heatmap is the picture of the slots from to to, those excluded; symbols in
 // order of their first occurrence in the alphabet.
 func (g *InvocationGraph) heatmap(from, to int) *heatmap {
-	h := &heatmap{title: "invocation graph", cells: to - from, unit: "times"}
+	h := &heatmap{title: "invocation graph", cells: to - from}
 	begin, end := int64(from)<<g.shift, int64(to)<<g.shift
 	h.from, h.to = fmt.Sprint(begin), fmt.Sprint(end)
 	if g.timed {
@@ -221,7 +221,7 @@ func (g *InvocationGraph) heatmap(from, to int) *heatmap {
 			at = append(at, float64(row[i]))
 		}
 		if total > 0 {
-			h.rows = append(h.rows, heatRow{string(appendName(nil, g.names, Symbol(s))), at, fmt.Sprint(total)})
+			h.rows = append(h.rows, heatRow{name: string(appendName(nil, g.names, Symbol(s))), at: at, total: fmt.Sprint(total), shown: count})
 		}
 	}
 	return h

@@ -1,0 +1,62 @@
+package encoders
+
+import (
+	"cmp"
+	"slices"
+)
+
+// SVG implements [Drawing]: for each class, and each thread where there are
+// several, how much of each part of the run it took (Reiss and Renieris, figure
+// 1), of which the waiting is drawn apart; and below it what it allocated, if
+// that is known.
+func (x *Intervals) SVG() string { return x.heatmap().svg() }
+
+// Picture is the same in characters.
+func (x *Intervals) Picture() string { return x.heatmap().text() + x.remark() }
+
+func (x *Intervals) heatmap() *heatmap {
+	_, cells := x.Cells()
+	parts := 0
+	for _, c := range cells {
+		parts = max(parts, c.Part+1)
+	}
+	h := &heatmap{title: "intervals", cells: parts, from: shortTime(0), to: shortTime(float64(int64(parts) << x.shift))}
+	type key struct {
+		thread int
+		class  Symbol
+	}
+	type rows struct {
+		key
+		took, waited, bytes []float64
+		total               Activity
+	}
+	at := map[key]*rows{}
+	var all []*rows
+	for _, c := range cells {
+		k := key{c.Thread, c.Class}
+		r := at[k]
+		if r == nil {
+			r = &rows{key: k, took: make([]float64, parts), waited: make([]float64, parts), bytes: make([]float64, parts)}
+			at[k] = r
+			all = append(all, r)
+		}
+		r.took[c.Part] += float64(c.Time)
+		r.waited[c.Part] += float64(c.Waiting)
+		r.bytes[c.Part] += float64(c.Bytes)
+		r.total.add(&c.Activity)
+	}
+	slices.SortFunc(all, func(a, b *rows) int {
+		return cmp.Or(cmp.Compare(a.thread, b.thread), cmp.Compare(b.total.Time, a.total.Time), cmp.Compare(x.names[a.class], x.names[b.class]))
+	})
+	for _, r := range all {
+		name := string(appendName(nil, x.names, r.class))
+		if x.Sequences > 1 {
+			name = x.thread(r.thread) + " " + name
+		}
+		h.rows = append(h.rows, heatRow{name: name, at: r.took, part: r.waited, total: shortTime(float64(r.total.Time)), full: float64(x.Length()), shown: shortTime})
+		if r.total.Bytes > 0 {
+			h.rows = append(h.rows, heatRow{name: name + " allocates", at: r.bytes, total: shortBytes(float64(r.total.Bytes)), shown: shortBytes})
+		}
+	}
+	return h
+}
