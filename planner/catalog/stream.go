@@ -178,6 +178,7 @@ var Streams = []*Stream{
 			{"syscall", tS, "", "name of the system call that the thread is in; NULL in user mode"},
 			{"stack", tL, "", "frames, leaf first: [function, module, 'user' or 'system']; see format_stack, folded_stack, frame"},
 			{"complete", tB, "", "whether the stack reaches the thread's first function"},
+			{"goroutine", tI, "", "number of a Go goroutine that waits, or waits for a thread: its row has no tid; NULL for threads"},
 		})},
 	{Name: "disk_usage", Kind: NonEnumerable, Doc: "traffic of each block device",
 		How: "/proc/diskstats", Cost: "3 µs a sample", Needs: procNeeds,

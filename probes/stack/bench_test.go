@@ -114,5 +114,5 @@ func BenchmarkUnwind(b *testing.B) {
 // copied is a sample that stays valid.
 func copied(s sample) sample {
 	header := *s.StackSample
-	return sample{&header, append(s.taken[:0:0], s.taken...), append([]byte(nil), s.stack...)}
+	return sample{&header, append(s.taken[:0:0], s.taken...), append([]byte(nil), s.stack...), s.low}
 }

@@ -26,9 +26,10 @@ type thread struct {
 // observation is a thread at an instant.
 type observation struct {
 	*thread
-	process *process.Process
-	tid     uint32
-	time    uint64 // boot clock
+	process   *process.Process
+	tid       uint32
+	goroutine uint64 // if it is one without a thread, which then has no tid; else 0
+	time      uint64 // boot clock
 }
 
 // collector takes snapshots: one sample of each thread of its processes. It is
@@ -53,6 +54,7 @@ type collector struct {
 type tally struct {
 	missed     uint64            // ran and waited by turns whenever they were looked at
 	compat     uint64            // were in 32-bit code
+	parked     uint64            // goroutines that moved while they were read
 	unfinished [numCauses]uint64 // observations whose stacks do not reach the first function
 }
 
@@ -120,6 +122,9 @@ func (c *collector) take(visit func(*observation)) error {
 		if c.threads[t.tid].seen != c.snapshot {
 			c.missed++
 		}
+	}
+	for _, sp := range c.spaces {
+		c.goroutines(sp, visit)
 	}
 	c.sweep()
 	return failed

@@ -11,7 +11,8 @@ const Stream = "stack_sample"
 // Columns are its columns, the time of the sample first. stack is a list of
 // frames, leaf first, each a list of the function's name, its module and its
 // origin, 'user' or 'system'. complete is false where the stack does not reach
-// the thread's first function. syscall is NULL in user mode.
+// the thread's first function. syscall is NULL in user mode. Goroutines that have
+// no thread have rows of their own: with a number, and no tid and thread_name.
 var Columns = []plan.Field{
 	{Name: "timestamp", Type: batch.Timestamp},
 	{Name: "pid", Type: batch.Bigint},
@@ -23,6 +24,7 @@ var Columns = []plan.Field{
 	{Name: "syscall", Type: batch.Varchar},
 	{Name: "stack", Type: batch.List},
 	{Name: "complete", Type: batch.Boolean},
+	{Name: "goroutine", Type: batch.Bigint},
 }
 
 // Positions in Columns.
@@ -37,6 +39,7 @@ const (
 	colSyscall
 	colStack
 	colComplete
+	colGoroutine
 )
 
 // dictLimit is when strings move to a new dictionary: names of processes and
@@ -80,11 +83,11 @@ func (r *rows) add(o *observation) {
 		case colPID:
 			c.Int = append(c.Int, int64(o.process.PID))
 		case colTID:
-			c.Int = append(c.Int, int64(o.tid))
+			r.number(c, uint64(o.tid))
 		case colProcess:
 			c.Code = append(c.Code, c.Dict.Code(o.process.Comm))
 		case colThread:
-			c.Code = append(c.Code, c.Dict.Code(o.name))
+			r.text(c, o.name)
 		case colExe:
 			r.text(c, o.process.Exe)
 		case colState:
@@ -95,11 +98,21 @@ func (r *rows) add(o *observation) {
 			c.Any = append(c.Any, o.stack.value)
 		case colComplete:
 			c.Bool = append(c.Bool, o.stack.complete)
+		case colGoroutine:
+			r.number(c, o.goroutine)
 		}
 	}
 	if b.N++; b.N == batch.MaxRows {
 		r.flush()
 	}
+}
+
+// number adds a number; 0 is NULL.
+func (r *rows) number(c *batch.Column, n uint64) {
+	if n == 0 {
+		c.Nulls.Set(r.batch.N)
+	}
+	c.Int = append(c.Int, int64(n))
 }
 
 // text adds a string; an empty one is NULL.

@@ -13,6 +13,7 @@
 //	unwinder  a sample's frames
 //	interner  equal stacks are one value
 //	state     RUN, WAIT, IO or BLOCKED
+//	goroutine those of Go programs that have no thread (package runtimes/golang)
 //	collector one observation of each thread, or a count of why there is none
 //	source    observations as rows, at a rate or on demand
 //

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"endoscope/probes/process"
+	"endoscope/probes/runtimes/golang"
 	"endoscope/probes/symbols"
 )
 
@@ -19,6 +20,9 @@ type module struct {
 	symbols *symbols.Module // nil: nothing is known of its code
 	library bool            // of the system's, by where it lies
 	places  map[uint64]*place
+
+	layout     *golang.Layout // of its Go runtime; nil: none, or not known
+	layoutRead bool
 }
 
 // place is what is known of an instruction.

@@ -15,6 +15,7 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
+	"endoscope/probes/symbols"
 )
 
 // Bits of bpf.StackSample.Flags (stack.bpf.c).
@@ -120,7 +121,8 @@ func (s *sampler) want(tid uint32, pages uint32) error { return s.pages.Put(tid,
 type sample struct {
 	*bpf.StackSample
 	taken []bpf.StackTaken
-	stack []byte // from redZone below the stack pointer on
+	stack []byte
+	low   uint64 // address of stack
 }
 
 // running samples the threads of all processes that have a CPU now.
@@ -174,6 +176,7 @@ func (s *sampler) drain(visit func(sample)) {
 		if len(b) >= stackAt {
 			one.taken = unsafe.Slice((*bpf.StackTaken)(unsafe.Pointer(&b[sampleBytes])), min(one.Returns, maxTaken))
 			one.stack = b[stackAt:][:min(int(one.Stack), len(b)-stackAt)]
+			one.low = one.Regs[symbols.RegSP] - redZone
 		}
 		visit(one)
 	})

@@ -15,6 +15,7 @@ const (
 	overrun   = "sampler overrun"
 	unsettled = "thread ran and waited by turns while it was sampled"
 	in32Bit   = "thread in 32-bit code"
+	moving    = "goroutine moved while it was read"
 	cutStack  = "stacks that do not reach their thread's first function: "
 )
 
@@ -168,6 +169,9 @@ func (s *source) snapshot(c *collector, sink probes.Sink) error {
 	}
 	if t.compat > 0 {
 		sink.Lost(in32Bit, t.compat)
+	}
+	if t.parked > 0 {
+		sink.Lost(moving, t.parked)
 	}
 	for why, n := range t.unfinished {
 		if n > 0 {

@@ -19,6 +19,7 @@ type space struct {
 	read    time.Time // when the mappings were
 	pause   time.Duration
 	last    int // the region found last
+	golang  *golangProcess
 }
 
 // region is a range of addresses of a module.
@@ -66,6 +67,9 @@ func (s *space) refresh(ms *modules, now time.Time) {
 		s.regions = append(s.regions, region{}) // so that there is a last one
 	}
 	s.read, s.last = now, 0
+	if s.golang != nil && (s.golang.image != s.image || s.golang.process == nil) {
+		s.golang = nil
+	}
 	if slices.Equal(old, s.regions) {
 		s.pause = min(max(2*s.pause, soon), late)
 	} else {

@@ -50,10 +50,12 @@ func within(name string, prefixes ...string) bool {
 	return false
 }
 
-// isGoStandard reports whether a Go function is of the standard library: the
-// first element of its import path has no dot. Programs' own packages without
-// one are main, or begin like their module.
+// isGoStandard reports whether a Go function is of the standard library, where the
+// first element of its import path has no dot, or was made by the compiler.
 func isGoStandard(name string) bool {
+	if strings.Contains(name, ".gowrap") || strings.Contains(name, ".deferwrap") {
+		return true
+	}
 	path := name
 	if i := strings.IndexByte(path, '['); i >= 0 { // type arguments
 		path = path[:i]

@@ -67,7 +67,7 @@ func (u *unwinder) Word(addr uint64) (uint64, bool) {
 // Where reach allows it more memory is read than what came with the sample, and
 // u.beyond then tells so.
 func (u *unwinder) unwind(sp *space, s sample, reach bool) cause {
-	u.space, u.stack, u.low = sp, s.stack, s.Regs[symbols.RegSP]-redZone
+	u.space, u.stack, u.low = sp, s.stack, s.low
 	u.frames, u.pcs = u.frames[:0], u.pcs[:0]
 	u.reach, u.beyond, u.top = reach, false, 0
 	u.outer.reset(sp.process.PID)

@@ -1,0 +1,106 @@
+package stack
+
+import (
+	"strings"
+
+	"endoscope/probes/bpf"
+	"endoscope/probes/clock"
+	"endoscope/probes/process"
+	"endoscope/probes/runtimes/golang"
+	"endoscope/probes/symbols"
+)
+
+// golangProcess is what is known of the Go runtime in a process.
+type golangProcess struct {
+	image   uint64          // of the program that it is of
+	process *golang.Process // nil: goroutines cannot be listed
+	header  bpf.StackSample // of a goroutine's sample
+	thread  thread
+}
+
+// goroutines visits those of a process that have no thread: the kernel knows
+// nothing of them.
+func (c *collector) goroutines(sp *space, visit func(*observation)) {
+	if sp.golang == nil {
+		sp.golang = &golangProcess{image: sp.image, process: c.openGo(sp)}
+	}
+	g := sp.golang
+	if g.process == nil {
+		return
+	}
+	parked, torn, err := g.process.Parked()
+	if err != nil {
+		return // it has ended, or it has only begun
+	}
+	c.parked += uint64(torn)
+	now := uint64(clock.Boot())
+	for i := range parked {
+		one := &parked[i]
+		g.header = bpf.StackSample{Image: sp.image, Syscall: -1}
+		g.header.Regs[symbols.RegIP], g.header.Regs[symbols.RegSP], g.header.Regs[symbols.RegBP] = one.PC, one.SP, one.FP
+		why := c.unwinder.unwind(sp, sample{StackSample: &g.header, stack: one.Stack, low: one.SP}, false)
+		if why != reached {
+			c.unfinished[why]++
+		}
+		g.thread = thread{state: goroutineState(one), nr: -1, cause: why, stack: c.frames.stack(c.unwinder.frames, why == reached)}
+		c.current = observation{thread: &g.thread, process: &sp.process, goroutine: one.ID, time: now}
+		visit(&c.current)
+	}
+}
+
+// openGo opens the Go runtime of a process; nil if it has none, or one whose
+// program was stripped.
+func (c *collector) openGo(sp *space) *golang.Process {
+	for _, r := range sp.regions {
+		if r.module == nil || r.module.symbols == nil || !r.module.symbols.HasGo() {
+			continue
+		}
+		addr, ok := r.module.symbols.AddrOf(r.offset)
+		if !ok {
+			continue
+		}
+		if layout := r.module.goLayout(sp.process.PID, r.start); layout != nil {
+			return golang.Open(sp.process.PID, layout, r.start-addr)
+		}
+	}
+	return nil
+}
+
+// goLayout is where a module's Go runtime keeps its goroutines; nil if the file
+// does not say.
+func (m *module) goLayout(pid int, start uint64) *golang.Layout {
+	if m.layoutRead {
+		return m.layout
+	}
+	m.layoutRead = true
+	text, err := process.Text(pid)
+	if err != nil {
+		return nil
+	}
+	for _, mapping := range text {
+		if mapping.Start != start {
+			continue
+		}
+		f, err := process.OpenModule(pid, mapping)
+		if err != nil {
+			return nil
+		}
+		defer f.Close()
+		m.layout, _ = golang.ReadLayout(f) // nil where it cannot be read
+	}
+	return m.layout
+}
+
+// goroutineState classifies a goroutine by what its runtime says that it waits
+// for (runtime/runtime2.go, waitReasonStrings).
+func goroutineState(g *golang.Goroutine) state {
+	switch {
+	case g.Status == golang.Runnable:
+		return stateRun
+	case g.Reason == "IO wait":
+		return stateIO
+	case strings.HasPrefix(g.Reason, "sync.Mutex"), strings.HasPrefix(g.Reason, "sync.RWMutex"), g.Reason == "semacquire":
+		return stateBlocked
+	}
+	return stateWait
+}

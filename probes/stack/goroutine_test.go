@@ -1,0 +1,68 @@
+package stack
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"endoscope/operators/batch"
+	"endoscope/probes/testenv"
+)
+
+// Every goroutine is found once, on the stack that it made itself: those that
+// wait from the runtime's list, those that run or are in a system call on their
+// threads.
+func TestGoroutines(t *testing.T) {
+	testenv.NeedUprobes(t)
+	for _, flags := range [][]string{nil, {"-gcflags=-N -l"}} {
+		t.Run(strings.Join(flags, " "), func(t *testing.T) {
+			r := run(t, testenv.CompileGo(t, "testdata/goshapes", flags...))
+			r.number(t)
+			c := collect(t, r.pid)
+			found := map[string]int{}
+			if err := c.take(func(o *observation) {
+				var mine []string
+				for _, f := range o.stack.value.([]batch.Value) {
+					v := f.A.([]batch.Value)
+					if strings.Contains(v[0].S, ".gowrap") { // what the compiler makes of a go statement with arguments
+						if v[2].S != originSystem {
+							t.Errorf("%s is the user's", v[0].S)
+						}
+					} else if name, ok := strings.CutPrefix(v[0].S, "main."); ok {
+						mine = append(mine, name)
+						if v[2].S != originUser {
+							t.Errorf("%s is of the system", v[0].S)
+						}
+					} else if v[2].S != originSystem {
+						t.Errorf("%s is the user's", v[0].S)
+					}
+				}
+				if !o.stack.complete {
+					t.Errorf("goroutine %d, thread %d: %s after %v", o.goroutine, o.tid, o.cause, o.stack.value)
+				}
+				if len(mine) > 0 {
+					on := "thread"
+					if o.goroutine != 0 {
+						on = "parked"
+					}
+					found[fmt.Sprintf("%s %s %s", strings.Join(slices.Compact(mine), " "), on, o.state)]++
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []string{
+				"receive main parked WAIT", "receive viaReceive parked WAIT", "choose parked WAIT", "lock parked BLOCKED", "await parked WAIT", "doze parked WAIT",
+				"(*server).serve parked IO", "receive deep main.func1 parked WAIT", "system thread IO", "spin thread RUN",
+			} {
+				if found[want] != 1 {
+					t.Errorf("%q is found %d times", want, found[want])
+				}
+				delete(found, want)
+			}
+			if len(found) > 0 {
+				t.Errorf("also found: %v", found)
+			}
+		})
+	}
+}

@@ -1,0 +1,3 @@
+module goshapes
+
+go 1.23
