@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -193,17 +194,12 @@ func TestInferredCountsOfRedis(t *testing.T) {
 	if !regexp.MustCompile(`dense by function, \d+ functions inferred`).MatchString(plan) {
 		t.Errorf("no function is inferred:\n%s", plan)
 	}
-	signal := func(s syscall.Signal) {
-		if err := syscall.Kill(r.pid, s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	defer signal(syscall.SIGCONT)
-	signal(syscall.SIGSTOP)
+	r.signal(t, syscall.SIGSTOP)
+	defer r.signal(t, syscall.SIGCONT)
 	inferred, probed := start(t, on, statement), start(t, off, statement)
-	signal(syscall.SIGCONT)
+	r.signal(t, syscall.SIGCONT)
 	r.load(t, "-t", "set,get,lpush,lrange_100,mset", "-n", "200", "-c", "5")
-	signal(syscall.SIGSTOP)
+	r.signal(t, syscall.SIGSTOP)
 	inferred.Stop()
 	probed.Stop()
 	with, without := read(t, inferred), read(t, probed)
@@ -217,12 +213,34 @@ func TestInferredCountsOfRedis(t *testing.T) {
 	}
 }
 
+// signal stops the server or lets it go on, and waits until it does.
+func (r *redis) signal(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(r.pid, s); err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, state, _ := strings.Cut(string(stat), ") ")
+		if strings.HasPrefix(state, "T") == (s == syscall.SIGSTOP) {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatalf("redis-server does not obey signal %v", s)
+}
+
 // Of programs that run from beginning to end every call of every function is
 // counted alike.
 func TestInferredCountsOfGit(t *testing.T) {
 	testenv.NeedUprobes(t)
-	git, err := filepath.EvalSymlinks(testenv.NeedProgram(t, "git"))
-	if err != nil {
+	git := filepath.Join(t.TempDir(), "git") // a copy, which nobody else runs
+	if program, err := os.ReadFile(testenv.NeedProgram(t, "git")); err != nil {
+		t.Fatal(err)
+	} else if err := os.WriteFile(git, program, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	on, off := newSession(t, wire.Options{}), newSession(t, wire.Options{})
