@@ -130,3 +130,53 @@ func TestGatingRefusals(t *testing.T) {
 		t.Error("what was refused is attached")
 	}
 }
+
+// TestInexactGatesSayWhatTheyMiss: with join_gating = gated a join that looks both
+// ways runs as the paper has it. A notice says so at the beginning, and the
+// summary for how much of the time there could be pairs, and how late gates opened.
+func TestInexactGatesSayWhatTheyMiss(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileC(t, "testdata/rounds.c", "-O0")
+	const bothWays = `SELECT b.arg1 FROM function_start a WINDOW JOIN function_start b WINDOW 100ms ON a.arg0 = b.arg0
+WHERE a.function_name = 'request' AND a.arg1 = 1 AND b.function_name = 'work'`
+	const byLoad = `SELECT b.arg1 FROM SAMPLE(memory_usage, 50ms) m WINDOW JOIN function_start b WINDOW 10ms WHERE b.function_name = 'work'`
+	for _, c := range []struct {
+		name, plan, query string
+		least, most       int // rows
+		notice, note      string
+	}{
+		{"what came before is missing", "left", bothWays, 40, 40,
+			`^pairs exist only while b is open, which a opens \(join_gating = gated\): calls of b from before a row of a are needed`,
+			`^b was acquired for [1-5]\d(\.\d)? % of the time, from each row of a on$`},
+		{"everything is there", "all", bothWays, 840, 840, "", ""},
+		{"a sampler opens", "left", byLoad, 0, 3000,
+			`^pairs exist only while b is open, which m opens`,
+			`^b was acquired for \d+(\.\d+)? % of the time, from \S+ behind rows of m on, \S+ at most$`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSession(t, wire.Options{Command: []string{target, "now"}})
+			ask(t, s, "SET join_gating = gated")
+			ask(t, s, "SET join_plan = "+c.plan)
+			a := ask(t, s, c.query)
+			complete(t, a)
+			if n := len(a.rows); n < c.least || n > c.most {
+				t.Errorf("%d rows", n)
+			}
+			matches := func(pattern string, lines []string) bool {
+				return slices.ContainsFunc(lines, regexp.MustCompile(pattern).MatchString)
+			}
+			if c.notice == "" {
+				if len(a.summary.Notes) > 0 || matches("join_gating", a.notices) {
+					t.Errorf("it says %q and %q", a.notices, a.summary.Notes)
+				}
+				return
+			}
+			if !matches(c.notice, a.notices) {
+				t.Errorf("its notices are %q", a.notices)
+			}
+			if !matches(c.note, a.summary.Notes) {
+				t.Errorf("its notes are %q", a.summary.Notes)
+			}
+		})
+	}
+}
