@@ -269,3 +269,50 @@ func columnOf(a *plan.Acquire, name string) plan.Expr {
 	i := a.Out.Index(name)
 	return &plan.Col{Index: i, Name: name, T: a.Out.Fields[i].Type}
 }
+
+// BenchmarkGate is what a call costs the target, as BenchmarkCall has it, whose
+// gate is shut or forced open; and one that opens a gate, which is open already.
+func BenchmarkGate(b *testing.B) {
+	testenv.NeedUprobes(b)
+	target := benchTarget(b)
+	for _, c := range []struct {
+		name, stream string
+		forced       bool
+		opens        bool
+	}{
+		{"entry, shut", FunctionStart, false, false},
+		{"entry, forced", FunctionStart, true, false},
+		{"entry, opens", FunctionStart, true, true},
+		{"session, shut", FunctionDuration, false, false},
+		{"session, forced", FunctionDuration, true, false},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			measureCalls(b, target, func(r *running) func() *discard {
+				set, err := gate.NewSet(2, true)
+				if err != nil {
+					b.Fatal(err)
+				}
+				set.Gate(0).Force(c.forced)
+				gates := probes.Gates{Set: set, Own: set.Gate(0), Way: plan.AtEntry}
+				if c.opens {
+					gates.Opens = []probes.Opened{{Gate: set.Gate(1), Within: 100 * time.Millisecond}}
+				}
+				spec := acquisition(c.stream, r.target(), named("pushes"), "timestamp")
+				src, err := provider(b, Options{}).Prepare(b.Context(), spec)
+				if err != nil {
+					b.Fatal(err)
+				}
+				src.(probes.Gateable).Gate(gates)
+				d := &discard{ended: make(chan struct{})}
+				if err := src.Start(b.Context(), d); err != nil {
+					b.Fatal(err)
+				}
+				return func() *discard {
+					<-d.ended
+					set.Close()
+					return d
+				}
+			})
+		})
+	}
+}
