@@ -28,6 +28,9 @@
 // Queries whose leaves acquire the same have a part each in one source (share):
 // its goroutine gives to the feeds of all of them.
 //
+// Where a join allows it, one input is acquired only behind a gate that the other
+// opens (gating): a goroutine compares the plans once a second, and changes gates.
+//
 // Locks: Engine.mu (queries by id, triggers by name) and Session.mu (target,
 // settings) are never held while a source is started or stopped; queue.mu is
 // innermost.

@@ -32,8 +32,9 @@ type gating struct {
 	mode string // SET join_plan
 	set  *gate.Set
 
-	stop chan struct{}
-	done sync.WaitGroup
+	stop  chan struct{}
+	ended sync.Once
+	done  sync.WaitGroup
 }
 
 // inForce is what changes while the query runs.
@@ -257,10 +258,10 @@ func (g *gating) force() error {
 	return nil
 }
 
-// prepare makes the gates and gives them to the sources, which are not started
-// yet. Everything is acquired until start.
+// prepare makes the gates and gives them to the sources, before these load
+// anything. Everything is acquired until start. A second call does nothing.
 func (g *gating) prepare() error {
-	if g == nil || len(g.edges) == 0 || g.mode == "all" {
+	if g == nil || len(g.edges) == 0 || g.mode == "all" || g.set != nil {
 		return nil
 	}
 	var err error
@@ -471,7 +472,7 @@ func (g *gating) end() {
 	if g == nil {
 		return
 	}
-	close(g.stop)
+	g.ended.Do(func() { close(g.stop) })
 	g.done.Wait()
 	g.mu.Lock()
 	defer g.mu.Unlock()

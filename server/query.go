@@ -110,6 +110,7 @@ func (q *query) start(ctx context.Context) error {
 	}
 	q.out = newOutlet(q.t)
 	if err := q.gating.prepare(); err != nil {
+		q.discard()
 		return err
 	}
 	now := time.Now()
@@ -491,6 +492,9 @@ var _ probes.Sink = (*feed)(nil)
 
 // load does what takes long about arming and attaches nothing.
 func (q *query) load(ctx context.Context) error {
+	if err := q.gating.prepare(); err != nil {
+		return err
+	}
 	for _, f := range q.feeds {
 		if l, ok := f.source.(probes.Loader); ok {
 			if err := l.Load(ctx); err != nil {
@@ -506,6 +510,7 @@ func (q *query) discard() {
 	for _, f := range q.feeds {
 		_ = f.source.Stop() // nothing is attached that could refuse to go
 	}
+	q.gating.end()
 }
 
 // failure is why the query ended, once it is done; nil if as it should.
