@@ -16,15 +16,25 @@ import (
 	"endoscope/server/wire"
 )
 
-// steadyC calls work(0), work(1), ... about 100,000 times a second.
-const steadyC = `#include <unistd.h>
+// steadyC has two threads that call work(0), work(1), ... and work(2^40),
+// work(2^40 + 1) ..., together about 100,000 times a second.
+const steadyC = `#include <pthread.h>
+#include <unistd.h>
 long work(long i) { return i + 1; }
-int main(void) { volatile long i = 0; for (;;) { for (int k = 0; k < 100; k++) i = work(i); usleep(900); } }`
+static void *loop(void *from) {
+	volatile long i = (long)from;
+	for (;;) { for (int k = 0; k < 50; k++) i = work(i); usleep(900); }
+}
+int main(void) {
+	pthread_t t;
+	pthread_create(&t, 0, loop, (void *)(1L << 40));
+	loop(0);
+}`
 
 // startSteady runs it until the test ends.
 func startSteady(t testing.TB) (pid int) {
 	t.Helper()
-	cmd := exec.Command(testenv.CompileCText(t, steadyC, "-O1", "-fno-inline"))
+	cmd := exec.Command(testenv.CompileCText(t, steadyC, "-O1", "-fno-inline", "-pthread"))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -33,51 +43,55 @@ func startSteady(t testing.TB) (pid int) {
 }
 
 // sharedStatements ask for the calls of work in ways that sharing treats
-// differently. The columns of their results are: how many calls, the arguments
-// of the first and of the last, and the time of the first.
+// differently. The columns of their results are: the thread (0: there is one),
+// how many calls, the arguments of the first and of the last, and the time of the
+// first.
 var sharedStatements = []string{
-	"SELECT 1, arg0, arg0, timestamp FROM function_start WHERE function_name = 'work'",
-	"SELECT 1, arg0, arg0, timestamp FROM function_duration WHERE function_name = 'work'",
-	"SELECT COUNT(*), MIN(arg0), MAX(arg0) FROM function_start WHERE function_name = 'work'",
-	"SELECT COUNT(*), MIN(arg0), MAX(arg0), MIN(timestamp) FROM function_duration WHERE function_name = 'work'",
-	"SELECT COUNT(*), MIN(arg0), MAX(arg0), MIN(timestamp) FROM TUMBLE(function_start, 300ms) WHERE function_name = 'work'",
-	"SELECT COUNT(*), MIN(arg0), MAX(arg0) FROM TUMBLE(function_duration, 100ms) WHERE function_name = 'work'",
+	"SELECT tid, 1, arg0, arg0, timestamp FROM function_start WHERE function_name = 'work'",
+	"SELECT tid, 1, arg0, arg0, timestamp FROM function_duration WHERE function_name = 'work'",
+	"SELECT 0, COUNT(*), MIN(arg0), MAX(arg0) FROM function_start WHERE function_name = 'work' AND arg0 < 1000000000",
+	"SELECT tid, COUNT(*), MIN(arg0), MAX(arg0), MIN(timestamp) FROM function_duration WHERE function_name = 'work' GROUP BY tid",
+	"SELECT 0, COUNT(*), MIN(arg0), MAX(arg0), MIN(timestamp) FROM TUMBLE(function_start, 300ms) WHERE function_name = 'work' AND arg0 < 1000000000",
+	"SELECT tid, COUNT(*), MIN(arg0), MAX(arg0), MIN(timestamp) FROM TUMBLE(function_start, 300ms) WHERE function_name = 'work' GROUP BY tid",
+	"SELECT tid, COUNT(*), MIN(arg0), MAX(arg0) FROM TUMBLE(function_duration, 100ms) WHERE function_name = 'work' GROUP BY tid",
 }
 
-// span is the calls that a result has told of.
+// span is the calls of a thread that a result has told of.
 type span struct {
 	n, lo, hi int64
 	since     int64 // when the first was, ns since the epoch; 0: unknown
-	err       string
 }
 
-// spanOf reads a result to its end. Each of its rows must go on where the one
-// before ended: no call is missing, none double.
-func spanOf(t *testing.T, r wire.Result) (s span) {
+// spansOf reads a result to its end. Each of its rows must go on where the one
+// before of its thread ended: no call is missing, none double.
+func spansOf(t *testing.T, r wire.Result) (map[int64]span, error) {
+	spans := map[int64]span{}
+	var wrong error
 	for {
 		ev, err := r.Next(t.Context())
 		if errors.Is(err, io.EOF) {
-			return s
+			return spans, wrong
 		}
 		if err != nil {
-			s.err = err.Error()
-			return s
+			return nil, err
 		}
 		if ev.Kind != wire.Rows {
 			continue
 		}
 		for i := range ev.Batch.Len() {
-			var v [4]int64
+			var v [5]int64
 			for c := range ev.Batch.Cols {
 				v[c] = ev.Batch.Cols[c].Int[ev.Batch.Row(i)]
 			}
-			if v[0] != v[2]-v[1]+1 || s.n > 0 && v[1] != s.hi+1 {
-				s.err = fmt.Sprintf("%d calls from %d to %d, after %d to %d", v[0], v[1], v[2], s.lo, s.hi)
+			s, before := spans[v[0]]
+			if v[1] != v[3]-v[2]+1 || before && v[2] != s.hi+1 {
+				wrong = errors.Join(wrong, fmt.Errorf("%d calls from %d to %d, after %+v", v[1], v[2], v[3], s))
 			}
-			if s.n == 0 {
-				s.lo, s.since = v[1], v[3]
+			if !before {
+				s = span{lo: v[2], since: v[4]}
 			}
-			s.n, s.hi = s.n+v[0], v[2]
+			s.n, s.hi = s.n+v[1], v[3]
+			spans[v[0]] = s
 		}
 		ev.Batch.Release()
 	}
@@ -113,14 +127,16 @@ func TestSharingIsExact(t *testing.T) {
 					return
 				}
 				time.AfterFunc(time.Duration(50+rnd.IntN(500))*time.Millisecond, r.Stop)
-				got := spanOf(t, r)
+				got, err := spansOf(t, r)
 				sum := r.Summary()
 				r.Close()
-				if got.err != "" || got.n == 0 || len(sum.Losses) > 0 {
-					t.Errorf("query %d.%d: %s: %+v, lost %v", i, round, statement, got, sum.Losses)
+				if err != nil || len(got) == 0 || len(sum.Losses) > 0 {
+					t.Errorf("query %d.%d: %s: %+v, lost %v, %v", i, round, statement, got, sum.Losses, err)
 				}
-				if got.since != 0 && got.since < asked {
-					t.Errorf("query %d.%d: %s: a call of %d ns before it was asked for", i, round, statement, asked-got.since)
+				for _, s := range got {
+					if s.since != 0 && s.since < asked {
+						t.Errorf("query %d.%d: %s: a call of %d ns before it was asked for", i, round, statement, asked-s.since)
+					}
 				}
 			}
 		})
@@ -188,9 +204,14 @@ int main(void) {
 	}
 	for statement, rs := range queries {
 		for i, r := range rs {
-			got := spanOf(t, r)
-			if losses := r.Summary().Losses; got.err != "" || len(losses) > 0 || got.lo != 0 || !leaves[i] && got.n != 50_000 {
-				t.Errorf("%s: query %d: %+v, lost %v", statement, i, got, losses)
+			spans, err := spansOf(t, r)
+			if losses := r.Summary().Losses; err != nil || len(losses) > 0 || len(spans) != 1 {
+				t.Errorf("%s: query %d: %+v, lost %v, %v", statement, i, spans, losses, err)
+			}
+			for _, got := range spans {
+				if got.lo != 0 || !leaves[i] && got.n != 50_000 {
+					t.Errorf("%s: query %d: %+v", statement, i, got)
+				}
 			}
 		}
 	}
