@@ -107,12 +107,16 @@ type encoding struct {
 	held     int64              // by them
 	budget   int64
 	full     bool
+	refused  uint64  // rows that were not encoded and not reported yet
 	noEvent  *string // what an event was that is none; nil: all were
 
 	tokens, events symbolCache
 	symbols        []encoders.Symbol // scratch: of the rows of one sequence
 	times          []int64           // scratch: as symbols
 }
+
+// encoderFull is the loss of what an encoder has no room for.
+const encoderFull = "encoder budget used up"
 
 // newEncoding makes the state of f. clock says that rows have their time.
 func newEncoding(f *plan.Agg, budget int64, clock bool) (accumulator, error) {
@@ -145,6 +149,13 @@ func (e *encoding) reset() {
 	e.held, e.full, e.noEvent = 0, false, nil
 	e.alphabet = encoders.NewAlphabet()
 	e.tokens, e.events = symbolCache{}, symbolCache{}
+}
+
+// takeRefused is how many rows were not encoded since it was asked last.
+func (e *encoding) takeRefused() uint64 {
+	n := e.refused
+	e.refused = 0
+	return n
 }
 
 // bytes implements valueHolder.
@@ -227,6 +238,9 @@ func (e *encoding) append(s *sequence) {
 	var times []int64
 	if len(e.times) == len(e.symbols) {
 		times = e.times
+	}
+	if e.full {
+		e.refused += uint64(len(e.symbols))
 	}
 	before := s.encoder.Bytes()
 	s.encoder.Append(e.symbols, times)

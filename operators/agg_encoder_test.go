@@ -2,6 +2,7 @@ package operators
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -351,6 +352,18 @@ func TestEncoderBudget(t *testing.T) {
 	got := play(t, encode(in, "g", "rle", "s"), Options{EncoderBudget: 1 << 14}, script.String()+"close\n")
 	if n := strings.Count(got, "encoder_budget is used up"); n != 2 {
 		t.Errorf("%d encodings say that they are prefixes:\n%.2000s", n, got)
+	}
+	var lost, encoded, n int
+	for line := range strings.Lines(got) {
+		if _, err := fmt.Sscanf(line, "gap encoder budget used up %d", &n); err == nil {
+			lost += n
+		}
+		if _, err := fmt.Sscanf(line, "-- the first %d of", &n); err == nil {
+			encoded += n
+		}
+	}
+	if lost == 0 || lost+encoded != 5000 {
+		t.Errorf("%d lost, %d encoded, of 5000", lost, encoded)
 	}
 }
 

@@ -265,6 +265,11 @@ func (a *aggregate) fold(ctx context.Context, s *groupSet, b *batch.Batch, rows 
 			a.held -= v.bytes()
 			acc.update(in)
 			a.held += v.bytes()
+			if e, ok := acc.(*encoding); ok {
+				if err := a.lost(ctx, encoderFull, e.takeRefused()); err != nil {
+					return err
+				}
+			}
 			continue
 		}
 		acc.update(in)
