@@ -44,9 +44,9 @@ var encoderMakers = map[string]struct {
 		}
 	}},
 	"rle": {create: func(f *plan.Agg) encoderMaker {
-		k := int(option(f, "k", 0))
+		o := encoders.RLEOptions{Cutoff: int(option(f, "k", 0)), Groups: int(option(f, "groups", 0))}
 		return func(a *encoders.Alphabet) (encoders.Encoder, error) {
-			return encoders.NewRunLengths(a, k, encoders.Limits{}), nil
+			return encoders.NewRunLengths(a, o, encoders.Limits{}), nil
 		}
 	}},
 	"grammar": {create: func(f *plan.Agg) encoderMaker {

@@ -16,7 +16,7 @@ func BenchmarkEncoders(b *testing.B) {
 		name   string
 		create func() Encoder
 	}{
-		{"rle", func() Encoder { return NewRunLengths(a, 0, Limits{}) }},
+		{"rle", func() Encoder { return NewRunLengths(a, RLEOptions{}, Limits{}) }},
 		{"callstring", func() Encoder { return NewCallStringEncoder(a, Limits{}) }},
 		{"nlevel 2", func() Encoder { return NewNLevelEncoder(a, 2, Limits{}) }},
 		{"dag", func() Encoder { return NewDAGEncoder(a, 0, Limits{}) }},

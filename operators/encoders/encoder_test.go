@@ -19,7 +19,7 @@ func letters() *Alphabet {
 
 // lossless are the encoders whose encodings decode.
 var lossless = map[string]func(a *Alphabet, l Limits) Encoder{
-	"rle":         func(a *Alphabet, l Limits) Encoder { return NewRunLengths(a, 0, l) },
+	"rle":         func(a *Alphabet, l Limits) Encoder { return NewRunLengths(a, RLEOptions{}, l) },
 	"grammar":     func(a *Alphabet, l Limits) Encoder { return NewGrammarEncoder(a, GrammarOptions{}, l) },
 	"grammar rle": func(a *Alphabet, l Limits) Encoder { return NewGrammarEncoder(a, GrammarOptions{Runs: true}, l) },
 	"restricted": func(a *Alphabet, l Limits) Encoder {
@@ -171,7 +171,7 @@ func TestBudget(t *testing.T) {
 // Verify must see a wrong encoding.
 func TestVerify(t *testing.T) {
 	a := letters()
-	e := NewRunLengths(a, 0, Limits{})
+	e := NewRunLengths(a, RLEOptions{}, Limits{})
 	e.Append([]Symbol{1, 1, 2, 0}, nil)
 	for _, spoil := range []func(r []Run){
 		func(r []Run) { r[0].N++ },

@@ -12,7 +12,7 @@ import (
 // stand between spaces ("A B", A^9, nine times A, and ., nothing, are
 // understood), as the first line of each case says:
 //
-//	rle [cutoff=n]
+//	rle [cutoff=n] [groups=n]
 //	grammar [rle | rle=n] [balanced=restricted|full]
 //	callstring
 //	dag [rle=n]
@@ -81,7 +81,7 @@ func goldenEncoder(t *testing.T, d *datadriven.TestData, a *Alphabet) Encoder {
 	case "nlevel":
 		return NewNLevelEncoder(a, number("n"), l)
 	case "rle":
-		return NewRunLengths(a, number("cutoff"), l)
+		return NewRunLengths(a, RLEOptions{number("cutoff"), number("groups")}, l)
 	case "grammar":
 		o := GrammarOptions{Runs: d.HasArg("rle"), Cutoff: number("rle")}
 		var balanced string

@@ -8,7 +8,8 @@ import (
 )
 
 // ParseRLE reads the text form of runs, a line for each sequence. Long runs
-// (B*) have no length: the encoding is exact only if there is none.
+// (B*) have no length: the encoding is exact only if there is none. Groups that are long cannot be
+// read.
 func ParseRLE(text string) (*RLE, error) {
 	a := NewAlphabet()
 	e := &RLE{}
@@ -18,15 +19,32 @@ func ParseRLE(text string) (*RLE, error) {
 		return nil, err
 	}
 	for _, line := range lines {
+		open, times := -1, int64(0) // where a group began, how often it is
 		for _, w := range line {
-			if w.rule {
-				return nil, fmt.Errorf("%s is a rule, and runs have none", w.name)
-			}
 			n := w.n
 			if n == 0 {
 				n, e.cutoff = math.MaxInt64, math.MaxInt64-1
 			}
-			e.runs = append(e.runs, Run{p.symbol(w), n})
+			switch {
+			case w.rule:
+				return nil, fmt.Errorf("%s is a rule, and runs have none", w.name)
+			case w.is("(") && open < 0:
+				open, times = len(e.runs), n
+			case w.is(")") && open >= 0 && n == 1:
+				group := e.runs[open:len(e.runs):len(e.runs)]
+				e.longest = max(e.longest, len(group))
+				for range times - 1 {
+					e.runs = append(e.runs, group...)
+				}
+				open = -1
+			case w.is("(") || w.is(")"):
+				return nil, fmt.Errorf("a group is written 3:( A B )")
+			default:
+				e.runs = append(e.runs, Run{p.symbol(w), n})
+			}
+		}
+		if open >= 0 {
+			return nil, fmt.Errorf("a group is not closed")
 		}
 		e.ends = append(e.ends, len(e.runs))
 	}
@@ -142,6 +160,9 @@ type word struct {
 	rule   bool
 	n      int64 // 0: long
 }
+
+// is reports whether w is that word of the syntax.
+func (w word) is(name string) bool { return !w.quoted && w.name == name }
 
 func (p *parser) symbol(w word) Symbol {
 	if w.quoted {

@@ -18,16 +18,17 @@ func TestParse(t *testing.T) {
 			symbols = append(symbols, a.Function(rapid.OneOf(rapid.SampledFrom(names), rapid.String()).Draw(t, "name")))
 		}
 		kinds := map[string]func() Encoder{
-			"rle":      func() Encoder { return NewRunLengths(a, 0, Limits{}) },
-			"rle 2":    func() Encoder { return NewRunLengths(a, 2, Limits{}) },
-			"grammar":  func() Encoder { return NewGrammarEncoder(a, GrammarOptions{}, Limits{}) },
-			"balanced": func() Encoder { return NewGrammarEncoder(a, GrammarOptions{Balance: FullyBalanced}, Limits{}) },
+			"rle":        func() Encoder { return NewRunLengths(a, RLEOptions{}, Limits{}) },
+			"rle 2":      func() Encoder { return NewRunLengths(a, RLEOptions{Cutoff: 2}, Limits{}) },
+			"rle groups": func() Encoder { return NewRunLengths(a, RLEOptions{Groups: 5}, Limits{}) },
+			"grammar":    func() Encoder { return NewGrammarEncoder(a, GrammarOptions{}, Limits{}) },
+			"balanced":   func() Encoder { return NewGrammarEncoder(a, GrammarOptions{Balance: FullyBalanced}, Limits{}) },
 			"balanced 2": func() Encoder {
 				return NewGrammarEncoder(a, GrammarOptions{Balance: FullyBalanced, Cutoff: 2}, Limits{})
 			},
 			"dag": func() Encoder { return NewDAGEncoder(a, 0, Limits{}) },
 		}
-		kind := rapid.SampledFrom([]string{"rle", "rle 2", "grammar", "balanced", "balanced 2", "dag"}).Draw(t, "kind")
+		kind := rapid.SampledFrom([]string{"rle", "rle 2", "rle groups", "grammar", "balanced", "balanced 2", "dag"}).Draw(t, "kind")
 		var parts []Encoding
 		for range rapid.IntRange(1, 3).Draw(t, "sequences") {
 			e := kinds[kind]()

@@ -9,15 +9,25 @@ import (
 // RunLengths encodes a sequence by its runs of equal symbols.
 type RunLengths struct {
 	intake
-	cutoff int64
-	runs   []Run
-	stats  []Stats // of runs; nil without times
+	options RLEOptions
+	runs    []Run
+	stats   []Stats // of runs; nil without times
 }
 
-// NewRunLengths returns an encoder for a sequence over a. Runs longer than
-// cutoff are encoded as long, whatever their length; 0 means that none is.
-func NewRunLengths(a *Alphabet, cutoff int, l Limits) *RunLengths {
-	return &RunLengths{intake: intake{alphabet: a, limits: l}, cutoff: int64(cutoff)}
+// RLEOptions of [NewRunLengths].
+type RLEOptions struct {
+	// Cutoff has runs longer than it encoded as long, whatever their length; 0
+	// means that none is.
+	Cutoff int
+	// Groups has groups of up to so many runs that follow each other directly
+	// written once, with how often; 0: none are. At most MaxGroup.
+	Groups int
+}
+
+// NewRunLengths returns an encoder for a sequence over a.
+func NewRunLengths(a *Alphabet, o RLEOptions, l Limits) *RunLengths {
+	o.Groups = min(o.Groups, MaxGroup)
+	return &RunLengths{intake: intake{alphabet: a, limits: l}, options: o}
 }
 
 // Run is N times the symbol.
@@ -76,7 +86,7 @@ func (e *RunLengths) Bytes() int64 {
 func (e *RunLengths) Encode() Encoding {
 	// A copy, since the last run of the encoder's own may go on.
 	return &RLE{
-		Source: e.source(), names: e.alphabet.Names(), cutoff: e.cutoff,
+		Source: e.source(), names: e.alphabet.Names(), cutoff: int64(e.options.Cutoff), longest: e.options.Groups,
 		runs: slices.Clone(e.runs), stats: slices.Clone(e.stats), ends: []int{len(e.runs)},
 	}
 }
@@ -84,11 +94,12 @@ func (e *RunLengths) Encode() Encoding {
 // RLE is the run-length encoding of sequences.
 type RLE struct {
 	Source
-	names  []string
-	cutoff int64
-	runs   []Run   // of all sequences
-	stats  []Stats // of each run; nil without times
-	ends   []int   // of each sequence in runs
+	names   []string
+	cutoff  int64
+	longest int     // of the groups that are written once
+	runs    []Run   // of all sequences
+	stats   []Stats // of each run; nil without times
+	ends    []int   // of each sequence in runs
 }
 
 // Exact implements [Lossless].
@@ -124,18 +135,18 @@ func (e *RLE) Decode(i int) iter.Seq[Symbol] {
 }
 
 // String has a line for each sequence: A 9:B C 3:D, and with a cutoff of 3
-// A B* C 3:D.
+// A B* C 3:D. Repeated groups are 4:( A 2:B ).
 func (e *RLE) String() string {
 	var b []byte
 	for i := range e.ends {
 		if i > 0 {
 			b = append(b, '\n')
 		}
-		for j, r := range e.Runs(i) {
+		for j, g := range e.groups(e.Runs(i), e.longest) {
 			if j > 0 {
 				b = append(b, ' ')
 			}
-			b = appendRun(b, r.N, e.cutoff, func(b []byte) []byte { return appendName(b, e.names, r.Symbol) })
+			b = e.appendGroup(b, g)
 		}
 	}
 	return string(b) + e.remark()
@@ -188,10 +199,10 @@ func (e *RLE) MarshalJSON() ([]byte, error) {
 // Merge implements [Mergeable]: the sequences stay apart.
 func (e *RLE) Merge(others []Encoding) (Encoding, error) {
 	a := alphabetOf(e.names)
-	m := &RLE{Source: e.Source, cutoff: e.cutoff, runs: slices.Clone(e.runs), stats: slices.Clone(e.stats), ends: slices.Clone(e.ends)}
+	m := &RLE{Source: e.Source, cutoff: e.cutoff, longest: e.longest, runs: slices.Clone(e.runs), stats: slices.Clone(e.stats), ends: slices.Clone(e.ends)}
 	for _, other := range others {
 		o, ok := other.(*RLE)
-		if !ok || o.cutoff != e.cutoff || (o.stats != nil) != (e.stats != nil) && len(o.runs) > 0 && len(e.runs) > 0 {
+		if !ok || o.cutoff != e.cutoff || o.longest != e.longest || (o.stats != nil) != (e.stats != nil) && len(o.runs) > 0 && len(e.runs) > 0 {
 			return nil, errUnlike
 		}
 		to := a.Translate(o.names)

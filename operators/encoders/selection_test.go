@@ -139,7 +139,7 @@ fopen < fclose <`
 func TestSelectionBudget(t *testing.T) {
 	a := NewAlphabet()
 	construct := a.Symbol("T::T")
-	s := NewSelection(map[Symbol][]Role{construct: {{Birth, 0}}}, External, Limits{Budget: 10_000}, func() Encoder { return NewRunLengths(a, 0, Limits{}) })
+	s := NewSelection(map[Symbol][]Role{construct: {{Birth, 0}}}, External, Limits{Budget: 10_000}, func() Encoder { return NewRunLengths(a, RLEOptions{}, Limits{}) })
 	for i := range 1000 {
 		s.Enter(1, construct, []uint64{uint64(i)}, 0)
 		s.Leave(1, 0, 0)

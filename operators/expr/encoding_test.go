@@ -10,7 +10,7 @@ import (
 
 func TestFormsOfEncodings(t *testing.T) {
 	a := encoders.NewAlphabet()
-	e := encoders.NewRunLengths(a, 0, encoders.Limits{})
+	e := encoders.NewRunLengths(a, encoders.RLEOptions{}, encoders.Limits{})
 	e.Append([]encoders.Symbol{a.Symbol("A"), a.Symbol("B"), a.Symbol("B")}, nil)
 	in := batch.Schema{batch.Encoding}
 	rows := batchOf(in, vs(batch.Value{Type: batch.Encoding, A: e.Encode()}), vs(N(batch.Encoding)))

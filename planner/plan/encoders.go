@@ -98,9 +98,10 @@ var Encoders = []AggFunc{
 		Encoder: &EncoderForm{Calls: true, Example: "CALLDAG(event, function_name) FROM function_call", Options: []EncoderOption{
 			{Name: "rle", Type: tI, Min: 1, Max: longest}}}},
 	{Name: "rle", Args: []batch.Type{tA}, Result: always(batch.Encoding),
-		Doc: "runs of equal tokens: A 9:B C; runs longer than k become B*",
+		Doc: "runs of equal tokens: A 9:B C; runs longer than k become B*; groups => n: repeated groups of up to n runs too, 4:( A 2:B )",
 		Encoder: &EncoderForm{Example: "RLE(function_name, 3)", Options: []EncoderOption{
-			{Name: "k", Type: tI, Min: 1, Max: longest}}}},
+			{Name: "k", Type: tI, Min: 1, Max: longest},
+			{Name: "groups", Type: tI, Min: 2, Max: 64}}}},
 	{Name: "grammar", Args: []batch.Type{tA}, Result: always(batch.Encoding),
 		Doc: "a context-free grammar (Sequitur); rle => k counts runs and makes those longer than k X* (rle => exact: none); balanced rules return from what they call",
 		Encoder: &EncoderForm{Example: "GRAMMAR(event, function_name, balanced => full)", Options: []EncoderOption{
