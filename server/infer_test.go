@@ -131,6 +131,7 @@ func TestInferredCounts(t *testing.T) {
 				"SELECT COUNT(*) FROM function_start WHERE function_name IN " + names,
 				"SELECT module, COUNT(*) FROM function_start WHERE function_name IN " + names + " GROUP BY module",
 				"SELECT function_name, tid, COUNT(*) FROM function_start WHERE function_name IN " + names + " GROUP BY function_name, tid ORDER BY function_name",
+				"SELECT window_start, function_name, COUNT(*), RATE(*) FROM TUMBLE(function_start, 24h) WHERE function_name IN " + names + " GROUP BY window_start, function_name ORDER BY function_name",
 				"SELECT tid, COUNT(*) FROM function_start WHERE function_name IN " + names + " GROUP BY tid",
 				"SELECT function_name, COUNT(*) FILTER (WHERE pid % 2 = 0) AS n FROM function_start WHERE thread_name LIKE 'tar%' AND function_name IN " + names + " GROUP BY function_name ORDER BY function_name",
 				"SELECT function_name, COUNT(*) FROM function_start WHERE arg0 >= 500 AND function_name IN " + names + " GROUP BY function_name ORDER BY function_name",

@@ -84,7 +84,7 @@ func (s *source) Identity() string {
 		}
 	}
 	for _, f := range r.inferred {
-		fmt.Fprintln(h, f.module.id, f.entry, f.sum)
+		fmt.Fprintln(h, f.module.id, f.entry, f.sum, f.label)
 	}
 	for _, g := range r.goexits {
 		fmt.Fprintln(h, g.module.id, g.scope.key, g.site.Offset)
