@@ -2,7 +2,7 @@ package symbols
 
 import (
 	"encoding/binary"
-	"slices"
+	"sync"
 
 	"golang.org/x/arch/x86/x86asm"
 )
@@ -13,62 +13,87 @@ import (
 // another one jumps in its last step, when that one has a trap. They are found
 // by their code: an operand in memory at CFA-8.
 
+// lookers is what was found out about functions, by their numbers. Only those
+// that were asked about are looked at, and what they may become.
+type lookers struct {
+	mu    sync.Mutex
+	known map[int]bool
+}
+
 // looksBack reports whether function i, or one that it may become by a tail
 // call, looks at its return address.
 func (m *Module) looksBack(i int) bool {
-	m.looking.Do(func() { m.lookers = m.findLookers() })
-	_, found := slices.BinarySearch(m.lookers, m.functions[i].addr)
-	return found
+	seen := map[int]bool{i: true}
+	for todo := []int{i}; len(todo) > 0; {
+		k := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		looks, known := m.lookers.get(k)
+		if !known {
+			var becomes []int
+			looks, becomes = m.looksOrBecomes(k)
+			for _, b := range becomes {
+				if !seen[b] {
+					seen[b] = true
+					todo = append(todo, b)
+				}
+			}
+		}
+		if looks {
+			m.lookers.set(map[int]bool{i: true}, true)
+			return true
+		}
+	}
+	m.lookers.set(seen, false) // nothing that any of them becomes does
+	return false
 }
 
-// findLookers returns the addresses of all such functions, in order.
-func (c *contents) findLookers() []uint64 {
-	found := map[uint64]bool{}
-	var todo []uint64
-	add := func(addr uint64) {
-		if !found[addr] {
-			found[addr] = true
-			todo = append(todo, addr)
-		}
-	}
-	becomes := map[uint64][]uint64{} // by a function: those that end with a jump to it
-	read := c.readTables()
-	for i := range c.functions {
-		f := &c.functions[i]
-		code, err := c.image.code(f.addr, c.extent(i))
-		if err != nil || f.golang {
-			continue
-		}
-		if c.looksBackItself(f.addr, code) {
-			add(f.addr)
-		}
-		c.tailJumps(f.addr, code, func(target uint64, name string) {
-			if returnTroubles[withoutUnderscores(name)] == readsCaller {
-				add(f.addr)
-			} else if name == "" {
-				becomes[target] = append(becomes[target], f.addr)
-			}
-		})
-		for _, ref := range c.names[f.first : f.first+uint32(f.names)] {
-			if returnTroubles[withoutUnderscores(c.text(ref, read))] == readsCaller {
-				add(f.addr)
-			}
-		}
-	}
-	for len(todo) > 0 {
-		looker := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		for _, addr := range becomes[looker] {
-			add(addr)
-		}
-	}
-	all := make([]uint64, 0, len(found))
-	for addr := range found {
-		all = append(all, addr)
-	}
-	slices.Sort(all)
-	return all
+func (l *lookers) get(i int) (looks, known bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	looks, known = l.known[i]
+	return looks, known
 }
+
+func (l *lookers) set(which map[int]bool, looks bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.known == nil {
+		l.known = map[int]bool{}
+	}
+	for i := range which {
+		l.known[i] = looks
+	}
+}
+
+// looksOrBecomes reports whether function i itself looks at its return address,
+// and the functions that it may become.
+func (c *contents) looksOrBecomes(i int) (looks bool, becomes []int) {
+	f := &c.functions[i]
+	if f.golang {
+		return false, nil
+	}
+	for _, ref := range c.names[f.first : f.first+uint32(f.names)] {
+		if readsItsCaller(c.text(ref, nil)) {
+			return true, nil
+		}
+	}
+	code, err := c.image.code(f.addr, c.extent(i))
+	if err != nil {
+		return false, nil
+	}
+	if c.looksBackItself(f.addr, code) {
+		return true, nil
+	}
+	c.tailJumps(f.addr, code, func(target int, name string) {
+		looks = looks || readsItsCaller(name)
+		if target >= 0 {
+			becomes = append(becomes, target)
+		}
+	})
+	return looks, becomes
+}
+
+func readsItsCaller(name string) bool { return returnTroubles[withoutUnderscores(name)] == readsCaller }
 
 // looksBackItself looks at all operands relative to rsp or rbp, by their bytes:
 // ModRM and, for rsp, SIB. Only where one is at the return address is the
@@ -169,19 +194,19 @@ func (c *contents) reads(addr uint64, code []byte, pos int, base uint64, offset 
 	return false
 }
 
-// tailJumps calls f for the jumps out of the function at addr: with the
-// function jumped to, or with its name if another module has it. Bytes that
-// only look like a jump are taken for one.
-func (c *contents) tailJumps(addr uint64, code []byte, f func(target uint64, name string)) {
+// tailJumps calls f for the jumps out of the function at addr: with the number
+// of the function jumped to, or with -1 and the name if another module has it.
+// Bytes that only look like a jump are taken for one.
+func (c *contents) tailJumps(addr uint64, code []byte, f func(target int, name string)) {
 	end := addr + uint64(len(code))
 	to := func(target uint64) {
 		if addr <= target && target < end {
 			return
 		}
-		if c.isEntry(target) {
-			f(target, "")
+		if i := c.functionAt(target); i >= 0 && c.functions[i].addr == target {
+			f(i, "")
 		} else if name := c.stubOf(target); name != "" {
-			f(0, name)
+			f(-1, name)
 		}
 	}
 	for pos, b := range code {
@@ -194,7 +219,7 @@ func (c *contents) tailJumps(addr uint64, code []byte, f func(target uint64, nam
 		case b == 0xff && pos+6 <= len(code) && code[pos+1] == 0x25: // jmp *disp(%rip)
 			slot := pc + 6 + uint64(int64(int32(binary.LittleEndian.Uint32(code[pos+2:]))))
 			if name := c.imports()[slot]; name != "" {
-				f(0, name)
+				f(-1, name)
 			}
 		}
 	}

@@ -43,8 +43,7 @@ type contents struct {
 	switching sync.Once // guards switches
 	switches  bool
 
-	looking sync.Once // guards lookers
-	lookers []uint64
+	lookers lookers
 
 	flow flow
 

@@ -6,11 +6,12 @@
 // and the functions selected, decides where each is probed, and refuses by
 // name what cannot be probed. It compiles the query's condition (package
 // codegen). What many functions of running programs will cost it estimates from
-// the rates of their calls (package rates). Source.Start loads the programs of package bpf with that condition
-// for this query alone, and attaches them: several queries have links of their
-// own at one site, all of which the kernel serves in one trap, so that none
-// misses an event when another comes or goes. (Queries that are equal in all this
-// have one source together, see probes.Shareable.) All write into one ring buffer;
+// the rates of their calls (package rates). Source.Start loads the programs of
+// package bpf with that condition for this query alone, and attaches them:
+// several queries have links of their own at one site, all of which the kernel
+// serves in one trap, so that none misses an event when another comes or goes.
+// (Queries that are equal in all this have one source together, see
+// probes.Shareable.) All write into one ring buffer;
 // one goroutine reads it and gives each event to its query.
 //
 // Where the specification has the first stage of an aggregate that the kernel
@@ -63,7 +64,9 @@
 // for a trap at each entry, also if the target is one process; a forked child
 // does so until it calls exec. On kernels without sessions (before Linux 6.13)
 // the kernel sets its return trap before a program can look at the stack:
-// programs with coroutines should not be observed at returns there.
+// programs that switch stacks with code of their own should be observed by exits
+// there (SET return_probes). Where the C library's functions or Boost's do it,
+// they are (symbols.ReturnTrap).
 //
 // Perf events, of kernels before Linux 6.6, are of all processes that execute
 // the file, and their detaching takes the kernel 0.1 s each.
@@ -72,12 +75,10 @@
 // go; it is never taken by the reader. The reader owns routes and
 // subscriptions; others change them by commands that it executes between two
 // drains. A source that ends because its processes ended does so on a
-// goroutine of its own, and so are panes of time given when they are over.
-// aggregator.mu is held while a slot is read, also while the reader is waited
-// for, and taken under Provider.mu but never the other way round.
-//
-// goroutine of its own. What was attached for measuring is detached by
-// goroutines that [Provider.Close] waits for.
+// goroutine of its own, and so are panes of time given when they are over. What
+// was attached for measuring is detached by goroutines that [Provider.Close]
+// waits for. aggregator.mu is held while a slot is read, also while the reader is
+// waited for, and taken under Provider.mu but never the other way round.
 //
 // The package must not know how predicates are evaluated (it is given a
 // [Matcher]), nor who consumes the rows.

@@ -3,6 +3,7 @@ package unharmed
 import (
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -199,12 +200,8 @@ func within(t *testing.T, b *build, want outcome, module string) {
 
 // isSkipped reports whether a notice says that the function is not monitored.
 func isSkipped(a *answer, name string) bool {
-	for _, n := range a.notices {
-		if strings.Contains(n, "not monitored") && strings.Contains(n, name) {
-			return true
-		}
-	}
-	return false
+	named := regexp.MustCompile(`[:,;] ` + regexp.QuoteMeta(name) + `( \(|, | and [0-9]+ more \()`)
+	return slices.ContainsFunc(a.notices, func(n string) bool { return strings.Contains(n, "not monitored") && named.MatchString(n) })
 }
 
 // midRun attaches to a running program and detaches from it several times: in
