@@ -111,6 +111,9 @@ type resolver struct {
 	cache   *symbols.Cache
 	through string // of the module looked at: what unwound says
 
+	unwindingProcesses map[int]bool    // what hasUnwinder says
+	unwindingPrograms  map[string]bool // what willUnwind says
+
 	wants    []want
 	inferred []inferred
 	goexits  []goexit

@@ -3,6 +3,7 @@ package uprobe
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"endoscope/probes/process"
@@ -20,36 +21,53 @@ func (r *resolver) unwound(m *module) string {
 	if m.exe {
 		return ""
 	}
+	if r.unwindingProcesses == nil {
+		r.unwindingProcesses, r.unwindingPrograms = map[int]bool{}, map[string]bool{}
+	}
 	for _, pl := range m.in {
-		mappings, err := process.Modules(pl.process.PID)
-		if err != nil {
-			continue // it has ended
-		}
-		for _, mp := range mappings {
-			if isUnwinder(mp.Path) {
-				return throughLibrary
-			}
-			if mp.Path == pl.process.Exe && r.unwinds(process.OpenModule(pl.process.PID, mp)) {
-				return throughLibrary
-			}
+		if r.hasUnwinder(pl.process) {
+			return throughLibrary
 		}
 	}
 	for _, path := range r.spec.Target.Exes {
-		f, err := process.OpenExe(path)
-		if err != nil {
-			continue
-		}
-		for _, lib := range needed(f, path) {
-			if isUnwinder(lib) {
-				f.Close()
-				return throughLibrary
-			}
-		}
-		if r.unwinds(f, nil) {
+		if r.willUnwind(path) {
 			return throughLibrary
 		}
 	}
 	return ""
+}
+
+// hasUnwinder reports whether a process has loaded the run-time support of a
+// language with exceptions, or is a program of one.
+func (r *resolver) hasUnwinder(p process.Process) (has bool) {
+	if has, known := r.unwindingProcesses[p.PID]; known {
+		return has
+	}
+	defer func() { r.unwindingProcesses[p.PID] = has }()
+	mappings, err := process.Modules(p.PID)
+	if err != nil {
+		return false // it has ended
+	}
+	return slices.ContainsFunc(mappings, func(mp process.Mapping) bool {
+		return isUnwinder(mp.Path) || mp.Path == p.Exe && r.unwinds(process.OpenModule(p.PID, mp))
+	})
+}
+
+// willUnwind is hasUnwinder of a program that need not run.
+func (r *resolver) willUnwind(path string) (will bool) {
+	if will, known := r.unwindingPrograms[path]; known {
+		return will
+	}
+	defer func() { r.unwindingPrograms[path] = will }()
+	f, err := process.OpenExe(path)
+	if err != nil {
+		return false
+	}
+	if slices.ContainsFunc(needed(f, path), isUnwinder) {
+		f.Close()
+		return true
+	}
+	return r.unwinds(f, nil)
 }
 
 const throughLibrary = "an exception of the program that uses the library may unwind through it"
