@@ -343,8 +343,10 @@ func (k *kernel) remove(in *installation) {
 	k.ids.put(uint32(in.query))
 }
 
-// detach closes the links: when it returns, no program of the query runs. The
-// kernel takes tens of milliseconds for it.
+// detach closes the links: when it returns, no program of the query runs. (A
+// process that is just being started may have copies of the descriptors until it
+// executes its program: what comes until then is nobody's.) The kernel takes tens
+// of milliseconds for it.
 func (in *installation) detach() {
 	in.once.Do(func() {
 		in.open(false)
@@ -403,23 +405,24 @@ func (in *installation) hits(function uint32, per *[]uint64) (sum uint64) {
 	return sum
 }
 
-// idPool hands out small numbers.
+// idPool hands out numbers below max: new ones, and then the one given back
+// longest ago. What still comes under an old number finds nobody, not another.
 type idPool struct {
 	max, next uint32
-	free      []uint32
+	free      []uint32 // in the order in which they were given back
 }
 
 func (p *idPool) get() (uint32, bool) {
-	if n := len(p.free); n > 0 {
-		id := p.free[n-1]
-		p.free = p.free[:n-1]
-		return id, true
+	if p.next < p.max {
+		p.next++
+		return p.next - 1, true
 	}
-	if p.next == p.max {
+	if len(p.free) == 0 {
 		return 0, false
 	}
-	p.next++
-	return p.next - 1, true
+	id := p.free[0]
+	p.free = p.free[1:]
+	return id, true
 }
 
 func (p *idPool) put(id uint32) { p.free = append(p.free, id) }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"endoscope/planner/plan"
 	"endoscope/probes"
@@ -383,4 +384,32 @@ func TestSitesSayWhatWillBeDone(t *testing.T) {
 			t.Error("calls happen whether or not anybody looks, and there is no filter")
 		}
 	})
+}
+
+// The programs of a query that has ended may run a little longer, while a process
+// that was just being started has copies of its links. What they send is no other
+// query's.
+func TestEventsOfAnEndedQuery(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
+	p := provider(t, Options{})
+	r := run(t, target)
+	start(t, p, acquisition(FunctionStart, r.target(), named("beta"), "function_name")) // keeps the reader
+	ended, _ := start(t, p, acquisition(FunctionStart, r.target(), named("alpha", "beta"), "function_name"))
+	for _, l := range p.active[ended.(*source)].links {
+		for _, fd := range l.fds {
+			held, err := unix.Dup(fd)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer unix.Close(held)
+		}
+	}
+	ended.Stop()
+	_, next := start(t, p, acquisition(FunctionStart, r.target(), named("alpha"), "function_name"))
+	r.round()
+	r.end()
+	if diff := cmp.Diff(map[string]int{"alpha": 10}, tally(next.wait(t).strings("function_name"))); diff != "" {
+		t.Error(diff)
+	}
 }

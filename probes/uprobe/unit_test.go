@@ -146,7 +146,7 @@ func TestIDsAreReused(t *testing.T) {
 	for _, id := range []uint32{2, 0, 1} {
 		p.put(id)
 	}
-	if diff := cmp.Diff([]uint32{1, 0, 2}, take()); diff != "" {
+	if diff := cmp.Diff([]uint32{2, 0, 1}, take()); diff != "" {
 		t.Error(diff)
 	}
 }

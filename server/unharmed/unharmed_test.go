@@ -60,7 +60,7 @@ func TestUnharmed(t *testing.T) {
 		if !b.stacks {
 			t.Run("held, pairs of links", func(t *testing.T) { held(t, b, want, "multi") })
 		}
-		if !b.stacks && soak() {
+		if !b.stacks && b.libs != "" && soak() { // with its libraries inside a program has too many functions
 			t.Run("held, perf events", func(t *testing.T) { held(t, b, want, "perf") })
 		}
 		t.Run("counted", func(t *testing.T) { counted(t, b, want) })
