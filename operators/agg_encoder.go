@@ -1,6 +1,8 @@
 package operators
 
 import (
+	"time"
+
 	"endoscope/operators/batch"
 	"endoscope/operators/encoders"
 	"endoscope/planner/plan"
@@ -101,14 +103,15 @@ type encoding struct {
 	born    int  // which of them says that a sequence begins, or -1
 	dies    int  // which of them says that it ends, or -1
 
-	alphabet *encoders.Alphabet
-	groups   []sequences
-	all      []encoders.Encoder // of all groups
-	held     int64              // by them
-	budget   int64
-	full     bool
-	refused  uint64  // rows that were not encoded and not reported yet
-	noEvent  *string // what an event was that is none; nil: all were
+	alphabet    *encoders.Alphabet
+	groups      []sequences
+	all         []encoders.Encoder // of all groups
+	held        int64              // by them
+	budget      int64
+	full        bool
+	nextPreview time.Time // until then previews are what they were
+	refused     uint64    // rows that were not encoded and not reported yet
+	noEvent     *string   // what an event was that is none; nil: all were
 
 	tokens, events symbolCache
 	symbols        []encoders.Symbol // scratch: of the rows of one sequence
@@ -292,13 +295,39 @@ func (e *encoding) output(groups []uint32, out *batch.Column, at instant) error 
 			out.Append(i, batch.NullOf(e.f.T))
 			continue
 		}
-		x, err := e.encode(e.groups[g].order, !at.preview)
+		x, err := e.shown(&e.groups[g], at.preview)
 		if err != nil {
 			return err
 		}
 		e.put(out, i, &e.groups[g], x)
 	}
 	return nil
+}
+
+// previewRest is how much longer than a preview took it is until the next: a
+// large encoding takes a while, in which events wait.
+const previewRest = 50
+
+// shown is the encoding of a group. A preview may be an older one.
+func (e *encoding) shown(g *sequences, preview bool) (encoders.Encoding, error) {
+	if !preview {
+		g.preview = nil
+		return e.encode(g.order, true)
+	}
+	now := time.Now()
+	if g.preview != nil && now.Before(e.nextPreview) {
+		return g.preview, nil
+	}
+	x, err := e.encode(g.order, false)
+	if err != nil {
+		return nil, err
+	}
+	g.preview = x
+	if e.nextPreview.Before(now) {
+		e.nextPreview = now
+	}
+	e.nextPreview = e.nextPreview.Add(previewRest * time.Since(now))
+	return x, nil
 }
 
 func (e *encoding) encode(of []*sequence, verify bool) (encoders.Encoding, error) {

@@ -11,12 +11,13 @@ import (
 
 // sequences are those of one group, in order of their first rows.
 type sequences struct {
-	order []*sequence
-	ints  map[int64]*sequence
-	texts map[string]*sequence
-	last  *sequence // the one of the last row; where none are told apart: the one
-	key   int64     // and its value where that is a number
-	rest  *sequence // of those for which there was no room
+	order   []*sequence
+	ints    map[int64]*sequence
+	texts   map[string]*sequence
+	last    *sequence         // the one of the last row; where none are told apart: the one
+	key     int64             // and its value where that is a number
+	preview encoders.Encoding // the last that was given
+	rest    *sequence         // of those for which there was no room
 	// Of those that are compared with a model: a verdict was given, and it was
 	// that one of them does not conform.
 	given, departed bool

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"endoscope/operators/batch"
 	"endoscope/operators/encoders"
@@ -365,6 +366,42 @@ func TestEncoderBudget(t *testing.T) {
 	if lost == 0 || lost+encoded != 5000 {
 		t.Errorf("%d lost, %d encoded, of 5000", lost, encoded)
 	}
+}
+
+// Previews of what takes long to encode are not given each time.
+func TestEncoderPreview(t *testing.T) {
+	root := encode(relation("s:varchar"), "", "rle", "s")
+	acc, err := newEncoding(&root.Aggs[0], 0, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := acc.(*encoding)
+	e.grow(1)
+	push := func(token string) {
+		c := batch.Column{Type: batch.Varchar, Dict: batch.NewDict()}
+		c.Append(0, batch.Str(token))
+		e.update(&folding{rows: []uint16{0}, groups: make([]uint32, 1), alone: true, arg: &c})
+	}
+	shows := func(preview bool, want string) {
+		t.Helper()
+		out := batch.Column{Type: batch.Encoding}
+		if err := e.output([]uint32{0}, &out, instant{preview: preview}); err != nil {
+			t.Fatal(err)
+		}
+		if got := out.Any[0].(encoders.Encoding).String(); got != want {
+			t.Errorf("preview %t: %s, want %s", preview, got, want)
+		}
+	}
+	push("A")
+	shows(true, "A")
+	e.nextPreview = time.Now().Add(time.Hour)
+	push("B")
+	shows(true, "A")
+	shows(false, "A B")
+	shows(true, "A B")
+	push("C")
+	e.nextPreview = time.Time{}
+	shows(true, "A B C")
 }
 
 // The table of the language and what is implemented are the same.
