@@ -94,7 +94,7 @@ type stepper struct {
 	out *bufio.Scanner
 }
 
-func startStepper(t *testing.T, path string) *stepper {
+func startStepper(t testing.TB, path string) *stepper {
 	t.Helper()
 	cmd := exec.Command(path)
 	in, _ := cmd.StdinPipe()
