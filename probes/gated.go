@@ -33,6 +33,21 @@ type Gates struct {
 	// Opens are those that it opens for each of its rows, before it reads the
 	// row's timestamp. Only sources whose Ability says Opens have any.
 	Opens []Opened
+	// Detaches says that Detach and Attach may be called.
+	Detaches bool
+}
+
+// Detachable is a Gateable that can do without its probes while its gate is shut
+// for long: a shut gate costs each call a trap, none at all costs nothing.
+type Detachable interface {
+	Gateable
+	// Detachable reports whether it can: known from Prepare on.
+	Detachable() bool
+	// Detach takes the probes away and Attach puts them back, which both take
+	// tens of milliseconds. The stream goes on, without rows. Safe to call while
+	// the source ends; they then do nothing.
+	Detach() error
+	Attach() error
 }
 
 // Opened is a gate that is open up to Within behind each row of a source.

@@ -43,6 +43,7 @@ type inForce struct {
 	chooser  cost.Chooser
 	current  int
 	switches []planSwitch
+	troubles []string // with what was to be attached again
 	began    time.Time
 	at       time.Time // of the last evaluation
 }
@@ -60,6 +61,7 @@ type edge struct {
 	mu            sync.Mutex    // guards what follows
 	rows, latency int64         // of the opener that opened the gate, and their delays in all, ns
 	worst         int64         // ns
+	detaching
 }
 
 // gatedInput is an acquisition that takes part.
@@ -280,6 +282,8 @@ func (g *gating) prepare() error {
 			f.holder = e.holder
 		} else {
 			own.Own, own.Way = e.gate, e.Way
+			g.detachable(e)
+			own.Detaches = e.source != nil
 		}
 		if e.Kernel {
 			by := &gates[e.opener]
@@ -345,6 +349,11 @@ func (g *gating) start() {
 	g.mu.Unlock()
 	if g.set != nil {
 		g.done.Go(g.run)
+		for _, e := range g.edges {
+			if e.source != nil {
+				g.done.Go(func() { g.flips(e) })
+			}
+		}
 	}
 }
 
@@ -367,6 +376,13 @@ func (g *gating) enforce(p int) {
 	for _, i := range used {
 		g.edges[i].gate.Force(false)
 	}
+}
+
+// failed notes what went wrong with an input.
+func (g *gating) failed(what string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.troubles = append(g.troubles, what)
 }
 
 // run evaluates the plans until the query ends.
@@ -411,12 +427,16 @@ func (g *gating) observe() {
 	if d <= 0 {
 		return
 	}
-	for _, in := range g.inputs {
+	for i, in := range g.inputs {
 		if every := in.feed.spec.Every; every > 0 {
 			in.rate.Observe(1/every.Seconds(), d)
 		} else if in.source != nil {
 			a := in.source.Activity()
-			in.rate.Observe(float64(a.Events-in.was.Events)/d.Seconds(), d)
+			if e := g.edgeOf(i); e != nil && e.isDetached() { // its calls are not seen
+				in.rate.Pass(d)
+			} else {
+				in.rate.Observe(float64(a.Events-in.was.Events)/d.Seconds(), d)
+			}
 			in.was = a
 		}
 	}
@@ -451,6 +471,9 @@ func (g *gating) model() []cost.Input {
 		in := &inputs[e.gated]
 		in.Needed = e.needed.Value()
 		in.Open, in.Shut = g.inputs[e.gated].source.Prices(e.Way)
+		if e.isDetached() {
+			in.Shut = 0
+		}
 	}
 	return inputs
 }

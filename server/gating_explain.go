@@ -141,13 +141,13 @@ func (g *gating) report() (lines []string) {
 		if ran <= 0 {
 			continue
 		}
-		s := fmt.Sprintf("%s was acquired for %.3g %% of the time", e.GatedName, 100*float64(e.open)/float64(ran))
+		s := fmt.Sprintf("%s was acquired for %.3g %% of the time", e.GatedName, 100*float64(max(0, e.open-e.unattached()))/float64(ran))
 		if !e.Exact {
 			s += e.delays()
 		}
 		lines = append(lines, s)
 	}
-	return lines
+	return append(lines, g.troubles...)
 }
 
 // delays says how late the gate opened behind the rows that opened it.
@@ -160,7 +160,7 @@ func (e *edge) delays() string {
 	if e.rows == 0 {
 		return fmt.Sprintf(", for no row of %s came", e.OpenerName)
 	}
-	return fmt.Sprintf(", from %s behind rows of %s on, %s at most", ns(float64(e.latency)/float64(e.rows)), e.OpenerName, ns(float64(e.worst)))
+	return fmt.Sprintf(", from %s behind rows of %s on, %s at most", ns(float64(e.latency)/float64(e.rows)), e.OpenerName, ns(float64(e.worst))) + e.attached()
 }
 
 // used reports whether an edge is or was part of the plan in force.

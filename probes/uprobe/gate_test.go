@@ -316,3 +316,80 @@ func BenchmarkGate(b *testing.B) {
 		})
 	}
 }
+
+// TestDetachAndAttach: what is detached for a while gives no rows, costs nothing,
+// and goes on afterwards.
+func TestDetachAndAttach(t *testing.T) {
+	for name, o := range map[string]Options{"session": {}, "exits": {Returns: plan.ExitReturns}} {
+		t.Run(name, func(t *testing.T) {
+			testenv.NeedUprobes(t)
+			target := run(t, testenv.CompileCText(t, gateProgram, "-pthread"))
+			p := provider(t, o)
+			set, err := gate.NewSet(1, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer set.Close()
+			set.Gate(0).Force(true)
+			spec := acquisition(FunctionDuration, target.target(), named("gated"), "timestamp", "arg0")
+			prepared, err := p.Prepare(t.Context(), spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer prepared.Stop()
+			src := prepared.(probes.Detachable)
+			if !src.Detachable() {
+				t.Fatal("it cannot be detached")
+			}
+			src.Gate(probes.Gates{Set: set, Own: set.Gate(0), Way: plan.AtEntry, Detaches: true})
+			sink := newRecord(spec)
+			if err := src.Start(t.Context(), sink); err != nil {
+				t.Fatal(err)
+			}
+			target.step()
+			time.Sleep(60 * time.Millisecond)
+			for range 2 { // the second time there is nothing to do
+				if err := src.Detach(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			from := clock.Now()
+			before := src.Activity().Events
+			if n := len(p.Probes()); n != 0 {
+				t.Errorf("%d probes are listed while none is attached", n)
+			}
+			time.Sleep(60 * time.Millisecond)
+			to := clock.Now()
+			if n := src.Activity().Events; n != before {
+				t.Errorf("%d calls trapped while nothing was attached", n-before)
+			}
+			for range 2 {
+				if err := src.Attach(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := len(p.Probes()); n != 1 {
+				t.Errorf("%d probes are listed", n)
+			}
+			target.finish(success)
+			sink.wait(t)
+			early, late := 0, 0
+			for _, at := range sink.ints("timestamp") {
+				switch {
+				case at < from:
+					early++
+				case at < to:
+					t.Fatalf("a row %v after the probes were detached", time.Duration(at-from))
+				default:
+					late++
+				}
+			}
+			if early == 0 || late == 0 {
+				t.Errorf("%d rows before and %d after", early, late)
+			}
+			if err := src.Attach(); err != nil {
+				t.Errorf("at the end: %v", err)
+			}
+		})
+	}
+}

@@ -24,6 +24,9 @@ func sitesOf(active map[*source]*installation) []probes.Site {
 	bySite := map[site]*probes.Site{}
 	var per []uint64
 	for s, in := range active {
+		if len(in.links) == 0 { // behind a gate that is shut for long
+			continue
+		}
 		for i, w := range s.resolution.wants {
 			if w.refused {
 				continue

@@ -27,6 +27,7 @@ type source struct {
 	estimate    string       // of the cost, in words; "": none was made
 	refusal     *plan.Error  // of the cost; nil: it is allowed
 	gates       probes.Gates // set before it is armed
+	flip        sync.Mutex   // held while probes are detached or attached again; taken before Provider.mu
 
 	// Guarded by Provider.mu.
 	sub      *subscription
@@ -121,7 +122,9 @@ func (s *source) Start(ctx context.Context, sink probes.Sink) error {
 		err = s.arm(sink)
 	}
 	// The links refer to files, not to our descriptors of them.
-	s.resolution.modules.close()
+	if err != nil || !s.gates.Detaches {
+		s.resolution.modules.close()
+	}
 	if err != nil {
 		s.provider.unload(s)
 		s.mu.Lock()
@@ -228,8 +231,13 @@ func (s *source) Stop() error {
 	s.stopped = true
 	in := p.active[s]
 	p.mu.Unlock()
+	s.flip.Lock() // no more Attach comes
 	if in != nil {
 		in.detach() // here, so that queries that end together wait together
+	}
+	s.flip.Unlock()
+	if s.gates.Detaches {
+		s.resolution.modules.close()
 	}
 	p.mu.Lock()
 	err := errors.Join(failure, p.release(s))

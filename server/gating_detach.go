@@ -1,0 +1,129 @@
+package server
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"endoscope/planner/cost"
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/clock"
+)
+
+// detaching takes the probes of an input away while its gate is shut for long,
+// where the gate is opened late anyway: by the engine (join_gating = gated).
+type detaching struct {
+	source probes.Detachable // nil: its probes stay
+
+	flipping sync.Mutex // held while they are detached or attached, and guards what follows
+	detached bool
+	shut     uint64        // calls that had met a shut gate when it was last seen open
+	flip     time.Duration // what it takes to detach and attach
+	times    int           // it was attached again
+	late     time.Duration // for which the gate was open and nothing attached
+}
+
+// firstFlip is what detaching and attaching is taken to take before it was seen.
+const firstFlip = 30 * time.Millisecond
+
+// lookEvery is how often it is considered.
+const lookEvery = 200 * time.Millisecond
+
+// detachable finds out whether an edge's input can do without its probes.
+func (g *gating) detachable(e *edge) {
+	if e.Exact || e.Kernel || e.Way != plan.AtEntry {
+		return
+	}
+	if s, ok := g.inputs[e.gated].source.(probes.Detachable); ok && s.Detachable() {
+		e.source, e.flip = s, firstFlip
+	}
+}
+
+// flips detaches and attaches until the query ends.
+func (g *gating) flips(e *edge) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		var err error
+		select {
+		case <-tick.C:
+			err = g.perhapsDetach(e)
+		case <-e.gate.Wake:
+			err = e.attach()
+		case <-g.stop:
+			return
+		}
+		if err != nil {
+			g.failed(fmt.Sprintf("%s: %v", e.GatedName, err))
+			return
+		}
+	}
+}
+
+// perhapsDetach takes the probes away when calls have paid enough at the gate.
+func (g *gating) perhapsDetach(e *edge) error {
+	met := e.source.Activity().Shut
+	e.flipping.Lock()
+	defer e.flipping.Unlock()
+	switch {
+	case e.detached:
+		return nil
+	case e.gate.Admits(clock.Now()):
+		e.shut = met
+		return nil
+	}
+	_, price := e.source.Prices(e.Way)
+	if !cost.Detach(met-e.shut, price, float64(e.flip)) {
+		return nil
+	}
+	began := time.Now()
+	if err := e.source.Detach(); err != nil {
+		return err
+	}
+	e.detached, e.flip = true, time.Since(began)+e.flip/2
+	return nil
+}
+
+// attach puts the probes back: the gate is open.
+func (e *edge) attach() error {
+	e.flipping.Lock()
+	defer e.flipping.Unlock()
+	if !e.detached || !e.gate.Admits(clock.Now()) {
+		return nil
+	}
+	began := time.Now()
+	if err := e.source.Attach(); err != nil {
+		return err
+	}
+	took := time.Since(began)
+	e.detached, e.flip = false, took+e.flip/2
+	e.shut = e.source.Activity().Shut
+	e.times++
+	e.late += took
+	return nil
+}
+
+// isDetached reports whether nothing of the edge's input is attached.
+func (e *edge) isDetached() bool {
+	e.flipping.Lock()
+	defer e.flipping.Unlock()
+	return e.detached
+}
+
+// unattached is for how long the gate was open and nothing attached.
+func (e *edge) unattached() time.Duration {
+	e.flipping.Lock()
+	defer e.flipping.Unlock()
+	return e.late
+}
+
+// attached says how often probes were attached again, if they were.
+func (e *edge) attached() string {
+	e.flipping.Lock()
+	defer e.flipping.Unlock()
+	if e.times == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d times its probes had to be attached again, which took %s", e.times, ns(float64(e.late)/float64(e.times)))
+}

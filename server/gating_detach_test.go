@@ -1,0 +1,89 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"endoscope/probes/clock"
+	"endoscope/probes/testenv"
+	"endoscope/server/wire"
+)
+
+// TestProbesGoWhileTheGateIsShut: where the gate opens late anyway, calls that
+// have paid enough at it are spared it, until it opens.
+func TestProbesGoWhileTheGateIsShut(t *testing.T) {
+	testenv.NeedUprobes(t)
+	cmd := exec.Command(testenv.CompileC(t, "testdata/rounds.c", "-O0"))
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	e, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	s, err := newSession(t.Context(), e, wire.Options{PID: cmd.Process.Pid})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	execute(t, s, "SET join_gating = gated")
+	execute(t, s, "SET join_plan = left")
+	// No memory is so full.
+	r := execute(t, s, `SELECT b.arg1 FROM SAMPLE(memory_usage, 50ms) m WINDOW JOIN function_start b WINDOW 100ms
+WHERE b.function_name = 'work' AND m.percent_used > 200`)
+	g := r.(*queryResult).q.gating
+	way := g.edges[0]
+	if way.source == nil {
+		t.Fatal("the probes could not be detached")
+	}
+	way.flipping.Lock()
+	way.flip = 1 // which few calls have paid
+	way.flipping.Unlock()
+	fmt.Fprintln(in, "go")
+	await(t, "detached", way.isDetached)
+	if n := len(e.uprobes.Probes()); n != 0 {
+		t.Errorf("%d probes are attached", n)
+	}
+	way.arrived(clock.Now())
+	await(t, "attached again", func() bool { return !way.isDetached() })
+	if n := len(e.uprobes.Probes()); n != 1 {
+		t.Errorf("%d probes are attached", n)
+	}
+	for {
+		ev, err := r.Next(t.Context())
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.Batch != nil {
+			ev.Batch.Release()
+		}
+	}
+	sum := r.Summary()
+	if len(sum.Losses) > 0 || len(sum.Notes) != 1 || !strings.Contains(sum.Notes[0], "times its probes had to be attached again, which took") {
+		t.Errorf("the summary says %+v", sum)
+	}
+}
+
+// await waits for something to be so.
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it is not %s", what)
+		}
+	}
+}
