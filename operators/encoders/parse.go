@@ -112,7 +112,7 @@ func ParseGrammar(text string) (*Grammar, error) {
 // itself.
 func (g *productions) wellFounded() error {
 	if g.starts == 0 {
-		return fmt.Errorf("a grammar begins with R0 -> ...")
+		return fmt.Errorf("a grammar begins with a rule R0")
 	}
 	done := make([]bool, len(g.ends))
 	var bad error

@@ -78,7 +78,7 @@ func TestParseRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                               "line 1 is no rule: R1 -> A B",
 		"R0 A":                           "line 1 is no rule: R1 -> A B",
-		"R1 -> A":                        "a grammar begins with R0 -> ...",
+		"R1 -> A":                        "a grammar begins with a rule R0",
 		"R0 -> R1":                       "line 1: there is no rule R1",
 		"R0 -> R0":                       "line 1: there is no rule R0",
 		"R0 -> R1\nR1 -> A R1":           "a rule uses itself",

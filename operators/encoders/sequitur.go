@@ -130,30 +130,31 @@ func (g *sequitur) check(d uint32) bool {
 
 // match makes one of the digram at d and the equal one at m, which is older.
 func (g *sequitur) match(d, m uint32) {
-	var r uint32
-	if before, after := g.nodes[m].prev, g.nodes[g.nodes[g.nodes[m].next].next].value; isGuard(g.nodes[before].value) && isGuard(after) && before != 0 {
-		r = g.nodes[before].value &^ guardBit
-		g.substitute(d, r)
-	} else {
+	r, whole := g.wholeRule(m)
+	if !whole {
 		r = g.makeRule(m)
 		g.substitute(m, r)
-		g.substitute(d, r)
 	}
-	// What the rule replaced had its symbols used once more: one of them may be
-	// used nowhere else now. (The substitution may have led on to others, and r
-	// may be gone or be another rule by now; looking does no harm.)
+	g.substitute(d, r)
+	// The digram's symbols are used once less now: the first may be used here
+	// alone (it is never the second). The substitution may have led on to others,
+	// and r may be gone, or another rule, by now: looking does no harm.
 	if g.rules[r].guard == 0 {
 		return
 	}
 	if first := g.nodes[g.rules[r].guard].next; g.usedOnce(first) {
 		g.inline(first)
 	}
-	if g.rules[r].guard == 0 {
-		return
+}
+
+// wholeRule is the rule whose right-hand side is the digram at m, if it is one's.
+func (g *sequitur) wholeRule(m uint32) (r uint32, ok bool) {
+	before := g.nodes[m].prev
+	after := g.nodes[g.nodes[m].next].next
+	if before == 0 || before != after { // the guard of a rule, but not of the start rule
+		return 0, false
 	}
-	if last := g.nodes[g.rules[r].guard].prev; g.usedOnce(last) {
-		g.inline(last)
-	}
+	return g.nodes[before].value &^ guardBit, true
 }
 
 func (g *sequitur) usedOnce(n uint32) bool {

@@ -106,6 +106,19 @@ func sequence(t *rapid.T) []Symbol {
 	return s[from:rapid.IntRange(from, len(s)).Draw(t, "to")]
 }
 
+// noise are symbols below k, and copies of pieces of what was there before.
+func noise(random *rand.Rand, k uint32, n int) (s []Symbol) {
+	for len(s) < n {
+		if len(s) == 0 || random.IntN(3) > 0 {
+			s = append(s, random.Uint32N(k))
+			continue
+		}
+		from := random.IntN(len(s))
+		s = append(s, s[from:from+1+random.IntN(len(s)-from)]...)
+	}
+	return s
+}
+
 // wellFormed checks all that sequitur promises.
 func (g *sequitur) wellFormed() error {
 	uses := make([]uint32, len(g.rules))
@@ -193,9 +206,10 @@ func TestSequiturInvariants(t *testing.T) {
 		for round := range 1500 {
 			g := newSequitur(round%2 == 1)
 			k := 1 + uint32(round%7)
-			for i := range 300 {
-				g.append(random.Uint32N(k), 0)
-				if round < 40 || i == 299 {
+			in := noise(random, k, 300)
+			for i, s := range in {
+				g.append(s, 0)
+				if round < 40 || i == len(in)-1 {
 					if err := g.wellFormed(); err != nil {
 						t.Fatalf("round %d, after %d symbols of %d: %v", round, i+1, k, err)
 					}
