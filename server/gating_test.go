@@ -219,3 +219,47 @@ WHERE a.function_name = 'request' AND a.arg1 = 1 AND b.function_name = 'work' AN
 		}
 	}
 }
+
+// TestGatedSamplersMissNothing: behind a gate a sampler has every sample of the
+// windows that it has without, or has counted it as missed.
+func TestGatedSamplersMissNothing(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileC(t, "testdata/rounds.c", "-O0")
+	for _, c := range []struct {
+		stream, followed, way string
+		samples               int // of each window
+	}{
+		{"memory_usage", "a FOLLOWED BY m", "a opens m for 100ms behind each row (paused; opened in the kernel); exact", 20},
+		{"cpu_usage", "a FOLLOWED BY m", "a opens m for 100ms behind each row (reads on and gives no rows; opened in the kernel); exact", 20},
+		{"memory_usage", "", "m gives rows of 100ms before and 100ms behind each of a (holds its rows); exact", 40},
+	} {
+		t.Run(c.stream+" "+c.followed, func(t *testing.T) {
+			t.Parallel()
+			s := newSession(t, wire.Options{Command: []string{target, "now"}})
+			ask(t, s, "SET join_plan = left")
+			query := fmt.Sprintf(`SELECT a.arg0, COUNT(*) FROM function_start a WINDOW JOIN SAMPLE(%s, 5ms) m WINDOW 100ms %s
+WHERE a.function_name = 'request' AND a.arg1 = 1 GROUP BY a.arg0`, c.stream, c.followed)
+			if text := fmt.Sprint(ask(t, s, "EXPLAIN "+query).rows); !strings.Contains(text, c.way) {
+				t.Errorf("EXPLAIN does not say %q:\n%s", c.way, text)
+			}
+			a := ask(t, s, query+" FOR 2500ms")
+			missed := uint64(0)
+			for _, l := range a.summary.Losses {
+				if l.Cause != "sampler overrun" {
+					t.Errorf("lost %d: %s", l.N, l.Cause)
+				}
+				missed += l.N
+			}
+			got := 0
+			for i, row := range a.rows {
+				n := int(number(t, a, i, 1))
+				if got += n; n > c.samples+1 {
+					t.Errorf("round %s has %d samples", row[0], n)
+				}
+			}
+			if want := 4 * (c.samples - 1); len(a.rows) != 4 || got+int(missed) < want {
+				t.Errorf("%d samples in %d windows, and %d were missed; want %d", got, len(a.rows), missed, want)
+			}
+		})
+	}
+}

@@ -9,6 +9,10 @@
 // until they are complete, so that every rate is a measured one. A rate of
 // something that appeared meanwhile (a disk, an interface) is NULL until then.
 //
+// Behind a gate (package gate) a source looks at it whenever it is due: shut, it
+// takes no reading, or takes one for the rates to come and gives no row; or it
+// sleeps until the gate is opened by this process.
+//
 // Files are held open and read with pread into a buffer that is reused; their
 // numbers are scanned in place. A steady source allocates nothing per sample but
 // what finding processes needs, ten times a second.

@@ -71,6 +71,11 @@
 // Perf events, of kernels before Linux 6.6, are of all processes that execute
 // the file, and their detaching takes the kernel 0.1 s each.
 //
+// A source may be put behind a gate, and open those of others (package gate;
+// probes/bpf/gate.h): its programs look at it before anything else. Where the gate
+// is shut for long its probes may be detached, and attached again; source.flip is
+// held meanwhile, and taken before Provider.mu.
+//
 // Goroutines and locks. [Provider] has one mutex, held while probes come and
 // go; it is never taken by the reader. The reader owns routes and
 // subscriptions; others change them by commands that it executes between two
