@@ -2,6 +2,7 @@ package uprobe
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -74,28 +75,47 @@ func (s *source) Identity() string {
 	if s.spec.Stream == FunctionCall {
 		return ""
 	}
-	h := sha256.New()
 	r := s.resolution
-	fmt.Fprintln(h, s.links, s.wants, s.Describe(), s.Residual(), r.only, keyOf(r.members))
-	for _, w := range r.wants {
-		fmt.Fprintln(h, w.module.id, w.scope.key, w.scope.exe, w.site.Offset, w.site.Method, w.flags, w.returns, w.label)
-		for _, x := range w.exits {
-			fmt.Fprintln(h, x.Offset)
+	id := fmt.Appendln(nil, s.links, s.wants, s.Describe(), s.Residual(), r.only, keyOf(r.members))
+	// There may be ten thousand functions.
+	number := func(ns ...uint64) {
+		for _, n := range ns {
+			id = binary.LittleEndian.AppendUint64(id, n)
 		}
 	}
+	text := func(ss ...string) {
+		for _, s := range ss {
+			number(uint64(len(s)))
+			id = append(id, s...)
+		}
+	}
+	number(uint64(len(r.wants)), uint64(len(r.inferred)), uint64(len(r.goexits)))
+	for _, w := range r.wants {
+		number(w.module.id.dev, w.module.id.ino, w.site.Offset, uint64(w.flags), uint64(w.returns), uint64(len(w.exits)))
+		for _, x := range w.exits {
+			number(x.Offset)
+		}
+		text(w.scope.key, w.scope.exe, w.label.function, w.label.class, w.label.module, w.label.exe)
+	}
 	for _, f := range r.inferred {
-		fmt.Fprintln(h, f.module.id, f.entry, f.sum, f.label)
+		number(f.module.id.dev, f.module.id.ino, f.entry, uint64(len(f.sum)))
+		for _, t := range f.sum {
+			number(uint64(t.want), uint64(t.times))
+		}
+		text(f.label.function, f.label.class, f.label.module, f.label.exe)
 	}
 	for _, g := range r.goexits {
-		fmt.Fprintln(h, g.module.id, g.scope.key, g.site.Offset)
+		number(g.module.id.dev, g.module.id.ino, g.site.Offset)
+		text(g.scope.key)
 	}
 	// A pid may be given to another process; names mean whoever bears them.
 	for _, p := range r.running {
 		if slices.Contains(s.spec.Target.PIDs, p.PID) {
-			fmt.Fprintln(h, p.PID, p.StartTime)
+			number(uint64(p.PID), uint64(p.StartTime))
 		}
 	}
-	return string(h.Sum(nil))
+	sum := sha256.Sum256(id)
+	return string(sum[:])
 }
 
 var _ probes.Shareable = (*source)(nil)
