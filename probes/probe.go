@@ -77,15 +77,29 @@ type Shareable interface {
 	// of the same files, and observe the same processes. "": it cannot be shared.
 	Identity() string
 	// Divide cuts what the source gives into what was before and what is after.
-	// It calls begin with the time of the cut, an event time, and then done, each
-	// between two calls of the sink. Rows tell by their time on which side they
-	// are: those of events before the cut may come after begin, and none of an
-	// event after it came before. Partial rows, losses and counts are of before
-	// until done is called, and of after from then on; all rows of before have
-	// come by then. unfinished are the events that have begun and will be rows
-	// when they end. A source that has ended calls neither, and one that ends or
-	// fails meanwhile may not call done.
-	Divide(begin func(at int64), done func(unfinished uint64)) error
+	// It calls begin and then done, each between two calls of the sink. Rows tell
+	// by when their events began on which side they are: those of before may come
+	// after begin, and none of after came before. Partial rows, losses and counts
+	// are of before until done is called, and of after from then on; all rows of
+	// before have come by then. unfinished are the events that have begun and will
+	// be rows when they end. A source that has ended calls neither, and one that
+	// ends or fails meanwhile may not call done.
+	Divide(begin func(Cut), done func(unfinished uint64)) error
+}
+
+// Cut is where a source is divided.
+type Cut struct {
+	At         int64  // event time
+	Unfinished uint64 // events that have begun before and did not end
+}
+
+// SharedSink is a Sink that hands on to several. A Shareable source tells it when
+// events began that take time.
+type SharedSink interface {
+	Sink
+	// PushBegun is Push. begun are the times at which the events of b's rows began;
+	// the source keeps the slice.
+	PushBegun(b *batch.Batch, begun []int64)
 }
 
 // Unfinished is the cause under which events are counted that had begun and did

@@ -56,10 +56,11 @@ type part struct {
 
 	share *share // since Start
 	sink  probes.Sink
-	// The rows of this part are of events from one time on and before another; 0:
-	// no matter when.
+	// The rows of this part are of events that began from one time on and ended
+	// before another; 0: no matter when.
 	from, until int64
-	joining     bool // what is no row is of before the part
+	joining     bool   // what is no row is of before the part
+	elder       uint64 // events under way that began before the part
 }
 
 func newShares() *shares { return &shares{open: map[string]*share{}} }
@@ -188,11 +189,11 @@ func (s *share) join(ctx context.Context, p *part) (bool, error) {
 		return err == nil, err
 	}
 	joined := false
-	err := s.source.Divide(func(at int64) {
+	err := s.source.Divide(func(c probes.Cut) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if joined = !s.ended; joined {
-			p.share, p.from, p.joining = s, at, true
+			p.share, p.from, p.elder, p.joining = s, c.At, c.Unfinished, true
 			s.parts = append(s.parts, p)
 		}
 	}, func(uint64) {
@@ -231,10 +232,10 @@ func (p *part) Stop() error {
 		return s.source.Stop()
 	}
 	left := false
-	err := s.source.Divide(func(at int64) {
+	err := s.source.Divide(func(c probes.Cut) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		p.until = at
+		p.until = c.At
 	}, func(unfinished uint64) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -254,9 +255,7 @@ func (p *part) Stop() error {
 // leave ends p, which has all that is its.
 func (s *share) leave(p *part, unfinished uint64) {
 	s.parts = slices.DeleteFunc(s.parts, func(o *part) bool { return o == p })
-	if unfinished > 0 {
-		p.sink.Count(probes.Unfinished, unfinished)
-	}
+	p.count(probes.Unfinished, unfinished)
 	p.sink.End(nil)
 }
 
@@ -273,32 +272,53 @@ func (s *share) fail(err error) {
 	_ = s.source.Stop()
 }
 
-// Push gives each part its rows. Batches are immutable: parts have them together.
-func (s *share) Push(b *batch.Batch) {
+// count counts for p. What is unfinished may have begun before the part did.
+func (p *part) count(cause string, n uint64) {
+	if cause == probes.Unfinished {
+		n -= min(n, p.elder)
+	}
+	if n > 0 {
+		p.sink.Count(cause, n)
+	}
+}
+
+// Push gives each part its rows, of events that begin when they end.
+func (s *share) Push(b *batch.Batch) { s.PushBegun(b, nil) }
+
+// PushBegun gives each part its rows. Batches are immutable: parts have them
+// together.
+func (s *share) PushBegun(b *batch.Batch, begun []int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.parts {
-		if own := p.rows(b); own != nil {
+		if own := p.rows(b, begun); own != nil {
 			p.sink.Push(own)
 		}
 	}
 	b.Release()
 }
 
-// rows returns those of b that are p's, with a reference; nil: none.
-func (p *part) rows(b *batch.Batch) *batch.Batch {
+// rows returns those of b that are p's, with a reference; nil: none. begun is nil
+// of events that begin when they end.
+func (p *part) rows(b *batch.Batch, begun []int64) *batch.Batch {
 	n := b.Len()
 	if p.from == 0 && p.until == 0 {
 		return b.Retain()
 	}
 	times, mine := b.Cols[p.spec.Out.Time].Int, 0
+	if begun == nil {
+		begun = times
+	}
 	from, until := p.from, p.until
 	if until == 0 {
 		until = math.MaxInt64
 	}
 	for i := range n {
-		if t := times[b.Row(i)]; t >= from && t < until {
+		switch row := b.Row(i); {
+		case begun[row] >= from && times[row] < until:
 			mine++
+		case begun[row] < from && times[row] >= from && p.elder > 0:
+			p.elder-- // it has ended now
 		}
 	}
 	switch mine {
@@ -309,7 +329,7 @@ func (p *part) rows(b *batch.Batch) *batch.Batch {
 	}
 	sel := make([]uint16, 0, mine)
 	for i := range n {
-		if row := b.Row(i); times[row] >= from && times[row] < until {
+		if row := b.Row(i); begun[row] >= from && times[row] < until {
 			sel = append(sel, uint16(row))
 		}
 	}
@@ -354,7 +374,7 @@ func (s *share) Count(cause string, n uint64) {
 	defer s.mu.Unlock()
 	for _, p := range s.parts {
 		if !p.joining {
-			p.sink.Count(cause, n)
+			p.count(cause, n)
 		}
 	}
 }
@@ -457,5 +477,5 @@ var (
 	_ probes.Aggregator = (*part)(nil)
 	_ probes.Estimator  = (*part)(nil)
 	_ probes.Loader     = (*part)(nil)
-	_ probes.Sink       = (*share)(nil)
+	_ probes.SharedSink = (*share)(nil)
 )

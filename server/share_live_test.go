@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -242,6 +243,72 @@ func TestSharedSamples(t *testing.T) {
 		}
 		if from := number(t, b, 0, 0); from < asked || at > 0 && number(t, a, at-1, 0) >= armed {
 			t.Errorf("%s: asked for at %d and armed at %d the second begins at %d; the sample before was at %s", statement, asked, armed, from, a.rows[at-1][0])
+		}
+	}
+}
+
+// TestSharedCallsUnderWay: a call that is under way when a query joins is that of
+// the queries that were there, as it is where each has its own probes.
+func TestSharedCallsUnderWay(t *testing.T) {
+	testenv.NeedUprobes(t)
+	program := testenv.CompileCText(t, `#include <stdio.h>
+volatile long sink;
+long slow(long i) { puts("in"); fflush(stdout); getchar(); sink = i; return i; }
+int main(void) { puts("ready"); fflush(stdout); getchar(); slow(0); slow(1); slow(2); }`, "-O1", "-fno-inline", "-fno-optimize-sibling-calls")
+	for _, sharing := range []string{"on", "off"} {
+		cmd := exec.Command(program)
+		in, _ := cmd.StdinPipe()
+		pipe, _ := cmd.StdoutPipe()
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { in.Close(); cmd.Wait() }()
+		out := bufio.NewScanner(pipe)
+		step := func() { in.Write([]byte("\n")) }
+		out.Scan()
+		s := newSession(t, wire.Options{PID: cmd.Process.Pid})
+		ask(t, s, "SET sharing = "+sharing)
+		statements := []string{
+			"SELECT 1, 1, arg0, arg0 FROM function_duration WHERE function_name = 'slow'",
+			"SELECT 1, 1, retval, retval FROM function_end WHERE function_name = 'slow'",
+			"SELECT 1, COUNT(*), MIN(arg0), MAX(arg0) FROM function_duration WHERE function_name = 'slow'",
+			"SELECT 1, COUNT(*), MIN(arg0), MAX(arg0) FROM TUMBLE(function_duration, 1h) WHERE function_name = 'slow'",
+			"SELECT 1, COUNT(*), MIN(retval), MAX(retval) FROM function_end WHERE function_name = 'slow' GROUP BY tid",
+		}
+		// The queries of round i begin when call i-1 is under way.
+		var rounds [][]wire.Result
+		for range 3 {
+			var rs []wire.Result
+			for _, statement := range statements {
+				rs = append(rs, start(t, s, statement))
+			}
+			rounds = append(rounds, rs)
+			step()
+			out.Scan()
+		}
+		if n := len(ask(t, s, "SELECT * FROM sys.queries WHERE shares_with = ''").rows); (n == 1) != (sharing == "on") {
+			t.Errorf("sharing %s: %d queries share nothing", sharing, n)
+		}
+		for k := range statements {
+			if k == 1 {
+				step()
+			}
+			for i, rs := range rounds[:2] {
+				want := span{n: 3 - int64(i), lo: int64(i), hi: 2}
+				var unfinished, counted uint64
+				if k == 0 { // these end while the last call is under way
+					rs[k].Stop()
+					want.n, want.hi, unfinished = want.n-1, 1, 1
+				}
+				spans, err := spansOf(t, rs[k])
+				for _, c := range rs[k].Summary().Counts {
+					counted += c.N
+				}
+				got := spans[1]
+				if err != nil || got != want || counted != unfinished {
+					t.Errorf("sharing %s: %s, begun with %d calls behind it: %+v, want %+v; %v unfinished, %v", sharing, statements[k], i, got, want, counted, err)
+				}
+			}
 		}
 	}
 }

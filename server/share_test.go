@@ -65,13 +65,13 @@ func (s *sharedSource) Start(ctx context.Context, sink probes.Sink) error {
 	return nil
 }
 
-func (s *sharedSource) Divide(begin func(int64), done func(uint64)) error {
+func (s *sharedSource) Divide(begin func(probes.Cut), done func(uint64)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
 		return nil
 	}
-	begin(100)
+	begin(probes.Cut{At: 100, Unfinished: 3})
 	s.rows(99, 100) // late, and early
 	s.sink.Lost("of before", 1)
 	if err := s.divide; err != nil {
@@ -81,6 +81,8 @@ func (s *sharedSource) Divide(begin func(int64), done func(uint64)) error {
 	done(7)
 	return nil
 }
+
+var _ probes.Shareable = (*sharedSource)(nil)
 
 func (s *sharedSource) Stop() error {
 	s.mu.Lock()
@@ -195,7 +197,7 @@ func TestShare(t *testing.T) {
 	if p.started != 1 || len(p.sources) != 1 {
 		t.Errorf("%d sources were started, %d run", p.started, len(p.sources))
 	}
-	if got := finish(t, second); got != "100 103 100 100 104 3 of before 2 of both 7 unfinished" {
+	if got := finish(t, second); got != "100 103 100 100 104 3 of before 2 of both 4 unfinished" {
 		t.Errorf("the second: %s", got)
 	}
 	p.call(105)
@@ -208,6 +210,30 @@ func TestShare(t *testing.T) {
 	execute(t, s, eachCall)
 	if p.started != 2 {
 		t.Errorf("%d sources were started", p.started)
+	}
+}
+
+// Events that take time are of the queries that were there when they began; nor
+// are they anybody else's unfinished ones.
+func TestShareOfWhatTakesTime(t *testing.T) {
+	p := &shareable{}
+	s := shareSession(t, p, Options{})
+	first, second := execute(t, s, eachCall), execute(t, s, eachCall)
+	b := batch.New(p.sources[0].spec.Out.Types())
+	for _, at := range []int64{101, 102, 103} {
+		vs := make([]batch.Value, len(b.Cols))
+		for i := range vs {
+			vs[i] = batch.Value{Type: b.Cols[i].Type, I: at}
+		}
+		b.AppendRow(vs...)
+	}
+	p.sources[0].sink.(probes.SharedSink).PushBegun(b, []int64{50, 100, 99})
+	if got := finish(t, second); got != "100 102 1 of before 6 unfinished" {
+		// Of three that were under way when it came, two have ended, of seven now.
+		t.Errorf("the second: %s", got)
+	}
+	if got := finish(t, first); got != "99 100 101 102 103 99 100 2 of before" {
+		t.Errorf("the first: %s", got)
 	}
 }
 

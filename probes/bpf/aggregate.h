@@ -27,6 +27,13 @@ __u64 panes = 0;
 #define SLOT 1
 #define NEXT_TOO 2
 
+/*
+ * When the query was last joined by another. Calls that began before go singly,
+ * for they are not both queries'. User space writes this before `panes`, and
+ * programs read it after.
+ */
+__u64 divided = 0;
+
 /* How long a pane is, ns. */
 const volatile __u64 pane = 1ULL << 62;
 
@@ -122,6 +129,8 @@ static __noinline bool fold(struct moment *m)
 	int slot = slot_of(m);
 
 	if (slot < 0)
+		return false;
+	if ((options & AT_RETURN) && m->start < *(volatile __u64 *)&divided)
 		return false;
 	if ((aggregate & DERIVED) && !derive(m, words))
 		return false;

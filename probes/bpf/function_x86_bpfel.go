@@ -190,6 +190,7 @@ const (
 	FunctionProgPairReturn      = "pair_return"
 	FunctionVarAggregate        = "aggregate"
 	FunctionVarCpus             = "cpus"
+	FunctionVarDivided          = "divided"
 	FunctionVarGroups           = "groups"
 	FunctionVarKeyWords         = "key_words"
 	FunctionVarOpen             = "open"
@@ -296,6 +297,7 @@ type FunctionMapSpecs struct {
 type FunctionVariableSpecs struct {
 	Aggregate       *ebpf.VariableSpec `ebpf:"aggregate"`
 	Cpus            *ebpf.VariableSpec `ebpf:"cpus"`
+	Divided         *ebpf.VariableSpec `ebpf:"divided"`
 	Groups          *ebpf.VariableSpec `ebpf:"groups"`
 	KeyWords        *ebpf.VariableSpec `ebpf:"key_words"`
 	Open            *ebpf.VariableSpec `ebpf:"open"`
@@ -387,6 +389,7 @@ func (m *FunctionMaps) Close() error {
 type FunctionVariables struct {
 	Aggregate       *ebpf.Variable `ebpf:"aggregate"`
 	Cpus            *ebpf.Variable `ebpf:"cpus"`
+	Divided         *ebpf.Variable `ebpf:"divided"`
 	Groups          *ebpf.Variable `ebpf:"groups"`
 	KeyWords        *ebpf.Variable `ebpf:"key_words"`
 	Open            *ebpf.Variable `ebpf:"open"`

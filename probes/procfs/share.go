@@ -8,11 +8,11 @@ import (
 
 // Divide implements probes.Shareable. There is nothing between two samples; one
 // that is just being taken is of before the cut, and may come after it.
-func (s *source) Divide(begin func(at int64), done func(unfinished uint64)) error {
+func (s *source) Divide(begin func(probes.Cut), done func(unfinished uint64)) error {
 	select {
 	case <-s.ended:
 	default:
-		begin(s.clock())
+		begin(probes.Cut{At: s.clock()})
 		done(0)
 	}
 	return nil

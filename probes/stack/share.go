@@ -7,11 +7,11 @@ import (
 )
 
 // Divide implements probes.Shareable. Snapshots are not divided.
-func (s *source) Divide(begin func(at int64), done func(unfinished uint64)) error {
+func (s *source) Divide(begin func(probes.Cut), done func(unfinished uint64)) error {
 	divided := make(chan struct{})
 	cut := func() {
 		defer close(divided)
-		begin(s.clock())
+		begin(probes.Cut{At: s.clock()})
 		done(0)
 	}
 	select {

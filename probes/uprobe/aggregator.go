@@ -51,8 +51,9 @@ type aggregator struct {
 	rows   *partialRows
 
 	page    []byte  // of the programs' variables
-	panes   *uint64 // one of them: see aggregate.h
-	states  []byte  // of all dense states, slot 0 first
+	panes   *uint64 // two of them: see aggregate.h
+	divided *uint64
+	states  []byte // of all dense states, slot 0 first
 	outer   *ebpf.Map
 	inner   *ebpf.Map
 	scratch []*tables
@@ -65,7 +66,7 @@ const (
 )
 
 // open maps the memory that programs and user space share.
-func (a *aggregator) open(objects *ebpf.Collection, panesAt int) (err error) {
+func (a *aggregator) open(objects *ebpf.Collection, panesAt, dividedAt int) (err error) {
 	defer func() {
 		if err != nil {
 			a.close()
@@ -75,6 +76,7 @@ func (a *aggregator) open(objects *ebpf.Collection, panesAt int) (err error) {
 		return err
 	}
 	a.panes = (*uint64)(unsafe.Pointer(&a.page[panesAt]))
+	a.divided = (*uint64)(unsafe.Pointer(&a.page[dividedAt]))
 	if a.options&dense != 0 {
 		if a.states, err = mapped(objects.Maps[bpf.FunctionMapStates]); err != nil {
 			return err
@@ -113,7 +115,7 @@ func (a *aggregator) close() {
 	}
 	a.inner.Close()
 	a.outer.Close()
-	a.page, a.states, a.panes = nil, nil, nil
+	a.page, a.states, a.panes, a.divided = nil, nil, nil, nil
 }
 
 // begin makes the pane that holds the time now the current one.

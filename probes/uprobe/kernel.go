@@ -300,7 +300,7 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 	in := &installation{query: query, objects: objects, sweeper: newSweeper(objects)}
 	if s.aggregation != nil {
 		in.aggregator = &aggregator{aggregation: s.aggregation, in: in, offset: s.offset}
-		if err := in.aggregator.open(objects, int(spec.Variables[bpf.FunctionVarPanes].Offset)); err != nil {
+		if err := in.aggregator.open(objects, int(spec.Variables[bpf.FunctionVarPanes].Offset), int(spec.Variables[bpf.FunctionVarDivided].Offset)); err != nil {
 			objects.Close()
 			return nil, err
 		}

@@ -5,13 +5,14 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"endoscope/probes"
 	"endoscope/probes/clock"
 )
 
-// Divide implements probes.Shareable. A call is before or after by its end.
-func (s *source) Divide(begin func(at int64), done func(unfinished uint64)) error {
+// Divide implements probes.Shareable.
+func (s *source) Divide(begin func(probes.Cut), done func(unfinished uint64)) error {
 	s.mu.Lock()
 	a := s.aggregator
 	s.mu.Unlock()
@@ -25,7 +26,7 @@ func (s *source) Divide(begin func(at int64), done func(unfinished uint64)) erro
 		return nil
 	}
 	p.reader.do(func() {
-		begin(clock.Boot() + s.sub.offset)
+		begin(s.sub.cut(clock.Boot()))
 		p.reader.drainAll()
 		s.sub.flush()
 		done(s.sub.unfinished())
@@ -35,7 +36,7 @@ func (s *source) Divide(begin func(at int64), done func(unfinished uint64)) erro
 
 // divide cuts where it changes to the other slot of states: partial rows are
 // sums, so that whoever gets those from the cut on has the sum from the cut on.
-func (a *aggregator) divide(begin func(at int64), done func(unfinished uint64)) error {
+func (a *aggregator) divide(begin func(probes.Cut), done func(unfinished uint64)) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ended {
@@ -59,7 +60,8 @@ func (a *aggregator) divide(begin func(at int64), done func(unfinished uint64)) 
 	a.reader.do(func() {
 		// Here, so that events that find no slot are divided as those that do.
 		at := clock.Boot()
-		begin(at + a.offset)
+		begin(a.sub.cut(at))
+		atomic.StoreUint64(a.divided, uint64(at))
 		if a.pane == endless {
 			a.advance(at)
 		} else {
@@ -67,6 +69,11 @@ func (a *aggregator) divide(begin func(at int64), done func(unfinished uint64)) 
 		}
 	})
 	return a.finish(slot, pane, a.pane != endless, func() { done(a.sub.unfinished()) })
+}
+
+// cut is a cut at a boot time.
+func (s *subscription) cut(at int64) probes.Cut {
+	return probes.Cut{At: at + s.offset, Unfinished: s.unfinished()}
 }
 
 // Identity implements probes.Shareable. A sequence begins and ends for all its

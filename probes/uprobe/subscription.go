@@ -34,6 +34,10 @@ type subscription struct {
 	pool   *batch.Pool
 	b      *batch.Batch
 
+	// shared is the sink, if that wants to know when the rows' calls began.
+	shared probes.SharedSink
+	begun  []int64 // of b's rows, ns since the epoch
+
 	percpu []bpf.FunctionCounters
 	told   bpf.FunctionCounters // to the sink
 	mark   int64                // last watermark sent
@@ -46,6 +50,9 @@ func newSubscription(s batch.Schema, w wants, sink probes.Sink, offset int64, ex
 		if d := sub.pool.Dict(i); d != nil && c == colUnread {
 			d.Code("") // what its rows have
 		}
+	}
+	if sub.options&atReturn != 0 {
+		sub.shared, _ = sink.(probes.SharedSink)
 	}
 	sub.nameEvents()
 	return sub
@@ -140,6 +147,9 @@ func (s *subscription) row(e *event, l *codes) {
 	if e.kind == gapInitial {
 		s.noFunction()
 	}
+	if s.shared != nil {
+		s.begun = append(s.begun, int64(e.start)+s.offset)
+	}
 	b.N++
 	if b.N == batch.MaxRows {
 		s.flush()
@@ -173,6 +183,11 @@ func (s *subscription) flush() {
 		if c := &b.Cols[i]; c.Dict != nil {
 			c.Values = c.Dict.Values()
 		}
+	}
+	if s.shared != nil {
+		s.shared.PushBegun(b, s.begun)
+		s.begun = s.begun[:0]
+		return
 	}
 	s.sink.Push(b)
 }
