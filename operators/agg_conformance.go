@@ -1,6 +1,8 @@
 package operators
 
 import (
+	"unsafe"
+
 	"endoscope/operators/batch"
 	"endoscope/operators/encoders"
 	"endoscope/planner/plan"
@@ -54,6 +56,9 @@ func (g *sequences) conforms(x encoders.Encoding) bool {
 // the model.
 func (e *encoding) news(group uint32) bool {
 	g := &e.groups[group]
+	if g.past != nil && !g.past.Conforms() && !g.departed {
+		return true
+	}
 	for _, s := range g.order {
 		c, ok := s.encoder.(*encoders.ConformanceEncoder)
 		if !ok || c.Departed() && !g.departed {
@@ -61,4 +66,29 @@ func (e *encoding) news(group uint32) bool {
 		}
 	}
 	return !g.given
+}
+
+// died is told that s has ended. A sequence that is compared with a model need
+// not be remembered then: any number may live and die.
+func (e *encoding) died(g *sequences, s *sequence) {
+	c, ok := s.encoder.(*encoders.ConformanceEncoder)
+	if !ok || s == g.rest {
+		return
+	}
+	c.Finish()
+	verdict := c.Encode()
+	if g.past != nil {
+		var err error
+		if verdict, err = g.past.Merge([]encoders.Encoding{verdict}); err != nil {
+			return // it stays where it is
+		}
+	}
+	g.past, _ = verdict.(*encoders.Conformance)
+	last := g.order[len(g.order)-1]
+	g.order[s.inGroup], last.inGroup = last, s.inGroup
+	g.order = g.order[:len(g.order)-1]
+	last = e.all[len(e.all)-1]
+	e.all[s.inAll], last.inAll = last, s.inAll
+	e.all = e.all[:len(e.all)-1]
+	e.held -= s.encoder.Bytes() + int64(unsafe.Sizeof(*s))
 }

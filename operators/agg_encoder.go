@@ -105,8 +105,8 @@ type encoding struct {
 
 	alphabet    *encoders.Alphabet
 	groups      []sequences
-	all         []encoders.Encoder // of all groups
-	held        int64              // by them
+	all         []*sequence // of all groups
+	held        int64       // by them
 	budget      int64
 	full        bool
 	nextPreview time.Time // until then previews are what they were
@@ -226,8 +226,9 @@ func (e *encoding) update(in *folding) {
 		}
 		if e.dies >= 0 && isTrue(in.more[e.dies], r) {
 			e.append(s)
-			s = nil
 			e.set(in, r, nil)
+			e.died(&e.groups[in.groups[r]], s)
+			s = nil
 		}
 	}
 	e.append(s)
@@ -251,8 +252,8 @@ func (e *encoding) append(s *sequence) {
 	e.symbols, e.times = e.symbols[:0], e.times[:0]
 	if e.held > e.budget && !e.full {
 		e.full = true
-		for _, x := range e.all {
-			x.Freeze()
+		for _, s := range e.all {
+			s.encoder.Freeze()
 		}
 	}
 }
@@ -291,7 +292,7 @@ func (e *encoding) output(groups []uint32, out *batch.Column, at instant) error 
 		return plan.Errorf(-1, -1, "%s encodes calls: '%s' is no ENTER, LEAVE, UNWIND or GAP", e.f, *e.noEvent)
 	}
 	for i, g := range groups {
-		if len(e.groups[g].order) == 0 {
+		if e.groups[g].empty() {
 			out.Append(i, batch.NullOf(e.f.T))
 			continue
 		}
@@ -312,13 +313,13 @@ const previewRest = 50
 func (e *encoding) shown(g *sequences, preview bool) (encoders.Encoding, error) {
 	if !preview {
 		g.preview = nil
-		return e.encode(g.order, true)
+		return e.encode(g, true)
 	}
 	now := time.Now()
 	if g.preview != nil && now.Before(e.nextPreview) {
 		return g.preview, nil
 	}
-	x, err := e.encode(g.order, false)
+	x, err := e.encode(g, false)
 	if err != nil {
 		return nil, err
 	}
@@ -330,10 +331,13 @@ func (e *encoding) shown(g *sequences, preview bool) (encoders.Encoding, error) 
 	return x, nil
 }
 
-func (e *encoding) encode(of []*sequence, verify bool) (encoders.Encoding, error) {
-	parts := make([]encoders.Encoding, len(of))
-	for i, s := range of {
-		parts[i] = s.encoder.Encode()
+func (e *encoding) encode(g *sequences, verify bool) (encoders.Encoding, error) {
+	parts := make([]encoders.Encoding, 0, 1+len(g.order))
+	if g.past != nil {
+		parts = append(parts, g.past)
+	}
+	for _, s := range g.order {
+		parts = append(parts, s.encoder.Encode())
 	}
 	x := parts[0]
 	if len(parts) > 1 {

@@ -21,12 +21,18 @@ type sequences struct {
 	// Of those that are compared with a model: a verdict was given, and it was
 	// that one of them does not conform.
 	given, departed bool
+	past            *encoders.Conformance // of those that have ended; nil: none has
 }
+
+// empty reports whether there was no sequence.
+func (g *sequences) empty() bool { return len(g.order) == 0 && g.past == nil }
 
 type sequence struct {
 	encoder encoders.Encoder
 	last    int64 // when the last call happened
 	begun   bool
+	// Where it is in the lists of its group and of the aggregate.
+	inGroup, inAll int
 }
 
 // elapsed is the time of a call that happened at t: since the one before, so
@@ -128,19 +134,19 @@ func (e *encoding) begin(in *folding, r uint16) *sequence {
 		return g.rest
 	}
 	x, _ := e.create(e.alphabet) // newEncoding has tried it
-	s := &sequence{encoder: x}
+	s := &sequence{encoder: x, inGroup: len(g.order), inAll: len(e.all)}
 	switch {
 	case e.full:
 		x.Freeze()
 		g.rest = s
-		if len(g.order) > 0 {
+		if !g.empty() {
 			x.Label("others")
 		}
 	case e.by >= 0:
 		x.Label(labelOf(in.more[e.by].Value(int(r))))
 	}
 	e.held += x.Bytes() + int64(unsafe.Sizeof(*s))
-	e.all = append(e.all, x)
+	e.all = append(e.all, s)
 	g.order = append(g.order, s)
 	return s
 }

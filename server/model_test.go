@@ -228,3 +228,24 @@ func TestTriggerOnLeavingAModel(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Objects that live and die are checked one after the other, each to its end,
+// in the memory of those that live.
+func TestAnomalyOfObjects(t *testing.T) {
+	s := modelSession(t, t.TempDir())
+	token := func(wrong, missing string) string {
+		return "CASE WHEN n = " + wrong + " THEN 'seek' WHEN n % 3 = 0 THEN 'open' WHEN n % 3 = 1 THEN 'read' ELSE 'close' END, sequence => n / 3, born => n % 3 = 0, dies => n % 3 = 2 OR n = " + missing
+	}
+	message(t, s, "CREATE MODEL m AS SELECT AUTOMATON("+token("-1", "-1")+") FROM series(29)")
+	run(t, s, "SET encoder_budget = 64KiB")
+	for _, c := range [][3]string{
+		{"-1", "-1", "NULL"},
+		{"89995", "-1", "1 of 30000 sequences leave the model, first sequence 29998: seek at symbol 2, expected read"},
+		{"-1", "60001", "1 of 30000 sequences leave the model, first sequence 20000: the end after 2 symbols, expected close"},
+	} {
+		query := "SELECT ANOMALY(" + strings.Replace(token(c[0], c[1]), ", sequence", ", m, sequence", 1) + ", truncated => TRUE) FROM series(90000)"
+		if a := run(t, s, query); a.rows[0][0] != c[2] {
+			t.Errorf("%s\n%v, want %s", query, a.rows, c[2])
+		}
+	}
+}

@@ -29,6 +29,7 @@ type ConformanceEncoder struct {
 // Departure is where a sequence leaves a model.
 type Departure struct {
 	Sequence int      // which of the sequences, from 0
+	Label    string   // what the sequence is called, if anything
 	Position int64    // of the symbol in it, from 0; its length if it ends there
 	Symbol   string   // as Quote writes it; "⊣" if it ends
 	Expected []string // what the model has there, in its order
@@ -115,11 +116,19 @@ func (e *ConformanceEncoder) encode(symbols []Symbol, _ []int64) {
 	}
 }
 
+// Finish says that the sequence has ended, Open or not.
+func (e *ConformanceEncoder) Finish() {
+	if e.left == nil && !e.truncated && !e.full && !e.track.step(End) {
+		e.left = e.departure(e.track, e.n, End, nil)
+	}
+	e.options.Open = true // the end was looked at
+}
+
 // Departed reports whether the sequence has left the model.
 func (e *ConformanceEncoder) Departed() bool { return e.left != nil }
 
 func (e *ConformanceEncoder) departure(t track, at int64, s Symbol, names []string) *Departure {
-	d := &Departure{Position: at, Symbol: string(appendName(nil, names, s))}
+	d := &Departure{Label: e.label, Position: at, Symbol: string(appendName(nil, names, s))}
 	for _, x := range t.expected() {
 		d.Expected = append(d.Expected, string(appendName(nil, e.model.names, x)))
 	}
@@ -141,6 +150,8 @@ func (e *ConformanceEncoder) Encode() Encoding {
 	if c.left != nil {
 		c.departed = 1
 	}
+	// The result of any number of sequences takes the memory of one.
+	c.digests, c.Labels = nil, nil
 	return c
 }
 
@@ -184,8 +195,8 @@ func (c *Conformance) String() string {
 		return "conforms" + c.remark()
 	case c.Sequences > 1:
 		first := fmt.Sprint(c.left.Sequence + 1)
-		if i := c.left.Sequence; i < len(c.Labels) && c.Labels[i] != "" {
-			first = Quote(c.Labels[i])
+		if c.left.Label != "" {
+			first = Quote(c.left.Label)
 		}
 		return fmt.Sprintf("%d of %d sequences leave the model, first sequence %s: %s%s", c.departed, c.Sequences, first, c.left, c.remark())
 	}
@@ -196,6 +207,7 @@ func (c *Conformance) String() string {
 func (c *Conformance) MarshalJSON() ([]byte, error) {
 	type departure struct {
 		Sequence int      `json:"sequence"`
+		Label    string   `json:"label,omitempty"`
 		Position int64    `json:"position"`
 		Symbol   string   `json:"symbol"`
 		Expected []string `json:"expected"`
@@ -208,7 +220,7 @@ func (c *Conformance) MarshalJSON() ([]byte, error) {
 		First    *departure `json:"first_departure,omitempty"`
 	}{Encoding: "conformance", sourceJSON: c.json(), Conforms: c.Conforms(), Departed: c.departed}
 	if d := c.left; d != nil {
-		j.First = &departure{d.Sequence, d.Position, d.Symbol, append([]string{}, d.Expected...)}
+		j.First = &departure{d.Sequence, d.Label, d.Position, d.Symbol, append([]string{}, d.Expected...)}
 	}
 	return marshal(j)
 }

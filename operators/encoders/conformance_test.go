@@ -112,6 +112,32 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// A sequence that is known to have ended must not have left anything out, also
+// where others go on.
+func TestConformanceOfWhatHasEnded(t *testing.T) {
+	m := modelOf(t, automatonOf(t, AutomatonOptions{K: 3}, "open read close"))
+	a := NewAlphabet()
+	for sequence, want := range map[string]string{
+		"open read close": "conforms",
+		"open read":       "the end after 2 symbols, expected close",
+		"open open":       "open at symbol 2, expected read",
+	} {
+		e, _ := NewConformanceEncoder(a, m, ConformanceOptions{Open: true}, Limits{})
+		e.Label("it")
+		for _, w := range strings.Fields(sequence) {
+			e.Append([]Symbol{a.Symbol(w)}, nil)
+		}
+		e.Finish()
+		c := e.Encode().(*Conformance)
+		if got := c.String(); got != want {
+			t.Errorf("%s: %s, want %s", sequence, got, want)
+		}
+		if d := c.Departure(); d != nil && d.Label != "it" {
+			t.Errorf("it is called %q", d.Label)
+		}
+	}
+}
+
 // A function called "<" is no return, and neither is taken for the other.
 func TestConformanceTellsReturnsFromFunctions(t *testing.T) {
 	a := NewAlphabet()
