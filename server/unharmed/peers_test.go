@@ -151,7 +151,7 @@ func traced(t *testing.T, bpftrace string, b *build) outcome {
 		t.Logf("%s", complaints.String())
 		return outcome{End: "bpftrace does not attach"}
 	case <-time.After(limit):
-		return outcome{End: "bpftrace does not attach in half a minute"}
+		return outcome{End: "bpftrace does not attach in time"}
 	}
 	return b.untouched(t, rounds)
 }

@@ -224,8 +224,14 @@ func outcomeOf(printed []byte, end string) outcome {
 	return o
 }
 
-// limit bounds how long a program may run, observed.
-const limit = 30 * time.Second
+// limit bounds how long a program may run, observed: with an unwinder of its own
+// that is observed, too, each exception takes some 10,000 traps.
+var limit = func() time.Duration {
+	if soak() {
+		return 3 * time.Minute
+	}
+	return 30 * time.Second
+}()
 
 // command is the program, to act so many times.
 func (b *build) command(rounds int) *exec.Cmd {
