@@ -10,7 +10,7 @@
 //	totals     previews, then, once stopped, the final result
 //	endless    rows until it is stopped
 //	silent     nothing until it is stopped
-//	late       a row after a second
+//	late       a row after a second and a half
 //	broken     a row, then an error
 //	ctrl_c     a row, then SIGINT comes; once stopped, a last row
 //	stubborn   SIGINT comes twice, and stopping does nothing

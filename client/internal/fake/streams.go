@@ -102,7 +102,7 @@ var streams = map[string]behaviour{
 	"silent": {countColumns, (*result).wait},
 	"late": {countColumns, func(r *result) error {
 		select {
-		case <-time.After(time.Second):
+		case <-time.After(1500 * time.Millisecond):
 			return r.rows(row(1))
 		case <-r.ctx.Done():
 			return r.ctx.Err()

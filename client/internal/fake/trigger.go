@@ -18,10 +18,10 @@ func (s *session) makeTrigger() {
 		return
 	}
 	go func() {
-		for _, text := range []string{"slow: disk \x1b[2J full", "slow: again"} {
-			time.Sleep(700 * time.Millisecond)
-			s.o.Notify(text)
-		}
+		time.Sleep(time.Second) // somebody types meanwhile
+		s.o.Notify("slow: disk \x1b[2J full")
+		time.Sleep(200 * time.Millisecond)
+		s.o.Notify("slow: again")
 	}()
 }
 
@@ -36,7 +36,7 @@ func playTrigger(r *result, follow bool) error {
 		return r.ctx.Err()
 	}
 	select {
-	case <-time.After(400 * time.Millisecond):
+	case <-time.After(800 * time.Millisecond):
 	case <-r.ctx.Done():
 		return r.ctx.Err()
 	}
