@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
 	"endoscope/server/wire"
 )
 
@@ -23,6 +25,7 @@ type inbox struct {
 	lost    uint64
 	made    []*trigger                 // by the session
 	live    map[*trigger]*subscription // that have not ended
+	read    map[string]int             // how many of the session's queries read a trigger's stream
 	changed chan struct{}              // has a token after a change
 	closed  bool
 }
@@ -39,13 +42,16 @@ type subscription struct {
 }
 
 func newInbox() *inbox {
-	return &inbox{live: map[*trigger]*subscription{}, changed: make(chan struct{}, 1)}
+	return &inbox{live: map[*trigger]*subscription{}, read: map[string]int{}, changed: make(chan struct{}, 1)}
 }
 
 func (s *subscription) take(rows []streamRow) {
 	in := s.in
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	if in.read[s.name] > 0 {
+		return
+	}
 	for _, r := range rows {
 		if len(in.rows) >= inboxRows {
 			in.lost++
@@ -72,6 +78,26 @@ func (in *inbox) follow(t *trigger) {
 	in.live[t], in.made = sub, append(in.made, t)
 	in.mu.Unlock()
 	t.stream.listen(sub)
+}
+
+// reading says that a query of the session reads the streams of triggers, which
+// need not be told beside until the function that is returned is called.
+func (in *inbox) reading(p *plan.Query) (done func()) {
+	var names []string
+	for _, leaf := range plan.Leaves(p.Root) {
+		if leaf.Stream == catalog.TriggerStream {
+			names = append(names, leaf.Args[0].V.S)
+		}
+	}
+	add := func(n int) {
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		for _, name := range names {
+			in.read[name] += n
+		}
+	}
+	add(1)
+	return func() { add(-1) }
 }
 
 // ended is called when a trigger gives nothing any more.

@@ -197,8 +197,10 @@ func (s *session) startQuery(ctx context.Context, text string, p *plan.Query) (*
 	s.mu.Lock()
 	s.open[q] = true
 	s.mu.Unlock()
+	read := s.inbox.reading(p)
 	go func() {
 		<-q.done
+		read()
 		s.forget(q)
 	}()
 	return q, nil

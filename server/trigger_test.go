@@ -317,3 +317,24 @@ func TestTriggerOverWindows(t *testing.T) {
 		t.Errorf("the trigger gave %v", a.rows)
 	}
 }
+
+// Who reads a trigger's stream by a query is not told of it beside.
+func TestTriggeredIsNotToldTwice(t *testing.T) {
+	s := newSession(t, wire.Options{})
+	run(t, s, "CREATE TRIGGER t ON SAMPLE(memory_usage, 20ms) WHEN TRUE BEGIN NOTIFY 'x' END")
+	if a := run(t, s, "SELECT * FROM t LIMIT 10"); len(a.rows) != 10 {
+		t.Fatalf("%d rows", len(a.rows))
+	}
+	time.Sleep(100 * time.Millisecond)
+	run(t, s, "DROP TRIGGER t")
+	// Those before and after the query: ten are missing.
+	a := triggered(t, s)
+	before, gap := int64(0), int64(0)
+	for i := range a.rows {
+		n := number(t, a, i, 2)
+		gap, before = max(gap, n-before-1), n
+	}
+	if gap < 9 || gap > 15 {
+		t.Errorf("%d rows are missing of those that were told: %v", gap, a.rows)
+	}
+}
