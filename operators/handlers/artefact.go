@@ -1,0 +1,67 @@
+package handlers
+
+import "strings"
+
+// What the paper finds beside event handlers (section 6) is told by name. Names
+// are data: the tables below are all there is.
+//
+//   - Code of the compiler's (access$100, lambdas' bridges, Go's wrappers,
+//     linkage stubs) is left out of stacks: what it calls takes its place.
+//   - Reflection is left out too: a function called by it is no callback, but
+//     called by whoever used reflection.
+//   - Functions that output and collections call (toString, compare) are no
+//     callbacks.
+//   - Looking at the clock, which loops do at each event, is no handler.
+var (
+	artefactParts   = []string{"access$", "lambda$", "$$Lambda", ".gowrap", ".deferwrap", "bridge$", "_GLOBAL__sub_I"}
+	artefactNames   = map[string]bool{"[plt]": true, "[unknown]": true, "[signal]": true}
+	reflectionParts = []string{"java.lang.reflect.", "jdk.internal.reflect.", "sun.reflect.", "java.lang.invoke.", "reflect.Value.call", "reflect.Value.Call"}
+
+	incidentalNames = map[string]bool{
+		"toString": true, "hashCode": true, "equals": true, "compareTo": true, "compare": true, "String": true, "GoString": true, "Error": true,
+		"Less": true, "Swap": true, "Len": true, "MarshalJSON": true, "UnmarshalJSON": true, "operator<": true, "operator==": true, "operator()<": true,
+	}
+	clockNames = map[string]bool{
+		"currentTimeMillis": true, "nanoTime": true, "gettimeofday": true, "clock_gettime": true, "now": true, "Now": true,
+	}
+
+	// threadStarts are the system's functions that a thread's own are called by.
+	threadStarts = map[string]bool{
+		"_start": true, "__libc_start_main": true, "__libc_start_call_main": true, "__libc_start_main_impl": true, "clone": true, "clone3": true, "__clone": true, "__clone3": true,
+		"start_thread": true, "std::thread::_State_impl::_M_run": true, "execute_native_thread_routine": true,
+		"runtime.goexit": true, "runtime.main": true, "runtime.mstart": true, "java.lang.Thread.run": true, "java.lang.Thread.runWith": true,
+	}
+)
+
+func isArtefact(function string) bool {
+	if artefactNames[function] {
+		return true
+	}
+	for _, part := range artefactParts {
+		if strings.Contains(function, part) {
+			return true
+		}
+	}
+	return isReflection(function)
+}
+
+func isReflection(function string) bool {
+	for _, part := range reflectionParts {
+		if strings.HasPrefix(function, part) {
+			return true
+		}
+	}
+	return false
+}
+
+func isThreadStart(function string) bool {
+	return threadStarts[function] || strings.HasPrefix(function, "std::thread::") || strings.HasPrefix(function, "std::sys::") || strings.Contains(function, ".gowrap")
+}
+
+func isIncidental(function string) bool { return incidentalNames[simpleName(function)] }
+func isClock(function string) bool      { return clockNames[simpleName(function)] }
+
+// simpleName is a function's name without its class, package or namespace.
+func simpleName(function string) string {
+	return function[strings.LastIndexAny(function, ".:@")+1:]
+}

@@ -1,0 +1,197 @@
+package handlers
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// State is what a thread was doing (section 4, and a fourth).
+type State uint8
+
+// Blocked threads wait for a lock, which is no event: they are counted, and left
+// out of all ratios.
+const (
+	Run State = iota
+	Wait
+	IO
+	Blocked
+	numStates
+)
+
+// Frame is a function on a stack.
+type Frame struct {
+	Function string // with its class, as users see it
+	Module   string
+	System   bool // no code of the user's
+}
+
+// Counts is how often threads were in each state.
+type Counts [numStates]uint64
+
+// Total is how many there are; those of blocked threads do not count.
+func (c Counts) Total() uint64 { return c[Run] + c[Wait] + c[IO] }
+
+func (c *Counts) add(d Counts) {
+	for s := range c {
+		c[s] += d[s]
+	}
+}
+
+// Name identifies a function in a trie.
+type Name struct{ Function, Module string }
+
+// Node is a function, called along the path to it. Own counts the samples in
+// which it was the innermost function of the user's.
+type Node struct {
+	Name     Name
+	Own      Counts
+	children map[Name]*Node
+}
+
+// Children are the functions that it called, by name.
+func (n *Node) Children() []*Node {
+	return slices.SortedFunc(maps.Values(n.children), func(a, b *Node) int {
+		return cmp.Or(cmp.Compare(a.Name.Function, b.Name.Function), cmp.Compare(a.Name.Module, b.Name.Module))
+	})
+}
+
+func (n *Node) child(t *Trie, name Name) *Node {
+	c := n.children[name]
+	if c == nil {
+		c = &Node{Name: name}
+		if n.children == nil {
+			n.children = map[Name]*Node{}
+		}
+		n.children[name] = c
+		t.nodes++
+	}
+	return c
+}
+
+// DefaultLimit is how many nodes a trie has at most.
+const DefaultLimit = 100_000
+
+// Trie accumulates stacks. The zero value is ready.
+type Trie struct {
+	// Limit of nodes; 0: DefaultLimit. Beyond it the coldest leaves fold into
+	// their parents.
+	Limit int
+	// Samples is how many stacks there were, those without a function of the
+	// user's included.
+	Samples uint64
+	// Folded counts the samples that were moved to a node's parent.
+	Folded uint64
+
+	root      Node
+	callbacks map[Name]uint64
+	nodes     int
+	path      []Frame
+}
+
+// Add accumulates a stack, leaf first. What the system's functions at its leaf
+// end do is what the innermost function of the user's does. The system's
+// functions in between are left out: what a library calls back then appears
+// below the function that entered the library.
+func (t *Trie) Add(stack []Frame, state State) {
+	t.Samples++
+	t.countCallbacks(stack)
+	n := &t.root
+	for i := len(stack) - 1; i >= 0; i-- {
+		if f := &stack[i]; !f.System && !isArtefact(f.Function) {
+			n = n.child(t, Name{f.Function, f.Module})
+		}
+	}
+	if n == &t.root {
+		return
+	}
+	n.Own[state]++
+	if limit := cmp.Or(t.Limit, DefaultLimit); t.nodes > limit {
+		t.shrink(limit - limit/8)
+	}
+}
+
+// countCallbacks counts the user's functions that the system called, other than
+// a thread's first (section 4).
+func (t *Trie) countCallbacks(stack []Frame) {
+	path := t.path[:0]
+	for _, f := range stack {
+		if !isArtefact(f.Function) {
+			path = append(path, f)
+		}
+	}
+	t.path = path
+	first := len(path)
+	for first > 0 && path[first-1].System && isThreadStart(path[first-1].Function) {
+		first--
+	}
+	for i := 0; i+1 < first; i++ {
+		if f := &path[i]; !f.System && path[i+1].System && !isIncidental(f.Function) {
+			if t.callbacks == nil {
+				t.callbacks = map[Name]uint64{}
+			}
+			t.callbacks[Name{f.Function, f.Module}]++
+		}
+	}
+}
+
+// Merge adds what another trie has accumulated.
+func (t *Trie) Merge(o *Trie) {
+	t.Samples += o.Samples
+	t.Folded += o.Folded
+	for name, n := range o.callbacks {
+		if t.callbacks == nil {
+			t.callbacks = map[Name]uint64{}
+		}
+		t.callbacks[name] += n
+	}
+	t.merge(&t.root, &o.root)
+	if limit := cmp.Or(t.Limit, DefaultLimit); t.nodes > limit {
+		t.shrink(limit - limit/8)
+	}
+}
+
+func (t *Trie) merge(to, from *Node) {
+	to.Own.add(from.Own)
+	for name, c := range from.children {
+		t.merge(to.child(t, name), c)
+	}
+}
+
+// shrink folds leaves into their parents, the coldest first, until at most limit
+// nodes are left.
+func (t *Trie) shrink(limit int) {
+	for t.nodes > limit {
+		type leaf struct{ node, parent *Node }
+		var leaves []leaf
+		var visit func(n *Node)
+		visit = func(n *Node) {
+			for _, c := range n.children {
+				if len(c.children) == 0 {
+					leaves = append(leaves, leaf{c, n})
+				} else {
+					visit(c)
+				}
+			}
+		}
+		visit(&t.root)
+		slices.SortFunc(leaves, func(a, b leaf) int {
+			return cmp.Or(cmp.Compare(a.node.Own.Total(), b.node.Own.Total()),
+				cmp.Compare(a.node.Name.Function, b.node.Name.Function), cmp.Compare(a.parent.Name.Function, b.parent.Name.Function))
+		})
+		for _, l := range leaves[:min(len(leaves), t.nodes-limit)] {
+			delete(l.parent.children, l.node.Name)
+			t.nodes--
+			t.Folded += l.node.Own.Total()
+			if l.parent != &t.root {
+				l.parent.Own.add(l.node.Own)
+			}
+		}
+	}
+}
+
+// Roots are the functions that threads began with.
+func (t *Trie) Roots() []*Node { return t.root.Children() }
+
+// Nodes is how many nodes there are.
+func (t *Trie) Nodes() int { return t.nodes }

@@ -1,0 +1,132 @@
+package handlers
+
+import (
+	"cmp"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// The paper's formats: figure 1 is a trie, figure 3 the handlers. A function is
+// split at its last '@' there, into class and method.
+
+type xmlReactions struct {
+	XMLName   xml.Name      `xml:"REACTIONS"`
+	Samples   uint64        `xml:"SAMPLES,attr"`
+	Total     uint64        `xml:"TSAMPLES,attr"`
+	Callbacks []xmlCallback `xml:"CALLBACK"`
+	Roots     []xmlNode     `xml:"TRIE>TRIENODE"`
+}
+
+type xmlCallback struct {
+	Stack uint64 `xml:"STACK,attr"`
+	User  string `xml:"USER,attr"`
+}
+
+type xmlNode struct {
+	Class    string    `xml:"CLASS,attr"`
+	IO       uint64    `xml:"IO,attr"`
+	Method   string    `xml:"METHOD,attr"`
+	Run      uint64    `xml:"RUN,attr"`
+	Wait     uint64    `xml:"WAIT,attr"`
+	Children []xmlNode `xml:"TRIENODE"`
+}
+
+// maxDepth bounds the tries that are read.
+const maxDepth = 1000
+
+// ReadXML reads a trie as figure 1 has it.
+func ReadXML(r io.Reader) (*Trie, error) {
+	var x xmlReactions
+	if err := xml.NewDecoder(r).Decode(&x); err != nil {
+		return nil, fmt.Errorf("no trie in XML: %w", err)
+	}
+	t := &Trie{Samples: x.Total, callbacks: map[Name]uint64{}}
+	for _, c := range x.Callbacks {
+		t.callbacks[Name{Function: c.User}] += c.Stack
+	}
+	for i := range x.Roots {
+		if err := t.readNode(&t.root, &x.Roots[i], 1); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+func (t *Trie) readNode(parent *Node, x *xmlNode, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("a trie of more than %d levels", maxDepth)
+	}
+	name := x.Method
+	if x.Class != "" {
+		name = x.Class + "@" + x.Method
+	}
+	n := parent.child(t, Name{Function: name})
+	n.Own.add(Counts{Run: x.Run, Wait: x.Wait, IO: x.IO})
+	for i := range x.Children {
+		if err := t.readNode(n, &x.Children[i], depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WriteXML writes the trie as figure 1 has it.
+func (t *Trie) WriteXML(w io.Writer) error {
+	x := xmlReactions{Samples: t.Samples, Total: t.Samples}
+	for name, n := range t.callbacks {
+		x.Callbacks = append(x.Callbacks, xmlCallback{n, name.Function})
+	}
+	sortCallbacks(x.Callbacks)
+	for _, n := range t.Roots() {
+		x.Roots = append(x.Roots, writeNode(n))
+	}
+	return writeXML(w, x)
+}
+
+func writeNode(n *Node) xmlNode {
+	x := xmlNode{IO: n.Own[IO], Run: n.Own[Run], Wait: n.Own[Wait], Method: n.Name.Function}
+	if at := strings.LastIndexByte(x.Method, '@'); at >= 0 {
+		x.Class, x.Method = x.Method[:at], x.Method[at+1:]
+	}
+	for _, c := range n.Children() {
+		x.Children = append(x.Children, writeNode(c))
+	}
+	return x
+}
+
+type xmlReaction struct {
+	XMLName  xml.Name `xml:"REACTION"`
+	Handlers []xmlHandler
+}
+
+type xmlHandler struct {
+	XMLName xml.Name
+	Method  string `xml:"METHOD,attr"`
+	Type    string `xml:"TYPE,attr,omitempty"`
+}
+
+// WriteHandlers writes handlers as figure 3 has them.
+func WriteHandlers(w io.Writer, hs []Handler) error {
+	x := xmlReaction{}
+	for _, h := range hs {
+		x.Handlers = append(x.Handlers, xmlHandler{XMLName: xml.Name{Local: h.Kind.String()}, Method: h.Function, Type: h.Node})
+	}
+	return writeXML(w, x)
+}
+
+func writeXML(w io.Writer, v any) error {
+	e := xml.NewEncoder(w)
+	e.Indent("", "  ")
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+func sortCallbacks(cs []xmlCallback) {
+	slices.SortFunc(cs, func(a, b xmlCallback) int { return cmp.Compare(a.User, b.User) })
+}
