@@ -8,13 +8,14 @@ import (
 	"endoscope/probes/procfs"
 	"endoscope/probes/stack"
 	"endoscope/probes/uprobe"
+	"endoscope/server"
 )
 
 // TestCatalogEqualsProviders holds the one list of streams to what the probe
 // providers make: the same columns, in the same order, of the same types.
 func TestCatalogEqualsProviders(t *testing.T) {
 	provided := map[string][]plan.Field{}
-	for _, columns := range []map[string][]plan.Field{procfs.Columns, uprobe.Columns, {stack.Stream: stack.Columns}} {
+	for _, columns := range []map[string][]plan.Field{procfs.Columns, uprobe.Columns, {stack.Stream: stack.Columns, "event_handlers": server.HandlerColumns}} {
 		for stream, fields := range columns {
 			provided[stream] = fields
 		}

@@ -59,7 +59,8 @@ func New(o Options) (*Engine, error) {
 	e := &Engine{options: o, providers: map[string]probes.Provider{}, views: catalog.NewViews(), models: newModels(o.ModelDir), queries: map[int64]*query{},
 		triggers: map[string]*trigger{}, flows: catalog.NewTriggers(), modules: &symbols.Cache{}, shares: newShares()}
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
-	e.all = []probes.Provider{e.uprobes, procfs.New(), stack.New(), replay.New(), &sysProvider{e}, &triggerProvider{e}}
+	stacks := stack.New()
+	e.all = []probes.Provider{e.uprobes, procfs.New(), stacks, &handlersProvider{stacks}, replay.New(), &sysProvider{e}, &triggerProvider{e}}
 	for _, p := range e.all {
 		for _, s := range p.Streams() {
 			e.providers[s] = p

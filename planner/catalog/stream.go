@@ -180,6 +180,16 @@ var Streams = []*Stream{
 			{"complete", tB, "", "whether the stack reaches the thread's first function"},
 			{"goroutine", tI, "", "number of a Go goroutine that waits, or waits for a thread: its row has no tid; NULL for threads"},
 		})},
+	{Name: "event_handlers", Kind: NonEnumerable, Process: true, Doc: "functions that handle events, found in stack samples; SAMPLE's interval is how often the samples so far are analysed",
+		How: "stack_sample, 50 times a second", Cost: "that of stack_sample", Needs: "Linux 6.1 with BTF; CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE (root)",
+		Columns: columns(stamp, []Column{
+			{"handler", tS, "", "function"},
+			{"module", tS, "", "file name of the executable or library"},
+			{"kind", tS, "", "EVENT: called by a loop between waiting or reading; CALLBACK: called by a library"},
+			{"node_type", tS, "", "of an EVENT, what brings its events: NODE_WAIT or NODE_IO"},
+			{"samples", tI, "", "samples of threads in it"},
+			{"confidence", tF, "", "lower end of the 95 % interval of the share of those that run (EVENT), or that have it (CALLBACK)"},
+		})},
 	{Name: "disk_usage", Kind: NonEnumerable, Doc: "traffic of each block device",
 		How: "/proc/diskstats", Cost: "3 µs a sample", Needs: procNeeds,
 		Columns: columns(stamp, []Column{
@@ -273,7 +283,6 @@ var Streams = []*Stream{
 		})},
 
 	later("variable_value", Enumerable, "values of variables, as they are written or sampled"),
-	later("event_handlers", NonEnumerable, "event handlers found from stack samples"),
 	later("handler_cost", Enumerable, "calls of the event handlers found"),
 	later("process_start", Enumerable, "processes that start"),
 	later("process_exec", Enumerable, "programs that are executed"),

@@ -1,0 +1,206 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/operators/handlers"
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/stack"
+)
+
+// handlersStream is the stream that this file acquires, from samples of stacks.
+const handlersStream = "event_handlers"
+
+// handlersSampling is how often stacks are sampled for it.
+const handlersSampling = 20 * time.Millisecond
+
+// HandlerColumns are the columns of event_handlers.
+var HandlerColumns = []plan.Field{
+	{Name: "timestamp", Type: batch.Timestamp},
+	{Name: "handler", Type: batch.Varchar},
+	{Name: "module", Type: batch.Varchar},
+	{Name: "kind", Type: batch.Varchar},
+	{Name: "node_type", Type: batch.Varchar},
+	{Name: "samples", Type: batch.Bigint},
+	{Name: "confidence", Type: batch.Double},
+}
+
+// handlersProvider finds event handlers in the stacks that another provider
+// samples.
+type handlersProvider struct{ stacks probes.Provider }
+
+func (p *handlersProvider) Streams() []string { return []string{handlersStream} }
+func (p *handlersProvider) Close() error      { return nil }
+
+func (p *handlersProvider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Source, error) {
+	if spec.Every <= 0 && !spec.OnDemand {
+		return nil, plan.Errorf(spec.Start, spec.Stop, "%s has a value at every instant and cannot be read tuple by tuple", handlersStream).
+			WithHint("SAMPLE(%s, 5s)", handlersStream)
+	}
+	samples := *spec
+	samples.Stream, samples.Every, samples.OnDemand = stack.Stream, handlersSampling, false
+	samples.Out = plan.Schema{Time: -1, Fields: []plan.Field{{Name: "state", Type: batch.Varchar}, {Name: "stack", Type: batch.List}}}
+	samples.Filter, samples.FilterOnly, samples.Partial = nil, nil, nil
+	in, err := p.stacks.Prepare(ctx, &samples)
+	if err != nil {
+		return nil, err
+	}
+	h := &handlersSource{Source: in, filter: spec.Filter, every: int64(spec.Every), schema: spec.Out.Types(), frames: map[*batch.Value][]handlers.Frame{}}
+	for _, f := range spec.Out.Fields {
+		i := plan.Schema{Fields: HandlerColumns}.Index(f.Name)
+		if i < 0 {
+			return nil, plan.Errorf(spec.Start, spec.Stop, "%s has no column %s", handlersStream, f.Name)
+		}
+		h.columns = append(h.columns, i)
+	}
+	if spec.OnDemand {
+		return &handlersOnDemand{h}, nil
+	}
+	return h, nil
+}
+
+// handlersSource accumulates the stacks of a source and gives what the trie
+// tells. Towards that source it is the sink.
+type handlersSource struct {
+	probes.Source // of stacks
+	filter        plan.Expr
+	every         int64 // ns between analyses; 0: on demand
+	schema        batch.Schema
+	columns       []int // of HandlerColumns
+
+	mu     sync.Mutex // guards what follows, and the use of sink
+	sink   probes.Sink
+	trie   handlers.Trie
+	frames map[*batch.Value][]handlers.Frame // of the stacks seen, which are shared
+	due    int64
+	now    int64 // the last watermark
+	fresh  bool  // there were samples since the last analysis
+	over   bool
+}
+
+func (h *handlersSource) Residual() plan.Expr { return h.filter }
+
+func (h *handlersSource) Start(ctx context.Context, sink probes.Sink) error {
+	h.sink = sink
+	return h.Source.Start(ctx, h)
+}
+
+// Push accumulates stacks.
+func (h *handlersSource) Push(b *batch.Batch) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	states := map[string]handlers.State{"RUN": handlers.Run, "WAIT": handlers.Wait, "IO": handlers.IO, "BLOCKED": handlers.Blocked}
+	for i := range b.Len() {
+		row := b.Row(i)
+		frames, _ := b.Cols[1].Any[row].([]batch.Value)
+		h.trie.Add(h.framesOf(frames), states[b.Cols[0].Values[b.Cols[0].Code[row]]])
+	}
+	h.fresh = true
+	b.Release()
+}
+
+// maxHandlerStacks is how many stacks' frames are remembered.
+const maxHandlerStacks = 1 << 16
+
+// framesOf are the frames of a row's stack. Rows with equal stacks share them.
+func (h *handlersSource) framesOf(list []batch.Value) []handlers.Frame {
+	if len(list) == 0 {
+		return nil
+	}
+	if known, ok := h.frames[&list[0]]; ok && len(known) == len(list) {
+		return known
+	}
+	frames := make([]handlers.Frame, len(list))
+	for i, f := range list {
+		part := f.A.([]batch.Value)
+		frames[i] = handlers.Frame{Function: part[0].S, Module: part[1].S, System: part[2].S != "user"}
+	}
+	if len(h.frames) >= maxHandlerStacks {
+		clear(h.frames)
+	}
+	h.frames[&list[0]] = frames
+	return frames
+}
+
+// Partial does not occur: no aggregate is asked of the stacks.
+func (h *handlersSource) Partial(b *batch.Batch) { b.Release() }
+
+// Watermark is the clock by which the trie is analysed.
+func (h *handlersSource) Watermark(t int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.now = t
+	if h.due == 0 {
+		h.due = t + h.every
+	}
+	if h.every > 0 && t >= h.due {
+		h.give(t)
+		h.due += (t - h.due + h.every) / h.every * h.every
+	}
+	h.sink.Watermark(t)
+}
+
+func (h *handlersSource) Lost(cause string, n uint64)  { h.locked(func() { h.sink.Count(cause, n) }) }
+func (h *handlersSource) Count(cause string, n uint64) { h.locked(func() { h.sink.Count(cause, n) }) }
+
+func (h *handlersSource) locked(do func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	do()
+}
+
+// End gives what was found since the last analysis.
+func (h *handlersSource) End(err error) {
+	h.locked(func() {
+		if h.every > 0 && h.fresh && err == nil {
+			h.give(h.now)
+		}
+		h.over = true
+		h.sink.End(err)
+	})
+}
+
+// give pushes a row for each handler.
+func (h *handlersSource) give(t int64) {
+	h.fresh = false
+	b := batch.New(h.schema)
+	push := func() {
+		if b.N > 0 {
+			h.sink.Push(b)
+			b = batch.New(h.schema)
+		}
+	}
+	for _, found := range h.trie.Analyse(handlers.Defaults) {
+		node := batch.Str(found.Node)
+		if found.Node == "" {
+			node = batch.NullOf(batch.Varchar)
+		}
+		all := []batch.Value{batch.Time(t), batch.Str(found.Function), batch.Str(found.Module), batch.Str(found.Kind.String()), node,
+			batch.Int(int64(found.Samples)), batch.Float(found.Confidence)}
+		row := make([]batch.Value, len(h.columns))
+		for i, c := range h.columns {
+			row[i] = all[c]
+		}
+		if b.AppendRow(row...); b.N == batch.MaxRows {
+			push()
+		}
+	}
+	push()
+	b.Release()
+}
+
+// handlersOnDemand gives what has been found when it is asked.
+type handlersOnDemand struct{ *handlersSource }
+
+func (h *handlersOnDemand) Sample(context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.over {
+		h.give(h.now)
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package server_test
+
+import (
+	"os/exec"
+	"strconv"
+	"testing"
+
+	"endoscope/probes/testenv"
+	"endoscope/server/wire"
+)
+
+// eventLoops is a program with three threads: one waits for events and handles
+// them, one has a function that reads the next message, and one only works.
+const eventLoops = `
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+#define NOINLINE __attribute__((noinline, noclone))
+static volatile unsigned long sink;
+static int messages[2], answers[2];
+static void nap(long us) { struct timespec t = {0, us * 1000}; nanosleep(&t, 0); }
+static void burn(long us) {
+	struct timespec a, b;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &a);
+	do { for (int i = 0; i < 1000; i++) sink += i; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &b); }
+	while ((b.tv_sec - a.tv_sec) * 1000000 + (b.tv_nsec - a.tv_nsec) / 1000 < us);
+}
+NOINLINE void handle_event(int n) { burn(4000); sink += n; }
+NOINLINE void loop(void) { for (;;) { nap(30000); handle_event(1); sink++; } }
+static void *waiter(void *p) { loop(); return p; }
+
+NOINLINE char next_message(void) { char c = 0; if (read(messages[0], &c, 1) != 1) abort(); return c; }
+NOINLINE void process(char c) { burn(4000); sink += c; }
+static void *reader(void *p) { for (;;) { process(next_message()); if (write(answers[1], "", 1) != 1) abort(); } return p; }
+static void *writer(void *p) { char c; for (;;) { nap(30000); if (write(messages[1], "", 1) != 1 || read(answers[0], &c, 1) != 1) abort(); } return p; }
+
+NOINLINE void work(void) { burn(50); nap(10000); }
+static void *worker(void *p) { for (;;) work(); return p; }
+int main(void) {
+	pthread_t t;
+	if (pipe(messages) || pipe(answers)) return 1;
+	pthread_create(&t, 0, waiter, 0);
+	pthread_create(&t, 0, reader, 0);
+	pthread_create(&t, 0, writer, 0);
+	pthread_create(&t, 0, worker, 0);
+	pause();
+}`
+
+// The loops' handlers are found while the program runs, each by what brings its
+// events, and nothing else is.
+func TestEventHandlers(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := exec.Command(testenv.CompileCText(t, eventLoops, "-O1", "-pthread", "-fno-optimize-sibling-calls"))
+	if err := target.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { target.Process.Kill(); target.Wait() }()
+	s := newSession(t, wire.Options{PID: target.Process.Pid})
+	a := read(t, start(t, s, "SELECT handler, kind, node_type, samples, confidence FROM SAMPLE(event_handlers, 2s) WHERE kind = 'EVENT' FOR 6500ms"))
+	last := map[string][]string{} // what is found the last time
+	for _, row := range a.rows {
+		last[row[0]] = row
+	}
+	for handler, want := range map[string]string{"handle_event": "NODE_WAIT", "process": "NODE_IO"} {
+		row := last[handler]
+		if row == nil {
+			t.Errorf("%s is not found: %v", handler, a.rows)
+			continue
+		}
+		samples, _ := strconv.Atoi(row[3])
+		confidence, _ := strconv.ParseFloat(row[4], 64)
+		if row[1] != "EVENT" || row[2] != want || samples < 10 || confidence < 0.5 {
+			t.Errorf("%s: %v", handler, row)
+		}
+		delete(last, handler)
+	}
+	if len(last) > 0 {
+		t.Errorf("also found: %v", last)
+	}
+}
