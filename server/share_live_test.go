@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -109,7 +110,7 @@ func TestSharingIsExact(t *testing.T) {
 	ask(t, alone, "SET sharing = off")
 
 	const seekers, rounds = 10, 5
-	var mu sync.Mutex
+	var seen atomic.Int32 // queries that had calls
 	joined := 0
 	var all sync.WaitGroup
 	for i := range seekers {
@@ -131,7 +132,10 @@ func TestSharingIsExact(t *testing.T) {
 				got, err := spansOf(t, r)
 				sum := r.Summary()
 				r.Close()
-				if err != nil || len(got) == 0 || len(sum.Losses) > 0 {
+				if len(got) > 0 { // else the target did not run meanwhile
+					seen.Add(1)
+				}
+				if err != nil || len(sum.Losses) > 0 {
 					t.Errorf("query %d.%d: %s: %+v, lost %v, %v", i, round, statement, got, sum.Losses, err)
 				}
 				for _, s := range got {
@@ -147,9 +151,7 @@ func TestSharingIsExact(t *testing.T) {
 	for running := true; running; {
 		for _, row := range ask(t, s, "SELECT shares_with FROM sys.queries").rows {
 			if row[0] != "" {
-				mu.Lock()
 				joined++
-				mu.Unlock()
 			}
 		}
 		select {
@@ -158,8 +160,8 @@ func TestSharingIsExact(t *testing.T) {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	if joined == 0 {
-		t.Error("nothing was shared")
+	if n := seen.Load(); joined == 0 || n < seekers*rounds/2 {
+		t.Errorf("queries were seen to share %d times; %d had calls", joined, n)
 	}
 	if p := ask(t, s, "SHOW PROBES").rows; len(p) > 0 {
 		t.Errorf("still attached: %v", p)
@@ -206,7 +208,7 @@ int main(void) {
 	for statement, rs := range queries {
 		for i, r := range rs {
 			spans, err := spansOf(t, r)
-			if losses := r.Summary().Losses; err != nil || len(losses) > 0 || len(spans) != 1 {
+			if losses := r.Summary().Losses; err != nil || len(losses) > 0 || !leaves[i] && len(spans) != 1 {
 				t.Errorf("%s: query %d: %+v, lost %v, %v", statement, i, spans, losses, err)
 			}
 			for _, got := range spans {
