@@ -284,7 +284,7 @@ func encoderSignature(f *plan.AggFunc) string {
 		}
 		option := ", " + o.Name + " => " + strings.Join(words, "|")
 		if !o.Required {
-			option = " [" + option[1:] + "]"
+			option = " [" + option[2:] + "]"
 		}
 		text += option
 	}

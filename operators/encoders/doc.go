@@ -19,6 +19,13 @@
 // A lossless encoding decodes to its input, and can check that itself
 // ([Lossless], [Verify]): it carries a digest of what the encoder was given.
 //
+// A [Model] is an automaton or a grammar that other sequences are compared with
+// ([ConformanceEncoder]): the first symbol with which one leaves it, and what was
+// expected there. A model can be stored and loaded.
+//
+// Pictures are pure functions of encodings. Graphs share one layout (diagram),
+// what happens over time another (heatmap).
+//
 // The package is a library of pure algorithms. It must not know SQL, batches,
 // operators, probes, or do any input or output.
 package encoders

@@ -112,3 +112,18 @@ func BenchmarkInvocations(b *testing.B) {
 	}
 	b.ReportMetric(float64(len(in))*float64(b.N)/b.Elapsed().Seconds()/1e6, "Msymbols/s")
 }
+
+// Names in the picture are text, whatever they are.
+func TestInvocationGraphOfHostileNames(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := NewAlphabet()
+		e := NewInvocationEncoder(a, Limits{})
+		for i, name := range rapid.SliceOfN(rapid.String(), 1, 5).Draw(t, "names") {
+			e.Append([]Symbol{a.Symbol(name)}, []int64{int64(i) * 1e6})
+		}
+		g := e.Encode().(*InvocationGraph)
+		if err := checkSVG(g.SVG()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
