@@ -50,6 +50,13 @@ func exercise(t testing.TB, content []byte) {
 			}
 		}
 		m.ReturnTrap(i)
+		addr, offset := m.Entry(i)
+		m.AddrOf(offset)
+		m.FunctionAt(addr)
+		m.Piece(addr)
+		if rule, ok := m.UnwindRule(addr); ok && rule.CFAReg >= UnwindWords {
+			t.Errorf("a rule has the frame in register %d", rule.CFAReg)
+		}
 		m.IFunc(i)
 	}
 	m.Find("main")
@@ -95,6 +102,10 @@ func FuzzUnwind(f *testing.F) {
 			}
 			e.row(e.start)
 			e.row(e.end - 1)
+			e.rule(e.start)
+			if rule, ok := e.rule(e.end - 1); ok {
+				Evaluate(rule.CFAExpr, &[UnwindWords]uint64{}, words{})
+			}
 			u.find(e.start)
 		}
 	})
