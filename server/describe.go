@@ -28,6 +28,9 @@ func (s *session) describe(_ context.Context, st *parser.Describe, src string) (
 	}
 	cs := catalog.Find(strings.ToLower(name))
 	if cs == nil {
+		if k, err := s.e.models.get(name); err == nil && k != nil {
+			return describeModel(k), nil
+		}
 		var names []string
 		for _, st := range catalog.Streams {
 			names = append(names, st.Name)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"endoscope/operators/batch"
@@ -140,6 +141,16 @@ func (s *session) dropModel(st *parser.Drop, text string) (wire.Result, error) {
 		return nil, refuse(st.Name, text, nearest(st.Name.Name, s.e.models.ModelNames()), "there is no model %s", st.Name.Name)
 	}
 	return done("model %s dropped", st.Name.Name), nil
+}
+
+// describeModel answers DESCRIBE model: its text, a line a row.
+func describeModel(k *model) *relation {
+	rel := newRelation(text(k.Model.Kind()))
+	for _, line := range strings.Split(k.Model.Encoding().String(), "\n") {
+		rel.add(batch.Str(line))
+	}
+	rel.notices = []string{k.Definition}
+	return rel
 }
 
 // showModels answers SHOW MODELS. A model that cannot be read says so.

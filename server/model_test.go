@@ -93,6 +93,9 @@ func TestModelIsKept(t *testing.T) {
 	if a := run(t, s, at("SELECT CONFORMS(token, \"a/b.c\", truncated => TRUE) FROM file('DIR/misuses.csv') WHERE tid = 4")); a.rows[0][0] != "true" {
 		t.Errorf("%v", a.rows)
 	}
+	if a := run(t, s, `DESCRIBE "a/b.c"`); len(a.rows) != 5 || a.rows[0][0] != "0 open 1" || !strings.Contains(a.notices[0], "AUTOMATON") {
+		t.Errorf("%v %v", a.rows, a.notices)
+	}
 	if got := message(t, s, `DROP MODEL "a/b.c"`); got != "model a/b.c dropped" {
 		t.Error(got)
 	}
