@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"unsafe"
 
@@ -27,11 +28,9 @@ const size = int(unsafe.Sizeof(words{}))
 type Set struct {
 	gates  []Gate
 	kernel *ebpf.Map // nil: the gates are known to this process alone
-	mem    []byte    // of kernel
 }
 
-// Gate is one gate. Its methods may be called from anywhere, until its set is
-// closed.
+// Gate is one gate. Its methods may be called from anywhere.
 type Gate struct {
 	*words
 	Index int // in the map of its set
@@ -49,12 +48,15 @@ func NewSet(n int, inKernel bool) (*Set, error) {
 		if err != nil {
 			return nil, fmt.Errorf("gates in the kernel: %w", err)
 		}
-		s.mem, err = unix.Mmap(s.kernel.FD(), 0, n*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		mem, err := unix.Mmap(s.kernel.FD(), 0, n*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		if err != nil {
 			s.kernel.Close()
 			return nil, fmt.Errorf("gates in the kernel: %w", err)
 		}
-		at = unsafe.Pointer(unsafe.SliceData(s.mem))
+		at = unsafe.Pointer(unsafe.SliceData(mem))
+		// Whoever holds a gate may look at it, however late: the memory goes with
+		// the last of them.
+		runtime.AddCleanup(unsafe.SliceData(s.gates), func(mem []byte) { _ = unix.Munmap(mem) }, mem)
 	}
 	for i := range s.gates {
 		s.gates[i] = Gate{(*words)(unsafe.Add(at, i*size)), i, make(chan struct{}, 1)}
@@ -68,15 +70,13 @@ func (s *Set) Gate(i int) *Gate { return &s.gates[i] }
 // Map is where eBPF programs find the gates, by their indexes; nil if they cannot.
 func (s *Set) Map() *ebpf.Map { return s.kernel }
 
-// Close frees the gates. Nobody may look at them any more.
+// Close lets go of what eBPF programs know of the gates, once those are gone.
+// The gates themselves may still be looked at.
 func (s *Set) Close() error {
 	if s.kernel == nil {
 		return nil
 	}
-	err := unix.Munmap(s.mem)
-	if e := s.kernel.Close(); err == nil {
-		err = e
-	}
+	err := s.kernel.Close()
 	s.kernel = nil
 	return err
 }

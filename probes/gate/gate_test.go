@@ -1,8 +1,12 @@
 package gate
 
 import (
+	"os"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"endoscope/probes/clock"
 	"endoscope/probes/testenv"
@@ -115,4 +119,44 @@ func TestInKernel(t *testing.T) {
 	if want := uint64(now + 7 - clock.Offset()); w[0] != want || w[2] != 7 || w[3] != 1 {
 		t.Errorf("the map has %v, want until %d", w, want)
 	}
+}
+
+// TestGatesOutliveTheirSet: whoever still has a gate may look at it after the
+// query, and when nobody has one the memory goes.
+func TestGatesOutliveTheirSet(t *testing.T) {
+	testenv.NeedRoot(t)
+	others := collected(t)
+	s, err := NewSet(2, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := s.Gate(1)
+	g.Open(clock.Now(), clock.Now()+1e9)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := collected(t); n != others+1 {
+		t.Errorf("%d mappings of a gate that is held", n-others)
+	}
+	if _, times := g.Opened(clock.Now()); times != 1 {
+		t.Errorf("opened %d times", times)
+	}
+	if n := collected(t); n != others {
+		t.Errorf("%d mappings of gates that nobody holds", n-others)
+	}
+}
+
+// collected is how many eBPF maps this process has in its memory when it has
+// given back what nobody uses.
+func collected(t *testing.T) int {
+	t.Helper()
+	for range 20 {
+		runtime.GC()
+		time.Sleep(5 * time.Millisecond) // cleanups have a goroutine of their own
+	}
+	b, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Count(string(b), "anon_inode:bpf-map")
 }
