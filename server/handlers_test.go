@@ -28,13 +28,13 @@ static void burn(long us) {
 	while ((b.tv_sec - a.tv_sec) * 1000000 + (b.tv_nsec - a.tv_nsec) / 1000 < us);
 }
 NOINLINE void handle_event(int n) { burn(4000); sink += n; }
-NOINLINE void loop(void) { for (;;) { nap(30000); handle_event(1); sink++; } }
+NOINLINE void loop(void) { for (;;) { nap(8000); handle_event(1); sink++; } }
 static void *waiter(void *p) { loop(); return p; }
 
 NOINLINE char next_message(void) { char c = 0; if (read(messages[0], &c, 1) != 1) abort(); return c; }
 NOINLINE void process(char c) { burn(4000); sink += c; }
 static void *reader(void *p) { for (;;) { process(next_message()); if (write(answers[1], "", 1) != 1) abort(); } return p; }
-static void *writer(void *p) { char c; for (;;) { nap(30000); if (write(messages[1], "", 1) != 1 || read(answers[0], &c, 1) != 1) abort(); } return p; }
+static void *writer(void *p) { char c; for (;;) { nap(8000); if (write(messages[1], "", 1) != 1 || read(answers[0], &c, 1) != 1) abort(); } return p; }
 
 NOINLINE void work(void) { burn(50); nap(10000); }
 static void *worker(void *p) { for (;;) work(); return p; }
