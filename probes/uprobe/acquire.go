@@ -79,6 +79,9 @@ func (p *Provider) attachAll(s *source, in *installation) error {
 	var order []group
 	members := map[group][]int{}
 	for i, w := range s.resolution.wants {
+		if w.refused {
+			continue // when it was attached before
+		}
 		g := group{w.module, w.scope.pid, w.returns}
 		if members[g] == nil {
 			order = append(order, g)

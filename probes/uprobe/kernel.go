@@ -339,6 +339,7 @@ func (k *kernel) aggregate(a *aggregation, spec *ebpf.CollectionSpec, replace ma
 func (k *kernel) remove(in *installation) {
 	in.detach()
 	in.endAggregate()
+	in.sweeper.wait()
 	in.objects.Close()
 	k.ids.put(uint32(in.query))
 }

@@ -31,6 +31,7 @@ type reader struct {
 	stopping bool
 	routes   []*subscription // by query
 	subs     []*subscription
+	drained  int64 // boot time up to which all records have been read
 	lookedAt time.Time
 	markedAt time.Time
 	dispatch func([]byte) // r.give, bound once
@@ -43,6 +44,7 @@ func startReader(ring *ring) *reader {
 		exes:     newExeNames(),
 		commands: make(chan func(), 1),
 		stopped:  make(chan struct{}),
+		drained:  clock.Boot(),
 	}
 	r.dispatch = r.give
 	go r.run()
@@ -86,20 +88,22 @@ func (r *reader) run() {
 
 // cycle drains what is there and tells subscriptions how far time has come.
 func (r *reader) cycle() {
-	drained := clock.Boot()
-	r.ring.drain(r.ring.produced(), r.dispatch)
+	now := clock.Boot()
+	if end := r.ring.produced(); r.ring.drain(end, r.dispatch) == end {
+		r.drained = now // else a record is still being written, and hides those behind it
+	}
 	for _, s := range r.subs {
 		s.flush()
 	}
-	now := time.Now()
-	if now.Sub(r.markedAt) >= markInterval-pollInterval {
-		r.markedAt = now
+	at := time.Now()
+	if at.Sub(r.markedAt) >= markInterval-pollInterval {
+		r.markedAt = at
 		for _, s := range r.subs {
-			s.watermark(drained - s.lateness)
+			s.watermark(r.drained - s.lateness)
 		}
 	}
-	if now.Sub(r.lookedAt) >= lossInterval {
-		r.lookedAt = now
+	if at.Sub(r.lookedAt) >= lossInterval {
+		r.lookedAt = at
 		for _, s := range r.subs {
 			s.account()
 		}

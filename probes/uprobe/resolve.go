@@ -1,6 +1,7 @@
 package uprobe
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -80,10 +81,11 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, links li
 		return nil, err
 	}
 	list, only := members(spec.Target, running)
-	r := &resolver{spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: by, members: keyOf(list), cache: cache}
+	harmed := harmedByTraps(kernelAtLeast)
+	r := &resolver{returnsHarmed: harmed, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: by, members: keyOf(list), cache: cache}
 	err = r.resolve(set, cache)
 	if err == nil && r.mixed() {
-		r = &resolver{spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: plan.ExitReturns, members: r.members, cache: cache}
+		r = &resolver{returnsHarmed: harmed, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: plan.ExitReturns, members: r.members, cache: cache}
 		err = r.resolve(set, cache)
 	}
 	if err != nil {
@@ -109,7 +111,9 @@ type resolver struct {
 	members   string // names the target's processes
 
 	cache   *symbols.Cache
-	through string // of the module looked at: what unwound says
+	through string // of the module looked at: what unwound and hardened say
+	// returnsHarmed says of a process' status why traps would harm it; nil: no traps do.
+	returnsHarmed func(status string) string
 
 	unwindingProcesses map[int]bool    // what hasUnwinder says
 	unwindingPrograms  map[string]bool // what willUnwind says
@@ -192,7 +196,7 @@ func (r *resolver) module(m *module, sym *symbols.Module) error {
 	}
 	r.selected += len(chosen)
 	if r.returns && r.returnsBy != plan.ExitReturns {
-		r.through = r.unwound(m)
+		r.through = cmp.Or(r.unwound(m), r.hardened(m))
 	}
 	decided := r.decide(sym, chosen)
 	usable := make([]bool, len(chosen))

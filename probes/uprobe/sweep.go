@@ -19,9 +19,11 @@ type sweeper struct {
 	calls, goroutines *ebpf.Map
 	every             uint64 // calls that do not return between two sweeps
 
-	swept  uint64 // calls that had not returned when the last sweep began; the reader's
-	busy   atomic.Bool
-	sweeps sync.WaitGroup
+	// The reader's: calls that had not returned when the last sweep began, and
+	// those for which there was no room until then.
+	swept, overflown uint64
+	busy             atomic.Bool
+	sweeps           sync.WaitGroup
 }
 
 // newSweeper returns nil where nothing has to be swept.
@@ -33,13 +35,19 @@ func newSweeper(objects *ebpf.Collection) *sweeper {
 	return &sweeper{calls: calls, goroutines: objects.Maps[bpf.FunctionMapGoroutines], every: uint64(calls.MaxEntries()) / 4}
 }
 
-// consider starts a sweep if there may be much to remove. The reader calls it,
+// consider starts a sweep if there may be much to remove: many calls have not
+// returned, or there is no room for others. The reader calls it once a second,
 // and does not wait.
 func (w *sweeper) consider(c bpf.FunctionCounters) {
-	if w == nil || c.Armed-c.Returned < w.swept+w.every || !w.busy.CompareAndSwap(false, true) {
+	if w == nil {
 		return
 	}
-	w.swept = c.Armed - c.Returned
+	open := c.Armed - min(c.Returned, c.Armed) // the two are not read at one instant
+	w.swept = min(w.swept, open)
+	if open < w.swept+w.every && c.Overflown == w.overflown || !w.busy.CompareAndSwap(false, true) {
+		return
+	}
+	w.swept, w.overflown = open, c.Overflown
 	w.sweeps.Go(func() {
 		w.sweep()
 		w.busy.Store(false)
