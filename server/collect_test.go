@@ -56,6 +56,9 @@ func (a *aggregator) Collect() error {
 }
 
 func (a *aggregator) Stop() error {
+	if a.sink == nil {
+		return nil
+	}
 	a.ended.Do(func() {
 		if a.stop != nil {
 			a.stop(a)

@@ -36,6 +36,7 @@ func (s *session) explain(ctx context.Context, st *parser.Explain, src string) (
 		if err != nil {
 			return nil, err
 		}
+		defer q.discard()
 		rel := newRelation(text("plan"))
 		rel.lines(q.explain())
 		rel.notices = q.notices()

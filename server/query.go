@@ -100,17 +100,19 @@ func (q *query) refusal() error {
 }
 
 // start builds the operators, arms the sources and leaves the runner going.
-// If any source cannot be armed, those that were are disarmed again.
-func (q *query) start(ctx context.Context) error {
-	if err := q.refusal(); err != nil { // before any source is armed
-		for _, f := range q.feeds {
-			_ = f.source.Stop()
+// If any source cannot be armed, those that were are disarmed again, and the
+// others let go of what they have loaded.
+func (q *query) start(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil {
+			q.abandon()
 		}
+	}()
+	if err := q.refusal(); err != nil { // before any source is armed
 		return planner.Placed(err, q.text)
 	}
 	q.out = newOutlet(q.t)
 	if err := q.gating.prepare(); err != nil {
-		q.discard()
 		return err
 	}
 	now := time.Now()
@@ -134,7 +136,6 @@ func (q *query) start(ctx context.Context) error {
 		},
 	})
 	if err != nil {
-		q.gating.end()
 		return planner.Placed(err, q.text)
 	}
 	q.graph = graph
@@ -148,15 +149,8 @@ func (q *query) start(ctx context.Context) error {
 	// Values that others will ask for come first.
 	order := slices.Clone(q.feeds)
 	slices.SortStableFunc(order, func(a, b *feed) int { return cmp.Compare(a.rank(), b.rank()) })
-	for i, f := range order {
+	for _, f := range order {
 		if err := f.source.Start(run, f.sink(q.leaves)); err != nil {
-			q.q.close()
-			for _, g := range order[:i] {
-				_ = g.source.Stop()
-			}
-			cancel()
-			q.gating.end()
-			_ = graph.Abandon()
 			return planner.Placed(err, q.text)
 		}
 	}
@@ -503,6 +497,18 @@ func (q *query) load(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// abandon lets go of a query that could not be started.
+func (q *query) abandon() {
+	q.q.close() // sources that were armed must not wait for a runner
+	q.discard()
+	if q.cancel != nil {
+		q.cancel()
+	}
+	if q.graph != nil {
+		_ = q.graph.Abandon()
+	}
 }
 
 // discard lets go of a query that was prepared and not started.

@@ -1,0 +1,92 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/server/wire"
+)
+
+// watched is a provider whose sources are watched, and may refuse to start.
+type watched struct {
+	probes.Provider
+	prepared, stopped atomic.Int32
+	refuses           bool
+	starting          func() // called by Start; nil: nothing
+}
+
+func (p *watched) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Source, error) {
+	src, err := p.Provider.Prepare(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	p.prepared.Add(1)
+	return &watchedSource{Source: src, of: p}, nil
+}
+
+type watchedSource struct {
+	probes.Source
+	of *watched
+	is atomic.Bool // stopped
+}
+
+func (s *watchedSource) Start(ctx context.Context, sink probes.Sink) error {
+	if s.of.starting != nil {
+		s.of.starting()
+	}
+	if s.of.refuses {
+		return errors.New("it does not start")
+	}
+	return s.Source.Start(ctx, sink)
+}
+
+func (s *watchedSource) Stop() error {
+	if s.is.CompareAndSwap(false, true) {
+		s.of.stopped.Add(1)
+	}
+	return s.Source.Stop()
+}
+
+// watch has an engine's sources of memory_usage and cpu_usage watched.
+func watch(e *Engine) (memory, cpu *watched) {
+	memory, cpu = &watched{Provider: e.providers["memory_usage"]}, &watched{Provider: e.providers["cpu_usage"]}
+	e.providers["memory_usage"], e.providers["cpu_usage"] = memory, cpu
+	return memory, cpu
+}
+
+// Whichever source does not start, all are stopped: those that were armed, and
+// those whose turn did not come.
+func TestFailedStartStopsAll(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		e, err := New(Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		memory, cpu := watch(e)
+		memory.refuses, cpu.refuses = first, !first
+		s, err := newSession(t.Context(), e, wire.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const joined = "SELECT m.percent_used FROM SAMPLE(memory_usage, 50ms) m WINDOW JOIN SAMPLE(cpu_usage, 50ms) c WINDOW 100ms"
+		for i, statement := range []string{joined, "EXPLAIN " + joined, "CREATE TRIGGER t ON (" + joined + ") WHEN TRUE BEGIN SELECT * FROM SAMPLE(cpu_usage, 1s) END"} {
+			_, err := s.Execute(t.Context(), statement)
+			if (err == nil) != (i == 1) {
+				t.Errorf("%s: %v", statement, err)
+			}
+			for _, p := range []*watched{memory, cpu} {
+				if made, stopped := p.prepared.Load(), p.stopped.Load(); made == 0 || stopped != made {
+					t.Errorf("%s: of %d sources %d were stopped", statement, made, stopped)
+				}
+			}
+		}
+		s.Close()
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
