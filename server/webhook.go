@@ -51,11 +51,16 @@ var webhookFormats = map[string]func(string, activation) ([]byte, error){
 
 func newWebhook(t *trigger, act *planner.Action, format string) *webhook {
 	w := &webhook{t: t, act: act, body: webhookFormats[format], queue: make(chan activation, webhookQueue), done: make(chan struct{}),
-		client: &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute}, Timeout: webhookTimeout}}
+		client: &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute}, Timeout: webhookTimeout,
+			CheckRedirect: stay}}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	go w.run()
 	return w
 }
+
+// stay has the client follow no redirect: of most kinds it would make a GET
+// without a body of the POST, and take the answer to that for a delivery.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 func (w *webhook) activate(a activation) {
 	w.pending.Add(1)

@@ -137,6 +137,22 @@ func TestWebhookTriesAgain(t *testing.T) {
 	}
 }
 
+// A receiver that has moved did not get anything.
+func TestWebhookDoesNotFollow(t *testing.T) {
+	r := newReceiver(t, func(int) int { return http.StatusOK })
+	moved := httptest.NewServer(http.RedirectHandler(r.URL, http.StatusMovedPermanently))
+	t.Cleanup(moved.Close)
+	s := newSession(t, wire.Options{})
+	run(t, s, "CREATE TRIGGER late ON file('"+ticks(t, 1)+"') WHEN TRUE BEGIN WEBHOOK '"+moved.URL+"' END")
+	triggered(t, s)
+	if got := r.got(); len(got) != 0 {
+		t.Errorf("where it moved to got %q", got)
+	}
+	if n, what := triggerColumn(t, s, "late", "lost"), triggerColumn(t, s, "late", "error"); n != "1" || !strings.Contains(what, "the receiver answers 301") {
+		t.Errorf("%s lost, %q", n, what)
+	}
+}
+
 // A receiver that hangs holds up neither the trigger nor its end, and what finds
 // the queue full is counted.
 func TestWebhookBounded(t *testing.T) {
