@@ -87,6 +87,9 @@ type showing struct {
 func (r *runner) tickDue(ctx context.Context) error {
 	switch {
 	case len(r.collector.sources) == 0:
+		if err := r.drainQueue(ctx); err != nil { // what came in the interval
+			return err
+		}
 		return r.tick(ctx)
 	case r.stopping: // the end collects, and shows it
 	case r.show.asking:

@@ -314,9 +314,11 @@ func (r *runner) halt() {
 	}
 }
 
-// drainQueue gives the operators everything that is queued.
+// drainQueue gives the operators everything that is queued when it is called. What
+// comes meanwhile waits until the loop has looked at its timers and at who wants
+// it to stop: if sources are faster than operators, the queue is never empty.
 func (r *runner) drainQueue(ctx context.Context) error {
-	for {
+	for n := r.q.round(); n > 0; n-- {
 		it, ok := r.q.pop()
 		if !ok {
 			return nil
@@ -368,6 +370,8 @@ func (r *runner) drainQueue(ctx context.Context) error {
 			}
 		}
 	}
+	r.q.rouse()
+	return nil
 }
 
 // signal sends a signal in at every leaf.

@@ -35,6 +35,7 @@ type queue struct {
 	rows     int           // batches of rows queued
 	partials int           // batches of partial rows queued
 	mergeAt  int           // so many of them are worth merging
+	before   int           // so many items from head on stay as many: see round
 	marks    map[int]int   // by leaf: where in items its last one is, if that is a watermark
 	limit    int           // of batches
 	ready    chan struct{} // has a token when items were added
@@ -84,11 +85,33 @@ func (q *queue) push(it item, wait bool) bool {
 		}
 	}
 	q.add(it)
+	q.token()
+	return true
+}
+
+func (q *queue) token() {
 	select {
 	case q.ready <- struct{}{}:
 	default:
 	}
-	return true
+}
+
+// round is how many items there are. So many calls of pop take all of them,
+// whatever is added meanwhile: nothing is merged in front of them.
+func (q *queue) round() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.before = len(q.items) - q.head
+	return q.before
+}
+
+// rouse puts the token back if there are items.
+func (q *queue) rouse() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.head < len(q.items) {
+		q.token()
+	}
 }
 
 func (q *queue) add(it item) {
@@ -99,11 +122,11 @@ func (q *queue) add(it item) {
 	q.items = append(q.items, it)
 }
 
-// merge makes one of all partial rows of one group. They take the place of the
-// first ones: partial rows may always come earlier.
+// merge makes one of all partial rows of one group, but for those of a round. They
+// take the place of the first ones: partial rows may always come earlier.
 func (q *queue) merge() {
 	all := map[*plan.Partial][]*batch.Batch{}
-	for _, it := range q.items[q.head:] {
+	for _, it := range q.items[q.head+q.before:] {
 		if it.partial != nil {
 			all[it.partial] = append(all[it.partial], it.batch)
 		}
@@ -111,7 +134,13 @@ func (q *queue) merge() {
 	old := q.items[q.head:]
 	q.items, q.head, q.partials = make([]item, 0, len(old)), 0, 0
 	clear(q.marks)
-	for _, it := range old {
+	for i, it := range old {
+		if i < q.before {
+			if q.add(it); it.partial != nil {
+				q.partials++
+			}
+			continue
+		}
 		if it.partial != nil {
 			for _, b := range operators.MergePartials(it.partial, all[it.partial]) {
 				q.add(item{leaf: it.leaf, batch: b, partial: it.partial})
@@ -148,6 +177,7 @@ func (q *queue) pop() (item, bool) {
 	}
 	q.items[q.head] = item{}
 	q.head++
+	q.before = max(0, q.before-1)
 	if q.head > 1024 && q.head*2 > len(q.items) {
 		n := copy(q.items, q.items[q.head:])
 		clear(q.items[n:])
@@ -185,7 +215,7 @@ func (q *queue) close() {
 			it.batch.Release()
 		}
 	}
-	q.items, q.head, q.rows, q.partials = nil, 0, 0, 0
+	q.items, q.head, q.rows, q.partials, q.before = nil, 0, 0, 0, 0
 	clear(q.marks)
 	q.room.Broadcast()
 }
