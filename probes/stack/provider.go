@@ -59,6 +59,10 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 // checkRights refuses where the kernel would, in words that help more than its
 // EPERM.
 func checkRights(spec *plan.Acquire) error {
+	if !process.Numbered() {
+		return plan.Errorf(spec.Start, spec.Stop, "%s cannot be acquired from within a PID namespace: the kernel's programs see other numbers of processes", Stream).
+			WithHint("run on the host, or in a container that has the host's PID namespace (--pid=host)")
+	}
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var caps [2]unix.CapUserData
 	if err := unix.Capget(&hdr, &caps[0]); err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"endoscope/planner/plan"
+	"endoscope/probes/process"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -103,6 +104,10 @@ func olderThan(release, version string) bool {
 // checkRights refuses where the kernel would, in words that help more than
 // its EPERM.
 func checkRights(spec *plan.Acquire) error {
+	if !process.Numbered() {
+		return plan.Errorf(spec.Start, spec.Stop, "%s cannot be acquired from within a PID namespace: the kernel's programs see other numbers of processes", spec.Stream).
+			WithHint("run on the host, or in a container that has the host's PID namespace (--pid=host)")
+	}
 	var hdr = unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var caps [2]unix.CapUserData
 	if err := unix.Capget(&hdr, &caps[0]); err != nil {
