@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"syscall"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -83,14 +84,11 @@ func (c *counter) count(places []Place, wait func()) ([]uint64, error) {
 		}
 	}()
 	for _, g := range groups(places) {
-		l, err := c.attach(places, g, first)
-		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
-			continue
-		}
+		more, err := c.attachMost(places, g, first)
+		links = append(links, more...)
 		if err != nil {
 			return nil, err
 		}
-		links = append(links, l)
 	}
 	before, err := c.read(first, len(places))
 	if err != nil {
@@ -103,6 +101,33 @@ func (c *counter) count(places []Place, wait func()) ([]uint64, error) {
 	}
 	return n, err
 }
+
+// attachMost attaches to the places that the kernel does not refuse because of
+// the instruction there: no query will probe those.
+func (c *counter) attachMost(places []Place, which []int, first int) ([]link.Link, error) {
+	l, err := c.attach(places, which, first)
+	switch {
+	case err == nil:
+		return []link.Link{l}, nil
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, unix.ESRCH):
+		return nil, nil // the process has ended
+	case !errors.Is(err, notSupported) && !errors.Is(err, unix.ENOEXEC):
+		return nil, err
+	case len(which) == 1:
+		return nil, nil
+	}
+	half := len(which) / 2
+	links, err := c.attachMost(places, which[:half], first)
+	if err != nil {
+		return links, err
+	}
+	more, err := c.attachMost(places, which[half:], first)
+	return append(links, more...), err
+}
+
+// notSupported is the kernel's ENOTSUPP (include/linux/errno.h), by which it
+// refuses to probe an instruction.
+const notSupported = syscall.Errno(524)
 
 // groups divides places into those that can be attached together.
 func groups(places []Place) [][]int {

@@ -29,6 +29,8 @@ const ratios = `
 FUNCTION(hot) FUNCTION(warm) FUNCTION(cool)
 #define NEVER(n) FUNCTION(never0##n) FUNCTION(never1##n) FUNCTION(never2##n) FUNCTION(never3##n)
 NEVER(0) NEVER(1) NEVER(2) NEVER(3) NEVER(4) NEVER(5) NEVER(6) NEVER(7) NEVER(8) NEVER(9)
+/* An instruction of AMD's FMA4, which the kernel does not probe; never called. */
+__asm__(".text\n.globl refused\n.type refused,@function\nrefused: vfmaddsd %xmm0, %xmm1, %xmm2, %xmm3\nret\n.size refused,.-refused\n");
 static double now(void) { struct timespec t; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); return t.tv_sec + t.tv_nsec / 1e9; }
 static volatile long spun;
 int main(int argc, char **argv) {
@@ -94,7 +96,8 @@ func runRatios(t *testing.T, args ...string) *program {
 	return p
 }
 
-// find makes candidates of the target's functions: hot, warm, cool and others.
+// find makes candidates of the target's functions: hot, warm, cool, one that the
+// kernel refuses to probe, and others.
 func (p *program) find() {
 	e, err := elf.NewFile(p.file)
 	if err != nil {
@@ -104,7 +107,7 @@ func (p *program) find() {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	names := []string{"hot", "warm", "cool"}
+	names := []string{"hot", "warm", "cool", "refused"}
 	for i := range 40 {
 		names = append(names, fmt.Sprintf("never%d%d", i/10, i%10))
 	}
