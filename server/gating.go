@@ -278,7 +278,7 @@ func (g *gating) prepare() error {
 		own.Set = g.set
 		if e.Way == plan.Holding {
 			f := g.inputs[e.gated].feed
-			e.holder = newHolder(f, e.gate, int64(e.Before), f.spec.Out.Time)
+			e.holder = newHolder(f, e.gate, int64(e.Before), f.spec.Out.Time, f.q.limit/2)
 			f.holder = e.holder
 		} else {
 			own.Own, own.Way = e.gate, e.Way

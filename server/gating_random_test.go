@@ -34,6 +34,7 @@ type gatedEngine struct {
 	// held: the rows of b are held until those of a have arrived. Else those
 	// that meet a shut gate, at their own time, never are.
 	held   bool
+	most   int // batches held
 	gate   *gate.Gate
 	pushed int // rows of b that came to the join
 }
@@ -65,7 +66,7 @@ func (e *gatedEngine) Run(root plan.Node, in *optest.Input) (*optest.Output, err
 	}
 	a, b := g.Leaves[0], g.Leaves[1]
 	to := &recordedSink{ctx: ctx, leaf: b, e: e}
-	h = newHolder(to, e.gate, e.within, 0)
+	h = newHolder(to, e.gate, e.within, 0, e.most)
 	passes := e.passes(in)
 	for _, s := range in.Steps {
 		if e.held && rapid.IntRange(0, 9).Draw(e.t, "switch") == 0 {
@@ -267,7 +268,7 @@ func TestGatedJoinIsTheJoin(t *testing.T) {
 	spared := map[bool]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		within := int64(rapid.SampledFrom([]int{1, 4, 10}).Draw(t, "within"))
-		e := &gatedEngine{t: t, within: within, held: rapid.Bool().Draw(t, "held")}
+		e := &gatedEngine{t: t, within: within, held: rapid.Bool().Draw(t, "held"), most: rapid.SampledFrom([]int{2, 100}).Draw(t, "most")}
 		join, followed := "WINDOW JOIN", "a FOLLOWED BY b"
 		if rapid.Bool().Draw(t, "outer") {
 			join = "LEFT WINDOW JOIN"
@@ -304,7 +305,7 @@ func TestHolder(t *testing.T) {
 	}
 	sink := &seen{}
 	base := clock.Now()
-	h := newHolder(sink, set.Gate(0), 10, 0)
+	h := newHolder(sink, set.Gate(0), 10, 0, 100)
 	row := func(at int64) {
 		h.Push(batchOf([][]batch.Value{{batch.Time(base + at), batch.Int(0), batch.Int(at)}}))
 		h.Watermark(base + at)
@@ -349,6 +350,54 @@ func TestHolder(t *testing.T) {
 	row(41)
 	h.End(nil)
 	expect("the end", 41)
+}
+
+// TestHolderIsBounded: where nobody says what arrived, what is held goes to where
+// there is a limit, and is counted beyond it. Where somebody does, nothing is lost.
+func TestHolderIsBounded(t *testing.T) {
+	set, err := gate.NewSet(1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const limit, n = 100, 1000
+	f := &feed{live: true, q: newQueue(limit), t: newTally()}
+	h := newHolder(f, set.Gate(0), 10, 0, limit/2)
+	base := clock.Now()
+	push := func(at int64) {
+		h.Push(batchOf([][]batch.Value{{batch.Time(base + at), batch.Int(0), batch.Int(at)}}))
+		h.Watermark(base + at)
+		if len(h.held) > limit/2 {
+			t.Fatalf("%d batches are held", len(h.held))
+		}
+	}
+	for at := range int64(n) {
+		push(at)
+	}
+	if got := f.q.rows + len(h.held) + int(f.t.totalLost()); f.q.rows != limit || got != n {
+		t.Errorf("%d batches are queued, %d held, %d lost, of %d", f.q.rows, len(h.held), f.t.totalLost(), n)
+	}
+	mark := int64(math.MinInt64)
+	taken := func() {
+		for it, ok := f.q.pop(); ok; it, ok = f.q.pop() {
+			if it.mark() {
+				mark = it.signal.Time
+				continue
+			}
+			if at := it.batch.Cols[0].Int[0]; at < mark {
+				t.Errorf("%d comes behind the watermark %d", at, mark)
+			}
+			it.batch.Release()
+		}
+	}
+	taken()
+	lost := f.t.totalLost()
+	for at := int64(n); at < 2*n; at++ {
+		push(at)
+		taken()
+	}
+	if f.t.totalLost() != lost {
+		t.Errorf("%d were lost though the queue had room", f.t.totalLost()-lost)
+	}
 }
 
 // seen is a sink that keeps the third column.

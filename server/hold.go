@@ -15,13 +15,16 @@ import (
 // watermark says which rows nobody will need any more.
 //
 // What it gives is more than is needed, never less, and in order. Its watermark
-// stays behind at what it holds. The source gives from its goroutine, the query's
-// runner says what arrives.
+// stays behind at what it holds. Nor does it hold more than `most` batches: where
+// the runner does not come to say what arrived, as its client reads nothing, those
+// go where there is a limit, and what is beyond it is counted. The source gives
+// from its goroutine, the query's runner says what arrives.
 type holder struct {
 	probes.Sink
 	gate   *gate.Gate
 	before int64 // ns
 	time   int   // index of the time column
+	most   int   // batches held
 
 	mu   sync.Mutex
 	held []heldRows // in order of arrival
@@ -34,8 +37,8 @@ type heldRows struct {
 	oldest, latest int64
 }
 
-func newHolder(sink probes.Sink, g *gate.Gate, before int64, time int) *holder {
-	return &holder{Sink: sink, gate: g, before: before, time: time, mark: math.MinInt64, sent: math.MinInt64}
+func newHolder(sink probes.Sink, g *gate.Gate, before int64, time, most int) *holder {
+	return &holder{Sink: sink, gate: g, before: before, time: time, most: most, mark: math.MinInt64, sent: math.MinInt64}
 }
 
 // Push implements probes.Sink.
@@ -48,7 +51,7 @@ func (h *holder) Push(b *batch.Batch) {
 		r.oldest, r.latest = min(r.oldest, t), max(r.latest, t)
 	}
 	h.held = append(h.held, r)
-	if h.gate.Admits(r.oldest) {
+	if h.gate.Admits(r.oldest) || len(h.held) > h.most {
 		h.give()
 	}
 }
