@@ -45,5 +45,6 @@ func (s *source) Attach() error {
 	if in == nil || s.stopped || len(in.links) > 0 {
 		return nil
 	}
+	in.sweeper.forget()
 	return p.attachAll(s, in)
 }

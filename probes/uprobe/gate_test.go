@@ -1,6 +1,7 @@
 package uprobe
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -389,6 +390,57 @@ func TestDetachAndAttach(t *testing.T) {
 			}
 			if err := src.Attach(); err != nil {
 				t.Errorf("at the end: %v", err)
+			}
+		})
+	}
+}
+
+// TestCallsWhileDetached: calls that return, or begin, while nothing is attached
+// give no rows, nor are they mistaken for each other where they have one frame.
+func TestCallsWhileDetached(t *testing.T) {
+	testenv.NeedUprobes(t)
+	program := testenv.CompileCText(t, prelude+`
+NOINLINE void ask(long n) { char b[16]; printf("in %ld\n", n); fflush(stdout); if (!fgets(b, sizeof b, stdin)) exit(9); }
+NOINLINE long f(long n) { ask(n); sink += n; return n; }
+int main(void) { ready(); for (int n = 1; n <= 3; n++) f(n); }
+`, "-O1")
+	for name, o := range map[string]Options{"session": {}, "pair": {Links: "multi"}, "exits": {Returns: plan.ExitReturns}} {
+		t.Run(name, func(t *testing.T) {
+			target := run(t, program)
+			spec := acquisition(FunctionDuration, target.target(), named("f"), "timestamp", "arg0")
+			prepared, err := provider(t, o).Prepare(t.Context(), spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer prepared.Stop()
+			set, err := gate.NewSet(1, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer set.Close()
+			set.Gate(0).Force(true)
+			src := prepared.(probes.Detachable)
+			src.Gate(probes.Gates{Set: set, Own: set.Gate(0), Way: plan.AtEntry, Detaches: true})
+			sink := newRecord(spec)
+			if err := src.Start(t.Context(), sink); err != nil {
+				t.Fatal(err)
+			}
+			target.step()
+			for n, flip := range []func() error{src.Detach, src.Attach, func() error { return nil }} {
+				if got, want := target.line(), fmt.Sprintf("in %d", n+1); got != want {
+					t.Fatalf("the program says %q, want %q", got, want)
+				}
+				if err := flip(); err != nil {
+					t.Fatal(err)
+				}
+				if n < 2 {
+					target.step()
+				}
+			}
+			target.finish(success)
+			sink.wait(t)
+			if got := sink.ints("arg0"); len(got) != 1 || got[0] != 3 {
+				t.Errorf("rows of calls %v, want of the third alone", got)
 			}
 		})
 	}

@@ -67,6 +67,16 @@ func (w *sweeper) sweep() {
 	prune(w.goroutines, func(g bpf.FunctionGoroutine, o bpf.FunctionOwner) bool { return !p.has(uint32(g.Tgid), o.Born) })
 }
 
+// forget removes all calls under way, while nothing is attached: they return
+// unseen, and others begin in their frames.
+func (w *sweeper) forget() {
+	if w == nil {
+		return
+	}
+	prune(w.calls, func(bpf.FunctionFrame, bpf.FunctionPending) bool { return true })
+	prune(w.goroutines, func(bpf.FunctionGoroutine, bpf.FunctionOwner) bool { return true })
+}
+
 // prune deletes the entries of a map that are dead.
 func prune[K, V any](m *ebpf.Map, dead func(K, V) bool) {
 	const batch = 1024
