@@ -237,12 +237,16 @@ func (j *joinBase) propose(ctx context.Context, l, r int32, given func(pairs [2]
 }
 
 // settle tests the pairs proposed and gives those for which the condition
-// holds; given, if any, is told which.
+// holds; given, if any, is told which. One batch may have partners without
+// number, so that this is where it is seen that nobody wants them any more.
 func (j *joinBase) settle(ctx context.Context, given func(pairs [2][]int32)) error {
 	if len(j.pairs[left]) == 0 {
 		return nil
 	}
 	defer func() { j.pairs[left], j.pairs[right] = j.pairs[left][:0], j.pairs[right][:0] }()
+	if err := ctx.Err(); err != nil || j.out.status != More {
+		return err
+	}
 	if err := j.choose(); err != nil {
 		return err
 	}

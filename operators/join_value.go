@@ -57,6 +57,9 @@ func (j *valueJoin) pairAll(ctx context.Context, l, v *batch.Batch) error {
 	ls, vs := rowsOf(l), rowsOf(v)
 	rows := [2][]uint16{}
 	for _, r := range ls {
+		if j.out.status != More {
+			return nil
+		}
 		for _, w := range vs {
 			rows[left], rows[right] = append(rows[left], r), append(rows[right], w)
 			if len(rows[left]) == batch.MaxRows {
@@ -73,6 +76,9 @@ func (j *valueJoin) pairAll(ctx context.Context, l, v *batch.Batch) error {
 func (j *valueJoin) givePairs(ctx context.Context, l, v *batch.Batch, rows [2][]uint16) error {
 	if len(rows[left]) == 0 || j.out.status != More {
 		return nil
+	}
+	if err := ctx.Err(); err != nil { // there may be many more
+		return err
 	}
 	b := j.wide.Get()
 	defer b.Release()

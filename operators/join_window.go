@@ -65,6 +65,9 @@ func (j *windowJoin) Push(ctx context.Context, port int, b *batch.Batch) (Status
 	}
 	j.file(port, slots)
 	for _, slot := range slots {
+		if j.out.status != More {
+			break
+		}
 		if err := j.search(ctx, port, slot); err != nil {
 			return j.out.status, err
 		}
@@ -126,6 +129,9 @@ func (j *windowJoin) file(port int, slots []int32) {
 
 // search proposes the partners of a new row.
 func (j *windowJoin) search(ctx context.Context, port int, slot int32) error {
+	if err := ctx.Err(); err != nil { // it may look at many and propose none
+		return err
+	}
 	other := &j.sides[1-port]
 	t := j.sides[port].times()[slot]
 	from, to := t+j.lo, t+j.hi // where partners lie
@@ -136,7 +142,7 @@ func (j *windowJoin) search(ctx context.Context, port int, slot int32) error {
 		times := other.times()
 		for o := other.index.first(j.sides[port].index.hash[slot]); o >= 0; o = other.index.after(o) {
 			if at := times[o]; at >= from && at <= to {
-				if err := j.pair(ctx, port, slot, o); err != nil {
+				if err := j.pair(ctx, port, slot, o); err != nil || j.out.status != More {
 					return err
 				}
 			}
@@ -151,7 +157,7 @@ func (j *windowJoin) search(ctx context.Context, port int, slot int32) error {
 		times := other.times()
 		for _, o := range slots {
 			if at := times[o]; at >= from && at <= to {
-				if err = j.pair(ctx, port, slot, o); err != nil {
+				if err = j.pair(ctx, port, slot, o); err != nil || j.out.status != More {
 					return false
 				}
 			}

@@ -1,0 +1,100 @@
+package operators
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// enough is a consumer that calls back for each batch, and answers what that does.
+type enough struct {
+	nothing
+	batches int
+	answer  func() Status
+}
+
+func (e *enough) Push(context.Context, int, *batch.Batch) (Status, error) {
+	e.batches++
+	return e.answer(), nil
+}
+
+// A join whose rows nobody wants any more stops within the batch that has a
+// million pairs, whether its consumer says so or the query is abandoned.
+func TestJoinStopsWithinABatch(t *testing.T) {
+	for _, kind := range []plan.JoinKind{plan.WindowJoin, plan.LeftWindowJoin, plan.ValueJoin} {
+		for _, keyed := range []bool{false, true} {
+			for _, abandoned := range []bool{false, true} {
+				t.Run(fmt.Sprint(kind, "/keyed=", keyed, "/abandoned=", abandoned), func(t *testing.T) {
+					stopsWithinABatch(t, kind, keyed, abandoned)
+				})
+			}
+		}
+	}
+}
+
+func stopsWithinABatch(t *testing.T, kind plan.JoinKind, keyed, abandoned bool) {
+	in, other := relation("t:timestamp k:bigint"), relation("t:timestamp k:bigint")
+	other.OnDemand = kind == plan.ValueJoin
+	j := plan.Join{Left: in, Right: other, Kind: kind, Within: time.Second}
+	if keyed {
+		j.On = call(batch.Boolean, "=", column(in, "k"), &plan.Col{Index: 3, Name: "k", T: batch.Bigint})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	full := newPool(in).Get()
+	defer full.Release()
+	for range batch.MaxRows {
+		full.AppendRow(batch.Time(0), batch.Int(1))
+	}
+	sink := &enough{answer: func() Status {
+		if abandoned {
+			cancel()
+			return More
+		}
+		return Drain
+	}}
+	var op Operator
+	give := func() {
+		if _, err := op.Push(ctx, right, full); err != nil {
+			t.Fatal(err)
+		}
+	}
+	op, err := newJoin(plan.NewJoin(j), sink, &Options{Demand: func(*plan.Acquire) func(context.Context) error {
+		return func(context.Context) error { give(); return nil }
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kind != plan.ValueJoin {
+		give()
+	}
+	st, err := op.Push(ctx, left, full)
+	if abandoned && !errors.Is(err, context.Canceled) || !abandoned && (err != nil || st != Drain) {
+		t.Errorf("%v, %v", st, err)
+	}
+	if sink.batches != 1 {
+		t.Errorf("%d batches of pairs were given", sink.batches)
+	}
+}
+
+// Nor does it go on looking where there is nothing to give.
+func TestJoinStopsLooking(t *testing.T) {
+	in := relation("t:timestamp k:bigint")
+	op, err := newJoin(plan.NewJoin(plan.Join{Left: in, Right: relation("t:timestamp k:bigint"), Kind: plan.WindowJoin, Within: time.Second}), &nothing{}, &Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newPool(in).Get()
+	defer b.Release()
+	b.AppendRow(batch.Time(0), batch.Int(1))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := op.Push(ctx, left, b); !errors.Is(err, context.Canceled) {
+		t.Errorf("an abandoned query goes on: %v", err)
+	}
+}
