@@ -28,14 +28,16 @@ func (f *feed) Push(b *batch.Batch) {
 	f.t.acquired.Add(n)
 	if !f.q.push(item{leaf: f.leaf, batch: b}, !f.live) {
 		b.Release()
-		f.t.addLost("query too slow", n)
+		if !f.q.over() { // else nobody wants the query's result any more
+			f.t.addLost("query too slow", n)
+		}
 	}
 }
 
 func (f *feed) Partial(b *batch.Batch) {
 	f.t.groups.Add(uint64(b.Len()))
 	if !f.q.push(item{leaf: f.leaf, batch: b, partial: f.spec.Partial}, false) {
-		if !f.q.over() { // else nobody wants the query's result any more
+		if !f.q.over() {
 			f.t.addLost("query too slow", operators.PartialEvents(f.spec.Partial, b))
 		}
 		b.Release()

@@ -113,6 +113,7 @@ func TestPartialRowsAreBounded(t *testing.T) {
 	// A query that is over loses nothing.
 	f.q.close()
 	f.Partial(groups(0, 0, 1))
+	f.Push(b.Retain())
 	if f.t.totalLost() != lost {
 		t.Error("what nobody wants any more is counted as lost")
 	}
