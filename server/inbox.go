@@ -212,7 +212,7 @@ func (in *inbox) gone() bool {
 
 func (r *triggered) Summary() wire.Summary {
 	r.in.mu.Lock()
-	made, unread := r.in.made, r.in.lost
+	made, unread := slices.Clone(r.in.made), r.in.lost // unfollow shifts them
 	r.in.mu.Unlock()
 	sum := newTally()
 	for _, t := range made {
