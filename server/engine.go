@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"sort"
 	"sync"
 
@@ -45,6 +46,7 @@ type Engine struct {
 	mu      sync.Mutex
 	queries map[int64]*query
 	nextID  int64
+	closed  bool // no query and no trigger begins any more
 
 	triggers map[string]*trigger // guarded by mu
 	flows    *catalog.Triggers   // what they read and write
@@ -93,6 +95,9 @@ func matchFunction(sel plan.Expr) (func(name, class, module string) (bool, error
 
 // Close ends every trigger and query, and unloads what the providers keep.
 func (e *Engine) Close() error {
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
 	for _, t := range e.allTriggers() {
 		t.drop()
 	}
@@ -125,12 +130,25 @@ func (e *Engine) running() []*query {
 	return out
 }
 
-func (e *Engine) add(q *query) {
+// errClosed is why nothing begins any more.
+var errClosed = errors.New("the engine is closed")
+
+// add enters a query that is about to be started in the engine's list. The query
+// that is refused is abandoned.
+func (e *Engine) add(q *query) error {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.nextID++
-	q.id = e.nextID
-	e.queries[q.id] = q
+	closed := e.closed
+	if !closed {
+		e.nextID++
+		q.id = e.nextID
+		e.queries[q.id] = q
+	}
+	e.mu.Unlock()
+	if closed {
+		q.abandon()
+		return errClosed
+	}
+	return nil
 }
 
 func (e *Engine) remove(q *query) {

@@ -39,8 +39,9 @@ type query struct {
 	encoderBudget int64         // bytes
 	stop          chan struct{} // closed: end, and give what there is
 	stopOnce      sync.Once
-	cancel        context.CancelFunc // abandon
-	done          chan struct{}      // closed when nothing is attached any more
+	ctx           context.Context    // of its runner
+	cancel        context.CancelFunc // abandon; from the beginning, since others may
+	done          chan struct{}      // closed when nothing is attached any more, or it could not be started
 	release       func()             // lets a held command run, once armed
 	gating        *gating            // of its joins; nil: it has none
 }
@@ -49,6 +50,7 @@ type query struct {
 func (e *Engine) prepare(ctx context.Context, text string, p *plan.Query) (*query, error) {
 	q := &query{text: text, plan: p, q: newQueue(e.options.QueueBatches), t: newTally(),
 		stop: make(chan struct{}), done: make(chan struct{})}
+	q.ctx, q.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	q.state.Store("preparing")
 	for i, leaf := range plan.Leaves(p.Root) {
 		provider := e.providers[leaf.Stream]
@@ -102,7 +104,7 @@ func (q *query) refusal() error {
 // start builds the operators, arms the sources and leaves the runner going.
 // If any source cannot be armed, those that were are disarmed again, and the
 // others let go of what they have loaded.
-func (q *query) start(ctx context.Context) (err error) {
+func (q *query) start() (err error) {
 	defer func() {
 		if err != nil {
 			q.abandon()
@@ -143,14 +145,12 @@ func (q *query) start(ctx context.Context) (err error) {
 		i := slices.IndexFunc(graph.Leaves, func(l operators.Leaf) bool { return l.Acquire == f.spec })
 		q.leaves = append(q.leaves, graph.Leaves[i])
 	}
-	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	q.cancel = cancel
 	q.collector = newCollector(q.feeds)
 	// Values that others will ask for come first.
 	order := slices.Clone(q.feeds)
 	slices.SortStableFunc(order, func(a, b *feed) int { return cmp.Compare(a.rank(), b.rank()) })
 	for _, f := range order {
-		if err := f.source.Start(run, f.sink(q.leaves)); err != nil {
+		if err := f.source.Start(q.ctx, f.sink(q.leaves)); err != nil {
 			return planner.Placed(err, q.text)
 		}
 	}
@@ -161,7 +161,7 @@ func (q *query) start(ctx context.Context) (err error) {
 	if q.release != nil {
 		q.release()
 	}
-	go q.run(run)
+	go q.run(q.ctx)
 	return nil
 }
 
@@ -507,12 +507,11 @@ func (q *query) load(ctx context.Context) error {
 func (q *query) abandon() {
 	q.q.close() // sources that were armed must not wait for a runner
 	q.discard()
-	if q.cancel != nil {
-		q.cancel()
-	}
+	q.cancel()
 	if q.graph != nil {
 		_ = q.graph.Abandon()
 	}
+	close(q.done) // who wants to see the end of all queries waits for this one, too
 }
 
 // discard lets go of a query that was prepared and not started.

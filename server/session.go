@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -31,6 +32,7 @@ type session struct {
 	released bool // the command runs; before that it is held
 	settings map[string]batch.Value
 	open     map[*query]bool
+	closed   bool // no query begins any more
 
 	inbox  *inbox            // of its triggers
 	notify func(text string) // tells the user; nil: nobody listens
@@ -70,6 +72,7 @@ const graceAtClose = 2 * time.Second
 // still runs.
 func (s *session) Close() error {
 	s.mu.Lock()
+	s.closed = true
 	open := make([]*query, 0, len(s.open))
 	for q := range s.open {
 		open = append(open, q)
@@ -189,14 +192,16 @@ func (s *session) startQuery(ctx context.Context, text string, p *plan.Query) (*
 	q.live = s.live
 	s.budgets().give(q)
 	s.holdBack(q)
-	s.e.add(q)
-	if err := q.start(ctx); err != nil {
-		s.e.remove(q)
+	if err := s.enter(q); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	s.open[q] = true
-	s.mu.Unlock()
+	if err = s.e.add(q); err == nil {
+		err = q.start()
+	}
+	if err != nil {
+		s.forget(q)
+		return nil, err
+	}
 	read := s.inbox.reading(p)
 	go func() {
 		<-q.done
@@ -204,6 +209,22 @@ func (s *session) startQuery(ctx context.Context, text string, p *plan.Query) (*
 		s.forget(q)
 	}()
 	return q, nil
+}
+
+// enter has Close end a query that is about to be started. The query that is
+// refused is abandoned.
+func (s *session) enter(q *query) error {
+	s.mu.Lock()
+	closed := s.closed
+	if !closed {
+		s.open[q] = true
+	}
+	s.mu.Unlock()
+	if closed {
+		q.abandon()
+		return errors.New("the session is closed")
+	}
+	return nil
 }
 
 // holdBack has the session's command, if it has one, run when q is armed.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"endoscope/planner/plan"
 	"endoscope/probes"
@@ -87,6 +88,54 @@ func TestFailedStartStopsAll(t *testing.T) {
 		s.Close()
 		if err := e.Close(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// To close the engine, or the session, ends a query that is being started just
+// then, whether that succeeds or not; none begins afterwards.
+func TestCloseWhileQueryStarts(t *testing.T) {
+	for _, refuses := range []bool{false, true} {
+		for _, whole := range []bool{false, true} {
+			e, err := New(Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := newSession(t.Context(), e, wire.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			closing := s.Close
+			if whole {
+				closing = e.Close
+			}
+			memory, _ := watch(e)
+			closed := make(chan error, 1)
+			memory.refuses = refuses
+			memory.starting = func() {
+				go func() { closed <- closing() }()
+				time.Sleep(50 * time.Millisecond) // it waits for us by now
+			}
+			r, err := s.Execute(t.Context(), "SELECT * FROM SAMPLE(memory_usage, 50ms)")
+			if (err != nil) != refuses {
+				t.Errorf("it started with %v", err)
+			}
+			select {
+			case err := <-closed:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatal("closing waits for a query that has ended, or never began")
+			}
+			if r != nil && !stopped(r.(*queryResult).q.done) {
+				t.Error("the query goes on")
+			}
+			if _, err := s.Execute(t.Context(), "SELECT * FROM SAMPLE(cpu_usage, 50ms)"); err == nil {
+				t.Error("another one began")
+			}
+			s.Close()
+			e.Close()
 		}
 	}
 }

@@ -150,9 +150,7 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 	}
 	s.inbox.follow(t)
 	s.holdBack(t.when)
-	s.e.begin(t, t.when)
-	if err := t.when.start(ctx); err != nil {
-		s.e.over(t, t.when)
+	if err := s.e.begin(t, t.when); err != nil {
 		s.e.leaveTrigger(t, old)
 		s.inbox.unfollow(t)
 		t.abandon()

@@ -230,9 +230,7 @@ func (q *acquirer) arm(since activation) {
 	q.number = &atomic.Int64{}
 	q.number.Store(since.n)
 	run.last = newPublisher(q.t.stream, run, q.number, q.act.Text)
-	q.e.begin(q.t, run)
-	if err := run.start(context.Background()); err != nil {
-		q.e.over(q.t, run)
+	if err := q.e.begin(q.t, run); err != nil {
 		q.satisfied()
 		q.t.fail(err)
 		return

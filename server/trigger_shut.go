@@ -71,9 +71,7 @@ func (s *session) shut(ctx context.Context, t *trigger, act *planner.Action, p *
 	src.Gate(probes.Gates{Set: m.gates, Own: m.gates.Gate(0), Way: plan.AtEntry})
 	bounds.give(q)
 	q.last = newPublisher(t.stream, q, &m.number, act.Text)
-	s.e.begin(t, q)
-	if err := q.start(ctx); err != nil {
-		s.e.over(t, q)
+	if err := s.e.begin(t, q); err != nil {
 		m.gates.Close()
 		m = nil
 		return nil, "", err

@@ -16,6 +16,9 @@ func (e *Engine) enterTrigger(t *trigger, replace bool) (old *trigger, err error
 	name := t.plan.Name
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.closed {
+		return nil, errClosed
+	}
 	if old = e.triggers[name]; old != nil && !replace {
 		return nil, plan.Errorf(-1, -1, "there is a trigger %s already", name)
 	}
@@ -41,10 +44,18 @@ func (e *Engine) leaveTrigger(t, before *trigger) {
 	}
 }
 
-// begin enters a query of a trigger in the engine's list, over takes it off.
-func (e *Engine) begin(t *trigger, q *query) {
-	e.add(q)
+// begin starts a query of a trigger, which is in the engine's list from before on;
+// over takes it off.
+func (e *Engine) begin(t *trigger, q *query) error {
+	err := e.add(q)
+	if err != nil {
+		return err
+	}
 	t.ledger.enter(q)
+	if err = q.start(); err != nil {
+		e.over(t, q)
+	}
+	return err
 }
 
 func (e *Engine) over(t *trigger, q *query) {
