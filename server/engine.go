@@ -48,8 +48,9 @@ type Engine struct {
 	nextID  int64
 	closed  bool // no query and no trigger begins any more
 
-	triggers map[string]*trigger // guarded by mu
-	flows    *catalog.Triggers   // what they read and write
+	triggers map[string]*trigger      // guarded by mu
+	claimed  map[string]chan struct{} // their names that are, until it is closed; guarded by mu
+	flows    *catalog.Triggers        // what they read and write
 }
 
 // New returns an engine with every provider. Nothing is loaded into the kernel
@@ -59,7 +60,7 @@ func New(o Options) (*Engine, error) {
 		o.QueueBatches = 512
 	}
 	e := &Engine{options: o, providers: map[string]probes.Provider{}, views: catalog.NewViews(), models: newModels(o.ModelDir), queries: map[int64]*query{},
-		triggers: map[string]*trigger{}, flows: catalog.NewTriggers(), modules: &symbols.Cache{}, shares: newShares()}
+		triggers: map[string]*trigger{}, claimed: map[string]chan struct{}{}, flows: catalog.NewTriggers(), modules: &symbols.Cache{}, shares: newShares()}
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
 	stacks := stack.New()
 	e.all = []probes.Provider{e.uprobes, procfs.New(), stacks, &handlersProvider{stacks}, replay.New(), &sysProvider{e}, &triggerProvider{e}}
@@ -98,12 +99,16 @@ func (e *Engine) Close() error {
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
-	for _, t := range e.allTriggers() {
-		t.drop()
-	}
-	for _, t := range e.allTriggers() {
-		<-t.over
-		e.leaveTrigger(t, nil)
+	// One that cannot be started gives its name back to the one before, which is
+	// there only then.
+	for all := e.allTriggers(); len(all) > 0; all = e.allTriggers() {
+		for _, t := range all {
+			t.drop()
+		}
+		for _, t := range all {
+			<-t.over
+			e.leaveTrigger(t, nil)
+		}
 	}
 	for _, q := range e.running() {
 		q.cancel()

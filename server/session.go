@@ -137,7 +137,7 @@ func (s *session) Execute(ctx context.Context, text string) (wire.Result, error)
 		return s.createStream(st, text)
 	case *parser.Drop:
 		if st.Kind == "TRIGGER" {
-			return s.dropTrigger(st, text)
+			return s.dropTrigger(ctx, st, text)
 		}
 		if st.Kind == "MODEL" {
 			return s.dropModel(st, text)

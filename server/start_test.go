@@ -139,3 +139,54 @@ func TestCloseWhileQueryStarts(t *testing.T) {
 		}
 	}
 }
+
+// What befalls a trigger's name while another trigger is being made of that name,
+// which fails, befalls the one that had it before.
+func TestFailedTriggerGivesItsNameBack(t *testing.T) {
+	const other = "CREATE OR REPLACE TRIGGER t ON SAMPLE(cpu_usage, 20ms) WHEN TRUE BEGIN NOTIFY 'other' END"
+	for _, meanwhile := range []string{"", "DROP TRIGGER t", other} {
+		e, err := New(Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := newSession(t.Context(), e, wire.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		execute(t, s, "CREATE TRIGGER t ON SAMPLE(cpu_usage, 20ms) WHEN TRUE BEGIN NOTIFY 'x' END")
+		before := e.trigger("t")
+		memory, _ := watch(e)
+		did := make(chan error, 1)
+		memory.refuses = true
+		memory.starting = func() {
+			go func() {
+				if meanwhile == "" {
+					did <- e.Close()
+					return
+				}
+				_, err := s.Execute(context.Background(), meanwhile)
+				did <- err
+			}()
+			time.Sleep(50 * time.Millisecond) // it waits for us by now
+		}
+		if _, err := s.Execute(t.Context(), "CREATE OR REPLACE TRIGGER t ON SAMPLE(memory_usage, 20ms) WHEN TRUE BEGIN NOTIFY 'x' END"); err == nil {
+			t.Error("it was created")
+		}
+		select {
+		case err := <-did:
+			if err != nil {
+				t.Errorf("%s: %v", meanwhile, err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%q waits for a trigger that was never started", meanwhile)
+		}
+		if !stopped(before.over) {
+			t.Errorf("%q: the trigger before goes on", meanwhile)
+		}
+		if now := e.trigger("t"); (now != nil) != (meanwhile == other) || now == before {
+			t.Errorf("%q: the name is of %v", meanwhile, now)
+		}
+		s.Close()
+		e.Close()
+	}
+}

@@ -143,6 +143,12 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 		}
 		t.actors = append(t.actors, a)
 	}
+	release, err := s.e.claim(ctx, p.Name)
+	if err != nil {
+		t.abandon()
+		return nil, err
+	}
+	defer release()
 	old, err := s.e.enterTrigger(t, st.Replace)
 	if err != nil {
 		t.abandon()
@@ -204,7 +210,7 @@ func (s *session) actor(ctx context.Context, t *trigger, a *planner.Action, text
 	})
 }
 
-// abandon lets go of a trigger that was never started.
+// abandon lets go of a trigger that could not be started.
 func (t *trigger) abandon() {
 	t.drop()
 	t.when.discard()
@@ -213,6 +219,7 @@ func (t *trigger) abandon() {
 		a.finish()
 		a.wait()
 	}
+	close(t.over) // it may have been seen under its name
 }
 
 // Activate implements operators.Actor.
@@ -341,8 +348,13 @@ func distinct(texts []string) []string {
 
 // dropTrigger runs DROP TRIGGER. When it returns nothing of the trigger is
 // attached.
-func (s *session) dropTrigger(st *parser.Drop, text string) (wire.Result, error) {
+func (s *session) dropTrigger(ctx context.Context, st *parser.Drop, text string) (wire.Result, error) {
 	name := st.Name.Name
+	release, err := s.e.claim(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	t := s.e.trigger(name)
 	if t == nil {
 		hint := nearest(name, s.e.flows.Names())

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,33 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 )
+
+// claim has the name of a trigger to oneself until release: who creates or drops
+// one of that name meanwhile waits. A trigger that is being created may yet fail,
+// and its name is then that of the one before again.
+func (e *Engine) claim(ctx context.Context, name string) (release func(), err error) {
+	for {
+		e.mu.Lock()
+		busy := e.claimed[name]
+		if busy == nil {
+			mine := make(chan struct{})
+			e.claimed[name] = mine
+			e.mu.Unlock()
+			return func() {
+				e.mu.Lock()
+				delete(e.claimed, name)
+				e.mu.Unlock()
+				close(mine)
+			}, nil
+		}
+		e.mu.Unlock()
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
 
 // enterTrigger gives a trigger its name. The one that had it is returned, if it
 // may be replaced.
