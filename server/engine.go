@@ -141,6 +141,11 @@ var errClosed = errors.New("the engine is closed")
 // add enters a query that is about to be started in the engine's list. The query
 // that is refused is abandoned.
 func (e *Engine) add(q *query) error {
+	// It may change the sources, which others look at from here on.
+	if err := q.gating.prepare(); err != nil {
+		q.abandon()
+		return err
+	}
 	e.mu.Lock()
 	closed := e.closed
 	if !closed {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -86,4 +87,37 @@ func await(t *testing.T, what string, is func() bool) {
 			t.Fatalf("it is not %s", what)
 		}
 	}
+}
+
+// Others may look at a query's sources from when it is in the list on: gates must
+// be there by then, for which sources are taken that are not shared.
+func TestGatesAreThereBeforeOthersLook(t *testing.T) {
+	e, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	s, err := newSession(t.Context(), e, wire.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	execute(t, s, "SET join_gating = gated")
+	over, looked := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(looked)
+		for !stopped(over) {
+			e.users()
+		}
+	}()
+	for range 20 {
+		r := execute(t, s, "SELECT c.percent_user FROM SAMPLE(memory_usage, 50ms) m WINDOW JOIN SAMPLE(cpu_usage, 10ms) c WINDOW 10ms WHERE m.percent_used > 200")
+		q := r.(*queryResult).q
+		if !slices.ContainsFunc(q.gating.inputs, func(in *gatedInput) bool { return in.gated }) {
+			t.Error("nothing is gated")
+		}
+		r.Close()
+	}
+	close(over)
+	<-looked
 }

@@ -114,9 +114,6 @@ func (q *query) start() (err error) {
 		return planner.Placed(err, q.text)
 	}
 	q.out = newOutlet(q.t)
-	if err := q.gating.prepare(); err != nil {
-		return err
-	}
 	now := time.Now()
 	last := q.last
 	if last == nil {
