@@ -378,11 +378,13 @@ func (g *gating) enforce(p int) {
 	}
 }
 
-// failed notes what went wrong with an input.
+// failed notes what went wrong with an input, once.
 func (g *gating) failed(what string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.troubles = append(g.troubles, what)
+	if !slices.Contains(g.troubles, what) {
+		g.troubles = append(g.troubles, what)
+	}
 }
 
 // run evaluates the plans until the query ends.

@@ -22,6 +22,7 @@ type detaching struct {
 	flip     time.Duration // what it takes to detach and attach
 	times    int           // it was attached again
 	late     time.Duration // for which the gate was open and nothing attached
+	since    time.Time     // of a gate that is open, and to which nothing could be attached so far; zero: of none
 }
 
 // firstFlip is what detaching and attaching is taken to take before it was seen.
@@ -40,7 +41,8 @@ func (g *gating) detachable(e *edge) {
 	}
 }
 
-// flips detaches and attaches until the query ends.
+// flips detaches and attaches until the query ends. What fails is tried again: the
+// input must not be shut for good by what is over in a moment.
 func (g *gating) flips(e *edge) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -48,7 +50,9 @@ func (g *gating) flips(e *edge) {
 		var err error
 		select {
 		case <-tick.C:
-			err = g.perhapsDetach(e)
+			if err = e.attach(); err == nil {
+				err = g.perhapsDetach(e)
+			}
 		case <-e.gate.Wake:
 			err = e.attach()
 		case <-g.stop:
@@ -56,7 +60,6 @@ func (g *gating) flips(e *edge) {
 		}
 		if err != nil {
 			g.failed(fmt.Sprintf("%s: %v", e.GatedName, err))
-			return
 		}
 	}
 }
@@ -90,17 +93,22 @@ func (e *edge) attach() error {
 	e.flipping.Lock()
 	defer e.flipping.Unlock()
 	if !e.detached || !e.gate.Admits(clock.Now()) {
+		e.since = time.Time{}
 		return nil
 	}
 	began := time.Now()
+	if e.since.IsZero() {
+		e.since = began
+	}
 	if err := e.source.Attach(); err != nil {
 		return err
 	}
-	took := time.Since(began)
-	e.detached, e.flip = false, took+e.flip/2
+	now := time.Now()
+	e.detached, e.flip = false, now.Sub(began)+e.flip/2
 	e.shut = e.source.Activity().Shut
 	e.times++
-	e.late += took
+	e.late += now.Sub(e.since)
+	e.since = time.Time{}
 	return nil
 }
 
@@ -115,6 +123,9 @@ func (e *edge) isDetached() bool {
 func (e *edge) unattached() time.Duration {
 	e.flipping.Lock()
 	defer e.flipping.Unlock()
+	if !e.since.IsZero() {
+		return e.late + time.Since(e.since)
+	}
 	return e.late
 }
 

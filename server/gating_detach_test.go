@@ -10,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"endoscope/planner/plan"
+	"endoscope/probes"
 	"endoscope/probes/clock"
+	"endoscope/probes/gate"
 	"endoscope/probes/testenv"
 	"endoscope/server/wire"
 )
@@ -120,4 +123,46 @@ func TestGatesAreThereBeforeOthersLook(t *testing.T) {
 	}
 	close(over)
 	<-looked
+}
+
+// moody is a source whose probes cannot always be attached again.
+type moody struct {
+	probes.Gateable
+	refusals int
+}
+
+func (m *moody) Detachable() bool { return true }
+func (m *moody) Detach() error    { return nil }
+
+func (m *moody) Attach() error {
+	if m.refusals--; m.refusals >= 0 {
+		return errors.New("not now")
+	}
+	return nil
+}
+func (m *moody) Activity() probes.Activity                { return probes.Activity{} }
+func (m *moody) Prices(plan.GateWay) (open, shut float64) { return 0, 0 }
+
+// Probes that could not be attached again are tried again while the gate is open,
+// and for how long they were missed is told.
+func TestProbesAreTriedAgain(t *testing.T) {
+	set, err := gate.NewSet(1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	e := &edge{gate: set.Gate(0)}
+	e.source, e.detached = &moody{refusals: 2}, true
+	g := &gating{stop: make(chan struct{})}
+	g.done.Go(func() { g.flips(e) })
+	e.gate.Force(true)
+	await(t, "attached again", func() bool { return !e.isDetached() })
+	close(g.stop)
+	g.done.Wait()
+	if late := e.unattached(); late < lookEvery {
+		t.Errorf("nothing was attached for %v", late)
+	}
+	if len(g.troubles) != 1 || !strings.Contains(g.troubles[0], "not now") {
+		t.Errorf("it tells of %q", g.troubles)
+	}
 }

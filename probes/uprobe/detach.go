@@ -46,5 +46,10 @@ func (s *source) Attach() error {
 		return nil
 	}
 	in.sweeper.forget()
-	return p.attachAll(s, in)
+	if err := p.attachAll(s, in); err != nil {
+		closeLinks(in.links) // all or none, so that it can be tried again
+		in.links = nil
+		return err
+	}
+	return nil
 }
