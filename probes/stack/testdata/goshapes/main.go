@@ -1,4 +1,4 @@
-// Goroutines that are parked, each in a shape of its own.
+// Command goshapes has goroutines that are parked, each in a shape of its own.
 package main
 
 import (
