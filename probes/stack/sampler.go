@@ -15,6 +15,7 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
+	"endoscope/probes/ringbuf"
 	"endoscope/probes/symbols"
 )
 
@@ -41,7 +42,7 @@ const (
 // which samples come. It knows processes by number and threads not at all.
 type sampler struct {
 	objects *ebpf.Collection
-	ring    *ring
+	ring    *ringbuf.Ring
 	cpus    []int
 	test    testRun // of on_cpu
 	links   map[int]int
@@ -61,7 +62,7 @@ func newSampler() (*sampler, error) {
 		return nil, refuseLoad(err)
 	}
 	s := &sampler{objects: objects, links: map[int]int{}, pages: objects.Maps[bpf.StackMapPagesOf]}
-	if s.ring, err = newRing(objects.Maps[bpf.StackMapSamples].FD(), ringBytes); err != nil {
+	if s.ring, err = ringbuf.Map(objects.Maps[bpf.StackMapSamples].FD(), ringBytes); err != nil {
 		objects.Close()
 		return nil, err
 	}
@@ -86,7 +87,7 @@ func (s *sampler) close() {
 	for pid := range s.links {
 		s.remove(pid)
 	}
-	s.ring.close()
+	s.ring.Unmap()
 	s.objects.Close()
 }
 
@@ -150,9 +151,9 @@ func (s *sampler) waiting(pid int, visit func(sample)) error {
 		switch {
 		case err == unix.EINTR:
 		case err == unix.EAGAIN: // the ring is full: the thread is tried again
-			before := *s.ring.consumer
+			before := s.ring.Consumed()
 			s.drain(visit)
-			if stuck++; *s.ring.consumer != before {
+			if stuck++; s.ring.Consumed() != before {
 				stuck = 0
 			}
 			if stuck > 10 {
@@ -168,7 +169,7 @@ func (s *sampler) waiting(pid int, visit func(sample)) error {
 
 // drain visits what is in the ring.
 func (s *sampler) drain(visit func(sample)) {
-	s.ring.drain(func(b []byte) {
+	s.ring.Drain(s.ring.Produced(), func(b []byte) {
 		if len(b) < sampleBytes {
 			return
 		}

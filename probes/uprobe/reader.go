@@ -61,7 +61,7 @@ func (r *reader) do(f func()) {
 
 // drainAll gives everything that was written until now. The reader calls it.
 func (r *reader) drainAll() {
-	for end := r.ring.produced(); r.ring.drain(end, r.dispatch) < end; {
+	for end := r.ring.Produced(); r.ring.Drain(end, r.dispatch) < end; {
 		// Another query's program is in the middle of writing a record.
 		time.Sleep(50 * time.Microsecond)
 	}
@@ -89,7 +89,7 @@ func (r *reader) run() {
 // cycle drains what is there and tells subscriptions how far time has come.
 func (r *reader) cycle() {
 	now := clock.Boot()
-	if end := r.ring.produced(); r.ring.drain(end, r.dispatch) == end {
+	if end := r.ring.Produced(); r.ring.Drain(end, r.dispatch) == end {
 		r.drained = now // else a record is still being written, and hides those behind it
 	}
 	for _, s := range r.subs {
