@@ -18,7 +18,9 @@ import (
 // One thread calls opener now and then, the other calls gated all the time,
 // with numbers that tell the calls apart.
 const gateProgram = `
+#define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <time.h>
 #define NOINLINE __attribute__((noinline, noclone))
@@ -39,9 +41,19 @@ NOINLINE long opener(long i)
 	return i;
 }
 NOINLINE long gated(long i) { sink += i; return i; }
+/* On a busy machine two threads may share a processor, and then one never runs
+ * soon after the other. */
+static void pin(int cpu)
+{
+	cpu_set_t s;
+	CPU_ZERO(&s);
+	CPU_SET(cpu, &s);
+	sched_setaffinity(0, sizeof s, &s);
+}
 static void *call_gated(void *p)
 {
 	long n = 0;
+	pin(1);
 	while (!stop)
 		gated(n++);
 	printf("%ld\n", n);
@@ -56,6 +68,7 @@ int main(void)
 	if (!fgets(b, sizeof b, stdin))
 		return 9;
 	pthread_create(&t, 0, call_gated, 0);
+	pin(0);
 	for (long i = 0; i < 80; i++) {
 		spin(4000000);
 		opener(i);
