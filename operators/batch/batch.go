@@ -88,3 +88,11 @@ func (b *Batch) Release() {
 		b.pool.put(b)
 	}
 }
+
+// Of returns a batch of n rows in columns that are there, for sources that have
+// them. It keeps cols.
+func Of(n int, cols []Column) *Batch {
+	b := &Batch{Cols: cols, N: n}
+	b.refs.Store(1)
+	return b
+}

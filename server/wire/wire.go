@@ -23,6 +23,17 @@ type Options struct {
 	// why they failed), one line at a time. It must not block. nil: nobody is.
 	Notify func(text string)
 	Live   time.Duration // > 0: give a preview of a running EMIT FINAL result this often
+	// User is on whose behalf the session runs; nil: whoever the engine's process
+	// runs as.
+	User *User
+	// Unread > 0 has live queries not wait for who reads their rows: those beyond
+	// so many bytes that were not read are dropped, and counted. 0: they wait.
+	Unread int64
+}
+
+// User is somebody who was identified.
+type User struct {
+	Name string
 }
 
 // Session is one user's conversation: its target, settings and definitions.
@@ -68,6 +79,9 @@ type Event struct {
 	Text  string
 	// Preview: set on Rows too, when they belong to a preview.
 	Preview bool
+	// Row is how many rows the query gave before these, with those that were
+	// dropped because nobody read them (Options.Unread); 0 where that is none.
+	Row uint64
 }
 
 // Result is a statement's answer, perhaps never-ending.
@@ -84,7 +98,8 @@ type Result interface {
 	Stop()
 	// Close abandons the query and returns when nothing of it is attached.
 	Close() error
-	// Summary is valid after io.EOF.
+	// Summary is what holds until now, and after io.EOF the result's footer. Safe
+	// to call from another goroutine.
 	Summary() Summary
 }
 

@@ -1,0 +1,96 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/user"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// listeners opens what the command line says.
+func (c *config) listeners() (ls []net.Listener, err error) {
+	defer func() {
+		if err != nil {
+			for _, l := range ls {
+				_ = l.Close()
+			}
+			ls = nil
+		}
+	}()
+	if c.listen != "" {
+		l, err := net.Listen("tcp", c.listen)
+		if err != nil {
+			return ls, err
+		}
+		ls = append(ls, l)
+	}
+	if c.unix != "" {
+		l, err := listenUnix(c.unix, c.group)
+		if err != nil {
+			return ls, err
+		}
+		ls = append(ls, l)
+	}
+	return ls, nil
+}
+
+// listenUnix listens at a socket that its owner and its group may use. A socket
+// that is left from before, at which nobody listens, is replaced.
+func listenUnix(path, group string) (net.Listener, error) {
+	if err := removeDead(path); err != nil {
+		return nil, err
+	}
+	// From the beginning, nobody else may use it.
+	old := syscall.Umask(0o117)
+	l, err := net.Listen("unix", path)
+	syscall.Umask(old)
+	if err != nil {
+		return nil, err
+	}
+	if group != "" {
+		gid, err := groupID(group)
+		if err == nil {
+			err = os.Chown(path, -1, gid)
+		}
+		if err != nil {
+			_ = l.Close()
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// removeDead removes a socket at which nobody listens.
+func removeDead(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode()&os.ModeSocket == 0 {
+		return fmt.Errorf("%s is there, and is no socket", path)
+	}
+	c, err := net.DialTimeout("unix", path, time.Second)
+	if err == nil {
+		_ = c.Close()
+		return fmt.Errorf("somebody listens at %s", path)
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return err
+	}
+	return os.Remove(path)
+}
+
+func groupID(name string) (int, error) {
+	g, err := user.LookupGroup(name)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(g.Gid)
+}

@@ -1,0 +1,113 @@
+package flight
+
+import (
+	"encoding/json"
+
+	"github.com/apache/arrow-go/v18/arrow/flight"
+	"github.com/apache/arrow-go/v18/arrow/flight/flightsql"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"endoscope/server/wire"
+	"endoscope/server/wire/columnar"
+)
+
+// handler answers the calls of Flight: those of Flight SQL are left to its
+// service, but for results, which are sent as they come, and what only our
+// clients ask.
+type handler struct {
+	flight.FlightServer
+	s *Service
+}
+
+// DoGet sends the result that a ticket names.
+func (h *handler) DoGet(t *flight.Ticket, stream flight.FlightService_DoGetServer) error {
+	handle, ok := statementHandle(t)
+	if !ok {
+		return h.FlightServer.DoGet(t, stream)
+	}
+	x, err := h.s.session(stream.Context())
+	if err != nil {
+		return err
+	}
+	var st wire.Statement
+	if json.Unmarshal(handle, &st) == nil && st.Result != "" {
+		return h.execute(x, &st, stream)
+	}
+	res, err := x.take(string(handle))
+	if err != nil {
+		return err
+	}
+	defer x.remove(string(handle))
+	form := columnar.Plain
+	if v := metadata.ValueFromIncomingContext(stream.Context(), wire.StringsHeader); len(v) > 0 && v[0] == wire.StringsCoded {
+		form = columnar.Coded
+	}
+	return h.s.send(stream.Context(), res, form, stream)
+}
+
+// statementHandle is that of the ticket of a statement.
+func statementHandle(t *flight.Ticket) ([]byte, bool) {
+	var any anypb.Any
+	if proto.Unmarshal(t.GetTicket(), &any) != nil {
+		return nil, false
+	}
+	st, err := flightsql.GetStatementQueryTicket(t)
+	if err != nil {
+		return nil, false
+	}
+	return st.GetStatementHandle(), true
+}
+
+// execute executes a statement of our client and sends its result.
+func (h *handler) execute(x *session, st *wire.Statement, stream flight.FlightService_DoGetServer) error {
+	r := &result{statement: st.Text, taken: true}
+	switch st.Triggered {
+	case "":
+		res, err := x.Execute(stream.Context(), st.Text)
+		if err != nil {
+			return statusOf(err, st.Text)
+		}
+		r.Result = res
+	default:
+		r.Result = x.Triggered(st.Triggered == "follow")
+	}
+	if err := x.add(st.Result, r); err != nil {
+		r.close()
+		return err
+	}
+	defer x.remove(st.Result)
+	return h.s.send(stream.Context(), r, columnar.Exact, stream)
+}
+
+// DoAction does what only our clients ask.
+func (h *handler) DoAction(a *flight.Action, stream flight.FlightService_DoActionServer) error {
+	switch a.GetType() {
+	case wire.ActionSession:
+		return h.s.openSession(a.GetBody(), stream)
+	case wire.ActionAsk, wire.ActionStop, wire.ActionClose:
+		x, err := h.s.session(stream.Context())
+		if err != nil {
+			return err
+		}
+		if a.GetType() == wire.ActionAsk {
+			return x.ask(a.GetBody(), stream)
+		}
+		var st wire.Statement
+		if err := json.Unmarshal(a.GetBody(), &st); err != nil {
+			return status.Error(codes.InvalidArgument, "what is to be stopped is not said")
+		}
+		if r := x.result(st.Result); r != nil {
+			if a.GetType() == wire.ActionStop {
+				r.Stop()
+			} else {
+				r.close()
+			}
+		}
+		return nil
+	}
+	return h.FlightServer.DoAction(a, stream)
+}

@@ -1,0 +1,26 @@
+package flight
+
+import (
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/flight/flightsql"
+)
+
+// registerInfo says what the service is, for clients that ask.
+func (s *Service) registerInfo() {
+	for id, v := range map[flightsql.SqlInfo]any{
+		flightsql.SqlInfoFlightSqlServerName:         "Endoscope",
+		flightsql.SqlInfoFlightSqlServerVersion:      s.o.Version,
+		flightsql.SqlInfoFlightSqlServerArrowVersion: arrow.PkgVersion,
+		flightsql.SqlInfoFlightSqlServerReadOnly:     true,
+		flightsql.SqlInfoFlightSqlServerSql:          true,
+		flightsql.SqlInfoFlightSqlServerSubstrait:    false,
+		flightsql.SqlInfoFlightSqlServerTransaction:  int32(flightsql.SqlTransactionNone),
+		flightsql.SqlInfoFlightSqlServerCancel:       true,
+		flightsql.SqlInfoDDLCatalog:                  false,
+		flightsql.SqlInfoDDLSchema:                   false,
+		flightsql.SqlInfoDDLTable:                    false,
+		flightsql.SqlInfoIdentifierQuoteChar:         `"`,
+	} {
+		_ = s.RegisterSqlInfo(id, v) // all are of types that it takes
+	}
+}

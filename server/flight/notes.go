@@ -1,0 +1,36 @@
+package flight
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/apache/arrow-go/v18/arrow/flight"
+
+	"endoscope/server/wire"
+)
+
+// notes are what a session's triggers say, until it is sent.
+type notes struct {
+	lines chan string
+	lost  atomic.Uint64
+}
+
+func newNotes() *notes { return &notes{lines: make(chan string, notesQueued)} }
+
+// add does not block: what there is no room for is counted.
+func (n *notes) add(text string) {
+	select {
+	case n.lines <- text:
+	default:
+		n.lost.Add(1)
+	}
+}
+
+func (n *notes) send(stream flight.FlightService_DoActionServer, text string) error {
+	if lost := n.lost.Swap(0); lost > 0 {
+		if err := answer(stream, wire.Note{Text: fmt.Sprintf("notice: %d notifications were lost, as they were not read", lost)}); err != nil {
+			return err
+		}
+	}
+	return answer(stream, wire.Note{Text: text})
+}

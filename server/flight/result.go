@@ -1,0 +1,280 @@
+package flight
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow/flight"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"endoscope/operators/batch"
+	"endoscope/server/wire"
+	"endoscope/server/wire/columnar"
+)
+
+// result is a statement's result that a client may ask for, once.
+type result struct {
+	wire.Result
+	statement string // which was executed
+
+	once    sync.Once
+	unasked *time.Timer // closes it
+	taken   bool        // guarded by session.mu
+}
+
+// close abandons the result. Nothing of it is attached when it returns.
+func (r *result) close() {
+	r.once.Do(func() {
+		if r.unasked != nil {
+			r.unasked.Stop()
+		}
+		_ = r.Close()
+	})
+}
+
+// offer keeps a result for the client, who has to ask for it in time.
+func (x *session) offer(res wire.Result, statement string) (name string, err error) {
+	r := &result{Result: res, statement: statement}
+	name = newName()
+	r.unasked = time.AfterFunc(x.s.o.ClientTimeout, func() {
+		x.mu.Lock()
+		taken := r.taken
+		x.mu.Unlock()
+		if !taken {
+			x.remove(name)
+			r.close()
+		}
+	})
+	if err := x.add(name, r); err != nil {
+		r.close()
+		return "", err
+	}
+	return name, nil
+}
+
+// take gives a result that was offered to the call that asks for it.
+func (x *session) take(name string) (*result, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	r := x.results[name]
+	if r == nil || r.taken {
+		return nil, status.Error(codes.NotFound, "there is no such result: it was read, or not asked for in time")
+	}
+	r.taken = true
+	return r, nil
+}
+
+// Rows of several batches go into one record while there are more, up to these.
+const (
+	recordRows  = 1 << 14
+	recordBytes = 1 << 20
+)
+
+// sender sends one result.
+type sender struct {
+	res  *result
+	enc  *columnar.Encoder
+	out  *flight.Writer
+	next uint64 // the number of the row that comes next
+
+	batches []*batch.Batch // that make the next record
+	rows    int
+	bytes   int
+}
+
+// send sends a result until its end. It leaves it closed.
+func (s *Service) send(ctx context.Context, res *result, form columnar.Form, out flight.FlightService_DoGetServer) error {
+	defer res.close()
+	enc := columnar.NewEncoder(res.Columns(), form)
+	sd := &sender{res: res, enc: enc, out: flight.NewRecordWriter(out, ipc.WithSchema(enc.Schema()))}
+	defer sd.out.Close()
+	err := sd.frame(&wire.Frame{Kind: wire.FrameBegin, Text: res.Message()})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	events := make(chan step, 64)
+	go pump(ctx, res, events)
+	err = sd.loop(ctx, events, s.stop)
+	cancel()
+	for st := range events { // until the pump has ended
+		st.drop()
+	}
+	sd.drop()
+	return err
+}
+
+// step is an event, or how the result ended.
+type step struct {
+	ev  wire.Event
+	err error
+}
+
+func (st step) drop() {
+	if st.ev.Batch != nil {
+		st.ev.Batch.Release()
+	}
+}
+
+// pump takes events from a result until its end, or until ctx is done.
+func pump(ctx context.Context, res wire.Result, events chan<- step) {
+	defer close(events)
+	for {
+		ev, err := res.Next(ctx)
+		select {
+		case events <- step{ev, err}:
+		case <-ctx.Done():
+			step{ev: ev}.drop()
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (sd *sender) loop(ctx context.Context, events <-chan step, stop <-chan struct{}) error {
+	beats := time.NewTicker(beat)
+	defer beats.Stop()
+	quiet := true // nothing was sent since the last beat
+	for {
+		select {
+		case st, ok := <-events:
+			if !ok {
+				return ctx.Err()
+			}
+			quiet = false
+			if end, err := sd.step(st); end || err != nil {
+				return err
+			}
+			if len(events) == 0 {
+				if err := sd.flush(); err != nil {
+					return err
+				}
+			}
+		case now := <-beats.C:
+			if quiet {
+				sum := sd.res.Summary()
+				if err := sd.frame(&wire.Frame{Kind: wire.FrameBeat, Row: sd.next, Time: now.UnixNano(), Summary: &sum}); err != nil {
+					return err
+				}
+			}
+			quiet = true
+		case <-stop:
+			stop = nil
+			sd.res.Stop()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// step sends what an event is, or keeps its rows until there is enough for a
+// record.
+func (sd *sender) step(st step) (end bool, err error) {
+	switch {
+	case errors.Is(st.err, io.EOF):
+		if err := sd.flush(); err != nil {
+			return true, err
+		}
+		sum := sd.res.Summary()
+		return true, sd.frame(&wire.Frame{Kind: wire.FrameEnd, Row: sd.next, Text: sd.res.Message(), Summary: &sum})
+	case st.err != nil:
+		if err := sd.flush(); err != nil {
+			return true, err
+		}
+		return true, statusOf(st.err, sd.res.statement)
+	case st.ev.Kind == wire.Rows:
+		return false, sd.add(st.ev)
+	}
+	if err := sd.flush(); err != nil {
+		return false, err
+	}
+	kind := map[wire.EventKind]wire.FrameKind{wire.Flush: wire.FrameFlush, wire.Preview: wire.FramePreview, wire.Notice: wire.FrameNotice}[st.ev.Kind]
+	return false, sd.frame(&wire.Frame{Kind: kind, Row: sd.next, Text: st.ev.Text})
+}
+
+// frame sends a frame without rows.
+func (sd *sender) frame(f *wire.Frame) error {
+	return sd.record(nil, f)
+}
+
+// add has rows sent. Only rows that follow each other, all of a preview or none,
+// are in one record.
+func (sd *sender) add(ev wire.Event) error {
+	if ev.Batch == nil {
+		return nil
+	}
+	if ev.Preview {
+		defer ev.Batch.Release()
+		return sd.record([]*batch.Batch{ev.Batch}, &wire.Frame{Kind: wire.FrameRows, Row: sd.next, Preview: true})
+	}
+	if ev.Row > sd.next+uint64(sd.rows) { // some were dropped before these
+		if err := sd.flush(); err != nil {
+			ev.Batch.Release()
+			return err
+		}
+		sd.next = ev.Row
+	}
+	return sd.keep(ev.Batch)
+}
+
+// keep has a batch be in the next record, or in several if it is too large.
+func (sd *sender) keep(b *batch.Batch) error {
+	size := sd.enc.Bytes(b)
+	if n := b.Len(); size > recordBytes && n > 1 {
+		rows := make([]uint16, n)
+		for i := range rows {
+			rows[i] = uint16(b.Row(i))
+		}
+		first, second := b.View(rows[:n/2]), b.View(rows[n/2:])
+		b.Release()
+		if err := sd.keep(first); err != nil {
+			second.Release()
+			return err
+		}
+		return sd.keep(second)
+	}
+	if sd.bytes += size; sd.bytes > recordBytes {
+		if err := sd.flush(); err != nil {
+			b.Release()
+			return err
+		}
+		sd.bytes = size
+	}
+	sd.batches = append(sd.batches, b)
+	if sd.rows += b.Len(); sd.rows >= recordRows {
+		return sd.flush()
+	}
+	return nil
+}
+
+// flush sends the rows that are kept.
+func (sd *sender) flush() error {
+	if len(sd.batches) == 0 {
+		return nil
+	}
+	err := sd.record(sd.batches, &wire.Frame{Kind: wire.FrameRows, Row: sd.next})
+	sd.next += uint64(sd.rows)
+	sd.drop()
+	return err
+}
+
+func (sd *sender) drop() {
+	for i, b := range sd.batches {
+		b.Release()
+		sd.batches[i] = nil
+	}
+	sd.batches, sd.rows, sd.bytes = sd.batches[:0], 0, 0
+}
+
+func (sd *sender) record(bs []*batch.Batch, f *wire.Frame) error {
+	rec := sd.enc.Record(bs)
+	defer rec.Release()
+	return sd.out.WriteWithAppMetadata(rec, f.Encode())
+}

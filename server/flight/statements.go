@@ -1,0 +1,85 @@
+package flight
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/apache/arrow-go/v18/arrow/flight"
+	"github.com/apache/arrow-go/v18/arrow/flight/flightsql"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"endoscope/server/wire"
+	"endoscope/server/wire/columnar"
+)
+
+// GetFlightInfoStatement executes a statement: what it gives waits for the ticket.
+func (s *Service) GetFlightInfoStatement(ctx context.Context, c flightsql.StatementQuery, d *flight.FlightDescriptor) (*flight.FlightInfo, error) {
+	x, err := s.session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	res, err := x.Execute(ctx, c.GetQuery())
+	if err != nil {
+		return nil, statusOf(err, c.GetQuery())
+	}
+	return x.info(res, c.GetQuery(), d)
+}
+
+// info is how to get a result that there is.
+func (x *session) info(res wire.Result, statement string, d *flight.FlightDescriptor) (*flight.FlightInfo, error) {
+	cols := res.Columns()
+	name, err := x.offer(res, statement)
+	if err != nil {
+		return nil, err
+	}
+	ticket, err := flightsql.CreateStatementQueryTicket([]byte(name))
+	if err != nil {
+		return nil, err
+	}
+	return &flight.FlightInfo{
+		Schema:           flight.SerializeSchema(columnar.Schema(cols, columnar.Plain), memory.DefaultAllocator),
+		FlightDescriptor: d,
+		Endpoint:         []*flight.FlightEndpoint{{Ticket: &flight.Ticket{Ticket: ticket}}},
+		TotalRecords:     -1,
+		TotalBytes:       -1,
+	}, nil
+}
+
+// DoPutCommandStatementUpdate executes a statement and returns when it is through.
+func (s *Service) DoPutCommandStatementUpdate(ctx context.Context, c flightsql.StatementUpdate) (int64, error) {
+	x, err := s.session(ctx)
+	if err != nil {
+		return 0, err
+	}
+	res, err := x.Execute(ctx, c.GetQuery())
+	if err != nil {
+		return 0, statusOf(err, c.GetQuery())
+	}
+	n, err := drain(ctx, res)
+	return n, statusOf(err, c.GetQuery())
+}
+
+// drain reads a result to its end and gives the number of its rows.
+func drain(ctx context.Context, res wire.Result) (int64, error) {
+	events := make(chan step)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go pump(ctx, res, events)
+	defer func() { _ = res.Close() }()
+	for st := range events {
+		st.drop()
+		if st.err != nil {
+			return int64(res.Summary().Rows), ended(st.err)
+		}
+	}
+	return 0, ctx.Err()
+}
+
+// ended is why a result ended, nil if as it should.
+func ended(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,150 @@
+package columnar
+
+import (
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"endoscope/operators/batch"
+)
+
+// wholeDictionary is up to how many strings a dictionary is sent as it is, and
+// again when it has grown. Of a larger one each record has a dictionary of its
+// own, of the strings that are in it: else what is sent would grow with the
+// square of what there is.
+const (
+	wholeDictionary      = 1 << 12
+	wholeDictionaryBytes = 1 << 20
+)
+
+// dictionary makes Arrow dictionaries of one column's.
+type dictionary struct {
+	// The one that was sent whole, the last time.
+	of     *batch.Dict
+	n      int
+	values arrow.Array
+	large  bool // its strings are too many bytes
+
+	text  textBuffer
+	local map[string]uint32 // of a record's own
+	known []uint32          // 1 + the local code of each code of a batch.Dict
+}
+
+// encode gives the codes of column at of all batches, which may be those of a
+// batch, and what they mean. joined is for codes that are not.
+func (d *dictionary) encode(bs []*batch.Batch, at int, joined *[]uint32, nulls bool, t arrow.DataType) ([]uint32, arrow.Array) {
+	if len(bs) == 0 && d.values != nil {
+		return nil, d.values // it need not be sent again
+	}
+	if col := common(bs, at); col != nil && d.whole(col, t) {
+		if len(bs) == 1 && bs[0].Sel == nil {
+			return col.Code, d.values
+		}
+		*joined = (*joined)[:0]
+		for _, b := range bs {
+			*joined = appendRows(*joined, b, b.Cols[at].Code)
+		}
+		return *joined, d.values
+	}
+	return d.own(bs, at, joined, nulls, t)
+}
+
+// common is the column of the last batch if all batches have its dictionary: it
+// has the longest snapshot.
+func common(bs []*batch.Batch, at int) *batch.Column {
+	if len(bs) == 0 {
+		return nil
+	}
+	last := &bs[len(bs)-1].Cols[at]
+	for _, b := range bs {
+		if c := &b.Cols[at]; c.Dict != last.Dict || len(c.Values) > len(last.Values) {
+			return nil
+		}
+	}
+	return last
+}
+
+// whole has values be all that col's codes can mean, if that is not too much.
+func (d *dictionary) whole(col *batch.Column, t arrow.DataType) bool {
+	if col.Dict == nil || len(col.Values) > wholeDictionary {
+		return false
+	}
+	if d.of == col.Dict && len(col.Values) <= d.n {
+		return !d.large
+	}
+	d.text = textBuffer{} // the array keeps it
+	d.text.reset()
+	for _, s := range col.Values {
+		d.text.bytes = append(d.text.bytes, s...)
+		d.text.end()
+	}
+	d.of, d.n, d.large = col.Dict, len(col.Values), len(d.text.bytes) > wholeDictionaryBytes
+	if d.large {
+		return false
+	}
+	d.values = d.text.array(t.(*arrow.DictionaryType).ValueType, d.n, validity{})
+	return true
+}
+
+// own makes codes of a dictionary that has just the strings of these rows.
+func (d *dictionary) own(bs []*batch.Batch, at int, joined *[]uint32, nulls bool, t arrow.DataType) ([]uint32, arrow.Array) {
+	d.of, d.n = nil, 0
+	d.text = textBuffer{}
+	d.text.reset()
+	if d.local == nil {
+		d.local = map[string]uint32{}
+	}
+	clear(d.local)
+	codes := (*joined)[:0]
+	n := uint32(0)
+	add := func(s string) uint32 {
+		if c, ok := d.local[s]; ok {
+			return c
+		}
+		d.local[s] = n
+		d.text.bytes = append(d.text.bytes, s...)
+		d.text.end()
+		n++
+		return n - 1
+	}
+	if nulls {
+		add("") // their codes have to mean something
+	}
+	var of *batch.Dict
+	for _, b := range bs {
+		col := &b.Cols[at]
+		if of == nil || of != col.Dict {
+			clear(d.known)
+			of = col.Dict
+		}
+		if n := len(col.Values) - len(d.known); n > 0 {
+			d.known = append(d.known, make([]uint32, n)...)
+		}
+		for i := range b.Len() {
+			row := b.Row(i)
+			if nulls && col.Nulls.Get(row) {
+				codes = append(codes, 0)
+				continue
+			}
+			code := col.Code[row]
+			if d.known[code] == 0 {
+				d.known[code] = 1 + add(col.Values[code])
+			}
+			codes = append(codes, d.known[code]-1)
+		}
+	}
+	d.forget(bs, at)
+	*joined = codes
+	d.values = d.text.array(t.(*arrow.DictionaryType).ValueType, int(n), validity{})
+	return codes, d.values
+}
+
+// forget empties known, which has few entries of many.
+func (d *dictionary) forget(bs []*batch.Batch, at int) {
+	for _, b := range bs {
+		col := &b.Cols[at]
+		for i := range b.Len() {
+			if c := col.Code[b.Row(i)]; int(c) < len(d.known) {
+				d.known[c] = 0
+			}
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package columnar
+
+import (
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"endoscope/operators/batch"
+	"endoscope/server/wire"
+)
+
+// Form is how a receiver wants values for which Arrow has several forms.
+type Form uint8
+
+const (
+	// Plain is what every Arrow client reads: strings one by one, LIST as JSON
+	// text, ENCODING as its text.
+	Plain Form = iota
+	// Coded has strings as codes into dictionaries, and LIST as Plain.
+	Coded
+	// Exact is Coded, with LIST and ENCODING so that nothing of them is lost; for
+	// [Decoder].
+	Exact
+)
+
+// typeKey is the metadata of a field that says which type of ours it is.
+const typeKey = "endoscope.type"
+
+var (
+	timestampType = &arrow.TimestampType{Unit: arrow.Nanosecond, TimeZone: "UTC"}
+	durationType  = &arrow.DurationType{Unit: arrow.Nanosecond}
+	// Indexes are signed, as the Arrow format recommends; codes have 31 bits.
+	codedText  = &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int32, ValueType: arrow.BinaryTypes.String}
+	codedBytes = &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int32, ValueType: arrow.BinaryTypes.Binary}
+)
+
+// Schema is the Arrow schema of a result.
+func Schema(cols []wire.Column, f Form) *arrow.Schema {
+	fields := make([]arrow.Field, len(cols))
+	for i, c := range cols {
+		fields[i] = arrow.Field{Name: c.Name, Type: arrowType(c.Type, f), Nullable: true,
+			Metadata: arrow.NewMetadata([]string{typeKey}, []string{c.Type.String()})}
+	}
+	return arrow.NewSchema(fields, nil)
+}
+
+func arrowType(t batch.Type, f Form) arrow.DataType {
+	switch t {
+	case batch.Boolean:
+		return arrow.FixedWidthTypes.Boolean
+	case batch.Bigint:
+		return arrow.PrimitiveTypes.Int64
+	case batch.Double:
+		return arrow.PrimitiveTypes.Float64
+	case batch.Timestamp:
+		return timestampType
+	case batch.Duration:
+		return durationType
+	case batch.Varchar:
+		if f == Plain {
+			return arrow.BinaryTypes.String
+		}
+		return codedText
+	case batch.Bytes:
+		if f == Plain {
+			return arrow.BinaryTypes.Binary
+		}
+		return codedBytes
+	case batch.List, batch.Encoding:
+		if f == Exact {
+			return arrow.BinaryTypes.Binary
+		}
+		return arrow.BinaryTypes.String
+	}
+	return arrow.Null
+}
+
+// typesByName are the types that columns of results have.
+var typesByName = map[string]batch.Type{}
+
+func init() {
+	for t := batch.Null; t <= batch.Encoding; t++ {
+		typesByName[t.String()] = t
+	}
+}
+
+// Columns are the columns that a schema in the form Exact says.
+func Columns(s *arrow.Schema) ([]wire.Column, error) {
+	var cols []wire.Column
+	for _, f := range s.Fields() {
+		name, _ := f.Metadata.GetValue(typeKey)
+		t, ok := typesByName[name]
+		if !ok || !arrow.TypeEqual(f.Type, arrowType(t, Exact)) {
+			return nil, fmt.Errorf("column %s has a type that is not known: %s %s", f.Name, name, f.Type)
+		}
+		cols = append(cols, wire.Column{Name: f.Name, Type: t})
+	}
+	return cols, nil
+}

@@ -1,0 +1,191 @@
+package columnar
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"endoscope/operators/batch"
+)
+
+// appendExact appends a value of a LIST or ENCODING column so that readExact
+// gives it back: a byte for its type, and what it is.
+func appendExact(dst []byte, v batch.Value) []byte {
+	if v.IsNull {
+		return append(dst, byte(batch.Null), byte(v.Type))
+	}
+	dst = append(dst, byte(v.Type))
+	switch v.Type {
+	case batch.Boolean, batch.Bigint, batch.Timestamp, batch.Duration:
+		return binary.AppendVarint(dst, v.I)
+	case batch.Double:
+		return binary.LittleEndian.AppendUint64(dst, math.Float64bits(v.F))
+	case batch.Varchar, batch.Bytes:
+		return appendBytes(dst, v.S)
+	case batch.List:
+		vs, _ := v.A.([]batch.Value)
+		dst = binary.AppendUvarint(dst, uint64(len(vs)))
+		for _, e := range vs {
+			dst = appendExact(dst, e)
+		}
+		return dst
+	case batch.Encoding:
+		return appendBytes(appendBytes(dst, encodingText(v.A)), encodingJSON(v.A))
+	}
+	return dst
+}
+
+func appendBytes(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+var errValue = errors.New("a value does not read back")
+
+// maxNesting is how deep lists may lie in lists.
+const maxNesting = 64
+
+// readExact reads a value that appendExact wrote and gives what is behind it.
+func readExact(src []byte, depth int) (batch.Value, []byte, error) {
+	if len(src) == 0 || depth > maxNesting {
+		return batch.Value{}, nil, errValue
+	}
+	v := batch.Value{Type: batch.Type(src[0])}
+	src = src[1:]
+	switch v.Type {
+	case batch.Null:
+		if len(src) == 0 {
+			return v, nil, errValue
+		}
+		return batch.NullOf(batch.Type(src[0])), src[1:], nil
+	case batch.Boolean, batch.Bigint, batch.Timestamp, batch.Duration:
+		i, n := binary.Varint(src)
+		if n <= 0 {
+			return v, nil, errValue
+		}
+		v.I = i
+		return v, src[n:], nil
+	case batch.Double:
+		if len(src) < 8 {
+			return v, nil, errValue
+		}
+		v.F = math.Float64frombits(binary.LittleEndian.Uint64(src))
+		return v, src[8:], nil
+	case batch.Varchar, batch.Bytes:
+		text, rest, err := readBytes(src)
+		v.S = string(text)
+		return v, rest, err
+	case batch.List:
+		n, size := binary.Uvarint(src)
+		if src = src[max(size, 0):]; size <= 0 || n > uint64(len(src)) {
+			return v, nil, errValue
+		}
+		vs := make([]batch.Value, n)
+		var err error
+		for i := range vs {
+			if vs[i], src, err = readExact(src, depth+1); err != nil {
+				return v, nil, err
+			}
+		}
+		v.A = vs
+		return v, src, nil
+	case batch.Encoding:
+		text, rest, err := readBytes(src)
+		if err != nil {
+			return v, nil, err
+		}
+		structure, rest, err := readBytes(rest)
+		v.A = &encoded{text: string(text), json: append([]byte(nil), structure...)}
+		return v, rest, err
+	}
+	return v, nil, errValue
+}
+
+func readBytes(src []byte) (text, rest []byte, err error) {
+	n, size := binary.Uvarint(src)
+	if size <= 0 || n > uint64(len(src)-size) {
+		return nil, nil, errValue
+	}
+	src = src[size:]
+	return src[:n], src[n:], nil
+}
+
+// encoded is an encoding as a client has it: what it looks like.
+type encoded struct {
+	text string
+	json []byte // nil: it has none
+}
+
+func (e *encoded) String() string { return e.text }
+
+// MarshalJSON gives what the encoding that it was gave.
+func (e *encoded) MarshalJSON() ([]byte, error) {
+	if e.json == nil {
+		return json.Marshal(e.text)
+	}
+	return e.json, nil
+}
+
+func encodingText(a any) string {
+	if s, ok := a.(fmt.Stringer); ok {
+		return s.String()
+	}
+	return ""
+}
+
+func encodingJSON(a any) string {
+	if m, ok := a.(json.Marshaler); ok {
+		if text, err := m.MarshalJSON(); err == nil {
+			return string(text)
+		}
+	}
+	return ""
+}
+
+// appendText appends a value of a LIST or ENCODING column for clients that know
+// neither: JSON of a list, the text of an encoding.
+func appendText(dst []byte, v batch.Value) []byte {
+	if v.Type == batch.Encoding {
+		return append(dst, encodingText(v.A)...)
+	}
+	return appendJSON(dst, v)
+}
+
+func appendJSON(dst []byte, v batch.Value) []byte {
+	var of any
+	switch {
+	case v.IsNull:
+	case v.Type == batch.Boolean:
+		of = v.I != 0
+	case v.Type == batch.Bigint, v.Type == batch.Duration:
+		of = v.I
+	case v.Type == batch.Timestamp:
+		of = time.Unix(0, v.I).UTC()
+	case v.Type == batch.Double && !math.IsNaN(v.F) && !math.IsInf(v.F, 0):
+		of = v.F
+	case v.Type == batch.Varchar:
+		of = v.S
+	case v.Type == batch.Bytes:
+		of = `\x` + hex.EncodeToString([]byte(v.S))
+	case v.Type == batch.Encoding:
+		of = encodingText(v.A)
+	case v.Type == batch.List:
+		vs, _ := v.A.([]batch.Value)
+		dst = append(dst, '[')
+		for i, e := range vs {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = appendJSON(dst, e)
+		}
+		return append(dst, ']')
+	}
+	text, err := json.Marshal(of)
+	if err != nil {
+		return append(dst, "null"...)
+	}
+	return append(dst, text...)
+}

@@ -1,0 +1,124 @@
+package wire
+
+import "encoding/json"
+
+// What clients and servers say beside Flight SQL.
+const (
+	// SessionHeader names a call's session: what ActionSession gave. Calls
+	// without are in the session of their connection.
+	SessionHeader = "endoscope-session"
+	// StringsHeader with StringsCoded asks for strings as codes into dictionaries
+	// in the records of foreign clients.
+	StringsHeader = "endoscope-strings"
+	StringsCoded  = "dictionary"
+
+	// ActionSession opens a session with SessionOptions. Its results are one
+	// Hello and then a Note each time the session has something to say, or every
+	// so often to show that it is there. The session ends with the action.
+	ActionSession = "endoscope.session"
+	// ActionAsk is for questions about a session, of which the answer is an
+	// Answer.
+	ActionAsk = "endoscope.ask"
+	// ActionStop and ActionClose are Result.Stop and Result.Close of the result
+	// that a Statement in the action's body names.
+	ActionStop  = "endoscope.stop"
+	ActionClose = "endoscope.close"
+)
+
+// SessionOptions are what a client says of the session that it opens: see
+// Options.
+type SessionOptions struct {
+	PID     int    `json:"pid,omitempty"`
+	Process string `json:"process,omitempty"`
+	Exe     string `json:"exe,omitempty"`
+	Live    int64  `json:"live,omitempty"` // ns
+}
+
+// Hello is the answer to SessionOptions.
+type Hello struct {
+	Session string `json:"session"`
+	Version string `json:"version,omitempty"` // of the server
+}
+
+// Note is one thing that a session says; without a text: that it is there.
+type Note struct {
+	Text string `json:"text,omitempty"`
+}
+
+// Question is one of Session.Complete or Session.Info (Kind is "").
+type Question struct {
+	Kind   string `json:"kind,omitempty"`
+	Of     string `json:"of,omitempty"`
+	Prefix string `json:"prefix,omitempty"`
+}
+
+// Answer has the lines that a Question is answered with.
+type Answer struct {
+	Lines []string `json:"lines"`
+}
+
+// Statement is a ticket's handle by which a client has a statement executed, and
+// the name of its result.
+type Statement struct {
+	// Result names the result within its session; the client chooses it.
+	Result string `json:"result"`
+	Text   string `json:"text,omitempty"`
+	// Triggered asks for Session.Triggered instead: "all", or "follow".
+	Triggered string `json:"triggered,omitempty"`
+}
+
+// Frame is the application metadata of each record of a result.
+type Frame struct {
+	Kind FrameKind `json:"kind"`
+	// Row is how many rows the query gave before those of this record, those
+	// included that were dropped because the client did not read them: the gap
+	// between this and what was received is what is missing.
+	Row     uint64 `json:"row,omitempty"`
+	Preview bool   `json:"preview,omitempty"`
+	Text    string `json:"text,omitempty"` // of a notice, or the statement's message
+	Time    int64  `json:"time,omitempty"` // the server's clock, ns since 1970: of a beat
+	// Summary is what holds until now: of beats and of the end.
+	Summary *Summary `json:"summary,omitempty"`
+}
+
+// FrameKind says what a record is for. All but FrameRows have no rows.
+type FrameKind string
+
+// Kinds of frame.
+const (
+	FrameBegin   FrameKind = "begin"   // the statement was accepted
+	FrameRows    FrameKind = "rows"    //
+	FrameFlush   FrameKind = "flush"   // an emitted result is complete
+	FramePreview FrameKind = "preview" // so is a look at a running total
+	FrameNotice  FrameKind = "notice"  //
+	FrameBeat    FrameKind = "beat"    // nothing has happened, and the server is there
+	FrameEnd     FrameKind = "end"     // with the final Summary; nothing follows
+)
+
+// Encode gives the frame as application metadata.
+func (f *Frame) Encode() []byte {
+	b, err := json.Marshal(f)
+	if err != nil {
+		return nil // it has nothing that could not be written
+	}
+	return b
+}
+
+// DecodeFrame reads application metadata.
+func DecodeFrame(b []byte) (f Frame, err error) {
+	err = json.Unmarshal(b, &f)
+	return f, err
+}
+
+// A refusal's google.rpc.ErrorInfo: its reason and domain, and the keys of its
+// metadata, which are the fields of a parser.Error.
+const (
+	RefusalDomain = "endoscope"
+	RefusalReason = "STATEMENT_REFUSED"
+	RefusalMsg    = "msg"
+	RefusalHint   = "hint"
+	RefusalSrc    = "src" // absent: the statement
+	RefusalStart  = "start"
+	RefusalStop   = "stop"
+	RefusalSyntax = "syntax"
+)
