@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,13 +44,14 @@ func (p *handlersProvider) Prepare(ctx context.Context, spec *plan.Acquire) (pro
 	}
 	samples := *spec
 	samples.Stream, samples.Every, samples.OnDemand = stack.Stream, handlersSampling, false
-	samples.Out = plan.Schema{Time: -1, Fields: []plan.Field{{Name: "state", Type: batch.Varchar}, {Name: "stack", Type: batch.List}}}
+	samples.Out = plan.Schema{Time: -1, Fields: []plan.Field{
+		{Name: "state", Type: batch.Varchar}, {Name: "stack", Type: batch.List}, {Name: "syscall", Type: batch.Varchar}}}
 	samples.Filter, samples.FilterOnly, samples.Partial = nil, nil, nil
 	in, err := p.stacks.Prepare(ctx, &samples)
 	if err != nil {
 		return nil, err
 	}
-	h := &handlersSource{Source: in, filter: spec.Filter, every: int64(spec.Every), schema: spec.Out.Types(), frames: map[*batch.Value][]handlers.Frame{}}
+	h := &handlersSource{Source: in, settings: handlers.Settings(spec.Settings.Handlers), filter: spec.Filter, every: int64(spec.Every), schema: spec.Out.Types(), frames: map[*batch.Value][]handlers.Frame{}}
 	for _, f := range spec.Out.Fields {
 		i := plan.Schema{Fields: HandlerColumns}.Index(f.Name)
 		if i < 0 {
@@ -68,6 +70,7 @@ func (p *handlersProvider) Prepare(ctx context.Context, spec *plan.Acquire) (pro
 type handlersSource struct {
 	probes.Source // of stacks
 	filter        plan.Expr
+	settings      handlers.Settings
 	every         int64 // ns between analyses; 0: on demand
 	schema        batch.Schema
 	columns       []int // of HandlerColumns
@@ -93,14 +96,50 @@ func (h *handlersSource) Start(ctx context.Context, sink probes.Sink) error {
 func (h *handlersSource) Push(b *batch.Batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	states := map[string]handlers.State{"RUN": handlers.Run, "WAIT": handlers.Wait, "IO": handlers.IO, "BLOCKED": handlers.Blocked}
 	for i := range b.Len() {
 		row := b.Row(i)
 		frames, _ := b.Cols[1].Any[row].([]batch.Value)
-		h.trie.Add(h.framesOf(frames), states[b.Cols[0].Values[b.Cols[0].Code[row]]])
+		h.trie.Add(h.framesOf(frames), stateOf(textAt(b, 0, row), textAt(b, 2, row)))
 	}
 	h.fresh = true
 	b.Release()
+}
+
+// textAt is a cell of a VARCHAR column; "" where it is NULL.
+func textAt(b *batch.Batch, col, row int) string {
+	c := &b.Cols[col]
+	if c.Nulls.Get(row) {
+		return ""
+	}
+	return c.Values[c.Code[row]]
+}
+
+// outputs are the system calls that bring no event, though they are IO.
+var outputs = func() map[string]bool {
+	m := map[string]bool{}
+	for _, name := range strings.Fields(`write pwrite64 writev pwritev pwritev2 sendto sendmsg sendmmsg sendfile splice tee vmsplice copy_file_range connect
+		open openat openat2 creat close fsync fdatasync sync syncfs sync_file_range msync stat fstat lstat newfstatat statx access faccessat faccessat2
+		readlink readlinkat getdents getdents64 readahead truncate ftruncate fallocate fadvise64 rename renameat renameat2 unlink unlinkat
+		mkdir mkdirat rmdir link linkat symlink symlinkat flock shutdown msgsnd mq_timedsend pread64 preadv preadv2 process_vm_readv process_vm_writev`) {
+		m[name] = true
+	}
+	return m
+}()
+
+// stateOf is what a sample says about events.
+func stateOf(state, syscall string) handlers.State {
+	switch state {
+	case "WAIT":
+		return handlers.Wait
+	case "IO":
+		if outputs[syscall] {
+			return handlers.Output
+		}
+		return handlers.IO
+	case "BLOCKED":
+		return handlers.Blocked
+	}
+	return handlers.Run
 }
 
 // maxHandlerStacks is how many stacks' frames are remembered.
@@ -174,7 +213,7 @@ func (h *handlersSource) give(t int64) {
 			b = batch.New(h.schema)
 		}
 	}
-	for _, found := range h.trie.Analyse(handlers.Defaults) {
+	for _, found := range h.trie.Analyse(h.settings) {
 		node := batch.Str(found.Node)
 		if found.Node == "" {
 			node = batch.NullOf(batch.Varchar)

@@ -89,6 +89,17 @@ func (s *session) budgets() budgets {
 
 func (b budgets) give(q *query) { q.joinMemory, q.encoderBudget = b.join, b.encoder }
 
+// handlerSettings are those of finding event handlers.
+func (s *session) handlerSettings() plan.HandlerSettings {
+	count := func(name string) uint64 { return uint64(s.setting(name).I) }
+	share := func(name string) float64 { return s.setting(name).F / 100 }
+	return plan.HandlerSettings{
+		MinSamples: count("handler_min_samples"), MinChildSamples: count("handler_min_child_samples"), MinShare: share("handler_min_share"),
+		WaitRatio: share("handler_wait_ratio"), WaitShare: share("handler_wait_share"), IORatio: share("handler_io_ratio"), IOShare: share("handler_io_share"),
+		RunRatio: share("handler_run_ratio"),
+	}
+}
+
 // withSettings hands the session's settings to every acquisition of a plan.
 func (s *session) withSettings(p *plan.Query) *plan.Query {
 	v := plan.Settings{
@@ -106,6 +117,7 @@ func (s *session) withSettings(p *plan.Query) *plan.Query {
 		Returns:      returnProbes[s.setting("return_probes").S],
 		ProbeLinks:   s.setting("probe_links").S,
 		Unshared:     s.setting("sharing").S == "off",
+		Handlers:     s.handlerSettings(),
 	}
 	out := *p
 	out.Notices = slices.Clone(p.Notices)

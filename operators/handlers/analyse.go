@@ -4,22 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 )
-
-// Settings are the numbers that the analysis depends on.
-type Settings struct {
-	MinSamples      uint64  // of a node, to be judged by its own
-	MinChildSamples uint64  // of a node's callees, to be judged by theirs
-	MinShare        float64 // of all samples, in either case
-	WaitRatio       float64 // of a node's samples, above which it waits
-	WaitShare       float64 // of all samples that those are, at least
-	IORatio         float64 // the same for input and output
-	IOShare         float64
-	RunRatio        float64
-}
-
-// Defaults are the paper's numbers (section 5).
-var Defaults = Settings{MinSamples: 10, MinChildSamples: 40, MinShare: 0.0001, WaitRatio: 0.99, WaitShare: 0.01, IORatio: 0.999, IOShare: 0.05, RunRatio: 0.90}
 
 // Type is what a node mostly does (section 5).
 type Type uint8
@@ -67,17 +53,25 @@ const (
 	NodeIO   = "NODE_IO"
 )
 
-// Analyse finds the event handlers: callbacks first, each by name, once.
+// Analyse finds the event handlers: callbacks first, each by name, once. What is
+// called by a library in between waiting or reading is an event, no callback.
 func (t *Trie) Analyse(s Settings) []Handler {
-	a := analysis{settings: s, total: float64(t.Samples), found: map[key]*Handler{}, subtree: map[*Node]Counts{}}
-	a.sum(&t.root)
-	for name, n := range t.callbacks {
-		if n >= s.MinSamples && float64(n) >= s.MinShare*a.total {
-			a.add(Handler{Name: name, Kind: Callback, Samples: n, Confidence: wilson(n, t.Samples)})
+	a := analysis{settings: s, found: map[key]*Handler{}, subtree: map[*Node]Counts{}}
+	for _, root := range []*Node{&t.root, &t.pools} {
+		for _, n := range root.children {
+			total := a.sum(n)
+			a.total = float64(total.Total() + total[Blocked])
+			a.visit(n)
 		}
 	}
-	for _, n := range t.root.children {
-		a.visit(n)
+	events := map[Name]bool{}
+	for k := range a.found {
+		events[k.Name] = true
+	}
+	for name, n := range t.callbacks {
+		if !events[name] && n >= s.MinSamples && float64(n) >= s.MinShare*float64(t.Samples) {
+			a.add(Handler{Name: name, Kind: Callback, Samples: n, Confidence: wilson(n, t.Samples)})
+		}
 	}
 	out := make([]Handler, 0, len(a.found))
 	for _, h := range a.found {
@@ -97,7 +91,7 @@ type key struct {
 
 type analysis struct {
 	settings Settings
-	total    float64
+	total    float64 // samples of the thread's first function that is looked at
 	found    map[key]*Handler
 	subtree  map[*Node]Counts // of a node's callees, at any depth
 }
@@ -113,6 +107,13 @@ func (a *analysis) sum(n *Node) Counts {
 	return below
 }
 
+// all are the counts of a node and its callees.
+func (a *analysis) all(n *Node) Counts {
+	c := n.Own
+	c.add(a.subtree[n])
+	return c
+}
+
 // counts are those that a node is judged by: its own if they are enough, else
 // those of its callees. ok is false where neither are.
 func (a *analysis) counts(n *Node) (c Counts, ok bool) {
@@ -126,27 +127,29 @@ func (a *analysis) counts(n *Node) (c Counts, ok bool) {
 	return below, enough(below, a.settings.MinChildSamples)
 }
 
-// typeOf is the type of a node.
+// typeOf is the type of a node. One that waits and then reads what has come does
+// what it does more often.
 func (a *analysis) typeOf(n *Node) Type {
 	c, ok := a.counts(n)
 	if !ok {
 		return Any
 	}
 	total := float64(c.Total())
-	wait, io := float64(c[Wait]), float64(c[IO])
+	wait, in, out := float64(c[Wait]), float64(c[IO]), float64(c[Output])
 	switch s := &a.settings; {
-	case wait/total > s.WaitRatio && wait/a.total > s.WaitShare:
+	case wait >= in && (wait+in)/total > s.WaitRatio && wait/a.total > s.WaitShare:
 		return Waiting
-	case io/total > s.IORatio && io/a.total > s.IOShare:
+	case in > wait && (wait+in)/total > s.IORatio && in/a.total > s.IOShare:
 		return Transferring
-	case (float64(c[Run])+io)/total > s.RunRatio:
+	case (float64(c[Run])+in+out)/total > s.RunRatio:
 		return Running
 	}
 	return Mixed
 }
 
 // visit looks for the patterns of figure 2 at a node, and at its callees where
-// they may have more.
+// they may have more. A callee that does a little of everything may be what
+// handles an event or what waits for one, and is neither.
 func (a *analysis) visit(n *Node) {
 	of := map[Type][]*Node{}
 	for _, c := range n.children {
@@ -154,18 +157,18 @@ func (a *analysis) visit(n *Node) {
 			of[typ] = append(of[typ], c)
 		}
 	}
-	waits, ios, runs, mixed := of[Waiting], of[Transferring], of[Running], of[Mixed]
+	waits, ios, runs := of[Waiting], of[Transferring], of[Running]
 	node := a.typeOf(n)
 	switch {
-	case node == Waiting && len(runs) > 0 && len(waits) == 0 && len(mixed) == 0:
+	case node == Waiting && len(runs) > 0 && len(waits) == 0:
 		a.events(NodeWait, runs, ios)
 		return
-	case len(waits) == 1 && len(runs) > 0 && len(mixed) == 0:
+	case len(waits) == 1 && len(runs) > 0:
 		a.events(NodeWait, runs, ios)
-	case node == Transferring && len(runs) > 0 && len(waits) == 0 && len(ios) == 0 && len(mixed) == 0:
+	case node == Transferring && len(runs) > 0 && len(waits) == 0 && len(ios) == 0:
 		a.events(NodeIO, runs)
 		return
-	case len(ios) == 1 && len(runs) > 0 && len(waits) == 0 && len(mixed) == 0:
+	case len(ios) == 1 && len(runs) > 0 && len(waits) == 0:
 		a.events(NodeIO, runs)
 	}
 	for _, c := range n.children {
@@ -176,12 +179,41 @@ func (a *analysis) visit(n *Node) {
 func (a *analysis) events(node string, groups ...[]*Node) {
 	for _, g := range groups {
 		for _, n := range g {
-			c := n.Own
-			c.add(a.subtree[n])
-			a.add(Handler{Name: n.Name, Kind: Event, Node: node, Samples: c.Total(), Confidence: wilson(c[Run]+c[IO], c.Total())})
+			a.event(node, n)
 		}
 	}
 }
+
+// event notes that n handles events; what the user calls so is found below the
+// system's functions, and below one without a name that does nothing but call
+// another.
+func (a *analysis) event(node string, n *Node) {
+	c := a.all(n)
+	if n.system {
+		for _, callee := range n.children {
+			a.event(node, callee)
+		}
+		return
+	}
+	if strings.HasPrefix(n.Name.Function, nameless) {
+		for _, callee := range n.children {
+			if share := float64(a.all(callee).Total()) / float64(c.Total()); share > forwarded {
+				a.event(node, callee)
+				return
+			}
+		}
+	}
+	if c.Total() >= a.settings.MinSamples {
+		a.add(Handler{Name: n.Name, Kind: Event, Node: node, Samples: c.Total(), Confidence: wilson(c.Total()-c[Wait], c.Total())})
+	}
+}
+
+// nameless begins the names of functions of stripped programs, and forwarded is
+// the share of its samples that the callee of one has that only calls on.
+const (
+	nameless  = "sub_"
+	forwarded = 0.95
+)
 
 // add notes a handler. One that is found at several places has the samples of all.
 func (a *analysis) add(h Handler) {

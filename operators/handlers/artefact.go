@@ -25,6 +25,9 @@ var (
 		"currentTimeMillis": true, "nanoTime": true, "gettimeofday": true, "clock_gettime": true, "now": true, "Now": true,
 	}
 
+	// keepers are parts of the names of C++'s that call a function later.
+	keepers = []string{"_Function_handler", "std::function", "std::__future", "_Async_state", "std::packaged_task", "std::call_once", "std::once_flag"}
+
 	// threadStarts are the system's functions that a thread's own are called by.
 	threadStarts = map[string]bool{
 		"_start": true, "__libc_start_main": true, "__libc_start_call_main": true, "__libc_start_main_impl": true, "clone": true, "clone3": true, "__clone": true, "__clone3": true,
@@ -55,7 +58,22 @@ func isReflection(function string) bool {
 }
 
 func isThreadStart(function string) bool {
-	return threadStarts[function] || strings.HasPrefix(function, "std::thread::") || strings.HasPrefix(function, "std::sys::") || strings.Contains(function, ".gowrap")
+	return threadStarts[function] || strings.HasPrefix(function, "std::thread::") || strings.HasPrefix(function, "std::__invoke") || strings.HasPrefix(function, "std::invoke") || strings.HasPrefix(function, "std::sys::") || strings.Contains(function, ".gowrap")
+}
+
+// isTransparent reports whether a function of the system's is one of a template,
+// which calls what its user gave it on the spot: an algorithm, an iterator. Those
+// that keep a function for later are not.
+func isTransparent(function string) bool {
+	if !strings.HasPrefix(function, "std::") && !strings.HasPrefix(function, "__gnu_cxx::") {
+		return false
+	}
+	for _, part := range keepers {
+		if strings.Contains(function, part) {
+			return false
+		}
+	}
+	return true
 }
 
 func isIncidental(function string) bool { return incidentalNames[simpleName(function)] }

@@ -27,7 +27,7 @@ func TestFigures(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got bytes.Buffer
-	if err := WriteHandlers(&got, trie.Analyse(Defaults)); err != nil {
+	if err := WriteHandlers(&got, trie.Analyse(Paper)); err != nil {
 		t.Fatal(err)
 	}
 	want, err := os.ReadFile("testdata/figure3.xml")
@@ -114,7 +114,28 @@ func TestPatterns(t *testing.T) {
 		}, "EVENT handle NODE_WAIT 50"},
 		{"a callback", samples{
 			{"-epoll_wait -uv_run main", Wait, 1000}, {"on_read -uv_run main", Run, 50},
-		}, "CALLBACK on_read  50, EVENT on_read NODE_WAIT 50"},
+		}, "EVENT on_read NODE_WAIT 50"},
+		{"a callback that no event brings", samples{{"by_price -qsort sort main", Run, 50}}, "CALLBACK by_price  50"},
+		{"a thread pool of the system's", samples{
+			{"-park -Pool.next -Pool.run -java.lang.Thread.run", Wait, 1000}, {"deep Job.run -Task.run -Pool.run -java.lang.Thread.run", Run, 50},
+		}, "EVENT Job.run NODE_WAIT 50"},
+		{"a loop that looks at what has come", samples{
+			{"-epoll_wait loop main", Wait, 80}, {"loop main", Run, 20}, {"handle loop main", Run, 500},
+		}, "EVENT handle NODE_WAIT 500"},
+		{"what is written does not bring events", samples{
+			{"-read next loop main", IO, 1000}, {"handle loop main", Run, 50}, {"-write answer loop main", Output, 50},
+		}, "EVENT answer NODE_IO 50, EVENT handle NODE_IO 50"},
+		{"one loop among many threads at rest", samples{
+			{"-futex idle", Wait, 100_000}, {"-epoll_wait loop main", Wait, 100}, {"handle loop main", Run, 50},
+		}, "EVENT handle NODE_WAIT 50"},
+		{"a handler without a name that only calls another", samples{
+			{"-epoll_wait loop main", Wait, 1000}, {"read_query sub_1234 loop main", Run, 50},
+		}, "EVENT read_query NODE_WAIT 50"},
+		{"a handler without a name", samples{
+			{"-epoll_wait loop main", Wait, 1000}, {"parse sub_1234 loop main", Run, 50}, {"execute sub_1234 loop main", Run, 50},
+		}, "EVENT sub_1234 NODE_WAIT 100"},
+		{"an algorithm of a template calls nothing back", samples{{"by_price -std::sort<int*> main", Run, 50}, {"-epoll_wait main", Wait, 50}}, "EVENT by_price NODE_WAIT 50"},
+		{"a function that is kept does", samples{{"job -std::_Function_handler<void()>::_M_invoke main", Run, 50}}, "CALLBACK job  50"},
 		{"a thread's first function is no callback", samples{{"worker -start_thread -clone3", Run, 100}}, ""},
 		{"a pool's is", samples{{"job -pool_worker -start_thread -clone3", Run, 100}}, "CALLBACK job  100"},
 		{"called by reflection is not called back", samples{

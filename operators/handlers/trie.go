@@ -9,13 +9,15 @@ import (
 // State is what a thread was doing (section 4, and a fourth).
 type State uint8
 
-// Blocked threads wait for a lock, which is no event: they are counted, and left
-// out of all ratios.
+// IO is what may bring an event: reading, accepting. Output is the rest of the
+// paper's IO: a program writes what it has done. Blocked threads wait for a lock,
+// which is no event: they are counted, and left out of all ratios.
 const (
 	Run State = iota
 	Wait
 	IO
 	Blocked
+	Output
 	numStates
 )
 
@@ -30,7 +32,7 @@ type Frame struct {
 type Counts [numStates]uint64
 
 // Total is how many there are; those of blocked threads do not count.
-func (c Counts) Total() uint64 { return c[Run] + c[Wait] + c[IO] }
+func (c Counts) Total() uint64 { return c[Run] + c[Wait] + c[IO] + c[Output] }
 
 func (c *Counts) add(d Counts) {
 	for s := range c {
@@ -46,6 +48,7 @@ type Name struct{ Function, Module string }
 type Node struct {
 	Name     Name
 	Own      Counts
+	system   bool
 	children map[Name]*Node
 }
 
@@ -83,7 +86,11 @@ type Trie struct {
 	// Folded counts the samples that were moved to a node's parent.
 	Folded uint64
 
-	root      Node
+	root Node
+	// pools has the stacks of threads that the system's code runs, such as those
+	// of thread pools: that code, and the user's function that it calls, with the
+	// samples of all that this calls in turn.
+	pools     Node
 	callbacks map[Name]uint64
 	nodes     int
 	path      []Frame
@@ -95,38 +102,51 @@ type Trie struct {
 // below the function that entered the library.
 func (t *Trie) Add(stack []Frame, state State) {
 	t.Samples++
-	t.countCallbacks(stack)
+	path := t.path[:0]
+	for i := range stack {
+		if !isArtefact(stack[i].Function) {
+			path = append(path, stack[i])
+		}
+	}
+	t.path = path
+	for len(path) > 0 && path[len(path)-1].System && isThreadStart(path[len(path)-1].Function) {
+		path = path[:len(path)-1]
+	}
+	t.countCallbacks(path)
+	if len(path) > 0 && path[len(path)-1].System {
+		t.addPool(path, state)
+	}
 	n := &t.root
-	for i := len(stack) - 1; i >= 0; i-- {
-		if f := &stack[i]; !f.System && !isArtefact(f.Function) {
+	for i := len(path) - 1; i >= 0; i-- {
+		if f := &path[i]; !f.System {
 			n = n.child(t, Name{f.Function, f.Module})
 		}
 	}
-	if n == &t.root {
-		return
+	if n != &t.root {
+		n.Own[state]++
 	}
-	n.Own[state]++
 	if limit := cmp.Or(t.Limit, DefaultLimit); t.nodes > limit {
 		t.shrink(limit - limit/8)
 	}
 }
 
-// countCallbacks counts the user's functions that the system called, other than
-// a thread's first (section 4).
-func (t *Trie) countCallbacks(stack []Frame) {
-	path := t.path[:0]
-	for _, f := range stack {
-		if !isArtefact(f.Function) {
-			path = append(path, f)
+// addPool adds a stack of a thread that the system's code runs.
+func (t *Trie) addPool(path []Frame, state State) {
+	n := &t.pools
+	for i := len(path) - 1; i >= 0; i-- {
+		f := &path[i]
+		n = n.child(t, Name{f.Function, f.Module})
+		if n.system = f.System; !f.System {
+			break
 		}
 	}
-	t.path = path
-	first := len(path)
-	for first > 0 && path[first-1].System && isThreadStart(path[first-1].Function) {
-		first--
-	}
-	for i := 0; i+1 < first; i++ {
-		if f := &path[i]; !f.System && path[i+1].System && !isIncidental(f.Function) {
+	n.Own[state]++
+}
+
+// countCallbacks counts the user's functions that the system called.
+func (t *Trie) countCallbacks(path []Frame) {
+	for i := 0; i+1 < len(path); i++ {
+		if f := &path[i]; !f.System && path[i+1].System && !isIncidental(f.Function) && !isTransparent(path[i+1].Function) {
 			if t.callbacks == nil {
 				t.callbacks = map[Name]uint64{}
 			}
@@ -146,6 +166,7 @@ func (t *Trie) Merge(o *Trie) {
 		t.callbacks[name] += n
 	}
 	t.merge(&t.root, &o.root)
+	t.merge(&t.pools, &o.pools)
 	if limit := cmp.Or(t.Limit, DefaultLimit); t.nodes > limit {
 		t.shrink(limit - limit/8)
 	}
@@ -154,7 +175,9 @@ func (t *Trie) Merge(o *Trie) {
 func (t *Trie) merge(to, from *Node) {
 	to.Own.add(from.Own)
 	for name, c := range from.children {
-		t.merge(to.child(t, name), c)
+		to := to.child(t, name)
+		to.system = c.system
+		t.merge(to, c)
 	}
 }
 
@@ -175,6 +198,7 @@ func (t *Trie) shrink(limit int) {
 			}
 		}
 		visit(&t.root)
+		visit(&t.pools)
 		slices.SortFunc(leaves, func(a, b leaf) int {
 			return cmp.Or(cmp.Compare(a.node.Own.Total(), b.node.Own.Total()),
 				cmp.Compare(a.node.Name.Function, b.node.Name.Function), cmp.Compare(a.parent.Name.Function, b.parent.Name.Function))
@@ -183,7 +207,7 @@ func (t *Trie) shrink(limit int) {
 			delete(l.parent.children, l.node.Name)
 			t.nodes--
 			t.Folded += l.node.Own.Total()
-			if l.parent != &t.root {
+			if l.parent != &t.root && l.parent != &t.pools {
 				l.parent.Own.add(l.node.Own)
 			}
 		}

@@ -87,7 +87,7 @@ func (t *Trie) WriteXML(w io.Writer) error {
 }
 
 func writeNode(n *Node) xmlNode {
-	x := xmlNode{IO: n.Own[IO], Run: n.Own[Run], Wait: n.Own[Wait], Method: n.Name.Function}
+	x := xmlNode{IO: n.Own[IO] + n.Own[Output], Run: n.Own[Run], Wait: n.Own[Wait], Method: n.Name.Function}
 	if at := strings.LastIndexByte(x.Method, '@'); at >= 0 {
 		x.Class, x.Method = x.Method[:at], x.Method[at+1:]
 	}

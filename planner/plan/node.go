@@ -163,6 +163,17 @@ type Settings struct {
 	ProbeLinks string
 	// Unshared: the acquisition is the query's alone.
 	Unshared bool
+	// Handlers is how event handlers are told.
+	Handlers HandlerSettings
+}
+
+// HandlerSettings are the numbers by which event handlers are found in samples
+// of stacks (package handlers); shares and ratios lie between 0 and 1.
+type HandlerSettings struct {
+	MinSamples, MinChildSamples            uint64
+	MinShare                               float64
+	WaitRatio, WaitShare, IORatio, IOShare float64
+	RunRatio                               float64
 }
 
 // ReturnProbes is how the returns of functions are observed: by the kernel's
