@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strings"
 )
 
 // Type is what a node mostly does (section 5).
@@ -189,13 +188,13 @@ func (a *analysis) events(node string, groups ...[]*Node) {
 // another.
 func (a *analysis) event(node string, n *Node) {
 	c := a.all(n)
-	if n.system {
+	if n.system || isWrapper(n.Name.Function) {
 		for _, callee := range n.children {
 			a.event(node, callee)
 		}
 		return
 	}
-	if strings.HasPrefix(n.Name.Function, nameless) {
+	if isNameless(n.Name.Function) {
 		for _, callee := range n.children {
 			if share := float64(a.all(callee).Total()) / float64(c.Total()); share > forwarded {
 				a.event(node, callee)
@@ -208,12 +207,9 @@ func (a *analysis) event(node string, n *Node) {
 	}
 }
 
-// nameless begins the names of functions of stripped programs, and forwarded is
-// the share of its samples that the callee of one has that only calls on.
-const (
-	nameless  = "sub_"
-	forwarded = 0.95
-)
+// forwarded is the share of a function's samples that its callee has where it
+// does nothing else.
+const forwarded = 0.95
 
 // add notes a handler. One that is found at several places has the samples of all.
 func (a *analysis) add(h Handler) {

@@ -5,15 +5,19 @@ import "strings"
 // What the paper finds beside event handlers (section 6) is told by name. Names
 // are data: the tables below are all there is.
 //
-//   - Code of the compiler's (access$100, lambdas' bridges, Go's wrappers,
-//     linkage stubs) is left out of stacks: what it calls takes its place.
+//   - Code of the compiler's (access$100, bridges to lambdas, linkage stubs) is
+//     left out of stacks: what it calls takes its place. So does what Go's
+//     wrappers of go statements call, into which the function that is begun may
+//     be compiled.
+//   - A function without a name (a lambda, or any of a stripped program) that
+//     only calls another one gives way to that.
 //   - Reflection is left out too: a function called by it is no callback, but
 //     called by whoever used reflection.
 //   - Functions that output and collections call (toString, compare) are no
 //     callbacks.
 //   - Looking at the clock, which loops do at each event, is no handler.
 var (
-	artefactParts   = []string{"access$", "lambda$", "$$Lambda", ".gowrap", ".deferwrap", "bridge$", "_GLOBAL__sub_I"}
+	artefactParts   = []string{"access$", "$$Lambda", ".deferwrap", "bridge$", "_GLOBAL__sub_I"}
 	artefactNames   = map[string]bool{"[plt]": true, "[unknown]": true, "[signal]": true}
 	reflectionParts = []string{"java.lang.reflect.", "jdk.internal.reflect.", "sun.reflect.", "java.lang.invoke.", "reflect.Value.call", "reflect.Value.Call"}
 
@@ -58,8 +62,24 @@ func isReflection(function string) bool {
 }
 
 func isThreadStart(function string) bool {
-	return threadStarts[function] || strings.HasPrefix(function, "std::thread::") || strings.HasPrefix(function, "std::__invoke") || strings.HasPrefix(function, "std::invoke") || strings.HasPrefix(function, "std::sys::") || strings.Contains(function, ".gowrap")
+	return threadStarts[function] || strings.HasPrefix(function, "std::thread::") || strings.HasPrefix(function, "std::__invoke") || strings.HasPrefix(function, "std::invoke") || strings.HasPrefix(function, "std::sys::") || isWrapper(function)
 }
+
+// isNameless reports whether its users do not know a function by its name.
+func isNameless(function string) bool {
+	if strings.HasPrefix(function, "sub_") {
+		return true
+	}
+	for _, part := range []string{"lambda", "(anonymous)", ".func"} {
+		if strings.Contains(function, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// isWrapper reports whether a function is Go's of a go statement.
+func isWrapper(function string) bool { return strings.Contains(function, ".gowrap") }
 
 // isTransparent reports whether a function of the system's is one of a template,
 // which calls what its user gave it on the spot: an algorithm, an iterator. Those

@@ -25,9 +25,9 @@ func TestGoroutines(t *testing.T) {
 				var mine []string
 				for _, f := range o.stack.value.([]batch.Value) {
 					v := f.A.([]batch.Value)
-					if strings.Contains(v[0].S, ".gowrap") { // what the compiler makes of a go statement with arguments
-						if v[2].S != originSystem {
-							t.Errorf("%s is the user's", v[0].S)
+					if strings.HasPrefix(v[0].S, "main.") && strings.Contains(v[0].S, ".gowrap") { // what the compiler makes of a go statement with arguments
+						if v[2].S != originUser {
+							t.Errorf("%s is of the system", v[0].S)
 						}
 					} else if name, ok := strings.CutPrefix(v[0].S, "main."); ok {
 						mine = append(mine, name)

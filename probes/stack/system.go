@@ -51,11 +51,10 @@ func within(name string, prefixes ...string) bool {
 }
 
 // isGoStandard reports whether a Go function is of the standard library, where the
-// first element of its import path has no dot, or was made by the compiler.
+// first element of its import path has no dot. What the compiler makes of a go
+// statement with arguments (main.main.gowrap1) is of the package that has the
+// statement: the function that is begun may be compiled into it.
 func isGoStandard(name string) bool {
-	if strings.Contains(name, ".gowrap") || strings.Contains(name, ".deferwrap") {
-		return true
-	}
 	path := name
 	if i := strings.IndexByte(path, '['); i >= 0 { // type arguments
 		path = path[:i]

@@ -26,7 +26,7 @@ var programs = []program{
 		also: []string{"sendReplyToClient", "acceptTcpHandler", "afterSleep", "handleClientsWithPendingWrites"},
 	},
 	{
-		name: "PostgreSQL backend", start: startPostgres,
+		name: "PostgreSQL backend", start: startPostgres, rename: map[string]func(*testing.T, int) string{"exec_simple_query": execSimpleQuery},
 		want: []string{"exec_simple_query"},
 		also: []string{"finish_xact_command", "start_xact_command", "ProcessClientReadInterrupt"},
 	},
@@ -50,6 +50,24 @@ var programs = []program{
 	},
 }
 
+// execSimpleQuery is the function that runs a statement. Where the program is
+// stripped it has no name, and is the last one before PostgresMain.
+func execSimpleQuery(t *testing.T, pid int) string {
+	t.Helper()
+	before := ""
+	for _, name := range functionsOf(t, pid) {
+		if name == "exec_simple_query" {
+			return name
+		}
+		if name == "PostgresMain" {
+			return before
+		}
+		before = name
+	}
+	t.Fatal("postgres has no PostgresMain")
+	return ""
+}
+
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -65,7 +83,7 @@ func freePort(t *testing.T) string {
 func startRedis(t *testing.T) (int, []string) {
 	program, load := testenv.NeedProgram(t, "redis-server"), testenv.NeedProgram(t, "redis-benchmark")
 	port := freePort(t)
-	pid := run(t, exec.Command(program, "--port", port, "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--dir", t.TempDir(), "--hz", "500"))
+	pid := run(t, exec.Command(program, "--port", port, "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--dir", t.TempDir(), "--hz", "500", "--active-expire-effort", "10"))
 	for i := 0; ; i++ {
 		c, err := net.Dial("tcp", "127.0.0.1:"+port)
 		if err == nil {
@@ -77,7 +95,7 @@ func startRedis(t *testing.T) (int, []string) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	run(t, exec.Command(load, "-p", port, "-q", "-n", "1000000000", "-c", "20", "-r", "100000", "setex", "key:__rand_int__", "1", "value"))
+	run(t, exec.Command(load, "-p", port, "-q", "-n", "1000000000", "-c", "20", "-r", "1000000", "setex", "key:__rand_int__", "1", "value"))
 	return pid, nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"endoscope/operators/batch"
 	"endoscope/probes/testenv"
 	"endoscope/server"
 	"endoscope/server/wire"
@@ -40,6 +41,8 @@ type program struct {
 	// want are the handlers that must be found, also are others that may be:
 	// whether they are depends on the load. Everything else that is found is wrong.
 	want, also []string
+	// rename says what a function is called in this build of the program.
+	rename map[string]func(t *testing.T, pid int) string
 }
 
 // period is how long a program is observed. What is found must be found by then,
@@ -58,6 +61,11 @@ func TestPrecisionAndRecall(t *testing.T) {
 				t.Parallel()
 				pid, settings := p.start(t)
 				found := handlersOf(t, pid, settings)
+				for i, name := range p.want {
+					if f := p.rename[name]; f != nil {
+						p.want[i] = f(t, pid)
+					}
+				}
 				s := p.judge(found)
 				mu.Lock()
 				defer mu.Unlock()
@@ -128,9 +136,39 @@ func (h handler) String() string {
 	return fmt.Sprintf("%-9s %-9s %6d %.2f %s", h.kind, h.node, h.samples, h.confidence, h.name)
 }
 
+// functionsOf are the functions of a process' executable, by address.
+func functionsOf(t *testing.T, pid int) (names []string) {
+	t.Helper()
+	for _, row := range ask(t, pid, nil, "SHOW FUNCTIONS") {
+		names = append(names, row[0].S)
+	}
+	return names
+}
+
 // handlersOf are the handlers of a process that are found at the end of the
 // period, each once, those with most samples first.
 func handlersOf(t *testing.T, pid int, settings []string) []handler {
+	t.Helper()
+	var last int64
+	var found []handler
+	for _, row := range ask(t, pid, settings, "SELECT timestamp, handler, kind, node_type, samples, confidence FROM SAMPLE(event_handlers, 2s) FOR "+period) {
+		if at := row[0].I; at != last {
+			last, found = at, nil
+		}
+		h := handler{name: row[1].S, kind: row[2].S, node: row[3].S, samples: row[4].I, confidence: row[5].F}
+		if strings.HasSuffix(h.name, ")") { // C++'s arguments
+			h.name, _, _ = strings.Cut(h.name, "(")
+		}
+		if !slices.ContainsFunc(found, func(o handler) bool { return o.name == h.name }) {
+			found = append(found, h)
+		}
+	}
+	slices.SortFunc(found, func(a, b handler) int { return int(b.samples - a.samples) })
+	return found
+}
+
+// ask runs a query of a process to its end.
+func ask(t *testing.T, pid int, settings []string, query string) (rows [][]batch.Value) {
 	t.Helper()
 	e, err := engine()
 	if err != nil {
@@ -148,15 +186,13 @@ func handlersOf(t *testing.T, pid int, settings []string) []handler {
 		}
 		r.Close()
 	}
-	r, err := s.Execute(context.Background(), "SELECT timestamp, handler, kind, node_type, samples, confidence FROM SAMPLE(event_handlers, 2s) FOR "+period)
+	r, err := s.Execute(context.Background(), query)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	var last int64
-	var found []handler
 	for {
 		ev, err := r.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -170,16 +206,11 @@ func handlersOf(t *testing.T, pid int, settings []string) []handler {
 			t.Log(ev.Text)
 		case wire.Rows:
 			for i := range ev.Batch.Len() {
-				row := ev.Batch.Row(i)
-				if at := ev.Batch.Cols[0].Value(row).I; at != last {
-					last, found = at, nil
+				row := make([]batch.Value, len(ev.Batch.Cols))
+				for c := range row {
+					row[c] = ev.Batch.Cols[c].Value(ev.Batch.Row(i))
 				}
-				h := handler{name: ev.Batch.Cols[1].Value(row).S, kind: ev.Batch.Cols[2].Value(row).S, node: ev.Batch.Cols[3].Value(row).S,
-					samples: ev.Batch.Cols[4].Value(row).I, confidence: ev.Batch.Cols[5].Value(row).F}
-				h.name, _, _ = strings.Cut(h.name, "(")
-				if !slices.ContainsFunc(found, func(o handler) bool { return o.name == h.name }) {
-					found = append(found, h)
-				}
+				rows = append(rows, row)
 			}
 			ev.Batch.Release()
 		}
@@ -187,8 +218,7 @@ func handlersOf(t *testing.T, pid int, settings []string) []handler {
 	for _, l := range r.Summary().Losses {
 		t.Logf("lost %d: %s", l.N, l.Cause)
 	}
-	slices.SortFunc(found, func(a, b handler) int { return int(b.samples - a.samples) })
-	return found
+	return rows
 }
 
 // run starts a program that ends with the test.
