@@ -67,6 +67,8 @@ func newAccumulator(f *plan.Agg, arg batch.Type, l *lanes) (accumulator, error) 
 		return newHistogram(f, arg)
 	case "topk":
 		return newTopK(f, arg)
+	case "trie":
+		return &trie{}, nil
 	case "rate":
 		return rowRate{newCount(l)}, nil
 	}

@@ -170,7 +170,7 @@ func (r *resolver) groupItem(g parser.Expr, sel *parser.Select) (parser.Expr, er
 var laterFunctions = map[string]bool{}
 
 func init() {
-	for _, n := range strings.Fields(`str format_stack frame trie hierarchy_consecutive`) {
+	for _, n := range strings.Fields(`str format_stack frame hierarchy_consecutive`) {
 		laterFunctions[n] = true
 	}
 }
@@ -195,6 +195,9 @@ func (c *exprCtx) call(e *parser.Call) (plan.Expr, error) {
 		}
 		for i := range plan.Encoders {
 			names = append(names, plan.Encoders[i].Name)
+		}
+		for i := range plan.StackAggs {
+			names = append(names, plan.StackAggs[i].Name)
 		}
 		hint := nearestHint(name, names)
 		if s := catalog.Find(name); s != nil {
@@ -260,14 +263,24 @@ func (c *exprCtx) aggCall(f *plan.AggFunc, e *parser.Call) (plan.Expr, error) {
 			return nil, err
 		}
 		x = untypedNull(x)
-		if !slices.Contains(f.Args, plan.AnyType) && !slices.Contains(f.Args, x.Type()) || x.Type().Physical() == batch.PhysAny {
+		if !slices.Contains(f.Args, plan.AnyType) && !slices.Contains(f.Args, x.Type()) || x.Type().Physical() == batch.PhysAny && f.More == nil {
 			return nil, c.r.errorf(e.Args[0].Pos(), "%s does not take a %s", upper, x.Type())
 		}
 		out.Args = []plan.Expr{x}
 		out.T = f.Result(x.Type())
 		params := e.Args[1:]
+		for i := 0; i < len(f.More) && len(params) > 0; i++ {
+			x, err := (&exprCtx{r: c.r, in: inner.in, clause: "an aggregate"}).resolve(params[0].X)
+			if err != nil {
+				return nil, err
+			}
+			if x = untypedNull(x); x.Type() != f.More[i] {
+				return nil, c.r.hintf(params[0].Pos(), argumentHint(f), "%s needs a %s here", upper, f.More[i])
+			}
+			out.Args, params = append(out.Args, x), params[1:]
+		}
 		if len(params) != len(f.Params) && !(f.Optional > 0 && len(params) == len(f.Params)-f.Optional) {
-			return nil, c.r.hintf(e.Pos(), argumentHint(f), "%s takes %d arguments, not %d", upper, 1+len(f.Params), len(e.Args))
+			return nil, c.r.hintf(e.Pos(), argumentHint(f), "%s takes %d arguments, not %d", upper, 1+len(f.More)+len(f.Params), len(e.Args))
 		}
 		for i, p := range params {
 			k, err := c.constant(p.X, upper)
@@ -313,6 +326,8 @@ func argumentHint(f *plan.AggFunc) string {
 		return "for example QUANTILE(duration, 0.99)"
 	case "topk":
 		return "for example TOPK(function_name, 10)"
+	case "trie":
+		return "TRIE(stack, state, syscall)"
 	case "histogram":
 		return "HISTOGRAM(x), or HISTOGRAM(x, low, high, step)"
 	}

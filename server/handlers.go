@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"time"
 
@@ -51,7 +50,7 @@ func (p *handlersProvider) Prepare(ctx context.Context, spec *plan.Acquire) (pro
 	if err != nil {
 		return nil, err
 	}
-	h := &handlersSource{Source: in, settings: handlers.Settings(spec.Settings.Handlers), filter: spec.Filter, every: int64(spec.Every), schema: spec.Out.Types(), frames: map[*batch.Value][]handlers.Frame{}}
+	h := &handlersSource{Source: in, settings: handlers.Settings(spec.Settings.Handlers), filter: spec.Filter, every: int64(spec.Every), schema: spec.Out.Types()}
 	for _, f := range spec.Out.Fields {
 		i := plan.Schema{Fields: HandlerColumns}.Index(f.Name)
 		if i < 0 {
@@ -78,7 +77,7 @@ type handlersSource struct {
 	mu     sync.Mutex // guards what follows, and the use of sink
 	sink   probes.Sink
 	trie   handlers.Trie
-	frames map[*batch.Value][]handlers.Frame // of the stacks seen, which are shared
+	frames handlers.Reader
 	due    int64
 	now    int64 // the last watermark
 	fresh  bool  // there were samples since the last analysis
@@ -99,7 +98,7 @@ func (h *handlersSource) Push(b *batch.Batch) {
 	for i := range b.Len() {
 		row := b.Row(i)
 		frames, _ := b.Cols[1].Any[row].([]batch.Value)
-		h.trie.Add(h.framesOf(frames), stateOf(textAt(b, 0, row), textAt(b, 2, row)))
+		h.trie.Add(h.frames.Frames(frames), handlers.StateOf(textAt(b, 0, row), textAt(b, 2, row)))
 	}
 	h.fresh = true
 	b.Release()
@@ -112,57 +111,6 @@ func textAt(b *batch.Batch, col, row int) string {
 		return ""
 	}
 	return c.Values[c.Code[row]]
-}
-
-// outputs are the system calls that bring no event, though they are IO.
-var outputs = func() map[string]bool {
-	m := map[string]bool{}
-	for _, name := range strings.Fields(`write pwrite64 writev pwritev pwritev2 sendto sendmsg sendmmsg sendfile splice tee vmsplice copy_file_range connect
-		open openat openat2 creat close fsync fdatasync sync syncfs sync_file_range msync stat fstat lstat newfstatat statx access faccessat faccessat2
-		readlink readlinkat getdents getdents64 readahead truncate ftruncate fallocate fadvise64 rename renameat renameat2 unlink unlinkat
-		mkdir mkdirat rmdir link linkat symlink symlinkat flock shutdown msgsnd mq_timedsend pread64 preadv preadv2 process_vm_readv process_vm_writev`) {
-		m[name] = true
-	}
-	return m
-}()
-
-// stateOf is what a sample says about events.
-func stateOf(state, syscall string) handlers.State {
-	switch state {
-	case "WAIT":
-		return handlers.Wait
-	case "IO":
-		if outputs[syscall] {
-			return handlers.Output
-		}
-		return handlers.IO
-	case "BLOCKED":
-		return handlers.Blocked
-	}
-	return handlers.Run
-}
-
-// maxHandlerStacks is how many stacks' frames are remembered.
-const maxHandlerStacks = 1 << 16
-
-// framesOf are the frames of a row's stack. Rows with equal stacks share them.
-func (h *handlersSource) framesOf(list []batch.Value) []handlers.Frame {
-	if len(list) == 0 {
-		return nil
-	}
-	if known, ok := h.frames[&list[0]]; ok && len(known) == len(list) {
-		return known
-	}
-	frames := make([]handlers.Frame, len(list))
-	for i, f := range list {
-		part := f.A.([]batch.Value)
-		frames[i] = handlers.Frame{Function: part[0].S, Module: part[1].S, System: part[2].S != "user"}
-	}
-	if len(h.frames) >= maxHandlerStacks {
-		clear(h.frames)
-	}
-	h.frames[&list[0]] = frames
-	return frames
 }
 
 // Partial does not occur: no aggregate is asked of the stacks.

@@ -99,6 +99,9 @@ func calls(word string) (found []candidate) {
 	for _, f := range plan.Encoders {
 		add(f.Name)
 	}
+	for _, f := range plan.StackAggs {
+		add(f.Name)
+	}
 	for _, f := range plan.Scalars { // operators among them (and, or) are keywords
 		add(f.Name)
 	}

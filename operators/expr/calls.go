@@ -26,6 +26,7 @@ var strictCalls = map[string]builder{
 	"substr": rowwise(substr), "replace": rowwise(replace), "split_part": rowwise(splitPart),
 	"text": form(encodingText, ""), "json": form(encodingJSON, ""),
 	"dot": form(encodingDot, "a graph"), "mermaid": form(encodingMermaid, "a graph"), "svg": form(encodingSVG, "a picture"),
+	"xml": form(encodingXML, "a TRIE"), "folded": form(encodingFolded, "a TRIE"),
 	"starts_with": rowwise(startsWith), "regexp_extract": regexpExtract,
 
 	"format_stack": stackText(formatStack), "folded_stack": stackText(foldedStack), "frame": rowwise(stackFrame),

@@ -60,3 +60,21 @@ func encodingSVG(x encoders.Encoding) (string, bool, error) {
 	}
 	return d.SVG(), true, nil
 }
+
+// encodingXML and encodingFolded are forms of tries of stacks (package handlers).
+func encodingXML(x encoders.Encoding) (string, bool, error) {
+	t, ok := x.(interface{ XML() (string, error) })
+	if !ok {
+		return "", false, nil
+	}
+	text, err := t.XML()
+	return text, true, err
+}
+
+func encodingFolded(x encoders.Encoding) (string, bool, error) {
+	t, ok := x.(interface{ Folded() string })
+	if !ok {
+		return "", false, nil
+	}
+	return t.Folded(), true, nil
+}

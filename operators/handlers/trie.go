@@ -21,13 +21,6 @@ const (
 	numStates
 )
 
-// Frame is a function on a stack.
-type Frame struct {
-	Function string // with its class, as users see it
-	Module   string
-	System   bool // no code of the user's
-}
-
 // Counts is how often threads were in each state.
 type Counts [numStates]uint64
 
@@ -93,66 +86,100 @@ type Trie struct {
 	pools     Node
 	callbacks map[Name]uint64
 	nodes     int
-	path      []Frame
+	whole     bool // all frames are kept, the system's too, in root
+	path      []*Frame
+	places    map[*Frame]place // of stacks, by their leaves
+}
+
+// place is where a stack is counted.
+type place struct {
+	root, pool *Node
+	callbacks  []Name
 }
 
 // Add accumulates a stack, leaf first. What the system's functions at its leaf
 // end do is what the innermost function of the user's does. The system's
 // functions in between are left out: what a library calls back then appears
-// below the function that entered the library.
+// below the function that entered the library. The trie keeps the slice, which
+// nobody changes: where it is given again it need not be read.
 func (t *Trie) Add(stack []Frame, state State) {
 	t.Samples++
-	path := t.path[:0]
-	for i := range stack {
-		if !isArtefact(stack[i].Function) {
-			path = append(path, stack[i])
+	if len(stack) == 0 {
+		return
+	}
+	p, ok := t.places[&stack[0]]
+	if !ok {
+		if t.places == nil || len(t.places) >= maxStacks {
+			t.places = map[*Frame]place{}
 		}
+		p = t.find(stack)
+		t.places[&stack[0]] = p
 	}
-	t.path = path
-	for len(path) > 0 && path[len(path)-1].System && isThreadStart(path[len(path)-1].Function) {
-		path = path[:len(path)-1]
+	if p.root != nil {
+		p.root.Own[state]++
 	}
-	t.countCallbacks(path)
-	if len(path) > 0 && path[len(path)-1].System {
-		t.addPool(path, state)
+	if p.pool != nil {
+		p.pool.Own[state]++
 	}
-	n := &t.root
-	for i := len(path) - 1; i >= 0; i-- {
-		if f := &path[i]; !f.System {
-			n = n.child(t, Name{f.Function, f.Module})
+	for _, name := range p.callbacks {
+		if t.callbacks == nil {
+			t.callbacks = map[Name]uint64{}
 		}
-	}
-	if n != &t.root {
-		n.Own[state]++
+		t.callbacks[name]++
 	}
 	if limit := cmp.Or(t.Limit, DefaultLimit); t.nodes > limit {
 		t.shrink(limit - limit/8)
 	}
 }
 
-// addPool adds a stack of a thread that the system's code runs.
-func (t *Trie) addPool(path []Frame, state State) {
-	n := &t.pools
-	for i := len(path) - 1; i >= 0; i-- {
-		f := &path[i]
-		n = n.child(t, Name{f.Function, f.Module})
-		if n.system = f.System; !f.System {
-			break
+// find is where a stack is counted.
+func (t *Trie) find(stack []Frame) (p place) {
+	path := t.path[:0]
+	for i := range stack {
+		if t.whole || !stack[i].is(artefact) {
+			path = append(path, &stack[i])
 		}
 	}
-	n.Own[state]++
+	t.path = path
+	if t.whole {
+		return place{root: t.walk(&t.root, path, func(*Frame) bool { return true })}
+	}
+	for len(path) > 0 && path[len(path)-1].System && path[len(path)-1].is(threadStart) {
+		path = path[:len(path)-1]
+	}
+	if len(path) == 0 {
+		return place{}
+	}
+	for i := 0; i+1 < len(path); i++ { // a function of the user's that the system called
+		if f := path[i]; !f.System && path[i+1].System && !f.is(incidental) && !path[i+1].is(transparent) {
+			p.callbacks = append(p.callbacks, Name{f.Function, f.Module})
+		}
+	}
+	if path[len(path)-1].System {
+		outer := len(path) - 1
+		for outer > 0 && path[outer].System {
+			outer--
+		}
+		p.pool = t.walk(&t.pools, path[outer:], func(*Frame) bool { return true })
+	}
+	p.root = t.walk(&t.root, path, func(f *Frame) bool { return !f.System })
+	return p
 }
 
-// countCallbacks counts the user's functions that the system called.
-func (t *Trie) countCallbacks(path []Frame) {
-	for i := 0; i+1 < len(path); i++ {
-		if f := &path[i]; !f.System && path[i+1].System && !isIncidental(f.Function) && !isTransparent(path[i+1].Function) {
-			if t.callbacks == nil {
-				t.callbacks = map[Name]uint64{}
-			}
-			t.callbacks[Name{f.Function, f.Module}]++
+// walk goes from n along the frames of a path that are taken, making nodes; nil
+// if there are none.
+func (t *Trie) walk(n *Node, path []*Frame, taken func(*Frame) bool) *Node {
+	start := n
+	for i := len(path) - 1; i >= 0; i-- {
+		if f := path[i]; taken(f) {
+			n = n.child(t, Name{f.Function, f.Module})
+			n.system = f.System
 		}
 	}
+	if n == start {
+		return nil
+	}
+	return n
 }
 
 // Merge adds what another trie has accumulated.
@@ -184,6 +211,7 @@ func (t *Trie) merge(to, from *Node) {
 // shrink folds leaves into their parents, the coldest first, until at most limit
 // nodes are left.
 func (t *Trie) shrink(limit int) {
+	clear(t.places)
 	for t.nodes > limit {
 		type leaf struct{ node, parent *Node }
 		var leaves []leaf

@@ -110,6 +110,8 @@ var Scalars = []Scalar{
 	{Name: "dot", Sigs: []Sig{sig(tS, tE)}, Doc: "an encoding that is a graph, for Graphviz"},
 	{Name: "mermaid", Sigs: []Sig{sig(tS, tE)}, Doc: "an encoding that is a graph, for Markdown"},
 	{Name: "svg", Sigs: []Sig{sig(tS, tE)}, Doc: "the picture of an encoding"},
+	{Name: "xml", Sigs: []Sig{sig(tS, tE)}, Doc: "a TRIE as XML, and the handlers found in it (Reiss, WODA 2008)"},
+	{Name: "folded", Sigs: []Sig{sig(tS, tE)}, Doc: "the stacks of a TRIE, a line each: 'caller;callee 12', as flame graphs are drawn of"},
 	{Name: "format_stack", Sigs: []Sig{{Args: []batch.Type{tL, tI}, Optional: 1, Result: tS}}, Doc: "functions of a stack's innermost n frames (of all), leaf first: 'callee < caller'"},
 	{Name: "folded_stack", Sigs: []Sig{{Args: []batch.Type{tL, tI}, Optional: 1, Result: tS}}, Doc: "functions of a stack's innermost n frames (of all), root first: 'caller;callee', as flame graphs are drawn of"},
 	{Name: "frame", Sigs: []Sig{sig(tS, tL, tI)}, Doc: "function of the n-th frame of a stack: 0 is the leaf, -1 the root; NULL if there is none"},
@@ -143,6 +145,9 @@ type AggFunc struct {
 	Star     bool         // may be called with *
 	Distinct bool         // DISTINCT changes the result (elsewhere it is refused)
 	Result   func(arg batch.Type) batch.Type
+	// More are the types of arguments after the first that are columns, too; all
+	// may be left out.
+	More []batch.Type
 	// Remote and Local are the partial and the final stage when an aggregate
 	// is split over two sites: names of aggregates over the input, and over
 	// the partial results. Empty: it is not split.
@@ -188,9 +193,15 @@ var AggFuncs = []AggFunc{
 	{Name: "rate", Star: true, Result: always(tF), Doc: "rows per second over the query's life so far, or the window"},
 }
 
+// StackAggs are the aggregates of stacks.
+var StackAggs = []AggFunc{
+	{Name: "trie", Args: []batch.Type{tL}, More: []batch.Type{tS, tS}, Result: always(batch.Encoding),
+		Doc: "TRIE(stack, state, syscall) of stack_sample: the program's functions by who calls them, with what threads did in them and which handle events; svg() is a flame graph"},
+}
+
 // FindAgg returns the aggregate of that lower-case name, or nil.
 func FindAgg(name string) *AggFunc {
-	for _, table := range [][]AggFunc{AggFuncs, Encoders} {
+	for _, table := range [][]AggFunc{AggFuncs, Encoders, StackAggs} {
 		for i := range table {
 			if table[i].Name == name {
 				return &table[i]

@@ -1,0 +1,64 @@
+package operators
+
+import (
+	"endoscope/operators/batch"
+	"endoscope/operators/handlers"
+)
+
+// trie is TRIE(stack, state, syscall): what stacks add up to, an ENCODING. State
+// and system call may be left out; a thread without a state runs.
+type trie struct {
+	groups []*handlers.Profile
+	frames handlers.Reader
+}
+
+func (a *trie) grow(n int) { a.groups = extended(a.groups, n) }
+
+func (a *trie) reset() {
+	clear(a.groups)
+	a.groups = a.groups[:0]
+}
+
+// bytes implements valueHolder.
+func (a *trie) bytes() (n int64) {
+	for _, g := range a.groups {
+		if g != nil {
+			n += g.Bytes()
+		}
+	}
+	return n
+}
+
+func (a *trie) update(in *folding) {
+	for _, r := range in.rows {
+		stack, ok := in.arg.Any[r].([]batch.Value)
+		if !ok {
+			continue
+		}
+		g := a.groups[in.groups[r]]
+		if g == nil {
+			g = handlers.NewProfile()
+			a.groups[in.groups[r]] = g
+		}
+		var words [2]string // state and system call
+		for i, c := range in.more {
+			if !c.Nulls.Get(int(r)) {
+				words[i] = c.Values[c.Code[r]]
+			}
+		}
+		g.Add(a.frames.Frames(stack), handlers.StateOf(words[0], words[1]))
+	}
+}
+
+func (a *trie) output(groups []uint32, out *batch.Column, _ instant) error {
+	for i, g := range groups {
+		p := a.groups[g]
+		if p == nil {
+			out.Nulls.Set(i)
+			out.Any = append(out.Any, nil)
+			continue
+		}
+		out.Any = append(out.Any, p.Clone())
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package handlers
+
+import "endoscope/operators/batch"
+
+// Frame is a function on a stack.
+type Frame struct {
+	Function string // with its class, as users see it
+	Module   string
+	System   bool // no code of the user's
+
+	traits traits
+}
+
+// traits are what a function's name tells (artefact.go), found out once.
+type traits uint8
+
+const (
+	known traits = 1 << iota
+	artefact
+	threadStart
+	incidental
+	transparent
+)
+
+func (f *Frame) is(t traits) bool {
+	if f.traits == 0 {
+		f.traits = known
+		for _, one := range []struct {
+			trait traits
+			holds func(string) bool
+		}{{artefact, isArtefact}, {threadStart, isThreadStart}, {incidental, isIncidental}, {transparent, isTransparent}} {
+			if one.holds(f.Function) {
+				f.traits |= one.trait
+			}
+		}
+	}
+	return f.traits&t != 0
+}
+
+// Reader makes frames of values of the column stack, each a list of [function,
+// module, 'user' or 'system']. Rows with equal stacks share one list; their
+// frames are made once. The zero value is ready.
+type Reader struct{ seen map[*batch.Value][]Frame }
+
+// maxStacks is how many stacks are remembered.
+const maxStacks = 1 << 16
+
+// Frames are those of a stack, which no caller changes.
+func (r *Reader) Frames(list []batch.Value) []Frame {
+	if len(list) == 0 {
+		return nil
+	}
+	if have, ok := r.seen[&list[0]]; ok && len(have) == len(list) {
+		return have
+	}
+	frames := make([]Frame, len(list))
+	for i, f := range list {
+		part, _ := f.A.([]batch.Value)
+		if len(part) == 3 {
+			frames[i] = Frame{Function: part[0].S, Module: part[1].S, System: part[2].S != "user"}
+		}
+	}
+	if r.seen == nil || len(r.seen) >= maxStacks {
+		r.seen = map[*batch.Value][]Frame{}
+	}
+	r.seen[&list[0]] = frames
+	return frames
+}
