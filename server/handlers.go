@@ -16,7 +16,7 @@ import (
 const handlersStream = "event_handlers"
 
 // handlersSampling is how often stacks are sampled for it.
-const handlersSampling = 20 * time.Millisecond
+const handlersSampling = 10 * time.Millisecond
 
 // HandlerColumns are the columns of event_handlers.
 var HandlerColumns = []plan.Field{

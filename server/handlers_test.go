@@ -1,8 +1,10 @@
 package server_test
 
 import (
+	"context"
 	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 
 	"endoscope/probes/testenv"
@@ -10,7 +12,7 @@ import (
 )
 
 // eventLoops is a program with three threads: one waits for events and handles
-// them, one has a function that reads the next message, and one only works.
+// them, one has a function that reads the next message, and two only wait.
 const eventLoops = `
 #include <pthread.h>
 #include <stdio.h>
@@ -36,8 +38,8 @@ NOINLINE void process(char c) { burn(4000); sink += c; }
 static void *reader(void *p) { for (;;) { process(next_message()); if (write(answers[1], "", 1) != 1) abort(); } return p; }
 static void *writer(void *p) { char c; for (;;) { nap(8000); if (write(messages[1], "", 1) != 1 || read(answers[0], &c, 1) != 1) abort(); } return p; }
 
-NOINLINE void work(void) { burn(50); nap(10000); }
-static void *worker(void *p) { for (;;) work(); return p; }
+NOINLINE void rest(void) { nap(10000); sink++; }
+static void *worker(void *p) { for (;;) rest(); return p; }
 int main(void) {
 	pthread_t t;
 	if (pipe(messages) || pipe(answers)) return 1;
@@ -78,5 +80,39 @@ func TestEventHandlers(t *testing.T) {
 	}
 	if len(last) > 0 {
 		t.Errorf("also found: %v", last)
+	}
+}
+
+// TRIE shows the same program as a tree, with its handlers, in each of its forms.
+func TestTrie(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := exec.Command(testenv.CompileCText(t, eventLoops, "-O1", "-pthread", "-fno-optimize-sibling-calls"))
+	if err := target.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { target.Process.Kill(); target.Wait() }()
+	s := newSession(t, wire.Options{PID: target.Process.Pid})
+	a := read(t, start(t, s, `SELECT TRIE(stack, state, syscall), folded(TRIE(stack, state, syscall)), xml(TRIE(stack, state, syscall)), svg(TRIE(stack, state, syscall))
+		FROM SAMPLE(stack_sample, 10ms) FOR 2s`))
+	for i, parts := range [][]string{
+		{" waiter (", " loop (WAIT)", " handle_event (RUN) <- EVENT NODE_WAIT", " process (RUN) <- EVENT NODE_IO"},
+		{"start_thread;waiter;loop;handle_event;burn ", "start_thread;waiter;loop;"},
+		{`METHOD="handle_event"`, `<EVENT METHOD="process" TYPE="NODE_IO">`},
+		{`<svg xmlns`, `data-n="handle_event"`},
+	} {
+		for _, part := range parts {
+			if !strings.Contains(a.rows[0][i], part) {
+				t.Errorf("column %d lacks %q: %s", i, part, a.rows[0][i])
+			}
+		}
+	}
+	for query, want := range map[string]string{
+		"SELECT TRIE(tid) FROM SAMPLE(stack_sample, 10ms)":        "TRIE does not take a BIGINT",
+		"SELECT TRIE(stack, tid) FROM SAMPLE(stack_sample, 10ms)": "TRIE needs a VARCHAR here",
+	} {
+		_, err := s.Execute(context.Background(), query)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", query, err, want)
+		}
 	}
 }

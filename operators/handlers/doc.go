@@ -6,8 +6,12 @@
 // innermost one, and whether it then ran, waited, or did input or output. Tries
 // of the same program may be merged in any order. [Trie.Analyse] finds the
 // functions that a loop calls in between waiting or reading (events), and those
-// that a library calls back.
+// that a library calls back. Beyond the paper it finds the events of loops that
+// are the system's, as thread pools have them, and of loops that hardly wait.
+//
+// A [Profile] is a trie with all that is shown of it: text, JSON, the paper's
+// XML, folded stacks, and a flame graph.
 //
 // It is pure: no clock, no input or output. It must not know where stacks come
-// from.
+// from, but for how a value of the column stack is built ([Reader]).
 package handlers

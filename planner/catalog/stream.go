@@ -181,7 +181,7 @@ var Streams = []*Stream{
 			{"goroutine", tI, "", "number of a Go goroutine that waits, or waits for a thread: its row has no tid; NULL for threads"},
 		})},
 	{Name: "event_handlers", Kind: NonEnumerable, Process: true, Doc: "functions that handle events, found in stack samples; SAMPLE's interval is how often the samples so far are analysed",
-		How: "stack_sample, 50 times a second", Cost: "that of stack_sample", Needs: "Linux 6.1 with BTF; CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE (root)",
+		How: "stack_sample, 100 times a second", Cost: "that of stack_sample", Needs: "Linux 6.1 with BTF; CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE (root)",
 		Columns: columns(stamp, []Column{
 			{"handler", tS, "", "function"},
 			{"module", tS, "", "file name of the executable or library"},

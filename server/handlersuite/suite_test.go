@@ -79,6 +79,9 @@ func TestPrecisionAndRecall(t *testing.T) {
 						t.Logf("  missed: %s", name)
 					}
 				}
+				if s.precision() < 1 || s.recall() < 1 {
+					t.Log(ask(t, pid, settings, "SELECT text(TRIE(stack, state, syscall)) FROM SAMPLE(stack_sample, 10ms) FOR 2s")[0][0].S)
+				}
 				if s.precision() < 0.5 || s.recall() < 0.5 {
 					t.Errorf("%s: %v", p.name, s)
 				}

@@ -44,6 +44,11 @@ public:
 		items.pop_front();
 		return first;
 	}
+	bool idle()
+	{
+		std::lock_guard<std::mutex> lock(mutex);
+		return items.empty();
+	}
 	NOINLINE void push(T item)
 	{
 		std::lock_guard<std::mutex> lock(mutex);
@@ -119,8 +124,9 @@ int main()
 	});
 	for (int i = 0;; i++) {
 		std::this_thread::sleep_for(std::chrono::milliseconds(5));
-		server.inbox.push({i % 2 ? "login" : "query", i});
-		if (i % 2)
+		if (server.inbox.idle())
+			server.inbox.push({i % 2 ? "login" : "query", i});
+		if (i % 2 && pool.queue.idle())
 			pool.queue.push(i % 4 == 1 ? static_cast<Job *>(new Resize) : new Encode);
 	}
 }
