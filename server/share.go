@@ -78,7 +78,7 @@ func (all *shares) offer(src probes.Source, spec *plan.Acquire, q *query) probes
 	if !ok || identity == "" {
 		return src
 	}
-	return &part{of: all, own: own, spec: spec, key: fmt.Sprintf("%s %+v %s", key, spec.Settings, identity), query: q}
+	return &part{of: all, own: own, spec: spec, key: fmt.Sprintf("%s %+v %s %s", key, spec.Settings, spec.Target.Viewer.Identity(), identity), query: q}
 }
 
 // get returns the acquisition with a key, a new one if there is none.

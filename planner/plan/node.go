@@ -239,6 +239,8 @@ type Target struct {
 	Processes []string // comm of the leader; includes processes that start later
 	Exes      []string // paths; includes processes that start later
 	Command   bool     // PIDs[0] is a command that the session holds until armed
+	// Viewer is whose eyes it is seen with; nil: the engine's.
+	Viewer *Viewer
 	// Start and Stop place the predicate in the statement; 0,0 if the target is
 	// the session's.
 	Start, Stop int

@@ -189,6 +189,7 @@ const (
 	FunctionProgPairEntry       = "pair_entry"
 	FunctionProgPairReturn      = "pair_return"
 	FunctionVarAggregate        = "aggregate"
+	FunctionVarCgroupLevels     = "cgroup_levels"
 	FunctionVarCpus             = "cpus"
 	FunctionVarDivided          = "divided"
 	FunctionVarGroups           = "groups"
@@ -296,6 +297,7 @@ type FunctionMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type FunctionVariableSpecs struct {
 	Aggregate       *ebpf.VariableSpec `ebpf:"aggregate"`
+	CgroupLevels    *ebpf.VariableSpec `ebpf:"cgroup_levels"`
 	Cpus            *ebpf.VariableSpec `ebpf:"cpus"`
 	Divided         *ebpf.VariableSpec `ebpf:"divided"`
 	Groups          *ebpf.VariableSpec `ebpf:"groups"`
@@ -388,6 +390,7 @@ func (m *FunctionMaps) Close() error {
 // It can be passed to LoadFunctionObjects or ebpf.CollectionSpec.LoadAndAssign.
 type FunctionVariables struct {
 	Aggregate       *ebpf.Variable `ebpf:"aggregate"`
+	CgroupLevels    *ebpf.Variable `ebpf:"cgroup_levels"`
 	Cpus            *ebpf.Variable `ebpf:"cpus"`
 	Divided         *ebpf.Variable `ebpf:"divided"`
 	Groups          *ebpf.Variable `ebpf:"groups"`

@@ -46,9 +46,18 @@ struct uprobes_state {
 };
 
 struct mm_struct {
+	unsigned long flags; /* before Linux 6.18 */
 	unsigned long start_stack;
 	struct file *exe_file;
 	struct uprobes_state uprobes_state;
+};
+
+typedef struct {
+	unsigned long bits[1];
+} mm_flags_t;
+
+struct mm_struct___bitmap {
+	mm_flags_t flags; /* since Linux 6.18 */
 };
 
 struct vm_area_struct {
@@ -74,8 +83,28 @@ struct signal_struct {
 	struct rlimit rlim[16];
 };
 
+typedef struct {
+	__u32 val;
+} kuid_t, kgid_t;
+
+typedef struct {
+	__u64 val; /* before Linux 6.3 two words */
+} kernel_cap_t;
+
+struct user_namespace {
+	int level;
+};
+
+struct cred {
+	kuid_t uid, suid, euid;
+	kgid_t gid, sgid, egid;
+	kernel_cap_t cap_permitted;
+	struct user_namespace *user_ns;
+};
+
 struct task_struct {
 	struct mm_struct *mm;
+	const struct cred *real_cred;
 	struct task_struct *group_leader;
 	int pid, tgid;
 	__u64 start_boottime;

@@ -29,6 +29,7 @@ enum {
 	SEQUENCE = 1 << 11,    /* events at entries and at returns, in order: sequence.h */
 	NO_FIND_VMA = 1 << 12, /* the kernel cannot look up mappings (before Linux 5.17) */
 	GATED = 1 << 13,       /* calls pass a gate, or do not: gate.h */
+	GUARDED = 1 << 14,     /* not every process may be observed: visible.h */
 };
 const volatile __u32 options = 0;
 
@@ -75,9 +76,14 @@ struct counters {
 	__u64 shut;         /* those that found it shut */
 };
 
-enum { TARGET_PID = 1, TARGET_COMM = 2, TARGET_EXE = 3 };
+enum {
+	TARGET_PID = 1, TARGET_COMM = 2, TARGET_EXE = 3,
+	/* Whose processes may be observed: visible.h. */
+	TARGET_USER = 4, TARGET_OWNER = 5, TARGET_GROUP = 6, TARGET_ROOT = 7, TARGET_CGROUP = 8,
+};
 
-/* A process that is a target. id: pid; comm, padded with 0; or device and inode. */
+/* A process that is a target. id: pid; comm, padded with 0; or device and inode.
+ * Or one that may be observed, by user, group or cgroup. */
 struct target {
 	__u64 kind;
 	__u64 id[2];
@@ -162,9 +168,13 @@ static __always_inline bool has_target(const struct target *t)
 	return bpf_map_lookup_elem(&targets, t) != NULL;
 }
 
+#include "visible.h"
+
 /* targeted reports whether the function's events are wanted of this process. */
 static __always_inline bool targeted(__u64 cookie, struct task_struct *task)
 {
+	if (!visible(task))
+		return false;
 	if (!(cookie & ONLY_TARGETS))
 		return true;
 	struct target t = {};

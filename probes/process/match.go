@@ -28,9 +28,10 @@ func TruncateComm(name string) string {
 // another file (upgraded since, deleted, seen through an overlay or in a
 // container), and the same file under another name.
 type Matcher struct {
-	comms []string
-	paths []string
-	files []fileID
+	viewer *plan.Viewer
+	comms  []string
+	paths  []string
+	files  []fileID
 }
 
 type fileID struct{ dev, inode uint64 }
@@ -38,7 +39,7 @@ type fileID struct{ dev, inode uint64 }
 // NewMatcher prepares to match t's names and executables. Files are identified
 // as they are now.
 func NewMatcher(t plan.Target) *Matcher {
-	m := &Matcher{}
+	m := &Matcher{viewer: t.Viewer}
 	for _, name := range t.Processes {
 		m.comms = append(m.comms, TruncateComm(name))
 	}
@@ -58,8 +59,12 @@ func NewMatcher(t plan.Target) *Matcher {
 	return m
 }
 
-// Matches reports whether p, as it is, is meant.
+// Matches reports whether p, as it is, is meant, and visible.
 func (m *Matcher) Matches(p Process) bool {
+	return m.means(p) && Visible(m.viewer, p.PID)
+}
+
+func (m *Matcher) means(p Process) bool {
 	if slices.Contains(m.comms, p.Comm) || p.Exe != "" && slices.Contains(m.paths, p.Exe) {
 		return true
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 
+	"endoscope/planner/plan"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -47,6 +49,15 @@ func List() ([]Process, error) {
 		}
 	}
 	return ps, nil
+}
+
+// ListFor is List of the processes that v may observe.
+func ListFor(v *plan.Viewer) ([]Process, error) {
+	ps, err := List()
+	if v.Everything() {
+		return ps, err
+	}
+	return slices.DeleteFunc(ps, func(p Process) bool { return !Visible(v, p.PID) }), err
 }
 
 // pids lists /proc, ascending. Threads other than leaders are not in it.

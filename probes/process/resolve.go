@@ -13,8 +13,8 @@ import (
 
 // Resolve returns the running processes that t means, by pid, each once. The
 // entries of t are alternatives. An executable that nobody runs yet is no
-// error, for it may be started later; it gives no process. Refusals are
-// *plan.Error placed at t.
+// error, for it may be started later; it gives no process. Processes that t's
+// viewer may not observe do not exist. Refusals are *plan.Error placed at t.
 func Resolve(t plan.Target) ([]Process, error) {
 	var out []Process
 	for _, pid := range t.PIDs {
@@ -25,7 +25,7 @@ func Resolve(t plan.Target) ([]Process, error) {
 		out = append(out, p)
 	}
 	if len(t.Processes)+len(t.Exes) > 0 {
-		all, err := List()
+		all, err := ListFor(t.Viewer)
 		if err != nil {
 			return nil, refuse(t, "processes cannot be listed: %v", err)
 		}
@@ -60,8 +60,8 @@ func refuse(t plan.Target, format string, args ...any) *plan.Error {
 func resolvePID(t plan.Target, pid int) (Process, error) {
 	var buf [statBytes]byte
 	var s Stat
-	if !readStat(pid, buf[:], &s) {
-		return Process{}, refuse(t, "there is no process %d", pid).WithHint("SHOW PROCESSES lists those that run")
+	if !readStat(pid, buf[:], &s) || !Visible(t.Viewer, pid) {
+		return Process{}, refuse(t, "there is no process %d", pid).WithHint("%s", whichRun(t.Viewer))
 	}
 	switch {
 	case s.Kernel():
@@ -87,8 +87,10 @@ func resolveName(t plan.Target, name string, all []Process) ([]Process, error) {
 	if len(out) > 0 {
 		return out, nil
 	}
-	if err := unsuitable(t, TruncateComm(name)); err != nil {
-		return nil, err
+	if t.Viewer.Everything() {
+		if err := unsuitable(t, TruncateComm(name)); err != nil {
+			return nil, err
+		}
 	}
 	err := refuse(t, "no process is named '%s'", name)
 	names := make([]string, len(all))
@@ -98,7 +100,15 @@ func resolveName(t plan.Target, name string, all []Process) ([]Process, error) {
 	if near := plan.Nearest(name, names, 3); len(near) > 0 {
 		return nil, err.WithHint("there is %s", quoteList(near))
 	}
-	return nil, err.WithHint("SHOW PROCESSES lists those that run")
+	return nil, err.WithHint("%s", whichRun(t.Viewer))
+}
+
+// whichRun is the hint for who names a process that is none.
+func whichRun(v *plan.Viewer) string {
+	if v.Everything() {
+		return "SHOW PROCESSES lists those that run"
+	}
+	return "SHOW PROCESSES lists those that you may observe"
 }
 
 // unsuitable says why processes called comm are no targets, if there are any.
@@ -131,6 +141,10 @@ func resolveExe(t plan.Target, exe string, all []Process) ([]Process, error) {
 	}
 	if len(out) > 0 {
 		return out, nil
+	}
+	if !t.Viewer.Everything() {
+		// Whether there is such a file, and what is in it, is not theirs to know.
+		return nil, refuse(t, "no process executes %s", exe).WithHint("%s", whichRun(t.Viewer))
 	}
 	f, err := OpenExe(exe)
 	if err == nil {

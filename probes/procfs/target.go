@@ -33,6 +33,7 @@ type observed struct {
 // targets keeps the processes that a target means, as they come and go.
 type targets struct {
 	pinned  []process.Process // those named by pid
+	viewer  *plan.Viewer
 	matcher *process.Matcher
 	grows   bool              // names and executables also mean processes that start later
 	gone    func(o *observed) // told of each process before it is forgotten
@@ -45,6 +46,7 @@ type targets struct {
 // newTargets takes a target and the processes that it means now.
 func newTargets(t plan.Target, now []process.Process, gone func(*observed)) *targets {
 	ts := &targets{
+		viewer:  t.Viewer,
 		matcher: process.NewMatcher(t),
 		grows:   len(t.Processes)+len(t.Exes) > 0,
 		gone:    gone,
@@ -63,7 +65,7 @@ func newTargets(t plan.Target, now []process.Process, gone func(*observed)) *tar
 // known (exec changes them) and forgets those that match no longer.
 func (t *targets) refresh() error {
 	now, before := clock.Boot(), t.scanned
-	if before != 0 && now-before < int64(rescan) {
+	if before != 0 && now-before < int64(rescan) && t.viewer.Everything() {
 		return nil
 	}
 	all, err := t.list()
@@ -117,7 +119,7 @@ func (t *targets) list() ([]process.Process, error) {
 
 func (t *targets) means(p process.Process) bool {
 	return slices.ContainsFunc(t.pinned, func(q process.Process) bool {
-		return q.PID == p.PID && q.StartTime == p.StartTime
+		return q.PID == p.PID && q.StartTime == p.StartTime && process.Visible(t.viewer, p.PID)
 	}) || t.matcher.Matches(p)
 }
 

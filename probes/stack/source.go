@@ -158,7 +158,17 @@ func (s *source) run(ctx context.Context, c *collector, sink probes.Sink, start 
 
 // snapshot gives the sink a row for each thread, and what became of the others.
 func (s *source) snapshot(c *collector, sink probes.Sink) error {
-	if err := c.take(s.rows.add); err != nil {
+	visit := s.rows.add
+	if v := s.target.Viewer; !v.Everything() {
+		// It may have become one that is not visible since the targets were looked
+		// at; what has been sampled is not theirs to see then.
+		visit = func(o *observation) {
+			if process.Visible(v, o.process.PID) {
+				s.rows.add(o)
+			}
+		}
+	}
+	if err := c.take(visit); err != nil {
 		return err
 	}
 	s.rows.flush()

@@ -15,6 +15,7 @@ const rescan = 100 * time.Millisecond
 // targets are the processes that a target means, as they come and go.
 type targets struct {
 	pinned  []process.Process // those named by pid
+	viewer  *plan.Viewer
 	matcher *process.Matcher
 	grows   bool // names and executables also mean processes that start later
 	running map[int]*process.Process
@@ -23,7 +24,7 @@ type targets struct {
 
 // newTargets takes a target and the processes that it means now.
 func newTargets(t plan.Target, now []process.Process) *targets {
-	ts := &targets{matcher: process.NewMatcher(t), grows: len(t.Processes)+len(t.Exes) > 0, running: map[int]*process.Process{}}
+	ts := &targets{viewer: t.Viewer, matcher: process.NewMatcher(t), grows: len(t.Processes)+len(t.Exes) > 0, running: map[int]*process.Process{}}
 	for _, p := range now {
 		if slices.Contains(t.PIDs, p.PID) {
 			ts.pinned = append(ts.pinned, p)
@@ -36,7 +37,7 @@ func newTargets(t plan.Target, now []process.Process) *targets {
 // no longer. A process whose number another one has got is another.
 func (t *targets) refresh() error {
 	now := time.Now()
-	if now.Sub(t.scanned) < rescan {
+	if now.Sub(t.scanned) < rescan && t.viewer.Everything() {
 		return nil
 	}
 	t.scanned = now
@@ -62,5 +63,6 @@ func (t *targets) refresh() error {
 }
 
 func (t *targets) isPinned(p process.Process) bool {
-	return slices.ContainsFunc(t.pinned, func(q process.Process) bool { return q.PID == p.PID && q.StartTime == p.StartTime })
+	return slices.ContainsFunc(t.pinned, func(q process.Process) bool { return q.PID == p.PID && q.StartTime == p.StartTime }) &&
+		process.Visible(t.viewer, p.PID)
 }

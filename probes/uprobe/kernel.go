@@ -33,6 +33,7 @@ const (
 	sequence
 	noFindVMA
 	gated
+	guarded
 )
 
 // Flags in the cookie of a probe, beside the function's number and facts.
@@ -55,6 +56,11 @@ const (
 	targetPID = iota + 1
 	targetComm
 	targetExe
+	targetUser
+	targetOwner
+	targetGroup
+	targetRoot
+	targetCgroup
 )
 
 // kernel is what all queries share: the ring, and the programs as they are
@@ -146,6 +152,7 @@ type setup struct {
 	// aggregation is nil where events become rows.
 	aggregation *aggregation
 	gates       probes.Gates
+	cgroups     uint32 // levels of those among members
 }
 
 // installation is a query's programs and maps in the kernel, and its links.
@@ -275,6 +282,11 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 	}
 	if err := spec.Variables[bpf.FunctionVarQuery].Set(query); err != nil {
 		return nil, err
+	}
+	if s.cgroups != 0 {
+		if err := spec.Variables[bpf.FunctionVarCgroupLevels].Set(s.cgroups); err != nil {
+			return nil, err
+		}
 	}
 	if err := limitRate(spec, s.rate); err != nil {
 		return nil, err

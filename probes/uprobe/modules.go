@@ -136,6 +136,9 @@ func findModules(t plan.Target, running []process.Process, sel *selector) (*modu
 			return fail(refuseTarget(t, "process %d (%s) has not mapped its executable %s as code", p.PID, p.Comm, p.Exe))
 		}
 	}
+	if !t.Viewer.Everything() {
+		return set, nil // what nobody visible executes may not be looked into
+	}
 	for _, path := range t.Exes {
 		if err := set.addExe(path, sel, fits); err != nil {
 			// The path may be gone although it still runs: its processes

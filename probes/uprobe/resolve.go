@@ -42,6 +42,7 @@ type resolution struct {
 	goexits  []goexit
 	members  []bpf.FunctionTarget // processes, for wants whose programs look
 	only     uint32               // by what these are known
+	cgroups  uint32               // levels of those of the viewer
 	costs    costs
 	notices  []string
 }
@@ -68,6 +69,10 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, links li
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", spec.Stream).
 			WithHint("add WHERE pid = N, process = 'name' or exe = '/path', or say USE 'name' before")
 	}
+	by, err := privately(spec, links, by)
+	if err != nil {
+		return nil, err
+	}
 	running, err := process.Resolve(spec.Target)
 	if err != nil {
 		return nil, err
@@ -81,6 +86,10 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, links li
 		return nil, err
 	}
 	list, only := members(spec.Target, running)
+	who, cgroups := guard(spec.Target.Viewer)
+	if len(who) > 0 {
+		only |= guarded
+	}
 	harmed := harmedByTraps(kernelAtLeast)
 	r := &resolver{returnsHarmed: harmed, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: by, members: keyOf(list), cache: cache}
 	err = r.resolve(set, cache)
@@ -96,7 +105,7 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, links li
 		set.close()
 		return nil, err
 	}
-	return &resolution{running: running, modules: set, wants: r.wants, inferred: r.inferred, goexits: r.goexits, members: list, only: only, costs: r.costs, notices: r.notices()}, nil
+	return &resolution{running: running, modules: set, wants: r.wants, inferred: r.inferred, goexits: r.goexits, members: append(list, who...), only: only, cgroups: cgroups, costs: r.costs, notices: r.notices()}, nil
 }
 
 // resolver is the state of one resolve.
@@ -275,7 +284,7 @@ func reads(out plan.Schema, c column) bool {
 // one that takes in what starts later.
 func (r *resolver) scopes(m *module, how returns) []*scope {
 	t := r.spec.Target
-	onlyPIDs := len(t.Processes) == 0 && len(t.Exes) == 0
+	onlyPIDs := t.Viewer.Private() || len(t.Processes) == 0 && len(t.Exes) == 0
 	if onlyPIDs && how != trapped && r.links.scopesProcess() {
 		var out []*scope
 		for _, pl := range m.in {
