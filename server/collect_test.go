@@ -96,7 +96,7 @@ func sessionOver(t *testing.T, a *aggregator, o wire.Options) *session {
 		t.Fatal(err)
 	}
 	e.providers["function_start"] = a
-	s, err := newSession(t.Context(), e, o)
+	s, err := newSession(t.Context(), e, o, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,7 +341,7 @@ func TestCountsOfPartialRows(t *testing.T) {
 	a.calls(5)
 	for deadline := time.Now().Add(10 * time.Second); ; {
 		got = ""
-		for _, row := range s.e.snapshot("sys.operators") {
+		for _, row := range s.e.snapshot("sys.operators", whose{}) {
 			got += fmt.Sprintf("%.9s %s %d; ", row[2].S, row[3].S, row[4].I)
 		}
 		if got == "aggregate server 1; acquire f kernel 1; " {
@@ -352,7 +352,7 @@ func TestCountsOfPartialRows(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	if q := s.e.snapshot("sys.queries"); q[0][6].I != 1 {
+	if q := s.e.snapshot("sys.queries", whose{}); q[0][6].I != 1 {
 		t.Errorf("sys.queries: %v", q)
 	}
 }

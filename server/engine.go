@@ -16,6 +16,7 @@ import (
 	"endoscope/probes/stack"
 	"endoscope/probes/symbols"
 	"endoscope/probes/uprobe"
+	"endoscope/server/grant"
 	"endoscope/server/wire"
 )
 
@@ -36,6 +37,7 @@ type Options struct {
 type Engine struct {
 	providers map[string]probes.Provider // by stream
 	all       []probes.Provider
+	attaches  map[string]bool // streams for which processes are attached to
 	uprobes   *uprobe.Provider
 	options   Options
 	views     *catalog.Views
@@ -51,6 +53,8 @@ type Engine struct {
 	triggers map[string]*trigger      // guarded by mu
 	claimed  map[string]chan struct{} // their names that are, until it is closed; guarded by mu
 	flows    *catalog.Triggers        // what they read and write
+	owners   map[string]string        // of views, by name; guarded by mu
+	totals   totals                   // of queries that have ended; guarded by mu
 }
 
 // New returns an engine with every provider. Nothing is loaded into the kernel
@@ -59,11 +63,16 @@ func New(o Options) (*Engine, error) {
 	if o.QueueBatches == 0 {
 		o.QueueBatches = 512
 	}
-	e := &Engine{options: o, providers: map[string]probes.Provider{}, views: catalog.NewViews(), models: newModels(o.ModelDir), queries: map[int64]*query{},
+	e := &Engine{options: o, providers: map[string]probes.Provider{}, attaches: map[string]bool{}, owners: map[string]string{}, views: catalog.NewViews(), models: newModels(o.ModelDir), queries: map[int64]*query{},
 		triggers: map[string]*trigger{}, claimed: map[string]chan struct{}{}, flows: catalog.NewTriggers(), modules: &symbols.Cache{}, shares: newShares()}
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
 	stacks := stack.New()
 	e.all = []probes.Provider{e.uprobes, procfs.New(), stacks, &handlersProvider{stacks}, replay.New(), &sysProvider{e}, &triggerProvider{e}}
+	for _, streams := range [][]string{e.uprobes.Streams(), stacks.Streams(), {handlersStream}} {
+		for _, s := range streams {
+			e.attaches[s] = true
+		}
+	}
 	for _, p := range e.all {
 		for _, s := range p.Streams() {
 			e.providers[s] = p
@@ -146,6 +155,10 @@ func (e *Engine) add(q *query) error {
 		q.abandon()
 		return err
 	}
+	if err := q.charge(); err != nil {
+		q.abandon()
+		return placedAt(err, -1, -1, q.text)
+	}
 	e.mu.Lock()
 	closed := e.closed
 	if !closed {
@@ -155,6 +168,9 @@ func (e *Engine) add(q *query) error {
 	}
 	e.mu.Unlock()
 	if closed {
+		if q.discharge != nil {
+			q.discharge()
+		}
 		q.abandon()
 		return errClosed
 	}
@@ -163,8 +179,19 @@ func (e *Engine) add(q *query) error {
 
 func (e *Engine) remove(q *query) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	known := e.queries[q.id] == q
 	delete(e.queries, q.id)
+	if known {
+		e.totals.add(q)
+	}
+	e.mu.Unlock()
+	if !known {
+		return
+	}
+	if q.discharge != nil {
+		q.discharge()
+	}
+	q.recordEnd()
 }
 
 func (e *Engine) query(id int64) *query {
@@ -177,5 +204,19 @@ var _ wire.Engine = (*Engine)(nil)
 
 // NewSession opens a session; see wire.Options for its target.
 func (e *Engine) NewSession(ctx context.Context, o wire.Options) (wire.Session, error) {
-	return newSession(ctx, e, o)
+	return newSession(ctx, e, o, nil)
 }
+
+// As is the engine as one user may use it; closing it does nothing.
+func (e *Engine) As(may *grant.Grant) wire.Engine { return granted{e, may} }
+
+type granted struct {
+	*Engine
+	may *grant.Grant
+}
+
+func (g granted) NewSession(ctx context.Context, o wire.Options) (wire.Session, error) {
+	return newSession(ctx, g.Engine, o, g.may)
+}
+
+func (granted) Close() error { return nil }

@@ -31,8 +31,11 @@ func (s *session) explain(ctx context.Context, st *parser.Explain, src string) (
 		return nil, err
 	}
 	if !st.Analyze {
-		p = s.withSettings(p)
-		q, err := s.e.prepare(ctx, src, p)
+		p, err := s.permitted(p, src)
+		if err != nil {
+			return nil, err
+		}
+		q, err := s.prepare(ctx, src, p)
 		if err != nil {
 			return nil, err
 		}

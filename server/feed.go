@@ -5,6 +5,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
 	"endoscope/probes"
+	"endoscope/server/grant"
 )
 
 // feed is the sink of one source: the edge where a probe's goroutine meets the
@@ -21,11 +22,20 @@ type feed struct {
 	holder   *holder // of a source whose rows are held until they are needed; nil: none
 	q        *queue
 	t        *tally
+	account  *grant.Account // of whoever runs the query; nil: nothing is counted
 }
+
+// overRate is the cause of what a user's events were too many.
+const overRate = "your limit of events per second"
 
 func (f *feed) Push(b *batch.Batch) {
 	n := uint64(b.Len())
 	f.t.acquired.Add(n)
+	if !f.account.Admit(n) {
+		f.t.addLost(overRate, n)
+		b.Release()
+		return
+	}
 	if !f.q.push(item{leaf: f.leaf, batch: b}, !f.live) {
 		b.Release()
 		if !f.q.over() { // else nobody wants the query's result any more

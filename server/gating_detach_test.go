@@ -36,7 +36,7 @@ func TestProbesGoWhileTheGateIsShut(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	s, err := newSession(t.Context(), e, wire.Options{PID: cmd.Process.Pid})
+	s, err := newSession(t.Context(), e, wire.Options{PID: cmd.Process.Pid}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestGatesAreThereBeforeOthersLook(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	s, err := newSession(t.Context(), e, wire.Options{})
+	s, err := newSession(t.Context(), e, wire.Options{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestGatesAreThereBeforeOthersLook(t *testing.T) {
 	go func() {
 		defer close(looked)
 		for !stopped(over) {
-			e.users()
+			e.users(whose{})
 		}
 	}()
 	for range 20 {

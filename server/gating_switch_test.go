@@ -42,7 +42,7 @@ func switched(t *testing.T, during func(*gating)) *gating {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	s, err := newSession(t.Context(), e, wire.Options{PID: cmd.Process.Pid})
+	s, err := newSession(t.Context(), e, wire.Options{PID: cmd.Process.Pid}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,12 @@ import (
 // when it has ended.
 func (s *session) createModel(ctx context.Context, st *parser.CreateModel, text string) (wire.Result, error) {
 	name := st.Name.Name
+	if err := s.may.MayModel(); err != nil {
+		return nil, forbidden(err, st.Name, text)
+	}
+	if err := s.mayDropModel(st.Name, text); st.Replace && err != nil {
+		return nil, err
+	}
 	if !st.Replace {
 		if old, err := s.e.models.get(name); old != nil || err != nil {
 			return nil, modelExists(st, text)
@@ -90,7 +96,7 @@ func (r *modelResult) make() (wire.Event, error) {
 		return wire.Event{}, refuse(r.statement.Name, r.text, "", "%v", err)
 	}
 	name := r.statement.Name.Name
-	ok, unsaved := r.models.put(&model{Name: name, Definition: r.statement.String(), Created: time.Now().UTC(), Model: m}, r.statement.Replace)
+	ok, unsaved := r.models.put(&model{Name: name, Definition: r.statement.String(), Owner: r.q.may.Name(), Created: time.Now().UTC(), Model: m}, r.statement.Replace)
 	if !ok {
 		return wire.Event{}, modelExists(r.statement, r.text)
 	}
@@ -133,6 +139,12 @@ func joined(all []encoders.Encoding) (*encoders.Model, error) {
 
 // dropModel runs DROP MODEL. What uses the model goes on with it.
 func (s *session) dropModel(st *parser.Drop, text string) (wire.Result, error) {
+	if err := s.may.MayModel(); err != nil {
+		return nil, forbidden(err, st.Name, text)
+	}
+	if err := s.mayDropModel(st.Name, text); err != nil {
+		return nil, err
+	}
 	found, err := s.e.models.drop(st.Name.Name)
 	if err != nil {
 		return nil, refuse(st.Name, text, "", "model %s cannot be removed: %v", st.Name.Name, err)
@@ -141,6 +153,14 @@ func (s *session) dropModel(st *parser.Drop, text string) (wire.Result, error) {
 		return nil, refuse(st.Name, text, nearest(st.Name.Name, s.e.models.ModelNames()), "there is no model %s", st.Name.Name)
 	}
 	return done("model %s dropped", st.Name.Name), nil
+}
+
+// mayDropModel refuses to change another user's model.
+func (s *session) mayDropModel(name *parser.Ident, text string) error {
+	if k, err := s.e.models.get(name.Name); err == nil && k != nil {
+		return s.mayDrop("model", k.Owner, name, text)
+	}
+	return nil // the statement says what is wrong with it
 }
 
 // describeModel answers DESCRIBE model: its text, a line a row.

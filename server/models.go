@@ -31,7 +31,8 @@ type models struct {
 // model is what a file of a model holds.
 type model struct {
 	Name       string          `json:"name"`
-	Definition string          `json:"definition"` // the CREATE MODEL statement
+	Definition string          `json:"definition"`      // the CREATE MODEL statement
+	Owner      string          `json:"owner,omitempty"` // of a server's: whose it is
 	Created    time.Time       `json:"created"`
 	Model      *encoders.Model `json:"model"`
 }

@@ -15,6 +15,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
+	"endoscope/server/grant"
 )
 
 // query is one running plan.
@@ -43,6 +44,8 @@ type query struct {
 	cancel        context.CancelFunc // abandon; from the beginning, since others may
 	done          chan struct{}      // closed when nothing is attached any more, or it could not be started
 	release       func()             // lets a held command run, once armed
+	may           *grant.Grant       // of whoever runs it
+	discharge     func()             // what it uses is free again; nil: nothing is counted
 	gating        *gating            // of its joins; nil: it has none
 }
 
@@ -154,6 +157,7 @@ func (q *query) start() (err error) {
 	q.gating.start()
 	q.started = time.Now()
 	q.armed.Store(true)
+	q.recordArmed()
 	q.state.Store("running")
 	if q.release != nil {
 		q.release()

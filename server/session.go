@@ -17,13 +17,14 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/process"
-	"endoscope/probes/replay"
+	"endoscope/server/grant"
 	"endoscope/server/wire"
 )
 
 // session is one user's conversation with the engine.
 type session struct {
 	e    *Engine
+	may  *grant.Grant
 	live time.Duration
 
 	mu       sync.Mutex
@@ -35,13 +36,31 @@ type session struct {
 	closed   bool // no query begins any more
 
 	inbox  *inbox            // of its triggers
+	leave  func()            // no session of its user any more
 	notify func(text string) // tells the user; nil: nobody listens
 }
 
-func newSession(_ context.Context, e *Engine, o wire.Options) (*session, error) {
-	s := &session{e: e, live: o.Live, settings: map[string]batch.Value{}, open: map[*query]bool{}, inbox: newInbox(), notify: o.Notify}
+func newSession(_ context.Context, e *Engine, o wire.Options, may *grant.Grant) (*session, error) {
+	leave, err := may.Uses().Enter()
+	if err != nil {
+		return nil, forbidden(err, nil, "")
+	}
+	s, err := openSession(e, o, may)
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	s.leave = leave
+	return s, nil
+}
+
+func openSession(e *Engine, o wire.Options, may *grant.Grant) (*session, error) {
+	s := &session{e: e, may: may, live: o.Live, settings: map[string]batch.Value{}, open: map[*query]bool{}, inbox: newInbox(), notify: o.Notify}
 	switch {
 	case len(o.Command) > 0:
+		if err := may.MayStart(); err != nil {
+			return nil, forbidden(err, nil, "")
+		}
 		c, err := process.Launch(o.Command, os.Stdin, os.Stdout, os.Stderr, os.Environ())
 		if err != nil {
 			return nil, planner.Placed(err, "")
@@ -56,6 +75,7 @@ func newSession(_ context.Context, e *Engine, o wire.Options) (*session, error) 
 	case o.Exe != "":
 		s.target = plan.Target{Exes: []string{o.Exe}}
 	}
+	s.target.Viewer = may.Sees()
 	if !s.target.IsZero() {
 		if _, err := process.Resolve(s.target); err != nil {
 			return nil, planner.Placed(err, "")
@@ -82,6 +102,7 @@ func (s *session) Close() error {
 	s.notify = nil
 	s.mu.Unlock()
 	s.inbox.close() // its triggers go on without it
+	defer s.leave()
 	for _, q := range open {
 		q.cancel()
 		<-q.done
@@ -109,11 +130,19 @@ func (s *session) env() *planner.Env {
 	noKernel := s.noKernel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &planner.Env{Views: s.e.views, Triggers: s.e.flows, Models: s.e.models, Target: s.target, NoKernel: noKernel, File: replay.Describe, Eval: expr.EvalConst}
+	return &planner.Env{Views: s.e.views, Triggers: s.e.flows, Models: s.e.models, Target: s.target, NoKernel: noKernel, File: s.describeFile, Eval: expr.EvalConst}
 }
 
-// Execute runs one statement.
+// Execute runs one statement, and has what is refused on record.
 func (s *session) Execute(ctx context.Context, text string) (wire.Result, error) {
+	r, err := s.execute(ctx, text)
+	if err != nil {
+		s.may.Record("refused", "statement", text, "error", err.Error())
+	}
+	return r, err
+}
+
+func (s *session) execute(ctx context.Context, text string) (wire.Result, error) {
 	stmt, err := parser.Parse(text)
 	if err != nil {
 		return nil, err
@@ -142,6 +171,9 @@ func (s *session) Execute(ctx context.Context, text string) (wire.Result, error)
 		if st.Kind == "MODEL" {
 			return s.dropModel(st, text)
 		}
+		if err := s.mayDropStream(st.Name, text); err != nil {
+			return nil, err
+		}
 		if !s.e.views.Drop(st.Name.Name) {
 			return nil, refuse(st.Name, text, nearest(st.Name.Name, s.e.views.Names()), "there is no stream %s that CREATE STREAM made", st.Name.Name)
 		}
@@ -152,7 +184,7 @@ func (s *session) Execute(ctx context.Context, text string) (wire.Result, error)
 		return s.set(st, text)
 	case *parser.Stop:
 		q := s.e.query(st.ID.Int)
-		if q == nil {
+		if q == nil || !s.may.Owns(q.may.Name()) {
 			return nil, refuse(st.ID, text, "SHOW QUERIES lists them", "no query %d is running", st.ID.Int)
 		}
 		q.end()
@@ -184,8 +216,11 @@ func (s *session) run(ctx context.Context, text string, p *plan.Query) (wire.Res
 
 // startQuery prepares and arms a plan and enters it in the engine's list.
 func (s *session) startQuery(ctx context.Context, text string, p *plan.Query) (*query, error) {
-	p = s.withSettings(p)
-	q, err := s.e.prepare(ctx, text, p)
+	p, err := s.permitted(p, text)
+	if err != nil {
+		return nil, err
+	}
+	q, err := s.prepare(ctx, text, p)
 	if err != nil {
 		return nil, err
 	}
@@ -268,12 +303,16 @@ func (s *session) createStream(st *parser.CreateStream, text string) (wire.Resul
 	if !st.Replace && s.e.views.Get(st.Name.Name) != nil {
 		return nil, refuse(st.Name, text, "CREATE OR REPLACE STREAM, or DROP STREAM "+st.Name.Name, "there is a stream %s already", st.Name.Name)
 	}
+	if err := s.mayDropStream(st.Name, text); err != nil {
+		return nil, err
+	}
 	// Kept in canonical form, so that positions in it mean its printed text.
 	again, err := parser.Parse(st.String())
 	if err != nil {
 		return nil, fmt.Errorf("the definition of %s does not read back: %w", st.Name.Name, err)
 	}
 	s.e.views.Put(again.(*parser.CreateStream))
+	s.e.own(st.Name.Name, s.may.Name())
 	return done("stream %s created", st.Name.Name), nil
 }
 
@@ -290,6 +329,7 @@ func (s *session) use(st *parser.Use, text string) (wire.Result, error) {
 	default:
 		t, what, pos = plan.Target{Processes: []string{st.Name.Str}}, "processes named "+st.Name.Str, st.Name.Pos()
 	}
+	t.Viewer = s.may.Sees()
 	if !t.IsZero() {
 		t.Start, t.Stop = pos.Start, pos.Stop
 		ps, err := process.Resolve(t)
@@ -335,7 +375,7 @@ func (s *session) Complete(_ context.Context, kind, of, prefix string) []string 
 			}
 		}
 	case "process":
-		ps, _ := process.List()
+		ps, _ := process.ListFor(s.may.Sees())
 		for _, p := range ps {
 			names = append(names, p.Comm)
 		}

@@ -41,7 +41,7 @@ func (s *session) show(ctx context.Context, st *parser.Show, src string) (wire.R
 	case "MODELS":
 		rel = s.showModels()
 	case "PROCESSES":
-		ps, err := process.List()
+		ps, err := process.ListFor(s.may.Sees())
 		if err != nil {
 			return nil, err
 		}
@@ -56,7 +56,7 @@ func (s *session) show(ctx context.Context, st *parser.Show, src string) (wire.R
 		for _, c := range sch.Columns[1:] { // the time of a SHOW is now
 			rel.columns = append(rel.columns, wire.Column{Name: c.Name, Type: c.Type})
 		}
-		for _, row := range s.e.snapshot(name) {
+		for _, row := range s.e.snapshot(name, whoseOf(s.may.Sees())) {
 			rel.add(row[1:]...)
 		}
 	default:

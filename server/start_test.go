@@ -69,7 +69,7 @@ func TestFailedStartStopsAll(t *testing.T) {
 		}
 		memory, cpu := watch(e)
 		memory.refuses, cpu.refuses = first, !first
-		s, err := newSession(t.Context(), e, wire.Options{})
+		s, err := newSession(t.Context(), e, wire.Options{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func TestCloseWhileQueryStarts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := newSession(t.Context(), e, wire.Options{})
+			s, err := newSession(t.Context(), e, wire.Options{}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -149,7 +149,7 @@ func TestFailedTriggerGivesItsNameBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := newSession(t.Context(), e, wire.Options{})
+		s, err := newSession(t.Context(), e, wire.Options{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -74,7 +74,7 @@ func (s *sysSource) Start(_ context.Context, sink probes.Sink) error {
 
 func (s *sysSource) give(sink probes.Sink) {
 	b := batch.New(s.spec.Out.Types())
-	for _, row := range s.e.snapshot(s.spec.Stream) {
+	for _, row := range s.e.snapshot(s.spec.Stream, whoseOf(s.spec.Target.Viewer)) {
 		vs := make([]batch.Value, len(s.pick))
 		for i, c := range s.pick {
 			vs[i] = row[c]
@@ -97,15 +97,35 @@ func (s *sysSource) Stop() error {
 	return nil
 }
 
+// whose says whose queries a list is of; the zero value: everybody's.
+type whose struct {
+	one  bool
+	user string
+}
+
+func whoseOf(v *plan.Viewer) whose {
+	if v == nil || v.Name == "" {
+		return whose{}
+	}
+	return whose{true, v.Name}
+}
+
+func (w whose) has(user string) bool { return !w.one || w.user == user }
+
+// queriesOf lists the running queries of some users, in order of their ids.
+func (e *Engine) queriesOf(w whose) []*query {
+	return slices.DeleteFunc(e.running(), func(q *query) bool { return !w.has(q.may.Name()) })
+}
+
 // snapshot gives the rows of a sys stream, with all its columns.
-func (e *Engine) snapshot(stream string) [][]batch.Value {
+func (e *Engine) snapshot(stream string, w whose) [][]batch.Value {
 	now := batch.Time(time.Now().UnixNano())
 	var rows [][]batch.Value
 	if stream == "sys.triggers" {
-		return e.triggerRows(now)
+		return e.triggerRows(now, w)
 	}
 	if stream == "sys.probes" {
-		users := e.users()
+		users := e.users(w)
 		for _, p := range e.all {
 			lister, ok := p.(interface{ Probes() []probes.Site })
 			if !ok {
@@ -113,6 +133,9 @@ func (e *Engine) snapshot(stream string) [][]batch.Value {
 			}
 			for _, s := range lister.Probes() {
 				n, ids := usersOf(s.Sources, users)
+				if n == 0 && w.one {
+					continue
+				}
 				rows = append(rows, []batch.Value{now, batch.Str(s.Provider), batch.Str(s.Function), batch.Str(s.Module),
 					batch.Int(int64(s.Address)), batch.Str(s.Method), batch.Str(s.Kind), batch.Float(s.CostNs),
 					batch.Int(int64(n)), batch.Int(int64(s.Hits)), batch.Str(ids)})
@@ -120,14 +143,14 @@ func (e *Engine) snapshot(stream string) [][]batch.Value {
 		}
 		return rows
 	}
-	for _, q := range e.running() {
+	for _, q := range e.queriesOf(w) {
 		id := batch.Int(q.id)
 		switch stream {
 		case "sys.queries":
 			state, _ := q.state.Load().(string)
 			rows = append(rows, []batch.Value{now, id, batch.Str(state), batch.Str(q.text), q.armedAt(),
 				batch.Int(int64(q.t.rows.Load())), batch.Int(int64(q.t.acquired.Load() + q.t.groups.Load())), batch.Int(int64(q.t.totalLost())),
-				batch.Str(listed(q.sharedWith()))})
+				batch.Str(listed(among(q.sharedWith(), e.queriesOf(w))))})
 		case "sys.drops":
 			for _, l := range q.t.losses() {
 				rows = append(rows, []batch.Value{now, id, batch.Str(l.Cause), batch.Int(int64(l.N)), batch.Bool(true)})
@@ -148,10 +171,21 @@ func (e *Engine) snapshot(stream string) [][]batch.Value {
 	return rows
 }
 
+// among keeps the ids that are of one of these queries.
+func among(ids []int64, all []*query) []int64 {
+	return slices.DeleteFunc(ids, func(id int64) bool {
+		return !slices.ContainsFunc(all, func(q *query) bool { return q.id == id })
+	})
+}
+
 // users are the queries of each source that runs.
-func (e *Engine) users() map[probes.Source][]int64 {
+func (e *Engine) users(w whose) map[probes.Source][]int64 {
 	users := e.shares.queries()
-	for _, q := range e.running() {
+	all := e.queriesOf(w)
+	for s, ids := range users {
+		users[s] = among(ids, all)
+	}
+	for _, q := range all {
 		for _, f := range q.feeds {
 			if _, ok := f.source.(*part); !ok {
 				users[f.source] = []int64{q.id}

@@ -36,6 +36,7 @@ type trigger struct {
 	stream *triggerStream
 	ledger *ledger
 	owner  *session
+	user   string                                 // whose it is
 	tuple  func([]byte, *batch.Batch, int) []byte // as JSON
 
 	notices  []string // for whoever makes it
@@ -111,7 +112,7 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 	if err != nil {
 		return nil, err
 	}
-	t := &trigger{plan: p, text: text, mode: "continuous", stream: newTriggerStream(), ledger: newLedger(), owner: s, quit: make(chan struct{}), over: make(chan struct{})}
+	t := &trigger{plan: p, text: text, mode: "continuous", stream: newTriggerStream(), ledger: newLedger(), owner: s, user: s.may.Name(), quit: make(chan struct{}), over: make(chan struct{})}
 	if p.Once {
 		t.mode = "once"
 	}
@@ -122,7 +123,11 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 		}
 		t.tuple = operators.JSON(names)
 	}
-	if t.when, err = s.e.prepare(ctx, text, promptly(s.withSettings(p.When))); err != nil {
+	when, err := s.permitted(p.When, text)
+	if err != nil {
+		return nil, err
+	}
+	if t.when, err = s.prepare(ctx, text, promptly(when)); err != nil {
 		return nil, err
 	}
 	s.budgets().give(t.when)
@@ -149,6 +154,10 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 		return nil, err
 	}
 	defer release()
+	if err := s.mayReplaceTrigger(p.Name, st.Name, text); err != nil {
+		t.abandon()
+		return nil, err
+	}
 	old, err := s.e.enterTrigger(t, st.Replace)
 	if err != nil {
 		t.abandon()
@@ -178,11 +187,18 @@ func (s *session) actor(ctx context.Context, t *trigger, a *planner.Action, text
 	case planner.ActNotify:
 		return &notifier{t: t, act: a}, nil
 	case planner.ActStop:
-		return &stopper{t: t, act: a, e: s.e}, nil
+		return &stopper{t: t, act: a, e: s.e, rules: s.may.Rules()}, nil
 	case planner.ActWebhook:
+		if err := s.may.MayPost(a.Str); err != nil {
+			return nil, placedAt(err, -1, -1, text)
+		}
 		return newWebhook(t, a, s.setting("webhook_format").S), nil
 	}
-	p, bounds := s.withSettings(a.Query), s.budgets() // as they are now
+	p, err := s.permitted(a.Query, text)
+	if err != nil {
+		return nil, err
+	}
+	bounds := s.budgets() // as they are now
 	m, why, err := s.shut(ctx, t, a, p, bounds, text)
 	if err != nil {
 		return nil, err
@@ -194,7 +210,7 @@ func (s *session) actor(ctx context.Context, t *trigger, a *planner.Action, text
 		t.notices = append(t.notices, fmt.Sprintf("%s is attached when the trigger is activated, which takes some 10 ms: %s", a.Text, why))
 	}
 	return newAcquirer(ctx, t, a, s.e, func(ctx context.Context) (*query, error) {
-		q, err := s.e.prepare(ctx, text, p)
+		q, err := s.prepare(ctx, text, p)
 		if err != nil {
 			return nil, err
 		}
@@ -363,6 +379,9 @@ func (s *session) dropTrigger(ctx context.Context, st *parser.Drop, text string)
 		}
 		return nil, refuse(st.Name, text, hint, "there is no trigger %s", name)
 	}
+	if err := s.mayDrop("trigger", t.user, st.Name, text); err != nil {
+		return nil, err
+	}
 	s.e.leaveTrigger(t, nil)
 	t.drop()
 	<-t.over
@@ -396,10 +415,15 @@ type stopper struct {
 	t   *trigger
 	act *planner.Action
 	e   *Engine
+	// rules: it may stop what other users' triggers acquire.
+	rules bool
 }
 
 func (s *stopper) activate(a activation) {
 	for _, t := range s.e.allTriggers() {
+		if t.user != s.t.user && !s.rules {
+			continue
+		}
 		for _, other := range t.actors {
 			if q, ok := other.(acquiring); ok && strings.EqualFold(q.stream(), s.act.Stream) {
 				q.off()

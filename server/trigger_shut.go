@@ -44,7 +44,7 @@ func (s *session) shut(ctx context.Context, t *trigger, act *planner.Action, p *
 	if act.Kind != planner.ActMonitor || mode == "attach" || !passesRows(p.Root) {
 		return nil, "", nil
 	}
-	q, err := s.e.prepare(ctx, text, unshared(p))
+	q, err := s.prepare(ctx, text, unshared(p))
 	if err != nil {
 		return nil, "", err
 	}

@@ -111,9 +111,12 @@ func (e *Engine) allTriggers() []*trigger {
 }
 
 // triggerRows are the rows of sys.triggers.
-func (e *Engine) triggerRows(now batch.Value) [][]batch.Value {
+func (e *Engine) triggerRows(now batch.Value, w whose) [][]batch.Value {
 	var rows [][]batch.Value
 	for _, t := range e.allTriggers() {
+		if !w.has(t.user) {
+			continue
+		}
 		var skipped uint64
 		for _, a := range t.actors {
 			skipped += a.status().skipped

@@ -6,6 +6,8 @@ import "fmt"
 // may not observe do not exist for them. nil: the engine's own user, who may
 // observe whatever the kernel lets it.
 type Viewer struct {
+	// Name is under what the engine lists what they run; "": they see all that runs.
+	Name string
 	// Any: every process.
 	Any bool
 	// Local: UID and GIDs are a user of this machine, who may observe the

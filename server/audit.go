@@ -1,0 +1,47 @@
+package server
+
+import (
+	"slices"
+	"time"
+)
+
+// auditedFunctions is how many functions a record names; it says how many there
+// are.
+const auditedFunctions = 50
+
+// recordArmed puts on record what a query has attached where.
+func (q *query) recordArmed() {
+	if q.may == nil {
+		return
+	}
+	var streams, functions, modules, targets []string
+	var pids []int
+	probed := 0
+	for _, f := range q.feeds {
+		streams = append(streams, f.spec.Stream)
+		if t := f.spec.Target.String(); t != "" {
+			targets = append(targets, t)
+		}
+		pids = append(pids, f.spec.Target.PIDs...)
+		for _, site := range f.source.Sites() {
+			if site.Address == 0 {
+				continue
+			}
+			probed++
+			functions, modules = append(functions, site.Function), append(modules, site.Module)
+		}
+	}
+	functions = distinct(functions)
+	slices.Sort(pids)
+	q.may.Record("armed", "query", q.id, "statement", q.text, "streams", distinct(streams), "targets", distinct(targets), "pids", slices.Compact(pids),
+		"probes", probed, "modules", distinct(modules), "functions", functions[:min(len(functions), auditedFunctions)])
+}
+
+// recordEnd puts on record that nothing of a query is attached any more.
+func (q *query) recordEnd() {
+	if q.may == nil || !q.armed.Load() {
+		return
+	}
+	q.may.Record("ended", "query", q.id, "after", time.Since(q.started).Round(time.Millisecond).String(),
+		"rows", q.t.rows.Load(), "events", q.t.acquired.Load(), "lost", q.t.totalLost())
+}

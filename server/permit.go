@@ -1,0 +1,219 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"endoscope/operators/batch"
+	"endoscope/parser"
+	"endoscope/planner"
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+	"endoscope/probes/process"
+	"endoscope/probes/replay"
+	"endoscope/server/grant"
+)
+
+// This file is where plans meet what their session may do (package grant). What
+// reaches the kernel is checked again there for each event (probes/bpf/visible.h).
+
+// forbidden is a refusal of a grant, placed at a part of the statement.
+func forbidden(err error, at parser.Node, text string) error {
+	var r *grant.Refusal
+	if !errors.As(err, &r) {
+		return err
+	}
+	if at == nil {
+		return planner.Placed(plan.Errorf(-1, -1, "%s", r.Msg).WithHint("%s", r.Hint), text)
+	}
+	return refuse(at, text, r.Hint, "%s", r.Msg)
+}
+
+// permitted hands the session's settings to every acquisition of a plan, and what
+// it may observe; it refuses a plan that does what the session may not.
+func (s *session) permitted(p *plan.Query, text string) (*plan.Query, error) {
+	out := s.withSettings(p)
+	if s.may == nil {
+		return out, nil
+	}
+	var first error
+	out.Root = plan.TransformNodes(out.Root, func(n plan.Node) plan.Node {
+		if first != nil {
+			return n
+		}
+		switch n := n.(type) {
+		case *plan.Acquire:
+			c := *n
+			if err := s.permit(&c, out); err != nil {
+				first = placedAt(err, n.Start, n.Stop, text)
+			}
+			return &c
+		case *plan.Insert:
+			path, err := s.may.MayWrite(n.Path)
+			if err != nil {
+				first = placedAt(err, -1, -1, text)
+				return n
+			}
+			c := *n
+			c.Path = path
+			return &c
+		}
+		return n
+	})
+	return out, first
+}
+
+// placedAt places what has no place, and what a grant refuses.
+func placedAt(err error, start, stop int, text string) error {
+	var r *grant.Refusal
+	if errors.As(err, &r) {
+		err = plan.Errorf(start, stop, "%s", r.Msg).WithHint("%s", r.Hint)
+	}
+	return planner.Placed(err, text)
+}
+
+// permit restricts an acquisition to what the session may do. a is its own copy.
+func (s *session) permit(a *plan.Acquire, p *plan.Query) error {
+	v := s.may.Sees()
+	a.Target.Viewer = v
+	if limit := s.may.Uses().Limits().Events; limit > 0 && (a.Settings.MaxEventRate == 0 || a.Settings.MaxEventRate > limit) {
+		a.Settings.MaxEventRate = limit
+	}
+	switch {
+	case a.Stream == "file":
+		path, err := s.may.MayRead(a.Args[0].V.S)
+		if err != nil {
+			return err
+		}
+		a.Args = slices.Clone(a.Args)
+		a.Args[0].V = batch.Str(path)
+		return nil
+	case a.Stream == catalog.TriggerStream:
+		if t := s.e.trigger(a.Args[0].V.S); t != nil && !s.may.Owns(t.user) {
+			return plan.Errorf(a.Start, a.Stop, "trigger %s is another user's", a.Args[0].V.S)
+		}
+		return nil
+	}
+	if !s.e.attaches[a.Stream] {
+		return nil
+	}
+	if err := s.may.MayTrace(a.Stream); err != nil {
+		return err
+	}
+	t := a.Target
+	if c := catalog.Find(a.Stream); !v.Private() || !c.Functions || len(t.Processes)+len(t.Exes) == 0 {
+		return nil
+	}
+	// Each probe is restricted to a process, which must be there.
+	running, err := process.Resolve(t)
+	if err != nil {
+		return err
+	}
+	a.Target = plan.Target{Viewer: v, Command: t.Command, Start: t.Start, Stop: t.Stop}
+	for _, p := range running {
+		a.Target.PIDs = append(a.Target.PIDs, p.PID)
+	}
+	p.Notices = append(p.Notices, fmt.Sprintf("%s: only the %s now are observed: for those that start later it takes the grant \"shared\"", t, processesRunning(len(running))))
+	return nil
+}
+
+func processesRunning(n int) string {
+	if n == 1 {
+		return "one process running"
+	}
+	return fmt.Sprintf("%d processes running", n)
+}
+
+// describeFile is what the planner may know of a file.
+func (s *session) describeFile(path string) (plan.Schema, error) {
+	at, err := s.may.MayRead(path)
+	if err != nil {
+		var r *grant.Refusal
+		if errors.As(err, &r) {
+			err = plan.Errorf(-1, -1, "%s", r.Msg).WithHint("%s", r.Hint)
+		}
+		return plan.Schema{}, err
+	}
+	return replay.Describe(at)
+}
+
+// prepare is Engine.prepare of a plan that is permitted.
+func (s *session) prepare(ctx context.Context, text string, p *plan.Query) (*query, error) {
+	q, err := s.e.prepare(ctx, text, p)
+	if err == nil {
+		q.may = s.may
+		for _, f := range q.feeds {
+			f.account = s.may.Uses()
+		}
+	}
+	return q, err
+}
+
+// mayDrop refuses to change what another user has made.
+func (s *session) mayDrop(kind, owner string, name *parser.Ident, text string) error {
+	if s.may.Owns(owner) {
+		return nil
+	}
+	return refuse(name, text, "", "%s %s is another user's", kind, name.Name)
+}
+
+func (s *session) mayDropStream(name *parser.Ident, text string) error {
+	if s.e.views.Get(name.Name) == nil {
+		return nil // the statement says that it is not there
+	}
+	return s.mayDrop("stream", s.e.ownerOfStream(name.Name), name, text)
+}
+
+func (s *session) mayReplaceTrigger(name string, at *parser.Ident, text string) error {
+	if old := s.e.trigger(name); old != nil {
+		return s.mayDrop("trigger", old.user, at, text)
+	}
+	return nil
+}
+
+// charge counts a query among what its user uses.
+func (q *query) charge() (err error) {
+	if q.may == nil {
+		return nil
+	}
+	q.discharge, err = q.may.Uses().Begin(q.demand())
+	return err
+}
+
+// demand is what a query takes: the functions that it probes, and what its queue
+// and its operators may hold at most.
+func (q *query) demand() (d grant.Demand) {
+	columns := 0
+	for _, f := range q.feeds {
+		for _, site := range f.source.Sites() {
+			if site.Address != 0 {
+				d.Probes++
+			}
+		}
+		columns = max(columns, len(f.spec.Out.Fields))
+	}
+	const bytesPerValue = 16
+	d.Memory = int64(q.q.limit) * batch.MaxRows * int64(columns) * bytesPerValue
+	joins, encoders := false, false
+	plan.TransformNodes(q.plan.Root, func(n plan.Node) plan.Node {
+		switch n := n.(type) {
+		case *plan.Join:
+			joins = true
+		case *plan.Aggregate:
+			encoders = encoders || slices.ContainsFunc(n.Aggs, func(a plan.Agg) bool {
+				f := plan.FindAgg(a.Fn)
+				return f != nil && f.Encoder != nil
+			})
+		}
+		return n
+	})
+	if joins {
+		d.Memory += q.joinMemory
+	}
+	if encoders {
+		d.Memory += q.encoderBudget
+	}
+	return d
+}

@@ -1,0 +1,50 @@
+package server
+
+// totals are sums over queries that have ended.
+type totals struct{ queries, rows, events, lost uint64 }
+
+func (t *totals) add(q *query) {
+	t.queries++
+	t.rows += q.t.rows.Load()
+	t.events += q.t.acquired.Load() + q.t.groups.Load()
+	t.lost += q.t.totalLost()
+}
+
+// Stats is what the engine does and has done.
+type Stats struct {
+	Queries  int    // that run, those of triggers included
+	Triggers int    // that have not ended
+	Probes   int    // places in programs that are probed
+	Started  uint64 // queries, since the engine was made
+	Rows     uint64 // given to clients
+	Events   uint64 // taken from probes, samplers and files
+	Lost     uint64 // events that became no row, as every query counted them
+}
+
+// Stats tells of all sessions. It is safe for concurrent use.
+func (e *Engine) Stats() Stats {
+	e.mu.Lock()
+	sum := e.totals
+	s := Stats{Queries: len(e.queries), Triggers: len(e.triggers)}
+	for _, q := range e.queries {
+		sum.add(q)
+	}
+	e.mu.Unlock()
+	s.Started, s.Rows, s.Events, s.Lost = sum.queries, sum.rows, sum.events, sum.lost
+	s.Probes = len(e.uprobes.Probes())
+	return s
+}
+
+// own notes whose a stream is that CREATE STREAM has made.
+func (e *Engine) own(stream, user string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.owners[stream] = user
+}
+
+// ownerOfStream is whose a stream is that CREATE STREAM has made.
+func (e *Engine) ownerOfStream(stream string) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.owners[stream]
+}
