@@ -1,0 +1,184 @@
+package server
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"endoscope/planner/cost"
+	"endoscope/probes/testenv"
+)
+
+var strategiesSVG = flag.String("svg", "", "file for the picture that BenchmarkStrategies draws")
+
+// strategySetting is one of the settings in which strategies are compared.
+type strategySetting struct {
+	name, title string
+	threads     int
+	sampled     string
+	shape       string
+	order       func(x, y callCount) int
+}
+
+var strategySettings = []strategySetting{
+	{name: "figure5", title: "functions in no order", sampled: "process_usage", shape: "bursts", order: inNoOrder},
+	{name: "figure6", title: "long and rarely called functions first", sampled: "process_usage", shape: "bursts", order: longestFirst},
+	{name: "dear", title: "samples of 500 threads", sampled: "thread_usage", shape: "bursts", order: longestFirst, threads: 500},
+}
+
+// strategyQuery is the example of section 5.3, with %s for what is sampled, and
+// the functions: those that take long, while the program uses a CPU. The program's
+// own load is asked for, not the machine's, so that others do no harm.
+const strategyQuery = `SELECT d.function_name, COUNT(*), AVG(d.duration), MAX(u.percent_cpu)
+FROM function_duration d WINDOW JOIN SAMPLE(%s, 10ms) u WINDOW 50ms
+WHERE d.function_name IN (%s) AND d.duration > 2ms AND u.percent_cpu > 50 GROUP BY d.function_name`
+
+// The plans: both inputs acquired all the time, the functions first, the load
+// first; and what the optimiser makes of it.
+var strategyPlans = []string{"all", "left", "right", "auto"}
+
+const auto = 3 // of strategyPlans
+
+const (
+	settle = 100 * time.Millisecond // before each measurement
+	slice  = 500 * time.Millisecond // measured: the period of the load
+)
+
+// BenchmarkStrategies is the experiment of section 7.3 of the EndoScope paper:
+// what a transaction of a database costs, in processor time of database and
+// engine, while a share of its functions is watched together with its load,
+// by the plans of section 5.3 and by the optimiser's choice. The plans take turns
+// in one query, whose gates are all there: a plan is which of them are held open.
+// What the optimiser learns while it does not choose, it forgets.
+//
+//	go test -run '^$' -bench Strategies -benchtime 1x -timeout 40m ./server -svg testdata/strategies.svg
+//	go test -short -run '^$' -bench Strategies/figure6 -benchtime 1x ./server
+//
+// -short takes fewer points, and fewer turns.
+func BenchmarkStrategies(b *testing.B) {
+	testenv.NeedUprobes(b)
+	path := buildDatabase(b)
+	functions := countedFunctions(b, path)
+	var drawn []strategyTable
+	for _, s := range strategySettings {
+		b.Run(s.name, func(b *testing.B) {
+			for b.Loop() {
+				t := compareStrategies(b, path, functions, s)
+				fmt.Printf("\n%s", t.markdown())
+				drawn = append(drawn, t)
+			}
+		})
+	}
+	if *strategiesSVG != "" && len(drawn) > 0 {
+		if err := os.WriteFile(*strategiesSVG, []byte(drawStrategies(drawn)), 0o644); err != nil {
+			b.Error(err)
+		}
+	}
+}
+
+func compareStrategies(b *testing.B, path string, functions []callCount, s strategySetting) strategyTable {
+	t := strategyTable{setting: s}
+	turns, every := 15, 10
+	if testing.Short() {
+		turns, every = 5, 30
+	}
+	functions = slices.SortedFunc(slices.Values(functions), s.order)
+	for percent := 10; percent <= 100; percent += every {
+		d := startDatabase(b, path, s.threads)
+		p := strategyPoint{percent: percent, functions: len(functions) * percent / 100}
+		p.none = perTransaction(d.work(s.shape, 2*slice))
+		steered := steer(b, d, s.sampled, functions[:p.functions])
+		d.work(s.shape, 4500*time.Millisecond) // the optimiser makes up its mind
+		for turn := range turns {
+			var took [4]float64
+			for i := range strategyPlans {
+				plan := (i + turn) % len(strategyPlans)
+				steered.follow(plan)
+				d.work("quiet", settle)
+				took[plan] = perTransaction(d.work(s.shape, slice))
+				if plan == auto {
+					p.chosen[steered.inForce()]++
+				}
+			}
+			p.took = append(p.took, took)
+		}
+		steered.end()
+		d.end()
+		t.points = append(t.points, p)
+	}
+	return t
+}
+
+func perTransaction(used, made float64) float64 { return used / made }
+
+// steered is a query whose plan is chosen by the benchmark.
+type steered struct {
+	query *asked
+	g     *gating
+	plan  int // of strategyPlans
+	knows knowledge
+}
+
+// knowledge is what the optimiser goes by.
+type knowledge struct {
+	chooser       cost.Chooser
+	rates, needed []cost.Mean
+}
+
+func steer(b *testing.B, d *database, sampled string, functions []callCount) *steered {
+	var names []string
+	for _, f := range functions {
+		names = append(names, "'"+f.name+"'")
+	}
+	s := sessionOn(b, d)
+	configure(b, s, "join_gating = gated", "rate_window = 20ms", "max_overhead = 1000000")
+	q := ask(b, s, fmt.Sprintf(strategyQuery, sampled, strings.Join(names, ", ")))
+	g := q.result.(*queryResult).q.gating
+	if len(g.plans) != 3 {
+		b.Fatalf("the plans are %+v", g.plans)
+	}
+	return &steered{query: q, g: g, plan: auto}
+}
+
+// follow puts a plan into force, or leaves that to the optimiser.
+func (s *steered) follow(plan int) {
+	g := s.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.observe()
+	if s.plan == auto {
+		s.knows = knowledge{chooser: g.chooser}
+		for _, in := range g.inputs {
+			s.knows.rates = append(s.knows.rates, in.rate)
+		}
+		for _, e := range g.edges {
+			s.knows.needed = append(s.knows.needed, e.needed)
+		}
+	}
+	s.plan, g.mode = plan, strategyPlans[plan]
+	if plan != auto {
+		g.enforce(plan)
+		return
+	}
+	g.chooser = s.knows.chooser
+	for i, in := range g.inputs {
+		in.rate = s.knows.rates[i]
+	}
+	for i, e := range g.edges {
+		e.needed = s.knows.needed[i]
+	}
+	g.enforce(g.chooser.Current())
+}
+
+// inForce is the plan that is followed.
+func (s *steered) inForce() int {
+	s.g.mu.Lock()
+	defer s.g.mu.Unlock()
+	return s.g.current
+}
+
+func (s *steered) end() { s.query.rows(true) }

@@ -1,0 +1,159 @@
+package server
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// strategyTable is what was measured in a setting.
+type strategyTable struct {
+	setting strategySetting
+	points  []strategyPoint
+}
+
+// strategyPoint is what was measured with a share of the functions.
+type strategyPoint struct {
+	percent, functions int
+	none               float64      // ns a transaction, nothing watched
+	took               [][4]float64 // ns a transaction, in each turn by each plan
+	chosen             [3]int       // turns in which the optimiser had chosen a plan
+}
+
+// mean is what a transaction took by a plan.
+func (p *strategyPoint) mean(plan int) float64 {
+	sum := 0.0
+	for _, t := range p.took {
+		sum += t[plan]
+	}
+	return sum / float64(len(p.took))
+}
+
+// best is the best of the fixed plans, and by how much the next took longer.
+func (p *strategyPoint) best() (plan int, by float64) {
+	m := []float64{p.mean(0), p.mean(1), p.mean(2)}
+	plan = slices.Index(m, slices.Min(m))
+	least := m[plan]
+	m[plan] = math.Inf(1)
+	return plan, slices.Min(m)/least - 1
+}
+
+// excess is by how much the optimiser's choice took longer than the best fixed
+// plan in the same turn: the mean, and the upper end of its 95 % interval (t).
+func (p *strategyPoint) excess() (mean, upper float64) {
+	best, _ := p.best()
+	var all []float64
+	for _, t := range p.took {
+		all = append(all, t[auto]/t[best]-1)
+	}
+	return meanAndUpper(all)
+}
+
+// meanAndUpper is the mean of a sample and the upper end of the 95 % confidence
+// interval that Student's t gives.
+func meanAndUpper(xs []float64) (mean, upper float64) {
+	n := float64(len(xs))
+	for _, x := range xs {
+		mean += x / n
+	}
+	squares := 0.0
+	for _, x := range xs {
+		squares += (x - mean) * (x - mean)
+	}
+	if n < 2 {
+		return mean, math.Inf(1)
+	}
+	// The quantile by its expansion about the normal one (Abramowitz and Stegun,
+	// 26.7.5): 2.144 for 15, where 2.145 is right.
+	const z = 1.959964
+	f := n - 1
+	t := z + (z*z*z+z)/(4*f) + (5*math.Pow(z, 5)+16*z*z*z+3*z)/(96*f*f)
+	return mean, mean + t*math.Sqrt(squares/f/n)
+}
+
+// markdown is the table as the README has it: µs a transaction.
+func (t *strategyTable) markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s (µs a transaction)\n\n", t.setting.title)
+	b.WriteString("| functions | none | all on | functions first | load first | best, by | optimiser | its choice | against the best: mean, at most |\n|---|---|---|---|---|---|---|---|---|\n")
+	for _, p := range t.points {
+		best, by := p.best()
+		mean, upper := p.excess()
+		var chosen []string
+		for i, n := range p.chosen {
+			if n > 0 {
+				chosen = append(chosen, fmt.Sprintf("%s %d", strategyPlans[i], n))
+			}
+		}
+		fmt.Fprintf(&b, "| %d %% (%d) | %.0f | %.0f | %.0f | %.0f | %s, %.0f %% | %.0f | %s | %+.1f %%, %+.1f %% |\n", p.percent, p.functions, p.none/1e3,
+			p.mean(0)/1e3, p.mean(1)/1e3, p.mean(2)/1e3, strategyPlans[best], 100*by, p.mean(auto)/1e3, strings.Join(chosen, ", "), 100*mean, 100*upper)
+	}
+	return b.String()
+}
+
+// drawStrategies draws the tables side by side, as figures 5 and 6 of the paper
+// are drawn.
+func drawStrategies(ts []strategyTable) string {
+	const (
+		width, height = 300.0, 220.0 // of a plot
+		left, top     = 60.0, 40.0   // of it, within its panel
+		panel         = width + left + 30
+	)
+	colours := [...]string{"#999999", "#d95f02", "#1b9e77", "#000000"}
+	names := [...]string{"all on", "functions first", "load first", "optimiser"}
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" font-family="sans-serif" font-size="11">`+"\n", panel*float64(len(ts)), height+top+80)
+	b.WriteString(`<rect width="100%" height="100%" fill="white"/>` + "\n")
+	for i, t := range ts {
+		most := 0.0
+		for _, p := range t.points {
+			most = max(most, p.mean(0), p.mean(1), p.mean(2), p.mean(auto))
+		}
+		step := tickStep(most / 1e3)
+		most = step * math.Ceil(most/1e3/step) // µs
+		x := func(percent int) float64 { return width * float64(percent) / 100 }
+		y := func(us float64) float64 { return height * (1 - us/most) }
+		fmt.Fprintf(&b, `<g transform="translate(%.0f %.0f)">`+"\n", float64(i)*panel+left, top)
+		fmt.Fprintf(&b, `<text x="%.0f" y="-15" text-anchor="middle" font-size="13">%s</text>`+"\n", width/2, t.setting.title)
+		for v := 0.0; v <= most+step/2; v += step {
+			fmt.Fprintf(&b, `<path d="M0 %.1fH%.0f" stroke="#dddddd"/><text x="-6" y="%.1f" text-anchor="end">%.0f</text>`+"\n", y(v), width, y(v)+4, v)
+		}
+		for v := 0; v <= 100; v += 20 {
+			fmt.Fprintf(&b, `<text x="%.1f" y="%.0f" text-anchor="middle">%d</text>`+"\n", x(v), height+15, v)
+		}
+		fmt.Fprintf(&b, `<text x="%.0f" y="%.0f" text-anchor="middle">%% of the functions</text>`+"\n", width/2, height+32)
+		if i == 0 {
+			fmt.Fprintf(&b, `<text transform="translate(-42 %.0f) rotate(-90)" text-anchor="middle">µs a transaction</text>`+"\n", height/2)
+		}
+		for plan := range strategyPlans {
+			var points []string
+			for _, p := range t.points {
+				points = append(points, fmt.Sprintf("%.1f,%.1f", x(p.percent), y(p.mean(plan)/1e3)))
+			}
+			style := `stroke-width="2"`
+			if plan == auto {
+				style = `stroke-width="2" stroke-dasharray="5 4"`
+			}
+			fmt.Fprintf(&b, `<polyline points="%s" fill="none" stroke="%s" %s/>`+"\n", strings.Join(points, " "), colours[plan], style)
+		}
+		b.WriteString("</g>\n")
+	}
+	for plan, name := range names {
+		at := left + 150*float64(plan)
+		fmt.Fprintf(&b, `<path d="M%.0f %.0fh24" stroke="%s" stroke-width="2"/><text x="%.0f" y="%.0f">%s</text>`+"\n", at, height+top+60, colours[plan], at+30, height+top+64, name)
+	}
+	b.WriteString("</svg>\n")
+	return b.String()
+}
+
+// tickStep is a round distance of some five ticks up to most.
+func tickStep(most float64) float64 {
+	step := math.Pow(10, math.Floor(math.Log10(most/5)))
+	for _, k := range []float64{1, 2, 5, 10} {
+		if step*k*6 >= most {
+			return step * k
+		}
+	}
+	return step * 10
+}
