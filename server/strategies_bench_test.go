@@ -20,21 +20,22 @@ type strategySetting struct {
 	name, title string
 	threads     int
 	sampled     string
+	every       string // it is sampled
 	shape       string
 	order       func(x, y callCount) int
 }
 
 var strategySettings = []strategySetting{
-	{name: "figure5", title: "functions in no order", sampled: "process_usage", shape: "bursts", order: inNoOrder},
-	{name: "figure6", title: "long and rarely called functions first", sampled: "process_usage", shape: "bursts", order: longestFirst},
-	{name: "dear", title: "samples of 500 threads", sampled: "thread_usage", shape: "bursts", order: longestFirst, threads: 500},
+	{name: "figure5", title: "functions in no order", sampled: "process_usage", every: "2ms", shape: "bursts", order: inNoOrder},
+	{name: "figure6", title: "long and rarely called functions first", sampled: "process_usage", every: "2ms", shape: "bursts", order: longestFirst},
+	{name: "dear", title: "samples of 500 threads", sampled: "thread_usage", every: "10ms", shape: "bursts", order: longestFirst, threads: 500},
 }
 
-// strategyQuery is the example of section 5.3, with %s for what is sampled, and
-// the functions: those that take long, while the program uses a CPU. The program's
+// strategyQuery is the example of section 5.3, with %s for what is sampled and
+// how often, and for the functions: those that take long, while the program uses a CPU. The program's
 // own load is asked for, not the machine's, so that others do no harm.
 const strategyQuery = `SELECT d.function_name, COUNT(*), AVG(d.duration), MAX(u.percent_cpu)
-FROM function_duration d WINDOW JOIN SAMPLE(%s, 10ms) u WINDOW 50ms
+FROM function_duration d WINDOW JOIN SAMPLE(%s, %s) u WINDOW 50ms
 WHERE d.function_name IN (%s) AND d.duration > 2ms AND u.percent_cpu > 50 GROUP BY d.function_name`
 
 // The plans: both inputs acquired all the time, the functions first, the load
@@ -91,7 +92,7 @@ func compareStrategies(b *testing.B, path string, functions []callCount, s strat
 		d := startDatabase(b, path, s.threads)
 		p := strategyPoint{percent: percent, functions: len(functions) * percent / 100}
 		p.none = perTransaction(d.work(s.shape, 2*slice))
-		steered := steer(b, d, s.sampled, functions[:p.functions])
+		steered := steer(b, d, s, functions[:p.functions])
 		d.work(s.shape, 4500*time.Millisecond) // the optimiser makes up its mind
 		for turn := range turns {
 			var took [4]float64
@@ -129,14 +130,14 @@ type knowledge struct {
 	rates, needed []cost.Mean
 }
 
-func steer(b *testing.B, d *database, sampled string, functions []callCount) *steered {
+func steer(b *testing.B, d *database, setting strategySetting, functions []callCount) *steered {
 	var names []string
 	for _, f := range functions {
 		names = append(names, "'"+f.name+"'")
 	}
 	s := sessionOn(b, d)
 	configure(b, s, "join_gating = gated", "rate_window = 20ms", "max_overhead = 1000000")
-	q := ask(b, s, fmt.Sprintf(strategyQuery, sampled, strings.Join(names, ", ")))
+	q := ask(b, s, fmt.Sprintf(strategyQuery, setting.sampled, setting.every, strings.Join(names, ", ")))
 	g := q.result.(*queryResult).q.gating
 	if len(g.plans) != 3 {
 		b.Fatalf("the plans are %+v", g.plans)

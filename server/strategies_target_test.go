@@ -113,7 +113,7 @@ type callCount struct {
 // mostCalls is how many calls a transaction makes of all functions that the
 // experiment probes, so that all of them together cost a few times what a
 // transaction does.
-const mostCalls = 200
+const mostCalls = 300
 
 // countedFunctions are the database's functions that transactions and reports
 // call least, up to mostCalls. Those that would have to be single-stepped, at

@@ -11,10 +11,10 @@
  * time that this took, ns, and the transactions made. The schedule is open: what
  * comes too late is made up for. Its steps take 10 ms:
  *
- *   bursts   transactions in each step; once in 500 ms a report; and in three
- *            steps of 500 ms a digest is computed, which keeps a CPU busy
+ *   bursts   transactions in each step; once in 500 ms a report, and once a
+ *            digest, which keeps a CPU busy for two steps
  *   reports  transactions in each step, a report in each seventh
- *   busy     transactions in each step, and a digest in each
+ *   busy     transactions in each step, and a digest in each third
  *   quiet    a transaction in each step
  */
 #include <pthread.h>
@@ -224,12 +224,12 @@ NOINLINE void report(void)
 		stock_level(d, ORDERS);
 }
 
-/* digest keeps a CPU busy for some 8 ms, and calls nothing. */
+/* digest keeps a CPU busy for some 20 ms, and calls nothing. */
 NOINLINE uint64_t digest(void)
 {
 	static uint8_t pages[1 << 20];
 	uint64_t h = seed;
-	for (int k = 0; k < 7; k++)
+	for (int k = 0; k < 16; k++)
 		for (size_t i = 0; i < sizeof pages; i++)
 			h = (h ^ pages[i]) * 0x100000001b3;
 	pages[h % sizeof pages]++;
@@ -263,13 +263,14 @@ static void step(const char *shape, long i)
 	if (strcmp(shape, "bursts") == 0) {
 		if (i % 50 == 10)
 			report();
-		if (i % 50 >= 40 && i % 50 < 43)
+		if (i % 50 == 40)
 			digest();
 	} else if (strcmp(shape, "reports") == 0) {
 		if (i % 7 == 0)
 			report();
 	} else if (strcmp(shape, "busy") == 0) {
-		digest();
+		if (i % 3 == 0)
+			digest();
 	} else {
 		n = 1;
 	}
