@@ -169,7 +169,7 @@ func sessionOn(b *testing.B, d *database) *session {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { e.Close() })
-	s, err := newSession(context.Background(), e, wire.Options{PID: d.cmd.Process.Pid})
+	s, err := newSession(context.Background(), e, wire.Options{PID: d.cmd.Process.Pid}, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
