@@ -20,9 +20,10 @@
 // collector, before each result that is not the last.
 //
 // A trigger is a query whose last operator is an operators.Trigger, and actions
-// (trigger.go): those that acquire have a query each that stands by, prepared and
-// loaded, and a goroutine that arms it and ends it (trigger_acquire.go), or that is
-// armed behind a gate (trigger_shut.go); WEBHOOK has a goroutine that delivers. The
+// (trigger.go): those that acquire have a query each that stands by, with its
+// probes attached unless that is too dear (trigger_vigil.go), and a goroutine that
+// arms it and ends it (trigger_acquire.go), or one behind a gate that is opened and
+// shut (trigger_shut.go); WEBHOOK has a goroutine that delivers. The
 // runner of the trigger's query waits for none of them.
 //
 // Queries whose leaves acquire the same have a part each in one source (share):

@@ -18,8 +18,9 @@ type feed struct {
 	// attached says that events come from what is attached in the kernel, and
 	// are not read by the engine.
 	attached bool
-	asked    *demand // of a source that gives its value when it is asked
-	holder   *holder // of a source whose rows are held until they are needed; nil: none
+	standby  probes.Standby // the source, if it is armed before the query starts
+	asked    *demand        // of a source that gives its value when it is asked
+	holder   *holder        // of a source whose rows are held until they are needed; nil: none
 	q        *queue
 	t        *tally
 	account  *grant.Account // of whoever runs the query; nil: nothing is counted

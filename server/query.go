@@ -150,12 +150,23 @@ func (q *query) start() (err error) {
 	order := slices.Clone(q.feeds)
 	slices.SortStableFunc(order, func(a, b *feed) int { return cmp.Compare(a.rank(), b.rank()) })
 	for _, f := range order {
+		if f.standby != nil {
+			continue // it is armed
+		}
 		if err := f.source.Start(q.ctx, f.sink(q.leaves)); err != nil {
 			return planner.Placed(err, q.text)
 		}
 	}
 	q.gating.start()
 	q.started = time.Now()
+	for _, f := range q.feeds {
+		if f.standby == nil {
+			continue
+		}
+		if err := f.standby.Begin(); err != nil {
+			return planner.Placed(err, q.text)
+		}
+	}
 	q.armed.Store(true)
 	q.recordArmed()
 	q.state.Store("running")
@@ -499,6 +510,29 @@ func (q *query) load(ctx context.Context) error {
 			if err := l.Load(ctx); err != nil {
 				return planner.Placed(err, q.text)
 			}
+		}
+	}
+	return nil
+}
+
+// standBy does all about arming that takes long: what has to be attached is, and
+// waits for start to begin.
+func (q *query) standBy(ctx context.Context) error {
+	for _, f := range q.feeds {
+		if s, ok := f.source.(probes.Standby); ok {
+			s.StandBy()
+			f.standby = s
+		}
+	}
+	if err := q.load(ctx); err != nil {
+		return err
+	}
+	for _, f := range q.feeds {
+		if f.standby == nil {
+			continue
+		}
+		if err := f.source.Start(q.ctx, f); err != nil {
+			return planner.Placed(err, q.text)
 		}
 	}
 	return nil

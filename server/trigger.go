@@ -75,6 +75,7 @@ type actorStatus struct {
 	acting  bool   // something is acquired or under way
 	skipped uint64 // activations for which nothing was done, as it was under way
 	lost    uint64 // webhooks not delivered
+	late    string // why what it acquires is attached only when it is wanted; "": it is not
 }
 
 // activation is one tuple that satisfied the condition.
@@ -142,9 +143,12 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 		}
 		switch a := a.(type) {
 		case *acquirer:
-			t.notices = append(t.notices, a.standby.notices()...)
+			t.notices = append(t.notices, a.notices...)
 		case *shutter:
 			t.notices = append(t.notices, a.q.notices()...)
+		}
+		if late := a.status().late; late != "" && late != asRequested {
+			t.notices = append(t.notices, lateNotice(&p.Actions[i], late))
 		}
 		t.actors = append(t.actors, a)
 	}
@@ -199,23 +203,30 @@ func (s *session) actor(ctx context.Context, t *trigger, a *planner.Action, text
 		return nil, err
 	}
 	bounds := s.budgets() // as they are now
-	m, why, err := s.shut(ctx, t, a, p, bounds, text)
+	m, err := s.shut(ctx, t, a, p, bounds, text)
 	if err != nil {
 		return nil, err
 	}
 	if m != nil {
 		return m, nil
 	}
-	if why != "" {
-		t.notices = append(t.notices, fmt.Sprintf("%s is attached when the trigger is activated, which takes some 10 ms: %s", a.Text, why))
-	}
-	return newAcquirer(ctx, t, a, s.e, func(ctx context.Context) (*query, error) {
+	arming := s.setting("trigger_arming").S
+	return newAcquirer(ctx, t, a, s.e, lateBySetting(arming, p), newVigil(arming), func(ctx context.Context, attached bool) (*query, error) {
+		p := p
+		if attached {
+			p = unshared(p)
+		}
 		q, err := s.prepare(ctx, text, p)
 		if err != nil {
 			return nil, err
 		}
 		bounds.give(q)
-		if err = planner.Placed(q.refusal(), text); err == nil {
+		err = planner.Placed(q.refusal(), text)
+		switch {
+		case err != nil:
+		case attached:
+			err = q.standBy(ctx)
+		default:
 			err = q.load(ctx)
 		}
 		if err != nil {

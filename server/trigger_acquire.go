@@ -15,15 +15,18 @@ import (
 // acquirer is an action that runs a query: SAMPLE and MONITOR, which are on or
 // off, and SELECT and INSERT, which run once for each activation, one at a time.
 //
-// Its query is prepared and loaded before it is wanted, and the next one as soon
-// as it is armed, so that an activation has only to attach it. One goroutine
-// arms and ends queries; it does not wait for an end, since the kernel takes tens
-// of milliseconds to detach.
+// Its query stands by before it is wanted, with all probes attached, and the next
+// one as soon as it has begun, so that an activation has only to let it begin.
+// Where what waits would cost the target too much (vigil), or is not to cost
+// anything, the query that stands by is only loaded, and attached when it is wanted.
+// One goroutine arms and ends queries; it does not wait for an end, since the
+// kernel takes tens of milliseconds to detach.
 type acquirer struct {
 	t       *trigger
 	act     *planner.Action
 	e       *Engine
-	prepare func(context.Context) (*query, error)
+	prepare func(ctx context.Context, attached bool) (*query, error)
+	notices []string // of the query, for whoever makes the trigger
 	wake    chan struct{}
 	done    chan struct{}
 
@@ -32,8 +35,11 @@ type acquirer struct {
 	coming          chan *query // of a standby that is being prepared; nil: none is
 	running, ending *query
 	number          *atomic.Int64 // of the activation that running belongs to
+	vigil           *vigil
+	discarding      sync.WaitGroup // of what stood by and was too dear
 
 	mu       sync.Mutex // guards what follows
+	late     string     // why what is acquired is not attached before; "": it is
 	wanted   bool
 	since    activation // for which it is wanted
 	deadline time.Time  // of FOR; zero: none
@@ -42,12 +48,25 @@ type acquirer struct {
 	skipped  uint64
 }
 
-func newAcquirer(ctx context.Context, t *trigger, act *planner.Action, e *Engine, prepare func(context.Context) (*query, error)) (*acquirer, error) {
-	q := &acquirer{t: t, act: act, e: e, prepare: prepare, wake: make(chan struct{}, 1), done: make(chan struct{})}
+// newAcquirer has the action's query stand by. late says why its probes are to be
+// attached when they are wanted; "": before.
+func newAcquirer(ctx context.Context, t *trigger, act *planner.Action, e *Engine, late string, v *vigil, prepare func(context.Context, bool) (*query, error)) (*acquirer, error) {
+	q := &acquirer{t: t, act: act, e: e, late: late, vigil: v, prepare: prepare, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	var err error
-	if q.standby, err = prepare(ctx); err != nil {
+	if q.standby, err = prepare(ctx, late == ""); err != nil {
 		return nil, err
 	}
+	if late == "" {
+		v.watch(q.standby)
+		if late = v.first(ctx); late != "" {
+			q.late = late
+			q.standby.discard()
+			if q.standby, err = prepare(ctx, false); err != nil {
+				return nil, err
+			}
+		}
+	}
+	q.notices = q.standby.notices()
 	go q.run()
 	return q, nil
 }
@@ -101,7 +120,7 @@ func (q *acquirer) wait() { <-q.done }
 func (q *acquirer) status() actorStatus {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return actorStatus{acting: q.wanted || q.busy, skipped: q.skipped}
+	return actorStatus{acting: q.wanted || q.busy, skipped: q.skipped, late: q.late}
 }
 
 func (q *acquirer) rouse() {
@@ -134,6 +153,7 @@ func (q *acquirer) run() {
 	defer q.disperse()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	defer q.vigil.end()
 	for {
 		wanted, last, since, due := q.wish()
 		switch {
@@ -167,6 +187,11 @@ func (q *acquirer) run() {
 			q.settle()
 		case s := <-q.coming:
 			q.standby, q.coming = s, nil
+			q.vigil.watch(s)
+		case <-q.vigil.tick():
+			if late := q.vigil.look(); late != "" {
+				q.relieve(late)
+			}
 		case <-q.t.quit:
 			return
 		}
@@ -186,6 +211,19 @@ func (q *acquirer) disperse() {
 	if q.standby != nil {
 		q.standby.discard()
 	}
+	q.discarding.Wait()
+}
+
+// relieve has what stands by wait without probes from now on, and says why.
+func (q *acquirer) relieve(late string) {
+	q.mu.Lock()
+	q.late = late
+	q.mu.Unlock()
+	dear := q.standby
+	q.standby = nil
+	q.discarding.Go(dear.discard)
+	q.come()
+	q.t.owner.tell(q.t.plan.Name + ": " + lateNotice(q.act, late))
 }
 
 // settle waits until the query that is ending has ended, if there is one.
@@ -221,7 +259,7 @@ func (q *acquirer) arm(since activation) {
 	}
 	if run == nil {
 		var err error
-		if run, err = q.prepare(context.Background()); err != nil {
+		if run, err = q.prepare(context.Background(), false); err != nil {
 			q.satisfied()
 			q.t.fail(err)
 			return
@@ -237,10 +275,19 @@ func (q *acquirer) arm(since activation) {
 	}
 	q.running = run
 	q.t.armed(since)
+	q.come()
+}
+
+// come has the next query stand by.
+func (q *acquirer) come() {
+	q.vigil.watch(nil)
+	q.mu.Lock()
+	attached := q.late == ""
+	q.mu.Unlock()
 	coming := make(chan *query, 1)
 	q.coming = coming
 	go func() {
-		next, err := q.prepare(context.Background())
+		next, err := q.prepare(context.Background(), attached)
 		if err != nil {
 			next = nil // it is tried again, and told of, when it is wanted
 		}

@@ -2,82 +2,90 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"endoscope/planner"
-	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/gate"
 )
 
 // shutter is a MONITOR of functions that is attached when the trigger is made,
-// behind a gate that is shut: an activation opens it at once. To attach probes
-// takes the kernel 5 to 20 ms, for it waits until no CPU is in a section that
-// reads what it changes (percpu_down_write in kernel/events/uprobes.c).
+// behind a gate that is shut: an activation opens it at once, however soon after
+// the one before. To attach probes takes the kernel 5 to 20 ms, for it waits until
+// no CPU is in a section that reads what it changes (percpu_down_write in
+// kernel/events/uprobes.c).
 //
-// Meanwhile each call costs the target a trap and a look at the gate, so that
-// this is done only where traps are cheap.
+// Meanwhile each call costs the target a trap and a look at the gate. Where that
+// comes to too much (vigil), the probes are attached when the gate is opened, and
+// detached when it is shut, by a goroutine that nothing else waits for.
 type shutter struct {
 	t      *trigger
 	act    *planner.Action
 	q      *query
 	gates  *gate.Set
+	source shuttable
 	number atomic.Int64
+	wake   chan struct{}
 	done   chan struct{}
+	vigil  *vigil
+	bare   bool // of the goroutine: nothing is attached
 
-	mu    sync.Mutex // guards what follows
-	open  bool
-	timer *time.Timer // of FOR; nil: none
+	mu       sync.Mutex // guards what follows
+	open     bool
+	since    activation // for which it is open
+	deadline time.Time  // of FOR; zero: none
+	timer    *time.Timer
+	late     string // why probes are attached when the gate is opened; "": before
 }
 
-// cheapTrap is what a call may cost, in ns, that finds the gate shut.
-const cheapTrap = 1000
+// shuttable is what a source must be able to do for it.
+type shuttable interface {
+	probes.Detachable
+	probes.Standby
+}
 
 // shut makes a MONITOR whose probes are attached already, or nil where that
-// cannot be done, or should not, for the reason why ("": it is no question).
-func (s *session) shut(ctx context.Context, t *trigger, act *planner.Action, p *plan.Query, bounds budgets, text string) (m *shutter, why string, err error) {
+// cannot be done.
+func (s *session) shut(ctx context.Context, t *trigger, act *planner.Action, p *plan.Query, bounds budgets, text string) (m *shutter, err error) {
 	mode := s.setting("trigger_arming").S
 	if act.Kind != planner.ActMonitor || mode == "attach" || !passesRows(p.Root) {
-		return nil, "", nil
+		return nil, nil
 	}
 	q, err := s.prepare(ctx, text, unshared(p))
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	defer func() {
 		if m == nil {
 			q.discard()
 		}
 	}()
-	src, ok := q.feeds[0].source.(probes.Gateable)
-	if !ok {
-		return nil, "", nil
+	src, ok := q.feeds[0].source.(shuttable)
+	if !ok || src.Ability().Gate != plan.AtEntry || !src.Detachable() && mode == "auto" {
+		return nil, nil
 	}
-	if a := src.Ability(); a.Gate != plan.AtEntry {
-		return nil, a.Why, nil
-	}
-	if _, cost := src.Prices(plan.AtEntry); mode == "auto" && cost > cheapTrap {
-		return nil, fmt.Sprintf("behind a gate each call would cost about %.0fus until then (SET trigger_arming = gate)", cost/1000), nil
-	}
-	m = &shutter{t: t, act: act, q: q, done: make(chan struct{})}
+	m = &shutter{t: t, act: act, q: q, source: src, wake: make(chan struct{}, 1), done: make(chan struct{}), vigil: newVigil(mode)}
 	if m.gates, err = gate.NewSet(1, true); err != nil {
 		m = nil
-		return nil, "", err
+		return nil, err
 	}
-	src.Gate(probes.Gates{Set: m.gates, Own: m.gates.Gate(0), Way: plan.AtEntry})
+	src.Gate(probes.Gates{Set: m.gates, Own: m.gates.Gate(0), Way: plan.AtEntry, Detaches: src.Detachable()})
 	bounds.give(q)
 	q.last = newPublisher(t.stream, q, &m.number, act.Text)
 	if err := s.e.begin(t, q); err != nil {
 		m.gates.Close()
 		m = nil
-		return nil, "", err
+		return nil, err
+	}
+	m.vigil.shut(src)
+	if m.late = m.vigil.first(ctx); m.late != "" {
+		m.rouse()
 	}
 	go m.run(s.e)
-	return m, "", nil
+	return m, nil
 }
 
 // passesRows reports whether a plan acquires calls of functions, and gives each
@@ -85,34 +93,53 @@ func (s *session) shut(ctx context.Context, t *trigger, act *planner.Action, p *
 func passesRows(n plan.Node) bool {
 	switch n := n.(type) {
 	case *plan.Acquire:
-		c := catalog.Find(n.Stream)
-		return c != nil && c.Functions
+		return ofFunctions(n)
 	case *plan.Filter, *plan.Project:
 		return passesRows(n.Inputs()[0])
 	}
 	return false
 }
 
-// unshared has a plan acquire for itself alone: others must not find its gate
-// shut.
+// unshared has a plan acquire calls for itself alone: others must not find them
+// shut out.
 func unshared(p *plan.Query) *plan.Query {
-	return withAcquires(p, func(a *plan.Acquire) { a.Settings.Unshared = true })
+	return withAcquires(p, func(a *plan.Acquire) {
+		if ofFunctions(a) {
+			a.Settings.Unshared = true
+		}
+	})
 }
 
 func (m *shutter) activate(a activation) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.act.For > 0 {
+		m.deadline = time.Now().Add(m.act.For)
 		if m.timer == nil {
-			m.timer = time.AfterFunc(m.act.For, m.off)
+			m.timer = time.AfterFunc(m.act.For, m.expire)
 		}
 		m.timer.Reset(m.act.For)
 	}
-	if !m.open {
-		m.open = true
-		m.number.Store(a.n)
-		m.gates.Gate(0).Force(true)
+	if m.open {
+		return
+	}
+	m.open, m.since = true, a
+	m.number.Store(a.n)
+	m.gates.Gate(0).Force(true)
+	if m.late == "" {
 		m.t.armed(a)
+	} else {
+		m.rouse()
+	}
+}
+
+// expire is called when FOR is over, unless an activation came just then: the
+// timer may have gone off before that and wait for mu.
+func (m *shutter) expire() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !time.Now().Before(m.deadline) {
+		m.close()
 	}
 }
 
@@ -127,12 +154,19 @@ func (m *shutter) stream() string { return m.act.Stream }
 func (m *shutter) off() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.open {
-		m.open = false
-		m.gates.Gate(0).Force(false)
-		if m.t.ended.Load() {
-			m.q.end()
-		}
+	m.close()
+}
+
+// close shuts the gate. mu is held.
+func (m *shutter) close() {
+	if !m.open {
+		return
+	}
+	m.open = false
+	m.gates.Gate(0).Force(false)
+	m.rouse()
+	if m.t.ended.Load() {
+		m.q.end()
 	}
 }
 
@@ -150,16 +184,19 @@ func (m *shutter) wait() { <-m.done }
 func (m *shutter) status() actorStatus {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return actorStatus{acting: m.open && !stopped(m.done)}
+	return actorStatus{acting: m.open && !stopped(m.done), late: m.late}
+}
+
+func (m *shutter) rouse() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
 }
 
 func (m *shutter) run(e *Engine) {
 	defer close(m.done)
-	select {
-	case <-m.q.done:
-	case <-m.t.quit:
-		m.t.cancel(m.q)
-	}
+	m.attend()
 	e.over(m.t, m.q)
 	if err := m.q.failure(); err != nil {
 		m.t.fail(err)
@@ -171,4 +208,61 @@ func (m *shutter) run(e *Engine) {
 	}
 	m.open = false
 	m.gates.Close()
+}
+
+// attend attaches and detaches until the query has ended.
+func (m *shutter) attend() {
+	defer m.vigil.end()
+	for {
+		select {
+		case <-m.q.done:
+			return
+		case <-m.t.quit:
+			m.t.cancel(m.q)
+			return
+		case <-m.vigil.tick():
+			if late := m.vigil.look(); late != "" {
+				m.relieve(late)
+			}
+		case <-m.wake:
+			m.follow()
+		}
+	}
+}
+
+// relieve has probes attached only while the gate is open, and says why.
+func (m *shutter) relieve(late string) {
+	m.mu.Lock()
+	m.late = late
+	m.mu.Unlock()
+	m.t.owner.tell(m.t.plan.Name + ": " + lateNotice(m.act, late))
+	m.follow()
+}
+
+// follow has probes attached if the gate is open, where they are not all the time.
+// What changes meanwhile wakes the goroutine again.
+func (m *shutter) follow() {
+	m.mu.Lock()
+	open, late, since := m.open, m.late, m.since
+	m.mu.Unlock()
+	if late == "" {
+		return
+	}
+	m.vigil.end()
+	if m.bare == !open {
+		return
+	}
+	var err error
+	if open {
+		if err = m.source.Attach(); err == nil {
+			m.t.armed(since)
+		}
+	} else {
+		err = m.source.Detach()
+	}
+	if err != nil {
+		m.t.fail(err) // the next activation tries again
+		return
+	}
+	m.bare = !open
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -118,8 +119,13 @@ func (e *Engine) triggerRows(now batch.Value, w whose) [][]batch.Value {
 			continue
 		}
 		var skipped uint64
+		arming := batch.NullOf(batch.Varchar)
 		for _, a := range t.actors {
-			skipped += a.status().skipped
+			st := a.status()
+			skipped += st.skipped
+			if _, ok := a.(acquiring); ok && (arming.IsNull || st.late != "") {
+				arming = batch.Str(cmp.Or(st.late, "at once"))
+			}
 		}
 		failure := batch.NullOf(batch.Varchar)
 		if text := t.errors.get(); text != "" {
@@ -131,7 +137,7 @@ func (e *Engine) triggerRows(now batch.Value, w whose) [][]batch.Value {
 		}
 		rows = append(rows, []batch.Value{now, batch.Str(t.plan.Name), batch.Str(t.mode), batch.Str(t.state()),
 			batch.Int(t.op.Activations()), batch.Int(int64(skipped)), batch.Int(int64(t.stream.count())), batch.Int(int64(t.losses().totalLost())),
-			latency, failure, batch.Str(t.text)})
+			arming, latency, failure, batch.Str(t.text)})
 	}
 	return rows
 }

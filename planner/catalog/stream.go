@@ -277,6 +277,7 @@ var Streams = []*Stream{
 			{"skipped", tI, "", "of these, for how many a query was not run again, as it was still running"},
 			{"rows", tI, "", "rows of its stream so far"},
 			{"lost", tI, "", "events lost so far, of its tuples and of what it acquires, and webhooks not delivered"},
+			{"arming", tS, "", "at once: what it turns on stands by with its probes attached; or why they are attached only then; NULL if it turns on nothing"},
 			{"latency", tD, "ns", "longest time from a tuple until what it turned on was armed"},
 			{"error", tS, "", "what went wrong last; NULL if nothing did"},
 			{"statement", tS, "", "its text"},

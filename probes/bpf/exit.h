@@ -15,6 +15,7 @@
 #include "event.h"
 #include "calls.h"
 #include "gate.h"
+#include "standby.h"
 
 /*
  * What to add to the stack pointer at a site to get the address of the return
@@ -206,6 +207,8 @@ static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 	struct pending p = {};
 	struct frame f;
 
+	if (stands_by())
+		return;
 	bool open = admitted();
 	if (!open && !(options & USE_DEPTH)) {
 		if (find_frame(&f, ctx, cookie))

@@ -65,6 +65,8 @@ static __always_inline bool enter(struct pt_regs *ctx, __u64 cookie, __u64 *star
 	struct moment m = {};
 	__u32 n;
 
+	if (stands_by())
+		return false;
 	bool open = admitted();
 	if (!open && !STACK_FIRST)
 		return false;
@@ -179,7 +181,7 @@ int function_entry(struct pt_regs *ctx)
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	struct moment m = {};
 
-	if (!admitted() || !targeted(cookie, task))
+	if (stands_by() || !admitted() || !targeted(cookie, task))
 		return 0;
 	count_hit(cookie);
 	__u64 before = covered();

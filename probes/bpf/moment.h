@@ -30,6 +30,7 @@ enum {
 	NO_FIND_VMA = 1 << 12, /* the kernel cannot look up mappings (before Linux 5.17) */
 	GATED = 1 << 13,       /* calls pass a gate, or do not: gate.h */
 	GUARDED = 1 << 14,     /* not every process may be observed: visible.h */
+	STANDBY = 1 << 15,     /* attached before it is wanted: standby.h */
 };
 const volatile __u32 options = 0;
 

@@ -13,6 +13,7 @@
 
 #include "event.h"
 #include "calls.h"
+#include "standby.h"
 
 /* Names of events as they lie in memory: conditions compare them as text. */
 #define NAME(a, b, c, d, e, f) \
@@ -22,12 +23,7 @@
 #define UNWIND NAME('U', 'N', 'W', 'I', 'N', 'D')
 #define GAP NAME('G', 'A', 'P', 0, 0, 0)
 
-/*
- * Set when every probe is attached and cleared before the first is detached:
- * while only some functions are probed, the rest would be missing unmarked.
- */
-volatile __u32 open;
-
+/* While only some functions are probed, the rest would be missing unmarked. */
 static __always_inline bool is_closed(void)
 {
 	return (options & SEQUENCE) && !open;

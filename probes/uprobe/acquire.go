@@ -58,7 +58,7 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 	}
 	p.reader.subscribe(s.sub)
 	err := p.attachAll(s, in)
-	if err == nil {
+	if err == nil && !s.standby {
 		err = in.open(true)
 	}
 	if err != nil {

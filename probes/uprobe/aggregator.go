@@ -240,6 +240,9 @@ func (a *aggregator) end() (left []*batch.Batch, err error) {
 	}
 	a.ended = true
 	defer a.close()
+	if a.rows == nil {
+		return nil, nil // it was loaded, and never attached
+	}
 	if err := a.read(a.slot, a.begins); err != nil {
 		return nil, err
 	}

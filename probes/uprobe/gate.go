@@ -82,7 +82,7 @@ func (s *source) Activity() probes.Activity {
 // note remembers what has happened so far. Provider.mu is held.
 func (s *source) note(in *installation) {
 	if c, err := in.counters(&s.percpu); err == nil {
-		s.activity = probes.Activity{Events: c.Offered, Shut: c.Shut}
+		s.activity = probes.Activity{Events: c.Offered, Shut: c.Shut - s.overlooked}
 	}
 }
 

@@ -34,6 +34,7 @@ const (
 	noFindVMA
 	gated
 	guarded
+	standby
 )
 
 // Flags in the cookie of a probe, beside the function's number and facts.
@@ -368,7 +369,8 @@ func (in *installation) detach() {
 }
 
 // open lets events of a sequence pass, or no more: at one instant for all
-// functions, which are attached and detached one after the other.
+// functions, which are attached and detached one after the other. And it lets
+// those of a query begin that stood by.
 func (in *installation) open(yes bool) error {
 	v := in.objects.Variables[bpf.FunctionVarOpen]
 	if v == nil { // the programs have no sequence

@@ -27,14 +27,16 @@ type source struct {
 	estimate    string       // of the cost, in words; "": none was made
 	refusal     *plan.Error  // of the cost; nil: it is allowed
 	gates       probes.Gates // set before it is armed
+	standby     bool         // set before it is armed: what begins before Begin is overlooked
 	flip        sync.Mutex   // held while probes are detached or attached again; taken before Provider.mu
 
 	// Guarded by Provider.mu.
-	sub      *subscription
-	loaded   *installation // by Load, until it is attached
-	stopped  bool          // before or after it was armed
-	percpu   []bpf.FunctionCounters
-	activity probes.Activity // as it was when last asked for
+	sub        *subscription
+	loaded     *installation // by Load, until it is attached
+	stopped    bool          // before or after it was armed
+	percpu     []bpf.FunctionCounters
+	activity   probes.Activity // as it was when last asked for
+	overlooked uint64          // calls before it began, of a source that stood by
 
 	mu         sync.Mutex // guards the following
 	aggregator *aggregator
@@ -83,8 +85,12 @@ func (s *source) setup() setup {
 	for _, w := range s.resolution.wants {
 		how[w.returns] = true
 	}
+	options := s.wants.options | s.resolution.only
+	if s.standby {
+		options |= standby
+	}
 	return setup{
-		options: s.wants.options | s.resolution.only, links: s.links, returns: how, goexits: len(s.resolution.goexits) > 0, test: s.filter.program,
+		options: options, links: s.links, returns: how, goexits: len(s.resolution.goexits) > 0, test: s.filter.program,
 		members: s.resolution.members, functions: len(s.resolution.wants), rate: s.spec.Settings.MaxEventRate,
 		prompt: s.spec.Settings.Prompt, offset: s.provider.offset, aggregation: s.aggregation, gates: s.gates, cgroups: s.resolution.cgroups,
 	}

@@ -1,0 +1,150 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"endoscope/planner"
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+	"endoscope/probes"
+)
+
+// vigil watches what it costs the target that probes of an action are attached
+// while the action waits: each call is a trap, and overlooked. That is measured,
+// since neither the rates of calls nor what a trap costs is the same everywhere:
+// where the kernel must step the instruction by itself, it is forty times as much.
+// Its methods are for one goroutine at a time.
+type vigil struct {
+	limit   float64 // processors; 0: none
+	sources []probes.Standby
+	was     []uint64 // calls that each had overlooked
+	at      time.Time
+	ticker  *time.Ticker // nil: nobody looks
+}
+
+const (
+	// waitingShare is what an action that waits may take of a processor.
+	waitingShare = 0.02
+	// firstLook is for how long calls are counted when a trigger is made, so that
+	// it can be said then, and lookInterval how often it is looked at later: rates
+	// change.
+	firstLook    = 30 * time.Millisecond
+	lookInterval = 500 * time.Millisecond
+)
+
+// asRequested is why an action's probes are attached late where SET trigger_arming
+// says so.
+const asRequested = "trigger_arming is attach"
+
+// newVigil heeds SET trigger_arming.
+func newVigil(arming string) *vigil {
+	if arming == "gate" {
+		return &vigil{}
+	}
+	return &vigil{limit: waitingShare}
+}
+
+// lateBySetting is why the probes of a plan are to be attached late; "": they are
+// not, or there are none.
+func lateBySetting(arming string, p *plan.Query) string {
+	if arming != "attach" {
+		return ""
+	}
+	for _, a := range plan.Leaves(p.Root) {
+		if ofFunctions(a) {
+			return asRequested
+		}
+	}
+	return ""
+}
+
+// ofFunctions reports whether an acquisition is of calls of functions.
+func ofFunctions(a *plan.Acquire) bool {
+	c := catalog.Find(a.Stream)
+	return c != nil && c.Functions
+}
+
+// lateNotice says that an action is armed late.
+func lateNotice(act *planner.Action, why string) string {
+	return fmt.Sprintf("%s is attached when the trigger is activated, which takes some 10 ms: %s", act.Text, why)
+}
+
+// watch begins to look at a query that stands by; nil: at nothing.
+func (v *vigil) watch(q *query) {
+	v.end()
+	v.sources = nil
+	if q == nil || v.limit == 0 {
+		return
+	}
+	for _, f := range q.feeds {
+		if f.standby != nil {
+			v.sources = append(v.sources, f.standby)
+		}
+	}
+	v.begin()
+}
+
+// shut begins to look at a source whose gate is shut.
+func (v *vigil) shut(s probes.Standby) {
+	if v.limit > 0 {
+		v.sources = []probes.Standby{s}
+		v.begin()
+	}
+}
+
+// begin looks at the sources for the first time.
+func (v *vigil) begin() {
+	if len(v.sources) == 0 {
+		return
+	}
+	v.was = make([]uint64, len(v.sources))
+	v.look()
+	v.ticker = time.NewTicker(lookInterval)
+}
+
+// end looks no more.
+func (v *vigil) end() {
+	if v.ticker != nil {
+		v.ticker.Stop()
+		v.ticker = nil
+	}
+}
+
+// tick says when to look.
+func (v *vigil) tick() <-chan time.Time {
+	if v.ticker == nil {
+		return nil
+	}
+	return v.ticker.C
+}
+
+// first looks after a moment.
+func (v *vigil) first(ctx context.Context) (late string) {
+	if v.ticker == nil {
+		return ""
+	}
+	select {
+	case <-time.After(firstLook):
+	case <-ctx.Done():
+	}
+	return v.look()
+}
+
+// look is why waiting costs too much, going by what it cost since the last look;
+// "": it does not.
+func (v *vigil) look() (late string) {
+	now, busy := time.Now(), 0.0
+	for i, s := range v.sources {
+		calls, ns := s.Waited()
+		busy += float64(calls-v.was[i]) * ns
+		v.was[i] = calls
+	}
+	share := busy / float64(max(now.Sub(v.at), 1))
+	v.at = now
+	if share <= v.limit {
+		return ""
+	}
+	return fmt.Sprintf("calls would take %.0f %% of a CPU while it waits, and at most %.0f %% are spent (SET trigger_arming = gate has it wait all the same)", 100*share, 100*v.limit)
+}
