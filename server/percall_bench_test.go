@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -264,8 +265,16 @@ func bpftrace(program string) func(*testing.B, callTarget, int) func() {
 			b.Fatalf("bpftrace ended: %s", said.String())
 		}
 		return func() {
-			cmd.Process.Signal(syscall.SIGINT)
-			cmd.Wait()
+			ended := make(chan struct{})
+			go func() { cmd.Wait(); close(ended) }()
+			for { // it forgets a signal that comes while it attaches
+				cmd.Process.Signal(syscall.SIGINT)
+				select {
+				case <-ended:
+					return
+				case <-time.After(time.Second):
+				}
+			}
 		}
 	}
 }

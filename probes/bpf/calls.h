@@ -69,6 +69,43 @@ enum { STACK_OWN, STACK_FOREIGN, STACK_UNKNOWN };
 #define MAX_STACK (1ULL << 40)
 
 /*
+ * find_stack is own_stack where known does not have sp. It is a global function
+ * (see the searches below).
+ */
+__noinline int find_stack(struct bounds *known, __u64 sp)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	bool leader = task->pid == task->tgid;
+	__u64 anchor = leader ? plain(task)->mm->start_stack : task->thread.fsbase;
+	__u64 sure = leader ? SURE_MAIN : SURE_THREAD;
+
+	if (!known)
+		return STACK_UNKNOWN;
+	if (sp < anchor && anchor - sp < sure) {
+		known->lo = anchor - sure + 1;
+		known->hi = anchor;
+		return STACK_OWN;
+	}
+	if (options & BEFORE_5_17)
+		return STACK_UNKNOWN;
+	struct bounds b = {};
+	if (bpf_find_vma(task, anchor, note_bounds, &b, 0))
+		return STACK_UNKNOWN;
+	if (anchor < b.hi)
+		b.hi = anchor;
+	if (!leader) {
+		__u64 end = (anchor | 4095) + 1; /* the control block is its last */
+		__u64 size = plain(task)->signal->rlim[RLIMIT_STACK].rlim_cur;
+		if (size > MAX_STACK)
+			size = UNLIMITED_STACK;
+		if (b.lo + size < end)
+			b.lo = end - size;
+	}
+	*known = b;
+	return b.lo <= sp && sp < b.hi ? STACK_OWN : STACK_FOREIGN;
+}
+
+/*
  * own_stack says whether sp lies in the stack that the kernel or the C library
  * gave to the thread. A return trap on any other (a coroutine's, a signal's)
  * kills the target when it switches stacks. A leader's stack is the mapping of
@@ -89,28 +126,7 @@ static __always_inline int own_stack(struct bounds *known, struct task_struct *t
 		return STACK_FOREIGN;
 	if (known->lo <= sp && sp < known->hi)
 		return STACK_OWN;
-
-	bool leader = task->pid == task->tgid;
-	__u64 anchor = leader ? task->mm->start_stack : task->thread.fsbase;
-	if (sp < anchor && anchor - sp < (leader ? SURE_MAIN : SURE_THREAD))
-		return STACK_OWN;
-	if (options & NO_FIND_VMA)
-		return STACK_UNKNOWN;
-	struct bounds b = {};
-	if (bpf_find_vma(task, anchor, note_bounds, &b, 0))
-		return STACK_UNKNOWN;
-	if (anchor < b.hi)
-		b.hi = anchor;
-	if (!leader) {
-		__u64 end = (anchor | 4095) + 1; /* the control block is its last */
-		__u64 size = task->signal->rlim[RLIMIT_STACK].rlim_cur;
-		if (size > MAX_STACK)
-			size = UNLIMITED_STACK;
-		if (b.lo + size < end)
-			b.lo = end - size;
-	}
-	*known = b;
-	return b.lo <= sp && sp < b.hi ? STACK_OWN : STACK_FOREIGN;
+	return find_stack(known, sp);
 }
 
 /*
@@ -142,52 +158,116 @@ static __always_inline __u32 held(const struct thread *t)
  * Inlined it would look at what comes behind a search once for each length that
  * this can have, which takes tens of milliseconds. Such a function can return a
  * number, no pointer, and for all that the verifier knows its t may be NULL.
+ *
+ * They go down from call n, step by step, which returns 1 at the end.
  */
+struct search {
+	const struct thread *t;
+	__u64 sp;
+	__u32 function;
+	__u32 n;
+};
+
+/* The verifier goes through each turn of a loop, and but once or twice through bpf_loop. */
+#define SEARCH(step, s)                                                     \
+	do {                                                                \
+		if (options & BEFORE_5_17) {                                \
+			for (__u32 i = 0; i < MAX_CALLS; i++)               \
+				if (step(i, &(s)))                          \
+					break;                              \
+		} else {                                                    \
+			bpf_loop(MAX_CALLS, step, &(s), 0);                 \
+		}                                                           \
+	} while (0)
+
+static long step_alive(__u32 i, void *ctx)
+{
+	struct search *s = ctx;
+
+	if (!s->n || CALL(s->t, s->n)->sp >= s->sp)
+		return 1;
+	s->n--;
+	return 0;
+}
 
 /* search_alive is how many calls are left without those whose sp is below alive. */
 __noinline __u32 search_alive(const struct thread *t, __u64 alive)
 {
-	__u32 n = 0;
+	if (!t)
+		return 0;
+	struct search s = {.t = t, .sp = alive, .n = held(t)};
+	SEARCH(step_alive, s);
+	return s.n;
+}
 
-	if (t)
-		for (n = held(t); n > 0; n--)
-			if (CALL(t, n)->sp >= alive)
-				break;
-	return n;
+static long step_live(__u32 i, void *ctx)
+{
+	struct search *s = ctx;
+
+	if (!s->n || CALL(s->t, s->n)->function != DEAD)
+		return 1;
+	s->n--;
+	return 0;
 }
 
 /* search_live is the last call that has not returned, 0 if there is none. */
 __noinline __u32 search_live(const struct thread *t)
 {
-	__u32 n = 0;
+	if (!t)
+		return 0;
+	struct search s = {.t = t, .n = held(t)};
+	SEARCH(step_live, s);
+	return s.n;
+}
 
-	if (t)
-		for (n = held(t); n > 0; n--)
-			if (CALL(t, n)->function != DEAD)
-				break;
-	return n;
+static long step_returning(__u32 i, void *ctx)
+{
+	struct search *s = ctx;
+
+	if (!s->n)
+		return 1;
+	const struct call *c = CALL(s->t, s->n);
+	if (c->sp > s->sp) {
+		s->n = 0;
+		return 1;
+	}
+	if (c->sp == s->sp && c->function == s->function)
+		return 1;
+	s->n--;
+	return 0;
 }
 
 /* search_returning is the call of function that returns to sp, 0 if there is none. */
 __noinline __u32 search_returning(const struct thread *t, __u32 function, __u64 sp)
 {
-	if (t)
-		for (__u32 n = held(t); n > 0 && CALL(t, n)->sp <= sp; n--)
-			if (CALL(t, n)->sp == sp && CALL(t, n)->function == function)
-				return n;
+	if (!t)
+		return 0;
+	struct search s = {.t = t, .sp = sp, .function = function, .n = held(t)};
+	SEARCH(step_returning, s);
+	return s.n;
+}
+
+static long step_left(__u32 i, void *ctx)
+{
+	struct search *s = ctx;
+
+	if (!s->n)
+		return 1;
+	const struct call *c = CALL(s->t, s->n);
+	if (c->sp >= s->sp && c->function != DEAD)
+		return 1;
+	s->n--;
 	return 0;
 }
 
 /* search_left is how many calls are left when one has returned to sp. */
 __noinline __u32 search_left(const struct thread *t, __u64 sp)
 {
-	__u32 n = 0;
-
-	if (t)
-		for (n = held(t); n > 0; n--)
-			if (CALL(t, n)->sp >= sp && CALL(t, n)->function != DEAD)
-				break;
-	return n;
+	if (!t)
+		return 0;
+	struct search s = {.t = t, .sp = sp, .n = held(t)};
+	SEARCH(step_left, s);
+	return s.n;
 }
 
 /* What becomes of a call that will never return; see sequence.h. */
@@ -239,20 +319,32 @@ static __always_inline void prune(struct thread *t, struct task_struct *task, __
 /* depth_of counts the live calls. */
 static __always_inline __u32 depth_of(struct thread *t)
 {
-	__u32 n = search_live(t);
+	__u32 n = held(t);
 
+	if (n > 0 && CALL(t, n)->function == DEAD)
+		n = search_live(t);
 	return n > 0 ? CALL(t, n)->m.depth + 1 : 0;
 }
 
 /*
  * take finds the call that returns to sp and removes it with all above it.
- * Others at the same sp stay: tail calls return one after the other.
+ * Others at the same sp stay: tail calls return one after the other. Nearly
+ * always it is the last, and no other is to be looked for.
  */
 static __always_inline struct call *take(struct thread *t, __u32 function, __u64 sp, __u64 time)
 {
 	struct call *found = NULL;
-	__u32 n = search_returning(t, function, sp);
+	__u32 n = held(t);
 
+	if (n > 0) {
+		struct call *last = CALL(t, n);
+		struct call *around = CALL(t, n - 1);
+		if (last->sp == sp && last->function == function && (n == 1 || around->function != DEAD)) {
+			t->n = n - 1;
+			return last;
+		}
+	}
+	n = search_returning(t, function, sp);
 	if (n > 0) {
 		found = CALL(t, n);
 		found->function = DEAD;

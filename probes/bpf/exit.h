@@ -114,7 +114,7 @@ static __always_inline bool find_frame(struct frame *f, const struct pt_regs *ct
  */
 static __always_inline bool is_own(const struct pending *p, struct task_struct *task)
 {
-	return p->exec_id == task->self_exec_id && p->m.start >= task->group_leader->start_boottime;
+	return p->exec_id == task->self_exec_id && p->m.start >= plain(task)->group_leader->start_boottime;
 }
 
 /* forget drops what may be known of an earlier call in this frame. */
@@ -142,7 +142,7 @@ static __always_inline struct owner *owner_of(const struct frame *f, struct task
 	}
 	if (!o)
 		return NULL;
-	__u64 born = task->group_leader->start_boottime;
+	__u64 born = plain(task)->group_leader->start_boottime;
 	if (o->exec_id != task->self_exec_id || o->born != born) {
 		__builtin_memset(o, 0, sizeof(*o));
 		o->exec_id = task->self_exec_id;

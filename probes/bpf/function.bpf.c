@@ -113,7 +113,7 @@ static __always_inline bool enter(struct pt_regs *ctx, __u64 cookie, __u64 *star
 		goto out;
 	}
 	n = t->n;
-	struct uprobe_task *utask = task->utask;
+	struct uprobe_task *utask = plain(task)->utask;
 	if (n >= MAX_CALLS || (utask && utask->depth >= MAX_CALLS)) {
 		if (wanted)
 			COUNT_CALL(nesting);

@@ -27,7 +27,7 @@ enum {
 	ONLY_COMMS = 1 << 9,   /* by the leader's comm, */
 	ONLY_EXES = 1 << 10,   /* or by executable: any of those that are set */
 	SEQUENCE = 1 << 11,    /* events at entries and at returns, in order: sequence.h */
-	NO_FIND_VMA = 1 << 12, /* the kernel cannot look up mappings (before Linux 5.17) */
+	BEFORE_5_17 = 1 << 12, /* the kernel has neither bpf_find_vma nor bpf_loop */
 	GATED = 1 << 13,       /* calls pass a gate, or do not: gate.h */
 	GUARDED = 1 << 14,     /* not every process may be observed: visible.h */
 	STANDBY = 1 << 15,     /* attached before it is wanted: standby.h */
@@ -162,6 +162,19 @@ static __noinline int test_return(const struct moment *m)
 
 	asm volatile("" : "+r"(wanted) : "r"(m) : "memory");
 	return wanted;
+}
+
+extern void *bpf_rdonly_cast(const void *, __u32) __ksym __weak;
+
+/*
+ * plain is task as the verifier regards any address. For each load of a pointer
+ * through one that it trusts it goes up to four times through the names of all
+ * the kernel's types (btf_nested_type_is_trusted, from Linux 6.3 on), which
+ * takes longer than all else that it does. The cast itself is no instruction.
+ */
+static __always_inline struct task_struct *plain(struct task_struct *task)
+{
+	return bpf_rdonly_cast ? bpf_rdonly_cast(task, bpf_core_type_id_kernel(struct task_struct)) : task;
 }
 
 static __always_inline bool has_target(const struct target *t)

@@ -31,7 +31,7 @@ const (
 	onlyComms
 	onlyExes
 	sequence
-	noFindVMA
+	before517
 	gated
 	guarded
 	standby
@@ -260,7 +260,7 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 		s.options |= pair
 	}
 	if s.returns[trapped] && !featureFindVMA.has() {
-		s.options |= noFindVMA
+		s.options |= before517
 	}
 	if s.returns[atExits] {
 		spec.Maps[bpf.FunctionMapOpenCalls].MaxEntries = k.calls
