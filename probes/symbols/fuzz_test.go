@@ -31,6 +31,11 @@ func exercise(t testing.TB, content []byte) {
 	for _, f := range m.All() {
 		fns = append(fns, f)
 	}
+	classes := m.Classes()
+	classes.Named("")
+	for at := classes.within.start; at < min(classes.within.end, classes.within.start+1<<14); at += 8 {
+		classes.Of(at)
+	}
 	for i := range fns {
 		if i > 0 && fns[i].Addr <= fns[i-1].Addr {
 			t.Fatalf("functions %d and %d are not in order", i-1, i)

@@ -49,6 +49,9 @@ type contents struct {
 
 	depthsRead sync.Once // guards depths
 	depths     goDepths
+
+	classed sync.Once // guards classes
+	classes *Classes
 }
 
 // Open reads the functions of f, an opened regular file that the caller keeps
