@@ -137,7 +137,13 @@ func (r *resolver) named(s *parser.Source, name *parser.Ident, with ctes, lv lev
 			"%s has a value at every instant and cannot be read tuple by tuple", st.Name)
 	}
 	a := &plan.Acquire{Stream: st.Name, Every: every, Out: plan.Schema{Time: -1}}
-	for i, c := range st.Columns {
+	columns := st.Columns
+	for _, c := range st.Asked {
+		if r.asksFor(c.Name) {
+			columns = append(slices.Clip(columns), c)
+		}
+	}
+	for i, c := range columns {
 		a.Out.Fields = append(a.Out.Fields, plan.Field{Name: c.Name, Qualifier: st.Name, Type: c.Type})
 		if c.Name == "timestamp" {
 			a.Out.Time = i
@@ -148,6 +154,13 @@ func (r *resolver) named(s *parser.Source, name *parser.Ident, with ctes, lv lev
 		out.bare = st
 	}
 	return out, nil
+}
+
+// asksFor reports whether the statement names a column, or has an encoder that
+// looks for it.
+func (r *resolver) asksFor(column string) bool {
+	text := strings.ToLower(r.src)
+	return strings.Contains(text, column) || strings.HasSuffix(column, plan.LineageSuffix) && strings.Contains(text, plan.HierarchyEncoder)
 }
 
 // sampled is the statement with SAMPLE written around the stream at pos.

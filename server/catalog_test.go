@@ -26,13 +26,14 @@ func TestCatalogEqualsProviders(t *testing.T) {
 			t.Errorf("%s can be acquired but is not in the catalog", stream)
 			continue
 		}
-		for i := range max(len(fields), len(s.Columns)) {
+		columns := s.All()
+		for i := range max(len(fields), len(columns)) {
 			var want, have string
 			if i < len(fields) {
 				want = fields[i].Name + " " + fields[i].Type.String()
 			}
-			if i < len(s.Columns) {
-				have = s.Columns[i].Name + " " + s.Columns[i].Type.String()
+			if i < len(columns) {
+				have = columns[i].Name + " " + columns[i].Type.String()
 			}
 			if want != have {
 				t.Errorf("%s, column %d: the catalog has %q, its provider %q", stream, i, have, want)

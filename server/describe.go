@@ -41,7 +41,7 @@ func (s *session) describe(_ context.Context, st *parser.Describe, src string) (
 		return nil, unsupported(st.Name, src, cs.Name)
 	}
 	rel := newRelation(text("column"), text("type"), text("unit"), text("description"))
-	for _, c := range cs.Columns {
+	for _, c := range cs.All() {
 		rel.add(batch.Str(c.Name), batch.Str(c.Type.String()), batch.Str(c.Unit), batch.Str(c.Doc))
 	}
 	rel.notices = []string{

@@ -363,7 +363,7 @@ func (s *session) Complete(_ context.Context, kind, of, prefix string) []string 
 	case "column":
 		for _, st := range catalog.Streams {
 			if of == "" || st.Name == of {
-				for _, c := range st.Columns {
+				for _, c := range st.All() {
 					names = append(names, c.Name)
 				}
 			}

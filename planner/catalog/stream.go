@@ -1,6 +1,10 @@
 package catalog
 
-import "endoscope/operators/batch"
+import (
+	"slices"
+
+	"endoscope/operators/batch"
+)
 
 // Enumerability is the paper's classification of streams (EndoScope, section
 // 4.2.1).
@@ -38,6 +42,9 @@ type Stream struct {
 	Cost    string // what it costs whom
 	Needs   string // kernel, capability, debug information
 	Columns []Column
+	// Asked are columns, too, of those statements that name them: in others * does
+	// not mean them.
+	Asked []Column
 	// Process says that it is about processes: it takes a target.
 	Process bool
 	// Functions says that predicates on function_name, class and module choose
@@ -47,9 +54,12 @@ type Stream struct {
 	Later bool
 }
 
+// All are all columns, those last that must be asked for.
+func (s *Stream) All() []Column { return slices.Concat(s.Columns, s.Asked) }
+
 // Column returns the column of that name.
 func (s *Stream) Column(name string) (Column, bool) {
-	for _, c := range s.Columns {
+	for _, c := range s.All() {
 		if c.Name == name {
 			return c, true
 		}
@@ -99,6 +109,16 @@ var (
 		{"arg5", tI, "", "sixth argument"},
 	}
 	depth = []Column{{"depth", tI, "", "monitored calls that enclose this one on its thread; 0: outermost"}}
+	// objects are columns that cost the target more, or say nothing of most programs.
+	objects = []Column{
+		{Name: "receiver", Type: tI, Doc: "address of the object whose method is called: C++ this, a Go pointer receiver. Of functions in namespaces and static methods it is what they are given first: names do not tell them from methods"},
+		{Name: "receiver_class", Type: tS, Doc: "class of that object. C++: by its virtual table and run-time type information, at the entry, that of constructors and destructors being their own; NULL if it has no virtual functions. Go: the receiver's type"},
+		{Name: "receiver_lineage", Type: tS, Doc: "what receiver_class derives from: 'Circle < Round < Shape', chains by '; '"},
+		{Name: "class_lineage", Type: tS, Doc: "what class derives from; NULL if there is no run-time type information of it"},
+		{Name: "lookup_distance", Type: tI, Doc: "steps from receiver_class up to class, which has the method; 0: its own"},
+		{Name: "method_size", Type: tI, Unit: "bytes", Doc: "size of the function's code; NULL if not known"},
+		{Name: "is_native", Type: tB, Doc: "of a Go program: assembler or C; FALSE in others, which have no language of their own"},
+	}
 )
 
 const (
@@ -113,24 +133,24 @@ var Streams = []*Stream{
 	{Name: "function_start", Kind: Enumerable, Process: true, Functions: true,
 		Doc: "a tuple for each call of a function, at its start",
 		How: uprobeHow, Cost: "0.5 µs a call; 18 µs where the entry instruction must be single-stepped", Needs: uprobeNeeds,
-		Columns: columns(stamp, who, function, rawArgs, depth)},
+		Columns: columns(stamp, who, function, rawArgs, depth), Asked: objects},
 	{Name: "function_end", Kind: Enumerable, Process: true, Functions: true,
 		Doc: "a tuple for each call of a function, at its return",
 		How: uprobeHow + returnHow, Cost: "0.8 µs a call, 1.0 µs with exit probes; 18 µs where stepped", Needs: uprobeNeeds,
-		Columns: columns(stamp, who, function, []Column{{"retval", tI, "", "return value register, raw; NULL where a tail call ends the call"}}, depth)},
+		Columns: columns(stamp, who, function, []Column{{"retval", tI, "", "return value register, raw; NULL where a tail call ends the call"}}, depth), Asked: objects},
 	{Name: "function_duration", Kind: Enumerable, Process: true, Functions: true,
 		Doc: "a tuple for each finished call of a function, with its duration; timestamp is the end",
 		How: uprobeHow + returnHow, Cost: "0.9 µs a call, 1.0 µs with exit probes; 18 µs where stepped", Needs: uprobeNeeds,
 		Columns: columns(stamp, who, function, []Column{
 			{"start_time", tT, "", "when the call began"},
 			{"duration", tD, "ns", "time from entry to return"},
-		}, rawArgs, []Column{{"retval", tI, "", "return value register, raw; NULL where a tail call ends the call"}}, depth)},
+		}, rawArgs, []Column{{"retval", tI, "", "return value register, raw; NULL where a tail call ends the call"}}, depth), Asked: objects},
 	{Name: "function_call", Kind: Enumerable, Process: true, Functions: true,
 		Doc: "entries and returns of functions, in order for each thread; process and thread_name are those at the entry",
 		How: uprobeHow + ", with return traps where those are safe", Cost: "0.9 µs a call; 18 µs where stepped", Needs: uprobeNeeds,
 		Columns: columns(stamp, who, []Column{
 			{"event", tS, "", "ENTER; LEAVE: returned; UNWIND: left without returning (longjmp, exec), innermost first; GAP: events of the thread are missing here; it comes whatever functions are chosen, with function_name NULL and the depth of the next event"},
-		}, function, depth)},
+		}, function, depth), Asked: objects},
 
 	{Name: "cpu_usage", Kind: NonEnumerable, Doc: "load of all CPUs together",
 		How: "/proc/stat", Cost: "2 µs a sample", Needs: procNeeds,

@@ -8,8 +8,8 @@
 
 /*
  * Events. The ring buffer wants sizes known to the verifier, so there are
- * five. A query's events are all alike: AT_RETURN, SEND_ARGS and SEND_NAMES
- * say which they are.
+ * six. A query's events are all alike: AT_RETURN, SEND_ARGS, SEND_NAMES and
+ * SEND_RECEIVER say which they are.
  */
 struct event {
 	__u64 time; /* CLOCK_BOOTTIME */
@@ -35,6 +35,11 @@ struct event_full {
 	struct event_return r;
 	char process[TASK_COMM_LEN], thread[TASK_COMM_LEN];
 	__u64 args[ARGS];
+};
+struct event_receiver {
+	struct event_full f;
+	__u64 ip;
+	__u64 table[RECEIVERS];
 };
 
 /* Common to all queries: the loader puts one map here. */
@@ -90,7 +95,15 @@ static __always_inline enum sent send(const struct moment *m)
 
 	if (!within_rate(m->time))
 		return LIMITED;
-	if (layout == (SEND_ARGS | SEND_NAMES)) {
+	if (options & SEND_RECEIVER) {
+		RESERVE(struct event_receiver);
+		fill_return(&r->f.r, m);
+		__builtin_memcpy(r->f.process, m->process, 2 * TASK_COMM_LEN);
+		__builtin_memcpy(r->f.args, m->args, sizeof(r->f.args));
+		r->ip = m->ip;
+		__builtin_memcpy(r->table, m->table, sizeof(r->table));
+		submit(r);
+	} else if (layout == (SEND_ARGS | SEND_NAMES)) {
 		RESERVE(struct event_full);
 		fill_return(&r->r, m);
 		__builtin_memcpy(r->process, m->process, 2 * TASK_COMM_LEN);

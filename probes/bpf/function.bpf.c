@@ -38,6 +38,7 @@ const struct event_return *const type_event_return __attribute__((unused)) = 0;
 const struct event_names *const type_event_names __attribute__((unused)) = 0;
 const struct event_args *const type_event_args __attribute__((unused)) = 0;
 const struct event_full *const type_event_full __attribute__((unused)) = 0;
+const struct event_receiver *const type_event_receiver __attribute__((unused)) = 0;
 const struct frame *const type_frame __attribute__((unused)) = 0;
 const struct pending *const type_pending __attribute__((unused)) = 0;
 const struct goroutine *const type_goroutine __attribute__((unused)) = 0;

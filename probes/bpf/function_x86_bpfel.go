@@ -61,6 +61,13 @@ type FunctionEventNames struct {
 	Thread  [16]int8
 }
 
+type FunctionEventReceiver struct {
+	_     structs.HostLayout
+	F     FunctionEventFull
+	Ip    uint64
+	Table [2]uint64
+}
+
 type FunctionEventReturn struct {
 	_      structs.HostLayout
 	E      FunctionEvent
@@ -105,6 +112,8 @@ type FunctionMoment struct {
 	Args     [6]uint64
 	Process  [16]int8
 	Thread   [16]int8
+	Ip       uint64
+	Table    [2]uint64
 }
 
 type FunctionOwner struct {
@@ -166,58 +175,59 @@ type FunctionThread struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	FunctionMapBuckets0         = "buckets_0"
-	FunctionMapBuckets1         = "buckets_1"
-	FunctionMapCounts           = "counts"
-	FunctionMapEvents           = "events"
-	FunctionMapGates            = "gates"
-	FunctionMapGoroutines       = "goroutines"
-	FunctionMapHits             = "hits"
-	FunctionMapOpenCalls        = "open_calls"
-	FunctionMapOwners           = "owners"
-	FunctionMapRateLeft         = "rate_left"
-	FunctionMapStates           = "states"
-	FunctionMapStates0          = "states_0"
-	FunctionMapStates1          = "states_1"
-	FunctionMapTargets          = "targets"
-	FunctionMapThreads          = "threads"
-	FunctionProgFrameEntry      = "frame_entry"
-	FunctionProgFrameExit       = "frame_exit"
-	FunctionProgFunctionEntry   = "function_entry"
-	FunctionProgFunctionSession = "function_session"
-	FunctionProgGoroutineEnd    = "goroutine_end"
-	FunctionProgPairEntry       = "pair_entry"
-	FunctionProgPairReturn      = "pair_return"
-	FunctionVarAggregate        = "aggregate"
-	FunctionVarCgroupLevels     = "cgroup_levels"
-	FunctionVarCpus             = "cpus"
-	FunctionVarDivided          = "divided"
-	FunctionVarGroups           = "groups"
-	FunctionVarKeyWords         = "key_words"
-	FunctionVarOpen             = "open"
-	FunctionVarOpenedGates      = "opened_gates"
-	FunctionVarOpenedWithin     = "opened_within"
-	FunctionVarOpens            = "opens"
-	FunctionVarOptions          = "options"
-	FunctionVarOwnGate          = "own_gate"
-	FunctionVarPane             = "pane"
-	FunctionVarPanes            = "panes"
-	FunctionVarQuery            = "query"
-	FunctionVarRateChunk        = "rate_chunk"
-	FunctionVarRateChunkNs      = "rate_chunk_ns"
-	FunctionVarRatePaid         = "rate_paid"
-	FunctionVarSketches         = "sketches"
-	FunctionVarTypeEvent        = "type_event"
-	FunctionVarTypeEventArgs    = "type_event_args"
-	FunctionVarTypeEventFull    = "type_event_full"
-	FunctionVarTypeEventNames   = "type_event_names"
-	FunctionVarTypeEventReturn  = "type_event_return"
-	FunctionVarTypeFrame        = "type_frame"
-	FunctionVarTypeGoroutine    = "type_goroutine"
-	FunctionVarTypeMoment       = "type_moment"
-	FunctionVarTypeOwner        = "type_owner"
-	FunctionVarTypePending      = "type_pending"
-	FunctionVarWakeBytes        = "wake_bytes"
+	FunctionMapBuckets0          = "buckets_0"
+	FunctionMapBuckets1          = "buckets_1"
+	FunctionMapCounts            = "counts"
+	FunctionMapEvents            = "events"
+	FunctionMapGates             = "gates"
+	FunctionMapGoroutines        = "goroutines"
+	FunctionMapHits              = "hits"
+	FunctionMapOpenCalls         = "open_calls"
+	FunctionMapOwners            = "owners"
+	FunctionMapRateLeft          = "rate_left"
+	FunctionMapStates            = "states"
+	FunctionMapStates0           = "states_0"
+	FunctionMapStates1           = "states_1"
+	FunctionMapTargets           = "targets"
+	FunctionMapThreads           = "threads"
+	FunctionProgFrameEntry       = "frame_entry"
+	FunctionProgFrameExit        = "frame_exit"
+	FunctionProgFunctionEntry    = "function_entry"
+	FunctionProgFunctionSession  = "function_session"
+	FunctionProgGoroutineEnd     = "goroutine_end"
+	FunctionProgPairEntry        = "pair_entry"
+	FunctionProgPairReturn       = "pair_return"
+	FunctionVarAggregate         = "aggregate"
+	FunctionVarCgroupLevels      = "cgroup_levels"
+	FunctionVarCpus              = "cpus"
+	FunctionVarDivided           = "divided"
+	FunctionVarGroups            = "groups"
+	FunctionVarKeyWords          = "key_words"
+	FunctionVarOpen              = "open"
+	FunctionVarOpenedGates       = "opened_gates"
+	FunctionVarOpenedWithin      = "opened_within"
+	FunctionVarOpens             = "opens"
+	FunctionVarOptions           = "options"
+	FunctionVarOwnGate           = "own_gate"
+	FunctionVarPane              = "pane"
+	FunctionVarPanes             = "panes"
+	FunctionVarQuery             = "query"
+	FunctionVarRateChunk         = "rate_chunk"
+	FunctionVarRateChunkNs       = "rate_chunk_ns"
+	FunctionVarRatePaid          = "rate_paid"
+	FunctionVarSketches          = "sketches"
+	FunctionVarTypeEvent         = "type_event"
+	FunctionVarTypeEventArgs     = "type_event_args"
+	FunctionVarTypeEventFull     = "type_event_full"
+	FunctionVarTypeEventNames    = "type_event_names"
+	FunctionVarTypeEventReceiver = "type_event_receiver"
+	FunctionVarTypeEventReturn   = "type_event_return"
+	FunctionVarTypeFrame         = "type_frame"
+	FunctionVarTypeGoroutine     = "type_goroutine"
+	FunctionVarTypeMoment        = "type_moment"
+	FunctionVarTypeOwner         = "type_owner"
+	FunctionVarTypePending       = "type_pending"
+	FunctionVarWakeBytes         = "wake_bytes"
 )
 
 // LoadFunction returns the embedded CollectionSpec for Function.
@@ -296,36 +306,37 @@ type FunctionMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type FunctionVariableSpecs struct {
-	Aggregate       *ebpf.VariableSpec `ebpf:"aggregate"`
-	CgroupLevels    *ebpf.VariableSpec `ebpf:"cgroup_levels"`
-	Cpus            *ebpf.VariableSpec `ebpf:"cpus"`
-	Divided         *ebpf.VariableSpec `ebpf:"divided"`
-	Groups          *ebpf.VariableSpec `ebpf:"groups"`
-	KeyWords        *ebpf.VariableSpec `ebpf:"key_words"`
-	Open            *ebpf.VariableSpec `ebpf:"open"`
-	OpenedGates     *ebpf.VariableSpec `ebpf:"opened_gates"`
-	OpenedWithin    *ebpf.VariableSpec `ebpf:"opened_within"`
-	Opens           *ebpf.VariableSpec `ebpf:"opens"`
-	Options         *ebpf.VariableSpec `ebpf:"options"`
-	OwnGate         *ebpf.VariableSpec `ebpf:"own_gate"`
-	Pane            *ebpf.VariableSpec `ebpf:"pane"`
-	Panes           *ebpf.VariableSpec `ebpf:"panes"`
-	Query           *ebpf.VariableSpec `ebpf:"query"`
-	RateChunk       *ebpf.VariableSpec `ebpf:"rate_chunk"`
-	RateChunkNs     *ebpf.VariableSpec `ebpf:"rate_chunk_ns"`
-	RatePaid        *ebpf.VariableSpec `ebpf:"rate_paid"`
-	Sketches        *ebpf.VariableSpec `ebpf:"sketches"`
-	TypeEvent       *ebpf.VariableSpec `ebpf:"type_event"`
-	TypeEventArgs   *ebpf.VariableSpec `ebpf:"type_event_args"`
-	TypeEventFull   *ebpf.VariableSpec `ebpf:"type_event_full"`
-	TypeEventNames  *ebpf.VariableSpec `ebpf:"type_event_names"`
-	TypeEventReturn *ebpf.VariableSpec `ebpf:"type_event_return"`
-	TypeFrame       *ebpf.VariableSpec `ebpf:"type_frame"`
-	TypeGoroutine   *ebpf.VariableSpec `ebpf:"type_goroutine"`
-	TypeMoment      *ebpf.VariableSpec `ebpf:"type_moment"`
-	TypeOwner       *ebpf.VariableSpec `ebpf:"type_owner"`
-	TypePending     *ebpf.VariableSpec `ebpf:"type_pending"`
-	WakeBytes       *ebpf.VariableSpec `ebpf:"wake_bytes"`
+	Aggregate         *ebpf.VariableSpec `ebpf:"aggregate"`
+	CgroupLevels      *ebpf.VariableSpec `ebpf:"cgroup_levels"`
+	Cpus              *ebpf.VariableSpec `ebpf:"cpus"`
+	Divided           *ebpf.VariableSpec `ebpf:"divided"`
+	Groups            *ebpf.VariableSpec `ebpf:"groups"`
+	KeyWords          *ebpf.VariableSpec `ebpf:"key_words"`
+	Open              *ebpf.VariableSpec `ebpf:"open"`
+	OpenedGates       *ebpf.VariableSpec `ebpf:"opened_gates"`
+	OpenedWithin      *ebpf.VariableSpec `ebpf:"opened_within"`
+	Opens             *ebpf.VariableSpec `ebpf:"opens"`
+	Options           *ebpf.VariableSpec `ebpf:"options"`
+	OwnGate           *ebpf.VariableSpec `ebpf:"own_gate"`
+	Pane              *ebpf.VariableSpec `ebpf:"pane"`
+	Panes             *ebpf.VariableSpec `ebpf:"panes"`
+	Query             *ebpf.VariableSpec `ebpf:"query"`
+	RateChunk         *ebpf.VariableSpec `ebpf:"rate_chunk"`
+	RateChunkNs       *ebpf.VariableSpec `ebpf:"rate_chunk_ns"`
+	RatePaid          *ebpf.VariableSpec `ebpf:"rate_paid"`
+	Sketches          *ebpf.VariableSpec `ebpf:"sketches"`
+	TypeEvent         *ebpf.VariableSpec `ebpf:"type_event"`
+	TypeEventArgs     *ebpf.VariableSpec `ebpf:"type_event_args"`
+	TypeEventFull     *ebpf.VariableSpec `ebpf:"type_event_full"`
+	TypeEventNames    *ebpf.VariableSpec `ebpf:"type_event_names"`
+	TypeEventReceiver *ebpf.VariableSpec `ebpf:"type_event_receiver"`
+	TypeEventReturn   *ebpf.VariableSpec `ebpf:"type_event_return"`
+	TypeFrame         *ebpf.VariableSpec `ebpf:"type_frame"`
+	TypeGoroutine     *ebpf.VariableSpec `ebpf:"type_goroutine"`
+	TypeMoment        *ebpf.VariableSpec `ebpf:"type_moment"`
+	TypeOwner         *ebpf.VariableSpec `ebpf:"type_owner"`
+	TypePending       *ebpf.VariableSpec `ebpf:"type_pending"`
+	WakeBytes         *ebpf.VariableSpec `ebpf:"wake_bytes"`
 }
 
 // FunctionObjects contains all objects after they have been loaded into the kernel.
@@ -389,36 +400,37 @@ func (m *FunctionMaps) Close() error {
 //
 // It can be passed to LoadFunctionObjects or ebpf.CollectionSpec.LoadAndAssign.
 type FunctionVariables struct {
-	Aggregate       *ebpf.Variable `ebpf:"aggregate"`
-	CgroupLevels    *ebpf.Variable `ebpf:"cgroup_levels"`
-	Cpus            *ebpf.Variable `ebpf:"cpus"`
-	Divided         *ebpf.Variable `ebpf:"divided"`
-	Groups          *ebpf.Variable `ebpf:"groups"`
-	KeyWords        *ebpf.Variable `ebpf:"key_words"`
-	Open            *ebpf.Variable `ebpf:"open"`
-	OpenedGates     *ebpf.Variable `ebpf:"opened_gates"`
-	OpenedWithin    *ebpf.Variable `ebpf:"opened_within"`
-	Opens           *ebpf.Variable `ebpf:"opens"`
-	Options         *ebpf.Variable `ebpf:"options"`
-	OwnGate         *ebpf.Variable `ebpf:"own_gate"`
-	Pane            *ebpf.Variable `ebpf:"pane"`
-	Panes           *ebpf.Variable `ebpf:"panes"`
-	Query           *ebpf.Variable `ebpf:"query"`
-	RateChunk       *ebpf.Variable `ebpf:"rate_chunk"`
-	RateChunkNs     *ebpf.Variable `ebpf:"rate_chunk_ns"`
-	RatePaid        *ebpf.Variable `ebpf:"rate_paid"`
-	Sketches        *ebpf.Variable `ebpf:"sketches"`
-	TypeEvent       *ebpf.Variable `ebpf:"type_event"`
-	TypeEventArgs   *ebpf.Variable `ebpf:"type_event_args"`
-	TypeEventFull   *ebpf.Variable `ebpf:"type_event_full"`
-	TypeEventNames  *ebpf.Variable `ebpf:"type_event_names"`
-	TypeEventReturn *ebpf.Variable `ebpf:"type_event_return"`
-	TypeFrame       *ebpf.Variable `ebpf:"type_frame"`
-	TypeGoroutine   *ebpf.Variable `ebpf:"type_goroutine"`
-	TypeMoment      *ebpf.Variable `ebpf:"type_moment"`
-	TypeOwner       *ebpf.Variable `ebpf:"type_owner"`
-	TypePending     *ebpf.Variable `ebpf:"type_pending"`
-	WakeBytes       *ebpf.Variable `ebpf:"wake_bytes"`
+	Aggregate         *ebpf.Variable `ebpf:"aggregate"`
+	CgroupLevels      *ebpf.Variable `ebpf:"cgroup_levels"`
+	Cpus              *ebpf.Variable `ebpf:"cpus"`
+	Divided           *ebpf.Variable `ebpf:"divided"`
+	Groups            *ebpf.Variable `ebpf:"groups"`
+	KeyWords          *ebpf.Variable `ebpf:"key_words"`
+	Open              *ebpf.Variable `ebpf:"open"`
+	OpenedGates       *ebpf.Variable `ebpf:"opened_gates"`
+	OpenedWithin      *ebpf.Variable `ebpf:"opened_within"`
+	Opens             *ebpf.Variable `ebpf:"opens"`
+	Options           *ebpf.Variable `ebpf:"options"`
+	OwnGate           *ebpf.Variable `ebpf:"own_gate"`
+	Pane              *ebpf.Variable `ebpf:"pane"`
+	Panes             *ebpf.Variable `ebpf:"panes"`
+	Query             *ebpf.Variable `ebpf:"query"`
+	RateChunk         *ebpf.Variable `ebpf:"rate_chunk"`
+	RateChunkNs       *ebpf.Variable `ebpf:"rate_chunk_ns"`
+	RatePaid          *ebpf.Variable `ebpf:"rate_paid"`
+	Sketches          *ebpf.Variable `ebpf:"sketches"`
+	TypeEvent         *ebpf.Variable `ebpf:"type_event"`
+	TypeEventArgs     *ebpf.Variable `ebpf:"type_event_args"`
+	TypeEventFull     *ebpf.Variable `ebpf:"type_event_full"`
+	TypeEventNames    *ebpf.Variable `ebpf:"type_event_names"`
+	TypeEventReceiver *ebpf.Variable `ebpf:"type_event_receiver"`
+	TypeEventReturn   *ebpf.Variable `ebpf:"type_event_return"`
+	TypeFrame         *ebpf.Variable `ebpf:"type_frame"`
+	TypeGoroutine     *ebpf.Variable `ebpf:"type_goroutine"`
+	TypeMoment        *ebpf.Variable `ebpf:"type_moment"`
+	TypeOwner         *ebpf.Variable `ebpf:"type_owner"`
+	TypePending       *ebpf.Variable `ebpf:"type_pending"`
+	WakeBytes         *ebpf.Variable `ebpf:"wake_bytes"`
 }
 
 // FunctionPrograms contains all programs after they have been loaded into the kernel.

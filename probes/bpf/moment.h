@@ -12,6 +12,8 @@
 
 #define TASK_COMM_LEN 16
 #define ARGS 6
+/* `this` is the first argument, or the second behind where the result goes. */
+#define RECEIVERS 2
 
 /* What the query wants: bits of `options`. */
 enum {
@@ -31,6 +33,7 @@ enum {
 	GATED = 1 << 13,       /* calls pass a gate, or do not: gate.h */
 	GUARDED = 1 << 14,     /* not every process may be observed: visible.h */
 	STANDBY = 1 << 15,     /* attached before it is wanted: standby.h */
+	SEND_RECEIVER = 1 << 16, /* events carry what tells the receiver's class */
 };
 const volatile __u32 options = 0;
 
@@ -59,6 +62,7 @@ const volatile __u16 query = 0;
 #define GO_REGISTERS (1ULL << 24)  /* arguments are where Go's ABIInternal puts them */
 #define ONLY_TARGETS (1ULL << 25)  /* look whether the process is a target */
 #define NO_RETVAL (1ULL << 26)     /* an exit by a tail call: nothing is returned yet */
+#define METHOD (1ULL << 27)        /* an argument may be an object that has a class */
 
 /* Monotonic counts. Calls in flight or unfinished: armed - returned. */
 struct counters {
@@ -105,6 +109,8 @@ struct moment {
 	__u64 event;    /* of a sequence: its name */
 	__u64 args[ARGS];
 	char process[TASK_COMM_LEN], thread[TASK_COMM_LEN];
+	__u64 ip;               /* of the entry's probe: says where the module is */
+	__u64 table[RECEIVERS]; /* what the first arguments point to, 0 if it cannot be read */
 };
 
 /* Entries of target processes, wanted or not, by function. */
@@ -237,6 +243,14 @@ static __always_inline void read_args(__u64 *args, const struct pt_regs *ctx, __
 	args[5] = ctx->r9;
 }
 
+/* read_receiver reads what would be the pointer to an object's virtual table. */
+static __always_inline void read_receiver(struct moment *m, const struct pt_regs *ctx)
+{
+	m->ip = ctx->ip;
+	for (int i = 0; i < RECEIVERS; i++)
+		bpf_probe_read_user(&m->table[i], sizeof(m->table[i]), (void *)m->args[i]);
+}
+
 static __always_inline void read_names(struct moment *m, struct task_struct *task)
 {
 	bpf_probe_read_kernel_str(m->process, TASK_COMM_LEN, BPF_CORE_READ(task, group_leader) ? task->group_leader->comm : task->comm);
@@ -255,6 +269,8 @@ static __always_inline void look(struct moment *m, const struct pt_regs *ctx, __
 	m->tid = (__u32)id;
 	if (options & USE_ARGS)
 		read_args(m->args, ctx, cookie);
+	if ((options & SEND_RECEIVER) && (cookie & METHOD))
+		read_receiver(m, ctx);
 	if ((options & USE_NAMES) && !(options & LATE_NAMES))
 		read_names(m, task);
 }

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Mapping is a part of a file that a process has mapped as text.
+// Mapping is a part of a file that a process has mapped, as text if nothing else
+// is said.
 type Mapping struct {
 	Path       string // as the kernel tells it, without " (deleted)"; inside the process's root
 	Dev, Inode uint64 // as /proc/PID/maps tells them; Dev as unix.Mkdev encodes it
@@ -41,6 +42,22 @@ func Text(pid int) ([]Mapping, error) {
 	var out []Mapping
 	for line := range bytes.Lines(b) {
 		if m, ok := parseText(bytes.TrimSuffix(line, []byte{'\n'})); ok {
+			out = append(out, m)
+		}
+	}
+	return out, nil
+}
+
+// Mappings returns everything that pid has mapped, by address, whatever it may
+// do there. Memory of no file has no inode.
+func Mappings(pid int) ([]Mapping, error) {
+	b, err := readMaps(pid)
+	if err != nil {
+		return nil, err
+	}
+	var out []Mapping
+	for line := range bytes.Lines(b) {
+		if m, ok := parseLine(bytes.TrimSuffix(line, []byte{'\n'})); ok {
 			out = append(out, m)
 		}
 	}
@@ -97,10 +114,19 @@ func parseMapping(line []byte) (m Mapping, ok bool) {
 // parseText is parseMapping for executable mappings of anything: those of no
 // file have no inode, and a path such as [vdso] or none.
 func parseText(line []byte) (m Mapping, ok bool) {
+	// Most lines are of something else.
+	if i := bytes.IndexByte(line, ' '); i < 0 || len(line) < i+4 || line[i+3] != 'x' {
+		return Mapping{}, false
+	}
+	return parseLine(line)
+}
+
+// parseLine reads a line of maps.
+func parseLine(line []byte) (m Mapping, ok bool) {
 	var good [6]bool
 	m.Start, line, good[0] = hex(line, '-')
 	m.End, line, good[1] = hex(line, ' ')
-	if len(line) < 5 || line[2] != 'x' || line[4] != ' ' {
+	if len(line) < 5 || line[4] != ' ' {
 		return Mapping{}, false
 	}
 	m.Offset, line, good[2] = hex(line[5:], ' ')

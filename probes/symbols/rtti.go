@@ -16,6 +16,8 @@ import (
 type Class struct {
 	Name  string   // as in Function.Class
 	Bases []string // what it derives from directly, in order
+	// Defined: the module has its type_info, and therefore its bases.
+	Defined bool
 }
 
 // Classes are the C++ classes of a module that have run-time type information
@@ -226,7 +228,7 @@ func (c *Classes) read(at uint64, depth int) *Class {
 	if !ok {
 		return nil
 	}
-	k := &Class{Name: name}
+	k := &Class{Name: name, Defined: true}
 	first, n, stride := at+16, uint64(1), uint64(16)
 	switch kind {
 	case classType:
@@ -309,7 +311,7 @@ func (c *Classes) enumerate() {
 		at[addr] = true
 	}
 	for addr := range at {
-		if k := c.class(addr, 0); k != nil && (c.named[k.Name] == nil || len(k.Bases) > 0) {
+		if k := c.class(addr, 0); k != nil && (c.named[k.Name] == nil || k.Defined) {
 			c.named[k.Name] = k
 		}
 	}
@@ -372,4 +374,16 @@ func classOfSymbol(symbol string) (name string, ok bool) {
 		return "", false
 	}
 	return demangle.ASTToString(of, demangle.NoParams, demangle.MaxLength(maxDemangledPower)), true
+}
+
+// Bias is how far from where the file numbers it the module lies, if the page of
+// the file at offset is mapped at start.
+func (c *Classes) Bias(start, offset uint64) (bias uint64, ok bool) {
+	const page = 4096
+	for _, p := range c.data.im.elf.Progs {
+		if p.Type == elf.PT_LOAD && p.Off&^(page-1) == offset {
+			return start - p.Vaddr&^(page-1), true
+		}
+	}
+	return 0, false
 }

@@ -49,6 +49,7 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 	for k, f := range s.resolution.inferred {
 		s.sub.name(uint32(len(s.resolution.wants)+k), f.label)
 	}
+	s.sub.know(s.resolution.receivers)
 	s.sub.shares = sharesOf(s.resolution.wants, s.resolution.inferred)
 	if a := in.aggregator; a != nil {
 		a.sub, a.reader = s.sub, p.reader

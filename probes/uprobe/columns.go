@@ -30,10 +30,10 @@ const maxArgs = 6
 // thread_name are those at the beginning. function_call has them so at each
 // event of a call, and NULL for the function of a gap.
 var Columns = map[string][]plan.Field{
-	FunctionStart:    columns(functionFields, argFields, depthField),
-	FunctionEnd:      columns(functionFields, retvalField, depthField),
-	FunctionDuration: columns(functionFields, durationFields, argFields, retvalField, depthField),
-	FunctionCall:     columns(eventField, functionFields, depthField),
+	FunctionStart:    columns(functionFields, argFields, depthField, objectFields),
+	FunctionEnd:      columns(functionFields, retvalField, depthField, objectFields),
+	FunctionDuration: columns(functionFields, durationFields, argFields, retvalField, depthField, objectFields),
+	FunctionCall:     columns(eventField, functionFields, depthField, objectFields),
 }
 
 var (
@@ -49,6 +49,17 @@ var (
 	retvalField = []plan.Field{{Name: "retval", Type: batch.Bigint}}
 	depthField  = []plan.Field{{Name: "depth", Type: batch.Bigint}}
 	eventField  = []plan.Field{{Name: "event", Type: batch.Varchar}}
+	// objectFields say of a call what there is to know of its object and method
+	// (receivers.go).
+	objectFields = []plan.Field{
+		{Name: "receiver", Type: batch.Bigint},
+		{Name: "receiver_class", Type: batch.Varchar},
+		{Name: "receiver_lineage", Type: batch.Varchar},
+		{Name: "class_lineage", Type: batch.Varchar},
+		{Name: "lookup_distance", Type: batch.Bigint},
+		{Name: "method_size", Type: batch.Bigint},
+		{Name: "is_native", Type: batch.Boolean},
+	}
 )
 
 var argFields = func() []plan.Field {
@@ -93,6 +104,13 @@ const (
 	colDuration
 	colRetval
 	colDepth
+	colClassLineage // first of what receivers tell
+	colMethodSize
+	colNative
+	colReceiver // first of what is not the same for all calls of a function
+	colReceiverClass
+	colReceiverLineage
+	colDistance
 	colArg0 // and the maxArgs-1 after it
 )
 
@@ -101,12 +119,20 @@ var columnByName = func() map[string]column {
 		"timestamp": colTime, "pid": colPID, "tid": colTID, "process": colProcess, "thread_name": colThread,
 		"exe": colExe, "event": colEvent, "function_name": colFunction, "class": colClass, "module": colModule,
 		"start_time": colStart, "duration": colDuration, "retval": colRetval, "depth": colDepth,
+		"receiver": colReceiver, "receiver_class": colReceiverClass, "receiver_lineage": colReceiverLineage,
+		"class_lineage": colClassLineage, "lookup_distance": colDistance, "method_size": colMethodSize, "is_native": colNative,
 	}
 	for i := range maxArgs {
 		m["arg"+strconv.Itoa(i)] = colArg0 + column(i)
 	}
 	return m
 }()
+
+// ofReceiver reports whether the column is about the object of a call.
+func (c column) ofReceiver() bool { return colReceiver <= c && c < colArg0 }
+
+// aboutMethods reports whether the column is told by receivers.
+func (c column) aboutMethods() bool { return colClassLineage <= c && c < colArg0 }
 
 // wants is what a specification asks of the programs.
 type wants struct {
@@ -165,6 +191,8 @@ func wantsOf(spec *plan.Acquire, cols []column, test codegen.Program) wants {
 			}
 		case c == colDepth:
 			w.options |= useDepth
+		case c.ofReceiver():
+			w.options |= useArgs | sendReceiver
 		case c >= colArg0:
 			w.options |= useArgs
 			if send {

@@ -46,6 +46,12 @@ func (r *resolver) decideOne(sym *symbols.Module, c choice) decision {
 	if c.lang == symbols.Go {
 		w.flags = goRegisters
 	}
+	if asksMethods(r.spec.Out) {
+		w.method = methodOf(sym, c)
+		if w.method.called != onNothing {
+			w.flags |= aMethod
+		}
+	}
 	how, exits, reason := r.returnsOf(sym, c.index)
 	if reason != "" {
 		return decision{skipped: reason, noReturn: true}

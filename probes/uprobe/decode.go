@@ -16,6 +16,8 @@ type event struct {
 	process       []byte // without trailing zeros; nil if not wanted
 	thread        []byte
 	args          *[maxArgs]uint64 // nil if not wanted
+	ip            uint64           // of the entry's probe, where receivers are wanted,
+	tables        [2]uint64        // and what the first arguments point to
 }
 
 // Sizes of the layouts of events (function.bpf.c).
@@ -25,6 +27,7 @@ const (
 	sizeNames  = int(unsafe.Sizeof(bpf.FunctionEventNames{}))
 	sizeArgs   = int(unsafe.Sizeof(bpf.FunctionEventArgs{}))
 	sizeFull   = int(unsafe.Sizeof(bpf.FunctionEventFull{}))
+	sizeObject = int(unsafe.Sizeof(bpf.FunctionEventReceiver{}))
 )
 
 // decode finds the parts of a record of a query with these options. The kernel
@@ -33,12 +36,14 @@ const (
 func decode(b []byte, options uint32, e *event) bool {
 	*e = event{}
 	need := sizeEntry
-	switch options & (sendArgs | sendNames) {
-	case sendArgs | sendNames:
+	switch layout := options & (sendArgs | sendNames | sendReceiver); {
+	case layout&sendReceiver != 0:
+		need = sizeObject
+	case layout == sendArgs|sendNames:
 		need = sizeFull
-	case sendArgs:
+	case layout == sendArgs:
 		need = sizeArgs
-	case sendNames:
+	case layout == sendNames:
 		need = sizeNames
 	default:
 		if options&atReturn != 0 {
@@ -59,6 +64,10 @@ func decode(b []byte, options uint32, e *event) bool {
 	r := (*bpf.FunctionEventReturn)(unsafe.Pointer(unsafe.SliceData(b)))
 	e.start, e.retval = r.Start, r.Retval
 	switch need {
+	case sizeObject:
+		o := (*bpf.FunctionEventReceiver)(unsafe.Pointer(unsafe.SliceData(b)))
+		e.process, e.thread, e.args = comm(&o.F.Process), comm(&o.F.Thread), &o.F.Args
+		e.ip, e.tables = o.Ip, o.Table
 	case sizeFull:
 		f := (*bpf.FunctionEventFull)(unsafe.Pointer(unsafe.SliceData(b)))
 		e.process, e.thread, e.args = comm(&f.Process), comm(&f.Thread), &f.Args

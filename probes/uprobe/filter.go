@@ -141,6 +141,8 @@ func layoutOf(spec *plan.Acquire, offset int64, ws []want) []codegen.Column {
 			c = name(unsafe.Offsetof(m.Event))
 			c.Late = true
 		case colExe: // a path: not at hand in the kernel
+		case colClassLineage, colMethodSize, colNative, colReceiver, colReceiverClass, colReceiverLineage, colDistance:
+			// Of the receiver the kernel knows two words, not what they mean.
 		default:
 			c = number(unsafe.Offsetof(m.Args) + 8*uintptr(col-colArg0))
 		}

@@ -35,6 +35,7 @@ const (
 	gated
 	guarded
 	standby
+	sendReceiver
 )
 
 // Flags in the cookie of a probe, beside the function's number and facts.
@@ -42,6 +43,7 @@ const (
 	goRegisters = 1 << 24
 	onlyTargets = 1 << 25
 	noRetval    = 1 << 26
+	aMethod     = 1 << 27
 
 	maxFunctions = 1 << 24
 	firstFact    = 32 // bit of the cookie

@@ -129,8 +129,14 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []column, links linkKind) (_
 	defer func() {
 		if err != nil {
 			r.modules.close()
+			r.receivers.close()
 		}
 	}()
+	if asksMethods(spec.Out) {
+		if r.receivers, err = newReceivers(&p.modules, r.wants); err != nil {
+			return nil, refuseTarget(spec.Target, "cannot tell classes of %v", err)
+		}
+	}
 	if n := r.probes(); n > min(p.maxProbes(spec), maxFunctions) {
 		return nil, p.tooMany(spec, r, n)
 	}

@@ -23,7 +23,8 @@ type want struct {
 	behind  uint64 // bytes from the function's entry to the site
 	size    uint64 // of the function; 0: unknown
 	label   label
-	flags   uint32 // goRegisters
+	flags   uint32 // goRegisters, aMethod
+	method  method // if that is asked for
 	returns returns
 	exits   []symbols.Site // if returns is atExits
 	refused bool           // by the kernel, and therefore not probed
@@ -45,6 +46,8 @@ type resolution struct {
 	cgroups  uint32               // levels of those of the viewer
 	costs    costs
 	notices  []string
+	// receivers is nil where nothing is asked of objects and methods.
+	receivers *receivers
 }
 
 // probes is how many places are probed.
@@ -270,7 +273,7 @@ func (r *resolver) add(m *module, sym *symbols.Module, decided []decision, usabl
 func readsArgs(out plan.Schema) bool {
 	return slices.ContainsFunc(out.Fields, func(f plan.Field) bool {
 		c, ok := columnByName[f.Name]
-		return ok && c >= colArg0
+		return ok && c >= colReceiver
 	})
 }
 

@@ -27,7 +27,7 @@ func (s *subscription) nameEvents() {
 func (s *subscription) noFunction() {
 	for i, col := range s.cols {
 		switch col {
-		case colFunction, colClass, colModule:
+		case colFunction, colClass, colModule, colClassLineage, colMethodSize, colNative:
 			s.b.Cols[i].Nulls.Set(s.b.N)
 		}
 	}

@@ -132,6 +132,7 @@ func (s *source) Start(ctx context.Context, sink probes.Sink) error {
 		s.resolution.modules.close()
 	}
 	if err != nil {
+		s.resolution.receivers.close()
 		s.provider.unload(s)
 		s.mu.Lock()
 		first := s.phase != stopping // or Stop came before we were armed
@@ -219,6 +220,7 @@ func (s *source) Stop() error {
 	case prepared:
 		s.phase = stopping
 		s.resolution.modules.close()
+		s.resolution.receivers.close()
 		close(s.state)
 		s.mu.Unlock()
 		s.provider.unload(s)
@@ -248,6 +250,7 @@ func (s *source) Stop() error {
 	p.mu.Lock()
 	err := errors.Join(failure, p.release(s))
 	p.mu.Unlock()
+	s.resolution.receivers.close()
 	// Closed before End, whose receiver may call Stop.
 	close(s.state)
 	sink.End(err)

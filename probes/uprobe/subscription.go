@@ -14,6 +14,14 @@ type label struct {
 	exe                     string // "" unless the module is an executable itself
 }
 
+// about is what the columns of methods say of a function.
+type about struct {
+	lineage uint32 // code
+	known   bool   // the lineage
+	size    int64
+	native  bool
+}
+
 // codes are a label in the dictionaries of a subscription's columns.
 type codes struct{ function, class, module, exe uint32 }
 
@@ -28,11 +36,15 @@ type subscription struct {
 	exes     *exeNames
 	in       *installation
 
-	labels []codes     // by function
-	shares [][]share   // by function with a probe; nil where nothing is inferred
-	events [256]uint32 // codes of names of events, by initial
-	pool   *batch.Pool
-	b      *batch.Batch
+	labels []codes // by function
+	// receivers is nil where nothing is asked of objects and methods; then there
+	// are no methods.
+	receivers *receivers
+	methods   []about     // by function with a probe
+	shares    [][]share   // by function with a probe; nil where nothing is inferred
+	events    [256]uint32 // codes of names of events, by initial
+	pool      *batch.Pool
+	b         *batch.Batch
 
 	// shared is the sink, if that wants to know when the rows' calls began.
 	shared probes.SharedSink
@@ -99,13 +111,20 @@ func (s *subscription) row(e *event, l *codes) {
 		s.b = s.pool.Get()
 	}
 	b := s.b
+	var object received
+	if s.options&sendReceiver != 0 && e.kind != gapInitial {
+		object = s.receivers.of(e)
+	}
 	for i, col := range s.cols {
 		c := &b.Cols[i]
 		switch col {
 		case colUnread:
-			if c.Dict != nil {
+			switch {
+			case c.Dict != nil:
 				c.Code = append(c.Code, 0)
-			} else {
+			case c.Type == batch.Boolean:
+				c.Bool = append(c.Bool, false)
+			default:
 				c.Int = append(c.Int, 0)
 			}
 		case colTime:
@@ -141,6 +160,10 @@ func (s *subscription) row(e *event, l *codes) {
 		case colDepth:
 			c.Int = append(c.Int, int64(e.Depth))
 		default:
+			if col.aboutMethods() {
+				s.addAbout(c, b.N, col, e, object)
+				continue
+			}
 			c.Int = append(c.Int, int64(e.args[col-colArg0]))
 		}
 	}

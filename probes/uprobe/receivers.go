@@ -1,0 +1,461 @@
+package uprobe
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes/process"
+	"endoscope/probes/symbols"
+)
+
+// receivers tells on which objects methods are called, and of which classes
+// those are and what they derive from. That is learnt as objects are seen: from
+// the module that has their virtual table, which is where the probed function's
+// is or elsewhere in the process, be it loaded later. Where a pointer leads to no
+// virtual table there is no class; nothing is read of the process but the words
+// that the event has, and its mappings.
+//
+// It belongs to the reader from subscribe to unsubscribe.
+type receivers struct {
+	cache   *symbols.Cache
+	methods []methodClass // by function
+	classes map[string]*class
+	files   map[fileID]*objectModule // as maps tells them; nil: cannot be read
+	spaces  map[uint32]*space        // by process
+	opened  []*symbols.Module
+}
+
+// methodClass is a method and the class of its objects.
+type methodClass struct {
+	method
+	module *objectModule
+	entry  uint64 // of the probe, as the module numbers it
+	own    *class // nil: it is not known
+	// The last receiver's class, and its distance.
+	last     *class
+	distance int
+}
+
+// objectModule is a file that may have virtual tables.
+type objectModule struct {
+	classes *symbols.Classes
+	known   map[uint64]*class // by address in the file; nil: there is no table
+}
+
+// class is a class of objects.
+type class struct {
+	name  string
+	bases []*class
+	// lineage says what it derives from: "" until it is asked for.
+	lineage string
+	asked   bool // whether other modules know its bases
+	// distances to others, as far as they were asked for.
+	distances map[*class]int
+}
+
+// space is what a process has mapped.
+type space struct {
+	mappings []process.Mapping
+	readAt   time.Time
+}
+
+// received is the object of a call.
+type received struct {
+	address  uint64
+	known    bool // there is one, at the address
+	class    *class
+	distance int // from the class to the method's; -1: they are not related
+}
+
+const (
+	spaceLife  = time.Second // what is mapped later is looked for that much later at most
+	maxSpaces  = 4096
+	maxTables  = 1 << 20 // of a module
+	maxClasses = 1 << 20
+	unrelated  = -1
+)
+
+// newReceivers opens the modules that wants are functions of.
+func newReceivers(cache *symbols.Cache, wants []want) (*receivers, error) {
+	r := &receivers{cache: cache, classes: map[string]*class{}, files: map[fileID]*objectModule{}, spaces: map[uint32]*space{}}
+	modules := map[*module]*objectModule{}
+	for _, w := range wants {
+		m := methodClass{method: w.method, entry: w.site.Addr}
+		if m.called == onNothing {
+			r.methods = append(r.methods, m)
+			continue
+		}
+		if modules[w.module] == nil {
+			sym, err := cache.Open(w.module.file, w.module.name())
+			if err != nil {
+				r.close()
+				return nil, err
+			}
+			r.opened = append(r.opened, sym)
+			modules[w.module] = &objectModule{sym.Classes(), map[uint64]*class{}}
+			for _, pl := range w.module.in {
+				r.files[fileID{pl.mapping.Dev, pl.mapping.Inode}] = modules[w.module]
+				r.space(uint32(pl.process.PID)) // it may end before its first event is read
+			}
+		}
+		m.module = modules[w.module]
+		switch m.called {
+		case onPointer, onValue:
+			m.own = r.named(m.class)
+			m.own.asked = true // Go's types derive from nothing
+		case onObject, onPart:
+			if k, ok := m.module.classes.Named(m.class); ok {
+				m.own = r.learn(k, m.module, anyPID(w.module))
+			}
+		}
+		r.methods = append(r.methods, m)
+	}
+	return r, nil
+}
+
+// anyPID is a process that has mapped the module, 0 if none is known.
+func anyPID(m *module) uint32 {
+	if len(m.in) == 0 {
+		return 0
+	}
+	return uint32(m.in[0].process.PID)
+}
+
+// close gives the modules back. The receivers know nothing more after it.
+func (r *receivers) close() {
+	if r == nil {
+		return
+	}
+	for _, m := range r.opened {
+		m.Close()
+	}
+	r.opened = nil
+}
+
+// of is the object on which an event's function is called.
+func (r *receivers) of(e *event) received {
+	m := &r.methods[e.function]
+	switch m.called {
+	case onPointer:
+		return received{address: e.args[0], known: true, class: m.own}
+	case onValue:
+		return received{class: m.own}
+	case onPart:
+		return received{address: e.args[0], known: true, class: m.own}
+	case onObject:
+		bias := e.ip - m.entry
+		for i, table := range e.tables {
+			if k := r.at(m.module, bias, e.Pid, table); k != nil {
+				if n := r.distance(k, m, e.Pid); n != unrelated {
+					return received{e.args[i], true, k, n}
+				}
+			}
+		}
+		return received{address: e.args[0], known: true, distance: unrelated}
+	case onAnything:
+		if k := r.at(m.module, e.ip-m.entry, e.Pid, e.tables[0]); k != nil {
+			return received{e.args[0], true, k, unrelated}
+		}
+	}
+	return received{distance: unrelated}
+}
+
+// at is the class of objects that point to table, nil if that is no virtual
+// table. bias is where the module m lies.
+func (r *receivers) at(m *objectModule, bias uint64, pid uint32, table uint64) *class {
+	if table == 0 || table%8 != 0 {
+		return nil
+	}
+	if m.classes.Contains(table - bias) {
+		return r.in(m, table-bias, pid)
+	}
+	sp := r.space(pid)
+	m, addr, found := r.elsewhere(sp, pid, table)
+	if !found && time.Since(sp.readAt) > spaceLife {
+		sp.read(pid)
+		m, addr, found = r.elsewhere(sp, pid, table)
+	}
+	if m == nil {
+		return nil
+	}
+	return r.in(m, addr, pid)
+}
+
+func (r *receivers) in(m *objectModule, addr uint64, pid uint32) *class {
+	k, ok := m.known[addr]
+	if !ok {
+		if c, found := m.classes.Of(addr); found {
+			k = r.learn(c, m, pid)
+		}
+		if len(m.known) < maxTables {
+			m.known[addr] = k
+		}
+	}
+	return k
+}
+
+// learn notes a class of module m, and what it derives from.
+func (r *receivers) learn(c symbols.Class, m *objectModule, pid uint32) *class {
+	k := r.named(c.Name)
+	if !c.Defined && !k.asked && k.bases == nil {
+		c, m = r.definition(c, pid)
+	}
+	if k.asked = true; !c.Defined || k.bases != nil {
+		return k
+	}
+	if len(k.distances) > 0 || k.lineage != "" {
+		r.forget()
+	}
+	for _, name := range c.Bases {
+		b := r.named(name)
+		if !b.asked && b.bases == nil {
+			base, _ := m.classes.Named(name)
+			base.Name = name
+			r.learn(base, m, pid)
+		}
+		if b != k && b.distanceTo(k) == unrelated { // no program's classes go round
+			k.bases = append(k.bases, b)
+		}
+	}
+	return k
+}
+
+// forget drops what followed from what was known of classes so far.
+func (r *receivers) forget() {
+	for _, k := range r.classes {
+		clear(k.distances)
+		k.lineage = ""
+	}
+	for i := range r.methods {
+		r.methods[i].last = nil
+	}
+}
+
+func (r *receivers) named(name string) *class {
+	k := r.classes[name]
+	if k == nil {
+		k = &class{name: name, distances: map[*class]int{}}
+		if len(r.classes) < maxClasses {
+			r.classes[name] = k
+		}
+	}
+	return k
+}
+
+// definition looks for a class in all that the process has mapped.
+func (r *receivers) definition(c symbols.Class, pid uint32) (symbols.Class, *objectModule) {
+	for _, mp := range r.space(pid).mappings {
+		if mp.Inode == 0 || mp.Offset != 0 {
+			continue
+		}
+		if m := r.file(mp, pid); m != nil {
+			if found, ok := m.classes.Named(c.Name); ok && found.Defined {
+				return found, m
+			}
+		}
+	}
+	return c, nil
+}
+
+// distance is from a receiver's class to that of the method.
+func (r *receivers) distance(k *class, m *methodClass, pid uint32) int {
+	if m.last == k {
+		return m.distance
+	}
+	if m.own == nil {
+		// The module of the method does not know the class, but a receiver's does.
+		m.own = r.classes[m.class]
+	}
+	m.last, m.distance = k, unrelated
+	if m.own != nil {
+		m.distance = k.distanceTo(m.own)
+	}
+	return m.distance
+}
+
+// space is what a process has mapped, or had when it was looked at last.
+func (r *receivers) space(pid uint32) *space {
+	sp := r.spaces[pid]
+	if sp == nil {
+		if len(r.spaces) >= maxSpaces {
+			clear(r.spaces)
+		}
+		sp = &space{}
+		sp.read(pid)
+		r.spaces[pid] = sp
+	}
+	return sp
+}
+
+// read reads the mappings; those of a process that has ended remain.
+func (sp *space) read(pid uint32) {
+	sp.readAt = time.Now()
+	if ms, err := process.Mappings(int(pid)); err == nil && len(ms) > 0 {
+		sp.mappings = ms
+	}
+}
+
+// elsewhere is the module that a process has mapped at an address, and that
+// address as the module numbers it. found: it is mapped, be it of no file.
+func (r *receivers) elsewhere(sp *space, pid uint32, addr uint64) (m *objectModule, at uint64, found bool) {
+	i, _ := slices.BinarySearchFunc(sp.mappings, addr, func(mp process.Mapping, addr uint64) int {
+		if mp.End <= addr {
+			return -1
+		}
+		return 1
+	})
+	if i == len(sp.mappings) || sp.mappings[i].Start > addr {
+		return nil, 0, false
+	}
+	// What a file leaves to be zero lies behind what it has.
+	for i > 0 && sp.mappings[i].Inode == 0 && sp.mappings[i-1].End == sp.mappings[i].Start {
+		i--
+	}
+	mp := sp.mappings[i]
+	if mp.Inode == 0 {
+		return nil, 0, true
+	}
+	if m = r.file(mp, pid); m == nil {
+		return nil, 0, true
+	}
+	bias, ok := m.classes.Bias(mp.Start, mp.Offset)
+	if !ok {
+		return nil, 0, true
+	}
+	return m, addr - bias, true
+}
+
+// file is the module of a mapping, nil if it cannot be read.
+func (r *receivers) file(mp process.Mapping, pid uint32) *objectModule {
+	id := fileID{mp.Dev, mp.Inode}
+	m, ok := r.files[id]
+	if ok {
+		return m
+	}
+	r.files[id] = nil
+	f, err := process.OpenModule(int(pid), mp)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	sym, err := r.cache.Open(f, mp.Path)
+	if err != nil {
+		return nil
+	}
+	r.opened = append(r.opened, sym)
+	m = &objectModule{sym.Classes(), map[uint64]*class{}}
+	r.files[id] = m
+	return m
+}
+
+// distanceTo is by how many steps from class to base k leads to base, by the
+// shortest way; unrelated if it does not.
+func (k *class) distanceTo(base *class) int {
+	if k == base {
+		return 0
+	}
+	if n, ok := k.distances[base]; ok {
+		return n
+	}
+	best := math.MaxInt
+	for _, b := range k.bases {
+		if n := b.distanceTo(base); n != unrelated {
+			best = min(best, n+1)
+		}
+	}
+	if best == math.MaxInt {
+		best = unrelated
+	}
+	if len(k.distances) < maxClasses {
+		k.distances[base] = best
+	}
+	return best
+}
+
+// lineageOf says what a class derives from, as [plan.Lineage] has it. Of what was
+// not there when it was asked first nothing is said.
+func (k *class) lineageOf() string {
+	if k.lineage == "" {
+		l := plan.Lineage{}
+		seen := map[*class]bool{}
+		var up func(k *class)
+		up = func(k *class) {
+			if seen[k] {
+				return
+			}
+			seen[k] = true
+			for _, b := range k.bases {
+				l.Add(k.name, b.name)
+				up(b)
+			}
+		}
+		up(k)
+		k.lineage = l.String(k.name)
+	}
+	return k.lineage
+}
+
+// know notes what is constant of the functions with probes. Called as name is.
+func (s *subscription) know(r *receivers) {
+	if s.receivers = r; r == nil {
+		return
+	}
+	s.methods = make([]about, len(r.methods))
+	for f, m := range r.methods {
+		a := about{size: m.size, native: m.native}
+		text, known := r.lineage(f)
+		if i := slices.Index(s.cols, colClassLineage); i >= 0 && known {
+			a.lineage, a.known = s.pool.Dict(i).Code(text), true
+		}
+		s.methods[f] = a
+	}
+}
+
+// addAbout adds what col says of the call's method or object, NULL where that is
+// not known.
+func (s *subscription) addAbout(c *batch.Column, row int, col column, e *event, o received) {
+	m := &s.methods[e.function]
+	known, number, code := true, int64(0), uint32(0)
+	switch col {
+	case colNative:
+		c.Bool = append(c.Bool, m.native)
+		return
+	case colMethodSize:
+		known, number = m.size > 0, m.size
+	case colClassLineage:
+		known, code = m.known, m.lineage
+	case colReceiver:
+		known, number = o.known, int64(o.address)
+	case colDistance:
+		if known = o.class != nil && o.distance != unrelated; known {
+			number = int64(o.distance)
+		}
+	case colReceiverClass:
+		if known = o.class != nil; known {
+			code = c.Dict.Code(o.class.name)
+		}
+	case colReceiverLineage:
+		if known = o.class != nil; known {
+			code = c.Dict.Code(o.class.lineageOf())
+		}
+	}
+	if !known {
+		c.Nulls.Set(row)
+	}
+	if c.Dict != nil {
+		c.Code = append(c.Code, code)
+	} else {
+		c.Int = append(c.Int, number)
+	}
+}
+
+// lineage is the class_lineage of function f, false if its class is not known.
+func (r *receivers) lineage(f int) (string, bool) {
+	if r == nil || r.methods[f].own == nil {
+		return "", false
+	}
+	return r.methods[f].own.lineageOf(), true
+}
