@@ -34,6 +34,7 @@ type Classes struct {
 	data    *loadedData
 	objects []object // virtual tables and type_infos that have symbols, by address
 	within  span     // addresses of the module when it is loaded
+	mapped  []span   // those of its data
 
 	mu    sync.Mutex
 	kinds map[uint64]typeKind // by address of a type_info's virtual table
@@ -91,6 +92,11 @@ func (m *Module) Classes() *Classes {
 			if p.Type == elf.PT_LOAD && p.Vaddr+p.Memsz >= p.Vaddr {
 				c.within.start = min(c.within.start, p.Vaddr)
 				c.within.end = max(c.within.end, p.Vaddr+p.Memsz)
+			}
+		}
+		for _, s := range im.elf.Sections {
+			if (s.Type == elf.SHT_PROGBITS || s.Type == elf.SHT_NOBITS) && s.Flags&(elf.SHF_ALLOC|elf.SHF_EXECINSTR|elf.SHF_TLS) == elf.SHF_ALLOC && s.Addr+s.Size >= s.Addr {
+				c.mapped = append(c.mapped, span{s.Addr, s.Addr + s.Size})
 			}
 		}
 		c.readObjects(im)
@@ -153,7 +159,7 @@ func (c *Classes) Of(addr uint64) (Class, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	const furthest = 1 << 40
-	if addr%8 != 0 || !c.within.contains(addr) {
+	if addr%8 != 0 || !slices.ContainsFunc(c.mapped, func(s span) bool { return s.contains(addr) }) {
 		return Class{}, false
 	}
 	top, info := c.data.word(addr-16), c.data.word(addr-8)
@@ -376,14 +382,9 @@ func classOfSymbol(symbol string) (name string, ok bool) {
 	return demangle.ASTToString(of, demangle.NoParams, demangle.MaxLength(maxDemangledPower)), true
 }
 
-// Bias is how far from where the file numbers it the module lies, if the page of
-// the file at offset is mapped at start.
-func (c *Classes) Bias(start, offset uint64) (bias uint64, ok bool) {
+// Bias is how far from where the file numbers it the module lies, if the beginning
+// of the file is mapped at start.
+func (c *Classes) Bias(start uint64) uint64 {
 	const page = 4096
-	for _, p := range c.data.im.elf.Progs {
-		if p.Type == elf.PT_LOAD && p.Off&^(page-1) == offset {
-			return start - p.Vaddr&^(page-1), true
-		}
-	}
-	return 0, false
+	return start - c.within.start&^(page-1)
 }

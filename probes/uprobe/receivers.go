@@ -59,7 +59,7 @@ type class struct {
 // space is what a process has mapped.
 type space struct {
 	mappings []process.Mapping
-	readAt   time.Time
+	nextRead time.Time // not before
 }
 
 // received is the object of a call.
@@ -71,7 +71,9 @@ type received struct {
 }
 
 const (
-	spaceLife  = time.Second // what is mapped later is looked for that much later at most
+	// rereadRest is how much longer than it takes to read a process' mappings it
+	// is until they are read again, to find what was mapped since.
+	rereadRest = 50
 	maxSpaces  = 4096
 	maxTables  = 1 << 20 // of a module
 	maxClasses = 1 << 20
@@ -174,7 +176,7 @@ func (r *receivers) at(m *objectModule, bias uint64, pid uint32, table uint64) *
 	}
 	sp := r.space(pid)
 	m, addr, found := r.elsewhere(sp, pid, table)
-	if !found && time.Since(sp.readAt) > spaceLife {
+	if !found && time.Now().After(sp.nextRead) {
 		sp.read(pid)
 		m, addr, found = r.elsewhere(sp, pid, table)
 	}
@@ -292,7 +294,8 @@ func (r *receivers) space(pid uint32) *space {
 
 // read reads the mappings; those of a process that has ended remain.
 func (sp *space) read(pid uint32) {
-	sp.readAt = time.Now()
+	began := time.Now()
+	defer func() { sp.nextRead = time.Now().Add(rereadRest * time.Since(began)) }()
 	if ms, err := process.Mappings(int(pid)); err == nil && len(ms) > 0 {
 		sp.mappings = ms
 	}
@@ -318,14 +321,19 @@ func (r *receivers) elsewhere(sp *space, pid uint32, addr uint64) (m *objectModu
 	if mp.Inode == 0 {
 		return nil, 0, true
 	}
-	if m = r.file(mp, pid); m == nil {
-		return nil, 0, true
+	// The module begins with its headers. (A page of the file may be mapped more
+	// than once: that of the border between two segments.)
+	for ; i >= 0; i-- {
+		first := sp.mappings[i]
+		if first.Inode != mp.Inode || first.Dev != mp.Dev || first.Offset != 0 {
+			continue
+		}
+		if m = r.file(first, pid); m != nil {
+			at = addr - m.classes.Bias(first.Start)
+		}
+		break
 	}
-	bias, ok := m.classes.Bias(mp.Start, mp.Offset)
-	if !ok {
-		return nil, 0, true
-	}
-	return m, addr - bias, true
+	return m, at, true
 }
 
 // file is the module of a mapping, nil if it cannot be read.
