@@ -13,9 +13,9 @@ type Actor interface {
 	// Activate: a tuple, row of b, satisfies the condition, as the n-th one. b
 	// is the caller's.
 	Activate(n int64, b *batch.Batch, row int)
-	// Relent: a tuple fails the condition, the first one after one that
-	// satisfied it.
-	Relent()
+	// Relent: a tuple, row of b, fails the condition, the first one after one that
+	// satisfied it. b is the caller's.
+	Relent(b *batch.Batch, row int)
 	// Lost: n tuples, or what they would have been made of, were lost on the way,
 	// for a cause.
 	Lost(cause string, n uint64)
@@ -49,7 +49,7 @@ func (t *Trigger) Push(_ context.Context, _ int, b *batch.Batch) (Status, error)
 			if c := &b.Cols[t.condition]; !c.Bool[row] || c.Nulls.Get(row) {
 				if t.satisfied {
 					t.satisfied = false
-					t.actor.Relent()
+					t.actor.Relent(b, row)
 				}
 				continue
 			}

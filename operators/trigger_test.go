@@ -15,7 +15,7 @@ type journal struct{ strings.Builder }
 func (j *journal) Activate(n int64, b *batch.Batch, row int) {
 	fmt.Fprintf(j, "%d:%d ", n, b.Cols[0].Value(row).I)
 }
-func (j *journal) Relent()                     { j.WriteString("relent ") }
+func (j *journal) Relent(*batch.Batch, int)    { j.WriteString("relent ") }
 func (j *journal) Lost(cause string, n uint64) { fmt.Fprintf(j, "lost %d, %s ", n, cause) }
 
 func TestTrigger(t *testing.T) {
@@ -81,7 +81,7 @@ func TestTriggerTellsOfLosses(t *testing.T) {
 type idle struct{}
 
 func (idle) Activate(int64, *batch.Batch, int) {}
-func (idle) Relent()                           {}
+func (idle) Relent(*batch.Batch, int)          {}
 func (idle) Lost(string, uint64)               {}
 
 // BenchmarkTrigger pushes tuples that fail, as most do.

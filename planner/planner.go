@@ -17,6 +17,8 @@ type Env struct {
 	// Triggers are those there are; nil: none.
 	Triggers *catalog.Triggers
 	Target   plan.Target // the session's; zero if it has none
+	// Resolves says that WEBHOOK tells of the end of what it told of, too.
+	Resolves bool
 	// NoKernel plans as if sources computed nothing.
 	NoKernel bool
 	// File gives the columns of a file, of which the error is the user's.

@@ -30,7 +30,7 @@ func PlanTrigger(c *parser.CreateTrigger, src string, env *Env) (*Trigger, error
 		if err != nil {
 			return nil, err
 		}
-		undone = undone || act.Acquires() && !t.Once
+		undone = undone || !t.Once && (act.Acquires() || act.Kind == ActWebhook && env.Resolves)
 		shown = shown || act.Kind == ActNotify || act.Kind == ActWebhook || act.Kind == ActStop
 		t.Actions = append(t.Actions, *act)
 	}

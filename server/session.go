@@ -127,10 +127,10 @@ func (s *session) Close() error {
 
 // env is what the planner may know of the session.
 func (s *session) env() *planner.Env {
-	noKernel := s.noKernel()
+	noKernel, resolves := s.noKernel(), webhookFormats[s.setting("webhook_format").S].resolves
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &planner.Env{Views: s.e.views, Triggers: s.e.flows, Models: s.e.models, Target: s.target, NoKernel: noKernel, File: s.describeFile, Eval: expr.EvalConst}
+	return &planner.Env{Resolves: resolves, Views: s.e.views, Triggers: s.e.flows, Models: s.e.models, Target: s.target, NoKernel: noKernel, File: s.describeFile, Eval: expr.EvalConst}
 }
 
 // Execute runs one statement, and has what is refused on record.

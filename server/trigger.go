@@ -52,8 +52,8 @@ type trigger struct {
 type actor interface {
 	// activate is called for each tuple that satisfies the condition.
 	activate(a activation)
-	// relent is called for the first that fails it.
-	relent()
+	// relent is called for the first that fails it, with its event time.
+	relent(at int64)
 	// finish says that no tuple follows. The actor ends what it would undo, and
 	// is done when the rest has come to its end.
 	finish()
@@ -251,12 +251,7 @@ func (t *trigger) abandon() {
 
 // Activate implements operators.Actor.
 func (t *trigger) Activate(n int64, b *batch.Batch, row int) {
-	a := activation{n: n, at: time.Now().UnixNano()}
-	if t.plan.Time >= 0 {
-		if c := &b.Cols[t.plan.Time]; !c.Nulls.Get(row) {
-			a.at = c.Int[row]
-		}
-	}
+	a := activation{n: n, at: t.timeOf(b, row)}
 	if t.tuple != nil {
 		a.tuple = string(t.tuple(nil, b, row))
 	}
@@ -265,10 +260,21 @@ func (t *trigger) Activate(n int64, b *batch.Batch, row int) {
 	}
 }
 
+// timeOf is the event time of a tuple, ns since the epoch; of one that has none, now.
+func (t *trigger) timeOf(b *batch.Batch, row int) int64 {
+	if t.plan.Time >= 0 {
+		if c := &b.Cols[t.plan.Time]; !c.Nulls.Get(row) {
+			return c.Int[row]
+		}
+	}
+	return time.Now().UnixNano()
+}
+
 // Relent implements operators.Actor.
-func (t *trigger) Relent() {
+func (t *trigger) Relent(b *batch.Batch, row int) {
+	at := t.timeOf(b, row)
 	for _, act := range t.actors {
-		act.relent()
+		act.relent(at)
 	}
 }
 
@@ -416,7 +422,7 @@ func (n *notifier) activate(a activation) {
 	n.t.stream.give(streamRow{at: a.at, activation: a.n, action: n.act.Text, row: a.tuple})
 	n.t.owner.tell(n.t.plan.Name + ": " + n.act.Str)
 }
-func (n *notifier) relent()             {}
+func (n *notifier) relent(int64)        {}
 func (n *notifier) finish()             {}
 func (n *notifier) wait()               {}
 func (n *notifier) status() actorStatus { return actorStatus{} }
@@ -443,7 +449,7 @@ func (s *stopper) activate(a activation) {
 	}
 	s.t.stream.give(streamRow{at: a.at, activation: a.n, action: s.act.Text, row: a.tuple})
 }
-func (s *stopper) relent()             {}
+func (s *stopper) relent(int64)        {}
 func (s *stopper) finish()             {}
 func (s *stopper) wait()               {}
 func (s *stopper) status() actorStatus { return actorStatus{} }

@@ -87,8 +87,10 @@ func (q *acquirer) activate(a activation) {
 	q.rouse()
 }
 
-// relent turns SAMPLE and MONITOR off, unless they are to stay on for ever.
-func (q *acquirer) relent() {
+func (q *acquirer) relent(int64) { q.relax() }
+
+// relax turns off what does not stay on for ever.
+func (q *acquirer) relax() {
 	if !q.t.plan.Once {
 		q.off()
 	}
@@ -108,7 +110,7 @@ func (q *acquirer) off() {
 
 // finish leaves on what is to stay on, and lets a query come to its end.
 func (q *acquirer) finish() {
-	q.relent()
+	q.relax()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.last = true

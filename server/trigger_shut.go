@@ -143,7 +143,10 @@ func (m *shutter) expire() {
 	}
 }
 
-func (m *shutter) relent() {
+func (m *shutter) relent(int64) { m.relax() }
+
+// relax turns off what does not stay on for ever.
+func (m *shutter) relax() {
 	if !m.t.plan.Once {
 		m.off()
 	}
@@ -171,7 +174,7 @@ func (m *shutter) close() {
 }
 
 func (m *shutter) finish() {
-	m.relent()
+	m.relax()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.open {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"endoscope/planner"
+	"endoscope/probes/clock"
 )
 
 // webhook is WEBHOOK 'url': each activation is sent there by POST, in order. A
@@ -20,13 +21,17 @@ import (
 type webhook struct {
 	t      *trigger
 	act    *planner.Action
-	body   func(trigger string, a activation) ([]byte, error)
+	format webhookFormat
 	client *http.Client
-	queue  chan activation
+	queue  chan post
 	done   chan struct{}
 	ctx    context.Context // of deliveries
 	cancel context.CancelFunc
 	closed atomic.Bool
+
+	// The alert that the receiver was told of, from the first activation up to the
+	// last so far; nil: none, or it is over. It is of whoever tells of tuples.
+	firing *post
 
 	pending atomic.Int64
 	lost    atomic.Uint64
@@ -43,14 +48,27 @@ const (
 	webhookGrace = time.Second
 )
 
-// webhookFormats are the values of SET webhook_format.
-var webhookFormats = map[string]func(string, activation) ([]byte, error){
-	"json":         plainBody,
-	"alertmanager": alertBody,
+// post is what is to be posted.
+type post struct {
+	activation
+	since int64 // the first activation since the condition was not satisfied
+	ended int64 // when it was no longer; 0: it is
+}
+
+// webhookFormat is a value of SET webhook_format.
+type webhookFormat struct {
+	body func(trigger string, p *post) ([]byte, error)
+	// resolves: what ends is posted, too.
+	resolves bool
+}
+
+var webhookFormats = map[string]webhookFormat{
+	"json":         {plainBody, false},
+	"alertmanager": {alertBody, true},
 }
 
 func newWebhook(t *trigger, act *planner.Action, format string) *webhook {
-	w := &webhook{t: t, act: act, body: webhookFormats[format], queue: make(chan activation, webhookQueue), done: make(chan struct{}),
+	w := &webhook{t: t, act: act, format: webhookFormats[format], queue: make(chan post, webhookQueue), done: make(chan struct{}),
 		client: &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute}, Timeout: webhookTimeout,
 			CheckRedirect: stay}}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
@@ -63,24 +81,41 @@ func newWebhook(t *trigger, act *planner.Action, format string) *webhook {
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 func (w *webhook) activate(a activation) {
+	p := post{activation: a, since: a.at}
+	if w.firing != nil {
+		p.since = w.firing.since
+	}
+	w.firing = &p
+	w.enqueue(p)
+	w.t.stream.give(streamRow{at: a.at, activation: a.n, action: w.act.Text, row: a.tuple})
+}
+
+func (w *webhook) enqueue(p post) {
 	w.pending.Add(1)
 	select {
-	case w.queue <- a:
+	case w.queue <- p:
 	default:
 		w.pending.Add(-1)
 		w.lost.Add(1)
 	}
-	w.t.stream.give(streamRow{at: a.at, activation: a.n, action: w.act.Text, row: a.tuple})
 }
 
-func (w *webhook) relent() {}
+// relent says that the alert is over. With ONCE it is for ever.
+func (w *webhook) relent(at int64) {
+	if p := w.firing; p != nil && w.format.resolves && !w.t.plan.Once {
+		p.ended = max(at, p.since)
+		w.enqueue(*p)
+	}
+	w.firing = nil
+}
 
 // finish has what is queued sent, if that does not take too long for a trigger
-// that was dropped.
+// that was dropped. An alert of which nobody will see the end is over.
 func (w *webhook) finish() {
 	if !w.closed.CompareAndSwap(false, true) {
 		return
 	}
+	w.relent(clock.Now())
 	close(w.queue)
 	go func() {
 		select {
@@ -106,8 +141,8 @@ func (w *webhook) run() {
 	defer close(w.done)
 	defer w.cancel()
 	defer w.client.CloseIdleConnections()
-	for a := range w.queue {
-		if err := w.deliver(a); err != nil {
+	for p := range w.queue {
+		if err := w.deliver(&p); err != nil {
 			w.lost.Add(1)
 			w.t.fail(fmt.Errorf("WEBHOOK '%s': %w", w.act.Str, err))
 		}
@@ -116,8 +151,8 @@ func (w *webhook) run() {
 }
 
 // deliver tries until the receiver accepts, or refuses for good.
-func (w *webhook) deliver(a activation) error {
-	body, err := w.body(w.t.plan.Name, a)
+func (w *webhook) deliver(p *post) error {
+	body, err := w.format.body(w.t.plan.Name, p)
 	if err != nil {
 		return err
 	}
@@ -157,7 +192,7 @@ func (w *webhook) post(body []byte) (again bool, err error) {
 	return again, fmt.Errorf("the receiver answers %s", resp.Status)
 }
 
-func tupleOf(a activation) json.RawMessage {
+func tupleOf(a *post) json.RawMessage {
 	if a.tuple == "" {
 		return json.RawMessage("null")
 	}
@@ -165,7 +200,7 @@ func tupleOf(a activation) json.RawMessage {
 }
 
 // plainBody is the tuple, and what it activated.
-func plainBody(trigger string, a activation) ([]byte, error) {
+func plainBody(trigger string, a *post) ([]byte, error) {
 	return json.Marshal(struct {
 		Trigger    string          `json:"trigger"`
 		Activation int64           `json:"activation"`
@@ -174,18 +209,25 @@ func plainBody(trigger string, a activation) ([]byte, error) {
 	}{trigger, a.n, time.Unix(0, a.at).UTC(), tupleOf(a)})
 }
 
-// alertBody is what Prometheus' Alertmanager takes at /api/v2/alerts. What
-// identifies the alert is its trigger; the tuple is an annotation, so that one
-// alert does not become many.
-func alertBody(trigger string, a activation) ([]byte, error) {
+// alertBody is what Prometheus' Alertmanager takes at /api/v2/alerts
+// (postableAlerts in api/v2/openapi.yaml). What identifies the alert is its
+// trigger; the tuple is an annotation, so that one alert does not become many.
+// An alert with an endsAt that is over is resolved; one without is taken to be when
+// nothing was heard of it for the receiver's resolve_timeout.
+func alertBody(trigger string, p *post) ([]byte, error) {
 	type alert struct {
 		Labels      map[string]string `json:"labels"`
 		Annotations map[string]string `json:"annotations"`
 		StartsAt    time.Time         `json:"startsAt"`
+		EndsAt      time.Time         `json:"endsAt,omitzero"`
 	}
-	return json.Marshal([]alert{{
+	a := alert{
 		Labels:      map[string]string{"alertname": trigger, "source": "endoscope"},
-		Annotations: map[string]string{"activation": fmt.Sprint(a.n), "row": string(tupleOf(a))},
-		StartsAt:    time.Unix(0, a.at).UTC(),
-	}})
+		Annotations: map[string]string{"activation": fmt.Sprint(p.n), "row": string(tupleOf(p))},
+		StartsAt:    time.Unix(0, p.since).UTC(),
+	}
+	if p.ended != 0 {
+		a.EndsAt = time.Unix(0, p.ended).UTC()
+	}
+	return json.Marshal([]alert{a})
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"endoscope/server/wire"
 )
 
@@ -75,29 +77,50 @@ func TestWebhookPostsTheTuple(t *testing.T) {
 	}
 }
 
+// An alert is what the API takes: labels, annotations, startsAt, which stays that of
+// the first tuple, and endsAt once a tuple fails the condition or none follows. With
+// ONCE it does not end.
 func TestWebhookForAlertmanager(t *testing.T) {
-	r := newReceiver(t, func(int) int { return http.StatusOK })
-	s := newSession(t, wire.Options{})
-	run(t, s, "SET webhook_format = alertmanager")
-	run(t, s, "CREATE TRIGGER late ON file('"+ticks(t, 2)+"') WHEN n = 1 BEGIN WEBHOOK '"+r.URL+"/api/v2/alerts' END")
-	triggered(t, s)
-	got := r.got()
-	if len(got) != 1 {
-		t.Fatalf("the receiver got %q", got)
-	}
-	// What the API wants: labels, annotations, startsAt.
-	var alerts []struct {
+	type alert struct {
 		Labels, Annotations map[string]string
 		StartsAt            time.Time
+		EndsAt              *time.Time
 	}
-	d := json.NewDecoder(strings.NewReader(got[0]))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&alerts); err != nil || len(alerts) != 1 {
-		t.Fatalf("%s: %v", got[0], err)
-	}
-	if a := alerts[0]; a.Labels["alertname"] != "late" || a.Annotations["row"] != `{"timestamp":"2026-01-01T00:00:00.001Z","n":1}` ||
-		a.StartsAt.UnixMilli()%1000 != 1 {
-		t.Errorf("the alert is %+v", a)
+	for mode, want := range map[string][]string{
+		// activation, startsAt and endsAt in ms
+		"CONTINUOUS": {"1: 1-", "2: 1-", "2: 1-3", "3: 5-", "3: 5-end"},
+		"ONCE":       {"1: 1-", "2: 1-", "3: 1-"},
+	} {
+		r := newReceiver(t, func(int) int { return http.StatusOK })
+		s := newSession(t, wire.Options{})
+		run(t, s, "SET webhook_format = alertmanager")
+		run(t, s, "CREATE "+mode+" TRIGGER late ON file('"+ticks(t, 6)+"') WHEN n IN (1, 2, 5) BEGIN WEBHOOK '"+r.URL+"/api/v2/alerts' END")
+		triggered(t, s)
+		var got []string
+		for _, body := range r.got() {
+			var alerts []alert
+			d := json.NewDecoder(strings.NewReader(body))
+			d.DisallowUnknownFields()
+			if err := d.Decode(&alerts); err != nil || len(alerts) != 1 {
+				t.Fatalf("%s: %v", body, err)
+			}
+			a := alerts[0]
+			n := a.Annotations["activation"]
+			row := fmt.Sprintf(`{"timestamp":"2026-01-01T00:00:00.00%[1]sZ","n":%[1]s}`, map[string]string{"1": "1", "2": "2", "3": "5"}[n])
+			if a.Labels["alertname"] != "late" || a.Annotations["row"] != row {
+				t.Errorf("the alert is %+v", a)
+			}
+			ends := ""
+			if a.EndsAt != nil {
+				if ends = fmt.Sprint(a.EndsAt.UnixMilli() % 1000); time.Since(*a.EndsAt) < time.Minute {
+					ends = "end" // of the stream
+				}
+			}
+			got = append(got, fmt.Sprintf("%s: %d-%s", n, a.StartsAt.UnixMilli()%1000, ends))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: the receiver got (-want, +got)\n%s", mode, diff)
+		}
 	}
 }
 

@@ -1,0 +1,44 @@
+package server
+
+import (
+	"testing"
+	"time"
+
+	"endoscope/planner"
+	"endoscope/probes/gate"
+)
+
+// The end of FOR does not shut a gate for which an activation has come meanwhile:
+// the timer may have gone off before, and got its turn after.
+func TestForIsOvertaken(t *testing.T) {
+	set, err := gate.NewSet(1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const d = 20 * time.Millisecond
+	m := &shutter{t: &trigger{plan: &planner.Trigger{}}, act: &planner.Action{For: d}, gates: set, wake: make(chan struct{}, 1)}
+	m.activate(activation{n: 1})
+	defer m.timer.Stop()
+	m.mu.Lock()
+	time.Sleep(2 * d) // the timer goes off, and waits
+	m.mu.Unlock()
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		if !set.Gate(0).Forced() {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the gate was not shut when FOR was over")
+		}
+	}
+	m.act = &planner.Action{For: time.Hour}
+	m.activate(activation{n: 2})
+	m.expire() // as a timer does that went off just before
+	if !set.Gate(0).Forced() || !m.status().acting {
+		t.Error("the activation before which FOR was over was undone by it")
+	}
+	m.deadline = time.Now()
+	m.expire()
+	if set.Gate(0).Forced() {
+		t.Error("FOR is over, and the gate is open")
+	}
+}
