@@ -55,7 +55,9 @@ type aggregation struct {
 	groups   int    // dense: states of one slot and CPU, padding included
 	cpus     int    // there can be
 	keys     string // for Describe
-	limit    int    // most entries of a hash table, for tests; 0: as many as usual
+	// preallocated: hash tables have their memory from the beginning.
+	preallocated bool
+	limit        int // most entries of a hash table, for tests; 0: as many as usual
 }
 
 // compileAggregate decides whether the kernel runs the first stage of spec's
@@ -75,7 +77,7 @@ func (p *Provider) compileAggregate(spec *plan.Acquire, f *filter, ws []want, in
 	}
 	// What follows from a function is known of its own states alone.
 	code.ByFunction = code.ByFunction || inferred > 0
-	a := &aggregation{partial: part, code: code, pane: int64(part.Pane), cpus: cpus, inferred: inferred}
+	a := &aggregation{partial: part, code: code, pane: int64(part.Pane), cpus: cpus, inferred: inferred, preallocated: p.o.preallocates()}
 	if a.pane == 0 {
 		a.pane = endless
 	}
@@ -159,6 +161,9 @@ func (a *aggregation) groupsBy() string {
 // entries is how many entries a hash table has of which there are n for a CPU.
 func (a *aggregation) entries(n, keyWords, valueWords int) int {
 	n = min(n*a.cpus, maxStateBytes/2/(hashOverhead+8*keyWords+8*valueWords))
+	if a.preallocated {
+		n = min(n, preallocated(8*keyWords, 8*valueWords))
+	}
 	if a.limit > 0 {
 		n = min(n, a.limit)
 	}

@@ -42,6 +42,9 @@ var (
 	featureFindVMA = feature{"bpf_find_vma", "5.17", sync.OnceValue(func() bool {
 		return features.HaveProgramHelper(ebpf.Kprobe, asm.FnFindVma) == nil
 	})}
+	// A program can allocate an entry of a hash table; see preallocate. It always
+	// could, so that only the version tells whether it should.
+	featureAllocation = feature{"allocation by programs", "6.1", sync.OnceValue(func() bool { return kernelAtLeast("6.1") })}
 	// A program can follow a list of any length.
 	featureLoop = feature{"bpf_loop", "5.17", sync.OnceValue(func() bool {
 		return features.HaveProgramHelper(ebpf.Kprobe, asm.FnLoop) == nil

@@ -100,6 +100,9 @@ func load(o Options, types *btf.Cache) (*kernel, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.preallocates() {
+		preallocate(spec.Maps)
+	}
 	spec.Maps[bpf.FunctionMapEvents].MaxEntries = uint32(size)
 	if err := spec.Variables[bpf.FunctionVarWakeBytes].Set(uint64(size / 4)); err != nil {
 		return nil, err
@@ -302,6 +305,7 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 	if err := k.aggregate(s.aggregation, spec, replace); err != nil {
 		return nil, err
 	}
+	boundPreallocated(spec.Maps)
 	objects, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: replace, Cache: k.types})
 	if err != nil {
 		return nil, err

@@ -39,6 +39,9 @@ type Options struct {
 	Prices calibrate.Table
 	// Returns is what SET return_probes = auto means. For tests.
 	Returns plan.ReturnProbes
+	// Preallocate gives the kernel's tables their memory when they are made, and
+	// less of it, as is done before Linux 6.1. For tests.
+	Preallocate bool
 }
 
 const (
