@@ -64,14 +64,15 @@ var encoderMakers = map[string]struct {
 			return encoders.NewGrammarEncoder(a, o, encoders.Limits{}), nil
 		}
 	}},
-	"automaton":        {create: makeAutomata},
-	"locality":         {create: makeLocalities},
-	"loop":             {create: makeLoops},
-	"consecutive":      {create: makeLoops},
-	"succession":       {create: makeSuccessions},
-	"invocation_graph": {moments: true, create: makeInvocationGraphs},
-	"conforms":         {create: makeConformances},
-	"anomaly":          {create: makeConformances},
+	"automaton":           {create: makeAutomata},
+	"locality":            {create: makeLocalities},
+	"loop":                {create: makeLoops},
+	"consecutive":         {create: makeLoops},
+	"succession":          {create: makeSuccessions},
+	plan.HierarchyEncoder: {create: makeHierarchies},
+	"invocation_graph":    {moments: true, create: makeInvocationGraphs},
+	"conforms":            {create: makeConformances},
+	"anomaly":             {create: makeConformances},
 }
 
 // option is a numeric option of an encoder.
@@ -102,6 +103,7 @@ type encoding struct {
 	by      int  // which of them tells sequences apart, or -1
 	born    int  // which of them says that a sequence begins, or -1
 	dies    int  // which of them says that it ends, or -1
+	lineage int  // which of them says what a class derives from, or -1
 
 	alphabet    *encoders.Alphabet
 	groups      []sequences
@@ -112,6 +114,10 @@ type encoding struct {
 	nextPreview time.Time // until then previews are what they were
 	refused     uint64    // rows that were not encoded and not reported yet
 	noEvent     *string   // what an event was that is none; nil: all were
+
+	hierarchy *encoders.Hierarchy // of those classes
+	cycle     error               // the rows say that a class derives from itself
+	lineages  symbolCache         // those that the hierarchy has are known
 
 	tokens, events symbolCache
 	symbols        []encoders.Symbol // scratch: of the rows of one sequence
@@ -133,11 +139,14 @@ func newEncoding(f *plan.Agg, budget int64, clock bool) (accumulator, error) {
 	e := &encoding{
 		f: f, create: m.create(f), moments: m.moments, clock: clock, budget: budget,
 		took: after(f, plan.TimeArgument), by: after(f, plan.SequenceArgument),
-		born: after(f, plan.BornArgument), dies: after(f, plan.DiesArgument),
+		born: after(f, plan.BornArgument), dies: after(f, plan.DiesArgument), lineage: after(f, plan.LineageArgument),
 		calls: len(f.Args) > 1 && f.ArgNames[1] == "",
 	}
 	e.reset()
-	_, err := e.create(e.alphabet)
+	x, err := e.create(e.alphabet)
+	if h, ok := x.(*encoders.HierarchyEncoder); ok {
+		e.hierarchy = h.Hierarchy()
+	}
 	return e, err
 }
 
@@ -151,7 +160,7 @@ func (e *encoding) reset() {
 	e.groups, e.all = e.groups[:0], nil
 	e.held, e.full, e.noEvent = 0, false, nil
 	e.alphabet = encoders.NewAlphabet()
-	e.tokens, e.events = symbolCache{}, symbolCache{}
+	e.tokens, e.events, e.lineages = symbolCache{}, symbolCache{}, symbolCache{}
 }
 
 // takeRefused is how many rows were not encoded since it was asked last.
@@ -212,6 +221,9 @@ func (e *encoding) update(in *folding) {
 				symbol = e.symbolOf(names.Values[c])
 				to[c] = symbol
 			}
+		}
+		if e.lineage >= 0 {
+			e.learn(in.more[e.lineage], r)
 		}
 		e.symbols = append(e.symbols, symbol)
 		switch {
@@ -290,6 +302,9 @@ func eventOf(event string) encoders.Symbol {
 func (e *encoding) output(groups []uint32, out *batch.Column, at instant) error {
 	if e.noEvent != nil {
 		return plan.Errorf(-1, -1, "%s encodes calls: '%s' is no ENTER, LEAVE, UNWIND or GAP", e.f, *e.noEvent)
+	}
+	if e.cycle != nil {
+		return plan.Errorf(-1, -1, "%s: %v", e.f, e.cycle)
 	}
 	for i, g := range groups {
 		if e.groups[g].empty() {

@@ -51,6 +51,37 @@ func makeInvocationGraphs(*plan.Agg) encoderMaker {
 	}
 }
 
+func makeHierarchies(*plan.Agg) encoderMaker {
+	h := encoders.NewHierarchy() // of the program, whatever is a sequence of it
+	return func(a *encoders.Alphabet) (encoders.Encoder, error) {
+		return encoders.NewHierarchyEncoder(a, h, encoders.Limits{}), nil
+	}
+}
+
+// stepBytes is about what the hierarchy holds for a class and its base.
+const stepBytes = 200
+
+// learn notes what row r says that its class derives from.
+func (e *encoding) learn(c *batch.Column, r uint16) {
+	if c.Nulls.Get(int(r)) {
+		return
+	}
+	known := e.lineages.of(c)
+	if known[c.Code[r]] != unknown {
+		return
+	}
+	known[c.Code[r]] = encoders.Return
+	for _, step := range plan.ParseLineage(c.Values[c.Code[r]]) {
+		if e.held > e.budget {
+			return // what is not encoded needs no hierarchy
+		}
+		if err := e.hierarchy.Derive(e.hierarchy.Class(step[0]), e.hierarchy.Class(step[1])); err != nil && e.cycle == nil {
+			e.cycle = err
+		}
+		e.held += stepBytes
+	}
+}
+
 // measure is an encoding that is a number; NaN: there is none.
 type measure interface{ Value() float64 }
 

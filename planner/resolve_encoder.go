@@ -66,6 +66,9 @@ func (c *exprCtx) encoderCall(f *plan.AggFunc, e *parser.Call, out *plan.Agg) er
 			return a.refuse(e.Pos(), "%s needs %s", strings.ToUpper(f.Name), o.Name)
 		}
 	}
+	if err := a.lineage(); err != nil {
+		return err
+	}
 	a.implied()
 	out.T = f.Result(batch.Varchar)
 	return nil
@@ -226,6 +229,9 @@ func (a *encoderArgs) named(arg *parser.Arg, given map[string]plan.NamedValue) e
 	if a.f.Encoder.Untimed {
 		names = names[1:]
 	}
+	if a.f.Encoder.Lineage {
+		names = append(names, plan.LineageArgument)
+	}
 	for i := range a.f.Encoder.Options {
 		o := &a.f.Encoder.Options[i]
 		if o.Name == name {
@@ -256,6 +262,8 @@ func (a *encoderArgs) named(arg *parser.Arg, given map[string]plan.NamedValue) e
 		return a.c.r.errorf(arg.X.Pos(), "time => is a DURATION, or ns, not a %s", x.Type())
 	case x.Type().Physical() == batch.PhysAny || x.Type() == batch.Null:
 		return a.c.r.errorf(arg.X.Pos(), "sequences cannot be told apart by a %s", x.Type())
+	case name == plan.LineageArgument && x.Type() != batch.Varchar:
+		return a.c.r.errorf(arg.X.Pos(), "lineage => is a VARCHAR such as 'Circle < Round < Shape', not a %s", x.Type())
 	case name == plan.SequenceArgument && x.Type().Physical() != batch.PhysInt:
 		x = asText(x)
 	}
@@ -285,6 +293,22 @@ func (a *encoderArgs) implied() {
 		a.add(plan.TimeArgument, took)
 		a.out.Implied++
 	}
+}
+
+// lineage adds what says what classes derive from, if it was not given.
+func (a *encoderArgs) lineage() error {
+	if !a.f.Encoder.Lineage || a.out.Named(plan.LineageArgument) >= 0 {
+		return nil
+	}
+	if c, ok := a.out.Args[0].(*plan.Col); ok {
+		name := strings.TrimSuffix(c.Name, "_class") + plan.LineageSuffix
+		if x := a.columnOf(name, batch.Varchar); x != nil {
+			a.add(plan.LineageArgument, x)
+			a.out.Implied++
+			return nil
+		}
+	}
+	return a.refuse(a.e.Pos(), "%s needs to know what the classes derive from: lineage => column", strings.ToUpper(a.f.Name))
 }
 
 // grouped reports whether x is a key.

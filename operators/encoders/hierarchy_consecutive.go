@@ -21,6 +21,9 @@ func NewHierarchyEncoder(a *Alphabet, h *Hierarchy, l Limits) *HierarchyEncoder 
 	return &HierarchyEncoder{intake: intake{alphabet: a, limits: l}, hierarchy: h}
 }
 
+// Hierarchy is what the encoder knows of its classes.
+func (e *HierarchyEncoder) Hierarchy() *Hierarchy { return e.hierarchy }
+
 // Append implements [Encoder]; it makes no use of times.
 func (e *HierarchyEncoder) Append(symbols []Symbol, _ []int64) {
 	e.take(symbols, nil, e.encode, e.Bytes)

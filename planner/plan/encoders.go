@@ -24,10 +24,17 @@ import (
 //	               object at an address, which may have been another's before);
 //	               rows of no sequence that was born are left out
 //	dies => cond   a row for which it is true is the last of its sequence
+//
+// and where tokens are classes,
+//
+//	lineage => e   what the row's class derives from (see [Lineage]); that is
+//	               class_lineage of class, receiver_lineage of receiver_class
 type EncoderForm struct {
 	// Calls: it encodes calls only, and without arguments those of the columns
 	// event and function_name.
 	Calls bool
+	// Lineage: it wants to know what classes, its tokens, derive from.
+	Lineage bool
 	// Untimed: it makes no use of how long tokens took.
 	Untimed bool
 	// Model: behind the columns stands the name of a model, which becomes the
@@ -64,6 +71,7 @@ const (
 	SequenceArgument = "sequence"
 	BornArgument     = "born"
 	DiesArgument     = "dies"
+	LineageArgument  = "lineage"
 )
 
 // NamedValue is a constant argument that has a name, whether or not it was
@@ -124,6 +132,9 @@ var Encoders = []AggFunc{
 			{Name: "n", Type: tI, Min: 1, Max: 1 << 16, Required: true}}}},
 	{Name: "consecutive", Args: []batch.Type{tA}, Result: always(batch.Encoding), Doc: "LOOP(x, 1)",
 		Encoder: &EncoderForm{Example: "CONSECUTIVE(class)", Untimed: true}},
+	{Name: HierarchyEncoder, Args: []batch.Type{tA}, Result: always(batch.Encoding),
+		Doc:     "how many successive classes are the same or derive from one another (hit), and how many are part of such a pair (covered); lineage => column: what they derive from, 'Circle < Round < Shape'",
+		Encoder: &EncoderForm{Example: "HIERARCHY_CONSECUTIVE(receiver_class) FROM function_start", Untimed: true, Lineage: true}},
 	{Name: "succession", Args: []batch.Type{tA}, Result: always(batch.Encoding),
 		Doc:     "what comes directly before and after each token, with what probability; the best candidates for patterns first",
 		Encoder: &EncoderForm{Example: "SUCCESSION(function_name)", Untimed: true}},
