@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
@@ -76,7 +75,7 @@ func newAggregate(n *plan.Aggregate, down Operator, o *Options) (*aggregate, err
 	in := n.Input.Schema()
 	a := &aggregate{
 		out: output{op: down}, node: n, time: in.Time,
-		start: o.Start, clock: func() int64 { return time.Now().UnixNano() },
+		start: o.Start, clock: expr.Clock,
 		pool: batch.NewPool(n.Out.Types()), dicts: make([]*batch.Dict, len(n.Out.Fields)),
 		maxBytes: o.MemoryLimit, encoderBudget: o.EncoderBudget,
 	}

@@ -11,6 +11,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
+	"endoscope/probes/clock"
 	"endoscope/probes/procfs"
 	"endoscope/probes/replay"
 	"endoscope/probes/stack"
@@ -56,6 +57,9 @@ type Engine struct {
 	owners   map[string]string        // of views, by name; guarded by mu
 	totals   totals                   // of queries that have ended; guarded by mu
 }
+
+// What operators ask the time of is what events have theirs of.
+func init() { expr.Clock = clock.Now }
 
 // New returns an engine with every provider. Nothing is loaded into the kernel
 // before a query needs it.

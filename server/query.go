@@ -15,6 +15,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
+	"endoscope/probes/clock"
 	"endoscope/server/grant"
 )
 
@@ -32,6 +33,7 @@ type query struct {
 	out       *outlet
 	last      operators.Operator // takes the rows; nil: out does
 	started   time.Time          // set before armed
+	began     int64              // the same by the clock of events, ns since the epoch
 	armed     atomic.Bool        // graph and started may be read by others
 	state     atomic.Value       // string, for sys.queries
 
@@ -117,13 +119,12 @@ func (q *query) start() (err error) {
 		return planner.Placed(err, q.text)
 	}
 	q.out = newOutlet(q.t)
-	now := time.Now()
 	last := q.last
 	if last == nil {
 		last = q.out
 	}
 	graph, err := operators.Build(q.plan.Root, last, &operators.Options{
-		Start:      now.UnixNano(),
+		Start:      clock.Now(),
 		Stats:      true,
 		JoinMemory: q.joinMemory, EncoderBudget: q.encoderBudget,
 		Demand: q.onDemand,
@@ -158,7 +159,7 @@ func (q *query) start() (err error) {
 		}
 	}
 	q.gating.start()
-	q.started = time.Now()
+	q.started, q.began = time.Now(), clock.Now()
 	for _, f := range q.feeds {
 		if f.standby == nil {
 			continue
@@ -182,7 +183,7 @@ func (q *query) armedAt() batch.Value {
 	if !q.armed.Load() {
 		return batch.NullOf(batch.Timestamp)
 	}
-	return batch.Time(q.started.UnixNano())
+	return batch.Time(q.began)
 }
 
 // end asks the query to finish and give what it has.
@@ -401,13 +402,13 @@ func (r *runner) tick(ctx context.Context) error {
 	if r.timers.tick != nil {
 		r.timers.tick.Reset(time.Until(r.started.Add(time.Duration(r.ticks+1) * r.every)))
 	}
-	return r.signal(ctx, operators.Signal{Kind: operators.Tick, Time: r.started.Add(time.Duration(r.ticks) * r.every).UnixNano()})
+	return r.signal(ctx, operators.Signal{Kind: operators.Tick, Time: r.began + r.ticks*int64(r.every)})
 }
 
 func (r *runner) preview(ctx context.Context) error {
 	r.out.preview = true
 	defer func() { r.out.preview = false }()
-	return r.signal(ctx, operators.Signal{Kind: operators.Tick, Time: time.Now().UnixNano(), Preview: true})
+	return r.signal(ctx, operators.Signal{Kind: operators.Tick, Time: clock.Now(), Preview: true})
 }
 
 // timers are the clocks of a loop; absent ones never fire.

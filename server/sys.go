@@ -10,6 +10,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
+	"endoscope/probes/clock"
 )
 
 // sysProvider serves the sys streams: what the engine knows of itself.
@@ -88,7 +89,7 @@ func (s *sysSource) give(sink probes.Sink) {
 	if b.N > 0 {
 		sink.Push(b)
 	}
-	sink.Watermark(time.Now().UnixNano())
+	sink.Watermark(clock.Now())
 }
 
 func (s *sysSource) Stop() error {
@@ -119,7 +120,7 @@ func (e *Engine) queriesOf(w whose) []*query {
 
 // snapshot gives the rows of a sys stream, with all its columns.
 func (e *Engine) snapshot(stream string, w whose) [][]batch.Value {
-	now := batch.Time(time.Now().UnixNano())
+	now := batch.Time(clock.Now())
 	var rows [][]batch.Value
 	if stream == "sys.triggers" {
 		return e.triggerRows(now, w)

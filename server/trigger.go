@@ -7,12 +7,12 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"endoscope/operators"
 	"endoscope/operators/batch"
 	"endoscope/parser"
 	"endoscope/planner"
+	"endoscope/probes/clock"
 	"endoscope/server/wire"
 )
 
@@ -267,7 +267,7 @@ func (t *trigger) timeOf(b *batch.Batch, row int) int64 {
 			return c.Int[row]
 		}
 	}
-	return time.Now().UnixNano()
+	return clock.Now()
 }
 
 // Relent implements operators.Actor.
@@ -337,7 +337,7 @@ func (t *trigger) fail(err error) {
 
 // armed notes how long after its tuple an acquisition was armed.
 func (t *trigger) armed(a activation) {
-	d := time.Now().UnixNano() - a.at
+	d := clock.Now() - a.at
 	for {
 		longest := t.latency.Load()
 		if d <= longest || t.latency.CompareAndSwap(longest, d) {

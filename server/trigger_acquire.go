@@ -10,6 +10,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/planner"
 	"endoscope/planner/plan"
+	"endoscope/probes/clock"
 )
 
 // acquirer is an action that runs a query: SAMPLE and MONITOR, which are on or
@@ -328,7 +329,7 @@ func (p *publisher) Push(_ context.Context, _ int, b *batch.Batch) (operators.St
 		return operators.More, nil
 	}
 	rows := make([]streamRow, b.Len())
-	now, n := time.Now().UnixNano(), p.number.Load()
+	now, n := clock.Now(), p.number.Load()
 	for i := range rows {
 		row := b.Row(i)
 		r := streamRow{at: now, activation: n, action: p.action, row: string(p.row(nil, b, row))}

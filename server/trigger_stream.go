@@ -9,6 +9,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
+	"endoscope/probes/clock"
 )
 
 // streamRow is one row of a trigger's stream.
@@ -151,7 +152,7 @@ func (s *triggerSource) Start(_ context.Context, sink probes.Sink) error {
 			case <-tick.C:
 				s.mu.Lock()
 				if !s.ended {
-					s.sink.Watermark(time.Now().Add(-s.spec.Settings.Lateness - markDelay).UnixNano())
+					s.sink.Watermark(clock.Now() - int64(s.spec.Settings.Lateness+markDelay))
 				}
 				s.mu.Unlock()
 			case <-s.quit:

@@ -9,6 +9,11 @@ import (
 	"endoscope/planner/plan"
 )
 
+// Clock is what now() and the rates of aggregates read, in ns since the epoch. Who
+// runs operators sets it, before any runs, to the clock that their rows' times are
+// of: a wall clock that is set meanwhile would tear them apart.
+var Clock = func() int64 { return time.Now().UnixNano() }
+
 // nowNode is now(): one time for all rows of an evaluation and all places
 // where an expression says it.
 type nowNode struct{ out output }
@@ -17,7 +22,7 @@ func now(e *plan.Call, _ []node) (node, error) { return &nowNode{newOutput(e.T)}
 
 func (n *nowNode) eval(f *frame, r rows) (*batch.Column, error) {
 	if f.now == 0 {
-		f.now = time.Now().UnixNano()
+		f.now = Clock()
 	}
 	n.out.begin(r.n)
 	r.each(func(i int) { n.out.col.Int[i] = f.now })
