@@ -35,6 +35,21 @@ func (e *Engine) Stats() Stats {
 	return s
 }
 
+// Expel ends the triggers that a user has made.
+func (e *Engine) Expel(user string) {
+	var theirs []*trigger
+	for _, t := range e.allTriggers() {
+		if t.user == user {
+			theirs = append(theirs, t)
+			t.drop()
+		}
+	}
+	for _, t := range theirs {
+		<-t.over
+		e.leaveTrigger(t, nil)
+	}
+}
+
 // own notes whose a stream is that CREATE STREAM has made.
 func (e *Engine) own(stream, user string) {
 	e.mu.Lock()

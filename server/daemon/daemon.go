@@ -11,9 +11,11 @@ import (
 	"os"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"endoscope/server"
+	"endoscope/server/access"
 	"endoscope/server/flight"
-	"endoscope/server/wire"
 )
 
 // Exit codes.
@@ -29,11 +31,19 @@ const graceAtStop = 5 * time.Second
 
 // Program is what the daemon is made of. The zero value is the real one.
 type Program struct {
-	Stderr  io.Writer                   // of logs and mistakes; nil: the process's
-	Open    func() (wire.Engine, error) // nil: the engine with every provider
+	Stdout  io.Writer              // of what commands make and list; nil: the process's
+	Stderr  io.Writer              // of logs and mistakes; nil: the process's
+	Open    func() (Engine, error) // nil: the engine with every provider
 	Version string
-	// Ready is told the addresses that are listened at, once they are.
+	// Ready is told the addresses that are listened at, once they are: that of
+	// --metrics last.
 	Ready func([]net.Addr)
+}
+
+// Engine is what is served.
+type Engine interface {
+	access.Engine
+	Stats() server.Stats
 }
 
 // config is what the command line says.
@@ -43,9 +53,19 @@ type config struct {
 	group   string
 	timeout time.Duration
 	json    bool
+
+	dir         string // of certificates, users and tokens
+	access      string // "": the users of dir
+	insecure    bool
+	requireCert bool
+	audit       string
+	metrics     string
 }
 
 const usage = `usage: endoscoped --listen HOST:PORT | --unix PATH
+       endoscoped init --host NAME    makes certificates and a file of users
+       endoscoped cert USER           makes a client's certificate
+       endoscoped token add USER      makes a token; also: token list, token revoke ID
 
 The engine of endoscope as a daemon, for clients elsewhere:
 endoscope --connect HOST:PORT, and any Arrow Flight SQL client.
@@ -61,6 +81,12 @@ func parse(args []string, w io.Writer) (*config, error) {
 	f.StringVar(&c.unix, "unix", "", "listen at a socket with this `path`, which its group may use (mode 0660)")
 	f.StringVar(&c.group, "group", "", "the `name` of the socket's group")
 	f.DurationVar(&c.timeout, "client-timeout", 10*time.Second, "end the queries of clients that are silent this long")
+	f.StringVar(&c.dir, "config", defaultConfig, "the `directory` of certificates, users and tokens (endoscoped init)")
+	f.StringVar(&c.access, "access", "", "the `file` that says who may do what (default: users in the directory of --config)")
+	f.BoolVar(&c.insecure, "insecure", false, "listen without encryption where others can reach it, so that they can read and change what is sent")
+	f.BoolVar(&c.requireCert, "require-certificate", false, "clients need a certificate, also if they have a token")
+	f.StringVar(&c.audit, "audit", "", "append what users do to this `file`, as lines of JSON (default: to the log)")
+	f.StringVar(&c.metrics, "metrics", "", "serve /healthz and Prometheus' /metrics at this `host:port`, to whoever can reach it")
 	f.BoolVar(&c.json, "log-json", false, "log as JSON")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -79,11 +105,17 @@ func parse(args []string, w io.Writer) (*config, error) {
 // Run runs the daemon with arguments (without the program's name) until ctx is
 // done, and returns its exit code.
 func (p Program) Run(ctx context.Context, args []string) int {
+	if p.Stdout == nil {
+		p.Stdout = os.Stdout
+	}
 	if p.Stderr == nil {
 		p.Stderr = os.Stderr
 	}
 	if p.Open == nil {
-		p.Open = func() (wire.Engine, error) { return server.New(server.Options{}) }
+		p.Open = func() (Engine, error) { return server.New(server.Options{}) }
+	}
+	if len(args) > 0 && commands[args[0]] != nil {
+		return p.command(args[0], args[1:])
 	}
 	c, err := parse(args, p.Stderr)
 	switch {
@@ -105,27 +137,69 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	return exitDone
 }
 
+// command runs one of commands.
+func (p Program) command(name string, args []string) int {
+	err := commands[name](args, p.Stdout, p.Stderr)
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		return exitDone
+	case errors.Is(err, errUsage):
+		return exitUsage
+	}
+	fmt.Fprintln(p.Stderr, "error:", err)
+	return exitFailed
+}
+
 // run opens the engine, serves it and closes it.
 func (p Program) run(ctx context.Context, c *config, log *slog.Logger) (err error) {
+	sec, err := c.security(log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, sec.close()) }()
 	listeners, err := c.listeners()
 	if err != nil {
 		return err
 	}
+	served := false
+	defer func() {
+		for _, l := range listeners {
+			if !served {
+				_ = l.Close()
+			}
+		}
+	}()
+	how := make([]grpc.ServerOption, len(listeners))
+	for i, l := range listeners {
+		if how[i], err = c.secure(l, sec, log); err != nil {
+			return err
+		}
+	}
 	engine, err := p.Open()
 	if err != nil {
-		for _, l := range listeners {
-			_ = l.Close()
-		}
 		return err
 	}
-	defer func() { err = errors.Join(err, engine.Close()) }()
-	service := flight.New(engine, flight.Options{Log: log, Version: p.Version, ClientTimeout: c.timeout})
+	guard := access.NewGuard(engine, sec.by, sec.audit)
+	defer func() { err = errors.Join(err, guard.Close()) }()
+	var watched net.Listener
+	if c.metrics != "" {
+		if watched, err = net.Listen("tcp", c.metrics); err != nil {
+			return err
+		}
+		defer monitor(watched, &collector{engine, guard, sec.by}, log)()
+	}
+	service := flight.New(guard, flight.Options{Access: sec.by, Log: log, Version: p.Version, ClientTimeout: c.timeout})
 	failed := make(chan error, len(listeners))
 	var addrs []net.Addr
-	for _, l := range listeners {
+	served = true
+	for i, l := range listeners {
 		addrs = append(addrs, l.Addr())
 		log.Info("listening", "network", l.Addr().Network(), "address", l.Addr().String())
-		go func() { failed <- service.Serve(l) }()
+		go func() { failed <- service.Serve(l, how[i]) }()
+	}
+	if watched != nil {
+		addrs = append(addrs, watched.Addr())
+		log.Info("monitored", "address", watched.Addr().String())
 	}
 	if p.Ready != nil {
 		p.Ready(addrs)

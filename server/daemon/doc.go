@@ -1,8 +1,8 @@
-// Package daemon is the endoscoped command: flags, the engine, and where it
-// listens.
+// Package daemon is the endoscoped command: flags, the engine, who may use it, and
+// where it listens; and the commands that make certificates and tokens.
 //
-//	flags ─► engine ─► flight.Service ─┬► --listen (TCP)
-//	                                   └► --unix (socket)
+//	flags ─► engine ─► access.Guard ─► flight.Service ─┬► --listen (TCP, TLS)
+//	              └─► /metrics, /healthz (--metrics)   └► --unix (socket)
 //
 // SIGTERM and SIGINT end it in order: queries give what they have, clients get
 // it, and nothing stays attached. It must not know the protocol, nor what a

@@ -24,10 +24,9 @@ type Usage struct {
 
 // Account counts what a user uses. It is safe for concurrent use.
 type Account struct {
+	mu     sync.Mutex
 	limits Limits
-
-	mu    sync.Mutex
-	usage Usage
+	usage  Usage
 	// A bucket of events, of a second's worth, that fills by the clock.
 	tokens float64
 	filled time.Time
@@ -43,7 +42,16 @@ func (a *Account) Limits() Limits {
 	if a == nil {
 		return Limits{}
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	return a.limits
+}
+
+// Limit changes the limits. What is in use above them stays until it ends.
+func (a *Account) Limit(l Limits) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.limits = l
 }
 
 // Usage is what is used now.

@@ -34,6 +34,7 @@ type Options struct {
 // User is somebody who was identified.
 type User struct {
 	Name string
+	Via  string // how: a token, a certificate, a user of the machine; for logs
 }
 
 // Session is one user's conversation: its target, settings and definitions.

@@ -1,0 +1,216 @@
+package access
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"time"
+)
+
+// Names of files in a directory of certificates.
+const (
+	caCert     = "ca.pem"
+	caKey      = "ca.key"
+	serverCert = "server.pem"
+	serverKey  = "server.key"
+	clientsDir = "clients" // NAME.pem, NAME.key
+)
+
+const (
+	caLife   = 10 * 365 * 24 * time.Hour
+	certLife = 2 * 365 * 24 * time.Hour
+	skew     = time.Hour // clocks of clients may be behind
+)
+
+// validName is what users are called: it is a file's name, and stands in logs.
+var validName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}$`)
+
+func checkName(name string) error {
+	if !validName.MatchString(name) {
+		return fmt.Errorf("%q is no name of a user: letters, digits, and _ . @ - after the first", name)
+	}
+	return nil
+}
+
+// Init makes a CA and a server's certificate for hosts (names and addresses by
+// which clients reach it) in dir, and returns the files. It changes nothing that
+// is there: if any of them is, nothing is made.
+func Init(dir string, hosts []string) (files []string, err error) {
+	if len(hosts) == 0 {
+		return nil, errors.New("a server's certificate needs the names by which clients reach it")
+	}
+	for _, name := range []string{caCert, caKey, serverCert, serverKey} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s is there already: nothing was changed", filepath.Join(dir, name))
+		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil { // nothing half made stays
+			for _, f := range files {
+				_ = os.Remove(f)
+			}
+			files = nil
+		}
+	}()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	ca, err := template("endoscope CA", caLife)
+	if err != nil {
+		return nil, err
+	}
+	ca.IsCA, ca.BasicConstraintsValid, ca.MaxPathLenZero = true, true, true
+	ca.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
+	der, err := x509.CreateCertificate(rand.Reader, ca, ca, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	if ca, err = x509.ParseCertificate(der); err != nil {
+		return nil, err
+	}
+	if files, err = writePair(files, dir, caCert, caKey, der, key); err != nil {
+		return files, err
+	}
+	return issue(files, dir, serverCert, serverKey, ca, key, "endoscoped", x509.ExtKeyUsageServerAuth, hosts)
+}
+
+// NewClient makes a certificate by which a user is known, with the CA in dir. It
+// replaces none.
+func NewClient(dir, name string) (files []string, err error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, caCert), filepath.Join(dir, caKey))
+	if err != nil {
+		return nil, fmt.Errorf("the CA cannot be read: %w", err)
+	}
+	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("%s is no key that init has made", filepath.Join(dir, caKey))
+	}
+	to := filepath.Join(dir, clientsDir)
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return nil, err
+	}
+	files, err = issue(nil, to, name+".pem", name+".key", pair.Leaf, key, name, x509.ExtKeyUsageClientAuth, nil)
+	if err != nil {
+		for _, f := range files {
+			_ = os.Remove(f)
+		}
+		return nil, err
+	}
+	return files, nil
+}
+
+func issue(files []string, dir, cert, keyFile string, ca *x509.Certificate, caKey *ecdsa.PrivateKey, name string, use x509.ExtKeyUsage, hosts []string) ([]string, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return files, err
+	}
+	t, err := template(name, certLife)
+	if err != nil {
+		return files, err
+	}
+	t.KeyUsage, t.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{use}
+	for _, h := range hosts {
+		if ip := net.ParseIP(h); ip != nil {
+			t.IPAddresses = append(t.IPAddresses, ip)
+		} else {
+			t.DNSNames = append(t.DNSNames, h)
+		}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, t, ca, key.Public(), caKey)
+	if err != nil {
+		return files, err
+	}
+	return writePair(files, dir, cert, keyFile, der, key)
+}
+
+func template(name string, life time.Duration) (*x509.Certificate, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	return &x509.Certificate{
+		SerialNumber: serial.Add(serial, big.NewInt(1)),
+		Subject:      pkix.Name{CommonName: name},
+		NotBefore:    now.Add(-skew),
+		NotAfter:     now.Add(life),
+	}, nil
+}
+
+// writePair adds the names of what it has written to files, also if it fails.
+func writePair(files []string, dir, cert, key string, der []byte, private *ecdsa.PrivateKey) ([]string, error) {
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		return files, err
+	}
+	for _, f := range []struct {
+		name, kind string
+		mode       os.FileMode
+		der        []byte
+	}{{key, "PRIVATE KEY", 0o600, pkcs8}, {cert, "CERTIFICATE", 0o644, der}} {
+		path := filepath.Join(dir, f.name)
+		if err := writeNew(path, pem.EncodeToMemory(&pem.Block{Type: f.kind, Bytes: f.der}), f.mode); err != nil {
+			return files, err
+		}
+		files = append(files, path)
+	}
+	return files, nil
+}
+
+// writeNew writes a file that is not there yet.
+func writeNew(path string, data []byte, mode os.FileMode) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		_ = os.Remove(path)
+	}
+	return err
+}
+
+// ServerTLS is how the server of a directory of certificates encrypts: TLS 1.3
+// alone. Clients may have a certificate of its CA; who has none must have a
+// token. With required they must have one.
+func ServerTLS(dir string, required bool) (*tls.Config, error) {
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, serverCert), filepath.Join(dir, serverKey))
+	if err != nil {
+		return nil, fmt.Errorf("the server's certificate cannot be read: %w", err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, caCert))
+	if err != nil {
+		return nil, fmt.Errorf("the CA's certificate cannot be read: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s has no certificate", filepath.Join(dir, caCert))
+	}
+	c := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13, ClientCAs: pool, ClientAuth: tls.VerifyClientCertIfGiven}
+	if required {
+		c.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	return c, nil
+}

@@ -1,0 +1,87 @@
+package access
+
+import (
+	"fmt"
+	"strings"
+
+	"endoscope/planner/plan"
+	"endoscope/server/grant"
+)
+
+// grantOf is what a user of the file may do; false: there is none. The account
+// and the log are not set.
+func (p *Policy) grantOf(name string, known directory) (*grant.Grant, grant.Limits, bool) {
+	e := p.users[name]
+	if e == nil {
+		return nil, grant.Limits{}, false
+	}
+	g := &grant.Grant{User: name, Admin: e.role == adminRole, Trace: e.role >= traceRole, Commands: e.commands, Models: e.models,
+		Read: e.read, Write: e.write, Webhooks: e.webhooks}
+	v := e.viewer
+	if g.Admin {
+		// Who rules over others sees what they run, and any process.
+		g.Models, v.Any, v.Shared = true, true, true
+	} else {
+		v.Name = name
+	}
+	if e.unix != "" {
+		v.Local, v.UID = true, e.uid
+		if _, gids, err := known.byID(e.uid); err == nil {
+			v.GIDs = gids
+		}
+	}
+	g.Viewer = &v
+	return g, e.limits, true
+}
+
+// localPrefix begins the names of users of the machine who have no entry: no name
+// of the file can be that.
+const localPrefix = "unix:"
+
+// localName is how a user of the machine is called who has no entry.
+func localName(uid uint32, known directory) string {
+	if name, _, err := known.byID(uid); err == nil {
+		return localPrefix + name
+	}
+	return fmt.Sprintf("%s%d", localPrefix, uid)
+}
+
+// has reports whether a user has access, in the file or as one of the machine.
+func (p *Policy) has(name string) bool {
+	if strings.HasPrefix(name, localPrefix) {
+		return p.locals != noRole || name == localPrefix+"root" || name == localPrefix+"0"
+	}
+	return p.users[name] != nil
+}
+
+// userOf is the name under which a user of the machine is known; "": they have
+// no access.
+func (p *Policy) userOf(uid uint32, known directory) string {
+	for _, name := range p.names() {
+		if e := p.users[name]; e.unix != "" && e.uid == uid {
+			return name
+		}
+	}
+	if uid != 0 && p.locals == noRole {
+		return ""
+	}
+	return localName(uid, known)
+}
+
+// localGrant is what a user of the machine may do who has no entry. Root may do
+// everything, as on the machine.
+func (p *Policy) localGrant(uid uint32, known directory) (*grant.Grant, grant.Limits, bool) {
+	name := localName(uid, known)
+	if uid == 0 {
+		return &grant.Grant{User: name, Admin: true, Trace: true, Commands: true, Models: true, Anywhere: true,
+			Viewer: &plan.Viewer{Any: true, Shared: true}}, grant.Limits{}, true
+	}
+	if p.locals == noRole {
+		return nil, grant.Limits{}, false
+	}
+	v := &plan.Viewer{Name: name, Local: true, UID: uid}
+	if _, gids, err := known.byID(uid); err == nil {
+		v.GIDs = gids
+	}
+	return &grant.Grant{User: name, Trace: p.locals == traceRole, Viewer: v}, defaultLimits, true
+}

@@ -1,0 +1,161 @@
+package access
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"endoscope/server/grant"
+	"endoscope/server/wire"
+)
+
+// Engine is one that holds to grants.
+type Engine interface {
+	As(*grant.Grant) wire.Engine
+	// Expel ends what a user has left running without a session: triggers.
+	Expel(user string)
+	Close() error
+}
+
+// Guard is an engine whose sessions have what their users are granted, and end
+// when that changes, or they have no access any more. It is safe for concurrent use.
+//
+// One goroutine looks once a second who still has access; Close ends it.
+type Guard struct {
+	engine Engine
+	by     *Authority
+	audit  *slog.Logger // nil: nothing is logged
+
+	mu       sync.Mutex
+	sessions map[*guarded]bool
+	quit     chan struct{}
+	done     chan struct{}
+}
+
+// recheck is how often sessions are looked at.
+const recheck = time.Second
+
+// NewGuard guards e, which it closes with itself. audit gets a line for each
+// action (package grant, Log); nil: nothing is logged.
+func NewGuard(e Engine, by *Authority, audit *slog.Logger) *Guard {
+	g := &Guard{engine: e, by: by, audit: audit, sessions: map[*guarded]bool{}, quit: make(chan struct{}), done: make(chan struct{})}
+	go g.watch()
+	return g
+}
+
+// guarded is a session of an identified user.
+type guarded struct {
+	wire.Session
+	g    *Guard
+	user *wire.User
+	may  *grant.Grant
+	once sync.Once
+	err  error
+}
+
+// NewSession opens a session of o.User.
+func (g *Guard) NewSession(ctx context.Context, o wire.Options) (wire.Session, error) {
+	if o.User == nil {
+		return nil, status.Error(codes.Unauthenticated, "who calls is not known")
+	}
+	may := g.by.grantFor(o.User)
+	if may == nil {
+		return nil, status.Error(codes.Unauthenticated, "who calls has no access any more")
+	}
+	if g.audit != nil {
+		args := []any{"user", o.User.Name, "via", o.User.Via}
+		if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
+			args = append(args, "peer", p.Addr.String())
+		}
+		may.Audit = grant.Logger(g.audit, args...)
+	}
+	s, err := g.engine.As(may).NewSession(ctx, o)
+	if err != nil {
+		may.Record("refused", "error", err.Error())
+		return nil, err
+	}
+	x := &guarded{Session: s, g: g, user: o.User, may: may}
+	may.Record("connected")
+	g.mu.Lock()
+	g.sessions[x] = true
+	g.mu.Unlock()
+	return x, nil
+}
+
+// Close ends the session, once.
+func (x *guarded) Close() error {
+	x.once.Do(func() {
+		x.g.mu.Lock()
+		delete(x.g.sessions, x)
+		x.g.mu.Unlock()
+		x.err = x.Session.Close()
+		x.may.Record("disconnected")
+	})
+	return x.err
+}
+
+func (g *Guard) watch() {
+	defer close(g.done)
+	tick := time.NewTicker(recheck)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			g.expel()
+		case <-g.quit:
+			return
+		}
+	}
+}
+
+// expel ends the sessions of those who have no access any more, or another one,
+// and what users have left behind who are none any more.
+func (g *Guard) expel() {
+	g.mu.Lock()
+	all := make([]*guarded, 0, len(g.sessions))
+	for x := range g.sessions {
+		all = append(all, x)
+	}
+	g.mu.Unlock()
+	for _, x := range all {
+		now := g.by.grantFor(x.user)
+		if now.Same(x.may) {
+			continue
+		}
+		x.may.Record("expelled")
+		_ = x.Close() // the service closes it, too, and hears of it
+	}
+	for _, user := range g.by.gone() {
+		g.engine.Expel(user)
+	}
+}
+
+// Sessions is how many there are.
+func (g *Guard) Sessions() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.sessions)
+}
+
+// Close ends all sessions, and the engine.
+func (g *Guard) Close() error {
+	close(g.quit)
+	<-g.done
+	g.mu.Lock()
+	all := make([]*guarded, 0, len(g.sessions))
+	for x := range g.sessions {
+		all = append(all, x)
+	}
+	g.mu.Unlock()
+	for _, x := range all {
+		_ = x.Close()
+	}
+	return g.engine.Close()
+}
+
+var _ wire.Engine = (*Guard)(nil)

@@ -1,0 +1,182 @@
+package daemon
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"endoscope/server/access"
+)
+
+// commands are what the program does beside serving.
+var commands = map[string]func(args []string, stdout, stderr io.Writer) error{
+	"init":  initialise,
+	"cert":  newCertificate,
+	"token": tokens,
+}
+
+// errUsage is a mistake in the command line that was told already.
+var errUsage = errors.New("usage")
+
+// list is a flag that may be given several times.
+type list []string
+
+func (l *list) String() string     { return "" }
+func (l *list) Set(v string) error { *l = append(*l, v); return nil }
+
+// options are the flags of a command; usage is its first line.
+func options(name, usage string, w io.Writer) (f *flag.FlagSet, dir *string) {
+	f = flag.NewFlagSet(name, flag.ContinueOnError)
+	f.SetOutput(w)
+	f.Usage = func() { fmt.Fprintf(w, "usage: endoscoped %s\n\n", usage); f.PrintDefaults() }
+	return f, f.String("config", defaultConfig, "the `directory` of certificates, users and tokens")
+}
+
+// initialise makes certificates and a file of users.
+func initialise(args []string, stdout, stderr io.Writer) error {
+	f, dir := options("init", "init --host NAME [--host NAME ...] [--client USER ...]", stderr)
+	var hosts, clients list
+	f.Var(&hosts, "host", "a `name` or address by which clients reach this server")
+	f.Var(&clients, "client", "make a certificate for this `user`, too")
+	if err := parseAll(f, args, 0); err != nil {
+		return err
+	}
+	files, err := access.Init(*dir, hosts)
+	if err != nil {
+		return err
+	}
+	users := filepath.Join(*dir, "users")
+	if _, err := os.Lstat(users); errors.Is(err, os.ErrNotExist) {
+		if err := os.WriteFile(users, []byte(access.Example), 0o644); err != nil {
+			return err
+		}
+		files = append(files, users)
+	}
+	for _, name := range clients {
+		made, err := access.NewClient(*dir, name)
+		if err != nil {
+			return err
+		}
+		files = append(files, made...)
+	}
+	for _, name := range files {
+		fmt.Fprintln(stdout, name)
+	}
+	fmt.Fprintf(stdout, "\nClients need ca.pem, and a certificate with its key (endoscoped cert USER) or a token\n(endoscoped token add USER). %s says what each USER may do.\n", users)
+	return nil
+}
+
+// newCertificate makes a client's certificate.
+func newCertificate(args []string, stdout, stderr io.Writer) error {
+	f, dir := options("cert", "cert USER", stderr)
+	if err := parseAll(f, args, 1); err != nil {
+		return err
+	}
+	files, err := access.NewClient(*dir, f.Arg(0))
+	for _, name := range files {
+		fmt.Fprintln(stdout, name)
+	}
+	return err
+}
+
+// tokens adds, lists and revokes tokens.
+func tokens(args []string, stdout, stderr io.Writer) error {
+	f, dir := options("token", "token add USER [--expires 90d] | list | revoke ID", stderr)
+	expires := f.String("expires", "", "how `long` the token is good: 12h, 90d; without it, for ever")
+	if len(args) == 0 {
+		f.Usage()
+		return errUsage
+	}
+	what := args[0]
+	count := map[string]int{"add": 1, "revoke": 1, "list": 0}
+	n, ok := count[what]
+	if !ok {
+		f.Usage()
+		return errUsage
+	}
+	if err := parseAll(f, args[1:], n); err != nil {
+		return err
+	}
+	t, err := access.OpenTokens(filepath.Join(*dir, "tokens"))
+	if err != nil {
+		return err
+	}
+	switch what {
+	case "add":
+		life, err := lifetime(*expires)
+		if err != nil {
+			return err
+		}
+		text, k, err := t.Add(f.Arg(0), life)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(stderr, "token %s of %s; it is kept nowhere else:\n", k.ID(), k.User)
+		fmt.Fprintln(stdout, text)
+	case "revoke":
+		k, err := t.Revoke(f.Arg(0))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(stdout, "token %s of %s is revoked\n", k.ID(), k.User)
+	case "list":
+		all, err := t.List()
+		if err != nil {
+			return err
+		}
+		w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "token\tuser\tmade\texpires")
+		for _, k := range all {
+			until := "never"
+			if !k.Expires.IsZero() {
+				until = k.Expires.Format(time.RFC3339)
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", k.ID(), k.User, k.Created.Format(time.RFC3339), until)
+		}
+		return w.Flush()
+	}
+	return nil
+}
+
+// parseAll parses flags before, between and after n other arguments.
+func parseAll(f *flag.FlagSet, args []string, n int) error {
+	var rest []string
+	for {
+		if err := f.Parse(args); err != nil {
+			if errors.Is(err, flag.ErrHelp) {
+				return err
+			}
+			return errUsage
+		}
+		if f.NArg() == 0 {
+			break
+		}
+		rest, args = append(rest, f.Arg(0)), f.Args()[1:]
+	}
+	if len(rest) != n {
+		f.Usage()
+		return errUsage
+	}
+	return f.Parse(append([]string{"--"}, rest...))
+}
+
+// lifetime reads 12h or 90d; "" is 0.
+func lifetime(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	var days int
+	if n, err := fmt.Sscanf(text, "%dd", &days); err == nil && n == 1 && days > 0 && days < 100_000 && fmt.Sprintf("%dd", days) == text {
+		return time.Duration(days) * 24 * time.Hour, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("--expires takes 12h or 90d, not %q", text)
+	}
+	return d, nil
+}

@@ -1,0 +1,440 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow/flight"
+	"github.com/apache/arrow-go/v18/arrow/flight/flightsql"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// daemon is one that runs in the test's own process.
+type daemon struct {
+	t     testing.TB
+	addrs []net.Addr
+	log   *lines
+	stop  func() int // ends it, and gives its exit code; may be called again
+}
+
+// lines collects what is logged.
+type lines struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// begin runs the daemon until the test ends.
+func begin(t testing.TB, args ...string) *daemon {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ready, over := make(chan []net.Addr, 1), make(chan int, 1)
+	d := &daemon{t: t, log: &lines{}}
+	go func() {
+		over <- Program{Stderr: d.log, Stdout: io.Discard, Ready: func(a []net.Addr) { ready <- a }}.Run(ctx, args)
+	}()
+	d.stop = sync.OnceValue(func() int {
+		cancel()
+		return <-over
+	})
+	t.Cleanup(func() { d.stop() })
+	select {
+	case d.addrs = <-ready:
+	case code := <-over:
+		over <- code
+		t.Fatalf("the daemon ended with %d: %s", code, d.log)
+	}
+	return d
+}
+
+// command runs one of the daemon's commands, and gives what it printed.
+func command(t testing.TB, args ...string) string {
+	t.Helper()
+	var out, msg bytes.Buffer
+	if code := (Program{Stdout: &out, Stderr: &msg}).Run(t.Context(), args); code != 0 {
+		t.Fatalf("%v: exit code %d: %s", args, code, msg.String())
+	}
+	return strings.TrimSpace(out.String())
+}
+
+// configured is a directory with certificates for localhost, and users.
+func configured(t testing.TB, users string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "conf")
+	command(t, "init", "--config", dir, "--host", "localhost", "--host", "127.0.0.1", "--client", "alice")
+	if err := os.WriteFile(filepath.Join(dir, "users"), []byte(users), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// trusting is how a client encrypts that trusts a directory's CA; with user != ""
+// it has the certificate of one.
+func trusting(t testing.TB, dir, user string) *tls.Config {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "ca.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS13}
+	c.RootCAs.AppendCertsFromPEM(text)
+	if user != "" {
+		pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "clients", user+".pem"), filepath.Join(dir, "clients", user+".key"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c
+}
+
+// client connects as a foreign Flight SQL client does.
+func client(t testing.TB, addr string, conf *tls.Config, token string) (*flightsql.Client, context.Context) {
+	t.Helper()
+	creds := insecure.NewCredentials()
+	if conf != nil {
+		creds = credentials.NewTLS(conf)
+	}
+	c, err := flightsql.NewClient(addr, nil, nil, grpc.WithTransportCredentials(creds))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	t.Cleanup(cancel)
+	if token != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+	}
+	return c, ctx
+}
+
+// rows runs a statement to its end, and gives the number of its rows.
+func rows(ctx context.Context, c *flightsql.Client, statement string) (n int64, err error) {
+	info, err := c.Execute(ctx, statement)
+	if err != nil {
+		return 0, err
+	}
+	r, err := c.DoGet(ctx, info.Endpoint[0].Ticket)
+	if err != nil {
+		return 0, err
+	}
+	defer r.Release()
+	for r.Next() {
+		n += r.RecordBatch().NumRows()
+	}
+	return n, r.Err()
+}
+
+const twoUsers = "user alice\n  role read\nuser bob\n  role admin\n"
+
+func TestWhoMayConnect(t *testing.T) {
+	dir, stranger := configured(t, twoUsers), configured(t, twoUsers)
+	token := command(t, "token", "add", "alice", "--config", dir)
+	revoked := command(t, "token", "add", "--config", dir, "bob")
+	d := begin(t, "--listen", "127.0.0.1:0", "--config", dir, "--audit", filepath.Join(dir, "audit"))
+	addr := d.addrs[0].String()
+	list := strings.Split(command(t, "token", "list", "--config", dir), "\n")
+	command(t, "token", "revoke", strings.Fields(list[2])[0], "--config", dir)
+
+	const five = "SELECT * FROM series(5)"
+	for _, c := range []struct {
+		name  string
+		conf  *tls.Config
+		token string
+		code  codes.Code
+		msg   string
+	}{
+		{"certificate", trusting(t, dir, "alice"), "", codes.OK, ""},
+		{"token", trusting(t, dir, ""), token, codes.OK, ""},
+		{"wrong token", trusting(t, dir, ""), "endoscope_x", codes.Unauthenticated, "the token is not valid"},
+		{"revoked token", trusting(t, dir, ""), revoked, codes.Unauthenticated, "the token is not valid"},
+		{"neither", trusting(t, dir, ""), "", codes.Unauthenticated, "it takes a client certificate, or a token"},
+		{"certificate of another CA", func() *tls.Config {
+			conf := trusting(t, dir, "")
+			pair := trusting(t, stranger, "alice").Certificates[0]
+			conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
+			return conf
+		}(), token, codes.Unavailable, ""},
+		{"server not trusted", trusting(t, stranger, "alice"), token, codes.Unavailable, ""},
+		{"plaintext", nil, token, codes.Unavailable, ""},
+	} {
+		fc, ctx := client(t, addr, c.conf, c.token)
+		n, err := rows(ctx, fc, five)
+		if st := status.Convert(err); st.Code() != c.code || !strings.Contains(st.Message(), c.msg) || c.code == codes.OK && n != 5 {
+			t.Errorf("%s: %d rows, %v", c.name, n, err)
+		}
+	}
+	// Nobody has a call answered that was not identified.
+	fc, ctx := client(t, addr, trusting(t, dir, ""), "")
+	if _, err := fc.GetTables(ctx, &flightsql.GetTablesOpts{}); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("tables for anybody: %v", err)
+	}
+	if _, err := fc.Prepare(ctx, five); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("a prepared statement for anybody: %v", err)
+	}
+	// A role is one whatever the client is.
+	fc, ctx = client(t, addr, trusting(t, dir, ""), token)
+	if _, err := rows(ctx, fc, "SELECT * FROM function_start WHERE pid = 1"); err == nil || !strings.Contains(err.Error(), "needs the role trace") {
+		t.Errorf("tracing by a reader: %v", err)
+	}
+	if code := d.stop(); code != 0 {
+		t.Errorf("exit code %d: %s", code, d.log)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "audit"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for line := range strings.Lines(string(text)) {
+		var r struct{ Msg, User, Via, Peer, Statement string }
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		if r.User != "alice" || r.Via == "" || !strings.HasPrefix(r.Peer, "127.0.0.1:") {
+			t.Errorf("a record: %s", line)
+		}
+		seen[r.Msg]++
+	}
+	if seen["connected"] != 3 || seen["disconnected"] != 3 || seen["armed"] != 2 || seen["ended"] != 2 || seen["refused"] != 1 {
+		t.Errorf("on record: %v", seen)
+	}
+}
+
+// Where others could listen in, the daemon does not listen by mistake.
+func TestPlaintextIsRefused(t *testing.T) {
+	var msg lines
+	code := Program{Stderr: &msg}.Run(t.Context(), []string{"--listen", "0.0.0.0:0", "--config", t.TempDir()})
+	if code != exitFailed || !strings.Contains(msg.String(), "can be reached by others, and there are no certificates") {
+		t.Errorf("exit code %d: %s", code, msg.String())
+	}
+	d := begin(t, "--listen", "0.0.0.0:0", "--config", t.TempDir(), "--insecure")
+	if !strings.Contains(d.log.String(), "not encrypted: whoever is on the way to a client can read and change what is sent, tokens included") {
+		t.Errorf("nothing is said: %s", d.log)
+	}
+	_, port, _ := net.SplitHostPort(d.addrs[0].String())
+	fc, ctx := client(t, "127.0.0.1:"+port, nil, "")
+	if n, err := rows(ctx, fc, "SELECT * FROM series(5)"); n != 5 { // we are root, on this machine
+		t.Error(err)
+	}
+	// From elsewhere it still takes a token.
+	for _, ip := range own(t) {
+		fc, ctx := client(t, net.JoinHostPort(ip, port), nil, "")
+		if _, err := rows(ctx, fc, "SELECT * FROM series(5)"); status.Code(err) != codes.Unauthenticated {
+			t.Errorf("at %s: %v", ip, err)
+		}
+	}
+}
+
+// own are our addresses beside the loopback.
+func own(t testing.TB) (ips []string) {
+	t.Helper()
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLoopback() && n.IP.To4() != nil {
+			ips = append(ips, n.IP.String())
+		}
+	}
+	return ips
+}
+
+// What is no Flight SQL, or too much of it, is refused, and the daemon lives.
+func TestBadBytes(t *testing.T) {
+	dir := configured(t, twoUsers)
+	token := command(t, "token", "add", "alice", "--config", dir)
+	d := begin(t, "--listen", "127.0.0.1:0", "--unix", filepath.Join(dir, "s"), "--config", dir)
+	addr := d.addrs[0].String()
+	preface := "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+	frame := func(length int, kind, flags byte, stream int, payload string) string {
+		return string([]byte{byte(length >> 16), byte(length >> 8), byte(length), kind, flags, byte(stream >> 24), byte(stream >> 16), byte(stream >> 8), byte(stream)}) + payload
+	}
+	junk := map[string]string{
+		"nothing":             "",
+		"HTTP/1":              "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+		"noise":               strings.Repeat("\xff\x00\x13", 5000),
+		"a frame of 16 MB":    preface + frame(1<<24-1, 0, 0, 1, strings.Repeat("x", 1<<16)),
+		"headers of nonsense": preface + frame(0, 4, 0, 0, "") + frame(100, 1, 4, 1, strings.Repeat("\xff", 100)),
+		"continuation alone":  preface + frame(0, 4, 0, 0, "") + frame(5, 9, 4, 1, "hello"),
+		"half a preface":      preface[:9],
+		"data before headers": preface + frame(0, 4, 0, 0, "") + frame(5, 0, 1, 3, "hello"),
+	}
+	for name, text := range junk {
+		for _, open := range map[string]func() (net.Conn, error){
+			"plain": func() (net.Conn, error) { return net.Dial("tcp", addr) },
+			"unix":  func() (net.Conn, error) { return net.Dial("unix", filepath.Join(dir, "s")) },
+			"tls": func() (net.Conn, error) {
+				conf := trusting(t, dir, "")
+				conf.NextProtos = []string{"h2"}
+				return tls.Dial("tcp", "localhost:"+strings.Split(addr, ":")[1], conf)
+			},
+		} {
+			c, err := open()
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			_ = c.SetDeadline(time.Now().Add(200 * time.Millisecond))
+			_, _ = io.WriteString(c, text)
+			_, _ = io.Copy(io.Discard, c)
+			c.Close()
+		}
+	}
+	fc, ctx := client(t, addr, trusting(t, dir, ""), token)
+	if _, err := rows(ctx, fc, "SELECT '"+strings.Repeat("x", 5<<20)+"' FROM series(1)"); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a statement of 5 MB: %.200v", err)
+	}
+	if _, err := rows(ctx, fc, "SELECT "+strings.Repeat("(", 100_000)); err == nil {
+		t.Error("100,000 brackets are a statement")
+	}
+	for _, ticket := range []string{"", "\xff\xff\xff", strings.Repeat("\x0a", 1000), `{"Result":`} {
+		if r, err := fc.DoGet(ctx, &flight.Ticket{Ticket: []byte(ticket)}); err == nil {
+			for r.Next() {
+			}
+			if r.Err() == nil {
+				t.Errorf("the ticket %q gives something", ticket)
+			}
+			r.Release()
+		}
+	}
+	if n, err := rows(ctx, fc, "SELECT * FROM series(5)"); n != 5 {
+		t.Fatalf("the daemon does not live: %v", err)
+	}
+}
+
+// Who is revoked loses what runs, within moments.
+func TestExpelled(t *testing.T) {
+	dir := configured(t, twoUsers)
+	token := command(t, "token", "add", "bob", "--config", dir)
+	d := begin(t, "--listen", "127.0.0.1:0", "--config", dir)
+	fc, ctx := client(t, d.addrs[0].String(), trusting(t, dir, ""), token)
+	begun := make(chan error, 1)
+	go func() {
+		_, err := rows(ctx, fc, "SELECT * FROM SAMPLE(memory_usage, 10ms)")
+		begun <- err
+	}()
+	time.Sleep(300 * time.Millisecond)
+	select {
+	case err := <-begun:
+		t.Fatalf("the query has ended: %v", err)
+	default:
+	}
+	id := strings.Fields(strings.Split(command(t, "token", "list", "--config", dir), "\n")[1])[0]
+	command(t, "token", "revoke", id, "--config", dir)
+	select {
+	case <-begun:
+	case <-time.After(4 * time.Second):
+		t.Error("the query goes on")
+	}
+	if _, err := rows(ctx, fc, "SELECT * FROM series(1)"); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("a call after it: %v", err)
+	}
+}
+
+func TestMonitoring(t *testing.T) {
+	d := begin(t, "--unix", filepath.Join(t.TempDir(), "s"), "--config", t.TempDir(), "--metrics", "127.0.0.1:0")
+	fc, ctx := client(t, "unix:"+d.addrs[0].String(), nil, "")
+	if n, err := rows(ctx, fc, "SELECT * FROM series(3000)"); n != 3000 {
+		t.Fatal(err)
+	}
+	running := make(chan error, 1)
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		_, err := rows(ctx, fc, "SELECT * FROM SAMPLE(memory_usage, 10ms)")
+		running <- err
+	}()
+	get := func(path string) string {
+		t.Helper()
+		resp, err := http.Get("http://" + d.addrs[1].String() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %s, %v", path, resp.Status, err)
+		}
+		return string(text)
+	}
+	if got := get("/healthz"); got != "ok\n" {
+		t.Errorf("healthz: %q", got)
+	}
+	wants := []string{"endoscope_sessions 1", "endoscope_queries 1", "endoscope_queries_started_total 2", "endoscope_probes 0", "endoscope_events_lost_total 0",
+		`endoscope_user_queries{user="unix:root"} 1`, "process_resident_memory_bytes ", "go_goroutines "}
+	for deadline := time.Now().Add(3 * time.Second); ; {
+		text := get("/metrics")
+		missing := ""
+		for _, want := range wants {
+			if !strings.Contains(text, "\n"+want) {
+				missing += want + "\n"
+			}
+		}
+		if missing == "" {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("missing:\n%s in:\n%s", missing, text)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	cancel()
+	<-running
+	http.DefaultClient.CloseIdleConnections()
+}
+
+func TestCommandLine(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		code int
+		msg  string
+	}{
+		{[]string{"init"}, exitFailed, "needs the names by which clients reach it"},
+		{[]string{"token"}, exitUsage, "usage: endoscoped token add USER"},
+		{[]string{"token", "add"}, exitUsage, "usage: endoscoped token add USER"},
+		{[]string{"token", "add", "../x", "--config", t.TempDir()}, exitFailed, "is no name of a user"},
+		{[]string{"token", "add", "x", "--expires", "soon", "--config", t.TempDir()}, exitFailed, `--expires takes 12h or 90d, not "soon"`},
+		{[]string{"token", "revoke", "abc", "--config", t.TempDir()}, exitFailed, "there is no token abc"},
+		{[]string{"cert", "alice", "--config", t.TempDir()}, exitFailed, "the CA cannot be read"},
+		{[]string{"--listen", "127.0.0.1:0", "--access", "/nowhere"}, exitFailed, "/nowhere"},
+		{[]string{"--listen", "127.0.0.1:0", "--config", t.TempDir(), "--require-certificate"}, exitFailed, "--require-certificate needs certificates"},
+	} {
+		var msg lines
+		if code := (Program{Stdout: io.Discard, Stderr: &msg}).Run(t.Context(), c.args); code != c.code || !strings.Contains(msg.String(), c.msg) {
+			t.Errorf("%v: exit code %d: %s", c.args, code, msg.String())
+		}
+	}
+	if d, err := lifetime("90d"); err != nil || d != 90*24*time.Hour {
+		t.Errorf("90d is %v, %v", d, err)
+	}
+}
