@@ -283,8 +283,8 @@ func (a *encoderArgs) tokenArgs() []plan.Expr {
 // implied adds the arguments that need not be written.
 func (a *encoderArgs) implied() {
 	if len(a.tokenArgs()) == 2 {
-		if tid := a.columnOf("tid", batch.Bigint); tid != nil && a.out.Named(plan.SequenceArgument) < 0 && !a.grouped(tid) {
-			a.add(plan.SequenceArgument, tid)
+		if by := a.sequenceOfCalls(); by != nil && a.out.Named(plan.SequenceArgument) < 0 {
+			a.add(plan.SequenceArgument, by)
 			a.out.Implied++
 		}
 		return
@@ -309,6 +309,26 @@ func (a *encoderArgs) lineage() error {
 		}
 	}
 	return a.refuse(a.e.Pos(), "%s needs to know what the classes derive from: lineage => column", strings.ToUpper(a.f.Name))
+}
+
+// sequenceOfCalls is what tells sequences of calls apart: the thread, or where
+// there is one the goroutine, whose number is its process'. nil: that is not
+// known, or each group is one already.
+func (a *encoderArgs) sequenceOfCalls() plan.Expr {
+	tid, goroutine, pid := a.columnOf("tid", batch.Bigint), a.columnOf("goroutine", batch.Bigint), a.columnOf("pid", batch.Bigint)
+	switch {
+	case tid == nil:
+		return nil
+	case goroutine != nil && pid != nil && !(a.grouped(tid) && a.grouped(goroutine)):
+		const pids = 1 << 22 // PID_MAX_LIMIT: above what any tid is
+		number := func(fn string, x, y plan.Expr) plan.Expr {
+			return &plan.Call{Fn: fn, Args: []plan.Expr{x, y}, T: batch.Bigint}
+		}
+		return number("coalesce", number("+", number("*", goroutine, &plan.Const{V: batch.Int(pids)}), pid), tid)
+	case a.grouped(tid):
+		return nil
+	}
+	return tid
 }
 
 // grouped reports whether x is a key.

@@ -146,11 +146,13 @@ var Streams = []*Stream{
 			{"duration", tD, "ns", "time from entry to return"},
 		}, rawArgs, []Column{{"retval", tI, "", "return value register, raw; NULL where a tail call ends the call"}}, depth), Asked: objects},
 	{Name: "function_call", Kind: Enumerable, Process: true, Functions: true,
-		Doc: "entries and returns of functions, in order for each thread; process and thread_name are those at the entry",
-		How: uprobeHow + ", with return traps where those are safe", Cost: "0.9 µs a call; 18 µs where stepped", Needs: uprobeNeeds,
+		Doc: "entries and returns of functions, in order for each thread, in Go for each goroutine; process, tid and thread_name of all events of a call are those at its entry",
+		How: uprobeHow + ", with return traps where those are safe, else at the instructions by which functions leave", Cost: "0.9 µs a call, 2 µs at exits; 18 µs more where stepped", Needs: uprobeNeeds,
 		Columns: columns(stamp, who, []Column{
-			{"event", tS, "", "ENTER; LEAVE: returned; UNWIND: left without returning (longjmp, exec), innermost first; GAP: events of the thread are missing here; it comes whatever functions are chosen, with function_name NULL and the depth of the next event"},
-		}, function, depth), Asked: objects},
+			{"event", tS, "", "ENTER; LEAVE: returned, or went on by a tail call; UNWIND: left without returning (longjmp, exception, panic, exec, end of the thread or goroutine), innermost first, told at the next event that shows it; GAP: events of the thread or goroutine are missing here; it comes whatever functions are chosen, with function_name NULL and the depth of the next event"},
+		}, function, depth, []Column{
+			{"goroutine", tI, "", "of calls of Go: the number of the goroutine, which may go on on another thread; where the program was stripped of its debug information, the address by which its runtime knows it; NULL: the sequence is the thread's"},
+		}), Asked: objects},
 
 	{Name: "cpu_usage", Kind: NonEnumerable, Doc: "load of all CPUs together",
 		How: "/proc/stat", Cost: "2 µs a sample", Needs: procNeeds,

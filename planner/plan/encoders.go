@@ -18,8 +18,8 @@ import (
 //	time => e      how long each token took (DURATION); that is the column
 //	               duration where there is one and calls are not asked for
 //	sequence => e  rows of different e are of different sequences, which are
-//	               encoded apart and then merged; for calls it is tid, if there
-//	               is such a column
+//	               encoded apart and then merged; for calls it is the goroutine
+//	               of its pid, else tid, if there are such columns
 //	born => cond   a row for which it is true begins a new sequence of its e (an
 //	               object at an address, which may have been another's before);
 //	               rows of no sequence that was born are left out

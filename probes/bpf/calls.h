@@ -9,6 +9,7 @@
 #define ENDOSCOPE_CALLS_H
 
 #include "moment.h"
+#include "sequence.h"
 
 /* The kernel keeps at most 64 return traps per thread (MAX_URETPROBE_DEPTH). */
 #define MAX_CALLS 64
@@ -270,9 +271,6 @@ __noinline __u32 search_left(const struct thread *t, __u64 sp)
 	return s.n;
 }
 
-/* What becomes of a call that will never return; see sequence.h. */
-static __always_inline void abandon(struct thread *t, struct call *c, __u64 time);
-
 /* Calls of t beyond the first n, which an event at time shows to be abandoned. */
 struct abandoned {
 	struct thread *t;
@@ -288,8 +286,8 @@ static long abandon_last(__u32 i, void *ctx)
 	if (n <= a->n || n > MAX_CALLS)
 		return 1;
 	struct call *c = CALL(a->t, n);
-	if (c->function != DEAD)
-		abandon(a->t, c, a->time);
+	if (c->function != DEAD && c->wanted)
+		unwound(&a->t->gap, &c->m, a->time);
 	return 0;
 }
 

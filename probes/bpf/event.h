@@ -8,8 +8,8 @@
 
 /*
  * Events. The ring buffer wants sizes known to the verifier, so there are
- * six. A query's events are all alike: AT_RETURN, SEND_ARGS, SEND_NAMES and
- * SEND_RECEIVER say which they are.
+ * six. A query's events are all alike: AT_RETURN, SEND_ARGS, SEND_NAMES,
+ * SEND_RECEIVER and SEND_GOROUTINE say which they are.
  */
 struct event {
 	__u64 time; /* CLOCK_BOOTTIME */
@@ -21,7 +21,7 @@ struct event {
 struct event_return {
 	struct event e;
 	__u64 start; /* 0 in an entry event of one of the larger layouts */
-	__u64 retval;
+	__u64 retval; /* of a sequence the goroutine */
 };
 struct event_names {
 	struct event_return r;
@@ -71,7 +71,7 @@ static __always_inline void fill_return(struct event_return *r, const struct mom
 {
 	fill(&r->e, m);
 	r->start = m->start;
-	r->retval = m->retval;
+	r->retval = (options & SEQUENCE) ? m->goroutine : m->retval;
 }
 
 static __always_inline void submit(void *e)
@@ -119,7 +119,7 @@ static __always_inline enum sent send(const struct moment *m)
 		fill_return(&r->r, m);
 		__builtin_memcpy(r->process, m->process, 2 * TASK_COMM_LEN);
 		submit(r);
-	} else if (options & AT_RETURN) {
+	} else if (options & (AT_RETURN | SEND_GOROUTINE)) {
 		RESERVE(struct event_return);
 		fill_return(r, m);
 		submit(r);

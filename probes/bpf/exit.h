@@ -13,6 +13,7 @@
 
 #include "moment.h"
 #include "event.h"
+#include "sequence.h"
 #include "calls.h"
 #include "gate.h"
 #include "standby.h"
@@ -32,7 +33,7 @@ struct frame {
 
 /*
  * The innermost call under way of a thread or goroutine, and how many there
- * are: a list, of which each call knows the next. Kept only for depth.
+ * are: a list, of which each call knows the next. Kept for depth and sequences.
  */
 struct innermost {
 	__u64 below;
@@ -59,8 +60,10 @@ struct {
 /* Whose calls are in one list. */
 struct owner {
 	__u64 exec_id, born; /* of the program and of the process: pids are reused */
+	__u64 goroutine;     /* its number: so is a g. 0: none */
 	struct bounds stack; /* of a thread */
 	struct innermost calls;
+	__u32 gap; /* of its sequence: see sequence.h */
 };
 
 struct goroutine {
@@ -108,6 +111,24 @@ static __always_inline bool find_frame(struct frame *f, const struct pt_regs *ct
 	return true;
 }
 
+/* So much of a goroutine's number, or of an address, is told. */
+#define GOROUTINE(id) ((id) & ((1ULL << 40) - 1))
+
+/*
+ * goroutine_of is the number of the goroutine that owns the frame, or where the
+ * program does not say where it has that, the address of its g; 0: none.
+ */
+static __always_inline __u64 goroutine_of(const struct frame *f, __u64 cookie)
+{
+	__u64 at = GOID(cookie), id = 0;
+
+	if (!(options & SEQUENCE) || !f->owner)
+		return 0;
+	if (!at || bpf_probe_read_user(&id, sizeof(id), (__u64 *)f->owner + at + MIN_GOID))
+		return GOROUTINE(f->owner);
+	return GOROUTINE(id);
+}
+
 /*
  * is_own: the call is one of this process and program, not of an earlier one
  * that had its pid or memory.
@@ -124,37 +145,30 @@ static __always_inline void forget(const struct frame *f)
 		bpf_map_delete_elem(&open_calls, f);
 }
 
-/* owner_of finds the list to which the calls of the frame's owner belong. */
-static __always_inline struct owner *owner_of(const struct frame *f, struct task_struct *task)
+/* Whether it matters which calls enclose which: they are kept in lists. */
+#define NESTED (options & (USE_DEPTH | SEQUENCE))
+
+/* find_owner finds the list to which the calls of the frame's owner belong, if there is one. */
+static __always_inline struct owner *find_owner(const struct frame *f, struct task_struct *task)
 {
 	struct goroutine g = { .g = f->owner, .tgid = f->tgid };
-	struct owner *o;
 
-	if (f->owner) {
-		o = bpf_map_lookup_elem(&goroutines, &g);
-		if (!o) {
-			struct owner fresh = {};
-			bpf_map_update_elem(&goroutines, &g, &fresh, BPF_NOEXIST);
-			o = bpf_map_lookup_elem(&goroutines, &g);
-		}
-	} else {
-		o = bpf_task_storage_get(&owners, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	}
-	if (!o)
-		return NULL;
-	__u64 born = plain(task)->group_leader->start_boottime;
-	if (o->exec_id != task->self_exec_id || o->born != born) {
-		__builtin_memset(o, 0, sizeof(*o));
-		o->exec_id = task->self_exec_id;
-		o->born = born;
-	}
-	return o;
+	if (f->owner)
+		return bpf_map_lookup_elem(&goroutines, &g);
+	return bpf_task_storage_get(&owners, task, NULL, 0);
+}
+
+/* is_current: the list is one of this process and program. */
+static __always_inline bool is_current(const struct owner *o, struct task_struct *task)
+{
+	return o->exec_id == task->self_exec_id && o->born == plain(task)->group_leader->start_boottime;
 }
 
 struct unwinding {
+	struct owner *o;
 	struct frame f;
 	struct innermost calls;
-	__u64 until;
+	__u64 until, time;
 };
 
 static long drop_innermost(__u32 i, void *data)
@@ -170,6 +184,8 @@ static long drop_innermost(__u32 i, void *data)
 		__builtin_memset(&u->calls, 0, sizeof(u->calls));
 		return 1;
 	}
+	if ((options & SEQUENCE) && p->wanted)
+		unwound(&u->o->gap, &p->m, u->time);
 	u->calls = p->around;
 	bpf_map_delete_elem(&open_calls, &u->f);
 	return 0;
@@ -177,26 +193,101 @@ static long drop_innermost(__u32 i, void *data)
 
 #define MAX_DEPTH 0xffff /* of an event */
 
-/* drop_from ends the owner's calls that are in the frame or further in. */
-static __always_inline void drop_from(struct owner *o, const struct frame *f)
+/*
+ * drop_from ends the calls of o, the owner of frame f, that are at until or
+ * further in: an event at time shows that they were abandoned.
+ */
+static __always_inline void drop_from(struct owner *o, const struct frame *f, __u64 until, __u64 time)
 {
-	if (!o->calls.n || o->calls.below < f->below)
+	if (!o->calls.n || o->calls.below < until)
 		return;
-	struct unwinding u = { .f = *f, .calls = o->calls, .until = f->below };
+	struct unwinding u = { .o = o, .f = *f, .calls = o->calls, .until = until, .time = time };
 	bpf_loop(MAX_DEPTH + 1, drop_innermost, &u, 0);
 	o->calls = u.calls;
+}
+
+/*
+ * owner_of finds the list to which the calls of the frame's owner belong, or
+ * makes it. A list of another program or goroutine, which was the owner before,
+ * is ended.
+ */
+static __always_inline struct owner *owner_of(const struct frame *f, struct task_struct *task, const struct moment *m)
+{
+	struct owner *o = find_owner(f, task);
+
+	if (!o && f->owner) {
+		struct goroutine g = { .g = f->owner, .tgid = f->tgid };
+		struct owner fresh = {};
+		bpf_map_update_elem(&goroutines, &g, &fresh, BPF_NOEXIST);
+		o = bpf_map_lookup_elem(&goroutines, &g);
+	} else if (!o) {
+		o = bpf_task_storage_get(&owners, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	}
+	if (!o)
+		return NULL;
+	if (!is_current(o, task) || o->goroutine != m->goroutine) {
+		__u32 gap = 0;
+		if (options & SEQUENCE) {
+			drop_from(o, f, 0, m->time);
+			if (o->goroutine == m->goroutine)
+				gap = o->gap;
+		}
+		__builtin_memset(o, 0, sizeof(*o));
+		o->gap = gap;
+		o->exec_id = task->self_exec_id;
+		o->born = plain(task)->group_leader->start_boottime;
+		o->goroutine = m->goroutine;
+	}
+	return o;
+}
+
+/*
+ * unlist takes p, the call in frame f, from its owner's list: those further in
+ * have been abandoned. false: it is not in the list.
+ */
+static __always_inline bool unlist(struct owner *o, const struct frame *f, const struct pending *p, __u64 time)
+{
+	drop_from(o, f, f->below + 1, time);
+	if (!o->calls.n || o->calls.below != f->below || o->calls.function != f->function)
+		return false;
+	o->calls = p->around;
+	return true;
 }
 
 /* drop_goroutine ends the calls of a goroutine that unwinds its stack to end:
  * another will get its g. */
 static __always_inline void drop_goroutine(__u64 g)
 {
-	struct frame all = { .owner = g, .tgid = bpf_get_current_pid_tgid() >> 32 };
-	struct goroutine key = { .g = g, .tgid = all.tgid };
-	struct owner *o = bpf_map_lookup_elem(&goroutines, &key);
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct frame f = { .owner = g, .tgid = bpf_get_current_pid_tgid() >> 32 };
+	struct owner *o = find_owner(&f, task);
 
-	if (o)
-		drop_from(o, &all);
+	if (o && is_current(o, task) && !is_closed())
+		drop_from(o, &f, 0, bpf_ktime_get_boot_ns());
+}
+
+/* land ends the calls that cannot be under way any more because the one that
+ * enclosed them goes on: ctx is at the entry of what that calls. */
+static __always_inline void land(struct pt_regs *ctx, __u64 cookie)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct frame f;
+
+	if (!find_frame(&f, ctx, cookie))
+		return;
+	struct owner *o = find_owner(&f, task);
+	if (o && is_current(o, task) && !is_closed())
+		drop_from(o, &f, f.below, bpf_ktime_get_boot_ns());
+}
+
+/* drop_thread ends the calls of a thread that ends. */
+static __always_inline void drop_thread(void)
+{
+	struct owner *o = bpf_task_storage_get(&owners, bpf_get_current_task_btf(), NULL, 0);
+	struct frame f = { .tgid = bpf_get_current_pid_tgid() >> 32 };
+
+	if (o && !is_closed())
+		drop_from(o, &f, 0, bpf_ktime_get_boot_ns());
 }
 
 /* begin handles an entry. A call that was in its frame has been abandoned. */
@@ -205,30 +296,32 @@ static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct owner *o = NULL;
 	struct pending p = {};
+	bool followed = false;
 	struct frame f;
 
 	if (stands_by())
 		return;
 	bool open = admitted();
-	if (!open && !(options & USE_DEPTH)) {
+	if (!open && !NESTED) {
 		if (find_frame(&f, ctx, cookie))
 			forget(&f);
 		return;
 	}
-	if (!targeted(cookie, task))
+	if (!targeted(cookie, task) || is_closed())
 		return;
 	count_hit(cookie);
 	__u64 before = covered();
 	look(&p.m, ctx, cookie, task);
 	bool found = find_frame(&f, ctx, cookie);
-	if ((options & USE_DEPTH) && found) {
-		o = owner_of(&f, task);
+	if (NESTED && found) {
+		p.m.goroutine = goroutine_of(&f, cookie);
+		o = owner_of(&f, task, &p.m);
 		if (o && !f.owner && own_stack(&o->stack, task, ctx->sp) != STACK_OWN) {
 			/* Calls there are not in the order of those of the thread. */
 			p.m.depth = o->calls.n;
 			found = false;
 		} else if (o) {
-			drop_from(o, &f);
+			drop_from(o, &f, f.below, p.m.time);
 			p.around = o->calls;
 			p.m.depth = p.around.n;
 		}
@@ -240,17 +333,19 @@ static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 		goto out;
 	}
 	if (!p.wanted && !(options & USE_DEPTH)) {
-		forget(&f);
+		if (!NESTED)
+			forget(&f);
 		return;
 	}
 	p.exec_id = task->self_exec_id;
-	if (((options & USE_DEPTH) && (!o || o->calls.n >= MAX_DEPTH)) || bpf_map_update_elem(&open_calls, &f, &p, BPF_ANY)) {
+	if ((NESTED && (!o || o->calls.n >= MAX_DEPTH)) || bpf_map_update_elem(&open_calls, &f, &p, BPF_ANY)) {
 		forget(&f);
 		if (p.wanted)
 			COUNT_CALL(overflown);
 		goto out;
 	}
-	if ((options & USE_DEPTH) && o) {
+	followed = true;
+	if (NESTED && o) {
 		o->calls.below = f.below;
 		o->calls.function = f.function;
 		o->calls.n++;
@@ -258,7 +353,11 @@ static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 	if (p.wanted)
 		COUNT_CALL(armed);
 out:
-	if (!(options & AT_RETURN) && p.wanted && cover(&p.m, before, false))
+	if (!p.wanted)
+		return;
+	if (options & SEQUENCE)
+		entered(o ? &o->gap : NULL, &p.m, followed);
+	else if (!(options & AT_RETURN) && cover(&p.m, before, false))
 		emit(&p.m);
 }
 
@@ -268,38 +367,46 @@ out:
 static __always_inline void end(struct pt_regs *ctx, __u64 cookie)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
+	struct owner *o = NULL;
 	struct pending *p;
 	struct frame f;
 
-	if (!find_frame(&f, ctx, cookie))
+	if (is_closed() || !find_frame(&f, ctx, cookie))
 		return;
 	p = bpf_map_lookup_elem(&open_calls, &f);
 	if (!p)
 		return;
-	bool own = is_own(p, task);
-	if (own && p->wanted) {
-		struct moment *m = &p->m;
-
-		COUNT_CALL(returned);
+	if (is_own(p, task)) {
 		__u64 before = covered();
-		m->time = bpf_ktime_get_boot_ns();
-		m->duration = m->time - m->start;
-		m->retval = ctx->ax;
-		m->cookie |= cookie & NO_RETVAL;
-		if (options & LATE_NAMES) { /* the event is the return */
-			m->tid = (__u32)bpf_get_current_pid_tgid();
-			if (options & USE_NAMES)
-				read_names(m, task);
+		__u64 now = bpf_ktime_get_boot_ns();
+		if (NESTED) {
+			o = find_owner(&f, task);
+			bool listed = o && is_current(o, task) && unlist(o, &f, p, now);
+			/* Another thread's, with whose stack this one goes on, or of
+			 * one that had the stack before. */
+			if ((options & SEQUENCE) && !listed)
+				return;
 		}
-		if ((options & AT_RETURN) && test_return(m) && cover(m, before, true))
-			emit(m);
-	}
-	if ((options & USE_DEPTH) && own) {
-		struct owner *o = owner_of(&f, task);
-		if (o && (o->calls.below != f.below || o->calls.function != f.function))
-			drop_from(o, &f);
-		else if (o)
-			o->calls = p->around;
+		if (p->wanted) {
+			struct moment *m = &p->m;
+
+			COUNT_CALL(returned);
+			m->time = now;
+			m->duration = m->time - m->start;
+			m->retval = ctx->ax;
+			m->cookie |= cookie & NO_RETVAL;
+			if (options & LATE_NAMES) { /* the event is the return */
+				m->tid = (__u32)bpf_get_current_pid_tgid();
+				if (options & USE_NAMES)
+					read_names(m, task);
+			}
+			if (options & SEQUENCE) {
+				if (o)
+					tell(&o->gap, m, LEAVE);
+			} else if ((options & AT_RETURN) && test_return(m) && cover(m, before, true)) {
+				emit(m);
+			}
+		}
 	}
 	bpf_map_delete_elem(&open_calls, &f);
 }

@@ -12,7 +12,13 @@
  *   session             entry and return in one program (Linux 6.13)
  *   pair_entry/_return  the same with two links, for kernels before it
  *   frame_entry/_exit   entry, and the instructions by which the function leaves
- *                       (goroutine_end is for depth)
+ *
+ * where it matters what becomes of calls that do not return, with
+ *
+ *   goroutine_end       a goroutine ends without returning
+ *   frame_landing       a function goes on, which others did not return to
+ *   thread_end          so does a thread, of which a sequence is told;
+ *   frame_thread_end    the same where exits are probed
  *
  * All but the session are linked to many sites at once (Linux 6.6), or to a
  * perf event for each (Linux 5.15), as the loader says: their section's name is
@@ -24,9 +30,9 @@
  */
 #include "moment.h"
 #include "aggregate.h"
+#include "sequence.h"
 #include "calls.h"
 #include "exit.h"
-#include "sequence.h"
 #include "gate.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -132,9 +138,11 @@ static __always_inline bool enter(struct pt_regs *ctx, __u64 cookie, __u64 *star
 		*start = m.start;
 	armed = true;
 out:
+	if (!wanted)
+		return armed;
 	if (options & SEQUENCE)
-		entered(t, &m, wanted, armed);
-	else if (!(options & AT_RETURN) && wanted && cover(&m, before, false))
+		entered(t ? &t->gap : NULL, &m, armed);
+	else if (!(options & AT_RETURN) && cover(&m, before, false))
 		emit(&m);
 	return armed;
 }
@@ -164,7 +172,7 @@ static __always_inline void leave(struct pt_regs *ctx, __u64 cookie, __u64 start
 	struct moment *m = &c->m;
 	m->time = now;
 	if (options & SEQUENCE)
-		tell(t, m, LEAVE);
+		tell(&t->gap, m, LEAVE);
 	if (!(options & AT_RETURN))
 		return;
 	m->duration = m->time - m->start;
@@ -239,5 +247,30 @@ SEC("uprobe.multi/x")
 int goroutine_end(struct pt_regs *ctx)
 {
 	drop_goroutine(ctx->r14);
+	return 0;
+}
+
+/* At runtime.deferreturn. */
+SEC("uprobe.multi/x")
+int frame_landing(struct pt_regs *ctx)
+{
+	land(ctx, bpf_get_attach_cookie(ctx));
+	return 0;
+}
+
+SEC("raw_tp/sched_process_exit")
+int thread_end(void *ctx)
+{
+	struct thread *t = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL, 0);
+
+	if (t && !is_closed())
+		cut(t, 0, bpf_ktime_get_boot_ns());
+	return 0;
+}
+
+SEC("raw_tp/sched_process_exit")
+int frame_thread_end(void *ctx)
+{
+	drop_thread();
 	return 0;
 }

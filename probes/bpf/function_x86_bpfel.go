@@ -99,28 +99,30 @@ type FunctionGoroutine struct {
 }
 
 type FunctionMoment struct {
-	_        structs.HostLayout
-	Cookie   uint64
-	Time     uint64
-	Start    uint64
-	Duration uint64
-	Retval   uint64
-	Pid      uint64
-	Tid      uint64
-	Depth    uint64
-	Event    uint64
-	Args     [6]uint64
-	Process  [16]int8
-	Thread   [16]int8
-	Ip       uint64
-	Table    [2]uint64
+	_         structs.HostLayout
+	Cookie    uint64
+	Time      uint64
+	Start     uint64
+	Duration  uint64
+	Retval    uint64
+	Pid       uint64
+	Tid       uint64
+	Depth     uint64
+	Event     uint64
+	Goroutine uint64
+	Args      [6]uint64
+	Process   [16]int8
+	Thread    [16]int8
+	Ip        uint64
+	Table     [2]uint64
 }
 
 type FunctionOwner struct {
-	_      structs.HostLayout
-	ExecId uint64
-	Born   uint64
-	Stack  struct {
+	_         structs.HostLayout
+	ExecId    uint64
+	Born      uint64
+	Goroutine uint64
+	Stack     struct {
 		_  structs.HostLayout
 		Lo uint64
 		Hi uint64
@@ -131,6 +133,8 @@ type FunctionOwner struct {
 		Function uint32
 		N        uint32
 	}
+	Gap uint32
+	_   [4]byte
 }
 
 type FunctionPending struct {
@@ -192,11 +196,14 @@ const (
 	FunctionMapThreads           = "threads"
 	FunctionProgFrameEntry       = "frame_entry"
 	FunctionProgFrameExit        = "frame_exit"
+	FunctionProgFrameLanding     = "frame_landing"
+	FunctionProgFrameThreadEnd   = "frame_thread_end"
 	FunctionProgFunctionEntry    = "function_entry"
 	FunctionProgFunctionSession  = "function_session"
 	FunctionProgGoroutineEnd     = "goroutine_end"
 	FunctionProgPairEntry        = "pair_entry"
 	FunctionProgPairReturn       = "pair_return"
+	FunctionProgThreadEnd        = "thread_end"
 	FunctionVarAggregate         = "aggregate"
 	FunctionVarCgroupLevels      = "cgroup_levels"
 	FunctionVarCpus              = "cpus"
@@ -274,11 +281,14 @@ type FunctionSpecs struct {
 type FunctionProgramSpecs struct {
 	FrameEntry      *ebpf.ProgramSpec `ebpf:"frame_entry"`
 	FrameExit       *ebpf.ProgramSpec `ebpf:"frame_exit"`
+	FrameLanding    *ebpf.ProgramSpec `ebpf:"frame_landing"`
+	FrameThreadEnd  *ebpf.ProgramSpec `ebpf:"frame_thread_end"`
 	FunctionEntry   *ebpf.ProgramSpec `ebpf:"function_entry"`
 	FunctionSession *ebpf.ProgramSpec `ebpf:"function_session"`
 	GoroutineEnd    *ebpf.ProgramSpec `ebpf:"goroutine_end"`
 	PairEntry       *ebpf.ProgramSpec `ebpf:"pair_entry"`
 	PairReturn      *ebpf.ProgramSpec `ebpf:"pair_return"`
+	ThreadEnd       *ebpf.ProgramSpec `ebpf:"thread_end"`
 }
 
 // FunctionMapSpecs contains maps before they are loaded into the kernel.
@@ -439,22 +449,28 @@ type FunctionVariables struct {
 type FunctionPrograms struct {
 	FrameEntry      *ebpf.Program `ebpf:"frame_entry"`
 	FrameExit       *ebpf.Program `ebpf:"frame_exit"`
+	FrameLanding    *ebpf.Program `ebpf:"frame_landing"`
+	FrameThreadEnd  *ebpf.Program `ebpf:"frame_thread_end"`
 	FunctionEntry   *ebpf.Program `ebpf:"function_entry"`
 	FunctionSession *ebpf.Program `ebpf:"function_session"`
 	GoroutineEnd    *ebpf.Program `ebpf:"goroutine_end"`
 	PairEntry       *ebpf.Program `ebpf:"pair_entry"`
 	PairReturn      *ebpf.Program `ebpf:"pair_return"`
+	ThreadEnd       *ebpf.Program `ebpf:"thread_end"`
 }
 
 func (p *FunctionPrograms) Close() error {
 	return _FunctionClose(
 		p.FrameEntry,
 		p.FrameExit,
+		p.FrameLanding,
+		p.FrameThreadEnd,
 		p.FunctionEntry,
 		p.FunctionSession,
 		p.GoroutineEnd,
 		p.PairEntry,
 		p.PairReturn,
+		p.ThreadEnd,
 	)
 }
 

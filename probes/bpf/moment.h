@@ -34,6 +34,7 @@ enum {
 	GUARDED = 1 << 14,     /* not every process may be observed: visible.h */
 	STANDBY = 1 << 15,     /* attached before it is wanted: standby.h */
 	SEND_RECEIVER = 1 << 16, /* events carry what tells the receiver's class */
+	SEND_GOROUTINE = 1 << 17, /* events of a sequence carry the goroutine */
 };
 const volatile __u32 options = 0;
 
@@ -63,6 +64,9 @@ const volatile __u16 query = 0;
 #define ONLY_TARGETS (1ULL << 25)  /* look whether the process is a target */
 #define NO_RETVAL (1ULL << 26)     /* an exit by a tail call: nothing is returned yet */
 #define METHOD (1ULL << 27)        /* an argument may be an object that has a class */
+/* Where a goroutine's g has its number, in words from MIN_GOID: bits 28 to 31. 0: not known. */
+#define GOID(cookie) ((cookie) >> 28 & 15)
+#define MIN_GOID 16
 
 /* Monotonic counts. Calls in flight or unfinished: armed - returned. */
 struct counters {
@@ -106,7 +110,8 @@ struct moment {
 	__u64 retval;   /* at the return */
 	__u64 pid, tid;
 	__u64 depth;
-	__u64 event;    /* of a sequence: its name */
+	__u64 event;    /* of a sequence: its name, */
+	__u64 goroutine; /* and whose it is; 0: the thread's */
 	__u64 args[ARGS];
 	char process[TASK_COMM_LEN], thread[TASK_COMM_LEN];
 	__u64 ip;               /* of the entry's probe: says where the module is */

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The sequence of a thread's events (function_call): entries and returns, calls
- * that were abandoned, and gaps, in the order in which they happened.
+ * The sequence of a thread's events, or a goroutine's (function_call): entries
+ * and returns, calls that were abandoned, and gaps, in the order in which they
+ * happened.
  *
- * The order is that of the ring buffer, in which a thread's records lie as it
- * reserved them. Whatever follows calls on a stack per thread (calls.h) can
- * have its sequence told: entered() at each entry, tell(LEAVE) when a call
- * that was taken from the stack returns; abandon() is called by the stack.
+ * The order is that of the ring buffer, in which records lie as they were
+ * reserved; a goroutine does so on one thread after the other. Whatever follows
+ * calls (calls.h, exit.h) can have their sequence told: entered() at each entry,
+ * tell(LEAVE) at each return of a call that was followed, unwound() for each
+ * call that is found to be abandoned, the innermost first. Its part is to keep a
+ * word for each sequence: gap, whether events are missing since the last one
+ * that was sent.
  */
 #ifndef ENDOSCOPE_SEQUENCE_H
 #define ENDOSCOPE_SEQUENCE_H
 
 #include "event.h"
-#include "calls.h"
 #include "standby.h"
 
 /* Names of events as they lie in memory: conditions compare them as text. */
@@ -53,12 +56,12 @@ static __always_inline enum sent mark(struct moment *m)
  * tell sends an event of a wanted call, if the event is wanted. None is sent
  * across a gap that could not be marked.
  */
-static __noinline int tell(struct thread *t, struct moment *m, __u64 event)
+static __noinline int tell(__u32 *gap, struct moment *m, __u64 event)
 {
-	enum sent s = t->gap ? mark(m) : SENT;
+	enum sent s = *gap ? mark(m) : SENT;
 
 	if (s == SENT)
-		t->gap = 0;
+		*gap = 0;
 	m->event = event;
 	if (!test_return(m))
 		return 0;
@@ -66,34 +69,32 @@ static __noinline int tell(struct thread *t, struct moment *m, __u64 event)
 		s = send_event(m);
 	if (s != SENT) {
 		count_unsent(s);
-		t->gap = 1;
+		*gap = 1;
 	}
 	return 0;
 }
 
 /*
- * entered tells an entry. A call whose return will not be seen is left out
- * whole, so that every ENTER has its end. Without memory for its thread there
- * is nowhere to note the gap: it is marked at once.
+ * entered tells the entry of a wanted call. One whose return will not be seen
+ * (not followed) is left out whole, so that every ENTER has its end. Where it is
+ * not known whose sequence it is of, or there is no memory for that (gap is
+ * NULL), there is nowhere to note it: the gap is marked at once.
  */
-static __always_inline void entered(struct thread *t, struct moment *m, bool wanted, bool armed)
+static __always_inline void entered(__u32 *gap, struct moment *m, bool followed)
 {
-	if (!wanted)
-		return;
-	if (armed)
-		tell(t, m, ENTER);
-	else if (t)
-		t->gap = 1;
-	else
+	if (!gap)
 		mark(m);
+	else if (followed)
+		tell(gap, m, ENTER);
+	else
+		*gap = 1;
 }
 
-static __always_inline void abandon(struct thread *t, struct call *c, __u64 time)
+/* unwound tells that a wanted call will not return, as an event at time shows. */
+static __always_inline void unwound(__u32 *gap, struct moment *m, __u64 time)
 {
-	if (!(options & SEQUENCE) || !c->wanted)
-		return;
-	c->m.time = time;
-	tell(t, &c->m, UNWIND);
+	m->time = time;
+	tell(gap, m, UNWIND);
 }
 
 #endif

@@ -50,8 +50,10 @@ type contents struct {
 	depthsRead sync.Once // guards depths
 	depths     goDepths
 
-	classed sync.Once // guards classes
-	classes *Classes
+	classed  sync.Once // guards classes
+	classes  *Classes
+	goidRead sync.Once // guards goid
+	goid     uint64
 }
 
 // Open reads the functions of f, an opened regular file that the caller keeps

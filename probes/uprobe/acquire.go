@@ -5,7 +5,6 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/probes"
-	"endoscope/probes/bpf"
 
 	"golang.org/x/sys/unix"
 )
@@ -89,10 +88,17 @@ func (p *Provider) attachAll(s *source, in *installation) error {
 		}
 		members[g] = append(members[g], i)
 	}
-	for _, g := range s.resolution.goexits {
-		l, err := attach(in.objects.Programs[bpf.FunctionProgGoroutineEnd], g.module.file, s.links.attachType(), 0, g.scope.pid, []uint64{g.site.Offset}, []uint64{0})
+	if name := threadEnd(s.wants.options, s.resolution.returns()); name != "" {
+		l, err := attachThreadEnd(in.objects.Programs[name])
 		if err != nil {
-			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to probe runtime.Goexit in %s: %v", g.module.name(), err)
+			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to tell when threads end: %v", err)
+		}
+		in.links = append(in.links, l)
+	}
+	for _, g := range s.resolution.landmarks {
+		l, err := attach(in.objects.Programs[g.program], g.module.file, s.links.attachType(), 0, g.scope.pid, []uint64{g.site.Offset}, []uint64{g.cookie})
+		if err != nil {
+			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to probe %s in %s: %v", g.site.Insn, g.module.name(), err)
 		}
 		in.links = append(in.links, l)
 	}

@@ -27,13 +27,14 @@ const maxArgs = 6
 // function has so many; retval is rax at the return. depth is the number of
 // calls on the same thread that enclose this one, among the functions that the
 // query monitors. function_duration's timestamp is the end; its process and
-// thread_name are those at the beginning. function_call has them so at each
-// event of a call, and NULL for the function of a gap.
+// thread_name are those at the beginning. function_call has them, and tid, so at
+// each event of a call, and NULL for the function of a gap. goroutine says whose
+// sequence the event is of; NULL: the thread's.
 var Columns = map[string][]plan.Field{
 	FunctionStart:    columns(functionFields, argFields, depthField, objectFields),
 	FunctionEnd:      columns(functionFields, retvalField, depthField, objectFields),
 	FunctionDuration: columns(functionFields, durationFields, argFields, retvalField, depthField, objectFields),
-	FunctionCall:     columns(eventField, functionFields, depthField, objectFields),
+	FunctionCall:     columns(eventField, functionFields, depthField, goroutineField, objectFields),
 }
 
 var (
@@ -49,6 +50,8 @@ var (
 	retvalField = []plan.Field{{Name: "retval", Type: batch.Bigint}}
 	depthField  = []plan.Field{{Name: "depth", Type: batch.Bigint}}
 	eventField  = []plan.Field{{Name: "event", Type: batch.Varchar}}
+	// goroutineField says whose the events of a sequence are.
+	goroutineField = []plan.Field{{Name: "goroutine", Type: batch.Bigint}}
 	// objectFields say of a call what there is to know of its object and method
 	// (receivers.go).
 	objectFields = []plan.Field{
@@ -104,6 +107,7 @@ const (
 	colDuration
 	colRetval
 	colDepth
+	colGoroutine
 	colClassLineage // first of what receivers tell
 	colMethodSize
 	colNative
@@ -118,7 +122,7 @@ var columnByName = func() map[string]column {
 	m := map[string]column{
 		"timestamp": colTime, "pid": colPID, "tid": colTID, "process": colProcess, "thread_name": colThread,
 		"exe": colExe, "event": colEvent, "function_name": colFunction, "class": colClass, "module": colModule,
-		"start_time": colStart, "duration": colDuration, "retval": colRetval, "depth": colDepth,
+		"start_time": colStart, "duration": colDuration, "retval": colRetval, "depth": colDepth, "goroutine": colGoroutine,
 		"receiver": colReceiver, "receiver_class": colReceiverClass, "receiver_lineage": colReceiverLineage,
 		"class_lineage": colClassLineage, "lookup_distance": colDistance, "method_size": colMethodSize, "is_native": colNative,
 	}
@@ -193,6 +197,8 @@ func wantsOf(spec *plan.Acquire, cols []column, test codegen.Program) wants {
 			w.options |= useDepth
 		case c.ofReceiver():
 			w.options |= useArgs | sendReceiver
+		case c == colGoroutine:
+			w.options |= sendGoroutine
 		case c >= colArg0:
 			w.options |= useArgs
 			if send {

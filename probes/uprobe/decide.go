@@ -45,6 +45,9 @@ func (r *resolver) decideOne(sym *symbols.Module, c choice) decision {
 	w := want{size: sym.Size(c.index), label: label{function: c.name, class: c.class}}
 	if c.lang == symbols.Go {
 		w.flags = goRegisters
+		if r.spec.Stream == FunctionCall {
+			w.flags |= goidFlag(sym.GoidOffset())
+		}
 	}
 	if asksMethods(r.spec.Out) {
 		w.method = methodOf(sym, c)

@@ -13,6 +13,7 @@ type event struct {
 	function      uint32
 	kind          byte // of a sequence's: the initial of its name, else 0
 	start, retval uint64
+	goroutine     uint64 // of a sequence's, if it is wanted; 0: none
 	process       []byte // without trailing zeros; nil if not wanted
 	thread        []byte
 	args          *[maxArgs]uint64 // nil if not wanted
@@ -46,7 +47,7 @@ func decode(b []byte, options uint32, e *event) bool {
 	case layout == sendNames:
 		need = sizeNames
 	default:
-		if options&atReturn != 0 {
+		if options&(atReturn|sendGoroutine) != 0 {
 			need = sizeReturn
 		}
 	}
@@ -63,6 +64,9 @@ func decode(b []byte, options uint32, e *event) bool {
 	}
 	r := (*bpf.FunctionEventReturn)(unsafe.Pointer(unsafe.SliceData(b)))
 	e.start, e.retval = r.Start, r.Retval
+	if options&sequence != 0 {
+		e.goroutine = r.Retval
+	}
 	switch need {
 	case sizeObject:
 		o := (*bpf.FunctionEventReceiver)(unsafe.Pointer(unsafe.SliceData(b)))

@@ -38,11 +38,12 @@
 //     full, too many calls were under way), as unfinished (it did not return:
 //     longjmp, exception, panic, exit, detached first), or as skipped (its return
 //     could not be awaited safely).
-//   - Of function_call, the events of a thread come in the order in which they
-//     happened, and where some are missing a GAP stands in front of the next; a
-//     loss that nothing follows is only counted. Each ENTER is followed by its
-//     LEAVE or UNWIND at the same depth, unless the thread, its program or the
-//     query ended first. It begins and ends for all functions at one instant.
+//   - Of function_call, the events of a thread, or in Go of a goroutine, come in
+//     the order in which they happened, and where some are missing a GAP stands in
+//     front of the next; a loss that nothing follows is only counted. Each ENTER
+//     is followed by its LEAVE or UNWIND at the same depth, unless the query or
+//     the goroutine's program ended first. It begins and ends for all functions
+//     at one instant.
 //   - A query's probes are detached when it ends, and with the death of this
 //     process at the latest.
 //   - A function whose probing is not known to be safe is left alone and named.
@@ -55,8 +56,11 @@
 // goroutine's stack (exit.h). A call that leaves by a tail call ends with it, and
 // its retval is NULL. Programs that copy stacks to and fro (greenlets) may have
 // their calls in one frame mistaken for each other. Where depth is read, all
-// functions of a query are observed in one way: calls of a thread count, or those
-// of a goroutine, whose calls of C begin anew.
+// functions of a query are observed in one way, and so they are of function_call:
+// calls of a thread count, or those of a goroutine, whose calls of C begin anew.
+// That calls were left without returning shows by the next call in their frames,
+// or in one further out; by the end of their thread; and in Go by functions of the
+// runtime that are passed then (landmark).
 //
 // What is not guaranteed: a call that is under way when a query ends keeps the
 // kernel's return trap until it returns, which costs one more trap and no row.

@@ -36,6 +36,7 @@ const (
 	guarded
 	standby
 	sendReceiver
+	sendGoroutine
 )
 
 // Flags in the cookie of a probe, beside the function's number and facts.
@@ -44,6 +45,9 @@ const (
 	onlyTargets = 1 << 25
 	noRetval    = 1 << 26
 	aMethod     = 1 << 27
+	firstGoid   = 28 // bit of where in its g a goroutine has its number, in words from minGoid
+	minGoid     = 16
+	maxGoid     = minGoid + 15
 
 	maxFunctions = 1 << 24
 	firstFact    = 32 // bit of the cookie
@@ -148,7 +152,7 @@ type setup struct {
 	options   uint32
 	links     linkKind
 	returns   map[returns]bool // how the functions' are observed
-	goexits   bool             // goroutines that end are heeded
+	landmarks []landmark
 	test      codegen.Program
 	members   []bpf.FunctionTarget
 	functions int
@@ -195,6 +199,18 @@ func programs(links linkKind, how returns) []attachable {
 	}
 }
 
+// threadEnd is the program that ends a sequence with its thread, "" if there is
+// nothing to end.
+func threadEnd(options uint32, how map[returns]bool) string {
+	switch {
+	case options&sequence == 0:
+		return ""
+	case how[atExits]:
+		return bpf.FunctionProgFrameThreadEnd
+	}
+	return bpf.FunctionProgThreadEnd
+}
+
 // attachable is a program and how it is attached. flags are those of a multi
 // link, and mean the same where the attach type is another.
 type attachable struct {
@@ -203,15 +219,19 @@ type attachable struct {
 	exits             bool // at the functions' exits
 }
 
-// testsOf says which of a query's tests a program makes. An entry makes both
-// where it is an event of its own, of a sequence.
+// testsOf says which of a query's tests a program makes: both where it can send
+// events of a sequence, for any may be told with a gap in front of it.
 var testsOf = map[string]struct{ entry, exit bool }{
 	bpf.FunctionProgFunctionEntry:   {entry: true},
 	bpf.FunctionProgFunctionSession: {entry: true, exit: true},
 	bpf.FunctionProgPairEntry:       {entry: true, exit: true},
-	bpf.FunctionProgPairReturn:      {exit: true},
-	bpf.FunctionProgFrameEntry:      {entry: true},
-	bpf.FunctionProgFrameExit:       {exit: true},
+	bpf.FunctionProgPairReturn:      {entry: true, exit: true},
+	bpf.FunctionProgThreadEnd:       {entry: true, exit: true},
+	bpf.FunctionProgFrameEntry:      {entry: true, exit: true},
+	bpf.FunctionProgFrameExit:       {entry: true, exit: true},
+	bpf.FunctionProgGoroutineEnd:    {entry: true, exit: true},
+	bpf.FunctionProgFrameLanding:    {entry: true, exit: true},
+	bpf.FunctionProgFrameThreadEnd:  {entry: true, exit: true},
 }
 
 // install loads a query's programs. Nothing is attached by it.
@@ -236,8 +256,11 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 			wanted[a.program] = a.attachType
 		}
 	}
-	if s.goexits {
-		wanted[bpf.FunctionProgGoroutineEnd] = s.links.attachType()
+	for _, l := range s.landmarks {
+		wanted[l.program] = s.links.attachType()
+	}
+	if name := threadEnd(s.options, s.returns); name != "" {
+		wanted[name] = 0 // which is no uprobe
 	}
 	for name, p := range spec.Programs {
 		attachType, ok := wanted[name]
@@ -269,7 +292,7 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 	}
 	if s.returns[atExits] {
 		spec.Maps[bpf.FunctionMapOpenCalls].MaxEntries = k.calls
-		if s.options&useDepth != 0 {
+		if s.options&(useDepth|sequence) != 0 {
 			spec.Maps[bpf.FunctionMapGoroutines].MaxEntries = k.calls
 		}
 	} else {

@@ -22,7 +22,11 @@ const (
 	multiReturn = 1 // BPF_F_UPROBE_MULTI_RETURN
 )
 
-const cmdLinkCreate = 28 // BPF_LINK_CREATE
+// Commands of bpf(2), of the same file.
+const (
+	cmdRawTracepointOpen = 17 // BPF_RAW_TRACEPOINT_OPEN
+	cmdLinkCreate        = 28 // BPF_LINK_CREATE
+)
 
 // linkCreate is the part of union bpf_attr that creates a uprobe_multi link.
 type linkCreate struct {
@@ -74,9 +78,38 @@ func attach(prog *ebpf.Program, f *os.File, attachType, flags uint32, pid int, o
 	return &link{fds: []int{fd}}, nil
 }
 
+// attachThreadEnd runs a program, of the type RawTracepoint, whenever a thread
+// ends (sched_process_exit).
+func attachThreadEnd(prog *ebpf.Program) (*link, error) {
+	name, err := unix.BytePtrFromString("sched_process_exit")
+	if err != nil {
+		return nil, err
+	}
+	attr := struct {
+		name      uint64
+		programFD uint32
+		_         uint32
+	}{name: uint64(uintptr(unsafe.Pointer(name))), programFD: uint32(prog.FD())}
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	pin.Pin(name)
+	fd, err := retry(func() (int, error) {
+		return bpfLink(cmdRawTracepointOpen, prog, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &link{fds: []int{fd}}, nil
+}
+
 // createLink is BPF_LINK_CREATE of prog, as attr describes.
 func createLink[A linkCreate | perfLinkCreate](prog *ebpf.Program, attr *A) (int, error) {
-	fd, _, errno := unix.Syscall(unix.SYS_BPF, cmdLinkCreate, uintptr(unsafe.Pointer(attr)), unsafe.Sizeof(*attr))
+	return bpfLink(cmdLinkCreate, prog, unsafe.Pointer(attr), unsafe.Sizeof(*attr))
+}
+
+// bpfLink is a command of bpf(2) that answers with the descriptor of a link to prog.
+func bpfLink(command uintptr, prog *ebpf.Program, attr unsafe.Pointer, size uintptr) (int, error) {
+	fd, _, errno := unix.Syscall(unix.SYS_BPF, command, uintptr(attr), size)
 	runtime.KeepAlive(prog)
 	if errno != 0 {
 		return -1, errno

@@ -143,7 +143,7 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []column, links linkKind) (_
 	if n := r.probes(); n > min(p.maxProbes(spec), maxFunctions) {
 		return nil, p.tooMany(spec, r, n)
 	}
-	if err := checkDepth(spec, r.wants); err != nil {
+	if err := checkNesting(spec, r.wants); err != nil {
 		return nil, err
 	}
 	slow, err := checkEvents(spec, links, r.wants)
@@ -154,8 +154,12 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []column, links linkKind) (_
 		r.notices = append(r.notices, slow)
 	}
 	f := p.compileFilter(spec, r.wants)
+	w := wantsOf(spec, cols, f.program)
+	if !slices.ContainsFunc(r.wants, func(w want) bool { return w.flags&goRegisters != 0 }) {
+		w.options &^= sendGoroutine
+	}
 	return &source{
-		provider: p, spec: spec, links: links, wants: wantsOf(spec, cols, f.program), filter: f, aggregation: p.compileAggregate(spec, f, r.wants, len(r.inferred)),
+		provider: p, spec: spec, links: links, wants: w, filter: f, aggregation: p.compileAggregate(spec, f, r.wants, len(r.inferred)),
 		resolution: r, state: make(chan struct{}),
 	}, nil
 }

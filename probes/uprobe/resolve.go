@@ -23,7 +23,7 @@ type want struct {
 	behind  uint64 // bytes from the function's entry to the site
 	size    uint64 // of the function; 0: unknown
 	label   label
-	flags   uint32 // goRegisters, aMethod
+	flags   uint32 // goRegisters, aMethod, and what goidFlag says
 	method  method // if that is asked for
 	returns returns
 	exits   []symbols.Site // if returns is atExits
@@ -39,13 +39,13 @@ type resolution struct {
 	modules *moduleSet
 	wants   []want
 	// inferred have no probes, but what is counted at wants tells of them, too.
-	inferred []inferred
-	goexits  []goexit
-	members  []bpf.FunctionTarget // processes, for wants whose programs look
-	only     uint32               // by what these are known
-	cgroups  uint32               // levels of those of the viewer
-	costs    costs
-	notices  []string
+	inferred  []inferred
+	landmarks []landmark
+	members   []bpf.FunctionTarget // processes, for wants whose programs look
+	only      uint32               // by what these are known
+	cgroups   uint32               // levels of those of the viewer
+	costs     costs
+	notices   []string
 	// receivers is nil where nothing is asked of objects and methods.
 	receivers *receivers
 }
@@ -55,7 +55,16 @@ func (r *resolution) probes() (n int) {
 	for _, w := range r.wants {
 		n += w.probes()
 	}
-	return n + len(r.goexits)
+	return n + len(r.landmarks)
+}
+
+// returns are the ways in which the functions' returns are observed.
+func (r *resolution) returns() map[returns]bool {
+	how := map[returns]bool{}
+	for _, w := range r.wants {
+		how[w.returns] = true
+	}
+	return how
 }
 
 // knows reports whether p is one of the processes found, not one that was
@@ -104,11 +113,11 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, links li
 		set.close()
 		return nil, err
 	}
-	if err := checkTextCopy(spec, set, r.wants, r.goexits); err != nil {
+	if err := checkTextCopy(spec, set, r.wants, r.landmarks); err != nil {
 		set.close()
 		return nil, err
 	}
-	return &resolution{running: running, modules: set, wants: r.wants, inferred: r.inferred, goexits: r.goexits, members: append(list, who...), only: only, cgroups: cgroups, costs: r.costs, notices: r.notices()}, nil
+	return &resolution{running: running, modules: set, wants: r.wants, inferred: r.inferred, landmarks: r.landmarks, members: append(list, who...), only: only, cgroups: cgroups, costs: r.costs, notices: r.notices()}, nil
 }
 
 // resolver is the state of one resolve.
@@ -130,15 +139,15 @@ type resolver struct {
 	unwindingProcesses map[int]bool    // what hasUnwinder says
 	unwindingPrograms  map[string]bool // what willUnwind says
 
-	wants    []want
-	inferred []inferred
-	goexits  []goexit
-	selected int
-	skipped  []skipped
-	noReturn int             // of skipped: it is only the return
-	found    map[string]bool // of sel.names: some module has it
-	looked   []string        // names of the modules searched
-	nearest  func(name string) []string
+	wants     []want
+	inferred  []inferred
+	landmarks []landmark
+	selected  int
+	skipped   []skipped
+	noReturn  int             // of skipped: it is only the return
+	found     map[string]bool // of sel.names: some module has it
+	looked    []string        // names of the modules searched
+	nearest   func(name string) []string
 }
 
 func (r *resolver) resolve(set *moduleSet, cache *symbols.Cache) error {
@@ -228,7 +237,7 @@ func (r *resolver) module(m *module, sym *symbols.Module) error {
 		sums = infer(sym, texts, chosen, usable)
 	}
 	r.add(m, sym, decided, usable, sums)
-	return r.addGoexits(m, sym, texts)
+	return r.addLandmarks(m, sym, texts)
 }
 
 // add adds functions of a module in all their scopes: those with a sum as

@@ -40,11 +40,8 @@ func (r *resolver) returnsOf(sym *symbols.Module, i int) (how returns, exits []s
 		}
 	}
 	exits, err := sym.ExitSitesFor(i, symbols.Need{Value: reads(r.spec.Out, colRetval), Prices: r.costs.sites()})
-	switch {
-	case err != nil:
+	if err != nil {
 		return unseen, nil, both(reason, "it "+err.Error())
-	case r.spec.Stream == FunctionCall:
-		return unseen, nil, both(reason, "calls are not put in order where returns are observed by exits")
 	}
 	return atExits, exits, ""
 }
@@ -57,59 +54,31 @@ func both(trap, exits string) string {
 	return trap + ", and " + exits
 }
 
-// mixed reports whether depth is wanted of calls some of whose returns are
+// nests reports whether a query must know which calls enclose which.
+func nests(spec *plan.Acquire) bool { return spec.Stream == FunctionCall || reads(spec.Out, colDepth) }
+
+// mixed reports whether calls are wanted as they nest of which some returns are
 // trapped and some observed at exits: neither would know of the others.
 func (r *resolver) mixed() bool {
 	how := map[returns]bool{}
 	for _, w := range r.wants {
 		how[w.returns] = true
 	}
-	return how[trapped] && how[atExits] && reads(r.spec.Out, colDepth)
+	return how[trapped] && how[atExits] && nests(r.spec)
 }
 
-// checkDepth refuses to count the depth of calls whose exits are probed where
-// the kernel cannot follow them.
-func checkDepth(spec *plan.Acquire, ws []want) error {
+// checkNesting refuses to follow how calls nest whose exits are probed where the
+// kernel cannot.
+func checkNesting(spec *plan.Acquire, ws []want) error {
 	exits := slices.ContainsFunc(ws, func(w want) bool { return w.returns == atExits })
-	if !exits || !reads(spec.Out, colDepth) || featureLoop.has() && featureFindVMA.has() {
+	if !exits || !nests(spec) || featureLoop.has() && featureFindVMA.has() {
 		return nil
+	}
+	if spec.Stream == FunctionCall {
+		return plan.Errorf(spec.Start, spec.Stop, "the order of calls whose exits are probed needs Linux %s or newer: this kernel has no %s", featureLoop.since, featureLoop.name)
 	}
 	return plan.Errorf(spec.Start, spec.Stop, "the depth of calls whose exits are probed needs Linux %s or newer: this kernel has no %s", featureLoop.since, featureLoop.name).
 		WithHint("leave out the column depth")
-}
-
-// goexit is where goroutines begin to end that are in the middle of calls. Their
-// successors must not be taken for them, which matters to depth alone.
-type goexit struct {
-	module *module
-	scope  *scope
-	site   symbols.Site
-}
-
-// addGoexits adds the goexits of a module, if it has wants that need them.
-func (r *resolver) addGoexits(m *module, sym *symbols.Module, texts []*text) error {
-	if !reads(r.spec.Out, colDepth) || !slices.ContainsFunc(r.wants, func(w want) bool {
-		return w.module == m && w.returns == atExits && w.flags&goRegisters != 0
-	}) {
-		return nil
-	}
-	for _, i := range sym.Find("runtime.Goexit") { // not there if it is never called
-		site, err := sym.EntrySiteFor(i, symbols.Need{Args: true})
-		reason := ""
-		if err == nil {
-			reason = changed(texts, sym, i, want{site: site})
-		} else {
-			reason = err.Error()
-		}
-		if reason != "" {
-			return plan.Errorf(r.spec.Start, r.spec.Stop, "cannot count the depth of calls in %s: runtime.Goexit cannot be probed: %s", m.name(), reason).
-				WithHint("leave out the column depth")
-		}
-		for _, s := range r.scopes(m, atExits) {
-			r.goexits = append(r.goexits, goexit{m, s, site})
-		}
-	}
-	return nil
 }
 
 // pairable reports whether a call's entry can be told from its exits, and found

@@ -1,14 +1,24 @@
 package uprobe
 
-// Events of a thread's sequence of calls, the stream function_call.
+// Events of a thread's sequence of calls, or a goroutine's: the stream
+// function_call.
 const (
 	eventEnter  = "ENTER"
 	eventLeave  = "LEAVE"
-	eventUnwind = "UNWIND" // the call was abandoned: longjmp, exec
+	eventUnwind = "UNWIND" // the call was abandoned: longjmp, an exception, exec, the end of its thread
 	eventGap    = "GAP"    // events are missing before the next one
 
 	gapInitial = 'G'
 )
+
+// goidFlag is in the cookie of a function of Go where in its g a goroutine has
+// its number, for the programs to tell sequences apart; 0: not known.
+func goidFlag(offset uint64) uint32 {
+	if offset%8 != 0 || offset <= 8*minGoid || offset > 8*maxGoid {
+		return 0
+	}
+	return uint32(offset/8-minGoid) << firstGoid
+}
 
 // nameEvents notes the codes of the events' names.
 func (s *subscription) nameEvents() {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
 )
 
@@ -153,14 +154,15 @@ func TestGapsForCallsLeftOut(t *testing.T) {
 		name, text string
 		want       []string
 		counts     map[string]uint64
-		sessions   bool // needed to be safe
+		exits      bool // it is also so where returns are observed at exits
+		perilous   bool // traps without sessions would hurt
 	}{
 		{"deeper than the kernel traps", `
 NOINLINE long up(long n) { sink++; return n == 0 ? 0 : 1 + up(n-1); }
 NOINLINE long home(long n) { sink += n; return n; }
 int main(void) { ready(); up(66); home(1); }`,
 			slices.Concat(depths("ENTER", "up", 0, 63), []string{"GAP  63"}, depths("LEAVE", "up", 63, 0), []string{"ENTER home 0", "LEAVE home 0"}),
-			map[string]uint64{"nesting": 3}, false},
+			map[string]uint64{"nesting": 3}, false, false},
 		{"on a coroutine's stack", contextSwitch + `
 static void *host, *guest;
 NOINLINE long hop(long n) { sink += n; jump(&guest, host); sink++; return n; }
@@ -175,12 +177,12 @@ int main(void) {
 }`,
 			// The last gap has nothing behind it.
 			[]string{"ENTER home 0", "GAP  0", "LEAVE home 0", "ENTER home 0", "GAP  0", "LEAVE home 0"},
-			map[string]uint64{"foreign stack": 3}, true},
+			map[string]uint64{"foreign stack": 3}, true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			target := testenv.CompileCText(t, prelude+c.text, "-O1", "-fno-optimize-sibling-calls")
-			trapModes(t, func(t *testing.T, o Options) {
-				if c.sessions && o.Links != "session" {
+			returnModes(t, func(t *testing.T, o Options) {
+				if exits := o.Returns == plan.ExitReturns; exits && !c.exits || !exits && c.perilous && o.Links != "session" {
 					return
 				}
 				o.Match = matchEngine
@@ -222,5 +224,36 @@ int main(void) {
 				}
 			})
 		})
+	}
+}
+
+// Where exits are probed, calls are as deep as there is room for in all.
+func TestGapsForWhatFindsNoRoom(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, prelude+`
+NOINLINE long up(long n) { sink++; return n == 0 ? 0 : 1 + up(n-1); }
+NOINLINE long home(long n) { sink += n; return n; }
+int main(void) { ready(); up(299); home(1); }
+`, "-O1", "-fno-optimize-sibling-calls")
+	p := provider(t, Options{MaxCalls: 100})
+	r := run(t, target)
+	_, got := start(t, p, byExits(FunctionCall, r.target(), named("up", "home"), sequenceColumns...))
+	r.finish(success)
+	lines := got.wait(t).sequences(t)["target"]
+	room := 300 - int(got.lost["no room for calls in progress"])
+	if room < 90 || room > 110 {
+		t.Fatalf("lost %v of 300 calls", got.lost)
+	}
+	var want []string
+	for d := range room {
+		want = append(want, fmt.Sprintf("ENTER up %d", d))
+	}
+	want = append(want, fmt.Sprintf("GAP  %d", room-1))
+	for d := range room {
+		want = append(want, fmt.Sprintf("LEAVE up %d", room-1-d))
+	}
+	want = append(want, "ENTER home 0", "LEAVE home 0")
+	if diff := cmp.Diff(want, lines); diff != "" {
+		t.Error(diff)
 	}
 }

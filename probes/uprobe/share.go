@@ -96,7 +96,7 @@ func (s *source) Identity() string {
 			id = append(id, s...)
 		}
 	}
-	number(uint64(len(r.wants)), uint64(len(r.inferred)), uint64(len(r.goexits)))
+	number(uint64(len(r.wants)), uint64(len(r.inferred)), uint64(len(r.landmarks)))
 	for _, w := range r.wants {
 		number(w.module.id.dev, w.module.id.ino, w.site.Offset, uint64(w.flags), uint64(w.returns), uint64(len(w.exits)))
 		for _, x := range w.exits {
@@ -111,7 +111,7 @@ func (s *source) Identity() string {
 		}
 		text(f.label.function, f.label.class, f.label.module, f.label.exe)
 	}
-	for _, g := range r.goexits {
+	for _, g := range r.landmarks {
 		number(g.module.id.dev, g.module.id.ino, g.site.Offset)
 		text(g.scope.key)
 	}

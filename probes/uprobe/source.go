@@ -81,16 +81,12 @@ func (s *source) Residual() plan.Expr { return s.filter.program.Residual }
 
 // setup is what makes the kernel's programs this query's.
 func (s *source) setup() setup {
-	how := map[returns]bool{}
-	for _, w := range s.resolution.wants {
-		how[w.returns] = true
-	}
 	options := s.wants.options | s.resolution.only
 	if s.standby {
 		options |= standby
 	}
 	return setup{
-		options: options, links: s.links, returns: how, goexits: len(s.resolution.goexits) > 0, test: s.filter.program,
+		options: options, links: s.links, returns: s.resolution.returns(), landmarks: s.resolution.landmarks, test: s.filter.program,
 		members: s.resolution.members, functions: len(s.resolution.wants), rate: s.spec.Settings.MaxEventRate,
 		prompt: s.spec.Settings.Prompt, offset: s.provider.offset, aggregation: s.aggregation, gates: s.gates, cgroups: s.resolution.cgroups,
 	}

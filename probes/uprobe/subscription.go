@@ -159,6 +159,11 @@ func (s *subscription) row(e *event, l *codes) {
 			c.Int = append(c.Int, int64(e.retval))
 		case colDepth:
 			c.Int = append(c.Int, int64(e.Depth))
+		case colGoroutine:
+			if e.goroutine == 0 {
+				c.Nulls.Set(b.N)
+			}
+			c.Int = append(c.Int, int64(e.goroutine))
 		default:
 			if col.aboutMethods() {
 				s.addAbout(c, b.N, col, e, object)

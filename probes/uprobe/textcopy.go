@@ -10,7 +10,7 @@ const pageSize = 4096
 // checkTextCopy refuses what would make the kernel copy more code than the
 // session allows: each page with a probe becomes private to each process that
 // has mapped it, and every fork and exec copies it anew.
-func checkTextCopy(spec *plan.Acquire, set *moduleSet, wants []want, goexits []goexit) error {
+func checkTextCopy(spec *plan.Acquire, set *moduleSet, wants []want, landmarks []landmark) error {
 	limit := spec.Settings.MaxTextCopy
 	if limit <= 0 {
 		return nil
@@ -19,7 +19,7 @@ func checkTextCopy(spec *plan.Acquire, set *moduleSet, wants []want, goexits []g
 	for _, w := range wants {
 		sites[w.module] = append(append(sites[w.module], w.site), w.exits...)
 	}
-	for _, g := range goexits {
+	for _, g := range landmarks {
 		sites[g.module] = append(sites[g.module], g.site)
 	}
 	var bytes int64

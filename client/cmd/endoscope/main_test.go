@@ -29,7 +29,8 @@ func TestProbeScript(t *testing.T) {
 	busy := testenv.CompileC(t, "testdata/busy.c", "-O1")
 	seed4 := testenv.CompileC(t, "testdata/seed4.c", "-O1", "-fno-inline", "-fno-optimize-sibling-calls", "-pthread")
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/probe",
+		Dir:           "testdata/probe",
+		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("TARGET", target)
 			e.Setenv("BUSY", busy)

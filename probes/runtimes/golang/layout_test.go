@@ -29,11 +29,15 @@ func TestReadLayout(t *testing.T) {
 			t.Fatal(err)
 		}
 		l, err := ReadLayout(bytes.NewReader(b))
+		number, errNumber := NumberOffset(bytes.NewReader(b))
 		if stripped != "" {
-			if !errors.Is(err, ErrNoDebugInformation) {
-				t.Errorf("%s: error %v", stripped, err)
+			if !errors.Is(err, ErrNoDebugInformation) || !errors.Is(errNumber, ErrNoDebugInformation) {
+				t.Errorf("%s: errors %v, %v", stripped, err, errNumber)
 			}
 			continue
+		}
+		if errNumber != nil || number != l.goid {
+			t.Errorf("goroutines have their number at %d, or %d, error %v", number, l.goid, errNumber)
 		}
 		if err != nil || l.size < 300 || l.schedPC != l.schedSP+8 || l.stackHigh != l.stackLow+8 || l.reasonCount < 20 {
 			t.Errorf("layout %+v, error %v", l, err)
@@ -43,6 +47,8 @@ func TestReadLayout(t *testing.T) {
 			copy(damaged[cut:], bytes.Repeat([]byte{0xa5}, 4096))
 			_, _ = ReadLayout(bytes.NewReader(damaged))
 			_, _ = ReadLayout(bytes.NewReader(b[:cut]))
+			_, _ = NumberOffset(bytes.NewReader(damaged))
+			_, _ = NumberOffset(bytes.NewReader(b[:cut]))
 		}
 	}
 }
