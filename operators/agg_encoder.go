@@ -94,16 +94,19 @@ func word(f *plan.Agg, name string) string {
 // an encoder. All have one alphabet, and one budget: when that is used up all
 // stop where they are, and count what they do not encode.
 type encoding struct {
-	f       *plan.Agg
-	create  encoderMaker
-	calls   bool // the arguments are an event and a function
-	clock   bool // rows have the time when they happened
-	moments bool // the encoders want to know when calls happened
-	took    int  // which of the arguments after the first is the time that a token took, or -1
-	by      int  // which of them tells sequences apart, or -1
-	born    int  // which of them says that a sequence begins, or -1
-	dies    int  // which of them says that it ends, or -1
-	lineage int  // which of them says what a class derives from, or -1
+	f         *plan.Agg
+	create    encoderMaker
+	calls     bool // the arguments are an event and a function
+	clock     bool // rows have the time when they happened
+	moments   bool // the encoders want to know when calls happened
+	took      int  // which of the arguments after the first is the time that a token took, or -1
+	by        int  // which of them tells sequences apart, or -1
+	born      int  // which of them says that a sequence begins, or -1
+	dies      int  // which of them says that it ends, or -1
+	waits     int  // which of them says that a call waits, or -1
+	allocated int  // which of them says how much is allocated, or -1
+	within    int  // which of them is the thread on which calls within others are theirs, too, or -1
+	lineage   int  // which of them says what a class derives from, or -1
 
 	alphabet    *encoders.Alphabet
 	groups      []sequences
@@ -115,6 +118,7 @@ type encoding struct {
 	refused     uint64    // rows that were not encoded and not reported yet
 	noEvent     *string   // what an event was that is none; nil: all were
 
+	inner     innerCalls          // where within is given
 	hierarchy *encoders.Hierarchy // of those classes
 	cycle     error               // the rows say that a class derives from itself
 	lineages  symbolCache         // those that the hierarchy has are known
@@ -139,7 +143,8 @@ func newEncoding(f *plan.Agg, budget int64, clock bool) (accumulator, error) {
 	e := &encoding{
 		f: f, create: m.create(f), moments: m.moments, clock: clock, budget: budget,
 		took: after(f, plan.TimeArgument), by: after(f, plan.SequenceArgument),
-		born: after(f, plan.BornArgument), dies: after(f, plan.DiesArgument), lineage: after(f, plan.LineageArgument),
+		born: after(f, plan.BornArgument), dies: after(f, plan.DiesArgument), lineage: after(f, plan.LineageArgument), within: after(f, plan.InnerArgument),
+		waits: after(f, plan.WaitsArgument), allocated: after(f, plan.BytesArgument),
 		calls: len(f.Args) > 1 && f.ArgNames[1] == "",
 	}
 	e.reset()
@@ -160,6 +165,7 @@ func (e *encoding) reset() {
 	e.groups, e.all = e.groups[:0], nil
 	e.held, e.full, e.noEvent = 0, false, nil
 	e.alphabet = encoders.NewAlphabet()
+	e.inner = innerCalls{}
 	e.tokens, e.events, e.lineages = symbolCache{}, symbolCache{}, symbolCache{}
 }
 
@@ -190,6 +196,10 @@ func (e *encoding) update(in *folding) {
 			}
 		}
 	}
+	if e.within >= 0 && e.by >= 0 && e.calls {
+		e.updateInner(in, names, to, what)
+		return
+	}
 	var s *sequence
 	for _, r := range in.rows {
 		enters := !e.calls
@@ -200,10 +210,15 @@ func (e *encoding) update(in *folding) {
 				s = nil
 				e.cut(in, r)
 			}
-			if event == ignored && e.noEvent == nil {
+			if event == allocates && e.allocated >= 0 {
+				e.append(s)
+				s = e.allocate(in, r, names)
+				continue
+			}
+			if event >= allocates && e.noEvent == nil {
 				e.noEvent = &in.arg.Values[in.arg.Code[r]]
 			}
-			if enters = event == entered; event == gap || event == ignored || enters && names.Nulls.Get(int(r)) {
+			if enters = event == entered; event >= gap || enters && names.Nulls.Get(int(r)) {
 				continue
 			}
 		}
@@ -235,6 +250,12 @@ func (e *encoding) update(in *folding) {
 			e.times = append(e.times, t)
 		case (e.calls || e.moments) && e.clock:
 			e.times = append(e.times, s.elapsed(in.times[r], e.moments))
+		}
+		if e.waits >= 0 && enters && isTrue(in.more[e.waits], r) {
+			e.append(s)
+			if x, ok := s.encoder.(activityEncoder); ok {
+				x.Waits()
+			}
 		}
 		if e.dies >= 0 && isTrue(in.more[e.dies], r) {
 			e.append(s)
@@ -270,6 +291,27 @@ func (e *encoding) append(s *sequence) {
 	}
 }
 
+// activityEncoder can be told more of threads than calls.
+type activityEncoder interface {
+	Waits()
+	Allocate(class encoders.Symbol, bytes, at int64)
+}
+
+// allocate notes the allocation of row r, and returns its sequence.
+func (e *encoding) allocate(in *folding, r uint16, names *batch.Column) *sequence {
+	s := e.sequence(in, r)
+	bytes := in.more[e.allocated]
+	if s == nil || names.Nulls.Get(int(r)) || bytes.Nulls.Get(int(r)) || !e.clock {
+		return s
+	}
+	if x, ok := s.encoder.(activityEncoder); ok {
+		before := s.encoder.Bytes()
+		x.Allocate(e.symbolOf(names.Values[names.Code[r]]), bytes.Int[r], in.times[r])
+		e.held += s.encoder.Bytes() - before
+	}
+	return s
+}
+
 func (e *encoding) symbolOf(name string) encoders.Symbol {
 	if e.calls {
 		return e.alphabet.Function(name)
@@ -281,8 +323,9 @@ func (e *encoding) symbolOf(name string) encoders.Symbol {
 const (
 	entered encoders.Symbol = iota
 	returned
-	gap     // events of the thread are missing
-	ignored // no call
+	gap       // events of the thread are missing
+	allocates // if somebody says how much
+	ignored   // no call
 )
 
 func eventOf(event string) encoders.Symbol {
@@ -293,6 +336,8 @@ func eventOf(event string) encoders.Symbol {
 		return returned
 	case "GAP":
 		return gap
+	case "ALLOCATE":
+		return allocates
 	}
 	return ignored
 }

@@ -69,6 +69,9 @@ func (c *exprCtx) encoderCall(f *plan.AggFunc, e *parser.Call, out *plan.Agg) er
 	if err := a.lineage(); err != nil {
 		return err
 	}
+	if i := out.Named(plan.InnerArgument); i >= 0 && out.Named(plan.SequenceArgument) < 0 {
+		return a.refuse(a.e.Pos(), "inner => needs sequence =>, the object whose methods' calls they are")
+	}
 	a.implied()
 	out.T = f.Result(batch.Varchar)
 	return nil
@@ -225,12 +228,15 @@ func (a *encoderArgs) named(arg *parser.Arg, given map[string]plan.NamedValue) e
 	if _, twice := given[name]; twice || a.out.Named(name) >= 0 {
 		return a.c.r.errorf(arg.Name.Pos(), "%s is given twice", name)
 	}
-	names := []string{plan.TimeArgument, plan.SequenceArgument, plan.BornArgument, plan.DiesArgument}
+	names := []string{plan.TimeArgument, plan.SequenceArgument, plan.BornArgument, plan.DiesArgument, plan.InnerArgument}
 	if a.f.Encoder.Untimed {
 		names = names[1:]
 	}
 	if a.f.Encoder.Lineage {
 		names = append(names, plan.LineageArgument)
+	}
+	if a.f.Encoder.Activity {
+		names = append(names, plan.WaitsArgument, plan.BytesArgument)
 	}
 	for i := range a.f.Encoder.Options {
 		o := &a.f.Encoder.Options[i]
@@ -244,7 +250,7 @@ func (a *encoderArgs) named(arg *parser.Arg, given map[string]plan.NamedValue) e
 	if !slices.Contains(names[:len(names)-len(a.f.Encoder.Options)], name) {
 		return a.c.r.hintf(arg.Name.Pos(), "it has "+strings.Join(names, ", "), "%s has no argument called %s", upper, arg.Name.Name)
 	}
-	if name == plan.BornArgument || name == plan.DiesArgument {
+	if name == plan.BornArgument || name == plan.DiesArgument || name == plan.WaitsArgument {
 		x, err := a.rows.boolean(arg.X)
 		if err == nil {
 			a.add(name, x)
@@ -262,6 +268,10 @@ func (a *encoderArgs) named(arg *parser.Arg, given map[string]plan.NamedValue) e
 		return a.c.r.errorf(arg.X.Pos(), "time => is a DURATION, or ns, not a %s", x.Type())
 	case x.Type().Physical() == batch.PhysAny || x.Type() == batch.Null:
 		return a.c.r.errorf(arg.X.Pos(), "sequences cannot be told apart by a %s", x.Type())
+	case name == plan.InnerArgument && (len(a.tokenArgs()) != 2 || x.Type().Physical() != batch.PhysInt):
+		return a.c.r.hintf(arg.Name.Pos(), "for example GRAMMAR(event, function_name, sequence => receiver, inner => tid)", "inner => is the thread, a number, of calls: an event and a function")
+	case name == plan.BytesArgument && x.Type() != batch.Bigint:
+		return a.c.r.errorf(arg.X.Pos(), "bytes => is a BIGINT, not a %s", x.Type())
 	case name == plan.LineageArgument && x.Type() != batch.Varchar:
 		return a.c.r.errorf(arg.X.Pos(), "lineage => is a VARCHAR such as 'Circle < Round < Shape', not a %s", x.Type())
 	case name == plan.SequenceArgument && x.Type().Physical() != batch.PhysInt:

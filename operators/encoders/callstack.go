@@ -10,10 +10,11 @@ type calls struct {
 type call struct {
 	symbol Symbol
 	began  int64 // NoTime: unknown
+	waits  bool  // rather than runs, while it is the innermost
 }
 
 // enter notes that s was called.
-func (c *calls) enter(s Symbol, at int64) { c.frames = append(c.frames, call{s, at}) }
+func (c *calls) enter(s Symbol, at int64) { c.frames = append(c.frames, call{symbol: s, began: at}) }
 
 // leave notes a return. It gives the call that ended and how long it took
 // (NoTime: unknown); ok is false if its beginning was not seen.

@@ -84,7 +84,13 @@ func (e *IntervalEncoder) advance(to int64) {
 		e.coarsen()
 	}
 	if n := len(e.frames); n > 0 && to > e.last {
-		e.spread(e.frames[n-1].symbol, e.last, to, func(a *Activity, ns int64) { a.Time += ns })
+		f := &e.frames[n-1]
+		e.spread(f.symbol, e.last, to, func(a *Activity, ns int64) {
+			a.Time += ns
+			if f.waits {
+				a.Waiting += ns
+			}
+		})
 	}
 	e.last = max(e.last, to)
 }
@@ -95,6 +101,14 @@ func (e *IntervalEncoder) spread(s Symbol, from, to int64, add func(a *Activity,
 		border := min((from>>e.shift+1)<<e.shift, to)
 		add(e.cell(from, s), border-from)
 		from = border
+	}
+}
+
+// Waits says that the call that was appended last waits: the time in its own code
+// is waiting.
+func (e *IntervalEncoder) Waits() {
+	if n := len(e.frames); n > 0 && !e.full {
+		e.frames[n-1].waits = true
 	}
 }
 

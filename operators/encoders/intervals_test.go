@@ -28,6 +28,25 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
+// The own time of a call that waits is waiting, that of what it calls is not.
+func TestIntervalsWaits(t *testing.T) {
+	a := NewAlphabet()
+	poll, handler := a.Symbol("poll"), a.Symbol("handler")
+	e := NewIntervalEncoder(a, 4, Limits{})
+	e.Append([]Symbol{poll}, []int64{0})
+	e.Waits()
+	e.Append([]Symbol{handler, Return, Return, poll, Return}, []int64{2, 5, 6, 6, 7})
+	want := `-- intervals of 2ns: begin calls time waiting class
+0s 1 2ns 2ns poll
+2ns 1 2ns 0s handler
+4ns 0 1ns 0s handler
+4ns 0 1ns 1ns poll
+6ns 1 1ns 0s poll`
+	if got := e.Encode().String(); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
 // A run of two threads: one reads and waits, the other computes.
 func TestPicturesOfIntervals(t *testing.T) {
 	a := NewAlphabet()

@@ -24,15 +24,25 @@ import (
 //	               object at an address, which may have been another's before);
 //	               rows of no sequence that was born are left out
 //	dies => cond   a row for which it is true is the last of its sequence
+//	inner => tid   a sequence of calls has what its calls call on that thread,
+//	               too, also where the callees' own sequence is NULL or another
 //
 // and where tokens are classes,
 //
 //	lineage => e   what the row's class derives from (see [Lineage]); that is
 //	               class_lineage of class, receiver_lineage of receiver_class
+//
+// and of intervals,
+//
+//	waits => cond  the own time of a call for which it is true is waiting
+//	bytes => e     a row whose event is ALLOCATE is an allocation of so many
+//	               bytes by the class
 type EncoderForm struct {
 	// Calls: it encodes calls only, and without arguments those of the columns
 	// event and function_name.
 	Calls bool
+	// Activity: it can be told of waiting and of allocations.
+	Activity bool
 	// Lineage: it wants to know what classes, its tokens, derive from.
 	Lineage bool
 	// Untimed: it makes no use of how long tokens took.
@@ -72,6 +82,9 @@ const (
 	BornArgument     = "born"
 	DiesArgument     = "dies"
 	LineageArgument  = "lineage"
+	InnerArgument    = "inner"
+	WaitsArgument    = "waits"
+	BytesArgument    = "bytes"
 )
 
 // NamedValue is a constant argument that has a name, whether or not it was
@@ -98,8 +111,8 @@ var Encoders = []AggFunc{
 		Encoder: &EncoderForm{Calls: true, Example: "NLEVEL(2) FROM function_call", Options: []EncoderOption{
 			{Name: "n", Type: tI, Min: 1, Max: 1000, Required: true}}}},
 	{Name: "intervals", Args: []batch.Type{tA}, Result: always(batch.Encoding),
-		Doc: "the run cut into at most n (1024) equal parts: calls and own time in each, by class or function, and thread",
-		Encoder: &EncoderForm{Calls: true, Example: "INTERVALS(event, class, 100) FROM function_call", Options: []EncoderOption{
+		Doc: "the run cut into at most n (1024) equal parts: calls and own time in each, by class or function, and thread; waits => condition: for calls that wait; bytes => size of what ALLOCATE events allocate",
+		Encoder: &EncoderForm{Calls: true, Activity: true, Example: "INTERVALS(event, class, 100) FROM function_call", Options: []EncoderOption{
 			{Name: "n", Type: tI, Min: 2, Max: longest}}}},
 	{Name: "calldag", Args: []batch.Type{tA}, Result: always(batch.Encoding),
 		Doc: "the calls of all threads as a graph in which equal subtrees are one node; rle => k: more than k equal calls count as the same",
