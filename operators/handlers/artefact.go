@@ -37,6 +37,8 @@ var (
 		"_start": true, "__libc_start_main": true, "__libc_start_call_main": true, "__libc_start_main_impl": true, "clone": true, "clone3": true, "__clone": true, "__clone3": true,
 		"start_thread": true, "std::thread::_State_impl::_M_run": true, "execute_native_thread_routine": true,
 		"runtime.goexit": true, "runtime.main": true, "runtime.mstart": true, "java.lang.Thread.run": true, "java.lang.Thread.runWith": true,
+		"Thread._bootstrap": true, "Thread._bootstrap_inner": true, "Thread.run": true, // Python's
+		"_bootstrap": true, "_bootstrap_inner": true, "run": true, // before 3.11
 	}
 )
 

@@ -212,12 +212,19 @@ func (c *collector) unwind(sp *space, t *thread, s sample) bool {
 	case t.deep && pages < maxPages:
 		c.copy(t, s.Tid, pages)
 	}
+	gil := false
+	if interpreted, waits, ok := c.interpreted(sp, int(s.Tid)); ok {
+		c.unwinder.frames, why, gil = interpreted, reached, waits
+	}
 	t.stack = c.frames.stack(c.unwinder.frames, why == reached)
 	t.cause = why
 	if name := comm(&s.Comm); string(name) != t.name {
 		t.name = string(name)
 	}
 	t.state, t.nr = stateOf(s.StackSample, t.stack.sync), s.Syscall
+	if gil {
+		t.state = stateBlocked
+	}
 	return true
 }
 

@@ -23,6 +23,7 @@ type module struct {
 
 	layout     *golang.Layout // of its Go runtime; nil: none, or not known
 	layoutRead bool
+	python     pythonLayout
 }
 
 // place is what is known of an instruction.
@@ -85,7 +86,7 @@ func (ms *modules) of(pid int, m process.Mapping, main bool) *module {
 	if m.Inode == 0 {
 		made = &module{name: anonymous(m.Path), places: map[uint64]*place{}}
 	} else {
-		made = ms.open(func() (*os.File, error) { return process.OpenModule(pid, m) }, filepath.Base(m.Path), !main && inSystemFolder(m.Path))
+		made = ms.open(func() (*os.File, error) { return process.OpenModule(pid, m) }, filepath.Base(m.Path), !main && inSystemFolder(m.Path) || main && isRuntime(m.Path) || isInterpreter(m.Path))
 	}
 	ms.byFile[key] = made
 	return made

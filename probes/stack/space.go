@@ -20,6 +20,8 @@ type space struct {
 	pause   time.Duration
 	last    int // the region found last
 	golang  *golangProcess
+	python  *pythonProcess
+	jit     *jit
 }
 
 // region is a range of addresses of a module.
@@ -69,6 +71,12 @@ func (s *space) refresh(ms *modules, now time.Time) {
 	s.read, s.last = now, 0
 	if s.golang != nil && (s.golang.image != s.image || s.golang.process == nil) {
 		s.golang = nil
+	}
+	if s.python != nil && (s.python.image != s.image || s.python.process == nil) {
+		s.python = nil
+	}
+	if s.jit != nil && (s.jit.image != s.image || s.jit.code == nil) {
+		s.jit = nil
 	}
 	if slices.Equal(old, s.regions) {
 		s.pause = min(max(2*s.pause, soon), late)

@@ -1,6 +1,8 @@
 package stack
 
 import (
+	"path/filepath"
+	"regexp"
 	"strings"
 
 	"endoscope/probes/symbols"
@@ -17,6 +19,12 @@ func inSystemFolder(path string) bool {
 	}
 	return false
 }
+
+// runtimeNames are executables that are no programs of their users', but run them.
+var runtimeNames = regexp.MustCompile(`^(java|node|nodejs|python3?(\.\d+)?|perl(5[\d.]*)?|ruby[\d.]*|php[\d.]*|beam\.smp|dotnet)$`)
+
+// isRuntime reports whether an executable is one of those.
+func isRuntime(path string) bool { return runtimeNames.MatchString(filepath.Base(path)) }
 
 // startCode is what the C compiler puts into each program around main.
 var startCode = map[string]bool{

@@ -97,7 +97,13 @@ func (u *unwinder) unwind(sp *space, s sample, reach bool) cause {
 				p = next
 			}
 		}
-		u.frames, u.pcs = append(u.frames, p.frame), append(u.pcs, regs[symbols.RegIP])
+		frame := p.frame
+		if r.module.symbols == nil { // code compiled at run time
+			if n, ok := u.compiled(pc); ok {
+				frame = n
+			}
+		}
+		u.frames, u.pcs = append(u.frames, frame), append(u.pcs, regs[symbols.RegIP])
 		sp := regs[symbols.RegSP]
 		var why cause
 		switch {

@@ -1,0 +1,78 @@
+package process
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// InnerPID is the number that a process has for itself: another one than ours in
+// a container. 0 if there is no such process.
+func InnerPID(pid int) int {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	_, line, ok := bytes.Cut(b, []byte("\nNSpid:"))
+	if !ok { // a kernel without PID namespaces
+		return pid
+	}
+	line, _, _ = bytes.Cut(line, []byte{'\n'})
+	numbers := bytes.Fields(line)
+	if len(numbers) == 0 {
+		return pid
+	}
+	n, err := strconv.Atoi(string(numbers[len(numbers)-1]))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// OpenOwn opens, for reading, a regular file that a process has made: at a path
+// within the process's root that leads over no symbolic link, and belonging to the
+// user that the process runs as, or to root. Others may have put there what they
+// like.
+func OpenOwn(pid int, path string) (*os.File, error) {
+	dir := fmt.Sprintf("/proc/%d", pid)
+	proc, err := openAt(unix.AT_FDCWD, dir, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, fmt.Errorf("there is no process %d", pid)
+	}
+	defer unix.Close(proc)
+	root, err := openAt(proc, "root", unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(root)
+	fd, err := openAt(root, path, unix.O_PATH, unix.RESOLVE_IN_ROOT|unix.RESOLVE_NO_SYMLINKS)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	var file, owner unix.Stat_t
+	if err := unix.Fstat(fd, &file); err != nil {
+		return nil, err
+	}
+	if err := unix.Fstat(proc, &owner); err != nil {
+		return nil, err
+	}
+	if file.Uid != owner.Uid && file.Uid != 0 {
+		return nil, fmt.Errorf("%s belongs to another user", path)
+	}
+	return openFound(fd, path, nil)
+}
+
+// ReadOwn reads a file as [OpenOwn] opens it, up to a number of bytes.
+func ReadOwn(pid int, path string, most int64) ([]byte, error) {
+	f, err := OpenOwn(pid, path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, most))
+}

@@ -1,0 +1,134 @@
+package perfmap
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/tidwall/btree"
+
+	"endoscope/probes/process"
+)
+
+// Entry is a piece of code.
+type Entry struct {
+	Start, End uint64
+	Name       string
+}
+
+// Map is the code of one process. It is used by one goroutine at a time.
+type Map struct {
+	pid     int
+	path    string
+	read    int64 // how much of the file
+	partial []byte
+	entries btree.Map[uint64, Entry] // by start; none overlap
+	looked  time.Time
+}
+
+// Limits on what a file is believed, and how often it is looked at.
+const (
+	maxFile    = 256 << 20
+	maxEntries = 1 << 20
+	maxName    = 400
+	again      = 100 * time.Millisecond // where an address is in no code known
+	late       = time.Second            // where it is
+)
+
+// Open reads the file of a process; an error if it has none.
+func Open(pid int) (*Map, error) {
+	inner := process.InnerPID(pid)
+	m := &Map{pid: pid, path: fmt.Sprintf("/tmp/perf-%d.map", inner)}
+	return m, m.refresh()
+}
+
+// refresh takes in what the file has grown by.
+func (m *Map) refresh() error {
+	m.looked = time.Now()
+	f, err := process.OpenOwn(m.pid, m.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if st.Size() < m.read { // it was begun anew
+		m.read, m.partial = 0, nil
+		m.entries.Clear()
+	}
+	if st.Size() == m.read || m.read >= maxFile {
+		return nil
+	}
+	text, err := io.ReadAll(io.NewSectionReader(f, m.read, min(st.Size(), maxFile)-m.read))
+	if err != nil {
+		return err
+	}
+	m.read += int64(len(text))
+	text = append(m.partial, text...)
+	for {
+		line, rest, ok := bytes.Cut(text, []byte{'\n'})
+		if !ok {
+			break
+		}
+		if e, ok := parse(line); ok && m.entries.Len() < maxEntries {
+			m.add(e)
+		}
+		text = rest
+	}
+	m.partial = append([]byte(nil), text[:min(len(text), 1<<16)]...)
+	return nil
+}
+
+// add enters code, in place of what was there before.
+func (m *Map) add(e Entry) {
+	var gone []uint64
+	m.entries.Descend(e.End-1, func(start uint64, have Entry) bool {
+		if have.End <= e.Start {
+			return false
+		}
+		gone = append(gone, start)
+		return true
+	})
+	for _, start := range gone {
+		m.entries.Delete(start)
+	}
+	m.entries.Set(e.Start, e)
+}
+
+// parse reads a line: start and size in hexadecimal, and a name.
+func parse(line []byte) (e Entry, ok bool) {
+	start, rest, ok1 := bytes.Cut(line, []byte{' '})
+	size, name, ok2 := bytes.Cut(rest, []byte{' '})
+	if !ok1 || !ok2 || len(name) == 0 {
+		return e, false
+	}
+	from, err1 := strconv.ParseUint(string(bytes.TrimPrefix(start, []byte("0x"))), 16, 64)
+	n, err2 := strconv.ParseUint(string(bytes.TrimPrefix(size, []byte("0x"))), 16, 64)
+	if err1 != nil || err2 != nil || n == 0 || n > 1<<32 || from > 1<<48 {
+		return e, false
+	}
+	return Entry{from, from + n, string(name[:min(len(name), maxName)])}, true
+}
+
+// Find is the code at an address; false if none is known. Now and then it looks
+// whether the file has grown: other code may be at the address.
+func (m *Map) Find(addr uint64) (e Entry, ok bool) {
+	e, ok = m.find(addr)
+	if since := time.Since(m.looked); ok && since < late || since < again {
+		return e, ok
+	}
+	_ = m.refresh() // if it is gone, what is known is kept
+	return m.find(addr)
+}
+
+func (m *Map) find(addr uint64) (e Entry, ok bool) {
+	m.entries.Descend(addr, func(_ uint64, have Entry) bool {
+		e, ok = have, addr < have.End
+		return false
+	})
+	return e, ok
+}

@@ -1,0 +1,132 @@
+package python
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+)
+
+// Layout says where one build of CPython keeps its threads and their frames.
+type Layout struct {
+	Version string // 3.11
+	runtime uint64 // address of _PyRuntime, as the file numbers them
+	offsets
+}
+
+// offsets in the interpreter's structures. All were taken from the headers of the
+// version named (Include/internal, with Py_BUILD_CORE).
+type offsets struct {
+	interpreters uint64 // _PyRuntimeState.interpreters.head
+	nextInterp   uint64 // PyInterpreterState.next
+	threads      uint64 // PyInterpreterState.threads.head
+	nextThread   uint64 // PyThreadState.next
+	threadID     uint64 // PyThreadState.thread_id: pthread_self
+	nativeID     uint64 // PyThreadState.native_thread_id; 0: it has none
+	frame        uint64 // PyThreadState.current_frame, frame, or cframe
+	inCFrame     bool   // it is cframe, and the frame is in that at:
+	cframe       uint64 // _PyCFrame.current_frame
+	code         uint64 // frame: its code object
+	previous     uint64 // frame: who called it
+	owner        uint64 // frame: who owns it; 0: it does not say
+	frameSize    uint64
+	filename     uint64 // PyCodeObject.co_filename
+	name         uint64 // PyCodeObject.co_qualname, or co_name
+	text         uint64 // where an ASCII string's characters begin
+	wideText     uint64 // those of another string
+}
+
+// ownedByC is the owner of a frame that stands for a call from C.
+const ownedByC = 3
+
+var layouts = map[int]offsets{
+	9: {interpreters: 32, threads: 8, nextThread: 8, threadID: 176, frame: 24, code: 32, previous: 24, frameSize: 40,
+		filename: 104, name: 112, text: 48, wideText: 72},
+	10: {interpreters: 32, threads: 8, nextThread: 8, threadID: 176, frame: 24, code: 32, previous: 24, frameSize: 40,
+		filename: 104, name: 112, text: 48, wideText: 72},
+	11: {interpreters: 40, threads: 16, nextThread: 8, threadID: 152, nativeID: 160, frame: 56, inCFrame: true, cframe: 8,
+		code: 32, previous: 48, owner: 69, frameSize: 72, filename: 112, name: 128, text: 48, wideText: 72},
+	12: {interpreters: 40, threads: 72, nextThread: 8, threadID: 136, nativeID: 144, frame: 56, inCFrame: true, cframe: 0,
+		code: 0, previous: 8, owner: 70, frameSize: 72, filename: 112, name: 128, text: 40, wideText: 56},
+	13: {interpreters: 632, nextInterp: 7264, threads: 7344, nextThread: 8, threadID: 152, nativeID: 160, frame: 72,
+		code: 0, previous: 8, owner: 70, frameSize: 72, filename: 112, name: 128, text: 40, wideText: 56},
+}
+
+// ErrVersion is the answer for versions that are not known.
+type ErrVersion struct{ Version string }
+
+func (e *ErrVersion) Error() string {
+	return fmt.Sprintf("Python %s is not known: 3.9 to 3.13 are", e.Version)
+}
+
+// ErrNone is the answer for files that are no Python.
+var ErrNone = fmt.Errorf("it is no CPython")
+
+var versionInName = regexp.MustCompile(`python3\.(\d+)`)
+
+// ReadLayout reads it from an interpreter, which is an executable or a library;
+// path is what the file is called.
+func ReadLayout(file io.ReaderAt, path string) (l *Layout, err error) {
+	defer func() { // debug/elf trusts what it reads too much
+		if p := recover(); p != nil {
+			l, err = nil, fmt.Errorf("damaged file: %v", p)
+		}
+	}()
+	f, err := elf.NewFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var runtime, version uint64
+	for _, table := range []func() ([]elf.Symbol, error){f.DynamicSymbols, f.Symbols} {
+		symbols, err := table()
+		if err != nil {
+			continue
+		}
+		for _, s := range symbols {
+			switch s.Name {
+			case "_PyRuntime":
+				if s.Section != elf.SHN_UNDEF {
+					runtime = s.Value
+				}
+			case "Py_Version":
+				version = s.Value
+			}
+		}
+		if runtime != 0 {
+			break
+		}
+	}
+	if runtime == 0 {
+		return nil, ErrNone
+	}
+	major, minor := 3, -1
+	if version != 0 { // since 3.11: its number in hexadecimal, 0x030b02f0
+		if n, ok := wordAt(f, version); ok {
+			major, minor = int(n>>24), int(n>>16&0xff)
+		}
+	} else if m := versionInName.FindStringSubmatch(path); m != nil {
+		minor, _ = strconv.Atoi(m[1])
+	}
+	if minor < 0 {
+		return nil, &ErrVersion{"of an unknown version"}
+	}
+	offsets, ok := layouts[minor]
+	if major != 3 || !ok {
+		return nil, &ErrVersion{fmt.Sprintf("%d.%d", major, minor)}
+	}
+	return &Layout{Version: fmt.Sprintf("3.%d", minor), runtime: runtime, offsets: offsets}, nil
+}
+
+// wordAt reads a number of 4 bytes from a file, by its address.
+func wordAt(f *elf.File, addr uint64) (uint32, bool) {
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_LOAD && addr >= p.Vaddr && addr+4 <= p.Vaddr+p.Filesz {
+			var b [4]byte
+			_, err := p.ReadAt(b[:], int64(addr-p.Vaddr))
+			return binary.LittleEndian.Uint32(b[:]), err == nil
+		}
+	}
+	return 0, false
+}

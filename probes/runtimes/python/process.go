@@ -1,0 +1,246 @@
+package python
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"time"
+	"unicode/utf16"
+
+	"golang.org/x/sys/unix"
+)
+
+// Frame is a call of a Python function.
+type Frame struct {
+	Function string // Class.method
+	File     string
+}
+
+// Process is a Python program that runs. It is used by one goroutine at a time.
+type Process struct {
+	pid    int
+	layout *Layout
+	bias   uint64
+
+	threads map[int]uint64 // tid → PyThreadState
+	listed  time.Time
+	codes   map[uint64]Frame
+	cleared time.Time
+	chain   []uint64 // code objects, innermost first
+	again   []uint64
+}
+
+// Limits on what a program is believed.
+const (
+	maxThreads = 1 << 16
+	maxFrames  = 1024
+	maxName    = 300
+	// forget is how long names of code are believed: a code object may have gone,
+	// and another be where it was.
+	forget = 10 * time.Second
+	// relist is how often, at most, threads are listed because one is missing.
+	relist = 50 * time.Millisecond
+)
+
+// Open begins to look at a program whose interpreter is loaded at an offset
+// (bias) from where its file says.
+func Open(pid int, l *Layout, bias uint64) *Process {
+	return &Process{pid: pid, layout: l, bias: bias, codes: map[uint64]Frame{}}
+}
+
+// Version is that of the interpreter.
+func (p *Process) Version() string { return p.layout.Version }
+
+var errMemory = errors.New("memory cannot be read")
+
+// read reads memory of the process. It is all or nothing.
+func (p *Process) read(addr uint64, b []byte) error {
+	local := []unix.Iovec{{Base: &b[0], Len: uint64(len(b))}}
+	n, err := unix.ProcessVMReadv(p.pid, local, []unix.RemoteIovec{{Base: uintptr(addr), Len: len(b)}}, 0)
+	if err != nil || n != len(b) {
+		return errMemory
+	}
+	return nil
+}
+
+func (p *Process) word(addr uint64) (uint64, error) {
+	var b [8]byte
+	err := p.read(addr, b[:])
+	return binary.LittleEndian.Uint64(b[:]), err
+}
+
+// tidInPthread is where glibc's struct pthread, which pthread_self points to, has
+// the thread's number (x86-64, since 2.4).
+const tidInPthread = 0x2d0
+
+// list finds the thread states of all interpreters.
+func (p *Process) list() {
+	l := p.layout
+	p.threads, p.listed = map[int]uint64{}, time.Now()
+	interp, err := p.word(l.runtime + p.bias + l.interpreters)
+	for interpreters := 0; err == nil && interp != 0 && interpreters < maxThreads; interpreters++ {
+		var t uint64
+		for t, err = p.word(interp + l.threads); err == nil && t != 0 && len(p.threads) < maxThreads; t, err = p.word(t + l.nextThread) {
+			at := t + l.nativeID
+			if l.nativeID == 0 {
+				self, err := p.word(t + l.threadID)
+				if err != nil {
+					return
+				}
+				at = self + tidInPthread
+			}
+			tid, err := p.word(at)
+			if err == nil {
+				p.threads[int(uint32(tid))] = t
+			}
+		}
+		interp, err = p.word(interp + l.nextInterp)
+	}
+}
+
+// Stack is what a thread executes, innermost first; false where it has no Python,
+// or cannot be read. It is valid until the next call.
+func (p *Process) Stack(tid int, frames []Frame) ([]Frame, bool) {
+	state, ok := p.threads[tid]
+	if !ok {
+		if time.Since(p.listed) < relist {
+			return frames, false
+		}
+		p.list()
+		if state, ok = p.threads[tid]; !ok {
+			return frames, false
+		}
+	}
+	// A thread that runs changes its frames: two readings in a row that are equal
+	// are believed, and after some the last.
+	for attempt := 0; ; attempt++ {
+		if p.chain, ok = p.walk(state, p.chain[:0]); !ok {
+			delete(p.threads, tid)
+			return frames, false
+		}
+		if p.again, ok = p.walk(state, p.again[:0]); ok && equal(p.chain, p.again) || attempt == 3 {
+			break
+		}
+	}
+	if now := time.Now(); now.Sub(p.cleared) > forget {
+		clear(p.codes)
+		p.cleared = now
+	}
+	for _, code := range p.chain {
+		f, ok := p.codes[code]
+		if !ok {
+			if f, ok = p.code(code); !ok {
+				continue
+			}
+			p.codes[code] = f
+		}
+		frames = append(frames, f)
+	}
+	return frames, len(p.chain) > 0
+}
+
+func equal(a, b []uint64) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// walk lists the code objects of a thread's frames.
+func (p *Process) walk(state uint64, chain []uint64) ([]uint64, bool) {
+	l := p.layout
+	frame, err := p.word(state + l.frame)
+	if err == nil && l.inCFrame && frame != 0 {
+		frame, err = p.word(frame + l.cframe)
+	}
+	if err != nil {
+		return chain, false
+	}
+	var b [128]byte
+	for n := 0; frame != 0 && n < maxFrames; n++ {
+		if p.read(frame, b[:l.frameSize]) != nil {
+			return chain, len(chain) > 0
+		}
+		if l.owner == 0 || b[l.owner] != ownedByC {
+			if code := binary.LittleEndian.Uint64(b[l.code:]); code != 0 {
+				chain = append(chain, code)
+			}
+		}
+		frame = binary.LittleEndian.Uint64(b[l.previous:])
+	}
+	return chain, true
+}
+
+// code reads the names of a code object.
+func (p *Process) code(addr uint64) (f Frame, ok bool) {
+	name, err := p.word(addr + p.layout.name)
+	if err != nil {
+		return f, false
+	}
+	file, err := p.word(addr + p.layout.filename)
+	if err != nil {
+		return f, false
+	}
+	if f.Function, ok = p.text(name); !ok {
+		return f, false
+	}
+	f.File, ok = p.text(file)
+	return f, ok
+}
+
+// text reads a compact string (Include/cpython/unicodeobject.h).
+func (p *Process) text(addr uint64) (string, bool) {
+	const length, state = 16, 32
+	var head [40]byte
+	if addr == 0 || p.read(addr, head[:]) != nil {
+		return "", false
+	}
+	n := binary.LittleEndian.Uint64(head[length:])
+	if n == 0 || n > 1<<20 {
+		return "", false
+	}
+	n = min(n, maxName)
+	flags := binary.LittleEndian.Uint32(head[state:])
+	if p.layout.text == 40 { // 3.12 and later keep 8 bits more before them where strings are immortal
+		flags &= 0xff
+	}
+	kind, compact, ascii := flags>>2&7, flags>>5&1, flags>>6&1
+	if kind != 1 && kind != 2 && kind != 4 || compact == 0 {
+		return "", false
+	}
+	at := addr + p.layout.wideText
+	if ascii != 0 {
+		at = addr + p.layout.text
+	}
+	b := make([]byte, n*uint64(kind))
+	if p.read(at, b) != nil {
+		return "", false
+	}
+	switch kind {
+	case 1:
+		if ascii != 0 {
+			return string(b), bytes.IndexByte(b, 0) < 0
+		}
+		runes := make([]rune, n) // Latin 1
+		for i, c := range b {
+			runes[i] = rune(c)
+		}
+		return string(runes), true
+	case 2:
+		units := make([]uint16, n)
+		for i := range units {
+			units[i] = binary.LittleEndian.Uint16(b[2*i:])
+		}
+		return string(utf16.Decode(units)), true
+	}
+	runes := make([]rune, n)
+	for i := range runes {
+		runes[i] = rune(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+	return string(runes), true
+}

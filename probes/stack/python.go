@@ -1,0 +1,133 @@
+package stack
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"endoscope/probes/process"
+	"endoscope/probes/runtimes/python"
+)
+
+// pythonLayout is what is known of the interpreter in a module.
+type pythonLayout struct {
+	layout *python.Layout
+	err    error // why there is none
+	read   bool
+}
+
+// pythonProcess is what is known of the interpreter in a process.
+type pythonProcess struct {
+	image   uint64          // of the program that it is of
+	process *python.Process // nil: it has none, or one that is not known
+	stack   []python.Frame
+	frames  []uint32
+	numbers map[python.Frame]uint32
+}
+
+var interpreterName = regexp.MustCompile(`^(lib)?python3[\d.]*(\.so[\d.]*)?$`)
+
+// isInterpreter reports whether a file, by its name, is CPython.
+func isInterpreter(path string) bool { return interpreterName.MatchString(filepath.Base(path)) }
+
+// openPython finds the interpreter of a process.
+func (c *collector) openPython(sp *space) *python.Process {
+	for _, r := range sp.regions {
+		if r.module == nil || r.module.symbols == nil || !isInterpreter(r.module.name) {
+			continue
+		}
+		addr, ok := r.module.symbols.AddrOf(r.offset)
+		if !ok {
+			continue
+		}
+		if layout := r.module.pythonLayout(sp.process.PID, r.start); layout != nil {
+			return python.Open(sp.process.PID, layout, r.start-addr)
+		}
+	}
+	return nil
+}
+
+// pythonLayout is where a module's interpreter keeps its threads; nil if it has
+// none, or is of a version that is not known.
+func (m *module) pythonLayout(pid int, start uint64) *python.Layout {
+	p := &m.python
+	if p.read {
+		return p.layout
+	}
+	p.read = true
+	text, err := process.Text(pid)
+	if err != nil {
+		return nil
+	}
+	for _, mapping := range text {
+		if mapping.Start != start {
+			continue
+		}
+		f, err := process.OpenModule(pid, mapping)
+		if err != nil {
+			return nil
+		}
+		defer f.Close()
+		p.layout, p.err = python.ReadLayout(f, mapping.Path)
+	}
+	return p.layout
+}
+
+// interpreted makes the stack that the unwinder found, which is the
+// interpreter's, that of the Python program: below the innermost call of the
+// interpreter's loop stands what Python executes. waits is true where the thread
+// waits for the interpreter's lock. ok is false if the thread executes no Python.
+func (c *collector) interpreted(sp *space, tid int) (frames []uint32, waits, ok bool) {
+	if sp.python == nil {
+		sp.python = &pythonProcess{image: sp.image, process: c.openPython(sp), numbers: map[python.Frame]uint32{}}
+	}
+	p := sp.python
+	if p.process == nil {
+		return nil, false, false
+	}
+	if p.stack, ok = p.process.Stack(tid, p.stack[:0]); !ok {
+		return nil, false, false
+	}
+	p.frames = p.frames[:0]
+	timed := false
+	for _, n := range c.unwinder.frames {
+		f := &c.frames.frames[n]
+		if f.function == interpreterLoop || f.function == programStart {
+			break
+		}
+		// The interpreter's lock is a condition variable, and all others of Python's
+		// are semaphores (Python/thread_pthread.h).
+		if timed && f.module != "libc.so.6" {
+			waits, timed = isInterpreter(f.module), false
+		}
+		timed = timed || f.function == "pthread_cond_timedwait" || f.function == "pthread_cond_clockwait"
+		p.frames = append(p.frames, n)
+	}
+	for _, f := range p.stack {
+		n, ok := p.numbers[f]
+		if !ok {
+			if len(p.numbers) > maxPlaces {
+				clear(p.numbers)
+			}
+			n = c.frames.number(frame{function: f.Function, module: filepath.Base(f.File), system: isPythonStandard(f.File)})
+			p.numbers[f] = n
+		}
+		p.frames = append(p.frames, n)
+	}
+	return p.frames, waits, true
+}
+
+const (
+	interpreterLoop = "_PyEval_EvalFrameDefault"
+	programStart    = "Py_RunMain" // where the loop has no name
+)
+
+// isPythonStandard reports whether a file is of Python's library, or comes with
+// the system.
+func isPythonStandard(file string) bool {
+	if strings.HasPrefix(file, "<frozen ") || inSystemFolder(file) {
+		return true
+	}
+	i := strings.Index(file, "/lib/python3")
+	return i >= 0 && !strings.Contains(file[i:], "/site-packages/") && !strings.Contains(file[i:], "/dist-packages/")
+}
