@@ -117,6 +117,7 @@ func (s *session) withSettings(p *plan.Query) *plan.Query {
 		Returns:      returnProbes[s.setting("return_probes").S],
 		ProbeLinks:   s.setting("probe_links").S,
 		Unshared:     s.setting("sharing").S == "off",
+		JavaStacks:   s.setting("java_stacks").S,
 		Handlers:     s.handlerSettings(),
 	}
 	out := *p

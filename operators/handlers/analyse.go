@@ -55,7 +55,7 @@ const (
 // Analyse finds the event handlers: callbacks first, each by name, once. What is
 // called by a library in between waiting or reading is an event, no callback.
 func (t *Trie) Analyse(s Settings) []Handler {
-	a := analysis{settings: s, found: map[key]*Handler{}, subtree: map[*Node]Counts{}}
+	a := analysis{trie: t, settings: s, found: map[key]*Handler{}, handling: map[Name]bool{}, subtree: map[*Node]Counts{}}
 	for _, root := range []*Node{&t.root, &t.pools} {
 		for _, n := range root.children {
 			total := a.sum(n)
@@ -63,12 +63,11 @@ func (t *Trie) Analyse(s Settings) []Handler {
 			a.visit(n)
 		}
 	}
-	events := map[Name]bool{}
 	for k := range a.found {
-		events[k.Name] = true
+		a.handling[k.Name] = true
 	}
 	for name, n := range t.callbacks {
-		if !events[name] && n >= s.MinSamples && float64(n) >= s.MinShare*float64(t.Samples) {
+		if !a.handling[name] && n >= s.MinSamples && float64(n) >= s.MinShare*float64(t.Samples) {
 			a.add(Handler{Name: name, Kind: Callback, Samples: n, Confidence: wilson(n, t.Samples)})
 		}
 	}
@@ -89,9 +88,11 @@ type key struct {
 }
 
 type analysis struct {
+	trie     *Trie
 	settings Settings
 	total    float64 // samples of the thread's first function that is looked at
 	found    map[key]*Handler
+	handling map[Name]bool    // functions that handle events, or call one that does
 	subtree  map[*Node]Counts // of a node's callees, at any depth
 }
 
@@ -195,8 +196,14 @@ func (a *analysis) event(node string, n *Node) {
 		return
 	}
 	if isNameless(n.Name.Function) {
-		for _, callee := range n.children {
+		callees := n.children
+		if begun := a.trie.root.children[n.Name]; len(callees) == 0 && begun != nil {
+			callees = begun.children // in pools the user's functions end the stacks
+			c = a.all(begun)
+		}
+		for _, callee := range callees {
 			if share := float64(a.all(callee).Total()) / float64(c.Total()); share > forwarded {
+				a.handling[n.Name] = true
 				a.event(node, callee)
 				return
 			}

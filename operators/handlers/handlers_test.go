@@ -119,6 +119,9 @@ func TestPatterns(t *testing.T) {
 		{"a thread pool of the system's", samples{
 			{"-park -Pool.next -Pool.run -java.lang.Thread.run", Wait, 1000}, {"deep Job.run -Task.run -Pool.run -java.lang.Thread.run", Run, 50},
 		}, "EVENT Job.run NODE_WAIT 50"},
+		{"a thread pool's lambda", samples{
+			{"-park -Pool.next -Pool.run", Wait, 1000}, {"compress Main.lambda$main$0 -Task.run -Pool.run", Run, 50},
+		}, "EVENT compress NODE_WAIT 50"},
 		{"a loop that looks at what has come", samples{
 			{"-epoll_wait loop main", Wait, 80}, {"loop main", Run, 20}, {"handle loop main", Run, 500},
 		}, "EVENT handle NODE_WAIT 500"},

@@ -163,6 +163,8 @@ type Settings struct {
 	ProbeLinks string
 	// Unshared: the acquisition is the query's alone.
 	Unshared bool
+	// JavaStacks is how the stacks of Java programs are read: off or threaddump.
+	JavaStacks string
 	// Handlers is how event handlers are told.
 	Handlers HandlerSettings
 }

@@ -2,10 +2,12 @@ package stack
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strconv"
+	"time"
 	"unsafe"
 
 	"endoscope/probes/process"
@@ -35,17 +37,18 @@ type observation struct {
 // collector takes snapshots: one sample of each thread of its processes. It is
 // used by one goroutine at a time.
 type collector struct {
-	kernel   *sampler
-	modules  *modules
-	frames   *interner
-	unwinder *unwinder
-	targets  *targets
-	spaces   map[int]*space
-	threads  map[uint32]*thread
-	snapshot uint64
-	chased   []chased
-	pids     []int       // of processes to look at
-	current  observation // the one that is visited
+	kernel    *sampler
+	modules   *modules
+	frames    *interner
+	unwinder  *unwinder
+	targets   *targets
+	spaces    map[int]*space
+	threads   map[uint32]*thread
+	snapshot  uint64
+	javaDumps bool // stacks of Java programs are asked of their machines
+	chased    []chased
+	pids      []int       // of processes to look at
+	current   observation // the one that is visited
 
 	tally
 }
@@ -55,6 +58,8 @@ type tally struct {
 	missed     uint64            // ran and waited by turns whenever they were looked at
 	compat     uint64            // were in 32-bit code
 	parked     uint64            // goroutines that moved while they were read
+	undumped   uint64            // times that a Java machine did not tell its threads
+	halted     time.Duration     // that machines were asked
 	unfinished [numCauses]uint64 // observations whose stacks do not reach the first function
 }
 
@@ -71,6 +76,7 @@ const retries = 4
 // take gives visit an observation of every thread.
 func (c *collector) take(visit func(*observation)) error {
 	c.snapshot++
+	var failed error
 	if err := c.targets.refresh(); err != nil {
 		return err
 	}
@@ -87,9 +93,19 @@ func (c *collector) take(visit func(*observation)) error {
 		if err := c.kernel.add(pid); err != nil {
 			continue // it has ended: refresh will tell
 		}
-		c.spaces[pid] = &space{process: *p}
+		sp := &space{process: *p}
+		c.spaces[pid] = sp
+		if err := c.openJava(sp); err != nil {
+			if c.snapshot == 1 {
+				failed = errors.Join(failed, err)
+			}
+			c.undumped++ // it was started later, or is another program now
+		}
 	}
-	var failed error
+	if failed != nil {
+		return failed
+	}
+	c.dump()
 	heed := func(s sample) {
 		if c.observe(s) {
 			visit(&c.current)
@@ -133,6 +149,9 @@ func (c *collector) take(visit func(*observation)) error {
 // forget ends the observation of a process.
 func (c *collector) forget(pid int) {
 	c.kernel.remove(pid)
+	if j := c.spaces[pid].java; j != nil {
+		j.machine.Close()
+	}
 	delete(c.spaces, pid)
 }
 
@@ -168,6 +187,7 @@ func (c *collector) observe(s sample) bool {
 	}
 	fresh := t.seen != c.snapshot
 	switch {
+	case c.observeJava(sp, t, s):
 	case s.Flags&(running|torn) != 0:
 		if fresh {
 			c.chased = append(c.chased, chased{int(s.Tgid), s.Tid})

@@ -16,6 +16,7 @@ const (
 	unsettled = "thread ran and waited by turns while it was sampled"
 	in32Bit   = "thread in 32-bit code"
 	moving    = "goroutine moved while it was read"
+	silent    = "Java machine did not tell its threads"
 	cutStack  = "stacks that do not reach their thread's first function: "
 )
 
@@ -33,6 +34,7 @@ type source struct {
 	target   plan.Target
 	found    []process.Process // what it means now
 	pinned   []process.Process // the target, if it cannot grow
+	notices  []string
 	clock    func() int64
 	rows     *rows
 
@@ -53,7 +55,7 @@ func (s *source) Sites() []probes.Site {
 	return []probes.Site{{Provider: "stack", Function: "threads of the target", Method: "iterator", Kind: "task iterator, interrupts", CostNs: threadNs}}
 }
 
-func (s *source) Notices() []string   { return nil }
+func (s *source) Notices() []string   { return s.notices }
 func (s *source) Residual() plan.Expr { return s.filter }
 func (s *source) Live() bool          { return true }
 
@@ -68,10 +70,16 @@ func (s *source) open() (*collector, error) {
 	return &collector{
 		kernel: kernel, modules: ms, frames: frames, unwinder: newUnwinder(ms),
 		targets: newTargets(s.target, s.found), spaces: map[int]*space{}, threads: map[uint32]*thread{},
+		javaDumps: s.spec.Settings.JavaStacks == JavaDump,
 	}, nil
 }
 
 func (c *collector) close() {
+	for _, sp := range c.spaces {
+		if sp.java != nil {
+			sp.java.machine.Close()
+		}
+	}
 	c.kernel.close()
 	c.modules.close()
 }
@@ -182,6 +190,9 @@ func (s *source) snapshot(c *collector, sink probes.Sink) error {
 	}
 	if t.parked > 0 {
 		sink.Lost(moving, t.parked)
+	}
+	if t.undumped > 0 {
+		sink.Lost(silent, t.undumped)
 	}
 	for why, n := range t.unfinished {
 		if n > 0 {

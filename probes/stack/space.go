@@ -22,6 +22,7 @@ type space struct {
 	golang  *golangProcess
 	python  *pythonProcess
 	jit     *jit
+	java    *javaProcess
 }
 
 // region is a range of addresses of a module.

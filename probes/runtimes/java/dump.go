@@ -1,0 +1,242 @@
+package java
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// State is what a thread is doing, as the virtual machine and its stack say.
+type State uint8
+
+// A thread in Locking waits for a lock that another one has.
+const (
+	Running State = iota
+	Waiting
+	Reading
+	Writing
+	Locking
+)
+
+// Frame is a call of a method.
+type Frame struct {
+	Method string // with package and class
+	Module string // java.base, or the source file; "" if it is not known
+	System bool   // of a module with a version: Java's own
+}
+
+// Thread is a Java thread at the instant of a dump.
+type Thread struct {
+	Name   string
+	TID    int // as the host numbers it; 0: none is known
+	State  State
+	Frames []Frame // innermost first
+}
+
+// Limits on what a machine is believed.
+const (
+	maxThreads = 1 << 17
+	maxFrames  = 2048
+	maxName    = 400
+)
+
+// Threads asks for all threads that execute Java. The machine halts for it.
+func (m *Machine) Threads() ([]Thread, error) {
+	text, err := m.ask("threaddump")
+	if err != nil {
+		return nil, err
+	}
+	ts := Parse(text)
+	if m.inner != m.pid {
+		m.translate(ts)
+	}
+	return ts, nil
+}
+
+// translate replaces the numbers that threads have in their container by ours.
+func (m *Machine) translate(ts []Thread) {
+	ours := map[int]int{}
+	dir := fmt.Sprintf("/proc/%d/task", m.pid)
+	entries, _ := os.ReadDir(dir) // none if it has ended
+	for _, e := range entries {
+		status, err := os.ReadFile(dir + "/" + e.Name() + "/status")
+		if err != nil {
+			continue
+		}
+		_, line, _ := bytes.Cut(status, []byte("\nNSpid:"))
+		line, _, _ = bytes.Cut(line, []byte{'\n'})
+		numbers := bytes.Fields(line)
+		if len(numbers) == 0 {
+			continue
+		}
+		inner, err1 := strconv.Atoi(string(numbers[len(numbers)-1]))
+		tid, err2 := strconv.Atoi(e.Name())
+		if err1 == nil && err2 == nil {
+			ours[inner] = tid
+		}
+	}
+	for i := range ts {
+		ts[i].TID = ours[ts[i].TID]
+	}
+}
+
+// Parse reads a thread dump. Each thread begins with a line such as
+//
+//	"worker-0" #12 prio=5 os_prio=0 cpu=1.23ms elapsed=1.0s tid=0x7f nid=0x1f2 in Object.wait()  [0x7f]
+//	   java.lang.Thread.State: WAITING (on object monitor)
+//		at java.lang.Object.wait(java.base@17.0.15/Native Method)
+//		- waiting on <0x71> (a java.util.LinkedList)
+//		at app.Server.nextJob(Server.java:13)
+func Parse(text []byte) (ts []Thread) {
+	var t *Thread
+	var state string
+	finish := func() {
+		if t != nil {
+			t.State = stateOf(state, t.Frames)
+		}
+	}
+	for len(text) > 0 {
+		var line []byte
+		line, text, _ = bytes.Cut(text, []byte{'\n'})
+		switch {
+		case len(line) > 0 && line[0] == '"':
+			finish()
+			if t = nil; len(ts) < maxThreads {
+				ts = append(ts, threadOf(string(line)))
+				t, state = &ts[len(ts)-1], ""
+			}
+		case t == nil:
+		case bytes.HasPrefix(line, []byte("   java.lang.Thread.State: ")):
+			state, _, _ = strings.Cut(string(line[len("   java.lang.Thread.State: "):]), " ")
+		case bytes.HasPrefix(line, []byte("\tat ")) && len(t.Frames) < maxFrames:
+			t.Frames = append(t.Frames, frameOf(string(line[4:min(len(line), maxName)])))
+		}
+	}
+	finish()
+	// Threads of the machine's own have no state and no frames.
+	out := ts[:0]
+	for _, t := range ts {
+		if len(t.Frames) > 0 {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// threadOf reads a thread's first line. Its name may have quotes in it.
+func threadOf(line string) (t Thread) {
+	end := strings.LastIndexByte(line, '"')
+	t.Name = line[1:max(end, 1)]
+	_, after, ok := strings.Cut(line[end+1:], " nid=")
+	if !ok {
+		return t
+	}
+	number, _, _ := strings.Cut(after, " ")
+	n, err := strconv.ParseUint(number, 0, 31) // hexadecimal before JDK 19, decimal after
+	if err == nil {
+		t.TID = int(n)
+	}
+	return t
+}
+
+// frameOf reads what follows "at": a method and, in parentheses, the module that it
+// is of and its place. Classes of the application's loader have app// before.
+func frameOf(text string) (f Frame) {
+	method, place, _ := strings.Cut(text, "(")
+	place = strings.TrimSuffix(place, ")")
+	if i := strings.LastIndexByte(place, '/'); i >= 0 {
+		origin := place[:i]
+		place = place[i+1:]
+		if module, _, versioned := strings.Cut(origin, "@"); versioned {
+			f.Module, f.System = module, true
+		}
+	}
+	f.Method = method
+	if f.Module == "" {
+		if file, _, ok := strings.Cut(place, ":"); ok {
+			f.Module = file
+		}
+	}
+	for _, prefix := range []string{"java.", "javax.", "jdk.", "sun.", "com.sun."} {
+		f.System = f.System || strings.HasPrefix(method, prefix)
+	}
+	return f
+}
+
+// Methods in which threads that the machine holds for running read, write, or wait
+// for something to happen; a part of the name each, the innermost frames first.
+var (
+	waitMethods  = []string{"sun.nio.ch.EPoll.wait", "sun.nio.ch.WEPoll", "sun.nio.ch.PollSelector", "java.lang.ProcessHandleImpl.waitForProcessExit", "java.lang.ref.Reference.waitForReferencePendingList"}
+	readMethods  = []string{".accept", ".read", ".receive", ".recv", "sun.nio.ch.Net.poll", "sun.nio.ch.NioSocketImpl.park"}
+	writeMethods = []string{".write", ".send", ".connect", ".force", ".open0", ".close0"}
+	ioClasses    = []string{"sun.nio.", "java.net.", "java.io.", "java.nio."}
+	lockMethods  = []string{"java.util.concurrent.locks.ReentrantLock", "java.util.concurrent.locks.ReentrantReadWriteLock", "java.util.concurrent.locks.StampedLock"}
+)
+
+// ioDepth is how far from the innermost frame input and output are looked for.
+const ioDepth = 6
+
+func stateOf(state string, frames []Frame) State {
+	switch state {
+	case "BLOCKED":
+		return Locking
+	case "WAITING", "TIMED_WAITING":
+		for _, f := range frames {
+			if !f.System || strings.HasSuffix(f.Method, ".await") { // a condition of a lock's
+				break
+			}
+			for _, lock := range lockMethods {
+				if strings.HasPrefix(f.Method, lock) {
+					return Locking
+				}
+			}
+		}
+		return Waiting
+	}
+	for _, f := range frames[:min(len(frames), ioDepth)] {
+		if !f.System {
+			break
+		}
+		for _, m := range waitMethods {
+			if strings.HasPrefix(f.Method, m) {
+				return Waiting
+			}
+		}
+	}
+	for i, f := range frames[:min(len(frames), ioDepth)] {
+		if !f.System || i == 0 && !hasPrefix(f.Method, ioClasses) {
+			break
+		}
+		if !hasPrefix(f.Method, ioClasses) {
+			continue
+		}
+		method := f.Method
+		if contains(method, writeMethods) {
+			return Writing
+		}
+		if contains(method, readMethods) && !strings.HasPrefix(method, "sun.nio.ch.Net.poll") && !strings.HasPrefix(method, "sun.nio.ch.NioSocketImpl.park") {
+			return Reading
+		}
+	}
+	return Running
+}
+
+func hasPrefix(s string, prefixes []string) bool {
+	for _, p := range prefixes {
+		if strings.HasPrefix(s, p) {
+			return true
+		}
+	}
+	return false
+}
+
+func contains(s string, parts []string) bool {
+	for _, p := range parts {
+		if strings.Contains(s, p) {
+			return true
+		}
+	}
+	return false
+}

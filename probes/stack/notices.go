@@ -1,0 +1,76 @@
+package stack
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"endoscope/probes/process"
+	"endoscope/probes/runtimes/perfmap"
+	"endoscope/probes/runtimes/python"
+)
+
+// notices say of which processes the stacks will not show what their users wrote,
+// and what would help.
+func notices(found []process.Process, javaDumps bool) (out []string) {
+	for _, p := range found {
+		text, err := process.Text(p.PID)
+		if err != nil {
+			continue // it has ended
+		}
+		for i, m := range text {
+			if m.Inode == 0 {
+				continue
+			}
+			var why string
+			switch name := filepath.Base(m.Path); {
+			case name == "libjvm.so" && !javaDumps:
+				why = "runs Java, of which its stacks show the virtual machine alone (SET java_stacks = 'threaddump' shows Java; the machine halts for some 0.1 ms at each sample)"
+			case (name == "node" || name == "nodejs") && m.Path == p.Exe:
+				if _, err := perfmap.Open(p.PID); err != nil {
+					why = "runs JavaScript and does not say which functions its code is of (it does if started as node --perf-basic-prof)"
+				}
+			case isInterpreter(m.Path):
+				why = pythonRemark(p.PID, m)
+			case m.Path == p.Exe && i == 0:
+				why = goRemark(p.PID, m)
+			}
+			if why != "" {
+				out = append(out, fmt.Sprintf("process %d (%s) %s", p.PID, p.Comm, why))
+			}
+		}
+	}
+	return out
+}
+
+func pythonRemark(pid int, m process.Mapping) string {
+	f, err := process.OpenModule(pid, m)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	var unknown *python.ErrVersion
+	if _, err := python.ReadLayout(f, m.Path); errors.As(err, &unknown) {
+		return fmt.Sprintf("runs Python, of which its stacks show the interpreter alone: %v", err)
+	}
+	return ""
+}
+
+// goRemark is about Go programs without symbols: functions have their names all
+// the same, from the table that Go needs itself.
+func goRemark(pid int, m process.Mapping) string {
+	file, err := process.OpenModule(pid, m)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	f, err := elf.NewFile(file)
+	if err != nil || f.Section(".gopclntab") == nil && f.Section(".data.rel.ro.gopclntab") == nil {
+		return ""
+	}
+	if f.Section(".symtab") == nil || f.Section(".debug_info") == nil && f.Section(".zdebug_info") == nil {
+		return "is a Go program without debug information (-ldflags=-s or -w): goroutines are seen on their threads only, not where they wait"
+	}
+	return ""
+}

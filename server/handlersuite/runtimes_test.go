@@ -1,0 +1,51 @@
+package handlersuite
+
+import (
+	"os/exec"
+	"testing"
+	"time"
+
+	"endoscope/probes/testenv"
+)
+
+func init() {
+	programs = append(programs,
+		program{
+			name: "Java", period: "14s", start: func(t *testing.T) (int, []string) { return startJava(t, "Server") },
+			want: []string{"app.Server.process", "app.Server$Reader.handleMessage", "app.Server$Tick.run"},
+		},
+		program{
+			name: "Java, thread pool", period: "8s", start: func(t *testing.T) (int, []string) { return startJava(t, "Pool") },
+			want: []string{"app.Pool$IndexJob.run", "app.Pool.compress", "app.Pool.flush", "app.Pool$Inbox.handle", "app.Pool$Pages.index"},
+			// What is done with each message beside it.
+			also: []string{"app.Pool$Inbox.log"},
+		},
+		program{
+			name: "Python", period: "8s", start: func(t *testing.T) (int, []string) {
+				return run(t, exec.Command(testenv.NeedProgram(t, "/usr/bin/python3"), "testdata/server.py")), nil
+			},
+			want: []string{"process", "handle", "resize", "Service.on_readable"},
+		},
+		program{
+			name: "Node", start: func(t *testing.T) (int, []string) {
+				pid := run(t, exec.Command(testenv.NeedProgram(t, "node"), "--perf-basic-prof", "testdata/server.js"))
+				time.Sleep(time.Second)
+				return pid, nil
+			},
+			want: []string{"onMessage", "onTick", "onRequest"},
+			also: []string{"ping", "fetchPage"}, // which timers call, and which take little time
+		},
+	)
+}
+
+// startJava compiles and starts a class of testdata/java.
+func startJava(t *testing.T, class string) (int, []string) {
+	t.Helper()
+	dir := t.TempDir()
+	if out, err := exec.Command(testenv.NeedProgram(t, "javac"), "-d", dir, "testdata/java/app/"+class+".java").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	pid := run(t, exec.Command(testenv.NeedProgram(t, "java"), "-Xmx256m", "-cp", dir, "app."+class))
+	time.Sleep(time.Second) // until it handles SIGQUIT
+	return pid, []string{"java_stacks = 'threaddump'"}
+}
