@@ -2,6 +2,7 @@ package handlersuite
 
 import (
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -28,7 +29,13 @@ func init() {
 		},
 		program{
 			name: "Node", start: func(t *testing.T) (int, []string) {
-				pid := run(t, exec.Command(testenv.NeedProgram(t, "node"), "--perf-basic-prof", "testdata/server.js"))
+				script, err := filepath.Abs("testdata/server.js")
+				if err != nil {
+					t.Fatal(err)
+				}
+				cmd := exec.Command(testenv.NeedProgram(t, "node"), "--perf-basic-prof", script)
+				cmd.Dir = t.TempDir() // it leaves a log
+				pid := run(t, cmd)
 				time.Sleep(time.Second)
 				return pid, nil
 			},
