@@ -247,11 +247,20 @@ func (t *Trigger) flow(q *plan.Query) {
 	}
 }
 
+// absolute is one name for a file that may have several, by links. It need not
+// exist.
 func absolute(path string) string {
-	if abs, err := filepath.Abs(path); err == nil {
-		return abs
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return path
 	}
-	return path
+	if real, err := filepath.EvalSymlinks(abs); err == nil {
+		return real
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(abs)); err == nil {
+		return filepath.Join(dir, filepath.Base(abs))
+	}
+	return abs
 }
 
 // feedback refuses a trigger that what it does would activate.
@@ -261,16 +270,24 @@ func (r *resolver) feedback(t *Trigger, c *parser.CreateTrigger) error {
 			t.flow(a.Query)
 		}
 	}
-	way := r.env.Triggers.Feeds(t.Name, t.Flow)
+	if e := t.Feeds(r.env.Triggers); e != nil {
+		return r.hintf(c.Name.Pos(), e.Hint, "%s", e.Msg)
+	}
+	return nil
+}
+
+// Feeds says how a trigger would feed itself, given the others; nil: it would not.
+func (t *Trigger) Feeds(others *catalog.Triggers) *plan.Error {
+	way := others.Feeds(t.Name, t.Flow)
 	switch {
 	case way == nil:
 		return nil
 	case len(way) > 1:
-		return r.hintf(c.Name.Pos(), "each reads what the one before gives", "%s would feed itself through %s", t.Name, strings.Join(way[:len(way)-1], ", "))
+		return plan.Errorf(-1, -1, "%s would feed itself through %s", t.Name, strings.Join(way[:len(way)-1], ", ")).WithHint("each reads what the one before gives")
 	case slices.Contains(t.Flow.Streams, t.Name):
-		return r.errorf(c.Name.Pos(), "%s would feed itself: it reads its own stream", t.Name)
+		return plan.Errorf(-1, -1, "%s would feed itself: it reads its own stream", t.Name)
 	}
-	return r.errorf(c.Name.Pos(), "%s would feed itself: it reads a file that it writes", t.Name)
+	return plan.Errorf(-1, -1, "%s would feed itself: it reads a file that it writes", t.Name)
 }
 
 // triggerStream is the stream of a trigger.

@@ -12,6 +12,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/parser"
 	"endoscope/planner"
+	"endoscope/planner/plan"
 	"endoscope/probes/clock"
 	"endoscope/server/wire"
 )
@@ -114,6 +115,9 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 		return nil, err
 	}
 	t := &trigger{plan: p, text: text, mode: "continuous", stream: newTriggerStream(), ledger: newLedger(), owner: s, user: s.may.Name(), quit: make(chan struct{}), over: make(chan struct{})}
+	if err := refuseSelf(p, st.Name, text); err != nil {
+		return nil, err
+	}
 	if p.Once {
 		t.mode = "once"
 	}
@@ -165,7 +169,11 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 	old, err := s.e.enterTrigger(t, st.Replace)
 	if err != nil {
 		t.abandon()
-		return nil, at(err, st.Name, text)
+		var e *plan.Error
+		if errors.As(err, &e) {
+			err = refuse(st.Name, text, e.Hint, "%s", e.Msg)
+		}
+		return nil, err
 	}
 	s.inbox.follow(t)
 	s.holdBack(t.when)
@@ -175,6 +183,7 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 		t.abandon()
 		return nil, err
 	}
+	s.e.settleTrigger(t)
 	go t.run(s.e)
 	if old != nil {
 		old.drop()

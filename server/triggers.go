@@ -51,9 +51,26 @@ func (e *Engine) enterTrigger(t *trigger, replace bool) (old *trigger, err error
 	if old = e.triggers[name]; old != nil && !replace {
 		return nil, plan.Errorf(-1, -1, "there is a trigger %s already", name)
 	}
+	// Others may have come since it was planned.
+	if loop := t.plan.Feeds(e.flows); loop != nil {
+		return nil, loop
+	}
 	e.triggers[name] = t
-	e.flows.Put(name, t.plan.Flow)
+	flow := t.plan.Flow
+	if old != nil { // which may yet get its name back
+		flow = flow.And(old.plan.Flow)
+	}
+	e.flows.Put(name, flow)
 	return old, nil
+}
+
+// settleTrigger is called when a trigger that was entered has begun.
+func (e *Engine) settleTrigger(t *trigger) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.triggers[t.plan.Name] == t {
+		e.flows.Put(t.plan.Name, t.plan.Flow)
+	}
 }
 
 // leaveTrigger takes the name of a trigger away, if it still has it, and gives it

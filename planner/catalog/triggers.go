@@ -26,6 +26,11 @@ type Flow struct {
 	Writes  []string
 }
 
+// And is what either reads and writes.
+func (f Flow) And(g Flow) Flow {
+	return Flow{slices.Concat(f.Streams, g.Streams), slices.Concat(f.Files, g.Files), slices.Concat(f.Writes, g.Writes)}
+}
+
 // Triggers are the triggers there are. It is safe for concurrent use; a nil one
 // is empty.
 type Triggers struct {
