@@ -32,6 +32,9 @@ type Options struct {
 	// ModelDir is where models are kept; "": endoscope/models in the user's state
 	// directory.
 	ModelDir string
+	// StateDir is where definitions of streams and triggers are kept, which Restore
+	// makes again; "": they end with the engine.
+	StateDir string
 }
 
 // Engine runs queries. It is safe for concurrent use.
@@ -43,6 +46,7 @@ type Engine struct {
 	options   Options
 	views     *catalog.Views
 	models    *models
+	kept      *kept
 	modules   *symbols.Cache
 	shares    *shares
 
@@ -67,7 +71,11 @@ func New(o Options) (*Engine, error) {
 	if o.QueueBatches == 0 {
 		o.QueueBatches = 512
 	}
-	e := &Engine{options: o, providers: map[string]probes.Provider{}, attaches: map[string]bool{}, owners: map[string]string{}, views: catalog.NewViews(), models: newModels(o.ModelDir), queries: map[int64]*query{},
+	kept, err := openKept(o.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{kept: kept, options: o, providers: map[string]probes.Provider{}, attaches: map[string]bool{}, owners: map[string]string{}, views: catalog.NewViews(), models: newModels(o.ModelDir), queries: map[int64]*query{},
 		triggers: map[string]*trigger{}, claimed: map[string]chan struct{}{}, flows: catalog.NewTriggers(), modules: &symbols.Cache{}, shares: newShares()}
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
 	stacks := stack.New()

@@ -135,7 +135,7 @@ func (m *models) has(name string) bool {
 	return err == nil
 }
 
-// save writes a model's file so that there is never half of one.
+// save writes a model's file.
 func (m *models) save(k *model) error {
 	if m.dir == "" {
 		return errors.New("there is no home directory")
@@ -147,7 +147,12 @@ func (m *models) save(k *model) error {
 	if err := os.MkdirAll(m.dir, 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(m.dir, ".new-*")
+	return replaceFile(m.path(k.Name), data)
+}
+
+// replaceFile writes a file so that there is never half of one.
+func replaceFile(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
 		return err
 	}
@@ -159,7 +164,7 @@ func (m *models) save(k *model) error {
 		err = e
 	}
 	if err == nil {
-		err = os.Rename(f.Name(), m.path(k.Name))
+		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
 		_ = os.Remove(f.Name())

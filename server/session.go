@@ -32,6 +32,7 @@ type session struct {
 	command  *process.Command
 	released bool // the command runs; before that it is held
 	settings map[string]batch.Value
+	said     map[string]string // the statements that set them
 	open     map[*query]bool
 	closed   bool // no query begins any more
 
@@ -55,7 +56,7 @@ func newSession(_ context.Context, e *Engine, o wire.Options, may *grant.Grant) 
 }
 
 func openSession(e *Engine, o wire.Options, may *grant.Grant) (*session, error) {
-	s := &session{e: e, may: may, live: o.Live, settings: map[string]batch.Value{}, open: map[*query]bool{}, inbox: newInbox(), notify: o.Notify}
+	s := &session{e: e, may: may, live: o.Live, settings: map[string]batch.Value{}, said: map[string]string{}, open: map[*query]bool{}, inbox: newInbox(), notify: o.Notify}
 	switch {
 	case len(o.Command) > 0:
 		if err := may.MayStart(); err != nil {
@@ -177,7 +178,11 @@ func (s *session) execute(ctx context.Context, text string) (wire.Result, error)
 		if !s.e.views.Drop(st.Name.Name) {
 			return nil, refuse(st.Name, text, nearest(st.Name.Name, s.e.views.Names()), "there is no stream %s that CREATE STREAM made", st.Name.Name)
 		}
-		return done("stream %s dropped", st.Name.Name), nil
+		r := done("stream %s dropped", st.Name.Name)
+		if _, err := s.e.kept.drop("stream", st.Name.Name); err != nil {
+			r.notices = append(r.notices, err.Error())
+		}
+		return r, nil
 	case *parser.Use:
 		return s.use(st, text)
 	case *parser.Set:
@@ -313,7 +318,11 @@ func (s *session) createStream(st *parser.CreateStream, text string) (wire.Resul
 	}
 	s.e.views.Put(again.(*parser.CreateStream))
 	s.e.own(st.Name.Name, s.may.Name())
-	return done("stream %s created", st.Name.Name), nil
+	r := done("stream %s created", st.Name.Name)
+	if err := s.keep("stream", st.Name.Name, again.String()); err != nil {
+		r.notices = append(r.notices, err.Error())
+	}
+	return r, nil
 }
 
 func (s *session) use(st *parser.Use, text string) (wire.Result, error) {

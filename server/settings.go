@@ -55,6 +55,7 @@ func (s *session) set(st *parser.Set, text string) (wire.Result, error) {
 	}
 	s.mu.Lock()
 	s.settings[k.Name] = v
+	s.said[k.Name] = st.String()
 	s.mu.Unlock()
 	return done("%s is %s", k.Name, plan.FormatValue(v)), nil
 }

@@ -190,6 +190,15 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 		<-old.over
 	}
 	r := done("trigger %s created", p.Name)
+	plans := []*plan.Query{t.when.plan}
+	for i := range p.Actions {
+		if q := p.Actions[i].Query; q != nil {
+			plans = append(plans, q)
+		}
+	}
+	if err := s.keep("trigger", p.Name, text, plans...); err != nil {
+		t.notices = append(t.notices, err.Error())
+	}
 	r.notices = distinct(t.notices)
 	return r, nil
 }
@@ -399,6 +408,12 @@ func (s *session) dropTrigger(ctx context.Context, st *parser.Drop, text string)
 	defer release()
 	t := s.e.trigger(name)
 	if t == nil {
+		if owner, waits := s.e.kept.ownerOf("trigger", name); waits && s.may.Owns(owner) {
+			if _, err := s.e.kept.drop("trigger", name); err != nil {
+				return nil, err
+			}
+			return done("trigger %s dropped: it waited for what it is about", name), nil
+		}
 		hint := nearest(name, s.e.flows.Names())
 		if hint == "" {
 			hint = "SHOW TRIGGERS lists them"
@@ -411,7 +426,11 @@ func (s *session) dropTrigger(ctx context.Context, st *parser.Drop, text string)
 	s.e.leaveTrigger(t, nil)
 	t.drop()
 	<-t.over
-	return done("trigger %s dropped after %s", name, plural(t.op.Activations(), "activation")), nil
+	r := done("trigger %s dropped after %s", name, plural(t.op.Activations(), "activation"))
+	if _, err := s.e.kept.drop("trigger", name); err != nil {
+		r.notices = append(r.notices, err.Error())
+	}
+	return r, nil
 }
 
 func plural(n int64, noun string) string {

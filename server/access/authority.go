@@ -170,6 +170,28 @@ func (a *Authority) grantFor(u *wire.User) *grant.Grant {
 	return g
 }
 
+// grantOf is what a user may do who made something, without being there now.
+func (a *Authority) grantOf(name string) (*grant.Grant, bool) {
+	policy := a.current()
+	g, limits, ok := policy.grantOf(name, a.known)
+	if local, isLocal := strings.CutPrefix(name, localPrefix); isLocal {
+		uid, err := a.known.byName(local)
+		if err != nil {
+			if uid, err = number(local); err != nil {
+				return nil, false
+			}
+		}
+		if policy.userOf(uid, a.known) != name {
+			return nil, false // they have an entry by now
+		}
+		g, limits, ok = policy.localGrant(uid, a.known)
+	}
+	if ok {
+		g.Account = a.account(name, limits)
+	}
+	return g, ok
+}
+
 // account is the one of a user, in all their sessions.
 func (a *Authority) account(user string, l grant.Limits) *grant.Account {
 	a.mu.Lock()

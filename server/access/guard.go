@@ -87,6 +87,16 @@ func (g *Guard) NewSession(ctx context.Context, o wire.Options) (wire.Session, e
 	return x, nil
 }
 
+// GrantOf is what a user may do who defined something that is made again; false
+// if they have no access any more.
+func (g *Guard) GrantOf(user string) (*grant.Grant, bool) {
+	may, ok := g.by.grantOf(user)
+	if ok && g.audit != nil {
+		may.Audit = grant.Logger(g.audit, "user", user, "via", "definition")
+	}
+	return may, ok
+}
+
 // Close ends the session, once.
 func (x *guarded) Close() error {
 	x.once.Do(func() {

@@ -16,6 +16,7 @@ import (
 	"endoscope/server"
 	"endoscope/server/access"
 	"endoscope/server/flight"
+	"endoscope/server/grant"
 )
 
 // Exit codes.
@@ -31,9 +32,9 @@ const graceAtStop = 5 * time.Second
 
 // Program is what the daemon is made of. The zero value is the real one.
 type Program struct {
-	Stdout  io.Writer              // of what commands make and list; nil: the process's
-	Stderr  io.Writer              // of logs and mistakes; nil: the process's
-	Open    func() (Engine, error) // nil: the engine with every provider
+	Stdout  io.Writer                            // of what commands make and list; nil: the process's
+	Stderr  io.Writer                            // of logs and mistakes; nil: the process's
+	Open    func(server.Options) (Engine, error) // nil: the engine with every provider
 	Version string
 	// Ready is told the addresses that are listened at, once they are: that of
 	// --metrics last.
@@ -44,6 +45,7 @@ type Program struct {
 type Engine interface {
 	access.Engine
 	Stats() server.Stats
+	Restore(ctx context.Context, as func(owner string) (*grant.Grant, bool)) []server.Unrestored
 }
 
 // config is what the command line says.
@@ -60,6 +62,7 @@ type config struct {
 	requireCert bool
 	audit       string
 	metrics     string
+	state       string
 }
 
 const usage = `usage: endoscoped --listen HOST:PORT | --unix PATH
@@ -87,6 +90,7 @@ func parse(args []string, w io.Writer) (*config, error) {
 	f.BoolVar(&c.requireCert, "require-certificate", false, "clients need a certificate, also if they have a token")
 	f.StringVar(&c.audit, "audit", "", "append what users do to this `file`, as lines of JSON (default: to the log)")
 	f.StringVar(&c.metrics, "metrics", "", "serve /healthz and Prometheus' /metrics at this `host:port`, to whoever can reach it")
+	f.StringVar(&c.state, "state", "", "keep models, and the streams and triggers that are defined, in this `directory`: they are there again after a restart")
 	f.BoolVar(&c.json, "log-json", false, "log as JSON")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -112,7 +116,7 @@ func (p Program) Run(ctx context.Context, args []string) int {
 		p.Stderr = os.Stderr
 	}
 	if p.Open == nil {
-		p.Open = func() (Engine, error) { return server.New(server.Options{}) }
+		p.Open = func(o server.Options) (Engine, error) { return server.New(o) }
 	}
 	if len(args) > 0 && commands[args[0]] != nil {
 		return p.command(args[0], args[1:])
@@ -175,12 +179,18 @@ func (p Program) run(ctx context.Context, c *config, log *slog.Logger) (err erro
 			return err
 		}
 	}
-	engine, err := p.Open()
+	state, err := c.openState()
+	if err != nil {
+		return err
+	}
+	defer state.close()
+	engine, err := p.Open(state.options())
 	if err != nil {
 		return err
 	}
 	guard := access.NewGuard(engine, sec.by, sec.audit)
 	defer func() { err = errors.Join(err, guard.Close()) }()
+	defer state.restore(ctx, engine, guard, log)()
 	var watched net.Listener
 	if c.metrics != "" {
 		if watched, err = net.Listen("tcp", c.metrics); err != nil {

@@ -438,3 +438,30 @@ func TestCommandLine(t *testing.T) {
 		t.Errorf("90d is %v, %v", d, err)
 	}
 }
+
+func TestStateOutlivesTheDaemon(t *testing.T) {
+	dir := t.TempDir()
+	args := []string{"--unix", filepath.Join(dir, "s"), "--config", dir, "--state", filepath.Join(dir, "state")}
+	d := begin(t, args...)
+	fc, ctx := client(t, "unix:"+d.addrs[0].String(), nil, "")
+	for _, statement := range []string{
+		"CREATE STREAM load AS SELECT timestamp, percent_busy AS busy FROM SAMPLE(cpu_usage, 20ms)",
+		"CREATE TRIGGER hot ON load WHEN busy >= 0 BEGIN NOTIFY 'hot' END",
+	} {
+		if _, err := fc.ExecuteUpdate(ctx, statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var msg lines
+	if code := (Program{Stderr: &msg}).Run(ctx, []string{"--unix", filepath.Join(dir, "s2"), "--config", dir, "--state", filepath.Join(dir, "state")}); code != exitFailed || !strings.Contains(msg.String(), "another daemon has") {
+		t.Errorf("a second daemon: exit code %d: %s", code, msg.String())
+	}
+	if code := d.stop(); code != 0 {
+		t.Fatalf("exit code %d: %s", code, d.log)
+	}
+	d = begin(t, args...)
+	fc, ctx = client(t, "unix:"+d.addrs[0].String(), nil, "")
+	if n, err := rows(ctx, fc, "SELECT * FROM hot LIMIT 3"); n != 3 {
+		t.Errorf("%d activations, %v: %s", n, err, d.log)
+	}
+}
