@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"endoscope/client/demo"
+	"endoscope/client/remote"
 	"endoscope/client/render"
 	"endoscope/client/repl"
 	"endoscope/client/runner"
@@ -36,8 +37,9 @@ type Program struct {
 	Stdout, Stderr io.Writer
 	// Open returns the engine that runs in this process.
 	Open func() (wire.Engine, error)
-	// Connect returns an engine elsewhere; nil where that is not supported.
-	Connect func(ctx context.Context, addr string) (wire.Engine, error)
+	// Launch starts a program for a session with an engine of another process of
+	// this machine; nil where that is not supported.
+	Launch  func(argv []string) (remote.Command, error)
 	Version string
 }
 
@@ -54,9 +56,6 @@ func (p Program) Run(ctx context.Context, args []string) int {
 		p.Stderr = os.Stderr
 	}
 	f, err := parseFlags(args)
-	if err == nil && f.connect != "" && p.Connect == nil {
-		err = usagef("", "remote engines are not supported yet")
-	}
 	switch {
 	case err != nil:
 		p.printUsage(err)
@@ -109,7 +108,7 @@ func (p Program) run(ctx context.Context, f *flags) (err error) {
 		o.PID = target.PID()
 	}
 
-	engine, err := p.engine(ctx, f)
+	engine, err := p.engine(f)
 	if err != nil {
 		return err
 	}
@@ -129,9 +128,9 @@ func (p Program) run(ctx context.Context, f *flags) (err error) {
 	return err
 }
 
-func (p Program) engine(ctx context.Context, f *flags) (wire.Engine, error) {
+func (p Program) engine(f *flags) (wire.Engine, error) {
 	if f.connect != "" {
-		return p.Connect(ctx, f.connect)
+		return remote.Dial(f.connect, remote.Options{Launch: p.Launch})
 	}
 	return p.Open()
 }

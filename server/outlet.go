@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"endoscope/operators"
@@ -11,27 +12,77 @@ import (
 	"endoscope/server/wire"
 )
 
-// outlet is the last operator of a query and its wire.Result's other half.
+// waitingEvents is how many events may wait for a client for which the query
+// waits.
+const waitingEvents = 64
+
+// notRead is the cause of rows that were dropped because nobody read them.
+const notRead = "not read in time"
+
+// outlet is the last operator of a query and its wire.Result's other half: a queue
+// of events. When it is full the query waits, or, where waiting would have live
+// sources drop what operators have not seen yet, rows are dropped and counted.
 type outlet struct {
 	t       *tally
-	events  chan wire.Event
-	preview bool // rows pushed now are a preview; the runner's
+	preview bool  // rows pushed now are a preview; the runner's
+	unread  int64 // wire.Options.Unread
+	// hurried is set while a live source runs: the query must not wait.
+	hurried atomic.Bool
+
+	given   uint64 // rows, the dropped ones included; the runner's
+	skipped bool   // of a preview: the rest is not wanted either; the runner's
+	within  bool   // a preview has begun; the runner's
 
 	mu      sync.Mutex
+	events  []wire.Event
+	head    int
+	bytes   int64         // of the rows in events
+	ready   chan struct{} // has a token after something came
+	room    chan struct{} // has a token after something was taken
+	over    bool
 	err     error
 	elapsed time.Duration
 }
 
-func newOutlet(t *tally) *outlet { return &outlet{t: t, events: make(chan wire.Event, 64)} }
+func newOutlet(t *tally, unread int64) *outlet {
+	return &outlet{t: t, unread: unread, ready: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+}
 
 func (o *outlet) Push(ctx context.Context, _ int, b *batch.Batch) (operators.Status, error) {
 	if b.Len() == 0 {
 		return operators.More, nil
 	}
-	if !o.preview {
-		o.t.rows.Add(uint64(b.Len()))
+	ev := wire.Event{Kind: wire.Rows, Batch: b.Retain(), Preview: o.preview, Row: o.given}
+	if o.preview {
+		return operators.More, o.pushPreview(ctx, ev)
 	}
-	return operators.More, o.send(ctx, wire.Event{Kind: wire.Rows, Batch: b.Retain(), Preview: o.preview})
+	n := uint64(b.Len())
+	o.given += n
+	kept, err := o.send(ctx, ev)
+	switch {
+	case err != nil:
+	case kept:
+		o.t.rows.Add(n)
+	default:
+		o.t.addLost(notRead, n)
+	}
+	return operators.More, err
+}
+
+// pushPreview gives rows of a preview, of which all or none are of use. A client
+// that is behind can do without.
+func (o *outlet) pushPreview(ctx context.Context, ev wire.Event) error {
+	if !o.within {
+		o.within = true
+		o.skipped = o.unread > 0 && o.waiting() > 0
+	}
+	if o.skipped {
+		ev.Batch.Release()
+		return nil
+	}
+	kept, err := o.send(ctx, ev)
+	o.skipped = !kept
+	return err
 }
 
 func (o *outlet) Signal(ctx context.Context, _ int, s operators.Signal) (operators.Status, error) {
@@ -40,8 +91,13 @@ func (o *outlet) Signal(ctx context.Context, _ int, s operators.Signal) (operato
 		kind := wire.Flush
 		if s.Preview {
 			kind = wire.Preview
+			skipped := o.skipped
+			if o.within, o.skipped = false, false; skipped {
+				return operators.More, nil
+			}
 		}
-		return operators.More, o.send(ctx, wire.Event{Kind: kind})
+		_, err := o.send(ctx, wire.Event{Kind: kind})
+		return operators.More, err
 	case operators.Gap:
 		o.t.addLost(s.Cause, s.N)
 	}
@@ -50,42 +106,134 @@ func (o *outlet) Signal(ctx context.Context, _ int, s operators.Signal) (operato
 
 func (o *outlet) Close(context.Context, int) error { return nil }
 
-// send waits for the client; what comes in the meantime waits in the queue,
-// and what finds that full is dropped and counted.
-func (o *outlet) send(ctx context.Context, ev wire.Event) error {
-	select {
-	case o.events <- ev:
-		return nil
-	case <-ctx.Done():
-		if ev.Batch != nil {
-			ev.Batch.Release()
+// send has the client get an event. It waits for room, or, if the query must not
+// wait, drops rows for which there is none: then it reports false.
+func (o *outlet) send(ctx context.Context, ev wire.Event) (kept bool, err error) {
+	size := sizeOf(ev.Batch)
+	for {
+		if o.put(ev, size) {
+			return true, nil
 		}
-		return ctx.Err()
+		if o.unread > 0 && o.hurried.Load() {
+			ev.Batch.Release()
+			return false, nil
+		}
+		select {
+		case <-o.room:
+		case <-ctx.Done():
+			if ev.Batch != nil {
+				ev.Batch.Release()
+			}
+			return false, ctx.Err()
+		}
 	}
+}
+
+// put adds an event if there is room for it.
+func (o *outlet) put(ev wire.Event, size int64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := len(o.events) - o.head
+	switch {
+	case o.unread == 0:
+		if n >= waitingEvents {
+			return false
+		}
+	case ev.Batch != nil:
+		if n > 0 && o.bytes+size > o.unread {
+			return false
+		}
+	case n > 0 && o.events[len(o.events)-1].Kind == ev.Kind:
+		return true // all that came between was dropped: it says nothing new
+	}
+	o.events = append(o.events, ev)
+	o.bytes += size
+	token(o.ready)
+	return true
+}
+
+// sizeOf is about how many bytes a batch keeps, without its dictionaries.
+func sizeOf(b *batch.Batch) int64 {
+	if b == nil {
+		return 0
+	}
+	return int64(b.N) * int64(len(b.Cols)) * 8
+}
+
+func token(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// waiting is how many events the client has not taken.
+func (o *outlet) waiting() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.events) - o.head
 }
 
 // finish ends the result, with the query's error or nil.
 func (o *outlet) finish(err error, elapsed time.Duration) {
 	o.mu.Lock()
-	o.err, o.elapsed = err, elapsed
-	o.mu.Unlock()
-	close(o.events)
+	defer o.mu.Unlock()
+	o.err, o.elapsed, o.over = err, elapsed, true
+	token(o.ready)
 }
 
 // next is the client's side.
 func (o *outlet) next(ctx context.Context) (wire.Event, error) {
-	select {
-	case ev, ok := <-o.events:
-		if ok {
-			return ev, nil
+	for {
+		if ev, ok, err := o.take(); ok || err != nil {
+			return ev, err
 		}
-	case <-ctx.Done():
-		return wire.Event{}, ctx.Err()
+		select {
+		case <-o.ready:
+		case <-ctx.Done():
+			return wire.Event{}, ctx.Err()
+		}
 	}
+}
+
+// take gives the next event, if there is one, or how the result ended.
+func (o *outlet) take() (ev wire.Event, ok bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.err != nil {
-		return wire.Event{}, o.err
+	if o.head == len(o.events) {
+		o.events, o.head = o.events[:0], 0
+		switch {
+		case !o.over:
+			return ev, false, nil
+		case o.err != nil:
+			err = o.err
+		default:
+			err = io.EOF
+		}
+		token(o.ready) // for others who ask
+		return wire.Event{Row: o.given}, false, err
 	}
-	return wire.Event{}, io.EOF
+	ev = o.events[o.head]
+	o.events[o.head] = wire.Event{}
+	if o.head++; o.head >= waitingEvents && 2*o.head >= len(o.events) {
+		n := copy(o.events, o.events[o.head:])
+		clear(o.events[n:])
+		o.events, o.head = o.events[:n], 0
+	}
+	o.bytes -= sizeOf(ev.Batch)
+	token(o.room)
+	return ev, true, nil
+}
+
+// discard lets go of what nobody will take.
+func (o *outlet) discard() {
+	for {
+		ev, ok, _ := o.take()
+		if !ok {
+			return
+		}
+		if ev.Batch != nil {
+			ev.Batch.Release()
+		}
+	}
 }

@@ -38,6 +38,7 @@ type query struct {
 	state     atomic.Value       // string, for sys.queries
 
 	live          time.Duration // interval of previews; 0: none
+	unread        int64         // bytes of rows that its client may leave unread; 0: it waits
 	joinMemory    int64         // bytes
 	encoderBudget int64         // bytes
 	stop          chan struct{} // closed: end, and give what there is
@@ -118,7 +119,8 @@ func (q *query) start() (err error) {
 	if err := q.refusal(); err != nil { // before any source is armed
 		return planner.Placed(err, q.text)
 	}
-	q.out = newOutlet(q.t)
+	q.out = newOutlet(q.t, q.unread)
+	q.out.hurried.Store(slices.ContainsFunc(q.feeds, func(f *feed) bool { return f.live }))
 	last := q.last
 	if last == nil {
 		last = q.out
@@ -298,6 +300,7 @@ func (q *query) loop(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+	r.out.hurried.Store(false) // nothing comes any more that could be lost by waiting
 	// An interval that ends with the query is an interval.
 	if r.every > 0 && q.plan.For > 0 && q.plan.For%r.every == 0 && time.Since(q.started) >= q.plan.For && r.ticks < int64(q.plan.For/r.every) {
 		if err := r.tick(ctx); err != nil {
@@ -322,6 +325,7 @@ func aboutTarget(f *feed) bool {
 func (r *runner) halt() {
 	if !r.stopping {
 		r.stopping = true
+		r.out.hurried.Store(false)
 		r.state.Store("ending")
 		r.disarm(false)
 	}

@@ -35,12 +35,8 @@ func (r *queryResult) Stop() { r.q.end() }
 // Close returns.
 func (r *queryResult) Close() error {
 	r.q.cancel()
-	for ev := range r.q.out.events {
-		if ev.Batch != nil {
-			ev.Batch.Release()
-		}
-	}
 	<-r.q.done
+	r.q.out.discard()
 	r.forget()
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"endoscope/operators/batch"
@@ -23,14 +22,14 @@ import (
 
 // session is one user's conversation with the engine.
 type session struct {
-	e    *Engine
-	may  *grant.Grant
-	live time.Duration
+	e      *Engine
+	may    *grant.Grant
+	live   time.Duration
+	unread int64 // of queries: wire.Options.Unread
 
 	mu       sync.Mutex
 	target   plan.Target
-	command  *process.Command
-	released bool // the command runs; before that it is held
+	command  *process.Command // held until the first query is armed
 	settings map[string]batch.Value
 	said     map[string]string // the statements that set them
 	open     map[*query]bool
@@ -39,6 +38,7 @@ type session struct {
 	inbox  *inbox            // of its triggers
 	leave  func()            // no session of its user any more
 	notify func(text string) // tells the user; nil: nobody listens
+	armed  func()            // wire.Options.Armed
 }
 
 func newSession(_ context.Context, e *Engine, o wire.Options, may *grant.Grant) (*session, error) {
@@ -56,7 +56,7 @@ func newSession(_ context.Context, e *Engine, o wire.Options, may *grant.Grant) 
 }
 
 func openSession(e *Engine, o wire.Options, may *grant.Grant) (*session, error) {
-	s := &session{e: e, may: may, live: o.Live, settings: map[string]batch.Value{}, said: map[string]string{}, open: map[*query]bool{}, inbox: newInbox(), notify: o.Notify}
+	s := &session{e: e, may: may, live: o.Live, unread: o.Unread, settings: map[string]batch.Value{}, said: map[string]string{}, open: map[*query]bool{}, inbox: newInbox(), notify: o.Notify, armed: o.Armed}
 	switch {
 	case len(o.Command) > 0:
 		if err := may.MayStart(); err != nil {
@@ -85,10 +85,6 @@ func openSession(e *Engine, o wire.Options, may *grant.Grant) (*session, error) 
 	return s, nil
 }
 
-// graceAtClose is how long a command that the session started may take to end
-// after SIGTERM.
-const graceAtClose = 2 * time.Second
-
 // Close ends the session's queries, and the command that it started if that
 // still runs.
 func (s *session) Close() error {
@@ -98,7 +94,7 @@ func (s *session) Close() error {
 	for q := range s.open {
 		open = append(open, q)
 	}
-	c, released := s.command, s.released
+	c := s.command
 	s.command = nil
 	s.notify = nil
 	s.mu.Unlock()
@@ -112,18 +108,7 @@ func (s *session) Close() error {
 	if c == nil {
 		return nil
 	}
-	if released {
-		_ = syscall.Kill(c.PID(), syscall.SIGTERM)
-		select {
-		case <-c.Wait():
-			return nil
-		case <-time.After(graceAtClose):
-		}
-	}
-	// It does not listen, or no query was armed and it has not begun.
-	err := c.Kill()
-	<-c.Wait()
-	return err
+	return c.End()
 }
 
 // env is what the planner may know of the session.
@@ -229,7 +214,7 @@ func (s *session) startQuery(ctx context.Context, text string, p *plan.Query) (*
 	if err != nil {
 		return nil, err
 	}
-	q.live = s.live
+	q.live, q.unread = s.live, s.unread
 	s.budgets().give(q)
 	s.holdBack(q)
 	if err := s.enter(q); err != nil {
@@ -267,12 +252,22 @@ func (s *session) enter(q *query) error {
 	return nil
 }
 
-// holdBack has the session's command, if it has one, run when q is armed.
+// holdBack has the session's command, if it has one, run when q is armed, and
+// tells who wants to know it.
 func (s *session) holdBack(q *query) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c := s.command; c != nil && len(q.feeds) > 0 {
-		q.release = func() { s.release(c) }
+	if len(q.feeds) == 0 {
+		return
+	}
+	c, armed := s.command, s.armed
+	q.release = func() {
+		if c != nil {
+			_ = c.Release() // it may have been killed meanwhile
+		}
+		if armed != nil {
+			armed()
+		}
 	}
 }
 
@@ -284,14 +279,6 @@ func (s *session) tell(text string) {
 	if notify != nil {
 		notify(text)
 	}
-}
-
-// release lets the held command run, now that a query is armed.
-func (s *session) release(c *process.Command) {
-	s.mu.Lock()
-	s.released = true
-	s.mu.Unlock()
-	_ = c.Release() // it may have been killed meanwhile
 }
 
 func (s *session) forget(q *query) {

@@ -9,7 +9,9 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,12 +25,13 @@ import (
 // signals reach it as if it ran alone. If we end before Release, however that
 // comes, the kernel kills it (PTRACE_O_EXITKILL).
 type Command struct {
-	process *os.Process
-	release func() error  // once
-	let     chan struct{} // closed to let it run
-	letGo   chan error    // the answer
-	ended   chan struct{}
-	exit    int // valid when ended is closed
+	process  *os.Process
+	release  func() error // once
+	released atomic.Bool
+	let      chan struct{} // closed to let it run
+	letGo    chan error    // the answer
+	ended    chan struct{}
+	exit     int // valid when ended is closed
 }
 
 // Launch starts argv, looked up in PATH as a shell does, and holds it. Nil
@@ -141,7 +144,10 @@ func (c *Command) wait() {
 func (c *Command) PID() int { return c.process.Pid }
 
 // Release lets the program run. It does nothing if it runs already or has ended.
-func (c *Command) Release() error { return c.release() }
+func (c *Command) Release() error {
+	c.released.Store(true)
+	return c.release()
+}
 
 // Wait returns a channel that is closed when the process has ended.
 func (c *Command) Wait() <-chan struct{} { return c.ended }
@@ -155,6 +161,25 @@ func (c *Command) ExitCode() int {
 	default:
 		return -1
 	}
+}
+
+// graceAtEnd is how long a program that runs may take to end after SIGTERM.
+const graceAtEnd = 2 * time.Second
+
+// End has the process end if it still runs: it is asked to, if it can hear, and
+// killed if it does not listen.
+func (c *Command) End() error {
+	if c.released.Load() {
+		_ = syscall.Kill(c.PID(), syscall.SIGTERM)
+		select {
+		case <-c.ended:
+			return nil
+		case <-time.After(graceAtEnd):
+		}
+	}
+	err := c.Kill()
+	<-c.ended
+	return err
 }
 
 // Kill ends the process, held or not.

@@ -24,7 +24,7 @@ func (s *Service) openSession(body []byte, stream flight.FlightService_DoActionS
 	}
 	notes := newNotes()
 	x, err := s.newSession(stream.Context(), wire.Options{PID: o.PID, Process: o.Process, Exe: o.Exe,
-		Live: max(0, time.Duration(o.Live)), Notify: notes.add})
+		Live: max(0, time.Duration(o.Live)), Notify: notes.add, Armed: notes.arm})
 	if err != nil {
 		return err
 	}
@@ -47,6 +47,10 @@ func (s *Service) openSession(body []byte, stream flight.FlightService_DoActionS
 		select {
 		case text := <-notes.lines:
 			if err := notes.send(stream, text); err != nil {
+				return err
+			}
+		case <-notes.armed:
+			if err := answer(stream, wire.Note{Armed: true}); err != nil {
 				return err
 			}
 		case <-beats.C:

@@ -100,12 +100,15 @@ func (h *handler) DoAction(a *flight.Action, stream flight.FlightService_DoActio
 		if err := json.Unmarshal(a.GetBody(), &st); err != nil {
 			return status.Error(codes.InvalidArgument, "what is to be stopped is not said")
 		}
-		if r := x.result(st.Result); r != nil {
-			if a.GetType() == wire.ActionStop {
-				r.Stop()
-			} else {
-				r.close()
-			}
+		r := x.result(st.Result)
+		switch {
+		case a.GetType() == wire.ActionClose && st.Result == "":
+			x.end()
+		case r == nil: // it has ended
+		case a.GetType() == wire.ActionStop:
+			r.Stop()
+		default:
+			r.close()
 		}
 		return nil
 	}

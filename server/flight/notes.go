@@ -12,10 +12,21 @@ import (
 // notes are what a session's triggers say, until it is sent.
 type notes struct {
 	lines chan string
+	armed chan struct{} // has a token when something is armed
 	lost  atomic.Uint64
 }
 
-func newNotes() *notes { return &notes{lines: make(chan string, notesQueued)} }
+func newNotes() *notes {
+	return &notes{lines: make(chan string, notesQueued), armed: make(chan struct{}, 1)}
+}
+
+// arm says that something is armed; one of several at a time says it for all.
+func (n *notes) arm() {
+	select {
+	case n.armed <- struct{}{}:
+	default:
+	}
+}
 
 // add does not block: what there is no room for is counted.
 func (n *notes) add(text string) {

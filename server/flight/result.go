@@ -182,6 +182,7 @@ func (sd *sender) step(st step) (end bool, err error) {
 		if err := sd.flush(); err != nil {
 			return true, err
 		}
+		sd.next = max(sd.next, st.ev.Row) // the last ones may have been dropped
 		sum := sd.res.Summary()
 		return true, sd.frame(&wire.Frame{Kind: wire.FrameEnd, Row: sd.next, Text: sd.res.Message(), Summary: &sum})
 	case st.err != nil:

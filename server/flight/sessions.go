@@ -20,6 +20,7 @@ type session struct {
 	user *wire.User
 	s    *Service
 
+	ending  sync.Once
 	mu      sync.Mutex
 	results map[string]*result
 	closed  bool
@@ -61,8 +62,11 @@ func (x *session) remove(name string) {
 	delete(x.results, name)
 }
 
-// end closes the session, with its results.
-func (x *session) end() {
+// end closes the session, with its results. Nothing of it is attached when it
+// returns.
+func (x *session) end() { x.ending.Do(x.close) }
+
+func (x *session) close() {
 	x.mu.Lock()
 	x.closed = true
 	results := make([]*result, 0, len(x.results))

@@ -20,7 +20,8 @@ const (
 	// Answer.
 	ActionAsk = "endoscope.ask"
 	// ActionStop and ActionClose are Result.Stop and Result.Close of the result
-	// that a Statement in the action's body names.
+	// that a Statement in the action's body names; without a name, ActionClose is
+	// Session.Close.
 	ActionStop  = "endoscope.stop"
 	ActionClose = "endoscope.close"
 )
@@ -40,9 +41,11 @@ type Hello struct {
 	Version string `json:"version,omitempty"` // of the server
 }
 
-// Note is one thing that a session says; without a text: that it is there.
+// Note is one thing that a session says: a text for the user, that something is
+// armed (Options.Armed), or nothing but that it is there.
 type Note struct {
-	Text string `json:"text,omitempty"`
+	Text  string `json:"text,omitempty"`
+	Armed bool   `json:"armed,omitempty"`
 }
 
 // Question is one of Session.Complete or Session.Info (Kind is "").

@@ -23,6 +23,9 @@ type Options struct {
 	// why they failed), one line at a time. It must not block. nil: nobody is.
 	Notify func(text string)
 	Live   time.Duration // > 0: give a preview of a running EMIT FINAL result this often
+	// Armed is called whenever something begins to be acquired for the session. It
+	// must not block. nil: nobody is told.
+	Armed func()
 	// User is on whose behalf the session runs; nil: whoever the engine's process
 	// runs as.
 	User *User
@@ -81,7 +84,8 @@ type Event struct {
 	// Preview: set on Rows too, when they belong to a preview.
 	Preview bool
 	// Row is how many rows the query gave before these, with those that were
-	// dropped because nobody read them (Options.Unread); 0 where that is none.
+	// dropped because nobody read them (Options.Unread); with io.EOF, in all. 0
+	// where none are ever dropped.
 	Row uint64
 }
 

@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"endoscope/client"
+	"endoscope/client/remote"
+	"endoscope/probes/process"
 	"endoscope/server"
 	"endoscope/server/wire"
 )
@@ -15,9 +17,15 @@ import (
 var version = "(built from source)"
 
 func main() {
-	p := client.Program{
-		Open:    func() (wire.Engine, error) { return server.New(server.Options{}) },
+	os.Exit(program().Run(context.Background(), os.Args[1:]))
+}
+
+func program() client.Program {
+	return client.Program{
+		Open: func() (wire.Engine, error) { return server.New(server.Options{}) },
+		Launch: func(argv []string) (remote.Command, error) {
+			return process.Launch(argv, os.Stdin, os.Stdout, os.Stderr, os.Environ())
+		},
 		Version: version,
 	}
-	os.Exit(p.Run(context.Background(), os.Args[1:]))
 }

@@ -1,24 +1,108 @@
 package main
 
 import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
 	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"endoscope/probes/testenv"
+	"endoscope/server/daemon"
 )
 
-// TestMain lets scripts run this very program as "endoscope".
+// TestMain lets scripts run this very program as "endoscope", and the daemon as
+// "endoscoped".
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"endoscope": main})
+	testscript.Main(m, map[string]func(){"endoscope": connected, "endoscoped": daemonMain})
+}
+
+// askDaemon names the variable that has "endoscope" in scripts ask a daemon that
+// is started for it, in the same directory; without it, it has its own engine.
+const askDaemon = "ENDOSCOPE_TEST_DAEMON"
+
+func connected() {
+	if os.Getenv(askDaemon) == "" || slices.Contains(os.Args, "demo") {
+		main()
+	}
+	addr, stop, err := startDaemon()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := program().Run(context.Background(), append([]string{"--connect", addr}, os.Args[1:]...))
+	stop()
+	os.Exit(code)
+}
+
+// startDaemon starts a daemon beside this program.
+func startDaemon() (addr string, stop func(), err error) {
+	dir, err := os.MkdirTemp("", "endoscope")
+	if err != nil {
+		return "", nil, err
+	}
+	socket := filepath.Join(dir, "socket")
+	cmd := exec.Command(filepath.Join(filepath.Dir(os.Args[0]), "endoscoped"), "--unix", socket)
+	// A signal for the client's group is not the daemon's; it ends with the client.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	logs, err := cmd.StderrPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return "", nil, err
+	}
+	lines := bufio.NewScanner(logs)
+	for lines.Scan() && !strings.Contains(lines.Text(), "listening") {
+	}
+	go func() { _, _ = io.Copy(io.Discard, logs) }()
+	return "unix:" + socket, func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+		_ = os.RemoveAll(dir)
+	}, lines.Err()
+}
+
+func daemonMain() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	os.Exit(daemon.Program{}.Run(ctx, os.Args[1:]))
+}
+
+// eachWay runs scripts with the engine in the command's own process and with one
+// in a daemon: what a user sees is the same.
+func eachWay(t *testing.T, dir string, setup func(*testscript.Env)) {
+	for _, way := range []string{"here", "remote"} {
+		t.Run(way, func(t *testing.T) {
+			testscript.Run(t, testscript.Params{
+				Dir:           dir,
+				UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "" && way == "here",
+				Setup: func(e *testscript.Env) error {
+					if setup != nil {
+						setup(e)
+					}
+					if way == "remote" {
+						e.Setenv(askDaemon, "1")
+					}
+					return nil
+				},
+			})
+		})
+	}
 }
 
 // TestScript runs the sessions of testdata/script: the command with its real
 // engine, as a user sees it.
-func TestScript(t *testing.T) {
-	testscript.Run(t, testscript.Params{Dir: "testdata/script", UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != ""})
-}
+func TestScript(t *testing.T) { eachWay(t, "testdata/script", nil) }
 
 // TestProbeScript runs the sessions that attach probes. $TARGET is a compiled
 // testdata/target.c, $BUSY testdata/busy.c, $SEED4
@@ -28,15 +112,10 @@ func TestProbeScript(t *testing.T) {
 	target := testenv.CompileC(t, "testdata/target.c", "-O1", "-fno-inline")
 	busy := testenv.CompileC(t, "testdata/busy.c", "-O1")
 	seed4 := testenv.CompileC(t, "testdata/seed4.c", "-O1", "-fno-inline", "-fno-optimize-sibling-calls", "-pthread")
-	testscript.Run(t, testscript.Params{
-		Dir:           "testdata/probe",
-		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
-		Setup: func(e *testscript.Env) error {
-			e.Setenv("TARGET", target)
-			e.Setenv("BUSY", busy)
-			e.Setenv("SEED4", seed4)
-			e.Setenv("HOME", os.Getenv("HOME"))
-			return nil
-		},
+	eachWay(t, "testdata/probe", func(e *testscript.Env) {
+		e.Setenv("TARGET", target)
+		e.Setenv("BUSY", busy)
+		e.Setenv("SEED4", seed4)
+		e.Setenv("HOME", os.Getenv("HOME"))
 	})
 }

@@ -1,0 +1,140 @@
+package remote
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow/flight"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	"endoscope/parser"
+	"endoscope/server/wire"
+)
+
+// Options of a connection.
+type Options struct {
+	TLS   *tls.Config // nil: the connection is not encrypted
+	Token string      // who calls, if the server asks; needs TLS, or a unix socket
+	// Launch starts a program here for a session, which makes it the target: the
+	// server is on this machine, too. nil: sessions cannot have one.
+	Launch func(argv []string) (Command, error)
+	// Dial are further options of the connection.
+	Dial []grpc.DialOption
+}
+
+// Command is a program that was started for a session and is held before its
+// first instruction.
+type Command interface {
+	PID() int
+	Release() error // lets it run; it may be called again
+	End() error     // has it end, held or not
+}
+
+// silence is how long a server may be silent before it counts as gone.
+const silence = 5 * time.Second
+
+// maxMessage is the longest message that is taken: a dictionary, or a record.
+const maxMessage = 256 << 20
+
+// Engine is the one that a server runs.
+type Engine struct {
+	target string
+	addr   string // as the user said it
+	local  bool   // on this machine, for sure
+	launch func(argv []string) (Command, error)
+	opts   []grpc.DialOption
+}
+
+// Dial returns the engine at an address: host:port, or unix:/path of a socket.
+// Nothing is connected before there is a session.
+func Dial(addr string, o Options) (*Engine, error) {
+	target, local := "passthrough:///"+addr, true
+	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
+		target = "unix:" + strings.TrimPrefix(path, "//")
+	} else if strings.HasPrefix(addr, "/") {
+		target = "unix:" + addr
+	} else {
+		host, _, err := net.SplitHostPort(addr)
+		if err != nil {
+			return nil, fmt.Errorf("%s is no address: host:port, or the path of a socket, is", addr)
+		}
+		ip := net.ParseIP(host)
+		local = host == "localhost" || ip != nil && ip.IsLoopback()
+	}
+	creds := insecure.NewCredentials()
+	if o.TLS != nil {
+		creds = credentials.NewTLS(o.TLS)
+	}
+	e := &Engine{target: target, addr: addr, local: local, launch: o.Launch, opts: append([]grpc.DialOption{
+		grpc.WithTransportCredentials(creds),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: silence, Timeout: silence, PermitWithoutStream: true}),
+		grpc.WithIdleTimeout(0),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
+	}, o.Dial...)}
+	if o.Token != "" {
+		e.opts = append(e.opts, grpc.WithPerRPCCredentials(token{o.Token, o.TLS != nil}))
+	}
+	return e, nil
+}
+
+// token says who calls.
+type token struct {
+	text   string
+	secure bool // must not be sent unencrypted
+}
+
+func (t token) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + t.text}, nil
+}
+
+func (t token) RequireTransportSecurity() bool { return t.secure }
+
+// Close implements wire.Engine: sessions have what there is to close.
+func (e *Engine) Close() error { return nil }
+
+// NewSession connects, and opens a session.
+func (e *Engine) NewSession(ctx context.Context, o wire.Options) (wire.Session, error) {
+	var command Command
+	if len(o.Command) > 0 {
+		if !e.local || e.launch == nil {
+			return nil, &parser.Error{Msg: fmt.Sprintf("%s cannot be started for an engine on another machine", o.Command[0]),
+				Hint: "start it there, and say --process", Pos: parser.Span{Start: -1}}
+		}
+		var err error
+		if command, err = e.launch(o.Command); err != nil {
+			return nil, err
+		}
+		o.PID = command.PID()
+	}
+	conn, err := grpc.NewClient(e.target, e.opts...)
+	if err != nil {
+		return nil, errors.Join(err, end(command))
+	}
+	s := &session{conn: conn, client: flight.NewFlightServiceClient(conn), addr: e.addr, command: command, ended: make(chan struct{})}
+	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if err := s.open(ctx, o); err != nil {
+		s.cancel()
+		_ = conn.Close()
+		_ = end(command)
+		return nil, err
+	}
+	return s, nil
+}
+
+// end ends a session's command, if it has one.
+func end(c Command) error {
+	if c == nil {
+		return nil
+	}
+	return c.End()
+}
+
+var _ wire.Engine = (*Engine)(nil)

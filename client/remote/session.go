@@ -1,0 +1,178 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow/flight"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"endoscope/server/wire"
+)
+
+// session is a wire.Session at the server.
+type session struct {
+	conn    *grpc.ClientConn
+	client  flight.FlightServiceClient
+	addr    string
+	command Command // held until something is armed; nil: none
+
+	ctx    context.Context // of its calls: it names the session
+	cancel context.CancelFunc
+	ended  chan struct{} // closed when the server says no more
+
+	names atomic.Uint64 // of results
+	once  sync.Once
+	lost  error // why the server says no more; set before ended is closed
+}
+
+// open has the server open the session, and then listens to what that says.
+func (s *session) open(ctx context.Context, o wire.Options) error {
+	body, err := json.Marshal(wire.SessionOptions{PID: o.PID, Process: o.Process, Exe: o.Exe, Live: int64(o.Live)})
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, s.cancel)()
+	says, err := s.client.DoAction(s.ctx, &flight.Action{Type: wire.ActionSession, Body: body})
+	if err != nil {
+		return s.errorOf(err, "")
+	}
+	var hello wire.Hello
+	if err := receive(says, &hello); err != nil {
+		return s.errorOf(err, "")
+	}
+	s.ctx = metadata.AppendToOutgoingContext(s.ctx, wire.SessionHeader, hello.Session)
+	go s.listen(says, o)
+	return nil
+}
+
+// receive takes the next result of an action.
+func receive(stream flight.FlightService_DoActionClient, v any) error {
+	r, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(r.GetBody(), v)
+}
+
+// listen passes on what the session says until it ends.
+func (s *session) listen(says flight.FlightService_DoActionClient, o wire.Options) {
+	defer close(s.ended)
+	for {
+		var n wire.Note
+		if err := receive(says, &n); err != nil {
+			s.lost = s.errorOf(err, "")
+			return
+		}
+		if n.Armed && s.command != nil {
+			_ = s.command.Release() // it may have been killed meanwhile
+		}
+		if n.Armed && o.Armed != nil {
+			o.Armed()
+		}
+		if n.Text != "" && o.Notify != nil {
+			o.Notify(n.Text)
+		}
+	}
+}
+
+// closing is how long Close waits for the server.
+const closing = 2 * time.Second
+
+// Close ends the session, and returns when nothing of it is attached, or the
+// server does not answer: then it ends the session when it notices.
+func (s *session) Close() error {
+	var err error
+	s.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closing)
+		_ = s.act(ctx, wire.ActionClose, wire.Statement{}, nil)
+		cancel()
+		s.cancel()
+		<-s.ended
+		err = errors.Join(s.conn.Close(), end(s.command))
+	})
+	return err
+}
+
+// Execute implements wire.Session.
+func (s *session) Execute(ctx context.Context, text string) (wire.Result, error) {
+	r, err := s.begin(ctx, wire.Statement{Text: text})
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Triggered implements wire.Session. The server is asked for the rows with the
+// first Next.
+func (s *session) Triggered(follow bool) wire.Result {
+	which := "all"
+	if follow {
+		which = "follow"
+	}
+	return &triggered{s: s, which: which}
+}
+
+// newName names a result.
+func (s *session) newName() string { return strconv.FormatUint(s.names.Add(1), 10) }
+
+// Complete implements wire.Session. It gives nothing if the server does not
+// answer.
+func (s *session) Complete(ctx context.Context, kind, of, prefix string) []string {
+	lines, err := s.ask(ctx, wire.Question{Kind: kind, Of: of, Prefix: prefix})
+	if err != nil {
+		return nil
+	}
+	return lines
+}
+
+// Info implements wire.Session.
+func (s *session) Info() []string {
+	lines, err := s.ask(s.ctx, wire.Question{})
+	if err != nil {
+		return []string{"engine: at " + s.addr + ", " + err.Error()}
+	}
+	if len(lines) > 0 { // it says where it is as seen from there
+		lines[0] = "engine: at " + s.addr
+	}
+	return lines
+}
+
+func (s *session) ask(ctx context.Context, q wire.Question) ([]string, error) {
+	var a wire.Answer
+	err := s.act(ctx, wire.ActionAsk, q, &a)
+	return a.Lines, err
+}
+
+// act does an action of the session; with an answer, if one is wanted. It ends
+// with ctx and with the session.
+func (s *session) act(ctx context.Context, action string, body, answer any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	call, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	stream, err := s.client.DoAction(call, &flight.Action{Type: action, Body: text})
+	if err != nil {
+		return s.errorOf(err, "")
+	}
+	if answer != nil {
+		return s.errorOf(receive(stream, answer), "")
+	}
+	for {
+		if _, err := stream.Recv(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return s.errorOf(err, "")
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package remote
+
+import (
+	"context"
+	"io"
+	"sync"
+
+	"endoscope/operators/batch"
+	"endoscope/server/wire"
+)
+
+// triggered is Session.Triggered: a result that is asked for when it is read.
+type triggered struct {
+	s     *session
+	which string
+
+	mu      sync.Mutex
+	res     *result
+	err     error
+	stopped bool
+}
+
+// Columns are the same at every server.
+func (t *triggered) Columns() []wire.Column {
+	return []wire.Column{{Name: "timestamp", Type: batch.Timestamp}, {Name: "trigger", Type: batch.Varchar},
+		{Name: "activation", Type: batch.Bigint}, {Name: "action", Type: batch.Varchar}, {Name: "row", Type: batch.Varchar}}
+}
+
+func (t *triggered) Message() string { return "" }
+
+func (t *triggered) begin(ctx context.Context) (*result, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.stopped:
+		return nil, io.EOF
+	case t.res == nil && t.err == nil:
+		t.res, t.err = t.s.begin(ctx, wire.Statement{Triggered: t.which})
+	}
+	return t.res, t.err
+}
+
+func (t *triggered) Next(ctx context.Context) (wire.Event, error) {
+	res, err := t.begin(ctx)
+	if err != nil {
+		return wire.Event{}, err
+	}
+	return res.Next(ctx)
+}
+
+// begun is the result, if it was asked for.
+func (t *triggered) begun() *result {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stopped = t.res == nil
+	return t.res
+}
+
+func (t *triggered) Stop() {
+	if res := t.begun(); res != nil {
+		res.Stop()
+	}
+}
+
+func (t *triggered) Close() error {
+	if res := t.begun(); res != nil {
+		return res.Close()
+	}
+	return nil
+}
+
+func (t *triggered) Summary() wire.Summary {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.res == nil {
+		return wire.Summary{}
+	}
+	return t.res.Summary()
+}

@@ -1,0 +1,156 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"endoscope/operators"
+	"endoscope/operators/batch"
+	"endoscope/server/wire"
+)
+
+// rowsOf is a batch of n rows.
+func rowsOf(n int) *batch.Batch {
+	b := batch.New(batch.Schema{batch.Bigint})
+	for i := range n {
+		b.AppendRow(batch.Int(int64(i)))
+	}
+	return b
+}
+
+// However a client reads, what it gets and what is dropped is what the query gave,
+// the gaps between the numbers of rows are what is counted as dropped, and no more
+// than the limit waits.
+func TestUnreadRowsAreDroppedAndCounted(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.Int64Range(8, 64*8).Draw(t, "limit")
+		o := newOutlet(newTally(), limit)
+		o.hurried.Store(true)
+		ctx := context.Background()
+		var produced, received, gaps, next uint64
+		read := func() bool {
+			ev, ok, err := o.take()
+			if err != nil {
+				if gaps += ev.Row - next; !errors.Is(err, io.EOF) {
+					t.Fatal(err)
+				}
+				return false
+			}
+			if ok && ev.Kind == wire.Rows {
+				gaps += ev.Row - next
+				next = ev.Row + uint64(ev.Batch.Len())
+				received += uint64(ev.Batch.Len())
+				ev.Batch.Release()
+			}
+			return ok
+		}
+		for range rapid.IntRange(0, 100).Draw(t, "steps") {
+			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			case 0, 1:
+				n := rapid.IntRange(1, 20).Draw(t, "rows")
+				produced += uint64(n)
+				if _, err := o.Push(ctx, 0, rowsOf(n)); err != nil {
+					t.Fatal(err)
+				}
+			case 2:
+				if _, err := o.Signal(ctx, 0, operators.Signal{Kind: operators.Flush}); err != nil {
+					t.Fatal(err)
+				}
+			case 3:
+				read()
+			}
+			batches := 0
+			for _, ev := range o.events[o.head:] {
+				if ev.Batch != nil {
+					batches++
+				}
+			}
+			if o.bytes > limit && batches > 1 { // one always may
+				t.Fatalf("%d bytes wait in %d batches, the limit is %d", o.bytes, batches, limit)
+			}
+		}
+		o.finish(nil, 0)
+		for read() {
+		}
+		losses := o.t.losses()
+		var lost uint64
+		for _, l := range losses {
+			if l.Cause != notRead {
+				t.Fatalf("lost by %q", l.Cause)
+			}
+			lost += l.N
+		}
+		if received+lost != produced || gaps != lost || o.t.rows.Load() != received {
+			t.Fatalf("%d rows were given, %d received, %d counted as lost, gaps of %d, %d counted as given",
+				produced, received, lost, gaps, o.t.rows.Load())
+		}
+	})
+}
+
+// Where nothing would be lost by it, the query waits for its client.
+func TestWaitsWhereNothingIsLost(t *testing.T) {
+	for _, unread := range []int64{0, 8} {
+		o := newOutlet(newTally(), unread)
+		if unread == 0 {
+			o.hurried.Store(true) // such a client is always waited for
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var err error
+		for i := 0; err == nil; i++ {
+			if i == waitingEvents {
+				cancel() // it waits, or would have to
+			}
+			if i > 2*waitingEvents {
+				t.Fatal("it takes everything")
+			}
+			if unread > 0 && i == 1 {
+				cancel()
+			}
+			_, err = o.Push(ctx, 0, rowsOf(1))
+		}
+		if !errors.Is(err, context.Canceled) || len(o.t.losses()) > 0 {
+			t.Errorf("limit %d: %v, lost %v", unread, err, o.t.losses())
+		}
+		o.discard()
+		cancel()
+	}
+}
+
+// A client that is behind gets no previews, or whole ones.
+func TestPreviewsAreSkippedWhole(t *testing.T) {
+	o := newOutlet(newTally(), 1<<20)
+	o.hurried.Store(true)
+	ctx := t.Context()
+	preview := func() {
+		o.preview = true
+		defer func() { o.preview = false }()
+		for range 2 {
+			if _, err := o.Push(ctx, 0, rowsOf(1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := o.Signal(ctx, 0, operators.Signal{Kind: operators.Flush, Preview: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	preview()
+	preview() // the first one was not taken yet
+	var got []wire.EventKind
+	for {
+		ev, ok, _ := o.take()
+		if !ok {
+			break
+		}
+		got = append(got, ev.Kind)
+	}
+	if len(got) != 3 || got[2] != wire.Preview {
+		t.Errorf("got %v, want two batches and the end of one preview", got)
+	}
+	if o.t.rows.Load() != 0 || len(o.t.losses()) != 0 {
+		t.Error("rows of previews were counted")
+	}
+}
