@@ -96,7 +96,7 @@ func (r *resolver) finish(root plan.Node, dur *parser.Literal) (*plan.Query, err
 	}
 	for _, leaf := range plan.Leaves(out.Root) {
 		s := catalog.Find(leaf.Stream)
-		if s != nil && s.Process && leaf.Target.IsZero() {
+		if s != nil && s.Process && !s.Everywhere && leaf.Target.IsZero() {
 			return nil, r.hintf(parser.Span{Start: leaf.Start, Stop: leaf.Stop}, "add WHERE process = 'name' (or pid = 42, or exe = '/path'), say USE 'name', or start with -p PID",
 				"%s needs to know which process", leaf.Stream)
 		}

@@ -14,6 +14,7 @@ import (
 	"endoscope/probes/clock"
 	"endoscope/probes/procfs"
 	"endoscope/probes/replay"
+	"endoscope/probes/sched"
 	"endoscope/probes/stack"
 	"endoscope/probes/symbols"
 	"endoscope/probes/uprobe"
@@ -78,9 +79,9 @@ func New(o Options) (*Engine, error) {
 	e := &Engine{kept: kept, options: o, providers: map[string]probes.Provider{}, attaches: map[string]bool{}, owners: map[string]string{}, views: catalog.NewViews(), models: newModels(o.ModelDir), queries: map[int64]*query{},
 		triggers: map[string]*trigger{}, claimed: map[string]chan struct{}{}, flows: catalog.NewTriggers(), modules: &symbols.Cache{}, shares: newShares()}
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
-	stacks := stack.New()
-	e.all = []probes.Provider{e.uprobes, procfs.New(), stacks, &handlersProvider{stacks}, replay.New(), &sysProvider{e}, &triggerProvider{e}}
-	for _, streams := range [][]string{e.uprobes.Streams(), stacks.Streams(), {handlersStream}} {
+	stacks, lives := stack.New(), sched.New()
+	e.all = []probes.Provider{e.uprobes, procfs.New(), stacks, &handlersProvider{stacks}, lives, replay.New(), &sysProvider{e}, &triggerProvider{e}}
+	for _, streams := range [][]string{e.uprobes.Streams(), stacks.Streams(), {handlersStream}, lives.Streams()} {
 		for _, s := range streams {
 			e.attaches[s] = true
 		}

@@ -47,6 +47,10 @@ type Stream struct {
 	Asked []Column
 	// Process says that it is about processes: it takes a target.
 	Process bool
+	// Everywhere says that it needs none: without one it is about the whole
+	// machine, and a target that a query's own conditions name does not do away
+	// with them, since the stream may tell of more than them.
+	Everywhere bool
 	// Functions says that predicates on function_name, class and module choose
 	// what is instrumented.
 	Functions bool
@@ -108,6 +112,14 @@ var (
 		{"arg4", tI, "", "fifth argument"},
 		{"arg5", tI, "", "sixth argument"},
 	}
+	parent = []Column{{"parent_pid", tI, "", "the process' parent"}}
+	maker  = Column{"parent_tid", tI, "", "the thread that made it"}
+	argv   = Column{"argv", tL, "", "arguments of the program, its name first; until a new process executes one, its parent's"}
+	ending = []Column{
+		{"exit_code", tI, "", "with what it ended; NULL if a signal ended it"},
+		{"signal", tS, "", "the signal that ended it; NULL if none did"},
+		{"duration", tD, "ns", "how long it lived"},
+	}
 	depth = []Column{{"depth", tI, "", "monitored calls that enclose this one on its thread; 0: outermost"}}
 	// objects are columns that cost the target more, or say nothing of most programs.
 	objects = []Column{
@@ -126,6 +138,9 @@ const (
 	returnHow   = ", with return traps where those are safe, else exit probes"
 	uprobeNeeds = "Linux 6.6 with BTF; CAP_BPF and CAP_PERFMON (root)"
 	procNeeds   = "nothing"
+	schedHow    = "eBPF at the tracepoint "
+	schedCost   = "1 µs for each that comes or goes"
+	schedNeeds  = "Linux 5.15 with BTF; CAP_BPF and CAP_PERFMON (root); exe at ends: Linux 6.16"
 )
 
 // Streams lists every built-in stream, in the order in which SHOW prints them.
@@ -153,6 +168,27 @@ var Streams = []*Stream{
 		}, function, depth, []Column{
 			{"goroutine", tI, "", "of calls of Go: the number of the goroutine, which may go on on another thread; where the program was stripped of its debug information, the address by which its runtime knows it; NULL: the sequence is the thread's"},
 		}), Asked: objects},
+
+	{Name: "process_start", Kind: Enumerable, Process: true, Everywhere: true,
+		Doc: "a tuple for each process that is made (fork); with a target, its own and those of their descendants",
+		How: schedHow + "sched_process_fork", Cost: schedCost, Needs: schedNeeds,
+		Columns: columns(stamp, who, parent, []Column{maker, argv})},
+	{Name: "process_exec", Kind: Enumerable, Process: true, Everywhere: true,
+		Doc: "a tuple for each program that is executed; with a target, by it and its descendants",
+		How: schedHow + "sched_process_exec", Cost: schedCost, Needs: schedNeeds,
+		Columns: columns(stamp, who, parent, []Column{argv})},
+	{Name: "process_end", Kind: Enumerable, Process: true, Everywhere: true,
+		Doc: "a tuple for each process that ends, with its last thread; with a target, its own and those of their descendants",
+		How: schedHow + "sched_process_exit", Cost: schedCost, Needs: schedNeeds,
+		Columns: columns(stamp, who, parent, ending)},
+	{Name: "thread_start", Kind: Enumerable, Process: true, Everywhere: true,
+		Doc: "a tuple for each thread that is made, the first of a process included",
+		How: schedHow + "sched_process_fork", Cost: schedCost, Needs: schedNeeds,
+		Columns: columns(stamp, who, parent, []Column{maker})},
+	{Name: "thread_end", Kind: Enumerable, Process: true, Everywhere: true,
+		Doc: "a tuple for each thread that ends, the last of a process included",
+		How: schedHow + "sched_process_exit", Cost: schedCost, Needs: schedNeeds,
+		Columns: columns(stamp, who, parent, ending)},
 
 	{Name: "cpu_usage", Kind: NonEnumerable, Doc: "load of all CPUs together",
 		How: "/proc/stat", Cost: "2 µs a sample", Needs: procNeeds,
@@ -307,11 +343,6 @@ var Streams = []*Stream{
 
 	later("variable_value", Enumerable, "values of variables, as they are written or sampled"),
 	later("handler_cost", Enumerable, "calls of the event handlers found"),
-	later("process_start", Enumerable, "processes that start"),
-	later("process_exec", Enumerable, "programs that are executed"),
-	later("process_end", Enumerable, "processes that end"),
-	later("thread_start", Enumerable, "threads that start"),
-	later("thread_end", Enumerable, "threads that end"),
 	later("allocation", Enumerable, "memory allocations"),
 	later("deallocation", Enumerable, "memory releases"),
 	later("entity_events", Enumerable, "births and deaths of types, objects, threads and invocations"),

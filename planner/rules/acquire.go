@@ -12,15 +12,19 @@ var acquireRules = []Rule{
 	{
 		Name:    "target-from-filter",
 		Why:     "pid = 42, process = 'name' and exe = '/path' choose what is instrumented: other processes then cost nothing",
-		Counter: "pid <> 42 chooses nothing; a second such condition stays a filter, since a target is any of its entries; in a stream without processes, or a file, pid is a column like any other",
+		Counter: "pid <> 42 chooses nothing; a second such condition stays a filter, since a target is any of its entries, and where a stream tells of a target's descendants, too; in a stream without processes, or a file, pid is a column like any other",
 		Apply: overAcquire(func(a *plan.Acquire, conj []plan.Expr) (*plan.Acquire, []plan.Expr) {
-			if s := catalog.Find(a.Stream); s == nil || !s.Process || !a.Target.IsZero() {
+			s := catalog.Find(a.Stream)
+			if s == nil || !s.Process || !a.Target.IsZero() {
 				return nil, nil
 			}
 			for i, c := range conj {
 				if t, ok := targetOf(a, c); ok {
 					n := *a
 					n.Target = t
+					if s.Everywhere {
+						return &n, conj
+					}
 					return &n, slices.Delete(slices.Clone(conj), i, i+1)
 				}
 			}

@@ -18,6 +18,7 @@ type Process struct {
 	Comm      string // name of the leader, at most 15 bytes
 	Exe       string // path of the executable as the kernel tells it, without " (deleted)"; "" if unknown
 	StartTime uint64 // clock ticks since boot (field 22 of stat)
+	Parent    int    // pid of its parent when it was looked up
 }
 
 // statBytes holds any stat file: 52 numbers of at most 20 digits and a name.
@@ -32,7 +33,7 @@ func Lookup(pid int) (Process, bool) {
 		return Process{}, false
 	}
 	exe, _ := readExe(pid)
-	return Process{PID: pid, Comm: string(s.Comm), Exe: exe, StartTime: s.StartTime}, true
+	return Process{PID: pid, Comm: string(s.Comm), Exe: exe, StartTime: s.StartTime, Parent: s.Parent}, true
 }
 
 // List returns the processes that can be a target, by pid: all but kernel

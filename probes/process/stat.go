@@ -8,6 +8,7 @@ type Stat struct {
 	PID         int
 	Comm        []byte // within the parsed buffer; at most 15 bytes
 	State       byte   // R, S, D, T, t, Z, X, I
+	Parent      int
 	Flags       uint64 // PF_* of include/linux/sched.h
 	MinorFaults uint64
 	MajorFaults uint64
@@ -52,6 +53,8 @@ func ParseStat(b []byte, s *Stat) bool {
 		}
 		b = rest
 		switch field {
+		case 4:
+			s.Parent = int(v)
 		case 9:
 			s.Flags = uint64(v)
 		case 10:

@@ -1,0 +1,305 @@
+//go:build ignore
+
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Lives of processes and threads, from the scheduler's tracepoints: one record
+ * for a thread that is made, one for a program that is executed, and one for a
+ * thread that ends. Which of them are wanted is said by constants, so that what
+ * is not costs nothing.
+ */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+char LICENSE[] SEC("license") = "GPL";
+
+/* struct life.event */
+enum {
+	PROCESS_START = 1,
+	PROCESS_EXEC = 2,
+	PROCESS_END = 4,
+	THREAD_START = 8,
+	THREAD_END = 16,
+};
+
+/* Whole records, and of them the parts of unknown size. */
+#define MAX_PATH 4096
+#define MAX_ARGV 16384 /* what is longer is cut */
+#define MAX_NAMES 48   /* components of a path */
+
+struct life {
+	__u64 time;       /* boot clock, ns */
+	__u64 start;      /* of the process or thread, boot clock, ns */
+	__u32 event;
+	__u32 pid, tid;
+	__u32 parent_pid; /* of the process */
+	__u32 parent_tid; /* the thread that made it; starts only */
+	__s32 status;     /* as wait(2) has it; ends only */
+	__u32 path;       /* how many bytes of path follow: its names, last first, each with a NUL */
+	__u32 argv;       /* how many bytes of arguments follow, each with a NUL */
+	__u32 argv_all;   /* how many there are */
+	char process[16], thread[16];
+	__u32 cut;        /* CUT_PATH | NO_ARGV */
+};
+
+enum { CUT_PATH = 1, NO_ARGV = 2 };
+
+const struct life *const type_life __attribute__((unused)) = 0;
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct qstr {
+	const unsigned char *name;
+};
+
+struct dentry {
+	struct dentry *d_parent;
+	struct qstr d_name;
+};
+
+struct vfsmount {
+	struct dentry *mnt_root;
+};
+
+struct mount {
+	struct mount *mnt_parent;
+	struct dentry *mnt_mountpoint;
+	struct vfsmount mnt;
+};
+
+struct path {
+	struct vfsmount *mnt;
+	struct dentry *dentry;
+};
+
+struct file___named {
+	struct path f_path;
+};
+
+struct mm_struct___args {
+	unsigned long arg_start, arg_end;
+	struct file___named *exe_file;
+};
+
+struct counted {
+	int counter;
+};
+
+struct signal_struct___ending {
+	struct counted live;
+	unsigned int flags;
+	int group_exit_code;
+};
+
+struct task_struct___living {
+	struct mm_struct___args *mm;
+	struct task_struct___living *group_leader, *real_parent;
+	int pid, tgid;
+	unsigned int flags;
+	int exit_code;
+	__u64 start_boottime;
+	char comm[16];
+	struct signal_struct___ending *signal;
+};
+
+#pragma clang attribute pop
+
+#define PF_IO_WORKER 0x00000010
+#define PF_USER_WORKER 0x00004000
+#define PF_KTHREAD 0x00200000
+#define SIGNAL_GROUP_EXIT 4
+
+const volatile __u32 wanted = 0;      /* events */
+const volatile bool want_path = 0;
+const volatile bool want_argv = 0;
+const volatile bool tells_last = 0;   /* sched_process_exit says which thread is its process' last */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} lives SEC(".maps");
+
+struct room {
+	struct life life;
+	char data[MAX_PATH + MAX_ARGV];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct room);
+} rooms SEC(".maps");
+
+/* Processes that ended lately: two last threads may end at once. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u64);
+	__type(value, __u8);
+} over SEC(".maps");
+
+__u64 lost = 0;
+
+/*
+ * name_path writes the names of a path, from its last to its first, to r->data. A
+ * mount's root is where its parent's names go on (fs/d_path.c, prepend_path).
+ */
+static __always_inline void name_path(struct room *r, const struct path *p)
+{
+	struct dentry *d = BPF_CORE_READ(p, dentry);
+	struct vfsmount *v = BPF_CORE_READ(p, mnt);
+	struct mount *m = (void *)v - bpf_core_field_offset(struct mount, mnt);
+	__u32 at = 0;
+
+	for (int i = 0; i < MAX_NAMES; i++) {
+		struct dentry *up = BPF_CORE_READ(d, d_parent);
+		if (d == BPF_CORE_READ(m, mnt.mnt_root) || d == up) {
+			struct mount *over = BPF_CORE_READ(m, mnt_parent);
+			if (over == m) {
+				r->life.path = at;
+				return;
+			}
+			d = BPF_CORE_READ(m, mnt_mountpoint);
+			m = over;
+			continue;
+		}
+		if (at > MAX_PATH - 256)
+			break;
+		long n = bpf_probe_read_kernel_str(r->data + at, 256, BPF_CORE_READ(d, d_name.name));
+		if (n <= 0)
+			break;
+		at += n;
+		d = up;
+	}
+	r->life.cut |= CUT_PATH;
+}
+
+/* copy_argv appends the arguments of the program of mm, which is, or equals, that of this thread. */
+static __always_inline void copy_argv(struct room *r, struct mm_struct___args *mm)
+{
+	unsigned long from = mm->arg_start, to = mm->arg_end;
+	__u32 at = r->life.path;
+
+	if (to <= from)
+		return;
+	r->life.argv_all = to - from;
+	__u32 n = to - from < MAX_ARGV ? to - from : MAX_ARGV;
+	if (at > MAX_PATH)
+		return;
+	if (bpf_probe_read_user(r->data + at, n, (void *)from)) {
+		r->life.cut |= NO_ARGV;
+		return;
+	}
+	r->life.argv = n;
+}
+
+/* describe begins a record of thread t. */
+static __always_inline struct room *describe(struct task_struct___living *t, __u32 event)
+{
+	__u32 zero = 0;
+	struct room *r = bpf_map_lookup_elem(&rooms, &zero);
+	if (!r)
+		return 0;
+	struct task_struct___living *leader = t->group_leader;
+	r->life.time = bpf_ktime_get_boot_ns();
+	r->life.start = event & (THREAD_START | THREAD_END) ? t->start_boottime : leader->start_boottime;
+	r->life.event = event;
+	r->life.pid = t->tgid;
+	r->life.tid = t->pid;
+	r->life.parent_pid = leader->real_parent->tgid;
+	r->life.parent_tid = 0;
+	r->life.status = 0;
+	r->life.path = r->life.argv = r->life.argv_all = r->life.cut = 0;
+	__builtin_memcpy(r->life.process, leader->comm, sizeof(r->life.process));
+	__builtin_memcpy(r->life.thread, t->comm, sizeof(r->life.thread));
+	return r;
+}
+
+static __always_inline void add_program(struct room *r, struct mm_struct___args *mm, bool argv)
+{
+	if (!mm)
+		return;
+	if (want_path) {
+		struct file___named *exe = mm->exe_file;
+		if (exe)
+			name_path(r, &exe->f_path);
+	}
+	if (want_argv && argv)
+		copy_argv(r, mm);
+}
+
+static __always_inline int send(struct room *r)
+{
+	__u64 n = sizeof(struct life) + r->life.path + r->life.argv;
+
+	if (n > sizeof(*r))
+		n = sizeof(*r);
+	if (bpf_ringbuf_output(&lives, r, n, 0))
+		__sync_fetch_and_add(&lost, 1);
+	return 0;
+}
+
+/* TP_PROTO(struct task_struct *parent, struct task_struct *child); parent is this thread. */
+SEC("tp_btf/sched_process_fork")
+int started(__u64 *ctx)
+{
+	struct task_struct___living *parent = (void *)ctx[0], *t = (void *)ctx[1];
+	bool leads = t->pid == t->tgid;
+	__u32 event = wanted & (leads ? PROCESS_START | THREAD_START : THREAD_START);
+
+	if (!event || t->flags & PF_KTHREAD)
+		return 0;
+	struct room *r = describe(t, event);
+	if (!r)
+		return 0;
+	r->life.parent_tid = parent->pid;
+	add_program(r, t->mm, leads);
+	return send(r);
+}
+
+/* TP_PROTO(struct task_struct *p, pid_t old_pid, struct linux_binprm *bprm) */
+SEC("tp_btf/sched_process_exec")
+int executed(__u64 *ctx)
+{
+	struct task_struct___living *t = (void *)ctx[0];
+	struct room *r = describe(t, PROCESS_EXEC);
+	if (!r)
+		return 0;
+	add_program(r, t->mm, true);
+	return send(r);
+}
+
+static __always_inline bool last(__u64 *ctx, struct task_struct___living *t)
+{
+	if (tells_last)
+		return ctx[1] & 1;
+	if (t->signal->live.counter)
+		return false;
+	__u64 key = t->group_leader->start_boottime ^ (__u64)t->tgid << 40;
+	__u8 one = 1;
+	return !bpf_map_update_elem(&over, &key, &one, BPF_NOEXIST);
+}
+
+/* TP_PROTO(struct task_struct *p, bool group_dead), the second since Linux 6.16. */
+SEC("tp_btf/sched_process_exit")
+int ended(__u64 *ctx)
+{
+	struct task_struct___living *t = (void *)ctx[0];
+	if (t->flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER))
+		return 0;
+	__u32 event = wanted & THREAD_END;
+	if (wanted & PROCESS_END && last(ctx, t))
+		event |= PROCESS_END;
+	if (!event)
+		return 0;
+	struct room *r = describe(t, event);
+	if (!r)
+		return 0;
+	struct signal_struct___ending *s = t->signal;
+	r->life.status = t->exit_code;
+	if (event & PROCESS_END)
+		r->life.status = s->flags & SIGNAL_GROUP_EXIT ? s->group_exit_code : t->group_leader->exit_code;
+	add_program(r, t->mm, false);
+	return send(r);
+}

@@ -1,0 +1,131 @@
+package sched
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/bpf"
+	"endoscope/probes/ringbuf"
+)
+
+const ringBytes = 1 << 20 // of the map lives
+
+// options are the constants of the programs.
+type options struct {
+	events     uint32 // that are to be written
+	path, argv bool
+	// guessLast: which thread is the last of its process is found out as on
+	// kernels before Linux 6.16, which do not tell.
+	guessLast bool
+}
+
+// kernel is the programs of one query, their ring and what attaches them.
+type kernel struct {
+	objects *ebpf.Collection
+	ring    *ringbuf.Ring
+	links   []link.Link
+}
+
+// load loads the programs that o asks for. Nothing is attached.
+func load(o options) (*kernel, error) {
+	spec, err := bpf.LoadLife()
+	if err != nil {
+		return nil, err
+	}
+	for name, needed := range map[string]uint32{
+		bpf.LifeProgStarted:  processStart | threadStart,
+		bpf.LifeProgExecuted: processExec,
+		bpf.LifeProgEnded:    processEnd | threadEnd,
+	} {
+		if o.events&needed == 0 {
+			delete(spec.Programs, name)
+		}
+	}
+	last := !o.guessLast && o.events&processEnd != 0 && tellsLast()
+	for name, value := range map[string]any{
+		bpf.LifeVarWanted: o.events, bpf.LifeVarWantPath: o.path, bpf.LifeVarWantArgv: o.argv, bpf.LifeVarTellsLast: last,
+	} {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return nil, fmt.Errorf("setting %s: %w", name, err)
+		}
+	}
+	k := &kernel{}
+	if k.objects, err = ebpf.NewCollection(spec); err != nil {
+		return nil, refuseLoad(err)
+	}
+	if k.ring, err = ringbuf.Map(k.objects.Maps[bpf.LifeMapLives].FD(), ringBytes); err != nil {
+		k.objects.Close()
+		return nil, err
+	}
+	return k, nil
+}
+
+func refuseLoad(err error) error {
+	switch {
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		return plan.Errorf(-1, -1, "the kernel refuses to load the programs that observe processes: %v", err).WithHint("run as root, or with CAP_BPF and CAP_PERFMON")
+	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, btf.ErrNotFound):
+		return plan.Errorf(-1, -1, "this kernel cannot tell of processes: %v", err).WithHint("it takes Linux 5.15 with BTF")
+	}
+	return fmt.Errorf("loading the programs that observe processes: %w", err)
+}
+
+// tellsLast reports whether sched_process_exit says which thread ends its process
+// (since Linux 6.16): the type of its handlers has one argument more, behind the
+// tracepoint's own.
+func tellsLast() bool {
+	types, err := btf.LoadKernelSpec()
+	if err != nil {
+		return false
+	}
+	var t *btf.Typedef
+	if err := types.TypeByName("btf_trace_sched_process_exit", &t); err != nil {
+		return false
+	}
+	pointer, ok := btf.UnderlyingType(t).(*btf.Pointer)
+	if !ok {
+		return false
+	}
+	handler, ok := pointer.Target.(*btf.FuncProto)
+	return ok && len(handler.Params) == 3
+}
+
+// attach begins to observe.
+func (k *kernel) attach() error {
+	for name, p := range k.objects.Programs {
+		l, err := link.AttachTracing(link.TracingOptions{Program: p})
+		if err != nil {
+			k.detach()
+			return fmt.Errorf("attaching %s: %w", name, err)
+		}
+		k.links = append(k.links, l)
+	}
+	return nil
+}
+
+// detach ends it: no program writes any more when it returns.
+func (k *kernel) detach() {
+	for _, l := range k.links {
+		l.Close()
+	}
+	k.links = nil
+}
+
+// lost is how many records found no room in the ring so far.
+func (k *kernel) lost() uint64 {
+	var n uint64
+	_ = k.objects.Variables[bpf.LifeVarLost].Get(&n) // mapped memory, or one lookup
+	return n
+}
+
+func (k *kernel) close() {
+	k.detach()
+	k.ring.Unmap()
+	k.objects.Close()
+}

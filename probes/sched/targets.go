@@ -1,0 +1,104 @@
+package sched
+
+import (
+	"slices"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/process"
+)
+
+// targets says whose events are wanted. The zero value wants everybody's.
+//
+// For the streams of processes a target means also the processes that its own
+// start, and those that these start: they are followed from event to event, so
+// that the three of a process have to be seen whatever the stream.
+type targets struct {
+	some    bool // only those of a target
+	follow  bool // descendants, too
+	pids    []int
+	matcher *process.Matcher
+	family  map[int]bool // with follow: members and descendants that live
+}
+
+func newTargets(spec *plan.Acquire) *targets {
+	t := &targets{some: !spec.Target.IsZero(), pids: spec.Target.PIDs, matcher: process.NewMatcher(spec.Target)}
+	t.follow = t.some && events[spec.Stream]&(processStart|processExec|processEnd) != 0
+	return t
+}
+
+// needs are the events that must be seen to know whose others are.
+func (t *targets) needs() uint32 {
+	if t.follow {
+		return processStart | processExec | processEnd
+	}
+	return 0
+}
+
+// begin takes in the processes that there are: those of the target, and their
+// descendants.
+func (t *targets) begin() error {
+	if !t.follow {
+		return nil
+	}
+	all, err := process.List()
+	if err != nil {
+		return err
+	}
+	t.family = map[int]bool{}
+	children := map[int][]int{}
+	var add func(pid int)
+	add = func(pid int) {
+		if t.family[pid] {
+			return
+		}
+		t.family[pid] = true
+		for _, child := range children[pid] {
+			add(child)
+		}
+	}
+	for _, p := range all {
+		children[p.Parent] = append(children[p.Parent], p.PID)
+	}
+	for _, p := range all {
+		if t.named(p) {
+			add(p.PID)
+		}
+	}
+	return nil
+}
+
+func (t *targets) named(p process.Process) bool {
+	return slices.Contains(t.pids, p.PID) || t.matcher.Matches(p)
+}
+
+// wants reports whether l is an event of the target's, and learns from it who
+// belongs to it. Every record has to be shown to it, in order.
+func (t *targets) wants(l life) bool {
+	if !t.some {
+		return true
+	}
+	pid := int(l.Pid)
+	if !t.follow {
+		return t.named(l.of())
+	}
+	mine := t.family[pid]
+	switch {
+	case l.Event&processStart != 0:
+		mine = t.family[int(l.ParentPid)] || t.named(l.of())
+	case l.Event&processExec != 0:
+		mine = mine || t.named(l.of())
+	case l.Event&processEnd != 0:
+		mine = mine || t.named(l.of())
+		delete(t.family, pid)
+		return mine
+	}
+	if mine {
+		t.family[pid] = true
+	}
+	return mine
+}
+
+// of is the process of an event, as it is then.
+func (l life) of() process.Process {
+	return process.Process{PID: int(l.Pid), Comm: comm(&l.Process), Exe: l.exe()}
+}
