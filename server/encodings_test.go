@@ -1,13 +1,17 @@
 package server_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"net"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,7 +35,12 @@ type encoded struct {
 // encodings runs a query to its end, which must be complete.
 func encodings(t *testing.T, s wire.Session, query string) (rows []encoded) {
 	t.Helper()
-	r := start(t, s, query)
+	return encodingsOf(t, start(t, s, query))
+}
+
+// encodingsOf reads the rows of a query that runs.
+func encodingsOf(t *testing.T, r wire.Result) (rows []encoded) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for {
@@ -59,7 +68,7 @@ func encodings(t *testing.T, s wire.Session, query string) (rows []encoded) {
 		}
 	}
 	if sum := r.Summary(); len(sum.Losses) > 0 {
-		t.Fatalf("%s\nis not complete: %+v", query, sum)
+		t.Fatalf("the result is not complete: %+v", sum)
 	}
 	return rows
 }
@@ -278,4 +287,79 @@ func TestEncodingsOfObjects(t *testing.T) {
 		table2(t, "objects of "+class, len(letter), strings.Join(want[class], ""), row.encodings[2], row.encodings[1], row.encodings[3])
 		t.Logf("%s\nautomaton:\n%s", row.encodings[5], row.encodings[3])
 	}
+}
+
+// redis under load, a sequence for each connection: ours find back what they sent,
+// among those of redis-benchmark.
+func TestEncodingsOfConnections(t *testing.T) {
+	testenv.NeedUprobes(t)
+	r := startRedis(t)
+	s := newSession(t, wire.Options{PID: r.pid})
+	const ends = `sequence => arg0, born => function_name = 'linkClient', dies => function_name = 'unlinkClient'`
+	q := start(t, s, `SELECT GRAMMAR(function_name, rle => exact, `+ends+`), AUTOMATON(function_name, 3, `+ends+`), RLE(function_name, `+ends+`)
+		FROM function_start WHERE function_name IN (linkClient, unlinkClient, getCommand, setCommand, incrCommand, lpushCommand)`)
+	commands := []struct{ send, function string }{{"GET k", "getCommand"}, {"SET k 1", "setCommand"}, {"INCR n", "incrCommand"}, {"LPUSH l x", "lpushCommand"}}
+	var want []string
+	var all sync.WaitGroup
+	for c := range 8 {
+		random := rand.New(rand.NewPCG(uint64(c), 3))
+		var send strings.Builder
+		sent := []string{"linkClient"}
+		const each = 500
+		for range each {
+			command := commands[random.IntN(c%len(commands)+1)]
+			fmt.Fprintf(&send, "%s\r\n", command.send)
+			sent = append(sent, command.function)
+		}
+		want = append(want, strings.Join(append(sent, "unlinkClient"), " "))
+		all.Go(func() {
+			conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", r.port))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			go fmt.Fprint(conn, send.String())
+			in := bufio.NewReader(conn)
+			for n := 0; n < each; {
+				line, err := in.ReadString('\n')
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if !strings.HasPrefix(line, "$") || strings.HasPrefix(line, "$-1") { // a value follows its length
+					n++
+				}
+			}
+		})
+	}
+	r.load(t, "-t", "get,set", "-n", "5000", "-c", "10")
+	all.Wait()
+	for deadline := time.Now().Add(10 * time.Second); r.connections(t) > 1 && time.Now().Before(deadline); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	q.Stop()
+	rows := encodingsOf(t, q)
+	x := rows[0].encodings
+	for c, what := range map[int]string{0: "grammar", 2: "runs"} {
+		l := x[c].(encoders.Lossless)
+		found := map[string]int{}
+		for i := range l.Of().Sequences {
+			var b []string
+			for symbol := range l.Decode(i) {
+				b = append(b, l.Names()[symbol])
+			}
+			found[strings.Join(b, " ")]++
+		}
+		for i, sent := range want {
+			if found[sent] == 0 {
+				t.Errorf("%s: what connection %d sent is not among the %d sequences", what, i, l.Of().Sequences)
+			}
+		}
+		if n := l.Of().Sequences; n < len(want)+20 {
+			t.Errorf("%s: only %d connections", what, n)
+		}
+	}
+	of := x[0].Of()
+	t.Logf("| redis, %d connections | 6 | %s | %s | | | %s | %s |", of.Sequences, size(of.Symbols), size(32*of.Symbols), size(int64(len(x[0].String()))), size(int64(len(x[1].String()))))
 }

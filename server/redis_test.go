@@ -90,6 +90,30 @@ func (r *redis) calls(t *testing.T) int64 {
 	return sum
 }
 
+// connections is how many clients the server has, the one that asks included.
+func (r *redis) connections(t *testing.T) int {
+	t.Helper()
+	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", r.port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "INFO clients\r\n")
+	for in := bufio.NewReader(c); ; {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, ok := strings.CutPrefix(strings.TrimSpace(line), "connected_clients:"); ok {
+			v, err := strconv.Atoi(n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+	}
+}
+
 // load runs redis-benchmark.
 func (r *redis) load(t *testing.T, args ...string) {
 	t.Helper()
