@@ -13,14 +13,27 @@ type Gateable interface {
 	Source
 	// Ability is what it can do about gates: known from Prepare on.
 	Ability() plan.Ability
-	// Prices are what an event costs in ns of the machine's time: acquired, and
-	// shut in a way.
-	Prices(way plan.GateWay) (open, shut float64)
+	// Price is what its events cost where it is shut in a way.
+	Price(way plan.GateWay) Price
 	// Gate is called before Start, if at all. From Start on, the source acquires
 	// only what passes its gate; its watermark advances all the same.
 	Gate(Gates)
 	// Activity is what happened since Start. Safe to call while the source ends.
 	Activity() Activity
+}
+
+// Price is what an event costs, in ns of the machine's time.
+type Price struct {
+	// Open is of one that is acquired: of a call, until it is known whether it is
+	// wanted.
+	Open float64
+	// Return and Row are what it costs more to await a call's return, and for an
+	// event to become a row.
+	Return, Row float64
+	// Shut is of one that meets a shut gate.
+	Shut float64
+	// Wake is of each time that the gate opens.
+	Wake float64
 }
 
 // Gates are those that a source has to do with.
@@ -63,4 +76,6 @@ const MaxOpened = 4
 type Activity struct {
 	Events uint64 // calls, or times at which a sampler was due
 	Shut   uint64 // those of them that met a closed gate
+	// Awaited are the calls whose return was awaited.
+	Awaited uint64
 }

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"sync/atomic"
+
 	"endoscope/operators"
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
@@ -24,6 +26,7 @@ type feed struct {
 	q        *queue
 	t        *tally
 	account  *grant.Account // of whoever runs the query; nil: nothing is counted
+	rows     atomic.Uint64  // taken from the source
 }
 
 // overRate is the cause of what a user's events were too many.
@@ -32,6 +35,7 @@ const overRate = "your limit of events per second"
 func (f *feed) Push(b *batch.Batch) {
 	n := uint64(b.Len())
 	f.t.acquired.Add(n)
+	f.rows.Add(n)
 	if !f.account.Admit(n) {
 		f.t.addLost(overRate, n)
 		b.Release()

@@ -46,6 +46,8 @@ type inForce struct {
 	troubles []string // with what was to be attached again
 	began    time.Time
 	at       time.Time // of the last evaluation
+	// evaluations are those since the plan was put into force.
+	evaluations int
 }
 
 // edge is a way in which one input opens another's gate.
@@ -56,7 +58,9 @@ type edge struct {
 	gate          *gate.Gate
 	holder        *holder // where the gated one's rows are held
 	needed        cost.Mean
+	openings      cost.Mean     // a second
 	was           int64         // ns opened, at the last evaluation
+	wasTimes      uint64        // openings, then
 	open          time.Duration // for which the input was acquired
 	mu            sync.Mutex    // guards what follows
 	rows, latency int64         // of the opener that opened the gate, and their delays in all, ns
@@ -71,7 +75,14 @@ type gatedInput struct {
 	source probes.Gateable // nil: an opener that has nothing to do with gates
 	gated  bool            // it passes or opens gates itself
 	rate   cost.Mean
-	was    probes.Activity
+	// awaited and rows are shares of the calls that were acquired: those whose
+	// return was awaited, and those that gave rows.
+	awaited, rows cost.Mean
+
+	// As of the last evaluation.
+	was     probes.Activity
+	wasRows uint64
+	flips   int
 }
 
 // joinPlan is one way to acquire all inputs.
@@ -360,7 +371,7 @@ func (g *gating) start() {
 // enforce forces the gates open that a plan does not use, before it lets go of
 // those that it does. g.mu is held.
 func (g *gating) enforce(p int) {
-	g.current = p
+	g.current, g.evaluations = p, 0
 	if g.set == nil {
 		return
 	}
@@ -399,97 +410,6 @@ func (g *gating) run() {
 			return
 		}
 	}
-}
-
-// evaluate looks at what happened since the last time, and changes the plan if
-// another is clearly cheaper.
-func (g *gating) evaluate() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.observe()
-	if g.mode != "auto" && g.mode != "" {
-		return
-	}
-	var cs []cost.Candidate
-	for i := range g.plans {
-		cs = append(cs, cost.Candidate{Cost: g.cost(i), Known: g.known(i)})
-	}
-	from := g.current
-	if to := g.chooser.Next(cs); to != from {
-		g.switches = append(g.switches, planSwitch{time.Since(g.began), from, to, cs[from].Cost, cs[to].Cost})
-		g.enforce(to)
-	}
-}
-
-// observe updates the means. g.mu is held.
-func (g *gating) observe() {
-	now, wall := clock.Now(), time.Now()
-	d := wall.Sub(g.at)
-	g.at = wall
-	if d <= 0 {
-		return
-	}
-	for i, in := range g.inputs {
-		if every := in.feed.spec.Every; every > 0 {
-			in.rate.Observe(1/every.Seconds(), d)
-		} else if in.source != nil {
-			a := in.source.Activity()
-			if e := g.edgeOf(i); e != nil && e.isDetached() { // its calls are not seen
-				in.rate.Pass(d)
-			} else {
-				in.rate.Observe(float64(a.Events-in.was.Events)/d.Seconds(), d)
-			}
-			in.was = a
-		}
-	}
-	for _, e := range g.edges {
-		ns, _ := e.gate.Opened(now)
-		share := min(1, max(0, float64(ns-e.was))/float64(d))
-		e.was = max(ns, e.was)
-		if e.gate.Forced() {
-			e.open += d
-		} else {
-			e.open += time.Duration(share * float64(d))
-		}
-		e.gate.Rest(now)
-		if g.plans[g.current].strategy[e.opener] == cost.None {
-			e.needed.Observe(share, d)
-		} else { // its rows are not all seen
-			e.needed.Pass(d)
-		}
-	}
-}
-
-// model is what the cost model knows.
-func (g *gating) model() []cost.Input {
-	inputs := make([]cost.Input, len(g.inputs))
-	for i, in := range g.inputs {
-		inputs[i].Rate = in.rate.Value()
-		if in.source != nil {
-			inputs[i].Open, inputs[i].Shut = in.source.Prices(plan.NoGate)
-		}
-	}
-	for _, e := range g.edges {
-		in := &inputs[e.gated]
-		in.Needed = e.needed.Value()
-		in.Open, in.Shut = g.inputs[e.gated].source.Prices(e.Way)
-		if e.isDetached() {
-			in.Shut = 0
-		}
-	}
-	return inputs
-}
-
-func (g *gating) cost(p int) float64 { return cost.Of(g.model(), g.plans[p].strategy) }
-
-// known reports whether what a plan's cost rests on has been seen lately.
-func (g *gating) known(p int) bool {
-	for _, i := range g.plans[p].edges {
-		if !g.edges[i].needed.Known() {
-			return false
-		}
-	}
-	return true
 }
 
 // end stops choosing, when the sources are stopped, and frees the gates.

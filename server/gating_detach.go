@@ -2,8 +2,11 @@ package server
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"endoscope/planner/cost"
 	"endoscope/planner/plan"
@@ -19,14 +22,15 @@ type detaching struct {
 	flipping sync.Mutex // held while they are detached or attached, and guards what follows
 	detached bool
 	shut     uint64        // calls that had met a shut gate when it was last seen open
-	flip     time.Duration // what it takes to detach and attach
+	flip     time.Duration // of processor time: what it takes to detach and attach
+	flips    int           // how often it was detached or attached
 	times    int           // it was attached again
 	late     time.Duration // for which the gate was open and nothing attached
 	since    time.Time     // of a gate that is open, and to which nothing could be attached so far; zero: of none
 }
 
-// firstFlip is what detaching and attaching is taken to take before it was seen.
-const firstFlip = 30 * time.Millisecond
+// firstFlip is what detaching and attaching is taken to cost before it was seen.
+const firstFlip = 10 * time.Millisecond
 
 // lookEvery is how often it is considered.
 const lookEvery = 200 * time.Millisecond
@@ -76,16 +80,10 @@ func (g *gating) perhapsDetach(e *edge) error {
 		e.shut = met
 		return nil
 	}
-	_, price := e.source.Prices(e.Way)
-	if !cost.Detach(met-e.shut, price, float64(e.flip)) {
+	if !cost.Detach(met-e.shut, e.source.Price(e.Way).Shut, float64(e.flip)) {
 		return nil
 	}
-	began := time.Now()
-	if err := e.source.Detach(); err != nil {
-		return err
-	}
-	e.detached, e.flip = true, time.Since(began)+e.flip/2
-	return nil
+	return e.flipped(true, e.source.Detach)
 }
 
 // attach puts the probes back: the gate is open.
@@ -96,20 +94,40 @@ func (e *edge) attach() error {
 		e.since = time.Time{}
 		return nil
 	}
-	began := time.Now()
 	if e.since.IsZero() {
-		e.since = began
+		e.since = time.Now()
 	}
-	if err := e.source.Attach(); err != nil {
+	if err := e.flipped(false, e.source.Attach); err != nil {
 		return err
 	}
-	now := time.Now()
-	e.detached, e.flip = false, now.Sub(began)+e.flip/2
 	e.shut = e.source.Activity().Shut
 	e.times++
-	e.late += now.Sub(e.since)
+	e.late += time.Since(e.since)
 	e.since = time.Time{}
 	return nil
+}
+
+// flipped detaches or attaches, and learns what that costs: processor time, since
+// for most of the time it takes the kernel waits. e.flipping is held.
+func (e *edge) flipped(detached bool, do func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	began := threadTime()
+	if err := do(); err != nil {
+		return err
+	}
+	e.detached, e.flip = detached, threadTime()-began+e.flip/2
+	e.flips++
+	return nil
+}
+
+// threadTime is the processor time that this thread has used.
+func threadTime() time.Duration {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
+		return 0 // the clock exists
+	}
+	return time.Duration(t.Nano())
 }
 
 // isDetached reports whether nothing of the edge's input is attached.
@@ -117,6 +135,24 @@ func (e *edge) isDetached() bool {
 	e.flipping.Lock()
 	defer e.flipping.Unlock()
 	return e.detached
+}
+
+// flippings is how often it was detached or attached so far, and whether it is
+// attached now.
+func (e *edge) flippings() (n int, attached bool) {
+	e.flipping.Lock()
+	defer e.flipping.Unlock()
+	return e.flips, !e.detached
+}
+
+// flipCost is what it takes to detach and attach, ns; 0 if that cannot be.
+func (e *edge) flipCost() float64 {
+	if e.source == nil {
+		return 0
+	}
+	e.flipping.Lock()
+	defer e.flipping.Unlock()
+	return float64(e.flip)
 }
 
 // unattached is for how long the gate was open and nothing attached.

@@ -140,8 +140,8 @@ func (m *moody) Attach() error {
 	}
 	return nil
 }
-func (m *moody) Activity() probes.Activity                { return probes.Activity{} }
-func (m *moody) Prices(plan.GateWay) (open, shut float64) { return 0, 0 }
+func (m *moody) Activity() probes.Activity       { return probes.Activity{} }
+func (m *moody) Price(plan.GateWay) probes.Price { return probes.Price{} }
 
 // Probes that could not be attached again are tried again while the gate is open,
 // and for how long they were missed is told.

@@ -36,7 +36,7 @@ func (g *gating) explain(b *strings.Builder) {
 		fmt.Fprintf(b, "%s %s: %s", mark, p.name, g.formula(model, p.strategy))
 		switch {
 		case !measured && !g.static(p):
-		case !measured || g.known(i):
+		case !measured || g.isKnown(i):
 			fmt.Fprintf(b, " = %s per second", ns(cost.Of(model, p.strategy)))
 		default:
 			b.WriteString(": not known")
@@ -54,6 +54,9 @@ func (g *gating) explain(b *strings.Builder) {
 		}
 		if e := g.edgeOf(i); e != nil && e.needed.Known() {
 			fmt.Fprintf(b, ", T(%s) = %.3g", in.name, e.needed.Value())
+			if m := &model[i]; m.Wake > 0 || m.Flip > 0 {
+				fmt.Fprintf(b, ", n(%s) = %.3g/s", in.name, m.Openings)
+			}
 		}
 		b.WriteString("\n")
 	}
@@ -63,6 +66,11 @@ func (g *gating) explain(b *strings.Builder) {
 	for _, s := range g.switches {
 		fmt.Fprintf(b, "  after %s: from %s (%s per second) to %s (%s)\n", s.after.Round(100*time.Millisecond), g.plans[s.from].name, ns(s.before), g.plans[s.to].name, ns(s.expect))
 	}
+}
+
+func (g *gating) isKnown(p int) bool {
+	known, _ := g.known(p)
+	return known
 }
 
 func sideName(left bool) string {
@@ -106,7 +114,15 @@ func (g *gating) formula(model []cost.Input, s cost.Strategy) string {
 			terms = append(terms, fmt.Sprintf("%s·%s", f, ns(model[i].Open)))
 			continue
 		}
-		terms = append(terms, fmt.Sprintf("%s·(T(%s)·%s + (1-T)·%s)", f, in.name, ns(model[i].Open), ns(model[i].Shut)))
+		shut := ns(model[i].Shut)
+		if model[i].Flip > 0 {
+			shut = "at most " + shut
+		}
+		term := fmt.Sprintf("%s·(T(%s)·%s + (1-T)·%s)", f, in.name, ns(model[i].Open), shut)
+		if model[i].Wake > 0 {
+			term += fmt.Sprintf(" + n(%s)·%s", in.name, ns(model[i].Wake))
+		}
+		terms = append(terms, term)
 	}
 	return strings.Join(terms, " + ")
 }

@@ -1,47 +1,62 @@
 package cost
 
+import "time"
+
 // Candidate is a strategy as it stands at an evaluation.
 type Candidate struct {
 	Cost float64 // ns per second
 	// Known is false where the cost rests on too little that was seen lately.
 	Known bool
+	// Doubted says that the load has changed since that was seen.
+	Doubted bool
 }
 
 // Chooser keeps choosing between candidates, of which the first acquires
 // everything: that is how a query begins, and how it learns what it cannot see
-// while gates are closed. It changes its mind only for a clear gain that lasts.
+// while gates are closed. That takes one evaluation. Otherwise it changes its mind
+// only for a clear gain that lasts.
 type Chooser struct {
 	current int
-	better  int // the candidate that has been better than current
-	times   int // evaluations in a row
+	better  int     // the candidate that has been better than current
+	times   int     // evaluations in a row
+	spent   float64 // ns that the current candidate has cost since everything was acquired
 }
 
 const (
 	// gain is by how much a candidate must be cheaper than the current one.
-	gain = 0.15
+	gain = 0.05
 	// patience is for how many evaluations in a row.
-	patience = 3
+	patience = 2
 	// trifle is a difference in ns per second that is worth no switch: 10 ppm of a CPU.
 	trifle = 10_000
+	// What it may cost to look again, as a share of what was spent since: because
+	// it was long ago, and because the load has changed.
+	dueShare, doubtShare = 0.02, 0.25
 )
 
 // Current is the candidate in use.
 func (c *Chooser) Current() int { return c.current }
 
-// Next evaluates the candidates and returns the one to use from now on.
-func (c *Chooser) Next(cs []Candidate) int {
+// Next evaluates the candidates after d in which the current one was in use, and
+// returns the one to use from now on.
+func (c *Chooser) Next(cs []Candidate, d time.Duration) int {
 	now := cs[c.current]
-	if c.current != 0 && unknown(cs) {
-		c.become(0)
-		return 0
+	looked := c.current == 0
+	if looked {
+		c.spent = 0
+	} else {
+		c.spent += now.Cost * d.Seconds()
+		if c.looks(cs, max(0, cs[0].Cost-now.Cost)*d.Seconds()) {
+			c.become(0)
+			return 0
+		}
 	}
 	best := c.current
 	for i, x := range cs {
-		if x.Known && x.Cost < cs[best].Cost {
+		if x.Known && !x.Doubted && x.Cost < cs[best].Cost {
 			best = i
 		}
 	}
-	// Of everything the cost is always known: nothing is hidden then.
 	if best == c.current || cs[best].Cost > now.Cost*(1-gain) || now.Cost-cs[best].Cost < trifle {
 		c.times = 0
 		return c.current
@@ -49,19 +64,20 @@ func (c *Chooser) Next(cs []Candidate) int {
 	if best != c.better {
 		c.better, c.times = best, 0
 	}
-	if c.times++; c.times >= patience {
+	if c.times++; c.times >= patience || looked {
 		c.become(best)
 	}
 	return c.current
 }
 
-func (c *Chooser) become(i int) { c.current, c.better, c.times = i, i, 0 }
-
-func unknown(cs []Candidate) bool {
+// looks reports whether to acquire everything once more, which costs so much more.
+func (c *Chooser) looks(cs []Candidate, more float64) bool {
 	for _, x := range cs {
-		if !x.Known {
+		if !x.Known && more <= dueShare*c.spent || x.Doubted && more <= doubtShare*c.spent {
 			return true
 		}
 	}
 	return false
 }
+
+func (c *Chooser) become(i int) { c.current, c.better, c.times = i, i, 0 }

@@ -15,6 +15,14 @@ type Input struct {
 	// its opener (T_long for the CPU's load, T_busy for the functions). The join's
 	// window counts: a gate stays open for that long behind a tuple.
 	Needed float64
+	// Openings is how often its gate is opened each second, if that is left to
+	// its opener.
+	Openings float64
+	// Wake is what each opening costs, in ns, besides.
+	Wake float64
+	// Flip is what it takes to detach the input and to attach it again, in ns,
+	// which happens as Detach says; 0 if that cannot be.
+	Flip float64
 }
 
 // None says that an input has no gate, or one that is held open.
@@ -38,12 +46,21 @@ func AllOn(n int) Strategy {
 //	Σ f'ᵢ · (Tᵢ · Cᵢ + (1 − Tᵢ) · Sᵢ)
 //
 // where Tᵢ is the share of time in which input i's gate is open. With S = 0 and
-// two inputs these are the paper's costs of its plans 1, 2 and 3.
+// two inputs these are the paper's costs of its plans 1, 2 and 3. An input that
+// can be detached costs no more, while it is shut, than twice its Flip for each
+// time that it is.
 func Of(inputs []Input, s Strategy) float64 {
 	var ns float64
 	for i, in := range inputs {
 		open := Share(inputs, s, i)
-		ns += in.Rate * (open*in.Open + (1-open)*in.Shut)
+		shut := in.Rate * (1 - open) * in.Shut
+		if in.Flip > 0 {
+			shut = min(shut, 2*in.Flip*in.Openings)
+		}
+		ns += in.Rate*open*in.Open + shut
+		if s[i] != None {
+			ns += in.Openings * in.Wake
+		}
 	}
 	return ns
 }

@@ -64,6 +64,22 @@ func TestClosedGateCosts(t *testing.T) {
 	}
 }
 
+// TestFlips: an input that can be detached costs no more for being shut than
+// detaching and attaching, and what sleeps has to be woken.
+func TestFlips(t *testing.T) {
+	in := []Input{{Rate: 1e5, Open: 850, Shut: 480, Needed: 0.1, Openings: 0.5, Flip: 10e6}, {Rate: 100, Open: 80e3, Needed: 0.2, Openings: 3, Wake: 5e6}}
+	if got, want := Of(in, plan3), 1e5*0.1*850+0.5*2*10e6+100*80e3; got != want {
+		t.Errorf("shut for long: %v, want %v", got, want)
+	}
+	in[functions].Openings = 20 // too short to detach
+	if got, want := Of(in, plan3), 1e5*(0.1*850+0.9*480)+100*80e3; got != want {
+		t.Errorf("shut for short: %v, want %v", got, want)
+	}
+	if got, want := Of(in, plan2), 1e5*850+100*0.2*80e3+3*5e6; got != want {
+		t.Errorf("a sampler that sleeps: %v, want %v", got, want)
+	}
+}
+
 // TestChain: a gate is open no longer than those through which it is opened.
 func TestChain(t *testing.T) {
 	in := []Input{{Rate: 1}, {Rate: 1, Needed: 0.5}, {Rate: 100, Open: 10, Needed: 0.2}}
@@ -125,16 +141,59 @@ func TestMean(t *testing.T) {
 // TestMeanOfPieces: it makes no difference into how many pieces time is cut.
 func TestMeanOfPieces(t *testing.T) {
 	var whole, pieces Mean
-	whole.Observe(1, 10*time.Second)
-	whole.Observe(7, 4*time.Second)
+	whole.Observe(5, 10*time.Second)
+	whole.Observe(6, 4*time.Second)
 	for range 10 {
-		pieces.Observe(1, time.Second)
+		pieces.Observe(5, time.Second)
 	}
 	for range 4 {
-		pieces.Observe(7, time.Second)
+		pieces.Observe(6, time.Second)
 	}
 	if d := math.Abs(whole.Value() - pieces.Value()); d > 1e-9 {
 		t.Errorf("%v and %v", whole.Value(), pieces.Value())
+	}
+}
+
+// TestMeanOfChange: two observations in a row that nothing before was like, and
+// on one side of it, are a change, and the new mean is theirs.
+func TestMeanOfChange(t *testing.T) {
+	var m Mean
+	see := func(want bool, xs ...float64) {
+		t.Helper()
+		for i, x := range xs {
+			if got := m.Observe(x, time.Second); got != (want && i == len(xs)-1) {
+				t.Fatalf("after %v: changed is %v", xs[:i+1], got)
+			}
+		}
+	}
+	see(false, 100, 105, 95, 110, 90)
+	see(false, 300)      // once is nothing
+	see(false, 100, 5)   // nor are two with others between them
+	see(false, 100, 100) // which widen the range
+	see(false, 250, 250)
+	see(true, 900, 900)
+	if math.Abs(m.Value()-900) > 1e-6 {
+		t.Errorf("the mean is %v, of what came before the change", m.Value())
+	}
+	// What is nought but now and then is no change when it is nought.
+	m = Mean{}
+	see(false, 0, 0, 0.2, 0, 0, 0.3, 0, 0, 0.2, 0, 0, 0, 0.25, 0, 0)
+}
+
+// TestMeanInDoubt: what is doubted stays until it is seen again, and counts for
+// nothing then.
+func TestMeanInDoubt(t *testing.T) {
+	var m Mean
+	if m.Doubt(); m.Doubted() {
+		t.Error("what was never seen is doubted")
+	}
+	m.Observe(4, 5*time.Second)
+	m.Doubt()
+	if m.Pass(time.Second); !m.Doubted() || m.Value() != 4 {
+		t.Errorf("doubted: %v, %v", m.Doubted(), m.Value())
+	}
+	if m.Observe(5, time.Second); m.Doubted() || m.Value() != 5 {
+		t.Errorf("seen: %v, %v", m.Doubted(), m.Value())
 	}
 }
 
@@ -145,43 +204,63 @@ func known(costs ...float64) (out []Candidate) {
 	return out
 }
 
-func TestChooser(t *testing.T) {
+// chooser steps through evaluations, a second each.
+func chooser(t *testing.T) (step func(want int, cs []Candidate)) {
 	var c Chooser
-	step := func(want int, cs []Candidate) {
+	return func(want int, cs []Candidate) {
 		t.Helper()
-		if got := c.Next(cs); got != want {
+		if got := c.Next(cs, time.Second); got != want {
 			t.Fatalf("candidate %d, want %d", got, want)
 		}
 	}
-	// A gain has to last.
-	step(0, known(10, 4, 9))
-	step(0, known(10, 4, 9))
-	step(0, known(4, 4, 9))
-	step(0, known(10, 4, 9))
-	step(0, known(10, 4, 9))
+}
+
+func TestChooser(t *testing.T) {
+	step := chooser(t)
+	// With everything acquired one evaluation shows what is best.
+	step(0, known(10, 9.8, 11))
 	step(1, known(10, 4, 9))
+	// Later a gain has to last.
+	step(1, known(10, 4, 3))
+	step(1, known(10, 4, 5))
+	step(1, known(10, 4, 3))
+	step(2, known(10, 4, 3))
 	// A small one is none: no going to and fro.
 	for range 10 {
-		step(1, known(10, 4, 3.9))
-		step(1, known(10, 4, 4.1))
+		step(2, known(10, 2.9, 3))
+		step(2, known(10, 3.1, 3))
 	}
 	// Nor is a large share of nearly nothing.
 	for range 10 {
-		step(1, known(1, 0.002, 0.001))
+		step(2, known(1, 0.001, 0.002))
 	}
-	// The other one, where that is clear.
-	step(1, known(10, 9, 2))
-	step(1, known(10, 9, 2))
-	step(2, known(10, 9, 2))
-	// What is not known any more is learnt again with everything acquired.
-	stale := known(10, 9, 2)
-	stale[1].Known = false
-	step(0, stale)
-	step(0, stale)
 	// An unknown candidate is not chosen, however cheap it looks.
-	cheap := known(10, 1, 11)
+	cheap := known(100, 1, 2)
 	cheap[1].Known = false
 	for range 5 {
-		step(0, cheap)
+		step(2, cheap)
 	}
+}
+
+// TestLooksAgain: what is not known any more is learnt with everything acquired,
+// for one evaluation, and seldom enough to cost little.
+func TestLooksAgain(t *testing.T) {
+	step := chooser(t)
+	step(1, known(10, 4, 9))
+	stale := known(10, 4, 9)
+	stale[2].Known = false
+	// A look costs 6 more, of which there is a fiftieth: after 75 s.
+	for range 74 {
+		step(1, stale)
+	}
+	step(0, stale)
+	step(1, known(10, 4, 9))
+	// A load that has changed is reason to look sooner.
+	changed := known(10, 4, 9)
+	changed[2].Doubted = true
+	for range 5 {
+		step(1, changed)
+	}
+	step(0, changed)
+	step(2, known(10, 4, 3))
 }

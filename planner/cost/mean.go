@@ -6,30 +6,96 @@ import (
 )
 
 // Mean is an exponentially weighted mean of something that changes with time:
-// what was seen a half-life ago counts half. The zero Mean has seen nothing.
+// what was seen a half-life ago counts half. Where two observations in a row
+// leave the range of those before, on the same side, something has changed, and
+// what was before them is forgotten. The zero Mean has seen nothing.
 type Mean struct {
-	sum, weight float64 // weight in seconds
+	moments
+	odd     moments // of the last observation, if it was out of range
+	above   bool    // where that lay
+	doubted bool
 }
 
-// halfLife is after how much time an observation counts half.
-const halfLife = 5 * time.Second
+// moments are weighted sums; the weight is in seconds.
+type moments struct{ weight, sum, squares float64 }
 
-// Observe adds that x was the mean over the last d. Into how many observations
-// a time is cut makes no difference.
-func (m *Mean) Observe(x float64, d time.Duration) {
+const (
+	// halfLife is after how much time an observation counts half.
+	halfLife = 5 * time.Second
+	// span is how far from the mean the range reaches, in standard deviations,
+	// and margin its least reach, as a share of the mean: what changes no more
+	// than that decides nothing.
+	span   = 3
+	margin = 0.3
+)
+
+// Observe adds that x was the mean over the last d, and reports whether that shows
+// a change. Without one it makes no difference into how many observations a time
+// is cut.
+func (m *Mean) Observe(x float64, d time.Duration) (changed bool) {
 	m.Pass(d)
 	// The weights of the moments of d: ∫ 2^(-t/halfLife) dt.
 	w := halfLife.Seconds() / math.Ln2 * (1 - math.Exp2(-d.Seconds()/halfLife.Seconds()))
-	m.sum += x * w
-	m.weight += w
+	if m.doubted {
+		*m = Mean{}
+	}
+	seen := moments{w, x * w, x * x * w}
+	if !m.strays(x) {
+		m.odd = moments{}
+		m.add(seen)
+		return false
+	}
+	if above := x > m.Value(); m.odd.weight > 0 && above == m.above {
+		*m = Mean{moments: m.odd}
+		m.add(seen)
+		return true
+	} else {
+		m.above = above
+	}
+	m.odd = seen
+	m.add(seen)
+	return false
+}
+
+// strays reports whether x is out of the range of what was seen.
+func (m *Mean) strays(x float64) bool {
+	if m.weight == 0 {
+		return false
+	}
+	of := m.moments
+	if m.odd.weight > 0 { // that may belong to the new
+		of.add(moments{-m.odd.weight, -m.odd.sum, -m.odd.squares})
+		if of.weight <= 0 {
+			return false
+		}
+	}
+	mean := of.sum / of.weight
+	deviation := math.Sqrt(max(0, of.squares/of.weight-mean*mean))
+	return math.Abs(x-mean) > max(span*deviation, margin*math.Abs(mean))
+}
+
+func (s *moments) add(t moments) {
+	s.weight += t.weight
+	s.sum += t.sum
+	s.squares += t.squares
 }
 
 // Pass lets d go by in which nothing could be seen.
 func (m *Mean) Pass(d time.Duration) {
 	keep := math.Exp2(-d.Seconds() / halfLife.Seconds())
-	m.sum *= keep
-	m.weight *= keep
+	for _, s := range []*moments{&m.moments, &m.odd} {
+		s.weight *= keep
+		s.sum *= keep
+		s.squares *= keep
+	}
 }
+
+// Doubt says that what was seen may hold no longer. The value stays until
+// something is seen.
+func (m *Mean) Doubt() { m.doubted = m.weight > 0 }
+
+// Doubted reports whether nothing was seen since Doubt.
+func (m *Mean) Doubted() bool { return m.doubted }
 
 // Value is the mean; 0 if nothing was seen.
 func (m *Mean) Value() float64 {

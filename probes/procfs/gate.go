@@ -43,18 +43,21 @@ func (s *source) Ability() plan.Ability {
 	return a
 }
 
-// Prices implements probes.Gateable.
-func (s *source) Prices(way plan.GateWay) (open, shut float64) {
+// Price implements probes.Gateable.
+func (s *source) Price(way plan.GateWay) probes.Price {
 	const tick = wakeNs
 	read := float64(s.cost)
-	open = tick + read + giveNs
+	p := probes.Price{Open: tick + read + giveNs}
 	switch way {
 	case plan.Asleep:
-		return open, tick * min(1, s.every.Seconds()/heartbeat.Seconds())
+		p.Shut = tick * min(1, s.every.Seconds()/heartbeat.Seconds())
+		p.Wake = tick + float64(s.begin)
 	case plan.Paused:
-		return open, tick
+		p.Shut = tick
+	default:
+		p.Shut = tick + read
 	}
-	return open, tick + read
+	return p
 }
 
 // Gate implements probes.Gateable.

@@ -142,17 +142,21 @@ func (s *source) chooseProcesses(spec *plan.Acquire) error {
 
 // calibrate takes a few samples, whose rows are dropped.
 func (s *source) calibrate(stream string) error {
+	began := time.Now()
 	sampler := s.make()
 	defer sampler.close()
-	best := time.Duration(1<<63 - 1)
+	first, best := time.Duration(0), time.Duration(1<<63-1)
 	for range 4 {
 		start := time.Now()
 		if err := sampler.sample(s.clock(), s.rows); err != nil {
 			return unreadable(stream, s.files, err)
 		}
 		best = min(best, time.Since(start))
+		if first == 0 {
+			first = time.Since(began)
+		}
 	}
-	s.cost = best
+	s.cost, s.begin = best, max(0, first-best)
 	if s.rows.denied > 0 {
 		s.notices = append(s.notices, "columns from /proc/PID/io and /proc/PID/fd are NULL for processes of other users: CAP_SYS_PTRACE is missing")
 		s.rows.denied = 0

@@ -32,7 +32,8 @@ type source struct {
 	make    func() sampler
 	pinned  []process.Process // the target, if it cannot grow
 	files   string
-	cost    time.Duration
+	cost    time.Duration // of a reading
+	begin   time.Duration // what the first one costs more
 	notices []string
 	filter  plan.Expr // left to the engine
 	gate    gated     // may keep it from reading, or from giving rows

@@ -2,7 +2,6 @@ package uprobe
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/cilium/ebpf"
 
@@ -34,37 +33,6 @@ func (s *source) Ability() plan.Ability {
 	return a
 }
 
-// rowNs is what it costs to bring a record to the engine and into a join, in ns
-// of the machine's time: of the former there are 1.0 to 1.7 million a second.
-const rowNs = 1_000
-
-// Prices implements probes.Gateable: means over the functions, whose rates are
-// not told apart. Where calls count for the depth of others, or returns cannot
-// be refused, a shut gate saves the row alone.
-func (s *source) Prices(plan.GateWay) (open, shut float64) {
-	r, n := s.resolution, 0.0
-	for _, w := range r.wants {
-		if w.refused {
-			continue
-		}
-		n++
-		ns, _ := r.costs.site(w, w.site.Method, s.links, false)
-		open += ns
-		if len(w.exits) > 0 { // a call leaves by one of them
-			ns, _ = r.costs.site(w, w.exits[0].Method, s.links, false)
-			open += ns
-		}
-		ns, _ = r.costs.of(priceCounted, w.site.Method)
-		shut += ns
-	}
-	n = max(n, 1)
-	open, shut = open/n+rowNs, shut/n
-	if s.wants.options&useDepth != 0 || s.links != linkSession && slices.ContainsFunc(s.resolution.wants, func(w want) bool { return w.returns == trapped }) {
-		return open, open
-	}
-	return open, shut
-}
-
 // Gate implements probes.Gateable.
 func (s *source) Gate(g probes.Gates) { s.gates = g }
 
@@ -81,8 +49,9 @@ func (s *source) Activity() probes.Activity {
 
 // note remembers what has happened so far. Provider.mu is held.
 func (s *source) note(in *installation) {
+	s.pricing.look(in, len(s.resolution.wants))
 	if c, err := in.counters(&s.percpu); err == nil {
-		s.activity = probes.Activity{Events: c.Offered, Shut: c.Shut - s.overlooked}
+		s.activity = probes.Activity{Events: c.Offered, Shut: c.Shut - s.overlooked, Awaited: c.Armed}
 	}
 }
 

@@ -28,7 +28,8 @@ type source struct {
 	refusal     *plan.Error  // of the cost; nil: it is allowed
 	gates       probes.Gates // set before it is armed
 	standby     bool         // set before it is armed: what begins before Begin is overlooked
-	flip        sync.Mutex   // held while probes are detached or attached again; taken before Provider.mu
+	pricing     pricing
+	flip        sync.Mutex // held while probes are detached or attached again; taken before Provider.mu
 
 	// Guarded by Provider.mu.
 	sub        *subscription

@@ -1,0 +1,110 @@
+package uprobe
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"endoscope/planner/plan"
+	"endoscope/probes"
+)
+
+// rowNs is what it costs to bring a record to the engine and into a join, in ns
+// of the machine's time: of the former there are 1.0 to 1.7 million a second.
+const rowNs = 1_000
+
+// pricing is what the calls of a source's functions cost on average. What
+// evaluates plans and what detaches probes ask for it by turns.
+type pricing struct {
+	mu     sync.Mutex
+	each   []probes.Price // by function
+	hits   []uint64       // of each function, when they were last looked at
+	lately []uint64       // of each, between the last two looks
+	at     time.Time      // of the last look
+	per    []uint64
+}
+
+// Price implements probes.Gateable: a mean over the functions, each as often as
+// it was called lately. Where calls count for the depth of others, or returns
+// cannot be refused, a shut gate saves the row alone.
+func (s *source) Price(plan.GateWay) probes.Price {
+	r := s.resolution
+	p := s.pricing.mean(r.wants, func(w want) probes.Price { return r.costs.call(w, s.links) })
+	if s.wants.options&useDepth != 0 || s.links != linkSession && slices.ContainsFunc(r.wants, func(w want) bool { return w.returns == trapped }) {
+		p.Open, p.Return = p.Open+p.Return, 0
+		p.Shut = p.Open
+	}
+	return p
+}
+
+// call is what a call of w costs.
+func (c costs) call(w want, links linkKind) probes.Price {
+	entry, _ := c.of(priceCounted, w.site.Method)
+	record, _ := c.of(priceEntry, w.site.Method)
+	whole, _ := c.site(w, w.site.Method, links, true)
+	p := probes.Price{Open: entry, Shut: entry, Return: max(0, whole-entry), Row: max(0, record-entry) + rowNs}
+	if len(w.exits) > 0 { // a call leaves by one of them, awaited or not
+		exit, _ := c.site(w, w.exits[0].Method, links, true)
+		trap, _ := c.of(priceCounted, w.exits[0].Method)
+		p.Open, p.Return, p.Shut = whole+exit, 0, entry+trap
+	}
+	return p
+}
+
+// look counts what was called since the last look, if that was long enough ago
+// for the number of functions.
+func (p *pricing) look(in *installation, functions int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := time.Now(); now.Sub(p.at) >= max(time.Second/2, time.Duration(functions)*time.Millisecond) {
+		p.at = now
+	} else {
+		return
+	}
+	if p.hits == nil {
+		p.hits, p.lately = make([]uint64, functions), make([]uint64, functions)
+	}
+	since, calls := make([]uint64, functions), uint64(0)
+	for i := range since {
+		n := in.hits(uint32(i), &p.per)
+		since[i] = n - p.hits[i]
+		calls += since[i]
+		p.hits[i] = n
+	}
+	if calls > 0 { // else they say more who called before
+		p.lately = since
+	}
+}
+
+// mean is the price of a call of the functions, as they were called lately; of
+// all alike, if they were not.
+func (p *pricing) mean(wants []want, of func(want) probes.Price) (sum probes.Price) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.each == nil {
+		for _, w := range wants {
+			p.each = append(p.each, of(w))
+		}
+	}
+	calls := uint64(0)
+	for _, n := range p.lately {
+		calls += n
+	}
+	weights := 0.0
+	for i, x := range p.each {
+		weight := 1.0
+		if calls > 0 {
+			weight = float64(p.lately[i])
+		}
+		if wants[i].refused {
+			continue
+		}
+		weights += weight
+		sum.Open += weight * x.Open
+		sum.Return += weight * x.Return
+		sum.Row += weight * x.Row
+		sum.Shut += weight * x.Shut
+	}
+	weights = max(weights, 1)
+	return probes.Price{Open: sum.Open / weights, Return: sum.Return / weights, Row: sum.Row / weights, Shut: sum.Shut / weights}
+}
