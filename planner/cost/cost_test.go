@@ -154,8 +154,8 @@ func TestMeanOfPieces(t *testing.T) {
 	}
 }
 
-// TestMeanOfChange: two observations in a row that nothing before was like, and
-// on one side of it, are a change, and the new mean is theirs.
+// TestMeanOfChange: observations in a row that nothing before was like, and on one
+// side of it, are a change, and the new mean is theirs.
 func TestMeanOfChange(t *testing.T) {
 	var m Mean
 	see := func(want bool, xs ...float64) {

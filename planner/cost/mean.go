@@ -6,13 +6,14 @@ import (
 )
 
 // Mean is an exponentially weighted mean of something that changes with time:
-// what was seen a half-life ago counts half. Where two observations in a row
-// leave the range of those before, on the same side, something has changed, and
-// what was before them is forgotten. The zero Mean has seen nothing.
+// what was seen a half-life ago counts half. Where observations leave the range of
+// those before, on the same side and for some time, something has changed, and
+// what was before is forgotten. The zero Mean has seen nothing.
 type Mean struct {
 	moments
-	odd     moments // of the last observation, if it was out of range
-	above   bool    // where that lay
+	odd     moments       // of the last observations, if they were out of range
+	strayed time.Duration // for how long they were
+	above   bool          // where they lay
 	doubted bool
 }
 
@@ -27,6 +28,8 @@ const (
 	// than that decides nothing.
 	span   = 3
 	margin = 0.3
+	// patent is for how long observations stray that are a change.
+	patent = 1500 * time.Millisecond
 )
 
 // Observe adds that x was the mean over the last d, and reports whether that shows
@@ -40,38 +43,48 @@ func (m *Mean) Observe(x float64, d time.Duration) (changed bool) {
 		*m = Mean{}
 	}
 	seen := moments{w, x * w, x * x * w}
-	if !m.strays(x) {
-		m.odd = moments{}
-		m.add(seen)
-		return false
+	above := x > m.before().mean()
+	switch {
+	case !m.strays(x):
+		m.odd, m.strayed = moments{}, 0
+	case above != m.above:
+		m.odd, m.strayed = seen, d
+	default:
+		m.odd.add(seen)
+		m.strayed += d
 	}
-	if above := x > m.Value(); m.odd.weight > 0 && above == m.above {
+	m.above = above
+	if m.strayed >= patent && m.strayed > d {
 		*m = Mean{moments: m.odd}
-		m.add(seen)
 		return true
-	} else {
-		m.above = above
 	}
-	m.odd = seen
 	m.add(seen)
 	return false
 }
 
-// strays reports whether x is out of the range of what was seen.
+// before is what was seen before observations strayed.
+func (m *Mean) before() moments {
+	b := m.moments
+	b.add(moments{-m.odd.weight, -m.odd.sum, -m.odd.squares})
+	return b
+}
+
+// strays reports whether x is out of the range of what was seen before.
 func (m *Mean) strays(x float64) bool {
-	if m.weight == 0 {
+	b := m.before()
+	if b.weight <= 0 {
 		return false
 	}
-	of := m.moments
-	if m.odd.weight > 0 { // that may belong to the new
-		of.add(moments{-m.odd.weight, -m.odd.sum, -m.odd.squares})
-		if of.weight <= 0 {
-			return false
-		}
-	}
-	mean := of.sum / of.weight
-	deviation := math.Sqrt(max(0, of.squares/of.weight-mean*mean))
+	mean := b.mean()
+	deviation := math.Sqrt(max(0, b.squares/b.weight-mean*mean))
 	return math.Abs(x-mean) > max(span*deviation, margin*math.Abs(mean))
+}
+
+func (s moments) mean() float64 {
+	if s.weight <= 0 {
+		return 0
+	}
+	return s.sum / s.weight
 }
 
 func (s *moments) add(t moments) {
@@ -98,12 +111,7 @@ func (m *Mean) Doubt() { m.doubted = m.weight > 0 }
 func (m *Mean) Doubted() bool { return m.doubted }
 
 // Value is the mean; 0 if nothing was seen.
-func (m *Mean) Value() float64 {
-	if m.weight == 0 {
-		return 0
-	}
-	return m.sum / m.weight
-}
+func (m *Mean) Value() float64 { return m.mean() }
 
 // Confidence is how many seconds' worth of observation the mean rests on, as
 // the half-life weighs them: it grows to 5 / ln 2 = 7.2, and falls while nothing
