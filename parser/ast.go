@@ -32,11 +32,12 @@ type (
 		Emit    *Emit    // nil: not given
 		For     *Literal // duration, or nil
 	}
-	// Explain is EXPLAIN [ANALYZE] query.
+	// Explain is EXPLAIN [ANALYZE] query, EXPLAIN CREATE TRIGGER or EXPLAIN CREATE
+	// MODEL.
 	Explain struct {
 		Span
 		Analyze bool
-		Query   *Query
+		Of      Statement // *Query, *CreateTrigger or *CreateModel
 	}
 	// CreateStream is CREATE [OR REPLACE] STREAM name AS query.
 	CreateStream struct {

@@ -123,8 +123,9 @@ type argRule struct {
 
 type explainRule struct {
 	at
-	Analyze bool       `parser:"'EXPLAIN' @'ANALYZE'?"`
-	Query   *queryRule `parser:"@@"`
+	Analyze bool        `parser:"'EXPLAIN' @'ANALYZE'?"`
+	Query   *queryRule  `parser:"( @@"`
+	Create  *createRule `parser:"| @@ )"`
 }
 
 type createRule struct {

@@ -28,7 +28,7 @@ func (l *lowering) statement(s *statementRule) Statement {
 	case s.Query != nil:
 		return l.query(s.Query)
 	case s.Explain != nil:
-		return &Explain{Span: l.span(s.Explain.at), Analyze: s.Explain.Analyze, Query: l.query(s.Explain.Query)}
+		return l.explain(s.Explain)
 	case s.Create != nil:
 		return l.create(s.Create)
 	case s.Drop != nil:
@@ -157,6 +157,29 @@ func (l *lowering) from(f *fromRule) *From {
 			join.Right, join.On = l.source(j.Plain.Right), j.Plain.On.get()
 		}
 		out.Joins = append(out.Joins, join)
+	}
+	return out
+}
+
+func (l *lowering) explain(e *explainRule) Statement {
+	out := &Explain{Span: l.span(e.at), Analyze: e.Analyze}
+	if e.Query != nil {
+		out.Of = l.query(e.Query)
+		return out
+	}
+	out.Of = l.create(e.Create)
+	span := l.span(e.Create.at)
+	switch of := out.Of.(type) {
+	case *CreateStream:
+		l.fail(span, "CREATE STREAM runs nothing that could be explained", "EXPLAIN "+of.Query.String())
+	case *CreateModel:
+		if e.Analyze {
+			l.fail(span, "EXPLAIN ANALYZE runs queries alone", "EXPLAIN ANALYZE "+of.Query.String())
+		}
+	case *CreateTrigger:
+		if e.Analyze {
+			l.fail(span, "EXPLAIN ANALYZE runs queries alone", "EXPLAIN CREATE TRIGGER says what would be done; SHOW TRIGGERS counts what is")
+		}
 	}
 	return out
 }

@@ -45,7 +45,11 @@ func (s *Explain) String() string {
 		if s.Analyze {
 			p.put("ANALYZE ")
 		}
-		p.query(s.Query)
+		if q, ok := s.Of.(*Query); ok {
+			p.query(q)
+			return
+		}
+		p.put(s.Of.String())
 	})
 }
 

@@ -111,16 +111,27 @@ func many[T any](g gen, least int, make func() T) (list []T) {
 	return list
 }
 
+func (g gen) model() Statement {
+	return &CreateModel{Replace: g.chance(), Name: g.ident(), Query: g.query()}
+}
+
+func (g gen) trigger() Statement {
+	return &CreateTrigger{Replace: g.chance(), Once: g.chance(), Name: g.ident(), From: g.from(), When: g.expr(), Actions: many(g, 1, g.action)}
+}
+
 func (g gen) statement() Statement {
 	switch rapid.IntRange(0, 13).Draw(g.T, "statement") {
 	case 0:
-		return &Explain{Analyze: g.chance(), Query: g.query()}
+		if g.chance() {
+			return &Explain{Analyze: g.chance(), Of: g.query()}
+		}
+		return &Explain{Of: pick[Statement](g, g.model(), g.trigger())}
 	case 1:
 		return &CreateStream{Replace: g.chance(), Name: g.ident(), Query: g.query()}
 	case 2:
-		return &CreateModel{Replace: g.chance(), Name: g.ident(), Query: g.query()}
+		return g.model()
 	case 3:
-		return &CreateTrigger{Replace: g.chance(), Once: g.chance(), Name: g.ident(), From: g.from(), When: g.expr(), Actions: many(g, 1, g.action)}
+		return g.trigger()
 	case 4:
 		return &Drop{Kind: pick(g, "STREAM", "TRIGGER", "MODEL"), Name: g.ident()}
 	case 5:

@@ -67,7 +67,7 @@ func cut(tokens []token) [][]token {
 
 // cutter follows where in a statement a token stands.
 type cutter struct {
-	length    int  // tokens of the statement so far
+	length    int  // tokens of the statement so far, but for EXPLAIN ANALYZE
 	creates   bool // it begins with CREATE
 	view      bool // it is CREATE STREAM or CREATE MODEL, and AS has not come yet
 	body      bool // inside the parentheses after that AS
@@ -83,6 +83,9 @@ func (c *cutter) step(tokens []token, i int) {
 	}
 	t := &tokens[i]
 	c.ended = false
+	if c.length == 0 && (t.is("EXPLAIN") || t.is("ANALYZE") && i > 0 && tokens[i-1].is("EXPLAIN")) {
+		return // what is explained ends as it does alone
+	}
 	switch {
 	case c.length > 0 && tokens[i-1].is("."): // a name: args.end
 	case t.is("("):

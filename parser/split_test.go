@@ -23,6 +23,8 @@ func TestSplit(t *testing.T) {
 			[]string{"CREATE TRIGGER t x WHEN CASE WHEN y THEN z END BEGIN SELECT CASE a WHEN b THEN c END FROM d; STOP e END", "SHOW DROPS"}},
 		{"columns called end", "CREATE TRIGGER t x WHEN args.begin BEGIN MONITOR y WHERE args.end; STOP z END; SHOW DROPS",
 			[]string{"CREATE TRIGGER t x WHEN args.begin BEGIN MONITOR y WHERE args.end; STOP z END", "SHOW DROPS"}},
+		{"EXPLAIN", "EXPLAIN CREATE TRIGGER t x WHEN y BEGIN STOP a; STOP b END; explain analyze create model m as (select a from b) SHOW DROPS",
+			[]string{"EXPLAIN CREATE TRIGGER t x WHEN y BEGIN STOP a; STOP b END", "explain analyze create model m as (select a from b)", "SHOW DROPS"}},
 		{"BEGIN elsewhere", "BEGIN; SHOW DROPS", []string{"BEGIN", "SHOW DROPS"}},
 		{"CASE not ended", "SELECT CASE a FROM b; SHOW DROPS", []string{"SELECT CASE a FROM b", "SHOW DROPS"}},
 		{"CREATE STREAM", "CREATE STREAM s AS (SELECT f(a) FROM (SELECT b FROM c) d) SELECT a FROM s",

@@ -26,27 +26,22 @@ const maxSites = 20
 // what would be attached, and which rules fired; with ANALYZE the query is run
 // and what was measured stands beside.
 func (s *session) explain(ctx context.Context, st *parser.Explain, src string) (wire.Result, error) {
-	p, err := planner.Plan(st.Query, src, s.env())
+	switch of := st.Of.(type) {
+	case *parser.CreateTrigger:
+		return s.explainTrigger(ctx, of, src)
+	case *parser.CreateModel:
+		return s.explainModel(ctx, of, src)
+	}
+	p, err := planner.Plan(st.Of.(*parser.Query), src, s.env())
 	if err != nil {
 		return nil, err
 	}
 	if !st.Analyze {
-		p, err := s.permitted(p, src)
-		if err != nil {
+		if p, err = s.permitted(p, src); err != nil {
 			return nil, err
 		}
-		q, err := s.prepare(ctx, src, p)
-		if err != nil {
-			return nil, err
-		}
-		defer q.discard()
 		rel := newRelation(text("plan"))
-		rel.lines(q.explain())
-		rel.notices = q.notices()
-		if err := q.refusal(); err != nil {
-			rel.notices = append(rel.notices, "it would be refused: "+err.Error())
-		}
-		return rel, nil
+		return rel, s.explainPlan(ctx, rel, p, src, "", nil)
 	}
 	if p.For == 0 || p.For > analyzeFor {
 		c := *p
@@ -91,6 +86,28 @@ func (s *session) explain(ctx context.Context, st *parser.Explain, src string) (
 	}
 	rel.notices = q.notices()
 	return rel, nil
+}
+
+// explainPlan says what would be done for a plan that is permitted, each line behind the indent. more
+// may add to that while the plan's sources are prepared.
+func (s *session) explainPlan(ctx context.Context, rel *relation, p *plan.Query, src, indent string, more func(*query) string) error {
+	q, err := s.prepare(ctx, src, p)
+	if err != nil {
+		return err
+	}
+	defer q.discard()
+	said := q.explain()
+	if more != nil {
+		said += more(q)
+	}
+	for line := range strings.Lines(said) {
+		rel.lines(indent + line)
+	}
+	rel.notices = append(rel.notices, q.notices()...)
+	if err := q.refusal(); err != nil {
+		rel.notices = append(rel.notices, "it would be refused: "+err.Error())
+	}
+	return nil
 }
 
 // lines adds a row for each line of a text.

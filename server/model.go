@@ -12,12 +12,29 @@ import (
 	"endoscope/operators/encoders"
 	"endoscope/parser"
 	"endoscope/planner"
+	"endoscope/planner/plan"
 	"endoscope/server/wire"
 )
 
 // createModel runs CREATE MODEL: its query, whose encodings become the model
 // when it has ended.
 func (s *session) createModel(ctx context.Context, st *parser.CreateModel, text string) (wire.Result, error) {
+	p, err := s.planModel(st, text)
+	if err != nil {
+		return nil, err
+	}
+	q, err := s.startQuery(ctx, text, p)
+	if err != nil {
+		return nil, err
+	}
+	return &modelResult{
+		queryResult: queryResult{q: q, forget: func() { s.forget(q) }, notices: q.notices()},
+		models:      s.e.models, statement: st, text: text,
+	}, nil
+}
+
+// planModel plans CREATE MODEL, if it is allowed.
+func (s *session) planModel(st *parser.CreateModel, text string) (*plan.Query, error) {
 	name := st.Name.Name
 	if err := s.may.MayModel(); err != nil {
 		return nil, forbidden(err, st.Name, text)
@@ -30,18 +47,7 @@ func (s *session) createModel(ctx context.Context, st *parser.CreateModel, text 
 			return nil, modelExists(st, text)
 		}
 	}
-	p, err := planner.PlanModel(st, text, s.env())
-	if err != nil {
-		return nil, err
-	}
-	q, err := s.startQuery(ctx, text, p)
-	if err != nil {
-		return nil, err
-	}
-	return &modelResult{
-		queryResult: queryResult{q: q, forget: func() { s.forget(q) }, notices: q.notices()},
-		models:      s.e.models, statement: st, text: text,
-	}, nil
+	return planner.PlanModel(st, text, s.env())
 }
 
 func modelExists(st *parser.CreateModel, text string) error {

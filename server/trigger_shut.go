@@ -51,7 +51,7 @@ type shuttable interface {
 // cannot be done.
 func (s *session) shut(ctx context.Context, t *trigger, act *planner.Action, p *plan.Query, bounds budgets, text string) (m *shutter, err error) {
 	mode := s.setting("trigger_arming").S
-	if act.Kind != planner.ActMonitor || mode == "attach" || !passesRows(p.Root) {
+	if !mayBeShut(act, p, mode) {
 		return nil, nil
 	}
 	q, err := s.prepare(ctx, text, unshared(p))
@@ -63,8 +63,8 @@ func (s *session) shut(ctx context.Context, t *trigger, act *planner.Action, p *
 			q.discard()
 		}
 	}()
-	src, ok := q.feeds[0].source.(shuttable)
-	if !ok || src.Ability().Gate != plan.AtEntry || !src.Detachable() && mode == "auto" {
+	src, ok := shuttableOf(act, q, mode)
+	if !ok {
 		return nil, nil
 	}
 	m = &shutter{t: t, act: act, q: q, source: src, wake: make(chan struct{}, 1), done: make(chan struct{}), vigil: newVigil(mode)}
@@ -86,6 +86,20 @@ func (s *session) shut(ctx context.Context, t *trigger, act *planner.Action, p *
 	}
 	go m.run(s.e)
 	return m, nil
+}
+
+// mayBeShut reports whether an action's plan is one for a gate, as far as it says.
+func mayBeShut(act *planner.Action, p *plan.Query, arming string) bool {
+	return act.Kind == planner.ActMonitor && arming != "attach" && passesRows(p.Root)
+}
+
+// shuttableOf is the source of an action's query that can be behind a gate.
+func shuttableOf(act *planner.Action, q *query, arming string) (shuttable, bool) {
+	if !mayBeShut(act, q.plan, arming) {
+		return nil, false
+	}
+	src, ok := q.feeds[0].source.(shuttable)
+	return src, ok && src.Ability().Gate == plan.AtEntry && (src.Detachable() || arming == "gate")
 }
 
 // passesRows reports whether a plan acquires calls of functions, and gives each

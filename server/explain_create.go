@@ -1,0 +1,124 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	"endoscope/parser"
+	"endoscope/planner"
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/server/wire"
+)
+
+// explainTrigger answers EXPLAIN CREATE TRIGGER: the plan of its condition and of
+// each action, and how what an action acquires would be armed.
+func (s *session) explainTrigger(ctx context.Context, st *parser.CreateTrigger, src string) (wire.Result, error) {
+	t, err := planner.PlanTrigger(st, src, s.env())
+	if err != nil {
+		return nil, err
+	}
+	if err := refuseSelf(t, st.Name, src); err != nil {
+		return nil, err
+	}
+	rel := newRelation(text("plan"))
+	rel.notices = t.Notices
+	rel.lines(describeMode(t))
+	when, err := s.permitted(t.When, src)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.explainPlan(ctx, rel, promptly(when), src, "  ", nil); err != nil {
+		return nil, err
+	}
+	for i := range t.Actions {
+		a := &t.Actions[i]
+		rel.lines(a.Text)
+		if a.Kind == planner.ActWebhook {
+			if err := s.may.MayPost(a.Str); err != nil {
+				return nil, placedAt(err, -1, -1, src)
+			}
+			rel.lines(fmt.Sprintf("  posted in order; up to %d wait", webhookQueue))
+		}
+		if a.Query == nil {
+			continue
+		}
+		p, err := s.permitted(a.Query, src)
+		if err != nil {
+			return nil, err
+		}
+		arming := s.setting("trigger_arming").S
+		err = s.explainPlan(ctx, rel, unshared(p), src, "  ", func(q *query) string { return describeArming(a, q, arming) + "\n" })
+		if err != nil {
+			return nil, err
+		}
+	}
+	rel.notices = distinct(rel.notices)
+	return rel, nil
+}
+
+// describeMode says when a trigger acts.
+func describeMode(t *planner.Trigger) string {
+	tuples, undone := "each tuple", ""
+	if p, ok := t.When.Root.(*plan.Project); ok && t.Condition >= 0 {
+		if _, always := p.Exprs[t.Condition].(*plan.Const); !always {
+			tuples, undone = fmt.Sprintf("each tuple with %s", p.Exprs[t.Condition]), ", undone by the first without"
+		}
+	}
+	if t.Once {
+		undone = "; what it turns on stays on"
+	}
+	return fmt.Sprintf("trigger %s: activated by %s%s", t.Name, tuples, undone)
+}
+
+// describeArming says how the query of an action would be armed.
+func describeArming(a *planner.Action, q *query, arming string) string {
+	var calls []probes.Standby
+	for _, f := range q.feeds {
+		if s, ok := f.source.(probes.Standby); ok {
+			calls = append(calls, s)
+		}
+	}
+	if len(calls) == 0 {
+		return "armed at once: nothing has to be attached"
+	}
+	if late := lateBySetting(arming, q.plan); late != "" {
+		return "armed some 10 ms after the tuple, by attaching its probes then: " + late
+	}
+	ns := 0.0
+	for _, s := range calls {
+		_, each := s.Waited()
+		ns = max(ns, each)
+	}
+	by := "its probes stand by, and have nothing of before"
+	if _, shut := shuttableOf(a, q, arming); shut {
+		by = "its probes are attached before, behind a gate that is opened"
+	}
+	said := fmt.Sprintf("armed at once: %s; until then a call costs about %s", by, plan.FormatDuration(int64(ns)))
+	if arming == "auto" {
+		said += fmt.Sprintf("\n  if calls come to take more than %.0f %% of a CPU meanwhile, armed some 10 ms after the tuple (SET trigger_arming)", 100*waitingShare)
+	}
+	return said
+}
+
+// explainModel answers EXPLAIN CREATE MODEL: the plan of its query, and what is
+// made of its result.
+func (s *session) explainModel(ctx context.Context, st *parser.CreateModel, src string) (wire.Result, error) {
+	p, err := s.planModel(st, src)
+	if err != nil {
+		return nil, err
+	}
+	if p, err = s.permitted(p, src); err != nil {
+		return nil, err
+	}
+	rel := newRelation(text("plan"))
+	does := fmt.Sprintf("model %s: made when its query ends", st.Name.Name)
+	if st.Replace {
+		does += ", in place of the one of that name"
+	}
+	if dir := s.e.models.dir; dir != "" {
+		does += ", and kept in " + dir
+	}
+	rel.lines(does)
+	return rel, s.explainPlan(ctx, rel, p, src, "  ", nil)
+}
