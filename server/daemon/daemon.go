@@ -211,12 +211,14 @@ func (p Program) run(ctx context.Context, c *config, log *slog.Logger) (err erro
 		addrs = append(addrs, watched.Addr())
 		log.Info("monitored", "address", watched.Addr().String())
 	}
+	notify("READY=1")
 	if p.Ready != nil {
 		p.Ready(addrs)
 	}
 	select {
 	case <-ctx.Done():
 		log.Info("ending")
+		notify("STOPPING=1")
 	case err = <-failed:
 	}
 	grace, cancel := context.WithTimeout(context.Background(), graceAtStop)
