@@ -163,6 +163,10 @@ type Settings struct {
 	ProbeLinks string
 	// Unshared: the acquisition is the query's alone.
 	Unshared bool
+	// StackOverhead is how much of a CPU the sampling of stacks may cost, as a
+	// share of one; 0: any. Where the rate that is asked would cost more, another
+	// is taken.
+	StackOverhead float64
 	// JavaStacks is how the stacks of Java programs are read: off or threaddump.
 	JavaStacks string
 	// Handlers is how event handlers are told.

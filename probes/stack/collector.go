@@ -47,8 +47,9 @@ type collector struct {
 	snapshot  uint64
 	javaDumps bool // stacks of Java programs are asked of their machines
 	chased    []chased
-	pids      []int       // of processes to look at
-	current   observation // the one that is visited
+	pids      []int         // of processes to look at
+	current   observation   // the one that is visited
+	halted    time.Duration // that Java machines were asked
 
 	tally
 }
@@ -59,7 +60,6 @@ type tally struct {
 	compat     uint64            // were in 32-bit code
 	parked     uint64            // goroutines that moved while they were read
 	undumped   uint64            // times that a Java machine did not tell its threads
-	halted     time.Duration     // that machines were asked
 	unfinished [numCauses]uint64 // observations whose stacks do not reach the first function
 }
 

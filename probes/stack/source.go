@@ -2,7 +2,9 @@ package stack
 
 import (
 	"context"
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"endoscope/planner/plan"
@@ -17,6 +19,7 @@ const (
 	in32Bit   = "thread in 32-bit code"
 	moving    = "goroutine moved while it was read"
 	silent    = "Java machine did not tell its threads"
+	leftOut   = "snapshots left out, so that sampling costs no more than stack_overhead"
 	cutStack  = "stacks that do not reach their thread's first function: "
 )
 
@@ -37,6 +40,7 @@ type source struct {
 	notices  []string
 	clock    func() int64
 	rows     *rows
+	interval atomic.Int64 // ns between snapshots that stack_overhead has led to; 0: what was asked
 
 	mu      sync.Mutex // guards what follows
 	started bool
@@ -52,7 +56,15 @@ const threadNs = 2000
 
 // Sites is what is walked.
 func (s *source) Sites() []probes.Site {
-	return []probes.Site{{Provider: "stack", Function: "threads of the target", Method: "iterator", Kind: "task iterator, interrupts", CostNs: threadNs}}
+	text := "threads of the target"
+	switch share, interval := s.spec.Settings.StackOverhead, time.Duration(s.interval.Load()); {
+	case s.every == 0 || share <= 0:
+	case interval == 0:
+		text += fmt.Sprintf(", every %v if that costs no more than %.3g%% of a CPU", s.every, 100*share)
+	default:
+		text += fmt.Sprintf(", every %v instead of %v: %.3g%% of a CPU", interval.Round(time.Millisecond/10), s.every, 100*share)
+	}
+	return []probes.Site{{Provider: "stack", Function: text, Method: "iterator", Kind: "task iterator, interrupts", CostNs: threadNs}}
 }
 
 func (s *source) Notices() []string   { return s.notices }
@@ -127,12 +139,29 @@ func (s *source) Stop() error {
 	return nil
 }
 
-// run samples at start + k·every.
+// run samples at start + k·every, but for those k at which the snapshots before
+// have cost too much yet.
 func (s *source) run(ctx context.Context, c *collector, sink probes.Sink, start time.Time) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	pace := governor{share: s.spec.Settings.StackOverhead, start: start}
+	taken := 0
+	defer func() {
+		if interval := time.Duration(s.interval.Load()); interval > 0 {
+			sink.Count(fmt.Sprintf("snapshots taken, one every %v", interval.Round(time.Millisecond/10)), uint64(taken))
+		}
+	}()
 	for k := int64(1); ; {
 		due := start.Add(time.Duration(k) * s.every)
+		if allowed := pace.due(); allowed.After(due) {
+			later := int64((allowed.Sub(start) + s.every - 1) / s.every)
+			sink.Count(leftOut, uint64(later-k))
+			k = later
+			due = start.Add(time.Duration(k) * s.every)
+			if taken > 0 && time.Since(start) > 0 {
+				s.interval.Store(int64(time.Since(start)) / int64(taken))
+			}
+		}
 		timer.Reset(min(time.Until(due), idle))
 		select {
 		case <-timer.C:
@@ -153,7 +182,12 @@ func (s *source) run(ctx context.Context, c *collector, sink probes.Sink, start 
 			sink.Lost(overrun, uint64(now-k))
 			k = now
 		}
-		if err := s.snapshot(c, sink); err != nil {
+		watch := startWatch()
+		err := s.snapshot(c, sink)
+		pace.spend(watch.stop()+c.halted, time.Now())
+		c.halted = 0
+		taken++
+		if err != nil {
 			return err
 		}
 		sink.Watermark(s.clock())

@@ -54,5 +54,5 @@ func startJava(t *testing.T, class string) (int, []string) {
 	}
 	pid := run(t, exec.Command(testenv.NeedProgram(t, "java"), "-Xmx256m", "-cp", dir, "app."+class))
 	time.Sleep(time.Second) // until it handles SIGQUIT
-	return pid, []string{"java_stacks = 'threaddump'"}
+	return pid, []string{"java_stacks = 'threaddump'", "stack_overhead = 10%"}
 }
