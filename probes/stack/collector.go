@@ -49,7 +49,7 @@ type collector struct {
 	chased    []chased
 	pids      []int         // of processes to look at
 	current   observation   // the one that is visited
-	halted    time.Duration // that Java machines were asked
+	halted    time.Duration // CPU time that Java machines took to answer
 
 	tally
 }

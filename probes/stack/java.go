@@ -3,7 +3,6 @@ package stack
 import (
 	"fmt"
 	"path/filepath"
-	"time"
 
 	"endoscope/probes/process"
 	"endoscope/probes/runtimes/java"
@@ -51,8 +50,8 @@ func (c *collector) openJava(sp *space) error {
 	return nil
 }
 
-// dump asks the machines of all processes for their threads. What that takes is
-// the target's time as much as ours.
+// dump asks the machines of all processes for their threads. What that costs them
+// counts as ours.
 func (c *collector) dump() {
 	for _, sp := range c.spaces {
 		j := sp.java
@@ -60,9 +59,8 @@ func (c *collector) dump() {
 			continue
 		}
 		clear(j.threads)
-		start := time.Now()
-		threads, err := j.machine.Threads()
-		c.halted += time.Since(start)
+		threads, cost, err := j.machine.Threads()
+		c.halted += cost
 		if err != nil {
 			c.undumped++
 			continue

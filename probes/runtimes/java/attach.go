@@ -34,8 +34,9 @@ var (
 // Machine is a running Java virtual machine.
 type Machine struct {
 	pid   int
-	inner int // its number for itself
-	tmp   int // descriptor of its /tmp
+	inner int   // its number for itself
+	tmp   int   // descriptor of its /tmp
+	own   []int // threads that make dumps, by tid; nil: not known yet
 }
 
 // Attach makes sure that a machine can be asked. It takes some 10 ms the first

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // State is what a thread is doing, as the virtual machine and its stack say.
@@ -42,17 +44,42 @@ const (
 	maxName    = 400
 )
 
-// Threads asks for all threads that execute Java. The machine halts for it.
-func (m *Machine) Threads() ([]Thread, error) {
+// Threads asks for all threads that execute Java. The machine halts for it; cost is
+// the CPU time that its own threads took.
+func (m *Machine) Threads() (ts []Thread, cost time.Duration, err error) {
+	before := m.ownTime()
 	text, err := m.ask("threaddump")
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	ts := Parse(text)
+	ts = Parse(text)
 	if m.inner != m.pid {
 		m.translate(ts)
 	}
-	return ts, nil
+	if m.own == nil {
+		for _, t := range ts {
+			if len(t.Frames) == 0 && (t.Name == "VM Thread" || t.Name == "Attach Listener") {
+				m.own = append(m.own, t.TID)
+			}
+		}
+	} else {
+		cost = m.ownTime() - before
+	}
+	return slices.DeleteFunc(ts, func(t Thread) bool { return len(t.Frames) == 0 }), cost, nil
+}
+
+// ownTime is the CPU time of the threads that make dumps.
+func (m *Machine) ownTime() (sum time.Duration) {
+	for _, tid := range m.own {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/schedstat", m.pid, tid))
+		if err != nil {
+			continue // it has ended
+		}
+		first, _, _ := bytes.Cut(b, []byte{' '})
+		n, _ := strconv.ParseInt(string(first), 10, 64)
+		sum += time.Duration(n)
+	}
+	return sum
 }
 
 // translate replaces the numbers that threads have in their container by ours.
@@ -89,6 +116,8 @@ func (m *Machine) translate(ts []Thread) {
 //		at java.lang.Object.wait(java.base@17.0.15/Native Method)
 //		- waiting on <0x71> (a java.util.LinkedList)
 //		at app.Server.nextJob(Server.java:13)
+//
+// Threads of the machine's own have no frames.
 func Parse(text []byte) (ts []Thread) {
 	var t *Thread
 	var state string
@@ -115,14 +144,7 @@ func Parse(text []byte) (ts []Thread) {
 		}
 	}
 	finish()
-	// Threads of the machine's own have no state and no frames.
-	out := ts[:0]
-	for _, t := range ts {
-		if len(t.Frames) > 0 {
-			out = append(out, t)
-		}
-	}
-	return out
+	return ts
 }
 
 // threadOf reads a thread's first line. Its name may have quotes in it.
