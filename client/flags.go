@@ -16,6 +16,7 @@ type flags struct {
 	exe     string
 	command []string // after --
 	connect string
+	as      credentials   // for it
 	format  render.Format // "" : by where output goes
 	scripts []script      // in the order given; none: standard input
 	help    bool
@@ -69,6 +70,10 @@ var valued = []flag{
 		return nil
 	}},
 	{"", "connect", "ADDR", func(f *flags, v string) error { f.connect = v; return notEmpty("--connect", v) }},
+	{"", "ca", "FILE", func(f *flags, v string) error { f.as.ca = v; return notEmpty("--ca", v) }},
+	{"", "cert", "FILE", func(f *flags, v string) error { f.as.cert = v; return notEmpty("--cert", v) }},
+	{"", "key", "FILE", func(f *flags, v string) error { f.as.key = v; return notEmpty("--key", v) }},
+	{"", "token-file", "FILE", func(f *flags, v string) error { f.as.token = v; return notEmpty("--token-file", v) }},
 }
 
 func notEmpty(name, v string) error {
@@ -96,6 +101,8 @@ func parseFlags(args []string) (*flags, error) {
 				return nil, usagef("endoscope -- ./server --port 80", "-- needs a program to start")
 			}
 			f.command, args = args, nil
+		case arg == "--insecure":
+			f.as.insecure = true
 		case arg == "-h" || arg == "--help":
 			f.help = true
 		case arg == "--version":
@@ -158,6 +165,8 @@ func (f *flags) check() error {
 	switch {
 	case f.demo && len(targets) > 0:
 		return usagef("endoscope demo starts a program of its own", "demo and %s exclude each other", targets[0])
+	case f.connect == "" && f.as != (credentials{}):
+		return usagef("--connect HOST:PORT", "certificates and tokens are for an engine elsewhere")
 	case f.demo && f.connect != "":
 		return usagef("endoscope demo runs here", "demo and --connect exclude each other")
 	case len(targets) > 1:

@@ -24,7 +24,14 @@ How to show it:
                        terminal, else csv. Machine formats are exact:
                        durations in ns, timestamps RFC 3339 in ns, NULL empty
 
-      --connect ADDR   ask the engine at ADDR instead of one in this process
+      --connect ADDR   ask the engine at ADDR (host:port, or the path of a socket)
+                       instead of one in this process. Off this machine it takes
+      --ca FILE        the certificate of its CA (endoscoped init makes one),
+      --cert FILE      and your certificate, with its key in FILE.key or --key FILE,
+      --token-file FILE  or your token, which may also be in $ENDOSCOPE_TOKEN.
+                       Without them: ca.pem, client.pem, client.key and token in
+                       ~/.config/endoscope
+      --insecure       do not encrypt, so that others can read and change it
       --version, --help
 
 Rows go to standard output; notices, errors and the last line of a result

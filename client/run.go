@@ -130,7 +130,12 @@ func (p Program) run(ctx context.Context, f *flags) (err error) {
 
 func (p Program) engine(f *flags) (wire.Engine, error) {
 	if f.connect != "" {
-		return remote.Dial(f.connect, remote.Options{Launch: p.Launch})
+		o, err := f.as.options(f.connect, configDir())
+		if err != nil {
+			return nil, err
+		}
+		o.Launch = p.Launch
+		return remote.Dial(f.connect, o)
 	}
 	return p.Open()
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -29,9 +30,10 @@ type Options struct {
 // have changed; a file that does not read then stays as it was, and the log says
 // so. It is safe for concurrent use.
 type Authority struct {
-	o      Options
-	tokens *Tokens // nil: there are none
-	known  directory
+	o        Options
+	tokens   *Tokens // nil: there are none
+	refusals throttle
+	known    directory
 
 	mu       sync.Mutex
 	policy   *Policy
@@ -89,9 +91,51 @@ func refused(format string, args ...any) error {
 	return status.Error(codes.Unauthenticated, fmt.Sprintf(format, args...))
 }
 
-// Identify says who calls: by the token, if there is one, else by the client's
-// certificate, else as the user of the machine that the connection is of.
+// Identify says who calls, and has refusals in the log, though not more than some a
+// second: whoever can connect can be refused.
 func (a *Authority) Identify(ctx context.Context) (*wire.User, error) {
+	u, err := a.identify(ctx)
+	if err == nil {
+		return u, nil
+	}
+	from := "unknown"
+	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
+		from = p.Addr.String()
+	}
+	if unsaid, say := a.refusals.next(time.Now()); say {
+		a.o.Log.Warn("a call was refused", "peer", from, "error", status.Convert(err).Message(), "others not logged", unsaid)
+	}
+	return nil, err
+}
+
+// throttle lets some things a second pass, and counts the others.
+type throttle struct {
+	mu     sync.Mutex
+	second int64
+	passed int
+	held   int // since the last that passed
+}
+
+const logged = 10 // refusals a second
+
+func (t *throttle) next(now time.Time) (held int, pass bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := now.Unix(); s != t.second {
+		t.second, t.passed = s, 0
+	}
+	if t.passed == logged {
+		t.held++
+		return 0, false
+	}
+	t.passed++
+	held, t.held = t.held, 0
+	return held, true
+}
+
+// identify says who calls: by the token, if there is one, else by the client's
+// certificate, else as the user of the machine that the connection is of.
+func (a *Authority) identify(ctx context.Context) (*wire.User, error) {
 	policy := a.current()
 	if text, given := secretOf(ctx); given {
 		if a.tokens != nil {
