@@ -22,13 +22,14 @@ func BenchmarkAutomaton(b *testing.B) {
 				b.ReportAllocs()
 				var e *AutomatonEncoder
 				var a *Automaton
+				began := cpuTime()
 				for b.Loop() {
 					e, _ = NewAutomatonEncoder(names, AutomatonOptions{K: c.k, NoLoops: !loops, Rule: c.rule}, Limits{})
 					e.Append(in, nil)
 					a = e.Encode().(*Automaton)
 					a.automaton()
 				}
-				b.ReportMetric(float64(c.n)*float64(b.N)/b.Elapsed().Seconds()/1e6, "Msymbols/s")
+				reportRate(b, c.n, began)
 				b.ReportMetric(float64(a.read.len()), "states_read")
 				b.ReportMetric(float64(a.States()), "states")
 				b.ReportMetric(float64(e.Bytes())/1e6, "MB")

@@ -34,6 +34,7 @@ func BenchmarkEncoders(b *testing.B) {
 			b.Run(name, func(b *testing.B) {
 				b.ReportAllocs()
 				var e Encoder
+				began := cpuTime()
 				for b.Loop() {
 					e = c.create()
 					for i := 0; i < len(in); i += 1000 {
@@ -45,7 +46,7 @@ func BenchmarkEncoders(b *testing.B) {
 					}
 					e.Encode()
 				}
-				b.ReportMetric(float64(len(in))*float64(b.N)/b.Elapsed().Seconds()/1e6, "Msymbols/s")
+				reportRate(b, len(in), began)
 				b.ReportMetric(float64(e.Bytes())/1e6, "MB")
 			})
 		}

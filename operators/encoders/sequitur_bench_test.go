@@ -45,13 +45,14 @@ func BenchmarkSequitur(b *testing.B) {
 			in := callTrace(1e6)
 			b.ReportAllocs()
 			var g *sequitur
+			began := cpuTime()
 			for b.Loop() {
 				g = newSequitur(restricted)
 				for _, s := range in {
 					g.append(s, 0)
 				}
 			}
-			b.ReportMetric(float64(len(in))*float64(b.N)/b.Elapsed().Seconds()/1e6, "Msymbols/s")
+			reportRate(b, len(in), began)
 			b.ReportMetric(float64(g.bytes())/1e6, "MB")
 			b.ReportMetric(float64(len(g.rules)), "rules")
 		})
