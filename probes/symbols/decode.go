@@ -1,6 +1,7 @@
 package symbols
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -230,7 +231,7 @@ func method(code []byte, length int) (string, error) {
 		return Emulated, nil
 	case opcode == 0x90 && !(len(e.prefixes) > 0 && e.prefixes[0] == 0xf3): // f3 90 is pause
 		return Emulated, nil
-	case length == 5 && string(code[:5]) == "\x0f\x1f\x44\x00\x00":
+	case length == 5 && bytes.Equal(code[:5], fiveByteNop):
 		return Nop, nil
 	}
 	return Stepped, nil

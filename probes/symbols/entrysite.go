@@ -23,10 +23,13 @@ const maxCandidates = 24
 
 // candidates lists the candidates of code from byte pos on, in order. It ends
 // with the block, with the first instruction that changes what is needed (its
-// own site is still before the change), and where the code cannot be decoded.
+// own site is still before the change), and where the code cannot be decoded;
+// also with the first that costs the least, which is as good as any behind it:
+// what enters the code before that enters it before those.
 func candidates(code []byte, pos int, need Need, arguments registers) (list []candidate) {
-	list = make([]candidate, 0, maxCandidates)
+	list = make([]candidate, 0, 4)
 	depth, stored := int64(0), false
+	least := need.Prices.least(code[min(pos, len(code)):])
 	for len(list) < maxCandidates && pos < len(code) {
 		in, err := decode(code[pos:])
 		if err != nil {
@@ -38,6 +41,9 @@ func candidates(code []byte, pos int, need Need, arguments registers) (list []ca
 		// function has stored below the stack pointer would be lost.
 		if c.method != Nop || !stored {
 			list = append(list, c)
+			if c.refused == nil && need.Prices.Of(c.method) <= least {
+				return list
+			}
 		}
 		if in.transfers() {
 			return list

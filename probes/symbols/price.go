@@ -1,5 +1,7 @@
 package symbols
 
+import "bytes"
+
 // Need says what a program at a site reads, and thereby which instructions may
 // be skipped on the way to a cheaper one. The zero value needs nothing: it
 // counts.
@@ -38,6 +40,19 @@ func (p Prices) Of(method string) float64 {
 		return p.Nop
 	}
 	return p.Stepped
+}
+
+// fiveByteNop is what Nop prices.
+var fiveByteNop = []byte("\x0f\x1f\x44\x00\x00")
+
+// least is what a site among the first instructions of code costs at least.
+func (p Prices) least(code []byte) float64 {
+	const longest = 15 // bytes of an instruction
+	least := min(p.Of(Emulated), p.Of(Stepped))
+	if nop := p.Of(Nop); nop < least && bytes.Contains(code[:min(len(code), maxCandidates*longest)], fiveByteNop) {
+		return nop
+	}
+	return least
 }
 
 // TextPages is how many 4 KiB pages of code the kernel copies for each process

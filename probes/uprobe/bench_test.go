@@ -256,7 +256,11 @@ func BenchmarkInstall(b *testing.B) {
 	testenv.NeedUprobes(b)
 	for name, how := range map[string]returns{"entries": unseen, "traps": trapped, "exits": atExits} {
 		b.Run(name, func(b *testing.B) {
-			k, err := load(New(Options{Match: matchExpr}).o, kernelTypes())
+			c, err := readCompiled()
+			if err != nil {
+				b.Fatal(err)
+			}
+			k, err := load(New(Options{Match: matchExpr}).o, c)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -86,24 +86,27 @@ type kernel struct {
 	boundaries *ebpf.Map
 }
 
-// kernelTypes reads the kernel's types, which takes longer than to load the
-// programs that are relocated by them.
-func kernelTypes() *btf.Cache {
-	c := btf.NewCache()
-	_, _ = c.Kernel() // loading the programs reports the error
-	return c
+// compiled is what a provider reads once: the programs, and the kernel's types,
+// which they are relocated by. It takes longer than to load the programs.
+type compiled struct {
+	programs *ebpf.CollectionSpec
+	types    *btf.Cache
+}
+
+func readCompiled() (compiled, error) {
+	spec, err := bpf.LoadFunction()
+	c := compiled{spec, btf.NewCache()}
+	_, _ = c.types.Kernel() // loading the programs reports the error
+	return c, err
 }
 
 // load makes the ring. Nothing is attached by it.
-func load(o Options, types *btf.Cache) (*kernel, error) {
+func load(o Options, c compiled) (*kernel, error) {
 	size := o.RingBytes
 	if page := os.Getpagesize(); size < page || size&(size-1) != 0 {
 		return nil, fmt.Errorf("uprobe: a ring of %d bytes is no power of two of at least a page", size)
 	}
-	spec, err := bpf.LoadFunction()
-	if err != nil {
-		return nil, err
-	}
+	spec := c.programs.Copy()
 	if o.preallocates() {
 		preallocate(spec.Maps)
 	}
@@ -120,7 +123,7 @@ func load(o Options, types *btf.Cache) (*kernel, error) {
 		events.Close()
 		return nil, err
 	}
-	k := &kernel{spec: spec, calls: uint32(o.MaxCalls), events: events, ring: r, types: types, ids: idPool{max: math.MaxUint16}, unused: map[string]*ebpf.Map{}}
+	k := &kernel{spec: spec, calls: uint32(o.MaxCalls), events: events, ring: r, types: c.types, ids: idPool{max: math.MaxUint16}, unused: map[string]*ebpf.Map{}}
 	for _, name := range append(unusedMaps(nil), bpf.FunctionMapGates) {
 		spec.Maps[name].Key, spec.Maps[name].Value = nil, nil // sizes differ by query
 		if k.unused[name], err = ebpf.NewMap(spec.Maps[name]); err != nil {

@@ -31,7 +31,11 @@ func (s *source) Load(ctx context.Context) error {
 // install loads s's programs. Provider.mu is held.
 func (p *Provider) install(s *source) (*installation, error) {
 	if p.kernel == nil {
-		k, err := load(p.o, p.types())
+		c, err := p.compiled()
+		if err != nil {
+			return nil, err
+		}
+		k, err := load(p.o, c)
 		if err != nil {
 			return nil, err
 		}

@@ -127,7 +127,11 @@ func pricesOf(links linkKind) []string {
 func (p *Provider) measure(links linkKind) (calibrate.Table, error) {
 	// What is measured fits in a quarter of the ring: the reader that there is
 	// not is not woken.
-	k, err := load(Options{RingBytes: 1 << 20, MaxCalls: 64}, p.types())
+	c, err := p.compiled()
+	if err != nil {
+		return nil, err
+	}
+	k, err := load(Options{RingBytes: 1 << 20, MaxCalls: 64}, c)
 	if err != nil {
 		return nil, err
 	}

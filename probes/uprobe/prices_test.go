@@ -170,7 +170,7 @@ func BenchmarkMeasure(b *testing.B) {
 		b.Fatal(err)
 	}
 	p := provider(b, Options{})
-	p.types()
+	p.compiled()
 	var last calibrate.Table
 	for b.Loop() {
 		if last, err = p.measure(links); err != nil {

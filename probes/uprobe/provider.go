@@ -11,8 +11,6 @@ import (
 	"endoscope/probes/calibrate"
 	"endoscope/probes/clock"
 	"endoscope/probes/symbols"
-
-	"github.com/cilium/ebpf/btf"
 )
 
 // Options configure a Provider. The zero value of a field takes its default.
@@ -58,8 +56,9 @@ type Provider struct {
 	o       Options
 	offset  int64 // from the boot clock to the epoch
 	modules symbols.Cache
-	types   func() *btf.Cache // of the kernel
-	costs   func() costs      // of probes on this machine
+	costs   func() costs // of probes on this machine
+	// compiled is what programs are made of.
+	compiled func() (compiled, error)
 
 	background sync.WaitGroup // detaching of what was attached to measure and to estimate
 
@@ -86,7 +85,7 @@ func New(o Options) *Provider {
 	if o.Lateness == 0 {
 		o.Lateness = defaultLateness
 	}
-	p := &Provider{o: o, offset: clock.Offset(), types: sync.OnceValue(kernelTypes), active: map[*source]*installation{}}
+	p := &Provider{o: o, offset: clock.Offset(), compiled: sync.OnceValues(readCompiled), active: map[*source]*installation{}}
 	p.costs = sync.OnceValue(p.knownCosts)
 	return p
 }
@@ -113,7 +112,7 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 		return nil, err
 	}
 	meter := p.beginEstimate(spec)
-	go p.types() // read while the symbols are
+	go p.compiled() // read while the symbols are
 	s, err := p.prepare(spec, cols, links)
 	if err != nil {
 		p.endEstimate(meter)

@@ -244,6 +244,7 @@ func (r *resolver) module(m *module, sym *symbols.Module) error {
 // inferred, and the others to be probed.
 func (r *resolver) add(m *module, sym *symbols.Module, decided []decision, usable []bool, sums [][]sum) {
 	scopes := map[returns][]*scope{}
+	r.wants = slices.Grow(r.wants, len(decided))
 	first := make([]int, len(decided)) // of the wants of each
 	for k, d := range decided {
 		first[k] = len(r.wants)
