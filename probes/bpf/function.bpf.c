@@ -17,6 +17,7 @@
  *
  *   goroutine_end       a goroutine ends without returning
  *   frame_landing       a function goes on, which others did not return to
+ *   frame_unwinding     the same, as an unwinder says
  *   thread_end          so does a thread, of which a sequence is told;
  *   frame_thread_end    the same where exits are probed
  *
@@ -255,6 +256,14 @@ SEC("uprobe.multi/x")
 int frame_landing(struct pt_regs *ctx)
 {
 	land(ctx, bpf_get_attach_cookie(ctx));
+	return 0;
+}
+
+/* At _Unwind_SetIP. */
+SEC("uprobe.multi/x")
+int frame_unwinding(struct pt_regs *ctx)
+{
+	unwind(ctx, bpf_get_attach_cookie(ctx));
 	return 0;
 }
 

@@ -198,6 +198,7 @@ const (
 	FunctionProgFrameExit        = "frame_exit"
 	FunctionProgFrameLanding     = "frame_landing"
 	FunctionProgFrameThreadEnd   = "frame_thread_end"
+	FunctionProgFrameUnwinding   = "frame_unwinding"
 	FunctionProgFunctionEntry    = "function_entry"
 	FunctionProgFunctionSession  = "function_session"
 	FunctionProgGoroutineEnd     = "goroutine_end"
@@ -283,6 +284,7 @@ type FunctionProgramSpecs struct {
 	FrameExit       *ebpf.ProgramSpec `ebpf:"frame_exit"`
 	FrameLanding    *ebpf.ProgramSpec `ebpf:"frame_landing"`
 	FrameThreadEnd  *ebpf.ProgramSpec `ebpf:"frame_thread_end"`
+	FrameUnwinding  *ebpf.ProgramSpec `ebpf:"frame_unwinding"`
 	FunctionEntry   *ebpf.ProgramSpec `ebpf:"function_entry"`
 	FunctionSession *ebpf.ProgramSpec `ebpf:"function_session"`
 	GoroutineEnd    *ebpf.ProgramSpec `ebpf:"goroutine_end"`
@@ -451,6 +453,7 @@ type FunctionPrograms struct {
 	FrameExit       *ebpf.Program `ebpf:"frame_exit"`
 	FrameLanding    *ebpf.Program `ebpf:"frame_landing"`
 	FrameThreadEnd  *ebpf.Program `ebpf:"frame_thread_end"`
+	FrameUnwinding  *ebpf.Program `ebpf:"frame_unwinding"`
 	FunctionEntry   *ebpf.Program `ebpf:"function_entry"`
 	FunctionSession *ebpf.Program `ebpf:"function_session"`
 	GoroutineEnd    *ebpf.Program `ebpf:"goroutine_end"`
@@ -465,6 +468,7 @@ func (p *FunctionPrograms) Close() error {
 		p.FrameExit,
 		p.FrameLanding,
 		p.FrameThreadEnd,
+		p.FrameUnwinding,
 		p.FunctionEntry,
 		p.FunctionSession,
 		p.GoroutineEnd,

@@ -234,6 +234,7 @@ var testsOf = map[string]struct{ entry, exit bool }{
 	bpf.FunctionProgFrameExit:       {entry: true, exit: true},
 	bpf.FunctionProgGoroutineEnd:    {entry: true, exit: true},
 	bpf.FunctionProgFrameLanding:    {entry: true, exit: true},
+	bpf.FunctionProgFrameUnwinding:  {entry: true, exit: true},
 	bpf.FunctionProgFrameThreadEnd:  {entry: true, exit: true},
 }
 

@@ -113,6 +113,10 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, links li
 		set.close()
 		return nil, err
 	}
+	if err := r.addUnwinders(set, running); err != nil {
+		set.close()
+		return nil, err
+	}
 	if err := checkTextCopy(spec, set, r.wants, r.landmarks); err != nil {
 		set.close()
 		return nil, err
@@ -144,6 +148,7 @@ type resolver struct {
 	landmarks []landmark
 	selected  int
 	skipped   []skipped
+	remarks   []string
 	noReturn  int             // of skipped: it is only the return
 	found     map[string]bool // of sel.names: some module has it
 	looked    []string        // names of the modules searched
@@ -199,21 +204,10 @@ func (r *resolver) module(m *module, sym *symbols.Module) error {
 		return nil
 	}
 	r.costs = r.prices()
-	var texts []*text
-	defer func() {
-		for _, t := range texts {
-			t.close()
-		}
-	}()
-	for _, pl := range m.in {
-		t, err := openText(pl, m.file)
-		if err != nil {
-			if _, runs := process.Lookup(pl.process.PID); !runs && len(r.spec.Target.PIDs) == 0 {
-				continue
-			}
-			return refuseTarget(r.spec.Target, "the code of process %d cannot be read: %v", pl.process.PID, err)
-		}
-		texts = append(texts, t)
+	texts, err := r.texts(m)
+	defer closeTexts(texts)
+	if err != nil {
+		return err
 	}
 	r.selected += len(chosen)
 	if r.returns && r.returnsBy != plan.ExitReturns {
@@ -238,6 +232,29 @@ func (r *resolver) module(m *module, sym *symbols.Module) error {
 	}
 	r.add(m, sym, decided, usable, sums)
 	return r.addLandmarks(m, sym, texts)
+}
+
+// texts opens the code of a module in the processes that have mapped it. It is to
+// be closed in any case.
+func (r *resolver) texts(m *module) ([]*text, error) {
+	var texts []*text
+	for _, pl := range m.in {
+		t, err := openText(pl, m.file)
+		if err != nil {
+			if _, runs := process.Lookup(pl.process.PID); !runs && len(r.spec.Target.PIDs) == 0 {
+				continue
+			}
+			return texts, refuseTarget(r.spec.Target, "the code of process %d cannot be read: %v", pl.process.PID, err)
+		}
+		texts = append(texts, t)
+	}
+	return texts, nil
+}
+
+func closeTexts(texts []*text) {
+	for _, t := range texts {
+		t.close()
+	}
 }
 
 // add adds functions of a module in all their scopes: those with a sum as
@@ -415,5 +432,6 @@ func (r *resolver) notices() []string {
 	if len(r.skipped) > 0 {
 		out = append(out, notMonitored(r.skipped))
 	}
+	out = append(out, r.remarks...)
 	return append(out, steppedNotices(r.wants, r.costs)...)
 }

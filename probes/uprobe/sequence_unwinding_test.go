@@ -47,14 +47,19 @@ struct Held {
 Held::Held(long n) : n(n) { CALL("Held::Held"); sink += n; }
 Held::~Held() { CALL("Held::~Held"); leaf(n); }
 
+// What is not observed has larger frames than what is: calls that it makes lie
+// further in than what was left.
+NOINLINE long far(long n) { volatile char room[700]; room[n] = 1; return leaf(n) + room[n]; }
+struct Room { long n; NOINLINE ~Room() { far(n); } };
+
 // Three frames that an exception passes, of which one cleans up.
 NOINLINE long thrower(long n) { CALL("thrower"); if (n % 3 == 0) throw n; if (n % 3 == 1) throw std::runtime_error("one"); return leaf(n); }
 NOINLINE long holds(long n) { CALL("holds"); Held h(n); return thrower(n) + 1; }
-NOINLINE long plain(long n) { CALL("plain"); long r = holds(n); sink += r; return r; }
-NOINLINE long caught(long n) { CALL("caught"); try { return plain(n); } catch (...) { return leaf(n); } }
+NOINLINE long plain(long n) { CALL("plain"); Room room{n}; long r = holds(n); sink += r; return r; }
+NOINLINE long caught(long n) { CALL("caught"); try { return plain(n); } catch (...) { return far(n) + leaf(n); } }
 NOINLINE long some(long n) { CALL("some"); try { return plain(n); } catch (std::exception &e) { sink += e.what()[0]; return 1; } }
 // Caught, and thrown again from a frame further out.
-NOINLINE long again(long n) { CALL("again"); Held h(n); try { plain(n); } catch (...) { leaf(1); throw; } return leaf(n); }
+NOINLINE long again(long n) { CALL("again"); Held h(n); try { plain(n); } catch (...) { far(1); throw; } return leaf(n); }
 NOINLINE long translated(long n) { CALL("translated"); try { again(n); } catch (long) { Held h(2); throw std::string("long"); } return n; }
 NOINLINE long outermost(long n) { CALL("outermost"); try { some(n); translated(n); } catch (long m) { leaf(m); } catch (std::string &) { leaf(3); } catch (std::exception &) { leaf(4); } return n; }
 // An exception that is thrown and caught while another unwinds.
