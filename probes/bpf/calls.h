@@ -130,6 +130,29 @@ static __always_inline int own_stack(struct bounds *known, struct task_struct *t
 	return find_stack(known, sp);
 }
 
+/* Where the C library's jmp_buf has the stack pointer (JB_RSP of glibc and musl),
+ * and the thread's control block what glibc mangles that with (pointer_guard). */
+#define JMP_BUF_SP 0x30
+#define POINTER_GUARD 0x30
+
+/*
+ * jump_target is the stack pointer with which the thread will go on that is
+ * about to longjmp by the jmp_buf at env; 0 if that is not in its own stack.
+ */
+static __always_inline __u64 jump_target(struct bounds *known, struct task_struct *task, __u64 env)
+{
+	__u64 sp = 0, guard = 0;
+
+	if (bpf_probe_read_user(&sp, sizeof(sp), (void *)env + JMP_BUF_SP))
+		return 0;
+	if (own_stack(known, task, sp) == STACK_OWN)
+		return sp;
+	if (bpf_probe_read_user(&guard, sizeof(guard), (void *)task->thread.fsbase + POINTER_GUARD))
+		return 0;
+	sp = (sp >> 17 | sp << 47) ^ guard;
+	return own_stack(known, task, sp) == STACK_OWN ? sp : 0;
+}
+
 /*
  * is_chained: the call's return address is already the trampoline, so it was
  * reached by a tail call from a call that is armed at this same sp.

@@ -280,24 +280,50 @@ static __always_inline void land(struct pt_regs *ctx, __u64 cookie)
 		drop_from(o, &f, f.below, bpf_ktime_get_boot_ns());
 }
 
+/* open_owner is the thread's list if it has calls under way. */
+static __always_inline struct owner *open_owner(struct task_struct *task)
+{
+	struct owner *o = bpf_task_storage_get(&owners, task, NULL, 0);
+
+	return o && o->calls.n && is_current(o, task) && !is_closed() ? o : NULL;
+}
+
+/* drop_below ends the calls of a thread that goes on with the stack pointer sp:
+ * what it called there has its return address below. */
+static __always_inline void drop_below(struct owner *o, __u64 sp)
+{
+	struct frame f = { .tgid = bpf_get_current_pid_tgid() >> 32 };
+
+	drop_from(o, &f, -(sp - 8), bpf_ktime_get_boot_ns());
+}
+
 /*
  * unwind ends the calls that the unwinder leaves: ctx is at the entry of
  * _Unwind_SetIP, whose first argument has at an offset the stack pointer with
- * which a frame will go on. What that called has its return address below.
+ * which a frame will go on.
  */
 static __always_inline void unwind(struct pt_regs *ctx, __u64 offset)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct owner *o = bpf_task_storage_get(&owners, task, NULL, 0);
-	struct frame f = { .tgid = bpf_get_current_pid_tgid() >> 32 };
+	struct owner *o = open_owner(task);
 	__u64 sp = 0;
 
-	if (!o || !o->calls.n || !is_current(o, task) || is_closed())
-		return;
 	/* Another stack's frames have nothing to do with the calls of o. */
-	if (bpf_probe_read_user(&sp, sizeof(sp), (void *)ctx->di + offset) || sp <= ctx->sp || own_stack(&o->stack, task, sp) != STACK_OWN)
+	if (o && !bpf_probe_read_user(&sp, sizeof(sp), (void *)ctx->di + offset) && own_stack(&o->stack, task, sp) == STACK_OWN)
+		drop_below(o, sp);
+}
+
+/* jump ends the calls that longjmp leaves, at whose entry ctx is. */
+static __always_inline void jump(struct pt_regs *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct owner *o = open_owner(task);
+
+	if (!o)
 		return;
-	drop_from(o, &f, -(sp - 8), bpf_ktime_get_boot_ns());
+	__u64 sp = jump_target(&o->stack, task, ctx->di);
+	if (sp)
+		drop_below(o, sp);
 }
 
 /* drop_thread ends the calls of a thread that ends. */

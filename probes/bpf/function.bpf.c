@@ -18,6 +18,8 @@
  *   goroutine_end       a goroutine ends without returning
  *   frame_landing       a function goes on, which others did not return to
  *   frame_unwinding     the same, as an unwinder says
+ *   frame_jump          the same, as longjmp says
+ *   call_jump           the same where returns are trapped
  *   thread_end          so does a thread, of which a sequence is told;
  *   frame_thread_end    the same where exits are probed
  *
@@ -264,6 +266,29 @@ SEC("uprobe.multi/x")
 int frame_unwinding(struct pt_regs *ctx)
 {
 	unwind(ctx, bpf_get_attach_cookie(ctx));
+	return 0;
+}
+
+/* At longjmp. */
+SEC("uprobe.multi/x")
+int frame_jump(struct pt_regs *ctx)
+{
+	jump(ctx);
+	return 0;
+}
+
+/* The same where returns are trapped. */
+SEC("uprobe.multi/x")
+int call_jump(struct pt_regs *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *t = bpf_task_storage_get(&threads, task, NULL, 0);
+
+	if (!t || t->exec_id != task->self_exec_id || is_closed())
+		return 0;
+	__u64 sp = jump_target(&t->stack, task, ctx->di);
+	if (sp)
+		cut(t, search_alive(t, sp), bpf_ktime_get_boot_ns());
 	return 0;
 }
 

@@ -194,8 +194,10 @@ const (
 	FunctionMapStates1           = "states_1"
 	FunctionMapTargets           = "targets"
 	FunctionMapThreads           = "threads"
+	FunctionProgCallJump         = "call_jump"
 	FunctionProgFrameEntry       = "frame_entry"
 	FunctionProgFrameExit        = "frame_exit"
+	FunctionProgFrameJump        = "frame_jump"
 	FunctionProgFrameLanding     = "frame_landing"
 	FunctionProgFrameThreadEnd   = "frame_thread_end"
 	FunctionProgFrameUnwinding   = "frame_unwinding"
@@ -280,8 +282,10 @@ type FunctionSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type FunctionProgramSpecs struct {
+	CallJump        *ebpf.ProgramSpec `ebpf:"call_jump"`
 	FrameEntry      *ebpf.ProgramSpec `ebpf:"frame_entry"`
 	FrameExit       *ebpf.ProgramSpec `ebpf:"frame_exit"`
+	FrameJump       *ebpf.ProgramSpec `ebpf:"frame_jump"`
 	FrameLanding    *ebpf.ProgramSpec `ebpf:"frame_landing"`
 	FrameThreadEnd  *ebpf.ProgramSpec `ebpf:"frame_thread_end"`
 	FrameUnwinding  *ebpf.ProgramSpec `ebpf:"frame_unwinding"`
@@ -449,8 +453,10 @@ type FunctionVariables struct {
 //
 // It can be passed to LoadFunctionObjects or ebpf.CollectionSpec.LoadAndAssign.
 type FunctionPrograms struct {
+	CallJump        *ebpf.Program `ebpf:"call_jump"`
 	FrameEntry      *ebpf.Program `ebpf:"frame_entry"`
 	FrameExit       *ebpf.Program `ebpf:"frame_exit"`
+	FrameJump       *ebpf.Program `ebpf:"frame_jump"`
 	FrameLanding    *ebpf.Program `ebpf:"frame_landing"`
 	FrameThreadEnd  *ebpf.Program `ebpf:"frame_thread_end"`
 	FrameUnwinding  *ebpf.Program `ebpf:"frame_unwinding"`
@@ -464,8 +470,10 @@ type FunctionPrograms struct {
 
 func (p *FunctionPrograms) Close() error {
 	return _FunctionClose(
+		p.CallJump,
 		p.FrameEntry,
 		p.FrameExit,
+		p.FrameJump,
 		p.FrameLanding,
 		p.FrameThreadEnd,
 		p.FrameUnwinding,

@@ -9,10 +9,10 @@ import (
 
 var _ probes.Detachable = (*source)(nil)
 
-// Detachable implements probes.Detachable. Calls that are left without returning
-// while nobody looks would seem to enclose others.
+// Detachable implements probes.Detachable. Goroutines that end while nobody looks
+// would leave calls behind that others seem to be in.
 func (s *source) Detachable() bool {
-	return s.Ability().Gate == plan.AtEntry && len(s.resolution.landmarks) == 0
+	return s.Ability().Gate == plan.AtEntry && !slices.ContainsFunc(s.resolution.landmarks, func(l landmark) bool { return l.cookie&goRegisters != 0 })
 }
 
 // Detach implements probes.Detachable. Calls that are under way then are

@@ -235,6 +235,8 @@ var testsOf = map[string]struct{ entry, exit bool }{
 	bpf.FunctionProgGoroutineEnd:    {entry: true, exit: true},
 	bpf.FunctionProgFrameLanding:    {entry: true, exit: true},
 	bpf.FunctionProgFrameUnwinding:  {entry: true, exit: true},
+	bpf.FunctionProgFrameJump:       {entry: true, exit: true},
+	bpf.FunctionProgCallJump:        {entry: true, exit: true},
 	bpf.FunctionProgFrameThreadEnd:  {entry: true, exit: true},
 }
 

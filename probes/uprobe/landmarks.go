@@ -59,19 +59,25 @@ func (r *resolver) addLandmarks(m *module, sym *symbols.Module, texts []*text) e
 	return nil
 }
 
-// addUnwinders adds to the modules those with the unwinder of C++ and Rust,
-// and its landmarks. Without it such calls are seen to be left by others in
-// their frames.
-func (r *resolver) addUnwinders(set *moduleSet, running []process.Process) error {
-	if !nests(r.spec) || !slices.ContainsFunc(r.wants, func(w want) bool { return w.returns == atExits && w.flags&goRegisters == 0 }) {
+// addJumps adds the landmarks of C, C++ and Rust, with the modules that have
+// them: the unwinder, and longjmp. Without them such calls are seen to be left by
+// others in their frames.
+func (r *resolver) addJumps(set *moduleSet, running []process.Process) error {
+	native := map[returns]bool{}
+	for _, w := range r.wants {
+		if w.flags&goRegisters == 0 {
+			native[w.returns] = true
+		}
+	}
+	if !nests(r.spec) || !native[trapped] && !native[atExits] {
 		return nil
 	}
-	in := func(_, _, module string) (bool, error) { return strings.HasPrefix(module, "libgcc_s.so"), nil }
+	in := func(_, _, module string) (bool, error) { return isLibgcc(module) || isLibc(module), nil }
 	libraries, err := findModules(r.spec.Target, running, &selector{inModule: in})
 	if err != nil {
 		return err
 	}
-	modules := slices.Clone(set.list) // which are linked with it statically
+	modules := slices.Clone(set.list) // of which some may be linked statically
 	for _, m := range libraries.list {
 		if set.byFile[m.id] != nil {
 			m.file.Close()
@@ -86,7 +92,7 @@ func (r *resolver) addUnwinders(set *moduleSet, running []process.Process) error
 		if err != nil {
 			continue
 		}
-		err = r.addUnwinder(m, sym)
+		err = r.addJumpsOf(m, sym, native[trapped])
 		sym.Close()
 		if err != nil {
 			return err
@@ -95,9 +101,42 @@ func (r *resolver) addUnwinders(set *moduleSet, running []process.Process) error
 	return nil
 }
 
-func (r *resolver) addUnwinder(m *module, sym *symbols.Module) error {
-	u, ok := sym.Unwinder()
-	if !ok {
+func isLibgcc(module string) bool { return strings.HasPrefix(module, "libgcc_s.so") }
+
+// isLibc is true for glibc, also as it was called before 2.34, and musl.
+func isLibc(module string) bool {
+	return strings.HasPrefix(module, "libc.") || strings.HasPrefix(module, "libc-") || strings.HasPrefix(module, "ld-musl-")
+}
+
+// longjmps are the C library's functions that go on where setjmp was called.
+var longjmps = []string{"longjmp", "_longjmp", "siglongjmp", "__longjmp_chk"}
+
+// addJumpsOf adds the landmarks of a module. Traps are not set where exceptions
+// unwind.
+func (r *resolver) addJumpsOf(m *module, sym *symbols.Module, traps bool) error {
+	type mark struct {
+		function int
+		program  string
+		cookie   uint64
+	}
+	var marks []mark
+	if u, ok := sym.Unwinder(); ok && !traps {
+		marks = append(marks, mark{u.SetIP, bpf.FunctionProgFrameUnwinding, u.CFA})
+	}
+	if isLibc(m.name()) || len(sym.Find("__libc_start_main")) > 0 {
+		program := bpf.FunctionProgFrameJump
+		if traps {
+			program = bpf.FunctionProgCallJump
+		}
+		for _, name := range longjmps {
+			for _, i := range sym.Find(name) {
+				if !slices.ContainsFunc(marks, func(k mark) bool { return k.function == i }) {
+					marks = append(marks, mark{i, program, 0})
+				}
+			}
+		}
+	}
+	if len(marks) == 0 {
 		return nil
 	}
 	texts, err := r.texts(m)
@@ -105,13 +144,15 @@ func (r *resolver) addUnwinder(m *module, sym *symbols.Module) error {
 	if err != nil {
 		return err
 	}
-	site, err := landmarkSite(sym, u.SetIP, texts)
-	if err != nil {
-		r.remarks = append(r.remarks, fmt.Sprintf("calls that exceptions leave are seen late: the unwinder in %s cannot be probed: %v", m.name(), err))
-		return nil
-	}
-	for _, s := range r.scopes(m, atExits) {
-		r.landmarks = append(r.landmarks, landmark{m, s, site, bpf.FunctionProgFrameUnwinding, u.CFA})
+	for _, k := range marks {
+		site, err := landmarkSite(sym, k.function, texts)
+		if err != nil {
+			r.remarks = append(r.remarks, fmt.Sprintf("calls that are left without returning are seen late: %s in %s cannot be probed: %v", sym.Function(k.function).Name, m.name(), err))
+			continue
+		}
+		for _, s := range r.scopes(m, atExits) {
+			r.landmarks = append(r.landmarks, landmark{m, s, site, k.program, k.cookie})
+		}
 	}
 	return nil
 }

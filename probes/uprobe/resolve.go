@@ -113,7 +113,7 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, links li
 		set.close()
 		return nil, err
 	}
-	if err := r.addUnwinders(set, running); err != nil {
+	if err := r.addJumps(set, running); err != nil {
 		set.close()
 		return nil, err
 	}

@@ -154,10 +154,13 @@ NOINLINE long even(long n);
 NOINLINE long odd(long n) { sink++; return n == 0 ? 0 : even(n - 1); }
 NOINLINE long even(long n) { sink++; return n == 0 ? 1 : odd(n - 1); }
 NOINLINE long leap(long n) { long r; if (n == 0) longjmp(env, 1); r = leap(n-1) + 1; sink = r; return r; }
-NOINLINE long catch_(long n) { volatile int d = depth_now(); if (!setjmp(env)) leap(n); else abandoned(d); long r = n & 1 ? leaf(n) : 0; sink = r; return r; }
+/* What is not observed has larger frames than what is: calls that it makes lie
+ * further in than what was left. */
+NOINLINE long far(long n) { volatile char room[700]; room[n] = 1; long r = leaf(n) + room[n]; sink = r; return r; }
+NOINLINE long catch_(long n) { volatile int d = depth_now(); if (!setjmp(env)) leap(n); else { abandoned(d); far(n); } long r = n & 1 ? leaf(n) : 0; sink = r; return r; }
 NOINLINE long struck(long n) { long r = leaf(n); if (leaps) siglongjmp(handler, 1); sink = r; return r; }
 static void on(int s) { struck(s); }
-NOINLINE long strike(long n) { volatile int d = depth_now(); leaps = n & 1; if (!sigsetjmp(handler, 1)) raise(SIGUSR1); else abandoned(d); long r = leaf(n); sink = r; return r; }
+NOINLINE long strike(long n) { volatile int d = depth_now(); leaps = n & 1; if (!sigsetjmp(handler, 1)) raise(SIGUSR1); else { abandoned(d); far(n); } long r = leaf(n); sink = r; return r; }
 NOINLINE long deep(long n) { long r = n ? deep(n - 1) : leaf(n); sink = r; return r; }
 static void *work(void *name) {
 	pthread_setname_np(pthread_self(), name);

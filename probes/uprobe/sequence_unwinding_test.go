@@ -108,7 +108,7 @@ func TestSequencesOfExceptions(t *testing.T) {
 	testenv.NeedUprobes(t)
 	names := []string{"leaf", "Held::Held", "Held::~Held", "thrower", "holds", "plain", "caught", "some", "again", "translated", "outermost",
 		"Careful::~Careful", "careful", "saved", "down", "deep"}
-	for _, flags := range [][]string{{"-O0"}, {"-O2"}, {"-Os", "-fno-omit-frame-pointer", "-fcf-protection"}} {
+	for _, flags := range [][]string{{"-O0"}, {"-O2"}, {"-Os", "-fno-omit-frame-pointer", "-fcf-protection", "-static-libgcc", "-static-libstdc++"}} {
 		t.Run(strings.Join(flags, " "), func(t *testing.T) {
 			target := compileCC(t, throwing, append(flags, "-pthread")...)
 			p := provider(t, Options{})
