@@ -164,7 +164,7 @@ var Streams = []*Stream{
 		Doc: "entries and returns of functions, in order for each thread, in Go for each goroutine; process, tid and thread_name of all events of a call are those at its entry",
 		How: uprobeHow + ", with return traps where those are safe, else at the instructions by which functions leave", Cost: "0.9 µs a call, 2 µs at exits; 18 µs more where stepped", Needs: uprobeNeeds,
 		Columns: columns(stamp, who, []Column{
-			{"event", tS, "", "ENTER; LEAVE: returned, or went on by a tail call; UNWIND: left without returning (longjmp, exception, panic, exec, end of the thread or goroutine), innermost first, told at the next event that shows it; GAP: events of the thread or goroutine are missing here; it comes whatever functions are chosen, with function_name NULL and the depth of the next event"},
+			{"event", tS, "", "ENTER; LEAVE: returned, or went on by a tail call; UNWIND: left without returning (longjmp, exception, panic, exec, end of the thread or goroutine), innermost first, told as soon as it shows; GAP: events of the thread or goroutine are missing here; it comes whatever functions are chosen, with function_name NULL and the depth of the next event"},
 		}, function, depth, []Column{
 			{"goroutine", tI, "", "of calls of Go: the number of the goroutine, which may go on on another thread; where the program was stripped of its debug information, the address by which its runtime knows it; NULL: the sequence is the thread's"},
 		}), Asked: objects},

@@ -172,7 +172,10 @@ func (a *aggregation) entries(n, keyWords, valueWords int) int {
 
 // specialise makes the programs and maps in spec those of the aggregation.
 func (a *aggregation) specialise(spec *ebpf.CollectionSpec) error {
-	for _, p := range spec.Programs {
+	for name, p := range spec.Programs {
+		if !testsOf[name].call {
+			continue
+		}
 		if err := codegen.Install(p, "derive", a.code.Derive); err != nil {
 			return err
 		}

@@ -58,9 +58,10 @@
 // their calls in one frame mistaken for each other. Where depth is read, all
 // functions of a query are observed in one way, and so they are of function_call:
 // calls of a thread count, or those of a goroutine, whose calls of C begin anew.
-// That calls were left without returning shows by the next call in their frames,
-// or in one further out; by the end of their thread; and in Go by functions of the
-// runtime that are passed then (landmark).
+// That calls were left without returning shows by what is passed then in the
+// run-time support of languages (landmark): longjmp, GCC's unwinder, functions of
+// Go's runtime; by the end of their thread; and at the latest by a call in their
+// frames or in one further out.
 //
 // What is not guaranteed: a call that is under way when a query ends keeps the
 // kernel's return trap until it returns, which costs one more trap and no row.

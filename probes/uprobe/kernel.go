@@ -223,15 +223,16 @@ type attachable struct {
 }
 
 // testsOf says which of a query's tests a program makes: both where it can send
-// events of a sequence, for any may be told with a gap in front of it.
-var testsOf = map[string]struct{ entry, exit bool }{
-	bpf.FunctionProgFunctionEntry:   {entry: true},
-	bpf.FunctionProgFunctionSession: {entry: true, exit: true},
-	bpf.FunctionProgPairEntry:       {entry: true, exit: true},
-	bpf.FunctionProgPairReturn:      {entry: true, exit: true},
+// events of a sequence, for any may be told with a gap in front of it. Programs
+// that are no calls' send nothing else.
+var testsOf = map[string]struct{ entry, exit, call bool }{
+	bpf.FunctionProgFunctionEntry:   {entry: true, call: true},
+	bpf.FunctionProgFunctionSession: {entry: true, exit: true, call: true},
+	bpf.FunctionProgPairEntry:       {entry: true, exit: true, call: true},
+	bpf.FunctionProgPairReturn:      {entry: true, exit: true, call: true},
+	bpf.FunctionProgFrameEntry:      {entry: true, exit: true, call: true},
+	bpf.FunctionProgFrameExit:       {entry: true, exit: true, call: true},
 	bpf.FunctionProgThreadEnd:       {entry: true, exit: true},
-	bpf.FunctionProgFrameEntry:      {entry: true, exit: true},
-	bpf.FunctionProgFrameExit:       {entry: true, exit: true},
 	bpf.FunctionProgGoroutineEnd:    {entry: true, exit: true},
 	bpf.FunctionProgFrameLanding:    {entry: true, exit: true},
 	bpf.FunctionProgFrameUnwinding:  {entry: true, exit: true},
