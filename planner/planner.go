@@ -27,6 +27,11 @@ type Env struct {
 	Models Models
 	// Eval computes an expression without columns.
 	Eval func(plan.Expr) (batch.Value, error)
+	// Params are the values of $1, $2, ...
+	Params []batch.Value
+	// Unbound has parameters without a value be NULL: a plan that only says what
+	// it would give.
+	Unbound bool
 }
 
 // Models are the models that CREATE MODEL made.

@@ -43,7 +43,7 @@ func (c *exprCtx) resolve(e parser.Expr) (plan.Expr, error) {
 	case *parser.ColumnRef:
 		return c.columnRef(e)
 	case *parser.Param:
-		return nil, c.r.errorf(e.Pos(), "$%d has no value: parameters are not supported yet", e.N)
+		return c.param(e)
 	case *parser.Unary:
 		return c.unary(e)
 	case *parser.Binary:
@@ -85,6 +85,17 @@ func (c *exprCtx) resolve(e parser.Expr) (plan.Expr, error) {
 		return c.call(e)
 	}
 	return nil, c.r.errorf(e.Pos(), "this expression is not supported yet")
+}
+
+// param is the value of a parameter.
+func (c *exprCtx) param(e *parser.Param) (plan.Expr, error) {
+	k := &plan.Const{V: batch.NullOf(batch.Null), Start: e.Start, Stop: e.Stop}
+	if env := c.r.env; e.N <= len(env.Params) {
+		k.V = env.Params[e.N-1]
+	} else if !env.Unbound {
+		return nil, c.r.hintf(e.Pos(), "values are given with a statement by programs: Query(ctx, \"... $1\", 42)", "$%d has no value", e.N)
+	}
+	return k, nil
 }
 
 func literal(l *parser.Literal) *plan.Const {

@@ -22,17 +22,20 @@ const analyzeFor = 5 * time.Second
 // maxSites is how many probe sites EXPLAIN lists by name.
 const maxSites = 20
 
+// planColumn is the one that EXPLAIN gives.
+var planColumn = text("plan")
+
 // explain answers EXPLAIN [ANALYZE] query: the plan, where each operator runs,
 // what would be attached, and which rules fired; with ANALYZE the query is run
 // and what was measured stands beside.
-func (s *session) explain(ctx context.Context, st *parser.Explain, src string) (wire.Result, error) {
+func (s *session) explain(ctx context.Context, st *parser.Explain, src string, args []batch.Value) (wire.Result, error) {
 	switch of := st.Of.(type) {
 	case *parser.CreateTrigger:
 		return s.explainTrigger(ctx, of, src)
 	case *parser.CreateModel:
 		return s.explainModel(ctx, of, src)
 	}
-	p, err := planner.Plan(st.Of.(*parser.Query), src, s.env())
+	p, err := planner.Plan(st.Of.(*parser.Query), src, s.env(args...))
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +43,7 @@ func (s *session) explain(ctx context.Context, st *parser.Explain, src string) (
 		if p, err = s.permitted(p, src); err != nil {
 			return nil, err
 		}
-		rel := newRelation(text("plan"))
+		rel := newRelation(planColumn)
 		return rel, s.explainPlan(ctx, rel, p, src, "", nil)
 	}
 	if p.For == 0 || p.For > analyzeFor {
@@ -68,7 +71,7 @@ func (s *session) explain(ctx context.Context, st *parser.Explain, src string) (
 	}
 	sum := res.Summary()
 	_ = res.Close()
-	rel := newRelation(text("plan"))
+	rel := newRelation(planColumn)
 	rel.lines(q.explain())
 	acquired := fmt.Sprintf("%d tuples acquired", q.t.acquired.Load())
 	if len(q.collector.sources) > 0 {

@@ -112,42 +112,47 @@ func (s *session) Close() error {
 }
 
 // env is what the planner may know of the session.
-func (s *session) env() *planner.Env {
+func (s *session) env(args ...batch.Value) *planner.Env {
 	noKernel, resolves := s.noKernel(), webhookFormats[s.setting("webhook_format").S].resolves
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &planner.Env{Resolves: resolves, Views: s.e.views, Triggers: s.e.flows, Models: s.e.models, Target: s.target, NoKernel: noKernel, File: s.describeFile, Eval: expr.EvalConst}
+	return &planner.Env{Params: args, Resolves: resolves, Views: s.e.views, Triggers: s.e.flows, Models: s.e.models, Target: s.target, NoKernel: noKernel, File: s.describeFile, Eval: expr.EvalConst}
 }
 
 // Execute runs one statement, and has what is refused on record.
-func (s *session) Execute(ctx context.Context, text string) (wire.Result, error) {
-	r, err := s.execute(ctx, text)
+func (s *session) Execute(ctx context.Context, text string, args ...batch.Value) (wire.Result, error) {
+	r, err := s.execute(ctx, text, args)
 	if err != nil {
 		s.may.Record("refused", "statement", text, "error", err.Error())
 	}
 	return r, err
 }
 
-func (s *session) execute(ctx context.Context, text string) (wire.Result, error) {
+func (s *session) execute(ctx context.Context, text string, args []batch.Value) (wire.Result, error) {
 	stmt, err := parser.Parse(text)
 	if err != nil {
 		return nil, err
 	}
+	if len(args) > 0 {
+		if n := parser.Params(text); n != len(args) {
+			return nil, refuse(stmt, text, "", "the statement has %d parameters, and %d values were given", n, len(args))
+		}
+	}
 	switch st := stmt.(type) {
 	case *parser.Query:
-		p, err := planner.Plan(st, text, s.env())
+		p, err := planner.Plan(st, text, s.env(args...))
 		if err != nil {
 			return nil, err
 		}
 		return s.run(ctx, text, p)
 	case *parser.Insert:
-		p, err := planner.PlanInsert(st, text, s.env())
+		p, err := planner.PlanInsert(st, text, s.env(args...))
 		if err != nil {
 			return nil, err
 		}
 		return s.run(ctx, text, p)
 	case *parser.Explain:
-		return s.explain(ctx, st, text)
+		return s.explain(ctx, st, text, args)
 	case *parser.CreateStream:
 		return s.createStream(st, text)
 	case *parser.Drop:

@@ -14,7 +14,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
+	"endoscope/operators/batch"
 	"endoscope/server/wire"
+	"endoscope/server/wire/columnar"
 )
 
 // session is a wire.Session at the server.
@@ -102,12 +104,18 @@ func (s *session) Close() error {
 }
 
 // Execute implements wire.Session.
-func (s *session) Execute(ctx context.Context, text string) (wire.Result, error) {
-	r, err := s.begin(ctx, wire.Statement{Text: text})
+func (s *session) Execute(ctx context.Context, text string, args ...batch.Value) (wire.Result, error) {
+	r, err := s.begin(ctx, wire.Statement{Text: text, Args: columnar.EncodeValues(args)})
 	if err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// Describe implements wire.Session.
+func (s *session) Describe(ctx context.Context, text string) (d wire.Description, err error) {
+	err = s.act(ctx, wire.ActionDescribe, wire.Statement{Text: text}, &d)
+	return d, err
 }
 
 // Triggered implements wire.Session. The server is asked for the rows with the
@@ -158,6 +166,10 @@ func (s *session) act(ctx context.Context, action string, body, answer any) erro
 	if err != nil {
 		return err
 	}
+	statement := ""
+	if st, ok := body.(wire.Statement); ok {
+		statement = st.Text
+	}
 	call, cancel := context.WithCancel(s.ctx)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
@@ -166,7 +178,7 @@ func (s *session) act(ctx context.Context, action string, body, answer any) erro
 		return s.errorOf(err, "")
 	}
 	if answer != nil {
-		return s.errorOf(receive(stream, answer), "")
+		return s.errorOf(receive(stream, answer), statement)
 	}
 	for {
 		if _, err := stream.Recv(); errors.Is(err, io.EOF) {

@@ -67,7 +67,11 @@ func (h *handler) execute(x *session, st *wire.Statement, stream flight.FlightSe
 	r := &result{statement: st.Text, taken: true}
 	switch st.Triggered {
 	case "":
-		res, err := x.Execute(stream.Context(), st.Text)
+		args, err := columnar.DecodeValues(st.Args)
+		if err != nil {
+			return status.Error(codes.InvalidArgument, "the values of parameters cannot be read")
+		}
+		res, err := x.Execute(stream.Context(), st.Text, args...)
 		if err != nil {
 			return statusOf(err, st.Text)
 		}
@@ -88,7 +92,7 @@ func (h *handler) DoAction(a *flight.Action, stream flight.FlightService_DoActio
 	switch a.GetType() {
 	case wire.ActionSession:
 		return h.s.openSession(a.GetBody(), stream)
-	case wire.ActionAsk, wire.ActionStop, wire.ActionClose:
+	case wire.ActionAsk, wire.ActionDescribe, wire.ActionStop, wire.ActionClose:
 		x, err := h.s.session(stream.Context())
 		if err != nil {
 			return err
@@ -102,6 +106,12 @@ func (h *handler) DoAction(a *flight.Action, stream flight.FlightService_DoActio
 		}
 		r := x.result(st.Result)
 		switch {
+		case a.GetType() == wire.ActionDescribe:
+			d, err := x.Describe(stream.Context(), st.Text)
+			if err != nil {
+				return statusOf(err, st.Text)
+			}
+			return answer(stream, d)
 		case a.GetType() == wire.ActionClose && st.Result == "":
 			x.end()
 		case r == nil: // it has ended

@@ -2,8 +2,11 @@ package flight
 
 import (
 	"context"
+	"runtime/debug"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"endoscope/server/wire"
 )
@@ -28,15 +31,25 @@ func (s *Service) identify(ctx context.Context) (context.Context, error) {
 	return context.WithValue(ctx, userKey{}, u), nil
 }
 
-func (s *Service) identifyUnary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	ctx, err := s.identify(ctx)
+// survive makes an error of a panic: what a client sends must not end the server.
+func (s *Service) survive(method string, err *error) {
+	if r := recover(); r != nil {
+		s.o.Log.Error("a call failed by a mistake of the server's", "method", method, "panic", r, "stack", string(debug.Stack()))
+		*err = status.Error(codes.Internal, "the server made a mistake, which it has logged")
+	}
+}
+
+func (s *Service) identifyUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (_ any, err error) {
+	defer s.survive(info.FullMethod, &err)
+	ctx, err = s.identify(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return next(ctx, req)
 }
 
-func (s *Service) identifyStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+func (s *Service) identifyStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
+	defer s.survive(info.FullMethod, &err)
 	ctx, err := s.identify(stream.Context())
 	if err != nil {
 		return err

@@ -20,10 +20,11 @@ type session struct {
 	user *wire.User
 	s    *Service
 
-	ending  sync.Once
-	mu      sync.Mutex
-	results map[string]*result
-	closed  bool
+	ending   sync.Once
+	mu       sync.Mutex
+	results  map[string]*result
+	prepared map[string]*prepared
+	closed   bool
 }
 
 func (s *Service) newSession(ctx context.Context, o wire.Options) (*session, error) {
@@ -32,7 +33,7 @@ func (s *Service) newSession(ctx context.Context, o wire.Options) (*session, err
 	if err != nil {
 		return nil, statusOf(err, "")
 	}
-	return &session{Session: ws, user: o.User, s: s, results: map[string]*result{}}, nil
+	return &session{Session: ws, user: o.User, s: s, results: map[string]*result{}, prepared: map[string]*prepared{}}, nil
 }
 
 // add enters a result under a name. A session that is closed, or has the name,

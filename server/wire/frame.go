@@ -19,6 +19,9 @@ const (
 	// ActionAsk is for questions about a session, of which the answer is an
 	// Answer.
 	ActionAsk = "endoscope.ask"
+	// ActionDescribe is Session.Describe of a Statement; its answer is a
+	// Description.
+	ActionDescribe = "endoscope.describe"
 	// ActionStop and ActionClose are Result.Stop and Result.Close of the result
 	// that a Statement in the action's body names; without a name, ActionClose is
 	// Session.Close.
@@ -66,6 +69,8 @@ type Statement struct {
 	// Result names the result within its session; the client chooses it.
 	Result string `json:"result"`
 	Text   string `json:"text,omitempty"`
+	// Args are the values of its parameters, as columnar.EncodeValues has them.
+	Args []byte `json:"args,omitempty"`
 	// Triggered asks for Session.Triggered instead: "all", or "follow".
 	Triggered string `json:"triggered,omitempty"`
 }

@@ -43,9 +43,13 @@ type User struct {
 // Session is one user's conversation: its target, settings and definitions.
 // Statements may run concurrently.
 type Session interface {
-	// Execute runs one statement, without its final semicolon. Refusals are
-	// *parser.Error. The result must be read to io.EOF or closed.
-	Execute(ctx context.Context, statement string) (Result, error)
+	// Execute runs one statement, without its final semicolon; args are the values
+	// of $1, $2, ... in it. Refusals are *parser.Error. The result must be read to
+	// io.EOF or closed.
+	Execute(ctx context.Context, statement string, args ...batch.Value) (Result, error)
+	// Describe says what a statement would give, and refuses what Execute would
+	// refuse of a query's text. Nothing is acquired.
+	Describe(ctx context.Context, statement string) (Description, error)
 	// Complete lists names for the REPL: kind is "stream", "column", "function",
 	// "setting", "process"; for columns, of is the stream.
 	Complete(ctx context.Context, kind, of, prefix string) []string
@@ -57,6 +61,12 @@ type Session interface {
 	// closed. One at a time.
 	Triggered(follow bool) Result
 	Close() error
+}
+
+// Description is what a statement would give.
+type Description struct {
+	Columns []Column // nil: it gives no rows
+	Params  int      // how many values it needs
 }
 
 // Column is one column of a result.

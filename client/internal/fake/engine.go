@@ -69,6 +69,11 @@ func (s *session) Info() []string {
 	return []string{"fake engine in this process", "no target"}
 }
 
+// Describe knows nothing.
+func (s *session) Describe(context.Context, string) (wire.Description, error) {
+	return wire.Description{}, nil
+}
+
 // Complete knows a few names of each kind.
 func (s *session) Complete(_ context.Context, kind, of, prefix string) (found []string) {
 	names := map[string][]string{
@@ -93,7 +98,7 @@ func (s *session) Complete(_ context.Context, kind, of, prefix string) (found []
 
 var fromStream = regexp.MustCompile(`(?i)\bFROM\s+(\w+)`)
 
-func (s *session) Execute(ctx context.Context, text string) (wire.Result, error) {
+func (s *session) Execute(ctx context.Context, text string, _ ...batch.Value) (wire.Result, error) {
 	words := strings.Fields(strings.ToUpper(text))
 	switch {
 	case slices.Equal(words, []string{"SHOW", "STREAMS"}):

@@ -84,6 +84,12 @@ func init() {
 	}
 }
 
+// ParseType is the type of columns that has a name, as Type.String gives it.
+func ParseType(name string) (batch.Type, bool) {
+	t, ok := typesByName[name]
+	return t, ok
+}
+
 // Columns are the columns that a schema in the form Exact says.
 func Columns(s *arrow.Schema) ([]wire.Column, error) {
 	var cols []wire.Column

@@ -12,6 +12,27 @@ import (
 	"endoscope/operators/batch"
 )
 
+// EncodeValues gives the form in which the values of parameters travel.
+func EncodeValues(vs []batch.Value) []byte {
+	var out []byte
+	for _, v := range vs {
+		out = appendExact(out, v)
+	}
+	return out
+}
+
+// DecodeValues reads what EncodeValues gave.
+func DecodeValues(src []byte) (vs []batch.Value, err error) {
+	for len(src) > 0 {
+		var v batch.Value
+		if v, src, err = readExact(src, 0); err != nil {
+			return nil, err
+		}
+		vs = append(vs, v)
+	}
+	return vs, nil
+}
+
 // appendExact appends a value of a LIST or ENCODING column so that readExact
 // gives it back: a byte for its type, and what it is.
 func appendExact(dst []byte, v batch.Value) []byte {

@@ -1,0 +1,16 @@
+package parser
+
+import "strconv"
+
+// Params is the largest n of the parameters $n of a statement, 0 if it has none.
+func Params(src string) int {
+	most := 0
+	for _, t := range scan(src) {
+		if t.typ == tokParam {
+			if n, err := strconv.Atoi(t.text[1:]); err == nil && n <= maxParam {
+				most = max(most, n)
+			}
+		}
+	}
+	return most
+}

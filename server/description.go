@@ -1,0 +1,41 @@
+package server
+
+import (
+	"context"
+
+	"endoscope/parser"
+	"endoscope/planner"
+	"endoscope/planner/plan"
+	"endoscope/server/wire"
+)
+
+// Describe implements wire.Session. Parameters count as NULL.
+func (s *session) Describe(ctx context.Context, text string) (wire.Description, error) {
+	stmt, err := parser.Parse(text)
+	if err != nil {
+		return wire.Description{}, err
+	}
+	env := s.env()
+	env.Unbound = true
+	d := wire.Description{Params: parser.Params(text)}
+	var p *plan.Query
+	switch st := stmt.(type) {
+	case *parser.Query:
+		p, err = planner.Plan(st, text, env)
+	case *parser.Insert:
+		p, err = planner.PlanInsert(st, text, env)
+	case *parser.Explain:
+		d.Columns = []wire.Column{planColumn}
+	case *parser.Show, *parser.Describe: // they only look
+		res, err := s.execute(ctx, text, nil)
+		if err != nil {
+			return d, err
+		}
+		d.Columns = res.Columns()
+		return d, res.Close()
+	}
+	if p != nil {
+		d.Columns = columnsOf(p.Root.Schema())
+	}
+	return d, err
+}

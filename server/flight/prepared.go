@@ -1,0 +1,220 @@
+package flight
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/flight"
+	"github.com/apache/arrow-go/v18/arrow/flight/flightsql"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"endoscope/operators/batch"
+	"endoscope/server/wire/columnar"
+)
+
+// maxPrepared is how many statements a session may have prepared at a time.
+const maxPrepared = 1024
+
+// prepared is a statement that a client may execute again and again.
+type prepared struct {
+	text string
+	args []batch.Value // the last that were bound; guarded by session.mu
+}
+
+// CreatePreparedStatement says what a statement would give. Which types its
+// parameters have is not said: clients send values of types of their own.
+func (s *Service) CreatePreparedStatement(ctx context.Context, r flightsql.ActionCreatePreparedStatementRequest) (out flightsql.ActionCreatePreparedStatementResult, err error) {
+	x, err := s.session(ctx)
+	if err != nil {
+		return out, err
+	}
+	d, err := x.Describe(ctx, r.GetQuery())
+	if err != nil {
+		return out, statusOf(err, r.GetQuery())
+	}
+	name := newName()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.prepared) >= maxPrepared {
+		return out, status.Errorf(codes.ResourceExhausted, "%d statements are prepared: close some", maxPrepared)
+	}
+	x.prepared[name] = &prepared{text: r.GetQuery()}
+	out.Handle = []byte(name)
+	out.DatasetSchema = columnar.Schema(d.Columns, columnar.Plain)
+	if d.Params == 0 {
+		out.ParameterSchema = arrow.NewSchema(nil, nil)
+	}
+	return out, nil
+}
+
+// ClosePreparedStatement forgets a statement.
+func (s *Service) ClosePreparedStatement(ctx context.Context, r flightsql.ActionClosePreparedStatementRequest) error {
+	x, err := s.session(ctx)
+	if err != nil {
+		return err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.prepared, string(r.GetPreparedStatementHandle()))
+	return nil
+}
+
+// statement is the session of a call and a statement that was prepared in it.
+func (s *Service) statement(ctx context.Context, handle []byte) (x *session, text string, args []batch.Value, err error) {
+	if x, err = s.session(ctx); err != nil {
+		return nil, "", nil, err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	p := x.prepared[string(handle)]
+	if p == nil {
+		return nil, "", nil, status.Error(codes.NotFound, "there is no such prepared statement in this session")
+	}
+	return x, p.text, p.args, nil
+}
+
+// GetFlightInfoPreparedStatement executes a statement with the values bound last.
+func (s *Service) GetFlightInfoPreparedStatement(ctx context.Context, c flightsql.PreparedStatementQuery, d *flight.FlightDescriptor) (*flight.FlightInfo, error) {
+	x, text, args, err := s.statement(ctx, c.GetPreparedStatementHandle())
+	if err != nil {
+		return nil, err
+	}
+	res, err := x.Execute(ctx, text, args...)
+	if err != nil {
+		return nil, statusOf(err, text)
+	}
+	return x.info(res, text, d)
+}
+
+// GetSchemaPreparedStatement says what a statement would give.
+func (s *Service) GetSchemaPreparedStatement(ctx context.Context, c flightsql.PreparedStatementQuery, _ *flight.FlightDescriptor) (*flight.SchemaResult, error) {
+	x, text, _, err := s.statement(ctx, c.GetPreparedStatementHandle())
+	if err != nil {
+		return nil, err
+	}
+	return x.schemaOf(ctx, text)
+}
+
+// GetSchemaStatement says what a statement would give.
+func (s *Service) GetSchemaStatement(ctx context.Context, c flightsql.StatementQuery, _ *flight.FlightDescriptor) (*flight.SchemaResult, error) {
+	x, err := s.session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return x.schemaOf(ctx, c.GetQuery())
+}
+
+func (x *session) schemaOf(ctx context.Context, text string) (*flight.SchemaResult, error) {
+	d, err := x.Describe(ctx, text)
+	if err != nil {
+		return nil, statusOf(err, text)
+	}
+	return &flight.SchemaResult{Schema: flight.SerializeSchema(columnar.Schema(d.Columns, columnar.Plain), memory.DefaultAllocator)}, nil
+}
+
+// DoPutPreparedStatementQuery binds values to parameters.
+func (s *Service) DoPutPreparedStatementQuery(ctx context.Context, c flightsql.PreparedStatementQuery, r flight.MessageReader, _ flight.MetadataWriter) ([]byte, error) {
+	return c.GetPreparedStatementHandle(), s.bind(ctx, c.GetPreparedStatementHandle(), r)
+}
+
+// DoPutPreparedStatementUpdate executes a statement and returns when it is through.
+func (s *Service) DoPutPreparedStatementUpdate(ctx context.Context, c flightsql.PreparedStatementUpdate, r flight.MessageReader) (int64, error) {
+	if err := s.bind(ctx, c.GetPreparedStatementHandle(), r); err != nil {
+		return 0, err
+	}
+	x, text, args, err := s.statement(ctx, c.GetPreparedStatementHandle())
+	if err != nil {
+		return 0, err
+	}
+	res, err := x.Execute(ctx, text, args...)
+	if err != nil {
+		return 0, statusOf(err, text)
+	}
+	n, err := drain(ctx, res)
+	return n, statusOf(err, text)
+}
+
+// bind keeps the values that a client sends: one row.
+func (s *Service) bind(ctx context.Context, handle []byte, r flight.MessageReader) error {
+	x, _, _, err := s.statement(ctx, handle)
+	if err != nil {
+		return err
+	}
+	var args []batch.Value
+	rows := int64(0)
+	for r.Next() {
+		rec := r.RecordBatch()
+		if rows += rec.NumRows(); rows > 1 {
+			return status.Error(codes.InvalidArgument, "a statement is executed with one row of values at a time")
+		}
+		for i := range int(rec.NumCols()) {
+			if rec.NumRows() == 0 {
+				break
+			}
+			v, err := valueOf(rec.Column(i), 0)
+			if err != nil {
+				return status.Errorf(codes.InvalidArgument, "the value of $%d: %v", i+1, err)
+			}
+			args = append(args, v)
+		}
+	}
+	if err := r.Err(); err != nil {
+		return status.Error(codes.InvalidArgument, "the values of parameters cannot be read")
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if p := x.prepared[string(handle)]; p != nil {
+		p.args = args
+	}
+	return nil
+}
+
+// valueOf is what a value of Arrow means in a statement.
+func valueOf(a arrow.Array, row int) (batch.Value, error) {
+	if a.IsNull(row) {
+		return batch.NullOf(batch.Null), nil
+	}
+	switch a := a.(type) {
+	case *array.Boolean:
+		return batch.Bool(a.Value(row)), nil
+	case *array.Int8:
+		return batch.Int(int64(a.Value(row))), nil
+	case *array.Int16:
+		return batch.Int(int64(a.Value(row))), nil
+	case *array.Int32:
+		return batch.Int(int64(a.Value(row))), nil
+	case *array.Int64:
+		return batch.Int(a.Value(row)), nil
+	case *array.Uint8:
+		return batch.Int(int64(a.Value(row))), nil
+	case *array.Uint16:
+		return batch.Int(int64(a.Value(row))), nil
+	case *array.Uint32:
+		return batch.Int(int64(a.Value(row))), nil
+	case *array.Float32:
+		return batch.Float(float64(a.Value(row))), nil
+	case *array.Float64:
+		return batch.Float(a.Value(row)), nil
+	case *array.String:
+		return batch.Str(a.Value(row)), nil
+	case *array.LargeString:
+		return batch.Str(a.Value(row)), nil
+	case *array.Binary:
+		return batch.Value{Type: batch.Bytes, S: a.ValueString(row)}, nil
+	case *array.Timestamp:
+		unit := a.DataType().(*arrow.TimestampType).Unit
+		return batch.Time(a.Value(row).ToTime(unit).UnixNano()), nil
+	case *array.Duration:
+		unit := a.DataType().(*arrow.DurationType).Unit
+		return batch.Dur(int64(a.Value(row)) * int64(unit.Multiplier())), nil
+	case *array.Dictionary:
+		return valueOf(a.Dictionary(), a.GetValueIndex(row))
+	case *array.DenseUnion:
+		return valueOf(a.Field(a.ChildID(row)), int(a.ValueOffset(row)))
+	}
+	return batch.Value{}, fmt.Errorf("values of type %s are not known", a.DataType())
+}
