@@ -43,6 +43,8 @@ func (s *Service) openSession(body []byte, stream flight.FlightService_DoActionS
 	}
 	beats := time.NewTicker(beat)
 	defer beats.Stop()
+	stop := s.stop
+	var ending <-chan time.Time // ticks while the results end, of which senders see to that
 	for {
 		select {
 		case text := <-notes.lines:
@@ -57,8 +59,15 @@ func (s *Service) openSession(body []byte, stream flight.FlightService_DoActionS
 			if err := answer(stream, wire.Note{}); err != nil {
 				return err
 			}
-		case <-s.stop:
-			return status.Error(codes.Unavailable, "the server is ending")
+		case <-stop:
+			stop = nil
+			t := time.NewTicker(20 * time.Millisecond)
+			defer t.Stop()
+			ending = t.C
+		case <-ending:
+			if !x.busy() {
+				return status.Error(codes.Unavailable, "the server is ending")
+			}
 		case <-stream.Context().Done():
 			return stream.Context().Err()
 		}

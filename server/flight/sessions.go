@@ -57,6 +57,13 @@ func (x *session) result(name string) *result {
 	return x.results[name]
 }
 
+// busy reports whether a client has not all of its results.
+func (x *session) busy() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.results) > 0
+}
+
 func (x *session) remove(name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -88,8 +95,13 @@ func (x *session) close() {
 func newName() string { return rand.Text() }
 
 // session is that of a call: the one that its header names, or else that of its
-// connection.
+// connection. Nothing begins when the server ends.
 func (s *Service) session(ctx context.Context) (*session, error) {
+	select {
+	case <-s.stop:
+		return nil, status.Error(codes.Unavailable, "the server is ending")
+	default:
+	}
 	if names := metadata.ValueFromIncomingContext(ctx, wire.SessionHeader); len(names) > 0 {
 		s.mu.Lock()
 		x := s.sessions[names[0]]

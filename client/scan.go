@@ -1,0 +1,81 @@
+package client
+
+import (
+	"fmt"
+	"time"
+)
+
+// assign puts a value that goValue gave where dest points to.
+func assign(dest, v any) error {
+	switch d := dest.(type) {
+	case *any:
+		*d = v
+		return nil
+	case *int:
+		if n, ok := v.(int64); ok {
+			*d = int(n)
+			return nil
+		}
+	case *float64:
+		switch n := v.(type) {
+		case float64:
+			*d = n
+			return nil
+		case int64:
+			*d = float64(n)
+			return nil
+		}
+	case *bool:
+		return into(d, v)
+	case *int64:
+		return into(d, v)
+	case *string:
+		return into(d, v)
+	case *time.Time:
+		return into(d, v)
+	case *time.Duration:
+		return into(d, v)
+	case *[]byte:
+		return into(d, v)
+	case *[]any:
+		return into(d, v)
+	case **bool:
+		return perhaps(d, v)
+	case **int64:
+		return perhaps(d, v)
+	case **float64:
+		return perhaps(d, v)
+	case **string:
+		return perhaps(d, v)
+	case **time.Time:
+		return perhaps(d, v)
+	case **time.Duration:
+		return perhaps(d, v)
+	}
+	return mismatch(dest, v)
+}
+
+func into[T any](dest *T, v any) error {
+	t, ok := v.(T)
+	if !ok {
+		return mismatch(dest, v)
+	}
+	*dest = t
+	return nil
+}
+
+func perhaps[T any](dest **T, v any) error {
+	if v == nil {
+		*dest = nil
+		return nil
+	}
+	*dest = new(T)
+	return into(*dest, v)
+}
+
+func mismatch(dest, v any) error {
+	if v == nil {
+		return fmt.Errorf("NULL does not fit a %T", dest)
+	}
+	return fmt.Errorf("a %T does not fit a %T", v, dest)
+}
