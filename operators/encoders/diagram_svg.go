@@ -27,7 +27,7 @@ type box struct {
 	layer      int
 }
 
-// svg draws the diagram in layers by distance from the entries (Sugiyama's
+// svg draws the diagram in layers (Sugiyama's
 // method without dummy nodes: within a layer nodes are ordered by the mean
 // place of their neighbours). Arrows back, and those over several layers, are
 // bent aside.
@@ -79,33 +79,46 @@ func (d *diagram) turn(along, across float64) [2]float64 {
 func (d *diagram) place() []box {
 	boxes := make([]box, len(d.nodes))
 	for i, n := range d.nodes {
-		width := 0
-		for _, l := range n.label {
-			width = max(width, len([]rune(l)))
-		}
-		boxes[i].w, boxes[i].h = charWidth*float64(width)/2+8, lineHeight*float64(len(n.label))/2+5
+		boxes[i].w, boxes[i].h = charWidth*float64(widest(n.label))/2+8, lineHeight*float64(len(n.label))/2+5
 		if n.round {
 			r := max(boxes[i].w, boxes[i].h)
 			boxes[i].w, boxes[i].h = r, r
 		}
 	}
-	layers := d.layers(boxes)
+	layers := d.layers()
+	for l, layer := range layers {
+		for _, n := range layer {
+			boxes[n].layer = l
+		}
+	}
 	d.order(layers)
 	// Between two layers there is room for the labels of the arrows there.
 	gaps := make([]float64, len(layers))
 	for i := range gaps {
 		gaps[i] = 50
 	}
+	loops := make([]float64, len(layers))
 	for _, e := range d.edges {
 		room := 0.0
-		for _, l := range e.label {
-			room = max(room, charWidth*float64(len([]rune(l)))+40)
+		if len(e.label) > 0 {
+			room = charWidth*float64(widest(e.label)) + 40
 		}
 		if d.down {
 			room = lineHeight*float64(len(e.label)) + 30
 		}
 		g := min(boxes[e.from].layer, boxes[e.to].layer)
+		if e.from == e.to && !d.down {
+			loops[g] = max(loops[g], charWidth*float64(widest(e.label)))
+			continue
+		}
 		gaps[g] = max(gaps[g], room)
+	}
+	// The label of a loop stands above its node, beside those of the arrows.
+	for i, w := range loops {
+		gaps[i] += w
+		if i > 0 {
+			gaps[i-1] += w
+		}
 	}
 	at := 0.0
 	for i, layer := range layers {
@@ -127,6 +140,14 @@ func (d *diagram) place() []box {
 	return boxes
 }
 
+// widest is how many characters the longest line has.
+func widest(lines []string) (n int) {
+	for _, l := range lines {
+		n = max(n, len([]rune(l)))
+	}
+	return n
+}
+
 // turned is half the size of a box along and across the layers.
 func (d *diagram) turned(b box) (along, across float64) {
 	if d.down {
@@ -135,11 +156,15 @@ func (d *diagram) turned(b box) (along, across float64) {
 	return b.w, b.h
 }
 
-// layers are the nodes by distance from the entries.
-func (d *diagram) layers(boxes []box) [][]int {
+// layers are the nodes by their distance from the entries: the longest, so that
+// all arrows go on, or, where some lead back, the shortest.
+func (d *diagram) layers() [][]int {
 	next := make([][]int, len(d.nodes))
 	for _, e := range d.edges {
 		next[e.from] = append(next[e.from], e.to)
+	}
+	if layers := d.descending(next); layers != nil {
+		return layers
 	}
 	seen := make([]bool, len(d.nodes))
 	var layers [][]int
@@ -147,7 +172,6 @@ func (d *diagram) layers(boxes []box) [][]int {
 	enter := func(n int) {
 		if !seen[n] {
 			seen[n] = true
-			boxes[n].layer = len(layers)
 			layer = append(layer, n)
 		}
 	}
@@ -174,6 +198,39 @@ func (d *diagram) layers(boxes []box) [][]int {
 		}
 		enter(unseen)
 	}
+}
+
+// descending are layers from which all arrows lead to later ones, nil if there is
+// a way round.
+func (d *diagram) descending(next [][]int) (layers [][]int) {
+	above := make([]int, len(d.nodes)) // arrows from nodes that have no layer yet
+	for _, e := range d.edges {
+		above[e.to]++
+	}
+	var layer []int
+	for n, arrows := range above {
+		if arrows == 0 {
+			layer = append(layer, n)
+		}
+	}
+	placed := 0
+	for len(layer) > 0 {
+		layers = append(layers, layer)
+		placed += len(layer)
+		var below []int
+		for _, n := range layer {
+			for _, to := range next[n] {
+				if above[to]--; above[to] == 0 {
+					below = append(below, to)
+				}
+			}
+		}
+		layer = below
+	}
+	if placed < len(d.nodes) {
+		return nil
+	}
+	return layers
 }
 
 // order sorts each layer by where the neighbours of its nodes stand in the
@@ -241,10 +298,7 @@ func drawLines(b *strings.Builder, lines []string, x, y float64) {
 func (d *diagram) drawEdge(b *strings.Builder, e diagramEdge, boxes []box, heaviest int64, grow func(x, y float64)) {
 	from, to := boxes[e.from], boxes[e.to]
 	width := thickness(e.weight, heaviest)
-	half, tall := 0.0, lineHeight*float64(len(e.label))/2
-	for _, l := range e.label {
-		half = max(half, charWidth*float64(len([]rune(l)))/2)
-	}
+	half, tall := charWidth*float64(widest(e.label))/2, lineHeight*float64(len(e.label))/2
 	label := func(x, y float64) {
 		grow(x-half, y-tall)
 		grow(x+half, y+tall)
