@@ -259,8 +259,14 @@ func TestEncodingsOfObjects(t *testing.T) {
 	}
 	const ends = `sequence => receiver, born => event = 'ENTER' AND function_name = 'Account::open', dies => event = 'LEAVE' AND function_name LIKE '%::close' AND depth = 0`
 	rows := encodings(t, s, `SELECT receiver_class, GRAMMAR(event, function_name, rle => exact, `+ends+`), CALLDAG(event, function_name, `+ends+`), AUTOMATON(event, function_name, 3, `+ends+`),
-		HIERARCHY_CONSECUTIVE(class), CONSECUTIVE(class), LOCALITY(class, 3)
+		HIERARCHY_CONSECUTIVE(class), SUM(lookup_distance) FILTER (WHERE event = 'ENTER'), MAX(class_lineage)
 		FROM function_call WHERE class IN ('Account', 'Savings', 'Audited') AND function_name ~ '::[a-z]' GROUP BY receiver_class ORDER BY receiver_class`)
+	// How far from an object's class the methods are found.
+	distances := map[string]map[byte]int{
+		"Account": {},
+		"Savings": {'o': 1, 'w': 1, 'd': 1, 'c': 1, 'x': 1},
+		"Audited": {'o': 2, 'w': 2, 'd': 2, 'c': 2, 'x': 2, 'W': 1},
+	}
 	want := map[string][]string{}
 	for line := range strings.Lines(contents(t, log)) {
 		class, calls, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -284,8 +290,15 @@ func TestEncodingsOfObjects(t *testing.T) {
 		if !strings.HasPrefix(row.encodings[4].String(), "hierarchy-consecutive: 1 hit") {
 			t.Errorf("%s: %s, where all classes are of one hierarchy", class, row.encodings[4])
 		}
+		steps := 0
+		for _, c := range []byte(strings.Join(want[class], "")) {
+			steps += distances[class][c]
+		}
+		if row.texts[5] != fmt.Sprint(steps) {
+			t.Errorf("%s: %s steps, not %d", class, row.texts[5], steps)
+		}
 		table2(t, "objects of "+class, len(letter), strings.Join(want[class], ""), row.encodings[2], row.encodings[1], row.encodings[3])
-		t.Logf("%s\nautomaton:\n%s", row.encodings[5], row.encodings[3])
+		t.Logf("automaton:\n%s", row.encodings[3])
 	}
 }
 
