@@ -10,7 +10,9 @@
 //
 // Probes slow down what they count. How much less a program does meanwhile is
 // seen from the share of the samples in its own code, by which counts are
-// corrected.
+// corrected. On a busy machine a program does as much less as others leave it
+// less of the processors, which differs from one moment to the next: rates are
+// told as if it had those that it wants, by what the scheduler says of its waits.
 //
 // The package must not know what a function is called, nor why one asks: it is
 // given places in files, and prices.

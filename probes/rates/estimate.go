@@ -14,6 +14,7 @@ const (
 	batchTime = 4 * time.Millisecond
 	// maxCounting bounds the time in which batches begin, and hotCounting the
 	// part of it for those that samples met.
+	// Where others hold up the program they are as many times as long.
 	maxCounting = 32 * time.Millisecond
 	hotCounting = 24 * time.Millisecond
 	// maxSlowdown bounds the correction for what probes slow down: where a
@@ -55,11 +56,14 @@ func (m *Meter) Estimate(candidates []Candidate, limit float64) (Estimate, error
 	}
 	slices.SortStableFunc(hot, func(a, b int) int { return candidates[b].Samples - candidates[a].Samples })
 	rand.Shuffle(len(cold), func(i, j int) { cold[i], cold[j] = cold[j], cold[i] })
-	hot, err := c.count(hot, hotBatch, began.Add(hotCounting))
+	until := func(d time.Duration) time.Time {
+		return began.Add(time.Duration(float64(d) * min(m.held, maxHeld)))
+	}
+	hot, err := c.count(hot, hotBatch, until(hotCounting))
 	if err != nil {
 		return c.e, err
 	}
-	rest, err := c.count(cold, coldBatch, began.Add(maxCounting))
+	rest, err := c.count(cold, coldBatch, until(maxCounting))
 	if err != nil {
 		return c.e, err
 	}
@@ -105,12 +109,12 @@ func (c *counting) batch(which []int) error {
 		return err
 	}
 	slowdown := c.slowdown(w)
-	if slowdown == maxSlowdown {
+	if slowdown == maxSlowdown || w.all == 0 && c.expected(w) > 1 {
 		c.e.AtLeast = true
 	}
 	for i, x := range which {
 		if n[i] > 0 {
-			rate := float64(n[i]) * slowdown / w.took.Seconds()
+			rate := float64(n[i]) * slowdown * c.absence(w) / w.took.Seconds()
 			c.e.Calls[x] = rate
 			c.add(rate, c.candidates[x].CostNs)
 		}
@@ -146,11 +150,20 @@ func (c *counting) extrapolate(counted []int, rest int) {
 }
 
 // slowdown is how many times as much a program does without the probes of a
-// batch: probes run in the kernel, so that they take from its time in its own
-// code what they take from its work. It is less than 1 where the program had
-// more processor time than while it was sampled.
+// batch in the same processor time: probes run in the kernel, so that they take
+// from its time in its own code what they take from its work.
 func (m *Meter) slowdown(w window) float64 {
 	// One more of each, so that few samples make no large correction.
-	s := (m.expected(w) + 1) / (float64(w.user) + 1)
+	s := (m.seen.user/m.seen.CPUs*float64(w.all) + 1) / (float64(w.user) + 1)
 	return min(max(s, 1.0/maxSlowdown), maxSlowdown)
 }
+
+// absence is how many times as much processor time the program would have had
+// in a window, had it been as much as it wanted when it was observed.
+func (m *Meter) absence(w window) float64 {
+	return (m.expected(w) + 1) / (float64(w.all) + 1)
+}
+
+// expected is how many samples there would be in a window if the program had as
+// much processor time as it wants.
+func (m *Meter) expected(w window) float64 { return m.seen.CPUs * float64(w.took) / float64(period) }

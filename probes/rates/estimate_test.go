@@ -2,6 +2,7 @@ package rates
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"os"
 	"testing"
@@ -42,23 +43,26 @@ func TestExtrapolation(t *testing.T) {
 	}
 }
 
-// What a program does less with probes is added, within limits, and few samples
-// say little.
+// What a program does less with probes is added, within limits, and so is what
+// it does less for want of a processor. Few samples say little.
 func TestSlowdown(t *testing.T) {
-	m := &Meter{seen: Activity{user: 1}}
+	m := &Meter{seen: Activity{CPUs: 2, user: 1}}
 	for _, c := range []struct {
-		took time.Duration
-		user int
-		want float64
+		took          time.Duration
+		all, user     int
+		slow, absence float64
 	}{
-		{99 * period, 99, 1},
-		{99 * period, 49, 2},
-		{99 * period, 0, maxSlowdown},
-		{99 * period, 199, 0.5},
-		{1 * period, 0, 2},
+		{99 * period, 198, 99, 1, 199.0 / 199},  // as it was
+		{99 * period, 198, 49, 2, 1},            // half of its time is the probes'
+		{99 * period, 198, 0, maxSlowdown, 1},   // all of it
+		{99 * period, 198, 199, 0.5, 1},         // it is doing something else
+		{99 * period, 0, 0, 1, 199},             // it had no processor,
+		{398 * period, 198, 99, 1, 797.0 / 199}, // or a quarter of what it wants
+		{1 * period, 1, 0, 1.5, 1.5},
 	} {
-		if got := m.slowdown(window{c.took, c.user}); got != c.want {
-			t.Errorf("%d samples in %s: %f, want %f", c.user, c.took, got, c.want)
+		w := window{c.took, c.all, c.user}
+		if slow, absence := m.slowdown(w), m.absence(w); slow != c.slow || math.Abs(absence-c.absence) > 1e-9 {
+			t.Errorf("%+v: %f and %f, want %f and %f", w, slow, absence, c.slow, c.absence)
 		}
 	}
 }
@@ -100,5 +104,31 @@ func TestRingGoesRound(t *testing.T) {
 	got = nil
 	if s.read(func(x sample) { got = append(got, x) }); len(got) > 0 {
 		t.Errorf("read again: %v", got)
+	}
+}
+
+// A thread wants what it had and what it waited for, one processor at most.
+func TestDemand(t *testing.T) {
+	ms := int64(time.Millisecond)
+	before := map[string]schedule{"1": {10 * ms, 100 * ms, true}, "2": {0, 0, true}, "3": {50 * ms, 0, false}, "5": {1, 1, false}, "6": {1, 1, true}}
+	after := map[string]schedule{
+		"1": {15 * ms, 120 * ms, true}, // 25 ms
+		"2": {30 * ms, 40 * ms, true},  // a wait that began before
+		"3": {50 * ms, 0, false},       // slept
+		"4": {10 * ms, 0, false},       // new
+		"6": {1, 1, true},              // waited all the time
+	}
+	if got := demand(before, after, 50*time.Millisecond); math.Abs(got-(0.5+1+0.2+1)) > 1e-9 {
+		t.Errorf("%f processors", got)
+	}
+	if got := demand(before, nil, time.Second); got != 0 {
+		t.Errorf("%f processors of no threads", got)
+	}
+	own := schedules([]int{os.Getpid()})
+	if s := own[fmt.Sprint(os.Getpid())]; s.ran == 0 && s.waited == 0 {
+		t.Errorf("the schedules of this process: %v", own)
+	}
+	if s := schedules([]int{-1}); len(s) != 0 {
+		t.Errorf("the schedules of no process: %v", s)
 	}
 }

@@ -28,7 +28,8 @@ type Meter struct {
 	timer *time.Timer
 
 	seen    Activity
-	targets func(pid int) bool
+	targets map[int]bool
+	held    float64 // how many times as much processor time the program would have if it were alone
 }
 
 // Activity is what samples tell of a program.
@@ -36,7 +37,8 @@ type Activity struct {
 	// Samples counts samples by process and address in user space.
 	Samples map[Spot]int
 	// CPUs is how many processors the program kept busy, its kernel's work
-	// included.
+	// included, or would have if it had not had to wait for others: what it is
+	// given of a busy machine is another thing from one moment to the next.
 	CPUs float64
 	user float64 // of these, in its own code
 }
@@ -91,24 +93,25 @@ func (m *Meter) Close() {
 	}
 }
 
-// Observe returns what was seen since Begin of the processes that target
-// accepts. It waits until there are samples enough, 20 ms from Begin on, or 10
-// where there are none.
-func (m *Meter) Observe(target func(pid int) bool) (Activity, error) {
+// Observe returns what was seen since Begin of the processes with these pids.
+// It waits until there are samples enough, 20 ms from Begin on, or 10 where
+// there are none; where the processors are busy 40 ms more, to see how much of
+// them the program would like to have.
+func (m *Meter) Observe(pids []int) (Activity, error) {
 	<-m.ready
 	if m.err != nil {
 		return Activity{}, m.err
 	}
-	m.targets = target
+	m.targets = map[int]bool{}
+	for _, pid := range pids {
+		m.targets[pid] = true
+	}
 	a := Activity{Samples: map[Spot]int{}}
-	all, user := 0, 0
-	for _, until := range []time.Duration{minSampling, samplingTime} {
-		time.Sleep(time.Until(m.began.Add(until)))
-		if until == samplingTime {
-			m.pause()
-		}
+	busy, all, user := 0, 0, 0
+	read := func() {
 		m.sampler.read(func(s sample) {
-			if !target(s.pid) {
+			busy++
+			if !m.targets[s.pid] {
 				return
 			}
 			all++
@@ -117,46 +120,90 @@ func (m *Meter) Observe(target func(pid int) bool) (Activity, error) {
 				a.Samples[Spot{s.pid, s.ip}]++
 			}
 		})
-		if all == 0 {
+	}
+	for _, until := range []time.Duration{minSampling, samplingTime} {
+		time.Sleep(time.Until(m.began.Add(until)))
+		if until == samplingTime {
+			m.pause()
+		}
+		if read(); all == 0 {
 			break
 		}
 	}
 	m.pause()
+	wanted := 0.0
+	if float64(busy) >= crowded*float64(len(m.sampler.rings))*float64(m.took)/float64(period) {
+		wanted = m.watchDemand(pids)
+		read()
+	}
 	perCPU := float64(period) / float64(m.took)
 	a.CPUs, a.user = float64(all)*perCPU, float64(user)*perCPU
+	m.held = 1
+	switch wanted = min(wanted, float64(len(m.sampler.rings))); {
+	case wanted <= a.CPUs:
+	case all == 0: // nothing is known of it, but that it waits
+		a.CPUs, a.user, m.held = wanted, wanted, maxHeld
+	default:
+		m.held = wanted / a.CPUs
+		a.CPUs, a.user = wanted, a.user*m.held
+	}
 	m.seen = a
 	return a, nil
+}
+
+// watchDemand goes on sampling for a while, and returns how many processors
+// processes used or waited for meanwhile.
+func (m *Meter) watchDemand(pids []int) float64 {
+	before, began := schedules(pids), time.Now()
+	m.sampler.enable(true)
+	time.Sleep(crowdedTime)
+	m.sampler.enable(false)
+	took := time.Since(began)
+	m.took += took
+	return demand(before, schedules(pids), took)
 }
 
 // window is a time in which calls are counted, and what the program did in it.
 type window struct {
 	took time.Duration
-	user int // samples of its own code
+	all  int // samples
+	user int // of its own code
 }
 
-// watch waits for d, and up to three times as long for a program that had no
-// processor: then nothing could be seen.
+const (
+	// maxWaits is how many times as long is waited, at most, for a program that
+	// had no processor, and maxHeldWaits where others take it. maxHeld bounds how
+	// much longer all of the counting takes for these.
+	maxWaits     = 3
+	maxHeldWaits = 25
+	maxHeld      = 8
+)
+
+// watch waits for d, and longer for a program that has had much less processor
+// time than it would like in d: then little could be seen.
 func (m *Meter) watch(d time.Duration) (w window) {
+	waits := maxWaits
+	if m.held > 1 {
+		waits = maxHeldWaits
+	}
 	m.sampler.read(func(sample) {})
 	m.sampler.enable(true)
 	began := time.Now()
-	for range 3 {
+	for range waits {
 		time.Sleep(d)
 		m.sampler.read(func(s sample) {
-			if s.user && m.targets(s.pid) {
-				w.user++
+			if m.targets[s.pid] {
+				w.all++
+				if s.user {
+					w.user++
+				}
 			}
 		})
 		w.took = time.Since(began)
-		if float64(w.user) >= m.expected(w)/8 {
+		if float64(w.all+1) >= m.seen.CPUs*float64(d)/float64(period)*3/4 {
 			break
 		}
 	}
 	m.sampler.enable(false)
 	return w
-}
-
-// expected is how many samples there would be in a window without probes.
-func (m *Meter) expected(w window) float64 {
-	return m.seen.user * float64(w.took) / float64(period)
 }

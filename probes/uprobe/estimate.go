@@ -80,11 +80,11 @@ type cost struct {
 // measure estimates the cost of r's probes. What is allowed is a share of the
 // processors that the program keeps busy, of one at least.
 func measure(s *source, m *rates.Meter) (c cost, err error) {
-	pids := map[int]bool{}
+	var pids []int
 	for _, q := range s.resolution.running {
-		pids[q.PID] = true
+		pids = append(pids, q.PID)
 	}
-	if c.activity, err = m.Observe(func(pid int) bool { return pids[pid] }); err != nil || c.activity.CPUs == 0 {
+	if c.activity, err = m.Observe(pids); err != nil || c.activity.CPUs == 0 {
 		return c, err
 	}
 	c.allowed = s.spec.Settings.MaxOverhead * max(1, c.activity.CPUs)
