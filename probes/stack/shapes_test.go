@@ -155,7 +155,7 @@ func TestAgainstGDB(t *testing.T) {
 	if err := c.take(func(o *observation) { ours[o.name] = slices.Clone(c.unwinder.pcs) }); err != nil {
 		t.Fatal(err)
 	}
-	theirs := gdbStacks(t, gdb, r.pid)
+	theirs := gdbStacks(t, gdb, r.pid, "t.name")
 	frames := 0
 	for _, s := range shapes {
 		if s.name == "spin" { // it does not stand still
@@ -172,8 +172,9 @@ func TestAgainstGDB(t *testing.T) {
 	t.Logf("%d frames are equal", frames)
 }
 
-// gdbStacks has gdb write the addresses of every thread's frames.
-func gdbStacks(t *testing.T, gdb string, pid int) map[string][]uint64 {
+// gdbStacks has gdb write the addresses of every thread's frames, by an expression
+// of a thread t.
+func gdbStacks(t *testing.T, gdb string, pid int, key string) map[string][]uint64 {
 	t.Helper()
 	dir := t.TempDir()
 	script, out := filepath.Join(dir, "stacks.py"), filepath.Join(dir, "stacks.json")
@@ -190,7 +191,7 @@ for t in gdb.selected_inferior().threads():
             f = f.older()
         except gdb.error:
             break
-    stacks[t.name] = pcs
+    stacks[` + key + `] = pcs
 json.dump(stacks, open('` + out + `', 'w'))
 `
 	if err := os.WriteFile(script, []byte(text), 0o600); err != nil {

@@ -25,7 +25,7 @@ func init() {
 		},
 		program{
 			name: "Python", start: func(t *testing.T) (int, []string) {
-				return run(t, exec.Command(testenv.NeedProgram(t, "/usr/bin/python3"), "testdata/server.py")), nil
+				return testenv.Run(t, exec.Command(testenv.NeedProgram(t, "/usr/bin/python3"), "testdata/server.py")), nil
 			},
 			want: []string{"process", "handle", "resize", "Service.on_readable"},
 		},
@@ -37,7 +37,7 @@ func init() {
 				}
 				cmd := exec.Command(testenv.NeedProgram(t, "node"), "--perf-basic-prof", script)
 				cmd.Dir = t.TempDir() // it leaves a log
-				pid := run(t, cmd)
+				pid := testenv.Run(t, cmd)
 				time.Sleep(time.Second)
 				return pid, nil
 			},
@@ -54,7 +54,7 @@ func startJava(t *testing.T, class string) (int, []string) {
 	if out, err := exec.Command(testenv.NeedProgram(t, "javac"), "-d", dir, "testdata/java/app/"+class+".java").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	pid := run(t, exec.Command(testenv.NeedProgram(t, "java"), "-Xmx256m", "-cp", dir, "app."+class))
+	pid := testenv.Run(t, exec.Command(testenv.NeedProgram(t, "java"), "-Xmx256m", "-cp", dir, "app."+class))
 	time.Sleep(time.Second) // until it handles SIGQUIT
 	return pid, []string{"java_stacks = 'threaddump'", "stack_overhead = 10%"}
 }

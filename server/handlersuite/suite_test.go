@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -261,26 +259,4 @@ func ask(t *testing.T, pid int, settings []string, query string, more func(rows 
 		t.Logf("lost %d: %s", l.N, l.Cause)
 	}
 	return rows
-}
-
-// run starts a program that ends with the test.
-func run(t *testing.T, cmd *exec.Cmd) int {
-	t.Helper()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: credential(cmd)}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		cmd.Wait()
-	})
-	return cmd.Process.Pid
-}
-
-// credential is what a command was given of them before.
-func credential(cmd *exec.Cmd) *syscall.Credential {
-	if cmd.SysProcAttr == nil {
-		return nil
-	}
-	return cmd.SysProcAttr.Credential
 }

@@ -1,0 +1,143 @@
+package testenv
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Run starts a program that ends, with its children, when the test does, and
+// returns its process.
+func Run(t testing.TB, cmd *exec.Cmd) int {
+	t.Helper()
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid = true
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		cmd.Wait()
+	})
+	return cmd.Process.Pid
+}
+
+// FreePort is a port of the loopback interface that nobody listens at.
+func FreePort(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+// BusyRedis is a redis-server that redis-benchmark keeps busy with keys that
+// expire, so that its clock's function has something to do.
+func BusyRedis(t testing.TB) (pid int) {
+	t.Helper()
+	program, load := NeedProgram(t, "redis-server"), NeedProgram(t, "redis-benchmark")
+	port := FreePort(t)
+	pid = Run(t, exec.Command(program, "--port", port, "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--dir", t.TempDir(),
+		"--hz", "500", "--active-expire-effort", "10"))
+	for i := 0; ; i++ {
+		c, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			c.Close()
+			break
+		}
+		if i > 100 {
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	Run(t, exec.Command(load, "-p", port, "-q", "-n", "1000000000", "-c", "20", "-r", "1000000", "setex", "key:__rand_int__", "1", "value"))
+	return pid
+}
+
+// BusyPostgres is a PostgreSQL server, run as the user that Debian's package
+// makes, and the backend in it that pgbench keeps busy.
+func BusyPostgres(t testing.TB) (postmaster, backend int) {
+	t.Helper()
+	initdb, err := filepath.EvalSymlinks(NeedProgram(t, "initdb"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid, _ := strconv.Atoi(u.Uid)
+	gid, _ := strconv.Atoi(u.Gid)
+	dir, err := os.MkdirTemp("", "endoscope-pg-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chown(dir, uid, gid); err != nil {
+		t.Fatal(err)
+	}
+	command := func(name string, args ...string) *exec.Cmd {
+		cmd := exec.Command(filepath.Join(filepath.Dir(initdb), name), args...)
+		cmd.Dir = dir
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+		return cmd
+	}
+	if out, err := command("initdb", "-D", filepath.Join(dir, "data"), "-A", "trust", "-N").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	port := FreePort(t)
+	postmaster = Run(t, command("postgres", "-D", filepath.Join(dir, "data"), "-p", port, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off"))
+	for i := 0; ; i++ {
+		out, err := command("pgbench", "-h", dir, "-p", port, "-i", "-q", "postgres").CombinedOutput()
+		if err == nil {
+			break
+		}
+		if i > 100 {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	Run(t, command("pgbench", "-h", dir, "-p", port, "-S", "-n", "-c", "1", "-T", "1000", "postgres"))
+	for range 100 { // pgbench's first connection looks around and is over soon
+		last := backend
+		if backend = clientOf(postmaster); backend != 0 && backend == last {
+			return postmaster, backend
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	t.Fatal("pgbench has no backend")
+	return 0, 0
+}
+
+// clientOf is the child of a postmaster that serves a client.
+func clientOf(postmaster int) int {
+	for _, child := range Children(postmaster) {
+		title, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
+		if strings.Contains(string(title), "[local]") {
+			return child
+		}
+	}
+	return 0
+}
+
+// Children are those of a process' first thread.
+func Children(pid int) (pids []int) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	for _, child := range strings.Fields(string(text)) {
+		n, _ := strconv.Atoi(child)
+		pids = append(pids, n)
+	}
+	return pids
+}
