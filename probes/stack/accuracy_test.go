@@ -62,30 +62,45 @@ func TestAccuracy(t *testing.T) {
 	if err := os.WriteFile(source, []byte(queue), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	postmaster, backend := testenv.BusyPostgres(t)
-	goshapes := run(t, testenv.CompileGo(t, "testdata/goshapes"))
-	goshapes.number(t)
 	equal, all := 0, 0
 	for _, c := range []struct {
 		name   string
-		pids   []int
+		start  func(t *testing.T) (pids []int)
 		rounds int
 	}{
-		{"redis", []int{testenv.BusyRedis(t)}, 2},
-		{"PostgreSQL", []int{postmaster, backend, backend}, 1},
-		{"C++", []int{testenv.Run(t, exec.Command(testenv.CompileC(t, source, "-O2", "-g", "-pthread")))}, 1},
-		{"Go", []int{goshapes.pid}, 2},
-	} {
-		same, threads := 0, 0
-		for _, pid := range c.pids {
-			for range c.rounds {
-				a, b := compareStacks(t, gdb, pid)
-				same, threads = same+a, threads+b
-				time.Sleep(20 * time.Millisecond)
+		{"redis", func(t *testing.T) []int { return []int{testenv.BusyRedis(t)} }, 2},
+		{"PostgreSQL", func(t *testing.T) []int {
+			postmaster, backend := testenv.BusyPostgres(t)
+			return []int{postmaster, backend, backend}
+		}, 1},
+		{"C++", func(t *testing.T) []int {
+			pid := testenv.Run(t, exec.Command(testenv.CompileC(t, source, "-O2", "-g", "-pthread")))
+			for range 500 { // until it has all its threads
+				if tasks, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid)); len(tasks) == 45 {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
 			}
-		}
-		t.Logf("%s: %d of %d stacks are gdb's", c.name, same, threads)
-		equal, all = equal+same, all+threads
+			return []int{pid}
+		}, 1},
+		{"Go", func(t *testing.T) []int {
+			r := run(t, testenv.CompileGo(t, "testdata/goshapes"))
+			r.number(t)
+			return []int{r.pid}
+		}, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			same, threads := 0, 0
+			for _, pid := range c.start(t) {
+				for range c.rounds {
+					a, b := compareStacks(t, gdb, pid)
+					same, threads = same+a, threads+b
+					time.Sleep(20 * time.Millisecond)
+				}
+			}
+			t.Logf("%d of %d stacks are gdb's", same, threads)
+			equal, all = equal+same, all+threads
+		})
 	}
 	t.Logf("over all: %d of %d", equal, all)
 	if all < 50 || float64(equal) < 0.99*float64(all) {
