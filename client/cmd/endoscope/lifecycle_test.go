@@ -32,7 +32,7 @@ func build(t testing.TB) string {
 }
 
 // attached lists the eBPF programs and links whose descriptors a process holds.
-func attached(t *testing.T, pid int) (programs, links []uint32) {
+func attached(t testing.TB, pid int) (programs, links []uint32) {
 	t.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
 	if err != nil {
@@ -59,7 +59,7 @@ func attached(t *testing.T, pid int) (programs, links []uint32) {
 }
 
 // gone waits until the kernel knows none of the programs and links.
-func gone(t *testing.T, programs, links []uint32) {
+func gone(t testing.TB, programs, links []uint32) {
 	t.Helper()
 	deadline := time.Now().Add(5 * time.Second)
 	for {
