@@ -258,6 +258,8 @@ func TestEncodingsOfObjects(t *testing.T) {
 		"Savings::withdraw": 'W', "Audited::audit": 'a', "Audited::close": 'X',
 	}
 	const ends = `sequence => receiver, born => event = 'ENTER' AND function_name = 'Account::open', dies => event = 'LEAVE' AND function_name LIKE '%::close' AND depth = 0`
+	counted := run(t, newSessionOf(t, server.Options{}, wire.Options{Command: []string{encodingProgram(t, "accounts.cc"), "300", log}}),
+		"SELECT COUNT(*), COUNT(DISTINCT receiver_class) FROM function_start WHERE class IN ('Account', 'Savings') AND function_name ~ '::[a-z]' AND receiver_class = 'Audited'")
 	rows := encodings(t, s, `SELECT receiver_class, GRAMMAR(event, function_name, rle => exact, `+ends+`), CALLDAG(event, function_name, `+ends+`), AUTOMATON(event, function_name, 3, `+ends+`),
 		HIERARCHY_CONSECUTIVE(class), SUM(lookup_distance) FILTER (WHERE event = 'ENTER'), MAX(class_lineage)
 		FROM function_call WHERE class IN ('Account', 'Savings', 'Audited') AND function_name ~ '::[a-z]' GROUP BY receiver_class ORDER BY receiver_class`)
@@ -271,6 +273,13 @@ func TestEncodingsOfObjects(t *testing.T) {
 	for line := range strings.Lines(contents(t, log)) {
 		class, calls, _ := strings.Cut(strings.TrimSpace(line), " ")
 		want[class] = append(want[class], calls)
+	}
+	inherited := 0 // calls of methods that Audited has not itself
+	for _, calls := range want["Audited"] {
+		inherited += strings.Count(calls, "<") - strings.Count(calls, "a") - strings.Count(calls, "X")
+	}
+	if got := strings.Join(counted.rows[0], " "); got != fmt.Sprintf("%d 1", inherited) {
+		t.Errorf("%s calls of inherited methods on objects of Audited, not %d", got, inherited)
 	}
 	if len(rows) != len(want) {
 		t.Fatalf("%d classes, not %d", len(rows), len(want))

@@ -9,6 +9,10 @@
 // returns are seen without. [Module.Inflows] says which functions need no probe
 // to be counted.
 //
+// [Module.Classes] tells of which C++ class an object is by the address of its
+// virtual table, and what that derives from: by run-time type information, which
+// stripping does not remove.
+//
 // What is held of a file grows with the number of its functions: names are read
 // from it when they are asked for ([Module.Function], [Module.All]), and are
 // found by an index of their hashes ([Module.Find]).

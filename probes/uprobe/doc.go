@@ -22,6 +22,10 @@
 // are exact. There are two slots of states, for two ranges of time; aggregator
 // says how one is read while calls go on into the other.
 //
+// On which objects methods are called the programs tell by two words of memory,
+// which are pointers to virtual tables if there is an object; receivers finds out
+// of which class, from the modules (symbols.Classes).
+//
 // Probes are attached by the best kind of link that the kernel has, or the one
 // that is asked for (linkKind): the programs are the same. What a probe costs is
 // measured by package calibrate, once for each machine (costs): that decides

@@ -215,6 +215,37 @@ func TestReceivers(t *testing.T) {
 	}
 }
 
+// At returns it is the object, and the class, that the call had at its entry.
+func TestReceiversAtReturns(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := compileCC(t, objectsProgram, "-O1")
+	var methods []string
+	for _, m := range observedMethods {
+		if !strings.Contains(m, "~") { // of which there are two of a name
+			methods = append(methods, m)
+		}
+	}
+	for _, stream := range []string{FunctionEnd, FunctionDuration, FunctionCall} {
+		t.Run(stream, func(t *testing.T) {
+			p := provider(t, Options{})
+			r := run(t, target)
+			_, got := start(t, p, acquisition(stream, r.target(), named(methods...), "timestamp", "function_name", "receiver_class", "receiver"))
+			var want [][3]string
+			for _, call := range noted(t, r.finish(success)) {
+				if slices.Contains(methods, call[0]) {
+					want = append(want, call)
+					if stream == FunctionCall {
+						want = append(want, call)
+					}
+				}
+			}
+			if diff := cmp.Diff(inOrder(want), calledOn(got.wait(t))); diff != "" || len(want) == 0 {
+				t.Errorf("- as the program says, + as it was observed\n%s", diff)
+			}
+		})
+	}
+}
+
 // Without symbols there are no names; the classes are told all the same.
 func TestReceiversStripped(t *testing.T) {
 	testenv.NeedUprobes(t)
