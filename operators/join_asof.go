@@ -170,11 +170,14 @@ func inOrder(slots, late []int32, times []int64) []int32 {
 	return late
 }
 
-// worked forgets the first n pending rows.
+// worked forgets the first n pending rows. The rest moves up where it is no more
+// than they were, so that a few out of many cost no more than themselves.
 func (j *asOfJoin) worked(port, n int) {
 	list := j.pending[port]
-	if n > 0 {
-		j.pending[port] = append(list[:0], list[n:]...)
+	if rest := list[n:]; len(rest) <= n {
+		j.pending[port] = append(list[:0], rest...)
+	} else {
+		j.pending[port] = rest
 	}
 }
 
@@ -261,7 +264,12 @@ func (j *asOfJoin) decide(ctx context.Context) error {
 // bound forgets the oldest rows where the sides hold more than they may.
 func (j *asOfJoin) bound(ctx context.Context) error {
 	n := 0
+	var gone [2]int // of the pending ones
 	for j.sides[left].bytes()+j.sides[right].bytes() > j.limit {
+		ls, rs := j.pending[left][gone[left]:], j.pending[right][gone[right]:]
+		if len(j.inTime)+len(ls)+len(rs) == 0 {
+			break
+		}
 		switch {
 		case len(j.inTime) > 0:
 			d := j.inTime[0]
@@ -272,16 +280,17 @@ func (j *asOfJoin) bound(ctx context.Context) error {
 			j.sides[right].index.remove(d.slot)
 			j.born[d.slot] = 0
 			j.sides[right].rows.release(d.slot)
-		case len(j.pending[right]) > len(j.pending[left]):
-			j.sides[right].rows.release(j.pending[right][0])
-			j.worked(right, 1)
-		case len(j.pending[left]) > 0:
-			j.sides[left].rows.release(j.pending[left][0])
-			j.worked(left, 1)
+		case len(rs) > len(ls):
+			j.sides[right].rows.release(rs[0])
+			gone[right]++
 		default:
-			return j.lost(ctx, "join memory full", n)
+			j.sides[left].rows.release(ls[0])
+			gone[left]++
 		}
 		n++
+	}
+	for port, k := range gone {
+		j.worked(port, k)
 	}
 	return j.lost(ctx, "join memory full", n)
 }

@@ -1,6 +1,7 @@
 package operators
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -89,5 +90,41 @@ func joinRate(b *testing.B, kind plan.JoinKind, on bool, keys int64) {
 	rate(b, 2*batch.MaxRows)
 	if sink.rows == 0 && b.N > 10 {
 		b.Fatal("no row found a partner")
+	}
+}
+
+// BenchmarkJoinMemory is an as-of join that holds as much as it may, 16 and 128 MiB,
+// and forgets a row for each that comes: left promises nothing, so that what comes
+// on the right waits. The rate should not depend on how much is held.
+func BenchmarkJoinMemory(b *testing.B) {
+	for _, limit := range []int64{16 << 20, 128 << 20} {
+		b.Run(fmt.Sprintf("%dMiB", limit>>20), func(b *testing.B) {
+			in := relation("t:timestamp k:bigint v:bigint")
+			op, err := newJoin(plan.NewJoin(plan.Join{Left: in, Right: in, Kind: plan.AsOfJoin}), &nothing{}, &Options{JoinMemory: limit})
+			if err != nil {
+				b.Fatal(err)
+			}
+			e := newPool(in).Get()
+			for range batch.MaxRows {
+				e.AppendRow(batch.Time(0), batch.Int(0), batch.Int(0))
+			}
+			now := int64(0)
+			push := func() {
+				for i := range e.Cols[0].Int {
+					now++
+					e.Cols[0].Int[i] = now
+				}
+				if _, err := op.Push(b.Context(), right, e); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for j := op.(*asOfJoin); j.sides[right].bytes() < limit-int64(batch.MaxRows)*64; {
+				push()
+			}
+			for b.Loop() {
+				push()
+			}
+			rate(b, batch.MaxRows)
+		})
 	}
 }

@@ -184,7 +184,7 @@ func (s *session) showModels() *relation {
 	rel := newRelation(text("model"), text("kind"), text("size"), number("sequences"), number("symbols"),
 		wire.Column{Name: "created", Type: batch.Timestamp}, text("definition"))
 	for _, name := range s.e.models.ModelNames() {
-		k, err := s.e.models.get(name)
+		k, err := s.e.models.summary(name)
 		if err != nil {
 			rel.notices = append(rel.notices, fmt.Sprintf("model %s cannot be read: %v", name, err))
 			continue
@@ -192,9 +192,8 @@ func (s *session) showModels() *relation {
 		if k == nil {
 			continue // it was dropped just now
 		}
-		of := k.Model.Encoding().Of()
-		rel.add(batch.Str(name), batch.Str(k.Model.Kind()), batch.Str(k.Model.Size()), batch.Int(int64(of.Sequences)), batch.Int(of.Symbols),
-			batch.Time(k.Created.UnixNano()), batch.Str(k.Definition))
+		rel.add(batch.Str(name), batch.Str(k.kind), batch.Str(k.size), batch.Int(k.sequences), batch.Int(k.symbols),
+			batch.Time(k.created.UnixNano()), batch.Str(k.definition))
 	}
 	return rel
 }

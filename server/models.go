@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -22,10 +23,35 @@ import (
 // engine; where it cannot be written the model lives as long as the engine.
 // It is safe for concurrent use.
 type models struct {
-	dir string // "": there is none
+	dir  string // "": there is none
+	read func(path string) (*model, error)
 
-	mu    sync.Mutex
-	known map[string]*model // those of files once they were needed
+	// writing is held while a model is made or dropped, with its file; taken before
+	// mu, under which no file is read or written.
+	writing sync.Mutex
+
+	mu        sync.Mutex               // guards what follows
+	known     map[string]*model        // those of files once they were needed
+	loading   map[string]*modelFile    // that are being read for known
+	summaries map[string]*modelSummary // of those that were only listed
+}
+
+// modelFile is a file that is being read.
+type modelFile struct {
+	read  chan struct{} // closed when the rest is there
+	model *model
+	err   error
+}
+
+// modelSummary is what SHOW MODELS says of a model.
+type modelSummary struct {
+	kind, size         string
+	sequences, symbols int64
+	created            time.Time
+	definition         string
+
+	modified time.Time // the file that this is of
+	bytes    int64
 }
 
 // model is what a file of a model holds.
@@ -41,7 +67,7 @@ func newModels(dir string) *models {
 	if dir == "" {
 		dir = modelDirectory()
 	}
-	return &models{dir: dir, known: map[string]*model{}}
+	return &models{dir: dir, read: readModel, known: map[string]*model{}, loading: map[string]*modelFile{}, summaries: map[string]*modelSummary{}}
 }
 
 // modelDirectory is where the user's programs keep what should stay, by the XDG
@@ -68,14 +94,39 @@ func (m *models) path(name string) string {
 // mostModelBytes bounds what is read of a model's file.
 const mostModelBytes = 1 << 30
 
-// get is the model of that name, or nil.
+// get is the model of that name, or nil. Its file is read once, and while it is
+// nobody waits who wants another.
 func (m *models) get(name string) (*model, error) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	if k := m.known[name]; k != nil || m.dir == "" {
+		m.mu.Unlock()
 		return k, nil
 	}
-	k, err := read(m.path(name))
+	f := m.loading[name]
+	if f != nil {
+		m.mu.Unlock()
+		<-f.read
+		return f.model, f.err
+	}
+	f = &modelFile{read: make(chan struct{})}
+	m.loading[name] = f
+	m.mu.Unlock()
+	f.model, f.err = m.load(name)
+	m.mu.Lock()
+	if m.loading[name] == f { // else it was made or dropped meanwhile
+		delete(m.loading, name)
+		if f.model != nil {
+			m.known[name] = f.model
+		}
+	}
+	m.mu.Unlock()
+	close(f.read)
+	return f.model, f.err
+}
+
+// load reads the file of a model; nil: there is none.
+func (m *models) load(name string) (*model, error) {
+	k, err := m.read(m.path(name))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, nil
 	}
@@ -85,11 +136,45 @@ func (m *models) get(name string) (*model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.known[name] = k
 	return k, nil
 }
 
-func read(path string) (*model, error) {
+// summary is what is to be said of a model; nil: there is none. Of a file that
+// nobody has needed so far nothing else is kept.
+func (m *models) summary(name string) (*modelSummary, error) {
+	m.mu.Lock()
+	k, old := m.known[name], m.summaries[name]
+	m.mu.Unlock()
+	if k != nil {
+		return summarise(k), nil
+	}
+	info, err := os.Stat(m.path(name))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if err == nil && old != nil && old.modified.Equal(info.ModTime()) && old.bytes == info.Size() {
+		return old, nil
+	}
+	k, err = m.load(name)
+	if k == nil || err != nil {
+		return nil, err
+	}
+	s := summarise(k)
+	if info != nil {
+		s.modified, s.bytes = info.ModTime(), info.Size()
+		m.mu.Lock()
+		m.summaries[name] = s
+		m.mu.Unlock()
+	}
+	return s, nil
+}
+
+func summarise(k *model) *modelSummary {
+	of := k.Model.Encoding().Of()
+	return &modelSummary{kind: k.Model.Kind(), size: k.Model.Size(), sequences: int64(of.Sequences), symbols: of.Symbols, created: k.Created, definition: k.Definition}
+}
+
+func readModel(path string) (*model, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -114,18 +199,33 @@ func read(path string) (*model, error) {
 // put keeps a model. Without replace it is refused, by false, if there is one
 // of that name. An error says why it is not in a file; it is kept all the same.
 func (m *models) put(k *model, replace bool) (ok bool, unsaved error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.writing.Lock()
+	defer m.writing.Unlock()
 	if !replace && m.has(k.Name) {
 		return false, nil
 	}
-	m.known[k.Name] = k
+	m.settle(k.Name, k)
 	return true, m.save(k)
 }
 
-// has reports whether there is a model of that name; m.mu is held.
+// settle says what the model of a name is from now on; nil: nothing is known.
+func (m *models) settle(name string, k *model) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.known, name)
+	delete(m.loading, name)
+	delete(m.summaries, name)
+	if k != nil {
+		m.known[name] = k
+	}
+}
+
+// has reports whether there is a model of that name; m.writing is held.
 func (m *models) has(name string) bool {
-	if m.known[name] != nil {
+	m.mu.Lock()
+	known := m.known[name] != nil
+	m.mu.Unlock()
+	if known {
 		return true
 	}
 	if m.dir == "" {
@@ -174,8 +274,8 @@ func replaceFile(path string, data []byte) error {
 
 // drop forgets a model and its file, and reports whether there was one.
 func (m *models) drop(name string) (bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.writing.Lock()
+	defer m.writing.Unlock()
 	if !m.has(name) {
 		return false, nil
 	}
@@ -184,18 +284,15 @@ func (m *models) drop(name string) (bool, error) {
 			return true, err
 		}
 	}
-	delete(m.known, name)
+	m.settle(name, nil)
 	return true, nil
 }
 
 // ModelNames implements planner.Models.
 func (m *models) ModelNames() []string {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	var names []string
-	for name := range m.known {
-		names = append(names, name)
-	}
+	names := slices.Collect(maps.Keys(m.known))
+	m.mu.Unlock()
 	if m.dir != "" {
 		entries, _ := os.ReadDir(m.dir) // none if it is not there
 		for _, e := range entries {

@@ -361,6 +361,10 @@ func (s *session) Complete(_ context.Context, kind, of, prefix string) []string 
 		}
 		names = append(names, s.e.views.Names()...)
 		names = append(names, s.e.flows.Names()...)
+	case "model":
+		names = s.e.models.ModelNames()
+	case "trigger":
+		names = s.e.flows.Names()
 	case "column":
 		for _, st := range catalog.Streams {
 			if of == "" || st.Name == of {

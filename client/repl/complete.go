@@ -42,12 +42,24 @@ func candidates(ctx context.Context, s wire.Session, text string, cursor int) (w
 	case at.qualifier != "":
 		ask("column", streamOf(text, at.qualifier), at.word)
 		return at.word, found
+	case at.names("MODEL"):
+		ask("model", "", at.word)
+		return at.word, found
+	case at.names("TRIGGER"):
+		ask("trigger", "", at.word)
+		return at.word, found
 	case at.wantsStream():
 		ask("stream", "", at.word)
+		if at.last == "DESCRIBE" {
+			ask("model", "", at.word)
+		}
 		return at.word, found
 	case at.last == "SET":
 		ask("setting", "", at.word)
 		return at.word, found
+	}
+	if call, n := at.argument(); n > 0 && (call == "CONFORMS" || call == "ANOMALY") {
+		ask("model", "", at.word)
 	}
 	from := streams(text)
 	for _, stream := range from {
@@ -218,6 +230,41 @@ func (p place) after(column string) bool {
 		}
 	}
 	return false
+}
+
+// names reports whether the name of something that there is already is due: after
+// DROP or CREATE OR REPLACE, and its kind.
+func (p place) names(kind string) bool {
+	n := len(p.words)
+	if n < 2 || p.last != kind {
+		return false
+	}
+	switch strings.ToUpper(p.words[n-2]) {
+	case "DROP", "REPLACE":
+		return true
+	case "ONCE", "CONTINUOUS":
+		return n >= 3 && strings.EqualFold(p.words[n-3], "REPLACE")
+	}
+	return false
+}
+
+// argument is the function within whose parentheses the cursor is, in upper case,
+// and how many arguments stand before it; "" if it is within none.
+func (p place) argument() (call string, n int) {
+	depth := 0
+	for i, w := range slices.Backward(p.words) {
+		switch {
+		case w == ")":
+			depth++
+		case w == "(" && depth > 0:
+			depth--
+		case w == "(" && i > 0:
+			return strings.ToUpper(p.words[i-1]), n
+		case w == "," && depth == 0:
+			n++
+		}
+	}
+	return "", 0
 }
 
 // wantsStream reports whether a stream's name is due.

@@ -51,7 +51,7 @@ type Session interface {
 	// refuse of a query's text. Nothing is acquired.
 	Describe(ctx context.Context, statement string) (Description, error)
 	// Complete lists names for the REPL: kind is "stream", "column", "function",
-	// "setting", "process"; for columns, of is the stream.
+	// "setting", "process", "model", "trigger"; for columns, of is the stream.
 	Complete(ctx context.Context, kind, of, prefix string) []string
 	// Info is for \conninfo: lines of text.
 	Info() []string

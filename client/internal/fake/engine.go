@@ -81,6 +81,8 @@ func (s *session) Complete(_ context.Context, kind, of, prefix string) (found []
 		"function": {"fib", "handle_request", "process_job"},
 		"setting":  {"join_gating", "lateness"},
 		"process":  {"nginx", "redis-server"},
+		"model":    {"files", "funnel"},
+		"trigger":  {"fast_start"},
 	}[kind]
 	if kind == "column" {
 		names = map[string][]string{
