@@ -27,13 +27,14 @@ type detaching struct {
 	times    int           // it was attached again
 	late     time.Duration // for which the gate was open and nothing attached
 	since    time.Time     // of a gate that is open, and to which nothing could be attached so far; zero: of none
+	counted  counted
 }
 
 // firstFlip is what detaching and attaching is taken to cost before it was seen.
 const firstFlip = 10 * time.Millisecond
 
 // lookEvery is how often it is considered.
-const lookEvery = 200 * time.Millisecond
+const lookEvery = 100 * time.Millisecond
 
 // detachable finds out whether an edge's input can do without its probes.
 func (g *gating) detachable(e *edge) {
@@ -57,6 +58,9 @@ func (g *gating) flips(e *edge) {
 			if err = e.attach(); err == nil {
 				err = g.perhapsDetach(e)
 			}
+			if err == nil {
+				err = g.perhapsCount(e)
+			}
 		case <-e.gate.Wake:
 			err = e.attach()
 		case <-g.stop:
@@ -70,6 +74,9 @@ func (g *gating) flips(e *edge) {
 
 // perhapsDetach takes the probes away when calls have paid enough at the gate.
 func (g *gating) perhapsDetach(e *edge) error {
+	if e.gate.Forced() {
+		return nil
+	}
 	met := e.source.Activity().Shut
 	e.flipping.Lock()
 	defer e.flipping.Unlock()

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"math"
 	"time"
 
 	"endoscope/planner/cost"
@@ -29,6 +30,7 @@ func (g *gating) evaluate() {
 		cs = append(cs, cost.Candidate{Cost: cost.Of(model, p.strategy), Known: known, Doubted: doubted})
 	}
 	from := g.current
+	g.spending = cs[from].Cost
 	if to := g.chooser.Next(cs, d); to != from {
 		g.switches = append(g.switches, planSwitch{time.Since(g.began), from, to, cs[from].Cost, cs[to].Cost})
 		g.enforce(to)
@@ -94,10 +96,14 @@ func (in *gatedInput) observe(d time.Duration, e *edge) (changed bool) {
 		flips, seen = e.flippings()
 	}
 	a, rows := in.source.Activity(), in.feed.rows.Load()
-	if seen && flips == in.flips {
-		changed = in.rate.Observe(float64(a.Events-in.was.Events)/d.Seconds(), d)
-	} else { // calls were not seen while nothing was attached
+	rate := float64(a.Events-in.was.Events) / d.Seconds()
+	if !seen || flips != in.flips { // while nothing was attached, calls were not seen
+		rate = e.takeCounted()
+	}
+	if math.IsNaN(rate) {
 		in.rate.Pass(d)
+	} else {
+		changed = in.rate.Observe(rate, d)
 	}
 	if n := float64(a.Events-in.was.Events) - float64(a.Shut-in.was.Shut); n >= 1 {
 		in.awaited.Observe(min(1, float64(a.Awaited-in.was.Awaited)/n), d)

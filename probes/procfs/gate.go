@@ -51,7 +51,7 @@ func (s *source) Price(way plan.GateWay) probes.Price {
 	switch way {
 	case plan.Asleep:
 		p.Shut = tick * min(1, s.every.Seconds()/heartbeat.Seconds())
-		p.Wake = tick + float64(s.begin)
+		p.Wake = giveNs + float64(s.begin)
 	case plan.Paused:
 		p.Shut = tick
 	default:
@@ -89,6 +89,23 @@ func (g *gated) pass(sink probes.Sink, at int64) {
 		g.marked = at
 		sink.Watermark(at)
 	}
+}
+
+// forgetful is a sampler of which so many files are open that they are kept while
+// it sleeps. After forget it knows of no time before.
+type forgetful interface {
+	sampler
+	forget()
+}
+
+// woken is the sampler after it has slept: what it read before says nothing of now.
+func (s *source) woken(asleep sampler) sampler {
+	if f, ok := asleep.(forgetful); ok {
+		f.forget()
+		return asleep
+	}
+	asleep.close()
+	return s.make()
 }
 
 // sleep is how long to wait for the sample that is due after d, and what ends it

@@ -9,9 +9,14 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/clock"
 	"endoscope/probes/gate"
+	"endoscope/probes/testenv"
 
 	"golang.org/x/sys/unix"
 )
+
+// alone is a program with one thread, which waits.
+const alone = `#include <stdio.h>
+int main(void) { puts("ready"); fflush(stdout); return getchar(); }`
 
 // TestGatedSampler opens a sampler's gate for a time in the middle: there are
 // rows of that time alone, but watermarks of all of it.
@@ -26,12 +31,16 @@ func TestGatedSampler(t *testing.T) {
 		{"resting", "cpu_usage", plan.Resting, true, false},
 		{"asleep", "memory_usage", plan.Asleep, false, false},
 		{"rates asleep", "cpu_usage", plan.Asleep, true, true},
+		{"files kept open", "thread_usage", plan.Asleep, true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			const every, window = 5 * time.Millisecond, 20 * time.Millisecond
 			spec := sampleOf(c.stream)
 			spec.Every, spec.Settings.RateWindow = every, window
+			if c.stream == "thread_usage" {
+				spec.Target.PIDs = []int{converse(t, testenv.CompileCText(t, alone)).cmd.Process.Pid}
+			}
 			src, err := New().Prepare(t.Context(), spec)
 			if err != nil {
 				t.Fatal(err)

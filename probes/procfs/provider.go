@@ -156,7 +156,10 @@ func (s *source) calibrate(stream string) error {
 			first = time.Since(began)
 		}
 	}
-	s.cost, s.begin = best, max(0, first-best)
+	s.cost = best
+	if _, ok := sampler.(forgetful); !ok {
+		s.begin = max(0, first-best)
+	}
 	if s.rows.denied > 0 {
 		s.notices = append(s.notices, "columns from /proc/PID/io and /proc/PID/fd are NULL for processes of other users: CAP_SYS_PTRACE is missing")
 		s.rows.denied = 0

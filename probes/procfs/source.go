@@ -33,7 +33,7 @@ type source struct {
 	pinned  []process.Process // the target, if it cannot grow
 	files   string
 	cost    time.Duration // of a reading
-	begin   time.Duration // what the first one costs more
+	begin   time.Duration // what the first one costs more, where each awakening begins anew
 	notices []string
 	filter  plan.Expr // left to the engine
 	gate    gated     // may keep it from reading, or from giving rows
@@ -117,10 +117,8 @@ func (s *source) run(ctx context.Context, sampler sampler, sink probes.Sink, sta
 				sink.Watermark(at)
 				continue
 			}
-			// What it read before says nothing of now.
 			s.gate.asleep = false
-			sampler.close()
-			sampler = s.make()
+			sampler = s.woken(sampler)
 			k = int64(passed/s.every) + 1
 			if giving = k; !s.gauge {
 				giving += s.warmup

@@ -62,6 +62,16 @@ func newThreadSampler(w window, ts func(gone func(*observed)) *targets, out *row
 	return s
 }
 
+// forget implements forgetful.
+func (s *threadSampler) forget() {
+	for _, set := range s.sets {
+		set.scanned = 0
+		for _, th := range set.byTID {
+			th.cpu = history[uint64]{}
+		}
+	}
+}
+
 func (th *thread) close() {
 	th.stat.close()
 	th.sched.close()
