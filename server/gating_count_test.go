@@ -1,0 +1,118 @@
+package server
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/clock"
+	"endoscope/probes/gate"
+)
+
+// busyWhenAttached is a source with a call each ms while its probes are attached.
+type busyWhenAttached struct {
+	probes.Gateable
+	attached time.Time // zero: they are not
+	before   time.Duration
+	passes   int
+}
+
+func (s *busyWhenAttached) Detachable() bool { return true }
+
+func (s *busyWhenAttached) Attach() error {
+	s.attached = time.Now()
+	s.passes++
+	return nil
+}
+
+func (s *busyWhenAttached) Detach() error {
+	s.before += time.Since(s.attached)
+	s.attached = time.Time{}
+	return nil
+}
+
+func (s *busyWhenAttached) Activity() probes.Activity {
+	n := s.before
+	if !s.attached.IsZero() {
+		n += time.Since(s.attached)
+	}
+	calls := uint64(n / time.Millisecond)
+	return probes.Activity{Events: calls, Shut: calls}
+}
+
+func (s *busyWhenAttached) Price(plan.GateWay) probes.Price { return probes.Price{Shut: 500} }
+
+// detached is a gating whose one gated input is detached behind a shut gate.
+func detached(t *testing.T) (*gating, *edge, *busyWhenAttached) {
+	set, err := gate.NewSet(1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { set.Close() })
+	src := &busyWhenAttached{}
+	e := &edge{gate: set.Gate(0)}
+	e.source, e.detached, e.flip = src, true, time.Millisecond
+	g := &gating{edges: []*edge{e}, inputs: []*gatedInput{{source: src, feed: &feed{spec: &plan.Acquire{}}}}, stop: make(chan struct{})}
+	e.counted.at = time.Now().Add(-2 * evaluateEvery)
+	return g, e, src
+}
+
+// TestCountingPass: the calls of a detached input are counted in passes, and their
+// rate is what was counted, not what was counted over the whole time.
+func TestCountingPass(t *testing.T) {
+	g, e, src := detached(t)
+	g.spending = 1e9
+	if err := g.perhapsCount(e); err != nil {
+		t.Fatal(err)
+	}
+	if src.passes != 1 || !e.isDetached() || !src.attached.IsZero() {
+		t.Fatalf("%d passes; detached: %v", src.passes, e.isDetached())
+	}
+	// The next is due after a while, not at once.
+	if err := g.perhapsCount(e); err != nil || src.passes != 1 {
+		t.Fatalf("%d passes, %v", src.passes, err)
+	}
+	in := g.inputs[0]
+	in.observe(time.Second, e)
+	if r := in.rate.Value(); r < 900 || r > 1050 {
+		t.Errorf("a call each ms, and the rate is %v", r)
+	}
+	if r := e.takeCounted(); !math.IsNaN(r) {
+		t.Errorf("nothing was counted since, and the rate is %v", r)
+	}
+	in.observe(time.Second, e)
+	if r := in.rate.Value(); r < 900 || r > 1050 {
+		t.Errorf("without a pass the rate becomes %v", r)
+	}
+}
+
+// TestCountingPassesAreCheap: there are none where they would cost more than a
+// small share of the plan, nor where the plan is the user's choice.
+func TestCountingPassesAreCheap(t *testing.T) {
+	g, e, src := detached(t)
+	for name, c := range map[string]struct {
+		mode     string
+		spending float64
+	}{"a plan that costs nothing": {"auto", 1e6}, "a fixed plan": {"right", 1e9}} {
+		g.mode, g.spending = c.mode, c.spending
+		if err := g.perhapsCount(e); err != nil || src.passes != 0 {
+			t.Errorf("%s: %d passes, %v", name, src.passes, err)
+		}
+	}
+}
+
+// TestPassAtAnOpenGate: probes that are attached when the gate opens stay.
+func TestPassAtAnOpenGate(t *testing.T) {
+	g, e, src := detached(t)
+	g.spending = 1e9
+	now := clock.Now()
+	e.gate.Open(now, now+int64(time.Minute))
+	if err := g.perhapsCount(e); err != nil {
+		t.Fatal(err)
+	}
+	if e.isDetached() || src.attached.IsZero() {
+		t.Error("the gate is open, and the probes are gone")
+	}
+}
