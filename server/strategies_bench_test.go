@@ -130,14 +130,19 @@ type knowledge struct {
 	rates, needed []cost.Mean
 }
 
-func steer(b *testing.B, d *database, setting strategySetting, functions []callCount) *steered {
+// watchBy runs the query of a setting by a plan.
+func watchBy(b *testing.B, d *database, setting strategySetting, functions []callCount, plan string) *asked {
 	var names []string
 	for _, f := range functions {
 		names = append(names, "'"+f.name+"'")
 	}
 	s := sessionOn(b, d)
-	configure(b, s, "join_gating = gated", "rate_window = 20ms", "max_overhead = 1000000")
-	q := ask(b, s, fmt.Sprintf(strategyQuery, setting.sampled, setting.every, strings.Join(names, ", ")))
+	configure(b, s, "join_gating = gated", "rate_window = 20ms", "max_overhead = 1000000", "join_plan = "+plan)
+	return ask(b, s, fmt.Sprintf(strategyQuery, setting.sampled, setting.every, strings.Join(names, ", ")))
+}
+
+func steer(b *testing.B, d *database, setting strategySetting, functions []callCount) *steered {
+	q := watchBy(b, d, setting, functions, "auto")
 	g := q.result.(*queryResult).q.gating
 	if len(g.plans) != 3 {
 		b.Fatalf("the plans are %+v", g.plans)

@@ -16,6 +16,8 @@
  *   reports  transactions in each step, a report in each seventh
  *   busy     transactions in each step, and a digest in each third
  *   quiet    a transaction in each step
+ *   day      ten transactions in each step
+ *   night    a transaction in each tenth step
  */
 #include <pthread.h>
 #include <sqlite3.h>
@@ -271,6 +273,10 @@ static void step(const char *shape, long i)
 	} else if (strcmp(shape, "busy") == 0) {
 		if (i % 3 == 0)
 			digest();
+	} else if (strcmp(shape, "day") == 0) {
+		n = 10;
+	} else if (strcmp(shape, "night") == 0) {
+		n = i % 10 == 0;
 	} else {
 		n = 1;
 	}
