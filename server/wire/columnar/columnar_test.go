@@ -1,0 +1,235 @@
+package columnar
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"pgregory.net/rapid"
+
+	"endoscope/operators/batch"
+	"endoscope/server/wire"
+)
+
+var kinds = []batch.Type{batch.Null, batch.Boolean, batch.Bigint, batch.Double, batch.Varchar, batch.Timestamp, batch.Duration, batch.Bytes, batch.List, batch.Encoding}
+
+// shape is an encoding of nothing.
+type shape string
+
+func (s shape) String() string               { return "a " + string(s) }
+func (s shape) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, "{%q:1}", string(s)), nil }
+
+func anyValue(t *rapid.T, typ batch.Type, depth int) batch.Value {
+	if typ == batch.Null || rapid.IntRange(0, 5).Draw(t, "null") == 0 {
+		return batch.NullOf(typ)
+	}
+	switch typ {
+	case batch.Boolean:
+		return batch.Bool(rapid.Bool().Draw(t, "bool"))
+	case batch.Double:
+		return batch.Float(rapid.Float64().Draw(t, "float"))
+	case batch.Varchar, batch.Bytes:
+		return batch.Value{Type: typ, S: rapid.SampledFrom([]string{"", "a", "b", "it's", "\x00\xff", strings.Repeat("long ", 50)}).Draw(t, "text") +
+			rapid.SampledFrom([]string{"", "1", "2"}).Draw(t, "more")}
+	case batch.List:
+		vs := make([]batch.Value, rapid.IntRange(0, 3).Draw(t, "length"))
+		for i := range vs {
+			of := rapid.SampledFrom(kinds).Draw(t, "type")
+			if depth > 2 && of == batch.List {
+				of = batch.Bigint
+			}
+			vs[i] = anyValue(t, of, depth+1)
+		}
+		return batch.ListOf(vs)
+	case batch.Encoding:
+		return batch.Value{Type: typ, A: shape(rapid.SampledFrom([]string{"x", "y"}).Draw(t, "shape"))}
+	}
+	return batch.Value{Type: typ, I: rapid.Int64().Draw(t, "int")}
+}
+
+// show is a value with all that is to be seen of it.
+func show(v batch.Value) string {
+	switch {
+	case v.IsNull:
+		return "NULL"
+	case v.Type == batch.List:
+		var b strings.Builder
+		for _, e := range v.A.([]batch.Value) {
+			fmt.Fprintf(&b, "%v:%s,", e.Type, show(e))
+		}
+		return "[" + b.String() + "]"
+	case v.Type == batch.Encoding:
+		return encodingText(v.A) + encodingJSON(v.A)
+	}
+	return fmt.Sprintf("%d %x %q", v.I, math.Float64bits(v.F), v.S)
+}
+
+// Whatever batches make a record, with whatever selections and dictionaries, what
+// is read of it is what was written, in as many records as there are.
+func TestRecordsReadBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		types := rapid.SliceOfN(rapid.SampledFrom(kinds), 1, 4).Draw(t, "types")
+		cols := make([]wire.Column, len(types))
+		for i, typ := range types {
+			cols[i] = wire.Column{Name: fmt.Sprint("c", i), Type: typ}
+		}
+		e := NewEncoder(cols, Exact)
+		var stream bytes.Buffer
+		w := ipc.NewWriter(&stream, ipc.WithSchema(e.Schema()))
+		var want []string
+		pool := batch.NewPool(types)
+		for range rapid.IntRange(0, 4).Draw(t, "records") {
+			var bs []*batch.Batch
+			for range rapid.IntRange(0, 3).Draw(t, "batches") {
+				b := pool.Get()
+				if rapid.Bool().Draw(t, "another dictionary") {
+					b = batch.New(types)
+				}
+				for range rapid.IntRange(0, 70).Draw(t, "rows") {
+					row := make([]batch.Value, len(types))
+					for c, typ := range types {
+						row[c] = anyValue(t, typ, 0)
+					}
+					b.AppendRow(row...)
+				}
+				if rapid.Bool().Draw(t, "selected") {
+					b.Sel = []uint16{}
+					for i := range b.N {
+						if i%3 != 0 {
+							b.Sel = append(b.Sel, uint16(i))
+						}
+					}
+				}
+				for i := range b.Len() {
+					want = append(want, line(b, i))
+				}
+				bs = append(bs, b)
+			}
+			if err := w.Write(e.Record(bs)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		r, err := ipc.NewReader(&stream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Release()
+		got, err := Columns(r.Schema())
+		if err != nil || fmt.Sprint(got) != fmt.Sprint(cols) {
+			t.Fatalf("the columns are %v, %v", got, err)
+		}
+		d := NewDecoder(got)
+		var have []string
+		for r.Next() {
+			bs, err := d.Decode(r.RecordBatch())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, b := range bs {
+				for i := range b.Len() {
+					have = append(have, line(b, i))
+				}
+			}
+		}
+		if r.Err() != nil || strings.Join(have, "\n") != strings.Join(want, "\n") {
+			t.Fatalf("%v\nwrote\n%s\nread\n%s", r.Err(), strings.Join(want, "\n"), strings.Join(have, "\n"))
+		}
+	})
+}
+
+func line(b *batch.Batch, i int) string {
+	var cells []string
+	for c := range b.Cols {
+		cells = append(cells, show(b.Cols[c].Value(b.Row(i))))
+	}
+	return strings.Join(cells, "|")
+}
+
+// A dictionary that grows is sent as long as it is small; a large one is not: each
+// record has the strings that it needs.
+func TestLargeDictionariesAreNotSentWhole(t *testing.T) {
+	cols := []wire.Column{{Name: "s", Type: batch.Varchar}}
+	e, d := NewEncoder(cols, Exact), NewDecoder(cols)
+	var stream bytes.Buffer
+	w := ipc.NewWriter(&stream, ipc.WithSchema(e.Schema()))
+	pool := batch.NewPool(batch.Schema{batch.Varchar})
+	const batches = 40
+	for n := range batches {
+		b := pool.Get()
+		for i := range batch.MaxRows {
+			b.AppendRow(batch.Str(fmt.Sprintf("string number %d", n*batch.MaxRows+i)))
+		}
+		if err := w.Write(e.Record([]*batch.Batch{b})); err != nil {
+			t.Fatal(err)
+		}
+		b.Release()
+	}
+	if limit := batches * batch.MaxRows * 64; stream.Len() > limit {
+		t.Errorf("%d bytes for %d strings", stream.Len(), batches*batch.MaxRows)
+	}
+	r, err := ipc.NewReader(&stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Release()
+	n := 0
+	for r.Next() {
+		bs, err := d.Decode(r.RecordBatch())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range bs {
+			for i := range b.Len() {
+				if got := b.Cols[0].Value(i).S; got != fmt.Sprintf("string number %d", n) {
+					t.Fatalf("row %d is %s", n, got)
+				}
+				n++
+			}
+		}
+	}
+	if n != batches*batch.MaxRows {
+		t.Errorf("%d rows", n)
+	}
+}
+
+// Numbers are not copied.
+func TestNumbersAreWrapped(t *testing.T) {
+	b := batch.New(batch.Schema{batch.Bigint})
+	b.AppendRow(batch.Int(1))
+	rec := NewEncoder([]wire.Column{{Name: "n", Type: batch.Bigint}}, Exact).Record([]*batch.Batch{b})
+	b.Cols[0].Int[0] = 2
+	if got := rec.Column(0).ValueStr(0); got != "2" {
+		t.Errorf("the record has %s", got)
+	}
+}
+
+func FuzzValues(f *testing.F) {
+	f.Add(EncodeValues([]batch.Value{batch.Int(-3), batch.Str("x"), batch.ListOf([]batch.Value{batch.Float(1), batch.NullOf(batch.Bigint)}), {Type: batch.Encoding, A: shape("z")}}))
+	f.Add(bytes.Repeat([]byte{byte(batch.List), 1}, 1000))
+	f.Add([]byte{byte(batch.List), 0xff, 0xff, 0xff, 0xff, 0x0f})
+	f.Fuzz(func(t *testing.T, src []byte) {
+		vs, err := DecodeValues(src)
+		if err != nil {
+			if !errors.Is(err, errValue) {
+				t.Error(err)
+			}
+			return
+		}
+		again, err := DecodeValues(EncodeValues(vs))
+		if err != nil || len(again) != len(vs) {
+			t.Fatalf("%d values, then %d, %v", len(vs), len(again), err)
+		}
+		for i := range vs {
+			if show(vs[i]) != show(again[i]) {
+				t.Errorf("%s became %s", show(vs[i]), show(again[i]))
+			}
+		}
+	})
+}
