@@ -31,10 +31,8 @@ type Matcher struct {
 	viewer *plan.Viewer
 	comms  []string
 	paths  []string
-	files  []fileID
+	files  []FileID
 }
-
-type fileID struct{ dev, inode uint64 }
 
 // NewMatcher prepares to match t's names and executables. Files are identified
 // as they are now.
@@ -53,7 +51,7 @@ func NewMatcher(t plan.Target) *Matcher {
 		}
 		var st unix.Stat_t
 		if unix.Stat(exe, &st) == nil {
-			m.files = append(m.files, fileID{st.Dev, st.Ino})
+			m.files = append(m.files, FileID{st.Dev, st.Ino})
 		}
 	}
 	return m
@@ -72,5 +70,5 @@ func (m *Matcher) means(p Process) bool {
 		return false
 	}
 	var st unix.Stat_t
-	return unix.Stat(path(p.PID, "exe"), &st) == nil && slices.Contains(m.files, fileID{st.Dev, st.Ino})
+	return unix.Stat(path(p.PID, "exe"), &st) == nil && slices.Contains(m.files, FileID{st.Dev, st.Ino})
 }

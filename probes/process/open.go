@@ -24,7 +24,7 @@ func mkdev(major, minor uint64) uint64 { return unix.Mkdev(uint32(major), uint32
 // The path is resolved inside the process's own root: an absolute symbolic
 // link in a container must not lead to a file of the host. Where the path no
 // longer leads to the file mapped (deleted, upgraded, another layer of an
-// overlay, btrfs' private device numbers) the file is taken through the mapping itself.
+// overlay) the file is taken through the mapping itself.
 func OpenModule(pid int, m Mapping) (*os.File, error) {
 	// Everything goes through one descriptor of the directory: it stays with
 	// this process even if pid is reused meanwhile.
@@ -124,8 +124,8 @@ func reopen(proc int, link, name string, m *Mapping) (*os.File, error) {
 }
 
 // openFound opens for reading what an O_PATH descriptor refers to, if it is a
-// regular file of bearable size and, where m is given, the one that m tells
-// of. Only then is it opened: opening a device or a FIFO has effects.
+// regular file of bearable size (only then is it opened: opening a device or a
+// FIFO has effects) and, where m is given, the one that m tells of.
 func openFound(fd int, name string, m *Mapping) (*os.File, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -138,14 +138,17 @@ func openFound(fd int, name string, m *Mapping) (*os.File, error) {
 		return nil, errors.New("is not a regular file")
 	case st.Size > MaxFileSize:
 		return nil, fmt.Errorf("has %d bytes, more than the %d that are read", st.Size, int64(MaxFileSize))
-	case m != nil && (st.Dev != m.Dev || st.Ino != m.Inode):
-		return nil, errOtherFile
 	}
-	file, err := openAt(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	opened, err := openAt(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
 		return nil, err
 	}
-	return os.NewFile(uintptr(file), name), nil
+	file := os.NewFile(uintptr(opened), name)
+	if m != nil && !isMapped(*m, FileID{st.Dev, st.Ino}, func() (FileID, error) { return MappedID(file) }) {
+		file.Close()
+		return nil, errOtherFile
+	}
+	return file, nil
 }
 
 func openAt(dir int, name string, flags, resolve uint64) (int, error) {

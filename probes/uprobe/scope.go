@@ -58,11 +58,25 @@ func members(t plan.Target, running []process.Process) (list []bpf.FunctionTarge
 	}
 	only |= onlyExes
 	files := map[fileID]bool{}
+	note := func(id fileID) {
+		if !files[id] {
+			files[id] = true
+			list = append(list, exeTarget(id.dev, id.ino))
+		}
+	}
 	add := func(path string) {
 		var st unix.Stat_t
-		if unix.Stat(path, &st) == nil && !files[fileID{st.Dev, st.Ino}] {
-			files[fileID{st.Dev, st.Ino}] = true
-			list = append(list, exeTarget(st.Dev, st.Ino))
+		if unix.Stat(path, &st) == nil {
+			note(fileID{st.Dev, st.Ino})
+		}
+		// The program compares what the kernel knows, not what stat says.
+		f, err := process.OpenExe(path)
+		if err != nil {
+			return
+		}
+		defer f.Close()
+		if id, err := process.MappedID(f); err == nil {
+			note(fileID{id.Dev, id.Inode})
 		}
 	}
 	for _, exe := range t.Exes {

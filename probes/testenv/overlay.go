@@ -1,0 +1,56 @@
+package testenv
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Overlay returns an empty directory of an overlay whose layers are on file
+// systems of their own, so that its files have one device for stat(2) and
+// another in /proc/PID/maps.
+func Overlay(t testing.TB) string {
+	t.Helper()
+	NeedRoot(t)
+	dir := t.TempDir()
+	mount := func(source, name, kind, options string) string {
+		at := filepath.Join(dir, name)
+		if err := os.Mkdir(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		err := unix.Mount(source, at, kind, 0, options)
+		if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENODEV) {
+			Skip(t, "%s cannot be mounted: %v", kind, err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		// What still runs from there keeps it.
+		t.Cleanup(func() { unix.Unmount(at, unix.MNT_DETACH) })
+		return at
+	}
+	lower := mount("none", "lower", "tmpfs", "")
+	upper := mount("none", "upper", "tmpfs", "")
+	for _, name := range []string{"files", "work"} {
+		if err := os.Mkdir(filepath.Join(upper, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return mount("overlay", "merged", "overlay", fmt.Sprintf("lowerdir=%s,upperdir=%s/files,workdir=%s/work", lower, upper, upper))
+}
+
+// CopyFile copies a program.
+func CopyFile(t testing.TB, from, to string) {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, b, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
