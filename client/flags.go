@@ -16,11 +16,13 @@ type flags struct {
 	exe     string
 	command []string // after --
 	connect string
-	as      credentials   // for it
-	format  render.Format // "" : by where output goes
-	scripts []script      // in the order given; none: standard input
-	help    bool
-	version bool
+	// reconnect: results go on when the connection was lost.
+	reconnect bool
+	as        credentials   // for it
+	format    render.Format // "" : by where output goes
+	scripts   []script      // in the order given; none: standard input
+	help      bool
+	version   bool
 }
 
 // script is a -c or a -f.
@@ -101,6 +103,8 @@ func parseFlags(args []string) (*flags, error) {
 				return nil, usagef("endoscope -- ./server --port 80", "-- needs a program to start")
 			}
 			f.command, args = args, nil
+		case arg == "--reconnect":
+			f.reconnect = true
 		case arg == "--insecure":
 			f.as.insecure = true
 		case arg == "-h" || arg == "--help":
@@ -165,8 +169,8 @@ func (f *flags) check() error {
 	switch {
 	case f.demo && len(targets) > 0:
 		return usagef("endoscope demo starts a program of its own", "demo and %s exclude each other", targets[0])
-	case f.connect == "" && f.as != (credentials{}):
-		return usagef("--connect HOST:PORT", "certificates and tokens are for an engine elsewhere")
+	case f.connect == "" && (f.as != (credentials{}) || f.reconnect):
+		return usagef("--connect HOST:PORT", "certificates, tokens and --reconnect are for an engine elsewhere")
 	case f.demo && f.connect != "":
 		return usagef("endoscope demo runs here", "demo and --connect exclude each other")
 	case len(targets) > 1:

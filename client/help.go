@@ -31,6 +31,8 @@ How to show it:
       --token-file FILE  or your token, which may also be in $ENDOSCOPE_TOKEN.
                        Without them: ca.pem, client.pem, client.key and token in
                        ~/.config/endoscope
+      --reconnect      when the connection is lost, connect again and go on; what is
+                       missing is said
       --insecure       do not encrypt, so that others can read and change it
       --version, --help
 

@@ -135,7 +135,11 @@ func (p Program) engine(f *flags) (wire.Engine, error) {
 			return nil, err
 		}
 		o.Launch = p.Launch
-		return remote.Dial(f.connect, o)
+		e, err := remote.Dial(f.connect, o)
+		if err != nil || !f.reconnect {
+			return e, err
+		}
+		return remote.Reconnecting(e), nil
 	}
 	return p.Open()
 }

@@ -38,6 +38,7 @@ type result struct {
 	err     error // how it ended, once events is closed
 	summary wire.Summary
 	gaps    uint64 // rows whose numbers were left out
+	given   uint64 // rows in all, those left out included, once events is closed
 	began   time.Time
 }
 
@@ -164,7 +165,7 @@ func (r *result) read() {
 			continue
 		case wire.FrameEnd:
 			r.mu.Lock()
-			r.message = f.Text
+			r.message, r.given = f.Text, next
 			r.mu.Unlock()
 			r.fail(io.EOF)
 			return
@@ -257,7 +258,7 @@ func (r *result) Next(ctx context.Context) (wire.Event, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return wire.Event{}, r.err
+	return wire.Event{Row: r.given}, r.err
 }
 
 // Stop implements wire.Result. It does not wait for the server.

@@ -1,0 +1,335 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/server/wire"
+)
+
+// Reconnecting is an engine whose sessions survive the loss of their connection:
+// they connect again, say again what they had USEd and SET, and execute the
+// statements whose results were being read. What happened meanwhile is missing,
+// and each such result says so: by a notice when it goes on, and in its summary.
+// Statements that define or change something are not executed again.
+func Reconnecting(e wire.Engine) wire.Engine { return &reconnecting{e} }
+
+type reconnecting struct{ wire.Engine }
+
+// Pauses between attempts double, with some noise, so that the clients of a
+// server that comes back do not all come at once.
+const (
+	firstPause = 200 * time.Millisecond
+	mostPause  = 5 * time.Second
+)
+
+func (r *reconnecting) NewSession(ctx context.Context, o wire.Options) (wire.Session, error) {
+	s, err := r.Engine.NewSession(ctx, o) // who is not there at first is told so
+	if err != nil {
+		return nil, err
+	}
+	o.Command = nil // it was started, and is not started again
+	x := &lasting{e: r.Engine, o: o, now: s}
+	x.life, x.end = context.WithCancel(context.WithoutCancel(ctx))
+	return x, nil
+}
+
+// lasting is a session over one connection after the other.
+type lasting struct {
+	e    wire.Engine
+	o    wire.Options
+	life context.Context // until it is closed
+	end  context.CancelFunc
+
+	mu    sync.Mutex // held while a connection is made
+	now   wire.Session
+	state []string // what was said that holds for the session, in order
+}
+
+func isLost(err error) bool {
+	var lost *LostError
+	return errors.As(err, &lost)
+}
+
+// session is the one of the connection that there is.
+func (x *lasting) session() wire.Session {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.now
+}
+
+// renew replaces a session whose connection is lost, when the server is there
+// again. It waits until then, or until ctx is done, or the session closed.
+func (x *lasting) renew(ctx context.Context, old wire.Session) (wire.Session, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.now != old { // somebody else has
+		return x.now, nil
+	}
+	_ = old.Close()
+	for pause := firstPause; ; pause = min(2*pause, mostPause) {
+		s, err := x.begin(ctx)
+		if err == nil {
+			x.now = s
+			return s, nil
+		}
+		if !isLost(err) {
+			return nil, err // the server is there, and refuses
+		}
+		select {
+		case <-time.After(pause/2 + rand.N(pause)):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-x.life.Done():
+			return nil, context.Canceled
+		}
+	}
+}
+
+// begin opens a session that is as the one before was.
+func (x *lasting) begin(ctx context.Context) (wire.Session, error) {
+	s, err := x.e.NewSession(ctx, x.o)
+	if err != nil {
+		return nil, err
+	}
+	for _, statement := range x.state {
+		r, err := s.Execute(ctx, statement)
+		if err == nil {
+			err = r.Close()
+		}
+		if err != nil {
+			_ = s.Close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// word is the first of a statement, in capitals.
+func word(statement string) string {
+	fields := strings.Fields(statement)
+	if len(fields) == 0 {
+		return ""
+	}
+	return strings.ToUpper(fields[0])
+}
+
+// note keeps what holds for the session.
+func (x *lasting) note(statement string) {
+	w := word(statement)
+	if w != "USE" && w != "SET" {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	same := func(s string) bool { // said before, of the same
+		if w == "USE" {
+			return word(s) == "USE"
+		}
+		key := func(s string) string {
+			k, _, _ := strings.Cut(s, "=")
+			return strings.ToUpper(strings.Join(strings.Fields(k), " "))
+		}
+		return key(s) == key(statement)
+	}
+	x.state = append(slices.DeleteFunc(x.state, same), statement)
+	if w == "USE" {
+		x.o.PID, x.o.Process, x.o.Exe = 0, "", ""
+	}
+}
+
+// repeats reports whether a statement may be executed again: it only reads.
+func repeats(statement string) bool {
+	switch word(statement) {
+	case "SELECT", "WITH", "SHOW", "DESCRIBE", "EXPLAIN":
+		return true
+	}
+	return false
+}
+
+func (x *lasting) Execute(ctx context.Context, statement string, args ...batch.Value) (wire.Result, error) {
+	s := x.session()
+	r, err := s.Execute(ctx, statement, args...)
+	if isLost(err) {
+		// It may have been executed or not; who only reads does not mind.
+		if !repeats(statement) && word(statement) != "USE" && word(statement) != "SET" {
+			return nil, err
+		}
+		if s, err = x.renew(ctx, s); err != nil {
+			return nil, err
+		}
+		r, err = s.Execute(ctx, statement, args...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	x.note(statement)
+	if !repeats(statement) {
+		return r, nil
+	}
+	return &resumed{x: x, s: s, statement: statement, args: args, now: r, began: time.Now()}, nil
+}
+
+func (x *lasting) Describe(ctx context.Context, statement string) (wire.Description, error) {
+	s := x.session()
+	d, err := s.Describe(ctx, statement)
+	if isLost(err) {
+		if s, err = x.renew(ctx, s); err == nil {
+			d, err = s.Describe(ctx, statement)
+		}
+	}
+	return d, err
+}
+
+func (x *lasting) Complete(ctx context.Context, kind, of, prefix string) []string {
+	return x.session().Complete(ctx, kind, of, prefix)
+}
+
+func (x *lasting) Info() []string                    { return x.session().Info() }
+func (x *lasting) Triggered(follow bool) wire.Result { return x.session().Triggered(follow) }
+
+func (x *lasting) Close() error {
+	x.end()
+	return x.session().Close()
+}
+
+// resumed is a result over one connection after the other.
+type resumed struct {
+	x         *lasting
+	statement string
+	args      []batch.Value
+	began     time.Time
+
+	mu      sync.Mutex // guards what follows
+	s       wire.Session
+	now     wire.Result
+	before  wire.Summary // of the results that were lost, as far as known
+	row     uint64       // rows of these
+	seen    uint64       // rows of now
+	gaps    []string
+	notices []string
+	stopped bool
+}
+
+func (r *resumed) current() wire.Result {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.now
+}
+
+func (r *resumed) Columns() []wire.Column { return r.current().Columns() }
+func (r *resumed) Message() string        { return r.current().Message() }
+
+func (r *resumed) Next(ctx context.Context) (wire.Event, error) {
+	for {
+		r.mu.Lock()
+		if len(r.notices) > 0 {
+			text := r.notices[0]
+			r.notices = r.notices[1:]
+			r.mu.Unlock()
+			return wire.Event{Kind: wire.Notice, Text: text}, nil
+		}
+		now, stopped := r.now, r.stopped
+		r.mu.Unlock()
+		ev, err := now.Next(ctx)
+		if isLost(err) && !stopped {
+			if err := r.resume(ctx, now, err); err != nil {
+				return wire.Event{}, err
+			}
+			continue
+		}
+		r.mu.Lock()
+		if ev.Kind == wire.Rows && ev.Batch != nil && !ev.Preview {
+			r.seen += uint64(ev.Batch.Len())
+		}
+		if ev.Row > 0 {
+			ev.Row += r.row
+		}
+		r.mu.Unlock()
+		return ev, err
+	}
+}
+
+// resume goes on with a result whose connection is lost.
+func (r *resumed) resume(ctx context.Context, lost wire.Result, why error) error {
+	began := time.Now()
+	sum := lost.Summary()
+	_ = lost.Close()
+	s, err := r.x.renew(ctx, r.s)
+	if err != nil {
+		return errors.Join(why, err)
+	}
+	again, err := s.Execute(ctx, r.statement, r.args...)
+	if err != nil {
+		return errors.Join(why, err)
+	}
+	gap := time.Since(began).Round(10 * time.Millisecond)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.s, r.now = s, again
+	sum.Rows = r.seen
+	r.before = plus(r.before, sum)
+	r.row, r.seen = r.row+r.seen, 0
+	r.gaps = append(r.gaps, fmt.Sprintf("gap: nothing is known of %v from %s on, and totals begin anew after it", gap, began.Format("15:04:05.000")))
+	r.notices = append(r.notices, fmt.Sprintf("%v; connected again: %v are missing, and totals begin anew", why, gap))
+	if r.stopped {
+		again.Stop()
+	}
+	return nil
+}
+
+// plus adds up what two results had.
+func plus(a, b wire.Summary) wire.Summary {
+	a.Rows += b.Rows
+	a.Losses, a.Counts = sum(a.Losses, b.Losses), sum(a.Counts, b.Counts)
+	a.Notes = append(a.Notes, b.Notes...)
+	return a
+}
+
+func sum(a, b []wire.Loss) []wire.Loss {
+	out := slices.Clone(a)
+	for _, l := range b {
+		if i := slices.IndexFunc(out, func(o wire.Loss) bool { return o.Cause == l.Cause }); i >= 0 {
+			out[i].N += l.N
+		} else {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+func (r *resumed) Stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopped = true
+	r.now.Stop()
+}
+
+func (r *resumed) Close() error { return r.current().Close() }
+
+func (r *resumed) Summary() wire.Summary {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := plus(r.before, r.now.Summary())
+	if len(r.gaps) > 0 {
+		all.Elapsed = time.Since(r.began)
+		all.Losses = append(all.Losses, wire.Loss{Cause: lostCause, N: uint64(len(r.gaps))})
+		all.Notes = append(all.Notes, r.gaps...)
+	} else {
+		all.Elapsed = r.now.Summary().Elapsed
+	}
+	return all
+}
+
+// lostCause is the cause under which times are counted in which there was no
+// connection: what happened then is not known, and the result not complete.
+const lostCause = "connection lost"
+
+var _ wire.Engine = (*reconnecting)(nil)
