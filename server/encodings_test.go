@@ -311,6 +311,36 @@ func TestEncodingsOfObjects(t *testing.T) {
 	}
 }
 
+// A model of how objects are used, and an alert when one of them, of three hundred,
+// is used in another way: with the first call that leaves the model, while the
+// program runs.
+func TestTriggerOnObjectLeavingAModel(t *testing.T) {
+	testenv.NeedUprobes(t)
+	program := encodingProgram(t, "accounts.cc")
+	log := filepath.Join(t.TempDir(), "calls")
+	o := server.Options{ModelDir: t.TempDir()}
+	const uses = ` sequence => receiver, born => function_name = 'Account::open', dies => function_name LIKE '%::~%')`
+	const of = ` FROM function_start WHERE class IN ('Account', 'Savings', 'Audited')`
+	message(t, newSessionOf(t, o, wire.Options{Command: []string{program, "300", log}}), "CREATE MODEL accounts AS SELECT AUTOMATON(function_name, 2, merge => equal,"+uses+of)
+	for argument, want := range map[string]string{"": "", "wrong": "Account::deposit at symbol "} {
+		var h heard
+		command := append([]string{program, "100", log}, strings.Fields(argument)...)
+		s := newSessionOf(t, o, wire.Options{Command: command, Notify: h.add})
+		run(t, s, "CREATE TRIGGER misuse ON (SELECT ANOMALY(function_name, accounts,"+uses+" AS anomaly"+of+" EMIT CHANGES) WHEN anomaly IS NOT NULL BEGIN NOTIFY 'an account is used wrongly' END")
+		a := triggered(t, s)
+		if want == "" {
+			if len(a.rows) != 0 || len(h.all()) != 0 {
+				t.Errorf("as the model has it: %v", a.rows)
+			}
+			continue
+		}
+		if len(a.rows) != 1 || !strings.Contains(a.rows[0][4], want) || len(h.all()) != 1 {
+			t.Errorf("%s: %v, %q", argument, a.rows, h.all())
+		}
+		t.Log(a.rows)
+	}
+}
+
 // redis under load, a sequence for each connection: ours find back what they sent,
 // among those of redis-benchmark.
 func TestEncodingsOfConnections(t *testing.T) {

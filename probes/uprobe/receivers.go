@@ -178,7 +178,7 @@ func (r *receivers) at(m *objectModule, bias uint64, pid uint32, table uint64) *
 	m, addr, found := r.elsewhere(sp, pid, table)
 	if !found && time.Now().After(sp.nextRead) {
 		sp.read(pid)
-		m, addr, found = r.elsewhere(sp, pid, table)
+		m, addr, _ = r.elsewhere(sp, pid, table)
 	}
 	if m == nil {
 		return nil
