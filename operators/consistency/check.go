@@ -1,0 +1,414 @@
+package consistency
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Violation is a rule that does not hold at a report.
+type Violation struct {
+	Rule   int // 1 to 5, as in the package's documentation; 0: it is not a report of this stream
+	Report int // index; len(reports): at the end
+	Why    string
+}
+
+// String is the violation in a line.
+func (v Violation) String() string {
+	return fmt.Sprintf("rule %d, report %d: %s", v.Rule, v.Report, v.Why)
+}
+
+// Check holds reports to the rules, given all that happened. The Seq of a report is
+// the number of its event in full, from 1 on. It knows nothing of how keepers work.
+// An identity that is Unknown, in a report, says nothing and is held to nothing.
+func Check(full []Event, reports []Report) []Violation {
+	c := checker{history: tellHistory(full), full: full, live: map[key]*life{}, locks: map[[2]string]hold{}, seen: map[uint64]bool{}}
+	for i, r := range reports {
+		c.at = i
+		c.report(r)
+	}
+	c.at = len(reports)
+	c.finish()
+	return c.found
+}
+
+type key struct {
+	category Category
+	id       string
+}
+
+// life is one entity, from its creation to its end: what an identity means for a
+// while.
+type life struct {
+	category     Category
+	id           string // when it was created
+	loaded, over uint64 // by which events; 0: it was not
+	told, toldOf bool   // its creation was reported; its load was
+	ended        bool   // its end was reported
+}
+
+// meaning is what the identities of one event mean.
+type meaning struct {
+	entity, parent, other, thread, class *life
+	// held is what locks were held that end with the entity, by whom, how often,
+	// and whether it waited.
+	held map[[2]string]hold
+}
+
+// history is what the identities of each event of a stream mean, and how often
+// which thread holds a lock in the end.
+type history struct {
+	means []meaning
+	lives []*life
+	held  map[[2]string]hold
+}
+
+func tellHistory(full []Event) history {
+	h := history{held: map[[2]string]hold{}}
+	now := map[key]*life{}
+	names := map[string]*life{}
+	stacks := map[string][]*life{}
+	find := func(c Category, id string) *life {
+		if id == "" {
+			return nil
+		}
+		return now[key{c, id}]
+	}
+	anyOf := func(id string) *life {
+		for _, c := range []Category{Object, Type, Thread, Invocation} {
+			if l := find(c, id); l != nil {
+				return l
+			}
+		}
+		return nil
+	}
+	var dropped map[[2]string]hold // by the event that is looked at
+	end := func(l *life, by uint64) {
+		if l.over != 0 {
+			return
+		}
+		l.over = by
+		for k, at := range now {
+			if at == l {
+				delete(now, k)
+				if l.category != Invocation {
+					for pair := range h.held {
+						if pair[0] == k.id || l.category == Thread && pair[1] == k.id {
+							dropped[pair] = h.held[pair]
+							delete(h.held, pair)
+						}
+					}
+				}
+			}
+		}
+		for name, at := range names {
+			if at == l {
+				delete(names, name)
+			}
+		}
+	}
+	for i, e := range full {
+		seq := uint64(i + 1)
+		dropped = map[[2]string]hold{}
+		m := meaning{thread: find(Thread, e.Thread), other: anyOf(e.Other)}
+		if e.Category != None {
+			m.entity, m.parent = find(e.Category, e.Entity), find(e.Category, e.Parent)
+		} else if e.Kind == Suspend || e.Kind == Resume {
+			m.entity = find(Thread, e.Entity)
+		} else {
+			m.entity = anyOf(e.Entity)
+		}
+		if e.Category != Type && e.Category != Thread {
+			m.class = names[e.TypeName]
+		}
+		stack := stacks[e.Thread]
+		for len(stack) > 0 && stack[len(stack)-1].over != 0 {
+			stack = stack[:len(stack)-1]
+		}
+		switch {
+		case e.Kind.Creates():
+			if m.entity != nil {
+				if e.Category == Invocation {
+					stack = endAbove(stack, m.entity, seq, end)
+				}
+				end(m.entity, seq)
+			}
+			if e.Category == Invocation && e.Parent == "" && len(stack) > 0 {
+				m.parent = stack[len(stack)-1]
+				if m.parent.over != 0 {
+					m.parent = nil
+				}
+			}
+			l := &life{category: e.Category, id: e.Entity}
+			h.lives = append(h.lives, l)
+			now[key{e.Category, e.Entity}] = l
+			if e.Category == Type && e.Name != "" {
+				names[e.Name] = l
+			}
+			if e.Category == Invocation {
+				stack = append(stack, l)
+			}
+			m.entity = l
+		case e.Kind.Ends() && m.entity != nil:
+			if e.Category == Invocation {
+				stack = endAbove(stack, m.entity, seq, end)
+			}
+			if e.Category == Thread {
+				for _, l := range stacks[e.Entity] {
+					end(l, seq)
+				}
+				delete(stacks, e.Entity)
+			}
+			end(m.entity, seq)
+		case e.Kind == Load && m.entity != nil:
+			m.entity.loaded = seq
+		case e.Kind == Move && m.entity != nil:
+			if old := find(m.entity.category, e.Other); old != nil && old != m.entity {
+				end(old, seq)
+			}
+			delete(now, key{m.entity.category, e.Entity})
+			now[key{m.entity.category, e.Other}] = m.entity
+			for pair, state := range h.held {
+				if pair[0] == e.Entity {
+					delete(h.held, pair)
+					h.held[[2]string{e.Other, pair[1]}] = state
+				}
+			}
+			m.other = nil
+		case e.Kind.synchronises():
+			pair := [2]string{e.Entity, e.Thread}
+			if next, ok := h.held[pair].follow(e.Kind, seq); ok {
+				h.held[pair] = next
+			}
+		}
+		if e.Category != Thread || !e.Kind.Ends() {
+			stacks[e.Thread] = stack
+		}
+		m.held = dropped
+		h.means = append(h.means, m)
+	}
+	return h
+}
+
+// endAbove ends the invocations on a stack above l.
+func endAbove(stack []*life, l *life, seq uint64, end func(*life, uint64)) []*life {
+	for i, at := range stack {
+		if at == l {
+			for j := len(stack) - 1; j > i; j-- {
+				end(stack[j], seq)
+			}
+			return stack[:i]
+		}
+	}
+	return stack
+}
+
+// hold is what a thread does to a lock: the events by which it holds it and waits
+// for it.
+type hold struct {
+	acquired []uint64
+	waits    uint64 // 0: it does not
+}
+
+// follow is hold after one event more; false if that cannot follow.
+func (h hold) follow(k Kind, seq uint64) (hold, bool) {
+	n := len(h.acquired)
+	switch {
+	case k == Acquire && h.waits == 0:
+		h.acquired = append(h.acquired[:n:n], seq)
+	case k == Release && h.waits == 0 && n > 0:
+		h.acquired = h.acquired[:n-1]
+	case k == BeginWait && h.waits == 0:
+		h.waits = seq
+	case k == EndWait && h.waits != 0:
+		h.waits = 0
+	default:
+		return h, false
+	}
+	return h, true
+}
+
+// checker is what a reader knows who believes the reports.
+type checker struct {
+	history
+	full  []Event
+	live  map[key]*life // by identity, as reported
+	locks map[[2]string]hold
+	seen  map[uint64]bool
+	at    int
+	time  int64
+	found []Violation
+}
+
+func (c *checker) violated(rule int, format string, args ...any) {
+	c.found = append(c.found, Violation{rule, c.at, fmt.Sprintf(format, args...)})
+}
+
+func (c *checker) report(r Report) {
+	if r.At < c.time || r.Time > r.At {
+		c.violated(0, "it is out of order")
+	}
+	c.time = r.At
+	if r.Entity == Unknown {
+		return
+	}
+	var m meaning
+	switch {
+	case r.Seq == 0 && r.Kind == Ended:
+		m.entity = c.live[key{r.Category, r.Entity}]
+	case r.Seq == 0 || r.Seq > uint64(len(c.full)) || c.full[r.Seq-1].Kind != r.Kind || c.full[r.Seq-1].Category != r.Category:
+		c.violated(0, "%v %v %s did not happen", r.Category, r.Kind, r.Entity)
+		return
+	case c.seen[r.Seq]:
+		c.violated(0, "%v %v %s was reported before", r.Category, r.Kind, r.Entity)
+		return
+	default:
+		c.seen[r.Seq] = true
+		m = c.means[r.Seq-1]
+	}
+	switch {
+	case r.Kind.Creates():
+		c.creation(r, m)
+	case r.Kind.Ends():
+		c.end(r, m)
+	case r.Category != None: // load, rename
+		c.known(2, "it is about", m.entity, r.Entity, 0)
+		if r.Kind == Load && m.entity != nil {
+			m.entity.toldOf = true
+		}
+	case r.Kind == Move:
+		c.known(2, "it is about", m.entity, r.Entity, 0)
+		if m.entity != nil {
+			if old := c.live[key{m.entity.category, r.Other}]; old != nil && old != m.entity {
+				c.violated(1, "%v %s moves to where another one is", m.entity.category, r.Entity)
+			}
+			delete(c.live, key{m.entity.category, r.Entity})
+			c.live[key{m.entity.category, r.Other}] = m.entity
+			c.renameLock(r.Entity, r.Other)
+		}
+	default:
+		c.activity(r, m)
+	}
+	if r.Kind != Ended && (r.Category != Thread || m.entity != m.thread) {
+		c.known(2, "its thread is", m.thread, r.Thread, 0)
+	}
+}
+
+func (c *checker) renameLock(from, to string) {
+	for pair, state := range c.locks {
+		if pair[0] == from {
+			delete(c.locks, pair)
+			c.locks[[2]string{to, pair[1]}] = state
+		}
+	}
+}
+
+// known requires that an identity, as it is reported, is that of an entity which
+// was reported and has not ended, and which is the one that was meant: a type
+// loaded, if it was by the event loadedBy.
+func (c *checker) known(rule int, what string, meant *life, id string, loadedBy uint64) {
+	if meant == nil || id == Unknown {
+		return
+	}
+	switch is := c.live[key{meant.category, id}]; {
+	case is == nil:
+		c.violated(rule, "%s %v %s, which was not reported, or has ended", what, meant.category, id)
+	case is != meant:
+		c.violated(rule, "%s %v %s, and that is another one", what, meant.category, id)
+	case meant.category == Type && meant.loaded != 0 && meant.loaded < loadedBy && !meant.toldOf:
+		c.violated(rule, "%s %v %s, whose load was not reported", what, meant.category, id)
+	}
+}
+
+func (c *checker) creation(r Report, m meaning) {
+	k := key{r.Category, r.Entity}
+	if old := c.live[k]; old != nil {
+		c.violated(1, "%v %s is created while it exists", r.Category, r.Entity)
+	}
+	if m.entity.told {
+		c.violated(1, "%v %s is created twice", r.Category, r.Entity)
+	}
+	m.entity.told = true
+	c.live[k] = m.entity
+	if r.Kind != Enter {
+		return
+	}
+	c.known(4, "it was made in", m.parent, r.Parent, 0)
+	c.known(2, "its receiver is", m.other, r.Other, 0)
+	if m.class != nil && m.class.over == 0 && r.TypeName != Unknown {
+		c.typeKnown(m.class, r.Seq)
+	}
+}
+
+func (c *checker) typeKnown(l *life, by uint64) {
+	switch {
+	case !l.told || l.ended:
+		c.violated(2, "its type %s was not reported, or has ended", l.id)
+	case l.loaded != 0 && l.loaded < by && !l.toldOf:
+		c.violated(2, "the load of its type %s was not reported", l.id)
+	}
+}
+
+func (c *checker) end(r Report, m meaning) {
+	k := key{r.Category, r.Entity}
+	switch is := c.live[k]; {
+	case is == nil:
+		c.violated(1, "%v %s ends, and was not reported", r.Category, r.Entity)
+	case is != m.entity:
+		c.violated(1, "%v %s ends, and that is another one", r.Category, r.Entity)
+	}
+	delete(c.live, k)
+	if m.entity != nil {
+		m.entity.ended = true
+	}
+	if r.Category != Invocation {
+		for pair := range c.locks {
+			if pair[0] == r.Entity || r.Category == Thread && pair[1] == r.Entity {
+				if r.Seq > 0 {
+					c.holds(pair, m.held[pair])
+				}
+				delete(c.locks, pair)
+			}
+		}
+	}
+}
+
+func (c *checker) activity(r Report, m meaning) {
+	c.known(2, "it is about", m.entity, r.Entity, r.Seq)
+	c.known(2, "it refers to", m.other, r.Other, r.Seq)
+	if !r.Kind.synchronises() || r.Thread == Unknown {
+		return
+	}
+	pair := [2]string{r.Entity, r.Thread}
+	next, ok := c.locks[pair].follow(r.Kind, r.Seq)
+	if !ok {
+		c.violated(5, "%v of %s by %s, who holds it %d times", r.Kind, r.Entity, r.Thread, len(c.locks[pair].acquired))
+		return
+	}
+	c.locks[pair] = next
+}
+
+// finish looks for ends that were not reported.
+func (c *checker) finish() {
+	for _, l := range c.lives {
+		if l.told && l.over != 0 && !l.ended {
+			c.violated(3, "%v %s has ended unreported", l.category, l.id)
+		}
+	}
+	for pair := range c.locks {
+		c.holds(pair, c.history.held[pair])
+	}
+}
+
+// holds requires that a thread holds a lock, and waits for it, by the events by
+// which reports say that it does.
+func (c *checker) holds(pair [2]string, real hold) {
+	state := c.locks[pair]
+	for _, seq := range state.acquired {
+		if !slices.Contains(real.acquired, seq) {
+			c.violated(5, "%s holds %s, reports say, and has released it", pair[1], pair[0])
+		}
+	}
+	if state.waits != 0 && state.waits != real.waits {
+		c.violated(5, "%s waits for %s, reports say, and does not", pair[1], pair[0])
+	}
+}

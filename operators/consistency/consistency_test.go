@@ -1,0 +1,384 @@
+package consistency
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// program makes the events of a random program that obeys the rules: threads that
+// call each other's methods, objects at addresses that are used again, types that
+// refer to each other, locks that are held more than once, waits.
+type program struct {
+	*rapid.T
+	events  []Event
+	threads []string
+	stacks  map[string][]string
+	objects []string
+	free    []string
+	types   []string
+	loaded  map[string]bool
+	locks   map[[2]string]hold
+	made    int
+}
+
+func (p *program) add(e Event) {
+	e.Time = int64(len(p.events)) * 10
+	p.events = append(p.events, e)
+}
+
+func pick[E any](t *rapid.T, from []E) E { return from[rapid.IntRange(0, len(from)-1).Draw(t, "i")] }
+
+func (p *program) name() string {
+	p.made++
+	return fmt.Sprint("n", p.made)
+}
+
+func (p *program) innermost(thread string) string {
+	if s := p.stacks[thread]; len(s) > 0 {
+		return s[len(s)-1]
+	}
+	return ""
+}
+
+func (p *program) step() {
+	if len(p.threads) == 0 || len(p.threads) < 4 && pick(p.T, []int{0, 1, 2, 3, 4, 5, 6, 7}) == 0 {
+		id := pick(p.T, []string{"t1", "t2", "t3", "t4", "t5"})
+		if slices.Contains(p.threads, id) {
+			return
+		}
+		e := Event{Category: Thread, Kind: Create, Entity: id, Name: p.name()}
+		if len(p.threads) > 0 {
+			e.Thread = pick(p.T, p.threads)
+			e.Parent = e.Thread
+		}
+		p.add(e)
+		p.threads = append(p.threads, id)
+		return
+	}
+	thread := pick(p.T, p.threads)
+	switch rapid.IntRange(0, 15).Draw(p.T, "what") {
+	case 0:
+		if len(p.types) < 5 {
+			id := fmt.Sprint("c", len(p.types))
+			p.add(Event{Category: Type, Kind: Create, Entity: id, Name: "class" + id, Thread: thread})
+			p.types = append(p.types, id)
+		}
+	case 1: // types refer to each other, in circles too
+		if len(p.types) > 0 {
+			if id := pick(p.T, p.types); !p.loaded[id] {
+				p.add(Event{Category: Type, Kind: Load, Entity: id, Parent: pick(p.T, p.types), Other: pick(p.T, p.types), Thread: thread})
+				p.loaded[id] = true
+			}
+		}
+	case 2, 3:
+		if len(p.free) > 0 {
+			i := rapid.IntRange(0, len(p.free)-1).Draw(p.T, "address")
+			id := p.free[i]
+			p.free = slices.Delete(p.free, i, i+1)
+			e := Event{Category: Object, Kind: Create, Entity: id, Thread: thread}
+			if len(p.types) > 0 {
+				e.TypeName = "class" + pick(p.T, p.types)
+			}
+			p.add(e)
+			p.objects = append(p.objects, id)
+		}
+	case 4:
+		if len(p.objects) > 0 {
+			i := rapid.IntRange(0, len(p.objects)-1).Draw(p.T, "object")
+			id := p.objects[i]
+			p.objects = slices.Delete(p.objects, i, i+1)
+			p.free = append(p.free, id)
+			p.add(Event{Category: Object, Kind: Reclaim, Entity: id, Thread: thread})
+			for pair := range p.locks {
+				if pair[0] == id {
+					delete(p.locks, pair)
+				}
+			}
+		}
+	case 5, 6, 7:
+		id := p.name()
+		e := Event{Category: Invocation, Kind: Enter, Entity: id, Thread: thread, Name: "f"}
+		if rapid.Bool().Draw(p.T, "says its parent") {
+			e.Parent = p.innermost(thread)
+		}
+		if len(p.objects) > 0 && rapid.Bool().Draw(p.T, "has a receiver") {
+			e.Other = pick(p.T, p.objects)
+		}
+		if len(p.types) > 0 {
+			e.TypeName = "class" + pick(p.T, p.types)
+		}
+		p.add(e)
+		p.stacks[thread] = append(p.stacks[thread], id)
+	case 8, 9:
+		if n := len(p.stacks[thread]); n > 0 {
+			// Sometimes several at once, as an exception leaves them.
+			n = rapid.IntRange(max(0, n-2), n-1).Draw(p.T, "down to")
+			p.add(Event{Category: Invocation, Kind: Leave, Entity: p.stacks[thread][n], Thread: thread})
+			p.stacks[thread] = p.stacks[thread][:n]
+		}
+	case 10:
+		if len(p.objects) > 1 {
+			p.add(Event{Kind: Reference, Entity: pick(p.T, p.objects), Other: pick(p.T, p.objects), Thread: thread})
+		}
+	case 11:
+		if len(p.objects) > 0 && len(p.free) > 0 {
+			i, j := rapid.IntRange(0, len(p.objects)-1).Draw(p.T, "object"), rapid.IntRange(0, len(p.free)-1).Draw(p.T, "address")
+			from, to := p.objects[i], p.free[j]
+			p.add(Event{Kind: Move, Entity: from, Other: to, Thread: thread})
+			p.objects[i], p.free[j] = to, from
+			for pair, state := range p.locks {
+				if pair[0] == from {
+					delete(p.locks, pair)
+					p.locks[[2]string{to, pair[1]}] = state
+				}
+			}
+		}
+	case 12, 13:
+		lock := "mutex"
+		if len(p.objects) > 0 && rapid.Bool().Draw(p.T, "an object") {
+			lock = pick(p.T, p.objects)
+		}
+		pair := [2]string{lock, thread}
+		k := pick(p.T, []Kind{Acquire, Acquire, Release, Release, BeginWait, EndWait})
+		if next, ok := p.locks[pair].follow(k, 1); ok {
+			p.locks[pair] = next
+			p.add(Event{Kind: k, Entity: lock, Thread: thread})
+		}
+	case 14:
+		p.add(Event{Category: Thread, Kind: Rename, Entity: thread, Thread: thread, Name: p.name()})
+	case 15:
+		if len(p.threads) > 1 && rapid.IntRange(0, 3).Draw(p.T, "ends") == 0 {
+			p.add(Event{Category: Thread, Kind: Reclaim, Entity: thread, Thread: thread})
+			p.threads = slices.DeleteFunc(p.threads, func(id string) bool { return id == thread })
+			delete(p.stacks, thread)
+			for pair := range p.locks {
+				if pair[1] == thread {
+					delete(p.locks, pair)
+				}
+			}
+		}
+	}
+}
+
+func random(t *rapid.T) []Event {
+	p := &program{T: t, stacks: map[string][]string{}, loaded: map[string]bool{}, locks: map[[2]string]hold{}, free: []string{"o1", "o2", "o3", "o4"}}
+	for range rapid.IntRange(10, 300).Draw(t, "steps") {
+		p.step()
+	}
+	return p.events
+}
+
+// choice is which events are selected, and when reporting is suspended.
+type choice struct {
+	selected []bool
+	suspend  map[int]string // before which event; "+" and a thread, or "-" and one
+}
+
+func choose(t *rapid.T, events []Event) choice {
+	c := choice{suspend: map[int]string{}}
+	share := rapid.SampledFrom([]float64{0.02, 0.1, 0.5, 1}).Draw(t, "share")
+	rnd := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+	by := rapid.IntRange(0, 3).Draw(t, "by")
+	thread := pick(t, []string{"t1", "t2", "t3"})
+	for i, e := range events {
+		var yes bool
+		switch by {
+		case 0:
+			yes = rnd.Float64() < share
+		case 1:
+			yes = e.Thread == thread
+		case 2:
+			yes = e.Category == None
+		case 3:
+			yes = e.Kind.Ends()
+		}
+		c.selected = append(c.selected, yes)
+		if rnd.IntN(40) == 0 {
+			c.suspend[i] = []string{"+", "-", "+" + thread, "-" + thread}[rnd.IntN(4)]
+		}
+	}
+	return c
+}
+
+// keep runs a keeper; wanted are the events that had to be reported.
+func keep(events []Event, c choice, maxLive int) (reports []Report, wanted []uint64, k *Keeper) {
+	k = NewKeeper(func(r Report) { reports = append(reports, r) }, maxLive)
+	for i, e := range events {
+		if s := c.suspend[i]; s != "" {
+			k.suspend(s[1:], s[0] == '+')
+		}
+		if c.selected[i] && !k.paused && !k.quiet[e.Thread] {
+			wanted = append(wanted, uint64(i+1))
+		}
+		k.Push(e, c.selected[i], e.Thread)
+	}
+	return reports, wanted, k
+}
+
+// TestKeeperHoldsRules: the checker finds nothing, and all that was selected is
+// reported, marked as such.
+func TestKeeperHoldsRules(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		events := random(t)
+		reports, wanted, k := keep(events, choose(t, events), 0)
+		if found := Check(events, reports); len(found) > 0 {
+			t.Fatalf("%v\n%s", found, script(events, reports))
+		}
+		chosen := map[uint64]bool{}
+		for _, r := range reports {
+			if !r.CatchUp {
+				chosen[r.Seq] = true
+			}
+		}
+		for _, seq := range wanted {
+			if !chosen[seq] {
+				t.Fatalf("event %d, %+v, is not reported\n%s", seq, events[seq-1], script(events, reports))
+			}
+		}
+		if len(chosen) != len(wanted) || k.Counts().Withheld > 0 {
+			t.Fatalf("%d of %d events reported as selected, %+v", len(chosen), len(wanted), k.Counts())
+		}
+	})
+}
+
+// TestAllSelected: what is complete is reported as it is.
+func TestAllSelected(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		events := random(t)
+		c := choice{selected: slices.Repeat([]bool{true}, len(events))}
+		reports, _, _ := keep(events, c, 0)
+		var seqs []uint64
+		for _, r := range reports {
+			if r.Seq > 0 {
+				seqs = append(seqs, r.Seq)
+			}
+		}
+		if len(seqs) != len(events) || !slices.IsSorted(seqs) {
+			t.Fatalf("%d of %d events\n%s", len(seqs), len(events), script(events, reports))
+		}
+	})
+}
+
+// TestCheckerFindsWhatIsPlanted: reports from which something is taken, or that
+// are told twice, are found out.
+func TestCheckerFindsWhatIsPlanted(t *testing.T) {
+	planted := map[string]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		events := random(t)
+		reports, _, _ := keep(events, choose(t, events), 0)
+		h := tellHistory(events)
+		candidates := map[string][]int{}
+		for i, r := range reports {
+			switch {
+			case r.Kind.Ends():
+				candidates["an end is missing"] = append(candidates["an end is missing"], i)
+			case r.Kind == Release || r.Kind == EndWait:
+				candidates["a release is missing"] = append(candidates["a release is missing"], i)
+			case r.Kind.Creates() && slices.ContainsFunc(reports[i+1:], func(s Report) bool {
+				return s.Seq > 0 && r.Seq > 0 && s.Entity != Unknown && (s.Kind.Ends() || s.Category == None && s.Kind != Acquire) && h.means[s.Seq-1].entity == h.means[r.Seq-1].entity
+			}):
+				candidates["a creation is missing"] = append(candidates["a creation is missing"], i)
+			}
+		}
+		for what, at := range candidates {
+			i := at[len(at)/2]
+			if found := Check(events, slices.Delete(slices.Clone(reports), i, i+1)); len(found) == 0 {
+				t.Fatalf("%s at %d, %+v, and is not found\n%s", what, i, reports[i], script(events, reports))
+			}
+			planted[what]++
+			if reports[i].Seq > 0 {
+				if found := Check(events, slices.Insert(slices.Clone(reports), i, reports[i])); len(found) == 0 {
+					t.Fatalf("report %d comes twice, and is not found", i)
+				}
+			}
+		}
+	})
+	for _, what := range []string{"an end is missing", "a release is missing", "a creation is missing"} {
+		if planted[what] == 0 {
+			t.Errorf("no test planted that %s", what)
+		}
+	}
+}
+
+// TestUnfiltered: what a filter leaves of a stream breaks rules without a keeper,
+// which is what the keeper is for.
+func TestUnfiltered(t *testing.T) {
+	broken := 0
+	rapid.Check(t, func(t *rapid.T) {
+		events := random(t)
+		c := choose(t, events)
+		var reports []Report
+		for i, e := range events {
+			if c.selected[i] {
+				e.Seq = uint64(i + 1)
+				reports = append(reports, Report{Event: e, At: e.Time})
+			}
+		}
+		if len(Check(events, reports)) > 0 {
+			broken++
+		}
+	})
+	if broken < 20 {
+		t.Errorf("only %d programs were reported wrongly", broken)
+	}
+}
+
+// TestLimit: beyond the limit of memory things are unknown, and never wrong.
+func TestLimit(t *testing.T) {
+	forgot := 0
+	rapid.Check(t, func(t *rapid.T) {
+		events := random(t)
+		limit := rapid.IntRange(1, 10).Draw(t, "limit")
+		reports, _, k := keep(events, choose(t, events), limit)
+		if found := Check(events, reports); len(found) > 0 {
+			t.Fatalf("%v\n%s", found, script(events, reports))
+		}
+		if k.Live() > limit {
+			t.Fatalf("%d live, the limit is %d", k.Live(), limit)
+		}
+		if k.Counts().Forgotten > 0 {
+			forgot++
+		}
+	})
+	if forgot == 0 {
+		t.Error("no program reached the limit")
+	}
+}
+
+// TestBounded: what is known does not grow with the length of the run.
+func TestBounded(t *testing.T) {
+	k := NewKeeper(func(Report) {}, 0)
+	for i := range 100_000 {
+		id := fmt.Sprint(i)
+		for _, e := range []Event{
+			{Category: Thread, Kind: Create, Entity: id},
+			{Category: Object, Kind: Create, Entity: "same", Thread: id},
+			{Category: Invocation, Kind: Enter, Entity: id, Thread: id, Other: "same"},
+			{Kind: Acquire, Entity: "same", Thread: id},
+			{Category: Object, Kind: Reclaim, Entity: "same", Thread: id},
+			{Category: Thread, Kind: Reclaim, Entity: id, Thread: id},
+		} {
+			k.Push(e, i%3 == 0, "")
+		}
+	}
+	w := k.world
+	if k.Live() != 0 || len(w.locks)+len(w.tops)+len(w.types)+len(w.live[Object])+len(w.live[Thread])+len(w.live[Invocation]) != 0 {
+		t.Errorf("%d live, %+v", k.Live(), w)
+	}
+}
+
+// script is what happened and what was reported, for people.
+func script(events []Event, reports []Report) string {
+	out := ""
+	for i, e := range events {
+		out += fmt.Sprintf("%3d %v %v %s parent=%s other=%s thread=%s type=%s name=%s\n", i+1, e.Category, e.Kind, e.Entity, e.Parent, e.Other, e.Thread, e.TypeName, e.Name)
+	}
+	for i, r := range reports {
+		out += fmt.Sprintf("report %d: %d %v %v %s parent=%s other=%s thread=%s catch-up=%t\n", i, r.Seq, r.Category, r.Kind, r.Entity, r.Parent, r.Other, r.Thread, r.CatchUp)
+	}
+	return out
+}

@@ -1,0 +1,178 @@
+package consistency
+
+// past is an event that may be reported later, with the entities that it refers to
+// as they were then.
+type past struct {
+	Event
+	thread, parent, other *entity
+}
+
+// current is the event as it is to be told now: identities may have changed, and
+// those of what has ended may be another's.
+func (p *past) current(about *entity) Event {
+	e := p.Event
+	e.Entity = about.id
+	e.Thread = current(p.thread, e.Thread)
+	e.Parent = current(p.parent, e.Parent)
+	e.Other = current(p.other, e.Other)
+	return e
+}
+
+func current(x *entity, was string) string {
+	switch {
+	case x == nil:
+		return was
+	case x.ended:
+		return Unknown
+	}
+	return x.id
+}
+
+// entity is one that lives, or that a live one refers to.
+type entity struct {
+	category Category
+	id       string // its identity now: it may have moved
+	number   uint64 // in order of creation
+	create   past
+	load     *past   // of a type that is loaded
+	rename   *past   // the last one
+	class    *entity // its type
+	under    *entity // of an invocation: the next one below on its thread's stack
+	top      *entity // of a thread: its innermost invocation
+	ended    bool
+	reported bool
+	loaded   bool // the load was reported
+	named    bool // the rename was reported
+}
+
+// world is what lives, by identity.
+type world struct {
+	live  [categories]map[string]*entity
+	types map[string]*entity // by name
+	locks map[string]map[string]*lock
+	tops  map[string]*entity // innermost invocation of threads that are no entities
+	size  int
+	made  uint64
+	// forgotten: there are entities that were not taken in, so that an identity
+	// that nobody has may be theirs.
+	forgotten bool
+}
+
+func newWorld() *world {
+	w := &world{types: map[string]*entity{}, locks: map[string]map[string]*lock{}, tops: map[string]*entity{}}
+	for c := range w.live {
+		w.live[c] = map[string]*entity{}
+	}
+	return w
+}
+
+// find is the live entity of that category and identity, or nil.
+func (w *world) find(c Category, id string) *entity {
+	if id == "" {
+		return nil
+	}
+	return w.live[c][id]
+}
+
+// any is the live entity of that identity: an object, or else of another category.
+func (w *world) any(id string) *entity {
+	for _, c := range [...]Category{Object, Type, Thread, Invocation} {
+		if x := w.find(c, id); x != nil {
+			return x
+		}
+	}
+	return nil
+}
+
+// innermost is the invocation in which a thread is, or nil.
+func (w *world) innermost(thread string) *entity {
+	if t := w.find(Thread, thread); t != nil {
+		return t.top
+	}
+	return w.tops[thread]
+}
+
+func (w *world) setInnermost(thread string, x *entity) {
+	switch t := w.find(Thread, thread); {
+	case t != nil:
+		t.top = x
+	case x == nil:
+		delete(w.tops, thread)
+	default:
+		w.tops[thread] = x
+	}
+}
+
+// remember keeps e with what it refers to now.
+func (w *world) remember(e Event) past {
+	p := past{Event: e, thread: w.find(Thread, e.Thread), parent: w.find(e.Category, e.Parent), other: w.any(e.Other)}
+	if w.forgotten {
+		p.Thread, p.Parent, p.Other = known(p.thread, e.Thread), known(p.parent, e.Parent), known(p.other, e.Other)
+	}
+	return p
+}
+
+// known is an identity, if it is that of x, or Unknown.
+func known(x *entity, id string) string {
+	if x == nil && id != "" {
+		return Unknown
+	}
+	return id
+}
+
+// add takes in what e creates.
+func (w *world) add(e Event) *entity {
+	w.made++
+	x := &entity{category: e.Category, id: e.Entity, number: w.made, create: w.remember(e)}
+	if e.Category != Type {
+		x.class = w.types[e.TypeName]
+	}
+	switch e.Category {
+	case Type:
+		if e.Name != "" {
+			w.types[e.Name] = x
+		}
+	case Invocation:
+		x.under = w.innermost(e.Thread)
+		if e.Parent == "" {
+			x.create.parent = x.under
+		}
+		w.setInnermost(e.Thread, x)
+	case Thread:
+		if top := w.tops[e.Entity]; top != nil { // it was invoking before it was known
+			x.top = top
+			delete(w.tops, e.Entity)
+		}
+	}
+	w.live[e.Category][e.Entity] = x
+	w.size++
+	return x
+}
+
+// remove forgets x, which has ended. Invocations that go on may still refer to it.
+func (w *world) remove(x *entity) {
+	x.ended = true
+	if w.live[x.category][x.id] == x {
+		delete(w.live[x.category], x.id)
+	}
+	if w.types[x.create.Name] == x {
+		delete(w.types, x.create.Name)
+	}
+	if x.category == Invocation && w.innermost(x.create.Thread) == x {
+		w.setInnermost(x.create.Thread, x.under)
+	}
+	x.under = nil
+	w.size -= 1 + len(w.locks[x.id])
+	delete(w.locks, x.id)
+}
+
+// move gives x another identity.
+func (w *world) move(x *entity, id string) {
+	delete(w.live[x.category], x.id)
+	if held := w.locks[x.id]; held != nil {
+		delete(w.locks, x.id)
+		w.locks[id] = held
+	}
+	x.id = id
+	w.live[x.category][id] = x
+}
