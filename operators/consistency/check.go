@@ -110,7 +110,9 @@ func tellHistory(full []Event) history {
 		seq := uint64(i + 1)
 		dropped = map[[2]string]hold{}
 		m := meaning{thread: find(Thread, e.Thread), other: anyOf(e.Other)}
-		if e.Category != None {
+		if e.Kind == Move {
+			m.entity = find(Object, e.Entity)
+		} else if e.Category != None {
 			m.entity, m.parent = find(e.Category, e.Entity), find(e.Category, e.Parent)
 		} else if e.Kind == Suspend || e.Kind == Resume {
 			m.entity = find(Thread, e.Entity)

@@ -37,6 +37,7 @@ type entity struct {
 	load     *past   // of a type that is loaded
 	rename   *past   // the last one
 	class    *entity // its type
+	on       string  // of an invocation: its thread
 	under    *entity // of an invocation: the next one below on its thread's stack
 	top      *entity // of a thread: its innermost invocation
 	ended    bool
@@ -133,7 +134,7 @@ func (w *world) add(e Event) *entity {
 			w.types[e.Name] = x
 		}
 	case Invocation:
-		x.under = w.innermost(e.Thread)
+		x.on, x.under = e.Thread, w.innermost(e.Thread)
 		if e.Parent == "" {
 			x.create.parent = x.under
 		}
@@ -158,8 +159,8 @@ func (w *world) remove(x *entity) {
 	if w.types[x.create.Name] == x {
 		delete(w.types, x.create.Name)
 	}
-	if x.category == Invocation && w.innermost(x.create.Thread) == x {
-		w.setInnermost(x.create.Thread, x.under)
+	if x.category == Invocation && w.innermost(x.on) == x {
+		w.setInnermost(x.on, x.under)
 	}
 	x.under = nil
 	w.size -= 1 + len(w.locks[x.id])

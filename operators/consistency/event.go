@@ -34,7 +34,7 @@ const (
 	Leave
 	Ended
 	Reference
-	Move // entity_id is from now on other_id
+	Move // of an object: entity_id is from now on other_id
 	Acquire
 	Release
 	BeginWait

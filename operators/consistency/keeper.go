@@ -172,7 +172,7 @@ func (k *Keeper) end(e Event, wanted bool) {
 func (k *Keeper) finishWithin(x *entity) {
 	switch x.category {
 	case Invocation:
-		for top := k.world.innermost(x.create.Thread); top != nil && top != x && k.above(x, top); top = k.world.innermost(x.create.Thread) {
+		for top := k.world.innermost(x.on); top != nil && top != x && k.above(x, top); top = k.world.innermost(x.on) {
 			k.finishOne(top)
 		}
 	case Thread:
@@ -249,7 +249,7 @@ func (k *Keeper) change(e Event, wanted bool) {
 
 // move takes in a new identity, which those must hear of who know the old one.
 func (k *Keeper) move(e Event, wanted bool) {
-	x := k.world.any(e.Entity)
+	x := k.world.find(Object, e.Entity)
 	if x == nil {
 		if wanted {
 			k.happen(e, nil)
