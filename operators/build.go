@@ -203,6 +203,8 @@ func (b *builder) operator(n plan.Node, down Operator) (Operator, error) {
 		return a, b.merge(n, a)
 	case *plan.Distinct:
 		return newDistinct(n, down, limit), nil
+	case *plan.Consistent:
+		return newConsistent(n, down, limit), nil
 	case *plan.Sort:
 		return newSort(n, down, limit)
 	case *plan.Limit:

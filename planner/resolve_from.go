@@ -43,7 +43,7 @@ func (r *resolver) sourceKind(s *parser.Source, with ctes, lv level, every time.
 	case parser.SourceTumble, parser.SourceHop, parser.SourceSession:
 		return r.window(s, with, lv)
 	case parser.SourceConsistent:
-		return nil, r.errorf(s.Pos(), "CONSISTENT is not supported yet")
+		return r.consistent(s, with, lv)
 	case parser.SourceFile:
 		return r.file(s)
 	case parser.SourceSeries:

@@ -107,7 +107,7 @@ func prune(n plan.Node, need map[int]bool) (plan.Node, map[int]int) {
 		return pruneUnion(n, need)
 	case *plan.Join:
 		return pruneJoin(n, need)
-	default: // Distinct and Insert read every column
+	default: // Distinct, Consistent and Insert read every column
 		ins := n.Inputs()
 		next := make([]plan.Node, len(ins))
 		for i, in := range ins {

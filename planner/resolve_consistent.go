@@ -1,0 +1,111 @@
+package planner
+
+import (
+	"slices"
+	"strings"
+
+	"endoscope/operators/batch"
+	"endoscope/parser"
+	"endoscope/planner/plan"
+)
+
+// consistent resolves CONSISTENT(source). The source's conditions mark rows
+// instead of dropping them: what is not selected has to be known, too.
+func (r *resolver) consistent(s *parser.Source, with ctes, lv level) (*scope, error) {
+	in, err := r.source(s.Src, with, lv, 0)
+	if err != nil {
+		return nil, err
+	}
+	marked, ok := marked(in.node)
+	if !ok {
+		return nil, r.hintf(s.Src.Pos(), "CONSISTENT((SELECT * FROM events WHERE ...)), and aggregate what it gives",
+			"CONSISTENT takes events and conditions on them, and nothing that changes, orders or limits them")
+	}
+	sch := in.node.Schema()
+	if sch.Time < 0 {
+		return nil, r.errorf(s.Src.Pos(), "CONSISTENT needs events with a timestamp")
+	}
+	n := &plan.Consistent{Input: marked}
+	for name, at := range map[string]*int{
+		"event": &n.Roles.Event, "entity_id": &n.Roles.Entity, "category": &n.Roles.Category, "parent_id": &n.Roles.Parent,
+		"other_id": &n.Roles.Other, "thread_id": &n.Roles.ThreadID, "thread_name": &n.Roles.ThreadName, "name": &n.Roles.Name, "type_name": &n.Roles.TypeName,
+	} {
+		*at = slices.IndexFunc(sch.Fields, func(f plan.Field) bool { return strings.EqualFold(f.Name, name) })
+		if *at < 0 {
+			continue
+		}
+		id := strings.HasSuffix(name, "_id")
+		if t := sch.Fields[*at].Type; t != batch.Varchar && (t != batch.Bigint || !id) {
+			return nil, r.errorf(s.Src.Pos(), "the column %s of events is %s, not %s", name, batch.Varchar, t)
+		}
+	}
+	if n.Roles.Event < 0 || n.Roles.Entity < 0 {
+		return nil, r.hintf(s.Src.Pos(), "others that it knows: category, parent_id, other_id, thread_id, thread_name, name, type_name",
+			"CONSISTENT needs the columns event and entity_id")
+	}
+	t := sch.Fields[sch.Time]
+	n.Out = plan.Schema{Time: sch.Time, Fields: append(slices.Clone(sch.Fields),
+		plan.Field{Name: "catch_up", Qualifier: t.Qualifier, Type: batch.Boolean},
+		plan.Field{Name: "original_time", Qualifier: t.Qualifier, Type: t.Type})}
+	out := *in
+	out.node = n
+	if in.visible == len(sch.Fields) {
+		out.visible = len(n.Out.Fields)
+	}
+	return &out, nil
+}
+
+// marked gives n's rows before its conditions, with a column more, the last: whether
+// they hold. false: there is more to n than conditions.
+func marked(n plan.Node) (plan.Node, bool) {
+	switch n := n.(type) {
+	case *plan.Acquire:
+		return mark(n, n.Out, columnsAs(n.Out), &plan.Const{V: batch.Bool(true)}), true
+	case *plan.Filter:
+		in, ok := marked(n.Input)
+		if !ok {
+			return nil, false
+		}
+		own := n.Schema()
+		return mark(in, own, columnsAs(own), &plan.Call{Fn: "and", Args: []plan.Expr{selection(own), n.Cond}, T: batch.Boolean}), true
+	case *plan.Project:
+		in, ok := marked(n.Input)
+		if !ok {
+			return nil, false
+		}
+		return mark(in, n.Out, n.Exprs, selection(n.Input.Schema())), true
+	case *plan.Union:
+		c := &plan.Union{Out: withSelection(n.Out)}
+		for _, in := range n.Ins {
+			m, ok := marked(in)
+			if !ok {
+				return nil, false
+			}
+			c.Ins = append(c.Ins, m)
+		}
+		return c, true
+	}
+	return nil, false
+}
+
+// mark projects exprs, which are out, and whether a row is selected.
+func mark(in plan.Node, out plan.Schema, exprs []plan.Expr, selected plan.Expr) plan.Node {
+	return &plan.Project{Input: in, Out: withSelection(out), Exprs: append(slices.Clone(exprs), selected)}
+}
+
+func withSelection(s plan.Schema) plan.Schema {
+	return plan.Schema{Time: s.Time, Fields: append(slices.Clone(s.Fields), plan.Field{Name: "selected", Type: batch.Boolean})}
+}
+
+// selection is the column that mark has added to rows of s.
+func selection(s plan.Schema) *plan.Col {
+	return &plan.Col{Index: len(s.Fields), Name: "selected", T: batch.Boolean}
+}
+
+func columnsAs(s plan.Schema) []plan.Expr {
+	var out []plan.Expr
+	for i, f := range s.Fields {
+		out = append(out, &plan.Col{Index: i, Name: f.Name, T: f.Type})
+	}
+	return out
+}
