@@ -3,6 +3,7 @@ package uprobe
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -208,6 +209,7 @@ func BenchmarkCall(b *testing.B) {
 		{"exits, refused at the entry", FunctionDuration, "exits", never, 1, []string{"timestamp", "duration", "arg0"}},
 		{"exits, refused at the return", FunctionDuration, "exits", long, 1, []string{"timestamp", "duration"}},
 		{"exits with depth", FunctionDuration, "exits", nil, 1, []string{"timestamp", "duration", "depth"}},
+		{"exits, sequence", FunctionCall, "exits", nil, 1, []string{"timestamp", "event", "depth"}},
 		{"exits, stepped", FunctionDuration, "exits", nil, 1, []string{"timestamp", "duration"}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
@@ -231,14 +233,7 @@ func BenchmarkCall(b *testing.B) {
 						spec.Filter = bound(c.cond, spec.Out)
 						spec.FilterOnly = []int{len(c.cols) - 1}
 					}
-					src, err := p.Prepare(b.Context(), spec)
-					if err != nil {
-						b.Fatal(err)
-					}
-					ds[i] = &discard{ended: make(chan struct{})}
-					if err := src.Start(b.Context(), ds[i]); err != nil {
-						b.Fatal(err)
-					}
+					ds[i] = discarded(b, p, spec)
 				}
 				return func() *discard {
 					for _, d := range ds {
@@ -247,6 +242,91 @@ func BenchmarkCall(b *testing.B) {
 					return ds[0]
 				}
 			}, args...)
+		})
+	}
+}
+
+// discarded starts an acquisition whose rows nobody needs.
+func discarded(b *testing.B, p *Provider, spec *plan.Acquire) *discard {
+	src, err := p.Prepare(b.Context(), spec)
+	if err != nil {
+		b.Fatal(err)
+	}
+	d := &discard{ended: make(chan struct{})}
+	if err := src.Start(b.Context(), d); err != nil {
+		b.Fatal(err)
+	}
+	return d
+}
+
+// goBenchTarget is benchTarget in Go.
+func goBenchTarget(b *testing.B) string {
+	dir := b.TempDir()
+	for name, text := range map[string]string{"go.mod": "module target\n\ngo 1.26\n", "main.go": fmt.Sprintf(`package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+	"unsafe"
+)
+
+var sink int
+
+//go:noinline
+func rest(n int) int { return n + 1 }
+
+//go:noinline
+func work(n int) int { return rest(n) + 1 }
+
+func now() int64 {
+	var t syscall.Timespec
+	syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, 3, uintptr(unsafe.Pointer(&t)), 0) // the thread's
+	return t.Nano()
+}
+
+func main() {
+	runtime.LockOSThread()
+	fmt.Println("ready")
+	bufio.NewReader(os.Stdin).ReadString('\n')
+	t := now()
+	for i := range %d {
+		sink += work(i)
+	}
+	fmt.Println(now() - t)
+}
+`, benchCalls)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return testenv.CompileGo(b, dir)
+}
+
+// BenchmarkGoCall is BenchmarkCall of a function of Go, at whose only exit the
+// kernel must single-step a RET.
+func BenchmarkGoCall(b *testing.B) {
+	testenv.NeedUprobes(b)
+	target := goBenchTarget(b)
+	b.Run("unprobed", func(b *testing.B) {
+		measureCalls(b, target, func(*running) func() *discard { return func() *discard { return nil } })
+	})
+	for _, c := range []struct {
+		name, stream string
+		cols         []string
+	}{
+		{"entry", FunctionStart, []string{"timestamp"}},
+		{"exits", FunctionDuration, []string{"timestamp", "duration"}},
+		{"exits with depth", FunctionDuration, []string{"timestamp", "duration", "depth"}},
+		{"exits, sequence", FunctionCall, []string{"timestamp", "event", "depth", "goroutine"}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			measureCalls(b, target, func(r *running) func() *discard {
+				d := discarded(b, provider(b, Options{}), acquisition(c.stream, r.target(), named("main.work"), c.cols...))
+				return func() *discard { <-d.ended; return d }
+			})
 		})
 	}
 }
