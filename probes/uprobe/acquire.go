@@ -98,7 +98,7 @@ func (p *Provider) attachAll(s *source, in *installation) error {
 	for _, g := range s.resolution.landmarks {
 		l, err := attach(in.objects.Programs[g.program], g.module.file, s.links.attachType(), 0, g.scope.pid, []uint64{g.site.Offset}, []uint64{g.cookie})
 		if err != nil {
-			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to probe %s in %s: %v", g.site.Insn, g.module.name(), err)
+			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to probe %s in %s: %v", g.function, g.module.name(), err)
 		}
 		in.links = append(in.links, l)
 	}

@@ -113,7 +113,7 @@ int main(void) { ready(); for (int i = 0; i < 100; i++) outer(i); return 0; }
 		src, got := start(t, p, acquisition(FunctionDuration, r.target(), named("leaf", "pthread_unwind", "outer"), cols...))
 		kinds := map[string]int{}
 		for _, s := range src.Sites() {
-			if s.Kind != kindExit {
+			if s.Kind != kindExit && s.Kind != kindLandmark {
 				kinds[s.Kind]++
 			}
 		}

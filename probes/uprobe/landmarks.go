@@ -3,6 +3,7 @@ package uprobe
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,11 +17,22 @@ import (
 // calls are left without returning. What comes behind must not be taken for
 // being enclosed by them, which matters to how calls nest alone.
 type landmark struct {
-	module  *module
-	scope   *scope
-	site    symbols.Site
-	program string
-	cookie  uint64
+	module   *module
+	scope    *scope
+	function string
+	behind   uint64 // bytes from the function's entry to the site
+	site     symbols.Site
+	program  string
+	cookie   uint64
+}
+
+// addLandmark adds a landmark at the entry of function i of a module, in all its
+// scopes.
+func (r *resolver) addLandmark(m *module, sym *symbols.Module, i int, site symbols.Site, program string, cookie uint64) {
+	_, begin := sym.Entry(i)
+	for _, s := range r.scopes(m, atExits) {
+		r.landmarks = append(r.landmarks, landmark{m, s, sym.Function(i).Name, site.Offset - begin, site, program, cookie})
+	}
 }
 
 // goLandmarks are those of Go's runtime, by the function at whose entry they are.
@@ -51,9 +63,7 @@ func (r *resolver) addLandmarks(m *module, sym *symbols.Module, texts []*text) e
 				}
 				return e
 			}
-			for _, s := range r.scopes(m, atExits) {
-				r.landmarks = append(r.landmarks, landmark{m, s, site, l.program, goRegisters | spOffset(site)})
-			}
+			r.addLandmark(m, sym, i, site, l.program, goRegisters|spOffset(site))
 		}
 	}
 	return nil
@@ -72,9 +82,13 @@ func (r *resolver) addJumps(set *moduleSet, running []process.Process) error {
 	if !nests(r.spec) || !native[trapped] && !native[atExits] {
 		return nil
 	}
-	in := func(_, _, module string) (bool, error) { return isLibgcc(module) || isLibc(module), nil }
-	libraries, err := findModules(r.spec.Target, running, &selector{inModule: in})
+	runtime := func(_, _, module string) (bool, error) { return isLibgcc(module) || isLibc(module), nil }
+	libraries, err := findModules(r.spec.Target, running, &selector{inModule: runtime})
 	if err != nil {
+		return err
+	}
+	if err := libraries.addComing(set); err != nil {
+		libraries.close()
 		return err
 	}
 	modules := slices.Clone(set.list) // of which some may be linked statically
@@ -96,6 +110,40 @@ func (r *resolver) addJumps(set *moduleSet, running []process.Process) error {
 		sym.Close()
 		if err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// addComing adds the libraries that processes will map which are held before
+// their first instruction, as a command that is started to be observed is.
+// programs has their executables.
+func (s *moduleSet) addComing(programs *moduleSet) error {
+	begun := map[int]bool{}
+	for _, m := range s.list {
+		for _, pl := range m.in {
+			begun[pl.process.PID] = begun[pl.process.PID] || isLibc(m.name())
+		}
+	}
+	for _, m := range programs.list {
+		for _, pl := range m.in {
+			if begun[pl.process.PID] || pl.mapping.Path != pl.process.Exe {
+				continue
+			}
+			for _, path := range needed(m.file, pl.process.Exe) {
+				if name := filepath.Base(path); !isLibgcc(name) && !isLibc(name) {
+					continue
+				}
+				f, err := process.OpenExe(path)
+				if err != nil {
+					continue // no regular ELF file: the loader would not take it either
+				}
+				lib, err := s.add(f, path, false)
+				if err != nil {
+					return err
+				}
+				lib.coming = append(lib.coming, pl.process)
+			}
 		}
 	}
 	return nil
@@ -150,9 +198,7 @@ func (r *resolver) addJumpsOf(m *module, sym *symbols.Module, traps bool) error 
 			r.remarks = append(r.remarks, fmt.Sprintf("calls that are left without returning are seen late: %s in %s cannot be probed: %v", sym.Function(k.function).Name, m.name(), err))
 			continue
 		}
-		for _, s := range r.scopes(m, atExits) {
-			r.landmarks = append(r.landmarks, landmark{m, s, site, k.program, k.cookie})
-		}
+		r.addLandmark(m, sym, k.function, site, k.program, k.cookie)
 	}
 	return nil
 }

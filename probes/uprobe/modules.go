@@ -28,6 +28,8 @@ type module struct {
 	path string // as the target sees it
 	exe  bool   // it is a target's main executable
 	in   []place
+	// coming are processes that have only begun, and will map it.
+	coming []process.Process
 }
 
 // place is where a running process has mapped a module.

@@ -148,7 +148,7 @@ int main(void) {
 			t.Cleanup(func() { src.Stop() })
 			kinds := map[string]string{}
 			for _, s := range src.Sites() {
-				if s.Kind != kindExit {
+				if s.Kind != kindExit && s.Kind != kindLandmark {
 					kinds[s.Function] = s.Kind
 				}
 			}

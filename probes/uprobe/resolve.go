@@ -320,6 +320,9 @@ func (r *resolver) scopes(m *module, how returns) []*scope {
 		for _, pl := range m.in {
 			out = append(out, pidScope(pl))
 		}
+		for _, p := range m.coming {
+			out = append(out, &scope{pid: p.PID, key: fmt.Sprintf("pid %d", p.PID)})
+		}
 		return out
 	}
 	s := &scope{flags: onlyTargets, key: r.members}

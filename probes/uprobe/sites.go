@@ -74,6 +74,17 @@ func (r *resolution) sites(links linkKind, aggregated bool) []probes.Site {
 			out = append(out, exit)
 		}
 	}
+	for i, l := range r.landmarks {
+		if slices.ContainsFunc(r.landmarks[:i], func(o landmark) bool { return o.module == l.module && o.site.Offset == l.site.Offset }) {
+			continue // of another scope
+		}
+		s := probes.Site{
+			Provider: "uprobe", Function: l.function, Module: l.module.name(),
+			Address: l.site.Offset, Behind: l.behind, Method: l.site.Method, Kind: kindLandmark + suffix(links),
+		}
+		s.CostNs, s.Estimated = r.costs.of(priceCounted, l.site.Method)
+		out = append(out, s)
+	}
 	return append(out, inferredSites(r.inferred, r.wants)...)
 }
 
@@ -111,6 +122,8 @@ const (
 	kindEntry = "entry"
 	kindExits = "entry+exits" // with how many
 	kindExit  = "exit"
+	// kindLandmark is not of the functions that the query means.
+	kindLandmark = "calls left without returning"
 )
 
 // steppedNotices name the functions that have no instruction that is cheap to
