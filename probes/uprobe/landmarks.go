@@ -70,8 +70,9 @@ func (r *resolver) addLandmarks(m *module, sym *symbols.Module, texts []*text) e
 }
 
 // addJumps adds the landmarks of C, C++ and Rust, with the modules that have
-// them: the unwinder, and longjmp. Without them such calls are seen to be left by
-// others in their frames.
+// them: the unwinder, and longjmp. Without one such calls are seen to be left by
+// others in their frames, which is what depth makes do with for longjmp: that is
+// rare, and would cost the many queries that have the column two probes more.
 func (r *resolver) addJumps(set *moduleSet, running []process.Process) error {
 	native := map[returns]bool{}
 	for _, w := range r.wants {
@@ -79,7 +80,7 @@ func (r *resolver) addJumps(set *moduleSet, running []process.Process) error {
 			native[w.returns] = true
 		}
 	}
-	if !nests(r.spec) || !native[trapped] && !native[atExits] {
+	if !native[atExits] && !(native[trapped] && r.spec.Stream == FunctionCall) || !nests(r.spec) {
 		return nil
 	}
 	runtime := func(_, _, module string) (bool, error) { return isLibgcc(module) || isLibc(module), nil }
@@ -171,7 +172,7 @@ func (r *resolver) addJumpsOf(m *module, sym *symbols.Module, traps bool) error 
 	if u, ok := sym.Unwinder(); ok && !traps {
 		marks = append(marks, mark{u.SetIP, bpf.FunctionProgFrameUnwinding, u.CFA})
 	}
-	if isLibc(m.name()) || len(sym.Find("__libc_start_main")) > 0 {
+	if r.spec.Stream == FunctionCall && (isLibc(m.name()) || len(sym.Find("__libc_start_main")) > 0) {
 		program := bpf.FunctionProgFrameJump
 		if traps {
 			program = bpf.FunctionProgCallJump
