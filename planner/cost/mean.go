@@ -26,7 +26,7 @@ const (
 	// span is how far from the mean the range reaches, in standard deviations,
 	// and margin its least reach, as a share of the mean: what changes no more
 	// than that decides nothing.
-	span   = 3
+	span   = 2
 	margin = 0.3
 	// patent is for how long observations stray that are a change.
 	patent = 1500 * time.Millisecond
