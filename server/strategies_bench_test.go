@@ -74,6 +74,9 @@ func BenchmarkStrategies(b *testing.B) {
 			}
 		})
 	}
+	if len(drawn) == len(strategySettings) {
+		fmt.Printf("\n%s", readme(drawn))
+	}
 	if *strategiesSVG != "" && len(drawn) > 0 {
 		if err := os.WriteFile(*strategiesSVG, []byte(drawStrategies(drawn)), 0o644); err != nil {
 			b.Error(err)

@@ -93,6 +93,39 @@ func (t *strategyTable) markdown() string {
 	return b.String()
 }
 
+// readme is the table that the README has of the settings: for each share of the
+// functions what a transaction takes by the fixed plans, the best in bold, and by
+// the optimiser's choice, in µs; and the upper bound of how much that is more than
+// the best.
+func readme(ts []strategyTable) string {
+	var b strings.Builder
+	b.WriteString("| functions |")
+	for _, t := range ts {
+		fmt.Fprintf(&b, " %s |", t.setting.title)
+	}
+	b.WriteString("\n|---|" + strings.Repeat("---|", len(ts)) + "\n")
+	for i, p := range ts[0].points {
+		fmt.Fprintf(&b, "| %d %% (%d) |", p.percent, p.functions)
+		for _, t := range ts {
+			p := &t.points[i]
+			best, _ := p.best()
+			for plan := range strategyPlans {
+				switch took := fmt.Sprintf("%.0f", p.mean(plan)/1e3); plan {
+				case best:
+					b.WriteString(" **" + took + "** /")
+				case auto:
+					_, upper := p.excess()
+					fmt.Fprintf(&b, " %s (%+.0f %%) |", took, 100*upper)
+				default:
+					b.WriteString(" " + took + " /")
+				}
+			}
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
 // drawStrategies draws the tables side by side, as figures 5 and 6 of the paper
 // are drawn.
 func drawStrategies(ts []strategyTable) string {

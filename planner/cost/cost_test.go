@@ -96,6 +96,39 @@ func TestChain(t *testing.T) {
 	}
 }
 
+// TestRecorded: the model finds the plan that was measured to be the best, with
+// what was seen of a database under load (BenchmarkStrategies, BenchmarkChangingLoad).
+func TestRecorded(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		in   [2]Input
+		best Strategy
+	}{
+		{"few functions, the process every 2 ms", [2]Input{
+			{Rate: 2655, Open: 780, Shut: 456, Needed: 0.057, Openings: 1.3, Flip: 1e6},
+			{Rate: 500, Open: 82_290, Shut: 100, Needed: 0.177, Openings: 2, Wake: 60_000},
+		}, plan2},
+		{"many functions, the process every 2 ms", [2]Input{
+			{Rate: 75_000, Open: 980, Shut: 456, Needed: 0.064, Openings: 1.3, Flip: 1e6},
+			{Rate: 500, Open: 82_464, Shut: 100, Needed: 0.322, Openings: 2, Wake: 60_000},
+		}, plan3},
+		{"500 threads every 10 ms", [2]Input{
+			{Rate: 32_849, Open: 1_000, Shut: 456, Needed: 0.014, Openings: 0.24, Flip: 1.1e6},
+			{Rate: 100, Open: 1.59e6, Shut: 500, Needed: 0.258, Openings: 4.34, Wake: 30_000},
+		}, plan2},
+		{"the same, and calls without end", [2]Input{
+			{Rate: 205_600, Open: 1_203, Shut: 949, Needed: 0.011, Openings: 0.23, Flip: 1.04e6},
+			{Rate: 100, Open: 2.58e6, Shut: 500, Needed: 0.896, Openings: 2.85, Wake: 30_000},
+		}, plan3},
+	} {
+		for _, s := range []Strategy{plan1, plan2, plan3} {
+			if Of(c.in[:], s) < Of(c.in[:], c.best) {
+				t.Errorf("%s: %v is taken to be better than %v", c.name, s, c.best)
+			}
+		}
+	}
+}
+
 func TestDetach(t *testing.T) {
 	if Detach(1000, 500, 30e6) {
 		t.Error("half a millisecond of traps does not pay for 30 ms")

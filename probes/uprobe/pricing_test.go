@@ -1,0 +1,42 @@
+package uprobe
+
+import (
+	"testing"
+
+	"endoscope/probes"
+	"endoscope/probes/symbols"
+)
+
+// TestPriceOfCalls: a call that is not wanted costs the entry; awaiting its return
+// and making a row of it come on top, and add up to the price of all.
+func TestPriceOfCalls(t *testing.T) {
+	var c costs // the estimates
+	trap := want{site: symbols.Site{Method: symbols.Emulated}, returns: trapped}
+	p := c.call(trap, linkSession)
+	if p.Open != 480 || p.Shut != 480 || p.Open+p.Return+p.Row != 850+rowNs {
+		t.Errorf("by a trap: %+v", p)
+	}
+	start := want{site: symbols.Site{Method: symbols.Stepped}}
+	if p := c.call(start, linkSession); p.Open != 17_900 || p.Return != 0 || p.Row != 100+rowNs {
+		t.Errorf("a stepped entry alone: %+v", p)
+	}
+	// Exits trap whether or not anybody awaits the return.
+	exits := want{site: symbols.Site{Method: symbols.Emulated}, returns: atExits, exits: []symbols.Site{{Method: symbols.Emulated}}}
+	if p := c.call(exits, linkSession); p.Return != 0 || p.Shut != 2*480 || p.Open <= p.Shut {
+		t.Errorf("by exits: %+v", p)
+	}
+}
+
+// TestPriceOfManyFunctions: what is called often decides.
+func TestPriceOfManyFunctions(t *testing.T) {
+	wants := []want{{size: 1}, {size: 2}, {size: 3, refused: true}}
+	each := func(w want) probes.Price { return probes.Price{Open: float64(w.size) * 100, Shut: 10} }
+	var p pricing
+	if got := p.mean(wants, each); got.Open != 150 || got.Shut != 10 {
+		t.Errorf("nothing is known of calls, and the mean is %+v", got)
+	}
+	p.lately = []uint64{1, 99, 1000}
+	if got := p.mean(wants, each); got.Open != 199 || got.Shut != 10 {
+		t.Errorf("one in a hundred calls is cheap, and the mean is %+v", got)
+	}
+}
