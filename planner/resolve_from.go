@@ -159,8 +159,31 @@ func (r *resolver) named(s *parser.Source, name *parser.Ident, with ctes, lv lev
 // asksFor reports whether the statement names a column, or has an encoder that
 // looks for it.
 func (r *resolver) asksFor(column string) bool {
-	text := strings.ToLower(r.src)
-	return strings.Contains(text, column) || strings.HasSuffix(column, plan.LineageSuffix) && strings.Contains(text, plan.HierarchyEncoder)
+	return hasWord(r.src, column) || strings.HasSuffix(column, plan.LineageSuffix) && hasWord(r.src, plan.HierarchyEncoder)
+}
+
+// hasWord reports whether a lower-case name stands in a text as a name of its own,
+// in any case.
+func hasWord(text, name string) bool {
+	part := func(at int) bool {
+		if at < 0 || at >= len(text) {
+			return false
+		}
+		c := text[at]
+		return c == '_' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
+	}
+	text = strings.ToLower(text)
+	for from := 0; ; {
+		at := strings.Index(text[from:], name)
+		if at < 0 {
+			return false
+		}
+		at += from
+		if !part(at-1) && !part(at+len(name)) {
+			return true
+		}
+		from = at + len(name)
+	}
 }
 
 // sampled is the statement with SAMPLE written around the stream at pos.
