@@ -2,12 +2,20 @@ package server
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
 // auditedFunctions is how many functions a record names; it says how many there
 // are.
 const auditedFunctions = 50
+
+// defines reports whether a statement changes what there is for others, or stops
+// something. (What it acquires is on record by itself.)
+func defines(statement string) bool {
+	words := strings.Fields(statement)
+	return len(words) > 0 && slices.Contains([]string{"CREATE", "DROP", "STOP", "SUSPEND", "RESUME"}, strings.ToUpper(words[0]))
+}
 
 // recordArmed puts on record what a query has attached where.
 func (q *query) recordArmed() {

@@ -122,8 +122,11 @@ func (s *session) env(args ...batch.Value) *planner.Env {
 // Execute runs one statement, and has what is refused on record.
 func (s *session) Execute(ctx context.Context, text string, args ...batch.Value) (wire.Result, error) {
 	r, err := s.execute(ctx, text, args)
-	if err != nil {
+	switch {
+	case err != nil:
 		s.may.Record("refused", "statement", text, "error", err.Error())
+	case defines(text):
+		s.may.Record("executed", "statement", text)
 	}
 	return r, err
 }

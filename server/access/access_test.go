@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"endoscope/probes/testenv"
+	"endoscope/server/grant"
 	"endoscope/server/wire"
 )
 
@@ -504,7 +506,89 @@ func TestIdentify(t *testing.T) {
 	if a.grantFor(byCert) != nil {
 		t.Error("who is in the file no more has a grant")
 	}
-	if gone := a.gone(); len(gone) != 1 || gone[0] != "alice" {
-		t.Errorf("gone: %v", gone)
+}
+
+// engineOf is an engine whose sessions do nothing.
+type engineOf struct {
+	mu       sync.Mutex
+	closed   int
+	expelled []string
+}
+
+func (e *engineOf) As(*grant.Grant) wire.Engine { return idle{e} }
+func (e *engineOf) Close() error                { return nil }
+func (e *engineOf) Expel(user string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.expelled = append(e.expelled, user)
+}
+
+type idle struct{ *engineOf }
+
+func (i idle) NewSession(context.Context, wire.Options) (wire.Session, error) {
+	return &quiet{e: i.engineOf}, nil
+}
+
+type quiet struct {
+	wire.Session
+	e *engineOf
+}
+
+func (q *quiet) Close() error {
+	q.e.mu.Lock()
+	defer q.e.mu.Unlock()
+	q.e.closed++
+	return nil
+}
+
+// When what a user may do changes, what they run by the old rule ends; limits
+// change for what comes.
+func TestGuardHoldsToTheFile(t *testing.T) {
+	users := filepath.Join(t.TempDir(), "users")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(users+".new", []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(users+".new", users); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("user alice\n role trace\nuser bob\n role read\n")
+	a, err := New(Options{Policy: users})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &engineOf{}
+	g := NewGuard(e, a, nil)
+	defer g.Close()
+	for _, name := range []string{"alice", "bob"} {
+		if _, err := g.NewSession(t.Context(), wire.Options{User: &wire.User{Name: name, Via: "certificate 1"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := g.NewSession(t.Context(), wire.Options{}); err == nil {
+		t.Error("a session of nobody")
+	}
+	state := func() string {
+		g.expel()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return fmt.Sprint(g.Sessions(), e.closed, e.expelled)
+	}
+	for _, c := range []struct{ file, want string }{
+		{"user alice\n role trace\nuser bob\n role read\n", "2 0 []"},
+		{"user alice\n role trace\n limits queries=1\nuser bob\n role read\n", "2 0 []"},
+		{"user alice\n role read\nuser bob\n role read\n", "1 1 [alice]"},
+		{"user alice\n role read\n", "0 2 [alice bob]"},
+		{"user alice\n role read\n", "0 2 [alice bob]"},
+	} {
+		write(c.file)
+		if got := state(); got != c.want {
+			t.Errorf("after\n%s%s, want %s", c.file, got, c.want)
+		}
+	}
+	if l := a.account("alice", grant.Limits{Queries: 1}).Limits(); l.Queries != 1 {
+		t.Errorf("limits %+v", l)
 	}
 }

@@ -249,18 +249,11 @@ func (a *Authority) account(user string, l grant.Limits) *grant.Account {
 	return acc
 }
 
-// gone are the users that were seen, and are none any more. They are told once.
-func (a *Authority) gone() (users []string) {
-	policy := a.current()
+// forget closes the account of who is no user any more.
+func (a *Authority) forget(user string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for name := range a.accounts {
-		if !policy.has(name) {
-			users = append(users, name)
-			delete(a.accounts, name)
-		}
-	}
-	return users
+	delete(a.accounts, user)
 }
 
 // Usage is what each user that was ever seen uses now.

@@ -2,7 +2,6 @@ package access
 
 import (
 	"fmt"
-	"strings"
 
 	"endoscope/planner/plan"
 	"endoscope/server/grant"
@@ -44,14 +43,6 @@ func localName(uid uint32, known directory) string {
 		return localPrefix + name
 	}
 	return fmt.Sprintf("%s%d", localPrefix, uid)
-}
-
-// has reports whether a user has access, in the file or as one of the machine.
-func (p *Policy) has(name string) bool {
-	if strings.HasPrefix(name, localPrefix) {
-		return p.locals != noRole || name == localPrefix+"root" || name == localPrefix+"0"
-	}
-	return p.users[name] != nil
 }
 
 // userOf is the name under which a user of the machine is known; "": they have

@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -33,6 +34,7 @@ type Guard struct {
 
 	mu       sync.Mutex
 	sessions map[*guarded]bool
+	grants   map[string]*grant.Grant // that users had when they were seen last
 	quit     chan struct{}
 	done     chan struct{}
 }
@@ -43,7 +45,7 @@ const recheck = time.Second
 // NewGuard guards e, which it closes with itself. audit gets a line for each
 // action (package grant, Log); nil: nothing is logged.
 func NewGuard(e Engine, by *Authority, audit *slog.Logger) *Guard {
-	g := &Guard{engine: e, by: by, audit: audit, sessions: map[*guarded]bool{}, quit: make(chan struct{}), done: make(chan struct{})}
+	g := &Guard{engine: e, by: by, audit: audit, sessions: map[*guarded]bool{}, grants: map[string]*grant.Grant{}, quit: make(chan struct{}), done: make(chan struct{})}
 	go g.watch()
 	return g
 }
@@ -83,6 +85,7 @@ func (g *Guard) NewSession(ctx context.Context, o wire.Options) (wire.Session, e
 	may.Record("connected")
 	g.mu.Lock()
 	g.sessions[x] = true
+	g.grants[o.User.Name] = may
 	g.mu.Unlock()
 	return x, nil
 }
@@ -91,6 +94,11 @@ func (g *Guard) NewSession(ctx context.Context, o wire.Options) (wire.Session, e
 // if they have no access any more.
 func (g *Guard) GrantOf(user string) (*grant.Grant, bool) {
 	may, ok := g.by.grantOf(user)
+	if ok {
+		g.mu.Lock()
+		g.grants[user] = may
+		g.mu.Unlock()
+	}
 	if ok && g.audit != nil {
 		may.Audit = grant.Logger(g.audit, "user", user, "via", "definition")
 	}
@@ -140,8 +148,27 @@ func (g *Guard) expel() {
 		x.may.Record("expelled")
 		_ = x.Close() // the service closes it, too, and hears of it
 	}
-	for _, user := range g.by.gone() {
+	g.mu.Lock()
+	grants := maps.Clone(g.grants)
+	g.mu.Unlock()
+	for user, had := range grants {
+		has, ok := g.by.grantOf(user)
+		if ok && has.Same(had) {
+			continue
+		}
+		// Their triggers run by what they were allowed before.
+		had.Record("triggers dropped")
 		g.engine.Expel(user)
+		g.mu.Lock()
+		if ok {
+			g.grants[user] = has
+		} else {
+			delete(g.grants, user)
+		}
+		g.mu.Unlock()
+		if !ok {
+			g.by.forget(user)
+		}
 	}
 }
 

@@ -205,7 +205,7 @@ func (p Program) run(ctx context.Context, c *config, log *slog.Logger) (err erro
 	for i, l := range listeners {
 		addrs = append(addrs, l.Addr())
 		log.Info("listening", "network", l.Addr().Network(), "address", l.Addr().String())
-		go func() { failed <- service.Serve(l, how[i]) }()
+		go func() { failed <- service.Serve(l, append(connectionLimits(), how[i])...) }()
 	}
 	if watched != nil {
 		addrs = append(addrs, watched.Addr())

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -60,6 +61,16 @@ func (s *security) close() error {
 		return nil
 	}
 	return s.file.Close()
+}
+
+// connectionLimits bound what somebody can make the daemon hold who connects, and
+// was not identified yet.
+func connectionLimits() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.ConnectionTimeout(10 * time.Second), // until the handshake is done
+		grpc.MaxConcurrentStreams(256),           // calls of one connection
+		grpc.MaxHeaderListSize(64 << 10),
+	}
 }
 
 // secure says how the connections of a listener are encrypted, and refuses one
