@@ -133,6 +133,13 @@ var (
 	}
 )
 
+// costs are columns of what calls use.
+var costs = []Column{
+	{Name: "cpu_time", Type: tD, Unit: "ns", Doc: "CPU time of the thread from entry to return; NULL where the call returned on another thread. Of a goroutine that waited meanwhile it is what its thread did"},
+	{Name: "read_bytes", Type: tI, Unit: "bytes", Doc: "what the thread read meanwhile by read(2) and its like (as /proc/PID/io: rchar)"},
+	{Name: "written_bytes", Type: tI, Unit: "bytes", Doc: "what it wrote by write(2) and its like (wchar)"},
+}
+
 const (
 	uprobeHow   = "eBPF uprobes on the functions that the query names"
 	returnHow   = ", with return traps where those are safe, else exit probes"
@@ -159,7 +166,7 @@ var Streams = []*Stream{
 		Columns: columns(stamp, who, function, []Column{
 			{"start_time", tT, "", "when the call began"},
 			{"duration", tD, "ns", "time from entry to return"},
-		}, rawArgs, []Column{{"retval", tI, "", "return value register, raw; NULL where a tail call ends the call"}}, depth), Asked: objects},
+		}, rawArgs, []Column{{"retval", tI, "", "return value register, raw; NULL where a tail call ends the call"}}, depth), Asked: slices.Concat(objects, costs)},
 	{Name: "function_call", Kind: Enumerable, Process: true, Functions: true,
 		Doc: "entries and returns of functions, in order for each thread, in Go for each goroutine; process, tid and thread_name of all events of a call are those at its entry",
 		How: uprobeHow + ", with return traps where those are safe, else at the instructions by which functions leave", Cost: "0.9 µs a call, 2 µs at exits; 18 µs more where stepped", Needs: uprobeNeeds,

@@ -8,8 +8,8 @@
 
 /*
  * Events. The ring buffer wants sizes known to the verifier, so there are
- * six. A query's events are all alike: AT_RETURN, SEND_ARGS, SEND_NAMES,
- * SEND_RECEIVER and SEND_GOROUTINE say which they are.
+ * seven. A query's events are all alike: AT_RETURN, SEND_ARGS, SEND_NAMES,
+ * SEND_RECEIVER, SEND_GOROUTINE and SEND_COST say which they are.
  */
 struct event {
 	__u64 time; /* CLOCK_BOOTTIME */
@@ -40,6 +40,11 @@ struct event_receiver {
 	struct event_full f;
 	__u64 ip;
 	__u64 table[RECEIVERS];
+};
+
+struct event_cost {
+	struct event_full f;
+	__u64 cost[COSTS];
 };
 
 /* Common to all queries: the loader puts one map here. */
@@ -102,6 +107,13 @@ static __always_inline enum sent send(const struct moment *m)
 		__builtin_memcpy(r->f.args, m->args, sizeof(r->f.args));
 		r->ip = m->ip;
 		__builtin_memcpy(r->table, m->table, sizeof(r->table));
+		submit(r);
+	} else if (options & SEND_COST) {
+		RESERVE(struct event_cost);
+		fill_return(&r->f.r, m);
+		__builtin_memcpy(r->f.process, m->process, 2 * TASK_COMM_LEN);
+		__builtin_memcpy(r->f.args, m->args, sizeof(r->f.args));
+		__builtin_memcpy(r->cost, m->cost, sizeof(r->cost));
 		submit(r);
 	} else if (layout == (SEND_ARGS | SEND_NAMES)) {
 		RESERVE(struct event_full);

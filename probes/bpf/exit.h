@@ -441,6 +441,7 @@ static __always_inline void end(struct pt_regs *ctx, __u64 cookie)
 			m->duration = m->time - m->start;
 			m->retval = ctx->ax;
 			m->cookie |= cookie & NO_RETVAL;
+			take_cost(m, task);
 			if (options & LATE_NAMES) { /* the event is the return */
 				m->tid = (__u32)bpf_get_current_pid_tgid();
 				if (options & USE_NAMES)

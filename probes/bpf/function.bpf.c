@@ -48,6 +48,7 @@ const struct event_names *const type_event_names __attribute__((unused)) = 0;
 const struct event_args *const type_event_args __attribute__((unused)) = 0;
 const struct event_full *const type_event_full __attribute__((unused)) = 0;
 const struct event_receiver *const type_event_receiver __attribute__((unused)) = 0;
+const struct event_cost *const type_event_cost __attribute__((unused)) = 0;
 const struct frame *const type_frame __attribute__((unused)) = 0;
 const struct pending *const type_pending __attribute__((unused)) = 0;
 const struct goroutine *const type_goroutine __attribute__((unused)) = 0;
@@ -180,6 +181,7 @@ static __always_inline void leave(struct pt_regs *ctx, __u64 cookie, __u64 start
 		return;
 	m->duration = m->time - m->start;
 	m->retval = ctx->ax;
+	take_cost(m, task);
 	if ((options & USE_NAMES) && (options & LATE_NAMES))
 		read_names(m, task);
 	if (test_return(m) && cover(m, before, true))

@@ -46,6 +46,12 @@ type FunctionEventArgs struct {
 	Args [6]uint64
 }
 
+type FunctionEventCost struct {
+	_    structs.HostLayout
+	F    FunctionEventFull
+	Cost [3]uint64
+}
+
 type FunctionEventFull struct {
 	_       structs.HostLayout
 	R       FunctionEventReturn
@@ -115,6 +121,9 @@ type FunctionMoment struct {
 	Thread    [16]int8
 	Ip        uint64
 	Table     [2]uint64
+	Cost      [3]uint64
+	Counted   uint64
+	Cpu       uint64
 }
 
 type FunctionOwner struct {
@@ -228,6 +237,7 @@ const (
 	FunctionVarSketches          = "sketches"
 	FunctionVarTypeEvent         = "type_event"
 	FunctionVarTypeEventArgs     = "type_event_args"
+	FunctionVarTypeEventCost     = "type_event_cost"
 	FunctionVarTypeEventFull     = "type_event_full"
 	FunctionVarTypeEventNames    = "type_event_names"
 	FunctionVarTypeEventReceiver = "type_event_receiver"
@@ -343,6 +353,7 @@ type FunctionVariableSpecs struct {
 	Sketches          *ebpf.VariableSpec `ebpf:"sketches"`
 	TypeEvent         *ebpf.VariableSpec `ebpf:"type_event"`
 	TypeEventArgs     *ebpf.VariableSpec `ebpf:"type_event_args"`
+	TypeEventCost     *ebpf.VariableSpec `ebpf:"type_event_cost"`
 	TypeEventFull     *ebpf.VariableSpec `ebpf:"type_event_full"`
 	TypeEventNames    *ebpf.VariableSpec `ebpf:"type_event_names"`
 	TypeEventReceiver *ebpf.VariableSpec `ebpf:"type_event_receiver"`
@@ -437,6 +448,7 @@ type FunctionVariables struct {
 	Sketches          *ebpf.Variable `ebpf:"sketches"`
 	TypeEvent         *ebpf.Variable `ebpf:"type_event"`
 	TypeEventArgs     *ebpf.Variable `ebpf:"type_event_args"`
+	TypeEventCost     *ebpf.Variable `ebpf:"type_event_cost"`
 	TypeEventFull     *ebpf.Variable `ebpf:"type_event_full"`
 	TypeEventNames    *ebpf.Variable `ebpf:"type_event_names"`
 	TypeEventReceiver *ebpf.Variable `ebpf:"type_event_receiver"`

@@ -14,6 +14,8 @@
 #define ARGS 6
 /* `this` is the first argument, or the second behind where the result goes. */
 #define RECEIVERS 2
+/* CPU time, bytes read and written. */
+#define COSTS 3
 
 /* What the query wants: bits of `options`. */
 enum {
@@ -35,6 +37,7 @@ enum {
 	STANDBY = 1 << 15,     /* attached before it is wanted: standby.h */
 	SEND_RECEIVER = 1 << 16, /* events carry what tells the receiver's class */
 	SEND_GOROUTINE = 1 << 17, /* events of a sequence carry the goroutine */
+	SEND_COST = 1 << 18,     /* events carry what the thread used in between: cost.h */
 };
 const volatile __u32 options = 0;
 
@@ -116,6 +119,8 @@ struct moment {
 	char process[TASK_COMM_LEN], thread[TASK_COMM_LEN];
 	__u64 ip;               /* of the entry's probe: says where the module is */
 	__u64 table[RECEIVERS]; /* what the first arguments point to, 0 if it cannot be read */
+	__u64 cost[COSTS];      /* what the thread had used at the entry; at the return, since */
+	__u64 counted, cpu;     /* of cost: CPU time as the kernel had added it up, and where */
 };
 
 /* Entries of target processes, wanted or not, by function. */
@@ -273,6 +278,8 @@ static __always_inline void read_names(struct moment *m, struct task_struct *tas
 	bpf_get_current_comm(m->thread, TASK_COMM_LEN);
 }
 
+#include "cost.h"
+
 /* look notes what is known of a call at its entry; m is zero. */
 static __always_inline void look(struct moment *m, const struct pt_regs *ctx, __u64 cookie, struct task_struct *task)
 {
@@ -287,6 +294,7 @@ static __always_inline void look(struct moment *m, const struct pt_regs *ctx, __
 		read_args(m->args, ctx, cookie);
 	if ((options & SEND_RECEIVER) && (cookie & METHOD))
 		read_receiver(m, ctx);
+	note_cost(m, task);
 	if ((options & USE_NAMES) && !(options & LATE_NAMES))
 		read_names(m, task);
 }

@@ -33,7 +33,7 @@ const maxArgs = 6
 var Columns = map[string][]plan.Field{
 	FunctionStart:    columns(functionFields, argFields, depthField, objectFields),
 	FunctionEnd:      columns(functionFields, retvalField, depthField, objectFields),
-	FunctionDuration: columns(functionFields, durationFields, argFields, retvalField, depthField, objectFields),
+	FunctionDuration: columns(functionFields, durationFields, argFields, retvalField, depthField, objectFields, costFields),
 	FunctionCall:     columns(eventField, functionFields, depthField, goroutineField, objectFields),
 }
 
@@ -52,6 +52,15 @@ var (
 	eventField  = []plan.Field{{Name: "event", Type: batch.Varchar}}
 	// goroutineField says whose the events of a sequence are.
 	goroutineField = []plan.Field{{Name: "goroutine", Type: batch.Bigint}}
+	// costFields are what the call's thread used from its entry to its return:
+	// CPU time, and bytes through read(2), write(2) and the like, sockets' only if
+	// by these. NULL where the call returned on another thread, or the kernel does
+	// not count bytes.
+	costFields = []plan.Field{
+		{Name: "cpu_time", Type: batch.Duration},
+		{Name: "read_bytes", Type: batch.Bigint},
+		{Name: "written_bytes", Type: batch.Bigint},
+	}
 	// objectFields say of a call what there is to know of its object and method
 	// (receivers.go).
 	objectFields = []plan.Field{
@@ -111,6 +120,9 @@ const (
 	colClassLineage // first of what receivers tell
 	colMethodSize
 	colNative
+	colCPUTime // first of what calls cost
+	colReadBytes
+	colWrittenBytes
 	colReceiver // first of what is not the same for all calls of a function
 	colReceiverClass
 	colReceiverLineage
@@ -125,6 +137,7 @@ var columnByName = func() map[string]column {
 		"start_time": colStart, "duration": colDuration, "retval": colRetval, "depth": colDepth, "goroutine": colGoroutine,
 		"receiver": colReceiver, "receiver_class": colReceiverClass, "receiver_lineage": colReceiverLineage,
 		"class_lineage": colClassLineage, "lookup_distance": colDistance, "method_size": colMethodSize, "is_native": colNative,
+		"cpu_time": colCPUTime, "read_bytes": colReadBytes, "written_bytes": colWrittenBytes,
 	}
 	for i := range maxArgs {
 		m["arg"+strconv.Itoa(i)] = colArg0 + column(i)
@@ -135,8 +148,11 @@ var columnByName = func() map[string]column {
 // ofReceiver reports whether the column is about the object of a call.
 func (c column) ofReceiver() bool { return colReceiver <= c && c < colArg0 }
 
+// ofCost reports whether the column is about what a call has cost.
+func (c column) ofCost() bool { return colCPUTime <= c && c <= colWrittenBytes }
+
 // aboutMethods reports whether the column is told by receivers.
-func (c column) aboutMethods() bool { return colClassLineage <= c && c < colArg0 }
+func (c column) aboutMethods() bool { return colClassLineage <= c && c < colArg0 && !c.ofCost() }
 
 // wants is what a specification asks of the programs.
 type wants struct {
@@ -197,6 +213,8 @@ func wantsOf(spec *plan.Acquire, cols []column, test codegen.Program) wants {
 			w.options |= useDepth
 		case c.ofReceiver():
 			w.options |= useArgs | sendReceiver
+		case c.ofCost():
+			w.options |= sendCost
 		case c == colGoroutine:
 			w.options |= sendGoroutine
 		case c >= colArg0:

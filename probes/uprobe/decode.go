@@ -19,6 +19,7 @@ type event struct {
 	args          *[maxArgs]uint64 // nil if not wanted
 	ip            uint64           // of the entry's probe, where receivers are wanted,
 	tables        [2]uint64        // and what the first arguments point to
+	cost          *[3]uint64       // nil if not wanted
 }
 
 // Sizes of the layouts of events (function.bpf.c).
@@ -29,6 +30,7 @@ const (
 	sizeArgs   = int(unsafe.Sizeof(bpf.FunctionEventArgs{}))
 	sizeFull   = int(unsafe.Sizeof(bpf.FunctionEventFull{}))
 	sizeObject = int(unsafe.Sizeof(bpf.FunctionEventReceiver{}))
+	sizeCost   = int(unsafe.Sizeof(bpf.FunctionEventCost{}))
 )
 
 // decode finds the parts of a record of a query with these options. The kernel
@@ -37,9 +39,11 @@ const (
 func decode(b []byte, options uint32, e *event) bool {
 	*e = event{}
 	need := sizeEntry
-	switch layout := options & (sendArgs | sendNames | sendReceiver); {
+	switch layout := options & (sendArgs | sendNames | sendReceiver | sendCost); {
 	case layout&sendReceiver != 0:
 		need = sizeObject
+	case layout&sendCost != 0:
+		need = sizeCost
 	case layout == sendArgs|sendNames:
 		need = sizeFull
 	case layout == sendArgs:
@@ -66,6 +70,11 @@ func decode(b []byte, options uint32, e *event) bool {
 	e.start, e.retval = r.Start, r.Retval
 	if options&sequence != 0 {
 		e.goroutine = r.Retval
+	}
+	if options&sendCost != 0 {
+		c := (*bpf.FunctionEventCost)(unsafe.Pointer(unsafe.SliceData(b)))
+		e.process, e.thread, e.args, e.cost = comm(&c.F.Process), comm(&c.F.Thread), &c.F.Args, &c.Cost
+		return true
 	}
 	switch need {
 	case sizeObject:

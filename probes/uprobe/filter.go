@@ -143,7 +143,7 @@ func layoutOf(spec *plan.Acquire, offset int64, ws []want) []codegen.Column {
 		case colExe: // a path: not at hand in the kernel
 		case colClassLineage, colMethodSize, colNative, colReceiver, colReceiverClass, colReceiverLineage, colDistance:
 			// Of the receiver the kernel knows two words, not what they mean.
-		case colGoroutine: // which may be NULL
+		case colGoroutine, colCPUTime, colReadBytes, colWrittenBytes: // which may be NULL
 		default:
 			c = number(unsafe.Offsetof(m.Args) + 8*uintptr(col-colArg0))
 		}

@@ -37,6 +37,7 @@ const (
 	standby
 	sendReceiver
 	sendGoroutine
+	sendCost
 )
 
 // Flags in the cookie of a probe, beside the function's number and facts.

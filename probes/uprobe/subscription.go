@@ -164,6 +164,12 @@ func (s *subscription) row(e *event, l *codes) {
 				c.Nulls.Set(b.N)
 			}
 			c.Int = append(c.Int, int64(e.goroutine))
+		case colCPUTime, colReadBytes, colWrittenBytes:
+			n := int64(e.cost[col-colCPUTime])
+			if n == -1 {
+				c.Nulls.Set(b.N)
+			}
+			c.Int = append(c.Int, max(n, 0))
 		default:
 			if col.aboutMethods() {
 				s.addAbout(c, b.N, col, e, object)
