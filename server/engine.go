@@ -80,8 +80,9 @@ func New(o Options) (*Engine, error) {
 		triggers: map[string]*trigger{}, claimed: map[string]chan struct{}{}, flows: catalog.NewTriggers(), modules: &symbols.Cache{}, shares: newShares()}
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
 	stacks, lives := stack.New(), sched.New()
-	e.all = []probes.Provider{e.uprobes, procfs.New(), stacks, &handlersProvider{stacks}, lives, replay.New(), &sysProvider{e}, &triggerProvider{e}}
-	for _, streams := range [][]string{e.uprobes.Streams(), stacks.Streams(), {handlersStream}, lives.Streams()} {
+	found := &handlersProvider{stacks}
+	e.all = []probes.Provider{e.uprobes, procfs.New(), stacks, found, &handlerCostProvider{found, e.uprobes}, lives, replay.New(), &sysProvider{e}, &triggerProvider{e}}
+	for _, streams := range [][]string{e.uprobes.Streams(), stacks.Streams(), {handlersStream, handlerCostStream}, lives.Streams()} {
 		for _, s := range streams {
 			e.attaches[s] = true
 		}

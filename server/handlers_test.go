@@ -116,3 +116,33 @@ func TestTrie(t *testing.T) {
 		}
 	}
 }
+
+// The handlers that are found are probed while they are: each of their calls is a
+// row with what it has cost.
+func TestHandlerCost(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := exec.Command(testenv.CompileCText(t, eventLoops, "-O1", "-pthread", "-fno-optimize-sibling-calls"))
+	if err := target.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { target.Process.Kill(); target.Wait() }()
+	s := newSession(t, wire.Options{PID: target.Process.Pid})
+	a := read(t, start(t, s, `SELECT handler, COUNT(*), AVG(to_ms(cpu_time)), MIN(to_ms(duration))
+		FROM handler_cost WHERE module = 'target' GROUP BY handler FOR 8s`))
+	found := map[string]bool{}
+	for _, row := range a.rows {
+		calls, _ := strconv.Atoi(row[1])
+		cpu, _ := strconv.ParseFloat(row[2], 64)
+		shortest, _ := strconv.ParseFloat(row[3], 64)
+		found[row[0]] = true
+		if calls < 10 || cpu < 3.8 || cpu > 8 || shortest < 3.8 { // each burns 4 ms
+			t.Errorf("%v", row)
+		}
+	}
+	if !found["handle_event"] || !found["process"] || len(found) > 2 {
+		t.Errorf("calls of %v: %v", found, a.rows)
+	}
+	for _, l := range a.summary.Losses {
+		t.Errorf("lost %d: %s", l.N, l.Cause)
+	}
+}

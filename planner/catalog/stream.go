@@ -255,6 +255,14 @@ var Streams = []*Stream{
 			{"samples", tI, "", "samples of threads in it"},
 			{"confidence", tF, "", "lower end of the 95 % interval of the share of those that run (EVENT), or that have it (CALLBACK)"},
 		})},
+	{Name: "handler_cost", Kind: Enumerable, Process: true, Doc: "a tuple for each finished call of a function that is found to handle events, while it is; timestamp is the end",
+		How: "event_handlers, and eBPF uprobes on what it finds, which come and go with that; C, C++, Rust and Go", Cost: "that of event_handlers, and of function_duration", Needs: uprobeNeeds,
+		Columns: columns(stamp, who, []Column{
+			{"handler", tS, "", "function"},
+			{"module", tS, "", "file name of the executable or library"},
+			{"start_time", tT, "", "when the call began"},
+			{"duration", tD, "ns", "time from entry to return"},
+		}, costs)},
 	{Name: "disk_usage", Kind: NonEnumerable, Doc: "traffic of each block device",
 		How: "/proc/diskstats", Cost: "3 µs a sample", Needs: procNeeds,
 		Columns: columns(stamp, []Column{
@@ -349,7 +357,6 @@ var Streams = []*Stream{
 		})},
 
 	later("variable_value", Enumerable, "values of variables, as they are written or sampled"),
-	later("handler_cost", Enumerable, "calls of the event handlers found"),
 	later("allocation", Enumerable, "memory allocations"),
 	later("deallocation", Enumerable, "memory releases"),
 	later("entity_events", Enumerable, "births and deaths of types, objects, threads and invocations"),

@@ -1,0 +1,386 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/uprobe"
+)
+
+// handlerCostStream is the stream that this file acquires: calls of the event
+// handlers that are found, while they are found.
+const handlerCostStream = "handler_cost"
+
+const (
+	// lookForHandlers is how often what is probed is compared with what is found.
+	lookForHandlers = 2 * time.Second
+	// keepHandlers is at how many comparisons in a row a handler may be missing
+	// before its probes go.
+	keepHandlers = 5
+)
+
+// HandlerCostColumns are its columns, and those of function_duration that fill them.
+var HandlerCostColumns = []struct {
+	plan.Field
+	from string
+}{
+	{plan.Field{Name: "timestamp", Type: batch.Timestamp}, "timestamp"},
+	{plan.Field{Name: "pid", Type: batch.Bigint}, "pid"},
+	{plan.Field{Name: "tid", Type: batch.Bigint}, "tid"},
+	{plan.Field{Name: "process", Type: batch.Varchar}, "process"},
+	{plan.Field{Name: "thread_name", Type: batch.Varchar}, "thread_name"},
+	{plan.Field{Name: "exe", Type: batch.Varchar}, "exe"},
+	{plan.Field{Name: "handler", Type: batch.Varchar}, "function_name"},
+	{plan.Field{Name: "module", Type: batch.Varchar}, "module"},
+	{plan.Field{Name: "start_time", Type: batch.Timestamp}, "start_time"},
+	{plan.Field{Name: "duration", Type: batch.Duration}, "duration"},
+	{plan.Field{Name: "cpu_time", Type: batch.Duration}, "cpu_time"},
+	{plan.Field{Name: "read_bytes", Type: batch.Bigint}, "read_bytes"},
+	{plan.Field{Name: "written_bytes", Type: batch.Bigint}, "written_bytes"},
+}
+
+// handlerCostProvider probes the functions that another provider finds to be
+// event handlers.
+type handlerCostProvider struct {
+	handlers probes.Provider
+	calls    probes.Provider
+}
+
+func (p *handlerCostProvider) Streams() []string { return []string{handlerCostStream} }
+func (p *handlerCostProvider) Close() error      { return nil }
+
+func (p *handlerCostProvider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Source, error) {
+	s := &handlerCostSource{provider: p, spec: *spec, probed: map[handlerName]*probedHandlers{}, refused: map[handlerName]bool{}, missing: map[handlerName]int{}}
+	s.spec.Stream, s.spec.Select, s.spec.Filter, s.spec.FilterOnly, s.spec.Partial = uprobe.FunctionDuration, nil, nil, nil, nil
+	s.spec.Out.Fields = slices.Clone(spec.Out.Fields)
+	for i := range s.spec.Out.Fields {
+		f := &s.spec.Out.Fields[i]
+		from := ""
+		for _, c := range HandlerCostColumns {
+			if c.Name == f.Name {
+				from = c.from
+			}
+		}
+		if from == "" {
+			return nil, plan.Errorf(spec.Start, spec.Stop, "%s has no column %s", handlerCostStream, f.Name)
+		}
+		f.Name = from
+	}
+	found := *spec
+	found.Stream, found.Every, found.Select, found.Filter, found.FilterOnly, found.Partial = handlersStream, lookForHandlers, nil, nil, nil, nil
+	found.Out = plan.Schema{Time: 0, Fields: []plan.Field{{Name: "timestamp", Type: batch.Timestamp}, {Name: "handler", Type: batch.Varchar}, {Name: "module", Type: batch.Varchar}}}
+	var err error
+	if s.finder, err = p.handlers.Prepare(ctx, &found); err != nil {
+		return nil, err
+	}
+	s.filter = spec.Filter
+	return s, nil
+}
+
+// handlerName is a function in a module.
+type handlerName struct{ function, module string }
+
+// probedHandlers are handlers that have their probes in common: those that were
+// found in one module at one time. Towards their source it is the sink.
+type probedHandlers struct {
+	of     *handlerCostSource
+	source probes.Source
+	names  []handlerName
+	mark   int64 // its last watermark
+	over   bool
+}
+
+// handlerCostSource gives the calls of handlers. Probes come and go on a goroutine
+// of its own, since it takes longer than samplers may wait.
+type handlerCostSource struct {
+	provider *handlerCostProvider
+	spec     plan.Acquire // of function_duration
+	filter   plan.Expr
+	finder   probes.Source
+	cancel   context.CancelFunc
+	changes  chan map[handlerName]bool // what is found; the last that was not looked at yet
+	done     chan struct{}             // closed when no probe is left
+
+	mu      sync.Mutex // guards what follows, and the use of sink
+	sink    probes.Sink
+	probed  map[handlerName]*probedHandlers
+	groups  []*probedHandlers
+	refused map[handlerName]bool
+	missing map[handlerName]int // comparisons in a row without it
+	now     int64               // the finder's last watermark
+	given   int64
+	over    bool
+	err     error
+}
+
+func (s *handlerCostSource) Residual() plan.Expr { return s.filter }
+func (s *handlerCostSource) Live() bool          { return true }
+
+func (s *handlerCostSource) Notices() []string {
+	return append(s.finder.Notices(), fmt.Sprintf("handlers are looked for all the time, and probed when they are found: after some %v, if the program is busy", 2*lookForHandlers))
+}
+
+// Sites are the sampler's, and the probes that there are now.
+func (s *handlerCostSource) Sites() []probes.Site {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sites := s.finder.Sites()
+	for _, g := range s.groups {
+		sites = append(sites, g.source.Sites()...)
+	}
+	return sites
+}
+
+func (s *handlerCostSource) Start(ctx context.Context, sink probes.Sink) error {
+	ctx, s.cancel = context.WithCancel(ctx)
+	s.sink, s.changes, s.done = sink, make(chan map[handlerName]bool, 1), make(chan struct{})
+	go s.follow(ctx)
+	if err := s.finder.Start(ctx, (*handlerFinder)(s)); err != nil {
+		s.mu.Lock()
+		s.over = true // Start's error says it all
+		s.mu.Unlock()
+		s.cancel()
+		<-s.done
+		return err
+	}
+	return nil
+}
+
+func (s *handlerCostSource) Stop() error {
+	err := s.finder.Stop() // which ends the stream, by End
+	if s.cancel != nil {
+		s.cancel()
+		<-s.done
+	}
+	return err
+}
+
+// follow attaches and detaches probes, until the finder ends or nobody wants them
+// any more. Then it ends the stream.
+func (s *handlerCostSource) follow(ctx context.Context) {
+	defer close(s.done)
+	for open := true; open; {
+		var found map[handlerName]bool
+		select {
+		case found, open = <-s.changes:
+		case <-ctx.Done():
+			open = false
+		}
+		if open {
+			s.attach(ctx, found)
+			s.detach(found)
+		}
+	}
+	s.mu.Lock()
+	groups := s.groups
+	s.mu.Unlock()
+	for _, g := range groups {
+		_ = g.source.Stop() // its rows are given, or its End has said why not
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.over {
+		s.over = true
+		s.sink.End(s.err)
+	}
+}
+
+// attach probes the handlers that are new, a source for those of each module.
+func (s *handlerCostSource) attach(ctx context.Context, found map[handlerName]bool) {
+	fresh := map[string][]handlerName{}
+	s.mu.Lock()
+	for name := range found {
+		if s.probed[name] == nil && !s.refused[name] {
+			fresh[name.module] = append(fresh[name.module], name)
+		}
+	}
+	s.mu.Unlock()
+	for _, names := range fresh {
+		slices.SortFunc(names, func(a, b handlerName) int { return strings.Compare(a.function, b.function) })
+		err := s.probe(ctx, names)
+		for i := 0; i < len(names) && err != nil && ctx.Err() == nil; i++ { // one of them may be why
+			name, why := names[i], err
+			if len(names) > 1 {
+				why = s.probe(ctx, names[i:i+1])
+			}
+			if why != nil {
+				s.mu.Lock()
+				s.refused[name] = true
+				s.sink.Count(fmt.Sprintf("handlers that cannot be probed (%s: %v)", name.function, why), 1)
+				s.mu.Unlock()
+			}
+		}
+	}
+}
+
+// probe begins to observe handlers of one module.
+func (s *handlerCostSource) probe(ctx context.Context, names []handlerName) error {
+	spec := s.spec
+	in := &plan.In{X: &plan.Col{Index: 0, Name: "function_name", T: batch.Varchar}}
+	for _, name := range names {
+		in.List = append(in.List, plan.Const{V: batch.Str(name.function)})
+	}
+	spec.Select = &plan.Call{Fn: "and", T: batch.Boolean, Args: []plan.Expr{in, &plan.Call{Fn: "=", T: batch.Boolean,
+		Args: []plan.Expr{&plan.Col{Index: 2, Name: "module", T: batch.Varchar}, &plan.Const{V: batch.Str(names[0].module)}}}}}
+	source, err := s.provider.calls.Prepare(ctx, &spec)
+	if err != nil {
+		return err
+	}
+	g := &probedHandlers{of: s, source: source, names: names}
+	s.mu.Lock()
+	g.mark = s.now
+	s.mu.Unlock()
+	if err := source.Start(ctx, g); err != nil {
+		_ = source.Stop() // the error of Start says it
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.groups = append(s.groups, g)
+	for _, name := range names {
+		s.probed[name] = g
+	}
+	return nil
+}
+
+// detach lets go of the probes all of whose handlers have not been found for long.
+func (s *handlerCostSource) detach(found map[handlerName]bool) {
+	var gone []*probedHandlers
+	s.mu.Lock()
+	for name := range s.probed {
+		if s.missing[name]++; found[name] {
+			s.missing[name] = 0
+		}
+	}
+	s.groups = slices.DeleteFunc(s.groups, func(g *probedHandlers) bool {
+		for _, name := range g.names {
+			if s.missing[name] < keepHandlers && !g.over {
+				return false
+			}
+		}
+		gone = append(gone, g)
+		return true
+	})
+	for _, g := range gone {
+		for _, name := range g.names {
+			delete(s.probed, name)
+			delete(s.missing, name)
+		}
+	}
+	s.mu.Unlock()
+	for _, g := range gone {
+		_ = g.source.Stop() // see follow
+	}
+}
+
+// advance gives the watermark that all sources have reached. mu is held.
+func (s *handlerCostSource) advance() {
+	t := s.now
+	for _, g := range s.groups {
+		if !g.over {
+			t = min(t, g.mark)
+		}
+	}
+	if t > s.given && !s.over {
+		s.given = t
+		s.sink.Watermark(t)
+	}
+}
+
+func (g *probedHandlers) Push(b *batch.Batch) {
+	g.of.mu.Lock()
+	defer g.of.mu.Unlock()
+	if g.of.over {
+		b.Release()
+		return
+	}
+	g.of.sink.Push(b)
+}
+
+// Partial does not occur: no aggregate is asked.
+func (g *probedHandlers) Partial(b *batch.Batch) { b.Release() }
+
+func (g *probedHandlers) Watermark(t int64) {
+	g.of.mu.Lock()
+	defer g.of.mu.Unlock()
+	g.mark = t
+	g.of.advance()
+}
+
+func (g *probedHandlers) Lost(cause string, n uint64) {
+	g.of.mu.Lock()
+	defer g.of.mu.Unlock()
+	g.of.sink.Lost(cause, n)
+}
+
+func (g *probedHandlers) Count(cause string, n uint64) {
+	g.of.mu.Lock()
+	defer g.of.mu.Unlock()
+	g.of.sink.Count(cause, n)
+}
+
+// End is of the probes of these handlers alone.
+func (g *probedHandlers) End(err error) {
+	g.of.mu.Lock()
+	defer g.of.mu.Unlock()
+	g.over = true
+	if err != nil && g.of.err == nil {
+		g.of.err = err
+	}
+	g.of.advance()
+}
+
+// handlerFinder is a handlerCostSource towards the source of event_handlers.
+type handlerFinder handlerCostSource
+
+// Push hands on what one analysis has found.
+func (f *handlerFinder) Push(b *batch.Batch) {
+	defer b.Release()
+	found := map[handlerName]bool{}
+	for i := range b.Len() {
+		row := b.Row(i)
+		found[handlerName{textAt(b, 1, row), textAt(b, 2, row)}] = true
+	}
+	select { // what was not looked at yet is out of date
+	case <-f.changes:
+	default:
+	}
+	f.changes <- found
+}
+
+func (f *handlerFinder) Partial(b *batch.Batch) { b.Release() }
+
+func (f *handlerFinder) Watermark(t int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now = t
+	(*handlerCostSource)(f).advance()
+}
+
+func (f *handlerFinder) Lost(cause string, n uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sink.Count(cause, n) // of samples, not of calls
+}
+
+func (f *handlerFinder) Count(cause string, n uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sink.Count(cause, n)
+}
+
+func (f *handlerFinder) End(err error) {
+	f.mu.Lock()
+	if err != nil && f.err == nil {
+		f.err = err
+	}
+	f.mu.Unlock()
+	close(f.changes)
+}
