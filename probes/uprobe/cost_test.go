@@ -85,7 +85,7 @@ func TestCosts(t *testing.T) {
 func TestCostsOrReceivers(t *testing.T) {
 	p := provider(t, Options{})
 	_, err := p.Prepare(t.Context(), acquisition(FunctionDuration, plan.Target{PIDs: []int{os.Getpid()}}, named("main"), "cpu_time", "receiver"))
-	if err == nil || err.Error() != "the columns of receivers and those of costs cannot be acquired together" {
+	if err == nil || err.Error() != "the columns of receivers and those of costs cannot be acquired together (hint: two queries can)" {
 		t.Errorf("error %v", err)
 	}
 }
