@@ -20,6 +20,9 @@ func TestCatalogEqualsProviders(t *testing.T) {
 			provided[stream] = fields
 		}
 	}
+	for _, c := range server.HandlerCostColumns {
+		provided["handler_cost"] = append(provided["handler_cost"], c.Field)
+	}
 	for stream, fields := range provided {
 		s := catalog.Find(stream)
 		if s == nil || s.Later {
