@@ -98,3 +98,45 @@ func TestJoinStopsLooking(t *testing.T) {
 		t.Errorf("an abandoned query goes on: %v", err)
 	}
 }
+
+// abandonedAt is a context that is done when it has been asked so often.
+type abandonedAt struct {
+	context.Context
+	asks, last int
+}
+
+func (c *abandonedAt) Err() error {
+	if c.asks++; c.asks >= c.last {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Looking at ever so many rows of one key, all of them outside the window, is given
+// up in the middle.
+func TestJoinStopsLookingAmongMany(t *testing.T) {
+	in, other := relation("t:timestamp k:bigint"), relation("t:timestamp k:bigint")
+	j := plan.Join{Left: in, Right: other, Kind: plan.WindowJoin, Within: time.Second}
+	j.On = call(batch.Boolean, "=", column(in, "k"), &plan.Col{Index: 3, Name: "k", T: batch.Bigint})
+	op, err := newJoin(plan.NewJoin(j), &nothing{}, &Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newPool(in).Get()
+	defer b.Release()
+	for range batch.MaxRows {
+		b.AppendRow(batch.Time(0), batch.Int(1))
+	}
+	for range 16 {
+		if _, err := op.Push(t.Context(), right, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range b.Cols[0].Int {
+		b.Cols[0].Int[i] = int64(time.Hour)
+	}
+	ctx := &abandonedAt{Context: t.Context(), last: 5}
+	if _, err := op.Push(ctx, left, b); !errors.Is(err, context.Canceled) || ctx.asks != 5 {
+		t.Errorf("it asked %d times: %v", ctx.asks, err)
+	}
+}

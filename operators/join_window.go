@@ -26,6 +26,7 @@ type windowJoin struct {
 	outer   bool   // left rows without a partner are given, too
 	matched []bool // by left slot
 	idle    [][]int32
+	looks   int // at rows, since it was asked whether the query was abandoned
 }
 
 // panesPerWindow is how finely rows are forgotten.
@@ -64,6 +65,9 @@ func (j *windowJoin) Push(ctx context.Context, port int, b *batch.Batch) (Status
 		s.chain(slots, kept)
 	}
 	j.file(port, slots)
+	if err := ctx.Err(); err != nil {
+		return j.out.status, err
+	}
 	for _, slot := range slots {
 		if j.out.status != More {
 			break
@@ -127,10 +131,17 @@ func (j *windowJoin) file(port int, slots []int32) {
 	}
 }
 
+// looksPerCheck is how many rows are looked at between two questions whether the
+// query was abandoned, where none is proposed: some 10 µs.
+const looksPerCheck = 1 << 13
+
 // search proposes the partners of a new row.
 func (j *windowJoin) search(ctx context.Context, port int, slot int32) error {
-	if err := ctx.Err(); err != nil { // it may look at many and propose none
-		return err
+	if j.looks >= looksPerCheck { // at many, and it may have proposed none
+		j.looks = 0
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 	}
 	other := &j.sides[1-port]
 	t := j.sides[port].times()[slot]
@@ -141,6 +152,7 @@ func (j *windowJoin) search(ctx context.Context, port int, slot int32) error {
 	if j.keyed {
 		times := other.times()
 		for o := other.index.first(j.sides[port].index.hash[slot]); o >= 0; o = other.index.after(o) {
+			j.looks++
 			if at := times[o]; at >= from && at <= to {
 				if err := j.pair(ctx, port, slot, o); err != nil || j.out.status != More {
 					return err
@@ -155,6 +167,7 @@ func (j *windowJoin) search(ctx context.Context, port int, slot int32) error {
 			return false
 		}
 		times := other.times()
+		j.looks += len(slots)
 		for _, o := range slots {
 			if at := times[o]; at >= from && at <= to {
 				if err = j.pair(ctx, port, slot, o); err != nil || j.out.status != More {
