@@ -80,17 +80,21 @@ type Shareable interface {
 	// It calls begin and then done, each between two calls of the sink. Rows tell
 	// by when their events began on which side they are: those of before may come
 	// after begin, and none of after came before. Partial rows, losses and counts
-	// are of before until done is called, and of after from then on; all rows of
-	// before have come by then. unfinished are the events that have begun and will
-	// be rows when they end. A source that has ended calls neither, and one that
-	// ends or fails meanwhile may not call done.
-	Divide(begin func(Cut), done func(unfinished uint64)) error
+	// (but Unfinished) are of before until done is called, and of after from then
+	// on; all rows of before have come by then, but of events that have not ended.
+	// A source that has ended calls neither, and one that ends or fails meanwhile
+	// may not call done.
+	Divide(begin func(Cut), done func()) error
+	// Unfinished is how many events have not ended that began after one cut and
+	// before another; zero cuts: no matter when. It is called from calls of the sink
+	// and from the functions given to Divide.
+	Unfinished(from, until Cut) uint64
 }
 
-// Cut is where a source is divided.
+// Cut is where a source is divided. The zero value is nowhere.
 type Cut struct {
-	At         int64  // event time
-	Unfinished uint64 // events that have begun before and did not end
+	At     int64  // event time
+	Number uint64 // from 1
 }
 
 // SharedSink is a Sink that hands on to several. A Shareable source tells it when

@@ -56,11 +56,10 @@ type part struct {
 
 	share *share // since Start
 	sink  probes.Sink
-	// The rows of this part are of events that began from one time on and ended
-	// before another; 0: no matter when.
-	from, until int64
-	joining     bool   // what is no row is of before the part
-	elder       uint64 // events under way that began before the part
+	// The rows of this part are of events that began after one cut and ended before
+	// another; of which zero is none.
+	from, until probes.Cut
+	joining     bool // what is no row is of before the part
 }
 
 func newShares() *shares { return &shares{open: map[string]*share{}} }
@@ -193,10 +192,10 @@ func (s *share) join(ctx context.Context, p *part) (bool, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if joined = !s.ended; joined {
-			p.share, p.from, p.elder, p.joining = s, c.At, c.Unfinished, true
+			p.share, p.from, p.joining = s, c, true
 			s.parts = append(s.parts, p)
 		}
-	}, func(uint64) {
+	}, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		p.joining = false
@@ -235,12 +234,12 @@ func (p *part) Stop() error {
 	err := s.source.Divide(func(c probes.Cut) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		p.until = c.At
-	}, func(unfinished uint64) {
+		p.until = c
+	}, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if left = !s.ended; left {
-			s.leave(p, unfinished)
+			s.leave(p)
 		}
 	})
 	if err != nil {
@@ -253,9 +252,9 @@ func (p *part) Stop() error {
 }
 
 // leave ends p, which has all that is its.
-func (s *share) leave(p *part, unfinished uint64) {
+func (s *share) leave(p *part) {
 	s.parts = slices.DeleteFunc(s.parts, func(o *part) bool { return o == p })
-	p.count(probes.Unfinished, unfinished)
+	s.countUnfinished(p)
 	p.sink.End(nil)
 }
 
@@ -272,13 +271,10 @@ func (s *share) fail(err error) {
 	_ = s.source.Stop()
 }
 
-// count counts for p. What is unfinished may have begun before the part did.
-func (p *part) count(cause string, n uint64) {
-	if cause == probes.Unfinished {
-		n -= min(n, p.elder)
-	}
-	if n > 0 {
-		p.sink.Count(cause, n)
+// countUnfinished counts p's own events that began and have not ended.
+func (s *share) countUnfinished(p *part) {
+	if n := s.source.Unfinished(p.from, p.until); n > 0 {
+		p.sink.Count(probes.Unfinished, n)
 	}
 }
 
@@ -301,37 +297,28 @@ func (s *share) PushBegun(b *batch.Batch, begun []int64) {
 // rows returns those of b that are p's, with a reference; nil: none. begun is nil
 // of events that begin when they end.
 func (p *part) rows(b *batch.Batch, begun []int64) *batch.Batch {
-	n := b.Len()
-	if p.from == 0 && p.until == 0 {
+	if p.from == (probes.Cut{}) && p.until == (probes.Cut{}) {
 		return b.Retain()
 	}
-	times, mine := b.Cols[p.spec.Out.Time].Int, 0
+	times := b.Cols[p.spec.Out.Time].Int
 	if begun == nil {
 		begun = times
 	}
-	from, until := p.from, p.until
-	if until == 0 {
-		until = math.MaxInt64
+	until := int64(math.MaxInt64)
+	if p.until != (probes.Cut{}) {
+		until = p.until.At
 	}
-	for i := range n {
-		switch row := b.Row(i); {
-		case begun[row] >= from && times[row] < until:
-			mine++
-		case begun[row] < from && times[row] >= from && p.elder > 0:
-			p.elder-- // it has ended now
+	sel := make([]uint16, 0, b.Len())
+	for i := range b.Len() {
+		if row := b.Row(i); begun[row] >= p.from.At && times[row] < until {
+			sel = append(sel, uint16(row))
 		}
 	}
-	switch mine {
-	case n:
+	switch len(sel) {
+	case b.Len():
 		return b.Retain()
 	case 0:
 		return nil
-	}
-	sel := make([]uint16, 0, mine)
-	for i := range n {
-		if row := b.Row(i); begun[row] >= from && times[row] < until {
-			sel = append(sel, uint16(row))
-		}
 	}
 	return b.View(sel)
 }
@@ -373,8 +360,11 @@ func (s *share) Count(cause string, n uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.parts {
-		if !p.joining {
-			p.count(cause, n)
+		switch {
+		case cause == probes.Unfinished:
+			s.countUnfinished(p)
+		case !p.joining:
+			p.sink.Count(cause, n)
 		}
 	}
 }

@@ -33,6 +33,7 @@ type sharedSource struct {
 	spec  *plan.Acquire
 	sink  probes.Sink
 	ended bool
+	cuts  uint64
 }
 
 func (p *shareable) Streams() []string { return nil }
@@ -65,20 +66,34 @@ func (s *sharedSource) Start(ctx context.Context, sink probes.Sink) error {
 	return nil
 }
 
-func (s *sharedSource) Divide(begin func(probes.Cut), done func(uint64)) error {
+// Unfinished has three events under way that began between two cuts, and one of after
+// the last.
+func (s *sharedSource) Unfinished(from, until probes.Cut) uint64 {
+	if until.Number == 0 {
+		until.Number = s.cuts + 1
+	}
+	n := 3 * (until.Number - from.Number)
+	if until.Number > s.cuts {
+		n -= 2
+	}
+	return n
+}
+
+func (s *sharedSource) Divide(begin func(probes.Cut), done func()) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
 		return nil
 	}
-	begin(probes.Cut{At: 100, Unfinished: 3})
+	s.cuts++
+	begin(probes.Cut{At: 100, Number: s.cuts})
 	s.rows(99, 100) // late, and early
 	s.sink.Lost("of before", 1)
 	if err := s.divide; err != nil {
 		s.divide = nil
 		return err
 	}
-	done(7)
+	done()
 	return nil
 }
 
@@ -189,7 +204,7 @@ func TestShare(t *testing.T) {
 	second := execute(t, s, eachCall)
 	p.call(98, 103)
 	p.sources[0].sink.Lost("of both", 2)
-	if got := finish(t, first); got != "1 2 99 100 98 103 99 2 of before 2 of both 7 unfinished" {
+	if got := finish(t, first); got != "1 2 99 100 98 103 99 2 of before 2 of both 6 unfinished" {
 		t.Errorf("the first: %s", got)
 	}
 	third := execute(t, s, eachCall)
@@ -197,7 +212,7 @@ func TestShare(t *testing.T) {
 	if p.started != 1 || len(p.sources) != 1 {
 		t.Errorf("%d sources were started, %d run", p.started, len(p.sources))
 	}
-	if got := finish(t, second); got != "100 103 100 100 104 3 of before 2 of both 4 unfinished" {
+	if got := finish(t, second); got != "100 103 100 100 104 3 of before 2 of both 9 unfinished" {
 		t.Errorf("the second: %s", got)
 	}
 	p.call(105)
@@ -228,8 +243,7 @@ func TestShareOfWhatTakesTime(t *testing.T) {
 		b.AppendRow(vs...)
 	}
 	p.sources[0].sink.(probes.SharedSink).PushBegun(b, []int64{50, 100, 99})
-	if got := finish(t, second); got != "100 102 1 of before 6 unfinished" {
-		// Of three that were under way when it came, two have ended, of seven now.
+	if got := finish(t, second); got != "100 102 1 of before 3 unfinished" {
 		t.Errorf("the second: %s", got)
 	}
 	if got := finish(t, first); got != "99 100 101 102 103 99 100 2 of before" {

@@ -17,6 +17,7 @@
 #include "calls.h"
 #include "gate.h"
 #include "standby.h"
+#include "generation.h"
 
 /*
  * What to add to the stack pointer at a site to get the address of the return
@@ -397,7 +398,7 @@ static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 		o->calls.n++;
 	}
 	if (p.wanted)
-		COUNT_CALL(armed);
+		COUNT_ARMED(&p.m);
 out:
 	if (!p.wanted)
 		return;
@@ -436,7 +437,7 @@ static __always_inline void end(struct pt_regs *ctx, __u64 cookie)
 		if (p->wanted) {
 			struct moment *m = &p->m;
 
-			COUNT_CALL(returned);
+			COUNT_RETURNED(m);
 			m->time = now;
 			m->duration = m->time - m->start;
 			m->retval = ctx->ax;

@@ -137,7 +137,7 @@ static __always_inline bool enter(struct pt_regs *ctx, __u64 cookie, __u64 *star
 	c->m = m;
 	t->n = n + 1;
 	if (wanted)
-		COUNT_CALL(armed);
+		COUNT_ARMED(&m);
 	if (start)
 		*start = m.start;
 	armed = true;
@@ -172,7 +172,7 @@ static __always_inline void leave(struct pt_regs *ctx, __u64 cookie, __u64 start
 	struct call *c = take(t, ID(cookie), ctx->sp - 8, now);
 	if (!c || !c->wanted)
 		return;
-	COUNT_CALL(returned);
+	COUNT_RETURNED(&c->m);
 	struct moment *m = &c->m;
 	m->time = now;
 	if (options & SEQUENCE)

@@ -15,8 +15,8 @@ import (
 
 type FunctionCounters struct {
 	_         structs.HostLayout
-	Armed     uint64
-	Returned  uint64
+	Armed     [32]uint64
+	Returned  [32]uint64
 	Lost      uint64
 	Limited   uint64
 	Ungrouped uint64
@@ -220,6 +220,8 @@ const (
 	FunctionVarCgroupLevels      = "cgroup_levels"
 	FunctionVarCpus              = "cpus"
 	FunctionVarDivided           = "divided"
+	FunctionVarDivisions         = "divisions"
+	FunctionVarGeneration        = "generation"
 	FunctionVarGroups            = "groups"
 	FunctionVarKeyWords          = "key_words"
 	FunctionVarOpen              = "open"
@@ -336,6 +338,8 @@ type FunctionVariableSpecs struct {
 	CgroupLevels      *ebpf.VariableSpec `ebpf:"cgroup_levels"`
 	Cpus              *ebpf.VariableSpec `ebpf:"cpus"`
 	Divided           *ebpf.VariableSpec `ebpf:"divided"`
+	Divisions         *ebpf.VariableSpec `ebpf:"divisions"`
+	Generation        *ebpf.VariableSpec `ebpf:"generation"`
 	Groups            *ebpf.VariableSpec `ebpf:"groups"`
 	KeyWords          *ebpf.VariableSpec `ebpf:"key_words"`
 	Open              *ebpf.VariableSpec `ebpf:"open"`
@@ -431,6 +435,8 @@ type FunctionVariables struct {
 	CgroupLevels      *ebpf.Variable `ebpf:"cgroup_levels"`
 	Cpus              *ebpf.Variable `ebpf:"cpus"`
 	Divided           *ebpf.Variable `ebpf:"divided"`
+	Divisions         *ebpf.Variable `ebpf:"divisions"`
+	Generation        *ebpf.Variable `ebpf:"generation"`
 	Groups            *ebpf.Variable `ebpf:"groups"`
 	KeyWords          *ebpf.Variable `ebpf:"key_words"`
 	Open              *ebpf.Variable `ebpf:"open"`

@@ -71,10 +71,17 @@ const volatile __u16 query = 0;
 #define GOID(cookie) ((cookie) >> 28 & 15)
 #define MIN_GOID 16
 
+/*
+ * A query that others have a part in is divided when one comes or goes. Its calls
+ * are counted apart by the division after which they began: the last so many are
+ * told apart, by number & (GENERATIONS - 1).
+ */
+#define GENERATIONS 32
+
 /* Monotonic counts. Calls in flight or unfinished: armed - returned. */
 struct counters {
-	__u64 armed;        /* calls whose return is awaited */
-	__u64 returned;     /* those of them that returned */
+	__u64 armed[GENERATIONS];    /* calls whose return is awaited */
+	__u64 returned[GENERATIONS]; /* those of them that returned */
 	__u64 lost;         /* events that found the ring full */
 	__u64 limited;      /* events above the query's rate */
 	__u64 ungrouped;    /* not aggregated: no room for another group */

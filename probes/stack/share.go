@@ -7,12 +7,12 @@ import (
 )
 
 // Divide implements probes.Shareable. Snapshots are not divided.
-func (s *source) Divide(begin func(probes.Cut), done func(unfinished uint64)) error {
+func (s *source) Divide(begin func(probes.Cut), done func()) error {
 	divided := make(chan struct{})
 	cut := func() {
 		defer close(divided)
 		begin(probes.Cut{At: s.clock()})
-		done(0)
+		done()
 	}
 	select {
 	case s.between <- cut:
@@ -21,6 +21,9 @@ func (s *source) Divide(begin func(probes.Cut), done func(unfinished uint64)) er
 	}
 	return nil
 }
+
+// Unfinished implements probes.Shareable: samples take no time.
+func (s *source) Unfinished(probes.Cut, probes.Cut) uint64 { return 0 }
 
 // Identity implements probes.Shareable.
 func (s *source) Identity() string {

@@ -363,7 +363,7 @@ int main(void) {
 	sweepAfter := func(every uint64) {
 		p.reader.do(func() {
 			in.sweeper.every = every
-			in.sweeper.consider(bpf.FunctionCounters{Armed: 1000 + 2*children, Returned: 1000})
+			in.sweeper.consider(bpf.FunctionCounters{Armed: [generations]uint64{1000 + 2*children}, Returned: [generations]uint64{1000}})
 		})
 		in.sweeper.wait()
 	}

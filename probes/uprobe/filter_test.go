@@ -289,8 +289,8 @@ func TestRefusedAtTheEntry(t *testing.T) {
 		}
 		per := p.active[src.(*source)]
 		c, err := per.counters(new([]bpf.FunctionCounters))
-		if err != nil || c.Armed != 10 || c.Returned != 10 {
-			t.Errorf("%d returns armed, %d returned, %v; want 10", c.Armed, c.Returned, err)
+		if armed, returned := awaited(&c); err != nil || armed != 10 || returned != 10 {
+			t.Errorf("%d returns armed, %d returned, %v; want 10", armed, returned, err)
 		}
 		if hits := per.hits(0, new([]uint64)); hits != 30 {
 			t.Errorf("%d hits, want 30", hits)

@@ -51,7 +51,8 @@ func (s *source) Activity() probes.Activity {
 func (s *source) note(in *installation) {
 	s.pricing.look(in, len(s.resolution.wants))
 	if c, err := in.counters(&s.percpu); err == nil {
-		s.activity = probes.Activity{Events: c.Offered, Shut: c.Shut - s.overlooked, Awaited: c.Armed}
+		armed, _ := awaited(&c)
+		s.activity = probes.Activity{Events: c.Offered, Shut: c.Shut - s.overlooked, Awaited: armed}
 	}
 }
 

@@ -426,8 +426,10 @@ func (in *installation) counters(per *[]bpf.FunctionCounters) (sum bpf.FunctionC
 		return sum, err
 	}
 	for _, c := range *per {
-		sum.Armed += c.Armed
-		sum.Returned += c.Returned
+		for g := range generations {
+			sum.Armed[g] += c.Armed[g]
+			sum.Returned[g] += c.Returned[g]
+		}
 		sum.Lost += c.Lost
 		sum.Limited += c.Limited
 		sum.Ungrouped += c.Ungrouped

@@ -12,7 +12,7 @@ import (
 )
 
 // Divide implements probes.Shareable.
-func (s *source) Divide(begin func(probes.Cut), done func(unfinished uint64)) error {
+func (s *source) Divide(begin func(probes.Cut), done func()) error {
 	s.mu.Lock()
 	a := s.aggregator
 	s.mu.Unlock()
@@ -25,18 +25,29 @@ func (s *source) Divide(begin func(probes.Cut), done func(unfinished uint64)) er
 	if s.stopped || p.active[s] == nil {
 		return nil
 	}
+	var err error
 	p.reader.do(func() {
-		begin(s.sub.cut(clock.Boot()))
+		var cut probes.Cut
+		if cut, err = s.sub.cut(); err != nil {
+			return
+		}
+		begin(cut)
 		p.reader.drainAll()
 		s.sub.flush()
-		done(s.sub.unfinished())
+		s.sub.account()
+		done()
 	})
-	return nil
+	return err
+}
+
+// Unfinished implements probes.Shareable.
+func (s *source) Unfinished(from, until probes.Cut) uint64 {
+	return s.sub.between(from.Number, until.Number)
 }
 
 // divide cuts where it changes to the other slot of states: partial rows are
 // sums, so that whoever gets those from the cut on has the sum from the cut on.
-func (a *aggregator) divide(begin func(probes.Cut), done func(unfinished uint64)) error {
+func (a *aggregator) divide(begin func(probes.Cut), done func()) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ended {
@@ -57,10 +68,15 @@ func (a *aggregator) divide(begin func(probes.Cut), done func(unfinished uint64)
 		}
 	}
 	slot, pane := a.slot, a.begins
+	var err error
 	a.reader.do(func() {
 		// Here, so that events that find no slot are divided as those that do.
-		at := clock.Boot()
-		begin(a.sub.cut(at))
+		var cut probes.Cut
+		if cut, err = a.sub.cut(); err != nil {
+			return
+		}
+		begin(cut)
+		at := cut.At - a.offset
 		atomic.StoreUint64(a.divided, uint64(at))
 		if a.pane == endless {
 			a.advance(at)
@@ -68,12 +84,19 @@ func (a *aggregator) divide(begin func(probes.Cut), done func(unfinished uint64)
 			a.advance(pane)
 		}
 	})
-	return a.finish(slot, pane, a.pane != endless, func() { done(a.sub.unfinished()) })
+	if err != nil {
+		return err
+	}
+	return a.finish(slot, pane, a.pane != endless, func() {
+		a.sub.account()
+		done()
+	})
 }
 
-// cut is a cut at a boot time.
-func (s *subscription) cut(at int64) probes.Cut {
-	return probes.Cut{At: at + s.offset, Unfinished: s.unfinished()}
+// cut divides the calls.
+func (s *subscription) cut() (probes.Cut, error) {
+	at, err := s.divide()
+	return probes.Cut{At: at + s.offset, Number: s.divisions.number}, err
 }
 
 // Identity implements probes.Shareable. A sequence begins and ends for all its

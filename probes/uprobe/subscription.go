@@ -50,10 +50,11 @@ type subscription struct {
 	shared probes.SharedSink
 	begun  []int64 // of b's rows, ns since the epoch
 
-	percpu []bpf.FunctionCounters
-	told   bpf.FunctionCounters // to the sink
-	mark   int64                // last watermark sent
-	bound  int64                // boot time from which aggregates are still to be given
+	percpu    []bpf.FunctionCounters
+	told      bpf.FunctionCounters // to the sink
+	divisions divisions
+	mark      int64 // last watermark sent
+	bound     int64 // boot time from which aggregates are still to be given
 }
 
 func newSubscription(s batch.Schema, w wants, sink probes.Sink, offset int64, exes *exeNames, in *installation) *subscription {
@@ -277,19 +278,10 @@ func (s *subscription) account() {
 	s.told = c
 }
 
-// unfinished accounts, and returns how many calls have begun whose returns are
-// awaited.
-func (s *subscription) unfinished() uint64 {
-	s.account()
-	if s.options&atReturn == 0 || s.told.Returned > s.told.Armed {
-		return 0
-	}
-	return s.told.Armed - s.told.Returned
-}
-
 // report accounts for the calls that gave no row, at the end.
 func (s *subscription) report() {
-	if n := s.unfinished(); n > 0 {
+	s.account()
+	if n := s.between(0, 0); n > 0 {
 		s.sink.Count(probes.Unfinished, n)
 	}
 }

@@ -42,7 +42,8 @@ func (w *sweeper) consider(c bpf.FunctionCounters) {
 	if w == nil {
 		return
 	}
-	open := c.Armed - min(c.Returned, c.Armed) // the two are not read at one instant
+	armed, returned := awaited(&c)
+	open := armed - min(returned, armed) // the two are not read at one instant
 	w.swept = min(w.swept, open)
 	if open < w.swept+w.every && c.Overflown == w.overflown || !w.busy.CompareAndSwap(false, true) {
 		return
