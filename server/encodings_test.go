@@ -312,6 +312,45 @@ func TestEncodingsOfObjects(t *testing.T) {
 	}
 }
 
+// What the methods of one class call, on whatever object, belongs to its objects;
+// what happens outside of them does not.
+func TestInnerCallsOfObjects(t *testing.T) {
+	testenv.NeedUprobes(t)
+	log := filepath.Join(t.TempDir(), "calls")
+	s := newSessionOf(t, server.Options{}, wire.Options{Command: []string{encodingProgram(t, "accounts.cc"), "50", log}})
+	rows := encodings(t, s, `SELECT CALLSTRING(event, function_name, sequence => CASE WHEN class = 'Audited' THEN receiver END, inner => tid,
+		dies => event = 'LEAVE' AND function_name = 'Audited::close')
+		FROM function_call WHERE class IN ('Account', 'Savings', 'Audited') AND function_name ~ '::[a-z]'`)
+	letter := map[string]byte{"Account::check": 'c', "Account::close": 'x', "Audited::audit": 'a', "Audited::close": 'X'}
+	n := 0
+	for line := range strings.Lines(contents(t, log)) {
+		class, calls, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if class != "Audited" {
+			continue
+		}
+		var want []byte
+		depth, from := 0, 0 // of Audited's own methods: where the outermost began
+		for i := range len(calls) {
+			switch {
+			case calls[i] != '<':
+				if depth == 0 {
+					from = i
+				}
+				depth++
+			default:
+				if depth--; depth == 0 && strings.Contains("aX", calls[from:from+1]) {
+					want = append(want, calls[from:i+1]...)
+				}
+			}
+		}
+		same(t, fmt.Sprintf("object %d", n), letters(t, rows[0].encodings[0], n, letter), string(want))
+		n++
+	}
+	if got := rows[0].encodings[0].Of().Sequences; got != n {
+		t.Errorf("%d objects, not %d", got, n)
+	}
+}
+
 // A model of how objects are used, and an alert when one of them, of three hundred,
 // is used in another way: with the first call that leaves the model, while the
 // program runs.
