@@ -43,7 +43,7 @@ struct event_receiver {
 };
 
 struct event_cost {
-	struct event_full f;
+	struct event_receiver o;
 	__u64 cost[COSTS];
 };
 
@@ -100,20 +100,22 @@ static __always_inline enum sent send(const struct moment *m)
 
 	if (!within_rate(m->time))
 		return LIMITED;
-	if (options & SEND_RECEIVER) {
+	if (options & SEND_COST) {
+		RESERVE(struct event_cost);
+		fill_return(&r->o.f.r, m);
+		__builtin_memcpy(r->o.f.process, m->process, 2 * TASK_COMM_LEN);
+		__builtin_memcpy(r->o.f.args, m->args, sizeof(r->o.f.args));
+		r->o.ip = m->ip;
+		__builtin_memcpy(r->o.table, m->table, sizeof(r->o.table));
+		__builtin_memcpy(r->cost, m->cost, sizeof(r->cost));
+		submit(r);
+	} else if (options & SEND_RECEIVER) {
 		RESERVE(struct event_receiver);
 		fill_return(&r->f.r, m);
 		__builtin_memcpy(r->f.process, m->process, 2 * TASK_COMM_LEN);
 		__builtin_memcpy(r->f.args, m->args, sizeof(r->f.args));
 		r->ip = m->ip;
 		__builtin_memcpy(r->table, m->table, sizeof(r->table));
-		submit(r);
-	} else if (options & SEND_COST) {
-		RESERVE(struct event_cost);
-		fill_return(&r->f.r, m);
-		__builtin_memcpy(r->f.process, m->process, 2 * TASK_COMM_LEN);
-		__builtin_memcpy(r->f.args, m->args, sizeof(r->f.args));
-		__builtin_memcpy(r->cost, m->cost, sizeof(r->cost));
 		submit(r);
 	} else if (layout == (SEND_ARGS | SEND_NAMES)) {
 		RESERVE(struct event_full);

@@ -48,7 +48,7 @@ type FunctionEventArgs struct {
 
 type FunctionEventCost struct {
 	_    structs.HostLayout
-	F    FunctionEventFull
+	O    FunctionEventReceiver
 	Cost [3]uint64
 }
 

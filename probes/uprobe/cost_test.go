@@ -1,10 +1,8 @@
 package uprobe
 
 import (
-	"os"
 	"testing"
 
-	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
 )
 
@@ -79,13 +77,4 @@ func TestCosts(t *testing.T) {
 			}
 		}
 	})
-}
-
-// Columns that the kernel's events have no room for together are refused.
-func TestCostsOrReceivers(t *testing.T) {
-	p := provider(t, Options{})
-	_, err := p.Prepare(t.Context(), acquisition(FunctionDuration, plan.Target{PIDs: []int{os.Getpid()}}, named("main"), "cpu_time", "receiver"))
-	if err == nil || err.Error() != "the columns of receivers and those of costs cannot be acquired together (hint: two queries can)" {
-		t.Errorf("error %v", err)
-	}
 }

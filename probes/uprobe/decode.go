@@ -40,10 +40,10 @@ func decode(b []byte, options uint32, e *event) bool {
 	*e = event{}
 	need := sizeEntry
 	switch layout := options & (sendArgs | sendNames | sendReceiver | sendCost); {
-	case layout&sendReceiver != 0:
-		need = sizeObject
 	case layout&sendCost != 0:
 		need = sizeCost
+	case layout&sendReceiver != 0:
+		need = sizeObject
 	case layout == sendArgs|sendNames:
 		need = sizeFull
 	case layout == sendArgs:
@@ -71,16 +71,16 @@ func decode(b []byte, options uint32, e *event) bool {
 	if options&sequence != 0 {
 		e.goroutine = r.Retval
 	}
-	if options&sendCost != 0 {
-		c := (*bpf.FunctionEventCost)(unsafe.Pointer(unsafe.SliceData(b)))
-		e.process, e.thread, e.args, e.cost = comm(&c.F.Process), comm(&c.F.Thread), &c.F.Args, &c.Cost
-		return true
-	}
 	switch need {
 	case sizeObject:
 		o := (*bpf.FunctionEventReceiver)(unsafe.Pointer(unsafe.SliceData(b)))
 		e.process, e.thread, e.args = comm(&o.F.Process), comm(&o.F.Thread), &o.F.Args
 		e.ip, e.tables = o.Ip, o.Table
+	case sizeCost:
+		c := (*bpf.FunctionEventCost)(unsafe.Pointer(unsafe.SliceData(b)))
+		o := &c.O
+		e.process, e.thread, e.args = comm(&o.F.Process), comm(&o.F.Thread), &o.F.Args
+		e.ip, e.tables, e.cost = o.Ip, o.Table, &c.Cost
 	case sizeFull:
 		f := (*bpf.FunctionEventFull)(unsafe.Pointer(unsafe.SliceData(b)))
 		e.process, e.thread, e.args = comm(&f.Process), comm(&f.Thread), &f.Args

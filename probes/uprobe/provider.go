@@ -101,9 +101,6 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(cols, column.ofCost) && slices.ContainsFunc(cols, column.ofReceiver) {
-		return nil, plan.Errorf(spec.Start, spec.Stop, "the columns of receivers and those of costs cannot be acquired together").WithHint("two queries can")
-	}
 	if err := checkRights(spec); err != nil {
 		return nil, err
 	}
