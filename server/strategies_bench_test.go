@@ -88,7 +88,7 @@ func compareStrategies(b *testing.B, path string, functions []callCount, s strat
 	t := strategyTable{setting: s}
 	turns, every := 15, 10
 	if testing.Short() {
-		turns, every = 5, 30
+		turns, every = 3, 45
 	}
 	functions = slices.SortedFunc(slices.Values(functions), s.order)
 	for percent := 10; percent <= 100; percent += every {

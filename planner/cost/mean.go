@@ -27,7 +27,7 @@ const (
 	// and margin its least reach, as a share of the mean: what changes no more
 	// than that decides nothing.
 	span   = 2
-	margin = 0.3
+	margin = 0.5
 	// patent is for how long observations stray that are a change.
 	patent = 1500 * time.Millisecond
 )
