@@ -15,7 +15,7 @@ type flags struct {
 	process string
 	exe     string
 	command []string // after --
-	connect string
+	connect []string // several engines are one
 	// reconnect: results go on when the connection was lost.
 	reconnect bool
 	as        credentials   // for it
@@ -71,7 +71,7 @@ var valued = []flag{
 		}
 		return nil
 	}},
-	{"", "connect", "ADDR", func(f *flags, v string) error { f.connect = v; return notEmpty("--connect", v) }},
+	{"", "connect", "ADDR", func(f *flags, v string) error { f.connect = append(f.connect, v); return notEmpty("--connect", v) }},
 	{"", "ca", "FILE", func(f *flags, v string) error { f.as.ca = v; return notEmpty("--ca", v) }},
 	{"", "cert", "FILE", func(f *flags, v string) error { f.as.cert = v; return notEmpty("--cert", v) }},
 	{"", "key", "FILE", func(f *flags, v string) error { f.as.key = v; return notEmpty("--key", v) }},
@@ -169,9 +169,11 @@ func (f *flags) check() error {
 	switch {
 	case f.demo && len(targets) > 0:
 		return usagef("endoscope demo starts a program of its own", "demo and %s exclude each other", targets[0])
-	case f.connect == "" && (f.as != (credentials{}) || f.reconnect):
+	case f.connect == nil && (f.as != (credentials{}) || f.reconnect):
 		return usagef("--connect HOST:PORT", "certificates, tokens and --reconnect are for an engine elsewhere")
-	case f.demo && f.connect != "":
+	case len(f.connect) > 1 && f.reconnect:
+		return usagef("a host that is lost is marked, and the others go on", "--reconnect is for one engine")
+	case f.demo && f.connect != nil:
 		return usagef("endoscope demo runs here", "demo and --connect exclude each other")
 	case len(targets) > 1:
 		return usagef("a session has one target; a query can choose others: WHERE pid = 42",

@@ -25,7 +25,8 @@ How to show it:
                        durations in ns, timestamps RFC 3339 in ns, NULL empty
 
       --connect ADDR   ask the engine at ADDR (host:port, or the path of a socket)
-                       instead of one in this process. Off this machine it takes
+                       instead of one in this process; several of them are one.
+                       Off this machine it takes
       --ca FILE        the certificate of its CA (endoscoped init makes one),
       --cert FILE      and your certificate, with its key in FILE.key or --key FILE,
       --token-file FILE  or your token, which may also be in $ENDOSCOPE_TOKEN.

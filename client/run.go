@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"endoscope/client/demo"
+	"endoscope/client/fleet"
 	"endoscope/client/remote"
 	"endoscope/client/render"
 	"endoscope/client/repl"
@@ -128,20 +129,31 @@ func (p Program) run(ctx context.Context, f *flags) (err error) {
 	return err
 }
 
+// engine is the one in this process, or the one or several elsewhere.
 func (p Program) engine(f *flags) (wire.Engine, error) {
-	if f.connect != "" {
-		o, err := f.as.options(f.connect, configDir())
+	if f.connect == nil {
+		return p.Open()
+	}
+	hosts := make([]fleet.Host, len(f.connect))
+	for i, addr := range f.connect {
+		o, err := f.as.options(addr, configDir())
 		if err != nil {
 			return nil, err
 		}
 		o.Launch = p.Launch
-		e, err := remote.Dial(f.connect, o)
-		if err != nil || !f.reconnect {
-			return e, err
+		e, err := remote.Dial(addr, o)
+		if err != nil {
+			return nil, err
 		}
-		return remote.Reconnecting(e), nil
+		if f.reconnect { // there is one
+			return remote.Reconnecting(e), nil
+		}
+		hosts[i] = fleet.Host{Name: addr, Engine: e}
 	}
-	return p.Open()
+	if len(hosts) == 1 {
+		return hosts[0].Engine, nil
+	}
+	return fleet.New(hosts), nil
 }
 
 // statements runs those of -c and -f, or else those of standard input.

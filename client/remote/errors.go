@@ -44,6 +44,9 @@ type LostError struct {
 	Why  string
 }
 
+// Lost says that the engine is not there, to those who know of no network.
+func (e *LostError) Lost() bool { return true }
+
 func (e *LostError) Error() string {
 	return fmt.Sprintf("no connection to the engine at %s: %s", e.Addr, e.Why)
 }

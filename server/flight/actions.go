@@ -89,8 +89,13 @@ func (x *session) ask(body []byte, stream flight.FlightService_DoActionServer) e
 	if err := json.Unmarshal(body, &q); err != nil {
 		return status.Error(codes.InvalidArgument, "the question cannot be read")
 	}
-	if q.Kind == "" {
-		return answer(stream, wire.Answer{Lines: x.Info()})
+	a := wire.Answer{Time: time.Now().UnixNano()}
+	switch q.Kind {
+	case "clock":
+	case "":
+		a.Lines = x.Info()
+	default:
+		a.Lines = x.Complete(stream.Context(), q.Kind, q.Of, q.Prefix)
 	}
-	return answer(stream, wire.Answer{Lines: x.Complete(stream.Context(), q.Kind, q.Of, q.Prefix)})
+	return answer(stream, a)
 }

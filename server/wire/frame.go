@@ -51,7 +51,8 @@ type Note struct {
 	Armed bool   `json:"armed,omitempty"`
 }
 
-// Question is one of Session.Complete or Session.Info (Kind is "").
+// Question is one of Session.Complete or Session.Info (Kind is ""); of "clock" only
+// the Time of the answer is wanted.
 type Question struct {
 	Kind   string `json:"kind,omitempty"`
 	Of     string `json:"of,omitempty"`
@@ -60,7 +61,8 @@ type Question struct {
 
 // Answer has the lines that a Question is answered with.
 type Answer struct {
-	Lines []string `json:"lines"`
+	Lines []string `json:"lines,omitempty"`
+	Time  int64    `json:"time"` // the server's clock, ns since 1970
 }
 
 // Statement is a ticket's handle by which a client has a statement executed, and

@@ -1,0 +1,269 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/parser"
+	"endoscope/server/wire"
+)
+
+// Host is one of the engines.
+type Host struct {
+	Name   string
+	Engine wire.Engine
+}
+
+// connecting is how long a host may take to be there.
+const connecting = 5 * time.Second
+
+// Engine is all of them.
+type Engine struct{ hosts []Host }
+
+// New returns the engine that several are. Names must differ.
+func New(hosts []Host) *Engine { return &Engine{hosts} }
+
+// Close implements wire.Engine.
+func (e *Engine) Close() error {
+	var errs []error
+	for _, h := range e.hosts {
+		errs = append(errs, h.Engine.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// member is a host in a session.
+type member struct {
+	name    string
+	session wire.Session // nil: it could not be reached
+	why     error        // it has no session
+}
+
+// session is one at every host that could be reached.
+type session struct {
+	members []*member
+	apart   time.Duration // how far the clocks of hosts may be apart; < 0: not known
+}
+
+// NewSession opens a session at every host. It fails if none can be reached, or if
+// one refuses.
+func (e *Engine) NewSession(ctx context.Context, o wire.Options) (wire.Session, error) {
+	if len(o.Command) > 0 {
+		return nil, &parser.Error{Msg: "a program cannot be started for several engines", Pos: parser.Span{Start: -1}}
+	}
+	s := &session{members: make([]*member, len(e.hosts))}
+	var all sync.WaitGroup
+	for i, h := range e.hosts {
+		m := &member{name: h.Name}
+		s.members[i] = m
+		all.Go(func() {
+			with := o
+			if o.Notify != nil {
+				with.Notify = func(text string) { o.Notify(h.Name + ": " + text) }
+			}
+			with.Live = 0 // previews of parts say nothing
+			ctx, cancel := context.WithTimeout(ctx, connecting)
+			defer cancel()
+			if m.session, m.why = h.Engine.NewSession(ctx, with); m.why != nil {
+				m.session = nil
+			}
+		})
+	}
+	all.Wait()
+	var refused error
+	for _, m := range s.members {
+		var mistake *parser.Error
+		if errors.As(m.why, &mistake) {
+			refused = placed(m.name, m.why)
+		}
+	}
+	if len(s.live()) == 0 && refused == nil {
+		refused = fmt.Errorf("none of %d hosts can be reached: %w", len(s.members), s.members[0].why)
+	}
+	if refused != nil {
+		_ = s.Close()
+		return nil, refused
+	}
+	s.apart = s.clocks(ctx)
+	return s, nil
+}
+
+// placed says whose error one is.
+func placed(host string, err error) error {
+	var mistake *parser.Error
+	if errors.As(err, &mistake) {
+		c := *mistake
+		c.Msg = host + ": " + c.Msg
+		return &c
+	}
+	return fmt.Errorf("%s: %w", host, err)
+}
+
+// live are the hosts that were reached.
+func (s *session) live() []*member {
+	var out []*member
+	for _, m := range s.members {
+		if m.session != nil {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// clocks asks every host for its clock.
+func (s *session) clocks(ctx context.Context) time.Duration {
+	var first, last, uncertain time.Duration
+	for i, m := range s.live() {
+		c, ok := m.session.(interface {
+			Clock(context.Context) (ahead, uncertain time.Duration, err error)
+		})
+		if !ok {
+			return -1
+		}
+		ahead, by, err := c.Clock(ctx)
+		if err != nil {
+			return -1
+		}
+		if i == 0 {
+			first, last = ahead, ahead
+		}
+		first, last, uncertain = min(first, ahead), max(last, ahead), max(uncertain, by)
+	}
+	return last - first + 2*uncertain
+}
+
+// Close implements wire.Session.
+func (s *session) Close() error {
+	var all sync.WaitGroup
+	errs := make([]error, len(s.members))
+	for i, m := range s.members {
+		if m.session != nil {
+			all.Go(func() { errs[i] = m.session.Close() })
+		}
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// Execute implements wire.Session.
+func (s *session) Execute(ctx context.Context, text string, args ...batch.Value) (wire.Result, error) {
+	stmt, err := parser.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	sp := &split{each: text, host: 0}
+	if q, ok := stmt.(*parser.Query); ok {
+		if sp, err = splitQuery(q, text); err != nil {
+			return nil, err
+		}
+	}
+	if sp.merge != nil {
+		return s.merge(ctx, sp, args)
+	}
+	return s.each(ctx, sp, args)
+}
+
+// begin executes a statement at every host. Lost hosts are in the parts, too; what
+// one refuses, all do.
+func (s *session) begin(ctx context.Context, text string, args []batch.Value) ([]*part, error) {
+	parts := make([]*part, len(s.members))
+	var all sync.WaitGroup
+	for i, m := range s.members {
+		p := &part{name: m.name, err: m.why}
+		parts[i] = p
+		if m.session != nil {
+			all.Go(func() { p.res, p.err = m.session.Execute(ctx, text, args[:min(len(args), parser.Params(text))]...) })
+		}
+	}
+	all.Wait()
+	var refused error
+	begun := 0
+	for _, p := range parts {
+		switch {
+		case p.err == nil:
+			begun++
+		case ctx.Err() != nil:
+			refused = ctx.Err()
+		case !gone(p.err) && refused == nil:
+			refused = p.err
+			if len(s.members) > 1 && !same(parts, p.err) {
+				refused = placed(p.name, p.err)
+			}
+		}
+	}
+	if begun == 0 && refused == nil {
+		refused = fmt.Errorf("none of %d hosts answers: %w", len(parts), parts[0].err)
+	}
+	if refused == nil {
+		return parts, nil
+	}
+	for _, p := range parts {
+		if p.err == nil {
+			_ = p.res.Close()
+		}
+	}
+	return nil, refused
+}
+
+// same reports whether all hosts that answer refuse alike.
+func same(parts []*part, err error) bool {
+	return !slices.ContainsFunc(parts, func(p *part) bool {
+		return p.err == nil || !gone(p.err) && p.err.Error() != err.Error()
+	})
+}
+
+// gone reports whether an error says that a host is not there.
+func gone(err error) bool {
+	var lost interface{ Lost() bool }
+	return errors.As(err, &lost) && lost.Lost()
+}
+
+// Describe implements wire.Session: as the first host says.
+func (s *session) Describe(ctx context.Context, text string) (wire.Description, error) {
+	for _, m := range s.live() {
+		d, err := m.session.Describe(ctx, text)
+		if err != nil && gone(err) {
+			continue
+		}
+		return d, err
+	}
+	return wire.Description{}, errors.New("no host answers")
+}
+
+// Complete implements wire.Session: what any host knows.
+func (s *session) Complete(ctx context.Context, kind, of, prefix string) []string {
+	var names []string
+	for _, m := range s.live() {
+		names = append(names, m.session.Complete(ctx, kind, of, prefix)...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Info implements wire.Session.
+func (s *session) Info() []string {
+	out := []string{fmt.Sprintf("engines: %d of %d", len(s.live()), len(s.members))}
+	for _, m := range s.members {
+		if m.session == nil {
+			out = append(out, m.name+": "+m.why.Error())
+			continue
+		}
+		out = append(out, m.name+": "+strings.Join(m.session.Info(), "; "))
+	}
+	return out
+}
+
+// Triggered implements wire.Session: the rows of all hosts.
+func (s *session) Triggered(follow bool) wire.Result {
+	var parts []*part
+	for _, m := range s.live() {
+		parts = append(parts, &part{name: m.name, res: m.session.Triggered(follow)})
+	}
+	return s.gather(parts, -1, 0)
+}

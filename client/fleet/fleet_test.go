@@ -1,0 +1,227 @@
+package fleet_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"endoscope/client/fleet"
+	"endoscope/client/remote"
+	"endoscope/operators/batch"
+	"endoscope/parser"
+	"endoscope/server"
+	"endoscope/server/flight"
+	"endoscope/server/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func engine(t *testing.T) wire.Engine {
+	t.Helper()
+	e, err := server.New(server.Options{ModelDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func open(t *testing.T, e wire.Engine) wire.Session {
+	t.Helper()
+	s, err := e.NewSession(t.Context(), wire.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(s.Close(), e.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// answer is what a statement gives: its columns, its rows, sorted unless they have
+// an order, and the footer.
+func answer(t *testing.T, s wire.Session, statement string, args ...batch.Value) (text string, sum wire.Summary) {
+	t.Helper()
+	r, err := s.Execute(t.Context(), statement, args...)
+	if err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+	defer func() { _ = r.Close() }()
+	var names, rows []string
+	for _, c := range r.Columns() {
+		names = append(names, c.Name+" "+c.Type.String())
+	}
+	for {
+		ev, err := r.Next(t.Context())
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+		if ev.Batch == nil {
+			continue
+		}
+		for i := range ev.Batch.Len() {
+			var cells []string
+			for c := range ev.Batch.Cols {
+				v := ev.Batch.Cols[c].Value(ev.Batch.Row(i))
+				cells = append(cells, map[bool]string{true: "NULL", false: strings.TrimSpace(fmt.Sprint(v.I, v.F, v.S))}[v.IsNull])
+			}
+			rows = append(rows, strings.Join(cells, ","))
+		}
+		ev.Batch.Release()
+	}
+	if !strings.Contains(statement, "ORDER BY") {
+		slices.Sort(rows)
+	}
+	if r.Message() != "" {
+		rows = append(rows, r.Message())
+	}
+	return strings.Join(names, ", ") + "\n" + strings.Join(rows, "\n"), r.Summary()
+}
+
+// The aggregate of several hosts is that of one with the rows of all.
+func TestAggregatesAreMerged(t *testing.T) {
+	const hosts = 3
+	var members []fleet.Host
+	for i := range hosts {
+		members = append(members, fleet.Host{Name: fmt.Sprint("host", i), Engine: engine(t)})
+	}
+	all, one := open(t, fleet.New(members)), open(t, engine(t))
+	for _, q := range []string{
+		"SELECT COUNT(*), COUNT(m), SUM(n), MIN(m), MAX(n), AVG(n), AVG(d), AVG(m) FROM %s",
+		"SELECT COUNT(*) AS calls, SUM(n) FROM %s WHERE n > 1000",
+		"SELECT n %% 3 AS k, COUNT(*) FILTER (WHERE n > 5), AVG(n) * 2 + 1 AS x, MAX(n) - MIN(n) FROM %s GROUP BY k",
+		"SELECT 'k' || (n %% 4)::VARCHAR, SUM(m), AVG(d) FROM %s WHERE n <> $1 GROUP BY 1 HAVING COUNT(*) > 2 ORDER BY 1 DESC LIMIT 2",
+		"SELECT COUNT(*), m IS NULL FROM %s GROUP BY m IS NULL ORDER BY COUNT(*)",
+		"SELECT CASE WHEN SUM(n) > 10 THEN 'many' ELSE 'few' END AS how, n %% 2 AS k FROM %s GROUP BY n %% 2 ORDER BY k",
+		"SELECT avg(0ns - d), -SUM(n), COUNT(*) + COUNT(*) FROM %s",
+	} {
+		const rows = "SELECT n, n * 1ns AS d, CASE WHEN n %% 3 > 0 THEN n * 0.5 END AS m FROM series(20)"
+		union := strings.Repeat(fmt.Sprintf(rows+" UNION ALL "), hosts)
+		var args []batch.Value
+		if strings.Contains(q, "$1") {
+			args = append(args, batch.Int(7))
+		}
+		want, _ := answer(t, one, fmt.Sprintf(q, "("+strings.TrimSuffix(union, " UNION ALL ")+")"), args...)
+		got, sum := answer(t, all, fmt.Sprintf(q, "("+fmt.Sprintf(rows)+")"), args...)
+		if got != want {
+			t.Errorf("%s\nof one\n%s\nof several\n%s", q, want, got)
+		}
+		if !slices.Contains(sum.Notes, "3 of 3 hosts") {
+			t.Errorf("the footer has %v", sum.Notes)
+		}
+	}
+}
+
+func TestRowsHaveTheirHost(t *testing.T) {
+	s := open(t, fleet.New([]fleet.Host{{Name: "a", Engine: engine(t)}, {Name: "b", Engine: engine(t)}}))
+	for statement, want := range map[string]string{
+		"SELECT n FROM series(2)":                                            "host VARCHAR, n BIGINT\n0 0a,1 0\n0 0a,2 0\n0 0b,1 0\n0 0b,2 0",
+		"SELECT n, host, n + 1 AS m FROM series(1)":                          "n BIGINT, host VARCHAR, m BIGINT\n1 0,0 0a,2 0\n1 0,0 0b,2 0",
+		"SELECT host, COUNT(*) FROM series(2) GROUP BY host":                 "host VARCHAR, count(*) BIGINT\n0 0a,2 0\n0 0b,2 0",
+		"SELECT n, host, MEDIAN(n) > 0 AS m FROM series(1) GROUP BY host, n": "n BIGINT, host VARCHAR, m BOOLEAN\n1 0,0 0a,1 0\n1 0,0 0b,1 0",
+		"SET lateness = 2s":                                                  "\nlateness is 2s",
+	} {
+		if got, _ := answer(t, s, statement); got != want {
+			t.Errorf("%s\n%s\nwant\n%s", statement, got, want)
+		}
+	}
+	if got, sum := answer(t, s, "SELECT n FROM series(5000) LIMIT 1500"); strings.Count(got, "\n") != 1500 || sum.Rows != 1500 {
+		t.Errorf("a limit of 1500 gives %d rows, the footer says %d", strings.Count(got, "\n"), sum.Rows)
+	}
+}
+
+// What cannot be merged is refused, with the place.
+func TestRefusals(t *testing.T) {
+	s := open(t, fleet.New([]fleet.Host{{Name: "a", Engine: engine(t)}, {Name: "b", Engine: engine(t)}}))
+	for statement, want := range map[string]string{
+		"SELECT MEDIAN(n) FROM series(3)":                          "MEDIAN(n)",
+		"SELECT COUNT(DISTINCT n) FROM series(3)":                  "COUNT(DISTINCT n)",
+		"SELECT n, COUNT(*) FROM series(3)":                        "n,",
+		"SELECT nope, COUNT(*) FROM series(3) GROUP BY nope":       "nope\n",
+		"SELECT n FROM series(3) ORDER BY n":                       "n",
+		"SELECT DISTINCT n FROM series(3)":                         "SELECT DISTINCT",
+		"SELECT COUNT(*) FROM TUMBLE(SAMPLE(cpu_usage, 1s), 1s)":   "TUMBLE",
+		"SELECT COUNT(*) FROM SAMPLE(cpu_usage, 1s) EMIT EVERY 1s": "EVERY",
+		"SELECT host FROM series(3)":                               "host",
+		"SELEC":                                                    "SELEC",
+		"SET nonsense = 1":                                         "nonsense",
+	} {
+		_, err := s.Execute(t.Context(), statement)
+		var mistake *parser.Error
+		if !errors.As(err, &mistake) || !strings.HasPrefix(mistake.Src[mistake.Pos.Start:]+"\n", want) {
+			t.Errorf("%s: %v", statement, err)
+		}
+	}
+}
+
+// A host that is not there, or no more, is marked and not waited for.
+func TestLostHosts(t *testing.T) {
+	e := engine(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := flight.New(e, flight.Options{})
+	done := make(chan error, 1)
+	go func() { done <- f.Serve(l) }()
+	stop := func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel() // at once, as one that is killed
+		f.Stop(ctx)
+	}
+	t.Cleanup(func() {
+		stop()
+		if err := errors.Join(<-done, e.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	dial := func(addr string) wire.Engine {
+		e, err := remote.Dial(addr, remote.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	s := open(t, fleet.New([]fleet.Host{{Name: "here", Engine: engine(t)}, {Name: "there", Engine: dial(l.Addr().String())}, {Name: "nowhere", Engine: dial("127.0.0.1:1")}}))
+	got, sum := answer(t, s, "SELECT COUNT(*) FROM series(5)")
+	if !strings.HasSuffix(got, "\n10 0") || len(sum.Notes) != 1 || !strings.HasPrefix(sum.Notes[0], "2 of 3 hosts (nowhere: ") {
+		t.Errorf("%s, %v", got, sum.Notes)
+	}
+	r, err := s.Execute(t.Context(), "SELECT timestamp, percent_busy FROM SAMPLE(cpu_usage, 10ms) FOR 700ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(200*time.Millisecond, stop)
+	rows := map[string]int{}
+	for {
+		ev, err := r.Next(t.Context())
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.Batch != nil {
+			rows[ev.Batch.Cols[0].Value(ev.Batch.Row(0)).S] += ev.Batch.Len()
+			ev.Batch.Release()
+		}
+	}
+	if sum = r.Summary(); rows["here"] <= rows["there"] || rows["there"] == 0 || !strings.Contains(strings.Join(sum.Notes, " "), "1 of 3 hosts (there: ") {
+		t.Errorf("rows are %v, the footer has %v", rows, sum.Notes)
+	}
+	if _, err := fleet.New([]fleet.Host{{Name: "nowhere", Engine: dial("127.0.0.1:1")}}).NewSession(t.Context(), wire.Options{}); err == nil {
+		t.Error("no host is enough")
+	}
+}

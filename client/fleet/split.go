@@ -1,0 +1,356 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"endoscope/parser"
+	"endoscope/planner/plan"
+)
+
+// split is a statement as it is executed by several hosts.
+type split struct {
+	each  string // what every host executes
+	host  int    // where the column host is in the result; < 0: it has none
+	limit int64  // rows of all hosts; 0: any number
+	merge *merge // how their rows become the result; nil: they are it
+}
+
+// merge is the second stage of an aggregate: a query over the hosts' rows.
+type merge struct {
+	src    string // the whole statement
+	query  string
+	byType []choice
+}
+
+// choice is a part of a query that depends on the type of a column.
+type choice struct {
+	mark, column    string
+	duration, other string
+}
+
+// secondSource is the name of what the second stage reads: the file of that name is
+// what the hosts give.
+const secondSource = "hosts.csv"
+
+// hostName is the column that says which host a row is of.
+const hostName = "host"
+
+// splitQuery splits a query. Its errors are *parser.Error.
+func splitQuery(q *parser.Query, src string) (*split, error) {
+	w := &splitter{q: q, src: src}
+	if len(q.Selects) == 1 {
+		w.sel = q.Selects[0]
+	}
+	if w.sel == nil || !w.aggregated() {
+		return w.rows()
+	}
+	if i := slices.IndexFunc(w.sel.GroupBy, isHost); i >= 0 {
+		return w.perHost()
+	}
+	return w.stages()
+}
+
+type splitter struct {
+	q   *parser.Query
+	src string
+	sel *parser.Select
+
+	keys   []string // texts of the grouping expressions
+	values []string // texts of the first stage's aggregates
+	byType []choice
+	seen   map[string]string // of aggregates, by their text: what stands for them
+}
+
+func (w *splitter) text(n parser.Node) string { return w.src[n.Pos().Start:n.Pos().Stop] }
+
+func (w *splitter) refuse(n parser.Node, hint, format string, args ...any) error {
+	return &parser.Error{Msg: fmt.Sprintf(format, args...), Hint: hint, Pos: n.Pos(), Src: w.src}
+}
+
+const perHostHint = "GROUP BY host gives each host's own"
+
+// aggregated reports whether rows of several hosts make a row of the result.
+func (w *splitter) aggregated() bool {
+	if w.sel.GroupBy != nil || w.sel.Having != nil {
+		return true
+	}
+	return slices.ContainsFunc(w.sel.Items, func(i *parser.SelectItem) bool { return i.X != nil && hasAggregate(i.X) })
+}
+
+func aggregate(e parser.Expr) (*parser.Call, bool) {
+	c, ok := e.(*parser.Call)
+	return c, ok && plan.FindAgg(strings.ToLower(c.Name.Name)) != nil
+}
+
+func hasAggregate(e parser.Expr) bool {
+	if _, ok := aggregate(e); ok {
+		return true
+	}
+	return slices.ContainsFunc(parser.Children(e), hasAggregate)
+}
+
+func isHost(e parser.Expr) bool {
+	c, ok := e.(*parser.ColumnRef)
+	return ok && len(c.Parts) == 1 && strings.EqualFold(c.Parts[0].Name, hostName)
+}
+
+// rows splits a query of which every host's rows are the result's.
+func (w *splitter) rows() (*split, error) {
+	if len(w.q.OrderBy) > 0 {
+		return nil, w.refuse(w.q.OrderBy[0], "without ORDER BY, rows come as hosts give them", "rows of several hosts are not put in order yet")
+	}
+	if w.sel != nil && w.sel.Distinct {
+		return nil, w.refuse(w.sel, "GROUP BY the columns instead", "DISTINCT rows of several hosts are not found yet")
+	}
+	sp := &split{each: w.src}
+	if w.q.Limit != nil {
+		sp.limit = w.q.Limit.Int
+	}
+	if w.sel != nil {
+		if err := w.withoutHost(sp); err != nil {
+			return nil, err
+		}
+	}
+	return sp, nil
+}
+
+// perHost splits GROUP BY host, which every host does alone.
+func (w *splitter) perHost() (*split, error) {
+	if w.q.Limit != nil {
+		return nil, w.refuse(w.q.Limit, "", "LIMIT with GROUP BY host is not supported yet")
+	}
+	if len(w.q.OrderBy) > 0 {
+		return nil, w.refuse(w.q.OrderBy[0], "", "ORDER BY with GROUP BY host is not supported yet")
+	}
+	sp := &split{each: w.src}
+	return sp, w.withoutHost(sp)
+}
+
+// withoutHost takes host out of what every host executes, where it stands for
+// itself among the columns or in GROUP BY.
+func (w *splitter) withoutHost(sp *split) error {
+	type cut struct {
+		parser.Span
+		with string
+	}
+	var cuts []cut
+	without := func(n int, at func(int) parser.Node, is func(int) bool, clause string) (first int) {
+		first = -1
+		var kept []string
+		for i := range n {
+			if is(i) {
+				if first < 0 {
+					first = i
+				}
+				continue
+			}
+			kept = append(kept, w.text(at(i)))
+		}
+		if first < 0 {
+			return first
+		}
+		span := parser.Span{Start: at(0).Pos().Start, Stop: at(n - 1).Pos().Stop}
+		if len(kept) == 0 { // the clause goes, too
+			span.Start = strings.LastIndex(strings.ToUpper(w.src[:span.Start]), clause)
+		}
+		cuts = append(cuts, cut{span, strings.Join(kept, ", ")})
+		return first
+	}
+	items, keys := w.sel.Items, w.sel.GroupBy
+	at := without(len(items), func(i int) parser.Node { return items[i] }, func(i int) bool { return items[i].X != nil && isHost(items[i].X) }, "")
+	if at >= 0 {
+		sp.host = at
+		if len(items) == 1 {
+			return w.refuse(items[0], "select other columns, too", "host alone says nothing")
+		}
+	}
+	without(len(keys), func(i int) parser.Node { return keys[i] }, func(i int) bool { return isHost(keys[i]) }, "GROUP")
+	if slices.ContainsFunc(keys, func(k parser.Expr) bool { l, ok := k.(*parser.Literal); return ok && l.Kind == parser.LitInt }) && at >= 0 {
+		return w.refuse(w.sel.GroupBy[0], "say the columns", "with host, the numbers of columns in GROUP BY are ambiguous")
+	}
+	var b strings.Builder
+	from := 0
+	for _, c := range cuts {
+		b.WriteString(w.src[from:c.Start] + c.with)
+		from = c.Stop
+	}
+	sp.each = b.String() + w.src[from:]
+	return nil
+}
+
+// stages splits an aggregate in two: what every host computes, and what becomes of
+// that here.
+func (w *splitter) stages() (*split, error) {
+	w.seen = map[string]string{}
+	switch {
+	case w.q.Emit != nil && w.q.Emit.Mode != "FINAL":
+		return nil, w.refuse(w.q.Emit, perHostHint, "EMIT %s of several hosts' rows together is not supported yet", w.q.Emit.Mode)
+	case windowed(w.sel.From.First):
+		return nil, w.refuse(w.sel.From.First, perHostHint, "windows of several hosts' rows together are not supported yet")
+	}
+	for _, k := range w.sel.GroupBy {
+		w.keys = append(w.keys, w.key(k))
+	}
+	var items []string
+	for _, i := range w.sel.Items {
+		if i.X == nil {
+			return nil, w.refuse(i, perHostHint, "* of groups of several hosts is not supported")
+		}
+		x, err := w.second(i.X)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, x)
+	}
+	second := "SELECT " + strings.Join(items, ", ") + " FROM file('" + secondSource + "')"
+	for i := range w.keys {
+		second += map[bool]string{true: " GROUP BY ", false: ", "}[i == 0] + "k" + strconv.Itoa(i)
+	}
+	if w.sel.Having != nil {
+		x, err := w.second(w.sel.Having)
+		if err != nil {
+			return nil, err
+		}
+		second += " HAVING " + x
+	}
+	for i, o := range w.q.OrderBy {
+		x, err := w.order(o.X)
+		if err != nil {
+			return nil, err
+		}
+		second += map[bool]string{true: " ORDER BY ", false: ", "}[i == 0] + x
+		if o.Desc {
+			second += " DESC"
+		}
+	}
+	if w.q.Limit != nil {
+		second += " LIMIT " + w.q.Limit.Text
+	}
+	return &split{each: w.first(), host: -1, merge: &merge{src: w.src, query: second, byType: w.byType}}, nil
+}
+
+// first is what every host computes: keys and values.
+func (w *splitter) first() string {
+	var cols []string
+	for i, k := range w.keys {
+		cols = append(cols, k+" AS k"+strconv.Itoa(i))
+	}
+	for i, v := range w.values {
+		cols = append(cols, v+" AS v"+strconv.Itoa(i))
+	}
+	var b strings.Builder
+	b.WriteString(w.src[w.q.Start:w.sel.Start]) // WITH
+	b.WriteString("SELECT " + strings.Join(cols, ", ") + " FROM " + w.text(w.sel.From))
+	if w.sel.Where != nil {
+		b.WriteString(" WHERE " + w.text(w.sel.Where))
+	}
+	if len(w.keys) > 0 {
+		b.WriteString(" GROUP BY " + strings.Join(w.keys, ", "))
+	}
+	if w.q.For != nil {
+		b.WriteString(" FOR " + w.q.For.Text)
+	}
+	return b.String()
+}
+
+// key is the text of a grouping expression, which may be the number or the name of
+// a column of the result.
+func (w *splitter) key(k parser.Expr) string {
+	switch k := k.(type) {
+	case *parser.Literal:
+		if n := k.Int; k.Kind == parser.LitInt && n >= 1 && n <= int64(len(w.sel.Items)) && w.sel.Items[n-1].X != nil {
+			return w.text(w.sel.Items[n-1].X)
+		}
+	case *parser.ColumnRef:
+		for _, i := range w.sel.Items {
+			if i.Alias != nil && i.X != nil && len(k.Parts) == 1 && i.Alias.Name == k.Parts[0].Name {
+				return w.text(i.X)
+			}
+		}
+	}
+	return w.text(k)
+}
+
+// order is a key of ORDER BY in the second stage.
+func (w *splitter) order(x parser.Expr) (string, error) {
+	if l, ok := x.(*parser.Literal); ok {
+		return l.Text, nil
+	}
+	if c, ok := x.(*parser.ColumnRef); ok && len(c.Parts) == 1 {
+		for n, i := range w.sel.Items {
+			if i.Alias != nil && i.Alias.Name == c.Parts[0].Name {
+				return strconv.Itoa(n + 1), nil
+			}
+		}
+	}
+	return w.second(x)
+}
+
+// second is the text of an expression over groups in the second stage: keys and
+// aggregates are columns of the first.
+func (w *splitter) second(x parser.Expr) (string, error) {
+	if i := slices.Index(w.keys, w.text(x)); i >= 0 {
+		return "k" + strconv.Itoa(i), nil
+	}
+	if c, ok := aggregate(x); ok {
+		return w.merged(c)
+	}
+	if c, ok := x.(*parser.ColumnRef); ok {
+		return "", w.refuse(x, "GROUP BY it, too", "%s is neither grouped nor aggregated, and its last value of several hosts is not known", w.text(c))
+	}
+	var b strings.Builder
+	from := x.Pos().Start
+	for _, e := range parser.Children(x) {
+		s, err := w.second(e)
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(w.src[from:e.Pos().Start] + s)
+		from = e.Pos().Stop
+	}
+	return "(" + b.String() + w.src[from:x.Pos().Stop] + ")", nil
+}
+
+// merged has an aggregate's first stage computed by every host, and is what stands
+// for it in the second.
+func (w *splitter) merged(c *parser.Call) (string, error) {
+	text := w.text(c)
+	if s, ok := w.seen[text]; ok {
+		return s, nil
+	}
+	st, ok := plan.AggStages[strings.ToLower(c.Name.Name)]
+	if !ok || c.Distinct {
+		return "", w.refuse(c, perHostHint, "%s of several hosts' rows together is not supported yet", text)
+	}
+	rest := w.src[c.Name.Stop:c.Stop] // (x) FILTER (...)
+	final, duration := cmp.Or(st.Final, "m0"), st.FinalDuration
+	column := "v" + strconv.Itoa(len(w.values))
+	for i, fn := range st.First {
+		m := fmt.Sprintf("%s(v%d)", st.Merge[i], len(w.values))
+		w.values = append(w.values, fn+rest)
+		final = strings.ReplaceAll(final, "m"+strconv.Itoa(i), m)
+		duration = strings.ReplaceAll(duration, "m"+strconv.Itoa(i), m)
+	}
+	s := "(" + final + ")"
+	if duration != "" {
+		s = "{" + strconv.Itoa(len(w.byType)) + "}" // no text of a statement
+		w.byType = append(w.byType, choice{s, column, "(" + duration + ")", "(" + final + ")"})
+	}
+	w.seen[text] = s
+	return s, nil
+}
+
+// windowed reports whether a source has windows.
+func windowed(s *parser.Source) bool {
+	switch {
+	case s == nil:
+		return false
+	case s.Kind == parser.SourceTumble, s.Kind == parser.SourceHop, s.Kind == parser.SourceSession:
+		return true
+	}
+	return windowed(s.Src)
+}

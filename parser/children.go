@@ -1,0 +1,40 @@
+package parser
+
+// Children are the expressions that an expression consists of, from left to right.
+func Children(e Expr) []Expr {
+	var out []Expr
+	add := func(es ...Expr) {
+		for _, x := range es {
+			if x != nil {
+				out = append(out, x)
+			}
+		}
+	}
+	switch e := e.(type) {
+	case *Unary:
+		add(e.X)
+	case *Binary:
+		add(e.X, e.Y)
+	case *Between:
+		add(e.X, e.Lo, e.Hi)
+	case *In:
+		add(e.X)
+		add(e.List...)
+	case *IsNull:
+		add(e.X)
+	case *Case:
+		add(e.X)
+		for _, w := range e.Whens {
+			add(w.Cond, w.Then)
+		}
+		add(e.Else)
+	case *Cast:
+		add(e.X)
+	case *Call:
+		for _, a := range e.Args {
+			add(a.X)
+		}
+		add(e.Filter)
+	}
+	return out
+}
