@@ -44,7 +44,7 @@ func TestLookup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Process{PID: cmd.Process.Pid, Comm: stat.Comm, Exe: exe, StartTime: stat.Starttime}
+	want := Process{PID: cmd.Process.Pid, Comm: stat.Comm, Exe: exe, StartTime: stat.Starttime, Parent: stat.PPID}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -134,7 +134,7 @@ func TestParseStat(t *testing.T) {
 		if !ok {
 			continue
 		}
-		want := Stat{PID: 42, Comm: s.Comm, State: 'S', Flags: 4194304, MinorFaults: 101, MajorFaults: 103,
+		want := Stat{PID: 42, Comm: s.Comm, State: 'S', Parent: 1, Flags: 4194304, MinorFaults: 101, MajorFaults: 103,
 			UserTicks: 71, SystemTicks: 72, Threads: 3, StartTime: 12345, VSize: 8192000, RSS: -7}
 		if fmt.Sprint(s) != fmt.Sprint(want) || string(s.Comm) != c.comm {
 			t.Errorf("%q:\ngot  %+v\nwant %+v of %q", c.text, s, want, c.comm)
