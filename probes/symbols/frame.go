@@ -37,6 +37,8 @@ type unwindCommon struct {
 	augmented   bool // entries carry augmentation data
 	signalFrame bool
 	program     []byte
+	initial     unwindRow // to which it leads
+	understood  bool      // it does
 }
 
 // unwindRow says where the caller's frame and the return address are.
@@ -107,7 +109,7 @@ func parseUnwind(data []byte, addr uint64) (t *unwindTable, err error) {
 // parseCommon parses a CIE after its id; nil if it is not understood, and its
 // entries then are unknown.
 func parseCommon(b []byte, addr uint64) (c *unwindCommon, exceptions bool) {
-	r := frameReader{b: b, addr: addr}
+	r := frameReader{b: b, end: addr + uint64(len(b))}
 	version := r.byte()
 	augmentation := r.cstring()
 	c = &unwindCommon{codeAlign: r.uleb(), dataAlign: r.sleb()}
@@ -117,7 +119,7 @@ func parseCommon(b []byte, addr uint64) (c *unwindCommon, exceptions bool) {
 		c.returnReg = r.uleb()
 	}
 	if augmentation == "" {
-		c.program = r.b
+		c.begin(r.b)
 		return c, false
 	}
 	if augmentation[0] != 'z' {
@@ -147,16 +149,22 @@ func parseCommon(b []byte, addr uint64) (c *unwindCommon, exceptions bool) {
 			return nil, personality && language
 		}
 	}
-	c.program = after
+	c.begin(after)
 	if r.bad {
 		return nil, personality && language
 	}
 	return c, personality && language
 }
 
+// begin sets the program with which those of the entries begin.
+func (c *unwindCommon) begin(program []byte) {
+	c.program = program
+	c.understood = c.initial.run(program, c, 0, 0)
+}
+
 // parseEntry parses an FDE after its CIE pointer.
 func parseEntry(b []byte, addr uint64, c *unwindCommon) (unwindEntry, bool) {
-	r := frameReader{b: b, addr: addr}
+	r := frameReader{b: b, end: addr + uint64(len(b))}
 	start := r.pointer(c.pointers)
 	size := r.pointer(c.pointers & 0x0f) // a length is relative to nothing
 	if c.augmented {
@@ -182,125 +190,51 @@ func (t *unwindTable) find(pc uint64) *unwindEntry {
 
 // row is the unwind row at pc; ok is false if the program is not understood.
 func (e *unwindEntry) row(pc uint64) (row unwindRow, ok bool) {
-	if !row.run(e.common.program, e.common, e.start, pc) {
+	row = e.common.initial
+	if !e.common.understood {
 		return row, false
 	}
 	return row, row.run(e.program, e.common, e.start, pc)
 }
 
-// Call frame instructions (DWARF 5, 7.24). The primary ones carry an operand
-// in their low six bits.
-const (
-	cfaAdvance = 1 << 6
-	cfaOffset  = 2 << 6
-	cfaRestore = 3 << 6
-
-	cfaNop                    = 0x00
-	cfaAdvance1               = 0x02
-	cfaAdvance2               = 0x03
-	cfaAdvance4               = 0x04
-	cfaOffsetExtended         = 0x05
-	cfaRestoreExtended        = 0x06
-	cfaUndefined              = 0x07
-	cfaSameValue              = 0x08
-	cfaRegister               = 0x09
-	cfaRememberState          = 0x0a
-	cfaRestoreState           = 0x0b
-	cfaDefCFA                 = 0x0c
-	cfaDefCFARegister         = 0x0d
-	cfaDefCFAOffset           = 0x0e
-	cfaDefCFAExpression       = 0x0f
-	cfaExpression             = 0x10
-	cfaOffsetExtendedSigned   = 0x11
-	cfaDefCFASigned           = 0x12
-	cfaDefCFAOffsetSigned     = 0x13
-	cfaValOffset              = 0x14
-	cfaValOffsetSigned        = 0x15
-	cfaValExpression          = 0x16
-	cfaGNUArgsSize            = 0x2e
-	cfaGNUNegativeOffsetExten = 0x2f
-)
-
 // run executes a call frame program until the row for pc is complete. It
-// follows the CFA and the return address and skips the other registers.
+// follows the CFA and the return address and passes over the other registers.
 func (row *unwindRow) run(program []byte, c *unwindCommon, loc, pc uint64) bool {
-	r := frameReader{b: program}
-	var saved []unwindRow
-	setRA := func(reg uint64, offset int64, known bool) {
-		if reg == c.returnReg {
-			row.ra, row.raKnown = offset, known
-		}
-	}
-	for len(r.b) > 0 && !r.bad && loc <= pc {
-		op := r.byte()
-		switch operand := uint64(op & 0x3f); op & 0xc0 {
-		case cfaAdvance:
-			loc += operand * c.codeAlign
-			continue
-		case cfaOffset:
-			setRA(operand, int64(r.uleb())*c.dataAlign, true)
-			continue
-		case cfaRestore:
-			setRA(operand, 0, false) // no compiler restores the return address
-			continue
-		}
-		switch op {
-		case cfaNop:
-		case cfaAdvance1:
-			loc += uint64(r.byte()) * c.codeAlign
-		case cfaAdvance2:
-			loc += r.uint(2) * c.codeAlign
-		case cfaAdvance4:
-			loc += r.uint(4) * c.codeAlign
-		case cfaOffsetExtended:
-			reg := r.uleb()
-			setRA(reg, int64(r.uleb())*c.dataAlign, true)
-		case cfaOffsetExtendedSigned:
-			reg := r.uleb()
-			setRA(reg, r.sleb()*c.dataAlign, true)
-		case cfaGNUNegativeOffsetExten:
-			reg := r.uleb()
-			setRA(reg, -int64(r.uleb())*c.dataAlign, true)
-		case cfaRestoreExtended, cfaUndefined, cfaSameValue:
-			setRA(r.uleb(), 0, false)
-		case cfaRegister, cfaValOffset:
-			setRA(r.uleb(), 0, false)
-			r.uleb()
-		case cfaValOffsetSigned:
-			setRA(r.uleb(), 0, false)
-			r.sleb()
-		case cfaExpression, cfaValExpression:
-			setRA(r.uleb(), 0, false)
-			r.skip(r.uleb())
-		case cfaDefCFA:
-			row.cfaReg, row.cfaOffset, row.cfaKnown = r.uleb(), int64(r.uleb()), true
-		case cfaDefCFASigned:
-			row.cfaReg, row.cfaOffset, row.cfaKnown = r.uleb(), r.sleb()*c.dataAlign, true
-		case cfaDefCFARegister:
-			row.cfaReg = r.uleb()
-		case cfaDefCFAOffset:
-			row.cfaOffset = int64(r.uleb())
-		case cfaDefCFAOffsetSigned:
-			row.cfaOffset = r.sleb() * c.dataAlign
-		case cfaDefCFAExpression:
+	w := walkFrame(program, c, loc, pc, c.returnReg)
+	var room [2]unwindRow
+	saved := room[:0]
+	for w.next() {
+		switch w.do {
+		case setCFA:
+			row.cfaReg, row.cfaOffset, row.cfaKnown = w.reg, w.offset, true
+		case setCFARegister:
+			row.cfaReg = w.reg
+		case setCFAOffset:
+			row.cfaOffset = w.offset
+		case setCFAExpression:
 			row.cfaKnown = false
-			r.skip(r.uleb())
-		case cfaRememberState:
-			if len(saved) > 64 {
+		case setRegister:
+			if w.reg == c.returnReg {
+				if row.ra, row.raKnown = 0, w.how == AtOffset; row.raKnown {
+					row.ra = w.offset
+				}
+			}
+		case restoreRegister:
+			if w.reg == c.returnReg { // no compiler restores the return address
+				row.ra, row.raKnown = 0, false
+			}
+		case rememberState:
+			if len(saved) > maxRemembered {
 				return false
 			}
 			saved = append(saved, *row)
-		case cfaRestoreState:
+		case restoreState:
 			if len(saved) == 0 {
 				return false
 			}
 			*row, saved = saved[len(saved)-1], saved[:len(saved)-1]
-		case cfaGNUArgsSize:
-			r.uleb()
-		default:
-			return false
 		}
 	}
-	row.until = loc
-	return !r.bad
+	row.until = w.loc
+	return w.complete()
 }

@@ -26,7 +26,7 @@ func TestRowsAgreeWithReadelf(t *testing.T) {
 					_, pc, _ := strings.Cut(line, "pc=")
 					pc, _, _ = strings.Cut(pc, "..")
 					start, _ = strconv.ParseUint(pc, 16, 64)
-				case strings.Contains(line, " CIE "):
+				case strings.Contains(line, " CIE "), strings.Contains(line, "ZERO terminator"):
 					start = 0
 				case len(f) > 1 && f[0] == "LOC":
 					header = f

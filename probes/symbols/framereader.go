@@ -14,9 +14,9 @@ const (
 // frameReader reads the primitive forms of an unwind table. Once bad, it reads
 // zeros.
 type frameReader struct {
-	b    []byte
-	addr uint64 // where b[0] is loaded
-	bad  bool
+	b   []byte
+	end uint64 // the address of the byte behind b
+	bad bool
 }
 
 func (r *frameReader) skip(n uint64) {
@@ -24,7 +24,6 @@ func (r *frameReader) skip(n uint64) {
 		r.bad, n = true, uint64(len(r.b))
 	}
 	r.b = r.b[n:]
-	r.addr += n
 }
 
 func (r *frameReader) byte() byte {
@@ -33,7 +32,7 @@ func (r *frameReader) byte() byte {
 		return 0
 	}
 	b := r.b[0]
-	r.skip(1)
+	r.b = r.b[1:]
 	return b
 }
 
@@ -48,7 +47,16 @@ func (r *frameReader) uint(n int) uint64 {
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-func (r *frameReader) uleb() (v uint64) {
+func (r *frameReader) uleb() uint64 {
+	if b := r.b; len(b) > 0 && b[0] < 0x80 { // nearly always
+		r.b = b[1:]
+		return uint64(b[0])
+	}
+	return r.longULEB()
+}
+
+//go:noinline
+func (r *frameReader) longULEB() (v uint64) {
 	for shift := 0; ; shift += 7 {
 		b := r.byte()
 		if shift < 64 {
@@ -93,7 +101,7 @@ func (r *frameReader) pointer(encoding byte) uint64 {
 	if encoding == peOmit {
 		return 0
 	}
-	at := r.addr
+	at := r.end - uint64(len(r.b))
 	var v uint64
 	switch encoding & peFormat {
 	case 0x00, 0x04, 0x0c:
@@ -121,4 +129,15 @@ func (r *frameReader) pointer(encoding byte) uint64 {
 		r.bad = true
 	}
 	return v
+}
+
+// bytes returns the next n bytes, never nil.
+func (r *frameReader) bytes(n uint64) []byte {
+	if n > uint64(len(r.b)) {
+		r.bad = true
+		return []byte{}
+	}
+	b := r.b[:n:n]
+	r.skip(n)
+	return b
 }

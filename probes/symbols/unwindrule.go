@@ -102,8 +102,7 @@ func (m *Module) goOutermost(i int) bool {
 // registerRule is a Saved under construction.
 type registerRule struct {
 	how    SavedHow
-	offset int64
-	expr   []byte
+	offset int64 // of an expression: which of exprs
 }
 
 // unwindState is a row of the table under construction.
@@ -112,6 +111,7 @@ type unwindState struct {
 	cfaOffset int64
 	cfaExpr   []byte
 	regs      [UnwindWords]registerRule
+	exprs     [][]byte
 }
 
 // rule is the row at pc, with all its registers.
@@ -148,9 +148,20 @@ func (s *unwindState) compile(c *unwindCommon) (Rule, bool) {
 	default:
 		return r, r.Outermost
 	}
+	n := 0
+	for reg := range s.regs {
+		if how := s.regs[reg].how; how != unchanged && how != lost {
+			n++
+		}
+	}
+	r.Saved = make([]Saved, 0, n)
 	for reg, from := range s.regs {
 		if from.how != unchanged && from.how != lost {
-			r.Saved = append(r.Saved, Saved{Reg: uint8(reg), How: from.how, Offset: from.offset, Expr: from.expr})
+			saved := Saved{Reg: uint8(reg), How: from.how, Offset: from.offset}
+			if from.how == AtExpression || from.how == IsExpression {
+				saved.Offset, saved.Expr = 0, s.exprs[from.offset]
+			}
+			r.Saved = append(r.Saved, saved)
 		}
 	}
 	return r, true
@@ -159,110 +170,44 @@ func (s *unwindState) compile(c *unwindCommon) (Rule, bool) {
 // run executes a call frame program until the row for pc is complete. initial
 // is what restoring a register restores.
 func (s *unwindState) run(program []byte, c *unwindCommon, loc, pc uint64, initial *unwindState) bool {
-	r := frameReader{b: program}
+	w := walkFrame(program, c, loc, pc, allRegisters)
 	var saved []unwindState
-	set := func(reg uint64, rule registerRule) {
-		if reg < UnwindWords { // the others are of vectors, x87 and the like
-			s.regs[reg] = rule
-		}
-	}
-	factored := func(n uint64) int64 { return int64(n) * c.dataAlign }
-	for len(r.b) > 0 && !r.bad && loc <= pc {
-		op := r.byte()
-		switch operand := uint64(op & 0x3f); op & 0xc0 {
-		case cfaAdvance:
-			loc += operand * c.codeAlign
-			continue
-		case cfaOffset:
-			set(operand, registerRule{how: AtOffset, offset: factored(r.uleb())})
-			continue
-		case cfaRestore:
-			if operand < UnwindWords {
-				set(operand, initial.regs[operand])
-			}
-			continue
-		}
-		switch op {
-		case cfaNop:
-		case cfaAdvance1:
-			loc += uint64(r.byte()) * c.codeAlign
-		case cfaAdvance2:
-			loc += r.uint(2) * c.codeAlign
-		case cfaAdvance4:
-			loc += r.uint(4) * c.codeAlign
-		case cfaOffsetExtended:
-			reg := r.uleb()
-			set(reg, registerRule{how: AtOffset, offset: factored(r.uleb())})
-		case cfaOffsetExtendedSigned:
-			reg := r.uleb()
-			set(reg, registerRule{how: AtOffset, offset: r.sleb() * c.dataAlign})
-		case cfaGNUNegativeOffsetExten:
-			reg := r.uleb()
-			set(reg, registerRule{how: AtOffset, offset: -factored(r.uleb())})
-		case cfaRestoreExtended:
-			if reg := r.uleb(); reg < UnwindWords {
-				set(reg, initial.regs[reg])
-			}
-		case cfaUndefined:
-			set(r.uleb(), registerRule{how: lost})
-		case cfaSameValue:
-			set(r.uleb(), registerRule{how: unchanged})
-		case cfaRegister:
-			reg, from := r.uleb(), r.uleb()
-			if from >= UnwindWords {
+	for w.next() {
+		switch w.do {
+		case setCFA:
+			s.cfaReg, s.cfaOffset, s.cfaExpr = w.reg, w.offset, nil
+		case setCFARegister:
+			s.cfaReg = w.reg
+		case setCFAOffset:
+			s.cfaOffset = w.offset
+		case setCFAExpression:
+			s.cfaExpr = w.expr
+		case setRegister:
+			if w.how == InRegister && uint64(w.offset) >= UnwindWords {
 				return false
 			}
-			set(reg, registerRule{how: InRegister, offset: int64(from)})
-		case cfaValOffset:
-			reg := r.uleb()
-			set(reg, registerRule{how: IsOffset, offset: factored(r.uleb())})
-		case cfaValOffsetSigned:
-			reg := r.uleb()
-			set(reg, registerRule{how: IsOffset, offset: r.sleb() * c.dataAlign})
-		case cfaExpression:
-			reg := r.uleb()
-			set(reg, registerRule{how: AtExpression, expr: r.bytes(r.uleb())})
-		case cfaValExpression:
-			reg := r.uleb()
-			set(reg, registerRule{how: IsExpression, expr: r.bytes(r.uleb())})
-		case cfaDefCFA:
-			s.cfaReg, s.cfaOffset, s.cfaExpr = r.uleb(), int64(r.uleb()), nil
-		case cfaDefCFASigned:
-			s.cfaReg, s.cfaOffset, s.cfaExpr = r.uleb(), r.sleb()*c.dataAlign, nil
-		case cfaDefCFARegister:
-			s.cfaReg = r.uleb()
-		case cfaDefCFAOffset:
-			s.cfaOffset = int64(r.uleb())
-		case cfaDefCFAOffsetSigned:
-			s.cfaOffset = r.sleb() * c.dataAlign
-		case cfaDefCFAExpression:
-			s.cfaExpr = r.bytes(r.uleb())
-		case cfaRememberState:
-			if len(saved) > 64 {
+			if w.reg < UnwindWords { // the others are of vectors, x87 and the like
+				s.regs[w.reg] = registerRule{w.how, w.offset}
+				if w.how == AtExpression || w.how == IsExpression {
+					s.regs[w.reg].offset = int64(len(s.exprs))
+					s.exprs = append(s.exprs, w.expr)
+				}
+			}
+		case restoreRegister:
+			if w.reg < UnwindWords {
+				s.regs[w.reg] = initial.regs[w.reg]
+			}
+		case rememberState:
+			if len(saved) > maxRemembered {
 				return false
 			}
 			saved = append(saved, *s)
-		case cfaRestoreState:
+		case restoreState:
 			if len(saved) == 0 {
 				return false
 			}
 			*s, saved = saved[len(saved)-1], saved[:len(saved)-1]
-		case cfaGNUArgsSize:
-			r.uleb()
-		default:
-			return false
 		}
 	}
-	return !r.bad
-}
-
-// bytes returns the next n bytes, never nil.
-func (r *frameReader) bytes(n uint64) []byte {
-	if n > uint64(len(r.b)) {
-		r.bad = true
-		return []byte{}
-	}
-	b := r.b[:n:n]
-	r.skip(n)
-	return b
+	return w.complete()
 }
