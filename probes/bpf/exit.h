@@ -86,6 +86,19 @@ struct {
 	__type(value, struct owner);
 } owners SEC(".maps");
 
+/* Where Go has a thread's g from the end of its thread-local data (cmd/internal/obj/x86, on Linux). */
+#define TLS_G 8
+
+/* below_top is how far at lies below the top of the stack of g, 0 if it is not in that. */
+static __always_inline __u64 below_top(__u64 g, __u64 at)
+{
+	struct bounds stack; /* what Go's struct g begins with (runtime/runtime2.go) */
+
+	if (bpf_probe_read_user(&stack, sizeof(stack), (void *)g) || at < stack.lo || at >= stack.hi)
+		return 0;
+	return stack.hi - at;
+}
+
 /*
  * find_frame says which call is at a site; false: it is Go's and not on a
  * goroutine's stack. A goroutine may be moved to another thread, and its stack
@@ -94,7 +107,6 @@ struct {
 static __always_inline bool find_frame(struct frame *f, const struct pt_regs *ctx, __u64 cookie)
 {
 	__u64 at = ctx->sp + SP_OFFSET(cookie);
-	struct bounds stack; /* what Go's struct g begins with (runtime/runtime2.go) */
 
 	f->tgid = bpf_get_current_pid_tgid() >> 32;
 	f->function = ID(cookie);
@@ -103,13 +115,17 @@ static __always_inline bool find_frame(struct frame *f, const struct pt_regs *ct
 		f->below = -at;
 		return true;
 	}
-	/* Assembler, and code that runs before there are goroutines, may have
-	 * something else in r14. */
-	if (bpf_probe_read_user(&stack, sizeof(stack), (void *)ctx->r14) || at < stack.lo || at >= stack.hi)
-		return false;
 	f->owner = ctx->r14;
-	f->below = stack.hi - at;
-	return true;
+	f->below = below_top(f->owner, at);
+	if (f->below)
+		return true;
+	/* Assembler has other uses for r14. */
+	__u64 g = 0, fs = bpf_get_current_task_btf()->thread.fsbase;
+	if (bpf_probe_read_user(&g, sizeof(g), (void *)fs - TLS_G))
+		return false;
+	f->owner = g;
+	f->below = below_top(g, at);
+	return f->below;
 }
 
 /* So much of a goroutine's number, or of an address, is told. */

@@ -9,7 +9,7 @@ import (
 	"endoscope/probes/testenv"
 )
 
-var goSequenceFunctions = []string{"main.leaf", "main.deep", "main.fib", "main.relay", "main.catches", "main.fails", "main.ends", "main.(*T).work"}
+var goSequenceFunctions = []string{"main.leaf", "main.deep", "main.fib", "main.relay", "main.catches", "main.fails", "main.ends", "main.(*T).work", "main.sums", "main.sum"}
 
 // goroutines are the events of each goroutine as text, in the order received.
 func (r *record) goroutines(t testing.TB) map[string][]string {

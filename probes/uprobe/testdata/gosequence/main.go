@@ -153,6 +153,23 @@ func ends(l *log, n int) int {
 	return n
 }
 
+// sum is assembler, which has its own use for the register of the goroutine.
+func sum(p *int, n int) int
+
+//go:noinline
+func sums(l *log, n int) int {
+	l.enter("main.sums")
+	a := [3]int{n, n, n}
+	l.enter("main.sum")
+	r := sum(&a[0], len(a))
+	l.leave()
+	if r != 3*n {
+		panic("wrong sum")
+	}
+	l.leave()
+	return r
+}
+
 // T has methods, of which one is called through an interface.
 type T struct{ n int }
 
@@ -210,6 +227,7 @@ func main() {
 					catches(l, n%5)
 				case 4:
 					w.work(l)
+					sums(l, n)
 				case 5:
 					done := make(chan bool)
 					go func() { // whose g is used again
