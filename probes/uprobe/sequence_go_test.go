@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"endoscope/probes/testenv"
@@ -52,5 +53,66 @@ func TestSequencesOfGoroutines(t *testing.T) {
 				t.Errorf("all calls began on %d thread", n)
 			}
 		})
+	}
+}
+
+// With a ring that is far too small events are lost, and each goroutine's
+// sequence says where.
+func TestGapsOfGoroutines(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileGo(t, "testdata/gosequence")
+	p := provider(t, Options{RingBytes: 4096})
+	r := run(t, target, "30", "42")
+	_, got := start(t, p, acquisition(FunctionCall, r.target(), named(goSequenceFunctions...), append(sequenceColumns, "goroutine")...))
+	told := toldBy(r.finish(success))
+	events, rows, gaps := 0, 0, 0
+	all := got.wait(t).goroutines(t)
+	for goroutine, want := range told {
+		events += len(want)
+		if err := aligned(want, all[goroutine]); err != nil {
+			t.Errorf("goroutine %s: %v", goroutine, err)
+		}
+		for _, l := range all[goroutine] {
+			if strings.HasPrefix(l, eventGap) {
+				gaps++
+			} else {
+				rows++
+			}
+		}
+	}
+	lost := int(got.lost["ring buffer full"])
+	if rows+lost != events || len(got.lost) != 1 {
+		t.Errorf("%d events and %v lost, want %d together", rows, got.lost, events)
+	}
+	t.Logf("%d events, %d lost, %d gaps", rows, lost, gaps)
+	if rows < 100 || gaps < 10 {
+		t.Errorf("%d events and %d gaps: too few to show anything", rows, gaps)
+	}
+}
+
+// A program that was stripped says not where goroutines have their numbers: they
+// are told apart all the same.
+func TestSequencesOfStrippedGo(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileGo(t, "testdata/gosequence", "-ldflags=-s")
+	p := provider(t, Options{RingBytes: 64 << 20})
+	r := run(t, target, "20", "14")
+	_, got := start(t, p, acquisition(FunctionCall, r.target(), named(goSequenceFunctions...), append(sequenceColumns, "goroutine")...))
+	told := toldBy(r.finish(success))
+	// One may have had the place of another, behind whose calls its own come.
+	var want, have []string
+	for _, lines := range told {
+		want = append(want, strings.Join(lines, "\n"))
+	}
+	for _, lines := range got.wait(t).goroutines(t) {
+		have = append(have, strings.Join(lines, "\n"))
+	}
+	for _, w := range want {
+		if !slices.ContainsFunc(have, func(h string) bool { return strings.Contains(h, w) }) {
+			t.Fatalf("no sequence has the calls of a goroutine: %.200q", w)
+		}
+	}
+	if len(have) < 20 || len(have) > len(want) || len(got.lost)+len(got.counts) > 0 {
+		t.Errorf("%d sequences of %d goroutines; lost %v, counts %v", len(have), len(want), got.lost, got.counts)
 	}
 }
