@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -107,14 +108,14 @@ func TestAggregatesAreMerged(t *testing.T) {
 		"SELECT CASE WHEN SUM(n) > 10 THEN 'many' ELSE 'few' END AS how, n %% 2 AS k FROM %s GROUP BY n %% 2 ORDER BY k",
 		"SELECT avg(0ns - d), -SUM(n), COUNT(*) + COUNT(*) FROM %s",
 	} {
-		const rows = "SELECT n, n * 1ns AS d, CASE WHEN n %% 3 > 0 THEN n * 0.5 END AS m FROM series(20)"
-		union := strings.Repeat(fmt.Sprintf(rows+" UNION ALL "), hosts)
+		const rows = "SELECT n, n * 1ns AS d, CASE WHEN n % 3 > 0 THEN n * 0.5 END AS m FROM series(20)"
+		union := strings.Repeat(rows+" UNION ALL ", hosts)
 		var args []batch.Value
 		if strings.Contains(q, "$1") {
 			args = append(args, batch.Int(7))
 		}
 		want, _ := answer(t, one, fmt.Sprintf(q, "("+strings.TrimSuffix(union, " UNION ALL ")+")"), args...)
-		got, sum := answer(t, all, fmt.Sprintf(q, "("+fmt.Sprintf(rows)+")"), args...)
+		got, sum := answer(t, all, fmt.Sprintf(q, "("+rows+")"), args...)
 		if got != want {
 			t.Errorf("%s\nof one\n%s\nof several\n%s", q, want, got)
 		}
@@ -127,11 +128,14 @@ func TestAggregatesAreMerged(t *testing.T) {
 func TestRowsHaveTheirHost(t *testing.T) {
 	s := open(t, fleet.New([]fleet.Host{{Name: "a", Engine: engine(t)}, {Name: "b", Engine: engine(t)}}))
 	for statement, want := range map[string]string{
-		"SELECT n FROM series(2)":                                            "host VARCHAR, n BIGINT\n0 0a,1 0\n0 0a,2 0\n0 0b,1 0\n0 0b,2 0",
-		"SELECT n, host, n + 1 AS m FROM series(1)":                          "n BIGINT, host VARCHAR, m BIGINT\n1 0,0 0a,2 0\n1 0,0 0b,2 0",
-		"SELECT host, COUNT(*) FROM series(2) GROUP BY host":                 "host VARCHAR, count(*) BIGINT\n0 0a,2 0\n0 0b,2 0",
-		"SELECT n, host, MEDIAN(n) > 0 AS m FROM series(1) GROUP BY host, n": "n BIGINT, host VARCHAR, m BOOLEAN\n1 0,0 0a,1 0\n1 0,0 0b,1 0",
-		"SET lateness = 2s":                                                  "\nlateness is 2s",
+		"SELECT n FROM series(2)":                                                                       "host VARCHAR, n BIGINT\n0 0a,1 0\n0 0a,2 0\n0 0b,1 0\n0 0b,2 0",
+		"SELECT n, host, n + 1 AS m FROM series(1)":                                                     "n BIGINT, host VARCHAR, m BIGINT\n1 0,0 0a,2 0\n1 0,0 0b,2 0",
+		"SELECT host, COUNT(*) FROM series(2) GROUP BY host":                                            "host VARCHAR, count(*) BIGINT\n0 0a,2 0\n0 0b,2 0",
+		"SELECT n, host, MEDIAN(n) > 0 AS m FROM series(1) GROUP BY host, n":                            "n BIGINT, host VARCHAR, m BOOLEAN\n1 0,0 0a,1 0\n1 0,0 0b,1 0",
+		"SELECT n * 2 AS m, n FROM series(3) ORDER BY m DESC LIMIT 3":                                   "host VARCHAR, m BIGINT, n BIGINT\n0 0a,6 0,3 0\n0 0b,6 0,3 0\n0 0a,4 0,2 0",
+		"SELECT n, host FROM series(3) WHERE n > 1 ORDER BY 1":                                          "n BIGINT, host VARCHAR\n2 0,0 0a\n2 0,0 0b\n3 0,0 0a\n3 0,0 0b",
+		"SELECT host, n % 2 AS k, COUNT(*) FROM series(3) GROUP BY host, n % 2 ORDER BY k DESC LIMIT 2": "host VARCHAR, k BIGINT, count(*) BIGINT\n0 0a,1 0,2 0\n0 0b,1 0,2 0",
+		"SET lateness = 2s": "\nlateness is 2s",
 	} {
 		if got, _ := answer(t, s, statement); got != want {
 			t.Errorf("%s\n%s\nwant\n%s", statement, got, want)
@@ -150,7 +154,8 @@ func TestRefusals(t *testing.T) {
 		"SELECT COUNT(DISTINCT n) FROM series(3)":                  "COUNT(DISTINCT n)",
 		"SELECT n, COUNT(*) FROM series(3)":                        "n,",
 		"SELECT nope, COUNT(*) FROM series(3) GROUP BY nope":       "nope\n",
-		"SELECT n FROM series(3) ORDER BY n":                       "n",
+		"SELECT n FROM series(3) ORDER BY n + 1":                   "n + 1",
+		"SELECT n AS m FROM series(3) ORDER BY n":                  "n",
 		"SELECT DISTINCT n FROM series(3)":                         "SELECT DISTINCT",
 		"SELECT COUNT(*) FROM TUMBLE(SAMPLE(cpu_usage, 1s), 1s)":   "TUMBLE",
 		"SELECT COUNT(*) FROM SAMPLE(cpu_usage, 1s) EMIT EVERY 1s": "EVERY",
@@ -166,6 +171,32 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// links is a listener whose connections can be cut, as if the server was killed.
+type links struct {
+	net.Listener
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func (l *links) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.conns = append(l.conns, c)
+	}
+	return c, err
+}
+
+func (l *links) cut() {
+	_ = l.Close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.conns {
+		_ = c.Close()
+	}
+}
+
 // A host that is not there, or no more, is marked and not waited for.
 func TestLostHosts(t *testing.T) {
 	e := engine(t)
@@ -175,15 +206,14 @@ func TestLostHosts(t *testing.T) {
 	}
 	f := flight.New(e, flight.Options{})
 	done := make(chan error, 1)
-	go func() { done <- f.Serve(l) }()
-	stop := func() {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel() // at once, as one that is killed
-		f.Stop(ctx)
-	}
+	links := &links{Listener: l}
+	go func() { done <- f.Serve(links) }()
 	t.Cleanup(func() {
-		stop()
-		if err := errors.Join(<-done, e.Close()); err != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		f.Stop(ctx)
+		<-done // with an error: its listener was closed
+		if err := e.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -203,7 +233,7 @@ func TestLostHosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.AfterFunc(200*time.Millisecond, stop)
+	time.AfterFunc(200*time.Millisecond, links.cut)
 	rows := map[string]int{}
 	for {
 		ev, err := r.Next(t.Context())

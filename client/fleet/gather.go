@@ -33,13 +33,12 @@ type gathered struct {
 	cancel context.CancelFunc
 	begin  sync.Once
 
-	mu     sync.Mutex
-	err    error
-	rows   uint64
-	full   bool // the limit was reached
-	closed bool
-	began  time.Time
-	took   time.Duration
+	mu    sync.Mutex
+	err   error
+	rows  uint64
+	full  bool // the limit was reached
+	began time.Time
+	took  time.Duration
 }
 
 // gather makes one result of those of all hosts. host is where the column with

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -52,20 +54,62 @@ func (s *sink) Close(context.Context, int) error { return nil }
 
 // merge executes the first stage at every host.
 func (s *session) merge(ctx context.Context, sp *split, args []batch.Value) (wire.Result, error) {
-	// What is wrong with the statement is said of the statement, not of its stages.
-	d, err := s.Describe(ctx, sp.merge.src)
-	if err != nil {
-		return nil, err
+	var named []wire.Column
+	if sp.merge.sort == nil {
+		// What is wrong with the statement is said of the statement, not of its stages.
+		d, err := s.Describe(ctx, sp.merge.src)
+		if err != nil {
+			return nil, err
+		}
+		named = d.Columns
 	}
 	parts, err := s.begin(ctx, sp.each, args)
 	if err != nil {
 		return nil, err
 	}
-	m := &merged{gathered: s.gather(parts, -1, 0)}
-	if err := m.build(sp.merge, d.Columns, args); err != nil {
+	m := &merged{gathered: s.gather(parts, sp.host, 0)}
+	second := sp.merge
+	if second.sort != nil {
+		named = m.gathered.cols
+		if second, err = second.inOrder(m.gathered); err != nil {
+			return nil, errors.Join(err, m.gathered.Close())
+		}
+	}
+	if err := m.build(second, named, args); err != nil {
 		return nil, errors.Join(fmt.Errorf("the rows of hosts cannot be merged: %w", err), m.gathered.Close())
 	}
 	return m, nil
+}
+
+// inOrder is the second stage that puts rows in order. The columns get names that
+// differ; the result has those that they had.
+func (m *merge) inOrder(g *gathered) (*merge, error) {
+	had := g.cols
+	g.cols = slices.Clone(had)
+	names := make([]string, len(had))
+	for i := range had {
+		names[i] = "c" + strconv.Itoa(i)
+		g.cols[i].Name = names[i]
+	}
+	query := "SELECT " + strings.Join(names, ", ") + " FROM file('" + secondSource + "')"
+	for i, k := range m.sort.keys {
+		at := k.column
+		if at < 0 {
+			at = slices.IndexFunc(had, func(c wire.Column) bool { return strings.EqualFold(c.Name, k.name) })
+		}
+		if at < 0 || at >= len(had) {
+			pos := k.at.Pos()
+			return nil, &parser.Error{Msg: "rows of several hosts are put in order by columns of the result", Hint: "select " + m.src[pos.Start:pos.Stop] + ", too", Pos: pos, Src: m.src}
+		}
+		query += map[bool]string{true: " ORDER BY ", false: ", "}[i == 0] + names[at]
+		if k.desc {
+			query += " DESC"
+		}
+	}
+	if m.sort.limit != "" {
+		query += " LIMIT " + m.sort.limit
+	}
+	return &merge{src: m.src, query: query}, nil
 }
 
 // build plans the second stage over the columns that the hosts give.

@@ -24,6 +24,20 @@ type merge struct {
 	src    string // the whole statement
 	query  string
 	byType []choice
+	sort   *sorted // rows are put in order instead
+}
+
+// sorted is a second stage that puts the hosts' rows in order.
+type sorted struct {
+	keys  []sortKey
+	limit string // "": none
+}
+
+type sortKey struct {
+	column int    // of the result, from 0; < 0: by name
+	name   string // of a column of the result
+	desc   bool
+	at     parser.Node
 }
 
 // choice is a part of a query that depends on the type of a column.
@@ -100,9 +114,6 @@ func isHost(e parser.Expr) bool {
 
 // rows splits a query of which every host's rows are the result's.
 func (w *splitter) rows() (*split, error) {
-	if len(w.q.OrderBy) > 0 {
-		return nil, w.refuse(w.q.OrderBy[0], "without ORDER BY, rows come as hosts give them", "rows of several hosts are not put in order yet")
-	}
 	if w.sel != nil && w.sel.Distinct {
 		return nil, w.refuse(w.sel, "GROUP BY the columns instead", "DISTINCT rows of several hosts are not found yet")
 	}
@@ -115,19 +126,57 @@ func (w *splitter) rows() (*split, error) {
 			return nil, err
 		}
 	}
-	return sp, nil
+	return sp, w.inOrder(sp)
+}
+
+// inOrder has the rows of all hosts put in the order that each host's are in.
+func (w *splitter) inOrder(sp *split) error {
+	if len(w.q.OrderBy) == 0 {
+		return nil
+	}
+	if w.q.Emit != nil && w.q.Emit.Mode != "FINAL" || slices.ContainsFunc(w.q.Selects, func(s *parser.Select) bool { return windowed(s.From.First) }) {
+		return w.refuse(w.q.OrderBy[0], "", "results of several hosts that come again and again are not put in order yet")
+	}
+	by := &sorted{}
+	for _, o := range w.q.OrderBy {
+		k := sortKey{column: -1, desc: o.Desc, at: o.X}
+		if l, ok := o.X.(*parser.Literal); ok && l.Kind == parser.LitInt {
+			k.column = int(l.Int) - 1
+			if !w.namesHost() {
+				k.column++ // it comes first, uncounted
+			}
+		} else if c, ok := o.X.(*parser.ColumnRef); ok {
+			k.name = c.Parts[len(c.Parts)-1].Name
+			if isHost(c) {
+				return w.refuse(o.X, "ORDER BY other columns", "hosts are not put in order yet")
+			}
+		} else {
+			return w.refuse(o.X, "select it AS a name, and ORDER BY that", "rows of several hosts are put in order by columns of the result")
+		}
+		by.keys = append(by.keys, k)
+	}
+	if w.q.Limit != nil {
+		by.limit = w.q.Limit.Text
+	}
+	sp.limit, sp.merge = 0, &merge{src: w.src, sort: by}
+	return nil
+}
+
+// namesHost reports whether host is among the columns that the query selects.
+func (w *splitter) namesHost() bool {
+	return w.sel != nil && slices.ContainsFunc(w.sel.Items, func(i *parser.SelectItem) bool { return i.X != nil && isHost(i.X) })
 }
 
 // perHost splits GROUP BY host, which every host does alone.
 func (w *splitter) perHost() (*split, error) {
-	if w.q.Limit != nil {
-		return nil, w.refuse(w.q.Limit, "", "LIMIT with GROUP BY host is not supported yet")
-	}
-	if len(w.q.OrderBy) > 0 {
-		return nil, w.refuse(w.q.OrderBy[0], "", "ORDER BY with GROUP BY host is not supported yet")
+	if w.q.Limit != nil && len(w.q.OrderBy) == 0 {
+		return nil, w.refuse(w.q.Limit, "ORDER BY says which", "LIMIT with GROUP BY host needs an order")
 	}
 	sp := &split{each: w.src}
-	return sp, w.withoutHost(sp)
+	if err := w.withoutHost(sp); err != nil {
+		return nil, err
+	}
+	return sp, w.inOrder(sp)
 }
 
 // withoutHost takes host out of what every host executes, where it stands for

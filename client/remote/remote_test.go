@@ -391,8 +391,8 @@ func TestTheServersEnd(t *testing.T) {
 		defer cancel()
 		s.service.Stop(ctx)
 	})
-	if rows, _, _ := all(t, r); len(rows) != 1 {
-		t.Errorf("the query gave %v", rows)
+	if rows, _, _ := all(t, r); len(rows) != 1 || len(r.Summary().Notes) != 1 {
+		t.Errorf("the query gave %v, %+v", rows, r.Summary())
 	}
 	_, err := x.Execute(t.Context(), "SHOW STREAMS")
 	var lost *remote.LostError

@@ -82,6 +82,8 @@ type sender struct {
 	out  *flight.Writer
 	next uint64 // the number of the row that comes next
 
+	stopped bool // because the service ends
+
 	batches []*batch.Batch // that make the next record
 	rows    int
 	bytes   int
@@ -166,7 +168,7 @@ func (sd *sender) loop(ctx context.Context, events <-chan step, stop <-chan stru
 			}
 			quiet = true
 		case <-stop:
-			stop = nil
+			stop, sd.stopped = nil, true
 			sd.res.Stop()
 		case <-ctx.Done():
 			return ctx.Err()
@@ -184,6 +186,9 @@ func (sd *sender) step(st step) (end bool, err error) {
 		}
 		sd.next = max(sd.next, st.ev.Row) // the last ones may have been dropped
 		sum := sd.res.Summary()
+		if sd.stopped {
+			sum.Notes = append(sum.Notes, "ended by the server, which ends")
+		}
 		return true, sd.frame(&wire.Frame{Kind: wire.FrameEnd, Row: sd.next, Text: sd.res.Message(), Summary: &sum})
 	case st.err != nil:
 		if err := sd.flush(); err != nil {
