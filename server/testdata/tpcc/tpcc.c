@@ -69,8 +69,9 @@ static int64_t run(sqlite3_stmt *s, int n, const int64_t *args)
 }
 #define RUN(s, ...) run(s, sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (int64_t[]){__VA_ARGS__})
 
-static uint64_t seed = 0x9e3779b97f4a7c15;
-static int64_t random_to(int64_t n) /* 1..n, the same numbers in each run */
+#define SEED 0x9e3779b97f4a7c15
+static uint64_t seed = SEED;
+static int64_t random_to(int64_t n) /* 1..n */
 {
 	seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
 	return 1 + (int64_t)(seed % (uint64_t)n);
@@ -312,6 +313,7 @@ int main(int argc, char **argv)
 		const int64_t ten = 10000000; /* ns */
 		int64_t began = clock_ns(CLOCK_MONOTONIC), cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 		made = 0;
+		seed = SEED; /* the same transactions for each line */
 		for (long i = 0; i < ms / 10; i++) {
 			step(shape, i);
 			sleep_until(began + (i + 1) * ten);
