@@ -94,7 +94,8 @@ func compareStrategies(b *testing.B, path string, functions []callCount, s strat
 	for percent := 10; percent <= 100; percent += every {
 		d := startDatabase(b, path, s.threads)
 		p := strategyPoint{percent: percent, functions: len(functions) * percent / 100}
-		p.none = perTransaction(d.work(s.shape, 2*slice))
+		used, made := d.work(s.shape, slice)
+		p.none = used / made
 		steered := steer(b, d, s, functions[:p.functions])
 		d.work(s.shape, 4500*time.Millisecond) // the optimiser makes up its mind
 		for turn := range turns {
@@ -110,6 +111,7 @@ func compareStrategies(b *testing.B, path string, functions []callCount, s strat
 			}
 			p.took = append(p.took, took)
 		}
+		p.estimated = steered.estimates(float64(slice) / made)
 		steered.end()
 		d.end()
 		t.points = append(t.points, p)
@@ -181,6 +183,17 @@ func (s *steered) follow(plan int) {
 		e.needed = s.knows.needed[i]
 	}
 	g.enforce(g.chooser.Current())
+}
+
+// estimates are what the optimiser takes the plans to cost in a time, ns.
+func (s *steered) estimates(time float64) (ns [3]float64) {
+	s.follow(auto)
+	s.g.mu.Lock()
+	defer s.g.mu.Unlock()
+	for i, p := range s.g.plans {
+		ns[i] = cost.Of(s.g.model(), p.strategy) * time / 1e9
+	}
+	return ns
 }
 
 // inForce is the plan that is followed.

@@ -17,6 +17,7 @@ type strategyTable struct {
 type strategyPoint struct {
 	percent, functions int
 	none               float64      // ns a transaction, nothing watched
+	estimated          [3]float64   // ns a transaction that the fixed plans add, by the cost model
 	took               [][4]float64 // ns a transaction, in each turn by each plan
 	chosen             [3]int       // turns in which the optimiser had chosen a plan
 }
@@ -77,7 +78,7 @@ func meanAndUpper(xs []float64) (mean, upper float64) {
 func (t *strategyTable) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s (µs a transaction)\n\n", t.setting.title)
-	b.WriteString("| functions | none | all on | functions first | load first | best, by | optimiser | its choice | against the best: mean, at most |\n|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| functions | none | all on | functions first | load first | best, by | optimiser | its choice | its estimates: all on, functions, load first | against the best: mean, at most |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, p := range t.points {
 		best, by := p.best()
 		mean, upper := p.excess()
@@ -87,8 +88,9 @@ func (t *strategyTable) markdown() string {
 				chosen = append(chosen, fmt.Sprintf("%s %d", strategyPlans[i], n))
 			}
 		}
-		fmt.Fprintf(&b, "| %d %% (%d) | %.0f | %.0f | %.0f | %.0f | %s, %.0f %% | %.0f | %s | %+.1f %%, %+.1f %% |\n", p.percent, p.functions, p.none/1e3,
-			p.mean(0)/1e3, p.mean(1)/1e3, p.mean(2)/1e3, strategyPlans[best], 100*by, p.mean(auto)/1e3, strings.Join(chosen, ", "), 100*mean, 100*upper)
+		estimates := fmt.Sprintf("+%.0f, +%.0f, +%.0f", p.estimated[0]/1e3, p.estimated[1]/1e3, p.estimated[2]/1e3)
+		fmt.Fprintf(&b, "| %d %% (%d) | %.0f | %.0f | %.0f | %.0f | %s, %.0f %% | %.0f | %s | %s | %+.1f %%, %+.1f %% |\n", p.percent, p.functions, p.none/1e3,
+			p.mean(0)/1e3, p.mean(1)/1e3, p.mean(2)/1e3, strategyPlans[best], 100*by, p.mean(auto)/1e3, strings.Join(chosen, ", "), estimates, 100*mean, 100*upper)
 	}
 	return b.String()
 }
