@@ -32,6 +32,10 @@
 // Where a join allows it, one input is acquired only behind a gate that the other
 // opens (gating): a goroutine compares the plans once a second, and changes gates.
 //
+// What a session may do and use is its grant (package grant, permit.go): it is held
+// to where a plan meets the session, and what may be observed again by the kernel's
+// programs. Whose a query or a definition is decides who sees it and may end it.
+//
 // Locks: Engine.mu (queries by id, triggers by name) and Session.mu (target,
 // settings) are never held while a source is started or stopped; queue.mu is
 // innermost.

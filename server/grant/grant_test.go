@@ -1,0 +1,141 @@
+package grant
+
+import (
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"endoscope/planner/plan"
+)
+
+func TestPrefixCovers(t *testing.T) {
+	for _, c := range []struct {
+		prefix, address string
+		want            bool
+	}{
+		{"https://a.example", "https://a.example/x?y=1", true},
+		{"https://a.example", "https://A.EXAMPLE:443/x", true},
+		{"https://a.example/in", "https://a.example/in", true},
+		{"https://a.example/in/", "https://a.example/in/x", true},
+		{"http://[::1]:8080/x", "http://[::1]:8080/x/y", true},
+		{"https://a.example", "http://a.example/", false},
+		{"https://a.example", "https://a.example:444/", false},
+		{"https://a.example", "https://a.example.org/", false},
+		{"https://a.example", "https://a.example@b.org/", false},
+		{"https://a.example", "https://user@a.example/", false},
+		{"https://a.example/in", "https://a.example/inside", false},
+		{"https://a.example/in", "https://a.example/in/../out", false},
+		{"https://a.example/in", "https://a.example/in/%2e%2e/out", false},
+		{"https://a.example/in", "https://a.example//in", true},
+		{"https://a.example", "https:a.example", false},
+	} {
+		p, err := ParsePrefix(c.prefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := url.Parse(c.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.covers(u); got != c.want {
+			t.Errorf("%s covers %s: %t", c.prefix, c.address, got)
+		}
+	}
+}
+
+// What is taken is given back, whoever takes it and however often it is given.
+func TestAccountIsExact(t *testing.T) {
+	a := NewAccount(Limits{Queries: 3, Probes: 10, Memory: 1000, Sessions: 3})
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 500 {
+				leave, err := a.Enter()
+				if err != nil {
+					continue
+				}
+				if done, err := a.Begin(Demand{Probes: 4, Memory: 300}); err == nil {
+					if u := a.Usage(); u.Queries > 3 || u.Probes > 10 || u.Memory > 1000 || u.Sessions > 3 {
+						t.Errorf("in use: %+v", u)
+					}
+					done()
+					done()
+				}
+				leave()
+				leave()
+			}
+		})
+	}
+	all.Wait()
+	if u := a.Usage(); u != (Usage{}) {
+		t.Errorf("left in use: %+v", u)
+	}
+}
+
+// Over some time no more than the rate passes, and a batch of more than a second's
+// worth is paid for by those that follow.
+func TestAdmit(t *testing.T) {
+	a := NewAccount(Limits{Events: 1000})
+	began := time.Now()
+	var passed, refused uint64
+	for time.Since(began) < 300*time.Millisecond {
+		if a.Admit(500) {
+			passed += 500
+		} else {
+			refused += 500
+		}
+		time.Sleep(time.Millisecond)
+	}
+	most := uint64(1000*(1+time.Since(began).Seconds())) + 500
+	if passed < 1000 || passed > most {
+		t.Errorf("%d events passed, at most %d may", passed, most)
+	}
+	if u := a.Usage(); u.Events != passed || u.Dropped != refused {
+		t.Errorf("counted %+v, want %d and %d", u, passed, refused)
+	}
+	if !NewAccount(Limits{Events: 10}).Admit(100_000) {
+		t.Error("the first batch is refused, as all that follow would be")
+	}
+}
+
+func TestNilIsEverything(t *testing.T) {
+	var g *Grant
+	if g.MayTrace("x") != nil || g.MayStart() != nil || g.MayModel() != nil || g.MayPost("http://x") != nil || !g.Rules() || !g.Owns("x") || g.Sees() != nil {
+		t.Error("the engine's own user is refused something")
+	}
+	if p, err := g.MayRead("x.csv"); p != "x.csv" || err != nil {
+		t.Errorf("reading: %q, %v", p, err)
+	}
+	done, err := g.Uses().Begin(Demand{Probes: 1 << 30})
+	if err != nil {
+		t.Error(err)
+	}
+	done()
+	if !g.Uses().Admit(1 << 40) {
+		t.Error("events are limited")
+	}
+}
+
+// The zero grant is nothing.
+func TestZeroIsNothing(t *testing.T) {
+	g := &Grant{User: "alice", Viewer: &plan.Viewer{Name: "alice"}}
+	for what, err := range map[string]error{"trace": g.MayTrace("x"), "start": g.MayStart(), "model": g.MayModel(), "post": g.MayPost("http://x")} {
+		if err == nil {
+			t.Errorf("%s is allowed", what)
+		}
+	}
+	if _, err := g.MayRead("/etc/passwd"); err == nil {
+		t.Error("reading is allowed")
+	}
+	if _, err := g.MayWrite("/tmp/x.csv"); err == nil {
+		t.Error("writing is allowed")
+	}
+	if g.Rules() || g.Owns("bob") || !g.Owns("alice") {
+		t.Error("whose is what")
+	}
+	// Who may see any process still sees only their own queries.
+	if v := (&Grant{User: "alice"}).Sees(); v == nil || v.Name != "alice" || !v.Any {
+		t.Errorf("without a viewer: %+v", v)
+	}
+}
