@@ -146,3 +146,29 @@ func TestHandlerCost(t *testing.T) {
 		t.Errorf("lost %d: %s", l.N, l.Cause)
 	}
 }
+
+// Samples of stacks within calls that take long say what those calls were doing:
+// a call of handle_event burns CPU time in burn.
+func TestCallsWithStacks(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := exec.Command(testenv.CompileCText(t, eventLoops, "-O1", "-pthread", "-fno-optimize-sibling-calls"))
+	if err := target.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { target.Process.Kill(); target.Wait() }()
+	s := newSession(t, wire.Options{PID: target.Process.Pid})
+	a := read(t, start(t, s, `SELECT frame(s.stack, 0), s.state, COUNT(*) FROM function_duration d WINDOW JOIN SAMPLE(stack_sample, 10ms) s WINDOW 50ms
+		ON d.tid = s.tid AND s.timestamp >= d.start_time AND s.timestamp <= d.timestamp
+		WHERE d.function_name = 'handle_event' AND folded_stack(s.stack) LIKE '%;loop;handle_event%' GROUP BY 1, 2 FOR 3s`))
+	all, burns := 0, 0
+	for _, row := range a.rows {
+		n, _ := strconv.Atoi(row[2])
+		all += n
+		if row[1] == "RUN" && (row[0] == "burn" || strings.Contains(row[0], "clock_gettime") || row[0] == "handle_event") {
+			burns += n
+		}
+	}
+	if all < 10 || float64(burns) < 0.9*float64(all) {
+		t.Errorf("%d of %d samples within calls run where these spend their time: %v", burns, all, a.rows)
+	}
+}
