@@ -107,6 +107,7 @@ func (u *unwinder) unwind(sp *space, s sample, reach bool) cause {
 		sp := regs[symbols.RegSP]
 		var why cause
 		switch {
+		case !p.ruled && interrupted && u.byReturnAddress(&regs, r, pc):
 		case !p.ruled:
 			why = u.byFramePointer(&regs)
 		case p.rule.Outermost:

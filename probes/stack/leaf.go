@@ -1,0 +1,118 @@
+package stack
+
+import (
+	"encoding/binary"
+
+	"endoscope/probes/symbols"
+)
+
+// byReturnAddress goes from a function that has neither an unwind table nor, yet
+// or at all, a frame to its caller: one that calls nothing need not make one, and
+// one that does has not when it begins. Its return address is then on the top of
+// the stack, or right below where it has saved the frame pointer. The frame
+// pointer is its caller's, so that following it would leave the caller out.
+//
+// It is only a guess, and so the address must be the one behind a call, of this
+// function if the call says of which.
+func (u *unwinder) byReturnAddress(regs *[symbols.UnwindWords]uint64, r *region, pc uint64) bool {
+	sp := regs[symbols.RegSP]
+	top, ok := u.Word(sp)
+	if !ok {
+		return false
+	}
+	if top == regs[symbols.RegBP] { // push rbp has been executed, and mov rbp, rsp has not
+		sp += 8
+		if top, ok = u.Word(sp); !ok {
+			return false
+		}
+	}
+	if top == 0 || !u.returnsTo(top, r, pc) {
+		return false
+	}
+	regs[symbols.RegIP], regs[symbols.RegSP] = top, sp+8
+	return true
+}
+
+// returnsTo reports whether a call stands before an address that may have called
+// the function that pc, in r, is of.
+func (u *unwinder) returnsTo(address uint64, r *region, pc uint64) bool {
+	if u.region(address-1) == nil {
+		return false
+	}
+	code, ok := u.code(address - 8)
+	if !ok {
+		return false
+	}
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], code)
+	if b[3] == 0xe8 { // call rel32
+		target := address + uint64(int64(int32(binary.LittleEndian.Uint32(b[4:]))))
+		return u.sameFunction(r, target, pc)
+	}
+	// call r/m64: ff /2 with any addressing, 2 to 7 bytes, with or without a prefix.
+	for n := 2; n <= 7; n++ {
+		if at := 8 - n; b[at] == 0xff && b[at+1]>>3&7 == 2 && callLength(b[at+1:]) == n {
+			return true
+		}
+	}
+	return false
+}
+
+// callLength is the length of an indirect call by what follows its first byte: the
+// ModR/M byte and the one behind it.
+func callLength(b []byte) int {
+	mod, rm := b[0]>>6, b[0]&7
+	n := 2
+	if mod != 3 && rm == 4 { // a SIB byte
+		n++
+		if len(b) > 1 && mod == 0 && b[1]&7 == 5 {
+			n += 4
+		}
+	}
+	switch {
+	case mod == 1:
+		n++
+	case mod == 2, mod == 0 && rm == 5:
+		n += 4
+	}
+	return n
+}
+
+// sameFunction reports whether a call's target can be the function that pc is in:
+// it is, or it is a stub that jumps there, or nothing is known of one of them.
+func (u *unwinder) sameFunction(r *region, target, pc uint64) bool {
+	to := u.region(target)
+	if to == nil {
+		return false
+	}
+	if to.module != r.module || r.module.symbols == nil {
+		return true // by way of a linkage stub of another module
+	}
+	s := r.module.symbols
+	at, ok1 := s.AddrOf(target - to.start + to.offset)
+	in, ok2 := s.AddrOf(pc - r.start + r.offset)
+	if !ok1 || !ok2 {
+		return false
+	}
+	if s.IsStub(at) {
+		return true
+	}
+	called, ok1 := s.FunctionAt(at)
+	executed, ok2 := s.FunctionAt(in)
+	return !ok1 || !ok2 || called == executed
+}
+
+// code reads 8 bytes of code, which do not change while the thread runs.
+func (u *unwinder) code(addr uint64) (uint64, bool) {
+	if !u.reach {
+		return 0, false
+	}
+	if addr&4095 <= 4088 {
+		return u.outer.word(addr)
+	}
+	// Across pages.
+	low, ok1 := u.outer.word(addr &^ 7)
+	high, ok2 := u.outer.word(addr&^7 + 8)
+	shift := addr & 7 * 8
+	return low>>shift | high<<(64-shift), ok1 && ok2
+}
