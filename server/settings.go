@@ -118,6 +118,7 @@ func (s *session) withSettings(p *plan.Query) *plan.Query {
 		Returns:       returnProbes[s.setting("return_probes").S],
 		ProbeLinks:    s.setting("probe_links").S,
 		Unshared:      s.setting("sharing").S == "off",
+		SystemModules: s.setting("system_modules").S,
 		StackOverhead: s.setting("stack_overhead").F / 100,
 		JavaStacks:    s.setting("java_stacks").S,
 		Handlers:      s.handlerSettings(),

@@ -167,6 +167,9 @@ type Settings struct {
 	// share of one; 0: any. Where the rate that is asked would cost more, another
 	// is taken.
 	StackOverhead float64
+	// SystemModules are file names of modules, separated by commas, whose functions
+	// on stacks are the system's; with - before them they are not.
+	SystemModules string
 	// JavaStacks is how the stacks of Java programs are read: off or threaddump.
 	JavaStacks string
 	// Handlers is how event handlers are told.

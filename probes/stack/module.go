@@ -43,6 +43,7 @@ type modules struct {
 	frames *interner
 	byFile map[fileKey]*module
 	vdso   *module
+	chosen map[string]bool // by name: whether the user says that it is the system's
 }
 
 type fileKey struct {
@@ -50,8 +51,8 @@ type fileKey struct {
 	path       string
 }
 
-func newModules(cache *symbols.Cache, frames *interner) *modules {
-	return &modules{cache: cache, frames: frames, byFile: map[fileKey]*module{}}
+func newModules(cache *symbols.Cache, frames *interner, chosen map[string]bool) *modules {
+	return &modules{cache: cache, frames: frames, byFile: map[fileKey]*module{}, chosen: chosen}
 }
 
 func (ms *modules) close() {
@@ -101,6 +102,9 @@ func anonymous(path string) string {
 }
 
 func (ms *modules) open(file func() (*os.File, error), name string, library bool) *module {
+	if system, ok := ms.chosen[name]; ok {
+		library = system
+	}
 	m := &module{name: name, library: library, places: map[uint64]*place{}}
 	f, err := file()
 	if err != nil {

@@ -78,7 +78,7 @@ func (s *source) open() (*collector, error) {
 		return nil, placed(err, s.spec)
 	}
 	frames := newInterner()
-	ms := newModules(&s.provider.cache, frames)
+	ms := newModules(&s.provider.cache, frames, chosenModules(s.spec.Settings.SystemModules))
 	return &collector{
 		kernel: kernel, modules: ms, frames: frames, unwinder: newUnwinder(ms),
 		targets: newTargets(s.target, s.found), spaces: map[int]*space{}, threads: map[uint32]*thread{},

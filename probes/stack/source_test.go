@@ -10,6 +10,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/probes/process"
 	"endoscope/probes/testenv"
 )
 
@@ -193,5 +194,37 @@ func TestRefusals(t *testing.T) {
 	}
 	if got := missingRights(1<<21 /* CAP_SYS_ADMIN */ | 1<<19 /* CAP_SYS_PTRACE */); got != "" {
 		t.Errorf("to the administrator %s are missing", got)
+	}
+}
+
+// A user says whose a module is: by default a library of the system's is the
+// system's, and a program is its user's.
+func TestSystemModules(t *testing.T) {
+	testenv.NeedUprobes(t)
+	r := run(t, testenv.CompileC(t, "testdata/shapes.c", "-O1", "-pthread"))
+	r.number(t)
+	for list, want := range map[string]struct{ program, library string }{
+		"": {originUser, originSystem}, "target": {originSystem, originSystem}, "-libc.so.6": {originUser, originUser}, " target , -libc.so.6": {originSystem, originUser},
+	} {
+		spec := &plan.Acquire{Settings: plan.Settings{SystemModules: list}}
+		p, _ := process.Lookup(r.pid)
+		s := &source{provider: provider, target: plan.Target{PIDs: []int{r.pid}}, found: []process.Process{p}, spec: spec}
+		c, err := s.open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := byName(snapshot(t, c))["read"]
+		c.close()
+		for i, f := range got.functions {
+			if startCode[f] { // always the system's
+				continue
+			}
+			if f == "in_read" && got.origins[i] != want.program || got.modules[i] == "libc.so.6" && got.origins[i] != want.library {
+				t.Errorf("%q: %s of %s is the %s's", list, f, got.modules[i], got.origins[i])
+			}
+		}
+		if len(got.functions) < 4 {
+			t.Errorf("%q: %v", list, got.functions)
+		}
 	}
 }

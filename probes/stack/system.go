@@ -49,6 +49,20 @@ func isSystemFunction(f symbols.Function) bool {
 	return startCode[f.Mangled]
 }
 
+// chosenModules reads SET system_modules: file names, separated by commas, of
+// modules whose functions are the system's, or are not (-name).
+func chosenModules(list string) map[string]bool {
+	chosen := map[string]bool{}
+	for _, name := range strings.Split(list, ",") {
+		name = strings.TrimSpace(name)
+		user, isUser := strings.CutPrefix(name, "-")
+		if name != "" {
+			chosen[user] = !isUser
+		}
+	}
+	return chosen
+}
+
 func within(name string, prefixes ...string) bool {
 	for _, p := range prefixes {
 		if strings.HasPrefix(name, p) {
