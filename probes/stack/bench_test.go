@@ -3,6 +3,7 @@ package stack
 import (
 	"strconv"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -32,13 +33,13 @@ int main(int argc, char **argv) {
 	puts("1"); fflush(stdout); pause();
 }`
 
-// BenchmarkSnapshot takes one sample of each thread of a process, those that
-// have not run since the sample before and those that have. cpu-ns is our CPU
+// BenchmarkSnapshot takes one sample of each thread of a process every 10 ms, of
+// those that have not run since the sample before and of those that have. cpu-ns is our CPU
 // time, that of the kernel on our behalf included.
 func BenchmarkSnapshot(b *testing.B) {
 	testenv.NeedUprobes(b)
 	target := testenv.CompileCText(b, crowd, "-O2", "-pthread", "-fno-optimize-sibling-calls")
-	for _, c := range []struct{ idle, busy int }{{1, 0}, {500, 0}, {0, 100}, {450, 50}} {
+	for _, c := range []struct{ idle, busy int }{{1, 0}, {500, 0}, {1000, 0}, {0, 100}, {450, 50}} {
 		b.Run("idle "+strconv.Itoa(c.idle)+" busy "+strconv.Itoa(c.busy), func(b *testing.B) {
 			r := run(b, target, strconv.Itoa(c.idle), strconv.Itoa(c.busy))
 			r.number(b)
@@ -53,16 +54,71 @@ func BenchmarkSnapshot(b *testing.B) {
 			threads = 0
 			col.tally = tally{}
 			b.ReportAllocs()
-			before := cpuTime()
+			var used int64
 			for b.Loop() {
+				time.Sleep(10 * time.Millisecond) // in which busy threads run
+				before := cpuTime()
 				if err := col.take(visit); err != nil {
 					b.Fatal(err)
 				}
+				used += cpuTime() - before
 			}
-			used := cpuTime() - before
 			b.ReportMetric(float64(used)/float64(threads), "cpu-ns/thread")
 			b.ReportMetric(float64(used)/float64(b.N), "cpu-ns/op")
+			b.ReportMetric(float64(used)/float64(b.N)*10/1e7, "%cpu-at-10Hz")
+			b.ReportMetric(float64(used)/float64(b.N)*100/1e7, "%cpu-at-100Hz")
 			b.ReportMetric(float64(col.missed)/float64(b.N), "missed/op")
+		})
+	}
+}
+
+// worker is a program that says, every tenth of a second of its CPU time, how much
+// it has done in it.
+const worker = `
+#include <stdio.h>
+#include <time.h>
+static volatile unsigned long sink;
+static long cpu(void) { struct timespec t; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); return t.tv_sec * 1000000000 + t.tv_nsec; }
+__attribute__((noinline)) static void down(int n) { volatile char pad[40]; pad[n] = n; if (n) down(n - 1); else for (int i = 0; i < 2000; i++) sink += i; }
+int main(void) {
+	puts("1"); fflush(stdout);
+	for (;;) { long n = 0, a = cpu(), b; do { down(12); n++; b = cpu(); } while (b - a < 100000000); printf("%.0f\n", n * 1e9 / (b - a)); fflush(stdout); }
+}`
+
+// BenchmarkSlowdown is by how much less a program does in its own CPU time while
+// it is sampled, in turns with times when it is not.
+func BenchmarkSlowdown(b *testing.B) {
+	testenv.NeedUprobes(b)
+	target := testenv.CompileCText(b, worker, "-O2", "-fno-optimize-sibling-calls")
+	for _, rate := range []time.Duration{10, 100} {
+		b.Run(strconv.Itoa(int(rate))+" Hz", func(b *testing.B) {
+			r := run(b, target)
+			r.number(b)
+			col := collect(b, r.pid)
+			var alone, sampled float64
+			for b.Loop() {
+				r.number(b) // of before
+				alone += float64(r.number(b))
+				stop, stopped := make(chan struct{}), make(chan struct{})
+				go func() {
+					defer close(stopped)
+					tick := time.NewTicker(time.Second / rate)
+					defer tick.Stop()
+					for {
+						select {
+						case <-tick.C:
+							_ = col.take(func(*observation) {})
+						case <-stop:
+							return
+						}
+					}
+				}()
+				r.number(b)
+				sampled += float64(r.number(b))
+				close(stop)
+				<-stopped
+			}
+			b.ReportMetric(100*(alone-sampled)/alone, "%slower")
 		})
 	}
 }
