@@ -138,6 +138,7 @@ func (g *gathered) read(p *part) {
 		if ev.Batch != nil {
 			var ok bool
 			if ev.Batch, ok = g.take(ev.Batch, names); !ok {
+				_ = p.res.Close() // nobody wants the rest
 				return
 			}
 		}
