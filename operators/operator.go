@@ -29,7 +29,8 @@ const (
 	// EMIT EVERY interval, counted from when the query was armed, and, with
 	// Preview, when a live display wants the result so far.
 	Tick
-	// Gap: N events were lost on this port, for Cause. Operators pass it on.
+	// Gap: N events were lost on this port, for Cause. Operators pass it on. N is 0
+	// where they are counted on another way to the result.
 	Gap
 	// Barrier: everything of an epoch (ID) has been sent; for moving operators.
 	Barrier

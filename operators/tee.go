@@ -25,8 +25,17 @@ func (t *tee) Push(ctx context.Context, _ int, b *batch.Batch) (Status, error) {
 	return t.each(func(o *output) (Status, error) { return o.push(ctx, b) })
 }
 
+// Signal passes signals on. What was lost was lost once: all consumers hear of a
+// Gap, and the first that still wants anything has its number.
 func (t *tee) Signal(ctx context.Context, _ int, s Signal) (Status, error) {
-	return t.each(func(o *output) (Status, error) { return o.signal(ctx, s) })
+	return t.each(func(o *output) (Status, error) {
+		wanted := o.status != Closed
+		st, err := o.signal(ctx, s)
+		if s.Kind == Gap && wanted {
+			s.N = 0
+		}
+		return st, err
+	})
 }
 
 func (t *tee) each(f func(*output) (Status, error)) (Status, error) {
