@@ -17,8 +17,9 @@ func defines(statement string) bool {
 	return len(words) > 0 && slices.Contains([]string{"CREATE", "DROP", "STOP", "SUSPEND", "RESUME"}, strings.ToUpper(words[0]))
 }
 
-// recordArmed puts on record what a query has attached where.
-func (q *query) recordArmed() {
+// recordAttached puts on record what a query has attached where: that it is armed,
+// or, with number 0, that it stands by.
+func (q *query) recordAttached(event string) {
 	if q.may == nil {
 		return
 	}
@@ -41,7 +42,7 @@ func (q *query) recordArmed() {
 	}
 	functions = distinct(functions)
 	slices.Sort(pids)
-	q.may.Record("armed", "query", q.id, "statement", q.text, "streams", distinct(streams), "targets", distinct(targets), "pids", slices.Compact(pids),
+	q.may.Record(event, "query", q.id, "statement", q.text, "streams", distinct(streams), "targets", distinct(targets), "pids", slices.Compact(pids),
 		"probes", probed, "modules", distinct(modules), "functions", functions[:min(len(functions), auditedFunctions)])
 }
 

@@ -36,9 +36,59 @@
 // to where a plan meets the session, and what may be observed again by the kernel's
 // programs. Whose a query or a definition is decides who sees it and may end it.
 //
-// Locks: Engine.mu (queries by id, triggers by name) and Session.mu (target,
-// settings) are never held while a source is started or stopped; queue.mu is
-// innermost.
+// Goroutines, by who waits for them:
+//
+//	query.run            the runner; query.done. It waits for those that stop the
+//	                     sources (query.disarm), the collector's and gating's
+//	collector.ask        one round of Collect; collector.asking
+//	gating.run, .flips   one, and one for each edge that detaches; gating.done
+//	session.startQuery   forgets a query that has ended; nobody
+//	trigger.run          trigger.over. It waits for its query and for its actors
+//	acquirer.run, .come  acquirer.done; come prepares, and run takes what it made
+//	acquirer.relieve     discards what stood by; acquirer.discarding
+//	shutter.run          shutter.done; its timer calls expire
+//	webhook.run, .finish webhook.done; finish gives up those that take too long
+//	sysSource, triggerSource, handlerCostSource   Stop of each
+//
+// Locks are taken in this order; those of one line are never held together, and
+// those of a group below another may be taken while one of that is held. Sources
+// are started and stopped, and files written, under those of the first group alone.
+//
+//	a trigger's name     (Engine.claim) while it is made, replaced or dropped
+//	models.writing       while a model is made or dropped
+//	kept.mu              what is kept, and its files
+//	share.life           while a part begins or ends: Start, Divide and Stop
+//	rounds.working       while a source collects
+//	gating.mu            the plan in force; waits for flipping to tell of it
+//	detaching.flipping   while an edge's probes come or go
+//
+//	edge.mu              how late an edge was opened
+//	rounds.turn          which round is next
+//	Engine.mu            queries, triggers, owners, totals
+//	session.mu           target, settings, open queries
+//	models.mu            models in memory; no file is read under it
+//	shares.mu            acquisitions by key
+//	acquirer.mu          what is wanted of an action
+//	shutter.mu           whether its gate is open
+//	ledger.mu            the queries of a trigger
+//	lastError.mu         what went wrong with it
+//
+//	share.mu             while a shared source gives; taken under shares.mu, too
+//	triggerStream.mu     while a trigger's rows are handed on
+//
+//	triggerSource.mu     while it gives, as those that follow
+//	handlersSource.mu
+//	handlerCostSource.mu
+//	holder.mu
+//	inbox.mu             a session's rows of triggers
+//
+//	queue.mu             innermost, as those that follow
+//	outlet.mu
+//	tally.mu
+//
+// What belongs to packages below (catalog's lists, uprobe.Provider.mu and what it
+// says there, grant.Account) is taken last; a source's calls of a sink are made
+// under none of theirs but the ones that are there for that.
 //
 // It must not know how results are shown, nor the details of any probe.
 package server

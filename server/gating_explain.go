@@ -171,12 +171,13 @@ func (e *edge) delays() string {
 	if e.Kernel {
 		return fmt.Sprintf(", from each row of %s on", e.OpenerName)
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.rows == 0 {
+	e.mu.Lock() // not while attached waits for probes: the runner needs it
+	rows, latency, worst := e.rows, e.latency, e.worst
+	e.mu.Unlock()
+	if rows == 0 {
 		return fmt.Sprintf(", for no row of %s came", e.OpenerName)
 	}
-	return fmt.Sprintf(", from %s behind rows of %s on, %s at most", ns(float64(e.latency)/float64(e.rows)), e.OpenerName, ns(float64(e.worst))) + e.attached()
+	return fmt.Sprintf(", from %s behind rows of %s on, %s at most", ns(float64(latency)/float64(rows)), e.OpenerName, ns(float64(worst))) + e.attached()
 }
 
 // used reports whether an edge is or was part of the plan in force.

@@ -175,7 +175,7 @@ func (s *session) mayReplaceTrigger(name string, at *parser.Ident, text string) 
 
 // charge counts a query among what its user uses.
 func (q *query) charge() (err error) {
-	if q.may == nil {
+	if q.may == nil || q.discharge != nil {
 		return nil
 	}
 	q.discharge, err = q.may.Uses().Begin(q.demand())

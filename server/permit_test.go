@@ -324,6 +324,25 @@ int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`,
 	if !strings.Contains(many, "and you may have 2 at a time, of which") {
 		t.Errorf("too many probes: %s", many)
 	}
+	// What waits for a trigger is attached, and counts.
+	var before int
+	waitUntil(t, "the first query is gone", func() bool {
+		u := g.Account.Usage()
+		before = u.Probes
+		return u.Queries == 1
+	})
+	g.Account.Limit(grant.Limits{Probes: before + 1})
+	run(t, alice, fmt.Sprintf("CREATE TRIGGER waits ON SAMPLE(memory_usage, 1h) WHEN TRUE BEGIN SELECT COUNT(*) FROM function_start WHERE pid = %d AND function_name = 'work' END", alices))
+	if n := g.Account.Usage().Probes; n != before+1 {
+		t.Errorf("%d probes are in use beside a trigger that waits, want %d", n, before+1)
+	}
+	if many := refusal(t, alice, fmt.Sprintf("SELECT COUNT(*) FROM function_start WHERE pid = %d AND function_name = 'main'", alices)); !strings.Contains(many, "are in use") {
+		t.Errorf("beside a trigger that waits: %s", many)
+	}
+	run(t, alice, "DROP TRIGGER waits")
+	if n := g.Account.Usage().Probes; n != before {
+		t.Errorf("%d probes are in use when the trigger is gone, want %d", n, before)
+	}
 
 	var actions []string
 	for line := range strings.Lines(log.String()) {
@@ -339,12 +358,12 @@ int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`,
 		if r.User != "alice" || r.Msg != "ended" && r.Statement == "" || r.Msg == "refused" && r.Error == "" {
 			t.Errorf("a record: %s", line)
 		}
-		if r.Msg == "armed" && strings.Contains(r.Statement, "function_") && (len(r.PIDs) != 1 || r.PIDs[0] != alices || len(r.Functions) != 1 || r.Functions[0] != "work") {
+		if (r.Msg == "armed" && len(r.Functions) > 0 || r.Msg == "standing by") && (len(r.PIDs) != 1 || r.PIDs[0] != alices || len(r.Functions) != 1 || r.Functions[0] != "work") {
 			t.Errorf("armed where: %s", line)
 		}
 	}
 	slices.Sort(actions) // when a query has ended is not when its result has
-	if got := strings.Join(actions, " "); got != "armed armed armed armed armed ended ended ended ended refused refused" {
+	if got := strings.Join(actions, " "); got != "armed armed armed armed armed armed ended ended ended ended ended executed executed refused refused refused standing by" {
 		t.Errorf("on record: %s", got)
 	}
 }

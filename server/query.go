@@ -171,7 +171,7 @@ func (q *query) start() (err error) {
 		}
 	}
 	q.armed.Store(true)
-	q.recordArmed()
+	q.recordAttached("armed")
 	q.state.Store("running")
 	if q.release != nil {
 		q.release()
@@ -532,6 +532,9 @@ func (q *query) standBy(ctx context.Context) error {
 	if err := q.load(ctx); err != nil {
 		return err
 	}
+	if err := q.charge(); err != nil {
+		return placedAt(err, -1, -1, q.text)
+	}
 	for _, f := range q.feeds {
 		if f.standby == nil {
 			continue
@@ -539,6 +542,9 @@ func (q *query) standBy(ctx context.Context) error {
 		if err := f.source.Start(q.ctx, f); err != nil {
 			return planner.Placed(err, q.text)
 		}
+	}
+	if slices.ContainsFunc(q.feeds, func(f *feed) bool { return f.standby != nil }) {
+		q.recordAttached("standing by")
 	}
 	return nil
 }
@@ -558,6 +564,9 @@ func (q *query) abandon() {
 func (q *query) discard() {
 	for _, f := range q.feeds {
 		_ = f.source.Stop() // nothing is attached that could refuse to go
+	}
+	if q.discharge != nil { // it stood by
+		q.discharge()
 	}
 	q.gating.end()
 }
