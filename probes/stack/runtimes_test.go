@@ -1,0 +1,174 @@
+package stack
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/process"
+	"endoscope/probes/testenv"
+)
+
+// pythonThreads is a program with a thread that waits in a queue, and one that computes
+// and so has the interpreter's lock, for which another waits.
+const pythonThreads = `
+import threading, queue, time
+def take(): queue.Queue().get()
+def compute():
+    while True: sum(range(1000))
+threading.Thread(target=take, daemon=True).start()
+threading.Thread(target=compute, daemon=True).start()
+threading.Thread(target=compute, daemon=True).start()
+print(1, flush=True)
+def rest(): time.sleep(1000)
+rest()
+`
+
+// A Python program's stacks are of its functions, with what of the interpreter's
+// lies below; a thread that waits for the interpreter's lock is blocked.
+func TestPythonStacks(t *testing.T) {
+	testenv.NeedUprobes(t)
+	script := filepath.Join(t.TempDir(), "threads.py")
+	if err := os.WriteFile(script, []byte(pythonThreads), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, testenv.NeedProgram(t, "/usr/bin/python3"), script)
+	r.number(t)
+	time.Sleep(100 * time.Millisecond)
+	c := collect(t, r.pid)
+	seenStates := map[string]bool{}
+	for range 30 {
+		for _, s := range snapshot(t, c) {
+			for i, f := range s.functions {
+				switch f {
+				case "take", "rest":
+					seenStates[f+" "+s.state] = true
+					fallthrough
+				case "compute":
+					if s.origins[i] != originUser || s.modules[i] != "threads.py" {
+						t.Errorf("%s is the %s's, of %s", f, s.origins[i], s.modules[i])
+					}
+					if f == "compute" {
+						seenStates[f+" "+s.state] = true
+					}
+				case "Thread.run", "Queue.get", "clock_nanosleep":
+					if s.origins[i] != originSystem {
+						t.Errorf("%s is the %s's", f, s.origins[i])
+					}
+				}
+			}
+		}
+		time.Sleep(3 * time.Millisecond)
+	}
+	for _, want := range []string{"take WAIT", "rest WAIT", "compute RUN", "compute BLOCKED"} {
+		if !seenStates[want] {
+			t.Errorf("%s is not seen: %v", want, seenStates)
+		}
+	}
+	if seenStates["compute WAIT"] || seenStates["take RUN"] {
+		t.Errorf("seen: %v", seenStates)
+	}
+}
+
+// A Java program's stacks are those that its virtual machine tells, if it may be
+// asked; its own threads have stacks of machine code.
+func TestJavaStacks(t *testing.T) {
+	testenv.NeedUprobes(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "Waits.java")
+	text := `public class Waits {
+  static void deep(int n) throws Exception { if (n > 0) deep(n - 1); else synchronized (Waits.class) { Waits.class.wait(); } }
+  public static void main(String[] a) throws Exception { new Thread(() -> { try { deep(2); } catch (Exception e) {} }, "deep").start(); System.out.println(1); Thread.sleep(1000000); }
+}`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(testenv.NeedProgram(t, "javac"), "-d", dir, file).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	r := run(t, testenv.NeedProgram(t, "java"), "-Xmx64m", "-cp", dir, "Waits")
+	r.number(t)
+	time.Sleep(100 * time.Millisecond)
+	p, _ := process.Lookup(r.pid)
+	s := &source{provider: provider, target: plan.Target{PIDs: []int{r.pid}}, found: []process.Process{p}, spec: &plan.Acquire{Settings: plan.Settings{JavaStacks: JavaDump}}}
+	c, err := s.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	all := byName(snapshot(t, c))
+	deep := all["deep"]
+	if text := strings.Join(deep.functions, " "); deep.state != "WAIT" || !strings.Contains(text, "java.lang.Object.wait Waits.deep Waits.deep Waits.deep Waits.lambda$main$0 ") {
+		t.Errorf("%s in %s", deep.state, text)
+	}
+	if vm := all["VM Thread"]; len(vm.functions) == 0 || !slices.Contains(vm.modules, "libjvm.so") {
+		t.Errorf("the machine's own thread: %v", vm)
+	}
+	if c.undumped > 0 {
+		t.Errorf("%d dumps failed", c.undumped)
+	}
+	// What is missing where it may not be asked is said.
+	plain, err := provider.Prepare(context.Background(), specification(plan.Target{PIDs: []int{r.pid}}, time.Second))
+	if err != nil || len(plain.Notices()) != 1 || !strings.Contains(plain.Notices()[0], "SET java_stacks = 'threaddump'") {
+		t.Errorf("notices %v, error %v", plain.Notices(), err)
+	}
+}
+
+// Of programs that do not say what their code is of, or that were stripped, a
+// notice says so; a stripped Go program's functions have their names.
+func TestNotices(t *testing.T) {
+	testenv.NeedUprobes(t)
+	stripped := run(t, testenv.CompileGo(t, "testdata/goshapes", "-ldflags=-s -w"))
+	stripped.number(t)
+	silent := run(t, testenv.NeedProgram(t, "node"), "-e", "console.log(1); setInterval(() => {}, 1000)")
+	silent.number(t)
+	plain := run(t, testenv.NeedProgram(t, "sleep"), "100")
+	for pid, want := range map[int]string{stripped.pid: "is a Go program without debug information", silent.pid: "runs JavaScript and does not say", plain.pid: ""} {
+		s, err := provider.Prepare(context.Background(), specification(plan.Target{PIDs: []int{pid}}, time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := s.Notices()
+		if (want == "") != (len(got) == 0) || want != "" && !strings.Contains(got[0], want) {
+			t.Errorf("notices %q, want %q", got, want)
+		}
+	}
+	c := collect(t, stripped.pid)
+	spins := false
+	for range 20 {
+		for _, s := range snapshot(t, c) {
+			spins = spins || slices.Contains(s.functions, "main.spin")
+		}
+	}
+	if !spins {
+		t.Error("a function of a stripped Go program has no name")
+	}
+}
+
+// Names of code compiled at run time.
+func TestCompiledFrame(t *testing.T) {
+	for name, want := range map[string]frame{
+		"JS:*onMessage /srv/app.js:2:19":                    {function: "onMessage", module: "app.js"},
+		"JS:^processTimers node:internal/timers:508:20":     {function: "processTimers", module: "node:internal/timers", system: true},
+		"JS:~ file:///srv/mod.mjs:1:1":                      {function: "(anonymous)", module: "mod.mjs"},
+		"LazyCompile:~Server.close /srv/a b.js:10:2":        {function: "Server.close", module: "a b.js"},
+		"Script:~ /srv/app.js:1:1":                          {function: "(script)", module: "app.js"},
+		"Builtin:ArrayForEach":                              {function: "Builtin:ArrayForEach", module: compiledModule, system: true},
+		"RegExp:^a:b$":                                      {function: "RegExp:^a:b$", module: compiledModule, system: true},
+		"int java.lang.String.hashCode()":                   {function: "java.lang.String.hashCode", module: compiledModule, system: true},
+		"void app.Server$Worker.run(java.lang.String, int)": {function: "app.Server$Worker.run", module: compiledModule},
+		"Interpreter":                                       {function: "Interpreter", module: compiledModule, system: true},
+		"":                                                  {function: "", module: compiledModule, system: true},
+		"JS:":                                               {function: "(anonymous)", module: "", system: true},
+	} {
+		if got := compiledFrame(name); got != want {
+			t.Errorf("%q is %+v, want %+v", name, got, want)
+		}
+	}
+}
