@@ -65,6 +65,27 @@ extern bool bpf_session_is_return(void) __ksym __weak;
 #define STACK_FIRST (options & (USE_DEPTH | PAIR))
 
 /*
+ * keep notes what is known of a call for its return, which sets the rest. In
+ * most queries nobody asks for three quarters of it.
+ */
+static __always_inline void keep(struct moment *to, const struct moment *m)
+{
+	if ((options & (SEQUENCE | SEND_RECEIVER | SEND_GOROUTINE | SEND_COST)) || !(options & AT_RETURN)) {
+		*to = *m;
+		return;
+	}
+	to->cookie = m->cookie;
+	to->start = m->start;
+	to->pid = m->pid;
+	to->tid = m->tid;
+	to->depth = m->depth;
+	if (options & USE_ARGS)
+		__builtin_memcpy(to->args, m->args, sizeof(m->args));
+	if (options & USE_NAMES)
+		__builtin_memcpy(to->process, m->process, 2 * TASK_COMM_LEN);
+}
+
+/*
  * enter handles an entry; true: its return is awaited. start, if any, gets the
  * time for the kernel to remember.
  */
@@ -134,7 +155,7 @@ static __always_inline bool enter(struct pt_regs *ctx, __u64 cookie, __u64 *star
 	c->sp = sp;
 	c->function = ID(cookie);
 	c->wanted = wanted;
-	c->m = m;
+	keep(&c->m, &m);
 	t->n = n + 1;
 	if (wanted)
 		COUNT_ARMED(&m);
