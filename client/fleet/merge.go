@@ -106,6 +106,7 @@ func (m *merge) inOrder(g *gathered) (*merge, error) {
 			query += " DESC"
 		}
 	}
+	query += ", " + names[min(g.host, len(had)-1)] // equal rows: by host, not by who was first
 	if m.sort.limit != "" {
 		query += " LIMIT " + m.sort.limit
 	}
