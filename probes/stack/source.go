@@ -43,6 +43,7 @@ type source struct {
 	interval atomic.Int64 // ns between snapshots that stack_overhead has led to; 0: what was asked
 
 	mu      sync.Mutex // guards what follows
+	loaded  *collector // by Load, until it is started
 	started bool
 	stopped bool
 	stop    chan struct{} // closed by Stop
@@ -96,8 +97,7 @@ func (c *collector) close() {
 	c.modules.close()
 }
 
-// Start takes a first sample, whose rows are dropped: it reads the files that
-// the target executes.
+// Start loads, unless that is done, and samples from now on.
 func (s *source) Start(ctx context.Context, sink probes.Sink) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,13 +105,11 @@ func (s *source) Start(ctx context.Context, sink probes.Sink) error {
 		sink.End(nil)
 		return nil
 	}
-	c, err := s.open()
-	if err != nil {
-		return err
-	}
-	if err := c.take(func(*observation) {}); err != nil {
-		c.close()
-		return err
+	c, err := s.loaded, error(nil)
+	if s.loaded = nil; c == nil {
+		if c, err = s.load(); err != nil {
+			return err
+		}
 	}
 	c.tally = tally{}
 	s.rows.push = sink.Push
@@ -135,9 +133,43 @@ func (s *source) Stop() error {
 		close(s.stop)
 		<-s.ended
 	}
+	if s.loaded != nil {
+		s.loaded.close()
+		s.loaded = nil
+	}
 	s.stopped = true
 	return nil
 }
+
+// Load implements probes.Loader: it loads the sampler's programs, and takes the
+// first sample, which reads the files that the target executes.
+func (s *source) Load(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var err error
+	if s.loaded == nil && !s.stopped {
+		s.loaded, err = s.load()
+	}
+	return err
+}
+
+// load makes a collector that has taken a sample, whose rows are dropped.
+func (s *source) load() (*collector, error) {
+	c, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.take(func(*observation) {}); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+var _ probes.Loader = (*source)(nil)
 
 // run samples at start + k·every, but for those k at which the snapshots before
 // have cost too much yet.

@@ -2,6 +2,7 @@ package stack
 
 import (
 	"context"
+	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -10,6 +11,8 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/clock"
 	"endoscope/probes/process"
 	"endoscope/probes/testenv"
 )
@@ -113,6 +116,64 @@ func TestSource(t *testing.T) {
 	a, b := got.rows[10][colStack].A.([]batch.Value), got.rows[11][colStack].A.([]batch.Value)
 	if len(a) == 0 || &a[0] != &b[0] {
 		t.Error("a stack was made twice")
+	}
+}
+
+// What was loaded beforehand samples as ever, with nothing of before it was started,
+// and goes if it never is.
+func TestLoad(t *testing.T) {
+	testenv.NeedUprobes(t)
+	r := run(t, testenv.NeedProgram(t, "sleep"), "100")
+	prepare := func() probes.Loader {
+		t.Helper()
+		s, err := provider.Prepare(t.Context(), specification(plan.Target{PIDs: []int{r.pid}}, 10*time.Millisecond))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.(probes.Loader).Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return s.(probes.Loader)
+	}
+	programs := func() (n int) {
+		t.Helper()
+		fds, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, fd := range fds {
+			if to, _ := os.Readlink("/proc/self/fd/" + fd.Name()); to == "anon_inode:bpf-prog" {
+				n++
+			}
+		}
+		return n
+	}
+	before := programs()
+	unused, used := prepare(), prepare()
+	if n := programs(); n < before+2 {
+		t.Errorf("%d programs are loaded, %d were before", n, before)
+	}
+	if err := unused.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(50 * time.Millisecond)
+	got, began := newRecord(), clock.Now()
+	if err := used.Start(t.Context(), got); err != nil {
+		t.Fatal(err)
+	}
+	for got.len() < 5 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := used.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	for i, row := range got.rows {
+		if row[colTime].I < began || row[colState].S != "WAIT" {
+			t.Errorf("row %d is %v", i, row)
+		}
+	}
+	if n := programs(); n != before {
+		t.Errorf("%d programs are left, %d were before", n, before)
 	}
 }
 
