@@ -281,7 +281,7 @@ static __always_inline void read_receiver(struct moment *m, const struct pt_regs
 
 static __always_inline void read_names(struct moment *m, struct task_struct *task)
 {
-	bpf_probe_read_kernel_str(m->process, TASK_COMM_LEN, BPF_CORE_READ(task, group_leader) ? task->group_leader->comm : task->comm);
+	bpf_probe_read_kernel_str(m->process, TASK_COMM_LEN, BPF_CORE_READ(task, group_leader) ? plain(task)->group_leader->comm : task->comm);
 	bpf_get_current_comm(m->thread, TASK_COMM_LEN);
 }
 
