@@ -19,6 +19,9 @@ const (
 // entityBytes is what one entity that lives takes, about.
 const entityBytes = 1 << 10
 
+// identityLimit is when strings move to a new dictionary: identities are without end.
+const identityLimit = 1 << 16
+
 // consistent reports the selected rows of its input, and those others that a
 // consistency.Keeper has for them. Rows that may be reported later are copied.
 type consistent struct {
@@ -153,6 +156,8 @@ func (c *consistent) report(r consistency.Report) {
 			v = textual(c.types[i], r.Thread)
 		case c.roles.TypeName:
 			v = textual(c.types[i], r.TypeName)
+		case c.roles.Name:
+			v = textual(c.types[i], r.Name)
 		}
 		c.b.Cols[i].Append(n, v)
 	}
@@ -186,10 +191,15 @@ func (c *consistent) flush() (Status, error) {
 		return c.out.status, c.err
 	}
 	c.b = nil
+	full := false
 	for i := range b.Cols {
 		if col := &b.Cols[i]; col.Dict != nil {
 			col.Values = col.Dict.Values()
+			full = full || col.Dict.Len() > identityLimit
 		}
+	}
+	if full {
+		c.pool = batch.NewPool(c.types)
 	}
 	defer b.Release()
 	return c.out.push(c.ctx, b)
@@ -198,7 +208,10 @@ func (c *consistent) flush() (Status, error) {
 // Signal passes signals on. Behind a Gap nobody knows what lives.
 func (c *consistent) Signal(ctx context.Context, _ int, s Signal) (Status, error) {
 	c.ctx = ctx
-	if s.Kind == Gap {
+	switch s.Kind {
+	case Watermark:
+		c.keeper.Advance(s.Time)
+	case Gap:
 		c.keeper.Lost()
 		if _, err := c.flush(); err != nil {
 			return c.out.status, err

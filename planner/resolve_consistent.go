@@ -26,17 +26,20 @@ func (r *resolver) consistent(s *parser.Source, with ctes, lv level) (*scope, er
 		return nil, r.errorf(s.Src.Pos(), "CONSISTENT needs events with a timestamp")
 	}
 	n := &plan.Consistent{Input: marked}
-	for name, at := range map[string]*int{
-		"event": &n.Roles.Event, "entity_id": &n.Roles.Entity, "category": &n.Roles.Category, "parent_id": &n.Roles.Parent,
-		"other_id": &n.Roles.Other, "thread_id": &n.Roles.ThreadID, "thread_name": &n.Roles.ThreadName, "name": &n.Roles.Name, "type_name": &n.Roles.TypeName,
+	for _, role := range []struct {
+		name string
+		at   *int
+	}{
+		{"event", &n.Roles.Event}, {"entity_id", &n.Roles.Entity}, {"category", &n.Roles.Category}, {"parent_id", &n.Roles.Parent},
+		{"other_id", &n.Roles.Other}, {"thread_id", &n.Roles.ThreadID}, {"thread_name", &n.Roles.ThreadName}, {"name", &n.Roles.Name}, {"type_name", &n.Roles.TypeName},
 	} {
-		*at = slices.IndexFunc(sch.Fields, func(f plan.Field) bool { return strings.EqualFold(f.Name, name) })
-		if *at < 0 {
+		*role.at = slices.IndexFunc(sch.Fields, func(f plan.Field) bool { return strings.EqualFold(f.Name, role.name) })
+		if *role.at < 0 {
 			continue
 		}
-		id := strings.HasSuffix(name, "_id")
-		if t := sch.Fields[*at].Type; t != batch.Varchar && (t != batch.Bigint || !id) {
-			return nil, r.errorf(s.Src.Pos(), "the column %s of events is %s, not %s", name, batch.Varchar, t)
+		id := strings.HasSuffix(role.name, "_id")
+		if t := sch.Fields[*role.at].Type; t != batch.Varchar && (t != batch.Bigint || !id) {
+			return nil, r.errorf(s.Src.Pos(), "CONSISTENT needs text in the column %s, which is %s", role.name, t)
 		}
 	}
 	if n.Roles.Event < 0 || n.Roles.Entity < 0 {

@@ -2,6 +2,7 @@ package consistency
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -41,6 +42,7 @@ type key struct {
 type life struct {
 	category     Category
 	id           string // when it was created
+	now, name    string // its identity in the end; a type's name
 	loaded, over uint64 // by which events; 0: it was not
 	told, toldOf bool   // its creation was reported; its load was
 	ended        bool   // its end was reported
@@ -87,23 +89,20 @@ func tellHistory(full []Event) history {
 			return
 		}
 		l.over = by
-		for k, at := range now {
-			if at == l {
-				delete(now, k)
-				if l.category != Invocation {
-					for pair := range h.held {
-						if pair[0] == k.id || l.category == Thread && pair[1] == k.id {
-							dropped[pair] = h.held[pair]
-							delete(h.held, pair)
-						}
-					}
+		owns := (l.category == Object || l.category == Type) && anyOf(l.now) == l
+		if l.category != Invocation {
+			for pair := range h.held {
+				if owns && pair[0] == l.now || l.category == Thread && pair[1] == l.now {
+					dropped[pair] = h.held[pair]
+					delete(h.held, pair)
 				}
 			}
 		}
-		for name, at := range names {
-			if at == l {
-				delete(names, name)
-			}
+		if k := (key{l.category, l.now}); now[k] == l {
+			delete(now, k)
+		}
+		if names[l.name] == l {
+			delete(names, l.name)
 		}
 	}
 	for i, e := range full {
@@ -140,7 +139,7 @@ func tellHistory(full []Event) history {
 					m.parent = nil
 				}
 			}
-			l := &life{category: e.Category, id: e.Entity}
+			l := &life{category: e.Category, id: e.Entity, now: e.Entity, name: e.Name}
 			h.lives = append(h.lives, l)
 			now[key{e.Category, e.Entity}] = l
 			if e.Category == Type && e.Name != "" {
@@ -161,6 +160,17 @@ func tellHistory(full []Event) history {
 				delete(stacks, e.Entity)
 			}
 			end(m.entity, seq)
+		case e.Kind.Ends() && e.Category == Thread:
+			for _, l := range stacks[e.Entity] {
+				end(l, seq)
+			}
+			delete(stacks, e.Entity)
+			for pair := range h.held {
+				if pair[1] == e.Entity {
+					dropped[pair] = h.held[pair]
+					delete(h.held, pair)
+				}
+			}
 		case e.Kind == Load && m.entity != nil:
 			m.entity.loaded = seq
 		case e.Kind == Move && m.entity != nil:
@@ -169,12 +179,8 @@ func tellHistory(full []Event) history {
 			}
 			delete(now, key{m.entity.category, e.Entity})
 			now[key{m.entity.category, e.Other}] = m.entity
-			for pair, state := range h.held {
-				if pair[0] == e.Entity {
-					delete(h.held, pair)
-					h.held[[2]string{e.Other, pair[1]}] = state
-				}
-			}
+			m.entity.now = e.Other
+			renameLocks(h.held, e.Entity, e.Other)
 			m.other = nil
 		case e.Kind.synchronises():
 			pair := [2]string{e.Entity, e.Thread}
@@ -255,6 +261,9 @@ func (c *checker) report(r Report) {
 	}
 	var m meaning
 	switch {
+	case r.Seq == 0 && r.Kind == Ended && r.Category == None: // of what a thread does to a lock
+		delete(c.locks, [2]string{r.Entity, r.Thread})
+		return
 	case r.Seq == 0 && r.Kind == Ended:
 		m.entity = c.live[key{r.Category, r.Entity}]
 	case r.Seq == 0 || r.Seq > uint64(len(c.full)) || c.full[r.Seq-1].Kind != r.Kind || c.full[r.Seq-1].Category != r.Category:
@@ -285,7 +294,7 @@ func (c *checker) report(r Report) {
 			}
 			delete(c.live, key{m.entity.category, r.Entity})
 			c.live[key{m.entity.category, r.Other}] = m.entity
-			c.renameLock(r.Entity, r.Other)
+			renameLocks(c.locks, r.Entity, r.Other)
 		}
 	default:
 		c.activity(r, m)
@@ -295,13 +304,23 @@ func (c *checker) report(r Report) {
 	}
 }
 
-func (c *checker) renameLock(from, to string) {
-	for pair, state := range c.locks {
-		if pair[0] == from {
-			delete(c.locks, pair)
-			c.locks[[2]string{to, pair[1]}] = state
+// renameLocks gives what is done to a lock to its new identity, and drops what was
+// done to another one that had that.
+func renameLocks(locks map[[2]string]hold, from, to string) {
+	if from == to {
+		return
+	}
+	moved := map[[2]string]hold{}
+	for pair, state := range locks {
+		switch pair[0] {
+		case from:
+			moved[[2]string{to, pair[1]}] = state
+			delete(locks, pair)
+		case to:
+			delete(locks, pair)
 		}
 	}
+	maps.Copy(locks, moved)
 }
 
 // known requires that an identity, as it is reported, is that of an entity which
@@ -358,13 +377,14 @@ func (c *checker) end(r Report, m meaning) {
 	case is != m.entity:
 		c.violated(1, "%v %s ends, and that is another one", r.Category, r.Entity)
 	}
-	delete(c.live, k)
 	if m.entity != nil {
 		m.entity.ended = true
 	}
+	owns := r.Category == Object || r.Category == Type && c.live[key{Object, r.Entity}] == nil
+	delete(c.live, k)
 	if r.Category != Invocation {
 		for pair := range c.locks {
-			if pair[0] == r.Entity || r.Category == Thread && pair[1] == r.Entity {
+			if owns && pair[0] == r.Entity || r.Category == Thread && pair[1] == r.Entity {
 				if r.Seq > 0 {
 					c.holds(pair, m.held[pair])
 				}

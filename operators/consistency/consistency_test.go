@@ -34,7 +34,7 @@ func pick[E any](t *rapid.T, from []E) E { return from[rapid.IntRange(0, len(fro
 
 func (p *program) name() string {
 	p.made++
-	return fmt.Sprint("n", p.made)
+	return fmt.Sprint(p.made)
 }
 
 func (p *program) innermost(thread string) string {
@@ -46,7 +46,7 @@ func (p *program) innermost(thread string) string {
 
 func (p *program) step() {
 	if len(p.threads) == 0 || len(p.threads) < 4 && pick(p.T, []int{0, 1, 2, 3, 4, 5, 6, 7}) == 0 {
-		id := pick(p.T, []string{"t1", "t2", "t3", "t4", "t5"})
+		id := pick(p.T, []string{"1", "2", "3", "4", "5"})
 		if slices.Contains(p.threads, id) {
 			return
 		}
@@ -165,7 +165,7 @@ func (p *program) step() {
 }
 
 func random(t *rapid.T) []Event {
-	p := &program{T: t, stacks: map[string][]string{}, loaded: map[string]bool{}, locks: map[[2]string]hold{}, free: []string{"o1", "o2", "o3", "o4"}}
+	p := &program{T: t, stacks: map[string][]string{}, loaded: map[string]bool{}, locks: map[[2]string]hold{}, free: []string{"1", "2", "3", "4"}}
 	for range rapid.IntRange(10, 300).Draw(t, "steps") {
 		p.step()
 	}
@@ -183,7 +183,7 @@ func choose(t *rapid.T, events []Event) choice {
 	share := rapid.SampledFrom([]float64{0.02, 0.1, 0.5, 1}).Draw(t, "share")
 	rnd := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 	by := rapid.IntRange(0, 3).Draw(t, "by")
-	thread := pick(t, []string{"t1", "t2", "t3"})
+	thread := pick(t, []string{"1", "2", "3"})
 	for i, e := range events {
 		var yes bool
 		switch by {
@@ -349,6 +349,66 @@ func TestLimit(t *testing.T) {
 	}
 }
 
+// TestLost: what is reported behind a loss holds to the rules, of which then is
+// known less.
+func TestLost(t *testing.T) {
+	unended := uint64(0)
+	rapid.Check(t, func(t *rapid.T) {
+		events := random(t)
+		c := choose(t, events)
+		var reports []Report
+		k := NewKeeper(func(r Report) { reports = append(reports, r) }, 0)
+		lost := rapid.IntRange(0, len(events)-1).Draw(t, "lost before")
+		for i, e := range events {
+			if i == lost {
+				k.Lost()
+			}
+			k.Push(e, c.selected[i], e.Thread)
+		}
+		if found := Check(events, reports); len(found) > 0 {
+			t.Fatalf("%v\n%s", found, script(events, reports))
+		}
+		unended += k.Counts().Unended
+	})
+	if unended == 0 {
+		t.Error("nothing was lost")
+	}
+}
+
+// TestBegunLate: threads whose creation was not seen end all the same, and so does
+// what they call.
+func TestBegunLate(t *testing.T) {
+	var reports []Report
+	k := NewKeeper(func(r Report) { reports = append(reports, r) }, 0)
+	var events []Event
+	for i := range 1000 {
+		id := fmt.Sprint(i)
+		events = append(events,
+			Event{Category: Invocation, Kind: Enter, Entity: "call " + id, Thread: id},
+			Event{Kind: Acquire, Entity: "mutex", Thread: id},
+			Event{Category: Thread, Kind: Reclaim, Entity: id, Thread: id})
+	}
+	for i, e := range events {
+		k.Push(e, i%3 == 0, "")
+	}
+	if found := Check(events, reports); len(found) > 0 || k.Live() != 0 || len(reports) != 2000 {
+		t.Errorf("%d live, %d reports, %v", k.Live(), len(reports), found)
+	}
+}
+
+// TestMissedEvent: a lock of which an event was not seen is reported again from the
+// next one on that makes sense.
+func TestMissedEvent(t *testing.T) {
+	var got []string
+	k := NewKeeper(func(r Report) { got = append(got, r.Kind.String()) }, 0)
+	for _, kind := range []Kind{BeginWait, Acquire, Release, Release, Acquire} {
+		k.Push(Event{Kind: kind, Entity: "mutex", Thread: "1"}, true, "")
+	}
+	if want := []string{"BEGIN_WAIT", "UNKNOWN", "ACQUIRE", "RELEASE", "ACQUIRE"}; !slices.Equal(got, want) || k.Counts().Withheld != 1 {
+		t.Errorf("%v, want %v; %+v", got, want, k.Counts())
+	}
+}
+
 // TestBounded: what is known does not grow with the length of the run.
 func TestBounded(t *testing.T) {
 	k := NewKeeper(func(Report) {}, 0)
@@ -360,15 +420,50 @@ func TestBounded(t *testing.T) {
 			{Category: Invocation, Kind: Enter, Entity: id, Thread: id, Other: "same"},
 			{Kind: Acquire, Entity: "same", Thread: id},
 			{Category: Object, Kind: Reclaim, Entity: "same", Thread: id},
+			{Category: Thread, Kind: Create, Entity: id + "'", Thread: id, Parent: id},
 			{Category: Thread, Kind: Reclaim, Entity: id, Thread: id},
+			{Category: Thread, Kind: Reclaim, Entity: id + "'", Thread: id + "'"},
 		} {
 			k.Push(e, i%3 == 0, "")
 		}
 	}
 	w := k.world
-	if k.Live() != 0 || len(w.locks)+len(w.tops)+len(w.types)+len(w.live[Object])+len(w.live[Thread])+len(w.live[Invocation]) != 0 {
+	if k.Live() != 0 || len(w.locks)+len(w.holds)+len(w.tops)+len(w.types)+len(w.live[Object])+len(w.live[Thread])+len(w.live[Invocation]) != 0 {
 		t.Errorf("%d live, %+v", k.Live(), w)
 	}
+}
+
+// TestChain: what has ended is not kept by what it made.
+func TestChain(t *testing.T) {
+	k := NewKeeper(func(Report) {}, 0)
+	before := "0"
+	k.Push(Event{Category: Thread, Kind: Create, Entity: before}, false, "")
+	first := k.world.find(Thread, before)
+	for i := range 1000 {
+		id := fmt.Sprint(i + 1)
+		k.Push(Event{Category: Thread, Kind: Create, Entity: id, Parent: before, Thread: before}, false, "")
+		k.Push(Event{Category: Thread, Kind: Reclaim, Entity: before, Thread: before}, false, "")
+		before = id
+	}
+	if k.Live() != 1 || !first.ended || first.create.Event != (Event{}) {
+		t.Errorf("%d live, the first is %+v", k.Live(), first)
+	}
+}
+
+// BenchmarkUnwind leaves all calls of a deep stack by leaving the outermost.
+func BenchmarkUnwind(b *testing.B) {
+	for range b.N {
+		k := NewKeeper(func(Report) {}, 0)
+		const depth = 10_000
+		for i := range depth {
+			k.Push(Event{Category: Invocation, Kind: Enter, Entity: fmt.Sprint(i), Thread: "1"}, i == depth-1, "")
+		}
+		k.Push(Event{Category: Invocation, Kind: Leave, Entity: "0", Thread: "1"}, false, "")
+		if k.Live() != 0 {
+			b.Fatal(k.Live())
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/10_000, "ns/call")
 }
 
 // script is what happened and what was reported, for people.

@@ -49,9 +49,10 @@ type entity struct {
 // world is what lives, by identity.
 type world struct {
 	live  [categories]map[string]*entity
-	types map[string]*entity // by name
-	locks map[string]map[string]*lock
-	tops  map[string]*entity // innermost invocation of threads that are no entities
+	types map[string]*entity          // by name
+	locks map[string]map[string]*lock // by identity of the lock, and of the thread
+	holds map[string]map[string]bool  // locks by thread, the other way round
+	tops  map[string]*entity          // innermost invocation of threads that are no entities
 	size  int
 	made  uint64
 	// forgotten: there are entities that were not taken in, so that an identity
@@ -60,7 +61,7 @@ type world struct {
 }
 
 func newWorld() *world {
-	w := &world{types: map[string]*entity{}, locks: map[string]map[string]*lock{}, tops: map[string]*entity{}}
+	w := &world{types: map[string]*entity{}, locks: map[string]map[string]*lock{}, holds: map[string]map[string]bool{}, tops: map[string]*entity{}}
 	for c := range w.live {
 		w.live[c] = map[string]*entity{}
 	}
@@ -75,8 +76,12 @@ func (w *world) find(c Category, id string) *entity {
 	return w.live[c][id]
 }
 
-// any is the live entity of that identity: an object, or else of another category.
+// any is the live entity of that identity: an object, or else of another category;
+// that only if there is no object that was not taken in.
 func (w *world) any(id string) *entity {
+	if w.forgotten {
+		return w.find(Object, id)
+	}
 	for _, c := range [...]Category{Object, Type, Thread, Invocation} {
 		if x := w.find(c, id); x != nil {
 			return x
@@ -150,9 +155,12 @@ func (w *world) add(e Event) *entity {
 	return x
 }
 
-// remove forgets x, which has ended. Invocations that go on may still refer to it.
+// remove forgets x, which has ended. What goes on may still refer to it, and then
+// only has to know that: of its own past nothing is kept.
 func (w *world) remove(x *entity) {
-	x.ended = true
+	if (x.category == Object || x.category == Type) && w.any(x.id) == x {
+		w.dropLocks(x.id)
+	}
 	if w.live[x.category][x.id] == x {
 		delete(w.live[x.category], x.id)
 	}
@@ -162,17 +170,52 @@ func (w *world) remove(x *entity) {
 	if x.category == Invocation && w.innermost(x.on) == x {
 		w.setInnermost(x.on, x.under)
 	}
-	x.under = nil
-	w.size -= 1 + len(w.locks[x.id])
-	delete(w.locks, x.id)
+	w.size--
+	*x = entity{category: x.category, id: x.id, number: x.number, ended: true}
 }
 
-// move gives x another identity.
+// lock takes in what a thread does to a lock.
+func (w *world) lock(id, thread string, l *lock) {
+	if w.locks[id] == nil {
+		w.locks[id] = map[string]*lock{}
+	}
+	if w.holds[thread] == nil {
+		w.holds[thread] = map[string]bool{}
+	}
+	w.locks[id][thread], w.holds[thread][id] = l, true
+	w.size++
+}
+
+// unlock forgets it.
+func (w *world) unlock(id, thread string) {
+	delete(w.locks[id], thread)
+	if len(w.locks[id]) == 0 {
+		delete(w.locks, id)
+	}
+	delete(w.holds[thread], id)
+	if len(w.holds[thread]) == 0 {
+		delete(w.holds, thread)
+	}
+	w.size--
+}
+
+// dropLocks forgets what all threads do to a lock.
+func (w *world) dropLocks(id string) {
+	for thread := range w.locks[id] {
+		w.unlock(id, thread)
+	}
+}
+
+// move gives x, an object, another identity.
 func (w *world) move(x *entity, id string) {
+	if x.id == id {
+		return
+	}
 	delete(w.live[x.category], x.id)
-	if held := w.locks[x.id]; held != nil {
-		delete(w.locks, x.id)
-		w.locks[id] = held
+	w.dropLocks(id)
+	for thread, l := range w.locks[x.id] {
+		w.unlock(x.id, thread)
+		w.lock(id, thread, l)
 	}
 	x.id = id
 	w.live[x.category][id] = x

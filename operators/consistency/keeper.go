@@ -17,8 +17,9 @@ type Keeper struct {
 	seq    uint64
 	// blind are the threads of whose invocations one was not taken in: what lies
 	// within what, and what ends with what, is not known there any more.
-	blind  map[string]bool
-	counts Counts
+	blind    map[string]bool
+	allBlind bool // there are too many of them
+	counts   Counts
 }
 
 // Counts are what could not be reported as it was.
@@ -83,6 +84,11 @@ func (k *Keeper) Push(e Event, selected bool, threadName string) {
 // Lost says that events are missing here, nobody knows which: what was reported
 // ends, the last first, and what lives has to be told anew.
 func (k *Keeper) Lost() {
+	for id, threads := range k.world.locks {
+		for thread, l := range threads {
+			k.loseLock(l, id, thread)
+		}
+	}
 	var reported []*entity
 	for _, live := range k.world.live {
 		for _, x := range live {
@@ -95,10 +101,13 @@ func (k *Keeper) Lost() {
 	for _, x := range reported {
 		k.endUnknown(x)
 	}
-	forgotten := k.world.forgotten
 	k.world = newWorld()
-	k.world.forgotten = forgotten
+	k.world.forgotten = true
+	clear(k.blind)
 }
+
+// Advance says that it is t: what is reported from now on is not reported before.
+func (k *Keeper) Advance(t int64) { k.now = max(k.now, t) }
 
 // subject is the entity that an activity event is about.
 func (k *Keeper) subject(e Event) *entity {
@@ -117,7 +126,7 @@ func (k *Keeper) create(e Event, wanted bool) {
 		delete(k.blind, e.Entity)
 	}
 	full := k.MaxLive > 0 && k.world.size >= k.MaxLive
-	if full || e.Category == Invocation && k.blind[e.Thread] {
+	if full || e.Category == Invocation && (k.allBlind || k.blind[e.Thread]) {
 		k.forget(e)
 		if wanted {
 			k.happen(e, nil)
@@ -134,11 +143,25 @@ func (k *Keeper) create(e Event, wanted bool) {
 func (k *Keeper) forget(e Event) {
 	k.counts.Forgotten++
 	k.world.forgotten = true
-	if e.Category == Invocation && !k.blind[e.Thread] {
-		k.blind[e.Thread] = true
-		for top := k.world.innermost(e.Thread); top != nil; top = k.world.innermost(e.Thread) {
-			k.finishOne(top)
+	if e.Category != Invocation || k.allBlind || k.blind[e.Thread] {
+		return
+	}
+	if len(k.blind) >= k.MaxLive {
+		k.allBlind = true
+		clear(k.blind)
+		for _, x := range k.world.live[Invocation] {
+			k.finishAll(x.on)
 		}
+		return
+	}
+	k.blind[e.Thread] = true
+	k.finishAll(e.Thread)
+}
+
+// finishAll ends the invocations of a thread.
+func (k *Keeper) finishAll(thread string) {
+	for top := k.world.innermost(thread); top != nil; top = k.world.innermost(thread) {
+		k.finishOne(top)
 	}
 }
 
@@ -146,8 +169,12 @@ func (k *Keeper) forget(e Event) {
 func (k *Keeper) end(e Event, wanted bool) {
 	x := k.world.find(e.Category, e.Entity)
 	if x == nil {
-		if e.Category == Thread {
+		switch {
+		case e.Category == Thread:
+			k.finishAll(e.Entity)
 			k.leaveThread(e.Entity)
+		case e.Category == Invocation && k.world.forgotten:
+			k.finishAll(e.Thread) // they were made within it: what was lost lies below
 		}
 		if wanted {
 			if k.world.forgotten {
@@ -172,7 +199,13 @@ func (k *Keeper) end(e Event, wanted bool) {
 func (k *Keeper) finishWithin(x *entity) {
 	switch x.category {
 	case Invocation:
-		for top := k.world.innermost(x.on); top != nil && top != x && k.above(x, top); top = k.world.innermost(x.on) {
+		top := k.world.innermost(x.on)
+		for y := top; y != x; y = y.under {
+			if y == nil {
+				return
+			}
+		}
+		for ; top != x; top = k.world.innermost(x.on) {
 			k.finishOne(top)
 		}
 	case Thread:
@@ -186,25 +219,9 @@ func (k *Keeper) finishWithin(x *entity) {
 // leaveThread forgets what a thread held that has ended.
 func (k *Keeper) leaveThread(thread string) {
 	delete(k.blind, thread)
-	for id, threads := range k.world.locks {
-		if threads[thread] != nil {
-			delete(threads, thread)
-			k.world.size--
-		}
-		if len(threads) == 0 {
-			delete(k.world.locks, id)
-		}
+	for id := range k.world.holds[thread] {
+		k.world.unlock(id, thread)
 	}
-}
-
-// above reports whether top lies above x on its thread's stack.
-func (k *Keeper) above(x, top *entity) bool {
-	for y := top.under; y != nil; y = y.under {
-		if y == x {
-			return true
-		}
-	}
-	return false
 }
 
 // finish ends x, whose end was not seen, and what lies within it.
@@ -331,32 +348,29 @@ func (k *Keeper) referParents(x *entity) {
 // synchronise takes in what a thread does to a lock.
 func (k *Keeper) synchronise(e Event, wanted bool) {
 	id := e.Entity
-	threads := k.world.locks[id]
-	l := threads[e.Thread]
+	l := k.world.locks[id][e.Thread]
+	if l != nil && !l.fits(e.Kind) {
+		k.loseLock(l, id, e.Thread) // something before it was not seen
+		k.world.unlock(id, e.Thread)
+		l = nil
+	}
 	if l == nil {
-		if e.Kind == Release || e.Kind == EndWait {
+		switch {
+		case e.Kind == Release || e.Kind == EndWait:
 			if wanted {
 				k.counts.Withheld++ // of what was before there was anybody to see it
 			}
 			return
-		}
-		if k.MaxLive > 0 && k.world.size >= k.MaxLive {
+		case k.MaxLive > 0 && k.world.size >= k.MaxLive:
 			k.forget(e)
+			if wanted {
+				e.Entity = Unknown
+				k.emit(e, nil, false)
+			}
 			return
 		}
-		if threads == nil {
-			threads = map[string]*lock{}
-			k.world.locks[id] = threads
-		}
 		l = &lock{unknown: k.world.forgotten && k.subject(e) == nil}
-		threads[e.Thread] = l
-		k.world.size++
-	}
-	if !l.fits(e.Kind) {
-		if wanted {
-			k.counts.Withheld++
-		}
-		return
+		k.world.lock(id, e.Thread, l)
 	}
 	if l.unknown {
 		e.Entity = Unknown
@@ -373,11 +387,16 @@ func (k *Keeper) synchronise(e Event, wanted bool) {
 		l.held, l.waits = len(l.acquired), l.waiting != nil
 	}
 	if l.idle() {
-		delete(threads, e.Thread)
-		k.world.size--
-		if len(threads) == 0 {
-			delete(k.world.locks, id)
-		}
+		k.world.unlock(id, e.Thread)
+	}
+}
+
+// loseLock says, if anything was said of it, that it is not known any more what a
+// thread does to a lock.
+func (k *Keeper) loseLock(l *lock, id, thread string) {
+	if (l.held > 0 || l.waits) && !l.unknown {
+		k.counts.Unended++
+		k.emit(Event{Time: k.now, Kind: Ended, Entity: id, Thread: thread}, k.world.any(id), true)
 	}
 }
 
@@ -403,7 +422,7 @@ func (k *Keeper) emit(e Event, x *entity, catchUp bool) {
 		k.refer(t)
 	}
 	if k.world.forgotten { // an identity that nobody has may be that of what was forgotten
-		if x == nil && !e.Kind.synchronises() {
+		if x == nil && !e.Kind.synchronises() && (e.Kind != Ended || e.Category != None) {
 			e.Entity = Unknown
 		}
 		if e.Kind != Move {

@@ -193,7 +193,7 @@ var Streams = []*Stream{
 		How: schedHow + "sched_process_fork", Cost: schedCost, Needs: schedNeeds,
 		Columns: columns(stamp, who, parent, []Column{maker})},
 	{Name: "thread_end", Kind: Enumerable, Process: true, Everywhere: true,
-		Doc: "a tuple for each thread that ends, the last of a process included",
+		Doc: "a tuple for each thread that ends, the last of a process included; one that executes a program goes on under the number of its process' first",
 		How: schedHow + "sched_process_exit", Cost: schedCost, Needs: schedNeeds,
 		Columns: columns(stamp, who, parent, ending)},
 

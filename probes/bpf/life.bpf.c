@@ -81,6 +81,10 @@ struct mm_struct___args {
 	struct file___named *exe_file;
 };
 
+struct kernel_clone_args {
+	__u32 user_worker : 1; /* since Linux 6.4 */
+};
+
 struct counted {
 	int counter;
 };
@@ -105,7 +109,7 @@ struct task_struct___living {
 #pragma clang attribute pop
 
 #define PF_IO_WORKER 0x00000010
-#define PF_USER_WORKER 0x00004000
+#define PF_USER_WORKER 0x00004000 /* since Linux 6.4; another flag had the bit before */
 #define PF_KTHREAD 0x00200000
 #define SIGNAL_GROUP_EXIT 4
 
@@ -286,9 +290,15 @@ SEC("tp_btf/sched_process_exit")
 int ended(__u64 *ctx)
 {
 	struct task_struct___living *t = (void *)ctx[0];
-	if (t->flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER))
+	if (t->flags & PF_KTHREAD)
 		return 0;
-	__u32 event = wanted & THREAD_END;
+	/* A thread that works for io_uring is none of the program's, but may be its
+	 * process' last. */
+	__u32 workers = PF_IO_WORKER;
+	if (bpf_core_field_exists(struct kernel_clone_args, user_worker))
+		workers |= PF_USER_WORKER;
+	bool worker = t->flags & workers;
+	__u32 event = worker ? 0 : wanted & THREAD_END;
 	if (wanted & PROCESS_END && last(ctx, t))
 		event |= PROCESS_END;
 	if (!event)
@@ -296,6 +306,11 @@ int ended(__u64 *ctx)
 	struct room *r = describe(t, event);
 	if (!r)
 		return 0;
+	if (worker) {
+		struct task_struct___living *leader = t->group_leader;
+		r->life.tid = leader->pid;
+		__builtin_memcpy(r->life.thread, leader->comm, sizeof(r->life.thread));
+	}
 	struct signal_struct___ending *s = t->signal;
 	r->life.status = t->exit_code;
 	if (event & PROCESS_END)

@@ -183,7 +183,12 @@ int main(int argc, char **argv)
 // run starts the program, and returns what it says once it may go on.
 func run(t *testing.T) (pid int, exe string, finish func() [][]string) {
 	t.Helper()
-	exe = testenv.CompileCText(t, lives, "-pthread")
+	return runText(t, lives)
+}
+
+func runText(t *testing.T, text string) (pid int, exe string, finish func() [][]string) {
+	t.Helper()
+	exe = testenv.CompileCText(t, text, "-pthread")
 	cmd := exec.Command(exe, exe)
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -487,4 +492,65 @@ func TestOfOthers(t *testing.T) {
 			t.Errorf("%s: %v, %v", stream, src, err)
 		}
 	}
+}
+
+// A process whose last thread is one that polls for io_uring, as far as the kernel
+// lets it end so: it ends once, as its first thread did.
+const polled = `
+#define _GNU_SOURCE
+#include <linux/io_uring.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void)
+{
+	char line[8];
+	int made = 0;
+	cpu_set_t one;
+	CPU_ZERO(&one);
+	CPU_SET(0, &one);
+	sched_setaffinity(0, sizeof one, &one); /* who polls ends when it is its turn */
+	puts("ready");
+	fflush(stdout);
+	if (!fgets(line, sizeof line, stdin))
+		return 1;
+	for (int i = 0; i < 20; i++) {
+		int pid = fork(), status;
+		if (pid == 0) {
+			struct io_uring_params p;
+			memset(&p, 0, sizeof p);
+			p.flags = IORING_SETUP_SQPOLL;
+			p.sq_thread_idle = 1000;
+			_exit(syscall(SYS_io_uring_setup, 4, &p) < 0 ? 1 : 7);
+		}
+		waitpid(pid, &status, 0);
+		made += WEXITSTATUS(status) == 7;
+	}
+	printf("polled %d\n", made);
+	fflush(stdout);
+	return 42;
+}`
+
+// TestEndsWithWorkers: threads of the kernel's own in a process do not hide its end.
+func TestEndsWithWorkers(t *testing.T) {
+	every(t, func(t *testing.T, p *Provider) {
+		pid, _, finish := runText(t, polled)
+		ends := observe(t, p, acquire(ProcessEnd, plan.Target{PIDs: []int{pid}}))
+		said := finish()
+		if said[0][1] != "20" {
+			testenv.Skip(t, "io_uring is refused here: %s of 20 were made", said[0][1])
+		}
+		sevens := 0
+		for _, r := range ends.wait(t) {
+			if r["exit_code"].I == 7 && r["tid"] == r["pid"] {
+				sevens++
+			}
+		}
+		if sevens != 20 {
+			t.Errorf("%d ends of 20 processes", sevens)
+		}
+	})
 }

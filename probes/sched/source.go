@@ -116,6 +116,7 @@ func (s *source) watch() (over <-chan struct{}, forget func(), err error) {
 	if t.IsZero() || len(t.Processes)+len(t.Exes) > 0 || t.Start != t.Stop {
 		return nil, func() {}, nil
 	}
+	var why error
 	var ends []<-chan struct{}
 	var cancels []func()
 	forget = func() {
@@ -126,12 +127,13 @@ func (s *source) watch() (over <-chan struct{}, forget func(), err error) {
 	for _, pid := range t.PIDs {
 		end, cancel, err := process.Watch(pid)
 		if err != nil {
-			continue // it has ended, and who has the number next is meant
+			why = err // it has ended, and who has the number next is meant
+			continue
 		}
 		ends, cancels = append(ends, end), append(cancels, cancel)
 	}
 	if len(ends) == 0 {
-		return nil, nil, plan.Errorf(s.spec.Start, s.spec.Stop, "the process has ended")
+		return nil, nil, plan.Errorf(s.spec.Start, s.spec.Stop, "%v", why)
 	}
 	all := make(chan struct{})
 	gone := make(chan struct{})
