@@ -198,7 +198,10 @@ static long drop_innermost(__u32 i, void *data)
 	u->f.function = u->calls.function;
 	struct pending *p = bpf_map_lookup_elem(&open_calls, &u->f);
 	if (!p) {
+		/* Those that it was called from are not to be found any more. */
 		__builtin_memset(&u->calls, 0, sizeof(u->calls));
+		if (options & SEQUENCE)
+			u->o->gap = 1;
 		return 1;
 	}
 	if ((options & SEQUENCE) && p->wanted)
@@ -260,10 +263,13 @@ static __always_inline struct owner *owner_of(const struct frame *f, struct task
 
 /*
  * unlist takes p, the call in frame f, from its owner's list: those further in
- * have been abandoned. false: it is not in the list.
+ * have been abandoned. false: it is not in the list. The call of another thread,
+ * with whose stack this one goes on, says nothing of the calls of this one.
  */
 static __always_inline bool unlist(struct owner *o, const struct frame *f, const struct pending *p, __u64 time)
 {
+	if (!f->owner && p->m.tid != (__u32)bpf_get_current_pid_tgid())
+		return false;
 	drop_from(o, f, f->below + 1, time);
 	if (!o->calls.n || o->calls.below != f->below || o->calls.function != f->function)
 		return false;
@@ -446,9 +452,13 @@ static __always_inline void end(struct pt_regs *ctx, __u64 cookie)
 			o = find_owner(&f, task);
 			bool listed = o && is_current(o, task) && unlist(o, &f, p, now);
 			/* Another thread's, with whose stack this one goes on, or of
-			 * one that had the stack before. */
-			if ((options & SEQUENCE) && !listed)
+			 * one that had the stack before, or one whose place in the
+			 * list was lost. */
+			if ((options & SEQUENCE) && !listed) {
+				if (o && p->wanted)
+					o->gap = 1;
 				return;
+			}
 		}
 		if (p->wanted) {
 			struct moment *m = &p->m;

@@ -78,12 +78,13 @@ static __noinline int tell(__u32 *gap, struct moment *m, __u64 event)
  * entered tells the entry of a wanted call. One whose return will not be seen
  * (not followed) is left out whole, so that every ENTER has its end. Where it is
  * not known whose sequence it is of, or there is no memory for that (gap is
- * NULL), there is nowhere to note it: the gap is marked at once.
+ * NULL), there is nowhere to note it: the gap is marked at once, and counted as
+ * lost if that fails.
  */
 static __always_inline void entered(__u32 *gap, struct moment *m, bool followed)
 {
 	if (!gap)
-		mark(m);
+		count_unsent(mark(m));
 	else if (followed)
 		tell(gap, m, ENTER);
 	else

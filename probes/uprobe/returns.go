@@ -67,15 +67,17 @@ func (r *resolver) mixed() bool {
 	return how[trapped] && how[atExits] && nests(r.spec)
 }
 
-// checkNesting refuses to follow how calls nest whose exits are probed where the
-// kernel cannot.
+// checkNesting refuses to follow how calls nest where the kernel cannot: their
+// order however returns are observed, and their depth where exits are probed.
 func checkNesting(spec *plan.Acquire, ws []want) error {
-	exits := slices.ContainsFunc(ws, func(w want) bool { return w.returns == atExits })
-	if !exits || !nests(spec) || featureLoop.has() && featureFindVMA.has() {
+	if !nests(spec) || featureLoop.has() && featureFindVMA.has() {
 		return nil
 	}
 	if spec.Stream == FunctionCall {
-		return plan.Errorf(spec.Start, spec.Stop, "the order of calls whose exits are probed needs Linux %s or newer: this kernel has no %s", featureLoop.since, featureLoop.name)
+		return plan.Errorf(spec.Start, spec.Stop, "%s needs Linux %s or newer: this kernel has no %s", spec.Stream, featureLoop.since, featureLoop.name)
+	}
+	if !slices.ContainsFunc(ws, func(w want) bool { return w.returns == atExits }) {
+		return nil
 	}
 	return plan.Errorf(spec.Start, spec.Stop, "the depth of calls whose exits are probed needs Linux %s or newer: this kernel has no %s", featureLoop.since, featureLoop.name).
 		WithHint("leave out the column depth")
