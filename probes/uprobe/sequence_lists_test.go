@@ -1,0 +1,150 @@
+package uprobe
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/bpf"
+	"endoscope/probes/testenv"
+)
+
+// What a kernel cannot follow is refused before anything is loaded, however
+// returns are observed.
+func TestNestingNeedsLoops(t *testing.T) {
+	has := featureLoop.has
+	t.Cleanup(func() { featureLoop.has = has })
+	featureLoop.has = func() bool { return false }
+	for _, c := range []struct {
+		stream, column string
+		returns        returns
+		msg, hint      string // "": it is not refused
+	}{
+		{FunctionCall, "event", trapped, "function_call needs Linux 5.17 or newer: this kernel has no bpf_loop", ""},
+		{FunctionCall, "event", atExits, "function_call needs Linux 5.17 or newer: this kernel has no bpf_loop", ""},
+		{FunctionDuration, "depth", atExits, "the depth of calls whose exits are probed needs Linux 5.17 or newer", "leave out"},
+		{FunctionDuration, "depth", trapped, "", ""},
+		{FunctionDuration, "duration", atExits, "", ""},
+	} {
+		err := checkNesting(acquisition(c.stream, plan.Target{}, nil, c.column), []want{{returns: c.returns}})
+		if c.msg != "" {
+			refused(t, err, c.msg, c.hint)
+		} else if err != nil {
+			t.Errorf("%s of %s: %v", c.column, c.stream, err)
+		}
+	}
+}
+
+// A thread that goes on with the stack of another, and returns from a call of
+// that, has abandoned none of its own. The call's end is told of neither.
+func TestSequencesOverAnotherThreadsStack(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, prelude+contextSwitch+`
+static void *host, *guest, *other;
+static char stack[65536];
+static volatile int parked, done;
+/* Where the first thread is while the other has its stack. */
+static void body(void) { parked = 1; while (!done) usleep(1000); jump(&guest, host); }
+NOINLINE long leaf(long n) { sink += n; return n; }
+NOINLINE long home(long n) { sink += n; jump(&host, guest); sink++; return n; }
+NOINLINE long borrow(long n) { leaf(n); jump(&other, host); sink++; leaf(n); return n + 1; }
+static void *work(void *p) {
+	pthread_setname_np(pthread_self(), "other");
+	while (!parked) usleep(1000);
+	borrow(1);
+	leaf(1);
+	done = 1;
+	return 0;
+}
+int main(void) {
+	pthread_t t;
+	ready();
+	guest = begin(stack, sizeof stack, body);
+	pthread_create(&t, 0, work, 0);
+	home(1);
+	jump(&host, other); /* the other thread; the first comes back */
+	pthread_join(t, 0);
+	leaf(2);
+	return 0;
+}
+`, "-O1", "-pthread")
+	p := provider(t, Options{})
+	r := run(t, target)
+	_, got := start(t, p, byExits(FunctionCall, r.target(), named("leaf", "home", "borrow"), sequenceColumns...))
+	r.finish(success)
+	all := got.wait(t).sequences(t)
+	want := []string{
+		"ENTER borrow 0", "ENTER leaf 1", "LEAVE leaf 1",
+		"GAP  1", "ENTER leaf 1", "LEAVE leaf 1", "LEAVE borrow 0",
+		"ENTER leaf 0", "LEAVE leaf 0",
+	}
+	if diff := cmp.Diff(want, all["other"]); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Of the calls under way some are not to be found any more: those around them
+// end in gaps.
+func TestGapsForCallsNotFound(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, prelude+`
+NOINLINE long leaf(long n) { sink += n; return n; }
+NOINLINE long inner(long n) { ready(); leaf(n); sink++; return n; }
+NOINLINE long next(long n) { sink += n; return n; }
+NOINLINE long outer(long n) { inner(n); next(n); sink++; return n; }
+NOINLINE long last(long n) { sink += n; return n; }
+int main(void) { ready(); outer(1); last(1); return 0; }
+`, "-O1", "-fno-optimize-sibling-calls")
+	p := provider(t, Options{})
+	r := run(t, target)
+	src, got := start(t, p, byExits(FunctionCall, r.target(), named("leaf", "inner", "next", "outer", "last"), sequenceColumns...))
+	r.step()
+	if line := r.line(); line != "ready" {
+		t.Fatalf("target said %q", line)
+	}
+	s := src.(*source)
+	lost := 0
+	prune(s.sub.in.objects.Maps[bpf.FunctionMapOpenCalls], func(f bpf.FunctionFrame, c bpf.FunctionPending) bool {
+		if s.resolution.wants[f.Function].label.function != "inner" {
+			return false
+		}
+		lost++
+		return true
+	})
+	if lost != 1 {
+		t.Fatalf("%d calls of inner were under way", lost)
+	}
+	r.finish(success)
+	want := []string{
+		"ENTER outer 0", "ENTER inner 1", "ENTER leaf 2", "LEAVE leaf 2", // inner's return is not seen
+		"GAP  0", "ENTER next 0", "LEAVE next 0", // nor outer's
+		"GAP  0", "ENTER last 0", "LEAVE last 0",
+	}
+	if diff := cmp.Diff(want, got.wait(t).sequences(t)["target"]); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Where there is no memory for what is known of a goroutine each of its calls is
+// a gap, which is sent or counted.
+func TestGapsThatCannotBeNotedAreCounted(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileGo(t, "testdata/goholds")
+	p := provider(t, Options{MaxCalls: 1})
+	r := run(t, target)
+	spec := acquisition(FunctionCall, r.target(), named("main.hold", "main.step"), append(sequenceColumns, "goroutine")...)
+	spec.Settings.MaxEventRate = 100
+	_, got := start(t, p, spec)
+	r.finish(success)
+	got.wait(t)
+	const steps = 4 * 500
+	events := tally(got.strings("event"))
+	unsent, room := int(got.lost["rate limit"]), int(got.lost["no room for calls in progress"])
+	if room != steps || events[eventGap] == 0 || unsent == 0 {
+		t.Errorf("%d calls without room, want %d; events %v, %d not sent", room, steps, events, unsent)
+	}
+	if told := len(got.rows) + unsent; told != steps+2 {
+		t.Errorf("%d events and %d not sent, want %d together", len(got.rows), unsent, steps+2)
+	}
+}
