@@ -89,12 +89,16 @@ struct {
 /* Where Go has a thread's g from the end of its thread-local data (cmd/internal/obj/x86, on Linux). */
 #define TLS_G 8
 
-/* below_top is how far at lies below the top of the stack of g, 0 if it is not in that. */
+/*
+ * below_top is how far at lies below the top of the stack of g, 0 if it is not in
+ * that. What lies on the stack itself is no g, whatever it seems to say.
+ */
 static __always_inline __u64 below_top(__u64 g, __u64 at)
 {
 	struct bounds stack; /* what Go's struct g begins with (runtime/runtime2.go) */
 
-	if (bpf_probe_read_user(&stack, sizeof(stack), (void *)g) || at < stack.lo || at >= stack.hi)
+	if (bpf_probe_read_user(&stack, sizeof(stack), (void *)g) || at < stack.lo || at >= stack.hi ||
+	    (stack.lo <= g && g < stack.hi))
 		return 0;
 	return stack.hi - at;
 }
