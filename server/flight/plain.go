@@ -1,0 +1,71 @@
+package flight
+
+import (
+	"github.com/apache/arrow-go/v18/arrow/flight"
+	flatbuffers "github.com/google/flatbuffers/go"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// DoPut takes values of parameters, which must not be compressed: what is says
+// itself how much memory it takes, whatever its size.
+func (h *handler) DoPut(stream flight.FlightService_DoPutServer) error {
+	return h.FlightServer.DoPut(uncompressed{stream})
+}
+
+// uncompressed is a stream that gives no compressed record.
+type uncompressed struct {
+	flight.FlightService_DoPutServer
+}
+
+func (u uncompressed) Recv() (*flight.FlightData, error) {
+	d, err := u.FlightService_DoPutServer.Recv()
+	if err == nil && !isPlain(d.GetDataHeader()) {
+		return nil, status.Error(codes.InvalidArgument, "values must be sent without compression")
+	}
+	return d, err
+}
+
+// Fields of Arrow's messages, as places in their tables (format/Message.fbs,
+// format/Schema.fbs), and kinds of messages.
+const (
+	messageKind      = 6  // Message.header_type
+	messageHeader    = 8  // Message.header
+	dictionaryRecord = 6  // DictionaryBatch.data
+	recordCompressed = 10 // RecordBatch.compression
+
+	kindDictionary = 2
+	kindRecord     = 3
+)
+
+// isPlain reports whether the header of a message is no compressed record's. One
+// that cannot be read is not.
+func isPlain(header []byte) (plain bool) {
+	if len(header) == 0 {
+		return true
+	}
+	defer func() {
+		if recover() != nil { // the reader of FlatBuffers trusts what it reads
+			plain = false
+		}
+	}()
+	message := flatbuffers.Table{Bytes: header, Pos: flatbuffers.GetUOffsetT(header)}
+	kind, at := message.Offset(messageKind), message.Offset(messageHeader)
+	if kind == 0 || at == 0 {
+		return true
+	}
+	var record flatbuffers.Table
+	message.Union(&record, flatbuffers.UOffsetT(at))
+	switch message.GetByte(message.Pos + flatbuffers.UOffsetT(kind)) {
+	case kindDictionary:
+		data := record.Offset(dictionaryRecord)
+		if data == 0 {
+			return true
+		}
+		record.Pos = record.Indirect(record.Pos + flatbuffers.UOffsetT(data))
+	case kindRecord:
+	default:
+		return true
+	}
+	return record.Offset(recordCompressed) == 0
+}

@@ -1,0 +1,93 @@
+package flight
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/flight"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// messages are those by which a record of 1,000 numbers is sent.
+type messages []*flight.FlightData
+
+func (m *messages) Send(d *flight.FlightData) error {
+	*m = append(*m, proto.Clone(d).(*flight.FlightData)) // its memory is used again
+	return nil
+}
+
+func numbers(t *testing.T, o ...ipc.Option) messages {
+	schema := arrow.NewSchema([]arrow.Field{{Name: "n", Type: arrow.PrimitiveTypes.Int64}}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	defer b.Release()
+	for range 1000 {
+		b.Field(0).(*array.Int64Builder).Append(7)
+	}
+	rec := b.NewRecordBatch()
+	defer rec.Release()
+	var sent messages
+	w := flight.NewRecordWriter(&sent, append(o, ipc.WithSchema(schema))...)
+	if err := w.Write(rec); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return sent
+}
+
+// TestIsPlain: compressed records are told from others, and what is cut off is
+// taken for the worse.
+func TestIsPlain(t *testing.T) {
+	for name, o := range map[string][]ipc.Option{"plain": nil, "zstd": {ipc.WithZstd()}, "lz4": {ipc.WithLZ4()}} {
+		sent := numbers(t, o...)
+		if len(sent) != 2 {
+			t.Fatalf("%d messages", len(sent))
+		}
+		if schema, record := isPlain(sent[0].DataHeader), isPlain(sent[1].DataHeader); !schema || record != (o == nil) {
+			t.Errorf("%s: plain: schema %t, record %t", name, schema, record)
+		}
+		for n := range sent[1].DataHeader {
+			isPlain(sent[1].DataHeader[:n]) // does not panic
+		}
+	}
+}
+
+// source gives messages, as a client's stream does.
+type source struct {
+	flight.FlightService_DoPutServer
+	left messages
+}
+
+func (s *source) Context() context.Context { return context.Background() }
+func (s *source) Recv() (*flight.FlightData, error) {
+	if len(s.left) == 0 {
+		return nil, io.EOF
+	}
+	d := s.left[0]
+	s.left = s.left[1:]
+	return d, nil
+}
+
+// TestBomb: a record of a hundred bytes that says it is 32 TiB is refused before
+// anybody makes room for it.
+func TestBomb(t *testing.T) {
+	sent := numbers(t, ipc.WithZstd())
+	binary.LittleEndian.PutUint64(sent[1].DataBody, 1<<45)
+	r, err := flight.NewRecordReader(uncompressed{&source{left: sent}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Release()
+	if r.Next() || status.Code(r.Err()) != codes.InvalidArgument {
+		t.Errorf("it was read: %v", r.Err())
+	}
+}
