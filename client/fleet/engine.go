@@ -201,6 +201,9 @@ func (s *session) begin(ctx context.Context, text string, args []batch.Value) ([
 		refused = fmt.Errorf("none of %d hosts answers: %w", len(parts), parts[0].err)
 	}
 	if refused == nil {
+		refused = sameColumns(parts)
+	}
+	if refused == nil {
 		return parts, nil
 	}
 	for _, p := range parts {
@@ -209,6 +212,31 @@ func (s *session) begin(ctx context.Context, text string, args []batch.Value) ([
 		}
 	}
 	return nil, refused
+}
+
+// sameColumns refuses results that are not of the same columns: the rows of one
+// host would be read as those of another.
+func sameColumns(parts []*part) error {
+	var first *part
+	for _, p := range parts {
+		switch {
+		case p.res == nil:
+		case first == nil:
+			first = p
+		case !slices.EqualFunc(first.res.Columns(), p.res.Columns(), func(a, b wire.Column) bool { return a.Name == b.Name && a.Type == b.Type }):
+			return &parser.Error{Msg: fmt.Sprintf("the columns of %s are %s, those of %s are %s", first.name, columnList(first), p.name, columnList(p)),
+				Hint: "name the columns that all hosts have", Pos: parser.Span{Start: -1}}
+		}
+	}
+	return nil
+}
+
+func columnList(p *part) string {
+	var names []string
+	for _, c := range p.res.Columns() {
+		names = append(names, c.Name+" "+c.Type.String())
+	}
+	return strings.Join(names, ", ")
 }
 
 // same reports whether all hosts that answer refuse alike.

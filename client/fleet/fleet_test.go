@@ -107,6 +107,7 @@ func TestAggregatesAreMerged(t *testing.T) {
 		"SELECT COUNT(*), m IS NULL FROM %s GROUP BY m IS NULL ORDER BY COUNT(*)",
 		"SELECT CASE WHEN SUM(n) > 10 THEN 'many' ELSE 'few' END AS how, n %% 2 AS k FROM %s GROUP BY n %% 2 ORDER BY k",
 		"SELECT avg(0ns - d), -SUM(n), COUNT(*) + COUNT(*) FROM %s",
+		"SELECT DISTINCT COUNT(*) FROM %s GROUP BY n",
 	} {
 		const rows = "SELECT n, n * 1ns AS d, CASE WHEN n % 3 > 0 THEN n * 0.5 END AS m FROM series(20)"
 		union := strings.Repeat(rows+" UNION ALL ", hosts)
@@ -150,22 +151,52 @@ func TestRowsHaveTheirHost(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	s := open(t, fleet.New([]fleet.Host{{Name: "a", Engine: engine(t)}, {Name: "b", Engine: engine(t)}}))
 	for statement, want := range map[string]string{
-		"SELECT MEDIAN(n) FROM series(3)":                          "MEDIAN(n)",
-		"SELECT COUNT(DISTINCT n) FROM series(3)":                  "COUNT(DISTINCT n)",
-		"SELECT n, COUNT(*) FROM series(3)":                        "n,",
-		"SELECT nope, COUNT(*) FROM series(3) GROUP BY nope":       "nope\n",
-		"SELECT n FROM series(3) ORDER BY n + 1":                   "n + 1",
-		"SELECT n AS m FROM series(3) ORDER BY n":                  "n",
-		"SELECT DISTINCT n FROM series(3)":                         "SELECT DISTINCT",
-		"SELECT COUNT(*) FROM TUMBLE(SAMPLE(cpu_usage, 1s), 1s)":   "TUMBLE",
-		"SELECT COUNT(*) FROM SAMPLE(cpu_usage, 1s) EMIT EVERY 1s": "EVERY",
-		"SELECT host FROM series(3)":                               "host",
-		"SELEC":                                                    "SELEC",
-		"SET nonsense = 1":                                         "nonsense",
+		"SELECT MEDIAN(n) FROM series(3)":                                                     "MEDIAN(n)",
+		"SELECT COUNT(DISTINCT n) FROM series(3)":                                             "COUNT(DISTINCT n)",
+		"SELECT n, COUNT(*) FROM series(3)":                                                   "n,",
+		"SELECT nope, COUNT(*) FROM series(3) GROUP BY nope":                                  "nope\n",
+		"SELECT n FROM series(3) ORDER BY n + 1":                                              "n + 1",
+		"SELECT n AS m FROM series(3) ORDER BY n":                                             "n",
+		"SELECT DISTINCT n FROM series(3)":                                                    "SELECT DISTINCT",
+		"SELECT COUNT(*) FROM TUMBLE(SAMPLE(cpu_usage, 1s), 1s)":                              "TUMBLE",
+		"SELECT COUNT(*) FROM SAMPLE(cpu_usage, 1s) EMIT EVERY 1s":                            "EVERY",
+		"SELECT host FROM series(3)":                                                          "host",
+		"SELECT MAX(c) FROM (SELECT n, COUNT(*) AS c FROM series(3) GROUP BY n)":              "SELECT n, COUNT",
+		"WITH x AS (SELECT COUNT(*) AS c FROM series(3)) SELECT MAX(c) FROM x":                "SELECT COUNT",
+		"SELECT COUNT(*) FROM (SELECT n FROM series(3) LIMIT 2)":                              "SELECT n FROM series(3) LIMIT 2",
+		"SELECT n FROM (SELECT DISTINCT n FROM series(3))":                                    "SELECT DISTINCT",
+		"SELECT COUNT(*) FROM (SELECT n FROM (SELECT n, COUNT(*) FROM series(3) GROUP BY n))": "SELECT n, COUNT",
+		"SELEC":            "SELEC",
+		"SET nonsense = 1": "nonsense",
 	} {
 		_, err := s.Execute(t.Context(), statement)
 		var mistake *parser.Error
 		if !errors.As(err, &mistake) || !strings.HasPrefix(mistake.Src[mistake.Pos.Start:]+"\n", want) {
+			t.Errorf("%s: %v", statement, err)
+		}
+	}
+}
+
+// TestOtherColumns: rows of hosts that do not have the same columns are not mixed.
+func TestOtherColumns(t *testing.T) {
+	one, other := engine(t), engine(t)
+	for e, view := range map[wire.Engine]string{one: "SELECT n, n + 1 AS m FROM series(2)", other: "SELECT n FROM series(2)"} {
+		s, err := e.NewSession(t.Context(), wire.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Execute(t.Context(), "CREATE STREAM v AS ("+view+")"); err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+	}
+	s := open(t, fleet.New([]fleet.Host{{Name: "a", Engine: one}, {Name: "b", Engine: other}}))
+	for _, statement := range []string{"SELECT * FROM v", "SELECT * FROM v ORDER BY n"} {
+		r, err := s.Execute(t.Context(), statement)
+		if err == nil {
+			r.Close()
+			t.Errorf("%s: is answered", statement)
+		} else if !strings.Contains(err.Error(), "the columns of") {
 			t.Errorf("%s: %v", statement, err)
 		}
 	}

@@ -65,6 +65,9 @@ func splitQuery(q *parser.Query, src string) (*split, error) {
 	if i := slices.IndexFunc(w.sel.GroupBy, isHost); i >= 0 {
 		return w.perHost()
 	}
+	if err := w.checkSources(); err != nil {
+		return nil, err
+	}
 	return w.stages()
 }
 
@@ -122,6 +125,9 @@ func (w *splitter) rows() (*split, error) {
 		sp.limit = w.q.Limit.Int
 	}
 	if w.sel != nil {
+		if err := w.checkSources(); err != nil {
+			return nil, err
+		}
 		if err := w.withoutHost(sp); err != nil {
 			return nil, err
 		}
@@ -255,7 +261,7 @@ func (w *splitter) stages() (*split, error) {
 		}
 		items = append(items, x)
 	}
-	second := "SELECT " + strings.Join(items, ", ") + " FROM file('" + secondSource + "')"
+	second := "SELECT " + map[bool]string{true: "DISTINCT "}[w.sel.Distinct] + strings.Join(items, ", ") + " FROM file('" + secondSource + "')"
 	for i := range w.keys {
 		second += map[bool]string{true: " GROUP BY ", false: ", "}[i == 0] + "k" + strconv.Itoa(i)
 	}

@@ -5,12 +5,14 @@ import (
 	"log/slog"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"endoscope/operators/batch"
 	"endoscope/server/grant"
 	"endoscope/server/wire"
 )
@@ -58,6 +60,8 @@ type guarded struct {
 	may  *grant.Grant
 	once sync.Once
 	err  error
+
+	expelled atomic.Bool
 }
 
 // NewSession opens a session of o.User.
@@ -85,7 +89,7 @@ func (g *Guard) NewSession(ctx context.Context, o wire.Options) (wire.Session, e
 	may.Record("connected")
 	g.mu.Lock()
 	g.sessions[x] = true
-	g.grants[o.User.Name] = may
+	g.first(o.User.Name, may)
 	g.mu.Unlock()
 	return x, nil
 }
@@ -96,13 +100,68 @@ func (g *Guard) GrantOf(user string) (*grant.Grant, bool) {
 	may, ok := g.by.grantOf(user)
 	if ok {
 		g.mu.Lock()
-		g.grants[user] = may
+		g.first(user, may)
 		g.mu.Unlock()
 	}
 	if ok && g.audit != nil {
 		may.Audit = grant.Logger(g.audit, "user", user, "via", "definition")
 	}
 	return may, ok
+}
+
+// first keeps what a user may do, unless it is known what they could before: what
+// runs by that is looked at by expel. g.mu is held.
+func (g *Guard) first(user string, may *grant.Grant) {
+	if g.grants[user] == nil {
+		g.grants[user] = may
+	}
+}
+
+// errExpelled is what is left of a session.
+var errExpelled = status.Error(codes.Unauthenticated, "what you may do has changed: connect again")
+
+// Execute executes a statement, unless the user has been expelled. Its result
+// tells if that happens while it runs: it is not complete then.
+func (x *guarded) Execute(ctx context.Context, statement string, args ...batch.Value) (wire.Result, error) {
+	if x.expelled.Load() {
+		return nil, errExpelled
+	}
+	r, err := x.Session.Execute(ctx, statement, args...)
+	if err != nil {
+		return nil, err
+	}
+	return &watched{Result: r, by: x}, nil
+}
+
+// Describe says what a statement would give, unless the user has been expelled.
+func (x *guarded) Describe(ctx context.Context, statement string) (wire.Description, error) {
+	if x.expelled.Load() {
+		return wire.Description{}, errExpelled
+	}
+	return x.Session.Describe(ctx, statement)
+}
+
+// Complete proposes nothing to who has been expelled.
+func (x *guarded) Complete(ctx context.Context, kind, of, prefix string) []string {
+	if x.expelled.Load() {
+		return nil
+	}
+	return x.Session.Complete(ctx, kind, of, prefix)
+}
+
+// watched is a result that may end because its user is expelled.
+type watched struct {
+	wire.Result
+	by *guarded
+}
+
+// Next is the result's, but for its end.
+func (w *watched) Next(ctx context.Context) (wire.Event, error) {
+	ev, err := w.Result.Next(ctx)
+	if err != nil && w.by.expelled.Load() {
+		err = errExpelled
+	}
+	return ev, err
 }
 
 // Close ends the session, once.
@@ -146,6 +205,7 @@ func (g *Guard) expel() {
 			continue
 		}
 		x.may.Record("expelled")
+		x.expelled.Store(true)
 		_ = x.Close() // the service closes it, too, and hears of it
 	}
 	g.mu.Lock()
