@@ -182,6 +182,14 @@ func (r *record) End(err error) {
 	close(r.ended)
 }
 
+// has reports whether a row has come whose column name is value.
+func (r *record) has(name, value string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := slices.Index(r.names, name)
+	return slices.ContainsFunc(r.rows, func(row []batch.Value) bool { return row[c].S == value })
+}
+
 // wait waits until the stream ends by itself.
 func (r *record) wait(t testing.TB) *record {
 	t.Helper()

@@ -59,7 +59,7 @@ type class struct {
 // space is what a process has mapped.
 type space struct {
 	mappings []process.Mapping
-	nextRead time.Time // not before
+	nextRead time.Time // not before, but for readAhead
 }
 
 // received is the object of a call.
@@ -74,6 +74,9 @@ const (
 	// rereadRest is how much longer than it takes to read a process' mappings it
 	// is until they are read again, to find what was mapped since.
 	rereadRest = 50
+	// readAhead is how much of that rest may be owed: what is mapped is looked at
+	// more often where values that are no tables and a new library come together.
+	readAhead  = 500 * time.Millisecond
 	maxSpaces  = 4096
 	maxTables  = 1 << 20 // of a module
 	maxClasses = 1 << 20
@@ -176,7 +179,7 @@ func (r *receivers) at(m *objectModule, bias uint64, pid uint32, table uint64) *
 	}
 	sp := r.space(pid)
 	m, addr, found := r.elsewhere(sp, pid, table)
-	if !found && time.Now().After(sp.nextRead) {
+	if !found && time.Now().Add(readAhead).After(sp.nextRead) {
 		sp.read(pid)
 		m, addr, _ = r.elsewhere(sp, pid, table)
 	}
@@ -295,7 +298,13 @@ func (r *receivers) space(pid uint32) *space {
 // read reads the mappings; those of a process that has ended remain.
 func (sp *space) read(pid uint32) {
 	began := time.Now()
-	defer func() { sp.nextRead = time.Now().Add(rereadRest * time.Since(began)) }()
+	defer func() {
+		next := sp.nextRead
+		if next.Before(began) {
+			next = began
+		}
+		sp.nextRead = next.Add(rereadRest * time.Since(began))
+	}()
 	if ms, err := process.Mappings(int(pid)); err == nil && len(ms) > 0 {
 		sp.mappings = ms
 	}

@@ -174,7 +174,9 @@ func TestReceivers(t *testing.T) {
 					t.Fatalf("the program said %q", line)
 				}
 				// What a process maps that has ended nobody can say.
-				time.Sleep(100 * time.Millisecond)
+				for deadline := time.Now().Add(10 * time.Second); !got.has("receiver_class", "Loaded") && time.Now().Before(deadline); {
+					time.Sleep(10 * time.Millisecond)
+				}
 			}
 			want := noted(t, r.finish(success))
 			got.wait(t)

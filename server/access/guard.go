@@ -167,11 +167,11 @@ func (w *watched) Next(ctx context.Context) (wire.Event, error) {
 // Close ends the session, once.
 func (x *guarded) Close() error {
 	x.once.Do(func() {
-		x.g.mu.Lock()
-		delete(x.g.sessions, x)
-		x.g.mu.Unlock()
 		x.err = x.Session.Close()
 		x.may.Record("disconnected")
+		x.g.mu.Lock()
+		delete(x.g.sessions, x) // last: the guard's Close waits for those that are there
+		x.g.mu.Unlock()
 	})
 	return x.err
 }
