@@ -32,28 +32,56 @@ func configDir() string {
 	return filepath.Join(dir, "endoscope")
 }
 
-// options is how to connect to an address. On this machine, connections are not
-// encrypted unless certificates are named; elsewhere they are.
+// options is how to connect to an address. Sockets are not encrypted unless
+// certificates are named, the loopback is if there are any, and the rest always
+// is: any user of this machine can listen at a port that a server has left.
 func (c credentials) options(addr, dir string) (o remote.Options, err error) {
+	if err := checkAddress(addr); err != nil {
+		return o, err
+	}
 	if o.Token, err = c.readToken(dir); err != nil {
 		return o, err
 	}
-	local := onThisMachine(addr)
+	named := c.ca+c.cert != ""
 	switch {
-	case c.insecure && c.ca+c.cert != "":
+	case c.insecure && named:
 		return o, usagef("", "--insecure and certificates exclude each other")
-	case c.insecure, local && c.ca+c.cert == "":
+	case c.insecure:
+		o.Insecure = true
+		return o, nil
+	case isSocket(addr) && !named:
+		return o, nil
+	case onLoopback(addr) && usual(c.ca, dir, "ca.pem")+usual(c.cert, dir, "client.pem") == "":
+		if c.token != "" || os.Getenv(tokenVariable) != "" {
+			return o, usagef("--ca FILE encrypts it; --insecure sends it all the same", "the token is not sent to %s unencrypted", addr)
+		}
+		o.Token = "" // the usual one is for servers elsewhere
 		return o, nil
 	}
 	o.TLS, err = c.tls(dir)
 	return o, err
 }
 
-// onThisMachine reports whether an address is a socket's, or the loopback's.
-func onThisMachine(addr string) bool {
-	if strings.HasPrefix(addr, "unix:") || strings.HasPrefix(addr, "/") {
-		return true
+// checkAddress refuses what is no address. Its errors are *usageError.
+func checkAddress(addr string) error {
+	if isSocket(addr) {
+		return nil
 	}
+	_, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil || port == "" {
+		return usagef("--connect HOST:PORT, or the path of a socket", "%q is no address of an engine", addr)
+	}
+	return nil
+}
+
+func isSocket(addr string) bool {
+	return strings.HasPrefix(addr, "unix:") || strings.HasPrefix(addr, "/")
+}
+
+func onLoopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	ip := net.ParseIP(host)
 	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
@@ -77,7 +105,7 @@ func (c credentials) tls(dir string) (*tls.Config, error) {
 	if ca := usual(c.ca, dir, "ca.pem"); ca != "" { // else those that the system trusts
 		text, err := os.ReadFile(ca)
 		if err != nil {
-			return nil, err
+			return nil, unreadable("--ca", err)
 		}
 		conf.RootCAs = x509.NewCertPool()
 		if !conf.RootCAs.AppendCertsFromPEM(text) {
@@ -115,5 +143,18 @@ func (c credentials) readToken(dir string) (string, error) {
 	if errors.Is(err, fs.ErrNotExist) && c.token == "" {
 		return "", nil
 	}
-	return strings.TrimSpace(string(text)), err
+	if err != nil {
+		return "", unreadable("--token-file", err)
+	}
+	words := strings.Fields(string(text))
+	switch len(words) {
+	case 0:
+		return "", usagef("endoscoped token add USER makes one", "the token file %s is empty", file)
+	case 1:
+		return words[0], nil
+	}
+	return "", usagef("it is one word, as endoscoped token add USER prints it", "the token file %s has more than a token", file)
 }
+
+// unreadable is the error of a flag that names a file that cannot be read.
+func unreadable(flag string, err error) error { return usagef("", "%s: %v", flag, err) }

@@ -71,7 +71,13 @@ var valued = []flag{
 		}
 		return nil
 	}},
-	{"", "connect", "ADDR", func(f *flags, v string) error { f.connect = append(f.connect, v); return notEmpty("--connect", v) }},
+	{"", "connect", "ADDR", func(f *flags, v string) error {
+		f.connect = append(f.connect, v)
+		if v == "" {
+			return notEmpty("--connect", v)
+		}
+		return checkAddress(v)
+	}},
 	{"", "ca", "FILE", func(f *flags, v string) error { f.as.ca = v; return notEmpty("--ca", v) }},
 	{"", "cert", "FILE", func(f *flags, v string) error { f.as.cert = v; return notEmpty("--cert", v) }},
 	{"", "key", "FILE", func(f *flags, v string) error { f.as.key = v; return notEmpty("--key", v) }},
@@ -148,6 +154,9 @@ func (f *flags) parseValued(arg string, args []string) ([]string, error) {
 		return args, fl.set(f, v)
 	}
 	name, _, _ := strings.Cut(arg, "=")
+	if name == "--token" {
+		return nil, usagef("--token-file FILE, or $ENDOSCOPE_TOKEN", "a token in a command line is seen by all users: there is no flag --token")
+	}
 	return nil, usagef(helpHint, "there is no flag %s", name)
 }
 

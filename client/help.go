@@ -26,7 +26,8 @@ How to show it:
 
       --connect ADDR   ask the engine at ADDR (host:port, or the path of a socket)
                        instead of one in this process; several of them are one.
-                       Off this machine it takes
+                       Off this machine, or if the engine has certificates,
+                       it takes
       --ca FILE        the certificate of its CA (endoscoped init makes one),
       --cert FILE      and your certificate, with its key in FILE.key or --key FILE,
       --token-file FILE  or your token, which may also be in $ENDOSCOPE_TOKEN.

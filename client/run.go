@@ -73,6 +73,11 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	case err == nil, errors.Is(err, runner.ErrOutputClosed), errors.Is(err, runner.ErrTerminated):
 		return exitDone
 	}
+	var u *usageError
+	if errors.As(err, &u) { // in a file that a flag names
+		p.printUsage(err)
+		return exitUsage
+	}
 	runner.PrintError(p.Stderr, err)
 	return exitFailed
 }

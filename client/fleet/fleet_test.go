@@ -108,6 +108,7 @@ func TestAggregatesAreMerged(t *testing.T) {
 		"SELECT CASE WHEN SUM(n) > 10 THEN 'many' ELSE 'few' END AS how, n %% 2 AS k FROM %s GROUP BY n %% 2 ORDER BY k",
 		"SELECT avg(0ns - d), -SUM(n), COUNT(*) + COUNT(*) FROM %s",
 		"SELECT DISTINCT COUNT(*) FROM %s GROUP BY n",
+		"SELECT COUNT(*), '{0}' AS z, AVG(n), '{{1}' || '{' AS y, AVG(d) FROM %s",
 	} {
 		const rows = "SELECT n, n * 1ns AS d, CASE WHEN n % 3 > 0 THEN n * 0.5 END AS m FROM series(20)"
 		union := strings.Repeat(rows+" UNION ALL ", hosts)

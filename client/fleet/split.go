@@ -80,6 +80,7 @@ type splitter struct {
 	values []string // texts of the first stage's aggregates
 	byType []choice
 	seen   map[string]string // of aggregates, by their text: what stands for them
+	mark   string            // what choices' marks begin with
 }
 
 func (w *splitter) text(n parser.Node) string { return w.src[n.Pos().Start:n.Pos().Stop] }
@@ -240,7 +241,10 @@ func (w *splitter) withoutHost(sp *split) error {
 // stages splits an aggregate in two: what every host computes, and what becomes of
 // that here.
 func (w *splitter) stages() (*split, error) {
-	w.seen = map[string]string{}
+	w.seen, w.mark = map[string]string{}, "{"
+	for strings.Contains(w.src, w.mark) { // what users write is no mark
+		w.mark += "{"
+	}
 	switch {
 	case w.q.Emit != nil && w.q.Emit.Mode != "FINAL":
 		return nil, w.refuse(w.q.Emit, perHostHint, "EMIT %s of several hosts' rows together is not supported yet", w.q.Emit.Mode)
@@ -392,7 +396,7 @@ func (w *splitter) merged(c *parser.Call) (string, error) {
 	}
 	s := "(" + final + ")"
 	if duration != "" {
-		s = "{" + strconv.Itoa(len(w.byType)) + "}" // no text of a statement
+		s = w.mark + strconv.Itoa(len(w.byType)) + "}"
 		w.byType = append(w.byType, choice{s, column, "(" + duration + ")", "(" + final + ")"})
 	}
 	w.seen[text] = s

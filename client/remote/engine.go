@@ -21,8 +21,9 @@ import (
 
 // Options of a connection.
 type Options struct {
-	TLS   *tls.Config // nil: the connection is not encrypted
-	Token string      // who calls, if the server asks; needs TLS, or a unix socket
+	TLS      *tls.Config // nil: the connection is not encrypted
+	Token    string      // who calls, if the server asks; needs TLS, a unix socket, or Insecure
+	Insecure bool        // the token is sent although others can read it
 	// Launch starts a program here for a session, which makes it the target: the
 	// server is on this machine, too. nil: sessions cannot have one.
 	Launch func(argv []string) (Command, error)
@@ -56,7 +57,7 @@ type Engine struct {
 // Dial returns the engine at an address: host:port, or unix:/path of a socket.
 // Nothing is connected before there is a session.
 func Dial(addr string, o Options) (*Engine, error) {
-	target, local := "passthrough:///"+addr, true
+	target, local, socket := "passthrough:///"+addr, true, true
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
 		target = "unix:" + strings.TrimPrefix(path, "//")
 	} else if strings.HasPrefix(addr, "/") {
@@ -68,6 +69,10 @@ func Dial(addr string, o Options) (*Engine, error) {
 		}
 		ip := net.ParseIP(host)
 		local = host == "localhost" || ip != nil && ip.IsLoopback()
+		socket = false
+	}
+	if o.Token != "" && o.TLS == nil && !socket && !o.Insecure {
+		return nil, fmt.Errorf("a token is not sent to %s unencrypted", addr)
 	}
 	creds := insecure.NewCredentials()
 	if o.TLS != nil {

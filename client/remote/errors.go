@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 
@@ -33,7 +34,7 @@ func (s *session) errorOf(err error, statement string) error {
 	case codes.DeadlineExceeded:
 		return context.DeadlineExceeded
 	case codes.Unavailable:
-		return &LostError{Addr: s.addr, Why: reason(st.Message())}
+		return lost(s.addr, reason(st.Message()))
 	}
 	return fmt.Errorf("%s: %s", s.addr, st.Message())
 }
@@ -42,6 +43,34 @@ func (s *session) errorOf(err error, statement string) error {
 type LostError struct {
 	Addr string
 	Why  string
+	hint string // what the user can do
+}
+
+// Hint is what the user can do about it; "": nothing is known.
+func (e *LostError) Hint() string { return e.hint }
+
+// lost is the error of a connection that ended for a reason; where the two sides
+// do not agree on encryption, it says so.
+func lost(addr, why string) *LostError {
+	e := &LostError{Addr: addr, Why: why}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		host = "NAME"
+	}
+	says := func(text string) bool { return strings.Contains(why, text) }
+	switch {
+	case says("error reading server preface"): // it wanted another handshake than ours
+		e.Why, e.hint = "the engine speaks TLS", "--ca FILE, with the ca.pem that endoscoped init made there"
+	case says("does not look like a TLS handshake"):
+		e.Why, e.hint = "the engine does not speak TLS", "--insecure goes without: others can then read and change what is sent"
+	case says("certificate is valid for"), says("certificate is not valid for any names"), says("doesn't contain any IP SANs"):
+		e.hint = fmt.Sprintf("certificates are for the names of endoscoped init --host; with this one there: --host %s", host)
+	case says("signed by unknown authority"):
+		e.hint = "--ca FILE, with the ca.pem that endoscoped init made there"
+	case says("certificate required"):
+		e.hint = "--cert FILE, with a certificate that endoscoped cert USER made there"
+	}
+	return e
 }
 
 // Lost says that the engine is not there, to those who know of no network.

@@ -246,5 +246,9 @@ func PrintError(w io.Writer, err error) {
 		fmt.Fprintln(w, render.Escape(strings.TrimRight(parser.Format(mistake), "\n")))
 	default:
 		fmt.Fprintln(w, render.Escape("error: "+err.Error()))
+		var known interface{ Hint() string }
+		if errors.As(err, &known) && known.Hint() != "" {
+			fmt.Fprintln(w, render.Escape("hint: "+known.Hint()))
+		}
 	}
 }
