@@ -160,7 +160,12 @@ func TestEncryptionThatDiffers(t *testing.T) {
 		t.Cleanup(func() { s.Stop(); <-ended })
 		return l.Addr().String()
 	}
+	strict, err := access.ServerTLS(dir, true)
+	if err != nil {
+		t.Fatal(err)
+	}
 	encrypted, plain := listen(grpc.Creds(grpccreds.NewTLS(conf))), listen(grpc.Creds(access.Plain()))
+	_, port, _ := net.SplitHostPort(listen(grpc.Creds(grpccreds.NewTLS(strict))))
 	ca := filepath.Join(dir, "ca.pem")
 	for _, c := range []struct {
 		args []string
@@ -169,6 +174,7 @@ func TestEncryptionThatDiffers(t *testing.T) {
 		{[]string{"--connect", encrypted}, "the engine speaks TLS\nhint: --ca FILE"},
 		{[]string{"--connect", plain, "--ca", ca}, "the engine does not speak TLS\nhint: --insecure"},
 		{[]string{"--connect", encrypted, "--ca", ca}, "endoscoped init --host; with this one there: --host 127.0.0.1"},
+		{[]string{"--connect", "localhost:" + port, "--ca", ca}, "certificate required\nhint: --cert FILE"},
 	} {
 		var msg strings.Builder
 		p := Program{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: &msg}

@@ -50,6 +50,7 @@ type Engine struct {
 	target string
 	addr   string // as the user said it
 	local  bool   // on this machine, for sure
+	plain  bool   // TCP, not encrypted
 	launch func(argv []string) (Command, error)
 	opts   []grpc.DialOption
 }
@@ -78,7 +79,7 @@ func Dial(addr string, o Options) (*Engine, error) {
 	if o.TLS != nil {
 		creds = credentials.NewTLS(o.TLS)
 	}
-	e := &Engine{target: target, addr: addr, local: local, launch: o.Launch, opts: append([]grpc.DialOption{
+	e := &Engine{target: target, addr: addr, local: local, plain: o.TLS == nil && !socket, launch: o.Launch, opts: append([]grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: silence, Timeout: silence, PermitWithoutStream: true}),
 		grpc.WithIdleTimeout(0),
@@ -123,7 +124,7 @@ func (e *Engine) NewSession(ctx context.Context, o wire.Options) (wire.Session, 
 	if err != nil {
 		return nil, errors.Join(err, end(command))
 	}
-	s := &session{conn: conn, client: flight.NewFlightServiceClient(conn), addr: e.addr, command: command, ended: make(chan struct{})}
+	s := &session{conn: conn, client: flight.NewFlightServiceClient(conn), addr: e.addr, plain: e.plain, command: command, ended: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if err := s.open(ctx, o); err != nil {
 		s.cancel()

@@ -34,7 +34,7 @@ func (s *session) errorOf(err error, statement string) error {
 	case codes.DeadlineExceeded:
 		return context.DeadlineExceeded
 	case codes.Unavailable:
-		return lost(s.addr, reason(st.Message()))
+		return lost(s.addr, reason(st.Message()), s.plain)
 	}
 	return fmt.Errorf("%s: %s", s.addr, st.Message())
 }
@@ -50,8 +50,8 @@ type LostError struct {
 func (e *LostError) Hint() string { return e.hint }
 
 // lost is the error of a connection that ended for a reason; where the two sides
-// do not agree on encryption, it says so.
-func lost(addr, why string) *LostError {
+// do not agree on encryption, it says so. plain: it was TCP, not encrypted.
+func lost(addr, why string, plain bool) *LostError {
 	e := &LostError{Addr: addr, Why: why}
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -59,8 +59,8 @@ func lost(addr, why string) *LostError {
 	}
 	says := func(text string) bool { return strings.Contains(why, text) }
 	switch {
-	case says("error reading server preface"): // it wanted another handshake than ours
-		e.Why, e.hint = "the engine speaks TLS", "--ca FILE, with the ca.pem that endoscoped init made there"
+	case plain && says("error reading server preface"): // closed, or answered with something else
+		e.Why, e.hint = "it takes no unencrypted connection: the engine speaks TLS", "--ca FILE, with the ca.pem that endoscoped init made there"
 	case says("does not look like a TLS handshake"):
 		e.Why, e.hint = "the engine does not speak TLS", "--insecure goes without: others can then read and change what is sent"
 	case says("certificate is valid for"), says("certificate is not valid for any names"), says("doesn't contain any IP SANs"):

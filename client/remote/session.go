@@ -24,6 +24,7 @@ type session struct {
 	conn    *grpc.ClientConn
 	client  flight.FlightServiceClient
 	addr    string
+	plain   bool    // TCP, not encrypted
 	command Command // held until something is armed; nil: none
 
 	ctx    context.Context // of its calls: it names the session
