@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -15,8 +16,9 @@ import (
 )
 
 // Reconnecting is an engine whose sessions survive the loss of their connection:
-// they connect again, say again what they had USEd and SET, and execute the
-// statements whose results were being read. What happened meanwhile is missing,
+// they connect again, say again what they had USEd and SET, and execute what is
+// left of the statements whose results were being read: LIMIT and FOR are of the
+// whole. What would give its rows again ends with an error. What happened meanwhile is missing,
 // and each such result says so: by a notice when it goes on, and in its summary.
 // Statements that define or change something are not executed again.
 func Reconnecting(e wire.Engine) wire.Engine { return &reconnecting{e} }
@@ -216,6 +218,7 @@ type resumed struct {
 	gaps    []string
 	notices []string
 	stopped bool
+	over    bool // the rows that were lost are all that there are
 }
 
 func (r *resumed) current() wire.Result {
@@ -237,6 +240,10 @@ func (r *resumed) Next(ctx context.Context) (wire.Event, error) {
 			return wire.Event{Kind: wire.Notice, Text: text}, nil
 		}
 		now, stopped := r.now, r.stopped
+		if r.over {
+			defer r.mu.Unlock()
+			return wire.Event{Row: r.row}, io.EOF
+		}
 		r.mu.Unlock()
 		ev, err := now.Next(ctx)
 		if isLost(err) && !stopped {
@@ -257,16 +264,34 @@ func (r *resumed) Next(ctx context.Context) (wire.Event, error) {
 	}
 }
 
-// resume goes on with a result whose connection is lost.
+// resume goes on with a result whose connection is lost: it executes what is left
+// of the statement.
 func (r *resumed) resume(ctx context.Context, lost wire.Result, why error) error {
 	began := time.Now()
 	sum := lost.Summary()
 	_ = lost.Close()
+	given := r.row + r.seen // by this goroutine alone
+	_, done, err := remainder(r.statement, given, time.Since(r.began))
+	if err != nil {
+		return fmt.Errorf("%w; %w", why, err)
+	}
+	if done {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		sum.Rows = r.seen
+		r.before = plus(r.before, sum)
+		r.row, r.seen, r.over = given, 0, true
+		return nil
+	}
 	s, err := r.x.renew(ctx, r.s)
 	if err != nil {
 		return errors.Join(why, err)
 	}
-	again, err := s.Execute(ctx, r.statement, r.args...)
+	rest, _, err := remainder(r.statement, given, time.Since(r.began))
+	if err != nil {
+		return fmt.Errorf("%w; %w", why, err)
+	}
+	again, err := s.Execute(ctx, rest, r.args...)
 	if err != nil {
 		return errors.Join(why, err)
 	}
@@ -317,7 +342,10 @@ func (r *resumed) Close() error { return r.current().Close() }
 func (r *resumed) Summary() wire.Summary {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := plus(r.before, r.now.Summary())
+	all := r.before
+	if !r.over {
+		all = plus(r.before, r.now.Summary())
+	}
 	if len(r.gaps) > 0 {
 		all.Elapsed = time.Since(r.began)
 		all.Losses = append(all.Losses, wire.Loss{Cause: lostCause, N: uint64(len(r.gaps))})
