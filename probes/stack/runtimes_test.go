@@ -42,20 +42,20 @@ func TestPythonStacks(t *testing.T) {
 	r.number(t)
 	time.Sleep(100 * time.Millisecond)
 	c := collect(t, r.pid)
-	seenStates := map[string]bool{}
+	seenStates := map[string]int{}
 	for range 30 {
 		for _, s := range snapshot(t, c) {
 			for i, f := range s.functions {
 				switch f {
 				case "take", "rest":
-					seenStates[f+" "+s.state] = true
+					seenStates[f+" "+s.state]++
 					fallthrough
 				case "compute":
 					if s.origins[i] != originUser || s.modules[i] != "threads.py" {
 						t.Errorf("%s is the %s's, of %s", f, s.origins[i], s.modules[i])
 					}
 					if f == "compute" {
-						seenStates[f+" "+s.state] = true
+						seenStates[f+" "+s.state]++
 					}
 				case "Thread.run", "Queue.get", "clock_nanosleep":
 					if s.origins[i] != originSystem {
@@ -67,11 +67,12 @@ func TestPythonStacks(t *testing.T) {
 		time.Sleep(3 * time.Millisecond)
 	}
 	for _, want := range []string{"take WAIT", "rest WAIT", "compute RUN", "compute BLOCKED"} {
-		if !seenStates[want] {
+		if seenStates[want] == 0 {
 			t.Errorf("%s is not seen: %v", want, seenStates)
 		}
 	}
-	if seenStates["compute WAIT"] || seenStates["take RUN"] {
+	// One that is just about to wait for the lock is not in it yet.
+	if seenStates["compute WAIT"] > seenStates["compute BLOCKED"]/5 || seenStates["take RUN"] > 0 {
 		t.Errorf("seen: %v", seenStates)
 	}
 }
