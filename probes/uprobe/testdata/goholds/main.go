@@ -1,4 +1,4 @@
-// Goholds calls step on one goroutine after the other, while another is in hold.
+// Command goholds calls step on one goroutine after the other, while another is in hold.
 package main
 
 import (

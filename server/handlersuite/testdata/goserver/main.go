@@ -1,4 +1,4 @@
-// Goserver is a server as Go has them: goroutines that read connections, workers
+// Command goserver is a server as Go has them: goroutines that read connections, workers
 // that range over a channel, a loop around select, and HTTP.
 package main
 
