@@ -29,10 +29,6 @@ var (
 // seldom enough that the first rows of a burst are aligned together.
 const tick = 200 * time.Millisecond
 
-// together is how soon after one signal another is the same: timeout(1) sends
-// its signal to the program and then to the program's group.
-const together = 50 * time.Millisecond
-
 // Runner executes statements one after the other. Its settings may be changed
 // between them.
 type Runner struct {
@@ -59,7 +55,7 @@ type run struct {
 	stops int             // signals so far
 	ends  bool            // one of them wants the program to end
 
-	began, started, firstRow, stopped time.Time
+	began, started, firstRow time.Time
 }
 
 // Statement executes one statement, without its semicolon, and shows its
@@ -124,11 +120,7 @@ func (s *run) loop(ctx context.Context, steps <-chan step, signals <-chan os.Sig
 				return err
 			}
 		case sig := <-signals:
-			if s.stops > 0 && time.Since(s.stopped) < together {
-				break
-			}
 			s.stops++
-			s.stopped = time.Now()
 			s.ends = s.ends || sig != os.Interrupt
 			if sig == os.Interrupt && s.ErrTTY {
 				io.WriteString(s.Err, "\r\x1b[K") // over the ^C

@@ -142,8 +142,10 @@ func TestSignalsGoToTheInnermost(t *testing.T) {
 	s.Deliver(syscall.SIGTERM)
 	outer, releaseOuter := s.Take()
 	inner, releaseInner := s.Take()
-	for range 5 { // more than anybody reads: Deliver must not block
+	for range 3 { // more than anybody reads: Deliver must not block
 		s.Deliver(os.Interrupt)
+		s.Deliver(os.Interrupt) // the same, sent to the process and to its group
+		s.Deliver(syscall.SIGTERM)
 	}
 	releaseInner()
 	s.Deliver(syscall.SIGHUP)
@@ -151,6 +153,25 @@ func TestSignalsGoToTheInnermost(t *testing.T) {
 	s.Deliver(os.Interrupt)
 	if len(inner) != 3 || len(outer) != 1 || len(idle) != 2 {
 		t.Errorf("inner got %d, outer %d, idle %d; want 3, 1, 2", len(inner), len(outer), len(idle))
+	}
+}
+
+// The second signal of timeout(1) may come when the first has ended the
+// statement: it must not end the program, too.
+func TestLateSecondSignal(t *testing.T) {
+	var idle []os.Signal
+	s := NewSignals(func(sig os.Signal) { idle = append(idle, sig) })
+	_, release := s.Take()
+	s.Deliver(os.Interrupt)
+	release()
+	s.Deliver(os.Interrupt)
+	if len(idle) != 0 {
+		t.Errorf("%v is delivered twice", idle)
+	}
+	time.Sleep(together)
+	s.Deliver(os.Interrupt)
+	if len(idle) != 1 {
+		t.Error("one that comes later is not delivered")
 	}
 }
 

@@ -368,7 +368,11 @@ func TestReceiversGdb(t *testing.T) {
 	testenv.NeedUprobes(t)
 	gdb := testenv.NeedProgram(t, "gdb")
 	target := compileCC(t, objectsProgram, "-O0", "-g")
-	commands := []string{"set breakpoint pending off", "set print object on", "set pagination off", "break Shape::scaled", "commands\nsilent\nwhatis this\ncontinue\nend", "run <<< go"}
+	answer := filepath.Join(t.TempDir(), "answer") // no <<<: gdb uses sh where SHELL is not set
+	if err := os.WriteFile(answer, []byte("go\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	commands := []string{"set breakpoint pending off", "set print object on", "set pagination off", "break Shape::scaled", "commands\nsilent\nwhatis this\ncontinue\nend", "run < " + answer}
 	script := filepath.Join(t.TempDir(), "script.gdb")
 	if err := os.WriteFile(script, []byte(strings.Join(commands, "\n")+"\n"), 0o644); err != nil {
 		t.Fatal(err)

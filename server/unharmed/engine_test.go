@@ -122,6 +122,8 @@ func read(t testing.TB, r wire.Result) *answer {
 		case errors.Is(err, io.EOF):
 			a.summary = r.Summary()
 			return a
+		case errors.Is(err, context.DeadlineExceeded):
+			t.Fatalf("the query does not end: %s", stuck())
 		case err != nil:
 			t.Fatal(err)
 		case ev.Kind == wire.Notice:

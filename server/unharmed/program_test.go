@@ -230,7 +230,7 @@ var limit = func() time.Duration {
 	if soak() {
 		return 3 * time.Minute
 	}
-	return 30 * time.Second
+	return 2 * time.Minute
 }()
 
 // command is the program, to act so many times.
@@ -299,6 +299,7 @@ func (r *running) end() outcome {
 	case printed = <-r.printed:
 	case <-time.After(limit):
 		end = "no end"
+		r.t.Logf("the program does not end: %s", stuck(r.cmd.Process.Pid))
 		syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL)
 		printed = <-r.printed
 	}

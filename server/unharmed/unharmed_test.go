@@ -100,8 +100,8 @@ func held(t *testing.T, b *build, want outcome, links string) {
 	select {
 	case <-c.Wait():
 	case <-time.After(limit):
+		t.Errorf("the program does not end: %s", stuck(c.PID()))
 		c.Kill()
-		t.Error("the program does not end")
 	}
 	end := "exit 0"
 	if code := c.ExitCode(); code != 0 {
