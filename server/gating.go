@@ -48,7 +48,6 @@ type inForce struct {
 	at       time.Time // of the last evaluation
 	// evaluations are those since the plan was put into force.
 	evaluations int
-	spending    float64 // ns per second: what the plan was found to cost
 }
 
 // edge is a way in which one input opens another's gate.

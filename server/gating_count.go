@@ -15,19 +15,33 @@ type counted struct {
 	events uint64
 	time   time.Duration
 	at     time.Time // of the last pass
+	saved  float64   // ns that the next may cost, of what the plan has cost since
 }
 
 const (
-	// countFor is how long a pass takes.
-	countFor = 50 * time.Millisecond
+	// A pass takes so long that the calls which it counts cost about as much as
+	// to attach and detach does, but no less than countLeast, which tells bursts
+	// from a load, and no more than countMost.
+	countLeast, countMost = 10 * time.Millisecond, 50 * time.Millisecond
 	// countShare is what passes may cost, as a share of what the plan costs.
-	countShare = 0.02
+	countShare = 0.01
 )
 
-// perhapsCount makes a pass over a detached input, if that costs little enough
-// beside what the plan has cost since the last.
+// save puts by, for the next pass, a share of what the plan has cost in d.
+func (e *edge) save(spending float64, d time.Duration) {
+	e.flipping.Lock()
+	defer e.flipping.Unlock()
+	e.counted.saved += countShare * spending * d.Seconds()
+}
+
+// perhapsCount makes a pass over a detached input, if that costs no more than what
+// was put by since the last.
 func (g *gating) perhapsCount(e *edge) error {
-	if !e.isDetached() || !g.countPays(e) {
+	if !e.isDetached() {
+		return nil
+	}
+	took, pays := g.countPays(e)
+	if !pays {
 		return nil
 	}
 	e.flipping.Lock()
@@ -38,38 +52,40 @@ func (g *gating) perhapsCount(e *edge) error {
 	}
 	before, began := e.source.Activity(), time.Now()
 	select {
-	case <-time.After(countFor):
+	case <-time.After(took):
 	case <-g.stop:
 		return nil
 	}
-	after, took := e.source.Activity(), time.Since(began)
+	after := e.source.Activity()
+	took = time.Since(began)
 
 	e.flipping.Lock()
 	defer e.flipping.Unlock()
 	e.counted.events += after.Events - before.Events
 	e.counted.time += took
-	e.counted.at = time.Now()
+	e.counted.at, e.counted.saved = time.Now(), 0
 	if e.shut = after.Shut; e.gate.Admits(clock.Now()) {
 		return nil // the gate has opened meanwhile: the probes stay
 	}
 	return e.flipped(true, e.source.Detach)
 }
 
-// countPays reports whether a pass is worth what it costs. Only where plans are
-// chosen between is it worth anything.
-func (g *gating) countPays(e *edge) bool {
+// countPays reports how long a pass should take, and whether enough was put by
+// for it.
+func (g *gating) countPays(e *edge) (took time.Duration, pays bool) {
 	g.mu.Lock()
-	spending, rate := g.spending, g.inputs[e.gated].rate.Value()
+	rate := g.inputs[e.gated].rate.Value()
 	choosing := g.mode == "auto" || g.mode == ""
 	g.mu.Unlock()
-	pass := e.flipCost() + rate*countFor.Seconds()*e.source.Price(plan.AtEntry).Shut
+	flip := e.flipCost()
+	traps := rate * e.source.Price(plan.AtEntry).Shut // ns per second
+	took = countMost
+	if traps > 0 {
+		took = min(countMost, max(countLeast, time.Duration(flip/traps*1e9)))
+	}
 	e.flipping.Lock()
 	defer e.flipping.Unlock()
-	if e.counted.at.IsZero() {
-		e.counted.at = time.Now()
-	}
-	since := time.Since(e.counted.at)
-	return choosing && since >= evaluateEvery && pass <= countShare*spending*since.Seconds()
+	return took, choosing && time.Since(e.counted.at) >= evaluateEvery && flip+traps*took.Seconds() <= e.counted.saved
 }
 
 // takeCounted is the rate that passes found since it was last asked for; NaN if there was none.

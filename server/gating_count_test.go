@@ -63,14 +63,20 @@ func detached(t *testing.T) (*gating, *edge, *busyWhenAttached) {
 // rate is what was counted, not what was counted over the whole time.
 func TestCountingPass(t *testing.T) {
 	g, e, src := detached(t)
-	g.spending = 1e9
+	e.save(1e9, 2*time.Second)
 	if err := g.perhapsCount(e); err != nil {
 		t.Fatal(err)
 	}
 	if src.passes != 1 || !e.isDetached() || !src.attached.IsZero() {
 		t.Fatalf("%d passes; detached: %v", src.passes, e.isDetached())
 	}
-	// The next is due after a while, not at once.
+	// The next is due after a while, and when enough is put by again.
+	e.counted.at = time.Now().Add(-2 * evaluateEvery)
+	if err := g.perhapsCount(e); err != nil || src.passes != 1 {
+		t.Fatalf("%d passes, %v", src.passes, err)
+	}
+	e.save(1e9, 2*time.Second)
+	e.counted.at = time.Now()
 	if err := g.perhapsCount(e); err != nil || src.passes != 1 {
 		t.Fatalf("%d passes, %v", src.passes, err)
 	}
@@ -96,7 +102,8 @@ func TestCountingPassesAreCheap(t *testing.T) {
 		mode     string
 		spending float64
 	}{"a plan that costs nothing": {"auto", 1e6}, "a fixed plan": {"right", 1e9}} {
-		g.mode, g.spending = c.mode, c.spending
+		g.mode, e.counted.saved = c.mode, 0
+		e.save(c.spending, 2*time.Second)
 		if err := g.perhapsCount(e); err != nil || src.passes != 0 {
 			t.Errorf("%s: %d passes, %v", name, src.passes, err)
 		}
@@ -106,7 +113,7 @@ func TestCountingPassesAreCheap(t *testing.T) {
 // TestPassAtAnOpenGate: probes that are attached when the gate opens stay.
 func TestPassAtAnOpenGate(t *testing.T) {
 	g, e, src := detached(t)
-	g.spending = 1e9
+	e.save(1e9, 2*time.Second)
 	now := clock.Now()
 	e.gate.Open(now, now+int64(time.Minute))
 	if err := g.perhapsCount(e); err != nil {

@@ -30,7 +30,9 @@ func (g *gating) evaluate() {
 		cs = append(cs, cost.Candidate{Cost: cost.Of(model, p.strategy), Known: known, Doubted: doubted})
 	}
 	from := g.current
-	g.spending = cs[from].Cost
+	for _, e := range g.edges {
+		e.save(cs[from].Cost, d)
+	}
 	if to := g.chooser.Next(cs, d); to != from {
 		g.switches = append(g.switches, planSwitch{time.Since(g.began), from, to, cs[from].Cost, cs[to].Cost})
 		g.enforce(to)

@@ -51,6 +51,10 @@ const (
 	slice  = 500 * time.Millisecond // measured: the period of the load
 )
 
+// precision is the width of an interval (half of it) with which a point is done:
+// how much one slice differs from the next depends on the plan.
+const precision = 0.03
+
 // BenchmarkStrategies is the experiment of section 7.3 of the EndoScope paper:
 // what a transaction of a database costs, in processor time of database and
 // engine, while a share of its functions is watched together with its load,
@@ -58,7 +62,7 @@ const (
 // in one query, whose gates are all there: a plan is which of them are held open.
 // What the optimiser learns while it does not choose, it forgets.
 //
-//	go test -run '^$' -bench Strategies -benchtime 1x -timeout 40m ./server -svg testdata/strategies.svg
+//	go test -run '^$' -bench Strategies -benchtime 1x -timeout 60m ./server -svg testdata/strategies.svg
 //	go test -short -run '^$' -bench Strategies/figure6 -benchtime 1x ./server
 //
 // -short takes fewer points, and fewer turns.
@@ -88,9 +92,9 @@ func BenchmarkStrategies(b *testing.B) {
 
 func compareStrategies(b *testing.B, path string, functions []callCount, s strategySetting) strategyTable {
 	t := strategyTable{setting: s}
-	turns, every := 15, 10
+	least, most, every := 15, 60, 10
 	if testing.Short() {
-		turns, every = 3, 45
+		least, most, every = 3, 3, 45
 	}
 	functions = slices.SortedFunc(slices.Values(functions), s.order)
 	for percent := 10; percent <= 100; percent += every {
@@ -100,7 +104,7 @@ func compareStrategies(b *testing.B, path string, functions []callCount, s strat
 		p.none = used / made
 		steered := steer(b, d, s, functions[:p.functions])
 		d.work(s.shape, 4500*time.Millisecond) // the optimiser makes up its mind
-		for turn := range turns {
+		for turn := 0; turn < least || turn < most && p.width() > precision; turn++ {
 			var took [4]float64
 			for i := range strategyPlans {
 				plan := (i + turn) % len(strategyPlans)

@@ -51,6 +51,12 @@ func (p *strategyPoint) excess() (mean, upper float64) {
 	return meanAndUpper(all)
 }
 
+// width is half of that interval.
+func (p *strategyPoint) width() float64 {
+	mean, upper := p.excess()
+	return upper - mean
+}
+
 // meanAndUpper is the mean of a sample and the upper end of the 95 % confidence
 // interval that Student's t gives.
 func meanAndUpper(xs []float64) (mean, upper float64) {

@@ -16,7 +16,7 @@
  *   reports  transactions in each step, a report in each seventh
  *   busy     transactions in each step, and a digest in each third
  *   quiet    a transaction in each step
- *   day      ten transactions in each step
+ *   day      fifteen transactions in each step
  *   night    a transaction in each tenth step
  */
 #include <pthread.h>
@@ -275,7 +275,7 @@ static void step(const char *shape, long i)
 		if (i % 3 == 0)
 			digest();
 	} else if (strcmp(shape, "day") == 0) {
-		n = 10;
+		n = 15;
 	} else if (strcmp(shape, "night") == 0) {
 		n = i % 10 == 0;
 	} else {
