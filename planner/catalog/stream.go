@@ -133,6 +133,11 @@ var (
 	}
 )
 
+// self is a column for which all functions of a query must be followed.
+var self = []Column{
+	{Name: "self_time", Type: tD, Unit: "ns", Doc: "duration less that of the calls it made, on its thread or goroutine, of functions that the query monitors, whether or not they are rows; calls that did not return are part of it, but for what they called"},
+}
+
 // costs are columns of what calls use.
 var costs = []Column{
 	{Name: "cpu_time", Type: tD, Unit: "ns", Doc: "CPU time of the thread from entry to return; NULL where the call returned on another thread. Of a goroutine that waited meanwhile it is what its thread did"},
@@ -166,7 +171,7 @@ var Streams = []*Stream{
 		Columns: columns(stamp, who, function, []Column{
 			{"start_time", tT, "", "when the call began"},
 			{"duration", tD, "ns", "time from entry to return"},
-		}, rawArgs, []Column{{"retval", tI, "", "return value register, raw; NULL where a tail call ends the call"}}, depth), Asked: slices.Concat(objects, costs)},
+		}, rawArgs, []Column{{"retval", tI, "", "return value register, raw; NULL where a tail call ends the call"}}, depth), Asked: slices.Concat(self, objects, costs)},
 	{Name: "function_call", Kind: Enumerable, Process: true, Functions: true,
 		Doc: "entries and returns of functions, in order for each thread, in Go for each goroutine; process, tid and thread_name of all events of a call are those at its entry",
 		How: uprobeHow + ", with return traps where those are safe, else at the instructions by which functions leave", Cost: "0.9 µs a call, 2 µs at exits; 18 µs more where stepped", Needs: uprobeNeeds,

@@ -314,9 +314,44 @@ static long abandon_last(__u32 i, void *ctx)
 	return 0;
 }
 
+/* What calls beyond the first n spent in others. */
+struct legacy {
+	struct thread *t;
+	__u32 n;
+	__u64 inner;
+};
+
+static long step_inherit(__u32 i, void *ctx)
+{
+	struct legacy *l = ctx;
+	__u32 n = held(l->t) - i;
+
+	if (n <= l->n || n > MAX_CALLS)
+		return 1;
+	struct call *c = CALL(l->t, n);
+	if (c->function != DEAD)
+		l->inner += c->m.inner;
+	c->m.inner = 0;
+	return 0;
+}
+
+/* inherit adds what abandoned calls, those of t beyond the first n, spent in others to call n. */
+__noinline int inherit(struct thread *t, __u32 n)
+{
+	if (!t)
+		return 0;
+	struct legacy l = {.t = t, .n = n};
+	SEARCH(step_inherit, l);
+	if (n > 0 && n <= MAX_CALLS)
+		CALL(t, n)->m.inner += l.inner;
+	return 0;
+}
+
 /* cut leaves the first n calls of t. */
 static __always_inline void cut(struct thread *t, __u32 n, __u64 time)
 {
+	if ((options & USE_SELF) && n < held(t))
+		inherit(t, n);
 	if ((options & SEQUENCE) && n < held(t)) {
 		struct abandoned a = {.t = t, .n = n, .time = time};
 		bpf_loop(MAX_CALLS, abandon_last, &a, 0);
@@ -348,11 +383,12 @@ static __always_inline __u32 depth_of(struct thread *t)
 }
 
 /*
- * take finds the call that returns to sp and removes it with all above it.
+ * take finds the call that returns to sp and removes it with all above it; outer
+ * becomes the call around it, if there is one.
  * Others at the same sp stay: tail calls return one after the other. Nearly
  * always it is the last, and no other is to be looked for.
  */
-static __always_inline struct call *take(struct thread *t, __u32 function, __u64 sp, __u64 time)
+static __always_inline struct call *take(struct thread *t, __u32 function, __u64 sp, __u64 time, struct moment **outer)
 {
 	struct call *found = NULL;
 	__u32 n = held(t);
@@ -362,12 +398,18 @@ static __always_inline struct call *take(struct thread *t, __u32 function, __u64
 		struct call *around = CALL(t, n - 1);
 		if (last->sp == sp && last->function == function && (n == 1 || around->function != DEAD)) {
 			t->n = n - 1;
+			if (n > 1)
+				*outer = &around->m;
 			return last;
 		}
 	}
 	n = search_returning(t, function, sp);
 	if (n > 0) {
 		found = CALL(t, n);
+		if (n > 1)
+			*outer = &CALL(t, n - 1)->m;
+		if (options & USE_SELF)
+			inherit(t, n);
 		found->function = DEAD;
 	}
 	cut(t, search_left(t, sp), time);

@@ -9,7 +9,8 @@
 /*
  * Events. The ring buffer wants sizes known to the verifier, so there are
  * seven. A query's events are all alike: AT_RETURN, SEND_ARGS, SEND_NAMES,
- * SEND_RECEIVER, SEND_GOROUTINE and SEND_COST say which they are.
+ * SEND_RECEIVER, SEND_GOROUTINE and SEND_COST say which they are. Behind each may
+ * be words that other options ask for: fill_more.
  */
 struct event {
 	__u64 time; /* CLOCK_BOOTTIME */
@@ -86,10 +87,21 @@ static __always_inline void submit(void *e)
 	bpf_ringbuf_submit(e, waiting > wake_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 }
 
+/* How many words follow an event: a constant to the verifier. */
+#define MORE_WORDS ((options & SEND_SELF) ? 1 : 0)
+
+/* fill_more writes what follows an event, in the order in which decode of package uprobe reads it. */
+static __always_inline void fill_more(__u64 *more, const struct moment *m)
+{
+	if (options & SEND_SELF)
+		*more++ = m->self;
+}
+
 #define RESERVE(type)                                                       \
-	type *r = bpf_ringbuf_reserve(&events, sizeof(type), 0);            \
+	type *r = bpf_ringbuf_reserve(&events, sizeof(type) + MORE_WORDS * sizeof(__u64), 0); \
 	if (!r)                                                             \
-		return FULL
+		return FULL;                                                \
+	fill_more((__u64 *)(r + 1), m)
 
 enum sent { SENT, LIMITED, FULL };
 

@@ -190,6 +190,7 @@ struct unwinding {
 	struct frame f;
 	struct innermost calls;
 	__u64 until, time;
+	__u64 inner; /* time that those dropped spent in others */
 };
 
 static long drop_innermost(__u32 i, void *data)
@@ -210,12 +211,26 @@ static long drop_innermost(__u32 i, void *data)
 	}
 	if ((options & SEQUENCE) && p->wanted)
 		unwound(&u->o->gap, &p->m, u->time);
+	u->inner += p->m.inner;
 	u->calls = p->around;
 	bpf_map_delete_elem(&open_calls, &u->f);
 	return 0;
 }
 
 #define MAX_DEPTH 0xffff /* of an event */
+
+/* spend_in adds to what a call, that of f's owner which is the innermost of calls, spent in others. */
+static __always_inline void spend_in(const struct innermost *calls, const struct frame *f, __u64 ns)
+{
+	if (!(options & USE_SELF) || !calls->n)
+		return;
+	struct frame outer = *f;
+	outer.below = calls->below;
+	outer.function = calls->function;
+	struct pending *p = bpf_map_lookup_elem(&open_calls, &outer);
+	if (p)
+		spend(&p->m, ns);
+}
 
 /*
  * drop_from ends the calls of o, the owner of frame f, that are at until or
@@ -228,6 +243,7 @@ static __always_inline void drop_from(struct owner *o, const struct frame *f, __
 	struct unwinding u = { .o = o, .f = *f, .calls = o->calls, .until = until, .time = time };
 	bpf_loop(MAX_DEPTH + 1, drop_innermost, &u, 0);
 	o->calls = u.calls;
+	spend_in(&u.calls, f, u.inner);
 }
 
 /*
@@ -463,13 +479,15 @@ static __always_inline void end(struct pt_regs *ctx, __u64 cookie)
 					o->gap = 1;
 				return;
 			}
+			/* Nor is it known what such a call spent in others. */
+			if ((options & USE_SELF) && !listed)
+				goto done;
 		}
 		if (p->wanted) {
 			struct moment *m = &p->m;
 
 			COUNT_RETURNED(m);
-			m->time = now;
-			m->duration = m->time - m->start;
+			conclude(m, now);
 			m->retval = ctx->ax;
 			m->cookie |= cookie & NO_RETVAL;
 			take_cost(m, task);
@@ -485,7 +503,9 @@ static __always_inline void end(struct pt_regs *ctx, __u64 cookie)
 				emit(m);
 			}
 		}
+		spend_in(&p->around, &f, p->wanted ? p->m.duration : now - p->m.start);
 	}
+done:
 	bpf_map_delete_elem(&open_calls, &f);
 }
 

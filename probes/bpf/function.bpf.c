@@ -79,6 +79,8 @@ static __always_inline void keep(struct moment *to, const struct moment *m)
 	to->pid = m->pid;
 	to->tid = m->tid;
 	to->depth = m->depth;
+	if (options & USE_SELF)
+		to->inner = 0;
 	if (options & USE_ARGS)
 		__builtin_memcpy(to->args, m->args, sizeof(m->args));
 	if (options & USE_NAMES)
@@ -190,9 +192,14 @@ static __always_inline void leave(struct pt_regs *ctx, __u64 cookie, __u64 start
 		return;
 	__u64 before = covered();
 	__u64 now = bpf_ktime_get_boot_ns();
-	struct call *c = take(t, ID(cookie), ctx->sp - 8, now);
-	if (!c || !c->wanted)
+	struct moment *outer = NULL;
+	struct call *c = take(t, ID(cookie), ctx->sp - 8, now, &outer);
+	if (!c)
 		return;
+	if (!c->wanted) {
+		spend(outer, now - c->m.start);
+		return;
+	}
 	COUNT_RETURNED(&c->m);
 	struct moment *m = &c->m;
 	m->time = now;
@@ -200,13 +207,14 @@ static __always_inline void leave(struct pt_regs *ctx, __u64 cookie, __u64 start
 		tell(&t->gap, m, LEAVE);
 	if (!(options & AT_RETURN))
 		return;
-	m->duration = m->time - m->start;
+	conclude(m, now);
 	m->retval = ctx->ax;
 	take_cost(m, task);
 	if ((options & USE_NAMES) && (options & LATE_NAMES))
 		read_names(m, task);
 	if (test_return(m) && cover(m, before, true))
 		emit(m);
+	spend(outer, m->duration);
 }
 
 SEC("uprobe.multi/x")

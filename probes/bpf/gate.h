@@ -157,7 +157,7 @@ static __always_inline bool cover(struct moment *m, __u64 to, bool returned)
 		m->start = m->time;
 		return test_entry(m);
 	}
-	m->duration = m->time - m->start;
+	conclude(m, m->time);
 	return test_return(m);
 }
 

@@ -38,6 +38,8 @@ enum {
 	SEND_RECEIVER = 1 << 16, /* events carry what tells the receiver's class */
 	SEND_GOROUTINE = 1 << 17, /* events of a sequence carry the goroutine */
 	SEND_COST = 1 << 18,     /* events carry what the thread used in between: cost.h */
+	USE_SELF = 1 << 19,      /* calls count for the self time of others: self.h; with USE_DEPTH */
+	SEND_SELF = 1 << 20,     /* events carry it */
 };
 const volatile __u32 options = 0;
 
@@ -128,6 +130,8 @@ struct moment {
 	__u64 table[RECEIVERS]; /* what the first arguments point to, 0 if it cannot be read */
 	__u64 cost[COSTS];      /* what the thread had used at the entry; at the return, since */
 	__u64 counted, cpu;     /* of cost: CPU time as the kernel had added it up, and where */
+	__u64 self;             /* at the return: duration less inner */
+	__u64 inner;            /* time in calls that it made: self.h */
 };
 
 /* Entries of target processes, wanted or not, by function. */
@@ -286,6 +290,7 @@ static __always_inline void read_names(struct moment *m, struct task_struct *tas
 }
 
 #include "cost.h"
+#include "self.h"
 
 /* look notes what is known of a call at its entry; m is zero. */
 static __always_inline void look(struct moment *m, const struct pt_regs *ctx, __u64 cookie, struct task_struct *task)

@@ -33,7 +33,7 @@ const maxArgs = 6
 var Columns = map[string][]plan.Field{
 	FunctionStart:    columns(functionFields, argFields, depthField, objectFields),
 	FunctionEnd:      columns(functionFields, retvalField, depthField, objectFields),
-	FunctionDuration: columns(functionFields, durationFields, argFields, retvalField, depthField, objectFields, costFields),
+	FunctionDuration: columns(functionFields, durationFields, selfField, argFields, retvalField, depthField, objectFields, costFields),
 	FunctionCall:     columns(eventField, functionFields, depthField, goroutineField, objectFields),
 }
 
@@ -47,6 +47,11 @@ var (
 		{Name: "start_time", Type: batch.Timestamp},
 		{Name: "duration", Type: batch.Duration},
 	}
+	// selfField is duration less that of the calls that this one made of functions
+	// that the query monitors, on its thread or goroutine, whether or not they became
+	// rows. The time of calls that did not return is their caller's; that of what they
+	// had called is not.
+	selfField   = []plan.Field{{Name: "self_time", Type: batch.Duration}}
 	retvalField = []plan.Field{{Name: "retval", Type: batch.Bigint}}
 	depthField  = []plan.Field{{Name: "depth", Type: batch.Bigint}}
 	eventField  = []plan.Field{{Name: "event", Type: batch.Varchar}}
@@ -114,6 +119,7 @@ const (
 	colModule
 	colStart
 	colDuration
+	colSelf
 	colRetval
 	colDepth
 	colGoroutine
@@ -134,7 +140,7 @@ var columnByName = func() map[string]column {
 	m := map[string]column{
 		"timestamp": colTime, "pid": colPID, "tid": colTID, "process": colProcess, "thread_name": colThread,
 		"exe": colExe, "event": colEvent, "function_name": colFunction, "class": colClass, "module": colModule,
-		"start_time": colStart, "duration": colDuration, "retval": colRetval, "depth": colDepth, "goroutine": colGoroutine,
+		"start_time": colStart, "duration": colDuration, "self_time": colSelf, "retval": colRetval, "depth": colDepth, "goroutine": colGoroutine,
 		"receiver": colReceiver, "receiver_class": colReceiverClass, "receiver_lineage": colReceiverLineage,
 		"class_lineage": colClassLineage, "lookup_distance": colDistance, "method_size": colMethodSize, "is_native": colNative,
 		"cpu_time": colCPUTime, "read_bytes": colReadBytes, "written_bytes": colWrittenBytes,
@@ -211,6 +217,11 @@ func wantsOf(spec *plan.Acquire, cols []column, test codegen.Program) wants {
 			}
 		case c == colDepth:
 			w.options |= useDepth
+		case c == colSelf:
+			w.options |= useDepth | useSelf
+			if send {
+				w.options |= sendSelf
+			}
 		case c.ofReceiver():
 			w.options |= useArgs | sendReceiver
 		case c.ofCost():

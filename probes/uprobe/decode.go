@@ -20,6 +20,7 @@ type event struct {
 	ip            uint64           // of the entry's probe, where receivers are wanted,
 	tables        [2]uint64        // and what the first arguments point to
 	cost          *[3]uint64       // nil if not wanted
+	self          uint64           // if it is wanted
 }
 
 // Sizes of the layouts of events (function.bpf.c).
@@ -55,9 +56,10 @@ func decode(b []byte, options uint32, e *event) bool {
 			need = sizeReturn
 		}
 	}
-	if len(b) < need {
+	if len(b) < need+8*words(options) {
 		return false
 	}
+	e.more(b[need:], options)
 	e.FunctionEvent = (*bpf.FunctionEvent)(unsafe.Pointer(unsafe.SliceData(b)))
 	e.function = e.Function & (maxFunctions - 1)
 	if options&sequence != 0 {
@@ -91,6 +93,21 @@ func decode(b []byte, options uint32, e *event) bool {
 		e.args = &(*bpf.FunctionEventArgs)(unsafe.Pointer(unsafe.SliceData(b))).Args
 	}
 	return true
+}
+
+// words is how many words of 64 bits follow an event's layout.
+func words(options uint32) (n int) {
+	if options&sendSelf != 0 {
+		n++
+	}
+	return n
+}
+
+// more reads what follows an event's layout (fill_more).
+func (e *event) more(b []byte, options uint32) {
+	if options&sendSelf != 0 {
+		e.self = le64(b)
+	}
 }
 
 // comm is a name as the kernel keeps it, without its terminator.

@@ -119,6 +119,9 @@ func layoutOf(spec *plan.Acquire, offset int64, ws []want) []codegen.Column {
 		case colDuration:
 			c = number(unsafe.Offsetof(m.Duration))
 			c.Late = true
+		case colSelf:
+			c = number(unsafe.Offsetof(m.Self))
+			c.Late = true
 		case colRetval:
 			if !tails {
 				c = number(unsafe.Offsetof(m.Retval))

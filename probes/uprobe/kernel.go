@@ -38,6 +38,8 @@ const (
 	sendReceiver
 	sendGoroutine
 	sendCost
+	useSelf
+	sendSelf
 )
 
 // Flags in the cookie of a probe, beside the function's number and facts.

@@ -59,7 +59,7 @@ func (r *resolver) addLandmarks(m *module, sym *symbols.Module, texts []*text) e
 			if err != nil {
 				e := plan.Errorf(r.spec.Start, r.spec.Stop, "cannot tell how calls nest in %s: %s cannot be probed: %v", m.name(), l.function, err)
 				if r.spec.Stream != FunctionCall {
-					e = e.WithHint("leave out the column depth")
+					e = e.WithHint("leave out %s", strings.Join(nesting(r.spec), " and "))
 				}
 				return e
 			}

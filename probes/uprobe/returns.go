@@ -55,7 +55,17 @@ func both(trap, exits string) string {
 }
 
 // nests reports whether a query must know which calls enclose which.
-func nests(spec *plan.Acquire) bool { return spec.Stream == FunctionCall || reads(spec.Out, colDepth) }
+func nests(spec *plan.Acquire) bool { return spec.Stream == FunctionCall || len(nesting(spec)) > 0 }
+
+// nesting are the columns of a query, but of function_call, that say how calls nest.
+func nesting(spec *plan.Acquire) (names []string) {
+	for _, f := range spec.Out.Fields {
+		if c := columnByName[f.Name]; c == colDepth || c == colSelf {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
 
 // mixed reports whether calls are wanted as they nest of which some returns are
 // trapped and some observed at exits: neither would know of the others.
@@ -79,8 +89,9 @@ func checkNesting(spec *plan.Acquire, ws []want) error {
 	if !slices.ContainsFunc(ws, func(w want) bool { return w.returns == atExits }) {
 		return nil
 	}
-	return plan.Errorf(spec.Start, spec.Stop, "the depth of calls whose exits are probed needs Linux %s or newer: this kernel has no %s", featureLoop.since, featureLoop.name).
-		WithHint("leave out the column depth")
+	columns := strings.Join(nesting(spec), " and ")
+	return plan.Errorf(spec.Start, spec.Stop, "the %s of calls whose exits are probed needs Linux %s or newer: this kernel has no %s", columns, featureLoop.since, featureLoop.name).
+		WithHint("leave out %s", columns)
 }
 
 // pairable reports whether a call's entry can be told from its exits, and found

@@ -152,6 +152,8 @@ func (s *subscription) row(e *event, l *codes) {
 			c.Int = append(c.Int, int64(e.start)+s.offset)
 		case colDuration:
 			c.Int = append(c.Int, int64(e.Time-e.start))
+		case colSelf:
+			c.Int = append(c.Int, int64(e.self))
 		case colRetval:
 			if e.Function&noRetval != 0 {
 				c.Nulls.Set(b.N)
