@@ -124,6 +124,8 @@ type FunctionMoment struct {
 	Cost      [3]uint64
 	Counted   uint64
 	Cpu       uint64
+	Self      uint64
+	Inner     uint64
 }
 
 type FunctionOwner struct {

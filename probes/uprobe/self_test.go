@@ -71,11 +71,11 @@ func TestSelfTime(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, prelude+`
 #include <setjmp.h>
-static jmp_buf env;
+static __thread jmp_buf env;
 NOINLINE long leaf(long n) { for (long i = 0; i < n; i++) sink += i; return n; }
 NOINLINE long tail(long n) { sink += n; return leaf(n); }
-NOINLINE long fib(long n) { if (n < 2) return leaf(n); return fib(n - 1) + fib(n - 2); }
-NOINLINE long leaves(long n) { long r = leaf(100) + tail(50); if (n == 0) longjmp(env, 1); return r + leaves(n - 1); }
+NOINLINE long fib(long n) { if (n < 2) return leaf(n); long r = fib(n - 1); r += fib(n - 2); sink += r; return r; }
+NOINLINE long leaves(long n) { long r = leaf(100) + tail(50); if (n == 0) longjmp(env, 1); r += leaves(n - 1); sink += r; return r; }
 NOINLINE long tries(long n) { long r = leaf(10); if (!setjmp(env)) r += leaves(n); return r + leaf(20); }
 NOINLINE long root(long n) { return leaf(n) + fib(8) + tail(n) + tries(3) + leaf(n); }
 static void *work(void *p) { for (int i = 0; i < 20; i++) root(1000); return 0; }
