@@ -33,7 +33,7 @@ const maxArgs = 6
 var Columns = map[string][]plan.Field{
 	FunctionStart:    columns(functionFields, argFields, depthField, objectFields),
 	FunctionEnd:      columns(functionFields, retvalField, depthField, objectFields),
-	FunctionDuration: columns(functionFields, durationFields, selfField, argFields, retvalField, depthField, objectFields, costFields),
+	FunctionDuration: columns(functionFields, durationFields, argFields, retvalField, depthField, selfField, objectFields, costFields),
 	FunctionCall:     columns(eventField, functionFields, depthField, goroutineField, objectFields),
 }
 
