@@ -69,6 +69,8 @@ func newAccumulator(f *plan.Agg, arg batch.Type, l *lanes) (accumulator, error) 
 		return newTopK(f, arg)
 	case "trie":
 		return &trie{}, nil
+	case "live_objects", "invocation_tree", "wait_graph", "object_graph":
+		return newPresents(f)
 	case "rate":
 		return rowRate{newCount(l)}, nil
 	}

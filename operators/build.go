@@ -104,6 +104,7 @@ func Build(root plan.Node, sink Operator, o *Options) (*Graph, error) {
 	b := &builder{o: &opts, g: &Graph{}, uses: map[plan.Node]int{}, partials: map[*plan.Acquire]Operator{},
 		consumers: map[plan.Node][]Operator{}, stats: map[plan.Node]*Stats{}}
 	b.survey(root)
+	b.tracked = plan.Tracked(root)
 	b.noPreview = spoiledByPreview(root, false)
 	if err := b.build(root, sink, nil); err != nil {
 		return nil, err
@@ -123,6 +124,7 @@ type builder struct {
 	stats     map[plan.Node]*Stats
 	partials  map[*plan.Acquire]Operator // what merges an acquisition's partial rows
 	noPreview bool                       // a preview would change what comes after it
+	tracked   map[*plan.Acquire]bool     // whose events CONSISTENT keeps track of
 }
 
 // survey counts the uses of each node and makes their statistics.
@@ -278,7 +280,11 @@ func (b *builder) leaf(n *plan.Acquire, down Operator) error {
 	if n.Partial != nil && (b.partials[n] == nil || b.uses[n] > 1) {
 		return fmt.Errorf("nothing merges what %s gives", n.Describe())
 	}
-	b.g.Leaves = append(b.g.Leaves, Leaf{Acquire: n, Op: b.measure(op, nil, b.stats[n]), Partial: b.partials[n]})
+	leaf := Leaf{Acquire: n, Op: b.measure(op, nil, b.stats[n]), Partial: b.partials[n]}
+	if !b.tracked[n] {
+		leaf = reportingOf(leaf)
+	}
+	b.g.Leaves = append(b.g.Leaves, leaf)
 	return nil
 }
 

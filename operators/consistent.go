@@ -209,6 +209,12 @@ func (c *consistent) flush() (Status, error) {
 func (c *consistent) Signal(ctx context.Context, _ int, s Signal) (Status, error) {
 	c.ctx = ctx
 	switch s.Kind {
+	case Suspend:
+		c.keeper.Suspend(s.Thread)
+		return c.out.status, nil
+	case Resume:
+		c.keeper.Resume(s.Thread)
+		return c.out.status, nil
 	case Watermark:
 		c.keeper.Advance(s.Time)
 	case Gap:

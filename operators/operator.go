@@ -38,6 +38,11 @@ const (
 	// EVERY, or, with Preview, a look at a result that is not final). What
 	// sorts, limits or displays results acts on it.
 	Flush
+	// Suspend: from here on nothing is reported of the thread Thread, or of any
+	// if that is "". Resume undoes a Suspend of the same thread. They concern
+	// what reports (CONSISTENT, or else the leaves), and go no further.
+	Suspend
+	Resume
 )
 
 // Signal is a message that is not a row.
@@ -48,6 +53,7 @@ type Signal struct {
 	Cause   string // Gap
 	N       uint64 // Gap
 	ID      uint64 // Barrier
+	Thread  string // Suspend, Resume: a thread's name
 }
 
 // Operator is the contract of everything between a source and a sink.

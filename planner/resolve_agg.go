@@ -199,6 +199,9 @@ func (c *exprCtx) call(e *parser.Call) (plan.Expr, error) {
 		for i := range plan.StackAggs {
 			names = append(names, plan.StackAggs[i].Name)
 		}
+		for i := range plan.PresentAggs {
+			names = append(names, plan.PresentAggs[i].Name)
+		}
 		hint := nearestHint(name, names)
 		if s := catalog.Find(name); s != nil {
 			hint = s.Name + " is a stream"
@@ -328,6 +331,9 @@ func argumentHint(f *plan.AggFunc) string {
 		return "for example TOPK(function_name, 10)"
 	case "trie":
 		return "TRIE(stack, state, syscall)"
+	case "live_objects", "invocation_tree", "wait_graph", "object_graph":
+		usage, _, _ := strings.Cut(f.Doc, ":")
+		return usage
 	case "histogram":
 		return "HISTOGRAM(x), or HISTOGRAM(x, low, high, step)"
 	}

@@ -6,6 +6,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/parser"
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 )
 
@@ -65,7 +66,14 @@ func marked(n plan.Node) (plan.Node, bool) {
 	case *plan.Acquire:
 		return mark(n, n.Out, columnsAs(n.Out), &plan.Const{V: batch.Bool(true)}), true
 	case *plan.Filter:
-		in, ok := marked(n.Input)
+		input := n.Input
+		if a, ok := input.(*plan.Acquire); ok {
+			if needless := neverNeeded(a, n.Cond); needless != nil {
+				own := a.Schema()
+				return mark(&plan.Filter{Input: a, Cond: needless}, own, columnsAs(own), n.Cond), true
+			}
+		}
+		in, ok := marked(input)
 		if !ok {
 			return nil, false
 		}
@@ -111,4 +119,72 @@ func columnsAs(s plan.Schema) []plan.Expr {
 		out = append(out, &plan.Col{Index: i, Name: f.Name, T: f.Type})
 	}
 	return out
+}
+
+// categories are those of entities, in order of what refers to what: events of each
+// refer to those of it and of the ones before, INVOCATION to all.
+var categories = []string{"THREAD", "TYPE", "OBJECT", "INVOCATION"}
+
+// neverNeeded is the part of a condition on a built-in stream whose opposite no
+// selected event can need: what acquires may drop that. nil: there is none.
+//
+// Processes do not refer to each other. Of categories those are needed to which the
+// selected ones refer.
+func neverNeeded(a *plan.Acquire, cond plan.Expr) plan.Expr {
+	st := catalog.Find(a.Stream)
+	if st == nil || !st.Process {
+		return nil
+	}
+	var out plan.Expr
+	add := func(e plan.Expr) {
+		if out == nil {
+			out = e
+		} else {
+			out = &plan.Call{Fn: "and", Args: []plan.Expr{out, e}, T: batch.Boolean}
+		}
+	}
+	for _, c := range conjuncts(cond) {
+		col, values := oneOf(c)
+		if col == nil {
+			continue
+		}
+		switch a.Out.Fields[col.Index].Name {
+		case "pid", "process", "exe":
+			add(c)
+		case "category":
+			last := -1
+			for _, v := range values {
+				last = max(last, slices.Index(categories, v.V.S))
+			}
+			in := &plan.In{X: col}
+			for _, name := range categories[:last+1] {
+				in.List = append(in.List, plan.Const{V: batch.Str(name)})
+			}
+			if len(in.List) > 0 {
+				add(in)
+			}
+		}
+	}
+	return out
+}
+
+// oneOf reads a condition as a column that has one of some values.
+func oneOf(e plan.Expr) (*plan.Col, []plan.Const) {
+	switch e := e.(type) {
+	case *plan.In:
+		if col, ok := e.X.(*plan.Col); ok {
+			return col, e.List
+		}
+	case *plan.Call:
+		if e.Fn != "=" || len(e.Args) != 2 {
+			return nil, nil
+		}
+		for i, x := range e.Args {
+			col, isCol := x.(*plan.Col)
+			if k, ok := e.Args[1-i].(*plan.Const); ok && isCol {
+				return col, []plan.Const{*k}
+			}
+		}
+	}
+	return nil, nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/probes/entities"
 	"endoscope/probes/procfs"
 	"endoscope/probes/sched"
 	"endoscope/probes/stack"
@@ -16,7 +17,7 @@ import (
 // providers make: the same columns, in the same order, of the same types.
 func TestCatalogEqualsProviders(t *testing.T) {
 	provided := map[string][]plan.Field{}
-	for _, columns := range []map[string][]plan.Field{procfs.Columns, uprobe.Columns, sched.Columns, {stack.Stream: stack.Columns, "event_handlers": server.HandlerColumns}} {
+	for _, columns := range []map[string][]plan.Field{procfs.Columns, uprobe.Columns, sched.Columns, entities.Columns, {stack.Stream: stack.Columns, "event_handlers": server.HandlerColumns}} {
 		for stream, fields := range columns {
 			provided[stream] = fields
 		}

@@ -12,6 +12,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/clock"
+	"endoscope/probes/entities"
 	"endoscope/probes/procfs"
 	"endoscope/probes/replay"
 	"endoscope/probes/sched"
@@ -81,8 +82,8 @@ func New(o Options) (*Engine, error) {
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
 	stacks, lives := stack.New(), sched.New()
 	found := &handlersProvider{stacks}
-	e.all = []probes.Provider{e.uprobes, procfs.New(), stacks, found, &handlerCostProvider{found, e.uprobes}, lives, replay.New(), &sysProvider{e}, &triggerProvider{e}}
-	for _, streams := range [][]string{e.uprobes.Streams(), stacks.Streams(), {handlersStream, handlerCostStream}, lives.Streams()} {
+	e.all = []probes.Provider{e.uprobes, procfs.New(), stacks, found, &handlerCostProvider{found, e.uprobes}, lives, entities.New(e.uprobes, lives, e.modules), replay.New(), &sysProvider{e}, &triggerProvider{e}}
+	for _, streams := range [][]string{e.uprobes.Streams(), stacks.Streams(), {handlersStream, handlerCostStream}, lives.Streams(), {entities.EntityEvents, entities.ActivityEvents}} {
 		for _, s := range streams {
 			e.attaches[s] = true
 		}

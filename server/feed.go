@@ -37,14 +37,14 @@ func (f *feed) Push(b *batch.Batch) {
 	f.t.acquired.Add(n)
 	f.rows.Add(n)
 	if !f.account.Admit(n) {
-		f.t.addLost(overRate, n)
+		f.missed(overRate, n)
 		b.Release()
 		return
 	}
 	if !f.q.push(item{leaf: f.leaf, batch: b}, !f.live) {
 		b.Release()
 		if !f.q.over() { // else nobody wants the query's result any more
-			f.t.addLost("query too slow", n)
+			f.missed("query too slow", n)
 		}
 	}
 }
@@ -53,7 +53,7 @@ func (f *feed) Partial(b *batch.Batch) {
 	f.t.groups.Add(uint64(b.Len()))
 	if !f.q.push(item{leaf: f.leaf, batch: b, partial: f.spec.Partial}, false) {
 		if !f.q.over() {
-			f.t.addLost("query too slow", operators.PartialEvents(f.spec.Partial, b))
+			f.Lost("query too slow", operators.PartialEvents(f.spec.Partial, b))
 		}
 		b.Release()
 	}
@@ -63,7 +63,22 @@ func (f *feed) Watermark(t int64) {
 	f.q.push(item{leaf: f.leaf, signal: operators.Signal{Kind: operators.Watermark, Time: t}}, false)
 }
 
-func (f *feed) Lost(cause string, n uint64) { f.t.addLost(cause, n) }
+// missed counts rows that the source has given and nobody took.
+func (f *feed) missed(cause string, n uint64) {
+	f.Lost(cause, n)
+	if r, ok := f.source.(probes.Reteller); ok {
+		r.Retell()
+	}
+}
+
+// Lost counts, and has the operators know where in their rows it was.
+func (f *feed) Lost(cause string, n uint64) {
+	if n == 0 {
+		return
+	}
+	f.t.addLost(cause, n)
+	f.q.push(item{leaf: f.leaf, signal: operators.Signal{Kind: operators.Gap, Cause: cause}}, false)
+}
 
 func (f *feed) Count(cause string, n uint64) { f.t.addNoted(cause, n) }
 

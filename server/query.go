@@ -50,6 +50,8 @@ type query struct {
 	may           *grant.Grant       // of whoever runs it
 	discharge     func()             // what it uses is free again; nil: nothing is counted
 	gating        *gating            // of its joins; nil: it has none
+	reports       sync.Mutex         // held while armed is set, and while SUSPEND or RESUME is told
+	said          []operators.Signal // of these, those before it was armed
 }
 
 // prepare resolves every acquisition of a plan; nothing is attached yet.
@@ -149,6 +151,9 @@ func (q *query) start() (err error) {
 		q.leaves = append(q.leaves, graph.Leaves[i])
 	}
 	q.collector = newCollector(q.feeds)
+	for _, s := range q.taken() {
+		q.pushAll(s)
+	}
 	// Values that others will ask for come first.
 	order := slices.Clone(q.feeds)
 	slices.SortStableFunc(order, func(a, b *feed) int { return cmp.Compare(a.rank(), b.rank()) })
@@ -170,7 +175,12 @@ func (q *query) start() (err error) {
 			return planner.Placed(err, q.text)
 		}
 	}
+	q.reports.Lock()
+	for _, s := range q.said {
+		q.pushAll(s)
+	}
 	q.armed.Store(true)
+	q.reports.Unlock()
 	q.recordAttached("armed")
 	q.state.Store("running")
 	if q.release != nil {

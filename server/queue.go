@@ -24,10 +24,16 @@ func (it *item) mark() bool {
 	return it.batch == nil && !it.end && it.signal.Kind == operators.Watermark
 }
 
+// gap reports whether the item says that something is missing.
+func (it *item) gap() bool {
+	return it.batch == nil && !it.end && it.signal.Kind == operators.Gap
+}
+
 // queue holds what sources gave until the runner takes it. It is bounded, however
 // long that takes: batches of rows by a limit, batches of partial rows by the same
-// one after those of one group were merged; and a watermark replaces the one
-// before it, if nothing came between them from its leaf.
+// one after those of one group were merged; a watermark replaces the one before it,
+// if nothing came between them from its leaf; and of several gaps between two
+// batches there is one.
 type queue struct {
 	mu       sync.Mutex
 	items    []item
@@ -37,6 +43,7 @@ type queue struct {
 	mergeAt  int           // so many of them are worth merging
 	before   int           // so many items from head on stay as many: see round
 	marks    map[int]int   // by leaf: where in items its last one is, if that is a watermark
+	gaps     map[int]bool  // leaves that have a Gap queued with no rows behind it
 	limit    int           // of batches
 	ready    chan struct{} // has a token when items were added
 	room     *sync.Cond    // signalled when a batch was taken
@@ -47,7 +54,7 @@ type queue struct {
 const leastMerged = 64
 
 func newQueue(limit int) *queue {
-	q := &queue{limit: limit, marks: map[int]int{}, ready: make(chan struct{}, 1)}
+	q := &queue{limit: limit, marks: map[int]int{}, gaps: map[int]bool{}, ready: make(chan struct{}, 1)}
 	q.mergeAt = min(leastMerged, limit)
 	q.room = sync.NewCond(&q.mu)
 	return q
@@ -83,6 +90,10 @@ func (q *queue) push(it item, wait bool) bool {
 			q.items[at].signal = it.signal
 			return true
 		}
+	case it.gap():
+		if q.closed || q.gaps[it.leaf] {
+			return true
+		}
 	}
 	q.add(it)
 	q.token()
@@ -116,8 +127,13 @@ func (q *queue) rouse() {
 
 func (q *queue) add(it item) {
 	delete(q.marks, it.leaf)
-	if it.mark() {
+	switch {
+	case it.mark():
 		q.marks[it.leaf] = len(q.items)
+	case it.gap():
+		q.gaps[it.leaf] = true
+	case it.batch != nil:
+		delete(q.gaps, it.leaf)
 	}
 	q.items = append(q.items, it)
 }
@@ -134,6 +150,7 @@ func (q *queue) merge() {
 	old := q.items[q.head:]
 	q.items, q.head, q.partials = make([]item, 0, len(old)), 0, 0
 	clear(q.marks)
+	clear(q.gaps)
 	for i, it := range old {
 		if i < q.before {
 			if q.add(it); it.partial != nil {
@@ -174,6 +191,9 @@ func (q *queue) pop() (item, bool) {
 	it := q.items[q.head]
 	if at, ok := q.marks[it.leaf]; ok && at == q.head {
 		delete(q.marks, it.leaf)
+	}
+	if it.gap() {
+		delete(q.gaps, it.leaf)
 	}
 	q.items[q.head] = item{}
 	q.head++
@@ -217,5 +237,6 @@ func (q *queue) close() {
 	}
 	q.items, q.head, q.rows, q.partials, q.before = nil, 0, 0, 0, 0
 	clear(q.marks)
+	clear(q.gaps)
 	q.room.Broadcast()
 }

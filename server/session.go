@@ -34,6 +34,7 @@ type session struct {
 	said     map[string]string // the statements that set them
 	open     map[*query]bool
 	closed   bool // no query begins any more
+	quiet    quiet
 
 	inbox  *inbox            // of its triggers
 	leave  func()            // no session of its user any more
@@ -196,9 +197,9 @@ func (s *session) execute(ctx context.Context, text string, args []batch.Value) 
 	case *parser.CreateModel:
 		return s.createModel(ctx, st, text)
 	case *parser.Suspend:
-		return nil, unsupported(st, text, "SUSPEND")
+		return s.suspend(st.Thread, true), nil
 	case *parser.Resume:
-		return nil, unsupported(st, text, "RESUME")
+		return s.suspend(st.Thread, false), nil
 	}
 	return nil, unsupported(stmt, text, "this statement")
 }
@@ -251,6 +252,7 @@ func (s *session) enter(q *query) error {
 	closed := s.closed
 	if !closed {
 		s.open[q] = true
+		q.said = s.quiet.signals()
 	}
 	s.mu.Unlock()
 	if closed {

@@ -16,7 +16,7 @@ import (
 )
 
 // Reconnecting is an engine whose sessions survive the loss of their connection:
-// they connect again, say again what they had USEd and SET, and execute what is
+// they connect again, say again what they had USEd, SET and SUSPENDed, and execute what is
 // left of the statements whose results were being read: LIMIT and FOR are of the
 // whole. What would give its rows again ends with an error. What happened meanwhile is missing,
 // and each such result says so: by a notice when it goes on, and in its summary.
@@ -126,12 +126,17 @@ func word(statement string) string {
 // note keeps what holds for the session.
 func (x *lasting) note(statement string) {
 	w := word(statement)
-	if w != "USE" && w != "SET" {
+	if !lasts(w) {
 		return
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	same := func(s string) bool { // said before, of the same
+		if w == "SUSPEND" || w == "RESUME" {
+			_, what, _ := strings.Cut(strings.TrimSpace(s), " ")
+			_, now, _ := strings.Cut(strings.TrimSpace(statement), " ")
+			return (word(s) == "SUSPEND" || word(s) == "RESUME") && strings.TrimSpace(what) == strings.TrimSpace(now)
+		}
 		if w == "USE" {
 			return word(s) == "USE"
 		}
@@ -145,6 +150,11 @@ func (x *lasting) note(statement string) {
 	if w == "USE" {
 		x.o.PID, x.o.Process, x.o.Exe = 0, "", ""
 	}
+}
+
+// lasts reports whether what a statement that begins so says holds for the session.
+func lasts(word string) bool {
+	return word == "USE" || word == "SET" || word == "SUSPEND" || word == "RESUME"
 }
 
 // repeats reports whether a statement may be executed again: it only reads.
@@ -161,7 +171,7 @@ func (x *lasting) Execute(ctx context.Context, statement string, args ...batch.V
 	r, err := s.Execute(ctx, statement, args...)
 	if isLost(err) {
 		// It may have been executed or not; who only reads does not mind.
-		if !repeats(statement) && word(statement) != "USE" && word(statement) != "SET" {
+		if !repeats(statement) && !lasts(word(statement)) {
 			return nil, err
 		}
 		if s, err = x.renew(ctx, s); err != nil {

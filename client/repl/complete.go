@@ -114,6 +114,9 @@ func calls(word string) (found []candidate) {
 	for _, f := range plan.StackAggs {
 		add(f.Name)
 	}
+	for _, f := range plan.PresentAggs {
+		add(f.Name)
+	}
 	for _, f := range plan.Scalars { // operators among them (and, or) are keywords
 		add(f.Name)
 	}

@@ -364,9 +364,41 @@ var Streams = []*Stream{
 	later("variable_value", Enumerable, "values of variables, as they are written or sampled"),
 	later("allocation", Enumerable, "memory allocations"),
 	later("deallocation", Enumerable, "memory releases"),
-	later("entity_events", Enumerable, "births and deaths of types, objects, threads and invocations"),
-	later("activity_events", Enumerable, "references, moves and synchronisation between entities"),
+	{Name: "entity_events", Kind: Enumerable, Process: true,
+		Doc:  "lives of types, objects, threads and invocations of native programs; those that are there when it begins are told first. See CONSISTENT",
+		How:  "threads: eBPF at sched tracepoints and task_rename, and /proc; types: run-time type information of the modules, when the program begins and whenever the dynamic linker changes what is mapped; objects: calls of C++ constructors and destructors; invocations: calls of the executable's functions (function_call). Which of them: by conditions on category",
+		Cost: "1 µs for each thread that comes, goes or is renamed; 0.9 µs for each call, 2 µs at exits, 18 µs more where stepped", Needs: uprobeNeeds,
+		Columns: columns(stamp, acting, []Column{
+			{"category", tS, "", "TYPE, OBJECT, THREAD, INVOCATION"},
+			{"event", tS, "", "CREATE, LOAD (of a type), RENAME (of a thread), RECLAIM, ENTER and LEAVE (of an invocation); UNKNOWN: it has ended, or nobody knows, since events were lost"},
+		}, event)},
+	{Name: "activity_events", Kind: Enumerable, Process: true,
+		Doc: "what the threads of native programs do to mutexes, rwlocks and condition variables: waits are those for a lock that another thread has",
+		How: "eBPF uprobes on the functions of libc, which C++'s call, too", Cost: "1.6 µs for each lock that is taken and released", Needs: uprobeNeeds,
+		Columns: columns(stamp, acting, []Column{
+			{"category", tS, "", "NULL"},
+			{"event", tS, "", "ACQUIRE, RELEASE, BEGIN_WAIT, END_WAIT"},
+		}, event)},
 }
+
+// Columns of the streams of entities, before and behind what happened.
+var (
+	acting = []Column{
+		{"pid", tI, "", "process"},
+		{"tid", tI, "", "thread on which it happened; NULL: it was there when monitoring began"},
+		{"process", tS, "", "name of the process: its leader's comm"},
+		{"thread_name", tS, "", "name of that thread"},
+		{"exe", tS, "", "path of the executable"},
+	}
+	event = []Column{
+		{"entity_id", tS, "", "which entity, or lock: never used again"},
+		{"name", tS, "", "of a type, thread or function; mutex, rwlock or condition"},
+		{"type_name", tS, "", "of an object; class of a function"},
+		{"parent_id", tS, "", "a type's first base; what made a thread; the invocation around one"},
+		{"other_id", tS, "", "a type's second base; the object that is called; the thread that has the lock that is waited for"},
+		{"thread_id", tS, "", "the thread on which it happened, as entity_id has it"},
+	}
+)
 
 var cpuColumns = []Column{
 	{"percent_busy", tF, "%", "100 less idle and iowait"},

@@ -199,9 +199,22 @@ var StackAggs = []AggFunc{
 		Doc: "TRIE(stack, state, syscall) of stack_sample: the program's functions by who calls them, with what threads did in them and which handle events; svg() is a flame graph"},
 }
 
+// PresentAggs are the aggregates of events of entities (CONSISTENT): what there is,
+// by what was told so far.
+var PresentAggs = []AggFunc{
+	{Name: "live_objects", Args: []batch.Type{tS}, More: []batch.Type{tS, tS, tS}, Result: always(batch.Encoding),
+		Doc: "LIVE_OBJECTS(event, entity_id, type_name, category): how many objects there are, by type, and how old the youngest and the oldest are"},
+	{Name: "invocation_tree", Args: []batch.Type{tS}, More: []batch.Type{tS, tS, tS}, Result: always(batch.Encoding),
+		Doc: "INVOCATION_TREE(event, entity_id, parent_id, name): what was invoked within what, how often, and how many of these are under way; GROUP BY thread_name: by thread"},
+	{Name: "wait_graph", Args: []batch.Type{tS}, More: []batch.Type{tS, tS, tS, tS}, Result: always(batch.Encoding),
+		Doc: "WAIT_GRAPH(event, entity_id, thread_id, thread_name, category): which thread waits for which lock, who has it, and which threads are in a deadlock"},
+	{Name: "object_graph", Args: []batch.Type{tS}, More: []batch.Type{tS, tS, tS, tS}, Result: always(batch.Encoding),
+		Doc: "OBJECT_GRAPH(event, entity_id, other_id, type_name, category): which live object refers to which, where there are REFERENCE events"},
+}
+
 // FindAgg returns the aggregate of that lower-case name, or nil.
 func FindAgg(name string) *AggFunc {
-	for _, table := range [][]AggFunc{AggFuncs, Encoders, StackAggs} {
+	for _, table := range [][]AggFunc{AggFuncs, Encoders, StackAggs, PresentAggs} {
 		for i := range table {
 			if table[i].Name == name {
 				return &table[i]

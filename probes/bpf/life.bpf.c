@@ -4,8 +4,8 @@
 /*
  * Lives of processes and threads, from the scheduler's tracepoints: one record
  * for a thread that is made, one for a program that is executed, and one for a
- * thread that ends. Which of them are wanted is said by constants, so that what
- * is not costs nothing.
+ * thread that ends, or gets another name. Which of them are wanted is said by
+ * constants, so that what is not costs nothing.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -20,6 +20,7 @@ enum {
 	PROCESS_END = 4,
 	THREAD_START = 8,
 	THREAD_END = 16,
+	THREAD_RENAME = 32,
 };
 
 /* Whole records, and of them the parts of unknown size. */
@@ -207,7 +208,7 @@ static __always_inline struct room *describe(struct task_struct___living *t, __u
 		return 0;
 	struct task_struct___living *leader = t->group_leader;
 	r->life.time = bpf_ktime_get_boot_ns();
-	r->life.start = event & (THREAD_START | THREAD_END) ? t->start_boottime : leader->start_boottime;
+	r->life.start = event & (THREAD_START | THREAD_END | THREAD_RENAME) ? t->start_boottime : leader->start_boottime;
 	r->life.event = event;
 	r->life.pid = t->tgid;
 	r->life.tid = t->pid;
@@ -315,6 +316,21 @@ int ended(__u64 *ctx)
 	r->life.status = t->exit_code;
 	if (event & PROCESS_END)
 		r->life.status = s->flags & SIGNAL_GROUP_EXIT ? s->group_exit_code : t->group_leader->exit_code;
+	add_program(r, t->mm, false);
+	return send(r);
+}
+
+/* TP_PROTO(struct task_struct *task, const char *comm): task is about to get the name. */
+SEC("tp_btf/task_rename")
+int renamed(__u64 *ctx)
+{
+	struct task_struct___living *t = (void *)ctx[0];
+	if (t->flags & PF_KTHREAD)
+		return 0;
+	struct room *r = describe(t, THREAD_RENAME);
+	if (!r)
+		return 0;
+	bpf_probe_read_kernel_str(r->life.thread, sizeof(r->life.thread), (void *)ctx[1]);
 	add_program(r, t->mm, false);
 	return send(r);
 }

@@ -46,6 +46,7 @@ const (
 	LifeMapRooms     = "rooms"
 	LifeProgEnded    = "ended"
 	LifeProgExecuted = "executed"
+	LifeProgRenamed  = "renamed"
 	LifeProgStarted  = "started"
 	LifeVarLost      = "lost"
 	LifeVarTellsLast = "tells_last"
@@ -99,6 +100,7 @@ type LifeSpecs struct {
 type LifeProgramSpecs struct {
 	Ended    *ebpf.ProgramSpec `ebpf:"ended"`
 	Executed *ebpf.ProgramSpec `ebpf:"executed"`
+	Renamed  *ebpf.ProgramSpec `ebpf:"renamed"`
 	Started  *ebpf.ProgramSpec `ebpf:"started"`
 }
 
@@ -174,6 +176,7 @@ type LifeVariables struct {
 type LifePrograms struct {
 	Ended    *ebpf.Program `ebpf:"ended"`
 	Executed *ebpf.Program `ebpf:"executed"`
+	Renamed  *ebpf.Program `ebpf:"renamed"`
 	Started  *ebpf.Program `ebpf:"started"`
 }
 
@@ -181,6 +184,7 @@ func (p *LifePrograms) Close() error {
 	return _LifeClose(
 		p.Ended,
 		p.Executed,
+		p.Renamed,
 		p.Started,
 	)
 }

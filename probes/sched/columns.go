@@ -21,6 +21,33 @@ const (
 	ThreadEnd    = "thread_end"
 )
 
+// Threads has all there is of threads in one stream, in order, for other
+// providers: its column event says what a row is, thread_name is the name from
+// then on, and started is when the thread was made, as far as that is known.
+const Threads = "threads"
+
+// What Threads.event says. EXEC is of a process: of its threads only the first
+// goes on.
+const (
+	Started = "START"
+	Ended   = "END"
+	Renamed = "RENAME"
+	Exec    = "EXEC"
+)
+
+// named is what Threads calls a record.
+func (l life) named() string {
+	switch {
+	case l.Event&threadStart != 0:
+		return Started
+	case l.Event&threadEnd != 0:
+		return Ended
+	case l.Event&threadRename != 0:
+		return Renamed
+	}
+	return Exec
+}
+
 // Bits of bpf.LifeLife.Event (life.bpf.c).
 const (
 	processStart = 1 << iota
@@ -28,11 +55,13 @@ const (
 	processEnd
 	threadStart
 	threadEnd
+	threadRename
 )
 
 var events = map[string]uint32{
 	ProcessStart: processStart, ProcessExec: processExec, ProcessEnd: processEnd,
 	ThreadStart: threadStart, ThreadEnd: threadEnd,
+	Threads: threadStart | threadEnd | threadRename | processExec,
 }
 
 // Bits of bpf.LifeLife.Cut.
@@ -155,6 +184,10 @@ func (r *rows) add(l life) {
 			c.Code = append(c.Code, c.Dict.Code(comm(&l.Thread)))
 		case "exe":
 			r.text(c, l.exe())
+		case "event":
+			c.Code = append(c.Code, c.Dict.Code(l.named()))
+		case "started":
+			c.Int = append(c.Int, int64(l.Start)+r.offset)
 		case "parent_pid":
 			c.Int = append(c.Int, int64(l.ParentPid))
 		case "parent_tid":

@@ -42,6 +42,7 @@ func load(o options) (*kernel, error) {
 		bpf.LifeProgStarted:  processStart | threadStart,
 		bpf.LifeProgExecuted: processExec,
 		bpf.LifeProgEnded:    processEnd | threadEnd,
+		bpf.LifeProgRenamed:  threadRename,
 	} {
 		if o.events&needed == 0 {
 			delete(spec.Programs, name)

@@ -24,6 +24,9 @@ var Columns = map[string][]plan.Field{
 	ThreadEnd:    columns(endFields...),
 }
 
+// threadsColumns are those of Threads.
+var threadsColumns = columns(plan.Field{Name: "event", Type: batch.Varchar}, plan.Field{Name: "started", Type: batch.Timestamp}, plan.Field{Name: "parent_tid", Type: batch.Bigint})
+
 var (
 	argvField = plan.Field{Name: "argv", Type: batch.List}
 	endFields = []plan.Field{
@@ -65,6 +68,9 @@ func (*Provider) Close() error { return nil }
 func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source, error) {
 	for _, want := range spec.Out.Fields {
 		all := Columns[spec.Stream]
+		if spec.Stream == Threads {
+			all = threadsColumns
+		}
 		if i := (plan.Schema{Fields: all}).Index(want.Name); i < 0 || all[i].Type != want.Type {
 			return nil, plan.Errorf(spec.Start, spec.Stop, "%s has no column %s of type %s", spec.Stream, want.Name, want.Type)
 		}

@@ -59,6 +59,7 @@ func (s *source) Sites() []probes.Site {
 		{"sched_process_fork", processStart | threadStart},
 		{"sched_process_exec", processExec},
 		{"sched_process_exit", processEnd | threadEnd},
+		{"task_rename", threadRename},
 	} {
 		if events&t.events != 0 {
 			sites = append(sites, probes.Site{Provider: "sched", Function: t.name, Method: "tracepoint", Kind: "tp_btf", CostNs: lifeNs, Estimated: true})

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"debug/elf"
 	"encoding/binary"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -195,6 +196,22 @@ func (c *Classes) Named(name string) (Class, bool) {
 		return *k, true
 	}
 	return Class{}, false
+}
+
+// All are the classes that the module defines, by name.
+func (c *Classes) All() []Class {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.named == nil {
+		c.enumerate()
+	}
+	var out []Class
+	for _, name := range slices.Sorted(maps.Keys(c.named)) {
+		if k := c.named[name]; k.Defined {
+			out = append(out, *k)
+		}
+	}
+	return out
 }
 
 // importedClass is the class of a word that refers to another module's

@@ -1,0 +1,312 @@
+package consistency
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Present is what the events so far say that there is now. They are taken as they
+// are reported: of what is not reported nothing is said, and, if they are
+// consistent, nothing false. Its memory goes with what lives.
+type Present interface {
+	// Apply takes in an event.
+	Apply(Event)
+	// String is what there is, a line each.
+	String() string
+	// Picture is it as a graph: what is at an arrow's end need not be a node.
+	Picture() (nodes []Node, arrows []Arrow)
+	// Lines are what String says, as values.
+	Lines() []Line
+	// Size is about how many bytes it takes.
+	Size() int64
+}
+
+// Line is one line of what there is.
+type Line struct {
+	Depth int    // within the one above with less
+	Text  string // of the line, without Depth
+}
+
+// Node is a node of a picture.
+type Node struct{ ID, Label string }
+
+// Arrow leads from one node to another.
+type Arrow struct {
+	From, To, Label string
+	Alarm           bool // something is wrong
+}
+
+func text(lines []Line) string {
+	var b strings.Builder
+	for i, l := range lines {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(strings.Repeat("  ", l.Depth))
+		b.WriteString(l.Text)
+	}
+	return b.String()
+}
+
+// entryBytes is what an entry of a map takes, about, with its identity.
+const entryBytes = 160
+
+// Waits is who waits for which lock, and who has it.
+type Waits struct {
+	holders map[string][]string        // threads by lock, once for each time
+	waits   map[string]map[string]bool // locks by thread
+	names   map[string]string          // of threads
+}
+
+// NewWaits returns that of nobody.
+func NewWaits() *Waits {
+	return &Waits{holders: map[string][]string{}, waits: map[string]map[string]bool{}, names: map[string]string{}}
+}
+
+// Apply implements Present. Name is that of a THREAD, or the name of the thread on
+// which something happened.
+func (w *Waits) Apply(e Event) {
+	switch {
+	case e.Category == Thread && e.Kind.Ends():
+		for lock := range w.holders {
+			w.drop(lock, e.Entity, true)
+		}
+		delete(w.waits, e.Entity)
+		delete(w.names, e.Entity)
+		return
+	case e.Category != None || e.Entity == Unknown || e.Thread == Unknown:
+		return
+	}
+	switch e.Kind {
+	case Acquire:
+		w.holders[e.Entity] = append(w.holders[e.Entity], e.Thread)
+	case Release:
+		w.drop(e.Entity, e.Thread, false)
+	case BeginWait:
+		if w.waits[e.Thread] == nil {
+			w.waits[e.Thread] = map[string]bool{}
+		}
+		w.waits[e.Thread][e.Entity] = true
+	case EndWait:
+		w.stop(e.Entity, e.Thread)
+	case Ended: // of what the thread does to the lock nothing is known any more
+		w.drop(e.Entity, e.Thread, true)
+		w.stop(e.Entity, e.Thread)
+	}
+	if e.Name != "" {
+		w.names[e.Thread] = e.Name
+	}
+}
+
+func (w *Waits) drop(lock, thread string, all bool) {
+	held := w.holders[lock]
+	for i := len(held) - 1; i >= 0; i-- {
+		if held[i] == thread {
+			held = slices.Delete(held, i, i+1)
+			if !all {
+				break
+			}
+		}
+	}
+	if w.holders[lock] = held; len(held) == 0 {
+		delete(w.holders, lock)
+	}
+}
+
+func (w *Waits) stop(lock, thread string) {
+	delete(w.waits[thread], lock)
+	if len(w.waits[thread]) == 0 {
+		delete(w.waits, thread)
+	}
+}
+
+// for_ are the threads for which a thread waits.
+func (w *Waits) for_(thread string) []string {
+	var out []string
+	for lock := range w.waits[thread] {
+		for _, holder := range w.holders[lock] {
+			if !slices.Contains(out, holder) {
+				out = append(out, holder)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Deadlocks are the sets of threads each of which waits for another of the set, in
+// order of their identities. A thread that waits for a set is not in it.
+func (w *Waits) Deadlocks() [][]string {
+	var out [][]string
+	in := map[string]bool{}
+	for _, thread := range slices.Sorted(maps.Keys(w.waits)) {
+		if in[thread] {
+			continue
+		}
+		reach := w.reach(thread)
+		if !reach[thread] {
+			continue
+		}
+		var set []string
+		for _, other := range slices.Sorted(maps.Keys(reach)) {
+			if w.reach(other)[thread] {
+				set = append(set, other)
+				in[other] = true
+			}
+		}
+		out = append(out, set)
+	}
+	return out
+}
+
+// reach are the threads for which a thread waits, and those for which they do.
+func (w *Waits) reach(thread string) map[string]bool {
+	seen := map[string]bool{}
+	todo := w.for_(thread)
+	for len(todo) > 0 {
+		next := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if !seen[next] {
+			seen[next] = true
+			todo = append(todo, w.for_(next)...)
+		}
+	}
+	return seen
+}
+
+func (w *Waits) name(thread string) string {
+	if n := w.names[thread]; n != "" {
+		return n + " " + thread
+	}
+	return thread
+}
+
+// Lines implements Present: waits by waiter, and then deadlocks.
+func (w *Waits) Lines() []Line {
+	var out []Line
+	for _, thread := range slices.Sorted(maps.Keys(w.waits)) {
+		for _, lock := range slices.Sorted(maps.Keys(w.waits[thread])) {
+			l := fmt.Sprintf("%s waits for %s", w.name(thread), lock)
+			var owners []string
+			for _, holder := range w.holders[lock] {
+				if n := w.name(holder); !slices.Contains(owners, n) {
+					owners = append(owners, n)
+				}
+			}
+			if len(owners) > 0 {
+				l += ", which " + strings.Join(owners, ", ") + " has"
+			}
+			out = append(out, Line{Text: l})
+		}
+	}
+	for _, set := range w.Deadlocks() {
+		names := make([]string, len(set))
+		for i, thread := range set {
+			names[i] = w.name(thread)
+		}
+		out = append(out, Line{Text: "deadlock: " + strings.Join(names, ", ")})
+	}
+	return out
+}
+
+func (w *Waits) String() string { return text(w.Lines()) }
+
+// Picture implements Present: an arrow from each that waits to each for whom it does.
+func (w *Waits) Picture() (_ []Node, arrows []Arrow) {
+	dead := map[string]bool{}
+	for _, set := range w.Deadlocks() {
+		for _, thread := range set {
+			dead[thread] = true
+		}
+	}
+	for _, thread := range slices.Sorted(maps.Keys(w.waits)) {
+		for _, lock := range slices.Sorted(maps.Keys(w.waits[thread])) {
+			for _, holder := range w.holders[lock] {
+				arrows = append(arrows, Arrow{w.name(thread), w.name(holder), lock, dead[thread] && dead[holder]})
+			}
+		}
+	}
+	return nil, arrows
+}
+
+// Size implements Present.
+func (w *Waits) Size() int64 {
+	return int64(len(w.holders)+len(w.waits)+len(w.names)) * entryBytes
+}
+
+// Objects is which objects live, by type.
+type Objects struct {
+	live map[string]living
+	now  int64
+}
+
+type living struct {
+	class string
+	since int64
+}
+
+// NewObjects returns that of none.
+func NewObjects() *Objects { return &Objects{live: map[string]living{}} }
+
+// Apply implements Present.
+func (o *Objects) Apply(e Event) {
+	o.now = max(o.now, e.Time)
+	switch {
+	case e.Kind == Move && e.Category == None:
+		if x, ok := o.live[e.Entity]; ok {
+			delete(o.live, e.Entity)
+			o.live[e.Other] = x
+		}
+	case e.Category != Object || e.Entity == Unknown:
+	case e.Kind == Create:
+		o.live[e.Entity] = living{e.TypeName, e.Time}
+	case e.Kind.Ends():
+		delete(o.live, e.Entity)
+	}
+}
+
+// Lines implements Present: a line a type, that of most objects first, with the
+// ages of the youngest and of the oldest.
+func (o *Objects) Lines() []Line {
+	type kind struct {
+		class          string
+		n              int
+		oldest, newest int64
+	}
+	kinds := map[string]*kind{}
+	for _, x := range o.live {
+		k := kinds[x.class]
+		if k == nil {
+			k = &kind{class: x.class, oldest: x.since, newest: x.since}
+			kinds[x.class] = k
+		}
+		k.n++
+		k.oldest, k.newest = min(k.oldest, x.since), max(k.newest, x.since)
+	}
+	sorted := slices.SortedFunc(maps.Values(kinds), func(a, b *kind) int {
+		return cmp.Or(cmp.Compare(b.n, a.n), cmp.Compare(a.class, b.class))
+	})
+	out := make([]Line, 0, len(sorted))
+	for _, k := range sorted {
+		age := func(since int64) time.Duration { return time.Duration(o.now - since).Round(time.Millisecond) }
+		out = append(out, Line{Text: fmt.Sprintf("%d %s, %v to %v old", k.n, cmp.Or(k.class, "of unknown type"), age(k.newest), age(k.oldest))})
+	}
+	return out
+}
+
+func (o *Objects) String() string { return text(o.Lines()) }
+
+// Picture implements Present: a node a type.
+func (o *Objects) Picture() (nodes []Node, _ []Arrow) {
+	for _, l := range o.Lines() {
+		nodes = append(nodes, Node{l.Text, l.Text})
+	}
+	return nodes, nil
+}
+
+// Size implements Present.
+func (o *Objects) Size() int64 { return int64(len(o.live)) * entryBytes }

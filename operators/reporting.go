@@ -1,0 +1,82 @@
+package operators
+
+import (
+	"context"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// reporting drops the rows of a source while Suspend holds. It is where a source
+// meets the operators, so that nothing of a row is known that was not reported.
+// What CONSISTENT keeps track of has none: there the keeper decides.
+type reporting struct {
+	Operator
+	thread int // the column thread_name; -1: it is not acquired
+	off    bool
+	quiet  map[string]bool // threads by name
+	rows   []uint16
+}
+
+// reportingOf puts it in front of a leaf.
+func reportingOf(l Leaf) Leaf {
+	r := &reporting{Operator: l.Op, thread: plan.ThreadColumn(l.Acquire), quiet: map[string]bool{}}
+	l.Op = r
+	if l.Partial != nil {
+		l.Partial = reportingPartial{l.Partial, r}
+	}
+	return l
+}
+
+func (r *reporting) Signal(ctx context.Context, port int, s Signal) (Status, error) {
+	switch {
+	case s.Kind != Suspend && s.Kind != Resume:
+		return r.Operator.Signal(ctx, port, s)
+	case s.Thread == "":
+		r.off = s.Kind == Suspend
+	case s.Kind == Suspend:
+		r.quiet[s.Thread] = true
+	default:
+		delete(r.quiet, s.Thread)
+	}
+	return More, nil
+}
+
+func (r *reporting) Push(ctx context.Context, port int, b *batch.Batch) (Status, error) {
+	switch {
+	case r.off:
+		return More, nil
+	case len(r.quiet) == 0 || r.thread < 0:
+		return r.Operator.Push(ctx, port, b)
+	}
+	names := &b.Cols[r.thread]
+	r.rows = r.rows[:0]
+	for _, row := range rowsOf(b) {
+		if v := names.Value(int(row)); v.IsNull || !r.quiet[v.S] {
+			r.rows = append(r.rows, row)
+		}
+	}
+	switch len(r.rows) {
+	case 0:
+		return More, nil
+	case b.Len():
+		return r.Operator.Push(ctx, port, b)
+	}
+	v := b.View(r.rows)
+	defer v.Release()
+	return r.Operator.Push(ctx, port, v)
+}
+
+// reportingPartial is a leaf's reporting for rows that were aggregated before they
+// came: of these only all can be suspended.
+type reportingPartial struct {
+	Operator
+	of *reporting
+}
+
+func (r reportingPartial) Push(ctx context.Context, port int, b *batch.Batch) (Status, error) {
+	if r.of.off {
+		return More, nil
+	}
+	return r.Operator.Push(ctx, port, b)
+}

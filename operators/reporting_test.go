@@ -1,0 +1,81 @@
+package operators
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// taken collects the first column of what reaches a leaf, and the kinds of signals.
+type taken struct {
+	rows    []int64
+	signals []SignalKind
+}
+
+func (k *taken) Push(_ context.Context, _ int, b *batch.Batch) (Status, error) {
+	for _, row := range rowsOf(b) {
+		k.rows = append(k.rows, b.Cols[0].Int[row])
+	}
+	return More, nil
+}
+
+func (k *taken) Signal(_ context.Context, _ int, s Signal) (Status, error) {
+	k.signals = append(k.signals, s.Kind)
+	return More, nil
+}
+
+func (k *taken) Close(context.Context, int) error { return nil }
+
+// TestReporting suspends everything, one thread, both, and what was aggregated.
+func TestReporting(t *testing.T) {
+	schema := plan.Schema{Time: 0, Fields: []plan.Field{{Name: "timestamp", Type: batch.Timestamp}, {Name: "thread_name", Type: batch.Varchar}}}
+	for _, c := range []struct {
+		name       string
+		said       []Signal
+		filterOnly []int
+		want       []int64
+		partial    bool // whether partial rows pass
+	}{
+		{"nothing", nil, nil, []int64{1, 2, 3}, true},
+		{"all", []Signal{{Kind: Suspend}}, nil, nil, false},
+		{"all, and resumed", []Signal{{Kind: Suspend}, {Kind: Resume}}, nil, []int64{1, 2, 3}, true},
+		{"a thread", []Signal{{Kind: Suspend, Thread: "a"}}, nil, []int64{2, 3}, true},
+		{"each thread", []Signal{{Kind: Suspend, Thread: "a"}, {Kind: Suspend, Thread: "b"}}, nil, []int64{3}, true},
+		{"a thread, and another resumed", []Signal{{Kind: Suspend, Thread: "a"}, {Kind: Resume, Thread: "b"}}, nil, []int64{2, 3}, true},
+		{"a thread is not all", []Signal{{Kind: Suspend}, {Kind: Suspend, Thread: "a"}, {Kind: Resume}}, nil, []int64{2, 3}, true},
+		{"names that are not sent", []Signal{{Kind: Suspend, Thread: "a"}}, []int{1}, []int64{1, 2, 3}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var rows, partial taken
+			leaf := reportingOf(Leaf{Acquire: &plan.Acquire{Out: schema, FilterOnly: c.filterOnly}, Op: &rows, Partial: &partial})
+			ctx := context.Background()
+			for _, s := range c.said {
+				if _, err := leaf.Op.Signal(ctx, 0, s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := leaf.Op.Signal(ctx, 0, Signal{Kind: Watermark}); err != nil {
+				t.Fatal(err)
+			}
+			b := batch.New(schema.Types())
+			b.AppendRow(batch.Time(1), batch.Str("a"))
+			b.AppendRow(batch.Time(2), batch.Str("b"))
+			b.AppendRow(batch.Time(3), batch.NullOf(batch.Varchar))
+			b.Cols[1].Values = b.Cols[1].Dict.Values()
+			for _, op := range []Operator{leaf.Op, leaf.Partial} {
+				if _, err := op.Push(ctx, 0, b); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !slices.Equal(rows.rows, c.want) || len(partial.rows) > 0 != c.partial {
+				t.Errorf("%v pass, want %v; partial rows: %v", rows.rows, c.want, partial.rows)
+			}
+			if !slices.Equal(rows.signals, []SignalKind{Watermark}) {
+				t.Errorf("signals %v pass", rows.signals)
+			}
+		})
+	}
+}

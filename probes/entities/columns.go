@@ -1,0 +1,162 @@
+package entities
+
+import (
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// The streams of this package.
+const (
+	EntityEvents   = "entity_events"
+	ActivityEvents = "activity_events"
+)
+
+// fields are the columns of both streams: so they may be united.
+var fields = func() []plan.Field {
+	out := []plan.Field{
+		{Name: "timestamp", Type: batch.Timestamp},
+		{Name: "pid", Type: batch.Bigint},
+		{Name: "tid", Type: batch.Bigint},
+	}
+	for _, name := range []string{"process", "thread_name", "exe", "category", "event", "entity_id", "name", "type_name", "parent_id", "other_id", "thread_id"} {
+		out = append(out, plan.Field{Name: name, Type: batch.Varchar})
+	}
+	return out
+}()
+
+// Columns are all columns of each stream, the event's time first. tid and
+// thread_name are of the thread on which it happened, NULL where that is none of
+// the program's own doing.
+var Columns = map[string][]plan.Field{EntityEvents: fields, ActivityEvents: fields}
+
+// What the columns category and event say, as operators/consistency spells it.
+const (
+	typeCategory       = "TYPE"
+	objectCategory     = "OBJECT"
+	threadCategory     = "THREAD"
+	invocationCategory = "INVOCATION"
+
+	create    = "CREATE"
+	load      = "LOAD"
+	rename    = "RENAME"
+	reclaim   = "RECLAIM"
+	enter     = "ENTER"
+	leave     = "LEAVE"
+	unknown   = "UNKNOWN"
+	acquire   = "ACQUIRE"
+	release   = "RELEASE"
+	beginWait = "BEGIN_WAIT"
+	endWait   = "END_WAIT"
+)
+
+// row is one event as it is told.
+type row struct {
+	time                                                int64
+	program                                             *program
+	thread                                              *thread // on which it happened; nil: none
+	category, event, entity, name, class, parent, other string
+}
+
+// dictLimit is when strings move to a new dictionary: identities are without end.
+const dictLimit = 1 << 16
+
+// rows makes batches.
+type rows struct {
+	push   func(*batch.Batch)
+	schema batch.Schema
+	names  []string // of the columns
+	pool   *batch.Pool
+	batch  *batch.Batch
+}
+
+func newRows(out plan.Schema) *rows {
+	r := &rows{schema: out.Types()}
+	for _, f := range out.Fields {
+		r.names = append(r.names, f.Name)
+	}
+	r.pool = batch.NewPool(r.schema)
+	return r
+}
+
+func (r *rows) add(x row) {
+	if r.batch == nil {
+		r.batch = r.pool.Get()
+	}
+	b := r.batch
+	tid, name, id := 0, "", ""
+	if x.thread != nil {
+		tid, name, id = x.thread.tid, x.thread.name, x.thread.id
+	}
+	for i, column := range r.names {
+		c := &b.Cols[i]
+		switch column {
+		case "timestamp":
+			c.Int = append(c.Int, x.time)
+		case "pid":
+			r.number(c, x.program.pid)
+		case "tid":
+			r.number(c, tid)
+		case "process":
+			r.text(c, x.program.name)
+		case "thread_name":
+			r.text(c, name)
+		case "exe":
+			r.text(c, x.program.exe)
+		case "category":
+			r.text(c, x.category)
+		case "event":
+			r.text(c, x.event)
+		case "entity_id":
+			r.text(c, x.entity)
+		case "name":
+			r.text(c, x.name)
+		case "type_name":
+			r.text(c, x.class)
+		case "parent_id":
+			r.text(c, x.parent)
+		case "other_id":
+			r.text(c, x.other)
+		case "thread_id":
+			r.text(c, id)
+		}
+	}
+	if b.N++; b.N == batch.MaxRows {
+		r.flush()
+	}
+}
+
+// number adds a number; 0 is NULL.
+func (r *rows) number(c *batch.Column, n int) {
+	if n == 0 {
+		c.Nulls.Set(r.batch.N)
+	}
+	c.Int = append(c.Int, int64(n))
+}
+
+// text adds a string; an empty one is NULL.
+func (r *rows) text(c *batch.Column, s string) {
+	if s == "" {
+		c.Nulls.Set(r.batch.N)
+	}
+	c.Code = append(c.Code, c.Dict.Code(s))
+}
+
+// flush pushes the rows made so far.
+func (r *rows) flush() {
+	b := r.batch
+	if b == nil {
+		return
+	}
+	r.batch = nil
+	full := false
+	for i := range b.Cols {
+		if c := &b.Cols[i]; c.Dict != nil {
+			c.Values = c.Dict.Values()
+			full = full || c.Dict.Len() > dictLimit
+		}
+	}
+	r.push(b)
+	if full {
+		r.pool = batch.NewPool(r.schema)
+	}
+}

@@ -1,0 +1,96 @@
+package entities
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+
+	"endoscope/probes/process"
+	"endoscope/probes/symbols"
+)
+
+// library reads what modules have: types, and which functions make and end objects.
+type library struct {
+	cache *symbols.Cache
+
+	mu        sync.Mutex                 // guards what follows
+	known     map[string][]symbols.Class // by file
+	structors map[string]structor        // by function, of executables
+}
+
+func newLibrary(cache *symbols.Cache) *library {
+	return &library{cache: cache, known: map[string][]symbols.Class{}, structors: map[string]structor{}}
+}
+
+// executable learns what the functions of a program do to objects; ok is false for
+// programs of Go, in which nothing does.
+func (l *library) executable(f *os.File, path string) (ok bool, err error) {
+	m, err := l.cache.Open(f, path)
+	if err != nil {
+		return false, err
+	}
+	defer m.Close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	classes := map[string]bool{}
+	for _, fn := range m.All() {
+		for _, name := range append([]string{fn.Mangled}, fn.Aliases...) {
+			if s := structorOf(fn.Name, fn.Class, name); s != method {
+				l.structors[fn.Name] = s
+				classes[fn.Class] = true
+				break
+			}
+		}
+	}
+	for _, c := range m.Classes().All() {
+		delete(classes, c.Name)
+	}
+	l.known[path] = nil
+	for _, name := range slices.Sorted(maps.Keys(classes)) {
+		l.known[path] = append(l.known[path], symbols.Class{Name: name})
+	}
+	return !m.HasGo(), nil
+}
+
+// of are the modules that a process has mapped, and their types: those with
+// run-time type information, and, of its executable, those with constructors or
+// destructors.
+func (l *library) of(pid int) ([]moduleTypes, error) {
+	mappings, err := process.Modules(pid)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make([]moduleTypes, 0, len(mappings))
+	for _, mp := range mappings {
+		if mp.Inode == 0 {
+			continue
+		}
+		key := fmt.Sprintf("%d:%d", mp.Dev, mp.Inode)
+		classes, ok := l.known[key]
+		if !ok {
+			classes = l.read(pid, mp)
+			l.known[key] = classes
+		}
+		out = append(out, moduleTypes{file: key, classes: classes})
+	}
+	return out, nil
+}
+
+// read gives the types of a file; none if it cannot be read as a module.
+func (l *library) read(pid int, mp process.Mapping) []symbols.Class {
+	f, err := process.OpenModule(pid, mp)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	m, err := l.cache.Open(f, mp.Path)
+	if err != nil {
+		return nil
+	}
+	defer m.Close()
+	return append(m.Classes().All(), l.known[mp.Path]...)
+}

@@ -1,0 +1,156 @@
+package entities
+
+import (
+	"math"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/clock"
+	"endoscope/probes/sched"
+)
+
+// part is one of a source's acquisitions: its sink.
+type part struct {
+	of     *source
+	source probes.Source
+	decode decoder
+	mark   int64 // its last watermark
+	over   bool
+}
+
+// decoder makes happenings of rows.
+type decoder struct {
+	fields []plan.Field
+	read   func(c []batch.Column, row int) happening
+}
+
+// Push takes rows.
+func (p *part) Push(b *batch.Batch) {
+	defer b.Release()
+	s := p.of
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range b.Len() {
+		h := p.decode.read(b.Cols, b.Row(i))
+		if !s.means(h.pid) {
+			continue
+		}
+		switch {
+		case h.kind == mapped, h.kind == executed, h.kind == started && h.pid == h.tid:
+			s.look(h.pid, h.time)
+		}
+		if h.kind != mapped { // that comes when it is known what is
+			s.merge.add(h)
+		}
+	}
+}
+
+// Partial does not occur: no aggregate is asked.
+func (p *part) Partial(b *batch.Batch) { b.Release() }
+
+// Watermark lets go what all parts have passed.
+func (p *part) Watermark(t int64) {
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	p.mark = t
+	p.of.release()
+}
+
+// Lost has everything told anew, behind what may have been told before the loss.
+func (p *part) Lost(cause string, n uint64) {
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	p.of.merge.add(happening{time: clock.Now(), kind: doubtful, cause: cause, lost: n})
+}
+
+// Count passes on.
+func (p *part) Count(cause string, n uint64) {
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	p.of.sink.Count(cause, n)
+}
+
+// End is of this part; with that of threads the target has ended.
+func (p *part) End(err error) {
+	s := p.of
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.over, p.mark = true, math.MaxInt64
+	if err != nil && s.err == nil {
+		s.err = err
+	}
+	if err != nil || p == s.parts[0] {
+		go s.stopParts()
+	}
+	s.release()
+}
+
+func text(c *batch.Column, row int) string {
+	if c.Nulls.Get(row) {
+		return ""
+	}
+	return c.Values[c.Code[row]]
+}
+
+func number(c *batch.Column, row int) int {
+	if c.Nulls.Get(row) {
+		return 0
+	}
+	return int(c.Int[row])
+}
+
+// columns makes the columns of a part: the first three are those of all.
+func columns(more ...plan.Field) []plan.Field {
+	return append([]plan.Field{{Name: "timestamp", Type: batch.Timestamp}, {Name: "pid", Type: batch.Bigint}, {Name: "tid", Type: batch.Bigint}}, more...)
+}
+
+// at begins a happening.
+func at(k kind, c []batch.Column, row int) happening {
+	return happening{kind: k, time: c[0].Int[row], pid: number(&c[1], row), tid: number(&c[2], row)}
+}
+
+var threadKinds = map[string]kind{sched.Started: started, sched.Ended: ended, sched.Renamed: renamed, sched.Exec: executed}
+
+var decodeThreads = decoder{
+	columns(plan.Field{Name: "event", Type: batch.Varchar}, plan.Field{Name: "thread_name", Type: batch.Varchar},
+		plan.Field{Name: "parent_tid", Type: batch.Bigint}, plan.Field{Name: "started", Type: batch.Timestamp}),
+	func(c []batch.Column, row int) happening {
+		h := at(threadKinds[text(&c[3], row)], c, row)
+		h.name, h.parent, h.started = text(&c[4], row), number(&c[5], row), c[6].Int[row]
+		return h
+	},
+}
+
+var callKinds = map[string]kind{"ENTER": entered, "LEAVE": left, "UNWIND": unwound, "GAP": missed}
+
+var decodeCalls = decoder{
+	columns(plan.Field{Name: "event", Type: batch.Varchar}, plan.Field{Name: "function_name", Type: batch.Varchar}, plan.Field{Name: "class", Type: batch.Varchar},
+		plan.Field{Name: "depth", Type: batch.Bigint}, plan.Field{Name: "receiver", Type: batch.Bigint}, plan.Field{Name: "receiver_class", Type: batch.Varchar}),
+	func(c []batch.Column, row int) happening {
+		h := at(callKinds[text(&c[3], row)], c, row)
+		h.name, h.class, h.depth = text(&c[4], row), text(&c[5], row), number(&c[6], row)
+		h.receiver, h.hasReceiver, h.receiverClass = uint64(number(&c[7], row)), !c[7].Nulls.Get(row), text(&c[8], row)
+		return h
+	},
+}
+
+var decodeLoads = decoder{columns(), func(c []batch.Column, row int) happening { return at(mapped, c, row) }}
+
+var decodeLockCalls = decoder{
+	columns(plan.Field{Name: "function_name", Type: batch.Varchar}, plan.Field{Name: "arg0", Type: batch.Bigint}, plan.Field{Name: "arg1", Type: batch.Bigint}),
+	func(c []batch.Column, row int) happening {
+		h := at(locking, c, row)
+		h.name, h.arg0, h.arg1 = text(&c[3], row), uint64(c[4].Int[row]), uint64(c[5].Int[row])
+		return h
+	},
+}
+
+var decodeLockReturns = decoder{
+	columns(plan.Field{Name: "function_name", Type: batch.Varchar}, plan.Field{Name: "retval", Type: batch.Bigint}),
+	func(c []batch.Column, row int) happening {
+		h := at(locked, c, row)
+		h.name, h.result = text(&c[3], row), int32(number(&c[4], row))
+		return h
+	},
+}

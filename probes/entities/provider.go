@@ -1,0 +1,192 @@
+package entities
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"sort"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/process"
+	"endoscope/probes/sched"
+	"endoscope/probes/symbols"
+	"endoscope/probes/uprobe"
+)
+
+// Provider acquires the streams of entities from what other providers acquire.
+type Provider struct {
+	calls   probes.Provider // of functions
+	threads probes.Provider
+	cache   *symbols.Cache
+}
+
+// New returns a provider over those of calls (package uprobe) and of threads
+// (package sched). Nothing is kept between queries.
+func New(calls, threads probes.Provider, cache *symbols.Cache) *Provider {
+	return &Provider{calls, threads, cache}
+}
+
+// Streams are those of this package.
+func (*Provider) Streams() []string { return []string{EntityEvents, ActivityEvents} }
+
+// Close has nothing to free.
+func (*Provider) Close() error { return nil }
+
+// Prepare prepares the parts. Which there are depends on the categories that the
+// query's condition leaves.
+func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (_ probes.Source, err error) {
+	for _, want := range spec.Out.Fields {
+		if i := (plan.Schema{Fields: fields}).Index(want.Name); i < 0 || fields[i].Type != want.Type {
+			return nil, plan.Errorf(spec.Start, spec.Stop, "%s has no column %s of type %s", spec.Stream, want.Name, want.Type)
+		}
+	}
+	if spec.Target.IsZero() {
+		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", spec.Stream).
+			WithHint("add WHERE pid = N, process = 'name' or exe = '/path', or say USE 'name' before")
+	}
+	running, err := process.Resolve(spec.Target)
+	if err != nil {
+		return nil, err
+	}
+	s := newSource(spec, newLibrary(p.cache))
+	defer func() {
+		if err != nil {
+			_ = s.Stop()
+		}
+	}()
+	if err := s.add(ctx, p.threads, sched.Threads, spec.Target, nil, decodeThreads); err != nil {
+		return nil, err
+	}
+	if spec.Stream == ActivityEvents {
+		s.world.activity = true
+		return s, p.addLocks(ctx, s, running)
+	}
+	for _, c := range categories(spec.Filter, spec.Out) {
+		s.world.entities[c] = true
+	}
+	native, err := s.readExecutables(running)
+	if err != nil {
+		return nil, err
+	}
+	s.world.structors = s.library.structors
+	objects, invocations := s.world.entities[objectCategory], s.world.entities[invocationCategory]
+	if !native && (objects || invocations) {
+		s.notices = append(s.notices, "programs of Go have no objects and invocations here, since goroutines are no threads: function_call has their calls")
+		objects, invocations = false, false
+	}
+	switch {
+	case invocations:
+		err = s.add(ctx, p.calls, uprobe.FunctionCall, spec.Target, nil, decodeCalls)
+	case objects && len(s.library.structors) > 0:
+		var names []string
+		for name := range s.library.structors {
+			names = append(names, name)
+		}
+		sort.Strings(names)
+		err = s.add(ctx, p.calls, uprobe.FunctionCall, spec.Target, in(selectName, names...), decodeCalls)
+	case objects:
+		s.notices = append(s.notices, "no class of the program has constructors or destructors to be seen")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s.world.entities[typeCategory] {
+		// Where this is refused, what is loaded later is not told of.
+		sel := and(in(selectName, loaderFunction), in(selectModule, loaders...))
+		if err := s.add(ctx, p.calls, uprobe.FunctionStart, spec.Target, sel, decodeLoads); err != nil {
+			s.notices = append(s.notices, "types of libraries that are loaded later are not told of: "+err.Error())
+		}
+	}
+	return s, nil
+}
+
+// addLocks adds the calls of functions of locks, and their returns.
+func (p *Provider) addLocks(ctx context.Context, s *source, running []process.Process) error {
+	target := s.spec.Target
+	modules := slices.Clone(lockModules)
+	for _, r := range running {
+		modules = append(modules, filepath.Base(r.Exe)) // linked statically
+		if target.Command {
+			// Its libraries are not there yet, but it is known which will be.
+			target.Exes = append(slices.Clone(target.Exes), r.Exe)
+		}
+	}
+	calls, returns := lockNames()
+	where := in(selectModule, modules...)
+	if err := s.add(ctx, p.calls, uprobe.FunctionStart, target, and(in(selectName, calls...), where), decodeLockCalls); err != nil {
+		return err
+	}
+	return s.add(ctx, p.calls, uprobe.FunctionEnd, target, and(in(selectName, returns...), where), decodeLockReturns)
+}
+
+// The dynamic linker calls a function of its own before and after it changes what
+// is mapped, for debuggers (elf/dl-debug.c of glibc, ldso/dynlink.c of musl).
+const loaderFunction = "_dl_debug_state"
+
+var (
+	loaders     = []string{"ld-linux-x86-64.so.2", "ld-musl-x86_64.so.1"}
+	lockModules = []string{"libc.so.6", "libpthread.so.0", "ld-musl-x86_64.so.1"}
+)
+
+// Indexes of plan.SelectColumns.
+const (
+	selectName   = 0
+	selectModule = 2
+)
+
+// in is a condition on the functions to be observed.
+func in(column int, names ...string) plan.Expr {
+	out := &plan.In{X: &plan.Col{Index: column, Name: plan.SelectColumns[column], T: batch.Varchar}}
+	for _, name := range names {
+		out.List = append(out.List, plan.Const{V: batch.Str(name)})
+	}
+	return out
+}
+
+func and(a, b plan.Expr) plan.Expr {
+	return &plan.Call{Fn: "and", T: batch.Boolean, Args: []plan.Expr{a, b}}
+}
+
+// categories are those that rows may have which satisfy a condition.
+func categories(filter plan.Expr, out plan.Schema) []string {
+	all := []string{typeCategory, objectCategory, threadCategory, invocationCategory}
+	column := out.Index("category")
+	if column < 0 {
+		return all
+	}
+	is := func(e plan.Expr) bool {
+		c, ok := e.(*plan.Col)
+		return ok && c.Index == column
+	}
+	var walk func(e plan.Expr)
+	keep := func(named func(string) bool) {
+		all = slices.DeleteFunc(all, func(c string) bool { return !named(c) })
+	}
+	walk = func(e plan.Expr) {
+		switch e := e.(type) {
+		case *plan.In:
+			if is(e.X) {
+				keep(func(c string) bool {
+					return slices.ContainsFunc(e.List, func(k plan.Const) bool { return k.V.S == c })
+				})
+			}
+		case *plan.Call:
+			if e.Fn == "and" {
+				for _, a := range e.Args {
+					walk(a)
+				}
+			}
+			if e.Fn == "=" && len(e.Args) == 2 {
+				for i, a := range e.Args {
+					if k, ok := e.Args[1-i].(*plan.Const); ok && is(a) {
+						keep(func(c string) bool { return c == k.V.S })
+					}
+				}
+			}
+		}
+	}
+	walk(filter)
+	return all
+}

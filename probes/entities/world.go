@@ -1,0 +1,264 @@
+package entities
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// world is what lives, as far as happenings have told. Told in order of time, it
+// tells rows.
+type world struct {
+	// tell is given the rows, in order.
+	tell func(row)
+	// look finds out of a thread that nobody has told of; ok is false if it is gone.
+	look func(pid, tid int) (name string, ticks uint64, ok bool)
+	// who is what a process is called.
+	who func(pid int) (name, exe string)
+	// offset is from the boot clock to that of happenings, ns.
+	offset    int64
+	structors map[string]structor // functions by name
+	// entities and activity are what is told of.
+	entities map[string]bool // by category
+	activity bool
+
+	now      int64 // of the last happening
+	programs map[int]*program
+	types    map[string]*class
+	lives    map[string]int // of a type's name, how many there were
+	typed    int            // types so far
+}
+
+// program is a process.
+type program struct {
+	pid       int
+	name, exe string
+	threads   map[int]*thread
+	objects   map[uint64]*object
+	made      uint64              // objects so far
+	modules   map[string][]string // types by file
+	locks     map[uint64]*lock
+}
+
+// thread is one that lives.
+type thread struct {
+	program *program
+	tid     int
+	id      string
+	name    string
+	calls   sequence
+	made    uint64 // invocations so far
+	asks    *request
+}
+
+func newWorld(tell func(row)) *world {
+	return &world{tell: tell, entities: map[string]bool{}, programs: map[int]*program{}, types: map[string]*class{}, lives: map[string]int{}}
+}
+
+// clockTick is in what the kernel tells times of starts by /proc.
+const clockTick = int64(10 * time.Millisecond)
+
+// threadID is the identity of a thread: its number, and when it was made.
+func threadID(tid int, ticks uint64) string {
+	return strconv.Itoa(tid) + "#" + strconv.FormatUint(ticks, 10)
+}
+
+// happen takes in what has happened.
+func (w *world) happen(h happening) {
+	w.now = max(w.now, h.time)
+	switch h.kind {
+	case started:
+		w.start(h.pid, h.tid, h.name, uint64((h.started-w.offset)/clockTick), w.known(h.pid, h.parent))
+	case ended:
+		if t := w.known(h.pid, h.tid); t != nil {
+			w.end(t)
+		}
+	case renamed:
+		w.rename(w.thread(h), h.name)
+	case executed:
+		w.execute(w.thread(h))
+	case entered:
+		w.enter(w.thread(h), h)
+	case left, unwound:
+		if t := w.known(h.pid, h.tid); t != nil {
+			w.leave(t, h)
+		}
+	case missed:
+		if t := w.known(h.pid, h.tid); t != nil {
+			w.miss(t, h.depth)
+		}
+	case locking:
+		w.beginLock(w.thread(h), h)
+	case locked:
+		if t := w.known(h.pid, h.tid); t != nil {
+			w.endLock(t, h)
+		}
+	case mapped:
+		if p := w.programs[h.pid]; p != nil {
+			w.map_(p, w.known(h.pid, h.tid), h.modules)
+		}
+	}
+}
+
+// event tells a row of now, if it is asked for.
+func (w *world) event(p *program, on *thread, r row) {
+	if r.category == "" != w.activity || r.category != "" && !w.entities[r.category] {
+		return
+	}
+	r.time, r.program, r.thread = w.now, p, on
+	w.tell(r)
+}
+
+// program is the process of that number.
+func (w *world) program(pid int) *program {
+	p := w.programs[pid]
+	if p == nil {
+		p = &program{pid: pid, threads: map[int]*thread{}, objects: map[uint64]*object{}, modules: map[string][]string{}, locks: map[uint64]*lock{}}
+		p.name, p.exe = w.who(pid)
+		w.programs[pid] = p
+	}
+	return p
+}
+
+// known is the thread of that number, or nil.
+func (w *world) known(pid, tid int) *thread {
+	if p := w.programs[pid]; p != nil {
+		return p.threads[tid]
+	}
+	return nil
+}
+
+// thread is the thread of a happening. One that nobody has told of begins with it.
+func (w *world) thread(h happening) *thread {
+	if t := w.known(h.pid, h.tid); t != nil {
+		return t
+	}
+	name, ticks, _ := w.look(h.pid, h.tid)
+	return w.start(h.pid, h.tid, name, ticks, nil)
+}
+
+// start takes in a thread.
+func (w *world) start(pid, tid int, name string, ticks uint64, by *thread) *thread {
+	p := w.program(pid)
+	id := threadID(tid, ticks)
+	if old := p.threads[tid]; old != nil {
+		if old.id == id || ticks == 0 {
+			return old // the snapshot has it
+		}
+		w.end(old) // its end was lost
+		p = w.program(pid)
+	}
+	t := &thread{program: p, tid: tid, id: id, name: name}
+	if p.name == "" && tid == pid {
+		p.name = name
+	}
+	p.threads[tid] = t
+	w.tellThread(t, by)
+	return t
+}
+
+func (w *world) tellThread(t, by *thread) {
+	r := row{category: threadCategory, event: create, entity: t.id, name: t.name}
+	if by != nil {
+		r.parent = by.id
+	}
+	w.event(t.program, by, r)
+}
+
+// end takes away a thread, and with the last one the process.
+func (w *world) end(t *thread) {
+	p := t.program
+	w.leaveAll(t, leave)
+	w.letGo(t)
+	if len(p.threads) == 1 {
+		w.empty(p, t)
+	}
+	w.event(p, t, row{category: threadCategory, event: reclaim, entity: t.id, name: t.name})
+	delete(p.threads, t.tid)
+	if len(p.threads) == 0 {
+		delete(w.programs, p.pid)
+	}
+}
+
+// empty ends what a program has beside threads.
+func (w *world) empty(p *program, on *thread) {
+	for _, o := range p.inOrder() {
+		w.reclaimObject(p, on, o, reclaim)
+	}
+	w.map_(p, on, nil)
+	clear(p.locks)
+}
+
+func (w *world) rename(t *thread, name string) {
+	if t.name == name {
+		return
+	}
+	t.name = name
+	if t.tid == t.program.pid {
+		t.program.name = name
+	}
+	w.event(t.program, t, row{category: threadCategory, event: rename, entity: t.id, name: name})
+}
+
+// execute is of a thread that goes on alone with another program.
+func (w *world) execute(t *thread) {
+	p := t.program
+	for _, tid := range slices.Sorted(maps.Keys(p.threads)) {
+		if other := p.threads[tid]; other != t {
+			w.end(other)
+		}
+	}
+	w.leaveAll(t, leave)
+	w.letGo(t)
+	w.empty(p, t)
+	if _, exe := w.who(p.pid); exe != "" {
+		p.exe = exe
+	}
+}
+
+// doubt forgets what may have ended where events were lost: all but threads and
+// modules, which can be looked at.
+func (w *world) doubt() {
+	for _, pid := range slices.Sorted(maps.Keys(w.programs)) {
+		p := w.programs[pid]
+		for _, tid := range slices.Sorted(maps.Keys(p.threads)) {
+			t := p.threads[tid]
+			w.leaveAll(t, unknown)
+			t.calls.base = 0
+			w.letGo(t)
+		}
+		w.doubtObjects(p, nil)
+		clear(p.locks)
+	}
+}
+
+// retell tells of everything that lives, for those who know nothing of it.
+func (w *world) retell() {
+	for _, p := range w.inOrder() {
+		for _, tid := range slices.Sorted(maps.Keys(p.threads)) {
+			w.tellThread(p.threads[tid], nil)
+		}
+	}
+	w.retellTypes()
+	for _, p := range w.inOrder() {
+		for _, o := range p.inOrder() {
+			w.event(p, nil, row{category: objectCategory, event: create, entity: o.id, class: o.class})
+		}
+		for _, tid := range slices.Sorted(maps.Keys(p.threads)) {
+			t := p.threads[tid]
+			for i := range t.calls.calls {
+				w.tellCall(t, i)
+			}
+			w.retellLocks(t)
+		}
+	}
+}
+
+func (w *world) inOrder() []*program {
+	var out []*program
+	for _, pid := range slices.Sorted(maps.Keys(w.programs)) {
+		out = append(out, w.programs[pid])
+	}
+	return out
+}

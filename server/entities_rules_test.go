@@ -1,0 +1,297 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"endoscope/operators"
+	"endoscope/operators/batch"
+	"endoscope/operators/consistency"
+	"endoscope/operators/expr"
+	"endoscope/parser"
+	"endoscope/planner"
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/entities"
+	"endoscope/probes/sched"
+	"endoscope/probes/symbols"
+	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe"
+)
+
+// filters are conditions under which a program is looked at.
+var filters = []string{
+	"thread_name LIKE 'worker%'",
+	"thread_name = 'visitor'",
+	"category = 'OBJECT'",
+	"category = 'INVOCATION' AND name LIKE '%area'",
+	"category = 'THREAD'",
+	"event = 'ACQUIRE'",
+	"event IN ('BEGIN_WAIT', 'END_WAIT')",
+	"event IN ('LEAVE', 'RECLAIM', 'RELEASE')",
+	"type_name = 'Square'",
+	"TRUE",
+}
+
+// audit is one run of CONSISTENT over a program: what happened, in the order in
+// which the operator was told of it, and what it reported.
+type audit struct {
+	t    *testing.T
+	sch  plan.Schema // of what happened, with the column that says what is selected
+	down operators.Leaf
+	mu   sync.Mutex
+
+	full    []consistency.Event
+	seqs    map[string]uint64 // of what happened, by what rows say of it
+	reports []consistency.Report
+	lost    map[string]uint64
+	ended   chan struct{}
+	open    int
+
+	keeper *consistency.Keeper // told the same, to see how much it remembers
+	most   [2]int              // that it remembered, in the first half and in the second
+	half   time.Time
+}
+
+func (a *audit) text(b *batch.Batch, row int, name string) string {
+	v := b.Cols[a.sch.Index(name)].Value(row)
+	if v.IsNull {
+		return ""
+	}
+	return v.S
+}
+
+func (a *audit) event(b *batch.Batch, row int) consistency.Event {
+	e := consistency.Event{Time: b.Cols[a.sch.Time].Int[row], Entity: a.text(b, row, "entity_id"), Parent: a.text(b, row, "parent_id"), Other: a.text(b, row, "other_id"),
+		Thread: a.text(b, row, "thread_id"), TypeName: a.text(b, row, "type_name"), Name: a.text(b, row, "name")}
+	e.Category, _ = consistency.ParseCategory(a.text(b, row, "category"))
+	e.Kind, _ = consistency.ParseKind(a.text(b, row, "event"))
+	return e
+}
+
+// key says which event a row is of.
+func key(at int64, e consistency.Event) string {
+	return fmt.Sprint(at, e.Category, e.Kind, e.Entity)
+}
+
+// what is told to the operator, it is told behind being noted.
+type noting struct{ *audit }
+
+func (n noting) Push(ctx context.Context, port int, b *batch.Batch) (operators.Status, error) {
+	a := n.audit
+	selected := len(a.sch.Fields) - 1
+	for i := range b.Len() {
+		row := b.Row(i)
+		e := a.event(b, row)
+		a.full = append(a.full, e)
+		a.seqs[key(e.Time, e)] = uint64(len(a.full))
+		v := b.Cols[selected].Value(row)
+		a.keeper.Push(e, !v.IsNull && v.I != 0, "")
+		half := 0
+		if time.Now().After(a.half) {
+			half = 1
+		}
+		a.most[half] = max(a.most[half], a.keeper.Live())
+	}
+	return a.down.Op.Push(ctx, a.down.Port, b)
+}
+
+func (n noting) Signal(ctx context.Context, port int, s operators.Signal) (operators.Status, error) {
+	if s.Kind == operators.Gap {
+		n.keeper.Lost()
+	}
+	return n.down.Op.Signal(ctx, n.down.Port, s)
+}
+
+func (n noting) Close(ctx context.Context, port int) error { return n.down.Op.Close(ctx, n.down.Port) }
+
+// reporting takes what the operator reports.
+type reporting struct{ *audit }
+
+func (r reporting) Push(_ context.Context, _ int, b *batch.Batch) (operators.Status, error) {
+	a := r.audit
+	n := len(a.sch.Fields) - 1
+	for i := range b.Len() {
+		row := b.Row(i)
+		e := a.event(b, row)
+		at := e.Time
+		e.Time = b.Cols[n+1].Int[row]
+		e.Seq = a.seqs[key(e.Time, e)]
+		a.reports = append(a.reports, consistency.Report{Event: e, At: at, CatchUp: b.Cols[n].Value(row).I != 0})
+	}
+	return operators.More, nil
+}
+
+func (r reporting) Signal(_ context.Context, _ int, s operators.Signal) (operators.Status, error) {
+	if s.Kind == operators.Gap && s.N > 0 {
+		r.lost[s.Cause] += s.N
+	}
+	return operators.More, nil
+}
+
+func (reporting) Close(context.Context, int) error { return nil }
+
+// leafSink gives what a source acquires to a leaf.
+type leafSink struct {
+	*audit
+	leaf operators.Leaf
+}
+
+func (s leafSink) do(f func() error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := f(); err != nil {
+		s.t.Error(err)
+	}
+}
+
+func (s leafSink) Push(b *batch.Batch) {
+	defer b.Release()
+	s.do(func() error { _, err := s.leaf.Op.Push(context.Background(), s.leaf.Port, b); return err })
+}
+func (s leafSink) Partial(b *batch.Batch) { b.Release() }
+func (s leafSink) Watermark(t int64) {
+	s.do(func() error {
+		_, err := s.leaf.Op.Signal(context.Background(), s.leaf.Port, operators.Signal{Kind: operators.Watermark, Time: t})
+		return err
+	})
+}
+func (s leafSink) Lost(cause string, n uint64) {
+	s.do(func() error {
+		s.lost[cause] += n
+		_, err := s.leaf.Op.Signal(context.Background(), s.leaf.Port, operators.Signal{Kind: operators.Gap, Cause: cause})
+		return err
+	})
+}
+func (s leafSink) Count(string, uint64) {}
+func (s leafSink) End(err error) {
+	s.do(func() error {
+		if s.open--; s.open == 0 {
+			close(s.ended)
+		}
+		return err
+	})
+}
+
+// match compiles a selection of functions, as the engine does.
+func match(sel plan.Expr) (func(name, class, module string) (bool, error), error) {
+	schema := batch.Schema{batch.Varchar, batch.Varchar, batch.Varchar}
+	f, err := expr.CompileFilter(sel, schema)
+	return func(name, class, module string) (bool, error) {
+		b := batch.New(schema)
+		b.AppendRow(batch.Str(name), batch.Str(class), batch.Str(module))
+		rows, err := f.Select(b, nil)
+		return len(rows) == 1, err
+	}, err
+}
+
+// run looks at a process for a while, under a condition.
+func (a *audit) run(p *entities.Provider, pid int, filter string, length time.Duration) {
+	t := a.t
+	t.Helper()
+	text := fmt.Sprintf("SELECT * FROM CONSISTENT((SELECT * FROM entity_events WHERE %s UNION ALL SELECT * FROM activity_events WHERE %s))", filter, filter)
+	stmt, err := parser.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := planner.Plan(stmt.(*parser.Query), text, &planner.Env{Views: catalog.NewViews(), Triggers: catalog.NewTriggers(), Target: plan.Target{PIDs: []int{pid}}, Eval: expr.EvalConst})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var node *plan.Consistent
+	var find func(plan.Node)
+	find = func(n plan.Node) {
+		if c, ok := n.(*plan.Consistent); ok {
+			node = c
+		}
+		for _, in := range n.Inputs() {
+			find(in)
+		}
+	}
+	find(q.Root)
+	a.sch = node.Input.Schema()
+	a.seqs, a.lost, a.ended, a.half = map[string]uint64{}, map[string]uint64{}, make(chan struct{}), time.Now().Add(length/2)
+	a.keeper = consistency.NewKeeper(func(consistency.Report) {}, 0)
+	upper, err := operators.Build(node.WithInputs([]plan.Node{&plan.Acquire{Stream: "events", Out: a.sch}}), reporting{a}, &operators.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.down = upper.Leaves[0]
+	lower, err := operators.Build(node.Input, noting{a}, &operators.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sources []probes.Source
+	a.open = len(lower.Leaves)
+	for _, leaf := range lower.Leaves {
+		leaf.Acquire.Settings.Lateness = 100 * time.Millisecond
+		source, err := p.Prepare(context.Background(), leaf.Acquire)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sources = append(sources, source)
+		if err := source.Start(context.Background(), leafSink{a, leaf}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(length)
+	for _, source := range sources {
+		if err := source.Stop(); err != nil {
+			t.Error(err)
+		}
+	}
+	<-a.ended
+	for _, leaf := range lower.Leaves {
+		if err := leaf.Op.Close(context.Background(), leaf.Port); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestRulesOfRealPrograms: whatever is selected of a program with several threads,
+// what CONSISTENT reports of it breaks no rule, everything selected is reported, and
+// what it remembers does not grow.
+func TestRulesOfRealPrograms(t *testing.T) {
+	testenv.NeedUprobes(t)
+	length := 700 * time.Millisecond
+	soak := os.Getenv("ENDOSCOPE_SOAK") != ""
+	if soak {
+		length = time.Minute
+	}
+	prog := steps(t, "busy.cc")
+	prog.begin()
+	calls, threads := uprobe.New(uprobe.Options{Match: match}), sched.New()
+	defer calls.Close()
+	p := entities.New(calls, threads, &symbols.Cache{})
+	for _, filter := range filters {
+		t.Run(strings.ReplaceAll(filter, " ", "_"), func(t *testing.T) {
+			a := &audit{t: t}
+			a.run(p, prog.pid(), filter, length)
+			if found := consistency.Check(a.full, a.reports); len(found) > 0 {
+				t.Errorf("%d violations, the first: %v, of %+v", len(found), found[0], a.reports[min(found[0].Report, len(a.reports)-1)])
+			}
+			caught := 0
+			for _, r := range a.reports {
+				if r.CatchUp {
+					caught++
+				}
+			}
+			if len(a.full) < 100 || len(a.reports) == caught {
+				t.Errorf("%d events, %d reports, %d of them caught up", len(a.full), len(a.reports), caught)
+			}
+			if len(a.lost) > 0 {
+				t.Logf("lost: %v", a.lost)
+			}
+			if soak && a.most[1] > a.most[0]*3/2 {
+				t.Errorf("%d entities and locks are remembered in the second half, %d in the first", a.most[1], a.most[0])
+			}
+			t.Logf("%d events, %d reports, %d caught up; at most %d remembered, then %d", len(a.full), len(a.reports), caught, a.most[0], a.most[1])
+		})
+	}
+}

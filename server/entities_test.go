@@ -1,0 +1,91 @@
+package server_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"endoscope/probes/testenv"
+	"endoscope/server/wire"
+)
+
+// TestTypeBeforeUse: what a class does before main begins comes behind its load, for
+// which it must have been created, as its base.
+func TestTypeBeforeUse(t *testing.T) {
+	testenv.NeedUprobes(t)
+	path := testenv.CompileC(t, "testdata/entities/init.cc", "-O1", "-lstdc++")
+	s := newSession(t, wire.Options{Command: []string{path}})
+	a := read(t, start(t, s, "SELECT event, name, type_name, entity_id, other_id, catch_up FROM CONSISTENT((SELECT * FROM entity_events WHERE name = 'Registry::add' OR name = 'Registry::count'))"))
+	complete(t, a)
+	at := func(event, name string) int {
+		return slices.IndexFunc(a.rows, func(row []string) bool { return row[0] == event && row[1] == name })
+	}
+	order := []int{at("CREATE", "Base"), at("LOAD", "Registry"), at("ENTER", "Registry::add"), at("LEAVE", "Registry::add"), at("ENTER", "Registry::count")}
+	if !slices.IsSorted(order) || order[0] < 0 || at("CREATE", "Registry") > order[1] {
+		t.Fatalf("%v\n%s", order, join(a.rows))
+	}
+	if add := a.rows[order[2]]; add[2] != "Registry" || !strings.Contains(add[4], ":0x") || add[5] != "FALSE" {
+		t.Errorf("%v", add)
+	}
+	// The constructor that calls it is reported before, since it is around it.
+	if i := at("ENTER", "Registry::Registry"); i < order[1] || i > order[2] {
+		t.Errorf("the constructor is row %d\n%s", i, join(a.rows))
+	}
+}
+
+// TestLoadedTypes: types come with a library and go with it; when it is loaded again
+// they are others.
+func TestLoadedTypes(t *testing.T) {
+	testenv.NeedUprobes(t)
+	lib := testenv.CompileC(t, "testdata/entities/plugin.cc", "-O1", "-shared", "-fPIC", "-lstdc++")
+	p := stepsOf(t, testenv.CompileC(t, "testdata/entities/loads.cc", "-O1", "-lstdc++", "-ldl"), lib)
+	s := newSession(t, wire.Options{PID: p.pid()})
+	r := start(t, s, "SELECT event, entity_id, parent_id FROM entity_events WHERE category = 'TYPE' AND name = 'Plugged'")
+	p.next("loaded")
+	got := rowsUntil(t, r, 2)
+	p.next("unloaded")
+	got = append(got, rowsUntil(t, r, 1)...)
+	p.next("loaded")
+	got = append(got, rowsUntil(t, r, 2)...)
+	want := "CREATE\tPlugged\tNULL\nLOAD\tPlugged\tBase\nRECLAIM\tPlugged\tNULL\nCREATE\tPlugged#2\tNULL\nLOAD\tPlugged#2\tBase#2\n"
+	if join(got) != want {
+		t.Errorf("got\n%swant\n%s", join(got), want)
+	}
+}
+
+// TestDeadlock: of threads that wait for each other it is told for whom, also where
+// only some of it is selected; of the others no wait.
+func TestDeadlock(t *testing.T) {
+	testenv.NeedUprobes(t)
+	p := steps(t, "deadlock.cc")
+	s := newSession(t, wire.Options{PID: p.pid()})
+	all := start(t, s, `SELECT event, thread_name, entity_id, other_id, thread_id FROM activity_events WHERE event = 'BEGIN_WAIT' AND name = 'mutex'`)
+	one := start(t, s, `SELECT event, thread_name, entity_id, other_id, catch_up FROM CONSISTENT((SELECT * FROM entity_events WHERE category = 'THREAD' AND event = 'RECLAIM' UNION ALL SELECT * FROM activity_events WHERE event = 'BEGIN_WAIT' AND thread_name = 'left'))`)
+	p.begin()
+	waits := map[string][]string{}
+	for _, row := range rowsUntil(t, all, 3) {
+		waits[row[1]] = row
+	}
+	left, right, third := waits["left"], waits["right"], waits["third"]
+	if left == nil || right == nil || third == nil {
+		t.Fatalf("waits: %v", waits)
+	}
+	if left[3] != right[4] || right[3] != left[4] || third[3] != left[4] {
+		t.Errorf("left, right and third wait for %s, %s and %s; they are %s, %s and %s", left[3], right[3], third[3], left[4], right[4], third[4])
+	}
+	// What left waits for and holds, and who has it, is known to who asked for its
+	// waits alone.
+	var told []string
+	for told == nil || !slices.ContainsFunc(told, func(l string) bool { return strings.HasPrefix(l, "BEGIN_WAIT left") }) {
+		for _, row := range rowsUntil(t, one, 1) {
+			told = append(told, strings.Join(row, " "))
+		}
+	}
+	last := told[slices.IndexFunc(told, func(l string) bool { return strings.HasPrefix(l, "BEGIN_WAIT left") })]
+	if last != "BEGIN_WAIT left "+left[2]+" "+left[3]+" FALSE" {
+		t.Errorf("%s\nof %v", last, left)
+	}
+	if !slices.ContainsFunc(told, func(l string) bool { return strings.HasPrefix(l, "CREATE ") && strings.Contains(l, right[4]) }) {
+		t.Errorf("whom it waits for was not told of before:\n%s", strings.Join(told, "\n"))
+	}
+}

@@ -1,0 +1,116 @@
+package server
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"endoscope/operators"
+	"endoscope/parser"
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+	"endoscope/server/wire"
+)
+
+// quiet is of what a session has suspended reporting. The zero value is nothing.
+type quiet struct {
+	all     bool
+	threads map[string]bool // by name
+}
+
+// signals say it to operators.
+func (q quiet) signals() []operators.Signal {
+	var out []operators.Signal
+	if q.all {
+		out = append(out, operators.Signal{Kind: operators.Suspend})
+	}
+	for _, name := range slices.Sorted(maps.Keys(q.threads)) {
+		out = append(out, operators.Signal{Kind: operators.Suspend, Thread: name})
+	}
+	return out
+}
+
+// suspend runs SUSPEND and RESUME: they concern the session's queries, those that
+// run and those that begin later. What is CONSISTENT goes on to be tracked.
+func (s *session) suspend(thread *parser.Literal, yes bool) wire.Result {
+	signal := operators.Signal{Kind: operators.Resume}
+	what, how := "reporting", "resumed"
+	if yes {
+		signal.Kind, how = operators.Suspend, "suspended"
+	}
+	if thread != nil {
+		signal.Thread = thread.Str
+		what = "reporting of thread " + thread.Str
+	}
+	s.mu.Lock()
+	switch {
+	case thread == nil:
+		s.quiet.all = yes
+	case yes:
+		if s.quiet.threads == nil {
+			s.quiet.threads = map[string]bool{}
+		}
+		s.quiet.threads[thread.Str] = true
+	default:
+		delete(s.quiet.threads, thread.Str)
+	}
+	open := make([]*query, 0, len(s.open))
+	for q := range s.open {
+		open = append(open, q)
+	}
+	s.mu.Unlock()
+	slices.SortFunc(open, func(a, b *query) int { return int(a.id - b.id) })
+	r := done("%s %s", what, how)
+	var deaf []string
+	for _, q := range open {
+		q.report(signal)
+		if yes && thread != nil && q.nameless() {
+			deaf = append(deaf, fmt.Sprint(q.id))
+		}
+	}
+	if len(deaf) > 0 {
+		r.notices = append(r.notices, fmt.Sprintf("query %s does not read thread_name, and goes on to report all threads", strings.Join(deaf, ", ")))
+	}
+	return r
+}
+
+// report tells a query's operators of a SUSPEND or RESUME, behind what happened
+// before it. What sources have aggregated until then is of before.
+func (q *query) report(s operators.Signal) {
+	q.reports.Lock()
+	defer q.reports.Unlock()
+	if !q.armed.Load() {
+		q.said = append(q.said, s)
+		return
+	}
+	for _, a := range q.collector.sources {
+		_ = a.Collect() // why it could not, the end of the source says
+	}
+	q.pushAll(s)
+}
+
+// taken are the signals that were not pushed yet.
+func (q *query) taken() []operators.Signal {
+	q.reports.Lock()
+	defer q.reports.Unlock()
+	out := q.said
+	q.said = nil
+	return out
+}
+
+// pushAll has all leaves get a signal, but those that tell of the engine itself.
+func (q *query) pushAll(s operators.Signal) {
+	for _, f := range q.feeds {
+		if c := catalog.Find(f.spec.Stream); c == nil || c.Kind != catalog.Snapshot {
+			q.q.push(item{leaf: f.leaf, signal: s}, false)
+		}
+	}
+}
+
+// nameless reports whether a query cannot tell threads by their names.
+func (q *query) nameless() bool {
+	return slices.ContainsFunc(q.feeds, func(f *feed) bool {
+		return plan.ThreadColumn(f.spec) < 0 || f.aggregator() != nil
+	})
+}
