@@ -282,7 +282,7 @@ func TestRulesOfRealPrograms(t *testing.T) {
 					caught++
 				}
 			}
-			if len(a.full) < 100 || len(a.reports) == caught {
+			if len(a.full) < 10 || len(a.reports) == caught {
 				t.Errorf("%d events, %d reports, %d of them caught up", len(a.full), len(a.reports), caught)
 			}
 			if len(a.lost) > 0 {

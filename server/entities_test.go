@@ -24,7 +24,7 @@ func TestTypeBeforeUse(t *testing.T) {
 	if !slices.IsSorted(order) || order[0] < 0 || at("CREATE", "Registry") > order[1] {
 		t.Fatalf("%v\n%s", order, join(a.rows))
 	}
-	if add := a.rows[order[2]]; add[2] != "Registry" || !strings.Contains(add[4], ":0x") || add[5] != "FALSE" {
+	if add := a.rows[order[2]]; add[2] != "Registry" || !strings.Contains(add[4], ":0x") || add[5] != "false" {
 		t.Errorf("%v", add)
 	}
 	// The constructor that calls it is reported before, since it is around it.
@@ -82,7 +82,7 @@ func TestDeadlock(t *testing.T) {
 		}
 	}
 	last := told[slices.IndexFunc(told, func(l string) bool { return strings.HasPrefix(l, "BEGIN_WAIT left") })]
-	if last != "BEGIN_WAIT left "+left[2]+" "+left[3]+" FALSE" {
+	if last != "BEGIN_WAIT left "+left[2]+" "+left[3]+" false" {
 		t.Errorf("%s\nof %v", last, left)
 	}
 	if !slices.ContainsFunc(told, func(l string) bool { return strings.HasPrefix(l, "CREATE ") && strings.Contains(l, right[4]) }) {

@@ -146,7 +146,11 @@ func (p *program) step() {
 		k := pick(p.T, []Kind{Acquire, Acquire, Release, Release, BeginWait, EndWait})
 		if next, ok := p.locks[pair].follow(k, 1); ok {
 			p.locks[pair] = next
-			p.add(Event{Kind: k, Entity: lock, Thread: thread})
+			e := Event{Kind: k, Entity: lock, Thread: thread}
+			if k == BeginWait { // who has it
+				e.Other = pick(p.T, p.threads)
+			}
+			p.add(e)
 		}
 	case 14:
 		p.add(Event{Category: Thread, Kind: Rename, Entity: thread, Thread: thread, Name: p.name()})

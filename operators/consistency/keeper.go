@@ -375,14 +375,16 @@ func (k *Keeper) synchronise(e Event, wanted bool) {
 	if l.unknown {
 		e.Entity = Unknown
 	}
+	was := k.world.remember(e)
 	forced := e.Kind == Release && l.held == len(l.acquired) || e.Kind == EndWait && l.waits
 	if wanted {
 		k.completeLock(l, e.Entity)
 	}
-	l.apply(e)
+	l.apply(was)
 	if wanted || forced {
 		subject := k.subject(e)
 		k.refer(subject)
+		k.refer(was.other)
 		k.emit(e, subject, !wanted)
 		l.held, l.waits = len(l.acquired), l.waiting != nil
 	}
@@ -407,10 +409,12 @@ func (k *Keeper) completeLock(l *lock, id string) {
 	if l.waiting != nil && !l.waits {
 		missing = append(missing[:len(missing):len(missing)], *l.waiting)
 	}
-	for _, e := range missing {
-		e.Entity = id
+	for _, was := range missing {
+		e := was.Event
+		e.Entity, e.Other = id, current(was.other, e.Other)
 		subject := k.subject(e)
 		k.refer(subject)
+		k.refer(was.other)
 		k.emit(e, subject, true)
 	}
 	l.held, l.waits = len(l.acquired), l.waiting != nil

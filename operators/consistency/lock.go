@@ -4,11 +4,11 @@ package consistency
 // was reported. The latter never is more than the former: who reads the reports
 // sees nobody wait or hold who does not.
 type lock struct {
-	acquired []Event // those that were not released
-	waiting  *Event  // the wait that has not ended
-	held     int     // of acquired, how many were reported
-	waits    bool    // waiting was reported
-	unknown  bool    // it may be an entity that was forgotten
+	acquired []past // those that were not released
+	waiting  *past  // the wait that has not ended
+	held     int    // of acquired, how many were reported
+	waits    bool   // waiting was reported
+	unknown  bool   // it may be an entity that was forgotten
 }
 
 func (l *lock) idle() bool { return len(l.acquired) == 0 && l.waiting == nil }
@@ -26,7 +26,7 @@ func (l *lock) fits(k Kind) bool {
 }
 
 // apply takes in an event that fits.
-func (l *lock) apply(e Event) {
+func (l *lock) apply(e past) {
 	switch e.Kind {
 	case Acquire:
 		l.acquired = append(l.acquired, e)
