@@ -166,7 +166,7 @@ func TestSessionForgetsPartitions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	op := g.Leaves[0].Op.(*sessions)
+	op := g.Leaves[0].Op.(*reporting).Operator.(*sessions)
 	if got := op.parts.len(); got > 1024 {
 		t.Errorf("%d partitions are remembered", got)
 	}

@@ -17,6 +17,9 @@ type Env struct {
 	// Triggers are those there are; nil: none.
 	Triggers *catalog.Triggers
 	Target   plan.Target // the session's; zero if it has none
+	// ByThread has sources bring the names of threads, read or not, since some
+	// threads' rows are not to be reported.
+	ByThread bool
 	// Resolves says that WEBHOOK tells of the end of what it told of, too.
 	Resolves bool
 	// NoKernel plans as if sources computed nothing.

@@ -61,6 +61,7 @@ func (r *resolver) sourceKind(s *parser.Source, with ctes, lv level, every time.
 // leaf makes a scope of an acquisition.
 func (r *resolver) leaf(a *plan.Acquire, s *parser.Source, finite bool) *scope {
 	a.Start, a.Stop = s.Start, s.Stop
+	a.ByThread = r.env.ByThread && a.Out.Index("thread_name") >= 0
 	if len(r.views) > 0 {
 		// The place would be in the view's text, not in the statement's.
 		a.Start, a.Stop = 0, 0

@@ -41,6 +41,9 @@ type (
 		// Partial is the first stage of the aggregate above, for sources that can
 		// run it (probes.Aggregator); nil: none.
 		Partial *Partial
+		// ByThread keeps the column thread_name in Out, read or not: rows of some
+		// threads are not to be reported.
+		ByThread bool
 		// Settings are the session's, filled in before a provider sees them.
 		Settings Settings
 		// Start and Stop place the stream in the statement, for errors.

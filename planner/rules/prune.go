@@ -35,6 +35,9 @@ func width(n plan.Node) int {
 func prune(n plan.Node, need map[int]bool) (plan.Node, map[int]int) {
 	switch n := n.(type) {
 	case *plan.Acquire:
+		if n.ByThread && !n.OnDemand {
+			return pruneByThread(n, need)
+		}
 		used := clone(need)
 		columnsOf(n.Filter, used)
 		if n.Out.Time >= 0 {
@@ -130,6 +133,38 @@ func exact(n plan.Node) plan.Node {
 		}
 	}
 	return out
+}
+
+// pruneByThread keeps the names of threads, and drops them behind the acquisition
+// if nobody else reads them.
+func pruneByThread(n *plan.Acquire, need map[int]bool) (plan.Node, map[int]int) {
+	c := *n
+	c.ByThread = false
+	name := n.Out.Index("thread_name")
+	all := clone(need)
+	all[name] = true
+	in, to := prune(&c, all)
+	c = *in.(*plan.Acquire)
+	c.ByThread = true
+	if need[name] {
+		return &c, to
+	}
+	p := &plan.Project{Input: &c, Out: plan.Schema{Time: -1}}
+	mapped := map[int]int{}
+	for i := range n.Out.Fields {
+		j, ok := to[i]
+		if !ok || !need[i] && i != n.Out.Time {
+			continue
+		}
+		mapped[i] = len(p.Exprs)
+		if j == c.Out.Time {
+			p.Out.Time = len(p.Exprs)
+		}
+		f := c.Out.Fields[j]
+		p.Exprs = append(p.Exprs, &plan.Col{Index: j, Name: f.Name, T: f.Type})
+		p.Out.Fields = append(p.Out.Fields, f)
+	}
+	return p, mapped
 }
 
 func pruneProject(n *plan.Project, need map[int]bool) (plan.Node, map[int]int) {
