@@ -51,7 +51,7 @@ func newPresents(f *plan.Agg) (accumulator, error) {
 	if len(f.Args) < 3 {
 		return nil, plan.Errorf(-1, -1, "%s needs events and what they are about", f).WithHint("%s", plan.FindAgg(f.Fn).Doc)
 	}
-	if len(f.Args) > len(a.arguments) { // the category is an argument
+	if f.Fn != "invocation_tree" && len(f.Args) > len(a.arguments) { // the last argument is the category
 		a.otherwise = func(consistency.Kind) consistency.Category { return consistency.None }
 	}
 	return a, nil

@@ -73,6 +73,7 @@
 //	ledger.mu            the queries of a trigger
 //	lastError.mu         what went wrong with it
 //
+//	query.reports        while SUSPEND or RESUME is told; sources collect under it
 //	share.mu             while a shared source gives; taken under shares.mu, too
 //	triggerStream.mu     while a trigger's rows are handed on
 //

@@ -259,7 +259,7 @@ func (a *audit) run(p *entities.Provider, pid int, filter string, length time.Du
 // what it remembers does not grow.
 func TestRulesOfRealPrograms(t *testing.T) {
 	testenv.NeedUprobes(t)
-	length := 700 * time.Millisecond
+	length := 300 * time.Millisecond
 	soak := os.Getenv("ENDOSCOPE_SOAK") != ""
 	if soak {
 		length = time.Minute

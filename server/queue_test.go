@@ -151,3 +151,42 @@ func TestWatermarksAreBounded(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
+
+// TestGapsStandWhereRowsAreMissing: what is lost is signalled between the rows before
+// it and those behind it, once however often it is told; and what is refused by a
+// queue that is full, too.
+func TestGapsStandWhereRowsAreMissing(t *testing.T) {
+	f := newFeed(2)
+	push := func() {
+		b := batch.New(batch.Schema{batch.Timestamp})
+		b.AppendRow(batch.Time(0))
+		f.Push(b)
+	}
+	f.Lost("ring buffer full", 3)
+	push()
+	f.Lost("ring buffer full", 1)
+	f.Watermark(1)
+	f.Lost("ring buffer full", 2)
+	push()
+	push() // there is no room
+	push()
+	f.Lost("nothing", 0)
+	var got string
+	for it, ok := f.q.pop(); ok; it, ok = f.q.pop() {
+		switch {
+		case it.gap():
+			got += "gap "
+		case it.mark():
+			got += "mark "
+		default:
+			got += "rows "
+			it.batch.Release()
+		}
+	}
+	if want := "gap rows gap mark rows gap "; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if n := f.t.totalLost(); n != 8 {
+		t.Errorf("%d events lost, want 8", n)
+	}
+}
