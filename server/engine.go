@@ -81,8 +81,8 @@ func New(o Options) (*Engine, error) {
 		triggers: map[string]*trigger{}, claimed: map[string]chan struct{}{}, flows: catalog.NewTriggers(), modules: &symbols.Cache{}, shares: newShares()}
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
 	stacks, lives := stack.New(), sched.New()
-	found := &handlersProvider{stacks}
-	e.all = []probes.Provider{e.uprobes, procfs.New(), stacks, found, &handlerCostProvider{found, e.uprobes}, lives, entities.New(e.uprobes, lives, e.modules), replay.New(), &sysProvider{e}, &triggerProvider{e}}
+	found, followed := &handlersProvider{stacks: stacks}, &handlersProvider{stacks: stacks, forgets: true}
+	e.all = []probes.Provider{e.uprobes, procfs.New(), stacks, found, &handlerCostProvider{followed, e.uprobes}, lives, entities.New(e.uprobes, lives, e.modules), replay.New(), &sysProvider{e}, &triggerProvider{e}}
 	for _, streams := range [][]string{e.uprobes.Streams(), stacks.Streams(), {handlersStream, handlerCostStream}, lives.Streams(), {entities.EntityEvents, entities.ActivityEvents}} {
 		for _, s := range streams {
 			e.attaches[s] = true

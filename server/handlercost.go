@@ -23,7 +23,7 @@ const (
 	lookForHandlers = 2 * time.Second
 	// keepHandlers is at how many comparisons in a row a handler may be missing
 	// before its probes go.
-	keepHandlers = 5
+	keepHandlers = 3
 )
 
 // HandlerCostColumns are its columns, and those of function_duration that fill them.
@@ -174,8 +174,7 @@ func (s *handlerCostSource) follow(ctx context.Context) {
 			open = false
 		}
 		if open {
-			s.attach(ctx, found)
-			s.detach(found)
+			s.attach(ctx, found, s.detach(found))
 		}
 	}
 	s.mu.Lock()
@@ -192,13 +191,22 @@ func (s *handlerCostSource) follow(ctx context.Context) {
 	}
 }
 
-// attach probes the handlers that are new, a source for those of each module.
-func (s *handlerCostSource) attach(ctx context.Context, found map[handlerName]bool) {
+// attach probes the handlers that are new, and those that lost their probes with
+// others' (bared), a source for those of each module.
+func (s *handlerCostSource) attach(ctx context.Context, found map[handlerName]bool, bared []handlerName) {
 	fresh := map[string][]handlerName{}
+	for _, name := range bared {
+		fresh[name.module] = append(fresh[name.module], name)
+	}
 	s.mu.Lock()
 	for name := range found {
-		if s.probed[name] == nil && !s.refused[name] {
+		if s.probed[name] == nil && !s.refused[name] && !slices.Contains(bared, name) {
 			fresh[name.module] = append(fresh[name.module], name)
+		}
+	}
+	for name := range s.refused {
+		if !found[name] {
+			delete(s.refused, name)
 		}
 	}
 	s.mu.Unlock()
@@ -250,8 +258,10 @@ func (s *handlerCostSource) probe(ctx context.Context, names []handlerName) erro
 	return nil
 }
 
-// detach lets go of the probes all of whose handlers have not been found for long.
-func (s *handlerCostSource) detach(found map[handlerName]bool) {
+// detach takes off the probes of handlers that have not been found for long. Probes
+// that were set together are taken off together: bared are the handlers that go on
+// and lost theirs so.
+func (s *handlerCostSource) detach(found map[handlerName]bool) (bared []handlerName) {
 	var gone []*probedHandlers
 	s.mu.Lock()
 	for name := range s.probed {
@@ -259,26 +269,35 @@ func (s *handlerCostSource) detach(found map[handlerName]bool) {
 			s.missing[name] = 0
 		}
 	}
+	ended := func(name handlerName) bool { return s.missing[name] >= keepHandlers }
 	s.groups = slices.DeleteFunc(s.groups, func(g *probedHandlers) bool {
-		for _, name := range g.names {
-			if s.missing[name] < keepHandlers && !g.over {
-				return false
-			}
+		if !g.over && !slices.ContainsFunc(g.names, ended) {
+			return false
 		}
 		gone = append(gone, g)
 		return true
 	})
 	for _, g := range gone {
 		for _, name := range g.names {
+			if !g.over && !ended(name) {
+				bared = append(bared, name)
+			}
 			delete(s.probed, name)
 			delete(s.missing, name)
 		}
+	}
+	if len(bared) > 0 {
+		s.sink.Count(withoutProbes, uint64(len(bared)))
 	}
 	s.mu.Unlock()
 	for _, g := range gone {
 		_ = g.source.Stop() // see follow
 	}
+	return bared
 }
+
+// withoutProbes is under which is counted that handlers had none for a moment.
+const withoutProbes = "times that a handler had no probes for some 0.1 s, while others' were taken off"
 
 // advance gives the watermark that all sources have reached. mu is held.
 func (s *handlerCostSource) advance() {

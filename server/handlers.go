@@ -31,7 +31,10 @@ var HandlerColumns = []plan.Field{
 
 // handlersProvider finds event handlers in the stacks that another provider
 // samples.
-type handlersProvider struct{ stacks probes.Provider }
+type handlersProvider struct {
+	stacks  probes.Provider
+	forgets bool // what was seen longer ago than SET handler_memory
+}
 
 func (p *handlersProvider) Streams() []string { return []string{handlersStream} }
 func (p *handlersProvider) Close() error      { return nil }
@@ -51,6 +54,9 @@ func (p *handlersProvider) Prepare(ctx context.Context, spec *plan.Acquire) (pro
 		return nil, err
 	}
 	h := &handlersSource{Source: in, settings: handlers.Settings(spec.Settings.Handlers), filter: spec.Filter, every: int64(spec.Every), schema: spec.Out.Types()}
+	if p.forgets {
+		h.trie.Span = int64(spec.Settings.HandlerMemory)
+	}
 	for _, f := range spec.Out.Fields {
 		i := plan.Schema{Fields: HandlerColumns}.Index(f.Name)
 		if i < 0 {
@@ -76,7 +82,7 @@ type handlersSource struct {
 
 	mu     sync.Mutex // guards what follows, and the use of sink
 	sink   probes.Sink
-	trie   handlers.Trie
+	trie   handlers.Recent
 	frames handlers.Reader
 	due    int64
 	now    int64 // the last watermark
@@ -121,6 +127,7 @@ func (h *handlersSource) Watermark(t int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.now = t
+	h.trie.Advance(t)
 	if h.due == 0 {
 		h.due = t + h.every
 	}

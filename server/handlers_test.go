@@ -5,7 +5,9 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"endoscope/probes/testenv"
 	"endoscope/server/wire"
@@ -144,6 +146,68 @@ func TestHandlerCost(t *testing.T) {
 	}
 	for _, l := range a.summary.Losses {
 		t.Errorf("lost %d: %s", l.N, l.Cause)
+	}
+}
+
+// changingLoop is a program that waits for events, and handles them by another
+// function from a signal on.
+const changingLoop = `
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+#define NOINLINE __attribute__((noinline, noclone))
+static volatile unsigned long sink;
+static volatile sig_atomic_t changed;
+static void change(int s) { changed = s; }
+static void burn(long us) {
+	struct timespec a, b;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &a);
+	do { for (int i = 0; i < 1000; i++) sink += i; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &b); }
+	while ((b.tv_sec - a.tv_sec) * 1000000 + (b.tv_nsec - a.tv_nsec) / 1000 < us);
+}
+NOINLINE void first_event(int n) { burn(4000); sink += n; }
+NOINLINE void other_event(int n) { burn(4000); sink ^= n; }
+NOINLINE void loop(void) { for (;;) { usleep(8000); if (changed) other_event(1); else first_event(1); sink++; } }
+int main(void) { signal(SIGUSR1, change); loop(); }`
+
+// Probes follow the handlers: a function that becomes one gets them, and one that has
+// not been one for a while loses them.
+func TestHandlerCostChanges(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := exec.Command(testenv.CompileCText(t, changingLoop, "-O1", "-fno-optimize-sibling-calls"))
+	if err := target.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { target.Process.Kill(); target.Wait() }()
+	s := newSession(t, wire.Options{PID: target.Process.Pid})
+	ask(t, s, "SET handler_memory = 1s")
+	calls := start(t, s, "SELECT handler, COUNT(*) FROM handler_cost WHERE module = 'target' GROUP BY handler")
+	until := func(want string) {
+		t.Helper()
+		var probed []string
+		for begin := time.Now(); time.Since(begin) < 2*time.Minute; time.Sleep(50 * time.Millisecond) {
+			probed = nil
+			for _, row := range ask(t, s, "SELECT DISTINCT function_name FROM sys.probes WHERE provider = 'uprobe' AND hits > 0").rows {
+				probed = append(probed, row[0])
+			}
+			if strings.Join(probed, " ") == want {
+				return
+			}
+		}
+		t.Fatalf("probed: %v, want %s", probed, want)
+	}
+	until("first_event")
+	if err := target.Process.Signal(syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	until("other_event")
+	target.Process.Kill()
+	counted := map[string]bool{}
+	for _, row := range read(t, calls).rows {
+		counted[row[0]] = row[1] != "0"
+	}
+	if !counted["first_event"] || !counted["other_event"] || len(counted) != 2 {
+		t.Errorf("calls of %v", counted)
 	}
 }
 

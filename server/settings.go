@@ -122,6 +122,7 @@ func (s *session) withSettings(p *plan.Query) *plan.Query {
 		StackOverhead: s.setting("stack_overhead").F / 100,
 		JavaStacks:    s.setting("java_stacks").S,
 		Handlers:      s.handlerSettings(),
+		HandlerMemory: time.Duration(s.setting("handler_memory").I),
 	}
 	out := *p
 	out.Notices = slices.Clone(p.Notices)

@@ -9,6 +9,8 @@
 // that a library calls back. Beyond the paper it finds the events of loops that
 // are the system's, as thread pools have them, and of loops that hardly wait.
 //
+// A [Recent] forgets what was long ago, for who follows a program that changes.
+//
 // A [Profile] is a trie with all that is shown of it: text, JSON, the paper's
 // XML, folded stacks, and a flame graph.
 //

@@ -44,8 +44,9 @@ var Settings = []Setting{
 	{Name: "handler_io_ratio", Type: tF, Default: batch.Float(60), Min: batch.Float(0), Max: batch.Float(100), Doc: "event_handlers: as handler_wait_ratio, of functions that read events"},
 	{Name: "handler_io_share", Type: tF, Default: batch.Float(1), Min: batch.Float(0), Max: batch.Float(100), Doc: "event_handlers: as handler_wait_share, of functions that read events"},
 	{Name: "handler_run_ratio", Type: tF, Default: batch.Float(60), Min: batch.Float(0), Max: batch.Float(100), Doc: "event_handlers: percent of a function's samples above which it works"},
+	{Name: "handler_memory", Type: tD, Default: batch.Dur(60e9), Min: batch.Dur(0), Max: batch.Dur(86400e9), Doc: "handler_cost: functions are probed that were event handlers in this time, or up to twice as long ago (0: since the query began)"},
 	{Name: "encoder_budget", Type: tI, Default: batch.Int(64 << 20), Min: batch.Int(64 << 10), Max: batch.Int(1 << 40), Doc: "bytes that an encoder may hold over all its groups; beyond it what it has stays and the rest is counted, which the result says"},
-	{Name: "java_stacks", Type: tS, Default: batch.Str("off"), Min: none, Max: none, Values: []string{"off", "threaddump"}, Doc: "stacks of Java programs: those of the virtual machine that runs them (off), or what it says when it is asked (threaddump), for which it halts for some 0.1 ms each time, and may be signalled once"},
+	{Name: "java_stacks", Type: tS, Default: batch.Str("off"), Min: none, Max: none, Values: []string{"off", "threaddump", "perfmap"}, Doc: "stacks of Java programs: those of the virtual machine that runs them (off), what it says when it is asked (threaddump), for which it halts for some 0.1 ms each time, or those with the names of compiled methods, which it writes down when it is asked (perfmap; JDK 17, -XX:+PreserveFramePointer). It may be signalled once"},
 	{Name: "system_modules", Type: tS, Default: batch.Str(""), Min: none, Max: none, Doc: "file names of modules, separated by commas, whose functions are the system's on stacks, beyond those that are so by where they lie; -name: are not"},
 }
 

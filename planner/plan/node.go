@@ -173,10 +173,14 @@ type Settings struct {
 	// SystemModules are file names of modules, separated by commas, whose functions
 	// on stacks are the system's; with - before them they are not.
 	SystemModules string
-	// JavaStacks is how the stacks of Java programs are read: off or threaddump.
+	// JavaStacks is how the stacks of Java programs are read: off, threaddump or
+	// perfmap.
 	JavaStacks string
 	// Handlers is how event handlers are told.
 	Handlers HandlerSettings
+	// HandlerMemory is how long ago, at least, a handler may have been seen that is
+	// probed; 0: at any time.
+	HandlerMemory time.Duration
 }
 
 // HandlerSettings are the numbers by which event handlers are found in samples

@@ -105,13 +105,14 @@ struct {
 	__type(value, __u8);
 } members SEC(".maps");
 
-/* How much of a thread's stack is copied, by tid, where it is not pages_usual. */
+/* How many bytes of a thread's stack are copied, by tid, where it is not bytes_usual. */
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 4096);
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1 << 16);
 	__type(key, __u32);
 	__type(value, __u32);
-} pages_of SEC(".maps");
+} bytes_of SEC(".maps");
 
 /* sum_exec_runtime of a thread when it was sampled last. */
 struct {
@@ -121,7 +122,7 @@ struct {
 	__type(value, __u64);
 } sampled SEC(".maps");
 
-const volatile __u32 pages_usual = 2;
+const volatile __u32 bytes_usual = 2 * PAGE;
 
 static __always_inline void describe(struct sample *s, struct task_struct___sampled *t, struct pt_regs *r)
 {
@@ -184,33 +185,38 @@ static __always_inline __u32 takens(struct bpf_dynptr *d, struct task_struct___s
 /* reserve makes room for a sample of s's thread; *bytes is how much of its stack to copy. */
 static __always_inline bool reserve(struct sample *s, struct bpf_dynptr *d, __u32 *bytes)
 {
-	__u32 *wanted = bpf_map_lookup_elem(&pages_of, &s->tid);
-	__u32 n = wanted ? *wanted : pages_usual;
-	if (n > MAX_PAGES)
-		n = MAX_PAGES;
-	/* Each copy has a page to go to, and the first fills only a part of it. */
-	if (bpf_ringbuf_reserve_dynptr(&samples, STACK_AT + (n + 1) * PAGE, 0, d)) {
+	__u32 *wanted = bpf_map_lookup_elem(&bytes_of, &s->tid);
+	__u32 n = wanted ? *wanted : bytes_usual;
+	if (n > MAX_PAGES * PAGE)
+		n = MAX_PAGES * PAGE;
+	/* The verifier wants a whole page for each copy to go to. */
+	if (bpf_ringbuf_reserve_dynptr(&samples, STACK_AT + n + PAGE, 0, d)) {
 		bpf_ringbuf_discard_dynptr(d, BPF_RB_NO_WAKEUP);
 		return false;
 	}
-	*bytes = n * PAGE;
+	*bytes = n;
 	return true;
 }
 
 /*
- * COPY_STACK fills s->stack and what it counts by copy(to, bytes, from), up to
- * the end of a page first: a copy fails as a whole where a page is missing.
+ * COPY_STACK fills s->stack and what it counts by copy(to, bytes, from), page by
+ * page: a copy fails as a whole where a page is missing.
  */
 #define COPY_STACK(s, d, room, copy)                                      \
 	do {                                                              \
 		__u64 from = (s)->regs[7] - RED_ZONE;                     \
-		__u32 got = 0, part = PAGE - (from & (PAGE - 1));         \
-		for (int i = 0; i < MAX_PAGES && got < (room); i++) {     \
+		__u32 got = 0, part = PAGE - (from & (PAGE - 1)), next;   \
+		if (part > (room))                                        \
+			part = (room);                                    \
+		next = (room) - part; /* or the pages that it consists of */ \
+		if (next > PAGE)                                          \
+			next = PAGE;                                      \
+		for (int i = 0; i <= MAX_PAGES && got < (room); i++) {    \
 			void *to = bpf_dynptr_data(d, STACK_AT + got, PAGE); \
 			if (!to || part > PAGE || copy(to, part, (void *)(from + got))) \
 				break;                                    \
 			got += part;                                      \
-			part = PAGE;                                      \
+			part = next;                                      \
 		}                                                         \
 		(s)->stack = got;                                         \
 	} while (0)

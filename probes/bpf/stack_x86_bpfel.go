@@ -41,13 +41,13 @@ type StackTaken struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	StackMapBytesOf    = "bytes_of"
 	StackMapMembers    = "members"
-	StackMapPagesOf    = "pages_of"
 	StackMapSampled    = "sampled"
 	StackMapSamples    = "samples"
 	StackProgOffCpu    = "off_cpu"
 	StackProgOnCpu     = "on_cpu"
-	StackVarPagesUsual = "pages_usual"
+	StackVarBytesUsual = "bytes_usual"
 	StackVarTypeSample = "type_sample"
 	StackVarTypeTaken  = "type_taken"
 )
@@ -102,8 +102,8 @@ type StackProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type StackMapSpecs struct {
+	BytesOf *ebpf.MapSpec `ebpf:"bytes_of"`
 	Members *ebpf.MapSpec `ebpf:"members"`
-	PagesOf *ebpf.MapSpec `ebpf:"pages_of"`
 	Sampled *ebpf.MapSpec `ebpf:"sampled"`
 	Samples *ebpf.MapSpec `ebpf:"samples"`
 }
@@ -112,7 +112,7 @@ type StackMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type StackVariableSpecs struct {
-	PagesUsual *ebpf.VariableSpec `ebpf:"pages_usual"`
+	BytesUsual *ebpf.VariableSpec `ebpf:"bytes_usual"`
 	TypeSample *ebpf.VariableSpec `ebpf:"type_sample"`
 	TypeTaken  *ebpf.VariableSpec `ebpf:"type_taken"`
 }
@@ -137,16 +137,16 @@ func (o *StackObjects) Close() error {
 //
 // It can be passed to LoadStackObjects or ebpf.CollectionSpec.LoadAndAssign.
 type StackMaps struct {
+	BytesOf *ebpf.Map `ebpf:"bytes_of"`
 	Members *ebpf.Map `ebpf:"members"`
-	PagesOf *ebpf.Map `ebpf:"pages_of"`
 	Sampled *ebpf.Map `ebpf:"sampled"`
 	Samples *ebpf.Map `ebpf:"samples"`
 }
 
 func (m *StackMaps) Close() error {
 	return _StackClose(
+		m.BytesOf,
 		m.Members,
-		m.PagesOf,
 		m.Sampled,
 		m.Samples,
 	)
@@ -156,7 +156,7 @@ func (m *StackMaps) Close() error {
 //
 // It can be passed to LoadStackObjects or ebpf.CollectionSpec.LoadAndAssign.
 type StackVariables struct {
-	PagesUsual *ebpf.Variable `ebpf:"pages_usual"`
+	BytesUsual *ebpf.Variable `ebpf:"bytes_usual"`
 	TypeSample *ebpf.Variable `ebpf:"type_sample"`
 	TypeTaken  *ebpf.Variable `ebpf:"type_taken"`
 }

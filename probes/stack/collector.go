@@ -22,7 +22,7 @@ type thread struct {
 	nr    int64 // system call, -1: none
 	stack *callStack
 	cause cause // why stack does not reach the thread's first function
-	deep  bool  // as much of its stack is copied as can be
+	room  room  // for its stack in samples
 }
 
 // observation is a thread at an instant.
@@ -37,19 +37,20 @@ type observation struct {
 // collector takes snapshots: one sample of each thread of its processes. It is
 // used by one goroutine at a time.
 type collector struct {
-	kernel    *sampler
-	modules   *modules
-	frames    *interner
-	unwinder  *unwinder
-	targets   *targets
-	spaces    map[int]*space
-	threads   map[uint32]*thread
-	snapshot  uint64
-	javaDumps bool // stacks of Java programs are asked of their machines
-	chased    []chased
-	pids      []int         // of processes to look at
-	current   observation   // the one that is visited
-	halted    time.Duration // CPU time that Java machines took to answer
+	kernel   *sampler
+	modules  *modules
+	frames   *interner
+	unwinder *unwinder
+	targets  *targets
+	spaces   map[int]*space
+	threads  map[uint32]*thread
+	snapshot uint64
+	java     string // how the stacks of Java programs are made: JavaOff, or one of the others
+	chased   []chased
+	pids     []int         // of processes to look at
+	current  observation   // the one that is visited
+	halted   time.Duration // CPU time that Java machines took to answer
+	priority *priority     // of the thread that takes snapshots; nil: as it is
 
 	tally
 }
@@ -59,7 +60,7 @@ type tally struct {
 	missed     uint64            // ran and waited by turns whenever they were looked at
 	compat     uint64            // were in 32-bit code
 	parked     uint64            // goroutines that moved while they were read
-	undumped   uint64            // times that a Java machine did not tell its threads
+	undumped   uint64            // times that a Java machine did not answer
 	unfinished [numCauses]uint64 // observations whose stacks do not reach the first function
 }
 
@@ -120,12 +121,12 @@ func (c *collector) take(visit func(*observation)) error {
 		if err := c.kernel.running(); err != nil {
 			return err
 		}
-		c.kernel.drain(heed)
 		for _, pid := range c.pids {
 			if err := c.kernel.waiting(pid, heed); err != nil {
 				failed = err
 			}
 		}
+		c.priority.lower() // the rest is about what has been copied
 		c.kernel.drain(heed)
 		c.pids = c.pids[:0]
 		for _, t := range c.chased {
@@ -169,6 +170,7 @@ func (c *collector) sweep() {
 	for tid, t := range c.threads {
 		if t.seen != c.snapshot {
 			delete(c.threads, tid)
+			c.kernel.forget(tid)
 		}
 	}
 }
@@ -220,18 +222,13 @@ func (c *collector) observe(s sample) bool {
 func (c *collector) unwind(sp *space, t *thread, s sample) bool {
 	why := c.unwinder.unwind(sp, s, true)
 	if c.unwinder.beyond && (s.Flags&onCPU != 0 || !hasNotRun(s.Tgid, s.Tid, s.Runtime)) {
-		if !t.deep {
-			c.copy(t, s.Tid, maxPages)
+		if !t.room.full() {
+			c.copy(t, s.Tid, maxBytes)
 			return false
 		}
 		why = c.unwinder.unwind(sp, s, false)
 	}
-	switch pages := c.unwinder.pages(); {
-	case c.unwinder.beyond && !t.deep:
-		c.copy(t, s.Tid, min(maxPages, pages))
-	case t.deep && pages < maxPages:
-		c.copy(t, s.Tid, pages)
-	}
+	c.copy(t, s.Tid, t.room.next(c.unwinder.used(), c.unwinder.beyond))
 	gil := false
 	if interpreted, waits, ok := c.interpreted(sp, int(s.Tid)); ok {
 		c.unwinder.frames, why, gil = interpreted, reached, waits
@@ -248,10 +245,10 @@ func (c *collector) unwind(sp *space, t *thread, s sample) bool {
 	return true
 }
 
-// copy has so many pages of a thread's stack copied from now on.
-func (c *collector) copy(t *thread, tid, pages uint32) {
-	if c.kernel.want(tid, pages) == nil {
-		t.deep = pages == maxPages
+// copy has so many bytes of a thread's stack copied from now on.
+func (c *collector) copy(t *thread, tid, bytes uint32) {
+	if bytes != t.room.size() && c.kernel.want(tid, bytes) == nil {
+		t.room.bytes = bytes
 	}
 }
 

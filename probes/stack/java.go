@@ -3,6 +3,7 @@ package stack
 import (
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"endoscope/probes/process"
 	"endoscope/probes/runtimes/java"
@@ -12,11 +13,16 @@ import (
 const (
 	JavaOff  = "off"        // Java programs have the stacks of the machine that runs them
 	JavaDump = "threaddump" // the machine is asked, and halts for it
+	JavaMaps = "perfmap"    // the machine says where its compiled methods are
 )
 
 // javaProcess is the Java virtual machine of a process.
 type javaProcess struct {
 	machine *java.Machine
+	maps    bool // it tells its methods, not its threads
+	asked   time.Time
+	pause   time.Duration        // before it is asked for its methods again
+	missing bool                 // there was code that it has not told
 	threads map[int]*java.Thread // of this snapshot, by tid
 	numbers map[java.Frame]uint32
 	frames  []uint32
@@ -39,23 +45,64 @@ func isMachine(pid int) bool {
 // openJava attaches to the machine of a process, if it has one.
 func (c *collector) openJava(sp *space) error {
 	pid := sp.process.PID
-	if !c.javaDumps || !isMachine(pid) {
+	if c.java != JavaDump && c.java != JavaMaps || !isMachine(pid) {
 		return nil
 	}
 	m, err := java.Attach(pid)
 	if err != nil {
 		return fmt.Errorf("stacks of Java in process %d: %w", pid, err)
 	}
-	sp.java = &javaProcess{machine: m, numbers: map[java.Frame]uint32{}}
+	j := &javaProcess{machine: m, maps: c.java == JavaMaps, pause: soonMap, numbers: map[java.Frame]uint32{}}
+	if j.maps {
+		cost, err := m.WritePerfMap()
+		if err != nil {
+			m.Close()
+			return fmt.Errorf("stacks of Java in process %d: %w", pid, err)
+		}
+		c.halted += cost
+		j.asked = time.Now()
+	}
+	sp.java = j
 	return nil
 }
 
-// dump asks the machines of all processes for their threads. What that costs them
+// A machine is asked for its methods again when there was code that it has not told,
+// after a pause that doubles from soonMap to lateMap, since it compiles less and
+// less; and anyhow every lateMap: other code may have taken the place of what it
+// has thrown away.
+const (
+	soonMap = time.Second
+	lateMap = time.Minute
+)
+
+// remap has a machine tell its methods again if it is time.
+func (c *collector) remap(sp *space) {
+	j := sp.java
+	if since := time.Since(j.asked); since < j.pause || !j.missing && since < lateMap {
+		return
+	}
+	j.asked, j.pause, j.missing = time.Now(), min(2*j.pause, lateMap), false
+	cost, err := j.machine.WritePerfMap()
+	c.halted += cost
+	if err != nil {
+		c.undumped++
+		return
+	}
+	if sp.jit != nil && sp.jit.code != nil {
+		_ = sp.jit.code.Renew() // if it is gone, there are no names
+	}
+}
+
+// dump asks the machines of all processes for their threads, or methods. What that costs them
 // counts as ours.
 func (c *collector) dump() {
 	for _, sp := range c.spaces {
 		j := sp.java
 		if j == nil {
+			continue
+		}
+		if j.maps {
+			c.remap(sp)
 			continue
 		}
 		clear(j.threads)
@@ -81,7 +128,7 @@ var javaStates = map[java.State]state{java.Running: stateRun, java.Waiting: stat
 
 // observeJava makes t what the machine said of it; false if it said nothing.
 func (c *collector) observeJava(sp *space, t *thread, s sample) bool {
-	if sp.java == nil {
+	if sp.java == nil || sp.java.maps {
 		return false
 	}
 	j := sp.java

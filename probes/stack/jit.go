@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"endoscope/probes/runtimes/java"
 	"endoscope/probes/runtimes/perfmap"
 )
 
@@ -21,6 +22,9 @@ func (u *unwinder) compiled(pc uint64) (uint32, bool) {
 	if sp.jit == nil {
 		sp.jit = &jit{image: sp.image, numbers: map[string]uint32{}}
 		sp.jit.code, _ = perfmap.Open(sp.process.PID) // nil: it has none
+		if sp.java != nil && sp.java.maps && sp.jit.code != nil {
+			_ = sp.jit.code.Renew() // as far as it is readable
+		}
 	}
 	j := sp.jit
 	if j.code == nil {
@@ -28,6 +32,9 @@ func (u *unwinder) compiled(pc uint64) (uint32, bool) {
 	}
 	e, ok := j.code.Find(pc)
 	if !ok {
+		if sp.java != nil {
+			sp.java.missing = true
+		}
 		return 0, false
 	}
 	n, ok := j.numbers[e.Name]
@@ -83,8 +90,14 @@ func compiledFrame(name string) frame {
 // anything.
 func plainFrame(name string) frame {
 	f := frame{function: name, module: compiledModule}
-	if call, _, ok := strings.Cut(name, "("); ok {
+	if call, _, ok := strings.Cut(name, "("); ok && !strings.HasSuffix(call, " ") { // StubRoutines (1)
 		f.function = call[strings.LastIndexByte(call, ' ')+1:]
+	}
+	switch {
+	case java.Locks(f.function):
+		f.sync = syncLock
+	case java.Awaits(f.function):
+		f.sync = syncWait
 	}
 	f.system = isJavaStandard(f.function) || !strings.Contains(f.function, ".") && !strings.Contains(f.function, "::")
 	return f

@@ -28,10 +28,11 @@ type module struct {
 
 // place is what is known of an instruction.
 type place struct {
-	frame uint32 // of the interner
-	rule  symbols.Rule
-	plain bool // the rule has no expression
-	ruled bool // there is a rule
+	frame   uint32   // of the interner
+	inlined []uint32 // frames of the calls compiled into that one's function, innermost first
+	rule    symbols.Rule
+	plain   bool // the rule has no expression
+	ruled   bool // there is a rule
 }
 
 // maxPlaces bounds how many instructions of a module are remembered.
@@ -182,6 +183,9 @@ func (ms *modules) look(m *module, offset uint64) *place {
 			p.rule, p.ruled = symbols.Rule{Outermost: true}, true
 		}
 		f.function, f.system, f.sync = fn.Name, m.library || isSystemFunction(fn), syncOfFunction(fn)
+		for _, in := range m.symbols.Inlined(addr) {
+			p.inlined = append(p.inlined, ms.frames.number(frame{function: in.Name, module: m.name, system: m.library || isSystemFunction(in), sync: syncOfFunction(in)}))
+		}
 	case m.symbols.IsStub(addr):
 		f.function, f.system = stub, true
 	default:

@@ -13,7 +13,7 @@ import (
 
 // notices say of which processes the stacks will not show what their users wrote,
 // and what would help.
-func notices(found []process.Process, javaDumps bool) (out []string) {
+func notices(found []process.Process, java string) (out []string) {
 	for _, p := range found {
 		text, err := process.Text(p.PID)
 		if err != nil {
@@ -25,8 +25,10 @@ func notices(found []process.Process, javaDumps bool) (out []string) {
 			}
 			var why string
 			switch name := filepath.Base(m.Path); {
-			case name == "libjvm.so" && !javaDumps:
-				why = "runs Java, of which its stacks show the virtual machine alone (SET java_stacks = 'threaddump' shows Java; the machine halts for some 0.1 ms at each sample)"
+			case name == "libjvm.so" && java == JavaMaps:
+				why = "runs Java, whose methods have names as far as they are compiled: interpreted ones are called Interpreter, and those compiled into others are left out"
+			case name == "libjvm.so" && java != JavaDump:
+				why = "runs Java, of which its stacks show the virtual machine alone (SET java_stacks = 'threaddump' shows Java; the machine halts for some 0.1 ms at each sample. With 'perfmap' it does not, if it was started with -XX:+PreserveFramePointer)"
 			case (name == "node" || name == "nodejs") && m.Path == p.Exe:
 				if _, err := perfmap.Open(p.PID); err != nil {
 					why = "runs JavaScript and does not say which functions its code is of (it does if started as node --perf-basic-prof)"

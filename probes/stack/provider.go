@@ -44,7 +44,7 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 		return nil, err
 	}
 	s := &source{provider: p, every: spec.Every, filter: spec.Filter, target: spec.Target, found: found, clock: clock.Now, spec: spec}
-	s.notices = notices(found, spec.Settings.JavaStacks == JavaDump)
+	s.notices = notices(found, spec.Settings.JavaStacks)
 	if len(spec.Target.Processes)+len(spec.Target.Exes) == 0 {
 		s.pinned = found
 	}

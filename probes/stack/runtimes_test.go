@@ -3,7 +3,6 @@ package stack
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -81,19 +80,10 @@ func TestPythonStacks(t *testing.T) {
 // asked; its own threads have stacks of machine code.
 func TestJavaStacks(t *testing.T) {
 	testenv.NeedUprobes(t)
-	dir := t.TempDir()
-	file := filepath.Join(dir, "Waits.java")
-	text := `public class Waits {
+	r := startJava(t, "Waits", `public class Waits {
   static void deep(int n) throws Exception { if (n > 0) deep(n - 1); else synchronized (Waits.class) { Waits.class.wait(); } }
   public static void main(String[] a) throws Exception { new Thread(() -> { try { deep(2); } catch (Exception e) {} }, "deep").start(); System.out.println(1); Thread.sleep(1000000); }
-}`
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command(testenv.NeedProgram(t, "javac"), "-d", dir, file).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	r := run(t, testenv.NeedProgram(t, "java"), "-Xmx64m", "-cp", dir, "Waits")
+}`)
 	r.number(t)
 	time.Sleep(100 * time.Millisecond)
 	p, _ := process.Lookup(r.pid)
@@ -155,18 +145,20 @@ func TestNotices(t *testing.T) {
 // Names of code compiled at run time.
 func TestCompiledFrame(t *testing.T) {
 	for name, want := range map[string]frame{
-		"JS:*onMessage /srv/app.js:2:19":                    {function: "onMessage", module: "app.js"},
-		"JS:^processTimers node:internal/timers:508:20":     {function: "processTimers", module: "node:internal/timers", system: true},
-		"JS:~ file:///srv/mod.mjs:1:1":                      {function: "(anonymous)", module: "mod.mjs"},
-		"LazyCompile:~Server.close /srv/a b.js:10:2":        {function: "Server.close", module: "a b.js"},
-		"Script:~ /srv/app.js:1:1":                          {function: "(script)", module: "app.js"},
-		"Builtin:ArrayForEach":                              {function: "Builtin:ArrayForEach", module: compiledModule, system: true},
-		"RegExp:^a:b$":                                      {function: "RegExp:^a:b$", module: compiledModule, system: true},
-		"int java.lang.String.hashCode()":                   {function: "java.lang.String.hashCode", module: compiledModule, system: true},
-		"void app.Server$Worker.run(java.lang.String, int)": {function: "app.Server$Worker.run", module: compiledModule},
-		"Interpreter":                                       {function: "Interpreter", module: compiledModule, system: true},
-		"":                                                  {function: "", module: compiledModule, system: true},
-		"JS:":                                               {function: "(anonymous)", module: "", system: true},
+		"JS:*onMessage /srv/app.js:2:19":                       {function: "onMessage", module: "app.js"},
+		"JS:^processTimers node:internal/timers:508:20":        {function: "processTimers", module: "node:internal/timers", system: true},
+		"JS:~ file:///srv/mod.mjs:1:1":                         {function: "(anonymous)", module: "mod.mjs"},
+		"LazyCompile:~Server.close /srv/a b.js:10:2":           {function: "Server.close", module: "a b.js"},
+		"Script:~ /srv/app.js:1:1":                             {function: "(script)", module: "app.js"},
+		"Builtin:ArrayForEach":                                 {function: "Builtin:ArrayForEach", module: compiledModule, system: true},
+		"RegExp:^a:b$":                                         {function: "RegExp:^a:b$", module: compiledModule, system: true},
+		"int java.lang.String.hashCode()":                      {function: "java.lang.String.hashCode", module: compiledModule, system: true},
+		"void app.Server$Worker.run(java.lang.String, int)":    {function: "app.Server$Worker.run", module: compiledModule},
+		"Interpreter":                                          {function: "Interpreter", module: compiledModule, system: true},
+		"StubRoutines (1)":                                     {function: "StubRoutines (1)", module: compiledModule, system: true},
+		"void java.util.concurrent.locks.ReentrantLock.lock()": {function: "java.util.concurrent.locks.ReentrantLock.lock", module: compiledModule, system: true, sync: syncLock},
+		"":    {function: "", module: compiledModule, system: true},
+		"JS:": {function: "(anonymous)", module: "", system: true},
 	} {
 		if got := compiledFrame(name); got != want {
 			t.Errorf("%q is %+v, want %+v", name, got, want)

@@ -34,7 +34,6 @@ const (
 	maxTaken    = 64
 	stackAt     = sampleBytes + maxTaken*takenBytes // STACK_AT
 	redZone     = 128
-	maxPages    = 32 // of a stack, copied in one go
 	ringBytes   = 8 << 20
 )
 
@@ -46,7 +45,7 @@ type sampler struct {
 	cpus    []int
 	test    testRun // of on_cpu
 	links   map[int]int
-	pages   *ebpf.Map
+	bytes   *ebpf.Map // of stacks to copy, by tid
 }
 
 // newSampler loads the programs. Nothing is attached to any process by it, and
@@ -61,7 +60,7 @@ func newSampler() (*sampler, error) {
 	if err != nil {
 		return nil, refuseLoad(err)
 	}
-	s := &sampler{objects: objects, links: map[int]int{}, pages: objects.Maps[bpf.StackMapPagesOf]}
+	s := &sampler{objects: objects, links: map[int]int{}, bytes: objects.Maps[bpf.StackMapBytesOf]}
 	if s.ring, err = ringbuf.Map(objects.Maps[bpf.StackMapSamples].FD(), ringBytes); err != nil {
 		objects.Close()
 		return nil, err
@@ -114,8 +113,11 @@ func (s *sampler) remove(pid int) {
 	}
 }
 
-// want sets how many pages of a thread's stack are copied from now on.
-func (s *sampler) want(tid uint32, pages uint32) error { return s.pages.Put(tid, pages) }
+// want sets how many bytes of a thread's stack are copied from now on.
+func (s *sampler) want(tid, bytes uint32) error { return s.bytes.Put(tid, bytes) }
+
+// forget has as much of a thread's stack copied as of others.
+func (s *sampler) forget(tid uint32) { _ = s.bytes.Delete(tid) } // it may not be there
 
 // sample is one thread as the kernel saw it. What it refers to is valid only
 // while it is visited.

@@ -16,7 +16,12 @@ func (s *source) Divide(begin func(probes.Cut), done func()) error {
 	}
 	select {
 	case s.between <- cut:
-		<-divided
+		s.alarm.ring()
+	case <-s.ended:
+		return nil
+	}
+	select {
+	case <-divided:
 	case <-s.ended:
 	}
 	return nil

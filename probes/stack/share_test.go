@@ -35,19 +35,19 @@ int main(void) {
 	puts("1"); fflush(stdout); pause();
 }`
 
-// The share of samples in which threads run is about the share of time for which the
-// kernel says that they ran: within 2 of 100 where a CPU is free for the sampler. It
-// waits for one where all are busy, and then sees less of what keeps them so: up to 5
-// of 100 on two CPUs. It says apart for how long they waited
-// for a CPU: samples count that where it interrupts them, and not where they have
-// been woken, so on a machine that is busy with other things it may be in between.
+// The share of samples in which threads run is the share of time for which the
+// kernel says that they ran, within 2 of 100, though they keep all CPUs busy: the
+// sampler does not wait for one until they rest. It says apart for how long they
+// waited for a CPU: samples count that where it interrupts them, and not where they
+// have been woken, so on a machine that is busy with other things it may be in
+// between.
 func TestRunShare(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r := run(t, testenv.CompileCText(t, shifts, "-O2", "-pthread"))
 	r.number(t)
 	var difference float64
-	for range 3 { // a machine that is busy with other things delays the sampler just when threads run
-		if difference = shareDifference(t, r.pid); difference <= 0.05 {
+	for range 3 { // a machine whose CPUs are taken away now and then delays the sampler all the same
+		if difference = shareDifference(t, r.pid); difference <= 0.02 {
 			return
 		}
 	}

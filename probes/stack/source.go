@@ -3,6 +3,7 @@ package stack
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,7 +19,7 @@ const (
 	unsettled = "thread ran and waited by turns while it was sampled"
 	in32Bit   = "thread in 32-bit code"
 	moving    = "goroutine moved while it was read"
-	silent    = "Java machine did not tell its threads"
+	silent    = "Java machine did not answer"
 	leftOut   = "snapshots left out, so that sampling costs no more than stack_overhead"
 	cutStack  = "stacks that do not reach their thread's first function: "
 )
@@ -47,8 +48,9 @@ type source struct {
 	started bool
 	stopped bool
 	stop    chan struct{} // closed by Stop
-	between chan func()   // to be called between two snapshots
+	between chan func()   // to be called between two snapshots, after the alarm was rung
 	ended   chan struct{} // closed when the goroutine has ended
+	alarm   *alarm        // of the goroutine
 }
 
 // threadNs is what a sample of a thread costs, about: most have not run since
@@ -83,7 +85,7 @@ func (s *source) open() (*collector, error) {
 	return &collector{
 		kernel: kernel, modules: ms, frames: frames, unwinder: newUnwinder(ms),
 		targets: newTargets(s.target, s.found), spaces: map[int]*space{}, threads: map[uint32]*thread{},
-		javaDumps: s.spec.Settings.JavaStacks == JavaDump,
+		java: s.spec.Settings.JavaStacks,
 	}, nil
 }
 
@@ -111,14 +113,24 @@ func (s *source) Start(ctx context.Context, sink probes.Sink) error {
 			return err
 		}
 	}
+	if s.alarm, err = newAlarm(); err != nil {
+		c.close()
+		return err
+	}
 	c.tally = tally{}
+	c.priority = &priority{}
 	s.rows.push = sink.Push
 	s.started = true
-	s.stop, s.between, s.ended = make(chan struct{}), make(chan func()), make(chan struct{})
+	s.stop, s.between, s.ended = make(chan struct{}), make(chan func(), 1), make(chan struct{})
 	start := time.Now()
 	go func() {
 		defer close(s.ended)
+		runtime.LockOSThread()
 		err := s.run(ctx, c, sink, start)
+		if c.priority.lower() {
+			runtime.UnlockOSThread() // else the thread ends with its goroutine
+		}
+		s.alarm.close()
 		c.close()
 		sink.End(err)
 	}()
@@ -131,6 +143,7 @@ func (s *source) Stop() error {
 	defer s.mu.Unlock()
 	if s.started && !s.stopped {
 		close(s.stop)
+		s.alarm.ring()
 		<-s.ended
 	}
 	if s.loaded != nil {
@@ -174,8 +187,7 @@ var _ probes.Loader = (*source)(nil)
 // run samples at start + k·every, but for those k at which the snapshots before
 // have cost too much yet.
 func (s *source) run(ctx context.Context, c *collector, sink probes.Sink, start time.Time) error {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+	defer context.AfterFunc(ctx, s.alarm.ring)()
 	pace := governor{share: s.spec.Settings.StackOverhead, start: start}
 	taken := 0
 	defer func() {
@@ -194,9 +206,9 @@ func (s *source) run(ctx context.Context, c *collector, sink probes.Sink, start 
 				s.interval.Store(int64(time.Since(start)) / int64(taken))
 			}
 		}
-		timer.Reset(min(time.Until(due), idle))
+		c.priority.raise()
+		s.alarm.sleep(min(time.Until(due), idle))
 		select {
-		case <-timer.C:
 		case f := <-s.between:
 			f()
 			continue
@@ -204,6 +216,7 @@ func (s *source) run(ctx context.Context, c *collector, sink probes.Sink, start 
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
+		default:
 		}
 		passed := time.Since(start)
 		if passed < time.Duration(k)*s.every {

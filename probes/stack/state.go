@@ -134,20 +134,24 @@ func syncOfFunction(f symbols.Function) syncKind {
 }
 
 // syncDepth is how far above the system call a lock's function may be.
-const syncDepth = 12
+const syncDepth = 16
 
 // syncOf is what the innermost such function of a stack does. A user's function
 // that is not one itself ends the search: what it was called by holds no lock
-// that it waits for.
-func (in *interner) syncOf(frames []uint32) syncKind {
+// that it waits for. Where a virtual machine parks a thread, it is the method that
+// had it parked which knows what for.
+func (in *interner) syncOf(frames []uint32) (sync syncKind) {
 	for i, n := range frames[:min(len(frames), syncDepth)] {
 		f := &in.frames[n]
-		if f.sync != syncNone {
+		if f.sync != syncNone && f.module == compiledModule {
 			return f.sync
+		}
+		if sync == syncNone {
+			sync = f.sync
 		}
 		if i > 0 && !f.system {
 			break
 		}
 	}
-	return syncNone
+	return sync
 }

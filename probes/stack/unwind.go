@@ -46,7 +46,7 @@ type unwinder struct {
 	beyond bool   // it was
 	top    uint64 // how far up the stack frames went
 	frames []uint32
-	pcs    []uint64 // of frames
+	pcs    []uint64 // of frames, but for calls that were compiled into their callers
 }
 
 func newUnwinder(ms *modules) *unwinder { return &unwinder{modules: ms, now: time.Now} }
@@ -103,7 +103,8 @@ func (u *unwinder) unwind(sp *space, s sample, reach bool) cause {
 				frame = n
 			}
 		}
-		u.frames, u.pcs = append(u.frames, frame), append(u.pcs, regs[symbols.RegIP])
+		u.frames = append(append(u.frames, p.inlined...), frame)
+		u.pcs = append(u.pcs, regs[symbols.RegIP])
 		sp := regs[symbols.RegSP]
 		var why cause
 		switch {
@@ -127,19 +128,20 @@ func (u *unwinder) unwind(sp *space, s sample, reach bool) cause {
 		u.top = max(u.top, regs[symbols.RegSP])
 		// Only a signal's frame may lie on another stack, and only a leaf may
 		// have its return address in a register (vfork).
-		if up := regs[symbols.RegSP]; (up < sp || up == sp && len(u.frames) > 1) && !interrupted {
+		if up := regs[symbols.RegSP]; (up < sp || up == sp && len(u.pcs) > 1) && !interrupted {
 			return noProgress
 		}
 	}
 	return tooDeep
 }
 
-// pages is how many pages of the stack's memory it took, with one to spare.
-func (u *unwinder) pages() uint32 {
-	if u.top < u.low || u.top-u.low > (maxPages-2)*4096 {
-		return maxPages
+// used is how many bytes of the stack's memory it took, at most as many as can be
+// copied.
+func (u *unwinder) used() uint32 {
+	if u.top < u.low || u.top-u.low > maxBytes {
+		return maxBytes
 	}
-	return uint32((u.top-u.low)/4096) + 2
+	return uint32(u.top - u.low)
 }
 
 // region finds the code at an address, also code mapped since the mappings were

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// goDepths is what the pclntab says of the stack pointer.
+// goDepths is what the pclntab says of the stack pointer, and of all else that
+// differs from instruction to instruction.
 type goDepths struct {
 	functions []byte   // the table of functions and their records
 	values    []byte   // the programs that the records refer to
@@ -27,12 +28,18 @@ func (c *contents) goDepth(entry, pc uint64) (depth int64, known bool) {
 	if record+pcspAt+4 > uint64(len(c.depths.functions)) {
 		return 0, false
 	}
-	program := uint64(binary.LittleEndian.Uint32(c.depths.functions[record+pcspAt:]))
-	if program == 0 || program >= uint64(len(c.depths.values)) {
+	depth, known = c.depths.value(binary.LittleEndian.Uint32(c.depths.functions[record+pcspAt:]), entry, pc)
+	return depth, known && depth >= 0
+}
+
+// value is what a table says of pc, of the function that begins at entry, by the
+// program that makes it (runtime/symtab.go, pcvalue); there is none at 0.
+func (d *goDepths) value(program uint32, entry, pc uint64) (value int64, known bool) {
+	if program == 0 || uint64(program) >= uint64(len(d.values)) {
 		return 0, false
 	}
-	values := c.depths.values[program:]
-	depth = -1
+	values := d.values[program:]
+	value = -1
 	for at := entry; ; {
 		delta, n := binary.Uvarint(values)
 		if n <= 0 || delta == 0 && at != entry {
@@ -43,9 +50,9 @@ func (c *contents) goDepth(entry, pc uint64) (depth int64, known bool) {
 			return 0, false
 		}
 		values = values[n+k:]
-		depth += int64(delta>>1) ^ -int64(delta&1)
+		value += int64(delta>>1) ^ -int64(delta&1)
 		if at += steps; pc < at {
-			return depth, depth >= 0
+			return value, true
 		}
 	}
 }

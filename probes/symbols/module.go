@@ -50,6 +50,9 @@ type contents struct {
 	depthsRead sync.Once // guards depths
 	depths     goDepths
 
+	inlinesRead sync.Once // guards inlines
+	inlines     goInlines
+
 	classed  sync.Once // guards classes
 	classes  *Classes
 	goidRead sync.Once // guards goid

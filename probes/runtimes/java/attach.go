@@ -31,6 +31,8 @@ var (
 	ErrDisabled = errors.New("it was started with -XX:+DisableAttachMechanism: it cannot be asked")
 )
 
+var errRefused = errors.New("the virtual machine refuses")
+
 // Machine is a running Java virtual machine.
 type Machine struct {
 	pid   int
@@ -167,7 +169,7 @@ func (m *Machine) ask(command string, arguments ...string) ([]byte, error) {
 	}
 	code, text, _ := bytes.Cut(answer, []byte{'\n'})
 	if string(code) != "0" {
-		return nil, fmt.Errorf("the virtual machine refuses %s: %.200q", command, answer)
+		return nil, fmt.Errorf("%w %s: %.200q", errRefused, command, answer)
 	}
 	return text, nil
 }

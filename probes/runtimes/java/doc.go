@@ -7,6 +7,9 @@
 // certain file. Machines that do not handle that signal (java -Xrs) would die of
 // it: the kernel is asked first.
 //
+// Instead it can be asked to write down where its compiled methods are (a perf map),
+// which halts nothing: who has a thread's stack can then name what is on it.
+//
 // The files that this takes lie where the target's user may write: they are made
 // and opened so that no symbolic link is followed, the socket must be served by
 // the target itself, what it sends is bounded, and so is every wait.

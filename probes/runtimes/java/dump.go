@@ -69,8 +69,11 @@ func (m *Machine) Threads() (ts []Thread, cost time.Duration, err error) {
 }
 
 // ownTime is the CPU time of the threads that make dumps.
-func (m *Machine) ownTime() (sum time.Duration) {
-	for _, tid := range m.own {
+func (m *Machine) ownTime() time.Duration { return m.timeOf(m.own...) }
+
+// timeOf is the CPU time of threads.
+func (m *Machine) timeOf(tids ...int) (sum time.Duration) {
+	for _, tid := range tids {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/schedstat", m.pid, tid))
 		if err != nil {
 			continue // it has ended
@@ -206,13 +209,11 @@ func stateOf(state string, frames []Frame) State {
 		return Locking
 	case "WAITING", "TIMED_WAITING":
 		for _, f := range frames {
-			if !f.System || strings.HasSuffix(f.Method, ".await") { // a condition of a lock's
+			if !f.System || Awaits(f.Method) {
 				break
 			}
-			for _, lock := range lockMethods {
-				if strings.HasPrefix(f.Method, lock) {
-					return Locking
-				}
+			if Locks(f.Method) {
+				return Locking
 			}
 		}
 		return Waiting
@@ -244,6 +245,13 @@ func stateOf(state string, frames []Frame) State {
 	}
 	return Running
 }
+
+// Locks reports whether a method takes a lock of Java's library, for which it parks
+// its thread.
+func Locks(method string) bool { return hasPrefix(method, lockMethods) && !Awaits(method) }
+
+// Awaits reports whether a method waits for a condition of such a lock.
+func Awaits(method string) bool { return strings.HasSuffix(method, ".await") }
 
 func hasPrefix(s string, prefixes []string) bool {
 	for _, p := range prefixes {

@@ -26,6 +26,7 @@ type Map struct {
 	partial []byte
 	entries btree.Map[uint64, Entry] // by start; none overlap
 	looked  time.Time
+	whole   bool // the file does not grow: another takes its place, which Renew reads
 }
 
 // Limits on what a file is believed, and how often it is looked at.
@@ -42,6 +43,14 @@ func Open(pid int) (*Map, error) {
 	inner := process.InnerPID(pid)
 	m := &Map{pid: pid, path: fmt.Sprintf("/tmp/perf-%d.map", inner)}
 	return m, m.refresh()
+}
+
+// Renew reads the file from its beginning: of a process that does not add to it, but
+// writes it anew when it is asked to. From then on it is read no more in between.
+func (m *Map) Renew() error {
+	m.whole, m.read, m.partial = true, 0, nil
+	m.entries.Clear()
+	return m.refresh()
 }
 
 // refresh takes in what the file has grown by.
@@ -118,7 +127,7 @@ func parse(line []byte) (e Entry, ok bool) {
 // whether the file has grown: other code may be at the address.
 func (m *Map) Find(addr uint64) (e Entry, ok bool) {
 	e, ok = m.find(addr)
-	if since := time.Since(m.looked); ok && since < late || since < again {
+	if since := time.Since(m.looked); m.whole || ok && since < late || since < again {
 		return e, ok
 	}
 	_ = m.refresh() // if it is gone, what is known is kept

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,6 +55,25 @@ func TestMap(t *testing.T) {
 	find(0x1010, "")
 	find(0x2050, "")
 	find(0x4000, "hexadecimal")
+	// What is written anew, longer or not, is read when it is said to be.
+	if err := f.Truncate(0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte("5000 100 "+strings.Repeat("long", 80)+"\n1000 100 moved\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Renew(); err != nil {
+		t.Error(err)
+	}
+	find(0x1010, "moved")
+	find(0x4000, "")
+	if _, err := f.WriteAt([]byte("1000 100 other\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(again)
+	if e, ok := m.Find(0x1010); !ok || e.Name != "moved" {
+		t.Errorf("what was not said to be new is read: %v", e)
+	}
 	// Nobody else's file is read, and no link is followed.
 	os.Remove(path)
 	if err := os.Symlink("/etc/passwd", path); err != nil {

@@ -1,0 +1,124 @@
+package stack
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/process"
+	"endoscope/probes/testenv"
+)
+
+// javaThreads has threads that wait, compute, and want a lock that another has. The
+// last is begun, and its methods are compiled, when a line is read.
+const javaThreads = `
+import java.util.concurrent.locks.ReentrantLock;
+public class Threads {
+  static volatile long sink;
+  static final ReentrantLock lock = new ReentrantLock();
+  static void deep(int n) throws Exception { if (n > 0) deep(n - 1); else synchronized (Threads.class) { Threads.class.wait(); } sink++; }
+  static void spin(int n) { if (n > 0) spin(n - 1); else for (;;) { sink++; } sink++; }
+  static void take() { lock.lock(); sink++; }
+  static void later() throws Exception { Thread.sleep(1000000); sink++; }
+  interface Task { void run() throws Exception; }
+  static void start(String name, Task t) { new Thread(() -> { try { t.run(); } catch (Exception e) {} }, name).start(); }
+  public static void main(String[] a) throws Exception {
+    lock.lock();
+    start("deep", () -> deep(2));
+    start("spin", () -> spin(2));
+    start("take", () -> take());
+    Thread.sleep(50);
+    System.out.println(1);
+    System.in.read();
+    start("later", () -> later());
+    System.out.println(2);
+    Thread.sleep(1000000);
+  }
+}`
+
+// startJava compiles a class and starts it.
+func startJava(t *testing.T, class, text string, options ...string) *target {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, class+".java")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(testenv.NeedProgram(t, "javac"), "-d", dir, file).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	r := run(t, testenv.NeedProgram(t, "java"), append(options, "-Xmx64m", "-cp", dir, class)...)
+	t.Cleanup(func() { os.Remove(fmt.Sprintf("/tmp/perf-%d.map", r.pid)) })
+	return r
+}
+
+// A Java program that keeps frame pointers, and says where its methods are, has
+// stacks of them, in one with the machine's own; nothing in it is halted. Methods
+// that it compiles later are known after a while.
+func TestJavaPerfMap(t *testing.T) {
+	testenv.NeedUprobes(t)
+	r := startJava(t, "Threads", javaThreads, "-XX:+PreserveFramePointer", "-Xcomp", "-XX:TieredStopAtLevel=1", "-XX:-Inline")
+	r.number(t)
+	p, _ := process.Lookup(r.pid)
+	s := &source{provider: provider, target: plan.Target{PIDs: []int{r.pid}}, found: []process.Process{p}, spec: &plan.Acquire{Settings: plan.Settings{JavaStacks: JavaMaps}}}
+	c, err := s.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	find := func(name string) seen {
+		t.Helper()
+		for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(5 * time.Millisecond) {
+			if one, ok := byName(snapshot(t, c))[name]; ok && slices.ContainsFunc(one.functions, func(f string) bool { return strings.HasPrefix(f, "Threads.") }) {
+				return one
+			}
+		}
+		t.Fatalf("thread %s is not seen in Java", name)
+		return seen{}
+	}
+	for name, want := range map[string]struct{ state, calls string }{
+		"deep": {"WAIT", "java.lang.Object.wait Threads.deep Threads.deep Threads.deep Threads.lambda$main$"},
+		"spin": {"RUN", "Threads.spin Threads.spin Threads.spin Threads.lambda$main$"},
+		"take": {"BLOCKED", "java.util.concurrent.locks.ReentrantLock.lock Threads.take Threads.lambda$main$"},
+	} {
+		one := find(name)
+		text := strings.Join(one.functions, " ")
+		if one.state != want.state || !strings.Contains(text, want.calls) || !strings.Contains(text, " java.lang.Thread.run ") || !strings.Contains(text, "JavaCalls::call") || !strings.HasSuffix(text, " clone3") && !strings.HasSuffix(text, " clone") {
+			t.Errorf("%s: %s (%v) in %s", name, one.state, one.cause, text)
+		}
+		for i, f := range one.functions {
+			if user := strings.HasPrefix(f, "Threads"); user != (one.origins[i] == originUser) {
+				t.Errorf("%s is the %s's", f, one.origins[i])
+			}
+		}
+	}
+	fmt.Fprintln(r.in)
+	r.number(t)
+	find("later")
+	if c.undumped > 0 || c.halted <= 0 {
+		t.Errorf("%d maps were not written, which took %v", c.undumped, c.halted)
+	}
+	// What is missing is said; and of one that keeps no frame pointers, why it is refused.
+	spec := specification(plan.Target{PIDs: []int{r.pid}}, time.Second)
+	spec.Settings.JavaStacks = JavaMaps
+	prepared, err := provider.Prepare(context.Background(), spec)
+	if err != nil || len(prepared.Notices()) != 1 || !strings.Contains(prepared.Notices()[0], "interpreted ones are called Interpreter") {
+		t.Errorf("notices %v, error %v", prepared.Notices(), err)
+	}
+	other := startJava(t, "Threads", javaThreads)
+	other.number(t)
+	spec.Target = plan.Target{PIDs: []int{other.pid}}
+	if prepared, err = provider.Prepare(context.Background(), spec); err != nil {
+		t.Fatal(err)
+	}
+	if err := prepared.Start(context.Background(), newRecord()); err == nil || !strings.Contains(err.Error(), "-XX:+PreserveFramePointer") {
+		t.Errorf("error %v", err)
+	}
+}
