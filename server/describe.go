@@ -91,6 +91,9 @@ func (s *session) describeFunction(st *parser.Describe, src string) (wire.Result
 	defer m.Close()
 	found := m.Find(name)
 	if len(found) == 0 {
+		if rel, err := s.describeMarked(name); rel != nil || err != nil {
+			return rel, err
+		}
 		hint := ""
 		if near := m.Nearest(name, 3); len(near) > 0 {
 			hint = "did you mean " + strings.Join(near, " or ") + "?"

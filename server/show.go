@@ -31,6 +31,13 @@ func (s *session) show(ctx context.Context, st *parser.Show, src string) (wire.R
 		for _, f := range fs {
 			rel.add(batch.Str(f.Name), batch.Str(f.Class), batch.Int(int64(f.Size)), batch.Str(fmt.Sprintf("%#x", f.Addr)))
 		}
+		places, err := s.marked()
+		if err != nil {
+			return nil, at(planner.Placed(err, src), st, src)
+		}
+		for _, m := range places {
+			rel.add(batch.Str(m.String()), batch.Str(""), batch.Int(int64(len(m.Site.Bytes))), batch.Str(fmt.Sprintf("%#x", m.Site.Addr)))
+		}
 	case "SETTINGS":
 		rel = newRelation(text("setting"), text("value"), text("description"))
 		for _, k := range catalog.Settings {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -33,6 +34,7 @@ func init() {
 		{"x", "", "show a line for each column instead of a row, on or off", (*Shell).expanded},
 		{"watch", "[s]", "run the last statement again every s seconds (2) until Ctrl-C", (*Shell).watch},
 		{"i", "file", "run the statements of a file", (*Shell).include},
+		{"examples", "[name]", "list questions that can be asked with \\i, or show one", (*Shell).listExamples},
 		{"o", "[file]", "write rows to a file (.csv, .json, .jsonl, .md, else a table), or to the screen again", (*Shell).output},
 		{"conninfo", "", "what this session is connected to", (*Shell).conninfo},
 	}
@@ -142,14 +144,19 @@ func (s *Shell) include(ctx context.Context, path string) error {
 	if s.depth == maxDepth {
 		return mistake("", `%s: files include files more than %d deep`, path, maxDepth)
 	}
+	var from io.Reader
 	f, err := os.Open(path)
-	if err != nil {
+	if text, ok := example(path); err != nil && ok {
+		from = strings.NewReader(text)
+	} else if err != nil {
 		return fileError(err)
+	} else {
+		defer f.Close()
+		from = f
 	}
-	defer f.Close()
 	s.depth++
 	defer func() { s.depth-- }()
-	in := NewLines(f, nil)
+	in := NewLines(from, nil)
 	defer in.Close()
 	return s.Script(ctx, in)
 }

@@ -100,7 +100,7 @@ var (
 		{"exe", tS, "", "path of the executable"},
 	}
 	function = []Column{
-		{"function_name", tS, "", "demangled name"},
+		{"function_name", tS, "", "demangled name; of a place that the program's author has marked (USDT) usdt:provider:name"},
 		{"class", tS, "", "C++ class or namespace, Go receiver, Rust type; '' if none"},
 		{"module", tS, "", "file name of the executable or library"},
 	}
@@ -112,10 +112,11 @@ var (
 		{"arg4", tI, "", "fifth argument"},
 		{"arg5", tI, "", "sixth argument"},
 	}
-	parent = []Column{{"parent_pid", tI, "", "the process' parent"}}
-	maker  = Column{"parent_tid", tI, "", "the thread that made it"}
-	argv   = Column{"argv", tL, "", "arguments of the program, its name first; until a new process executes one, its parent's"}
-	ending = []Column{
+	contained = []Column{{"container", tS, "", "control group of the process: the path in the hierarchy of cgroup v2, or else the longest in one of v1; / is no container; NULL if the process had ended when it was looked at first"}}
+	parent    = []Column{{"parent_pid", tI, "", "the process' parent"}}
+	maker     = Column{"parent_tid", tI, "", "the thread that made it"}
+	argv      = Column{"argv", tL, "", "arguments of the program, its name first; until a new process executes one, its parent's"}
+	ending    = []Column{
 		{"exit_code", tI, "", "with what it ended; NULL if a signal ended it"},
 		{"signal", tS, "", "the signal that ended it; NULL if none did"},
 		{"duration", tD, "ns", "how long it lived"},
@@ -160,18 +161,18 @@ var Streams = []*Stream{
 	{Name: "function_start", Kind: Enumerable, Process: true, Functions: true,
 		Doc: "a tuple for each call of a function, at its start",
 		How: uprobeHow, Cost: "0.5 µs a call; 18 µs where the entry instruction must be single-stepped", Needs: uprobeNeeds,
-		Columns: columns(stamp, who, function, rawArgs, depth), Asked: objects},
+		Columns: columns(stamp, who, function, rawArgs, depth), Asked: slices.Concat(contained, objects)},
 	{Name: "function_end", Kind: Enumerable, Process: true, Functions: true,
 		Doc: "a tuple for each call of a function, at its return",
 		How: uprobeHow + returnHow, Cost: "0.8 µs a call, 1.0 µs with exit probes; 18 µs where stepped", Needs: uprobeNeeds,
-		Columns: columns(stamp, who, function, []Column{{"retval", tI, "", "return value register, raw; NULL where a tail call ends the call"}}, depth), Asked: objects},
+		Columns: columns(stamp, who, function, []Column{{"retval", tI, "", "return value register, raw; NULL where a tail call ends the call"}}, depth), Asked: slices.Concat(contained, objects)},
 	{Name: "function_duration", Kind: Enumerable, Process: true, Functions: true,
 		Doc: "a tuple for each finished call of a function, with its duration; timestamp is the end",
 		How: uprobeHow + returnHow, Cost: "0.9 µs a call, 1.0 µs with exit probes; 18 µs where stepped", Needs: uprobeNeeds,
 		Columns: columns(stamp, who, function, []Column{
 			{"start_time", tT, "", "when the call began"},
 			{"duration", tD, "ns", "time from entry to return"},
-		}, rawArgs, []Column{{"retval", tI, "", "return value register, raw; NULL where a tail call ends the call"}}, depth), Asked: slices.Concat(self, objects, costs)},
+		}, rawArgs, []Column{{"retval", tI, "", "return value register, raw; NULL where a tail call ends the call"}}, depth), Asked: slices.Concat(contained, self, objects, costs)},
 	{Name: "function_call", Kind: Enumerable, Process: true, Functions: true,
 		Doc: "entries and returns of functions, in order for each thread, in Go for each goroutine; process, tid and thread_name of all events of a call are those at its entry",
 		How: uprobeHow + ", with return traps where those are safe, else at the instructions by which functions leave", Cost: "0.9 µs a call, 2 µs at exits; 18 µs more where stepped", Needs: uprobeNeeds,
@@ -179,7 +180,7 @@ var Streams = []*Stream{
 			{"event", tS, "", "ENTER; LEAVE: returned, or went on by a tail call; UNWIND: left without returning (longjmp, exception, panic, exec, end of the thread or goroutine), innermost first, told as soon as it shows; GAP: events of the thread or goroutine are missing here; it comes whatever functions are chosen, with function_name NULL and the depth of the next event"},
 		}, function, depth, []Column{
 			{"goroutine", tI, "", "of calls of Go: the number of the goroutine, which may go on on another thread; where the program was stripped of its debug information, the address by which its runtime knows it; NULL: the sequence is the thread's"},
-		}), Asked: objects},
+		}), Asked: slices.Concat(contained, objects)},
 
 	{Name: "process_start", Kind: Enumerable, Process: true, Everywhere: true,
 		Doc: "a tuple for each process that is made (fork); with a target, its own and those of their descendants",

@@ -12,6 +12,7 @@
  *   session             entry and return in one program (Linux 6.13)
  *   pair_entry/_return  the same with two links, for kernels before it
  *   frame_entry/_exit   entry, and the instructions by which the function leaves
+ *   java_entry/_return  a Java machine's own probes, which tell the method
  *
  * where it matters what becomes of calls that do not return, with
  *
@@ -22,6 +23,7 @@
  *   call_jump           the same where returns are trapped
  *   thread_end          so does a thread, of which a sequence is told;
  *   frame_thread_end    the same where exits are probed
+ *   java_thread_end     the same of Java methods
  *
  * All but the session are linked to many sites at once (Linux 6.6), or to a
  * perf event for each (Linux 5.15), as the loader says: their section's name is
@@ -37,6 +39,7 @@
 #include "calls.h"
 #include "exit.h"
 #include "gate.h"
+#include "java.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -52,6 +55,10 @@ const struct event_cost *const type_event_cost __attribute__((unused)) = 0;
 const struct frame *const type_frame __attribute__((unused)) = 0;
 const struct pending *const type_pending __attribute__((unused)) = 0;
 const struct goroutine *const type_goroutine __attribute__((unused)) = 0;
+const struct method_key *const type_method_key __attribute__((unused)) = 0;
+const struct event_method *const type_event_method __attribute__((unused)) = 0;
+const struct operand *const type_operand __attribute__((unused)) = 0;
+const struct operands *const type_operands __attribute__((unused)) = 0;
 const struct owner *const type_owner __attribute__((unused)) = 0;
 
 extern __u64 *bpf_session_cookie(void) __ksym __weak;
@@ -337,5 +344,28 @@ SEC("raw_tp/sched_process_exit")
 int frame_thread_end(void *ctx)
 {
 	drop_thread();
+	return 0;
+}
+
+/* At hotspot:method__entry. */
+SEC("uprobe.multi/x")
+int java_entry(struct pt_regs *ctx)
+{
+	java_enter(ctx);
+	return 0;
+}
+
+/* At hotspot:method__return. */
+SEC("uprobe.multi/x")
+int java_return(struct pt_regs *ctx)
+{
+	java_leave(ctx);
+	return 0;
+}
+
+SEC("raw_tp/sched_process_exit")
+int java_thread_end(void *ctx)
+{
+	java_end();
 	return 0;
 }

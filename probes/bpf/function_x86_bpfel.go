@@ -14,20 +14,21 @@ import (
 )
 
 type FunctionCounters struct {
-	_         structs.HostLayout
-	Armed     [32]uint64
-	Returned  [32]uint64
-	Lost      uint64
-	Limited   uint64
-	Ungrouped uint64
-	Foreign   uint64
-	Unchecked uint64
-	Nesting   uint64
-	Unstored  uint64
-	Overflown uint64
-	Inherited uint64
-	Offered   uint64
-	Shut      uint64
+	_          structs.HostLayout
+	Armed      [32]uint64
+	Returned   [32]uint64
+	Lost       uint64
+	Limited    uint64
+	Ungrouped  uint64
+	Foreign    uint64
+	Unchecked  uint64
+	Nesting    uint64
+	Unstored   uint64
+	Overflown  uint64
+	Inherited  uint64
+	Offered    uint64
+	Shut       uint64
+	Unreadable uint64
 }
 
 type FunctionEvent struct {
@@ -58,6 +59,16 @@ type FunctionEventFull struct {
 	Process [16]int8
 	Thread  [16]int8
 	Args    [6]uint64
+}
+
+type FunctionEventMethod struct {
+	_      structs.HostLayout
+	E      FunctionEvent
+	Key    FunctionMethodKey
+	Id     uint32
+	Unused uint32
+	Class  [384]int8
+	Name   [128]int8
 }
 
 type FunctionEventNames struct {
@@ -104,6 +115,29 @@ type FunctionGoroutine struct {
 	Tgid uint64
 }
 
+type FunctionJavaThread struct {
+	_      structs.HostLayout
+	ExecId uint64
+	N      uint32
+	Gap    uint32
+	Calls  [1024]struct {
+		_      structs.HostLayout
+		Start  uint64
+		Method uint32
+		Wanted uint32
+	}
+}
+
+type FunctionMethodKey struct {
+	_           structs.HostLayout
+	Class       uint64
+	Name        uint64
+	Signature   uint64
+	Pid         uint32
+	ClassLength uint16
+	NameLength  uint16
+}
+
 type FunctionMoment struct {
 	_         structs.HostLayout
 	Cookie    uint64
@@ -126,6 +160,23 @@ type FunctionMoment struct {
 	Cpu       uint64
 	Self      uint64
 	Inner     uint64
+}
+
+type FunctionOperand struct {
+	_      structs.HostLayout
+	Kind   uint8
+	Base   uint8
+	Index  uint8
+	Scale  uint8
+	Unused uint8
+	Sign   uint8
+	Pad    [2]uint8
+	Value  uint64
+}
+
+type FunctionOperands struct {
+	_  structs.HostLayout
+	Of [6]FunctionOperand
 }
 
 type FunctionOwner struct {
@@ -190,6 +241,7 @@ type FunctionThread struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	FunctionMapArguments         = "arguments"
 	FunctionMapBuckets0          = "buckets_0"
 	FunctionMapBuckets1          = "buckets_1"
 	FunctionMapCounts            = "counts"
@@ -197,6 +249,8 @@ const (
 	FunctionMapGates             = "gates"
 	FunctionMapGoroutines        = "goroutines"
 	FunctionMapHits              = "hits"
+	FunctionMapJavaThreads       = "java_threads"
+	FunctionMapMethods           = "methods"
 	FunctionMapOpenCalls         = "open_calls"
 	FunctionMapOwners            = "owners"
 	FunctionMapRateLeft          = "rate_left"
@@ -215,6 +269,9 @@ const (
 	FunctionProgFunctionEntry    = "function_entry"
 	FunctionProgFunctionSession  = "function_session"
 	FunctionProgGoroutineEnd     = "goroutine_end"
+	FunctionProgJavaEntry        = "java_entry"
+	FunctionProgJavaReturn       = "java_return"
+	FunctionProgJavaThreadEnd    = "java_thread_end"
 	FunctionProgPairEntry        = "pair_entry"
 	FunctionProgPairReturn       = "pair_return"
 	FunctionProgThreadEnd        = "thread_end"
@@ -226,6 +283,7 @@ const (
 	FunctionVarGeneration        = "generation"
 	FunctionVarGroups            = "groups"
 	FunctionVarKeyWords          = "key_words"
+	FunctionVarMethodsKnown      = "methods_known"
 	FunctionVarOpen              = "open"
 	FunctionVarOpenedGates       = "opened_gates"
 	FunctionVarOpenedWithin      = "opened_within"
@@ -234,6 +292,7 @@ const (
 	FunctionVarOwnGate           = "own_gate"
 	FunctionVarPane              = "pane"
 	FunctionVarPanes             = "panes"
+	FunctionVarPlaced            = "placed"
 	FunctionVarQuery             = "query"
 	FunctionVarRateChunk         = "rate_chunk"
 	FunctionVarRateChunkNs       = "rate_chunk_ns"
@@ -243,12 +302,16 @@ const (
 	FunctionVarTypeEventArgs     = "type_event_args"
 	FunctionVarTypeEventCost     = "type_event_cost"
 	FunctionVarTypeEventFull     = "type_event_full"
+	FunctionVarTypeEventMethod   = "type_event_method"
 	FunctionVarTypeEventNames    = "type_event_names"
 	FunctionVarTypeEventReceiver = "type_event_receiver"
 	FunctionVarTypeEventReturn   = "type_event_return"
 	FunctionVarTypeFrame         = "type_frame"
 	FunctionVarTypeGoroutine     = "type_goroutine"
+	FunctionVarTypeMethodKey     = "type_method_key"
 	FunctionVarTypeMoment        = "type_moment"
+	FunctionVarTypeOperand       = "type_operand"
+	FunctionVarTypeOperands      = "type_operands"
 	FunctionVarTypeOwner         = "type_owner"
 	FunctionVarTypePending       = "type_pending"
 	FunctionVarWakeBytes         = "wake_bytes"
@@ -306,6 +369,9 @@ type FunctionProgramSpecs struct {
 	FunctionEntry   *ebpf.ProgramSpec `ebpf:"function_entry"`
 	FunctionSession *ebpf.ProgramSpec `ebpf:"function_session"`
 	GoroutineEnd    *ebpf.ProgramSpec `ebpf:"goroutine_end"`
+	JavaEntry       *ebpf.ProgramSpec `ebpf:"java_entry"`
+	JavaReturn      *ebpf.ProgramSpec `ebpf:"java_return"`
+	JavaThreadEnd   *ebpf.ProgramSpec `ebpf:"java_thread_end"`
 	PairEntry       *ebpf.ProgramSpec `ebpf:"pair_entry"`
 	PairReturn      *ebpf.ProgramSpec `ebpf:"pair_return"`
 	ThreadEnd       *ebpf.ProgramSpec `ebpf:"thread_end"`
@@ -315,21 +381,24 @@ type FunctionProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type FunctionMapSpecs struct {
-	Buckets0   *ebpf.MapSpec `ebpf:"buckets_0"`
-	Buckets1   *ebpf.MapSpec `ebpf:"buckets_1"`
-	Counts     *ebpf.MapSpec `ebpf:"counts"`
-	Events     *ebpf.MapSpec `ebpf:"events"`
-	Gates      *ebpf.MapSpec `ebpf:"gates"`
-	Goroutines *ebpf.MapSpec `ebpf:"goroutines"`
-	Hits       *ebpf.MapSpec `ebpf:"hits"`
-	OpenCalls  *ebpf.MapSpec `ebpf:"open_calls"`
-	Owners     *ebpf.MapSpec `ebpf:"owners"`
-	RateLeft   *ebpf.MapSpec `ebpf:"rate_left"`
-	States     *ebpf.MapSpec `ebpf:"states"`
-	States0    *ebpf.MapSpec `ebpf:"states_0"`
-	States1    *ebpf.MapSpec `ebpf:"states_1"`
-	Targets    *ebpf.MapSpec `ebpf:"targets"`
-	Threads    *ebpf.MapSpec `ebpf:"threads"`
+	Arguments   *ebpf.MapSpec `ebpf:"arguments"`
+	Buckets0    *ebpf.MapSpec `ebpf:"buckets_0"`
+	Buckets1    *ebpf.MapSpec `ebpf:"buckets_1"`
+	Counts      *ebpf.MapSpec `ebpf:"counts"`
+	Events      *ebpf.MapSpec `ebpf:"events"`
+	Gates       *ebpf.MapSpec `ebpf:"gates"`
+	Goroutines  *ebpf.MapSpec `ebpf:"goroutines"`
+	Hits        *ebpf.MapSpec `ebpf:"hits"`
+	JavaThreads *ebpf.MapSpec `ebpf:"java_threads"`
+	Methods     *ebpf.MapSpec `ebpf:"methods"`
+	OpenCalls   *ebpf.MapSpec `ebpf:"open_calls"`
+	Owners      *ebpf.MapSpec `ebpf:"owners"`
+	RateLeft    *ebpf.MapSpec `ebpf:"rate_left"`
+	States      *ebpf.MapSpec `ebpf:"states"`
+	States0     *ebpf.MapSpec `ebpf:"states_0"`
+	States1     *ebpf.MapSpec `ebpf:"states_1"`
+	Targets     *ebpf.MapSpec `ebpf:"targets"`
+	Threads     *ebpf.MapSpec `ebpf:"threads"`
 }
 
 // FunctionVariableSpecs contains global variables before they are loaded into the kernel.
@@ -344,6 +413,7 @@ type FunctionVariableSpecs struct {
 	Generation        *ebpf.VariableSpec `ebpf:"generation"`
 	Groups            *ebpf.VariableSpec `ebpf:"groups"`
 	KeyWords          *ebpf.VariableSpec `ebpf:"key_words"`
+	MethodsKnown      *ebpf.VariableSpec `ebpf:"methods_known"`
 	Open              *ebpf.VariableSpec `ebpf:"open"`
 	OpenedGates       *ebpf.VariableSpec `ebpf:"opened_gates"`
 	OpenedWithin      *ebpf.VariableSpec `ebpf:"opened_within"`
@@ -352,6 +422,7 @@ type FunctionVariableSpecs struct {
 	OwnGate           *ebpf.VariableSpec `ebpf:"own_gate"`
 	Pane              *ebpf.VariableSpec `ebpf:"pane"`
 	Panes             *ebpf.VariableSpec `ebpf:"panes"`
+	Placed            *ebpf.VariableSpec `ebpf:"placed"`
 	Query             *ebpf.VariableSpec `ebpf:"query"`
 	RateChunk         *ebpf.VariableSpec `ebpf:"rate_chunk"`
 	RateChunkNs       *ebpf.VariableSpec `ebpf:"rate_chunk_ns"`
@@ -361,12 +432,16 @@ type FunctionVariableSpecs struct {
 	TypeEventArgs     *ebpf.VariableSpec `ebpf:"type_event_args"`
 	TypeEventCost     *ebpf.VariableSpec `ebpf:"type_event_cost"`
 	TypeEventFull     *ebpf.VariableSpec `ebpf:"type_event_full"`
+	TypeEventMethod   *ebpf.VariableSpec `ebpf:"type_event_method"`
 	TypeEventNames    *ebpf.VariableSpec `ebpf:"type_event_names"`
 	TypeEventReceiver *ebpf.VariableSpec `ebpf:"type_event_receiver"`
 	TypeEventReturn   *ebpf.VariableSpec `ebpf:"type_event_return"`
 	TypeFrame         *ebpf.VariableSpec `ebpf:"type_frame"`
 	TypeGoroutine     *ebpf.VariableSpec `ebpf:"type_goroutine"`
+	TypeMethodKey     *ebpf.VariableSpec `ebpf:"type_method_key"`
 	TypeMoment        *ebpf.VariableSpec `ebpf:"type_moment"`
+	TypeOperand       *ebpf.VariableSpec `ebpf:"type_operand"`
+	TypeOperands      *ebpf.VariableSpec `ebpf:"type_operands"`
 	TypeOwner         *ebpf.VariableSpec `ebpf:"type_owner"`
 	TypePending       *ebpf.VariableSpec `ebpf:"type_pending"`
 	WakeBytes         *ebpf.VariableSpec `ebpf:"wake_bytes"`
@@ -392,25 +467,29 @@ func (o *FunctionObjects) Close() error {
 //
 // It can be passed to LoadFunctionObjects or ebpf.CollectionSpec.LoadAndAssign.
 type FunctionMaps struct {
-	Buckets0   *ebpf.Map `ebpf:"buckets_0"`
-	Buckets1   *ebpf.Map `ebpf:"buckets_1"`
-	Counts     *ebpf.Map `ebpf:"counts"`
-	Events     *ebpf.Map `ebpf:"events"`
-	Gates      *ebpf.Map `ebpf:"gates"`
-	Goroutines *ebpf.Map `ebpf:"goroutines"`
-	Hits       *ebpf.Map `ebpf:"hits"`
-	OpenCalls  *ebpf.Map `ebpf:"open_calls"`
-	Owners     *ebpf.Map `ebpf:"owners"`
-	RateLeft   *ebpf.Map `ebpf:"rate_left"`
-	States     *ebpf.Map `ebpf:"states"`
-	States0    *ebpf.Map `ebpf:"states_0"`
-	States1    *ebpf.Map `ebpf:"states_1"`
-	Targets    *ebpf.Map `ebpf:"targets"`
-	Threads    *ebpf.Map `ebpf:"threads"`
+	Arguments   *ebpf.Map `ebpf:"arguments"`
+	Buckets0    *ebpf.Map `ebpf:"buckets_0"`
+	Buckets1    *ebpf.Map `ebpf:"buckets_1"`
+	Counts      *ebpf.Map `ebpf:"counts"`
+	Events      *ebpf.Map `ebpf:"events"`
+	Gates       *ebpf.Map `ebpf:"gates"`
+	Goroutines  *ebpf.Map `ebpf:"goroutines"`
+	Hits        *ebpf.Map `ebpf:"hits"`
+	JavaThreads *ebpf.Map `ebpf:"java_threads"`
+	Methods     *ebpf.Map `ebpf:"methods"`
+	OpenCalls   *ebpf.Map `ebpf:"open_calls"`
+	Owners      *ebpf.Map `ebpf:"owners"`
+	RateLeft    *ebpf.Map `ebpf:"rate_left"`
+	States      *ebpf.Map `ebpf:"states"`
+	States0     *ebpf.Map `ebpf:"states_0"`
+	States1     *ebpf.Map `ebpf:"states_1"`
+	Targets     *ebpf.Map `ebpf:"targets"`
+	Threads     *ebpf.Map `ebpf:"threads"`
 }
 
 func (m *FunctionMaps) Close() error {
 	return _FunctionClose(
+		m.Arguments,
 		m.Buckets0,
 		m.Buckets1,
 		m.Counts,
@@ -418,6 +497,8 @@ func (m *FunctionMaps) Close() error {
 		m.Gates,
 		m.Goroutines,
 		m.Hits,
+		m.JavaThreads,
+		m.Methods,
 		m.OpenCalls,
 		m.Owners,
 		m.RateLeft,
@@ -441,6 +522,7 @@ type FunctionVariables struct {
 	Generation        *ebpf.Variable `ebpf:"generation"`
 	Groups            *ebpf.Variable `ebpf:"groups"`
 	KeyWords          *ebpf.Variable `ebpf:"key_words"`
+	MethodsKnown      *ebpf.Variable `ebpf:"methods_known"`
 	Open              *ebpf.Variable `ebpf:"open"`
 	OpenedGates       *ebpf.Variable `ebpf:"opened_gates"`
 	OpenedWithin      *ebpf.Variable `ebpf:"opened_within"`
@@ -449,6 +531,7 @@ type FunctionVariables struct {
 	OwnGate           *ebpf.Variable `ebpf:"own_gate"`
 	Pane              *ebpf.Variable `ebpf:"pane"`
 	Panes             *ebpf.Variable `ebpf:"panes"`
+	Placed            *ebpf.Variable `ebpf:"placed"`
 	Query             *ebpf.Variable `ebpf:"query"`
 	RateChunk         *ebpf.Variable `ebpf:"rate_chunk"`
 	RateChunkNs       *ebpf.Variable `ebpf:"rate_chunk_ns"`
@@ -458,12 +541,16 @@ type FunctionVariables struct {
 	TypeEventArgs     *ebpf.Variable `ebpf:"type_event_args"`
 	TypeEventCost     *ebpf.Variable `ebpf:"type_event_cost"`
 	TypeEventFull     *ebpf.Variable `ebpf:"type_event_full"`
+	TypeEventMethod   *ebpf.Variable `ebpf:"type_event_method"`
 	TypeEventNames    *ebpf.Variable `ebpf:"type_event_names"`
 	TypeEventReceiver *ebpf.Variable `ebpf:"type_event_receiver"`
 	TypeEventReturn   *ebpf.Variable `ebpf:"type_event_return"`
 	TypeFrame         *ebpf.Variable `ebpf:"type_frame"`
 	TypeGoroutine     *ebpf.Variable `ebpf:"type_goroutine"`
+	TypeMethodKey     *ebpf.Variable `ebpf:"type_method_key"`
 	TypeMoment        *ebpf.Variable `ebpf:"type_moment"`
+	TypeOperand       *ebpf.Variable `ebpf:"type_operand"`
+	TypeOperands      *ebpf.Variable `ebpf:"type_operands"`
 	TypeOwner         *ebpf.Variable `ebpf:"type_owner"`
 	TypePending       *ebpf.Variable `ebpf:"type_pending"`
 	WakeBytes         *ebpf.Variable `ebpf:"wake_bytes"`
@@ -483,6 +570,9 @@ type FunctionPrograms struct {
 	FunctionEntry   *ebpf.Program `ebpf:"function_entry"`
 	FunctionSession *ebpf.Program `ebpf:"function_session"`
 	GoroutineEnd    *ebpf.Program `ebpf:"goroutine_end"`
+	JavaEntry       *ebpf.Program `ebpf:"java_entry"`
+	JavaReturn      *ebpf.Program `ebpf:"java_return"`
+	JavaThreadEnd   *ebpf.Program `ebpf:"java_thread_end"`
 	PairEntry       *ebpf.Program `ebpf:"pair_entry"`
 	PairReturn      *ebpf.Program `ebpf:"pair_return"`
 	ThreadEnd       *ebpf.Program `ebpf:"thread_end"`
@@ -500,6 +590,9 @@ func (p *FunctionPrograms) Close() error {
 		p.FunctionEntry,
 		p.FunctionSession,
 		p.GoroutineEnd,
+		p.JavaEntry,
+		p.JavaReturn,
+		p.JavaThreadEnd,
 		p.PairEntry,
 		p.PairReturn,
 		p.ThreadEnd,

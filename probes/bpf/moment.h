@@ -71,6 +71,8 @@ const volatile __u16 query = 0;
 #define METHOD (1ULL << 27)        /* an argument may be an object that has a class */
 /* Where a goroutine's g has its number, in words from MIN_GOID: bits 28 to 31. 0: not known. */
 #define GOID(cookie) ((cookie) >> 28 & 15)
+/* The arguments are where the map `arguments` says. Of no function that has a goroutine. */
+#define PLACED (1ULL << 28)
 #define MIN_GOID 16
 
 /*
@@ -95,6 +97,7 @@ struct counters {
 	__u64 inherited;    /* returns of calls that began before the fork */
 	__u64 offered;      /* calls at the query's gate, and */
 	__u64 shut;         /* those that found it shut */
+	__u64 unreadable;   /* arguments in memory that could not be read, and are 0 */
 };
 
 enum {
@@ -242,8 +245,14 @@ static __always_inline bool targeted(__u64 cookie, struct task_struct *task)
 	return false;
 }
 
+#include "operand.h"
+
 static __always_inline void read_args(__u64 *args, const struct pt_regs *ctx, __u64 cookie)
 {
+	if (placed && (cookie & (GO_REGISTERS | PLACED)) == PLACED) {
+		read_operands(args, ctx, ID(cookie));
+		return;
+	}
 	if (cookie & GO_REGISTERS) {
 		args[0] = ctx->ax;
 		args[1] = ctx->bx;

@@ -12,3 +12,19 @@ func Numbered() bool {
 	name, err := os.Readlink("/proc/self/ns/pid")
 	return err != nil || name == hostNamespace
 }
+
+// SharesRoot reports whether process pid finds files where this process does: it
+// has the same root and the same mounts.
+func SharesRoot(pid int) bool {
+	own, err := os.Stat("/proc/self/root/.")
+	if err != nil {
+		return false
+	}
+	its, err := os.Stat(path(pid, "root/."))
+	if err != nil || !os.SameFile(own, its) {
+		return false
+	}
+	ours, err := os.Readlink("/proc/self/ns/mnt")
+	theirs, err2 := os.Readlink(path(pid, "ns/mnt"))
+	return err == nil && err2 == nil && ours == theirs
+}

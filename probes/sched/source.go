@@ -214,6 +214,8 @@ func (s *source) account() {
 	if n := s.kernel.lost(); n > s.lost {
 		s.sink.Lost(ringFull, n-s.lost)
 		s.lost = n
+		// Whose processes began or ended meanwhile is not known: it is looked for.
+		_ = s.targets.begin() // else they are as they were
 	}
 	if s.cut.argv > 0 {
 		s.sink.Count(cutArgs, s.cut.argv)

@@ -11,18 +11,23 @@ import (
 //
 // For the streams of processes a target means also the processes that its own
 // start, and those that these start: they are followed from event to event, so
-// that the three of a process have to be seen whatever the stream.
+// that the three of a process have to be seen whatever the stream. So they have for
+// the ends of threads, before Linux 6.16, if the target is an executable: what a
+// process executes is not told any more when its threads end.
 type targets struct {
 	some    bool // only those of a target
-	follow  bool // descendants, too
+	follow  bool // its processes are known by what was seen of them
+	heirs   bool // descendants are meant, too
 	pids    []int
 	matcher *process.Matcher
-	family  map[int]bool // with follow: members and descendants that live
+	family  map[int]bool // with follow: those that are meant and live
+	missed  map[int]bool // of family: were not there any more when it was last looked for them
 }
 
 func newTargets(spec *plan.Acquire) *targets {
 	t := &targets{some: !spec.Target.IsZero(), pids: spec.Target.PIDs, matcher: process.NewMatcher(spec.Target)}
-	t.follow = t.some && events[spec.Stream]&(processStart|processExec|processEnd) != 0
+	t.heirs = t.some && events[spec.Stream]&(processStart|processExec|processEnd) != 0
+	t.follow = t.heirs || len(spec.Target.Exes) > 0 && events[spec.Stream]&threadEnd != 0
 	return t
 }
 
@@ -35,7 +40,8 @@ func (t *targets) needs() uint32 {
 }
 
 // begin takes in the processes that there are: those of the target, and their
-// descendants.
+// descendants. It is called again when events were lost, and then keeps those that
+// are not there any more once: their ends may be still to come.
 func (t *targets) begin() error {
 	if !t.follow {
 		return nil
@@ -44,7 +50,9 @@ func (t *targets) begin() error {
 	if err != nil {
 		return err
 	}
+	before := t.family
 	t.family = map[int]bool{}
+	alive := map[int]bool{}
 	children := map[int][]int{}
 	var add func(pid int)
 	add = func(pid int) {
@@ -52,11 +60,15 @@ func (t *targets) begin() error {
 			return
 		}
 		t.family[pid] = true
+		if !t.heirs {
+			return
+		}
 		for _, child := range children[pid] {
 			add(child)
 		}
 	}
 	for _, p := range all {
+		alive[p.PID] = true
 		children[p.Parent] = append(children[p.Parent], p.PID)
 	}
 	for _, p := range all {
@@ -64,6 +76,16 @@ func (t *targets) begin() error {
 			add(p.PID)
 		}
 	}
+	missed := map[int]bool{}
+	for pid := range before {
+		switch {
+		case alive[pid]:
+			add(pid) // it may owe its place to a parent that has ended
+		case !t.missed[pid]:
+			t.family[pid], missed[pid] = true, true
+		}
+	}
+	t.missed = missed
 	return nil
 }
 
@@ -84,9 +106,14 @@ func (t *targets) wants(l life) bool {
 	mine := t.family[pid]
 	switch {
 	case l.Event&processStart != 0:
-		mine = t.family[int(l.ParentPid)] || t.named(l.of())
+		mine = t.heirs && t.family[int(l.ParentPid)] || t.named(l.of())
 	case l.Event&processExec != 0:
-		mine = mine || t.named(l.of())
+		mine = mine && t.heirs || t.named(l.of())
+		if !mine {
+			delete(t.family, pid)
+		}
+	case l.Event&threadEnd != 0 && l.Event&processEnd == 0:
+		return mine || t.named(l.of())
 	case l.Event&processEnd != 0:
 		mine = mine || t.named(l.of())
 		delete(t.family, pid)

@@ -41,9 +41,14 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 	p.active[s] = in
 	// Attached when its events have somewhere to go.
 	s.sub = newSubscription(s.spec.Out.Types(), s.wants, sink, p.offset, p.reader.exes, in)
+	s.sub.groups = p.reader.groups
 	s.sub.lateness = p.lateness(s.spec)
-	for i, w := range s.resolution.wants {
-		s.sub.name(uint32(i), w.label)
+	if s.sub.java = methodsOf(s, in); s.sub.java != nil {
+		s.sub.name(0, label{}) // of gaps
+	} else {
+		for i, w := range s.resolution.wants {
+			s.sub.name(uint32(i), w.label)
+		}
 	}
 	for k, f := range s.resolution.inferred {
 		s.sub.name(uint32(len(s.resolution.wants)+k), f.label)
@@ -96,7 +101,7 @@ func (p *Provider) attachAll(s *source, in *installation) error {
 		in.links = append(in.links, l)
 	}
 	for _, g := range s.resolution.landmarks {
-		l, err := attach(in.objects.Programs[g.program], g.module.file, s.links.attachType(), 0, g.scope.pid, []uint64{g.site.Offset}, []uint64{g.cookie})
+		l, err := attach(in.objects.Programs[g.program], g.module.file, s.links.attachType(), 0, g.scope.pid, places{offsets: []uint64{g.site.Offset}, cookies: []uint64{g.cookie}})
 		if err != nil {
 			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to probe %s in %s: %v", g.function, g.module.name(), err)
 		}
@@ -119,22 +124,31 @@ func (p *Provider) attach(s *source, in *installation, which []int) ([]*link, er
 	first := s.resolution.wants[which[0]]
 	var links []*link
 	for _, a := range programs(s.links, first.returns) {
-		var offsets, cookies []uint64
+		var at places
 		var owners []int // of which, of each offset
+		add := func(n int, offset, cookie, semaphore uint64) {
+			if semaphore != 0 && at.semaphores == nil {
+				at.semaphores = make([]uint64, len(at.offsets))
+			}
+			if at.semaphores != nil {
+				at.semaphores = append(at.semaphores, semaphore)
+			}
+			at.offsets, at.cookies, owners = append(at.offsets, offset), append(at.cookies, cookie), append(owners, n)
+		}
 		for n, i := range which {
 			w := s.resolution.wants[i]
 			if !a.exits {
-				offsets, cookies, owners = append(offsets, w.site.Offset), append(cookies, s.cookie(i)), append(owners, n)
+				add(n, w.site.Offset, s.cookie(i), w.semaphore())
 				continue
 			}
 			for _, x := range w.exits {
-				offsets, cookies, owners = append(offsets, x.Offset), append(cookies, exitCookie(i, w, x)), append(owners, n)
+				add(n, x.Offset, exitCookie(i, w, x), 0)
 			}
 		}
-		if len(offsets) == 0 { // functions that never return
+		if len(at.offsets) == 0 { // functions that never return
 			continue
 		}
-		l, err := attach(in.objects.Programs[a.program], first.module.file, a.attachType, a.flags, first.scope.pid, offsets, cookies)
+		l, err := attach(in.objects.Programs[a.program], first.module.file, a.attachType, a.flags, first.scope.pid, at)
 		if err != nil {
 			closeLinks(links)
 			var one *siteError

@@ -157,7 +157,7 @@ func emptyProgram(b *testing.B, target string, attachType uint32) func(r *runnin
 		if err != nil {
 			b.Fatal(err)
 		}
-		l, err := attach(prog, file, attachType, 0, 0, []uint64{src.Sites()[0].Address}, []uint64{0})
+		l, err := attach(prog, file, attachType, 0, 0, places{offsets: []uint64{src.Sites()[0].Address}, cookies: []uint64{0}})
 		if err != nil {
 			b.Fatal(err)
 		}

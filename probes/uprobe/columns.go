@@ -31,10 +31,10 @@ const maxArgs = 6
 // each event of a call, and NULL for the function of a gap. goroutine says whose
 // sequence the event is of; NULL: the thread's.
 var Columns = map[string][]plan.Field{
-	FunctionStart:    columns(functionFields, argFields, depthField, objectFields),
-	FunctionEnd:      columns(functionFields, retvalField, depthField, objectFields),
-	FunctionDuration: columns(functionFields, durationFields, argFields, retvalField, depthField, selfField, objectFields, costFields),
-	FunctionCall:     columns(eventField, functionFields, depthField, goroutineField, objectFields),
+	FunctionStart:    columns(functionFields, argFields, depthField, containerField, objectFields),
+	FunctionEnd:      columns(functionFields, retvalField, depthField, containerField, objectFields),
+	FunctionDuration: columns(functionFields, durationFields, argFields, retvalField, depthField, containerField, selfField, objectFields, costFields),
+	FunctionCall:     columns(eventField, functionFields, depthField, goroutineField, containerField, objectFields),
 }
 
 var (
@@ -54,7 +54,9 @@ var (
 	selfField   = []plan.Field{{Name: "self_time", Type: batch.Duration}}
 	retvalField = []plan.Field{{Name: "retval", Type: batch.Bigint}}
 	depthField  = []plan.Field{{Name: "depth", Type: batch.Bigint}}
-	eventField  = []plan.Field{{Name: "event", Type: batch.Varchar}}
+	// containerField is where the process runs (process.Container).
+	containerField = []plan.Field{{Name: "container", Type: batch.Varchar}}
+	eventField     = []plan.Field{{Name: "event", Type: batch.Varchar}}
 	// goroutineField says whose the events of a sequence are.
 	goroutineField = []plan.Field{{Name: "goroutine", Type: batch.Bigint}}
 	// costFields are what the call's thread used from its entry to its return:
@@ -123,6 +125,7 @@ const (
 	colRetval
 	colDepth
 	colGoroutine
+	colContainer
 	colClassLineage // first of what receivers tell
 	colMethodSize
 	colNative
@@ -140,7 +143,7 @@ var columnByName = func() map[string]column {
 	m := map[string]column{
 		"timestamp": colTime, "pid": colPID, "tid": colTID, "process": colProcess, "thread_name": colThread,
 		"exe": colExe, "event": colEvent, "function_name": colFunction, "class": colClass, "module": colModule,
-		"start_time": colStart, "duration": colDuration, "self_time": colSelf, "retval": colRetval, "depth": colDepth, "goroutine": colGoroutine,
+		"start_time": colStart, "duration": colDuration, "self_time": colSelf, "retval": colRetval, "depth": colDepth, "goroutine": colGoroutine, "container": colContainer,
 		"receiver": colReceiver, "receiver_class": colReceiverClass, "receiver_lineage": colReceiverLineage,
 		"class_lineage": colClassLineage, "lookup_distance": colDistance, "method_size": colMethodSize, "is_native": colNative,
 		"cpu_time": colCPUTime, "read_bytes": colReadBytes, "written_bytes": colWrittenBytes,

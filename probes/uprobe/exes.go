@@ -6,10 +6,11 @@ import (
 	"endoscope/probes/process"
 )
 
-// exeNames knows the executables of processes, for events of libraries. It
-// belongs to the reader.
+// exeNames knows the executables of processes, for events of libraries, or their
+// containers. It belongs to the reader.
 type exeNames struct {
 	byPID map[int]exeName
+	find  func(pid int) string // "": it is not known
 	now   func() time.Time
 }
 
@@ -23,9 +24,18 @@ const (
 	maxExeNames = 8192
 )
 
-func newExeNames() *exeNames { return &exeNames{byPID: map[int]exeName{}, now: time.Now} }
+func newExeNames() *exeNames { return newNames(exeOf) }
 
-// of is the path of the executable of process pid, "" if it is not known. A
+func newNames(find func(pid int) string) *exeNames {
+	return &exeNames{byPID: map[int]exeName{}, find: find, now: time.Now}
+}
+
+func exeOf(pid int) string {
+	p, _ := process.Lookup(pid)
+	return p.Exe
+}
+
+// of is what is known of process pid, "" if nothing is. A
 // process that has ended keeps the name that was last seen.
 func (x *exeNames) of(pid int) string {
 	known, ok := x.byPID[pid]
@@ -33,8 +43,8 @@ func (x *exeNames) of(pid int) string {
 	if ok && now.Before(known.until) {
 		return known.path
 	}
-	if p, runs := process.Lookup(pid); runs && p.Exe != "" {
-		known.path = p.Exe
+	if found := x.find(pid); found != "" {
+		known.path = found
 	}
 	if len(x.byPID) >= maxExeNames {
 		clear(x.byPID)

@@ -77,7 +77,7 @@ func linkable(attachType uint32) bool {
 	if attachType == attachPerf {
 		_, err = createLink(prog, &perfLinkCreate{programFD: uint32(prog.FD()), eventFD: uint32(dir.Fd()), attachType: attachPerf})
 	} else {
-		l, err = attach(prog, dir, attachType, 0, 0, []uint64{0}, []uint64{0})
+		l, err = attach(prog, dir, attachType, 0, 0, places{offsets: []uint64{0}, cookies: []uint64{0}})
 	}
 	l.close()
 	return errors.Is(err, unix.EBADF)

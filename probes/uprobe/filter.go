@@ -51,6 +51,9 @@ func (p *Provider) compileFilter(spec *plan.Acquire, ws []want) *filter {
 // evaluated for all of them. Nor can it be a fact if it is true where there is
 // no function, of a gap: no call would be followed that could have one.
 func (p *Provider) noteFact(spec *plan.Acquire, e plan.Expr, ws []want, facts []uint64, bit uint64) bool {
+	if slices.ContainsFunc(ws, func(w want) bool { return w.returns >= javaEntry }) {
+		return false // whose methods are not known yet
+	}
 	if spec.Stream == FunctionCall && p.mayHoldOfNone(e) {
 		return false
 	}

@@ -245,7 +245,12 @@ type running struct {
 // run starts a program that says "ready" and then waits for a line.
 func run(t testing.TB, path string, args ...string) *running {
 	t.Helper()
-	cmd := exec.Command(path, args...)
+	return runCommand(t, exec.Command(path, args...))
+}
+
+// runCommand is run for a command that is started in some way.
+func runCommand(t testing.TB, cmd *exec.Cmd) *running {
+	t.Helper()
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

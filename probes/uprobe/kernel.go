@@ -48,7 +48,8 @@ const (
 	onlyTargets = 1 << 25
 	noRetval    = 1 << 26
 	aMethod     = 1 << 27
-	firstGoid   = 28 // bit of where in its g a goroutine has its number, in words from minGoid
+	placed      = 1 << 28 // without goRegisters
+	firstGoid   = 28      // bit of where in its g a goroutine has its number, in words from minGoid
 	minGoid     = 16
 	maxGoid     = minGoid + 15
 
@@ -127,7 +128,7 @@ func load(o Options, c compiled) (*kernel, error) {
 		return nil, err
 	}
 	k := &kernel{spec: spec, calls: uint32(o.MaxCalls), events: events, ring: r, types: c.types, ids: idPool{max: math.MaxUint16}, unused: map[string]*ebpf.Map{}}
-	for _, name := range append(unusedMaps(nil), bpf.FunctionMapGates) {
+	for _, name := range append(unusedMaps(nil), bpf.FunctionMapGates, bpf.FunctionMapArguments) {
 		spec.Maps[name].Key, spec.Maps[name].Value = nil, nil // sizes differ by query
 		if k.unused[name], err = ebpf.NewMap(spec.Maps[name]); err != nil {
 			k.close()
@@ -169,6 +170,9 @@ type setup struct {
 	aggregation *aggregation
 	gates       probes.Gates
 	cgroups     uint32 // levels of those among members
+	// operands, by function, is nil where all arguments are where the calling
+	// convention puts them.
+	operands []bpf.FunctionOperands
 }
 
 // installation is a query's programs and maps in the kernel, and its links.
@@ -191,6 +195,10 @@ func programs(links linkKind, how returns) []attachable {
 	switch {
 	case how == unseen:
 		return []attachable{{program: bpf.FunctionProgFunctionEntry, attachType: plain}}
+	case how == javaEntry:
+		return []attachable{{program: bpf.FunctionProgJavaEntry, attachType: plain}}
+	case how == javaReturn:
+		return []attachable{{program: bpf.FunctionProgJavaReturn, attachType: plain}}
 	case how == atExits:
 		return []attachable{
 			{program: bpf.FunctionProgFrameExit, attachType: plain, exits: true},
@@ -213,6 +221,8 @@ func threadEnd(options uint32, how map[returns]bool) string {
 		return ""
 	case how[atExits]:
 		return bpf.FunctionProgFrameThreadEnd
+	case how[javaEntry]:
+		return bpf.FunctionProgJavaThreadEnd
 	}
 	return bpf.FunctionProgThreadEnd
 }
@@ -242,6 +252,9 @@ var testsOf = map[string]struct{ entry, exit, call bool }{
 	bpf.FunctionProgFrameJump:       {entry: true, exit: true},
 	bpf.FunctionProgCallJump:        {entry: true, exit: true},
 	bpf.FunctionProgFrameThreadEnd:  {entry: true, exit: true},
+	bpf.FunctionProgJavaEntry:       {entry: true, exit: true, call: true},
+	bpf.FunctionProgJavaReturn:      {entry: true, exit: true, call: true},
+	bpf.FunctionProgJavaThreadEnd:   {entry: true, exit: true},
 }
 
 // install loads a query's programs. Nothing is attached by it.
@@ -310,6 +323,10 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 			delete(spec.Maps, name)
 		}
 	}
+	if !s.returns[javaEntry] {
+		delete(spec.Maps, bpf.FunctionMapMethods)
+		delete(spec.Maps, bpf.FunctionMapJavaThreads)
+	}
 	spec.Maps[bpf.FunctionMapHits].MaxEntries = uint32(s.functions)
 	spec.Maps[bpf.FunctionMapTargets].MaxEntries = uint32(max(1, len(s.members)))
 	replace := map[string]*ebpf.Map{bpf.FunctionMapEvents: k.events}
@@ -338,6 +355,9 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 	if err := k.aggregate(s.aggregation, spec, replace); err != nil {
 		return nil, err
 	}
+	if err := k.placeOperands(s.operands, spec, replace); err != nil {
+		return nil, err
+	}
 	boundPreallocated(spec.Maps)
 	objects, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: replace, Cache: k.types})
 	if err != nil {
@@ -349,6 +369,12 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 			return nil, fmt.Errorf("noting the target: %w", err)
 		}
 	}
+	for i := range s.operands {
+		if err := objects.Maps[bpf.FunctionMapArguments].Put(uint32(i), &s.operands[i]); err != nil {
+			objects.Close()
+			return nil, fmt.Errorf("noting where arguments are: %w", err)
+		}
+	}
 	in := &installation{query: query, objects: objects, sweeper: newSweeper(objects)}
 	if s.aggregation != nil {
 		in.aggregator = &aggregator{aggregation: s.aggregation, in: in, offset: s.offset}
@@ -358,6 +384,16 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 		}
 	}
 	return in, nil
+}
+
+// placeOperands makes room for where arguments are, if the programs look for it.
+func (k *kernel) placeOperands(list []bpf.FunctionOperands, spec *ebpf.CollectionSpec, replace map[string]*ebpf.Map) error {
+	if list == nil {
+		replace[bpf.FunctionMapArguments] = k.unused[bpf.FunctionMapArguments]
+		return nil
+	}
+	spec.Maps[bpf.FunctionMapArguments].MaxEntries = uint32(len(list))
+	return spec.Variables[bpf.FunctionVarPlaced].Set(true)
 }
 
 // aggregate prepares a query's programs for its aggregation, if it has one, and
@@ -443,6 +479,7 @@ func (in *installation) counters(per *[]bpf.FunctionCounters) (sum bpf.FunctionC
 		sum.Inherited += c.Inherited
 		sum.Offered += c.Offered
 		sum.Shut += c.Shut
+		sum.Unreadable += c.Unreadable
 	}
 	return sum, nil
 }

@@ -30,9 +30,9 @@ const (
 
 // linkCreate is the part of union bpf_attr that creates a uprobe_multi link.
 type linkCreate struct {
-	programFD, _, attachType, _ uint32 // target_fd, flags
-	path, offsets, _, cookies   uint64 // ref_ctr_offsets
-	count, multiFlags, pid, _   uint32
+	programFD, _, attachType, _        uint32 // target_fd, flags
+	path, offsets, semaphores, cookies uint64 // ref_ctr_offsets
+	count, multiFlags, pid, _          uint32
 }
 
 // link is a set of probes attached together. It lives as long as its file
@@ -40,12 +40,16 @@ type linkCreate struct {
 // those, or dying, detaches.
 type link struct{ fds []int }
 
-// attach probes the instructions at the file offsets of f; cookies go to the
-// program, one for each offset. pid restricts it to one process, 0 to none;
+// places are instructions of a file: their offsets in it, for each the cookie that
+// goes to the program, and unless that is nil the offset of the counter that the
+// kernel is to raise meanwhile, 0 for none.
+type places struct{ offsets, cookies, semaphores []uint64 }
+
+// attach probes the instructions at places of f. pid restricts it to one process, 0 to none;
 // perf events cannot be restricted (linkKind.scopesProcess).
-func attach(prog *ebpf.Program, f *os.File, attachType, flags uint32, pid int, offsets, cookies []uint64) (*link, error) {
+func attach(prog *ebpf.Program, f *os.File, attachType, flags uint32, pid int, at places) (*link, error) {
 	if attachType == attachPerf {
-		return attachEvents(prog, f, flags, offsets, cookies)
+		return attachEvents(prog, f, flags, at)
 	}
 	// The descriptor is the file that was examined; its name may by now lead
 	// elsewhere, or nowhere from our root.
@@ -57,9 +61,10 @@ func attach(prog *ebpf.Program, f *os.File, attachType, flags uint32, pid int, o
 		programFD:  uint32(prog.FD()),
 		attachType: attachType,
 		path:       uint64(uintptr(unsafe.Pointer(path))),
-		offsets:    uint64(uintptr(unsafe.Pointer(unsafe.SliceData(offsets)))),
-		cookies:    uint64(uintptr(unsafe.Pointer(unsafe.SliceData(cookies)))),
-		count:      uint32(len(offsets)),
+		offsets:    uint64(uintptr(unsafe.Pointer(unsafe.SliceData(at.offsets)))),
+		semaphores: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(at.semaphores)))),
+		cookies:    uint64(uintptr(unsafe.Pointer(unsafe.SliceData(at.cookies)))),
+		count:      uint32(len(at.offsets)),
 		multiFlags: flags,
 		pid:        uint32(pid),
 	}
@@ -68,8 +73,11 @@ func attach(prog *ebpf.Program, f *os.File, attachType, flags uint32, pid int, o
 	var pin runtime.Pinner
 	defer pin.Unpin()
 	pin.Pin(path)
-	pin.Pin(unsafe.SliceData(offsets))
-	pin.Pin(unsafe.SliceData(cookies))
+	for _, list := range [][]uint64{at.offsets, at.semaphores, at.cookies} {
+		if list != nil {
+			pin.Pin(unsafe.SliceData(list))
+		}
+	}
 	fd, err := retry(func() (int, error) { return createLink(prog, &attr) })
 	runtime.KeepAlive(f)
 	if err != nil {

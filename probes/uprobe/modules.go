@@ -121,7 +121,7 @@ func findModules(t plan.Target, running []process.Process, sel *selector) (*modu
 		for _, mp := range mappings {
 			exe := mp.Path == p.Exe
 			found = found || exe
-			take := exe
+			take := exe || sel.marked
 			if sel.inModule != nil {
 				if take, err = fits(mp.Path); err != nil {
 					return fail(err)
@@ -131,8 +131,14 @@ func findModules(t plan.Target, running []process.Process, sel *selector) (*modu
 				continue
 			}
 			if err := set.addMapped(p, mp, exe); err != nil {
+				if !exe && sel.inModule == nil {
+					continue // nobody has asked for it by its name
+				}
 				return fail(refuseTarget(t, "%v", err))
 			}
+		}
+		if t.Viewer.Everything() {
+			set.addExpected(p, sel.modules)
 		}
 		if !found && sel.inModule == nil {
 			return fail(refuseTarget(t, "process %d (%s) has not mapped its executable %s as code", p.PID, p.Comm, p.Exe))
@@ -160,9 +166,12 @@ func (s *moduleSet) addExe(path string, sel *selector, fits func(string) (bool, 
 	if err != nil {
 		return err
 	}
-	if sel.inModule == nil {
+	if sel.inModule == nil && !sel.marked {
 		_, err := s.add(f, path, true)
 		return err
+	}
+	if sel.inModule == nil {
+		fits = func(string) (bool, error) { return true, nil }
 	}
 	libraries := needed(f, path)
 	if take, err := fits(path); err != nil || !take {

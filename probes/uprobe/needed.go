@@ -58,6 +58,17 @@ func needed(exe *os.File, path string) []string {
 	return out
 }
 
+// findExpected is where the loader finds a library of this name for an executable,
+// "" if it does not.
+func findExpected(exe *os.File, path, name string) string {
+	e, err := elf.NewFile(exe)
+	if err != nil {
+		return ""
+	}
+	dirs := append(configuredDirs("/etc/ld.so.conf", 0, new(int)), defaultLibraryDirs...)
+	return findLibrary(name, runPaths(e, path), dirs, e.Machine)
+}
+
 func runPaths(e *elf.File, path string) []string {
 	var out []string
 	for _, tag := range []elf.DynTag{elf.DT_RUNPATH, elf.DT_RPATH} {

@@ -24,6 +24,10 @@ type perfLinkCreate struct {
 	cookie                            uint64
 }
 
+// perfSemaphore is the bit of perf_event_attr.config where the offset of a counter
+// begins (PERF_UPROBE_REF_CTR_OFFSET_SHIFT, Linux 4.20).
+const perfSemaphore = 32
+
 // perfUprobes is how the kernel calls its perf events of uprobes, which are a
 // dynamic PMU.
 var perfUprobes = sync.OnceValues(func() (pmu struct {
@@ -56,16 +60,20 @@ type siteError struct {
 func (e *siteError) Error() string { return e.err.Error() }
 func (e *siteError) Unwrap() error { return e.err }
 
-// attachEvents probes each offset of f by a perf event of its own, to which
+// attachEvents probes each place of f by a perf event of its own, to which
 // the program is linked. An error is a *siteError.
-func attachEvents(prog *ebpf.Program, f *os.File, flags uint32, offsets, cookies []uint64) (*link, error) {
+func attachEvents(prog *ebpf.Program, f *os.File, flags uint32, at places) (*link, error) {
 	path, err := unix.BytePtrFromString("/proc/self/fd/" + strconv.Itoa(int(f.Fd())))
 	if err != nil {
 		return nil, err
 	}
-	l := &link{fds: make([]int, 0, len(offsets))}
-	for i, offset := range offsets {
-		fd, err := attachEvent(prog, path, flags&multiReturn != 0, offset, cookies[i])
+	l := &link{fds: make([]int, 0, len(at.offsets))}
+	for i, offset := range at.offsets {
+		semaphore := uint64(0)
+		if at.semaphores != nil {
+			semaphore = at.semaphores[i]
+		}
+		fd, err := attachEvent(prog, path, flags&multiReturn != 0, offset, semaphore, at.cookies[i])
 		if err != nil {
 			l.close()
 			return nil, &siteError{i, err}
@@ -86,7 +94,7 @@ func attachEvents(prog *ebpf.Program, f *os.File, flags uint32, offsets, cookies
 // target. It is said to be of one CPU, as events of every process must be, and
 // is never enabled: the program runs on every CPU and before the kernel looks
 // for enabled events (__uprobe_perf_func), which would only cost the scheduler.
-func attachEvent(prog *ebpf.Program, path *byte, atReturn bool, offset, cookie uint64) (int, error) {
+func attachEvent(prog *ebpf.Program, path *byte, atReturn bool, offset, semaphore, cookie uint64) (int, error) {
 	pmu, err := perfUprobes()
 	if err != nil {
 		return -1, err
@@ -98,8 +106,9 @@ func attachEvent(prog *ebpf.Program, path *byte, atReturn bool, offset, cookie u
 		Ext1: uint64(uintptr(unsafe.Pointer(path))), // uprobe_path
 		Ext2: offset,                                // probe_offset
 	}
+	attr.Config = semaphore << perfSemaphore
 	if atReturn {
-		attr.Config = pmu.returnBit
+		attr.Config |= pmu.returnBit
 	}
 	var pin runtime.Pinner // see attach
 	defer pin.Unpin()

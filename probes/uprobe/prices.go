@@ -185,16 +185,16 @@ func priced(price string, links linkKind, n int) setup {
 // attachPriced attaches as Provider.attach does.
 func (in *installation) attachPriced(price string, links linkKind, file *os.File, fs []calibrate.Function) error {
 	for _, a := range programs(links, returnsPriced(price)) {
-		var offsets, cookies []uint64
+		var at places
 		for i, f := range fs {
 			if a.exits {
-				offsets = append(offsets, f.Exit)
-				cookies = append(cookies, exitCookie(i, want{}, symbols.Site{SPOffset: f.ExitDepth, RetvalReady: true}))
+				at.offsets = append(at.offsets, f.Exit)
+				at.cookies = append(at.cookies, exitCookie(i, want{}, symbols.Site{SPOffset: f.ExitDepth, RetvalReady: true}))
 				continue
 			}
-			offsets, cookies = append(offsets, f.Entry), append(cookies, uint64(i))
+			at.offsets, at.cookies = append(at.offsets, f.Entry), append(at.cookies, uint64(i))
 		}
-		l, err := attach(in.objects.Programs[a.program], file, a.attachType, a.flags, 0, offsets, cookies)
+		l, err := attach(in.objects.Programs[a.program], file, a.attachType, a.flags, 0, at)
 		if err != nil {
 			return err
 		}

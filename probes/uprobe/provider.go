@@ -2,6 +2,7 @@ package uprobe
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -113,18 +114,27 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 	}
 	meter := p.beginEstimate(spec)
 	go p.compiled() // read while the symbols are
-	s, err := p.prepare(spec, cols, links)
+	s, err := p.prepare(spec, cols, links, findModules)
 	if err != nil {
 		p.endEstimate(meter)
-		return nil, err
+		var none *noModules
+		if errors.As(err, &none) {
+			if c := comingOf(spec, none.sel, none.running, newModuleSet()); c != nil {
+				return newGrowing(p, spec, cols, links, c, nil), nil
+			}
+		}
+		return nil, refusal(err)
 	}
 	s.estimate, s.refusal = p.estimate(s, meter)
+	if c := comingOf(spec, s.resolution.selector, s.resolution.running, s.resolution.modules); c != nil {
+		return newGrowing(p, spec, cols, links, c, s), nil
+	}
 	return s, nil
 }
 
 // prepare is Prepare without what it costs.
-func (p *Provider) prepare(spec *plan.Acquire, cols []column, links linkKind) (_ *source, err error) {
-	r, err := resolve(spec, p.o.Match, &p.modules, links, spec.Stream != FunctionStart || slices.Contains(cols, colDepth), p.returnsBy(spec), p.costs)
+func (p *Provider) prepare(spec *plan.Acquire, cols []column, links linkKind, find finder) (_ *source, err error) {
+	r, err := resolve(spec, p.o.Match, &p.modules, links, spec.Stream != FunctionStart || slices.Contains(cols, colDepth), p.returnsBy(spec), p.costs, find)
 	if err != nil {
 		return nil, err
 	}
@@ -157,8 +167,12 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []column, links linkKind) (_
 	if !slices.ContainsFunc(r.wants, func(w want) bool { return w.flags&goRegisters != 0 }) {
 		w.options &^= sendGoroutine
 	}
+	var aggregated *aggregation
+	if !r.java() {
+		aggregated = p.compileAggregate(spec, f, r.wants, len(r.inferred))
+	}
 	return &source{
-		provider: p, spec: spec, links: links, wants: w, filter: f, aggregation: p.compileAggregate(spec, f, r.wants, len(r.inferred)),
+		provider: p, spec: spec, links: links, wants: w, filter: f, aggregation: aggregated,
 		resolution: r, state: make(chan struct{}),
 	}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/probes/bpf"
 	"endoscope/probes/clock"
+	"endoscope/probes/process"
 )
 
 const (
@@ -24,6 +25,7 @@ const (
 type reader struct {
 	ring     *ring
 	exes     *exeNames
+	groups   *exeNames // containers
 	commands chan func()
 	stopped  chan struct{}
 
@@ -42,6 +44,7 @@ func startReader(ring *ring) *reader {
 	r := &reader{
 		ring:     ring,
 		exes:     newExeNames(),
+		groups:   newNames(process.Container),
 		commands: make(chan func(), 1),
 		stopped:  make(chan struct{}),
 		drained:  clock.Boot(),
@@ -119,7 +122,12 @@ func (r *reader) give(record []byte) {
 	if int(query) >= len(r.routes) || r.routes[query] == nil {
 		return
 	}
-	if s := r.routes[query]; decode(record, s.options, &r.event) {
+	s := r.routes[query]
+	if s.java != nil && (*bpf.FunctionEvent)(unsafe.Pointer(unsafe.SliceData(record))).Function == definesMethod {
+		s.define(record)
+		return
+	}
+	if decode(record, s.options, &r.event) {
 		s.add(&r.event)
 	}
 }

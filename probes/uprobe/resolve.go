@@ -28,6 +28,7 @@ type want struct {
 	returns returns
 	exits   []symbols.Site // if returns is atExits
 	refused bool           // by the kernel, and therefore not probed
+	marked  *symbols.Probe // nil: a function
 }
 
 // probes is how many places are probed.
@@ -37,7 +38,9 @@ func (w want) probes() int { return 1 + len(w.exits) }
 type resolution struct {
 	running []process.Process
 	modules *moduleSet
-	wants   []want
+	// selector is what the modules were chosen by.
+	selector *selector
+	wants    []want
 	// inferred have no probes, but what is counted at wants tells of them, too.
 	inferred  []inferred
 	landmarks []landmark
@@ -75,8 +78,11 @@ func (r *resolution) knows(p process.Process) bool {
 	})
 }
 
+// finder finds the modules whose functions a selection can mean.
+type finder func(plan.Target, []process.Process, *selector) (*moduleSet, error)
+
 // resolve finds what spec means on this machine. It attaches nothing.
-func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, links linkKind, returns bool, by plan.ReturnProbes, prices func() costs) (*resolution, error) {
+func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, links linkKind, returns bool, by plan.ReturnProbes, prices func() costs, find finder) (*resolution, error) {
 	if spec.Target.IsZero() {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", spec.Stream).
 			WithHint("add WHERE pid = N, process = 'name' or exe = '/path', or say USE 'name' before")
@@ -93,7 +99,7 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, links li
 	if err != nil {
 		return nil, err
 	}
-	set, err := findModules(spec.Target, running, sel)
+	set, err := find(spec.Target, running, sel)
 	if err != nil {
 		return nil, err
 	}
@@ -104,12 +110,21 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, links li
 	}
 	harmed := harmedByTraps(kernelAtLeast)
 	r := &resolver{returnsHarmed: harmed, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: by, members: keyOf(list), cache: cache}
-	err = r.resolve(set, cache)
+	if len(set.list) == 0 {
+		return nil, &noModules{r.noModules(), sel, running}
+	}
+	methods, err := r.java(set, running)
+	if err == nil && !methods {
+		err = r.resolve(set, cache)
+	}
 	if err == nil && r.mixed() {
 		r = &resolver{returnsHarmed: harmed, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: plan.ExitReturns, members: r.members, cache: cache}
 		err = r.resolve(set, cache)
 	}
 	if err != nil {
+		if none, ok := err.(*noFunction); ok && len(machines(running, false)) > 0 && sel.inModule == nil {
+			none.why = none.why.WithHint(hintJava)
+		}
 		set.close()
 		return nil, err
 	}
@@ -121,7 +136,7 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, links li
 		set.close()
 		return nil, err
 	}
-	return &resolution{running: running, modules: set, wants: r.wants, inferred: r.inferred, landmarks: r.landmarks, members: append(list, who...), only: only, cgroups: cgroups, costs: r.costs, notices: r.notices()}, nil
+	return &resolution{running: running, modules: set, selector: sel, wants: r.wants, inferred: r.inferred, landmarks: r.landmarks, members: append(list, who...), only: only, cgroups: cgroups, costs: r.costs, notices: r.notices()}, nil
 }
 
 // resolver is the state of one resolve.
@@ -153,13 +168,11 @@ type resolver struct {
 	found     map[string]bool // of sel.names: some module has it
 	looked    []string        // names of the modules searched
 	nearest   func(name string) []string
+	// markedNames are those of the marked places in the modules searched.
+	markedNames []string
 }
 
 func (r *resolver) resolve(set *moduleSet, cache *symbols.Cache) error {
-	if len(set.list) == 0 {
-		return plan.Errorf(r.spec.Start, r.spec.Stop, "no module of the target satisfies %s", r.spec.Select).
-			WithHint("a module is called by its file, such as 'libc.so.6'; the condition is tested on what is loaded now")
-	}
 	r.found = map[string]bool{}
 	var opened []*symbols.Module
 	defer func() {
@@ -168,6 +181,15 @@ func (r *resolver) resolve(set *moduleSet, cache *symbols.Cache) error {
 		}
 	}()
 	for _, m := range set.list {
+		if r.sel.marked {
+			if err := r.marked(m); err != nil {
+				return err
+			}
+			if !r.sel.hasFunctions(m) {
+				r.looked = append(r.looked, m.name())
+				continue
+			}
+		}
 		sym, err := cache.Open(m.file, m.name())
 		if err != nil {
 			return refuseTarget(r.spec.Target, "cannot monitor functions of %v", err)
@@ -179,14 +201,20 @@ func (r *resolver) resolve(set *moduleSet, cache *symbols.Cache) error {
 		}
 	}
 	if r.selected == 0 {
-		return r.noMatch(opened)
+		return &noFunction{r.noMatch(opened)}
 	}
 	if len(r.wants) == 0 {
 		return r.noneLeft()
 	}
-	r.nearest = func(name string) []string { return nearest(opened, name) }
+	r.nearest = func(name string) []string { return r.nearestOf(opened, name) }
 	r.missing()
 	return nil
+}
+
+// noModules is the refusal where no module fits.
+func (r *resolver) noModules() *plan.Error {
+	return plan.Errorf(r.spec.Start, r.spec.Stop, "no module of the target satisfies %s", r.spec.Select).
+		WithHint("a module is called by its file, such as 'libc.so.6'")
 }
 
 // module adds the functions of one module.
@@ -355,7 +383,7 @@ func (r *resolver) at(name string) (start, stop int) {
 }
 
 // noMatch is the refusal of a selection that means no function.
-func (r *resolver) noMatch(opened []*symbols.Module) error {
+func (r *resolver) noMatch(opened []*symbols.Module) *plan.Error {
 	where := strings.Join(r.looked, ", ")
 	if len(r.looked) > 3 {
 		where = fmt.Sprintf("%s and %d more", strings.Join(r.looked[:3], ", "), len(r.looked)-3)
@@ -366,7 +394,7 @@ func (r *resolver) noMatch(opened []*symbols.Module) error {
 		}
 		start, stop := r.at(c.V.S)
 		e := plan.Errorf(start, stop, "no function named %s in %s", c.V.S, where)
-		if near := nearest(opened, c.V.S); len(near) > 0 {
+		if near := r.nearestOf(opened, c.V.S); len(near) > 0 {
 			return e.WithHint("did you mean %s?", strings.Join(near, ", "))
 		}
 		return e.WithHint("SHOW FUNCTIONS LIKE '%%' lists what can be monitored")
@@ -380,6 +408,13 @@ func (r *resolver) noMatch(opened []*symbols.Module) error {
 }
 
 const nearestNames = 3
+
+func (r *resolver) nearestOf(opened []*symbols.Module, name string) []string {
+	if strings.HasPrefix(name, markedPrefix) {
+		return plan.Nearest(name, r.markedNames, nearestNames)
+	}
+	return nearest(opened, name)
+}
 
 func nearest(opened []*symbols.Module, name string) []string {
 	var out []string

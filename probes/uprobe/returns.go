@@ -18,6 +18,11 @@ const (
 	unseen  returns = iota
 	trapped         // by the kernel's return trap, set at the entry
 	atExits         // by probes at the instructions by which the function leaves
+
+	// Not functions, but what a Java machine passes when one of its methods
+	// begins and ends.
+	javaEntry
+	javaReturn
 )
 
 // returnsOf decides how the returns of function i of sym are observed, and where

@@ -24,8 +24,13 @@ type selector struct {
 	// decide before a module's symbols are read; nil: the predicate does not
 	// mention modules, so that the main executable is meant.
 	inModule func(name, class, module string) (bool, error)
+	// marked: marked places are meant, too, which are in any module if the
+	// predicate does not mention modules; only they if onlyMarked.
+	marked, onlyMarked bool
 	// names are the only names that can match, if the predicate says so.
 	names []*plan.Const
+	// modules are the only modules that can match, if the predicate says so.
+	modules []string
 }
 
 func newSelector(sel plan.Expr, compile Matcher) (*selector, error) {
@@ -38,9 +43,13 @@ func newSelector(sel plan.Expr, compile Matcher) (*selector, error) {
 		return nil, err
 	}
 	s.names = nameList(sel)
+	if s.marked = speaksOfMarked(sel); s.marked {
+		s.onlyMarked = meansOnlyMarked(sel)
+	}
 	if mentions(sel)&(1<<selModule) == 0 {
 		return s, nil
 	}
+	s.modules = moduleList(sel)
 	var only plan.Expr
 	for _, c := range conjuncts(sel) {
 		switch {
@@ -57,6 +66,11 @@ func newSelector(sel plan.Expr, compile Matcher) (*selector, error) {
 	}
 	s.inModule, err = compile(only)
 	return s, err
+}
+
+// hasFunctions reports whether functions of m may be meant, not only marked places.
+func (s *selector) hasFunctions(m *module) bool {
+	return !s.onlyMarked && (s.inModule != nil || m.exe)
 }
 
 // choice is a selected function and the name by which it was selected.
@@ -123,10 +137,14 @@ func (s *selector) matched(f *symbols.Function, module string) (string, bool, er
 
 // nameList are the only names that function_name may have where the predicate
 // holds; nil: it may have others.
-func nameList(e plan.Expr) []*plan.Const {
+func nameList(e plan.Expr) []*plan.Const { return listOf(e, selName) }
+
+// listOf are the only values that a column may have where the predicate holds;
+// nil: it may have others.
+func listOf(e plan.Expr, column int) []*plan.Const {
 	switch e := e.(type) {
 	case *plan.In:
-		if !isColumn(e.X, selName) {
+		if !isColumn(e.X, column) {
 			return nil
 		}
 		out := make([]*plan.Const, len(e.List))
@@ -141,17 +159,17 @@ func nameList(e plan.Expr) []*plan.Const {
 		switch e.Fn {
 		case "=":
 			for i, x := range e.Args {
-				if c, ok := e.Args[1-i].(*plan.Const); ok && isColumn(x, selName) && c.V.Type == batch.Varchar {
+				if c, ok := e.Args[1-i].(*plan.Const); ok && isColumn(x, column) && c.V.Type == batch.Varchar {
 					return []*plan.Const{c}
 				}
 			}
 		case "and":
-			if l := nameList(e.Args[0]); l != nil {
+			if l := listOf(e.Args[0], column); l != nil {
 				return l
 			}
-			return nameList(e.Args[1])
+			return listOf(e.Args[1], column)
 		case "or":
-			if l, r := nameList(e.Args[0]), nameList(e.Args[1]); l != nil && r != nil {
+			if l, r := listOf(e.Args[0], column), listOf(e.Args[1], column); l != nil && r != nil {
 				return append(l, r...)
 			}
 		}

@@ -38,7 +38,7 @@ func sitesOf(active map[*source]*installation) []probes.Site {
 				at = &described
 				bySite[key] = at
 			}
-			at.Sources = append(at.Sources, s)
+			at.Sources = append(at.Sources, s.shown())
 			at.Hits = max(at.Hits, in.hits(uint32(i), &per))
 		}
 	}
@@ -50,6 +50,14 @@ func sitesOf(active map[*source]*installation) []probes.Site {
 		return cmp.Or(cmp.Compare(a.Module, b.Module), cmp.Compare(a.Address, b.Address), cmp.Compare(a.Kind, b.Kind))
 	})
 	return out
+}
+
+// shown is the source that the engine knows.
+func (s *source) shown() probes.Source {
+	if s.owner != nil {
+		return s.owner
+	}
+	return s
 }
 
 // sites describes the wants, for EXPLAIN: entries, and exits where those are
@@ -103,6 +111,8 @@ func kindOf(w want, links linkKind) string {
 	switch w.returns {
 	case trapped:
 		return "entry+return (" + links.String() + ")"
+	case javaReturn:
+		return kindExit + suffix(links)
 	case atExits:
 		return fmt.Sprintf("%s (%d)%s", kindExits, len(w.exits), suffix(links))
 	}

@@ -33,6 +33,7 @@ type source struct {
 
 	// Guarded by Provider.mu.
 	sub        *subscription
+	owner      probes.Source // the source that this one is a part of; nil: none
 	loaded     *installation // by Load, until it is attached
 	stopped    bool          // before or after it was armed
 	percpu     []bpf.FunctionCounters
@@ -90,6 +91,7 @@ func (s *source) setup() setup {
 		options: options, links: s.links, returns: s.resolution.returns(), landmarks: s.resolution.landmarks, test: s.filter.program,
 		members: s.resolution.members, functions: len(s.resolution.wants), rate: s.spec.Settings.MaxEventRate,
 		prompt: s.spec.Settings.Prompt, offset: s.provider.offset, aggregation: s.aggregation, gates: s.gates, cgroups: s.resolution.cgroups,
+		operands: s.resolution.operands(),
 	}
 }
 
@@ -168,23 +170,40 @@ func (s *source) arm(sink probes.Sink) error {
 // watch returns a channel that is closed when every process of the target is
 // gone, nil where later ones may join it.
 func (s *source) watch() (<-chan struct{}, error) {
-	t := s.spec.Target
+	ended, forget, err := watchAll(s.spec.Target, s.resolution.knows)
+	s.mu.Lock()
+	s.watches = append(s.watches, forget)
+	s.mu.Unlock()
+	return ended, err
+}
+
+// watchAll returns a channel that is closed when every process of the target is
+// gone, nil where later ones may join it, and a function that gives up watching
+// (safe to call twice, and to be called in any case). known reports whether a
+// process is the one that is meant, not one that was given its pid.
+func watchAll(t plan.Target, known func(process.Process) bool) (<-chan struct{}, func(), error) {
 	if len(t.PIDs) == 0 || len(t.Processes) > 0 || len(t.Exes) > 0 {
-		return nil, nil
+		return nil, func() {}, nil
 	}
 	var each []<-chan struct{}
+	var cancels []func()
+	over := make(chan struct{})
+	forget := sync.OnceFunc(func() {
+		close(over)
+		for _, cancel := range cancels {
+			cancel()
+		}
+	})
 	for _, pid := range t.PIDs {
 		c, cancel, err := process.Watch(pid)
 		if err != nil {
-			return nil, refuseTarget(t, "%v", err)
+			return nil, forget, refuseTarget(t, "%v", err)
 		}
-		s.mu.Lock()
-		s.watches = append(s.watches, cancel)
-		s.mu.Unlock()
+		cancels = append(cancels, cancel)
 		each = append(each, c)
 		// From here on the pid cannot be reused unseen; until here it can.
-		if p, runs := process.Lookup(pid); !runs || !s.resolution.knows(p) {
-			return nil, refuseTarget(t, "process %d has ended", pid)
+		if p, runs := process.Lookup(pid); !runs || !known(p) {
+			return nil, forget, refuseTarget(t, "process %d has ended", pid)
 		}
 	}
 	all := make(chan struct{})
@@ -192,13 +211,13 @@ func (s *source) watch() (<-chan struct{}, error) {
 		for _, c := range each {
 			select {
 			case <-c:
-			case <-s.state:
+			case <-over:
 				return
 			}
 		}
 		close(all)
 	}()
-	return all, nil
+	return all, forget, nil
 }
 
 func (s *source) unwatch() {

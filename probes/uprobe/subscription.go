@@ -34,6 +34,7 @@ type subscription struct {
 	offset   int64 // from the boot clock to the epoch
 	lateness int64 // how far watermarks stay behind the clock, ns
 	exes     *exeNames
+	groups   *exeNames // containers
 	in       *installation
 
 	labels []codes // by function
@@ -48,7 +49,8 @@ type subscription struct {
 
 	// shared is the sink, if that wants to know when the rows' calls began.
 	shared probes.SharedSink
-	begun  []int64 // of b's rows, ns since the epoch
+	java   *methods // nil: of functions that were known beforehand
+	begun  []int64  // of b's rows, ns since the epoch
 
 	percpu    []bpf.FunctionCounters
 	told      bpf.FunctionCounters // to the sink
@@ -95,6 +97,9 @@ func (s *subscription) name(id uint32, l label) {
 
 // add makes the event a row, and as many of the functions whose calls follow.
 func (s *subscription) add(e *event) {
+	if s.java != nil && !s.java.tells(e, len(s.labels)) {
+		return
+	}
 	s.row(e, &s.labels[e.function])
 	if s.shares == nil {
 		return
@@ -148,6 +153,8 @@ func (s *subscription) row(e *event, l *codes) {
 			c.Code = append(c.Code, c.Dict.CodeBytes(e.thread))
 		case colExe:
 			s.addExe(c, b.N, e.Pid, l.exe)
+		case colContainer:
+			s.addContainer(c, b.N, e.Pid)
 		case colStart:
 			c.Int = append(c.Int, int64(e.start)+s.offset)
 		case colDuration:
@@ -207,6 +214,16 @@ func (s *subscription) addExe(c *batch.Column, row int, pid uint32, own uint32) 
 		return
 	}
 	c.Code = append(c.Code, c.Dict.Code(exe))
+}
+
+// addContainer adds the container of a process, NULL if it is not known: the
+// process had ended when its first row was made.
+func (s *subscription) addContainer(c *batch.Column, row int, pid uint32) {
+	name := s.groups.of(int(pid))
+	if name == "" {
+		c.Nulls.Set(row)
+	}
+	c.Code = append(c.Code, c.Dict.Code(name))
 }
 
 // flush gives the rows collected so far to the sink.
@@ -272,6 +289,7 @@ func (s *subscription) account() {
 		{s.sink.Count, "stack not known", told.Unchecked, c.Unchecked},
 		{s.sink.Count, "nesting", told.Nesting, c.Nesting},
 		{s.sink.Count, "inherited", told.Inherited, c.Inherited},
+		{s.sink.Count, "arguments that could not be read", told.Unreadable, c.Unreadable},
 	} {
 		if n.now > n.before {
 			n.tell(n.cause, n.now-n.before)

@@ -1,0 +1,55 @@
+package repl
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"path"
+	"strings"
+)
+
+// examples are questions that users have, each a file with a statement behind a
+// line that says what it asks. \i reads them as if they lay in a directory of
+// their name.
+//
+//go:embed examples/*.sql
+var examples embed.FS
+
+const examplesDir = "examples"
+
+// example is the text of one, by its path or what that begins with; false: there
+// is none.
+func example(name string) (text string, ok bool) {
+	if path.Dir(name) != examplesDir {
+		return "", false
+	}
+	if path.Ext(name) == "" {
+		name += ".sql"
+	}
+	b, err := examples.ReadFile(name)
+	return string(b), err == nil
+}
+
+// listExamples lists the examples, or shows one.
+func (s *Shell) listExamples(_ context.Context, name string) error {
+	if name != "" {
+		text, ok := example(path.Join(examplesDir, path.Base(name)))
+		if !ok {
+			return mistake(`\examples lists them`, `there is no example %s`, name)
+		}
+		fmt.Fprint(s.run.Err, text)
+		return nil
+	}
+	files, err := examples.ReadDir(examplesDir)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		file := path.Join(examplesDir, f.Name())
+		text, _ := example(file)
+		about, _, _ := strings.Cut(strings.TrimPrefix(text, "-- "), "\n")
+		fmt.Fprintf(s.run.Err, "  %-34s %s\n", strings.TrimSuffix(file, ".sql"), about)
+	}
+	fmt.Fprintln(s.run.Err, `\examples NAME shows one, \i examples/NAME runs it. They ask about the program that USE names; put your functions in the place of theirs.`)
+	return nil
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Calls of Java methods, as HotSpot's own probes tell them (hotspot:method__entry
+ * and hotspot:method__return, src/hotspot/share/runtime/sharedRuntime.cpp). They
+ * are passed at each entry, and whenever a method is left, by an exception too,
+ * with the addresses of three texts that name the method: these are the key by
+ * which it is known. What they say is sent once, when a method is seen first;
+ * user space says then whether the method is wanted at all. Until it has, its
+ * calls are.
+ *
+ * Calls are paired by the method: of a thread's calls of one method the last one
+ * returns first. One that is not on the stack began before its probe was there.
+ */
+#ifndef ENDOSCOPE_JAVA_H
+#define ENDOSCOPE_JAVA_H
+
+#include "event.h"
+#include "generation.h"
+#include "aggregate.h"
+#include "sequence.h"
+#include "gate.h"
+
+#define CLASS_BYTES 384 /* powers of two times three: what is longer is cut */
+#define METHOD_BYTES 128
+
+struct method_key {
+	__u64 class, name, signature;
+	__u32 pid;
+	__u16 class_length, name_length;
+};
+
+/* In place of a function's number: a method is defined. */
+#define DEFINES 0xffffffff
+
+struct event_method {
+	struct event e;
+	struct method_key key;
+	__u32 id, unused;
+	char class[CLASS_BYTES], name[METHOD_BYTES];
+};
+
+/* The calls of a method are not wanted. */
+#define UNWANTED (1U << 31)
+
+/* Methods by what they are called, with their number from 1 on. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1 << 18);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct method_key);
+	__type(value, __u32);
+} methods SEC(".maps");
+
+__u32 methods_known = 0;
+
+#define JAVA_CALLS 1024
+#define JAVA_CALLS_MASK (JAVA_CALLS - 1)
+
+struct java_call {
+	__u64 start;
+	__u32 method;
+	__u32 wanted;
+};
+
+struct java_thread {
+	__u64 exec_id;
+	__u32 n; /* may be more than there is room for: those further in are only counted */
+	__u32 gap;
+	struct java_call calls[JAVA_CALLS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct java_thread);
+} java_threads SEC(".maps");
+
+/* read_text reads a name of length bytes, which has no end of its own. */
+#define READ_TEXT(to, length, from)                                         \
+	do {                                                                \
+		__u32 n_ = (length);                                        \
+		if (n_ > sizeof(to))                                        \
+			n_ = sizeof(to);                                    \
+		if (bpf_probe_read_user(to, n_, (void *)(from)))            \
+			COUNT_CALL(unreadable);                             \
+	} while (0)
+
+/* define gives a method its number, and sends what it is called; 0: there was no room to. */
+static __noinline __u32 define(const struct method_key *key)
+{
+	struct event_method *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+
+	if (!e) {
+		COUNT_CALL(lost);
+		return 0;
+	}
+	__builtin_memset(e, 0, sizeof(*e));
+	__u32 id = (__sync_fetch_and_add(&methods_known, 1) + 1) & ID(~0);
+	e->e.function = DEFINES;
+	e->e.query = query;
+	e->e.pid = key->pid;
+	e->key = *key;
+	e->id = id;
+	READ_TEXT(e->class, key->class_length, key->class);
+	READ_TEXT(e->name, key->name_length, key->name);
+	submit(e);
+	/* Only now, so that whoever finds it there is sent behind its definition. */
+	if (bpf_map_update_elem(&methods, key, &id, BPF_NOEXIST)) {
+		__u32 *other = bpf_map_lookup_elem(&methods, key);
+		if (other)
+			return *other; /* of another thread, which was faster */
+	}
+	return id;
+}
+
+/* read_key notes which method a probe is about. */
+static __always_inline void read_key(struct method_key *key, const struct pt_regs *ctx, __u64 cookie)
+{
+	__u64 args[ARGS] = {};
+
+	read_operands(args, ctx, ID(cookie));
+	key->class = args[0];
+	key->class_length = args[1];
+	key->name = args[2];
+	key->name_length = args[3];
+	key->signature = args[4];
+	key->pid = bpf_get_current_pid_tgid() >> 32;
+}
+
+static __always_inline struct java_thread *java_thread_of(struct task_struct *task, bool create)
+{
+	struct java_thread *t = bpf_task_storage_get(&java_threads, task, NULL, create ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
+
+	if (t && t->exec_id != task->self_exec_id) {
+		t->exec_id = task->self_exec_id;
+		t->n = 0;
+	}
+	return t;
+}
+
+static __always_inline void describe_call(struct moment *m, struct task_struct *task, __u32 method)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+
+	m->cookie = method & ID(~0);
+	m->pid = id >> 32;
+	m->tid = (__u32)id;
+	if (options & USE_NAMES)
+		read_names(m, task);
+}
+
+static __always_inline void java_enter(struct pt_regs *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	struct method_key key = {};
+	struct moment m = {};
+
+	if (stands_by() || !admitted() || !targeted(cookie, task) || is_closed())
+		return;
+	count_hit(cookie);
+	__u64 before = covered();
+	read_key(&key, ctx, cookie);
+	__u32 *known = bpf_map_lookup_elem(&methods, &key);
+	__u32 method = known ? *known : define(&key);
+	if (!method || (method & UNWANTED))
+		return;
+	describe_call(&m, task, method);
+	m.time = m.start = bpf_ktime_get_boot_ns();
+	if (!(options & (AT_RETURN | SEQUENCE | USE_DEPTH))) {
+		if (test_entry(&m) && cover(&m, before, false))
+			emit(&m);
+		return;
+	}
+	struct java_thread *t = java_thread_of(task, true);
+	bool followed = t && t->n < JAVA_CALLS;
+	if (t)
+		m.depth = t->n;
+	bool wanted = test_entry(&m);
+	if (t)
+		t->n++;
+	if (followed) {
+		struct java_call *c = &t->calls[(t->n - 1) & JAVA_CALLS_MASK];
+		c->start = m.start;
+		c->method = m.cookie;
+		c->wanted = wanted;
+	}
+	if (!wanted)
+		return;
+	if (!t)
+		COUNT_CALL(unstored);
+	else if (!followed)
+		COUNT_CALL(nesting);
+	else
+		COUNT_ARMED(&m);
+	if (options & SEQUENCE)
+		entered(t ? &t->gap : NULL, &m, followed);
+	else if (!(options & AT_RETURN) && cover(&m, before, false))
+		emit(&m);
+}
+
+struct java_search {
+	struct java_thread *t;
+	__u32 method, n;
+};
+
+/* Goes down from call n to the method's, step by step; 1 at the end. */
+static long step_java(__u32 i, void *ctx)
+{
+	struct java_search *s = ctx;
+
+	if (!s->n || s->t->calls[(s->n - 1) & JAVA_CALLS_MASK].method == s->method)
+		return 1;
+	s->n--;
+	return 0;
+}
+
+/* What is told of calls that were left without a word. */
+struct java_abandoned {
+	struct java_thread *t;
+	struct moment *m;
+	__u32 n;
+};
+
+static long step_abandoned(__u32 i, void *ctx)
+{
+	struct java_abandoned *a = ctx;
+
+	if (a->t->n <= a->n)
+		return 1;
+	a->t->n--;
+	struct java_call *c = &a->t->calls[a->t->n & JAVA_CALLS_MASK];
+	if (!c->wanted)
+		return 0;
+	a->m->cookie = c->method;
+	a->m->start = c->start;
+	a->m->depth = a->t->n;
+	tell(&a->t->gap, a->m, UNWIND);
+	return 0;
+}
+
+/* java_cut leaves the first n calls of t. */
+static __always_inline void java_cut(struct java_thread *t, struct moment *m, __u32 n)
+{
+	if ((options & SEQUENCE) && t->n > n) {
+		struct java_abandoned a = {.t = t, .m = m, .n = n};
+		bpf_loop(JAVA_CALLS, step_abandoned, &a, 0);
+	}
+	t->n = n;
+}
+
+static __always_inline void java_leave(struct pt_regs *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	struct method_key key = {};
+	struct moment m = {};
+
+	if (!(options & (AT_RETURN | SEQUENCE | USE_DEPTH)) || is_closed())
+		return;
+	struct java_thread *t = java_thread_of(task, false);
+	if (!t || !t->n || !targeted(cookie, task))
+		return;
+	read_key(&key, ctx, cookie);
+	__u32 *known = bpf_map_lookup_elem(&methods, &key);
+	if (!known)
+		return;
+	__u32 method = *known & ID(~0), n = t->n;
+	__u64 before = covered();
+	if (n > JAVA_CALLS) {
+		if (!(*known & UNWANTED))
+			t->n = n - 1;
+		return;
+	}
+	if (t->calls[(n - 1) & JAVA_CALLS_MASK].method != method) {
+		struct java_search s = {.t = t, .method = method, .n = n};
+		if (*known & UNWANTED) /* it was, when it was not known yet, or is not there */
+			return;
+		bpf_loop(JAVA_CALLS, step_java, &s, 0);
+		if (!s.n)
+			return;
+		n = s.n;
+	}
+	describe_call(&m, task, method);
+	m.time = bpf_ktime_get_boot_ns();
+	if (t->n > n)
+		java_cut(t, &m, n);
+	t->n = n - 1;
+	struct java_call *c = &t->calls[(n - 1) & JAVA_CALLS_MASK];
+	if (!c->wanted)
+		return;
+	m.cookie = method;
+	m.start = c->start;
+	m.depth = n - 1;
+	COUNT_RETURNED(&m);
+	if (options & SEQUENCE)
+		tell(&t->gap, &m, LEAVE);
+	if (!(options & AT_RETURN))
+		return;
+	m.duration = m.time - m.start;
+	if (test_return(&m) && cover(&m, before, true))
+		emit(&m);
+}
+
+static __always_inline void java_end(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct java_thread *t = bpf_task_storage_get(&java_threads, task, NULL, 0);
+	struct moment m = {};
+
+	if (!t || !t->n || is_closed())
+		return;
+	describe_call(&m, task, 0);
+	m.time = bpf_ktime_get_boot_ns();
+	java_cut(t, &m, 0);
+}
+
+#endif

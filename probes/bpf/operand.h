@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Values that are not where the calling convention puts arguments: constants,
+ * registers, and memory at an address that registers give.
+ */
+#ifndef ENDOSCOPE_OPERAND_H
+#define ENDOSCOPE_OPERAND_H
+
+enum { NO_OPERAND = 0, OPERAND_CONSTANT = 1, OPERAND_REGISTER = 2, OPERAND_MEMORY = 3 };
+
+/* A register is the index of its word in pt_regs. */
+#define REGISTERS (sizeof(struct pt_regs) / sizeof(__u64))
+#define NO_REGISTER 0xff
+
+struct operand {
+	__u8 kind;
+	__u8 base, index;
+	__u8 scale;   /* of index, as a shift */
+	__u8 unused;  /* upper bits of the value, */
+	__u8 sign;    /* to be filled with its sign */
+	__u8 pad[2];
+	__u64 value;  /* the constant, or what is added to base */
+};
+struct operands {
+	struct operand of[ARGS];
+};
+
+/* Whether any function's arguments are read so. */
+const volatile bool placed = false;
+
+/* By function. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* set by the loader */
+	__type(key, __u32);
+	__type(value, struct operands);
+} arguments SEC(".maps");
+
+static __always_inline __u64 read_register(const struct pt_regs *ctx, __u8 n)
+{
+	__u64 v = 0;
+
+	if (n < REGISTERS)
+		bpf_probe_read_kernel(&v, sizeof(v), (void *)ctx + n * sizeof(__u64));
+	return v;
+}
+
+/* read_operand is a global function, so that the verifier looks at it once. */
+__noinline int read_operand(struct pt_regs *ctx, const struct operand *o, __u64 *to)
+{
+	__u64 v;
+	int failed = 0;
+
+	if (!ctx || !o || !to)
+		return 0;
+	v = o->value;
+	if (o->kind >= OPERAND_REGISTER) {
+		v += read_register(ctx, o->base);
+		if (o->index < REGISTERS)
+			v += read_register(ctx, o->index) << (o->scale & 3);
+	}
+	if (o->kind == OPERAND_MEMORY) {
+		__u64 address = v;
+
+		v = 0;
+		/* Not more than there is: what comes behind may not be mapped. */
+		switch (o->unused) {
+		case 56:
+			failed = bpf_probe_read_user(&v, 1, (void *)address);
+			break;
+		case 48:
+			failed = bpf_probe_read_user(&v, 2, (void *)address);
+			break;
+		case 32:
+			failed = bpf_probe_read_user(&v, 4, (void *)address);
+			break;
+		default:
+			failed = bpf_probe_read_user(&v, 8, (void *)address);
+		}
+	}
+	v <<= o->unused & 63;
+	*to = o->sign ? (__u64)((__s64)v >> (o->unused & 63)) : v >> (o->unused & 63);
+	return failed;
+}
+
+/* read_operands reads the arguments of function id. */
+static __always_inline void read_operands(__u64 *args, const struct pt_regs *ctx, __u32 id)
+{
+	struct operands *all = bpf_map_lookup_elem(&arguments, &id);
+
+	if (!all)
+		return;
+	for (int i = 0; i < ARGS; i++) {
+		__u64 v = 0;
+
+		if (all->of[i].kind == NO_OPERAND)
+			break;
+		if (read_operand((struct pt_regs *)ctx, &all->of[i], &v))
+			COUNT_CALL(unreadable);
+		args[i] = v;
+	}
+}
+
+#endif

@@ -1,0 +1,181 @@
+package symbols
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Operand says where a value is at an instruction: a constant, a register, or
+// memory at an address that registers give.
+type Operand struct {
+	Size   int  // bytes: 1, 2, 4 or 8
+	Signed bool // it is extended by its sign
+	// Refused says why it cannot be read; nil: it can.
+	Refused error
+
+	Memory bool
+	Base   Register // NoRegister: only Value counts
+	Index  Register // of memory
+	Scale  int64    // of Index: 1, 2, 4 or 8
+	Value  int64    // the constant, or what is added to Base
+}
+
+// Register is an integer register as DWARF numbers those of x86-64 (System V
+// ABI, figure 3.36): rax 0, rdx 1, rcx 2, rbx 3, rsi 4, rdi 5, rbp 6, rsp 7, r8 to
+// r15, rip 16.
+type Register int8
+
+// NoRegister is the register of what has none.
+const NoRegister Register = -1
+
+const ripRegister Register = 16
+
+// registerNames has the 64-bit names by number.
+var registerNames = [...]string{
+	"rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp",
+	"r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rip",
+}
+
+// registersByName also has the names of their lower parts.
+var registersByName = func() map[string]Register {
+	m := map[string]Register{}
+	for i, name := range registerNames {
+		r := Register(i)
+		m[name] = r
+		switch {
+		case name == "rip":
+		case name[1] >= '0' && name[1] <= '9':
+			m[name+"d"], m[name+"w"], m[name+"b"] = r, r, r
+		case name[2] == 'x':
+			m["e"+name[1:]], m[name[1:]], m[name[1:2]+"l"] = r, r, r
+		default:
+			m["e"+name[1:]], m[name[1:]], m[name[1:]+"l"] = r, r, r
+		}
+	}
+	return m
+}()
+
+var errOperand = errors.New("is of no known form")
+
+// parseOperands reads the arguments of a <sys/sdt.h> probe, such as
+//
+//	-4@%edi 8@-16(%rbp) 4@$5 8@8(%rax,%rbx,4)
+//
+// An operand that cannot be read has a reason.
+func parseOperands(text string) []Operand {
+	var out []Operand
+	for _, field := range strings.Fields(text) {
+		o, err := parseOperand(field)
+		if err != nil {
+			o.Refused = fmt.Errorf("`%s` %w", field, err)
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+func parseOperand(text string) (o Operand, err error) {
+	o = Operand{Size: 8, Base: NoRegister, Index: NoRegister, Scale: 1}
+	if size, place, ok := strings.Cut(text, "@"); ok {
+		if number, float := strings.CutSuffix(size, "f"); float {
+			o.Size, _ = strconv.Atoi(number)
+			return o, errors.New("is a floating-point number")
+		}
+		if o.Size, err = strconv.Atoi(size); err != nil {
+			return o, errOperand
+		}
+		if o.Size < 0 {
+			o.Size, o.Signed = -o.Size, true
+		}
+		if o.Size != 1 && o.Size != 2 && o.Size != 4 && o.Size != 8 {
+			return o, fmt.Errorf("has %d bytes", o.Size)
+		}
+		text = place
+	}
+	switch {
+	case strings.HasPrefix(text, "$"):
+		o.Value, err = parseDisplacement(text[1:])
+		return o, err
+	case strings.HasPrefix(text, "%"):
+		o.Base, err = parseRegister(text)
+		return o, err
+	}
+	return o, o.parseMemory(text)
+}
+
+// parseMemory reads disp(%base,%index,scale), of which all parts but one may be
+// missing.
+func (o *Operand) parseMemory(text string) (err error) {
+	o.Memory = true
+	displacement, inner, ok := strings.Cut(text, "(")
+	if !ok || !strings.HasSuffix(inner, ")") {
+		return errOperand
+	}
+	if displacement != "" {
+		if o.Value, err = parseDisplacement(displacement); err != nil {
+			if strings.HasPrefix(inner, "%rip") {
+				return errors.New("is a variable by its name")
+			}
+			return err
+		}
+	}
+	parts := strings.Split(strings.TrimSuffix(inner, ")"), ",")
+	if len(parts) > 3 {
+		return errOperand
+	}
+	if base := strings.TrimSpace(parts[0]); base != "" {
+		if o.Base, err = parseRegister(base); err != nil {
+			return err
+		}
+	}
+	if len(parts) > 1 {
+		if o.Index, err = parseRegister(strings.TrimSpace(parts[1])); err != nil {
+			return err
+		}
+	}
+	if len(parts) > 2 {
+		if o.Scale, err = strconv.ParseInt(strings.TrimSpace(parts[2]), 10, 8); err != nil || o.Scale != 1 && o.Scale != 2 && o.Scale != 4 && o.Scale != 8 {
+			return errOperand
+		}
+	}
+	if o.Base == ripRegister || o.Index == ripRegister {
+		return errors.New("is relative to the code") // which has been moved by then
+	}
+	return nil
+}
+
+func parseRegister(text string) (Register, error) {
+	name, ok := strings.CutPrefix(text, "%")
+	r, known := registersByName[name]
+	switch {
+	case ok && known:
+		return r, nil
+	case ok && (strings.HasPrefix(name, "xmm") || strings.HasPrefix(name, "ymm") || strings.HasPrefix(name, "st")):
+		return NoRegister, errors.New("is in a floating-point register")
+	}
+	return NoRegister, errOperand
+}
+
+// parseDisplacement reads a number such as the assembler prints, which may be
+// the sum of several.
+func parseDisplacement(text string) (sum int64, err error) {
+	for text != "" {
+		end := 1
+		for end < len(text) && text[end] != '+' && text[end] != '-' {
+			end++
+		}
+		n, err := strconv.ParseInt(strings.TrimPrefix(text[:end], "+"), 0, 64)
+		if err != nil {
+			u, errU := strconv.ParseUint(strings.TrimPrefix(text[:end], "+"), 0, 64)
+			if errU != nil {
+				return 0, errOperand
+			}
+			n = int64(u)
+		}
+		sum += n
+		text = text[end:]
+	}
+	return sum, nil
+}

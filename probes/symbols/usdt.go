@@ -1,0 +1,168 @@
+package symbols
+
+import (
+	"bytes"
+	"cmp"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// Probe is a place that a program's author has marked with <sys/sdt.h>, one of
+// those of this name: the compiler copies a place with the code that it is in.
+type Probe struct {
+	Provider, Name string
+	Site           Site
+	// Semaphore is the file offset of the counter that says to the program
+	// whether anybody looks, 0 if there is none.
+	Semaphore uint64
+	Args      []Operand
+	// Refused says why it cannot be probed, to be read after its name; nil: it can.
+	Refused error
+}
+
+// Limits on what a file may make us keep.
+const (
+	maxProbes      = 1 << 16
+	maxProbeText   = 4096 // of a name, or of all arguments
+	sdtNote        = 3    // NT_STAPSDT
+	sdtNotes       = ".note.stapsdt"
+	sdtBase        = ".stapsdt.base"
+	sdtHead        = 3 * 8 // addresses in front of the texts
+	noteHeadBytes  = 12
+	maxInstruction = 15
+)
+
+// Probes lists the marked places of an ELF file, by provider, name and address.
+// Those whose notes are damaged are left out. The format is that of
+// https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation.
+func Probes(f *os.File) (list []Probe, err error) {
+	defer recoverAs(&err)
+	im, err := openImage(f)
+	if err != nil {
+		return nil, err
+	}
+	notes, _, err := im.section(sdtNotes)
+	if err != nil || notes == nil {
+		return nil, err
+	}
+	base := im.elf.Section(sdtBase)
+	eachNote(notes, "stapsdt\x00", sdtNote, func(desc []byte) bool {
+		if p, ok := im.probe(desc, base); ok {
+			list = append(list, p)
+		}
+		return len(list) < maxProbes
+	})
+	slices.SortStableFunc(list, func(a, b Probe) int {
+		return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Site.Addr, b.Site.Addr))
+	})
+	return list, nil
+}
+
+// eachNote gives the descriptions of the notes of an owner and kind to f until
+// that returns false.
+func eachNote(notes []byte, owner string, kind uint32, f func(desc []byte) bool) {
+	le := binary.LittleEndian
+	for len(notes) >= noteHeadBytes {
+		name, desc := uint64(le.Uint32(notes)), uint64(le.Uint32(notes[4:]))
+		descAt := noteHeadBytes + (name+3)&^3
+		if descAt+desc > uint64(len(notes)) {
+			return
+		}
+		if le.Uint32(notes[8:]) == kind && string(notes[noteHeadBytes:noteHeadBytes+name]) == owner {
+			if !f(notes[descAt : descAt+desc]) {
+				return
+			}
+		}
+		notes = notes[min(descAt+(desc+3)&^3, uint64(len(notes))):]
+	}
+}
+
+// probe reads a note. What prelink moved, the section .stapsdt.base moved with.
+func (im *image) probe(desc []byte, base *elf.Section) (p Probe, ok bool) {
+	if len(desc) < sdtHead {
+		return Probe{}, false
+	}
+	le := binary.LittleEndian
+	addr, linked, semaphore := le.Uint64(desc), le.Uint64(desc[8:]), le.Uint64(desc[16:])
+	if base != nil && linked != 0 {
+		addr += base.Addr - linked
+		if semaphore != 0 {
+			semaphore += base.Addr - linked
+		}
+	}
+	var texts [3]string
+	rest := desc[sdtHead:]
+	for i := range texts {
+		end := bytes.IndexByte(rest, 0)
+		if end < 0 || end > maxProbeText {
+			return Probe{}, false
+		}
+		texts[i], rest = string(rest[:end]), rest[end+1:]
+	}
+	if texts[0] == "" || texts[1] == "" {
+		return Probe{}, false
+	}
+	p.Provider, p.Name, p.Args = texts[0], texts[1], parseOperands(texts[2])
+	p.Site.Addr = addr
+	if p.Refused = im.markedAt(&p.Site); p.Refused == nil && semaphore != 0 {
+		p.Semaphore, p.Refused = im.semaphoreAt(semaphore)
+	}
+	return p, true
+}
+
+// markedAt completes the site at s.Addr.
+func (im *image) markedAt(s *Site) error {
+	code, err := im.code(s.Addr, maxInstruction)
+	if err != nil {
+		return err
+	}
+	in, err := decode(code)
+	if err != nil {
+		return fmt.Errorf("is at code that %w", err)
+	}
+	segment := im.segmentOf(s.Addr)
+	if segment.writable {
+		return fmt.Errorf("lies in a writable segment, where the kernel sets no probes")
+	}
+	s.Insn, s.Offset, s.Bytes = in.syntax(s.Addr), s.Addr-segment.start+segment.offset, bytes.Clone(code[:in.Len])
+	var refused error
+	if s.Method, refused = method(code, in.Len); refused != nil {
+		return fmt.Errorf("is at `%s`, which %w", s.Insn, refused)
+	}
+	if s.Method == Nop {
+		return fmt.Errorf("is at `%s`, in whose place Linux 6.18 puts a call, which pushes onto a stack that may be in use", s.Insn)
+	}
+	return nil
+}
+
+// semaphoreAt is the file offset of a counter, which the kernel finds in a
+// writable mapping of the file.
+func (im *image) semaphoreAt(addr uint64) (uint64, error) {
+	for i := range im.load {
+		if s := &im.load[i]; s.writable && s.contains(addr) {
+			return addr - s.start + s.offset, nil
+		}
+	}
+	return 0, fmt.Errorf("has a semaphore that lies in no writable part of the file")
+}
+
+// String is what a query calls the probe.
+func (p Probe) String() string { return "usdt:" + p.Provider + ":" + p.Name }
+
+// Signature lists the arguments with their widths in bits, as the file has them:
+// "arg0 int32, arg1 uint64".
+func (p Probe) Signature() string {
+	var args []string
+	for i, a := range p.Args {
+		kind := "uint"
+		if a.Signed {
+			kind = "int"
+		}
+		args = append(args, fmt.Sprintf("arg%d %s%d", i, kind, 8*a.Size))
+	}
+	return strings.Join(args, ", ")
+}

@@ -1,0 +1,389 @@
+package uprobe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/clock"
+	"endoscope/probes/process"
+)
+
+// growing is a source whose modules may be mapped while it runs (dlopen, exec):
+// a source for those that are known when it begins, if any, and one more for each
+// that comes. It hears of a mapping when it has been made and stops nobody for it:
+// calls until the probes are there are a gap, which is told. A library whose file
+// can be found beforehand has none (findExpected).
+//
+// Stop and the handling of mappings exclude each other by the watch, which is
+// closed first. growing.mu guards what is said beside them, and is held for
+// moments only.
+type growing struct {
+	provider *Provider
+	spec     *plan.Acquire
+	cols     []column
+	links    linkKind
+	coming   *coming
+	residual plan.Expr
+	merge    *merge
+	watch    *process.MapWatch // nil before Start
+	matcher  *process.Matcher
+
+	mu      sync.Mutex
+	parts   []*source // the first one included
+	known   map[mappedIn]bool
+	stopped bool
+	done    chan struct{} // closed when nothing is attached any more
+}
+
+// mappedIn is a file as maps tells it, and the process for which it is probed; 0:
+// for all of the target.
+type mappedIn struct {
+	file process.FileID
+	pid  int
+}
+
+// maxGrown is how many modules may come.
+const maxGrown = 1024
+
+func newGrowing(p *Provider, spec *plan.Acquire, cols []column, links linkKind, c *coming, first *source) *growing {
+	g := &growing{
+		provider: p, spec: spec, cols: cols, links: links, coming: c,
+		known: map[mappedIn]bool{}, done: make(chan struct{}), matcher: process.NewMatcher(spec.Target),
+	}
+	// What is left to be tested does not depend on the functions.
+	g.residual = p.compileFilter(spec, nil).program.Residual
+	if first != nil {
+		g.parts = []*source{first}
+		g.residual = first.Residual()
+		g.note(first)
+	}
+	return g
+}
+
+// note remembers the modules of a part, by the lock's holder or before Start.
+func (g *growing) note(s *source) {
+	s.owner = g
+	for _, m := range s.resolution.modules.list {
+		if id, err := process.MappedID(m.file); err == nil && len(m.coming) > 0 {
+			for _, p := range m.coming {
+				g.known[g.key(id, p.PID)] = true
+			}
+		} else if err == nil && len(m.in) == 0 {
+			g.known[g.key(id, 0)] = true
+		}
+		for _, pl := range m.in {
+			g.known[g.key(process.FileID{Dev: pl.mapping.Dev, Inode: pl.mapping.Inode}, pl.process.PID)] = true
+		}
+	}
+}
+
+// key says for whom a file is probed when it is for process pid.
+func (g *growing) key(id process.FileID, pid int) mappedIn {
+	t := g.spec.Target
+	if len(t.Processes)+len(t.Exes) > 0 {
+		pid = 0
+	}
+	return mappedIn{id, pid}
+}
+
+// first is what was there when the query was prepared; nil: nothing.
+func (g *growing) first() *source {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.parts) == 0 {
+		return nil
+	}
+	return g.parts[0]
+}
+
+// Sites implements probes.Source.
+func (g *growing) Sites() []probes.Site {
+	if s := g.first(); s != nil {
+		return s.Sites()
+	}
+	return nil
+}
+
+// Notices implements probes.Source.
+func (g *growing) Notices() []string {
+	var out []string
+	if s := g.first(); s != nil {
+		out = s.Notices()
+	}
+	return append(slices.Clone(out), g.coming.notices...)
+}
+
+// Residual implements probes.Source.
+func (g *growing) Residual() plan.Expr { return g.residual }
+
+// Live implements probes.Source.
+func (g *growing) Live() bool { return true }
+
+// Refusal implements probes.Estimator.
+func (g *growing) Refusal() error {
+	if s := g.first(); s != nil {
+		return s.Refusal()
+	}
+	return nil
+}
+
+// Aggregates implements probes.Aggregator: as long as nothing has come it is not
+// known, and events that are not aggregated may come singly.
+func (g *growing) Aggregates() bool {
+	if s := g.first(); s != nil {
+		return s.Aggregates()
+	}
+	return g.spec.Partial != nil
+}
+
+// Describe implements probes.Aggregator.
+func (g *growing) Describe() string {
+	if s := g.first(); s != nil {
+		return s.Describe()
+	}
+	return ""
+}
+
+// Collect implements probes.Aggregator.
+func (g *growing) Collect() error {
+	g.mu.Lock()
+	parts := slices.Clone(g.parts)
+	g.mu.Unlock()
+	var errs []error
+	for _, s := range parts {
+		errs = append(errs, s.Collect())
+	}
+	return errors.Join(errs...)
+}
+
+// Start implements probes.Source. The watch comes first: what is mapped while
+// the functions that are there are being probed is heard of.
+func (g *growing) Start(ctx context.Context, sink probes.Sink) error {
+	if err := g.Refusal(); err != nil {
+		return err
+	}
+	g.merge = newMerge(sink, int64(g.provider.lateness(g.spec)))
+	ended, forget, err := watchAll(g.spec.Target, func(process.Process) bool { return true })
+	if err != nil {
+		return err
+	}
+	if s := g.first(); s != nil {
+		if err := s.Start(ctx, g.merge.add()); err != nil {
+			forget()
+			return err
+		}
+	}
+	// Those that are mapped already, and came after Prepare has looked, are found
+	// by looking again.
+	watch, err := process.WatchMappings(g.mapped, func(uint64) { g.look() })
+	if err != nil {
+		forget()
+		for _, s := range g.parts {
+			s.Stop()
+		}
+		return plan.Errorf(g.spec.Start, g.spec.Stop, "libraries that are loaded later cannot be followed: %v", err)
+	}
+	g.mu.Lock()
+	over := g.stopped
+	if !over {
+		g.watch = watch
+	}
+	g.mu.Unlock()
+	if over {
+		watch.Close()
+		forget()
+		return errStopped
+	}
+	g.look()
+	go g.keep(ended, forget)
+	return nil
+}
+
+// keep tells the time while nothing else does, and ends the source with its
+// processes.
+func (g *growing) keep(ended <-chan struct{}, forget func()) {
+	defer forget()
+	ticker := time.NewTicker(markInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			g.merge.idle()
+		case <-ended:
+			g.Stop()
+			return
+		case <-g.done:
+			return
+		}
+	}
+}
+
+// Stop implements probes.Source.
+func (g *growing) Stop() error {
+	g.mu.Lock()
+	first := !g.stopped
+	g.stopped = true
+	watch := g.watch
+	g.mu.Unlock()
+	if !first {
+		if watch != nil {
+			<-g.done
+		}
+		return nil
+	}
+	if watch != nil {
+		watch.Close() // no more parts come
+	}
+	g.mu.Lock()
+	parts := slices.Clone(g.parts)
+	g.mu.Unlock()
+	var errs []error
+	for _, s := range parts {
+		errs = append(errs, s.Stop())
+	}
+	if watch == nil { // it never began
+		return errors.Join(errs...)
+	}
+	close(g.done)
+	g.merge.end(errors.Join(errs...))
+	return nil
+}
+
+// look finds what processes of the target have mapped of which nothing was heard.
+func (g *growing) look() {
+	running, err := process.Resolve(g.spec.Target)
+	if err != nil {
+		return // they have ended
+	}
+	for _, p := range running {
+		mappings, _ := process.Modules(p.PID)
+		for _, mp := range mappings {
+			g.consider(p, mp, 0)
+		}
+	}
+}
+
+// mapped is called for each executable mapping of the machine.
+func (g *growing) mapped(m process.Mapped) {
+	if ok, err := g.coming.inModule("", "", filepath.Base(m.Path)); err != nil || !ok {
+		return
+	}
+	if t := g.spec.Target; len(t.Processes)+len(t.Exes) == 0 && !slices.Contains(t.PIDs, m.PID) {
+		return
+	}
+	p, runs := process.Lookup(m.PID)
+	if !runs || !slices.Contains(g.spec.Target.PIDs, m.PID) && !g.matcher.Matches(p) {
+		return
+	}
+	// As maps tells it now: whether the file has a name, and how far it reaches.
+	mappings, _ := process.Modules(m.PID)
+	for _, mp := range mappings {
+		if mp.Dev == m.Dev && mp.Inode == m.Inode {
+			g.consider(p, mp, m.Time)
+		}
+	}
+}
+
+// consider probes a mapping of p unless that has been done. at is when it was
+// made; 0: it is not known.
+func (g *growing) consider(p process.Process, mp process.Mapping, at int64) {
+	name := filepath.Base(mp.Path)
+	if ok, err := g.coming.inModule("", "", name); err != nil || !ok {
+		return
+	}
+	key := g.key(process.FileID{Dev: mp.Dev, Inode: mp.Inode}, p.PID)
+	g.mu.Lock()
+	over := g.stopped || g.known[key]
+	grown := len(g.parts)
+	g.known[key] = true
+	g.mu.Unlock()
+	if over {
+		return
+	}
+	if grown >= maxGrown {
+		g.merge.lost(fmt.Sprintf("more than %d modules loaded", maxGrown), 1)
+		return
+	}
+	if err := g.grow(p, mp); err != nil {
+		g.refuse(name, err)
+		return
+	}
+	if at == 0 {
+		g.merge.lost(fmt.Sprintf("calls in %s before it was probed", name), 1)
+		return
+	}
+	gap := time.Duration(clock.Boot() - at)
+	g.merge.lost(fmt.Sprintf("calls in %s from its mapping until it was probed, a gap of %v", name, gap.Round(10*time.Microsecond)), 1)
+}
+
+// grow probes the functions of a module that has come.
+func (g *growing) grow(p process.Process, mp process.Mapping) error {
+	spec := *g.spec
+	if t := spec.Target; len(t.Processes)+len(t.Exes) == 0 {
+		spec.Target.PIDs = []int{p.PID}
+	}
+	s, err := g.provider.prepare(&spec, g.cols, g.links, func(plan.Target, []process.Process, *selector) (*moduleSet, error) {
+		set := newModuleSet()
+		if err := set.addMapped(p, mp, mp.Path == p.Exe); err != nil {
+			set.close()
+			return nil, err
+		}
+		return set, nil
+	})
+	if err != nil {
+		return err
+	}
+	if textOf(s.Residual()) != textOf(g.residual) {
+		s.Stop()
+		return errors.New("its functions cannot be told apart as those of the others are")
+	}
+	g.mu.Lock()
+	if g.stopped {
+		g.mu.Unlock()
+		s.Stop()
+		return errStopped
+	}
+	s.owner = g
+	g.parts = append(g.parts, s)
+	g.mu.Unlock()
+	sink := g.merge.add()
+	if err := s.Start(context.Background(), sink); err != nil {
+		sink.End(nil) // it gives nothing, and keeps nobody waiting
+		return err
+	}
+	return nil
+}
+
+// errStopped is of what came too late.
+var errStopped = errors.New("the query has ended")
+
+// refuse says that a module which has come is not probed.
+func (g *growing) refuse(name string, err error) {
+	var none *noFunction
+	switch {
+	case errors.Is(err, errStopped):
+	case errors.As(err, &none):
+		if g.coming.names == nil {
+			return // one of many, which need not have it
+		}
+		said := none.why.Msg
+		if none.why.Hint != "" {
+			said += "; " + none.why.Hint
+		}
+		g.merge.count(said, 1)
+	default:
+		g.merge.lost(fmt.Sprintf("%s was loaded and is not probed: %v", name, err), 1)
+	}
+}
+
+var (
+	_ probes.Aggregator = (*growing)(nil)
+	_ probes.Estimator  = (*growing)(nil)
+)

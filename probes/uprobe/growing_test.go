@@ -1,0 +1,271 @@
+package uprobe
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/testenv"
+)
+
+// plugin is a library; its constructor is its first call.
+const plugin = `
+volatile long total;
+__attribute__((noinline)) long plug_run(long n) { total += n; return n; }
+__attribute__((constructor)) static void first(void) { plug_run(1); }
+`
+
+// host loads a library, calls it and lets go of it, as it is told.
+const host = prelude + `
+#include <dlfcn.h>
+int main(void) {
+	char line[4096], path[4000];
+	void *lib = 0;
+	long n;
+	ready();
+	while (fgets(line, sizeof line, stdin)) {
+		if (sscanf(line, "load %3999s", path) == 1) {
+			if (!(lib = dlopen(path, RTLD_NOW))) { puts(dlerror()); return 1; }
+		} else if (sscanf(line, "call %ld", &n) == 1) {
+			long (*run)(long) = (long (*)(long))dlsym(lib, "plug_run");
+			while (n--) run(n);
+		} else if (!strncmp(line, "close", 5)) {
+			dlclose(lib);
+		} else if (!strncmp(line, "end", 3)) {
+			return 0;
+		}
+		puts("done");
+		fflush(stdout);
+	}
+}
+`
+
+func compilePlugin(t *testing.T) string {
+	return copyAs(t, testenv.CompileCText(t, plugin, "-O1", "-shared", "-fPIC"), "libplug.so")
+}
+
+// tell gives a host a command and waits until it has done it.
+func (r *running) tell(format string, args ...any) {
+	r.t.Helper()
+	fmt.Fprintf(r.in, format+"\n", args...)
+	if line := r.line(); line != "done" {
+		r.t.Fatalf("the target said %q", line)
+	}
+}
+
+// probed waits until p probes so many places.
+func probed(t *testing.T, p *Provider, n int) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); len(p.Probes()) != n; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d places are probed, not %d", len(p.Probes()), n)
+		}
+	}
+}
+
+func inPlugin() plan.Expr { return call("and", named("plug_run"), is(selModule, "libplug.so")) }
+
+// A library is probed when it is loaded; it still is when it was let go of and
+// loaded again; so is another file that is loaded in its place; and what happened
+// before it was probed is known to be missing.
+func TestLibraryLoadedLater(t *testing.T) {
+	testenv.NeedUprobes(t)
+	program, library := testenv.CompileCText(t, host, "-O1", "-ldl"), compilePlugin(t)
+	for _, stream := range []string{FunctionStart, FunctionDuration} {
+		t.Run(stream, func(t *testing.T) {
+			p := provider(t, Options{})
+			r := run(t, program)
+			r.step()
+			src, got := start(t, p, acquisition(stream, r.target(), inPlugin(), "timestamp", "module"))
+			if notices := strings.Join(src.Notices(), "\n"); !strings.Contains(notices, "libplug.so is not loaded: its functions are monitored from when it is") {
+				t.Errorf("the notices are %q", notices)
+			}
+			r.tell("load %s", library)
+			probed(t, p, 1)
+			r.tell("call 100")
+			r.tell("close")
+			r.tell("load %s", library)
+			r.tell("call 50")
+			r.tell("close")
+			r.tell("load %s", copyAs(t, library, "libplug.so"))
+			probed(t, p, 2)
+			r.tell("call 30")
+			fmt.Fprintln(r.in, "end")
+			r.finish(success)
+			got.wait(t)
+			if n := len(got.rows); n < 181 || n > 183 { // constructors: the second was probed, the others may have been
+				t.Errorf("%d rows, want 100 + 50 + 30 and one to three of constructors", n)
+			}
+			if got.late > 0 {
+				t.Errorf("%d rows came behind a watermark", got.late)
+			}
+			gaps := 0
+			for cause, n := range got.lost {
+				if strings.Contains(cause, "calls in libplug.so from its mapping until it was probed, a gap of") {
+					gaps += int(n)
+				} else {
+					t.Errorf("lost %d: %s", n, cause)
+				}
+			}
+			if gaps != 2 {
+				t.Errorf("%d gaps, want one for each file: %v", gaps, got.lost)
+			}
+		})
+	}
+}
+
+// A library that the loader will find along its usual ways is probed where it
+// lies: nothing is missing, not even its constructor.
+func TestLibraryExpected(t *testing.T) {
+	testenv.NeedUprobes(t)
+	library := compilePlugin(t)
+	program := testenv.CompileCText(t, host, "-O1", "-ldl", "-Wl,-rpath,"+filepath.Dir(library))
+	p := provider(t, Options{})
+	r := run(t, program)
+	r.step()
+	_, got := start(t, p, acquisition(FunctionStart, r.target(), inPlugin(), "timestamp"))
+	r.tell("load libplug.so")
+	r.tell("call 100")
+	fmt.Fprintln(r.in, "end")
+	r.finish(success)
+	if got.wait(t); len(got.rows) != 101 || len(got.lost) > 0 {
+		t.Errorf("%d rows, want 101; lost %v", len(got.rows), got.lost)
+	}
+}
+
+// Processes of an executable that start later load libraries, too, also one that
+// has its own copy of everything in a root and mounts of its own.
+func TestLibraryLoadedInLaterProcesses(t *testing.T) {
+	testenv.NeedUprobes(t)
+	program, library := testenv.CompileCText(t, host, "-O1", "-ldl"), compilePlugin(t)
+	p := provider(t, Options{})
+	src, got := start(t, p, acquisition(FunctionStart, plan.Target{Exes: []string{program}}, inPlugin(), "timestamp", "pid", "exe"))
+	r := run(t, program)
+	r.step()
+	r.tell("load %s", library)
+	probed(t, p, 1)
+	r.tell("call 10")
+	again := run(t, program) // the file is probed for all
+	again.step()
+	again.tell("load %s", library)
+	again.tell("call 20")
+	if err := src.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if n := tally(got.ints("pid")); n[int64(r.cmd.Process.Pid)] < 10 || n[int64(again.cmd.Process.Pid)] != 21 {
+		t.Errorf("rows by process: %v, want 10 (and perhaps its constructor) and 21", n)
+	}
+}
+
+// In a container the library is another file behind the same path; it is found
+// behind the process' root.
+func TestLibraryLoadedInContainer(t *testing.T) {
+	testenv.NeedUprobes(t)
+	testenv.NeedRoot(t)
+	program, library := testenv.CompileCText(t, host, "-O1", "-ldl"), compilePlugin(t)
+	root := t.TempDir()
+	for _, file := range append(loadedBy(t, program), program) {
+		put(t, file, filepath.Join(root, file))
+	}
+	put(t, program, filepath.Join(root, "/app"))
+	put(t, library, filepath.Join(root, "/plugins/libplug.so"))
+	p := provider(t, Options{})
+	r := runCommand(t, &exec.Cmd{Path: "/app", Args: []string{"/app"}, Dir: "/", SysProcAttr: &syscall.SysProcAttr{Chroot: root, Cloneflags: syscall.CLONE_NEWNS}})
+	r.step()
+	_, got := start(t, p, acquisition(FunctionStart, r.target(), inPlugin(), "timestamp", "module"))
+	r.tell("load /plugins/libplug.so")
+	probed(t, p, 1)
+	r.tell("call 10")
+	fmt.Fprintln(r.in, "end")
+	r.finish(success)
+	if got.wait(t); len(got.rows) < 10 || len(got.rows) > 11 {
+		t.Errorf("%d rows, want 10, and perhaps the constructor's", len(got.rows))
+	}
+}
+
+// loadedBy are the files that a program has mapped when it runs.
+func loadedBy(t *testing.T, program string) (files []string) {
+	t.Helper()
+	out, err := exec.Command("ldd", program).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range strings.Fields(string(out)) {
+		if filepath.IsAbs(field) {
+			files = append(files, field)
+		}
+	}
+	return files
+}
+
+// put copies a file, with the directories that lead to it.
+func put(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	testenv.CopyFile(t, from, to)
+}
+
+// A name that no library can have is a mistake, and a library that nobody loads
+// may be one.
+func TestModuleThatIsNotLoaded(t *testing.T) {
+	testenv.NeedUprobes(t)
+	p := provider(t, Options{})
+	r := run(t, testenv.CompileCText(t, host, "-O1", "-ldl"))
+	of := func(module string) *plan.Acquire {
+		return acquisition(FunctionStart, r.target(), call("and", named("malloc"), is(selModule, module)), "timestamp")
+	}
+	if _, err := p.Prepare(context.Background(), of("hots")); err == nil || !strings.Contains(err.Error(), "no module of the target satisfies") {
+		t.Errorf("a module that is no library: %v", err)
+	}
+	src, err := p.Prepare(context.Background(), of("libc.so.7"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if notices := strings.Join(src.Notices(), "\n"); !strings.Contains(notices, "libc.so.7 is not loaded") || !strings.Contains(notices, "loaded is libc.so.6") {
+		t.Errorf("the notices are %q", notices)
+	}
+	src.Stop()
+	// What is loaded with the program and stays is not waited for.
+	src, err = p.Prepare(context.Background(), of("libc.so.6"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := src.(*source); !ok {
+		t.Errorf("a library that every process needs is waited for: %T", src)
+	}
+	src.Stop()
+	// Where calls nest all functions are probed together, so that none can come.
+	spec := of("libc.so.7")
+	spec.Stream = FunctionCall
+	if _, err := p.Prepare(context.Background(), spec); err == nil {
+		t.Error("a sequence waits for a module")
+	}
+	// A library that has come and has no such function is told.
+	library := compilePlugin(t)
+	r.step()
+	_, got := start(t, p, acquisition(FunctionStart, r.target(), call("and", named("plug_rum"), is(selModule, "libplug.so")), "timestamp"))
+	r.tell("load %s", library)
+	for deadline := time.Now().Add(time.Minute); !hasCounted(got, "no function named plug_rum in libplug.so; did you mean plug_run?"); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("counted %v, lost %v", got.counts, got.lost)
+		}
+	}
+	fmt.Fprintln(r.in, "end")
+	r.finish(success)
+	got.wait(t)
+}
+
+func hasCounted(r *record, cause string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.counts[cause] > 0
+}

@@ -1,0 +1,262 @@
+package uprobe
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"unsafe"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/bpf"
+	"endoscope/probes/process"
+	"endoscope/probes/symbols"
+
+	"github.com/cilium/ebpf"
+)
+
+// Methods of Java are functions where a machine passes HotSpot's own probes at
+// each call. Which there are shows as they are called: the programs give each a
+// number and say what it is called (java.h), the reader tests whether it is
+// selected, and the programs leave alone those that are not.
+
+// machineLibrary is the module that is a Java machine.
+const machineLibrary = "libjvm.so"
+
+// hotspot are the probes of calls; their arguments are the thread, and the class,
+// the method and its signature, each by address and length.
+const (
+	hotspotEntry  = "usdt:hotspot:method__entry"
+	hotspotReturn = "usdt:hotspot:method__return"
+	hotspotArgs   = 7
+)
+
+// hintJava is how methods become visible.
+const hintJava = "methods of Java can be observed where the machine is started with -XX:+ExtendedDTraceProbes"
+
+// javaColumns are those that calls of methods have.
+var javaColumns = map[column]bool{
+	colTime: true, colPID: true, colTID: true, colProcess: true, colThread: true, colExe: true, colEvent: true,
+	colFunction: true, colClass: true, colModule: true, colStart: true, colDuration: true, colDepth: true, colContainer: true,
+}
+
+// tellsMethods reports whether a machine was told to pass the probes of calls, as
+// far as its command and its environment say (JAVA_TOOL_OPTIONS and the like).
+func tellsMethods(pid int) bool {
+	for _, file := range []string{"cmdline", "environ"} {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
+		if err != nil {
+			continue
+		}
+		on := false
+		for _, word := range strings.FieldsFunc(string(text), func(r rune) bool { return r == 0 || r == ' ' || r == '=' }) {
+			switch word {
+			case "-XX:+ExtendedDTraceProbes", "-XX:+DTraceMethodProbes":
+				on = true
+			case "-XX:-ExtendedDTraceProbes", "-XX:-DTraceMethodProbes":
+				on = false
+			}
+		}
+		if on {
+			return true
+		}
+	}
+	return false
+}
+
+// machines are the places of Java machines, of those that tell methods alone if
+// telling.
+func machines(running []process.Process, telling bool) (out []place) {
+	for _, p := range running {
+		if telling && !tellsMethods(p.PID) {
+			continue
+		}
+		mappings, _ := process.Modules(p.PID)
+		for _, m := range mappings {
+			if filepath.Base(m.Path) == machineLibrary {
+				out = append(out, place{p, m})
+			}
+		}
+	}
+	return out
+}
+
+// java adds the probes of calls of the machines that the target runs, and reports
+// whether there are any: then the selection, which speaks of no module, means
+// methods.
+func (r *resolver) java(set *moduleSet, running []process.Process) (bool, error) {
+	if r.sel.inModule != nil || r.sel.marked {
+		return false, nil
+	}
+	list := machines(running, true)
+	if len(list) == 0 {
+		return false, nil
+	}
+	for _, f := range r.spec.Out.Fields {
+		if c := columnByName[f.Name]; !javaColumns[c] {
+			return true, plan.Errorf(r.spec.Start, r.spec.Stop, "calls of Java methods have no column %s", f.Name)
+		}
+	}
+	if reads(r.spec.Out, colDepth) && r.spec.Select != nil {
+		return true, plan.Errorf(r.spec.Start, r.spec.Stop, "the depth of calls of Java methods is known only if all methods are monitored").
+			WithHint("leave out the column depth, or the condition on functions")
+	}
+	if !featureLoop.has() {
+		return true, plan.Errorf(r.spec.Start, r.spec.Stop, "calls of Java methods need Linux %s or newer: this kernel has no %s", featureLoop.since, featureLoop.name)
+	}
+	r.costs = r.prices()
+	for _, pl := range list {
+		if err := set.addMapped(pl.process, pl.mapping, false); err != nil {
+			return true, refuseTarget(r.spec.Target, "%v", err)
+		}
+	}
+	for _, m := range set.list {
+		if m.name() != machineLibrary {
+			continue
+		}
+		if err := r.machine(m); err != nil {
+			return true, err
+		}
+	}
+	r.remarks = append(r.remarks, "methods of Java are told by their machine, and known from their first call on")
+	return true, nil
+}
+
+// machine adds the probes of one library.
+func (r *resolver) machine(m *module) error {
+	all, err := symbols.Probes(m.file)
+	if err != nil {
+		return refuseTarget(r.spec.Target, "%s: %v", m.name(), err)
+	}
+	texts, err := r.texts(m)
+	defer closeTexts(texts)
+	if err != nil {
+		return err
+	}
+	var entries, exits []*symbols.Probe
+	for i := range all {
+		p := &all[i]
+		name := p.String()
+		if name != hotspotEntry && name != hotspotReturn {
+			continue
+		}
+		reason := r.refusesMarked(p, texts)
+		if reason == "" {
+			reason = refusesMethod(p)
+		}
+		if reason != "" {
+			return plan.Errorf(r.spec.Start, r.spec.Stop, "cannot observe methods of Java: %s %s", name, reason)
+		}
+		if name == hotspotEntry {
+			entries = append(entries, p)
+		} else {
+			exits = append(exits, p)
+		}
+	}
+	if len(exits) == 0 || len(entries) == 0 {
+		return plan.Errorf(r.spec.Start, r.spec.Stop, "the Java machine %s was built without probes of calls", m.path)
+	}
+	// In the order in which they are attached: an entry that was noted finds its
+	// return.
+	for _, p := range append(exits, entries...) {
+		how := javaEntry
+		if p.String() == hotspotReturn {
+			how = javaReturn
+		}
+		for _, s := range r.scopes(m, unseen) {
+			r.wants = append(r.wants, want{
+				module: m, scope: s, site: p.Site, marked: p, returns: how,
+				label: label{function: p.String(), module: m.name()},
+			})
+		}
+	}
+	r.selected = len(r.wants)
+	return nil
+}
+
+// refusesMethod says why the arguments of a probe of calls cannot be read; "":
+// they can.
+func refusesMethod(p *symbols.Probe) string {
+	if len(p.Args) < hotspotArgs {
+		return fmt.Sprintf("has %d arguments, not %d", len(p.Args), hotspotArgs)
+	}
+	for _, a := range p.Args {
+		if a.Refused != nil {
+			return a.Refused.Error()
+		}
+	}
+	return ""
+}
+
+// methods is what a subscription knows of the methods that its programs tell.
+type methods struct {
+	sel      *selector
+	module   string
+	table    *ebpf.Map // by bpf.FunctionMethodKey
+	unwanted map[uint32]bool
+}
+
+// Of a method in its table, and of a record that defines one.
+const (
+	unwantedMethod = 1 << 31
+	definesMethod  = 1<<32 - 1
+	sizeMethod     = int(unsafe.Sizeof(bpf.FunctionEventMethod{}))
+)
+
+// methodsOf is nil where the source is of no Java machine.
+func methodsOf(s *source, in *installation) *methods {
+	if !s.resolution.java() {
+		return nil
+	}
+	return &methods{
+		sel: s.resolution.selector, module: filepath.Base(s.resolution.running[0].Exe),
+		table: in.objects.Maps[bpf.FunctionMapMethods], unwanted: map[uint32]bool{},
+	}
+}
+
+// java reports whether the functions are methods that a machine tells.
+func (r *resolution) java() bool { return len(r.wants) > 0 && r.wants[0].returns >= javaEntry }
+
+// define notes what a method is called, and has the programs leave it alone
+// unless it is selected.
+func (s *subscription) define(record []byte) {
+	if len(record) < sizeMethod {
+		return
+	}
+	e := (*bpf.FunctionEventMethod)(unsafe.Pointer(unsafe.SliceData(record)))
+	l := label{
+		function: textIn(e.Name[:], e.Key.NameLength),
+		class:    strings.ReplaceAll(textIn(e.Class[:], e.Key.ClassLength), "/", "."),
+		module:   s.java.module,
+	}
+	wanted := s.java.sel.match == nil
+	if !wanted {
+		wanted, _ = s.java.sel.match(l.function, l.class, l.module)
+	}
+	s.name(e.Id, l)
+	if wanted {
+		return
+	}
+	s.java.unwanted[e.Id] = true
+	// Another thread may have defined it at the same time: the number in the table
+	// is what counts, which need not be this one.
+	var id uint32
+	if s.java.table.Lookup(&e.Key, &id) == nil {
+		_ = s.java.table.Put(&e.Key, id|unwantedMethod)
+	}
+}
+
+// tells reports whether the event is of a method that is selected, or of none.
+func (m *methods) tells(e *event, labels int) bool {
+	return e.kind == gapInitial || int(e.function) < labels && !m.unwanted[e.function]
+}
+
+// textIn is a text of so many bytes, or as much of it as there was room for.
+func textIn(b []int8, length uint16) string {
+	out := make([]byte, min(int(length), len(b)))
+	for i := range out {
+		out[i] = byte(b[i])
+	}
+	return string(bytes.ToValidUTF8(out, []byte("\uFFFD")))
+}

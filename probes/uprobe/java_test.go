@@ -1,0 +1,208 @@
+package uprobe
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/testenv"
+)
+
+// javaProgram calls methods, and says how often: some recursive, some often
+// enough to be compiled, some left by exceptions, some from several threads.
+const javaProgram = `
+package app;
+import java.util.concurrent.atomic.AtomicLong;
+public class Main {
+	static long fibs, hots, throwing, caught, ticks;
+	interface Shape { double area(); }
+	static class Square implements Shape {
+		static final AtomicLong made = new AtomicLong(), asked = new AtomicLong();
+		Square() { made.incrementAndGet(); }
+		public double area() { asked.incrementAndGet(); return 4; }
+	}
+	static long fib(int n) { fibs++; return n < 2 ? n : fib(n - 1) + fib(n - 2); }
+	static class Ticker extends Thread {
+		Ticker() { Square.made.incrementAndGet(); }
+		public void run() { for (int k = 0; k < 200; k++) tick(); }
+	}
+	static long hot(long n) { hots++; return n * 31 + 7; }
+	static void throwsSometimes(int i) { throwing++; if (i % 2 == 0) throw new IllegalStateException("even"); }
+	static void through(int i) { throwsSometimes(i); }
+	static synchronized void tick() { ticks++; }
+	static void work() throws Exception {
+		fib(14);
+		long sum = 0;
+		for (int i = 0; i < 20000; i++) sum = hot(sum);
+		for (int i = 0; i < 100; i++) try { through(i); } catch (IllegalStateException e) { caught++; }
+		for (int i = 0; i < 50; i++) new Square().area();
+		Thread[] threads = new Thread[4];
+		for (int i = 0; i < threads.length; i++) { threads[i] = new Ticker(); threads[i].start(); }
+		for (Thread t : threads) t.join();
+	}
+	public static void main(String[] args) throws Exception {
+		System.out.println("ready");
+		System.in.read();
+		work();
+		System.out.println("fib " + fibs + " hot " + hots + " throwsSometimes " + throwing + " through " + throwing + " tick " + ticks + " area " + Square.asked + " <init> " + Square.made + " work 1");
+	}
+}
+`
+
+// runJava compiles and starts the program.
+func runJava(t *testing.T, flags ...string) *running {
+	t.Helper()
+	javac, java := testenv.NeedProgram(t, "javac"), testenv.NeedProgram(t, "java")
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "Main.java"), []byte(javaProgram), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(javac, "-d", dir, filepath.Join(dir, "Main.java")).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return run(t, java, append(append([]string{"-Xmx64m"}, flags...), "-cp", dir, "app.Main")...)
+}
+
+func ofApp() plan.Expr { return call("like", selColumn(selClass), constant("app.Main%")) }
+
+// said is what the program counted.
+func said(t *testing.T, lines []string) map[string]int {
+	t.Helper()
+	counts := map[string]int{}
+	fields := strings.Fields(lines[len(lines)-1])
+	for i := 0; i+1 < len(fields); i += 2 {
+		counts[fields[i]], _ = strconv.Atoi(fields[i+1])
+	}
+	return counts
+}
+
+// ofNames leaves the counts of functions that the program counts.
+func ofNames(have, want map[string]int) map[string]int {
+	out := map[string]int{}
+	for name := range want {
+		out[name] = have[name]
+	}
+	return out
+}
+
+// Each call of a method is told, whether it is interpreted or compiled, and
+// whether it returns or throws.
+func TestJavaMethods(t *testing.T) {
+	testenv.NeedUprobes(t)
+	for _, stream := range []string{FunctionStart, FunctionEnd, FunctionDuration} {
+		t.Run(stream, func(t *testing.T) {
+			p := provider(t, Options{})
+			r := runJava(t, "-XX:+ExtendedDTraceProbes")
+			_, got := start(t, p, acquisition(stream, r.target(), ofApp(), "timestamp", "function_name", "class", "module", "tid"))
+			want := said(t, r.finish(success))
+			got.wait(t)
+			if diff := cmp.Diff(want, ofNames(tally(got.strings("function_name")), want)); diff != "" {
+				t.Error(diff)
+			}
+			classes := tally(got.strings("class"))
+			if classes["app.Main$Square"] < 100 || classes["app.Main"] < 20000 || classes["app.Main$Ticker"] != 8 || len(classes) != 3 {
+				t.Errorf("rows by class: %v", classes)
+			}
+			if modules := tally(got.strings("module")); len(modules) != 1 || modules["java"] == 0 {
+				t.Errorf("rows by module: %v", modules)
+			}
+			if len(got.lost) > 0 {
+				t.Errorf("lost %v", got.lost)
+			}
+		})
+	}
+}
+
+// In a thread's sequence each method that is entered is left, in turn.
+func TestJavaSequence(t *testing.T) {
+	testenv.NeedUprobes(t)
+	p := provider(t, Options{})
+	r := runJava(t, "-XX:+ExtendedDTraceProbes")
+	_, got := start(t, p, acquisition(FunctionCall, r.target(), ofApp(), "timestamp", "tid", "event", "class", "function_name"))
+	want := said(t, r.finish(success))
+	got.wait(t)
+	stacks := map[int64][]string{}
+	entered := map[string]int{}
+	for i, row := range got.rows {
+		tid, name := row[1].I, row[3].S+"."+row[4].S
+		switch stack := stacks[tid]; row[2].S {
+		case eventEnter:
+			stacks[tid] = append(stack, name)
+			entered[row[4].S]++
+		case eventLeave:
+			if len(stack) == 0 || stack[len(stack)-1] != name {
+				t.Fatalf("row %d leaves %s, the stack is %v", i, name, stack)
+			}
+			stacks[tid] = stack[:len(stack)-1]
+		default:
+			t.Fatalf("row %d: %s of %s", i, row[2].S, name)
+		}
+	}
+	if diff := cmp.Diff(want, ofNames(entered, want)); diff != "" {
+		t.Error(diff)
+	}
+	for tid, stack := range stacks {
+		if len(stack) > 0 {
+			t.Errorf("thread %d has not left %v", tid, stack)
+		}
+	}
+}
+
+// Durations of methods enclose those of what they call.
+func TestJavaDurations(t *testing.T) {
+	testenv.NeedUprobes(t)
+	p := provider(t, Options{})
+	r := runJava(t, "-XX:+ExtendedDTraceProbes")
+	_, got := start(t, p, acquisition(FunctionDuration, r.target(), call("and", named("through", "throwsSometimes"), is(selClass, "app.Main")), "timestamp", "function_name", "start_time", "duration"))
+	r.finish(success)
+	got.wait(t)
+	var inner [3]int64
+	for i, row := range got.rows {
+		at, name, start, lasted := row[0].I, row[1].S, row[2].I, row[3].I
+		if at-start != lasted || lasted <= 0 {
+			t.Fatalf("row %d: %s from %d to %d took %d", i, name, start, at, lasted)
+		}
+		if name == "throwsSometimes" {
+			inner = [3]int64{at, start, lasted}
+		} else if start > inner[1] || at < inner[0] {
+			t.Fatalf("row %d: %s from %d to %d does not enclose %v", i, name, start, at, inner)
+		}
+	}
+	if len(got.rows) != 200 {
+		t.Errorf("%d rows, want 200", len(got.rows))
+	}
+}
+
+// A machine that does not tell its calls is refused with how it would.
+func TestJavaRefused(t *testing.T) {
+	testenv.NeedUprobes(t)
+	p := provider(t, Options{})
+	r := runJava(t)
+	_, err := p.Prepare(context.Background(), acquisition(FunctionStart, r.target(), named("fib"), "timestamp"))
+	if err == nil || !strings.Contains(err.Error(), "no function named fib in java") || !strings.Contains(err.Error(), hintJava) {
+		t.Errorf("without probes of calls: %v", err)
+	}
+	r.finish(success)
+	r = runJava(t, "-XX:+ExtendedDTraceProbes")
+	for _, column := range []string{"arg0", "retval", "cpu_time", "receiver_class"} {
+		_, err := p.Prepare(context.Background(), acquisition(FunctionDuration, r.target(), named("fib"), column))
+		if want := fmt.Sprintf("calls of Java methods have no column %s", column); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", column, err)
+		}
+	}
+	// The machine's own functions, and the program that starts it, are in modules.
+	src, err := p.Prepare(context.Background(), acquisition(FunctionStart, r.target(), call("and", named("JNI_CreateJavaVM"), is(selModule, machineLibrary)), "timestamp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	src.Stop()
+	r.finish(success)
+}

@@ -1,0 +1,212 @@
+package uprobe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes/bpf"
+	"endoscope/probes/symbols"
+)
+
+// Places that a program's author has marked (USDT, <sys/sdt.h>) are functions of
+// function_start that are called usdt:provider:name. They have arguments where
+// their notes say so, and no return.
+
+// markedPrefix begins the names of marked places, and what is said of them.
+const markedPrefix = "usdt:"
+
+// speaksOfMarked reports whether a selection means marked places, too: only if it
+// says so, for whoever asks for all functions asks for calls.
+func speaksOfMarked(sel plan.Expr) (yes bool) {
+	plan.Walk(sel, func(e plan.Expr) {
+		switch e := e.(type) {
+		case *plan.Const:
+			yes = yes || isMarkedName(e)
+		case *plan.In:
+			for i := range e.List {
+				yes = yes || isMarkedName(&e.List[i])
+			}
+		}
+	})
+	return yes
+}
+
+// meansOnlyMarked reports whether a selection that speaks of marked places can
+// mean nothing else.
+func meansOnlyMarked(sel plan.Expr) bool {
+	if names := nameList(sel); names != nil {
+		return !slices.ContainsFunc(names, func(c *plan.Const) bool { return !isMarkedName(c) })
+	}
+	for _, c := range conjuncts(sel) {
+		if mentions(c) != 1<<selName {
+			continue
+		}
+		if call, ok := c.(*plan.Call); ok && len(call.Args) == 2 {
+			if text, ok := call.Args[1].(*plan.Const); ok && isMarkedName(text) && call.Fn != "<>" && call.Fn != "!=" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isMarkedName is of names, and of patterns that only such names fit.
+func isMarkedName(c *plan.Const) bool {
+	return c.V.Type == batch.Varchar && strings.HasPrefix(strings.TrimPrefix(c.V.S, "^"), markedPrefix)
+}
+
+// marked adds the marked places of a module.
+func (r *resolver) marked(m *module) error {
+	list, err := symbols.Probes(m.file)
+	if err != nil || len(list) == 0 {
+		return nil // nothing is marked in it
+	}
+	texts, err := r.texts(m)
+	defer closeTexts(texts)
+	if err != nil {
+		return err
+	}
+	var scopes []*scope
+	for i := range list {
+		p := &list[i]
+		name := p.String()
+		if i == 0 || name != r.markedNames[len(r.markedNames)-1] {
+			r.markedNames = append(r.markedNames, name)
+		}
+		ok, err := r.sel.match(name, "", m.name())
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		r.found[name] = true
+		if r.returns {
+			return r.refuseMarked(name)
+		}
+		r.selected++
+		if reason := r.refusesMarked(p, texts); reason != "" {
+			r.skip(name, "%s", reason)
+			continue
+		}
+		if scopes == nil {
+			r.costs = r.prices()
+			scopes = r.scopes(m, unseen)
+		}
+		for _, s := range scopes {
+			r.wants = append(r.wants, want{
+				module: m, scope: s, site: p.Site, flags: placed, marked: p,
+				label: label{function: name, module: m.name(), exe: s.exe},
+			})
+		}
+	}
+	return nil
+}
+
+// refuseMarked is the refusal of a query that needs more than entries.
+func (r *resolver) refuseMarked(name string) error {
+	start, stop := r.at(name)
+	if r.spec.Stream == FunctionStart {
+		return plan.Errorf(start, stop, "%s is a place that is passed, which has no depth", name).WithHint("leave out the column depth")
+	}
+	return plan.Errorf(start, stop, "%s is a place that is passed, not a call that returns", name).
+		WithHint("SELECT * FROM function_start WHERE function_name = '%s'", name)
+}
+
+// refusesMarked says why p is not probed; "": it is.
+func (r *resolver) refusesMarked(p *symbols.Probe, texts []*text) string {
+	if p.Refused != nil {
+		return p.Refused.Error()
+	}
+	for i := range maxArgs {
+		if i < len(p.Args) && p.Args[i].Refused != nil && readsArg(r.spec.Out, i) {
+			return fmt.Sprintf("arg%d cannot be read: %v", i, p.Args[i].Refused)
+		}
+	}
+	begin, end := p.Site.Offset, p.Site.Offset+uint64(len(p.Site.Bytes))
+	for _, t := range texts {
+		if reason := t.check(begin, end, []uint64{begin}); reason != "" {
+			return reason
+		}
+	}
+	return ""
+}
+
+// readsArg reports whether a query reads an argument, be it only in its
+// condition.
+func readsArg(out plan.Schema, i int) bool { return reads(out, colArg0+column(i)) }
+
+// Kinds of bpf.FunctionOperand, and what has no register.
+const (
+	operandConstant = iota + 1
+	operandRegister
+	operandMemory
+	noRegister = 0xff
+)
+
+// registerWords has by symbols.Register the word of struct pt_regs that keeps it
+// (arch/x86/include/asm/ptrace.h).
+var registerWords = [...]uint8{10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0, 16}
+
+// operandsOf is where the programs find the arguments of a marked place. Those
+// that cannot be read nobody reads: they are 0.
+func operandsOf(args []symbols.Operand) (out bpf.FunctionOperands) {
+	for i := range min(len(args), maxArgs) {
+		a, o := &args[i], &out.Of[i]
+		*o = bpf.FunctionOperand{Kind: operandConstant, Base: noRegister, Index: noRegister}
+		if a.Refused != nil {
+			continue
+		}
+		o.Value, o.Unused = uint64(a.Value), uint8(64-8*a.Size)
+		if a.Signed {
+			o.Sign = 1
+		}
+		switch {
+		case a.Memory:
+			o.Kind = operandMemory
+		case a.Base != symbols.NoRegister:
+			o.Kind = operandRegister
+		}
+		if a.Base != symbols.NoRegister {
+			o.Base = registerWords[a.Base]
+		}
+		if a.Index != symbols.NoRegister {
+			o.Index = registerWords[a.Index]
+			for s := a.Scale; s > 1; s >>= 1 {
+				o.Scale++
+			}
+		}
+	}
+	return out
+}
+
+// operands lists by want where its arguments are; nil where all are where the
+// calling convention puts them.
+func (r *resolution) operands() []bpf.FunctionOperands {
+	if !slices.ContainsFunc(r.wants, func(w want) bool { return w.marked != nil }) {
+		return nil
+	}
+	out := make([]bpf.FunctionOperands, len(r.wants))
+	for i, w := range r.wants {
+		if w.marked != nil {
+			args := w.marked.Args
+			if w.returns >= javaEntry {
+				args = args[1:] // but for the thread
+			}
+			out[i] = operandsOf(args)
+		}
+	}
+	return out
+}
+
+// semaphore is the file offset of the counter that is raised while w is probed,
+// 0 for most.
+func (w want) semaphore() uint64 {
+	if w.marked == nil {
+		return 0
+	}
+	return w.marked.Semaphore
+}

@@ -1,0 +1,163 @@
+package uprobe
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes/testenv"
+)
+
+// marks is what <sys/sdt.h> makes of DTRACE_PROBE2, and a counter that says
+// whether anybody looks.
+const marks = prelude + `
+#define MARK(name, semaphore, operands, ...) asm volatile( \
+	"990: nop\n" \
+	".pushsection .note.stapsdt,\"\",\"note\"\n .balign 4\n" \
+	".4byte 992f-991f, 994f-993f, 3\n" \
+	"991: .asciz \"stapsdt\"\n" \
+	"992: .balign 4\n" \
+	"993: .8byte 990b, _.stapsdt.base, " semaphore "\n" \
+	".asciz \"app\"\n .asciz \"" name "\"\n .asciz \"" operands "\"\n" \
+	"994: .balign 4\n .popsection\n" \
+	".ifndef _.stapsdt.base\n" \
+	".pushsection .stapsdt.base,\"aG\",\"progbits\",.stapsdt.base,comdat\n" \
+	".weak _.stapsdt.base\n .hidden _.stapsdt.base\n" \
+	"_.stapsdt.base: .space 1\n .size _.stapsdt.base,1\n .popsection\n" \
+	".endif\n" :: __VA_ARGS__)
+__attribute__((section(".probes"), used)) volatile unsigned short app_guarded_semaphore;
+`
+
+// marked passes places with arguments of all widths, in registers, memory and
+// instructions.
+const marked = marks + `
+struct row { signed char small; unsigned short half; long wide[4]; };
+static inline __attribute__((always_inline)) void twice(int n) { MARK("twice", "0", "-4@%0", "nor"(n)); }
+NOINLINE void pass(struct row *r, int n, long i) {
+	MARK("in__registers", "0", "-4@%0 8@%1", "r"(n), "r"(i));
+	MARK("in__memory", "0", "-1@%0 2@%1 8@%2 8@%3", "m"(r->small), "m"(r->half), "m"(r->wide[3]), "m"(r->wide[i & 3]));
+	MARK("constant", "0", "4@%0 -4@%1", "n"(7), "n"(-7));
+	twice(n);
+	if (app_guarded_semaphore) MARK("guarded", "app_guarded_semaphore", "-4@%0", "r"(n));
+}
+NOINLINE void again(int n) { twice(-n); sink++; }
+int main(void) {
+	struct row r = {-3, 0xfffe, {10, 20, 30, -40}};
+	ready();
+	printf("%d\n", app_guarded_semaphore);
+	for (int i = 0; i < 100; i++) { pass(&r, i - 50, i); again(i); }
+	ready();
+	printf("%d\n", app_guarded_semaphore);
+}
+`
+
+// Arguments of marked places are read where their notes say, with their widths
+// and signs; a place that the compiler has copied is one of two; and who asks
+// whether anybody looks is told so for as long as somebody does.
+func TestMarkedPlaces(t *testing.T) {
+	testenv.NeedUprobes(t)
+	for _, optimize := range []string{"-O0", "-O2"} {
+		target := testenv.CompileCText(t, marked, optimize, "-Wno-psabi")
+		for k := linkMulti; k <= linkPerf; k++ {
+			t.Run(optimize+" "+k.String(), func(t *testing.T) {
+				needFeature(t, k.needs())
+				p := provider(t, Options{Links: k.String()})
+				r := run(t, target)
+				sel := call("like", selColumn(selName), constant("usdt:app:%"))
+				src, got := start(t, p, acquisition(FunctionStart, r.target(), sel, "function_name", "class", "arg0", "arg1", "arg2", "arg3"))
+				r.step()
+				if line := r.line(); line != "1" {
+					t.Errorf("the semaphore is %s while the place is probed", line)
+				}
+				r.line() // ready
+				if err := src.Stop(); err != nil {
+					t.Fatal(err)
+				}
+				if lines := r.finish(success); !slices.Equal(lines, []string{"0"}) {
+					t.Errorf("the semaphore is %s when nothing is probed any more", lines)
+				}
+				have := map[string]int{}
+				for _, row := range got.rows {
+					have[fmt.Sprint(row[0].S, row[2].I, row[3].I, row[4].I, row[5].I)]++
+				}
+				want := map[string]int{}
+				wide := []int64{10, 20, 30, -40}
+				for i := range int64(100) {
+					want[fmt.Sprint("usdt:app:in__registers", i-50, i, 0, 0)]++
+					want[fmt.Sprint("usdt:app:in__memory", -3, 0xfffe, -40, wide[i&3])]++
+					want[fmt.Sprint("usdt:app:constant", 7, -7, 0, 0)]++
+					want[fmt.Sprint("usdt:app:twice", i-50, 0, 0, 0)]++
+					want[fmt.Sprint("usdt:app:twice", -i, 0, 0, 0)]++
+					want[fmt.Sprint("usdt:app:guarded", i-50, 0, 0, 0)]++
+				}
+				if diff := cmp.Diff(want, have); diff != "" {
+					t.Error(diff)
+				}
+			})
+		}
+	}
+}
+
+// A condition on an argument is tested in the kernel, on the value as it is
+// extended.
+func TestConditionOnMarkedArgument(t *testing.T) {
+	testenv.NeedUprobes(t)
+	p := provider(t, Options{})
+	r := run(t, testenv.CompileCText(t, marked, "-O2"))
+	spec := acquisition(FunctionStart, r.target(), named("usdt:app:twice"), "arg0")
+	spec.Filter = bound(call("<", col("arg0"), &plan.Const{V: batch.Int(-90)}), spec.Out)
+	src, got := start(t, p, spec)
+	if src.Residual() != nil {
+		t.Errorf("%s is left to be tested", src.Residual())
+	}
+	r.step()
+	r.line()
+	r.line()
+	src.Stop()
+	r.finish(success)
+	if n := len(got.rows); n != 9 { // again passes -91 to -99
+		t.Errorf("%d rows, want 9", n)
+	}
+}
+
+// What cannot be is said, with what there is.
+func TestMarkedPlacesRefused(t *testing.T) {
+	testenv.NeedUprobes(t)
+	p := provider(t, Options{})
+	r := run(t, testenv.CompileCText(t, marked, "-O2"))
+	for _, test := range []struct {
+		stream, name, column string
+		want                 string
+	}{
+		{FunctionDuration, "usdt:app:twice", "duration", "usdt:app:twice is a place that is passed, not a call that returns"},
+		{FunctionCall, "usdt:app:twice", "event", "usdt:app:twice is a place that is passed, not a call that returns"},
+		{FunctionStart, "usdt:app:twice", "depth", "usdt:app:twice is a place that is passed, which has no depth"},
+		{FunctionStart, "usdt:app:twize", "arg0", "no function named usdt:app:twize"},
+	} {
+		_, err := p.Prepare(context.Background(), acquisition(test.stream, r.target(), named(test.name), test.column))
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s of %s: %v, want %s", test.stream, test.name, err, test.want)
+			continue
+		}
+		if e, ok := err.(*plan.Error); test.name == "usdt:app:twize" && (!ok || !strings.Contains(e.Hint, "usdt:app:twice")) {
+			t.Errorf("the hint does not name the nearest: %+v", e)
+		}
+	}
+	// Who asks for all functions asks for calls.
+	src, err := p.Prepare(context.Background(), acquisition(FunctionStart, r.target(), nil, "function_name"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range src.Sites() {
+		if strings.HasPrefix(s.Function, markedPrefix) {
+			t.Errorf("%s is probed, which was not asked for", s.Function)
+		}
+	}
+	src.Stop()
+}

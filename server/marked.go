@@ -1,0 +1,86 @@
+package server
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"endoscope/operators/batch"
+	"endoscope/probes/process"
+	"endoscope/probes/symbols"
+)
+
+// marked is a place that the author of a program or library has marked (USDT).
+type marked struct {
+	symbols.Probe
+	module string
+}
+
+// marked lists the marked places of the session's target: of its executable, and
+// of the libraries that its first process has mapped. What cannot be read has none.
+func (s *session) marked() ([]marked, error) {
+	s.mu.Lock()
+	t := s.target
+	s.mu.Unlock()
+	running, err := process.Resolve(t)
+	if err != nil {
+		return nil, err
+	}
+	if len(running) == 0 {
+		if len(t.Exes) == 0 {
+			return nil, nil
+		}
+		f, err := process.OpenExe(t.Exes[0])
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		return markedIn(nil, f, t.Exes[0]), nil
+	}
+	mappings, err := process.Modules(running[0].PID)
+	if err != nil {
+		return nil, err
+	}
+	var out []marked
+	for _, m := range mappings {
+		f, err := process.OpenModule(running[0].PID, m)
+		if err != nil {
+			continue
+		}
+		out = markedIn(out, f, m.Path)
+		f.Close()
+	}
+	return out, nil
+}
+
+func markedIn(out []marked, f *os.File, path string) []marked {
+	list, _ := symbols.Probes(f)
+	for _, p := range list {
+		out = append(out, marked{p, filepath.Base(path)})
+	}
+	return out
+}
+
+// describeMarked is the answer of DESCRIBE FUNCTION for a marked place, nil if the
+// target has none of this name.
+func (s *session) describeMarked(name string) (*relation, error) {
+	all, err := s.marked()
+	if err != nil {
+		return nil, err
+	}
+	rel := newRelation(text("function_name"), text("module"), text("address"), text("arguments"), text("entry"))
+	for _, m := range all {
+		if m.String() != name {
+			continue
+		}
+		entry := m.Site.Method + ": " + m.Site.Insn
+		if m.Refused != nil {
+			entry = "cannot be probed: " + m.Refused.Error()
+		}
+		rel.add(batch.Str(name), batch.Str(m.module), batch.Str(fmt.Sprintf("%#x", m.Site.Addr)), batch.Str(m.Signature()), batch.Str(entry))
+	}
+	if len(rel.rows) == 0 {
+		return nil, nil
+	}
+	return rel, nil
+}
