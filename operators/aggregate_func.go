@@ -63,6 +63,10 @@ func newAccumulator(f *plan.Agg, arg batch.Type, l *lanes) (accumulator, error) 
 			return nil, plan.Errorf(-1, -1, "%s needs the quantile", f)
 		}
 		return newQuantile(f, parameter(f.Params[0]))
+	case "sketch":
+		return &sketch{}, nil
+	case "sketch_quantile":
+		return newSketchQuantile(f)
 	case "histogram":
 		return newHistogram(f, arg)
 	case "topk":

@@ -49,7 +49,7 @@ func TestPlans(t *testing.T) {
 				if err := CheckView(c, d.Input, env); err != nil {
 					return err.Error()
 				}
-				env.Views.Put(mustParse(t, c.String()).(*parser.CreateStream))
+				env.Views.Put(mustParse(t, c.String()).(*parser.CreateStream), "", true)
 				return ""
 			case "plan":
 				return planText(t, d.Input, env)
@@ -71,7 +71,7 @@ func TestErrors(t *testing.T) {
 				if err := CheckView(c, d.Input, env); err != nil {
 					return err.Error()
 				}
-				env.Views.Put(mustParse(t, c.String()).(*parser.CreateStream))
+				env.Views.Put(mustParse(t, c.String()).(*parser.CreateStream), "", true)
 				return ""
 			case "refused":
 				_, err := planOf(t, d.Input, env)

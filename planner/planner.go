@@ -16,7 +16,9 @@ type Env struct {
 	Views *catalog.Views
 	// Triggers are those there are; nil: none.
 	Triggers *catalog.Triggers
-	Target   plan.Target // the session's; zero if it has none
+	// Hidden reports whether a trigger is not to be told of; nil: none.
+	Hidden func(trigger string) bool
+	Target plan.Target // the session's; zero if it has none
 	// ByThread has sources bring the names of threads, read or not, since some
 	// threads' rows are not to be reported.
 	ByThread bool
@@ -32,9 +34,32 @@ type Env struct {
 	Eval func(plan.Expr) (batch.Value, error)
 	// Params are the values of $1, $2, ...
 	Params []batch.Value
-	// Unbound has parameters without a value be NULL: a plan that only says what
-	// it would give.
-	Unbound bool
+	// Unbound has parameters without a value be NULL, and learns of their types: a
+	// plan that only says what it would give. nil: they need values.
+	Unbound *Unbound
+}
+
+// Unbound are the parameters of a statement that is planned without values. The zero
+// value has seen none.
+type Unbound struct{ params map[int]*plan.Param }
+
+func (u *Unbound) param(n int) *plan.Param {
+	if u.params == nil {
+		u.params = map[int]*plan.Param{}
+	}
+	if u.params[n] == nil {
+		u.params[n] = &plan.Param{}
+	}
+	return u.params[n]
+}
+
+// Types are those of $1 to $n; Null where any will do.
+func (u *Unbound) Types(n int) []batch.Type {
+	types := make([]batch.Type, n)
+	for i := range types {
+		types[i] = u.params[i+1].Type()
+	}
+	return types
 }
 
 // Models are the models that CREATE MODEL made.

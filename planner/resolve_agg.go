@@ -196,8 +196,10 @@ func (c *exprCtx) call(e *parser.Call) (plan.Expr, error) {
 		for i := range plan.Encoders {
 			names = append(names, plan.Encoders[i].Name)
 		}
-		for i := range plan.StackAggs {
-			names = append(names, plan.StackAggs[i].Name)
+		for _, table := range [][]plan.AggFunc{plan.StackAggs, plan.SketchAggs} {
+			for i := range table {
+				names = append(names, table[i].Name)
+			}
 		}
 		for i := range plan.PresentAggs {
 			names = append(names, plan.PresentAggs[i].Name)
@@ -343,7 +345,7 @@ func argumentHint(f *plan.AggFunc) string {
 // checkParams refuses constants that an aggregate cannot work with.
 func (c *exprCtx) checkParams(a *plan.Agg, e *parser.Call) error {
 	switch {
-	case a.Fn == "quantile" && !(a.Params[0].F >= 0 && a.Params[0].F <= 1):
+	case (a.Fn == "quantile" || a.Fn == "sketch_quantile") && !(a.Params[0].F >= 0 && a.Params[0].F <= 1):
 		return c.r.hintf(e.Args[1].Pos(), argumentHint(plan.FindAgg("quantile")), "a quantile lies between 0 and 1")
 	case a.Fn == "topk" && (a.Params[0].I < 1 || a.Params[0].I > 10000):
 		return c.r.errorf(e.Args[1].Pos(), "TOPK gives between 1 and 10,000 values")

@@ -92,7 +92,9 @@ func (c *exprCtx) param(e *parser.Param) (plan.Expr, error) {
 	k := &plan.Const{V: batch.NullOf(batch.Null), Start: e.Start, Stop: e.Stop}
 	if env := c.r.env; e.N <= len(env.Params) {
 		k.V = env.Params[e.N-1]
-	} else if !env.Unbound {
+	} else if env.Unbound != nil {
+		k.Param = env.Unbound.param(e.N)
+	} else {
 		return nil, c.r.hintf(e.Pos(), "values are given with a statement by programs: Query(ctx, \"... $1\", 42)", "$%d has no value", e.N)
 	}
 	return k, nil

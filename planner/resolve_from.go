@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,13 @@ type ctes []*parser.CTE
 
 // source resolves one source. every is the interval of a SAMPLE around it.
 func (r *resolver) source(s *parser.Source, with ctes, lv level, every time.Duration) (*scope, error) {
+	if r.sources++; r.sources > maxSources {
+		at := r.outer
+		if at.src == "" {
+			at = place{s.Pos(), r.src}
+		}
+		return nil, &parser.Error{Msg: fmt.Sprintf("this stands for more than %d sources, when the definitions are put in for their names", maxSources), Pos: at.pos, Src: at.src}
+	}
 	out, err := r.sourceKind(s, with, lv, every)
 	if err != nil {
 		return nil, err
@@ -98,6 +106,7 @@ func requalified(s plan.Schema, alias string) plan.Schema {
 // named resolves a stream by name: WITH, then the user's streams, then the
 // built-in ones.
 func (r *resolver) named(s *parser.Source, name *parser.Ident, with ctes, lv level, every time.Duration) (*scope, error) {
+	defer r.entering(name)()
 	for i := len(with) - 1; i >= 0; i-- {
 		if with[i].Name.Name == name.Name {
 			out, err := r.subquery(with[i].Query, with[:i], lv, every)
@@ -115,7 +124,8 @@ func (r *resolver) named(s *parser.Source, name *parser.Ident, with ctes, lv lev
 	}
 	st := catalog.Find(strings.ToLower(name.Name))
 	if st == nil {
-		names := slices.Concat(r.env.Views.Names(), r.env.Triggers.Names())
+		names := slices.DeleteFunc(r.env.Triggers.Names(), func(trigger string) bool { return r.env.Hidden != nil && r.env.Hidden(trigger) })
+		names = append(names, r.env.Views.Names()...)
 		for _, st := range catalog.Streams {
 			names = append(names, st.Name)
 		}
@@ -155,6 +165,16 @@ func (r *resolver) named(s *parser.Source, name *parser.Ident, with ctes, lv lev
 		out.bare = st
 	}
 	return out, nil
+}
+
+// entering notes where the statement names what is inlined from now on, until the
+// function that it gives is called.
+func (r *resolver) entering(name *parser.Ident) (leave func()) {
+	if r.outer.src != "" {
+		return func() {}
+	}
+	r.outer = place{name.Pos(), r.src}
+	return func() { r.outer = place{} }
 }
 
 // asksFor reports whether the statement names a column, or has an encoder that

@@ -47,7 +47,7 @@ func (r *resolver) triggerName(c *parser.CreateTrigger) error {
 	switch {
 	case catalog.Find(name) != nil:
 		return r.errorf(c.Name.Pos(), "%s is a built-in stream, and a trigger's name is a stream, too", name)
-	case r.env.Views.Get(name) != nil:
+	case r.env.Views.Taken(name):
 		return r.hintf(c.Name.Pos(), "DROP STREAM "+name+", or choose another name", "there is a stream %s already, and a trigger's name is a stream, too", name)
 	case !c.Replace && r.env.Triggers.Has(name):
 		return r.hintf(c.Name.Pos(), "CREATE OR REPLACE TRIGGER, or DROP TRIGGER "+name, "there is a trigger %s already", name)

@@ -45,6 +45,7 @@ func coerce(x plan.Expr, t batch.Type) plan.Expr {
 	switch {
 	case k.V.IsNull:
 		n.V = batch.NullOf(t)
+		k.Param.As(t)
 	case k.V.Type == batch.Bigint && t == batch.Double:
 		n.V = batch.Float(float64(k.V.I))
 	case k.V.Type == batch.Bigint && t == batch.Duration:

@@ -15,9 +15,21 @@ type resolver struct {
 	env     *Env
 	src     string
 	views   []string // definitions being inlined, outermost first
+	sources int      // of all that was inlined so far
+	outer   place    // where the statement itself names what is being inlined
 	notices []string
 	trigger string // that is being defined, or ""
 }
+
+// place is a part of a text.
+type place struct {
+	pos parser.Span
+	src string
+}
+
+// maxSources is how many sources a statement may have once its definitions are
+// inlined: definitions that name each other twice double with each step.
+const maxSources = 1000
 
 // level says where a query stands, for the clauses that not every place allows.
 type level uint8

@@ -29,7 +29,7 @@ func TestTriggers(t *testing.T) {
 				if err := CheckView(c, d.Input, env); err != nil {
 					return err.Error()
 				}
-				env.Views.Put(mustParse(t, c.String()).(*parser.CreateStream))
+				env.Views.Put(mustParse(t, c.String()).(*parser.CreateStream), "", true)
 				return ""
 			case "drop":
 				env.Triggers.Drop(d.Input)

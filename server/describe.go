@@ -20,22 +20,22 @@ func (s *session) describe(_ context.Context, st *parser.Describe, src string) (
 	if st.Function {
 		return s.describeFunction(st, src)
 	}
-	if v := s.e.views.Get(name); v != nil {
+	if v := s.views.Get(name); v != nil {
 		return s.describeView(v)
 	}
-	if s.e.flows.Has(name) {
-		return describeTrigger(s.e.trigger(name)), nil
+	if t := s.e.trigger(name); t != nil && s.may.Owns(t.user) {
+		return describeTrigger(t), nil
 	}
 	cs := catalog.Find(strings.ToLower(name))
 	if cs == nil {
-		if k, err := s.e.models.get(name); err == nil && k != nil {
+		if k, err := s.e.models.get(name); err == nil && k != nil && s.may.Owns(k.Owner) {
 			return describeModel(k), nil
 		}
 		var names []string
 		for _, st := range catalog.Streams {
 			names = append(names, st.Name)
 		}
-		return nil, refuse(st.Name, src, nearest(name, slices.Concat(names, s.e.views.Names(), s.e.flows.Names())), "there is no stream %s", name)
+		return nil, refuse(st.Name, src, nearest(name, slices.Concat(names, s.views.Names(), s.triggerNames())), "there is no stream %s", name)
 	}
 	if cs.Later {
 		return nil, unsupported(st.Name, src, cs.Name)

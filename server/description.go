@@ -16,7 +16,7 @@ func (s *session) Describe(ctx context.Context, text string) (wire.Description, 
 		return wire.Description{}, err
 	}
 	env := s.env()
-	env.Unbound = true
+	env.Unbound = &planner.Unbound{}
 	d := wire.Description{Params: parser.Params(text)}
 	var p *plan.Query
 	switch st := stmt.(type) {
@@ -35,7 +35,7 @@ func (s *session) Describe(ctx context.Context, text string) (wire.Description, 
 		return d, res.Close()
 	}
 	if p != nil {
-		d.Columns = columnsOf(p.Root.Schema())
+		d.Columns, d.ParamTypes = columnsOf(p.Root.Schema()), env.Unbound.Types(d.Params)
 	}
 	return d, err
 }

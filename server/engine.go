@@ -60,7 +60,6 @@ type Engine struct {
 	triggers map[string]*trigger      // guarded by mu
 	claimed  map[string]chan struct{} // their names that are, until it is closed; guarded by mu
 	flows    *catalog.Triggers        // what they read and write
-	owners   map[string]string        // of views, by name; guarded by mu
 	totals   totals                   // of queries that have ended; guarded by mu
 }
 
@@ -77,7 +76,7 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{kept: kept, options: o, providers: map[string]probes.Provider{}, attaches: map[string]bool{}, owners: map[string]string{}, views: catalog.NewViews(), models: newModels(o.ModelDir), queries: map[int64]*query{},
+	e := &Engine{kept: kept, options: o, providers: map[string]probes.Provider{}, attaches: map[string]bool{}, views: catalog.NewViews(), models: newModels(o.ModelDir), queries: map[int64]*query{},
 		triggers: map[string]*trigger{}, claimed: map[string]chan struct{}{}, flows: catalog.NewTriggers(), modules: &symbols.Cache{}, shares: newShares()}
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
 	stacks, lives := stack.New(), sched.New()

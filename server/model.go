@@ -156,7 +156,7 @@ func (s *session) dropModel(st *parser.Drop, text string) (wire.Result, error) {
 		return nil, refuse(st.Name, text, "", "model %s cannot be removed: %v", st.Name.Name, err)
 	}
 	if !found {
-		return nil, refuse(st.Name, text, nearest(st.Name.Name, s.e.models.ModelNames()), "there is no model %s", st.Name.Name)
+		return nil, refuse(st.Name, text, nearest(st.Name.Name, s.models().ModelNames()), "there is no model %s", st.Name.Name)
 	}
 	return done("model %s dropped", st.Name.Name), nil
 }
@@ -185,12 +185,12 @@ func (s *session) showModels() *relation {
 		wire.Column{Name: "created", Type: batch.Timestamp}, text("definition"))
 	for _, name := range s.e.models.ModelNames() {
 		k, err := s.e.models.summary(name)
-		if err != nil {
+		if err != nil && s.may.Rules() {
 			rel.notices = append(rel.notices, fmt.Sprintf("model %s cannot be read: %v", name, err))
 			continue
 		}
-		if k == nil {
-			continue // it was dropped just now
+		if k == nil || !s.may.Owns(k.owner) {
+			continue // it was dropped just now, or is another user's
 		}
 		rel.add(batch.Str(name), batch.Str(k.kind), batch.Str(k.size), batch.Int(k.sequences), batch.Int(k.symbols),
 			batch.Time(k.created.UnixNano()), batch.Str(k.definition))

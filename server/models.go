@@ -48,7 +48,7 @@ type modelSummary struct {
 	kind, size         string
 	sequences, symbols int64
 	created            time.Time
-	definition         string
+	definition, owner  string
 
 	modified time.Time // the file that this is of
 	bytes    int64
@@ -171,7 +171,7 @@ func (m *models) summary(name string) (*modelSummary, error) {
 
 func summarise(k *model) *modelSummary {
 	of := k.Model.Encoding().Of()
-	return &modelSummary{kind: k.Model.Kind(), size: k.Model.Size(), sequences: int64(of.Sequences), symbols: of.Symbols, created: k.Created, definition: k.Definition}
+	return &modelSummary{kind: k.Model.Kind(), size: k.Model.Size(), sequences: int64(of.Sequences), symbols: of.Symbols, created: k.Created, definition: k.Definition, owner: k.Owner}
 }
 
 func readModel(path string) (*model, error) {

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"io"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,8 @@ type outlet struct {
 	t       *tally
 	preview bool  // rows pushed now are a preview; the runner's
 	unread  int64 // wire.Options.Unread
+	marks   bool  // wire.Options.Marks
+	timed   bool  // watermarks are times, and not numbers of lines
 	// hurried is set while a live source runs: the query must not wait.
 	hurried atomic.Bool
 
@@ -36,7 +39,8 @@ type outlet struct {
 	mu      sync.Mutex
 	events  []wire.Event
 	head    int
-	bytes   int64         // of the rows in events
+	held    held          // by the rows in events
+	mark    int64         // the latest watermark
 	ready   chan struct{} // has a token after something came
 	room    chan struct{} // has a token after something was taken
 	over    bool
@@ -98,6 +102,8 @@ func (o *outlet) Signal(ctx context.Context, _ int, s operators.Signal) (operato
 		}
 		_, err := o.send(ctx, wire.Event{Kind: kind})
 		return operators.More, err
+	case operators.Watermark:
+		o.advance(s.Time)
 	case operators.Gap:
 		o.t.addLost(s.Cause, s.N)
 	}
@@ -109,9 +115,8 @@ func (o *outlet) Close(context.Context, int) error { return nil }
 // send has the client get an event. It waits for room, or, if the query must not
 // wait, drops rows for which there is none: then it reports false.
 func (o *outlet) send(ctx context.Context, ev wire.Event) (kept bool, err error) {
-	size := sizeOf(ev.Batch)
 	for {
-		if o.put(ev, size) {
+		if o.put(ev) {
 			return true, nil
 		}
 		if o.unread > 0 && o.hurried.Load() {
@@ -130,7 +135,7 @@ func (o *outlet) send(ctx context.Context, ev wire.Event) (kept bool, err error)
 }
 
 // put adds an event if there is room for it.
-func (o *outlet) put(ev wire.Event, size int64) bool {
+func (o *outlet) put(ev wire.Event) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	n := len(o.events) - o.head
@@ -140,24 +145,35 @@ func (o *outlet) put(ev wire.Event, size int64) bool {
 			return false
 		}
 	case ev.Batch != nil:
-		if n > 0 && o.bytes+size > o.unread {
+		if o.held.add(ev.Batch) > o.unread && n > 0 {
+			o.held.remove(ev.Batch)
 			return false
 		}
 	case n > 0 && o.events[len(o.events)-1].Kind == ev.Kind:
 		return true // all that came between was dropped: it says nothing new
 	}
+	ev.Mark = o.mark
 	o.events = append(o.events, ev)
-	o.bytes += size
 	token(o.ready)
 	return true
 }
 
-// sizeOf is about how many bytes a batch keeps, without its dictionaries.
-func sizeOf(b *batch.Batch) int64 {
-	if b == nil {
-		return 0
+// advance notes that all rows before t were given, and tells who wants to know it:
+// with what they take next, or as an event of its own where nothing waits.
+func (o *outlet) advance(t int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if t <= o.mark || !o.timed || t == math.MaxInt64 { // the last: nothing comes any more
+		return
 	}
-	return int64(b.N) * int64(len(b.Cols)) * 8
+	o.mark = t
+	switch n := len(o.events); {
+	case n > o.head:
+		o.events[n-1].Mark = t
+	case o.marks:
+		o.events = append(o.events, wire.Event{Kind: wire.Mark, Mark: t})
+		token(o.ready)
+	}
 }
 
 func token(c chan struct{}) {
@@ -220,7 +236,9 @@ func (o *outlet) take() (ev wire.Event, ok bool, err error) {
 		clear(o.events[n:])
 		o.events, o.head = o.events[:n], 0
 	}
-	o.bytes -= sizeOf(ev.Batch)
+	if ev.Batch != nil && o.unread > 0 {
+		o.held.remove(ev.Batch)
+	}
 	token(o.room)
 	return ev, true, nil
 }

@@ -69,8 +69,8 @@ func TestUnreadRowsAreDroppedAndCounted(t *testing.T) {
 					batches++
 				}
 			}
-			if o.bytes > limit && batches > 1 { // one always may
-				t.Fatalf("%d bytes wait in %d batches, the limit is %d", o.bytes, batches, limit)
+			if o.held.bytes > limit && batches > 1 { // one always may
+				t.Fatalf("%d bytes wait in %d batches, the limit is %d", o.held.bytes, batches, limit)
 			}
 		}
 		o.finish(nil, 0)

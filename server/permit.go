@@ -159,13 +159,6 @@ func (s *session) mayDrop(kind, owner string, name *parser.Ident, text string) e
 	return refuse(name, text, "", "%s %s is another user's", kind, name.Name)
 }
 
-func (s *session) mayDropStream(name *parser.Ident, text string) error {
-	if s.e.views.Get(name.Name) == nil {
-		return nil // the statement says that it is not there
-	}
-	return s.mayDrop("stream", s.e.ownerOfStream(name.Name), name, text)
-}
-
 func (s *session) mayReplaceTrigger(name string, at *parser.Ident, text string) error {
 	if old := s.e.trigger(name); old != nil {
 		return s.mayDrop("trigger", old.user, at, text)

@@ -182,8 +182,8 @@ func TestUsersAreApart(t *testing.T) {
 	run(t, alice, "CREATE STREAM mine AS SELECT * FROM SAMPLE(memory_usage, 1s)")
 	run(t, alice, "CREATE TRIGGER tr ON SAMPLE(memory_usage, 1h) WHEN used > 0 BEGIN NOTIFY 'x' END")
 	for statement, want := range map[string]string{
-		"DROP STREAM mine": "stream mine is another user's",
-		"CREATE OR REPLACE STREAM mine AS SELECT * FROM SAMPLE(cpu_usage, 1s)": "stream mine is another user's",
+		"DROP STREAM mine": "there is no stream mine that CREATE STREAM made",
+		"CREATE OR REPLACE STREAM mine AS SELECT * FROM SAMPLE(cpu_usage, 1s)": "the name mine is taken",
 		"DROP TRIGGER tr": "trigger tr is another user's",
 		"CREATE OR REPLACE TRIGGER tr ON SAMPLE(memory_usage, 1h) WHEN used > 0 BEGIN NOTIFY 'x' END": "trigger tr is another user's",
 		"SELECT * FROM tr":    "trigger tr is another user's",

@@ -38,6 +38,7 @@ type query struct {
 	state     atomic.Value       // string, for sys.queries
 
 	live          time.Duration // interval of previews; 0: none
+	marks         bool          // wire.Options.Marks
 	unread        int64         // bytes of rows that its client may leave unread; 0: it waits
 	joinMemory    int64         // bytes
 	encoderBudget int64         // bytes
@@ -122,6 +123,7 @@ func (q *query) start() (err error) {
 		return planner.Placed(err, q.text)
 	}
 	q.out = newOutlet(q.t, q.unread)
+	q.out.marks, q.out.timed = q.marks, timed(q.plan.Root)
 	q.out.hurried.Store(slices.ContainsFunc(q.feeds, func(f *feed) bool { return f.live }))
 	last := q.last
 	if last == nil {

@@ -24,8 +24,10 @@ import (
 type session struct {
 	e      *Engine
 	may    *grant.Grant
+	views  *catalog.Views // those of CREATE STREAM that it sees
 	live   time.Duration
 	unread int64 // of queries: wire.Options.Unread
+	marks  bool  // and wire.Options.Marks
 
 	mu       sync.Mutex
 	target   plan.Target
@@ -57,7 +59,7 @@ func newSession(_ context.Context, e *Engine, o wire.Options, may *grant.Grant) 
 }
 
 func openSession(e *Engine, o wire.Options, may *grant.Grant) (*session, error) {
-	s := &session{e: e, may: may, live: o.Live, unread: o.Unread, settings: map[string]batch.Value{}, said: map[string]string{}, open: map[*query]bool{}, inbox: newInbox(), notify: o.Notify, armed: o.Armed}
+	s := &session{e: e, may: may, views: e.views.As(may.Owns), live: o.Live, unread: o.Unread, marks: o.Marks, settings: map[string]batch.Value{}, said: map[string]string{}, open: map[*query]bool{}, inbox: newInbox(), notify: o.Notify, armed: o.Armed}
 	switch {
 	case len(o.Command) > 0:
 		if err := may.MayStart(); err != nil {
@@ -117,7 +119,7 @@ func (s *session) env(args ...batch.Value) *planner.Env {
 	noKernel, resolves := s.noKernel(), webhookFormats[s.setting("webhook_format").S].resolves
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &planner.Env{Params: args, Resolves: resolves, Views: s.e.views, Triggers: s.e.flows, Models: s.e.models, Target: s.target, ByThread: len(s.quiet.threads) > 0, NoKernel: noKernel, File: s.describeFile, Eval: expr.EvalConst}
+	return &planner.Env{Params: args, Resolves: resolves, Views: s.views, Triggers: s.e.flows, Hidden: s.hidden, Models: s.models(), Target: s.target, ByThread: len(s.quiet.threads) > 0, NoKernel: noKernel, File: s.describeFile, Eval: expr.EvalConst}
 }
 
 // Execute runs one statement, and has what is refused on record.
@@ -158,7 +160,7 @@ func (s *session) execute(ctx context.Context, text string, args []batch.Value) 
 	case *parser.Explain:
 		return s.explain(ctx, st, text, args)
 	case *parser.CreateStream:
-		return s.createStream(st, text)
+		return s.createStream(ctx, st, text)
 	case *parser.Drop:
 		if st.Kind == "TRIGGER" {
 			return s.dropTrigger(ctx, st, text)
@@ -166,17 +168,7 @@ func (s *session) execute(ctx context.Context, text string, args []batch.Value) 
 		if st.Kind == "MODEL" {
 			return s.dropModel(st, text)
 		}
-		if err := s.mayDropStream(st.Name, text); err != nil {
-			return nil, err
-		}
-		if !s.e.views.Drop(st.Name.Name) {
-			return nil, refuse(st.Name, text, nearest(st.Name.Name, s.e.views.Names()), "there is no stream %s that CREATE STREAM made", st.Name.Name)
-		}
-		r := done("stream %s dropped", st.Name.Name)
-		if _, err := s.e.kept.drop("stream", st.Name.Name); err != nil {
-			r.notices = append(r.notices, err.Error())
-		}
-		return r, nil
+		return s.dropStream(ctx, st, text)
 	case *parser.Use:
 		return s.use(st, text)
 	case *parser.Set:
@@ -223,7 +215,7 @@ func (s *session) startQuery(ctx context.Context, text string, p *plan.Query) (*
 	if err != nil {
 		return nil, err
 	}
-	q.live, q.unread = s.live, s.unread
+	q.live, q.unread, q.marks = s.live, s.unread, s.marks
 	s.budgets().give(q)
 	s.holdBack(q)
 	if err := s.enter(q); err != nil {
@@ -298,30 +290,6 @@ func (s *session) forget(q *query) {
 	s.mu.Unlock()
 }
 
-func (s *session) createStream(st *parser.CreateStream, text string) (wire.Result, error) {
-	if err := planner.CheckView(st, text, s.env()); err != nil {
-		return nil, err
-	}
-	if !st.Replace && s.e.views.Get(st.Name.Name) != nil {
-		return nil, refuse(st.Name, text, "CREATE OR REPLACE STREAM, or DROP STREAM "+st.Name.Name, "there is a stream %s already", st.Name.Name)
-	}
-	if err := s.mayDropStream(st.Name, text); err != nil {
-		return nil, err
-	}
-	// Kept in canonical form, so that positions in it mean its printed text.
-	again, err := parser.Parse(st.String())
-	if err != nil {
-		return nil, fmt.Errorf("the definition of %s does not read back: %w", st.Name.Name, err)
-	}
-	s.e.views.Put(again.(*parser.CreateStream))
-	s.e.own(st.Name.Name, s.may.Name())
-	r := done("stream %s created", st.Name.Name)
-	if err := s.keep("stream", st.Name.Name, again.String()); err != nil {
-		r.notices = append(r.notices, err.Error())
-	}
-	return r, nil
-}
-
 func (s *session) use(st *parser.Use, text string) (wire.Result, error) {
 	var t plan.Target
 	var what string
@@ -364,12 +332,12 @@ func (s *session) Complete(_ context.Context, kind, of, prefix string) []string 
 				names = append(names, st.Name)
 			}
 		}
-		names = append(names, s.e.views.Names()...)
-		names = append(names, s.e.flows.Names()...)
+		names = append(names, s.views.Names()...)
+		names = append(names, s.triggerNames()...)
 	case "model":
-		names = s.e.models.ModelNames()
+		names = s.models().ModelNames()
 	case "trigger":
-		names = s.e.flows.Names()
+		names = s.triggerNames()
 	case "column":
 		for _, st := range catalog.Streams {
 			if of == "" || st.Name == of {

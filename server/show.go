@@ -82,10 +82,12 @@ func (s *session) showStreams() *relation {
 			rel.add(batch.Str(st.Name), batch.Str(st.Kind.String()), batch.Str(st.Doc))
 		}
 	}
-	for _, name := range s.e.views.Names() {
-		rel.add(batch.Str(name), batch.Str("defined"), batch.Str(s.e.views.Get(name).Query.String()))
+	for _, name := range s.views.Names() {
+		if v := s.views.Get(name); v != nil { // else it was dropped just now
+			rel.add(batch.Str(name), batch.Str("defined"), batch.Str(v.Query.String()))
+		}
 	}
-	for _, name := range s.e.flows.Names() {
+	for _, name := range s.triggerNames() {
 		rel.add(batch.Str(name), batch.Str("enumerable"), batch.Str("what the trigger of that name does"))
 	}
 	return rel

@@ -50,17 +50,3 @@ func (e *Engine) Expel(user string) {
 		_, _ = e.kept.drop("trigger", t.plan.Name) // nobody is there to be told
 	}
 }
-
-// own notes whose a stream is that CREATE STREAM has made.
-func (e *Engine) own(stream, user string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.owners[stream] = user
-}
-
-// ownerOfStream is whose a stream is that CREATE STREAM has made.
-func (e *Engine) ownerOfStream(stream string) string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.owners[stream]
-}

@@ -414,7 +414,7 @@ func (s *session) dropTrigger(ctx context.Context, st *parser.Drop, text string)
 			}
 			return done("trigger %s dropped: it waited for what it is about", name), nil
 		}
-		hint := nearest(name, s.e.flows.Names())
+		hint := nearest(name, s.triggerNames())
 		if hint == "" {
 			hint = "SHOW TRIGGERS lists them"
 		}

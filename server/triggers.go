@@ -52,6 +52,9 @@ func (e *Engine) enterTrigger(t *trigger, replace bool) (old *trigger, err error
 		return nil, plan.Errorf(-1, -1, "there is a trigger %s already", name)
 	}
 	// Others may have come since it was planned.
+	if e.views.Taken(name) {
+		return nil, plan.Errorf(-1, -1, "there is a stream %s already, and a trigger's name is a stream, too", name)
+	}
 	if loop := t.plan.Feeds(e.flows); loop != nil {
 		return nil, loop
 	}

@@ -2,16 +2,26 @@
 // give comes back as one result, with a column host.
 //
 //	statement ─► split ─┬► host a ─► rows ─┐
-//	                    └► host b ─► rows ─┴► host column │ merge (second stage) ─► result
+//	                    └► host b ─► rows ─┴► host column │ in order of time
+//	                                        or second stage │ once, by window, by round ─► result
 //
 // Aggregates are merged: each host computes the first stage (plan.AggStages), and
 // the second one is a query of its own over what they give, planned and executed
-// here. With GROUP BY host every host has its own, whatever the aggregate is. Rows
-// of different hosts come as they arrive, with the times of their own clocks: the
-// footer says how far these may be apart.
+// here: once, for each window when no host has more of it, or, with EMIT EVERY, each
+// time that all have given their totals. With GROUP BY host every host has its own,
+// whatever the aggregate is. Rows that have a timestamp come in its order, each
+// host's times less by how much its clock is ahead; the footer says how exact that
+// is. What would be each host's own where the statement means all is refused, also
+// where it stands behind the name of a stream that somebody has defined.
 //
-// A host that cannot be reached, or is lost, is marked in the footer and not waited
-// for. A goroutine for each host reads its result; they meet in one channel.
+// A host that cannot be reached, or is lost, is marked and not waited for, nor is
+// one that has said nothing for some time, not even that time has passed: hosts give
+// watermarks (wire.Options.Marks).
+//
+// Goroutines: one reads each host's result; they meet in one channel, whose other
+// end is the caller of Next, to whom all other state belongs. One more asks hosts for
+// their clocks; all end with the result's Close. Locks: gathered.mu and clocks.mu,
+// never held together, nor while a host is asked.
 //
 // It must not know the network, nor how results are shown.
 package fleet

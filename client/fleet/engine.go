@@ -48,7 +48,7 @@ type member struct {
 // session is one at every host that could be reached.
 type session struct {
 	members []*member
-	apart   time.Duration // how far the clocks of hosts may be apart; < 0: not known
+	clocks  clocks
 }
 
 // NewSession opens a session at every host. It fails if none can be reached, or if
@@ -67,7 +67,8 @@ func (e *Engine) NewSession(ctx context.Context, o wire.Options) (wire.Session, 
 			if o.Notify != nil {
 				with.Notify = func(text string) { o.Notify(h.Name + ": " + text) }
 			}
-			with.Live = 0 // previews of parts say nothing
+			with.Live = 0     // previews of parts say nothing
+			with.Marks = true // who has no rows has to say so
 			ctx, cancel := context.WithTimeout(ctx, connecting)
 			defer cancel()
 			if m.session, m.why = h.Engine.NewSession(ctx, with); m.why != nil {
@@ -90,7 +91,7 @@ func (e *Engine) NewSession(ctx context.Context, o wire.Options) (wire.Session, 
 		_ = s.Close()
 		return nil, refused
 	}
-	s.apart = s.clocks(ctx)
+	s.clocks.measure(ctx, s.live())
 	return s, nil
 }
 
@@ -114,28 +115,6 @@ func (s *session) live() []*member {
 		}
 	}
 	return out
-}
-
-// clocks asks every host for its clock.
-func (s *session) clocks(ctx context.Context) time.Duration {
-	var first, last, uncertain time.Duration
-	for i, m := range s.live() {
-		c, ok := m.session.(interface {
-			Clock(context.Context) (ahead, uncertain time.Duration, err error)
-		})
-		if !ok {
-			return -1
-		}
-		ahead, by, err := c.Clock(ctx)
-		if err != nil {
-			return -1
-		}
-		if i == 0 {
-			first, last = ahead, ahead
-		}
-		first, last, uncertain = min(first, ahead), max(last, ahead), max(uncertain, by)
-	}
-	return last - first + 2*uncertain
 }
 
 // Close implements wire.Session.
@@ -162,6 +141,9 @@ func (s *session) Execute(ctx context.Context, text string, args ...batch.Value)
 		if sp, err = splitQuery(q, text); err != nil {
 			return nil, err
 		}
+		if err := s.checkViews(ctx, q, text); err != nil {
+			return nil, err
+		}
 	}
 	if sp.merge != nil {
 		return s.merge(ctx, sp, args)
@@ -172,16 +154,7 @@ func (s *session) Execute(ctx context.Context, text string, args ...batch.Value)
 // begin executes a statement at every host. Lost hosts are in the parts, too; what
 // one refuses, all do.
 func (s *session) begin(ctx context.Context, text string, args []batch.Value) ([]*part, error) {
-	parts := make([]*part, len(s.members))
-	var all sync.WaitGroup
-	for i, m := range s.members {
-		p := &part{name: m.name, err: m.why}
-		parts[i] = p
-		if m.session != nil {
-			all.Go(func() { p.res, p.err = m.session.Execute(ctx, text, args[:min(len(args), parser.Params(text))]...) })
-		}
-	}
-	all.Wait()
+	parts := s.executed(ctx, text, args[:min(len(args), parser.Params(text))])
 	var refused error
 	begun := 0
 	for _, p := range parts {
@@ -213,6 +186,67 @@ func (s *session) begin(ctx context.Context, text string, args []batch.Value) ([
 	}
 	return nil, refused
 }
+
+// answering is how long a host may take to accept a statement after another one has:
+// programs differ, but not by that much.
+const answering = 10 * time.Second
+
+// executed executes a statement at every host, and gives what each has answered. One
+// that says nothing long after another one has counts as lost.
+func (s *session) executed(ctx context.Context, text string, args []batch.Value) []*part {
+	type answer struct {
+		i   int
+		res wire.Result
+		err error
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	parts, answers, open := make([]*part, len(s.members)), make(chan answer, len(s.members)), 0
+	for i, m := range s.members {
+		parts[i] = &part{name: m.name, member: m, err: m.why}
+		if m.session == nil {
+			continue
+		}
+		open++
+		parts[i].err = &silentError{m.name}
+		go func() {
+			res, err := m.session.Execute(ctx, text, args...)
+			answers <- answer{i, res, err}
+		}()
+	}
+	late := time.NewTimer(time.Hour)
+	defer late.Stop()
+	for first := true; open > 0; first = false {
+		if !first {
+			late.Reset(answering)
+		}
+		select {
+		case a := <-answers:
+			parts[a.i].res, parts[a.i].err = a.res, a.err
+			open--
+			continue
+		case <-late.C:
+		}
+		break
+	}
+	// What still comes is not wanted any more. Results outlive the call's context.
+	cancel()
+	go func() {
+		for range open {
+			if a := <-answers; a.err == nil {
+				_ = a.res.Close()
+			}
+		}
+	}()
+	return parts
+}
+
+// silentError says that a host does not answer.
+type silentError struct{ host string }
+
+func (e *silentError) Error() string { return "it does not answer" }
+
+// Lost counts it with those that are gone.
+func (e *silentError) Lost() bool { return true }
 
 // sameColumns refuses results that are not of the same columns: the rows of one
 // host would be read as those of another.
@@ -291,7 +325,7 @@ func (s *session) Info() []string {
 func (s *session) Triggered(follow bool) wire.Result {
 	var parts []*part
 	for _, m := range s.live() {
-		parts = append(parts, &part{name: m.name, res: m.session.Triggered(follow)})
+		parts = append(parts, &part{name: m.name, member: m, res: m.session.Triggered(follow)})
 	}
 	return s.gather(parts, -1, 0)
 }

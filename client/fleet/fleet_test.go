@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -108,6 +110,15 @@ func TestAggregatesAreMerged(t *testing.T) {
 		"SELECT CASE WHEN SUM(n) > 10 THEN 'many' ELSE 'few' END AS how, n %% 2 AS k FROM %s GROUP BY n %% 2 ORDER BY k",
 		"SELECT avg(0ns - d), -SUM(n), COUNT(*) + COUNT(*) FROM %s",
 		"SELECT DISTINCT COUNT(*) FROM %s GROUP BY n",
+		"SELECT MEDIAN(n), QUANTILE(m, 0.9), QUANTILE(d, 0.25), MEDIAN(d) AS half, QUANTILE(n, 0.99) * 2 FROM %s",
+		"SELECT n %% 3 AS k, MEDIAN(d) FILTER (WHERE n > 2), COUNT(*), AVG(n) FROM %s GROUP BY k HAVING MEDIAN(d) > 1ns",
+		"SELECT COUNT(DISTINCT n), COUNT(DISTINCT n) + COUNT(*), SUM(n), MEDIAN(n), MIN(m) FROM %s",
+		"SELECT n %% 2 AS k, COUNT(DISTINCT m) FILTER (WHERE n > 5), AVG(d) FROM %s GROUP BY k ORDER BY k DESC",
+		"SELECT COUNT(DISTINCT 'x') FROM %s",
+		"SELECT DISTINCT n %% 4 AS k, m IS NULL FROM %s",
+		"SELECT DISTINCT n FROM %s WHERE n > $1 ORDER BY n DESC LIMIT 3",
+		"SELECT n FROM %s GROUP BY n",
+		"SELECT DISTINCT n FROM %s GROUP BY n",
 		"SELECT COUNT(*), '{0}' AS z, AVG(n), '{{1}' || '{' AS y, AVG(d) FROM %s",
 	} {
 		const rows = "SELECT n, n * 1ns AS d, CASE WHEN n % 3 > 0 THEN n * 0.5 END AS m FROM series(20)"
@@ -124,6 +135,76 @@ func TestAggregatesAreMerged(t *testing.T) {
 		if !slices.Contains(sum.Notes, "3 of 3 hosts") {
 			t.Errorf("the footer has %v", sum.Notes)
 		}
+	}
+}
+
+// Windows of several hosts are those of one with the rows of all.
+func TestWindowsAreMerged(t *testing.T) {
+	const hosts = 3
+	var members []fleet.Host
+	for i := range hosts {
+		members = append(members, fleet.Host{Name: fmt.Sprint("host", i), Engine: engine(t)})
+	}
+	all, one := open(t, fleet.New(members)), open(t, engine(t))
+	each, every := filepath.Join(t.TempDir(), "each.csv"), filepath.Join(t.TempDir(), "every.csv")
+	for path, times := range map[string]int{each: 1, every: hosts} {
+		text := "timestamp,n,s\n"
+		for i := range 200 {
+			line := fmt.Sprintf("2026-01-02T03:04:%02d.%03dZ,%d,%c\n", i/10, i%10*100, i*i%37, 'a'+i%3)
+			text += strings.Repeat(line, times)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, q := range []string{
+		"SELECT window_start, window_end, COUNT(*), SUM(n), AVG(n) FROM TUMBLE(file('%s'), 3s)",
+		"SELECT s, window_end - window_start AS d, MEDIAN(n), COUNT(DISTINCT n) FROM HOP(file('%s'), 1s, 4s) GROUP BY s, window_start HAVING COUNT(*) > 5",
+		"SELECT window_end, s, RATE(*), MAX(n) FROM TUMBLE(file('%s'), 3s) WHERE n > 3 GROUP BY s ORDER BY MAX(n) DESC, s LIMIT 2",
+		"SELECT s, date_trunc('minute', f.window_start) AS m, COUNT(*) FROM TUMBLE(file('%s'), 7s) AS f GROUP BY s ORDER BY s",
+	} {
+		want, _ := answer(t, one, fmt.Sprintf(q, every))
+		got, sum := answer(t, all, fmt.Sprintf(q, each))
+		if got != want || strings.Count(got, "\n") < 3 {
+			t.Errorf("%s\nof one\n%s\nof several\n%s", q, want, got)
+		}
+		if !slices.Contains(sum.Notes, "3 of 3 hosts") || len(sum.Losses) > 0 {
+			t.Errorf("the footer has %+v", sum)
+		}
+	}
+}
+
+// EMIT EVERY counts what all hosts have counted, and never less than before.
+func TestTotalsAgainAndAgain(t *testing.T) {
+	s := open(t, fleet.New([]fleet.Host{{Name: "a", Engine: engine(t)}, {Name: "b", Engine: engine(t)}}))
+	r, err := s.Execute(t.Context(), "SELECT COUNT(*) AS n, COUNT(DISTINCT timestamp) AS d FROM SAMPLE(cpu_usage, 10ms) EMIT EVERY 100ms FOR 1s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	results, before := 0, int64(0)
+	for {
+		ev, err := r.Next(t.Context())
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch ev.Kind {
+		case wire.Flush:
+			results++
+		case wire.Rows:
+			n, d := ev.Batch.Cols[0].Value(ev.Batch.Row(0)).I, ev.Batch.Cols[1].Value(ev.Batch.Row(0)).I
+			if ev.Batch.Len() != 1 || n < before || d > n {
+				t.Errorf("after %d there are %d, %d of them different, in %d rows", before, n, d, ev.Batch.Len())
+			}
+			before = n
+			ev.Batch.Release()
+		}
+	}
+	if results < 2 || before < 4 {
+		t.Errorf("%d results, at last %d", results, before)
 	}
 }
 
@@ -152,15 +233,18 @@ func TestRowsHaveTheirHost(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	s := open(t, fleet.New([]fleet.Host{{Name: "a", Engine: engine(t)}, {Name: "b", Engine: engine(t)}}))
 	for statement, want := range map[string]string{
-		"SELECT MEDIAN(n) FROM series(3)":                                                     "MEDIAN(n)",
-		"SELECT COUNT(DISTINCT n) FROM series(3)":                                             "COUNT(DISTINCT n)",
+		"SELECT STDDEV(n) FROM series(3)":                                                     "STDDEV(n)",
+		"SELECT TOPK(n, 2), MEDIAN(n) FROM series(3)":                                         "TOPK(n, 2)",
+		"SELECT COUNT(DISTINCT n), COUNT(DISTINCT n + 1) FROM series(3)":                      "COUNT(DISTINCT n + 1)",
+		"SELECT COUNT(*) FROM series(3) UNION ALL SELECT n FROM series(3)":                    "SELECT COUNT(*) FROM series(3) UNION",
+		"SELECT n FROM series(3) UNION ALL SELECT n FROM (SELECT n FROM series(3) LIMIT 1)":   "SELECT n FROM series(3) LIMIT 1",
 		"SELECT n, COUNT(*) FROM series(3)":                                                   "n,",
 		"SELECT nope, COUNT(*) FROM series(3) GROUP BY nope":                                  "nope\n",
 		"SELECT n FROM series(3) ORDER BY n + 1":                                              "n + 1",
 		"SELECT n AS m FROM series(3) ORDER BY n":                                             "n",
-		"SELECT DISTINCT n FROM series(3)":                                                    "SELECT DISTINCT",
-		"SELECT COUNT(*) FROM TUMBLE(SAMPLE(cpu_usage, 1s), 1s)":                              "TUMBLE",
-		"SELECT COUNT(*) FROM SAMPLE(cpu_usage, 1s) EMIT EVERY 1s":                            "EVERY",
+		"SELECT DISTINCT * FROM series(3)":                                                    "*",
+		"SELECT COUNT(*) FROM SESSION(SAMPLE(cpu_usage, 1s), 1s)":                             "SESSION",
+		"SELECT COUNT(*) FROM SAMPLE(cpu_usage, 1s) EMIT CHANGES":                             "CHANGES",
 		"SELECT host FROM series(3)":                                                          "host",
 		"SELECT MAX(c) FROM (SELECT n, COUNT(*) AS c FROM series(3) GROUP BY n)":              "SELECT n, COUNT",
 		"WITH x AS (SELECT COUNT(*) AS c FROM series(3)) SELECT MAX(c) FROM x":                "SELECT COUNT",
@@ -174,6 +258,52 @@ func TestRefusals(t *testing.T) {
 		var mistake *parser.Error
 		if !errors.As(err, &mistake) || !strings.HasPrefix(mistake.Src[mistake.Pos.Start:]+"\n", want) {
 			t.Errorf("%s: %v", statement, err)
+		}
+	}
+}
+
+// A stream that somebody has defined is what it stands for: what is refused where it
+// stands in the statement is refused behind a name, too, at any of the hosts.
+func TestViewsHideNothing(t *testing.T) {
+	one, other := engine(t), engine(t)
+	define := func(e wire.Engine, statements ...string) {
+		s, err := e.NewSession(t.Context(), wire.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		for _, statement := range statements {
+			if _, err := s.Execute(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	define(one, "CREATE STREAM plain AS (SELECT n FROM series(2))", "CREATE STREAM differs AS (SELECT n FROM series(2))", "CREATE STREAM half_plain AS (SELECT n FROM series(2))",
+		"CREATE STREAM groups AS (SELECT COUNT(*) AS n FROM series(2))", "CREATE STREAM inner_groups AS (SELECT n FROM groups)")
+	define(other, "CREATE STREAM plain AS (SELECT n FROM series(2))", "CREATE STREAM differs AS (SELECT n FROM series(2) LIMIT 1)", "CREATE STREAM halfXplain AS (SELECT n FROM series(2) LIMIT 1)",
+		"CREATE STREAM half_plain AS (SELECT n FROM series(2))", "CREATE STREAM groups AS (SELECT COUNT(*) AS n FROM series(2))", "CREATE STREAM inner_groups AS (SELECT n FROM groups)")
+	s := open(t, fleet.New([]fleet.Host{{Name: "a", Engine: one}, {Name: "b", Engine: other}}))
+	for statement, want := range map[string]string{
+		"SELECT n FROM groups":                               "groups",
+		"SELECT MAX(n) FROM groups AS g":                     "groups AS g",
+		"SELECT MAX(n) FROM (SELECT n FROM inner_groups)":    "inner_groups)",
+		"SELECT n FROM differs":                              "differs",
+		"SELECT n FROM plain UNION ALL SELECT n FROM groups": "groups",
+	} {
+		_, err := s.Execute(t.Context(), statement)
+		var mistake *parser.Error
+		if !errors.As(err, &mistake) || mistake.Src != statement || !strings.HasPrefix(mistake.Src[mistake.Pos.Start:], want) {
+			t.Errorf("%s: %v", statement, err)
+		}
+	}
+	for statement, want := range map[string]string{
+		"SELECT SUM(n) FROM plain":                                      "sum(n) BIGINT\n6 0",
+		"SELECT SUM(n) FROM half_plain":                                 "sum(n) BIGINT\n6 0",
+		"SELECT host, n FROM groups GROUP BY host, n":                   "host VARCHAR, n BIGINT\n0 0a,2 0\n0 0b,2 0",
+		"WITH groups AS (SELECT n FROM series(1)) SELECT n FROM groups": "host VARCHAR, n BIGINT\n0 0a,1 0\n0 0b,1 0",
+	} {
+		if got, _ := answer(t, s, statement); got != want {
+			t.Errorf("%s\n%s\nwant\n%s", statement, got, want)
 		}
 	}
 }

@@ -16,22 +16,41 @@ import (
 
 // part is one host's share of a result.
 type part struct {
-	name string
-	res  wire.Result // nil: it gave none
-	err  error       // why it gave none, or no more; nil: it did
+	name   string
+	member *member
+	res    wire.Result // nil: it gave none
+	err    error       // why it gave none, or no more; nil: it did
+
+	// What follows is known to who reads the gathered result, alone.
+	over   bool      // it says no more
+	mark   int64     // all its rows before then have been given, by its clock, ns since 1970
+	heard  time.Time // when it last gave rows, or went on in time
+	silent bool      // it is not waited for, and the user knows
+	queue  []*batch.Batch
+	row    int // of queue[0]: the first that was not given
+	rounds [][]*batch.Batch
+	last   []*batch.Batch // the round of its that was given last
 }
 
-// gathered is the result of all hosts.
+// given is what one host gave, or that it gives no more.
+type given struct {
+	part *part
+	ev   wire.Event
+	over bool
+}
+
+// gathered is the result of all hosts, as they give it.
 type gathered struct {
 	s      *session
 	parts  []*part
 	host   int // where the column host is; < 0: nowhere
 	limit  int64
 	cols   []wire.Column
-	events chan wire.Event
+	events chan given
 	ctx    context.Context
 	cancel context.CancelFunc
 	begin  sync.Once
+	notes  []wire.Event // notices about hosts, to be given next; the reader's
 
 	mu    sync.Mutex
 	err   error
@@ -44,29 +63,38 @@ type gathered struct {
 // gather makes one result of those of all hosts. host is where the column with
 // their names comes.
 func (s *session) gather(parts []*part, host int, limit int64) *gathered {
-	g := &gathered{s: s, parts: parts, host: host, limit: limit, events: make(chan wire.Event), began: time.Now()}
+	g := &gathered{s: s, parts: parts, host: host, limit: limit, events: make(chan given), began: time.Now()}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	for _, p := range parts {
+		p.heard = g.began
 		if p.res == nil {
+			p.over = true
 			continue
 		}
 		if cols := p.res.Columns(); cols != nil && g.cols == nil {
 			g.cols = cols
 			if host >= 0 {
-				g.cols = slices.Insert(slices.Clone(cols), min(host, len(cols)), wire.Column{Name: "host", Type: batch.Varchar})
+				g.cols = slices.Insert(slices.Clone(cols), min(host, len(cols)), wire.Column{Name: hostName, Type: batch.Varchar})
 			}
 		}
 	}
 	return g
 }
 
-// each executes a statement at every host, whose rows are the result.
+// each executes a statement at every host, whose rows are the result: in order of
+// their times, where they have times.
 func (s *session) each(ctx context.Context, sp *split, args []batch.Value) (wire.Result, error) {
 	parts, err := s.begin(ctx, sp.each, args)
 	if err != nil {
 		return nil, err
 	}
-	return s.gather(parts, sp.host, sp.limit), nil
+	g := s.gather(parts, sp.host, sp.limit)
+	if sp.ordered {
+		if column := timeColumn(g.cols); column >= 0 {
+			return &ordered{gathered: g, column: column}, nil
+		}
+	}
+	return g, nil
 }
 
 func (g *gathered) Columns() []wire.Column { return g.cols }
@@ -99,8 +127,22 @@ func (g *gathered) start() {
 			all.Go(func() { g.read(p) })
 		}
 	}
+	ctx, enough := context.WithCancel(g.ctx)
+	var asking sync.WaitGroup
+	asking.Go(func() { // clocks drift
+		for {
+			select {
+			case <-time.After(remeasured):
+				g.s.clocks.measure(ctx, g.s.live())
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
 	go func() {
 		all.Wait()
+		enough()
+		asking.Wait()
 		g.mu.Lock()
 		g.took = time.Since(g.began)
 		g.mu.Unlock()
@@ -114,7 +156,10 @@ func (g *gathered) read(p *part) {
 	for {
 		ev, err := p.res.Next(g.ctx)
 		switch {
-		case errors.Is(err, io.EOF), g.ctx.Err() != nil:
+		case g.ctx.Err() != nil:
+			return
+		case errors.Is(err, io.EOF):
+			g.give(given{part: p, over: true})
 			return
 		case err != nil:
 			g.mu.Lock()
@@ -124,6 +169,7 @@ func (g *gathered) read(p *part) {
 				g.cancel()
 			}
 			g.mu.Unlock()
+			g.give(given{part: p, over: true})
 			return
 		case ev.Preview || ev.Kind == wire.Preview:
 			if ev.Batch != nil {
@@ -139,17 +185,26 @@ func (g *gathered) read(p *part) {
 			var ok bool
 			if ev.Batch, ok = g.take(ev.Batch, names); !ok {
 				_ = p.res.Close() // nobody wants the rest
+				g.give(given{part: p, over: true})
 				return
 			}
 		}
-		select {
-		case g.events <- ev:
-		case <-g.ctx.Done():
-			if ev.Batch != nil {
-				ev.Batch.Release()
-			}
+		if !g.give(given{part: p, ev: ev}) {
 			return
 		}
+	}
+}
+
+// give has the reader get what a host gave, unless nobody reads any more.
+func (g *gathered) give(x given) bool {
+	select {
+	case g.events <- x:
+		return true
+	case <-g.ctx.Done():
+		if x.ev.Batch != nil {
+			x.ev.Batch.Release()
+		}
+		return false
 	}
 }
 
@@ -196,22 +251,98 @@ func hostColumn(name string) *batch.Column {
 	return &batch.Column{Type: batch.Varchar, Code: make([]uint32, batch.MaxRows), Dict: d, Values: d.Values()}
 }
 
-func (g *gathered) Next(ctx context.Context) (wire.Event, error) {
+// patience is how long a host may give nothing, not even that time has passed,
+// before others do not wait for it.
+const patience = 5 * time.Second
+
+// next is what comes next from any host; io.EOF when all are through, and errLate
+// when late gives something first.
+func (g *gathered) next(ctx context.Context, late <-chan time.Time) (given, error) {
 	g.begin.Do(g.start)
 	select {
-	case ev, ok := <-g.events:
+	case x, ok := <-g.events:
 		if ok {
-			return ev, nil
+			g.hear(x)
+			return x, nil
 		}
+	case <-late:
+		return given{}, errLate
 	case <-ctx.Done():
-		return wire.Event{}, ctx.Err()
+		return given{}, ctx.Err()
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.err != nil {
-		return wire.Event{}, g.err
+		return given{}, g.err
 	}
-	return wire.Event{}, io.EOF
+	return given{}, io.EOF
+}
+
+// errLate says that nothing has come yet.
+var errLate = errors.New("nothing has come yet")
+
+// hear notes that a host goes on, or does not.
+func (g *gathered) hear(x given) {
+	p := x.part
+	switch {
+	case x.over:
+		p.over = true
+		g.mu.Lock()
+		why := p.err
+		g.mu.Unlock()
+		if why != nil && gone(why) {
+			g.note("%s is lost, and the others go on: %v", p.name, why)
+		}
+	case x.ev.Mark > p.mark, x.ev.Batch != nil:
+		p.mark, p.heard = max(p.mark, x.ev.Mark), time.Now()
+		if p.silent {
+			p.silent = false
+			g.note("%s goes on: it is waited for again", p.name)
+		}
+	}
+}
+
+// note has the user told something about a host.
+func (g *gathered) note(format string, args ...any) {
+	g.notes = append(g.notes, wire.Event{Kind: wire.Notice, Text: fmt.Sprintf(format, args...)})
+}
+
+// noted is the next thing that the user is to be told.
+func (g *gathered) noted() (ev wire.Event, ok bool) {
+	if len(g.notes) == 0 {
+		return ev, false
+	}
+	ev, g.notes = g.notes[0], g.notes[1:]
+	return ev, true
+}
+
+// awaited reports whether a host is waited for: it is there, and goes on.
+func (g *gathered) awaited(p *part) bool {
+	switch {
+	case p.over:
+		return false
+	case time.Since(p.heard) < patience:
+		return true
+	case !p.silent:
+		p.silent = true
+		g.note("%s has said nothing for %v, and is not waited for", p.name, patience)
+	}
+	return false
+}
+
+func (g *gathered) Next(ctx context.Context) (wire.Event, error) {
+	for {
+		if ev, ok := g.noted(); ok {
+			return ev, nil
+		}
+		x, err := g.next(ctx, nil)
+		if err != nil {
+			return wire.Event{}, err
+		}
+		if !x.over && x.ev.Kind != wire.Mark {
+			return x.ev, nil
+		}
+	}
 }
 
 // Stop implements wire.Result.
@@ -234,12 +365,26 @@ func (g *gathered) Close() error {
 	}
 	all.Wait()
 	g.begin.Do(func() { close(g.events) })
-	for ev := range g.events {
-		if ev.Batch != nil {
-			ev.Batch.Release()
+	for x := range g.events {
+		if x.ev.Batch != nil {
+			x.ev.Batch.Release()
 		}
 	}
+	for _, p := range g.parts {
+		release(p.queue)
+		release(p.last)
+		for _, round := range p.rounds {
+			release(round)
+		}
+		p.queue, p.last, p.rounds = nil, nil, nil
+	}
 	return nil
+}
+
+func release(batches []*batch.Batch) {
+	for _, b := range batches {
+		b.Release()
+	}
 }
 
 // Summary adds up what the hosts say, and says which did not answer, and how far
@@ -264,9 +409,6 @@ func (g *gathered) Summary() wire.Summary {
 		}
 	}
 	sum.Notes = append(sum.Notes, coverage(len(g.parts), missing))
-	if g.s.apart >= 0 && g.host >= 0 && len(g.parts)-len(missing) > 1 {
-		sum.Notes = append(sum.Notes, fmt.Sprintf("rows of hosts come as they arrive, by clocks at most %s apart", g.s.apart.Round(time.Microsecond)))
-	}
 	return sum
 }
 

@@ -15,21 +15,66 @@ import (
 	"endoscope/operators/expr"
 	"endoscope/parser"
 	"endoscope/planner"
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/server/wire"
 )
 
-// merged is the result of an aggregate's second stage. What the hosts give goes
-// into its operators as it comes; what these give follows when all hosts are
-// through.
-type merged struct {
-	*gathered
-	graph *operators.Graph
-	leaf  operators.Leaf
-	pick  []int // which of the hosts' columns the leaf's are
-	out   sink
-	cols  []wire.Column
-	over  bool // the second stage is
+// second is the second stage of a statement: a plan over what the hosts give.
+type second struct {
+	plan *plan.Query
+	in   []wire.Column // of the hosts
+	cols []wire.Column
+}
+
+// planSecond plans a second stage over columns of hosts. named are the columns of the
+// result, as the statement has them.
+func planSecond(m *merge, in, named []wire.Column, args []batch.Value) (*second, error) {
+	query := m.query
+	schema := plan.Schema{Time: -1}
+	types := map[string]batch.Type{}
+	for _, c := range in {
+		schema.Fields = append(schema.Fields, plan.Field{Name: c.Name, Type: c.Type})
+		types[c.Name] = c.Type
+	}
+	for _, c := range m.byType {
+		text := c.other
+		if types[c.column] == batch.Duration {
+			text = c.duration
+		}
+		query = strings.ReplaceAll(query, c.mark, text)
+	}
+	stmt, err := parser.Parse(query)
+	if err != nil {
+		return nil, err
+	}
+	q, ok := stmt.(*parser.Query)
+	if !ok {
+		return nil, fmt.Errorf("%s is no query", query)
+	}
+	p, err := planner.Plan(q, query, &planner.Env{NoKernel: true, Views: catalog.NewViews(), Params: args, Eval: expr.EvalConst,
+		File: func(string) (plan.Schema, error) { return schema, nil }})
+	if err != nil {
+		return nil, err
+	}
+	s := &second{plan: p, in: in}
+	for i, f := range p.Root.Schema().Fields {
+		c := wire.Column{Name: f.Name, Type: f.Type}
+		if i < len(named) {
+			c.Name = named[i].Name // as the statement has it
+		}
+		s.cols = append(s.cols, c)
+	}
+	return s, nil
+}
+
+// run is a second stage at work on one result.
+type run struct {
+	graph  *operators.Graph
+	leaf   operators.Leaf
+	pick   []int // which of the hosts' columns the leaf's are
+	out    sink
+	enough bool // nothing more is wanted
 }
 
 // sink keeps what the operators give.
@@ -52,6 +97,37 @@ func (s *sink) Signal(context.Context, int, operators.Signal) (operators.Status,
 
 func (s *sink) Close(context.Context, int) error { return nil }
 
+// begin makes the operators.
+func (s *second) begin() (*run, error) {
+	r := &run{}
+	var err error
+	if r.graph, err = operators.Build(s.plan.Root, &r.out, &operators.Options{Start: time.Now().UnixNano()}); err != nil {
+		return nil, err
+	}
+	r.leaf = r.graph.Leaves[0]
+	for _, f := range r.leaf.Acquire.Out.Fields {
+		r.pick = append(r.pick, slices.IndexFunc(s.in, func(c wire.Column) bool { return c.Name == f.Name }))
+	}
+	return r, nil
+}
+
+// push gives the second stage rows of a host, and lets go of them.
+func (r *run) push(ctx context.Context, b *batch.Batch) error {
+	cols := make([]batch.Column, len(r.pick))
+	for i, c := range r.pick {
+		cols[i] = b.Cols[c]
+	}
+	d := b.Derive(nil, cols)
+	b.Release()
+	defer d.Release()
+	st, err := r.leaf.Op.Push(ctx, r.leaf.Port, d)
+	r.enough = r.enough || st != operators.More
+	return err
+}
+
+// finish has it give what it has.
+func (r *run) finish(ctx context.Context) error { return r.leaf.Op.Close(ctx, r.leaf.Port) }
+
 // merge executes the first stage at every host.
 func (s *session) merge(ctx context.Context, sp *split, args []batch.Value) (wire.Result, error) {
 	var named []wire.Column
@@ -67,18 +143,35 @@ func (s *session) merge(ctx context.Context, sp *split, args []batch.Value) (wir
 	if err != nil {
 		return nil, err
 	}
-	m := &merged{gathered: s.gather(parts, sp.host, 0)}
-	second := sp.merge
-	if second.sort != nil {
-		named = m.gathered.cols
-		if second, err = second.inOrder(m.gathered); err != nil {
-			return nil, errors.Join(err, m.gathered.Close())
+	g := s.gather(parts, sp.host, 0)
+	how := sp.merge
+	if how.sort != nil {
+		named = g.cols
+		if how, err = how.inOrder(g); err != nil {
+			return nil, errors.Join(err, g.Close())
 		}
 	}
-	if err := m.build(second, named, args); err != nil {
-		return nil, errors.Join(fmt.Errorf("the rows of hosts cannot be merged: %w", err), m.gathered.Close())
+	second, err := planSecond(how, g.cols, named, args)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("the rows of hosts cannot be merged: %w", err), g.Close())
+	}
+	if sp.merge.again != once {
+		return &rounds{gathered: g, second: second, by: sp.merge.again}, nil
+	}
+	m := &merged{gathered: g, cols: second.cols}
+	if m.run, err = second.begin(); err != nil {
+		return nil, errors.Join(fmt.Errorf("the rows of hosts cannot be merged: %w", err), g.Close())
 	}
 	return m, nil
+}
+
+// merged is the result of a second stage. What the hosts give goes into its operators
+// as it comes; what these give is the result.
+type merged struct {
+	*gathered
+	*run
+	cols []wire.Column
+	over bool // the second stage is
 }
 
 // inOrder is the second stage that puts rows in order. The columns get names that
@@ -113,93 +206,46 @@ func (m *merge) inOrder(g *gathered) (*merge, error) {
 	return &merge{src: m.src, query: query}, nil
 }
 
-// build plans the second stage over the columns that the hosts give.
-func (m *merged) build(second *merge, cols []wire.Column, args []batch.Value) error {
-	query := second.query
-	in := plan.Schema{Time: -1}
-	types := map[string]batch.Type{}
-	for _, c := range m.gathered.cols {
-		in.Fields = append(in.Fields, plan.Field{Name: c.Name, Type: c.Type})
-		types[c.Name] = c.Type
-	}
-	for _, c := range second.byType {
-		text := c.other
-		if types[c.column] == batch.Duration {
-			text = c.duration
-		}
-		query = strings.ReplaceAll(query, c.mark, text)
-	}
-	stmt, err := parser.Parse(query)
-	if err != nil {
-		return err
-	}
-	q, ok := stmt.(*parser.Query)
-	if !ok {
-		return fmt.Errorf("%s is no query", query)
-	}
-	p, err := planner.Plan(q, query, &planner.Env{NoKernel: true, Params: args, Eval: expr.EvalConst,
-		File: func(string) (plan.Schema, error) { return in, nil }})
-	if err != nil {
-		return err
-	}
-	if m.graph, err = operators.Build(p.Root, &m.out, &operators.Options{Start: time.Now().UnixNano()}); err != nil {
-		return err
-	}
-	m.leaf = m.graph.Leaves[0]
-	for _, f := range m.leaf.Acquire.Out.Fields {
-		m.pick = append(m.pick, in.Index(f.Name))
-	}
-	for i, f := range p.Root.Schema().Fields {
-		c := wire.Column{Name: f.Name, Type: f.Type}
-		if i < len(cols) {
-			c.Name = cols[i].Name // as the statement has it
-		}
-		m.cols = append(m.cols, c)
-	}
-	return nil
-}
-
 func (m *merged) Columns() []wire.Column { return m.cols }
 func (m *merged) Message() string        { return "" }
 
 func (m *merged) Next(ctx context.Context) (wire.Event, error) {
-	for !m.over {
-		ev, err := m.gathered.Next(ctx)
+	for {
+		if ev, ok := m.noted(); ok {
+			return ev, nil
+		}
+		if len(m.out.events) > 0 {
+			ev := m.out.events[0]
+			m.out.events = m.out.events[1:]
+			return ev, nil
+		}
+		if m.over {
+			return wire.Event{}, io.EOF
+		}
+		x, err := m.next(ctx, nil)
 		switch {
 		case errors.Is(err, io.EOF):
 			m.over = true
-			if err := m.leaf.Op.Close(ctx, m.leaf.Port); err != nil {
+			if err := m.finish(ctx); err != nil {
 				return wire.Event{}, err
 			}
 		case err != nil:
 			return wire.Event{}, err
-		case ev.Kind == wire.Notice:
-			return ev, nil
-		case ev.Batch != nil:
-			if err := m.push(ctx, ev.Batch); err != nil {
+		case x.ev.Kind == wire.Notice && !x.over:
+			return x.ev, nil
+		case x.ev.Batch != nil:
+			if m.enough {
+				x.ev.Batch.Release()
+				continue
+			}
+			if err := m.push(ctx, x.ev.Batch); err != nil {
 				return wire.Event{}, err
+			}
+			if m.enough {
+				m.Stop() // the hosts need not go on
 			}
 		}
 	}
-	if len(m.out.events) == 0 {
-		return wire.Event{}, io.EOF
-	}
-	ev := m.out.events[0]
-	m.out.events = m.out.events[1:]
-	return ev, nil
-}
-
-// push gives the second stage rows of a host.
-func (m *merged) push(ctx context.Context, b *batch.Batch) error {
-	cols := make([]batch.Column, len(m.pick))
-	for i, c := range m.pick {
-		cols[i] = b.Cols[c]
-	}
-	d := b.Derive(nil, cols)
-	b.Release()
-	defer d.Release()
-	_, err := m.leaf.Op.Push(ctx, m.leaf.Port, d)
-	return err
 }
 
 func (m *merged) Close() error {

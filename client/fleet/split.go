@@ -17,6 +17,8 @@ type split struct {
 	host  int    // where the column host is in the result; < 0: it has none
 	limit int64  // rows of all hosts; 0: any number
 	merge *merge // how their rows become the result; nil: they are it
+	// ordered: rows are in order of their times, as far as the clocks allow it.
+	ordered bool
 }
 
 // merge is the second stage of an aggregate: a query over the hosts' rows.
@@ -25,6 +27,7 @@ type merge struct {
 	query  string
 	byType []choice
 	sort   *sorted // rows are put in order instead
+	again  again   // how often there is a result
 }
 
 // sorted is a second stage that puts the hosts' rows in order.
@@ -76,7 +79,10 @@ type splitter struct {
 	src string
 	sel *parser.Select
 
+	again  again
+	rowsOf bool     // SELECT DISTINCT: hosts give rows, and no groups
 	keys   []string // texts of the grouping expressions
+	unique string   // that of COUNT(DISTINCT), by which hosts group, too; "": there is none
 	values []string // texts of the first stage's aggregates
 	byType []choice
 	seen   map[string]string // of aggregates, by their text: what stands for them
@@ -118,21 +124,28 @@ func isHost(e parser.Expr) bool {
 
 // rows splits a query of which every host's rows are the result's.
 func (w *splitter) rows() (*split, error) {
-	if w.sel != nil && w.sel.Distinct {
-		return nil, w.refuse(w.sel, "GROUP BY the columns instead", "DISTINCT rows of several hosts are not found yet")
+	if w.sel != nil && w.sel.Distinct && !w.namesHost() {
+		return w.distinct()
+	}
+	for _, sel := range w.q.Selects {
+		one := &splitter{q: w.q, src: w.src, sel: sel}
+		if w.sel == nil && (one.aggregated() || sel.Distinct) {
+			return nil, w.refuse(sel, perHostHint, "groups in a UNION over several hosts would be each host's own")
+		}
+		if err := one.checkSources(); err != nil {
+			return nil, err
+		}
 	}
 	sp := &split{each: w.src}
 	if w.q.Limit != nil {
 		sp.limit = w.q.Limit.Int
 	}
 	if w.sel != nil {
-		if err := w.checkSources(); err != nil {
-			return nil, err
-		}
 		if err := w.withoutHost(sp); err != nil {
 			return nil, err
 		}
 	}
+	sp.ordered = len(w.q.OrderBy) == 0 && !slices.ContainsFunc(w.q.Selects, func(s *parser.Select) bool { return windowed(s.From.First) })
 	return sp, w.inOrder(sp)
 }
 
@@ -245,11 +258,8 @@ func (w *splitter) stages() (*split, error) {
 	for strings.Contains(w.src, w.mark) { // what users write is no mark
 		w.mark += "{"
 	}
-	switch {
-	case w.q.Emit != nil && w.q.Emit.Mode != "FINAL":
-		return nil, w.refuse(w.q.Emit, perHostHint, "EMIT %s of several hosts' rows together is not supported yet", w.q.Emit.Mode)
-	case windowed(w.sel.From.First):
-		return nil, w.refuse(w.sel.From.First, perHostHint, "windows of several hosts' rows together are not supported yet")
+	if err := w.repeats(); err != nil {
+		return nil, err
 	}
 	for _, k := range w.sel.GroupBy {
 		w.keys = append(w.keys, w.key(k))
@@ -266,8 +276,8 @@ func (w *splitter) stages() (*split, error) {
 		items = append(items, x)
 	}
 	second := "SELECT " + map[bool]string{true: "DISTINCT "}[w.sel.Distinct] + strings.Join(items, ", ") + " FROM file('" + secondSource + "')"
-	for i := range w.keys {
-		second += map[bool]string{true: " GROUP BY ", false: ", "}[i == 0] + "k" + strconv.Itoa(i)
+	if by := w.groups("k"); len(by) > 0 {
+		second += " GROUP BY " + strings.Join(by, ", ")
 	}
 	if w.sel.Having != nil {
 		x, err := w.second(w.sel.Having)
@@ -276,10 +286,19 @@ func (w *splitter) stages() (*split, error) {
 		}
 		second += " HAVING " + x
 	}
+	second, err := w.tail(second)
+	if err != nil {
+		return nil, err
+	}
+	return &split{each: w.first(), host: -1, merge: &merge{src: w.src, query: second, byType: w.byType, again: w.again}}, nil
+}
+
+// tail adds ORDER BY and LIMIT to a second stage.
+func (w *splitter) tail(second string) (string, error) {
 	for i, o := range w.q.OrderBy {
 		x, err := w.order(o.X)
 		if err != nil {
-			return nil, err
+			return "", err
 		}
 		second += map[bool]string{true: " ORDER BY ", false: ", "}[i == 0] + x
 		if o.Desc {
@@ -289,26 +308,36 @@ func (w *splitter) stages() (*split, error) {
 	if w.q.Limit != nil {
 		second += " LIMIT " + w.q.Limit.Text
 	}
-	return &split{each: w.first(), host: -1, merge: &merge{src: w.src, query: second, byType: w.byType}}, nil
+	return second, nil
 }
 
 // first is what every host computes: keys and values.
 func (w *splitter) first() string {
-	var cols []string
+	cols := w.windowColumns()
 	for i, k := range w.keys {
 		cols = append(cols, k+" AS k"+strconv.Itoa(i))
 	}
 	for i, v := range w.values {
 		cols = append(cols, v+" AS v"+strconv.Itoa(i))
 	}
+	if w.unique != "" {
+		cols = append(cols, w.unique+" AS "+uniqueColumn)
+	}
 	var b strings.Builder
 	b.WriteString(w.src[w.q.Start:w.sel.Start]) // WITH
-	b.WriteString("SELECT " + strings.Join(cols, ", ") + " FROM " + w.text(w.sel.From))
+	b.WriteString("SELECT " + map[bool]string{true: "DISTINCT "}[w.rowsOf] + strings.Join(cols, ", ") + " FROM " + w.text(w.sel.From))
 	if w.sel.Where != nil {
 		b.WriteString(" WHERE " + w.text(w.sel.Where))
 	}
-	if len(w.keys) > 0 {
-		b.WriteString(" GROUP BY " + strings.Join(w.keys, ", "))
+	by := w.keys
+	if w.unique != "" {
+		by = append(slices.Clip(by), w.unique)
+	}
+	if len(by) > 0 && !w.rowsOf {
+		b.WriteString(" GROUP BY " + strings.Join(by, ", "))
+	}
+	if w.again == byRound {
+		b.WriteString(" EMIT " + w.text(w.q.Emit))
 	}
 	if w.q.For != nil {
 		b.WriteString(" FOR " + w.q.For.Text)
@@ -359,6 +388,9 @@ func (w *splitter) second(x parser.Expr) (string, error) {
 		return w.merged(c)
 	}
 	if c, ok := x.(*parser.ColumnRef); ok {
+		if name, ok := w.border(c); ok {
+			return name, nil
+		}
 		return "", w.refuse(x, "GROUP BY it, too", "%s is neither grouped nor aggregated, and its last value of several hosts is not known", w.text(c))
 	}
 	var b strings.Builder
@@ -381,15 +413,26 @@ func (w *splitter) merged(c *parser.Call) (string, error) {
 	if s, ok := w.seen[text]; ok {
 		return s, nil
 	}
+	if c.Distinct {
+		return w.counted(c)
+	}
 	st, ok := plan.AggStages[strings.ToLower(c.Name.Name)]
-	if !ok || c.Distinct {
-		return "", w.refuse(c, perHostHint, "%s of several hosts' rows together is not supported yet", text)
+	if !ok {
+		return "", w.refuse(c, perHostHint, "what hosts find of %s cannot be merged", text)
 	}
 	rest := w.src[c.Name.Stop:c.Stop] // (x) FILTER (...)
+	params := st.Params
+	if st.Takes && len(c.Args) > 1 {
+		params = w.src[c.Args[1].Start:c.Args[len(c.Args)-1].Stop]
+		rest = "(" + w.text(c.Args[0]) + w.src[c.Args[len(c.Args)-1].Stop:c.Stop]
+	}
 	final, duration := cmp.Or(st.Final, "m0"), st.FinalDuration
 	column := "v" + strconv.Itoa(len(w.values))
 	for i, fn := range st.First {
 		m := fmt.Sprintf("%s(v%d)", st.Merge[i], len(w.values))
+		if params != "" && i == len(st.First)-1 {
+			m = fmt.Sprintf("%s(v%d, %s)", st.Merge[i], len(w.values), params)
+		}
 		w.values = append(w.values, fn+rest)
 		final = strings.ReplaceAll(final, "m"+strconv.Itoa(i), m)
 		duration = strings.ReplaceAll(duration, "m"+strconv.Itoa(i), m)

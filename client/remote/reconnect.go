@@ -50,9 +50,11 @@ type lasting struct {
 	life context.Context // until it is closed
 	end  context.CancelFunc
 
-	mu    sync.Mutex // held while a connection is made
-	now   wire.Session
-	state []string // what was said that holds for the session, in order
+	mu       sync.Mutex // guards what follows; held for moments
+	now      wire.Session
+	state    []string      // what was said that holds for the session, in order
+	said     int           // how often state has changed
+	renewing chan struct{} // closed when a connection was made, or was not; nil: none is
 }
 
 func isLost(err error) bool {
@@ -68,18 +70,46 @@ func (x *lasting) session() wire.Session {
 }
 
 // renew replaces a session whose connection is lost, when the server is there
-// again. It waits until then, or until ctx is done, or the session closed.
+// again. It waits until then, or until ctx is done, or the session closed. One
+// caller connects at a time, and the others wait for it.
 func (x *lasting) renew(ctx context.Context, old wire.Session) (wire.Session, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.now != old { // somebody else has
-		return x.now, nil
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(x.life, cancel)()
+	for {
+		x.mu.Lock()
+		if x.now != old { // somebody else has
+			defer x.mu.Unlock()
+			return x.now, nil
+		}
+		busy := x.renewing
+		if busy == nil {
+			x.renewing = make(chan struct{})
+		}
+		x.mu.Unlock()
+		if busy == nil {
+			return x.connect(ctx, old)
+		}
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
+}
+
+// connect is renew for the one who connects.
+func (x *lasting) connect(ctx context.Context, old wire.Session) (s wire.Session, err error) {
+	defer func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		close(x.renewing)
+		x.renewing = nil
+	}()
 	_ = old.Close()
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
 		s, err := x.begin(ctx)
 		if err == nil {
-			x.now = s
 			return s, nil
 		}
 		if !isLost(err) {
@@ -89,29 +119,53 @@ func (x *lasting) renew(ctx context.Context, old wire.Session) (wire.Session, er
 		case <-time.After(pause/2 + rand.N(pause)):
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-x.life.Done():
-			return nil, context.Canceled
 		}
 	}
 }
 
-// begin opens a session that is as the one before was.
+// begin opens a session that is as the one before was, and has it be the one.
 func (x *lasting) begin(ctx context.Context) (wire.Session, error) {
-	s, err := x.e.NewSession(ctx, x.o)
+	x.mu.Lock()
+	o := x.o
+	x.mu.Unlock()
+	s, err := x.e.NewSession(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	for _, statement := range x.state {
-		r, err := s.Execute(ctx, statement)
-		if err == nil {
-			err = r.Close()
+	for {
+		x.mu.Lock()
+		said, state := x.said, slices.Clone(x.state)
+		x.mu.Unlock()
+		for _, statement := range state {
+			r, err := s.Execute(ctx, statement)
+			if err == nil {
+				err = r.Close()
+			}
+			if err != nil {
+				_ = s.Close()
+				return nil, err
+			}
 		}
-		if err != nil {
-			_ = s.Close()
-			return nil, err
+		if x.settle(s, said) {
+			break
 		}
 	}
+	if x.life.Err() != nil { // it was closed meanwhile, and nobody else closes s
+		_ = s.Close()
+		return nil, context.Canceled
+	}
 	return s, nil
+}
+
+// settle has s be the session, unless something else was said meanwhile.
+func (x *lasting) settle(s wire.Session, said int) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.said != said {
+		return false
+	}
+	x.now = s
+	return true
 }
 
 // word is the first of a statement, in capitals.
@@ -147,6 +201,7 @@ func (x *lasting) note(statement string) {
 		return key(s) == key(statement)
 	}
 	x.state = append(slices.DeleteFunc(x.state, same), statement)
+	x.said++
 	if w == "USE" {
 		x.o.PID, x.o.Process, x.o.Exe = 0, "", ""
 	}
@@ -282,6 +337,9 @@ func (r *resumed) resume(ctx context.Context, lost wire.Result, why error) error
 	_ = lost.Close()
 	given := r.row + r.seen // by this goroutine alone
 	_, done, err := remainder(r.statement, given, time.Since(r.began))
+	if err == nil && !done && given > 0 && begins(lost) {
+		err = errStartsOver // the server knows what a name stands for
+	}
 	if err != nil {
 		return fmt.Errorf("%w; %w", why, err)
 	}
@@ -318,6 +376,12 @@ func (r *resumed) resume(ctx context.Context, lost wire.Result, why error) error
 		again.Stop()
 	}
 	return nil
+}
+
+// begins reports whether a result begins anew when its statement is executed again.
+func begins(r wire.Result) bool {
+	b, ok := r.(interface{ StartsOver() bool })
+	return ok && b.StartsOver()
 }
 
 // plus adds up what two results had.

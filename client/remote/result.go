@@ -35,6 +35,7 @@ type result struct {
 
 	mu      sync.Mutex
 	message string
+	again   bool  // wire.Frame.StartsOver
 	err     error // how it ended, once events is closed
 	summary wire.Summary
 	gaps    uint64 // rows whose numbers were left out
@@ -96,7 +97,7 @@ func (r *result) open(ticket []byte) error {
 	if err != nil || f.Kind != wire.FrameBegin {
 		return fmt.Errorf("the server does not say that it begins")
 	}
-	r.message = f.Text
+	r.message, r.again = f.Text, f.StartsOver
 	return nil
 }
 
@@ -152,7 +153,7 @@ func (r *result) read() {
 			r.mu.Unlock()
 			next = f.Row
 		}
-		ev := wire.Event{Text: f.Text}
+		ev := wire.Event{Text: f.Text, Mark: f.Watermark}
 		switch f.Kind {
 		case wire.FrameRows:
 			n, ok := r.rows(r.reader.RecordBatch(), &f, next)
@@ -176,7 +177,10 @@ func (r *result) read() {
 		case wire.FrameNotice:
 			ev.Kind = wire.Notice
 		default: // a beat
-			continue
+			if !r.s.marks {
+				continue
+			}
+			ev = wire.Event{Kind: wire.Mark, Mark: f.Watermark}
 		}
 		if !r.give(ev) {
 			return
@@ -196,6 +200,9 @@ func (r *result) rows(rec arrow.RecordBatch, f *wire.Frame, next uint64) (n uint
 		ev := wire.Event{Kind: wire.Rows, Batch: b, Preview: f.Preview}
 		if !f.Preview {
 			ev.Row = next + n
+		}
+		if i == len(bs)-1 {
+			ev.Mark = f.Watermark
 		}
 		if !r.give(ev) {
 			for _, b := range bs[i:] {
@@ -301,6 +308,10 @@ func (r *result) Summary() wire.Summary {
 	defer r.mu.Unlock()
 	return r.summary
 }
+
+// StartsOver reports whether the statement, executed again, would give its first
+// rows again, as the server says.
+func (r *result) StartsOver() bool { return r.again }
 
 // Gaps is how many rows the server dropped because they were not read in time, as
 // seen from here.

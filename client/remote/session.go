@@ -25,6 +25,7 @@ type session struct {
 	client  flight.FlightServiceClient
 	addr    string
 	plain   bool    // TCP, not encrypted
+	marks   bool    // wire.Options.Marks
 	command Command // held until something is armed; nil: none
 
 	ctx    context.Context // of its calls: it names the session
@@ -38,10 +39,11 @@ type session struct {
 
 // open has the server open the session, and then listens to what that says.
 func (s *session) open(ctx context.Context, o wire.Options) error {
-	body, err := json.Marshal(wire.SessionOptions{PID: o.PID, Process: o.Process, Exe: o.Exe, Live: int64(o.Live)})
+	body, err := json.Marshal(wire.SessionOptions{PID: o.PID, Process: o.Process, Exe: o.Exe, Live: int64(o.Live), Marks: o.Marks})
 	if err != nil {
 		return err
 	}
+	s.marks = o.Marks
 	defer context.AfterFunc(ctx, s.cancel)()
 	says, err := s.client.DoAction(s.ctx, &flight.Action{Type: wire.ActionSession, Body: body})
 	if err != nil {

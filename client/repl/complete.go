@@ -111,7 +111,7 @@ func calls(word string) (found []candidate) {
 	for _, f := range plan.Encoders {
 		add(f.Name)
 	}
-	for _, f := range plan.StackAggs {
+	for _, f := range slices.Concat(plan.StackAggs, plan.SketchAggs) {
 		add(f.Name)
 	}
 	for _, f := range plan.PresentAggs {

@@ -34,6 +34,7 @@ type (
 	Const struct {
 		V           batch.Value
 		Start, Stop int
+		Param       *Param // it stands for a parameter without a value; nil: it does not
 	}
 	// Call applies the scalar function or operator Fn of the table Scalars.
 	// Operators are functions with their SQL spelling as name: "=", "<>", "<",

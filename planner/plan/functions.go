@@ -214,7 +214,7 @@ var PresentAggs = []AggFunc{
 
 // FindAgg returns the aggregate of that lower-case name, or nil.
 func FindAgg(name string) *AggFunc {
-	for _, table := range [][]AggFunc{AggFuncs, Encoders, StackAggs, PresentAggs} {
+	for _, table := range [][]AggFunc{AggFuncs, Encoders, StackAggs, PresentAggs, SketchAggs} {
 		for i := range table {
 			if table[i].Name == name {
 				return &table[i]

@@ -64,7 +64,7 @@ func NewPartial(keys []Expr, aggs []Agg, pane time.Duration) (p *Partial, ok boo
 //	stddev, variance   lo, hi (of the sum), n, sq0, sq1, sq2 (Σx², 192 bits,
 //	                   unsigned, least significant word first)
 //	quantile, median,  bucket (as package operators numbers them), n: how many
-//	histogram          values in that one bucket
+//	sketch, histogram  values in that one bucket
 //
 // ok is false for the other aggregates, for DISTINCT, and for arguments that are
 // not integers.
@@ -92,6 +92,7 @@ var stateNames = map[string][]string{
 	"variance":  {"lo", "hi", "n", "sq0", "sq1", "sq2"},
 	"quantile":  {"bucket", "n"},
 	"median":    {"bucket", "n"},
+	"sketch":    {"bucket", "n"},
 	"histogram": {"bucket", "n"},
 }
 

@@ -11,10 +11,18 @@ type Stages struct {
 	Final string
 	// FinalDuration is Final where the argument is a DURATION, if it differs.
 	FinalDuration string
+	// Params are the constants that the last of Merge takes after the merged values
+	// where the aggregate has none of its own: "0.5" of MEDIAN.
+	Params string
+	// Takes says that the aggregate's own constants are those of the last of Merge.
+	Takes bool
 }
 
 // AggStages are the aggregates that have stages which are aggregates themselves.
-// COUNT(DISTINCT x) and SUM(DISTINCT x) have not: a value may be at two places.
+// COUNT(DISTINCT x) has not: a value may be at two places.
+//
+// The rate of several places is the sum of theirs, and of a quantile its sketches add
+// up; MAX is there besides to tell what type the values are of.
 //
 // A mean of durations is a whole number of ns, rounded half away from zero, as
 // that of one place is.
@@ -25,4 +33,10 @@ var AggStages = map[string]Stages{
 	"max":   {First: []string{"max"}, Merge: []string{"max"}},
 	"avg": {First: []string{"sum", "count"}, Merge: []string{"sum", "sum"}, Final: "m0::DOUBLE / m1",
 		FinalDuration: "(m0 * 2 + CASE WHEN m0 < 0ns THEN m1 * -1ns ELSE m1 * 1ns END) / (m1 * 2)"},
+	"rate":     {First: []string{"rate"}, Merge: []string{"sum"}},
+	"quantile": {First: []string{"max", "sketch"}, Merge: []string{"max", "sketch_quantile"}, Final: "m1", FinalDuration: sketchDuration, Takes: true},
+	"median":   {First: []string{"max", "sketch"}, Merge: []string{"max", "sketch_quantile"}, Final: "m1", FinalDuration: sketchDuration, Params: "0.5"},
 }
+
+// sketchDuration is a quantile of durations, rounded as QUANTILE rounds it.
+const sketchDuration = "round(m1)::BIGINT * 1ns"

@@ -39,7 +39,7 @@ type buckets interface {
 // they cannot be computed, or are not right.
 func bucketsOf(f *plan.Agg) (b buckets, isSketch bool) {
 	switch f.Fn {
-	case "quantile", "median":
+	case "quantile", "median", "sketch":
 		return logarithms{}, true
 	case "histogram":
 		if len(f.Params) == 0 {

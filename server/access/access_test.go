@@ -19,10 +19,13 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 
+	"endoscope/operators/batch"
 	"endoscope/probes/testenv"
 	"endoscope/server/grant"
 	"endoscope/server/wire"
@@ -532,6 +535,75 @@ func (i idle) NewSession(context.Context, wire.Options) (wire.Session, error) {
 type quiet struct {
 	wire.Session
 	e *engineOf
+}
+
+// begun is told of each statement, and goOn lets it end.
+var begun, goOn = make(chan bool), make(chan bool)
+
+func (q *quiet) Execute(context.Context, string, ...batch.Value) (wire.Result, error) {
+	begun <- true
+	<-goOn
+	return &nothing{e: q.e}, nil
+}
+
+// nothing is a result that counts as closed once it is.
+type nothing struct {
+	wire.Result
+	e *engineOf
+}
+
+func (n *nothing) Close() error {
+	n.e.mu.Lock()
+	defer n.e.mu.Unlock()
+	n.e.closed++
+	return nil
+}
+
+// What a user begins just while they are expelled does not outlive that.
+func TestExpelledInAStatement(t *testing.T) {
+	users := filepath.Join(t.TempDir(), "users")
+	if err := os.WriteFile(users, []byte("user alice\n role trace\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	a, err := New(Options{Policy: users})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &engineOf{}
+	g := NewGuard(e, a, nil)
+	defer g.Close()
+	s, err := g.NewSession(t.Context(), wire.Options{User: &wire.User{Name: "alice", Via: "certificate 1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan error, 1)
+	go func() {
+		_, err := s.Execute(t.Context(), "CREATE TRIGGER ...")
+		over <- err
+	}()
+	<-begun
+	if err := os.WriteFile(users, []byte("user bob\n role trace\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	g.expel() // which is through before the statement is
+	expelled := func() int {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return len(e.expelled)
+	}
+	before := expelled()
+	goOn <- true
+	if err := <-over; status.Code(err) != codes.Unauthenticated {
+		t.Errorf("the statement gives %v", err)
+	}
+	if n := expelled(); before == 0 || n <= before {
+		t.Errorf("alice was expelled %d times before her statement was through, and %d in all", before, n)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed != 2 {
+		t.Errorf("%d are closed, of the session and the result", e.closed)
+	}
 }
 
 func (q *quiet) Close() error {

@@ -127,6 +127,13 @@ func (x *guarded) Execute(ctx context.Context, statement string, args ...batch.V
 		return nil, errExpelled
 	}
 	r, err := x.Session.Execute(ctx, statement, args...)
+	if x.expelled.Load() { // meanwhile: what it has made was not seen by who expelled
+		if err == nil {
+			_ = r.Close()
+		}
+		x.g.engine.Expel(x.user.Name)
+		return nil, errExpelled
+	}
 	if err != nil {
 		return nil, err
 	}

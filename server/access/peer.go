@@ -55,6 +55,9 @@ func (plain) OverrideServerName(string) error           { return nil }
 
 // peerUID is the user of the process at the other end.
 func peerUID(c net.Conn) (uint32, error) {
+	if w, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = w.NetConn()
+	}
 	if u, ok := c.(*net.UnixConn); ok {
 		return unixUID(u)
 	}

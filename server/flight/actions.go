@@ -24,7 +24,7 @@ func (s *Service) openSession(body []byte, stream flight.FlightService_DoActionS
 	}
 	notes := newNotes()
 	x, err := s.newSession(stream.Context(), wire.Options{PID: o.PID, Process: o.Process, Exe: o.Exe,
-		Live: max(0, time.Duration(o.Live)), Notify: notes.add, Armed: notes.arm})
+		Live: max(0, time.Duration(o.Live)), Marks: o.Marks, Notify: notes.add, Armed: notes.arm})
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,9 @@
 // Sessions end with their connection, or with the ActionSession call that opened
 // them: when the client closes, is killed, or does not answer for ClientTimeout.
 //
+// A connection over which nobody was identified yet is a stranger's: there are few at
+// a time, and they have ClientTimeout to say who they are.
+//
 // Locks: Service.mu (sessions by name), conn.mu and session.mu (results,
 // prepared statements) are never held while the engine is called.
 //

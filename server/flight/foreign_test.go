@@ -121,6 +121,9 @@ func TestForeignClientPrepares(t *testing.T) {
 	if s := p.DatasetSchema(); s.NumFields() != 2 || s.Field(1).Name != "s" {
 		t.Errorf("it would give %v", s)
 	}
+	if s := p.ParameterSchema(); s.NumFields() != 2 || s.Field(0).Type.ID() != arrow.INT64 || s.Field(1).Type.ID() != arrow.STRING {
+		t.Errorf("its parameters are %v", s)
+	}
 	b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{{Name: "1", Type: arrow.PrimitiveTypes.Int64}, {Name: "2", Type: arrow.BinaryTypes.String}}, nil))
 	for _, above := range []int64{8, 7} { // executed twice
 		b.Field(0).(*array.Int64Builder).Append(above)

@@ -46,7 +46,7 @@ func (h *handler) DoGet(t *flight.Ticket, stream flight.FlightService_DoGetServe
 	if v := metadata.ValueFromIncomingContext(stream.Context(), wire.StringsHeader); len(v) > 0 && v[0] == wire.StringsCoded {
 		form = columnar.Coded
 	}
-	return h.s.send(stream.Context(), res, form, stream)
+	return h.s.send(stream.Context(), res, form, false, stream)
 }
 
 // statementHandle is that of the ticket of a statement.
@@ -84,7 +84,7 @@ func (h *handler) execute(x *session, st *wire.Statement, stream flight.FlightSe
 		return err
 	}
 	defer x.remove(st.Result)
-	return h.s.send(stream.Context(), r, columnar.Exact, stream)
+	return h.s.send(stream.Context(), r, columnar.Exact, x.marks, stream)
 }
 
 // DoAction does what only our clients ask.

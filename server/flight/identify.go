@@ -21,14 +21,17 @@ func caller(ctx context.Context) *wire.User {
 }
 
 func (s *Service) identify(ctx context.Context) (context.Context, error) {
-	if s.o.Access == nil {
-		return ctx, nil
+	if s.o.Access != nil {
+		u, err := s.o.Access.Identify(ctx)
+		if err != nil {
+			return nil, err
+		}
+		ctx = context.WithValue(ctx, userKey{}, u)
 	}
-	u, err := s.o.Access.Identify(ctx)
-	if err != nil {
-		return nil, err
+	if c, ok := ctx.Value(connKey{}).(*conn); ok && c.peer != nil {
+		c.peer.known()
 	}
-	return context.WithValue(ctx, userKey{}, u), nil
+	return ctx, nil
 }
 
 // survive makes an error of a panic: what a client sends must not end the server.

@@ -3,6 +3,7 @@ package flight
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"endoscope/operators/batch"
+	"endoscope/server/wire"
 	"endoscope/server/wire/columnar"
 )
 
@@ -25,8 +27,9 @@ type prepared struct {
 	args []batch.Value // the last that were bound; guarded by session.mu
 }
 
-// CreatePreparedStatement says what a statement would give. Which types its
-// parameters have is not said: clients send values of types of their own.
+// CreatePreparedStatement says what a statement would give, and which types its
+// parameters take where they stand; VARCHAR where any will do. A client may send
+// values of other types all the same.
 func (s *Service) CreatePreparedStatement(ctx context.Context, r flightsql.ActionCreatePreparedStatementRequest) (out flightsql.ActionCreatePreparedStatementResult, err error) {
 	x, err := s.session(ctx)
 	if err != nil {
@@ -45,10 +48,20 @@ func (s *Service) CreatePreparedStatement(ctx context.Context, r flightsql.Actio
 	x.prepared[name] = &prepared{text: r.GetQuery()}
 	out.Handle = []byte(name)
 	out.DatasetSchema = columnar.Schema(d.Columns, columnar.Plain)
-	if d.Params == 0 {
-		out.ParameterSchema = arrow.NewSchema(nil, nil)
-	}
+	out.ParameterSchema = columnar.Schema(parameters(d), columnar.Plain)
 	return out, nil
+}
+
+// parameters are those of a statement, as columns.
+func parameters(d wire.Description) []wire.Column {
+	params := make([]wire.Column, d.Params)
+	for i := range params {
+		params[i] = wire.Column{Name: "$" + strconv.Itoa(i+1), Type: batch.Varchar}
+		if i < len(d.ParamTypes) && d.ParamTypes[i] != batch.Null {
+			params[i].Type = d.ParamTypes[i]
+		}
+	}
+	return params
 }
 
 // ClosePreparedStatement forgets a statement.

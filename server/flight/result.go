@@ -81,6 +81,8 @@ type sender struct {
 	enc  *columnar.Encoder
 	out  *flight.Writer
 	next uint64 // the number of the row that comes next
+	mark int64  // the watermark of what was taken
+	told int64  // and the one that was sent last
 
 	stopped bool // because the service ends
 
@@ -90,19 +92,19 @@ type sender struct {
 }
 
 // send sends a result until its end. It leaves it closed.
-func (s *Service) send(ctx context.Context, res *result, form columnar.Form, out flight.FlightService_DoGetServer) error {
+func (s *Service) send(ctx context.Context, res *result, form columnar.Form, marks bool, out flight.FlightService_DoGetServer) error {
 	defer res.close()
 	enc := columnar.NewEncoder(res.Columns(), form)
 	sd := &sender{res: res, enc: enc, out: flight.NewRecordWriter(out, ipc.WithSchema(enc.Schema()))}
 	defer sd.out.Close()
-	err := sd.frame(&wire.Frame{Kind: wire.FrameBegin, Text: res.Message()})
+	err := sd.frame(&wire.Frame{Kind: wire.FrameBegin, Text: res.Message(), StartsOver: startsOver(res.Result)})
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	events := make(chan step, 64)
 	go pump(ctx, res, events)
-	err = sd.loop(ctx, events, s.stop)
+	err = sd.loop(ctx, events, s.stop, marks)
 	cancel()
 	for st := range events { // until the pump has ended
 		st.drop()
@@ -123,6 +125,13 @@ func (st step) drop() {
 	}
 }
 
+// startsOver reports whether a result is one that begins anew when its statement is
+// executed again.
+func startsOver(r wire.Result) bool {
+	s, ok := r.(interface{ StartsOver() bool })
+	return ok && s.StartsOver()
+}
+
 // pump takes events from a result until its end, or until ctx is done.
 func pump(ctx context.Context, res wire.Result, events chan<- step) {
 	defer close(events)
@@ -140,9 +149,15 @@ func pump(ctx context.Context, res wire.Result, events chan<- step) {
 	}
 }
 
-func (sd *sender) loop(ctx context.Context, events <-chan step, stop <-chan struct{}) error {
+func (sd *sender) loop(ctx context.Context, events <-chan step, stop <-chan struct{}, marks bool) error {
 	beats := time.NewTicker(beat)
 	defer beats.Stop()
+	var passing <-chan time.Time // the client wants to know how time passes
+	if marks {
+		t := time.NewTicker(markEvery)
+		defer t.Stop()
+		passing = t.C
+	}
 	quiet := true // nothing was sent since the last beat
 	for {
 		select {
@@ -150,7 +165,7 @@ func (sd *sender) loop(ctx context.Context, events <-chan step, stop <-chan stru
 			if !ok {
 				return ctx.Err()
 			}
-			quiet = false
+			quiet = quiet && st.err == nil && st.ev.Kind == wire.Mark
 			if end, err := sd.step(st); end || err != nil {
 				return err
 			}
@@ -167,6 +182,12 @@ func (sd *sender) loop(ctx context.Context, events <-chan step, stop <-chan stru
 				}
 			}
 			quiet = true
+		case <-passing:
+			if sd.mark > sd.told && len(sd.batches) == 0 {
+				if err := sd.frame(&wire.Frame{Kind: wire.FrameBeat, Row: sd.next}); err != nil {
+					return err
+				}
+			}
 		case <-stop:
 			stop, sd.stopped = nil, true
 			sd.res.Stop()
@@ -195,9 +216,15 @@ func (sd *sender) step(st step) (end bool, err error) {
 			return true, err
 		}
 		return true, statusOf(st.err, sd.res.statement)
+	case st.ev.Kind == wire.Mark:
+		sd.mark = st.ev.Mark
+		return false, nil
 	case st.ev.Kind == wire.Rows:
-		return false, sd.add(st.ev)
+		err := sd.add(st.ev)
+		sd.mark = max(sd.mark, st.ev.Mark)
+		return false, err
 	}
+	sd.mark = max(sd.mark, st.ev.Mark)
 	if err := sd.flush(); err != nil {
 		return false, err
 	}
@@ -280,6 +307,7 @@ func (sd *sender) drop() {
 }
 
 func (sd *sender) record(bs []*batch.Batch, f *wire.Frame) error {
+	f.Watermark, sd.told = sd.mark, sd.mark
 	rec := sd.enc.Record(bs)
 	defer rec.Release()
 	return sd.out.WriteWithAppMetadata(rec, f.Encode())

@@ -30,8 +30,9 @@ type Options struct {
 	Access  Access // nil: whoever can connect is the user that the process runs as
 	Log     *slog.Logger
 	Version string
-	// ClientTimeout is how long a client may be silent before its sessions end,
-	// and how long a result waits to be asked for; 0: 10 s.
+	// ClientTimeout is how long a client may be silent before its sessions end, how
+	// long a result waits to be asked for, and a connection for a call of somebody
+	// who is identified; 0: 10 s.
 	ClientTimeout time.Duration
 	// Unread is how many bytes of rows a result may hold for a client that does
 	// not read them; 0: 16 MiB.
@@ -41,6 +42,9 @@ type Options struct {
 // beat is how often a client that waits for rows hears that the server is there.
 const beat = time.Second
 
+// markEvery is how often a client hears how time passes, if it wants to.
+const markEvery = 100 * time.Millisecond
+
 // maxMessage is the longest message that is accepted: a statement, or parameters.
 const maxMessage = 4 << 20
 
@@ -49,6 +53,8 @@ type Service struct {
 	flightsql.BaseServer
 	engine wire.Engine
 	o      Options
+
+	strangers *strangers
 
 	mu       sync.Mutex
 	sessions map[string]*session // those of ActionSession
@@ -68,7 +74,7 @@ func New(e wire.Engine, o Options) *Service {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{engine: e, o: o, sessions: map[string]*session{}, stop: make(chan struct{})}
+	s := &Service{engine: e, o: o, strangers: newStrangers(mostStrangers, o.ClientTimeout), sessions: map[string]*session{}, stop: make(chan struct{})}
 	s.Alloc = memory.DefaultAllocator
 	s.registerInfo()
 	return s
@@ -96,7 +102,7 @@ func (s *Service) Serve(l net.Listener, opts ...grpc.ServerOption) error {
 	if stopping {
 		return errors.Join(grpc.ErrServerStopped, l.Close())
 	}
-	if err := g.Serve(l); !errors.Is(err, grpc.ErrServerStopped) {
+	if err := g.Serve(meet{l, s.strangers}); !errors.Is(err, grpc.ErrServerStopped) {
 		return err
 	}
 	return nil

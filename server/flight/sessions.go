@@ -17,8 +17,9 @@ import (
 // session is a wire.Session with what calls of one client refer to.
 type session struct {
 	wire.Session
-	user *wire.User
-	s    *Service
+	user  *wire.User
+	s     *Service
+	marks bool // its client wants to know how time passes
 
 	ending   sync.Once
 	mu       sync.Mutex
@@ -28,12 +29,13 @@ type session struct {
 }
 
 func (s *Service) newSession(ctx context.Context, o wire.Options) (*session, error) {
-	o.User, o.Unread = caller(ctx), s.o.Unread
+	marks := o.Marks
+	o.User, o.Unread, o.Marks = caller(ctx), s.o.Unread, true
 	ws, err := s.engine.NewSession(ctx, o)
 	if err != nil {
 		return nil, statusOf(err, "")
 	}
-	return &session{Session: ws, user: o.User, s: s, results: map[string]*result{}, prepared: map[string]*prepared{}}, nil
+	return &session{Session: ws, user: o.User, s: s, marks: marks, results: map[string]*result{}, prepared: map[string]*prepared{}}, nil
 }
 
 // add enters a result under a name. A session that is closed, or has the name,
@@ -125,6 +127,7 @@ func sameUser(a, b *wire.User) bool {
 // conn is a connection with the sessions of the users that call over it.
 type conn struct {
 	s      *Service
+	peer   *stranger
 	opened time.Time
 
 	opening sync.Mutex // held while a session is opened
@@ -183,6 +186,9 @@ type connections struct{ s *Service }
 
 func (h *connections) TagConn(ctx context.Context, info *stats.ConnTagInfo) context.Context {
 	c := &conn{s: h.s, opened: time.Now(), own: map[string]*session{}}
+	if a, ok := info.RemoteAddr.(strangerAddr); ok {
+		c.peer = a.conn
+	}
 	h.s.o.Log.Debug("connected", "peer", info.RemoteAddr)
 	return context.WithValue(ctx, connKey{}, c)
 }

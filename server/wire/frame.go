@@ -36,6 +36,7 @@ type SessionOptions struct {
 	Process string `json:"process,omitempty"`
 	Exe     string `json:"exe,omitempty"`
 	Live    int64  `json:"live,omitempty"` // ns
+	Marks   bool   `json:"marks,omitempty"`
 }
 
 // Hello is the answer to SessionOptions.
@@ -87,6 +88,12 @@ type Frame struct {
 	Preview bool   `json:"preview,omitempty"`
 	Text    string `json:"text,omitempty"` // of a notice, or the statement's message
 	Time    int64  `json:"time,omitempty"` // the server's clock, ns since 1970: of a beat
+	// Watermark > 0: all rows with a time before it, ns since 1970, have been given
+	// with this record and those before, or dropped.
+	Watermark int64 `json:"watermark,omitempty"`
+	// StartsOver, of FrameBegin: executed again the statement gives its first rows
+	// again, as where it reads a file.
+	StartsOver bool `json:"startsOver,omitempty"`
 	// Summary is what holds until now: of beats and of the end.
 	Summary *Summary `json:"summary,omitempty"`
 }

@@ -32,6 +32,9 @@ type Options struct {
 	// Unread > 0 has live queries not wait for who reads their rows: those beyond
 	// so many bytes that were not read are dropped, and counted. 0: they wait.
 	Unread int64
+	// Marks has results tell how far they are in time where no rows do: by events
+	// of the kind Mark.
+	Marks bool
 }
 
 // User is somebody who was identified.
@@ -67,6 +70,9 @@ type Session interface {
 type Description struct {
 	Columns []Column // nil: it gives no rows
 	Params  int      // how many values it needs
+	// ParamTypes are the types that the values of $1, $2 ... take; Null where any
+	// does. nil: they are not known.
+	ParamTypes []batch.Type `json:",omitempty"`
 }
 
 // Column is one column of a result.
@@ -84,6 +90,7 @@ const (
 	Flush                    // an emitted result (window, EVERY interval) is complete
 	Preview                  // as Flush, for rows that are only a look at a running total
 	Notice                   // Text is for the user
+	Mark                     // time has passed (Options.Marks): nothing but Event.Mark is new
 )
 
 // Event is one step of a result.
@@ -97,6 +104,9 @@ type Event struct {
 	// dropped because nobody read them (Options.Unread); with io.EOF, in all. 0
 	// where none are ever dropped.
 	Row uint64
+	// Mark > 0: with this event all rows with a time before it have been given, or
+	// dropped, ns since 1970. 0 where that is not known.
+	Mark int64
 }
 
 // Result is a statement's answer, perhaps never-ending.

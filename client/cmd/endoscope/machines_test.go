@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"endoscope/probes/testenv"
+)
+
+// known does what the queries of theSameResults know, once it is told to begin.
+const known = `#include <stdio.h>
+#include <unistd.h>
+__attribute__((noinline)) long work(long i) { __asm__ volatile("" : : "r"(i)); return i * 2; }
+__attribute__((noinline)) long nap(long us) { usleep(us); __asm__ volatile(""); return us; }
+__attribute__((noinline)) long outer(long i) { long r = work(i) + work(i + 1); __asm__ volatile(""); return r; }
+int main(void) {
+	char line[16];
+	volatile long s = 0;
+	if (read(0, line, 1) != 1) return 1;
+	for (long i = 0; i < 1000; i++) s += work(i);
+	for (long i = 0; i < 50; i++) { s += outer(i); s += nap(2000); }
+	return 0;
+}`
+
+// twoMachines has the daemon on one machine and its clients on another: what is
+// asked gives the same from there, and what becomes of the wire between them is
+// noticed on both.
+func (b binaries) twoMachines(t *testing.T) {
+	n := newNetwork(t)
+	conf, token := n.configure(b.endoscoped)
+	d := n.launch(n.server, b.endoscoped, "--listen", n.addr+":7002", "--config", conf, "--client-timeout", "2s")
+	d.says("listening", time.Minute)
+	m := &machines{binaries: b, network: n, daemon: d,
+		connect: []string{"--connect", n.addr + ":7002", "--ca", filepath.Join(conf, "ca.pem"), "--token-file", token}}
+	t.Run("the same results", m.theSameResults)
+	t.Run("a wire that is cut", m.wireIsCut)
+	t.Run("a client that dies without a wire", m.halfOpen)
+}
+
+// machines are two, with a daemon on the one.
+type machines struct {
+	binaries
+	*network
+	daemon  *ours
+	connect []string // how a client on the other reaches it
+}
+
+// client starts one on the other machine.
+func (m *machines) client(args ...string) *ours {
+	return m.launch(m.network.client, m.endoscope, append(m.connect, args...)...)
+}
+
+// asking is a client that gives its result to the test.
+type asking struct {
+	ours
+	rows bytes.Buffer
+}
+
+// ask starts a client.
+func ask(t *testing.T, line []string, statement string) *asking {
+	t.Helper()
+	a := &asking{ours: ours{t: t, cmd: exec.Command(line[0], append(line[1:], "--format", "csv", "-c", statement)...)}}
+	a.cmd.Stdout, a.cmd.Stderr = &a.rows, &a.out
+	if err := a.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = a.cmd.Process.Kill()
+		_ = a.cmd.Wait()
+	})
+	return a
+}
+
+// answer waits for the end, and gives the result.
+func (a *asking) answer() string {
+	a.t.Helper()
+	if err := a.cmd.Wait(); err != nil {
+		a.t.Fatalf("%v\n%s", err, a.out.String())
+	}
+	return a.rows.String()
+}
+
+// One program is asked at the same time by an engine on the spot and by a client
+// elsewhere: every query gives both the same.
+func (m *machines) theSameResults(t *testing.T) {
+	program := testenv.CompileCText(t, known, "-O1", "-fno-optimize-sibling-calls")
+	file := filepath.Join(t.TempDir(), "rows.csv")
+	var rows strings.Builder
+	rows.WriteString("timestamp,v\n")
+	for i := range 1000 {
+		fmt.Fprintf(&rows, "2026-01-02T03:%02d:%02d.500Z,%d\n", i/60, i%60, i)
+	}
+	if err := os.WriteFile(file, []byte(rows.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ statement, want string }{
+		{"SELECT function_name, COUNT(*), SUM(arg0), MIN(arg0), MAX(arg0) FROM function_start WHERE pid = $PID AND function_name IN (work, nap, outer) GROUP BY function_name ORDER BY function_name",
+			"function_name,count(*),sum(arg0),min(arg0),max(arg0)\nnap,50,100000,2000,2000\nouter,50,1225,0,49\nwork,1100,502000,0,999\n"},
+		{"SELECT function_name, COUNT(*), SUM(retval), MIN(duration) >= 2ms AS long FROM function_duration WHERE pid = $PID AND function_name IN (nap) GROUP BY function_name",
+			"function_name,count(*),sum(retval),long\nnap,50,100000,true\n"},
+		{"SELECT arg0 FROM function_start WHERE pid = $PID AND function_name = 'work' AND arg0 % 250 = 249", "arg0\n249\n499\n749\n999\n"},
+		{"SELECT SUM(n) FROM (SELECT window_end, COUNT(*) AS n FROM TUMBLE(function_start, 10ms) WHERE pid = $PID AND function_name = 'work' GROUP BY window_end)", "sum(n)\n1100\n"},
+		{"SELECT percent_busy BETWEEN 0 AND 100 AS sane FROM SAMPLE(cpu_usage, 20ms) LIMIT 3", "sane\ntrue\ntrue\ntrue\n"},
+		{"SELECT window_start, COUNT(*), SUM(v), MEDIAN(v) FROM HOP(file('" + file + "'), 1min, 2min) GROUP BY window_start", ""},
+	} {
+		statement, begin := c.statement, func() {}
+		probes := strings.Contains(statement, "$PID")
+		if probes {
+			target := &ours{t: t, cmd: command(program)}
+			begin = target.startPiped()
+			statement = strings.ReplaceAll(statement, "$PID", fmt.Sprint(target.cmd.Process.Pid))
+			// Nobody but the test collects it, and a process that is not collected is
+			// still there for who waits for its end.
+			go func() { _ = target.cmd.Wait() }()
+		}
+		here := ask(t, []string{m.endoscope}, statement)
+		there := ask(t, append(in(m.network.client, m.endoscope), m.connect...), statement)
+		if probes {
+			here.holds(true, time.Minute)
+			m.daemon.holds(true, time.Minute)
+		}
+		begin()
+		got, want := there.answer(), here.answer()
+		if got != want || c.want != "" && got != c.want || strings.Count(got, "\n") < 2 {
+			t.Errorf("%s\nfrom the other machine\n%son the spot\n%swant\n%s", statement, got, want, c.want)
+		}
+	}
+}
+
+// Where the wire is cut nobody hears of the other: the server ends the queries
+// after its time, and the clients say so. When it is mended, who asked for it goes
+// on, and says what is missing.
+func (m *machines) wireIsCut(t *testing.T) {
+	target := launch(t, m.ticking)
+	query := fmt.Sprintf("SELECT timestamp FROM function_start WHERE pid = %d AND function_name = 'work'", target.cmd.Process.Pid)
+	client := m.client("--format", "csv", "-c", query)
+	lasting := m.client("--format", "csv", "--reconnect", "-c", query)
+	client.says("Z\n", time.Minute)
+	lasting.says("Z\n", time.Minute)
+	m.daemon.holds(true, time.Minute)
+	m.cut()
+	took := m.daemon.holds(false, time.Minute)
+	t.Logf("the probes are gone after %v", took.Round(time.Millisecond))
+	client.says("no connection to the engine at "+m.addr+":7002", time.Minute)
+	if err := client.cmd.Wait(); err == nil || client.cmd.ProcessState.ExitCode() != 1 {
+		t.Errorf("it ended with %v", err)
+	}
+
+	m.mend()
+	lasting.says("connected again: ", 3*time.Minute)
+	m.daemon.holds(true, time.Minute)
+	n := len(lasting.out.String())
+	for deadline := time.Now().Add(time.Minute); len(lasting.out.String()) < n+1000; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("no rows after it: %s", lasting.out.String()[n:])
+		}
+	}
+	if err := lasting.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	lasting.says("lost 1 (connection lost 1)", time.Minute)
+	lasting.says("gap: nothing is known of ", time.Minute)
+	m.daemon.holds(false, time.Minute)
+}
+
+// A client that dies while the wire is cut can tell nobody: the server has half a
+// connection, and ends the queries after its time.
+func (m *machines) halfOpen(t *testing.T) {
+	target := launch(t, m.ticking)
+	client := m.client("-c", fmt.Sprintf("SELECT COUNT(*) FROM function_start WHERE pid = %d AND function_name = 'work'", target.cmd.Process.Pid))
+	m.daemon.holds(true, time.Minute)
+	m.cut()
+	defer m.mend()
+	if err := client.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	took := m.daemon.holds(false, time.Minute)
+	t.Logf("the probes are gone after %v", took.Round(time.Millisecond))
+}

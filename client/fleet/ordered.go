@@ -1,0 +1,189 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/server/wire"
+)
+
+// ordered is the result of all hosts in order of time: by their clocks, each less
+// by how much it is ahead of this machine's. A row is given when no host can still
+// give one that is earlier by more than the clocks are uncertain. The rows of one
+// host stay in the order in which it gives them.
+type ordered struct {
+	*gathered
+	column  int // of time
+	tick    *time.Ticker
+	out     []wire.Event
+	pending int           // rows that wait
+	rushed  atomic.Uint64 // rows that did not wait
+	over    bool
+}
+
+// timeColumn is the column by which rows are put in order; -1: there is none.
+func timeColumn(cols []wire.Column) int {
+	return slices.IndexFunc(cols, func(c wire.Column) bool { return c.Name == "timestamp" && c.Type == batch.Timestamp })
+}
+
+// mostPending is how many rows may wait for those of other hosts.
+const mostPending = 1 << 20
+
+func (o *ordered) Next(ctx context.Context) (wire.Event, error) {
+	if o.tick == nil {
+		o.tick = time.NewTicker(patience / 8)
+	}
+	for {
+		if ev, ok := o.noted(); ok {
+			return ev, nil
+		}
+		if len(o.out) > 0 {
+			ev := o.out[0]
+			o.out = o.out[1:]
+			return ev, nil
+		}
+		if o.release(); len(o.out) > 0 || len(o.notes) > 0 {
+			continue
+		}
+		if o.over {
+			return wire.Event{}, io.EOF
+		}
+		x, err := o.next(ctx, o.tick.C)
+		switch {
+		case errors.Is(err, errLate):
+		case errors.Is(err, io.EOF):
+			o.over = true
+		case err != nil:
+			return wire.Event{}, err
+		case x.over, x.ev.Kind == wire.Mark:
+		case x.ev.Batch != nil:
+			x.part.queue = append(x.part.queue, x.ev.Batch)
+			o.pending += x.ev.Batch.Len()
+		default:
+			o.out = append(o.out, x.ev)
+		}
+	}
+}
+
+// release moves the rows whose turn it is from the hosts' queues to out.
+func (o *ordered) release() {
+	within, _ := o.s.clocks.within()
+	for len(o.out) == 0 {
+		first, at := (*part)(nil), int64(math.MaxInt64)
+		for _, p := range o.parts {
+			if t, ok := o.head(p); ok && (first == nil || t < at) {
+				first, at = p, t
+			}
+		}
+		if first == nil {
+			return
+		}
+		bound := int64(math.MaxInt64) // no other host gives anything earlier
+		for _, p := range o.parts {
+			if t, ok := o.head(p); p == first {
+			} else if ok {
+				bound = min(bound, t)
+			} else if !o.over && o.awaited(p) {
+				bound = min(bound, p.mark-int64(o.s.clocks.ahead(p.member)))
+			}
+		}
+		if bound < math.MaxInt64-int64(within) {
+			bound += int64(within)
+		}
+		if at > bound {
+			if o.pending <= mostPending {
+				return
+			}
+			o.rushed.Add(uint64(o.take(first, at)))
+			continue
+		}
+		o.take(first, bound)
+	}
+}
+
+// head is the time of the first row of a host that was not given, by this machine's
+// clock.
+func (o *ordered) head(p *part) (t int64, ok bool) {
+	if len(p.queue) == 0 {
+		return 0, false
+	}
+	return o.time(p, p.row), true
+}
+
+// time is that of a row of a host's first batch.
+func (o *ordered) time(p *part, row int) int64 {
+	b := p.queue[0]
+	return b.Cols[o.column].Int[b.Row(row)] - int64(o.s.clocks.ahead(p.member))
+}
+
+// take moves the rows of a host's first batch up to a time to out: one, at least.
+func (o *ordered) take(p *part, until int64) int {
+	b, from := p.queue[0], p.row
+	to := from + 1
+	for to < b.Len() && o.time(p, to) <= until {
+		to++
+	}
+	o.pending -= to - from
+	if to == b.Len() {
+		p.queue, p.row = slices.Delete(p.queue, 0, 1), 0
+	} else {
+		p.row = to
+	}
+	if from == 0 && to == b.Len() {
+		o.out = append(o.out, wire.Event{Kind: wire.Rows, Batch: b})
+		return to
+	}
+	rows := make([]uint16, 0, to-from)
+	for i := from; i < to; i++ {
+		rows = append(rows, uint16(b.Row(i)))
+	}
+	o.out = append(o.out, wire.Event{Kind: wire.Rows, Batch: b.View(rows)})
+	if p.row == 0 {
+		b.Release()
+	}
+	return to - from
+}
+
+func (o *ordered) Close() error {
+	err := o.gathered.Close()
+	if o.tick != nil {
+		o.tick.Stop()
+	}
+	for _, ev := range o.out {
+		if ev.Batch != nil {
+			ev.Batch.Release()
+		}
+	}
+	o.out = nil
+	return err
+}
+
+// Summary says, too, how far the order between hosts holds.
+func (o *ordered) Summary() wire.Summary {
+	sum := o.gathered.Summary()
+	if len(o.parts) < 2 {
+		return sum
+	}
+	switch within, ok := o.s.clocks.within(); {
+	case !ok:
+		sum.Notes = append(sum.Notes, "the order between hosts is by clocks of which nothing is known")
+	default:
+		sum.Notes = append(sum.Notes, "order between hosts is right within ±"+roundedUp(within))
+	}
+	if n := o.rushed.Load(); n > 0 {
+		sum.Notes = append(sum.Notes, fmt.Sprintf("%d rows did not wait for those of other hosts, which were too far behind", n))
+	}
+	return sum
+}
+
+// roundedUp is a duration in µs or more.
+func roundedUp(d time.Duration) string {
+	return (d + time.Microsecond - 1).Truncate(time.Microsecond).String()
+}

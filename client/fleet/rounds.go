@@ -1,0 +1,226 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"math"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/server/wire"
+)
+
+// rounds is an aggregate of all hosts that has a result again and again: for each
+// window, when no host that is waited for has more of it, or, with EMIT EVERY, when
+// each of them has given its totals once more. Windows of hosts are the same by
+// their borders, by the clock of each.
+//
+// The totals of a host that has ended stay what it gave last; so do those of one that
+// is lost, or silent, of which the user has been told.
+type rounds struct {
+	*gathered
+	second *second
+	by     again
+	tick   *time.Ticker
+	out    []wire.Event
+	open   []*window // by their ends, then by their beginnings
+	closed int64     // windows that end here or before are closed
+	over   bool
+
+	given atomic.Uint64 // rows of results
+	late  atomic.Uint64 // groups of windows that were closed before they came
+}
+
+// window is one that hosts have given rows of.
+type window struct {
+	start, end int64
+	rows       []*batch.Batch
+}
+
+func (r *rounds) Columns() []wire.Column { return r.second.cols }
+func (r *rounds) Message() string        { return "" }
+
+func (r *rounds) Next(ctx context.Context) (wire.Event, error) {
+	if r.tick == nil {
+		r.tick = time.NewTicker(patience / 8)
+		r.closed = math.MinInt64
+	}
+	for {
+		if ev, ok := r.noted(); ok {
+			return ev, nil
+		}
+		if len(r.out) > 0 {
+			ev := r.out[0]
+			r.out = r.out[1:]
+			return ev, nil
+		}
+		if err := r.settle(ctx); err != nil {
+			return wire.Event{}, err
+		}
+		if len(r.out) > 0 || len(r.notes) > 0 {
+			continue
+		}
+		if r.over {
+			return wire.Event{}, io.EOF
+		}
+		x, err := r.next(ctx, r.tick.C)
+		switch {
+		case errors.Is(err, errLate):
+		case errors.Is(err, io.EOF):
+			r.over = true
+		case err != nil:
+			return wire.Event{}, err
+		case x.over:
+		case x.ev.Kind == wire.Notice:
+			r.out = append(r.out, x.ev)
+		case x.ev.Kind == wire.Flush && r.by == byRound:
+			x.part.rounds = append(x.part.rounds, x.part.queue)
+			x.part.queue = nil
+		case x.ev.Batch != nil && r.by == byRound:
+			x.part.queue = append(x.part.queue, x.ev.Batch)
+		case x.ev.Batch != nil:
+			r.divide(x.ev.Batch)
+		}
+	}
+}
+
+// divide puts rows into their windows. Those of closed ones are late.
+func (r *rounds) divide(b *batch.Batch) {
+	defer b.Release()
+	starts, ends := b.Cols[0].Int, b.Cols[1].Int
+	for from := 0; from < b.Len(); {
+		start, end := starts[b.Row(from)], ends[b.Row(from)]
+		var rows []uint16
+		for from < b.Len() && starts[b.Row(from)] == start && ends[b.Row(from)] == end {
+			rows = append(rows, uint16(b.Row(from)))
+			from++
+		}
+		if end <= r.closed {
+			r.late.Add(uint64(len(rows)))
+			continue
+		}
+		at, found := slices.BinarySearchFunc(r.open, window{start: start, end: end}, func(w *window, of window) int {
+			return cmp.Or(cmp.Compare(w.end, of.end), cmp.Compare(w.start, of.start))
+		})
+		if !found {
+			r.open = slices.Insert(r.open, at, &window{start: start, end: end})
+		}
+		r.open[at].rows = append(r.open[at].rows, b.View(rows))
+	}
+}
+
+// settle gives the results that nobody has to add to any more.
+func (r *rounds) settle(ctx context.Context) error {
+	if r.by == byRound {
+		return r.settleRounds(ctx)
+	}
+	until, waiting, all := int64(math.MaxInt64), 0, 0
+	for _, p := range r.parts {
+		if p.over {
+			continue
+		}
+		if all++; r.awaited(p) {
+			waiting++
+			until = min(until, p.mark)
+		}
+	}
+	if all > 0 && waiting == 0 {
+		return nil // nothing says how far any of them is
+	}
+	for len(r.open) > 0 && r.open[0].end <= until {
+		w := r.open[0]
+		r.open = slices.Delete(r.open, 0, 1)
+		if err := r.result(ctx, w.rows); err != nil {
+			return err
+		}
+	}
+	r.closed = max(r.closed, until)
+	return nil
+}
+
+// settleRounds gives totals as often as each host has given its own.
+func (r *rounds) settleRounds(ctx context.Context) error {
+	for {
+		some := false
+		for _, p := range r.parts {
+			switch {
+			case len(p.rounds) > 0:
+				some = true
+			case !r.over && r.awaited(p):
+				return nil
+			}
+		}
+		if !some {
+			return nil
+		}
+		var rows []*batch.Batch
+		for _, p := range r.parts {
+			if len(p.rounds) > 0 {
+				release(p.last)
+				p.last, p.rounds = p.rounds[0], p.rounds[1:]
+			}
+			for _, b := range p.last {
+				rows = append(rows, b.Retain())
+			}
+		}
+		if err := r.result(ctx, rows); err != nil {
+			return err
+		}
+	}
+}
+
+// result merges the hosts' rows of one result, which it lets go of.
+func (r *rounds) result(ctx context.Context, rows []*batch.Batch) error {
+	run, err := r.second.begin()
+	if err != nil {
+		release(rows)
+		return err
+	}
+	for i, b := range rows {
+		if err := run.push(ctx, b); err != nil {
+			release(rows[i+1:])
+			return errors.Join(err, run.graph.Abandon())
+		}
+	}
+	if err := run.finish(ctx); err != nil {
+		return err
+	}
+	r.given.Add(run.out.rows)
+	r.out = append(append(r.out, run.out.events...), wire.Event{Kind: wire.Flush})
+	return nil
+}
+
+func (r *rounds) Close() error {
+	err := r.gathered.Close()
+	if r.tick != nil {
+		r.tick.Stop()
+	}
+	for _, ev := range r.out {
+		if ev.Batch != nil {
+			ev.Batch.Release()
+		}
+	}
+	for _, w := range r.open {
+		release(w.rows)
+	}
+	r.out, r.open = nil, nil
+	return err
+}
+
+// lateCause is the cause of groups that came when the result of their window had
+// been given: of a host that was not waited for.
+const lateCause = "late groups of hosts"
+
+// Summary has the results' rows, and what the hosts say besides.
+func (r *rounds) Summary() wire.Summary {
+	sum := r.gathered.Summary()
+	sum.Rows = r.given.Load()
+	if n := r.late.Load(); n > 0 {
+		sum.Losses = add(sum.Losses, []wire.Loss{{Cause: lateCause, N: n}})
+	}
+	return sum
+}

@@ -1,0 +1,115 @@
+package fleet
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"endoscope/operators/batch"
+	"endoscope/server/wire"
+)
+
+// Columns of the first stages of the statements below.
+var (
+	windowColumns = []wire.Column{{Name: "ws", Type: batch.Timestamp}, {Name: "we", Type: batch.Timestamp}, {Name: "k0", Type: batch.Bigint}, {Name: "v0", Type: batch.Bigint}}
+	totalColumns  = []wire.Column{{Name: "k0", Type: batch.Bigint}, {Name: "v0", Type: batch.Bigint}}
+)
+
+const (
+	windowStatement = "SELECT window_end, arg0, COUNT(*) AS n FROM TUMBLE(function_start, 10ns) GROUP BY arg0 ORDER BY arg0"
+	totalStatement  = "SELECT arg0, COUNT(*) AS n FROM function_start GROUP BY arg0 ORDER BY arg0 EMIT EVERY 1s"
+)
+
+func results(t testing.TB, s *session, statement string) wire.Result {
+	t.Helper()
+	r, err := s.Execute(t.Context(), statement)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// expect is what comes next.
+func expect(t testing.TB, r wire.Result, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		ev, err := r.Next(t.Context())
+		if err != nil {
+			t.Fatalf("%v, want %s", err, w)
+		}
+		if got := text(ev); got != w {
+			t.Fatalf("%s, want %s", got, w)
+		}
+	}
+}
+
+// A window's result is that of all hosts, and comes when none has more of it.
+func TestWindowsOfHosts(t *testing.T) {
+	a, b := newScripted("a", windowColumns...), newScripted("b", windowColumns...)
+	r := results(t, sessionOf(a, b), windowStatement)
+	a.give(a.rows([]int64{0, 10, 1, 5}, []int64{0, 10, 2, 6}), flush, mark(10))
+	a.give(a.rows([]int64{10, 20, 1, 7}), flush, mark(20))
+	b.give(b.rows([]int64{0, 10, 2, 100}), flush, mark(15))
+	expect(t, r, "10 1 5,10 2 106", "flush")
+	b.give(mark(20)) // it has no rows there
+	expect(t, r, "20 1 7", "flush")
+	b.give(b.rows([]int64{20, 30, 3, 1}), flush, mark(30))
+	b.die()
+	a.give(a.rows([]int64{20, 30, 3, 1}), flush, mark(30))
+	a.end()
+	got := rest(t, r)
+	slices.Sort(got) // when it is heard that b is lost is left open
+	if !slices.Equal(got, []string{"30 3 2", "b is lost, and the others go on: it does not answer", "flush"}) {
+		t.Errorf("the rest is %q", got)
+	}
+	if sum := r.Summary(); sum.Rows != 4 || len(sum.Losses) > 0 || !strings.HasPrefix(sum.Notes[0], "1 of 2 hosts") {
+		t.Errorf("%+v", sum)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Rows of a window that has been given are late, and counted.
+func TestLateWindowsOfHosts(t *testing.T) {
+	a, b := newScripted("a", windowColumns...), newScripted("b", windowColumns...)
+	r := results(t, sessionOf(a, b), windowStatement)
+	a.give(a.rows([]int64{0, 10, 1, 5}), flush, mark(10))
+	b.give(mark(10))
+	expect(t, r, "10 1 5", "flush")
+	b.give(b.rows([]int64{0, 10, 1, 5}, []int64{0, 10, 2, 5}), flush)
+	a.end()
+	b.end()
+	if got := rest(t, r); len(got) > 0 {
+		t.Errorf("there is more: %q", got)
+	}
+	if sum := r.Summary(); len(sum.Losses) != 1 || sum.Losses[0] != (wire.Loss{Cause: lateCause, N: 2}) {
+		t.Errorf("%+v", sum)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// EMIT EVERY gives the totals of all hosts whenever each has given its own; those of
+// a host that has ended, or is lost, stay in.
+func TestTotalsOfHosts(t *testing.T) {
+	a, b := newScripted("a", totalColumns...), newScripted("b", totalColumns...)
+	r := results(t, sessionOf(a, b), totalStatement)
+	a.give(a.rows([]int64{1, 1}), flush, a.rows([]int64{1, 2}), flush) // it is ahead
+	b.give(b.rows([]int64{1, 10}, []int64{2, 10}), flush)
+	expect(t, r, "1 11,2 10", "flush")
+	b.give(b.rows([]int64{1, 20}, []int64{2, 20}), flush)
+	expect(t, r, "1 22,2 20", "flush")
+	b.end()
+	a.give(a.rows([]int64{1, 3}), flush)
+	expect(t, r, "1 23,2 20", "flush")
+	a.give(a.rows([]int64{1, 4})) // no whole round
+	a.end()
+	if got := rest(t, r); len(got) > 0 {
+		t.Errorf("there is more: %q", got)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,154 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/server/wire"
+)
+
+// scripted is a host that gives, to each statement, what a test tells it to.
+type scripted struct {
+	name  string
+	cols  []wire.Column
+	ahead time.Duration // of its clock, and
+	by    time.Duration // how far that may be wrong
+	steps chan step
+}
+
+// step is something that a host gives, or how it ends.
+type step struct {
+	ev  wire.Event
+	err error
+}
+
+func newScripted(name string, cols ...wire.Column) *scripted {
+	return &scripted{name: name, cols: cols, steps: make(chan step, 100)}
+}
+
+func (s *scripted) give(evs ...wire.Event) *scripted {
+	for _, ev := range evs {
+		s.steps <- step{ev: ev}
+	}
+	return s
+}
+
+func (s *scripted) end() { s.steps <- step{err: io.EOF} }
+func (s *scripted) die() { s.steps <- step{err: &silentError{s.name}} }
+
+// rows are some, of BIGINT, TIMESTAMP or BYTES columns.
+func (s *scripted) rows(rows ...[]int64) wire.Event {
+	types := make(batch.Schema, len(s.cols))
+	for i, c := range s.cols {
+		types[i] = c.Type
+	}
+	b := batch.New(types)
+	for _, row := range rows {
+		values := make([]batch.Value, len(row))
+		for i, v := range row {
+			values[i] = batch.Value{Type: types[i], I: v}
+		}
+		b.AppendRow(values...)
+	}
+	return wire.Event{Kind: wire.Rows, Batch: b}
+}
+
+func mark(t int64) wire.Event { return wire.Event{Kind: wire.Mark, Mark: t} }
+
+var flush = wire.Event{Kind: wire.Flush}
+
+// session is one of hosts that give what they are told to.
+func sessionOf(hosts ...*scripted) *session {
+	s := &session{}
+	for _, h := range hosts {
+		s.members = append(s.members, &member{name: h.name, session: scriptedSession{s: h}})
+	}
+	s.clocks.measure(context.Background(), s.members)
+	return s
+}
+
+type scriptedSession struct {
+	wire.Session
+	s *scripted
+}
+
+func (x scriptedSession) Clock(context.Context) (ahead, uncertain time.Duration, err error) {
+	return x.s.ahead, x.s.by, nil
+}
+
+func (x scriptedSession) Execute(context.Context, string, ...batch.Value) (wire.Result, error) {
+	return &scriptedResult{s: x.s, stopped: make(chan struct{}, 100)}, nil
+}
+
+// Describe says what the statements of these tests would give as a whole.
+func (x scriptedSession) Describe(context.Context, string) (wire.Description, error) {
+	return wire.Description{}, nil
+}
+
+type scriptedResult struct {
+	s       *scripted
+	stopped chan struct{}
+}
+
+func (r *scriptedResult) Columns() []wire.Column { return r.s.cols }
+func (r *scriptedResult) Message() string        { return "" }
+func (r *scriptedResult) Stop()                  { r.stopped <- struct{}{} }
+func (r *scriptedResult) Close() error           { return nil }
+func (r *scriptedResult) Summary() wire.Summary  { return wire.Summary{} }
+
+func (r *scriptedResult) Next(ctx context.Context) (wire.Event, error) {
+	select {
+	case st := <-r.s.steps:
+		return st.ev, st.err
+	case <-r.stopped:
+		return wire.Event{}, io.EOF
+	case <-ctx.Done():
+		return wire.Event{}, ctx.Err()
+	}
+}
+
+// text is an event as tests compare it: the rows, or what else it is.
+func text(ev wire.Event) string {
+	switch {
+	case ev.Kind == wire.Flush:
+		return "flush"
+	case ev.Kind == wire.Notice:
+		return ev.Text
+	}
+	defer ev.Batch.Release()
+	var rows []string
+	for i := range ev.Batch.Len() {
+		var cells []string
+		for c := range ev.Batch.Cols {
+			switch v := ev.Batch.Cols[c].Value(ev.Batch.Row(i)); v.Type {
+			case batch.Varchar:
+				cells = append(cells, v.S)
+			default:
+				cells = append(cells, fmt.Sprint(v.I))
+			}
+		}
+		rows = append(rows, strings.Join(cells, " "))
+	}
+	return strings.Join(rows, ",")
+}
+
+// rest is all that a result still gives.
+func rest(t testing.TB, r wire.Result) (out []string) {
+	t.Helper()
+	for {
+		ev, err := r.Next(t.Context())
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, text(ev))
+	}
+}

@@ -1,0 +1,127 @@
+package daemon
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"endoscope/probes/testenv"
+)
+
+// arrowRS uses the Flight SQL client of arrow-rs and tonic, as it comes for Node. It
+// prints what it was given of statements, or its errors, as lines of JSON.
+const arrowRS = `
+const { createFlightSqlClient } = require('@lakehouse-rs/flight-sql-client');
+const { tableFromIPC } = require('apache-arrow');
+const [host, port, tls, token, ...statements] = process.argv.slice(1);
+(async () => {
+	const plain = (v) => typeof v === 'bigint' ? Number(v) : v;
+	const say = (x) => console.log(JSON.stringify(x));
+	let client;
+	try {
+		client = await createFlightSqlClient({ host, port: Number(port), tls: tls === 'tls', token: token || undefined, headers: [] });
+	} catch (e) {
+		return say({ error: String(e.message) });
+	}
+	for (const s of statements) {
+		try {
+			const t = tableFromIPC(s === 'TABLES' ? await client.getTables({ tableNameFilterPattern: 'cpu_us%', includeSchema: true }) : await client.query(s));
+			say({ columns: t.schema.fields.map((f) => f.name), rows: t.toArray().slice(0, 5).map((r) => Object.values(r.toJSON()).map((v) => v instanceof Uint8Array ? v.length : plain(v))), n: t.numRows });
+		} catch (e) {
+			say({ error: String(e.message) });
+		}
+	}
+})();`
+
+// said is a line of its.
+type said struct {
+	Columns []string
+	Rows    [][]any
+	N       int
+	Error   string
+}
+
+// askArrowRS has it ask a daemon. trust is the CA that it trusts.
+func askArrowRS(t *testing.T, modules, trust, addr, how, token string, statements ...string) (out []said) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("node", append([]string{"-e", arrowRS, "--", host, port, how, token}, statements...)...)
+	cmd.Env = append(os.Environ(), "NODE_PATH="+modules, "SSL_CERT_FILE="+filepath.Join(trust, "ca.pem"))
+	text, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	for line := range strings.Lines(string(text)) {
+		var s said
+		if err := json.Unmarshal([]byte(line), &s); err != nil {
+			t.Fatalf("it says %s", text)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// A client of which no line is ours, nor arrow-go's, gets over TLS and with a token
+// what it asks for, and nothing without.
+func TestArrowRS(t *testing.T) {
+	testenv.NeedProgram(t, "node")
+	text, err := exec.Command(testenv.NeedProgram(t, "npm"), "root", "--global").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules := strings.TrimSpace(string(text))
+	if _, err := os.Stat(filepath.Join(modules, "@lakehouse-rs", "flight-sql-client")); err != nil {
+		testenv.Skip(t, "needs npm install --global @lakehouse-rs/flight-sql-client")
+	}
+	dir, stranger := configured(t, twoUsers), configured(t, twoUsers)
+	token := command(t, "token", "add", "alice", "--config", dir)
+	d := begin(t, "--listen", "127.0.0.1:0", "--config", dir)
+	_, port, _ := net.SplitHostPort(d.addrs[0].String())
+	addr := "localhost:" + port
+
+	const five = "SELECT n, 'row ' || n::VARCHAR AS s, n * 0.5 AS half, CASE WHEN n > 2 THEN n END AS big FROM series(5)"
+	got := askArrowRS(t, modules, dir, addr, "tls", token, five, "SELECT COUNT(*) AS n FROM series(200000)", "SELECT nope FROM series(1)", "TABLES",
+		"SELECT n, 'x' || (n % 7)::VARCHAR AS s FROM series(100000)")
+	if len(got) != 5 {
+		t.Fatalf("it says %+v", got)
+	}
+	want := `{"Columns":["n","s","half","big"],"Rows":[[1,"row 1",0.5,null],[2,"row 2",1,null],[3,"row 3",1.5,3],[4,"row 4",2,4],[5,"row 5",2.5,5]],"N":5,"Error":""}`
+	if text, _ := json.Marshal(got[0]); string(text) != want {
+		t.Errorf("%s\n%s\nwant %s", five, text, want)
+	}
+	if got[1].N != 1 || got[1].Rows[0][0] != 200000.0 {
+		t.Errorf("the count is %+v", got[1])
+	}
+	if !strings.Contains(got[2].Error, "there is no column nope here") {
+		t.Errorf("a wrong statement: %+v", got[2])
+	}
+	if got[3].N != 1 || got[3].Rows[0][2] != "cpu_usage" {
+		t.Errorf("the tables are %+v", got[3])
+	}
+	if got[4].N != 100_000 {
+		t.Errorf("%d rows of 100,000: %s", got[4].N, got[4].Error)
+	}
+	for name, c := range map[string]struct{ trust, how, token, want string }{
+		"wrong token":         {dir, "tls", "endoscope_x", "the token is not valid"},
+		"neither":             {dir, "tls", "", "it takes a client certificate, or a token"},
+		"a CA it trusts not":  {stranger, "tls", token, ""},
+		"plaintext":           {dir, "plain", token, ""},
+		"plaintext, no token": {dir, "plain", "", ""},
+	} {
+		got := askArrowRS(t, modules, c.trust, addr, c.how, c.token, five)
+		if len(got) != 1 || got[0].Error == "" || !strings.Contains(got[0].Error, c.want) || got[0].N > 0 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	fc, ctx := client(t, addr, trusting(t, dir, ""), token)
+	if n, err := rows(ctx, fc, five); n != 5 {
+		t.Errorf("the daemon does not answer afterwards: %v", err)
+	}
+}
