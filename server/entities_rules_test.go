@@ -19,6 +19,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/entities"
+	"endoscope/probes/process"
 	"endoscope/probes/sched"
 	"endoscope/probes/symbols"
 	"endoscope/probes/testenv"
@@ -254,6 +255,48 @@ func (a *audit) run(p *entities.Provider, pid int, filter string, length time.Du
 	}
 }
 
+// providers are those of entities; ringBytes is that of the buffer of calls, 0 the
+// usual one.
+func providers(t *testing.T, ringBytes int) *entities.Provider {
+	calls := uprobe.New(uprobe.Options{Match: match, RingBytes: ringBytes})
+	t.Cleanup(func() { calls.Close() })
+	return entities.New(calls, sched.New(), &symbols.Cache{})
+}
+
+// processorTimeOf is what a process has used so far.
+func processorTimeOf(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	var s process.Stat
+	if err != nil || !process.ParseStat(b, &s) {
+		t.Fatalf("process %d: %v", pid, err)
+	}
+	return time.Duration(s.UserTicks+s.SystemTicks) * 10 * time.Millisecond
+}
+
+// TestRulesUnderLoss: where the kernel has no room for events, what is reported still
+// breaks no rule, and goes on.
+func TestRulesUnderLoss(t *testing.T) {
+	testenv.NeedUprobes(t)
+	prog := steps(t, "busy.cc")
+	prog.begin()
+	a := &audit{t: t}
+	a.run(providers(t, 8<<10), prog.pid(), "thread_name LIKE 'worker%'", time.Second)
+	if found := consistency.Check(a.full, a.reports); len(found) > 0 {
+		t.Errorf("%d violations, the first: %v", len(found), found[0])
+	}
+	unknown := 0
+	for _, r := range a.reports {
+		if r.Kind == consistency.Ended {
+			unknown++
+		}
+	}
+	t.Logf("lost %v; %d events, %d reports, %d of them that something ended unseen", a.lost, len(a.full), len(a.reports), unknown)
+	if len(a.lost) == 0 || unknown == 0 || len(a.reports) < 100 {
+		t.Errorf("lost %v, %d reports, %d ended unseen", a.lost, len(a.reports), unknown)
+	}
+}
+
 // TestRulesOfRealPrograms: whatever is selected of a program with several threads,
 // what CONSISTENT reports of it breaks no rule, everything selected is reported, and
 // what it remembers does not grow.
@@ -266,13 +309,17 @@ func TestRulesOfRealPrograms(t *testing.T) {
 	}
 	prog := steps(t, "busy.cc")
 	prog.begin()
-	calls, threads := uprobe.New(uprobe.Options{Match: match}), sched.New()
-	defer calls.Close()
-	p := entities.New(calls, threads, &symbols.Cache{})
+	p := providers(t, 0)
+	idle := processorTimeOf(t, prog.pid())
+	time.Sleep(length)
+	t.Logf("without monitoring the program takes %.1f %% of a processor", 100*(processorTimeOf(t, prog.pid())-idle).Seconds()/length.Seconds())
 	for _, filter := range filters {
 		t.Run(strings.ReplaceAll(filter, " ", "_"), func(t *testing.T) {
 			a := &audit{t: t}
+			began, theirs, ours := time.Now(), processorTimeOf(t, prog.pid()), processorTimeOf(t, os.Getpid())
 			a.run(p, prog.pid(), filter, length)
+			took := time.Since(began).Seconds()
+			theirs, ours = processorTimeOf(t, prog.pid())-theirs, processorTimeOf(t, os.Getpid())-ours
 			if found := consistency.Check(a.full, a.reports); len(found) > 0 {
 				t.Errorf("%d violations, the first: %v, of %+v", len(found), found[0], a.reports[min(found[0].Report, len(a.reports)-1)])
 			}
@@ -291,7 +338,8 @@ func TestRulesOfRealPrograms(t *testing.T) {
 			if soak && a.most[1] > a.most[0]*3/2 {
 				t.Errorf("%d entities and locks are remembered in the second half, %d in the first", a.most[1], a.most[0])
 			}
-			t.Logf("%d events, %d reports, %d caught up; at most %d remembered, then %d", len(a.full), len(a.reports), caught, a.most[0], a.most[1])
+			t.Logf("%d events, %d reports, %d caught up; at most %d remembered, then %d; processor: program %.1f %%, monitor with this test %.1f %%",
+				len(a.full), len(a.reports), caught, a.most[0], a.most[1], 100*theirs.Seconds()/took, 100*ours.Seconds()/took)
 		})
 	}
 }

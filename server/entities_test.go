@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +32,40 @@ func TestTypeBeforeUse(t *testing.T) {
 	// The constructor that calls it is reported before, since it is around it.
 	if i := at("ENTER", "Registry::Registry"); i < order[1] || i > order[2] {
 		t.Errorf("the constructor is row %d\n%s", i, join(a.rows))
+	}
+}
+
+// TestShortLives: of processes that start later, and are gone before anybody can look
+// at them, it is known what they are, and what their types are.
+func TestShortLives(t *testing.T) {
+	testenv.NeedUprobes(t)
+	path := testenv.CompileC(t, "testdata/entities/init.cc", "-O1", "-lstdc++")
+	s := newSession(t, wire.Options{Exe: path})
+	r := start(t, s, "SELECT pid, event, category, name, type_name, exe, process FROM CONSISTENT((SELECT * FROM entity_events WHERE name LIKE 'Registry::%'))")
+	for range 3 {
+		if err := exec.Command(path).Run(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.Stop()
+	a := read(t, r)
+	complete(t, a)
+	lives, entered := map[string]bool{}, map[string]int{}
+	for _, row := range a.rows {
+		switch {
+		case row[1] == "LOAD" && row[3] == "Registry":
+			lives["Registry"] = true
+		case row[1] == "RECLAIM" && row[2] == "TYPE":
+			lives[row[3]] = false
+		case row[1] == "ENTER" && row[4] == "Registry":
+			entered[row[0]]++
+			if !lives["Registry"] || row[5] != path || row[6] != filepath.Base(path)[:min(15, len(filepath.Base(path)))] {
+				t.Errorf("%v; Registry lives: %t", row, lives["Registry"])
+			}
+		}
+	}
+	if len(entered) != 3 {
+		t.Errorf("calls of %v\n%s", entered, join(a.rows))
 	}
 }
 

@@ -18,10 +18,11 @@ type library struct {
 	mu        sync.Mutex                 // guards what follows
 	known     map[string][]symbols.Class // by file
 	structors map[string]structor        // by function, of executables
+	programs  map[string]moduleTypes     // executables by path
 }
 
 func newLibrary(cache *symbols.Cache) *library {
-	return &library{cache: cache, known: map[string][]symbols.Class{}, structors: map[string]structor{}}
+	return &library{cache: cache, known: map[string][]symbols.Class{}, structors: map[string]structor{}, programs: map[string]moduleTypes{}}
 }
 
 // executable learns what the functions of a program do to objects; ok is false for
@@ -51,7 +52,16 @@ func (l *library) executable(f *os.File, path string) (ok bool, err error) {
 	for _, name := range slices.Sorted(maps.Keys(classes)) {
 		l.known[path] = append(l.known[path], symbols.Class{Name: name})
 	}
+	l.programs[path] = moduleTypes{file: path, classes: append(m.Classes().All(), l.known[path]...)}
 	return !m.HasGo(), nil
+}
+
+// executed is what is known of an executable without asking a process.
+func (l *library) executed(path string) (m moduleTypes, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m, ok = l.programs[path]
+	return m, ok
 }
 
 // of are the modules that a process has mapped, and their types: those with

@@ -31,8 +31,9 @@ type happening struct {
 	name  string // new, of a thread; function
 	class string // that declares the function
 
-	parent  int   // tid; started
-	started int64 // of the thread
+	parent       int    // tid; started
+	started      int64  // of the thread; 0: not known
+	process, exe string // its process; "": not known
 
 	depth         int
 	receiver      uint64

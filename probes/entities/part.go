@@ -43,6 +43,11 @@ func (p *part) Push(b *batch.Batch) {
 		if h.kind != mapped { // that comes when it is known what is
 			s.merge.add(h)
 		}
+		if h.kind == executed { // it may have ended before anybody looks
+			if m, ok := s.library.executed(h.exe); ok {
+				s.merge.add(happening{time: h.time, kind: mapped, pid: h.pid, tid: h.tid, modules: []moduleTypes{m}})
+			}
+		}
 	}
 }
 
@@ -114,10 +119,12 @@ var threadKinds = map[string]kind{sched.Started: started, sched.Ended: ended, sc
 
 var decodeThreads = decoder{
 	columns(plan.Field{Name: "event", Type: batch.Varchar}, plan.Field{Name: "thread_name", Type: batch.Varchar},
-		plan.Field{Name: "parent_tid", Type: batch.Bigint}, plan.Field{Name: "started", Type: batch.Timestamp}),
+		plan.Field{Name: "parent_tid", Type: batch.Bigint}, plan.Field{Name: "started", Type: batch.Timestamp},
+		plan.Field{Name: "process", Type: batch.Varchar}, plan.Field{Name: "exe", Type: batch.Varchar}),
 	func(c []batch.Column, row int) happening {
 		h := at(threadKinds[text(&c[3], row)], c, row)
 		h.name, h.parent, h.started = text(&c[4], row), number(&c[5], row), c[6].Int[row]
+		h.process, h.exe = text(&c[7], row), text(&c[8], row)
 		return h
 	},
 }

@@ -2,12 +2,14 @@ package entities
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -61,6 +63,12 @@ func (s *source) add(ctx context.Context, from probes.Provider, stream string, t
 	spec.Out = plan.Schema{Time: 0, Fields: d.fields}
 	src, err := from.Prepare(ctx, &spec)
 	if err != nil {
+		var refused *plan.Error
+		if errors.As(err, &refused) { // in the user's words
+			if rest, ok := strings.CutPrefix(refused.Msg, stream+" "); ok {
+				refused.Msg = s.spec.Stream + " " + rest
+			}
+		}
 		return err
 	}
 	s.parts = append(s.parts, &part{of: s, source: src, decode: d})

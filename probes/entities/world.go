@@ -69,7 +69,12 @@ func (w *world) happen(h happening) {
 	w.now = max(w.now, h.time)
 	switch h.kind {
 	case started:
-		w.start(h.pid, h.tid, h.name, uint64((h.started-w.offset)/clockTick), w.known(h.pid, h.parent))
+		by := w.known(h.pid, h.parent)
+		if by == nil {
+			by = w.anywhere(h.parent)
+		}
+		w.fork(w.start(h.pid, h.tid, h.name, w.ticks(h), by), by)
+		w.programs[h.pid].called(h)
 	case ended:
 		if t := w.known(h.pid, h.tid); t != nil {
 			w.end(t)
@@ -77,7 +82,7 @@ func (w *world) happen(h happening) {
 	case renamed:
 		w.rename(w.thread(h), h.name)
 	case executed:
-		w.execute(w.thread(h))
+		w.execute(w.thread(h), h)
 	case entered:
 		w.enter(w.thread(h), h)
 	case left, unwound:
@@ -134,8 +139,54 @@ func (w *world) thread(h happening) *thread {
 	if t := w.known(h.pid, h.tid); t != nil {
 		return t
 	}
-	name, ticks, _ := w.look(h.pid, h.tid)
-	return w.start(h.pid, h.tid, name, ticks, nil)
+	name, ticks := h.name, w.ticks(h)
+	if h.started == 0 {
+		name, ticks, _ = w.look(h.pid, h.tid)
+	}
+	t := w.start(h.pid, h.tid, name, ticks, nil)
+	t.program.called(h)
+	return t
+}
+
+// ticks is when the thread of a happening was made, as far as that tells.
+func (w *world) ticks(h happening) uint64 {
+	if h.started == 0 {
+		return 0
+	}
+	return uint64((h.started - w.offset) / clockTick)
+}
+
+// anywhere is the thread of that number, of whichever process.
+func (w *world) anywhere(tid int) *thread {
+	for _, p := range w.programs {
+		if t := p.threads[tid]; t != nil {
+			return t
+		}
+	}
+	return nil
+}
+
+// called takes in what a happening says of its process.
+func (p *program) called(h happening) {
+	if h.process != "" {
+		p.name = h.process
+	}
+	if h.exe != "" {
+		p.exe = h.exe
+	}
+}
+
+// fork has a process that was made just now have mapped what its parent has.
+func (w *world) fork(t, by *thread) {
+	if by == nil || by.program == t.program || len(t.program.modules) > 0 {
+		return
+	}
+	for file, names := range by.program.modules {
+		t.program.modules[file] = names
+		for _, name := range names {
+			w.types[name].users++
+		}
+	}
 }
 
 // start takes in a thread.
@@ -202,7 +253,7 @@ func (w *world) rename(t *thread, name string) {
 }
 
 // execute is of a thread that goes on alone with another program.
-func (w *world) execute(t *thread) {
+func (w *world) execute(t *thread, h happening) {
 	p := t.program
 	for _, tid := range slices.Sorted(maps.Keys(p.threads)) {
 		if other := p.threads[tid]; other != t {
@@ -212,9 +263,7 @@ func (w *world) execute(t *thread) {
 	w.leaveAll(t, leave)
 	w.letGo(t)
 	w.empty(p, t)
-	if _, exe := w.who(p.pid); exe != "" {
-		p.exe = exe
-	}
+	p.called(h)
 }
 
 // doubt forgets what may have ended where events were lost: all but threads and

@@ -246,6 +246,68 @@ func TestLocks(t *testing.T) {
 	}
 }
 
+// TestFork: a new process has its parent's types until it executes a program.
+func TestFork(t *testing.T) {
+	x := newTold(false)
+	x.start(1, 1, "sh", 5, nil)
+	x.map_(x.programs[1], nil, []moduleTypes{{"sh", []symbols.Class{{Name: "A"}}}})
+	x.lines = nil
+	x.tell(happening{kind: started, pid: 2, tid: 2, name: "sh", parent: 1, started: 8 * clockTick, process: "sh", exe: "/bin/sh"})
+	x.tell(happening{kind: executed, pid: 2, tid: 2, name: "ls", started: 8 * clockTick, process: "ls", exe: "/bin/ls"})
+	x.tell(happening{kind: mapped, pid: 2, tid: 2, modules: []moduleTypes{{"ls", []symbols.Class{{Name: "B"}}}}})
+	if p := x.programs[2]; p.name != "ls" || p.exe != "/bin/ls" {
+		t.Errorf("%s, %s", p.name, p.exe)
+	}
+	x.tell(happening{kind: ended, pid: 1, tid: 1})
+	// One that is met when it executes was made before, and says when.
+	x.tell(happening{kind: executed, pid: 3, tid: 3, name: "cat", started: 9 * clockTick, process: "cat", exe: "/bin/cat"})
+	x.expect(t, "thread CREATE 2#8 name=sh parent=1#5 on=1#5", "type CREATE B name=B on=2#8", "type LOAD B name=B on=2#8",
+		"type RECLAIM A name=A on=1#5", "thread RECLAIM 1#5 name=sh on=1#5", "thread CREATE 3#9 name=cat")
+}
+
+// TestRetell: who has missed something is told of everything, what is referred to
+// first.
+func TestRetell(t *testing.T) {
+	x := newTold(false)
+	x.start(1, 1, "main", 5, nil)
+	x.map_(x.programs[1], nil, []moduleTypes{{"m", []symbols.Class{{Name: "A"}, {Name: "B", Bases: []string{"A"}}}}})
+	x.call(entered, 1, 0, "main", 0, "")
+	x.call(entered, 1, 1, "A::A", 16, "")
+	x.lines = nil
+	x.retell()
+	x.expect(t, "thread CREATE 1#5 name=main", "type CREATE A name=A", "type CREATE B name=B", "type LOAD A name=A", "type LOAD B name=B parent=A",
+		"object CREATE 1:0x10#1 type=A", "invocation ENTER 1#5/1 name=main on=1#5", "invocation ENTER 1#5/2 name=A::A type=A parent=1#5/1 other=1:0x10#1 on=1#5")
+
+	x = newTold(true)
+	x.start(1, 1, "a", 7, nil)
+	x.start(1, 2, "b", 7, nil)
+	x.locks(locking, 1, "pthread_mutex_lock", 16, 0, 0)
+	x.locks(locked, 1, "pthread_mutex_lock", 0, 0, 0)
+	x.locks(locking, 2, "pthread_mutex_lock", 16, 0, 0)
+	x.lines = nil
+	x.retell()
+	x.expect(t, "ACQUIRE 1:0x10 name=mutex on=1#7", "BEGIN_WAIT 1:0x10 name=mutex on=2#7")
+}
+
+// TestMerge: what happened at one time comes as it came.
+func TestMerge(t *testing.T) {
+	var m merge
+	for i, at := range []int64{30, 10, 20, 10, 40} {
+		m.add(happening{time: at, tid: i})
+	}
+	var got []int
+	for {
+		h, ok := m.next(40)
+		if !ok {
+			break
+		}
+		got = append(got, h.tid)
+	}
+	if !slices.Equal(got, []int{1, 3, 2, 0}) {
+		t.Errorf("%v", got)
+	}
+}
+
 // TestStructors: what functions are is told by their names.
 func TestStructors(t *testing.T) {
 	for _, c := range []struct {
