@@ -76,9 +76,11 @@ func (a *audit) event(b *batch.Batch, row int) consistency.Event {
 	return e
 }
 
-// key says which event a row is of.
-func key(at int64, e consistency.Event) string {
-	return fmt.Sprint(at, e.Category, e.Kind, e.Entity)
+// keys say which event a row is of: with the thread, for which a report may have
+// UNKNOWN, and without.
+func keys(at int64, e consistency.Event) [2]string {
+	about := fmt.Sprint(at, e.Category, e.Kind, e.Entity)
+	return [2]string{about + " on " + e.Thread, about}
 }
 
 // what is told to the operator, it is told behind being noted.
@@ -91,7 +93,9 @@ func (n noting) Push(ctx context.Context, port int, b *batch.Batch) (operators.S
 		row := b.Row(i)
 		e := a.event(b, row)
 		a.full = append(a.full, e)
-		a.seqs[key(e.Time, e)] = uint64(len(a.full))
+		for _, key := range keys(e.Time, e) {
+			a.seqs[key] = uint64(len(a.full))
+		}
 		v := b.Cols[selected].Value(row)
 		a.keeper.Push(e, !v.IsNull && v.I != 0, "")
 		half := 0
@@ -123,7 +127,10 @@ func (r reporting) Push(_ context.Context, _ int, b *batch.Batch) (operators.Sta
 		e := a.event(b, row)
 		at := e.Time
 		e.Time = b.Cols[n+1].Int[row]
-		e.Seq = a.seqs[key(e.Time, e)]
+		of := keys(e.Time, e)
+		if e.Seq = a.seqs[of[0]]; e.Seq == 0 {
+			e.Seq = a.seqs[of[1]]
+		}
 		a.reports = append(a.reports, consistency.Report{Event: e, At: at, CatchUp: b.Cols[n].Value(row).I != 0})
 	}
 	return operators.More, nil
