@@ -8,6 +8,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
 	"endoscope/probes"
+	"endoscope/probes/uprobe"
 )
 
 // demand is the sink of a source that is asked for its value (a JOIN with a
@@ -66,8 +67,16 @@ func (f *feed) sink(leaves []operators.Leaf) probes.Sink {
 
 // rank orders feeds by when they are started.
 func (f *feed) rank() int {
-	if f.asked != nil {
+	switch {
+	case f.asked != nil:
 		return 0
+	case f.outlives():
+		return 1
 	}
-	return 1
+	return 2
 }
+
+// outlives reports whether a feed is acquired before and after others, so that
+// what happens to theirs is seen: where memory is not released that was allocated,
+// it leaks.
+func (f *feed) outlives() bool { return f.spec.Stream == uprobe.Deallocation }

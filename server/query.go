@@ -225,20 +225,27 @@ func (q *query) run(ctx context.Context) {
 	q.cancel()
 }
 
-// disarm stops the sources, each in a goroutine of its own: a stopping source
-// still gives what is under way, which the runner takes meanwhile, and for
-// which it asks the others for values. Those are stopped with all.
+// disarm stops the sources, each in a goroutine of its own, those that outlive
+// others after them: a stopping source still gives what is under way, which the
+// runner takes meanwhile, and for which it asks the others for values. Those are
+// stopped with all.
 func (q *query) disarm(all bool) *sync.WaitGroup {
-	var wg sync.WaitGroup
-	for _, f := range q.feeds {
-		if f.asked != nil && !all {
-			continue
+	var wg, first sync.WaitGroup
+	stop := func(f *feed) {
+		if err := f.source.Stop(); err != nil {
+			f.t.addNoted("detach: "+err.Error(), 1)
 		}
-		wg.Go(func() {
-			if err := f.source.Stop(); err != nil {
-				f.t.addNoted("detach: "+err.Error(), 1)
-			}
-		})
+	}
+	for _, f := range q.feeds {
+		if (f.asked == nil || all) && !f.outlives() {
+			first.Add(1)
+			wg.Go(func() { defer first.Done(); stop(f) })
+		}
+	}
+	for _, f := range q.feeds {
+		if f.outlives() {
+			wg.Go(func() { first.Wait(); stop(f) })
+		}
 	}
 	return &wg
 }

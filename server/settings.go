@@ -119,6 +119,7 @@ func (s *session) withSettings(p *plan.Query) *plan.Query {
 		ProbeLinks:    s.setting("probe_links").S,
 		Unshared:      s.setting("sharing").S == "off",
 		SystemModules: s.setting("system_modules").S,
+		StackBytes:    int(s.setting("stack_bytes").I),
 		StackOverhead: s.setting("stack_overhead").F / 100,
 		JavaStacks:    s.setting("java_stacks").S,
 		Handlers:      s.handlerSettings(),

@@ -139,6 +139,12 @@ var self = []Column{
 	{Name: "self_time", Type: tD, Unit: "ns", Doc: "duration less that of the calls it made, on its thread or goroutine, of functions that the query monitors, whether or not they are rows; calls that did not return are part of it, but for what they called"},
 }
 
+// whence are columns of where calls come from.
+var whence = []Column{
+	{Name: "caller", Type: tS, Doc: "function that the call returns to; NULL if that has no name"},
+	{Name: "stack", Type: tL, Doc: "the call's stack, itself first: [function, module, 'user' or 'system'], as of stack_sample; see format_stack, folded_stack, frame, and SET stack_bytes"},
+}
+
 // costs are columns of what calls use.
 var costs = []Column{
 	{Name: "cpu_time", Type: tD, Unit: "ns", Doc: "CPU time of the thread from entry to return; NULL where the call returned on another thread. Of a goroutine that waited meanwhile it is what its thread did"},
@@ -147,13 +153,14 @@ var costs = []Column{
 }
 
 const (
-	uprobeHow   = "eBPF uprobes on the functions that the query names"
-	returnHow   = ", with return traps where those are safe, else exit probes"
-	uprobeNeeds = "Linux 6.6 with BTF; CAP_BPF and CAP_PERFMON (root)"
-	procNeeds   = "nothing"
-	schedHow    = "eBPF at the tracepoint "
-	schedCost   = "1 µs for each that comes or goes"
-	schedNeeds  = "Linux 5.15 with BTF; CAP_BPF and CAP_PERFMON (root); exe at ends: Linux 6.16"
+	uprobeHow    = "eBPF uprobes on the functions that the query names"
+	allocatorHow = "eBPF uprobes on malloc, calloc, realloc, free and their like in all modules of the target: the C library's, jemalloc's, tcmalloc's, with the operators new and delete of these; Go's mallocgc"
+	returnHow    = ", with return traps where those are safe, else exit probes"
+	uprobeNeeds  = "Linux 6.6 with BTF; CAP_BPF and CAP_PERFMON (root)"
+	procNeeds    = "nothing"
+	schedHow     = "eBPF at the tracepoint "
+	schedCost    = "1 µs for each that comes or goes"
+	schedNeeds   = "Linux 5.15 with BTF; CAP_BPF and CAP_PERFMON (root); exe at ends: Linux 6.16"
 )
 
 // Streams lists every built-in stream, in the order in which SHOW prints them.
@@ -161,18 +168,18 @@ var Streams = []*Stream{
 	{Name: "function_start", Kind: Enumerable, Process: true, Functions: true,
 		Doc: "a tuple for each call of a function, at its start",
 		How: uprobeHow, Cost: "0.5 µs a call; 18 µs where the entry instruction must be single-stepped", Needs: uprobeNeeds,
-		Columns: columns(stamp, who, function, rawArgs, depth), Asked: slices.Concat(contained, objects)},
+		Columns: columns(stamp, who, function, rawArgs, depth), Asked: slices.Concat(contained, objects, whence)},
 	{Name: "function_end", Kind: Enumerable, Process: true, Functions: true,
 		Doc: "a tuple for each call of a function, at its return",
 		How: uprobeHow + returnHow, Cost: "0.8 µs a call, 1.0 µs with exit probes; 18 µs where stepped", Needs: uprobeNeeds,
-		Columns: columns(stamp, who, function, []Column{{"retval", tI, "", "return value register, raw; NULL where a tail call ends the call"}}, depth), Asked: slices.Concat(contained, objects)},
+		Columns: columns(stamp, who, function, []Column{{"retval", tI, "", "return value register, raw; NULL where a tail call ends the call"}}, depth), Asked: slices.Concat(contained, objects, whence)},
 	{Name: "function_duration", Kind: Enumerable, Process: true, Functions: true,
 		Doc: "a tuple for each finished call of a function, with its duration; timestamp is the end",
 		How: uprobeHow + returnHow, Cost: "0.9 µs a call, 1.0 µs with exit probes; 18 µs where stepped", Needs: uprobeNeeds,
 		Columns: columns(stamp, who, function, []Column{
 			{"start_time", tT, "", "when the call began"},
 			{"duration", tD, "ns", "time from entry to return"},
-		}, rawArgs, []Column{{"retval", tI, "", "return value register, raw; NULL where a tail call ends the call"}}, depth), Asked: slices.Concat(contained, self, objects, costs)},
+		}, rawArgs, []Column{{"retval", tI, "", "return value register, raw; NULL where a tail call ends the call"}}, depth), Asked: slices.Concat(contained, self, objects, costs, whence)},
 	{Name: "function_call", Kind: Enumerable, Process: true, Functions: true,
 		Doc: "entries and returns of functions, in order for each thread, in Go for each goroutine; process, tid and thread_name of all events of a call are those at its entry",
 		How: uprobeHow + ", with return traps where those are safe, else at the instructions by which functions leave", Cost: "0.9 µs a call, 2 µs at exits; 18 µs more where stepped", Needs: uprobeNeeds,
@@ -181,6 +188,21 @@ var Streams = []*Stream{
 		}, function, depth, []Column{
 			{"goroutine", tI, "", "of calls of Go: the number of the goroutine, which may go on on another thread; where the program was stripped of its debug information, the address by which its runtime knows it; NULL: the sequence is the thread's"},
 		}), Asked: slices.Concat(contained, objects)},
+
+	{Name: "allocation", Kind: Enumerable, Process: true, Functions: true,
+		Doc: "a tuple for each allocation of memory, at the return of the allocator's outermost function; a realloc that succeeds is one, and a deallocation before it",
+		How: allocatorHow + returnHow, Cost: "0.9 µs a call; 18 µs where exits are stepped: Go's, operators new of jemalloc and tcmalloc", Needs: uprobeNeeds,
+		Columns: columns(stamp, who, function, []Column{
+			{"address", tI, "", "of the memory"},
+			{"size", tI, "bytes", "what was asked for"},
+		}), Asked: whence},
+	{Name: "deallocation", Kind: Enumerable, Process: true, Functions: true,
+		Doc: "a tuple for each release of memory by a call, timestamp being its beginning, from which on others may be given the memory",
+		How: allocatorHow + returnHow, Cost: "0.9 µs a call", Needs: uprobeNeeds,
+		Columns: columns(stamp, who, function, []Column{
+			{"address", tI, "", "of the memory"},
+			{"size", tI, "bytes", "what the call says; NULL where it does not, as most do"},
+		}), Asked: whence},
 
 	{Name: "process_start", Kind: Enumerable, Process: true, Everywhere: true,
 		Doc: "a tuple for each process that is made (fork); with a target, its own and those of their descendants",
@@ -363,8 +385,6 @@ var Streams = []*Stream{
 		})},
 
 	later("variable_value", Enumerable, "values of variables, as they are written or sampled"),
-	later("allocation", Enumerable, "memory allocations"),
-	later("deallocation", Enumerable, "memory releases"),
 	{Name: "entity_events", Kind: Enumerable, Process: true,
 		Doc:  "lives of types, objects, threads and invocations of native programs; those that are there when it begins are told first. See CONSISTENT",
 		How:  "threads: eBPF at sched tracepoints and task_rename, and /proc; types: run-time type information of the modules, when the program begins and whenever the dynamic linker changes what is mapped; objects: calls of C++ constructors and destructors; invocations: calls of the executable's functions (function_call). Which of them: by conditions on category",

@@ -170,6 +170,8 @@ type Settings struct {
 	// share of one; 0: any. Where the rate that is asked would cost more, another
 	// is taken.
 	StackOverhead float64
+	// StackBytes is how much of a thread's stack is copied with a call; 0: 8 KiB.
+	StackBytes int
 	// SystemModules are file names of modules, separated by commas, whose functions
 	// on stacks are the system's; with - before them they are not.
 	SystemModules string

@@ -10,7 +10,7 @@
 #ifndef ENDOSCOPE_AGGREGATE_H
 #define ENDOSCOPE_AGGREGATE_H
 
-#include "event.h"
+#include "copy.h"
 
 /* States of one slot and CPU, where they are dense, and of how many CPUs. */
 const volatile __u32 groups = 1, cpus = 1;
@@ -182,8 +182,11 @@ full:
 	return false;
 }
 
-/* emit is where a wanted event goes: into an aggregate, or to the reader. */
-static __always_inline void emit(struct moment *m)
+/*
+ * emit is where a wanted event goes: into an aggregate, or to the reader. slot is
+ * where the call's return address lies on the stack; 0: it has returned.
+ */
+static __always_inline void emit(struct pt_regs *ctx, struct moment *m, __u64 slot)
 {
 	if (aggregate) {
 		if (fold(m))
@@ -191,7 +194,14 @@ static __always_inline void emit(struct moment *m)
 		if (aggregate & UNTIMED)
 			m->time = bpf_ktime_get_boot_ns();
 	}
-	count_unsent(send(m));
+	if (options & SEND_CALLER)
+		m->caller = caller_of(ctx, slot);
+	if (!(options & SEND_STACK))
+		count_unsent(send(m));
+	else if (!within_rate(m->time))
+		count_unsent(LIMITED);
+	else
+		count_unsent(send_copied(ctx, m, slot));
 }
 
 #endif

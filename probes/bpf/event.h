@@ -80,6 +80,16 @@ static __always_inline void fill_return(struct event_return *r, const struct mom
 	r->retval = (options & SEQUENCE) ? m->goroutine : m->retval;
 }
 
+static __always_inline void fill_cost(struct event_cost *c, const struct moment *m)
+{
+	fill_return(&c->o.f.r, m);
+	__builtin_memcpy(c->o.f.process, m->process, 2 * TASK_COMM_LEN);
+	__builtin_memcpy(c->o.f.args, m->args, sizeof(c->o.f.args));
+	c->o.ip = m->ip;
+	__builtin_memcpy(c->o.table, m->table, sizeof(c->o.table));
+	__builtin_memcpy(c->cost, m->cost, sizeof(c->cost));
+}
+
 static __always_inline void submit(void *e)
 {
 	__u64 waiting = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA);
@@ -88,13 +98,26 @@ static __always_inline void submit(void *e)
 }
 
 /* How many words follow an event: a constant to the verifier. */
-#define MORE_WORDS ((options & SEND_SELF) ? 1 : 0)
+#define SEND_MORE (SEND_SELF | SEND_CALLER | ALLOCATES | FREES)
+#define MORE_WORDS                                                          \
+	(!(options & SEND_MORE) ? 0 :                                       \
+	 ((options & SEND_SELF) ? 1 : 0) + ((options & SEND_CALLER) ? 2 : 0) + (OF_MEMORY ? 2 : 0))
 
 /* fill_more writes what follows an event, in the order in which decode of package uprobe reads it. */
 static __always_inline void fill_more(__u64 *more, const struct moment *m)
 {
+	if (!(options & SEND_MORE))
+		return;
 	if (options & SEND_SELF)
 		*more++ = m->self;
+	if (options & SEND_CALLER) {
+		*more++ = m->caller;
+		*more++ = bpf_get_current_task_btf()->self_exec_id;
+	}
+	if (OF_MEMORY) {
+		*more++ = m->address;
+		*more++ = m->size;
+	}
 }
 
 #define RESERVE(type)                                                       \
@@ -114,12 +137,7 @@ static __always_inline enum sent send(const struct moment *m)
 		return LIMITED;
 	if (options & SEND_COST) {
 		RESERVE(struct event_cost);
-		fill_return(&r->o.f.r, m);
-		__builtin_memcpy(r->o.f.process, m->process, 2 * TASK_COMM_LEN);
-		__builtin_memcpy(r->o.f.args, m->args, sizeof(r->o.f.args));
-		r->o.ip = m->ip;
-		__builtin_memcpy(r->o.table, m->table, sizeof(r->o.table));
-		__builtin_memcpy(r->cost, m->cost, sizeof(r->cost));
+		fill_cost(r, m);
 		submit(r);
 	} else if (options & SEND_RECEIVER) {
 		RESERVE(struct event_receiver);

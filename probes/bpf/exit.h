@@ -19,12 +19,6 @@
 #include "standby.h"
 #include "generation.h"
 
-/*
- * What to add to the stack pointer at a site to get the address of the return
- * address. It takes the upper 16 bits of the cookie, which has 16 less for facts.
- */
-#define SP_OFFSET(cookie) ((cookie) >> 48 << 3)
-
 struct frame {
 	__u64 owner; /* the goroutine; 0: not Go */
 	__u64 below; /* how far below the top of the owner's stack, or of memory */
@@ -211,7 +205,8 @@ static long drop_innermost(__u32 i, void *data)
 	}
 	if ((options & SEQUENCE) && p->wanted)
 		unwound(&u->o->gap, &p->m, u->time);
-	u->inner += p->m.inner;
+	if (options & USE_SELF)
+		u->inner += p->m.inner;
 	u->calls = p->around;
 	bpf_map_delete_elem(&open_calls, &u->f);
 	return 0;
@@ -415,7 +410,7 @@ static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 			p.m.depth = p.around.n;
 		}
 	}
-	p.wanted = open && test_entry(&p.m);
+	p.wanted = open && counts_outermost(&p.m) && test_entry(&p.m);
 	if (!found) {
 		if (p.wanted)
 			COUNT_CALL(foreign);
@@ -447,7 +442,7 @@ out:
 	if (options & SEQUENCE)
 		entered(o ? &o->gap : NULL, &p.m, followed);
 	else if (!(options & AT_RETURN) && cover(&p.m, before, false))
-		emit(&p.m);
+		emit(ctx, &p.m, ctx->sp + SP_OFFSET(cookie));
 }
 
 /*
@@ -499,8 +494,8 @@ static __always_inline void end(struct pt_regs *ctx, __u64 cookie)
 			if (options & SEQUENCE) {
 				if (o)
 					tell(&o->gap, m, LEAVE);
-			} else if ((options & AT_RETURN) && test_return(m) && cover(m, before, true)) {
-				emit(m);
+			} else if ((options & AT_RETURN) && settle(m) && test_return(m) && cover(m, before, true)) {
+				emit(ctx, m, ctx->sp + SP_OFFSET(cookie));
 			}
 		}
 		spend_in(&p->around, &f, p->wanted ? p->m.duration : now - p->m.start);

@@ -52,6 +52,8 @@ const struct event_args *const type_event_args __attribute__((unused)) = 0;
 const struct event_full *const type_event_full __attribute__((unused)) = 0;
 const struct event_receiver *const type_event_receiver __attribute__((unused)) = 0;
 const struct event_cost *const type_event_cost __attribute__((unused)) = 0;
+const struct copied *const type_copied __attribute__((unused)) = 0;
+const struct taken *const type_taken __attribute__((unused)) = 0;
 const struct frame *const type_frame __attribute__((unused)) = 0;
 const struct pending *const type_pending __attribute__((unused)) = 0;
 const struct goroutine *const type_goroutine __attribute__((unused)) = 0;
@@ -88,6 +90,10 @@ static __always_inline void keep(struct moment *to, const struct moment *m)
 	to->depth = m->depth;
 	if (options & USE_SELF)
 		to->inner = 0;
+	if (options & SEND_STACK)
+		to->ip = m->ip;
+	if (OF_MEMORY)
+		to->size = m->size;
 	if (options & USE_ARGS)
 		__builtin_memcpy(to->args, m->args, sizeof(m->args));
 	if (options & USE_NAMES)
@@ -134,7 +140,7 @@ static __always_inline bool enter(struct pt_regs *ctx, __u64 cookie, __u64 *star
 			m.depth = depth_of(t);
 	}
 	if (STACK_FIRST) {
-		wanted = open && test_entry(&m);
+		wanted = open && counts_outermost(&m) && test_entry(&m);
 		if (!wanted && !(options & USE_DEPTH))
 			return false;
 	}
@@ -177,7 +183,7 @@ out:
 	if (options & SEQUENCE)
 		entered(t ? &t->gap : NULL, &m, armed);
 	else if (!(options & AT_RETURN) && cover(&m, before, false))
-		emit(&m);
+		emit(ctx, &m, sp);
 	return armed;
 }
 
@@ -219,8 +225,8 @@ static __always_inline void leave(struct pt_regs *ctx, __u64 cookie, __u64 start
 	take_cost(m, task);
 	if ((options & USE_NAMES) && (options & LATE_NAMES))
 		read_names(m, task);
-	if (test_return(m) && cover(m, before, true))
-		emit(m);
+	if (settle(m) && test_return(m) && cover(m, before, true))
+		emit(ctx, m, 0);
 	spend(outer, m->duration);
 }
 
@@ -237,7 +243,7 @@ int function_entry(struct pt_regs *ctx)
 	__u64 before = covered();
 	look(&m, ctx, cookie, task);
 	if (test_entry(&m) && cover(&m, before, false))
-		emit(&m);
+		emit(ctx, &m, ctx->sp + SP_OFFSET(cookie));
 	return 0;
 }
 

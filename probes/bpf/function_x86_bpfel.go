@@ -13,6 +13,17 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type FunctionCopied struct {
+	_          structs.HostLayout
+	Image      uint64
+	Trampoline uint64
+	Regs       [17]uint64
+	Returned   uint64
+	ReturnAt   uint64
+	Returns    uint32
+	Bytes      uint32
+}
+
 type FunctionCounters struct {
 	_          structs.HostLayout
 	Armed      [32]uint64
@@ -160,6 +171,9 @@ type FunctionMoment struct {
 	Cpu       uint64
 	Self      uint64
 	Inner     uint64
+	Address   uint64
+	Size      uint64
+	Caller    uint64
 }
 
 type FunctionOperand struct {
@@ -210,6 +224,12 @@ type FunctionPending struct {
 		N        uint32
 	}
 	M FunctionMoment
+}
+
+type FunctionTaken struct {
+	_       structs.HostLayout
+	At      uint64
+	Address uint64
 }
 
 type FunctionTarget struct {
@@ -298,6 +318,8 @@ const (
 	FunctionVarRateChunkNs       = "rate_chunk_ns"
 	FunctionVarRatePaid          = "rate_paid"
 	FunctionVarSketches          = "sketches"
+	FunctionVarStackBytes        = "stack_bytes"
+	FunctionVarTypeCopied        = "type_copied"
 	FunctionVarTypeEvent         = "type_event"
 	FunctionVarTypeEventArgs     = "type_event_args"
 	FunctionVarTypeEventCost     = "type_event_cost"
@@ -314,6 +336,7 @@ const (
 	FunctionVarTypeOperands      = "type_operands"
 	FunctionVarTypeOwner         = "type_owner"
 	FunctionVarTypePending       = "type_pending"
+	FunctionVarTypeTaken         = "type_taken"
 	FunctionVarWakeBytes         = "wake_bytes"
 )
 
@@ -428,6 +451,8 @@ type FunctionVariableSpecs struct {
 	RateChunkNs       *ebpf.VariableSpec `ebpf:"rate_chunk_ns"`
 	RatePaid          *ebpf.VariableSpec `ebpf:"rate_paid"`
 	Sketches          *ebpf.VariableSpec `ebpf:"sketches"`
+	StackBytes        *ebpf.VariableSpec `ebpf:"stack_bytes"`
+	TypeCopied        *ebpf.VariableSpec `ebpf:"type_copied"`
 	TypeEvent         *ebpf.VariableSpec `ebpf:"type_event"`
 	TypeEventArgs     *ebpf.VariableSpec `ebpf:"type_event_args"`
 	TypeEventCost     *ebpf.VariableSpec `ebpf:"type_event_cost"`
@@ -444,6 +469,7 @@ type FunctionVariableSpecs struct {
 	TypeOperands      *ebpf.VariableSpec `ebpf:"type_operands"`
 	TypeOwner         *ebpf.VariableSpec `ebpf:"type_owner"`
 	TypePending       *ebpf.VariableSpec `ebpf:"type_pending"`
+	TypeTaken         *ebpf.VariableSpec `ebpf:"type_taken"`
 	WakeBytes         *ebpf.VariableSpec `ebpf:"wake_bytes"`
 }
 
@@ -537,6 +563,8 @@ type FunctionVariables struct {
 	RateChunkNs       *ebpf.Variable `ebpf:"rate_chunk_ns"`
 	RatePaid          *ebpf.Variable `ebpf:"rate_paid"`
 	Sketches          *ebpf.Variable `ebpf:"sketches"`
+	StackBytes        *ebpf.Variable `ebpf:"stack_bytes"`
+	TypeCopied        *ebpf.Variable `ebpf:"type_copied"`
 	TypeEvent         *ebpf.Variable `ebpf:"type_event"`
 	TypeEventArgs     *ebpf.Variable `ebpf:"type_event_args"`
 	TypeEventCost     *ebpf.Variable `ebpf:"type_event_cost"`
@@ -553,6 +581,7 @@ type FunctionVariables struct {
 	TypeOperands      *ebpf.Variable `ebpf:"type_operands"`
 	TypeOwner         *ebpf.Variable `ebpf:"type_owner"`
 	TypePending       *ebpf.Variable `ebpf:"type_pending"`
+	TypeTaken         *ebpf.Variable `ebpf:"type_taken"`
 	WakeBytes         *ebpf.Variable `ebpf:"wake_bytes"`
 }
 

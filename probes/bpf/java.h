@@ -170,7 +170,7 @@ static __always_inline void java_enter(struct pt_regs *ctx)
 	m.time = m.start = bpf_ktime_get_boot_ns();
 	if (!(options & (AT_RETURN | SEQUENCE | USE_DEPTH))) {
 		if (test_entry(&m) && cover(&m, before, false))
-			emit(&m);
+			emit(ctx, &m, 0);
 		return;
 	}
 	struct java_thread *t = java_thread_of(task, true);
@@ -197,7 +197,7 @@ static __always_inline void java_enter(struct pt_regs *ctx)
 	if (options & SEQUENCE)
 		entered(t ? &t->gap : NULL, &m, followed);
 	else if (!(options & AT_RETURN) && cover(&m, before, false))
-		emit(&m);
+		emit(ctx, &m, 0);
 }
 
 struct java_search {
@@ -300,7 +300,7 @@ static __always_inline void java_leave(struct pt_regs *ctx)
 		return;
 	m.duration = m.time - m.start;
 	if (test_return(&m) && cover(&m, before, true))
-		emit(&m);
+		emit(ctx, &m, 0);
 }
 
 static __always_inline void java_end(void)

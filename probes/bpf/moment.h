@@ -40,6 +40,10 @@ enum {
 	SEND_COST = 1 << 18,     /* events carry what the thread used in between: cost.h */
 	USE_SELF = 1 << 19,      /* calls count for the self time of others: self.h; with USE_DEPTH */
 	SEND_SELF = 1 << 20,     /* events carry it */
+	SEND_CALLER = 1 << 21,   /* events carry where the call returns to, */
+	SEND_STACK = 1 << 22,    /* and the stack: whence.h */
+	ALLOCATES = 1 << 23,     /* events are of memory that calls allocate, */
+	FREES = 1 << 24,         /* or release: memory.h; with USE_DEPTH and USE_ARGS */
 };
 const volatile __u32 options = 0;
 
@@ -74,6 +78,12 @@ const volatile __u16 query = 0;
 /* The arguments are where the map `arguments` says. Of no function that has a goroutine. */
 #define PLACED (1ULL << 28)
 #define MIN_GOID 16
+/*
+ * What to add to the stack pointer at a site to get the address of the return
+ * address. It takes the upper 16 bits of the cookie, which has 16 less for facts,
+ * where exits are probed and where callers are asked for.
+ */
+#define SP_OFFSET(cookie) ((cookie) >> 48 << 3)
 
 /*
  * A query that others have a part in is divided when one comes or goes. Its calls
@@ -135,6 +145,8 @@ struct moment {
 	__u64 counted, cpu;     /* of cost: CPU time as the kernel had added it up, and where */
 	__u64 self;             /* at the return: duration less inner */
 	__u64 inner;            /* time in calls that it made: self.h */
+	__u64 address, size;    /* of memory.h */
+	__u64 caller;           /* where the call returns to, of an event that is sent */
 };
 
 /* Entries of target processes, wanted or not, by function. */
@@ -300,6 +312,8 @@ static __always_inline void read_names(struct moment *m, struct task_struct *tas
 
 #include "cost.h"
 #include "self.h"
+#include "whence.h"
+#include "memory.h"
 
 /* look notes what is known of a call at its entry; m is zero. */
 static __always_inline void look(struct moment *m, const struct pt_regs *ctx, __u64 cookie, struct task_struct *task)
@@ -313,6 +327,9 @@ static __always_inline void look(struct moment *m, const struct pt_regs *ctx, __
 	m->tid = (__u32)id;
 	if (options & USE_ARGS)
 		read_args(m->args, ctx, cookie);
+	note_size(m);
+	if (options & SEND_STACK)
+		m->ip = ctx->ip;
 	if ((options & SEND_RECEIVER) && (cookie & METHOD))
 		read_receiver(m, ctx);
 	note_cost(m, task);

@@ -170,5 +170,5 @@ func BenchmarkUnwind(b *testing.B) {
 // copied is a sample that stays valid.
 func copied(s sample) sample {
 	header := *s.StackSample
-	return sample{&header, append(s.taken[:0:0], s.taken...), append([]byte(nil), s.stack...), s.low}
+	return sample{StackSample: &header, taken: append(s.taken[:0:0], s.taken...), stack: append([]byte(nil), s.stack...), low: s.low}
 }

@@ -16,6 +16,7 @@
 //	goroutine those of Go programs that have no thread (package runtimes/golang)
 //	collector one observation of each thread, or a count of why there is none
 //	source    observations as rows, at a rate or on demand
+//	stacks    the stacks of calls, that another package's programs have copied
 //
 // It must not know SQL, operators or the engine.
 package stack

@@ -33,6 +33,16 @@ func (u *unwinder) byReturnAddress(regs *[symbols.UnwindWords]uint64, r *region,
 	return true
 }
 
+// byKnownAddress goes to the caller of a function that has no unwind table, but of
+// which it is known where its return address lies.
+func (u *unwinder) byKnownAddress(regs *[symbols.UnwindWords]uint64, at uint64) bool {
+	address, ok := u.Word(at)
+	if ok {
+		regs[symbols.RegIP], regs[symbols.RegSP] = address, at+8
+	}
+	return ok
+}
+
 // returnsTo reports whether a call stands before an address that may have called
 // the function that pc, in r, is of.
 func (u *unwinder) returnsTo(address uint64, r *region, pc uint64) bool {

@@ -126,6 +126,8 @@ type sample struct {
 	taken []bpf.StackTaken
 	stack []byte
 	low   uint64 // address of stack
+	// Of a call, see Copied; else 0.
+	returned, returnAt uint64
 }
 
 // running samples the threads of all processes that have a CPU now.

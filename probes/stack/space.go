@@ -23,6 +23,7 @@ type space struct {
 	python  *pythonProcess
 	jit     *jit
 	java    *javaProcess
+	lasting bool // what it executed is known when it has ended
 }
 
 // region is a range of addresses of a module.
@@ -60,6 +61,10 @@ func (s *space) refresh(ms *modules, now time.Time) {
 	text, err := process.Text(s.process.PID)
 	if err != nil {
 		text = nil // it has ended
+	}
+	if len(text) == 0 && s.lasting && len(s.regions) > 0 {
+		s.read = now
+		return
 	}
 	old := s.regions
 	s.regions = make([]region, 0, len(text)+1)

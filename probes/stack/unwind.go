@@ -71,12 +71,17 @@ func (u *unwinder) unwind(sp *space, s sample, reach bool) cause {
 	u.frames, u.pcs = u.frames[:0], u.pcs[:0]
 	u.reach, u.beyond, u.top = reach, false, 0
 	u.outer.reset(sp.process.PID)
-	if now := u.now(); sp.image != s.Image || now.Sub(sp.read) > late || len(sp.regions) == 0 {
-		sp.image = s.Image
-		sp.refresh(u.modules, now)
-	}
+	u.look(s.Image)
 	regs := s.Regs
 	interrupted := true // the instruction at the address has not been executed yet
+	if s.returned != 0 {
+		r := u.region(s.returned)
+		if r == nil {
+			return noCode
+		}
+		interrupted = false
+		u.frames, u.pcs = append(u.frames, u.modules.at(r.module, s.returned-r.start+r.offset).frame), append(u.pcs, s.returned)
+	}
 	for len(u.frames) < maxFrames {
 		pc := regs[symbols.RegIP]
 		if pc == 0 {
@@ -108,6 +113,7 @@ func (u *unwinder) unwind(sp *space, s sample, reach bool) cause {
 		sp := regs[symbols.RegSP]
 		var why cause
 		switch {
+		case !p.ruled && len(u.frames) == 1 && s.returnAt != 0 && u.byKnownAddress(&regs, s.returnAt):
 		case !p.ruled && interrupted && u.byReturnAddress(&regs, r, pc):
 		case !p.ruled:
 			why = u.byFramePointer(&regs)
@@ -133,6 +139,15 @@ func (u *unwinder) unwind(sp *space, s sample, reach bool) cause {
 		}
 	}
 	return tooDeep
+}
+
+// look reads what the process can execute, if that may have changed.
+func (u *unwinder) look(image uint64) {
+	sp := u.space
+	if now := u.now(); sp.image != image || now.Sub(sp.read) > late || len(sp.regions) == 0 {
+		sp.image = image
+		sp.refresh(u.modules, now)
+	}
 }
 
 // used is how many bytes of the stack's memory it took, at most as many as can be

@@ -10,7 +10,13 @@ import (
 // it is not allowed kills the target: an unwinder, a context switch or a
 // growing stack meets an address that is not the caller's. What only a running
 // process shows (a stack that is not the thread's) must be checked besides.
-func (m *Module) ReturnTrap(i int) (ok bool, reason string) {
+func (m *Module) ReturnTrap(i int) (ok bool, reason string) { return m.returnTrap(i, false) }
+
+// ReturnTrapOfNoexcept is ReturnTrap of a function through which, as its caller
+// knows, nothing unwinds: its module may do that elsewhere.
+func (m *Module) ReturnTrapOfNoexcept(i int) (ok bool, reason string) { return m.returnTrap(i, true) }
+
+func (m *Module) returnTrap(i int, noexcept bool) (ok bool, reason string) {
 	if i < 0 || i >= len(m.functions) {
 		return false, "no such function"
 	}
@@ -20,6 +26,7 @@ func (m *Module) ReturnTrap(i int) (ok bool, reason string) {
 		return false, "Go moves stacks while calls are under way"
 	case m.HasGo():
 		return false, "a Go panic may unwind through it"
+	case noexcept:
 	case f.Lang == Rust:
 		return false, "a Rust panic may unwind through it"
 	case m.unwind.exceptions && isLibc(m):

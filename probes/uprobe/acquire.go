@@ -54,6 +54,7 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 		s.sub.name(uint32(len(s.resolution.wants)+k), f.label)
 	}
 	s.sub.know(s.resolution.receivers)
+	s.sub.stacks = p.newStacks(s)
 	s.sub.shares = sharesOf(s.resolution.wants, s.resolution.inferred)
 	if a := in.aggregator; a != nil {
 		a.sub, a.reader = s.sub, p.reader
@@ -195,6 +196,7 @@ func (p *Provider) release(s *source) error {
 	left, err := in.endAggregate()
 	p.reader.unsubscribe(s.sub, left)
 	s.note(in)
+	s.sub.closeStacks()
 	p.kernel.remove(in)
 	delete(p.active, s)
 	if len(p.active) == 0 {

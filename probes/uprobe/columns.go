@@ -31,10 +31,12 @@ const maxArgs = 6
 // each event of a call, and NULL for the function of a gap. goroutine says whose
 // sequence the event is of; NULL: the thread's.
 var Columns = map[string][]plan.Field{
-	FunctionStart:    columns(functionFields, argFields, depthField, containerField, objectFields),
-	FunctionEnd:      columns(functionFields, retvalField, depthField, containerField, objectFields),
-	FunctionDuration: columns(functionFields, durationFields, argFields, retvalField, depthField, containerField, selfField, objectFields, costFields),
+	FunctionStart:    columns(functionFields, argFields, depthField, containerField, objectFields, whenceFields),
+	FunctionEnd:      columns(functionFields, retvalField, depthField, containerField, objectFields, whenceFields),
+	FunctionDuration: columns(functionFields, durationFields, argFields, retvalField, depthField, containerField, selfField, objectFields, costFields, whenceFields),
 	FunctionCall:     columns(eventField, functionFields, depthField, goroutineField, containerField, objectFields),
+	Allocation:       columns(functionFields, memoryFields, whenceFields),
+	Deallocation:     columns(functionFields, memoryFields, whenceFields),
 }
 
 var (
@@ -67,6 +69,13 @@ var (
 		{Name: "cpu_time", Type: batch.Duration},
 		{Name: "read_bytes", Type: batch.Bigint},
 		{Name: "written_bytes", Type: batch.Bigint},
+	}
+	// whenceFields say where a call comes from: the function that it returns to, and
+	// the stack at its entry, itself first, as stack_sample has it. NULL where the
+	// address lies in no code, or none that has a name.
+	whenceFields = []plan.Field{
+		{Name: "caller", Type: batch.Varchar},
+		{Name: "stack", Type: batch.List},
 	}
 	// objectFields say of a call what there is to know of its object and method
 	// (receivers.go).
@@ -122,6 +131,10 @@ const (
 	colStart
 	colDuration
 	colSelf
+	colAddress
+	colSize
+	colCaller
+	colStack
 	colRetval
 	colDepth
 	colGoroutine
@@ -143,7 +156,7 @@ var columnByName = func() map[string]column {
 	m := map[string]column{
 		"timestamp": colTime, "pid": colPID, "tid": colTID, "process": colProcess, "thread_name": colThread,
 		"exe": colExe, "event": colEvent, "function_name": colFunction, "class": colClass, "module": colModule,
-		"start_time": colStart, "duration": colDuration, "self_time": colSelf, "retval": colRetval, "depth": colDepth, "goroutine": colGoroutine, "container": colContainer,
+		"start_time": colStart, "duration": colDuration, "self_time": colSelf, "address": colAddress, "size": colSize, "caller": colCaller, "stack": colStack, "retval": colRetval, "depth": colDepth, "goroutine": colGoroutine, "container": colContainer,
 		"receiver": colReceiver, "receiver_class": colReceiverClass, "receiver_lineage": colReceiverLineage,
 		"class_lineage": colClassLineage, "lookup_distance": colDistance, "method_size": colMethodSize, "is_native": colNative,
 		"cpu_time": colCPUTime, "read_bytes": colReadBytes, "written_bytes": colWrittenBytes,
@@ -194,6 +207,10 @@ func wantsOf(spec *plan.Acquire, cols []column, test codegen.Program) wants {
 		w.options |= atReturn
 	case FunctionCall:
 		w.options |= sequence
+	case Allocation:
+		w.options |= atReturn | useDepth | useArgs | allocates
+	case Deallocation:
+		w.options |= atReturn | useDepth | useArgs | frees
 	}
 	read := make([]bool, len(cols))
 	for i := range cols {
@@ -225,6 +242,10 @@ func wantsOf(spec *plan.Acquire, cols []column, test codegen.Program) wants {
 			if send {
 				w.options |= sendSelf
 			}
+		case c == colCaller && send:
+			w.options |= sendCaller
+		case c == colStack && send:
+			w.options |= sendStack
 		case c.ofReceiver():
 			w.options |= useArgs | sendReceiver
 		case c.ofCost():

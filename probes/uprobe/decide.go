@@ -49,6 +49,10 @@ func (r *resolver) decideOne(sym *symbols.Module, c choice) decision {
 			w.flags |= goidFlag(sym.GoidOffset())
 		}
 	}
+	if ofMemory(r.spec) {
+		f := sym.Function(c.index)
+		w.flags |= uint32(allocator(&f)) << firstArguments
+	}
 	if asksMethods(r.spec.Out) {
 		w.method = methodOf(sym, c)
 		if w.method.called != onNothing {
@@ -61,10 +65,10 @@ func (r *resolver) decideOne(sym *symbols.Module, c choice) decision {
 	}
 	// What the query does not read may be changed before the probe is hit, which
 	// gives more functions an instruction that is cheap to probe.
-	need := symbols.Need{Args: readsArgs(r.spec.Out), Return: how == trapped, Entry: r.spec.Settings.PlainEntries, Prices: r.costs.sites()}
+	need := symbols.Need{Args: readsArgs(r.spec.Out) || ofMemory(r.spec), Return: how == trapped, Entry: r.spec.Settings.PlainEntries, Prices: r.costs.sites()}
 	site, err := sym.EntrySiteFor(c.index, need)
 	addr, offset := sym.Entry(c.index)
-	if err == nil && how == atExits {
+	if err == nil && (how == atExits || asksWhence(r.spec.Out)) {
 		err = pairable(addr, site, exits)
 	}
 	if err != nil {

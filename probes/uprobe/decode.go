@@ -16,11 +16,15 @@ type event struct {
 	goroutine     uint64 // of a sequence's, if it is wanted; 0: none
 	process       []byte // without trailing zeros; nil if not wanted
 	thread        []byte
-	args          *[maxArgs]uint64 // nil if not wanted
-	ip            uint64           // of the entry's probe, where receivers are wanted,
-	tables        [2]uint64        // and what the first arguments point to
-	cost          *[3]uint64       // nil if not wanted
-	self          uint64           // if it is wanted
+	args          *[maxArgs]uint64    // nil if not wanted
+	ip            uint64              // of the entry's probe, where receivers are wanted,
+	tables        [2]uint64           // and what the first arguments point to
+	cost          *[3]uint64          // nil if not wanted
+	self          uint64              // if it is wanted
+	address, size uint64              // of memory
+	caller, image uint64              // where it returns to, and in which program, if the caller is wanted
+	copied        *bpf.FunctionCopied // nil if the stack is not wanted;
+	behind        []byte              // what follows it
 }
 
 // Sizes of the layouts of events (function.bpf.c).
@@ -32,6 +36,8 @@ const (
 	sizeFull   = int(unsafe.Sizeof(bpf.FunctionEventFull{}))
 	sizeObject = int(unsafe.Sizeof(bpf.FunctionEventReceiver{}))
 	sizeCost   = int(unsafe.Sizeof(bpf.FunctionEventCost{}))
+	sizeCopied = int(unsafe.Sizeof(bpf.FunctionCopied{}))
+	sizeTaken  = int(unsafe.Sizeof(bpf.FunctionTaken{}))
 )
 
 // decode finds the parts of a record of a query with these options. The kernel
@@ -40,8 +46,8 @@ const (
 func decode(b []byte, options uint32, e *event) bool {
 	*e = event{}
 	need := sizeEntry
-	switch layout := options & (sendArgs | sendNames | sendReceiver | sendCost); {
-	case layout&sendCost != 0:
+	switch layout := options & (sendArgs | sendNames | sendReceiver | sendCost | sendStack); {
+	case layout&(sendCost|sendStack) != 0:
 		need = sizeCost
 	case layout&sendReceiver != 0:
 		need = sizeObject
@@ -56,7 +62,7 @@ func decode(b []byte, options uint32, e *event) bool {
 			need = sizeReturn
 		}
 	}
-	if len(b) < need+8*words(options) {
+	if len(b) < need+behind(options) {
 		return false
 	}
 	e.more(b[need:], options)
@@ -95,10 +101,19 @@ func decode(b []byte, options uint32, e *event) bool {
 	return true
 }
 
-// words is how many words of 64 bits follow an event's layout.
-func words(options uint32) (n int) {
+// behind is how many bytes follow an event's layout, at least.
+func behind(options uint32) (n int) {
 	if options&sendSelf != 0 {
-		n++
+		n += 8
+	}
+	if options&sendCaller != 0 {
+		n += 16
+	}
+	if options&(allocates|frees) != 0 {
+		n += 16
+	}
+	if options&sendStack != 0 {
+		n += sizeCopied
 	}
 	return n
 }
@@ -106,7 +121,17 @@ func words(options uint32) (n int) {
 // more reads what follows an event's layout (fill_more).
 func (e *event) more(b []byte, options uint32) {
 	if options&sendSelf != 0 {
-		e.self = le64(b)
+		e.self, b = le64(b), b[8:]
+	}
+	if options&sendCaller != 0 {
+		e.caller, e.image, b = le64(b), le64(b[8:]), b[16:]
+	}
+	if options&(allocates|frees) != 0 {
+		e.address, e.size, b = le64(b), le64(b[8:]), b[16:]
+	}
+	if options&sendStack != 0 {
+		e.copied = (*bpf.FunctionCopied)(unsafe.Pointer(unsafe.SliceData(b)))
+		e.behind = b[sizeCopied:]
 	}
 }
 

@@ -49,6 +49,10 @@ var (
 	featureLoop = feature{"bpf_loop", "5.17", sync.OnceValue(func() bool {
 		return features.HaveProgramHelper(ebpf.Kprobe, asm.FnLoop) == nil
 	})}
+	// A record of the ring can have a length that is known when it is written.
+	featureDynptr = feature{"bpf_ringbuf_reserve_dynptr", "5.19", sync.OnceValue(func() bool {
+		return features.HaveProgramHelper(ebpf.Kprobe, asm.FnRingbufReserveDynptr) == nil
+	})}
 )
 
 // linkable asks the kernel for an impossible link of that type, on a directory:

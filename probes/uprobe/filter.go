@@ -22,7 +22,7 @@ type filter struct {
 func (p *Provider) compileFilter(spec *plan.Acquire, ws []want) *filter {
 	f := &filter{facts: make([]uint64, len(ws))}
 	used, most := 0, maxFacts
-	if slices.ContainsFunc(ws, func(w want) bool { return w.returns == atExits }) {
+	if slices.ContainsFunc(ws, func(w want) bool { return w.returns == atExits }) || asksWhence(spec.Out) {
 		most = maxFactsExits
 	}
 	f.layout = codegen.Layout{
@@ -125,6 +125,13 @@ func layoutOf(spec *plan.Acquire, offset int64, ws []want) []codegen.Column {
 		case colSelf:
 			c = number(unsafe.Offsetof(m.Self))
 			c.Late = true
+		case colAddress:
+			c = number(unsafe.Offsetof(m.Address))
+			c.Late = true
+		case colSize:
+			if spec.Stream == Allocation { // else it may be NULL
+				c = number(unsafe.Offsetof(m.Size))
+			}
 		case colRetval:
 			if !tails {
 				c = number(unsafe.Offsetof(m.Retval))
@@ -150,6 +157,7 @@ func layoutOf(spec *plan.Acquire, offset int64, ws []want) []codegen.Column {
 		case colClassLineage, colMethodSize, colNative, colReceiver, colReceiverClass, colReceiverLineage, colDistance:
 			// Of the receiver the kernel knows two words, not what they mean.
 		case colGoroutine, colCPUTime, colReadBytes, colWrittenBytes: // which may be NULL
+		case colCaller, colStack: // of which the kernel knows addresses
 		default:
 			c = number(unsafe.Offsetof(m.Args) + 8*uintptr(col-colArg0))
 		}

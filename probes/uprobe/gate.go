@@ -20,6 +20,10 @@ func (s *source) Ability() plan.Ability {
 		a.Why = "a sequence of calls must not have holes"
 		a.Closed = "events of a sequence open no gates"
 		return a
+	case ofMemory(s.spec):
+		a.Why = "which of an allocator's calls is the outermost must be known"
+		a.Closed = "memory is released before its row is there"
+		return a
 	case s.aggregation != nil:
 		a.Why = "its calls are aggregated in the kernel"
 		a.Closed = a.Why

@@ -40,6 +40,10 @@ const (
 	sendCost
 	useSelf
 	sendSelf
+	sendCaller
+	sendStack
+	allocates
+	frees
 )
 
 // Flags in the cookie of a probe, beside the function's number and facts.
@@ -165,7 +169,9 @@ type setup struct {
 	functions int
 	rate      int64 // events per second; 0: any number
 	prompt    bool  // the reader is woken for each event
-	offset    int64 // from the boot clock to the epoch
+	// stackBytes is how much of a stack is copied at most; 0: the usual.
+	stackBytes int
+	offset     int64 // from the boot clock to the epoch
 	// aggregation is nil where events become rows.
 	aggregation *aggregation
 	gates       probes.Gates
@@ -341,6 +347,11 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 	}
 	if s.cgroups != 0 {
 		if err := spec.Variables[bpf.FunctionVarCgroupLevels].Set(s.cgroups); err != nil {
+			return nil, err
+		}
+	}
+	if s.options&sendStack != 0 && s.stackBytes > 0 {
+		if err := spec.Variables[bpf.FunctionVarStackBytes].Set(uint32(s.stackBytes)); err != nil {
 			return nil, err
 		}
 	}

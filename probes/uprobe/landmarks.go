@@ -80,7 +80,7 @@ func (r *resolver) addJumps(set *moduleSet, running []process.Process) error {
 			native[w.returns] = true
 		}
 	}
-	if !native[atExits] && !(native[trapped] && r.spec.Stream == FunctionCall) || !nests(r.spec) {
+	if !native[atExits] && !(native[trapped] && r.spec.Stream == FunctionCall) || !nests(r.spec) && !ofMemory(r.spec) {
 		return nil
 	}
 	runtime := func(_, _, module string) (bool, error) { return isLibgcc(module) || isLibc(module), nil }
@@ -88,7 +88,7 @@ func (r *resolver) addJumps(set *moduleSet, running []process.Process) error {
 	if err != nil {
 		return err
 	}
-	if err := libraries.addComing(set); err != nil {
+	if err := libraries.addComing(set, func(name string) bool { return isLibgcc(name) || isLibc(name) }); err != nil {
 		libraries.close()
 		return err
 	}
@@ -118,8 +118,8 @@ func (r *resolver) addJumps(set *moduleSet, running []process.Process) error {
 
 // addComing adds the libraries that processes will map which are held before
 // their first instruction, as a command that is started to be observed is.
-// programs has their executables.
-func (s *moduleSet) addComing(programs *moduleSet) error {
+// programs has their executables, and wanted says which libraries.
+func (s *moduleSet) addComing(programs *moduleSet, wanted func(name string) bool) error {
 	begun := map[int]bool{}
 	for _, m := range s.list {
 		for _, pl := range m.in {
@@ -132,7 +132,7 @@ func (s *moduleSet) addComing(programs *moduleSet) error {
 				continue
 			}
 			for _, path := range needed(m.file, pl.process.Exe) {
-				if name := filepath.Base(path); !isLibgcc(name) && !isLibc(name) {
+				if !wanted(filepath.Base(path)) {
 					continue
 				}
 				f, err := process.OpenExe(path)

@@ -93,7 +93,7 @@ func New(o Options) *Provider {
 
 // Streams implements probes.Provider.
 func (p *Provider) Streams() []string {
-	return []string{FunctionStart, FunctionEnd, FunctionDuration, FunctionCall}
+	return []string{FunctionStart, FunctionEnd, FunctionDuration, FunctionCall, Allocation, Deallocation}
 }
 
 // Prepare implements probes.Provider.
@@ -153,6 +153,9 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []column, links linkKind, fi
 		return nil, p.tooMany(spec, r, n)
 	}
 	if err := checkNesting(spec, r.wants); err != nil {
+		return nil, err
+	}
+	if err := checkStack(spec); err != nil {
 		return nil, err
 	}
 	slow, err := checkEvents(spec, links, r.wants)
@@ -236,7 +239,8 @@ func (p *Provider) Close() error {
 		p.reader = nil
 	}
 	if p.kernel != nil {
-		for _, in := range p.active {
+		for s, in := range p.active {
+			s.sub.closeStacks()
 			p.kernel.remove(in)
 		}
 		clear(p.active)

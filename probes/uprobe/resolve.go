@@ -99,9 +99,21 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, links li
 	if err != nil {
 		return nil, err
 	}
+	if ofMemory(spec) {
+		sel.memory = spec.Stream
+		if sel.inModule == nil {
+			sel.inModule = func(string, string, string) (bool, error) { return true, nil }
+		}
+	}
 	set, err := find(spec.Target, running, sel)
 	if err != nil {
 		return nil, err
+	}
+	if ofMemory(spec) {
+		if err := set.addStarting(spec.Target, running); err != nil {
+			set.close()
+			return nil, err
+		}
 	}
 	list, only := members(spec.Target, running)
 	who, cgroups := guard(spec.Target.Viewer)
@@ -239,7 +251,10 @@ func (r *resolver) module(m *module, sym *symbols.Module) error {
 	}
 	r.selected += len(chosen)
 	if r.returns && r.returnsBy != plan.ExitReturns {
-		r.through = cmp.Or(r.unwound(m), r.hardened(m))
+		r.through = r.hardened(m)
+		if !ofMemory(r.spec) {
+			r.through = cmp.Or(r.unwound(m), r.through)
+		}
 	}
 	decided := r.decide(sym, chosen)
 	usable := make([]bool, len(chosen))
@@ -382,11 +397,19 @@ func (r *resolver) at(name string) (start, stop int) {
 	return r.spec.Start, r.spec.Stop
 }
 
+// where names the modules that were searched.
+func (r *resolver) where() string {
+	if len(r.looked) > 3 {
+		return fmt.Sprintf("%s and %d more", strings.Join(r.looked[:3], ", "), len(r.looked)-3)
+	}
+	return strings.Join(r.looked, ", ")
+}
+
 // noMatch is the refusal of a selection that means no function.
 func (r *resolver) noMatch(opened []*symbols.Module) *plan.Error {
-	where := strings.Join(r.looked, ", ")
-	if len(r.looked) > 3 {
-		where = fmt.Sprintf("%s and %d more", strings.Join(r.looked[:3], ", "), len(r.looked)-3)
+	where := r.where()
+	if ofMemory(r.spec) && r.spec.Select == nil {
+		return r.noAllocator(opened)
 	}
 	for _, c := range r.sel.names {
 		if r.found[c.V.S] {

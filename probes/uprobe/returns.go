@@ -33,7 +33,11 @@ func (r *resolver) returnsOf(sym *symbols.Module, i int) (how returns, exits []s
 	}
 	if r.returnsBy != plan.ExitReturns {
 		var safe bool
-		if safe, reason = sym.ReturnTrap(i); safe {
+		trap := sym.ReturnTrap
+		if ofMemory(r.spec) {
+			trap = func(i int) (bool, string) { return allocatorTrap(sym, i) }
+		}
+		if safe, reason = trap(i); safe {
 			reason = r.through
 			safe = reason == ""
 		}
@@ -44,9 +48,14 @@ func (r *resolver) returnsOf(sym *symbols.Module, i int) (how returns, exits []s
 			return unseen, nil, reason
 		}
 	}
-	exits, err := sym.ExitSitesFor(i, symbols.Need{Value: reads(r.spec.Out, colRetval), Prices: r.costs.sites()})
+	exits, err := sym.ExitSitesFor(i, symbols.Need{Value: reads(r.spec.Out, colRetval) || ofMemory(r.spec), Prices: r.costs.sites()})
 	if err != nil {
 		return unseen, nil, both(reason, "it "+err.Error())
+	}
+	if ofMemory(r.spec) {
+		if exits, reason = r.allocatorExits(sym, i, exits); reason != "" {
+			return unseen, nil, reason
+		}
 	}
 	return atExits, exits, ""
 }
@@ -85,7 +94,7 @@ func (r *resolver) mixed() bool {
 // checkNesting refuses to follow how calls nest where the kernel cannot: their
 // order however returns are observed, and their depth where exits are probed.
 func checkNesting(spec *plan.Acquire, ws []want) error {
-	if !nests(spec) || featureLoop.has() && featureFindVMA.has() {
+	if !nests(spec) && !ofMemory(spec) || featureLoop.has() && featureFindVMA.has() {
 		return nil
 	}
 	if spec.Stream == FunctionCall {
@@ -93,6 +102,9 @@ func checkNesting(spec *plan.Acquire, ws []want) error {
 	}
 	if !slices.ContainsFunc(ws, func(w want) bool { return w.returns == atExits }) {
 		return nil
+	}
+	if ofMemory(spec) {
+		return plan.Errorf(spec.Start, spec.Stop, "%s of functions whose exits are probed needs Linux %s or newer: this kernel has no %s", spec.Stream, featureLoop.since, featureLoop.name)
 	}
 	columns := strings.Join(nesting(spec), " and ")
 	return plan.Errorf(spec.Start, spec.Stop, "the %s of calls whose exits are probed needs Linux %s or newer: this kernel has no %s", columns, featureLoop.since, featureLoop.name).

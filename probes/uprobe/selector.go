@@ -31,6 +31,8 @@ type selector struct {
 	names []*plan.Const
 	// modules are the only modules that can match, if the predicate says so.
 	modules []string
+	// memory is the stream, if that is of memory: only allocators are meant.
+	memory string
 }
 
 func newSelector(sel plan.Expr, compile Matcher) (*selector, error) {
@@ -83,6 +85,9 @@ type choice struct {
 
 // choose returns the functions of m that are meant; module is the base name of its file.
 func (s *selector) choose(m *symbols.Module, module string) (out []choice, err error) {
+	if s.memory != "" {
+		return s.allocators(m, module)
+	}
 	add := func(i int, f *symbols.Function) error {
 		name, ok, err := f.Name, true, error(nil)
 		if s.match != nil {

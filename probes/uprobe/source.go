@@ -90,17 +90,18 @@ func (s *source) setup() setup {
 	return setup{
 		options: options, links: s.links, returns: s.resolution.returns(), landmarks: s.resolution.landmarks, test: s.filter.program,
 		members: s.resolution.members, functions: len(s.resolution.wants), rate: s.spec.Settings.MaxEventRate,
-		prompt: s.spec.Settings.Prompt, offset: s.provider.offset, aggregation: s.aggregation, gates: s.gates, cgroups: s.resolution.cgroups,
+		prompt: s.spec.Settings.Prompt, stackBytes: s.spec.Settings.StackBytes, offset: s.provider.offset, aggregation: s.aggregation, gates: s.gates, cgroups: s.resolution.cgroups,
 		operands: s.resolution.operands(),
 	}
 }
 
 // cookie is what the programs know of a function: its index among the wants,
-// its flags, its facts, and where exits are probed, too, its frame.
+// its flags, its facts, and where exits are probed or callers are asked for, too,
+// its frame.
 func (s *source) cookie(i int) uint64 {
 	w := s.resolution.wants[i]
 	c := uint64(i) | uint64(w.flags|w.scope.flags) | s.filter.facts[i]
-	if w.returns == atExits {
+	if w.returns == atExits || s.wants.options&(sendCaller|sendStack) != 0 {
 		c |= spOffset(w.site)
 	}
 	return c

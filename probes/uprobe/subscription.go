@@ -6,6 +6,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/probes"
 	"endoscope/probes/bpf"
+	"endoscope/probes/stack"
 )
 
 // label is what a query calls a probed function.
@@ -44,8 +45,12 @@ type subscription struct {
 	methods   []about     // by function with a probe
 	shares    [][]share   // by function with a probe; nil where nothing is inferred
 	events    [256]uint32 // codes of names of events, by initial
-	pool      *batch.Pool
-	b         *batch.Batch
+	// stacks is nil where no callers are asked for; torn counts stacks that are not
+	// whole, by why.
+	stacks *stack.Stacks
+	torn   map[string]uint64
+	pool   *batch.Pool
+	b      *batch.Batch
 
 	// shared is the sink, if that wants to know when the rows' calls began.
 	shared probes.SharedSink
@@ -130,6 +135,8 @@ func (s *subscription) row(e *event, l *codes) {
 				c.Code = append(c.Code, 0)
 			case c.Type == batch.Boolean:
 				c.Bool = append(c.Bool, false)
+			case c.Type == batch.List:
+				c.Any = append(c.Any, nil)
 			default:
 				c.Int = append(c.Int, 0)
 			}
@@ -161,6 +168,18 @@ func (s *subscription) row(e *event, l *codes) {
 			c.Int = append(c.Int, int64(e.Time-e.start))
 		case colSelf:
 			c.Int = append(c.Int, int64(e.self))
+		case colAddress:
+			c.Int = append(c.Int, int64(e.address))
+		case colSize:
+			if e.size == noSize {
+				c.Nulls.Set(b.N)
+				e.size = 0
+			}
+			c.Int = append(c.Int, int64(e.size))
+		case colCaller:
+			s.addCaller(c, b.N, e)
+		case colStack:
+			c.Any = append(c.Any, s.stackOf(e))
 		case colRetval:
 			if e.Function&noRetval != 0 {
 				c.Nulls.Set(b.N)
@@ -296,6 +315,7 @@ func (s *subscription) account() {
 		}
 	}
 	s.told = c
+	s.tellTorn()
 }
 
 // report accounts for the calls that gave no row, at the end.

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Calls of allocators as what they do to memory: which address, and how many
+ * bytes. What a function's arguments mean its cookie says (package uprobe,
+ * allocators). The outermost call alone counts.
+ */
+#ifndef ENDOSCOPE_MEMORY_H
+#define ENDOSCOPE_MEMORY_H
+
+#include "moment.h"
+
+/* What the arguments are: in bits 28 to 31 of the cookie, in which sequences have something else. */
+#define ALLOCATOR(cookie) ((cookie) >> 28 & 15)
+enum {
+	TAKES_SIZE = 1,         /* (size): malloc */
+	TAKES_PRODUCT = 2,      /* (n, size): calloc */
+	TAKES_SIZE_SECOND = 3,  /* (alignment, size): aligned_alloc */
+	TAKES_SIZE_THIRD = 4,   /* (&address, alignment, size): posix_memalign */
+	RESIZES = 5,            /* (address, size): realloc */
+	RESIZES_TO_PRODUCT = 6, /* (address, n, size): reallocarray */
+	RELEASES = 7,           /* (address): free */
+	RELEASES_SIZED = 8,     /* (address, size) */
+};
+
+/* What is not known. */
+#define NO_SIZE (~0ULL)
+
+#define OF_MEMORY (options & (ALLOCATES | FREES))
+
+/* counts_outermost: the call is none within another, if that matters. */
+static __always_inline bool counts_outermost(const struct moment *m)
+{
+	return !OF_MEMORY || !m->depth;
+}
+
+/* note_size is for an entry, whose arguments are known. */
+static __always_inline void note_size(struct moment *m)
+{
+	if (!OF_MEMORY)
+		return;
+	switch (ALLOCATOR(m->cookie)) {
+	case TAKES_SIZE:
+		m->size = m->args[0];
+		break;
+	case TAKES_PRODUCT:
+		m->size = m->args[0] * m->args[1];
+		break;
+	case TAKES_SIZE_SECOND:
+	case RESIZES:
+		m->size = m->args[1];
+		break;
+	case RESIZES_TO_PRODUCT:
+		m->size = m->args[1] * m->args[2];
+		break;
+	case TAKES_SIZE_THIRD:
+		m->size = m->args[2];
+		break;
+	case RELEASES_SIZED:
+		m->size = m->args[1];
+		break;
+	default:
+		m->size = NO_SIZE;
+	}
+}
+
+/*
+ * settle says at the return whether memory was allocated, or released, and
+ * which. Memory is released when the call begins: at once others may get it.
+ */
+static __always_inline bool settle(struct moment *m)
+{
+	__u32 kind = ALLOCATOR(m->cookie);
+	bool resizes = kind == RESIZES || kind == RESIZES_TO_PRODUCT;
+
+	if (!OF_MEMORY)
+		return true;
+	/* It goes on as another allocator's function, which is a call of its own. */
+	if ((m->cookie & NO_RETVAL) && kind < RELEASES)
+		return false;
+	if (options & FREES) {
+		m->address = m->args[0];
+		m->time = m->start;
+		if (resizes && !m->retval && m->size) /* it could not */
+			return false;
+		if (resizes)
+			m->size = NO_SIZE;
+		return m->address;
+	}
+	m->address = m->retval;
+	if (kind == TAKES_SIZE_THIRD) {
+		m->address = 0;
+		if (!(__u32)m->retval)
+			bpf_probe_read_user(&m->address, sizeof(m->address), (void *)m->args[0]);
+	}
+	return m->address;
+}
+
+#endif

@@ -1,0 +1,220 @@
+package uprobe
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes/process"
+	"endoscope/probes/symbols"
+)
+
+// The streams of memory that is allocated and released: of the calls of
+// allocators, the outermost of each thread or goroutine.
+const (
+	Allocation   = "allocation"
+	Deallocation = "deallocation"
+)
+
+// memoryFields are what these have beside the function and where it was called
+// from. The address of an allocation is known at its return, and so it happens
+// then; a deallocation happens when its call begins, for from then on others may
+// be given the memory. A realloc that succeeds is both, even if the memory stays
+// where it is. What failed, and free(NULL), is neither. size is what was asked
+// for; of a deallocation NULL, unless it is given.
+var memoryFields = []plan.Field{{Name: "address", Type: batch.Bigint}, {Name: "size", Type: batch.Bigint}}
+
+// ofMemory reports whether a query is of one of these streams.
+func ofMemory(spec *plan.Acquire) bool {
+	return spec.Stream == Allocation || spec.Stream == Deallocation
+}
+
+// arguments is what an allocator's function is given (enum in memory.h).
+type arguments uint32
+
+const (
+	takesSize arguments = iota + 1
+	takesProduct
+	takesSizeSecond
+	takesSizeThird
+	resizes
+	resizesToProduct
+	releases
+	releasesSized
+
+	firstArguments = 28 // bit of the cookie
+
+	noSize = ^uint64(0)
+)
+
+// allocates and releases report of which streams a function is.
+func (a arguments) allocates() bool { return a < releases }
+func (a arguments) releases() bool  { return a >= resizes }
+
+// allocatorsOfC are the functions of C, to which allocators that may be beside the
+// C library's own add prefixes.
+var allocatorsOfC = map[string]arguments{
+	"malloc": takesSize, "valloc": takesSize, "pvalloc": takesSize, "calloc": takesProduct,
+	"aligned_alloc": takesSizeSecond, "memalign": takesSizeSecond, "posix_memalign": takesSizeThird,
+	"realloc": resizes, "reallocarray": resizesToProduct,
+	"free": releases, "cfree": releases, "free_sized": releasesSized, "free_aligned_sized": releases,
+	// jemalloc's own, whose last arguments are flags.
+	"mallocx": takesSize, "rallocx": resizes, "dallocx": releases, "sdallocx": releasesSized,
+}
+
+// allocatorPrefixes are those of jemalloc, as it is and in Rust, and of tcmalloc.
+var allocatorPrefixes = []string{"", "je_", "_rjem_", "tc_"}
+
+// allocatorsOfCPP are the operators of C++, without the suffix by which they do
+// not throw.
+var allocatorsOfCPP = map[string]arguments{
+	"_Znwm": takesSize, "_Znam": takesSize, "_ZnwmSt11align_val_t": takesSize, "_ZnamSt11align_val_t": takesSize,
+	"_ZdlPv": releases, "_ZdaPv": releases, "_ZdlPvSt11align_val_t": releases, "_ZdaPvSt11align_val_t": releases,
+	"_ZdlPvm": releasesSized, "_ZdaPvm": releasesSized, "_ZdlPvmSt11align_val_t": releasesSized, "_ZdaPvmSt11align_val_t": releasesSized,
+}
+
+const doesNotThrow = "RKSt9nothrow_t"
+
+// allocatorsOfGo are the functions of Go's runtime to which the compiler turns:
+// since Go 1.26 those for each size class of small objects, too.
+var allocatorsOfGo = regexp.MustCompile(`^runtime\.mallocgc((SmallScanNoHeader|SmallNoScan)SC\d+|TinySize\d+)?$`)
+
+// allocator is what a function does of that; 0: it is none.
+func allocator(f *symbols.Function) arguments {
+	if f.Lang == symbols.Go {
+		if allocatorsOfGo.MatchString(f.Name) {
+			return takesSize
+		}
+		return 0
+	}
+	for _, name := range append([]string{f.Mangled}, f.Aliases...) {
+		if a := allocatorNamed(name); a != 0 {
+			return a
+		}
+	}
+	return 0
+}
+
+// allocatorNamed is allocator of a function of C or C++, by a name as linkers have it.
+func allocatorNamed(name string) arguments {
+	if a := allocatorsOfCPP[strings.TrimSuffix(name, doesNotThrow)]; a != 0 {
+		return a
+	}
+	for _, p := range allocatorPrefixes {
+		if plain, ok := strings.CutPrefix(name, p); ok && allocatorsOfC[plain] != 0 {
+			return allocatorsOfC[plain]
+		}
+	}
+	return 0
+}
+
+func isAllocator(name string) bool { return allocatorNamed(name) != 0 }
+
+// isOperator reports whether an allocator's function is an operator of C++.
+func isOperator(f *symbols.Function) bool {
+	return strings.HasPrefix(f.Mangled, "_Zn") || strings.HasPrefix(f.Mangled, "_Zd")
+}
+
+// allocators are the functions of a module that a query of such a stream is
+// about. The operators of C++ are, where they are an allocator's own: the C++
+// library's call malloc and free, which are observed at less cost.
+func (s *selector) allocators(m *symbols.Module, module string) (out []choice, err error) {
+	var operators []choice
+	ofC := false
+	for i, f := range m.All() {
+		a := allocator(&f)
+		if a == 0 || s.memory == Allocation && !a.allocates() || s.memory == Deallocation && !a.releases() {
+			continue
+		}
+		if !isOperator(&f) {
+			ofC = true
+		}
+		name, ok := f.Name, true
+		if s.match != nil {
+			if name, ok, err = s.matched(&f, module); err != nil {
+				return nil, err
+			}
+		}
+		switch c := (choice{i, name, f.Class, f.Lang}); {
+		case !ok:
+		case isOperator(&f):
+			operators = append(operators, c)
+		default:
+			out = append(out, c)
+		}
+	}
+	for _, c := range operators {
+		if ofC && !m.CallsAny(c.index, isAllocator) {
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}
+
+// addStarting adds the libraries of processes that have only begun.
+func (s *moduleSet) addStarting(t plan.Target, running []process.Process) error {
+	programs, err := findModules(t, running, &selector{})
+	if err != nil {
+		return err
+	}
+	defer programs.close()
+	return s.addComing(programs, func(string) bool { return true })
+}
+
+// allocatorTrap reports whether the return of an allocator's function may be
+// trapped. Nothing is thrown or unwound through those of C, nor through operators
+// that release: they call nobody back, and are no cancellation points. reason
+// says why not.
+func allocatorTrap(sym *symbols.Module, i int) (safe bool, reason string) {
+	f := sym.Function(i)
+	if isOperator(&f) && !allocator(&f).releases() {
+		return sym.ReturnTrap(i)
+	}
+	return sym.ReturnTrapOfNoexcept(i)
+}
+
+// allocatorExits are the exits of a function that allocates, with those of the
+// functions that it goes on as: they return the address. A call that goes on as
+// another allocator's is one of that. reason says why the exits are not known.
+func (r *resolver) allocatorExits(sym *symbols.Module, i int, exits []symbols.Site) (all []symbols.Site, reason string) {
+	f := sym.Function(i)
+	if a := allocator(&f); !a.allocates() || f.Lang == symbols.Go || sym.CallsAny(i, isAllocator) {
+		return exits, ""
+	}
+	seen := map[int]bool{i: true}
+	for n := 0; n < len(exits); n++ {
+		s := exits[n]
+		if s.RetvalReady {
+			all = append(all, s)
+			continue
+		}
+		target, ok := sym.TailTarget(s)
+		if !ok || len(seen) > maxTails {
+			return nil, "it leaves by a jump to a function that is not observed, which returns the address"
+		}
+		if seen[target] {
+			continue
+		}
+		seen[target] = true
+		more, err := sym.ExitSitesFor(target, symbols.Need{Value: true, Prices: r.costs.sites()})
+		if err != nil {
+			return nil, "it leaves by a jump to " + sym.Function(target).Name + ", which " + err.Error()
+		}
+		exits = append(exits, more...)
+	}
+	return all, ""
+}
+
+// maxTails bounds how many functions one goes on as.
+const maxTails = 8
+
+// noAllocator is the refusal where no module has an allocator.
+func (r *resolver) noAllocator(opened []*symbols.Module) *plan.Error {
+	e := plan.Errorf(r.spec.Start, r.spec.Stop, "no functions that %s are known in %s", map[string]string{Allocation: "allocate memory", Deallocation: "release memory"}[r.spec.Stream], r.where())
+	if r.spec.Stream == Deallocation && slices.ContainsFunc(opened, func(m *symbols.Module) bool { return m.HasGo() }) {
+		return e.WithHint("Go's garbage collector releases memory without calls that could be observed")
+	}
+	return e.WithHint("malloc and its like are looked for in all modules of the target that are loaded, operators new and delete, and Go's mallocgc")
+}

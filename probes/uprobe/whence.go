@@ -1,0 +1,88 @@
+package uprobe
+
+import (
+	"slices"
+	"unsafe"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes/bpf"
+	"endoscope/probes/stack"
+)
+
+// asksWhence reports whether a query asks where calls come from.
+func asksWhence(out plan.Schema) bool { return reads(out, colCaller) || reads(out, colStack) }
+
+// checkStack refuses to copy stacks where the kernel cannot.
+func checkStack(spec *plan.Acquire) error {
+	if !reads(spec.Out, colStack) || featureDynptr.has() {
+		return nil
+	}
+	return plan.Errorf(spec.Start, spec.Stop, "the stacks of calls need Linux %s or newer: this kernel has no %s", featureDynptr.since, featureDynptr.name).
+		WithHint("leave out stack; caller works")
+}
+
+// newStacks is what makes stacks of s's events; nil if nobody asks for any.
+func (p *Provider) newStacks(s *source) *stack.Stacks {
+	if s.wants.options&(sendCaller|sendStack) == 0 {
+		return nil
+	}
+	stacks := stack.NewStacks(&p.modules, s.spec.Settings.SystemModules)
+	for _, q := range s.resolution.running {
+		stacks.Know(q.PID)
+	}
+	return stacks
+}
+
+// closeStacks lets go of what stacks are made with, when the reader has none of s's
+// events any more.
+func (s *subscription) closeStacks() {
+	if s != nil && s.stacks != nil {
+		s.stacks.Close()
+		s.stacks = nil
+	}
+}
+
+// addCaller adds the name of the function that a call returns to.
+func (s *subscription) addCaller(c *batch.Column, row int, e *event) {
+	name, ok := s.stacks.Caller(int(e.Pid), e.image, e.caller)
+	if !ok {
+		c.Nulls.Set(row)
+	}
+	c.Code = append(c.Code, c.Dict.Code(name))
+}
+
+// stackOf is the stack that came with an event.
+func (s *subscription) stackOf(e *event) any {
+	k := e.copied
+	taken, bytes := int(k.Returns)*sizeTaken, int(k.Bytes)
+	if len(e.behind) < taken+bytes {
+		taken, bytes = 0, 0
+	}
+	copied := stack.Copied{
+		PID: int(e.Pid), Image: k.Image, Regs: k.Regs, Trampoline: k.Trampoline, Returned: k.Returned, ReturnAt: k.ReturnAt,
+		Taken: unsafe.Slice((*bpf.FunctionTaken)(unsafe.Pointer(unsafe.SliceData(e.behind))), taken/sizeTaken),
+		Stack: e.behind[taken : taken+bytes],
+	}
+	value, why := s.stacks.Of(&copied)
+	if why != "" {
+		if s.torn == nil {
+			s.torn = map[string]uint64{}
+		}
+		s.torn[why]++
+	}
+	return value
+}
+
+// tellTorn tells the sink of stacks that are not whole.
+func (s *subscription) tellTorn() {
+	var causes []string
+	for why := range s.torn {
+		causes = append(causes, why)
+	}
+	slices.Sort(causes)
+	for _, why := range causes {
+		s.sink.Count(why, s.torn[why])
+	}
+	clear(s.torn)
+}
