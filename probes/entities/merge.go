@@ -1,7 +1,5 @@
 package entities
 
-import "container/heap"
-
 // kind is what a happening is.
 type kind uint8
 
@@ -24,7 +22,6 @@ const (
 // happening is what a part tells of.
 type happening struct {
 	time     int64
-	seq      uint64
 	kind     kind
 	pid, tid int
 
@@ -48,42 +45,73 @@ type happening struct {
 	lost    uint64
 }
 
-// merge orders happenings by time, and keeps what came together as it came.
+// merge orders happenings by time, and keeps what came together as it came. They lie
+// still in slots, of which a heap orders the numbers.
 type merge struct {
-	waiting queue
-	seq     uint64
+	slots []happening
+	free  []uint32
+	heap  []waiting
+	seq   uint64
+}
+
+type waiting struct {
+	time int64
+	seq  uint64
+	slot uint32
+}
+
+func (a *waiting) before(b *waiting) bool {
+	return a.time < b.time || a.time == b.time && a.seq < b.seq
 }
 
 // add takes one in.
 func (m *merge) add(h happening) {
 	m.seq++
-	h.seq = m.seq
-	heap.Push(&m.waiting, h)
+	x := waiting{h.time, m.seq, uint32(len(m.slots))}
+	if n := len(m.free); n > 0 {
+		x.slot = m.free[n-1]
+		m.free = m.free[:n-1]
+		m.slots[x.slot] = h
+	} else {
+		m.slots = append(m.slots, h)
+	}
+	m.heap = append(m.heap, x)
+	for i := len(m.heap) - 1; i > 0; { // what comes last usually stays there
+		up := (i - 1) / 2
+		if !m.heap[i].before(&m.heap[up]) {
+			break
+		}
+		m.heap[i], m.heap[up] = m.heap[up], m.heap[i]
+		i = up
+	}
 }
 
 // next takes out the first that happened before t, if there is one.
 func (m *merge) next(t int64) (h happening, ok bool) {
-	if len(m.waiting) == 0 || m.waiting[0].time >= t {
+	if len(m.heap) == 0 || m.heap[0].time >= t {
 		return h, false
 	}
-	return heap.Pop(&m.waiting).(happening), true
-}
-
-type queue []happening
-
-func (q queue) Len() int      { return len(q) }
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q queue) Less(i, j int) bool {
-	if q[i].time != q[j].time {
-		return q[i].time < q[j].time
+	slot := m.heap[0].slot
+	h, m.slots[slot] = m.slots[slot], happening{}
+	last := len(m.heap) - 1
+	m.heap[0] = m.heap[last]
+	m.heap = m.heap[:last]
+	for i := 0; ; {
+		least := 2*i + 1
+		if least >= last {
+			break
+		}
+		if right := least + 1; right < last && m.heap[right].before(&m.heap[least]) {
+			least = right
+		}
+		if !m.heap[least].before(&m.heap[i]) {
+			break
+		}
+		m.heap[i], m.heap[least] = m.heap[least], m.heap[i]
+		i = least
 	}
-	return q[i].seq < q[j].seq
-}
-func (q *queue) Push(x any) { *q = append(*q, x.(happening)) }
-func (q *queue) Pop() any {
-	old := *q
-	h := old[len(old)-1]
-	old[len(old)-1] = happening{}
-	*q = old[:len(old)-1]
-	return h
+	if m.free = append(m.free, slot); last == 0 {
+		m.slots, m.free = m.slots[:0], m.free[:0] // what a burst took is used again from the start
+	}
+	return h, true
 }

@@ -2,6 +2,7 @@ package entities
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -305,6 +306,36 @@ func TestMerge(t *testing.T) {
 	}
 	if !slices.Equal(got, []int{1, 3, 2, 0}) {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestMergeOrders compares with sorting.
+func TestMergeOrders(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	var m merge
+	var all, got []int64
+	var until int64
+	for range 200 {
+		for range rnd.IntN(50) {
+			at := until + rnd.Int64N(1000)
+			m.add(happening{time: at})
+			all = append(all, at)
+		}
+		until += rnd.Int64N(500)
+		for {
+			h, ok := m.next(until)
+			if !ok {
+				break
+			}
+			got = append(got, h.time)
+		}
+	}
+	for h, ok := m.next(1 << 60); ok; h, ok = m.next(1 << 60) {
+		got = append(got, h.time)
+	}
+	slices.Sort(all)
+	if !slices.Equal(got, all) {
+		t.Errorf("%d of %d, sorted: %t", len(got), len(all), slices.IsSorted(got))
 	}
 }
 

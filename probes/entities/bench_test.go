@@ -1,0 +1,45 @@
+package entities
+
+import (
+	"testing"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// BenchmarkCalls is what it takes to make rows of calls on objects, two for each: in
+// order, merged, and told.
+func BenchmarkCalls(b *testing.B) {
+	r := newRows(plan.Schema{Fields: fields})
+	rows := 0
+	r.push = func(b *batch.Batch) { rows += b.Len(); b.Release() }
+	w := newWorld(r.add)
+	for _, c := range []string{typeCategory, objectCategory, threadCategory, invocationCategory} {
+		w.entities[c] = true
+	}
+	w.who = func(int) (string, string) { return "p", "/p" }
+	w.look = func(int, int) (string, uint64, bool) { return "t", 1, true }
+	w.structors = map[string]structor{}
+	var m merge
+	var t int64
+	b.ReportAllocs()
+	for b.Loop() {
+		t += 10
+		for _, k := range []kind{entered, left} {
+			m.add(happening{time: t, kind: k, pid: 1, tid: 1, name: "A::f", class: "A", receiver: 16, hasReceiver: true, receiverClass: "A"})
+		}
+		if t%10_000 == 0 {
+			for {
+				h, ok := m.next(t + 1)
+				if !ok {
+					break
+				}
+				w.happen(h)
+			}
+			r.flush()
+		}
+	}
+	if rows == 0 && b.N > 2000 {
+		b.Fatal("no rows")
+	}
+}
