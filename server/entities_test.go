@@ -125,3 +125,59 @@ func TestDeadlock(t *testing.T) {
 		t.Errorf("whom it waits for was not told of before:\n%s", strings.Join(told, "\n"))
 	}
 }
+
+// java compiles and starts the program of server/testdata/entities/app.
+func java(t *testing.T) *stepped {
+	t.Helper()
+	dir := t.TempDir()
+	if out, err := exec.Command(testenv.NeedProgram(t, "javac"), "-d", dir, "testdata/entities/app/Shop.java").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return stepsOf(t, testenv.NeedProgram(t, "java"), "-Xmx64m", "-XX:+ExtendedDTraceProbes", "-cp", dir, "app.Shop")
+}
+
+// TestJava: methods of Java come behind their classes and within their callers,
+// threads have their names, and who waits for a monitor is told.
+func TestJava(t *testing.T) {
+	testenv.NeedUprobes(t)
+	p := java(t)
+	s := newSession(t, wire.Options{PID: p.pid()})
+	costs := start(t, s, "SELECT event, category, name, type_name, entity_id, parent_id, thread_name FROM CONSISTENT((SELECT * FROM entity_events WHERE name LIKE '%tax'))")
+	waits := start(t, s, "SELECT event, name, thread_name FROM activity_events WHERE thread_name LIKE 'clerk%'")
+	p.next("sold")
+	costs.Stop()
+	waits.Stop()
+	a, w := read(t, costs), read(t, waits)
+	complete(t, a)
+	names, loaded, taxed := map[string]string{}, map[string]bool{}, 0
+	for _, row := range a.rows {
+		switch {
+		case row[0] == "LOAD":
+			loaded[row[2]] = true
+		case row[0] == "ENTER":
+			names[row[4]] = row[2]
+			if !loaded[row[3]] {
+				t.Errorf("%v: its class is not loaded", row)
+			}
+			if strings.HasSuffix(row[2], "tax") {
+				if taxed++; !strings.HasSuffix(names[row[5]], "cost") || !strings.HasPrefix(row[6], "clerk") {
+					t.Errorf("%v is within %q", row, names[row[5]])
+				}
+			}
+		}
+	}
+	if taxed != 60 {
+		t.Errorf("%d calls of tax, want 60", taxed)
+	}
+	began, ended := 0, 0
+	for _, row := range w.rows {
+		if row[1] == "monitor" && row[0] == "BEGIN_WAIT" {
+			began++
+		} else if row[1] == "monitor" && row[0] == "END_WAIT" {
+			ended++
+		}
+	}
+	if began == 0 || began != ended {
+		t.Errorf("%d waits for monitors begin, %d end", began, ended)
+	}
+}

@@ -123,6 +123,9 @@ func (w *world) enter(t *thread, h happening) {
 	if h.depth != t.calls.base+len(t.calls.calls) {
 		w.miss(t, h.depth)
 	}
+	if w.byUse {
+		w.use(t.program, t, h.class)
+	}
 	c := call{name: h.name, class: h.class, structor: w.structors[h.name]}
 	if h.hasReceiver {
 		w.receive(t, h, &c)

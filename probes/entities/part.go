@@ -142,6 +142,16 @@ var decodeCalls = decoder{
 	},
 }
 
+// decodeMethods is decodeCalls of programs whose objects nobody tells of.
+var decodeMethods = decoder{
+	columns(plan.Field{Name: "event", Type: batch.Varchar}, plan.Field{Name: "function_name", Type: batch.Varchar}, plan.Field{Name: "class", Type: batch.Varchar}, plan.Field{Name: "depth", Type: batch.Bigint}),
+	func(c []batch.Column, row int) happening {
+		h := at(callKinds[text(&c[3], row)], c, row)
+		h.name, h.class, h.depth = text(&c[4], row), text(&c[5], row), number(&c[6], row)
+		return h
+	},
+}
+
 var decodeLoads = decoder{columns(), func(c []batch.Column, row int) happening { return at(mapped, c, row) }}
 
 var decodeLockCalls = decoder{

@@ -2,6 +2,7 @@ package entities
 
 import (
 	"context"
+	"maps"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -59,12 +60,19 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (_ probes.So
 	if err := s.add(ctx, p.threads, sched.Threads, spec.Target, nil, decodeThreads); err != nil {
 		return nil, err
 	}
+	java := runsJava(running)
 	if spec.Stream == ActivityEvents {
 		s.world.activity = true
+		if java {
+			return s, p.addMonitors(ctx, s)
+		}
 		return s, p.addLocks(ctx, s, running)
 	}
 	for _, c := range categories(spec.Filter, spec.Out) {
 		s.world.entities[c] = true
+	}
+	if java {
+		return s, p.addJava(ctx, s)
 	}
 	native, err := s.readExecutables(running)
 	if err != nil {
@@ -100,6 +108,41 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (_ probes.So
 		}
 	}
 	return s, nil
+}
+
+// javaMachine is the library that is a Java machine.
+const javaMachine = "libjvm.so"
+
+func runsJava(running []process.Process) bool {
+	return slices.ContainsFunc(running, func(p process.Process) bool {
+		mappings, _ := process.Modules(p.PID)
+		return slices.ContainsFunc(mappings, func(m process.Mapping) bool { return filepath.Base(m.Path) == javaMachine })
+	})
+}
+
+// addJava adds what a Java machine tells of: methods, by which their classes are
+// known. Where its objects are it does not tell.
+func (p *Provider) addJava(ctx context.Context, s *source) error {
+	e := s.world.entities
+	if e[objectCategory] {
+		s.notices = append(s.notices, "of Java programs there are no objects here: their machine does not tell where they are")
+		e[objectCategory] = false
+	}
+	if !e[invocationCategory] && !e[typeCategory] {
+		return nil
+	}
+	if e[typeCategory] {
+		s.notices = append(s.notices, "classes of Java are known from the first call of one of their methods on, until their process ends")
+	}
+	s.world.byUse, s.world.structors = true, nil
+	return s.add(ctx, p.calls, uprobe.FunctionCall, s.spec.Target, nil, decodeMethods)
+}
+
+// addMonitors adds what a Java machine tells of monitors.
+func (p *Provider) addMonitors(ctx context.Context, s *source) error {
+	s.notices = append(s.notices, "of Java's monitors only waits are told: UNKNOWN is who has one, since their machine tells nothing of those that are free")
+	names := slices.Sorted(maps.Keys(monitorPlaces))
+	return s.add(ctx, p.calls, uprobe.FunctionStart, s.spec.Target, and(in(selectName, names...), in(selectModule, javaMachine)), decodeLockCalls)
 }
 
 // addLocks adds the calls of functions of locks, and their returns.

@@ -191,7 +191,7 @@ func (s *source) survey() {
 		for _, t := range threadsOf(p.PID) {
 			s.world.start(p.PID, t.tid, t.name, t.ticks, nil)
 		}
-		if s.world.programs[p.PID] == nil || !s.world.entities[typeCategory] {
+		if s.world.programs[p.PID] == nil || !s.world.entities[typeCategory] || s.world.byUse {
 			continue
 		}
 		if modules, err := s.library.of(p.PID); err == nil {
@@ -210,7 +210,7 @@ func (s *source) means(pid int) bool {
 // look finds out what a process has mapped, for a time at which that has changed;
 // until it is known nothing later is told. mu is held.
 func (s *source) look(pid int, t int64) {
-	if !s.world.entities[typeCategory] || s.over {
+	if !s.world.entities[typeCategory] || s.world.byUse || s.over {
 		return
 	}
 	s.looks++

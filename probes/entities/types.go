@@ -62,6 +62,24 @@ func (w *world) map_(p *program, on *thread, now []moduleTypes) {
 	}
 }
 
+// byUse is the module of types that are known by being used.
+const byUse = "used"
+
+// use takes in that a method of a class is called.
+func (w *world) use(p *program, on *thread, name string) {
+	if name == "" || p.used[name] {
+		return
+	}
+	p.used[name] = true
+	p.modules[byUse] = append(p.modules[byUse], name)
+	c := w.types[name]
+	if c == nil {
+		c = w.createType(p, on, symbols.Class{Name: name})
+		w.loadType(p, on, c)
+	}
+	c.users++
+}
+
 func (w *world) createType(p *program, on *thread, of symbols.Class) *class {
 	w.lives[of.Name]++
 	w.typed++

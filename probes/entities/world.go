@@ -19,6 +19,8 @@ type world struct {
 	// offset is from the boot clock to that of happenings, ns.
 	offset    int64
 	structors map[string]structor // functions by name
+	// byUse has types be there from the first call of one of their methods on.
+	byUse bool
 	// entities and activity are what is told of.
 	entities map[string]bool // by category
 	activity bool
@@ -39,6 +41,7 @@ type program struct {
 	made      uint64              // objects so far
 	modules   map[string][]string // types by file
 	locks     map[uint64]*lock
+	used      map[string]bool // types that were used, with byUse
 }
 
 // thread is one that lives.
@@ -50,6 +53,7 @@ type thread struct {
 	calls   sequence
 	made    uint64 // invocations so far
 	asks    *request
+	awaits  string // a Java monitor
 }
 
 func newWorld(tell func(row)) *world {
@@ -119,7 +123,7 @@ func (w *world) event(p *program, on *thread, r row) {
 func (w *world) program(pid int) *program {
 	p := w.programs[pid]
 	if p == nil {
-		p = &program{pid: pid, threads: map[int]*thread{}, objects: map[uint64]*object{}, modules: map[string][]string{}, locks: map[uint64]*lock{}}
+		p = &program{pid: pid, threads: map[int]*thread{}, objects: map[uint64]*object{}, modules: map[string][]string{}, locks: map[uint64]*lock{}, used: map[string]bool{}}
 		p.name, p.exe = w.who(pid)
 		w.programs[pid] = p
 	}
@@ -238,6 +242,7 @@ func (w *world) empty(p *program, on *thread) {
 		w.reclaimObject(p, on, o, reclaim)
 	}
 	w.map_(p, on, nil)
+	clear(p.used)
 	clear(p.locks)
 }
 
