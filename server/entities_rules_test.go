@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -309,24 +310,72 @@ func TestRulesUnderLoss(t *testing.T) {
 // what it remembers does not grow.
 func TestRulesOfRealPrograms(t *testing.T) {
 	testenv.NeedUprobes(t)
+	prog := steps(t, "busy.cc")
+	prog.begin()
+	rules(t, prog.pid(), filters)
+}
+
+// javaFilters are those of a program of Java.
+var javaFilters = []string{
+	"category = 'INVOCATION' AND name LIKE '%tax'",
+	"event = 'BEGIN_WAIT'",
+	"thread_name LIKE 'clerk%'",
+	"thread_name = 'clerk1'",
+	"type_name LIKE 'app.Shop%'",
+	"category = 'THREAD'",
+	"category = 'TYPE'",
+	"event IN ('LEAVE', 'RECLAIM', 'END_WAIT')",
+	"event = 'ENTER' AND name LIKE '%<init>'",
+	"TRUE",
+}
+
+// TestRulesOfJava is the same of a Java machine: of all conditions under
+// ENDOSCOPE_SOAK, else of some.
+func TestRulesOfJava(t *testing.T) {
+	testenv.NeedUprobes(t)
+	prog := java(t)
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		for {
+			select {
+			case <-over:
+				return
+			default:
+			}
+			if _, err := io.WriteString(prog.in, "\n"); err != nil {
+				return
+			}
+			if _, err := prog.out.ReadString('\n'); err != nil {
+				return
+			}
+		}
+	}()
+	some := javaFilters[:2]
+	if os.Getenv("ENDOSCOPE_SOAK") != "" {
+		some = javaFilters
+	}
+	rules(t, prog.pid(), some)
+}
+
+// rules looks at a process under one condition after the other.
+func rules(t *testing.T, pid int, filters []string) {
 	length := 300 * time.Millisecond
 	soak := os.Getenv("ENDOSCOPE_SOAK") != ""
 	if soak {
 		length = time.Minute
 	}
-	prog := steps(t, "busy.cc")
-	prog.begin()
 	p := providers(t, 0)
-	idle := processorTimeOf(t, prog.pid())
+	idle := processorTimeOf(t, pid)
 	time.Sleep(length)
-	t.Logf("without monitoring the program takes %.1f %% of a processor", 100*(processorTimeOf(t, prog.pid())-idle).Seconds()/length.Seconds())
+	t.Logf("without monitoring the program takes %.1f %% of a processor", 100*(processorTimeOf(t, pid)-idle).Seconds()/length.Seconds())
 	for _, filter := range filters {
 		t.Run(strings.ReplaceAll(filter, " ", "_"), func(t *testing.T) {
 			a := &audit{t: t}
-			began, theirs, ours := time.Now(), processorTimeOf(t, prog.pid()), processorTimeOf(t, os.Getpid())
-			a.run(p, prog.pid(), filter, length)
+			began, theirs, ours := time.Now(), processorTimeOf(t, pid), processorTimeOf(t, os.Getpid())
+			a.run(p, pid, filter, length)
 			took := time.Since(began).Seconds()
-			theirs, ours = processorTimeOf(t, prog.pid())-theirs, processorTimeOf(t, os.Getpid())-ours
+			theirs, ours = processorTimeOf(t, pid)-theirs, processorTimeOf(t, os.Getpid())-ours
 			if found := consistency.Check(a.full, a.reports); len(found) > 0 {
 				t.Errorf("%d violations, the first: %v, of %+v", len(found), found[0], a.reports[min(found[0].Report, len(a.reports)-1)])
 			}

@@ -387,7 +387,7 @@ var Streams = []*Stream{
 	later("variable_value", Enumerable, "values of variables, as they are written or sampled"),
 	{Name: "entity_events", Kind: Enumerable, Process: true,
 		Doc:  "lives of types, objects, threads and invocations of native programs; those that are there when it begins are told first. See CONSISTENT",
-		How:  "threads: eBPF at sched tracepoints and task_rename, and /proc; types: run-time type information of the modules, when the program begins and whenever the dynamic linker changes what is mapped; objects: calls of C++ constructors and destructors; invocations: calls of the executable's functions (function_call). Which of them: by conditions on category",
+		How:  "threads: eBPF at sched tracepoints and task_rename, and /proc; types: run-time type information of the modules, when the program begins and whenever the dynamic linker changes what is mapped; objects: calls of C++ constructors and destructors; invocations: calls of the executable's functions (function_call). Which of them: by conditions on category. Of Java: methods and their classes where the machine has -XX:+ExtendedDTraceProbes, but no objects, whose addresses it does not tell",
 		Cost: "1 µs for each thread that comes, goes or is renamed; 0.9 µs for each call, 2 µs at exits, 18 µs more where stepped", Needs: uprobeNeeds,
 		Columns: columns(stamp, acting, []Column{
 			{"category", tS, "", "TYPE, OBJECT, THREAD, INVOCATION"},

@@ -63,6 +63,9 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (_ probes.So
 	java := runsJava(running)
 	if spec.Stream == ActivityEvents {
 		s.world.activity = true
+		if len(categories(spec.Filter, spec.Out)) < len(allCategories) {
+			return s, nil // what happens to entities has no category
+		}
 		if java {
 			return s, p.addMonitors(ctx, s)
 		}
@@ -192,9 +195,11 @@ func and(a, b plan.Expr) plan.Expr {
 	return &plan.Call{Fn: "and", T: batch.Boolean, Args: []plan.Expr{a, b}}
 }
 
+var allCategories = []string{typeCategory, objectCategory, threadCategory, invocationCategory}
+
 // categories are those that rows may have which satisfy a condition.
 func categories(filter plan.Expr, out plan.Schema) []string {
-	all := []string{typeCategory, objectCategory, threadCategory, invocationCategory}
+	all := slices.Clone(allCategories)
 	column := out.Index("category")
 	if column < 0 {
 		return all
