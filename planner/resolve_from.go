@@ -139,9 +139,9 @@ func (r *resolver) named(s *parser.Source, name *parser.Ident, with ctes, lv lev
 		return nil, r.errorf(name.Pos(), "%s is not supported yet", st.Name)
 	}
 	switch {
-	case every > 0 && st.Kind == catalog.Enumerable && len(r.views) > 0:
+	case every > 0 && st.Kind == catalog.Enumerable && !st.Sampled && len(r.views) > 0:
 		every = 0 // view refuses it, at the name that the user wrote
-	case every > 0 && st.Kind == catalog.Enumerable:
+	case every > 0 && st.Kind == catalog.Enumerable && !st.Sampled:
 		return nil, r.hintf(name.Pos(), "write "+st.Name+" without SAMPLE", "%s has tuples of its own and cannot be sampled", st.Name)
 	case every == 0 && st.Kind == catalog.NonEnumerable && lv != definition:
 		return nil, r.hintf(name.Pos(), r.sampled(name.Pos(), st.Name),
@@ -163,6 +163,9 @@ func (r *resolver) named(s *parser.Source, name *parser.Ident, with ctes, lv lev
 	out := r.leaf(a, s, st.Kind == catalog.Snapshot && every == 0)
 	if st.Kind == catalog.NonEnumerable && every == 0 {
 		out.bare = st
+	}
+	if st.Sampled && every == 0 {
+		out.sampled = st
 	}
 	return out, nil
 }

@@ -105,6 +105,9 @@ func (r *resolver) joinValue(l *scope, j *parser.Join, with ctes) (*scope, error
 	if err != nil {
 		return nil, err
 	}
+	if l.bare == nil && right.bare == nil {
+		right.bare = right.sampled // it has tuples, too, but here its value is meant
+	}
 	switch {
 	case l.bare == nil && right.bare == nil:
 		return nil, r.hintf(j.Pos(), "WINDOW JOIN ... WINDOW 1s pairs tuples of two streams, ASOF JOIN takes the latest",

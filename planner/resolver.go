@@ -55,6 +55,9 @@ type scope struct {
 	finite bool
 	// sampleable: non-enumerable and not yet sampled (in a definition).
 	bare *catalog.Stream
+	// sampled is the stream whose tuples they are, if it has values at every instant,
+	// too.
+	sampled *catalog.Stream
 }
 
 func (s *scope) fields() []plan.Field { return s.node.Schema().Fields }

@@ -10,6 +10,7 @@ import (
 	"endoscope/probes/sched"
 	"endoscope/probes/stack"
 	"endoscope/probes/uprobe"
+	"endoscope/probes/variable"
 	"endoscope/server"
 )
 
@@ -17,7 +18,7 @@ import (
 // providers make: the same columns, in the same order, of the same types.
 func TestCatalogEqualsProviders(t *testing.T) {
 	provided := map[string][]plan.Field{}
-	for _, columns := range []map[string][]plan.Field{procfs.Columns, uprobe.Columns, sched.Columns, entities.Columns, {stack.Stream: stack.Columns, "event_handlers": server.HandlerColumns}} {
+	for _, columns := range []map[string][]plan.Field{procfs.Columns, uprobe.Columns, sched.Columns, entities.Columns, {stack.Stream: stack.Columns, variable.Stream: variable.Columns, "event_handlers": server.HandlerColumns}} {
 		for stream, fields := range columns {
 			provided[stream] = fields
 		}

@@ -19,6 +19,7 @@ import (
 	"endoscope/probes/stack"
 	"endoscope/probes/symbols"
 	"endoscope/probes/uprobe"
+	"endoscope/probes/variable"
 	"endoscope/server/grant"
 	"endoscope/server/wire"
 )
@@ -81,8 +82,8 @@ func New(o Options) (*Engine, error) {
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
 	stacks, lives := stack.New(), sched.New()
 	found, followed := &handlersProvider{stacks: stacks}, &handlersProvider{stacks: stacks, forgets: true}
-	e.all = []probes.Provider{e.uprobes, procfs.New(), stacks, found, &handlerCostProvider{followed, e.uprobes}, lives, entities.New(e.uprobes, lives, e.modules), replay.New(), &sysProvider{e}, &triggerProvider{e}}
-	for _, streams := range [][]string{e.uprobes.Streams(), stacks.Streams(), {handlersStream, handlerCostStream}, lives.Streams(), {entities.EntityEvents, entities.ActivityEvents}} {
+	e.all = []probes.Provider{e.uprobes, procfs.New(), stacks, found, &handlerCostProvider{followed, e.uprobes}, lives, entities.New(e.uprobes, lives, e.modules), variable.New(), replay.New(), &sysProvider{e}, &triggerProvider{e}}
+	for _, streams := range [][]string{e.uprobes.Streams(), stacks.Streams(), {handlersStream, handlerCostStream}, lives.Streams(), {entities.EntityEvents, entities.ActivityEvents}, {variable.Stream}} {
 		for _, s := range streams {
 			e.attaches[s] = true
 		}

@@ -54,6 +54,9 @@ type Stream struct {
 	// Functions says that predicates on function_name, class and module choose
 	// what is instrumented.
 	Functions bool
+	// Sampled says that an enumerable stream has values at every instant, too, which
+	// SAMPLE gives.
+	Sampled bool
 	// Later is set for streams whose acquisition this version does not have.
 	Later bool
 }
@@ -384,7 +387,18 @@ var Streams = []*Stream{
 			{"statement", tS, "", "its text"},
 		})},
 
-	later("variable_value", Enumerable, "values of variables, as they are written or sampled"),
+	{Name: "variable_value", Kind: Enumerable, Sampled: true, Process: true, Doc: "a tuple for each write to a variable, or its value at each sample",
+		How:   "hardware watchpoints on every thread; sampled: the process' memory is read",
+		Cost:  "a trap for each write: 1 to 2 us, on a virtual machine up to 18; samples cost the program nothing",
+		Needs: "Linux 5.15 with BTF, CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE; debug information (-g) for anything but plain numbers",
+		Columns: columns(stamp, who, []Column{
+			{"var_name", tS, "", "as it is asked for: a global, a static one (function::name, namespace::name), or a part of it (.field, [0]); at most four are watched, of up to 8 bytes, and writes by the kernel are not seen"},
+			{"var_value", tI, "", "a whole number, pointer, boolean, or the number of an enumeration's value; else NULL"},
+			{"var_real", tF, "", "a real number, or what is nearest to a whole one"},
+			{"var_text", tS, "", "the value as its language writes it; a string (samples only)"},
+			{"function_name", tS, "", "the function that wrote; NULL in samples"},
+			{"module", tS, "", "file name of the executable or library that has the variable; the executable if the query names none"},
+		})},
 	{Name: "entity_events", Kind: Enumerable, Process: true,
 		Doc:  "lives of types, objects, threads and invocations of native programs; those that are there when it begins are told first. See CONSISTENT",
 		How:  "threads: eBPF at sched tracepoints and task_rename, and /proc; types: run-time type information of the modules, when the program begins and whenever the dynamic linker changes what is mapped; objects: calls of C++ constructors and destructors; invocations: calls of the executable's functions (function_call). Which of them: by conditions on category. Of Java: methods and their classes where the machine has -XX:+ExtendedDTraceProbes, but no objects, whose addresses it does not tell",
@@ -428,10 +442,6 @@ var cpuColumns = []Column{
 	{"percent_system", tF, "%", "kernel mode, interrupts included"},
 	{"percent_iowait", tF, "%", "idle while I/O was under way"},
 	{"percent_steal", tF, "%", "taken by the hypervisor"},
-}
-
-func later(name string, k Enumerability, doc string) *Stream {
-	return &Stream{Name: name, Kind: k, Doc: doc, Later: true}
 }
 
 // Find returns the built-in stream of that name, or nil.

@@ -52,3 +52,14 @@ func pathOf(f *os.File) string {
 	}
 	return path
 }
+
+// DebugFile opens the separate debug file of an ELF file, which the caller closes;
+// nil if there is none.
+func DebugFile(f *os.File) *os.File {
+	im, err := openImage(f)
+	if err != nil {
+		return nil
+	}
+	_, debug := openDebugFile(im, pathOf(f), debugRoot)
+	return debug
+}

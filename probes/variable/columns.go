@@ -1,0 +1,144 @@
+package variable
+
+import (
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// Stream is the one stream of this package.
+const Stream = "variable_value"
+
+// Columns are its columns, the time of the write or sample first. var_value is a
+// whole number, a pointer, a boolean or the number of an enumeration's value, and
+// else NULL; var_real a real number, or what is nearest to a whole one; var_text the
+// value as its language writes it. The thread and function_name are those that
+// wrote: a sample has none.
+var Columns = []plan.Field{
+	{Name: "timestamp", Type: batch.Timestamp},
+	{Name: "pid", Type: batch.Bigint},
+	{Name: "tid", Type: batch.Bigint},
+	{Name: "process", Type: batch.Varchar},
+	{Name: "thread_name", Type: batch.Varchar},
+	{Name: "exe", Type: batch.Varchar},
+	{Name: "var_name", Type: batch.Varchar},
+	{Name: "var_value", Type: batch.Bigint},
+	{Name: "var_real", Type: batch.Double},
+	{Name: "var_text", Type: batch.Varchar},
+	{Name: "function_name", Type: batch.Varchar},
+	{Name: "module", Type: batch.Varchar},
+}
+
+// observation is a value that a variable has at an instant.
+type observation struct {
+	time       int64 // boot clock
+	subject    *subject
+	variable   int // of subject's
+	value      value
+	tid        int    // 0: of a sample
+	threadName string // of a write
+	function   string // "": not known
+}
+
+// dictLimit is when strings move to a new dictionary: values are without end.
+const dictLimit = 1 << 16
+
+// rows makes batches of observations.
+type rows struct {
+	push   func(*batch.Batch)
+	schema batch.Schema
+	names  []string // of the columns
+	pool   *batch.Pool
+	batch  *batch.Batch
+	offset int64 // from the boot clock to the epoch
+}
+
+func newRows(spec *plan.Acquire, offset int64) (*rows, error) {
+	r := &rows{schema: spec.Out.Types(), offset: offset}
+	for _, want := range spec.Out.Fields {
+		i := plan.Schema{Fields: Columns}.Index(want.Name)
+		if i < 0 || Columns[i].Type != want.Type {
+			return nil, plan.Errorf(spec.Start, spec.Stop, "%s has no column %s of type %s", Stream, want.Name, want.Type)
+		}
+		r.names = append(r.names, want.Name)
+	}
+	r.pool = batch.NewPool(r.schema)
+	return r, nil
+}
+
+// add makes a row.
+func (r *rows) add(o *observation) {
+	if r.batch == nil {
+		r.batch = r.pool.Get()
+	}
+	b := r.batch
+	for i, name := range r.names {
+		c := &b.Cols[i]
+		switch name {
+		case "timestamp":
+			c.Int = append(c.Int, o.time+r.offset)
+		case "pid":
+			c.Int = append(c.Int, int64(o.subject.process.PID))
+		case "tid":
+			if o.tid == 0 {
+				c.Nulls.Set(b.N)
+			}
+			c.Int = append(c.Int, int64(o.tid))
+		case "process":
+			c.Code = append(c.Code, c.Dict.Code(o.subject.process.Comm))
+		case "thread_name":
+			r.text(c, o.threadName, o.tid != 0)
+		case "exe":
+			r.text(c, o.subject.process.Exe, o.subject.process.Exe != "")
+		case "var_name":
+			c.Code = append(c.Code, c.Dict.Code(o.subject.variables[o.variable].name))
+		case "var_value":
+			if !o.value.isNumber {
+				c.Nulls.Set(b.N)
+			}
+			c.Int = append(c.Int, o.value.number)
+		case "var_real":
+			if !o.value.isReal {
+				c.Nulls.Set(b.N)
+			}
+			c.Float = append(c.Float, o.value.real)
+		case "var_text":
+			r.text(c, o.value.text, o.value.isText)
+		case "function_name":
+			r.text(c, o.function, o.function != "")
+		case "module":
+			r.text(c, o.subject.variables[o.variable].module, true)
+		}
+	}
+	if b.N++; b.N == batch.MaxRows {
+		r.flush()
+	}
+}
+
+// text adds a string, or NULL.
+func (r *rows) text(c *batch.Column, s string, known bool) {
+	if !known {
+		c.Nulls.Set(r.batch.N)
+		s = ""
+	}
+	c.Code = append(c.Code, c.Dict.Code(s))
+}
+
+// flush pushes the rows made so far.
+func (r *rows) flush() {
+	b := r.batch
+	if b == nil {
+		return
+	}
+	r.batch = nil
+	full := false
+	for i := range b.Cols {
+		if c := &b.Cols[i]; c.Dict != nil {
+			c.Values = c.Dict.Values()
+			full = full || c.Dict.Len() > dictLimit
+		}
+	}
+	r.push(b)
+	if full {
+		r.pool = batch.NewPool(r.schema)
+	}
+}

@@ -1,0 +1,18 @@
+// Package variable observes the values of variables: the stream variable_value.
+//
+// A variable is one with an address of its own for as long as its program runs: a
+// global, a static one, or a part of such a one that is reached without a pointer. A
+// write to it is seen by a hardware watchpoint of the processor, which traps after
+// the instruction: at most four, of up to eight bytes, and writes by the kernel (a
+// read(2) into the variable) are not seen. A sample is read from the process' memory,
+// and costs it nothing.
+//
+//	find     a variable by its name: address and type, by DWARF or the symbol table
+//	value    what its bytes mean
+//	watch    watchpoints on every thread, and on those that they make later
+//	writers  functions by the addresses of their instructions
+//	source   writes as rows
+//	sample   samples as rows
+//
+// It must not know SQL, operators or the engine.
+package variable

@@ -1,0 +1,364 @@
+package variable
+
+import (
+	"debug/dwarf"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ianlancetaylor/demangle"
+)
+
+// place is where a variable is and how it is read.
+type place struct {
+	addr uint64 // as the file numbers it
+	form form
+}
+
+// maxDebug is how many bytes of debug information are read of a file.
+const maxDebug = 1 << 30
+
+// program is a file whose variables are looked up.
+type program struct {
+	elf   *elf.File
+	debug *elf.File   // that has the debug information: elf, or a separate file
+	data  *dwarf.Data // nil: it has none
+}
+
+func openProgram(file, debug *elf.File) *program {
+	p := &program{elf: file, debug: file}
+	if debug != nil {
+		p.debug = debug
+	}
+	var size uint64
+	for _, s := range p.debug.Sections {
+		if strings.HasPrefix(s.Name, ".debug_") || strings.HasPrefix(s.Name, ".zdebug_") {
+			size += s.Size
+		}
+	}
+	if size == 0 || size > maxDebug {
+		return p
+	}
+	defer func() { _ = recover() }() // damaged: it has none
+	if data, err := p.debug.DWARF(); err == nil {
+		p.data = data
+	}
+	return p
+}
+
+// errNone is of names that no variable has.
+var errNone = errors.New("no such variable")
+
+// find is the variable of a name, or the part of one that is reached by fields
+// (.name) and indexes ([n]). Names of C++ and Rust have their namespaces and
+// classes, and static variables of functions that function before them, each with
+// ::, names of Go their package.
+func (p *program) find(name string) (pl place, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the debug information is damaged: %v", r)
+		}
+	}()
+	for head := name; ; {
+		addr, t, err := p.whole(head)
+		switch {
+		case err == nil && t != nil:
+			return part(addr, t, name[len(head):])
+		case err == nil && head == name:
+			return p.symbol(name)
+		case err == nil:
+			return pl, fmt.Errorf("the program has no debug information (-g), which tells the fields of %s", head)
+		case !errors.Is(err, errNone):
+			return pl, err
+		}
+		cut := strings.LastIndexAny(head, ".[")
+		if cut <= 0 {
+			return pl, errNone
+		}
+		head = head[:cut]
+	}
+}
+
+// whole finds a variable; its type is nil if only its symbol is known.
+func (p *program) whole(name string) (addr uint64, t dwarf.Type, err error) {
+	if p.data != nil {
+		addr, t, err := p.described(name)
+		if !errors.Is(err, errNone) {
+			return addr, t, err
+		}
+	}
+	if _, err := p.symbol(name); errors.Is(err, errNone) {
+		return 0, nil, err
+	}
+	return 0, nil, nil
+}
+
+// symbol finds a variable by the symbol table, which knows no types: a whole number
+// without a sign.
+func (p *program) symbol(name string) (pl place, err error) {
+	err = errNone
+	for _, read := range []func() ([]elf.Symbol, error){p.debug.Symbols, p.elf.DynamicSymbols} {
+		all, _ := read() // none
+		for _, s := range all {
+			if elf.ST_TYPE(s.Info) != elf.STT_OBJECT || s.Section == elf.SHN_UNDEF || s.Name != name && demangle.Filter(s.Name) != name {
+				continue
+			}
+			f, wrong := whole(unsigned, int(s.Size), nil)
+			if wrong != nil {
+				err = fmt.Errorf("it has %d bytes, and without debug information (-g) only 1, 2, 4 and 8 are read", s.Size)
+				continue
+			}
+			return place{s.Value, f}, nil
+		}
+	}
+	return pl, err
+}
+
+// described finds a variable by the debug information.
+func (p *program) described(name string) (addr uint64, t dwarf.Type, err error) {
+	r := p.data.Reader()
+	var scope []string
+	var base int64 = -1 // of this unit's part of .debug_addr
+	declared := map[dwarf.Offset]bool{}
+	err = errNone
+	for {
+		e, readErr := r.Next()
+		if readErr != nil {
+			return 0, nil, fmt.Errorf("the debug information is damaged: %w", readErr)
+		}
+		if e == nil {
+			return 0, nil, err
+		}
+		own, _ := e.Val(dwarf.AttrName).(string)
+		switch e.Tag {
+		case 0:
+			if len(scope) > 0 {
+				scope = scope[:len(scope)-1]
+			}
+			continue
+		case dwarf.TagCompileUnit, dwarf.TagPartialUnit:
+			scope = scope[:0]
+			base = -1
+			if b, ok := e.Val(dwarf.AttrAddrBase).(int64); ok {
+				base = b
+			}
+			if e.Children {
+				scope = append(scope, "")
+			}
+			continue
+		case dwarf.TagNamespace, dwarf.TagStructType, dwarf.TagClassType, dwarf.TagSubprogram, dwarf.TagLexDwarfBlock:
+			if e.Children && (e.Tag != dwarf.TagSubprogram || strings.Contains(name, "::")) {
+				scope = append(scope, own)
+				continue
+			}
+		case dwarf.TagVariable, dwarf.TagMember: // a member is a declaration of a class' static variable
+			of, _ := e.Val(dwarf.AttrSpecification).(dwarf.Offset)
+			if !declared[of] && !isNamed(e, scope, own, name) {
+				break
+			}
+			if _, isDeclaration := e.Val(dwarf.AttrDeclaration).(bool); isDeclaration {
+				declared[e.Offset] = true // which its definition refers to
+				break
+			}
+			if e.Tag == dwarf.TagMember {
+				break
+			}
+			at, known, why := p.address(e, base)
+			if why != nil {
+				err = why
+			}
+			if !known {
+				break
+			}
+			typ, found := p.typeOf(e)
+			if !found {
+				err = errors.New("its type is not told")
+				break
+			}
+			return at, typ, nil
+		}
+		if e.Children {
+			r.SkipChildren()
+		}
+	}
+}
+
+// isNamed reports whether a variable has a name: its own with what encloses it, or
+// the one that its linkage name stands for.
+func isNamed(e *dwarf.Entry, scope []string, own, name string) bool {
+	if linkage, ok := e.Val(dwarf.AttrLinkageName).(string); ok {
+		if linkage == name || strings.HasPrefix(linkage, "_") && demangle.Filter(linkage) == name {
+			return true
+		}
+	}
+	if own == "" || !strings.HasSuffix(name, own) {
+		return false
+	}
+	full := append(slices.DeleteFunc(slices.Clone(scope), func(s string) bool { return s == "" }), own)
+	return strings.Join(full, "::") == name
+}
+
+// specification is the declaration that a definition is of.
+func (p *program) specification(e *dwarf.Entry) (*dwarf.Entry, bool) {
+	at, ok := e.Val(dwarf.AttrSpecification).(dwarf.Offset)
+	if !ok {
+		if at, ok = e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset); !ok {
+			return nil, false
+		}
+	}
+	r := p.data.Reader()
+	r.Seek(at)
+	declared, err := r.Next()
+	return declared, err == nil && declared != nil
+}
+
+func (p *program) typeOf(e *dwarf.Entry) (dwarf.Type, bool) {
+	at, ok := e.Val(dwarf.AttrType).(dwarf.Offset)
+	if !ok {
+		declared, found := p.specification(e)
+		if !found {
+			return nil, false
+		}
+		if at, ok = declared.Val(dwarf.AttrType).(dwarf.Offset); !ok {
+			return nil, false
+		}
+	}
+	t, err := p.data.Type(at)
+	return t, err == nil
+}
+
+// Operations of location expressions (DWARF 5, 7.7.1).
+const (
+	opAddr   = 0x03
+	opConst4 = 0x0c
+	opConst8 = 0x0e
+	opAddrx  = 0xa1
+)
+
+// address is where a variable is, if it is at one place for good; an error says
+// where it is instead.
+func (p *program) address(e *dwarf.Entry, base int64) (addr uint64, known bool, err error) {
+	location, ok := e.Val(dwarf.AttrLocation).([]byte)
+	if !ok {
+		if e.Val(dwarf.AttrConstValue) != nil {
+			return 0, false, errors.New("the compiler has made it a constant")
+		}
+		return 0, false, nil // a declaration, or it has been removed
+	}
+	switch {
+	case len(location) == 9 && location[0] == opAddr:
+		return binary.LittleEndian.Uint64(location[1:]), true, nil
+	case len(location) > 1 && location[0] == opAddrx && base >= 0:
+		index, n := binary.Uvarint(location[1:])
+		section := p.debug.Section(".debug_addr")
+		if n != len(location)-1 || section == nil || index > 1<<32 {
+			break
+		}
+		table, err := section.Data()
+		at := uint64(base) + 8*index
+		if err == nil && at+8 <= uint64(len(table)) {
+			return binary.LittleEndian.Uint64(table[at:]), true, nil
+		}
+	case len(location) > 5 && (location[0] == opConst4 || location[0] == opConst8):
+		return 0, false, errors.New("each thread has one of its own (thread-local)")
+	}
+	return 0, false, errors.New("it has no address of its own: only globals and static variables are observed")
+}
+
+// part is the part of a variable that is reached by fields and indexes.
+func part(addr uint64, t dwarf.Type, path string) (place, error) {
+	for path != "" {
+		t = plain(t)
+		if index, rest, ok := cutIndex(path); ok {
+			array, isArray := t.(*dwarf.ArrayType)
+			if !isArray {
+				return place{}, fmt.Errorf("%s is no array", t)
+			}
+			if index >= array.Count {
+				return place{}, fmt.Errorf("the array has %d elements", max(array.Count, 0))
+			}
+			addr += uint64(index * array.Type.Size())
+			t, path = array.Type, rest
+			continue
+		}
+		name, _ := strings.CutPrefix(path, ".")
+		rest := ""
+		if end := strings.IndexAny(name, ".["); end >= 0 {
+			name, rest = name[:end], name[end:]
+		}
+		if _, isPointer := t.(*dwarf.PtrType); isPointer {
+			return place{}, fmt.Errorf("%s is reached by a pointer, which may point elsewhere later: only what is part of the variable itself is observed", name)
+		}
+		record, isStruct := t.(*dwarf.StructType)
+		if !isStruct {
+			return place{}, fmt.Errorf("%s has no fields", t)
+		}
+		offset, field, ok := fieldOf(record, name)
+		if !ok {
+			return place{}, fmt.Errorf("%s has no field %s%s", record.StructName, name, fieldNames(record))
+		}
+		if field.BitSize != 0 {
+			return place{}, fmt.Errorf("%s is a bit field, and only whole bytes are observed", name)
+		}
+		addr, t, path = addr+uint64(offset), field.Type, rest
+	}
+	f, err := formOf(t)
+	return place{addr, f}, err
+}
+
+// plain is a type without its names and qualifiers.
+func plain(t dwarf.Type) dwarf.Type {
+	for {
+		switch named := t.(type) {
+		case *dwarf.TypedefType:
+			t = named.Type
+		case *dwarf.QualType:
+			t = named.Type
+		default:
+			return t
+		}
+	}
+}
+
+// cutIndex cuts [n] off the front of a path.
+func cutIndex(path string) (index int64, rest string, ok bool) {
+	inner, ok := strings.CutPrefix(path, "[")
+	if !ok {
+		return 0, "", false
+	}
+	digits, rest, ok := strings.Cut(inner, "]")
+	index, err := strconv.ParseInt(digits, 10, 32)
+	return index, rest, ok && err == nil && index >= 0
+}
+
+// fieldOf finds a field, also one of a struct or union without a name in it.
+func fieldOf(t *dwarf.StructType, name string) (offset int64, field *dwarf.StructField, ok bool) {
+	for _, f := range t.Field {
+		if f.Name == name {
+			return f.ByteOffset, f, true
+		}
+		if inner, isStruct := plain(f.Type).(*dwarf.StructType); isStruct && f.Name == "" {
+			if offset, field, ok := fieldOf(inner, name); ok {
+				return f.ByteOffset + offset, field, true
+			}
+		}
+	}
+	return 0, nil, false
+}
+
+func fieldNames(t *dwarf.StructType) string {
+	var names []string
+	for _, f := range t.Field {
+		if f.Name != "" {
+			names = append(names, f.Name)
+		}
+	}
+	if len(names) == 0 || len(names) > 20 {
+		return ""
+	}
+	return " (it has " + strings.Join(names, ", ") + ")"
+}

@@ -1,0 +1,137 @@
+package variable
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// target is a program that does what it is told, line by line.
+type target struct {
+	pid   int
+	in    io.Writer
+	lines *bufio.Scanner
+}
+
+// run starts a program, which answers when it is ready. It ends with the test.
+func run(t testing.TB, name string) *target {
+	t.Helper()
+	cmd := exec.Command(name)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Signal(syscall.SIGKILL); io.Copy(io.Discard, out); cmd.Wait() })
+	r := &target{cmd.Process.Pid, in, bufio.NewScanner(out)}
+	r.answer(t)
+	return r
+}
+
+func (r *target) answer(t testing.TB) {
+	t.Helper()
+	if !r.lines.Scan() {
+		t.Fatal("the target has ended")
+	}
+}
+
+// tell has it obey commands, one after the other.
+func (r *target) tell(t testing.TB, commands ...string) {
+	t.Helper()
+	for _, c := range commands {
+		fmt.Fprintln(r.in, c)
+		r.answer(t)
+	}
+}
+
+// record is a sink that keeps rows as text.
+type record struct {
+	mu     sync.Mutex
+	fields []plan.Field
+	rows   []map[string]string
+	lost   map[string]uint64
+	err    error
+	ended  chan struct{}
+}
+
+func (r *record) Push(b *batch.Batch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range b.N {
+		row := map[string]string{}
+		for k, f := range r.fields {
+			if v := b.Cols[k].Value(i); !v.IsNull {
+				row[f.Name] = strings.Trim(plan.FormatValue(v), "'")
+			}
+		}
+		r.rows = append(r.rows, row)
+	}
+	b.Release()
+}
+
+func (r *record) Partial(b *batch.Batch)       { b.Release() }
+func (r *record) Watermark(int64)              {}
+func (r *record) Lost(cause string, n uint64)  { r.mu.Lock(); r.lost[cause] += n; r.mu.Unlock() }
+func (r *record) Count(cause string, n uint64) { r.Lost(cause, n) }
+func (r *record) End(err error)                { r.err = err; close(r.ended) }
+
+func (r *record) len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.rows)
+}
+
+// asked is a specification of all columns for variables.
+func asked(pid int, every time.Duration, names ...string) *plan.Acquire {
+	in := &plan.In{X: &plan.Col{Index: 6, Name: "var_name", T: batch.Varchar}}
+	for _, name := range names {
+		in.List = append(in.List, plan.Const{V: batch.Str(name)})
+	}
+	return &plan.Acquire{Stream: Stream, Target: plan.Target{PIDs: []int{pid}}, Every: every, Filter: in, Out: plan.Schema{Fields: Columns}}
+}
+
+// observe starts a source. It ends when the test calls what is returned.
+func observe(t testing.TB, spec *plan.Acquire) (got *record, stop func()) {
+	t.Helper()
+	s, err := New().Prepare(context.Background(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got = &record{fields: Columns, lost: map[string]uint64{}, ended: make(chan struct{})}
+	if err := s.Start(context.Background(), got); err != nil {
+		t.Fatal(err)
+	}
+	return got, func() {
+		t.Helper()
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+		<-got.ended
+		if got.err != nil || len(got.lost) > 0 {
+			t.Errorf("error %v, lost %v", got.err, got.lost)
+		}
+	}
+}
+
+var _ probes.Sink = (*record)(nil)

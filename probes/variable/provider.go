@@ -1,0 +1,185 @@
+package variable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/clock"
+	"endoscope/probes/process"
+	"endoscope/probes/symbols"
+)
+
+// Provider observes variables.
+type Provider struct{ cache symbols.Cache }
+
+// New returns a provider. Nothing is loaded before a query needs it.
+func New() *Provider { return &Provider{} }
+
+// Streams is the one stream that it serves.
+func (p *Provider) Streams() []string { return []string{Stream} }
+
+// Close forgets the modules that were read.
+func (p *Provider) Close() error { return p.cache.Close() }
+
+// Prepare finds the variables in every process of the target.
+func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source, error) {
+	wanted, _ := chosen(spec, "var_name")
+	var names []string
+	for _, c := range wanted {
+		if !slices.Contains(names, c.V.S) {
+			names = append(names, c.V.S)
+		}
+	}
+	if len(names) == 0 {
+		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs the names of variables", Stream).WithHint("WHERE var_name = '...'")
+	}
+	if spec.Target.IsZero() {
+		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", Stream).
+			WithHint("WHERE pid = ..., WHERE process = '...', or USE ...")
+	}
+	watches := spec.Every == 0 && !spec.OnDemand
+	if watches && len(names) > maxWatched {
+		return nil, plan.Errorf(spec.Start, spec.Stop, "%d variables cannot be watched: a processor has %d watchpoints", len(names), maxWatched).
+			WithHint("SAMPLE(%s, 10ms) reads the memory instead, and any number of them", Stream)
+	}
+	if !process.Numbered() {
+		return nil, plan.Errorf(spec.Start, spec.Stop, "%s cannot be acquired from within a PID namespace: the kernel's programs see other numbers of processes", Stream).
+			WithHint("run on the host, or in a container that has the host's PID namespace (--pid=host)")
+	}
+	found, err := process.Resolve(spec.Target)
+	if err != nil {
+		return nil, placed(err, spec)
+	}
+	s := &source{provider: p, spec: spec, names: names, matcher: process.NewMatcher(spec.Target), subjects: map[int]*subject{}, clock: clock.Boot}
+	modules, _ := chosen(spec, "module")
+	for _, c := range modules {
+		s.modules = append(s.modules, c.V.S)
+	}
+	s.grows = len(spec.Target.Processes)+len(spec.Target.Exes) > 0
+	for _, process := range found {
+		one, err := newSubject(process, names, s.modules)
+		if err == nil && watches {
+			err = watchable(one)
+		}
+		if err != nil {
+			start, stop := spec.Start, spec.Stop
+			var about *nameError
+			for _, c := range wanted {
+				if errors.As(err, &about) && c.V.S == about.name && c.Stop > 0 {
+					start, stop = c.Start, c.Stop
+				}
+			}
+			return nil, plan.Errorf(start, stop, "process %d (%s): %v", process.PID, process.Comm, err)
+		}
+		one.writers.cache = &p.cache
+		s.subjects[process.PID] = one
+	}
+	if s.rows, err = newRows(spec, clock.Offset()); err != nil {
+		return nil, err
+	}
+	switch {
+	case spec.OnDemand:
+		return &demand{source: s}, nil
+	case spec.Every > 0:
+		return &sampled{source: s}, nil
+	}
+	if s.watcher, err = newWatcher(); err != nil {
+		return nil, placed(err, spec)
+	}
+	return &watched{source: s}, nil
+}
+
+// watchable reports why a watchpoint cannot be set.
+func watchable(s *subject) error {
+	for _, v := range s.variables {
+		switch v.form.size {
+		case 1, 2, 4, 8:
+			if v.addr%uint64(v.form.size) != 0 {
+				return unwatchable(v, "it lies across two words")
+			}
+		default:
+			return unwatchable(v, "a watchpoint covers 1, 2, 4 or 8 bytes")
+		}
+	}
+	return nil
+}
+
+func unwatchable(v observed, why string) error {
+	return &nameError{v.name, fmt.Errorf("%s cannot be watched: %s (SAMPLE(%s, 10ms) reads it)", v.name, why, Stream)}
+}
+
+// nameError is about a variable that was asked for.
+type nameError struct {
+	name string
+	err  error
+}
+
+func (e *nameError) Error() string { return e.err.Error() }
+func (e *nameError) Unwrap() error { return e.err }
+
+// chosen are the only values that a column may have where spec's filter holds; false
+// if it may have any.
+func chosen(spec *plan.Acquire, column string) ([]plan.Const, bool) {
+	index := spec.Out.Index(column)
+	if index < 0 || spec.Filter == nil {
+		return nil, false
+	}
+	return values(spec.Filter, index)
+}
+
+func values(e plan.Expr, column int) ([]plan.Const, bool) {
+	isColumn := func(x plan.Expr) bool {
+		c, ok := x.(*plan.Col)
+		return ok && c.Index == column
+	}
+	switch e := e.(type) {
+	case *plan.In:
+		if isColumn(e.X) {
+			return e.List, true
+		}
+	case *plan.Call:
+		if len(e.Args) != 2 {
+			return nil, false
+		}
+		if e.Fn == "=" {
+			for i, x := range e.Args {
+				if c, isConst := e.Args[1-i].(*plan.Const); isConst && isColumn(x) && c.V.Type == batch.Varchar {
+					return []plan.Const{*c}, true
+				}
+			}
+			return nil, false
+		}
+		left, leftOK := values(e.Args[0], column)
+		right, rightOK := values(e.Args[1], column)
+		switch {
+		case e.Fn == "and" && leftOK:
+			return left, true
+		case e.Fn == "and":
+			return right, rightOK
+		case e.Fn == "or" && leftOK && rightOK:
+			return slices.Concat(left, right), true
+		}
+	}
+	return nil, false
+}
+
+// placed gives an error that has no place that of the stream.
+func placed(err error, spec *plan.Acquire) error {
+	var e *plan.Error
+	if errors.As(err, &e) && e.Start < 0 {
+		c := *e
+		c.Start, c.Stop = spec.Start, spec.Stop
+		return &c
+	}
+	if errors.Is(err, unix.EMFILE) {
+		return plan.Errorf(spec.Start, spec.Stop, "%v", err).WithHint("raise the limit of open files (ulimit -n)")
+	}
+	return err
+}

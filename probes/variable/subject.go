@@ -1,0 +1,136 @@
+package variable
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"endoscope/probes/process"
+	"endoscope/probes/symbols"
+)
+
+// subject is a process with the variables that are observed in it.
+type subject struct {
+	process   process.Process
+	variables []observed
+	writers   writers
+}
+
+// observed is a variable of a process.
+type observed struct {
+	name   string // as it was asked for
+	module string
+	addr   uint64 // in the process
+	form   form
+}
+
+// errUnmapped is of processes that have none of the modules that are asked for.
+var errUnmapped = errors.New("the module is not loaded")
+
+// newSubject finds variables in a process: in the modules of those names, or in its
+// executable if none are named.
+func newSubject(p process.Process, names, modules []string) (*subject, error) {
+	s := &subject{process: p}
+	text, err := process.Text(p.PID)
+	if err != nil {
+		return nil, err
+	}
+	missing := slices.Clone(names)
+	seen := map[string]bool{}
+	for _, m := range text {
+		base := filepath.Base(m.Path)
+		if m.Inode == 0 || seen[m.Path] || len(modules) == 0 && m.Path != p.Exe || len(modules) > 0 && !slices.Contains(modules, base) {
+			continue
+		}
+		seen[m.Path] = true
+		found, err := findIn(p.PID, m, missing)
+		if err != nil {
+			return nil, err
+		}
+		s.variables = append(s.variables, found...)
+		missing = slices.DeleteFunc(missing, func(name string) bool {
+			return slices.ContainsFunc(found, func(o observed) bool { return o.name == name })
+		})
+	}
+	switch {
+	case len(seen) == 0:
+		return nil, errUnmapped
+	case len(missing) > 0:
+		return nil, &nameError{missing[0], fmt.Errorf("%s has no variable %s", strings.Join(orExe(modules, p), ", "), missing[0])}
+	}
+	return s, nil
+}
+
+func orExe(modules []string, p process.Process) []string {
+	if len(modules) == 0 {
+		return []string{filepath.Base(p.Exe)}
+	}
+	return modules
+}
+
+// findIn finds variables in the module that m is a mapping of.
+func findIn(pid int, m process.Mapping, names []string) (found []observed, err error) {
+	f, err := process.OpenModule(pid, m)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	base := filepath.Base(m.Path)
+	file, err := elf.NewFile(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s is damaged: %w", base, err)
+	}
+	bias, ok := biasOf(file, m)
+	if !ok {
+		return nil, fmt.Errorf("%s is not mapped as its headers say", base)
+	}
+	var debug *elf.File
+	if separate := symbols.DebugFile(f); separate != nil {
+		defer separate.Close()
+		if debug, err = elf.NewFile(separate); err != nil {
+			debug = nil
+		}
+	}
+	p := openProgram(file, debug)
+	for _, name := range names {
+		at, err := p.find(name)
+		if errors.Is(err, errNone) {
+			continue
+		}
+		if err != nil {
+			return nil, &nameError{name, fmt.Errorf("%s of %s cannot be observed: %w", name, base, err)}
+		}
+		found = append(found, observed{name: name, module: base, addr: at.addr + bias, form: at.form})
+	}
+	return found, nil
+}
+
+// biasOf is by how much the addresses of a process exceed those of a file of which
+// it has code mapped.
+func biasOf(f *elf.File, m process.Mapping) (uint64, bool) {
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 && m.Offset+4095 >= p.Off && m.Offset < p.Off+p.Filesz {
+			return m.Start - (p.Vaddr + m.Offset - p.Off), true
+		}
+	}
+	return 0, false
+}
+
+// memory reads a process' memory; nil where not all of it can be.
+func (s *subject) memory(addr uint64, n int) []byte {
+	if n <= 0 {
+		return nil
+	}
+	b := make([]byte, n)
+	local := []unix.Iovec{{Base: &b[0], Len: uint64(n)}}
+	got, err := unix.ProcessVMReadv(s.process.PID, local, []unix.RemoteIovec{{Base: uintptr(addr), Len: n}}, 0)
+	if err != nil || got != n {
+		return nil
+	}
+	return b
+}

@@ -1,0 +1,164 @@
+package variable
+
+import (
+	"bytes"
+	"debug/dwarf"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// kind is what a variable's bytes mean.
+type kind uint8
+
+const (
+	signed kind = iota
+	unsigned
+	boolean
+	real
+	pointer
+	text     // an array of characters, up to its NUL
+	goString // a pointer and a length
+)
+
+// form is how a variable is read.
+type form struct {
+	kind kind
+	size int // bytes
+	// names are those of an enumeration's values.
+	names map[int64]string
+}
+
+// maxText is how much of a string is read.
+const maxText = 256
+
+// value is what a variable has.
+type value struct {
+	number   int64 // of a whole number, a pointer, an enumeration or a boolean
+	isNumber bool
+	real     float64 // of a real number, or nearest to a whole one
+	isReal   bool
+	text     string // as its language writes it
+	isText   bool
+}
+
+// formOf is how a variable of a type is read; an error in the user's words if that
+// cannot be.
+func formOf(t dwarf.Type) (form, error) {
+	size := int(t.Size())
+	switch t := t.(type) {
+	case *dwarf.TypedefType:
+		return formOf(t.Type)
+	case *dwarf.QualType:
+		return formOf(t.Type)
+	case *dwarf.BoolType:
+		return whole(boolean, size, nil)
+	case *dwarf.IntType, *dwarf.CharType:
+		return whole(signed, size, nil)
+	case *dwarf.UintType, *dwarf.UcharType:
+		return whole(unsigned, size, nil)
+	case *dwarf.PtrType, *dwarf.AddrType:
+		return form{kind: pointer, size: 8}, nil
+	case *dwarf.EnumType:
+		names := map[int64]string{}
+		for _, v := range t.Val {
+			if _, twice := names[v.Val]; !twice {
+				names[v.Val] = v.Name
+			}
+		}
+		return whole(signed, size, names)
+	case *dwarf.FloatType:
+		if size != 4 && size != 8 {
+			return form{}, fmt.Errorf("it is a real number of %d bytes, and only 4 and 8 are read", size)
+		}
+		return form{kind: real, size: size}, nil
+	case *dwarf.ArrayType:
+		if e, err := formOf(t.Type); err == nil && e.size == 1 && (e.kind == signed || e.kind == unsigned) && size > 0 {
+			return form{kind: text, size: min(size, maxText)}, nil
+		}
+		return form{}, fmt.Errorf("it is an array: ask for one of its elements, such as [0]")
+	case *dwarf.StructType:
+		if t.StructName == "string" && size == 16 && len(t.Field) == 2 && t.Field[0].Name == "str" {
+			return form{kind: goString, size: 16}, nil
+		}
+		return form{}, fmt.Errorf("it is a %s: ask for one of its fields%s", t.Kind, firstField(t))
+	}
+	return form{}, fmt.Errorf("values of its type (%s) are not read", t)
+}
+
+func firstField(t *dwarf.StructType) string {
+	for _, f := range t.Field {
+		if f.Name != "" {
+			return ", such as ." + f.Name
+		}
+	}
+	return ""
+}
+
+func whole(k kind, size int, names map[int64]string) (form, error) {
+	switch size {
+	case 1, 2, 4, 8:
+		return form{kind: k, size: size, names: names}, nil
+	}
+	return form{}, fmt.Errorf("it is a number of %d bytes, and only 1, 2, 4 and 8 are read", size)
+}
+
+// read makes a value of a variable's bytes; far reads memory of its process.
+func (f form) read(b []byte, far func(addr uint64, n int) []byte) (v value) {
+	if len(b) < f.size {
+		return v
+	}
+	b = b[:f.size]
+	switch f.kind {
+	case text:
+		if end := bytes.IndexByte(b, 0); end >= 0 {
+			b = b[:end]
+		}
+		v.text, v.isText = string(b), true
+		return v
+	case goString:
+		at, n := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
+		if n == 0 {
+			v.isText = true
+		} else if got := far(at, int(min(n, maxText))); got != nil {
+			v.text, v.isText = string(got), true
+		}
+		return v
+	}
+	var word [8]byte
+	copy(word[:], b)
+	u := binary.LittleEndian.Uint64(word[:])
+	v.isText = true
+	switch f.kind {
+	case real:
+		v.real, v.isReal = math.Float64frombits(u), true
+		if f.size == 4 {
+			v.real = float64(math.Float32frombits(uint32(u)))
+		}
+		v.text = strconv.FormatFloat(v.real, 'g', -1, 8*f.size)
+		return v
+	case signed:
+		shift := 64 - 8*f.size
+		v.number = int64(u<<shift) >> shift
+		v.text = strconv.FormatInt(v.number, 10)
+		v.real = float64(v.number)
+	case boolean:
+		v.number, v.text = int64(u), "true"
+		if u == 0 {
+			v.text = "false"
+		}
+		v.real = float64(u)
+	case pointer:
+		v.number, v.text = int64(u), "0x"+strconv.FormatUint(u, 16)
+		v.real = float64(u)
+	default:
+		v.number, v.text = int64(u), strconv.FormatUint(u, 10)
+		v.real = float64(u)
+	}
+	v.isNumber, v.isReal = true, true
+	if name, ok := f.names[v.number]; ok {
+		v.text = name
+	}
+	return v
+}

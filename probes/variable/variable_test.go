@@ -1,0 +1,186 @@
+package variable
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"endoscope/probes/testenv"
+)
+
+// Every write of a program is a row, with the new value and the function that wrote,
+// in each of its threads, those that it makes later too, and in no child.
+func TestWrites(t *testing.T) {
+	testenv.NeedUprobes(t)
+	c := testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread")
+	cpp := testenv.CompileC(t, "testdata/vars.cc", "-O1", "-g")
+	golang := testenv.CompileGo(t, "testdata/govars")
+	for _, one := range []struct {
+		program   string
+		variables string
+		commands  string
+		want      string // variable=text by function
+	}{
+		{c, "total shade where.deep ratio", "a5,w-3,n10,f100,a1,p5,p6,p1,m9,r3,w2",
+			"total=5 add,total=2 add,total=12 add,total=13 add,shade=GREEN paint,shade=BLUE paint,shade=1 paint,where.deep=-9 move,ratio=0.75 measure,total=15 add"},
+		{c, "where.x hidden counted::calls", "m4,h-1,c,c", "where.x=4 move,hidden=-1 hide,counted::calls=1 counted,counted::calls=2 counted"},
+		{cpp, "shop::Stock::items shop::stock.left", "t3,t1", "shop::stock.left=1 shop::Stock::take,shop::Stock::items=97 shop::Stock::take,shop::stock.left=0 shop::Stock::take,shop::Stock::items=96 shop::Stock::take"},
+		{golang, "main.counter main.mode main.settled.port main.settled.limit.rate", "c4,g3,g-1,s8080,m2",
+			"main.counter=4 main.count,main.counter=7 main.count,main.counter=6 main.count,main.settled.port=8080 main.(*config).set,main.settled.limit.rate=1010 main.(*config).set,main.mode=2 main.enter"},
+	} {
+		r := run(t, one.program)
+		got, stop := observe(t, asked(r.pid, 0, strings.Fields(one.variables)...))
+		r.tell(t, strings.Split(one.commands, ",")...)
+		stop()
+		var text []string
+		threads := map[string]bool{}
+		for _, row := range got.rows {
+			text = append(text, fmt.Sprintf("%s=%s %s", row["var_name"], row["var_text"], row["function_name"]))
+			threads[row["tid"]] = true
+			if row["pid"] != fmt.Sprint(r.pid) || row["module"] != "target" {
+				t.Errorf("a row is %v", row)
+			}
+		}
+		if s := strings.Join(text, ","); s != one.want {
+			t.Errorf("%s:\n%s, want\n%s", one.variables, s, one.want)
+		}
+		if one.program == c && strings.HasPrefix(one.variables, "total") && len(threads) != 3 {
+			t.Errorf("%d threads wrote", len(threads))
+		}
+	}
+}
+
+// Samples have the value at the moment, of each kind, without a trap.
+func TestSamples(t *testing.T) {
+	testenv.NeedUprobes(t)
+	c := testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread")
+	golang := testenv.CompileGo(t, "testdata/govars")
+	for _, one := range []struct {
+		program, command string
+		before, after    map[string]string // variable: var_value var_real var_text
+	}{
+		{c, "m9", map[string]string{"where.x": "1 1 1", "where.y": "2 2 2", "where.tag": "- - here", "list[2]": "12 12 12", "small": "200 200 200", "yes": "1 1 true", "narrow": "- 0.25 0.25",
+			"hidden": "3 3 3", "shade": "0 0 RED"}, map[string]string{"where.x": "9 9 9"}},
+		{c, "s", map[string]string{"where.tag": "- - here"}, map[string]string{"where.tag": "- - moved"}},
+		{golang, "s8080", map[string]string{"main.settled.name": "- - first", "main.settled.debug": "0 0 false"}, map[string]string{"main.settled.name": "- - port 8080"}},
+	} {
+		r := run(t, one.program)
+		var names []string
+		for name := range one.before {
+			names = append(names, name)
+		}
+		got, stop := observe(t, asked(r.pid, 2*time.Millisecond, names...))
+		now := func() map[string]string {
+			n := got.len()
+			for got.len() < n+3*len(names) {
+				time.Sleep(time.Millisecond)
+			}
+			got.mu.Lock()
+			defer got.mu.Unlock()
+			values := map[string]string{}
+			for _, row := range got.rows {
+				text := ""
+				for _, column := range []string{"var_value", "var_real", "var_text"} {
+					if v, ok := row[column]; ok {
+						text += " " + v
+					} else {
+						text += " -"
+					}
+				}
+				values[row["var_name"]] = text[1:]
+			}
+			return values
+		}
+		have := now()
+		for name, want := range one.before {
+			if have[name] != want {
+				t.Errorf("%s is %q, want %q", name, have[name], want)
+			}
+		}
+		r.tell(t, one.command)
+		have = now()
+		for name, want := range one.after {
+			if have[name] != want {
+				t.Errorf("after %s %s is %q, want %q", one.command, name, have[name], want)
+			}
+		}
+		delete(got.lost, overrun) // on a busy machine
+		stop()
+	}
+}
+
+// Without debug information plain numbers are known by the symbol table.
+func TestSymbols(t *testing.T) {
+	testenv.NeedUprobes(t)
+	r := run(t, testenv.CompileC(t, "testdata/vars.c", "-O1", "-pthread"))
+	got, stop := observe(t, asked(r.pid, 0, "total"))
+	r.tell(t, "a7")
+	stop()
+	if len(got.rows) != 1 || got.rows[0]["var_value"] != "7" || got.rows[0]["function_name"] != "add" {
+		t.Errorf("rows %v", got.rows)
+	}
+}
+
+// What cannot be observed is refused in words that help.
+func TestRefusals(t *testing.T) {
+	testenv.NeedUprobes(t)
+	r := run(t, testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread"))
+	bare := run(t, testenv.CompileC(t, "testdata/vars.c", "-O1", "-pthread"))
+	for _, c := range []struct {
+		pid   int
+		every time.Duration
+		names string
+		want  string
+	}{
+		{r.pid, 0, "", "variable_value needs the names of variables"},
+		{r.pid, 0, "total hidden shade ratio small", "5 variables cannot be watched: a processor has 4 watchpoints"},
+		{r.pid, 0, "totl", "target has no variable totl"},
+		{r.pid, 0, "where", "it is a struct: ask for one of its fields, such as .x"},
+		{r.pid, 0, "where.z", "point has no field z (it has x, y, tag, flag)"},
+		{r.pid, 0, "where.flag", "flag is a bit field"},
+		{r.pid, 0, "there.x", "x is reached by a pointer"},
+		{r.pid, 0, "there->x", "has no variable there->x"},
+		{r.pid, 0, "list", "it is an array: ask for one of its elements"},
+		{r.pid, 0, "list[4]", "the array has 4 elements"},
+		{r.pid, 0, "own", "each thread has one of its own"},
+		{r.pid, 0, "where.tag", "a watchpoint covers 1, 2, 4 or 8 bytes"},
+		{bare.pid, time.Second, "where.x", "no debug information (-g), which tells the fields of where"},
+		{bare.pid, time.Second, "where", "without debug information (-g) only 1, 2, 4 and 8 are read"},
+	} {
+		_, err := New().Prepare(context.Background(), asked(c.pid, c.every, strings.Fields(c.names)...))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %s", c.names, err, c.want)
+		}
+	}
+}
+
+// When all watchpoints are taken a query says so; when they are let go the next has
+// them, and a program's threads are none the worse.
+func TestAllTaken(t *testing.T) {
+	testenv.NeedUprobes(t)
+	r := run(t, testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread"))
+	got, stop := observe(t, asked(r.pid, 0, "total", "shade", "ratio", "hidden"))
+	s, err := New().Prepare(context.Background(), asked(r.pid, 0, "where.x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(context.Background(), &record{}); err == nil || !strings.Contains(err.Error(), "has no watchpoint left") {
+		t.Errorf("error %v", err)
+	}
+	if err := s.Stop(); err != nil {
+		t.Error(err)
+	}
+	r.tell(t, "a1", "n2")
+	stop()
+	if len(got.rows) != 2 {
+		t.Errorf("rows %v", got.rows)
+	}
+	got, stop = observe(t, asked(r.pid, 0, "where.x"))
+	r.tell(t, "m1", "a1", "n2")
+	stop()
+	if len(got.rows) != 1 {
+		t.Errorf("rows %v", got.rows)
+	}
+}

@@ -1,0 +1,267 @@
+package variable
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/bpf"
+	"endoscope/probes/process"
+	"endoscope/probes/ringbuf"
+)
+
+const (
+	ringBytes = 1 << 22 // of the map writes
+	// maxWatched is how many watchpoints a processor has (x86: DR0 to DR3).
+	maxWatched = 4
+	// maxPasses is how often the threads of a process are listed until there is no
+	// other one.
+	maxPasses = 20
+)
+
+// watcher is the kernel's side: a program, the ring in which writes come, and the
+// watchpoints that lead there.
+type watcher struct {
+	objects *ebpf.Collection
+	ring    *ringbuf.Ring
+	links   map[int][]int // by process, and what else is kept open
+}
+
+// newWatcher loads the program. Nothing is watched yet.
+func newWatcher() (*watcher, error) {
+	spec, err := bpf.LoadVariable()
+	if err != nil {
+		return nil, err
+	}
+	w := &watcher{links: map[int][]int{}}
+	if w.objects, err = ebpf.NewCollection(spec); err != nil {
+		return nil, refuseLoad(err)
+	}
+	if w.ring, err = ringbuf.Map(w.objects.Maps[bpf.VariableMapWrites].FD(), ringBytes); err != nil {
+		w.objects.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+func refuseLoad(err error) error {
+	switch {
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		return plan.Errorf(-1, -1, "the kernel refuses to load the program that watches variables: %v", err).WithHint("run as root, or with CAP_BPF and CAP_PERFMON")
+	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, btf.ErrNotFound):
+		return plan.Errorf(-1, -1, "this kernel cannot watch variables: %v", err).WithHint("it takes Linux 5.15 with BTF")
+	}
+	return fmt.Errorf("loading the program that watches variables: %w", err)
+}
+
+// close lets go of all watchpoints.
+func (w *watcher) close() {
+	for pid := range w.links {
+		w.remove(pid)
+	}
+	w.ring.Unmap()
+	w.objects.Close()
+}
+
+// lost is how many writes found no room in the ring so far.
+func (w *watcher) lost() (n uint64) {
+	_ = w.objects.Variables[bpf.VariableVarLost].Get(&n) // mapped memory, or one lookup
+	return n
+}
+
+// located is a variable in a process.
+type located struct {
+	addr uint64
+	size int
+}
+
+// add watches variables in all threads that a process has, and in those that they
+// make. Either all are watched when it returns, or none.
+func (w *watcher) add(pid int, variables []located) (err error) {
+	defer func() {
+		if err != nil {
+			w.remove(pid)
+		}
+	}()
+	w.links[pid] = nil
+	for _, v := range variables {
+		key := bpf.VariableVariable{Addr: v.addr, Tgid: uint32(pid)}
+		if err := w.objects.Maps[bpf.VariableMapVariables].Put(key, uint32(v.size)); err != nil {
+			return fmt.Errorf("watching process %d: %w", pid, err)
+		}
+	}
+	// Threads that are made meanwhile inherit the watchpoints of those that make
+	// them, if these have theirs already: the program tells which is which. None
+	// works until all are set.
+	var events []int
+	defer func() {
+		for _, fd := range events {
+			unix.Close(fd) // its link keeps it
+		}
+	}()
+	done := map[int]uint64{}
+	for range maxPasses {
+		tids, err := threads(pid)
+		if err != nil {
+			return fmt.Errorf("watching process %d: %w", pid, err)
+		}
+		fresh := slices.DeleteFunc(tids, func(tid int) bool {
+			start, ok := startOf(pid, tid)
+			return !ok || done[tid] == start
+		})
+		if len(fresh) == 0 {
+			break
+		}
+		for _, tid := range fresh {
+			start, ok := startOf(pid, tid)
+			if !ok {
+				continue // it has ended
+			}
+			made, err := w.thread(pid, tid, variables)
+			events = append(events, made...)
+			if errors.Is(err, unix.ESRCH) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if err := w.objects.Maps[bpf.VariableMapOwn].Put(uint32(tid), start); err != nil {
+				return fmt.Errorf("watching process %d: %w", pid, err)
+			}
+			done[tid] = start
+		}
+	}
+	for _, fd := range events {
+		if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_ENABLE, 0); err != nil {
+			return fmt.Errorf("watching process %d: %w", pid, err)
+		}
+	}
+	return nil
+}
+
+// remove ends the watching of a process.
+func (w *watcher) remove(pid int) {
+	for _, fd := range w.links[pid] {
+		unix.Close(fd)
+	}
+	delete(w.links, pid)
+}
+
+// Bits of perf_event_attr that x/sys does not name (include/uapi/linux/perf_event.h).
+const (
+	inheritThread = 1 << 35 // by threads only, not by the children of a fork; since Linux 5.13
+	removeOnExec  = 1 << 36 // another program has other variables
+)
+
+// thread sets the watchpoints of a thread, none of which works yet.
+//
+// With them goes an event that does nothing and is not inherited: where all of a
+// thread's events are, the kernel has it change them with a thread that it has made,
+// instead of setting the processor anew at a switch from one to the other
+// (perf_event_context_sched_out in kernel/events/core.c), and it would no longer be
+// known whose a watchpoint is.
+func (w *watcher) thread(pid, tid int, variables []located) (events []int, err error) {
+	dummy := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})), Bits: unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv}
+	own, err := unix.PerfEventOpen(&dummy, tid, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	if err != nil {
+		return nil, refuseWatch(pid, err)
+	}
+	w.links[pid] = append(w.links[pid], own)
+	for _, v := range variables {
+		attr := unix.PerfEventAttr{
+			Type:    unix.PERF_TYPE_BREAKPOINT,
+			Size:    uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+			Sample:  1,
+			Bits:    unix.PerfBitDisabled | unix.PerfBitInherit | unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv | inheritThread | removeOnExec,
+			Bp_type: 2, // HW_BREAKPOINT_W
+			Ext1:    v.addr,
+			Ext2:    uint64(v.size),
+		}
+		fd, err := unix.PerfEventOpen(&attr, tid, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
+		if err != nil {
+			return events, refuseWatch(pid, err)
+		}
+		events = append(events, fd)
+		link, err := linkEvent(w.objects.Programs[bpf.VariableProgWritten], fd, uint64(tid))
+		if err != nil {
+			return events, fmt.Errorf("watching process %d: %w", pid, err)
+		}
+		w.links[pid] = append(w.links[pid], link)
+	}
+	return events, nil
+}
+
+func refuseWatch(pid int, err error) error {
+	switch {
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EBUSY):
+		return plan.Errorf(-1, -1, "process %d has no watchpoint left: a processor has %d, and other queries or a debugger use some", pid, maxWatched).
+			WithHint("SAMPLE(%s, 10ms) reads the memory instead, and needs none", Stream)
+	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOENT), errors.Is(err, unix.EINVAL):
+		return plan.Errorf(-1, -1, "this machine has no watchpoints for process %d: %v", pid, err).
+			WithHint("SAMPLE(%s, 10ms) reads the memory instead, and needs none", Stream)
+	case errors.Is(err, unix.ESRCH):
+		return err // the thread has ended
+	case errors.Is(err, unix.EMFILE):
+		return plan.Errorf(-1, -1, "process %d has more threads than this process may open files", pid).WithHint("raise its limit (ulimit -n)")
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		return plan.Errorf(-1, -1, "process %d may not be watched: %v", pid, err).WithHint("run as root")
+	}
+	return fmt.Errorf("watching process %d: %w", pid, err)
+}
+
+// linkEvent has a program run at a perf event, which the link keeps.
+func linkEvent(prog *ebpf.Program, event int, cookie uint64) (int, error) {
+	const (
+		linkCreate = 28 // BPF_LINK_CREATE
+		perfEvent  = 41 // BPF_PERF_EVENT
+	)
+	attr := struct {
+		program, event, attachType, flags uint32
+		cookie                            uint64
+	}{uint32(prog.FD()), uint32(event), perfEvent, 0, cookie}
+	for {
+		fd, _, errno := unix.Syscall(unix.SYS_BPF, linkCreate, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
+		runtime.KeepAlive(prog)
+		switch errno {
+		case 0:
+			return int(fd), nil // it closes on exec of its own accord
+		case unix.EINTR, unix.EAGAIN:
+		default:
+			return -1, errno
+		}
+	}
+}
+
+// threads lists those of a process.
+func threads(pid int) (tids []int, err error) {
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if tid, err := strconv.Atoi(e.Name()); err == nil {
+			tids = append(tids, tid)
+		}
+	}
+	return tids, nil
+}
+
+// startOf is when a thread began, in clock ticks since the machine did; false if it
+// has ended.
+func startOf(pid, tid int) (uint64, bool) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", pid, tid))
+	var s process.Stat
+	if err != nil || !process.ParseStat(b, &s) {
+		return 0, false
+	}
+	return uint64(s.StartTime), true
+}

@@ -1,0 +1,119 @@
+package variable
+
+import (
+	"cmp"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"endoscope/probes/process"
+	"endoscope/probes/symbols"
+)
+
+// writers finds the functions that a process' instructions are of.
+type writers struct {
+	cache   *symbols.Cache
+	regions []region
+	read    time.Time
+	modules map[string]*symbols.Module // by path; nil: it cannot be read
+	names   map[uint64]string          // by address
+}
+
+type region struct {
+	start, end, offset uint64
+	module             *symbols.Module
+}
+
+// Limits on what is remembered, and how often mappings are read again where an
+// address is in none.
+const (
+	maxNames = 1 << 16
+	again    = 100 * time.Millisecond
+)
+
+// function is the one that has the instruction before an address; "" if none is
+// known.
+func (w *writers) function(pid int, next uint64) string {
+	if name, ok := w.names[next]; ok {
+		return name
+	}
+	at := next - 1
+	r := w.find(at)
+	if r == nil && time.Since(w.read) > again {
+		w.refresh(pid)
+		r = w.find(at)
+	}
+	if r == nil || r.module == nil {
+		return ""
+	}
+	name := ""
+	if addr, ok := r.module.AddrOf(at - r.start + r.offset); ok {
+		if i, ok := r.module.FunctionAt(addr); ok {
+			name = r.module.Function(i).Name
+		}
+		if inlined := r.module.Inlined(addr); len(inlined) > 0 {
+			name = inlined[0].Name
+		}
+	}
+	if len(w.names) >= maxNames || w.names == nil {
+		w.names = map[uint64]string{}
+	}
+	w.names[next] = name
+	return name
+}
+
+func (w *writers) find(addr uint64) *region {
+	i, found := slices.BinarySearchFunc(w.regions, addr, func(r region, addr uint64) int { return cmp.Compare(r.start, addr) })
+	if !found {
+		i--
+	}
+	if i < 0 || addr >= w.regions[i].end {
+		return nil
+	}
+	return &w.regions[i]
+}
+
+// refresh reads the mappings of a process that has not ended.
+func (w *writers) refresh(pid int) {
+	w.read = time.Now()
+	text, err := process.Text(pid)
+	if err != nil || len(text) == 0 {
+		return
+	}
+	clear(w.names)
+	w.regions = w.regions[:0]
+	for _, m := range text {
+		r := region{start: m.Start, end: m.End, offset: m.Offset}
+		if m.Inode != 0 {
+			r.module = w.module(pid, m)
+		}
+		w.regions = append(w.regions, r)
+	}
+}
+
+func (w *writers) module(pid int, m process.Mapping) *symbols.Module {
+	if have, ok := w.modules[m.Path]; ok {
+		return have
+	}
+	var module *symbols.Module
+	if f, err := process.OpenModule(pid, m); err == nil {
+		if opened, err := w.cache.Open(f, filepath.Base(m.Path)); err == nil {
+			module = opened
+		}
+		f.Close()
+	}
+	if w.modules == nil {
+		w.modules = map[string]*symbols.Module{}
+	}
+	w.modules[m.Path] = module
+	return module
+}
+
+func (w *writers) close() {
+	for _, m := range w.modules {
+		if m != nil {
+			m.Close()
+		}
+	}
+	w.modules, w.regions = nil, nil
+}
