@@ -44,7 +44,7 @@ const (
 	killed = 4
 )
 
-// soak is how long a test goes on that stresses: what ENDOSCOPE_SOAK says.
+// soak is how long a test goes on that stresses: what ENDOSCOPE_SOAK says, as 10m.
 func soak(t testing.TB, otherwise time.Duration) time.Duration {
 	t.Helper()
 	text := os.Getenv("ENDOSCOPE_SOAK")
@@ -129,7 +129,7 @@ func resident(t testing.TB, pid int) int {
 // exactly how many it did not get; the server's memory stays what it is, and in the
 // end nothing is attached.
 func (b binaries) crowd(t *testing.T) {
-	length := soak(t, 10*time.Second)
+	length := soak(t, time.Minute)
 	calls := uint64(length/time.Second) * 25_000
 	program := testenv.CompileCText(t, counted, "-O1")
 	victim := &ours{t: t, cmd: command(program, strconv.FormatUint(calls, 10))}
@@ -137,7 +137,7 @@ func (b binaries) crowd(t *testing.T) {
 
 	socket := filepath.Join(t.TempDir(), "s")
 	d := launch(t, b.endoscoped, "--unix", socket, "--config", t.TempDir(), "--client-timeout", "3s")
-	d.says("listening", 5*time.Second)
+	d.says("listening", time.Minute)
 	query := fmt.Sprintf("SELECT timestamp, pid, tid, function_name, process, thread_name, exe, arg0, arg1, arg2, arg3, arg4, arg5 FROM function_start WHERE pid = %d AND function_name = 'work'", victim.cmd.Process.Pid)
 
 	wake := make(chan struct{})
@@ -167,7 +167,7 @@ func (b binaries) crowd(t *testing.T) {
 	for range frozen + killed {
 		c := launch(t, b.endoscope, "--connect", socket, "--format", "csv", "-c", query)
 		doomed = append(doomed, c)
-		c.says("timestamp,pid", 10*time.Second) // its query is armed
+		c.says("timestamp,pid", time.Minute) // its query is armed
 	}
 	begin()
 	began := time.Now()
@@ -188,7 +188,7 @@ func (b binaries) crowd(t *testing.T) {
 		memory = append(memory, resident(t, d.cmd.Process.Pid))
 		time.Sleep(200 * time.Millisecond)
 	}
-	victim.says("done", time.Second)
+	victim.says("done", time.Minute)
 	faults.Wait()
 	time.Sleep(300 * time.Millisecond) // what was called last is on its way
 	for _, r := range results {
@@ -228,5 +228,5 @@ func (b binaries) crowd(t *testing.T) {
 	if length >= time.Minute && last > third+third/8+16 {
 		t.Errorf("the server's memory grows: at most %d MB in the third quarter, %d MB in the last", third, last)
 	}
-	d.holds(false, 5*time.Second)
+	d.holds(false, time.Minute)
 }
