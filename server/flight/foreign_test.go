@@ -2,6 +2,8 @@ package flight
 
 import (
 	"database/sql"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -285,5 +287,57 @@ func TestArrowsDatabaseDriver(t *testing.T) {
 	}
 	if rows.Err() != nil || want != 3001 {
 		t.Errorf("up to %d, %v", want, rows.Err())
+	}
+}
+
+// A record's watermark is a promise: no row that comes after it is earlier.
+func TestWatermarks(t *testing.T) {
+	c := foreign(t, serve(t, engine(t), Options{}))
+	info, err := c.Execute(t.Context(), "SELECT timestamp FROM SAMPLE(cpu_usage, 10ms) FOR 1500ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.DoGet(t.Context(), info.Endpoint[0].Ticket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Release()
+	mark, marks, rows := int64(0), 0, 0
+	for r.Next() {
+		rec := r.RecordBatch()
+		for i := range int(rec.NumRows()) {
+			rows++
+			if at := int64(rec.Column(0).(*array.Timestamp).Value(i)); at < mark {
+				t.Fatalf("row %d is of %d, after the watermark %d", rows, at, mark)
+			}
+		}
+		f, err := wire.DecodeFrame(r.LatestAppMetadata())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Watermark > mark {
+			marks++
+		}
+		if f.Watermark < mark {
+			t.Fatalf("a watermark goes back: %d, %d", mark, f.Watermark)
+		}
+		mark = f.Watermark
+	}
+	if r.Err() != nil || rows == 0 || marks == 0 {
+		t.Errorf("%d rows, %d watermarks, %v", rows, marks, r.Err())
+	}
+	// Numbers of lines are no times.
+	path := filepath.Join(t.TempDir(), "x.csv")
+	if err := os.WriteFile(path, []byte("n\n1\n2\n3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if info, err = c.Execute(t.Context(), "SELECT n FROM file('"+path+"')"); err != nil {
+		t.Fatal(err)
+	}
+	_, frames := records(t, c, info)
+	for _, f := range frames {
+		if f.Watermark != 0 {
+			t.Errorf("the watermark of a file without times: %+v", f)
+		}
 	}
 }
