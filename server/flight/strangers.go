@@ -5,6 +5,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // strangers are the connections over which nobody has called yet who was
@@ -92,5 +94,20 @@ func (l meet) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	if tcp, ok := c.(*net.TCPConn); ok {
+		unacknowledged(tcp, l.s.within/2)
+	}
 	return l.s.add(c), nil
+}
+
+// unacknowledged has the kernel end a connection whose peer acknowledges nothing for
+// so long: what gRPC does itself with connections that it sees to be TCP's.
+func unacknowledged(c *net.TCPConn, most time.Duration) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return // it is closed
+	}
+	_ = raw.Control(func(fd uintptr) {
+		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(most.Milliseconds())) // pings notice it, too
+	})
 }
