@@ -144,6 +144,9 @@ type splitter struct {
 	merged *int
 	kept   [][]batch.Value // to be folded
 	mark   int64           // the watermark
+	// folder is the first stage: one for all rows, since they differ in what they
+	// refuse to fold.
+	folder func(*plan.Acquire, [][]batch.Value) ([][]batch.Value, error)
 }
 
 // counts reports whether partial rows say how many rows they are of.
@@ -211,13 +214,19 @@ func (s *splitter) collect(ctx context.Context) error {
 // fold folds rows at once, or in pieces that are merged before they are given.
 func (s *splitter) fold(rows [][]batch.Value) ([][]batch.Value, error) {
 	p := s.leaf.Acquire.Partial
+	if s.folder == nil {
+		s.folder = fold
+		if s.rng.IntN(2) == 0 {
+			s.folder = foldByFirstStage
+		}
+	}
 	var pieces []*batch.Batch
 	for rest := rows; len(rest) > 0; {
 		n := len(rest)
 		if s.rng.IntN(2) == 0 {
 			n = 1 + s.rng.IntN(n)
 		}
-		partial, err := fold(s.leaf.Acquire, rest[:n])
+		partial, err := s.folder(s.leaf.Acquire, rest[:n])
 		if err != nil {
 			return nil, err
 		}

@@ -35,6 +35,11 @@ type Options struct {
 	// ModelDir is where models are kept; "": endoscope/models in the user's state
 	// directory.
 	ModelDir string
+	// Steer, if it is not nil, decides instead of the costs where the engine's share of
+	// a query ends that a client executes a part of, after so many rows: 0, with the
+	// rows of the base; 1, with filters and projections; 2, with the first stage of an
+	// aggregate. For tests.
+	Steer func(rows uint64) int
 	// StateDir is where definitions of streams and triggers are kept, which Restore
 	// makes again; "": they end with the engine.
 	StateDir string

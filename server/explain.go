@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"endoscope/operators"
@@ -28,7 +29,7 @@ var planColumn = text("plan")
 // explain answers EXPLAIN [ANALYZE] query: the plan, where each operator runs,
 // what would be attached, and which rules fired; with ANALYZE the query is run
 // and what was measured stands beside.
-func (s *session) explain(ctx context.Context, st *parser.Explain, src string, args []batch.Value) (wire.Result, error) {
+func (s *session) explain(ctx context.Context, path wire.Path, st *parser.Explain, src string, args []batch.Value) (wire.Result, error) {
 	switch of := st.Of.(type) {
 	case *parser.CreateTrigger:
 		return s.explainTrigger(ctx, of, src)
@@ -44,18 +45,21 @@ func (s *session) explain(ctx context.Context, st *parser.Explain, src string, a
 			return nil, err
 		}
 		rel := newRelation(planColumn)
-		return rel, s.explainPlan(ctx, rel, p, src, "", nil)
+		return rel, s.explainPlan(ctx, path, rel, p, src, "", nil)
 	}
 	if p.For == 0 || p.For > analyzeFor {
 		c := *p
 		c.For = analyzeFor
 		p = &c
 	}
-	q, err := s.startQuery(ctx, src, p)
+	q, err := s.startQuery(ctx, path, src, p)
 	if err != nil {
 		return nil, err
 	}
 	res := &queryResult{q: q, forget: func() { s.forget(q) }}
+	if q.placement != nil {
+		return &explained{queryResult: res}, nil
+	}
 	for {
 		ev, err := res.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -69,6 +73,11 @@ func (s *session) explain(ctx context.Context, st *parser.Explain, src string, a
 			ev.Batch.Release()
 		}
 	}
+	return q.analysis(res), nil
+}
+
+// analysis says what was measured of a query that has ended.
+func (q *query) analysis(res *queryResult) *relation {
 	sum := res.Summary()
 	_ = res.Close()
 	rel := newRelation(planColumn)
@@ -88,17 +97,54 @@ func (s *session) explain(ctx context.Context, st *parser.Explain, src string, a
 		rel.lines(fmt.Sprintf("%d %s", l.N, l.Cause))
 	}
 	rel.notices = q.notices()
-	return rel, nil
+	return rel
+}
+
+// explained is EXPLAIN ANALYZE of a query that is divided: its rows are for the
+// client's fragment, and then come those that say what was measured.
+type explained struct {
+	*queryResult
+	said atomic.Pointer[relation] // once the query has ended
+}
+
+func (r *explained) Columns() []wire.Column { return []wire.Column{planColumn} }
+
+// Fragment implements wire.Fragmented.
+func (r *explained) Fragment() *wire.Fragment {
+	f := r.queryResult.Fragment()
+	f.Columns, f.Measured = r.Columns(), true
+	return f
+}
+
+func (r *explained) Next(ctx context.Context) (wire.Event, error) {
+	if r.said.Load() == nil {
+		ev, err := r.queryResult.Next(ctx)
+		if !errors.Is(err, io.EOF) {
+			return ev, err
+		}
+		r.said.Store(r.q.analysis(r.queryResult))
+	}
+	return r.said.Load().Next(ctx)
+}
+
+func (r *explained) Summary() wire.Summary {
+	if said := r.said.Load(); said != nil {
+		return said.Summary()
+	}
+	return r.queryResult.Summary()
 }
 
 // explainPlan says what would be done for a plan that is permitted, each line behind the indent. more
 // may add to that while the plan's sources are prepared.
-func (s *session) explainPlan(ctx context.Context, rel *relation, p *plan.Query, src, indent string, more func(*query) string) error {
+func (s *session) explainPlan(ctx context.Context, path wire.Path, rel *relation, p *plan.Query, src, indent string, more func(*query) string) error {
 	q, err := s.prepare(ctx, src, p)
 	if err != nil {
 		return err
 	}
 	defer q.discard()
+	if err := s.divide(q, path); err != nil {
+		return err
+	}
 	said := q.explain()
 	if more != nil {
 		said += more(q)
@@ -152,6 +198,9 @@ func (q *query) explain() string {
 	}
 	walk(q.plan.Root, 0)
 	q.gating.explain(&b)
+	if q.placement != nil {
+		q.placement.explain(&b)
+	}
 	if q.plan.For > 0 {
 		fmt.Fprintf(&b, "for %s\n", plan.FormatDuration(int64(q.plan.For)))
 	}
@@ -164,6 +213,11 @@ func (q *query) explain() string {
 // site is where a node works. What is attached to programs is in the kernel,
 // with the filter and the aggregate that its acquisition was given.
 func (q *query) site(n plan.Node) string {
+	if q.placement != nil {
+		if at := q.placement.site(q.plan.Root, n); at != "" {
+			return at
+		}
+	}
 	for _, f := range q.feeds {
 		if f.spec == n && f.attached {
 			return "kernel"
@@ -218,7 +272,11 @@ func (q *query) explainSites(b *strings.Builder, a *plan.Acquire, indent string)
 			fmt.Fprintf(b, "%sfilter %s  (kernel)\n", indent, a.Filter)
 		}
 		if left != nil {
-			fmt.Fprintf(b, "%sfilter %s  (server)\n", indent, left)
+			at := "server"
+			if p := q.placement; p != nil && p.Tested && p.Base == a {
+				at = p.lowerSite()
+			}
+			fmt.Fprintf(b, "%sfilter %s  (%s)\n", indent, left, at)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func (s *session) explainTrigger(ctx context.Context, st *parser.CreateTrigger, 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.explainPlan(ctx, rel, promptly(when), src, "  ", nil); err != nil {
+	if err := s.explainPlan(ctx, nil, rel, promptly(when), src, "  ", nil); err != nil {
 		return nil, err
 	}
 	for i := range t.Actions {
@@ -48,7 +48,7 @@ func (s *session) explainTrigger(ctx context.Context, st *parser.CreateTrigger, 
 			return nil, err
 		}
 		arming := s.setting("trigger_arming").S
-		err = s.explainPlan(ctx, rel, unshared(p), src, "  ", func(q *query) string { return describeArming(a, q, arming) + "\n" })
+		err = s.explainPlan(ctx, nil, rel, unshared(p), src, "  ", func(q *query) string { return describeArming(a, q, arming) + "\n" })
 		if err != nil {
 			return nil, err
 		}
@@ -120,5 +120,5 @@ func (s *session) explainModel(ctx context.Context, st *parser.CreateModel, src 
 		does += ", and kept in " + dir
 	}
 	rel.lines(does)
-	return rel, s.explainPlan(ctx, rel, p, src, "  ", nil)
+	return rel, s.explainPlan(ctx, nil, rel, p, src, "  ", nil)
 }

@@ -23,7 +23,7 @@ func (s *session) createModel(ctx context.Context, st *parser.CreateModel, text 
 	if err != nil {
 		return nil, err
 	}
-	q, err := s.startQuery(ctx, text, p)
+	q, err := s.startQuery(ctx, nil, text, p)
 	if err != nil {
 		return nil, err
 	}

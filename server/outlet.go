@@ -112,6 +112,34 @@ func (o *outlet) Signal(ctx context.Context, _ int, s operators.Signal) (operato
 
 func (o *outlet) Close(context.Context, int) error { return nil }
 
+// give has the client get rows for its fragment of the plan. States of groups stand
+// for any number of rows: none of them is dropped.
+func (o *outlet) give(ctx context.Context, port wire.Port, b *batch.Batch) error {
+	n := uint64(b.Len())
+	if n == 0 {
+		return nil
+	}
+	ev := wire.Event{Kind: wire.Rows, Batch: b.Retain(), Port: port, Row: o.given}
+	if port != wire.PortStates {
+		o.given += n
+	}
+	kept, err := o.send(ctx, ev)
+	switch {
+	case err != nil:
+	case kept:
+		o.t.rows.Add(n)
+	default:
+		o.t.addLost(notRead, n)
+	}
+	return err
+}
+
+// cue has the client's fragment told something.
+func (o *outlet) cue(ctx context.Context, c wire.Cue) error {
+	_, err := o.send(ctx, wire.Event{Kind: wire.Cued, Cue: c})
+	return err
+}
+
 // send has the client get an event. It waits for room, or, if the query must not
 // wait, drops rows for which there is none: then it reports false.
 func (o *outlet) send(ctx context.Context, ev wire.Event) (kept bool, err error) {
@@ -119,7 +147,7 @@ func (o *outlet) send(ctx context.Context, ev wire.Event) (kept bool, err error)
 		if o.put(ev) {
 			return true, nil
 		}
-		if o.unread > 0 && o.hurried.Load() {
+		if o.unread > 0 && o.hurried.Load() && ev.Port != wire.PortStates {
 			ev.Batch.Release()
 			return false, nil
 		}
@@ -148,6 +176,11 @@ func (o *outlet) put(ev wire.Event) bool {
 		if o.held.add(ev.Batch) > o.unread && n > 0 {
 			o.held.remove(ev.Batch)
 			return false
+		}
+	case ev.Kind == wire.Cued:
+		if last := len(o.events) - 1; n > 0 && o.events[last].Kind == wire.Cued && o.events[last].Cue.Kind == wire.CueWatermark && ev.Cue.Kind == wire.CueWatermark {
+			o.events[last] = ev
+			return true
 		}
 	case n > 0 && o.events[len(o.events)-1].Kind == ev.Kind:
 		return true // all that came between was dropped: it says nothing new

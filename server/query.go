@@ -53,6 +53,7 @@ type query struct {
 	gating        *gating            // of its joins; nil: it has none
 	reports       sync.Mutex         // held while armed is set, and while SUSPEND or RESUME is told
 	said          []operators.Signal // of these, those before it was armed
+	placement     *placement         // what its client executes of it; nil: nothing
 }
 
 // prepare resolves every acquisition of a plan; nothing is attached yet.
@@ -125,23 +126,25 @@ func (q *query) start() (err error) {
 	q.out = newOutlet(q.t, q.unread)
 	q.out.marks, q.out.timed = q.marks, timed(q.plan.Root)
 	q.out.hurried.Store(slices.ContainsFunc(q.feeds, func(f *feed) bool { return f.live }))
-	last := q.last
+	last, root := q.last, q.plan.Root
 	if last == nil {
 		last = q.out
 	}
-	graph, err := operators.Build(q.plan.Root, last, &operators.Options{
+	if q.placement != nil {
+		last, root = q.placement, q.placement.Base
+		q.placement.out = q.out
+	}
+	graph, err := operators.Build(root, last, &operators.Options{
 		Start:      clock.Now(),
 		Stats:      true,
 		JoinMemory: q.joinMemory, EncoderBudget: q.encoderBudget,
 		Demand: q.onDemand,
 		Tap:    q.gating.tap,
 		Residual: func(a *plan.Acquire) plan.Expr {
-			for _, f := range q.feeds {
-				if f.spec == a {
-					return f.source.Residual()
-				}
+			if p := q.placement; p != nil && p.Tested && a == p.Base {
+				return nil
 			}
-			return a.Filter
+			return q.residual(a)
 		},
 	})
 	if err != nil {
@@ -169,6 +172,7 @@ func (q *query) start() (err error) {
 	}
 	q.gating.start()
 	q.started, q.began = time.Now(), clock.Now()
+	q.placement.begin(q.started, q.began)
 	for _, f := range q.feeds {
 		if f.standby == nil {
 			continue
@@ -213,6 +217,9 @@ func (q *query) run(ctx context.Context) {
 	q.collector.asking.Wait()
 	q.gating.end()
 	for _, line := range q.gating.footnotes() {
+		q.t.addNote(line)
+	}
+	for _, line := range q.placement.footnotes() {
 		q.t.addNote(line)
 	}
 	if err != nil {

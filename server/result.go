@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"endoscope/planner/plan"
+	"endoscope/probes/clock"
 	"endoscope/server/wire"
 )
 
@@ -19,6 +20,16 @@ type queryResult struct {
 
 func (r *queryResult) Columns() []wire.Column { return r.columns }
 func (r *queryResult) Message() string        { return "" }
+
+// Fragment implements wire.Fragmented.
+func (r *queryResult) Fragment() *wire.Fragment {
+	if r.q.placement == nil {
+		return nil
+	}
+	f := r.q.placement.fragment(clock.Now())
+	f.Columns = r.columns
+	return f
+}
 
 func (r *queryResult) Next(ctx context.Context) (wire.Event, error) {
 	if len(r.notices) > 0 {

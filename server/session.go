@@ -124,7 +124,13 @@ func (s *session) env(args ...batch.Value) *planner.Env {
 
 // Execute runs one statement, and has what is refused on record.
 func (s *session) Execute(ctx context.Context, text string, args ...batch.Value) (wire.Result, error) {
-	r, err := s.execute(ctx, text, args)
+	return s.ExecuteSplit(ctx, nil, text, args...)
+}
+
+// ExecuteSplit implements wire.Splitter: with a path, the client at its end executes
+// what the engine leaves to it.
+func (s *session) ExecuteSplit(ctx context.Context, path wire.Path, text string, args ...batch.Value) (wire.Result, error) {
+	r, err := s.execute(ctx, path, text, args)
 	switch {
 	case err != nil:
 		s.may.Record("refused", "statement", text, "error", err.Error())
@@ -134,7 +140,7 @@ func (s *session) Execute(ctx context.Context, text string, args ...batch.Value)
 	return r, err
 }
 
-func (s *session) execute(ctx context.Context, text string, args []batch.Value) (wire.Result, error) {
+func (s *session) execute(ctx context.Context, path wire.Path, text string, args []batch.Value) (wire.Result, error) {
 	stmt, err := parser.Parse(text)
 	if err != nil {
 		return nil, err
@@ -150,15 +156,15 @@ func (s *session) execute(ctx context.Context, text string, args []batch.Value) 
 		if err != nil {
 			return nil, err
 		}
-		return s.run(ctx, text, p)
+		return s.run(ctx, path, text, p)
 	case *parser.Insert:
 		p, err := planner.PlanInsert(st, text, s.env(args...))
 		if err != nil {
 			return nil, err
 		}
-		return s.run(ctx, text, p)
+		return s.run(ctx, nil, text, p)
 	case *parser.Explain:
-		return s.explain(ctx, st, text, args)
+		return s.explain(ctx, path, st, text, args)
 	case *parser.CreateStream:
 		return s.createStream(ctx, st, text)
 	case *parser.Drop:
@@ -197,16 +203,17 @@ func (s *session) execute(ctx context.Context, text string, args []batch.Value) 
 }
 
 // run prepares and arms a plan.
-func (s *session) run(ctx context.Context, text string, p *plan.Query) (wire.Result, error) {
-	q, err := s.startQuery(ctx, text, p)
+func (s *session) run(ctx context.Context, path wire.Path, text string, p *plan.Query) (wire.Result, error) {
+	q, err := s.startQuery(ctx, path, text, p)
 	if err != nil {
 		return nil, err
 	}
 	return &queryResult{q: q, forget: func() { s.forget(q) }, notices: q.notices(), columns: columnsOf(p.Root.Schema())}, nil
 }
 
-// startQuery prepares and arms a plan and enters it in the engine's list.
-func (s *session) startQuery(ctx context.Context, text string, p *plan.Query) (*query, error) {
+// startQuery prepares and arms a plan and enters it in the engine's list. With a path
+// it may be divided.
+func (s *session) startQuery(ctx context.Context, path wire.Path, text string, p *plan.Query) (*query, error) {
 	p, err := s.permitted(p, text)
 	if err != nil {
 		return nil, err
@@ -217,6 +224,10 @@ func (s *session) startQuery(ctx context.Context, text string, p *plan.Query) (*
 	}
 	q.live, q.unread, q.marks = s.live, s.unread, s.marks
 	s.budgets().give(q)
+	if err := s.divide(q, path); err != nil {
+		q.discard()
+		return nil, err
+	}
 	s.holdBack(q)
 	if err := s.enter(q); err != nil {
 		return nil, err

@@ -76,6 +76,16 @@ func settingValue(t batch.Type, l *parser.Literal) (batch.Value, bool) {
 	return batch.Value{}, false
 }
 
+// divide divides a query that is prepared between the engine and the client at the end
+// of a path. A client that puts the rows of several engines in the order of time is
+// told of that by marks, which stand between rows of the result: it gets those.
+func (s *session) divide(q *query, path wire.Path) error {
+	if path == nil || s.marks {
+		return nil
+	}
+	return q.divide(path, s.setting("placement").S, s.e.options.Steer)
+}
+
 func (s *session) noKernel() bool { return s.setting("kernel").S == "off" }
 
 // returnProbes are the values of SET return_probes.

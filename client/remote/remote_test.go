@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,13 @@ import (
 	"endoscope/server/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if addr := os.Getenv(placementServer); addr != "" {
+		servePlacement(addr)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // served is a server with an engine in this process.
 type served struct {
@@ -28,9 +35,12 @@ type served struct {
 	addr    string
 }
 
-func serve(t testing.TB, o flight.Options) *served {
+func serve(t testing.TB, o flight.Options) *served { return serveEngine(t, o, server.Options{}) }
+
+func serveEngine(t testing.TB, o flight.Options, of server.Options) *served {
 	t.Helper()
-	e, err := server.New(server.Options{ModelDir: t.TempDir()})
+	of.ModelDir = t.TempDir()
+	e, err := server.New(of)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,8 +160,8 @@ func TestResultsAreTheSame(t *testing.T) {
 		"SELECT HISTOGRAM(n), TOPK(n % 3, 2), RLE(n % 2), HISTOGRAM(n * 1ms) FROM series(500)",
 		"SELECT NULL AS nothing, '' AS empty FROM series(1)",
 		"SELECT n FROM series(0)",
-		"SHOW SETTINGS", "DESCRIBE cpu_usage", "EXPLAIN SELECT COUNT(*) FROM series(3)",
-		"SET lateness = 1s", "SELECT COUNT(*) FROM series(100000)",
+		"SHOW SETTINGS", "DESCRIBE cpu_usage", "SET placement = 'server'", "EXPLAIN SELECT COUNT(*) FROM series(3)",
+		"SET placement = 'auto'", "SET lateness = 1s", "SELECT COUNT(*) FROM series(100000)",
 	} {
 		a, b := execute(t, near, statement), execute(t, far, statement)
 		if a.Message() != b.Message() {

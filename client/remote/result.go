@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/flight"
 	"github.com/apache/arrow-go/v18/arrow/flight/flightsql"
 
+	"endoscope/planner"
 	"endoscope/server/wire"
 	"endoscope/server/wire/columnar"
 )
@@ -27,9 +28,12 @@ type result struct {
 	statement wire.Statement
 	ctx       context.Context // of the call
 	cancel    context.CancelFunc
+	messages  *messages
 	reader    *flight.Reader
 	dec       *columnar.Decoder
 	cols      []wire.Column
+	fragment  *fragment // what is executed here; nil: nothing
+	port      wire.Port // of the records that come now
 	events    chan wire.Event
 	done      chan struct{} // closed when reader is read no more
 
@@ -38,6 +42,7 @@ type result struct {
 	again   bool  // wire.Frame.StartsOver
 	err     error // how it ended, once events is closed
 	summary wire.Summary
+	full    bool   // of the fragment: it wants no more rows; the reader's
 	gaps    uint64 // rows whose numbers were left out
 	given   uint64 // rows in all, those left out included, once events is closed
 	began   time.Time
@@ -78,27 +83,47 @@ func (r *result) open(ticket []byte) error {
 	if err != nil {
 		return err
 	}
-	messages := &messages{stream: stream}
-	if r.reader, err = flight.NewRecordReader(messages); err != nil {
-		return messages.cause(err)
-	}
-	cols, err := columnar.Columns(r.reader.Schema())
+	r.messages = &messages{stream: stream}
+	cols, err := r.section()
 	if err != nil {
 		return err
 	}
-	r.dec = columnar.NewDecoder(cols)
 	if len(cols) > 0 {
 		r.cols = cols
 	}
 	if !r.reader.Next() {
-		return messages.cause(r.readerErr())
+		return r.messages.cause(r.readerErr())
 	}
 	f, err := wire.DecodeFrame(r.reader.LatestAppMetadata())
 	if err != nil || f.Kind != wire.FrameBegin {
 		return fmt.Errorf("the server does not say that it begins")
 	}
-	r.message, r.again = f.Text, f.StartsOver
+	r.message, r.again, r.port = f.Text, f.StartsOver, f.Port
+	if f.Fragment != nil {
+		if r.fragment, err = newFragment(f.Fragment, r.fragmentEvent); err != nil {
+			return err
+		}
+		r.cols = r.fragment.columns
+	}
 	return nil
+}
+
+// section begins to read records with a schema of their own.
+func (r *result) section() ([]wire.Column, error) {
+	reader, err := flight.NewRecordReader(r.messages)
+	if err != nil {
+		return nil, r.messages.cause(err)
+	}
+	cols, err := columnar.Columns(reader.Schema())
+	if err != nil {
+		reader.Release()
+		return nil, err
+	}
+	if r.reader != nil {
+		r.reader.Release()
+	}
+	r.reader, r.dec = reader, columnar.NewDecoder(cols)
+	return cols, nil
 }
 
 // messages keeps the error with which a stream ended, which the reader wraps.
@@ -133,8 +158,9 @@ func (r *result) readerErr() error {
 func (r *result) read() {
 	defer close(r.done)
 	defer close(r.events)
-	defer r.reader.Release()
+	defer func() { r.reader.Release() }()
 	defer r.cancel()
+	defer r.fragment.abandon()
 	next := uint64(0)
 	for r.reader.Next() {
 		f, err := wire.DecodeFrame(r.reader.LatestAppMetadata())
@@ -160,13 +186,34 @@ func (r *result) read() {
 			if !ok {
 				return
 			}
-			if !f.Preview {
+			if !f.Preview && r.port != wire.PortStates {
 				next += n
 			}
 			continue
+		case wire.FrameSection:
+			if r.port = f.Port; r.fragment == nil || r.port >= wire.Ports {
+				r.fail(errors.New("the server sends rows that nothing is known of"))
+				return
+			}
+			if _, err := r.section(); err != nil {
+				r.fail(r.s.errorOf(err, r.statement.Text))
+				return
+			}
+			continue
+		case wire.FrameCue:
+			if r.fragment != nil && f.Cue != nil && !r.did(r.fragment.cue(r.ctx, *f.Cue)) {
+				return
+			}
+			continue
 		case wire.FrameEnd:
+			if r.fragment != nil && !r.did(r.fragment.close(r.ctx)) {
+				return
+			}
 			r.mu.Lock()
 			r.message, r.given = f.Text, next
+			if r.fragment != nil {
+				r.given = r.fragment.given() + r.gaps
+			}
 			r.mu.Unlock()
 			r.fail(io.EOF)
 			return
@@ -197,6 +244,23 @@ func (r *result) rows(rec arrow.RecordBatch, f *wire.Frame, next uint64) (n uint
 		return 0, false
 	}
 	for i, b := range bs {
+		if r.fragment != nil && r.port != wire.PortResult {
+			size := uint64(b.Len()) // rows that were pushed are another's
+			err := r.fragment.push(r.ctx, r.port, b)
+			b.Release()
+			if !r.did(err) {
+				for _, b := range bs[i+1:] {
+					b.Release()
+				}
+				return n, false
+			}
+			if r.fragment.full && !r.full {
+				r.full = true
+				r.Stop() // it wants no more
+			}
+			n += size
+			continue
+		}
 		ev := wire.Event{Kind: wire.Rows, Batch: b, Preview: f.Preview}
 		if !f.Preview {
 			ev.Row = next + n
@@ -213,6 +277,36 @@ func (r *result) rows(rec arrow.RecordBatch, f *wire.Frame, next uint64) (n uint
 		n += uint64(b.Len())
 	}
 	return n, true
+}
+
+// did notes why the fragment has failed, and reports whether it has not.
+func (r *result) did(err error) bool {
+	if err == nil {
+		return true
+	}
+	if errors.Is(err, errNobody) {
+		return false // give has said why
+	}
+	r.fail(planner.Placed(err, r.statement.Text))
+	r.Stop()
+	return false
+}
+
+// errNobody ends a fragment that nobody reads.
+var errNobody = errors.New("nobody reads the result")
+
+// fragmentEvent gives what the fragment gives.
+func (r *result) fragmentEvent(ev wire.Event) error {
+	if ev.Kind == wire.Rows && !ev.Preview {
+		ev.Row += r.Gaps()
+	}
+	if !r.give(ev) {
+		if ev.Batch != nil {
+			ev.Batch.Release()
+		}
+		return errNobody
+	}
+	return nil
 }
 
 // give waits for the reader of events; it fails when nobody is there any more.
@@ -306,7 +400,10 @@ func (r *result) Close() error {
 func (r *result) Summary() wire.Summary {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.summary
+	if r.fragment == nil {
+		return r.summary
+	}
+	return r.fragment.summary(r.summary)
 }
 
 // StartsOver reports whether the statement, executed again, would give its first

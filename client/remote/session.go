@@ -108,7 +108,7 @@ func (s *session) Close() error {
 
 // Execute implements wire.Session.
 func (s *session) Execute(ctx context.Context, text string, args ...batch.Value) (wire.Result, error) {
-	r, err := s.begin(ctx, wire.Statement{Text: text, Args: columnar.EncodeValues(args)})
+	r, err := s.begin(ctx, wire.Statement{Text: text, Args: columnar.EncodeValues(args), Fragments: wire.FragmentVersion})
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"slices"
+
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
 )
@@ -52,6 +54,30 @@ func volatile(e plan.Expr) bool {
 		}
 	})
 	return found
+}
+
+// Stable reports whether a node gives the same wherever and whenever it is executed:
+// none of its expressions asks the time.
+func Stable(n plan.Node) bool {
+	var es []plan.Expr
+	switch n := n.(type) {
+	case *plan.Filter:
+		es = []plan.Expr{n.Cond}
+	case *plan.Project:
+		es = n.Exprs
+	case *plan.Window:
+		es = n.Spec.PartitionBy
+	case *plan.Aggregate:
+		es = slices.Clone(n.Keys)
+		for _, a := range n.Aggs {
+			es = append(append(es, a.Args...), a.Filter)
+		}
+	case *plan.Sort:
+		for _, k := range n.Keys {
+			es = append(es, k.X)
+		}
+	}
+	return !slices.ContainsFunc(es, volatile)
 }
 
 // conjuncts splits a condition at its ANDs.

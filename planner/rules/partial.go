@@ -37,7 +37,7 @@ func applyPartial(root plan.Node, env *Env) (plan.Node, bool) {
 	count(root)
 	partials := map[plan.Node]*plan.Partial{}
 	for _, a := range aggregates {
-		if leaf, p := firstStage(a, uses); p != nil {
+		if leaf, p := firstStage(a, uses, attached); p != nil {
 			partials[leaf] = p
 		}
 	}
@@ -55,9 +55,37 @@ func applyPartial(root plan.Node, env *Env) (plan.Node, bool) {
 	}), true
 }
 
-// firstStage is what of an aggregate its acquisition could compute; nil if
-// nothing.
-func firstStage(n *plan.Aggregate, uses map[plan.Node]int) (*plan.Acquire, *plan.Partial) {
+// attached reports whether an acquisition is of functions: its source may run
+// first stages in the kernel.
+func attached(a *plan.Acquire) bool {
+	c := catalog.Find(a.Stream)
+	return c != nil && c.Functions
+}
+
+// FirstStage is the first stage of the lowest aggregate of a chain of operators, as
+// what gives rows to the chain could compute it; nil if there is none.
+func FirstStage(root plan.Node) *plan.Partial {
+	var lowest *plan.Aggregate
+	uses := map[plan.Node]int{}
+	for n := root; ; n = n.Inputs()[0] {
+		uses[n] = 1
+		if a, ok := n.(*plan.Aggregate); ok {
+			lowest = a
+		}
+		if len(n.Inputs()) != 1 {
+			break
+		}
+	}
+	if lowest == nil {
+		return nil
+	}
+	_, p := firstStage(lowest, uses, func(*plan.Acquire) bool { return true })
+	return p
+}
+
+// firstStage is what of an aggregate its acquisition could compute, if that is
+// able to; nil if nothing.
+func firstStage(n *plan.Aggregate, uses map[plan.Node]int, able func(*plan.Acquire) bool) (*plan.Acquire, *plan.Partial) {
 	if !n.Windowed && n.Emit.Mode == plan.Changes {
 		return nil, nil
 	}
@@ -82,8 +110,7 @@ func firstStage(n *plan.Aggregate, uses map[plan.Node]int) (*plan.Acquire, *plan
 				return nil, nil
 			}
 		case *plan.Acquire:
-			c := catalog.Find(x.Stream)
-			if c == nil || !c.Functions || n.Windowed && !s.timedBy(x) || s.volatile() {
+			if !able(x) || n.Windowed && !s.timedBy(x) || s.volatile() {
 				return nil, nil
 			}
 			p, ok := plan.NewPartial(s.keys, s.aggs, s.pane)

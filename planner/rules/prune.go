@@ -23,6 +23,10 @@ func applyPrune(root plan.Node, _ *Env) (plan.Node, bool) {
 	return out, width(out) < before
 }
 
+// Prune narrows every node of a plan, with its acquisitions, to what those above it
+// read; the root stays as it is.
+func Prune(root plan.Node) plan.Node { return exact(root) }
+
 func width(n plan.Node) int {
 	w := len(n.Schema().Fields)
 	for _, in := range n.Inputs() {

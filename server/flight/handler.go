@@ -71,7 +71,7 @@ func (h *handler) execute(x *session, st *wire.Statement, stream flight.FlightSe
 		if err != nil {
 			return status.Error(codes.InvalidArgument, "the values of parameters cannot be read")
 		}
-		res, err := x.Execute(stream.Context(), st.Text, args...)
+		res, err := x.executeFor(stream.Context(), st, args)
 		if err != nil {
 			return statusOf(err, st.Text)
 		}

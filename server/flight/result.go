@@ -78,11 +78,17 @@ const (
 // sender sends one result.
 type sender struct {
 	res  *result
+	form columnar.Form
 	enc  *columnar.Encoder
+	to   flight.DataStreamWriter
 	out  *flight.Writer
 	next uint64 // the number of the row that comes next
 	mark int64  // the watermark of what was taken
 	told int64  // and the one that was sent last
+
+	fragment *wire.Fragment // that the client executes; nil: none
+	port     wire.Port      // of the rows that are sent now
+	meter    *path          // of how it goes; nil: nobody asks
 
 	stopped bool // because the service ends
 
@@ -94,10 +100,16 @@ type sender struct {
 // send sends a result until its end. It leaves it closed.
 func (s *Service) send(ctx context.Context, res *result, form columnar.Form, marks bool, out flight.FlightService_DoGetServer) error {
 	defer res.close()
-	enc := columnar.NewEncoder(res.Columns(), form)
-	sd := &sender{res: res, enc: enc, out: flight.NewRecordWriter(out, ipc.WithSchema(enc.Schema()))}
-	defer sd.out.Close()
-	err := sd.frame(&wire.Frame{Kind: wire.FrameBegin, Text: res.Message(), StartsOver: startsOver(res.Result)})
+	sd := &sender{res: res, form: form, to: out}
+	if f, ok := res.Result.(wire.Fragmented); ok {
+		if sd.fragment = f.Fragment(); sd.fragment != nil {
+			sd.port, sd.meter = sd.fragment.Port, pathOf(ctx)
+			sd.to = metered{out, sd.meter}
+		}
+	}
+	sd.open()
+	defer func() { sd.out.Close() }()
+	err := sd.frame(&wire.Frame{Kind: wire.FrameBegin, Text: res.Message(), StartsOver: startsOver(res.Result), Fragment: sd.fragment, Port: sd.port})
 	if err != nil {
 		return err
 	}
@@ -111,6 +123,30 @@ func (s *Service) send(ctx context.Context, res *result, form columnar.Form, mar
 	}
 	sd.drop()
 	return err
+}
+
+// open begins records of the rows of a port.
+func (sd *sender) open() {
+	cols := sd.res.Columns()
+	if sd.fragment != nil && sd.port != wire.PortResult {
+		cols = sd.fragment.Sections[sd.port]
+	}
+	sd.enc = columnar.NewEncoder(cols, sd.form)
+	sd.out = flight.NewRecordWriter(sd.to, ipc.WithSchema(sd.enc.Schema()))
+}
+
+// turn has the records that follow be of another port.
+func (sd *sender) turn(port wire.Port) error {
+	if err := sd.flush(); err != nil {
+		return err
+	}
+	if err := sd.frame(&wire.Frame{Kind: wire.FrameSection, Row: sd.next, Port: port}); err != nil {
+		return err
+	}
+	sd.out.Close() // which sends nothing
+	sd.port = port
+	sd.open()
+	return nil
 }
 
 // step is an event, or how the result ended.
@@ -220,6 +256,12 @@ func (sd *sender) step(st step) (end bool, err error) {
 		sd.mark = st.ev.Mark
 		return false, nil
 	case st.ev.Kind == wire.Rows:
+		if st.ev.Port != sd.port {
+			if err := sd.turn(st.ev.Port); err != nil {
+				st.drop()
+				return false, err
+			}
+		}
 		err := sd.add(st.ev)
 		sd.mark = max(sd.mark, st.ev.Mark)
 		return false, err
@@ -227,6 +269,9 @@ func (sd *sender) step(st step) (end bool, err error) {
 	sd.mark = max(sd.mark, st.ev.Mark)
 	if err := sd.flush(); err != nil {
 		return false, err
+	}
+	if st.ev.Kind == wire.Cued {
+		return false, sd.frame(&wire.Frame{Kind: wire.FrameCue, Row: sd.next, Cue: &st.ev.Cue})
 	}
 	kind := map[wire.EventKind]wire.FrameKind{wire.Flush: wire.FrameFlush, wire.Preview: wire.FramePreview, wire.Notice: wire.FrameNotice}[st.ev.Kind]
 	return false, sd.frame(&wire.Frame{Kind: kind, Row: sd.next, Text: st.ev.Text})
@@ -247,7 +292,7 @@ func (sd *sender) add(ev wire.Event) error {
 		defer ev.Batch.Release()
 		return sd.record([]*batch.Batch{ev.Batch}, &wire.Frame{Kind: wire.FrameRows, Row: sd.next, Preview: true})
 	}
-	if ev.Row > sd.next+uint64(sd.rows) { // some were dropped before these
+	if ev.Port != wire.PortStates && ev.Row > sd.next+uint64(sd.rows) { // some were dropped before these
 		if err := sd.flush(); err != nil {
 			ev.Batch.Release()
 			return err
@@ -293,7 +338,9 @@ func (sd *sender) flush() error {
 		return nil
 	}
 	err := sd.record(sd.batches, &wire.Frame{Kind: wire.FrameRows, Row: sd.next})
-	sd.next += uint64(sd.rows)
+	if sd.port != wire.PortStates { // which stand for rows, and are none
+		sd.next += uint64(sd.rows)
+	}
 	sd.drop()
 	return err
 }
@@ -308,7 +355,13 @@ func (sd *sender) drop() {
 
 func (sd *sender) record(bs []*batch.Batch, f *wire.Frame) error {
 	f.Watermark, sd.told = sd.mark, sd.mark
-	rec := sd.enc.Record(bs)
-	defer rec.Release()
-	return sd.out.WriteWithAppMetadata(rec, f.Encode())
+	write := func() error {
+		rec := sd.enc.Record(bs)
+		defer rec.Release()
+		return sd.out.WriteWithAppMetadata(rec, f.Encode())
+	}
+	if sd.meter == nil {
+		return write()
+	}
+	return sd.meter.measure(write)
 }

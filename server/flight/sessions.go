@@ -3,6 +3,7 @@ package flight
 import (
 	"context"
 	"crypto/rand"
+	"net"
 	"sync"
 	"time"
 
@@ -134,6 +135,8 @@ type conn struct {
 	mu      sync.Mutex
 	own     map[string]*session // by the user's name
 	closed  bool
+
+	path *path // to the client
 }
 
 type connKey struct{}
@@ -185,9 +188,10 @@ func (c *conn) close() {
 type connections struct{ s *Service }
 
 func (h *connections) TagConn(ctx context.Context, info *stats.ConnTagInfo) context.Context {
-	c := &conn{s: h.s, opened: time.Now(), own: map[string]*session{}}
+	c := &conn{s: h.s, opened: time.Now(), own: map[string]*session{}, path: &path{}}
 	if a, ok := info.RemoteAddr.(strangerAddr); ok {
 		c.peer = a.conn
+		c.path.tcp, _ = a.conn.NetConn().(*net.TCPConn)
 	}
 	h.s.o.Log.Debug("connected", "peer", info.RemoteAddr)
 	return context.WithValue(ctx, connKey{}, c)

@@ -76,6 +76,9 @@ type Statement struct {
 	Args []byte `json:"args,omitempty"`
 	// Triggered asks for Session.Triggered instead: "all", or "follow".
 	Triggered string `json:"triggered,omitempty"`
+	// Fragments is the version of fragments of plans that the client executes; 0:
+	// it executes none.
+	Fragments int `json:"fragments,omitempty"`
 }
 
 // Frame is the application metadata of each record of a result.
@@ -96,6 +99,13 @@ type Frame struct {
 	StartsOver bool `json:"startsOver,omitempty"`
 	// Summary is what holds until now: of beats and of the end.
 	Summary *Summary `json:"summary,omitempty"`
+	// Fragment is what the client executes: of the beginning.
+	Fragment *Fragment `json:"fragment,omitempty"`
+	// Port is what the rows of the records from here on are: of the beginning and of
+	// FrameSection.
+	Port Port `json:"port,omitempty"`
+	// Cue is that of FrameCue.
+	Cue *Cue `json:"cue,omitempty"`
 }
 
 // FrameKind says what a record is for. All but FrameRows have no rows.
@@ -110,6 +120,10 @@ const (
 	FrameNotice  FrameKind = "notice"  //
 	FrameBeat    FrameKind = "beat"    // nothing has happened, and the server is there
 	FrameEnd     FrameKind = "end"     // with the final Summary; nothing follows
+	// FrameSection: the records that follow are of another Port, and begin with a
+	// schema of their own.
+	FrameSection FrameKind = "section"
+	FrameCue     FrameKind = "cue" // Event.Cue
 )
 
 // Encode gives the frame as application metadata.

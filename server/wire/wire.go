@@ -91,6 +91,7 @@ const (
 	Preview                  // as Flush, for rows that are only a look at a running total
 	Notice                   // Text is for the user
 	Mark                     // time has passed (Options.Marks): nothing but Event.Mark is new
+	Cued                     // Cue is for the fragment of a Fragmented
 )
 
 // Event is one step of a result.
@@ -107,6 +108,9 @@ type Event struct {
 	// Mark > 0: with this event all rows with a time before it have been given, or
 	// dropped, ns since 1970. 0 where that is not known.
 	Mark int64
+	// Port and Cue are of the results that are Fragmented.
+	Port Port
+	Cue  Cue
 }
 
 // Result is a statement's answer, perhaps never-ending.

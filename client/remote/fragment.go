@@ -1,0 +1,202 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"endoscope/operators"
+	"endoscope/operators/batch"
+	"endoscope/operators/expr"
+	"endoscope/planner/plan"
+	"endoscope/server/wire"
+)
+
+// fragment executes what the server leaves to its client (plan.Fragment):
+//
+//	PortRows ─► lower ─► upper ─► result
+//	PortLowered ─────────┤
+//	PortStates ──────────┘ merged by upper's aggregate
+//
+// The reader of the result drives it.
+type fragment struct {
+	columns []wire.Column // of the result
+	lower   operators.Leaf
+	upper   operators.Leaf
+	graphs  []*operators.Graph
+	began   int64 // when the query did, by this machine's clock
+	full    bool  // upper wants no more rows
+	closed  bool
+	// previewing is set while the operators answer a Tick that asks for a preview.
+	previewing bool
+
+	mu     sync.Mutex // guards what follows
+	rows   uint64
+	losses []wire.Loss
+}
+
+// newFragment builds the operators of a fragment. What they give goes to give.
+func newFragment(w *wire.Fragment, give func(wire.Event) error) (*fragment, error) {
+	p, err := plan.DecodeFragment(w.Plan)
+	if err != nil {
+		return nil, err
+	}
+	f := &fragment{began: expr.Clock() - w.Running, columns: w.Columns}
+	out := &fragmentSink{f: f, give: give}
+	if w.Measured {
+		out.give = nil
+	} else if !slices.EqualFunc(w.Columns, p.Upper.Schema().Fields, func(c wire.Column, f plan.Field) bool { return c.Type == f.Type }) {
+		return nil, errors.New("the fragment of the plan that the server sent does not give the result's columns")
+	}
+	if f.upper, err = f.build(p.Upper, out); err != nil {
+		return nil, err
+	}
+	f.lower, err = f.build(p.Lower, toUpper{f})
+	return f, err
+}
+
+func (f *fragment) build(root plan.Node, sink operators.Operator) (operators.Leaf, error) {
+	g, err := operators.Build(root, sink, &operators.Options{Start: f.began})
+	if err != nil {
+		return operators.Leaf{}, err
+	}
+	f.graphs = append(f.graphs, g)
+	return g.Leaves[0], nil
+}
+
+// push executes what there is to do with rows of a port.
+func (f *fragment) push(ctx context.Context, port wire.Port, b *batch.Batch) (err error) {
+	if f.full || f.closed {
+		return nil
+	}
+	st := operators.More
+	switch port {
+	case wire.PortRows:
+		st, err = f.lower.Op.Push(ctx, f.lower.Port, b)
+	case wire.PortLowered:
+		st, err = f.upper.Op.Push(ctx, f.upper.Port, b)
+	case wire.PortStates:
+		if f.upper.Partial != nil {
+			st, err = f.upper.Partial.Push(ctx, 0, b)
+		}
+	}
+	f.full = f.full || st != operators.More
+	return err
+}
+
+// cue tells the operators what the server's were told.
+func (f *fragment) cue(ctx context.Context, m wire.Cue) error {
+	if f.full || f.closed {
+		return nil
+	}
+	s := operators.Signal{Time: m.Time, Preview: m.Preview}
+	switch m.Kind {
+	case wire.CueWatermark:
+		s.Kind = operators.Watermark
+	case wire.CueTick:
+		s.Kind, s.Time = operators.Tick, f.began+m.Time
+		f.previewing = m.Preview
+		defer func() { f.previewing = false }()
+	case wire.CueFlush:
+		s.Kind, s.Time = operators.Flush, expr.Clock()
+	}
+	st, err := f.lower.Op.Signal(ctx, f.lower.Port, s)
+	f.full = f.full || st != operators.More
+	return err
+}
+
+// close has the operators give what they still have.
+func (f *fragment) close(ctx context.Context) error {
+	if f.closed {
+		return nil
+	}
+	f.closed = true
+	return f.lower.Op.Close(ctx, f.lower.Port)
+}
+
+// abandon lets go of a fragment, whether it was closed or not.
+func (f *fragment) abandon() {
+	if f == nil {
+		return
+	}
+	for _, g := range f.graphs {
+		_ = g.Abandon()
+	}
+}
+
+// summary is the server's, with the rows of the result for those that were sent.
+func (f *fragment) summary(s wire.Summary) wire.Summary {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s.Rows = f.rows
+	s.Losses = sum(s.Losses, f.losses)
+	return s
+}
+
+// given is how many rows of the result there are.
+func (f *fragment) given() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.rows
+}
+
+// toUpper is what takes the rows that lower gives.
+type toUpper struct{ f *fragment }
+
+func (t toUpper) Push(ctx context.Context, _ int, b *batch.Batch) (operators.Status, error) {
+	return t.f.upper.Op.Push(ctx, t.f.upper.Port, b)
+}
+
+func (t toUpper) Signal(ctx context.Context, _ int, s operators.Signal) (operators.Status, error) {
+	return t.f.upper.Op.Signal(ctx, t.f.upper.Port, s)
+}
+
+func (t toUpper) Close(ctx context.Context, _ int) error {
+	return t.f.upper.Op.Close(ctx, t.f.upper.Port)
+}
+
+// fragmentSink makes events of what upper gives.
+type fragmentSink struct {
+	f    *fragment
+	give func(wire.Event) error // nil: nobody wants it
+}
+
+func (s *fragmentSink) Push(_ context.Context, _ int, b *batch.Batch) (operators.Status, error) {
+	if b.Len() == 0 {
+		return operators.More, nil
+	}
+	ev := wire.Event{Kind: wire.Rows, Preview: s.f.previewing}
+	if !ev.Preview {
+		s.f.mu.Lock()
+		ev.Row = s.f.rows
+		s.f.rows += uint64(b.Len())
+		s.f.mu.Unlock()
+	}
+	if s.give == nil {
+		return operators.More, nil
+	}
+	ev.Batch = b.Retain()
+	return operators.More, s.give(ev)
+}
+
+func (s *fragmentSink) Signal(_ context.Context, _ int, sig operators.Signal) (operators.Status, error) {
+	switch sig.Kind {
+	case operators.Flush:
+		if s.give == nil {
+			return operators.More, nil
+		}
+		kind := wire.Flush
+		if sig.Preview {
+			kind = wire.Preview
+		}
+		return operators.More, s.give(wire.Event{Kind: kind})
+	case operators.Gap:
+		s.f.mu.Lock()
+		s.f.losses = sum(s.f.losses, []wire.Loss{{Cause: sig.Cause, N: sig.N}})
+		s.f.mu.Unlock()
+	}
+	return operators.More, nil
+}
+
+func (s *fragmentSink) Close(context.Context, int) error { return nil }

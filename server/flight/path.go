@@ -1,0 +1,166 @@
+package flight
+
+import (
+	"context"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow/flight"
+	"golang.org/x/sys/unix"
+
+	"endoscope/operators/batch"
+	"endoscope/server/wire"
+)
+
+// executeFor executes a statement of our client, of which that executes a part if it
+// can.
+func (x *session) executeFor(ctx context.Context, st *wire.Statement, args []batch.Value) (wire.Result, error) {
+	split, ok := x.Session.(wire.Splitter)
+	if p := pathOf(ctx); ok && p != nil && st.Fragments == wire.FragmentVersion {
+		return split.ExecuteSplit(ctx, p, st.Text, args...)
+	}
+	return x.Execute(ctx, st.Text, args...)
+}
+
+// path is the way to a client: what its connection is seen to carry.
+type path struct {
+	tcp *net.TCPConn // nil: it is none
+
+	mu      sync.Mutex
+	began   time.Time     // of the interval
+	bytes   float64       // sent in it
+	sending time.Duration // in it: waiting, mostly
+	limit   float64       // bytes per second when there was more to send
+	limited time.Time     // when that was
+	records atomic.Uint64
+	cost    float64 // ns of processor time for a byte
+}
+
+const (
+	// interval is over how long it is seen whether the network is the limit.
+	interval = 500 * time.Millisecond
+	// remembered is how long a limit counts that is not met any more.
+	remembered = time.Minute
+	// kernel is what it takes the transport to send a byte, beside making the records,
+	// ns: gRPC and TCP over loopback.
+	transport = 0.3
+)
+
+func pathOf(ctx context.Context) *path {
+	if c, ok := ctx.Value(connKey{}).(*conn); ok {
+		return c.path
+	}
+	return nil
+}
+
+// Link implements wire.Path. A network that was never full is taken to carry what TCP
+// would try: a window in each round trip.
+func (p *path) Link() wire.Link {
+	l := wire.Link{}
+	if info := p.info(); info != nil {
+		l.RTT = time.Duration(info.Rtt) * time.Microsecond
+		if info.Rtt > 0 {
+			l.Rate = float64(info.Snd_cwnd) * float64(info.Snd_mss) / l.RTT.Seconds()
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.limit > 0 && time.Since(p.limited) < remembered {
+		l.Rate, l.Limited = p.limit, true
+	}
+	if p.cost > 0 {
+		l.Send = p.cost + transport
+	}
+	return l
+}
+
+// info is what the kernel says of the connection (tcp(7)).
+func (p *path) info() (info *unix.TCPInfo) {
+	if p.tcp == nil {
+		return nil
+	}
+	raw, err := p.tcp.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	_ = raw.Control(func(fd uintptr) {
+		info, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	})
+	if err != nil {
+		return nil
+	}
+	return info
+}
+
+// sent notes that n bytes were handed over, which took d.
+func (p *path) sent(n int, d time.Duration) {
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.began.IsZero() {
+		p.began = now.Add(-d)
+	}
+	p.bytes += float64(n)
+	p.sending += d
+	passed := now.Sub(p.began)
+	if passed < interval {
+		return
+	}
+	if p.sending > passed/2 {
+		p.limit, p.limited = p.bytes/passed.Seconds(), now
+	}
+	p.began, p.bytes, p.sending = now, 0, 0
+}
+
+// measured is that of so many records one is measured.
+const measured = 16
+
+// measure measures what it takes to make and hand over a record, now and then.
+func (p *path) measure(write func() error) error {
+	if p.records.Add(1)%measured != 1 {
+		return write()
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	p.mu.Lock()
+	before := p.bytes
+	p.mu.Unlock()
+	began := threadTime()
+	err := write()
+	took := threadTime() - began
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := p.bytes - before; n > 4096 { // of little the greater part is not for bytes
+		const share = 0.2
+		per := float64(took) / n
+		if p.cost == 0 {
+			p.cost = per
+		}
+		p.cost += share * (per - p.cost)
+	}
+	return err
+}
+
+func threadTime() time.Duration {
+	var ts unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts) != nil {
+		return 0
+	}
+	return time.Duration(ts.Nano())
+}
+
+// metered is a stream of which the path is told what goes.
+type metered struct {
+	flight.DataStreamWriter
+	p *path
+}
+
+func (m metered) Send(d *flight.FlightData) error {
+	began := time.Now()
+	err := m.DataStreamWriter.Send(d)
+	m.p.sent(len(d.GetDataHeader())+len(d.GetDataBody())+len(d.GetAppMetadata()), time.Since(began))
+	return err
+}

@@ -1,0 +1,335 @@
+package server
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"endoscope/operators"
+	"endoscope/operators/batch"
+	"endoscope/planner"
+	"endoscope/planner/cost"
+	"endoscope/planner/plan"
+	"endoscope/server/wire"
+)
+
+// placement is the last operator of a query that is divided between this site and
+// its client (planner.Division): of each batch it executes what is this site's share
+// at that moment, and gives the rest to the client.
+//
+// A move takes effect between two batches: what the first stage has folded until then
+// is sent before the rows that follow. So each row is in the result once, and in
+// order, whatever moves when.
+type placement struct {
+	*planner.Division
+	encoded []byte // the fragment
+	out     *outlet
+	first   division
+	armed   time.Time // when the query was
+	began   int64     // the same by the clock of events
+
+	lower *operators.Graph      // Lower at this site
+	stage *operators.FirstStage // nil: there is none
+	marks bool                  // Upper goes by watermarks
+	steer func(rows uint64) int // decides instead of the costs; nil: they do
+
+	// What follows is the runner's, and who asks after it.
+	at     division
+	picked []batch.Column // scratch
+	trying bool           // what is executed here is not sent
+	rows   uint64         // of Base
+	pane   int64          // the last one that had begun before the watermark
+	judged time.Time
+	meters meters
+	mover  *cost.Mover
+	path   wire.Path
+	moves  []move
+}
+
+// division is where this site's share ends.
+type division int
+
+const (
+	atBase  division = iota // with Base, whose rows are sent
+	atLower                 // with Lower, whose rows are
+	atStage                 // with the first stage, whose states are
+)
+
+func (d division) String() string {
+	return [...]string{"all at the client", "rows of filters and projections sent", "all at the server that can be"}[d]
+}
+
+// move is one that has happened.
+type move struct {
+	rows     uint64 // of Base before it
+	after    time.Duration
+	from, to division
+}
+
+const (
+	// judging is how often the costs are compared.
+	judging = time.Second
+	// Of so many groups states are kept here, and so many bytes besides; then they
+	// are sent.
+	statesHeld, statesBytes = 1 << 16, 16 << 20
+)
+
+// How SET placement divides queries.
+const (
+	placeAuto, placeServer, placeClient = "auto", "server", "client"
+)
+
+// divide divides a query that is prepared, if its client may execute a part of it.
+func (q *query) divide(path wire.Path, how string, steer func(uint64) int) error {
+	if how == placeServer {
+		return nil
+	}
+	d := planner.Divide(q.plan.Root, q.residual)
+	if d == nil || how == placeAuto && !d.Fragment.Moves() {
+		return nil
+	}
+	encoded, err := d.Fragment.Encode()
+	if err != nil {
+		return nil // it has a model, which stays here
+	}
+	p := &placement{Division: d, encoded: encoded, path: path, steer: steer, marks: windowed(d.Fragment.Upper)}
+	if partial := d.Fragment.Partial(); partial != nil {
+		if p.stage, err = operators.NewFirstStage(partial, d.Fragment.Lowered()); err != nil {
+			return planner.Placed(err, q.text)
+		}
+	}
+	if p.lower, err = operators.Build(d.Fragment.Lower, lowered{p}, &operators.Options{}); err != nil {
+		return planner.Placed(err, q.text)
+	}
+	p.at = slices.Max(p.divisions())
+	if how == placeClient {
+		p.at, p.steer = atBase, func(uint64) int { return int(atBase) }
+	}
+	p.first = p.at
+	p.mover = cost.NewMover(slices.Index(p.divisions(), p.at))
+	p.meters = newMeters(d.Fragment, emissions(q.plan.Root, q.live))
+	q.placement = p
+	return nil
+}
+
+// residual is what the source of an acquisition leaves of its filter.
+func (q *query) residual(a *plan.Acquire) plan.Expr {
+	for _, f := range q.feeds {
+		if f.spec == a {
+			return f.source.Residual()
+		}
+	}
+	return a.Filter
+}
+
+// begin notes when the query was armed: before anything is pushed.
+func (p *placement) begin(at time.Time, clock int64) {
+	if p != nil {
+		p.armed, p.began = at, clock
+	}
+}
+
+// divisions are those that there are of the query.
+func (p *placement) divisions() []division {
+	ds := []division{atBase}
+	if plan.Depth(p.Fragment.Lower) > 0 {
+		ds = append(ds, atLower)
+	}
+	if p.stage != nil {
+		ds = append(ds, atStage)
+	}
+	return ds
+}
+
+func (p *placement) Push(ctx context.Context, _ int, b *batch.Batch) (operators.Status, error) {
+	now := time.Now()
+	if err := p.decide(ctx, now); err != nil {
+		return operators.More, err
+	}
+	p.rows += uint64(b.Len())
+	if len(p.Columns) < len(b.Cols) {
+		cols := p.picked[:0]
+		for _, c := range p.Columns {
+			cols = append(cols, b.Cols[c])
+		}
+		p.picked = cols
+		b = b.Derive(nil, cols)
+		defer b.Release()
+	}
+	sample := p.meters.due(now) && p.steer == nil
+	if p.at == atBase {
+		if sample {
+			if err := p.try(ctx, b); err != nil {
+				return operators.More, err
+			}
+		}
+		return operators.More, p.give(ctx, wire.PortRows, b)
+	}
+	if sample {
+		return operators.More, p.meters.measure(b, func() error { return p.execute(ctx, b) })
+	}
+	return operators.More, p.execute(ctx, b)
+}
+
+// execute does this site's share of a batch.
+func (p *placement) execute(ctx context.Context, b *batch.Batch) error {
+	leaf := p.lower.Leaves[0]
+	_, err := leaf.Op.Push(ctx, leaf.Port, b)
+	return err
+}
+
+// try does what would be this site's share, to see what it costs.
+func (p *placement) try(ctx context.Context, b *batch.Batch) error {
+	p.trying = true
+	err := p.meters.measure(b, func() error { return p.execute(ctx, b) })
+	p.trying = false
+	if p.stage != nil {
+		p.meters.groups.Observe(float64(p.stage.Groups()), sampling)
+		p.stage.Forget()
+	}
+	p.meters.rest()
+	return err
+}
+
+// lowered takes the rows that Lower gives here.
+type lowered struct{ *placement }
+
+func (p lowered) Push(ctx context.Context, _ int, b *batch.Batch) (operators.Status, error) {
+	folds := p.stage != nil && (p.at == atStage || p.trying) && p.stage.Takes(b)
+	if !folds && !p.trying {
+		p.meters.lowered(b, nil)
+		return operators.More, p.give(ctx, wire.PortLowered, b)
+	}
+	if !folds {
+		p.meters.lowered(b, nil)
+		return operators.More, nil
+	}
+	err := p.meters.lowered(b, func() error { return p.stage.Push(ctx, b) })
+	if err == nil && !p.trying && (p.stage.Groups() > statesHeld || p.stage.Held() > statesBytes) {
+		err = p.flush(ctx)
+	}
+	return operators.More, err
+}
+
+func (p lowered) Signal(context.Context, int, operators.Signal) (operators.Status, error) {
+	return operators.More, nil
+}
+
+func (p lowered) Close(context.Context, int) error { return nil }
+
+// flush sends what the first stage has folded.
+func (p *placement) flush(ctx context.Context) error {
+	if p.stage == nil {
+		return nil
+	}
+	if n := p.stage.Groups(); n > 0 {
+		p.meters.groups.Observe(float64(n), sampling)
+	}
+	return p.stage.Give(func(b *batch.Batch) error {
+		defer b.Release()
+		return p.give(ctx, wire.PortStates, b)
+	})
+}
+
+func (p *placement) give(ctx context.Context, port wire.Port, b *batch.Batch) error {
+	return p.out.give(ctx, port, b)
+}
+
+// Signal passes on what the client's share must know, behind the states of what came
+// before it.
+func (p *placement) Signal(ctx context.Context, port int, s operators.Signal) (operators.Status, error) {
+	if err := p.decide(ctx, time.Now()); err != nil {
+		return operators.More, err
+	}
+	m := wire.Cue{Time: s.Time, Preview: s.Preview}
+	switch s.Kind {
+	case operators.Watermark:
+		if !p.marks || !p.passes(s.Time) {
+			return operators.More, nil
+		}
+	case operators.Tick:
+		m.Kind, m.Time = wire.CueTick, s.Time-p.began
+	case operators.Flush:
+		m.Kind, m.Time = wire.CueFlush, 0
+	default:
+		return p.out.Signal(ctx, port, s)
+	}
+	if err := p.flush(ctx); err != nil {
+		return operators.More, err
+	}
+	return operators.More, p.out.cue(ctx, m)
+}
+
+// passes reports whether a watermark may close a window: where windows consist of
+// panes, it does if it passes the end of one.
+func (p *placement) passes(t int64) bool {
+	partial := p.Fragment.Partial()
+	if partial == nil || partial.Pane == 0 {
+		return true
+	}
+	pane := t / int64(partial.Pane)
+	if pane <= p.pane {
+		return false
+	}
+	p.pane = pane
+	return true
+}
+
+func (p *placement) Close(ctx context.Context, port int) error {
+	if err := p.flush(ctx); err != nil {
+		return err
+	}
+	return p.out.Close(ctx, port)
+}
+
+// decide moves operators if it is time to.
+func (p *placement) decide(ctx context.Context, now time.Time) error {
+	to := p.at
+	switch {
+	case p.steer != nil:
+		to = division(p.steer(p.rows))
+	case now.Sub(p.judged) >= judging:
+		if !p.judged.IsZero() {
+			to = p.judge(now.Sub(p.judged))
+		}
+		p.judged = now
+	}
+	if to == p.at || !slices.Contains(p.divisions(), to) {
+		return nil
+	}
+	if err := p.flush(ctx); err != nil {
+		return err
+	}
+	p.moves = append(p.moves, move{p.rows, now.Sub(p.armed), p.at, to})
+	p.at = to
+	return nil
+}
+
+// judge compares the costs after d.
+func (p *placement) judge(d time.Duration) division {
+	p.meters.settle(p, d)
+	var costs []float64
+	for _, c := range p.costs() {
+		costs = append(costs, c.Cost())
+	}
+	return p.divisions()[p.mover.Next(costs)]
+}
+
+// costs are those of the divisions as they are known now.
+func (p *placement) costs() (out []cost.Placement) {
+	for _, d := range p.divisions() {
+		out = append(out, p.meters.cost(p, d))
+	}
+	return out
+}
+
+// fragment is what the client needs.
+func (p *placement) fragment(now int64) *wire.Fragment {
+	f := &wire.Fragment{Plan: p.encoded, Running: now - p.began, Port: [...]wire.Port{atBase: wire.PortRows, atLower: wire.PortLowered, atStage: wire.PortStates}[p.first]}
+	f.Sections[wire.PortRows] = columnsOf(plan.Source(p.Fragment.Lower).Out)
+	f.Sections[wire.PortLowered] = columnsOf(p.Fragment.Lowered())
+	if partial := p.Fragment.Partial(); partial != nil {
+		f.Sections[wire.PortStates] = columnsOf(partial.Out)
+	}
+	return f
+}
