@@ -77,10 +77,9 @@ func settingValue(t batch.Type, l *parser.Literal) (batch.Value, bool) {
 }
 
 // divide divides a query that is prepared between the engine and the client at the end
-// of a path. A client that puts the rows of several engines in the order of time is
-// told of that by marks, which stand between rows of the result: it gets those.
+// of a path.
 func (s *session) divide(q *query, path wire.Path) error {
-	if path == nil || s.marks {
+	if path == nil {
 		return nil
 	}
 	return q.divide(path, s.setting("placement").S, s.e.options.Steer)

@@ -219,3 +219,9 @@ func checkExprs(es []Expr, in Schema) error {
 	}
 	return nil
 }
+
+var errParam = errors.New("a parameter without a value leaves no process")
+
+// GobEncode and GobDecode refuse: plans with such parameters are not executed.
+func (p *Param) GobEncode() ([]byte, error) { return nil, errParam }
+func (p *Param) GobDecode([]byte) error     { return errParam }

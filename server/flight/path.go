@@ -16,10 +16,11 @@ import (
 )
 
 // executeFor executes a statement of our client, of which that executes a part if it
-// can.
+// can. A client that puts the rows of several servers in the order of time is told of
+// that by marks, which stand between rows of the result: it gets those.
 func (x *session) executeFor(ctx context.Context, st *wire.Statement, args []batch.Value) (wire.Result, error) {
 	split, ok := x.Session.(wire.Splitter)
-	if p := pathOf(ctx); ok && p != nil && st.Fragments == wire.FragmentVersion {
+	if p := pathOf(ctx); ok && p != nil && !x.marks && st.Fragments == wire.FragmentVersion {
 		return split.ExecuteSplit(ctx, p, st.Text, args...)
 	}
 	return x.Execute(ctx, st.Text, args...)
