@@ -31,6 +31,21 @@ func testEnv() *Env {
 			}
 			return plan.Schema{}, plan.Errorf(0, 0, "there is no file '%s'", path)
 		},
+		Values: func(a *plan.Acquire) ([]batch.Type, error) { // what names end with
+			out := a.Out.Types()
+			for i, f := range a.Out.Fields {
+				switch {
+				case f.Type != batch.Null:
+				case strings.HasSuffix(f.Name, "text"):
+					out[i] = batch.Varchar
+				case strings.HasSuffix(f.Name, "flag"):
+					out[i] = batch.Boolean
+				default:
+					out[i] = batch.Bigint
+				}
+			}
+			return out, nil
+		},
 	}
 }
 

@@ -30,6 +30,9 @@ type Env struct {
 	File func(path string) (plan.Schema, error)
 	// Models are what CONFORMS and ANOMALY may name; nil: none.
 	Models Models
+	// Values gives the types of the columns of an acquisition that are values of
+	// functions, by column; nil: nothing is known of any program.
+	Values func(a *plan.Acquire) ([]batch.Type, error)
 	// Eval computes an expression without columns.
 	Eval func(plan.Expr) (batch.Value, error)
 	// Params are the values of $1, $2, ...
@@ -73,17 +76,18 @@ type Models interface {
 // Plan resolves and improves a query. src is the text that its positions refer
 // to. Errors are *parser.Error.
 func Plan(q *parser.Query, src string, env *Env) (*plan.Query, error) {
-	r := &resolver{env: env, src: src}
-	root, err := r.query(q, nil, top)
-	if err != nil {
-		return nil, err
-	}
-	return r.finish(root.node, q.For)
+	return resolving(env, src, func(r *resolver) (*plan.Query, error) {
+		root, err := r.query(q, nil, top)
+		if err != nil {
+			return nil, err
+		}
+		return r.finish(root.node, q.For)
+	})
 }
 
 // PlanInsert plans INSERT INTO file('path') query.
 func PlanInsert(ins *parser.Insert, src string, env *Env) (*plan.Query, error) {
-	return (&resolver{env: env, src: src}).insert(ins, false)
+	return resolving(env, src, func(r *resolver) (*plan.Query, error) { return r.insert(ins, false) })
 }
 
 // insert plans an INSERT that replaces what the file has, or adds to it.
@@ -133,6 +137,9 @@ func (r *resolver) finish(root plan.Node, dur *parser.Literal) (*plan.Query, err
 			return nil, r.hintf(parser.Span{Start: leaf.Start, Stop: leaf.Stop}, "add WHERE process = 'name' (or pid = 42, or exe = '/path'), say USE 'name', or start with -p PID",
 				"%s needs to know which process", leaf.Stream)
 		}
+	}
+	if err := r.learn(out.Root); err != nil {
+		return nil, err
 	}
 	return out, nil
 }

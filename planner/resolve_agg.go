@@ -170,7 +170,7 @@ func (r *resolver) groupItem(g parser.Expr, sel *parser.Select) (parser.Expr, er
 var laterFunctions = map[string]bool{}
 
 func init() {
-	for _, n := range strings.Fields(`str format_stack frame hierarchy_consecutive`) {
+	for _, n := range strings.Fields(`format_stack frame hierarchy_consecutive`) {
 		laterFunctions[n] = true
 	}
 }
@@ -180,6 +180,9 @@ func (c *exprCtx) call(e *parser.Call) (plan.Expr, error) {
 	name := strings.ToLower(e.Name.Name)
 	if f := plan.FindAgg(name); f != nil {
 		return c.aggCall(f, e)
+	}
+	if name == "str" {
+		return c.text(e)
 	}
 	f := plan.FindScalar(name)
 	if f == nil || f.Name[0] < 'a' || f.Name[0] > 'z' || strings.Contains("and or not neg like ilike is null", name) {

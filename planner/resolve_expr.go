@@ -140,7 +140,7 @@ func (c *exprCtx) columnRef(e *parser.ColumnRef) (plan.Expr, error) {
 	case n > 1:
 		return nil, c.r.errorf(e.Pos(), "%s is in more than one source: write which, as in alias.%s", name, name)
 	case n == 0 && (parts[0] == "args" || len(parts) > 2 && parts[1] == "args"):
-		return nil, c.r.hintf(e.Pos(), "arg0 to arg5 are the raw arguments", "typed arguments (%s) are not supported yet", full)
+		return nil, c.r.hintf(e.Pos(), "they are of function_start and function_duration; select them in a sub-query to name them outside", "there are no arguments here (%s)", full)
 	case n == 0 && (name == "stack" || name == "caller" || name == "self_time"):
 		return nil, c.r.errorf(e.Pos(), "the column %s is not supported yet", name)
 	case n == 0:

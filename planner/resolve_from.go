@@ -160,6 +160,10 @@ func (r *resolver) named(s *parser.Source, name *parser.Ident, with ctes, lv lev
 			a.Out.Time = i
 		}
 	}
+	if vs := r.values(st, s); len(vs) > 0 {
+		a.Out.Fields, a.Serial = append(a.Out.Fields, vs...), r.serial
+		r.serial++
+	}
 	out := r.leaf(a, s, st.Kind == catalog.Snapshot && every == 0)
 	if st.Kind == catalog.NonEnumerable && every == 0 {
 		out.bare = st

@@ -163,6 +163,9 @@ func itemName(it *parser.SelectItem, x plan.Expr) string {
 
 // untypedNull gives a bare NULL a type that columns can have.
 func untypedNull(x plan.Expr) plan.Expr {
+	if _, isCol := x.(*plan.Col); isCol && x.Type() == batch.Null {
+		return x // its type is not known yet
+	}
 	if x.Type() == batch.Null {
 		return &plan.Const{V: batch.NullOf(batch.Varchar)}
 	}
@@ -176,6 +179,9 @@ func (r *resolver) star(out *selected, it *parser.SelectItem) error {
 		return r.hintf(it.Qualifier.Pos(), nearestHint(it.Qualifier.Name, in.names), "nothing in FROM is called %s", it.Qualifier.Name)
 	}
 	for i, f := range in.fields()[:in.visible] {
+		if isValue(f.Name) {
+			continue
+		}
 		var x plan.Expr = &plan.Col{Index: i, Name: f.Name, T: f.Type}
 		if out.ctx.agg != nil {
 			var err error

@@ -19,7 +19,13 @@ var selectors = []string{"pid", "process", "exe", "module", "class", "function_n
 
 // PlanTrigger plans CREATE TRIGGER. Errors are *parser.Error.
 func PlanTrigger(c *parser.CreateTrigger, src string, env *Env) (*Trigger, error) {
-	r := &resolver{env: env, src: src, trigger: c.Name.Name}
+	return resolving(env, src, func(r *resolver) (*Trigger, error) {
+		r.trigger = c.Name.Name
+		return r.planTrigger(c)
+	})
+}
+
+func (r *resolver) planTrigger(c *parser.CreateTrigger) (*Trigger, error) {
 	if err := r.triggerName(c); err != nil {
 		return nil, err
 	}
@@ -30,7 +36,7 @@ func PlanTrigger(c *parser.CreateTrigger, src string, env *Env) (*Trigger, error
 		if err != nil {
 			return nil, err
 		}
-		undone = undone || !t.Once && (act.Acquires() || act.Kind == ActWebhook && env.Resolves)
+		undone = undone || !t.Once && (act.Acquires() || act.Kind == ActWebhook && r.env.Resolves)
 		shown = shown || act.Kind == ActNotify || act.Kind == ActWebhook || act.Kind == ActStop
 		t.Actions = append(t.Actions, *act)
 	}
@@ -112,6 +118,9 @@ func (r *resolver) tuple(t *Trigger, in *scope, node plan.Node, shown bool) *pla
 	}
 	if shown {
 		for i, f := range sch.Fields[:in.visible] {
+			if isValue(f.Name) {
+				continue
+			}
 			name := f.Name
 			same := func(g plan.Field) bool { return g.Name == f.Name && g.Qualifier != f.Qualifier }
 			if f.Qualifier != "" && slices.ContainsFunc(sch.Fields[:in.visible], same) {

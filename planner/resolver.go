@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"endoscope/operators/batch"
 	"endoscope/parser"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
@@ -19,6 +20,10 @@ type resolver struct {
 	outer   place    // where the statement itself names what is being inlined
 	notices []string
 	trigger string // that is being defined, or ""
+	// known are the types of values so far, by acquisition; serial is the number of the
+	// next one that has any.
+	known  map[valueKey]batch.Type
+	serial int
 }
 
 // place is a part of a text.

@@ -11,6 +11,7 @@ import (
 	"endoscope/planner"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/probes/signature"
 	"endoscope/server/wire"
 )
 
@@ -100,7 +101,8 @@ func (s *session) describeFunction(st *parser.Describe, src string) (wire.Result
 		}
 		return nil, refuse(st.Name, src, hint, "no function named %s in %s", name, m.Name())
 	}
-	rel = newRelation(text("function_name"), text("class"), text("module"), text("address"), number("size"), text("aliases"), text("entry"), text("return"))
+	rel = newRelation(text("function_name"), text("class"), text("module"), text("address"), number("size"), text("aliases"), text("entry"), text("return"), text("signature"), text("arguments"), text("declared"))
+	info, noInfo := signature.Open(m)
 	for _, i := range found {
 		f := m.Function(i)
 		entry := ""
@@ -118,8 +120,9 @@ func (s *session) describeFunction(st *parser.Describe, src string) (wire.Result
 				ret = fmt.Sprintf("observed at %d exits: %s", len(exits), why)
 			}
 		}
-		rel.add(batch.Str(f.Name), batch.Str(f.Class), batch.Str(m.Name()), batch.Str(fmt.Sprintf("%#x", f.Addr)),
-			batch.Int(int64(f.Size)), batch.Str(strings.Join(f.Aliases, ", ")), batch.Str(entry), batch.Str(ret))
+		rel.add(append([]batch.Value{batch.Str(f.Name), batch.Str(f.Class), batch.Str(m.Name()), batch.Str(fmt.Sprintf("%#x", f.Addr)),
+			batch.Int(int64(f.Size)), batch.Str(strings.Join(f.Aliases, ", ")), batch.Str(entry), batch.Str(ret)},
+			describeSignature(m, i, info, noInfo)...)...)
 	}
 	return rel, nil
 }

@@ -119,7 +119,7 @@ func (s *session) env(args ...batch.Value) *planner.Env {
 	noKernel, resolves := s.noKernel(), webhookFormats[s.setting("webhook_format").S].resolves
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &planner.Env{Params: args, Resolves: resolves, Views: s.views, Triggers: s.e.flows, Hidden: s.hidden, Models: s.models(), Target: s.target, ByThread: len(s.quiet.threads) > 0, NoKernel: noKernel, File: s.describeFile, Eval: expr.EvalConst}
+	return &planner.Env{Params: args, Resolves: resolves, Views: s.views, Triggers: s.e.flows, Hidden: s.hidden, Models: s.models(), Target: s.target, ByThread: len(s.quiet.threads) > 0, NoKernel: noKernel, File: s.describeFile, Values: s.valueTypes, Eval: expr.EvalConst}
 }
 
 // Execute runs one statement, and has what is refused on record.

@@ -133,6 +133,7 @@ func (s *session) withSettings(p *plan.Query) *plan.Query {
 		JavaStacks:    s.setting("java_stacks").S,
 		Handlers:      s.handlerSettings(),
 		HandlerMemory: time.Duration(s.setting("handler_memory").I),
+		MaxString:     int(s.setting("max_string").I),
 	}
 	out := *p
 	out.Notices = slices.Clone(p.Notices)

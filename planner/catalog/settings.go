@@ -23,6 +23,7 @@ var Settings = []Setting{
 	{Name: "max_text_copy", Type: tI, Default: batch.Int(64 << 20), Min: batch.Int(4096), Max: batch.Int(1 << 40), Doc: "bytes of code that probes may make the kernel copy, over all processes of a query"},
 	{Name: "max_event_rate", Type: tI, Default: batch.Int(1e6), Min: batch.Int(0), Max: batch.Int(1e9), Doc: "function events per second that a stream of a query may bring to user space; what is above it is lost and counted (0: no limit)"},
 	{Name: "max_overhead", Type: tF, Default: batch.Float(100), Min: batch.Float(0), Max: batch.Float(1e6), Doc: "percent of the CPUs that a program keeps busy (of one at least) that probing more than 100 functions may cost it, as estimated from the rates of calls (0: no limit, and no estimate)"},
+	{Name: "max_string", Type: tI, Default: batch.Int(200), Min: batch.Int(8), Max: batch.Int(4096), Doc: "bytes of a text of a program that are read; what is longer is cut off, and counted"},
 	{Name: "rate_window", Type: tD, Default: batch.Dur(100e6), Min: batch.Dur(20e6), Max: batch.Dur(60e9), Doc: "time over which percentages and rates of /proc are taken"},
 	{Name: "kernel", Type: tS, Default: batch.Str("on"), Min: none, Max: none, Values: []string{"on", "off"}, Doc: "conditions are tested and aggregates computed in the kernel, where it can do that"},
 	{Name: "probe_sites", Type: tS, Default: batch.Str("cheapest"), Min: none, Max: none, Values: []string{"cheapest", "entry"}, Doc: "where functions are probed: at the cheapest instruction that each call executes once, or at the first alone"},

@@ -44,6 +44,9 @@ type (
 		// ByThread keeps the column thread_name in Out, read or not: rows of some
 		// threads are not to be reported.
 		ByThread bool
+		// Serial numbers the acquisitions of a statement that have values of functions
+		// among their columns, as it was resolved.
+		Serial int
 		// Settings are the session's, filled in before a provider sees them.
 		Settings Settings
 		// Start and Stop place the stream in the statement, for errors.
@@ -183,6 +186,9 @@ type Settings struct {
 	// HandlerMemory is how long ago, at least, a handler may have been seen that is
 	// probed; 0: at any time.
 	HandlerMemory time.Duration
+	// MaxString is how many bytes a text of a program has at most; 0: the provider's
+	// choice.
+	MaxString int
 }
 
 // HandlerSettings are the numbers by which event handlers are found in samples

@@ -19,7 +19,8 @@
 struct call {
 	__u64 sp;
 	__u32 function; /* DEAD: returned before a call above it did */
-	__u32 wanted;   /* else it only counts for the depth of others */
+	__u16 wanted;   /* else it only counts for the depth of others */
+	__u16 number;   /* of the thread's, for what else is kept of it: values.h */
 	struct moment m;
 };
 #define DEAD 0xffffffff

@@ -13,7 +13,7 @@
 // needs clang and the headers of libbpf.
 package bpf
 
-//go:generate go run github.com/cilium/ebpf/cmd/bpf2go -go-package bpf -target amd64 -cc clang -cflags "-O2 -g -Wall -Werror -mcpu=v3 -I/usr/include/x86_64-linux-gnu" -type counters -type target -type moment -type event -type event_return -type event_names -type event_args -type event_full -type event_receiver -type event_cost -type copied -type taken -type frame -type pending -type goroutine -type owner -type operand -type operands -type method_key -type event_method Function function.bpf.c
+//go:generate go run github.com/cilium/ebpf/cmd/bpf2go -go-package bpf -target amd64 -cc clang -cflags "-O2 -g -Wall -Werror -mcpu=v3 -I/usr/include/x86_64-linux-gnu" -type counters -type target -type moment -type event -type event_return -type event_names -type event_args -type event_full -type event_receiver -type event_cost -type copied -type taken -type frame -type pending -type goroutine -type owner -type operand -type operands -type method_key -type event_method -type texts Function function.bpf.c
 //go:generate go run github.com/cilium/ebpf/cmd/bpf2go -go-package bpf -target amd64 -cc clang -cflags "-O2 -g -Wall -Werror -mcpu=v3 -I/usr/include/x86_64-linux-gnu" -type life Life life.bpf.c
 //go:generate go run github.com/cilium/ebpf/cmd/bpf2go -go-package bpf -target amd64 -cc clang -cflags "-O2 -g -Wall -Werror -mcpu=v3 -I/usr/include/x86_64-linux-gnu" -type sample -type taken Stack stack.bpf.c
 //go:generate go run github.com/cilium/ebpf/cmd/bpf2go -go-package bpf -target amd64 -cc clang -cflags "-O2 -g -Wall -Werror -mcpu=v3 -I/usr/include/x86_64-linux-gnu" -type write -type variable Variable variable.bpf.c

@@ -14,7 +14,7 @@
  */
 struct event {
 	__u64 time; /* CLOCK_BOOTTIME */
-	__u32 function; /* id, and NO_RETVAL; of a sequence the initial of the event's name above it */
+	__u32 function; /* id, and ABSENT; of a sequence the initial of the event's name above it */
 	__u32 pid, tid;
 	__u16 query;
 	__u16 depth;
@@ -60,13 +60,16 @@ struct {
  */
 const volatile __u64 wake_bytes = 1 << 22;
 
+/* Which of the args are NULL: a bit each above the function, and one of the retval. */
+#define ABSENT(m) ((__u32)((m)->absent & 0x7f) << 24 | (((m)->cookie & NO_RETVAL) ? 1 << 30 : 0))
+
 static __always_inline void fill(struct event *e, const struct moment *m)
 {
 	e->time = m->time;
 	if (options & SEQUENCE)
 		e->function = ID(m->cookie) | (__u32)m->event << 24;
 	else
-		e->function = (__u32)m->cookie & (ID(~0) | NO_RETVAL);
+		e->function = ID(m->cookie) | ABSENT(m);
 	e->pid = m->pid;
 	e->tid = m->tid;
 	e->query = query;
@@ -128,6 +131,44 @@ static __always_inline void fill_more(__u64 *more, const struct moment *m)
 
 enum sent { SENT, LIMITED, FULL };
 
+static __always_inline enum sent output(void *e, __u64 size)
+{
+	__u64 waiting = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA);
+
+	return bpf_ringbuf_output(&events, e, size, waiting > wake_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP) ? FULL : SENT;
+}
+
+/*
+ * send_texts gives the event with the texts of the thread's call behind it. Of the
+ * layouts there are two: all, and what has no names.
+ */
+static __always_inline enum sent send_texts(const struct moment *m)
+{
+	char *own = bpf_task_storage_get(&scratch, bpf_get_current_task_btf(), NULL, 0);
+
+	if (!own)
+		return FULL;
+	char *t = own + TEXTS_AT;
+	__u64 size = size_of((struct texts *)t), more = MORE_WORDS * sizeof(__u64);
+	if (options & (SEND_NAMES | SEND_RECEIVER | SEND_COST)) {
+		struct event_cost *r = (struct event_cost *)(t - more - sizeof(*r));
+		fill_more((__u64 *)(r + 1), m);
+		fill_return(&r->o.f.r, m);
+		__builtin_memcpy(r->o.f.process, m->process, 2 * TASK_COMM_LEN);
+		__builtin_memcpy(r->o.f.args, m->args, sizeof(r->o.f.args));
+		r->o.ip = m->ip;
+		__builtin_memcpy(r->o.table, m->table, sizeof(r->o.table));
+		__builtin_memcpy(r->cost, m->cost, sizeof(r->cost));
+		return output(r, sizeof(*r) + more + size);
+	}
+	struct event_args *r = (struct event_args *)(t - more - sizeof(*r));
+	fill_more((__u64 *)(r + 1), m);
+	fill_return(&r->r, m);
+	__builtin_memcpy(r->args, m->args, sizeof(r->args));
+	return output(r, sizeof(*r) + more + size);
+}
+_Static_assert(sizeof(struct event_cost) <= TEXTS_AT, "an event fits in front of texts");
+
 /* send gives the event to the reader, unless the query sends too many or the ring is full. */
 static __always_inline enum sent send(const struct moment *m)
 {
@@ -135,6 +176,8 @@ static __always_inline enum sent send(const struct moment *m)
 
 	if (!within_rate(m->time))
 		return LIMITED;
+	if (options & SEND_TEXTS)
+		return send_texts(m);
 	if (options & SEND_COST) {
 		RESERVE(struct event_cost);
 		fill_cost(r, m);

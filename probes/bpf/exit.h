@@ -374,6 +374,20 @@ static __always_inline void drop_thread(void)
 		drop_from(o, &f, 0, bpf_ktime_get_boot_ns());
 }
 
+/* note_pending notes a call under way, with its texts behind it. */
+static __always_inline long note_pending(const struct frame *f, const struct pending *p, struct task_struct *task)
+{
+	if (!(options & KEEP_TEXTS))
+		return bpf_map_update_elem(&open_calls, f, p, BPF_ANY);
+	char *own = bpf_task_storage_get(&scratch, task, NULL, 0);
+	if (!own)
+		return -1;
+	struct pending *whole = (struct pending *)(own + TEXTS_AT) - 1;
+	*whole = *p;
+	return bpf_map_update_elem(&open_calls, f, whole, BPF_ANY);
+}
+_Static_assert(sizeof(struct pending) <= TEXTS_AT, "a call fits in front of texts");
+
 /* begin handles an entry. A call that was in its frame has been abandoned. */
 static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 {
@@ -422,7 +436,7 @@ static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 		return;
 	}
 	p.exec_id = task->self_exec_id;
-	if ((NESTED && (!o || o->calls.n >= MAX_DEPTH)) || bpf_map_update_elem(&open_calls, &f, &p, BPF_ANY)) {
+	if ((NESTED && (!o || o->calls.n >= MAX_DEPTH)) || note_pending(&f, &p, task)) {
 		forget(&f);
 		if (p.wanted)
 			COUNT_CALL(overflown);
@@ -485,6 +499,8 @@ static __always_inline void end(struct pt_regs *ctx, __u64 cookie)
 			conclude(m, now);
 			m->retval = ctx->ax;
 			m->cookie |= cookie & NO_RETVAL;
+			if (options & (USE_RESULT | USE_TEXTS))
+				read_result(m, ctx, task, (options & KEEP_TEXTS) ? (struct texts *)(p + 1) : NULL, ~0);
 			take_cost(m, task);
 			if (options & LATE_NAMES) { /* the event is the return */
 				m->tid = (__u32)bpf_get_current_pid_tgid();

@@ -94,8 +94,10 @@ static __always_inline void keep(struct moment *to, const struct moment *m)
 		to->ip = m->ip;
 	if (OF_MEMORY)
 		to->size = m->size;
-	if (options & USE_ARGS)
+	if (options & (USE_ARGS | USE_VALUES))
 		__builtin_memcpy(to->args, m->args, sizeof(m->args));
+	if (options & (USE_VALUES | USE_RESULT))
+		to->absent = m->absent;
 	if (options & USE_NAMES)
 		__builtin_memcpy(to->process, m->process, 2 * TASK_COMM_LEN);
 }
@@ -171,6 +173,8 @@ static __always_inline bool enter(struct pt_regs *ctx, __u64 cookie, __u64 *star
 	c->function = ID(cookie);
 	c->wanted = wanted;
 	keep(&c->m, &m);
+	c->number = n;
+	keep_texts(task, n);
 	t->n = n + 1;
 	if (wanted)
 		COUNT_ARMED(&m);
@@ -222,6 +226,8 @@ static __always_inline void leave(struct pt_regs *ctx, __u64 cookie, __u64 start
 		return;
 	conclude(m, now);
 	m->retval = ctx->ax;
+	if (options & (USE_RESULT | USE_TEXTS))
+		read_result(m, ctx, task, NULL, c->number);
 	take_cost(m, task);
 	if ((options & USE_NAMES) && (options & LATE_NAMES))
 		read_names(m, task);

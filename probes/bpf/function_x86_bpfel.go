@@ -40,6 +40,9 @@ type FunctionCounters struct {
 	Offered    uint64
 	Shut       uint64
 	Unreadable uint64
+	Cut        uint64
+	TooLarge   uint64
+	Unkept     uint64
 }
 
 type FunctionEvent struct {
@@ -174,6 +177,7 @@ type FunctionMoment struct {
 	Address   uint64
 	Size      uint64
 	Caller    uint64
+	Absent    uint64
 }
 
 type FunctionOperand struct {
@@ -238,6 +242,12 @@ type FunctionTarget struct {
 	Id   [2]uint64
 }
 
+type FunctionTexts struct {
+	_      structs.HostLayout
+	Size   uint16
+	Length [7]uint16
+}
+
 type FunctionThread struct {
 	_      structs.HostLayout
 	ExecId uint64
@@ -252,7 +262,8 @@ type FunctionThread struct {
 		_        structs.HostLayout
 		Sp       uint64
 		Function uint32
-		Wanted   uint32
+		Wanted   uint16
+		Number   uint16
 		M        FunctionMoment
 	}
 }
@@ -274,6 +285,7 @@ const (
 	FunctionMapOpenCalls         = "open_calls"
 	FunctionMapOwners            = "owners"
 	FunctionMapRateLeft          = "rate_left"
+	FunctionMapScratch           = "scratch"
 	FunctionMapStates            = "states"
 	FunctionMapStates0           = "states_0"
 	FunctionMapStates1           = "states_1"
@@ -319,6 +331,8 @@ const (
 	FunctionVarRatePaid          = "rate_paid"
 	FunctionVarSketches          = "sketches"
 	FunctionVarStackBytes        = "stack_bytes"
+	FunctionVarTextBytes         = "text_bytes"
+	FunctionVarTextSlots         = "text_slots"
 	FunctionVarTypeCopied        = "type_copied"
 	FunctionVarTypeEvent         = "type_event"
 	FunctionVarTypeEventArgs     = "type_event_args"
@@ -417,6 +431,7 @@ type FunctionMapSpecs struct {
 	OpenCalls   *ebpf.MapSpec `ebpf:"open_calls"`
 	Owners      *ebpf.MapSpec `ebpf:"owners"`
 	RateLeft    *ebpf.MapSpec `ebpf:"rate_left"`
+	Scratch     *ebpf.MapSpec `ebpf:"scratch"`
 	States      *ebpf.MapSpec `ebpf:"states"`
 	States0     *ebpf.MapSpec `ebpf:"states_0"`
 	States1     *ebpf.MapSpec `ebpf:"states_1"`
@@ -452,6 +467,8 @@ type FunctionVariableSpecs struct {
 	RatePaid          *ebpf.VariableSpec `ebpf:"rate_paid"`
 	Sketches          *ebpf.VariableSpec `ebpf:"sketches"`
 	StackBytes        *ebpf.VariableSpec `ebpf:"stack_bytes"`
+	TextBytes         *ebpf.VariableSpec `ebpf:"text_bytes"`
+	TextSlots         *ebpf.VariableSpec `ebpf:"text_slots"`
 	TypeCopied        *ebpf.VariableSpec `ebpf:"type_copied"`
 	TypeEvent         *ebpf.VariableSpec `ebpf:"type_event"`
 	TypeEventArgs     *ebpf.VariableSpec `ebpf:"type_event_args"`
@@ -506,6 +523,7 @@ type FunctionMaps struct {
 	OpenCalls   *ebpf.Map `ebpf:"open_calls"`
 	Owners      *ebpf.Map `ebpf:"owners"`
 	RateLeft    *ebpf.Map `ebpf:"rate_left"`
+	Scratch     *ebpf.Map `ebpf:"scratch"`
 	States      *ebpf.Map `ebpf:"states"`
 	States0     *ebpf.Map `ebpf:"states_0"`
 	States1     *ebpf.Map `ebpf:"states_1"`
@@ -528,6 +546,7 @@ func (m *FunctionMaps) Close() error {
 		m.OpenCalls,
 		m.Owners,
 		m.RateLeft,
+		m.Scratch,
 		m.States,
 		m.States0,
 		m.States1,
@@ -564,6 +583,8 @@ type FunctionVariables struct {
 	RatePaid          *ebpf.Variable `ebpf:"rate_paid"`
 	Sketches          *ebpf.Variable `ebpf:"sketches"`
 	StackBytes        *ebpf.Variable `ebpf:"stack_bytes"`
+	TextBytes         *ebpf.Variable `ebpf:"text_bytes"`
+	TextSlots         *ebpf.Variable `ebpf:"text_slots"`
 	TypeCopied        *ebpf.Variable `ebpf:"type_copied"`
 	TypeEvent         *ebpf.Variable `ebpf:"type_event"`
 	TypeEventArgs     *ebpf.Variable `ebpf:"type_event_args"`

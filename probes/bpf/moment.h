@@ -44,6 +44,11 @@ enum {
 	SEND_STACK = 1 << 22,    /* and the stack: whence.h */
 	ALLOCATES = 1 << 23,     /* events are of memory that calls allocate, */
 	FREES = 1 << 24,         /* or release: memory.h; with USE_DEPTH and USE_ARGS */
+	USE_VALUES = 1 << 25,    /* values are read at the entry: values.h, */
+	USE_RESULT = 1 << 26,    /* and at the return; */
+	USE_TEXTS = 1 << 27,     /* texts are among them, */
+	KEEP_TEXTS = 1 << 28,    /* which are kept until the return, */
+	SEND_TEXTS = 1 << 29,    /* or follow events */
 };
 const volatile __u32 options = 0;
 
@@ -107,7 +112,10 @@ struct counters {
 	__u64 inherited;    /* returns of calls that began before the fork */
 	__u64 offered;      /* calls at the query's gate, and */
 	__u64 shut;         /* those that found it shut */
-	__u64 unreadable;   /* arguments in memory that could not be read, and are 0 */
+	__u64 unreadable;   /* calls of which something in memory could not be read; it is NULL, or 0 */
+	__u64 cut;          /* calls of which a text was cut off */
+	__u64 too_large;    /* calls with a number that has no room */
+	__u64 unkept;       /* calls whose texts were not kept until the return */
 };
 
 enum {
@@ -147,6 +155,7 @@ struct moment {
 	__u64 inner;            /* time in calls that it made: self.h */
 	__u64 address, size;    /* of memory.h */
 	__u64 caller;           /* where the call returns to, of an event that is sent */
+	__u64 absent;           /* of values: which are NULL, and what tests of texts came to */
 };
 
 /* Entries of target processes, wanted or not, by function. */
@@ -314,6 +323,7 @@ static __always_inline void read_names(struct moment *m, struct task_struct *tas
 #include "self.h"
 #include "whence.h"
 #include "memory.h"
+#include "values.h"
 
 /* look notes what is known of a call at its entry; m is zero. */
 static __always_inline void look(struct moment *m, const struct pt_regs *ctx, __u64 cookie, struct task_struct *task)
@@ -332,6 +342,7 @@ static __always_inline void look(struct moment *m, const struct pt_regs *ctx, __
 		m->ip = ctx->ip;
 	if ((options & SEND_RECEIVER) && (cookie & METHOD))
 		read_receiver(m, ctx);
+	read_values(m, ctx, task);
 	note_cost(m, task);
 	if ((options & USE_NAMES) && !(options & LATE_NAMES))
 		read_names(m, task);

@@ -196,7 +196,7 @@ func (c *aggregator) key(e plan.Expr) bool {
 		return true
 	}
 	n := c.number(e)
-	if c.out.KeyWords++; n == nil || c.out.KeyWords > MaxKeys || n.registers() > len(operands) {
+	if c.out.KeyWords++; n == nil || n.mayBeNull() || c.out.KeyWords > MaxKeys || n.registers() > len(operands) {
 		return false
 	}
 	c.read(n)
@@ -216,10 +216,10 @@ func (c *aggregator) agg(f *plan.Agg) bool {
 		return false
 	}
 	if f.Fn == "count" || f.Fn == "rate" {
-		// No column is NULL, and no expression that can be computed is.
+		// Nothing else is NULL of what can be computed.
 		for _, e := range f.Args {
 			n := c.number(e)
-			if n == nil || n.registers() > len(operands) {
+			if n == nil || n.mayBeNull() || n.registers() > len(operands) {
 				return false
 			}
 			if n.fails() {
@@ -234,7 +234,7 @@ func (c *aggregator) agg(f *plan.Agg) bool {
 		return false
 	}
 	n := c.number(f.Args[0])
-	if n == nil || n.registers() > len(operands) {
+	if n == nil || n.mayBeNull() || n.registers() > len(operands) {
 		return false
 	}
 	c.read(n)

@@ -118,6 +118,8 @@ func (c *compiler) decide(e plan.Expr, want bool) formula {
 	switch e := e.(type) {
 	case *plan.Const:
 		return verdict(!e.V.IsNull && (e.V.I != 0) == want)
+	case *plan.Col:
+		return c.truth(e, want)
 	case *plan.In:
 		return c.list(e, want)
 	case *plan.Call:
@@ -128,11 +130,14 @@ func (c *compiler) decide(e plan.Expr, want bool) formula {
 			return c.junction(e, want)
 		case "is null":
 			if col, ok := e.Args[0].(*plan.Col); ok {
-				if k := c.in.Columns[col.Index].Kind; k == Number || k == Name {
-					return verdict(!want)
+				if f := c.isNull(col, want); f != nil {
+					return f
 				}
 			}
 		case "=", "<>", "<", "<=", ">", ">=":
+			if f := c.equalTruth(e, want); f != nil {
+				return f
+			}
 			op := e.Fn
 			if !want {
 				op = opposites[op]
@@ -188,6 +193,13 @@ func (c *compiler) list(e *plan.In, want bool) formula {
 		}
 		return negated(c.named(index, ps), want)
 	}
+	if index, ok := c.column(e.X, Words); ok && len(values) <= maxNames {
+		t := TextTest{}
+		for _, v := range values {
+			t.Equal = append(t.Equal, v.S)
+		}
+		return c.text(index, t, want)
+	}
 	ints := make([]int64, len(values))
 	for i, v := range values {
 		ints[i] = v.I
@@ -209,9 +221,15 @@ func (c *compiler) match(e *plan.Call, want bool) formula {
 			left, right = right, left
 		}
 	}
-	index, isName := c.column(left, Name)
 	k, isConst := right.(*plan.Const)
-	if !isName || !isConst {
+	if !isConst {
+		return nil
+	}
+	if index, ok := c.column(left, Words); ok {
+		return c.matchText(e.Fn, index, k, want)
+	}
+	index, isName := c.column(left, Name)
+	if !isName {
 		return nil
 	}
 	if k.V.IsNull {

@@ -16,6 +16,10 @@ type (
 		columns []int // that it reads
 		late    bool  // at the return only
 		fails   bool  // the engine's evaluation may fail
+		// nulls are the bits of the word absent that say that something it reads is
+		// NULL: then it does not pass.
+		nulls  uint64
+		absent int16
 		// code is nil if the kernel cannot decide.
 		code code
 	}

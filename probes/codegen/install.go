@@ -8,6 +8,16 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
+// Calls reports whether a program calls a function.
+func Calls(spec *ebpf.ProgramSpec, function string) bool {
+	for i := range spec.Instructions {
+		if spec.Instructions[i].Symbol() == function {
+			return true
+		}
+	}
+	return false
+}
+
 // Install replaces the body of a function that spec's program calls
 // (BPF-to-BPF), before it is loaded. nil leaves the function as it is.
 func Install(spec *ebpf.ProgramSpec, function string, body asm.Instructions) error {

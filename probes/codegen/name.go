@@ -42,23 +42,35 @@ func beginning(s string, n int) (p pattern, ok bool) {
 // likeNames is the pattern of a LIKE pattern that is text, with % at most at
 // its end; known is false for others, ok for what no name matches.
 func likeNames(like string) (p pattern, ok, known bool) {
-	var text []byte
+	text, prefix, known := likeText(like)
+	switch {
+	case !known:
+	case prefix:
+		p, ok = beginning(text, len(text))
+	default:
+		p, ok = exactly(text)
+	}
+	return p, ok, known
+}
+
+// likeText is the text of a LIKE pattern without %, but for those at its end, which make
+// it a prefix; known is false for others.
+func likeText(like string) (text string, prefix, known bool) {
+	var b []byte
 	for i := 0; i < len(like); i++ {
 		switch c := like[i]; {
 		case c == '\\' && i+1 < len(like):
 			i++
-			text = append(text, like[i])
+			b = append(b, like[i])
 		case c == '%' && strings.Trim(like[i:], "%") == "":
-			p, ok = beginning(string(text), len(text))
-			return p, ok, true
+			return string(b), true, true
 		case c == '%' || c == '_':
-			return p, false, false
+			return "", false, false
 		default:
-			text = append(text, c)
+			b = append(b, c)
 		}
 	}
-	p, ok = exactly(string(text))
-	return p, ok, true
+	return string(b), false, true
 }
 
 // column returns the column that e is, if it is of that kind.

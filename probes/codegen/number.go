@@ -79,12 +79,28 @@ func (n *number) reads(t *test) {
 	if n.op == "column" {
 		t.columns = append(t.columns, n.index)
 		t.late = t.late || n.column.Late
+		t.nulls |= nullBit(n.column)
 	}
 	for _, o := range []*number{n.x, n.y} {
 		if o != nil {
 			o.reads(t)
 		}
 	}
+}
+
+// nullBit is the bit that says that a column is NULL; 0: none.
+func nullBit(c Column) uint64 {
+	if c.Null == 0 {
+		return 0
+	}
+	return 1 << (c.Null - 1)
+}
+
+// mayBeNull reports whether something that n reads may be NULL.
+func (n *number) mayBeNull() bool {
+	var t test
+	n.reads(&t)
+	return t.nulls != 0
 }
 
 // registers is how many operands n needs at a time.
@@ -225,7 +241,7 @@ func (c *compiler) compareNumbers(op string, left, right plan.Expr) *test {
 	if need := max(x.registers(), 1+y.registers()); need > len(operands) {
 		return nil
 	}
-	t := &test{fails: x.fails() || y.fails()}
+	t := &test{fails: x.fails() || y.fails(), absent: c.in.Absent}
 	x.reads(t)
 	y.reads(t)
 	ops := comparisons[op]
@@ -251,7 +267,7 @@ func (c *compiler) oneOf(e plan.Expr, values []int64) *test {
 	if x == nil || x.registers() > len(operands) {
 		return nil
 	}
-	t := &test{fails: x.fails()}
+	t := &test{fails: x.fails(), absent: c.in.Absent}
 	x.reads(t)
 	values = slices.Clone(values)
 	slices.Sort(values)

@@ -92,7 +92,21 @@ func (w *writer) compare(op asm.JumpOp, r asm.Register, c int64, l label) {
 func (w *writer) formula(f formula, want bool, target, unsure label) {
 	switch f := f.(type) {
 	case *test:
+		if f.nulls == 0 {
+			f.code(w, want, target, unsure)
+			return
+		}
+		null := target
+		if want {
+			null = w.newLabel()
+		}
+		w.add(asm.LoadMem(operands[0], argument, f.absent, asm.DWord))
+		w.constant(scratch, int64(f.nulls))
+		w.jump(asm.JSet.Reg(operands[0], scratch, ""), null)
 		f.code(w, want, target, unsure)
+		if want {
+			w.place(null)
+		}
 	case *junction:
 		// Each part of an AND can make it false, only the last makes it true.
 		out := target

@@ -52,6 +52,7 @@ type contents struct {
 
 	inlinesRead sync.Once // guards inlines
 	inlines     goInlines
+	debugInfo   debugInfo
 
 	classed  sync.Once // guards classes
 	classes  *Classes

@@ -39,11 +39,11 @@ func (d *discard) End(error)                    { close(d.ended) }
 func recorded(tb testing.TB, sink *discard) (*subscription, []byte) {
 	spec := acquisition(FunctionDuration, plan.Target{}, nil,
 		"timestamp", "pid", "tid", "function_name", "module", "duration", "arg0", "process")
-	cols, err := columnsOf(spec)
+	cols, err := columnsOf(spec, valuesOf(spec))
 	if err != nil {
 		tb.Fatal(err)
 	}
-	w := wantsOf(spec, cols, codegen.Program{})
+	w := wantsOf(spec, cols, &readings{columns: valuesOf(spec)}, codegen.Program{})
 	s := newSubscription(spec.Out.Types(), w, sink, 0, newExeNames(), nil)
 	s.name(3, label{function: "f", module: "m"})
 	e := &bpf.FunctionEventFull{}

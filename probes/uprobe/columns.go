@@ -152,6 +152,9 @@ const (
 	colArg0 // and the maxArgs-1 after it
 )
 
+// colValue is what readings tell, by the column's index.
+const colValue = colArg0 + maxArgs
+
 var columnByName = func() map[string]column {
 	m := map[string]column{
 		"timestamp": colTime, "pid": colPID, "tid": colTID, "process": colProcess, "thread_name": colThread,
@@ -176,16 +179,25 @@ func (c column) ofCost() bool { return colCPUTime <= c && c <= colWrittenBytes }
 // aboutMethods reports whether the column is told by receivers.
 func (c column) aboutMethods() bool { return colClassLineage <= c && c < colArg0 && !c.ofCost() }
 
+// isArg reports whether the column is an argument register.
+func (c column) isArg() bool { return colArg0 <= c && c < colValue }
+
 // wants is what a specification asks of the programs.
 type wants struct {
 	cols    []column // of the batches, in order
 	options uint32
+	// reading is how values are read; nil: there are none.
+	reading *reading
 }
 
-// columnsOf finds the columns of a specification.
-func columnsOf(spec *plan.Acquire) ([]column, error) {
+// columnsOf finds the columns of a specification, vs those of them that are values.
+func columnsOf(spec *plan.Acquire, vs []*readValue) ([]column, error) {
 	cols := make([]column, len(spec.Out.Fields))
 	for i, f := range spec.Out.Fields {
+		if vs[i] != nil {
+			cols[i] = colValue
+			continue
+		}
 		c, ok := columnByName[f.Name]
 		if !ok || !hasColumn(spec.Stream, f.Name) {
 			return nil, plan.Errorf(spec.Start, spec.Stop, "%s has no column %s", spec.Stream, f.Name)
@@ -198,8 +210,9 @@ func columnsOf(spec *plan.Acquire) ([]column, error) {
 // wantsOf adds up what is asked by the columns that are read, and by the
 // programs' own test. A column that only the filter reads, and of that only
 // what the kernel tests, is not sent.
-func wantsOf(spec *plan.Acquire, cols []column, test codegen.Program) wants {
+func wantsOf(spec *plan.Acquire, cols []column, values *readings, test codegen.Program) wants {
 	w := wants{cols: slices.Clone(cols)}
+	used := make([]bool, len(cols)) // of values
 	switch spec.Stream {
 	case FunctionEnd:
 		w.options |= atReturn | lateNames
@@ -230,6 +243,9 @@ func wantsOf(spec *plan.Acquire, cols []column, test codegen.Program) wants {
 			continue
 		}
 		switch {
+		case c == colValue:
+			used[i] = true
+			w.options |= values.columns[i].options(spec.Stream, send)
 		case c == colProcess || c == colThread:
 			w.options |= useNames
 			if send {
@@ -252,12 +268,15 @@ func wantsOf(spec *plan.Acquire, cols []column, test codegen.Program) wants {
 			w.options |= sendCost
 		case c == colGoroutine:
 			w.options |= sendGoroutine
-		case c >= colArg0:
+		case c.isArg():
 			w.options |= useArgs
 			if send {
 				w.options |= sendArgs
 			}
 		}
+	}
+	if w.options&(useValues|useResult) != 0 {
+		w.reading = &reading{entry: values.reader(used, false), result: values.reader(used, true), textBytes: values.textBytes(used)}
 	}
 	return w
 }

@@ -75,5 +75,6 @@ func (r *resolver) decideOne(sym *symbols.Module, c choice) decision {
 		return decision{skipped: err.Error()}
 	}
 	w.site, w.behind, w.returns, w.exits = site, site.Offset-offset, how, exits
+	w.values = r.valuesOfFunction(sym, c, site)
 	return decision{want: w}
 }

@@ -25,6 +25,7 @@ type event struct {
 	caller, image uint64              // where it returns to, and in which program, if the caller is wanted
 	copied        *bpf.FunctionCopied // nil if the stack is not wanted;
 	behind        []byte              // what follows it
+	texts         texts               // nil if not wanted
 }
 
 // Sizes of the layouts of events (function.bpf.c).
@@ -46,8 +47,10 @@ const (
 func decode(b []byte, options uint32, e *event) bool {
 	*e = event{}
 	need := sizeEntry
-	switch layout := options & (sendArgs | sendNames | sendReceiver | sendCost | sendStack); {
-	case layout&(sendCost|sendStack) != 0:
+	switch layout := options & (sendArgs | sendNames | sendReceiver | sendCost | sendStack | sendTexts); {
+	case layout&sendTexts != 0 && layout&(sendNames|sendReceiver|sendCost) == 0:
+		need = sizeArgs
+	case layout&(sendCost|sendStack|sendTexts) != 0:
 		need = sizeCost
 	case layout&sendReceiver != 0:
 		need = sizeObject
@@ -73,6 +76,9 @@ func decode(b []byte, options uint32, e *event) bool {
 	}
 	if need == sizeEntry {
 		return true
+	}
+	if options&sendTexts != 0 {
+		e.texts = b[need+behind(options):]
 	}
 	r := (*bpf.FunctionEventReturn)(unsafe.Pointer(unsafe.SliceData(b)))
 	e.start, e.retval = r.Start, r.Retval

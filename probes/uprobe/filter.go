@@ -19,14 +19,16 @@ type filter struct {
 }
 
 // compileFilter compiles spec.Filter for the functions that ws are.
-func (p *Provider) compileFilter(spec *plan.Acquire, ws []want) *filter {
+func (p *Provider) compileFilter(spec *plan.Acquire, values *readings, ws []want) *filter {
 	f := &filter{facts: make([]uint64, len(ws))}
 	used, most := 0, maxFacts
 	if slices.ContainsFunc(ws, func(w want) bool { return w.returns == atExits }) || asksWhence(spec.Out) {
 		most = maxFactsExits
 	}
 	f.layout = codegen.Layout{
-		Columns: layoutOf(spec, p.offset, ws),
+		Columns: layoutOf(spec, p.offset, values, ws),
+		Absent:  valuePlaces.Absent,
+		Text:    values.test,
 		Facts:   int16(unsafe.Offsetof(bpf.FunctionMoment{}.Cookie)),
 		Fact: func(e plan.Expr) (uint8, bool) {
 			bit := firstFact + used
@@ -98,7 +100,7 @@ func (p *Provider) mayHoldOfNone(e plan.Expr) bool {
 // time time since the epoch. Where exits are probed, a call may return on
 // another thread; and it has no retval if it leaves by a tail call, of which the
 // programs' tests know nothing.
-func layoutOf(spec *plan.Acquire, offset int64, ws []want) []codegen.Column {
+func layoutOf(spec *plan.Acquire, offset int64, values *readings, ws []want) []codegen.Column {
 	exits, tails := false, false
 	for _, w := range ws {
 		exits = exits || w.returns == atExits
@@ -112,6 +114,13 @@ func layoutOf(spec *plan.Acquire, offset int64, ws []want) []codegen.Column {
 	out := make([]codegen.Column, len(spec.Out.Fields))
 	for i, f := range spec.Out.Fields {
 		c := codegen.Column{}
+		if v := values.columns[i]; v != nil {
+			if !v.result || !tails {
+				c = v.layout()
+			}
+			out[i] = c
+			continue
+		}
 		switch col := columnByName[f.Name]; col {
 		case colTime:
 			c = number(unsafe.Offsetof(m.Time))

@@ -58,7 +58,9 @@ func newGrowing(p *Provider, spec *plan.Acquire, cols []column, links linkKind, 
 		known: map[mappedIn]bool{}, done: make(chan struct{}), matcher: process.NewMatcher(spec.Target),
 	}
 	// What is left to be tested does not depend on the functions.
-	g.residual = p.compileFilter(spec, nil).program.Residual
+	if values, err := newReadings(spec, cols, valuesOf(spec), nil); err == nil {
+		g.residual = p.compileFilter(spec, values, nil).program.Residual
+	}
 	if first != nil {
 		g.parts = []*source{first}
 		g.residual = first.Residual()

@@ -46,6 +46,15 @@ const (
 	frees
 )
 
+// And with values (values.h).
+const (
+	useValues = 1 << (25 + iota)
+	useResult
+	useTexts
+	keepTexts
+	sendTexts
+)
+
 // Flags in the cookie of a probe, beside the function's number and facts.
 const (
 	goRegisters = 1 << 24
@@ -132,8 +141,10 @@ func load(o Options, c compiled) (*kernel, error) {
 		return nil, err
 	}
 	k := &kernel{spec: spec, calls: uint32(o.MaxCalls), events: events, ring: r, types: c.types, ids: idPool{max: math.MaxUint16}, unused: map[string]*ebpf.Map{}}
-	for _, name := range append(unusedMaps(nil), bpf.FunctionMapGates, bpf.FunctionMapArguments) {
-		spec.Maps[name].Key, spec.Maps[name].Value = nil, nil // sizes differ by query
+	for _, name := range append(unusedMaps(nil), bpf.FunctionMapGates, bpf.FunctionMapArguments, bpf.FunctionMapScratch) {
+		if name != bpf.FunctionMapScratch {
+			spec.Maps[name].Key, spec.Maps[name].Value = nil, nil // sizes differ by query
+		}
 		if k.unused[name], err = ebpf.NewMap(spec.Maps[name]); err != nil {
 			k.close()
 			return nil, refuseLoad(err)
@@ -179,6 +190,8 @@ type setup struct {
 	// operands, by function, is nil where all arguments are where the calling
 	// convention puts them.
 	operands []bpf.FunctionOperands
+	// reading is nil where no values are read.
+	reading *reading
 }
 
 // installation is a query's programs and maps in the kernel, and its links.
@@ -336,6 +349,14 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 	spec.Maps[bpf.FunctionMapHits].MaxEntries = uint32(s.functions)
 	spec.Maps[bpf.FunctionMapTargets].MaxEntries = uint32(max(1, len(s.members)))
 	replace := map[string]*ebpf.Map{bpf.FunctionMapEvents: k.events}
+	if s.options&useTexts == 0 {
+		replace[bpf.FunctionMapScratch] = k.unused[bpf.FunctionMapScratch]
+	}
+	if s.reading != nil {
+		if err := s.reading.specialise(spec, s.options, s.returns); err != nil {
+			return nil, err
+		}
+	}
 	if err := k.useGates(s.gates, spec, &s.options, replace); err != nil {
 		return nil, err
 	}
@@ -491,6 +512,9 @@ func (in *installation) counters(per *[]bpf.FunctionCounters) (sum bpf.FunctionC
 		sum.Offered += c.Offered
 		sum.Shut += c.Shut
 		sum.Unreadable += c.Unreadable
+		sum.Cut += c.Cut
+		sum.TooLarge += c.TooLarge
+		sum.Unkept += c.Unkept
 	}
 	return sum, nil
 }

@@ -98,7 +98,7 @@ func (p *Provider) Streams() []string {
 
 // Prepare implements probes.Provider.
 func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Source, error) {
-	cols, err := columnsOf(spec)
+	cols, err := columnsOf(spec, valuesOf(spec))
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,8 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 
 // prepare is Prepare without what it costs.
 func (p *Provider) prepare(spec *plan.Acquire, cols []column, links linkKind, find finder) (_ *source, err error) {
-	r, err := resolve(spec, p.o.Match, &p.modules, links, spec.Stream != FunctionStart || slices.Contains(cols, colDepth), p.returnsBy(spec), p.costs, find)
+	vs := valuesOf(spec)
+	r, err := resolve(spec, p.o.Match, &p.modules, vs, links, spec.Stream != FunctionStart || slices.Contains(cols, colDepth), p.returnsBy(spec), p.costs, find)
 	if err != nil {
 		return nil, err
 	}
@@ -165,17 +166,26 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []column, links linkKind, fi
 	if slow != "" {
 		r.notices = append(r.notices, slow)
 	}
-	f := p.compileFilter(spec, r.wants)
-	w := wantsOf(spec, cols, f.program)
-	if !slices.ContainsFunc(r.wants, func(w want) bool { return w.flags&goRegisters != 0 }) {
-		w.options &^= sendGoroutine
+	values, err := newReadings(spec, cols, vs, r.wants)
+	if err != nil {
+		return nil, err
 	}
+	f := p.compileFilter(spec, values, r.wants)
+	// It may test texts, which have to be read then.
 	var aggregated *aggregation
 	if !r.java() {
 		aggregated = p.compileAggregate(spec, f, r.wants, len(r.inferred))
 	}
+	w := wantsOf(spec, cols, values, f.program)
+	if w.options&sendStack != 0 && w.options&sendTexts != 0 {
+		return nil, plan.Errorf(spec.Start, spec.Stop, "stacks of calls and texts cannot be read by one acquisition").
+			WithHint("ask for caller, or join two: ... a WINDOW JOIN ... b WINDOW 1ms ON a.tid = b.tid")
+	}
+	if !slices.ContainsFunc(r.wants, func(w want) bool { return w.flags&goRegisters != 0 }) {
+		w.options &^= sendGoroutine
+	}
 	return &source{
-		provider: p, spec: spec, links: links, wants: w, filter: f, aggregation: aggregated,
+		provider: p, spec: spec, links: links, wants: w, values: values, filter: f, aggregation: aggregated,
 		resolution: r, state: make(chan struct{}),
 	}, nil
 }

@@ -26,9 +26,10 @@ type want struct {
 	flags   uint32 // goRegisters, aMethod, and what goidFlag says
 	method  method // if that is asked for
 	returns returns
-	exits   []symbols.Site // if returns is atExits
-	refused bool           // by the kernel, and therefore not probed
-	marked  *symbols.Probe // nil: a function
+	exits   []symbols.Site  // if returns is atExits
+	values  []functionValue // by column; nil: none are read
+	refused bool            // by the kernel, and therefore not probed
+	marked  *symbols.Probe  // nil: a function
 }
 
 // probes is how many places are probed.
@@ -82,7 +83,7 @@ func (r *resolution) knows(p process.Process) bool {
 type finder func(plan.Target, []process.Process, *selector) (*moduleSet, error)
 
 // resolve finds what spec means on this machine. It attaches nothing.
-func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, links linkKind, returns bool, by plan.ReturnProbes, prices func() costs, find finder) (*resolution, error) {
+func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, values []*readValue, links linkKind, returns bool, by plan.ReturnProbes, prices func() costs, find finder) (*resolution, error) {
 	if spec.Target.IsZero() {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", spec.Stream).
 			WithHint("add WHERE pid = N, process = 'name' or exe = '/path', or say USE 'name' before")
@@ -121,7 +122,7 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, links li
 		only |= guarded
 	}
 	harmed := harmedByTraps(kernelAtLeast)
-	r := &resolver{returnsHarmed: harmed, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: by, members: keyOf(list), cache: cache}
+	r := &resolver{returnsHarmed: harmed, values: values, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: by, members: keyOf(list), cache: cache}
 	if len(set.list) == 0 {
 		return nil, &noModules{r.noModules(), sel, running}
 	}
@@ -130,7 +131,7 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, links li
 		err = r.resolve(set, cache)
 	}
 	if err == nil && r.mixed() {
-		r = &resolver{returnsHarmed: harmed, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: plan.ExitReturns, members: r.members, cache: cache}
+		r = &resolver{returnsHarmed: harmed, values: values, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: plan.ExitReturns, members: r.members, cache: cache}
 		err = r.resolve(set, cache)
 	}
 	if err != nil {
@@ -153,14 +154,16 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, links li
 
 // resolver is the state of one resolve.
 type resolver struct {
-	spec      *plan.Acquire
-	sel       *selector
-	links     linkKind
-	prices    func() costs // asked for when there is something to be probed
-	costs     costs
-	returns   bool // are observed,
-	returnsBy plan.ReturnProbes
-	members   string // names the target's processes
+	spec       *plan.Acquire
+	values     []*readValue // by column; nil: it is none
+	signatures signatures   // of the module looked at
+	sel        *selector
+	links      linkKind
+	prices     func() costs // asked for when there is something to be probed
+	costs      costs
+	returns    bool // are observed,
+	returnsBy  plan.ReturnProbes
+	members    string // names the target's processes
 
 	cache   *symbols.Cache
 	through string // of the module looked at: what unwound and hardened say
@@ -256,6 +259,7 @@ func (r *resolver) module(m *module, sym *symbols.Module) error {
 			r.through = cmp.Or(r.unwound(m), r.through)
 		}
 	}
+	r.signatures = openSignatures(sym, r.values)
 	decided := r.decide(sym, chosen)
 	usable := make([]bool, len(chosen))
 	for k, d := range decided {
@@ -342,6 +346,9 @@ func (r *resolver) add(m *module, sym *symbols.Module, decided []decision, usabl
 // its condition.
 func readsArgs(out plan.Schema) bool {
 	return slices.ContainsFunc(out.Fields, func(f plan.Field) bool {
+		if v, ok := parseValue(f.Name); ok {
+			return !v.result
+		}
 		c, ok := columnByName[f.Name]
 		return ok && c >= colReceiver
 	})

@@ -106,7 +106,7 @@ func (s *source) Identity() string {
 		return ""
 	}
 	r := s.resolution
-	id := fmt.Appendln(nil, s.links, s.wants, s.Describe(), s.Residual(), r.only, keyOf(r.members))
+	id := fmt.Appendln(nil, s.links, s.wants.cols, s.wants.options, s.wants.reading.identity(), s.Describe(), s.Residual(), r.only, keyOf(r.members))
 	// There may be ten thousand functions.
 	number := func(ns ...uint64) {
 		for _, n := range ns {

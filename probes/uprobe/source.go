@@ -20,6 +20,7 @@ type source struct {
 	spec       *plan.Acquire
 	links      linkKind
 	wants      wants
+	values     *readings
 	filter     *filter
 	resolution *resolution
 	// aggregation is nil where events become rows.
@@ -92,6 +93,7 @@ func (s *source) setup() setup {
 		members: s.resolution.members, functions: len(s.resolution.wants), rate: s.spec.Settings.MaxEventRate,
 		prompt: s.spec.Settings.Prompt, stackBytes: s.spec.Settings.StackBytes, offset: s.provider.offset, aggregation: s.aggregation, gates: s.gates, cgroups: s.resolution.cgroups,
 		operands: s.resolution.operands(),
+		reading:  s.wants.reading,
 	}
 }
 

@@ -39,6 +39,7 @@ type subscription struct {
 	in       *installation
 
 	labels []codes // by function
+	values *readings
 	// receivers is nil where nothing is asked of objects and methods; then there
 	// are no methods.
 	receivers *receivers
@@ -137,6 +138,8 @@ func (s *subscription) row(e *event, l *codes) {
 				c.Bool = append(c.Bool, false)
 			case c.Type == batch.List:
 				c.Any = append(c.Any, nil)
+			case c.Type == batch.Double:
+				c.Float = append(c.Float, 0)
 			default:
 				c.Int = append(c.Int, 0)
 			}
@@ -180,8 +183,10 @@ func (s *subscription) row(e *event, l *codes) {
 			s.addCaller(c, b.N, e)
 		case colStack:
 			c.Any = append(c.Any, s.stackOf(e))
+		case colValue:
+			s.addValue(c, b.N, s.values.columns[i], e)
 		case colRetval:
-			if e.Function&noRetval != 0 {
+			if e.Function&(1<<(firstAbsent+retvalSlot)) != 0 {
 				c.Nulls.Set(b.N)
 				e.retval = 0
 			}
@@ -309,6 +314,9 @@ func (s *subscription) account() {
 		{s.sink.Count, "nesting", told.Nesting, c.Nesting},
 		{s.sink.Count, "inherited", told.Inherited, c.Inherited},
 		{s.sink.Count, "arguments that could not be read", told.Unreadable, c.Unreadable},
+		{s.sink.Count, "text cut off at max_string", told.Cut, c.Cut},
+		{s.sink.Count, "unsigned number above 9223372036854775807", told.TooLarge, c.TooLarge},
+		{s.sink.Count, "texts not kept: too many calls under way", told.Unkept, c.Unkept},
 	} {
 		if n.now > n.before {
 			n.tell(n.cause, n.now-n.before)

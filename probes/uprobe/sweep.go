@@ -3,8 +3,10 @@ package uprobe
 import (
 	"fmt"
 	"os"
+	"reflect"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/cilium/ebpf"
 
@@ -64,7 +66,7 @@ func (w *sweeper) wait() {
 
 func (w *sweeper) sweep() {
 	p := processes{}
-	prune(w.calls, func(f bpf.FunctionFrame, c bpf.FunctionPending) bool { return !p.has(f.Tgid, c.M.Start) })
+	pruneCalls(w.calls, func(f bpf.FunctionFrame, c *bpf.FunctionPending) bool { return !p.has(f.Tgid, c.M.Start) })
 	prune(w.goroutines, func(g bpf.FunctionGoroutine, o bpf.FunctionOwner) bool { return !p.has(uint32(g.Tgid), o.Born) })
 }
 
@@ -74,19 +76,38 @@ func (w *sweeper) forget() {
 	if w == nil {
 		return
 	}
-	prune(w.calls, func(bpf.FunctionFrame, bpf.FunctionPending) bool { return true })
+	pruneCalls(w.calls, func(bpf.FunctionFrame, *bpf.FunctionPending) bool { return true })
 	prune(w.goroutines, func(bpf.FunctionGoroutine, bpf.FunctionOwner) bool { return true })
 }
 
 // prune deletes the entries of a map that are dead.
 func prune[K, V any](m *ebpf.Map, dead func(K, V) bool) {
-	const batch = 1024
-	keys, values := make([]K, batch), make([]V, batch)
+	values := make([]V, pruned)
+	pruneAll(m, values, func(i int, k K) bool { return dead(k, values[i]) })
+}
+
+// pruneCalls is prune for calls under way, which have texts behind them in some queries.
+func pruneCalls(m *ebpf.Map, dead func(bpf.FunctionFrame, *bpf.FunctionPending) bool) {
+	size := int(m.ValueSize())
+	values := reflect.MakeSlice(reflect.SliceOf(reflect.ArrayOf(size, reflect.TypeFor[byte]())), pruned, pruned)
+	first := values.UnsafePointer()
+	pruneAll(m, values.Interface(), func(i int, f bpf.FunctionFrame) bool {
+		return dead(f, (*bpf.FunctionPending)(unsafe.Add(first, i*size)))
+	})
+}
+
+// pruned is how many entries are looked at in one go.
+const pruned = 1024
+
+// pruneAll deletes the entries of a map that are dead; values is a slice of them that is
+// filled before dead is asked about the i'th.
+func pruneAll[K any](m *ebpf.Map, values any, dead func(i int, k K) bool) {
+	keys := make([]K, pruned)
 	var cursor ebpf.MapBatchCursor
 	for {
 		n, err := m.BatchLookup(&cursor, keys, values, nil)
 		for i := range n {
-			if dead(keys[i], values[i]) {
+			if dead(i, keys[i]) {
 				// It may just have been deleted.
 				_ = m.Delete(&keys[i])
 			}

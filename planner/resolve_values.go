@@ -1,0 +1,232 @@
+package planner
+
+import (
+	"errors"
+	"strings"
+
+	"endoscope/operators/batch"
+	"endoscope/parser"
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+)
+
+// Values are columns of function streams that no catalog lists: args.NAME, args.a.b,
+// and str(arg0) or str(arg0, 64). Those that a statement names are added to the streams
+// that it may mean; pruning removes them where it does not. Of which types arguments are
+// only programs say, and which programs, only the plan: so a statement is resolved with
+// types that are not known (NULL, which goes with any), and when that shows what they are
+// of, again.
+
+// valueKey is a value of one of a statement's acquisitions, by its number.
+type valueKey struct {
+	serial int
+	name   string
+}
+
+// errLearnt says that types were learnt: the statement is to be resolved again.
+var errLearnt = errors.New("planner: types of values were learnt")
+
+// resolving calls resolve until all types are known that it needs.
+func resolving[T any](env *Env, src string, resolve func(*resolver) (T, error)) (T, error) {
+	known := map[valueKey]batch.Type{}
+	for {
+		r := &resolver{env: env, src: src, known: known}
+		out, err := resolve(r)
+		if err != errLearnt {
+			return out, err
+		}
+	}
+}
+
+// learn asks for the types of values that are not known. errLearnt: there were some.
+func (r *resolver) learn(root plan.Node) error {
+	learnt := false
+	for _, leaf := range plan.Leaves(root) {
+		var unknown []int
+		for i, f := range leaf.Out.Fields {
+			if f.Type == batch.Null && isValue(f.Name) {
+				unknown = append(unknown, i)
+			}
+		}
+		if len(unknown) == 0 {
+			continue
+		}
+		if r.env.Values == nil {
+			f := leaf.Out.Fields[unknown[0]]
+			return r.hintf(parser.Span{Start: leaf.Start, Stop: leaf.Stop}, "arg0 to arg5 are the raw arguments", "what %s is of cannot be known here", f.Name)
+		}
+		types, err := r.env.Values(leaf)
+		if err != nil {
+			return r.placed(err)
+		}
+		for _, i := range unknown {
+			r.known[valueKey{leaf.Serial, leaf.Out.Fields[i].Name}] = types[i]
+			learnt = true
+		}
+	}
+	if learnt {
+		return errLearnt
+	}
+	return nil
+}
+
+// values are the values that the statement may mean of a source.
+func (r *resolver) values(st *catalog.Stream, s *parser.Source) []plan.Field {
+	_, hasArgs := st.Column("arg0")
+	_, hasResult := st.Column("retval")
+	if !hasArgs && !hasResult {
+		return nil
+	}
+	own := st.Name
+	if s.Alias != nil {
+		own = s.Alias.Name
+	}
+	var out []plan.Field
+	seen := map[string]bool{}
+	for _, v := range namedValues(r.src) {
+		if seen[v.name] || v.qualifier != "" && v.qualifier != own || v.result && !hasResult || !v.result && !hasArgs {
+			continue
+		}
+		seen[v.name] = true
+		f := plan.Field{Name: v.name, Qualifier: st.Name, Type: batch.Varchar}
+		if !v.text {
+			f.Type = batch.Null
+			if t, ok := r.known[valueKey{r.serial, v.name}]; ok {
+				f.Type = t
+			}
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// isValue reports whether a column is one of those: * does not mean them.
+func isValue(name string) bool {
+	return strings.HasPrefix(name, "args.") || strings.HasPrefix(name, "str(")
+}
+
+// namedValue is a value as a statement names it.
+type namedValue struct {
+	qualifier, name string
+	text            bool // str()
+	result          bool
+}
+
+// namedValues finds the values that a text names.
+func namedValues(src string) (list []namedValue) {
+	tokens := parser.Highlight(src)
+	word := func(i int) string {
+		if i < 0 || i >= len(tokens) || tokens[i].Kind == parser.TokenComment {
+			return ""
+		}
+		return src[tokens[i].Start:tokens[i].Stop]
+	}
+	// path reads a.b.c from token i on, and where it ends.
+	path := func(i int) (parts []string, end int) {
+		for {
+			parts = append(parts, unquoted(word(i)))
+			if i++; word(i) != "." {
+				return parts, i
+			}
+			i++
+		}
+	}
+	for i := range tokens {
+		switch {
+		case tokens[i].Kind == parser.TokenFunction && strings.EqualFold(word(i), "str") && word(i+1) == "(":
+			parts, end := path(i + 2)
+			limit := ""
+			if word(end) == "," {
+				limit, end = word(end+1), end+2
+			}
+			if v, ok := textOf(parts, limit); ok && word(end) == ")" {
+				list = append(list, v)
+			}
+		case tokens[i].Kind == parser.TokenName && word(i-1) != "." && word(i+1) == ".":
+			parts, _ := path(i)
+			v := namedValue{}
+			if parts[0] != "args" {
+				v.qualifier, parts = parts[0], parts[1:]
+			}
+			if len(parts) > 1 && parts[0] == "args" {
+				v.name = strings.Join(parts, ".")
+				list = append(list, v)
+			}
+		}
+	}
+	return list
+}
+
+func unquoted(name string) string {
+	if len(name) > 1 && name[0] == '"' {
+		return strings.ReplaceAll(name[1:len(name)-1], `""`, `"`)
+	}
+	return name
+}
+
+// textOf is the text at what parts name: [alias.]arg0, retval, args.a.b.
+func textOf(parts []string, limit string) (namedValue, bool) {
+	v := namedValue{text: true}
+	ok := func(p string) bool {
+		return p == "args" || p == "retval" || len(p) == 4 && p[:3] == "arg" && '0' <= p[3] && p[3] <= '5'
+	}
+	if !ok(strings.ToLower(parts[0])) && len(parts) > 1 {
+		v.qualifier, parts = parts[0], parts[1:]
+	}
+	first := strings.ToLower(parts[0])
+	if !ok(first) || (first == "args") != (len(parts) > 1) {
+		return v, false
+	}
+	v.result = first == "retval"
+	v.name = "str(" + strings.Join(append([]string{first}, parts[1:]...), ".")
+	if limit != "" {
+		v.name += ", " + limit
+	}
+	v.name += ")"
+	return v, true
+}
+
+// maxText is the most that a text may be asked to have, in bytes.
+const maxText = 4096
+
+// text resolves str(arg0), str(args.p, 64): what it reads belongs to the call's entry, so
+// it is acquired, not computed.
+func (c *exprCtx) text(e *parser.Call) (plan.Expr, error) {
+	const usage = "str(arg0), str(arg0, 64), str(args.name), str(retval)"
+	if len(e.Args) == 0 || len(e.Args) > 2 {
+		return nil, c.r.hintf(e.Pos(), usage, "str takes a pointer and perhaps a number of bytes")
+	}
+	ref, ok := e.Args[0].X.(*parser.ColumnRef)
+	if !ok {
+		return nil, c.r.hintf(e.Args[0].X.Pos(), usage, "str reads the program's memory when a call begins, at an argument as it is, not at what is computed")
+	}
+	limit := ""
+	if len(e.Args) == 2 {
+		l, ok := e.Args[1].X.(*parser.Literal)
+		if !ok || l.Kind != parser.LitInt && l.Kind != parser.LitSize || l.Int < 1 || l.Int > maxText {
+			return nil, c.r.errorf(e.Args[1].X.Pos(), "a text has from 1 to %d bytes", maxText)
+		}
+		limit = l.Text
+	}
+	var parts []string
+	for _, p := range ref.Parts {
+		parts = append(parts, p.Name)
+	}
+	v, ok := textOf(parts, limit)
+	i, n := -1, 0
+	if ok {
+		i, n = c.in.column(v.qualifier, v.name)
+	}
+	switch {
+	case n > 1:
+		return nil, c.r.errorf(ref.Pos(), "%s is in more than one source: write which, as in alias.%s", ref, ref)
+	case n == 0:
+		return nil, c.r.hintf(ref.Pos(), usage, "str reads arguments and results of function streams: there is no such here")
+	}
+	f := c.in.fields()[i]
+	var x plan.Expr = &plan.Col{Index: i, Name: f.Name, T: f.Type}
+	if c.agg != nil {
+		return c.agg.column(x, f.Name, e.Pos())
+	}
+	return x, nil
+}

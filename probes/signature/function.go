@@ -1,0 +1,281 @@
+package signature
+
+import (
+	"debug/dwarf"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"endoscope/probes/symbols"
+)
+
+// Function is what debug information says of one function.
+type Function struct {
+	Name   string
+	Params []Param
+	// Result is what the function returns, the first thing of several; nil: nothing.
+	Result *Param
+	// More are the results of a Go function behind the first.
+	More     []Param
+	Variadic bool
+	File     string
+	Line     int64
+
+	info *Info
+}
+
+// Param is a parameter, or a result.
+type Param struct {
+	Name string
+	Type *Type
+
+	pieces []piece
+	err    error // why it cannot be read
+}
+
+// Function finds what is known of function i of module m.
+func (f *Info) Function(m *symbols.Module, i int) (out *Function, err error) {
+	defer recovered(&err)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	of := m.Function(i)
+	unit, e, err := f.subprogram(of.Addr)
+	if err != nil {
+		return nil, err
+	}
+	out = &Function{Name: of.Name, info: f}
+	r := reader{Info: f, unit: unit, of: of, external: f.val(e, dwarf.AttrExternal) == true}
+	frame, _ := e.Val(dwarf.AttrFrameBase).([]byte)
+	r.frameIsCFA = len(frame) == 1 && frame[0] == opCallFrameCFA
+	if err := r.parameters(out, e); err != nil {
+		return nil, err
+	}
+	out.Line, _ = f.val(e, dwarf.AttrDeclLine).(int64)
+	if file, ok := f.val(e, dwarf.AttrDeclFile).(int64); ok {
+		if lines, err := f.d.LineReader(unit); err == nil && lines != nil {
+			if files := lines.Files(); file >= 0 && int(file) < len(files) && files[file] != nil {
+				out.File = files[file].Name
+			}
+		}
+	}
+	return out, nil
+}
+
+// reader is the state of one Function.
+type reader struct {
+	*Info
+	unit       *dwarf.Entry
+	of         symbols.Function
+	frameIsCFA bool
+	external   bool
+}
+
+// conventions are those of the function's arguments and results.
+func (r *reader) conventions() (args, results *convention) {
+	if r.of.Lang == symbols.Go {
+		return &convention{f: r.Info, golang: true, ints: goRegisters, floats: goFloats}, &convention{f: r.Info, golang: true, ints: goRegisters, floats: goFloats}
+	}
+	rust := r.of.Lang == symbols.Rust
+	return &convention{f: r.Info, rust: rust, ints: systemVArguments, floats: systemVFloats}, &convention{f: r.Info, rust: rust, ints: systemVResults, floats: 2}
+}
+
+// parameters reads what the function takes and gives.
+func (r *reader) parameters(out *Function, e *dwarf.Entry) error {
+	children, err := r.children(e)
+	if err != nil {
+		return err
+	}
+	args, results := r.conventions()
+	if at, ok := r.val(e, dwarf.AttrType).(dwarf.Offset); ok {
+		t, err := r.typeOf(at)
+		if err != nil {
+			return err
+		}
+		p := r.result(t, results, args)
+		p.Name = "retval"
+		out.Result = &p
+	}
+	for _, c := range children {
+		switch {
+		case c.Tag == dwarf.TagUnspecifiedParameters:
+			out.Variadic = true
+			continue
+		case c.Tag != dwarf.TagFormalParameter:
+			continue
+		}
+		at, ok := r.val(c, dwarf.AttrType).(dwarf.Offset)
+		if !ok {
+			return errors.New("has a parameter without a type in its debug information")
+		}
+		t, err := r.typeOf(at)
+		if err != nil {
+			return err
+		}
+		if isResult, _ := c.Val(dwarf.AttrVarParam).(bool); isResult && r.of.Lang == symbols.Go {
+			p := r.result(t, results, nil)
+			p.Name = r.name(c)
+			if out.Result == nil {
+				out.Result = &p
+			} else {
+				out.More = append(out.More, p)
+			}
+			continue
+		}
+		p := Param{Name: r.name(c), Type: t}
+		p.pieces, p.err = r.parameter(c, t, args)
+		out.Params = append(out.Params, p)
+	}
+	return nil
+}
+
+// result is where what is returned will be.
+func (r *reader) result(t *Type, results, args *convention) Param {
+	p := Param{Type: t}
+	if t.Size == 0 && t.Kind == Void {
+		p.err = errors.New("is nothing: the function returns void")
+		return p
+	}
+	p.pieces, p.err = results.pass(t)
+	if results.golang || p.err != nil || len(p.pieces) == 0 || p.pieces[0].kind == inRegister {
+		return p
+	}
+	if t.Kind == Float { // long double
+		p.err = errors.New("is floating point and returned in a register that probes of the kernel do not have")
+		return p
+	}
+	// It is written where a pointer leads that is passed in front of the arguments, and
+	// returned.
+	if args != nil {
+		args.ints = args.ints[1:]
+	}
+	p.pieces = []piece{{kind: inMemory, reg: dwAX}}
+	return p
+}
+
+// parameter is where a parameter is when the function is entered.
+func (r *reader) parameter(c *dwarf.Entry, t *Type, args *convention) ([]piece, error) {
+	expr, whole, err := r.located(r.unit, c, r.of.Addr)
+	if err != nil {
+		return nil, err
+	}
+	pieces, evaluateErr := evaluate(expr, r.frameIsCFA)
+	// A class that must not be copied byte by byte is passed by a pointer to it. Its
+	// description may not say so, but where the pointer has been stored does, and what the
+	// pointer is in.
+	if n := len(expr); t.Kind == Struct && n > 0 && (expr[n-1] == opDeref || evaluateErr == nil && pieces[0].isPointer()) {
+		copied := *t
+		copied.indirect = true
+		t = &copied
+	}
+	byConvention, conventionErr := args.pass(t)
+	switch {
+	case expr == nil && c.Val(dwarf.AttrLocation) == nil && !r.changed():
+		return byConvention, conventionErr // nothing reads it, but it is passed
+	case expr == nil:
+		return nil, errors.New("was optimised away: the compiled function is not passed it")
+	case whole && (evaluateErr != nil || pieces[0].kind == inMemory && !pieces[0].isPointer()):
+		// Where it is kept once the function has stored it there.
+		return byConvention, conventionErr
+	}
+	return pieces, evaluateErr
+}
+
+// isPointer reports whether the piece lies where a register points that arguments are
+// passed in.
+func (p piece) isPointer() bool {
+	return p.kind == inMemory && p.offset == 0 && slices.Contains(systemVArguments, p.reg)
+}
+
+// changed reports whether the compiler may pass parameters in a way of its own, as it may
+// where it knows all callers: GCC says so in the name.
+func (r *reader) changed() bool {
+	for _, mark := range []string{".isra.", ".constprop.", ".part."} {
+		if strings.Contains(r.of.Mangled, mark) {
+			return true
+		}
+	}
+	return false
+}
+
+// Signature is the function as its language writes it.
+func (f *Function) Signature(lang symbols.Lang) string {
+	var params []string
+	for _, p := range f.Params {
+		params = append(params, declared(lang, p))
+	}
+	if f.Variadic {
+		params = append(params, "...")
+	}
+	list := strings.Join(params, ", ")
+	result := "void"
+	if f.Result != nil {
+		result = f.Result.Type.Name
+	}
+	switch lang {
+	case symbols.Go, symbols.Rust:
+		word, arrow := "func ", " "
+		if lang == symbols.Rust {
+			word, arrow = "fn ", " -> "
+		}
+		out := word + f.Name + "(" + list + ")"
+		switch {
+		case f.Result == nil:
+		case len(f.More) > 0:
+			all := result
+			for _, m := range f.More {
+				all += ", " + m.Type.Name
+			}
+			out += " (" + all + ")"
+		default:
+			out += arrow + result
+		}
+		return out
+	}
+	return result + " " + f.Name + "(" + list + ")"
+}
+
+func declared(lang symbols.Lang, p Param) string {
+	switch {
+	case p.Name == "":
+		return p.Type.Name
+	case lang == symbols.Go:
+		return p.Name + " " + p.Type.Name
+	case lang == symbols.Rust:
+		return p.Name + ": " + p.Type.Name
+	case strings.HasSuffix(p.Type.Name, "*"):
+		return p.Type.Name + p.Name
+	}
+	return p.Type.Name + " " + p.Name
+}
+
+// names of registers as DWARF numbers them.
+var registerNames = map[int]string{
+	dwAX: "rax", dwDX: "rdx", dwCX: "rcx", dwBX: "rbx", dwSI: "rsi", dwDI: "rdi", 6: "rbp", dwSP: "rsp",
+	dwR8: "r8", dwR9: "r9", dwR10: "r10", dwR11: "r11", 12: "r12", 13: "r13", 14: "r14", 15: "r15", dwXMM0: "xmm",
+}
+
+// Where says where a parameter is when the function is entered.
+func (p *Param) Where() string {
+	if p.err != nil {
+		return p.err.Error()
+	}
+	var out []string
+	for _, x := range p.pieces {
+		switch x.kind {
+		case inRegister:
+			out = append(out, registerNames[x.reg])
+		case inMemory:
+			if x.reg == cfa {
+				out = append(out, fmt.Sprintf("[rsp+%d]", 8+x.offset))
+			} else {
+				out = append(out, fmt.Sprintf("[%s%+d]", registerNames[x.reg], x.offset))
+			}
+		case constant:
+			out = append(out, fmt.Sprintf("always %d", x.offset))
+		case nowhere:
+			out = append(out, "nowhere")
+		}
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,358 @@
+package signature
+
+import (
+	"debug/dwarf"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Kind is what values of a type are, whatever it is called.
+type Kind uint8
+
+// Kinds of types.
+const (
+	Void Kind = iota
+	Int
+	Uint
+	Bool
+	Enum
+	Float
+	Pointer
+	Reference
+	Struct // also classes
+	Union
+	Array
+	Code // of a function
+	Other
+)
+
+// Type is a type of the program's source.
+type Type struct {
+	Name string // as the source spells it
+	bare string // without const
+	Kind Kind
+	Size int64
+	// Char: a character of C, or a byte of one's text.
+	Char bool
+
+	elem     dwarf.Offset // of what pointers lead to and arrays are of; 0: void
+	at       dwarf.Offset // of the members
+	count    int64        // of an array
+	indirect bool         // a class that is passed by a pointer to it
+}
+
+// member is a field of a struct.
+type member struct {
+	name   string
+	offset int64
+	t      *Type
+	// bit and bits say where a bit field is, from offset on; bits 0: it is none.
+	bit, bits int64
+}
+
+// passByReference is DW_CC_pass_by_reference.
+const passByReference = 4
+
+// typeOf reads the type at an offset; 0 is void.
+func (f *Info) typeOf(at dwarf.Offset) (*Type, error) {
+	t := &Type{Name: "void"}
+	if at == 0 {
+		return t, nil
+	}
+	name := "" // what it is called by typedefs
+	prefix := ""
+	for range maxDepth {
+		e, err := f.entry(at)
+		if err != nil {
+			return nil, err
+		}
+		own, _ := e.Val(dwarf.AttrName).(string)
+		next, hasNext := e.Val(dwarf.AttrType).(dwarf.Offset)
+		switch e.Tag {
+		case dwarf.TagTypedef:
+			if name == "" {
+				name = own
+			}
+		case dwarf.TagConstType:
+			if name == "" {
+				prefix += "const "
+			}
+		case dwarf.TagVolatileType, dwarf.TagRestrictType, dwarf.TagAtomicType:
+		default:
+			if err := f.plain(t, e, own); err != nil {
+				return nil, err
+			}
+			if name != "" {
+				t.Name = name
+			}
+			t.bare, t.Name = t.Name, prefix+t.Name
+			return t, nil
+		}
+		if !hasNext {
+			t.Name = prefix + name
+			if t.Name == prefix {
+				t.Name += "void"
+			}
+			return t, nil
+		}
+		at = next
+	}
+	return nil, errors.New("has damaged debug information: a type that has no end")
+}
+
+// plain reads a type that is no other's name.
+func (f *Info) plain(t *Type, e *dwarf.Entry, name string) error {
+	t.Size, _ = e.Val(dwarf.AttrByteSize).(int64)
+	t.Name, t.at = name, e.Offset
+	t.elem, _ = e.Val(dwarf.AttrType).(dwarf.Offset)
+	switch e.Tag {
+	case dwarf.TagBaseType:
+		encoding, _ := e.Val(dwarf.AttrEncoding).(int64)
+		switch encoding {
+		case 0x02:
+			t.Kind = Bool
+		case 0x04:
+			t.Kind = Float
+		case 0x05, 0x0d: // signed, signed_fixed
+			t.Kind = Int
+		case 0x06:
+			t.Kind, t.Char = Int, name == "char"
+		case 0x07, 0x10: // unsigned, UTF
+			t.Kind = Uint
+		case 0x08:
+			t.Kind, t.Char = Uint, name == "char"
+		default:
+			t.Kind = Other
+		}
+	case dwarf.TagPointerType, dwarf.TagReferenceType, dwarf.TagRvalueReferenceType, dwarf.TagPtrToMemberType:
+		t.Kind = Pointer
+		if e.Tag == dwarf.TagReferenceType || e.Tag == dwarf.TagRvalueReferenceType {
+			t.Kind = Reference
+		}
+		if t.Size == 0 {
+			t.Size = 8
+		}
+		if e.Tag == dwarf.TagPtrToMemberType {
+			t.Kind = Other
+		}
+		if name == "" {
+			elem, err := f.nameOf(t.elem)
+			if err != nil {
+				return err
+			}
+			t.Name = elem + map[dwarf.Tag]string{dwarf.TagReferenceType: " &", dwarf.TagRvalueReferenceType: " &&"}[e.Tag]
+			if e.Tag == dwarf.TagPointerType {
+				t.Name = elem + " *"
+				if strings.HasSuffix(elem, "*") {
+					t.Name = elem + "*"
+				}
+			}
+		}
+	case dwarf.TagEnumerationType:
+		t.Kind, t.Name = Enum, spelled("enum", name)
+	case dwarf.TagStructType, dwarf.TagClassType, dwarf.TagUnionType:
+		t.Kind = Struct
+		if e.Tag == dwarf.TagUnionType {
+			t.Kind = Union
+		}
+		if name == "" {
+			t.Name = "struct {...}"
+		}
+		cc, _ := e.Val(dwarf.AttrCalling).(int64)
+		t.indirect = cc == passByReference
+	case dwarf.TagArrayType:
+		t.Kind = Array
+		return f.array(t, e, name)
+	case dwarf.TagSubroutineType:
+		t.Kind, t.Name = Code, spelled("function", name)
+	case dwarf.TagUnspecifiedType:
+		t.Kind = Other
+	default:
+		t.Kind = Other
+		if name == "" {
+			t.Name = "a type that is not known here"
+		}
+	}
+	return nil
+}
+
+func spelled(kind, name string) string {
+	if name == "" {
+		return kind + " {...}"
+	}
+	return name
+}
+
+// array reads how many elements an array has.
+func (f *Info) array(t *Type, e *dwarf.Entry, name string) error {
+	cs, err := f.children(e)
+	if err != nil {
+		return err
+	}
+	t.count = 1
+	bounds := ""
+	for _, c := range cs {
+		if c.Tag != dwarf.TagSubrangeType {
+			continue
+		}
+		n, ok := c.Val(dwarf.AttrCount).(int64)
+		if !ok {
+			last, ok := c.Val(dwarf.AttrUpperBound).(int64)
+			if n = last + 1; !ok {
+				n = 0
+			}
+		}
+		t.count *= n
+		bounds += fmt.Sprintf("[%d]", n)
+	}
+	elem, err := f.typeOf(t.elem)
+	if err != nil {
+		return err
+	}
+	if t.Size == 0 {
+		t.Size = t.count * elem.Size
+	}
+	if name == "" {
+		t.Name = elem.Name + bounds
+	}
+	return nil
+}
+
+// nameOf is the name of the type at an offset. It follows no pointers to structs.
+func (f *Info) nameOf(at dwarf.Offset) (string, error) {
+	if at == 0 {
+		return "void", nil
+	}
+	e, err := f.entry(at)
+	if err != nil {
+		return "", err
+	}
+	if e.Tag == dwarf.TagStructType || e.Tag == dwarf.TagUnionType || e.Tag == dwarf.TagClassType {
+		name, _ := e.Val(dwarf.AttrName).(string)
+		return spelled("struct", name), nil
+	}
+	t, err := f.typeOf(at)
+	if err != nil {
+		return "", err
+	}
+	return t.Name, nil
+}
+
+// definition is a struct where its members are: one that is only declared is looked for
+// among those of its unit.
+func (f *Info) members(t *Type) ([]member, error) {
+	e, err := f.entry(t.at)
+	if err != nil {
+		return nil, err
+	}
+	if decl, _ := e.Val(dwarf.AttrDeclaration).(bool); decl {
+		return nil, fmt.Errorf("%s is only declared where this was compiled: its fields are not known", t.Name)
+	}
+	cs, err := f.children(e)
+	if err != nil {
+		return nil, err
+	}
+	var out []member
+	for _, c := range cs {
+		if c.Tag != dwarf.TagMember && c.Tag != dwarf.TagInheritance {
+			continue
+		}
+		m := member{}
+		m.name, _ = c.Val(dwarf.AttrName).(string)
+		at, ok := c.Val(dwarf.AttrType).(dwarf.Offset)
+		if !ok || c.Val(dwarf.AttrExternal) != nil {
+			continue
+		}
+		if loc := c.Val(dwarf.AttrDataMemberLoc); loc != nil {
+			if m.offset, ok = loc.(int64); !ok {
+				continue // of a virtual base
+			}
+		}
+		if m.t, err = f.typeOf(at); err != nil {
+			return nil, err
+		}
+		if m.bits, _ = c.Val(dwarf.AttrBitSize).(int64); m.bits > 0 {
+			bit, ok := c.Val(dwarf.AttrDataBitOffset).(int64)
+			if !ok { // before DWARF 4: from the highest bit of the storage on
+				high, _ := c.Val(dwarf.AttrBitOffset).(int64)
+				size := m.t.Size
+				if n, ok := c.Val(dwarf.AttrByteSize).(int64); ok {
+					size = n
+				}
+				bit = m.offset*8 + size*8 - high - m.bits
+			}
+			m.offset, m.bit = bit/8, bit%8
+		}
+		out = append(out, m)
+		if len(out) > maxMembers {
+			return nil, fmt.Errorf("%s has more than %d fields", t.Name, maxMembers)
+		}
+	}
+	return out, nil
+}
+
+const maxMembers = 10_000
+
+// member finds a field by name: its own, of what it is derived from, or of a struct
+// without a name within it.
+func (f *Info) member(t *Type, name string, depth int) (*member, error) {
+	if depth == 0 {
+		return nil, nil
+	}
+	ms, err := f.members(t)
+	if err != nil {
+		return nil, err
+	}
+	for i := range ms {
+		if ms[i].name == name {
+			return &ms[i], nil
+		}
+	}
+	for _, m := range ms {
+		if m.name != "" || m.t.Kind != Struct && m.t.Kind != Union {
+			continue
+		}
+		inner, err := f.member(m.t, name, depth-1)
+		if err != nil {
+			return nil, err
+		}
+		if inner != nil {
+			inner.offset += m.offset
+			return inner, nil
+		}
+	}
+	return nil, nil
+}
+
+// enumerators are the names of an enum's values.
+func (f *Info) enumerators(t *Type) (map[int64]string, bool, error) {
+	e, err := f.entry(t.at)
+	if err != nil {
+		return nil, false, err
+	}
+	cs, err := f.children(e)
+	if err != nil {
+		return nil, false, err
+	}
+	out, signed := map[int64]string{}, false
+	for _, c := range cs {
+		n, ok := c.Val(dwarf.AttrConstValue).(int64)
+		name, _ := c.Val(dwarf.AttrName).(string)
+		if c.Tag != dwarf.TagEnumerator || !ok {
+			continue
+		}
+		signed = signed || n < 0
+		if _, have := out[n]; !have {
+			out[n] = name
+		}
+	}
+	if t.elem != 0 {
+		under, err := f.typeOf(t.elem)
+		if err != nil {
+			return nil, false, err
+		}
+		signed = under.Kind == Int
+	}
+	return out, signed, nil
+}

@@ -1,0 +1,385 @@
+package signature
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes/codegen"
+)
+
+// Value is how something that a function takes or gives is read.
+type Value struct {
+	codegen.Value
+	Type batch.Type
+	// Names are those of an enum's numbers, whose Type is VARCHAR.
+	Names map[int64]string
+	// Float: the number is the bits of a floating point number of so many bytes, whose
+	// Type is DOUBLE. 0: it is none.
+	Float int64
+}
+
+// Where tells of a place what the kernel knows there.
+type Where struct {
+	// SPOffset is what is added to the stack pointer to get the address of the return
+	// address.
+	SPOffset int64
+	// MaxText is how many bytes of a text are read at most.
+	MaxText int
+	// AsText: what pointers lead to is a text, whatever they are pointers to.
+	AsText bool
+}
+
+// Argument is the value that path names: a parameter, and fields of it.
+func (f *Function) Argument(path []string, at Where) (Value, error) {
+	var names []string
+	for i := range f.Params {
+		p := &f.Params[i]
+		if p.Name == path[0] {
+			return f.value(p, path, at)
+		}
+		if p.Name != "" {
+			names = append(names, p.Name)
+		}
+	}
+	e := plan.Errorf(-1, -1, "%s has no argument %s", f.Name, path[0])
+	switch near := plan.Nearest(path[0], names, 2); {
+	case len(names) == 0:
+		return Value{}, e.WithHint("it has none with a name")
+	case len(near) > 0:
+		return Value{}, e.WithHint("did you mean args.%s?", strings.Join(near, " or args."))
+	}
+	return Value{}, e.WithHint("it has args.%s", strings.Join(names, ", args."))
+}
+
+// Return is the value that the function returns, or a field of it.
+func (f *Function) Return(path []string, at Where) (Value, error) {
+	if f.Result == nil {
+		return Value{}, plan.Errorf(-1, -1, "%s returns nothing", f.Name)
+	}
+	return f.value(f.Result, append([]string{"retval"}, path...), at)
+}
+
+// value reads what path names of p.
+func (f *Function) value(p *Param, path []string, at Where) (Value, error) {
+	f.info.mu.Lock()
+	defer f.info.mu.Unlock()
+	v, err := f.read(p, path, at)
+	if err == nil {
+		return v, nil
+	}
+	var e *plan.Error
+	if errors.As(err, &e) {
+		return v, err
+	}
+	what := strings.Join(path, ".")
+	if p != f.Result {
+		what = "args." + what
+	}
+	return v, plan.Errorf(-1, -1, "%s of %s %v", what, f.Name, err)
+}
+
+// object is something of a type, and where it is.
+type object struct {
+	t      *Type
+	pieces []piece // of what is in registers, else
+	// base is the address from which the object lies offset bytes away.
+	base   codegen.Integer
+	offset int64
+	memory bool
+	// bit and bits are those of a bit field; bits 0: it is none.
+	bit, bits int64
+}
+
+func (f *Function) read(p *Param, path []string, at Where) (v Value, err error) {
+	defer recovered(&err)
+	if p.err != nil {
+		return v, p.err
+	}
+	o := object{t: p.Type, pieces: p.pieces}
+	if len(o.pieces) == 1 && o.pieces[0].kind == inMemory {
+		o.place(o.pieces[0], at)
+	}
+	for _, name := range path[1:] {
+		if o, err = f.field(o, name, at); err != nil {
+			return v, err
+		}
+	}
+	if o.t.Kind == Reference {
+		if o, err = f.follow(o, at); err != nil {
+			return v, err
+		}
+	}
+	return f.final(o, at)
+}
+
+// place puts an object into memory.
+func (o *object) place(p piece, at Where) {
+	o.memory, o.offset = true, p.offset
+	o.base = codegen.Integer{Register: registers[p.reg]}
+	if p.reg == cfa {
+		o.base.Register = registers[dwSP]
+		o.offset += at.SPOffset + 8
+	}
+}
+
+// registers are the offsets of registers in struct pt_regs, by DWARF's numbers.
+var registers = map[int]int16{
+	dwAX: 80, dwDX: 96, dwCX: 88, dwBX: 40, dwSI: 104, dwDI: 112, 6: 32, dwSP: 152,
+	dwR8: 72, dwR9: 64, dwR10: 56, dwR11: 48, 12: 24, 13: 16, 14: 8, 15: 0,
+}
+
+// number is the object as an integer of so many bits from a bit on.
+func (o *object) number(bit, bits int64, signed bool) (codegen.Integer, error) {
+	n := o.base
+	if o.memory {
+		n.Memory, n.Offset = true, o.offset+bit/8
+		n.Shift, n.Bits, n.Signed = uint8(bit%8), uint8(bits), signed
+		if int64(n.Shift)+bits > 64 {
+			return n, errors.New("is a bit field that spans more than 8 bytes")
+		}
+		return n, nil
+	}
+	at := o.offset + bit/8
+	for _, p := range o.pieces {
+		if at < p.at || p.size > 0 && at >= p.at+p.size {
+			continue
+		}
+		switch p.kind {
+		case inRegister:
+			reg, ok := registers[p.reg]
+			if p.reg >= dwXMM0 {
+				return n, errFloat
+			}
+			if !ok {
+				return n, errNotAtEntry
+			}
+			n = codegen.Integer{Register: reg, Shift: uint8((at-p.at)*8 + bit%8), Bits: uint8(bits), Signed: signed}
+			if int64(n.Shift)+bits > 64 {
+				return n, errNotAtEntry
+			}
+			return n, nil
+		case inMemory:
+			whole := object{}
+			whole.place(p, Where{})
+			whole.offset += at - p.at
+			return whole.number(bit%8, bits, signed)
+		case constant:
+			return codegen.Integer{Known: true, Constant: p.offset}, nil
+		}
+		return n, errNotAtEntry
+	}
+	return n, errNotAtEntry
+}
+
+// follow is what a pointer leads to.
+func (f *Function) follow(o object, _ Where) (object, error) {
+	n, err := o.number(0, 64, false)
+	if err != nil {
+		return o, err
+	}
+	t, err := f.info.typeOf(o.t.elem)
+	if err != nil {
+		return o, err
+	}
+	next := object{t: t, memory: true}
+	if n.Memory {
+		next.base = codegen.Integer{Register: n.Register, Follow: append(slices.Clone(n.Follow), n.Offset)}
+	} else {
+		next.base = codegen.Integer{Register: n.Register}
+	}
+	return next, nil
+}
+
+// maxFollow is how many pointers a value may be away.
+const maxFollow = 8
+
+// field is a field of a struct, or of what a pointer to one leads to.
+func (f *Function) field(o object, name string, at Where) (object, error) {
+	for o.t.Kind == Pointer || o.t.Kind == Reference {
+		next, err := f.follow(o, at)
+		if err != nil {
+			return o, err
+		}
+		o = next
+		if len(o.base.Follow) > maxFollow {
+			return o, errors.New("is too many pointers away")
+		}
+	}
+	if o.t.Kind != Struct && o.t.Kind != Union {
+		return o, plan.Errorf(-1, -1, "%s has no fields: it is no struct, and no pointer to one", o.t.Name)
+	}
+	m, err := f.info.member(o.t, name, maxDepth)
+	if err != nil {
+		return o, err
+	}
+	if m == nil {
+		return o, f.noField(o.t, name)
+	}
+	o.offset += m.offset
+	o.t, o.bit, o.bits = m.t, m.bit, m.bits
+	return o, nil
+}
+
+func (f *Function) noField(t *Type, name string) error {
+	ms, err := f.info.members(t)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, m := range ms {
+		if m.name != "" {
+			names = append(names, m.name)
+		}
+	}
+	e := plan.Errorf(-1, -1, "%s has no field %s", t.Name, name)
+	if near := plan.Nearest(name, names, 2); len(near) > 0 {
+		return e.WithHint("did you mean %s?", strings.Join(near, " or "))
+	}
+	return e.WithHint("its fields are %s", strings.Join(names[:min(len(names), 12)], ", "))
+}
+
+// final is how an object is read.
+func (f *Function) final(o object, at Where) (Value, error) {
+	t := o.t
+	bit, bits := o.bit, o.bits
+	if bits == 0 {
+		bits = t.Size * 8
+	}
+	switch t.Kind {
+	case Int, Uint, Bool, Enum:
+		if bits == 0 || bits > 64 {
+			return Value{}, fmt.Errorf("has %d bytes, of which BIGINT has 8", t.Size)
+		}
+	}
+	switch t.Kind {
+	case Int, Uint, Bool:
+		n, err := o.number(bit, bits, t.Kind == Int)
+		n.Fits = t.Kind == Uint && bits == 64 && !n.Known
+		v := Value{Value: codegen.Value{Number: &n}, Type: batch.Bigint}
+		if t.Kind == Bool {
+			v.Type = batch.Boolean
+		}
+		return v, err
+	case Enum:
+		names, signed, err := f.info.enumerators(t)
+		if err != nil {
+			return Value{}, err
+		}
+		n, err := o.number(bit, bits, signed)
+		return Value{Value: codegen.Value{Number: &n}, Type: batch.Varchar, Names: names}, err
+	case Float:
+		if t.Size > 8 {
+			return Value{}, errors.New("is long double, which is not read")
+		}
+		n, err := o.number(0, t.Size*8, false)
+		return Value{Value: codegen.Value{Number: &n}, Type: batch.Double, Float: t.Size}, err
+	case Pointer:
+		n, err := o.number(0, 64, false)
+		if err != nil {
+			return Value{}, err
+		}
+		elem, err := f.info.typeOf(t.elem)
+		if err != nil {
+			return Value{}, err
+		}
+		if elem.Char || at.AsText {
+			return Value{Value: codegen.Value{Text: &codegen.Text{At: n, Max: at.MaxText}}, Type: batch.Varchar}, nil
+		}
+		if elem.Kind == Struct {
+			inner, err := f.follow(o, at)
+			if err != nil {
+				return Value{}, err
+			}
+			if text, ok, err := f.textStruct(inner, at); ok || err != nil {
+				return text, err
+			}
+		}
+		return Value{Value: codegen.Value{Number: &n}, Type: batch.Bigint}, nil
+	case Code:
+		return Value{}, errors.New("is a function")
+	case Array:
+		elem, err := f.info.typeOf(t.elem)
+		if err != nil {
+			return Value{}, err
+		}
+		if (elem.Char || at.AsText && elem.Size == 1) && o.memory {
+			n := o.base
+			n.Address, n.Offset = true, o.offset
+			return Value{Value: codegen.Value{Text: &codegen.Text{At: n, Chars: int(min(t.count, 1<<20)), Max: at.MaxText}}, Type: batch.Varchar}, nil
+		}
+		return Value{}, fmt.Errorf("is %s, of which only arrays of char are read", t.Name)
+	case Struct:
+		v, ok, err := f.textStruct(o, at)
+		if ok || err != nil {
+			return v, err
+		}
+		return Value{}, f.askField(t)
+	case Void:
+		return Value{}, errors.New("is nothing: void")
+	}
+	return Value{}, fmt.Errorf("is %s, which is not read", t.Name)
+}
+
+// askField refuses a struct as a whole.
+func (f *Function) askField(t *Type) error {
+	ms, err := f.info.members(t)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, m := range ms {
+		if m.name != "" {
+			names = append(names, "."+m.name)
+		}
+	}
+	return plan.Errorf(-1, -1, "%s is a struct, of which one field is read at a time", t.Name).WithHint("its fields are %s", strings.Join(names[:min(len(names), 12)], ", "))
+}
+
+// textStruct reads those structs that are texts: Go's string, Rust's &str, and C++'s
+// std::string as GCC's library has it. ok is false for others.
+func (f *Function) textStruct(o object, at Where) (v Value, ok bool, err error) {
+	for _, known := range []struct {
+		is      bool
+		pointer []string
+		length  string
+	}{
+		{o.t.bare == "string", []string{"str"}, "len"},
+		{o.t.bare == "&str", []string{"data_ptr"}, "length"},
+		{o.t.bare == "string" || strings.HasPrefix(o.t.bare, "basic_string<char"), []string{"_M_dataplus", "_M_p"}, "_M_string_length"},
+	} {
+		if !known.is {
+			continue
+		}
+		n, err := f.field(o, known.length, at)
+		p := o
+		for _, name := range known.pointer {
+			if err == nil {
+				p, err = f.field(p, name, at)
+			}
+		}
+		var other *plan.Error
+		if errors.As(err, &other) {
+			continue // another library's
+		}
+		if err != nil {
+			return v, true, err
+		}
+		v, err = textOf(p, n, at)
+		return v, true, err
+	}
+	return v, false, nil
+}
+
+// textOf is the text of a length at a pointer.
+func textOf(p, n object, at Where) (v Value, err error) {
+	address, err := p.number(0, 64, false)
+	if err != nil {
+		return v, err
+	}
+	size, err := n.number(0, 64, false)
+	return Value{Value: codegen.Value{Text: &codegen.Text{At: address, Length: &size, Max: at.MaxText}}, Type: batch.Varchar}, err
+}

@@ -1,0 +1,68 @@
+// Functions of Go with arguments of many kinds.
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+)
+
+type color int8
+
+type point struct {
+	x, y int32
+}
+
+type request struct {
+	id     int64
+	path   string
+	at     point
+	parent *request
+	open   bool
+	load   float64
+}
+
+var sink int
+
+//go:noinline
+func integers(a int8, b int16, c int32, d int64, e uint8, f uint16, g uint32, h uint64, i bool, j int) {
+	sink += int(a) + int(b) + int(c) + int(d) + int(e) + int(f) + int(g) + int(h) + j
+	if i {
+		sink++
+	}
+}
+
+//go:noinline
+func texts(first string, empty string, n int, last string) int {
+	sink += len(first) + len(empty) + n + len(last)
+	return -len(first)
+}
+
+//go:noinline
+func (r *request) handle(verb string, p point, c color) bool {
+	sink += int(r.id) + len(verb) + int(p.x) + int(p.y) + int(c)
+	return r.open
+}
+
+//go:noinline
+func floating(f float64, after int32) { sink += int(f) + int(after) }
+
+//go:noinline
+func slices(list []byte, any fmt.Stringer, end int16) { sink += len(list) + int(end) }
+
+func main() {
+	fmt.Println("ready")
+	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
+		os.Exit(1)
+	}
+	parent := &request{id: 41, path: "/up"}
+	r := &request{id: -5, path: "/index.html", at: point{3, -4}, parent: parent, open: true, load: 0.75}
+	for range 3 {
+		integers(-100, -30000, -2000000000, -9000000000000000000, 200, 60000, 4000000000, 9000000000000000000, true, -77)
+		texts("first", "", -7, "the last")
+		r.handle("GET", point{-1, 2}, -3)
+		floating(1.5, -3)
+		slices([]byte("abc"), nil, -12)
+	}
+	fmt.Println("done", sink)
+}

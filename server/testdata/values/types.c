@@ -1,0 +1,81 @@
+/* Functions that take one of each type. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#define kept __attribute__((noinline, noipa))
+
+enum color { RED, GREEN = 7, BLUE = -2 };
+typedef unsigned long size_type;
+struct point { int x, y; };
+struct request {
+	long id;
+	char name[16];
+	const char *path;
+	struct point at;
+	struct request *parent;
+	unsigned flag : 3, kind : 5;
+	int delta : 6;
+	enum color color;
+	bool open;
+	double load;
+	uint64_t large;
+};
+volatile long sink;
+
+kept long integers(signed char c, short s, int i, long l, unsigned char uc, unsigned short us)
+{
+	return sink += c + s + i + l + uc + us;
+}
+kept long unsigneds(unsigned u, uint64_t ul, size_type n, bool yes, bool no, enum color color)
+{
+	return sink += u + ul + n + yes + no + color;
+}
+kept long many(int a, int b, int c, int d, int e, int f, short g, long h, const char *i)
+{
+	return sink += a + b + c + d + e + f + g + h + *i;
+}
+kept long texts(const char *text, char *empty, const char *null, void *raw, char letter)
+{
+	return sink += *text + *empty + !null + !raw + letter;
+}
+kept long fields(struct request *req, const struct request *nothing)
+{
+	return sink += req->id + !nothing;
+}
+kept long by_value(struct point p, struct request whole, int last)
+{
+	return sink += p.x + p.y + whole.id + last;
+}
+kept double floating(double d, int after, float f) { return d * after + f; }
+kept struct request returned(int before, const char *name)
+{
+	struct request r = {.id = before};
+	strncpy(r.name, name, sizeof r.name - 1);
+	return r;
+}
+
+int main(void)
+{
+	char line[8];
+	puts("ready");
+	fflush(stdout);
+	if (!fgets(line, sizeof line, stdin))
+		return 1;
+	struct request parent = {.id = 41, .path = "/up"};
+	struct request r = {-5, "GET", "/index.html", {3, -4}, &parent, 5, 17, -9, BLUE, true, 0.75, 1ULL << 63};
+	static char text[] = "SELECT 1 /* \303\274ml\303\244ut */", empty[] = "";
+	memset(r.name, 'n', sizeof r.name); /* without a zero byte */
+	for (int i = 0; i < 3; i++) {
+		integers(-100, -30000, -2000000000, -9000000000000000000L, 200, 60000);
+		unsigneds(4000000000u, 9000000000000000000ull, 12345678901ul, true, false, GREEN);
+		many(1, -2, 3, -4, 5, -6, -7, 8000000000, "ninth");
+		texts(text, empty, NULL, text + 7, 'x');
+		fields(&r, NULL);
+		by_value((struct point){-1, 2}, r, 77);
+		floating(1.5, -3, 2.5f);
+		returned(6, "result");
+	}
+	puts("done");
+	return 0;
+}

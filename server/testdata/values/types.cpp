@@ -1,0 +1,43 @@
+// Methods, references and strings of C++.
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#define kept __attribute__((noinline, noipa))
+
+volatile long sink;
+
+namespace shop {
+enum class State : unsigned char { Open, Closed = 200 };
+struct Base {
+	virtual ~Base() {}
+	int version = 3;
+};
+class Order : public Base {
+public:
+	std::string customer = "Ada";
+	State state = State::Closed;
+	int64_t total = -250;
+	kept long add(const std::string &item, int count, State as) { return sink += item.size() + count + total + (long)as; }
+};
+kept long named(std::string by_value, std::string *pointer, const Order &order, bool &flag)
+{
+	return sink += by_value.size() + pointer->size() + order.total + flag;
+}
+}
+
+int main()
+{
+	char line[8];
+	puts("ready");
+	fflush(stdout);
+	if (!fgets(line, sizeof line, stdin))
+		return 1;
+	shop::Order order;
+	std::string long_one(60, 'l'), empty;
+	bool flag = true;
+	for (int i = 0; i < 3; i++) {
+		order.add("pen", -2, shop::State::Open);
+		shop::named("short", &long_one, order, flag);
+	}
+	puts("done");
+}

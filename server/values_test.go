@@ -1,0 +1,257 @@
+package server_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"endoscope/probes/testenv"
+	"endoscope/server/wire"
+)
+
+// waiting is a program that says "ready" and goes on when it is told to.
+type waiting struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+}
+
+func startWaiting(t *testing.T, path string, args ...string) *waiting {
+	t.Helper()
+	w := &waiting{cmd: exec.Command(path, args...)}
+	w.cmd.Stderr = os.Stderr
+	var err error
+	if w.in, err = w.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := w.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.cmd.Process.Kill(); w.cmd.Wait() })
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("the target said %q (%v)", line, err)
+	}
+	go io.Copy(io.Discard, out)
+	return w
+}
+
+func (w *waiting) pid() int { return w.cmd.Process.Pid }
+func (w *waiting) goOn()    { fmt.Fprintln(w.in, "go") }
+
+// debugger asks gdb for the same values, where each function is entered for the first
+// time: the target calls them in this order.
+func debugger(t *testing.T, program string, list []functionValues) map[string][]string {
+	t.Helper()
+	gdb := testenv.NeedProgram(t, "gdb")
+	input := filepath.Join(t.TempDir(), "input")
+	if err := os.WriteFile(input, []byte("go\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var args []string
+	say := func(command string) { args = append(args, "-ex", command) }
+	args = append(args, "-batch", "-nx")
+	say("set debuginfod enabled off")
+	say("set print elements unlimited")
+	goOn, last := "run < "+input, ""
+	for _, f := range list {
+		if f.name != last {
+			say("tbreak " + f.name)
+			say(goOn)
+		}
+		goOn, last = "continue", f.name
+		for _, c := range f.columns {
+			say(`echo \n@@`)
+			say(c.gdb)
+			say(`echo @@\n`)
+		}
+	}
+	cmd := exec.Command(gdb, append(args, program)...)
+	cmd.Env = append(os.Environ(), "SHELL=/bin/sh")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("gdb: %v\n%s", err, out)
+	}
+	said := regexp.MustCompile(`(?s)\n@@(.*?)@@\n`).FindAllStringSubmatch(string(out), -1)
+	values := map[string][]string{}
+	for _, f := range list {
+		for range f.columns {
+			if len(said) == 0 {
+				t.Fatalf("gdb said\n%s", out)
+			}
+			values[f.title()] = append(values[f.title()], said[0][1])
+			said = said[1:]
+		}
+	}
+	return values
+}
+
+// functionValues are values of a function, as many as can be read at a time.
+type functionValues struct {
+	name    string
+	columns []compared
+}
+
+func (f functionValues) title() string { return fmt.Sprint(f) }
+
+func (f functionValues) query(stream string) string {
+	var names []string
+	for _, x := range f.columns {
+		names = append(names, x.column)
+	}
+	return fmt.Sprintf("SELECT %s FROM %s WHERE function_name = '%s'", strings.Join(names, ", "), stream, f.name)
+}
+
+// compared is a column and what gdb is asked for the same.
+type compared struct{ column, gdb string }
+
+// gdbText is a command of gdb's that prints a text as it is, gdbNumber one that prints a
+// number, an enumerator or a truth value.
+func gdbText(e string) string   { return `printf "%s", ` + e }
+func gdbNumber(e string) string { return "output " + e }
+
+var valuesOfC = []functionValues{
+	{"integers", []compared{
+		{"args.c", gdbNumber("(int)c")}, {"args.s", gdbNumber("s")}, {"args.i", gdbNumber("i")},
+		{"args.l", gdbNumber("l")}, {"args.uc", gdbNumber("(int)uc")}, {"args.us", gdbNumber("us")},
+	}},
+	{"unsigneds", []compared{
+		{"args.u", gdbNumber("u")}, {"args.ul", gdbNumber("ul")}, {"args.n", gdbNumber("n")},
+		{"args.yes", gdbNumber("yes")}, {"args.no", gdbNumber("no")}, {"args.color", gdbNumber("color")},
+	}},
+	{"many", []compared{
+		{"args.a", gdbNumber("a")}, {"args.f", gdbNumber("f")}, {"args.g", gdbNumber("g")}, {"args.h", gdbNumber("h")},
+		{"args.i", gdbText("i")},
+	}},
+	{"texts", []compared{
+		{"args.text", gdbText("text")}, {"args.empty", gdbText("empty")}, {"str(arg0)", gdbText("text")}, {"str(arg0, 4)", `printf "%.4s", text`},
+		{"str(args.raw)", gdbText("(char *)raw")}, {"args.letter", gdbNumber("(int)letter")},
+	}},
+	{"fields", []compared{
+		{"args.req.id", gdbNumber("req->id")}, {"args.req.name", `printf "%.16s", req->name`}, {"args.req.path", gdbText("req->path")},
+		{"args.req.parent.id", gdbNumber("req->parent->id")}, {"args.req.at.y", gdbNumber("req->at.y")}, {"args.req.color", gdbNumber("req->color")},
+	}},
+	{"fields", []compared{
+		{"args.req.flag", gdbNumber("req->flag")}, {"args.req.kind", gdbNumber("req->kind")}, {"args.req.delta", gdbNumber("req->delta")},
+		{"args.req.open", gdbNumber("req->open")}, {"args.req.load", gdbNumber("req->load")}, {"args.req.parent.path", gdbText("req->parent->path")},
+	}},
+	{"by_value", []compared{
+		{"args.p.x", gdbNumber("p.x")}, {"args.p.y", gdbNumber("p.y")}, {"args.whole.id", gdbNumber("whole.id")},
+		{"args.whole.at.y", gdbNumber("whole.at.y")}, {"args.last", gdbNumber("last")}, {"args.whole.path", gdbText("whole.path")},
+	}},
+	{"floating", []compared{{"args.after", gdbNumber("after")}}},
+	{"returned", []compared{{"args.before", gdbNumber("before")}, {"args.name", gdbText("name")}}},
+}
+
+var valuesOfCPP = []functionValues{
+	{"shop::Order::add", []compared{
+		{"args.item", gdbText("item._M_dataplus._M_p")}, {"args.count", gdbNumber("count")}, {"args.as", gdbNumber("as")},
+		{"args.this.total", gdbNumber("this->total")}, {"args.this.version", gdbNumber("this->version")}, {"args.this.customer", gdbText("this->customer._M_dataplus._M_p")},
+	}},
+	{"shop::named", []compared{
+		{"args.by_value", gdbText("by_value._M_dataplus._M_p")}, {"args.pointer", gdbText("pointer->_M_dataplus._M_p")},
+		{"args.order.total", gdbNumber("order.total")}, {"args.order.customer", gdbText("order.customer._M_dataplus._M_p")}, {"args.flag", gdbNumber("*&flag")},
+	}},
+}
+
+// TestValuesEqualDebugger compares what is read of calls, at their entries and when they
+// have returned, with what gdb sees of the same program: built with and without
+// optimisation, and with both versions of debug information.
+func TestValuesEqualDebugger(t *testing.T) {
+	testenv.NeedUprobes(t)
+	c, cpp := filepath.Join("testdata", "values", "types.c"), filepath.Join("testdata", "values", "types.cpp")
+	gdbOf := map[string]map[string][]string{} // by source and function
+	for _, build := range []struct {
+		name, source string
+		flags        []string
+		values       []functionValues
+		debug        bool
+	}{
+		{"C", c, []string{"-g", "-O0"}, valuesOfC, true},
+		{"C optimised", c, []string{"-g", "-O2"}, valuesOfC, false},
+		{"C DWARF 4", c, []string{"-gdwarf-4", "-O2"}, valuesOfC, false},
+		{"C++", cpp, []string{"-g", "-O0"}, valuesOfCPP, true},
+		{"C++ optimised", cpp, []string{"-g", "-O2"}, valuesOfCPP, false},
+	} {
+		t.Run(build.name, func(t *testing.T) {
+			program := testenv.CompileC(t, build.source, build.flags...)
+			if build.debug {
+				gdbOf[build.source] = debugger(t, program, build.values)
+			}
+			for _, stream := range []string{"function_start", "function_duration"} {
+				w := startWaiting(t, program)
+				s := newSession(t, wire.Options{PID: w.pid()})
+				var queries []wire.Result
+				for _, f := range build.values {
+					queries = append(queries, start(t, s, f.query(stream)))
+				}
+				w.goOn()
+				for n, f := range build.values {
+					got := read(t, queries[n])
+					complete(t, got)
+					var want []string
+					for _, v := range gdbOf[build.source][f.title()] {
+						want = append(want, strings.TrimPrefix(v, "shop::State::"))
+					}
+					if diff := cmp.Diff([][]string{want, want, want}, got.rows); diff != "" {
+						t.Errorf("%s: -gdb +got\n%s", f.query(stream), diff)
+					}
+				}
+			}
+		})
+	}
+}
+
+// valuesOfGo are what the target passes; gdb knows no more of Go than its source does.
+var valuesOfGo = []functionValues{
+	{"main.integers", []compared{
+		{"args.a", "-100"}, {"args.b", "-30000"}, {"args.c", "-2000000000"}, {"args.d", "-9000000000000000000"}, {"args.e", "200"}, {"args.f", "60000"},
+	}},
+	{"main.integers", []compared{{"args.g", "4000000000"}, {"args.h", "9000000000000000000"}, {"args.i", "true"}, {"args.j", "-77"}}},
+	{"main.texts", []compared{{"args.first", "first"}, {"args.empty", ""}, {"args.n", "-7"}, {"args.last", "the last"}}},
+	{"main.(*request).handle", []compared{
+		{"args.r.id", "-5"}, {"args.r.path", "/index.html"}, {"args.r.parent.path", "/up"}, {"args.verb", "GET"}, {"args.p.y", "2"}, {"args.c", "-3"}, {"args.r.load", "0.75"}, {"args.r.open", "true"},
+	}},
+	{"main.floating", []compared{{"args.after", "-3"}}},
+	{"main.slices", []compared{{"args.list.len", "3"}, {"args.end", "-12"}}},
+}
+
+// TestValuesOfGo reads arguments of Go functions, compiled with and without optimisation.
+func TestValuesOfGo(t *testing.T) {
+	testenv.NeedUprobes(t)
+	for name, flags := range map[string][]string{"optimised": nil, "plain": {"-gcflags=all=-N -l"}} {
+		t.Run(name, func(t *testing.T) {
+			program := testenv.CompileGo(t, filepath.Join("testdata", "values", "goprog"), flags...)
+			for _, stream := range []string{"function_start", "function_duration"} {
+				w := startWaiting(t, program)
+				s := newSession(t, wire.Options{PID: w.pid()})
+				var queries []wire.Result
+				for _, f := range valuesOfGo {
+					queries = append(queries, start(t, s, f.query(stream)))
+				}
+				w.goOn()
+				for n, f := range valuesOfGo {
+					got := read(t, queries[n])
+					complete(t, got)
+					var want []string
+					for _, x := range f.columns {
+						want = append(want, x.gdb)
+					}
+					if diff := cmp.Diff([][]string{want, want, want}, got.rows); diff != "" {
+						t.Errorf("%s: -want +got\n%s", f.query(stream), diff)
+					}
+				}
+			}
+		})
+	}
+}
