@@ -41,7 +41,7 @@ func (a *aggCtx) key(e parser.Expr) (plan.Expr, bool) {
 
 func (a *aggCtx) keyCol(x plan.Expr) (plan.Expr, bool) {
 	for i, k := range a.keys {
-		if k.String() == x.String() && k.Type() == x.Type() {
+		if same(k, x) {
 			return &plan.Col{Index: i, Name: a.names[i], T: k.Type()}, true
 		}
 	}
@@ -64,7 +64,7 @@ func (a *aggCtx) column(x plan.Expr, name string, pos parser.Span) (plan.Expr, e
 // add returns the output column of an aggregate, adding it if it is new.
 func (a *aggCtx) add(agg plan.Agg) plan.Expr {
 	text := agg.String()
-	i := slices.IndexFunc(a.aggs, func(have plan.Agg) bool { return have.String() == text })
+	i := slices.IndexFunc(a.aggs, func(have plan.Agg) bool { return sameAgg(have, agg) })
 	if i < 0 {
 		i = len(a.aggs)
 		a.aggs = append(a.aggs, agg)

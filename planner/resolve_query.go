@@ -394,7 +394,7 @@ func (r *resolver) orderItem(x parser.Expr, s *selected) (int, error) {
 		return 0, err
 	}
 	for i, have := range s.exprs {
-		if have.String() == e.String() && have.Type() == e.Type() {
+		if same(have, e) {
 			return i, nil
 		}
 	}

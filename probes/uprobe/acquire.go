@@ -2,6 +2,7 @@ package uprobe
 
 import (
 	"errors"
+	"slices"
 
 	"endoscope/planner/plan"
 	"endoscope/probes"
@@ -62,6 +63,14 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 		a.rows = newPartialRows(s.spec.Partial, a.code, s.spec.Out, s.resolution)
 		s.sub.bound = a.begins
 		s.aggregates(a)
+	}
+	if slices.Contains(s.wants.cols, colContainer) {
+		// While they are there: rows may come when they have ended.
+		p.reader.do(func() {
+			for _, q := range s.resolution.running {
+				p.reader.groups.of(q.PID)
+			}
+		})
 	}
 	p.reader.subscribe(s.sub)
 	err := p.attachAll(s, in)

@@ -61,10 +61,13 @@ func comingOf(spec *plan.Acquire, sel *selector, running []process.Process, set 
 		if !isLibraryName(name) {
 			continue
 		}
+		if staysLoaded(name, running, set) {
+			continue
+		}
+		waits = true
 		if !slices.Contains(loaded, name) {
 			c.notices = append(c.notices, notLoaded(name, running))
 		}
-		waits = waits || !staysLoaded(name, running, set)
 	}
 	if !waits {
 		return nil
@@ -90,12 +93,14 @@ func notLoaded(name string, running []process.Process) string {
 	return said
 }
 
-// staysLoaded reports whether every process has mapped the module because its
-// executable needs it: no other file takes its place.
+// staysLoaded reports whether every process has mapped the module, or will before
+// its first instruction, because its executable needs it: no other file takes its
+// place.
 func staysLoaded(name string, running []process.Process, set *moduleSet) bool {
 	for _, p := range running {
 		has := slices.ContainsFunc(set.list, func(m *module) bool {
-			return m.name() == name && slices.ContainsFunc(m.in, func(pl place) bool { return pl.process.PID == p.PID })
+			return m.name() == name && (slices.ContainsFunc(m.in, func(pl place) bool { return pl.process.PID == p.PID }) ||
+				slices.ContainsFunc(m.coming, func(q process.Process) bool { return q.PID == p.PID }))
 		})
 		if !has || !isNeeded(p, name) {
 			return false

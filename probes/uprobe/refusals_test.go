@@ -52,7 +52,7 @@ func TestRefusals(t *testing.T) {
 			"no function in target satisfies function_name like 'zz%'", "SHOW FUNCTIONS", 7, 21},
 		{"excluded by another condition", FunctionStart, exe, call("and", at("processCommand"), is(selClass, "Server")),
 			"no function in target satisfies", "SHOW FUNCTIONS", 40, 54},
-		{"no such module", FunctionStart, exe, call("and", at("processCommand"), is(selModule, "libnone.so")),
+		{"no such module", FunctionStart, exe, call("and", at("processCommand"), is(selModule, "none")),
 			"no module of the target satisfies", "a module is called by its file", 7, 21},
 		{"no target", FunctionDuration, plan.Target{}, at("processCommand"),
 			"function_duration needs a process", "add WHERE pid", 7, 21},

@@ -1,2 +1,2 @@
--- How often is each function called, second by second?
-SELECT window_start, function_name, COUNT(*) FROM TUMBLE(function_start, 1s) WHERE function_name LIKE 'do\_%' GROUP BY function_name FOR 10s;
+-- How often is each function called, interval by interval?
+SELECT window_start, function_name, COUNT(*) FROM TUMBLE(function_start, 500ms) WHERE function_name ~ '_(job|request)$' GROUP BY function_name FOR 5s;

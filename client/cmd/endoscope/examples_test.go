@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"endoscope/probes/testenv"
+)
+
+// examples are the files that \examples lists, here with a shorter time.
+func exampleFile(t *testing.T, name, duration string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("../../repl/examples", name+".sql"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(b)
+	if strings.Count(text, " FOR 5s;") == 0 {
+		t.Fatalf("%s does not end after 5 s", name)
+	}
+	file := filepath.Join(t.TempDir(), name+".sql")
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(text, " FOR 5s;", " FOR "+duration+";")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// ask runs the command and returns the rows of its last result, by column.
+func ask(t *testing.T, args ...string) []map[string]string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	p := program()
+	p.Stdin, p.Stdout, p.Stderr = strings.NewReader(""), &out, &errs
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	if code := p.Run(ctx, append(args, "--format", "csv")); code != 0 {
+		t.Fatalf("code %d\n%s\n%s", code, out.String(), errs.String())
+	}
+	r := csv.NewReader(&out)
+	r.FieldsPerRecord = -1
+	lines, err := r.ReadAll()
+	if err != nil || len(lines) == 0 {
+		t.Fatalf("%v\n%s", err, errs.String())
+	}
+	var rows []map[string]string
+	for _, line := range lines[1:] {
+		row := map[string]string{}
+		for i, name := range lines[0] {
+			row[name] = line[i]
+		}
+		rows = append(rows, row)
+	}
+	if len(rows) == 0 {
+		t.Fatalf("no rows\n%s", errs.String())
+	}
+	return rows
+}
+
+func number(t *testing.T, text string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// names are the values of a column, each once.
+func names(rows []map[string]string, column string) map[string]bool {
+	out := map[string]bool{}
+	for _, row := range rows {
+		out[row[column]] = true
+	}
+	return out
+}
+
+// The examples ask the demo program what they say.
+func TestExamples(t *testing.T) {
+	testenv.NeedUprobes(t)
+	for name, check := range map[string]func(t *testing.T, rows []map[string]string){
+		"latency-histogram": func(t *testing.T, rows []map[string]string) {
+			for _, row := range rows {
+				if !strings.HasPrefix(row["function_name"], "cache_") || !strings.HasPrefix(row["histogram(duration)"], "[[") {
+					t.Errorf("%v", row)
+				}
+			}
+			if !names(rows, "function_name")["cache_put"] {
+				t.Errorf("no histogram of cache_put: %v", rows)
+			}
+		},
+		"slow-calls": func(t *testing.T, rows []map[string]string) {
+			for _, row := range rows {
+				if number(t, row["duration"]) <= 5_000_000 || row["thread_name"] == "" {
+					t.Errorf("%v", row)
+				}
+				if row["function_name"] == "process_job" && (number(t, row["arg0"]) < 3 || number(t, row["arg1"]) >= 200) {
+					t.Errorf("job %s of size %s", row["arg0"], row["arg1"])
+				}
+			}
+		},
+		"calls-per-interval": func(t *testing.T, rows []map[string]string) {
+			for _, row := range rows {
+				if number(t, row["count(*)"]) <= 0 || !strings.HasSuffix(row["window_start"], "00000000Z") {
+					t.Errorf("%v", row)
+				}
+			}
+			if n := names(rows, "function_name"); !n["process_job"] || !n["handle_request"] {
+				t.Errorf("functions %v", n)
+			}
+		},
+		"argument-distribution": func(t *testing.T, rows []map[string]string) {
+			if number(t, rows[0]["succeeded"]) <= 0 || !strings.Contains(rows[0]["histogram(arg1)"], "[64,128,") {
+				t.Errorf("%v", rows[0])
+			}
+		},
+		"time-by-function": func(t *testing.T, rows []map[string]string) {
+			for _, row := range rows {
+				inclusive, exclusive := number(t, row["inclusive"]), number(t, row["exclusive"])
+				if exclusive <= 0 || exclusive > inclusive || row["function_name"] == "process_job" && exclusive == inclusive {
+					t.Errorf("%v", row)
+				}
+			}
+		},
+		"time-by-call-path": func(t *testing.T, rows []map[string]string) {
+			for _, row := range rows {
+				for _, text := range row {
+					if !strings.Contains(text, " process_job update_stats\n") {
+						t.Errorf("no path from process_job to update_stats:\n%s", text)
+					}
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) { check(t, ask(t, "demo", "-f", exampleFile(t, name, "1s"))) })
+	}
+}
+
+// twoOrders takes a and b in both orders, c alone, and never waits for itself.
+const twoOrders = `
+#include <pthread.h>
+#include <stdio.h>
+static pthread_mutex_t a = PTHREAD_MUTEX_INITIALIZER, b = PTHREAD_MUTEX_INITIALIZER, c = PTHREAD_MUTEX_INITIALIZER;
+static void both(pthread_mutex_t *x, pthread_mutex_t *y) {
+	pthread_mutex_lock(x); pthread_mutex_lock(y); pthread_mutex_unlock(y); pthread_mutex_unlock(x);
+}
+static void one(pthread_mutex_t *x) { pthread_mutex_lock(x); pthread_mutex_unlock(x); }
+static void *first(void *p) { for (int i = 0; i < 5; i++) { both(&a, &b); one(&a); one(&c); both(&c, &b); } return 0; }
+static void *second(void *p) { for (int i = 0; i < 3; i++) { both(&b, &a); one(&c); one(&a); both(&c, &b); } return 0; }
+int main(void) {
+	pthread_t t, u;
+	FILE *f = fopen(OUT, "w");
+	fprintf(f, "%ld %ld", (long)&a, (long)&b);
+	fclose(f);
+	pthread_create(&t, 0, first, 0);
+	pthread_create(&u, 0, second, 0);
+	pthread_join(t, 0);
+	pthread_join(u, 0);
+}
+`
+
+// Only locks that are held together count: a and b are taken in both orders; c is
+// taken before b by both threads, and by itself.
+func TestExampleOfLockOrder(t *testing.T) {
+	testenv.NeedUprobes(t)
+	out := filepath.Join(t.TempDir(), "locks")
+	// One after the other, so that the program cannot lock itself up.
+	text := strings.Replace(twoOrders, "pthread_create(&u", "pthread_join(t, 0);\n\tpthread_create(&u", 1)
+	text = strings.Replace(text, "pthread_join(t, 0);\n\tpthread_join(u, 0);", "pthread_join(u, 0);", 1)
+	target := testenv.CompileCText(t, text, "-O1", "-pthread", fmt.Sprintf("-DOUT=%q", out))
+	rows := ask(t, "-f", exampleFile(t, "lock-order", "1min"), "--", target)
+	said, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != 1 {
+		t.Fatalf("%d pairs of threads and locks: %v", len(rows), rows)
+	}
+	row := rows[0]
+	if locks := row["first"] + " " + row["second"]; locks != string(said) && row["second"]+" "+row["first"] != string(said) {
+		t.Errorf("locks %s, want %s", locks, said)
+	}
+	if row["thread"] == row["other_thread"] || row["count(*)"] != "15" {
+		t.Errorf("%v, want 5 times 3 pairs of two threads", row)
+	}
+}
+
+// What a program reads and writes by TLS, which loads the library when it is
+// executed.
+func TestExampleOfTLS(t *testing.T) {
+	testenv.NeedUprobes(t)
+	openssl := testenv.NeedProgram(t, "openssl")
+	dir, port := t.TempDir(), testenv.FreePort(t)
+	in := func(name string) string { return filepath.Join(dir, name) }
+	if out, err := exec.Command(openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-keyout", in("key"), "-out", in("cert")).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	testenv.Run(t, exec.Command(openssl, "s_server", "-quiet", "-www", "-cert", in("cert"), "-key", in("key"), "-accept", port))
+	request := "GET / HTTP/1.0\r\n\r\n"
+	if err := os.WriteFile(in("request"), []byte(request), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	client := fmt.Sprintf("%s s_client -quiet -ign_eof -connect localhost:%s < %s", openssl, port, in("request"))
+	for i := 0; exec.Command("sh", "-c", client).Run() != nil; i++ { // until the server listens
+		if i > 600 {
+			t.Fatal("the server does not answer")
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	byName := map[string]map[string]string{}
+	for _, row := range ask(t, "-f", exampleFile(t, "tls-latency", "1min"), "--", "sh", "-c", "exec "+client+" > "+in("answer")) {
+		byName[row["function_name"]] = row
+	}
+	answer, err := os.ReadFile(in("answer"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := byName["SSL_write"]["bytes"]; got != strconv.Itoa(len(request)) {
+		t.Errorf("%s bytes were written, want %d", got, len(request))
+	}
+	if got := byName["SSL_read"]["bytes"]; got != strconv.Itoa(len(answer)) {
+		t.Errorf("%s bytes were read, want %d", got, len(answer))
+	}
+}
