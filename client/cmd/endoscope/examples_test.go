@@ -34,8 +34,8 @@ func exampleFile(t *testing.T, name, duration string) string {
 	return file
 }
 
-// ask runs the command and returns the rows of its last result, by column.
-func ask(t *testing.T, args ...string) []map[string]string {
+// rowsOf runs the command and returns the rows of its last result, by column.
+func rowsOf(t *testing.T, args ...string) []map[string]string {
 	t.Helper()
 	var out, errs bytes.Buffer
 	p := program()
@@ -140,7 +140,7 @@ func TestExamples(t *testing.T) {
 			}
 		},
 	} {
-		t.Run(name, func(t *testing.T) { check(t, ask(t, "demo", "-f", exampleFile(t, name, "1s"))) })
+		t.Run(name, func(t *testing.T) { check(t, rowsOf(t, "demo", "-f", exampleFile(t, name, "1s"))) })
 	}
 }
 
@@ -176,7 +176,7 @@ func TestExampleOfLockOrder(t *testing.T) {
 	text := strings.Replace(twoOrders, "pthread_create(&u", "pthread_join(t, 0);\n\tpthread_create(&u", 1)
 	text = strings.Replace(text, "pthread_join(t, 0);\n\tpthread_join(u, 0);", "pthread_join(u, 0);", 1)
 	target := testenv.CompileCText(t, text, "-O1", "-pthread", fmt.Sprintf("-DOUT=%q", out))
-	rows := ask(t, "-f", exampleFile(t, "lock-order", "1min"), "--", target)
+	rows := rowsOf(t, "-f", exampleFile(t, "lock-order", "1min"), "--", target)
 	said, err := os.ReadFile(out)
 	if err != nil {
 		t.Fatal(err)
@@ -216,7 +216,7 @@ func TestExampleOfTLS(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 	}
 	byName := map[string]map[string]string{}
-	for _, row := range ask(t, "-f", exampleFile(t, "tls-latency", "1min"), "--", "sh", "-c", "exec "+client+" > "+in("answer")) {
+	for _, row := range rowsOf(t, "-f", exampleFile(t, "tls-latency", "1min"), "--", "sh", "-c", "exec "+client+" > "+in("answer")) {
 		byName[row["function_name"]] = row
 	}
 	answer, err := os.ReadFile(in("answer"))
