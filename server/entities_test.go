@@ -97,6 +97,7 @@ func TestDeadlock(t *testing.T) {
 	s := newSession(t, wire.Options{PID: p.pid()})
 	all := start(t, s, `SELECT event, thread_name, entity_id, other_id, thread_id FROM activity_events WHERE event = 'BEGIN_WAIT' AND name = 'mutex'`)
 	one := start(t, s, `SELECT event, thread_name, entity_id, other_id, catch_up FROM CONSISTENT((SELECT * FROM entity_events WHERE category = 'THREAD' AND event = 'RECLAIM' UNION ALL SELECT * FROM activity_events WHERE event = 'BEGIN_WAIT' AND thread_name = 'left'))`)
+	graph := start(t, s, `SELECT WAIT_GRAPH(event, entity_id, thread_id, thread_name) FROM CONSISTENT(activity_events)`)
 	p.begin()
 	waits := map[string][]string{}
 	for _, row := range rowsUntil(t, all, 3) {
@@ -108,6 +109,14 @@ func TestDeadlock(t *testing.T) {
 	}
 	if left[3] != right[4] || right[3] != left[4] || third[3] != left[4] {
 		t.Errorf("left, right and third wait for %s, %s and %s; they are %s, %s and %s", left[3], right[3], third[3], left[4], right[4], third[4])
+	}
+	graph.Stop()
+	drawn := read(t, graph)
+	if len(drawn.rows) != 1 || !strings.Contains(drawn.rows[0][0], "deadlock: left "+left[4]+", right "+right[4]) && !strings.Contains(drawn.rows[0][0], "deadlock: right "+right[4]+", left "+left[4]) {
+		t.Errorf("%v", drawn.rows)
+	}
+	if strings.Count(drawn.rows[0][0], "deadlock") != 1 || strings.Contains(drawn.rows[0][0], "alone") {
+		t.Errorf("%s", drawn.rows[0][0])
 	}
 	// What left waits for and holds, and who has it, is known to who asked for its
 	// waits alone.

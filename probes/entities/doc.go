@@ -16,6 +16,10 @@
 // whichever ring they came through. World is pure: what it is told it turns into
 // rows. One goroutine at a time works on both, whichever part's it is.
 //
+// Of Java there is what its machine tells at places that its authors have marked:
+// methods, by which their classes are known, and waits for monitors that another
+// thread has. It does not say where objects are, nor who takes a monitor that is free.
+//
 // What is guaranteed:
 //
 //   - Identities say which entity is meant, though the kernel and the allocator use

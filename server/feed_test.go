@@ -1,0 +1,38 @@
+package server
+
+import (
+	"testing"
+
+	"endoscope/operators/batch"
+	"endoscope/probes"
+)
+
+// retold is a source that is asked to tell everything anew.
+type retold struct {
+	probes.Source
+	times int
+}
+
+func (r *retold) Retell() { r.times++ }
+
+// TestWhatNobodyTookIsToldAnew: a source whose rows rest on each other hears of those
+// that the engine had to drop, and not of its own losses, of which it knows.
+func TestWhatNobodyTookIsToldAnew(t *testing.T) {
+	f := newFeed(1)
+	r := &retold{}
+	f.source = r
+	push := func() {
+		b := batch.New(batch.Schema{batch.Timestamp})
+		b.AppendRow(batch.Time(0))
+		f.Push(b)
+	}
+	push()
+	f.Lost("ring buffer full", 1)
+	if r.times != 0 {
+		t.Errorf("asked %d times, nothing was dropped", r.times)
+	}
+	push()
+	if r.times != 1 {
+		t.Errorf("asked %d times", r.times)
+	}
+}
