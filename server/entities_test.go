@@ -89,6 +89,19 @@ func TestLoadedTypes(t *testing.T) {
 	}
 }
 
+// TestFreedObjects: objects that have no destructor end with their memory.
+func TestFreedObjects(t *testing.T) {
+	testenv.NeedUprobes(t)
+	p := steps(t, "plain.cc")
+	s := newSession(t, wire.Options{PID: p.pid()})
+	r := start(t, s, "SELECT event, type_name FROM entity_events WHERE category = 'OBJECT' AND type_name = 'Point'")
+	p.next("made")
+	p.next("made")
+	if got, want := join(rowsUntil(t, r, 4)), strings.Repeat("CREATE\tPoint\nRECLAIM\tPoint\n", 2); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
 // TestDeadlock: of threads that wait for each other it is told for whom, also where
 // only some of it is selected; of the others no wait.
 func TestDeadlock(t *testing.T) {

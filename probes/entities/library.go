@@ -19,6 +19,9 @@ type library struct {
 	known     map[string][]symbols.Class // by file
 	structors map[string]structor        // by function, of executables
 	programs  map[string]moduleTypes     // executables by path
+	// trivial: some class has constructors and no destructor, so that the end of its
+	// objects is known only by that of their memory.
+	trivial bool
 }
 
 func newLibrary(cache *symbols.Cache) *library {
@@ -35,15 +38,19 @@ func (l *library) executable(f *os.File, path string) (ok bool, err error) {
 	defer m.Close()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	classes := map[string]bool{}
+	classes, destroyed := map[string]bool{}, map[string]bool{}
 	for _, fn := range m.All() {
 		for _, name := range append([]string{fn.Mangled}, fn.Aliases...) {
 			if s := structorOf(fn.Name, fn.Class, name); s != method {
 				l.structors[fn.Name] = s
 				classes[fn.Class] = true
+				destroyed[fn.Class] = destroyed[fn.Class] || s == destructor
 				break
 			}
 		}
+	}
+	for class := range classes {
+		l.trivial = l.trivial || !destroyed[class]
 	}
 	for _, c := range m.Classes().All() {
 		delete(classes, c.Name)
@@ -71,6 +78,9 @@ func (l *library) of(pid int) ([]moduleTypes, error) {
 	mappings, err := process.Modules(pid)
 	if err != nil {
 		return nil, err
+	}
+	if len(mappings) == 0 {
+		return nil, fmt.Errorf("process %d has ended", pid) // or is about to: it has no memory any more
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,6 +14,7 @@ const (
 	missed   // events of the thread are missing before its next one
 	locking  // a function of locks is called
 	locked   // it has returned
+	freed    // memory
 	mapped   // modules are what they are then
 	doubtful // events were lost, nobody knows whose
 	retold   // somebody missed what was told

@@ -152,6 +152,15 @@ var decodeMethods = decoder{
 	},
 }
 
+var decodeFrees = decoder{
+	columns(plan.Field{Name: "arg0", Type: batch.Bigint}),
+	func(c []batch.Column, row int) happening {
+		h := at(freed, c, row)
+		h.arg0 = uint64(c[3].Int[row])
+		return h
+	},
+}
+
 var decodeLoads = decoder{columns(), func(c []batch.Column, row int) happening { return at(mapped, c, row) }}
 
 var decodeLockCalls = decoder{

@@ -103,6 +103,13 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (_ probes.So
 	if err != nil {
 		return nil, err
 	}
+	if objects && s.library.trivial {
+		// Where this is refused, such objects end when others take their place.
+		target, modules := p.libraries(s.spec.Target, running)
+		if err := s.add(ctx, p.calls, uprobe.FunctionStart, target, and(in(selectName, "free"), in(selectModule, modules...)), decodeFrees); err != nil {
+			s.notices = append(s.notices, "objects without destructor end only when others take their place: "+err.Error())
+		}
+	}
 	if s.world.entities[typeCategory] {
 		// Where this is refused, what is loaded later is not told of.
 		sel := and(in(selectName, loaderFunction), in(selectModule, loaders...))
@@ -150,15 +157,7 @@ func (p *Provider) addMonitors(ctx context.Context, s *source) error {
 
 // addLocks adds the calls of functions of locks, and their returns.
 func (p *Provider) addLocks(ctx context.Context, s *source, running []process.Process) error {
-	target := s.spec.Target
-	modules := slices.Clone(lockModules)
-	for _, r := range running {
-		modules = append(modules, filepath.Base(r.Exe)) // linked statically
-		if target.Command {
-			// Its libraries are not there yet, but it is known which will be.
-			target.Exes = append(slices.Clone(target.Exes), r.Exe)
-		}
-	}
+	target, modules := p.libraries(s.spec.Target, running)
 	calls, returns := lockNames()
 	where := in(selectModule, modules...)
 	if err := s.add(ctx, p.calls, uprobe.FunctionStart, target, and(in(selectName, calls...), where), decodeLockCalls); err != nil {
@@ -167,13 +166,26 @@ func (p *Provider) addLocks(ctx context.Context, s *source, running []process.Pr
 	return s.add(ctx, p.calls, uprobe.FunctionEnd, target, and(in(selectName, returns...), where), decodeLockReturns)
 }
 
+// libraries is where libc's functions may be, and the target of whom it is asked.
+func (*Provider) libraries(target plan.Target, running []process.Process) (plan.Target, []string) {
+	modules := slices.Clone(libc)
+	for _, r := range running {
+		modules = append(modules, filepath.Base(r.Exe)) // linked statically
+		if target.Command {
+			// Its libraries are not there yet, but it is known which will be.
+			target.Exes = append(slices.Clone(target.Exes), r.Exe)
+		}
+	}
+	return target, modules
+}
+
 // The dynamic linker calls a function of its own before and after it changes what
 // is mapped, for debuggers (elf/dl-debug.c of glibc, ldso/dynlink.c of musl).
 const loaderFunction = "_dl_debug_state"
 
 var (
-	loaders     = []string{"ld-linux-x86-64.so.2", "ld-musl-x86_64.so.1"}
-	lockModules = []string{"libc.so.6", "libpthread.so.0", "ld-musl-x86_64.so.1"}
+	loaders = []string{"ld-linux-x86-64.so.2", "ld-musl-x86_64.so.1"}
+	libc    = []string{"libc.so.6", "libpthread.so.0", "ld-musl-x86_64.so.1"}
 )
 
 // Indexes of plan.SelectColumns.

@@ -103,6 +103,10 @@ func (w *world) happen(h happening) {
 		if t := w.known(h.pid, h.tid); t != nil {
 			w.endLock(t, h)
 		}
+	case freed:
+		if p := w.programs[h.pid]; p != nil && p.objects[h.arg0] != nil {
+			w.reclaimObject(p, w.known(h.pid, h.tid), p.objects[h.arg0], reclaim)
+		}
 	case mapped:
 		if p := w.programs[h.pid]; p != nil {
 			w.map_(p, w.known(h.pid, h.tid), h.modules)

@@ -149,6 +149,19 @@ func TestObjects(t *testing.T) {
 		"invocation ENTER 1#5/9 name=A::A type=A parent=1#5/1 other=1:0x20#4 on=1#5")
 }
 
+// TestFreed: memory takes the object with it that nobody destroyed.
+func TestFreed(t *testing.T) {
+	x := newTold(false)
+	x.start(1, 1, "main", 5, nil)
+	x.call(entered, 1, 0, "A::A", 16, "")
+	x.call(left, 1, 0, "", 0, "")
+	x.lines = nil
+	x.tell(happening{kind: freed, tid: 1, arg0: 32})
+	x.tell(happening{kind: freed, tid: 1, arg0: 16})
+	x.tell(happening{kind: freed, tid: 1, arg0: 16})
+	x.expect(t, "object RECLAIM 1:0x10#1 type=A on=1#5")
+}
+
 // TestMissed: where events of a thread are missing, its calls and the objects end as
 // UNKNOWN, and calls that were under way end unseen.
 func TestMissed(t *testing.T) {
