@@ -48,6 +48,11 @@ var callVariants = []callVariant{
 	{name: "duration", over: "empty session", attach: query(durationQuery)},
 	{name: "refused at entry", over: "empty at args", attach: query(
 		"SELECT COUNT(*), AVG(duration) FROM function_duration WHERE function_name = '%s' AND arg0 < 0")},
+	{name: "record with caller", over: "empty", attach: query("SELECT caller FROM function_start WHERE function_name = '%s'")},
+	{name: "record with stack", over: "empty", attach: query("SELECT stack FROM function_start WHERE function_name = '%s'")},
+	{name: "duration record", over: "empty session", attach: query("SELECT duration FROM function_duration WHERE function_name = '%s'")},
+	{name: "self_time record", over: "empty session", attach: query("SELECT self_time FROM function_duration WHERE function_name = '%s'")},
+	{name: "sum of self_time", over: "empty session", attach: query("SELECT function_name, SUM(self_time) FROM function_duration WHERE function_name = '%s' GROUP BY function_name")},
 	{name: "bpftrace count", over: "empty", attach: bpftrace("uprobe:%[1]s:%[2]s { @ = count(); }")},
 	{name: "bpftrace 1 in 1000", over: "empty at args", attach: bpftrace("uprobe:%[1]s:%[2]s / arg0 %% 1000 == 0 / { @ = count(); }")},
 	{name: "bpftrace duration", over: "empty session", attach: bpftrace(
