@@ -1,6 +1,6 @@
 // Package uprobe acquires the streams of function calls (function_start,
-// function_end, function_duration, function_call) by probes in the text of
-// running programs.
+// function_end, function_duration, function_call) and of what allocators' do
+// (allocation, deallocation), by probes in the text of running programs.
 //
 // The way of a query: [Provider.Prepare] finds the processes, their modules
 // and the functions selected, decides where each is probed, and refuses by
@@ -25,6 +25,12 @@
 // On which objects methods are called the programs tell by two words of memory,
 // which are pointers to virtual tables if there is an object; receivers finds out
 // of which class, from the modules (symbols.Classes).
+//
+// Where calls come from is looked at when their events are sent, at the return if
+// that is where (whence.h, copy.h): the return address, and the stack as it lies in
+// memory, which package stack unwinds as it does samples; the reader waits for it.
+// Allocations and deallocations are calls of functions that allocators has a list
+// of, of which those alone become rows that no other of them encloses.
 //
 // Probes are attached by the best kind of link that the kernel has, or the one
 // that is asked for (linkKind): the programs are the same. What a probe costs is
