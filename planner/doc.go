@@ -1,7 +1,7 @@
 // Package planner turns syntax trees into plans:
 //
 //	ast ─ resolve ─► rewrite ─────► order ─► place ─► split ─► plan.Query
-//	      names,     planner/rules  Gatings  (all at the server)
+//	      names,     planner/rules  Gatings  Divide: what a client may execute
 //	      types,
 //	      enumerability,
 //	      views inlined

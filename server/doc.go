@@ -14,6 +14,16 @@
 // touches them. The client reads events from a bounded channel; a slow client
 // makes the runner wait, and so, in the end, the feeds drop.
 //
+// A client elsewhere that can execute fragments of plans has a query divided
+// (planner.Divide): filters, projections and the first stage of an aggregate are
+// executed here or there, what is above them there. The server is sent the statement,
+// and plans it itself; it sends the fragment. Once a second placement compares what it
+// costs the server to end its share here or there, N·Ttup + N'·Tnet, of what it
+// measures, and moves operators between two batches of the runner: what the first
+// stage has folded until then goes ahead of the rows that follow, so that each row is
+// in the result once. What cannot be merged, such as an encoder, does not move: it is
+// executed here, or, with SET placement = 'client', there.
+//
 // Sources that run the first stage of an aggregate (probes.Aggregator) give
 // partial rows, of which a full queue merges those of one group, and drops none
 // before it is full of groups. They are asked for them, in goroutines of the

@@ -8,5 +8,8 @@
 // records and makes batches of them; it waits for its reader, and so, in the end,
 // does the server's side of the result, which drops what nobody reads.
 //
-// It must not know how statements are executed, nor how results are shown.
+// A part of a query may be left to this side (fragment): the server sends it with the
+// beginning, and then rows for one of its ports, which change while the query runs.
+//
+// It must not know how statements are planned, nor how results are shown.
 package remote
