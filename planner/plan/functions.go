@@ -148,11 +148,6 @@ type AggFunc struct {
 	// More are the types of arguments after the first that are columns, too; all
 	// may be left out.
 	More []batch.Type
-	// Remote and Local are the partial and the final stage when an aggregate
-	// is split over two sites: names of aggregates over the input, and over
-	// the partial results. Empty: it is not split.
-	Remote []string
-	Local  []string
 	// Encoder is set for the encoders of sequences: how they are called.
 	Encoder *EncoderForm
 	Doc     string
@@ -173,14 +168,14 @@ func mean(t batch.Type) batch.Type {
 // (COUNT(*), FIRST and LAST count or keep rows; FIRST and LAST ignore NULLs
 // too). Over no rows COUNT is 0 and the rest NULL.
 var AggFuncs = []AggFunc{
-	{Name: "count", Args: []batch.Type{tA}, Star: true, Distinct: true, Result: always(tI), Remote: []string{"count"}, Local: []string{"sum"},
+	{Name: "count", Args: []batch.Type{tA}, Star: true, Distinct: true, Result: always(tI),
 		Doc: "number of rows, or of values that are not NULL; COUNT(DISTINCT x) is exact to 10,000 values, then HyperLogLog (2 % error)"},
-	{Name: "sum", Args: []batch.Type{tI, tF, tD}, Result: itself, Remote: []string{"sum"}, Local: []string{"sum"},
+	{Name: "sum", Args: []batch.Type{tI, tF, tD}, Result: itself,
 		Doc: "sum; BIGINT and DURATION accumulate 128 bits and a result that does not fit is an error"},
-	{Name: "avg", Args: []batch.Type{tI, tF, tD}, Result: mean, Remote: []string{"sum", "count"}, Local: []string{"sum", "sum"},
+	{Name: "avg", Args: []batch.Type{tI, tF, tD}, Result: mean,
 		Doc: "mean"},
-	{Name: "min", Args: []batch.Type{tI, tF, tD, tT, tS, tB}, Result: itself, Remote: []string{"min"}, Local: []string{"min"}, Doc: "smallest value"},
-	{Name: "max", Args: []batch.Type{tI, tF, tD, tT, tS, tB}, Result: itself, Remote: []string{"max"}, Local: []string{"max"}, Doc: "largest value"},
+	{Name: "min", Args: []batch.Type{tI, tF, tD, tT, tS, tB}, Result: itself, Doc: "smallest value"},
+	{Name: "max", Args: []batch.Type{tI, tF, tD, tT, tS, tB}, Result: itself, Doc: "largest value"},
 	{Name: "stddev", Args: []batch.Type{tI, tF, tD}, Result: mean, Doc: "standard deviation of the sample (n-1); NULL for fewer than two values"},
 	{Name: "variance", Args: []batch.Type{tI, tF, tD}, Result: always(tF), Doc: "variance of the sample (n-1), of DURATION in ns²; NULL for fewer than two values"},
 	{Name: "quantile", Args: []batch.Type{tI, tF, tD}, Params: []batch.Type{tF}, Result: mean, Doc: "q-quantile, 0 ≤ q ≤ 1 (DDSketch, 1 % relative error)"},
