@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -268,7 +269,7 @@ func (s *placementSetting) compare(name string, load int, delay time.Duration, m
 	defer s.network(0, 0)
 	defer s.load(load)()
 	for i, how := range placementNames {
-		took := 3 * time.Second
+		took := 5 * time.Second
 		if how == "auto" {
 			took = 8 * time.Second
 		}
@@ -325,14 +326,17 @@ func (s *placementSetting) watch(how string, delay, took time.Duration, each fun
 	}
 }
 
-// perTuple is what a tuple took lately: in the last three intervals.
+// perTuple is what a tuple took in the second half of the time: NaN, if that is not
+// known.
 func perTuple(at []total) float64 {
-	if len(at) < 5 {
-		return 0
+	if len(at) < 2 {
+		return math.NaN()
 	}
-	// What comes last came with the end.
-	a, b := at[len(at)-5], at[len(at)-2]
-	return float64(b.at-a.at) / float64(max(b.n-a.n, 1))
+	a, b := at[(len(at)-1)/2], at[len(at)-1]
+	if b.n == a.n {
+		return math.NaN()
+	}
+	return float64(b.at-a.at) / float64(b.n-a.n)
 }
 
 func movesOf(s wire.Summary) (moves []string) {

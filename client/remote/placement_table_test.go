@@ -26,7 +26,7 @@ type placementTable struct {
 
 // best is the better of the fixed placements.
 func (p *placementPoint) best() int {
-	if p.took[1] < p.took[0] {
+	if p.took[1] < p.took[0] || math.IsNaN(p.took[0]) {
 		return 1
 	}
 	return 0
@@ -94,7 +94,11 @@ func drawPlacement(ts []placementTable, run placementRun) string {
 	for i, t := range ts {
 		most := 0.0
 		for _, p := range t.points {
-			most = max(most, p.took[0], p.took[1], p.took[2])
+			for _, ns := range p.took {
+				if !math.IsNaN(ns) {
+					most = max(most, ns)
+				}
+			}
 		}
 		step := placementTick(most)
 		most = step * math.Ceil(most/step)
@@ -115,7 +119,9 @@ func drawPlacement(ts []placementTable, run placementRun) string {
 		for plan := range placementNames {
 			var points []string
 			for k, p := range t.points {
-				points = append(points, fmt.Sprintf("%.1f,%.1f", x(k), y(p.took[plan])))
+				if !math.IsNaN(p.took[plan]) {
+					points = append(points, fmt.Sprintf("%.1f,%.1f", x(k), y(p.took[plan])))
+				}
 			}
 			style := `stroke-width="2"`
 			if placementNames[plan] == "auto" {
