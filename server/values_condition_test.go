@@ -1,0 +1,91 @@
+package server_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"endoscope/probes/testenv"
+	"endoscope/server/wire"
+)
+
+// TestConditionsOnValues gives the same rows whether the kernel tests conditions on
+// arguments or the engine does.
+func TestConditionsOnValues(t *testing.T) {
+	testenv.NeedUprobes(t)
+	program := testenv.CompileC(t, filepath.Join("testdata", "values", "types.c"), "-g", "-O2")
+	for _, kernel := range []string{"on", "off"} {
+		w := startWaiting(t, program)
+		s := newSession(t, wire.Options{PID: w.pid()})
+		ask(t, s, "SET kernel = "+kernel)
+		conditions := []struct {
+			function, condition string
+			rows                int
+		}{
+			{"integers", "args.i = -2000000000 AND args.uc > 100", 3},
+			{"integers", "args.c < -100", 0},
+			{"unsigneds", "args.yes AND NOT args.no AND args.u = 4000000000", 3},
+			{"unsigneds", "args.color = 'GREEN'", 3},
+			{"texts", "args.text LIKE 'SELECT%'", 3},
+			{"texts", "args.text NOT LIKE 'SELECT%'", 0},
+			{"texts", "str(arg0, 6) IN ('INSERT', 'SELECT')", 3},
+			{"texts", "args.empty = ''", 3},
+			{"texts", "args.null IS NULL AND NOT (args.text = 'x')", 3},
+			{"texts", "args.null = 'x' OR args.null <> 'x'", 0},
+			{"fields", "args.req.id = -5 AND args.req.path = '/index.html'", 3},
+			{"fields", "args.nothing.id IS NULL", 3},
+			{"fields", "args.nothing.id = 0 OR args.nothing.id <> 0", 0},
+			{"fields", "args.req.large IS NULL", 3},
+		}
+		var queries []wire.Result
+		for _, c := range conditions {
+			queries = append(queries, start(t, s, fmt.Sprintf("SELECT duration FROM function_duration WHERE function_name = '%s' AND (%s)", c.function, c.condition)))
+		}
+		w.goOn()
+		for i, c := range conditions {
+			if got := len(read(t, queries[i]).rows); got != c.rows {
+				t.Errorf("kernel %s: %s where %s: %d rows, want %d", kernel, c.function, c.condition, got, c.rows)
+			}
+		}
+	}
+}
+
+// TestPostgresSlowStatements reads the text of slow statements from exec_simple_query,
+// and compares with what the server itself logs of slow ones. Those here take far more
+// time than the limit, or far less.
+func TestPostgresSlowStatements(t *testing.T) {
+	testenv.NeedUprobes(t)
+	p := startPostgres(t, "log_statement=none", "log_min_duration_statement=500ms")
+	s := newSession(t, wire.Options{Exe: filepath.Join(p.bin, "postgres")})
+	name := execSimpleQuery(t, s)
+	q := start(t, s, fmt.Sprintf("SELECT str(arg0), duration FROM function_duration WHERE function_name = '%s' AND duration > 500ms", name))
+	for _, statement := range []string{"SELECT 1", "SELECT pg_sleep(0.8), 'first'", "SELECT 2 /* quick */", "SELECT pg_sleep(0.8) /* second */"} {
+		p.run("psql", "-h", p.dir, "-p", fmt.Sprint(p.port), "-c", statement, "bench")
+	}
+	q.Stop()
+	got := read(t, q)
+	complete(t, got)
+	text, err := os.ReadFile(p.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, have []string
+	for _, m := range regexp.MustCompile(`(?m)^LOG:  duration: [0-9.]+ ms  statement: (.*)$`).FindAllStringSubmatch(string(text), -1) {
+		if strings.Contains(m[1], "pg_sleep") {
+			want = append(want, m[1])
+		}
+	}
+	for _, row := range got.rows {
+		if strings.Contains(row[0], "pg_sleep") {
+			have = append(have, row[0])
+		}
+	}
+	if diff := cmp.Diff(want, have); diff != "" || len(want) != 2 {
+		t.Errorf("-logged +observed\n%s\n%s", diff, text)
+	}
+}
