@@ -106,7 +106,7 @@ func TestStreamsThatDouble(t *testing.T) {
 		statement := fmt.Sprintf("CREATE STREAM d%d AS SELECT timestamp, used FROM d%d UNION ALL SELECT timestamp, used FROM d%d", n+1, n, n)
 		r, err := ws.Execute(context.Background(), statement)
 		if err != nil {
-			if want := fmt.Sprintf("stands for more than 1000 sources"); !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), statement) {
+			if want := "stands for more than 1000 sources"; !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), statement) {
 				t.Errorf("%v", err)
 			}
 			break
