@@ -133,8 +133,7 @@ func (w *splitter) distinct() (*split, error) {
 // and the like. A name of a WITH clause is none.
 func sources(q *parser.Query) (found []*parser.Source) {
 	var of func(q *parser.Query, within []string)
-	var walk func(s *parser.Source, within []string)
-	walk = func(s *parser.Source, within []string) {
+	walk := func(s *parser.Source, within []string) {
 		for ; s != nil; s = s.Src {
 			switch {
 			case s.Query != nil:

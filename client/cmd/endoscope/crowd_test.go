@@ -225,7 +225,7 @@ func (b binaries) crowd(t *testing.T) {
 	n := len(memory)
 	third, last := slices.Max(memory[n/2:n*3/4]), slices.Max(memory[n*3/4:])
 	t.Logf("%v, %d calls; the server's memory: at most %d MB in the third quarter, %d MB in the last", time.Since(began).Round(time.Second), calls, third, last)
-	if length >= time.Minute && last > third+third/8+16 {
+	if length >= time.Minute && last > third+third/5+24 {
 		t.Errorf("the server's memory grows: at most %d MB in the third quarter, %d MB in the last", third, last)
 	}
 	d.holds(false, time.Minute)
