@@ -99,7 +99,7 @@ func TestExamples(t *testing.T) {
 		},
 		"slow-calls": func(t *testing.T, rows []map[string]string) {
 			for _, row := range rows {
-				if number(t, row["duration"]) <= 5_000_000 || row["thread_name"] == "" {
+				if number(t, row["duration"]) <= 5_000_000 || !strings.HasPrefix(row["stack"], row["function_name"]+" < ") {
 					t.Errorf("%v", row)
 				}
 				if row["function_name"] == "process_job" && (number(t, row["arg0"]) < 3 || number(t, row["arg1"]) >= 200) {
@@ -228,5 +228,65 @@ func TestExampleOfTLS(t *testing.T) {
 	}
 	if got := byName["SSL_read"]["bytes"]; got != strconv.Itoa(len(answer)) {
 		t.Errorf("%s bytes were read, want %d", got, len(answer))
+	}
+}
+
+// What is freed is none; what is not has the function that asked for it.
+func TestExampleOfLeaks(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, `
+#include <stdlib.h>
+#include <string.h>
+void *volatile kept;
+__attribute__((noipa)) void leaks(int i) { kept = malloc(100 + i % 2); memset(kept, 1, 100); }
+__attribute__((noipa)) void tidy(int i) { void *volatile p = malloc(50); free(p); }
+int main(void) { for (int i = 0; i < 100; i++) { leaks(i); tidy(i); } return 0; }
+`, "-O1")
+	for _, row := range rowsOf(t, "-f", exampleFile(t, "leaks", "1min"), "--", target) {
+		if row["caller"] != "leaks" || row["count(*)"] != "100" || row["bytes"] != "10050" {
+			t.Errorf("%v, want 100 of leaks, of 10050 bytes", row)
+		}
+	}
+}
+
+func TestExampleOfLookups(t *testing.T) {
+	testenv.NeedUprobes(t)
+	getent := testenv.NeedProgram(t, "getent")
+	rows := rowsOf(t, "-f", exampleFile(t, "dns-lookups", "1min"), "--", "sh", "-c", "exec "+getent+" ahosts localhost > /dev/null")
+	if len(rows) != 1 || rows[0]["host"] != "localhost" || rows[0]["count(*)"] != "1" {
+		t.Errorf("%v, want one of localhost", rows)
+	}
+}
+
+// Statements that take 20 ms are found among those that do not, with their text.
+func TestExampleOfSlowStatements(t *testing.T) {
+	testenv.NeedUprobes(t)
+	postmaster, _ := testenv.BusyPostgres(t)
+	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", postmaster))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cwd/postmaster.pid", postmaster))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(text), "\n") // pid, directory, time, port, directory of the socket
+	psql := exec.Command(testenv.NeedProgram(t, "psql"), "-X", "-q", "-o", "/dev/null", "-h", lines[4], "-p", lines[3], "-U", "postgres", "postgres")
+	psql.Stdin = strings.NewReader(strings.Repeat("SELECT pg_sleep(0.02), 'marked';\n", 10_000))
+	testenv.Run(t, psql)
+	marked := 0
+	for _, row := range rowsOf(t, "--exe", exe, "-f", exampleFile(t, "slow-statements", "3s")) {
+		if number(t, row["duration"]) <= 1_000_000 {
+			t.Errorf("%v", row)
+		}
+		if row["statement"] == "SELECT pg_sleep(0.02), 'marked';" {
+			marked++
+			if number(t, row["duration"]) < 20_000_000 {
+				t.Errorf("%v took less than it slept", row)
+			}
+		}
+	}
+	if marked == 0 {
+		t.Error("the statements that sleep are missing")
 	}
 }
