@@ -109,7 +109,7 @@ func (s *session) describeFunction(st *parser.Describe, src string) (wire.Result
 		if site, err := m.EntrySite(i); err != nil {
 			entry = "cannot be probed: " + err.Error()
 		} else {
-			entry = site.Method + ": " + site.Insn
+			entry = site.Method + ": " + site.Insn()
 		}
 		ret := "can be trapped"
 		if ok, why := m.ReturnTrap(i); !ok {

@@ -219,7 +219,7 @@ func (q *query) site(n plan.Node) string {
 		}
 	}
 	for _, f := range q.feeds {
-		if f.spec == n && f.attached {
+		if f.spec == n && f.attaches() {
 			return "kernel"
 		}
 	}

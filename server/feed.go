@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"endoscope/operators"
@@ -13,20 +14,23 @@ import (
 // feed is the sink of one source: the edge where a probe's goroutine meets the
 // query's.
 type feed struct {
-	leaf   int
-	spec   *plan.Acquire
-	source probes.Source
-	live   bool
-	// attached says that events come from what is attached in the kernel, and
-	// are not read by the engine.
-	attached bool
-	standby  probes.Standby // the source, if it is armed before the query starts
-	asked    *demand        // of a source that gives its value when it is asked
-	holder   *holder        // of a source whose rows are held until they are needed; nil: none
-	q        *queue
-	t        *tally
-	account  *grant.Account // of whoever runs the query; nil: nothing is counted
-	rows     atomic.Uint64  // taken from the source
+	leaf    int
+	spec    *plan.Acquire
+	source  probes.Source
+	live    bool
+	standby probes.Standby // the source, if it is armed before the query starts
+	asked   *demand        // of a source that gives its value when it is asked
+	holder  *holder        // of a source whose rows are held until they are needed; nil: none
+	q       *queue
+	t       *tally
+	account *grant.Account // of whoever runs the query; nil: nothing is counted
+	rows    atomic.Uint64  // taken from the source
+}
+
+// attaches reports whether events come from what is attached in the kernel, and
+// are not read by the engine.
+func (f *feed) attaches() bool {
+	return slices.ContainsFunc(f.source.Sites(), func(s probes.Site) bool { return s.Address != 0 })
 }
 
 // overRate is the cause of what a user's events were too many.

@@ -73,7 +73,7 @@ func (s *session) describeMarked(name string) (*relation, error) {
 		if m.String() != name {
 			continue
 		}
-		entry := m.Site.Method + ": " + m.Site.Insn
+		entry := m.Site.Method + ": " + m.Site.Insn()
 		if m.Refused != nil {
 			entry = "cannot be probed: " + m.Refused.Error()
 		}

@@ -79,8 +79,7 @@ func (e *Engine) prepare(ctx context.Context, text string, p *plan.Query) (*quer
 			return nil, planner.Placed(plan.Errorf(leaf.Start, leaf.Stop, "the value of %s cannot be acquired on demand yet", leaf.Stream), text)
 		}
 		src = e.shares.offer(src, leaf, q)
-		q.feeds = append(q.feeds, &feed{leaf: i, spec: leaf, source: src, live: src.Live(), q: q.q, t: q.t,
-			attached: slices.ContainsFunc(src.Sites(), func(s probes.Site) bool { return s.Address != 0 })})
+		q.feeds = append(q.feeds, &feed{leaf: i, spec: leaf, source: src, live: src.Live(), q: q.q, t: q.t})
 	}
 	q.settle()
 	var err error

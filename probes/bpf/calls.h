@@ -70,6 +70,16 @@ enum { STACK_OWN, STACK_FOREIGN, STACK_UNKNOWN };
 #define UNLIMITED_STACK (2 << 20)
 #define MAX_STACK (1ULL << 40)
 
+/* sure_stack is the part of the thread's own stack that is next to its anchor. */
+static __always_inline struct bounds sure_stack(struct task_struct *task)
+{
+	bool leader = task->pid == task->tgid;
+	__u64 anchor = leader ? plain(task)->mm->start_stack : task->thread.fsbase;
+	struct bounds b = { anchor - (leader ? SURE_MAIN : SURE_THREAD) + 1, anchor };
+
+	return b;
+}
+
 /*
  * find_stack is own_stack where known does not have sp. It is a global function
  * (see the searches below).
@@ -78,14 +88,13 @@ __noinline int find_stack(struct bounds *known, __u64 sp)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	bool leader = task->pid == task->tgid;
-	__u64 anchor = leader ? plain(task)->mm->start_stack : task->thread.fsbase;
-	__u64 sure = leader ? SURE_MAIN : SURE_THREAD;
+	struct bounds sure = sure_stack(task);
+	__u64 anchor = sure.hi;
 
 	if (!known)
 		return STACK_UNKNOWN;
-	if (sp < anchor && anchor - sp < sure) {
-		known->lo = anchor - sure + 1;
-		known->hi = anchor;
+	if (sure.lo <= sp && sp < sure.hi) {
+		*known = sure;
 		return STACK_OWN;
 	}
 	if (options & BEFORE_5_17)

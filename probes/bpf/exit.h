@@ -374,6 +374,36 @@ static __always_inline void drop_thread(void)
 		drop_from(o, &f, 0, bpf_ktime_get_boot_ns());
 }
 
+struct ending {
+	__u64 tgid, time;
+};
+
+static long drop_ending(void *map, const struct goroutine *g, struct owner *o, struct ending *e)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct frame f = { .owner = g->g, .tgid = e->tgid };
+
+	if (g->tgid == e->tgid && is_current(o, task))
+		drop_from(o, &f, 0, e->time);
+	return 0;
+}
+
+/*
+ * drop_goroutines ends the calls of all goroutines of a target that ends: its
+ * last thread does, so that nothing goes on meanwhile. (Before Linux 6.16 it is
+ * not known any more of which executable the process was: the calls of a target
+ * that is one remain.)
+ */
+static __always_inline void drop_goroutines(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (plain(task)->signal->live.counter || is_closed() || !targeted(ONLY_TARGETS, task))
+		return;
+	struct ending e = { .tgid = bpf_get_current_pid_tgid() >> 32, .time = bpf_ktime_get_boot_ns() };
+	bpf_for_each_map_elem(&goroutines, drop_ending, &e, 0);
+}
+
 /* note_pending notes a call under way, with its texts behind it. */
 static __always_inline long note_pending(const struct frame *f, const struct pending *p, struct task_struct *task)
 {

@@ -40,6 +40,7 @@
 #include "exit.h"
 #include "gate.h"
 #include "java.h"
+#include "timed.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -260,10 +261,15 @@ int function_session(struct pt_regs *ctx)
 	__u64 *start = bpf_session_cookie();
 
 	if (bpf_session_is_return()) {
-		leave(ctx, cookie, *start);
+		if (TIMED)
+			leave_timed(ctx, cookie, *start);
+		else
+			leave(ctx, cookie, *start);
 		return 0;
 	}
 	/* 1 tells the kernel to leave the return address alone. */
+	if (TIMED)
+		return enter_timed(ctx, cookie, start) ? 0 : 1;
 	return enter(ctx, cookie, start) ? 0 : 1;
 }
 
@@ -356,6 +362,7 @@ SEC("raw_tp/sched_process_exit")
 int frame_thread_end(void *ctx)
 {
 	drop_thread();
+	drop_goroutines();
 	return 0;
 }
 

@@ -316,6 +316,7 @@ const (
 	FunctionVarGroups            = "groups"
 	FunctionVarKeyWords          = "key_words"
 	FunctionVarMethodsKnown      = "methods_known"
+	FunctionVarOnlyPid           = "only_pid"
 	FunctionVarOpen              = "open"
 	FunctionVarOpenedGates       = "opened_gates"
 	FunctionVarOpenedWithin      = "opened_within"
@@ -452,6 +453,7 @@ type FunctionVariableSpecs struct {
 	Groups            *ebpf.VariableSpec `ebpf:"groups"`
 	KeyWords          *ebpf.VariableSpec `ebpf:"key_words"`
 	MethodsKnown      *ebpf.VariableSpec `ebpf:"methods_known"`
+	OnlyPid           *ebpf.VariableSpec `ebpf:"only_pid"`
 	Open              *ebpf.VariableSpec `ebpf:"open"`
 	OpenedGates       *ebpf.VariableSpec `ebpf:"opened_gates"`
 	OpenedWithin      *ebpf.VariableSpec `ebpf:"opened_within"`
@@ -568,6 +570,7 @@ type FunctionVariables struct {
 	Groups            *ebpf.Variable `ebpf:"groups"`
 	KeyWords          *ebpf.Variable `ebpf:"key_words"`
 	MethodsKnown      *ebpf.Variable `ebpf:"methods_known"`
+	OnlyPid           *ebpf.Variable `ebpf:"only_pid"`
 	Open              *ebpf.Variable `ebpf:"open"`
 	OpenedGates       *ebpf.Variable `ebpf:"opened_gates"`
 	OpenedWithin      *ebpf.Variable `ebpf:"opened_within"`

@@ -79,7 +79,12 @@ struct rlimit {
 	unsigned long rlim_cur, rlim_max;
 };
 
+typedef struct {
+	int counter;
+} atomic_t;
+
 struct signal_struct {
+	atomic_t live; /* threads that have not begun to end */
 	struct rlimit rlim[16];
 };
 

@@ -228,6 +228,9 @@ static __always_inline struct task_struct *plain(struct task_struct *task)
 	return bpf_rdonly_cast ? bpf_rdonly_cast(task, bpf_core_type_id_kernel(struct task_struct)) : task;
 }
 
+/* The process that is the one target, which needs no look into `targets`; 0: there are others. */
+const volatile __u32 only_pid = 0;
+
 static __always_inline bool has_target(const struct target *t)
 {
 	return bpf_map_lookup_elem(&targets, t) != NULL;
@@ -242,6 +245,8 @@ static __always_inline bool targeted(__u64 cookie, struct task_struct *task)
 		return false;
 	if (!(cookie & ONLY_TARGETS))
 		return true;
+	if (only_pid)
+		return bpf_get_current_pid_tgid() >> 32 == only_pid;
 	struct target t = {};
 	if (options & ONLY_PIDS) {
 		t.kind = TARGET_PID;

@@ -3,6 +3,7 @@ package symbols
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 
 	"golang.org/x/arch/x86/x86asm"
 )
@@ -51,9 +52,10 @@ func mayBeEntered(code []byte, first, last int) bool {
 // tableEnters reports whether a jump table of the function at addr leads to a
 // byte in [first, last]. Compilers know two forms: 32-bit distances from the
 // table's own address, loaded by a lea, and 64-bit addresses. Every word at such
-// a place is taken for an entry as long as it leads into the function.
-func (c *contents) tableEnters(code []byte, addr uint64, first, last int) bool {
-	if !mayJumpIndirectly(code) {
+// a place is taken for an entry as long as it leads into the function. data
+// reads what is mapped at an address.
+func tableEnters(data reader, code []byte, addr uint64, first, last int) bool {
+	if !mayJumpIndirectly(code) || !mayTableEnter(data, code, addr, first, last) {
 		return false
 	}
 	indirect := false
@@ -78,19 +80,26 @@ func (c *contents) tableEnters(code []byte, addr uint64, first, last int) bool {
 			indirect = true
 		}
 	}
-	if !indirect {
-		return false
-	}
-	for _, table := range tables {
-		// Most of what a lea loads is no table, as its first word shows.
-		relative := func(b []byte) uint64 { return table + uint64(int32(binary.LittleEndian.Uint32(b))) }
-		head := c.image.data(table, 8)
-		if !begins(head, 4, addr, len(code), relative) && !begins(head, 8, addr, len(code), binary.LittleEndian.Uint64) {
+	return indirect && slices.ContainsFunc(tables, func(table uint64) bool { return leadsTo(data, table, addr, len(code), first, last) })
+}
+
+// reader returns up to n bytes that are mapped at addr, nil if there are none.
+type reader func(addr, n uint64) []byte
+
+// mayTableEnter is tableEnters without decoding: any bytes that look like the
+// operand by which a table is found. It is some twenty times as fast, and seldom
+// wrong.
+func mayTableEnter(data reader, code []byte, addr uint64, first, last int) bool {
+	for pos := 0; pos+6 <= len(code); pos++ {
+		table := uint64(int64(int32(binary.LittleEndian.Uint32(code[pos+2:]))))
+		switch {
+		case code[pos] == 0x8d && code[pos+1]&0xc7 == 5: // lea disp(%rip)
+			table += addr + uint64(pos) + 6
+		case code[pos]&0xc7 == 4 && code[pos+1]&7 == 5: // ModRM and SIB of disp(,index)
+		default:
 			continue
 		}
-		data := c.image.data(table, maxTableEntries*8)
-		if leadsTo(data, 4, addr, len(code), first, last, relative) ||
-			leadsTo(data, 8, addr, len(code), first, last, binary.LittleEndian.Uint64) {
+		if leadsTo(data, table, addr, len(code), first, last) {
 			return true
 		}
 	}
@@ -117,23 +126,37 @@ const (
 	maxTableEntries = 1024 // of one table
 )
 
-// begins reports whether data may be a table of targets in the function of size
-// bytes at addr.
-func begins(data []byte, width int, addr uint64, size int, target func([]byte) uint64) bool {
-	return len(data) >= width && target(data)-addr < uint64(size)
-}
-
-// leadsTo reports whether one of the targets at the beginning of data lies in
-// [first, last] of the function of size bytes at addr.
-func leadsTo(data []byte, width int, addr uint64, size, first, last int, target func([]byte) uint64) bool {
-	for ; len(data) >= width; data = data[width:] {
-		at := target(data) - addr
+// leadsTo reports whether there is a table from which a jump in the function of
+// size bytes at addr may lead to one of its bytes [first, last].
+func leadsTo(data reader, table, addr uint64, size, first, last int) bool {
+	// Most of what a lea loads is no table, as its first word shows.
+	head := data(table, 8)
+	if len(head) < 4 || relative(table, head)-addr >= uint64(size) && (len(head) < 8 || binary.LittleEndian.Uint64(head)-addr >= uint64(size)) {
+		return false
+	}
+	words := data(table, maxTableEntries*8)
+	for b := words; len(b) >= 4; b = b[4:] {
+		at := relative(table, b) - addr
 		if at >= uint64(size) {
-			return false
+			break
+		}
+		if uint64(first) <= at && at <= uint64(last) {
+			return true
+		}
+	}
+	for b := words; len(b) >= 8; b = b[8:] {
+		at := binary.LittleEndian.Uint64(b) - addr
+		if at >= uint64(size) {
+			break
 		}
 		if uint64(first) <= at && at <= uint64(last) {
 			return true
 		}
 	}
 	return false
+}
+
+// relative is where the first entry of b leads, one of a table of distances.
+func relative(table uint64, b []byte) uint64 {
+	return table + uint64(int64(int32(binary.LittleEndian.Uint32(b))))
 }

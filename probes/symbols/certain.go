@@ -32,7 +32,7 @@ func (p *callProver) certainCalls(i int) (calls []certainCall) {
 			return true // nobody asks
 		}
 		// Later code, and others', may lead back to before the call.
-		if mayEnter := isEntered(code[end:], 1-end, -1); mayEnter || p.c.tableEnters(code, f.addr, 1, end-1) ||
+		if mayEnter := isEntered(code[end:], 1-end, -1); mayEnter || tableEnters(p.c.image.data, code, f.addr, 1, end-1) ||
 			p.c.entersFromOutside(i, span{f.addr + 1, f.addr + uint64(end)}) {
 			return false
 		}

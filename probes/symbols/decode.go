@@ -46,6 +46,18 @@ func decode(code []byte) (in instruction, err error) {
 	return in, nil
 }
 
+// pushLength is the length of the push of a register with which code begins,
+// as most functions do; 0: it begins with another instruction.
+func pushLength(code []byte) int {
+	switch {
+	case len(code) > 0 && code[0]&^7 == 0x50:
+		return 1
+	case len(code) > 1 && code[0] == 0x41 && code[1]&^7 == 0x50:
+		return 2
+	}
+	return 0
+}
+
 // syntax is the instruction at addr in Intel syntax.
 func (in instruction) syntax(addr uint64) string {
 	if in.text != "" {

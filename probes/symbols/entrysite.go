@@ -27,9 +27,12 @@ const maxCandidates = 24
 // also with the first that costs the least, which is as good as any behind it:
 // what enters the code before that enters it before those.
 func candidates(code []byte, pos int, need Need, arguments registers) (list []candidate) {
-	list = make([]candidate, 0, 4)
 	depth, stored := int64(0), false
 	least := need.Prices.least(code[min(pos, len(code)):])
+	if n := pushLength(code[min(pos, len(code)):]); n > 0 && need.Prices.Of(Emulated) <= least {
+		return []candidate{{pos: pos, len: n, method: Emulated}}
+	}
+	list = make([]candidate, 0, 4)
 	for len(list) < maxCandidates && pos < len(code) {
 		in, err := decode(code[pos:])
 		if err != nil {
@@ -129,13 +132,16 @@ func (m *Module) isLooped(i int, code []byte) bool {
 		return false
 	}
 	addr := m.functions[i].addr
-	return isEntered(code, 0, 0) || m.tableEnters(code, addr, 0, 0) || m.fragmentEnters(code, addr)
+	return isEntered(code, 0, 0) || tableEnters(m.image.data, code, addr, 0, 0) || m.fragmentEnters(code, addr)
 }
 
 // opensFrame reports whether the first block of code moves the stack pointer
 // down.
 func opensFrame(code []byte) bool {
 	for pos, n := 0, 0; n < maxCandidates && pos < len(code); n++ {
+		if pushLength(code[pos:]) > 0 {
+			return true
+		}
 		in, err := decode(code[pos:])
 		if err != nil || in.transfers() {
 			return false
@@ -176,6 +182,6 @@ func (m *Module) cheapest(i int, code []byte, list []candidate, prices Prices) (
 func (m *Module) entersBetween(i int, code []byte, first, last int) bool {
 	addr := m.functions[i].addr
 	return isEntered(code, first, last) ||
-		m.tableEnters(code, addr, first, last) ||
+		tableEnters(m.image.data, code, addr, first, last) ||
 		m.entersFromOutside(i, span{addr + uint64(first), addr + uint64(last) + 1})
 }

@@ -131,14 +131,14 @@ func TestEntrySiteRules(t *testing.T) {
 			if err != nil {
 				t.Fatalf("refused: it %v", err)
 			}
-			if !strings.HasPrefix(site.Insn, test.want) || site.Method != test.method || site.SPOffset != int64(test.offset) {
+			if !strings.HasPrefix(site.Insn(), test.want) || site.Method != test.method || site.SPOffset != int64(test.offset) {
 				t.Errorf("site `%s`, %s, %d below the return address, want `%s`, %s, %d",
-					site.Insn, site.Method, site.SPOffset, test.want, test.method, test.offset)
+					site.Insn(), site.Method, site.SPOffset, test.want, test.method, test.offset)
 			}
 			seen := observe(t, path, addressOf(t, path, "back"), site)
 			want := 100 * uint64(max(test.calls, 1))
 			if seen.hits != want || seen.returnAddress != want || test.need.Args && seen.argument != want {
-				t.Errorf("of %d calls at `%s`: %+v", want, site.Insn, seen)
+				t.Errorf("of %d calls at `%s`: %+v", want, site.Insn(), seen)
 			}
 		})
 	}
@@ -181,7 +181,7 @@ func observe(t *testing.T, path string, returns uint64, sites ...Site) (sum obse
 		defer prog.Close()
 		l, err := ex.UprobeMulti(nil, prog, &link.UprobeMultiOptions{Addresses: []uint64{site.Offset}})
 		if err != nil {
-			t.Fatalf("the kernel refuses `%s`: %v", site.Insn, err)
+			t.Fatalf("the kernel refuses `%s`: %v", site.Insn(), err)
 		}
 		defer l.Close()
 	}

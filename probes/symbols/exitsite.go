@@ -182,7 +182,6 @@ func (x *exitFinder) siteAt(n *node, offset int64, ready bool) (Site, error) {
 	return Site{
 		Offset:      n.addr - s.start + s.offset,
 		Addr:        n.addr,
-		Insn:        n.syntax(n.addr),
 		Method:      how,
 		PastEntry:   n.addr != x.f.addr,
 		Bytes:       bytes.Clone(n.bytes),

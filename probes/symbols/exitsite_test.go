@@ -61,7 +61,7 @@ func TestExitSiteRules(t *testing.T) {
 			var insns []string
 			ready := true
 			for _, s := range sites {
-				op, _, _ := strings.Cut(s.Insn, " ")
+				op, _, _ := strings.Cut(s.Insn(), " ")
 				insns = append(insns, op)
 				ready = ready && (s.RetvalReady || op == "jmp")
 			}
@@ -138,7 +138,7 @@ func TestExitSitesOfPrograms(t *testing.T) {
 			var insns []string
 			emulated := len(sites) > 0
 			for _, s := range sites {
-				insns = append(insns, s.Insn)
+				insns = append(insns, s.Insn())
 				emulated = emulated && s.Method == Emulated
 			}
 			if hits != test.want {

@@ -67,7 +67,8 @@ var errFrame = errors.New("damaged unwind table")
 
 // parseUnwind parses an .eh_frame that is loaded at addr.
 func parseUnwind(data []byte, addr uint64) (t *unwindTable, err error) {
-	t = &unwindTable{}
+	const mean = 40 // bytes of an entry
+	t = &unwindTable{entries: make([]unwindEntry, 0, min(len(data)/mean, maxFunctions))}
 	commons := map[int]*unwindCommon{}
 	for pos := 0; pos+4 <= len(data); {
 		length := uint64(binary.LittleEndian.Uint32(data[pos:]))
@@ -102,9 +103,14 @@ func parseUnwind(data []byte, addr uint64) (t *unwindTable, err error) {
 		}
 		pos = end
 	}
-	slices.SortFunc(t.entries, func(a, b unwindEntry) int { return cmp.Compare(a.start, b.start) })
+	t.entries = slices.Clip(t.entries)
+	if !slices.IsSortedFunc(t.entries, byStart) { // linkers sort them
+		slices.SortFunc(t.entries, byStart)
+	}
 	return t, nil
 }
+
+func byStart(a, b unwindEntry) int { return cmp.Compare(a.start, b.start) }
 
 // parseCommon parses a CIE after its id; nil if it is not understood, and its
 // entries then are unknown.

@@ -61,7 +61,6 @@ const (
 type Site struct {
 	Offset    uint64 // file offset of the instruction
 	Addr      uint64 // its virtual address
-	Insn      string // disassembled, Intel syntax
 	Method    string // Emulated, Stepped or Nop
 	PastEntry bool   // not the function's first instruction
 	Bytes     []byte // the instruction, to compare with the process' memory
@@ -73,4 +72,13 @@ type Site struct {
 	// RetvalReady tells of an exit that rax holds what the function returns
 	// there, if it returns an integer in registers.
 	RetvalReady bool
+}
+
+// Insn is the instruction in Intel syntax.
+func (s Site) Insn() string {
+	in, err := decode(s.Bytes)
+	if err != nil {
+		return "(bad)"
+	}
+	return in.syntax(s.Addr)
 }

@@ -96,7 +96,7 @@ func TestGoSiteCountsEachCallOnce(t *testing.T) {
 	}
 	const calls = 200*101 + 1
 	if hits := countRun(t, path, site.Offset); hits != calls {
-		t.Errorf("%d hits of %d calls at `%s`", hits, calls, site.Insn)
+		t.Errorf("%d hits of %d calls at `%s`", hits, calls, site.Insn())
 	}
 	if hits := countRun(t, path, m.Function(i).Offset); hits <= calls {
 		t.Errorf("the entry has %d hits of %d calls: no stack grew", hits, calls)
@@ -259,13 +259,13 @@ func TestGoSitesOfALargeProgram(t *testing.T) {
 		}
 		if grows < 0 { // NOSPLIT: still the first block
 			if branches > 0 {
-				t.Errorf("%s: site `%s` behind a branch", f.Name, site.Insn)
+				t.Errorf("%s: site `%s` behind a branch", f.Name, site.Insn())
 			}
 			continue
 		}
 		checks++
 		if branches == 0 {
-			t.Errorf("%s: site `%s` before the stack check", f.Name, site.Insn)
+			t.Errorf("%s: site `%s` before the stack check", f.Name, site.Insn())
 		}
 		if site.Method == Emulated {
 			past++

@@ -30,6 +30,8 @@ type image struct {
 	stubs   []span    // sections of linkage stubs (PLT)
 	buildID string    // hex
 	goBase  uint64    // to which the entries of Go's pclntab are relative
+
+	holding holding
 }
 
 // segment is a PT_LOAD, as far as the file backs it.
@@ -156,6 +158,9 @@ func (im *image) data(addr, n uint64) []byte {
 }
 
 func (im *image) bytes(s *segment, addr, n uint64) ([]byte, error) {
+	if b, ok := im.holding.bytes(addr, min(n, s.end-addr)); ok {
+		return b, nil
+	}
 	b := make([]byte, min(n, s.end-addr, maxCodeBytes))
 	if _, err := im.r.ReadAt(b, int64(addr-s.start+s.offset)); err != nil {
 		return nil, err

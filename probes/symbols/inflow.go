@@ -30,12 +30,24 @@ type Inflow struct {
 // ended in between. What the file does not show (a debugger that calls a
 // function, code that is put into the process) is not counted.
 func (m *Module) Inflows(i int) []Inflow {
-	m.flow.named.Do(func() { m.flow.exported = m.exportedFunctions() })
-	if m.flow.exported.has(i) {
+	if m.IsExported(i) {
 		return nil // as most do, which takes no time to find out
 	}
-	m.flow.proven.Do(func() { m.flow.of = m.findInflows() })
+	m.ProveInflows()
 	return m.flow.of[i]
+}
+
+// ProveInflows finds out what Inflows will be asked of functions that are not
+// exported, which takes a while.
+func (m *Module) ProveInflows() {
+	m.flow.proven.Do(func() { m.flow.of = m.findInflows() })
+}
+
+// IsExported reports whether calls of function i may come from where the file
+// does not tell: from other files, above all.
+func (m *Module) IsExported(i int) bool {
+	m.flow.named.Do(func() { m.flow.exported = m.exportedFunctions() })
+	return m.flow.exported.has(i)
 }
 
 // flow is what is known of inflows.

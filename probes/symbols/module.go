@@ -88,15 +88,28 @@ func open(f *os.File, root string) (c *contents, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c = &contents{image: im, unwind: &unwindTable{}}
-	if data, sec, err := im.section(".eh_frame"); err == nil && len(data) > 0 {
-		c.unwind, _ = parseUnwind(data, sec.Addr) // as far as it is readable
-	}
+	c = &contents{image: im}
+	unwinding := make(chan *unwindTable, 1)
+	go func() { unwinding <- im.unwindTable() }()
 	c.hasGo = im.pclntab() != nil
 	syms, unwinders := c.symbols(f, root)
+	c.unwind = <-unwinding
 	c.unwinders = unwinders || c.unwind.exceptions
 	c.collect(syms)
 	return c, nil
+}
+
+// unwindTable is the file's, as far as it is readable.
+func (im *image) unwindTable() (t *unwindTable) {
+	defer func() {
+		if recover() != nil || t == nil {
+			t = &unwindTable{}
+		}
+	}()
+	if data, sec, err := im.section(".eh_frame"); err == nil && len(data) > 0 {
+		t, _ = parseUnwind(data, sec.Addr)
+	}
+	return t
 }
 
 // symbols gathers the names of all tables. unwinders tells whether any, also

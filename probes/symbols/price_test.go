@@ -39,7 +39,7 @@ func TestPricesChooseTheSite(t *testing.T) {
 	} {
 		site, err := m.EntrySiteFor(only(t, m, "probed"), Need{Args: true, Return: true, Prices: test.prices})
 		if err != nil || site.Method != test.want {
-			t.Errorf("%+v: %s `%s` %v, want %s", test.prices, site.Method, site.Insn, err, test.want)
+			t.Errorf("%+v: %s `%s` %v, want %s", test.prices, site.Method, site.Insn(), err, test.want)
 		}
 	}
 }

@@ -222,31 +222,61 @@ func (f *referenceFinder) scan(part span) {
 		before, opcode = front[0], front[1]
 	}
 	hidden := f.hidden
+	// What base + w - hidden.base comes to is where an address would be in the set.
+	shift, size := f.base-hidden.base, uint64(len(hidden.bits))*64
 	for pos := range n {
 		b, at := code[pos], part.start+uint64(pos)
-		if isShortBranch(opcode) {
+		w, whole := uint64(0), pos+4 <= len(code)
+		if whole {
+			w = uint64(int64(int32(binary.LittleEndian.Uint32(code[pos:]))))
+			if in := shift + w; in < size && hidden.bits[in/64]>>(in%64)&1 != 0 {
+				f.seen = append(f.seen, f.base+w)
+			}
+		}
+		switch operandOf[opcode] {
+		case noOperand:
+		case shortOperand:
 			if target := at + 1 + uint64(int64(int8(b))); hidden.has(target) {
 				f.found = append(f.found, reference{target, at, true})
 			}
-		}
-		if pos+4 <= len(code) {
-			w := uint64(int64(int32(binary.LittleEndian.Uint32(code[pos:]))))
-			switch target := at + 4 + w; {
-			case before == 0x8d && opcode&0xc7 == 5: // lea
+		case leaOperand:
+			if target := at + 4 + w; whole && before == 0x8d {
 				f.table(target)
 				if hidden.has(target) {
 					f.seen = append(f.seen, target)
 				}
-			case hidden.has(target) && isBranch(before, opcode):
-				f.found = append(f.found, reference{target, at, false})
 			}
-			if target := f.base + w; hidden.has(target) {
-				f.seen = append(f.seen, target)
+		case branchOperand:
+			if target := at + 4 + w; whole && hidden.has(target) && isBranch(before, opcode) {
+				f.found = append(f.found, reference{target, at, false})
 			}
 		}
 		before, opcode = opcode, b
 	}
 }
+
+// What operand may follow a byte, which with that is the end of an opcode or a
+// ModRM byte.
+const (
+	noOperand     = iota
+	shortOperand  // of a branch: 8 bits
+	branchOperand // 32 bits, if isBranch
+	leaOperand    // 32 bits, behind the opcode of lea
+)
+
+var operandOf = func() (kinds [256]uint8) {
+	for b := range kinds {
+		switch opcode := byte(b); {
+		case isShortBranch(opcode):
+			kinds[b] = shortOperand
+		case opcode&0xc7 == 5:
+			kinds[b] = leaOperand
+		case opcode == 0xe8, opcode == 0xe9, opcode == 0xf8, opcode>>4 == 8:
+			kinds[b] = branchOperand
+		}
+	}
+	return kinds
+}()
 
 // isShortBranch reports whether an opcode is that of a branch of 8 bits.
 func isShortBranch(opcode byte) bool {

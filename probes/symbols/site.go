@@ -8,11 +8,11 @@ import (
 
 // siteAt makes a site of a candidate of f.
 func (m *Module) siteAt(f *function, code []byte, c candidate) (Site, error) {
-	in, err := decode(code[c.pos:])
-	if err != nil {
-		return Site{}, err
-	}
 	if c.refused != nil {
+		in, err := decode(code[c.pos:])
+		if err != nil {
+			return Site{}, err
+		}
 		begins := "begins with"
 		if c.pos > 0 {
 			begins = "has, where it could be probed,"
@@ -22,7 +22,6 @@ func (m *Module) siteAt(f *function, code []byte, c candidate) (Site, error) {
 	return Site{
 		Offset:    m.offsetOf(f.addr) + uint64(c.pos),
 		Addr:      f.addr + uint64(c.pos),
-		Insn:      in.syntax(f.addr + uint64(c.pos)),
 		Method:    c.method,
 		PastEntry: c.pos > 0,
 		SPOffset:  c.depth,

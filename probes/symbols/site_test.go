@@ -103,7 +103,7 @@ func TestEntrySiteIsCountedByTheKernel(t *testing.T) {
 				t.Errorf("bytes % x are not those of the file", site.Bytes)
 			}
 			if hits := countRun(t, path, site.Offset); hits != 100 {
-				t.Errorf("the kernel counted %d of 100 calls at `%s`", hits, site.Insn)
+				t.Errorf("the kernel counted %d of 100 calls at `%s`", hits, site.Insn())
 			}
 		})
 	}
@@ -155,7 +155,7 @@ func TestSitesAgreeWithObjdump(t *testing.T) {
 		is := mnemonic[fmt.Sprintf("%x", site.Addr)]
 		emulated := (strings.HasPrefix(is, "push ") || strings.HasPrefix(is, "call") || is == "nop" || strings.HasPrefix(is, "j")) && !strings.Contains(is, "PTR")
 		if is == "" || emulated != (site.Method == Emulated) {
-			t.Errorf("%s: `%s` is %s, objdump has %q at %#x", f.Name, site.Insn, site.Method, is, site.Addr)
+			t.Errorf("%s: `%s` is %s, objdump has %q at %#x", f.Name, site.Insn(), site.Method, is, site.Addr)
 		}
 	}
 	if sites[Emulated] < 1000 || sites[Stepped] < 1000 {

@@ -62,6 +62,7 @@ func (c *contents) readSymbols(table *image, kind elf.SectionType) (syms []symbo
 	if len(data)/elf.Sym64Size > maxFunctions {
 		return nil, false, fmt.Errorf("section %s has more than %d symbols", sec.Name, maxFunctions)
 	}
+	syms = make([]symbol, 0, min(len(data)/elf.Sym64Size, 1<<15))
 	for ; len(data) >= elf.Sym64Size; data = data[elf.Sym64Size:] {
 		info, section := data[4], elf.SectionIndex(binary.LittleEndian.Uint16(data[6:]))
 		typ := elf.ST_TYPE(info)

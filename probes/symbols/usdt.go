@@ -128,13 +128,13 @@ func (im *image) markedAt(s *Site) error {
 	if segment.writable {
 		return fmt.Errorf("lies in a writable segment, where the kernel sets no probes")
 	}
-	s.Insn, s.Offset, s.Bytes = in.syntax(s.Addr), s.Addr-segment.start+segment.offset, bytes.Clone(code[:in.Len])
+	s.Offset, s.Bytes = s.Addr-segment.start+segment.offset, bytes.Clone(code[:in.Len])
 	var refused error
 	if s.Method, refused = method(code, in.Len); refused != nil {
-		return fmt.Errorf("is at `%s`, which %w", s.Insn, refused)
+		return fmt.Errorf("is at `%s`, which %w", s.Insn(), refused)
 	}
 	if s.Method == Nop {
-		return fmt.Errorf("is at `%s`, in whose place Linux 6.18 puts a call, which pushes onto a stack that may be in use", s.Insn)
+		return fmt.Errorf("is at `%s`, in whose place Linux 6.18 puts a call, which pushes onto a stack that may be in use", s.Insn())
 	}
 	return nil
 }

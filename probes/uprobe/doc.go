@@ -51,9 +51,8 @@
 //   - Of function_call, the events of a thread, or in Go of a goroutine, come in
 //     the order in which they happened, and where some are missing a GAP stands in
 //     front of the next; a loss that nothing follows is only counted. Each ENTER
-//     is followed by its LEAVE or UNWIND at the same depth, unless the query or
-//     the goroutine's program ended first. It begins and ends for all functions
-//     at one instant.
+//     is followed by its LEAVE or UNWIND at the same depth, unless the query ended
+//     first. It begins and ends for all functions at one instant.
 //   - A query's probes are detached when it ends, and with the death of this
 //     process at the latest.
 //   - A function whose probing is not known to be safe is left alone and named.

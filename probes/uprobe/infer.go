@@ -127,11 +127,17 @@ type inference struct {
 // sum is a summand in terms of the selection.
 type sum struct{ selected, times int }
 
+// worthInferring reports whether some functions may be saved, and not too dearly.
+func worthInferring(sym *symbols.Module, chosen []choice) bool {
+	return len(chosen) > 1 && sym.TextBytes() <= uint64(len(chosen))*textPerFunction &&
+		slices.ContainsFunc(chosen, func(c choice) bool { return !sym.IsExported(c.index) })
+}
+
 // infer returns, by selected function, from which others its calls follow; nil
 // for those that are to be probed. usable are those that can be.
 func infer(sym *symbols.Module, texts []*text, chosen []choice, usable []bool) [][]sum {
 	out := make([][]sum, len(chosen))
-	if len(chosen) < 2 || sym.TextBytes() > uint64(len(chosen))*textPerFunction {
+	if !worthInferring(sym, chosen) {
 		return out
 	}
 	in := inference{sym: sym, texts: texts, usable: map[int]int{}, sums: map[int][]sum{}, probed: map[int]bool{}}

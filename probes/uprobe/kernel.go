@@ -96,6 +96,7 @@ type kernel struct {
 	ring   *ring
 	types  *btf.Cache // the kernel's
 	ids    idPool
+	ahead  *headstart // nil: none is possible
 
 	// What programs refer to that have no use for it.
 	unused map[string]*ebpf.Map
@@ -150,6 +151,10 @@ func load(o Options, c compiled) (*kernel, error) {
 			return nil, refuseLoad(err)
 		}
 	}
+	if k.ahead, err = newHeadstart(); err != nil {
+		k.close()
+		return nil, refuseLoad(err)
+	}
 	return k, nil
 }
 
@@ -161,6 +166,7 @@ func refuseLoad(err error) error {
 }
 
 func (k *kernel) close() {
+	k.ahead.close()
 	k.ring.close()
 	k.events.Close()
 	k.boundaries.Close()
@@ -376,6 +382,11 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 			return nil, err
 		}
 	}
+	if pid := onlyPID(s.members, s.options); pid != 0 {
+		if err := spec.Variables[bpf.FunctionVarOnlyPid].Set(pid); err != nil {
+			return nil, err
+		}
+	}
 	if err := limitRate(spec, s.rate); err != nil {
 		return nil, err
 	}
@@ -426,6 +437,23 @@ func (k *kernel) placeOperands(list []bpf.FunctionOperands, spec *ebpf.Collectio
 	}
 	spec.Maps[bpf.FunctionMapArguments].MaxEntries = uint32(len(list))
 	return spec.Variables[bpf.FunctionVarPlaced].Set(true)
+}
+
+// onlyPID is the process that is the one target; 0: there may be others.
+func onlyPID(members []bpf.FunctionTarget, options uint32) (pid uint32) {
+	if options&(onlyComms|onlyExes) != 0 {
+		return 0
+	}
+	for _, m := range members {
+		switch {
+		case m.Kind != targetPID: // who may be observed
+		case pid != 0:
+			return 0
+		default:
+			pid = uint32(m.Id[0])
+		}
+	}
+	return pid
 }
 
 // aggregate prepares a query's programs for its aggregation, if it has one, and

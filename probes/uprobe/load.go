@@ -41,6 +41,7 @@ func (p *Provider) install(s *source) (*installation, error) {
 		}
 		p.kernel = k
 	}
+	p.kernel.ahead.begin()
 	return p.kernel.install(s.setup())
 }
 

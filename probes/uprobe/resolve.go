@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
@@ -260,6 +261,15 @@ func (r *resolver) module(m *module, sym *symbols.Module) error {
 		}
 	}
 	r.signatures = openSignatures(sym, r.values)
+	if len(chosen) > decideBlock {
+		defer sym.Hold()()
+	}
+	inferring := infers(r.spec) && !r.returns
+	var proving sync.WaitGroup
+	defer proving.Wait()
+	if inferring && worthInferring(sym, chosen) {
+		proving.Go(sym.ProveInflows) // much of which is for one processor
+	}
 	decided := r.decide(sym, chosen)
 	usable := make([]bool, len(chosen))
 	for k, d := range decided {
@@ -274,7 +284,7 @@ func (r *resolver) module(m *module, sym *symbols.Module) error {
 		}
 	}
 	sums := make([][]sum, len(chosen))
-	if infers(r.spec) && !r.returns {
+	if inferring {
 		sums = infer(sym, texts, chosen, usable)
 	}
 	r.add(m, sym, decided, usable, sums)

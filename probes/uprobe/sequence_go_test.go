@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
 )
 
@@ -51,6 +53,38 @@ func TestSequencesOfGoroutines(t *testing.T) {
 			}
 			if n := len(tally(got.ints("tid"))); n < 2 {
 				t.Errorf("all calls began on %d thread", n)
+			}
+		})
+	}
+}
+
+// A program that ends, however it does, leaves all calls of its goroutines: each
+// ENTER has its end. Other programs that end meanwhile are none of its business.
+func TestGoroutinesOfProgramThatEnds(t *testing.T) {
+	testenv.NeedUprobes(t)
+	const goroutines = 120
+	target := testenv.CompileGo(t, "testdata/goends")
+	for _, c := range []struct{ how, end string }{{"exit", success}, {"return", success}, {"killed", "signal: killed"}} {
+		t.Run(c.how, func(t *testing.T) {
+			p := provider(t, Options{})
+			other := run(t, target, "3", "exit")
+			r := run(t, target, fmt.Sprint(goroutines), c.how)
+			both := plan.Target{PIDs: []int{r.cmd.Process.Pid, other.cmd.Process.Pid}}
+			_, got := start(t, p, acquisition(FunctionCall, both, named("main.down", "main.waits", "main.returns"), append(sequenceColumns, "goroutine", "pid")...))
+			others := other.finish(success)
+			told := toldBy(r.finish(c.end))
+			if len(told) != goroutines {
+				t.Fatalf("%d goroutines told of calls", len(told))
+			}
+			got.wait(t)
+			column, n := slices.Index(got.names, "pid"), len(got.rows)
+			got.rows = slices.DeleteFunc(got.rows, func(row []batch.Value) bool { return row[column].I != int64(r.cmd.Process.Pid) })
+			if n -= len(got.rows); n != len(others) {
+				t.Errorf("%d events of the other program, which told of %d", n, len(others))
+			}
+			sameSequences(t, told, got.goroutines(t))
+			if len(got.lost)+len(got.counts) > 0 {
+				t.Errorf("lost %v, counts %v", got.lost, got.counts)
 			}
 		})
 	}

@@ -17,6 +17,9 @@ func checkTextCopy(spec *plan.Acquire, set *moduleSet, wants []want, landmarks [
 	}
 	sites := map[*module][]symbols.Site{}
 	for _, w := range wants {
+		if sites[w.module] == nil {
+			sites[w.module] = make([]symbols.Site, 0, len(wants))
+		}
 		sites[w.module] = append(append(sites[w.module], w.site), w.exits...)
 	}
 	for _, g := range landmarks {

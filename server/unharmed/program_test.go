@@ -45,9 +45,13 @@ func (p *program) name() string {
 // programs are those in testdata.
 func programs(t testing.TB) []*program {
 	t.Helper()
-	paths, err := filepath.Glob("testdata/*.c*")
-	if err != nil {
-		t.Fatal(err)
+	var paths []string
+	for _, pattern := range []string{"testdata/*.c*", "testdata/*.rs"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, found...)
 	}
 	var out []*program
 	for _, path := range paths {
@@ -125,21 +129,27 @@ func (p *program) compile(t testing.TB, flags string) *build {
 		args := append([]string{"-shared", "-fPIC", "-o", l[0]}, append(slices.Clone(l[2:]), filepath.Join(data, l[1]))...)
 		b.tool(t, "gcc", args...)
 	}
-	cc := "gcc"
-	if filepath.Ext(p.source) == ".cc" {
-		cc = "g++"
-	}
 	b.path = filepath.Join(b.dir, p.name())
 	fields := strings.Fields(flags)
-	args := []string{"-g0", "-o", b.path, filepath.Join(data, filepath.Base(p.source))}
-	args = append(args, fields...)
+	args := append([]string{"-o", b.path, filepath.Join(data, filepath.Base(p.source))}, fields...)
+	var linker []string
 	if !slices.Contains(fields, "-static") && !slices.Contains(fields, "-static-pie") {
 		if b.libs, err = libraries(); err != nil {
 			t.Fatal(err)
 		}
-		args = append(args, "-Wl,--dynamic-linker="+filepath.Join(b.libs, "ld.so"), "-Wl,-rpath,"+b.libs+":"+b.dir)
+		linker = []string{"-Wl,--dynamic-linker=" + filepath.Join(b.libs, "ld.so"), "-Wl,-rpath," + b.libs + ":" + b.dir}
 	}
-	b.tool(t, cc, args...)
+	switch filepath.Ext(p.source) {
+	case ".rs":
+		for _, l := range linker {
+			args = append(args, "-C", "link-arg="+l)
+		}
+		b.tool(t, "rustc", args...)
+	case ".cc":
+		b.tool(t, "g++", append(append(args, "-g0"), linker...)...)
+	default:
+		b.tool(t, "gcc", append(append(args, "-g0"), linker...)...)
+	}
 	return b
 }
 
@@ -207,18 +217,31 @@ type outcome struct {
 	Transcript string
 	End        string
 	calls      map[string]int64
+	took       map[string]interval // of calls of functions that always returned
 }
+
+// interval is how long calls took, as the program saw it from within and from
+// outside.
+type interval struct{ within, around int64 }
 
 // outcomeOf reads what a program printed.
 func outcomeOf(printed []byte, end string) outcome {
-	o := outcome{End: end, calls: map[string]int64{}}
+	o := outcome{End: end, calls: map[string]int64{}, took: map[string]interval{}}
 	var text strings.Builder
 	for line := range strings.Lines(string(printed)) {
-		if f := strings.Fields(line); len(f) == 3 && f[0] == "calls" {
-			o.calls[f[1]], _ = strconv.ParseInt(f[2], 10, 64)
-			continue
+		f := strings.Fields(line)
+		number := func(behind int) int64 { // from the end: names may have spaces
+			n, _ := strconv.ParseInt(f[len(f)-behind], 10, 64)
+			return n
 		}
-		text.WriteString(line)
+		switch {
+		case len(f) >= 3 && f[0] == "calls":
+			o.calls[strings.Join(f[1:len(f)-1], " ")] = number(1)
+		case len(f) >= 4 && f[0] == "took":
+			o.took[strings.Join(f[1:len(f)-2], " ")] = interval{number(2), number(1)}
+		default:
+			text.WriteString(line)
+		}
 	}
 	o.Transcript = text.String()
 	return o
