@@ -56,6 +56,8 @@ type audit struct {
 	ended   chan struct{}
 	open    int
 
+	losing bool // events are to be lost
+
 	keeper *consistency.Keeper // told the same, to see how much it remembers
 	most   [2]int              // that it remembered, in the first half and in the second
 	half   time.Time
@@ -188,6 +190,26 @@ func (s leafSink) End(err error) {
 	})
 }
 
+// saw reports whether there is what a test is about: something selected was
+// reported, and where events are to be lost, some were.
+func (a *audit) saw() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	selected, ended := 0, 0
+	for _, r := range a.reports {
+		if !r.CatchUp {
+			selected++
+		}
+		if r.Kind == consistency.Ended {
+			ended++
+		}
+	}
+	if a.losing {
+		return len(a.lost) > 0 && ended > 0 && len(a.reports) >= 100
+	}
+	return selected > 0 && len(a.full) >= 10
+}
+
 // match compiles a selection of functions, as the engine does.
 func match(sel plan.Expr) (func(name, class, module string) (bool, error), error) {
 	schema := batch.Schema{batch.Varchar, batch.Varchar, batch.Varchar}
@@ -250,6 +272,9 @@ func (a *audit) run(p *entities.Provider, pid int, filter string, length time.Du
 		}
 	}
 	time.Sleep(length)
+	for wait := time.Now(); !a.saw() && time.Since(wait) < time.Minute; { // a busy machine may be late
+		time.Sleep(20 * time.Millisecond)
+	}
 	for _, source := range sources {
 		if err := source.Stop(); err != nil {
 			t.Error(err)
@@ -288,7 +313,7 @@ func TestRulesUnderLoss(t *testing.T) {
 	testenv.NeedUprobes(t)
 	prog := steps(t, "busy.cc")
 	prog.begin()
-	a := &audit{t: t}
+	a := &audit{t: t, losing: true}
 	a.run(providers(t, 8<<10), prog.pid(), "thread_name LIKE 'worker%'", time.Second)
 	if found := consistency.Check(a.full, a.reports); len(found) > 0 {
 		t.Errorf("%d violations, the first: %v", len(found), found[0])
