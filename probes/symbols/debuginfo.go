@@ -5,7 +5,6 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"strings"
@@ -120,13 +119,4 @@ func readDebugInfo(im *image) (*DebugInfo, error) {
 		}
 	}
 	return &DebugInfo{Data: data, Locations: read["loc"], LocationLists: read["loclists"], Addresses: read["addr"]}, nil
-}
-
-// checksum is what .gnu_debuglink says of its file.
-func checksum(f *os.File) (uint32, error) {
-	h := crc32.NewIEEE()
-	if _, err := io.Copy(h, io.NewSectionReader(f, 0, maxDebugBytes)); err != nil {
-		return 0, err
-	}
-	return h.Sum32(), nil
 }

@@ -222,11 +222,6 @@ func (r *readings) place(v *readValue) error {
 	return nil
 }
 
-// any reports whether there are values.
-func (r *readings) any() bool {
-	return slices.ContainsFunc(r.columns, func(v *readValue) bool { return v != nil })
-}
-
 // nullable reports whether a value may be NULL.
 func (v *readValue) nullable() bool {
 	return v.text || slices.ContainsFunc(v.reads, func(x codegen.Value) bool {

@@ -1,0 +1,60 @@
+package server_test
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"endoscope/probes/testenv"
+	"endoscope/server/wire"
+)
+
+// TestDebugFiles reads arguments by name where the debug information is in a file of its
+// own, and says what is missing where there is none, or where it is in pieces.
+func TestDebugFiles(t *testing.T) {
+	testenv.NeedUprobes(t)
+	objcopy := testenv.NeedProgram(t, "objcopy")
+	run := func(args ...string) {
+		t.Helper()
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+	}
+	source := filepath.Join("testdata", "values", "types.c")
+	build := func(flags ...string) string {
+		return testenv.CompileC(t, source, append([]string{"-O2", "-Wl,--build-id", "-rdynamic"}, flags...)...)
+	}
+	const query = "SELECT args.i, args.l FROM function_start WHERE function_name = 'integers'"
+
+	linked := build("-g")
+	debug := linked + ".debug"
+	run(objcopy, "--only-keep-debug", linked, debug)
+	run(objcopy, "--strip-all", "--add-gnu-debuglink="+debug, linked)
+	w := startWaiting(t, linked)
+	s := newSession(t, wire.Options{PID: w.pid()})
+	described := ask(t, s, "DESCRIBE FUNCTION integers").rows[0]
+	said := strings.Join(described[len(described)-3:], "\n")
+	want := "long int integers(signed char c, short int s, int i, long int l, unsigned char uc, short unsigned int us)\nc: rdi; s: rsi; i: rdx; l: rcx; uc: r8; us: r9\n"
+	if !strings.HasPrefix(said, want) || !strings.Contains(said, "types.c:") {
+		t.Errorf("DESCRIBE FUNCTION said\n%s\nwant\n%s", said, want)
+	}
+	q := start(t, s, query)
+	w.goOn()
+	row := []string{"-2000000000", "-9000000000000000000"}
+	if diff := cmp.Diff([][]string{row, row, row}, read(t, q).rows); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+
+	for flags, reason := range map[string]string{"-s": "has no debug information", "-g -gsplit-dwarf": ".dwo files"} {
+		w := startWaiting(t, build(strings.Fields(flags)...))
+		s := newSession(t, wire.Options{PID: w.pid()})
+		_, err := s.Execute(t.Context(), query)
+		if said := fmt.Sprint(err); !strings.Contains(said, reason) || !strings.Contains(said, "str(arg0)") {
+			t.Errorf("compiled with %s: %s", flags, said)
+		}
+	}
+}
