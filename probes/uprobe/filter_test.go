@@ -264,7 +264,7 @@ func stable(cols []string, rows [][]batch.Value) []string {
 	for _, row := range rows {
 		var line string
 		for i, name := range cols {
-			if name != "timestamp" && name != "start_time" && name != "duration" {
+			if name != "timestamp" && name != "start_time" && name != "duration" && name != "self_time" {
 				line += plan.FormatValue(row[i]) + " "
 			}
 		}
