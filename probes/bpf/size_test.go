@@ -17,7 +17,7 @@ import (
 func TestProgramsAreQuicklyVerified(t *testing.T) {
 	testenv.NeedUprobes(t)
 	const (
-		limit    = 8_000
+		limit    = 9_000
 		limitOld = 30_000
 		atEnd    = 1
 		depth    = 1 << 4
