@@ -7,8 +7,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"endoscope/operators/batch"
 	"endoscope/parser"
@@ -147,5 +149,20 @@ func (s *session) Execute(ctx context.Context, text string, _ ...batch.Value) (w
 	return nil, &parser.Error{Msg: "this is no statement", Src: text, Pos: parser.Span{Start: 0, Stop: len(text)}, Syntax: true}
 }
 
+// apart is how far signals of somebody at a terminal are from each other: what
+// comes sooner is taken for one that was sent twice.
+const apart = 300 * time.Millisecond
+
+var raised struct {
+	sync.Mutex
+	at time.Time
+}
+
 // raise sends this process a signal, as a terminal would.
-func raise(sig os.Signal) { _ = syscall.Kill(os.Getpid(), sig.(syscall.Signal)) }
+func raise(sig os.Signal) {
+	raised.Lock()
+	defer raised.Unlock()
+	time.Sleep(apart - time.Since(raised.at))
+	raised.at = time.Now()
+	_ = syscall.Kill(os.Getpid(), sig.(syscall.Signal))
+}

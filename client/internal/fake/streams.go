@@ -121,7 +121,6 @@ var streams = map[string]behaviour{
 		if err := r.wait(); err != nil {
 			return err
 		}
-		time.Sleep(300 * time.Millisecond) // somebody's patience
 		raise(os.Interrupt)
 		<-r.ctx.Done()
 		return r.ctx.Err()
