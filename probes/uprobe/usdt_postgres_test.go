@@ -87,11 +87,24 @@ func bpftrace(t *testing.T, pid int, place string) (count func() string) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	return func() string {
-		cmd.Process.Signal(syscall.SIGINT)
+		// Again and again: a signal that comes before its handler, or while it
+		// attaches, is forgotten.
+		stop := make(chan struct{})
+		go func() {
+			for {
+				cmd.Process.Signal(syscall.SIGINT)
+				select {
+				case <-stop:
+					return
+				case <-time.After(time.Second):
+				}
+			}
+		}()
 		said := ""
 		for lines.Scan() {
 			said += lines.Text()
 		}
+		close(stop)
 		cmd.Wait()
 		over.Stop()
 		return said
