@@ -51,6 +51,7 @@ type Engine struct {
 	addr   string // as the user said it
 	local  bool   // on this machine, for sure
 	plain  bool   // TCP, not encrypted
+	tls    *tls.Config
 	launch func(argv []string) (Command, error)
 	opts   []grpc.DialOption
 }
@@ -79,7 +80,7 @@ func Dial(addr string, o Options) (*Engine, error) {
 	if o.TLS != nil {
 		creds = credentials.NewTLS(o.TLS)
 	}
-	e := &Engine{target: target, addr: addr, local: local, plain: o.TLS == nil && !socket, launch: o.Launch, opts: append([]grpc.DialOption{
+	e := &Engine{target: target, addr: addr, local: local, plain: o.TLS == nil && !socket, tls: o.TLS, launch: o.Launch, opts: append([]grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: silence, Timeout: silence, PermitWithoutStream: true}),
 		grpc.WithIdleTimeout(0),
@@ -130,7 +131,7 @@ func (e *Engine) NewSession(ctx context.Context, o wire.Options) (wire.Session, 
 		s.cancel()
 		_ = conn.Close()
 		_ = end(command)
-		return nil, err
+		return nil, e.explain(ctx, err)
 	}
 	return s, nil
 }

@@ -2,6 +2,8 @@ package remote
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -71,6 +73,30 @@ func lost(addr, why string, plain bool) *LostError {
 		e.hint = "--cert FILE, with a certificate that endoscoped cert USER made there"
 	}
 	return e
+}
+
+// explain finds out why a server closes new encrypted connections. With TLS 1.3 it
+// refuses a client's certificate, or that there is none, after the handshake, and
+// who is writing by then may hear of the closed connection before the reason.
+func (e *Engine) explain(ctx context.Context, err error) error {
+	var gone *LostError
+	closed := func(text string) bool { return strings.Contains(gone.Why, text) }
+	if e.tls == nil || !errors.As(err, &gone) || !closed("broken pipe") && !closed("connection reset") && !closed("EOF") {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, silence)
+	defer cancel()
+	conn, dialled := (&tls.Dialer{Config: e.tls}).DialContext(ctx, "tcp", e.addr)
+	if dialled != nil {
+		return lost(e.addr, dialled.Error(), false)
+	}
+	defer conn.Close()
+	deadline, _ := ctx.Deadline()
+	_ = conn.SetReadDeadline(deadline)
+	if _, said := conn.Read(make([]byte, 1)); said != nil && strings.Contains(said.Error(), "tls: ") {
+		return lost(e.addr, said.Error(), false)
+	}
+	return err
 }
 
 // Lost says that the engine is not there, to those who know of no network.
