@@ -96,7 +96,7 @@ type kernel struct {
 	ring   *ring
 	types  *btf.Cache // the kernel's
 	ids    idPool
-	ahead  *headstart // nil: none is possible
+	ahead  headstart
 
 	// What programs refer to that have no use for it.
 	unused map[string]*ebpf.Map
@@ -151,10 +151,7 @@ func load(o Options, c compiled) (*kernel, error) {
 			return nil, refuseLoad(err)
 		}
 	}
-	if k.ahead, err = newHeadstart(); err != nil {
-		k.close()
-		return nil, refuseLoad(err)
-	}
+	k.ahead.possible = featureMulti.has()
 	return k, nil
 }
 

@@ -70,6 +70,7 @@ func TestLoad(t *testing.T) {
 	if n := len(sink.rows); n != 10 {
 		t.Errorf("%d rows of 10 calls", n)
 	}
+	p.kernel.ahead.close() // which may still be at it
 	if n := programCount(t); n != before {
 		t.Errorf("%d programs are left, %d were before", n, before)
 	}
@@ -79,6 +80,7 @@ func TestLoad(t *testing.T) {
 	if err := late.Start(context.Background(), newRecord(spec)); err == nil {
 		t.Error("a process that has ended was probed")
 	}
+	p.kernel.ahead.close() // which may still be at it
 	if n := programCount(t); n != before {
 		t.Errorf("%d programs are left of a start that failed, %d were before", n, before)
 	}
