@@ -188,12 +188,11 @@ func counted(t *testing.T, b *build, want outcome) {
 func within(t *testing.T, b *build, want outcome, module string) {
 	s := session(t, wire.Options{Exe: b.path}, b.settings())
 	r := arm(t, s, everyCall("WHERE module = '"+module+"'"))
-	if r == nil {
-		t.Skip("the program loads it when it runs")
-	}
 	same(t, "in all of "+module, want, b.untouched(t, rounds))
 	r.Stop()
-	if a := read(t, r); len(a.rows) == 0 {
+	// What the program loads when it runs may be gone before it is probed: then the
+	// footer says that there is a gap.
+	if a := read(t, r); len(a.rows) == 0 && a.footer() == "" {
 		t.Errorf("no calls; %v", a.notices)
 	}
 }
