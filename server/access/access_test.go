@@ -613,6 +613,57 @@ func (q *quiet) Close() error {
 	return nil
 }
 
+// repeating is an engine whose results are given again from the first row.
+type repeating struct{ engineOf }
+
+func (e *repeating) As(*grant.Grant) wire.Engine { return e }
+func (e *repeating) NewSession(context.Context, wire.Options) (wire.Session, error) {
+	return &repeats{quiet{e: &e.engineOf}}, nil
+}
+
+type repeats struct{ quiet }
+
+func (r *repeats) Execute(_ context.Context, statement string, _ ...batch.Value) (wire.Result, error) {
+	if statement == "live" {
+		return &nothing{e: r.e}, nil
+	}
+	return again{&nothing{e: r.e}}, nil
+}
+
+type again struct{ wire.Result }
+
+func (again) StartsOver() bool { return true }
+
+// What a result says of being executed again, by which a client that has lost its
+// connection goes, is said through the guard, too.
+func TestGuardedResultsStartOver(t *testing.T) {
+	users := filepath.Join(t.TempDir(), "users")
+	if err := os.WriteFile(users, []byte("user alice\n role trace\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	a, err := New(Options{Policy: users})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := NewGuard(&repeating{}, a, nil)
+	defer g.Close()
+	s, err := g.NewSession(t.Context(), wire.Options{User: &wire.User{Name: "alice", Via: "certificate 1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for statement, want := range map[string]bool{"live": false, "SELECT * FROM file('calls.csv')": true} {
+		r, err := s.Execute(t.Context(), statement)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, ok := r.(interface{ StartsOver() bool })
+		if got := ok && b.StartsOver(); got != want {
+			t.Errorf("%s: starts over: %t, want %t", statement, got, want)
+		}
+		_ = r.Close()
+	}
+}
+
 // When what a user may do changes, what they run by the old rule ends; limits
 // change for what comes.
 func TestGuardHoldsToTheFile(t *testing.T) {

@@ -171,6 +171,12 @@ func (w *watched) Next(ctx context.Context) (wire.Event, error) {
 	return ev, err
 }
 
+// StartsOver is what the result says of itself (wire.Frame.StartsOver).
+func (w *watched) StartsOver() bool {
+	r, ok := w.Result.(interface{ StartsOver() bool })
+	return ok && r.StartsOver()
+}
+
 // Close ends the session, once.
 func (x *guarded) Close() error {
 	x.once.Do(func() {
