@@ -1,5 +1,7 @@
 package consistency
 
+import "slices"
+
 // past is an event that may be reported later, with the entities that it refers to
 // as they were then.
 type past struct {
@@ -56,8 +58,9 @@ type world struct {
 	size  int
 	made  uint64
 	// forgotten: there are entities that were not taken in, so that an identity
-	// that nobody has may be theirs.
+	// that nobody has may be theirs, if the stream tells of their category.
 	forgotten bool
+	tells     [categories]bool // of which categories there were events
 }
 
 func newWorld() *world {
@@ -79,15 +82,19 @@ func (w *world) find(c Category, id string) *entity {
 // any is the live entity of that identity: an object, or else of another category;
 // that only if there is no object that was not taken in.
 func (w *world) any(id string) *entity {
-	if w.forgotten {
-		return w.find(Object, id)
-	}
 	for _, c := range [...]Category{Object, Type, Thread, Invocation} {
-		if x := w.find(c, id); x != nil {
+		if x := w.find(c, id); x != nil || w.lacks(c) {
 			return x
 		}
 	}
 	return nil
+}
+
+// lacks reports whether there may be entities of one of the categories that were not
+// taken in. Where no event is of a category, identities are those of no entities: of
+// them nothing can be missed.
+func (w *world) lacks(of ...Category) bool {
+	return w.forgotten && slices.ContainsFunc(of, func(c Category) bool { return w.tells[c] })
 }
 
 // innermost is the invocation in which a thread is, or nil.
@@ -112,15 +119,15 @@ func (w *world) setInnermost(thread string, x *entity) {
 // remember keeps e with what it refers to now.
 func (w *world) remember(e Event) past {
 	p := past{Event: e, thread: w.find(Thread, e.Thread), parent: w.find(e.Category, e.Parent), other: w.any(e.Other)}
-	if w.forgotten {
-		p.Thread, p.Parent, p.Other = known(p.thread, e.Thread), known(p.parent, e.Parent), known(p.other, e.Other)
-	}
+	p.Thread, p.Parent = w.known(p.thread, e.Thread, Thread), w.known(p.parent, e.Parent, e.Category)
+	p.Other = w.known(p.other, e.Other, Object, Type, Thread, Invocation)
 	return p
 }
 
-// known is an identity, if it is that of x, or Unknown.
-func known(x *entity, id string) string {
-	if x == nil && id != "" {
+// known is an identity that is to be of one of the categories, if it is that of x or
+// cannot be that of what was forgotten, or Unknown.
+func (w *world) known(x *entity, id string, of ...Category) string {
+	if x == nil && id != "" && w.lacks(of...) {
 		return Unknown
 	}
 	return id

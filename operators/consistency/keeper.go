@@ -64,6 +64,7 @@ func (k *Keeper) Push(e Event, selected bool, threadName string) {
 	k.seq++
 	e.Seq = k.seq
 	k.now = max(k.now, e.Time)
+	k.world.tells[e.Category] = true
 	wanted := selected && !k.paused && !k.quiet[threadName]
 	switch {
 	case e.Kind.synchronises():
@@ -101,8 +102,9 @@ func (k *Keeper) Lost() {
 	for _, x := range reported {
 		k.endUnknown(x)
 	}
+	tells := k.world.tells
 	k.world = newWorld()
-	k.world.forgotten = true
+	k.world.forgotten, k.world.tells = true, tells
 	clear(k.blind)
 }
 
@@ -369,7 +371,7 @@ func (k *Keeper) synchronise(e Event, wanted bool) {
 			}
 			return
 		}
-		l = &lock{unknown: k.world.forgotten && k.subject(e) == nil}
+		l = &lock{unknown: k.subject(e) == nil && k.world.lacks(Object, Type)} // a mutex is neither
 		k.world.lock(id, e.Thread, l)
 	}
 	if l.unknown {
@@ -425,20 +427,20 @@ func (k *Keeper) emit(e Event, x *entity, catchUp bool) {
 	if t := k.world.find(Thread, e.Thread); t != x {
 		k.refer(t)
 	}
-	if k.world.forgotten { // an identity that nobody has may be that of what was forgotten
+	if w := k.world; w.forgotten { // an identity that nobody has may be that of what was forgotten
 		if x == nil && !e.Kind.synchronises() && (e.Kind != Ended || e.Category != None) {
 			e.Entity = Unknown
 		}
 		if e.Kind != Move {
-			e.Other = known(k.world.any(e.Other), e.Other)
+			e.Other = w.known(w.any(e.Other), e.Other, Object, Type, Thread, Invocation)
 		}
-		e.Parent = known(k.world.find(e.Category, e.Parent), e.Parent)
+		e.Parent = w.known(w.find(e.Category, e.Parent), e.Parent, e.Category)
 		if e.Kind == Enter && e.Parent == "" {
 			e.Parent = Unknown // whether there was one is not known
 		}
-		e.Thread = known(k.world.find(Thread, e.Thread), e.Thread)
+		e.Thread = w.known(w.find(Thread, e.Thread), e.Thread, Thread)
 		if e.Category != Type && e.Category != Thread {
-			e.TypeName = known(k.world.types[e.TypeName], e.TypeName)
+			e.TypeName = w.known(w.types[e.TypeName], e.TypeName, Type)
 		}
 	}
 	k.Report(Report{Event: e, At: k.now, CatchUp: catchUp})

@@ -58,13 +58,14 @@ const entryBytes = 160
 // Waits is who waits for which lock, and who has it.
 type Waits struct {
 	holders map[string][]string        // threads by lock, once for each time
+	holds   map[string]int             // the other way round: how many, by thread
 	waits   map[string]map[string]bool // locks by thread
-	names   map[string]string          // of threads
+	names   map[string]string          // of threads that hold or wait
 }
 
 // NewWaits returns that of nobody.
 func NewWaits() *Waits {
-	return &Waits{holders: map[string][]string{}, waits: map[string]map[string]bool{}, names: map[string]string{}}
+	return &Waits{holders: map[string][]string{}, holds: map[string]int{}, waits: map[string]map[string]bool{}, names: map[string]string{}}
 }
 
 // Apply implements Present. Name is that of a THREAD, or the name of the thread on
@@ -84,6 +85,7 @@ func (w *Waits) Apply(e Event) {
 	switch e.Kind {
 	case Acquire:
 		w.holders[e.Entity] = append(w.holders[e.Entity], e.Thread)
+		w.holds[e.Thread]++
 	case Release:
 		w.drop(e.Entity, e.Thread, false)
 	case BeginWait:
@@ -97,7 +99,10 @@ func (w *Waits) Apply(e Event) {
 		w.drop(e.Entity, e.Thread, true)
 		w.stop(e.Entity, e.Thread)
 	}
-	if e.Name != "" {
+	switch {
+	case w.holds[e.Thread] == 0 && len(w.waits[e.Thread]) == 0:
+		delete(w.names, e.Thread)
+	case e.Name != "":
 		w.names[e.Thread] = e.Name
 	}
 }
@@ -107,6 +112,9 @@ func (w *Waits) drop(lock, thread string, all bool) {
 	for i := len(held) - 1; i >= 0; i-- {
 		if held[i] == thread {
 			held = slices.Delete(held, i, i+1)
+			if w.holds[thread]--; w.holds[thread] == 0 {
+				delete(w.holds, thread)
+			}
 			if !all {
 				break
 			}
@@ -235,7 +243,7 @@ func (w *Waits) Picture() (_ []Node, arrows []Arrow) {
 
 // Size implements Present.
 func (w *Waits) Size() int64 {
-	return int64(len(w.holders)+len(w.waits)+len(w.names)) * entryBytes
+	return int64(len(w.holders)+len(w.holds)+len(w.waits)+len(w.names)) * entryBytes
 }
 
 // Objects is which objects live, by type.

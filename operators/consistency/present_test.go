@@ -52,6 +52,69 @@ func TestWaits(t *testing.T) {
 	}
 }
 
+// TestWaitsForget: threads that have come and gone leave nothing behind, though
+// nobody tells of their end.
+func TestWaitsForget(t *testing.T) {
+	w := NewWaits()
+	for i := range 1000 {
+		thread := fmt.Sprint(i)
+		for _, k := range []Kind{BeginWait, EndWait, Acquire, Acquire, Release, Release} {
+			w.Apply(Event{Kind: k, Entity: "a", Thread: thread, Name: "t" + thread})
+			if i == 0 && k == BeginWait {
+				expect(t, w, "t0 0 waits for a")
+			}
+		}
+		w.Apply(Event{Kind: Acquire, Entity: "b", Thread: thread, Name: "t" + thread})
+		w.Apply(Event{Kind: Ended, Entity: "b", Thread: thread, Name: "t" + thread})
+	}
+	if w.Size() != 0 {
+		t.Errorf("%d bytes are left", w.Size())
+	}
+}
+
+// TestWaitsAfterLoss: what is told anew behind a loss is known again: of a stream
+// of locks alone, and of one that tells of threads, too. Where locks may be objects
+// that were not told anew yet, nothing is said of them.
+func TestWaitsAfterLoss(t *testing.T) {
+	locks := []Event{
+		{Kind: Acquire, Entity: "a", Thread: "1"},
+		{Kind: Acquire, Entity: "b", Thread: "2"},
+		{Kind: BeginWait, Entity: "b", Thread: "1", Other: "2"},
+		{Kind: BeginWait, Entity: "a", Thread: "2", Other: "1"},
+	}
+	threads := []Event{{Category: Thread, Kind: Create, Entity: "1"}, {Category: Thread, Kind: Create, Entity: "2"}}
+	object := []Event{{Category: Object, Kind: Create, Entity: "a"}}
+	const deadlock = "1 waits for b, which 2 has\n2 waits for a, which 1 has\ndeadlock: 1, 2"
+	for _, c := range []struct {
+		what           string
+		before, retold []Event // beside what is done to locks
+		want           string
+	}{
+		{"locks", nil, nil, deadlock},
+		{"threads", threads, threads, deadlock},
+		{"threads, not retold", threads, nil, ""},
+		{"an object, not retold", object, nil, ""},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			w := NewWaits()
+			k := NewKeeper(func(r Report) { w.Apply(r.Event) }, 0)
+			push := func(events []Event) {
+				for _, e := range events {
+					k.Push(e, true, "")
+				}
+			}
+			push(c.before)
+			push(locks)
+			expect(t, w, deadlock)
+			k.Lost()
+			expect(t, w, "")
+			push(c.retold)
+			push(locks)
+			expect(t, w, c.want)
+		})
+	}
+}
+
 // TestWaitsUnderPartialReporting: of a random program with locks, whatever is
 // selected of it, a keeper's reports tell of no deadlock that there is not, and of
 // every one whose waits are all selected.
