@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -21,7 +22,8 @@ import (
 //
 // The reader of the result drives it.
 type fragment struct {
-	columns []wire.Column // of the result
+	columns []wire.Column            // of the result
+	types   [wire.Ports]batch.Schema // of the rows for each port; nil: it takes none
 	lower   operators.Leaf
 	upper   operators.Leaf
 	graphs  []*operators.Graph
@@ -36,24 +38,53 @@ type fragment struct {
 	losses []wire.Loss
 }
 
+// errMisfit refuses what would have operators read columns that are others.
+var errMisfit = errors.New("the fragment of the plan that the server sent does not fit its result")
+
 // newFragment builds the operators of a fragment. What they give goes to give.
-func newFragment(w *wire.Fragment, give func(wire.Event) error) (*fragment, error) {
+func newFragment(w *wire.Fragment, give func(wire.Event) error) (f *fragment, err error) {
+	defer caught(&err)
 	p, err := plan.DecodeFragment(w.Plan)
 	if err != nil {
 		return nil, err
 	}
-	f := &fragment{began: expr.Clock() - w.Running, columns: w.Columns}
+	f = &fragment{began: expr.Clock() - w.Running, columns: w.Columns}
+	for _, c := range w.Columns {
+		f.types[wire.PortResult] = append(f.types[wire.PortResult], c.Type)
+	}
+	f.types[wire.PortRows] = plan.Source(p.Lower).Out.Types()
+	f.types[wire.PortLowered] = p.Lowered().Types()
+	if first := p.Partial(); first != nil {
+		f.types[wire.PortStates] = first.Out.Types()
+	}
 	out := &fragmentSink{f: f, give: give}
 	if w.Measured {
 		out.give = nil
-	} else if !slices.EqualFunc(w.Columns, p.Upper.Schema().Fields, func(c wire.Column, f plan.Field) bool { return c.Type == f.Type }) {
-		return nil, errors.New("the fragment of the plan that the server sent does not give the result's columns")
+	} else if !slices.Equal(f.types[wire.PortResult], p.Upper.Schema().Types()) {
+		return nil, errMisfit
 	}
 	if f.upper, err = f.build(p.Upper, out); err != nil {
 		return nil, err
 	}
+	if p.Partial() != nil && f.upper.Partial == nil {
+		return nil, errMisfit // its states would be lost
+	}
 	f.lower, err = f.build(p.Lower, toUpper{f})
 	return f, err
+}
+
+// caught, deferred, makes an error of a panic over what a server sent: the result
+// fails, and not the program that reads it.
+func caught(err *error) {
+	if fault := recover(); fault != nil {
+		*err = fmt.Errorf("what the server sent cannot be executed: %v", fault)
+	}
+}
+
+// takes reports whether records with these columns are what a port takes.
+func (f *fragment) takes(port wire.Port, cols []wire.Column) bool {
+	return port < wire.Ports && f.types[port] != nil &&
+		slices.EqualFunc(cols, f.types[port], func(c wire.Column, t batch.Type) bool { return c.Type == t })
 }
 
 func (f *fragment) build(root plan.Node, sink operators.Operator) (operators.Leaf, error) {
@@ -67,6 +98,7 @@ func (f *fragment) build(root plan.Node, sink operators.Operator) (operators.Lea
 
 // push executes what there is to do with rows of a port.
 func (f *fragment) push(ctx context.Context, port wire.Port, b *batch.Batch) (err error) {
+	defer caught(&err)
 	if f.full || f.closed {
 		return nil
 	}
@@ -86,7 +118,8 @@ func (f *fragment) push(ctx context.Context, port wire.Port, b *batch.Batch) (er
 }
 
 // cue tells the operators what the server's were told.
-func (f *fragment) cue(ctx context.Context, m wire.Cue) error {
+func (f *fragment) cue(ctx context.Context, m wire.Cue) (err error) {
+	defer caught(&err)
 	if f.full || f.closed {
 		return nil
 	}
@@ -107,7 +140,8 @@ func (f *fragment) cue(ctx context.Context, m wire.Cue) error {
 }
 
 // close has the operators give what they still have.
-func (f *fragment) close(ctx context.Context) error {
+func (f *fragment) close(ctx context.Context) (err error) {
+	defer caught(&err)
 	if f.closed {
 		return nil
 	}

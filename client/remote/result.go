@@ -68,6 +68,9 @@ func (s *session) begin(ctx context.Context, st wire.Statement) (*result, error)
 	}
 	if err != nil {
 		r.cancel()
+		if r.reader != nil {
+			r.reader.Release()
+		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -102,6 +105,9 @@ func (r *result) open(ticket []byte) error {
 	if f.Fragment != nil {
 		if r.fragment, err = newFragment(f.Fragment, r.fragmentEvent); err != nil {
 			return err
+		}
+		if !r.fragment.takes(r.port, cols) {
+			return errMisfit
 		}
 		r.cols = r.fragment.columns
 	}
@@ -161,6 +167,13 @@ func (r *result) read() {
 	defer func() { r.reader.Release() }()
 	defer r.cancel()
 	defer r.fragment.abandon()
+	var fault error
+	defer func() {
+		if fault != nil {
+			r.fail(fault)
+		}
+	}()
+	defer caught(&fault)
 	next := uint64(0)
 	for r.reader.Next() {
 		f, err := wire.DecodeFrame(r.reader.LatestAppMetadata())
@@ -195,8 +208,13 @@ func (r *result) read() {
 				r.fail(errors.New("the server sends rows that nothing is known of"))
 				return
 			}
-			if _, err := r.section(); err != nil {
+			cols, err := r.section()
+			if err != nil {
 				r.fail(r.s.errorOf(err, r.statement.Text))
+				return
+			}
+			if !r.fragment.takes(r.port, cols) {
+				r.fail(errMisfit)
 				return
 			}
 			continue

@@ -7,6 +7,10 @@ import (
 	"fmt"
 )
 
+// MaxFragment is how many bytes an encoded fragment may have: no more are sent, or
+// read.
+const MaxFragment = 1 << 20
+
 // Fragment is the upper end of a plan, which a client may execute:
 //
 //	Base ─► Lower ─► [first stage] ─► Upper ─► result
@@ -80,144 +84,38 @@ func init() {
 }
 
 // Encode is the fragment for the way to the client. It fails for constants that
-// have no form outside the process, such as models.
+// have no form outside the process, such as models, and for what DecodeFragment
+// would refuse.
 func (f *Fragment) Encode() ([]byte, error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
 	var b bytes.Buffer
 	if err := gob.NewEncoder(&b).Encode(f); err != nil {
 		return nil, err
 	}
+	if b.Len() > MaxFragment {
+		return nil, errFragmentSize
+	}
 	return b.Bytes(), nil
 }
 
-var errFragment = errors.New("the fragment of the plan that the server sent does not fit together")
+var errFragmentSize = fmt.Errorf("a fragment of a plan has more than %d bytes", MaxFragment)
 
-// DecodeFragment reads a fragment. What it returns refers only to columns that
-// there are, with the types that these have.
+// DecodeFragment reads a fragment. In what it returns the types of expressions are
+// those of the columns, the functions and the outputs that there are (see check).
 func DecodeFragment(b []byte) (*Fragment, error) {
+	if len(b) > MaxFragment {
+		return nil, errFragmentSize
+	}
 	f := &Fragment{}
 	if err := gob.NewDecoder(bytes.NewReader(b)).Decode(f); err != nil {
 		return nil, fmt.Errorf("the fragment of the plan that the server sent cannot be read: %w", err)
 	}
-	if f.Lower == nil || f.Upper == nil {
-		return nil, errFragment
-	}
-	for _, root := range []Node{f.Lower, f.Upper} {
-		if err := checkChain(root); err != nil {
-			return nil, err
-		}
-	}
-	if a, b := f.Lowered(), Source(f.Upper).Out; len(a.Fields) != len(b.Fields) || !sameTypes(a, b) {
-		return nil, errFragment
+	if err := f.check(); err != nil {
+		return nil, err
 	}
 	return f, nil
-}
-
-func sameTypes(a, b Schema) bool {
-	for i := range a.Fields {
-		if a.Fields[i].Type != b.Fields[i].Type {
-			return false
-		}
-	}
-	return a.Time == b.Time
-}
-
-// checkChain checks the nodes of a fragment from the leaf up.
-func checkChain(n Node) error {
-	switch n := n.(type) {
-	case *Acquire:
-		if n.Stream != FragmentStream || n.Filter != nil || n.Out.Time < -1 || n.Out.Time >= len(n.Out.Fields) {
-			return errFragment
-		}
-		if p := n.Partial; p != nil {
-			if err := checkAggs(p.Aggs, n.Out); err != nil {
-				return err
-			}
-			return checkExprs(p.Keys, n.Out)
-		}
-		return nil
-	case *Filter, *Project, *Window, *Aggregate, *Distinct, *Sort, *Limit:
-	default:
-		return errFragment
-	}
-	ins := n.Inputs()
-	if len(ins) != 1 || ins[0] == nil {
-		return errFragment
-	}
-	if err := checkChain(ins[0]); err != nil {
-		return err
-	}
-	in, out := ins[0].Schema(), n.Schema()
-	if out.Time < -1 || out.Time >= len(out.Fields) {
-		return errFragment
-	}
-	switch n := n.(type) {
-	case *Filter:
-		return checkExprs([]Expr{n.Cond}, in)
-	case *Project:
-		if len(n.Exprs) != len(out.Fields) {
-			return errFragment
-		}
-		return checkExprs(n.Exprs, in)
-	case *Window:
-		if n.Spec.Time < 0 || n.Spec.Time >= len(in.Fields) || len(out.Fields) != len(in.Fields)+2 ||
-			n.Spec.Kind != Session && n.Spec.Size <= 0 || n.Spec.Kind == Hop && n.Spec.Slide <= 0 {
-			return errFragment
-		}
-		return checkExprs(n.Spec.PartitionBy, in)
-	case *Aggregate:
-		if len(out.Fields) != len(n.Keys)+len(n.Aggs) || n.Windowed && (n.WindowEnd < 0 || n.WindowEnd >= len(n.Keys)) {
-			return errFragment
-		}
-		if err := checkExprs(n.Keys, in); err != nil {
-			return err
-		}
-		return checkAggs(n.Aggs, in)
-	case *Sort:
-		for _, k := range n.Keys {
-			if err := checkExprs([]Expr{k.X}, in); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func checkAggs(aggs []Agg, in Schema) error {
-	for _, a := range aggs {
-		if FindAgg(a.Fn) == nil {
-			return errFragment
-		}
-		if err := checkExprs(a.Args, in); err != nil {
-			return err
-		}
-		if a.Filter == nil {
-			continue
-		}
-		if err := checkExprs([]Expr{a.Filter}, in); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkExprs reports columns that there are not. What functions take is checked
-// when they are compiled.
-func checkExprs(es []Expr, in Schema) error {
-	ok := true
-	for _, e := range es {
-		if e == nil {
-			return errFragment
-		}
-		Walk(e, func(x Expr) {
-			if c, is := x.(*Col); is {
-				ok = ok && c.Index >= 0 && c.Index < len(in.Fields) && in.Fields[c.Index].Type == c.T
-			}
-		})
-	}
-	if !ok {
-		return errFragment
-	}
-	return nil
 }
 
 var errParam = errors.New("a parameter without a value leaves no process")

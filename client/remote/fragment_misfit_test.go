@@ -1,0 +1,144 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/server/wire"
+)
+
+// grouped is the fragment of SELECT c0, count(*), sum(c1) FROM ... WHERE c1 > 3 GROUP BY c0.
+func grouped() *plan.Fragment {
+	in := plan.Schema{Time: -1, Fields: []plan.Field{{Name: "c0", Type: batch.Varchar}, {Name: "c1", Type: batch.Bigint}}}
+	name, n := &plan.Col{Index: 0, Name: "c0", T: batch.Varchar}, &plan.Col{Index: 1, Name: "c1", T: batch.Bigint}
+	aggs := []plan.Agg{{Fn: "count", Star: true, T: batch.Bigint}, {Fn: "sum", Args: []plan.Expr{n}, T: batch.Bigint}}
+	first, _ := plan.NewPartial([]plan.Expr{name}, aggs, 0)
+	return &plan.Fragment{
+		Lower: &plan.Filter{Input: &plan.Acquire{Stream: plan.FragmentStream, Out: in},
+			Cond: &plan.Call{Fn: ">", Args: []plan.Expr{n, &plan.Const{V: batch.Int(3)}}, T: batch.Boolean}},
+		Upper: &plan.Aggregate{Input: &plan.Acquire{Stream: plan.FragmentStream, Out: in, Partial: first}, Keys: []plan.Expr{name}, Aggs: aggs,
+			Out: plan.Schema{Time: -1, Fields: []plan.Field{{Name: "c0", Type: batch.Varchar}, {Name: "count", Type: batch.Bigint}, {Name: "sum", Type: batch.Bigint}}}},
+	}
+}
+
+// groupedColumns are those of its result.
+var groupedColumns = []wire.Column{{Name: "c0", Type: batch.Varchar}, {Name: "count", Type: batch.Bigint}, {Name: "sum", Type: batch.Bigint}}
+
+func encoded(t testing.TB, f *plan.Fragment) []byte {
+	t.Helper()
+	b, err := f.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// released takes the events of a fragment.
+func released(ev wire.Event) error {
+	if ev.Batch != nil {
+		ev.Batch.Release()
+	}
+	return nil
+}
+
+// columnsOf names columns of these types.
+func columnsOf(types batch.Schema) (out []wire.Column) {
+	for _, t := range types {
+		out = append(out, wire.Column{Name: "c", Type: t})
+	}
+	return out
+}
+
+// Records are read by a fragment only if they have the columns that its plan has.
+func TestRecordsFitTheFragment(t *testing.T) {
+	f, err := newFragment(&wire.Fragment{Plan: encoded(t, grouped()), Columns: groupedColumns}, released)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.abandon()
+	row := batch.Schema{batch.Varchar, batch.Bigint}
+	states := batch.Schema{batch.Timestamp, batch.Varchar, batch.Bigint, batch.Bigint, batch.Bigint, batch.Bigint}
+	for _, c := range []struct {
+		port  wire.Port
+		types batch.Schema
+		takes bool
+	}{
+		{wire.PortResult, batch.Schema{batch.Varchar, batch.Bigint, batch.Bigint}, true},
+		{wire.PortResult, row, false},
+		{wire.PortRows, row, true},
+		{wire.PortRows, batch.Schema{batch.Varchar, batch.Varchar}, false},
+		{wire.PortRows, row[:1], false},
+		{wire.PortRows, nil, false},
+		{wire.PortLowered, row, true},
+		{wire.PortLowered, batch.Schema{batch.Bigint, batch.Bigint}, false},
+		{wire.PortStates, states, true},
+		{wire.PortStates, states[:3], false},
+		{wire.Ports, row, false},
+	} {
+		if got := f.takes(c.port, columnsOf(c.types)); got != c.takes {
+			t.Errorf("port %d takes %v: %t, want %t", c.port, c.types, got, c.takes)
+		}
+	}
+	if _, err := newFragment(&wire.Fragment{Plan: encoded(t, grouped()), Columns: groupedColumns[:2]}, released); !errors.Is(err, errMisfit) {
+		t.Errorf("a result of other columns: %v", err)
+	}
+}
+
+// A record that would have an operator fail fails the result, and not the program.
+func TestFragmentsFailAlone(t *testing.T) {
+	f, err := newFragment(&wire.Fragment{Plan: encoded(t, grouped()), Columns: groupedColumns}, released)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.abandon()
+	b := batch.New(batch.Schema{batch.Varchar, batch.Varchar})
+	b.AppendRow(batch.Str("a"), batch.Str("b"))
+	if err := f.push(context.Background(), wire.PortRows, b); err == nil {
+		t.Error("text is compared with a number")
+	}
+	b.Release()
+}
+
+// FuzzFragment has a client execute whatever a server sends as a fragment: it gives a
+// result or an error.
+func FuzzFragment(f *testing.F) {
+	f.Add(encoded(f, grouped()))
+	plain := grouped()
+	plain.Upper = &plan.Limit{Input: &plan.Acquire{Stream: plan.FragmentStream, Out: plain.Lowered()}, N: 2}
+	f.Add(encoded(f, plain))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		d, err := plan.DecodeFragment(b)
+		if err != nil {
+			return
+		}
+		fr, err := newFragment(&wire.Fragment{Plan: b, Columns: columnsOf(d.Upper.Schema().Types())}, released)
+		if err != nil {
+			return
+		}
+		defer fr.abandon()
+		for port, types := range fr.types {
+			if types == nil || wire.Port(port) == wire.PortResult {
+				continue
+			}
+			rows := batch.New(types)
+			row := make([]batch.Value, len(types))
+			for i, typ := range types {
+				row[i] = batch.NullOf(typ)
+				if typ.Physical() == batch.PhysInt {
+					row[i] = batch.Value{Type: typ, I: 1}
+				}
+			}
+			rows.AppendRow(row...)
+			err := fr.push(t.Context(), wire.Port(port), rows)
+			rows.Release()
+			if err != nil {
+				return
+			}
+		}
+		_ = fr.cue(t.Context(), wire.Cue{Kind: wire.CueTick, Time: 1})
+		_ = fr.close(t.Context())
+	})
+}

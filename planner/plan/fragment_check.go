@@ -1,0 +1,228 @@
+package plan
+
+import (
+	"errors"
+	"slices"
+
+	"endoscope/operators/batch"
+)
+
+var errFragment = errors.New("the fragment of the plan that the server sent does not fit together")
+
+// maxFragmentDepth is how deep operators and expressions of a fragment may be nested.
+const maxFragmentDepth = 4096
+
+// check reports a fragment whose parts do not fit: operators and kernels go by the
+// types that a plan has, and look at no column twice.
+func (f *Fragment) check() error {
+	if f.Lower == nil || f.Upper == nil {
+		return errFragment
+	}
+	for _, root := range []Node{f.Lower, f.Upper} {
+		if err := checkChain(root, 0); err != nil {
+			return err
+		}
+	}
+	if !sameTypes(f.Lowered(), Source(f.Upper).Out) {
+		return errFragment
+	}
+	return nil
+}
+
+func sameTypes(a, b Schema) bool {
+	return a.Time == b.Time && slices.Equal(a.Types(), b.Types())
+}
+
+// checkChain checks the nodes of a fragment from the leaf up.
+func checkChain(n Node, depth int) error {
+	if depth > maxFragmentDepth {
+		return errFragment
+	}
+	switch n := n.(type) {
+	case *Acquire:
+		if n.Stream != FragmentStream || n.Filter != nil || !timed(n.Out) {
+			return errFragment
+		}
+		return checkPartial(n.Partial, n.Out)
+	case *Filter, *Project, *Window, *Aggregate, *Distinct, *Sort, *Limit:
+	default:
+		return errFragment
+	}
+	ins := n.Inputs()
+	if len(ins) != 1 || ins[0] == nil {
+		return errFragment
+	}
+	if err := checkChain(ins[0], depth+1); err != nil {
+		return err
+	}
+	in, out := ins[0].Schema(), n.Schema()
+	if !timed(out) {
+		return errFragment
+	}
+	switch n := n.(type) {
+	case *Filter:
+		return checkCondition(n.Cond, in)
+	case *Project:
+		if err := checkExprs(n.Exprs, in); err != nil {
+			return err
+		}
+		return checkTypes(typesOf(n.Exprs), out)
+	case *Window:
+		return checkWindow(n, in)
+	case *Aggregate:
+		return checkAggregate(n, in)
+	case *Sort:
+		for _, k := range n.Keys {
+			if err := checkExpr(k.X, in, 0); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// timed reports whether the time column of s is one of its columns, or it has none.
+func timed(s Schema) bool { return s.Time >= -1 && s.Time < len(s.Fields) }
+
+func typesOf(es []Expr) (ts []batch.Type) {
+	for _, e := range es {
+		ts = append(ts, e.Type())
+	}
+	return ts
+}
+
+func checkTypes(ts []batch.Type, out Schema) error {
+	if !slices.Equal(ts, out.Types()) {
+		return errFragment
+	}
+	return nil
+}
+
+func checkWindow(n *Window, in Schema) error {
+	s := n.Spec
+	if s.Time < 0 || s.Time >= len(in.Fields) || len(n.Out.Fields) != len(in.Fields)+2 ||
+		s.Kind > Session || s.Kind != Session && s.Size <= 0 || s.Kind == Hop && s.Slide <= 0 {
+		return errFragment
+	}
+	at := in.Fields[s.Time].Type
+	if at.Physical() != batch.PhysInt {
+		return errFragment
+	}
+	if err := checkExprs(s.PartitionBy, in); err != nil {
+		return err
+	}
+	return checkTypes(append(in.Types(), at, at), n.Out)
+}
+
+func checkAggregate(n *Aggregate, in Schema) error {
+	if err := checkExprs(n.Keys, in); err != nil {
+		return err
+	}
+	if err := checkAggs(n.Aggs, in); err != nil {
+		return err
+	}
+	if n.Windowed && (n.WindowEnd < 0 || n.WindowEnd >= len(n.Keys) || n.Keys[n.WindowEnd].Type().Physical() != batch.PhysInt) {
+		return errFragment
+	}
+	types := typesOf(n.Keys)
+	for i := range n.Aggs {
+		types = append(types, n.Aggs[i].T)
+	}
+	return checkTypes(types, n.Out)
+}
+
+// checkPartial checks a first stage; there may be none.
+func checkPartial(p *Partial, in Schema) error {
+	if p == nil {
+		return nil
+	}
+	if err := checkExprs(p.Keys, in); err != nil {
+		return err
+	}
+	if err := checkAggs(p.Aggs, in); err != nil {
+		return err
+	}
+	made, ok := NewPartial(p.Keys, p.Aggs, p.Pane)
+	if !ok || p.Pane < 0 {
+		return errFragment
+	}
+	return checkTypes(made.Out.Types(), p.Out)
+}
+
+func checkAggs(aggs []Agg, in Schema) error {
+	for i := range aggs {
+		a := &aggs[i]
+		f := FindAgg(a.Fn)
+		if f == nil || a.Star && len(a.Args) > 0 {
+			return errFragment
+		}
+		if err := checkExprs(a.Args, in); err != nil {
+			return err
+		}
+		if f.Encoder == nil && !a.Star && (len(a.Args) == 0 || len(a.Args) > 1+len(f.More)) {
+			return errFragment
+		}
+		if a.Filter != nil {
+			if err := checkCondition(a.Filter, in); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func checkCondition(e Expr, in Schema) error {
+	if err := checkExpr(e, in, 0); err != nil {
+		return err
+	}
+	if e.Type() != batch.Boolean {
+		return errFragment
+	}
+	return nil
+}
+
+func checkExprs(es []Expr, in Schema) error {
+	for _, e := range es {
+		if err := checkExpr(e, in, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkExpr reports columns that there are not, and functions of too few or too many
+// arguments. Whether there is one for the types of these is seen when it is compiled.
+func checkExpr(e Expr, in Schema, depth int) error {
+	if e == nil || depth > maxFragmentDepth {
+		return errFragment
+	}
+	switch e := e.(type) {
+	case *Col:
+		if e.Index < 0 || e.Index >= len(in.Fields) || in.Fields[e.Index].Type != e.T {
+			return errFragment
+		}
+	case *Call:
+		if f := FindScalar(e.Fn); f == nil || !slices.ContainsFunc(f.Sigs, func(s Sig) bool { return s.takes(len(e.Args)) }) {
+			return errFragment
+		}
+	case *In:
+		if e.X == nil || slices.ContainsFunc(e.List, func(c Const) bool { return !c.V.IsNull && c.V.Type != e.X.Type() }) {
+			return errFragment
+		}
+	case *Case:
+		if len(e.Whens) == 0 {
+			return errFragment
+		}
+	}
+	for _, c := range e.Children() {
+		if err := checkExpr(c, in, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takes reports whether there may be n arguments.
+func (s *Sig) takes(n int) bool {
+	return n >= len(s.Args)-s.Optional && (n <= len(s.Args) || s.Variadic)
+}
