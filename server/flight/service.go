@@ -54,8 +54,6 @@ type Service struct {
 	engine wire.Engine
 	o      Options
 
-	strangers *strangers
-
 	mu       sync.Mutex
 	sessions map[string]*session // those of ActionSession
 	servers  []*grpc.Server
@@ -74,7 +72,7 @@ func New(e wire.Engine, o Options) *Service {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{engine: e, o: o, strangers: newStrangers(mostStrangers, o.ClientTimeout), sessions: map[string]*session{}, stop: make(chan struct{})}
+	s := &Service{engine: e, o: o, sessions: map[string]*session{}, stop: make(chan struct{})}
 	s.Alloc = memory.DefaultAllocator
 	s.registerInfo()
 	return s
@@ -102,7 +100,7 @@ func (s *Service) Serve(l net.Listener, opts ...grpc.ServerOption) error {
 	if stopping {
 		return errors.Join(grpc.ErrServerStopped, l.Close())
 	}
-	if err := g.Serve(meet{l, s.strangers}); !errors.Is(err, grpc.ErrServerStopped) {
+	if err := g.Serve(meet{l, newStrangers(mostStrangers, s.o.ClientTimeout)}); !errors.Is(err, grpc.ErrServerStopped) {
 		return err
 	}
 	return nil

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -57,7 +59,8 @@ func TestStrangersAreSentAway(t *testing.T) {
 	}
 }
 
-// A crowd that only holds connections shuts nobody out: the oldest ones go.
+// A crowd that only holds connections shuts nobody out: of those that come from the
+// same, the oldest ones go.
 func TestTheOldestStrangersGo(t *testing.T) {
 	s := newStrangers(3, time.Hour)
 	var ends []net.Conn
@@ -84,7 +87,104 @@ func TestTheOldestStrangersGo(t *testing.T) {
 	for _, x := range append(all, last) {
 		_ = x.Close()
 	}
-	if s.all.Len() != 0 {
-		t.Errorf("%d are left", s.all.Len())
+	if s.all.Len() != 0 || len(s.holds) != 0 {
+		t.Errorf("%d are left, of %v", s.all.Len(), s.holds)
 	}
+}
+
+// from is a connection that comes from somewhere.
+type from struct {
+	net.Conn
+	where string
+}
+
+func (f from) RemoteAddr() net.Addr { return &net.UnixAddr{Name: f.where, Net: "unix"} }
+
+// Who holds many connections loses them; who holds few, however old, does not.
+func TestStrangersOfACrowdGo(t *testing.T) {
+	s := newStrangers(4, time.Hour)
+	var ends []net.Conn
+	for _, where := range []string{"one", "crowd", "crowd", "other", "crowd", "third"} { // the last two are too many
+		end, c := net.Pipe()
+		ends = append(ends, end)
+		defer s.add(from{c, where}).Close()
+	}
+	for i, want := range []error{os.ErrDeadlineExceeded, io.EOF, io.EOF, os.ErrDeadlineExceeded, os.ErrDeadlineExceeded, os.ErrDeadlineExceeded} {
+		_ = ends[i].SetReadDeadline(time.Now())
+		if _, err := ends[i].Read(make([]byte, 1)); !errors.Is(err, want) {
+			t.Errorf("connection %d: %v, want %v", i, err, want)
+		}
+	}
+}
+
+// Whoever connects from one address, or as one user, comes from the same.
+func TestOrigin(t *testing.T) {
+	dir := t.TempDir()
+	for _, at := range []struct{ network, addr, want string }{
+		{"tcp", "127.0.0.1:0", "127.0.0.1"},
+		{"tcp", "[::1]:0", "::/64"},
+		{"unix", filepath.Join(dir, "socket"), "uid " + strconv.Itoa(os.Getuid())},
+	} {
+		l, err := net.Listen(at.network, at.addr)
+		if err != nil {
+			if at.addr == "[::1]:0" {
+				continue // a machine without IPv6
+			}
+			t.Fatal(err)
+		}
+		defer l.Close()
+		peer, err := net.Dial(at.network, l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer peer.Close()
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if got := origin(c); got != at.want {
+			t.Errorf("%s: %q, want %q", at.addr, got, at.want)
+		}
+	}
+}
+
+// What is opened at one listener is nothing to those of another.
+func TestListenersHaveTheirOwnStrangers(t *testing.T) {
+	e := engine(t)
+	s := New(e, Options{ClientTimeout: time.Hour})
+	var all []net.Conn
+	done := make(chan error, 2)
+	crowded, other := listener(t), listener(t)
+	for _, l := range []net.Listener{crowded, other} {
+		go func() { done <- s.Serve(l) }()
+	}
+	first := open(t, other.Addr().String())
+	for range mostStrangers + 1 {
+		all = append(all, open(t, crowded.Addr().String()))
+	}
+	closed(t, all[0]) // as many have been met
+	_ = first.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+	if _, err := io.Copy(io.Discard, first); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the one at another listener has ended: %v", err)
+	}
+	for _, c := range append(all, first) {
+		_ = c.Close()
+	}
+	s.Stop(t.Context())
+	for range 2 {
+		<-done
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func listener(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
 }
