@@ -52,6 +52,10 @@ func (s *sysSource) Notices() []string   { return nil }
 func (s *sysSource) Residual() plan.Expr { return s.spec.Filter }
 func (s *sysSource) Live() bool          { return s.spec.Every > 0 }
 
+// living is how often who reads a sys stream hears how time passes: fleets do not wait
+// for an engine that says nothing for seconds, however seldom it has rows.
+const living = time.Second
+
 func (s *sysSource) Start(_ context.Context, sink probes.Sink) error {
 	s.wg.Go(func() {
 		defer sink.End(nil)
@@ -61,10 +65,14 @@ func (s *sysSource) Start(_ context.Context, sink probes.Sink) error {
 		}
 		tick := time.NewTicker(s.spec.Every)
 		defer tick.Stop()
+		live := time.NewTicker(living)
+		defer live.Stop()
 		for {
 			select {
 			case <-tick.C:
 				s.give(sink)
+			case <-live.C:
+				sink.Watermark(clock.Now())
 			case <-s.quit:
 				return
 			}

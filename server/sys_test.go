@@ -1,0 +1,55 @@
+package server
+
+import (
+	"testing"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/clock"
+)
+
+// watermarks is a sink that keeps how time passes.
+type watermarks struct {
+	probes.Sink
+	heard chan int64
+}
+
+func (w watermarks) Push(b *batch.Batch) { b.Release() }
+func (w watermarks) Watermark(t int64)   { w.heard <- t }
+func (w watermarks) End(error)           {}
+
+// A sys stream says that time passes however seldom it has rows.
+func TestSysStreamsAreAlive(t *testing.T) {
+	e, err := New(Options{ModelDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	cs := catalog.Find("sys.drops")
+	spec := &plan.Acquire{Stream: "sys.drops", Every: time.Hour}
+	for _, c := range cs.Columns {
+		spec.Out.Fields = append(spec.Out.Fields, plan.Field{Name: c.Name, Type: c.Type})
+	}
+	s, err := (&sysProvider{e}).Prepare(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began, heard := clock.Now(), make(chan int64, 1000)
+	if err := s.Start(t.Context(), watermarks{heard: heard}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case at := <-heard:
+		if at < began {
+			t.Errorf("it is %d, %d before it began", at, began-at)
+		}
+	case <-time.After(time.Minute):
+		t.Error("nothing is heard in a minute")
+	}
+	if err := s.Stop(); err != nil {
+		t.Error(err)
+	}
+}
