@@ -117,6 +117,11 @@ func (s *session) live() []*member {
 	return out
 }
 
+// without are the hosts that were reached but for some.
+func (s *session) without(some map[*member]error) []*member {
+	return slices.DeleteFunc(s.live(), func(m *member) bool { return some[m] != nil })
+}
+
 // Close implements wire.Session.
 func (s *session) Close() error {
 	var all sync.WaitGroup
@@ -141,7 +146,7 @@ func (s *session) Execute(ctx context.Context, text string, args ...batch.Value)
 		if sp, err = splitQuery(q, text); err != nil {
 			return nil, err
 		}
-		if err := s.checkViews(ctx, q, text); err != nil {
+		if sp.silent, err = s.checkViews(ctx, q, text); err != nil {
 			return nil, err
 		}
 	}
@@ -153,8 +158,8 @@ func (s *session) Execute(ctx context.Context, text string, args ...batch.Value)
 
 // begin executes a statement at every host. Lost hosts are in the parts, too; what
 // one refuses, all do.
-func (s *session) begin(ctx context.Context, text string, args []batch.Value) ([]*part, error) {
-	parts := s.executed(ctx, text, args[:min(len(args), parser.Params(text))])
+func (s *session) begin(ctx context.Context, sp *split, args []batch.Value) ([]*part, error) {
+	parts := s.executed(ctx, sp, args[:min(len(args), parser.Params(sp.each))])
 	var refused error
 	begun := 0
 	for _, p := range parts {
@@ -187,13 +192,17 @@ func (s *session) begin(ctx context.Context, text string, args []batch.Value) ([
 	return nil, refused
 }
 
-// answering is how long a host may take to accept a statement after another one has:
-// programs differ, but not by that much.
+// answering is how long a host may take to answer a question, and to accept a
+// statement after another one has: programs differ, but not by that much.
 const answering = 10 * time.Second
 
+// accepting is how long all of them may take to accept a statement.
+const accepting = 2 * time.Minute
+
 // executed executes a statement at every host, and gives what each has answered. One
-// that says nothing long after another one has counts as lost.
-func (s *session) executed(ctx context.Context, text string, args []batch.Value) []*part {
+// that says nothing long after another one has counts as lost, and so does one that
+// has said nothing before.
+func (s *session) executed(ctx context.Context, sp *split, args []batch.Value) []*part {
 	type answer struct {
 		i   int
 		res wire.Result
@@ -206,14 +215,17 @@ func (s *session) executed(ctx context.Context, text string, args []batch.Value)
 		if m.session == nil {
 			continue
 		}
-		open++
+		if parts[i].err = sp.silent[m]; parts[i].err != nil {
+			continue
+		}
 		parts[i].err = &silentError{m.name}
+		open++
 		go func() {
-			res, err := m.session.Execute(ctx, text, args...)
+			res, err := m.session.Execute(ctx, sp.each, args...)
 			answers <- answer{i, res, err}
 		}()
 	}
-	late := time.NewTimer(time.Hour)
+	late := time.NewTimer(accepting)
 	defer late.Stop()
 	for first := true; open > 0; first = false {
 		if !first {
@@ -286,14 +298,20 @@ func gone(err error) bool {
 	return errors.As(err, &lost) && lost.Lost()
 }
 
-// Describe implements wire.Session: as the first host says.
+// Describe implements wire.Session: as the first host that answers says.
 func (s *session) Describe(ctx context.Context, text string) (wire.Description, error) {
-	for _, m := range s.live() {
-		d, err := m.session.Describe(ctx, text)
-		if err != nil && gone(err) {
+	return s.describe(ctx, s.live(), text)
+}
+
+func (s *session) describe(ctx context.Context, members []*member, text string) (wire.Description, error) {
+	for i := range members {
+		d, errs := ask(ctx, members[i:i+1], func(ctx context.Context, m *member) (wire.Description, error) {
+			return m.session.Describe(ctx, text)
+		})
+		if errs[0] != nil && gone(errs[0]) {
 			continue
 		}
-		return d, err
+		return d[0], errs[0]
 	}
 	return wire.Description{}, errors.New("no host answers")
 }

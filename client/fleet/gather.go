@@ -84,7 +84,7 @@ func (s *session) gather(parts []*part, host int, limit int64) *gathered {
 // each executes a statement at every host, whose rows are the result: in order of
 // their times, where they have times.
 func (s *session) each(ctx context.Context, sp *split, args []batch.Value) (wire.Result, error) {
-	parts, err := s.begin(ctx, sp.each, args)
+	parts, err := s.begin(ctx, sp, args)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"endoscope/operators"
@@ -80,12 +81,12 @@ type run struct {
 // sink keeps what the operators give.
 type sink struct {
 	events []wire.Event
-	rows   uint64
+	rows   atomic.Uint64 // a summary is asked for at any time
 }
 
 func (s *sink) Push(_ context.Context, _ int, b *batch.Batch) (operators.Status, error) {
 	if b.Len() > 0 {
-		s.rows += uint64(b.Len())
+		s.rows.Add(uint64(b.Len()))
 		s.events = append(s.events, wire.Event{Kind: wire.Rows, Batch: b.Retain()})
 	}
 	return operators.More, nil
@@ -133,13 +134,13 @@ func (s *session) merge(ctx context.Context, sp *split, args []batch.Value) (wir
 	var named []wire.Column
 	if sp.merge.sort == nil {
 		// What is wrong with the statement is said of the statement, not of its stages.
-		d, err := s.Describe(ctx, sp.merge.src)
+		d, err := s.describe(ctx, s.without(sp.silent), sp.merge.src)
 		if err != nil {
 			return nil, err
 		}
 		named = d.Columns
 	}
-	parts, err := s.begin(ctx, sp.each, args)
+	parts, err := s.begin(ctx, sp, args)
 	if err != nil {
 		return nil, err
 	}
@@ -264,6 +265,6 @@ func (m *merged) Close() error {
 // Summary has the result's rows, and what the hosts say besides.
 func (m *merged) Summary() wire.Summary {
 	sum := m.gathered.Summary()
-	sum.Rows = m.out.rows
+	sum.Rows = m.out.rows.Load()
 	return sum
 }

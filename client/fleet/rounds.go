@@ -189,7 +189,7 @@ func (r *rounds) result(ctx context.Context, rows []*batch.Batch) error {
 	if err := run.finish(ctx); err != nil {
 		return err
 	}
-	r.given.Add(run.out.rows)
+	r.given.Add(run.out.rows.Load())
 	r.out = append(append(r.out, run.out.events...), wire.Event{Kind: wire.Flush})
 	return nil
 }

@@ -20,6 +20,8 @@ type scripted struct {
 	ahead time.Duration // of its clock, and
 	by    time.Duration // how far that may be wrong
 	steps chan step
+	// mute: it never answers to statements with this in them, nor to questions of what they would give.
+	mute string
 }
 
 // step is something that a host gives, or how it ends.
@@ -82,13 +84,25 @@ func (x scriptedSession) Clock(context.Context) (ahead, uncertain time.Duration,
 	return x.s.ahead, x.s.by, nil
 }
 
-func (x scriptedSession) Execute(context.Context, string, ...batch.Value) (wire.Result, error) {
+func (x scriptedSession) Execute(ctx context.Context, statement string, _ ...batch.Value) (wire.Result, error) {
+	if err := x.answers(ctx, statement); err != nil {
+		return nil, err
+	}
 	return &scriptedResult{s: x.s, stopped: make(chan struct{}, 100)}, nil
 }
 
 // Describe says what the statements of these tests would give as a whole.
-func (x scriptedSession) Describe(context.Context, string) (wire.Description, error) {
-	return wire.Description{}, nil
+func (x scriptedSession) Describe(ctx context.Context, statement string) (wire.Description, error) {
+	return wire.Description{}, x.answers(ctx, statement)
+}
+
+// answers returns when the host would, if it does.
+func (x scriptedSession) answers(ctx context.Context, statement string) error {
+	if x.s.mute == "" || !strings.Contains(statement, x.s.mute) {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 type scriptedResult struct {

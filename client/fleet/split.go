@@ -19,6 +19,7 @@ type split struct {
 	merge *merge // how their rows become the result; nil: they are it
 	// ordered: rows are in order of their times, as far as the clocks allow it.
 	ordered bool
+	silent  map[*member]error // hosts that did not answer when they were asked about it
 }
 
 // merge is the second stage of an aggregate: a query over the hosts' rows.

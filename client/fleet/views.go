@@ -14,26 +14,38 @@ import (
 
 // checkViews refuses streams that users have defined, and that would be each host's
 // own groups where the statement means those of all: what nested.go refuses where
-// it stands in the statement. Hosts may differ in what they mean by a name.
-func (s *session) checkViews(ctx context.Context, q *parser.Query, src string) error {
+// it stands in the statement. Hosts may differ in what they mean by a name; those that
+// do not say are silent, and must not be asked for rows: nobody knows of what.
+func (s *session) checkViews(ctx context.Context, q *parser.Query, src string) (silent map[*member]error, err error) {
 	if len(q.Selects) == 1 {
 		w := &splitter{q: q, src: src, sel: q.Selects[0]}
 		for _, k := range w.sel.GroupBy {
 			if isHost(k) {
-				return nil // each host's own is what is wanted
+				return nil, nil // each host's own is what is wanted
 			}
 		}
 	}
-	checked := map[string]bool{}
-	for _, m := range s.live() {
+	members := s.live()
+	_, errs := ask(ctx, members, func(ctx context.Context, m *member) (struct{}, error) {
+		checked := map[string]bool{}
 		for _, source := range sources(q) {
 			if err := m.checkView(ctx, source, src, source.Name.Name, checked); err != nil {
-				return err
+				return struct{}{}, err
 			}
 		}
-		clear(checked)
+		return struct{}{}, nil
+	})
+	silent = map[*member]error{}
+	for i, m := range members {
+		switch {
+		case errs[i] == nil:
+		case gone(errs[i]):
+			silent[m] = errs[i]
+		default:
+			return nil, errs[i]
+		}
 	}
-	return nil
+	return silent, nil
 }
 
 // checkView checks one name, at a host; the errors are of the place that the
@@ -45,9 +57,6 @@ func (m *member) checkView(ctx context.Context, at *parser.Source, src, name str
 	checked[name] = true
 	text, err := m.definition(ctx, name)
 	if err != nil || text == "" {
-		if gone(err) {
-			return nil // it will be seen to be
-		}
 		return err
 	}
 	stmt, err := parser.Parse(text)
