@@ -61,7 +61,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 1 << 20);
+	__uint(max_entries, 1 << 16);
 	__type(key, __u32);
 	__type(value, __u64);
 } own SEC(".maps");

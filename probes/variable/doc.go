@@ -8,6 +8,8 @@
 // and costs it nothing.
 //
 //	find     a variable by its name: address and type, by DWARF or the symbol table
+//	layout   where variables are in a file, once for all processes that execute it
+//	image    what a process executes, which changes at execve
 //	value    what its bytes mean
 //	watch    watchpoints on every thread, and on those that they make later
 //	writers  functions by the addresses of their instructions

@@ -102,6 +102,22 @@ func (r *record) len() int {
 	return len(r.rows)
 }
 
+// await waits until there are n rows.
+func (r *record) await(t testing.TB, n int) {
+	t.Helper()
+	eventually(t, func() bool { return r.len() >= n })
+}
+
+// eventually waits until something is true.
+func eventually(t testing.TB, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("waited in vain")
+		}
+	}
+}
+
 // asked is a specification of all columns for variables.
 func asked(pid int, every time.Duration, names ...string) *plan.Acquire {
 	in := &plan.In{X: &plan.Col{Index: 6, Name: "var_name", T: batch.Varchar}}

@@ -57,14 +57,15 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	if err != nil {
 		return nil, placed(err, spec)
 	}
-	s := &source{provider: p, spec: spec, names: names, matcher: process.NewMatcher(spec.Target), subjects: map[int]*subject{}, clock: clock.Boot}
+	s := &source{provider: p, spec: spec, names: names, matcher: process.NewMatcher(spec.Target), subjects: map[int]*subject{},
+		numbered: map[int]uint64{}, layouts: layouts{}, refusals: map[int]refusal{}, clock: clock.Boot}
 	modules, _ := chosen(spec, "module")
 	for _, c := range modules {
 		s.modules = append(s.modules, c.V.S)
 	}
 	s.grows = len(spec.Target.Processes)+len(spec.Target.Exes) > 0
 	for _, process := range found {
-		one, err := newSubject(process, names, s.modules)
+		one, err := newSubject(process, names, s.modules, s.layouts)
 		if err == nil && watches {
 			err = watchable(one)
 		}
@@ -80,6 +81,9 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 		}
 		one.writers.cache = &p.cache
 		s.subjects[process.PID] = one
+		if !s.grows || slices.Contains(spec.Target.PIDs, process.PID) {
+			s.numbered[process.PID] = process.StartTime
+		}
 	}
 	if s.rows, err = newRows(spec, clock.Offset()); err != nil {
 		return nil, err

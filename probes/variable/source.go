@@ -2,7 +2,9 @@ package variable
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 	"unsafe"
@@ -21,12 +23,23 @@ const (
 	unread   = "variables that could not be read"
 	overrun  = "sampler overrun"
 	refused  = "processes that could not be watched"
+	unsure   = "threads that may not be watched"
+	replaced = "processes that executed another program"
+	orphaned = "writes of processes that were let go"
 )
 
 const (
 	poll   = 10 * time.Millisecond  // how often writes are looked for
 	rescan = 100 * time.Millisecond // and processes that a name or an executable means
+	retry  = time.Second            // and whether one that was refused can be watched now
 )
+
+// refusal is why a process that is meant is not observed.
+type refusal struct {
+	image image // of which it is said
+	final bool  // another time would be no better
+	again time.Time
+}
 
 // source is what both ways of observing have in common: processes with variables,
 // and a goroutine that alone uses them and the sink from Start until Stop, until the
@@ -37,9 +50,12 @@ type source struct {
 	names    []string
 	modules  []string
 	matcher  *process.Matcher
-	grows    bool // there may be more processes later
+	grows    bool           // there may be more processes later
+	numbered map[int]uint64 // processes that are meant whatever they execute: when they began
 	subjects map[int]*subject
-	watcher  *watcher // nil: sampled
+	layouts  layouts
+	refusals map[int]refusal // of processes that are meant and are no subjects
+	watcher  *watcher        // nil: sampled
 	rows     *rows
 	clock    func() int64
 	scanned  time.Time
@@ -94,47 +110,118 @@ func (s *source) free() {
 	}
 }
 
-// refresh takes in processes that are meant now, and forgets those that have ended;
-// it reports whether there may be any more.
+// refresh takes in processes that are meant now, and forgets those that have ended or
+// execute something else; it reports whether there may be any more.
 func (s *source) refresh(now time.Time, sink probes.Sink) bool {
 	if now.Sub(s.scanned) < rescan {
 		return true
 	}
 	s.scanned = now
-	for pid, one := range s.subjects {
-		if p, ok := process.Lookup(pid); !ok || p.StartTime != one.process.StartTime || !process.Visible(s.spec.Target.Viewer, pid) {
-			if s.watcher != nil {
-				s.watcher.remove(pid)
-			}
-			one.writers.close()
-			delete(s.subjects, pid)
-		}
-	}
-	if !s.grows {
-		return len(s.subjects) > 0
-	}
-	all, err := process.List()
+	changed := s.forget(sink)
+	all, err := s.candidates()
 	if err != nil {
 		return true // there will be another time
 	}
+	meant := map[int]bool{}
 	for _, p := range all {
-		if s.subjects[p.PID] != nil || !s.matcher.Matches(p) || !process.Visible(s.spec.Target.Viewer, p.PID) {
+		if !s.means(p) || !process.Visible(s.spec.Target.Viewer, p.PID) {
+			delete(s.numbered, p.PID)
 			continue
 		}
-		one, err := newSubject(p, s.names, s.modules)
-		if err != nil {
-			continue // it is only about to execute the program, or has ended
+		meant[p.PID] = true
+		if changed[p.PID] {
+			sink.Count(replaced, 1)
 		}
+		if s.subjects[p.PID] == nil {
+			s.take(p, now, sink)
+		}
+	}
+	maps.DeleteFunc(s.refusals, func(pid int, _ refusal) bool { return !meant[pid] })
+	return s.grows || len(s.numbered) > 0
+}
+
+// forget lets go of the subjects that have ended or execute something else, when all
+// that they have written is given; it returns the latter.
+func (s *source) forget(sink probes.Sink) (changed map[int]bool) {
+	changed = map[int]bool{}
+	var gone []*subject
+	for pid, one := range s.subjects {
+		p, ok := process.Lookup(pid)
+		switch {
+		case !ok || p.StartTime != one.process.StartTime || !process.Visible(s.spec.Target.Viewer, pid):
+		case !one.image.runs(pid):
+			changed[pid] = true
+		default:
+			continue
+		}
+		gone = append(gone, one)
+	}
+	if s.watcher != nil && len(gone) > 0 {
+		for _, one := range gone {
+			s.watcher.remove(one.process.PID)
+		}
+		s.drain(sink)
+	}
+	for _, one := range gone {
+		one.writers.close()
+		delete(s.subjects, one.process.PID)
+	}
+	return changed
+}
+
+// candidates are the processes among which those are that are meant.
+func (s *source) candidates() (all []process.Process, err error) {
+	if s.grows {
+		return process.List()
+	}
+	for pid := range s.numbered {
+		p, ok := process.Lookup(pid)
+		if !ok {
+			delete(s.numbered, pid)
+			continue
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// means reports whether the target is about a process.
+func (s *source) means(p process.Process) bool {
+	start, ok := s.numbered[p.PID]
+	return ok && start == p.StartTime || s.grows && s.matcher.Matches(p)
+}
+
+// take makes a process a subject. One that cannot be is counted once; it is tried again
+// when it executes something else, or for reasons that pass.
+func (s *source) take(p process.Process, now time.Time, sink probes.Sink) {
+	last, isRefused := s.refusals[p.PID]
+	isRefused = isRefused && last.image.runs(p.PID)
+	if isRefused && (last.final || now.Before(last.again)) {
+		return
+	}
+	before, err := imageOf(p.PID)
+	if err != nil {
+		return // it has ended, or is only about to execute the program
+	}
+	one, err := newSubject(p, s.names, s.modules, s.layouts)
+	if err == nil {
 		one.writers.cache = &s.provider.cache
 		if s.watcher != nil {
-			if err := s.watch(one); err != nil {
-				sink.Count(refused, 1)
-				continue
-			}
+			err = s.watch(one)
 		}
-		s.subjects[p.PID] = one
 	}
-	return true
+	if err == nil {
+		s.subjects[p.PID] = one
+		return
+	}
+	if after, gone := imageOf(p.PID); gone != nil || after != before || errors.Is(err, errUnmapped) {
+		return // there will be another time
+	}
+	if !isRefused {
+		sink.Count(refused, 1)
+	}
+	var about *nameError
+	s.refusals[p.PID] = refusal{image: before, final: errors.As(err, &about), again: now.Add(retry)}
 }
 
 // watch sets watchpoints on the variables of a process.
@@ -146,14 +233,18 @@ func (s *source) watch(one *subject) error {
 	for i, v := range one.variables {
 		variables[i] = located{v.addr, v.form.size}
 	}
-	return s.watcher.add(one.process.PID, variables)
+	if err := s.watcher.add(one.process.PID, variables); err != nil {
+		return err
+	}
+	if !one.image.runs(one.process.PID) {
+		s.watcher.remove(one.process.PID) // they may be at addresses of another program
+		return errNoImage
+	}
+	return nil
 }
 
 // watched is a source of writes.
-type watched struct {
-	*source
-	lost uint64
-}
+type watched struct{ *source }
 
 // watchNs is what a write costs that traps: more on a virtual machine.
 const watchNs = 18000
@@ -177,8 +268,13 @@ func (s *watched) Start(ctx context.Context, sink probes.Sink) error {
 		sink.End(nil)
 		return nil
 	}
-	for _, one := range s.subjects {
-		if err := s.watch(one); err != nil {
+	for pid, one := range s.subjects {
+		err := s.watch(one)
+		if errors.Is(err, errNoImage) {
+			delete(s.subjects, pid) // refresh finds the variables of what it executes now
+			continue
+		}
+		if err != nil {
 			return placed(err, s.spec)
 		}
 	}
@@ -212,25 +308,40 @@ func (s *watched) run(ctx context.Context, sink probes.Sink) error {
 }
 
 // drain makes rows of the writes in the ring.
-func (s *watched) drain(sink probes.Sink) {
-	for end := s.watcher.ring.Produced(); s.watcher.ring.Drain(end, s.give) < end; {
+func (s *source) drain(sink probes.Sink) {
+	missed := uint64(0)
+	give := func(record []byte) {
+		if !s.give(record) {
+			missed++
+		}
+	}
+	w := s.watcher
+	for end := w.ring.Produced(); w.ring.Drain(end, give) < end; {
 		time.Sleep(50 * time.Microsecond) // a record is being written
 	}
 	s.rows.flush()
-	if n := s.watcher.lost(); n > s.lost {
-		sink.Lost(ringFull, n-s.lost)
-		s.lost = n
+	if missed > 0 {
+		sink.Lost(orphaned, missed)
+	}
+	if n := w.lost(); n > w.told {
+		sink.Lost(ringFull, n-w.told)
+		w.told = n
+	}
+	if w.unsure > 0 {
+		sink.Count(unsure, w.unsure)
+		w.unsure = 0
 	}
 }
 
-func (s *watched) give(record []byte) {
+// give makes a row of a write, and reports whether it is known whose.
+func (s *source) give(record []byte) bool {
 	if len(record) < int(unsafe.Sizeof(bpf.VariableWrite{})) {
-		return
+		return false
 	}
 	w := (*bpf.VariableWrite)(unsafe.Pointer(&record[0]))
 	one := s.subjects[int(w.Tgid)]
 	if one == nil {
-		return
+		return false
 	}
 	for i, v := range one.variables {
 		if v.addr != w.Addr {
@@ -240,8 +351,9 @@ func (s *watched) give(record []byte) {
 		s.rows.add(&observation{time: int64(w.Time), subject: one, variable: i, value: v.form.read(bytes, one.memory),
 			tid: int(w.Tid), threadName: unix.ByteSliceToString(unsafe.Slice((*byte)(unsafe.Pointer(&w.Comm)), len(w.Comm))),
 			function: one.writers.function(one.process.PID, w.Ip)})
-		return
+		return true
 	}
+	return false
 }
 
 // sampled is a source of samples.

@@ -8,15 +8,13 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"endoscope/probes/process"
-	"endoscope/probes/symbols"
 )
 
 // subject is a process with the variables that are observed in it.
 type subject struct {
 	process   process.Process
+	image     image // in which the variables are
 	variables []observed
 	writers   writers
 }
@@ -34,8 +32,13 @@ var errUnmapped = errors.New("the module is not loaded")
 
 // newSubject finds variables in a process: in the modules of those names, or in its
 // executable if none are named.
-func newSubject(p process.Process, names, modules []string) (*subject, error) {
+func newSubject(p process.Process, names, modules []string, known layouts) (*subject, error) {
 	s := &subject{process: p}
+	var err error
+	if s.image, err = imageOf(p.PID); err != nil {
+		return nil, err
+	}
+	s.writers.image = s.image
 	text, err := process.Text(p.PID)
 	if err != nil {
 		return nil, err
@@ -48,7 +51,7 @@ func newSubject(p process.Process, names, modules []string) (*subject, error) {
 			continue
 		}
 		seen[m.Path] = true
-		found, err := findIn(p.PID, m, missing)
+		found, err := findIn(p.PID, m, missing, known)
 		if err != nil {
 			return nil, err
 		}
@@ -58,6 +61,8 @@ func newSubject(p process.Process, names, modules []string) (*subject, error) {
 		})
 	}
 	switch {
+	case !s.image.runs(p.PID):
+		return nil, errNoImage
 	case len(seen) == 0:
 		return nil, errUnmapped
 	case len(missing) > 0:
@@ -74,46 +79,33 @@ func orExe(modules []string, p process.Process) []string {
 }
 
 // findIn finds variables in the module that m is a mapping of.
-func findIn(pid int, m process.Mapping, names []string) (found []observed, err error) {
+func findIn(pid int, m process.Mapping, names []string, known layouts) (found []observed, err error) {
 	f, err := process.OpenModule(pid, m)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	base := filepath.Base(m.Path)
-	file, err := elf.NewFile(f)
+	l, err := known.of(f, base, names)
 	if err != nil {
-		return nil, fmt.Errorf("%s is damaged: %w", base, err)
+		return nil, err
 	}
-	bias, ok := biasOf(file, m)
+	bias, ok := biasOf(l.progs, m)
 	if !ok {
 		return nil, fmt.Errorf("%s is not mapped as its headers say", base)
 	}
-	var debug *elf.File
-	if separate := symbols.DebugFile(f); separate != nil {
-		defer separate.Close()
-		if debug, err = elf.NewFile(separate); err != nil {
-			debug = nil
-		}
-	}
-	p := openProgram(file, debug)
-	for _, name := range names {
-		at, err := p.find(name)
-		if errors.Is(err, errNone) {
-			continue
-		}
-		if err != nil {
-			return nil, &nameError{name, fmt.Errorf("%s of %s cannot be observed: %w", name, base, err)}
-		}
-		found = append(found, observed{name: name, module: base, addr: at.addr + bias, form: at.form})
+	for _, v := range l.found {
+		v.module = base
+		v.addr += bias
+		found = append(found, v)
 	}
 	return found, nil
 }
 
 // biasOf is by how much the addresses of a process exceed those of a file of which
 // it has code mapped.
-func biasOf(f *elf.File, m process.Mapping) (uint64, bool) {
-	for _, p := range f.Progs {
+func biasOf(progs []elf.ProgHeader, m process.Mapping) (uint64, bool) {
+	for _, p := range progs {
 		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 && m.Offset+4095 >= p.Off && m.Offset < p.Off+p.Filesz {
 			return m.Start - (p.Vaddr + m.Offset - p.Off), true
 		}
@@ -121,16 +113,8 @@ func biasOf(f *elf.File, m process.Mapping) (uint64, bool) {
 	return 0, false
 }
 
-// memory reads a process' memory; nil where not all of it can be.
+// memory reads a process' memory; nil where not all of it can be, or the process
+// executes something else.
 func (s *subject) memory(addr uint64, n int) []byte {
-	if n <= 0 {
-		return nil
-	}
-	b := make([]byte, n)
-	local := []unix.Iovec{{Base: &b[0], Len: uint64(n)}}
-	got, err := unix.ProcessVMReadv(s.process.PID, local, []unix.RemoteIovec{{Base: uintptr(addr), Len: n}}, 0)
-	if err != nil || got != n {
-		return nil
-	}
-	return b
+	return s.image.read(s.process.PID, addr, n)
 }

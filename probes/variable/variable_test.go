@@ -74,9 +74,7 @@ func TestSamples(t *testing.T) {
 		got, stop := observe(t, asked(r.pid, 2*time.Millisecond, names...))
 		now := func() map[string]string {
 			n := got.len()
-			for got.len() < n+3*len(names) {
-				time.Sleep(time.Millisecond)
-			}
+			got.await(t, n+3*len(names))
 			got.mu.Lock()
 			defer got.mu.Unlock()
 			values := map[string]string{}

@@ -33,7 +33,16 @@ const (
 type watcher struct {
 	objects *ebpf.Collection
 	ring    *ringbuf.Ring
-	links   map[int][]int // by process, and what else is kept open
+	links   map[int]*links // by process
+	told    uint64         // writes that found no room, of which the sink knows
+	unsure  uint64         // threads of which it is not known whether they are watched
+}
+
+// links are what is kept of a process that is watched.
+type links struct {
+	fds     []int                  // of the links, and of what else is kept open
+	keys    []bpf.VariableVariable // of the map variables
+	threads map[int]uint64         // of the map own: when they began, by tid
 }
 
 // newWatcher loads the program. Nothing is watched yet.
@@ -42,7 +51,7 @@ func newWatcher() (*watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &watcher{links: map[int][]int{}}
+	w := &watcher{links: map[int]*links{}}
 	if w.objects, err = ebpf.NewCollection(spec); err != nil {
 		return nil, refuseLoad(err)
 	}
@@ -92,12 +101,14 @@ func (w *watcher) add(pid int, variables []located) (err error) {
 			w.remove(pid)
 		}
 	}()
-	w.links[pid] = nil
+	kept := &links{threads: map[int]uint64{}}
+	w.links[pid] = kept
 	for _, v := range variables {
 		key := bpf.VariableVariable{Addr: v.addr, Tgid: uint32(pid)}
 		if err := w.objects.Maps[bpf.VariableMapVariables].Put(key, uint32(v.size)); err != nil {
 			return fmt.Errorf("watching process %d: %w", pid, err)
 		}
+		kept.keys = append(kept.keys, key)
 	}
 	// Threads that are made meanwhile inherit the watchpoints of those that make
 	// them, if these have theirs already: the program tells which is which. None
@@ -108,8 +119,8 @@ func (w *watcher) add(pid int, variables []located) (err error) {
 			unix.Close(fd) // its link keeps it
 		}
 	}()
-	done := map[int]uint64{}
-	for range maxPasses {
+	done := kept.threads
+	for pass := 0; ; pass++ {
 		tids, err := threads(pid)
 		if err != nil {
 			return fmt.Errorf("watching process %d: %w", pid, err)
@@ -118,6 +129,10 @@ func (w *watcher) add(pid int, variables []located) (err error) {
 			start, ok := startOf(pid, tid)
 			return !ok || done[tid] == start
 		})
+		if pass == maxPasses {
+			w.unsure += uint64(len(fresh)) // those have watchpoints whose maker had them
+			break
+		}
 		if len(fresh) == 0 {
 			break
 		}
@@ -150,8 +165,22 @@ func (w *watcher) add(pid int, variables []located) (err error) {
 
 // remove ends the watching of a process.
 func (w *watcher) remove(pid int) {
-	for _, fd := range w.links[pid] {
+	kept := w.links[pid]
+	if kept == nil {
+		return
+	}
+	for _, fd := range kept.fds {
 		unix.Close(fd)
+	}
+	for _, key := range kept.keys {
+		_ = w.objects.Maps[bpf.VariableMapVariables].Delete(key) // it is there
+	}
+	own := w.objects.Maps[bpf.VariableMapOwn]
+	for tid, start := range kept.threads {
+		var now uint64 // a thread of another process has the number by now, if it differs
+		if own.Lookup(uint32(tid), &now) == nil && now == start {
+			_ = own.Delete(uint32(tid))
+		}
 	}
 	delete(w.links, pid)
 }
@@ -175,7 +204,8 @@ func (w *watcher) thread(pid, tid int, variables []located) (events []int, err e
 	if err != nil {
 		return nil, refuseWatch(pid, err)
 	}
-	w.links[pid] = append(w.links[pid], own)
+	kept := w.links[pid]
+	kept.fds = append(kept.fds, own)
 	for _, v := range variables {
 		attr := unix.PerfEventAttr{
 			Type:    unix.PERF_TYPE_BREAKPOINT,
@@ -195,7 +225,7 @@ func (w *watcher) thread(pid, tid int, variables []located) (events []int, err e
 		if err != nil {
 			return events, fmt.Errorf("watching process %d: %w", pid, err)
 		}
-		w.links[pid] = append(w.links[pid], link)
+		kept.fds = append(kept.fds, link)
 	}
 	return events, nil
 }

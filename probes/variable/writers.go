@@ -13,6 +13,7 @@ import (
 // writers finds the functions that a process' instructions are of.
 type writers struct {
 	cache   *symbols.Cache
+	image   image // that the instructions are of
 	regions []region
 	read    time.Time
 	modules map[string]*symbols.Module // by path; nil: it cannot be read
@@ -73,11 +74,12 @@ func (w *writers) find(addr uint64) *region {
 	return &w.regions[i]
 }
 
-// refresh reads the mappings of a process that has not ended.
+// refresh reads the mappings of a process that has not ended, nor executed something
+// else.
 func (w *writers) refresh(pid int) {
 	w.read = time.Now()
 	text, err := process.Text(pid)
-	if err != nil || len(text) == 0 {
+	if err != nil || len(text) == 0 || !w.image.runs(pid) {
 		return
 	}
 	clear(w.names)

@@ -1,0 +1,53 @@
+package variable
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"endoscope/probes/testenv"
+)
+
+// The auxiliary vector is read as a process of 64 and of 32 bits has it.
+func TestAuxiliary(t *testing.T) {
+	var wide, narrow []byte
+	for _, v := range []uint64{16, 1, 25, 77, 0, 0} {
+		wide = binary.LittleEndian.AppendUint64(wide, v)
+		narrow = binary.LittleEndian.AppendUint32(narrow, uint32(v))
+	}
+	for _, c := range []struct {
+		name string
+		b    []byte
+		want uint64
+	}{{"wide", wide, 77}, {"narrow", narrow, 77}, {"cut off", wide[:24], 0}, {"of another program yet", make([]byte, 320), 0}, {"empty", nil, 0}} {
+		if got, ok := auxiliary(c.b, atRandom); got != c.want || ok != (c.want != 0) {
+			t.Errorf("%s: %d, %v", c.name, got, ok)
+		}
+	}
+}
+
+// What a process executes is another image after execve, even of the same file, and
+// nothing is read of it for the one before.
+func TestImage(t *testing.T) {
+	testenv.NeedRoot(t)
+	program := testenv.CompileC(t, "testdata/vars.c", "-O1", "-pthread")
+	r := run(t, program)
+	first, err := imageOf(r.pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.tell(t, "a1")
+	if !first.runs(r.pid) || len(first.read(r.pid, first.at, 16)) != 16 {
+		t.Error("the image is told to be another one")
+	}
+	r.tell(t, "e"+program)
+	second, err := imageOf(r.pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.runs(r.pid) || !second.runs(r.pid) || first.exe != second.exe {
+		t.Errorf("%v became %v", first, second)
+	}
+	if b := first.read(r.pid, second.at, 16); b != nil {
+		t.Errorf("%x is read of another image", b)
+	}
+}

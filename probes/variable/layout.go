@@ -1,0 +1,85 @@
+package variable
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"endoscope/probes/symbols"
+)
+
+// layouts are where variables are in files, by the file as it was and their names:
+// many processes execute one file, and its debug information may be large. What was
+// found wrong with a file is kept too. A source has its own ones, so that the next
+// query sees debug information that was installed since.
+type layouts map[layoutKey]*layout
+
+type layoutKey struct {
+	device, inode    uint64
+	size             int64
+	modified, status unix.Timespec
+	names            string
+}
+
+// maxLayouts is how many are kept.
+const maxLayouts = 1 << 10
+
+// layout is where variables are in a file.
+type layout struct {
+	progs []elf.ProgHeader
+	found []observed // at addresses as the file numbers them
+	err   error      // why nothing can be observed in the file
+}
+
+// of is where variables are in a file, of those names that it has.
+func (known layouts) of(f *os.File, base string, names []string) (*layout, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %w", base, err)
+	}
+	key := layoutKey{st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim, strings.Join(names, "\x00")}
+	l := known[key]
+	if l == nil {
+		if len(known) >= maxLayouts {
+			clear(known)
+		}
+		l = readLayout(f, base, names)
+		known[key] = l
+	}
+	return l, l.err
+}
+
+func readLayout(f *os.File, base string, names []string) *layout {
+	file, err := elf.NewFile(f)
+	if err != nil {
+		return &layout{err: fmt.Errorf("%s is damaged: %w", base, err)}
+	}
+	l := &layout{}
+	for _, p := range file.Progs {
+		l.progs = append(l.progs, p.ProgHeader)
+	}
+	var debug *elf.File
+	if separate := symbols.DebugFile(f); separate != nil {
+		defer separate.Close()
+		if debug, err = elf.NewFile(separate); err != nil {
+			debug = nil
+		}
+	}
+	p := openProgram(file, debug)
+	for _, name := range names {
+		at, err := p.find(name)
+		if errors.Is(err, errNone) {
+			continue
+		}
+		if err != nil {
+			l.err = &nameError{name, fmt.Errorf("%s of %s cannot be observed: %w", name, base, err)}
+			return l
+		}
+		l.found = append(l.found, observed{name: name, addr: at.addr, form: at.form})
+	}
+	return l
+}

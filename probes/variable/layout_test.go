@@ -1,0 +1,42 @@
+package variable
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"endoscope/probes/testenv"
+)
+
+// The debug information of a file is read once, and again when the file is another or
+// other names are asked for; so is what is wrong with it.
+func TestLayouts(t *testing.T) {
+	program := testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread")
+	known := layouts{}
+	of := func(names ...string) *layout {
+		t.Helper()
+		f, err := os.Open(program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		l, err := known.of(f, "target", names)
+		if err != l.err {
+			t.Errorf("error %v, want %v", err, l.err)
+		}
+		return l
+	}
+	first := of("total", "absent")
+	if first.err != nil || len(first.found) != 1 || first.found[0].name != "total" || of("total", "absent") != first {
+		t.Errorf("found %v, error %v", first.found, first.err)
+	}
+	if wrong := of("own"); wrong.err == nil || of("own") != wrong {
+		t.Errorf("error %v", wrong.err)
+	}
+	if err := os.Chtimes(program, time.Time{}, time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if of("total", "absent") == first {
+		t.Error("a file that has changed is not read again")
+	}
+}

@@ -1,0 +1,169 @@
+package variable
+
+import (
+	"context"
+	"maps"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/bpf"
+	"endoscope/probes/process"
+	"endoscope/probes/testenv"
+)
+
+// byHand prepares a source whose goroutine is the test.
+func byHand(t *testing.T, spec *plan.Acquire) (*source, *record) {
+	t.Helper()
+	made, err := New().Prepare(context.Background(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := made.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	got := &record{fields: Columns, lost: map[string]uint64{}, ended: make(chan struct{})}
+	s := sourceOf(made)
+	s.rows.push = got.Push
+	return s, got
+}
+
+func sourceOf(made probes.Source) *source {
+	if w, ok := made.(*watched); ok {
+		return w.source
+	}
+	return made.(*sampled).source
+}
+
+// A process that executes another program is sampled at its variables there, and never
+// at the addresses of those before; where there are none it is counted once.
+func TestExecute(t *testing.T) {
+	testenv.NeedUprobes(t)
+	first := testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread")
+	second := testenv.CompileC(t, "testdata/vars.c", "-O0", "-g", "-pthread", "-static")
+	none := testenv.CompileC(t, "testdata/vars.cc", "-O1", "-g")
+	r := run(t, first)
+	r.tell(t, "a5")
+	s, got := byHand(t, asked(r.pid, time.Second, "total"))
+	now := time.Now()
+	refresh := func() {
+		t.Helper()
+		now = now.Add(rescan)
+		if !s.refresh(now, got) {
+			t.Error("a process that has not ended is given up")
+		}
+	}
+	check := func(value string, lost map[string]uint64) {
+		t.Helper()
+		got.rows = nil
+		s.sample(got)
+		if value == "" && len(got.rows) != 0 || value != "" && (len(got.rows) != 1 || got.rows[0]["var_value"] != value) {
+			t.Errorf("rows %v, want %q", got.rows, value)
+		}
+		if !maps.Equal(got.lost, lost) {
+			t.Errorf("counted %v, want %v", got.lost, lost)
+		}
+	}
+	refresh()
+	check("5", nil)
+	r.tell(t, "e"+second)
+	check("", map[string]uint64{unread: 1})
+	refresh()
+	check("0", map[string]uint64{unread: 1, replaced: 1})
+	r.tell(t, "a6")
+	refresh()
+	check("6", map[string]uint64{unread: 1, replaced: 1})
+	r.tell(t, "e"+none)
+	for range 30 {
+		refresh()
+	}
+	check("", map[string]uint64{unread: 1, replaced: 2, refused: 1})
+	if len(s.layouts) != 3 {
+		t.Errorf("%d files are known", len(s.layouts))
+	}
+}
+
+// The writes of what a process executes later are rows too.
+func TestWritesAfterExecute(t *testing.T) {
+	testenv.NeedUprobes(t)
+	program := testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread")
+	r := run(t, program)
+	got, stop := observe(t, asked(r.pid, 0, "total"))
+	r.tell(t, "a5", "e"+program)
+	eventually(t, func() bool {
+		r.tell(t, "a1")
+		return got.len() > 1
+	})
+	got.mu.Lock()
+	if got.lost[replaced] != 1 {
+		t.Errorf("counted %v", got.lost)
+	}
+	delete(got.lost, replaced)
+	got.mu.Unlock()
+	stop()
+	if got.rows[0]["var_value"] != "5" || got.rows[1]["function_name"] != "add" {
+		t.Errorf("rows %v", got.rows[:2])
+	}
+}
+
+// What a process wrote before it ended is given, however late it is seen that it has.
+func TestLastWrites(t *testing.T) {
+	testenv.NeedUprobes(t)
+	r := run(t, testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread"))
+	s, got := byHand(t, asked(r.pid, 0, "total"))
+	if err := s.watch(s.subjects[r.pid]); err != nil {
+		t.Fatal(err)
+	}
+	r.tell(t, "a5", "a6")
+	if err := syscall.Kill(r.pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { _, ok := process.Lookup(r.pid); return !ok })
+	if s.refresh(time.Now(), got) {
+		t.Error("a process that has ended is waited for")
+	}
+	if len(got.rows) != 2 || len(got.lost) != 0 || len(s.subjects) != 0 {
+		t.Errorf("rows %v, lost %v", got.rows, got.lost)
+	}
+}
+
+// A write of which it is not known any more what it was to is counted, and nothing is
+// left in the kernel of a process that is not watched any more.
+func TestLetGo(t *testing.T) {
+	testenv.NeedUprobes(t)
+	r := run(t, testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread"))
+	s, got := byHand(t, asked(r.pid, 0, "total", "shade"))
+	if err := s.watch(s.subjects[r.pid]); err != nil {
+		t.Fatal(err)
+	}
+	entries := func(name string) (n int) {
+		var key, value []byte
+		for it := s.watcher.objects.Maps[name].Iterate(); it.Next(&key, &value); n++ {
+		}
+		return n
+	}
+	if variables, threads := entries(bpf.VariableMapVariables), entries(bpf.VariableMapOwn); variables != 2 || threads != 2 {
+		t.Errorf("%d variables and %d threads are watched", variables, threads)
+	}
+	// Another process has the number of one of the threads by now.
+	own, reused := s.watcher.objects.Maps[bpf.VariableMapOwn], uint32(r.pid)
+	if err := own.Update(reused, uint64(1), ebpf.UpdateExist); err != nil {
+		t.Fatal(err)
+	}
+	r.tell(t, "a5")
+	s.watcher.remove(r.pid)
+	delete(s.subjects, r.pid)
+	s.drain(got)
+	if len(got.rows) != 0 || !maps.Equal(got.lost, map[string]uint64{orphaned: 1}) {
+		t.Errorf("rows %v, lost %v", got.rows, got.lost)
+	}
+	if variables, threads := entries(bpf.VariableMapVariables), entries(bpf.VariableMapOwn); variables != 0 || threads != 1 {
+		t.Errorf("%d variables and %d threads are left", variables, threads)
+	}
+}
