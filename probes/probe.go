@@ -54,8 +54,9 @@ type Aggregator interface {
 	Describe() string
 	// Collect gives the sink what has been aggregated of the events that
 	// happened before the call, and returns when it has. Sources whose spec has
-	// panes may leave it to themselves when to give which pane, as watermarks
-	// allow. Stop collects, too. Safe to call while the source ends.
+	// panes give each when it is over without being asked, as watermarks allow; of
+	// one that is collected before, the rest follows then. Stop collects, too. Safe
+	// to call while the source ends.
 	Collect() error
 }
 

@@ -15,6 +15,7 @@ import (
 // stop.
 type collector struct {
 	sources []probes.Aggregator
+	panes   []bool     // by source: it gives them when they are over
 	result  chan error // of a round; has room for it
 	asking  sync.WaitGroup
 }
@@ -24,6 +25,7 @@ func newCollector(feeds []*feed) *collector {
 	for _, f := range feeds {
 		if a := f.aggregator(); a != nil {
 			c.sources = append(c.sources, a)
+			c.panes = append(c.panes, f.spec.Partial.Pane > 0)
 		}
 	}
 	return c
@@ -36,6 +38,9 @@ func (c *collector) ask() {
 		errs := make([]error, len(c.sources))
 		var all sync.WaitGroup
 		for i, s := range c.sources {
+			if c.panes[i] {
+				continue // nothing is shown of a window before its end
+			}
 			all.Go(func() { errs[i] = s.Collect() })
 		}
 		all.Wait()

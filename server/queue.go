@@ -29,6 +29,12 @@ func (it *item) gap() bool {
 	return it.batch == nil && !it.end && it.signal.Kind == operators.Gap
 }
 
+// divides reports whether what comes before the item is to be told from what comes
+// behind it: reporting begins or ends there.
+func (it *item) divides() bool {
+	return it.batch == nil && !it.end && (it.signal.Kind == operators.Suspend || it.signal.Kind == operators.Resume)
+}
+
 // queue holds what sources gave until the runner takes it. It is bounded, however
 // long that takes: batches of rows by a limit, batches of partial rows by the same
 // one after those of one group were merged; a watermark replaces the one before it,
@@ -139,14 +145,10 @@ func (q *queue) add(it item) {
 }
 
 // merge makes one of all partial rows of one group, but for those of a round. They
-// take the place of the first ones: partial rows may always come earlier.
+// take the place of the first ones: partial rows may always come earlier, unless
+// reporting was suspended or resumed between them.
 func (q *queue) merge() {
-	all := map[*plan.Partial][]*batch.Batch{}
-	for _, it := range q.items[q.head+q.before:] {
-		if it.partial != nil {
-			all[it.partial] = append(all[it.partial], it.batch)
-		}
-	}
+	var all map[*plan.Partial][]*batch.Batch
 	old := q.items[q.head:]
 	q.items, q.head, q.partials = make([]item, 0, len(old)), 0, 0
 	clear(q.marks)
@@ -157,6 +159,9 @@ func (q *queue) merge() {
 				q.partials++
 			}
 			continue
+		}
+		if i == q.before || old[i-1].divides() {
+			all = partialsOf(old[i:])
 		}
 		if it.partial != nil {
 			for _, b := range operators.MergePartials(it.partial, all[it.partial]) {
@@ -178,6 +183,20 @@ func (q *queue) merge() {
 	if q.partials > q.limit/2 {
 		q.mergeAt = math.MaxInt
 	}
+}
+
+// partialsOf are the batches of partial rows of items up to one that divides.
+func partialsOf(items []item) map[*plan.Partial][]*batch.Batch {
+	all := map[*plan.Partial][]*batch.Batch{}
+	for _, it := range items {
+		if it.divides() {
+			break
+		}
+		if it.partial != nil {
+			all[it.partial] = append(all[it.partial], it.batch)
+		}
+	}
+	return all
 }
 
 // pop takes the next item, if there is one.

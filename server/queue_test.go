@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"endoscope/operators"
@@ -74,6 +75,39 @@ func TestPartialRowsAreMerged(t *testing.T) {
 	}
 	if lost := f.t.totalLost(); lost > 0 || batches > 2*leastMerged {
 		t.Errorf("%d batches, %d events lost", batches, lost)
+	}
+}
+
+// Where reporting is suspended and resumed, partial rows stay on their side of it.
+func TestPartialRowsAreNotMergedAcrossSuspend(t *testing.T) {
+	f := newFeed(512)
+	signals := []operators.SignalKind{operators.Suspend, operators.Resume}
+	const each = 3 * leastMerged
+	for i := range 3 {
+		for range each {
+			f.Partial(groups(0, 1, 1))
+		}
+		if i < len(signals) {
+			f.q.push(item{signal: operators.Signal{Kind: signals[i]}}, false)
+		}
+	}
+	if n := len(f.q.items); n >= 3*each {
+		t.Errorf("%d things are queued: nothing was merged", n)
+	}
+	var events []int64
+	sum := int64(0)
+	for it, ok := f.q.pop(); ok; it, ok = f.q.pop() {
+		if it.partial == nil {
+			events, sum = append(events, sum), 0
+			continue
+		}
+		for i := range it.batch.N {
+			sum += it.batch.Cols[2].Int[i]
+		}
+		it.batch.Release()
+	}
+	if events = append(events, sum); !slices.Equal(events, []int64{each, each, each}) {
+		t.Errorf("events before, in and after the suspension: %v, want %d of each", events, each)
 	}
 }
 

@@ -106,6 +106,7 @@ func TestSuspend(t *testing.T) {
 	s := newSession(t, wire.Options{PID: p.pid()})
 	plain := start(t, s, "SELECT function_name, receiver FROM function_start WHERE function_name LIKE '%::pay'")
 	total := start(t, s, "SELECT COUNT(*) FROM function_start WHERE function_name LIKE '%::pay'")
+	windows := start(t, s, "SELECT COUNT(*) FROM TUMBLE(function_start, 1h) WHERE function_name LIKE '%::pay' GROUP BY window_start")
 	tracked := start(t, s, "SELECT event, name, entity_id, other_id, catch_up FROM CONSISTENT((SELECT * FROM entity_events WHERE name LIKE '%::pay'))")
 	p.next("paid")
 	rowsBefore := rowsUntil(t, plain, 3)
@@ -132,6 +133,14 @@ func TestSuspend(t *testing.T) {
 	total.Stop()
 	if a := read(t, total); number(t, a, 0, 0) != 8 {
 		t.Errorf("%v calls, want 8", a.rows)
+	}
+	windows.Stop()
+	all := 0 // of one hour, or of two
+	for a, i := read(t, windows), 0; i < len(a.rows); i++ {
+		all += int(number(t, a, i, 0))
+	}
+	if all != 8 {
+		t.Errorf("%d calls in windows, want 8", all)
 	}
 	tracked.Stop()
 	after := read(t, tracked)

@@ -282,7 +282,7 @@ func (s *source) Collect() error {
 	s.mu.Lock()
 	a := s.aggregator
 	s.mu.Unlock()
-	if a == nil || a.aggregation.pane != endless {
+	if a == nil {
 		return nil
 	}
 	return a.collect()

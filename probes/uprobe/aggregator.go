@@ -153,14 +153,35 @@ func (a *aggregator) settle() error {
 	return nil
 }
 
-// collect gives what was aggregated before the call, of a query without panes.
+// collect gives what was aggregated before the call. Of a pane that is not over
+// the rest follows: its rows are merged.
 func (a *aggregator) collect() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ended {
 		return nil
 	}
-	return a.turn(clock.Boot(), false)
+	now := clock.Boot()
+	if a.pane == endless {
+		return a.turn(now, false)
+	}
+	if err := a.halve(now); err != nil {
+		return err
+	}
+	return a.turn(a.begins, true)
+}
+
+// halve readies the pane that is under way at the time now to be given in two
+// halves. The second goes into the other slot, where the next pane may have begun.
+func (a *aggregator) halve(now int64) error {
+	if err := a.turnOver(now); err != nil {
+		return err
+	}
+	a.publish(false)
+	if err := a.settle(); err != nil {
+		return err
+	}
+	return a.read(1-a.slot, a.begins+a.pane)
 }
 
 // collectOver gives the panes that are over at the time now.

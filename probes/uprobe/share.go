@@ -54,16 +54,7 @@ func (a *aggregator) divide(begin func(probes.Cut), done func()) error {
 		return nil
 	}
 	if a.pane != endless {
-		// The pane that is under way is given in two halves. The second goes into
-		// the other slot, where the next pane may have begun.
-		if err := a.turnOver(clock.Boot()); err != nil {
-			return err
-		}
-		a.publish(false)
-		if err := a.settle(); err != nil {
-			return err
-		}
-		if err := a.read(1-a.slot, a.begins+a.pane); err != nil {
+		if err := a.halve(clock.Boot()); err != nil {
 			return err
 		}
 	}
