@@ -17,6 +17,7 @@ type library struct {
 
 	mu        sync.Mutex                 // guards what follows
 	known     map[string][]symbols.Class // by file
+	unread    map[string]bool            // files that could not be read, while a process had them
 	structors map[string]structor        // by function, of executables
 	programs  map[string]moduleTypes     // executables by path
 	// trivial: some class has constructors and no destructor, so that the end of its
@@ -25,7 +26,7 @@ type library struct {
 }
 
 func newLibrary(cache *symbols.Cache) *library {
-	return &library{cache: cache, known: map[string][]symbols.Class{}, structors: map[string]structor{}, programs: map[string]moduleTypes{}}
+	return &library{cache: cache, known: map[string][]symbols.Class{}, unread: map[string]bool{}, structors: map[string]structor{}, programs: map[string]moduleTypes{}}
 }
 
 // executable learns what the functions of a program do to objects; ok is false for
@@ -73,44 +74,69 @@ func (l *library) executed(path string) (m moduleTypes, ok bool) {
 
 // of are the modules that a process has mapped, and their types: those with
 // run-time type information, and, of its executable, those with constructors or
-// destructors.
-func (l *library) of(pid int) ([]moduleTypes, error) {
+// destructors. unread is how many files could not be read which had not been
+// counted before; the next who asks tries them again. It takes as long as reading
+// files does.
+func (l *library) of(pid int) (out []moduleTypes, unread int, err error) {
 	mappings, err := process.Modules(pid)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if len(mappings) == 0 {
-		return nil, fmt.Errorf("process %d has ended", pid) // or is about to: it has no memory any more
+		return nil, 0, fmt.Errorf("process %d has ended", pid) // or is about to: it has no memory any more
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	out := make([]moduleTypes, 0, len(mappings))
+	out = make([]moduleTypes, 0, len(mappings))
 	for _, mp := range mappings {
 		if mp.Inode == 0 {
 			continue
 		}
 		key := fmt.Sprintf("%d:%d", mp.Dev, mp.Inode)
+		l.mu.Lock()
 		classes, ok := l.known[key]
+		l.mu.Unlock()
 		if !ok {
-			classes = l.read(pid, mp)
+			// Not under mu: executed must not wait for it.
+			if classes, err = l.read(pid, mp); err != nil {
+				if _, runs := process.Lookup(pid); !runs {
+					return nil, unread, err
+				}
+				if l.miss(key) {
+					unread++
+				}
+				continue
+			}
+			l.mu.Lock()
 			l.known[key] = classes
+			l.mu.Unlock()
 		}
 		out = append(out, moduleTypes{file: key, classes: classes})
 	}
-	return out, nil
+	return out, unread, nil
 }
 
-// read gives the types of a file; none if it cannot be read as a module.
-func (l *library) read(pid int, mp process.Mapping) []symbols.Class {
+// miss notes that a file could not be read; false: it was noted before.
+func (l *library) miss(key string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first := !l.unread[key]
+	l.unread[key] = true
+	return first
+}
+
+// read gives the types of a file.
+func (l *library) read(pid int, mp process.Mapping) ([]symbols.Class, error) {
 	f, err := process.OpenModule(pid, mp)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	defer f.Close()
 	m, err := l.cache.Open(f, mp.Path)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	defer m.Close()
-	return append(m.Classes().All(), l.known[mp.Path]...)
+	all := m.Classes().All()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append(all, l.known[mp.Path]...), nil
 }

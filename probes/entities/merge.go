@@ -17,7 +17,6 @@ const (
 	freed    // memory
 	mapped   // modules are what they are then
 	doubtful // events were lost, nobody knows whose
-	retold   // somebody missed what was told
 )
 
 // happening is what a part tells of.
@@ -42,12 +41,13 @@ type happening struct {
 	result     int32
 
 	modules []moduleTypes
-	cause   string // of a loss
-	lost    uint64
+	losses  map[string]uint64 // events, by cause
+	there   *inventory        // behind a loss
 }
 
 // merge orders happenings by time, and keeps what came together as it came. They lie
-// still in slots, of which a heap orders the numbers.
+// still in slots, of which a heap orders the numbers. While it is full, which is for
+// the caller to ask, nothing should be added but what is needed to empty it.
 type merge struct {
 	slots []happening
 	free  []uint32
@@ -64,6 +64,16 @@ type waiting struct {
 func (a *waiting) before(b *waiting) bool {
 	return a.time < b.time || a.time == b.time && a.seq < b.seq
 }
+
+// mostWaiting is how many happenings may wait for the slowest part, or for somebody
+// who looks what there is: some 70 MB.
+const mostWaiting = 1 << 18
+
+// full reports whether nothing more should be taken in.
+func (m *merge) full() bool { return len(m.heap) >= mostWaiting }
+
+// fewSlots is how many slots are kept when none is in use.
+const fewSlots = 1 << 12
 
 // add takes one in.
 func (m *merge) add(h happening) {
@@ -113,6 +123,9 @@ func (m *merge) next(t int64) (h happening, ok bool) {
 	}
 	if m.free = append(m.free, slot); last == 0 {
 		m.slots, m.free = m.slots[:0], m.free[:0] // what a burst took is used again from the start
+		if cap(m.slots) > fewSlots {
+			m.slots, m.free, m.heap = nil, nil, nil
+		}
 	}
 	return h, true
 }

@@ -6,7 +6,6 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
 	"endoscope/probes"
-	"endoscope/probes/clock"
 	"endoscope/probes/sched"
 )
 
@@ -36,9 +35,13 @@ func (p *part) Push(b *batch.Batch) {
 		if !s.means(h.pid) {
 			continue
 		}
+		if s.merge.full() {
+			s.lost[tooMany]++
+			continue
+		}
 		switch {
 		case h.kind == mapped, h.kind == executed, h.kind == started && h.pid == h.tid:
-			s.look(h.pid, h.time)
+			s.look(h)
 		}
 		if h.kind != mapped { // that comes when it is known what is
 			s.merge.add(h)
@@ -66,7 +69,8 @@ func (p *part) Watermark(t int64) {
 func (p *part) Lost(cause string, n uint64) {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()
-	p.of.merge.add(happening{time: clock.Now(), kind: doubtful, cause: cause, lost: n})
+	p.of.lost[cause] += n
+	p.of.inspect()
 }
 
 // Count passes on.
@@ -85,8 +89,8 @@ func (p *part) End(err error) {
 	if err != nil && s.err == nil {
 		s.err = err
 	}
-	if err != nil || p == s.parts[0] {
-		go s.stopParts()
+	if s.begun { // else Start is about to start the next one, and sees to it
+		s.stopIfOver()
 	}
 	s.release()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -29,26 +30,44 @@ type source struct {
 	spec    *plan.Acquire
 	parts   []*part // the first tells of threads
 	library *library
+	mapped  func(pid int) (_ []moduleTypes, unread int, _ error) // library.of
 	notices []string
 	retell  atomic.Bool   // somebody missed what was told
 	done    chan struct{} // closed when the stream has ended
 
-	mu      sync.Mutex // guards what follows, and the use of the parts' rows
-	merge   merge
-	world   *world
-	rows    *rows
-	sink    probes.Sink
-	begun   bool
-	over    bool
-	given   int64
-	retold  int64 // when it was
-	err     error
-	looking map[int]int64 // times of modules that are being read
-	looks   int
+	mu         sync.Mutex // guards what follows, and the use of the parts' rows
+	merge      merge
+	world      *world
+	rows       *rows
+	sink       probes.Sink
+	begun      bool
+	over       bool
+	given      int64
+	retold     int64 // when it was
+	err        error
+	stopping   bool // the parts are told to stop
+	looking    map[*look]struct{}
+	lookingAt  map[int]*look     // by process, the last that was begun
+	lost       map[string]uint64 // events that nobody was told of yet, by cause
+	inspecting *look
 }
 
+// look is somebody who finds out what there is, which is told as of time: nothing
+// later is told before.
+type look struct {
+	time  int64
+	again int64 // there is more to be found out since then; 0: there is not
+}
+
+// Causes of losses and counts.
+const (
+	tooMany      = "entity events waited for too long"
+	notReadTypes = "modules whose types could not be read"
+)
+
 func newSource(spec *plan.Acquire, l *library) *source {
-	s := &source{spec: spec, library: l, done: make(chan struct{}), looking: map[int]int64{}, rows: newRows(spec.Out)}
+	s := &source{spec: spec, library: l, mapped: l.of, done: make(chan struct{}),
+		looking: map[*look]struct{}{}, lookingAt: map[int]*look{}, lost: map[string]uint64{}, rows: newRows(spec.Out)}
 	s.world = newWorld(s.rows.add)
 	s.world.offset = clock.Offset()
 	s.world.look, s.world.who = lookAt, nameOf
@@ -172,31 +191,71 @@ func (s *source) Start(ctx context.Context, sink probes.Sink) error {
 			return err
 		}
 	}
+	there := s.survey(nil)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.world.now = from
-	s.survey()
+	s.takeIn(there)
 	s.begun = true
+	s.stopIfOver()
 	s.release()
 	return nil
 }
 
-// survey takes in the processes, threads and modules that there are. mu is held.
-func (s *source) survey() {
+// inventory is what there is.
+type inventory struct {
+	running []int                 // processes of the target
+	threads map[int][]taskThread  // by process
+	modules map[int][]moduleTypes // by process; nil: not known
+	unread  int                   // modules
+}
+
+// survey looks which processes, threads and modules there are, and which threads the
+// processes also have. That takes as long as reading all of their modules does, and mu
+// is not held: the parts' readers, who wait for it, are those of other queries, too.
+func (s *source) survey(also []int) *inventory {
+	there := &inventory{threads: map[int][]taskThread{}, modules: map[int][]moduleTypes{}}
+	for _, pid := range also {
+		there.threads[pid] = threadsOf(pid)
+	}
 	running, err := process.Resolve(s.spec.Target)
 	if err != nil {
-		return // it has ended, which its parts tell
+		return there // it has ended, which its parts tell
 	}
 	for _, p := range running {
-		for _, t := range threadsOf(p.PID) {
-			s.world.start(p.PID, t.tid, t.name, t.ticks, nil)
+		there.running = append(there.running, p.PID)
+		there.threads[p.PID] = threadsOf(p.PID)
+		if s.hasTypes() {
+			modules, unread, err := s.mapped(p.PID)
+			there.unread += unread
+			if err == nil {
+				there.modules[p.PID] = modules
+			}
 		}
-		if s.world.programs[p.PID] == nil || !s.world.entities[typeCategory] || s.world.byUse {
-			continue
+	}
+	return there
+}
+
+// hasTypes reports whether it matters what processes have mapped.
+func (s *source) hasTypes() bool { return s.world.entities[typeCategory] && !s.world.byUse }
+
+// takeIn tells of what there is. mu is held.
+func (s *source) takeIn(there *inventory) {
+	for _, pid := range there.running {
+		for _, t := range there.threads[pid] {
+			s.world.start(pid, t.tid, t.name, t.ticks, nil)
 		}
-		if modules, err := s.library.of(p.PID); err == nil {
-			s.world.map_(s.world.programs[p.PID], nil, modules)
+		if modules := there.modules[pid]; modules != nil && s.world.programs[pid] != nil {
+			s.world.map_(s.world.programs[pid], nil, modules)
 		}
+	}
+	s.countUnread(there.unread)
+}
+
+// countUnread counts modules. mu is held.
+func (s *source) countUnread(n int) {
+	if n > 0 && !s.over {
+		s.sink.Count(notReadTypes, uint64(n))
 	}
 }
 
@@ -207,23 +266,65 @@ func (s *source) means(pid int) bool {
 	return len(t.PIDs) == 0 || len(t.Processes)+len(t.Exes) > 0 || slices.Contains(t.PIDs, pid)
 }
 
-// look finds out what a process has mapped, for a time at which that has changed;
-// until it is known nothing later is told. mu is held.
-func (s *source) look(pid int, t int64) {
-	if !s.world.entities[typeCategory] || s.world.byUse || s.over {
+// look finds out what a process has mapped, when that has changed; until it is known
+// nothing later is told. Of changes while somebody looks there is one more look, however
+// many they are; a program that is executed has its own, since it begins with nothing.
+// mu is held.
+func (s *source) look(h happening) {
+	if !s.hasTypes() || s.over {
 		return
 	}
-	s.looks++
-	number := s.looks
-	s.looking[number] = t
+	if l := s.lookingAt[h.pid]; l != nil && h.kind == mapped {
+		if l.again == 0 {
+			l.again = h.time
+		}
+		return
+	}
+	s.beginLook(h.pid, h.time)
+}
+
+// beginLook begins one. mu is held.
+func (s *source) beginLook(pid int, t int64) {
+	l := &look{time: t}
+	s.looking[l], s.lookingAt[pid] = struct{}{}, l
 	go func() {
-		modules, err := s.library.of(pid)
+		modules, unread, err := s.mapped(pid)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.looking, number)
+		delete(s.looking, l)
+		if s.lookingAt[pid] == l {
+			delete(s.lookingAt, pid)
+		}
+		s.countUnread(unread)
 		if err == nil {
 			s.merge.add(happening{time: t, kind: mapped, pid: pid, tid: pid, modules: modules})
 		}
+		if l.again != 0 && !s.over {
+			s.beginLook(pid, l.again)
+		}
+		s.release()
+	}()
+}
+
+// inspect finds out, where events were lost, what there is. Those that are lost
+// meanwhile are the next one's. mu is held.
+func (s *source) inspect() {
+	if s.inspecting != nil || s.over || len(s.lost) == 0 || s.merge.full() {
+		return
+	}
+	h := happening{time: clock.Now(), kind: doubtful, losses: s.lost}
+	s.lost = map[string]uint64{}
+	l := &look{time: h.time}
+	s.looking[l], s.inspecting = struct{}{}, l
+	known := slices.Collect(maps.Keys(s.world.programs))
+	go func() {
+		h.there = s.survey(known)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.looking, l)
+		s.inspecting = nil
+		s.merge.add(h)
+		s.inspect()
 		s.release()
 	}()
 }
@@ -233,13 +334,13 @@ func (s *source) release() {
 	if !s.begun || s.over {
 		return
 	}
-	t, open := int64(math.MaxInt64), len(s.looking) > 0
+	t, open := int64(math.MaxInt64), false
 	for _, p := range s.parts {
 		t = min(t, p.mark)
 		open = open || !p.over
 	}
-	for _, when := range s.looking {
-		t = min(t, when)
+	for l := range s.looking {
+		t = min(t, l.time)
 	}
 	for {
 		h, ok := s.merge.next(t)
@@ -252,7 +353,8 @@ func (s *source) release() {
 		}
 		s.world.happen(h)
 	}
-	if !open {
+	s.inspect() // what did not fit in was lost; now there is room
+	if open = open || len(s.looking) > 0; !open {
 		s.rows.flush()
 		s.over = true
 		close(s.done)
@@ -278,14 +380,18 @@ func (s *source) release() {
 }
 
 // doubt is where events were lost: what may have ended, ends, and what there is, is
-// told anew.
+// told anew. mu is held.
 func (s *source) doubt(h happening) {
 	w := s.world
 	w.now = max(w.now, h.time)
 	w.doubt()
 	for _, p := range w.inOrder() {
 		there := map[string]bool{}
-		for _, t := range threadsOf(p.pid) {
+		threads, ok := h.there.threads[p.pid]
+		if !ok { // it came just before the loss
+			threads = threadsOf(p.pid)
+		}
+		for _, t := range threads {
 			there[threadID(t.tid, t.ticks)] = true
 		}
 		for _, t := range p.threads {
@@ -294,9 +400,11 @@ func (s *source) doubt(h happening) {
 			}
 		}
 	}
-	s.survey()
+	s.takeIn(h.there)
 	s.rows.flush()
-	s.sink.Lost(h.cause, h.lost)
+	for _, cause := range slices.Sorted(maps.Keys(h.losses)) {
+		s.sink.Lost(cause, h.losses[cause])
+	}
 	w.retell()
 }
 
@@ -310,6 +418,15 @@ func (s *source) Stop() error {
 		<-s.done
 	}
 	return nil
+}
+
+// stopIfOver stops all parts when that of threads has ended, and with it the target, or
+// one has failed. mu is held.
+func (s *source) stopIfOver() {
+	if !s.stopping && (s.parts[0].over || s.err != nil) {
+		s.stopping = true
+		go s.stopParts()
+	}
 }
 
 func (s *source) stopParts() {
