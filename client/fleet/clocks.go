@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -71,6 +72,21 @@ func (c *clocks) ahead(m *member) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.of[m].ahead
+}
+
+// apart is how far the clocks that are ahead, and behind, the most are from each other,
+// as far as that is known.
+func (c *clocks) apart() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []time.Duration
+	for _, k := range c.of {
+		all = append(all, k.ahead)
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	return slices.Max(all) - slices.Min(all)
 }
 
 // within is how far the times of two hosts, each less by how much its clock is

@@ -11,8 +11,10 @@
 // time that all have given their totals. With GROUP BY host every host has its own,
 // whatever the aggregate is. Rows that have a timestamp come in its order, each
 // host's times less by how much its clock is ahead; the footer says how exact that
-// is. What would be each host's own where the statement means all is refused, also
-// where it stands behind the name of a stream that somebody has defined.
+// is, and how many came too late for it. Windows are by each host's own clock; the
+// footer says how far these are apart. What would be each host's own where the
+// statement means all is refused, also where it stands behind the name of a stream
+// that somebody has defined.
 //
 // A host that cannot be reached, or is lost, is marked and not waited for, nor is
 // one that has said nothing for some time, not even that time has passed: hosts give

@@ -27,7 +27,8 @@ type part struct {
 	heard  time.Time // when it last gave rows, or went on in time
 	silent bool      // it is not waited for, and the user knows
 	queue  []*batch.Batch
-	row    int // of queue[0]: the first that was not given
+	row    int   // of queue[0]: the first that was not given
+	newest int64 // time of its rows that were given, by this machine's clock, ns since 1970; 0: none was
 	rounds [][]*batch.Batch
 	last   []*batch.Batch // the round of its that was given last
 }

@@ -25,6 +25,7 @@ type ordered struct {
 	out     []wire.Event
 	pending int           // rows that wait
 	rushed  atomic.Uint64 // rows that did not wait
+	late    atomic.Uint64 // rows that came when later ones of other hosts had been given
 	over    bool
 }
 
@@ -101,10 +102,10 @@ func (o *ordered) release() {
 			if o.pending <= mostPending {
 				return
 			}
-			o.rushed.Add(uint64(o.take(first, at)))
+			o.rushed.Add(uint64(o.take(first, at, within)))
 			continue
 		}
-		o.take(first, bound)
+		o.take(first, bound, within)
 	}
 }
 
@@ -123,13 +124,27 @@ func (o *ordered) time(p *part, row int) int64 {
 	return b.Cols[o.column].Int[b.Row(row)] - int64(o.s.clocks.ahead(p.member))
 }
 
-// take moves the rows of a host's first batch up to a time to out: one, at least.
-func (o *ordered) take(p *part, until int64) int {
-	b, from := p.queue[0], p.row
-	to := from + 1
-	for to < b.Len() && o.time(p, to) <= until {
-		to++
+// take moves the rows of a host's first batch up to a time to out: one, at least. It
+// counts those that break the order by more than the clocks are uncertain.
+func (o *ordered) take(p *part, until int64, within time.Duration) int {
+	var others int64 // the newest time of rows that other hosts have given
+	for _, x := range o.parts {
+		if x != p {
+			others = max(others, x.newest)
+		}
 	}
+	b, from, to, late := p.queue[0], p.row, p.row, uint64(0)
+	for ; to < b.Len(); to++ {
+		t := o.time(p, to)
+		if to > from && t > until {
+			break
+		}
+		if t < others-int64(within) {
+			late++
+		}
+		p.newest = max(p.newest, t)
+	}
+	o.late.Add(late)
 	o.pending -= to - from
 	if to == b.Len() {
 		p.queue, p.row = slices.Delete(p.queue, 0, 1), 0
@@ -171,12 +186,14 @@ func (o *ordered) Summary() wire.Summary {
 	if len(o.parts) < 2 {
 		return sum
 	}
-	switch within, ok := o.s.clocks.within(); {
-	case !ok:
-		sum.Notes = append(sum.Notes, "the order between hosts is by clocks of which nothing is known")
-	default:
-		sum.Notes = append(sum.Notes, "order between hosts is right within ±"+roundedUp(within))
+	note := "the order between hosts is by clocks of which nothing is known"
+	if within, ok := o.s.clocks.within(); ok {
+		note = "order between hosts is right within ±" + roundedUp(within)
 	}
+	if n := o.late.Load(); n > 0 {
+		note += fmt.Sprintf(", but for %d rows that came too late for it", n)
+	}
+	sum.Notes = append(sum.Notes, note)
 	if n := o.rushed.Load(); n > 0 {
 		sum.Notes = append(sum.Notes, fmt.Sprintf("%d rows did not wait for those of other hosts, which were too far behind", n))
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -114,6 +115,30 @@ func TestRowsWaitForOtherHosts(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// Rows of a host that was silent come too late for the order if it goes on: the footer
+// says how many, of those that are out of it by more than the clocks are uncertain.
+func TestRowsOfSilentHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := newScripted("a", timedColumns...), newScripted("b", timedColumns...)
+		a.by, b.by = 3, 4
+		r := inTime(t, sessionOf(a, b))
+		a.give(a.rows([]int64{100, 1}))
+		a.end()
+		expect(t, r, "b has said nothing for 5s, and is not waited for", "a 100 1")
+		b.give(b.rows([]int64{90, 1}, []int64{80, 1}, []int64{92, 1}, []int64{93, 1}, []int64{101, 1}))
+		b.end()
+		if got := rest(t, r); !slices.Equal(got, []string{"b goes on: it is waited for again", "b 90 1,b 80 1,b 92 1,b 93 1,b 101 1"}) {
+			t.Errorf("the rest is %q", got)
+		}
+		if notes := r.Summary().Notes; !slices.Contains(notes, "order between hosts is right within ±1µs, but for 3 rows that came too late for it") {
+			t.Errorf("the footer has %q", notes)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // Clocks that move are less certain by as much.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -19,6 +20,9 @@ import (
 // each of them has given its totals once more. Windows of hosts are the same by
 // their borders, by the clock of each.
 //
+// A window that too many rows wait behind is given without the hosts that are too far
+// behind: also by their clocks alone, of which Summary says how far they are apart.
+//
 // The totals of a host that has ended stay what it gave last; so do those of one that
 // is lost, or silent, of which the user has been told.
 type rounds struct {
@@ -28,11 +32,13 @@ type rounds struct {
 	tick   *time.Ticker
 	out    []wire.Event
 	open   []*window // by their ends, then by their beginnings
+	held   int       // rows of them
 	closed int64     // windows that end here or before are closed
 	over   bool
 
-	given atomic.Uint64 // rows of results
-	late  atomic.Uint64 // groups of windows that were closed before they came
+	given  atomic.Uint64 // rows of results
+	late   atomic.Uint64 // groups of windows that were closed before they came
+	rushed atomic.Uint64 // windows that did not wait
 }
 
 // window is one that hosts have given rows of.
@@ -110,6 +116,7 @@ func (r *rounds) divide(b *batch.Batch) {
 			r.open = slices.Insert(r.open, at, &window{start: start, end: end})
 		}
 		r.open[at].rows = append(r.open[at].rows, b.View(rows))
+		r.held += len(rows)
 	}
 }
 
@@ -129,11 +136,21 @@ func (r *rounds) settle(ctx context.Context) error {
 		}
 	}
 	if all > 0 && waiting == 0 {
-		return nil // nothing says how far any of them is
+		until = math.MinInt64 // nothing says how far any of them is
 	}
-	for len(r.open) > 0 && r.open[0].end <= until {
+	for len(r.open) > 0 {
 		w := r.open[0]
+		if w.end > until {
+			if r.held <= mostPending {
+				break
+			}
+			r.rushed.Add(1)
+		}
 		r.open = slices.Delete(r.open, 0, 1)
+		for _, b := range w.rows {
+			r.held -= b.Len()
+		}
+		r.closed = max(r.closed, w.end)
 		if err := r.result(ctx, w.rows); err != nil {
 			return err
 		}
@@ -212,15 +229,27 @@ func (r *rounds) Close() error {
 }
 
 // lateCause is the cause of groups that came when the result of their window had
-// been given: of a host that was not waited for.
+// been given: of a host that was not waited for, or is far behind.
 const lateCause = "late groups of hosts"
 
-// Summary has the results' rows, and what the hosts say besides.
+// Summary has the results' rows, what the hosts say besides, and how far their windows
+// are the same.
 func (r *rounds) Summary() wire.Summary {
 	sum := r.gathered.Summary()
 	sum.Rows = r.given.Load()
 	if n := r.late.Load(); n > 0 {
 		sum.Losses = add(sum.Losses, []wire.Loss{{Cause: lateCause, N: n}})
+	}
+	if n := r.rushed.Load(); n > 0 {
+		sum.Notes = append(sum.Notes, fmt.Sprintf("windows that did not wait for hosts that were too far behind: %d", n))
+	}
+	if r.by == byRound || len(r.parts) < 2 {
+		return sum
+	}
+	if within, ok := r.s.clocks.within(); ok {
+		sum.Notes = append(sum.Notes, fmt.Sprintf("windows are by the clock of each host: these are %v apart, ±%s", r.s.clocks.apart(), roundedUp(within)))
+	} else {
+		sum.Notes = append(sum.Notes, "windows are by the clock of each host, of which nothing is known")
 	}
 	return sum
 }

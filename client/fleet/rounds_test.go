@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"endoscope/operators/batch"
 	"endoscope/server/wire"
@@ -88,6 +90,81 @@ func TestLateWindowsOfHosts(t *testing.T) {
 	}
 	if err := r.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Windows that a host far behind holds up are given without it when too many rows wait;
+// its own are late.
+func TestWindowsThatWaitForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := newScripted("a", windowColumns...), newScripted("b", windowColumns...)
+		const windows = mostPending/batch.MaxRows + 1 // of as many groups as a batch has: one too many
+		a.steps = make(chan step, 2*windows)
+		rows := make([][]int64, batch.MaxRows)
+		for w := range int64(windows) {
+			for i := range rows {
+				rows[i] = []int64{10 * w, 10*w + 10, int64(i), 1}
+			}
+			a.give(a.rows(rows...))
+		}
+		r := results(t, sessionOf(a, b), windowStatement)
+		given := 0
+		for {
+			ev, err := r.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ev.Kind == wire.Flush {
+				break
+			}
+			if end := ev.Batch.Cols[0].Value(ev.Batch.Row(0)).I; end != 10 {
+				t.Errorf("the first window ends at %d", end)
+			}
+			given += ev.Batch.Len()
+			ev.Batch.Release()
+		}
+		if given != batch.MaxRows {
+			t.Errorf("%d groups are given", given)
+		}
+		b.give(b.rows([]int64{0, 10, 1, 5}))
+		b.end()
+		a.end()
+		if got := rest(t, r); len(got) != 2*(windows-1) || !strings.HasPrefix(got[0], "20 0 1,20 1 1,") {
+			t.Errorf("there are %d more, first %.100q", len(got), got[:1])
+		}
+		sum := r.Summary()
+		if len(sum.Losses) != 1 || sum.Losses[0] != (wire.Loss{Cause: lateCause, N: 1}) || !slices.Contains(sum.Notes, "windows that did not wait for hosts that were too far behind: 1") {
+			t.Errorf("%+v", sum)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Windows are by the hosts' clocks: the footer says how far these are apart. Totals have
+// nothing to do with them.
+func TestWindowsAreByClocksOfHosts(t *testing.T) {
+	for _, of := range []struct {
+		statement string
+		cols      []wire.Column
+		want      string
+	}{
+		{windowStatement, windowColumns, "2 of 2 hosts; windows are by the clock of each host: these are 5s apart, ±3ms"},
+		{totalStatement, totalColumns, "2 of 2 hosts"},
+	} {
+		a, b := newScripted("a", of.cols...), newScripted("b", of.cols...)
+		a.ahead, a.by, b.ahead, b.by = 3*time.Second, time.Millisecond, -2*time.Second, 2*time.Millisecond
+		a.end()
+		b.end()
+		r := results(t, sessionOf(a, b), of.statement)
+		rest(t, r)
+		if got := strings.Join(r.Summary().Notes, "; "); got != of.want {
+			t.Errorf("%s: the footer has %s, want %s", of.statement, got, of.want)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
