@@ -54,7 +54,7 @@ func (c *convention) pass(t *Type) ([]piece, error) {
 	if t.indirect || c.rust && t.Kind != Float && t.Size > 16 {
 		return c.pointed()
 	}
-	if t.Size == 0 {
+	if t.Size <= 0 {
 		return nil, errNotAtEntry
 	}
 	classes := []class{memory}
@@ -118,11 +118,14 @@ func (c *convention) classify(t *Type, offset int64, classes []class, depth int)
 	if depth == 0 {
 		return errors.New("has damaged debug information")
 	}
+	bytes := int64(8 * len(classes))
+	if offset < 0 || t.Size < 0 {
+		return errors.New("has damaged debug information")
+	}
 	merge := func(k class) error {
-		for at := offset; at < offset+max(t.Size, 1); at += 8 - at%8 {
-			if i := at / 8; i < int64(len(classes)) {
-				classes[i] = merged(classes[i], k)
-			}
+		// What lies behind the object, as of a field of no bytes at its end, is of no class.
+		for at, end := offset, offset+min(max(t.Size, 1), bytes); at < min(end, bytes); at += 8 - at%8 {
+			classes[at/8] = merged(classes[at/8], k)
 		}
 		return nil
 	}

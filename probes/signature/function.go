@@ -35,11 +35,15 @@ type Param struct {
 }
 
 // Function finds what is known of function i of module m.
-func (f *Info) Function(m *symbols.Module, i int) (out *Function, err error) {
+func (f *Info) Function(m *symbols.Module, i int) (*Function, error) {
+	return f.function(m.Function(i))
+}
+
+func (f *Info) function(of symbols.Function) (out *Function, err error) {
 	defer recovered(&err)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	of := m.Function(i)
+	f.left = maxSpent
 	unit, e, err := f.subprogram(of.Addr)
 	if err != nil {
 		return nil, err

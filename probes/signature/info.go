@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"endoscope/probes/debuginfo"
 	"endoscope/probes/symbols"
 )
 
@@ -17,6 +18,7 @@ type Info struct {
 	mu    sync.Mutex
 	units []unitRange
 	found map[dwarf.Offset]map[uint64]dwarf.Offset // by unit: subprograms, by entry
+	left  int                                      // of what a look-up may read, see spend
 }
 
 // unitRange is what a unit covers.
@@ -31,12 +33,49 @@ func Open(m *symbols.Module) (*Info, error) {
 	if err != nil {
 		return nil, err
 	}
+	info, err := d.Derive(func() (any, error) { return open(d) })
+	if err != nil {
+		return nil, err
+	}
+	return info.(*Info), nil
+}
+
+func open(d *symbols.DebugInfo) (*Info, error) {
 	info := &Info{d: d, found: map[dwarf.Offset]map[uint64]dwarf.Offset{}}
 	if err := info.index(); err != nil {
 		return nil, fmt.Errorf("has damaged debug information: %w", err)
 	}
 	return info, nil
 }
+
+// maxSpent bounds what one look-up reads: entries, their attributes, and texts by 64 bytes.
+// Types may refer to each other in ways in which a walk does not end in any useful time.
+const maxSpent = 1 << 22
+
+// spend counts what a look-up reads.
+func (f *Info) spend(n int) error {
+	if f.left -= n; f.left < 0 {
+		return errors.New("has debug information that leads too far")
+	}
+	return nil
+}
+
+// price is what an entry takes of what may be read.
+func price(e *dwarf.Entry) int {
+	n := 1 + len(e.Field)
+	for i := range e.Field {
+		switch v := e.Field[i].Val.(type) {
+		case string:
+			n += len(v) / 64
+		case []byte:
+			n += len(v) / 64
+		}
+	}
+	return n
+}
+
+// maxRanges is how many ranges of addresses the units of a module may have.
+const maxRanges = 1 << 22
 
 // errSplit is where the types are elsewhere.
 var errSplit = errors.New("has its debug information in .dwo files, which are not read: compile it without -gsplit-dwarf")
@@ -58,11 +97,14 @@ func (f *Info) index() (err error) {
 			if err != nil {
 				return err
 			}
+			if len(ranges) > maxRanges-len(f.units) {
+				return fmt.Errorf("its units have more than %d ranges", maxRanges)
+			}
 			for _, s := range ranges {
 				f.units = append(f.units, unitRange{s[0], s[1], e.Offset})
 			}
 		}
-		r.SkipChildren()
+		debuginfo.SkipChildren(r, e)
 	}
 	slices.SortFunc(f.units, func(a, b unitRange) int { return cmp.Compare(a.low, b.low) })
 	return nil
@@ -111,7 +153,7 @@ func (f *Info) entry(at dwarf.Offset) (*dwarf.Entry, error) {
 	if e == nil || e.Tag == 0 {
 		return nil, errors.New("has damaged debug information")
 	}
-	return e, nil
+	return e, f.spend(price(e))
 }
 
 // subprogram finds the function whose code begins at addr.
@@ -161,10 +203,10 @@ func (f *Info) subprograms(unit *dwarf.Entry) (map[uint64]dwarf.Offset, error) {
 					out[low] = e.Offset
 				}
 			}
-			r.SkipChildren()
+			debuginfo.SkipChildren(r, e)
 			continue
 		case e.Children && !holdsFunctions(e.Tag):
-			r.SkipChildren()
+			debuginfo.SkipChildren(r, e)
 			continue
 		}
 		if e.Children {
@@ -243,6 +285,8 @@ func (f *Info) children(e *dwarf.Entry) ([]*dwarf.Entry, error) {
 			return out, nil
 		}
 		out = append(out, c)
-		r.SkipChildren()
+		if err := f.spend(price(c) + debuginfo.SkipChildren(r, c)); err != nil {
+			return nil, err
+		}
 	}
 }

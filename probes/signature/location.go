@@ -64,6 +64,15 @@ var errNotAtEntry = errors.New("is not where it can be read when the function is
 // evaluate follows a location expression as far as such are that hold at the entry of a
 // function. frameIsCFA says that the frame base is the canonical frame address.
 func evaluate(expr []byte, frameIsCFA bool) ([]piece, error) {
+	return evaluateWithin(expr, frameIsCFA, false)
+}
+
+// maxPieces is how many pieces an object may be in.
+const maxPieces = 64
+
+// evaluateWithin is evaluate; atEntry says that the expression is itself the operand of a
+// DW_OP_entry_value, which has none within it.
+func evaluateWithin(expr []byte, frameIsCFA, atEntry bool) ([]piece, error) {
 	var out []piece
 	b := decoder{data: expr}
 	cur, isValue, at := piece{}, false, int64(0)
@@ -97,14 +106,14 @@ func evaluate(expr []byte, frameIsCFA bool) ([]piece, error) {
 				}
 				cur.kind = inRegister
 			}
-		case op == opEntryValue || op == opGNUEntryValue:
-			inner, err := evaluate(b.block(), frameIsCFA)
+		case !atEntry && (op == opEntryValue || op == opGNUEntryValue):
+			inner, err := evaluateWithin(b.block(), frameIsCFA, true)
 			if err != nil || len(inner) != 1 || inner[0].kind != inRegister {
 				return nil, errNotAtEntry
 			}
 			// What the register had at the entry is what it has there.
 			cur = piece{kind: inMemory, reg: inner[0].reg}
-		case op == opPiece:
+		case op == opPiece && len(out) < maxPieces:
 			cur.at, cur.size = at, int64(b.unsigned())
 			at += cur.size
 			out = append(out, cur)
@@ -242,6 +251,9 @@ func (f *Info) findLocation4(at, base, pc uint64) ([]byte, error) {
 	}
 	b := decoder{data: f.d.Locations[at:]}
 	for !b.done() {
+		if err := f.spend(1); err != nil {
+			return nil, err
+		}
 		low, high := uint64(b.fixed(8, false)), uint64(b.fixed(8, false))
 		switch {
 		case low == 0 && high == 0:
@@ -273,6 +285,9 @@ func (f *Info) findLocation5(unit *dwarf.Entry, at, base, pc uint64) ([]byte, er
 	}
 	b := decoder{data: f.d.LocationLists[at:]}
 	for !b.done() {
+		if err := f.spend(1); err != nil {
+			return nil, err
+		}
 		var low, high uint64
 		holds := false
 		switch b.byte() {

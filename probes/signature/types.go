@@ -54,15 +54,21 @@ type member struct {
 // passByReference is DW_CC_pass_by_reference.
 const passByReference = 4
 
+var errEndless = errors.New("has damaged debug information: a type that has no end")
+
 // typeOf reads the type at an offset; 0 is void.
-func (f *Info) typeOf(at dwarf.Offset) (*Type, error) {
+func (f *Info) typeOf(at dwarf.Offset) (*Type, error) { return f.typeWithin(at, maxDepth) }
+
+// typeWithin is typeOf for a type that may lead to so many others until it has its name
+// and size.
+func (f *Info) typeWithin(at dwarf.Offset, depth int) (*Type, error) {
 	t := &Type{Name: "void"}
 	if at == 0 {
 		return t, nil
 	}
 	name := "" // what it is called by typedefs
 	prefix := ""
-	for range maxDepth {
+	for ; depth > 0; depth-- {
 		e, err := f.entry(at)
 		if err != nil {
 			return nil, err
@@ -80,7 +86,7 @@ func (f *Info) typeOf(at dwarf.Offset) (*Type, error) {
 			}
 		case dwarf.TagVolatileType, dwarf.TagRestrictType, dwarf.TagAtomicType:
 		default:
-			if err := f.plain(t, e, own); err != nil {
+			if err := f.plain(t, e, own, depth-1); err != nil {
 				return nil, err
 			}
 			if name != "" {
@@ -98,11 +104,11 @@ func (f *Info) typeOf(at dwarf.Offset) (*Type, error) {
 		}
 		at = next
 	}
-	return nil, errors.New("has damaged debug information: a type that has no end")
+	return nil, errEndless
 }
 
 // plain reads a type that is no other's name.
-func (f *Info) plain(t *Type, e *dwarf.Entry, name string) error {
+func (f *Info) plain(t *Type, e *dwarf.Entry, name string, depth int) error {
 	t.Size, _ = e.Val(dwarf.AttrByteSize).(int64)
 	t.Name, t.at = name, e.Offset
 	t.elem, _ = e.Val(dwarf.AttrType).(dwarf.Offset)
@@ -137,7 +143,7 @@ func (f *Info) plain(t *Type, e *dwarf.Entry, name string) error {
 			t.Kind = Other
 		}
 		if name == "" {
-			elem, err := f.nameOf(t.elem)
+			elem, err := f.nameOf(t.elem, depth)
 			if err != nil {
 				return err
 			}
@@ -163,7 +169,7 @@ func (f *Info) plain(t *Type, e *dwarf.Entry, name string) error {
 		t.indirect = cc == passByReference
 	case dwarf.TagArrayType:
 		t.Kind = Array
-		return f.array(t, e, name)
+		return f.array(t, e, name, depth)
 	case dwarf.TagSubroutineType:
 		t.Kind, t.Name = Code, spelled("function", name)
 	case dwarf.TagUnspecifiedType:
@@ -185,16 +191,20 @@ func spelled(kind, name string) string {
 }
 
 // array reads how many elements an array has.
-func (f *Info) array(t *Type, e *dwarf.Entry, name string) error {
+func (f *Info) array(t *Type, e *dwarf.Entry, name string, depth int) error {
 	cs, err := f.children(e)
 	if err != nil {
 		return err
 	}
 	t.count = 1
 	bounds := ""
+	dimensions := 0
 	for _, c := range cs {
 		if c.Tag != dwarf.TagSubrangeType {
 			continue
+		}
+		if dimensions++; dimensions > maxDepth {
+			return fmt.Errorf("has an array of more than %d dimensions", maxDepth)
 		}
 		n, ok := c.Val(dwarf.AttrCount).(int64)
 		if !ok {
@@ -206,7 +216,7 @@ func (f *Info) array(t *Type, e *dwarf.Entry, name string) error {
 		t.count *= n
 		bounds += fmt.Sprintf("[%d]", n)
 	}
-	elem, err := f.typeOf(t.elem)
+	elem, err := f.typeWithin(t.elem, depth)
 	if err != nil {
 		return err
 	}
@@ -220,7 +230,7 @@ func (f *Info) array(t *Type, e *dwarf.Entry, name string) error {
 }
 
 // nameOf is the name of the type at an offset. It follows no pointers to structs.
-func (f *Info) nameOf(at dwarf.Offset) (string, error) {
+func (f *Info) nameOf(at dwarf.Offset, depth int) (string, error) {
 	if at == 0 {
 		return "void", nil
 	}
@@ -232,7 +242,7 @@ func (f *Info) nameOf(at dwarf.Offset) (string, error) {
 		name, _ := e.Val(dwarf.AttrName).(string)
 		return spelled("struct", name), nil
 	}
-	t, err := f.typeOf(at)
+	t, err := f.typeWithin(at, depth)
 	if err != nil {
 		return "", err
 	}

@@ -67,6 +67,7 @@ func (f *Function) Return(path []string, at Where) (Value, error) {
 func (f *Function) value(p *Param, path []string, at Where) (Value, error) {
 	f.info.mu.Lock()
 	defer f.info.mu.Unlock()
+	f.info.left = maxSpent
 	v, err := f.read(p, path, at)
 	if err == nil {
 		return v, nil

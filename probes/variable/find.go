@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/ianlancetaylor/demangle"
+
+	"endoscope/probes/debuginfo"
 )
 
 // place is where a variable is and how it is read.
@@ -19,14 +21,11 @@ type place struct {
 	form form
 }
 
-// maxDebug is how many bytes of debug information are read of a file.
-const maxDebug = 1 << 30
-
 // program is a file whose variables are looked up.
 type program struct {
 	elf   *elf.File
-	debug *elf.File   // that has the debug information: elf, or a separate file
-	data  *dwarf.Data // nil: it has none
+	debug *elf.File       // that has the debug information: elf, or a separate file
+	data  *debuginfo.Info // nil: it has none
 }
 
 func openProgram(file, debug *elf.File) *program {
@@ -34,18 +33,8 @@ func openProgram(file, debug *elf.File) *program {
 	if debug != nil {
 		p.debug = debug
 	}
-	var size uint64
-	for _, s := range p.debug.Sections {
-		if strings.HasPrefix(s.Name, ".debug_") || strings.HasPrefix(s.Name, ".zdebug_") {
-			size += s.Size
-		}
-	}
-	if size == 0 || size > maxDebug {
-		return p
-	}
-	defer func() { _ = recover() }() // damaged: it has none
-	if data, err := p.debug.DWARF(); err == nil {
-		p.data = data
+	if data, err := debuginfo.Read(p.debug); err == nil {
+		p.data = data // else damaged or too large: it has none
 	}
 	return p
 }
@@ -174,15 +163,15 @@ func (p *program) described(name string) (addr uint64, t dwarf.Type, err error) 
 			if !known {
 				break
 			}
-			typ, found := p.typeOf(e)
-			if !found {
-				err = errors.New("its type is not told")
+			typ, why := p.typeOf(e)
+			if why != nil {
+				err = why
 				break
 			}
 			return at, typ, nil
 		}
 		if e.Children {
-			r.SkipChildren()
+			debuginfo.SkipChildren(r, e)
 		}
 	}
 }
@@ -216,19 +205,23 @@ func (p *program) specification(e *dwarf.Entry) (*dwarf.Entry, bool) {
 	return declared, err == nil && declared != nil
 }
 
-func (p *program) typeOf(e *dwarf.Entry) (dwarf.Type, bool) {
+func (p *program) typeOf(e *dwarf.Entry) (dwarf.Type, error) {
+	untold := errors.New("its type is not told")
 	at, ok := e.Val(dwarf.AttrType).(dwarf.Offset)
 	if !ok {
 		declared, found := p.specification(e)
 		if !found {
-			return nil, false
+			return nil, untold
 		}
 		if at, ok = declared.Val(dwarf.AttrType).(dwarf.Offset); !ok {
-			return nil, false
+			return nil, untold
 		}
 	}
-	t, err := p.data.Type(at)
-	return t, err == nil
+	t, err := debuginfo.ReadType(p.data.Data, at)
+	if err != nil {
+		return nil, fmt.Errorf("its type is not known: the program %w", err)
+	}
+	return t, nil
 }
 
 // Operations of location expressions (DWARF 5, 7.7.1).
@@ -254,13 +247,11 @@ func (p *program) address(e *dwarf.Entry, base int64) (addr uint64, known bool, 
 		return binary.LittleEndian.Uint64(location[1:]), true, nil
 	case len(location) > 1 && location[0] == opAddrx && base >= 0:
 		index, n := binary.Uvarint(location[1:])
-		section := p.debug.Section(".debug_addr")
-		if n != len(location)-1 || section == nil || index > 1<<32 {
+		if n != len(location)-1 || index > 1<<32 || base > 1<<32 {
 			break
 		}
-		table, err := section.Data()
-		at := uint64(base) + 8*index
-		if err == nil && at+8 <= uint64(len(table)) {
+		table := p.data.Addresses
+		if at := uint64(base) + 8*index; at+8 <= uint64(len(table)) {
 			return binary.LittleEndian.Uint64(table[at:]), true, nil
 		}
 	case len(location) > 5 && (location[0] == opConst4 || location[0] == opConst8):
@@ -276,7 +267,7 @@ func part(addr uint64, t dwarf.Type, path string) (place, error) {
 		if index, rest, ok := cutIndex(path); ok {
 			array, isArray := t.(*dwarf.ArrayType)
 			if !isArray {
-				return place{}, fmt.Errorf("%s is no array", t)
+				return place{}, fmt.Errorf("%s is no array", spelled(t))
 			}
 			if index >= array.Count {
 				return place{}, fmt.Errorf("the array has %d elements", max(array.Count, 0))
@@ -295,9 +286,10 @@ func part(addr uint64, t dwarf.Type, path string) (place, error) {
 		}
 		record, isStruct := t.(*dwarf.StructType)
 		if !isStruct {
-			return place{}, fmt.Errorf("%s has no fields", t)
+			return place{}, fmt.Errorf("%s has no fields", spelled(t))
 		}
-		offset, field, ok := fieldOf(record, name)
+		left := maxVisited
+		offset, field, ok := fieldOf(record, name, &left)
 		if !ok {
 			return place{}, fmt.Errorf("%s has no field %s%s", record.StructName, name, fieldNames(record))
 		}
@@ -310,9 +302,12 @@ func part(addr uint64, t dwarf.Type, path string) (place, error) {
 	return place{addr, f}, err
 }
 
+// maxChain is how many types may lead to each other until one has a form of its own.
+const maxChain = 64
+
 // plain is a type without its names and qualifiers.
 func plain(t dwarf.Type) dwarf.Type {
-	for {
+	for range maxChain {
 		switch named := t.(type) {
 		case *dwarf.TypedefType:
 			t = named.Type
@@ -322,7 +317,38 @@ func plain(t dwarf.Type) dwarf.Type {
 			return t
 		}
 	}
+	return t
 }
+
+// spelled names a type, of which the String of package dwarf does not end where a pointer
+// leads to itself.
+func spelled(t dwarf.Type) string {
+	stars := ""
+	for range maxChain {
+		p, ok := t.(*dwarf.PtrType)
+		if !ok {
+			break
+		}
+		stars, t = stars+"*", p.Type
+	}
+	switch t := t.(type) {
+	case *dwarf.StructType:
+		return stars + t.Kind + " " + t.StructName
+	case *dwarf.ArrayType:
+		return stars + "an array"
+	case *dwarf.FuncType:
+		return stars + "func"
+	case *dwarf.PtrType:
+		return stars
+	case *dwarf.TypedefType, *dwarf.QualType:
+		return stars + t.Common().Name
+	}
+	return stars + t.String()
+}
+
+// maxVisited is how many fields are looked at for one: structs without names may be within
+// each other in more ways than can be walked.
+const maxVisited = 1 << 16
 
 // cutIndex cuts [n] off the front of a path.
 func cutIndex(path string) (index int64, rest string, ok bool) {
@@ -335,14 +361,18 @@ func cutIndex(path string) (index int64, rest string, ok bool) {
 	return index, rest, ok && err == nil && index >= 0
 }
 
-// fieldOf finds a field, also one of a struct or union without a name in it.
-func fieldOf(t *dwarf.StructType, name string) (offset int64, field *dwarf.StructField, ok bool) {
+// fieldOf finds a field, also one of a struct or union without a name in it, among as many
+// fields as left says.
+func fieldOf(t *dwarf.StructType, name string, left *int) (offset int64, field *dwarf.StructField, ok bool) {
 	for _, f := range t.Field {
+		if *left--; *left < 0 {
+			break
+		}
 		if f.Name == name {
 			return f.ByteOffset, f, true
 		}
 		if inner, isStruct := plain(f.Type).(*dwarf.StructType); isStruct && f.Name == "" {
-			if offset, field, ok := fieldOf(inner, name); ok {
+			if offset, field, ok := fieldOf(inner, name, left); ok {
 				return f.ByteOffset + offset, field, true
 			}
 		}

@@ -84,7 +84,7 @@ func formOf(t dwarf.Type) (form, error) {
 		}
 		return form{}, fmt.Errorf("it is a %s: ask for one of its fields%s", t.Kind, firstField(t))
 	}
-	return form{}, fmt.Errorf("values of its type (%s) are not read", t)
+	return form{}, fmt.Errorf("values of its type (%s) are not read", spelled(t))
 }
 
 func firstField(t *dwarf.StructType) string {

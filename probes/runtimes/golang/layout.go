@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"endoscope/probes/debuginfo"
 )
 
 // Layout says where the runtime of one Go program keeps its goroutines.
@@ -43,11 +45,11 @@ func ReadLayout(file io.ReaderAt) (l *Layout, err error) {
 	if err := l.readSymbols(f); err != nil {
 		return nil, err
 	}
-	data, err := f.DWARF()
+	data, err := debuginfo.Read(f)
 	if err != nil {
 		return nil, ErrNoDebugInformation
 	}
-	if err := l.readTypes(f, data); err != nil {
+	if err := l.readTypes(f, data.Data); err != nil {
 		return nil, err
 	}
 	return l, nil
@@ -128,14 +130,14 @@ func (l *Layout) readUnit(data *dwarf.Data, at dwarf.Offset) (found bool, err er
 			return false, err
 		}
 		if name, _ := e.Val(dwarf.AttrName).(string); e.Tag == dwarf.TagStructType && name == "runtime.g" {
-			t, err := data.Type(e.Offset)
+			t, err := debuginfo.ReadType(data, e.Offset)
 			if err != nil {
 				return false, err
 			}
 			return true, l.readG(t)
 		}
 		if e.Children {
-			r.SkipChildren()
+			debuginfo.SkipChildren(r, e)
 		}
 	}
 }

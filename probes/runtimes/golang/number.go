@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+
+	"endoscope/probes/debuginfo"
 )
 
 // maxUnit bounds the debug information of one package, which is 2 MB of the
@@ -100,7 +102,7 @@ func memberOfG(r *dwarf.Reader, member string) (offset uint64, found bool) {
 			continue
 		}
 		if e.Children {
-			r.SkipChildren()
+			debuginfo.SkipChildren(r, e)
 		}
 	}
 }

@@ -1,0 +1,104 @@
+// Package debuginfo reads the debug information of programs that nobody vouches for (DWARF
+// 2 to 5), with package dwarf where that can be trusted with it: within bounds of memory,
+// of stack and of time. The package must not know symbols or probes.
+package debuginfo
+
+import (
+	"debug/dwarf"
+	"debug/elf"
+	"fmt"
+	"io"
+	"runtime"
+)
+
+// maxDebugBytes bounds what is read of one file, unpacked.
+const maxDebugBytes = 1 << 30
+
+// Info is the debug information of a file.
+type Info struct {
+	*dwarf.Data
+	// Locations are .debug_loc (DWARF 2 to 4), LocationLists and Addresses .debug_loclists
+	// and .debug_addr (DWARF 5); nil where there are none.
+	Locations, LocationLists, Addresses []byte
+}
+
+// recovered turns a panic of package dwarf or elf into an error.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("has damaged debug information: %v", p)
+	}
+}
+
+// Section finds a section of debug information by its name without .debug_, compressed or not.
+func Section(f *elf.File, name string) *elf.Section {
+	for _, s := range f.Sections {
+		if s.Type != elf.SHT_NOBITS && (s.Name == ".debug_"+name || s.Name == ".zdebug_"+name) {
+			return s
+		}
+	}
+	return nil
+}
+
+// Read reads the debug information that is in a file.
+func Read(f *elf.File) (d *Info, err error) {
+	defer recovered(&err)
+	size := uint64(0)
+	found := map[string]*elf.Section{}
+	for _, name := range []string{"abbrev", "info", "str", "line", "ranges", "rnglists", "line_str", "str_offsets", "addr", "loc", "loclists"} {
+		s := Section(f, name)
+		if s == nil {
+			continue
+		}
+		s.Open() // sets Size to the unpacked one where the name says that it is compressed
+		// What it says of its size is only believed so far.
+		if size += s.Size; s.Size > maxDebugBytes || size > maxDebugBytes {
+			return nil, fmt.Errorf("has more than %d MiB of debug information", maxDebugBytes>>20)
+		}
+		if limit := maxRangeBytes[name]; limit > 0 && s.Size > limit {
+			return nil, fmt.Errorf("has more than %d MiB of ranges in its debug information", limit>>20)
+		}
+		found[name] = s
+	}
+	if !held.take(size) {
+		return nil, fmt.Errorf("has %d MiB of debug information, which does not fit beside that of other programs that is in use (at most %d MiB in all)", size>>20, held.limit>>20)
+	}
+	defer func() {
+		if d == nil {
+			held.give(size)
+		} else {
+			runtime.AddCleanup(d, held.give, size)
+		}
+	}()
+	read := map[string][]byte{}
+	for name, s := range found {
+		if read[name], err = unpack(s); err != nil {
+			return nil, fmt.Errorf("has debug information that cannot be read: .debug_%s: %w", name, err)
+		}
+	}
+	data, err := dwarf.New(read["abbrev"], nil, nil, read["info"], read["line"], nil, read["ranges"], read["str"])
+	if err != nil {
+		return nil, fmt.Errorf("has damaged debug information: %w", err)
+	}
+	for _, name := range []string{"addr", "line_str", "str_offsets", "rnglists"} {
+		if b := read[name]; b != nil {
+			if err := data.AddSection(".debug_"+name, b); err != nil {
+				return nil, fmt.Errorf("has damaged debug information: %w", err)
+			}
+		}
+	}
+	return &Info{Data: data, Locations: read["loc"], LocationLists: read["loclists"], Addresses: read["addr"]}, nil
+}
+
+// maxRangeBytes bounds the lists of ranges: package dwarf returns a whole one, unpacked to
+// several times of its size.
+var maxRangeBytes = map[string]uint64{"ranges": 128 << 20, "rnglists": 64 << 20}
+
+// unpack reads a section into memory that is taken once, as much as it says it has.
+func unpack(s *elf.Section) ([]byte, error) {
+	b := make([]byte, s.Size)
+	n, err := io.ReadFull(s.Open(), b)
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		err = nil // cut short: as far as it goes
+	}
+	return b[:n], err
+}

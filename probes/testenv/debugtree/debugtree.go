@@ -1,0 +1,106 @@
+// Package debugtree makes debug information of trees that tests write down, also of such
+// as no compiler makes. Only tests use it.
+package debugtree
+
+import (
+	"debug/dwarf"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Entry is one entry of the debug information. Attributes are a string, an int64, a uint64
+// (an address), a bool, a []byte (an expression) or an *Entry that is referred to, of the
+// same tree.
+type Entry struct {
+	Tag      dwarf.Tag
+	Attrs    map[dwarf.Attr]any
+	Children []*Entry
+}
+
+// Forms (DWARF 4, 7.5.4).
+const (
+	formAddr    = 0x01
+	formFlag    = 0x0c
+	formSdata   = 0x0d
+	formString  = 0x08
+	formRef4    = 0x13
+	formExprloc = 0x18
+)
+
+// Sections are .debug_abbrev and .debug_info of one unit, whose entry is root; at has the
+// offsets of all entries in the latter.
+func Sections(root *Entry) (abbrev, info []byte, at map[*Entry]dwarf.Offset) {
+	at = map[*Entry]dwarf.Offset{}
+	refs := map[int]*Entry{} // by where in info they stand
+	info = []byte{0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 8}
+	code := uint64(0)
+	var write func(e *Entry)
+	write = func(e *Entry) {
+		code++
+		at[e] = dwarf.Offset(len(info))
+		info = binary.AppendUvarint(info, code)
+		abbrev = binary.AppendUvarint(abbrev, code)
+		abbrev = binary.AppendUvarint(abbrev, uint64(e.Tag))
+		abbrev = append(abbrev, byte(min(len(e.Children), 1)))
+		for _, a := range slices.Sorted(maps.Keys(e.Attrs)) {
+			form := byte(0)
+			switch v := e.Attrs[a].(type) {
+			case string:
+				form, info = formString, append(append(info, v...), 0)
+			case int64:
+				form, info = formSdata, appendSigned(info, v)
+			case uint64:
+				form, info = formAddr, binary.LittleEndian.AppendUint64(info, v)
+			case bool:
+				form, info = formFlag, append(info, 1)
+			case []byte:
+				form, info = formExprloc, append(binary.AppendUvarint(info, uint64(len(v))), v...)
+			case *Entry:
+				refs[len(info)] = v
+				form, info = formRef4, append(info, 0, 0, 0, 0)
+			default:
+				panic(fmt.Sprintf("attribute %v has a %T", a, v))
+			}
+			abbrev = append(binary.AppendUvarint(abbrev, uint64(a)), form)
+		}
+		abbrev = append(abbrev, 0, 0)
+		for _, c := range e.Children {
+			write(c)
+		}
+		if len(e.Children) > 0 {
+			info = append(info, 0)
+		}
+	}
+	write(root)
+	for place, e := range refs {
+		binary.LittleEndian.PutUint32(info[place:], uint32(at[e]))
+	}
+	binary.LittleEndian.PutUint32(info, uint32(len(info)-4))
+	return append(abbrev, 0), info, at
+}
+
+// appendSigned appends a signed LEB128 (DWARF 4, 7.6).
+func appendSigned(out []byte, v int64) []byte {
+	for {
+		c := byte(v & 0x7f)
+		v >>= 7
+		if v == 0 && c&0x40 == 0 || v == -1 && c&0x40 != 0 {
+			return append(out, c)
+		}
+		out = append(out, c|0x80)
+	}
+}
+
+// Unit is a tree whose entry of the unit has the children.
+func Unit(children ...*Entry) *Entry {
+	return &Entry{Tag: dwarf.TagCompileUnit, Attrs: map[dwarf.Attr]any{dwarf.AttrName: "unit"}, Children: children}
+}
+
+// Data is the debug information of a tree.
+func Data(root *Entry) (d *dwarf.Data, at map[*Entry]dwarf.Offset, err error) {
+	abbrev, info, at := Sections(root)
+	d, err = dwarf.New(abbrev, nil, nil, info, nil, nil, nil, nil)
+	return d, at, err
+}
