@@ -25,6 +25,10 @@ func NewPool(s Schema) *Pool {
 // Dict is the dictionary of column i, or nil if it has none.
 func (p *Pool) Dict(i int) *Dict { return p.dicts[i] }
 
+// Renew gives column i, one of strings, a new dictionary: batches that Get returns
+// from now on have it. Those that it has returned keep the old one.
+func (p *Pool) Renew(i int) { p.dicts[i] = NewDict() }
+
 // Get returns an empty batch owned by the caller, with one reference.
 func (p *Pool) Get() *Batch {
 	b, _ := p.free.Get().(*Batch)

@@ -160,6 +160,11 @@ func (r *partialRows) finish() {
 	}
 	r.full = append(r.full, r.b)
 	r.b = nil
+	for i, k := range r.code.Keys {
+		if k.Name && r.pool.Dict(1+i).Len() > dictLimit {
+			r.pool.Renew(1 + i)
+		}
+	}
 }
 
 // take returns what was made since the last call.

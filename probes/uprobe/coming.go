@@ -120,6 +120,9 @@ func isNeeded(p process.Process, name string) bool {
 		return true // it has ended
 	}
 	defer f.Close()
+	if !process.SharesRoot(p.PID) {
+		return namesLibrary(f, name) // its libraries are not where ours are
+	}
 	return slices.ContainsFunc(needed(f, p.Exe), func(path string) bool { return filepath.Base(path) == name })
 }
 

@@ -13,6 +13,8 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/clock"
 	"endoscope/probes/process"
+
+	"golang.org/x/sys/unix"
 )
 
 // growing is a source whose modules may be mapped while it runs (dlopen, exec):
@@ -36,8 +38,8 @@ type growing struct {
 	matcher  *process.Matcher
 
 	mu      sync.Mutex
-	parts   []*source // the first one included
-	known   map[mappedIn]bool
+	parts   []*source           // the first one included
+	known   map[mappedIn]change // probed, or as of that change without a function to probe
 	stopped bool
 	done    chan struct{} // closed when nothing is attached any more
 }
@@ -49,13 +51,32 @@ type mappedIn struct {
 	pid  int
 }
 
+// change is when a file was changed last, ns since the epoch; 0: it does not
+// matter, a probed file stays the one that it is. One without probes may be written
+// anew, and its inode be another file's.
+type change int64
+
+// changeOf is the change of a file that p has mapped, false if it is gone.
+func changeOf(p process.Process, mp process.Mapping) (change, bool) {
+	f, err := process.OpenModule(p.PID, mp)
+	if err != nil {
+		return 0, false
+	}
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return 0, false
+	}
+	return change(st.Ctim.Nano()), true
+}
+
 // maxGrown is how many modules may come.
 const maxGrown = 1024
 
 func newGrowing(p *Provider, spec *plan.Acquire, cols []column, links linkKind, c *coming, first *source) *growing {
 	g := &growing{
 		provider: p, spec: spec, cols: cols, links: links, coming: c,
-		known: map[mappedIn]bool{}, done: make(chan struct{}), matcher: process.NewMatcher(spec.Target),
+		known: map[mappedIn]change{}, done: make(chan struct{}), matcher: process.NewMatcher(spec.Target),
 	}
 	// What is left to be tested does not depend on the functions.
 	if values, err := newReadings(spec, cols, valuesOf(spec), nil); err == nil {
@@ -75,13 +96,13 @@ func (g *growing) note(s *source) {
 	for _, m := range s.resolution.modules.list {
 		if id, err := process.MappedID(m.file); err == nil && len(m.coming) > 0 {
 			for _, p := range m.coming {
-				g.known[g.key(id, p.PID)] = true
+				g.known[g.key(id, p.PID)] = 0
 			}
 		} else if err == nil && len(m.in) == 0 {
-			g.known[g.key(id, 0)] = true
+			g.known[g.key(id, 0)] = 0
 		}
 		for _, pl := range m.in {
-			g.known[g.key(process.FileID{Dev: pl.mapping.Dev, Inode: pl.mapping.Inode}, pl.process.PID)] = true
+			g.known[g.key(process.FileID{Dev: pl.mapping.Dev, Inode: pl.mapping.Inode}, pl.process.PID)] = 0
 		}
 	}
 }
@@ -174,6 +195,7 @@ func (g *growing) Start(ctx context.Context, sink probes.Sink) error {
 	g.merge = newMerge(sink, int64(g.provider.lateness(g.spec)))
 	ended, forget, err := watchAll(g.spec.Target, func(process.Process) bool { return true })
 	if err != nil {
+		forget()
 		return err
 	}
 	if s := g.first(); s != nil {
@@ -302,9 +324,22 @@ func (g *growing) consider(p process.Process, mp process.Mapping, at int64) {
 	}
 	key := g.key(process.FileID{Dev: mp.Dev, Inode: mp.Inode}, p.PID)
 	g.mu.Lock()
-	over := g.stopped || g.known[key]
+	as, known := g.known[key]
+	g.mu.Unlock()
+	if known && as == 0 {
+		return
+	}
+	changed, there := changeOf(p, mp)
+	if known && (!there || changed == as) {
+		return
+	}
+	g.mu.Lock()
+	now, still := g.known[key]
+	over := g.stopped || still != known || now != as // or another has come first
 	grown := len(g.parts)
-	g.known[key] = true
+	if !over {
+		g.known[key] = 0
+	}
 	g.mu.Unlock()
 	if over {
 		return
@@ -314,6 +349,7 @@ func (g *growing) consider(p process.Process, mp process.Mapping, at int64) {
 		return
 	}
 	if err := g.grow(p, mp); err != nil {
+		g.forget(key, changed, err)
 		g.refuse(name, err)
 		return
 	}
@@ -323,6 +359,20 @@ func (g *growing) consider(p process.Process, mp process.Mapping, at int64) {
 	}
 	gap := time.Duration(clock.Boot() - at)
 	g.merge.lost(fmt.Sprintf("calls in %s from its mapping until it was probed, a gap of %v", name, gap.Round(10*time.Microsecond)), 1)
+}
+
+// forget has a file that was not probed for err tried again when it is mapped
+// next, by whomever: what failed was perhaps this process, or the moment. One that
+// has no such function is, once it has changed.
+func (g *growing) forget(key mappedIn, changed change, err error) {
+	var none *noFunction
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if errors.As(err, &none) {
+		g.known[key] = changed
+	} else {
+		delete(g.known, key)
+	}
 }
 
 // grow probes the functions of a module that has come.
@@ -358,6 +408,9 @@ func (g *growing) grow(p process.Process, mp process.Mapping) error {
 	sink := g.merge.add()
 	if err := s.Start(context.Background(), sink); err != nil {
 		sink.End(nil) // it gives nothing, and keeps nobody waiting
+		g.mu.Lock()
+		g.parts = slices.DeleteFunc(g.parts, func(part *source) bool { return part == s })
+		g.mu.Unlock()
 		return err
 	}
 	return nil

@@ -264,6 +264,88 @@ func TestModuleThatIsNotLoaded(t *testing.T) {
 	got.wait(t)
 }
 
+// Where a library could not be probed it is tried again when it is mapped again, by
+// any process: what hindered may be gone.
+func TestLibraryTriedAgain(t *testing.T) {
+	testenv.NeedUprobes(t)
+	program, library := testenv.CompileCText(t, host, "-O1", "-ldl"), compilePlugin(t)
+	p := provider(t, Options{MaxProbes: 1})
+	src, got := start(t, p, acquisition(FunctionStart, plan.Target{Exes: []string{program}}, inPlugin(), "timestamp", "pid"))
+	r := run(t, program)
+	other, _ := start(t, p, acquisition(FunctionStart, r.target(), named("main"), "timestamp"))
+	r.step()
+	r.tell("load %s", library)
+	refused := func() bool {
+		return hasLost(got, "libplug.so was loaded and is not probed: 2 functions would be probed")
+	}
+	for deadline := time.Now().Add(time.Minute); !refused(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("lost %v", got.lost)
+		}
+	}
+	if err := other.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	again := run(t, program)
+	again.step()
+	again.tell("load %s", library)
+	probed(t, p, 1)
+	again.tell("call 20")
+	r.tell("call 10") // the file is probed for all
+	if err := src.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if n := tally(got.ints("pid")); n[int64(r.cmd.Process.Pid)] != 10 || n[int64(again.cmd.Process.Pid)] < 20 {
+		t.Errorf("rows by process: %v, want 10 and 20 (and perhaps its constructor)", n)
+	}
+}
+
+// A library without such a function is looked at again once its file has changed:
+// its inode may have become another file's.
+func TestLibraryChanged(t *testing.T) {
+	testenv.NeedUprobes(t)
+	program, library := testenv.CompileCText(t, host, "-O1", "-ldl"), compilePlugin(t)
+	lacking := copyAs(t, testenv.CompileCText(t, "int nothing;", "-shared", "-fPIC"), "libplug.so")
+	p := provider(t, Options{})
+	r := run(t, program)
+	r.step()
+	_, got := start(t, p, acquisition(FunctionStart, r.target(), inPlugin(), "timestamp"))
+	r.tell("load %s", lacking)
+	for deadline := time.Now().Add(time.Minute); !hasCounted(got, "no function named plug_run in libplug.so; SHOW FUNCTIONS LIKE '%' lists what can be monitored"); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("counted %v, lost %v", got.counts, got.lost)
+		}
+	}
+	r.tell("close")
+	text, err := os.ReadFile(library)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(lacking, text, 0o755); err != nil { // in place
+		t.Fatal(err)
+	}
+	r.tell("load %s", lacking)
+	probed(t, p, 1)
+	r.tell("call 10")
+	fmt.Fprintln(r.in, "end")
+	r.finish(success)
+	if got.wait(t); len(got.rows) < 10 || len(got.rows) > 11 {
+		t.Errorf("%d rows, want 10, and perhaps the constructor's", len(got.rows))
+	}
+}
+
+// hasLost reports whether something was lost for a cause that begins so.
+func hasLost(r *record, cause string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for c := range r.lost {
+		if strings.HasPrefix(c, cause) {
+			return true
+		}
+	}
+	return false
+}
+
 func hasCounted(r *record, cause string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

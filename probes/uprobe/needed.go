@@ -5,7 +5,10 @@ import (
 	"debug/elf"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"endoscope/probes/process"
 )
 
 // Bounds for what a hostile file or a strange system can make us do.
@@ -50,7 +53,7 @@ func needed(exe *os.File, path string) []string {
 	// What the executable needs is found along its own paths, and then is what
 	// its libraries get by that name, too.
 	for i := 0; i < len(out); i++ {
-		if f, err := os.Open(out[i]); err == nil {
+		if f, err := process.OpenExe(out[i]); err == nil {
 			add(f, out[i])
 			f.Close()
 		}
@@ -67,6 +70,16 @@ func findExpected(exe *os.File, path, name string) string {
 	}
 	dirs := append(configuredDirs("/etc/ld.so.conf", 0, new(int)), defaultLibraryDirs...)
 	return findLibrary(name, runPaths(e, path), dirs, e.Machine)
+}
+
+// namesLibrary reports whether an executable itself names a library that it needs.
+func namesLibrary(exe *os.File, library string) bool {
+	e, err := elf.NewFile(exe)
+	if err != nil {
+		return false
+	}
+	all, _ := e.ImportedLibraries()
+	return slices.ContainsFunc(all, func(path string) bool { return filepath.Base(path) == library })
 }
 
 func runPaths(e *elf.File, path string) []string {
@@ -86,22 +99,26 @@ func runPaths(e *elf.File, path string) []string {
 	return out
 }
 
+// findLibrary is the path of a library that an executable names, "" if there is
+// none. What is no regular file is not opened: who wrote the executable chose the
+// name and the directories in own.
 func findLibrary(name string, own, dirs []string, machine elf.Machine) string {
 	if strings.Contains(name, "/") {
+		if !filepath.IsAbs(name) {
+			return "" // the process' working directory is not ours
+		}
 		return name
 	}
 	for _, list := range [][]string{own, dirs} {
 		for _, dir := range list {
 			lib := filepath.Join(dir, name)
-			if info, err := os.Stat(lib); err != nil || !info.Mode().IsRegular() {
-				continue
-			}
-			e, err := elf.Open(lib)
+			f, err := process.OpenExe(lib)
 			if err != nil {
 				continue
 			}
-			same := e.Machine == machine
-			e.Close()
+			e, err := elf.NewFile(f)
+			same := err == nil && e.Machine == machine
+			f.Close()
 			if same {
 				return lib
 			}

@@ -265,9 +265,41 @@ func (s *subscription) flush() {
 	if s.shared != nil {
 		s.shared.PushBegun(b, s.begun)
 		s.begun = s.begun[:0]
-		return
+	} else {
+		s.sink.Push(b)
 	}
-	s.sink.Push(b)
+	s.renew()
+}
+
+// dictLimit is when a column's strings move to a new dictionary: texts of calls
+// and names of processes are without end.
+const dictLimit = 1 << 16
+
+// renew begins new dictionaries where those of the rows so far are large. No row
+// is under way.
+func (s *subscription) renew() {
+	for i, col := range s.cols {
+		old := s.pool.Dict(i)
+		if old == nil || old.Len() <= dictLimit || col.codedOnce() {
+			continue
+		}
+		s.pool.Renew(i)
+		if col == colExe {
+			for l := range s.labels {
+				s.labels[l].exe = s.pool.Dict(i).Code(old.Values()[s.labels[l].exe])
+			}
+		}
+	}
+}
+
+// codedOnce reports whether the column's strings are coded before there are rows,
+// or once for each function: they are no more than there are functions.
+func (c column) codedOnce() bool {
+	switch c {
+	case colUnread, colEvent, colFunction, colClass, colModule, colClassLineage:
+		return true
+	}
+	return false
 }
 
 // watermark promises that no event before the boot time t follows.

@@ -1,0 +1,68 @@
+package uprobe
+
+import (
+	"fmt"
+	"testing"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes/bpf"
+	"endoscope/probes/codegen"
+)
+
+// reread is a sink that looks at all rows once they have been given.
+type reread struct {
+	discard
+	given []*batch.Batch
+}
+
+func (r *reread) Push(b *batch.Batch) { r.given = append(r.given, b) }
+
+// Strings without end, as processes' names and texts of calls are, move to new
+// dictionaries; what is coded once for each function still means the same.
+func TestDictionariesAreBounded(t *testing.T) {
+	spec := acquisition(FunctionCall, plan.Target{}, nil, "timestamp", "event", "function_name", "module", "process", "exe")
+	cols, err := columnsOf(spec, valuesOf(spec))
+	if err != nil {
+		t.Fatal(err)
+	}
+	executable := func(pid int) string { return fmt.Sprintf("/bin/%d", pid) }
+	sink := &reread{}
+	w := wantsOf(spec, cols, &readings{columns: valuesOf(spec)}, codegen.Program{})
+	s := newSubscription(spec.Out.Types(), w, sink, 0, newNames(executable), nil)
+	s.name(0, label{function: "in_program", module: "program", exe: "/bin/program"})
+	s.name(1, label{function: "in_library", module: "library"})
+	const rows = 3*dictLimit + 100
+	for i := range rows {
+		s.add(&event{FunctionEvent: &bpf.FunctionEvent{Pid: uint32(i)}, function: uint32(i % 2), kind: eventEnter[0], process: fmt.Appendf(nil, "worker %d", i)})
+	}
+	s.flush()
+	i, dictionaries := 0, map[*batch.Dict]bool{}
+	for _, b := range sink.given {
+		for _, c := range b.Cols[1:] {
+			dictionaries[c.Dict] = true
+			if n := c.Dict.Len(); n > dictLimit+batch.MaxRows {
+				t.Fatalf("a dictionary has %d strings", n)
+			}
+		}
+		for row := range b.N {
+			want := []string{eventEnter, "in_program", "program", fmt.Sprintf("worker %d", i), "/bin/program"}
+			if i%2 == 1 {
+				want = []string{eventEnter, "in_library", "library", fmt.Sprintf("worker %d", i), executable(i)}
+			}
+			for k, text := range want {
+				if c := b.Cols[1+k]; c.Values[c.Code[row]] != text {
+					t.Fatalf("row %d: %s is %q, want %q", i, spec.Out.Fields[1+k].Name, c.Values[c.Code[row]], text)
+				}
+			}
+			i++
+		}
+	}
+	if i != rows {
+		t.Errorf("%d rows, want %d", i, rows)
+	}
+	// Three that stay, of names three or four and of executables, every other row, two.
+	if n := len(dictionaries); n < 3+3+2 {
+		t.Errorf("%d dictionaries", n)
+	}
+}
