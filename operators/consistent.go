@@ -83,7 +83,7 @@ func (c *consistent) event() (e consistency.Event, err error) {
 		return e, plan.Errorf(-1, -1, "CONSISTENT does not know the category '%s'", category).
 			WithHint("TYPE, OBJECT, THREAD, INVOCATION; NULL for what happens to entities")
 	}
-	if e.Category == consistency.None && e.Kind < consistency.Reference {
+	if e.Category == consistency.None && e.Kind < consistency.Reference && e.Kind != consistency.Ended {
 		return e, plan.Errorf(-1, -1, "the event %s of %s has no category: CONSISTENT cannot know what it is about", kind, c.text(c.roles.Entity)).
 			WithHint("TYPE, OBJECT, THREAD or INVOCATION in the column category")
 	}

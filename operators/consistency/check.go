@@ -126,6 +126,8 @@ func tellHistory(full []Event) history {
 			stack = stack[:len(stack)-1]
 		}
 		switch {
+		case e.endsLock():
+			delete(h.held, [2]string{e.Entity, e.Thread})
 		case e.Kind.Creates():
 			if m.entity != nil {
 				if e.Category == Invocation {
@@ -261,7 +263,18 @@ func (c *checker) report(r Report) {
 	}
 	var m meaning
 	switch {
-	case r.Seq == 0 && r.Kind == Ended && r.Category == None: // of what a thread does to a lock
+	case r.Kind == Ended && r.Category == None: // of what a thread does to a lock
+		if r.Seq > 0 {
+			if r.Seq > uint64(len(c.full)) || !c.full[r.Seq-1].endsLock() {
+				c.violated(0, "%v of lock %s did not happen", r.Kind, r.Entity)
+				return
+			}
+			if c.seen[r.Seq] {
+				c.violated(0, "%v of lock %s was reported before", r.Kind, r.Entity)
+			}
+			c.seen[r.Seq] = true
+			c.known(2, "it is about", c.means[r.Seq-1].entity, r.Entity, r.Seq)
+		}
 		delete(c.locks, [2]string{r.Entity, r.Thread})
 		return
 	case r.Seq == 0 && r.Kind == Ended:

@@ -77,6 +77,10 @@ func (k Kind) Ends() bool    { return k == Reclaim || k == Leave || k == Ended }
 // synchronises reports whether rule 5 is about it.
 func (k Kind) synchronises() bool { return k >= Acquire && k <= EndWait }
 
+// endsLock reports whether e says that nothing is known any more of what its thread
+// does to a lock.
+func (e *Event) endsLock() bool { return e.Kind == Ended && e.Category == None }
+
 // Unknown stands for an entity of which it is not known which one it is.
 const Unknown = "UNKNOWN"
 

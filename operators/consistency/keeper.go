@@ -69,6 +69,8 @@ func (k *Keeper) Push(e Event, selected bool, threadName string) {
 	switch {
 	case e.Kind.synchronises():
 		k.synchronise(e, wanted)
+	case e.endsLock():
+		k.endLock(e, wanted)
 	case e.Kind.Creates():
 		k.create(e, wanted)
 	case e.Kind.Ends():
@@ -401,6 +403,24 @@ func (k *Keeper) loseLock(l *lock, id, thread string) {
 	if (l.held > 0 || l.waits) && !l.unknown {
 		k.counts.Unended++
 		k.emit(Event{Time: k.now, Kind: Ended, Entity: id, Thread: thread}, k.world.any(id), true)
+	}
+}
+
+// endLock takes in that nothing is known any more of what a thread does to a lock.
+func (k *Keeper) endLock(e Event, wanted bool) {
+	l := k.world.locks[e.Entity][e.Thread]
+	switch {
+	case l == nil || l.unknown: // of UNKNOWN nobody knows that it is held
+		if wanted {
+			k.counts.Withheld++
+		}
+	case wanted || l.held > 0 || l.waits:
+		subject := k.subject(e)
+		k.refer(subject)
+		k.emit(e, subject, !wanted)
+	}
+	if l != nil {
+		k.world.unlock(e.Entity, e.Thread)
 	}
 }
 

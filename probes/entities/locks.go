@@ -260,7 +260,8 @@ func (w *world) giveUp(t *thread) {
 	w.settle(t.program, address)
 }
 
-// letGo is of a thread that ends, or of which nothing more is known.
+// letGo is of a thread that ends, or of which nothing more is known. Locks that it
+// holds are UNKNOWN from then on: they may stay locked, or be in memory that is gone.
 func (w *world) letGo(t *thread) {
 	if t.asks != nil {
 		w.giveUp(t)
@@ -269,8 +270,17 @@ func (w *world) letGo(t *thread) {
 		w.event(t.program, t, row{event: endWait, entity: t.awaits})
 		t.awaits = ""
 	}
+	var held []uint64
 	for address, l := range t.program.locks {
+		if slices.Contains(l.holders, t) {
+			held = append(held, address)
+		}
+	}
+	slices.Sort(held)
+	for _, address := range held {
+		l := t.program.locks[address]
 		l.holders = slices.DeleteFunc(l.holders, func(x *thread) bool { return x == t })
+		w.event(t.program, t, row{event: unknown, entity: l.id, name: l.kind})
 		w.settle(t.program, address)
 	}
 }
