@@ -11,6 +11,7 @@ import (
 	"endoscope/planner"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/probes/entities"
 	"endoscope/probes/process"
 	"endoscope/probes/replay"
 	"endoscope/server/grant"
@@ -103,7 +104,7 @@ func (s *session) permit(a *plan.Acquire, p *plan.Query) error {
 		return err
 	}
 	t := a.Target
-	if c := catalog.Find(a.Stream); !v.Private() || !c.Functions || len(t.Processes)+len(t.Exes) == 0 {
+	if !v.Private() || !byFunctions(a.Stream) || len(t.Processes)+len(t.Exes) == 0 {
 		return nil
 	}
 	// Each probe is restricted to a process, which must be there.
@@ -117,6 +118,12 @@ func (s *session) permit(a *plan.Acquire, p *plan.Query) error {
 	}
 	p.Notices = append(p.Notices, fmt.Sprintf("%s: only the %s now are observed: for those that start later it takes the grant \"shared\"", t, processesRunning(len(running))))
 	return nil
+}
+
+// byFunctions reports whether a stream is acquired by probes of functions.
+func byFunctions(stream string) bool {
+	c := catalog.Find(stream)
+	return c != nil && c.Functions || stream == entities.EntityEvents || stream == entities.ActivityEvents
 }
 
 func processesRunning(n int) string {

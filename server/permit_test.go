@@ -315,6 +315,18 @@ int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`,
 			t.Errorf("%s: pids seen: %v, want %d alone", stream, a.rows, alices)
 		}
 	}
+	// What is told of entities comes from probes, too: of who may observe everybody, but
+	// not probe files, they are in each of the processes.
+	sees := tracer("carol", aliceUID, false)
+	sees.Viewer.Any = true
+	carol := s.session(sees)
+	e := run(t, carol, "SELECT DISTINCT pid FROM entity_events WHERE process = 'es-permit' AND category = 'INVOCATION' FOR 1s")
+	for _, row := range e.rows {
+		if row[0] != fmt.Sprint(alices) && row[0] != fmt.Sprint(bobs) {
+			t.Errorf("entity_events: pids seen: %v, want none but %d and %d", e.rows, alices, bobs)
+		}
+	}
+	run(t, carol, "SELECT * FROM activity_events WHERE process = 'es-permit' FOR 100ms")
 	hidden := refusal(t, alice, fmt.Sprintf("SELECT * FROM function_start WHERE pid = %d AND function_name = 'work'", bobs))
 	if !strings.Contains(hidden, fmt.Sprintf("there is no process %d", bobs)) {
 		t.Errorf("another user's process: %s", hidden)

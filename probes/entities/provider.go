@@ -171,8 +171,9 @@ func (*Provider) libraries(target plan.Target, running []process.Process) (plan.
 	modules := slices.Clone(libc)
 	for _, r := range running {
 		modules = append(modules, filepath.Base(r.Exe)) // linked statically
-		if target.Command {
-			// Its libraries are not there yet, but it is known which will be.
+		if target.Command && !target.Viewer.Private() {
+			// Its libraries are not there yet, but it is known which will be. Who may
+			// only probe single processes waits for them instead.
 			target.Exes = append(slices.Clone(target.Exes), r.Exe)
 		}
 	}
