@@ -43,6 +43,7 @@ type FunctionCounters struct {
 	Cut        uint64
 	TooLarge   uint64
 	Unkept     uint64
+	Undefined  uint64
 }
 
 type FunctionEvent struct {

@@ -42,10 +42,12 @@ struct event_method {
 /* The calls of a method are not wanted. */
 #define UNWANTED (1U << 31)
 
+#define METHODS (1 << 18) /* that are told apart, and so the highest number: maxMethods of package uprobe */
+
 /* Methods by what they are called, with their number from 1 on. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1 << 18);
+	__uint(max_entries, METHODS);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct method_key);
 	__type(value, __u32);
@@ -89,14 +91,24 @@ struct {
 /* define gives a method its number, and sends what it is called; 0: there was no room to. */
 static __noinline __u32 define(const struct method_key *key)
 {
+	/* Nothing is sent for each call of methods that have no room. */
+	if (methods_known >= METHODS) {
+		COUNT_CALL(undefined);
+		return 0;
+	}
 	struct event_method *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
 
 	if (!e) {
 		COUNT_CALL(lost);
 		return 0;
 	}
+	__u32 id = __sync_fetch_and_add(&methods_known, 1) + 1;
+	if (id > METHODS) { /* other processors had the last ones */
+		bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);
+		COUNT_CALL(undefined);
+		return 0;
+	}
 	__builtin_memset(e, 0, sizeof(*e));
-	__u32 id = (__sync_fetch_and_add(&methods_known, 1) + 1) & ID(~0);
 	e->e.function = DEFINES;
 	e->e.query = query;
 	e->e.pid = key->pid;
@@ -110,6 +122,8 @@ static __noinline __u32 define(const struct method_key *key)
 		__u32 *other = bpf_map_lookup_elem(&methods, key);
 		if (other)
 			return *other; /* of another thread, which was faster */
+		COUNT_CALL(undefined); /* there is no memory */
+		return 0;
 	}
 	return id;
 }

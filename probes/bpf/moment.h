@@ -116,6 +116,7 @@ struct counters {
 	__u64 cut;          /* calls of which a text was cut off */
 	__u64 too_large;    /* calls with a number that has no room */
 	__u64 unkept;       /* calls whose texts were not kept until the return */
+	__u64 undefined;    /* calls of methods that have no number */
 };
 
 enum {

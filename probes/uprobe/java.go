@@ -201,6 +201,7 @@ type methods struct {
 const (
 	unwantedMethod = 1 << 31
 	definesMethod  = 1<<32 - 1
+	maxMethods     = 1 << 18 // METHODS of java.h
 	sizeMethod     = int(unsafe.Sizeof(bpf.FunctionEventMethod{}))
 )
 
@@ -225,6 +226,9 @@ func (s *subscription) define(record []byte) {
 		return
 	}
 	e := (*bpf.FunctionEventMethod)(unsafe.Pointer(unsafe.SliceData(record)))
+	if e.Id > maxMethods {
+		return // no program gives such a number
+	}
 	l := label{
 		function: textIn(e.Name[:], e.Key.NameLength),
 		class:    strings.ReplaceAll(textIn(e.Class[:], e.Key.ClassLength), "/", "."),

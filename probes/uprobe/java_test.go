@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"endoscope/planner/plan"
+	"endoscope/probes/bpf"
 	"endoscope/probes/testenv"
 )
 
@@ -118,6 +119,35 @@ func TestJavaMethods(t *testing.T) {
 				t.Errorf("lost %v", got.lost)
 			}
 		})
+	}
+}
+
+// When there is no number left for a method its calls are lost, and the loss named:
+// none is told as another method's.
+func TestJavaMethodsTooMany(t *testing.T) {
+	testenv.NeedUprobes(t)
+	p := provider(t, Options{})
+	r := runJava(t, "-XX:+ExtendedDTraceProbes")
+	src, got := start(t, p, acquisition(FunctionStart, r.target(), ofApp(), "timestamp", "function_name"))
+	p.mu.Lock()
+	err := p.active[src.(*source)].objects.Variables[bpf.FunctionVarMethodsKnown].Set(uint32(maxMethods))
+	p.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := said(t, r.finish(success))
+	got.wait(t)
+	calls := 0
+	for _, n := range known {
+		calls += n
+	}
+	if lost := got.lost["too many methods of Java"]; lost < uint64(calls) {
+		t.Errorf("%d calls are lost, want at least the %d of the program's methods: %v", lost, calls, got.lost)
+	}
+	for _, row := range got.rows {
+		if _, counted := known[row[1].S]; counted {
+			t.Fatalf("a call of %s has a row", row[1].S)
+		}
 	}
 }
 

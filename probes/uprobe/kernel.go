@@ -540,6 +540,7 @@ func (in *installation) counters(per *[]bpf.FunctionCounters) (sum bpf.FunctionC
 		sum.Cut += c.Cut
 		sum.TooLarge += c.TooLarge
 		sum.Unkept += c.Unkept
+		sum.Undefined += c.Undefined
 	}
 	return sum, nil
 }
