@@ -151,6 +151,7 @@ type FunctionMethodKey struct {
 	Pid         uint32
 	ClassLength uint16
 	NameLength  uint16
+	Hash        uint64
 }
 
 type FunctionMoment struct {

@@ -4,7 +4,8 @@
  * and hotspot:method__return, src/hotspot/share/runtime/sharedRuntime.cpp). They
  * are passed at each entry, and whenever a method is left, by an exception too,
  * with the addresses of three texts that name the method: these are the key by
- * which it is known. What they say is sent once, when a method is seen first;
+ * which it is known, with a hash of what they say: when its class is unloaded, another's
+ * texts may be put there. What they say is sent once, when a method is seen first;
  * user space says then whether the method is wanted at all. Until it has, its
  * calls are.
  *
@@ -27,7 +28,10 @@ struct method_key {
 	__u64 class, name, signature;
 	__u32 pid;
 	__u16 class_length, name_length;
+	__u64 hash; /* of the last bytes of class and name */
 };
+
+#define HASHED_BYTES 32 /* of a text: its end tells more than the packages before it, and the stack is short */
 
 /* In place of a function's number: a method is defined. */
 #define DEFINES 0xffffffff
@@ -128,6 +132,27 @@ static __noinline __u32 define(const struct method_key *key)
 	return id;
 }
 
+/* hash_end adds the end of a text to a hash (FNV-1a, by words); what cannot be read is zeros. */
+static __always_inline __u64 hash_end(__u64 hash, __u64 text, __u32 length)
+{
+	__u64 words[HASHED_BYTES / 8] = {};
+	__u32 n = length < HASHED_BYTES ? length : HASHED_BYTES;
+
+	bpf_probe_read_user(words, n, (void *)(text + length - n));
+	for (int i = 0; i < HASHED_BYTES / 8; i++) {
+		hash = (hash ^ words[i]) * 0x100000001b3ULL;
+		hash ^= hash >> 32; /* the upper bytes of a word reach the lower ones of the next product */
+	}
+	return hash;
+}
+
+static __noinline __u64 hash_texts(const struct method_key *key)
+{
+	__u64 hash = hash_end(0xcbf29ce484222325ULL, key->class, key->class_length);
+
+	return hash_end(hash, key->name, key->name_length);
+}
+
 /* read_key notes which method a probe is about. */
 static __always_inline void read_key(struct method_key *key, const struct pt_regs *ctx, __u64 cookie)
 {
@@ -140,6 +165,7 @@ static __always_inline void read_key(struct method_key *key, const struct pt_reg
 	key->name_length = args[3];
 	key->signature = args[4];
 	key->pid = bpf_get_current_pid_tgid() >> 32;
+	key->hash = hash_texts(key);
 }
 
 static __always_inline struct java_thread *java_thread_of(struct task_struct *task, bool create)

@@ -122,6 +122,54 @@ func TestJavaMethods(t *testing.T) {
 	}
 }
 
+// machine passes the probes of calls as a Java machine does that has unloaded a
+// class and put the texts of another one where its were.
+var machine = strings.ReplaceAll(marks, `\"app\"`, `\"hotspot\"`) + `
+static char class[200], method[200], signature[] = "()V";
+#define TEXTS "8@%0 8@%1 8@%2 8@%3 8@%4 8@%5 8@%6"
+#define OPERANDS "nor"(1L), "nor"(class), "nor"(classes), "nor"(method), "nor"(names), "nor"(signature), "nor"(3L)
+NOINLINE void enter(long classes, long names) { MARK("method__entry", "0", TEXTS, OPERANDS); sink++; }
+NOINLINE void leave(long classes, long names) { MARK("method__return", "0", TEXTS, OPERANDS); sink++; }
+void play(const char *c, const char *m) {
+	strcpy(class, c);
+	strcpy(method, m);
+	enter(strlen(c), strlen(m));
+	leave(strlen(c), strlen(m));
+}
+`
+
+// Texts that lie where those of another method did are another method's, whether
+// that one was selected or not.
+func TestJavaTextsInTheSamePlace(t *testing.T) {
+	testenv.NeedUprobes(t)
+	library := copyAs(t, testenv.CompileCText(t, machine, "-O1", "-shared", "-fPIC"), machineLibrary)
+	far := strings.Repeat("far/", 40)
+	program := testenv.CompileCText(t, prelude+fmt.Sprintf(`
+void play(const char *c, const char *m);
+int main(void) {
+	ready();
+	for (int i = 0; i < 10; i++) {
+		play("lib/Aa", "get"); play("app/Aa", "get"); play("app/Ba", "get"); play("app/Ba", "set");
+		play("%[1]sA", "get"); play("%[1]sB", "get");
+	}
+}
+`, far), "-O1", "-Wl,--no-as-needed", "-Wl,-rpath,"+filepath.Dir(library), library)
+	p := provider(t, Options{})
+	r := run(t, program, "-XX:+ExtendedDTraceProbes")
+	_, got := start(t, p, acquisition(FunctionDuration, r.target(), call("not", call("like", selColumn(selClass), constant("lib.%"))), "timestamp", "class", "function_name"))
+	r.finish(success)
+	got.wait(t)
+	calls := map[string]int{}
+	for _, row := range got.rows {
+		calls[row[1].S+"."+row[2].S]++
+	}
+	far = strings.ReplaceAll(far, "/", ".")
+	want := map[string]int{"app.Aa.get": 10, "app.Ba.get": 10, "app.Ba.set": 10, far + "A.get": 10, far + "B.get": 10}
+	if diff := cmp.Diff(want, calls); diff != "" {
+		t.Errorf("%s\nlost %v, counted %v", diff, got.lost, got.counts)
+	}
+}
+
 // When there is no number left for a method its calls are lost, and the loss named:
 // none is told as another method's.
 func TestJavaMethodsTooMany(t *testing.T) {
