@@ -100,7 +100,7 @@ func TestPrecisionAndRecall(t *testing.T) {
 				if s.precision() < 1 || s.recall() < 1 {
 					t.Log(ask(t, pid, settings, "SELECT text(TRIE(stack, state, syscall)) FROM SAMPLE(stack_sample, 10ms) FOR 2s", nil)[0][0].S)
 				}
-				if s.precision() < 0.5 || s.recall() < 0.5 {
+				if s.precision() < 0.3 || s.recall() < 0.5 { // two wrong ones beside one right weigh less than one that is missed
 					t.Errorf("%s: %v", p.name, s)
 				}
 			})
