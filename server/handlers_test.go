@@ -95,7 +95,7 @@ func TestTrie(t *testing.T) {
 	defer func() { target.Process.Kill(); target.Wait() }()
 	s := newSession(t, wire.Options{PID: target.Process.Pid})
 	a := read(t, start(t, s, `SELECT TRIE(stack, state, syscall), folded(TRIE(stack, state, syscall)), xml(TRIE(stack, state, syscall)), svg(TRIE(stack, state, syscall))
-		FROM SAMPLE(stack_sample, 10ms) FOR 2s`))
+		FROM SAMPLE(stack_sample, 10ms) FOR 6s`))
 	for i, parts := range [][]string{
 		{" waiter (", " loop (WAIT)", " handle_event (RUN) <- EVENT NODE_WAIT", " process (RUN) <- EVENT NODE_IO"},
 		{"start_thread;waiter;loop;handle_event;burn ", "start_thread;waiter;loop;"},
@@ -180,7 +180,7 @@ func TestHandlerCostChanges(t *testing.T) {
 	}
 	defer func() { target.Process.Kill(); target.Wait() }()
 	s := newSession(t, wire.Options{PID: target.Process.Pid})
-	ask(t, s, "SET handler_memory = 1s")
+	ask(t, s, "SET handler_memory = 5s")
 	calls := start(t, s, "SELECT handler, COUNT(*) FROM handler_cost WHERE module = 'target' GROUP BY handler")
 	until := func(want string) {
 		t.Helper()
