@@ -19,9 +19,6 @@ const (
 // entityBytes is what one entity that lives takes, about.
 const entityBytes = 1 << 10
 
-// identityLimit is when strings move to a new dictionary: identities are without end.
-const identityLimit = 1 << 16
-
 // consistent reports the selected rows of its input, and those others that a
 // consistency.Keeper has for them. Rows that may be reported later are copied.
 type consistent struct {
@@ -191,16 +188,7 @@ func (c *consistent) flush() (Status, error) {
 		return c.out.status, c.err
 	}
 	c.b = nil
-	full := false
-	for i := range b.Cols {
-		if col := &b.Cols[i]; col.Dict != nil {
-			col.Values = col.Dict.Values()
-			full = full || col.Dict.Len() > identityLimit
-		}
-	}
-	if full {
-		c.pool = batch.NewPool(c.types)
-	}
+	c.pool.Seal(b)
 	defer b.Release()
 	return c.out.push(c.ctx, b)
 }

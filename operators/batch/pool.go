@@ -29,6 +29,25 @@ func (p *Pool) Dict(i int) *Dict { return p.dicts[i] }
 // from now on have it. Those that it has returned keep the old one.
 func (p *Pool) Renew(i int) { p.dicts[i] = NewDict() }
 
+// dictLimit is when a column's strings move to a new dictionary: texts, names and
+// identities that programs make are without end.
+const dictLimit = 1 << 16
+
+// Seal ends the filling of b, a batch of the pool: its codes can be read by others
+// from now on. A dictionary that has become large is not that of the next batch.
+func (p *Pool) Seal(b *Batch) {
+	for i := range b.Cols {
+		c := &b.Cols[i]
+		if c.Dict == nil {
+			continue
+		}
+		c.Values = c.Dict.Values()
+		if c.Dict.Len() > dictLimit && c.Dict == p.dicts[i] {
+			p.Renew(i)
+		}
+	}
+}
+
 // Get returns an empty batch owned by the caller, with one reference.
 func (p *Pool) Get() *Batch {
 	b, _ := p.free.Get().(*Batch)

@@ -57,24 +57,20 @@ type row struct {
 	category, event, entity, name, class, parent, other string
 }
 
-// dictLimit is when strings move to a new dictionary: identities are without end.
-const dictLimit = 1 << 16
-
 // rows makes batches.
 type rows struct {
-	push   func(*batch.Batch)
-	schema batch.Schema
-	names  []string // of the columns
-	pool   *batch.Pool
-	batch  *batch.Batch
+	push  func(*batch.Batch)
+	names []string // of the columns
+	pool  *batch.Pool
+	batch *batch.Batch
 }
 
 func newRows(out plan.Schema) *rows {
-	r := &rows{schema: out.Types()}
+	r := &rows{}
 	for _, f := range out.Fields {
 		r.names = append(r.names, f.Name)
 	}
-	r.pool = batch.NewPool(r.schema)
+	r.pool = batch.NewPool(out.Types())
 	return r
 }
 
@@ -148,15 +144,6 @@ func (r *rows) flush() {
 		return
 	}
 	r.batch = nil
-	full := false
-	for i := range b.Cols {
-		if c := &b.Cols[i]; c.Dict != nil {
-			c.Values = c.Dict.Values()
-			full = full || c.Dict.Len() > dictLimit
-		}
-	}
+	r.pool.Seal(b)
 	r.push(b)
-	if full {
-		r.pool = batch.NewPool(r.schema)
-	}
 }

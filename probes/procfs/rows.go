@@ -8,10 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dictLimit is when a stream's strings move to a new dictionary: process and
-// thread names are without end.
-const dictLimit = 1 << 16
-
 // cell is a value of the row being made. The zero cell is NULL.
 type cell struct {
 	set bool
@@ -24,8 +20,7 @@ type cell struct {
 // A sampler sets the cells of a row, by their positions in Columns, and emits it.
 type rows struct {
 	sink   probes.Sink // nil: rows are dropped
-	schema batch.Schema
-	from   []int // for each column of the batch, its position in Columns
+	from   []int       // for each column of the batch, its position in Columns
 	cells  []cell
 	pool   *batch.Pool
 	batch  *batch.Batch
@@ -34,7 +29,7 @@ type rows struct {
 
 func newRows(stream string, out plan.Schema) (*rows, error) {
 	all := Columns[stream]
-	r := &rows{schema: out.Types(), cells: make([]cell, len(all))}
+	r := &rows{cells: make([]cell, len(all))}
 	for _, want := range out.Fields {
 		i := plan.Schema{Fields: all}.Index(want.Name)
 		if i < 0 || all[i].Type != want.Type {
@@ -42,7 +37,7 @@ func newRows(stream string, out plan.Schema) (*rows, error) {
 		}
 		r.from = append(r.from, i)
 	}
-	r.pool = batch.NewPool(r.schema)
+	r.pool = batch.NewPool(out.Types())
 	return r, nil
 }
 
@@ -105,16 +100,7 @@ func (r *rows) flush() {
 	if r.batch == nil {
 		return
 	}
-	full := false
-	for i := range r.batch.Cols {
-		if c := &r.batch.Cols[i]; c.Dict != nil {
-			c.Values = c.Dict.Values()
-			full = full || c.Dict.Len() > dictLimit
-		}
-	}
+	r.pool.Seal(r.batch)
 	r.sink.Push(r.batch)
 	r.batch = nil
-	if full {
-		r.pool = batch.NewPool(r.schema)
-	}
 }

@@ -141,13 +141,9 @@ func comm(c *[16]int8) string {
 	return unix.ByteSliceToString(b)
 }
 
-// dictLimit is when strings move to a new dictionary: names are without end.
-const dictLimit = 1 << 16
-
 // rows makes batches of records.
 type rows struct {
 	push   func(*batch.Batch)
-	schema batch.Schema
 	names  []string // of the columns
 	pool   *batch.Pool
 	batch  *batch.Batch
@@ -155,11 +151,11 @@ type rows struct {
 }
 
 func newRows(spec *plan.Acquire, offset int64) *rows {
-	r := &rows{schema: spec.Out.Types(), offset: offset}
+	r := &rows{offset: offset}
 	for _, f := range spec.Out.Fields {
 		r.names = append(r.names, f.Name)
 	}
-	r.pool = batch.NewPool(r.schema)
+	r.pool = batch.NewPool(spec.Out.Types())
 	return r
 }
 
@@ -231,15 +227,6 @@ func (r *rows) flush() {
 		return
 	}
 	r.batch = nil
-	full := false
-	for i := range b.Cols {
-		if c := &b.Cols[i]; c.Dict != nil {
-			c.Values = c.Dict.Values()
-			full = full || c.Dict.Len() > dictLimit
-		}
-	}
+	r.pool.Seal(b)
 	r.push(b)
-	if full {
-		r.pool = batch.NewPool(r.schema)
-	}
 }

@@ -39,13 +39,9 @@ type observation struct {
 	function   string // "": not known
 }
 
-// dictLimit is when strings move to a new dictionary: values are without end.
-const dictLimit = 1 << 16
-
 // rows makes batches of observations.
 type rows struct {
 	push   func(*batch.Batch)
-	schema batch.Schema
 	names  []string // of the columns
 	pool   *batch.Pool
 	batch  *batch.Batch
@@ -53,7 +49,7 @@ type rows struct {
 }
 
 func newRows(spec *plan.Acquire, offset int64) (*rows, error) {
-	r := &rows{schema: spec.Out.Types(), offset: offset}
+	r := &rows{offset: offset}
 	for _, want := range spec.Out.Fields {
 		i := plan.Schema{Fields: Columns}.Index(want.Name)
 		if i < 0 || Columns[i].Type != want.Type {
@@ -61,7 +57,7 @@ func newRows(spec *plan.Acquire, offset int64) (*rows, error) {
 		}
 		r.names = append(r.names, want.Name)
 	}
-	r.pool = batch.NewPool(r.schema)
+	r.pool = batch.NewPool(spec.Out.Types())
 	return r, nil
 }
 
@@ -130,15 +126,6 @@ func (r *rows) flush() {
 		return
 	}
 	r.batch = nil
-	full := false
-	for i := range b.Cols {
-		if c := &b.Cols[i]; c.Dict != nil {
-			c.Values = c.Dict.Values()
-			full = full || c.Dict.Len() > dictLimit
-		}
-	}
+	r.pool.Seal(b)
 	r.push(b)
-	if full {
-		r.pool = batch.NewPool(r.schema)
-	}
 }

@@ -1,4 +1,5 @@
-// Functions of Go with arguments of many kinds.
+// Goprog has functions of Go with arguments of many kinds, and calls each with values
+// that a test knows.
 package main
 
 import (

@@ -1,0 +1,222 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"endoscope/operators/batch"
+	"endoscope/server/grant"
+	"endoscope/server/wire"
+)
+
+// engineOf is an engine whose sessions do nothing.
+type engineOf struct {
+	mu       sync.Mutex
+	closed   int
+	expelled []string
+}
+
+func (e *engineOf) As(*grant.Grant) wire.Engine { return idle{e} }
+func (e *engineOf) Close() error                { return nil }
+func (e *engineOf) Expel(user string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.expelled = append(e.expelled, user)
+}
+
+type idle struct{ *engineOf }
+
+func (i idle) NewSession(context.Context, wire.Options) (wire.Session, error) {
+	return &quiet{e: i.engineOf}, nil
+}
+
+type quiet struct {
+	wire.Session
+	e *engineOf
+}
+
+// begun is told of each statement, and goOn lets it end.
+var begun, goOn = make(chan bool), make(chan bool)
+
+func (q *quiet) Execute(context.Context, string, ...batch.Value) (wire.Result, error) {
+	begun <- true
+	<-goOn
+	return &nothing{e: q.e}, nil
+}
+
+// nothing is a result that counts as closed once it is.
+type nothing struct {
+	wire.Result
+	e *engineOf
+}
+
+func (n *nothing) Close() error {
+	n.e.mu.Lock()
+	defer n.e.mu.Unlock()
+	n.e.closed++
+	return nil
+}
+
+// What a user begins just while they are expelled does not outlive that.
+func TestExpelledInAStatement(t *testing.T) {
+	users := filepath.Join(t.TempDir(), "users")
+	if err := os.WriteFile(users, []byte("user alice\n role trace\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	a, err := New(Options{Policy: users})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &engineOf{}
+	g := NewGuard(e, a, nil)
+	defer g.Close()
+	s, err := g.NewSession(t.Context(), wire.Options{User: &wire.User{Name: "alice", Via: "certificate 1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan error, 1)
+	go func() {
+		_, err := s.Execute(t.Context(), "CREATE TRIGGER ...")
+		over <- err
+	}()
+	<-begun
+	if err := os.WriteFile(users, []byte("user bob\n role trace\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	g.expel() // which is through before the statement is
+	expelled := func() int {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return len(e.expelled)
+	}
+	before := expelled()
+	goOn <- true
+	if err := <-over; status.Code(err) != codes.Unauthenticated {
+		t.Errorf("the statement gives %v", err)
+	}
+	if n := expelled(); before == 0 || n <= before {
+		t.Errorf("alice was expelled %d times before her statement was through, and %d in all", before, n)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed != 2 {
+		t.Errorf("%d are closed, of the session and the result", e.closed)
+	}
+}
+
+func (q *quiet) Close() error {
+	q.e.mu.Lock()
+	defer q.e.mu.Unlock()
+	q.e.closed++
+	return nil
+}
+
+// repeating is an engine whose results are given again from the first row.
+type repeating struct{ engineOf }
+
+func (e *repeating) As(*grant.Grant) wire.Engine { return e }
+func (e *repeating) NewSession(context.Context, wire.Options) (wire.Session, error) {
+	return &repeats{quiet{e: &e.engineOf}}, nil
+}
+
+type repeats struct{ quiet }
+
+func (r *repeats) Execute(_ context.Context, statement string, _ ...batch.Value) (wire.Result, error) {
+	if statement == "live" {
+		return &nothing{e: r.e}, nil
+	}
+	return again{&nothing{e: r.e}}, nil
+}
+
+type again struct{ wire.Result }
+
+func (again) StartsOver() bool { return true }
+
+// What a result says of being executed again, by which a client that has lost its
+// connection goes, is said through the guard, too.
+func TestGuardedResultsStartOver(t *testing.T) {
+	users := filepath.Join(t.TempDir(), "users")
+	if err := os.WriteFile(users, []byte("user alice\n role trace\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	a, err := New(Options{Policy: users})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := NewGuard(&repeating{}, a, nil)
+	defer g.Close()
+	s, err := g.NewSession(t.Context(), wire.Options{User: &wire.User{Name: "alice", Via: "certificate 1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for statement, want := range map[string]bool{"live": false, "SELECT * FROM file('calls.csv')": true} {
+		r, err := s.Execute(t.Context(), statement)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, ok := r.(interface{ StartsOver() bool })
+		if got := ok && b.StartsOver(); got != want {
+			t.Errorf("%s: starts over: %t, want %t", statement, got, want)
+		}
+		_ = r.Close()
+	}
+}
+
+// When what a user may do changes, what they run by the old rule ends; limits
+// change for what comes.
+func TestGuardHoldsToTheFile(t *testing.T) {
+	users := filepath.Join(t.TempDir(), "users")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(users+".new", []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(users+".new", users); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("user alice\n role trace\nuser bob\n role read\n")
+	a, err := New(Options{Policy: users})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &engineOf{}
+	g := NewGuard(e, a, nil)
+	defer g.Close()
+	for _, name := range []string{"alice", "bob"} {
+		if _, err := g.NewSession(t.Context(), wire.Options{User: &wire.User{Name: name, Via: "certificate 1"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := g.NewSession(t.Context(), wire.Options{}); err == nil {
+		t.Error("a session of nobody")
+	}
+	state := func() string {
+		g.expel()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return fmt.Sprint(g.Sessions(), e.closed, e.expelled)
+	}
+	for _, c := range []struct{ file, want string }{
+		{"user alice\n role trace\nuser bob\n role read\n", "2 0 []"},
+		{"user alice\n role trace\n limits queries=1\nuser bob\n role read\n", "2 0 []"},
+		{"user alice\n role read\nuser bob\n role read\n", "1 1 [alice]"},
+		{"user alice\n role read\n", "0 2 [alice bob]"},
+		{"user alice\n role read\n", "0 2 [alice bob]"},
+	} {
+		write(c.file)
+		if got := state(); got != c.want {
+			t.Errorf("after\n%s%s, want %s", c.file, got, c.want)
+		}
+	}
+	if l := a.account("alice", grant.Limits{Queries: 1}).Limits(); l.Queries != 1 {
+		t.Errorf("limits %+v", l)
+	}
+}
