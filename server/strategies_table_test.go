@@ -18,17 +18,20 @@ type strategyPoint struct {
 	percent, functions int
 	none               float64      // ns a transaction, nothing watched
 	estimated          [3]float64   // ns a transaction that the fixed plans add, by the cost model
-	took               [][4]float64 // ns a transaction, in each turn by each plan
+	took               [][4]float64 // ns a transaction, in each turn by each plan; 0: not that plan's turn
 	chosen             [3]int       // turns in which the optimiser had chosen a plan
 }
 
 // mean is what a transaction took by a plan.
 func (p *strategyPoint) mean(plan int) float64 {
-	sum := 0.0
+	sum, n := 0.0, 0
 	for _, t := range p.took {
-		sum += t[plan]
+		if t[plan] > 0 {
+			sum += t[plan]
+			n++
+		}
 	}
-	return sum / float64(len(p.took))
+	return sum / float64(n)
 }
 
 // best is the best of the fixed plans, and by how much the next took longer.
@@ -44,11 +47,28 @@ func (p *strategyPoint) best() (plan int, by float64) {
 // plan in the same turn: the mean, and the upper end of its 95 % interval (t).
 func (p *strategyPoint) excess() (mean, upper float64) {
 	best, _ := p.best()
-	var all []float64
+	return meanAndUpper(p.against(best, auto))
+}
+
+// against is by how much a plan took longer than another in each turn of both.
+func (p *strategyPoint) against(other, plan int) (all []float64) {
 	for _, t := range p.took {
-		all = append(all, t[auto]/t[best]-1)
+		if t[plan] > 0 && t[other] > 0 {
+			all = append(all, t[plan]/t[other]-1)
+		}
 	}
-	return meanAndUpper(all)
+	return all
+}
+
+// isOut reports whether a fixed plan is surely not the best: the lower end of the
+// interval of what it took longer is beyond what the optimiser may.
+func (p *strategyPoint) isOut(plan int) bool {
+	best, _ := p.best()
+	if plan == auto || plan == best {
+		return false
+	}
+	mean, upper := meanAndUpper(p.against(best, plan))
+	return mean-(upper-mean) > 0.1
 }
 
 // width is half of that interval.

@@ -31,7 +31,7 @@ const (
 	trifle = 10_000
 	// What it may cost to look again, as a share of what was spent since: because
 	// it was long ago, and because the load has changed.
-	dueShare, doubtShare = 0.02, 0.25
+	dueShare, doubtShare = 0.01, 0.25
 )
 
 // Current is the candidate in use.

@@ -282,8 +282,8 @@ func TestLooksAgain(t *testing.T) {
 	step(1, known(10, 4, 9))
 	stale := known(10, 4, 9)
 	stale[2].Known = false
-	// A look costs 6 more, of which there is a fiftieth: after 75 s.
-	for range 74 {
+	// A look costs 6 more, of which there is a hundredth: after 150 s.
+	for range 149 {
 		step(1, stale)
 	}
 	step(0, stale)
