@@ -79,6 +79,9 @@ func newAggregate(n *plan.Aggregate, down Operator, o *Options) (*aggregate, err
 		pool: batch.NewPool(n.Out.Types()), dicts: make([]*batch.Dict, len(n.Out.Fields)),
 		maxBytes: o.MemoryLimit, encoderBudget: o.EncoderBudget,
 	}
+	if o.Clock != nil {
+		a.clock = o.Clock
+	}
 	if a.maxBytes <= 0 {
 		a.maxBytes = DefaultMemoryLimit
 	}

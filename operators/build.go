@@ -16,6 +16,9 @@ type Options struct {
 	// Start is when the query was armed, ns since the epoch: RATE and EMIT
 	// EVERY count from it.
 	Start int64
+	// Clock tells the time, ns since the epoch, by which RATE counts; nil: this
+	// machine's.
+	Clock func() int64
 	// OpenFile opens the file of an INSERT; nil: os.Create.
 	OpenFile func(path string) (io.WriteCloser, error)
 	// Residual is what the source of a leaf leaves of the leaf's Filter, which

@@ -17,6 +17,10 @@ import (
 // waits.
 const waitingEvents = 64
 
+// waitingCues is how many events may wait for a client before cues for its fragment
+// wait for it, too.
+const waitingCues = 1024
+
 // notRead is the cause of rows that were dropped because nobody read them.
 const notRead = "not read in time"
 
@@ -31,6 +35,12 @@ type outlet struct {
 	timed   bool  // watermarks are times, and not numbers of lines
 	// hurried is set while a live source runs: the query must not wait.
 	hurried atomic.Bool
+
+	// Who waits for room does not overlook that the query is to end: halt, called by
+	// the runner, has its sources stop. The zero values never end it.
+	stop     <-chan struct{}
+	deadline <-chan time.Time
+	halt     func()
 
 	given   uint64 // rows, the dropped ones included; the runner's
 	skipped bool   // of a preview: the rest is not wanted either; the runner's
@@ -143,16 +153,23 @@ func (o *outlet) cue(ctx context.Context, c wire.Cue) error {
 // send has the client get an event. It waits for room, or, if the query must not
 // wait, drops rows for which there is none: then it reports false.
 func (o *outlet) send(ctx context.Context, ev wire.Event) (kept bool, err error) {
+	stop, deadline := o.stop, o.deadline
 	for {
 		if o.put(ev) {
 			return true, nil
 		}
-		if o.unread > 0 && o.hurried.Load() && ev.Port != wire.PortStates {
+		if o.unread > 0 && o.hurried.Load() && ev.Batch != nil && ev.Port != wire.PortStates {
 			ev.Batch.Release()
 			return false, nil
 		}
 		select {
 		case <-o.room:
+		case <-stop:
+			stop = nil
+			o.halt()
+		case <-deadline:
+			deadline = nil
+			o.halt()
 		case <-ctx.Done():
 			if ev.Batch != nil {
 				ev.Batch.Release()
@@ -178,9 +195,14 @@ func (o *outlet) put(ev wire.Event) bool {
 			return false
 		}
 	case ev.Kind == wire.Cued:
-		if last := len(o.events) - 1; n > 0 && o.events[last].Kind == wire.Cued && o.events[last].Cue.Kind == wire.CueWatermark && ev.Cue.Kind == wire.CueWatermark {
+		// Of cues that nothing came between the last says it all.
+		if last := len(o.events) - 1; n > 0 && o.events[last].Kind == wire.Cued && o.events[last].Cue.Kind == ev.Cue.Kind && o.events[last].Cue.Preview == ev.Cue.Preview {
+			ev.Mark = o.mark
 			o.events[last] = ev
 			return true
+		}
+		if n >= waitingCues {
+			return false
 		}
 	case n > 0 && o.events[len(o.events)-1].Kind == ev.Kind:
 		return true // all that came between was dropped: it says nothing new

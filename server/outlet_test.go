@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -153,4 +154,65 @@ func TestPreviewsAreSkippedWhole(t *testing.T) {
 	if o.t.rows.Load() != 0 || len(o.t.losses()) != 0 {
 		t.Error("rows of previews were counted")
 	}
+}
+
+// A query that waits for room for states hears that it is to end.
+func TestWhoWaitsHearsOfTheEnd(t *testing.T) {
+	stopped, over := make(chan struct{}), make(chan time.Time, 1)
+	close(stopped)
+	over <- time.Time{}
+	for what, o := range map[string]*outlet{
+		"stop": {t: newTally(), unread: 8, ready: make(chan struct{}, 1), room: make(chan struct{}, 1), stop: stopped},
+		"FOR":  {t: newTally(), unread: 8, ready: make(chan struct{}, 1), room: make(chan struct{}, 1), deadline: over},
+	} {
+		o.hurried.Store(true)
+		halted := 0
+		o.halt = func() {
+			halted++
+			if ev, ok, _ := o.take(); ok {
+				ev.Batch.Release() // the client reads on, or the next would wait for good
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		for range 2 {
+			if err := o.give(ctx, wire.PortStates, rowsOf(8)); err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+		}
+		cancel()
+		if halted != 1 || len(o.t.losses()) > 0 {
+			t.Errorf("%s: %d times halted, lost %v", what, halted, o.t.losses())
+		}
+		o.discard()
+	}
+}
+
+// What a fragment is told is bounded, too, however long its client does not read.
+func TestCuesAreBounded(t *testing.T) {
+	o := newOutlet(newTally(), 1<<20)
+	o.hurried.Store(true)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for i := range int64(100) {
+		if err := o.cue(ctx, wire.Cue{Kind: wire.CueTick, Time: i}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := o.waiting(); n != 1 || o.events[0].Cue.Time != 99 {
+		t.Errorf("%d ticks wait, the first at %d", n, o.events[0].Cue.Time)
+	}
+	var err error
+	for i := 0; err == nil; i++ {
+		if i == waitingCues-1 { // one waits already
+			cancel()
+		}
+		if i > 2*waitingCues {
+			t.Fatal("it takes every cue")
+		}
+		err = o.cue(ctx, wire.Cue{Kind: wire.CueTick, Preview: i%2 == 0})
+	}
+	if n := o.waiting(); n > waitingCues {
+		t.Errorf("%d cues wait", n)
+	}
+	o.discard()
 }

@@ -10,6 +10,7 @@ import (
 	"endoscope/planner"
 	"endoscope/planner/cost"
 	"endoscope/planner/plan"
+	"endoscope/probes/clock"
 	"endoscope/server/wire"
 )
 
@@ -277,6 +278,9 @@ func (p *placement) passes(t int64) bool {
 
 func (p *placement) Close(ctx context.Context, port int) error {
 	if err := p.flush(ctx); err != nil {
+		return err
+	}
+	if err := p.out.cue(ctx, wire.Cue{Kind: wire.CueEnd, Time: clock.Now() - p.began}); err != nil {
 		return err
 	}
 	return p.out.Close(ctx, port)

@@ -295,6 +295,7 @@ func (q *query) loop(ctx context.Context) error {
 		timers.preview = time.NewTicker(q.live)
 	}
 	stop := q.stop
+	r.out.stop, r.out.deadline, r.out.halt = q.stop, timers.deadlineC(), r.halt
 	for r.open > 0 {
 		if err := r.drainQueue(ctx); err != nil {
 			return err

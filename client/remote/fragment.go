@@ -28,6 +28,7 @@ type fragment struct {
 	upper   operators.Leaf
 	graphs  []*operators.Graph
 	began   int64 // when the query did, by this machine's clock
+	ended   int64 // and when it ended, as the server says; 0: it has not
 	full    bool  // upper wants no more rows
 	closed  bool
 	// previewing is set while the operators answer a Tick that asks for a preview.
@@ -88,12 +89,21 @@ func (f *fragment) takes(port wire.Port, cols []wire.Column) bool {
 }
 
 func (f *fragment) build(root plan.Node, sink operators.Operator) (operators.Leaf, error) {
-	g, err := operators.Build(root, sink, &operators.Options{Start: f.began})
+	g, err := operators.Build(root, sink, &operators.Options{Start: f.began, Clock: f.clock})
 	if err != nil {
 		return operators.Leaf{}, err
 	}
 	f.graphs = append(f.graphs, g)
 	return g.Leaves[0], nil
+}
+
+// clock is the time by which RATE counts: of what is read later than it happened the
+// end is when the server's was.
+func (f *fragment) clock() int64 {
+	if f.ended != 0 {
+		return f.ended
+	}
+	return expr.Clock()
 }
 
 // push executes what there is to do with rows of a port.
@@ -131,6 +141,9 @@ func (f *fragment) cue(ctx context.Context, m wire.Cue) (err error) {
 		s.Kind, s.Time = operators.Tick, f.began+m.Time
 		f.previewing = m.Preview
 		defer func() { f.previewing = false }()
+	case wire.CueEnd:
+		f.ended = f.began + m.Time
+		return nil
 	case wire.CueFlush:
 		s.Kind, s.Time = operators.Flush, expr.Clock()
 	}

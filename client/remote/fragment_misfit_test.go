@@ -102,6 +102,45 @@ func TestFragmentsFailAlone(t *testing.T) {
 	b.Release()
 }
 
+// A RATE is of the time that the query ran, however late its client reads the end.
+func TestRateIsOfTheQuerysTime(t *testing.T) {
+	in := plan.Schema{Time: -1, Fields: []plan.Field{{Name: "c0", Type: batch.Bigint}}}
+	leaf := plan.Acquire{Stream: plan.FragmentStream, Out: in}
+	rate := &plan.Fragment{
+		Lower: &leaf,
+		Upper: &plan.Aggregate{Input: &leaf, Aggs: []plan.Agg{{Fn: "rate", Star: true, T: batch.Double}},
+			Out: plan.Schema{Time: -1, Fields: []plan.Field{{Name: "rate", Type: batch.Double}}}},
+	}
+	var got []float64
+	f, err := newFragment(&wire.Fragment{Plan: encoded(t, rate), Columns: []wire.Column{{Name: "rate", Type: batch.Double}}}, func(ev wire.Event) error {
+		if ev.Kind == wire.Rows {
+			got = append(got, ev.Batch.Cols[0].Float...)
+		}
+		return released(ev)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.abandon()
+	b := batch.New(batch.Schema{batch.Bigint})
+	for i := range int64(10) {
+		b.AppendRow(batch.Int(i))
+	}
+	if err := f.push(t.Context(), wire.PortRows, b); err != nil {
+		t.Fatal(err)
+	}
+	b.Release()
+	if err := f.cue(t.Context(), wire.Cue{Kind: wire.CueEnd, Time: 2e9}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 1 || got[0] != 5 {
+		t.Errorf("10 rows in 2 s: %v per second, want 5", got)
+	}
+}
+
 // FuzzFragment has a client execute whatever a server sends as a fragment: it gives a
 // result or an error.
 func FuzzFragment(f *testing.F) {

@@ -22,7 +22,7 @@ type Fragmented interface {
 }
 
 // FragmentVersion is that of Fragment.Plan: who has another one cannot execute it.
-const FragmentVersion = 1
+const FragmentVersion = 2
 
 // Fragment is what a client executes of a query.
 type Fragment struct {
@@ -68,6 +68,7 @@ const (
 	CueWatermark CueKind = iota
 	CueTick
 	CueFlush
+	CueEnd // no signal: the last cue, with when the query ended
 )
 
 // Path is the way to a client.
