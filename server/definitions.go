@@ -14,7 +14,8 @@ import (
 // This file is about what CREATE defines, and who sees it: whoever made it, and
 // those who rule over others. A definition's text may hold what nobody else must
 // read, and what it is used for would tell it: for all others it does not exist,
-// but for its name, which is taken.
+// but for its name, which is taken. Who rules over others sees and drops what is
+// theirs, but does not replace it: a definition is always that of whoever wrote it.
 
 // createStream runs CREATE STREAM. While it does nobody else creates or drops
 // something of that name.
@@ -34,6 +35,14 @@ func (s *session) createStream(ctx context.Context, st *parser.CreateStream, tex
 		return nil, fmt.Errorf("the definition of %s does not read back: %w", name, err)
 	}
 	owner, waits := s.e.kept.ownerOf("stream", name)
+	if defined, ok := s.views.Owner(name); ok {
+		owner, waits = defined, true
+	}
+	if waits && st.Replace && s.may.Owns(owner) {
+		if err := s.mayReplace("stream", owner, st.Name, text); err != nil {
+			return nil, err
+		}
+	}
 	switch {
 	case waits && !s.may.Owns(owner), s.views.Taken(name) && s.views.Get(name) == nil:
 		return nil, refuse(st.Name, text, "choose another name", "the name %s is taken", name)

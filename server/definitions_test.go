@@ -70,6 +70,38 @@ func TestDefinitionsAreTheirOwners(t *testing.T) {
 	}
 }
 
+// Who rules over others does not take over what they have defined by replacing it:
+// it stays theirs, as it was, until it is dropped.
+func TestDefinitionsStayTheirOwners(t *testing.T) {
+	s := newShop(t)
+	modeller := reader("alice")
+	modeller.Models = true
+	alice := s.session(modeller)
+	root := s.session(&grant.Grant{User: "root", Admin: true, Trace: true, Models: true})
+	engine := s.session(nil)
+	define := map[string]string{
+		"stream":  "CREATE OR REPLACE STREAM own AS SELECT n FROM series(1)",
+		"trigger": "CREATE OR REPLACE TRIGGER own_trigger ON SAMPLE(memory_usage, 1h) WHEN used > 0 BEGIN NOTIFY 'x' END",
+		"model":   "CREATE OR REPLACE MODEL own_model AS SELECT AUTOMATON(n % 3) FROM series(9)",
+	}
+	for kind, statement := range define {
+		run(t, alice, statement)
+		run(t, alice, statement)
+		for _, ws := range []wire.Session{root, engine} {
+			if got := refusal(t, ws, statement); !strings.Contains(got, "is that of user alice") || !strings.Contains(got, "DROP "+strings.ToUpper(kind)) {
+				t.Errorf("%s: %s", statement, got)
+			}
+		}
+		name := strings.TrimSuffix("own_"+kind, "_stream")
+		run(t, root, "DROP "+strings.ToUpper(kind)+" "+name)
+		run(t, root, statement)
+		if got := refusal(t, alice, "DROP "+strings.ToUpper(kind)+" "+name); got == "" {
+			t.Errorf("alice drops the %s of root", kind)
+		}
+	}
+	run(t, root, "DROP TRIGGER own_trigger")
+}
+
 // Of many who create a stream of one name, one does.
 func TestOneOfManyDefines(t *testing.T) {
 	s := newShop(t)

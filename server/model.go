@@ -39,7 +39,7 @@ func (s *session) planModel(st *parser.CreateModel, text string) (*plan.Query, e
 	if err := s.may.MayModel(); err != nil {
 		return nil, forbidden(err, st.Name, text)
 	}
-	if err := s.mayDropModel(st.Name, text); st.Replace && err != nil {
+	if err := s.mayChangeModel(st.Name, text, s.mayReplace); st.Replace && err != nil {
 		return nil, err
 	}
 	if !st.Replace {
@@ -148,7 +148,7 @@ func (s *session) dropModel(st *parser.Drop, text string) (wire.Result, error) {
 	if err := s.may.MayModel(); err != nil {
 		return nil, forbidden(err, st.Name, text)
 	}
-	if err := s.mayDropModel(st.Name, text); err != nil {
+	if err := s.mayChangeModel(st.Name, text, s.mayDrop); err != nil {
 		return nil, err
 	}
 	found, err := s.e.models.drop(st.Name.Name)
@@ -161,10 +161,10 @@ func (s *session) dropModel(st *parser.Drop, text string) (wire.Result, error) {
 	return done("model %s dropped", st.Name.Name), nil
 }
 
-// mayDropModel refuses to change another user's model.
-func (s *session) mayDropModel(name *parser.Ident, text string) error {
+// mayChangeModel refuses to change another user's model; may is mayDrop or mayReplace.
+func (s *session) mayChangeModel(name *parser.Ident, text string, may func(kind, owner string, name *parser.Ident, text string) error) error {
 	if k, err := s.e.models.get(name.Name); err == nil && k != nil {
-		return s.mayDrop("model", k.Owner, name, text)
+		return may("model", k.Owner, name, text)
 	}
 	return nil // the statement says what is wrong with it
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"endoscope/operators/batch"
 	"endoscope/parser"
@@ -166,11 +167,28 @@ func (s *session) mayDrop(kind, owner string, name *parser.Ident, text string) e
 	return refuse(name, text, "", "%s %s is another user's", kind, name.Name)
 }
 
-func (s *session) mayReplaceTrigger(name string, at *parser.Ident, text string) error {
-	if old := s.e.trigger(name); old != nil {
-		return s.mayDrop("trigger", old.user, at, text)
+// mayReplace refuses to define anew what another user has made, whoever asks: with
+// the definition the rights would change hands that go with it.
+func (s *session) mayReplace(kind, owner string, name *parser.Ident, text string) error {
+	if err := s.mayDrop(kind, owner, name, text); err != nil || owner == s.may.Name() {
+		return err
 	}
-	return nil
+	of := "user " + owner
+	if owner == "" {
+		of = "the engine's own user"
+	}
+	return refuse(name, text, "DROP "+strings.ToUpper(kind)+" "+name.Name+" before, if it is to be yours", "the %s %s is that of %s", kind, name.Name, of)
+}
+
+func (s *session) mayReplaceTrigger(st *parser.CreateTrigger, text string) error {
+	old := s.e.trigger(st.Name.Name)
+	switch {
+	case old == nil:
+		return nil
+	case st.Replace:
+		return s.mayReplace("trigger", old.user, st.Name, text)
+	}
+	return s.mayDrop("trigger", old.user, st.Name, text)
 }
 
 // charge counts a query among what its user uses.

@@ -162,7 +162,7 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 		return nil, err
 	}
 	defer release()
-	if err := s.mayReplaceTrigger(p.Name, st.Name, text); err != nil {
+	if err := s.mayReplaceTrigger(st, text); err != nil {
 		t.abandon()
 		return nil, err
 	}

@@ -58,6 +58,14 @@ func (v *Views) Taken(name string) bool {
 	return ok
 }
 
+// Owner is who has defined a stream that is to be seen; ok is false if there is none.
+func (v *Views) Owner(name string) (owner string, ok bool) {
+	v.all.mu.RLock()
+	defer v.all.mu.RUnlock()
+	d, ok := v.get(name)
+	return d.owner, ok
+}
+
 // Put defines a stream, or defines one anew that is to be seen if replace is set.
 // It reports whether it did: names are everybody's.
 func (v *Views) Put(c *parser.CreateStream, owner string, replace bool) bool {
