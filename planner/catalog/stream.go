@@ -148,6 +148,12 @@ var whence = []Column{
 	{Name: "stack", Type: tL, Doc: "the call's stack, itself first: [function, module, 'user' or 'system'], as of stack_sample; see format_stack, folded_stack, frame, and SET stack_bytes"},
 }
 
+// whenceOfEvents are these of a sequence.
+var whenceOfEvents = []Column{
+	{Name: "caller", Type: tS, Doc: "function that the event's call returns to; NULL if that has no name, and of a GAP"},
+	{Name: "stack", Type: tL, Doc: "of an ENTER and a LEAVE the call's stack, itself first, as of stack_sample; NULL of others; see format_stack, folded_stack, frame, and SET stack_bytes"},
+}
+
 // costs are columns of what calls use.
 var costs = []Column{
 	{Name: "cpu_time", Type: tD, Unit: "ns", Doc: "CPU time of the thread from entry to return; NULL where the call returned on another thread. Of a goroutine that waited meanwhile it is what its thread did"},
@@ -190,7 +196,7 @@ var Streams = []*Stream{
 			{"event", tS, "", "ENTER; LEAVE: returned, or went on by a tail call; UNWIND: left without returning (longjmp, exception, panic, exec, end of the thread or goroutine), innermost first, told as soon as it shows; GAP: events of the thread or goroutine are missing here; it comes whatever functions are chosen, with function_name NULL and the depth of the next event"},
 		}, function, depth, []Column{
 			{"goroutine", tI, "", "of calls of Go: the number of the goroutine, which may go on on another thread; where the program was stripped of its debug information, the address by which its runtime knows it; NULL: the sequence is the thread's"},
-		}), Asked: slices.Concat(contained, objects)},
+		}), Asked: slices.Concat(contained, objects, whenceOfEvents)},
 
 	{Name: "allocation", Kind: Enumerable, Process: true, Functions: true,
 		Doc: "a tuple for each allocation of memory, at the return of the allocator's outermost function; a realloc that succeeds is one, and a deallocation before it",

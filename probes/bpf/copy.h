@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Events with a copy of the thread's stack. */
+/*
+ * Events with a copy of the thread's stack:
+ *
+ *   event_cost | words of fill_more | copied | taken, each | texts | stack
+ */
 #ifndef ENDOSCOPE_COPY_H
 #define ENDOSCOPE_COPY_H
 
@@ -26,22 +30,34 @@ static __always_inline __u32 stack_room(struct task_struct *task, __u64 sp)
 	return sp < end && end - sp < stack_bytes ? end - sp : stack_bytes;
 }
 
-/* send_copied is send where the stack is wanted. It is a global function (see calls.h). */
+/*
+ * send_copied is send where the stack is wanted. It is a global function (see calls.h).
+ * How often it may send has been asked.
+ */
 __noinline int send_copied(struct pt_regs *ctx, struct moment *m, __u64 slot)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct return_instance *ri;
-	__u32 room, returns = 0, got = 0;
-	__u64 from = ctx->sp;
+	struct texts *texts = NULL;
+	__u32 room, returns = 0, got = 0, size = 0;
+	__u64 from;
 	struct bpf_dynptr d;
 
-	if (!(options & SEND_STACK) || !m) /* the former for the verifier, which then skips the rest */
+	if (!(options & SEND_STACK) || !m || !ctx) /* the first for the verifier, which then skips the rest */
 		return FULL;
+	from = ctx->sp;
+	if (options & SEND_TEXTS) {
+		char *own = bpf_task_storage_get(&scratch, task, NULL, 0);
+		if (!own)
+			return FULL;
+		texts = (struct texts *)(own + TEXTS_AT);
+		size = size_of(texts);
+	}
 	room = stack_room(task, from);
 	ri = traps_of(task);
 	for (; returns < MAX_TAKEN && ri; returns++)
 		ri = BPF_CORE_READ(ri, next);
-	__u32 at = COPY_HEAD + returns * sizeof(struct taken);
+	__u32 at = COPY_HEAD + returns * sizeof(struct taken) + size;
 	if (bpf_ringbuf_reserve_dynptr(&events, at + room + CHUNK, 0, &d)) {
 		bpf_ringbuf_discard_dynptr(&d, BPF_RB_NO_WAKEUP);
 		return FULL;
@@ -52,6 +68,8 @@ __noinline int send_copied(struct pt_regs *ctx, struct moment *m, __u64 slot)
 		bpf_dynptr_write(&d, COPY_HEAD + i * sizeof(one), &one, sizeof(one), 0);
 		ri = BPF_CORE_READ(ri, next);
 	}
+	if (texts)
+		bpf_dynptr_write(&d, at - size, texts, size, 0);
 	__u32 part = CHUNK - (from & (CHUNK - 1));
 	for (int i = 0; i < MAX_CHUNKS && got < room; i++) {
 		void *to = bpf_dynptr_data(&d, at + got, CHUNK);
@@ -87,10 +105,25 @@ __noinline int send_copied(struct pt_regs *ctx, struct moment *m, __u64 slot)
 		c->returned = slot ? 0 : m->ip;
 		c->return_at = slot;
 		c->returns = returns;
+		c->texts = size;
 		c->bytes = got;
 	}
 	__u64 waiting = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA);
 	bpf_ringbuf_submit_dynptr(&d, waiting > wake_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+	return SENT;
+}
+
+/* send_uncopied is send where the stack is wanted of other events: of this one there is none. */
+static __noinline int send_uncopied(const struct moment *m)
+{
+	struct event_cost *e = bpf_ringbuf_reserve(&events, COPY_HEAD, 0);
+
+	if (!e)
+		return FULL;
+	fill_cost(e, m);
+	fill_more((__u64 *)(e + 1), m);
+	__builtin_memset((__u64 *)(e + 1) + MORE_WORDS, 0, sizeof(struct copied));
+	submit(e);
 	return SENT;
 }
 

@@ -466,6 +466,7 @@ static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 		return;
 	}
 	p.exec_id = task->self_exec_id;
+	note_caller(&p.m, ctx, ctx->sp + SP_OFFSET(cookie));
 	if ((NESTED && (!o || o->calls.n >= MAX_DEPTH)) || note_pending(&f, &p, task)) {
 		forget(&f);
 		if (p.wanted)
@@ -484,7 +485,7 @@ out:
 	if (!p.wanted)
 		return;
 	if (options & SEQUENCE)
-		entered(o ? &o->gap : NULL, &p.m, followed);
+		entered(ctx, ctx->sp + SP_OFFSET(cookie), o ? &o->gap : NULL, &p.m, followed);
 	else if (!(options & AT_RETURN) && cover(&p.m, before, false))
 		emit(ctx, &p.m, ctx->sp + SP_OFFSET(cookie));
 }
@@ -539,7 +540,7 @@ static __always_inline void end(struct pt_regs *ctx, __u64 cookie)
 			}
 			if (options & SEQUENCE) {
 				if (o)
-					tell(&o->gap, m, LEAVE);
+					tell(ctx, ctx->sp + SP_OFFSET(cookie), &o->gap, m, LEAVE);
 			} else if ((options & AT_RETURN) && settle(m) && test_return(m) && cover(m, before, true)) {
 				emit(ctx, m, ctx->sp + SP_OFFSET(cookie));
 			}

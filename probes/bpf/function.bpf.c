@@ -173,6 +173,7 @@ static __always_inline bool enter(struct pt_regs *ctx, __u64 cookie, __u64 *star
 	c->sp = sp;
 	c->function = ID(cookie);
 	c->wanted = wanted;
+	note_caller(&m, ctx, sp);
 	keep(&c->m, &m);
 	c->number = n;
 	keep_texts(task, n);
@@ -186,7 +187,7 @@ out:
 	if (!wanted)
 		return armed;
 	if (options & SEQUENCE)
-		entered(t ? &t->gap : NULL, &m, armed);
+		entered(ctx, sp, t ? &t->gap : NULL, &m, armed);
 	else if (!(options & AT_RETURN) && cover(&m, before, false))
 		emit(ctx, &m, sp);
 	return armed;
@@ -222,7 +223,7 @@ static __always_inline void leave(struct pt_regs *ctx, __u64 cookie, __u64 start
 	struct moment *m = &c->m;
 	m->time = now;
 	if (options & SEQUENCE)
-		tell(&t->gap, m, LEAVE);
+		tell(ctx, 0, &t->gap, m, LEAVE);
 	if (!(options & AT_RETURN))
 		return;
 	conclude(m, now);

@@ -21,7 +21,8 @@ type FunctionCopied struct {
 	Returned   uint64
 	ReturnAt   uint64
 	Returns    uint32
-	Bytes      uint32
+	Texts      uint32
+	Bytes      uint64
 }
 
 type FunctionCounters struct {

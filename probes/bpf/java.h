@@ -235,7 +235,7 @@ static __always_inline void java_enter(struct pt_regs *ctx)
 	else
 		COUNT_ARMED(&m);
 	if (options & SEQUENCE)
-		entered(t ? &t->gap : NULL, &m, followed);
+		entered(NULL, 0, t ? &t->gap : NULL, &m, followed);
 	else if (!(options & AT_RETURN) && cover(&m, before, false))
 		emit(ctx, &m, 0);
 }
@@ -276,7 +276,7 @@ static long step_abandoned(__u32 i, void *ctx)
 	a->m->cookie = c->method;
 	a->m->start = c->start;
 	a->m->depth = a->t->n;
-	tell(&a->t->gap, a->m, UNWIND);
+	tell(NULL, 0, &a->t->gap, a->m, UNWIND);
 	return 0;
 }
 
@@ -335,7 +335,7 @@ static __always_inline void java_leave(struct pt_regs *ctx)
 	m.depth = n - 1;
 	COUNT_RETURNED(&m);
 	if (options & SEQUENCE)
-		tell(&t->gap, &m, LEAVE);
+		tell(NULL, 0, &t->gap, &m, LEAVE);
 	if (!(options & AT_RETURN))
 		return;
 	m.duration = m.time - m.start;

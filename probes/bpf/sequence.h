@@ -16,6 +16,7 @@
 #define ENDOSCOPE_SEQUENCE_H
 
 #include "event.h"
+#include "copy.h"
 #include "standby.h"
 
 /* Names of events as they lie in memory: conditions compare them as text. */
@@ -32,10 +33,18 @@ static __always_inline bool is_closed(void)
 	return (options & SEQUENCE) && !open;
 }
 
-/* One copy of what is large. */
-static __noinline enum sent send_event(const struct moment *m)
+/*
+ * send_event sends an event: with the stack, if that is wanted and ctx is where the
+ * call begins or ends; slot is as caller_of has it. There is one copy of it, for it
+ * is large.
+ */
+static __noinline enum sent send_event(struct pt_regs *ctx, __u64 slot, struct moment *m)
 {
-	return send(m);
+	if (!(options & SEND_STACK))
+		return send(m);
+	if (!within_rate(m->time))
+		return LIMITED;
+	return ctx ? send_copied(ctx, m, slot) : send_uncopied(m);
 }
 
 /* mark sends a gap in front of m, if gaps are wanted. No test of a function's names holds of it. */
@@ -47,16 +56,16 @@ static __always_inline enum sent mark(struct moment *m)
 	m->cookie = 0;
 	m->event = GAP;
 	if (test_entry(m) && test_return(m))
-		s = send_event(m);
+		s = send_event(NULL, 0, m);
 	m->cookie = cookie;
 	return s;
 }
 
 /*
  * tell sends an event of a wanted call, if the event is wanted. None is sent
- * across a gap that could not be marked.
+ * across a gap that could not be marked. ctx is NULL where the thread is elsewhere.
  */
-static __noinline int tell(__u32 *gap, struct moment *m, __u64 event)
+static __noinline int tell(struct pt_regs *ctx, __u64 slot, __u32 *gap, struct moment *m, __u64 event)
 {
 	enum sent s = *gap ? mark(m) : SENT;
 
@@ -66,7 +75,7 @@ static __noinline int tell(__u32 *gap, struct moment *m, __u64 event)
 	if (!test_return(m))
 		return 0;
 	if (s == SENT)
-		s = send_event(m);
+		s = send_event(ctx, slot, m);
 	if (s != SENT) {
 		count_unsent(s);
 		*gap = 1;
@@ -81,12 +90,12 @@ static __noinline int tell(__u32 *gap, struct moment *m, __u64 event)
  * NULL), there is nowhere to note it: the gap is marked at once, and counted as
  * lost if that fails.
  */
-static __always_inline void entered(__u32 *gap, struct moment *m, bool followed)
+static __always_inline void entered(struct pt_regs *ctx, __u64 slot, __u32 *gap, struct moment *m, bool followed)
 {
 	if (!gap)
 		count_unsent(mark(m));
 	else if (followed)
-		tell(gap, m, ENTER);
+		tell(ctx, slot, gap, m, ENTER);
 	else
 		*gap = 1;
 }
@@ -95,7 +104,7 @@ static __always_inline void entered(__u32 *gap, struct moment *m, bool followed)
 static __always_inline void unwound(__u32 *gap, struct moment *m, __u64 time)
 {
 	m->time = time;
-	tell(gap, m, UNWIND);
+	tell(NULL, 0, gap, m, UNWIND);
 }
 
 #endif

@@ -34,7 +34,8 @@ struct copied {
 	__u64 returned;   /* an instruction of the function, if it has returned: regs are the caller's; else 0 */
 	__u64 return_at;  /* where on the stack its return address lies, if it has not; else 0 */
 	__u32 returns;    /* how many struct taken follow */
-	__u32 bytes;      /* how much of the stack follows those, from rsp on */
+	__u32 texts;      /* bytes of texts that follow those: values.h */
+	__u64 bytes;      /* how much of the stack follows the texts, from rsp on */
 };
 
 /* A return address that a return trap has replaced. */
@@ -93,6 +94,13 @@ static __always_inline __u64 caller_of(const struct pt_regs *ctx, __u64 slot)
 	if (address && address == trampoline_of(bpf_get_current_task_btf()))
 		address = taken_from(slot);
 	return address;
+}
+
+/* note_caller is for an entry of a sequence, all of whose events have the caller. */
+static __always_inline void note_caller(struct moment *m, const struct pt_regs *ctx, __u64 slot)
+{
+	if ((options & SEQUENCE) && (options & SEND_CALLER))
+		m->caller = caller_of(ctx, slot);
 }
 
 #endif

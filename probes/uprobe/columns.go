@@ -34,7 +34,7 @@ var Columns = map[string][]plan.Field{
 	FunctionStart:    columns(functionFields, argFields, depthField, containerField, objectFields, whenceFields),
 	FunctionEnd:      columns(functionFields, retvalField, depthField, containerField, objectFields, whenceFields),
 	FunctionDuration: columns(functionFields, durationFields, argFields, retvalField, depthField, containerField, selfField, objectFields, costFields, whenceFields),
-	FunctionCall:     columns(eventField, functionFields, depthField, goroutineField, containerField, objectFields),
+	FunctionCall:     columns(eventField, functionFields, depthField, goroutineField, containerField, objectFields, whenceFields),
 	Allocation:       columns(functionFields, memoryFields, whenceFields),
 	Deallocation:     columns(functionFields, memoryFields, whenceFields),
 }
@@ -72,7 +72,8 @@ var (
 	}
 	// whenceFields say where a call comes from: the function that it returns to, and
 	// the stack at its entry, itself first, as stack_sample has it. NULL where the
-	// address lies in no code, or none that has a name.
+	// address lies in no code, or none that has a name. Of a sequence each event of
+	// a call has the caller, an ENTER and a LEAVE the stack.
 	whenceFields = []plan.Field{
 		{Name: "caller", Type: batch.Varchar},
 		{Name: "stack", Type: batch.List},

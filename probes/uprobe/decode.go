@@ -23,8 +23,9 @@ type event struct {
 	self          uint64              // if it is wanted
 	address, size uint64              // of memory
 	caller, image uint64              // where it returns to, and in which program, if the caller is wanted
-	copied        *bpf.FunctionCopied // nil if the stack is not wanted;
-	behind        []byte              // what follows it
+	copied        *bpf.FunctionCopied // nil if the stack is not wanted,
+	taken         []bpf.FunctionTaken // the return addresses that traps took,
+	stack         []byte              // and the stack
 	texts         texts               // nil if not wanted
 }
 
@@ -48,7 +49,7 @@ func decode(b []byte, options uint32, e *event) bool {
 	*e = event{}
 	need := sizeEntry
 	switch layout := options & (sendArgs | sendNames | sendReceiver | sendCost | sendStack | sendTexts); {
-	case layout&sendTexts != 0 && layout&(sendNames|sendReceiver|sendCost) == 0:
+	case layout&sendTexts != 0 && layout&(sendNames|sendReceiver|sendCost|sendStack) == 0:
 		need = sizeArgs
 	case layout&(sendCost|sendStack|sendTexts) != 0:
 		need = sizeCost
@@ -68,7 +69,9 @@ func decode(b []byte, options uint32, e *event) bool {
 	if len(b) < need+behind(options) {
 		return false
 	}
-	e.more(b[need:], options)
+	if !e.more(b[need:], options) {
+		return false
+	}
 	e.FunctionEvent = (*bpf.FunctionEvent)(unsafe.Pointer(unsafe.SliceData(b)))
 	e.function = e.Function & (maxFunctions - 1)
 	if options&sequence != 0 {
@@ -77,7 +80,7 @@ func decode(b []byte, options uint32, e *event) bool {
 	if need == sizeEntry {
 		return true
 	}
-	if options&sendTexts != 0 {
+	if options&(sendTexts|sendStack) == sendTexts {
 		e.texts = b[need+behind(options):]
 	}
 	r := (*bpf.FunctionEventReturn)(unsafe.Pointer(unsafe.SliceData(b)))
@@ -124,8 +127,9 @@ func behind(options uint32) (n int) {
 	return n
 }
 
-// more reads what follows an event's layout (fill_more).
-func (e *event) more(b []byte, options uint32) {
+// more reads what follows an event's layout (fill_more, send_copied); false: it is too
+// short.
+func (e *event) more(b []byte, options uint32) bool {
 	if options&sendSelf != 0 {
 		e.self, b = le64(b), b[8:]
 	}
@@ -137,8 +141,18 @@ func (e *event) more(b []byte, options uint32) {
 	}
 	if options&sendStack != 0 {
 		e.copied = (*bpf.FunctionCopied)(unsafe.Pointer(unsafe.SliceData(b)))
-		e.behind = b[sizeCopied:]
+		behind := b[sizeCopied:]
+		taken, texts := uint64(e.copied.Returns)*uint64(sizeTaken), uint64(e.copied.Texts)
+		if rest := uint64(len(behind)); taken+texts > rest || e.copied.Bytes > rest-taken-texts {
+			return false
+		}
+		e.taken = unsafe.Slice((*bpf.FunctionTaken)(unsafe.Pointer(unsafe.SliceData(behind))), e.copied.Returns)
+		if options&sendTexts != 0 {
+			e.texts = behind[taken : taken+texts]
+		}
+		e.stack = behind[taken+texts:][:e.copied.Bytes]
 	}
+	return true
 }
 
 // comm is a name as the kernel keeps it, without its terminator.

@@ -177,10 +177,6 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []column, links linkKind, fi
 		aggregated = p.compileAggregate(spec, f, r.wants, len(r.inferred))
 	}
 	w := wantsOf(spec, cols, values, f.program)
-	if w.options&sendStack != 0 && w.options&sendTexts != 0 {
-		return nil, plan.Errorf(spec.Start, spec.Stop, "stacks of calls and texts cannot be read by one acquisition").
-			WithHint("ask for caller, or join two: ... a WINDOW JOIN ... b WINDOW 1ms ON a.tid = b.tid")
-	}
 	if !slices.ContainsFunc(r.wants, func(w want) bool { return w.flags&goRegisters != 0 }) {
 		w.options &^= sendGoroutine
 	}

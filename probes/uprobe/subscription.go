@@ -182,6 +182,11 @@ func (s *subscription) row(e *event, l *codes) {
 		case colCaller:
 			s.addCaller(c, b.N, e)
 		case colStack:
+			if e.kind == gapInitial || e.kind == eventUnwind[0] {
+				c.Nulls.Set(b.N)
+				c.Any = append(c.Any, nil)
+				continue
+			}
 			c.Any = append(c.Any, s.stackOf(e))
 		case colValue:
 			s.addValue(c, b.N, s.values.columns[i], e)

@@ -2,11 +2,9 @@ package uprobe
 
 import (
 	"slices"
-	"unsafe"
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
-	"endoscope/probes/bpf"
 	"endoscope/probes/stack"
 )
 
@@ -45,7 +43,10 @@ func (s *subscription) closeStacks() {
 
 // addCaller adds the name of the function that a call returns to.
 func (s *subscription) addCaller(c *batch.Column, row int, e *event) {
-	name, ok := s.stacks.Caller(int(e.Pid), e.image, e.caller)
+	name, ok := "", false
+	if e.kind != gapInitial {
+		name, ok = s.stacks.Caller(int(e.Pid), e.image, e.caller)
+	}
 	if !ok {
 		c.Nulls.Set(row)
 	}
@@ -55,14 +56,9 @@ func (s *subscription) addCaller(c *batch.Column, row int, e *event) {
 // stackOf is the stack that came with an event.
 func (s *subscription) stackOf(e *event) any {
 	k := e.copied
-	taken, bytes := int(k.Returns)*sizeTaken, int(k.Bytes)
-	if len(e.behind) < taken+bytes {
-		taken, bytes = 0, 0
-	}
 	copied := stack.Copied{
 		PID: int(e.Pid), Image: k.Image, Regs: k.Regs, Trampoline: k.Trampoline, Returned: k.Returned, ReturnAt: k.ReturnAt,
-		Taken: unsafe.Slice((*bpf.FunctionTaken)(unsafe.Pointer(unsafe.SliceData(e.behind))), taken/sizeTaken),
-		Stack: e.behind[taken : taken+bytes],
+		Taken: e.taken, Stack: e.stack,
 	}
 	value, why := s.stacks.Of(&copied)
 	if why != "" {
