@@ -30,6 +30,55 @@ static __always_inline __u32 stack_room(struct task_struct *task, __u64 sp)
 	return sp < end && end - sp < stack_bytes ? end - sp : stack_bytes;
 }
 
+/* The copying of a stack into a record. Its loops are bpf_loop's: see SEARCH. */
+struct copying {
+	struct bpf_dynptr d;
+	struct return_instance *ri;
+	__u64 from;    /* the stack pointer */
+	__u32 returns; /* how many return addresses were taken */
+	__u32 at;      /* where in the record the stack begins */
+	__u32 room, got, part;
+};
+
+static long count_taken(__u32 i, void *ctx)
+{
+	struct copying *c = ctx;
+	struct return_instance *ri = c->ri;
+
+	if (!ri)
+		return 1;
+	c->returns++;
+	c->ri = BPF_CORE_READ(ri, next);
+	return 0;
+}
+
+static long write_taken(__u32 i, void *ctx)
+{
+	struct copying *c = ctx;
+	struct return_instance *ri = c->ri;
+
+	if (!ri || i >= c->returns)
+		return 1;
+	struct taken one = {BPF_CORE_READ(ri, stack), BPF_CORE_READ(ri, orig_ret_vaddr)};
+	bpf_dynptr_write(&c->d, COPY_HEAD + i * sizeof(one), &one, sizeof(one), 0);
+	c->ri = BPF_CORE_READ(ri, next);
+	return 0;
+}
+
+static long copy_chunk(__u32 i, void *ctx)
+{
+	struct copying *c = ctx;
+
+	if (c->got >= c->room)
+		return 1;
+	void *to = bpf_dynptr_data(&c->d, c->at + c->got, CHUNK);
+	if (!to || c->part > CHUNK || bpf_probe_read_user(to, c->part, (void *)(c->from + c->got)))
+		return 1;
+	c->got += c->part;
+	c->part = CHUNK;
+	return 0;
+}
+
 /*
  * send_copied is send where the stack is wanted. It is a global function (see calls.h).
  * How often it may send has been asked.
@@ -37,15 +86,12 @@ static __always_inline __u32 stack_room(struct task_struct *task, __u64 sp)
 __noinline int send_copied(struct pt_regs *ctx, struct moment *m, __u64 slot)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct return_instance *ri;
 	struct texts *texts = NULL;
-	__u32 room, returns = 0, got = 0, size = 0;
-	__u64 from;
-	struct bpf_dynptr d;
+	struct copying k = {};
+	__u32 size = 0;
 
 	if (!(options & SEND_STACK) || !m || !ctx) /* the first for the verifier, which then skips the rest */
 		return FULL;
-	from = ctx->sp;
 	if (options & SEND_TEXTS) {
 		char *own = bpf_task_storage_get(&scratch, task, NULL, 0);
 		if (!own)
@@ -53,32 +99,22 @@ __noinline int send_copied(struct pt_regs *ctx, struct moment *m, __u64 slot)
 		texts = (struct texts *)(own + TEXTS_AT);
 		size = size_of(texts);
 	}
-	room = stack_room(task, from);
-	ri = traps_of(task);
-	for (; returns < MAX_TAKEN && ri; returns++)
-		ri = BPF_CORE_READ(ri, next);
-	__u32 at = COPY_HEAD + returns * sizeof(struct taken) + size;
-	if (bpf_ringbuf_reserve_dynptr(&events, at + room + CHUNK, 0, &d)) {
-		bpf_ringbuf_discard_dynptr(&d, BPF_RB_NO_WAKEUP);
+	k.from = ctx->sp;
+	k.room = stack_room(task, k.from);
+	k.part = CHUNK - (k.from & (CHUNK - 1));
+	k.ri = traps_of(task);
+	bpf_loop(MAX_TAKEN, count_taken, &k, 0);
+	k.at = COPY_HEAD + k.returns * sizeof(struct taken) + size;
+	if (bpf_ringbuf_reserve_dynptr(&events, k.at + k.room + CHUNK, 0, &k.d)) {
+		bpf_ringbuf_discard_dynptr(&k.d, BPF_RB_NO_WAKEUP);
 		return FULL;
 	}
-	ri = traps_of(task);
-	for (__u32 i = 0; i < MAX_TAKEN && i < returns && ri; i++) {
-		struct taken one = {BPF_CORE_READ(ri, stack), BPF_CORE_READ(ri, orig_ret_vaddr)};
-		bpf_dynptr_write(&d, COPY_HEAD + i * sizeof(one), &one, sizeof(one), 0);
-		ri = BPF_CORE_READ(ri, next);
-	}
+	k.ri = traps_of(task);
+	bpf_loop(MAX_TAKEN, write_taken, &k, 0);
 	if (texts)
-		bpf_dynptr_write(&d, at - size, texts, size, 0);
-	__u32 part = CHUNK - (from & (CHUNK - 1));
-	for (int i = 0; i < MAX_CHUNKS && got < room; i++) {
-		void *to = bpf_dynptr_data(&d, at + got, CHUNK);
-		if (!to || part > CHUNK || bpf_probe_read_user(to, part, (void *)(from + got)))
-			break;
-		got += part;
-		part = CHUNK;
-	}
-	struct event_cost *e = bpf_dynptr_data(&d, 0, COPY_HEAD);
+		bpf_dynptr_write(&k.d, k.at - size, texts, size, 0);
+	bpf_loop(MAX_CHUNKS, copy_chunk, &k, 0);
+	struct event_cost *e = bpf_dynptr_data(&k.d, 0, COPY_HEAD);
 	if (e) {
 		fill_cost(e, m);
 		fill_more((__u64 *)(e + 1), m);
@@ -104,12 +140,12 @@ __noinline int send_copied(struct pt_regs *ctx, struct moment *m, __u64 slot)
 		c->regs[16] = ctx->ip;
 		c->returned = slot ? 0 : m->ip;
 		c->return_at = slot;
-		c->returns = returns;
+		c->returns = k.returns;
 		c->texts = size;
-		c->bytes = got;
+		c->bytes = k.got;
 	}
 	__u64 waiting = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA);
-	bpf_ringbuf_submit_dynptr(&d, waiting > wake_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+	bpf_ringbuf_submit_dynptr(&k.d, waiting > wake_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 	return SENT;
 }
 
