@@ -74,6 +74,7 @@ func (r *resolver) leaf(a *plan.Acquire, s *parser.Source, finite bool) *scope {
 		// The place would be in the view's text, not in the statement's.
 		a.Start, a.Stop = 0, 0
 	}
+	a.Out = requalified(a.Out, a.Stream) // a file's columns have no name of their source yet
 	return &scope{node: a, visible: len(a.Out.Fields), names: []string{a.Stream}, finite: finite}
 }
 

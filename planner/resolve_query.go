@@ -182,6 +182,9 @@ func (r *resolver) star(out *selected, it *parser.SelectItem) error {
 		if isValue(f.Name) {
 			continue
 		}
+		if it.Qualifier != nil && len(in.names) > 1 && f.Qualifier != it.Qualifier.Name {
+			continue // of another one of the sources that are joined
+		}
 		var x plan.Expr = &plan.Col{Index: i, Name: f.Name, T: f.Type}
 		if out.ctx.agg != nil {
 			var err error
