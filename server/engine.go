@@ -197,7 +197,11 @@ func (e *Engine) add(q *query) error {
 	return nil
 }
 
+// remove takes a query that has ended off the list. When it returns, nothing of it
+// counts among what its user uses, whoever has removed it.
 func (e *Engine) remove(q *query) {
+	q.leaving.Lock()
+	defer q.leaving.Unlock()
 	e.mu.Lock()
 	known := e.queries[q.id] == q
 	delete(e.queries, q.id)

@@ -50,6 +50,7 @@ type query struct {
 	release       func()             // lets a held command run, once armed
 	may           *grant.Grant       // of whoever runs it
 	discharge     func()             // what it uses is free again; nil: nothing is counted
+	leaving       sync.Mutex         // held while it is removed
 	gating        *gating            // of its joins; nil: it has none
 	reports       sync.Mutex         // held while armed is set, and while SUSPEND or RESUME is told
 	said          []operators.Signal // of these, those before it was armed

@@ -34,6 +34,10 @@
 //     second and memory are limited by user, whatever the number of connections;
 //     a client that does not read, or does not answer, has rows dropped, and its
 //     queries ended. Probes that other users' processes would pay for take a grant.
+//   - Users against what is asked of their clients. A client may execute a part of a
+//     query (wire.Splitter): the server plans it, and is sent nothing of it but the
+//     statement. Who may see what is tested by acquisitions, which stay at the server;
+//     what the statement itself leaves out, its author may read.
 //   - Users of the machine, by the socket. A unix socket tells their id
 //     (SO_PEERCRED), and so does the kernel's table for a connection over the
 //     loopback. Root is the machine's admin, and is the daemon's, too.

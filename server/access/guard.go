@@ -123,10 +123,24 @@ var errExpelled = status.Error(codes.Unauthenticated, "what you may do has chang
 // Execute executes a statement, unless the user has been expelled. Its result
 // tells if that happens while it runs: it is not complete then.
 func (x *guarded) Execute(ctx context.Context, statement string, args ...batch.Value) (wire.Result, error) {
+	return x.execute(func() (wire.Result, error) { return x.Session.Execute(ctx, statement, args...) })
+}
+
+// ExecuteSplit implements wire.Splitter: it is Execute where the engine divides nothing.
+func (x *guarded) ExecuteSplit(ctx context.Context, path wire.Path, statement string, args ...batch.Value) (wire.Result, error) {
+	split, ok := x.Session.(wire.Splitter)
+	if !ok {
+		return x.Execute(ctx, statement, args...)
+	}
+	return x.execute(func() (wire.Result, error) { return split.ExecuteSplit(ctx, path, statement, args...) })
+}
+
+// execute has a statement executed, unless the user has been expelled.
+func (x *guarded) execute(run func() (wire.Result, error)) (wire.Result, error) {
 	if x.expelled.Load() {
 		return nil, errExpelled
 	}
-	r, err := x.Session.Execute(ctx, statement, args...)
+	r, err := run()
 	if x.expelled.Load() { // meanwhile: what it has made was not seen by who expelled
 		if err == nil {
 			_ = r.Close()
@@ -169,6 +183,15 @@ func (w *watched) Next(ctx context.Context) (wire.Event, error) {
 		err = errExpelled
 	}
 	return ev, err
+}
+
+// Fragment implements wire.Fragmented. What the client executes of it ends with the
+// rows that Next gives: with an error, as those do.
+func (w *watched) Fragment() *wire.Fragment {
+	if r, ok := w.Result.(wire.Fragmented); ok {
+		return r.Fragment()
+	}
+	return nil
 }
 
 // StartsOver is what the result says of itself (wire.Frame.StartsOver).
@@ -268,4 +291,8 @@ func (g *Guard) Close() error {
 	return g.engine.Close()
 }
 
-var _ wire.Engine = (*Guard)(nil)
+var (
+	_ wire.Engine     = (*Guard)(nil)
+	_ wire.Splitter   = (*guarded)(nil)
+	_ wire.Fragmented = (*watched)(nil)
+)

@@ -51,6 +51,16 @@ func (q *quiet) Execute(context.Context, string, ...batch.Value) (wire.Result, e
 	return &nothing{e: q.e}, nil
 }
 
+// ExecuteSplit gives a result of which the client executes a part.
+func (q *quiet) ExecuteSplit(ctx context.Context, _ wire.Path, statement string, args ...batch.Value) (wire.Result, error) {
+	r, err := q.Execute(ctx, statement, args...)
+	return halved{r}, err
+}
+
+type halved struct{ wire.Result }
+
+func (halved) Fragment() *wire.Fragment { return &wire.Fragment{Plan: []byte("half")} }
+
 // nothing is a result that counts as closed once it is.
 type nothing struct {
 	wire.Result
@@ -64,8 +74,73 @@ func (n *nothing) Close() error {
 	return nil
 }
 
+// executions are the two ways to have a session execute a statement.
+var executions = map[string]func(context.Context, wire.Session, string) (wire.Result, error){
+	"whole": func(ctx context.Context, s wire.Session, statement string) (wire.Result, error) {
+		return s.Execute(ctx, statement)
+	},
+	"divided": func(ctx context.Context, s wire.Session, statement string) (wire.Result, error) {
+		return s.(wire.Splitter).ExecuteSplit(ctx, nil, statement)
+	},
+}
+
 // What a user begins just while they are expelled does not outlive that.
 func TestExpelledInAStatement(t *testing.T) {
+	for name, execute := range executions {
+		t.Run(name, func(t *testing.T) {
+			users := filepath.Join(t.TempDir(), "users")
+			if err := os.WriteFile(users, []byte("user alice\n role trace\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			a, err := New(Options{Policy: users})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := &engineOf{}
+			g := NewGuard(e, a, nil)
+			defer g.Close()
+			s, err := g.NewSession(t.Context(), wire.Options{User: &wire.User{Name: "alice", Via: "certificate 1"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			over := make(chan error, 1)
+			go func() {
+				_, err := execute(t.Context(), s, "CREATE TRIGGER ...")
+				over <- err
+			}()
+			<-begun
+			if err := os.WriteFile(users, []byte("user bob\n role trace\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			g.expel() // which is through before the statement is
+			expelled := func() int {
+				e.mu.Lock()
+				defer e.mu.Unlock()
+				return len(e.expelled)
+			}
+			before := expelled()
+			goOn <- true
+			if err := <-over; status.Code(err) != codes.Unauthenticated {
+				t.Errorf("the statement gives %v", err)
+			}
+			if n := expelled(); before == 0 || n <= before {
+				t.Errorf("alice was expelled %d times before her statement was through, and %d in all", before, n)
+			}
+			if _, err := execute(t.Context(), s, "SELECT 1"); status.Code(err) != codes.Unauthenticated { // nor is it begun
+				t.Errorf("a statement after it gives %v", err)
+			}
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			if e.closed != 2 {
+				t.Errorf("%d are closed, of the session and the result", e.closed)
+			}
+		})
+	}
+}
+
+// What a client is to execute of a result is said through the guard, and nothing of
+// one that is whole.
+func TestGuardedResultsAreDivided(t *testing.T) {
 	users := filepath.Join(t.TempDir(), "users")
 	if err := os.WriteFile(users, []byte("user alice\n role trace\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -74,40 +149,26 @@ func TestExpelledInAStatement(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &engineOf{}
-	g := NewGuard(e, a, nil)
+	g := NewGuard(&engineOf{}, a, nil)
 	defer g.Close()
 	s, err := g.NewSession(t.Context(), wire.Options{User: &wire.User{Name: "alice", Via: "certificate 1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	over := make(chan error, 1)
-	go func() {
-		_, err := s.Execute(t.Context(), "CREATE TRIGGER ...")
-		over <- err
-	}()
-	<-begun
-	if err := os.WriteFile(users, []byte("user bob\n role trace\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	g.expel() // which is through before the statement is
-	expelled := func() int {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		return len(e.expelled)
-	}
-	before := expelled()
-	goOn <- true
-	if err := <-over; status.Code(err) != codes.Unauthenticated {
-		t.Errorf("the statement gives %v", err)
-	}
-	if n := expelled(); before == 0 || n <= before {
-		t.Errorf("alice was expelled %d times before her statement was through, and %d in all", before, n)
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed != 2 {
-		t.Errorf("%d are closed, of the session and the result", e.closed)
+	for name, want := range map[string]string{"whole": "", "divided": "half"} {
+		go func() { <-begun; goOn <- true }()
+		r, err := executions[name](t.Context(), s, "SELECT 1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if f := r.(wire.Fragmented).Fragment(); f != nil {
+			got = string(f.Plan)
+		}
+		if got != want {
+			t.Errorf("%s: the client executes %q, want %q", name, got, want)
+		}
+		_ = r.Close()
 	}
 }
 

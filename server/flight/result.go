@@ -246,6 +246,7 @@ func (sd *sender) step(st step) (end bool, err error) {
 		if sd.stopped {
 			sum.Notes = append(sum.Notes, "ended by the server, which ends")
 		}
+		sd.res.close() // who reads the end may begin as many again as they may have
 		return true, sd.frame(&wire.Frame{Kind: wire.FrameEnd, Row: sd.next, Text: sd.res.Message(), Summary: &sum})
 	case st.err != nil:
 		if err := sd.flush(); err != nil {

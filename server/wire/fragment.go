@@ -7,7 +7,8 @@ import (
 	"endoscope/operators/batch"
 )
 
-// Splitter is a session that may leave a part of a query to its client.
+// Splitter is a session that may leave a part of a query to its client: the server
+// says what, and sends it. What the client then does with its rows nobody relies on.
 type Splitter interface {
 	// ExecuteSplit is Execute for a client that executes fragments. path is the way
 	// to it. The result may be a Fragmented.
