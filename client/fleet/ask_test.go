@@ -79,3 +79,109 @@ func TestNoHostAccepts(t *testing.T) {
 		}
 	})
 }
+
+// Who looks something up waits for hosts that hang once, for all of them together, and
+// not again until they have answered something.
+func TestLookupsDoNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b, c := newScripted("a"), newScripted("b"), newScripted("c")
+		a.mute, b.mute = "work", "work"
+		s := sessionOf(a, b, c)
+		complete := func(want string) (took time.Duration) {
+			t.Helper()
+			began := time.Now()
+			if got := strings.Join(s.Complete(t.Context(), "function", "", "work"), " "); got != want {
+				t.Errorf("they know %q, want %q", got, want)
+			}
+			return time.Since(began)
+		}
+		if took := complete("workc"); took != forLookups.all {
+			t.Errorf("the first time it takes %v", took)
+		}
+		if took := complete("workc"); took != 0 {
+			t.Errorf("then it takes %v", took)
+		}
+		a.mute, b.mute = "", ""
+		s.Complete(t.Context(), "function", "", "work") // they are asked, and answer, in time or not
+		synctest.Wait()
+		if took := complete("worka workb workc"); took != 0 {
+			t.Errorf("of hosts that are back it takes %v", took)
+		}
+		time.Sleep(forLookups.all) // until the questions that nobody waited for are over
+	})
+}
+
+// A host that hangs is said to, and the others say what they are.
+func TestHungHostsAreMarked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := newScripted("a"), newScripted("b")
+		a.hung = make(chan struct{})
+		s := sessionOf(a, b)
+		for _, want := range []time.Duration{forLookups.all, 0} {
+			began := time.Now()
+			if got := strings.Join(s.Info(), "\n"); got != "engines: 1 of 2\na: it does not answer\nb: engine: b" {
+				t.Errorf("they say\n%s", got)
+			}
+			if took := time.Since(began); took != want {
+				t.Errorf("it takes %v, want %v", took, want)
+			}
+		}
+		close(a.hung)
+		time.Sleep(time.Second)
+		if got := strings.Join(s.Info(), "\n"); got != "engines: 2 of 2\na: engine: a\nb: engine: b" {
+			t.Errorf("of two that answer:\n%s", got)
+		}
+	})
+}
+
+// A result is closed although a host does not close its part, and says so.
+func TestResultsOfHungHostsAreClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := newScripted("a", timedColumns...), newScripted("b", timedColumns...)
+		a.hung = make(chan struct{})
+		s := sessionOf(a, b)
+		for _, want := range []time.Duration{forStatements.all, forStatements.silent} {
+			r, err := s.Execute(t.Context(), rowsStatement)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range s.members {
+				m.silent.Store(want == forStatements.silent && m.name == "a")
+			}
+			began := time.Now()
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(began); took != want {
+				t.Errorf("it is closed after %v, want %v", took, want)
+			}
+			if notes := strings.Join(r.Summary().Notes, "; "); !strings.Contains(notes, "1 of 2 hosts (a: it does not answer: what it has attached may be there still)") {
+				t.Errorf("the footer has %s", notes)
+			}
+		}
+		close(a.hung)
+		time.Sleep(time.Second)
+	})
+}
+
+// A host that did not answer last time holds the next statement up for less.
+func TestSilentHostsAreWaitedForLess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := newScripted("a"), newScripted("b")
+		a.mute = "SET"
+		s := sessionOf(a, b)
+		for _, want := range []time.Duration{answering, forStatements.silent} {
+			began := time.Now()
+			r, err := s.Execute(t.Context(), "SET shared = 'off'")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took != want {
+				t.Errorf("it is executed after %v, want %v", took, want)
+			}
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"endoscope/operators/batch"
@@ -43,6 +44,7 @@ type member struct {
 	name    string
 	session wire.Session // nil: it could not be reached
 	why     error        // it has no session
+	silent  atomic.Bool  // it did not answer last time
 }
 
 // session is one at every host that could be reached.
@@ -209,7 +211,8 @@ func (s *session) executed(ctx context.Context, sp *split, args []batch.Value) [
 		err error
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	parts, answers, open := make([]*part, len(s.members)), make(chan answer, len(s.members)), 0
+	parts, answers, open := make([]*part, len(s.members)), make(chan answer, len(s.members)), map[*member]bool{}
+	marked := silent(s.live())
 	for i, m := range s.members {
 		parts[i] = &part{name: m.name, member: m, err: m.why}
 		if m.session == nil {
@@ -219,26 +222,38 @@ func (s *session) executed(ctx context.Context, sp *split, args []batch.Value) [
 			continue
 		}
 		parts[i].err = &silentError{m.name}
-		open++
+		open[m] = true
 		go func() {
 			res, err := m.session.Execute(ctx, sp.each, args...)
+			if ctx.Err() == nil {
+				m.silent.Store(false)
+			}
 			answers <- answer{i, res, err}
 		}()
 	}
 	late := time.NewTimer(accepting)
 	defer late.Stop()
-	for first := true; open > 0; first = false {
-		if !first {
+	for first := true; len(open) > 0; first = false {
+		switch {
+		case first:
+		case within(open, marked):
+			late.Reset(forStatements.silent)
+		default:
 			late.Reset(answering)
 		}
 		select {
 		case a := <-answers:
 			parts[a.i].res, parts[a.i].err = a.res, a.err
-			open--
+			delete(open, s.members[a.i])
 			continue
 		case <-late.C:
 		}
 		break
+	}
+	if ctx.Err() == nil {
+		for m := range open {
+			m.silent.Store(true)
+		}
 	}
 	// What still comes is not wanted any more. Results outlive the call's context.
 	cancel()
@@ -250,6 +265,16 @@ func (s *session) executed(ctx context.Context, sp *split, args []batch.Value) [
 		}
 	}()
 	return parts
+}
+
+// within reports whether all of some hosts are among others.
+func within(some, others map[*member]bool) bool {
+	for m := range some {
+		if !others[m] {
+			return false
+		}
+	}
+	return true
 }
 
 // silentError says that a host does not answer.
@@ -292,6 +317,12 @@ func same(parts []*part, err error) bool {
 	})
 }
 
+// isSilent reports whether an error says that a host does not answer.
+func isSilent(err error) bool {
+	var e *silentError
+	return errors.As(err, &e)
+}
+
 // gone reports whether an error says that a host is not there.
 func gone(err error) bool {
 	var lost interface{ Lost() bool }
@@ -304,8 +335,19 @@ func (s *session) Describe(ctx context.Context, text string) (wire.Description, 
 }
 
 func (s *session) describe(ctx context.Context, members []*member, text string) (wire.Description, error) {
+	members = slices.Clone(members)
+	marked := silent(members)
+	slices.SortStableFunc(members, func(a, b *member) int { // those that may not answer, last
+		switch {
+		case marked[a] == marked[b]:
+			return 0
+		case marked[b]:
+			return -1
+		}
+		return 1
+	})
 	for i := range members {
-		d, errs := ask(ctx, members[i:i+1], func(ctx context.Context, m *member) (wire.Description, error) {
+		d, errs := ask(ctx, members[i:i+1], forStatements, func(ctx context.Context, m *member) (wire.Description, error) {
 			return m.session.Describe(ctx, text)
 		})
 		if errs[0] != nil && gone(errs[0]) {
@@ -318,23 +360,34 @@ func (s *session) describe(ctx context.Context, members []*member, text string) 
 
 // Complete implements wire.Session: what any host knows.
 func (s *session) Complete(ctx context.Context, kind, of, prefix string) []string {
-	var names []string
-	for _, m := range s.live() {
-		names = append(names, m.session.Complete(ctx, kind, of, prefix)...)
-	}
+	all, _ := ask(ctx, s.live(), forLookups, func(ctx context.Context, m *member) ([]string, error) {
+		return m.session.Complete(ctx, kind, of, prefix), ctx.Err()
+	})
+	names := slices.Concat(all...)
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
 // Info implements wire.Session.
 func (s *session) Info() []string {
-	out := []string{fmt.Sprintf("engines: %d of %d", len(s.live()), len(s.members))}
-	for _, m := range s.members {
-		if m.session == nil {
-			out = append(out, m.name+": "+m.why.Error())
+	live := s.live()
+	says, errs := ask(context.Background(), live, forLookups, func(_ context.Context, m *member) ([]string, error) {
+		return m.session.Info(), nil
+	})
+	answer, lines := 0, map[*member]string{}
+	for i, m := range live {
+		if lines[m] = strings.Join(says[i], "; "); errs[i] != nil {
+			lines[m] = errs[i].Error()
 			continue
 		}
-		out = append(out, m.name+": "+strings.Join(m.session.Info(), "; "))
+		answer++
+	}
+	out := []string{fmt.Sprintf("engines: %d of %d", answer, len(s.members))}
+	for _, m := range s.members {
+		if m.session == nil {
+			lines[m] = m.why.Error()
+		}
+		out = append(out, m.name+": "+lines[m])
 	}
 	return out
 }

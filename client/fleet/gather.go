@@ -355,16 +355,32 @@ func (g *gathered) Stop() {
 	}
 }
 
-// Close implements wire.Result.
+// Close implements wire.Result. A host that does not say in time that nothing of it is
+// attached any more is marked.
 func (g *gathered) Close() error {
 	g.cancel()
-	var all sync.WaitGroup
+	var open []*member
+	of := map[*member]*part{}
 	for _, p := range g.parts {
 		if p.res != nil {
-			all.Go(func() { _ = p.res.Close() })
+			open, of[p.member] = append(open, p.member), p
 		}
 	}
-	all.Wait()
+	_, errs := ask(context.Background(), open, forStatements, func(_ context.Context, m *member) (struct{}, error) {
+		return struct{}{}, of[m].res.Close()
+	})
+	g.mu.Lock()
+	for i, m := range open {
+		p := of[m]
+		switch {
+		case p.err != nil:
+		case isSilent(errs[i]):
+			p.err = fmt.Errorf("%w: what it has attached may be there still", errs[i])
+		default:
+			p.err = errs[i]
+		}
+	}
+	g.mu.Unlock()
 	g.begin.Do(func() { close(g.events) })
 	for x := range g.events {
 		if x.ev.Batch != nil {

@@ -22,6 +22,9 @@ type scripted struct {
 	steps chan step
 	// mute: it never answers to statements with this in them, nor to questions of what they would give.
 	mute string
+	// hung, unless it is nil, is closed when the host goes on: until then it neither
+	// says what it is, nor that a result of its has ended.
+	hung chan struct{}
 }
 
 // step is something that a host gives, or how it ends.
@@ -105,6 +108,25 @@ func (x scriptedSession) answers(ctx context.Context, statement string) error {
 	return ctx.Err()
 }
 
+// Complete knows the host's name.
+func (x scriptedSession) Complete(ctx context.Context, _, _, prefix string) []string {
+	if x.answers(ctx, prefix) != nil {
+		return nil
+	}
+	return []string{prefix + x.s.name}
+}
+
+func (x scriptedSession) Info() []string {
+	x.s.hang()
+	return []string{"engine: " + x.s.name}
+}
+
+func (s *scripted) hang() {
+	if s.hung != nil {
+		<-s.hung
+	}
+}
+
 type scriptedResult struct {
 	s       *scripted
 	stopped chan struct{}
@@ -113,7 +135,7 @@ type scriptedResult struct {
 func (r *scriptedResult) Columns() []wire.Column { return r.s.cols }
 func (r *scriptedResult) Message() string        { return "" }
 func (r *scriptedResult) Stop()                  { r.stopped <- struct{}{} }
-func (r *scriptedResult) Close() error           { return nil }
+func (r *scriptedResult) Close() error           { r.s.hang(); return nil }
 func (r *scriptedResult) Summary() wire.Summary  { return wire.Summary{} }
 
 func (r *scriptedResult) Next(ctx context.Context) (wire.Event, error) {

@@ -26,7 +26,7 @@ func (s *session) checkViews(ctx context.Context, q *parser.Query, src string) (
 		}
 	}
 	members := s.live()
-	_, errs := ask(ctx, members, func(ctx context.Context, m *member) (struct{}, error) {
+	_, errs := ask(ctx, members, forStatements, func(ctx context.Context, m *member) (struct{}, error) {
 		checked := map[string]bool{}
 		for _, source := range sources(q) {
 			if err := m.checkView(ctx, source, src, source.Name.Name, checked); err != nil {

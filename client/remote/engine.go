@@ -125,7 +125,7 @@ func (e *Engine) NewSession(ctx context.Context, o wire.Options) (wire.Session, 
 	if err != nil {
 		return nil, errors.Join(err, end(command))
 	}
-	s := &session{conn: conn, client: flight.NewFlightServiceClient(conn), addr: e.addr, plain: e.plain, command: command, ended: make(chan struct{})}
+	s := &session{conn: conn, client: flight.NewFlightServiceClient(conn), addr: e.addr, plain: e.plain, command: command, releasing: releasing, ended: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if err := s.open(ctx, o); err != nil {
 		s.cancel()

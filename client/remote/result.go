@@ -385,7 +385,12 @@ func (r *result) Stop() {
 	go func() { _ = r.s.act(r.ctx, wire.ActionStop, wire.Statement{Result: r.statement.Result}, nil) }()
 }
 
-// Close implements wire.Result: the server says when nothing is attached.
+// releasing is how long Close of a result waits for the server, which may have much to
+// detach.
+const releasing = 10 * time.Second
+
+// Close implements wire.Result: the server says when nothing is attached. It fails if
+// that does not say so in time.
 func (r *result) Close() error {
 	var err error
 	select {
@@ -398,7 +403,12 @@ func (r *result) Close() error {
 				}
 			}
 		}()
-		err = r.s.act(context.Background(), wire.ActionClose, wire.Statement{Result: r.statement.Result}, nil)
+		ctx, cancel := context.WithTimeout(context.Background(), r.s.releasing)
+		err = r.s.act(ctx, wire.ActionClose, wire.Statement{Result: r.statement.Result}, nil)
+		if err != nil && ctx.Err() != nil {
+			err = fmt.Errorf("the engine at %s does not say that the query has ended: what it has attached may be there still", r.s.addr)
+		}
+		cancel()
 	}
 	r.cancel()
 	<-r.done

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strconv"
 	"sync"
@@ -27,6 +28,8 @@ type session struct {
 	plain   bool    // TCP, not encrypted
 	marks   bool    // wire.Options.Marks
 	command Command // held until something is armed; nil: none
+	// releasing is how long Close of a result waits.
+	releasing time.Duration
 
 	ctx    context.Context // of its calls: it names the session
 	cancel context.CancelFunc
@@ -163,7 +166,12 @@ func (s *session) Clock(ctx context.Context) (ahead, uncertain time.Duration, er
 
 // Info implements wire.Session.
 func (s *session) Info() []string {
-	lines, err := s.ask(s.ctx, wire.Question{})
+	ctx, cancel := context.WithTimeout(s.ctx, silence)
+	defer cancel()
+	lines, err := s.ask(ctx, wire.Question{})
+	if err != nil && ctx.Err() != nil && s.ctx.Err() == nil {
+		return []string{fmt.Sprintf("engine: at %s, which has said nothing for %v", s.addr, silence)}
+	}
 	if err != nil {
 		return []string{"engine: at " + s.addr + ", " + err.Error()}
 	}
