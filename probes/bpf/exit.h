@@ -83,26 +83,54 @@ struct {
 /* Where Go has a thread's g from the end of its thread-local data (cmd/internal/obj/x86, on Linux). */
 #define TLS_G 8
 
-/*
- * below_top is how far at lies below the top of the stack of g, 0 if it is not in
- * that. What lies on the stack itself is no g, whatever it seems to say.
- */
-static __always_inline __u64 below_top(__u64 g, __u64 at)
-{
-	struct bounds stack; /* what Go's struct g begins with (runtime/runtime2.go) */
+/* What is known of the frame at a site. */
+enum place {
+	FRAME_FOUND,
+	FRAME_FOREIGN,    /* it is Go's, and not on a goroutine's stack */
+	FRAME_UNREADABLE, /* a page of Go's is away for an instant, as when the kernel moves it */
+};
 
-	if (bpf_probe_read_user(&stack, sizeof(stack), (void *)g) || at < stack.lo || at >= stack.hi ||
-	    (stack.lo <= g && g < stack.hi))
-		return 0;
-	return stack.hi - at;
+/* What Go's struct g begins with (runtime/runtime2.go). */
+struct g {
+	struct bounds stack;
+	__u64 guard0, guard1;
+};
+
+/* How far above the end of its stack a g has its guard, at most. */
+#define MAX_GUARD 8192
+
+/*
+ * is_g tells a g from other memory, of which two words may well look like the
+ * bounds of a stack: guard1 is no address where goroutines run, and where the
+ * runtime does it is the same as guard0.
+ */
+static __always_inline bool is_g(const struct g *g)
+{
+	return g->guard1 == ~0ULL || (g->guard1 == g->guard0 && g->guard1 - g->stack.lo < MAX_GUARD);
+}
+
+/* place_below notes how far at lies below the top of the stack of g, its owner. */
+static __always_inline enum place place_below(struct frame *f, __u64 g, __u64 at)
+{
+	struct g own;
+
+	f->owner = g;
+	f->below = 0;
+	if (bpf_probe_read_user(&own, sizeof(own), (void *)g))
+		return FRAME_UNREADABLE;
+	if (at < own.stack.lo || at >= own.stack.hi || !is_g(&own))
+		return FRAME_FOREIGN;
+	f->below = own.stack.hi - at;
+	return FRAME_FOUND;
 }
 
 /*
- * find_frame says which call is at a site; false: it is Go's and not on a
- * goroutine's stack. A goroutine may be moved to another thread, and its stack
- * to another place; but what is on the stack keeps its distance from the top.
+ * find_frame says which call is at a site. A goroutine may be moved to another
+ * thread, and its stack to another place; but what is on the stack keeps its
+ * distance from the top. Where the frame is FRAME_UNREADABLE, its owner probably is
+ * right, and the rest is not known.
  */
-static __always_inline bool find_frame(struct frame *f, const struct pt_regs *ctx, __u64 cookie)
+static __always_inline enum place find_frame(struct frame *f, const struct pt_regs *ctx, __u64 cookie)
 {
 	__u64 at = ctx->sp + SP_OFFSET(cookie);
 
@@ -111,37 +139,39 @@ static __always_inline bool find_frame(struct frame *f, const struct pt_regs *ct
 	if (!(cookie & GO_REGISTERS)) {
 		f->owner = 0;
 		f->below = -at;
-		return true;
+		return FRAME_FOUND;
 	}
-	f->owner = ctx->r14;
-	f->below = below_top(f->owner, at);
-	if (f->below)
-		return true;
+	enum place place = place_below(f, ctx->r14, at);
+	if (place == FRAME_FOUND)
+		return FRAME_FOUND;
 	/* Assembler has other uses for r14. */
 	__u64 g = 0, fs = bpf_get_current_task_btf()->thread.fsbase;
 	if (bpf_probe_read_user(&g, sizeof(g), (void *)fs - TLS_G))
-		return false;
-	f->owner = g;
-	f->below = below_top(g, at);
-	return f->below;
+		return FRAME_UNREADABLE;
+	if (!g || g == ctx->r14)
+		return g ? place : FRAME_FOREIGN;
+	return place_below(f, g, at);
 }
 
 /* So much of a goroutine's number, or of an address, is told. */
 #define GOROUTINE(id) ((id) & ((1ULL << 40) - 1))
 
 /*
- * goroutine_of is the number of the goroutine that owns the frame, or where the
- * program does not say where it has that, the address of its g; 0: none.
+ * read_goroutine reads the number of the goroutine that owns the frame, or where
+ * the program does not say where it has that, takes the address of its g; 0:
+ * none. false: it cannot be read, and the address would be taken for another
+ * goroutine.
  */
-static __always_inline __u64 goroutine_of(const struct frame *f, __u64 cookie)
+static __always_inline bool read_goroutine(__u64 *number, const struct frame *f, __u64 cookie)
 {
-	__u64 at = GOID(cookie), id = 0;
+	__u64 at = GOID(cookie), id = f->owner;
 
 	if (!(options & SEQUENCE) || !f->owner)
-		return 0;
-	if (!at || bpf_probe_read_user(&id, sizeof(id), (__u64 *)f->owner + at + MIN_GOID))
-		return GOROUTINE(f->owner);
-	return GOROUTINE(id);
+		return true;
+	if (at && bpf_probe_read_user(&id, sizeof(id), (__u64 *)f->owner + at + MIN_GOID))
+		return false;
+	*number = GOROUTINE(id);
+	return true;
 }
 
 /*
@@ -153,11 +183,23 @@ static __always_inline bool is_own(const struct pending *p, struct task_struct *
 	return p->exec_id == task->self_exec_id && p->m.start >= plain(task)->group_leader->start_boottime;
 }
 
+/* DEAD_EXEC is the exec_id of no process, of a call that has ended. */
+#define DEAD_EXEC ~0ULL
+
+/* remove drops a call, which is never taken for another's even if the table is not to be changed now. */
+static __always_inline void remove(const struct frame *f, struct pending *p)
+{
+	p->exec_id = DEAD_EXEC;
+	bpf_map_delete_elem(&open_calls, f);
+}
+
 /* forget drops what may be known of an earlier call in this frame. */
 static __always_inline void forget(const struct frame *f)
 {
-	if (bpf_map_lookup_elem(&open_calls, f))
-		bpf_map_delete_elem(&open_calls, f);
+	struct pending *p = bpf_map_lookup_elem(&open_calls, f);
+
+	if (p)
+		remove(f, p);
 }
 
 /* Whether it matters which calls enclose which: they are kept in lists. */
@@ -177,6 +219,39 @@ static __always_inline struct owner *find_owner(const struct frame *f, struct ta
 static __always_inline bool is_current(const struct owner *o, struct task_struct *task)
 {
 	return o->exec_id == task->self_exec_id && o->born == plain(task)->group_leader->start_boottime;
+}
+
+/*
+ * miss counts an event at a site whose frame is FRAME_UNREADABLE, and returns the list
+ * to which the calls of its owner belong, if there is one: of its sequence
+ * something is missing now.
+ */
+static __always_inline struct owner *miss(const struct frame *f, struct task_struct *task)
+{
+	struct owner *o = NESTED ? find_owner(f, task) : NULL;
+
+	COUNT_CALL(missed);
+	if (!o || !is_current(o, task))
+		return NULL;
+	o->gap = 1;
+	return o;
+}
+
+/*
+ * guess_frame is find_frame for an exit whose frame is FRAME_UNREADABLE: the call is
+ * the innermost of the owner, if that is one of the function. false: it is not
+ * known which ends.
+ */
+static __always_inline bool guess_frame(struct frame *f, struct task_struct *task)
+{
+	struct owner *o = NESTED ? find_owner(f, task) : NULL;
+
+	if (o && is_current(o, task) && (!o->calls.n || o->calls.function == f->function)) {
+		f->below = o->calls.below;
+		return o->calls.n;
+	}
+	miss(f, task);
+	return false;
 }
 
 struct unwinding {
@@ -208,7 +283,7 @@ static long drop_innermost(__u32 i, void *data)
 	if (options & USE_SELF)
 		u->inner += p->m.inner;
 	u->calls = p->around;
-	bpf_map_delete_elem(&open_calls, &u->f);
+	remove(&u->f, p);
 	return 0;
 }
 
@@ -311,10 +386,16 @@ static __always_inline void land(struct pt_regs *ctx, __u64 cookie)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct frame f;
 
-	if (!find_frame(&f, ctx, cookie))
+	if (is_closed())
 		return;
+	enum place place = find_frame(&f, ctx, cookie);
+	if (place != FRAME_FOUND) {
+		if (place == FRAME_UNREADABLE)
+			miss(&f, task);
+		return;
+	}
 	struct owner *o = find_owner(&f, task);
-	if (o && is_current(o, task) && !is_closed())
+	if (o && is_current(o, task))
 		drop_from(o, &f, f.below, bpf_ktime_get_boot_ns());
 }
 
@@ -431,7 +512,7 @@ static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 		return;
 	bool open = admitted();
 	if (!open && !NESTED) {
-		if (find_frame(&f, ctx, cookie))
+		if (find_frame(&f, ctx, cookie) == FRAME_FOUND)
 			forget(&f);
 		return;
 	}
@@ -440,9 +521,11 @@ static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 	count_hit(cookie);
 	__u64 before = covered();
 	look(&p.m, ctx, cookie, task);
-	bool found = find_frame(&f, ctx, cookie);
+	enum place place = find_frame(&f, ctx, cookie);
+	if (place == FRAME_FOUND && !read_goroutine(&p.m.goroutine, &f, cookie))
+		place = FRAME_UNREADABLE;
+	bool found = place == FRAME_FOUND;
 	if (NESTED && found) {
-		p.m.goroutine = goroutine_of(&f, cookie);
 		o = owner_of(&f, task, &p.m);
 		if (o && !f.owner && own_stack(&o->stack, task, ctx->sp) != STACK_OWN) {
 			/* Calls there are not in the order of those of the thread. */
@@ -456,8 +539,12 @@ static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 	}
 	p.wanted = open && counts_outermost(&p.m) && test_entry(&p.m);
 	if (!found) {
-		if (p.wanted)
+		if (p.wanted && place == FRAME_UNREADABLE) {
+			o = miss(&f, task);
+			p.m.goroutine = o ? o->goroutine : 0;
+		} else if (p.wanted) {
 			COUNT_CALL(foreign);
+		}
 		goto out;
 	}
 	if (!p.wanted && !(options & USE_DEPTH)) {
@@ -500,7 +587,10 @@ static __always_inline void end(struct pt_regs *ctx, __u64 cookie)
 	struct pending *p;
 	struct frame f;
 
-	if (is_closed() || !find_frame(&f, ctx, cookie))
+	if (is_closed())
+		return;
+	enum place place = find_frame(&f, ctx, cookie);
+	if (place == FRAME_FOREIGN || (place == FRAME_UNREADABLE && !guess_frame(&f, task)))
 		return;
 	p = bpf_map_lookup_elem(&open_calls, &f);
 	if (!p)
@@ -548,7 +638,7 @@ static __always_inline void end(struct pt_regs *ctx, __u64 cookie)
 		spend_in(&p->around, &f, p->wanted ? p->m.duration : now - p->m.start);
 	}
 done:
-	bpf_map_delete_elem(&open_calls, &f);
+	remove(&f, p);
 }
 
 #endif

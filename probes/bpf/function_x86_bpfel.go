@@ -37,6 +37,7 @@ type FunctionCounters struct {
 	Nesting    uint64
 	Unstored   uint64
 	Overflown  uint64
+	Missed     uint64
 	Inherited  uint64
 	Offered    uint64
 	Shut       uint64

@@ -109,6 +109,7 @@ struct counters {
 	__u64 nesting;      /* return not armed: too many nested calls */
 	__u64 unstored;     /* return not armed: no memory for the thread's calls */
 	__u64 overflown;    /* return not awaited: too many calls are under way */
+	__u64 missed;       /* entries and exits of a goroutine that could not be read */
 	__u64 inherited;    /* returns of calls that began before the fork */
 	__u64 offered;      /* calls at the query's gate, and */
 	__u64 shut;         /* those that found it shut */

@@ -530,6 +530,7 @@ func (in *installation) counters(per *[]bpf.FunctionCounters) (sum bpf.FunctionC
 		sum.Ungrouped += c.Ungrouped
 		sum.Foreign += c.Foreign
 		sum.Unchecked += c.Unchecked
+		sum.Missed += c.Missed
 		sum.Nesting += c.Nesting
 		sum.Unstored += c.Unstored
 		sum.Overflown += c.Overflown

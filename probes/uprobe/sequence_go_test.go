@@ -28,57 +28,33 @@ func (r *record) goroutines(t testing.TB) map[string][]string {
 }
 
 // The sequence of each goroutine is the one that it writes down, on whatever
-// threads it runs, however its stack grows, whatever panics and whoever had its
-// g before.
-//
-// On a busy machine the end of one call in millions was seen not at its exit but
-// when the call around it ended (UNWIND for LEAVE); why is not known. So a run may
-// differ, if the next does not.
+// threads it runs, however its stack grows, whatever panics, whoever had its g
+// before and whatever is found where its g usually is.
 func TestSequencesOfGoroutines(t *testing.T) {
 	testenv.NeedUprobes(t)
 	for _, flags := range [][]string{nil, {"-gcflags=-N -l"}} {
 		t.Run(fmt.Sprint(flags), func(t *testing.T) {
+			const goroutines, rounds = 200, 21
 			target := testenv.CompileGo(t, "testdata/gosequence", flags...)
-			first := &complaints{TB: t}
-			if goroutineSequences(t, first, target); len(first.said) > 0 {
-				t.Logf("the first run: %s", first.said)
-				goroutineSequences(t, t, target)
+			p := provider(t, Options{RingBytes: 64 << 20})
+			r := run(t, target, fmt.Sprint(goroutines), fmt.Sprint(rounds))
+			_, got := start(t, p, acquisition(FunctionCall, r.target(), named(goSequenceFunctions...), append(sequenceColumns, "tid", "goroutine")...))
+			told := toldBy(r.finish(success))
+			if len(told) < goroutines {
+				t.Fatalf("%d goroutines told of calls", len(told))
+			}
+			sameSequences(t, told, got.wait(t).goroutines(t))
+			events := tally(got.strings("event"))
+			if events[eventEnter] != events[eventLeave]+events[eventUnwind] || events[eventUnwind] < 500 || len(events) != 3 {
+				t.Errorf("events %v", events)
+			}
+			if len(got.lost)+len(got.counts) > 0 {
+				t.Errorf("lost %v, counts %v", got.lost, got.counts)
+			}
+			if n := len(tally(got.ints("tid"))); n < 2 {
+				t.Errorf("all calls began on %d thread", n)
 			}
 		})
-	}
-}
-
-// complaints collects what a comparison has to say.
-type complaints struct {
-	testing.TB
-	said []string
-}
-
-func (c *complaints) Errorf(format string, args ...any) {
-	c.said = append(c.said, fmt.Sprintf(format, args...))
-}
-
-// goroutineSequences compares the sequences of a run with what the program told;
-// to hears of differences.
-func goroutineSequences(t *testing.T, to testing.TB, target string) {
-	const goroutines, rounds = 200, 21
-	p := provider(t, Options{RingBytes: 64 << 20})
-	r := run(t, target, fmt.Sprint(goroutines), fmt.Sprint(rounds))
-	_, got := start(t, p, acquisition(FunctionCall, r.target(), named(goSequenceFunctions...), append(sequenceColumns, "tid", "goroutine")...))
-	told := toldBy(r.finish(success))
-	if len(told) < goroutines {
-		t.Fatalf("%d goroutines told of calls", len(told))
-	}
-	sameSequences(to, told, got.wait(t).goroutines(t))
-	events := tally(got.strings("event"))
-	if events[eventEnter] != events[eventLeave]+events[eventUnwind] || events[eventUnwind] < 500 || len(events) != 3 {
-		to.Errorf("events %v", events)
-	}
-	if len(got.lost)+len(got.counts) > 0 {
-		to.Errorf("lost %v, counts %v", got.lost, got.counts)
-	}
-	if n := len(tally(got.ints("tid"))); n < 2 {
-		to.Errorf("all calls began on %d thread", n)
 	}
 }
 

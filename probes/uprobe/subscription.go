@@ -345,6 +345,7 @@ func (s *subscription) account() {
 		{s.sink.Lost, "rate limit" + inferred, told.Limited, c.Limited},
 		{s.sink.Lost, "no memory for calls in progress", told.Unstored, c.Unstored},
 		{s.sink.Lost, "no room for calls in progress", told.Overflown, c.Overflown},
+		{s.sink.Lost, "goroutine that could not be read", told.Missed, c.Missed},
 		{s.sink.Lost, "too many methods of Java", told.Undefined, c.Undefined},
 		{s.sink.Count, "no room for more groups in the kernel", told.Ungrouped, c.Ungrouped},
 		{s.sink.Count, "foreign stack", told.Foreign, c.Foreign},

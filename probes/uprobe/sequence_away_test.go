@@ -1,0 +1,58 @@
+package uprobe
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"endoscope/probes/testenv"
+)
+
+// Where a goroutine's g cannot be read, because the kernel is just moving its
+// page, the call that ends is known all the same if it is the innermost of a
+// sequence. What is not known is counted, and marked in the sequence.
+func TestGoroutinesThatCannotBeRead(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileGo(t, "testdata/gohides")
+	const cause = "goroutine that could not be read"
+	functions := named("main.outer", "main.inner")
+	p := provider(t, Options{})
+	r := run(t, target)
+	_, sequence := start(t, p, acquisition(FunctionCall, r.target(), functions, append(sequenceColumns, "goroutine")...))
+	_, durations := start(t, p, acquisition(FunctionDuration, r.target(), functions, "timestamp", "function_name", "duration"))
+	r.finish(success)
+
+	all := sequence.wait(t).goroutines(t)
+	if names := slices.Collect(maps.Keys(all)); len(names) != 1 {
+		t.Fatalf("sequences of goroutines %q, want those of one", names)
+	}
+	whole := []string{"ENTER main.outer 0", "ENTER main.inner 1", "LEAVE main.inner 1", "LEAVE main.outer 0"}
+	want := slices.Concat(
+		whole, // nothing is away
+		whole, // g is away at both exits
+		[]string{"ENTER main.outer 0", "GAP  0", "LEAVE main.outer 0"}, // and from before the entry of inner
+		whole,
+	)
+	for _, got := range all {
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	if diff := cmp.Diff(map[string]uint64{cause: 2}, sequence.lost); diff != "" || len(sequence.counts) > 0 {
+		t.Errorf("lost: %s counts %v", diff, sequence.counts)
+	}
+
+	// Nobody keeps which call is the innermost where it does not matter.
+	rows := tally(durations.wait(t).strings("function_name"))
+	if diff := cmp.Diff(map[string]int{"main.outer": 2, "main.inner": 2}, rows); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[string]uint64{cause: 2 + 3}, durations.lost); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[string]uint64{"unfinished": 3}, durations.counts); diff != "" {
+		t.Error(diff)
+	}
+}
