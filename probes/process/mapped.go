@@ -1,11 +1,12 @@
 package process
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -19,6 +20,9 @@ type Mapped struct {
 	PID  int
 	Time int64 // of the boot clock, ns
 	Mapping
+	// Program is what the process executed then: it may have ended since. nil: it is
+	// not known, or nobody has asked.
+	Program *Program
 }
 
 // MapWatch tells of the executable mappings of files that processes make, of all
@@ -26,16 +30,26 @@ type Mapped struct {
 // (PERF_RECORD_MMAP2 of perf_event_open(2)): with a record for each in a buffer
 // of its processor.
 type MapWatch struct {
-	rings []mapRing
-	wake  int // eventfd, written to end the watch
-	told  func(Mapped)
-	lost  func(n uint64)
-	ended sync.WaitGroup
+	rings    []mapRing
+	wake     int // eventfd, written to end the watch
+	told     func(Mapped)
+	lost     func(n uint64)
+	programs programs // nil: nobody asks
+	ended    sync.WaitGroup
+	pending  []mapRecord // read and not told of yet
+}
+
+// mapRecord is a record of the kernel's, without its header.
+type mapRecord struct {
+	kind uint32
+	misc uint16
+	time int64
+	body []byte // without the time behind it
 }
 
 // mapPages is the size of a processor's buffer, a power of two: room for about
-// 500 mappings, some 50 programs that start between two looks.
-const mapPages = 16
+// 1,000 mappings, some 100 programs that start between two looks.
+const mapPages = 32
 
 // mapRing is one processor's event and its records.
 type mapRing struct {
@@ -44,10 +58,12 @@ type mapRing struct {
 	mem  []byte
 }
 
-// WatchMappings begins to call told for each mapping, and lost with how many the
-// kernel had no room to tell of; both from one goroutine, and not any more once
-// Close has returned.
-func WatchMappings(told func(Mapped), lost func(n uint64)) (*MapWatch, error) {
+// WatchMappings begins to call told for each mapping, and lost with how many
+// records the kernel had no room for; both from one goroutine, in the order of time,
+// and not any more once Close has returned. With programs it is known, too, what
+// processes executed that have ended since; it costs a record for each process and
+// thread of the machine that comes or goes.
+func WatchMappings(told func(Mapped), lost func(n uint64), programs bool) (*MapWatch, error) {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
 		return nil, err
@@ -57,7 +73,7 @@ func WatchMappings(told func(Mapped), lost func(n uint64)) (*MapWatch, error) {
 		return nil, err
 	}
 	for cpu := range cpus {
-		r, err := openMapRing(cpu)
+		r, err := openMapRing(cpu, programs)
 		if errors.Is(err, unix.ENODEV) {
 			continue // possible, but not there
 		}
@@ -67,11 +83,14 @@ func WatchMappings(told func(Mapped), lost func(n uint64)) (*MapWatch, error) {
 		}
 		w.rings = append(w.rings, r)
 	}
+	if programs {
+		w.programs = running() // what comes and goes from now on is told
+	}
 	w.ended.Go(w.run)
 	return w, nil
 }
 
-func openMapRing(cpu int) (r mapRing, err error) {
+func openMapRing(cpu int, programs bool) (r mapRing, err error) {
 	attr := unix.PerfEventAttr{
 		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY,
 		Size:        uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
@@ -79,6 +98,9 @@ func openMapRing(cpu int) (r mapRing, err error) {
 		Bits:        unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitSampleIDAll | unix.PerfBitUseClockID | unix.PerfBitWatermark,
 		Wakeup:      1, // byte
 		Clockid:     unix.CLOCK_BOOTTIME,
+	}
+	if programs {
+		attr.Bits |= unix.PerfBitComm | unix.PerfBitCommExec | unix.PerfBitTask
 	}
 	if r.fd, err = unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC); err != nil {
 		return mapRing{}, err
@@ -91,7 +113,7 @@ func openMapRing(cpu int) (r mapRing, err error) {
 	return r, nil
 }
 
-// Close ends the watch.
+// Close ends the watch when it has told of what was mapped before.
 func (w *MapWatch) Close() {
 	var one [8]byte
 	binary.NativeEndian.PutUint64(one[:], 1)
@@ -114,53 +136,90 @@ func (w *MapWatch) run() {
 		fds = append(fds, unix.PollFd{Fd: int32(r.fd), Events: unix.POLLIN})
 	}
 	for {
-		if _, err := unix.Poll(fds, -1); err != nil && err != unix.EINTR {
+		wait := -1
+		if len(w.pending) > 0 {
+			wait = 0
+		}
+		if _, err := unix.Poll(fds, wait); err != nil && err != unix.EINTR {
 			return
 		}
+		w.tell()
 		if fds[0].Revents != 0 {
+			w.tell() // of what was left for the next time
 			return
-		}
-		for i := range w.rings {
-			w.rings[i].drain(w.told, w.lost)
 		}
 	}
 }
 
-// drain reads what is there. Records are not split at the end of the buffer
-// while they are looked at: they are copied.
-func (r *mapRing) drain(told func(Mapped), lost func(n uint64)) {
-	const header = 8
+// tell tells what the kernel has told, in order. What a process did on another
+// processor before a record that was found is in that one's buffer by then: what a
+// second look finds that is later has its turn the next time.
+func (w *MapWatch) tell() {
+	missed := w.gather()
+	var until int64
+	for _, r := range w.pending {
+		until = max(until, r.time)
+	}
+	missed += w.gather()
+	slices.SortStableFunc(w.pending, func(a, b mapRecord) int { return cmp.Compare(a.time, b.time) })
+	n := 0
+	for n < len(w.pending) && w.pending[n].time <= until {
+		r := &w.pending[n]
+		w.programs.note(r)
+		if m, ok := parseMapped(r.body); ok && r.kind == unix.PERF_RECORD_MMAP2 {
+			m.Time, m.Program = r.time, w.programs[m.PID]
+			w.told(m)
+		}
+		n++
+	}
+	w.pending = slices.Delete(w.pending, 0, n)
+	if missed > 0 {
+		w.lost(missed)
+	}
+}
+
+// gather reads what is there, and returns how many records are missing.
+func (w *MapWatch) gather() (missed uint64) {
+	for i := range w.rings {
+		w.rings[i].drain(func(r mapRecord) {
+			if r.kind != unix.PERF_RECORD_LOST {
+				w.pending = append(w.pending, r)
+			} else if len(r.body) >= 16 {
+				missed += binary.NativeEndian.Uint64(r.body[8:])
+			}
+		})
+	}
+	return missed
+}
+
+// drain gives each record that is there. They are copied, and so not split at the
+// end of the buffer.
+func (r *mapRing) drain(give func(mapRecord)) {
+	const header, trailer = 8, 8
 	data := r.mem[os.Getpagesize():]
 	head, tail := atomic.LoadUint64(&r.page.Data_head), r.page.Data_tail
-	var buf []byte
 	for head-tail >= header {
 		at := int(tail) & (len(data) - 1)
 		size := int(binary.NativeEndian.Uint16(data[at+6:])) // records are aligned to 8 bytes
-		if size < header || uint64(size) > head-tail {
+		if size < header+trailer || uint64(size) > head-tail {
 			break
 		}
-		buf = append(buf[:0], data[at:min(at+size, len(data))]...)
+		buf := append(make([]byte, 0, size), data[at:min(at+size, len(data))]...)
 		buf = append(buf, data[:size-len(buf)]...)
-		switch binary.NativeEndian.Uint32(buf) {
-		case unix.PERF_RECORD_MMAP2:
-			if m, ok := parseMapped(buf[header:]); ok {
-				told(m)
-			}
-		case unix.PERF_RECORD_LOST:
-			if len(buf) >= header+16 {
-				lost(binary.NativeEndian.Uint64(buf[header+8:]))
-			}
-		}
 		tail += uint64(size)
 		atomic.StoreUint64(&r.page.Data_tail, tail)
+		give(mapRecord{
+			kind: binary.NativeEndian.Uint32(buf), misc: binary.NativeEndian.Uint16(buf[4:]),
+			time: int64(binary.NativeEndian.Uint64(buf[size-trailer:])), body: buf[header : size-trailer],
+		})
 	}
 }
 
-// parseMapped reads the body of a PERF_RECORD_MMAP2 (include/uapi/linux/perf_event.h)
-// with its time behind it; false: it is of no file.
+// parseMapped reads the body of a PERF_RECORD_MMAP2 (include/uapi/linux/perf_event.h);
+// false: it is of no file.
 func parseMapped(b []byte) (m Mapped, ok bool) {
-	const fixed, trailer = 64, 8
-	if len(b) < fixed+trailer {
+	const fixed = 64
+	if len(b) < fixed {
 		return Mapped{}, false
 	}
 	u32, u64 := binary.NativeEndian.Uint32, binary.NativeEndian.Uint64
@@ -168,8 +227,6 @@ func parseMapped(b []byte) (m Mapped, ok bool) {
 	m.Start, m.Offset = u64(b[8:]), u64(b[24:])
 	m.End = m.Start + u64(b[16:])
 	m.Dev, m.Inode = mkdev(uint64(u32(b[32:])), uint64(u32(b[36:]))), u64(b[40:])
-	name, _, _ := bytes.Cut(b[fixed:len(b)-trailer], []byte{0})
-	m.Path = string(name)
-	m.Time = int64(u64(b[len(b)-trailer:]))
-	return m, m.Inode != 0 && len(name) > 0 && name[0] == '/'
+	m.Path = textOf(b[fixed:])
+	return m, m.Inode != 0 && len(m.Path) > 0 && m.Path[0] == '/'
 }

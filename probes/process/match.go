@@ -52,9 +52,20 @@ func NewMatcher(t plan.Target) *Matcher {
 		var st unix.Stat_t
 		if unix.Stat(exe, &st) == nil {
 			m.files = append(m.files, FileID{st.Dev, st.Ino})
+			if f, err := OpenExe(exe); err == nil {
+				if id, err := MappedID(f); err == nil && id != m.files[len(m.files)-1] {
+					m.files = append(m.files, id)
+				}
+				f.Close()
+			}
 		}
 	}
 	return m
+}
+
+// Meant reports whether a process that executed p, and may have ended, is meant.
+func (m *Matcher) Meant(p *Program) bool {
+	return p != nil && (slices.Contains(m.comms, p.Comm) || p.Exe != "" && slices.Contains(m.paths, p.Exe) || slices.Contains(m.files, p.File))
 }
 
 // Matches reports whether p, as it is, is meant, and visible.

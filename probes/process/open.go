@@ -55,6 +55,24 @@ func OpenModule(pid int, m Mapping) (*os.File, error) {
 	return nil, fmt.Errorf("%s, mapped by process %d, cannot be opened: %w", m.Path, pid, err)
 }
 
+// OpenLeft opens the file of a mapping that a process had and has no more: perhaps the
+// process is gone, too. It is the file that m tells of that has this path, as the
+// process sees it if it is there.
+func OpenLeft(pid int, m Mapping) (*os.File, error) {
+	if proc, err := openAt(unix.AT_FDCWD, "/proc/"+strconv.Itoa(pid), unix.O_PATH|unix.O_DIRECTORY, 0); err == nil {
+		defer unix.Close(proc)
+		if f, err := openInRoot(proc, m); err == nil {
+			return f, nil
+		}
+	}
+	fd, err := openAt(unix.AT_FDCWD, m.Path, unix.O_PATH, unix.RESOLVE_NO_MAGICLINKS)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	return openFound(fd, m.Path, &m)
+}
+
 var errOtherFile = errors.New("another file has this name now")
 
 func openInRoot(proc int, m Mapping) (*os.File, error) {

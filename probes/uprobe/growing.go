@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -37,6 +38,11 @@ type growing struct {
 	watch    *process.MapWatch // nil before Start
 	matcher  *process.Matcher
 
+	// heard are mappings that have to be looked at: it takes longer to probe a library
+	// than the kernel's buffers last.
+	heard   chan process.Mapped
+	looking sync.WaitGroup
+
 	mu      sync.Mutex
 	parts   []*source           // the first one included
 	known   map[mappedIn]change // probed, or as of that change without a function to probe
@@ -56,27 +62,45 @@ type mappedIn struct {
 // anew, and its inode be another file's.
 type change int64
 
-// changeOf is the change of a file that p has mapped, false if it is gone.
-func changeOf(p process.Process, mp process.Mapping) (change, bool) {
-	f, err := process.OpenModule(p.PID, mp)
+// found is a mapping of a process of the target.
+type found struct {
+	process process.Process
+	mapping process.Mapping
+	at      int64 // when it was made; 0: it is not known
+	left    bool  // it is there no more, or the process is not
+}
+
+// open opens the file.
+func (f *found) open() (*os.File, error) {
+	if f.left {
+		return process.OpenLeft(f.process.PID, f.mapping)
+	}
+	return process.OpenModule(f.process.PID, f.mapping)
+}
+
+// changed is the change of the file, false if it is gone.
+func (f *found) changed() (change, bool) {
+	file, err := f.open()
 	if err != nil {
 		return 0, false
 	}
-	defer f.Close()
+	defer file.Close()
 	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
 		return 0, false
 	}
 	return change(st.Ctim.Nano()), true
 }
 
-// maxGrown is how many modules may come.
-const maxGrown = 1024
+const (
+	maxGrown = 1024 // modules that may come
+	maxHeard = 4096 // mappings that wait to be looked at
+)
 
 func newGrowing(p *Provider, spec *plan.Acquire, cols []column, links linkKind, c *coming, first *source) *growing {
 	g := &growing{
 		provider: p, spec: spec, cols: cols, links: links, coming: c,
-		known: map[mappedIn]change{}, done: make(chan struct{}), matcher: process.NewMatcher(spec.Target),
+		known: map[mappedIn]change{}, done: make(chan struct{}), heard: make(chan process.Mapped, maxHeard), matcher: process.NewMatcher(spec.Target),
 	}
 	// What is left to be tested does not depend on the functions.
 	if values, err := newReadings(spec, cols, valuesOf(spec), nil); err == nil {
@@ -206,7 +230,7 @@ func (g *growing) Start(ctx context.Context, sink probes.Sink) error {
 	}
 	// Those that are mapped already, and came after Prepare has looked, are found
 	// by looking again.
-	watch, err := process.WatchMappings(g.mapped, func(uint64) { g.look() })
+	watch, err := process.WatchMappings(g.hear, g.missed, g.byName())
 	if err != nil {
 		forget()
 		for _, s := range g.parts {
@@ -220,8 +244,13 @@ func (g *growing) Start(ctx context.Context, sink probes.Sink) error {
 		g.watch = watch
 	}
 	g.mu.Unlock()
+	g.looking.Go(func() {
+		for m := range g.heard {
+			g.mapped(m)
+		}
+	})
 	if over {
-		watch.Close()
+		g.unwatch(watch)
 		forget()
 		return errStopped
 	}
@@ -263,7 +292,7 @@ func (g *growing) Stop() error {
 		return nil
 	}
 	if watch != nil {
-		watch.Close() // no more parts come
+		g.unwatch(watch)
 	}
 	g.mu.Lock()
 	parts := slices.Clone(g.parts)
@@ -280,7 +309,7 @@ func (g *growing) Stop() error {
 	return nil
 }
 
-// look finds what processes of the target have mapped of which nothing was heard.
+// look finds what processes of the target have mapped, of which nothing was heard.
 func (g *growing) look() {
 	running, err := process.Resolve(g.spec.Target)
 	if err != nil {
@@ -289,53 +318,99 @@ func (g *growing) look() {
 	for _, p := range running {
 		mappings, _ := process.Modules(p.PID)
 		for _, mp := range mappings {
-			g.consider(p, mp, 0)
+			g.consider(found{process: p, mapping: mp})
 		}
 	}
 }
 
-// mapped is called for each executable mapping of the machine.
-func (g *growing) mapped(m process.Mapped) {
+// unwatch ends the watch. No more parts come then; what was mapped and is not probed
+// has been told.
+func (g *growing) unwatch(watch *process.MapWatch) {
+	watch.Close()
+	close(g.heard)
+	g.looking.Wait()
+}
+
+// hear is called for each executable mapping of the machine.
+func (g *growing) hear(m process.Mapped) {
 	if ok, err := g.coming.inModule("", "", filepath.Base(m.Path)); err != nil || !ok {
 		return
 	}
-	if t := g.spec.Target; len(t.Processes)+len(t.Exes) == 0 && !slices.Contains(t.PIDs, m.PID) {
+	if !g.byName() && !slices.Contains(g.spec.Target.PIDs, m.PID) {
 		return
 	}
+	g.mu.Lock()
+	as, known := g.known[g.key(process.FileID{Dev: m.Dev, Inode: m.Inode}, m.PID)]
+	g.mu.Unlock()
+	if known && as == 0 {
+		return
+	}
+	select {
+	case g.heard <- m:
+	default:
+		g.missed(1)
+	}
+}
+
+// mapped looks at a mapping that a process of the target has made, perhaps.
+func (g *growing) mapped(m process.Mapped) {
+	named := slices.Contains(g.spec.Target.PIDs, m.PID)
 	p, runs := process.Lookup(m.PID)
-	if !runs || !slices.Contains(g.spec.Target.PIDs, m.PID) && !g.matcher.Matches(p) {
+	if !named && !(runs && g.matcher.Matches(p)) && !g.matcher.Meant(m.Program) {
 		return
 	}
 	// As maps tells it now: whether the file has a name, and how far it reaches.
 	mappings, _ := process.Modules(m.PID)
+	there := false
 	for _, mp := range mappings {
 		if mp.Dev == m.Dev && mp.Inode == m.Inode {
-			g.consider(p, mp, m.Time)
+			g.consider(found{process: p, mapping: mp, at: m.Time})
+			there = true
 		}
+	}
+	if !there {
+		if !runs || !named && !g.matcher.Matches(p) {
+			p = process.Process{PID: m.PID} // another has the pid now
+		}
+		g.consider(found{process: p, mapping: m.Mapping, at: m.Time, left: true})
 	}
 }
 
-// consider probes a mapping of p unless that has been done. at is when it was
-// made; 0: it is not known.
-func (g *growing) consider(p process.Process, mp process.Mapping, at int64) {
-	name := filepath.Base(mp.Path)
+// byName reports whether the target's processes are not only those that have the pids
+// which it says.
+func (g *growing) byName() bool { return len(g.spec.Target.Processes)+len(g.spec.Target.Exes) > 0 }
+
+// missed is called when the kernel had no room to tell of so many mappings, and what
+// else processes do that start and end.
+func (g *growing) missed(n uint64) {
+	g.merge.lost("calls in libraries, perhaps: the kernel had no room to tell of all that was loaded", n)
+	g.look()
+}
+
+// consider probes what was found unless that has been done.
+func (g *growing) consider(f found) {
+	name := filepath.Base(f.mapping.Path)
 	if ok, err := g.coming.inModule("", "", name); err != nil || !ok {
 		return
 	}
-	key := g.key(process.FileID{Dev: mp.Dev, Inode: mp.Inode}, p.PID)
+	key := g.key(process.FileID{Dev: f.mapping.Dev, Inode: f.mapping.Inode}, f.process.PID)
 	g.mu.Lock()
 	as, known := g.known[key]
 	g.mu.Unlock()
 	if known && as == 0 {
 		return
 	}
-	changed, there := changeOf(p, mp)
+	changed, there := f.changed()
 	if known && (!there || changed == as) {
+		return
+	}
+	if !there && f.left {
+		g.merge.lost(fmt.Sprintf("calls in %s, which was gone before it could be probed", name), 1)
 		return
 	}
 	g.mu.Lock()
 	now, still := g.known[key]
-	over := g.stopped || still != known || now != as // or another has come first
+	over := still != known || now != as // another has come first
 	grown := len(g.parts)
 	if !over {
 		g.known[key] = 0
@@ -348,16 +423,16 @@ func (g *growing) consider(p process.Process, mp process.Mapping, at int64) {
 		g.merge.lost(fmt.Sprintf("more than %d modules loaded", maxGrown), 1)
 		return
 	}
-	if err := g.grow(p, mp); err != nil {
+	if err := g.grow(&f); err != nil {
 		g.forget(key, changed, err)
 		g.refuse(name, err)
 		return
 	}
-	if at == 0 {
+	if f.at == 0 {
 		g.merge.lost(fmt.Sprintf("calls in %s before it was probed", name), 1)
 		return
 	}
-	gap := time.Duration(clock.Boot() - at)
+	gap := time.Duration(clock.Boot() - f.at)
 	g.merge.lost(fmt.Sprintf("calls in %s from its mapping until it was probed, a gap of %v", name, gap.Round(10*time.Microsecond)), 1)
 }
 
@@ -375,15 +450,32 @@ func (g *growing) forget(key mappedIn, changed change, err error) {
 	}
 }
 
+// addFound adds the module that was found: where it was left it is one that will be
+// mapped again.
+func (s *moduleSet) addFound(f *found) error {
+	if !f.left {
+		return s.addMapped(f.process, f.mapping, f.mapping.Path == f.process.Exe)
+	}
+	file, err := f.open()
+	if err != nil {
+		return err
+	}
+	m, err := s.add(file, f.mapping.Path, false)
+	if err == nil && f.process.StartTime != 0 {
+		m.coming = append(m.coming, f.process)
+	}
+	return err
+}
+
 // grow probes the functions of a module that has come.
-func (g *growing) grow(p process.Process, mp process.Mapping) error {
+func (g *growing) grow(f *found) error {
 	spec := *g.spec
 	if t := spec.Target; len(t.Processes)+len(t.Exes) == 0 {
-		spec.Target.PIDs = []int{p.PID}
+		spec.Target.PIDs = []int{f.process.PID}
 	}
 	s, err := g.provider.prepare(&spec, g.cols, g.links, func(plan.Target, []process.Process, *selector) (*moduleSet, error) {
 		set := newModuleSet()
-		if err := set.addMapped(p, mp, mp.Path == p.Exe); err != nil {
+		if err := set.addFound(f); err != nil {
 			set.close()
 			return nil, err
 		}
@@ -424,6 +516,7 @@ func (g *growing) refuse(name string, err error) {
 	var none *noFunction
 	switch {
 	case errors.Is(err, errStopped):
+		g.merge.lost(fmt.Sprintf("calls in %s from its mapping until the query ended", name), 1)
 	case errors.As(err, &none):
 		if g.coming.names == nil {
 			return // one of many, which need not have it
