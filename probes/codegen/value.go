@@ -19,8 +19,10 @@ type Integer struct {
 	// register's, or if Address is set, the address itself, with Offset added.
 	Memory, Address bool
 	Offset          int64
-	Shift, Bits     uint8 // which bits of the 8 bytes, from the lowest on; Bits 0: 64
-	Signed          bool
+	// Sum: the number is the register's with Offset added, whatever that is.
+	Sum         bool
+	Shift, Bits uint8 // which bits of the 8 bytes, from the lowest on; Bits 0: 64
+	Signed      bool
 	// Fits: what does not fit 63 bits is NULL, and said to be too large.
 	Fits bool
 	// Constant is the number itself if Known is set; nothing is read.
@@ -303,6 +305,8 @@ func (w *writer) read(n *Integer, null, bad label) {
 		w.jump(asm.JEq.Imm(asm.R3, 0, ""), null)
 		w.addTo(asm.R3, n.Offset)
 		return
+	case n.Sum:
+		w.addTo(asm.R3, n.Offset)
 	}
 	if n.Bits == 0 || n.Bits == 64 {
 		return

@@ -14,6 +14,8 @@ type piece struct {
 	offset int64 // of memory, from what the register has; of a constant, itself
 	at     int64 // of the object's bytes, the first one here
 	size   int64 // bytes; 0: all that is left
+	// follow: as in codegen.Integer, before offset is added
+	follow []int64
 }
 
 type pieceKind uint8
@@ -23,6 +25,7 @@ const (
 	inRegister           // the register has them
 	inMemory             // they lie offset bytes from where the register points
 	constant
+	computed // what the register has plus offset is the number itself
 )
 
 // cfa stands for the canonical frame address among registers: it is 8 bytes above the

@@ -20,6 +20,8 @@ type Value struct {
 	// Float: the number is the bits of a floating point number of so many bytes, whose
 	// Type is DOUBLE. 0: it is none.
 	Float int64
+	// Pointer: the number is an address. Unsigned: it has no sign.
+	Pointer, Unsigned bool
 }
 
 // Where tells of a place what the kernel knows there.
@@ -120,7 +122,7 @@ func (f *Function) read(p *Param, path []string, at Where) (v Value, err error) 
 // place puts an object into memory.
 func (o *object) place(p piece, at Where) {
 	o.memory, o.offset = true, p.offset
-	o.base = codegen.Integer{Register: registers[p.reg]}
+	o.base = codegen.Integer{Register: registers[p.reg], Follow: p.follow}
 	if p.reg == cfa {
 		o.base.Register = registers[dwSP]
 		o.offset += at.SPOffset + 8
@@ -163,17 +165,34 @@ func (o *object) number(bit, bits int64, signed bool) (codegen.Integer, error) {
 				return n, errNotAtEntry
 			}
 			return n, nil
+		case computed:
+			if int64(bit%8)+(at-p.at)*8+bits > 64 {
+				return n, errNotAtEntry
+			}
+			return codegen.Integer{Register: registers[p.reg], Sum: true, Offset: p.offset, Shift: uint8((at-p.at)*8 + bit%8), Bits: uint8(bits), Signed: signed}, nil
 		case inMemory:
 			whole := object{}
 			whole.place(p, Where{})
 			whole.offset += at - p.at
 			return whole.number(bit%8, bits, signed)
 		case constant:
-			return codegen.Integer{Known: true, Constant: p.offset}, nil
+			return codegen.Integer{Known: true, Constant: bitsOf(p.offset, (at-p.at)*8+bit%8, bits, signed)}, nil
 		}
 		return n, errNotAtEntry
 	}
 	return n, errNotAtEntry
+}
+
+// bitsOf are some bits of a number, as a number.
+func bitsOf(n, from, bits int64, signed bool) int64 {
+	if from < 0 || from >= 64 || bits <= 0 || from+bits > 64 {
+		return n
+	}
+	u := uint64(n) << (64 - from - bits)
+	if signed {
+		return int64(u) >> (64 - bits)
+	}
+	return int64(u >> (64 - bits))
 }
 
 // follow is what a pointer leads to.
@@ -260,7 +279,7 @@ func (f *Function) final(o object, at Where) (Value, error) {
 	case Int, Uint, Bool:
 		n, err := o.number(bit, bits, t.Kind == Int)
 		n.Fits = t.Kind == Uint && bits == 64 && !n.Known
-		v := Value{Value: codegen.Value{Number: &n}, Type: batch.Bigint}
+		v := Value{Value: codegen.Value{Number: &n}, Type: batch.Bigint, Unsigned: t.Kind == Uint}
 		if t.Kind == Bool {
 			v.Type = batch.Boolean
 		}
@@ -299,7 +318,7 @@ func (f *Function) final(o object, at Where) (Value, error) {
 				return text, err
 			}
 		}
-		return Value{Value: codegen.Value{Number: &n}, Type: batch.Bigint}, nil
+		return Value{Value: codegen.Value{Number: &n}, Type: batch.Bigint, Pointer: true}, nil
 	case Code:
 		return Value{}, errors.New("is a function")
 	case Array:

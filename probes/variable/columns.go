@@ -12,7 +12,8 @@ const Stream = "variable_value"
 // whole number, a pointer, a boolean or the number of an enumeration's value, and
 // else NULL; var_real a real number, or what is nearest to a whole one; var_text the
 // value as its language writes it. The thread and function_name are those that
-// wrote: a sample has none.
+// wrote, or whose variable it is: a sample has none. line is that before which a
+// variable of a function was found to have the value, and else NULL.
 var Columns = []plan.Field{
 	{Name: "timestamp", Type: batch.Timestamp},
 	{Name: "pid", Type: batch.Bigint},
@@ -25,6 +26,7 @@ var Columns = []plan.Field{
 	{Name: "var_real", Type: batch.Double},
 	{Name: "var_text", Type: batch.Varchar},
 	{Name: "function_name", Type: batch.Varchar},
+	{Name: "line", Type: batch.Bigint},
 	{Name: "module", Type: batch.Varchar},
 }
 
@@ -32,11 +34,13 @@ var Columns = []plan.Field{
 type observation struct {
 	time       int64 // boot clock
 	subject    *subject
-	variable   int // of subject's
+	name       string // of the variable, as it was asked for
+	module     string
 	value      value
 	tid        int    // 0: of a sample
 	threadName string // of a write
 	function   string // "": not known
+	line       int    // 0: none
 }
 
 // rows makes batches of observations.
@@ -86,7 +90,7 @@ func (r *rows) add(o *observation) {
 		case "exe":
 			r.text(c, o.subject.process.Exe, o.subject.process.Exe != "")
 		case "var_name":
-			c.Code = append(c.Code, c.Dict.Code(o.subject.variables[o.variable].name))
+			c.Code = append(c.Code, c.Dict.Code(o.name))
 		case "var_value":
 			if !o.value.isNumber {
 				c.Nulls.Set(b.N)
@@ -101,8 +105,13 @@ func (r *rows) add(o *observation) {
 			r.text(c, o.value.text, o.value.isText)
 		case "function_name":
 			r.text(c, o.function, o.function != "")
+		case "line":
+			if o.line == 0 {
+				c.Nulls.Set(b.N)
+			}
+			c.Int = append(c.Int, int64(o.line))
 		case "module":
-			r.text(c, o.subject.variables[o.variable].module, true)
+			r.text(c, o.module, true)
 		}
 	}
 	if b.N++; b.N == batch.MaxRows {

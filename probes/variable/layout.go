@@ -37,11 +37,10 @@ type layout struct {
 
 // of is where variables are in a file, of those names that it has.
 func (known layouts) of(f *os.File, base string, names []string) (*layout, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+	key, err := keyOf(f, names)
+	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w", base, err)
 	}
-	key := layoutKey{st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim, strings.Join(names, "\x00")}
 	l := known[key]
 	if l == nil {
 		if len(known) >= maxLayouts {
@@ -51,6 +50,12 @@ func (known layouts) of(f *os.File, base string, names []string) (*layout, error
 		known[key] = l
 	}
 	return l, l.err
+}
+
+func keyOf(f *os.File, names []string) (layoutKey, error) {
+	var st unix.Stat_t
+	err := unix.Fstat(int(f.Fd()), &st)
+	return layoutKey{st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim, strings.Join(names, "\x00")}, err
 }
 
 func readLayout(f *os.File, base string, names []string) *layout {

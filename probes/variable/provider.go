@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -31,12 +32,7 @@ func (p *Provider) Close() error { return p.cache.Close() }
 // Prepare finds the variables in every process of the target.
 func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source, error) {
 	wanted, _ := chosen(spec, "var_name")
-	var names []string
-	for _, c := range wanted {
-		if !slices.Contains(names, c.V.S) {
-			names = append(names, c.V.S)
-		}
-	}
+	names := distinct(wanted)
 	if len(names) == 0 {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs the names of variables", Stream).WithHint("WHERE var_name = '...'")
 	}
@@ -45,10 +41,6 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 			WithHint("WHERE pid = ..., WHERE process = '...', or USE ...")
 	}
 	watches := spec.Every == 0 && !spec.OnDemand
-	if watches && len(names) > maxWatched {
-		return nil, plan.Errorf(spec.Start, spec.Stop, "%d variables cannot be watched: a processor has %d watchpoints", len(names), maxWatched).
-			WithHint("SAMPLE(%s, 10ms) reads the memory instead, and any number of them", Stream)
-	}
 	if !process.Numbered() {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s cannot be acquired from within a PID namespace: the kernel's programs see other numbers of processes", Stream).
 			WithHint("run on the host, or in a container that has the host's PID namespace (--pid=host)")
@@ -64,22 +56,26 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 		s.modules = append(s.modules, c.V.S)
 	}
 	s.grows = len(spec.Target.Processes)+len(spec.Target.Exes) > 0
+	functions, _ := chosen(spec, "function_name")
+	var notLocal error // why they are no variables of functions
+	if watches && len(functions) > 0 {
+		s.tracer = newTracer(names, distinct(functions), &p.cache)
+		if notLocal = s.areLocal(found); notLocal != nil {
+			s.tracer = nil
+		}
+	}
+	if watches && s.tracer == nil && len(names) > maxWatched {
+		return nil, plan.Errorf(spec.Start, spec.Stop, "%d variables cannot be watched: a processor has %d watchpoints", len(names), maxWatched).
+			WithHint("SAMPLE(%s, 10ms) reads the memory instead, and any number of them", Stream)
+	}
 	for _, process := range found {
-		one, err := newSubject(process, names, s.modules, s.layouts)
-		if err == nil && watches {
+		one, err := s.subject(process)
+		if err == nil && watches && s.tracer == nil {
 			err = watchable(one)
 		}
 		if err != nil {
-			start, stop := spec.Start, spec.Stop
-			var about *nameError
-			for _, c := range wanted {
-				if errors.As(err, &about) && c.V.S == about.name && c.Stop > 0 {
-					start, stop = c.Start, c.Stop
-				}
-			}
-			return nil, plan.Errorf(start, stop, "process %d (%s): %v", process.PID, process.Comm, err)
+			return nil, about(err, notLocal, process, wanted, functions, spec)
 		}
-		one.writers.cache = &p.cache
 		s.subjects[process.PID] = one
 		if !s.grows || slices.Contains(spec.Target.PIDs, process.PID) {
 			s.numbered[process.PID] = process.StartTime
@@ -87,6 +83,10 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	}
 	if s.rows, err = newRows(spec, clock.Offset()); err != nil {
 		return nil, err
+	}
+	if s.tracer != nil {
+		s.notices = s.tracer.notices()
+		return &watched{source: s}, nil
 	}
 	switch {
 	case spec.OnDemand:
@@ -98,6 +98,57 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 		return nil, placed(err, spec)
 	}
 	return &watched{source: s}, nil
+}
+
+// distinct are the texts of constants.
+func distinct(list []plan.Const) (names []string) {
+	for _, c := range list {
+		if !slices.Contains(names, c.V.S) {
+			names = append(names, c.V.S)
+		}
+	}
+	return names
+}
+
+// areLocal says why no process has the functions with variables of those names: they may
+// be global ones then, that the functions write. nil: one has, or its functions cannot be
+// read, which is for Prepare to say.
+func (s *source) areLocal(found []process.Process) (why error) {
+	for _, p := range found {
+		_, err := newTraced(p, s.modules, s.tracer)
+		var none *noLocal
+		if !errors.Is(err, errNoFunction) && !errors.As(err, &none) {
+			return nil
+		}
+		why = err
+	}
+	return why
+}
+
+// about is an error about a process, at the variable that it is about. notLocal is why
+// the variables are not those of the functions that are named, if any are.
+func about(err, notLocal error, p process.Process, wanted, functions []plan.Const, spec *plan.Acquire) error {
+	start, stop := spec.Start, spec.Stop
+	var name *nameError
+	for _, c := range wanted {
+		if errors.As(err, &name) && c.V.S == name.name && c.Stop > 0 {
+			start, stop = c.Start, c.Stop
+		}
+	}
+	var none *noLocal
+	switch missing := errors.Is(err, errNoVariable); {
+	case missing && errors.As(notLocal, &none):
+		err = fmt.Errorf("%w, and %v", err, none)
+	case missing && notLocal != nil:
+		err = fmt.Errorf("%w, and no function %s with code of its own", err, strings.Join(distinct(functions), ", "))
+	case missing && len(functions) > 0:
+		return plan.Errorf(start, stop, "process %d (%s): %v", p.PID, p.Comm, err).
+			WithHint("a variable of a function is read where its lines begin: take %s without SAMPLE", Stream)
+	case missing:
+		return plan.Errorf(start, stop, "process %d (%s): %v", p.PID, p.Comm, err).
+			WithHint("a variable of a function is asked for with the function: AND function_name = '...'")
+	}
+	return plan.Errorf(start, stop, "process %d (%s): %v", p.PID, p.Comm, err)
 }
 
 // watchable reports why a watchpoint cannot be set.

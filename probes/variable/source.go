@@ -20,6 +20,7 @@ import (
 // Causes under which is counted what became no row.
 const (
 	ringFull = "ring buffer full"
+	cutTexts = "texts cut off"
 	unread   = "variables that could not be read"
 	overrun  = "sampler overrun"
 	refused  = "processes that could not be watched"
@@ -55,8 +56,10 @@ type source struct {
 	subjects map[int]*subject
 	layouts  layouts
 	refusals map[int]refusal // of processes that are meant and are no subjects
-	watcher  *watcher        // nil: sampled
+	watcher  *watcher        // nil: not watched
+	tracer   *tracer         // nil: they are no variables of functions
 	rows     *rows
+	notices  []string
 	clock    func() int64
 	scanned  time.Time
 
@@ -67,7 +70,7 @@ type source struct {
 	ended   chan struct{} // closed when the goroutine has ended
 }
 
-func (s *source) Notices() []string   { return nil }
+func (s *source) Notices() []string   { return s.notices }
 func (s *source) Residual() plan.Expr { return s.spec.Filter }
 func (s *source) Live() bool          { return true }
 
@@ -104,6 +107,10 @@ func (s *source) free() {
 	if s.watcher != nil {
 		s.watcher.close()
 		s.watcher = nil
+	}
+	if s.tracer != nil {
+		s.tracer.close()
+		s.tracer = nil
 	}
 	for _, one := range s.subjects {
 		one.writers.close()
@@ -156,17 +163,32 @@ func (s *source) forget(sink probes.Sink) (changed map[int]bool) {
 		}
 		gone = append(gone, one)
 	}
-	if s.watcher != nil && len(gone) > 0 {
+	if s.probes() && len(gone) > 0 {
 		for _, one := range gone {
-			s.watcher.remove(one.process.PID)
+			s.remove(one.process.PID)
 		}
 		s.drain(sink)
 	}
 	for _, one := range gone {
 		one.writers.close()
 		delete(s.subjects, one.process.PID)
+		if s.tracer != nil {
+			s.tracer.forget(one.process.PID)
+		}
 	}
 	return changed
+}
+
+// probes reports whether processes are probed, not sampled.
+func (s *source) probes() bool { return s.watcher != nil || s.tracer != nil }
+
+// remove ends what is probed in a process.
+func (s *source) remove(pid int) {
+	if s.tracer != nil {
+		s.tracer.remove(pid)
+	} else {
+		s.watcher.remove(pid)
+	}
 }
 
 // candidates are the processes among which those are that are meant.
@@ -203,12 +225,9 @@ func (s *source) take(p process.Process, now time.Time, sink probes.Sink) {
 	if err != nil {
 		return // it has ended, or is only about to execute the program
 	}
-	one, err := newSubject(p, s.names, s.modules, s.layouts)
-	if err == nil {
-		one.writers.cache = &s.provider.cache
-		if s.watcher != nil {
-			err = s.watch(one)
-		}
+	one, err := s.subject(p)
+	if err == nil && s.probes() {
+		err = s.watch(one)
 	}
 	if err == nil {
 		s.subjects[p.PID] = one
@@ -224,8 +243,22 @@ func (s *source) take(p process.Process, now time.Time, sink probes.Sink) {
 	s.refusals[p.PID] = refusal{image: before, final: errors.As(err, &about), again: now.Add(retry)}
 }
 
-// watch sets watchpoints on the variables of a process.
+// subject finds the variables of a process.
+func (s *source) subject(p process.Process) (one *subject, err error) {
+	if s.tracer != nil {
+		return newTraced(p, s.modules, s.tracer)
+	}
+	if one, err = newSubject(p, s.names, s.modules, s.layouts); err == nil {
+		one.writers.cache = &s.provider.cache
+	}
+	return one, err
+}
+
+// watch probes what reads or writes the variables of a process.
 func (s *source) watch(one *subject) error {
+	if s.tracer != nil {
+		return s.tracer.add(one)
+	}
 	if err := watchable(one); err != nil {
 		return err
 	}
@@ -243,7 +276,7 @@ func (s *source) watch(one *subject) error {
 	return nil
 }
 
-// watched is a source of writes.
+// watched is a source of writes, and of what variables of functions have.
 type watched struct{ *source }
 
 // watchNs is what a write costs that traps: more on a virtual machine.
@@ -253,6 +286,9 @@ const watchNs = 18000
 func (s *watched) Sites() []probes.Site {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.tracer != nil {
+		return s.tracer.sites()
+	}
 	var sites []probes.Site
 	for _, name := range s.names {
 		sites = append(sites, probes.Site{Provider: "variable", Function: name, Method: "watchpoint", Kind: "hardware watchpoint, each thread", CostNs: watchNs, Estimated: true})
@@ -290,7 +326,7 @@ func (s *watched) run(ctx context.Context, sink probes.Sink) error {
 		case <-timer.C:
 		case <-s.stop:
 			for pid := range s.subjects {
-				s.watcher.remove(pid) // what was written until now is given
+				s.remove(pid) // what was written until now is given
 			}
 			s.drain(sink)
 			return nil
@@ -309,6 +345,10 @@ func (s *watched) run(ctx context.Context, sink probes.Sink) error {
 
 // drain makes rows of the writes in the ring.
 func (s *source) drain(sink probes.Sink) {
+	if s.tracer != nil {
+		s.tracer.drain(s.subjects, s.rows, sink)
+		return
+	}
 	missed := uint64(0)
 	give := func(record []byte) {
 		if !s.give(record) {
@@ -343,12 +383,12 @@ func (s *source) give(record []byte) bool {
 	if one == nil {
 		return false
 	}
-	for i, v := range one.variables {
+	for _, v := range one.variables {
 		if v.addr != w.Addr {
 			continue
 		}
 		bytes := (*[8]byte)(unsafe.Pointer(&w.Value))[:]
-		s.rows.add(&observation{time: int64(w.Time), subject: one, variable: i, value: v.form.read(bytes, one.memory),
+		s.rows.add(&observation{time: int64(w.Time), subject: one, name: v.name, module: v.module, value: v.form.read(bytes, one.memory),
 			tid: int(w.Tid), threadName: unix.ByteSliceToString(unsafe.Slice((*byte)(unsafe.Pointer(&w.Comm)), len(w.Comm))),
 			function: one.writers.function(one.process.PID, w.Ip)})
 		return true
@@ -424,13 +464,13 @@ func (s *sampled) run(ctx context.Context, sink probes.Sink) error {
 func (s *source) sample(sink probes.Sink) {
 	failed := uint64(0)
 	for _, one := range s.subjects {
-		for i, v := range one.variables {
+		for _, v := range one.variables {
 			b := one.memory(v.addr, v.form.size)
 			if b == nil {
 				failed++
 				continue
 			}
-			s.rows.add(&observation{time: s.clock(), subject: one, variable: i, value: v.form.read(b, one.memory)})
+			s.rows.add(&observation{time: s.clock(), subject: one, name: v.name, module: v.module, value: v.form.read(b, one.memory)})
 		}
 	}
 	s.rows.flush()

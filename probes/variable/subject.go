@@ -17,6 +17,7 @@ type subject struct {
 	image     image // in which the variables are
 	variables []observed
 	writers   writers
+	traced    []tracedPart // whose functions have the variables
 }
 
 // observed is a variable of a process.
@@ -26,6 +27,9 @@ type observed struct {
 	addr   uint64 // in the process
 	form   form
 }
+
+// errNoVariable is of processes that have no variable of a name, which follows.
+var errNoVariable = errors.New("has no variable")
 
 // errUnmapped is of processes that have none of the modules that are asked for.
 var errUnmapped = errors.New("the module is not loaded")
@@ -66,9 +70,73 @@ func newSubject(p process.Process, names, modules []string, known layouts) (*sub
 	case len(seen) == 0:
 		return nil, errUnmapped
 	case len(missing) > 0:
-		return nil, &nameError{missing[0], fmt.Errorf("%s has no variable %s", strings.Join(orExe(modules, p), ", "), missing[0])}
+		return nil, &nameError{missing[0], fmt.Errorf("%s %w %s", strings.Join(orExe(modules, p), ", "), errNoVariable, missing[0])}
 	}
 	return s, nil
+}
+
+// newTraced finds variables of functions in a process: in the modules of those names, or
+// in its executable if none are named.
+func newTraced(p process.Process, modules []string, t *tracer) (*subject, error) {
+	s := &subject{process: p}
+	var err error
+	if s.image, err = imageOf(p.PID); err != nil {
+		return nil, err
+	}
+	text, err := process.Text(p.PID)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for _, m := range text {
+		base := filepath.Base(m.Path)
+		if m.Inode == 0 || seen[m.Path] || len(modules) == 0 && m.Path != p.Exe || len(modules) > 0 && !slices.Contains(modules, base) {
+			continue
+		}
+		seen[m.Path] = true
+		part, err := s.trace(m, base, t)
+		if errors.Is(err, errNoFunction) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.traced = append(s.traced, part)
+	}
+	switch {
+	case !s.image.runs(p.PID):
+		return nil, errNoImage
+	case len(seen) == 0:
+		return nil, errUnmapped
+	case len(s.traced) == 0:
+		return nil, errNoFunction
+	}
+	return s, nil
+}
+
+func (s *subject) trace(m process.Mapping, base string, t *tracer) (part tracedPart, err error) {
+	f, err := process.OpenModule(s.process.PID, m)
+	if err != nil {
+		return part, err
+	}
+	defer f.Close()
+	part.mapping = m
+	if part.file, err = t.file(f, base); err != nil {
+		return part, err
+	}
+	file, err := elf.NewFile(f)
+	if err != nil {
+		return part, fmt.Errorf("%s is damaged: %w", base, err)
+	}
+	var progs []elf.ProgHeader
+	for _, p := range file.Progs {
+		progs = append(progs, p.ProgHeader)
+	}
+	var ok bool
+	if part.bias, ok = biasOf(progs, m); !ok {
+		return part, fmt.Errorf("%s is not mapped as its headers say", base)
+	}
+	return part, nil
 }
 
 func orExe(modules []string, p process.Process) []string {

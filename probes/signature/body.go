@@ -1,0 +1,422 @@
+package signature
+
+import (
+	"cmp"
+	"debug/dwarf"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"endoscope/probes/codegen"
+	"endoscope/probes/symbols"
+)
+
+// Body is what debug information says of what is inside a function: where its lines
+// begin, and the variables that live there. Copies that were inlined into other functions
+// are not part of it.
+type Body struct {
+	// Lines are the instructions that begin a statement, by address, one for each.
+	Lines []Line
+
+	fn        *Function
+	unit      *dwarf.Entry
+	frame     []byte // the expression of the frame base
+	prologue  uint64 // where what is passed has been stored
+	variables []*variable
+}
+
+// Line is where a line of the source begins in the code.
+type Line struct {
+	Addr   uint64 // as the file numbers it
+	Number int
+	column int
+}
+
+// variable is one that is declared in a function.
+type variable struct {
+	name      string
+	entry     *dwarf.Entry
+	t         *Type
+	parameter bool
+	escaped   bool // a Go variable on the heap, of which there is a pointer
+	depth     int  // of the block that it is declared in
+	scope     [][2]uint64
+	// line and column are where it is declared.
+	line, column int64
+}
+
+const (
+	maxLines     = 1 << 16 // of a function
+	maxVariables = 1 << 14
+)
+
+// Body finds what is known of the inside of function i of module m.
+func (f *Info) Body(m *symbols.Module, i int) (b *Body, err error) {
+	defer recovered(&err)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.left = maxSpent
+	of := m.Function(i)
+	unit, e, err := f.subprogram(of.Addr)
+	if err != nil {
+		return nil, err
+	}
+	b = &Body{fn: &Function{Name: of.Name, info: f}, unit: unit}
+	b.frame, _ = e.Val(dwarf.AttrFrameBase).([]byte)
+	ranges, err := f.d.Ranges(e)
+	if err != nil {
+		return nil, fmt.Errorf("has damaged debug information: %w", err)
+	}
+	if err := b.collect(e, ranges, of.Lang == symbols.Go, 0); err != nil {
+		return nil, err
+	}
+	return b, b.readLines(of, ranges)
+}
+
+// collect reads the variables that are declared in an entry whose code is in scope.
+func (b *Body) collect(e *dwarf.Entry, scope [][2]uint64, golang bool, depth int) error {
+	if depth > maxDepth {
+		return errors.New("has blocks in too many others")
+	}
+	f := b.fn.info
+	children, err := f.children(e)
+	if err != nil {
+		return err
+	}
+	for _, c := range children {
+		switch c.Tag {
+		case dwarf.TagLexDwarfBlock:
+			inner, err := f.d.Ranges(c)
+			if err != nil {
+				return fmt.Errorf("has damaged debug information: %w", err)
+			}
+			if len(inner) == 0 {
+				inner = scope
+			}
+			if err := b.collect(c, inner, golang, depth+1); err != nil {
+				return err
+			}
+		case dwarf.TagVariable, dwarf.TagFormalParameter:
+			v := &variable{name: f.name(c), entry: c, parameter: c.Tag == dwarf.TagFormalParameter, scope: scope, depth: depth}
+			if v.name == "" {
+				continue
+			}
+			if inner, ok := strings.CutPrefix(v.name, "&"); ok && golang {
+				v.name, v.escaped = inner, true
+			}
+			v.line, _ = f.val(c, dwarf.AttrDeclLine).(int64)
+			v.column, _ = f.val(c, attrDeclColumn).(int64)
+			at, ok := f.val(c, dwarf.AttrType).(dwarf.Offset)
+			if !ok {
+				continue
+			}
+			if v.t, err = f.typeOf(at); err != nil {
+				return err
+			}
+			if b.variables = append(b.variables, v); len(b.variables) > maxVariables {
+				return errors.New("has too many variables")
+			}
+		}
+	}
+	return nil
+}
+
+// readLines finds where the lines of a function begin, and its prologue ends: where the
+// line table says so, or, as debuggers take it, at its second line.
+func (b *Body) readLines(of symbols.Function, ranges [][2]uint64) error {
+	f := b.fn.info
+	r, err := f.d.LineReader(b.unit)
+	if err != nil || r == nil {
+		return errors.New("has no line table in its debug information")
+	}
+	told := false
+	for {
+		var l dwarf.LineEntry
+		if err := r.Next(&l); err == io.EOF {
+			break
+		} else if err != nil {
+			return fmt.Errorf("has damaged debug information: %w", err)
+		}
+		if err := f.spend(1); err != nil {
+			return err
+		}
+		if l.EndSequence || !within(l.Address, ranges) {
+			continue
+		}
+		if l.PrologueEnd && (!told || l.Address < b.prologue) {
+			b.prologue, told = l.Address, true
+		}
+		if !l.IsStmt || l.Line <= 0 {
+			continue
+		}
+		if b.Lines = append(b.Lines, Line{l.Address, l.Line, l.Column}); len(b.Lines) > maxLines {
+			return fmt.Errorf("has more than %d lines", maxLines)
+		}
+	}
+	// Of several lines that begin at an instruction the last one is what it is of.
+	slices.Reverse(b.Lines)
+	slices.SortStableFunc(b.Lines, func(x, y Line) int { return cmp.Compare(x.Addr, y.Addr) })
+	b.Lines = slices.CompactFunc(b.Lines, func(x, y Line) bool { return x.Addr == y.Addr })
+	if !told {
+		b.prologue = of.Addr
+		for _, l := range b.Lines {
+			if l.Addr > of.Addr {
+				b.prologue = l.Addr
+				break
+			}
+		}
+	}
+	return nil
+}
+
+func within(addr uint64, ranges [][2]uint64) bool {
+	return slices.ContainsFunc(ranges, func(r [2]uint64) bool { return r[0] <= addr && addr < r[1] })
+}
+
+// Prologue is where the function has stored what it was passed.
+func (b *Body) Prologue() uint64 { return b.prologue }
+
+// Variables are the names of those that the function has.
+func (b *Body) Variables() []string {
+	var names []string
+	for _, v := range b.variables {
+		if !slices.Contains(names, v.name) {
+			names = append(names, v.name)
+		}
+	}
+	return names
+}
+
+// Frame is where the frame of a call is at some instruction: its canonical frame address
+// is what a register has, of DWARF's number, plus an offset.
+type Frame struct {
+	Register int
+	Offset   int64
+}
+
+// Register is the frame's address as a program of the kernel computes it; false if
+// the register is none that it has.
+func Register(f Frame) (codegen.Integer, bool) {
+	reg, ok := registers[f.Register]
+	return codegen.Integer{Register: reg, Sum: true, Offset: f.Offset}, ok
+}
+
+// ErrNotLive is of variables that do not exist at an instruction.
+var ErrNotLive = errors.New("does not live there")
+
+// Live is a variable that lives at an instruction.
+type Live struct {
+	Value
+	// Declared is the line whose code gives the variable its first value, if the variable
+	// has a place before: a call in which that has not been executed has something else
+	// there. 0: it has a value.
+	Declared uint64
+}
+
+// At is how what path names is read at the instruction at pc: a variable, and fields of it.
+// Other errors than ErrNotLive say why a variable that lives there cannot be read, after
+// its name.
+func (b *Body) At(path []string, pc uint64, frame Frame, at Where) (v Live, err error) {
+	defer recovered(&err)
+	f := b.fn.info
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.left = maxSpent
+	var which *variable
+	for _, c := range b.variables {
+		if c.name == path[0] && (c.parameter && c.depth == 0 || within(pc, c.scope)) && (which == nil || c.depth >= which.depth) {
+			which = c
+		}
+	}
+	if which == nil {
+		return v, ErrNotLive
+	}
+	expr, whole, err := f.located(b.unit, which.entry, pc)
+	if err != nil {
+		return v, err
+	}
+	switch {
+	case expr == nil:
+		if n := which.entry.Val(dwarf.AttrConstValue); n != nil {
+			return v, fmt.Errorf("is always %v: the compiler has made it a constant", n)
+		}
+		if which.entry.Val(dwarf.AttrLocation) == nil {
+			return v, errors.New("was optimised away: compile it with -O0 or -Og")
+		}
+		return v, ErrNotLive
+	case whole && pc < b.prologue:
+		return v, ErrNotLive
+	case whole && !which.parameter:
+		v.Declared = b.declares(which)
+	}
+	pieces, err := locate(expr, b.frame, frame)
+	if err != nil {
+		return v, err
+	}
+	o := object{t: which.t, pieces: pieces}
+	if len(pieces) == 1 && pieces[0].kind == inMemory {
+		o.place(pieces[0], at)
+	}
+	if which.escaped {
+		if o, err = b.fn.follow(o, at); err != nil {
+			return v, err
+		}
+	}
+	for _, name := range path[1:] {
+		if o, err = b.fn.field(o, name, at); err != nil {
+			return v, err
+		}
+	}
+	if o.t.Kind == Reference {
+		if o, err = b.fn.follow(o, at); err != nil {
+			return v, err
+		}
+	}
+	v.Value, err = b.fn.final(o, at)
+	switch {
+	case errors.Is(err, errFloat):
+		err = errors.New("is in an XMM register, which probes of the kernel do not have: compile it with -O0")
+	case errors.Is(err, errNotAtEntry):
+		err = errors.New("is where it cannot be read: compile it with -O0 or -Og")
+	}
+	return v, err
+}
+
+// attrDeclColumn is DW_AT_decl_column.
+const attrDeclColumn = dwarf.Attr(0x39)
+
+// declares is where the line begins that gives a variable its first value: where the
+// column tells, its own part of it. 0: there is none, as where the variable is declared
+// without a value.
+func (b *Body) declares(v *variable) (addr uint64) {
+	for _, l := range b.Lines {
+		if int64(l.Number) != v.line || l.Addr < b.prologue || !within(l.Addr, v.scope) {
+			continue
+		}
+		if v.column > 0 && int64(l.column) == v.column {
+			return l.Addr
+		}
+		if addr == 0 {
+			addr = l.Addr
+		}
+	}
+	return addr
+}
+
+// frameOfBase is where a frame base is, from a register.
+func frameOfBase(base []byte, frame Frame) (piece, bool) {
+	b := decoder{data: base}
+	if b.done() {
+		return piece{}, false
+	}
+	p := piece{kind: inMemory}
+	switch op := int(b.byte()); {
+	case op == opCallFrameCFA:
+		p.reg, p.offset = frame.Register, frame.Offset
+	case opReg0 <= op && op <= opReg31: // clang: the frame is where the register points
+		p.reg = op - opReg0
+	case opBreg0 <= op && op <= opBreg31:
+		p.reg, p.offset = op-opBreg0, b.signed()
+	default:
+		return p, false
+	}
+	return p, !b.bad && len(b.data) == 0
+}
+
+// Reasons of locate.
+var (
+	errEntryOnly = errors.New("is only known as what was passed in a register that has been used for something else since (DW_OP_entry_value): compile it with -O0 or -Og")
+	errStatic    = errors.New("is static, and has an address of its own: WHERE var_name = 'function::name' watches it")
+	errComputed  = errors.New("is computed by its location expression in a way that is not followed: compile it with -O0 or -Og")
+	errUnframed  = errors.New("is in a frame that cannot be found: its debug information gives no frame base that is understood")
+)
+
+// locate follows a location expression as it holds at an instruction in the middle of a
+// function, whose frame is there.
+func locate(expr, base []byte, frame Frame) ([]piece, error) {
+	var out []piece
+	b := decoder{data: expr}
+	cur, isValue, at := piece{}, false, int64(0)
+	for !b.done() {
+		op := int(b.byte())
+		switch {
+		case opReg0 <= op && op <= opReg31:
+			cur = piece{kind: inRegister, reg: op - opReg0}
+		case opBreg0 <= op && op <= opBreg31:
+			cur = piece{kind: inMemory, reg: op - opBreg0, offset: b.signed()}
+		case op == opFbreg:
+			p, ok := frameOfBase(base, frame)
+			if !ok {
+				return nil, errUnframed
+			}
+			p.offset += b.signed()
+			cur = p
+		case op == opCallFrameCFA:
+			cur = piece{kind: inMemory, reg: frame.Register, offset: frame.Offset}
+		case op == opAddr, op == opAddrx, op == opGNUAddrIndex:
+			return nil, errStatic
+		case opLit0 <= op && op <= opLit31:
+			cur = piece{kind: constant, offset: int64(op - opLit0)}
+		case op == opConstu:
+			cur = piece{kind: constant, offset: int64(b.unsigned())}
+		case op == opConsts:
+			cur = piece{kind: constant, offset: b.signed()}
+		case opConst1u <= op && op <= opConst8s:
+			cur = piece{kind: constant, offset: b.fixed(1<<((op-opConst1u)/2), (op-opConst1u)%2 == 1)}
+		case op == opImplicitValue:
+			block := decoder{data: b.block()}
+			if n := len(block.data); n == 1 || n == 2 || n == 4 || n == 8 {
+				cur, isValue = piece{kind: constant, offset: block.fixed(n, false)}, true
+			} else {
+				return nil, errComputed
+			}
+		case op == opPlusUconst && (cur.kind == inMemory || cur.kind == constant):
+			cur.offset += int64(b.unsigned())
+		case op == opDeref && cur.kind == inMemory && len(cur.follow) < maxFollow:
+			cur.follow, cur.offset = append(slices.Clone(cur.follow), cur.offset), 0
+		case op == opStackValue && cur.kind == inMemory:
+			if isValue = true; len(cur.follow) > 0 {
+				return nil, errComputed
+			}
+			cur.kind = computed
+		case op == opStackValue:
+			isValue = true
+		case op == opEntryValue, op == opGNUEntryValue:
+			return nil, errEntryOnly
+		case op == opPiece && len(out) < maxPieces:
+			cur.at, cur.size = at, int64(b.unsigned())
+			at += cur.size
+			out = append(out, cur)
+			cur, isValue = piece{}, false
+			continue
+		default:
+			return nil, errComputed
+		}
+		if b.bad {
+			return nil, errors.New("has damaged debug information")
+		}
+		if cur.kind == inMemory && cur.reg > lastRegister {
+			return nil, errComputed
+		}
+	}
+	if cur.kind == constant && !isValue && len(out) == 0 {
+		return nil, errStatic // an address
+	}
+	if len(out) == 0 {
+		out = append(out, cur)
+	}
+	if !slices.ContainsFunc(out, func(p piece) bool { return p.kind != nowhere }) {
+		return nil, ErrNotLive
+	}
+	return out, nil
+}
+
+// Operations that only hold for what has an address for good, and the last register that
+// is an integer.
+const (
+	opAddrx        = 0xa1
+	opGNUAddrIndex = 0xfb
+	lastRegister   = 15
+)

@@ -1,0 +1,100 @@
+package symbols
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Body is where function i has done what makes it a call of its own: its first
+// instruction or, of a Go function, the first one behind the check of its stack, to
+// which it comes again when that has grown.
+func (m *Module) Body(i int) uint64 {
+	f := &m.functions[i]
+	if !f.golang {
+		return f.addr
+	}
+	code, err := m.image.code(f.addr, m.extent(i))
+	if err != nil {
+		return f.addr
+	}
+	return f.addr + uint64(m.stackCheck(code, f.addr))
+}
+
+// SitesAt are the instructions of function i at addrs, which something else says begin
+// there, such as a line table: to be probed each time they are executed, however often
+// that is in a call. A site whose Method is "" cannot be, for the reason in why, which is
+// read after "the code there". The code is decoded from the function's entry on, for a
+// breakpoint within an instruction would make the target execute another one.
+func (m *Module) SitesAt(i int, addrs []uint64) (sites []Site, why []error, err error) {
+	f := &m.functions[i]
+	switch {
+	case m.IFunc(i):
+		return nil, nil, errors.New("is an indirect function, whose code only chooses the variant that is called" + m.variants(i))
+	case m.image.isStub(f.addr):
+		return nil, nil, errors.New("is a linkage stub; ask for the function in the library that defines it")
+	case m.image.segmentOf(f.addr).writable:
+		return nil, nil, errors.New("lies in a writable segment, where the kernel sets no probes")
+	}
+	code, err := m.image.code(f.addr, m.extent(i))
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(code) > maxBodyBytes {
+		return nil, nil, fmt.Errorf("is larger than %d KiB", maxBodyBytes>>10)
+	}
+	begins := map[uint64]int{} // length of the instruction at an address that is asked for
+	for pos := 0; pos < len(code); {
+		in, err := decode(code[pos:])
+		if err != nil {
+			break // what lies behind is known to begin nowhere
+		}
+		if at := f.addr + uint64(pos); slices.Contains(addrs, at) {
+			begins[at] = in.Len
+		}
+		pos += in.Len
+	}
+	sites, why = make([]Site, len(addrs)), make([]error, len(addrs))
+	for k, at := range addrs {
+		n, ok := begins[at]
+		if !ok {
+			why[k] = errors.New("does not begin an instruction of the function's main part")
+			continue
+		}
+		pos := int(at - f.addr)
+		if f.golang && m.callsMorestack(code, f.addr, pos) {
+			why[k] = errors.New("only grows the stack")
+			continue
+		}
+		how, err := method(code[pos:], n)
+		switch {
+		case err != nil:
+			in, _ := decode(code[pos:])
+			why[k] = fmt.Errorf("is `%s`, which %w", in.syntax(at), err)
+			continue
+		case how == Nop && pos > 0: // a call in its place pushes, over what a leaf keeps below its stack pointer
+			why[k] = errors.New("is a nop that the kernel would replace by a call")
+			continue
+		}
+		sites[k] = Site{Offset: m.offsetOf(f.addr) + uint64(pos), Addr: at, Method: how, PastEntry: pos > 0, Bytes: bytes.Clone(code[pos : pos+n])}
+	}
+	return sites, why, nil
+}
+
+// callsMorestack reports whether the first that the code at byte pos calls or jumps to is
+// what grows a Go stack, before the function has begun.
+func (c *contents) callsMorestack(code []byte, addr uint64, pos int) bool {
+	for pos < len(code) {
+		in, err := decode(code[pos:])
+		if err != nil {
+			return false
+		}
+		if in.transfers() {
+			target, direct := in.target(addr + uint64(pos))
+			return direct && c.morestack[target]
+		}
+		pos += in.Len
+	}
+	return false
+}

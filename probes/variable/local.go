@@ -1,0 +1,272 @@
+package variable
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes/codegen"
+	"endoscope/probes/signature"
+	"endoscope/probes/symbols"
+)
+
+// Limits of what one program in the kernel reads (local.bpf.c, and package codegen).
+const (
+	maxLocalNumbers = 8
+	maxLocalTexts   = 4
+	maxLocalSites   = 500
+	frameSlot       = maxLocalNumbers
+	firstLocalText  = maxLocalNumbers + 1 // bits of what is NULL
+)
+
+// locals are the variables of functions that are asked for, in a file: where the lines
+// begin at which they live, and how they are read there.
+type locals struct {
+	sites   []localSite
+	columns []localColumn
+	notices []string
+}
+
+// localSite is an instruction at which variables are read.
+type localSite struct {
+	symbols.Site
+	function string // as it was asked for
+	index    int    // of it
+	behind   uint64 // bytes behind its entry
+	line     int
+	begins   bool // each call of the function executes it once, before the others
+	frame    codegen.Integer
+	values   []*signature.Live // by column; nil: it does not live here
+	declares bool              // it gives variables their first value
+}
+
+// localColumn is where what is read of a name lies in a record: a name has two of them if
+// it is a number in one function and a text in another.
+type localColumn struct {
+	name int // of those asked for
+	text bool
+	slot int
+}
+
+// noLocal says that functions have no variable of a name.
+type noLocal struct {
+	name      string
+	functions []string
+	has       []string // variables that they have
+}
+
+func (e *noLocal) Error() string {
+	s := fmt.Sprintf("%s has no variable %s", strings.Join(e.functions, ", "), e.name)
+	switch near := plan.Nearest(e.name, e.has, 2); {
+	case len(near) > 0:
+		s += " (did you mean " + strings.Join(near, " or ") + "?)"
+	case len(e.has) > 0 && len(e.has) <= 20:
+		s += " (it has " + strings.Join(e.has, ", ") + ")"
+	}
+	return s
+}
+
+// errNoFunction is of files that have none of the functions.
+var errNoFunction = errors.New("no such function")
+
+// findLocals finds variables of functions in a file.
+func findLocals(f *os.File, base string, names, functions []string, cache *symbols.Cache) (*locals, error) {
+	m, err := cache.Open(f, base)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %w", base, err)
+	}
+	defer m.Close()
+	l := &locals{}
+	var found []int
+	called := map[int]string{}
+	for _, name := range functions {
+		for _, i := range m.Find(name) {
+			if _, twice := called[i]; !twice {
+				called[i] = name
+				found = append(found, i)
+			}
+		}
+	}
+	if len(found) == 0 {
+		return nil, errNoFunction
+	}
+	info, err := signature.Open(m)
+	if err != nil {
+		return nil, fmt.Errorf("%s %w, which tells where variables of functions are: compile it with -g", base, err)
+	}
+	r := localReader{locals: l, module: m, names: names, known: make([]bool, len(names)), why: make([]error, len(names))}
+	var has []string
+	for _, i := range found {
+		b, err := info.Body(m, i)
+		if err != nil {
+			return nil, fmt.Errorf("%s of %s %w", called[i], base, err)
+		}
+		has = append(has, b.Variables()...)
+		if err := r.function(b, i, called[i]); err != nil {
+			return nil, err
+		}
+	}
+	for n, name := range names {
+		read := slices.ContainsFunc(l.columns, func(c localColumn) bool { return c.name == n })
+		switch {
+		case !r.known[n]:
+			return nil, &nameError{name, &noLocal{name, functions, has}}
+		case !read && r.why[n] == nil:
+			return nil, &nameError{name, fmt.Errorf("%s of %s lives at no line of it that can be probed", name, strings.Join(functions, ", "))}
+		case !read:
+			return nil, &nameError{name, fmt.Errorf("%s of %s %w", name, strings.Join(functions, ", "), r.why[n])}
+		case r.why[n] != nil:
+			l.notices = append(l.notices, fmt.Sprintf("%s is not seen at each line where it lives: at some it %v", name, r.why[n]))
+		}
+	}
+	if len(l.sites) > maxLocalSites {
+		return nil, fmt.Errorf("%s lives at %d lines, and %d are read at most", strings.Join(names, ", "), len(l.sites), maxLocalSites)
+	}
+	return l, nil
+}
+
+// localReader finds the lines of functions at which variables live.
+type localReader struct {
+	*locals
+	module *symbols.Module
+	names  []string
+	known  []bool  // names that a function has
+	why    []error // a name is not read everywhere
+}
+
+// function adds the sites of function i, which was asked for by a name.
+func (r *localReader) function(b *signature.Body, i int, name string) error {
+	has := b.Variables()
+	any := false
+	for n, name := range r.names {
+		if slices.Contains(has, pathOf(name)[0]) {
+			r.known[n], any = true, true
+		}
+	}
+	if !any {
+		return nil
+	}
+	lines := b.Lines
+	begin := r.module.Body(i)
+	if !slices.ContainsFunc(lines, func(l signature.Line) bool { return l.Addr == begin }) {
+		lines = append([]signature.Line{{Addr: begin}}, lines...)
+		slices.SortFunc(lines, func(x, y signature.Line) int { return cmp.Compare(x.Addr, y.Addr) })
+	}
+	addrs := make([]uint64, len(lines))
+	for k, l := range lines {
+		addrs[k] = l.Addr
+	}
+	sites, why, err := r.module.SitesAt(i, addrs)
+	if err != nil {
+		return fmt.Errorf("%s %w", name, err)
+	}
+	added, declaring := len(r.sites), map[uint64]bool{}
+	for k, l := range lines {
+		s := localSite{Site: sites[k], function: name, index: i, line: l.Number, begins: l.Addr == begin, behind: l.Addr - r.module.Function(i).Addr, values: make([]*signature.Live, len(r.columns))}
+		if why[k] != nil && s.begins {
+			return fmt.Errorf("%s cannot be probed where it begins: the code there %w", name, why[k])
+		}
+		if l.Addr < begin {
+			continue // the check of a Go function's stack
+		}
+		rule, ok := r.module.UnwindRule(l.Addr)
+		framed := ok && rule.CFAExpr == nil && !rule.Outermost
+		frame := signature.Frame{Register: int(rule.CFAReg), Offset: rule.CFAOffset}
+		if framed {
+			s.frame, framed = signature.Register(frame)
+		}
+		for n, asked := range r.names {
+			if l.Number == 0 || !slices.Contains(has, pathOf(asked)[0]) {
+				continue
+			}
+			v, err := b.At(pathOf(asked), l.Addr, frame, signature.Where{MaxText: maxText})
+			switch {
+			case errors.Is(err, signature.ErrNotLive):
+				continue
+			case err == nil && why[k] != nil:
+				err = fmt.Errorf("cannot be read: the code there %w", why[k])
+			case err == nil && !framed:
+				err = errors.New("is in a frame that cannot be found: there is no unwind information")
+			}
+			if err != nil {
+				r.why[n] = err
+				continue
+			}
+			c, err := r.column(n, v.Text != nil)
+			if err != nil {
+				return err
+			}
+			for len(s.values) <= c {
+				s.values = append(s.values, nil)
+			}
+			s.values[c] = &v
+			declaring[v.Declared] = true
+		}
+		if s.begins && !framed {
+			return fmt.Errorf("%s has no unwind information, by which one call is told from another", name)
+		}
+		if why[k] == nil && framed {
+			r.sites = append(r.sites, s)
+		}
+	}
+	own := slices.DeleteFunc(r.sites[added:], func(s localSite) bool {
+		return !s.begins && !declaring[s.Addr] && !slices.ContainsFunc(s.values, isLive)
+	})
+	for k := range own {
+		own[k].declares = declaring[own[k].Addr]
+	}
+	r.sites = r.sites[:added+len(own)]
+	return nil
+}
+
+// column is that of a name, for numbers or for texts.
+func (r *localReader) column(name int, text bool) (int, error) {
+	slot := 0
+	for i, c := range r.columns {
+		if c.text != text {
+			continue
+		}
+		if c.name == name {
+			return i, nil
+		}
+		slot++
+	}
+	switch {
+	case text && slot == maxLocalTexts:
+		return 0, fmt.Errorf("more than %d texts are not read in one query", maxLocalTexts)
+	case !text && slot == maxLocalNumbers:
+		return 0, fmt.Errorf("more than %d numbers are not read in one query", maxLocalNumbers)
+	}
+	r.columns = append(r.columns, localColumn{name, text, slot})
+	return len(r.columns) - 1, nil
+}
+
+// pathOf are the variable and the fields of it that a name means: pointers are followed,
+// as . and -> mean the same.
+func pathOf(name string) []string {
+	return strings.Split(strings.ReplaceAll(name, "->", "."), ".")
+}
+
+// localForm is how a row has what was read.
+func localForm(v *signature.Live) form {
+	f := form{kind: signed, size: 8, names: v.Names}
+	switch {
+	case v.Float > 0:
+		f.kind, f.size = real, int(v.Float)
+	case v.Pointer:
+		f.kind = pointer
+	case v.Type == batch.Boolean:
+		f.kind = boolean
+	case v.Unsigned:
+		f.kind = unsigned
+	}
+	return f
+}
+
+// isLive reports whether a variable lives at a site, as what is read of it there tells.
+func isLive(v *signature.Live) bool { return v != nil }

@@ -1,0 +1,461 @@
+package variable
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/bpf"
+	"endoscope/probes/codegen"
+	"endoscope/probes/process"
+	"endoscope/probes/ringbuf"
+	"endoscope/probes/symbols"
+)
+
+// tracer is the kernel's side of variables of functions: for each file a program that
+// reads them where lines begin, and one ring in which what they read comes.
+type tracer struct {
+	names, functions []string
+	cache            *symbols.Cache
+	maps             map[string]*ebpf.Map // that all programs share
+	ring             *ringbuf.Ring
+	files            map[layoutKey]*tracedFile
+	numbered         []*tracedFile       // as in cookies
+	links            map[int][]link.Link // by process
+	told             uint64              // reads that found no room, of which the sink knows
+	frames           map[frameKey]*localFrame
+}
+
+// tracedFile are the variables of a file's functions, and the program that reads them.
+type tracedFile struct {
+	*locals
+	base    string // its name
+	err     error  // why there are none
+	number  int
+	program *ebpf.Collection // nil: not loaded yet
+}
+
+// frameKey is a call under way: a frame of a function.
+type frameKey struct {
+	tgid     uint32
+	file     uint32
+	function int
+	cfa      uint64
+}
+
+// localFrame is what is known of a call.
+type localFrame struct {
+	values   []localValue
+	declared map[uint64]bool // lines that give variables their first value, and have been executed
+}
+
+// localValue is what a variable had last in a call.
+type localValue struct {
+	known  bool // it has been read in this call
+	absent bool
+	number uint64
+	text   string
+}
+
+// maxFrames is how many are remembered. Forgotten ones have their values told again.
+const maxFrames = 1 << 16
+
+// newTracer makes the ring.
+func newTracer(names, functions []string, cache *symbols.Cache) *tracer {
+	return &tracer{names: names, functions: functions, cache: cache, files: map[layoutKey]*tracedFile{},
+		links: map[int][]link.Link{}, frames: map[frameKey]*localFrame{}}
+}
+
+// file is what is known of the variables in a file.
+func (t *tracer) file(f *os.File, base string) (*tracedFile, error) {
+	key, err := keyOf(f, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %w", base, err)
+	}
+	known := t.files[key]
+	if known == nil {
+		known = &tracedFile{base: base, number: len(t.numbered)}
+		known.locals, known.err = findLocals(f, base, t.names, t.functions, t.cache)
+		t.files[key] = known
+		t.numbered = append(t.numbered, known)
+	}
+	return known, known.err
+}
+
+// open makes what all programs share, once.
+func (t *tracer) open() error {
+	if t.ring != nil {
+		return nil
+	}
+	spec, err := bpf.LoadLocal()
+	if err != nil {
+		return err
+	}
+	t.maps = map[string]*ebpf.Map{}
+	for _, name := range []string{bpf.LocalMapLocals, bpf.LocalMapMissed} {
+		if t.maps[name], err = ebpf.NewMap(spec.Maps[name]); err != nil {
+			return refuseLoad(err)
+		}
+	}
+	t.ring, err = ringbuf.Map(t.maps[bpf.LocalMapLocals].FD(), ringBytes)
+	return err
+}
+
+// places are those in a record of local.bpf.c.
+func localPlaces() codegen.Places {
+	var l bpf.LocalLocal
+	p := codegen.Places{Absent: int16(unsafe.Offsetof(l.Absent)), TextBit: firstLocalText, Cookie: int16(unsafe.Offsetof(l.Cookie)), Functions: maxSiteNumber,
+		Header: int16(unsafe.Offsetof(bpf.LocalLocalTexts{}.Bytes))}
+	for i := range maxLocalNumbers {
+		p.Numbers = append(p.Numbers, int16(int(unsafe.Offsetof(l.Numbers))+8*i))
+	}
+	p.Numbers = append(p.Numbers, int16(unsafe.Offsetof(l.Frame)))
+	return p
+}
+
+// A cookie has the number of a site, and above it that of its file.
+const (
+	maxSiteNumber = 1<<16 - 1
+	firstFileBit  = 32
+)
+
+// load loads the program of a file.
+func (t *tracer) load(f *tracedFile) error {
+	if f.program != nil {
+		return nil
+	}
+	if err := t.open(); err != nil {
+		return err
+	}
+	r := codegen.Reader{Columns: []codegen.ReadColumn{{Slot: frameSlot}}}
+	texts := false
+	for _, c := range f.columns {
+		r.Columns = append(r.Columns, codegen.ReadColumn{Text: c.text, Slot: c.slot})
+		texts = texts || c.text
+	}
+	for i := range f.sites {
+		s := &f.sites[i]
+		values := []codegen.Value{{Number: &s.frame}}
+		for c := range f.columns {
+			var v codegen.Value
+			if c < len(s.values) && s.values[c] != nil {
+				if v = s.values[c].Value.Value; v.Number != nil {
+					n := *v.Number
+					n.Fits = false // a number without a sign is told as it is
+					v.Number = &n
+				}
+			}
+			values = append(values, v)
+		}
+		r.Values = append(r.Values, values)
+	}
+	body, err := r.Compile(localPlaces())
+	if err != nil {
+		return err
+	}
+	spec, err := bpf.LoadLocal()
+	if err != nil {
+		return err
+	}
+	if err := spec.Variables[bpf.LocalVarWithTexts].Set(texts); err != nil {
+		return err
+	}
+	if err := codegen.Install(spec.Programs[bpf.LocalProgLine], "read_variables", body); err != nil {
+		return err
+	}
+	f.program, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: t.maps})
+	if err != nil {
+		return refuseLoad(err)
+	}
+	return nil
+}
+
+// add probes the lines in a process, in all the files in which there are such.
+func (t *tracer) add(one *subject) (err error) {
+	defer func() {
+		if err != nil {
+			t.remove(one.process.PID)
+		}
+	}()
+	for _, part := range one.traced {
+		if err := t.load(part.file); err != nil {
+			return err
+		}
+		if err := t.attach(one, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tracer) attach(one *subject, part tracedPart) error {
+	f, err := process.OpenModule(one.process.PID, part.mapping)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var at, cookies []uint64
+	for i, s := range part.file.sites {
+		addr := s.Addr + part.bias
+		got := one.memory(addr, len(s.Bytes))
+		if got == nil {
+			return fmt.Errorf("the code of %s cannot be read", s.function)
+		}
+		// A probe that is there already, ours or another tool's, has replaced the
+		// first byte, or a nop by a call (arch/x86/kernel/uprobes.c).
+		if probed := got[0] == 0xcc || s.Method == symbols.Nop && got[0] == 0xe8; !probed && !bytes.Equal(got, s.Bytes) {
+			return fmt.Errorf("the process has changed the code of %s", s.function)
+		}
+		at = append(at, s.Offset)
+		cookies = append(cookies, uint64(i)|uint64(part.file.number)<<firstFileBit)
+	}
+	if !restrictsProcesses() {
+		return plan.Errorf(-1, -1, "variables of functions need Linux 6.10: before, probes of a process cannot be set in all of its threads alone")
+	}
+	ex, err := link.OpenExecutable(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
+	if err != nil {
+		return err
+	}
+	l, err := ex.UprobeMulti(nil, part.file.program.Programs[bpf.LocalProgLine], &link.UprobeMultiOptions{Addresses: at, Cookies: cookies, PID: uint32(one.process.PID)})
+	if err != nil {
+		return fmt.Errorf("probing %s: %w", filepath.Base(part.mapping.Path), err)
+	}
+	t.links[one.process.PID] = append(t.links[one.process.PID], l)
+	return nil
+}
+
+// restrictsProcesses reports whether a link can be restricted to a process (Linux 6.10;
+// from 6.6 on it is to a thread).
+func restrictsProcesses() bool {
+	var u unix.Utsname
+	var major, minor int
+	if unix.Uname(&u) != nil {
+		return false
+	}
+	n, _ := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &major, &minor)
+	return n == 2 && (major > 6 || major == 6 && minor >= 10)
+}
+
+// remove ends what is probed in a process.
+func (t *tracer) remove(pid int) {
+	for _, l := range t.links[pid] {
+		l.Close()
+	}
+	delete(t.links, pid)
+}
+
+// forget is of a process whose last values have been given.
+func (t *tracer) forget(pid int) {
+	for key := range t.frames {
+		if key.tgid == uint32(pid) {
+			delete(t.frames, key)
+		}
+	}
+}
+
+func (t *tracer) close() {
+	for pid := range t.links {
+		t.remove(pid)
+	}
+	for _, f := range t.numbered {
+		if f.program != nil {
+			f.program.Close()
+		}
+	}
+	if t.ring != nil {
+		t.ring.Unmap()
+	}
+	for _, m := range t.maps {
+		m.Close()
+	}
+}
+
+// lost is how many reads found no room in the ring so far.
+func (t *tracer) lost() (n uint64) {
+	if m := t.maps[bpf.LocalMapMissed]; m != nil {
+		_ = m.Lookup(uint32(0), &n) // it has one element
+	}
+	return n
+}
+
+// Bits of what read_variables returns (package codegen).
+const (
+	localUnreadable = 1 << iota
+	localCut
+)
+
+// read makes rows of what was read at a line: of the variables that the call had not been
+// seen with, or with other values.
+func (t *tracer) read(record []byte, subjects map[int]*subject, give func(*observation)) (failed uint32, known bool) {
+	if len(record) < int(unsafe.Sizeof(bpf.LocalLocal{})) {
+		return 0, false
+	}
+	l := (*bpf.LocalLocal)(unsafe.Pointer(&record[0]))
+	one := subjects[int(l.Tgid)]
+	file, number := l.Cookie>>firstFileBit, l.Cookie&maxSiteNumber
+	if one == nil || file >= uint64(len(t.numbered)) || number >= uint64(len(t.numbered[file].sites)) {
+		return 0, false
+	}
+	f := t.numbered[file]
+	s := &f.sites[number]
+	key := frameKey{l.Tgid, uint32(file), s.index, l.Frame}
+	if s.begins {
+		delete(t.frames, key)
+	}
+	if !s.declares && !slices.ContainsFunc(s.values, isLive) {
+		return 0, true
+	}
+	frame := t.frames[key]
+	if frame == nil {
+		if len(t.frames) >= maxFrames {
+			clear(t.frames)
+		}
+		frame = &localFrame{values: make([]localValue, len(f.columns))}
+		t.frames[key] = frame
+	}
+	texts := localTexts(record)
+	for c, v := range s.values {
+		if !isLive(v) || v.Declared != 0 && !frame.declared[v.Declared] {
+			continue
+		}
+		column := f.columns[c]
+		now := localValue{known: true}
+		var text []byte
+		if column.text {
+			now.absent = l.Absent>>(firstLocalText+column.slot)&1 == 1 || texts[column.slot] == nil
+			text = texts[column.slot]
+		} else {
+			now.absent = l.Absent>>column.slot&1 == 1
+			now.number = l.Numbers[column.slot]
+		}
+		if before := &frame.values[c]; before.known && before.absent == now.absent && before.number == now.number && before.text == string(text) {
+			continue
+		}
+		now.text = string(text)
+		frame.values[c] = now
+		o := observation{time: int64(l.Time), subject: one, name: t.names[column.name], module: f.base, tid: int(l.Tid),
+			threadName: unix.ByteSliceToString(unsafe.Slice((*byte)(unsafe.Pointer(&l.Comm)), len(l.Comm))), function: s.function, line: s.line}
+		switch {
+		case now.absent:
+		case column.text:
+			o.value = value{text: now.text, isText: true}
+		default:
+			var b [8]byte
+			binary.LittleEndian.PutUint64(b[:], now.number)
+			o.value = localForm(v).read(b[:], nil)
+		}
+		give(&o)
+	}
+	if s.declares {
+		if frame.declared == nil {
+			frame.declared = map[uint64]bool{}
+		}
+		frame.declared[s.Addr] = true
+	}
+	return l.Failed, true
+}
+
+// localTexts are the texts of a record, by slot; nil: there is none.
+func localTexts(record []byte) (out [maxLocalTexts][]byte) {
+	at := int(unsafe.Sizeof(bpf.LocalLocal{}))
+	var t bpf.LocalLocalTexts
+	bytes := at + int(unsafe.Offsetof(t.Bytes))
+	if len(record) < at+int(unsafe.Sizeof(t)) {
+		return out
+	}
+	lengths := (*bpf.LocalLocalTexts)(unsafe.Pointer(&record[at])).Length
+	// They lie in the order in which they are read, which is that of their slots.
+	for i, n := range lengths {
+		if n == 0xffff || bytes+int(n) > len(record) {
+			continue
+		}
+		out[i] = record[bytes : bytes+int(n) : bytes+int(n)]
+		bytes += int(n)
+	}
+	return out
+}
+
+// tracedPart is a file of a process whose functions have the variables.
+type tracedPart struct {
+	file    *tracedFile
+	mapping process.Mapping
+	bias    uint64
+}
+
+// drain makes rows of the reads in the ring.
+func (t *tracer) drain(subjects map[int]*subject, rows *rows, sink probes.Sink) {
+	if t.ring == nil {
+		return
+	}
+	var missed, failed, cut uint64
+	give := func(record []byte) {
+		why, known := t.read(record, subjects, rows.add)
+		switch {
+		case !known:
+			missed++
+		case why&localUnreadable != 0:
+			failed++
+		}
+		if why&localCut != 0 {
+			cut++
+		}
+	}
+	for end := t.ring.Produced(); t.ring.Drain(end, give) < end; {
+		time.Sleep(50 * time.Microsecond) // a record is being written
+	}
+	rows.flush()
+	for _, c := range []struct {
+		cause string
+		n     uint64
+	}{{orphaned, missed}, {unread, failed}} {
+		if c.n > 0 {
+			sink.Lost(c.cause, c.n)
+		}
+	}
+	if cut > 0 {
+		sink.Count(cutTexts, cut)
+	}
+	if n := t.lost(); n > t.told {
+		sink.Lost(ringFull, n-t.told)
+		t.told = n
+	}
+}
+
+// notices are what is to be told of the variables.
+func (t *tracer) notices() (out []string) {
+	for _, f := range t.numbered {
+		if f.locals != nil {
+			out = append(out, f.locals.notices...)
+		}
+	}
+	return out
+}
+
+// sites are the lines at which variables are read.
+func (t *tracer) sites() []probes.Site {
+	var out []probes.Site
+	for _, f := range t.numbered {
+		if f.locals == nil {
+			continue
+		}
+		for _, s := range f.sites {
+			kind := fmt.Sprintf("line %d", s.line)
+			if !slices.ContainsFunc(s.values, isLive) {
+				kind = "entry"
+			}
+			out = append(out, probes.Site{Provider: "variable", Function: s.function, Module: f.base, Address: s.Offset, Behind: s.behind, Method: s.Method, Kind: kind, CostNs: symbols.DefaultPrices.Of(s.Method), Estimated: true})
+		}
+	}
+	return out
+}
