@@ -19,8 +19,10 @@ char LICENSE[] SEC("license") = "GPL";
 struct local {
 	__u64 cookie; /* the instruction's number, and above it that of its file */
 	__u64 time;   /* boot clock, ns */
-	__u64 absent; /* bits of the numbers, the frame and the texts that are NULL */
+	__u64 absent; /* bits of the numbers, the three behind them and the texts that are NULL */
 	__u64 frame;  /* canonical frame address: no two calls under way have the same */
+	/* Of Go: the goroutine, and the end of its stack, which moves with it. */
+	__u64 goroutine, stack;
 	__u64 numbers[NUMBERS];
 	__u32 tgid, tid;
 	char comm[16];

@@ -14,17 +14,19 @@ import (
 )
 
 type LocalLocal struct {
-	_       structs.HostLayout
-	Cookie  uint64
-	Time    uint64
-	Absent  uint64
-	Frame   uint64
-	Numbers [8]uint64
-	Tgid    uint32
-	Tid     uint32
-	Comm    [16]int8
-	Failed  uint32
-	Texts   uint32
+	_         structs.HostLayout
+	Cookie    uint64
+	Time      uint64
+	Absent    uint64
+	Frame     uint64
+	Goroutine uint64
+	Stack     uint64
+	Numbers   [8]uint64
+	Tgid      uint32
+	Tid       uint32
+	Comm      [16]int8
+	Failed    uint32
+	Texts     uint32
 }
 
 type LocalLocalTexts struct {

@@ -22,6 +22,7 @@ type Body struct {
 
 	fn        *Function
 	unit      *dwarf.Entry
+	lang      symbols.Lang
 	frame     []byte // the expression of the frame base
 	prologue  uint64 // where what is passed has been stored
 	variables []*variable
@@ -63,7 +64,7 @@ func (f *Info) Body(m *symbols.Module, i int) (b *Body, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b = &Body{fn: &Function{Name: of.Name, info: f}, unit: unit}
+	b = &Body{fn: &Function{Name: of.Name, info: f}, unit: unit, lang: of.Lang}
 	b.frame, _ = e.Val(dwarf.AttrFrameBase).([]byte)
 	ranges, err := f.d.Ranges(e)
 	if err != nil {
@@ -99,7 +100,7 @@ func (b *Body) collect(e *dwarf.Entry, scope [][2]uint64, golang bool, depth int
 				return err
 			}
 		case dwarf.TagVariable, dwarf.TagFormalParameter:
-			v := &variable{name: f.name(c), entry: c, parameter: c.Tag == dwarf.TagFormalParameter, scope: scope, depth: depth}
+			v := &variable{name: f.name(c), entry: c, parameter: c.Tag == dwarf.TagFormalParameter && c.Val(dwarf.AttrVarParam) != true, scope: scope, depth: depth}
 			if v.name == "" {
 				continue
 			}
@@ -213,6 +214,8 @@ type Live struct {
 	// has a place before: a call in which that has not been executed has something else
 	// there. 0: it has a value.
 	Declared uint64
+	// Ends: what the line executes destroys the variable, an object of C++.
+	Ends bool
 }
 
 // At is how what path names is read at the instruction at pc: a variable, and fields of it.
@@ -243,7 +246,7 @@ func (b *Body) At(path []string, pc uint64, frame Frame, at Where) (v Live, err 
 			return v, fmt.Errorf("is always %v: the compiler has made it a constant", n)
 		}
 		if which.entry.Val(dwarf.AttrLocation) == nil {
-			return v, errors.New("was optimised away: compile it with -O0 or -Og")
+			return v, fmt.Errorf("was optimised away: %s", b.plainly())
 		}
 		return v, ErrNotLive
 	case whole && pc < b.prologue:
@@ -252,6 +255,9 @@ func (b *Body) At(path []string, pc uint64, frame Frame, at Where) (v Live, err 
 		v.Declared = b.declares(which)
 	}
 	pieces, err := locate(expr, b.frame, frame)
+	if errors.Is(err, errEntryOnly) || errors.Is(err, errComputed) {
+		return v, fmt.Errorf("%w: %s", err, b.plainly())
+	}
 	if err != nil {
 		return v, err
 	}
@@ -275,11 +281,12 @@ func (b *Body) At(path []string, pc uint64, frame Frame, at Where) (v Live, err 
 		}
 	}
 	v.Value, err = b.fn.final(o, at)
+	v.Ends = v.Text != nil && which.t.Kind == Struct && b.lang == symbols.CPP && b.isLastLine(which, pc)
 	switch {
 	case errors.Is(err, errFloat):
-		err = errors.New("is in an XMM register, which probes of the kernel do not have: compile it with -O0")
+		err = fmt.Errorf("is in an XMM register, which probes of the kernel do not have: %s", b.plainly())
 	case errors.Is(err, errNotAtEntry):
-		err = errors.New("is where it cannot be read: compile it with -O0 or -Og")
+		err = fmt.Errorf("is where it cannot be read: %s", b.plainly())
 	}
 	return v, err
 }
@@ -305,6 +312,29 @@ func (b *Body) declares(v *variable) (addr uint64) {
 	return addr
 }
 
+// isLastLine reports whether the line that begins at pc is the last one of a variable's
+// block.
+func (b *Body) isLastLine(v *variable, pc uint64) bool {
+	last, at := 0, 0
+	for _, l := range b.Lines {
+		if within(l.Addr, v.scope) {
+			last = max(last, l.Number)
+		}
+		if l.Addr == pc {
+			at = l.Number
+		}
+	}
+	return at == last
+}
+
+// plainly is how the function would have to be compiled.
+func (b *Body) plainly() string {
+	if b.lang == symbols.Go {
+		return "build it with -gcflags='-N -l'"
+	}
+	return "compile it with -O0 or -Og"
+}
+
 // frameOfBase is where a frame base is, from a register.
 func frameOfBase(base []byte, frame Frame) (piece, bool) {
 	b := decoder{data: base}
@@ -327,9 +357,9 @@ func frameOfBase(base []byte, frame Frame) (piece, bool) {
 
 // Reasons of locate.
 var (
-	errEntryOnly = errors.New("is only known as what was passed in a register that has been used for something else since (DW_OP_entry_value): compile it with -O0 or -Og")
+	errEntryOnly = errors.New("is only known as what was passed in a register that has been used for something else since (DW_OP_entry_value)")
 	errStatic    = errors.New("is static, and has an address of its own: WHERE var_name = 'function::name' watches it")
-	errComputed  = errors.New("is computed by its location expression in a way that is not followed: compile it with -O0 or -Og")
+	errComputed  = errors.New("is computed by its location expression in a way that is not followed")
 	errUnframed  = errors.New("is in a frame that cannot be found: its debug information gives no frame base that is understood")
 )
 

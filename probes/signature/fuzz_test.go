@@ -115,6 +115,10 @@ func FuzzLocation(f *testing.F) {
 		if err == nil && (len(pieces) == 0 || len(pieces) > maxPieces) {
 			t.Errorf("%d pieces", len(pieces))
 		}
+		pieces, err = locate(expr, expr, Frame{Register: dwSP, Offset: 16})
+		if err == nil && (len(pieces) == 0 || len(pieces) > maxPieces) {
+			t.Errorf("%d pieces in the middle of a function", len(pieces))
+		}
 	})
 }
 

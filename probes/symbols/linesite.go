@@ -22,6 +22,10 @@ func (m *Module) Body(i int) uint64 {
 	return f.addr + uint64(m.stackCheck(code, f.addr))
 }
 
+// ErrGrowsStack is of code that only grows a goroutine's stack, before the function has
+// begun.
+var ErrGrowsStack = errors.New("only grows the stack")
+
 // SitesAt are the instructions of function i at addrs, which something else says begin
 // there, such as a line table: to be probed each time they are executed, however often
 // that is in a call. A site whose Method is "" cannot be, for the reason in why, which is
@@ -64,7 +68,7 @@ func (m *Module) SitesAt(i int, addrs []uint64) (sites []Site, why []error, err 
 		}
 		pos := int(at - f.addr)
 		if f.golang && m.callsMorestack(code, f.addr, pos) {
-			why[k] = errors.New("only grows the stack")
+			why[k] = ErrGrowsStack
 			continue
 		}
 		how, err := method(code[pos:], n)

@@ -7,14 +7,19 @@
 // read(2) into the variable) are not seen. A sample is read from the process' memory,
 // and costs it nothing.
 //
+// Or it is a parameter or variable of a function, where the query names that: it is read
+// by probes at the instructions where the lines begin at which it lives, and told when a
+// call is first seen with it and when a line finds it changed.
+//
 //	find     a variable by its name: address and type, by DWARF or the symbol table
 //	layout   where variables are in a file, once for all processes that execute it
 //	image    what a process executes, which changes at execve
 //	value    what its bytes mean
 //	watch    watchpoints on every thread, and on those that they make later
 //	writers  functions by the addresses of their instructions
-//	source   writes as rows
-//	sample   samples as rows
+//	local    variables of functions: the lines at which they live
+//	trace    probes at these lines, and what has changed since the last one
+//	source   writes, and variables of functions, as rows; samples as rows
 //
 // It must not know SQL, operators or the engine.
 package variable

@@ -20,8 +20,8 @@ const (
 	maxLocalNumbers = 8
 	maxLocalTexts   = 4
 	maxLocalSites   = 500
-	frameSlot       = maxLocalNumbers
-	firstLocalText  = maxLocalNumbers + 1 // bits of what is NULL
+	frameSlot       = maxLocalNumbers     // and behind it the goroutine and the end of its stack
+	firstLocalText  = maxLocalNumbers + 3 // bits of what is NULL
 )
 
 // locals are the variables of functions that are asked for, in a file: where the lines
@@ -41,6 +41,7 @@ type localSite struct {
 	line     int
 	begins   bool // each call of the function executes it once, before the others
 	frame    codegen.Integer
+	golang   bool
 	values   []*signature.Live // by column; nil: it does not live here
 	declares bool              // it gives variables their first value
 }
@@ -117,7 +118,7 @@ func findLocals(f *os.File, base string, names, functions []string, cache *symbo
 		case !r.known[n]:
 			return nil, &nameError{name, &noLocal{name, functions, has}}
 		case !read && r.why[n] == nil:
-			return nil, &nameError{name, fmt.Errorf("%s of %s lives at no line of it that can be probed", name, strings.Join(functions, ", "))}
+			return nil, &nameError{name, fmt.Errorf("%s of %s lives at no line of it that can be probed: the compiler has optimised it away (-O0, of Go -gcflags='-N -l', keeps it)", name, strings.Join(functions, ", "))}
 		case !read:
 			return nil, &nameError{name, fmt.Errorf("%s of %s %w", name, strings.Join(functions, ", "), r.why[n])}
 		case r.why[n] != nil:
@@ -171,14 +172,15 @@ func (r *localReader) function(b *signature.Body, i int, name string) error {
 		if why[k] != nil && s.begins {
 			return fmt.Errorf("%s cannot be probed where it begins: the code there %w", name, why[k])
 		}
-		if l.Addr < begin {
-			continue // the check of a Go function's stack
+		if l.Addr < begin || errors.Is(why[k], symbols.ErrGrowsStack) {
+			continue // the check of a Go function's stack, and what follows from it
 		}
 		rule, ok := r.module.UnwindRule(l.Addr)
 		framed := ok && rule.CFAExpr == nil && !rule.Outermost
 		frame := signature.Frame{Register: int(rule.CFAReg), Offset: rule.CFAOffset}
 		if framed {
 			s.frame, framed = signature.Register(frame)
+			s.golang = r.module.Function(i).Lang == symbols.Go
 		}
 		for n, asked := range r.names {
 			if l.Number == 0 || !slices.Contains(has, pathOf(asked)[0]) {

@@ -48,16 +48,20 @@ type tracedFile struct {
 
 // frameKey is a call under way: a frame of a function.
 type frameKey struct {
-	tgid     uint32
-	file     uint32
-	function int
-	cfa      uint64
+	tgid      uint32
+	file      uint32
+	function  int
+	goroutine uint64
+	cfa       uint64 // of Go, as far from the end of the stack
 }
 
 // localFrame is what is known of a call.
 type localFrame struct {
-	values   []localValue
-	declared map[uint64]bool // lines that give variables their first value, and have been executed
+	joined bool // it was under way when it was seen first
+	values []localValue
+	// By the lines that give variables their first value: they have been executed, and
+	// the variables have been destroyed since.
+	declared, ended map[uint64]bool
 }
 
 // localValue is what a variable had last in a call.
@@ -68,7 +72,8 @@ type localValue struct {
 	text   string
 }
 
-// maxFrames is how many are remembered. Forgotten ones have their values told again.
+// maxFrames is how many are remembered. Calls that are forgotten while they are under way
+// have their values told again, as have those that were when they were probed.
 const maxFrames = 1 << 16
 
 // newTracer makes the ring.
@@ -120,7 +125,7 @@ func localPlaces() codegen.Places {
 	for i := range maxLocalNumbers {
 		p.Numbers = append(p.Numbers, int16(int(unsafe.Offsetof(l.Numbers))+8*i))
 	}
-	p.Numbers = append(p.Numbers, int16(unsafe.Offsetof(l.Frame)))
+	p.Numbers = append(p.Numbers, int16(unsafe.Offsetof(l.Frame)), int16(unsafe.Offsetof(l.Goroutine)), int16(unsafe.Offsetof(l.Stack)))
 	return p
 }
 
@@ -128,6 +133,13 @@ func localPlaces() codegen.Places {
 const (
 	maxSiteNumber = 1<<16 - 1
 	firstFileBit  = 32
+)
+
+// A Go function has its goroutine (struct g of the runtime) in r14, whose stack ends at
+// stack.hi: what lies on it is as far from there wherever the stack is copied to.
+const (
+	regR14  = 8 // in struct pt_regs
+	stackHi = 8
 )
 
 // load loads the program of a file.
@@ -138,7 +150,7 @@ func (t *tracer) load(f *tracedFile) error {
 	if err := t.open(); err != nil {
 		return err
 	}
-	r := codegen.Reader{Columns: []codegen.ReadColumn{{Slot: frameSlot}}}
+	r := codegen.Reader{Columns: []codegen.ReadColumn{{Slot: frameSlot}, {Slot: frameSlot + 1}, {Slot: frameSlot + 2}}}
 	texts := false
 	for _, c := range f.columns {
 		r.Columns = append(r.Columns, codegen.ReadColumn{Text: c.text, Slot: c.slot})
@@ -146,7 +158,11 @@ func (t *tracer) load(f *tracedFile) error {
 	}
 	for i := range f.sites {
 		s := &f.sites[i]
-		values := []codegen.Value{{Number: &s.frame}}
+		goroutine, stack := &codegen.Integer{Known: true}, &codegen.Integer{Known: true}
+		if s.golang {
+			goroutine, stack = &codegen.Integer{Register: regR14}, &codegen.Integer{Register: regR14, Memory: true, Offset: stackHi}
+		}
+		values := []codegen.Value{{Number: &s.frame}, {Number: goroutine}, {Number: stack}}
 		for c := range f.columns {
 			var v codegen.Value
 			if c < len(s.values) && s.values[c] != nil {
@@ -309,25 +325,29 @@ func (t *tracer) read(record []byte, subjects map[int]*subject, give func(*obser
 	}
 	f := t.numbered[file]
 	s := &f.sites[number]
-	key := frameKey{l.Tgid, uint32(file), s.index, l.Frame}
+	key := frameKey{l.Tgid, uint32(file), s.index, l.Goroutine, l.Frame}
+	if s.golang {
+		key.cfa = l.Stack - l.Frame
+	}
 	if s.begins {
 		delete(t.frames, key)
-	}
-	if !s.declares && !slices.ContainsFunc(s.values, isLive) {
-		return 0, true
 	}
 	frame := t.frames[key]
 	if frame == nil {
 		if len(t.frames) >= maxFrames {
 			clear(t.frames)
 		}
-		frame = &localFrame{values: make([]localValue, len(f.columns))}
+		frame = &localFrame{joined: !s.begins, values: make([]localValue, len(f.columns))}
 		t.frames[key] = frame
 	}
+	var ended []uint64
 	texts := localTexts(record)
 	for c, v := range s.values {
-		if !isLive(v) || v.Declared != 0 && !frame.declared[v.Declared] {
+		if !isLive(v) || v.Declared != 0 && !frame.joined && !frame.declared[v.Declared] || frame.ended[v.Declared] {
 			continue
+		}
+		if v.Ends {
+			ended = append(ended, v.Declared)
 		}
 		column := f.columns[c]
 		now := localValue{known: true}
@@ -338,6 +358,11 @@ func (t *tracer) read(record []byte, subjects map[int]*subject, give func(*obser
 		} else {
 			now.absent = l.Absent>>column.slot&1 == 1
 			now.number = l.Numbers[column.slot]
+		}
+		if now.absent {
+			failed |= l.Failed & localUnreadable
+		} else if len(text) == maxText {
+			failed |= l.Failed & localCut
 		}
 		if before := &frame.values[c]; before.known && before.absent == now.absent && before.number == now.number && before.text == string(text) {
 			continue
@@ -362,8 +387,15 @@ func (t *tracer) read(record []byte, subjects map[int]*subject, give func(*obser
 			frame.declared = map[uint64]bool{}
 		}
 		frame.declared[s.Addr] = true
+		delete(frame.ended, s.Addr)
 	}
-	return l.Failed, true
+	for _, declared := range ended {
+		if frame.ended == nil {
+			frame.ended = map[uint64]bool{}
+		}
+		frame.ended[declared] = true
+	}
+	return failed, true
 }
 
 // localTexts are the texts of a record, by slot; nil: there is none.

@@ -4,6 +4,7 @@
 #include <string.h>
 
 enum color { RED, GREEN = 5, BLUE };
+long served;
 struct request { int id; const char *path; struct request *next; double weight; };
 
 __attribute__((noinline)) long fib(long n) {
@@ -33,6 +34,7 @@ __attribute__((noinline)) double serve(struct request *r, enum color c, char tag
 	for (int i = 0; i < 3; i++) {
 		int id = r->id + i;
 		sum += id * r->weight;
+		served += id;
 	}
 	snprintf(name, sizeof name, "%s-%d", tag, c);
 	r = r->next;

@@ -1,0 +1,3 @@
+module govars
+
+go 1.23
