@@ -2,6 +2,7 @@ package planner
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"endoscope/operators/batch"
@@ -168,5 +169,11 @@ func ViewSchema(c *parser.CreateStream, env *Env) ([]plan.Field, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.fields()[:s.visible], nil
+	out := slices.Clone(s.fields()[:s.visible])
+	for i, f := range out {
+		if f.Type == batch.Null && f.Name == resultColumn {
+			out[i].Type = batch.Bigint // unless the program that it will be of says more
+		}
+	}
+	return out, nil
 }

@@ -161,7 +161,8 @@ func (r *resolver) named(s *parser.Source, name *parser.Ident, with ctes, lv lev
 			a.Out.Time = i
 		}
 	}
-	if vs := r.values(st, s); len(vs) > 0 {
+	vs := r.values(st, s)
+	if r.resultOf(st, a); len(vs) > 0 || a.Results != plan.RawResults {
 		a.Out.Fields, a.Serial = append(a.Out.Fields, vs...), r.serial
 		r.serial++
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // Values are columns of function streams that no catalog lists: args.NAME, args.a.b,
-// and str(arg0) or str(arg0, 64). Those that a statement names are added to the streams
+// retval.NAME, and str(arg0) or str(arg0, 64). Those that a statement names are added to the streams
 // that it may mean; pruning removes them where it does not. Of which types arguments are
 // only programs say, and which programs, only the plan: so a statement is resolved with
 // types that are not known (NULL, which goes with any), and when that shows what they are
@@ -44,7 +44,7 @@ func (r *resolver) learn(root plan.Node) error {
 	for _, leaf := range plan.Leaves(root) {
 		var unknown []int
 		for i, f := range leaf.Out.Fields {
-			if f.Type == batch.Null && isValue(f.Name) {
+			if f.Type == batch.Null && (isValue(f.Name) || f.Name == resultColumn) {
 				unknown = append(unknown, i)
 			}
 		}
@@ -100,9 +100,30 @@ func (r *resolver) values(st *catalog.Stream, s *parser.Source) []plan.Field {
 	return out
 }
 
+// resultColumn is what functions return. The catalog lists it, as it is where nothing
+// is known of a program's types.
+const resultColumn = "retval"
+
+// resultOf has the column of what functions return be of the type that it has in the
+// program, if a statement may ask for it.
+func (r *resolver) resultOf(st *catalog.Stream, a *plan.Acquire) {
+	i := a.Out.Index(resultColumn)
+	if i < 0 || !st.Functions || r.env.Values == nil {
+		return
+	}
+	a.Results = plan.TypedResults
+	if r.asksFor(resultColumn) {
+		a.Results = plan.NamedResults
+	}
+	a.Out.Fields[i].Type = batch.Null
+	if t, ok := r.known[valueKey{r.serial, resultColumn}]; ok {
+		a.Out.Fields[i].Type = t
+	}
+}
+
 // isValue reports whether a column is one of those: * does not mean them.
 func isValue(name string) bool {
-	return strings.HasPrefix(name, "args.") || strings.HasPrefix(name, "str(")
+	return strings.HasPrefix(name, "args.") || strings.HasPrefix(name, resultColumn+".") || strings.HasPrefix(name, "str(")
 }
 
 // namedValue is a value as a statement names it.
@@ -145,11 +166,12 @@ func namedValues(src string) (list []namedValue) {
 		case tokens[i].Kind == parser.TokenName && word(i-1) != "." && word(i+1) == ".":
 			parts, _ := path(i)
 			v := namedValue{}
-			if parts[0] != "args" {
+			named := func() bool { return parts[0] == "args" || parts[0] == resultColumn }
+			if !named() {
 				v.qualifier, parts = parts[0], parts[1:]
 			}
-			if len(parts) > 1 && parts[0] == "args" {
-				v.name = strings.Join(parts, ".")
+			if len(parts) > 1 && named() {
+				v.name, v.result = strings.Join(parts, "."), parts[0] == resultColumn
 				list = append(list, v)
 			}
 		}
@@ -164,7 +186,7 @@ func unquoted(name string) string {
 	return name
 }
 
-// textOf is the text at what parts name: [alias.]arg0, retval, args.a.b.
+// textOf is the text at what parts name: [alias.]arg0, retval, retval.a, args.a.b.
 func textOf(parts []string, limit string) (namedValue, bool) {
 	v := namedValue{text: true}
 	ok := func(p string) bool {
@@ -174,10 +196,10 @@ func textOf(parts []string, limit string) (namedValue, bool) {
 		v.qualifier, parts = parts[0], parts[1:]
 	}
 	first := strings.ToLower(parts[0])
-	if !ok(first) || (first == "args") != (len(parts) > 1) {
+	if !ok(first) || first == "args" && len(parts) == 1 || first[:3] == "arg" && first != "args" && len(parts) > 1 {
 		return v, false
 	}
-	v.result = first == "retval"
+	v.result = first == resultColumn
 	v.name = "str(" + strings.Join(append([]string{first}, parts[1:]...), ".")
 	if limit != "" {
 		v.name += ", " + limit

@@ -40,6 +40,9 @@ func describeSignature(m *symbols.Module, i int, info *signature.Info, noInfo er
 			where = append(where, p.Name+": "+p.Where())
 		}
 	}
+	if f.Result != nil {
+		where = append(where, "retval: "+f.Result.Where())
+	}
 	declared := batch.NullOf(batch.Varchar)
 	if f.File != "" {
 		declared = batch.Str(fmt.Sprintf("%s:%d", filepath.Clean(f.File), f.Line))

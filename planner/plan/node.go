@@ -14,6 +14,20 @@ type Node interface {
 	node()
 }
 
+// Results says of what type what functions return is.
+type Results uint8
+
+const (
+	// RawResults are BIGINT, the register as it is.
+	RawResults Results = iota
+	// TypedResults are of the types that debug information says, as far as the
+	// functions chosen have one.
+	TypedResults
+	// NamedResults are typed ones that the statement asks for by name: where none can
+	// be read, it is refused.
+	NamedResults
+)
+
 // Nodes.
 type (
 	// Acquire is the leaf: what has to be acquired from the outside. It is the
@@ -47,6 +61,8 @@ type (
 		// Serial numbers the acquisitions of a statement that have values of functions
 		// among their columns, as it was resolved.
 		Serial int
+		// Results says of what type the column retval is.
+		Results Results
 		// Settings are the session's, filled in before a provider sees them.
 		Settings Settings
 		// Start and Stop place the stream in the statement, for errors.

@@ -334,6 +334,7 @@ const (
 	FunctionVarRateChunk         = "rate_chunk"
 	FunctionVarRateChunkNs       = "rate_chunk_ns"
 	FunctionVarRatePaid          = "rate_paid"
+	FunctionVarResultArgs        = "result_args"
 	FunctionVarSketches          = "sketches"
 	FunctionVarStackBytes        = "stack_bytes"
 	FunctionVarTextBytes         = "text_bytes"
@@ -471,6 +472,7 @@ type FunctionVariableSpecs struct {
 	RateChunk         *ebpf.VariableSpec `ebpf:"rate_chunk"`
 	RateChunkNs       *ebpf.VariableSpec `ebpf:"rate_chunk_ns"`
 	RatePaid          *ebpf.VariableSpec `ebpf:"rate_paid"`
+	ResultArgs        *ebpf.VariableSpec `ebpf:"result_args"`
 	Sketches          *ebpf.VariableSpec `ebpf:"sketches"`
 	StackBytes        *ebpf.VariableSpec `ebpf:"stack_bytes"`
 	TextBytes         *ebpf.VariableSpec `ebpf:"text_bytes"`
@@ -588,6 +590,7 @@ type FunctionVariables struct {
 	RateChunk         *ebpf.Variable `ebpf:"rate_chunk"`
 	RateChunkNs       *ebpf.Variable `ebpf:"rate_chunk_ns"`
 	RatePaid          *ebpf.Variable `ebpf:"rate_paid"`
+	ResultArgs        *ebpf.Variable `ebpf:"result_args"`
 	Sketches          *ebpf.Variable `ebpf:"sketches"`
 	StackBytes        *ebpf.Variable `ebpf:"stack_bytes"`
 	TextBytes         *ebpf.Variable `ebpf:"text_bytes"`

@@ -33,6 +33,9 @@ struct texts {
 const volatile __u32 text_bytes = sizeof(struct texts);
 const volatile __u32 text_slots = 0;
 
+/* Which of the args are of results: where there are none they are NULL. */
+const volatile __u32 result_args = 0;
+
 /* A moment's absent: bits of the args, the retval and the texts that are NULL; those
  * from 16 on are of tests of texts. */
 #define ALL_ABSENT 0x7fff
@@ -171,7 +174,11 @@ static __always_inline void read_result(struct moment *m, const struct pt_regs *
 		t = (struct texts *)(own + TEXTS_AT);
 		recall_texts(t, kept, n);
 	}
-	if ((options & USE_RESULT) && !(m->cookie & NO_RETVAL))
+	if (!(options & USE_RESULT))
+		return;
+	if (m->cookie & NO_RETVAL)
+		m->absent |= result_args;
+	else
 		count_failed(read_return(m, ctx, t));
 }
 

@@ -33,6 +33,8 @@ type Where struct {
 	MaxText int
 	// AsText: what pointers lead to is a text, whatever they are pointers to.
 	AsText bool
+	// AsNumber: pointers, enums and truth values are numbers.
+	AsNumber bool
 }
 
 // Argument is the value that path names: a parameter, and fields of it.
@@ -57,12 +59,27 @@ func (f *Function) Argument(path []string, at Where) (Value, error) {
 	return Value{}, e.WithHint("it has args.%s", strings.Join(names, ", args."))
 }
 
-// Return is the value that the function returns, or a field of it.
+// Return is the value that the function returns, or a field of it. Of several that a
+// function of Go returns it is the first, unless path begins with the name of another:
+// r1 is that of the second one that has none.
 func (f *Function) Return(path []string, at Where) (Value, error) {
 	if f.Result == nil {
 		return Value{}, plan.Errorf(-1, -1, "%s returns nothing", f.Name)
 	}
-	return f.value(f.Result, append([]string{"retval"}, path...), at)
+	p, full := f.Result, append([]string{"retval"}, path...)
+	if len(path) > 0 && len(f.More) > 0 {
+		for i := -1; i < len(f.More); i++ {
+			other := f.Result
+			if i >= 0 {
+				other = &f.More[i]
+			}
+			if strings.TrimPrefix(other.Name, "~") == path[0] {
+				p, full = other, full[1:]
+				break
+			}
+		}
+	}
+	return f.value(p, full, at)
 }
 
 // value reads what path names of p.
@@ -79,8 +96,11 @@ func (f *Function) value(p *Param, path []string, at Where) (Value, error) {
 		return v, err
 	}
 	what := strings.Join(path, ".")
-	if p != f.Result {
+	switch {
+	case slices.ContainsFunc(f.Params, func(x Param) bool { return x.Name == p.Name && p.Name != "" && x.Type == p.Type }):
 		what = "args." + what
+	case path[0] != "retval":
+		what = "retval." + what
 	}
 	return v, plan.Errorf(-1, -1, "%s of %s %v", what, f.Name, err)
 }
@@ -280,7 +300,7 @@ func (f *Function) final(o object, at Where) (Value, error) {
 		n, err := o.number(bit, bits, t.Kind == Int)
 		n.Fits = t.Kind == Uint && bits == 64 && !n.Known
 		v := Value{Value: codegen.Value{Number: &n}, Type: batch.Bigint, Unsigned: t.Kind == Uint}
-		if t.Kind == Bool {
+		if t.Kind == Bool && !at.AsNumber {
 			v.Type = batch.Boolean
 		}
 		return v, err
@@ -290,6 +310,9 @@ func (f *Function) final(o object, at Where) (Value, error) {
 			return Value{}, err
 		}
 		n, err := o.number(bit, bits, signed)
+		if at.AsNumber {
+			return Value{Value: codegen.Value{Number: &n}, Type: batch.Bigint}, err
+		}
 		return Value{Value: codegen.Value{Number: &n}, Type: batch.Varchar, Names: names}, err
 	case Float:
 		if t.Size > 8 {
@@ -299,8 +322,8 @@ func (f *Function) final(o object, at Where) (Value, error) {
 		return Value{Value: codegen.Value{Number: &n}, Type: batch.Double, Float: t.Size}, err
 	case Pointer:
 		n, err := o.number(0, 64, false)
-		if err != nil {
-			return Value{}, err
+		if err != nil || at.AsNumber {
+			return Value{Value: codegen.Value{Number: &n}, Type: batch.Bigint}, err
 		}
 		elem, err := f.info.typeOf(t.elem)
 		if err != nil {

@@ -228,7 +228,7 @@ func (x *exitFinder) cover(n *node, offset int64, ready bool, steps int) (sites 
 			return nil, false
 		}
 		before, unwritten := offset+e.sp, ready && e.known && e.regs&(1<<regRAX) == 0
-		if x.need.Value && !unwritten {
+		if x.need.Results && (!e.known || e.store || e.regs&x.results() != 0) || x.need.Value && !unwritten {
 			return nil, false
 		}
 		how, err := method(p.bytes, p.Len)
@@ -253,6 +253,14 @@ func (x *exitFinder) cover(n *node, offset int64, ready bool, steps int) (sites 
 		}
 	}
 	return sites, true
+}
+
+// results are the registers in which the function's language returns something.
+func (x *exitFinder) results() registers {
+	if x.f.golang {
+		return argumentsGo
+	}
+	return 1<<regRAX | 1<<regRDX
 }
 
 // onlyLeadsTo reports whether a conditional branch leads to addr on one side,

@@ -14,6 +14,9 @@ type Need struct {
 	Return bool
 	// Value, at an exit: rax holds the return value.
 	Value bool
+	// Results, at an exit: all registers in which the language returns something, and
+	// memory, are as at the return.
+	Results bool
 	// Entry: the function's first instruction is the only site, as it is for
 	// tools that do not look for another.
 	Entry bool

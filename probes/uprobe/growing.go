@@ -103,7 +103,7 @@ func newGrowing(p *Provider, spec *plan.Acquire, cols []column, links linkKind, 
 		known: map[mappedIn]change{}, done: make(chan struct{}), heard: make(chan process.Mapped, maxHeard), matcher: process.NewMatcher(spec.Target),
 	}
 	// What is left to be tested does not depend on the functions.
-	if values, err := newReadings(spec, cols, valuesOf(spec), nil); err == nil {
+	if values, err := newReadings(spec, slices.Clone(cols), valuesOf(spec), nil); err == nil {
 		g.residual = p.compileFilter(spec, values, nil).program.Residual
 	}
 	if first != nil {

@@ -166,10 +166,12 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []column, links linkKind, fi
 	if slow != "" {
 		r.notices = append(r.notices, slow)
 	}
+	cols = slices.Clone(cols)
 	values, err := newReadings(spec, cols, vs, r.wants)
 	if err != nil {
 		return nil, err
 	}
+	r.notices = append(r.notices, unreadResults(vs, r.wants)...)
 	f := p.compileFilter(spec, values, r.wants)
 	// It may test texts, which have to be read then.
 	var aggregated *aggregation

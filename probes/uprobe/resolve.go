@@ -260,7 +260,7 @@ func (r *resolver) module(m *module, sym *symbols.Module) error {
 			r.through = cmp.Or(r.unwound(m), r.through)
 		}
 	}
-	r.signatures = openSignatures(sym, r.values)
+	r.signatures = openSignatures(sym, r.values, len(chosen))
 	if len(chosen) > decideBlock {
 		defer sym.Hold()()
 	}

@@ -48,7 +48,9 @@ func (r *resolver) returnsOf(sym *symbols.Module, i int) (how returns, exits []s
 			return unseen, nil, reason
 		}
 	}
-	exits, err := sym.ExitSitesFor(i, symbols.Need{Value: reads(r.spec.Out, colRetval) || ofMemory(r.spec), Prices: r.costs.sites()})
+	need := symbols.Need{Results: readsResults(r.spec.Out, r.spec.Results), Prices: r.costs.sites()}
+	need.Value = need.Results || reads(r.spec.Out, colRetval) || ofMemory(r.spec)
+	exits, err := sym.ExitSitesFor(i, need)
 	if err != nil {
 		return unseen, nil, both(reason, "it "+err.Error())
 	}

@@ -2,7 +2,6 @@ package uprobe
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -17,9 +16,6 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
-	"endoscope/probes/process"
-	"endoscope/probes/signature"
-	"endoscope/probes/symbols"
 )
 
 // What is shared with values.h.
@@ -52,6 +48,8 @@ type readValue struct {
 	raw    int  // register of a text that is not named
 	// path is what is named, "args.a.b" without args; nil: raw is meant.
 	path []string
+	// whole: what is returned, by its type as far as the functions have one in common.
+	whole bool
 	// asText: the text at a pointer, whatever it is a pointer to.
 	asText bool
 	t      batch.Type
@@ -67,6 +65,9 @@ func valuesOf(spec *plan.Acquire) []*readValue {
 	out := make([]*readValue, len(spec.Out.Fields))
 	for i, f := range spec.Out.Fields {
 		v, ok := parseValue(f.Name)
+		if f.Name == retvalName && spec.Results != plan.RawResults {
+			v, ok = &readValue{result: true, whole: true, path: []string{}}, true
+		}
 		if !ok || !hasValue(spec.Stream, v) {
 			continue
 		}
@@ -92,17 +93,34 @@ func hasValue(stream string, v *readValue) bool {
 	return stream == FunctionDuration
 }
 
-// parseValue reads the name of a column: args.a.b, str(arg0), str(args.a.b, 64),
-// str(retval).
+// retvalName is the column of what functions return.
+const retvalName = "retval"
+
+// parsePath reads args.a.b, retval.a.b.
+func (v *readValue) parsePath(name string) bool {
+	path, ok := strings.CutPrefix(name, "args.")
+	if !ok {
+		path, ok = strings.CutPrefix(name, retvalName+".")
+		v.result = ok
+	}
+	if ok {
+		v.path = strings.Split(path, ".")
+	}
+	return ok
+}
+
+// parseValue reads the name of a column: args.a.b, retval.a.b, str(arg0),
+// str(args.a.b, 64), str(retval), str(retval.a).
 func parseValue(name string) (*readValue, bool) {
-	if path, ok := strings.CutPrefix(name, "args."); ok {
-		return &readValue{path: strings.Split(path, ".")}, true
+	v := &readValue{}
+	if v.parsePath(name) {
+		return v, true
 	}
 	inner, ok := strings.CutPrefix(name, "str(")
 	if !ok {
 		return nil, false
 	}
-	v := &readValue{asText: true}
+	v.asText = true
 	inner, limit, limited := strings.Cut(strings.TrimSuffix(inner, ")"), ", ")
 	if limited {
 		n, err := strconv.Atoi(limit)
@@ -111,11 +129,10 @@ func parseValue(name string) (*readValue, bool) {
 		}
 		v.limit = n
 	}
-	if path, ok := strings.CutPrefix(inner, "args."); ok {
-		v.path = strings.Split(path, ".")
+	if v.parsePath(inner) {
 		return v, true
 	}
-	if inner == "retval" {
+	if inner == retvalName {
 		v.result = true
 		return v, true
 	}
@@ -158,6 +175,7 @@ type readings struct {
 	tests   []codegen.TextTest
 	tested  []*readValue // of tests
 	args    [maxArgs]bool
+	results bool // the place of what is returned is taken
 	texts   int
 }
 
@@ -169,6 +187,7 @@ func newReadings(spec *plan.Acquire, cols []column, vs []*readValue, wants []wan
 		if c.isArg() {
 			r.args[c-colArg0] = true
 		}
+		r.results = r.results || c == colRetval
 	}
 	for i, v := range vs {
 		if v == nil {
@@ -178,6 +197,10 @@ func newReadings(spec *plan.Acquire, cols []column, vs []*readValue, wants []wan
 			if w.values == nil {
 				wants[f].values = valuesOfMarked(vs, w)
 			}
+		}
+		if v.whole && v.isRegister(wants, i) {
+			vs[i], cols[i], r.results = nil, colRetval, true
+			continue
 		}
 		if err := v.agree(wants, i); err != nil {
 			return nil, placedAt(err, spec)
@@ -210,8 +233,8 @@ func (r *readings) place(v *readValue) error {
 	case v.text:
 		v.slot = r.texts
 		r.texts++
-	case v.result:
-		v.slot = retvalSlot
+	case v.result && !r.results:
+		r.results, v.slot = true, retvalSlot
 	default:
 		free := slices.Index(r.args[:], false)
 		if free < 0 {
@@ -240,7 +263,7 @@ func (v *readValue) layout() codegen.Column {
 		return codegen.Column{} // an enum's name, and a fraction, are not at hand in the kernel
 	}
 	c := codegen.Column{Kind: codegen.Number, Late: v.result, Offset: int16(unsafe.Offsetof(m.Args)) + 8*int16(v.slot)}
-	if v.result {
+	if v.slot == retvalSlot {
 		c.Offset = int16(unsafe.Offsetof(m.Retval))
 	}
 	if v.nullable() {
@@ -272,7 +295,7 @@ func (v *readValue) options(stream string, send bool) (o uint32) {
 	}
 	switch {
 	case !v.text:
-		if send && !v.result {
+		if send && v.slot != retvalSlot {
 			o |= sendArgs
 		}
 		return o
@@ -377,6 +400,9 @@ func (r *reading) specialise(spec *ebpf.CollectionSpec, options uint32, returns 
 			}
 		}
 	}
+	if err := spec.Variables[bpf.FunctionVarResultArgs].Set(r.resultArgs()); err != nil {
+		return err
+	}
 	if options&useTexts == 0 {
 		return nil
 	}
@@ -403,6 +429,19 @@ func (r *reading) specialise(spec *ebpf.CollectionSpec, options uint32, returns 
 	return spec.Variables[bpf.FunctionVarTextSlots].Set(uint32(slots))
 }
 
+// resultArgs are the args that are of results, a bit each.
+func (r *reading) resultArgs() (bits uint32) {
+	if r.result == nil {
+		return 0
+	}
+	for _, c := range r.result.Columns {
+		if !c.Text && c.Slot < retvalSlot {
+			bits |= 1 << c.Slot
+		}
+	}
+	return bits
+}
+
 // identity is equal for equal readings only.
 func (r *reading) identity() string {
 	if r == nil {
@@ -419,201 +458,6 @@ func (r *reading) identity() string {
 
 // maxCalls is how many calls of a thread with return traps there may be (calls.h).
 const maxCalls = 64
-
-// functionValue is how a value is read of one function, or why it is NULL.
-type functionValue struct {
-	signature.Value
-	err error
-}
-
-// valuesOfFunction says how a query's values are read of one function, which is probed at
-// site.
-func (r *resolver) valuesOfFunction(sym *symbols.Module, c choice, site symbols.Site) []functionValue {
-	if !anyValue(r.values) {
-		return nil
-	}
-	return r.signatures.values(r.values, sym, c, signature.Where{SPOffset: site.SPOffset})
-}
-
-func anyValue(vs []*readValue) bool {
-	return slices.ContainsFunc(vs, func(v *readValue) bool { return v != nil })
-}
-
-// anyNamed reports whether a value needs debug information.
-func anyNamed(vs []*readValue) bool {
-	return slices.ContainsFunc(vs, func(v *readValue) bool { return v != nil && v.path != nil })
-}
-
-// signatures are those of a module's functions.
-type signatures struct {
-	info *signature.Info
-	err  error // why there are none
-}
-
-// openSignatures reads a module's debug information, if a value needs it.
-func openSignatures(sym *symbols.Module, vs []*readValue) (s signatures) {
-	if anyNamed(vs) {
-		s.info, s.err = signature.Open(sym)
-	}
-	return s
-}
-
-// values says how values are read of one function.
-func (s signatures) values(vs []*readValue, sym *symbols.Module, c choice, at signature.Where) []functionValue {
-	out := make([]functionValue, len(vs))
-	var f *signature.Function
-	err := s.err
-	for i, v := range vs {
-		switch {
-		case v == nil:
-			continue
-		case v.path == nil:
-			out[i].Value = signature.Value{Value: v.rawText(c.lang == symbols.Go), Type: batch.Varchar}
-			continue
-		}
-		if f == nil && err == nil {
-			f, err = s.info.Function(sym, c.index)
-		}
-		if err != nil {
-			out[i].err = withoutTypes(sym, c.name, err)
-			continue
-		}
-		where := at
-		where.MaxText, where.AsText = v.limit, v.asText
-		out[i].Value, out[i].err = f.Argument(v.path, where)
-		if v.asText && out[i].err == nil && out[i].Type != batch.Varchar {
-			out[i].err = plan.Errorf(-1, -1, "args.%s of %s is no pointer", strings.Join(v.path, "."), c.name)
-		}
-	}
-	return out
-}
-
-// valuesOfMarked says how values are read at a marked place: of its arguments the kernel
-// knows the numbers.
-func valuesOfMarked(vs []*readValue, w want) []functionValue {
-	out := make([]functionValue, len(vs))
-	for i, v := range vs {
-		switch {
-		case v == nil:
-		case v.path != nil || v.result || w.marked == nil || w.returns >= javaEntry:
-			out[i].err = plan.Errorf(-1, -1, "%s has no %s", w.label.function, v.name).WithHint("its arguments are arg0, arg1, ..., and str(arg0) is the text at one")
-		case v.raw >= len(w.marked.Args) || w.marked.Args[v.raw].Refused != nil:
-			out[i].err = plan.Errorf(-1, -1, "%s has no arg%d that can be read", w.label.function, v.raw)
-		default:
-			at := codegen.Integer{Moment: true, Register: valuePlaces.Numbers[v.raw]}
-			out[i].Value = signature.Value{Value: codegen.Value{Text: &codegen.Text{At: at, Max: v.limit}}, Type: batch.Varchar}
-		}
-	}
-	return out
-}
-
-// withoutTypes says that nothing is known of a function's types.
-func withoutTypes(sym *symbols.Module, name string, err error) error {
-	if errors.Is(err, symbols.ErrNoDebugInfo) {
-		return plan.Errorf(-1, -1, "the arguments of %s are not known by name: %s %v", name, sym.Name(), err).
-			WithHint("arg0 to arg5 are the raw arguments, str(arg0) the text at one; names take a program compiled with -g, or its debug file under /usr/lib/debug")
-	}
-	return plan.Errorf(-1, -1, "the arguments of %s are not known by name: it %v", name, err).WithHint("arg0 to arg5 are the raw arguments, str(arg0) the text at one")
-}
-
-// agree finds out whether a value is of one type in all functions that have it. It is NULL
-// in the others; but some must have it.
-func (v *readValue) agree(wants []want, column int) error {
-	_, t, err := agreed(v, len(wants), func(f int) (functionValue, string) { return wants[f].values[column], wants[f].label.function })
-	if err == nil && t != v.t && len(wants) > 0 {
-		err = plan.Errorf(-1, -1, "%s is %s now, and was %s when the query was planned", v.name, t, v.t)
-	}
-	return err
-}
-
-// agreed is the type of a value of n functions, and how many lack it.
-func agreed(v *readValue, n int, of func(f int) (functionValue, string)) (lack int, t batch.Type, err error) {
-	first, have := "", false
-	for f := range n {
-		x, name := of(f)
-		switch {
-		case x.err != nil:
-			if lack++; err == nil {
-				err = x.err
-			}
-		case !have:
-			first, t, have = name, x.Type, true
-		case x.Type != t || (x.Text != nil) != (t == batch.Varchar && x.Names == nil):
-			return lack, t, plan.Errorf(-1, -1, "%s is %s in %s and %s in %s", v.name, t, first, x.Type, name).WithHint("choose functions that agree")
-		}
-	}
-	if !have {
-		return lack, t, err
-	}
-	return lack, t, nil
-}
-
-// placedAt places an error at the stream, if it has no place.
-func placedAt(err error, spec *plan.Acquire) error {
-	var e *plan.Error
-	if errors.As(err, &e) && e.Start < 0 {
-		c := *e
-		c.Start, c.Stop = spec.Start, spec.Stop
-		return &c
-	}
-	return err
-}
-
-// Values gives the types of those columns of spec that are values; of the others, those
-// that they have. It attaches nothing.
-func (p *Provider) Values(spec *plan.Acquire) ([]batch.Type, error) {
-	out := spec.Out.Types()
-	vs := valuesOf(spec)
-	if !anyNamed(vs) {
-		return out, nil
-	}
-	running, err := process.Resolve(spec.Target)
-	if err != nil {
-		return nil, err
-	}
-	sel, err := newSelector(spec.Select, p.o.Match)
-	if err != nil {
-		return nil, err
-	}
-	set, err := findModules(spec.Target, running, sel)
-	if err != nil {
-		return nil, err
-	}
-	defer set.close()
-	var found [][]functionValue
-	var names []string
-	for _, m := range set.list {
-		sym, err := p.modules.Open(m.file, m.name())
-		if err != nil {
-			return nil, refuseTarget(spec.Target, "cannot monitor functions of %v", err)
-		}
-		defer sym.Close()
-		chosen, err := sel.choose(sym, m.name())
-		if err != nil {
-			return nil, err
-		}
-		if len(chosen) == 0 {
-			continue
-		}
-		s := openSignatures(sym, vs)
-		for _, c := range chosen {
-			found, names = append(found, s.values(vs, sym, c, signature.Where{})), append(names, c.name)
-		}
-	}
-	for i, v := range vs {
-		if v == nil || v.path == nil {
-			continue
-		}
-		if len(found) == 0 {
-			out[i] = batch.Varchar // Prepare says that there is no such function
-			continue
-		}
-		if _, out[i], err = agreed(v, len(found), func(f int) (functionValue, string) { return found[f][i], names[f] }); err != nil {
-			return nil, placedAt(err, spec)
-		}
-	}
-	return out, nil
-}
 
 // texts are the texts of an event, in place.
 type texts []byte
@@ -649,7 +493,7 @@ func (s *subscription) addValue(c *batch.Column, row int, v *readValue, e *event
 		return
 	}
 	n := e.retval
-	if !v.result {
+	if v.slot != retvalSlot {
 		n = e.args[v.slot]
 	}
 	if e.Function>>(firstAbsent+v.slot)&1 != 0 {

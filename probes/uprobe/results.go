@@ -1,0 +1,124 @@
+package uprobe
+
+import (
+	"errors"
+	"slices"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes/codegen"
+	"endoscope/probes/signature"
+)
+
+// What functions return is of the type that debug information says, where the functions
+// chosen have one in common. Where they differ it is BIGINT: a number as wide as the
+// function's, an address, an enum's number; and the register as it is where nothing is
+// known. What cannot be read is NULL.
+
+// maxTyped is of how many functions results are read by their types. Whoever asks for
+// more asks for all that there are, of which few are alike.
+const maxTyped = 256
+
+var errManyTypes = errors.New("is one of many")
+
+// registerValue is what is returned where nothing is known of it.
+var registerValue = signature.Value{Value: codegen.Value{Number: &codegen.Integer{Register: regAX}}, Type: batch.Bigint}
+
+// wholeOnly is the column of what functions return if nothing else of theirs is read by
+// its type; -1: it is not so.
+func wholeOnly(vs []*readValue) int {
+	only := -1
+	for i, v := range vs {
+		switch {
+		case v == nil || v.path == nil:
+		case !v.whole:
+			return -1
+		default:
+			only = i
+		}
+	}
+	return only
+}
+
+// mayBe reports whether the value's type is t, or not known yet.
+func (v *readValue) mayBe(t batch.Type) bool { return v.t == batch.Null || v.t == t }
+
+// common is the type of what functions return, by their values in a column. The error
+// says why none can be read.
+func common(found [][]functionValue, column int) (t batch.Type, err error) {
+	have, text := false, false
+	for _, f := range found {
+		x := f[column]
+		switch {
+		case x.err != nil:
+			if err == nil {
+				err = x.err
+			}
+		case !have:
+			t, text, have = x.Type, x.Text != nil, true
+		case x.Type != t || (x.Text != nil) != text:
+			return batch.Bigint, nil
+		}
+	}
+	if !have {
+		return batch.Bigint, err
+	}
+	return t, nil
+}
+
+// isRegister reports whether the value is the register as it is in all functions.
+func (v *readValue) isRegister(wants []want, column int) bool {
+	if v.t != batch.Bigint {
+		return false
+	}
+	if len(wants) > maxTyped {
+		return true
+	}
+	for _, w := range wants {
+		x := w.values[column]
+		if n := x.Number; x.err != nil || n == nil || n.Register != regAX || n.Memory || n.Address || n.Known || n.Fits || len(n.Follow) > 0 || n.Shift > 0 || n.Bits%64 != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// conform makes the value NULL in functions where it is a text and an enum's name in
+// others, or the other way round: those of modules that come later are as they are.
+func (v *readValue) conform(wants []want, column int) {
+	have, text := false, false
+	for f := range wants {
+		x := &wants[f].values[column]
+		switch {
+		case x.err != nil:
+		case !have:
+			have, text = true, x.Text != nil
+		case (x.Text != nil) != text:
+			x.Value, x.err = signature.Value{}, plan.Errorf(-1, -1, "%s of %s is another kind of text", v.name, wants[f].label.function)
+		}
+	}
+}
+
+// unreadResults says of which functions the results cannot be read, and why.
+func unreadResults(vs []*readValue, wants []want) []string {
+	for i, v := range vs {
+		if v == nil || !v.whole {
+			continue
+		}
+		for _, w := range wants {
+			if x := w.values[i]; x.err != nil && !x.void {
+				return []string{x.err.Error() + ": it is NULL"}
+			}
+		}
+	}
+	return nil
+}
+
+// readsResults reports whether a query reads more of what functions return than the
+// register of numbers: texts, and fields.
+func readsResults(out plan.Schema, by plan.Results) bool {
+	return slices.ContainsFunc(out.Fields, func(f plan.Field) bool {
+		v, ok := parseValue(f.Name)
+		return ok && v.result || f.Name == retvalName && by != plan.RawResults && f.Type == batch.Varchar
+	})
+}

@@ -1,0 +1,246 @@
+package uprobe
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes/codegen"
+	"endoscope/probes/process"
+	"endoscope/probes/signature"
+	"endoscope/probes/symbols"
+)
+
+// functionValue is how a value is read of one function, or why it is NULL.
+type functionValue struct {
+	signature.Value
+	err  error
+	void bool // the function returns nothing
+}
+
+// valuesOfFunction says how a query's values are read of one function, which is probed at
+// site.
+func (r *resolver) valuesOfFunction(sym *symbols.Module, c choice, site symbols.Site) []functionValue {
+	if !anyValue(r.values) {
+		return nil
+	}
+	return r.signatures.values(r.values, sym, c, signature.Where{SPOffset: site.SPOffset})
+}
+
+func anyValue(vs []*readValue) bool {
+	return slices.ContainsFunc(vs, func(v *readValue) bool { return v != nil })
+}
+
+// anyNamed reports whether a value needs debug information.
+func anyNamed(vs []*readValue) bool {
+	return slices.ContainsFunc(vs, func(v *readValue) bool { return v != nil && v.path != nil })
+}
+
+// signatures are those of a module's functions.
+type signatures struct {
+	info *signature.Info
+	err  error // why there are none
+}
+
+// openSignatures reads a module's debug information, if a value needs it of so many
+// functions.
+func openSignatures(sym *symbols.Module, vs []*readValue, functions int) (s signatures) {
+	if wholeOnly(vs) >= 0 && functions > maxTyped {
+		return signatures{err: errManyTypes}
+	}
+	if anyNamed(vs) {
+		s.info, s.err = signature.Open(sym)
+	}
+	return s
+}
+
+// values says how values are read of one function.
+func (s signatures) values(vs []*readValue, sym *symbols.Module, c choice, at signature.Where) []functionValue {
+	out := make([]functionValue, len(vs))
+	var f *signature.Function
+	err := s.err
+	for i, v := range vs {
+		switch {
+		case v == nil:
+			continue
+		case v.path == nil:
+			out[i].Value = signature.Value{Value: v.rawText(c.lang == symbols.Go), Type: batch.Varchar}
+			continue
+		}
+		if f == nil && err == nil {
+			f, err = s.info.Function(sym, c.index)
+		}
+		switch {
+		case err != nil && v.whole && v.mayBe(batch.Bigint):
+			out[i].Value = registerValue
+			continue
+		case err != nil:
+			out[i].err = withoutTypes(sym, c.name, err)
+			continue
+		}
+		where := at
+		where.MaxText, where.AsText, where.AsNumber = v.limit, v.asText, v.whole && v.t == batch.Bigint
+		read := f.Argument
+		if v.result {
+			read = f.Return
+			out[i].void = f.Result == nil
+		}
+		out[i].Value, out[i].err = read(v.path, where)
+		switch {
+		case out[i].err != nil:
+		case v.asText && out[i].Type != batch.Varchar:
+			out[i].err = plan.Errorf(-1, -1, "%s of %s is no pointer", strings.TrimSuffix(strings.TrimPrefix(v.name, "str("), ")"), c.name)
+		case v.whole && !v.mayBe(out[i].Type):
+			out[i].err = plan.Errorf(-1, -1, "%s of %s is %s", v.name, c.name, out[i].Type)
+		}
+	}
+	return out
+}
+
+// valuesOfMarked says how values are read at a marked place: of its arguments the kernel
+// knows the numbers.
+func valuesOfMarked(vs []*readValue, w want) []functionValue {
+	out := make([]functionValue, len(vs))
+	for i, v := range vs {
+		switch {
+		case v == nil:
+		case v.path != nil || v.result || w.marked == nil || w.returns >= javaEntry:
+			out[i].err = plan.Errorf(-1, -1, "%s has no %s", w.label.function, v.name).WithHint("its arguments are arg0, arg1, ..., and str(arg0) is the text at one")
+		case v.raw >= len(w.marked.Args) || w.marked.Args[v.raw].Refused != nil:
+			out[i].err = plan.Errorf(-1, -1, "%s has no arg%d that can be read", w.label.function, v.raw)
+		default:
+			at := codegen.Integer{Moment: true, Register: valuePlaces.Numbers[v.raw]}
+			out[i].Value = signature.Value{Value: codegen.Value{Text: &codegen.Text{At: at, Max: v.limit}}, Type: batch.Varchar}
+		}
+	}
+	return out
+}
+
+// withoutTypes says that nothing is known of a function's types.
+func withoutTypes(sym *symbols.Module, name string, err error) error {
+	if errors.Is(err, symbols.ErrNoDebugInfo) {
+		return plan.Errorf(-1, -1, "the arguments of %s are not known by name: %s %v", name, sym.Name(), err).
+			WithHint("arg0 to arg5 are the raw arguments, str(arg0) the text at one; names take a program compiled with -g, or its debug file under /usr/lib/debug")
+	}
+	return plan.Errorf(-1, -1, "the arguments of %s are not known by name: it %v", name, err).WithHint("arg0 to arg5 are the raw arguments, str(arg0) the text at one")
+}
+
+// agree finds out whether a value is of one type in all functions that have it. It is NULL
+// in the others; but some must have it.
+func (v *readValue) agree(wants []want, column int) error {
+	if v.whole {
+		v.conform(wants, column)
+		return nil
+	}
+	_, t, err := agreed(v, len(wants), func(f int) (functionValue, string) { return wants[f].values[column], wants[f].label.function })
+	if err == nil && t != v.t && len(wants) > 0 {
+		err = plan.Errorf(-1, -1, "%s is %s now, and was %s when the query was planned", v.name, t, v.t)
+	}
+	return err
+}
+
+// agreed is the type of a value of n functions, and how many lack it.
+func agreed(v *readValue, n int, of func(f int) (functionValue, string)) (lack int, t batch.Type, err error) {
+	first, have := "", false
+	for f := range n {
+		x, name := of(f)
+		switch {
+		case x.err != nil:
+			if lack++; err == nil {
+				err = x.err
+			}
+		case !have:
+			first, t, have = name, x.Type, true
+		case x.Type != t || (x.Text != nil) != (t == batch.Varchar && x.Names == nil):
+			return lack, t, plan.Errorf(-1, -1, "%s is %s in %s and %s in %s", v.name, t, first, x.Type, name).WithHint("choose functions that agree")
+		}
+	}
+	if !have {
+		return lack, t, err
+	}
+	return lack, t, nil
+}
+
+// placedAt places an error at the stream, if it has no place.
+func placedAt(err error, spec *plan.Acquire) error {
+	var e *plan.Error
+	if errors.As(err, &e) && e.Start < 0 {
+		c := *e
+		c.Start, c.Stop = spec.Start, spec.Stop
+		return &c
+	}
+	return err
+}
+
+// Values gives the types of those columns of spec that are values; of the others, those
+// that they have. It attaches nothing.
+func (p *Provider) Values(spec *plan.Acquire) ([]batch.Type, error) {
+	out := spec.Out.Types()
+	vs := valuesOf(spec)
+	if !anyNamed(vs) {
+		return out, nil
+	}
+	found, names, err := p.lookUp(spec, vs)
+	if only := wholeOnly(vs); err != nil && only >= 0 {
+		out[only] = batch.Bigint // what there is to say of the target, Prepare says
+		return out, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, v := range vs {
+		switch {
+		case v == nil || v.path == nil:
+		case v.whole:
+			if out[i], err = common(found, i); err != nil && spec.Results == plan.NamedResults {
+				return nil, placedAt(err, spec)
+			}
+		case len(found) == 0:
+			out[i] = batch.Varchar // Prepare says that there is no such function
+		default:
+			if _, out[i], err = agreed(v, len(found), func(f int) (functionValue, string) { return found[f][i], names[f] }); err != nil {
+				return nil, placedAt(err, spec)
+			}
+		}
+	}
+	return out, nil
+}
+
+// lookUp says how values are read of the functions that spec chooses, and what these are
+// called.
+func (p *Provider) lookUp(spec *plan.Acquire, vs []*readValue) (found [][]functionValue, names []string, err error) {
+	running, err := process.Resolve(spec.Target)
+	if err != nil {
+		return nil, nil, err
+	}
+	sel, err := newSelector(spec.Select, p.o.Match)
+	if err != nil {
+		return nil, nil, err
+	}
+	set, err := findModules(spec.Target, running, sel)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer set.close()
+	for _, m := range set.list {
+		sym, err := p.modules.Open(m.file, m.name())
+		if err != nil {
+			return nil, nil, refuseTarget(spec.Target, "cannot monitor functions of %v", err)
+		}
+		defer sym.Close()
+		chosen, err := sel.choose(sym, m.name())
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(chosen) == 0 {
+			continue
+		}
+		s := openSignatures(sym, vs, len(chosen))
+		for _, c := range chosen {
+			found, names = append(found, s.values(vs, sym, c, signature.Where{})), append(names, c.name)
+		}
+	}
+	return found, names, nil
+}
