@@ -271,6 +271,9 @@ func (c *exprCtx) aggCall(f *plan.AggFunc, e *parser.Call) (plan.Expr, error) {
 			return nil, err
 		}
 		x = untypedNull(x)
+		if x.Type() == batch.Null && !slices.Contains(f.Args, plan.AnyType) {
+			x = &plan.Cast{X: x, T: f.Args[0]} // until the type is known
+		}
 		if !slices.Contains(f.Args, plan.AnyType) && !slices.Contains(f.Args, x.Type()) || x.Type().Physical() == batch.PhysAny && f.More == nil {
 			return nil, c.r.errorf(e.Args[0].Pos(), "%s does not take a %s", upper, x.Type())
 		}

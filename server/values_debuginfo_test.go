@@ -38,7 +38,7 @@ func TestDebugFiles(t *testing.T) {
 	s := newSession(t, wire.Options{PID: w.pid()})
 	described := ask(t, s, "DESCRIBE FUNCTION integers").rows[0]
 	said := strings.Join(described[len(described)-3:], "\n")
-	want := "long int integers(signed char c, short int s, int i, long int l, unsigned char uc, short unsigned int us)\nc: rdi; s: rsi; i: rdx; l: rcx; uc: r8; us: r9\n"
+	want := "long int integers(signed char c, short int s, int i, long int l, unsigned char uc, short unsigned int us)\nc: rdi; s: rsi; i: rdx; l: rcx; uc: r8; us: r9; retval: rax\n"
 	if !strings.HasPrefix(said, want) || !strings.Contains(said, "types.c:") {
 		t.Errorf("DESCRIBE FUNCTION said\n%s\nwant\n%s", said, want)
 	}

@@ -44,7 +44,7 @@ const (
 )
 
 // errFloat is why numbers with a fraction are not read.
-var errFloat = errors.New("is floating point and passed in an XMM register, which probes of the kernel do not have")
+var errFloat = errors.New("is floating point and in an XMM register, which programs in the kernel cannot read")
 
 // pass says where the next parameter, or result, of a type is.
 func (c *convention) pass(t *Type) ([]piece, error) {
@@ -56,6 +56,9 @@ func (c *convention) pass(t *Type) ([]piece, error) {
 	}
 	if t.Size <= 0 {
 		return nil, errNotAtEntry
+	}
+	if c.rust {
+		return c.passRust(t)
 	}
 	classes := []class{memory}
 	if t.Size <= 16 {
@@ -93,6 +96,74 @@ func (c *convention) pass(t *Type) ([]piece, error) {
 		out = append(out, p)
 	}
 	return out, nil
+}
+
+// passRust passes what has 16 bytes at most by Rust's own convention, which is not
+// promised but what its compiler does (rustc_target/src/callconv/mod.rs,
+// adjust_for_rust_abi): one or two scalars, in however many structs, are passed as
+// these; what has more in 8 bytes as an integer, and else by a pointer.
+func (c *convention) passRust(t *Type) ([]piece, error) {
+	var scalars []member
+	flat, err := c.scalars(t, 0, &scalars, maxDepth)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case flat && len(scalars) <= 2:
+	case t.Size > 8:
+		return c.pointed()
+	default:
+		scalars = []member{{t: &Type{Kind: Uint, Size: 8}}}
+	}
+	ints, floats := 0, 0
+	for _, s := range scalars {
+		if s.t.Kind == Float {
+			floats++
+		} else {
+			ints++
+		}
+	}
+	if ints > len(c.ints) || floats > c.floats {
+		return nil, errNotAtEntry
+	}
+	var out []piece
+	for _, s := range scalars {
+		p := piece{kind: inRegister, reg: dwXMM0, at: s.offset, size: s.t.Size}
+		if s.t.Kind == Float {
+			c.floats--
+		} else {
+			p.reg, c.ints = c.ints[0], c.ints[1:]
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// scalars adds what a type is made of; false: it has parts of which that is not known, or
+// are too many.
+func (c *convention) scalars(t *Type, at int64, out *[]member, depth int) (bool, error) {
+	if depth == 0 {
+		return false, errors.New("has damaged debug information")
+	}
+	switch t.Kind {
+	case Struct:
+		ms, err := c.f.members(t)
+		if err != nil || len(ms) == 0 {
+			return t.Size == 0, err
+		}
+		for _, m := range ms {
+			if ok, err := c.scalars(m.t, at+m.offset, out, depth-1); !ok || err != nil {
+				return false, err
+			}
+		}
+		return true, nil
+	case Union, Array:
+		return false, nil
+	}
+	if t.Size > 0 {
+		*out = append(*out, member{offset: at, t: t})
+	}
+	return len(*out) <= 2, nil
 }
 
 // pointed is where something is to which a pointer is passed.

@@ -19,6 +19,9 @@ type Function struct {
 	// More are the results of a Go function behind the first.
 	More     []Param
 	Variadic bool
+	// Changed: the compiler has changed what is passed and returned, since it knows all
+	// callers. Debug information says where arguments are then, but not what is returned.
+	Changed bool
 	File     string
 	Line     int64
 
@@ -50,11 +53,14 @@ func (f *Info) function(of symbols.Function) (out *Function, err error) {
 	}
 	out = &Function{Name: of.Name, info: f}
 	r := reader{Info: f, unit: unit, of: of, external: f.val(e, dwarf.AttrExternal) == true}
+	calling, _ := f.val(e, dwarf.AttrCalling).(int64)
+	r.nocall = calling == nocall
 	frame, _ := e.Val(dwarf.AttrFrameBase).([]byte)
 	r.frameIsCFA = len(frame) == 1 && frame[0] == opCallFrameCFA
 	if err := r.parameters(out, e); err != nil {
 		return nil, err
 	}
+	out.Changed = r.changed()
 	out.Line, _ = f.val(e, dwarf.AttrDeclLine).(int64)
 	if file, ok := f.val(e, dwarf.AttrDeclFile).(int64); ok {
 		if lines, err := f.d.LineReader(unit); err == nil && lines != nil {
@@ -66,6 +72,9 @@ func (f *Info) function(of symbols.Function) (out *Function, err error) {
 	return out, nil
 }
 
+// nocall is DW_CC_nocall.
+const nocall = 3
+
 // reader is the state of one Function.
 type reader struct {
 	*Info
@@ -73,6 +82,7 @@ type reader struct {
 	of         symbols.Function
 	frameIsCFA bool
 	external   bool
+	nocall     bool // it is not called as its type says
 }
 
 // conventions are those of the function's arguments and results.
@@ -174,8 +184,14 @@ func (r *reader) parameter(c *dwarf.Entry, t *Type, args *convention) ([]piece, 
 	}
 	byConvention, conventionErr := args.pass(t)
 	switch {
-	case expr == nil && c.Val(dwarf.AttrLocation) == nil && !r.changed():
+	case expr == nil && c.Val(dwarf.AttrLocation) == nil && c.AttrField(dwarf.AttrConstValue) == nil && !r.changed():
 		return byConvention, conventionErr // nothing reads it, but it is passed
+	case expr == nil && c.AttrField(dwarf.AttrConstValue) != nil:
+		n, ok := c.Val(dwarf.AttrConstValue).(int64)
+		if !ok {
+			return nil, errNotAtEntry
+		}
+		return []piece{{kind: constant, offset: n}}, nil
 	case expr == nil:
 		return nil, errors.New("was optimised away: the compiled function is not passed it")
 	case whole && (evaluateErr != nil || pieces[0].kind == inMemory && !pieces[0].isPointer()):
@@ -192,8 +208,11 @@ func (p piece) isPointer() bool {
 }
 
 // changed reports whether the compiler may pass parameters in a way of its own, as it may
-// where it knows all callers: GCC says so in the name.
+// where it knows all callers: LLVM says so, and GCC in the name.
 func (r *reader) changed() bool {
+	if r.nocall {
+		return true
+	}
 	for _, mark := range []string{".isra.", ".constprop.", ".part."} {
 		if strings.Contains(r.of.Mangled, mark) {
 			return true

@@ -66,6 +66,9 @@ func (f *Function) Return(path []string, at Where) (Value, error) {
 	if f.Result == nil {
 		return Value{}, plan.Errorf(-1, -1, "%s returns nothing", f.Name)
 	}
+	if f.Changed {
+		return Value{}, plan.Errorf(-1, -1, "what %s returns is not where its type says: the compiler has changed how it is called", f.Name)
+	}
 	p, full := f.Result, append([]string{"retval"}, path...)
 	if len(path) > 0 && len(f.More) > 0 {
 		for i := -1; i < len(f.More); i++ {
@@ -91,6 +94,7 @@ func (f *Function) value(p *Param, path []string, at Where) (Value, error) {
 	if err == nil {
 		return v, nil
 	}
+	v = Value{}
 	var e *plan.Error
 	if errors.As(err, &e) {
 		return v, err
