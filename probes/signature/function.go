@@ -22,8 +22,8 @@ type Function struct {
 	// Changed: the compiler has changed what is passed and returned, since it knows all
 	// callers. Debug information says where arguments are then, but not what is returned.
 	Changed bool
-	File     string
-	Line     int64
+	File    string
+	Line    int64
 
 	info *Info
 }
