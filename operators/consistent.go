@@ -87,6 +87,9 @@ func (c *consistent) event() (e consistency.Event, err error) {
 	e.Time = c.from.Cols[c.time].Int[c.row]
 	e.Entity, e.Parent, e.Other = c.text(c.roles.Entity), c.text(c.roles.Parent), c.text(c.roles.Other)
 	e.Thread, e.Name, e.TypeName = c.text(c.roles.ThreadID), c.text(c.roles.Name), c.text(c.roles.TypeName)
+	if i := c.roles.Began; i >= 0 && e.Kind == consistency.Enter {
+		e.Past = c.from.Cols[i].Value(c.row).IsNull
+	}
 	switch e.Kind {
 	case consistency.Create, consistency.Load, consistency.Rename, consistency.Enter, consistency.Acquire, consistency.BeginWait:
 		all := make(copied, c.width)

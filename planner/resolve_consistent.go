@@ -32,10 +32,16 @@ func (r *resolver) consistent(s *parser.Source, with ctes, lv level) (*scope, er
 		at   *int
 	}{
 		{"event", &n.Roles.Event}, {"entity_id", &n.Roles.Entity}, {"category", &n.Roles.Category}, {"parent_id", &n.Roles.Parent},
-		{"other_id", &n.Roles.Other}, {"thread_id", &n.Roles.ThreadID}, {"thread_name", &n.Roles.ThreadName}, {"name", &n.Roles.Name}, {"type_name", &n.Roles.TypeName},
+		{"other_id", &n.Roles.Other}, {"thread_id", &n.Roles.ThreadID}, {"thread_name", &n.Roles.ThreadName}, {"name", &n.Roles.Name}, {"type_name", &n.Roles.TypeName}, {"began", &n.Roles.Began},
 	} {
 		*role.at = slices.IndexFunc(sch.Fields, func(f plan.Field) bool { return strings.EqualFold(f.Name, role.name) })
 		if *role.at < 0 {
+			continue
+		}
+		if role.at == &n.Roles.Began {
+			if sch.Fields[*role.at].Type != batch.Timestamp { // a column of another meaning
+				*role.at = -1
+			}
 			continue
 		}
 		id := strings.HasSuffix(role.name, "_id")

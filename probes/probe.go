@@ -121,6 +121,15 @@ type Sampler interface {
 	Sample(ctx context.Context) error
 }
 
+// Hushable is a Source that somebody keeps track of, whether or not it is reported
+// (plan.Tracked): while it is not, it need not tell what only reports need.
+type Hushable interface {
+	Source
+	// Hush says that nothing is reported of what happens from now on: nowhere, or on
+	// threads of these names; neither: everything is. Safe to call at any time.
+	Hush(all bool, threads []string)
+}
+
 // Estimator is a Source that has estimated what it will cost; its notices say
 // what.
 type Estimator interface {

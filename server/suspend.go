@@ -10,6 +10,7 @@ import (
 	"endoscope/parser"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/probes"
 	"endoscope/server/wire"
 )
 
@@ -55,6 +56,7 @@ func (s *session) suspend(thread *parser.Literal, yes bool) wire.Result {
 	default:
 		delete(s.quiet.threads, thread.Str)
 	}
+	quiet := quiet{s.quiet.all, maps.Clone(s.quiet.threads)}
 	open := make([]*query, 0, len(s.open))
 	for q := range s.open {
 		open = append(open, q)
@@ -65,6 +67,7 @@ func (s *session) suspend(thread *parser.Literal, yes bool) wire.Result {
 	var deaf []string
 	for _, q := range open {
 		q.report(signal)
+		q.hush(quiet)
 		if yes && thread != nil && q.nameless() {
 			deaf = append(deaf, fmt.Sprint(q.id))
 		}
@@ -88,6 +91,16 @@ func (q *query) report(s operators.Signal) {
 		_ = a.Collect() // why it could not, the end of the source says
 	}
 	q.pushAll(s)
+}
+
+// hush tells sources that a query keeps track of what of it is not reported.
+func (q *query) hush(now quiet) {
+	tracked := plan.Tracked(q.plan.Root)
+	for _, f := range q.feeds {
+		if h, ok := f.source.(probes.Hushable); ok && tracked[f.spec] {
+			h.Hush(now.all, slices.Sorted(maps.Keys(now.threads)))
+		}
+	}
 }
 
 // taken are the signals that were not pushed yet.

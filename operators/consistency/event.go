@@ -96,7 +96,10 @@ type Event struct {
 	Thread   string // identity of the thread on which it happened
 	TypeName string // name of the type of an object, or of that which declares what is invoked
 	Name     string // of a type: what TypeName says
-	Value    any    // the caller's, handed through
+	// Past: it has happened before, nobody knows when, and is told of now: whoever has
+	// selected it is told that it catches up.
+	Past  bool
+	Value any // the caller's, handed through
 }
 
 // Report is an event that is reported.

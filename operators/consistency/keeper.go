@@ -463,5 +463,5 @@ func (k *Keeper) emit(e Event, x *entity, catchUp bool) {
 			e.TypeName = w.known(w.types[e.TypeName], e.TypeName, Type)
 		}
 	}
-	k.Report(Report{Event: e, At: k.now, CatchUp: catchUp})
+	k.Report(Report{Event: e, At: k.now, CatchUp: catchUp || e.Past})
 }

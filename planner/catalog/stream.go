@@ -439,6 +439,7 @@ var (
 		{"parent_id", tS, "", "a type's first base; what made a thread; the invocation around one"},
 		{"other_id", tS, "", "a type's second base; the object that is called; the thread that has the lock that is waited for"},
 		{"thread_id", tS, "", "the thread on which it happened, as entity_id has it"},
+		{"began", tT, "", "when an entity began that is created or entered; NULL of an invocation that was under way when it was first seen"},
 	}
 )
 

@@ -19,8 +19,8 @@ type Consistent struct {
 
 // EventRoles are the columns of an event, by index; -1: the source has none.
 type EventRoles struct {
-	Event, Entity                                                 int // these are needed
-	Category, Parent, Other, ThreadID, ThreadName, Name, TypeName int
+	Event, Entity                                                        int // these are needed
+	Category, Parent, Other, ThreadID, ThreadName, Name, TypeName, Began int
 }
 
 func (n *Consistent) Schema() Schema            { return n.Out }

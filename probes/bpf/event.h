@@ -101,10 +101,10 @@ static __always_inline void submit(void *e)
 }
 
 /* How many words follow an event: a constant to the verifier. */
-#define SEND_MORE (SEND_SELF | SEND_CALLER | ALLOCATES | FREES)
+#define SEND_MORE (SEND_SELF | SEND_CALLER | ALLOCATES | FREES | SEND_FRAME)
 #define MORE_WORDS                                                          \
 	(!(options & SEND_MORE) ? 0 :                                       \
-	 ((options & SEND_SELF) ? 1 : 0) + ((options & SEND_CALLER) ? 2 : 0) + (OF_MEMORY ? 2 : 0))
+	 ((options & SEND_SELF) ? 1 : 0) + ((options & SEND_CALLER) ? 2 : 0) + (OF_MEMORY ? 2 : 0) + ((options & SEND_FRAME) ? 1 : 0))
 
 /* fill_more writes what follows an event, in the order in which decode of package uprobe reads it. */
 static __always_inline void fill_more(__u64 *more, const struct moment *m)
@@ -121,6 +121,8 @@ static __always_inline void fill_more(__u64 *more, const struct moment *m)
 		*more++ = m->address;
 		*more++ = m->size;
 	}
+	if (options & SEND_FRAME)
+		*more++ = m->address;
 }
 
 #define RESERVE(type)                                                       \

@@ -18,6 +18,7 @@
 #include "gate.h"
 #include "standby.h"
 #include "generation.h"
+#include "hush.h"
 
 struct frame {
 	__u64 owner; /* the goroutine; 0: not Go */
@@ -508,7 +509,7 @@ static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 	bool followed = false;
 	struct frame f;
 
-	if (stands_by())
+	if (stands_by() || hushed(cookie))
 		return;
 	bool open = admitted();
 	if (!open && !NESTED) {
@@ -525,6 +526,8 @@ static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 	if (place == FRAME_FOUND && !read_goroutine(&p.m.goroutine, &f, cookie))
 		place = FRAME_UNREADABLE;
 	bool found = place == FRAME_FOUND;
+	if (options & SEND_FRAME)
+		p.m.address = -f.below;
 	if (NESTED && found) {
 		o = owner_of(&f, task, &p.m);
 		if (o && !f.owner && own_stack(&o->stack, task, ctx->sp) != STACK_OWN) {
@@ -593,8 +596,11 @@ static __always_inline void end(struct pt_regs *ctx, __u64 cookie)
 	if (place == FRAME_FOREIGN || (place == FRAME_UNREADABLE && !guess_frame(&f, task)))
 		return;
 	p = bpf_map_lookup_elem(&open_calls, &f);
-	if (!p)
+	if (!p) {
+		if (options & SEND_FRAME)
+			tell_over(cookie, -f.below);
 		return;
+	}
 	if (is_own(p, task)) {
 		__u64 before = covered();
 		__u64 now = bpf_ktime_get_boot_ns();

@@ -39,6 +39,7 @@
 #include "calls.h"
 #include "exit.h"
 #include "gate.h"
+#include "hush.h"
 #include "java.h"
 #include "timed.h"
 
@@ -115,7 +116,7 @@ static __always_inline bool enter(struct pt_regs *ctx, __u64 cookie, __u64 *star
 	struct moment m = {};
 	__u32 n;
 
-	if (stands_by())
+	if (stands_by() || hushed(cookie))
 		return false;
 	bool open = admitted();
 	if (!open && !STACK_FIRST)
@@ -125,6 +126,8 @@ static __always_inline bool enter(struct pt_regs *ctx, __u64 cookie, __u64 *star
 	count_hit(cookie);
 	__u64 before = covered();
 	look(&m, ctx, cookie, task);
+	if (options & SEND_FRAME)
+		m.address = sp;
 	if (!STACK_FIRST && !test_entry(&m))
 		return false;
 

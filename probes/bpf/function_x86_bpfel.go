@@ -132,6 +132,11 @@ type FunctionGoroutine struct {
 	Tgid uint64
 }
 
+type FunctionHushedName struct {
+	_    structs.HostLayout
+	Comm [16]int8
+}
+
 type FunctionJavaThread struct {
 	_      structs.HostLayout
 	ExecId uint64
@@ -284,6 +289,7 @@ const (
 	FunctionMapGates             = "gates"
 	FunctionMapGoroutines        = "goroutines"
 	FunctionMapHits              = "hits"
+	FunctionMapHushedNames       = "hushed_names"
 	FunctionMapJavaThreads       = "java_threads"
 	FunctionMapMethods           = "methods"
 	FunctionMapOpenCalls         = "open_calls"
@@ -318,6 +324,7 @@ const (
 	FunctionVarDivisions         = "divisions"
 	FunctionVarGeneration        = "generation"
 	FunctionVarGroups            = "groups"
+	FunctionVarHush              = "hush"
 	FunctionVarKeyWords          = "key_words"
 	FunctionVarMethodsKnown      = "methods_known"
 	FunctionVarOnlyPid           = "only_pid"
@@ -432,6 +439,7 @@ type FunctionMapSpecs struct {
 	Gates       *ebpf.MapSpec `ebpf:"gates"`
 	Goroutines  *ebpf.MapSpec `ebpf:"goroutines"`
 	Hits        *ebpf.MapSpec `ebpf:"hits"`
+	HushedNames *ebpf.MapSpec `ebpf:"hushed_names"`
 	JavaThreads *ebpf.MapSpec `ebpf:"java_threads"`
 	Methods     *ebpf.MapSpec `ebpf:"methods"`
 	OpenCalls   *ebpf.MapSpec `ebpf:"open_calls"`
@@ -456,6 +464,7 @@ type FunctionVariableSpecs struct {
 	Divisions         *ebpf.VariableSpec `ebpf:"divisions"`
 	Generation        *ebpf.VariableSpec `ebpf:"generation"`
 	Groups            *ebpf.VariableSpec `ebpf:"groups"`
+	Hush              *ebpf.VariableSpec `ebpf:"hush"`
 	KeyWords          *ebpf.VariableSpec `ebpf:"key_words"`
 	MethodsKnown      *ebpf.VariableSpec `ebpf:"methods_known"`
 	OnlyPid           *ebpf.VariableSpec `ebpf:"only_pid"`
@@ -526,6 +535,7 @@ type FunctionMaps struct {
 	Gates       *ebpf.Map `ebpf:"gates"`
 	Goroutines  *ebpf.Map `ebpf:"goroutines"`
 	Hits        *ebpf.Map `ebpf:"hits"`
+	HushedNames *ebpf.Map `ebpf:"hushed_names"`
 	JavaThreads *ebpf.Map `ebpf:"java_threads"`
 	Methods     *ebpf.Map `ebpf:"methods"`
 	OpenCalls   *ebpf.Map `ebpf:"open_calls"`
@@ -549,6 +559,7 @@ func (m *FunctionMaps) Close() error {
 		m.Gates,
 		m.Goroutines,
 		m.Hits,
+		m.HushedNames,
 		m.JavaThreads,
 		m.Methods,
 		m.OpenCalls,
@@ -574,6 +585,7 @@ type FunctionVariables struct {
 	Divisions         *ebpf.Variable `ebpf:"divisions"`
 	Generation        *ebpf.Variable `ebpf:"generation"`
 	Groups            *ebpf.Variable `ebpf:"groups"`
+	Hush              *ebpf.Variable `ebpf:"hush"`
 	KeyWords          *ebpf.Variable `ebpf:"key_words"`
 	MethodsKnown      *ebpf.Variable `ebpf:"methods_known"`
 	OnlyPid           *ebpf.Variable `ebpf:"only_pid"`

@@ -49,6 +49,7 @@ enum {
 	USE_TEXTS = 1 << 27,     /* texts are among them, */
 	KEEP_TEXTS = 1 << 28,    /* which are kept until the return, */
 	SEND_TEXTS = 1 << 29,    /* or follow events */
+	SEND_FRAME = 1 << 30,    /* events of a sequence carry the frame: hush.h */
 };
 const volatile __u32 options = 0;
 
@@ -83,6 +84,8 @@ const volatile __u16 query = 0;
 /* The arguments are where the map `arguments` says. Of no function that has a goroutine. */
 #define PLACED (1ULL << 28)
 #define MIN_GOID 16
+/* Its calls are told of whoever is hushed: hush.h. Likewise. */
+#define NEEDED (1ULL << 29)
 /*
  * What to add to the stack pointer at a site to get the address of the return
  * address. It takes the upper 16 bits of the cookie, which has 16 less for facts,
@@ -155,7 +158,7 @@ struct moment {
 	__u64 counted, cpu;     /* of cost: CPU time as the kernel had added it up, and where */
 	__u64 self;             /* at the return: duration less inner */
 	__u64 inner;            /* time in calls that it made: self.h */
-	__u64 address, size;    /* of memory.h */
+	__u64 address, size;    /* of memory.h; of a sequence with SEND_FRAME where the return address lies */
 	__u64 caller;           /* where the call returns to, of an event that is sent */
 	__u64 absent;           /* of values: which are NULL, and what tests of texts came to */
 };

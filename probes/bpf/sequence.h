@@ -26,6 +26,7 @@
 #define LEAVE NAME('L', 'E', 'A', 'V', 'E', 0)
 #define UNWIND NAME('U', 'N', 'W', 'I', 'N', 'D')
 #define GAP NAME('G', 'A', 'P', 0, 0, 0)
+#define OVER NAME('O', 'V', 'E', 'R', 0, 0) /* hush.h */
 
 /* While only some functions are probed, the rest would be missing unmarked. */
 static __always_inline bool is_closed(void)

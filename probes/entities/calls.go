@@ -105,14 +105,24 @@ func (w *world) doubtObjects(p *program, on *thread) {
 	}
 }
 
-// sequence is the calls of a thread that have not ended, outermost first.
+// sequence is the calls of a thread that have not ended, outermost first: those that
+// the probes follow, which count for depth, and those that were found on the stack.
 type sequence struct {
-	base  int // calls around them, of which nothing is known
-	calls []call
+	base     int // followed calls around them, of which nothing is known
+	followed int // of calls
+	calls    []call
+	// low and high are the bounds of the mapping that has the frames of those found.
+	low, high uint64
 }
+
+// depth is that of the next call.
+func (s *sequence) depth() int { return s.base + s.followed }
 
 type call struct {
 	id, name, class string
+	frame           uint64  // where on the stack its return address lies; 0: not known
+	found           bool    // on the stack: its entry was not seen
+	unheard         bool    // it was entered while others may have been overlooked
 	object          *object // on which it is; nil: none is known
 	structor        structor
 	whole           bool // it makes or ends the whole object, and no part of it
@@ -120,16 +130,23 @@ type call struct {
 
 // enter takes in a call.
 func (w *world) enter(t *thread, h happening) {
-	if h.depth != t.calls.base+len(t.calls.calls) {
+	w.settleFrames(t, h.frame)
+	if h.depth != t.calls.depth() {
 		w.miss(t, h.depth)
 	}
 	if w.byUse {
 		w.use(t.program, t, h.class)
 	}
-	c := call{name: h.name, class: h.class, structor: w.structors[h.name]}
+	c := call{name: h.name, class: h.class, structor: w.structors[h.name], frame: h.frame, unheard: w.hushed(t)}
 	if h.hasReceiver {
 		w.receive(t, h, &c)
 	}
+	t.calls.followed++
+	w.begin(t, c)
+}
+
+// begin tells of a call that is the innermost one now.
+func (w *world) begin(t *thread, c call) {
 	t.made++
 	c.id = t.id + "/" + strconv.FormatUint(t.made, 10)
 	t.calls.calls = append(t.calls.calls, c)
@@ -165,7 +182,7 @@ func (w *world) receive(t *thread, h happening, c *call) {
 
 func (w *world) tellCall(t *thread, i int) {
 	c := &t.calls.calls[i]
-	r := row{category: invocationCategory, event: enter, entity: c.id, name: c.name, class: c.class}
+	r := row{category: invocationCategory, event: enter, entity: c.id, name: c.name, class: c.class, found: c.found}
 	if i > 0 {
 		r.parent = t.calls.calls[i-1].id
 	}
@@ -177,15 +194,15 @@ func (w *world) tellCall(t *thread, i int) {
 
 // leave takes away a call, and what its end ends.
 func (w *world) leave(t *thread, h happening) {
-	at := h.depth - t.calls.base
 	switch {
-	case at < 0:
+	case h.frame != 0:
+		w.leaveFrame(t, h)
+		return
+	case h.depth < t.calls.base:
 		t.calls.base = h.depth // one of those around
 		return
-	case at >= len(t.calls.calls):
-		return
 	}
-	for len(t.calls.calls) > at {
+	for t.calls.depth() > h.depth {
 		w.pop(t, leave, h.kind == unwound)
 	}
 }
@@ -196,6 +213,9 @@ func (w *world) pop(t *thread, how string, abandoned bool) {
 	c := t.calls.calls[last]
 	t.calls.calls[last] = call{}
 	t.calls.calls = t.calls.calls[:last]
+	if !c.found {
+		t.calls.followed--
+	}
 	w.event(t.program, t, row{category: invocationCategory, event: how, entity: c.id, name: c.name, class: c.class})
 	o := c.object
 	if o == nil || !c.whole || how == unknown || t.program.objects[o.address] != o {
@@ -217,7 +237,9 @@ func (w *world) leaveAll(t *thread, how string) {
 // depth: what is known of its calls is over, and of objects, since constructors and
 // destructors may be among what is missing.
 func (w *world) miss(t *thread, depth int) {
-	w.leaveAll(t, unknown)
+	for t.calls.followed > 0 {
+		w.pop(t, unknown, false)
+	}
 	t.calls.base = depth
 	w.doubtObjects(t.program, t)
 }

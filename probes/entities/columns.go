@@ -21,7 +21,7 @@ var fields = func() []plan.Field {
 	for _, name := range []string{"process", "thread_name", "exe", "category", "event", "entity_id", "name", "type_name", "parent_id", "other_id", "thread_id"} {
 		out = append(out, plan.Field{Name: name, Type: batch.Varchar})
 	}
-	return out
+	return append(out, plan.Field{Name: "began", Type: batch.Timestamp})
 }()
 
 // Columns are all columns of each stream, the event's time first. tid and
@@ -55,6 +55,7 @@ type row struct {
 	program                                             *program
 	thread                                              *thread // on which it happened; nil: none
 	category, event, entity, name, class, parent, other string
+	found                                               bool // of an ENTER: when it was is not known
 }
 
 // rows makes batches.
@@ -114,6 +115,11 @@ func (r *rows) add(x row) {
 			r.text(c, x.other)
 		case "thread_id":
 			r.text(c, id)
+		case "began":
+			if x.found || x.event != enter && x.event != create {
+				c.Nulls.Set(b.N)
+			}
+			c.Int = append(c.Int, x.time)
 		}
 	}
 	if b.N++; b.N == batch.MaxRows {

@@ -26,8 +26,13 @@
 //     numbers and addresses again: tid#ticks (when the thread was made, so that both
 //     streams agree), pid:0xaddress#n of objects, the thread's and a number of
 //     invocations. A type has its name, and a number from its second life on.
-//   - What lives when it begins is told first, as created then: threads and types.
-//     Objects are told when they are first seen to be called.
+//   - What lives when it begins is told first, as created then: threads, types, and
+//     the calls of probed functions that threads' stacks have (package stack looks at
+//     them once, while the probes are there already: a call of which the entry came
+//     in between is told apart by its frame). Objects are told when they are first
+//     seen to be called.
+//   - While nothing is reported (Hush), calls are overlooked that begin; those under
+//     way afterwards are found in the same way. Lives of objects go on to be told.
 //   - Where events were lost, invocations and objects that may have ended end as
 //     UNKNOWN, and all that lives is told anew.
 //   - What is remembered is bounded by what lives.

@@ -17,6 +17,9 @@ const (
 	freed    // memory
 	mapped   // modules are what they are then
 	doubtful // events were lost, nobody knows whose
+	over     // a call returns that had begun before its probe was there
+	hushing  // calls may be overlooked from now on,
+	heeding  // and no more; there says which are under way
 )
 
 // happening is what a part tells of.
@@ -33,6 +36,7 @@ type happening struct {
 	process, exe string // its process; "": not known
 
 	depth         int
+	frame         uint64 // 0: not known
 	receiver      uint64
 	hasReceiver   bool
 	receiverClass string // "": not known
@@ -42,7 +46,8 @@ type happening struct {
 
 	modules []moduleTypes
 	losses  map[string]uint64 // events, by cause
-	there   *inventory        // behind a loss
+	there   *inventory        // behind a loss, and of heeding
+	hush    hush
 }
 
 // merge orders happenings by time, and keeps what came together as it came. They lie
@@ -95,6 +100,14 @@ func (m *merge) add(h happening) {
 		m.heap[i], m.heap[up] = m.heap[up], m.heap[i]
 		i = up
 	}
+}
+
+// first is that which next will take out, or nil.
+func (m *merge) first() *happening {
+	if len(m.heap) == 0 {
+		return nil
+	}
+	return &m.slots[m.heap[0].slot]
 }
 
 // next takes out the first that happened before t, if there is one.

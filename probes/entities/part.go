@@ -133,13 +133,14 @@ var decodeThreads = decoder{
 	},
 }
 
-var callKinds = map[string]kind{"ENTER": entered, "LEAVE": left, "UNWIND": unwound, "GAP": missed}
+var callKinds = map[string]kind{"ENTER": entered, "LEAVE": left, "UNWIND": unwound, "GAP": missed, "OVER": over}
 
 var decodeCalls = decoder{
 	columns(plan.Field{Name: "event", Type: batch.Varchar}, plan.Field{Name: "function_name", Type: batch.Varchar}, plan.Field{Name: "class", Type: batch.Varchar},
-		plan.Field{Name: "depth", Type: batch.Bigint}, plan.Field{Name: "receiver", Type: batch.Bigint}, plan.Field{Name: "receiver_class", Type: batch.Varchar}),
+		plan.Field{Name: "depth", Type: batch.Bigint}, plan.Field{Name: "receiver", Type: batch.Bigint}, plan.Field{Name: "receiver_class", Type: batch.Varchar}, plan.Field{Name: "frame", Type: batch.Bigint}),
 	func(c []batch.Column, row int) happening {
 		h := at(callKinds[text(&c[3], row)], c, row)
+		h.frame = uint64(c[9].Int[row])
 		h.name, h.class, h.depth = text(&c[4], row), text(&c[5], row), number(&c[6], row)
 		h.receiver, h.hasReceiver, h.receiverClass = uint64(number(&c[7], row)), !c[7].Nulls.Get(row), text(&c[8], row)
 		return h

@@ -103,6 +103,9 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (_ probes.So
 	if err != nil {
 		return nil, err
 	}
+	if invocations {
+		s.followCalls(s.parts[len(s.parts)-1])
+	}
 	if objects && s.library.trivial {
 		// Where this is refused, such objects end when others take their place.
 		target, modules := p.libraries(s.spec.Target, running)

@@ -41,6 +41,8 @@ type source struct {
 	rows       *rows
 	sink       probes.Sink
 	begun      bool
+	first      *inventory // what there was at the beginning, if it was not told yet; nil: it was
+	from       int64      // when that was
 	over       bool
 	given      int64
 	retold     int64 // when it was
@@ -50,6 +52,10 @@ type source struct {
 	lookingAt  map[int]*look     // by process, the last that was begun
 	lost       map[string]uint64 // events that nobody was told of yet, by cause
 	inspecting *look
+	saidHush   hush
+
+	calls   *part            // that follows calls of native programs; nil: none does
+	entries map[place]uint64 // of the functions that it probes
 }
 
 // look is somebody who finds out what there is, which is told as of time: nothing
@@ -63,6 +69,7 @@ type look struct {
 const (
 	tooMany      = "entity events waited for too long"
 	notReadTypes = "modules whose types could not be read"
+	notFound     = "times that calls under way could not be found"
 )
 
 func newSource(spec *plan.Acquire, l *library) *source {
@@ -194,9 +201,10 @@ func (s *source) Start(ctx context.Context, sink probes.Sink) error {
 	there := s.survey(nil)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.world.now = from
-	s.takeIn(there)
-	s.begun = true
+	s.first, s.from, s.begun = there, from, true
+	if s.saidHush.any() {
+		s.applyHush(hush{})
+	}
 	s.stopIfOver()
 	s.release()
 	return nil
@@ -208,6 +216,8 @@ type inventory struct {
 	threads map[int][]taskThread  // by process
 	modules map[int][]moduleTypes // by process; nil: not known
 	unread  int                   // modules
+	stands  []standing            // calls that threads were in, while it was looked
+	blind   bool                  // that could not be found out
 }
 
 // survey looks which processes, threads and modules there are, and which threads the
@@ -222,6 +232,7 @@ func (s *source) survey(also []int) *inventory {
 	if err != nil {
 		return there // it has ended, which its parts tell
 	}
+	defer s.surveyCalls(there, running)
 	for _, p := range running {
 		there.running = append(there.running, p.PID)
 		there.threads[p.PID] = threadsOf(p.PID)
@@ -250,6 +261,10 @@ func (s *source) takeIn(there *inventory) {
 		}
 	}
 	s.countUnread(there.unread)
+	if there.blind && !s.over {
+		s.sink.Count(notFound, 1)
+	}
+	s.world.takeInFrames(there.stands, enteredMeanwhile(&s.merge, there.stands))
 }
 
 // countUnread counts modules. mu is held.
@@ -342,16 +357,33 @@ func (s *source) release() {
 	for l := range s.looking {
 		t = min(t, l.time)
 	}
-	for {
+	if s.first != nil && t > lastLook(s.first.stands) {
+		s.world.now = s.from
+		s.takeIn(s.first)
+		s.first = nil
+	}
+	for s.first == nil {
+		// What was looked at is told of when all is there that happened until then.
+		if next := s.merge.first(); next != nil && next.there != nil && t <= lastLook(next.there.stands) {
+			t = min(t, next.time)
+		}
 		h, ok := s.merge.next(t)
 		if !ok {
 			break
 		}
-		if h.kind == doubtful {
+		switch h.kind {
+		case doubtful:
 			s.doubt(h)
-			continue
+		case heeding:
+			s.world.now = max(s.world.now, h.time)
+			s.takeIn(h.there)
+			s.world.hush = h.hush
+		default:
+			s.world.happen(h)
 		}
-		s.world.happen(h)
+	}
+	if s.first != nil {
+		t = min(t, s.from)
 	}
 	s.inspect() // what did not fit in was lost; now there is room
 	if open = open || len(s.looking) > 0; !open {
@@ -482,5 +514,6 @@ func nameOf(pid int) (name, exe string) {
 var (
 	_ probes.Estimator = (*source)(nil)
 	_ probes.Reteller  = (*source)(nil)
+	_ probes.Hushable  = (*source)(nil)
 	_ probes.Sink      = (*part)(nil)
 )

@@ -25,6 +25,7 @@ type world struct {
 	entities map[string]bool // by category
 	activity bool
 
+	hush     hush
 	now      int64 // of the last happening
 	programs map[int]*program
 	types    map[string]*class
@@ -89,7 +90,9 @@ func (w *world) happen(h happening) {
 		w.execute(w.thread(h), h)
 	case entered:
 		w.enter(w.thread(h), h)
-	case left, unwound:
+	case hushing:
+		w.hush = h.hush
+	case left, unwound, over:
 		if t := w.known(h.pid, h.tid); t != nil {
 			w.leave(t, h)
 		}

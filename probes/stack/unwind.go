@@ -47,6 +47,8 @@ type unwinder struct {
 	top    uint64 // how far up the stack frames went
 	frames []uint32
 	pcs    []uint64 // of frames, but for calls that were compiled into their callers
+	noting bool     // steps are wanted
+	steps  []step
 }
 
 func newUnwinder(ms *modules) *unwinder { return &unwinder{modules: ms, now: time.Now} }
@@ -68,7 +70,7 @@ func (u *unwinder) Word(addr uint64) (uint64, bool) {
 // u.beyond then tells so.
 func (u *unwinder) unwind(sp *space, s sample, reach bool) cause {
 	u.space, u.stack, u.low = sp, s.stack, s.low
-	u.frames, u.pcs = u.frames[:0], u.pcs[:0]
+	u.frames, u.pcs, u.steps = u.frames[:0], u.pcs[:0], u.steps[:0]
 	u.reach, u.beyond, u.top = reach, false, 0
 	u.outer.reset(sp.process.PID)
 	u.look(s.Image)
@@ -126,6 +128,9 @@ func (u *unwinder) unwind(sp *space, s sample, reach bool) cause {
 		}
 		if why != reached {
 			return why
+		}
+		if u.noting {
+			u.steps = append(u.steps, step{module: r.module, offset: pc - r.start + r.offset, frame: regs[symbols.RegSP] - wordBytes})
 		}
 		interrupted = p.ruled && p.rule.Signal
 		if s.Trampoline != 0 && regs[symbols.RegIP] == s.Trampoline && !u.restore(&regs, s.taken) {

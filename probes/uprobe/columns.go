@@ -150,6 +150,7 @@ const (
 	colReceiverClass
 	colReceiverLineage
 	colDistance
+	colFrame
 	colArg0 // and the maxArgs-1 after it
 )
 
@@ -165,6 +166,7 @@ var columnByName = func() map[string]column {
 		"class_lineage": colClassLineage, "lookup_distance": colDistance, "method_size": colMethodSize, "is_native": colNative,
 		"cpu_time": colCPUTime, "read_bytes": colReadBytes, "written_bytes": colWrittenBytes,
 	}
+	m[frameColumn] = colFrame
 	for i := range maxArgs {
 		m["arg"+strconv.Itoa(i)] = colArg0 + column(i)
 	}
@@ -172,13 +174,13 @@ var columnByName = func() map[string]column {
 }()
 
 // ofReceiver reports whether the column is about the object of a call.
-func (c column) ofReceiver() bool { return colReceiver <= c && c < colArg0 }
+func (c column) ofReceiver() bool { return colReceiver <= c && c < colFrame }
 
 // ofCost reports whether the column is about what a call has cost.
 func (c column) ofCost() bool { return colCPUTime <= c && c <= colWrittenBytes }
 
 // aboutMethods reports whether the column is told by receivers.
-func (c column) aboutMethods() bool { return colClassLineage <= c && c < colArg0 && !c.ofCost() }
+func (c column) aboutMethods() bool { return colClassLineage <= c && c < colFrame && !c.ofCost() }
 
 // isArg reports whether the column is an argument register.
 func (c column) isArg() bool { return colArg0 <= c && c < colValue }
@@ -267,6 +269,8 @@ func wantsOf(spec *plan.Acquire, cols []column, values *readings, test codegen.P
 			w.options |= useArgs | sendReceiver
 		case c.ofCost():
 			w.options |= sendCost
+		case c == colFrame:
+			w.options |= sendFrame
 		case c == colGoroutine:
 			w.options |= sendGoroutine
 		case c.isArg():
@@ -282,7 +286,14 @@ func wantsOf(spec *plan.Acquire, cols []column, values *readings, test codegen.P
 	return w
 }
 
+// frameColumn is a column of function_call that no user asks for, but package
+// entities: the address of a call's return address (hush.h).
+const frameColumn = "frame"
+
 func hasColumn(stream, name string) bool {
+	if name == frameColumn {
+		return stream == FunctionCall
+	}
 	for _, f := range Columns[stream] {
 		if f.Name == name {
 			return true

@@ -22,6 +22,7 @@ type event struct {
 	cost          *[3]uint64          // nil if not wanted
 	self          uint64              // if it is wanted
 	address, size uint64              // of memory
+	frame         uint64              // if it is wanted
 	caller, image uint64              // where it returns to, and in which program, if the caller is wanted
 	copied        *bpf.FunctionCopied // nil if the stack is not wanted,
 	taken         []bpf.FunctionTaken // the return addresses that traps took,
@@ -121,6 +122,9 @@ func behind(options uint32) (n int) {
 	if options&(allocates|frees) != 0 {
 		n += 16
 	}
+	if options&sendFrame != 0 {
+		n += 8
+	}
 	if options&sendStack != 0 {
 		n += sizeCopied
 	}
@@ -138,6 +142,9 @@ func (e *event) more(b []byte, options uint32) bool {
 	}
 	if options&(allocates|frees) != 0 {
 		e.address, e.size, b = le64(b), le64(b[8:]), b[16:]
+	}
+	if options&sendFrame != 0 {
+		e.frame, b = le64(b), b[8:]
 	}
 	if options&sendStack != 0 {
 		e.copied = (*bpf.FunctionCopied)(unsafe.Pointer(unsafe.SliceData(b)))

@@ -53,6 +53,7 @@ const (
 	useTexts
 	keepTexts
 	sendTexts
+	sendFrame
 )
 
 // Flags in the cookie of a probe, beside the function's number and facts.
@@ -62,6 +63,7 @@ const (
 	noRetval    = 1 << 26
 	aMethod     = 1 << 27
 	placed      = 1 << 28 // without goRegisters
+	unhushed    = 1 << 29 // likewise
 	firstGoid   = 28      // bit of where in its g a goroutine has its number, in words from minGoid
 	minGoid     = 16
 	maxGoid     = minGoid + 15
@@ -142,8 +144,8 @@ func load(o Options, c compiled) (*kernel, error) {
 		return nil, err
 	}
 	k := &kernel{spec: spec, calls: uint32(o.MaxCalls), events: events, ring: r, types: c.types, ids: idPool{max: math.MaxUint16}, unused: map[string]*ebpf.Map{}}
-	for _, name := range append(unusedMaps(nil), bpf.FunctionMapGates, bpf.FunctionMapArguments, bpf.FunctionMapScratch) {
-		if name != bpf.FunctionMapScratch {
+	for _, name := range append(unusedMaps(nil), bpf.FunctionMapGates, bpf.FunctionMapArguments, bpf.FunctionMapScratch, bpf.FunctionMapHushedNames) {
+		if name != bpf.FunctionMapScratch && name != bpf.FunctionMapHushedNames {
 			spec.Maps[name].Key, spec.Maps[name].Value = nil, nil // sizes differ by query
 		}
 		if k.unused[name], err = ebpf.NewMap(spec.Maps[name]); err != nil {
@@ -354,6 +356,9 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 	replace := map[string]*ebpf.Map{bpf.FunctionMapEvents: k.events}
 	if s.options&useTexts == 0 {
 		replace[bpf.FunctionMapScratch] = k.unused[bpf.FunctionMapScratch]
+	}
+	if s.options&sendFrame == 0 {
+		replace[bpf.FunctionMapHushedNames] = k.unused[bpf.FunctionMapHushedNames]
 	}
 	if s.reading != nil {
 		if err := s.reading.specialise(spec, s.options, s.returns); err != nil {

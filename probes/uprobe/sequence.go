@@ -7,6 +7,7 @@ const (
 	eventLeave  = "LEAVE"
 	eventUnwind = "UNWIND" // the call was abandoned: longjmp, an exception, exec, the end of its thread
 	eventGap    = "GAP"    // events are missing before the next one
+	eventOver   = "OVER"   // with frames: a call has returned that had begun before its probe was there
 
 	gapInitial = 'G'
 )
@@ -26,7 +27,7 @@ func (s *subscription) nameEvents() {
 		if col != colEvent {
 			continue
 		}
-		for _, name := range []string{eventEnter, eventLeave, eventUnwind, eventGap} {
+		for _, name := range []string{eventEnter, eventLeave, eventUnwind, eventGap, eventOver} {
 			s.events[name[0]] = s.pool.Dict(i).Code(name)
 		}
 	}

@@ -25,10 +25,11 @@ type source struct {
 	resolution *resolution
 	// aggregation is nil where events become rows.
 	aggregation *aggregation
-	estimate    string       // of the cost, in words; "": none was made
-	refusal     *plan.Error  // of the cost; nil: it is allowed
-	gates       probes.Gates // set before it is armed
-	standby     bool         // set before it is armed: what begins before Begin is overlooked
+	estimate    string                     // of the cost, in words; "": none was made
+	refusal     *plan.Error                // of the cost; nil: it is allowed
+	gates       probes.Gates               // set before it is armed
+	standby     bool                       // set before it is armed: what begins before Begin is overlooked
+	needed      func(function string) bool // set before it is armed, see Need; nil: none is
 	pricing     pricing
 	flip        sync.Mutex // held while probes are detached or attached again; taken before Provider.mu
 
@@ -103,6 +104,9 @@ func (s *source) setup() setup {
 func (s *source) cookie(i int) uint64 {
 	w := s.resolution.wants[i]
 	c := uint64(i) | uint64(w.flags|w.scope.flags) | s.filter.facts[i]
+	if s.needed != nil && c&goRegisters == 0 && s.needed(w.label.function) {
+		c |= unhushed
+	}
 	if w.returns == atExits || s.wants.options&(sendCaller|sendStack) != 0 {
 		c |= spOffset(w.site)
 	}

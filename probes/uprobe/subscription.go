@@ -198,6 +198,8 @@ func (s *subscription) row(e *event, l *codes) {
 			c.Int = append(c.Int, int64(e.retval))
 		case colDepth:
 			c.Int = append(c.Int, int64(e.Depth))
+		case colFrame:
+			c.Int = append(c.Int, int64(e.frame))
 		case colGoroutine:
 			if e.goroutine == 0 {
 				c.Nulls.Set(b.N)

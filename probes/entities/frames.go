@@ -1,0 +1,216 @@
+package entities
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"endoscope/probes/clock"
+	"endoscope/probes/process"
+	"endoscope/probes/stack"
+	"endoscope/probes/symbols"
+)
+
+// standing is what a thread was found in: the calls of functions that are probed,
+// the outermost first.
+type standing struct {
+	pid, tid int
+	time     int64
+	low      uint64 // bounds of the mapping that its stack is in
+	high     uint64
+	calls    []standingCall
+}
+
+type standingCall struct {
+	name, class string
+	frame       uint64
+}
+
+// place is where the first instruction of a function is.
+type place struct {
+	module string
+	offset uint64
+}
+
+// entries are the functions that a source probes, and where in their file.
+func entriesOf(p *part) map[place]uint64 {
+	out := map[place]uint64{}
+	for _, s := range p.source.Sites() {
+		if s.Address != 0 && strings.HasPrefix(s.Kind, "entry") {
+			out[place{s.Module, s.Address - s.Behind}] = s.Address
+		}
+	}
+	return out
+}
+
+// stand finds out which of the probed functions each thread is in. It may fail for
+// some threads, of whose calls nothing is known then.
+func stand(cache *symbols.Cache, entries map[place]uint64, running []process.Process) (out []standing, err error) {
+	offset := clock.Offset()
+	maps := map[int][]process.Mapping{}
+	err = stack.Stand(cache, running, func(s stack.Standing) {
+		x := standing{pid: s.PID, tid: s.TID, time: s.Time + offset}
+		for i, c := range s.Calls {
+			probe, ok := entries[place{c.Module, c.Begins}]
+			if !ok || i == 0 && c.At <= probe { // it is about to be told of
+				continue
+			}
+			x.calls = append(x.calls, standingCall{c.Function, c.Class, c.Frame})
+		}
+		if len(x.calls) == 0 {
+			out = append(out, x)
+			return
+		}
+		slices.Reverse(x.calls)
+		if _, ok := maps[s.PID]; !ok {
+			maps[s.PID], _ = process.Mappings(s.PID) // none: it has ended
+		}
+		innermost := x.calls[len(x.calls)-1].frame
+		for _, m := range maps[s.PID] {
+			if m.Start <= innermost && innermost < m.End {
+				x.low, x.high = m.Start, m.End
+			}
+		}
+		// Those on another stack, from which a signal or a coroutine came, lie around
+		// these, but cannot be told from others by their frames.
+		x.calls = slices.DeleteFunc(x.calls, func(c standingCall) bool { return c.frame < x.low || c.frame >= x.high })
+		out = append(out, x)
+	})
+	return out, err
+}
+
+// takeInFrames tells of calls that threads were found in, of which entries were not
+// seen: they began before the probes were there, or while they were overlooked. known
+// is the frame of the outermost call of each thread that is entered between now and
+// when it was looked at: what was found at it and further in is no news.
+func (w *world) takeInFrames(found []standing, known func(*standing) uint64) {
+	for i := range found {
+		f := &found[i]
+		t := w.known(f.pid, f.tid)
+		if t == nil {
+			continue
+		}
+		w.endUnfound(t, f)
+		from := 0
+		for from < len(t.calls.calls) && !t.calls.calls[from].unheard {
+			from++
+		}
+		// What was entered meanwhile is told again behind what it lies within: objects
+		// that are being made, or ended, still are.
+		again, depth := slices.Clone(t.calls.calls[from:]), t.calls.depth()
+		for len(t.calls.calls) > from {
+			w.pop(t, unknown, false)
+		}
+		innermost := ^uint64(0)
+		if from > 0 {
+			innermost = t.calls.calls[from-1].frame
+		}
+		t.calls.low, t.calls.high = f.low, f.high
+		after := known(f)
+		for _, c := range f.calls {
+			if c.frame >= innermost || c.frame <= after {
+				continue
+			}
+			next := call{name: c.name, class: c.class, structor: w.structors[c.name], frame: c.frame, found: true}
+			if i := slices.IndexFunc(again, func(a call) bool { return a.frame == c.frame && a.name == c.name }); i >= 0 {
+				next = again[i]
+				next.unheard = false
+				if !next.found {
+					t.calls.followed++
+				}
+			}
+			w.begin(t, next)
+		}
+		t.calls.base = depth - t.calls.followed // some have ended since
+	}
+}
+
+// endUnfound ends calls that were found before, and are not there any more.
+func (w *world) endUnfound(t *thread, f *standing) {
+	for i, c := range t.calls.calls {
+		if c.found && !slices.ContainsFunc(f.calls, func(s standingCall) bool { return s.frame == c.frame && s.name == c.name }) {
+			for len(t.calls.calls) > i {
+				w.pop(t, unknown, false)
+			}
+			return
+		}
+	}
+}
+
+// settleFrames ends calls that were found and that cannot be under way any more: one
+// at frame is.
+func (w *world) settleFrames(t *thread, frame uint64) {
+	if frame == 0 {
+		return
+	}
+	for n := len(t.calls.calls); n > 0; n = len(t.calls.calls) {
+		c := &t.calls.calls[n-1]
+		other := t.calls.high != 0 && (frame < t.calls.low || frame >= t.calls.high)
+		if !c.found || c.frame > frame && !other {
+			return
+		}
+		w.pop(t, unknown, false)
+	}
+}
+
+// leaveFrame is leave where it is known which frame the call has.
+func (w *world) leaveFrame(t *thread, h happening) {
+	found := h.kind == over
+	i := len(t.calls.calls) - 1
+	for i >= 0 && (t.calls.calls[i].frame != h.frame || t.calls.calls[i].name != h.name || t.calls.calls[i].found != found) {
+		i--
+	}
+	if i < 0 {
+		if !found { // one of which nothing is known; now there is one less
+			t.calls.base = max(0, h.depth-t.calls.followed)
+		}
+		return
+	}
+	for len(t.calls.calls) > i {
+		how := leave
+		if len(t.calls.calls) > i+1 && t.calls.calls[len(t.calls.calls)-1].found { // when it did was not seen
+			how = unknown
+		}
+		w.pop(t, how, h.kind == unwound)
+	}
+}
+
+// hush is of which threads calls may be overlooked.
+type hush struct {
+	all   bool
+	names []string
+}
+
+func (h hush) any() bool { return h.all || len(h.names) > 0 }
+
+// hushed reports whether calls of a thread may be overlooked.
+func (w *world) hushed(t *thread) bool { return w.hush.all || slices.Contains(w.hush.names, t.name) }
+
+// enteredMeanwhile finds, for takeInFrames, among what waits to be told the outermost
+// call that each thread enters until it was looked at.
+func enteredMeanwhile(m *merge, found []standing) func(*standing) uint64 {
+	type who struct{ pid, tid int }
+	until, outermost := map[who]int64{}, map[who]uint64{}
+	for _, f := range found {
+		until[who{f.pid, f.tid}] = f.time
+	}
+	for _, x := range m.heap {
+		h := &m.slots[x.slot]
+		if h.kind != entered {
+			continue
+		}
+		id := who{h.pid, h.tid}
+		if h.time <= until[id] {
+			outermost[id] = max(outermost[id], h.frame)
+		}
+	}
+	return func(f *standing) uint64 { return outermost[who{f.pid, f.tid}] }
+}
+
+// lastLook is when the last of them was looked at.
+func lastLook(found []standing) int64 {
+	if len(found) == 0 {
+		return 0
+	}
+	return slices.MaxFunc(found, func(a, b standing) int { return cmp.Compare(a.time, b.time) }).time
+}

@@ -1,0 +1,87 @@
+package stack
+
+import (
+	"endoscope/planner/plan"
+	"endoscope/probes/process"
+	"endoscope/probes/symbols"
+)
+
+const wordBytes = 8
+
+// step is a frame as the unwinder passed it.
+type step struct {
+	module *module
+	offset uint64 // in its file, of the instruction
+	frame  uint64 // where the return address lies
+}
+
+// Standing is a thread at an instant, and the calls that it was in, the innermost
+// first. Whole says that they reach its first function.
+type Standing struct {
+	PID, TID int
+	Time     int64 // boot clock, ns
+	Calls    []StandingCall
+	Whole    bool
+}
+
+// StandingCall is a call under way of a function that has a name. Calls that were
+// compiled into others are none.
+type StandingCall struct {
+	Function, Class string
+	Module          string // base name of its file
+	Begins          uint64 // file offset of the function's first instruction
+	At              uint64 // file offset of the instruction that is executed next, or calls the next one
+	Frame           uint64 // where on the stack its return address lies
+}
+
+// Stand looks once at all threads of processes, as stack_sample does: none is
+// stopped. The functions of Java and of interpreters are not among the calls, but
+// those of the machines that run them.
+func Stand(cache *symbols.Cache, running []process.Process, visit func(Standing)) error {
+	kernel, err := newSampler()
+	if err != nil {
+		return err
+	}
+	frames := newInterner()
+	ms := newModules(cache, frames, nil)
+	target := plan.Target{}
+	for _, p := range running {
+		target.PIDs = append(target.PIDs, p.PID)
+	}
+	c := &collector{
+		kernel: kernel, modules: ms, frames: frames, unwinder: newUnwinder(ms), targets: newTargets(target, running),
+		spaces: map[int]*space{}, threads: map[uint32]*thread{}, java: JavaOff,
+	}
+	defer c.close()
+	c.unwinder.noting = true
+	return c.take(func(o *observation) {
+		if o.goroutine != 0 {
+			return
+		}
+		visit(c.standing(o))
+	})
+}
+
+// standing is what the unwinder has just passed.
+func (c *collector) standing(o *observation) Standing {
+	s := Standing{PID: o.process.PID, TID: int(o.tid), Time: int64(o.time), Whole: o.cause == reached}
+	for _, at := range c.unwinder.steps {
+		m := at.module.symbols
+		if m == nil {
+			continue
+		}
+		address, ok := m.AddrOf(at.offset)
+		if !ok {
+			continue
+		}
+		i, found := m.FunctionAt(address)
+		if !found {
+			continue
+		}
+		fn := m.Function(i)
+		s.Calls = append(s.Calls, StandingCall{
+			Function: fn.Name, Class: fn.Class, Module: at.module.name, Begins: fn.Offset, At: at.offset, Frame: at.frame,
+		})
+	}
+	return s
+}
