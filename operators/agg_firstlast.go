@@ -78,3 +78,56 @@ func (a *firstLast[T]) output(groups []uint32, out *batch.Column, _ instant) err
 	}
 	return nil
 }
+
+// newFirstLastTime makes FIRST_TIME and LAST_TIME: the event times of what FIRST and
+// LAST give.
+func newFirstLastTime(arg batch.Type, last bool) accumulator {
+	switch acc := newFirstLast(arg, last).(type) {
+	case *firstLast[int64]: // it takes states, too, where the other one does
+		return &firstLastTime[int64]{*acc}
+	case *firstLast[bool]:
+		return &firstLastTime[bool]{*acc}
+	case *firstLast[float64]:
+		return &firstLastTime[float64]{*acc}
+	case *firstLast[string]:
+		return &firstLastTime[string]{*acc}
+	case *firstLast[any]:
+		return &firstLastTime[any]{*acc}
+	}
+	return nil
+}
+
+type firstLastTime[T any] struct{ firstLast[T] }
+
+func (a *firstLastTime[T]) output(groups []uint32, out *batch.Column, _ instant) error {
+	for i, g := range groups {
+		if !a.seen[g] {
+			out.Nulls.Set(i)
+		}
+		out.Int = append(out.Int, a.when[g])
+	}
+	return nil
+}
+
+// firstLastBy is FIRST_BY(x, t) and LAST_BY(x, t): FIRST and LAST of rows whose time is
+// t. A row without one has no value.
+type firstLastBy struct {
+	accumulator
+	rows []uint16 // scratch: those that have a time
+}
+
+func (a *firstLastBy) update(in *folding) {
+	t := in.more[0]
+	by := *in
+	by.times = t.Int
+	if len(t.Nulls) > 0 && t.Nulls.Any() {
+		a.rows = a.rows[:0]
+		for _, r := range in.rows {
+			if !t.Nulls.Get(int(r)) {
+				a.rows = append(a.rows, r)
+			}
+		}
+		by.rows = a.rows
+	}
+	a.accumulator.update(&by)
+}

@@ -93,17 +93,29 @@ func (a *varianceInt) update(in *folding) {
 }
 
 func (a *varianceInt) merge(in *folding, state []batch.Column) {
-	lo, hi, n := state[0].Int, state[1].Int, state[2].Int
+	var w [6]int64
 	for _, r := range in.rows {
-		s := &a.state[in.groups[r]]
-		var c uint64
-		s.lo, c = bits.Add64(s.lo, uint64(lo[r]), 0)
-		s.hi += hi[r] + int64(c)
-		s.n += n[r]
-		c = 0
-		for i := range s.sq {
-			s.sq[i], c = bits.Add64(s.sq[i], uint64(state[3+i].Int[r]), c)
+		for i := range w {
+			w[i] = state[i].Int[r]
 		}
+		a.state[in.groups[r]].addWords(w)
+	}
+}
+
+// words are the columns of plan.StateFields.
+func (s *intMoments) words() [6]int64 {
+	return [6]int64{int64(s.lo), s.hi, s.n, int64(s.sq[0]), int64(s.sq[1]), int64(s.sq[2])}
+}
+
+// addWords adds what words gave.
+func (s *intMoments) addWords(w [6]int64) {
+	var c uint64
+	s.lo, c = bits.Add64(s.lo, uint64(w[0]), 0)
+	s.hi += w[1] + int64(c)
+	s.n += w[2]
+	c = 0
+	for i := range s.sq {
+		s.sq[i], c = bits.Add64(s.sq[i], uint64(w[3+i]), c)
 	}
 }
 

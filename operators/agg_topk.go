@@ -39,24 +39,42 @@ func (a *topK) reset() {
 
 func (a *topK) update(in *folding) {
 	words := in.words
-	a.values.number(in.arg, in.rows, words)
+	a.number(in.arg, in.rows, words)
+	for _, r := range in.rows {
+		a.count(in.groups[r], words[r], 1)
+	}
+}
+
+// number puts the words of c's values at rows into words, by physical row.
+func (a *topK) number(c *batch.Column, rows []uint16, words []uint64) {
+	a.values.number(c, rows, words)
 	if a.values.crowded(len(a.entries) + len(a.summaries)*int(a.exact)) {
 		a.compactAll()
-		a.values.number(in.arg, in.rows, words)
+		a.values.number(c, rows, words)
 	}
-	for _, r := range in.rows {
-		g := in.groups[r]
-		if len(a.summaries) > 0 {
-			if s := a.summaries[g]; s != nil {
-				s.add(words[r])
-				continue
-			}
-		}
-		a.addOne(g, words[r])
-		if a.sizes[g] >= a.exact {
-			a.summaries[g] = newSummary(a.of(g, nil))
+}
+
+// count counts a value of a group n times.
+func (a *topK) count(g uint32, word uint64, n int64) {
+	if len(a.summaries) > 0 {
+		if s := a.summaries[g]; s != nil {
+			s.add(word, n)
+			return
 		}
 	}
+	a.addOne(g, word).count += n - 1
+	if a.sizes[g] >= a.exact {
+		a.summaries[g] = newSummary(a.of(g, nil))
+	}
+}
+
+// kept are the values that a group keeps, the oldest first while they are exact. They
+// are valid until the next call.
+func (a *topK) kept(g uint32) []pair {
+	if s := a.summaries[g]; s != nil {
+		return append(a.sorted[:0], s.heap...)
+	}
+	return a.of(g, a.sorted[:0])
 }
 
 func (a *topK) compactAll() {
@@ -78,10 +96,7 @@ func (a *topK) compactAll() {
 
 func (a *topK) output(groups []uint32, out *batch.Column, _ instant) error {
 	for i, g := range groups {
-		a.sorted = a.of(g, a.sorted[:0])
-		if s := a.summaries[g]; s != nil {
-			a.sorted = append(a.sorted[:0], s.heap...)
-		}
+		a.sorted = a.kept(g)
 		if len(a.sorted) == 0 {
 			out.Nulls.Set(i)
 			out.Any = append(out.Any, nil)
@@ -112,14 +127,14 @@ func newSummary(entries []pair) *summary {
 	return s
 }
 
-func (s *summary) add(word uint64) {
+func (s *summary) add(word uint64, n int64) {
 	i, ok := s.at[word]
 	if !ok {
 		delete(s.at, s.heap[0].word)
 		s.heap[0].word = word
 		s.at[word] = 0
 	}
-	s.heap[i].count++
+	s.heap[i].count += n
 	s.sink(i)
 }
 

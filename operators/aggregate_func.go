@@ -2,6 +2,7 @@ package operators
 
 import (
 	"slices"
+	"strings"
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
@@ -56,6 +57,10 @@ func newAccumulator(f *plan.Agg, arg batch.Type, l *lanes) (accumulator, error) 
 		return newMinMax(arg, f.Fn == "max"), nil
 	case "first", "last":
 		return newFirstLast(arg, f.Fn == "last"), nil
+	case "first_time", "last_time":
+		return newFirstLastTime(arg, f.Fn == "last_time"), nil
+	case "first_by", "last_by":
+		return &firstLastBy{accumulator: newFirstLast(arg, f.Fn == "last_by")}, nil
 	case "median":
 		return newQuantile(f, 0.5)
 	case "quantile":
@@ -78,7 +83,10 @@ func newAccumulator(f *plan.Agg, arg batch.Type, l *lanes) (accumulator, error) 
 	case "rate":
 		return rowRate{newCount(l)}, nil
 	}
-	return nil, plan.Errorf(-1, -1, "there is no aggregate function %s", f.Fn)
+	if strings.HasSuffix(f.Fn, plan.MergeSuffix) {
+		return newMerge(f, arg)
+	}
+	return newState(f, arg)
 }
 
 // parameter is a numeric parameter as a float.

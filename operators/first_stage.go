@@ -221,8 +221,7 @@ func one(seen bool) int64 {
 
 func (a *varianceInt) states(groups []uint32, out []batch.Column) {
 	for _, g := range groups {
-		s := &a.state[g]
-		for i, w := range []int64{int64(s.lo), s.hi, s.n, int64(s.sq[0]), int64(s.sq[1]), int64(s.sq[2])} {
+		for i, w := range a.state[g].words() {
 			out[i].Int = append(out[i].Int, w)
 		}
 	}

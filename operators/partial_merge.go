@@ -55,7 +55,7 @@ func (m *partialMerge) add(b *batch.Batch, row int) {
 	}
 	state := b.Cols[first:]
 	for i, w := range m.widths {
-		if stateMerges[m.p.Aggs[i].Fn] == nil { // bucket, n: of one bucket each
+		if stateMerges[plan.StateOf(m.p.Aggs[i].Fn)] == nil { // bucket, n: of one bucket each
 			if state[1].Int[row] != 0 {
 				m.key = binary.LittleEndian.AppendUint64(append(m.key, byte(i)), uint64(state[0].Int[row]))
 			}
@@ -84,7 +84,7 @@ func (m *partialMerge) add(b *batch.Batch, row int) {
 		for k := range w {
 			from = append(from, state[k].Int[row])
 		}
-		if merge := stateMerges[m.p.Aggs[i].Fn]; merge != nil {
+		if merge := stateMerges[plan.StateOf(m.p.Aggs[i].Fn)]; merge != nil {
 			merge(into[:w], from)
 		} else {
 			into[1] += from[1]

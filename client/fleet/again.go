@@ -12,51 +12,70 @@ import (
 type again uint8
 
 const (
-	once     again = iota // when all hosts are through
-	byWindow              // for each window, when no host has more of it
-	byRound               // EMIT EVERY: when each host has given its totals once more
+	once      again = iota // when all hosts are through
+	byWindow               // for each window, when no host has more of it
+	bySession              // for each session, when no host can have more of it
+	byRound                // EMIT EVERY: when each host has given its totals once more
+	byChange               // EMIT CHANGES: when a host's group has changed
 )
 
-// The columns that hosts give before all others: the borders of windows; and, after
-// the keys, what COUNT(DISTINCT) counts.
+// The columns that hosts give before all others are the borders of windows, and of
+// sessions when the first and the last row was and how many rows count; after the keys,
+// what the sessions are partitioned by; after the values, what COUNT(DISTINCT) counts;
+// and how far a host's clock is ahead, which is added here.
 const (
-	startColumn  = "ws"
-	endColumn    = "we"
-	uniqueColumn = "d0"
+	startColumn     = "ws"
+	endColumn       = "we"
+	firstColumn     = "t0"
+	lastColumn      = "t1"
+	countColumn     = "c"
+	partitionColumn = "p"
+	uniqueColumn    = "d"
+	aheadColumn     = "ahead"
 )
 
-// repeats finds out how often there is a result, and refuses what cannot be merged.
+// repeats finds out how often there is a result.
 func (w *splitter) repeats() error {
 	from := w.sel.From.First
 	switch {
 	case windowed(from):
-		for s := from; s != nil; s = s.Src {
-			if s.Kind == parser.SourceSession {
-				return w.refuse(s, perHostHint, "where a SESSION begins and ends follows from the rows of one host: those of several are not merged")
-			}
-		}
 		w.again = byWindow
+		if s := from; s.Kind == parser.SourceSession {
+			w.again, w.session = bySession, s
+			return w.checkSession()
+		}
 	case w.q.Emit == nil, w.q.Emit.Mode == "FINAL":
 	case w.q.Emit.Mode == "EVERY":
 		w.again = byRound
 	default:
-		return w.refuse(w.q.Emit, "EMIT EVERY 1s gives totals of all", "each change of one host's group is no result of several: EMIT %s is not merged", w.q.Emit.Mode)
+		w.again = byChange
+		if w.sel.Distinct {
+			return w.refuse(w.sel, "leave DISTINCT out", "DISTINCT changes of groups of several hosts are not told apart")
+		}
 	}
 	return nil
 }
 
 // windowColumns are the borders of windows, where there are windows.
 func (w *splitter) windowColumns() []string {
-	if w.again != byWindow {
-		return nil
+	cols := []string{"window_start AS " + startColumn, "window_end AS " + endColumn}
+	switch w.again {
+	case byWindow:
+		return cols
+	case bySession:
+		count := "COUNT(*)"
+		if w.where != "" {
+			count += " FILTER (WHERE " + w.where + ")"
+		}
+		return append(cols, "FIRST_TIME(TRUE) AS "+firstColumn, "LAST_TIME(TRUE) AS "+lastColumn, count+" AS "+countColumn)
 	}
-	return []string{"window_start AS " + startColumn, "window_end AS " + endColumn}
+	return nil
 }
 
 // groups are the columns by which the second stage groups.
 func (w *splitter) groups(key string) []string {
 	var by []string
-	if w.again == byWindow {
+	if w.again == byWindow || w.again == bySession {
 		by = append(by, startColumn, endColumn)
 	}
 	for i := range w.keys {
@@ -67,35 +86,21 @@ func (w *splitter) groups(key string) []string {
 
 // border is the second stage's column for the border of a window.
 func (w *splitter) border(c *parser.ColumnRef) (name string, ok bool) {
-	if w.again != byWindow {
+	if w.again != byWindow && w.again != bySession || !isBorder(c) {
 		return "", false
 	}
-	switch strings.ToLower(c.Parts[len(c.Parts)-1].Name) {
-	case "window_start":
+	if strings.EqualFold(c.Parts[len(c.Parts)-1].Name, "window_start") {
 		return startColumn, true
-	case "window_end":
-		return endColumn, true
 	}
-	return "", false
+	return endColumn, true
 }
 
-// counted has COUNT(DISTINCT x) computed from the distinct values of all hosts: each
-// gives its groups by x, too, and these are counted here. What else is aggregated
-// only has smaller groups to be merged of.
-func (w *splitter) counted(c *parser.Call) (string, error) {
-	x := w.text(c.Args[0].X)
-	_, literal := c.Args[0].X.(*parser.Literal)
-	switch {
-	case c.Filter != nil:
-		x = "CASE WHEN " + w.text(c.Filter) + " THEN " + x + " END"
-	case literal: // alone it would be the number of a column
-		x = "CASE WHEN TRUE THEN " + x + " END"
+func isBorder(c *parser.ColumnRef) bool {
+	switch strings.ToLower(c.Parts[len(c.Parts)-1].Name) {
+	case "window_start", "window_end":
+		return true
 	}
-	if w.unique != "" && w.unique != x {
-		return "", w.refuse(c, perHostHint, "one COUNT(DISTINCT) of several hosts' rows is found at a time, and %s is a second one", w.text(c))
-	}
-	w.unique = x
-	return "COUNT(DISTINCT " + uniqueColumn + ")", nil
+	return false
 }
 
 // distinct splits SELECT DISTINCT: each host gives its distinct rows, of which those

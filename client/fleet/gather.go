@@ -47,6 +47,8 @@ type gathered struct {
 	host   int // where the column host is; < 0: nowhere
 	limit  int64
 	cols   []wire.Column
+	ahead  bool     // rows get the column aheadColumn, behind all others
+	says   []string // about the statement, for the footer
 	events chan given
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -82,6 +84,14 @@ func (s *session) gather(parts []*part, host int, limit int64) *gathered {
 	return g
 }
 
+// with notes what a statement needs besides, before the first row is read.
+func (g *gathered) with(sp *split) {
+	g.says = sp.notices
+	if g.ahead = sp.ahead && g.cols != nil; g.ahead {
+		g.cols = append(slices.Clip(g.cols), wire.Column{Name: aheadColumn, Type: batch.Duration})
+	}
+}
+
 // each executes a statement at every host, whose rows are the result: in order of
 // their times, where they have times.
 func (s *session) each(ctx context.Context, sp *split, args []batch.Value) (wire.Result, error) {
@@ -90,9 +100,10 @@ func (s *session) each(ctx context.Context, sp *split, args []batch.Value) (wire
 		return nil, err
 	}
 	g := s.gather(parts, sp.host, sp.limit)
+	g.with(sp)
 	if sp.ordered {
 		if column := timeColumn(g.cols); column >= 0 {
-			return &ordered{gathered: g, column: column}, nil
+			return &ordered{paced: paced{gathered: g}, column: column}, nil
 		}
 	}
 	return g, nil
@@ -184,7 +195,7 @@ func (g *gathered) read(p *part) {
 		}
 		if ev.Batch != nil {
 			var ok bool
-			if ev.Batch, ok = g.take(ev.Batch, names); !ok {
+			if ev.Batch, ok = g.label(p, ev.Batch, names); !ok {
 				_ = p.res.Close() // nobody wants the rest
 				g.give(given{part: p, over: true})
 				return
@@ -209,9 +220,9 @@ func (g *gathered) give(x given) bool {
 	}
 }
 
-// take counts rows, of which there are no more than the limit, and gives them
-// their host.
-func (g *gathered) take(b *batch.Batch, names *batch.Column) (*batch.Batch, bool) {
+// label counts rows, of which there are no more than the limit, and says which host
+// they are of.
+func (g *gathered) label(p *part, b *batch.Batch, names *batch.Column) (*batch.Batch, bool) {
 	g.mu.Lock()
 	n := b.Len()
 	if g.limit > 0 {
@@ -228,21 +239,33 @@ func (g *gathered) take(b *batch.Batch, names *batch.Column) (*batch.Batch, bool
 		b.Release()
 		return nil, false
 	}
-	if n < b.Len() {
-		rows := make([]uint16, n)
-		for i := range rows {
-			rows[i] = uint16(b.Row(i))
-		}
-		v := b.View(rows)
-		b.Release()
-		b = v
-	}
-	if g.host < 0 {
+	b = first(b, int64(n))
+	if g.host < 0 && !g.ahead {
 		return b, true
 	}
-	with := b.Derive(nil, slices.Insert(slices.Clone(b.Cols), min(g.host, len(b.Cols)), *names))
+	cols := slices.Clone(b.Cols)
+	if g.host >= 0 {
+		cols = slices.Insert(cols, min(g.host, len(b.Cols)), *names)
+	}
+	if g.ahead {
+		cols = append(cols, constantColumn(batch.Duration, int64(g.s.clocks.ahead(p.member))))
+	}
+	with := b.Derive(nil, cols)
 	b.Release()
 	return with, true
+}
+
+// first are the first rows of b, which is let go of: n at most.
+func first(b *batch.Batch, n int64) *batch.Batch {
+	if n >= int64(b.Len()) {
+		return b
+	}
+	rows := make([]uint16, max(n, 0))
+	for i := range rows {
+		rows[i] = uint16(b.Row(i))
+	}
+	defer b.Release()
+	return b.View(rows)
 }
 
 // hostColumn is a column with a host's name in every row.
@@ -426,6 +449,7 @@ func (g *gathered) Summary() wire.Summary {
 		}
 	}
 	sum.Notes = append(sum.Notes, coverage(len(g.parts), missing))
+	sum.Notes = append(sum.Notes, g.says...)
 	return sum
 }
 

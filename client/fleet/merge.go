@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -126,6 +127,35 @@ func (r *run) push(ctx context.Context, b *batch.Batch) error {
 	return err
 }
 
+// of is what the second stage gives of the hosts' rows for one result, which it lets go
+// of, and how many rows that is.
+func (s *second) of(ctx context.Context, rows []*batch.Batch) ([]wire.Event, uint64, error) {
+	run, err := s.begin()
+	if err != nil {
+		release(rows)
+		return nil, 0, err
+	}
+	for i, b := range rows {
+		if err := run.push(ctx, b); err != nil {
+			release(rows[i+1:])
+			return nil, 0, errors.Join(err, run.abandon())
+		}
+	}
+	if err := run.finish(ctx); err != nil {
+		return nil, 0, errors.Join(err, run.abandon())
+	}
+	return run.out.events, run.out.rows.Load(), nil
+}
+
+// abandon lets go of what it has, and has given.
+func (r *run) abandon() error {
+	for _, ev := range r.out.events {
+		ev.Batch.Release()
+	}
+	r.out.events = nil
+	return r.graph.Abandon()
+}
+
 // finish has it give what it has.
 func (r *run) finish(ctx context.Context) error { return r.leaf.Op.Close(ctx, r.leaf.Port) }
 
@@ -145,6 +175,7 @@ func (s *session) merge(ctx context.Context, sp *split, args []batch.Value) (wir
 		return nil, err
 	}
 	g := s.gather(parts, sp.host, 0)
+	g.with(sp)
 	how := sp.merge
 	if how.sort != nil {
 		named = g.cols
@@ -156,8 +187,13 @@ func (s *session) merge(ctx context.Context, sp *split, args []batch.Value) (wir
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("the rows of hosts cannot be merged: %w", err), g.Close())
 	}
-	if sp.merge.again != once {
-		return &rounds{gathered: g, second: second, by: sp.merge.again}, nil
+	switch sp.merge.again {
+	case byWindow, byRound:
+		return &rounds{paced: paced{gathered: g}, second: second, by: sp.merge.again, closed: math.MinInt64}, nil
+	case bySession:
+		return newSessions(g, second, sp.merge), nil
+	case byChange:
+		return newChanges(g, second, sp.merge), nil
 	}
 	m := &merged{gathered: g, cols: second.cols}
 	if m.run, err = second.begin(); err != nil {
@@ -253,7 +289,7 @@ func (m *merged) Close() error {
 	err := m.gathered.Close()
 	if !m.over {
 		m.over = true
-		_ = m.graph.Abandon()
+		_ = m.abandon()
 	}
 	for _, ev := range m.out.events {
 		ev.Batch.Release()

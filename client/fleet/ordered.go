@@ -2,9 +2,7 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"sync/atomic"
@@ -19,14 +17,11 @@ import (
 // give one that is earlier by more than the clocks are uncertain. The rows of one
 // host stay in the order in which it gives them.
 type ordered struct {
-	*gathered
-	column  int // of time
-	tick    *time.Ticker
-	out     []wire.Event
+	paced
+	column  int           // of time
 	pending int           // rows that wait
 	rushed  atomic.Uint64 // rows that did not wait
 	late    atomic.Uint64 // rows that came when later ones of other hosts had been given
-	over    bool
 }
 
 // timeColumn is the column by which rows are put in order; -1: there is none.
@@ -37,44 +32,22 @@ func timeColumn(cols []wire.Column) int {
 // mostPending is how many rows may wait for those of other hosts.
 const mostPending = 1 << 20
 
-func (o *ordered) Next(ctx context.Context) (wire.Event, error) {
-	if o.tick == nil {
-		o.tick = time.NewTicker(patience / 8)
+func (o *ordered) Next(ctx context.Context) (wire.Event, error) { return o.advance(ctx, o) }
+
+func (o *ordered) take(_ context.Context, x given) error {
+	switch {
+	case x.ev.Kind == wire.Mark:
+	case x.ev.Batch != nil:
+		x.part.queue = append(x.part.queue, x.ev.Batch)
+		o.pending += x.ev.Batch.Len()
+	default:
+		o.out = append(o.out, x.ev)
 	}
-	for {
-		if ev, ok := o.noted(); ok {
-			return ev, nil
-		}
-		if len(o.out) > 0 {
-			ev := o.out[0]
-			o.out = o.out[1:]
-			return ev, nil
-		}
-		if o.release(); len(o.out) > 0 || len(o.notes) > 0 {
-			continue
-		}
-		if o.over {
-			return wire.Event{}, io.EOF
-		}
-		x, err := o.next(ctx, o.tick.C)
-		switch {
-		case errors.Is(err, errLate):
-		case errors.Is(err, io.EOF):
-			o.over = true
-		case err != nil:
-			return wire.Event{}, err
-		case x.over, x.ev.Kind == wire.Mark:
-		case x.ev.Batch != nil:
-			x.part.queue = append(x.part.queue, x.ev.Batch)
-			o.pending += x.ev.Batch.Len()
-		default:
-			o.out = append(o.out, x.ev)
-		}
-	}
+	return nil
 }
 
-// release moves the rows whose turn it is from the hosts' queues to out.
-func (o *ordered) release() {
+// settle moves the rows whose turn it is from the hosts' queues to out.
+func (o *ordered) settle(context.Context) error {
 	within, _ := o.s.clocks.within()
 	for len(o.out) == 0 {
 		first, at := (*part)(nil), int64(math.MaxInt64)
@@ -84,7 +57,7 @@ func (o *ordered) release() {
 			}
 		}
 		if first == nil {
-			return
+			return nil
 		}
 		bound := int64(math.MaxInt64) // no other host gives anything earlier
 		for _, p := range o.parts {
@@ -100,13 +73,14 @@ func (o *ordered) release() {
 		}
 		if at > bound {
 			if o.pending <= mostPending {
-				return
+				return nil
 			}
-			o.rushed.Add(uint64(o.take(first, at, within)))
+			o.rushed.Add(uint64(o.move(first, at, within)))
 			continue
 		}
-		o.take(first, bound, within)
+		o.move(first, bound, within)
 	}
+	return nil
 }
 
 // head is the time of the first row of a host that was not given, by this machine's
@@ -124,9 +98,9 @@ func (o *ordered) time(p *part, row int) int64 {
 	return b.Cols[o.column].Int[b.Row(row)] - int64(o.s.clocks.ahead(p.member))
 }
 
-// take moves the rows of a host's first batch up to a time to out: one, at least. It
+// move moves the rows of a host's first batch up to a time to out: one, at least. It
 // counts those that break the order by more than the clocks are uncertain.
-func (o *ordered) take(p *part, until int64, within time.Duration) int {
+func (o *ordered) move(p *part, until int64, within time.Duration) int {
 	var others int64 // the newest time of rows that other hosts have given
 	for _, x := range o.parts {
 		if x != p {
@@ -164,20 +138,6 @@ func (o *ordered) take(p *part, until int64, within time.Duration) int {
 		b.Release()
 	}
 	return to - from
-}
-
-func (o *ordered) Close() error {
-	err := o.gathered.Close()
-	if o.tick != nil {
-		o.tick.Stop()
-	}
-	for _, ev := range o.out {
-		if ev.Batch != nil {
-			ev.Batch.Release()
-		}
-	}
-	o.out = nil
-	return err
 }
 
 // Summary says, too, how far the order between hosts holds.

@@ -3,13 +3,10 @@ package fleet
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"endoscope/operators/batch"
 	"endoscope/server/wire"
@@ -26,15 +23,12 @@ import (
 // The totals of a host that has ended stay what it gave last; so do those of one that
 // is lost, or silent, of which the user has been told.
 type rounds struct {
-	*gathered
+	paced
 	second *second
 	by     again
-	tick   *time.Ticker
-	out    []wire.Event
 	open   []*window // by their ends, then by their beginnings
 	held   int       // rows of them
 	closed int64     // windows that end here or before are closed
-	over   bool
 
 	given  atomic.Uint64 // rows of results
 	late   atomic.Uint64 // groups of windows that were closed before they came
@@ -50,48 +44,19 @@ type window struct {
 func (r *rounds) Columns() []wire.Column { return r.second.cols }
 func (r *rounds) Message() string        { return "" }
 
-func (r *rounds) Next(ctx context.Context) (wire.Event, error) {
-	if r.tick == nil {
-		r.tick = time.NewTicker(patience / 8)
-		r.closed = math.MinInt64
+func (r *rounds) Next(ctx context.Context) (wire.Event, error) { return r.advance(ctx, r) }
+
+func (r *rounds) take(_ context.Context, x given) error {
+	switch {
+	case x.ev.Kind == wire.Flush && r.by == byRound:
+		x.part.rounds = append(x.part.rounds, x.part.queue)
+		x.part.queue = nil
+	case x.ev.Batch != nil && r.by == byRound:
+		x.part.queue = append(x.part.queue, x.ev.Batch)
+	case x.ev.Batch != nil:
+		r.divide(x.ev.Batch)
 	}
-	for {
-		if ev, ok := r.noted(); ok {
-			return ev, nil
-		}
-		if len(r.out) > 0 {
-			ev := r.out[0]
-			r.out = r.out[1:]
-			return ev, nil
-		}
-		if err := r.settle(ctx); err != nil {
-			return wire.Event{}, err
-		}
-		if len(r.out) > 0 || len(r.notes) > 0 {
-			continue
-		}
-		if r.over {
-			return wire.Event{}, io.EOF
-		}
-		x, err := r.next(ctx, r.tick.C)
-		switch {
-		case errors.Is(err, errLate):
-		case errors.Is(err, io.EOF):
-			r.over = true
-		case err != nil:
-			return wire.Event{}, err
-		case x.over:
-		case x.ev.Kind == wire.Notice:
-			r.out = append(r.out, x.ev)
-		case x.ev.Kind == wire.Flush && r.by == byRound:
-			x.part.rounds = append(x.part.rounds, x.part.queue)
-			x.part.queue = nil
-		case x.ev.Batch != nil && r.by == byRound:
-			x.part.queue = append(x.part.queue, x.ev.Batch)
-		case x.ev.Batch != nil:
-			r.divide(x.ev.Batch)
-		}
-	}
+	return nil
 }
 
 // divide puts rows into their windows. Those of closed ones are late.
@@ -192,57 +157,43 @@ func (r *rounds) settleRounds(ctx context.Context) error {
 
 // result merges the hosts' rows of one result, which it lets go of.
 func (r *rounds) result(ctx context.Context, rows []*batch.Batch) error {
-	run, err := r.second.begin()
+	events, given, err := r.second.of(ctx, rows)
 	if err != nil {
-		release(rows)
 		return err
 	}
-	for i, b := range rows {
-		if err := run.push(ctx, b); err != nil {
-			release(rows[i+1:])
-			return errors.Join(err, run.graph.Abandon())
-		}
-	}
-	if err := run.finish(ctx); err != nil {
-		return err
-	}
-	r.given.Add(run.out.rows.Load())
-	r.out = append(append(r.out, run.out.events...), wire.Event{Kind: wire.Flush})
+	r.given.Add(given)
+	r.out = append(append(r.out, events...), wire.Event{Kind: wire.Flush})
 	return nil
 }
 
 func (r *rounds) Close() error {
-	err := r.gathered.Close()
-	if r.tick != nil {
-		r.tick.Stop()
-	}
-	for _, ev := range r.out {
-		if ev.Batch != nil {
-			ev.Batch.Release()
-		}
-	}
 	for _, w := range r.open {
 		release(w.rows)
 	}
-	r.out, r.open = nil, nil
-	return err
+	r.open = nil
+	return r.paced.Close()
 }
 
 // lateCause is the cause of groups that came when the result of their window had
 // been given: of a host that was not waited for, or is far behind.
 const lateCause = "late groups of hosts"
 
+// addLate says what windows did not wait for.
+func addLate(sum *wire.Summary, late, rushed uint64) {
+	if late > 0 {
+		sum.Losses = add(sum.Losses, []wire.Loss{{Cause: lateCause, N: late}})
+	}
+	if rushed > 0 {
+		sum.Notes = append(sum.Notes, fmt.Sprintf("windows that did not wait for hosts that were too far behind: %d", rushed))
+	}
+}
+
 // Summary has the results' rows, what the hosts say besides, and how far their windows
 // are the same.
 func (r *rounds) Summary() wire.Summary {
 	sum := r.gathered.Summary()
 	sum.Rows = r.given.Load()
-	if n := r.late.Load(); n > 0 {
-		sum.Losses = add(sum.Losses, []wire.Loss{{Cause: lateCause, N: n}})
-	}
-	if n := r.rushed.Load(); n > 0 {
-		sum.Notes = append(sum.Notes, fmt.Sprintf("windows that did not wait for hosts that were too far behind: %d", n))
-	}
+	addLate(&sum, r.late.Load(), r.rushed.Load())
 	if r.by == byRound || len(r.parts) < 2 {
 		return sum
 	}

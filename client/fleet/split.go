@@ -1,14 +1,12 @@
 package fleet
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"endoscope/parser"
-	"endoscope/planner/plan"
 )
 
 // split is a statement as it is executed by several hosts.
@@ -19,6 +17,9 @@ type split struct {
 	merge *merge // how their rows become the result; nil: they are it
 	// ordered: rows are in order of their times, as far as the clocks allow it.
 	ordered bool
+	own     bool              // each host's groups are its own
+	ahead   bool              // rows need the column aheadColumn
+	notices []string          // for the user
 	silent  map[*member]error // hosts that did not answer when they were asked about it
 }
 
@@ -29,6 +30,10 @@ type merge struct {
 	byType []choice
 	sort   *sorted // rows are put in order instead
 	again  again   // how often there is a result
+	limit  int64   // of all results; 0: none
+	gap    int64   // of sessions, ns
+	// How many columns of what the hosts give are of what, where that matters.
+	keys, parts, uniques, width int
 }
 
 // sorted is a second stage that puts the hosts' rows in order.
@@ -67,7 +72,10 @@ func splitQuery(q *parser.Query, src string) (*split, error) {
 		return w.rows()
 	}
 	if i := slices.IndexFunc(w.sel.GroupBy, isHost); i >= 0 {
-		return w.perHost()
+		return w.perHost("")
+	}
+	if x, ok := w.oneHosts(); ok {
+		return w.perHost("groups are of one host each, as " + w.text(x) + " is")
 	}
 	if err := w.checkSources(); err != nil {
 		return nil, err
@@ -80,14 +88,18 @@ type splitter struct {
 	src string
 	sel *parser.Select
 
-	again  again
-	rowsOf bool     // SELECT DISTINCT: hosts give rows, and no groups
-	keys   []string // texts of the grouping expressions
-	unique string   // that of COUNT(DISTINCT), by which hosts group, too; "": there is none
-	values []string // texts of the first stage's aggregates
-	byType []choice
-	seen   map[string]string // of aggregates, by their text: what stands for them
-	mark   string            // what choices' marks begin with
+	again   again
+	session *parser.Source // of sessions
+	rowsOf  bool           // SELECT DISTINCT: hosts give rows, and no groups
+	keys    []string       // texts of the grouping expressions
+	uniques []string       // those of COUNT(DISTINCT), by which hosts group, too
+	values  []string       // texts of the first stage's aggregates
+	where   string         // the condition of rows that count, where the others matter, too
+	ahead   bool           // the second stage reads aheadColumn
+	notices []string
+	byType  []choice
+	seen    map[string]string // of aggregates, by their text: what stands for them
+	mark    string            // what choices' marks begin with
 }
 
 func (w *splitter) text(n parser.Node) string { return w.src[n.Pos().Start:n.Pos().Stop] }
@@ -104,18 +116,6 @@ func (w *splitter) aggregated() bool {
 		return true
 	}
 	return slices.ContainsFunc(w.sel.Items, func(i *parser.SelectItem) bool { return i.X != nil && hasAggregate(i.X) })
-}
-
-func aggregate(e parser.Expr) (*parser.Call, bool) {
-	c, ok := e.(*parser.Call)
-	return c, ok && plan.FindAgg(strings.ToLower(c.Name.Name)) != nil
-}
-
-func hasAggregate(e parser.Expr) bool {
-	if _, ok := aggregate(e); ok {
-		return true
-	}
-	return slices.ContainsFunc(parser.Children(e), hasAggregate)
 }
 
 func isHost(e parser.Expr) bool {
@@ -188,12 +188,16 @@ func (w *splitter) namesHost() bool {
 	return w.sel != nil && slices.ContainsFunc(w.sel.Items, func(i *parser.SelectItem) bool { return i.X != nil && isHost(i.X) })
 }
 
-// perHost splits GROUP BY host, which every host does alone.
-func (w *splitter) perHost() (*split, error) {
+// perHost splits GROUP BY host, which every host does alone. why is said to who did not
+// ask for it.
+func (w *splitter) perHost(why string) (*split, error) {
 	if w.q.Limit != nil && len(w.q.OrderBy) == 0 {
-		return nil, w.refuse(w.q.Limit, "ORDER BY says which", "LIMIT with GROUP BY host needs an order")
+		return nil, w.refuse(w.q.Limit, "ORDER BY says which", "LIMIT of each host's groups needs an order")
 	}
-	sp := &split{each: w.src}
+	sp := &split{each: w.src, own: true}
+	if why != "" {
+		sp.notices = append(sp.notices, why)
+	}
 	if err := w.withoutHost(sp); err != nil {
 		return nil, err
 	}
@@ -263,6 +267,11 @@ func (w *splitter) stages() (*split, error) {
 		return nil, err
 	}
 	for _, k := range w.sel.GroupBy {
+		if w.again == bySession {
+			if c, ok := k.(*parser.ColumnRef); ok && isBorder(c) {
+				continue
+			}
+		}
 		w.keys = append(w.keys, w.key(k))
 	}
 	var items []string
@@ -291,7 +300,15 @@ func (w *splitter) stages() (*split, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &split{each: w.first(), host: -1, merge: &merge{src: w.src, query: second, byType: w.byType, again: w.again}}, nil
+	m := &merge{src: w.src, query: second, byType: w.byType, again: w.again,
+		keys: len(w.keys), uniques: len(w.uniques), width: len(w.keys) + len(w.values) + len(w.uniques)}
+	if w.again == byChange && w.q.Limit != nil {
+		m.limit = w.q.Limit.Int
+	}
+	if w.again == bySession {
+		m.gap, m.parts = w.session.Args[0].Int, len(w.session.By)
+	}
+	return &split{each: w.first(), host: -1, merge: m, ahead: w.ahead, notices: w.notices}, nil
 }
 
 // tail adds ORDER BY and LIMIT to a second stage.
@@ -306,7 +323,7 @@ func (w *splitter) tail(second string) (string, error) {
 			second += " DESC"
 		}
 	}
-	if w.q.Limit != nil {
+	if w.q.Limit != nil && w.again != byChange {
 		second += " LIMIT " + w.q.Limit.Text
 	}
 	return second, nil
@@ -315,29 +332,33 @@ func (w *splitter) tail(second string) (string, error) {
 // first is what every host computes: keys and values.
 func (w *splitter) first() string {
 	cols := w.windowColumns()
+	var by []string
 	for i, k := range w.keys {
+		k = onlyWhere(w.where, k)
+		by = append(by, k)
 		cols = append(cols, k+" AS k"+strconv.Itoa(i))
+	}
+	for i, k := range w.partitions() {
+		by = append(by, k)
+		cols = append(cols, k+" AS "+partitionColumn+strconv.Itoa(i))
 	}
 	for i, v := range w.values {
 		cols = append(cols, v+" AS v"+strconv.Itoa(i))
 	}
-	if w.unique != "" {
-		cols = append(cols, w.unique+" AS "+uniqueColumn)
+	for i, x := range w.uniques {
+		by = append(by, x)
+		cols = append(cols, x+" AS "+uniqueColumn+strconv.Itoa(i))
 	}
 	var b strings.Builder
 	b.WriteString(w.src[w.q.Start:w.sel.Start]) // WITH
-	b.WriteString("SELECT " + map[bool]string{true: "DISTINCT "}[w.rowsOf] + strings.Join(cols, ", ") + " FROM " + w.text(w.sel.From))
-	if w.sel.Where != nil {
+	b.WriteString("SELECT " + map[bool]string{true: "DISTINCT "}[w.rowsOf] + strings.Join(cols, ", ") + " FROM " + w.from())
+	if w.sel.Where != nil && w.where == "" {
 		b.WriteString(" WHERE " + w.text(w.sel.Where))
-	}
-	by := w.keys
-	if w.unique != "" {
-		by = append(slices.Clip(by), w.unique)
 	}
 	if len(by) > 0 && !w.rowsOf {
 		b.WriteString(" GROUP BY " + strings.Join(by, ", "))
 	}
-	if w.again == byRound {
+	if w.again == byRound || w.again == byChange {
 		b.WriteString(" EMIT " + w.text(w.q.Emit))
 	}
 	if w.q.For != nil {
@@ -392,7 +413,10 @@ func (w *splitter) second(x parser.Expr) (string, error) {
 		if name, ok := w.border(c); ok {
 			return name, nil
 		}
-		return "", w.refuse(x, "GROUP BY it, too", "%s is neither grouped nor aggregated, and its last value of several hosts is not known", w.text(c))
+		if len(w.sel.GroupBy) == 0 {
+			return "", w.refuse(x, "GROUP BY it, too, or aggregate it: LAST("+w.text(c)+")", "%s is neither grouped nor aggregated", w.text(c))
+		}
+		return w.last(c), nil
 	}
 	var b strings.Builder
 	from := x.Pos().Start
@@ -405,46 +429,6 @@ func (w *splitter) second(x parser.Expr) (string, error) {
 		from = e.Pos().Stop
 	}
 	return "(" + b.String() + w.src[from:x.Pos().Stop] + ")", nil
-}
-
-// merged has an aggregate's first stage computed by every host, and is what stands
-// for it in the second.
-func (w *splitter) merged(c *parser.Call) (string, error) {
-	text := w.text(c)
-	if s, ok := w.seen[text]; ok {
-		return s, nil
-	}
-	if c.Distinct {
-		return w.counted(c)
-	}
-	st, ok := plan.AggStages[strings.ToLower(c.Name.Name)]
-	if !ok {
-		return "", w.refuse(c, perHostHint, "what hosts find of %s cannot be merged", text)
-	}
-	rest := w.src[c.Name.Stop:c.Stop] // (x) FILTER (...)
-	params := st.Params
-	if st.Takes && len(c.Args) > 1 {
-		params = w.src[c.Args[1].Start:c.Args[len(c.Args)-1].Stop]
-		rest = "(" + w.text(c.Args[0]) + w.src[c.Args[len(c.Args)-1].Stop:c.Stop]
-	}
-	final, duration := cmp.Or(st.Final, "m0"), st.FinalDuration
-	column := "v" + strconv.Itoa(len(w.values))
-	for i, fn := range st.First {
-		m := fmt.Sprintf("%s(v%d)", st.Merge[i], len(w.values))
-		if params != "" && i == len(st.First)-1 {
-			m = fmt.Sprintf("%s(v%d, %s)", st.Merge[i], len(w.values), params)
-		}
-		w.values = append(w.values, fn+rest)
-		final = strings.ReplaceAll(final, "m"+strconv.Itoa(i), m)
-		duration = strings.ReplaceAll(duration, "m"+strconv.Itoa(i), m)
-	}
-	s := "(" + final + ")"
-	if duration != "" {
-		s = w.mark + strconv.Itoa(len(w.byType)) + "}"
-		w.byType = append(w.byType, choice{s, column, "(" + duration + ")", "(" + final + ")"})
-	}
-	w.seen[text] = s
-	return s, nil
 }
 
 // windowed reports whether a source has windows.

@@ -17,14 +17,6 @@ import (
 // it stands in the statement. Hosts may differ in what they mean by a name; those that
 // do not say are silent, and must not be asked for rows: nobody knows of what.
 func (s *session) checkViews(ctx context.Context, q *parser.Query, src string) (silent map[*member]error, err error) {
-	if len(q.Selects) == 1 {
-		w := &splitter{q: q, src: src, sel: q.Selects[0]}
-		for _, k := range w.sel.GroupBy {
-			if isHost(k) {
-				return nil, nil // each host's own is what is wanted
-			}
-		}
-	}
 	members := s.live()
 	_, errs := ask(ctx, members, forStatements, func(ctx context.Context, m *member) (struct{}, error) {
 		checked := map[string]bool{}

@@ -72,11 +72,22 @@ func StateFields(f *Agg) (fields []Field, ok bool) {
 	if f.Distinct || slices.ContainsFunc(f.Args, func(a Expr) bool { return a.Type().Physical() != batch.PhysInt }) {
 		return nil, false
 	}
-	names, ok := stateNames[f.Fn]
+	names, ok := stateNames[StateOf(f.Fn)]
 	for _, n := range names {
 		fields = append(fields, Field{Name: n, Type: batch.Bigint})
 	}
 	return fields, ok
+}
+
+// StateOf is the aggregate that keeps the same as fn: of STDDEV_STATE it is STDDEV, and
+// of FIRST_TIME FIRST.
+func StateOf(fn string) string {
+	for _, suffix := range []string{StateSuffix, timeSuffix} {
+		if of, ok := strings.CutSuffix(fn, suffix); ok {
+			return of
+		}
+	}
+	return fn
 }
 
 var stateNames = map[string][]string{

@@ -1,42 +1,42 @@
 package plan
 
 // Stages is how an aggregate over several places is computed: each place computes
-// First, aggregates of the same argument; what they give is merged by Merge, one
-// for each; the result follows from these.
+// First, aggregates of the same argument, and the result follows from what they give.
 type Stages struct {
 	First []string
-	Merge []string
-	// Final is the result, where it is not the one merged value: m0, m1 ... stand
-	// for the merged values.
+	// Final is the result, an expression: {0}, {1} ... are the columns of First,
+	// {params} the aggregate's constants, each after a comma, and {ahead} a DURATION, by
+	// how much a place's clock is ahead of those of the others.
 	Final string
 	// FinalDuration is Final where the argument is a DURATION, if it differs.
 	FinalDuration string
-	// Params are the constants that the last of Merge takes after the merged values
-	// where the aggregate has none of its own: "0.5" of MEDIAN.
-	Params string
-	// Takes says that the aggregate's own constants are those of the last of Merge.
-	Takes bool
+	// Shared says that First takes the aggregate's constants, too.
+	Shared bool
 }
 
 // AggStages are the aggregates that have stages which are aggregates themselves.
-// COUNT(DISTINCT x) has not: a value may be at two places.
+// COUNT(DISTINCT x) has not: a value may be at two places. Nor have those of sequences:
+// one is encoded at one place.
 //
-// The rate of several places is the sum of theirs, and of a quantile its sketches add
-// up; MAX is there besides to tell what type the values are of.
+// The rate of several places is the sum of theirs. MAX and FIRST beside a state are
+// there to tell of what type the values are.
 //
 // A mean of durations is a whole number of ns, rounded half away from zero, as
 // that of one place is.
 var AggStages = map[string]Stages{
-	"count": {First: []string{"count"}, Merge: []string{"sum"}, Final: "coalesce(m0, 0)"},
-	"sum":   {First: []string{"sum"}, Merge: []string{"sum"}},
-	"min":   {First: []string{"min"}, Merge: []string{"min"}},
-	"max":   {First: []string{"max"}, Merge: []string{"max"}},
-	"avg": {First: []string{"sum", "count"}, Merge: []string{"sum", "sum"}, Final: "m0::DOUBLE / m1",
-		FinalDuration: "(m0 * 2 + CASE WHEN m0 < 0ns THEN m1 * -1ns ELSE m1 * 1ns END) / (m1 * 2)"},
-	"rate":     {First: []string{"rate"}, Merge: []string{"sum"}},
-	"quantile": {First: []string{"max", "sketch"}, Merge: []string{"max", "sketch_quantile"}, Final: "m1", FinalDuration: sketchDuration, Takes: true},
-	"median":   {First: []string{"max", "sketch"}, Merge: []string{"max", "sketch_quantile"}, Final: "m1", FinalDuration: sketchDuration, Params: "0.5"},
+	"count": {First: []string{"count"}, Final: "coalesce(sum({0}), 0)"},
+	"sum":   {First: []string{"sum"}, Final: "sum({0})"},
+	"min":   {First: []string{"min"}, Final: "min({0})"},
+	"max":   {First: []string{"max"}, Final: "max({0})"},
+	"avg": {First: []string{"sum", "count"}, Final: "sum({0})::DOUBLE / sum({1})",
+		FinalDuration: "(sum({0}) * 2 + CASE WHEN sum({0}) < 0ns THEN sum({1}) * -1ns ELSE sum({1}) * 1ns END) / (sum({1}) * 2)"},
+	"rate":      {First: []string{"rate"}, Final: "sum({0})"},
+	"quantile":  {First: []string{"max", "sketch"}, Final: "sketch_quantile({1}{params})", FinalDuration: "round(sketch_quantile({1}{params}))::BIGINT * 1ns"},
+	"median":    {First: []string{"max", "sketch"}, Final: "sketch_quantile({1}, 0.5)", FinalDuration: "round(sketch_quantile({1}, 0.5))::BIGINT * 1ns"},
+	"stddev":    {First: []string{"max", "stddev_state"}, Final: "stddev_merge({0}, {1})"},
+	"variance":  {First: []string{"max", "variance_state"}, Final: "variance_merge({0}, {1})"},
+	"histogram": {First: []string{"max", "histogram_state"}, Final: "histogram_merge({0}, {1}{params})", Shared: true},
+	"topk":      {First: []string{"first", "topk_state"}, Final: "topk_merge({0}, {1}{params})", Shared: true},
+	"first":     {First: []string{"first", "first_time"}, Final: "first_by({0}, {1} - {ahead})"},
+	"last":      {First: []string{"last", "last_time"}, Final: "last_by({0}, {1} - {ahead})"},
 }
-
-// sketchDuration is a quantile of durations, rounded as QUANTILE rounds it.
-const sketchDuration = "round(m1)::BIGINT * 1ns"

@@ -243,17 +243,17 @@ func (c *aggregator) agg(f *plan.Agg) bool {
 	}
 	words := func(kind string, count int) []int { return c.words(k, f.Args[0], n, kind, count) }
 	var at []int
-	switch f.Fn {
+	switch fn := plan.StateOf(f.Fn); fn {
 	case "sum", "avg":
 		at = append(at, words("sum", 2)...)
 	case "min", "max":
-		at = append(at, words(f.Fn, 1)...)
+		at = append(at, words(fn, 1)...)
 	case "first", "last":
 		if c.time == nil {
 			return false
 		}
 		c.read(c.time)
-		at = append(at, words(f.Fn, 2)...)
+		at = append(at, words(fn, 2)...)
 	case "stddev", "variance":
 		at = append(at, words("sum", 2)...)
 		at = append(at, c.passed(k))

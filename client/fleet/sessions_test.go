@@ -1,0 +1,66 @@
+package fleet
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/server/wire"
+)
+
+var spanColumns = []wire.Column{{Name: "ws", Type: batch.Timestamp}, {Name: "we", Type: batch.Timestamp}, {Name: "t0", Type: batch.Timestamp}, {Name: "t1", Type: batch.Timestamp},
+	{Name: "c", Type: batch.Bigint}, {Name: "p0", Type: batch.Bigint}, {Name: "v0", Type: batch.Bigint}}
+
+const sessionStatement = "SELECT window_start, window_end, SUM(arg0) AS n FROM SESSION(function_start, 10ns PARTITION BY tid)"
+
+// A session is rows of any host that are less than the gap apart, and comes when none can
+// have more of it. Times are by this machine's clock.
+func TestSessionsOfHosts(t *testing.T) {
+	a, b := newScripted("a", spanColumns...), newScripted("b", spanColumns...)
+	a.ahead, a.by = 100, time.Microsecond
+	r := results(t, sessionOf(a, b), sessionStatement)
+	// Of a: 3 to 8, and 31 by this clock; of b: 17 to 19, which joins the first, and 41,
+	// which does not join the second.
+	a.give(a.rows([]int64{100, 110, 103, 108, 2, 1, 5}, []int64{130, 140, 131, 131, 1, 1, 7}), mark(140))
+	b.give(b.rows([]int64{10, 20, 17, 19, 2, 1, 50}), mark(30))
+	expect(t, r, "3 29 55", "flush")
+	// What is another partition's is another session; of rows of which none counts a
+	// session is, but no result.
+	b.give(b.rows([]int64{30, 40, 31, 31, 1, 2, 1}, []int64{40, 50, 41, 41, 1, 1, 2}, []int64{40, 50, 45, 45, 0, 2, 0}, []int64{60, 70, 62, 62, 0, 2, 0}), mark(70))
+	a.give(mark(180))
+	// That of both partitions begins and ends at the same times: it is one window.
+	expect(t, r, "31 41 8", "flush", "41 51 2", "flush")
+	b.give(b.rows([]int64{30, 40, 35, 35, 1, 1, 2})) // its session is closed
+	a.end()
+	b.end()
+	if got := rest(t, r); len(got) > 0 {
+		t.Errorf("there is more: %q", got)
+	}
+	sum := r.Summary()
+	if sum.Rows != 3 || len(sum.Losses) != 1 || sum.Losses[0] != (wire.Loss{Cause: lateCause, N: 1}) || !slices.Contains(sum.Notes, "sessions of all hosts are right within ±1µs") {
+		t.Errorf("%+v", sum)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A session is not given while a host may have more of it.
+func TestSessionsThatGoOn(t *testing.T) {
+	a, b := newScripted("a", spanColumns...), newScripted("b", spanColumns...)
+	r := results(t, sessionOf(a, b), sessionStatement)
+	a.give(a.rows([]int64{0, 10, 1, 1, 1, 1, 1}), mark(100))
+	b.give(mark(19)) // it may still give a row of 10, in the window that it is in
+	b.give(b.rows([]int64{10, 20, 10, 10, 1, 1, 2}), mark(20))
+	b.give(mark(29)) // and one of 20 would be another session's
+	b.give(b.rows([]int64{20, 30, 20, 20, 1, 1, 4}), mark(30))
+	a.end()
+	b.end()
+	if got := rest(t, r); !slices.Equal(got, []string{"1 20 3", "flush", "20 30 4", "flush"}) {
+		t.Errorf("it is %q", got)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}

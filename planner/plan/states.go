@@ -1,0 +1,37 @@
+package plan
+
+import "endoscope/operators/batch"
+
+// Suffixes of the names in StateAggs.
+const (
+	StateSuffix = "_state"
+	MergeSuffix = "_merge"
+	timeSuffix  = "_time"
+)
+
+// StateAggs are aggregates in two steps, for those who compute the first one at several
+// places: of X, X_STATE(x) is what X keeps of values, and X_MERGE(x, state) is X of all
+// the values that states are of; its x only says of which type they are. FIRST and LAST
+// of several places are by the times of theirs.
+var StateAggs = func() []AggFunc {
+	var table []AggFunc
+	for _, f := range AggFuncs {
+		switch f.Name {
+		case "stddev", "variance", "histogram", "topk":
+		default:
+			continue
+		}
+		state, merge := f, f
+		state.Name, state.Result = f.Name+StateSuffix, always(tY)
+		state.Doc = "what " + f.Name + " keeps of the values, to be added up with others by " + f.Name + MergeSuffix
+		merge.Name, merge.More = f.Name+MergeSuffix, []batch.Type{tY}
+		merge.Doc = f.Name + MergeSuffix + "(x, state): " + f.Name + " of all values of which the states are; any value x says of which type they are"
+		table = append(table, state, merge)
+	}
+	return append(table,
+		AggFunc{Name: "first_time", Args: []batch.Type{tA}, Result: always(tT), Doc: "when the earliest row was, by event time, of those that have a value"},
+		AggFunc{Name: "last_time", Args: []batch.Type{tA}, Result: always(tT), Doc: "when the latest row was, by event time, of those that have a value"},
+		AggFunc{Name: "first_by", Args: []batch.Type{tA}, More: []batch.Type{tT}, Result: itself, Doc: "first_by(x, t): value of the row with the earliest t"},
+		AggFunc{Name: "last_by", Args: []batch.Type{tA}, More: []batch.Type{tT}, Result: itself, Doc: "last_by(x, t): value of the row with the latest t"},
+	)
+}()
