@@ -7,14 +7,17 @@
 //
 // Aggregates are merged: each host computes the first stage (plan.AggStages), and
 // the second one is a query of its own over what they give, planned and executed
-// here: once, for each window when no host has more of it, or, with EMIT EVERY, each
-// time that all have given their totals. With GROUP BY host every host has its own,
-// whatever the aggregate is. Rows that have a timestamp come in its order, each
-// host's times less by how much its clock is ahead; the footer says how exact that
-// is, and how many came too late for it. Windows are by each host's own clock; the
-// footer says how far these are apart. What would be each host's own where the
-// statement means all is refused, also where it stands behind the name of a stream
-// that somebody has defined.
+// here: once; for each window or session when no host has more of it; with EMIT EVERY,
+// each time that all have given their totals; or with EMIT CHANGES, when a group of a
+// host has changed. With GROUP BY host every host has its own, whatever the aggregate
+// is; so it has where one only makes sense within a host, as encoded sequences do.
+//
+// Rows that have a timestamp come in its order, each host's times less by how much its
+// clock is ahead; so do FIRST and LAST, and what makes a session. The footer says how
+// exact that is, and how many came too late for it. Other windows are by each host's own
+// clock; the footer says how far these are apart. What would be each
+// host's own where the statement means all is refused, also where it stands behind the
+// name of a stream that somebody has defined.
 //
 // A host that cannot be reached, or is lost, is marked and not waited for, nor is
 // one that has said nothing for some time, not even that time has passed: hosts give
