@@ -15,7 +15,19 @@ func Container(pid int) string {
 	if err != nil {
 		return ""
 	}
-	return containerOf(text)
+	name := containerOf(text)
+	if name == "/" && exits(pid) {
+		// In version 1 that is where all processes end (proc_cgroup_show).
+		return ""
+	}
+	return name
+}
+
+// exits reports whether a process is about to end or has ended.
+func exits(pid int) bool {
+	var buf [statBytes]byte
+	var s Stat
+	return !readStat(pid, buf[:], &s) || s.Flags&pfExiting != 0
 }
 
 // containerOf reads lines such as 4:memory:/docker/0123… and 0::/user.slice.

@@ -2,7 +2,9 @@ package process
 
 import (
 	"os"
+	"os/exec"
 	"testing"
+	"time"
 )
 
 func TestContainerOf(t *testing.T) {
@@ -23,5 +25,35 @@ func TestContainerOf(t *testing.T) {
 	}
 	if got := Container(1 << 30); got != "" {
 		t.Errorf("a process that there is not is in %q", got)
+	}
+}
+
+// A process that has ended, which nobody waited for yet, was in no other container
+// than before.
+func TestContainerOfOneThatEnded(t *testing.T) {
+	cmd := exec.Command("cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := cmd.Process.Pid
+	before := Container(pid)
+	in.Close()
+	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
+		if _, runs := Lookup(pid); !runs {
+			break
+		}
+		if time.Since(begin) > time.Minute {
+			t.Fatal("the process does not end")
+		}
+	}
+	if after := Container(pid); after != "" && after != before {
+		t.Errorf("in %q, and in %q when it had ended", before, after)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
 	}
 }

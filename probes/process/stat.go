@@ -20,7 +20,10 @@ type Stat struct {
 	RSS         int64  // pages
 }
 
-const pfKthread = 0x00200000
+const (
+	pfExiting = 0x00000004
+	pfKthread = 0x00200000
+)
 
 // Kernel reports a kernel thread, which has no program and no user memory.
 func (s *Stat) Kernel() bool { return s.Flags&pfKthread != 0 }

@@ -12,12 +12,14 @@ import (
 )
 
 // crowd is a target whose threads call f without pause for as many milliseconds
-// as it is told; it prints how often, and the sum of the arguments. f begins with
-// an instruction that the kernel need not step: the more calls are there.
+// as it is told, 0: until there is a line to read; it prints how often, and the
+// sum of the arguments. f begins with an instruction that the kernel need not
+// step: the more calls are there.
 const crowd = prelude + `
 __asm__(".text\n.type f,@function\n.globl f\nf: .cfi_startproc\npush %rbx\n.cfi_adjust_cfa_offset 8\nmov %rdi,%rbx\nmov %rbx,%rax\npop %rbx\n.cfi_adjust_cfa_offset -8\nret\n.cfi_endproc\n.size f,.-f\n");
 long f(long);
 static long duration;
+static volatile int over;
 static long calls[8], sums[8];
 static void *work(void *arg) {
 	long n = (long)arg;
@@ -26,7 +28,7 @@ static void *work(void *arg) {
 	do {
 		for (int k = 0; k < 100; k++) { sink += f(calls[n] % 50); sums[n] += calls[n] % 50; calls[n]++; }
 		clock_gettime(CLOCK_MONOTONIC, &t);
-	} while (t.tv_sec * 1000000000L + t.tv_nsec < end);
+	} while (duration ? t.tv_sec * 1000000000L + t.tv_nsec < end : !over);
 	return 0;
 }
 int main(int argc, char **argv) {
@@ -35,6 +37,7 @@ int main(int argc, char **argv) {
 	long all = 0, sum = 0;
 	ready();
 	for (long i = 0; i < 8; i++) pthread_create(&t[i], 0, work, (void *)i);
+	if (!duration) { getchar(); over = 1; }
 	for (int i = 0; i < 8; i++) { pthread_join(t[i], 0); all += calls[i]; sum += sums[i]; }
 	printf("%ld\n%ld\n", all, sum);
 }
@@ -64,7 +67,7 @@ func TestCollectingUnderLoad(t *testing.T) {
 			p := provider(t, Options{})
 			ms := 500
 			if c.pane != 0 {
-				ms = 1000
+				ms = 0
 			}
 			r := run(t, target, strconv.Itoa(ms))
 			cols := []string{"timestamp", "tid", "function_name", "arg0"}
@@ -90,6 +93,10 @@ func TestCollectingUnderLoad(t *testing.T) {
 					}
 				}
 			}()
+			if c.pane != 0 {
+				r.step()
+				somePanes(t, got)
+			}
 			printed := r.finish(success)
 			got.wait(t)
 			close(stop)
@@ -119,6 +126,25 @@ func TestCollectingUnderLoad(t *testing.T) {
 				checkPanes(t, got, int64(c.pane))
 			}
 		})
+	}
+}
+
+// somePanes waits until there are as many panes as checkPanes wants.
+func somePanes(t *testing.T, r *record) {
+	t.Helper()
+	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		begins := map[int64]bool{}
+		r.mu.Lock()
+		for _, row := range r.parts {
+			begins[row[0].I] = true
+		}
+		r.mu.Unlock()
+		if len(begins) >= 3 {
+			return
+		}
+		if time.Since(begin) > 2*time.Minute {
+			t.Fatalf("%d panes", len(begins))
+		}
 	}
 }
 

@@ -320,12 +320,18 @@ int main(void) { ready(); for (long us = 1000; us <= 20000; us += 1000) { long t
 		if len(got.rows) != len(lines) {
 			t.Fatalf("%d rows, want %d", len(got.rows), len(lines))
 		}
+		var beyond []int64 // the program's measurement less ours
 		for i, d := range got.ints("duration") {
 			own, _ := strconv.ParseInt(lines[i], 10, 64)
-			// Entering and leaving the traps lies between the two measurements.
-			if asked := got.ints("arg0")[i] * 1000; d < asked || d > own || own-d > 2_000_000 {
+			if asked := got.ints("arg0")[i] * 1000; d < asked || d > own {
 				t.Errorf("call of %d us: duration %d, the program measured %d", asked/1000, d, own)
 			}
+			beyond = append(beyond, own-d)
+		}
+		// Entering and leaving the traps lies between the two, and now and then
+		// another program that was given the processor just there.
+		if least := slices.Min(beyond); least > 2_000_000 {
+			t.Errorf("the program measured %d more at least", least)
 		}
 	})
 }

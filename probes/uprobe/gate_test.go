@@ -59,7 +59,7 @@ static void *call_gated(void *p)
 	printf("%ld\n", n);
 	return 0;
 }
-int main(void)
+int main(int argc, char **argv)
 {
 	char b[8];
 	pthread_t t;
@@ -69,7 +69,9 @@ int main(void)
 		return 9;
 	pthread_create(&t, 0, call_gated, 0);
 	pin(0);
-	for (long i = 0; i < 80; i++) {
+	if (argc > 1) /* until it is told */
+		fgets(b, sizeof b, stdin);
+	else for (long i = 0; i < 80; i++) {
 		spin(4000000);
 		opener(i);
 	}
@@ -352,13 +354,24 @@ func BenchmarkGate(b *testing.B) {
 	}
 }
 
+// more waits until r has more rows than it has.
+func more(t *testing.T, r *record) {
+	t.Helper()
+	before := r.len()
+	for begin := time.Now(); r.len() <= before; time.Sleep(time.Millisecond) {
+		if time.Since(begin) > 2*time.Minute {
+			t.Fatalf("no rows come after %d", before)
+		}
+	}
+}
+
 // TestDetachAndAttach: what is detached for a while gives no rows, costs nothing,
 // and goes on afterwards.
 func TestDetachAndAttach(t *testing.T) {
 	for name, o := range map[string]Options{"session": {}, "exits": {Returns: plan.ExitReturns}} {
 		t.Run(name, func(t *testing.T) {
 			testenv.NeedUprobes(t)
-			target := run(t, testenv.CompileCText(t, gateProgram, "-pthread"))
+			target := run(t, testenv.CompileCText(t, gateProgram, "-pthread"), "until told")
 			p := provider(t, o)
 			set, err := gate.NewSet(1, true)
 			if err != nil {
@@ -382,7 +395,7 @@ func TestDetachAndAttach(t *testing.T) {
 				t.Fatal(err)
 			}
 			target.step()
-			time.Sleep(60 * time.Millisecond)
+			more(t, sink)
 			for range 2 { // the second time there is nothing to do
 				if err := src.Detach(); err != nil {
 					t.Fatal(err)
@@ -406,6 +419,7 @@ func TestDetachAndAttach(t *testing.T) {
 			if n := len(p.Probes()); n != 1 {
 				t.Errorf("%d probes are listed", n)
 			}
+			more(t, sink)
 			target.finish(success)
 			sink.wait(t)
 			early, late := 0, 0
