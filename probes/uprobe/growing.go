@@ -46,6 +46,7 @@ type growing struct {
 	mu      sync.Mutex
 	parts   []*source           // the first one included
 	known   map[mappedIn]change // probed, or as of that change without a function to probe
+	since   map[mappedIn]int64  // when files were mapped first that could not be probed then
 	stopped bool
 	done    chan struct{} // closed when nothing is attached any more
 }
@@ -78,6 +79,12 @@ func (f *found) open() (*os.File, error) {
 	return process.OpenModule(f.process.PID, f.mapping)
 }
 
+// still reports whether the mapping is there as it was found.
+func (f *found) still() bool {
+	mappings, _ := process.Modules(f.process.PID)
+	return slices.Contains(mappings, f.mapping)
+}
+
 // changed is the change of the file, false if it is gone.
 func (f *found) changed() (change, bool) {
 	file, err := f.open()
@@ -100,7 +107,7 @@ const (
 func newGrowing(p *Provider, spec *plan.Acquire, cols []column, links linkKind, c *coming, first *source) *growing {
 	g := &growing{
 		provider: p, spec: spec, cols: cols, links: links, coming: c,
-		known: map[mappedIn]change{}, done: make(chan struct{}), heard: make(chan process.Mapped, maxHeard), matcher: process.NewMatcher(spec.Target),
+		known: map[mappedIn]change{}, since: map[mappedIn]int64{}, done: make(chan struct{}), heard: make(chan process.Mapped, maxHeard), matcher: process.NewMatcher(spec.Target),
 	}
 	// What is left to be tested does not depend on the functions.
 	if values, err := newReadings(spec, slices.Clone(cols), valuesOf(spec), nil); err == nil {
@@ -423,11 +430,21 @@ func (g *growing) consider(f found) {
 		g.merge.lost(fmt.Sprintf("more than %d modules loaded", maxGrown), 1)
 		return
 	}
-	if err := g.grow(&f); err != nil {
-		g.forget(key, changed, err)
+	err := g.grow(&f)
+	if err != nil && !f.left && !f.still() {
+		f.left = true // while it was looked at: what was found there does not count
+		err = g.grow(&f)
+	}
+	if err != nil {
+		g.forget(key, changed, f.at, err)
 		g.refuse(name, err)
 		return
 	}
+	g.mu.Lock()
+	if first := g.since[key]; first != 0 {
+		f.at = first
+	}
+	g.mu.Unlock()
 	if f.at == 0 {
 		g.merge.lost(fmt.Sprintf("calls in %s before it was probed", name), 1)
 		return
@@ -439,7 +456,7 @@ func (g *growing) consider(f found) {
 // forget has a file that was not probed for err tried again when it is mapped
 // next, by whomever: what failed was perhaps this process, or the moment. One that
 // has no such function is, once it has changed.
-func (g *growing) forget(key mappedIn, changed change, err error) {
+func (g *growing) forget(key mappedIn, changed change, at int64, err error) {
 	var none *noFunction
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -447,6 +464,9 @@ func (g *growing) forget(key mappedIn, changed change, err error) {
 		g.known[key] = changed
 	} else {
 		delete(g.known, key)
+		if g.since[key] == 0 && len(g.since) < maxHeard {
+			g.since[key] = at
+		}
 	}
 }
 
