@@ -106,7 +106,7 @@ func (s *session) handlerSettings() plan.HandlerSettings {
 	return plan.HandlerSettings{
 		MinSamples: count("handler_min_samples"), MinChildSamples: count("handler_min_child_samples"), MinShare: share("handler_min_share"),
 		WaitRatio: share("handler_wait_ratio"), WaitShare: share("handler_wait_share"), IORatio: share("handler_io_ratio"), IOShare: share("handler_io_share"),
-		RunRatio: share("handler_run_ratio"),
+		RunRatio: share("handler_run_ratio"), OutputRatio: share("handler_output_ratio"),
 	}
 }
 

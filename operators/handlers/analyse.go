@@ -53,21 +53,23 @@ const (
 )
 
 // Analyse finds the event handlers: callbacks first, each by name, once. What is
-// called by a library in between waiting or reading is an event, no callback.
+// called by a library in between waiting or reading is an event, no callback; a
+// thread's loop that a library called is neither.
 func (t *Trie) Analyse(s Settings) []Handler {
-	a := analysis{trie: t, settings: s, found: map[key]*Handler{}, handling: map[Name]bool{}, subtree: map[*Node]Counts{}}
+	a := analysis{trie: t, settings: s, found: map[key]*Handler{}, handling: map[Name]bool{}, loops: map[Name]bool{}, subtree: map[*Node]Counts{}}
 	for _, root := range []*Node{&t.root, &t.pools} {
+		a.pool = root == &t.pools
 		for _, n := range root.children {
 			total := a.sum(n)
 			a.total = float64(total.Total() + total[Blocked])
-			a.visit(n)
+			a.loops[n.Name] = a.visit(n) == NodeWait || a.loops[n.Name]
 		}
 	}
 	for k := range a.found {
 		a.handling[k.Name] = true
 	}
 	for name, n := range t.callbacks {
-		if !a.handling[name] && n >= s.MinSamples && float64(n) >= s.MinShare*float64(t.Samples) {
+		if !a.handling[name] && !a.loops[name] && n >= s.MinSamples && float64(n) >= s.MinShare*float64(t.Samples) {
 			a.add(Handler{Name: name, Kind: Callback, Samples: n, Confidence: wilson(n, t.Samples)})
 		}
 	}
@@ -91,8 +93,10 @@ type analysis struct {
 	trie     *Trie
 	settings Settings
 	total    float64 // samples of the thread's first function that is looked at
+	pool     bool    // which is the system's
 	found    map[key]*Handler
 	handling map[Name]bool    // functions that handle events, or call one that does
+	loops    map[Name]bool    // first functions of threads that wait for events
 	subtree  map[*Node]Counts // of a node's callees, at any depth
 }
 
@@ -103,8 +107,20 @@ func (a *analysis) sum(n *Node) Counts {
 		below.add(a.sum(c))
 	}
 	a.subtree[n] = below
-	below.add(n.Own)
+	below.add(a.own(n))
 	return below
+}
+
+// own are the counts of a node by which it is judged. Among what the system's code
+// runs, that code waits for what it gives to the user's functions: one of these that
+// waits does so for its own ends, or is another thread's loop, and a loop that is
+// busy beside it handles no event of its.
+func (a *analysis) own(n *Node) Counts {
+	c := n.Own
+	if a.pool && !n.system {
+		c[Wait], c[IO] = 0, 0
+	}
+	return c
 }
 
 // all are the counts of a node and its callees.
@@ -120,8 +136,8 @@ func (a *analysis) counts(n *Node) (c Counts, ok bool) {
 	enough := func(c Counts, least uint64) bool {
 		return c.Total() >= least && float64(c.Total()) >= a.settings.MinShare*a.total
 	}
-	if enough(n.Own, a.settings.MinSamples) {
-		return n.Own, true
+	if own := a.own(n); enough(own, a.settings.MinSamples) {
+		return own, true
 	}
 	below := a.subtree[n]
 	return below, enough(below, a.settings.MinChildSamples)
@@ -148,9 +164,25 @@ func (a *analysis) typeOf(n *Node) Type {
 }
 
 // visit looks for the patterns of figure 2 at a node, and at its callees where
-// they may have more. A callee that does a little of everything may be what
-// handles an event or what waits for one, and is neither.
-func (a *analysis) visit(n *Node) {
+// they may have more. It returns the kind of node that n is; "": of none.
+func (a *analysis) visit(n *Node) (node string) {
+	node, found, all := a.pattern(n)
+	for _, c := range found {
+		a.event(node, c)
+	}
+	if !all {
+		for _, c := range n.children {
+			a.visit(c)
+		}
+	}
+	return node
+}
+
+// pattern is the one of figure 2 that a node is of, as the kind of node that gets
+// the events and those of its callees that handle them; none: "". Where all is true
+// its callees are not looked at further. A callee that does a little of everything
+// may be what handles an event or what waits for one, and is neither.
+func (a *analysis) pattern(n *Node) (node string, found []*Node, all bool) {
 	of := map[Type][]*Node{}
 	for _, c := range n.children {
 		if typ := a.typeOf(c); typ != Any && !isClock(c.Name.Function) {
@@ -158,35 +190,32 @@ func (a *analysis) visit(n *Node) {
 		}
 	}
 	waits, ios, runs := of[Waiting], of[Transferring], of[Running]
-	node := a.typeOf(n)
-	switch {
-	case node == Waiting && len(runs) > 0 && len(waits) == 0:
-		a.events(NodeWait, runs, ios)
-		return
-	case len(waits) == 1 && len(runs) > 0:
-		a.events(NodeWait, runs, ios)
-	case node == Transferring && len(runs) > 0 && len(waits) == 0 && len(ios) == 0:
-		a.events(NodeIO, runs)
-		return
-	case len(ios) == 1 && len(runs) > 0 && len(waits) == 0:
-		a.events(NodeIO, runs)
+	if len(runs) == 0 {
+		return "", nil, false
 	}
-	for _, c := range n.children {
-		a.visit(c)
+	switch typ := a.typeOf(n); {
+	case typ == Waiting && len(waits) == 0:
+		return NodeWait, append(runs, ios...), true
+	case len(waits) == 1:
+		return NodeWait, append(runs, ios...), false
+	case typ == Transferring && len(waits) == 0 && len(ios) == 0:
+		return NodeIO, runs, true
+	case len(ios) == 1 && len(waits) == 0:
+		return NodeIO, runs, false
 	}
+	return "", nil, false
 }
 
-func (a *analysis) events(node string, groups ...[]*Node) {
-	for _, g := range groups {
-		for _, n := range g {
-			a.event(node, n)
-		}
-	}
+// writes reports whether a function writes what others have made: its samples are
+// nearly all of system calls that write, which it or the system's code below it
+// makes. One that has its callees write does more, which they are told.
+func (a *analysis) writes(n *Node) bool {
+	return float64(n.Own[Output]) > a.settings.OutputRatio*float64(a.all(n).Total())
 }
 
 // event notes that n handles events; what the user calls so is found below the
 // system's functions, and below one without a name that does nothing but call
-// another.
+// another. What only writes handles none.
 func (a *analysis) event(node string, n *Node) {
 	c := a.all(n)
 	if n.system || isWrapper(n.Name.Function) {
@@ -195,14 +224,16 @@ func (a *analysis) event(node string, n *Node) {
 		}
 		return
 	}
+	called := n
+	if begun := a.trie.root.children[n.Name]; a.pool && begun != nil {
+		called = begun // in pools the user's functions end the stacks
+	}
+	if a.writes(called) {
+		return
+	}
 	if isNameless(n.Name.Function) {
-		callees := n.children
-		if begun := a.trie.root.children[n.Name]; len(callees) == 0 && begun != nil {
-			callees = begun.children // in pools the user's functions end the stacks
-			c = a.all(begun)
-		}
-		for _, callee := range callees {
-			if share := float64(a.all(callee).Total()) / float64(c.Total()); share > forwarded {
+		for _, callee := range called.children {
+			if share := float64(a.all(callee).Total()) / float64(a.all(called).Total()); share > forwarded {
 				a.handling[n.Name] = true
 				a.event(node, callee)
 				return

@@ -127,7 +127,20 @@ func TestPatterns(t *testing.T) {
 		}, "EVENT handle NODE_WAIT 500"},
 		{"what is written does not bring events", samples{
 			{"-read next loop main", IO, 1000}, {"handle loop main", Run, 50}, {"-write answer loop main", Output, 50},
-		}, "EVENT answer NODE_IO 50, EVENT handle NODE_IO 50"},
+		}, "EVENT handle NODE_IO 50"},
+		{"a function writes what others have made", samples{
+			{"-recv read loop main", Wait, 1000}, {"execute sub_12 loop main", Run, 300}, {"-send flush sub_34 loop main", Output, 60}, {"flush sub_34 loop main", Run, 9},
+		}, "EVENT execute NODE_WAIT 300"},
+		{"a handler that has others write", samples{
+			{"-epoll_wait loop main", Wait, 1000}, {"-send flush answer loop main", Output, 56}, {"answer loop main", Run, 3},
+		}, "EVENT answer NODE_WAIT 59"},
+		{"a handler that writes its results", samples{
+			{"-epoll_wait loop main", Wait, 1000}, {"-send handle loop main", Output, 60}, {"compute handle loop main", Run, 40},
+		}, "EVENT handle NODE_WAIT 100"},
+		{"threads' loops beside each other, of which one is busy", samples{
+			{"-futex pop work -thread_of_library", Wait, 900}, {"job work -thread_of_library", Run, 50},
+			{"-futex pop serve -thread_of_library", Wait, 100}, {"serve -thread_of_library", Run, 300}, {"query serve -thread_of_library", Run, 300},
+		}, "EVENT job NODE_WAIT 50, EVENT query NODE_WAIT 300"},
 		{"one loop among many threads at rest", samples{
 			{"-futex idle", Wait, 100_000}, {"-epoll_wait loop main", Wait, 100}, {"handle loop main", Run, 50},
 		}, "EVENT handle NODE_WAIT 50"},

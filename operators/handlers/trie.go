@@ -10,8 +10,9 @@ import (
 type State uint8
 
 // IO is what may bring an event: reading, accepting. Output is the rest of the
-// paper's IO: a program writes what it has done. Blocked threads wait for a lock,
-// which is no event: they are counted, and left out of all ratios.
+// paper's IO: a program writes what it has done, or wakes a thread that is to do
+// more. Blocked threads wait for a lock, which is no event: they are counted, and
+// left out of all ratios.
 const (
 	Run State = iota
 	Wait

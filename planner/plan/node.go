@@ -213,7 +213,7 @@ type HandlerSettings struct {
 	MinSamples, MinChildSamples            uint64
 	MinShare                               float64
 	WaitRatio, WaitShare, IORatio, IOShare float64
-	RunRatio                               float64
+	RunRatio, OutputRatio                  float64
 }
 
 // ReturnProbes is how the returns of functions are observed: by the kernel's

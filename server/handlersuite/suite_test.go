@@ -3,9 +3,12 @@ package handlersuite
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -31,6 +34,10 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(code)
 }
+
+// record is where the stacks of each program are written to, for tests of the analysis
+// itself (endoscope/operators/handlers, testdata/stacks).
+var record = flag.String("record", "", "`folder` to write stacks to")
 
 // program is one whose handlers are known.
 type program struct {
@@ -70,6 +77,9 @@ func TestPrecisionAndRecall(t *testing.T) {
 					}
 				}
 				found := p.observe(t, pid, settings)
+				if *record != "" {
+					p.record(t, pid, settings)
+				}
 				s := p.judge(found)
 				mu.Lock()
 				defer mu.Unlock()
@@ -190,6 +200,38 @@ func (p *program) observe(t *testing.T, pid int, settings []string) (found []han
 	t.Logf("%s: stable after %v", p.name, time.Since(begin).Round(time.Second))
 	slices.SortFunc(found, func(a, b handler) int { return int(b.samples - a.samples) })
 	return found
+}
+
+// record writes what samples of the program's stacks are, a line each: how often it
+// was seen, what the thread did, by stack_sample's columns state and syscall, and the
+// functions, outermost first; those of the system begin with '-'.
+func (p *program) record(t *testing.T, pid int, settings []string) {
+	t.Helper()
+	lines := map[string]int{}
+	for _, row := range ask(t, pid, settings, "SELECT state, syscall, stack FROM SAMPLE(stack_sample, 10ms) FOR 4s", nil) {
+		frames, _ := row[2].A.([]batch.Value)
+		var stack []string
+		for _, f := range slices.Backward(frames) {
+			name := f.A.([]batch.Value)
+			if text := name[0].S; name[2].S != "user" {
+				stack = append(stack, "-"+text)
+			} else {
+				stack = append(stack, text)
+			}
+		}
+		syscall := row[1].S
+		if row[1].IsNull {
+			syscall = "-"
+		}
+		lines[row[0].S+" "+syscall+" "+strings.Join(stack, ";")]++
+	}
+	var text strings.Builder
+	for _, line := range slices.Sorted(maps.Keys(lines)) {
+		fmt.Fprintf(&text, "%d %s\n", lines[line], line)
+	}
+	if err := os.WriteFile(filepath.Join(*record, strings.NewReplacer(" ", "_", ",", "").Replace(p.name)+".txt"), []byte(text.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // names are those of handlers, in order.
