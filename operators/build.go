@@ -13,8 +13,8 @@ import (
 
 // Options of a graph.
 type Options struct {
-	// Start is when the query was armed, ns since the epoch: RATE and EMIT
-	// EVERY count from it.
+	// Start is when the query was armed, ns since the epoch: RATE counts from it.
+	// Where that is not known yet, [Graph.Armed] says it.
 	Start int64
 	// Clock tells the time, ns since the epoch, by which RATE counts; nil: this
 	// machine's.
@@ -67,8 +67,17 @@ type Graph struct {
 	// Options.Stats; nil without.
 	Stats []*Stats
 
-	values  []*values
-	inserts []*insert
+	values     []*values
+	inserts    []*insert
+	aggregates []*aggregate
+}
+
+// Armed says when the query was armed, ns since the epoch, where Options.Start could
+// not. It is called before the graph is given anything.
+func (g *Graph) Armed(at int64) {
+	for _, a := range g.aggregates {
+		a.start = at
+	}
 }
 
 // StartValues pushes the rows of the plan's constant relations and closes
@@ -205,6 +214,7 @@ func (b *builder) operator(n plan.Node, down Operator) (Operator, error) {
 		if err != nil {
 			return nil, err
 		}
+		b.g.aggregates = append(b.g.aggregates, a)
 		return a, b.merge(n, a)
 	case *plan.Distinct:
 		return newDistinct(n, down, limit), nil

@@ -34,6 +34,7 @@ type query struct {
 	last      operators.Operator // takes the rows; nil: out does
 	started   time.Time          // set before armed
 	began     int64              // the same by the clock of events, ns since the epoch
+	ended     int64              // until when it was armed, by that clock; 0: it still is
 	armed     atomic.Bool        // graph and started may be read by others
 	state     atomic.Value       // string, for sys.queries
 
@@ -135,7 +136,7 @@ func (q *query) start() (err error) {
 		q.placement.out = q.out
 	}
 	graph, err := operators.Build(root, last, &operators.Options{
-		Start:      clock.Now(),
+		Clock:      q.now,
 		Stats:      true,
 		JoinMemory: q.joinMemory, EncoderBudget: q.encoderBudget,
 		Demand: q.onDemand,
@@ -172,6 +173,7 @@ func (q *query) start() (err error) {
 	}
 	q.gating.start()
 	q.started, q.began = time.Now(), clock.Now()
+	graph.Armed(q.began)
 	q.placement.begin(q.started, q.began)
 	for _, f := range q.feeds {
 		if f.standby == nil {
@@ -194,6 +196,15 @@ func (q *query) start() (err error) {
 	}
 	go q.run(q.ctx)
 	return nil
+}
+
+// now is the time by which rates count: once the query ends, that of its end. What was
+// under way then may be given later.
+func (q *query) now() int64 {
+	if q.ended != 0 {
+		return q.ended
+	}
+	return clock.Now()
 }
 
 // armedAt is when the query was armed; NULL before.
@@ -307,6 +318,7 @@ func (q *query) loop(ctx context.Context) error {
 		select {
 		case <-q.q.ready:
 		case <-timers.deadlineC():
+			r.ended = r.began + int64(q.plan.For)
 			r.halt()
 		case <-stop:
 			stop = nil
@@ -327,6 +339,7 @@ func (q *query) loop(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+	r.ended = r.now()
 	r.out.hurried.Store(false) // nothing comes any more that could be lost by waiting
 	// An interval that ends with the query is an interval.
 	if r.every > 0 && q.plan.For > 0 && q.plan.For%r.every == 0 && time.Since(q.started) >= q.plan.For && r.ticks < int64(q.plan.For/r.every) {
@@ -352,6 +365,7 @@ func aboutTarget(f *feed) bool {
 func (r *runner) halt() {
 	if !r.stopping {
 		r.stopping = true
+		r.ended = r.now()
 		r.out.hurried.Store(false)
 		r.state.Store("ending")
 		r.disarm(false)

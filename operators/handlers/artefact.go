@@ -15,6 +15,7 @@ import "strings"
 //     called by whoever used reflection.
 //   - Functions that output and collections call (toString, compare) are no
 //     callbacks.
+//   - Waking another thread is output: what it is to do is handed on.
 //   - Looking at the clock, which loops do at each event, is no handler.
 var (
 	artefactParts   = []string{"access$", "$$Lambda", ".deferwrap", "bridge$", "_GLOBAL__sub_I"}
@@ -29,13 +30,19 @@ var (
 		"currentTimeMillis": true, "nanoTime": true, "gettimeofday": true, "clock_gettime": true, "now": true, "Now": true,
 	}
 
+	// wakerNames are the C library's functions that wake other threads.
+	wakerNames = map[string]bool{
+		"pthread_cond_signal": true, "pthread_cond_broadcast": true, "__pthread_cond_signal": true, "__pthread_cond_broadcast": true,
+		"__lll_lock_wake": true, "lll_lock_wake": true, "sem_post": true, "futex_wake": true,
+	}
+
 	// keepers are parts of the names of C++'s that call a function later.
 	keepers = []string{"_Function_handler", "std::function", "std::__future", "_Async_state", "std::packaged_task", "std::call_once", "std::once_flag"}
 
 	// threadStarts are the system's functions that a thread's own are called by.
 	threadStarts = map[string]bool{
 		"_start": true, "__libc_start_main": true, "__libc_start_call_main": true, "__libc_start_main_impl": true, "clone": true, "clone3": true, "__clone": true, "__clone3": true,
-		"start_thread": true, "std::thread::_State_impl::_M_run": true, "execute_native_thread_routine": true,
+		"start_thread": true, "execute_native_thread_routine": true,
 		"runtime.goexit": true, "runtime.main": true, "runtime.mstart": true, "java.lang.Thread.run": true, "java.lang.Thread.runWith": true,
 		"Thread._bootstrap": true, "Thread._bootstrap_inner": true, "Thread.run": true, // Python's
 		"_bootstrap": true, "_bootstrap_inner": true, "run": true, // before 3.11
@@ -63,8 +70,11 @@ func isReflection(function string) bool {
 	return false
 }
 
+// isThreadStart reports whether threads begin with a function of the system's. That of
+// std::thread, made for what the thread is to do, is where this may wait: what is said
+// of it is said of the thread, so that it stays.
 func isThreadStart(function string) bool {
-	return threadStarts[function] || strings.HasPrefix(function, "std::thread::") || strings.HasPrefix(function, "std::__invoke") || strings.HasPrefix(function, "std::invoke") || strings.HasPrefix(function, "std::sys::") || isWrapper(function)
+	return threadStarts[function] || strings.HasPrefix(function, "std::thread::") && !strings.HasPrefix(function, "std::thread::_State_impl") || strings.HasPrefix(function, "std::sys::") || isWrapper(function)
 }
 
 // isNameless reports whether its users do not know a function by its name.
@@ -99,6 +109,7 @@ func isTransparent(function string) bool {
 }
 
 func isIncidental(function string) bool { return incidentalNames[simpleName(function)] }
+func isWaker(function string) bool      { return wakerNames[function] }
 func isClock(function string) bool      { return clockNames[simpleName(function)] }
 
 // simpleName is a function's name without its class, package or namespace.

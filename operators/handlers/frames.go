@@ -20,6 +20,7 @@ const (
 	threadStart
 	incidental
 	transparent
+	waker
 )
 
 func (f *Frame) is(t traits) bool {
@@ -28,7 +29,7 @@ func (f *Frame) is(t traits) bool {
 		for _, one := range []struct {
 			trait traits
 			holds func(string) bool
-		}{{artefact, isArtefact}, {threadStart, isThreadStart}, {incidental, isIncidental}, {transparent, isTransparent}} {
+		}{{artefact, isArtefact}, {threadStart, isThreadStart}, {incidental, isIncidental}, {transparent, isTransparent}, {waker, isWaker}} {
 			if one.holds(f.Function) {
 				f.traits |= one.trait
 			}

@@ -141,6 +141,11 @@ func TestPatterns(t *testing.T) {
 			{"-futex pop work -thread_of_library", Wait, 900}, {"job work -thread_of_library", Run, 50},
 			{"-futex pop serve -thread_of_library", Wait, 100}, {"serve -thread_of_library", Run, 300}, {"query serve -thread_of_library", Run, 300},
 		}, "EVENT job NODE_WAIT 50, EVENT query NODE_WAIT 300"},
+		{"threads of a library's, of which one waits by itself and another is busy", samples{
+			{"-nanosleep -std::thread::_State_impl<c>::_M_run -sub_d4 -start_thread -clone3", Wait, 900}, {"on_timer -std::thread::_State_impl<c>::_M_run -sub_d4 -start_thread -clone3", Run, 100},
+			{"-futex pop serve -std::thread::_State_impl<b>::_M_run -sub_d4 -start_thread -clone3", Wait, 100}, {"serve -std::thread::_State_impl<b>::_M_run -sub_d4 -start_thread -clone3", Run, 300},
+			{"query serve -std::thread::_State_impl<b>::_M_run -sub_d4 -start_thread -clone3", Run, 300},
+		}, "EVENT on_timer NODE_WAIT 100, EVENT query NODE_WAIT 300"},
 		{"one loop among many threads at rest", samples{
 			{"-futex idle", Wait, 100_000}, {"-epoll_wait loop main", Wait, 100}, {"handle loop main", Run, 50},
 		}, "EVENT handle NODE_WAIT 50"},

@@ -29,8 +29,5 @@ func StateOf(state, syscall string) State {
 	case "BLOCKED":
 		return Blocked
 	}
-	if syscall == "futex" { // it wakes another thread: hands on what it has for it
-		return Output
-	}
 	return Run
 }

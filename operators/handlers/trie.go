@@ -96,6 +96,7 @@ type Trie struct {
 type place struct {
 	root, pool *Node
 	callbacks  []Name
+	wakes      bool // what runs there wakes another thread
 }
 
 // Add accumulates a stack, leaf first. What the system's functions at its leaf
@@ -115,6 +116,9 @@ func (t *Trie) Add(stack []Frame, state State) {
 		}
 		p = t.find(stack)
 		t.places[&stack[0]] = p
+	}
+	if state == Run && p.wakes {
+		state = Output
 	}
 	if p.root != nil {
 		p.root.Own[state]++
@@ -145,9 +149,8 @@ func (t *Trie) find(stack []Frame) (p place) {
 	if t.whole {
 		return place{root: t.walk(&t.root, path, func(*Frame) bool { return true })}
 	}
-	for len(path) > 0 && path[len(path)-1].System && path[len(path)-1].is(threadStart) {
-		path = path[:len(path)-1]
-	}
+	p.wakes = len(path) > 0 && path[0].System && path[0].is(waker)
+	path = withoutStart(path)
 	if len(path) == 0 {
 		return place{}
 	}
@@ -165,6 +168,20 @@ func (t *Trie) find(stack []Frame) (p place) {
 	}
 	p.root = t.walk(&t.root, path, func(f *Frame) bool { return !f.System })
 	return p
+}
+
+// withoutStart is a path without the system's functions that begin threads. Libraries
+// begin them by functions of their own, which may have no name.
+func withoutStart(path []*Frame) []*Frame {
+	begun := false
+	for n := len(path); n > 0; n-- {
+		f := path[n-1]
+		if !f.System || !f.is(threadStart) && !(begun && n > 1 && path[n-2].System && isNameless(f.Function)) {
+			return path[:n]
+		}
+		begun = f.is(threadStart)
+	}
+	return nil
 }
 
 // walk goes from n along the frames of a path that are taken, making nodes; nil
