@@ -63,6 +63,9 @@ type Leaf struct {
 type Graph struct {
 	// Leaves are in the order of plan.Leaves.
 	Leaves []Leaf
+	// Standing are the leaves of plan.Values that are Standing: they get no rows,
+	// but signals, as others, and Close when the query ends.
+	Standing []Leaf
 	// Stats are in the order of plan.Tree, one for each node, with
 	// Options.Stats; nil without.
 	Stats []*Stats
@@ -201,6 +204,10 @@ func (b *builder) operator(n plan.Node, down Operator) (Operator, error) {
 	case *plan.Acquire:
 		return nil, b.leaf(n, down)
 	case *plan.Values:
+		if n.Standing {
+			b.g.Standing = append(b.g.Standing, Leaf{Op: down})
+			return nil, nil
+		}
 		b.g.values = append(b.g.values, newValues(n, down, b.stats[n]))
 		return nil, nil
 	case *plan.Filter:

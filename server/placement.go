@@ -10,7 +10,6 @@ import (
 	"endoscope/planner"
 	"endoscope/planner/cost"
 	"endoscope/planner/plan"
-	"endoscope/probes/clock"
 	"endoscope/server/wire"
 )
 
@@ -26,8 +25,9 @@ type placement struct {
 	encoded []byte // the fragment
 	out     *outlet
 	first   division
-	armed   time.Time // when the query was
-	began   int64     // the same by the clock of events
+	armed   time.Time    // when the query was
+	began   int64        // the same by the clock of events
+	now     func() int64 // by that clock; at the query's end: when it was over
 
 	lower *operators.Graph      // Lower at this site
 	stage *operators.FirstStage // nil: there is none
@@ -280,7 +280,7 @@ func (p *placement) Close(ctx context.Context, port int) error {
 	if err := p.flush(ctx); err != nil {
 		return err
 	}
-	if err := p.out.cue(ctx, wire.Cue{Kind: wire.CueEnd, Time: clock.Now() - p.began}); err != nil {
+	if err := p.out.cue(ctx, wire.Cue{Kind: wire.CueEnd, Time: p.now() - p.began}); err != nil {
 		return err
 	}
 	return p.out.Close(ctx, port)

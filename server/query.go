@@ -34,7 +34,7 @@ type query struct {
 	last      operators.Operator // takes the rows; nil: out does
 	started   time.Time          // set before armed
 	began     int64              // the same by the clock of events, ns since the epoch
-	ended     int64              // until when it was armed, by that clock; 0: it still is
+	until     int64              // when that was over, by that clock; 0: it is not
 	armed     atomic.Bool        // graph and started may be read by others
 	state     atomic.Value       // string, for sys.queries
 
@@ -133,7 +133,7 @@ func (q *query) start() (err error) {
 	}
 	if q.placement != nil {
 		last, root = q.placement, q.placement.Base
-		q.placement.out = q.out
+		q.placement.out, q.placement.now = q.out, q.now
 	}
 	graph, err := operators.Build(root, last, &operators.Options{
 		Clock:      q.now,
@@ -201,10 +201,22 @@ func (q *query) start() (err error) {
 // now is the time by which rates count: once the query ends, that of its end. What was
 // under way then may be given later.
 func (q *query) now() int64 {
-	if q.ended != 0 {
-		return q.ended
+	if q.until != 0 {
+		return q.until
 	}
 	return clock.Now()
+}
+
+// noteEnd says that what happens from now on is not the query's, nor what happened
+// since FOR was over.
+func (q *query) noteEnd() {
+	if q.until != 0 {
+		return
+	}
+	q.until = clock.Now()
+	if q.plan.For > 0 {
+		q.until = min(q.until, q.began+int64(q.plan.For))
+	}
 }
 
 // armedAt is when the query was armed; NULL before.
@@ -295,6 +307,13 @@ func (q *query) loop(ctx context.Context) error {
 	if err := q.graph.StartValues(ctx); err != nil {
 		return err
 	}
+	// Of what cannot bring rows there are only results at intervals.
+	standing := r.open == 0 && r.every > 0 && len(q.graph.Standing) > 0
+	if standing {
+		q.leaves = append(q.leaves, q.graph.Standing...)
+	} else if err := closeAll(ctx, q.graph.Standing); err != nil {
+		return err
+	}
 	timers := &r.timers
 	defer timers.stop()
 	if q.plan.For > 0 {
@@ -308,17 +327,16 @@ func (q *query) loop(ctx context.Context) error {
 	}
 	stop := q.stop
 	r.out.stop, r.out.deadline, r.out.halt = q.stop, timers.deadlineC(), r.halt
-	for r.open > 0 {
+	for r.open > 0 || standing && !r.stopping {
 		if err := r.drainQueue(ctx); err != nil {
 			return err
 		}
-		if r.open == 0 {
+		if r.open == 0 && !standing {
 			break
 		}
 		select {
 		case <-q.q.ready:
 		case <-timers.deadlineC():
-			r.ended = r.began + int64(q.plan.For)
 			r.halt()
 		case <-stop:
 			stop = nil
@@ -339,7 +357,7 @@ func (q *query) loop(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	r.ended = r.now()
+	r.noteEnd()
 	r.out.hurried.Store(false) // nothing comes any more that could be lost by waiting
 	// An interval that ends with the query is an interval.
 	if r.every > 0 && q.plan.For > 0 && q.plan.For%r.every == 0 && time.Since(q.started) >= q.plan.For && r.ticks < int64(q.plan.For/r.every) {
@@ -347,7 +365,11 @@ func (q *query) loop(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, l := range q.leaves {
+	return closeAll(ctx, q.leaves)
+}
+
+func closeAll(ctx context.Context, leaves []operators.Leaf) error {
+	for _, l := range leaves {
 		if err := l.Op.Close(ctx, l.Port); err != nil {
 			return err
 		}
@@ -365,7 +387,7 @@ func aboutTarget(f *feed) bool {
 func (r *runner) halt() {
 	if !r.stopping {
 		r.stopping = true
-		r.ended = r.now()
+		r.noteEnd()
 		r.out.hurried.Store(false)
 		r.state.Store("ending")
 		r.disarm(false)

@@ -267,22 +267,50 @@ func (s *session) enter(q *query) error {
 }
 
 // holdBack has the session's command, if it has one, run when q is armed, and
-// tells who wants to know it.
+// tells who wants to know it. A query that observes something else meanwhile ends
+// with the command.
 func (s *session) holdBack(q *query) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(q.feeds) == 0 {
-		return
+	if len(q.feeds) == 0 && emitEvery(q.plan.Root) == 0 {
+		return // it is over at once
 	}
 	c, armed := s.command, s.armed
 	q.release = func() {
 		if c != nil {
+			over := c.ExitCode() >= 0
 			_ = c.Release() // it may have been killed meanwhile
+			if !over && !q.ofCommand() {
+				go q.endWith(c)
+			}
 		}
 		if armed != nil {
 			armed()
 		}
 	}
+}
+
+// endWith ends q when a command has ended.
+func (q *query) endWith(c *process.Command) {
+	select {
+	case <-c.Wait():
+		q.end()
+	case <-q.done:
+	}
+}
+
+// ofCommand reports whether what q says of processes is of its session's command alone:
+// then it ends by itself, with the last of these.
+func (q *query) ofCommand() bool {
+	found := false
+	for _, f := range q.feeds {
+		if aboutTarget(f) {
+			if found = f.spec.Target.Command; !found {
+				return false
+			}
+		}
+	}
+	return found
 }
 
 // tell notifies the user, if they still listen.

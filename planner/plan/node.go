@@ -138,10 +138,13 @@ type (
 		Path   string
 		Append bool
 	}
-	// Values is a constant relation (SHOW, DESCRIBE, EXPLAIN).
+	// Values is a constant relation (SHOW, DESCRIBE, EXPLAIN). One that is Standing
+	// is in the place of something live that cannot bring a row: results at intervals
+	// go on over it.
 	Values struct {
-		Rows [][]Const
-		Out  Schema
+		Rows     [][]Const
+		Out      Schema
+		Standing bool
 	}
 )
 

@@ -1,6 +1,11 @@
 package rules
 
-import "endoscope/planner/plan"
+import (
+	"slices"
+
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+)
 
 var filterRules = []Rule{
 	{
@@ -28,7 +33,7 @@ var filterRules = []Rule{
 				return n, false
 			}
 			if v, ok := constBool(f.Cond); ok && !v {
-				return &plan.Values{Out: n.Schema()}, true
+				return &plan.Values{Out: n.Schema(), Standing: isLive(f.Input)}, true
 			}
 			return n, false
 		},
@@ -121,6 +126,14 @@ var filterRules = []Rule{
 			c.Input = &plan.Filter{Input: d.Input, Cond: cond}
 			return &c
 		}),
+}
+
+// isLive reports whether any of what n acquires has no end of its own.
+func isLive(n plan.Node) bool {
+	return slices.ContainsFunc(plan.Leaves(n), func(a *plan.Acquire) bool {
+		s := catalog.Find(a.Stream)
+		return a.Stream != "file" && a.Stream != "series" && (s == nil || s.Kind != catalog.Snapshot || a.Every > 0)
+	})
 }
 
 // pushRule makes the rule that moves a filter below a node of type N.
