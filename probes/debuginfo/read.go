@@ -20,6 +20,9 @@ type Info struct {
 	// Locations are .debug_loc (DWARF 2 to 4), LocationLists and Addresses .debug_loclists
 	// and .debug_addr (DWARF 5); nil where there are none.
 	Locations, LocationLists, Addresses []byte
+
+	ranges, rangeLists []byte
+	units              []unitVersion
 }
 
 // recovered turns a panic of package dwarf or elf into an error.
@@ -44,7 +47,7 @@ func Read(f *elf.File) (d *Info, err error) {
 	defer recovered(&err)
 	size := uint64(0)
 	found := map[string]*elf.Section{}
-	for _, name := range []string{"abbrev", "info", "str", "line", "ranges", "rnglists", "line_str", "str_offsets", "addr", "loc", "loclists"} {
+	for _, name := range []string{"abbrev", "info", "types", "str", "line", "ranges", "rnglists", "line_str", "str_offsets", "addr", "loc", "loclists"} {
 		s := Section(f, name)
 		if s == nil {
 			continue
@@ -75,22 +78,33 @@ func Read(f *elf.File) (d *Info, err error) {
 			return nil, fmt.Errorf("has debug information that cannot be read: .debug_%s: %w", name, err)
 		}
 	}
-	data, err := dwarf.New(read["abbrev"], nil, nil, read["info"], read["line"], nil, read["ranges"], read["str"])
+	return Of(read)
+}
+
+// Of is the debug information of sections by their names without .debug_.
+func Of(sections map[string][]byte) (d *Info, err error) {
+	defer recovered(&err)
+	abbrev, info, err := joinTypes(sections["abbrev"], sections["info"], sections["types"])
+	if err != nil {
+		return nil, err
+	}
+	data, err := dwarf.New(abbrev, nil, nil, info, sections["line"], nil, sections["ranges"], sections["str"])
 	if err != nil {
 		return nil, fmt.Errorf("has damaged debug information: %w", err)
 	}
 	for _, name := range []string{"addr", "line_str", "str_offsets", "rnglists"} {
-		if b := read[name]; b != nil {
+		if b := sections[name]; b != nil {
 			if err := data.AddSection(".debug_"+name, b); err != nil {
 				return nil, fmt.Errorf("has damaged debug information: %w", err)
 			}
 		}
 	}
-	return &Info{Data: data, Locations: read["loc"], LocationLists: read["loclists"], Addresses: read["addr"]}, nil
+	return &Info{Data: data, Locations: sections["loc"], LocationLists: sections["loclists"], Addresses: sections["addr"],
+		ranges: sections["ranges"], rangeLists: sections["rnglists"], units: versionsOf(info)}, nil
 }
 
-// maxRangeBytes bounds the lists of ranges: package dwarf returns a whole one, unpacked to
-// several times of its size.
+// maxRangeBytes bounds the lists of ranges: a whole one is unpacked to several times of its
+// size.
 var maxRangeBytes = map[string]uint64{"ranges": 128 << 20, "rnglists": 64 << 20}
 
 // unpack reads a section into memory that is taken once, as much as it says it has.

@@ -54,19 +54,20 @@ const (
 )
 
 // Body finds what is known of the inside of function i of module m.
-func (f *Info) Body(m *symbols.Module, i int) (b *Body, err error) {
+func (f *Info) Body(m *symbols.Module, i int) (*Body, error) { return f.body(m.Function(i)) }
+
+func (f *Info) body(of symbols.Function) (b *Body, err error) {
 	defer recovered(&err)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.left = maxSpent
-	of := m.Function(i)
 	unit, e, err := f.subprogram(of.Addr)
 	if err != nil {
 		return nil, err
 	}
 	b = &Body{fn: &Function{Name: of.Name, info: f}, unit: unit, lang: of.Lang}
 	b.frame, _ = e.Val(dwarf.AttrFrameBase).([]byte)
-	ranges, err := f.d.Ranges(e)
+	ranges, err := f.d.Ranges(unit, e, f.spend)
 	if err != nil {
 		return nil, fmt.Errorf("has damaged debug information: %w", err)
 	}
@@ -89,7 +90,7 @@ func (b *Body) collect(e *dwarf.Entry, scope [][2]uint64, golang bool, depth int
 	for _, c := range children {
 		switch c.Tag {
 		case dwarf.TagLexDwarfBlock:
-			inner, err := f.d.Ranges(c)
+			inner, err := f.d.Ranges(b.unit, c, f.spend)
 			if err != nil {
 				return fmt.Errorf("has damaged debug information: %w", err)
 			}

@@ -15,16 +15,11 @@ import (
 
 // exercise asks debug information everything that can be asked. Nothing may panic or hang.
 func exercise(abbrev, info, str, addr, locations, ranges, lines []byte) (functions int) {
-	d, err := dwarf.New(abbrev, nil, nil, info, nil, nil, nil, str)
+	d, err := debuginfo.Of(map[string][]byte{"abbrev": abbrev, "info": info, "str": str, "addr": addr, "loclists": locations, "rnglists": ranges, "line_str": lines})
 	if err != nil {
 		return 0
 	}
-	for name, b := range map[string][]byte{"addr": addr, "rnglists": ranges, "line_str": lines} {
-		if err := d.AddSection(".debug_"+name, b); err != nil {
-			return 0
-		}
-	}
-	f, err := open(&symbols.DebugInfo{Info: &debuginfo.Info{Data: d, LocationLists: locations, Addresses: addr}})
+	f, err := open(&symbols.DebugInfo{Info: d})
 	if err != nil {
 		return 0
 	}
@@ -44,6 +39,7 @@ func exercise(abbrev, info, str, addr, locations, ranges, lines []byte) (functio
 			continue
 		}
 		functions++
+		_, _ = f.body(symbols.Function{Addr: low, Lang: lang})
 		fn.Signature(lang)
 		at := Where{SPOffset: 8, MaxText: 64}
 		for i := range fn.Params {

@@ -216,12 +216,31 @@ func TestRangesAreBounded(t *testing.T) {
 	}
 	ranges = append(ranges, make([]byte, 16)...)
 	for _, units := range []int{2, maxRanges/inList + 1} {
-		d, err := dwarf.New(abbrev, nil, nil, bytes.Repeat(info, units), nil, nil, ranges, nil)
+		d, err := debuginfo.Of(map[string][]byte{"abbrev": abbrev, "info": bytes.Repeat(info, units), "ranges": ranges})
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := open(&symbols.DebugInfo{Info: &debuginfo.Info{Data: d}})
+		f, err := open(&symbols.DebugInfo{Info: d})
 		if tooMany := units*inList > maxRanges; tooMany != (err != nil) || !tooMany && len(f.units) != units*inList {
+			t.Errorf("%d units: %v", units, err)
+		}
+	}
+}
+
+// A list may be long and give no range.
+func TestRangeElementsAreBounded(t *testing.T) {
+	const inList = 1 << 17
+	unit := debugtree.Unit()
+	unit.Attrs[dwarf.AttrRanges] = int64(0)
+	abbrev, info, _ := debugtree.Sections(unit)
+	base := append(bytes.Repeat([]byte{0xff}, 8), make([]byte, 8)...)
+	ranges := append(bytes.Repeat(base, inList), make([]byte, 16)...)
+	for _, units := range []int{2, maxRangeElements/inList + 1} {
+		d, err := debuginfo.Of(map[string][]byte{"abbrev": abbrev, "info": bytes.Repeat(info, units), "ranges": ranges})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := open(&symbols.DebugInfo{Info: d}); (units > 2) != (err != nil) {
 			t.Errorf("%d units: %v", units, err)
 		}
 	}

@@ -74,6 +74,9 @@ func price(e *dwarf.Entry) int {
 	return n
 }
 
+// maxRangeElements is how many elements the lists of ranges of all units may have.
+const maxRangeElements = 1 << 24
+
 // maxRanges is how many ranges of addresses the units of a module may have.
 const maxRanges = 1 << 22
 
@@ -83,6 +86,7 @@ var errSplit = errors.New("has its debug information in .dwo files, which are no
 // index finds what the units cover.
 func (f *Info) index() (err error) {
 	defer recovered(&err)
+	f.left = maxRangeElements
 	r := f.d.Reader()
 	for {
 		e, err := r.Next()
@@ -93,7 +97,7 @@ func (f *Info) index() (err error) {
 			break
 		}
 		if e.Tag == dwarf.TagCompileUnit || e.Tag == dwarf.TagSkeletonUnit {
-			ranges, err := f.d.Ranges(e)
+			ranges, err := f.d.Ranges(e, e, f.spend)
 			if err != nil {
 				return err
 			}
@@ -198,7 +202,7 @@ func (f *Info) subprograms(unit *dwarf.Entry) (map[uint64]dwarf.Offset, error) {
 			depth--
 			continue
 		case e.Tag == dwarf.TagSubprogram:
-			if low, ok := f.begins(e); ok {
+			if low, ok := f.begins(unit, e); ok {
 				if _, have := out[low]; !have {
 					out[low] = e.Offset
 				}
@@ -226,14 +230,14 @@ func holdsFunctions(t dwarf.Tag) bool {
 }
 
 // begins is where the code of a function begins.
-func (f *Info) begins(e *dwarf.Entry) (uint64, bool) {
+func (f *Info) begins(unit, e *dwarf.Entry) (uint64, bool) {
 	if low, ok := e.Val(dwarf.AttrLowpc).(uint64); ok {
 		return low, true
 	}
 	if e.Val(dwarf.AttrRanges) == nil {
 		return 0, false
 	}
-	ranges, err := f.d.Ranges(e)
+	ranges, err := f.d.Ranges(unit, e, f.spend)
 	if err != nil || len(ranges) == 0 {
 		return 0, false
 	}

@@ -129,7 +129,7 @@ func (p *program) described(name string) (addr uint64, t dwarf.Type, err error) 
 				scope = scope[:len(scope)-1]
 			}
 			continue
-		case dwarf.TagCompileUnit, dwarf.TagPartialUnit:
+		case dwarf.TagCompileUnit, dwarf.TagPartialUnit, dwarf.TagTypeUnit:
 			scope = scope[:0]
 			base = -1
 			if b, ok := e.Val(dwarf.AttrAddrBase).(int64); ok {
@@ -139,7 +139,8 @@ func (p *program) described(name string) (addr uint64, t dwarf.Type, err error) 
 				scope = append(scope, "")
 			}
 			continue
-		case dwarf.TagNamespace, dwarf.TagStructType, dwarf.TagClassType, dwarf.TagSubprogram, dwarf.TagLexDwarfBlock:
+		case dwarf.TagNamespace, dwarf.TagStructType, dwarf.TagClassType, dwarf.TagSubprogram, dwarf.TagLexDwarfBlock,
+			dwarf.TagTypedef: // a class that is declared here, and defined in a unit of its own
 			if e.Children && (e.Tag != dwarf.TagSubprogram || strings.Contains(name, "::")) {
 				scope = append(scope, own)
 				continue
