@@ -103,37 +103,6 @@ func isBorder(c *parser.ColumnRef) bool {
 	return false
 }
 
-// distinct splits SELECT DISTINCT: each host gives its distinct rows, of which those
-// that differ are the result's, as they come.
-func (w *splitter) distinct() (*split, error) {
-	if err := w.checkSources(); err != nil {
-		return nil, err
-	}
-	switch {
-	case w.q.Emit != nil && w.q.Emit.Mode != "FINAL":
-		return nil, w.refuse(w.q.Emit, "", "DISTINCT rows of several hosts come once")
-	case windowed(w.sel.From.First):
-		return nil, w.refuse(w.sel.From.First, "GROUP BY the columns instead", "DISTINCT rows of windows of several hosts are not merged")
-	}
-	w.rowsOf = true
-	var cols []string
-	for i, item := range w.sel.Items {
-		if item.X == nil {
-			return nil, w.refuse(item, "name the columns", "the DISTINCT rows of several hosts need columns with names")
-		}
-		w.keys = append(w.keys, w.text(item.X))
-		cols = append(cols, "k"+strconv.Itoa(i))
-	}
-	if len(cols) == 0 {
-		return nil, w.refuse(w.sel, "name the columns", "the DISTINCT rows of several hosts need columns with names")
-	}
-	second, err := w.tail("SELECT DISTINCT " + strings.Join(cols, ", ") + " FROM file('" + secondSource + "')")
-	if err != nil {
-		return nil, err
-	}
-	return &split{each: w.first(), host: -1, merge: &merge{src: w.src, query: second}}, nil
-}
-
 // sources are those of a query, with what they are made of: streams by name, files
 // and the like. A name of a WITH clause is none.
 func sources(q *parser.Query) (found []*parser.Source) {

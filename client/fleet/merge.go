@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -162,7 +161,7 @@ func (r *run) finish(ctx context.Context) error { return r.leaf.Op.Close(ctx, r.
 // merge executes the first stage at every host.
 func (s *session) merge(ctx context.Context, sp *split, args []batch.Value) (wire.Result, error) {
 	var named []wire.Column
-	if sp.merge.sort == nil {
+	if sp.merge.arrange == nil || sp.merge.before != "" {
 		// What is wrong with the statement is said of the statement, not of its stages.
 		d, err := s.describe(ctx, s.without(sp.silent), sp.merge.src)
 		if err != nil {
@@ -177,10 +176,13 @@ func (s *session) merge(ctx context.Context, sp *split, args []batch.Value) (wir
 	g := s.gather(parts, sp.host, 0)
 	g.with(sp)
 	how := sp.merge
-	if how.sort != nil {
-		named = g.cols
-		if how, err = how.inOrder(g); err != nil {
+	if how.arrange != nil {
+		cols := named
+		if how, cols, err = how.arrangement(g); err != nil {
 			return nil, errors.Join(err, g.Close())
+		}
+		if named == nil {
+			named = cols
 		}
 	}
 	second, err := planSecond(how, g.cols, named, args)
@@ -189,7 +191,7 @@ func (s *session) merge(ctx context.Context, sp *split, args []batch.Value) (wir
 	}
 	switch sp.merge.again {
 	case byWindow, byRound:
-		return &rounds{paced: paced{gathered: g}, second: second, by: sp.merge.again, closed: math.MinInt64}, nil
+		return &rounds{paced: paced{gathered: g}, second: second, by: how.again, borders: how.borders, closed: math.MinInt64}, nil
 	case bySession:
 		return newSessions(g, second, sp.merge), nil
 	case byChange:
@@ -209,38 +211,6 @@ type merged struct {
 	*run
 	cols []wire.Column
 	over bool // the second stage is
-}
-
-// inOrder is the second stage that puts rows in order. The columns get names that
-// differ; the result has those that they had.
-func (m *merge) inOrder(g *gathered) (*merge, error) {
-	had := g.cols
-	g.cols = slices.Clone(had)
-	names := make([]string, len(had))
-	for i := range had {
-		names[i] = "c" + strconv.Itoa(i)
-		g.cols[i].Name = names[i]
-	}
-	query := "SELECT " + strings.Join(names, ", ") + " FROM file('" + secondSource + "')"
-	for i, k := range m.sort.keys {
-		at := k.column
-		if at < 0 {
-			at = slices.IndexFunc(had, func(c wire.Column) bool { return strings.EqualFold(c.Name, k.name) })
-		}
-		if at < 0 || at >= len(had) {
-			pos := k.at.Pos()
-			return nil, &parser.Error{Msg: "rows of several hosts are put in order by columns of the result", Hint: "select " + m.src[pos.Start:pos.Stop] + ", too", Pos: pos, Src: m.src}
-		}
-		query += map[bool]string{true: " ORDER BY ", false: ", "}[i == 0] + names[at]
-		if k.desc {
-			query += " DESC"
-		}
-	}
-	query += ", " + names[min(g.host, len(had)-1)] // equal rows: by host, not by who was first
-	if m.sort.limit != "" {
-		query += " LIMIT " + m.sort.limit
-	}
-	return &merge{src: m.src, query: query}, nil
 }
 
 func (m *merged) Columns() []wire.Column { return m.cols }

@@ -26,9 +26,11 @@ type rounds struct {
 	paced
 	second *second
 	by     again
-	open   []*window // by their ends, then by their beginnings
-	held   int       // rows of them
-	closed int64     // windows that end here or before are closed
+	// borders is the column of where a window begins; the next one is where it ends.
+	borders int
+	open    []*window // by their ends, then by their beginnings
+	held    int       // rows of them
+	closed  int64     // windows that end here or before are closed
 
 	given  atomic.Uint64 // rows of results
 	late   atomic.Uint64 // groups of windows that were closed before they came
@@ -62,7 +64,7 @@ func (r *rounds) take(_ context.Context, x given) error {
 // divide puts rows into their windows. Those of closed ones are late.
 func (r *rounds) divide(b *batch.Batch) {
 	defer b.Release()
-	starts, ends := b.Cols[0].Int, b.Cols[1].Int
+	starts, ends := b.Cols[r.borders].Int, b.Cols[r.borders+1].Int
 	for from := 0; from < b.Len(); {
 		start, end := starts[b.Row(from)], ends[b.Row(from)]
 		var rows []uint16

@@ -190,3 +190,33 @@ func TestTotalsOfHosts(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Groups of one host each are put in order each time that all have given theirs, and for
+// each window.
+func TestRoundsInOrder(t *testing.T) {
+	columns := []wire.Column{{Name: "arg0", Type: batch.Bigint}, {Name: "n", Type: batch.Bigint}}
+	for _, of := range []struct {
+		statement string
+		cols      []wire.Column
+		more      []int64 // in every row
+	}{
+		{"SELECT arg0, COUNT(*) AS n FROM function_start GROUP BY host, arg0 ORDER BY n DESC LIMIT 2 EMIT EVERY 1s", columns, nil},
+		{"SELECT arg0, COUNT(*) AS n FROM TUMBLE(function_start, 10ns) GROUP BY host, arg0 ORDER BY n DESC LIMIT 2",
+			append(slices.Clone(columns), wire.Column{Name: "ws", Type: batch.Timestamp}, wire.Column{Name: "we", Type: batch.Timestamp}), []int64{0, 10}},
+	} {
+		a, b := newScripted("a", of.cols...), newScripted("b", of.cols...)
+		row := func(values ...int64) []int64 { return append(values, of.more...) }
+		r := results(t, sessionOf(a, b), of.statement)
+		a.give(a.rows(row(1, 5), row(2, 1)), flush, mark(10))
+		b.give(b.rows(row(7, 9), row(8, 5)), flush, mark(10))
+		expect(t, r, "b 7 9,a 1 5", "flush")
+		a.end()
+		b.end()
+		if got := rest(t, r); len(got) > 0 {
+			t.Errorf("%s: there is more: %q", of.statement, got)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -28,25 +28,16 @@ type merge struct {
 	src    string // the whole statement
 	query  string
 	byType []choice
-	sort   *sorted // rows are put in order instead
-	again  again   // how often there is a result
-	limit  int64   // of all results; 0: none
-	gap    int64   // of sessions, ns
+	// What stands around the query, where that is not the whole statement.
+	before, after string
+
+	arrange *arranged // it is made when the columns are known
+	again   again     // how often there is a result
+	borders int       // column of the borders of windows
+	limit   int64     // of all results; 0: none
+	gap     int64     // of sessions, ns
 	// How many columns of what the hosts give are of what, where that matters.
 	keys, parts, uniques, width int
-}
-
-// sorted is a second stage that puts the hosts' rows in order.
-type sorted struct {
-	keys  []sortKey
-	limit string // "": none
-}
-
-type sortKey struct {
-	column int    // of the result, from 0; < 0: by name
-	name   string // of a column of the result
-	desc   bool
-	at     parser.Node
 }
 
 // choice is a part of a query that depends on the type of a column.
@@ -90,12 +81,15 @@ type splitter struct {
 
 	again   again
 	session *parser.Source // of sessions
-	rowsOf  bool           // SELECT DISTINCT: hosts give rows, and no groups
-	keys    []string       // texts of the grouping expressions
-	uniques []string       // those of COUNT(DISTINCT), by which hosts group, too
-	values  []string       // texts of the first stage's aggregates
-	where   string         // the condition of rows that count, where the others matter, too
-	ahead   bool           // the second stage reads aheadColumn
+	edits   []edit
+	inner   bool     // the query stands in another one:
+	with    string   // WITH clauses around it
+	until   string   // the FOR clause of the whole
+	keys    []string // texts of the grouping expressions
+	uniques []string // those of COUNT(DISTINCT), by which hosts group, too
+	values  []string // texts of the first stage's aggregates
+	where   string   // the condition of rows that count, where the others matter, too
+	ahead   bool     // the second stage reads aheadColumn
 	notices []string
 	byType  []choice
 	seen    map[string]string // of aggregates, by their text: what stands for them
@@ -125,9 +119,6 @@ func isHost(e parser.Expr) bool {
 
 // rows splits a query of which every host's rows are the result's.
 func (w *splitter) rows() (*split, error) {
-	if w.sel != nil && w.sel.Distinct && !w.namesHost() {
-		return w.distinct()
-	}
 	for _, sel := range w.q.Selects {
 		one := &splitter{q: w.q, src: w.src, sel: sel}
 		if w.sel == nil && (one.aggregated() || sel.Distinct) {
@@ -137,7 +128,7 @@ func (w *splitter) rows() (*split, error) {
 			return nil, err
 		}
 	}
-	sp := &split{each: w.src}
+	sp := &split{}
 	if w.q.Limit != nil {
 		sp.limit = w.q.Limit.Int
 	}
@@ -147,71 +138,28 @@ func (w *splitter) rows() (*split, error) {
 		}
 	}
 	sp.ordered = len(w.q.OrderBy) == 0 && !slices.ContainsFunc(w.q.Selects, func(s *parser.Select) bool { return windowed(s.From.First) })
-	return sp, w.inOrder(sp)
-}
-
-// inOrder has the rows of all hosts put in the order that each host's are in.
-func (w *splitter) inOrder(sp *split) error {
-	if len(w.q.OrderBy) == 0 {
-		return nil
-	}
-	if w.q.Emit != nil && w.q.Emit.Mode != "FINAL" || slices.ContainsFunc(w.q.Selects, func(s *parser.Select) bool { return windowed(s.From.First) }) {
-		return w.refuse(w.q.OrderBy[0], "", "results of several hosts that come again and again are not put in order yet")
-	}
-	by := &sorted{}
-	for _, o := range w.q.OrderBy {
-		k := sortKey{column: -1, desc: o.Desc, at: o.X}
-		if l, ok := o.X.(*parser.Literal); ok && l.Kind == parser.LitInt {
-			k.column = int(l.Int) - 1
-			if !w.namesHost() {
-				k.column++ // it comes first, uncounted
-			}
-		} else if c, ok := o.X.(*parser.ColumnRef); ok {
-			k.name = c.Parts[len(c.Parts)-1].Name
-			if isHost(c) {
-				return w.refuse(o.X, "ORDER BY other columns", "hosts are not put in order yet")
-			}
-		} else {
-			return w.refuse(o.X, "select it AS a name, and ORDER BY that", "rows of several hosts are put in order by columns of the result")
-		}
-		by.keys = append(by.keys, k)
-	}
-	if w.q.Limit != nil {
-		by.limit = w.q.Limit.Text
-	}
-	sp.limit, sp.merge = 0, &merge{src: w.src, sort: by}
-	return nil
-}
-
-// namesHost reports whether host is among the columns that the query selects.
-func (w *splitter) namesHost() bool {
-	return w.sel != nil && slices.ContainsFunc(w.sel.Items, func(i *parser.SelectItem) bool { return i.X != nil && isHost(i.X) })
+	return sp, w.arrange(sp)
 }
 
 // perHost splits GROUP BY host, which every host does alone. why is said to who did not
 // ask for it.
 func (w *splitter) perHost(why string) (*split, error) {
-	if w.q.Limit != nil && len(w.q.OrderBy) == 0 {
-		return nil, w.refuse(w.q.Limit, "ORDER BY says which", "LIMIT of each host's groups needs an order")
+	sp := &split{own: true}
+	if w.q.Limit != nil {
+		sp.limit = w.q.Limit.Int
 	}
-	sp := &split{each: w.src, own: true}
 	if why != "" {
 		sp.notices = append(sp.notices, why)
 	}
 	if err := w.withoutHost(sp); err != nil {
 		return nil, err
 	}
-	return sp, w.inOrder(sp)
+	return sp, w.arrange(sp)
 }
 
 // withoutHost takes host out of what every host executes, where it stands for
 // itself among the columns or in GROUP BY.
 func (w *splitter) withoutHost(sp *split) error {
-	type cut struct {
-		parser.Span
-		with string
-	}
-	var cuts []cut
 	without := func(n int, at func(int) parser.Node, is func(int) bool, clause string) (first int) {
 		first = -1
 		var kept []string
@@ -231,7 +179,7 @@ func (w *splitter) withoutHost(sp *split) error {
 		if len(kept) == 0 { // the clause goes, too
 			span.Start = strings.LastIndex(strings.ToUpper(w.src[:span.Start]), clause)
 		}
-		cuts = append(cuts, cut{span, strings.Join(kept, ", ")})
+		w.edits = append(w.edits, edit{span, strings.Join(kept, ", ")})
 		return first
 	}
 	items, keys := w.sel.Items, w.sel.GroupBy
@@ -246,13 +194,6 @@ func (w *splitter) withoutHost(sp *split) error {
 	if slices.ContainsFunc(keys, func(k parser.Expr) bool { l, ok := k.(*parser.Literal); return ok && l.Kind == parser.LitInt }) && at >= 0 {
 		return w.refuse(w.sel.GroupBy[0], "say the columns", "with host, the numbers of columns in GROUP BY are ambiguous")
 	}
-	var b strings.Builder
-	from := 0
-	for _, c := range cuts {
-		b.WriteString(w.src[from:c.Start] + c.with)
-		from = c.Stop
-	}
-	sp.each = b.String() + w.src[from:]
 	return nil
 }
 
@@ -350,12 +291,12 @@ func (w *splitter) first() string {
 		cols = append(cols, x+" AS "+uniqueColumn+strconv.Itoa(i))
 	}
 	var b strings.Builder
-	b.WriteString(w.src[w.q.Start:w.sel.Start]) // WITH
-	b.WriteString("SELECT " + map[bool]string{true: "DISTINCT "}[w.rowsOf] + strings.Join(cols, ", ") + " FROM " + w.from())
+	b.WriteString(w.with + w.src[w.q.Start:w.sel.Start]) // WITH
+	b.WriteString("SELECT " + strings.Join(cols, ", ") + " FROM " + w.from())
 	if w.sel.Where != nil && w.where == "" {
 		b.WriteString(" WHERE " + w.text(w.sel.Where))
 	}
-	if len(by) > 0 && !w.rowsOf {
+	if len(by) > 0 {
 		b.WriteString(" GROUP BY " + strings.Join(by, ", "))
 	}
 	if w.again == byRound || w.again == byChange {
@@ -364,7 +305,7 @@ func (w *splitter) first() string {
 	if w.q.For != nil {
 		b.WriteString(" FOR " + w.q.For.Text)
 	}
-	return b.String()
+	return b.String() + w.until
 }
 
 // key is the text of a grouping expression, which may be the number or the name of
