@@ -155,6 +155,12 @@ func Placed(err error, src string) error {
 	if !errors.As(err, &pe) {
 		return err
 	}
+	var in *plan.InColumn
+	if errors.As(err, &in) {
+		if at, ok := placeOfColumn(in.Column, src); ok {
+			return &parser.Error{Msg: pe.Msg, Hint: pe.Hint, Pos: at, Src: src}
+		}
+	}
 	e := &parser.Error{Msg: pe.Msg, Hint: pe.Hint, Pos: parser.Span{Start: -1}}
 	if pe.Stop > pe.Start && pe.Start >= 0 && pe.Stop <= len(src) {
 		e.Pos, e.Src = parser.Span{Start: pe.Start, Stop: pe.Stop}, src

@@ -131,6 +131,7 @@ type namedValue struct {
 	qualifier, name string
 	text            bool // str()
 	result          bool
+	at              parser.Span
 }
 
 // namedValues finds the values that a text names.
@@ -161,11 +162,12 @@ func namedValues(src string) (list []namedValue) {
 				limit, end = word(end+1), end+2
 			}
 			if v, ok := textOf(parts, limit); ok && word(end) == ")" {
+				v.at = parser.Span{Start: tokens[i].Start, Stop: tokens[end].Stop}
 				list = append(list, v)
 			}
 		case tokens[i].Kind == parser.TokenName && word(i-1) != "." && word(i+1) == ".":
-			parts, _ := path(i)
-			v := namedValue{}
+			parts, end := path(i)
+			v := namedValue{at: parser.Span{Start: tokens[i].Start, Stop: tokens[end-1].Stop}}
 			named := func() bool { return parts[0] == "args" || parts[0] == resultColumn }
 			if !named() {
 				v.qualifier, parts = parts[0], parts[1:]
@@ -174,6 +176,26 @@ func namedValues(src string) (list []namedValue) {
 				v.name, v.result = strings.Join(parts, "."), parts[0] == resultColumn
 				list = append(list, v)
 			}
+		}
+	}
+	return list
+}
+
+// placeOfColumn is where a statement first names a column that an error is about.
+func placeOfColumn(column, src string) (at parser.Span, ok bool) {
+	for _, v := range append(namedValues(src), namedColumn(src, column)...) {
+		if v.name == column {
+			return v.at, true
+		}
+	}
+	return at, false
+}
+
+// namedColumn finds a column where a text names it, as what it is qualified by or not.
+func namedColumn(src, column string) (list []namedValue) {
+	for _, t := range parser.Highlight(src) {
+		if t.Kind == parser.TokenName && strings.EqualFold(src[t.Start:t.Stop], column) {
+			list = append(list, namedValue{name: column, at: t.Span})
 		}
 	}
 	return list

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/parser"
 	"endoscope/probes/testenv"
 	"endoscope/server/wire"
 )
@@ -255,6 +257,27 @@ func TestValuesOfRust(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestPlacesOfWrongValues points at the names that are wrong, not at the stream.
+func TestPlacesOfWrongValues(t *testing.T) {
+	testenv.NeedUprobes(t)
+	w := startWaiting(t, testenv.CompileC(t, filepath.Join("testdata", "results", "results.c"), "-g", "-O2"))
+	s := newSession(t, wire.Options{PID: w.pid()})
+	for _, c := range []struct{ query, at string }{
+		{"SELECT duration, args.m FROM function_duration WHERE function_name = 'small'", "args.m"},
+		{"SELECT duration, d.args.m FROM function_duration d WHERE function_name = 'small'", "d.args.m"},
+		{"SELECT duration FROM function_duration WHERE function_name = 'pointed' AND args.l.idd = 3", "args.l.idd"},
+		{"SELECT str(args.n, 9) FROM function_start WHERE function_name = 'small'", "str(args.n, 9)"},
+		{"SELECT tid, retval FROM function_end WHERE function_name = 'fraction'", "retval"},
+		{"SELECT tid, retval.m FROM function_end WHERE function_name = 'pair'", "retval.m"},
+	} {
+		_, err := s.Execute(t.Context(), c.query)
+		var e *parser.Error
+		if !errors.As(err, &e) || e.Pos.Start < 0 || c.query[e.Pos.Start:e.Pos.Stop] != c.at {
+			t.Errorf("%s: %v: not at %s", c.query, err, c.at)
+		}
 	}
 }
 

@@ -54,6 +54,15 @@ func (e *Error) Error() string {
 	return e.Msg
 }
 
+// InColumn is an error about a column of an acquisition.
+type InColumn struct {
+	Column string
+	Err    error
+}
+
+func (e *InColumn) Error() string { return e.Err.Error() }
+func (e *InColumn) Unwrap() error { return e.Err }
+
 // Errorf makes an Error at a place.
 func Errorf(start, stop int, format string, args ...any) *Error {
 	return &Error{Msg: fmt.Sprintf(format, args...), Start: start, Stop: stop}

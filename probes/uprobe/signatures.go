@@ -199,13 +199,13 @@ func (p *Provider) Values(spec *plan.Acquire) ([]batch.Type, error) {
 		case v == nil || v.path == nil:
 		case v.whole:
 			if out[i], err = common(found, i); err != nil && spec.Results == plan.NamedResults {
-				return nil, placedAt(err, spec)
+				return nil, &plan.InColumn{Column: v.name, Err: placedAt(err, spec)}
 			}
 		case len(found) == 0:
 			out[i] = batch.Varchar // Prepare says that there is no such function
 		default:
 			if _, out[i], err = agreed(v, len(found), func(f int) (functionValue, string) { return found[f][i], names[f] }); err != nil {
-				return nil, placedAt(err, spec)
+				return nil, &plan.InColumn{Column: v.name, Err: placedAt(err, spec)}
 			}
 		}
 	}

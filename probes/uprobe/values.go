@@ -203,7 +203,7 @@ func newReadings(spec *plan.Acquire, cols []column, vs []*readValue, wants []wan
 			continue
 		}
 		if err := v.agree(wants, i); err != nil {
-			return nil, placedAt(err, spec)
+			return nil, &plan.InColumn{Column: v.name, Err: placedAt(err, spec)}
 		}
 		for _, w := range wants {
 			x := w.values[i].Value

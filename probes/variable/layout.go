@@ -33,6 +33,7 @@ type layout struct {
 	progs []elf.ProgHeader
 	found []observed // at addresses as the file numbers them
 	err   error      // why nothing can be observed in the file
+	bare  bool       // it has no debug information
 }
 
 // of is where variables are in a file, of those names that it has.
@@ -75,6 +76,7 @@ func readLayout(f *os.File, base string, names []string) *layout {
 		}
 	}
 	p := openProgram(file, debug)
+	l.bare = p.data == nil
 	for _, name := range names {
 		at, err := p.find(name)
 		if errors.Is(err, errNone) {

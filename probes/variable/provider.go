@@ -136,11 +136,15 @@ func about(err, notLocal error, p process.Process, wanted, functions []plan.Cons
 		}
 	}
 	var none *noLocal
+	var bare *bareError
 	switch missing := errors.Is(err, errNoVariable); {
 	case missing && errors.As(notLocal, &none):
 		err = fmt.Errorf("%w, and %v", err, none)
 	case missing && notLocal != nil:
 		err = fmt.Errorf("%w, and no function %s with code of its own", err, strings.Join(distinct(functions), ", "))
+	case missing && errors.As(err, &bare):
+		return plan.Errorf(start, stop, "process %d (%s): %v", p.PID, p.Comm, err).
+			WithHint("%s has no debug information, without which only the variables of its symbol table are known: compile it with -g, or install its debug file under /usr/lib/debug", strings.Join(bare.modules, ", "))
 	case missing && len(functions) > 0:
 		return plan.Errorf(start, stop, "process %d (%s): %v", p.PID, p.Comm, err).
 			WithHint("a variable of a function is read where its lines begin: take %s without SAMPLE", Stream)

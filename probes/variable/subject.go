@@ -31,6 +31,14 @@ type observed struct {
 // errNoVariable is of processes that have no variable of a name, which follows.
 var errNoVariable = errors.New("has no variable")
 
+// bareError is of variables that may be there, but modules have no debug information.
+type bareError struct {
+	error
+	modules []string
+}
+
+func (e *bareError) Unwrap() error { return e.error }
+
 // errUnmapped is of processes that have none of the modules that are asked for.
 var errUnmapped = errors.New("the module is not loaded")
 
@@ -49,15 +57,19 @@ func newSubject(p process.Process, names, modules []string, known layouts) (*sub
 	}
 	missing := slices.Clone(names)
 	seen := map[string]bool{}
+	var bare []string
 	for _, m := range text {
 		base := filepath.Base(m.Path)
 		if m.Inode == 0 || seen[m.Path] || len(modules) == 0 && m.Path != p.Exe || len(modules) > 0 && !slices.Contains(modules, base) {
 			continue
 		}
 		seen[m.Path] = true
-		found, err := findIn(p.PID, m, missing, known)
+		found, described, err := findIn(p.PID, m, missing, known)
 		if err != nil {
 			return nil, err
+		}
+		if !described {
+			bare = append(bare, base)
 		}
 		s.variables = append(s.variables, found...)
 		missing = slices.DeleteFunc(missing, func(name string) bool {
@@ -70,7 +82,11 @@ func newSubject(p process.Process, names, modules []string, known layouts) (*sub
 	case len(seen) == 0:
 		return nil, errUnmapped
 	case len(missing) > 0:
-		return nil, &nameError{missing[0], fmt.Errorf("%s %w %s", strings.Join(orExe(modules, p), ", "), errNoVariable, missing[0])}
+		err := fmt.Errorf("%s %w %s", strings.Join(orExe(modules, p), ", "), errNoVariable, missing[0])
+		if len(bare) > 0 {
+			err = &bareError{err, bare}
+		}
+		return nil, &nameError{missing[0], err}
 	}
 	return s, nil
 }
@@ -147,27 +163,28 @@ func orExe(modules []string, p process.Process) []string {
 }
 
 // findIn finds variables in the module that m is a mapping of.
-func findIn(pid int, m process.Mapping, names []string, known layouts) (found []observed, err error) {
+// described says that it has debug information.
+func findIn(pid int, m process.Mapping, names []string, known layouts) (found []observed, described bool, err error) {
 	f, err := process.OpenModule(pid, m)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer f.Close()
 	base := filepath.Base(m.Path)
 	l, err := known.of(f, base, names)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	bias, ok := biasOf(l.progs, m)
 	if !ok {
-		return nil, fmt.Errorf("%s is not mapped as its headers say", base)
+		return nil, false, fmt.Errorf("%s is not mapped as its headers say", base)
 	}
 	for _, v := range l.found {
 		v.module = base
 		v.addr += bias
 		found = append(found, v)
 	}
-	return found, nil
+	return found, !l.bare, nil
 }
 
 // biasOf is by how much the addresses of a process exceed those of a file of which
