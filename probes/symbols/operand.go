@@ -12,6 +12,7 @@ import (
 type Operand struct {
 	Size   int  // bytes: 1, 2, 4 or 8
 	Signed bool // it is extended by its sign
+	Float  bool // it is a floating-point number
 	// Refused says why it cannot be read; nil: it can.
 	Refused error
 
@@ -20,6 +21,9 @@ type Operand struct {
 	Index  Register // of memory
 	Scale  int64    // of Index: 1, 2, 4 or 8
 	Value  int64    // the constant, or what is added to Base
+	// Variable is the symbol whose address is added to Value. In what Probes gives there
+	// is none any more: the address is relative to Base or Index, the instruction's own.
+	Variable string
 }
 
 // Register is an integer register as DWARF numbers those of x86-64 (System V
@@ -79,24 +83,21 @@ func parseOperands(text string) []Operand {
 func parseOperand(text string) (o Operand, err error) {
 	o = Operand{Size: 8, Base: NoRegister, Index: NoRegister, Scale: 1}
 	if size, place, ok := strings.Cut(text, "@"); ok {
-		if number, float := strings.CutSuffix(size, "f"); float {
-			o.Size, _ = strconv.Atoi(number)
-			return o, errors.New("is a floating-point number")
-		}
+		size, o.Float = strings.CutSuffix(size, "f")
 		if o.Size, err = strconv.Atoi(size); err != nil {
 			return o, errOperand
 		}
 		if o.Size < 0 {
 			o.Size, o.Signed = -o.Size, true
 		}
-		if o.Size != 1 && o.Size != 2 && o.Size != 4 && o.Size != 8 {
+		if o.Float && o.Size < 4 || o.Size != 1 && o.Size != 2 && o.Size != 4 && o.Size != 8 {
 			return o, fmt.Errorf("has %d bytes", o.Size)
 		}
 		text = place
 	}
 	switch {
 	case strings.HasPrefix(text, "$"):
-		o.Value, err = parseDisplacement(text[1:])
+		o.Value, o.Variable, err = parseDisplacement(text[1:])
 		return o, err
 	case strings.HasPrefix(text, "%"):
 		o.Base, err = parseRegister(text)
@@ -114,10 +115,7 @@ func (o *Operand) parseMemory(text string) (err error) {
 		return errOperand
 	}
 	if displacement != "" {
-		if o.Value, err = parseDisplacement(displacement); err != nil {
-			if strings.HasPrefix(inner, "%rip") {
-				return errors.New("is a variable by its name")
-			}
+		if o.Value, o.Variable, err = parseDisplacement(displacement); err != nil {
 			return err
 		}
 	}
@@ -140,8 +138,13 @@ func (o *Operand) parseMemory(text string) (err error) {
 			return errOperand
 		}
 	}
-	if o.Base == ripRegister || o.Index == ripRegister {
+	switch {
+	case o.Index == ripRegister:
+		return errOperand
+	case o.Base == ripRegister && o.Variable == "":
 		return errors.New("is relative to the code") // which has been moved by then
+	case o.Base == ripRegister:
+		o.Base = NoRegister
 	}
 	return nil
 }
@@ -159,23 +162,59 @@ func parseRegister(text string) (Register, error) {
 }
 
 // parseDisplacement reads a number such as the assembler prints, which may be
-// the sum of several.
-func parseDisplacement(text string) (sum int64, err error) {
+// the sum of several, and of a symbol.
+func parseDisplacement(text string) (sum int64, symbol string, err error) {
 	for text != "" {
 		end := 1
 		for end < len(text) && text[end] != '+' && text[end] != '-' {
 			end++
 		}
+		if term := strings.TrimPrefix(text[:end], "+"); symbol == "" && isSymbol(term) {
+			symbol, text = term, text[end:]
+			continue
+		}
 		n, err := strconv.ParseInt(strings.TrimPrefix(text[:end], "+"), 0, 64)
 		if err != nil {
 			u, errU := strconv.ParseUint(strings.TrimPrefix(text[:end], "+"), 0, 64)
 			if errU != nil {
-				return 0, errOperand
+				return 0, "", errOperand
 			}
 			n = int64(u)
 		}
 		sum += n
 		text = text[end:]
 	}
-	return sum, nil
+	return sum, symbol, nil
+}
+
+// isSymbol reports whether a term is a symbol's name.
+func isSymbol(term string) bool {
+	for i := range len(term) {
+		c := term[i]
+		letter := c == '_' || c == '.' || c == '$' || c|0x20 >= 'a' && c|0x20 <= 'z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return term != ""
+}
+
+// locate makes what is said of a variable, of which there are addresses, relative to
+// the instruction at pc.
+func (o *Operand) locate(addresses []uint64, pc uint64) error {
+	name := o.Variable
+	o.Variable = ""
+	switch {
+	case len(addresses) == 0:
+		return fmt.Errorf("is the variable %s, which is not among the symbols that are left", name)
+	case len(addresses) > 1:
+		return fmt.Errorf("is one of %d variables %s", len(addresses), name)
+	case o.Base != NoRegister && o.Index != NoRegister:
+		return errors.New("is at an address of three parts")
+	case o.Base != NoRegister:
+		o.Index, o.Scale = o.Base, 1
+	}
+	o.Base = ripRegister
+	o.Value += int64(addresses[0] - pc)
+	return nil
 }

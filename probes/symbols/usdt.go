@@ -56,11 +56,77 @@ func Probes(f *os.File) (list []Probe, err error) {
 		}
 		return len(list) < maxProbes
 	})
+	im.locateOperands(list, f)
 	slices.SortStableFunc(list, func(a, b Probe) int {
 		return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Site.Addr, b.Site.Addr))
 	})
 	return list, nil
 }
+
+// locateOperands finds the variables that arguments of probes name.
+func (im *image) locateOperands(list []Probe, f *os.File) {
+	named := map[string][]uint64{}
+	for i := range list {
+		for _, o := range list[i].Args {
+			if o.Variable != "" {
+				named[o.Variable] = nil
+			}
+		}
+	}
+	if len(named) == 0 {
+		return
+	}
+	im.addressesOf(named, elf.SHT_SYMTAB)
+	if im.elf.SectionByType(elf.SHT_SYMTAB) == nil {
+		if debug := DebugFile(f); debug != nil {
+			defer debug.Close()
+			if separate, err := openImage(debug); err == nil {
+				separate.addressesOf(named, elf.SHT_SYMTAB)
+			}
+		}
+	}
+	im.addressesOf(named, elf.SHT_DYNSYM)
+	for i := range list {
+		p := &list[i]
+		for k := range p.Args {
+			o := &p.Args[k]
+			if name := o.Variable; name != "" {
+				if err := o.locate(named[name], p.Site.Addr); err != nil {
+					o.Refused = cmp.Or(o.Refused, fmt.Errorf("it %w", err))
+				}
+			}
+		}
+	}
+}
+
+// addressesOf adds the addresses that a symbol table gives to names.
+func (im *image) addressesOf(named map[string][]uint64, kind elf.SectionType) {
+	sec := im.elf.SectionByType(kind)
+	if sec == nil || int(sec.Link) >= len(im.elf.Sections) {
+		return
+	}
+	data, err := im.read(sec)
+	if err != nil {
+		return
+	}
+	text, err := im.read(im.elf.Sections[sec.Link])
+	if err != nil {
+		return
+	}
+	names := string(text)
+	for ; len(data) >= elf.Sym64Size; data = data[elf.Sym64Size:] {
+		name := withoutVersion(nameAt(names, binary.LittleEndian.Uint32(data)))
+		known, wanted := named[name]
+		addr := binary.LittleEndian.Uint64(data[8:])
+		if !wanted || elf.SectionIndex(binary.LittleEndian.Uint16(data[6:])) == elf.SHN_UNDEF || elf.ST_TYPE(data[4]) == elf.STT_TLS || slices.Contains(known, addr) || len(known) == maxVariables {
+			continue
+		}
+		named[name] = append(known, addr)
+	}
+}
+
+// maxVariables is how many variables of a name are told apart.
+const maxVariables = 64
 
 // eachNote gives the descriptions of the notes of an owner and kind to f until
 // that returns false.

@@ -29,6 +29,10 @@ func TestParseOperands(t *testing.T) {
 		"4@$5":                    {Size: 4, Base: none, Index: none, Scale: 1, Value: 5},
 		"-8@$-9":                  {Size: 8, Signed: true, Base: none, Index: none, Scale: 1, Value: -9},
 		"8@$18446744073709551615": {Size: 8, Base: none, Index: none, Scale: 1, Value: -1},
+		"8f@-8(%rbp)":             {Size: 8, Float: true, Memory: true, Base: 6, Index: none, Scale: 1, Value: -8},
+		"4@counter(%rip)":         {Size: 4, Memory: true, Base: none, Index: none, Scale: 1, Variable: "counter"},
+		"-4@a.b_2+8(,%rdx,4)":     {Size: 4, Signed: true, Memory: true, Base: none, Index: 1, Scale: 4, Value: 8, Variable: "a.b_2"},
+		"8@$8+table-4":            {Size: 8, Base: none, Index: none, Scale: 1, Value: 4, Variable: "table"},
 		"%rdi":                    {Size: 8, Base: 5, Index: none, Scale: 1},
 	} {
 		got := parseOperands(text)
@@ -41,9 +45,9 @@ func TestParseOperands(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"8f@%xmm0":        "is a floating-point number",
+		"8f@%xmm0":        "is in a floating-point register",
+		"2f@%rax":         "has 2 bytes",
 		"4@%xmm0":         "is in a floating-point register",
-		"4@counter(%rip)": "is a variable by its name",
 		"4@8(%rip)":       "is relative to the code",
 		"3@%eax":          "has 3 bytes",
 		"4@%ah":           "is of no known form",

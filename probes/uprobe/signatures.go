@@ -108,10 +108,23 @@ func (s signatures) values(vs []*readValue, sym *symbols.Module, c choice, at si
 func valuesOfMarked(vs []*readValue, w want) []functionValue {
 	out := make([]functionValue, len(vs))
 	for i, v := range vs {
+		if v != nil && w.marked != nil && w.returns < javaEntry && !v.result {
+			if n, ok := markedNumber(v.path); ok && n < len(w.marked.Args) {
+				var err error
+				out[i].Value, err = markedArgument(w.marked.Args, n)
+				if v.asText && err == nil {
+					out[i].Value = signature.Value{Value: codegen.Value{Text: &codegen.Text{At: *out[i].Number, Max: v.limit}}, Type: batch.Varchar}
+				}
+				if err != nil {
+					out[i].err = plan.Errorf(-1, -1, "%s of %s cannot be read: %v", v.name, w.label.function, err)
+				}
+				continue
+			}
+		}
 		switch {
 		case v == nil:
 		case v.path != nil || v.result || w.marked == nil || w.returns >= javaEntry:
-			out[i].err = plan.Errorf(-1, -1, "%s has no %s", w.label.function, v.name).WithHint("its arguments are arg0, arg1, ..., and str(arg0) is the text at one")
+			out[i].err = plan.Errorf(-1, -1, "%s has no %s", w.label.function, v.name).WithHint("its arguments are arg0 to arg5, all of them by type args.arg0, args.arg1, ..., and str(arg0) is the text at one")
 		case v.raw >= len(w.marked.Args) || w.marked.Args[v.raw].Refused != nil:
 			out[i].err = plan.Errorf(-1, -1, "%s has no arg%d that can be read", w.label.function, v.raw)
 		default:
@@ -229,6 +242,15 @@ func (p *Provider) lookUp(spec *plan.Acquire, vs []*readValue) (found [][]functi
 	}
 	defer set.close()
 	for _, m := range set.list {
+		if speaksOfMarked(spec.Select) {
+			list, _ := symbols.Probes(m.file) // on an error nothing is marked in it
+			for i := range list {
+				w := want{marked: &list[i], label: label{function: list[i].String()}}
+				if ok, err := sel.match(w.label.function, "", m.name()); ok && err == nil {
+					found, names = append(found, valuesOfMarked(vs, w)), append(names, w.label.function)
+				}
+			}
+		}
 		sym, err := p.modules.Open(m.file, m.name())
 		if err != nil {
 			return nil, nil, refuseTarget(spec.Target, "cannot monitor functions of %v", err)

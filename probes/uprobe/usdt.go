@@ -1,13 +1,17 @@
 package uprobe
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
+	"endoscope/probes/codegen"
+	"endoscope/probes/signature"
 	"endoscope/probes/symbols"
 )
 
@@ -121,9 +125,13 @@ func (r *resolver) refusesMarked(p *symbols.Probe, texts []*text) string {
 	if p.Refused != nil {
 		return p.Refused.Error()
 	}
-	for i := range maxArgs {
-		if i < len(p.Args) && p.Args[i].Refused != nil && readsArg(r.spec.Out, i) {
-			return fmt.Sprintf("arg%d cannot be read: %v", i, p.Args[i].Refused)
+	for i := range min(maxArgs, len(p.Args)) {
+		switch a := &p.Args[i]; {
+		case !readsArg(r.spec.Out, i):
+		case a.Refused != nil:
+			return fmt.Sprintf("arg%d cannot be read: %v", i, a.Refused)
+		case a.Float:
+			return fmt.Sprintf("arg%d is a floating-point number: args.arg%d reads it", i, i)
 		}
 	}
 	begin, end := p.Site.Offset, p.Site.Offset+uint64(len(p.Site.Bytes))
@@ -181,6 +189,57 @@ func operandsOf(args []symbols.Operand) (out bpf.FunctionOperands) {
 		}
 	}
 	return out
+}
+
+// markedArgument is argument n of a marked place by its type, however many there are:
+// args.arg7.
+func markedArgument(args []symbols.Operand, n int) (signature.Value, error) {
+	a := &args[n]
+	if a.Refused != nil {
+		return signature.Value{}, a.Refused
+	}
+	i := codegen.Integer{Memory: a.Memory, Offset: a.Value, Bits: uint8(8 * a.Size), Signed: a.Signed}
+	switch {
+	case a.Index != symbols.NoRegister && n >= maxArgs:
+		return signature.Value{}, errors.New("is at an address of two registers")
+	case a.Index != symbols.NoRegister:
+		i = codegen.Integer{Moment: true, Register: valuePlaces.Numbers[n]}
+	case a.Base == symbols.NoRegister && a.Memory:
+		return signature.Value{}, errors.New("is at an address that is none")
+	case a.Base == symbols.NoRegister:
+		i = codegen.Integer{Known: true, Constant: extended(a)}
+	default:
+		i.Register = 8 * int16(registerWords[a.Base])
+		i.Address = !a.Memory && a.Value != 0 // of a variable
+	}
+	v := signature.Value{Type: batch.Bigint}
+	switch {
+	case a.Float:
+		v.Type, v.Float, i.Signed = batch.Double, int64(a.Size), false
+	case a.Size == 8 && !a.Signed && !i.Known && !i.Address:
+		i.Fits = true
+	}
+	v.Number = &i
+	return v, nil
+}
+
+// extended is a constant, as wide as it is.
+func extended(a *symbols.Operand) int64 {
+	unused := 64 - 8*a.Size
+	if a.Signed {
+		return a.Value << unused >> unused
+	}
+	return int64(uint64(a.Value) << unused >> unused)
+}
+
+// markedNumber is n of a path argn.
+func markedNumber(path []string) (n int, ok bool) {
+	if len(path) != 1 {
+		return 0, false
+	}
+	digits, ok := strings.CutPrefix(path[0], "arg")
+	n, err := strconv.Atoi(digits)
+	return n, ok && err == nil && n >= 0
 }
 
 // operands lists by want where its arguments are; nil where all are where the

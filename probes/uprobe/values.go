@@ -211,6 +211,7 @@ func newReadings(spec *plan.Acquire, cols []column, vs []*readValue, wants []wan
 		}
 		v.text = slices.ContainsFunc(v.reads, func(x codegen.Value) bool { return x.Text != nil }) || len(wants) == 0 && v.t == batch.Varchar
 	}
+	r.keepNumbers()
 	// Texts of the return lie behind those of the entry.
 	for _, result := range []bool{false, true} {
 		for _, v := range vs {
@@ -223,6 +224,22 @@ func newReadings(spec *plan.Acquire, cols []column, vs []*readValue, wants []wan
 		}
 	}
 	return r, nil
+}
+
+// keepNumbers keeps the args that others are read by.
+func (r *readings) keepNumbers() {
+	for _, v := range r.columns {
+		if v == nil {
+			continue
+		}
+		for _, x := range v.reads {
+			for n, at := range valuePlaces.Numbers[:maxArgs] {
+				if x.Number != nil && x.Number.Moment && x.Number.Register == at || x.Text != nil && x.Text.At.Moment && x.Text.At.Register == at {
+					r.args[n] = true
+				}
+			}
+		}
+	}
 }
 
 // place finds room for a value.
@@ -289,8 +306,9 @@ func (v *readValue) options(stream string, send bool) (o uint32) {
 	} else {
 		o |= useValues
 	}
-	switch {
-	case v.text && v.path == nil && slices.ContainsFunc(v.reads, func(x codegen.Value) bool { return x.Text != nil && x.Text.At.Moment }):
+	if slices.ContainsFunc(v.reads, func(x codegen.Value) bool {
+		return x.Text != nil && x.Text.At.Moment || x.Number != nil && x.Number.Moment
+	}) {
 		o |= useArgs
 	}
 	switch {

@@ -1,0 +1,48 @@
+/* A marked place (what <sys/sdt.h> makes) with eight arguments, fractions among them,
+ * and arguments that are variables by name. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#define MARK(name, operands, ...) asm volatile( \
+	"990: nop\n" \
+	".pushsection .note.stapsdt,\"\",\"note\"\n .balign 4\n" \
+	".4byte 992f-991f, 994f-993f, 3\n" \
+	"991: .asciz \"stapsdt\"\n" \
+	"992: .balign 4\n" \
+	"993: .8byte 990b, _.stapsdt.base, 0\n" \
+	".asciz \"app\"\n .asciz \"" name "\"\n .asciz \"" operands "\"\n" \
+	"994: .balign 4\n .popsection\n" \
+	".ifndef _.stapsdt.base\n" \
+	".pushsection .stapsdt.base,\"aG\",\"progbits\",.stapsdt.base,comdat\n" \
+	".weak _.stapsdt.base\n .hidden _.stapsdt.base\n" \
+	"_.stapsdt.base: .space 1\n .size _.stapsdt.base,1\n .popsection\n" \
+	".endif\n" :: __VA_ARGS__)
+
+__attribute__((used)) long counter = 7;
+__attribute__((used)) static int table[4] = {10, -20, 30, -40};
+volatile double share = 0.25;
+
+__attribute__((noinline, noipa)) void pass(long n, double *load, float *part, const char *text)
+{
+	MARK("many", "8@%0 -8@%1 -4@%2 8f@%3 4f@%4 -8@%5 -4@%6 2@%7 8@%8", "r"(n), "r"(-n), "r"((int)n - 1),
+	     "m"(*load), "m"(*part), "n"(-5), "r"((int)-n), "n"(65535), "r"(text));
+	MARK("variables", "-8@counter(%%rip) -4@table+4(%%rip) -4@8+table(%%rip) 8@$counter 8f@share(%%rip)", "r"(n));
+	MARK("stripped", "8@nothing_of_that_name(%%rip) -8@%0", "r"(n));
+}
+
+int main(void)
+{
+	char line[8];
+	puts("ready");
+	fflush(stdout);
+	if (!fgets(line, sizeof line, stdin))
+		return 1;
+	for (int i = 1; i <= 3; i++) {
+		double load = i / 2.0;
+		float part = -i / 4.0f;
+		counter = i;
+		share = i * 0.25;
+		pass(i, &load, &part, "a text");
+	}
+	puts("done");
+}
