@@ -213,6 +213,17 @@ func (o *outlet) put(ev wire.Event) bool {
 	return true
 }
 
+// crowded reports whether so much waits for the client of a query that must not wait
+// that rows will soon be dropped.
+func (o *outlet) crowded() bool {
+	if o.unread == 0 || !o.hurried.Load() {
+		return false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.held.bytes > o.unread/2
+}
+
 // advance notes that all rows before t were given, and tells who wants to know it:
 // with what they take next, or as an event of its own where nothing waits.
 func (o *outlet) advance(t int64) {

@@ -292,6 +292,9 @@ func (p *placement) decide(ctx context.Context, now time.Time) error {
 	switch {
 	case p.steer != nil:
 		to = division(p.steer(p.rows))
+	case p.out.crowded() && p.at != slices.Max(p.divisions()):
+		to = slices.Max(p.divisions()) // or rows would be lost soon
+		p.mover.Move(slices.Index(p.divisions(), to))
 	case now.Sub(p.judged) >= judging:
 		if !p.judged.IsZero() {
 			to = p.judge(now.Sub(p.judged))
@@ -309,14 +312,19 @@ func (p *placement) decide(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// judge compares the costs after d.
+// judge compares the costs after d. What the network carries is known when it was
+// full; to send more than before is a trial until then.
 func (p *placement) judge(d time.Duration) division {
 	p.meters.settle(p, d)
 	var costs []float64
 	for _, c := range p.costs() {
 		costs = append(costs, c.Cost())
 	}
-	return p.divisions()[p.mover.Next(costs)]
+	to := p.divisions()[p.mover.Next(costs)]
+	if to < p.at && !p.link().Limited {
+		p.mover.Try()
+	}
+	return to
 }
 
 // costs are those of the divisions as they are known now.

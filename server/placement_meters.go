@@ -16,16 +16,17 @@ import (
 
 // meters are what the costs of a divided query are computed of. Processor time is
 // measured in batches now and then, of which the thread's own clock is read; that it
-// takes longer on processors that others want is the load's part:
+// takes longer on processors that others want is the stretch:
 //
-//	Ttup = processor time of a tuple · max(1, runnable threads / processors)
-//	Tnet = bytes of a tuple · (time to send a byte · load + 1 / rate of the network)
+//	Ttup = processor time of a tuple · stretch
+//	Tnet = bytes of a tuple · (time to send a byte · stretch + 1 / rate of the network)
 type meters struct {
 	lower, stage cost.Mean // ns of processor time for a row of Base, for one that Lower gives
 	passes       cost.Mean // rows that Lower gives for one of Base
 	groups       cost.Mean // that states are sent of at a time
 	rate         cost.Mean // rows of Base per second
-	load         cost.Mean // threads that want a processor, for each there is
+	load         cost.Mean // threads of the machine that want a processor
+	stretch      stretch
 
 	emitted  float64            // how often states are sent, per second
 	sizes    [divisions]float64 // bytes of a tuple that is sent
@@ -135,7 +136,7 @@ func (m *meters) measure(b *batch.Batch, run func() error) error {
 		}
 	}
 	if n, ok := runnable(); ok {
-		m.load.Observe(n/float64(runtime.NumCPU()), sampling)
+		m.load.Observe(n, sampling)
 	}
 	return err
 }
@@ -161,13 +162,14 @@ func (m *meters) lowered(b *batch.Batch, stage func() error) error {
 func (m *meters) settle(p *placement, d time.Duration) {
 	m.rate.Observe(float64(p.rows-m.settled)/d.Seconds(), d)
 	m.settled = p.rows
+	m.stretch.observe(d, m.load.Value())
 }
 
 // known reports whether anything was measured.
 func (m *meters) known() bool { return m.rate.Known() }
 
 // busy is by how much longer everything takes than it would alone.
-func (m *meters) busy() float64 { return max(1, m.load.Value()) }
+func (m *meters) busy() float64 { return m.stretch.of(m.load.Value(), runtime.NumCPU()) }
 
 // cost is that of a division: per second, or, if nothing was measured, of a row.
 func (m *meters) cost(p *placement, d division) cost.Placement {
@@ -230,7 +232,7 @@ func (m *meters) describe(p *placement) string {
 		s += fmt.Sprintf(" and %s to fold it", ns(stage))
 	}
 	if m.load.Confidence() > 0 {
-		s += fmt.Sprintf(", %.2g threads for each processor", m.load.Value())
+		s += fmt.Sprintf(", which takes %.2g times as long with %.2g threads running", m.busy(), m.load.Value())
 	} else {
 		s += ", not measured yet"
 	}

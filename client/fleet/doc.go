@@ -21,12 +21,14 @@
 //
 // A host that cannot be reached, or is lost, is marked and not waited for, nor is
 // one that has said nothing for some time, not even that time has passed: hosts give
-// watermarks (wire.Options.Marks).
+// watermarks (wire.Options.Marks). One that does not answer a question holds up who
+// asks once, and hardly again before it has answered something (ask.go).
 //
 // Goroutines: one reads each host's result; they meet in one channel, whose other
 // end is the caller of Next, to whom all other state belongs. One more asks hosts for
-// their clocks; all end with the result's Close. Locks: gathered.mu and clocks.mu,
-// never held together, nor while a host is asked.
+// their clocks; all end with the result's Close. Each question to a host has one of its
+// own, which may outlive the wait for it: it ends with the question. Locks: gathered.mu
+// and clocks.mu, never held together, nor while a host is asked.
 //
 // It must not know the network, nor how results are shown.
 package fleet

@@ -20,6 +20,7 @@ type Mover struct {
 	better  int // the placement that has been better than current
 	times   int // evaluations in a row
 	rest    int // evaluations until it may move again
+	trial   int // evaluations in which it may take the last move back at once
 }
 
 const (
@@ -50,6 +51,8 @@ func (m *Mover) Next(costs []float64) int {
 		}
 	}
 	now := costs[m.current]
+	tried := m.trial > 0
+	m.trial = max(0, m.trial-1)
 	if best == m.current || costs[best] > now*(1-moveGain) || now-costs[best] < trifle {
 		m.times = 0
 		return m.current
@@ -57,8 +60,15 @@ func (m *Mover) Next(costs []float64) int {
 	if best != m.better {
 		m.better, m.times = best, 0
 	}
-	if m.times++; m.times >= patience {
-		m.current, m.times, m.rest = best, 0, afterMove
+	if m.times++; m.times >= patience || tried {
+		m.current, m.times, m.rest, m.trial = best, 0, afterMove, 0
 	}
 	return m.current
 }
+
+// Try says that the last move was made for what was expected, and not seen yet: it is
+// taken back at once if it turns out otherwise.
+func (m *Mover) Try() { m.rest, m.trial = 0, afterMove }
+
+// Move has operators be where they must, whatever it costs.
+func (m *Mover) Move(to int) { *m = Mover{current: to, better: to, rest: afterMove} }

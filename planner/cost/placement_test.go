@@ -43,6 +43,32 @@ func TestMover(t *testing.T) {
 	}
 	next(0, 100, 1)
 	next(1, 100, 1)
+	// A move that was a trial is taken back at once, for some time; then it is as any.
+	next(1, 1, 100)
+	next(1, 1, 100)
+	next(1, 1, 100)
+	next(1, 1, 100)
+	next(0, 1, 100)
+	m.Try()
+	next(0, 1, 100)
+	next(1, 100, 1)
+	for range afterMove {
+		next(1, 1, 100)
+	}
+	next(1, 1, 100)
+	next(0, 1, 100)
+	m.Try()
+	for range afterMove {
+		next(0, 1, 100)
+	}
+	next(0, 100, 1)
+	next(1, 100, 1)
+	// Who must move does, and stays.
+	m.Move(0)
+	for range afterMove {
+		next(0, 100, 1)
+	}
+	m.Move(1)
 	// A small gain is none, nor is a large share of nearly nothing.
 	for range 10 {
 		next(1, 0.9, 1)

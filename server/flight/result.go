@@ -361,7 +361,7 @@ func (sd *sender) record(bs []*batch.Batch, f *wire.Frame) error {
 		defer rec.Release()
 		return sd.out.WriteWithAppMetadata(rec, f.Encode())
 	}
-	if sd.meter == nil {
+	if sd.meter == nil || len(bs) == 0 { // what is no row is dear by the byte
 		return write()
 	}
 	return sd.meter.measure(write)
