@@ -297,7 +297,7 @@ func providers(t *testing.T, ringBytes int) *entities.Provider {
 }
 
 // processorTimeOf is what a process has used so far.
-func processorTimeOf(t *testing.T, pid int) time.Duration {
+func processorTimeOf(t testing.TB, pid int) time.Duration {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	var s process.Stat

@@ -151,11 +151,18 @@ func TestDeadlock(t *testing.T) {
 // java compiles and starts the program of server/testdata/entities/app.
 func java(t *testing.T) *stepped {
 	t.Helper()
-	dir := t.TempDir()
-	if out, err := exec.Command(testenv.NeedProgram(t, "javac"), "-d", dir, "testdata/entities/app/Shop.java").CombinedOutput(); err != nil {
+	p, _ := javaOf(t, "Shop")
+	return p
+}
+
+// javaOf is java of one of its classes; dir is where they are.
+func javaOf(t *testing.T, class string) (p *stepped, dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if out, err := exec.Command(testenv.NeedProgram(t, "javac"), "-d", dir, "testdata/entities/app/"+class+".java").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	return stepsOf(t, testenv.NeedProgram(t, "java"), "-Xmx64m", "-XX:+ExtendedDTraceProbes", "-cp", dir, "app.Shop")
+	return stepsOf(t, testenv.NeedProgram(t, "java"), "-Xmx64m", "-XX:+ExtendedDTraceProbes", "-cp", dir, "app."+class, dir), dir
 }
 
 // TestJava: methods of Java come behind their classes and within their callers,
@@ -201,5 +208,73 @@ func TestJava(t *testing.T) {
 	}
 	if began == 0 || began != ended {
 		t.Errorf("%d waits for monitors begin, %d end", began, ended)
+	}
+}
+
+// TestJavaDeadlock: of threads of Java that wait for each other's monitors it is told
+// who has them; of those that only take turns no deadlock is, whatever is selected.
+func TestJavaDeadlock(t *testing.T) {
+	testenv.NeedUprobes(t)
+	p, _ := javaOf(t, "Locks")
+	s := newSession(t, wire.Options{PID: p.pid()})
+	graphs := map[string]wire.Result{}
+	for of, where := range map[string]string{"all": "TRUE", "left": "thread_name = 'left'", "waits": "event IN ('BEGIN_WAIT', 'END_WAIT')"} {
+		graphs[of] = start(t, s, "SELECT WAIT_GRAPH(event, entity_id, thread_id, thread_name) FROM CONSISTENT((SELECT * FROM activity_events WHERE "+where+")) EMIT EVERY 50ms")
+	}
+	owners := start(t, s, "SELECT thread_name FROM activity_events WHERE event = 'ACQUIRE' AND name = 'monitor'")
+	rowsUntil(t, owners, 3) // of those that take turns
+	for range 10 {
+		if g := rowsUntil(t, graphs["all"], 1)[0][0]; strings.Contains(g, "deadlock") {
+			t.Fatalf("they take turns: %s", g)
+		}
+	}
+	p.next("dead")
+	for of, r := range graphs {
+		last, seen := "", 0
+		for seen < 20 {
+			last = rowsUntil(t, r, 1)[0][0]
+			if of != "all" {
+				if seen++; strings.Contains(last, "deadlock") && of == "left" {
+					t.Fatalf("of the waits of one thread: %s", last)
+				}
+				continue
+			}
+			if strings.Contains(last, "deadlock: ") {
+				if !strings.Contains(last, "third") {
+					continue // it comes to wait for them
+				}
+				break
+			}
+		}
+		if of == "all" {
+			i := strings.Index(last, "deadlock: ")
+			if dead := last[i:]; strings.Count(last, "deadlock") != 1 || !strings.Contains(dead, "left ") || !strings.Contains(dead, "right ") || strings.Contains(dead, "third") {
+				t.Errorf("%s", last)
+			}
+		}
+	}
+}
+
+// TestJavaUnloading: a class of Java that is unloaded ends; when it is loaded again it
+// is another one.
+func TestJavaUnloading(t *testing.T) {
+	testenv.NeedUprobes(t)
+	p, _ := javaOf(t, "Loads")
+	s := newSession(t, wire.Options{PID: p.pid()})
+	r := start(t, s, "SELECT event, entity_id FROM entity_events WHERE category = 'TYPE' AND name = 'app.Loads$Plugin'")
+	p.next("loaded")
+	got := rowsUntil(t, r, 2)
+	p.next("gone")
+	for p.next("loaded"); len(got) < 5; p.next("loaded") {
+		// What nobody refers to is unloaded by the next collection, or the one behind it.
+		p.next("gone")
+		if len(got) == 2 {
+			got = append(got, rowsUntil(t, r, 3)...)
+		}
+	}
+	got = got[:5]
+	want := "CREATE\tapp.Loads$Plugin\nLOAD\tapp.Loads$Plugin\nRECLAIM\tapp.Loads$Plugin\nCREATE\tapp.Loads$Plugin#2\nLOAD\tapp.Loads$Plugin#2\n"
+	if join(got) != want {
+		t.Errorf("got\n%swant\n%s", join(got), want)
 	}
 }

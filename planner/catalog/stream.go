@@ -416,7 +416,7 @@ var Streams = []*Stream{
 		}, event)},
 	{Name: "activity_events", Kind: Enumerable, Process: true,
 		Doc: "what the threads of native programs do to mutexes, rwlocks and condition variables: waits are those for a lock that another thread has",
-		How: "eBPF uprobes on the functions of libc, which C++'s call, too. Of Java: waits for monitors; who has one is UNKNOWN, since the machine (-XX:+ExtendedDTraceProbes) tells nothing of those that are free", Cost: "1.6 µs for each lock that is taken and released", Needs: uprobeNeeds,
+		How: "eBPF uprobes on the functions of libc, which C++'s call, too. Of Java: waits for monitors, as the machine (-XX:+ExtendedDTraceProbes) tells them; who has one that somebody waits for is read in its memory", Cost: "1.6 µs for each lock that is taken and released", Needs: uprobeNeeds,
 		Columns: columns(stamp, acting, []Column{
 			{"category", tS, "", "NULL"},
 			{"event", tS, "", "ACQUIRE, RELEASE, BEGIN_WAIT, END_WAIT; UNKNOWN: what the thread does to the lock is not known any more, since it has ended, or events were lost"},

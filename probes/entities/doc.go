@@ -17,8 +17,10 @@
 // rows. One goroutine at a time works on both, whichever part's it is.
 //
 // Of Java there is what its machine tells at places that its authors have marked:
-// methods, by which their classes are known, and waits for monitors that another
-// thread has. It does not say where objects are, nor who takes a monitor that is free.
+// methods, by which their classes are known, until they are unloaded, and waits for
+// monitors that another thread has. It does not say where objects are, nor who takes
+// a monitor that is free: who has one for which somebody waits is read in its memory
+// (package java), and known for as long as somebody does.
 //
 // What is guaranteed:
 //

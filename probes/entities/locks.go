@@ -28,42 +28,6 @@ var lockFunctions = map[string]lockFunction{
 	"pthread_cond_clockwait":     {does: waits, of: "condition"},
 }
 
-// monitorPlaces are the places that a Java machine passes when a monitor is wanted
-// that another thread has, and where that ends; and those of Object.wait. Of monitors
-// that are free it tells nothing, so that nobody knows who has one.
-var monitorPlaces = map[string]struct {
-	begins bool
-	of     string
-}{
-	"usdt:hotspot:monitor__contended__enter":   {true, "monitor"},
-	"usdt:hotspot:monitor__contended__entered": {false, "monitor"},
-	"usdt:hotspot:monitor__wait":               {true, "notification"},
-	"usdt:hotspot:monitor__waited":             {false, "notification"},
-}
-
-// monitor is of a thread that passes one of those.
-func (w *world) monitor(t *thread, h happening) {
-	place, ok := monitorPlaces[h.name]
-	if !ok {
-		return
-	}
-	id := strconv.Itoa(t.program.pid) + ":0x" + strconv.FormatUint(h.arg1, 16)
-	if place.of == "notification" {
-		id += " notified" // another wait than that for the monitor
-	}
-	if t.awaits != "" { // its end was not seen, or this is another's
-		w.event(t.program, t, row{event: endWait, entity: t.awaits, name: place.of})
-		t.awaits = ""
-		if !place.begins {
-			return
-		}
-	}
-	if place.begins {
-		t.awaits = id
-		w.event(t.program, t, row{event: beginWait, entity: id, name: place.of})
-	}
-}
-
 type lockFunction struct {
 	does   action
 	of     string // kind of lock
@@ -224,6 +188,9 @@ func (w *world) pass(now int64) {
 	w.now = max(w.now, now)
 	for _, p := range w.inOrder() {
 		for _, tid := range slices.Sorted(maps.Keys(p.threads)) {
+			if p.threads[tid].awaits != nil {
+				w.askOwner(p.threads[tid])
+			}
 			r := p.threads[tid].asks
 			if r == nil || r.told || r.function.does != takes || w.now-r.since < patience {
 				continue
@@ -266,9 +233,8 @@ func (w *world) letGo(t *thread) {
 	if t.asks != nil {
 		w.giveUp(t)
 	}
-	if t.awaits != "" {
-		w.event(t.program, t, row{event: endWait, entity: t.awaits})
-		t.awaits = ""
+	if t.awaits != nil {
+		w.endAwait(t)
 	}
 	var held []uint64
 	for address, l := range t.program.locks {
@@ -295,8 +261,8 @@ func (w *world) retellLocks(t *thread) {
 			}
 		}
 	}
-	if t.awaits != "" {
-		w.event(t.program, t, row{event: beginWait, entity: t.awaits})
+	if t.awaits != nil {
+		w.event(t.program, t, row{event: beginWait, entity: t.awaits.id, name: t.awaits.of})
 	}
 	if r := t.asks; r != nil && r.told {
 		l := w.lock(t.program, r.address, r.function.of)

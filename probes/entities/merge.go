@@ -17,6 +17,8 @@ const (
 	freed    // memory
 	mapped   // modules are what they are then
 	doubtful // events were lost, nobody knows whose
+	owned    // a Java monitor, by a thread
+	unloaded // a class of Java
 	over     // a call returns that had begun before its probe was there
 	hushing  // calls may be overlooked from now on,
 	heeding  // and no more; there says which are under way

@@ -2,6 +2,7 @@ package entities
 
 import (
 	"math"
+	"strings"
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
@@ -167,6 +168,21 @@ var decodeFrees = decoder{
 }
 
 var decodeLoads = decoder{columns(), func(c []batch.Column, row int) happening { return at(mapped, c, row) }}
+
+// decodeUnloads is of a Java machine's classes: names have slashes, and no end but
+// what arg1 says.
+var decodeUnloads = decoder{
+	columns(plan.Field{Name: "arg1", Type: batch.Bigint}, plan.Field{Name: classText, Type: batch.Varchar}),
+	func(c []batch.Column, row int) happening {
+		h := at(unloaded, c, row)
+		name := text(&c[4], row)
+		h.name = strings.ReplaceAll(name[:max(0, min(int(int32(number(&c[3], row))), len(name)))], "/", ".")
+		return h
+	},
+}
+
+// classText is the name of a class: of longer ones the methods are cut, too.
+const classText = "str(arg0, 384)"
 
 var decodeLockCalls = decoder{
 	columns(plan.Field{Name: "function_name", Type: batch.Varchar}, plan.Field{Name: "arg0", Type: batch.Bigint}, plan.Field{Name: "arg1", Type: batch.Bigint}),

@@ -145,16 +145,24 @@ func (p *Provider) addJava(ctx context.Context, s *source) error {
 		return nil
 	}
 	if e[typeCategory] {
-		s.notices = append(s.notices, "classes of Java are known from the first call of one of their methods on, until their process ends")
+		s.notices = append(s.notices, "classes of Java are known from the first call of one of their methods on, until they are unloaded")
 	}
 	s.world.byUse, s.world.structors = true, nil
-	return s.add(ctx, p.calls, uprobe.FunctionCall, s.spec.Target, nil, decodeMethods)
+	if err := s.add(ctx, p.calls, uprobe.FunctionCall, s.spec.Target, nil, decodeMethods); err != nil {
+		return err
+	}
+	unloading := and(in(selectName, "usdt:hotspot:class__unloaded"), in(selectModule, javaMachine))
+	if err := s.add(ctx, p.calls, uprobe.FunctionStart, s.spec.Target, unloading, decodeUnloads); err != nil {
+		s.notices = append(s.notices, "classes of Java that are unloaded are not told of: "+err.Error())
+	}
+	return nil
 }
 
 // addMonitors adds what a Java machine tells of monitors.
 func (p *Provider) addMonitors(ctx context.Context, s *source) error {
-	s.notices = append(s.notices, "of Java's monitors only waits are told: UNKNOWN is who has one, since their machine tells nothing of those that are free")
+	s.notices = append(s.notices, "of Java's monitors is told who waits for one, and who has one that is waited for: of others their machine tells nothing")
 	names := slices.Sorted(maps.Keys(monitorPlaces))
+	s.askOwners()
 	return s.add(ctx, p.calls, uprobe.FunctionStart, s.spec.Target, and(in(selectName, names...), in(selectModule, javaMachine)), decodeLockCalls)
 }
 

@@ -52,11 +52,7 @@ func (w *world) map_(p *program, on *thread, now []moduleTypes) {
 			continue
 		}
 		for _, name := range p.modules[file] {
-			c := w.types[name]
-			if c.users--; c.users == 0 {
-				delete(w.types, name)
-				w.event(p, on, row{category: typeCategory, event: reclaim, entity: c.id, name: c.name})
-			}
+			w.disuse(p, on, name)
 		}
 		delete(p.modules, file)
 	}
@@ -78,6 +74,25 @@ func (w *world) use(p *program, on *thread, name string) {
 		w.loadType(p, on, c)
 	}
 	c.users++
+}
+
+// unload takes in that a class is gone which was known by being used.
+func (w *world) unload(p *program, on *thread, name string) {
+	if !p.used[name] {
+		return
+	}
+	delete(p.used, name)
+	p.modules[byUse] = slices.DeleteFunc(p.modules[byUse], func(other string) bool { return other == name })
+	w.disuse(p, on, name)
+}
+
+// disuse is of a type that one module less has.
+func (w *world) disuse(p *program, on *thread, name string) {
+	c := w.types[name]
+	if c.users--; c.users == 0 {
+		delete(w.types, name)
+		w.event(p, on, row{category: typeCategory, event: reclaim, entity: c.id, name: c.name})
+	}
 }
 
 func (w *world) createType(p *program, on *thread, of symbols.Class) *class {

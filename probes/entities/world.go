@@ -16,6 +16,12 @@ type world struct {
 	look func(pid, tid int) (name string, ticks uint64, ok bool)
 	// who is what a process is called.
 	who func(pid int) (name, exe string)
+	// owner finds out which thread has a Java monitor, and since when at the latest; nil:
+	// it cannot be known. later is given what happened at a time that was not passed yet.
+	owner func(pid int, monitor uint64) (tid int, at int64, ok bool)
+	later func(happening)
+	// gone is told that a process has ended, or executes something else; nil: nobody is.
+	gone func(pid int)
 	// offset is from the boot clock to that of happenings, ns.
 	offset    int64
 	structors map[string]structor // functions by name
@@ -54,7 +60,7 @@ type thread struct {
 	calls   sequence
 	made    uint64 // invocations so far
 	asks    *request
-	awaits  string // a Java monitor
+	awaits  *await // of Java; nil: nothing
 }
 
 func newWorld(tell func(row)) *world {
@@ -99,6 +105,14 @@ func (w *world) happen(h happening) {
 	case missed:
 		if t := w.known(h.pid, h.tid); t != nil {
 			w.miss(t, h.depth)
+		}
+	case owned:
+		if t := w.known(h.pid, h.tid); t != nil {
+			w.own(t, h.arg1)
+		}
+	case unloaded:
+		if p := w.programs[h.pid]; p != nil {
+			w.unload(p, w.known(h.pid, h.tid), h.name)
 		}
 	case locking:
 		w.beginLock(w.thread(h), h)
@@ -249,6 +263,9 @@ func (w *world) empty(p *program, on *thread) {
 		w.reclaimObject(p, on, o, reclaim)
 	}
 	w.map_(p, on, nil)
+	if w.gone != nil {
+		w.gone(p.pid)
+	}
 	clear(p.used)
 	clear(p.locks)
 }
