@@ -5,6 +5,7 @@ import (
 
 	"github.com/cilium/ebpf/asm"
 
+	"endoscope/operators/batch"
 	"endoscope/planner/plan"
 )
 
@@ -66,6 +67,8 @@ type Key struct {
 	Column int
 	Word   int
 	Name   bool
+	// Values are those of which the number says which it is; nil: it is the number.
+	Values []batch.Value
 }
 
 // Agg says where the state of an aggregate is: in these words of the group's,
@@ -193,6 +196,15 @@ func (c *aggregator) key(e plan.Expr) bool {
 			c.store(word+i, operands[0])
 		}
 		c.out.Keys = append(c.out.Keys, Key{Column: -1, Word: word, Name: true})
+		return true
+	}
+	if k := c.choice(e); k != nil {
+		if c.out.KeyWords++; c.out.KeyWords > MaxKeys {
+			return false
+		}
+		c.choose(k)
+		c.store(word, operands[0])
+		c.out.Keys = append(c.out.Keys, Key{Column: -1, Word: word, Values: k.values})
 		return true
 	}
 	n := c.number(e)

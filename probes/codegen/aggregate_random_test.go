@@ -134,7 +134,18 @@ func (b *bench) run(t fataler, p *ebpf.Program, moment []byte, state []uint64) (
 func partials(t *rapid.T) *plan.Partial {
 	var keys []plan.Expr
 	for range rapid.IntRange(0, 3).Draw(t, "keys") {
-		switch rapid.IntRange(0, 5).Draw(t, "kind of key") {
+		switch rapid.IntRange(0, 7).Draw(t, "kind of key") {
+		case 6:
+			keys = append(keys, conditions(t, rapid.IntRange(0, 2).Draw(t, "depth")))
+		case 7:
+			e := &plan.Case{T: batch.Varchar}
+			for i := range rapid.IntRange(1, 3).Draw(t, "arms") {
+				e.Whens = append(e.Whens, plan.When{Cond: conditions(t, rapid.IntRange(0, 1).Draw(t, "depth")), Then: &plan.Const{V: batch.Str(fmt.Sprint("arm ", i))}})
+			}
+			if rapid.Bool().Draw(t, "else") {
+				e.Else = &plan.Const{V: batch.Str("none")}
+			}
+			keys = append(keys, e)
 		case 0, 1:
 			keys = append(keys, column(draw(t, []int{colFunction, colClass}, "of the function")))
 		case 2:
@@ -346,6 +357,10 @@ func checkKey(t *rapid.T, k Key, e plan.Expr, words []uint64, want batch.Value) 
 		}
 		if string(name) != want.S {
 			t.Fatalf("key %s is %q, want %q", e, name, want.S)
+		}
+	case k.Values != nil:
+		if got := k.Values[words[k.Word]]; fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Fatalf("key %s is %v, want %v", e, got, want)
 		}
 	case want.IsNull || int64(words[k.Word]) != want.I:
 		t.Fatalf("key %s is %d, want %v", e, int64(words[k.Word]), want)

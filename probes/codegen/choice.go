@@ -1,0 +1,80 @@
+package codegen
+
+import (
+	"github.com/cilium/ebpf/asm"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// choice is an expression that is one of few values, as CASE WHEN duration > 1s THEN
+// 'long' ELSE 'short' END is: that of the first condition that is true, or the last
+// value.
+type choice struct {
+	conditions []formula
+	values     []batch.Value
+}
+
+// choice translates a CASE between constants, and any BOOLEAN; nil: the kernel cannot
+// compute it.
+func (c *compiler) choice(e plan.Expr) *choice {
+	var out choice
+	add := func(f formula, v batch.Value) {
+		out.conditions = append(out.conditions, f)
+		out.values = append(out.values, v)
+	}
+	if cases, ok := e.(*plan.Case); ok {
+		for _, w := range cases.Whens {
+			then, ok := w.Then.(*plan.Const)
+			if !ok {
+				return nil
+			}
+			add(c.formula(w.Cond, true), then.V)
+		}
+		last := batch.NullOf(e.Type())
+		if cases.Else != nil {
+			otherwise, ok := cases.Else.(*plan.Const)
+			if !ok {
+				return nil
+			}
+			last = otherwise.V
+		}
+		out.values = append(out.values, last)
+	} else if e.Type() == batch.Boolean {
+		add(c.formula(e, true), batch.Bool(true))
+		add(c.formula(e, false), batch.Bool(false))
+		out.values = append(out.values, batch.NullOf(batch.Boolean))
+	} else {
+		return nil
+	}
+	for _, f := range out.conditions {
+		if exists(f, undecided) {
+			return nil
+		}
+	}
+	return &out
+}
+
+// choose computes which of the values it is into the first operand.
+func (c *aggregator) choose(k *choice) {
+	w := c.derive
+	end := w.newLabel()
+	for i, f := range k.conditions {
+		if v, ok := f.(verdict); ok {
+			if !v {
+				continue
+			}
+			w.add(asm.Mov.Imm(operands[0], int32(i)))
+			w.place(end)
+			return
+		}
+		each(f, c.readAll)
+		next := w.newLabel()
+		w.formula(f, false, next, c.unsure)
+		w.add(asm.Mov.Imm(operands[0], int32(i)))
+		w.goTo(end)
+		w.place(next)
+	}
+	w.add(asm.Mov.Imm(operands[0], int32(len(k.conditions))))
+	w.place(end)
+}
