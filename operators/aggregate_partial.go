@@ -104,7 +104,7 @@ func (m *partials) pushWindows(ctx context.Context, b *batch.Batch, rows []uint1
 	if a.windows.startOf != nil {
 		starts = b.Cols[m.fields].Int
 	}
-	late, err := a.divide(rows, starts, b.Cols[m.fields+1].Int)
+	late, err := a.divide(rows, b.Cols[0].Int, starts, b.Cols[m.fields+1].Int)
 	if err != nil {
 		return err
 	}

@@ -156,6 +156,32 @@ func TestPartialRowsLate(t *testing.T) {
 	expect(t, late("count(*); histogram(x)", "+ 0  7  3 6\n+ 0  0  4 1"), "wm 10\ngap late 7\nclose")
 }
 
+// What comes after any of its HOP windows has closed is late, once: rows and the events
+// of partial rows.
+func TestLateInHopOnce(t *testing.T) {
+	w := window(relation("t:timestamp x:bigint"), hopping(5, 20), false)
+	expect(t, play(t, staged(t, groupBy(w, "window_end", "count(*)"), 5), Options{}, `
+		wm 20
+		1 0
+		11 0
+		21 0
+		+ 5 7
+		+ 20 2
+		close`), `
+		wm 20
+		gap late 2
+		gap late 7
+		25 11
+		flush
+		30 4
+		flush
+		35 3
+		flush
+		40 3
+		flush
+		close`)
+}
+
 // Groups beyond what memory holds are lost, in events.
 func TestPartialRowsGroupsFull(t *testing.T) {
 	n := staged(t, groupBy(relation("t:timestamp s:varchar"), "s", "count(*)"), 0)

@@ -8,6 +8,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
+	"endoscope/planner/plan"
 )
 
 // windowSets are the open windows of an aggregate: a set of groups for each,
@@ -20,6 +21,7 @@ type windowSets struct {
 	idle             []*groupSet
 	groups           int   // of all open windows
 	closed           int64 // windows that end here or before are closed
+	slide            int64 // of HOP windows, which overlap; else 0
 
 	parts []windowPart // of the batch being pushed
 	late  []uint16     // its rows that lie in no open window
@@ -51,6 +53,7 @@ func (a *aggregate) setUpWindows(in batch.Schema) (err error) {
 			return err
 		}
 	}
+	w.slide = slideBelow(a.node.Input)
 	a.windows = w
 	s, err := a.newSet() // what is wrong with the aggregates is found now
 	w.idle = append(w.idle, s)
@@ -73,7 +76,11 @@ func (a *aggregate) pushWindows(ctx context.Context, b *batch.Batch) error {
 		}
 		starts = start.Int
 	}
-	late, err := a.divide(rowsOf(b), starts, end.Int)
+	var times []int64
+	if a.time >= 0 {
+		times = b.Cols[a.time].Int
+	}
+	late, err := a.divide(rowsOf(b), times, starts, end.Int)
 	if err != nil {
 		return err
 	}
@@ -85,16 +92,34 @@ func (a *aggregate) pushWindows(ctx context.Context, b *batch.Batch) error {
 	return a.lost(ctx, "late", uint64(len(late)))
 }
 
+// slideBelow is the slide of the HOP that a windowed aggregate's input comes from; 0:
+// it is no HOP.
+func slideBelow(n plan.Node) int64 {
+	for {
+		if w, ok := n.(*plan.Window); ok && w.Spec.Kind == plan.Hop {
+			return int64(w.Spec.Slide)
+		}
+		in := n.Inputs()
+		if len(in) != 1 {
+			return 0
+		}
+		n = in[0]
+	}
+}
+
 // divide fills parts with the rows of open windows, whose borders are given by
-// physical row (no starts: 0), and returns the others. Rows that follow each
-// other mostly lie in one window.
-func (a *aggregate) divide(rows []uint16, starts, ends []int64) (late []uint16, err error) {
+// physical row (no starts: 0), and returns those that are late. Rows that follow each
+// other mostly lie in one window. A row comes once for each HOP window that it lies in:
+// it is late in the earliest of these if it is in any, and is counted there.
+func (a *aggregate) divide(rows []uint16, times, starts, ends []int64) (late []uint16, err error) {
 	w := a.windows
 	w.parts, late = w.parts[:0], w.late[:0]
 	var part *windowPart
 	for _, r := range rows {
 		if ends[r] <= w.closed {
-			late = append(late, r)
+			if w.slide == 0 || times == nil || ends[r]-w.slide <= times[r] {
+				late = append(late, r)
+			}
 			continue
 		}
 		start := int64(0)

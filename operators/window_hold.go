@@ -60,7 +60,11 @@ func (w *hold) Push(ctx context.Context, _ int, b *batch.Batch) (Status, error) 
 			continue
 		case times[r] >= p+w.size: // between two windows
 			continue
-		case p != pane:
+		}
+		if w.earliest(times[r])+w.size <= w.watermark {
+			late++ // for this window, if not for the others
+		}
+		if p != pane {
 			if err := w.keep(b, pane); err != nil {
 				return w.out.status, err
 			}
@@ -73,6 +77,9 @@ func (w *hold) Push(ctx context.Context, _ int, b *batch.Batch) (Status, error) 
 	}
 	return w.out.status, w.lost(ctx, "late", late)
 }
+
+// earliest is the start of the first window that a time lies in.
+func (w *hold) earliest(t int64) int64 { return floor(t-w.size, w.slide) + w.slide }
 
 // keep puts the selected rows into a pane and empties the selection.
 func (w *hold) keep(b *batch.Batch, pane int64) error {

@@ -1,11 +1,16 @@
 package rules
 
-import "endoscope/planner/plan"
+import (
+	"slices"
+
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+)
 
 var joinRules = []Rule{
 	pushRule("push-filter-into-join",
 		"rows of one side that are dropped are not kept for partners; a condition on both sides narrows the choice of pairs, and an equality finds them",
-		"an outer join's condition on the right side would turn partners into NULLs, and the latest row for which it holds is not the latest row",
+		"an outer join's condition on the right side would turn partners into NULLs, and the latest row for which it holds is not the latest row; but what says which functions or processes the right side is of says what it is the latest row of",
 		func(j *plan.Join, cond plan.Expr) plan.Node {
 			c := *j
 			switch split := len(j.Left.Schema().Fields); sideOf(cond, split) {
@@ -89,7 +94,44 @@ func joinTakes(j *plan.Join, cond plan.Expr) bool {
 	if len(reads(cond)) == 0 {
 		return false
 	}
-	return j.Kind == plan.WindowJoin || j.Kind == plan.ValueJoin || sideOf(cond, len(j.Left.Schema().Fields)) == leftSide
+	split := len(j.Left.Schema().Fields)
+	switch side := sideOf(cond, split); {
+	case j.Kind == plan.WindowJoin || j.Kind == plan.ValueJoin || side == leftSide:
+		return true
+	case j.Kind == plan.AsOfJoin && side == rightSide:
+		return chooses(j.Right, moved(cond, -split))
+	}
+	all := conjuncts(cond) // which ON takes, and divides
+	return j.Kind == plan.AsOfJoin && len(all) > 1 && !slices.ContainsFunc(all, func(e plan.Expr) bool { return !joinTakes(j, e) })
+}
+
+// chooses reports whether a condition over what n acquires says of which functions or
+// processes that is.
+func chooses(n plan.Node, cond plan.Expr) bool {
+	for {
+		f, ok := n.(*plan.Filter)
+		if !ok {
+			break
+		}
+		n = f.Input
+	}
+	a, ok := n.(*plan.Acquire)
+	if !ok {
+		return false
+	}
+	s := catalog.Find(a.Stream)
+	if s == nil {
+		return false
+	}
+	if _, ok := targetOf(a, cond); ok && s.Process && !s.Everywhere && a.Target.IsZero() {
+		return true
+	}
+	for i := range reads(cond) {
+		if !s.Functions || !slices.Contains(plan.SelectColumns, a.Out.Fields[i].Name) {
+			return false
+		}
+	}
+	return true
 }
 
 // pruneJoin narrows both inputs to what the join and those above it read.
