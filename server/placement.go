@@ -292,8 +292,8 @@ func (p *placement) decide(ctx context.Context, now time.Time) error {
 	switch {
 	case p.steer != nil:
 		to = division(p.steer(p.rows))
-	case p.out.crowded() && p.at != slices.Max(p.divisions()):
-		to = slices.Max(p.divisions()) // or rows would be lost soon
+	case p.out.crowded(): // rows would be lost soon
+		to = slices.Max(p.divisions())
 		p.mover.Move(slices.Index(p.divisions(), to))
 	case now.Sub(p.judged) >= judging:
 		if !p.judged.IsZero() {

@@ -1,0 +1,86 @@
+package flight
+
+import (
+	"io"
+	"net"
+	"testing"
+	"time"
+)
+
+// What a path carries is what was sent while there was more to send; before that it is
+// what TCP would try, which on one machine is a lot, however little was sent.
+func TestLinks(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	there, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer there.Close()
+	here, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer here.Close()
+	p := &path{tcp: here.(*net.TCPConn)}
+	for range 3 { // the client acknowledges late, as they do of little
+		if _, err := here.Write(make([]byte, 100)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(there, make([]byte, 100)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info := p.info(); info == nil || info.Min_rtt == 0 {
+		t.Skip("the kernel does not say what the round trip is")
+	} else if l := p.Link(); l.Limited || l.Rate < float64(info.Snd_cwnd)*float64(info.Snd_mss)/(float64(info.Min_rtt)*1e-6) || l.RTT != time.Duration(info.Min_rtt)*time.Microsecond {
+		t.Errorf("of a path that was never full: %+v, as the kernel says %+v", l, info)
+	}
+	p.began = time.Now().Add(-time.Second)
+	p.sent(1000, 400*time.Millisecond) // there was not more to send most of the time
+	if l := p.Link(); l.Limited {
+		t.Errorf("less than it would carry was sent: %+v", l)
+	}
+	p.began = time.Now().Add(-time.Second)
+	p.sent(1_000_000, 900*time.Millisecond)
+	if l := p.Link(); !l.Limited || l.Rate > 1_000_000 {
+		t.Errorf("1 MB in a second or more: %+v", l)
+	}
+	p.limited = time.Now().Add(-2 * remembered)
+	if l := p.Link(); l.Limited {
+		t.Errorf("what was seen long ago: %+v", l)
+	}
+}
+
+// A path that is no TCP connection has no limits but those that were seen.
+func TestLinksOfSockets(t *testing.T) {
+	p := &path{}
+	if l := p.Link(); l.Rate != 0 || l.RTT != 0 || l.Limited || l.Send != 0 {
+		t.Errorf("nothing is known: %+v", l)
+	}
+	// Of what is measured only rows in numbers say what a byte costs.
+	for range 2 * measured {
+		if err := p.measure(func() error { p.sent(100, 0); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if l := p.Link(); l.Send != 0 {
+		t.Errorf("of some bytes: %+v", l)
+	}
+	for range 2 * measured {
+		if err := p.measure(func() error {
+			for began := threadTime(); threadTime()-began < 10*time.Microsecond; {
+			}
+			p.sent(10_000, 0)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if l := p.Link(); l.Send <= transport {
+		t.Errorf("of records: %+v", l)
+	}
+}
