@@ -55,9 +55,12 @@ const hostName = "host"
 
 // splitQuery splits a query. Its errors are *parser.Error.
 func splitQuery(q *parser.Query, src string) (*split, error) {
-	w := &splitter{q: q, src: src}
-	if len(q.Selects) == 1 {
-		w.sel = q.Selects[0]
+	return (&splitter{q: q, src: src}).split()
+}
+
+func (w *splitter) split() (*split, error) {
+	if len(w.q.Selects) == 1 {
+		w.sel = w.q.Selects[0]
 	}
 	if w.sel == nil || !w.aggregated() {
 		return w.rows()
@@ -67,6 +70,9 @@ func splitQuery(q *parser.Query, src string) (*split, error) {
 	}
 	if x, ok := w.oneHosts(); ok {
 		return w.perHost("groups are of one host each, as " + w.text(x) + " is")
+	}
+	if sp, done, err := w.nested(); done || err != nil {
+		return sp, err
 	}
 	if err := w.checkSources(); err != nil {
 		return nil, err
@@ -119,6 +125,11 @@ func isHost(e parser.Expr) bool {
 
 // rows splits a query of which every host's rows are the result's.
 func (w *splitter) rows() (*split, error) {
+	if w.sel != nil {
+		if sp, done, err := w.nested(); done || err != nil {
+			return sp, err
+		}
+	}
 	for _, sel := range w.q.Selects {
 		one := &splitter{q: w.q, src: w.src, sel: sel}
 		if w.sel == nil && (one.aggregated() || sel.Distinct) {
@@ -129,6 +140,9 @@ func (w *splitter) rows() (*split, error) {
 		}
 	}
 	sp := &split{}
+	if w.inner {
+		sp.host = -1
+	}
 	if w.q.Limit != nil {
 		sp.limit = w.q.Limit.Int
 	}
@@ -224,6 +238,9 @@ func (w *splitter) stages() (*split, error) {
 		if err != nil {
 			return nil, err
 		}
+		if w.inner {
+			x += ` AS "` + strings.ReplaceAll(w.name(i), `"`, `""`) + `"`
+		}
 		items = append(items, x)
 	}
 	second := "SELECT " + map[bool]string{true: "DISTINCT "}[w.sel.Distinct] + strings.Join(items, ", ") + " FROM file('" + secondSource + "')"
@@ -250,6 +267,17 @@ func (w *splitter) stages() (*split, error) {
 		m.gap, m.parts = w.session.Args[0].Int, len(w.session.By)
 	}
 	return &split{each: w.first(), host: -1, merge: m, ahead: w.ahead, notices: w.notices}, nil
+}
+
+// name is that of a column of the result.
+func (w *splitter) name(i *parser.SelectItem) string {
+	if i.Alias != nil {
+		return i.Alias.Name
+	}
+	if c, ok := i.X.(*parser.ColumnRef); ok {
+		return c.Parts[len(c.Parts)-1].Name
+	}
+	return w.text(i.X)
 }
 
 // tail adds ORDER BY and LIMIT to a second stage.
