@@ -50,14 +50,14 @@ func TestSessionsOfHosts(t *testing.T) {
 func TestSessionsThatGoOn(t *testing.T) {
 	a, b := newScripted("a", spanColumns...), newScripted("b", spanColumns...)
 	r := results(t, sessionOf(a, b), sessionStatement)
-	a.give(a.rows([]int64{0, 10, 1, 1, 1, 1, 1}), mark(100))
-	b.give(mark(19)) // it may still give a row of 10, in the window that it is in
-	b.give(b.rows([]int64{10, 20, 10, 10, 1, 1, 2}), mark(20))
-	b.give(mark(29)) // and one of 20 would be another session's
-	b.give(b.rows([]int64{20, 30, 20, 20, 1, 1, 4}), mark(30))
+	a.give(a.rows([]int64{100, 110, 101, 101, 1, 1, 1}), mark(200))
+	b.give(b.rows([]int64{80, 90, 85, 85, 1, 2, 9}), mark(119))
+	expect(t, r, "85 95 9", "flush") // that of a would end at 111, but b may still give a row of 110, in the window that it is in
+	b.give(b.rows([]int64{110, 120, 110, 110, 1, 1, 2}), mark(129))
+	b.give(b.rows([]int64{120, 130, 120, 120, 1, 1, 4}), mark(130)) // the gap after 110: another session's
 	a.end()
 	b.end()
-	if got := rest(t, r); !slices.Equal(got, []string{"1 20 3", "flush", "20 30 4", "flush"}) {
+	if got := rest(t, r); !slices.Equal(got, []string{"101 120 3", "flush", "120 130 4", "flush"}) {
 		t.Errorf("it is %q", got)
 	}
 	if err := r.Close(); err != nil {
