@@ -13,6 +13,12 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type VariableReading struct {
+	_    structs.HostLayout
+	Size uint32
+	Kind uint32
+}
+
 type VariableVariable struct {
 	_    structs.HostLayout
 	Addr uint64
@@ -31,17 +37,25 @@ type VariableWrite struct {
 	Comm  [16]int8
 }
 
+type VariableWriteText struct {
+	_      structs.HostLayout
+	Write  VariableWrite
+	Length uint64
+	Text   [256]int8
+}
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	VariableMapOwn          = "own"
-	VariableMapVariables    = "variables"
-	VariableMapWrites       = "writes"
-	VariableProgWritten     = "written"
-	VariableVarLost         = "lost"
-	VariableVarTypeVariable = "type_variable"
-	VariableVarTypeWrite    = "type_write"
+	VariableMapOwn           = "own"
+	VariableMapVariables     = "variables"
+	VariableMapWrites        = "writes"
+	VariableProgWritten      = "written"
+	VariableVarLost          = "lost"
+	VariableVarTypeVariable  = "type_variable"
+	VariableVarTypeWrite     = "type_write"
+	VariableVarTypeWriteText = "type_write_text"
 )
 
 // LoadVariable returns the embedded CollectionSpec for Variable.
@@ -102,9 +116,10 @@ type VariableMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type VariableVariableSpecs struct {
-	Lost         *ebpf.VariableSpec `ebpf:"lost"`
-	TypeVariable *ebpf.VariableSpec `ebpf:"type_variable"`
-	TypeWrite    *ebpf.VariableSpec `ebpf:"type_write"`
+	Lost          *ebpf.VariableSpec `ebpf:"lost"`
+	TypeVariable  *ebpf.VariableSpec `ebpf:"type_variable"`
+	TypeWrite     *ebpf.VariableSpec `ebpf:"type_write"`
+	TypeWriteText *ebpf.VariableSpec `ebpf:"type_write_text"`
 }
 
 // VariableObjects contains all objects after they have been loaded into the kernel.
@@ -144,9 +159,10 @@ func (m *VariableMaps) Close() error {
 //
 // It can be passed to LoadVariableObjects or ebpf.CollectionSpec.LoadAndAssign.
 type VariableVariables struct {
-	Lost         *ebpf.Variable `ebpf:"lost"`
-	TypeVariable *ebpf.Variable `ebpf:"type_variable"`
-	TypeWrite    *ebpf.Variable `ebpf:"type_write"`
+	Lost          *ebpf.Variable `ebpf:"lost"`
+	TypeVariable  *ebpf.Variable `ebpf:"type_variable"`
+	TypeWrite     *ebpf.Variable `ebpf:"type_write"`
+	TypeWriteText *ebpf.Variable `ebpf:"type_write_text"`
 }
 
 // VariablePrograms contains all programs after they have been loaded into the kernel.

@@ -18,7 +18,9 @@ import (
 // place is where a variable is and how it is read.
 type place struct {
 	addr uint64 // as the file numbers it
-	form form
+	// follow: each time, the 8 bytes at the address, with this added, are the next one
+	follow []uint64
+	form   form
 }
 
 // program is a file whose variables are looked up.
@@ -43,7 +45,7 @@ func openProgram(file, debug *elf.File) *program {
 var errNone = errors.New("no such variable")
 
 // find is the variable of a name, or the part of one that is reached by fields
-// (.name) and indexes ([n]). Names of C++ and Rust have their namespaces and
+// (.name), pointers (->name, or .name as well) and indexes ([n]). Names of C++ and Rust have their namespaces and
 // classes, and static variables of functions that function before them, each with
 // ::, names of Go their package.
 func (p *program) find(name string) (pl place, err error) {
@@ -64,11 +66,14 @@ func (p *program) find(name string) (pl place, err error) {
 		case !errors.Is(err, errNone):
 			return pl, err
 		}
-		cut := strings.LastIndexAny(head, ".[")
+		cut := strings.LastIndexAny(head, ".[>")
 		if cut <= 0 {
 			return pl, errNone
 		}
-		head = head[:cut]
+		if head[cut] == '>' && head[cut-1] != '-' {
+			return pl, errNone // of a name of C++
+		}
+		head = strings.TrimSuffix(head[:cut], "-")
 	}
 }
 
@@ -101,7 +106,7 @@ func (p *program) symbol(name string) (pl place, err error) {
 				err = fmt.Errorf("it has %d bytes, and without debug information (-g) only 1, 2, 4 and 8 are read", s.Size)
 				continue
 			}
-			return place{s.Value, f}, nil
+			return place{addr: s.Value, form: f}, nil
 		}
 	}
 	return pl, err
@@ -261,10 +266,23 @@ func (p *program) address(e *dwarf.Entry, base int64) (addr uint64, known bool, 
 	return 0, false, errors.New("it has no address of its own: only globals and static variables are observed")
 }
 
-// part is the part of a variable that is reached by fields and indexes.
+// maxFollow is how many pointers a value may be away.
+const maxFollow = 8
+
+// part is the part of a variable that is reached by fields, indexes and pointers.
 func part(addr uint64, t dwarf.Type, path string) (place, error) {
+	pl := place{addr: addr}
+	last := &pl.addr // to which offsets are added
 	for path != "" {
 		t = plain(t)
+		if p, ok := t.(*dwarf.PtrType); ok && path[0] != '[' {
+			if len(pl.follow) == maxFollow {
+				return pl, errors.New("it is too many pointers away")
+			}
+			pl.follow = append(pl.follow, 0)
+			last = &pl.follow[len(pl.follow)-1]
+			t = plain(p.Type)
+		}
 		if index, rest, ok := cutIndex(path); ok {
 			array, isArray := t.(*dwarf.ArrayType)
 			if !isArray {
@@ -273,17 +291,14 @@ func part(addr uint64, t dwarf.Type, path string) (place, error) {
 			if index >= array.Count {
 				return place{}, fmt.Errorf("the array has %d elements", max(array.Count, 0))
 			}
-			addr += uint64(index * array.Type.Size())
+			*last += uint64(index * array.Type.Size())
 			t, path = array.Type, rest
 			continue
 		}
-		name, _ := strings.CutPrefix(path, ".")
+		name := strings.TrimPrefix(strings.TrimPrefix(path, "."), "->")
 		rest := ""
-		if end := strings.IndexAny(name, ".["); end >= 0 {
+		if end := strings.IndexAny(name, ".[-"); end >= 0 {
 			name, rest = name[:end], name[end:]
-		}
-		if _, isPointer := t.(*dwarf.PtrType); isPointer {
-			return place{}, fmt.Errorf("%s is reached by a pointer, which may point elsewhere later: only what is part of the variable itself is observed", name)
 		}
 		record, isStruct := t.(*dwarf.StructType)
 		if !isStruct {
@@ -297,10 +312,12 @@ func part(addr uint64, t dwarf.Type, path string) (place, error) {
 		if field.BitSize != 0 {
 			return place{}, fmt.Errorf("%s is a bit field, and only whole bytes are observed", name)
 		}
-		addr, t, path = addr+uint64(offset), field.Type, rest
+		*last += uint64(offset)
+		t, path = field.Type, rest
 	}
-	f, err := formOf(t)
-	return place{addr, f}, err
+	var err error
+	pl.form, err = formOf(t)
+	return pl, err
 }
 
 // maxChain is how many types may lead to each other until one has a form of its own.

@@ -150,4 +150,17 @@ func observe(t testing.TB, spec *plan.Acquire) (got *record, stop func()) {
 	}
 }
 
-var _ probes.Sink = (*record)(nil)
+// counted is a sink that counts rows.
+type counted struct {
+	rows  int
+	ended chan struct{}
+}
+
+func (c *counted) Push(b *batch.Batch)    { c.rows += b.N; b.Release() }
+func (c *counted) Partial(b *batch.Batch) { b.Release() }
+func (c *counted) Watermark(int64)        {}
+func (c *counted) Lost(string, uint64)    {}
+func (c *counted) Count(string, uint64)   {}
+func (c *counted) End(error)              { close(c.ended) }
+
+var _, _ probes.Sink = (*record)(nil), (*counted)(nil)

@@ -86,7 +86,7 @@ func readLayout(f *os.File, base string, names []string) *layout {
 			l.err = &nameError{name, fmt.Errorf("%s of %s cannot be observed: %w", name, base, err)}
 			return l
 		}
-		l.found = append(l.found, observed{name: name, addr: at.addr, form: at.form})
+		l.found = append(l.found, observed{name: name, addr: at.addr, follow: at.follow, form: at.form})
 	}
 	return l
 }

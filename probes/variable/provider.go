@@ -158,9 +158,13 @@ func about(err, notLocal error, p process.Process, wanted, functions []plan.Cons
 // watchable reports why a watchpoint cannot be set.
 func watchable(s *subject) error {
 	for _, v := range s.variables {
-		switch v.form.size {
+		if len(v.follow) > 0 {
+			return unwatchable(v, "it is reached by a pointer, which may point elsewhere later")
+		}
+		addr, size := v.watched()
+		switch size {
 		case 1, 2, 4, 8:
-			if v.addr%uint64(v.form.size) != 0 {
+			if addr%uint64(size) != 0 {
 				return unwatchable(v, "it lies across two words")
 			}
 		default:

@@ -60,6 +60,8 @@ type source struct {
 	tracer   *tracer         // nil: they are no variables of functions
 	rows     *rows
 	notices  []string
+	cut      uint64 // texts that were longer than what is read of one
+	failed   uint64 // and that could not be read at all
 	clock    func() int64
 	scanned  time.Time
 
@@ -264,7 +266,8 @@ func (s *source) watch(one *subject) error {
 	}
 	variables := make([]located, len(one.variables))
 	for i, v := range one.variables {
-		variables[i] = located{v.addr, v.form.size}
+		addr, size := v.watched()
+		variables[i] = located{addr, size, v.form.kind}
 	}
 	if err := s.watcher.add(one.process.PID, variables); err != nil {
 		return err
@@ -363,6 +366,14 @@ func (s *source) drain(sink probes.Sink) {
 	if missed > 0 {
 		sink.Lost(orphaned, missed)
 	}
+	if s.failed > 0 {
+		sink.Lost(unread, s.failed)
+		s.failed = 0
+	}
+	if s.cut > 0 {
+		sink.Count(cutTexts, s.cut)
+		s.cut = 0
+	}
 	if n := w.lost(); n > w.told {
 		sink.Lost(ringFull, n-w.told)
 		w.told = n
@@ -384,11 +395,19 @@ func (s *source) give(record []byte) bool {
 		return false
 	}
 	for _, v := range one.variables {
-		if v.addr != w.Addr {
+		if addr, _ := v.watched(); addr != w.Addr {
 			continue
 		}
+		if readings[v.form.kind] != 0 && len(record) >= int(unsafe.Sizeof(bpf.VariableWriteText{})) {
+			switch t := (*bpf.VariableWriteText)(unsafe.Pointer(&record[0])); {
+			case t.Length == ^uint64(0) && w.Value != 0:
+				s.failed++
+			case t.Length != ^uint64(0) && t.Length > maxText, v.form.kind == cString && t.Length == maxText-1:
+				s.cut++
+			}
+		}
 		bytes := (*[8]byte)(unsafe.Pointer(&w.Value))[:]
-		s.rows.add(&observation{time: int64(w.Time), subject: one, name: v.name, module: v.module, value: v.form.read(bytes, one.memory),
+		s.rows.add(&observation{time: int64(w.Time), subject: one, name: v.name, module: v.module, value: v.form.written(bytes, record),
 			tid: int(w.Tid), threadName: unix.ByteSliceToString(unsafe.Slice((*byte)(unsafe.Pointer(&w.Comm)), len(w.Comm))),
 			function: one.writers.function(one.process.PID, w.Ip)})
 		return true
@@ -465,12 +484,12 @@ func (s *source) sample(sink probes.Sink) {
 	failed := uint64(0)
 	for _, one := range s.subjects {
 		for _, v := range one.variables {
-			b := one.memory(v.addr, v.form.size)
-			if b == nil {
+			value, ok := v.read(one.memory)
+			if !ok {
 				failed++
 				continue
 			}
-			s.rows.add(&observation{time: s.clock(), subject: one, name: v.name, module: v.module, value: v.form.read(b, one.memory)})
+			s.rows.add(&observation{time: s.clock(), subject: one, name: v.name, module: v.module, value: value})
 		}
 	}
 	s.rows.flush()

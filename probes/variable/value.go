@@ -7,6 +7,10 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
+	"unsafe"
+
+	"endoscope/probes/bpf"
 )
 
 // kind is what a variable's bytes mean.
@@ -18,8 +22,10 @@ const (
 	boolean
 	real
 	pointer
-	text     // an array of characters, up to its NUL
-	goString // a pointer and a length
+	text      // an array of characters, up to its NUL
+	goString  // a pointer and a length
+	cppString // the same, of std::string as GCC's library has it
+	cString   // a pointer to characters, up to a NUL
 )
 
 // form is how a variable is read.
@@ -58,7 +64,12 @@ func formOf(t dwarf.Type) (form, error) {
 		return whole(signed, size, nil)
 	case *dwarf.UintType, *dwarf.UcharType:
 		return whole(unsigned, size, nil)
-	case *dwarf.PtrType, *dwarf.AddrType:
+	case *dwarf.PtrType:
+		if e, ok := plain(t.Type).(interface{ Basic() *dwarf.BasicType }); ok && e.Basic().ByteSize == 1 && isChar(plain(t.Type)) {
+			return form{kind: cString, size: 8}, nil
+		}
+		return form{kind: pointer, size: 8}, nil
+	case *dwarf.AddrType:
 		return form{kind: pointer, size: 8}, nil
 	case *dwarf.EnumType:
 		names := map[int64]string{}
@@ -82,9 +93,49 @@ func formOf(t dwarf.Type) (form, error) {
 		if t.StructName == "string" && size == 16 && len(t.Field) == 2 && t.Field[0].Name == "str" {
 			return form{kind: goString, size: 16}, nil
 		}
+		if strings.HasPrefix(t.StructName, "basic_string<char,") && fieldAt(t, "_M_dataplus") == 0 && fieldAt(t, "_M_string_length") == 8 {
+			return form{kind: cppString, size: 16}, nil
+		}
 		return form{}, fmt.Errorf("it is a %s: ask for one of its fields%s", t.Kind, firstField(t))
 	}
 	return form{}, fmt.Errorf("values of its type (%s) are not read", spelled(t))
+}
+
+// isChar reports whether a type is C's char, whatever its sign.
+func isChar(t dwarf.Type) bool {
+	switch t.(type) {
+	case *dwarf.CharType, *dwarf.UcharType:
+		return strings.HasSuffix(t.Common().Name, "char") && !strings.HasPrefix(t.Common().Name, "unsigned") && !strings.HasPrefix(t.Common().Name, "signed")
+	}
+	return false
+}
+
+// fieldAt is where a field lies; -1: there is none.
+func fieldAt(t *dwarf.StructType, name string) int64 {
+	for _, f := range t.Field {
+		if f.Name == name {
+			return f.ByteOffset
+		}
+	}
+	return -1
+}
+
+// stringAt reads up to a NUL, and no further than the page in which that is; nil: it
+// cannot be read.
+func stringAt(at uint64, far func(addr uint64, n int) []byte) (out []byte) {
+	const page = 4096
+	for out = []byte{}; len(out) < maxText; {
+		n := min(maxText-len(out), page-int(at%page))
+		b := far(at, n)
+		if b == nil {
+			return nil
+		}
+		if end := bytes.IndexByte(b, 0); end >= 0 {
+			return append(out, b[:end]...)
+		}
+		out, at = append(out, b...), at+uint64(n)
+	}
+	return out
 }
 
 func firstField(t *dwarf.StructType) string {
@@ -117,7 +168,7 @@ func (f form) read(b []byte, far func(addr uint64, n int) []byte) (v value) {
 		}
 		v.text, v.isText = string(b), true
 		return v
-	case goString:
+	case goString, cppString:
 		at, n := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
 		if n == 0 {
 			v.isText = true
@@ -149,6 +200,12 @@ func (f form) read(b []byte, far func(addr uint64, n int) []byte) (v value) {
 			v.text = "false"
 		}
 		v.real = float64(u)
+	case cString:
+		v.number, v.real, v.text, v.isText = int64(u), float64(u), "", false
+		if u != 0 {
+			b := stringAt(u, far)
+			v.text, v.isText = string(b), b != nil
+		}
 	case pointer:
 		v.number, v.text = int64(u), "0x"+strconv.FormatUint(u, 16)
 		v.real = float64(u)
@@ -159,6 +216,27 @@ func (f form) read(b []byte, far func(addr uint64, n int) []byte) (v value) {
 	v.isNumber, v.isReal = true, true
 	if name, ok := f.names[v.number]; ok {
 		v.text = name
+	}
+	return v
+}
+
+// written makes a value of what a watchpoint has seen, a record of variable.bpf.c: a text
+// is in it as it was then.
+func (f form) written(word, record []byte) (v value) {
+	if readings[f.kind] == 0 {
+		return f.read(word, nil)
+	}
+	if len(record) < int(unsafe.Sizeof(bpf.VariableWriteText{})) {
+		return v
+	}
+	w := (*bpf.VariableWriteText)(unsafe.Pointer(&record[0]))
+	if f.kind == cString {
+		v.number, v.isNumber = int64(binary.LittleEndian.Uint64(word)), true
+		v.real, v.isReal = float64(uint64(v.number)), true
+	}
+	if w.Length != ^uint64(0) {
+		text := unsafe.Slice((*byte)(unsafe.Pointer(&w.Text)), len(w.Text))
+		v.text, v.isText = string(text[:min(w.Length, uint64(len(w.Text)))]), true
 	}
 	return v
 }

@@ -61,8 +61,8 @@ func TestSamples(t *testing.T) {
 		program, command string
 		before, after    map[string]string // variable: var_value var_real var_text
 	}{
-		{c, "m9", map[string]string{"where.x": "1 1 1", "where.y": "2 2 2", "where.tag": "- - here", "list[2]": "12 12 12", "small": "200 200 200", "yes": "1 1 true", "narrow": "- 0.25 0.25",
-			"hidden": "3 3 3", "shade": "0 0 RED"}, map[string]string{"where.x": "9 9 9"}},
+		{c, "m9", map[string]string{"there->x": "1 1 1", "there.tag": "- - here", "where.x": "1 1 1", "where.y": "2 2 2", "where.tag": "- - here", "list[2]": "12 12 12", "small": "200 200 200", "yes": "1 1 true", "narrow": "- 0.25 0.25",
+			"hidden": "3 3 3", "shade": "0 0 RED"}, map[string]string{"where.x": "9 9 9", "there->x": "9 9 9"}},
 		{c, "s", map[string]string{"where.tag": "- - here"}, map[string]string{"where.tag": "- - moved"}},
 		{golang, "s8080", map[string]string{"main.settled.name": "- - first", "main.settled.debug": "0 0 false"}, map[string]string{"main.settled.name": "- - port 8080"}},
 	} {
@@ -138,8 +138,8 @@ func TestRefusals(t *testing.T) {
 		{r.pid, 0, "where", "it is a struct: ask for one of its fields, such as .x"},
 		{r.pid, 0, "where.z", "point has no field z (it has x, y, tag, flag)"},
 		{r.pid, 0, "where.flag", "flag is a bit field"},
-		{r.pid, 0, "there.x", "x is reached by a pointer"},
-		{r.pid, 0, "there->x", "has no variable there->x"},
+		{r.pid, 0, "there.x", "there.x cannot be watched: it is reached by a pointer, which may point elsewhere later (SAMPLE(variable_value, 10ms) reads it)"},
+		{r.pid, 0, "there->z", "point has no field z"},
 		{r.pid, 0, "list", "it is an array: ask for one of its elements"},
 		{r.pid, 0, "list[4]", "the array has 4 elements"},
 		{r.pid, 0, "own", "each thread has one of its own"},

@@ -91,7 +91,11 @@ func (w *watcher) lost() (n uint64) {
 type located struct {
 	addr uint64
 	size int
+	kind kind
 }
+
+// readings are the kinds of struct reading in variable.bpf.c.
+var readings = map[kind]uint32{cString: 1, goString: 2, cppString: 3}
 
 // add watches variables in all threads that a process has, and in those that they
 // make. Either all are watched when it returns, or none.
@@ -105,7 +109,7 @@ func (w *watcher) add(pid int, variables []located) (err error) {
 	w.links[pid] = kept
 	for _, v := range variables {
 		key := bpf.VariableVariable{Addr: v.addr, Tgid: uint32(pid)}
-		if err := w.objects.Maps[bpf.VariableMapVariables].Put(key, uint32(v.size)); err != nil {
+		if err := w.objects.Maps[bpf.VariableMapVariables].Put(key, bpf.VariableReading{Size: uint32(v.size), Kind: readings[v.kind]}); err != nil {
 			return fmt.Errorf("watching process %d: %w", pid, err)
 		}
 		kept.keys = append(kept.keys, key)
