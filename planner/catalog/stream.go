@@ -395,13 +395,13 @@ var Streams = []*Stream{
 
 	{Name: "variable_value", Kind: Enumerable, Sampled: true, Process: true, Doc: "a tuple for each write to a variable, or its value at each sample",
 		How:   "hardware watchpoints on every thread; of a function's variables, uprobes where the lines begin at which they live (AND function_name = '...'); sampled: the process' memory is read",
-		Cost:  "a trap for each write: 1 to 2 us, on a virtual machine up to 18; for each line of a function 0.7 us, where its instruction is stepped up to 18; samples cost the program nothing",
+		Cost:  "a trap for each write, or for each line of a function: 1 to 2 us, on a virtual machine up to 18; samples cost the program nothing",
 		Needs: "Linux 5.15 with BTF, CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE; debug information (-g) for anything but plain numbers; of a function's variables Linux 6.10",
 		Columns: columns(stamp, who, []Column{
-			{"var_name", tS, "", "as it is asked for: a global, a static one (function::name, namespace::name), or a part of it (.field, [0]); at most four are watched, of up to 8 bytes, and writes by the kernel are not seen. With function_name = '...': a parameter or variable of it, or what it leads to (a.b, a->b), told when a call is first seen with it and when a line finds it changed"},
+			{"var_name", tS, "", "as it is asked for: a global, a static one (function::name, namespace::name), or a part of it (.field, [0]; in samples ->field too); at most four are watched, of up to 8 bytes, and writes by the kernel are not seen. With function_name = '...': a parameter or variable of it, or what it leads to (a.b, a->b), told when a call is first seen with it and when a line finds it changed"},
 			{"var_value", tI, "", "a whole number, pointer, boolean, or the number of an enumeration's value; else NULL"},
 			{"var_real", tF, "", "a real number, or what is nearest to a whole one"},
-			{"var_text", tS, "", "the value as its language writes it; a string (samples, and variables of functions)"},
+			{"var_text", tS, "", "the value as its language writes it; a text of 256 bytes at most"},
 			{"function_name", tS, "", "the function that wrote, or whose variable it is; NULL in samples"},
 			{"line", tI, "", "of a function's variable: the line before which it was found to have the value; else NULL"},
 			{"module", tS, "", "file name of the executable or library that has the variable; the executable if the query names none"},
