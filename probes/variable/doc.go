@@ -1,11 +1,11 @@
 // Package variable observes the values of variables: the stream variable_value.
 //
 // A variable is one with an address of its own for as long as its program runs: a
-// global, a static one, or a part of such a one. A
-// write to it is seen by a hardware watchpoint of the processor, which traps after
-// the instruction: at most four, of up to eight bytes, none of what is reached by a
-// pointer, and writes by the kernel (a read(2) into the variable) are not seen. A sample is read from the process' memory,
-// and costs it nothing.
+// global, a static one, or a part of such a one. A write to it is seen by a hardware
+// watchpoint of the processor, which traps after the instruction: at most four, of up to
+// eight bytes, none of what is reached by a pointer, and writes by the kernel (a read(2)
+// into the variable) are not seen. A sample is read from the process' memory, and costs it
+// nothing.
 //
 // Or it is a parameter or variable of a function, where the query names that: it is read
 // by probes at the instructions where the lines begin at which it lives, and told when a
