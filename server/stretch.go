@@ -40,11 +40,16 @@ const (
 	// wanting is what share of a processor they must have wanted for their waits to
 	// tell, and telling is that of all threads.
 	wanting, telling = 0.5, 0.01
+	// often is how many waits tell how long they are.
+	often = 20
 )
 
 func (w waited) plus(o waited) waited {
 	return waited{w.ran + o.ran, w.stood + o.stood, w.times + o.times}
 }
+
+// known reports whether a stretch does not rest on a few long waits.
+func (w waited) known() bool { return w.times >= often || w.stood <= w.ran }
 
 // wanted is what share of a processor was wanted in d.
 func (w waited) wanted(d time.Duration) float64 { return float64(w.ran+w.stood) / float64(d) }
@@ -65,7 +70,7 @@ func (s *stretch) learn(hungry, all waited, d time.Duration, runnable float64) {
 	if all.ran > 0 && all.wanted(d) >= telling { // by many short runs: the last times tell
 		s.all = [2]float64{all.stretch(), s.all[0]}
 	}
-	if hungry.wanted(d) >= wanting && hungry.ran > 0 && runnable > 0 {
+	if hungry.ran > 0 && hungry.wanted(d) >= wanting && hungry.known() && runnable > 0 {
 		s.per.Observe(hungry.stretch()/runnable, d)
 	}
 }

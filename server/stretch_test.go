@@ -26,7 +26,10 @@ func TestStretch(t *testing.T) {
 	var s stretch
 	about(s.of(6, 2), 3) // nothing is known yet: what is fair
 	about(s.of(1, 2), 1)
-	all := waited{ran: 200 * ms, stood: 800 * ms}
+	some := waited{ran: 5 * ms, stood: 900 * ms, times: 5}
+	s.learn(some, waited{}, time.Second, 5)
+	about(s.of(6, 2), 3) // some long waits say little
+	all := waited{ran: 200 * ms, stood: 800 * ms, times: 60}
 	s.learn(all, all, time.Second, 5) // all on our one processor
 	about(s.of(5, 2), 5)
 	about(s.of(2.5, 2), 2.5) // half of them have gone
