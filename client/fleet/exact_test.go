@@ -162,6 +162,7 @@ var exact = []string{
 	"SELECT MAX(c), AVG(c) FROM (SELECT window_end, s, COUNT(*) AS c FROM TUMBLE(rows, 3s) GROUP BY s)",
 	"SELECT s, c FROM (SELECT s, COUNT(*) AS c FROM SESSION(rows, 1s) GROUP BY s) AS x WHERE c > 1",
 	"SELECT AVG(n) FROM (SELECT n FROM rows ORDER BY timestamp LIMIT 7)",
+	"SELECT window_start, s, COUNT(*) FROM SESSION(rows, 1s PARTITION BY s) WHERE (s = 'd' OR s > 'd') AND n > 10 GROUP BY s",
 	"SELECT DISTINCT s FROM rows WHERE n > 20",
 	"SELECT DISTINCT s, n % 2 FROM rows ORDER BY 2, s DESC LIMIT 3",
 	"SELECT DISTINCT window_end, s FROM TUMBLE(rows, 3s)",
@@ -198,9 +199,7 @@ func TestDividedRowsGiveTheSame(t *testing.T) {
 			hosts = append(hosts, rapid.IntRange(0, 2).Draw(rt, "host"))
 		}
 		d.divide(t, "timestamp,n,x,s", rows, func(row int) int { return hosts[row] })
-		for range 2 {
-			d.compare(t, rt, rapid.SampledFrom(slices.Concat(exact, ofRows)).Draw(rt, "statement"), rows, hosts)
-		}
+		d.compare(t, rt, rapid.SampledFrom(slices.Concat(exact, ofRows)).Draw(rt, "statement"), rows, hosts)
 	})
 }
 

@@ -450,6 +450,13 @@ func (g *gathered) Summary() wire.Summary {
 	}
 	sum.Notes = append(sum.Notes, coverage(len(g.parts), missing))
 	sum.Notes = append(sum.Notes, g.says...)
+	if g.ahead && len(g.parts) > 1 {
+		if within, ok := g.s.clocks.within(); ok {
+			sum.Notes = append(sum.Notes, "what is first and last between hosts is right within ±"+roundedUp(within))
+		} else {
+			sum.Notes = append(sum.Notes, "what is first and last between hosts is by clocks of which nothing is known")
+		}
+	}
 	return sum
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"endoscope/operators/batch"
@@ -20,7 +21,8 @@ import (
 // hosts of which each begins less than the gap after all before it have ended.
 //
 // A condition in WHERE says which rows count, not which ones make sessions: it becomes
-// one of what is aggregated.
+// one of what is aggregated. One of what sessions are partitioned by says which sessions
+// there are, and stays: it may decide what hosts observe.
 
 // checkSession prepares the first stage of sessions, and refuses what needs to know
 // their borders already.
@@ -36,7 +38,13 @@ func (w *splitter) checkSession() error {
 		return w.refuse(x, "HAVING can test "+w.text(x), "a host does not know where a SESSION of several hosts begins and ends")
 	}
 	if w.sel.Where != nil {
-		w.where = w.text(w.sel.Where)
+		for _, c := range conjuncts(w.sel.Where) {
+			if w.ofPartition(c) {
+				w.before = both(w.before, w.text(c))
+			} else {
+				w.where = both(w.where, w.text(c))
+			}
+		}
 		if err := inside(w.sel.Where); err != nil {
 			return err
 		}
@@ -66,6 +74,33 @@ func (w *splitter) checkSession() error {
 		}
 	}
 	return nil
+}
+
+// conjuncts are the conditions that an expression is the conjunction of.
+func conjuncts(e parser.Expr) []parser.Expr {
+	if b, ok := e.(*parser.Binary); ok && strings.EqualFold(b.Op, "AND") {
+		return append(conjuncts(b.X), conjuncts(b.Y)...)
+	}
+	return []parser.Expr{e}
+}
+
+// ofPartition reports whether a condition is about what sessions are partitioned by.
+func (w *splitter) ofPartition(cond parser.Expr) bool {
+	columns := 0
+	_, other := find(cond, func(e parser.Expr) bool {
+		switch e := e.(type) {
+		case *parser.ColumnRef:
+			columns++
+			return !slices.ContainsFunc(w.session.By, func(by parser.Expr) bool {
+				c, ok := by.(*parser.ColumnRef)
+				return ok && c.Parts[len(c.Parts)-1].Name == e.Parts[len(e.Parts)-1].Name
+			})
+		case *parser.Call:
+			return true // of now() it would be about when
+		}
+		return false
+	})
+	return columns > 0 && !other
 }
 
 // partitions are the expressions by which sessions are apart.

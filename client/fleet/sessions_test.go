@@ -2,10 +2,12 @@ package fleet
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"endoscope/operators/batch"
+	"endoscope/parser"
 	"endoscope/server/wire"
 )
 
@@ -43,6 +45,22 @@ func TestSessionsOfHosts(t *testing.T) {
 	}
 	if err := r.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Of a condition what is about the partition says what hosts observe.
+func TestConditionsOfSessions(t *testing.T) {
+	const statement = "SELECT COUNT(*) AS n FROM SESSION(function_start, 10ns PARTITION BY function_name, tid) AS f WHERE (f.function_name = 'a' OR f.function_name LIKE 'b%') AND arg0 > 3 AND tid IN (1, 2)"
+	stmt, err := parser.Parse(statement)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sp, err := splitQuery(stmt.(*parser.Query), statement)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "FROM TUMBLE(function_start, 10ns) AS f WHERE (f.function_name = 'a' OR f.function_name LIKE 'b%') AND (tid IN (1, 2)) GROUP BY function_name, tid"; !strings.Contains(sp.each, want) || !strings.Contains(sp.each, "count(*) FILTER (WHERE arg0 > 3) AS v0") {
+		t.Errorf("hosts execute %s", sp.each)
 	}
 }
 

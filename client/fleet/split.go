@@ -94,7 +94,8 @@ type splitter struct {
 	keys    []string // texts of the grouping expressions
 	uniques []string // those of COUNT(DISTINCT), by which hosts group, too
 	values  []string // texts of the first stage's aggregates
-	where   string   // the condition of rows that count, where the others matter, too
+	before  string   // the condition of rows that sessions are made of
+	where   string   // that of those that count, where the others matter, too
 	ahead   bool     // the second stage reads aheadColumn
 	notices []string
 	byType  []choice
@@ -321,8 +322,12 @@ func (w *splitter) first() string {
 	var b strings.Builder
 	b.WriteString(w.with + w.src[w.q.Start:w.sel.Start]) // WITH
 	b.WriteString("SELECT " + strings.Join(cols, ", ") + " FROM " + w.from())
-	if w.sel.Where != nil && w.where == "" {
-		b.WriteString(" WHERE " + w.text(w.sel.Where))
+	before := w.before
+	if w.sel.Where != nil && w.again != bySession {
+		before = w.text(w.sel.Where)
+	}
+	if before != "" {
+		b.WriteString(" WHERE " + before)
 	}
 	if len(by) > 0 {
 		b.WriteString(" GROUP BY " + strings.Join(by, ", "))
