@@ -26,6 +26,8 @@ type Body struct {
 	frame     []byte // the expression of the frame base
 	prologue  uint64 // where what is passed has been stored
 	variables []*variable
+	named     map[string][]*variable
+	left      int // of what all calls of At may read
 }
 
 // Line is where a line of the source begins in the code.
@@ -46,11 +48,16 @@ type variable struct {
 	scope     [][2]uint64
 	// line and column are where it is declared.
 	line, column int64
+	// What its lines tell, found when it is asked for.
+	asked    bool
+	declared uint64
+	last     int // line of its block
 }
 
 const (
 	maxLines     = 1 << 16 // of a function
 	maxVariables = 1 << 14
+	maxSpentBody = 4 * maxSpent
 )
 
 // Body finds what is known of the inside of function i of module m.
@@ -73,6 +80,10 @@ func (f *Info) body(of symbols.Function) (b *Body, err error) {
 	}
 	if err := b.collect(e, ranges, of.Lang == symbols.Go, 0); err != nil {
 		return nil, err
+	}
+	b.left, b.named = maxSpentBody, map[string][]*variable{}
+	for _, v := range b.variables {
+		b.named[v.name] = append(b.named[v.name], v)
 	}
 	return b, b.readLines(of, ranges)
 }
@@ -141,7 +152,7 @@ func (b *Body) readLines(of symbols.Function, ranges [][2]uint64) error {
 		} else if err != nil {
 			return fmt.Errorf("has damaged debug information: %w", err)
 		}
-		if err := f.spend(1); err != nil {
+		if err := f.spend(1 + len(ranges)/4); err != nil {
 			return err
 		}
 		if l.EndSequence || !within(l.Address, ranges) {
@@ -184,7 +195,7 @@ func (b *Body) Prologue() uint64 { return b.prologue }
 func (b *Body) Variables() []string {
 	var names []string
 	for _, v := range b.variables {
-		if !slices.Contains(names, v.name) {
+		if b.named[v.name][0] == v {
 			names = append(names, v.name)
 		}
 	}
@@ -227,10 +238,14 @@ func (b *Body) At(path []string, pc uint64, frame Frame, at Where) (v Live, err 
 	f := b.fn.info
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.left = maxSpent
+	f.left = b.left
+	defer func() { b.left = f.left }()
 	var which *variable
-	for _, c := range b.variables {
-		if c.name == path[0] && (c.parameter && c.depth == 0 || within(pc, c.scope)) && (which == nil || c.depth >= which.depth) {
+	for _, c := range b.named[path[0]] {
+		if err := f.spend(1 + len(c.scope)); err != nil {
+			return v, err
+		}
+		if (c.parameter && c.depth == 0 || within(pc, c.scope)) && (which == nil || c.depth >= which.depth) {
 			which = c
 		}
 	}
@@ -253,7 +268,8 @@ func (b *Body) At(path []string, pc uint64, frame Frame, at Where) (v Live, err 
 	case whole && pc < b.prologue:
 		return v, ErrNotLive
 	case whole && !which.parameter:
-		v.Declared = b.declares(which)
+		b.readLinesOf(which)
+		v.Declared = which.declared
 	}
 	pieces, err := locate(expr, b.frame, frame)
 	if errors.Is(err, errEntryOnly) || errors.Is(err, errComputed) {
@@ -282,7 +298,11 @@ func (b *Body) At(path []string, pc uint64, frame Frame, at Where) (v Live, err 
 		}
 	}
 	v.Value, err = b.fn.final(o, at)
-	v.Ends = v.Text != nil && which.t.Kind == Struct && b.lang == symbols.CPP && b.isLastLine(which, pc)
+	if v.Text != nil && which.t.Kind == Struct && b.lang == symbols.CPP {
+		b.readLinesOf(which)
+		k, _ := slices.BinarySearchFunc(b.Lines, pc, func(l Line, pc uint64) int { return cmp.Compare(l.Addr, pc) })
+		v.Ends = k < len(b.Lines) && b.Lines[k].Number == which.last
+	}
 	switch {
 	case errors.Is(err, errFloat):
 		err = fmt.Errorf("is in an XMM register, which probes of the kernel do not have: %s", b.plainly())
@@ -295,37 +315,27 @@ func (b *Body) At(path []string, pc uint64, frame Frame, at Where) (v Live, err 
 // attrDeclColumn is DW_AT_decl_column.
 const attrDeclColumn = dwarf.Attr(0x39)
 
-// declares is where the line begins that gives a variable its first value: where the
-// column tells, its own part of it. 0: there is none, as where the variable is declared
-// without a value.
-func (b *Body) declares(v *variable) (addr uint64) {
+// readLinesOf finds the line of a variable's block that gives it its first value: where the
+// column tells, its own part of it; none where it is declared without a value. And the
+// block's last line.
+func (b *Body) readLinesOf(v *variable) {
+	if v.asked {
+		return
+	}
+	v.asked = true
+	exact := false
 	for _, l := range b.Lines {
-		if int64(l.Number) != v.line || l.Addr < b.prologue || !within(l.Addr, v.scope) {
+		if !within(l.Addr, v.scope) {
 			continue
 		}
-		if v.column > 0 && int64(l.column) == v.column {
-			return l.Addr
+		v.last = max(v.last, l.Number)
+		if int64(l.Number) != v.line || l.Addr < b.prologue || exact {
+			continue
 		}
-		if addr == 0 {
-			addr = l.Addr
-		}
-	}
-	return addr
-}
-
-// isLastLine reports whether the line that begins at pc is the last one of a variable's
-// block.
-func (b *Body) isLastLine(v *variable, pc uint64) bool {
-	last, at := 0, 0
-	for _, l := range b.Lines {
-		if within(l.Addr, v.scope) {
-			last = max(last, l.Number)
-		}
-		if l.Addr == pc {
-			at = l.Number
+		if exact = v.column > 0 && int64(l.column) == v.column; exact || v.declared == 0 {
+			v.declared = l.Addr
 		}
 	}
-	return at == last
 }
 
 // plainly is how the function would have to be compiled.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 )
 
 // Body is where function i has done what makes it a call of its own: its first
@@ -48,13 +47,17 @@ func (m *Module) SitesAt(i int, addrs []uint64) (sites []Site, why []error, err 
 	if len(code) > maxBodyBytes {
 		return nil, nil, fmt.Errorf("is larger than %d KiB", maxBodyBytes>>10)
 	}
-	begins := map[uint64]int{} // length of the instruction at an address that is asked for
+	asked := make(map[uint64]bool, len(addrs))
+	for _, at := range addrs {
+		asked[at] = true
+	}
+	begins := make(map[uint64]int, len(addrs)) // length of the instruction at an address
 	for pos := 0; pos < len(code); {
 		in, err := decode(code[pos:])
 		if err != nil {
 			break // what lies behind is known to begin nowhere
 		}
-		if at := f.addr + uint64(pos); slices.Contains(addrs, at) {
+		if at := f.addr + uint64(pos); asked[at] {
 			begins[at] = in.Len
 		}
 		pos += in.Len
