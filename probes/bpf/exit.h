@@ -339,8 +339,9 @@ static __always_inline struct owner *owner_of(const struct frame *f, struct task
 	if (!is_current(o, task) || o->goroutine != m->goroutine) {
 		__u32 gap = 0;
 		if (options & SEQUENCE) {
+			gap = no_gap();
 			drop_from(o, f, 0, m->time);
-			if (o->goroutine == m->goroutine)
+			if (o->goroutine == m->goroutine && o->exec_id)
 				gap = o->gap;
 		}
 		__builtin_memset(o, 0, sizeof(*o));
@@ -517,7 +518,7 @@ static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 			forget(&f);
 		return;
 	}
-	if (!targeted(cookie, task) || is_closed())
+	if (!targeted(cookie, task) || is_closed_to(cookie))
 		return;
 	count_hit(cookie);
 	__u64 before = covered();

@@ -121,7 +121,7 @@ static __always_inline bool enter(struct pt_regs *ctx, __u64 cookie, __u64 *star
 	bool open = admitted();
 	if (!open && !STACK_FIRST)
 		return false;
-	if (!targeted(cookie, task) || is_closed())
+	if (!targeted(cookie, task) || is_closed_to(cookie))
 		return false;
 	count_hit(cookie);
 	__u64 before = covered();
@@ -135,6 +135,8 @@ static __always_inline bool enter(struct pt_regs *ctx, __u64 cookie, __u64 *star
 	int stack = STACK_UNKNOWN;
 	if (t) {
 		if (t->exec_id != task->self_exec_id) {
+			if ((options & SEQUENCE) && !t->exec_id) /* the thread's first */
+				t->gap = no_gap();
 			t->exec_id = task->self_exec_id;
 			cut(t, 0, m.time);
 			t->stack.lo = t->stack.hi = 0;

@@ -31,7 +31,22 @@
 /* While only some functions are probed, the rest would be missing unmarked. */
 static __always_inline bool is_closed(void)
 {
-	return (options & SEQUENCE) && !open;
+	return (options & SEQUENCE) && !(__u32)open;
+}
+
+/* is_closed_to is the same of the entry of a function. */
+static __always_inline bool is_closed_to(__u64 cookie)
+{
+	return (options & SEQUENCE) && ID(cookie) >= (__u32)open;
+}
+
+/*
+ * What the gap of a sequence is in which nothing is missing: it differs from it once
+ * functions were added, of which calls are missing until then. Never odd.
+ */
+static __always_inline __u32 no_gap(void)
+{
+	return (__u32)(open >> 32) << 1;
 }
 
 /*
@@ -68,10 +83,11 @@ static __always_inline enum sent mark(struct moment *m)
  */
 static __noinline int tell(struct pt_regs *ctx, __u64 slot, __u32 *gap, struct moment *m, __u64 event)
 {
-	enum sent s = *gap ? mark(m) : SENT;
+	__u32 none = no_gap();
+	enum sent s = *gap != none ? mark(m) : SENT;
 
 	if (s == SENT)
-		*gap = 0;
+		*gap = none;
 	m->event = event;
 	if (!test_return(m))
 		return 0;

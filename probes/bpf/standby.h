@@ -11,9 +11,11 @@
 /*
  * Set when every probe is attached and events are wanted, cleared before the
  * first is detached. With SEQUENCE, nothing begins or ends without; with STANDBY,
- * nothing begins.
+ * nothing begins. The lower half is how many functions there are, by number: of a
+ * sequence others do not begin, those of a library that is being attached; the
+ * upper half is how often such were added. Both change at once.
  */
-volatile __u32 open;
+volatile __u64 open;
 
 /* stands_by reports whether an entry is to be overlooked. It is asked before anything else. */
 static __always_inline bool stands_by(void)

@@ -87,6 +87,19 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 // attachAll attaches the probes of s: in one go for each module, restriction of
 // the link and way to observe returns.
 func (p *Provider) attachAll(s *source, in *installation) error {
+	if name := threadEnd(s.wants.options, s.resolution.returns()); name != "" {
+		l, err := attachThreadEnd(in.objects.Programs[name])
+		if err != nil {
+			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to tell when threads end: %v", err)
+		}
+		in.links = append(in.links, l)
+	}
+	return p.attachFrom(s, in, 0, 0)
+}
+
+// attachFrom is attachAll of wants and landmarks from these indexes on, and of what is
+// probed alone.
+func (p *Provider) attachFrom(s *source, in *installation, from, landmarks int) error {
 	type group struct {
 		module  *module
 		pid     int
@@ -94,7 +107,8 @@ func (p *Provider) attachAll(s *source, in *installation) error {
 	}
 	var order []group
 	members := map[group][]int{}
-	for i, w := range s.resolution.wants {
+	for k, w := range s.resolution.wants[from:] {
+		i := from + k
 		if w.refused {
 			continue // when it was attached before
 		}
@@ -104,14 +118,7 @@ func (p *Provider) attachAll(s *source, in *installation) error {
 		}
 		members[g] = append(members[g], i)
 	}
-	if name := threadEnd(s.wants.options, s.resolution.returns()); name != "" {
-		l, err := attachThreadEnd(in.objects.Programs[name])
-		if err != nil {
-			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to tell when threads end: %v", err)
-		}
-		in.links = append(in.links, l)
-	}
-	for _, g := range s.resolution.landmarks {
+	for _, g := range s.resolution.landmarks[landmarks:] {
 		l, err := attach(in.objects.Programs[g.program], g.module.file, s.links.attachType(), 0, g.scope.pid, places{offsets: []uint64{g.site.Offset}, cookies: []uint64{g.cookie}})
 		if err != nil {
 			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to probe %s in %s: %v", g.function, g.module.name(), err)

@@ -33,11 +33,10 @@ func (e *noModules) Error() string  { return e.why.Error() }
 func (e *noFunction) Error() string { return e.why.Error() }
 
 // comingOf is what a query over these processes waits for, nil if for nothing.
-// set has the modules that were found. Calls that nest are followed only among
-// functions that are probed together, and who may not observe everything is not
-// told what the machine's processes map.
+// set has the modules that were found. Who may not observe everything is not told
+// what the machine's processes map.
 func comingOf(spec *plan.Acquire, sel *selector, running []process.Process, set *moduleSet) *coming {
-	if sel.inModule == nil || nests(spec) || !spec.Target.Viewer.Everything() {
+	if sel.inModule == nil || nests(spec) && !extends(spec) || !spec.Target.Viewer.Everything() {
 		return nil
 	}
 	c := &coming{inModule: sel.inModule, names: moduleList(spec.Select)}

@@ -489,6 +489,9 @@ func (s *moduleSet) addFound(f *found) error {
 
 // grow probes the functions of a module that has come.
 func (g *growing) grow(f *found) error {
+	if first := g.first(); first != nil && nests(g.spec) {
+		return first.extend(f)
+	}
 	spec := *g.spec
 	if t := spec.Target; len(t.Processes)+len(t.Exes) == 0 {
 		spec.Target.PIDs = []int{f.process.PID}
@@ -506,7 +509,7 @@ func (g *growing) grow(f *found) error {
 	}
 	if textOf(s.Residual()) != textOf(g.residual) {
 		s.Stop()
-		return errors.New("its functions cannot be told apart as those of the others are")
+		return errOtherwise
 	}
 	g.mu.Lock()
 	if g.stopped {

@@ -243,11 +243,11 @@ func TestModuleThatIsNotLoaded(t *testing.T) {
 		t.Errorf("a library that every process needs is waited for: %T", src)
 	}
 	src.Stop()
-	// Where calls nest all functions are probed together, so that none can come.
-	spec := of("libc.so.7")
-	spec.Stream = FunctionCall
+	// Where calls nest functions are added to those that are probed, whose programs know
+	// no more classes then.
+	spec := acquisition(FunctionCall, r.target(), call("and", named("malloc"), is(selModule, "libc.so.7")), "timestamp", "receiver_class")
 	if _, err := p.Prepare(context.Background(), spec); err == nil {
-		t.Error("a sequence waits for a module")
+		t.Error("a sequence with classes waits for a module")
 	}
 	// A library that has come and has no such function is told.
 	library := compilePlugin(t)

@@ -197,6 +197,7 @@ type setup struct {
 	operands []bpf.FunctionOperands
 	// reading is nil where no values are read.
 	reading *reading
+	growing bool // functions may be added while the query runs
 }
 
 // installation is a query's programs and maps in the kernel, and its links.
@@ -208,6 +209,12 @@ type installation struct {
 	// aggregator is nil where events become rows.
 	aggregator *aggregator
 	sweeper    *sweeper
+	// growing: functions may be added. extended is how often they were, and functions
+	// how many there are.
+	growing   bool
+	extended  uint64
+	functions int
+	room      int // for more
 }
 
 // programs lists what is attached to functions, in the order in which to attach.
@@ -303,6 +310,11 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 			wanted[a.program] = a.attachType
 		}
 	}
+	if s.growing {
+		for _, name := range landmarkPrograms(s.returns, s.options) {
+			wanted[name] = s.links.attachType()
+		}
+	}
 	for _, l := range s.landmarks {
 		wanted[l.program] = s.links.attachType()
 	}
@@ -352,6 +364,9 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 		delete(spec.Maps, bpf.FunctionMapJavaThreads)
 	}
 	spec.Maps[bpf.FunctionMapHits].MaxEntries = uint32(s.functions)
+	if s.growing {
+		spec.Maps[bpf.FunctionMapHits].MaxEntries += maxExtension
+	}
 	spec.Maps[bpf.FunctionMapTargets].MaxEntries = uint32(max(1, len(s.members)))
 	replace := map[string]*ebpf.Map{bpf.FunctionMapEvents: k.events}
 	if s.options&useTexts == 0 {
@@ -420,7 +435,7 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 			return nil, fmt.Errorf("noting where arguments are: %w", err)
 		}
 	}
-	in := &installation{query: query, objects: objects, sweeper: newSweeper(objects)}
+	in := &installation{query: query, objects: objects, sweeper: newSweeper(objects), growing: s.growing, functions: s.functions, room: maxExtension}
 	if s.aggregation != nil {
 		in.aggregator = &aggregator{aggregation: s.aggregation, in: in, offset: s.offset}
 		if err := in.aggregator.open(objects, int(spec.Variables[bpf.FunctionVarPanes].Offset), int(spec.Variables[bpf.FunctionVarDivided].Offset)); err != nil {
@@ -513,11 +528,26 @@ func (in *installation) open(yes bool) error {
 	if v == nil { // the programs have no sequence
 		return nil
 	}
-	var n uint32
+	var n uint64
 	if yes {
-		n = 1
+		n = math.MaxUint32
+		if in.growing {
+			n = uint64(in.functions)
+		}
 	}
 	return v.Set(n)
+}
+
+// extend lets calls of the functions begin that were attached last, of which there are
+// now so many. From here on each sequence has a gap in front of its next event.
+func (in *installation) extend(functions int) error {
+	in.functions = functions
+	in.extended++
+	v := in.objects.Variables[bpf.FunctionVarOpen]
+	if v == nil {
+		return nil
+	}
+	return v.Set(in.extended<<32 | uint64(functions))
 }
 
 // counters adds up the query's counters of all CPUs. per is reused.

@@ -175,7 +175,8 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []column, links linkKind, fi
 	f := p.compileFilter(spec, values, r.wants)
 	// It may test texts, which have to be read then.
 	var aggregated *aggregation
-	if !r.java() {
+	extensible := nests(spec) && !r.java() && comingOf(spec, r.selector, r.running, r.modules) != nil
+	if !r.java() && !extensible {
 		aggregated = p.compileAggregate(spec, f, r.wants, len(r.inferred))
 	}
 	w := wantsOf(spec, cols, values, f.program)
@@ -184,7 +185,7 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []column, links linkKind, fi
 	}
 	return &source{
 		provider: p, spec: spec, links: links, wants: w, values: values, filter: f, aggregation: aggregated,
-		resolution: r, state: make(chan struct{}),
+		resolution: r, state: make(chan struct{}), extensible: extensible,
 	}, nil
 }
 

@@ -31,7 +31,10 @@ type source struct {
 	standby     bool                       // set before it is armed: what begins before Begin is overlooked
 	needed      func(function string) bool // set before it is armed, see Need; nil: none is
 	pricing     pricing
-	flip        sync.Mutex // held while probes are detached or attached again; taken before Provider.mu
+	// extensible: functions of modules that come are added to it, for it must be known
+	// how their calls and those of the others nest.
+	extensible bool
+	flip       sync.Mutex // held while probes are detached or attached again; taken before Provider.mu
 
 	// Guarded by Provider.mu.
 	sub        *subscription
@@ -95,6 +98,7 @@ func (s *source) setup() setup {
 		prompt: s.spec.Settings.Prompt, stackBytes: s.spec.Settings.StackBytes, offset: s.provider.offset, aggregation: s.aggregation, gates: s.gates, cgroups: s.resolution.cgroups,
 		operands: s.resolution.operands(),
 		reading:  s.wants.reading,
+		growing:  s.extensible,
 	}
 }
 

@@ -1,0 +1,127 @@
+package uprobe
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/bpf"
+	"endoscope/probes/process"
+)
+
+// maxExtension is how many functions may be added to a query while it runs.
+const maxExtension = 4096
+
+// extends reports whether functions can be added to the programs of a query that must
+// know how calls nest. Values and classes are read by rules that are in the programs.
+func extends(spec *plan.Acquire) bool {
+	return !asksMethods(spec.Out) && !slices.ContainsFunc(valuesOf(spec), func(v *readValue) bool { return v != nil })
+}
+
+// landmarkPrograms are the programs of landmarks that may come with modules.
+func landmarkPrograms(how map[returns]bool, options uint32) (names []string) {
+	if how[atExits] {
+		names = append(names, bpf.FunctionProgFrameUnwinding, bpf.FunctionProgGoroutineEnd, bpf.FunctionProgFrameLanding)
+		if options&sequence != 0 {
+			names = append(names, bpf.FunctionProgFrameJump)
+		}
+	}
+	if how[trapped] && options&sequence != 0 {
+		names = append(names, bpf.FunctionProgCallJump)
+	}
+	return names
+}
+
+// extend adds the functions of a module that was found to those of a source that has
+// begun: their calls are kept with those of the others. How returns are observed is
+// settled: where that is not possible the functions are refused.
+func (s *source) extend(f *found) error {
+	p, spec := s.provider, s.spec
+	by := plan.TrapReturns
+	if s.resolution.returns()[atExits] {
+		by = plan.ExitReturns
+	}
+	r, err := resolve(spec, p.o.Match, &p.modules, valuesOf(spec), s.links, true, by, p.costs, func(plan.Target, []process.Process, *selector) (*moduleSet, error) {
+		set := newModuleSet()
+		if err := set.addFound(f); err != nil {
+			set.close()
+			return nil, err
+		}
+		return set, nil
+	})
+	if err != nil {
+		return err
+	}
+	defer r.modules.close()
+	if r.java() {
+		return errors.New("its methods cannot be followed together with functions")
+	}
+	more := p.compileFilter(spec, s.values, r.wants)
+	if !sameTests(s.filter, more) {
+		return errOtherwise
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	in := p.active[s]
+	if s.stopped || in == nil {
+		return errStopped
+	}
+	n := r.probes()
+	for other := range p.active {
+		n += other.resolution.probes()
+	}
+	if n > p.maxProbes(spec) {
+		return p.tooMany(spec, r, n)
+	}
+	if len(r.wants) > in.room {
+		return fmt.Errorf("more than %d functions would be added", maxExtension)
+	}
+	return s.add(in, r, more.facts)
+}
+
+// add attaches what was found, or nothing. Provider.mu is held.
+func (s *source) add(in *installation, r *resolution, facts []uint64) error {
+	own := s.resolution
+	wants, landmarks, links := len(own.wants), len(own.landmarks), slices.Clone(in.links)
+	own.wants = append(own.wants, r.wants...)
+	s.filter.facts = append(s.filter.facts, facts...)
+	for _, l := range r.landmarks {
+		if !slices.ContainsFunc(own.landmarks, func(o landmark) bool { return o.is(l) }) {
+			own.landmarks = append(own.landmarks, l)
+		}
+	}
+	s.provider.reader.do(func() {
+		for i, w := range r.wants {
+			s.sub.name(uint32(wants+i), w.label)
+		}
+	})
+	err := s.provider.attachFrom(s, in, wants, landmarks)
+	if err == nil {
+		err = in.extend(len(own.wants))
+	}
+	if err == nil {
+		in.room -= len(r.wants)
+		return nil
+	}
+	closeLinks(slices.DeleteFunc(in.links, func(l *link) bool { return slices.Contains(links, l) }))
+	in.links = links
+	own.wants, own.landmarks, s.filter.facts = own.wants[:wants], own.landmarks[:landmarks], s.filter.facts[:wants]
+	return err
+}
+
+// is reports whether two landmarks are one.
+func (l landmark) is(o landmark) bool {
+	return l.module.id == o.module.id && l.site.Offset == o.site.Offset && l.scope.key == o.scope.key
+}
+
+// sameTests reports whether the kernel tests the calls of both by the same programs.
+func sameTests(a, b *filter) bool {
+	text := func(f *filter) string {
+		return fmt.Sprint(f.program.Entry, f.program.Return, textOf(f.program.Residual))
+	}
+	return text(a) == text(b)
+}
+
+// errOtherwise is of functions that cannot be added to others.
+var errOtherwise = errors.New("its functions cannot be told apart as those of the others are")
