@@ -171,7 +171,8 @@ run < ` + script + `.in
 		}
 	}
 	cmd := exec.Command(gdb, "-batch", "-nx", "-x", script, path)
-	cmd.Env = append(os.Environ(), "SHELL=/bin/sh")
+	// A signal that interrupts at the breakpoint, such as Go's own, has it hit again.
+	cmd.Env = append(os.Environ(), "SHELL=/bin/sh", "GODEBUG=asyncpreemptoff=1")
 	var out strings.Builder
 	cmd.Stdout = &out
 	if err := cmd.Run(); err != nil {
