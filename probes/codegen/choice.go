@@ -25,19 +25,15 @@ func (c *compiler) choice(e plan.Expr) *choice {
 	}
 	if cases, ok := e.(*plan.Case); ok {
 		for _, w := range cases.Whens {
-			then, ok := w.Then.(*plan.Const)
+			v, ok := constantOf(w.Then, e.Type())
 			if !ok {
 				return nil
 			}
-			add(c.formula(w.Cond, true), then.V)
+			add(c.formula(w.Cond, true), v)
 		}
-		last := batch.NullOf(e.Type())
-		if cases.Else != nil {
-			otherwise, ok := cases.Else.(*plan.Const)
-			if !ok {
-				return nil
-			}
-			last = otherwise.V
+		last, ok := constantOf(cases.Else, e.Type())
+		if !ok {
+			return nil
 		}
 		out.values = append(out.values, last)
 	} else if e.Type() == batch.Boolean {
@@ -53,6 +49,19 @@ func (c *compiler) choice(e plan.Expr) *choice {
 		}
 	}
 	return &out
+}
+
+// constantOf is the value of e, which has no columns; nil is NULL. false: it has some,
+// or its value is to be converted to t.
+func constantOf(e plan.Expr, t batch.Type) (v batch.Value, ok bool) {
+	if e == nil {
+		return batch.NullOf(t), true
+	}
+	k, ok := e.(*plan.Const)
+	if !ok || k.V.Type != t && !k.V.IsNull {
+		return v, false
+	}
+	return k.V, true
 }
 
 // choose computes which of the values it is into the first operand.

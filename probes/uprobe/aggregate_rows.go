@@ -45,6 +45,8 @@ func newPartialRows(p *plan.Partial, code *codegen.Aggregate, out plan.Schema, f
 				name = l.class
 			case colModule:
 				name = l.module
+			case colExe:
+				name = l.exe
 			}
 			r.labels[i] = append(r.labels[i], dict.Code(name))
 		}

@@ -248,6 +248,7 @@ func TestAggregatesOfCalls(t *testing.T) {
 		{"histogram alone", []plan.Expr{fn}, []plan.Agg{agg("histogram", x)}, "hash by function_name and bucket", false},
 		{"median of all", nil, []plan.Agg{agg("median", y), agg("quantile", y)}, "hash by bucket", false},
 		{"a filtered histogram", []plan.Expr{fn}, []plan.Agg{where(agg("histogram", x), call(">", x, num(0)))}, "dense by function", false},
+		{"by executable", []plan.Expr{col("exe")}, []plan.Agg{agg("count"), agg("sum", x)}, "dense by function", false},
 		{"by a condition", []plan.Expr{call(">", x, y), call("=", fn, constant("beta"))}, []plan.Agg{agg("count"), agg("sum", x)}, "hash by arg0 > arg1, function_name = 'beta'", false},
 		{"by a case", []plan.Expr{sizes(x), fn}, []plan.Agg{agg("count"), agg("histogram", y)}, "hash by case", false},
 		{"all by a case that may overflow", []plan.Expr{sizes(big("*", x, y))}, nil, "hash by case", true},
@@ -260,6 +261,9 @@ func TestAggregatesOfCalls(t *testing.T) {
 			cols := []string{"timestamp", "pid", "tid", "process", "thread_name", "function_name", "class", "module", "arg0", "arg1"}
 			if c.name == "depth" {
 				cols = append(cols, "depth")
+			}
+			if c.name == "by executable" {
+				cols = append(cols, "exe")
 			}
 			p := provider(t, Options{})
 			r := run(t, target)

@@ -59,6 +59,14 @@ func (p *Provider) noteFact(spec *plan.Acquire, e plan.Expr, ws []want, facts []
 	if spec.Stream == FunctionCall && p.mayHoldOfNone(e) {
 		return false
 	}
+	other := false
+	plan.Walk(e, func(x plan.Expr) {
+		c, ok := x.(*plan.Col)
+		other = other || ok && !slices.Contains(plan.SelectColumns, spec.Out.Fields[c.Index].Name)
+	})
+	if other { // the executable, which p.o.Match does not take
+		return false
+	}
 	match, err := p.o.Match(plan.Transform(e, func(x plan.Expr) plan.Expr {
 		if c, ok := x.(*plan.Col); ok {
 			i := slices.Index(plan.SelectColumns, spec.Out.Fields[c.Index].Name)
@@ -162,7 +170,10 @@ func layoutOf(spec *plan.Acquire, offset int64, values *readings, ws []want) []c
 		case colEvent:
 			c = name(unsafe.Offsetof(m.Event))
 			c.Late = true
-		case colExe: // a path: not at hand in the kernel
+		case colExe: // a path, which the kernel does not have at hand
+			if !slices.ContainsFunc(ws, func(w want) bool { return w.label.exe == "" }) {
+				c.Kind = codegen.Function
+			}
 		case colClassLineage, colMethodSize, colNative, colReceiver, colReceiverClass, colReceiverLineage, colDistance:
 			// Of the receiver the kernel knows two words, not what they mean.
 		case colGoroutine, colCPUTime, colReadBytes, colWrittenBytes: // which may be NULL
