@@ -204,7 +204,7 @@ var stagesCases = []stagesCase{
 	{query: "SELECT COUNT(*) FROM function_start WHERE $F GROUP BY pid", of: number0},
 	{query: "SELECT n, COUNT(*) FROM (SELECT tid, COUNT(*) AS n FROM function_start WHERE $F GROUP BY tid) GROUP BY n",
 		rows: func([]known) [][]any { return [][]any{{534, 2}, {10, 1}} }},
-	{query: "SELECT pid > 0, COUNT(*) FROM function_start WHERE $F GROUP BY 1", single: true, by: constant(true), of: number0},
+	{query: "SELECT pid > 0, COUNT(*) FROM function_start WHERE $F GROUP BY 1", by: constant(true), of: number0},
 	{query: "SELECT class, COUNT(*) FROM function_end WHERE $F AND function_name = 'drop' GROUP BY class", by: constant(""),
 		where: func(c known) bool { return c.function == "drop" }, of: number0},
 	{query: "SELECT thread_name, COUNT(*) FROM function_start WHERE $F GROUP BY thread_name", by: byThread, of: number0},
@@ -221,8 +221,8 @@ var stagesCases = []stagesCase{
 		by: func(c known) []any { return []any{c.function, c.depth} }, of: number0},
 	{query: "SELECT arg0 % 10, MAX(arg0) FROM function_start WHERE $F GROUP BY 1", by: func(c known) []any { return []any{c.arg0 % 10} },
 		of: func(cs []known) []any { return []any{slices.Max(sortedOf(cs, arg0))} }},
-	{query: "SELECT arg0 > 100, COUNT(*) FROM function_start WHERE $F GROUP BY 1", single: true, by: func(c known) []any { return []any{c.arg0 > 100} }, of: number0},
-	{query: "SELECT CASE WHEN arg0 > 100 THEN 'large' ELSE 'small' END, COUNT(*) FROM function_start WHERE $F GROUP BY 1", single: true,
+	{query: "SELECT arg0 > 100, COUNT(*) FROM function_start WHERE $F GROUP BY 1", by: func(c known) []any { return []any{c.arg0 > 100} }, of: number0},
+	{query: "SELECT CASE WHEN arg0 > 100 THEN 'large' ELSE 'small' END, COUNT(*) FROM function_start WHERE $F GROUP BY 1",
 		by: func(c known) []any { return []any{map[bool]string{true: "large", false: "small"}[c.arg0 > 100]} }, of: number0},
 
 	// Functions of each kind.

@@ -43,6 +43,9 @@
 //
 //	state: lock | events | Σx (2 words) | Σx² (3 words) | events with y > 0
 //
+// A key is an integer, a name, what the function decides, or which of few values it
+// is: TRUE, FALSE or NULL, or those of a CASE between constants.
+//
 // Aggregates of the same argument and filter share their words; a count alone
 // is one word, which needs no Update and no lock. All words are sums, least or
 // greatest values, so states merge in any order. HISTOGRAM and QUANTILE are
