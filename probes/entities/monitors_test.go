@@ -1,0 +1,73 @@
+package entities
+
+import "testing"
+
+// TestMonitors: who has a monitor of Java is known once somebody has waited for it and
+// the answer was the same twice, and for as long as somebody waits.
+func TestMonitors(t *testing.T) {
+	x := newTold(true)
+	for tid := 1; tid <= 3; tid++ {
+		x.start(1, tid, "t", uint64(tid), nil)
+	}
+	has := 2
+	var later []happening
+	x.owner = func(int, uint64) (int, int64, bool) { return has, x.now, has != 0 }
+	x.later = func(h happening) { later = append(later, h) }
+	at := func(place string, tid int) {
+		x.tell(happening{kind: locking, tid: tid, name: "usdt:hotspot:monitor__" + place, arg1: 0x40})
+	}
+	wait := func() {
+		x.time += patience
+		x.pass(x.time)
+		for _, h := range later {
+			x.tell(h)
+		}
+		later = nil
+	}
+	at("contended__enter", 1)
+	has = 3
+	wait()
+	has = 2 // it has changed hands
+	wait()
+	x.expect(t, "BEGIN_WAIT 1:0x40 name=monitor on=1#1")
+	wait()
+	wait()
+	x.expect(t, "ACQUIRE 1:0x40 name=monitor on=2#2")
+	at("contended__enter", 3)
+	at("contended__exit", 2)
+	at("contended__entered", 1)
+	x.expect(t, "BEGIN_WAIT 1:0x40 name=monitor other=2#2 on=3#3", "RELEASE 1:0x40 name=monitor on=2#2",
+		"END_WAIT 1:0x40 name=monitor on=1#1", "ACQUIRE 1:0x40 name=monitor on=1#1")
+	x.end(x.known(1, 3)) // nobody waits any more: nobody tells when 1 lets go of it
+	x.expect(t, "END_WAIT 1:0x40 name=monitor on=3#3", "UNKNOWN 1:0x40 name=monitor on=1#1")
+	at("contended__exit", 1)
+	x.expect(t)
+	at("contended__enter", 1)
+	x.lines = nil
+	has = 1 // it has come to have it, which is about to be told
+	wait()
+	wait()
+	x.expect(t)
+	at("contended__entered", 1)
+	x.expect(t, "END_WAIT 1:0x40 name=monitor on=1#1")
+	if n := len(x.programs[1].locks); n != 0 {
+		t.Errorf("%d monitors are remembered for nothing", n)
+	}
+}
+
+// TestUnloading: a class that is unloaded ends, once for all who have it.
+func TestUnloading(t *testing.T) {
+	x := newTold(false)
+	x.byUse = true
+	x.start(1, 1, "main", 5, nil)
+	x.lines = nil
+	x.call(entered, 1, 0, "A::f", 0, "")
+	x.call(left, 1, 0, "A::f", 0, "")
+	x.lines = nil
+	x.tell(happening{kind: unloaded, name: "B"})
+	x.tell(happening{kind: unloaded, name: "A"})
+	x.tell(happening{kind: unloaded, name: "A"})
+	x.expect(t, "type RECLAIM A name=A")
+	x.call(entered, 1, 0, "A::f", 0, "")
+	x.expect(t, "type CREATE A#2 name=A on=1#5", "type LOAD A#2 name=A on=1#5", "invocation ENTER 1#5/2 name=A::f type=A on=1#5")
+}
