@@ -73,18 +73,28 @@ func TestCallsOfASuspension(t *testing.T) {
 	s := newSession(t, wire.Options{PID: p.pid()})
 	r := start(t, s, "SELECT event, name, entity_id, parent_id, catch_up FROM CONSISTENT((SELECT * FROM entity_events WHERE name IN ('leaf', 'Worker::job') AND thread_name = 'worker'))")
 	awaits := start(t, newSession(t, wire.Options{PID: p.pid()}), "SELECT function_name FROM function_start WHERE function_name = 'await'")
-	p.next("done")
-	var rows [][]string
-	for !slices.ContainsFunc(rows, func(r []string) bool { return r[0] == "LEAVE" && r[1] == "leaf" }) {
-		rows = append(rows, rowsUntil(t, r, 1)...)
+	for range 3 {
+		p.next("done")
 	}
-	job := rows[slices.IndexFunc(rows, func(r []string) bool { return r[0] == "ENTER" && r[1] == "Worker::job" })][2]
+	var rows [][]string
+	job, leafs := "", 0
+	for leafs < 2 { // the first job's, which was under way, and that of the second
+		for _, row := range rowsUntil(t, r, 1) {
+			rows = append(rows, row)
+			switch {
+			case row[0] == "ENTER" && row[1] == "Worker::job":
+				job = row[2]
+			case row[0] == "LEAVE" && row[1] == "leaf":
+				leafs++
+			}
+		}
+	}
 	message(t, s, "SUSPEND")
-	p.next("done") // the job ends, and another one begins
+	p.next("done") // the second job ends, and the third one begins
 	for !slices.ContainsFunc(rows, func(r []string) bool { return r[0] == "LEAVE" && r[2] == job }) {
 		rows = append(rows, rowsUntil(t, r, 1)...)
 	}
-	rowsUntil(t, awaits, 2) // that of the first job, and that of the other
+	rowsUntil(t, awaits, 4) // that of the first job, those of the second, and that of the third
 	message(t, s, "RESUME")
 	rows = nil
 	p.next("done")

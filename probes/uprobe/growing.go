@@ -48,7 +48,9 @@ type growing struct {
 	known   map[mappedIn]change // probed, or as of that change without a function to probe
 	since   map[mappedIn]int64  // when files were mapped first that could not be probed then
 	stopped bool
-	done    chan struct{} // closed when nothing is attached any more
+	needed  func(function string) bool // see source.Need
+	hushed  func(*source) error        // as was said last; nil: nothing was
+	done    chan struct{}              // closed when nothing is attached any more
 }
 
 // mappedIn is a file as maps tells it, and the process for which it is probed; 0:
@@ -517,8 +519,9 @@ func (g *growing) grow(f *found) error {
 		s.Stop()
 		return errStopped
 	}
-	s.owner = g
+	s.owner, s.needed = g, g.needed
 	g.parts = append(g.parts, s)
+	hushed := g.hushed
 	g.mu.Unlock()
 	sink := g.merge.add()
 	if err := s.Start(context.Background(), sink); err != nil {
@@ -527,6 +530,9 @@ func (g *growing) grow(f *found) error {
 		g.parts = slices.DeleteFunc(g.parts, func(part *source) bool { return part == s })
 		g.mu.Unlock()
 		return err
+	}
+	if hushed != nil {
+		return hushed(s)
 	}
 	return nil
 }

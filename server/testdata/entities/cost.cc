@@ -14,13 +14,10 @@ struct Square {
 	int side;
 };
 
-// Its frame pointer and its stack protector have it begin and end by instructions that
-// are cheap to probe, as most functions do that are built for distributions.
-#define USUAL __attribute__((noinline, optimize("no-omit-frame-pointer"), stack_protect))
-
 OUTLINE Square::Square(int side) : side(side) {}
 OUTLINE Square::~Square() { side = 0; }
-USUAL int Square::area(int n) { return side * n; }
+// Saves a register, since it calls another function.
+OUTLINE int Square::area(int n) { return side * n + (pthread_self() == 0); }
 
 static const int calls = 50000;
 static volatile int sink;
