@@ -53,6 +53,13 @@ var callVariants = []callVariant{
 	{name: "duration record", over: "empty session", attach: query("SELECT duration FROM function_duration WHERE function_name = '%s'")},
 	{name: "self_time record", over: "empty session", attach: query("SELECT self_time FROM function_duration WHERE function_name = '%s'")},
 	{name: "sum of self_time", over: "empty session", attach: query("SELECT function_name, SUM(self_time) FROM function_duration WHERE function_name = '%s' GROUP BY function_name")},
+	{name: "record with args.n", over: "empty", attach: query("SELECT args.n FROM function_start WHERE function_name = '%s'")},
+	{name: "record with a field, args.item.id", over: "empty", attach: query("SELECT args.item.id FROM function_start WHERE function_name = '%s'")},
+	{name: "record with a text, args.text", over: "empty", attach: query("SELECT args.text FROM function_start WHERE function_name = '%s'")},
+	{name: "refused by args.text", over: "empty", attach: query("SELECT args.n FROM function_start WHERE function_name = '%s' AND args.text = 'SELECT 2'")},
+	{name: "record with str(arg1)", over: "empty", attach: ofTyped("SELECT str(arg1) FROM function_start WHERE function_name = '%s'")},
+	{name: "duration record with args.text", over: "empty session", attach: query("SELECT duration, args.text FROM function_duration WHERE function_name = '%s'")},
+	{name: "duration record with retval, an int", over: "empty session", attach: ofTyped("SELECT duration, retval FROM function_duration WHERE function_name = '%s'")},
 	{name: "bpftrace count", over: "empty", attach: bpftrace("uprobe:%[1]s:%[2]s { @ = count(); }")},
 	{name: "bpftrace 1 in 1000", over: "empty at args", attach: bpftrace("uprobe:%[1]s:%[2]s / arg0 %% 1000 == 0 / { @ = count(); }")},
 	{name: "bpftrace duration", over: "empty session", attach: bpftrace(
@@ -110,7 +117,7 @@ func perCall(b *testing.B, t callTarget) {
 			continue
 		}
 		added := median(v.name) - plain
-		fmt.Fprintf(&table, "%-20s %9.0f ns", v.name, added)
+		fmt.Fprintf(&table, "%-36s %9.0f ns", v.name, added)
 		unit := strings.ReplaceAll(v.name, " ", "-")
 		b.ReportMetric(added, unit+"-ns")
 		if ns[v.over] != nil {
@@ -153,6 +160,18 @@ func query(statement string) func(*testing.B, callTarget, int) func() {
 			}
 			r.Close()
 		}
+	}
+}
+
+// ofTyped is query for the target with types only: the others' second argument is
+// nothing, and what they return is of no known type.
+func ofTyped(statement string) func(*testing.B, callTarget, int) func() {
+	attach := query(statement)
+	return func(b *testing.B, t callTarget, pid int) func() {
+		if t.function != "typed" {
+			return nil
+		}
+		return attach(b, t, pid)
 	}
 }
 

@@ -125,6 +125,18 @@ func main() {
 }
 `
 
+// typed is a C function of a program with debug information.
+const typed = `
+struct item { long id; const char *name; };
+__attribute__((noinline, noipa)) int typed(int n, const char *text, const struct item *item)
+{
+	asm volatile("" ::: "rbx"); /* begins with push */
+	return n - 1;
+}
+static const struct item one = {1, "one"};
+long work(long n) { return typed((int)n, "SELECT 1 FROM orders", &one); }
+`
+
 // callTargets compiles the targets.
 func callTargets(b *testing.B) (targets []callTarget) {
 	for _, e := range entries {
@@ -133,6 +145,8 @@ __asm__(".text\n.globl work\n.type work,@function\n.balign 16\nwork: .cfi_startp
 			loopForC, strconv.Quote(e.code+"\n")), "-O1", "-fcf-protection=none")
 		targets = append(targets, callTarget{e.name, path, "work", "work"})
 	}
+	path := testenv.CompileCText(b, loopForC+typed, "-O2", "-g", "-fcf-protection=none")
+	targets = append(targets, callTarget{"typed push", path, "typed", "typed"})
 	dir := b.TempDir()
 	for name, text := range map[string]string{"main.go": loopForGo, "go.mod": "module calls\n\ngo 1.26\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
