@@ -1,10 +1,7 @@
 package server_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -111,54 +107,24 @@ func TestProgramsThatStartOthers(t *testing.T) {
 	}
 }
 
-// TestProcessThatExecutesAnother follows a process by its number into the program that one
-// of its threads has it execute.
-func TestProcessThatExecutesAnother(t *testing.T) {
+// TestProcessThatExecutesItself follows a process, which is asked for by its number, when
+// it executes its program anew. Each query is alone: others' probes would not be missed.
+func TestProcessThatExecutesItself(t *testing.T) {
 	testenv.NeedUprobes(t)
-	first := testenv.CompileC(t, filepath.Join("testdata", "newcomers", "starter.c"), "-O1", "-pthread")
-	second := clone(t, first, first+"-second")
-	p := startWaiting(t, first, "thread", second, "until")
-	pid := strconv.Itoa(p.pid())
-	q := start(t, newSession(t, wire.Options{PID: p.pid()}), "SELECT pid, tid, arg0 FROM function_start WHERE function_name = 'work' AND arg0 < 5")
-	p.goOn()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	var others []string
-	seen := false
-	for told := false; ; {
-		e, err := q.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			break
+	program := testenv.CompileC(t, filepath.Join("testdata", "newcomers", "starter.c"), "-O1", "-pthread")
+	of := sessionsOf(t)
+	for _, c := range countings {
+		p := startWaiting(t, program, "exec", program, "7")
+		pid := strconv.Itoa(p.pid())
+		s := of("")
+		ask(t, s, c.set)
+		q := start(t, s, strings.Replace(c.query, "WHERE", "WHERE pid = "+pid+" AND", 1))
+		p.goOn()
+		if err := p.cmd.Wait(); err != nil {
+			t.Fatal(err)
 		}
-		if err != nil {
-			t.Fatalf("%v: the second program's calls seen: %t", err, seen)
-		}
-		if e.Batch == nil {
-			continue
-		}
-		for i := range e.Batch.Len() {
-			row := e.Batch.Row(i)
-			tid := cell(e.Batch.Cols[1].Value(row))
-			if cell(e.Batch.Cols[0].Value(row)) != pid {
-				t.Error("calls of another process")
-			}
-			if seen = seen || tid == pid; tid != pid {
-				others = append(others, tid+" "+cell(e.Batch.Cols[2].Value(row)))
-			}
-		}
-		e.Batch.Release()
-		if seen && !told {
-			p.goOn() // it ends
-			told = true
-		}
-	}
-	if len(others) != 5 {
-		t.Fatalf("calls by the thread that executes the second program: %v, want 5", others)
-	}
-	tid, _, _ := strings.Cut(others[0], " ")
-	for i, call := range others {
-		if call != fmt.Sprint(tid, " ", i) {
-			t.Errorf("call %d is %s", i, call)
+		if diff := cmp.Diff([][]string{{pid, "12"}}, read(t, q).rows); diff != "" {
+			t.Errorf("%s: -want +got\n%s", c.name, diff)
 		}
 	}
 }

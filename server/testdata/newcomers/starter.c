@@ -1,8 +1,6 @@
 /* Calls work, and has another program call it, which it starts in one of the ways that
- * there are: starter work N, or starter WAY PROGRAM N; N may be until: until there is something to
- * read. */
+ * there are: starter work N, or starter WAY PROGRAM N. */
 #define _GNU_SOURCE
-#include <poll.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -49,12 +47,6 @@ static int by_spawn(void) { pid_t pid; return posix_spawn(&pid, next[0], NULL, N
 int main(int argc, char **argv)
 {
 	char line[8];
-	if (argc == 3 && !strcmp(argv[2], "until")) {
-		struct pollfd in = {0, POLLIN, 0};
-		for (long i = 0; !poll(&in, 1, 0); i++)
-			work(i % 1000);
-		return 0;
-	}
 	if (argc == 3) {
 		for (long i = 0; i < atol(argv[2]); i++)
 			work(i);
@@ -71,6 +63,8 @@ int main(int argc, char **argv)
 		return child(by_vfork);
 	if (!strcmp(argv[1], "posix_spawn"))
 		return child(by_spawn);
+	if (!strcmp(argv[1], "exec"))
+		begins(NULL);
 	pthread_t t;
 	pthread_create(&t, NULL, begins, NULL);
 	pthread_join(t, NULL);
