@@ -33,7 +33,6 @@ func TestTexts(t *testing.T) {
 		// The last value is what a sample has.
 		got, stop = observe(t, asked(r.pid, 2*time.Millisecond, one.name))
 		got.await(t, 2)
-		delete(got.lost, overrun) // on a busy machine
 		stop()
 		got.rows = got.rows[:1]
 		if s := told(got); !strings.HasSuffix(one.want, " "+s) && one.want != s {

@@ -104,7 +104,6 @@ func TestSamples(t *testing.T) {
 				t.Errorf("after %s %s is %q, want %q", one.command, name, have[name], want)
 			}
 		}
-		delete(got.lost, overrun) // on a busy machine
 		stop()
 	}
 }
