@@ -459,11 +459,19 @@ func TestWhatIsNotAggregated(t *testing.T) {
 	r := run(t, target)
 	p := provider(t, Options{})
 	for name, change := range map[string]func(a *plan.Acquire){
-		"no aggregate":       func(a *plan.Acquire) { a.Partial = nil },
-		"kernel off":         func(a *plan.Acquire) { a.Settings.NoKernel = true },
-		"a residual":         func(a *plan.Acquire) { a.Filter = bound(call("=", col("exe"), constant("/x")), a.Out) },
-		"too short a pane":   func(a *plan.Acquire) { a.Partial.Pane = minPane / 2 },
-		"a key of no use":    func(a *plan.Acquire) { a.Partial.Keys = []plan.Expr{bound(col("exe"), a.Out)} },
+		"no aggregate":     func(a *plan.Acquire) { a.Partial = nil },
+		"kernel off":       func(a *plan.Acquire) { a.Settings.NoKernel = true },
+		"a residual":       func(a *plan.Acquire) { a.Filter = bound(call("=", col("exe"), constant("/x")), a.Out) },
+		"too short a pane": func(a *plan.Acquire) { a.Partial.Pane = minPane / 2 },
+		"a key of no use": func(a *plan.Acquire) {
+			a.Partial.Keys = []plan.Expr{&plan.Cast{X: bound(col("arg0"), a.Out), T: batch.Double}}
+		},
+		"a case of no use": func(a *plan.Acquire) {
+			a.Partial.Keys = []plan.Expr{bound(&plan.Case{T: batch.Bigint, Whens: []plan.When{{Cond: call("=", col("exe"), constant("/x")), Then: num(1)}}, Else: num(2)}, a.Out)}
+		},
+		"a case of more": func(a *plan.Acquire) {
+			a.Partial.Keys = []plan.Expr{bound(&plan.Case{T: batch.Bigint, Whens: []plan.When{{Cond: call("=", col("arg0"), num(0)), Then: col("arg0")}}}, a.Out)}
+		},
 		"a key that is text": func(a *plan.Acquire) { a.Partial.Keys = []plan.Expr{constant("text")} },
 	} {
 		spec := aggregate(acquisition(FunctionStart, r.target(), named("f"), "timestamp", "exe", "arg0"), 0, nil, agg("sum", col("arg0")))
