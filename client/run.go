@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"syscall"
@@ -213,6 +214,9 @@ func (p Program) script(ctx context.Context, sc script, sh *repl.Shell) error {
 	from := p.Stdin
 	if sc.text != "-" {
 		f, err := os.Open(sc.text)
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s: no such file", sc.text)
+		}
 		if err != nil {
 			return err
 		}

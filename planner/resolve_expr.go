@@ -176,6 +176,9 @@ func (c *exprCtx) unknownColumn(e *parser.ColumnRef, qualifier, name string) err
 	}
 	if hint == "" {
 		hint = "the columns are " + strings.Join(names, ", ")
+		if c.clause == "WHERE" && qualifier == "" {
+			hint = "a text stands in single quotes: '" + name + "'; " + hint
+		}
 	}
 	return c.r.hintf(e.Pos(), hint, "there is no column %s here", name)
 }

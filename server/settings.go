@@ -42,7 +42,7 @@ func (s *session) set(st *parser.Set, text string) (wire.Result, error) {
 	}
 	v, ok := settingValue(k.Type, st.Value)
 	if !ok {
-		return nil, refuse(st.Value, text, "its default is "+plan.FormatValue(k.Default), "%s needs a %s", k.Name, k.Type)
+		return nil, refuse(st.Value, text, "its default is "+plan.FormatValue(k.Default), "%s needs %s", k.Name, settingWords[k.Type])
 	}
 	if !k.Min.IsNull && (v.I < k.Min.I || v.I > k.Max.I || v.F < k.Min.F || v.F > k.Max.F) {
 		return nil, refuse(st.Value, text, "", "%s lies between %s and %s", k.Name, plan.FormatValue(k.Min), plan.FormatValue(k.Max))
@@ -98,6 +98,11 @@ func (s *session) budgets() budgets {
 }
 
 func (b budgets) give(q *query) { q.joinMemory, q.encoderBudget = b.join, b.encoder }
+
+// settingWords say what a setting of a type needs.
+var settingWords = map[batch.Type]string{
+	batch.Bigint: "a whole number", batch.Double: "a number", batch.Duration: "a duration", batch.Varchar: "a text",
+}
 
 // handlerSettings are those of finding event handlers.
 func (s *session) handlerSettings() plan.HandlerSettings {
