@@ -176,7 +176,10 @@ func (c *exprCtx) unknownColumn(e *parser.ColumnRef, qualifier, name string) err
 	}
 	if hint == "" {
 		hint = "the columns are " + strings.Join(names, ", ")
-		if c.clause == "WHERE" && qualifier == "" {
+		switch {
+		case name == "pid" || name == "process" || name == "exe":
+			hint = "USE 'name', -p PID, --process or --exe say which process; " + hint
+		case c.clause == "WHERE" && qualifier == "":
 			hint = "a text stands in single quotes: '" + name + "'; " + hint
 		}
 	}
