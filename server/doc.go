@@ -71,6 +71,7 @@
 //	rounds.working       while a source collects
 //	gating.mu            the plan in force; waits for flipping to tell of it
 //	detaching.flipping   while an edge's probes come or go
+//	query.leaving        while a query is taken off the list, and out of its user's account
 //
 //	edge.mu              how late an edge was opened
 //	rounds.turn          which round is next
