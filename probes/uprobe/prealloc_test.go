@@ -50,7 +50,7 @@ func TestPreallocate(t *testing.T) {
 			t.Errorf("%s takes %d bytes", name, size)
 		}
 	}
-	if tables != 8 {
+	if tables != 9 {
 		t.Errorf("there are %d hash tables", tables)
 	}
 }
