@@ -2,6 +2,7 @@ package uprobe
 
 import (
 	"testing"
+	"time"
 
 	"endoscope/probes/testenv"
 )
@@ -46,7 +47,9 @@ func TestCosts(t *testing.T) {
 		sum := map[string]int64{}
 		for i, name := range calls.strings("function_name") {
 			sum[name]++
-			if times[i] > durations[i] {
+			// The two clocks are read one after the other: what interrupts the kernel
+			// there is in one of them.
+			if times[i] > durations[i]+int64(time.Millisecond) {
 				t.Errorf("%s took %d ns of CPU time in %d", name, times[i], durations[i])
 			}
 			wantIn, wantOut := int64(0), int64(0)
