@@ -43,6 +43,7 @@ type placement struct {
 	judged time.Time
 	meters meters
 	mover  *cost.Mover
+	pace   pace
 	path   wire.Path
 	moves  []move
 }
@@ -313,16 +314,31 @@ func (p *placement) decide(ctx context.Context, now time.Time) error {
 }
 
 // judge compares the costs after d. What the network carries is known when it was
-// full; to send more than before is a trial until then.
+// full; to send more than before is a trial until then. A query that waits for its
+// client does not go on where that is slower (pace).
 func (p *placement) judge(d time.Duration) division {
 	p.meters.settle(p, d)
+	p.pace.observe(p.rows, d)
+	ds, all := p.divisions(), p.costs()
+	waits := !p.out.hurried.Load()
+	if back, slow := p.pace.disappoints(p.at); slow && waits {
+		p.pace.refuse(p.at, perRow(all[slices.Index(ds, back)]))
+		p.mover.Move(slices.Index(ds, back))
+		return back
+	}
 	var costs []float64
-	for _, c := range p.costs() {
+	for _, c := range all {
 		costs = append(costs, c.Cost())
 	}
-	to := p.divisions()[p.mover.Next(costs)]
-	if to < p.at && !p.link().Limited {
-		p.mover.Try()
+	if waits {
+		p.pace.leaveOut(ds, p.at, costs, perRow(all[slices.Index(ds, p.at)]))
+	}
+	to := ds[p.mover.Next(costs)]
+	if to < p.at {
+		p.pace.watch(p.at)
+		if !p.link().Limited {
+			p.mover.Try()
+		}
 	}
 	return to
 }

@@ -12,7 +12,7 @@ import (
 func BenchmarkCalls(b *testing.B) {
 	r := newRows(plan.Schema{Fields: fields})
 	rows := 0
-	r.push = func(b *batch.Batch) { rows += b.Len(); b.Release() }
+	r.Push = func(b *batch.Batch) { rows += b.Len(); b.Release() }
 	w := newWorld(r.add)
 	for _, c := range []string{typeCategory, objectCategory, threadCategory, invocationCategory} {
 		w.entities[c] = true
@@ -36,7 +36,7 @@ func BenchmarkCalls(b *testing.B) {
 				}
 				w.happen(h)
 			}
-			r.flush()
+			r.Flush()
 		}
 	}
 	if rows == 0 && b.N > 2000 {

@@ -60,10 +60,8 @@ type row struct {
 
 // rows makes batches.
 type rows struct {
-	push  func(*batch.Batch)
+	batch.Filler
 	names []string // of the columns
-	pool  *batch.Pool
-	batch *batch.Batch
 }
 
 func newRows(out plan.Schema) *rows {
@@ -71,15 +69,12 @@ func newRows(out plan.Schema) *rows {
 	for _, f := range out.Fields {
 		r.names = append(r.names, f.Name)
 	}
-	r.pool = batch.NewPool(out.Types())
+	r.Filler = batch.NewFiller(out.Types())
 	return r
 }
 
 func (r *rows) add(x row) {
-	if r.batch == nil {
-		r.batch = r.pool.Get()
-	}
-	b := r.batch
+	b := r.Row()
 	tid, name, id := 0, "", ""
 	if x.thread != nil {
 		tid, name, id = x.thread.tid, x.thread.name, x.thread.id
@@ -90,31 +85,31 @@ func (r *rows) add(x row) {
 		case "timestamp":
 			c.Int = append(c.Int, x.time)
 		case "pid":
-			r.number(c, x.program.pid)
+			r.Number(c, int64(x.program.pid))
 		case "tid":
-			r.number(c, tid)
+			r.Number(c, int64(tid))
 		case "process":
-			r.text(c, x.program.name)
+			r.Text(c, x.program.name)
 		case "thread_name":
-			r.text(c, name)
+			r.Text(c, name)
 		case "exe":
-			r.text(c, x.program.exe)
+			r.Text(c, x.program.exe)
 		case "category":
-			r.text(c, x.category)
+			r.Text(c, x.category)
 		case "event":
-			r.text(c, x.event)
+			r.Text(c, x.event)
 		case "entity_id":
-			r.text(c, x.entity)
+			r.Text(c, x.entity)
 		case "name":
-			r.text(c, x.name)
+			r.Text(c, x.name)
 		case "type_name":
-			r.text(c, x.class)
+			r.Text(c, x.class)
 		case "parent_id":
-			r.text(c, x.parent)
+			r.Text(c, x.parent)
 		case "other_id":
-			r.text(c, x.other)
+			r.Text(c, x.other)
 		case "thread_id":
-			r.text(c, id)
+			r.Text(c, id)
 		case "began":
 			if x.found || x.event != enter && x.event != create {
 				c.Nulls.Set(b.N)
@@ -122,34 +117,5 @@ func (r *rows) add(x row) {
 			c.Int = append(c.Int, x.time)
 		}
 	}
-	if b.N++; b.N == batch.MaxRows {
-		r.flush()
-	}
-}
-
-// number adds a number; 0 is NULL.
-func (r *rows) number(c *batch.Column, n int) {
-	if n == 0 {
-		c.Nulls.Set(r.batch.N)
-	}
-	c.Int = append(c.Int, int64(n))
-}
-
-// text adds a string; an empty one is NULL.
-func (r *rows) text(c *batch.Column, s string) {
-	if s == "" {
-		c.Nulls.Set(r.batch.N)
-	}
-	c.Code = append(c.Code, c.Dict.Code(s))
-}
-
-// flush pushes the rows made so far.
-func (r *rows) flush() {
-	b := r.batch
-	if b == nil {
-		return
-	}
-	r.batch = nil
-	r.pool.Seal(b)
-	r.push(b)
+	r.Done()
 }

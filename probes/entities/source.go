@@ -184,7 +184,7 @@ func (s *source) Retell() { s.retell.Store(true) }
 func (s *source) Start(ctx context.Context, sink probes.Sink) error {
 	from := clock.Now()
 	s.mu.Lock()
-	s.sink, s.rows.push = sink, sink.Push
+	s.sink, s.rows.Push = sink, sink.Push
 	s.given = math.MinInt64
 	s.mu.Unlock()
 	for i, p := range s.parts {
@@ -387,7 +387,7 @@ func (s *source) release() {
 	}
 	s.inspect() // what did not fit in was lost; now there is room
 	if open = open || len(s.looking) > 0; !open {
-		s.rows.flush()
+		s.rows.Flush()
 		s.over = true
 		close(s.done)
 		s.sink.End(s.err)
@@ -404,7 +404,7 @@ func (s *source) release() {
 		s.world.now = max(s.world.now, t)
 		s.world.retell()
 	}
-	s.rows.flush()
+	s.rows.Flush()
 	if t > s.given {
 		s.given = t
 		s.sink.Watermark(t)
@@ -433,7 +433,7 @@ func (s *source) doubt(h happening) {
 		}
 	}
 	s.takeIn(h.there)
-	s.rows.flush()
+	s.rows.Flush()
 	for _, cause := range slices.Sorted(maps.Keys(h.losses)) {
 		s.sink.Lost(cause, h.losses[cause])
 	}

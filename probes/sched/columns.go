@@ -143,11 +143,9 @@ func comm(c *[16]int8) string {
 
 // rows makes batches of records.
 type rows struct {
-	push   func(*batch.Batch)
+	batch.Filler
 	names  []string // of the columns
-	pool   *batch.Pool
-	batch  *batch.Batch
-	offset int64 // from the boot clock to the epoch
+	offset int64    // from the boot clock to the epoch
 }
 
 func newRows(spec *plan.Acquire, offset int64) *rows {
@@ -155,16 +153,13 @@ func newRows(spec *plan.Acquire, offset int64) *rows {
 	for _, f := range spec.Out.Fields {
 		r.names = append(r.names, f.Name)
 	}
-	r.pool = batch.NewPool(spec.Out.Types())
+	r.Filler = batch.NewFiller(spec.Out.Types())
 	return r
 }
 
 // add makes a row.
 func (r *rows) add(l life) {
-	if r.batch == nil {
-		r.batch = r.pool.Get()
-	}
-	b := r.batch
+	b := r.Row()
 	for i, name := range r.names {
 		c := &b.Cols[i]
 		switch name {
@@ -179,7 +174,7 @@ func (r *rows) add(l life) {
 		case "thread_name":
 			c.Code = append(c.Code, c.Dict.Code(comm(&l.Thread)))
 		case "exe":
-			r.text(c, l.exe())
+			r.Text(c, l.exe())
 		case "event":
 			c.Code = append(c.Code, c.Dict.Code(l.named()))
 		case "started":
@@ -202,31 +197,10 @@ func (r *rows) add(l life) {
 			c.Int = append(c.Int, code)
 		case "signal":
 			_, signal := l.exit()
-			r.text(c, signal)
+			r.Text(c, signal)
 		case "duration":
 			c.Int = append(c.Int, int64(l.Time-l.Start))
 		}
 	}
-	if b.N++; b.N == batch.MaxRows {
-		r.flush()
-	}
-}
-
-// text adds a string; an empty one is NULL.
-func (r *rows) text(c *batch.Column, s string) {
-	if s == "" {
-		c.Nulls.Set(r.batch.N)
-	}
-	c.Code = append(c.Code, c.Dict.Code(s))
-}
-
-// flush pushes the rows made so far.
-func (r *rows) flush() {
-	b := r.batch
-	if b == nil {
-		return
-	}
-	r.batch = nil
-	r.pool.Seal(b)
-	r.push(b)
+	r.Done()
 }

@@ -96,7 +96,7 @@ func (s *source) Start(ctx context.Context, sink probes.Sink) error {
 	}
 	s.started = true
 	s.sink, s.rows = sink, newRows(s.spec, clock.Offset())
-	s.rows.push = sink.Push
+	s.rows.Push = sink.Push
 	s.stop, s.ended = make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(s.ended)
@@ -192,7 +192,7 @@ func (s *source) drain() {
 	for end := s.kernel.ring.Produced(); s.kernel.ring.Drain(end, s.give) < end; {
 		time.Sleep(50 * time.Microsecond) // a record is being written
 	}
-	s.rows.flush()
+	s.rows.Flush()
 }
 
 func (s *source) give(record []byte) {

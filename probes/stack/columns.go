@@ -44,10 +44,8 @@ const (
 
 // rows makes batches of observations.
 type rows struct {
-	push   func(*batch.Batch)
+	batch.Filler
 	cols   []int // for each column of the batch its position in Columns
-	pool   *batch.Pool
-	batch  *batch.Batch
 	offset int64 // from the boot clock to the epoch
 }
 
@@ -60,16 +58,13 @@ func newRows(spec *plan.Acquire, offset int64) (*rows, error) {
 		}
 		r.cols = append(r.cols, i)
 	}
-	r.pool = batch.NewPool(spec.Out.Types())
+	r.Filler = batch.NewFiller(spec.Out.Types())
 	return r, nil
 }
 
 // add makes a row.
 func (r *rows) add(o *observation) {
-	if r.batch == nil {
-		r.batch = r.pool.Get()
-	}
-	b := r.batch
+	b := r.Row()
 	for i, col := range r.cols {
 		c := &b.Cols[i]
 		switch col {
@@ -78,53 +73,24 @@ func (r *rows) add(o *observation) {
 		case colPID:
 			c.Int = append(c.Int, int64(o.process.PID))
 		case colTID:
-			r.number(c, uint64(o.tid))
+			r.Number(c, int64(o.tid))
 		case colProcess:
 			c.Code = append(c.Code, c.Dict.Code(o.process.Comm))
 		case colThread:
-			r.text(c, o.name)
+			r.Text(c, o.name)
 		case colExe:
-			r.text(c, o.process.Exe)
+			r.Text(c, o.process.Exe)
 		case colState:
 			c.Code = append(c.Code, c.Dict.Code(o.state.String()))
 		case colSyscall:
-			r.text(c, syscallName(o.nr))
+			r.Text(c, syscallName(o.nr))
 		case colStack:
 			c.Any = append(c.Any, o.stack.value)
 		case colComplete:
 			c.Bool = append(c.Bool, o.stack.complete)
 		case colGoroutine:
-			r.number(c, o.goroutine)
+			r.Number(c, int64(o.goroutine))
 		}
 	}
-	if b.N++; b.N == batch.MaxRows {
-		r.flush()
-	}
-}
-
-// number adds a number; 0 is NULL.
-func (r *rows) number(c *batch.Column, n uint64) {
-	if n == 0 {
-		c.Nulls.Set(r.batch.N)
-	}
-	c.Int = append(c.Int, int64(n))
-}
-
-// text adds a string; an empty one is NULL.
-func (r *rows) text(c *batch.Column, s string) {
-	if s == "" {
-		c.Nulls.Set(r.batch.N)
-	}
-	c.Code = append(c.Code, c.Dict.Code(s))
-}
-
-// flush pushes the rows made so far.
-func (r *rows) flush() {
-	b := r.batch
-	if b == nil {
-		return
-	}
-	r.batch = nil
-	r.pool.Seal(b)
-	r.push(b)
+	r.Done()
 }

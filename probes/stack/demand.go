@@ -35,7 +35,7 @@ func (d *demand) Start(_ context.Context, sink probes.Sink) error {
 	}
 	c.tally = tally{}
 	d.collector, d.sink = c, sink
-	d.rows.push = sink.Push
+	d.rows.Push = sink.Push
 	return nil
 }
 

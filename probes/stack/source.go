@@ -119,7 +119,7 @@ func (s *source) Start(ctx context.Context, sink probes.Sink) error {
 	}
 	c.tally = tally{}
 	c.priority = &priority{}
-	s.rows.push = sink.Push
+	s.rows.Push = sink.Push
 	s.started = true
 	s.stop, s.between, s.ended = make(chan struct{}), make(chan func(), 1), make(chan struct{})
 	start := time.Now()
@@ -258,7 +258,7 @@ func (s *source) snapshot(c *collector, sink probes.Sink) error {
 	if err := c.take(visit); err != nil {
 		return err
 	}
-	s.rows.flush()
+	s.rows.Flush()
 	t := c.tally
 	c.tally = tally{}
 	if t.missed > 0 {

@@ -79,7 +79,7 @@ func BenchmarkSample(b *testing.B) {
 	}
 	got := &counted{ended: make(chan struct{})}
 	s := sourceOf(made)
-	s.rows.push = got.Push
+	s.rows.Push = got.Push
 	b.ReportAllocs()
 	for b.Loop() {
 		s.sample(got)

@@ -45,11 +45,9 @@ type observation struct {
 
 // rows makes batches of observations.
 type rows struct {
-	push   func(*batch.Batch)
+	batch.Filler
 	names  []string // of the columns
-	pool   *batch.Pool
-	batch  *batch.Batch
-	offset int64 // from the boot clock to the epoch
+	offset int64    // from the boot clock to the epoch
 }
 
 func newRows(spec *plan.Acquire, offset int64) (*rows, error) {
@@ -61,16 +59,13 @@ func newRows(spec *plan.Acquire, offset int64) (*rows, error) {
 		}
 		r.names = append(r.names, want.Name)
 	}
-	r.pool = batch.NewPool(spec.Out.Types())
+	r.Filler = batch.NewFiller(spec.Out.Types())
 	return r, nil
 }
 
 // add makes a row.
 func (r *rows) add(o *observation) {
-	if r.batch == nil {
-		r.batch = r.pool.Get()
-	}
-	b := r.batch
+	b := r.Row()
 	for i, name := range r.names {
 		c := &b.Cols[i]
 		switch name {
@@ -79,16 +74,13 @@ func (r *rows) add(o *observation) {
 		case "pid":
 			c.Int = append(c.Int, int64(o.subject.process.PID))
 		case "tid":
-			if o.tid == 0 {
-				c.Nulls.Set(b.N)
-			}
-			c.Int = append(c.Int, int64(o.tid))
+			r.Number(c, int64(o.tid))
 		case "process":
 			c.Code = append(c.Code, c.Dict.Code(o.subject.process.Comm))
 		case "thread_name":
-			r.text(c, o.threadName, o.tid != 0)
+			r.TextOr(c, o.threadName, o.tid != 0)
 		case "exe":
-			r.text(c, o.subject.process.Exe, o.subject.process.Exe != "")
+			r.Text(c, o.subject.process.Exe)
 		case "var_name":
 			c.Code = append(c.Code, c.Dict.Code(o.name))
 		case "var_value":
@@ -102,39 +94,14 @@ func (r *rows) add(o *observation) {
 			}
 			c.Float = append(c.Float, o.value.real)
 		case "var_text":
-			r.text(c, o.value.text, o.value.isText)
+			r.TextOr(c, o.value.text, o.value.isText)
 		case "function_name":
-			r.text(c, o.function, o.function != "")
+			r.Text(c, o.function)
 		case "line":
-			if o.line == 0 {
-				c.Nulls.Set(b.N)
-			}
-			c.Int = append(c.Int, int64(o.line))
+			r.Number(c, int64(o.line))
 		case "module":
-			r.text(c, o.module, true)
+			c.Code = append(c.Code, c.Dict.Code(o.module))
 		}
 	}
-	if b.N++; b.N == batch.MaxRows {
-		r.flush()
-	}
-}
-
-// text adds a string, or NULL.
-func (r *rows) text(c *batch.Column, s string, known bool) {
-	if !known {
-		c.Nulls.Set(r.batch.N)
-		s = ""
-	}
-	c.Code = append(c.Code, c.Dict.Code(s))
-}
-
-// flush pushes the rows made so far.
-func (r *rows) flush() {
-	b := r.batch
-	if b == nil {
-		return
-	}
-	r.batch = nil
-	r.pool.Seal(b)
-	r.push(b)
+	r.Done()
 }

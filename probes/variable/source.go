@@ -80,7 +80,7 @@ func (s *source) Live() bool          { return true }
 func (s *source) begin(ctx context.Context, sink probes.Sink, run func(ctx context.Context, sink probes.Sink) error) {
 	s.started = true
 	s.stop, s.ended = make(chan struct{}), make(chan struct{})
-	s.rows.push = sink.Push
+	s.rows.Push = sink.Push
 	go func() {
 		defer close(s.ended)
 		err := run(ctx, sink)
@@ -362,7 +362,7 @@ func (s *source) drain(sink probes.Sink) {
 	for end := w.ring.Produced(); w.ring.Drain(end, give) < end; {
 		time.Sleep(50 * time.Microsecond) // a record is being written
 	}
-	s.rows.flush()
+	s.rows.Flush()
 	if missed > 0 {
 		sink.Lost(orphaned, missed)
 	}
@@ -492,7 +492,7 @@ func (s *source) sample(sink probes.Sink) {
 			s.rows.add(&observation{time: s.clock(), subject: one, name: v.name, module: v.module, value: value})
 		}
 	}
-	s.rows.flush()
+	s.rows.Flush()
 	if failed > 0 {
 		sink.Lost(unread, failed)
 	}
@@ -516,7 +516,7 @@ func (d *demand) Start(_ context.Context, sink probes.Sink) error {
 		return fmt.Errorf("variable: a source is started once")
 	}
 	d.sink = sink
-	d.rows.push = sink.Push
+	d.rows.Push = sink.Push
 	return nil
 }
 

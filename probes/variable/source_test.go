@@ -30,7 +30,7 @@ func byHand(t *testing.T, spec *plan.Acquire) (*source, *record) {
 	})
 	got := &record{fields: Columns, lost: map[string]uint64{}, ended: make(chan struct{})}
 	s := sourceOf(made)
-	s.rows.push = got.Push
+	s.rows.Push = got.Push
 	return s, got
 }
 

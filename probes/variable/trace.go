@@ -446,7 +446,7 @@ func (t *tracer) drain(subjects map[int]*subject, rows *rows, sink probes.Sink) 
 	for end := t.ring.Produced(); t.ring.Drain(end, give) < end; {
 		time.Sleep(50 * time.Microsecond) // a record is being written
 	}
-	rows.flush()
+	rows.Flush()
 	for _, c := range []struct {
 		cause string
 		n     uint64
