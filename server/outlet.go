@@ -224,6 +224,18 @@ func (o *outlet) crowded() bool {
 	return o.held.bytes > o.unread/2
 }
 
+// untaken is how many rows wait for the client.
+func (o *outlet) untaken() (n uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, ev := range o.events[o.head:] {
+		if ev.Batch != nil && ev.Port != wire.PortStates {
+			n += uint64(ev.Batch.Len())
+		}
+	}
+	return n
+}
+
 // advance notes that all rows before t were given, and tells who wants to know it:
 // with what they take next, or as an event of its own where nothing waits.
 func (o *outlet) advance(t int64) {

@@ -216,3 +216,23 @@ func TestCuesAreBounded(t *testing.T) {
 	}
 	o.discard()
 }
+
+// Rows that wait for a client are counted; states and what was taken are not.
+func TestRowsThatWait(t *testing.T) {
+	o := newOutlet(newTally(), 1<<20)
+	for _, port := range []wire.Port{wire.PortRows, wire.PortStates, wire.PortLowered} {
+		if err := o.give(t.Context(), port, rowsOf(8)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := o.untaken(); n != 16 {
+		t.Errorf("%d rows wait, want 16", n)
+	}
+	if ev, ok, _ := o.take(); ok {
+		ev.Batch.Release()
+	}
+	if n := o.untaken(); n != 8 {
+		t.Errorf("%d rows wait, want 8", n)
+	}
+	o.discard()
+}

@@ -318,7 +318,7 @@ func (p *placement) decide(ctx context.Context, now time.Time) error {
 // client does not go on where that is slower (pace).
 func (p *placement) judge(d time.Duration) division {
 	p.meters.settle(p, d)
-	p.pace.observe(p.rows, d)
+	p.pace.observe(p.rows-p.out.untaken(), d)
 	ds, all := p.divisions(), p.costs()
 	waits := !p.out.hurried.Load()
 	if back, slow := p.pace.disappoints(p.at); slow && waits {

@@ -14,7 +14,7 @@ import (
 // are taken: if that gets slower when operators have moved to the client, they were
 // better off here, and stay until what is done here has become dearer.
 type pace struct {
-	rows uint64  // of the query, at the last evaluation
+	rows uint64  // of the query, but for those that wait for the client, at the last evaluation
 	rate float64 // rows a second before that
 
 	from   division // of the move that is watched
@@ -28,16 +28,17 @@ type pace struct {
 const (
 	// slower is what share of the rows a second before a move is too little after it.
 	slower = 0.95
-	// filled is after how many evaluations a move tells: what may wait for the client
-	// is full by then.
+	// filled is after how many evaluations a move tells: what is on the way to the
+	// client, and not counted anywhere, is as much as it will be by then.
 	filled = 2
 	// dear is by how much dearer the work here must have become.
 	dear = 1.25
 )
 
-// observe notes that there were so many rows when another d had gone by.
+// observe notes that so many rows were done with, or taken by the client, when another
+// d had gone by.
 func (p *pace) observe(rows uint64, d time.Duration) {
-	p.rate = float64(rows-p.rows) / d.Seconds()
+	p.rate = (float64(rows) - float64(p.rows)) / d.Seconds()
 	p.rows = rows
 	if p.before > 0 {
 		p.since++

@@ -28,7 +28,7 @@ func TestPace(t *testing.T) {
 			}
 			second(c.before)
 			p.watch(atStage)
-			second(8e6) // while what may wait for the client fills
+			second(8e6) // while what is on the way fills
 			if _, ok := p.disappoints(atBase); ok {
 				t.Error("judged too early")
 			}
