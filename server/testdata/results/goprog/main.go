@@ -1,4 +1,4 @@
-// Goprog has functions of Go that return one of each type.
+// Command goprog has functions of Go that return one of each type.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Goprog has functions of Go with arguments of many kinds, and calls each with values
+// Command goprog has functions of Go with arguments of many kinds, and calls each with values
 // that a test knows.
 package main
 
