@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -92,13 +91,7 @@ func finished(t *testing.T, program string, list []returned) map[string][]string
 		}
 		goOn = "continue"
 	}
-	cmd := exec.Command(gdb, append(args, program)...)
-	cmd.Env = append(os.Environ(), "SHELL=/bin/sh")
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("gdb: %v\n%s", err, out)
-	}
-	said := regexp.MustCompile(`(?s)\n@@(.*?)@@\n`).FindAllStringSubmatch(string(out), -1)
+	out, said := saidByGDB(t, gdb, append(args, program))
 	values := map[string][]string{}
 	for _, f := range list {
 		for range f.columns {

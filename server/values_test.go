@@ -76,13 +76,7 @@ func debugger(t *testing.T, program string, list []functionValues) map[string][]
 			say(`echo @@\n`)
 		}
 	}
-	cmd := exec.Command(gdb, append(args, program)...)
-	cmd.Env = append(os.Environ(), "SHELL=/bin/sh")
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("gdb: %v\n%s", err, out)
-	}
-	said := regexp.MustCompile(`(?s)\n@@(.*?)@@\n`).FindAllStringSubmatch(string(out), -1)
+	out, said := saidByGDB(t, gdb, append(args, program))
 	values := map[string][]string{}
 	for _, f := range list {
 		for range f.columns {
@@ -254,4 +248,17 @@ func TestValuesOfGo(t *testing.T) {
 			}
 		})
 	}
+}
+
+// saidByGDB runs gdb and returns all that it wrote, and in it what stands between
+// marks, as FindAllStringSubmatch gives it.
+func saidByGDB(t testing.TB, gdb string, args []string) (out []byte, said [][]string) {
+	t.Helper()
+	cmd := exec.Command(gdb, args...)
+	cmd.Env = append(os.Environ(), "SHELL=/bin/sh")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("gdb: %v\n%s", err, out)
+	}
+	return out, regexp.MustCompile(`(?s)\n@@(.*?)@@\n`).FindAllStringSubmatch(string(out), -1)
 }

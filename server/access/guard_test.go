@@ -138,9 +138,9 @@ func TestExpelledInAStatement(t *testing.T) {
 	}
 }
 
-// What a client is to execute of a result is said through the guard, and nothing of
-// one that is whole.
-func TestGuardedResultsAreDivided(t *testing.T) {
+// guardedSession is one of alice, who may trace, of an engine under guard.
+func guardedSession(t *testing.T, e Engine) wire.Session {
+	t.Helper()
 	users := filepath.Join(t.TempDir(), "users")
 	if err := os.WriteFile(users, []byte("user alice\n role trace\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -149,12 +149,19 @@ func TestGuardedResultsAreDivided(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := NewGuard(&engineOf{}, a, nil)
-	defer g.Close()
+	g := NewGuard(e, a, nil)
+	t.Cleanup(func() { g.Close() })
 	s, err := g.NewSession(t.Context(), wire.Options{User: &wire.User{Name: "alice", Via: "certificate 1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+// What a client is to execute of a result is said through the guard, and nothing of
+// one that is whole.
+func TestGuardedResultsAreDivided(t *testing.T) {
+	s := guardedSession(t, &engineOf{})
 	for name, want := range map[string]string{"whole": "", "divided": "half"} {
 		go func() { <-begun; goOn <- true }()
 		r, err := executions[name](t.Context(), s, "SELECT 1")
@@ -203,20 +210,7 @@ func (again) StartsOver() bool { return true }
 // What a result says of being executed again, by which a client that has lost its
 // connection goes, is said through the guard, too.
 func TestGuardedResultsStartOver(t *testing.T) {
-	users := filepath.Join(t.TempDir(), "users")
-	if err := os.WriteFile(users, []byte("user alice\n role trace\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	a, err := New(Options{Policy: users})
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := NewGuard(&repeating{}, a, nil)
-	defer g.Close()
-	s, err := g.NewSession(t.Context(), wire.Options{User: &wire.User{Name: "alice", Via: "certificate 1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := guardedSession(t, &repeating{})
 	for statement, want := range map[string]bool{"live": false, "SELECT * FROM file('calls.csv')": true} {
 		r, err := s.Execute(t.Context(), statement)
 		if err != nil {

@@ -5,6 +5,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"endoscope/probes/testenv"
 )
 
 // What a path carries is what was sent while there was more to send; before that it is
@@ -35,7 +37,7 @@ func TestLinks(t *testing.T) {
 		}
 	}
 	if info := p.info(); info == nil || info.Min_rtt == 0 {
-		t.Skip("the kernel does not say what the round trip is")
+		testenv.Skip(t, "the kernel does not say what the round trip is")
 	} else if l := p.Link(); l.Limited || l.Rate < float64(info.Snd_cwnd)*float64(info.Snd_mss)/(float64(info.Min_rtt)*1e-6) || l.RTT != time.Duration(info.Min_rtt)*time.Microsecond {
 		t.Errorf("of a path that was never full: %+v, as the kernel says %+v", l, info)
 	}
