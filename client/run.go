@@ -235,7 +235,10 @@ func isTerminal(stream any) bool {
 }
 
 // watchSignals has the signals that end programs passed to the running
-// statement; one that comes between statements ends the program.
+// statement; one that comes between statements ends the program, and one that
+// comes once it is ending, as the second of timeout(1) may, does nothing: after
+// stop they are still taken, for by default they would kill a program that has
+// done all it was asked for.
 //
 // SIGPIPE is taken, too, so that writing to a closed pipe gives EPIPE and the
 // query is ended in order. It is taken and not ignored, as a program started
@@ -266,7 +269,6 @@ func watchSignals(cancel context.CancelCauseFunc) (signals *runner.Signals, stop
 		}
 	}()
 	return signals, func() {
-		signal.Stop(ending)
 		signal.Stop(pipe)
 		close(done)
 	}

@@ -3,7 +3,9 @@ package client
 import (
 	"context"
 	"os"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -11,12 +13,18 @@ import (
 )
 
 // TestMain makes the command, joined to the fake engine, a program that
-// scripts and other tests can start.
+// scripts and other tests can start. With SIGNAL=late it gets a SIGINT when it has
+// done everything.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"endoscope": func() {
 			p := Program{Open: fake.New, Version: "v0-test"}
-			os.Exit(p.Run(context.Background(), os.Args[1:]))
+			code := p.Run(context.Background(), os.Args[1:])
+			if os.Getenv("SIGNAL") == "late" {
+				_ = syscall.Kill(os.Getpid(), syscall.SIGINT)
+				time.Sleep(100 * time.Millisecond)
+			}
+			os.Exit(code)
 		},
 	})
 }
