@@ -61,6 +61,10 @@ type Detachable interface {
 	// the source ends; they then do nothing.
 	Detach() error
 	Attach() error
+	// Used is the processor time that the processes have used which it observes:
+	// all that is seen of them while nothing is attached. It is not known if there
+	// are none, or if one of those that were there at Prepare has ended.
+	Used() (used time.Duration, known bool)
 }
 
 // Opened is a gate that is open up to Within behind each row of a source.

@@ -26,14 +26,14 @@ const (
 //
 //	go test -run '^$' -bench ChangingLoad -benchtime 1x -timeout 40m ./server
 //
-// -short takes a third of the time, and one turn.
+// -short takes half of the time, and one turn.
 func BenchmarkChangingLoad(b *testing.B) {
 	testenv.NeedUprobes(b)
 	path := buildDatabase(b)
 	functions := countedFunctions(b, path)
 	turns, n := 3, phases
 	if testing.Short() {
-		turns, n = 1, phases/3
+		turns, n = 1, phases/2
 	}
 	for b.Loop() {
 		took := make([][]float64, len(strategyPlans))

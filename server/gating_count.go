@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"endoscope/planner/cost"
 	"endoscope/planner/plan"
 	"endoscope/probes/clock"
 )
@@ -16,6 +17,17 @@ type counted struct {
 	time   time.Duration
 	at     time.Time // of the last pass
 	saved  float64   // ns that the next may cost, of what the plan has cost since
+	// hurried says that the program's load has changed: the next may cost hurry
+	// times as much.
+	hurried bool
+}
+
+// usage is how much of a CPU the program uses under the plan in force: what is
+// probed uses more.
+type usage struct {
+	cost.Mean
+	was   time.Duration // at the last evaluation
+	known bool
 }
 
 const (
@@ -25,7 +37,38 @@ const (
 	countLeast, countMost = 10 * time.Millisecond, 50 * time.Millisecond
 	// countShare is what passes may cost, as a share of what the plan costs.
 	countShare = 0.01
+	// hurry is how much more a pass may cost when something has happened.
+	hurry = 5
 )
+
+// watch looks at the processor time that the program has used in d. If that is
+// another than before, and nobody sees the calls, it has them counted soon, and
+// reports so. The plan has been in force for so many evaluations.
+func (e *edge) watch(d time.Duration, evaluations int) (hurried bool) {
+	u := &e.used
+	was, knew := u.was, u.known
+	if u.was, u.known = e.source.Used(); !u.known || !knew || u.was < was {
+		u.Mean = cost.Mean{}
+		return false
+	}
+	share := float64(u.was-was) / float64(d)
+	if evaluations <= 1 { // some of it was used under the plan before
+		u.Mean = cost.Mean{}
+		return false
+	}
+	strays := u.Strays(share)
+	if strays {
+		u.Mean = cost.Mean{} // once is enough
+	}
+	u.Observe(share, d)
+	if !strays || !e.isDetached() {
+		return false
+	}
+	e.flipping.Lock()
+	defer e.flipping.Unlock()
+	e.counted.hurried = true
+	return true
+}
 
 // save puts by, for the next pass, a share of what the plan has cost in d.
 func (e *edge) save(spending float64, d time.Duration) {
@@ -63,7 +106,7 @@ func (g *gating) perhapsCount(e *edge) error {
 	defer e.flipping.Unlock()
 	e.counted.events += after.Events - before.Events
 	e.counted.time += took
-	e.counted.at, e.counted.saved = time.Now(), 0
+	e.counted.at, e.counted.saved, e.counted.hurried = time.Now(), 0, false
 	if e.shut = after.Shut; e.gate.Admits(clock.Now()) {
 		return nil // the gate has opened meanwhile: the probes stay
 	}
@@ -85,7 +128,12 @@ func (g *gating) countPays(e *edge) (took time.Duration, pays bool) {
 	}
 	e.flipping.Lock()
 	defer e.flipping.Unlock()
-	return took, choosing && time.Since(e.counted.at) >= evaluateEvery && flip+traps*took.Seconds() <= e.counted.saved
+	c := &e.counted
+	may := c.saved
+	if c.hurried {
+		may *= hurry
+	}
+	return took, choosing && time.Since(c.at) >= evaluateEvery && flip+traps*took.Seconds() <= may
 }
 
 // takeCounted is the rate that passes found since it was last asked for; NaN if there was none.

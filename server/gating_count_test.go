@@ -17,9 +17,11 @@ type busyWhenAttached struct {
 	attached time.Time // zero: they are not
 	before   time.Duration
 	passes   int
+	used     time.Duration
 }
 
-func (s *busyWhenAttached) Detachable() bool { return true }
+func (s *busyWhenAttached) Detachable() bool            { return true }
+func (s *busyWhenAttached) Used() (time.Duration, bool) { return s.used, s.used > 0 }
 
 func (s *busyWhenAttached) Attach() error {
 	s.attached = time.Now()
@@ -121,5 +123,63 @@ func TestPassAtAnOpenGate(t *testing.T) {
 	}
 	if e.isDetached() || src.attached.IsZero() {
 		t.Error("the gate is open, and the probes are gone")
+	}
+}
+
+// TestHurriedPass: when a program whose calls nobody sees uses more or less of a CPU
+// than before, they are counted as soon as that may cost something more, and what
+// the pass finds is believed at once.
+func TestHurriedPass(t *testing.T) {
+	g, e, src := detached(t)
+	in := g.inputs[0]
+	for range 10 {
+		in.rate.Observe(20_000, time.Second)
+	}
+	src.used = time.Second
+	uses := func(share float64) (hurried, changed bool) {
+		g.evaluations++
+		changed = in.observe(time.Second, e)
+		src.used += time.Duration(share * float64(time.Second))
+		if hurried = e.watch(time.Second, g.evaluations); hurried {
+			in.rate.Doubt()
+		}
+		return hurried, changed
+	}
+	// What it used while its probes went is not what it uses without them.
+	for i, share := range []float64{0.9, 0.4, 0.5, 0.4, 0.45} {
+		if hurried, changed := uses(share); hurried || changed {
+			t.Fatalf("second %d, with %v of a CPU: hurried %v, changed %v", i, share, hurried, changed)
+		}
+	}
+	e.save(5e7, time.Second) // a third of what a pass costs
+	if err := g.perhapsCount(e); err != nil || src.passes != 0 {
+		t.Fatalf("%d passes, %v", src.passes, err)
+	}
+	if hurried, _ := uses(0.05); !hurried {
+		t.Fatal("it uses a tenth of what it did, and nothing happens")
+	}
+	if err := g.perhapsCount(e); err != nil || src.passes != 1 {
+		t.Fatalf("%d passes, %v", src.passes, err)
+	}
+	if _, changed := uses(0.05); !changed {
+		t.Error("the pass found another rate, and that is no change")
+	}
+	if r := in.rate.Value(); r < 900 || r > 1050 {
+		t.Errorf("a call each ms, and the rate is %v", r)
+	}
+	if e.counted.hurried {
+		t.Error("it hurries still")
+	}
+}
+
+// TestNobodyHurries: calls that are seen need no pass.
+func TestNobodyHurries(t *testing.T) {
+	_, e, src := detached(t)
+	e.detached = false
+	for i := range 6 {
+		src.used += time.Second >> (6 * (i / 4))
+		if e.watch(time.Second, i+1) {
+			t.Errorf("second %d: hurried", i)
+		}
 	}
 }

@@ -28,6 +28,7 @@ type detaching struct {
 	late     time.Duration // for which the gate was open and nothing attached
 	since    time.Time     // of a gate that is open, and to which nothing could be attached so far; zero: of none
 	counted  counted
+	used     usage
 }
 
 // firstFlip is what detaching and attaching is taken to cost before it was seen.

@@ -131,8 +131,9 @@ type moody struct {
 	refusals int
 }
 
-func (m *moody) Detachable() bool { return true }
-func (m *moody) Detach() error    { return nil }
+func (m *moody) Detachable() bool            { return true }
+func (m *moody) Detach() error               { return nil }
+func (m *moody) Used() (time.Duration, bool) { return 0, false }
 
 func (m *moody) Attach() error {
 	if m.refusals--; m.refusals >= 0 {

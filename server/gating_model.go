@@ -51,7 +51,11 @@ func (g *gating) observe() time.Duration {
 	g.evaluations++
 	changed := false
 	for i, in := range g.inputs {
-		changed = in.observe(d, g.edgeOf(i)) || changed
+		e := g.edgeOf(i)
+		changed = in.observe(d, e) || changed
+		if e != nil && e.source != nil && e.watch(d, g.evaluations) {
+			in.rate.Doubt()
+		}
 	}
 	var unseen []*edge
 	for _, e := range g.edges {

@@ -225,8 +225,12 @@ func TestMeanInDoubt(t *testing.T) {
 	if m.Pass(time.Second); !m.Doubted() || m.Value() != 4 {
 		t.Errorf("doubted: %v, %v", m.Doubted(), m.Value())
 	}
-	if m.Observe(5, time.Second); m.Doubted() || m.Value() != 5 {
+	if m.Observe(5, time.Second) || m.Doubted() || m.Value() != 5 {
 		t.Errorf("seen: %v, %v", m.Doubted(), m.Value())
+	}
+	m.Doubt()
+	if !m.Observe(8, time.Second) || m.Value() != 8 {
+		t.Errorf("seen to be another: %v", m.Value())
 	}
 }
 

@@ -33,19 +33,21 @@ const (
 )
 
 // Observe adds that x was the mean over the last d, and reports whether that shows
-// a change. Without one it makes no difference into how many observations a time
-// is cut.
+// a change: one observation does if there was a doubt. Without a change it makes no
+// difference into how many observations a time is cut.
 func (m *Mean) Observe(x float64, d time.Duration) (changed bool) {
 	m.Pass(d)
 	// The weights of the moments of d: ∫ 2^(-t/halfLife) dt.
 	w := halfLife.Seconds() / math.Ln2 * (1 - math.Exp2(-d.Seconds()/halfLife.Seconds()))
-	if m.doubted {
-		*m = Mean{}
-	}
 	seen := moments{w, x * w, x * x * w}
+	if m.doubted {
+		changed = m.Strays(x)
+		*m = Mean{moments: seen}
+		return changed
+	}
 	above := x > m.before().mean()
 	switch {
-	case !m.strays(x):
+	case !m.Strays(x):
 		m.odd, m.strayed = moments{}, 0
 	case above != m.above:
 		m.odd, m.strayed = seen, d
@@ -69,8 +71,8 @@ func (m *Mean) before() moments {
 	return b
 }
 
-// strays reports whether x is out of the range of what was seen before.
-func (m *Mean) strays(x float64) bool {
+// Strays reports whether x is out of the range of what was seen before.
+func (m *Mean) Strays(x float64) bool {
 	b := m.before()
 	if b.weight <= 0 {
 		return false
