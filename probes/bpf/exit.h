@@ -81,8 +81,11 @@ struct {
 	__type(value, struct owner);
 } owners SEC(".maps");
 
-/* Where Go has a thread's g from the end of its thread-local data (cmd/internal/obj/x86, on Linux). */
-#define TLS_G 8
+/*
+ * Where Go has a thread's g from the end of its thread-local data (cmd/internal/obj/x86,
+ * on Linux), if C has none behind it; 0: it is not known.
+ */
+const volatile __s64 slot_of_g = -8;
 
 /* What is known of the frame at a site. */
 enum place {
@@ -146,8 +149,10 @@ static __always_inline enum place find_frame(struct frame *f, const struct pt_re
 	if (place == FRAME_FOUND)
 		return FRAME_FOUND;
 	/* Assembler has other uses for r14. */
+	if (!slot_of_g)
+		return FRAME_FOREIGN;
 	__u64 g = 0, fs = bpf_get_current_task_btf()->thread.fsbase;
-	if (bpf_probe_read_user(&g, sizeof(g), (void *)fs - TLS_G))
+	if (bpf_probe_read_user(&g, sizeof(g), (void *)fs + slot_of_g))
 		return FRAME_UNREADABLE;
 	if (!g || g == ctx->r14)
 		return g ? place : FRAME_FOREIGN;

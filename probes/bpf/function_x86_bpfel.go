@@ -343,6 +343,7 @@ const (
 	FunctionVarRatePaid          = "rate_paid"
 	FunctionVarResultArgs        = "result_args"
 	FunctionVarSketches          = "sketches"
+	FunctionVarSlotOfG           = "slot_of_g"
 	FunctionVarStackBytes        = "stack_bytes"
 	FunctionVarTextBytes         = "text_bytes"
 	FunctionVarTextSlots         = "text_slots"
@@ -483,6 +484,7 @@ type FunctionVariableSpecs struct {
 	RatePaid          *ebpf.VariableSpec `ebpf:"rate_paid"`
 	ResultArgs        *ebpf.VariableSpec `ebpf:"result_args"`
 	Sketches          *ebpf.VariableSpec `ebpf:"sketches"`
+	SlotOfG           *ebpf.VariableSpec `ebpf:"slot_of_g"`
 	StackBytes        *ebpf.VariableSpec `ebpf:"stack_bytes"`
 	TextBytes         *ebpf.VariableSpec `ebpf:"text_bytes"`
 	TextSlots         *ebpf.VariableSpec `ebpf:"text_slots"`
@@ -604,6 +606,7 @@ type FunctionVariables struct {
 	RatePaid          *ebpf.Variable `ebpf:"rate_paid"`
 	ResultArgs        *ebpf.Variable `ebpf:"result_args"`
 	Sketches          *ebpf.Variable `ebpf:"sketches"`
+	SlotOfG           *ebpf.Variable `ebpf:"slot_of_g"`
 	StackBytes        *ebpf.Variable `ebpf:"stack_bytes"`
 	TextBytes         *ebpf.Variable `ebpf:"text_bytes"`
 	TextSlots         *ebpf.Variable `ebpf:"text_slots"`

@@ -58,6 +58,8 @@ type contents struct {
 	classes  *Classes
 	goidRead sync.Once // guards goid
 	goid     uint64
+	slotRead sync.Once // guards slot
+	slot     int64
 }
 
 // Open reads the functions of f, an opened regular file that the caller keeps

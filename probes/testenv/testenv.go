@@ -82,13 +82,25 @@ func CompileCText(t testing.TB, text string, flags ...string) string {
 	return CompileC(t, src, flags...)
 }
 
-// CompileGo builds the main package in dir and returns the program's path.
+// CompileGo builds the main package in dir, without C, and returns the program's path.
 func CompileGo(t testing.TB, dir string, flags ...string) string {
+	t.Helper()
+	return compileGo(t, "CGO_ENABLED=0", dir, flags)
+}
+
+// CompileGoWithC is CompileGo of a package that may have C.
+func CompileGoWithC(t testing.TB, dir string, flags ...string) string {
+	t.Helper()
+	NeedProgram(t, "gcc")
+	return compileGo(t, "CGO_ENABLED=1", dir, flags)
+}
+
+func compileGo(t testing.TB, with, dir string, flags []string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "target")
 	cmd := exec.Command("go", append(append([]string{"build"}, flags...), "-o", out, ".")...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Env = append(os.Environ(), with)
 	if msg, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build %s: %v\n%s", dir, err, msg)
 	}

@@ -71,6 +71,9 @@ func (r *resolver) decideOne(sym *symbols.Module, c choice) decision {
 	if err == nil && (how == atExits || asksWhence(r.spec.Out)) {
 		err = pairable(addr, site, exits)
 	}
+	if err == nil && how == atExits && c.lang == symbols.Go {
+		err = r.slots.findable(sym, c.index)
+	}
 	if err != nil {
 		return decision{skipped: err.Error()}
 	}

@@ -57,6 +57,9 @@ func (s *source) extend(f *found) error {
 	if r.java() {
 		return errors.New("its methods cannot be followed together with functions")
 	}
+	if !s.resolution.slots.hold(r.slots) {
+		return errors.New("it has its goroutines elsewhere than the others")
+	}
 	more := p.compileFilter(spec, s.values, r.wants)
 	if !sameTests(s.filter, more) {
 		return errOtherwise

@@ -185,6 +185,7 @@ type setup struct {
 	functions int
 	rate      int64 // events per second; 0: any number
 	prompt    bool  // the reader is woken for each event
+	slots     goSlots
 	// stackBytes is how much of a stack is copied at most; 0: the usual.
 	stackBytes int
 	offset     int64 // from the boot clock to the epoch
@@ -398,6 +399,9 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 		if err := spec.Variables[bpf.FunctionVarStackBytes].Set(uint32(s.stackBytes)); err != nil {
 			return nil, err
 		}
+	}
+	if err := s.slots.specialise(spec); err != nil {
+		return nil, err
 	}
 	if pid := onlyPID(s.members, s.options); pid != 0 {
 		if err := spec.Variables[bpf.FunctionVarOnlyPid].Set(pid); err != nil {

@@ -53,6 +53,7 @@ type resolution struct {
 	notices   []string
 	// receivers is nil where nothing is asked of objects and methods.
 	receivers *receivers
+	slots     goSlots
 }
 
 // probes is how many places are probed.
@@ -150,7 +151,7 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, values [
 		set.close()
 		return nil, err
 	}
-	return &resolution{running: running, modules: set, selector: sel, wants: r.wants, inferred: r.inferred, landmarks: r.landmarks, members: append(list, who...), only: only, cgroups: cgroups, costs: r.costs, notices: r.notices()}, nil
+	return &resolution{running: running, modules: set, selector: sel, wants: r.wants, inferred: r.inferred, landmarks: r.landmarks, members: append(list, who...), only: only, cgroups: cgroups, costs: r.costs, notices: r.notices(), slots: r.slots}, nil
 }
 
 // resolver is the state of one resolve.
@@ -180,6 +181,7 @@ type resolver struct {
 	selected  int
 	skipped   []skipped
 	remarks   []string
+	slots     goSlots
 	noReturn  int             // of skipped: it is only the return
 	found     map[string]bool // of sel.names: some module has it
 	looked    []string        // names of the modules searched
@@ -269,6 +271,9 @@ func (r *resolver) module(m *module, sym *symbols.Module) error {
 	defer proving.Wait()
 	if inferring && worthInferring(sym, chosen) {
 		proving.Go(sym.ProveInflows) // much of which is for one processor
+	}
+	if slices.ContainsFunc(chosen, func(c choice) bool { return c.lang == symbols.Go }) {
+		r.slots.note(sym.GoSlot())
 	}
 	decided := r.decide(sym, chosen)
 	usable := make([]bool, len(chosen))

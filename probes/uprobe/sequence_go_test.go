@@ -32,10 +32,19 @@ func (r *record) goroutines(t testing.TB) map[string][]string {
 // before and whatever is found where its g usually is.
 func TestSequencesOfGoroutines(t *testing.T) {
 	testenv.NeedUprobes(t)
-	for _, flags := range [][]string{nil, {"-gcflags=-N -l"}} {
-		t.Run(fmt.Sprint(flags), func(t *testing.T) {
+	for _, build := range []struct {
+		name    string
+		compile func(testing.TB, string, ...string) string
+		flags   []string
+	}{
+		{"plain", testenv.CompileGo, nil},
+		{"unoptimised", testenv.CompileGo, []string{"-gcflags=-N -l"}},
+		{"with thread-local data of C", testenv.CompileGoWithC, nil},
+		{"with thread-local data of C, relocatable", testenv.CompileGoWithC, []string{"-buildmode=pie"}},
+	} {
+		t.Run(build.name, func(t *testing.T) {
 			const goroutines, rounds = 200, 21
-			target := testenv.CompileGo(t, "testdata/gosequence", flags...)
+			target := build.compile(t, "testdata/gosequence", build.flags...)
 			p := provider(t, Options{RingBytes: 64 << 20})
 			r := run(t, target, fmt.Sprint(goroutines), fmt.Sprint(rounds))
 			_, got := start(t, p, acquisition(FunctionCall, r.target(), named(goSequenceFunctions...), append(sequenceColumns, "tid", "goroutine")...))
@@ -148,5 +157,27 @@ func TestSequencesOfStrippedGo(t *testing.T) {
 	}
 	if len(have) < 20 || len(have) > len(want) || len(got.lost)+len(got.counts) > 0 {
 		t.Errorf("%d sequences of %d goroutines; lost %v, counts %v", len(have), len(want), got.lost, got.counts)
+	}
+}
+
+// Where it is not known where threads have their goroutine, assembler is not followed,
+// which would be told of as of no goroutine, or as calls that never returned.
+func TestGoroutineThatIsNotToBeFound(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileGoWithC(t, "testdata/gosequence", "-ldflags=-s")
+	p := provider(t, Options{RingBytes: 64 << 20})
+	r := run(t, target, "20", "21")
+	src, got := start(t, p, acquisition(FunctionCall, r.target(), named(goSequenceFunctions...), append(sequenceColumns, "goroutine")...))
+	if said := strings.Join(src.Notices(), "\n"); !strings.Contains(said, "main.sum") || !strings.Contains(said, "runtime.tlsg") {
+		t.Errorf("notices %q", said)
+	}
+	r.finish(success)
+	got.wait(t)
+	names := tally(got.strings("function_name"))
+	if names["main.sum"] != 0 || names["main.sums"] == 0 || names["main.leaf"] == 0 {
+		t.Errorf("events of %v", names)
+	}
+	if len(got.lost)+len(got.counts) > 0 {
+		t.Errorf("lost %v, counts %v", got.lost, got.counts)
 	}
 }

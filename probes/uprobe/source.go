@@ -95,7 +95,7 @@ func (s *source) setup() setup {
 	return setup{
 		options: options, links: s.links, returns: s.resolution.returns(), landmarks: s.resolution.landmarks, test: s.filter.program,
 		members: s.resolution.members, functions: len(s.resolution.wants), rate: s.spec.Settings.MaxEventRate,
-		prompt: s.spec.Settings.Prompt, stackBytes: s.spec.Settings.StackBytes, offset: s.provider.offset, aggregation: s.aggregation, gates: s.gates, cgroups: s.resolution.cgroups,
+		prompt: s.spec.Settings.Prompt, stackBytes: s.spec.Settings.StackBytes, offset: s.provider.offset, aggregation: s.aggregation, gates: s.gates, cgroups: s.resolution.cgroups, slots: s.resolution.slots,
 		operands: s.resolution.operands(),
 		reading:  s.wants.reading,
 		growing:  s.extensible,

@@ -168,6 +168,7 @@ func sums(l *log, n int) int {
 		numbers [3]int
 		lo, hi  uintptr
 	}{[3]int{n, n, n}, sp - 4096, sp + 4096}
+	touch()
 	l.enter("main.sum")
 	r := sum(&a.numbers[0], len(a.numbers))
 	l.leave()
@@ -190,6 +191,9 @@ func (t *T) work(l *log) int {
 	l.leave()
 	return r
 }
+
+// touch writes to the thread-local data of C, if the program has some.
+var touch = func() {}
 
 func newLog() *log {
 	b := make([]byte, 64)
