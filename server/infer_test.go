@@ -239,11 +239,7 @@ func (r *redis) signal(t *testing.T, s syscall.Signal) {
 func TestInferredCountsOfGit(t *testing.T) {
 	testenv.NeedUprobes(t)
 	git := filepath.Join(t.TempDir(), "git") // a copy, which nobody else runs
-	if program, err := os.ReadFile(testenv.NeedProgram(t, "git")); err != nil {
-		t.Fatal(err)
-	} else if err := os.WriteFile(git, program, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.CopyFile(t, testenv.NeedProgram(t, "git"), git)
 	on, off := newSession(t, wire.Options{}), newSession(t, wire.Options{})
 	ask(t, off, "SET infer_counts = 'off'")
 	statement := "SELECT function_name, COUNT(*) FROM function_start WHERE exe = '" + git + "' GROUP BY function_name ORDER BY function_name"

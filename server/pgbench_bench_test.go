@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -33,7 +32,7 @@ func BenchmarkPgbench(b *testing.B) {
 	testenv.NeedUprobes(b)
 	p := startPostgres(b, "log_statement=none")
 	p.pgbench("-i", "-s", "1", "-q")
-	s := newSession(b, wire.Options{Exe: filepath.Join(p.bin, "postgres")})
+	s := newSession(b, wire.Options{Exe: p.exe})
 	ask(b, s, "SET max_text_copy = 1073741824")
 	called := calledFunctions(b, p, s)
 	for b.Loop() {

@@ -22,7 +22,8 @@ import (
 // Debian's package makes, since it refuses to run as root.
 type postgres struct {
 	t    testing.TB
-	bin  string
+	bin  string // where its programs are
+	exe  string // a copy of the server, which nobody else runs
 	dir  string
 	log  string
 	port int
@@ -54,13 +55,15 @@ func startPostgres(t testing.TB, settings ...string) *postgres {
 	}
 	p := &postgres{t: t, bin: bin, dir: dir, log: filepath.Join(dir, "log"), port: freePort(t),
 		uid: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+	p.exe = filepath.Join(dir, "postgres")
+	testenv.CopyFile(t, filepath.Join(bin, "postgres"), p.exe)
 	p.run("initdb", "-D", filepath.Join(dir, "data"), "-A", "trust", "-N")
 	args := []string{"-D", filepath.Join(dir, "data"), "-p", strconv.Itoa(p.port), "-k", dir,
 		"-c", "listen_addresses=", "-c", "log_statement=all", "-c", "log_line_prefix=", "-c", "fsync=off"}
 	for _, s := range settings {
 		args = append(args, "-c", s)
 	}
-	server := p.command("postgres", args...)
+	server := p.command(p.exe, args...)
 	logFile, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		t.Fatal(err)
@@ -82,9 +85,12 @@ func startPostgres(t testing.TB, settings ...string) *postgres {
 	return nil
 }
 
+// command is one of PostgreSQL's programs, or another by its path.
 func (p *postgres) command(name string, args ...string) *exec.Cmd {
-	path := filepath.Join(p.bin, name)
-	cmd := exec.Command(path, args...)
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(p.bin, name)
+	}
+	cmd := exec.Command(name, args...)
 	cmd.Dir = p.dir
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.uid}
@@ -151,11 +157,11 @@ func TestPostgresCountsEqualPgbench(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := startPostgres(t)
 	p.pgbench("-i", "-s", "1", "-q")
-	s := newSession(t, wire.Options{Exe: filepath.Join(p.bin, "postgres")})
+	s := newSession(t, wire.Options{Exe: p.exe})
 	name := execSimpleQuery(t, s)
 	for _, mode := range []string{"simple", "extended"} {
 		before := p.statements()
-		q := start(t, s, fmt.Sprintf("SELECT COUNT(*), COUNT(DISTINCT pid) FROM function_start WHERE exe = '%s/postgres' AND function_name = '%s'", p.bin, name))
+		q := start(t, s, fmt.Sprintf("SELECT COUNT(*), COUNT(DISTINCT pid) FROM function_start WHERE exe = '%s' AND function_name = '%s'", p.exe, name))
 		out := p.pgbench("-S", "-n", "-M", mode, "-c", "4", "-t", "500")
 		q.Stop()
 		a := read(t, q)

@@ -61,7 +61,7 @@ func TestConditionsOnValues(t *testing.T) {
 func TestPostgresSlowStatements(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := startPostgres(t, "log_statement=none", "log_min_duration_statement=500ms")
-	s := newSession(t, wire.Options{Exe: filepath.Join(p.bin, "postgres")})
+	s := newSession(t, wire.Options{Exe: p.exe})
 	name := execSimpleQuery(t, s)
 	q := start(t, s, fmt.Sprintf("SELECT str(arg0), duration FROM function_duration WHERE function_name = '%s' AND duration > 500ms", name))
 	for _, statement := range []string{"SELECT 1", "SELECT pg_sleep(0.8), 'first'", "SELECT 2 /* quick */", "SELECT pg_sleep(0.8) /* second */"} {

@@ -67,7 +67,8 @@ func BusyRedis(t testing.TB) (pid int) {
 }
 
 // BusyPostgres is a PostgreSQL server, run as the user that Debian's package
-// makes, and the backend in it that pgbench keeps busy.
+// makes, and the backend in it that pgbench keeps busy. Its executable is a copy:
+// who asks for what all do that run it has none of another test's.
 func BusyPostgres(t testing.TB) (postmaster, backend int) {
 	t.Helper()
 	initdb, err := filepath.EvalSymlinks(NeedProgram(t, "initdb"))
@@ -98,7 +99,11 @@ func BusyPostgres(t testing.TB) (postmaster, backend int) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	port := FreePort(t)
-	postmaster = Run(t, command("postgres", "-D", filepath.Join(dir, "data"), "-p", port, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off"))
+	server := command("postgres", "-D", filepath.Join(dir, "data"), "-p", port, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off")
+	own := filepath.Join(dir, "postgres")
+	CopyFile(t, server.Path, own)
+	server.Path, server.Args[0] = own, own
+	postmaster = Run(t, server)
 	for i := 0; ; i++ {
 		out, err := command("pgbench", "-h", dir, "-p", port, "-i", "-q", "postgres").CombinedOutput()
 		if err == nil {
