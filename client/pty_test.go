@@ -84,7 +84,7 @@ func (x *terminal) send(keys string) {
 // expect waits until text has been shown after what was expected before.
 func (x *terminal) expect(text string) {
 	x.t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for {
 		if i := strings.Index(x.seen.String()[x.from:], text); i >= 0 {
 			x.from += i + len(text)
@@ -104,7 +104,7 @@ func (x *terminal) exit(code int) {
 	x.t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- x.cmd.Wait() }()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for {
 		select {
 		case <-done:
@@ -198,7 +198,7 @@ func TestTerminationAtThePromptGivesTheTerminalBack(t *testing.T) {
 	x := newTerminal(t)
 	before := x.modes()
 	x.expect("endoscope> ")
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for x.modes() == before {
 		if time.Now().After(deadline) {
 			t.Fatal("the prompt does not set the terminal's modes: there is nothing to test")

@@ -114,7 +114,7 @@ const countCalls = "SELECT function_name, COUNT(*) FROM function_start WHERE pid
 // returns.
 func shown(t *testing.T, r wire.Result, after func(n int)) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var b strings.Builder
 	for n := 1; ; {
@@ -339,7 +339,7 @@ func TestCountsOfPartialRows(t *testing.T) {
 	s := sessionOver(t, a, wire.Options{})
 	execute(t, s, countCalls)
 	a.calls(5)
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(2 * time.Minute); ; {
 		got = ""
 		for _, row := range s.e.snapshot("sys.operators", whose{}) {
 			got += fmt.Sprintf("%.9s %s %d; ", row[2].S, row[3].S, row[4].I)

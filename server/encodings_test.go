@@ -468,7 +468,7 @@ func TestEncodingsOfConnections(t *testing.T) {
 	}
 	r.load(t, "-t", "get,set", "-n", "5000", "-c", "10")
 	all.Wait()
-	for deadline := time.Now().Add(10 * time.Second); r.connections(t) > 1 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(2 * time.Minute); r.connections(t) > 1 && time.Now().Before(deadline); {
 		time.Sleep(20 * time.Millisecond)
 	}
 	q.Stop()

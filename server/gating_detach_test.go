@@ -85,7 +85,7 @@ WHERE b.function_name = 'work' AND m.percent_used > 200`)
 // await waits for something to be so.
 func await(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("it is not %s", what)
 		}

@@ -220,7 +220,7 @@ func (r *redis) signal(t *testing.T, s syscall.Signal) {
 	if err := syscall.Kill(r.pid, s); err != nil {
 		t.Fatal(err)
 	}
-	for range 1000 {
+	for range 100_000 {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.pid))
 		if err != nil {
 			t.Fatal(err)

@@ -74,7 +74,7 @@ func startPostgres(t testing.TB, settings ...string) *postgres {
 	}
 	logFile.Close()
 	t.Cleanup(func() { server.Process.Signal(syscall.SIGQUIT); server.Wait() })
-	for range 200 {
+	for range 2400 {
 		if p.command("psql", "-h", dir, "-p", strconv.Itoa(p.port), "-c", "", "postgres").Run() == nil {
 			p.run("createdb", "-h", dir, "-p", strconv.Itoa(p.port), "bench")
 			return p

@@ -125,7 +125,7 @@ func TestCloseWhileQueryStarts(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-			case <-time.After(10 * time.Second):
+			case <-time.After(2 * time.Minute):
 				t.Fatal("closing waits for a query that has ended, or never began")
 			}
 			if r != nil && !stopped(r.(*queryResult).q.done) {
@@ -177,7 +177,7 @@ func TestFailedTriggerGivesItsNameBack(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s: %v", meanwhile, err)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatalf("%q waits for a trigger that was never started", meanwhile)
 		}
 		if !stopped(before.over) {

@@ -194,7 +194,7 @@ func startSteered(t *testing.T, path string, args ...string) (cmd *exec.Cmd, in 
 // waitUntil waits for what happens by itself.
 func waitUntil(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !f(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not seen: %s", what)
 		}

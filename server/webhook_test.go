@@ -183,7 +183,7 @@ func TestWebhookBounded(t *testing.T) {
 	r := newReceiver(t, func(int) int { <-release; return http.StatusOK })
 	s := newSession(t, wire.Options{})
 	run(t, s, "CREATE TRIGGER late ON file('"+ticks(t, 1000)+"') WHEN TRUE BEGIN WEBHOOK '"+r.URL+"' END")
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for triggerColumn(t, s, "late", "activations") != "1000" {
 		if time.Now().After(deadline) {
 			t.Fatal("the trigger waits for the receiver")

@@ -101,6 +101,7 @@ func TestLookupsDoNotWait(t *testing.T) {
 		if took := complete("workc"); took != 0 {
 			t.Errorf("then it takes %v", took)
 		}
+		synctest.Wait() // they hang in what they were asked
 		a.mute, b.mute = "", ""
 		s.Complete(t.Context(), "function", "", "work") // they are asked, and answer, in time or not
 		synctest.Wait()

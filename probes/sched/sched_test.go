@@ -67,7 +67,7 @@ func (r *record) wait(t *testing.T) []map[string]batch.Value {
 		if err != nil {
 			t.Fatal(err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("the stream does not end")
 	}
 	if len(r.lost) > 0 {

@@ -91,7 +91,7 @@ func TestSource(t *testing.T) {
 	syscall.Kill(r.pid, syscall.SIGKILL)
 	select {
 	case <-got.ended:
-	case <-time.After(5 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("the stream goes on without its process")
 	}
 	if err := s.Stop(); err != nil || got.err != nil {
@@ -191,7 +191,7 @@ func TestLaterProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := run(t, exe, "100")
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for found := false; !found; {
 		got.mu.Lock()
 		for _, row := range got.rows {

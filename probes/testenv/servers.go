@@ -57,7 +57,7 @@ func BusyRedis(t testing.TB) (pid int) {
 			c.Close()
 			break
 		}
-		if i > 100 {
+		if i > 2400 {
 			t.Fatal(err)
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -109,13 +109,13 @@ func BusyPostgres(t testing.TB) (postmaster, backend int) {
 		if err == nil {
 			break
 		}
-		if i > 100 {
+		if i > 2400 {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
 	Run(t, command("pgbench", "-h", dir, "-p", port, "-S", "-n", "-c", "1", "-T", "1000", "postgres"))
-	for range 100 { // pgbench's first connection looks around and is over soon
+	for range 600 { // pgbench's first connection looks around and is over soon
 		last := backend
 		if backend = clientOf(postmaster); backend != 0 && backend == last {
 			return postmaster, backend

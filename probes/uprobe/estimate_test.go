@@ -44,7 +44,7 @@ func TestEstimateOfManyFunctions(t *testing.T) {
 	r := run(t, target, "work")
 	defer r.cmd.Process.Kill()
 	var src probes.Source
-	for deadline := time.Now().Add(10 * time.Second); ; src.Stop() {
+	for deadline := time.Now().Add(2 * time.Minute); ; src.Stop() {
 		var err error
 		if src, err = p.Prepare(t.Context(), many(1e-6, r.target())); err != nil {
 			t.Fatal(err)

@@ -195,7 +195,7 @@ func (r *record) wait(t testing.TB) *record {
 	t.Helper()
 	select {
 	case <-r.ended:
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("the stream does not end")
 	}
 	if r.err != nil {

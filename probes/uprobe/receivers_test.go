@@ -174,7 +174,7 @@ func TestReceivers(t *testing.T) {
 					t.Fatalf("the program said %q", line)
 				}
 				// What a process maps that has ended nobody can say.
-				for deadline := time.Now().Add(10 * time.Second); !got.has("receiver_class", "Loaded") && time.Now().Before(deadline); {
+				for deadline := time.Now().Add(2 * time.Minute); !got.has("receiver_class", "Loaded") && time.Now().Before(deadline); {
 					time.Sleep(10 * time.Millisecond)
 				}
 			}

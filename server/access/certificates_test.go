@@ -77,7 +77,7 @@ func handshake(t *testing.T, dir string, required bool, client *tls.Config) (sta
 		t.Fatal(err)
 	}
 	a, b := net.Pipe()
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	_, _ = a.SetDeadline(deadline), b.SetDeadline(deadline)
 	server := tls.Server(a, conf)
 	done := make(chan error, 1)

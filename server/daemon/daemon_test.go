@@ -131,7 +131,7 @@ func client(t testing.TB, addr string, conf *tls.Config, token string) (*flights
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	if token != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
@@ -354,7 +354,7 @@ func TestExpelled(t *testing.T) {
 	command(t, "token", "revoke", id, "--config", dir)
 	select {
 	case <-begun:
-	case <-time.After(4 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Error("the query goes on")
 	}
 	if _, err := rows(ctx, fc, "SELECT * FROM series(1)"); status.Code(err) != codes.Unauthenticated {
@@ -392,7 +392,7 @@ func TestMonitoring(t *testing.T) {
 	}
 	wants := []string{"endoscope_sessions 1", "endoscope_queries 1", "endoscope_queries_started_total 2", "endoscope_probes 0", "endoscope_events_lost_total 0",
 		`endoscope_user_queries{user="unix:root"} 1`, "process_resident_memory_bytes ", "go_goroutines "}
-	for deadline := time.Now().Add(3 * time.Second); ; {
+	for deadline := time.Now().Add(2 * time.Minute); ; {
 		text := get("/metrics")
 		missing := ""
 		for _, want := range wants {

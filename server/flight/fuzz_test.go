@@ -86,7 +86,7 @@ func FuzzCalls(f *testing.F) {
 			_ = p.CloseSend()
 			drain(func() error { _, err := p.Recv(); return err })
 		}
-		alive, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		alive, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		r, err := c.DoAction(alive, &flight.Action{Type: wire.ActionAsk, Body: []byte("{}")})
 		if err == nil {

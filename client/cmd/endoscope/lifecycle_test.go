@@ -61,7 +61,7 @@ func attached(t testing.TB, pid int) (programs, links []uint32) {
 // gone waits until the kernel knows none of the programs and links.
 func gone(t testing.TB, programs, links []uint32) {
 	t.Helper()
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		var left []string
 		for _, id := range programs {
@@ -128,7 +128,7 @@ int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`
 			}
 			defer query.Process.Kill()
 			var programs, links []uint32
-			for deadline := time.Now().Add(5 * time.Second); len(links) == 0; {
+			for deadline := time.Now().Add(2 * time.Minute); len(links) == 0; {
 				if time.Now().After(deadline) {
 					t.Fatalf("nothing was attached: %s", msg.String())
 				}

@@ -82,7 +82,7 @@ func serve(t *testing.T, program string, caps []string) *flightsql.Client {
 			t.Errorf("the daemon: %v", err)
 		}
 	})
-	_ = told.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = told.SetDeadline(time.Now().Add(2 * time.Minute))
 	b := make([]byte, 100)
 	if n, err := told.Read(b); err != nil || string(b[:n]) != "READY=1" {
 		t.Fatalf("told %q: %v", b[:n], err)
@@ -97,7 +97,7 @@ func serve(t *testing.T, program string, caps []string) *flightsql.Client {
 
 // number runs a query that gives one number.
 func number(c *flightsql.Client, query string) (int64, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	info, err := c.Execute(ctx, query)
 	if err != nil {
