@@ -1,6 +1,9 @@
 package server_test
 
 import (
+	"bufio"
+	"encoding/json"
+	"fmt"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -29,21 +32,125 @@ int main(void) {
 }
 `
 
-// What a tuple turns on is armed soon, and what the next one fails is undone, over
-// and over, in either way.
+// switched calls bar(0), bar(1) ... all the time; for each line that it gets it
+// calls foo with the line's number, if there is one, and says how far bar is.
+const switched = `
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+volatile long sink;
+__attribute__((noinline, noclone)) void foo(long on) { sink += on; }
+__attribute__((noinline, noclone)) void bar(long n) { sink += n; }
+int main(void) {
+	struct timespec pause = {0, 50000};
+	struct pollfd in = {0, POLLIN};
+	char line[16];
+	setbuf(stdin, 0);
+	for (long n = 0;; n++) {
+		if (poll(&in, 1, 0) > 0) {
+			if (!fgets(line, sizeof line, stdin)) return 0;
+			if (line[0] != '\n') foo(atol(line));
+			printf("%ld\n", n);
+			fflush(stdout);
+		}
+		bar(n);
+		nanosleep(&pause, 0);
+	}
+}
+`
+
+// What a tuple turns on is armed, and what the next one fails is undone, over and
+// over, in either way: no call is seen from before the tuple, and none once the
+// trigger waits again.
 func TestTriggerArms(t *testing.T) {
 	testenv.NeedUprobes(t)
+	program := testenv.CompileCText(t, switched, "-O0")
 	for _, arming := range []string{"gate", "attach"} {
 		t.Run(arming, func(t *testing.T) {
-			latencies, _, undone := flips(t, arming, 6, "MONITOR function_start WHERE function_name = 'bar'")
-			t.Logf("from a tuple to the first event of what it turned on: %v", latencies)
-			for i, d := range latencies {
-				if d < 0 || d > time.Second {
-					t.Errorf("activation %d saw its first event after %v", i+1, d)
+			cmd := exec.Command(program)
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+			answers := bufio.NewScanner(out)
+			tell := func(line string) (n int64) { // of the first call of bar after it
+				t.Helper()
+				if _, err := fmt.Fprintln(in, line); err != nil {
+					t.Fatal(err)
+				}
+				answers.Scan()
+				n, err := strconv.ParseInt(answers.Text(), 10, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return n
+			}
+
+			s := newSession(t, wire.Options{PID: cmd.Process.Pid})
+			run(t, s, "SET trigger_arming = "+arming)
+			run(t, s, "CREATE TRIGGER flip ON function_start WHEN function_name = 'foo' AND arg0 = 1 BEGIN NOTIFY 'on'; MONITOR function_start WHERE function_name = 'bar' END")
+			const rounds = 3
+			type span struct{ on, off, again int64 } // calls of bar
+			var spans []span
+			for round := range rounds {
+				rows := func() int64 { return number(t, run(t, s, "SELECT rows FROM sys.triggers"), 0, 0) }
+				before := rows()
+				on := tell("1")
+				waitUntil(t, "calls of bar", func() bool {
+					return triggerColumn(t, s, "flip", "activations") == fmt.Sprint(round+1) && rows() >= before+1+10
+				})
+				if round == 0 {
+					if attached := attachedBy(t, s); !slices.Equal(attached, []string{"bar", "foo"}) {
+						t.Errorf("attached is %v", attached)
+					}
+				}
+				tell("0")
+				waitUntil(t, "the trigger waits again", func() bool { return triggerColumn(t, s, "flip", "state") == "waiting" })
+				off := tell("")
+				again := off
+				waitUntil(t, "more calls of bar", func() bool { again = tell(""); return again > off+100 })
+				spans = append(spans, span{on, off, again})
+			}
+			if got := refusal(t, s, "CREATE TRIGGER wrong ON function_start WHEN function_name = 'foo' BEGIN MONITOR function_start WHERE function_name = 'nosuch' END"); !strings.Contains(got, "no function named nosuch") {
+				t.Error(got)
+			}
+			run(t, s, "DROP TRIGGER flip")
+			if attached := attachedBy(t, s); len(attached) > 0 {
+				t.Errorf("still attached: %v", attached)
+			}
+			a := triggered(t, s)
+			complete(t, a)
+			seen := map[string]int{}
+			for _, r := range a.rows {
+				if r[3] == "NOTIFY 'on'" {
+					continue
+				}
+				seen[r[2]]++
+				var call struct{ Arg0 int64 }
+				if err := json.Unmarshal([]byte(r[4]), &call); err != nil {
+					t.Fatal(err)
+				}
+				k, err := strconv.Atoi(r[2])
+				if err != nil || k < 1 || k > rounds {
+					t.Fatalf("activation %s", r[2])
+				}
+				if at := spans[k-1]; call.Arg0 < at.on || call.Arg0 >= at.off {
+					t.Errorf("activation %d has bar(%d), want from %d to %d", k, call.Arg0, at.on, at.off)
 				}
 			}
-			if undone < 3 {
-				t.Errorf("nothing came before the next activation in %d of 6 cases", undone)
+			for k := range rounds {
+				if n := seen[fmt.Sprint(k+1)]; n < 10 {
+					t.Errorf("activation %d has %d calls", k+1, n)
+				}
 			}
 		})
 	}

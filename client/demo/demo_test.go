@@ -171,7 +171,7 @@ func threads(t *testing.T, pid int) (names []string) {
 // eventually gives threads the time to name themselves.
 func eventually(t *testing.T, want []string, get func() []string) (got []string) {
 	t.Helper()
-	for range 100 {
+	for range 6000 {
 		if got = get(); slices.Equal(got, want) {
 			break
 		}

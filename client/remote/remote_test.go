@@ -397,7 +397,7 @@ func TestTheServersEnd(t *testing.T) {
 	x := s.session(t, wire.Options{})
 	r := execute(t, x, "SELECT COUNT(*) FROM SAMPLE(cpu_usage, 10ms)")
 	time.AfterFunc(50*time.Millisecond, func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		s.service.Stop(ctx)
 	})

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -159,20 +160,22 @@ func TestSignalsGoToTheInnermost(t *testing.T) {
 // The second signal of timeout(1) may come when the first has ended the
 // statement: it must not end the program, too.
 func TestLateSecondSignal(t *testing.T) {
-	var idle []os.Signal
-	s := NewSignals(func(sig os.Signal) { idle = append(idle, sig) })
-	_, release := s.Take()
-	s.Deliver(os.Interrupt)
-	release()
-	s.Deliver(os.Interrupt)
-	if len(idle) != 0 {
-		t.Errorf("%v is delivered twice", idle)
-	}
-	time.Sleep(together)
-	s.Deliver(os.Interrupt)
-	if len(idle) != 1 {
-		t.Error("one that comes later is not delivered")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var idle []os.Signal
+		s := NewSignals(func(sig os.Signal) { idle = append(idle, sig) })
+		_, release := s.Take()
+		s.Deliver(os.Interrupt)
+		release()
+		s.Deliver(os.Interrupt)
+		if len(idle) != 0 {
+			t.Errorf("%v is delivered twice", idle)
+		}
+		time.Sleep(together)
+		s.Deliver(os.Interrupt)
+		if len(idle) != 1 {
+			t.Error("one that comes later is not delivered")
+		}
+	})
 }
 
 func TestErrorsHaveOneForm(t *testing.T) {

@@ -159,7 +159,9 @@ func (m *Meter) watchDemand(pids []int) float64 {
 	time.Sleep(crowdedTime)
 	m.sampler.enable(false)
 	took := time.Since(began)
+	m.mu.Lock() // the timer's pause may come only now
 	m.took += took
+	m.mu.Unlock()
 	return demand(before, schedules(pids), took)
 }
 

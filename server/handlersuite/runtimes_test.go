@@ -1,8 +1,13 @@
 package handlersuite
 
 import (
+	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -38,13 +43,26 @@ func init() {
 				cmd := exec.Command(testenv.NeedProgram(t, "node"), "--perf-basic-prof", script)
 				cmd.Dir = t.TempDir() // it leaves a log
 				pid := testenv.Run(t, cmd)
-				time.Sleep(time.Second)
+				until(t, "it says where its functions are", func() bool {
+					_, err := os.Stat(fmt.Sprintf("/tmp/perf-%d.map", pid))
+					return err == nil
+				})
 				return pid, nil
 			},
 			want: []string{"onMessage", "onTick", "onRequest"},
 			also: []string{"ping", "fetchPage"}, // which timers call, and which take little time
 		},
 	)
+}
+
+// until waits for something to be so.
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for begin := time.Now(); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(begin) > 2*time.Minute {
+			t.Fatalf("not so: %s", what)
+		}
+	}
 }
 
 // startJava compiles and starts a class of testdata/java.
@@ -55,6 +73,15 @@ func startJava(t *testing.T, class string) (int, []string) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	pid := testenv.Run(t, exec.Command(testenv.NeedProgram(t, "java"), "-Xmx256m", "-cp", dir, "app."+class))
-	time.Sleep(time.Second) // until it handles SIGQUIT
+	until(t, "it handles SIGQUIT", func() bool {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, caught, _ := strings.Cut(string(status), "SigCgt:\t")
+		caught, _, _ = strings.Cut(caught, "\n")
+		signals, err := strconv.ParseUint(caught, 16, 64)
+		return err == nil && signals&(1<<(syscall.SIGQUIT-1)) != 0
+	})
 	return pid, []string{"java_stacks = 'threaddump'", "stack_overhead = 10%"}
 }

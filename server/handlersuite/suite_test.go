@@ -56,7 +56,7 @@ type program struct {
 // paper's are stable. On a machine that is busy with other things samples are few.
 const (
 	period   = 6 * time.Second
-	limit    = 30 * time.Second
+	limit    = 3 * time.Minute
 	analysis = 2 * time.Second
 )
 
@@ -269,7 +269,7 @@ func ask(t *testing.T, pid int, settings []string, query string, more func(rows 
 		t.Fatal(err)
 	}
 	defer r.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	for enough := false; !enough; {
 		ev, err := r.Next(ctx)
