@@ -60,7 +60,7 @@ int main(int argc, char **argv)
 	}
 	while (n)
 		pthread_join(threads[--n], NULL);
-	rest(0.8);
+	rest(argc > 3 ? 3 : 0.8); /* while the trigger's action samples */
 	puts("over");
 	return 0;
 }
