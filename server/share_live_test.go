@@ -232,7 +232,9 @@ func TestSharedSamples(t *testing.T) {
 		"SELECT timestamp, tid FROM SAMPLE(stack_sample, 10ms)",
 	} {
 		first := start(t, s, statement)
-		time.Sleep(100 * time.Millisecond)
+		waitUntil(t, "samples", func() bool {
+			return number(t, ask(t, s, "SELECT acquired FROM sys.queries WHERE statement LIKE '%SAMPLE%' AND NOT statement LIKE '%sys%'"), 0, 0) >= 5
+		})
 		asked := time.Now().UnixNano()
 		second := start(t, s, statement+" LIMIT 5")
 		armed := time.Now().UnixNano()

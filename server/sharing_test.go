@@ -49,7 +49,11 @@ int main(void) { volatile int s = 0; for (;;) { s = work(s); s = rest(s); usleep
 	if p := probes(); p["work"] != 2 || p["rest"] != 1 {
 		t.Errorf("two queries: %v", p)
 	}
-	time.Sleep(300 * time.Millisecond)
+	hits := func(which string) int64 {
+		return number(t, ask(t, s, "SELECT "+which+"(hits) FROM sys.probes WHERE provider = 'uprobe'"), 0, 0)
+	}
+	enough := hits("MAX") + 100
+	waitUntil(t, "calls", func() bool { return hits("MIN") >= enough })
 	second.Stop()
 	b := read(t, second)
 	complete(t, b)
@@ -76,7 +80,9 @@ int main(void) { volatile int s = 0; for (;;) { s = work(s); s = rest(s); usleep
 func TestStopAndShow(t *testing.T) {
 	s := newSession(t, wire.Options{})
 	q := start(t, s, "SELECT COUNT(*) FROM SAMPLE(memory_usage, 20ms)")
-	time.Sleep(150 * time.Millisecond)
+	waitUntil(t, "samples", func() bool {
+		return number(t, ask(t, s, "SELECT acquired FROM sys.queries WHERE statement LIKE 'SELECT COUNT%'"), 0, 0) >= 5
+	})
 	a := ask(t, s, "SHOW QUERIES")
 	if len(a.rows) != 1 || a.rows[0][1] != "running" {
 		t.Fatalf("queries: %v", a.rows)
@@ -89,7 +95,7 @@ func TestStopAndShow(t *testing.T) {
 		t.Errorf("STOP said %q", got)
 	}
 	if n := number(t, read(t, q), 0, 0); n < 3 {
-		t.Errorf("%d samples in 150 ms", n)
+		t.Errorf("%d samples", n)
 	}
 	for range 12_000 {
 		if a = ask(t, s, "SHOW QUERIES"); len(a.rows) == 0 {
@@ -109,7 +115,9 @@ int work(int i) { return i + 1; }
 int main(void) { volatile int s = 0; for (int i = 0; i < 100000; i++) s = work(s); }`, "-O1", "-fno-inline")
 	s := newSessionOf(t, server.Options{QueueBatches: 4}, wire.Options{Command: []string{target}})
 	q := start(t, s, "SELECT arg0 FROM function_start WHERE function_name = 'work'")
-	time.Sleep(3 * time.Second) // nobody reads: the queue fills
+	waitUntil(t, "nobody reads, and the queue is full", func() bool {
+		return number(t, ask(t, s, "SELECT lost FROM sys.queries WHERE statement LIKE 'SELECT arg0%'"), 0, 0) > 0
+	})
 	a := read(t, q)
 	var lost uint64
 	for _, l := range a.summary.Losses {

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"endoscope/probes/testenv"
 	"endoscope/server"
 	"endoscope/server/wire"
 )
@@ -126,53 +128,65 @@ func TestTriggerOverFile(t *testing.T) {
 // ever with ONCE. A trigger's stream says so, since it is one.
 func TestTriggerUndoes(t *testing.T) {
 	for mode, stays := range map[string]bool{"CONTINUOUS": false, "ONCE": true} {
-		s := newSession(t, wire.Options{})
-		// The source of tuples is a trigger's stream: a row each time that the
-		// clock is right, so that tests need no target.
-		run(t, s, "CREATE TRIGGER clock ON SAMPLE(memory_usage, 300ms) WHEN TRUE BEGIN NOTIFY 'tick' END")
-		run(t, s, "CREATE "+mode+" TRIGGER odd ON clock WHEN activation % 3 = 1 BEGIN SAMPLE(cpu_usage, 10ms) END")
-		time.Sleep(1050 * time.Millisecond) // ticks 1, 2 and 3
-		on := triggerColumn(t, s, "odd", "state")
-		if want := map[bool]string{true: "acting", false: "waiting"}[stays]; on != want {
-			t.Errorf("%s: after tuples that fail it, it is %s, want %s", mode, on, want)
-		}
-		run(t, s, "DROP TRIGGER odd")
-		run(t, s, "DROP TRIGGER clock")
-		a := triggered(t, s)
-		if actions(a.rows)["SAMPLE(cpu_usage, 10ms)"] == 0 {
-			t.Fatalf("%s: there are no samples in %v", mode, actions(a.rows))
-		}
-		// From the first tick to the second, or to the end.
-		var first, last int64
-		for i, r := range a.rows {
-			if r[1] == "odd" && r[2] == "1" {
-				last = number(t, a, i, 0)
-				if first == 0 {
-					first = last
-				}
+		testenv.Once(t, func() error { return undoes(t, mode, stays) })
+	}
+}
+
+// undoes says in what the time is wrong for which a trigger samples.
+func undoes(t *testing.T, mode string, stays bool) (wrong error) {
+	t.Helper()
+	s := newSession(t, wire.Options{})
+	// The source of tuples is a trigger's stream: a row each time that the
+	// clock is right, so that tests need no target.
+	run(t, s, "CREATE TRIGGER clock ON SAMPLE(memory_usage, 300ms) WHEN TRUE BEGIN NOTIFY 'tick' END")
+	run(t, s, "CREATE "+mode+" TRIGGER odd ON clock WHEN activation % 3 = 1 BEGIN SAMPLE(cpu_usage, 10ms) END")
+	want := map[bool]string{true: "acting", false: "waiting"}[stays]
+	waitUntil(t, "three ticks", func() bool {
+		return number(t, run(t, s, "SELECT activations FROM sys.triggers WHERE trigger = 'clock'"), 0, 0) >= 3
+	})
+	waitUntil(t, "after tuples that fail it, it is "+want, func() bool { return triggerColumn(t, s, "odd", "state") == want })
+	run(t, s, "DROP TRIGGER odd")
+	run(t, s, "DROP TRIGGER clock")
+	a := triggered(t, s)
+	if actions(a.rows)["SAMPLE(cpu_usage, 10ms)"] == 0 {
+		t.Fatalf("%s: there are no samples in %v", mode, actions(a.rows))
+	}
+	// From the first tick to the second, or to the end.
+	var first, last int64
+	for i, r := range a.rows {
+		if r[1] == "odd" && r[2] == "1" {
+			last = number(t, a, i, 0)
+			if first == 0 {
+				first = last
 			}
 		}
-		if d := time.Duration(last - first); !stays && d > 450*time.Millisecond || stays && d < 500*time.Millisecond {
-			t.Errorf("%s: sampled for %v", mode, d)
-		}
-		if left := run(t, s, "SELECT * FROM sys.queries WHERE NOT statement LIKE 'SELECT%'"); len(left.rows) > 0 {
-			t.Errorf("%s: still running: %v", mode, left.rows)
-		}
 	}
+	if d := time.Duration(last - first); !stays && d > 450*time.Millisecond || stays && d < 500*time.Millisecond {
+		wrong = fmt.Errorf("%s: sampled for %v", mode, d)
+	}
+	if left := run(t, s, "SELECT * FROM sys.queries WHERE NOT statement LIKE 'SELECT%'"); len(left.rows) > 0 {
+		t.Errorf("%s: still running: %v", mode, left.rows)
+	}
+	return wrong
 }
 
 // FOR bounds an acquisition, from the last activation on.
 func TestTriggerFor(t *testing.T) {
+	testenv.Once(t, func() error { return boundedByFor(t) })
+}
+
+func boundedByFor(t *testing.T) (wrong error) {
+	t.Helper()
 	s := newSession(t, wire.Options{})
 	run(t, s, "CREATE TRIGGER t ON (SELECT * FROM SAMPLE(memory_usage, 100ms) LIMIT 3) WHEN TRUE BEGIN SAMPLE(cpu_usage, 10ms) FOR 200ms; SELECT COUNT(*) AS n FROM SAMPLE(cpu_usage, 10ms) FOR 150ms END")
 	began := time.Now()
 	a := triggered(t, s)
 	if d := time.Since(began); d > 3*time.Second {
-		t.Errorf("it took %v to end", d)
+		wrong = fmt.Errorf("it took %v to end", d)
 	}
 	// The source ends with its third tuple, which undoes what FOR would not have.
 	if n := actions(a.rows)["SAMPLE(cpu_usage, 10ms) FOR 200ms"]; n < 2 || n > 60 {
-		t.Errorf("%d samples", n)
+		wrong = fmt.Errorf("%d samples", n)
 	}
 	var counts []string
 	for _, r := range a.rows {
@@ -181,11 +195,12 @@ func TestTriggerFor(t *testing.T) {
 		}
 	}
 	if len(counts) == 0 || counts[0] == `{"n":0}` {
-		t.Errorf("the query gave %q", counts)
+		wrong = fmt.Errorf("the query gave %q", counts)
 	}
 	if n := triggerColumn(t, s, "t", "skipped"); n == "0" {
-		t.Error("an activation came while the query ran and was not counted as skipped")
+		wrong = errors.New("an activation came while the query ran and was not counted as skipped")
 	}
+	return wrong
 }
 
 // STOP ends what a trigger, this one or another, acquires.
@@ -194,10 +209,7 @@ func TestTriggerStops(t *testing.T) {
 	run(t, s, "CREATE ONCE TRIGGER starter ON SAMPLE(memory_usage, 50ms) WHEN TRUE BEGIN NOTIFY 'x' END")
 	_ = refusal(t, s, "CREATE TRIGGER starter ON SAMPLE(memory_usage, 50ms) WHEN TRUE BEGIN NOTIFY 'x' END")
 	run(t, s, "CREATE OR REPLACE ONCE TRIGGER starter ON (SELECT * FROM SAMPLE(memory_usage, 50ms) LIMIT 1) WHEN TRUE BEGIN SAMPLE(cpu_usage, 10ms) END")
-	time.Sleep(200 * time.Millisecond)
-	if got := triggerColumn(t, s, "starter", "state"); got != "acting" {
-		t.Fatalf("it is %s", got)
-	}
+	waitUntil(t, "it acts", func() bool { return triggerColumn(t, s, "starter", "state") == "acting" })
 	run(t, s, "CREATE TRIGGER off ON (SELECT * FROM SAMPLE(memory_usage, 50ms) LIMIT 1) WHEN TRUE BEGIN STOP cpu_usage END")
 	a := triggered(t, s) // the end of both
 	if actions(a.rows)["STOP cpu_usage"] != 1 {
@@ -284,7 +296,8 @@ func TestTriggeredIsAResult(t *testing.T) {
 	}
 	run(t, s, "CREATE TRIGGER t ON SAMPLE(memory_usage, 20ms) WHEN TRUE BEGIN NOTIFY 'x' END")
 	r := s.Triggered(false)
-	time.AfterFunc(200*time.Millisecond, r.Stop)
+	waitUntil(t, "rows", func() bool { return number(t, run(t, s, "SELECT rows FROM sys.triggers"), 0, 0) >= 8 })
+	r.Stop()
 	if a := read(t, r); len(a.rows) < 5 || len(r.Columns()) != 5 || a.summary.Rows != uint64(len(a.rows)) {
 		t.Errorf("%d rows, %d columns, summary %v", len(a.rows), len(r.Columns()), a.summary)
 	}
@@ -307,12 +320,15 @@ func TestTriggerOverWindows(t *testing.T) {
 	run(t, s, "SET lateness = 50ms")
 	run(t, s, "CREATE TRIGGER many ON (SELECT COUNT(*) AS n FROM TUMBLE(SAMPLE(memory_usage, 10ms), 100ms)) WHEN n > 2 BEGIN NOTIFY 'x' END")
 	told := s.Triggered(false)
-	time.AfterFunc(800*time.Millisecond, told.Stop)
+	waitUntil(t, "a row", func() bool { return number(t, run(t, s, "SELECT rows FROM sys.triggers"), 0, 0) > 0 })
+	told.Stop()
 	if a := read(t, told); len(a.rows) == 0 || !strings.HasPrefix(a.rows[0][4], `{"n":`) {
 		t.Errorf("the trigger gave %v", a.rows)
 	}
-	r := start(t, s, "SELECT COUNT(*), MIN(activation) FROM TUMBLE(many, 300ms) LIMIT 1 FOR 5s")
-	time.Sleep(1200 * time.Millisecond)
+	r := start(t, s, "SELECT COUNT(*), MIN(activation) FROM TUMBLE(many, 300ms) LIMIT 1 FOR 1min")
+	waitUntil(t, "two windows", func() bool {
+		return number(t, run(t, s, "SELECT rows FROM sys.queries WHERE statement LIKE 'SELECT COUNT%'"), 0, 0) >= 2
+	})
 	run(t, s, "DROP TRIGGER many")
 	if a := read(t, r); len(a.rows) < 2 || number(t, a, 1, 0) < 1 || number(t, a, 1, 0) > 5 {
 		t.Errorf("windows of the trigger's stream: %v", a.rows)
@@ -321,12 +337,19 @@ func TestTriggerOverWindows(t *testing.T) {
 
 // Who reads a trigger's stream by a query is not told of it beside.
 func TestTriggeredIsNotToldTwice(t *testing.T) {
+	testenv.Once(t, func() error { return notToldTwice(t) })
+}
+
+func notToldTwice(t *testing.T) error {
+	t.Helper()
 	s := newSession(t, wire.Options{})
 	run(t, s, "CREATE TRIGGER t ON SAMPLE(memory_usage, 20ms) WHEN TRUE BEGIN NOTIFY 'x' END")
 	if a := run(t, s, "SELECT * FROM t LIMIT 10"); len(a.rows) != 10 {
 		t.Fatalf("%d rows", len(a.rows))
 	}
-	time.Sleep(100 * time.Millisecond)
+	told := func() int64 { return number(t, run(t, s, "SELECT rows FROM sys.triggers"), 0, 0) }
+	after := told() + 3
+	waitUntil(t, "rows after it", func() bool { return told() >= after })
 	run(t, s, "DROP TRIGGER t")
 	// Those before and after the query: ten are missing.
 	a := triggered(t, s)
@@ -336,6 +359,7 @@ func TestTriggeredIsNotToldTwice(t *testing.T) {
 		gap, before = max(gap, n-before-1), n
 	}
 	if gap < 9 || gap > 15 {
-		t.Errorf("%d rows are missing of those that were told: %v", gap, a.rows)
+		return fmt.Errorf("%d rows are missing of those that were told: %v", gap, a.rows)
 	}
+	return nil
 }

