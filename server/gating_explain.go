@@ -25,6 +25,9 @@ func (g *gating) explain(b *strings.Builder) {
 			fmt.Fprintf(b, "  %s: %s\n", sideName(w.Left), describeWay(w))
 		}
 	}
+	if len(g.inputs) == 0 { // what a join reads is acquired once for both sides
+		return
+	}
 	model := g.model()
 	measured := !g.began.IsZero() && g.mode != "all"
 	b.WriteString("plans, by what they cost the machine:\n")

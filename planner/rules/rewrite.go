@@ -38,6 +38,7 @@ var Global = []struct {
 	{sessionTarget, applySessionTarget},
 	{pruneColumns, applyPrune},
 	{removeIdentity, applyIdentity},
+	{acquireOnce, applyOnce},
 	{shareSubplans, applyShare},
 	{aggregateIntoAcquisition, applyPartial},
 }
