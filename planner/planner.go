@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -120,7 +121,7 @@ func CheckView(c *parser.CreateStream, src string, env *Env) error {
 }
 
 func (r *resolver) finish(root plan.Node, dur *parser.Literal) (*plan.Query, error) {
-	out := &plan.Query{Notices: r.notices}
+	out := &plan.Query{}
 	if dur != nil {
 		if dur.Int <= 0 {
 			return nil, r.errorf(dur.Pos(), "FOR needs a duration above zero")
@@ -135,13 +136,15 @@ func (r *resolver) finish(root plan.Node, dur *parser.Literal) (*plan.Query, err
 	for _, leaf := range plan.Leaves(out.Root) {
 		s := catalog.Find(leaf.Stream)
 		if s != nil && s.Process && !s.Everywhere && leaf.Target.IsZero() {
-			return nil, r.hintf(parser.Span{Start: leaf.Start, Stop: leaf.Stop}, "add WHERE process = 'name' (or pid = 42, or exe = '/path'), say USE 'name', or start with -p PID",
-				"%s needs to know which process", leaf.Stream)
+			hint := cmp.Or(targetOfSession(out.Root, leaf), "add WHERE process = 'name' (or pid = 42, or exe = '/path'), say USE 'name', or start with -p PID")
+			return nil, r.hintf(parser.Span{Start: leaf.Start, Stop: leaf.Stop}, hint, "%s needs to know which process", leaf.Stream)
 		}
 	}
 	if err := r.learn(out.Root); err != nil {
 		return nil, err
 	}
+	r.noticeSessions(out.Root)
+	out.Notices = r.notices
 	return out, nil
 }
 

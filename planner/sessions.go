@@ -1,0 +1,110 @@
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+)
+
+// A SESSION's windows end where rows are missing. So a condition on its rows comes
+// after them and does not choose what is acquired, unless it is about the PARTITION BY
+// (rule push-filter-through-window): each function of the program gets its probe for
+// the few that the query keeps, which is hardly what its writer expects.
+
+// targetColumns are those by which processes are chosen.
+var targetColumns = []string{"pid", "process", "exe"}
+
+// sessionsOf says of each function stream under a SESSION that would be less if the
+// conditions above were in it: the conditions on columns, and the query that has them.
+func sessionsOf(root plan.Node, columns []string, visit func(leaf *plan.Acquire, conds, instead string)) {
+	seen := map[plan.Node]bool{}
+	var walk func(plan.Node)
+	walk = func(n plan.Node) {
+		if seen[n] {
+			return
+		}
+		seen[n] = true
+		if f, ok := n.(*plan.Filter); ok {
+			if w, ok := f.Input.(*plan.Window); ok && w.Spec.Kind == plan.Session {
+				conds := conditionsOn(f.Cond, columns)
+				leaf := leafOf(w)
+				if s := streamOf(leaf); len(conds) > 0 && s != nil && s.Functions {
+					by := ""
+					for i, e := range w.Spec.PartitionBy {
+						by += []string{" PARTITION BY ", ", "}[min(i, 1)] + e.String()
+					}
+					all := strings.Join(conds, " AND ")
+					visit(leaf, all, fmt.Sprintf("SESSION((SELECT * FROM %s WHERE %s), %s%s)", leaf.Stream, all, plan.FormatDuration(int64(w.Spec.Gap)), by))
+				}
+			}
+		}
+		for _, in := range n.Inputs() {
+			walk(in)
+		}
+	}
+	walk(root)
+}
+
+// leafOf is what a window's rows come from, as they are; nil if they were computed.
+func leafOf(w *plan.Window) *plan.Acquire {
+	n := w.Input
+	for {
+		switch in := n.(type) {
+		case *plan.Acquire:
+			return in
+		case *plan.Filter:
+			n = in.Input
+		default:
+			return nil
+		}
+	}
+}
+
+func streamOf(leaf *plan.Acquire) *catalog.Stream {
+	if leaf == nil {
+		return nil
+	}
+	return catalog.Find(leaf.Stream)
+}
+
+// conditionsOn are the parts of a condition that are about these columns alone.
+func conditionsOn(e plan.Expr, columns []string) []string {
+	if c, ok := e.(*plan.Call); ok && c.Fn == "and" {
+		return append(conditionsOn(c.Args[0], columns), conditionsOn(c.Args[1], columns)...)
+	}
+	some, only := false, true
+	plan.Walk(e, func(x plan.Expr) {
+		if c, ok := x.(*plan.Col); ok {
+			some, only = true, only && slices.Contains(columns, c.Name)
+		}
+	})
+	if !some || !only {
+		return nil
+	}
+	return []string{e.String()}
+}
+
+// noticeSessions tells of sessions that are of more functions than the query keeps.
+func (r *resolver) noticeSessions(root plan.Node) {
+	sessionsOf(root, plan.SelectColumns, func(leaf *plan.Acquire, conds, instead string) {
+		which := "every function of the executable is"
+		if leaf.Select != nil {
+			which = fmt.Sprintf("all functions with %s are", leaf.Select)
+		}
+		r.notice("SESSION is over the calls of all functions, and %s chooses among its rows: %s instrumented. For sessions of those calls alone: %s", conds, which, instead)
+	})
+}
+
+// targetOfSession is the hint for a stream without a process whose conditions on that are
+// above a SESSION; "" if it is none.
+func targetOfSession(root plan.Node, leaf *plan.Acquire) (hint string) {
+	sessionsOf(root, targetColumns, func(of *plan.Acquire, conds, instead string) {
+		if of == leaf {
+			hint = fmt.Sprintf("over SESSION, %s chooses among rows: %s", conds, instead)
+		}
+	})
+	return hint
+}
