@@ -16,7 +16,8 @@ What to look at (one of them; a query can also say WHERE pid = ...):
   demo                 a small program that comes with endoscope
 
 What to run (in the order given, up to the first that fails):
-  -c, --command SQL    statements, separated by semicolons
+  -c, --command SQL    statements, separated by semicolons; of none, nothing is done,
+                       as in psql: exit code 0
   -f, --file FILE      statements of a file; - is standard input
 
 How to show it:

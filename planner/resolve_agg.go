@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -175,6 +176,24 @@ func init() {
 	}
 }
 
+// NearestFunctions is a hint of functions that may have been meant by name; "" if there
+// are none.
+func NearestFunctions(name string) (hint string) {
+	var names []string
+	for i := range plan.Scalars {
+		names = append(names, plan.Scalars[i].Name)
+	}
+	for i := range plan.Encoders {
+		names = append(names, plan.Encoders[i].Name)
+	}
+	for _, table := range [][]plan.AggFunc{plan.AggFuncs, plan.StackAggs, plan.SketchAggs, plan.PresentAggs} {
+		for i := range table {
+			names = append(names, table[i].Name)
+		}
+	}
+	return nearestHint(name, names)
+}
+
 // call resolves a function or an aggregate.
 func (c *exprCtx) call(e *parser.Call) (plan.Expr, error) {
 	name := strings.ToLower(e.Name.Name)
@@ -189,25 +208,7 @@ func (c *exprCtx) call(e *parser.Call) (plan.Expr, error) {
 		if laterFunctions[name] {
 			return nil, c.r.errorf(e.Name.Pos(), "%s is not supported yet", strings.ToUpper(name))
 		}
-		var names []string
-		for i := range plan.Scalars {
-			names = append(names, plan.Scalars[i].Name)
-		}
-		for i := range plan.AggFuncs {
-			names = append(names, plan.AggFuncs[i].Name)
-		}
-		for i := range plan.Encoders {
-			names = append(names, plan.Encoders[i].Name)
-		}
-		for _, table := range [][]plan.AggFunc{plan.StackAggs, plan.SketchAggs} {
-			for i := range table {
-				names = append(names, table[i].Name)
-			}
-		}
-		for i := range plan.PresentAggs {
-			names = append(names, plan.PresentAggs[i].Name)
-		}
-		hint := nearestHint(name, names)
+		hint := cmp.Or(NearestFunctions(name), "SHOW FUNCTIONS lists them")
 		if s := catalog.Find(name); s != nil {
 			hint = s.Name + " is a stream"
 		}

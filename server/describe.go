@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -87,7 +88,7 @@ func (s *session) describeFunction(st *parser.Describe, src string) (wire.Result
 		if s.hasTarget() {
 			return nil, at(planner.Placed(err, src), st, src)
 		}
-		return nil, refuse(st.Name, src, "for a function of a program, say USE 'name' first", "there is no function %s in the language", name)
+		return nil, refuse(st.Name, src, cmp.Or(planner.NearestFunctions(name), "for a function of a program, say USE 'name' first"), "there is no function %s in the language", name)
 	}
 	defer m.Close()
 	found := m.Find(name)

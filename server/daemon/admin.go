@@ -20,30 +20,39 @@ var commands = map[string]func(args []string, stdout, stderr io.Writer) error{
 	"token": tokens,
 }
 
-// errUsage is a mistake in the command line that was told already.
-var errUsage = errors.New("usage")
-
 // list is a flag that may be given several times.
 type list []string
 
 func (l *list) String() string     { return "" }
 func (l *list) Set(v string) error { *l = append(*l, v); return nil }
 
-// options are the flags of a command; usage is its first line.
-func options(name, usage string, w io.Writer) (f *flag.FlagSet, dir *string) {
-	f = flag.NewFlagSet(name, flag.ContinueOnError)
-	f.SetOutput(w)
-	f.Usage = func() { fmt.Fprintf(w, "usage: endoscoped %s\n\n", usage); f.PrintDefaults() }
+// options are the flags of a command.
+func options(name string) (f *flag.FlagSet, dir *string) {
+	f = newFlags(name)
 	return f, f.String("config", defaultConfig, "the `directory` of certificates, users and tokens")
+}
+
+// parseCommand is parseFlags for a command that needs all of names. usage is its first
+// line, for whoever asks for help, which goes to w.
+func parseCommand(f *flag.FlagSet, args []string, w io.Writer, usage string, names ...string) ([]string, error) {
+	rest, err := parseFlags(f, args, len(names))
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprintf(w, "usage: endoscoped %s\n\n", usage)
+		printFlags(w, f)
+	case err == nil && len(rest) < len(names):
+		err = mistakef("endoscoped "+usage, "%s needs a %s", f.Name(), names[len(rest)])
+	}
+	return rest, err
 }
 
 // initialise makes certificates and a file of users.
 func initialise(args []string, stdout, stderr io.Writer) error {
-	f, dir := options("init", "init --host NAME [--host NAME ...] [--client USER ...]", stderr)
+	f, dir := options("init")
 	var hosts, clients list
 	f.Var(&hosts, "host", "a `name` or address by which clients reach this server")
 	f.Var(&clients, "client", "make a certificate for this `user`, too")
-	if err := parseAll(f, args, 0); err != nil {
+	if _, err := parseCommand(f, args, stdout, "init --host NAME [--host NAME ...] [--client USER ...]"); err != nil {
 		return err
 	}
 	files, err := access.Init(*dir, hosts)
@@ -73,11 +82,12 @@ func initialise(args []string, stdout, stderr io.Writer) error {
 
 // newCertificate makes a client's certificate.
 func newCertificate(args []string, stdout, stderr io.Writer) error {
-	f, dir := options("cert", "cert USER", stderr)
-	if err := parseAll(f, args, 1); err != nil {
+	f, dir := options("cert")
+	rest, err := parseCommand(f, args, stdout, "cert USER", "USER")
+	if err != nil {
 		return err
 	}
-	files, err := access.NewClient(*dir, f.Arg(0))
+	files, err := access.NewClient(*dir, rest[0])
 	for _, name := range files {
 		fmt.Fprintln(stdout, name)
 	}
@@ -86,21 +96,29 @@ func newCertificate(args []string, stdout, stderr io.Writer) error {
 
 // tokens adds, lists and revokes tokens.
 func tokens(args []string, stdout, stderr io.Writer) error {
-	f, dir := options("token", "token add USER [--expires 90d] | list | revoke ID", stderr)
+	const usage = "token add USER [--expires 90d] | list | revoke ID"
+	f, dir := options("token")
 	expires := f.String("expires", "", "how `long` the token is good: 12h, 90d; without it, for ever")
-	if len(args) == 0 {
-		f.Usage()
-		return errUsage
-	}
-	what := args[0]
-	count := map[string]int{"add": 1, "revoke": 1, "list": 0}
-	n, ok := count[what]
-	if !ok {
-		f.Usage()
-		return errUsage
-	}
-	if err := parseAll(f, args[1:], n); err != nil {
+	rest, err := parseFlags(f, args, 2)
+	var what string
+	switch {
+	case err != nil:
+		_, err = parseCommand(f, args, stdout, usage)
 		return err
+	case len(rest) == 0:
+		return mistakef("endoscoped "+usage, "endoscoped token needs add, list or revoke")
+	default:
+		what = rest[0]
+	}
+	rest = rest[1:]
+	named := map[string]string{"add": "USER", "revoke": "ID", "list": ""}
+	switch name, ok := named[what]; {
+	case !ok:
+		return mistakef("endoscoped "+usage, "what is %q?", what)
+	case len(rest) == 0 && name != "":
+		return mistakef("endoscoped "+usage, "endoscoped token %s needs a %s", what, name)
+	case len(rest) > 0 && name == "":
+		return mistakef("endoscoped "+usage, "what is %q?", rest[0])
 	}
 	t, err := access.OpenTokens(filepath.Join(*dir, "tokens"))
 	if err != nil {
@@ -112,14 +130,14 @@ func tokens(args []string, stdout, stderr io.Writer) error {
 		if err != nil {
 			return err
 		}
-		text, k, err := t.Add(f.Arg(0), life)
+		text, k, err := t.Add(rest[0], life)
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(stderr, "token %s of %s; it is kept nowhere else:\n", k.ID(), k.User)
 		fmt.Fprintln(stdout, text)
 	case "revoke":
-		k, err := t.Revoke(f.Arg(0))
+		k, err := t.Revoke(rest[0])
 		if err != nil {
 			return err
 		}
@@ -143,28 +161,6 @@ func tokens(args []string, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// parseAll parses flags before, between and after n other arguments.
-func parseAll(f *flag.FlagSet, args []string, n int) error {
-	var rest []string
-	for {
-		if err := f.Parse(args); err != nil {
-			if errors.Is(err, flag.ErrHelp) {
-				return err
-			}
-			return errUsage
-		}
-		if f.NArg() == 0 {
-			break
-		}
-		rest, args = append(rest, f.Arg(0)), f.Args()[1:]
-	}
-	if len(rest) != n {
-		f.Usage()
-		return errUsage
-	}
-	return f.Parse(append([]string{"--"}, rest...))
-}
-
 // lifetime reads 12h or 90d; "" is 0.
 func lifetime(text string) (time.Duration, error) {
 	if text == "" {
@@ -176,7 +172,7 @@ func lifetime(text string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return 0, fmt.Errorf("--expires takes 12h or 90d, not %q", text)
+		return 0, mistakef("", "--expires takes 12h or 90d, not %q", text)
 	}
 	return d, nil
 }

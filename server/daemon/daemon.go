@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
 
+	"endoscope/planner/plan"
 	"endoscope/server"
 	"endoscope/server/access"
 	"endoscope/server/flight"
@@ -75,11 +78,10 @@ endoscope --connect HOST:PORT, and any Arrow Flight SQL client.
 
 `
 
+// parse reads a command line; help goes to w. Its errors are *mistake, or flag.ErrHelp.
 func parse(args []string, w io.Writer) (*config, error) {
 	c := &config{}
-	f := flag.NewFlagSet("endoscoped", flag.ContinueOnError)
-	f.SetOutput(w)
-	f.Usage = func() { fmt.Fprint(w, usage); f.PrintDefaults() }
+	f := newFlags("")
 	f.StringVar(&c.listen, "listen", "", "listen at this `host:port` (TCP)")
 	f.StringVar(&c.unix, "unix", "", "listen at a socket with this `path`, which its group may use (mode 0660)")
 	f.StringVar(&c.group, "group", "", "the `name` of the socket's group")
@@ -92,16 +94,24 @@ func parse(args []string, w io.Writer) (*config, error) {
 	f.StringVar(&c.metrics, "metrics", "", "serve /healthz and Prometheus' /metrics at this `host:port`, to whoever can reach it")
 	f.StringVar(&c.state, "state", "", "keep models, and the streams and triggers that are defined, in this `directory`: they are there again after a restart")
 	f.BoolVar(&c.json, "log-json", false, "log as JSON")
-	if err := f.Parse(args); err != nil {
-		return nil, err
-	}
+	rest, err := parseFlags(f, args, 1)
 	switch {
-	case f.NArg() > 0:
-		return nil, fmt.Errorf("what is %q?", f.Arg(0))
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(w, usage)
+		printFlags(w, f)
+		return nil, err
+	case err != nil:
+		return nil, err
+	case len(rest) > 0:
+		hint := "endoscoped --help says what it takes"
+		if near := plan.Nearest(rest[0], slices.Collect(maps.Keys(commands)), 1); len(near) > 0 {
+			hint = "did you mean " + near[0] + "?"
+		}
+		return nil, mistakef(hint, "what is %q?", rest[0])
 	case c.listen == "" && c.unix == "":
-		return nil, errors.New("--listen or --unix says where to listen")
+		return nil, mistakef("endoscoped --listen HOST:PORT, or endoscoped --unix PATH", "--listen or --unix says where to listen")
 	case c.timeout < time.Second:
-		return nil, errors.New("--client-timeout needs a second or more")
+		return nil, mistakef("--client-timeout 10s", "--client-timeout needs a second or more")
 	}
 	return c, nil
 }
@@ -121,13 +131,9 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	if len(args) > 0 && commands[args[0]] != nil {
 		return p.command(args[0], args[1:])
 	}
-	c, err := parse(args, p.Stderr)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitDone
-	case err != nil:
-		fmt.Fprintln(p.Stderr, "error:", err)
-		return exitUsage
+	c, err := parse(args, p.Stdout)
+	if err != nil {
+		return p.refuse(err)
 	}
 	var handler slog.Handler = slog.NewTextHandler(p.Stderr, nil)
 	if c.json {
@@ -143,15 +149,26 @@ func (p Program) Run(ctx context.Context, args []string) int {
 
 // command runs one of commands.
 func (p Program) command(name string, args []string) int {
-	err := commands[name](args, p.Stdout, p.Stderr)
-	switch {
-	case err == nil, errors.Is(err, flag.ErrHelp):
-		return exitDone
-	case errors.Is(err, errUsage):
-		return exitUsage
+	if err := commands[name](args, p.Stdout, p.Stderr); err != nil {
+		return p.refuse(err)
+	}
+	return exitDone
+}
+
+// refuse says what is wrong, and returns the exit code of that.
+func (p Program) refuse(err error) int {
+	if errors.Is(err, flag.ErrHelp) {
+		return exitDone // it was asked for
 	}
 	fmt.Fprintln(p.Stderr, "error:", err)
-	return exitFailed
+	var m *mistake
+	if !errors.As(err, &m) {
+		return exitFailed
+	}
+	if m.hint != "" {
+		fmt.Fprintln(p.Stderr, "hint:", m.hint)
+	}
+	return exitUsage
 }
 
 // run opens the engine, serves it and closes it.

@@ -1,0 +1,86 @@
+package daemon
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// mistake is one in the command line, told as endoscope tells its own.
+type mistake struct{ msg, hint string }
+
+func (m *mistake) Error() string { return m.msg }
+
+func mistakef(hint, format string, args ...any) error {
+	return &mistake{fmt.Sprintf(format, args...), hint}
+}
+
+// newFlags are the flags of the program, or of a command of it.
+func newFlags(name string) *flag.FlagSet {
+	return flag.NewFlagSet(strings.TrimSpace("endoscoped "+name), flag.ContinueOnError)
+}
+
+// parseFlags reads flags before, between and after n other arguments, which it returns.
+// Errors are *mistake, or flag.ErrHelp. FlagSet.Parse would print errors of its own, in
+// words of its own.
+func parseFlags(f *flag.FlagSet, args []string, n int) (rest []string, err error) {
+	for len(args) > 0 {
+		arg := args[0]
+		args = args[1:]
+		switch {
+		case arg == "--":
+			rest, args = append(rest, args...), nil
+		case arg == "-h" || arg == "-help" || arg == "--help":
+			return nil, flag.ErrHelp
+		case len(arg) > 1 && arg[0] == '-':
+			if args, err = parseFlag(f, arg, args); err != nil {
+				return nil, err
+			}
+		default:
+			rest = append(rest, arg)
+		}
+	}
+	if len(rest) > n {
+		return nil, mistakef(f.Name()+" --help says what it takes", "what is %q?", rest[n])
+	}
+	return rest, nil
+}
+
+// parseFlag reads one flag, whose value may be the next argument. It returns the
+// arguments that are left.
+func parseFlag(f *flag.FlagSet, arg string, args []string) ([]string, error) {
+	name, value, attached := strings.Cut(strings.TrimPrefix(arg[1:], "-"), "=")
+	fl := f.Lookup(name)
+	if fl == nil {
+		return nil, mistakef(f.Name()+" --help lists the flags", "there is no flag --%s", name)
+	}
+	kind, _ := flag.UnquoteUsage(fl)
+	if kind == "" { // a switch
+		if attached {
+			return nil, mistakef("", "--%s takes no value", name)
+		}
+		return args, fl.Value.Set("true")
+	}
+	if !attached && len(args) > 0 {
+		value, args = args[0], args[1:]
+	}
+	if value == "" {
+		return nil, mistakef(f.Name()+" --help lists the flags", "--%s needs a value (%s)", name, strings.ToUpper(kind))
+	}
+	if fl.Value.Set(value) != nil {
+		return nil, mistakef(fmt.Sprintf("--%s %s", name, fl.DefValue), "--%s takes a %s, not %q", name, kind, value)
+	}
+	return args, nil
+}
+
+// printFlags lists flags.
+func printFlags(w io.Writer, f *flag.FlagSet) {
+	f.VisitAll(func(fl *flag.Flag) {
+		kind, text := flag.UnquoteUsage(fl)
+		if fl.DefValue != "" && kind != "" {
+			text += fmt.Sprintf(" (default %s)", fl.DefValue)
+		}
+		fmt.Fprintf(w, "  --%s\n        %s\n", strings.TrimSpace(fl.Name+" "+strings.ToUpper(kind)), text)
+	})
+}

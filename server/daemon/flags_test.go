@@ -1,0 +1,56 @@
+package daemon
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// A mistake in the command line is one line in the user's words, and a hint where one
+// helps, as endoscope's are; nothing is served.
+func TestMistakes(t *testing.T) {
+	const help = "hint: endoscoped --help lists the flags\n"
+	const token = "hint: endoscoped token add USER [--expires 90d] | list | revoke ID\n"
+	for _, c := range []struct{ line, want string }{
+		{"--nope", "error: there is no flag --nope\n" + help},
+		{"-nope=3", "error: there is no flag --nope\n" + help},
+		{"--listen", "error: --listen needs a value (HOST:PORT)\n" + help},
+		{"--listen=", "error: --listen needs a value (HOST:PORT)\n" + help},
+		{"--listen :0 --client-timeout soon", "error: --client-timeout takes a duration, not \"soon\"\nhint: --client-timeout 10s\n"},
+		{"--listen :0 --client-timeout 1ms", "error: --client-timeout needs a second or more\nhint: --client-timeout 10s\n"},
+		{"--insecure=maybe", "error: --insecure takes no value\n"},
+		{"", "error: --listen or --unix says where to listen\nhint: endoscoped --listen HOST:PORT, or endoscoped --unix PATH\n"},
+		{"tokn list", "error: what is \"list\"?\nhint: endoscoped --help says what it takes\n"},
+		{"tokn", "error: what is \"tokn\"?\nhint: did you mean token?\n"},
+		{"token", "error: endoscoped token needs add, list or revoke\n" + token},
+		{"token ad", "error: what is \"ad\"?\n" + token},
+		{"token add", "error: endoscoped token add needs a USER\n" + token},
+		{"token list x", "error: what is \"x\"?\n" + token},
+		{"token add x --nope", "error: there is no flag --nope\nhint: endoscoped token --help lists the flags\n"},
+		{"cert", "error: endoscoped cert needs a USER\nhint: endoscoped cert USER\n"},
+		{"cert a b", "error: what is \"b\"?\nhint: endoscoped cert --help says what it takes\n"},
+		{"init --host", "error: --host needs a value (NAME)\nhint: endoscoped init --help lists the flags\n"},
+	} {
+		var out, msg bytes.Buffer
+		if code := (Program{Stdout: &out, Stderr: &msg}).Run(t.Context(), strings.Fields(c.line)); code != exitUsage || msg.String() != c.want || out.Len() > 0 {
+			t.Errorf("%s: exit code %d, output %q: %s", c.line, code, out.String(), msg.String())
+		}
+	}
+}
+
+// Help is what was asked for: it goes to the standard output.
+func TestHelp(t *testing.T) {
+	for line, want := range map[string]string{
+		"--help":              "  --listen HOST:PORT\n",
+		"-h":                  "\n        end the queries of clients that are silent this long (default 10s)\n",
+		"--listen :0 --help":  "  --insecure\n",
+		"token --help":        "usage: endoscoped token add USER [--expires 90d] | list | revoke ID\n",
+		"cert alice --help":   "  --config DIRECTORY\n",
+		"init --host a -help": "  --client USER\n",
+	} {
+		var out, msg bytes.Buffer
+		if code := (Program{Stdout: &out, Stderr: &msg}).Run(t.Context(), strings.Fields(line)); code != exitDone || msg.Len() > 0 || !strings.Contains(out.String(), want) {
+			t.Errorf("%s: exit code %d, %s\noutput %s", line, code, msg.String(), out.String())
+		}
+	}
+}
