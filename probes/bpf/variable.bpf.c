@@ -3,8 +3,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Writes to variables: a hardware watchpoint traps after the instruction that has
- * written, and this program reads what is there now. It runs in the context of the
+ * written, and these programs read what is there now. They run in the context of the
  * thread that wrote, whose page is there: nothing is waited for.
+ *
+ * A variable may be reached by pointers, which have watchpoints as well. A write to one
+ * of them is a write to the variable, whose value is then what lies where it leads now;
+ * user space has the watchpoints behind it follow.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -13,12 +17,22 @@ char LICENSE[] SEC("license") = "GPL";
 
 #define TICK 10000000 /* ns of one of /proc/PID/stat's (USER_HZ) */
 
+/* What is known of a variable at a write. */
+enum {
+	PRESENT,
+	ABSENT,     /* a pointer on the way is null, or a slice too short */
+	UNREADABLE, /* a pointer on the way leads to where nothing can be read */
+};
+
 struct write {
 	__u64 time;  /* boot clock, ns */
 	__u64 ip;    /* of the next instruction */
-	__u64 addr;  /* of the variable */
 	__u64 value; /* its bytes, the first in the lowest; those behind it are 0 */
 	__u32 tgid, tid;
+	__u32 variable; /* of the process */
+	__u8 state;
+	__u8 moved; /* it was a pointer on the way that was written */
+	__u16 pad;
 	char comm[16];
 };
 
@@ -32,12 +46,7 @@ struct write_text {
 };
 
 const struct write_text *const type_write_text __attribute__((unused)) = 0;
-
-/* How a variable is read. */
-struct reading {
-	__u32 size; /* bytes that are watched */
-	__u32 kind;
-};
+const struct write *const type_write __attribute__((unused)) = 0;
 
 enum {
 	NUMBER,
@@ -46,16 +55,37 @@ enum {
 	LENGTH,  /* the second */
 };
 
-const struct write *const type_write __attribute__((unused)) = 0;
+#define WATCHPOINTS 4 /* of a processor (x86: DR0 to DR3) */
+#define MAX_POINTERS (WATCHPOINTS - 1)
 
-/* A variable of a process. */
-struct variable {
-	__u64 addr;
-	__u32 tgid;
-	__u32 pad;
+/* Where a pointer leads to on the way to a variable. */
+struct step {
+	__u64 offset;
+	__u64 length; /* that a slice must have, whose pointer it is and whose length is beside; 0: it is none */
 };
 
-const struct variable *const type_variable __attribute__((unused)) = 0;
+/* How a variable is reached and read. */
+struct variable {
+	__u64 addr; /* of itself, or of the first pointer */
+	__u32 pointers;
+	__u32 size; /* bytes that are watched */
+	__u32 kind;
+	__u32 pad;
+	struct step steps[MAX_POINTERS];
+};
+
+struct watchpoint {
+	__u64 addr;      /* 0: it is nowhere */
+	__u64 variables; /* bit set of those whose writes it sees */
+};
+
+/* What is watched in a process. */
+struct process {
+	struct watchpoint watchpoints[WATCHPOINTS];
+	struct variable variables[WATCHPOINTS];
+};
+
+const struct process *const type_process __attribute__((unused)) = 0;
 
 /* The context of a program of a perf event (include/uapi/linux/bpf_perf_event.h). */
 struct perf_event_context {
@@ -69,14 +99,14 @@ struct {
 	__uint(max_entries, 1 << 22);
 } writes SEC(".maps");
 
-/* How each variable is read. */
+/* What is watched, by tgid. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1 << 16);
-	__type(key, struct variable);
-	__type(value, struct reading);
-} variables SEC(".maps");
+	__type(key, __u32);
+	__type(value, struct process);
+} processes SEC(".maps");
 
 /*
  * When threads began, in clock ticks, by tid, that have watchpoints of their own. Those that they
@@ -92,26 +122,72 @@ struct {
 
 volatile __u64 lost; /* writes that found no room */
 
-static __always_inline void fill(struct write *w, struct perf_event_context *ctx, const struct variable *v, __u32 tid, __u32 n)
+/* Where a variable was found. */
+struct found {
+	__u64 addr;
+	__u32 state;
+	__u32 moved;
+};
+
+/*
+ * reach goes to a variable by its pointers. It returns 0 if what has been written is not
+ * on the way: the pointers lead elsewhere by now.
+ */
+static __always_inline int reach(const struct variable *v, __u64 written, struct found *f)
 {
+	__u64 at = v->addr;
+
+	f->moved = 0;
+	for (int i = 0; i < MAX_POINTERS; i++) {
+		__u64 next, length = 0;
+		if (i >= v->pointers)
+			break;
+		f->moved |= at == written;
+		f->state = UNREADABLE;
+		if (bpf_probe_read_user(&next, 8, (void *)at))
+			return f->moved;
+		/* An element that is written itself is one, whatever the length is yet. */
+		if (v->steps[i].length && f->moved && bpf_probe_read_user(&length, 8, (void *)at + 8))
+			return f->moved;
+		f->state = ABSENT;
+		if (!next || (f->moved && length < v->steps[i].length))
+			return f->moved;
+		at = next + v->steps[i].offset;
+	}
+	f->state = PRESENT;
+	f->addr = at;
+	return f->moved || at == written;
+}
+
+static __always_inline void fill(struct write *w, struct perf_event_context *ctx, const struct variable *v, __u32 number, const struct found *f)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+	__u32 n = v->size;
+
 	w->time = bpf_ktime_get_boot_ns();
 	w->ip = ctx->regs.ip;
-	w->addr = v->addr;
 	w->value = 0;
-	w->tgid = v->tgid;
-	w->tid = tid;
+	w->tgid = id >> 32;
+	w->tid = id;
+	w->variable = number;
+	w->state = f->state;
+	w->moved = f->moved;
+	w->pad = 0;
 	bpf_get_current_comm(w->comm, sizeof(w->comm));
 	if (n > sizeof(w->value))
 		n = sizeof(w->value);
-	bpf_probe_read_user(&w->value, n, (void *)v->addr);
+	if (f->state == PRESENT && bpf_probe_read_user(&w->value, n, (void *)f->addr))
+		w->state = UNREADABLE;
 }
 
 /* read_text reads a text as it is at the write, of which the other word lies beside. */
-static __always_inline void read_text(struct write_text *w, __u32 kind)
+static __always_inline void read_text(struct write_text *w, __u32 kind, __u64 addr)
 {
 	__u64 at = w->write.value, length = 0;
 
 	w->length = ~0ULL;
+	if (w->write.state != PRESENT)
+		return;
 	if (kind == CSTRING) {
 		long n = bpf_probe_read_user_str(w->text, sizeof(w->text), (void *)at);
 		if (n > 0)
@@ -119,11 +195,11 @@ static __always_inline void read_text(struct write_text *w, __u32 kind)
 		return;
 	}
 	if (kind == POINTER) {
-		if (bpf_probe_read_user(&length, 8, (void *)w->write.addr + 8))
+		if (bpf_probe_read_user(&length, 8, (void *)addr + 8))
 			return;
 	} else {
 		length = at;
-		if (bpf_probe_read_user(&at, 8, (void *)w->write.addr - 8))
+		if (bpf_probe_read_user(&at, 8, (void *)addr - 8))
 			return;
 	}
 	__u64 n = length;
@@ -134,15 +210,42 @@ static __always_inline void read_text(struct write_text *w, __u32 kind)
 		w->length = length;
 }
 
-SEC("perf_event")
-int written(struct perf_event_context *ctx)
+/* tell makes a record of a variable at a write. */
+static __noinline void tell(struct perf_event_context *ctx, const struct variable *v, __u32 number)
+{
+	struct found f = {};
+
+	if (!reach(v, ctx->addr, &f))
+		return;
+	/* What has moved is waited for. */
+	__u64 flags = f.moved ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+	if (v->kind != NUMBER) {
+		struct write_text *t = bpf_ringbuf_reserve(&writes, sizeof(*t), 0);
+		if (!t) {
+			__sync_fetch_and_add(&lost, 1);
+			return;
+		}
+		fill(&t->write, ctx, v, number, &f);
+		read_text(t, v->kind, f.addr);
+		bpf_ringbuf_submit(t, flags);
+		return;
+	}
+	struct write *w = bpf_ringbuf_reserve(&writes, sizeof(*w), 0);
+	if (!w) {
+		__sync_fetch_and_add(&lost, 1);
+		return;
+	}
+	fill(w, ctx, v, number, &f);
+	bpf_ringbuf_submit(w, flags);
+}
+
+static __always_inline int written(struct perf_event_context *ctx, __u32 number)
 {
 	__u64 id = bpf_get_current_pid_tgid();
-	__u32 tid = id;
-	struct variable v = {.addr = ctx->addr, .tgid = id >> 32};
-	struct reading *how = bpf_map_lookup_elem(&variables, &v);
-	if (!how)
-		return 0; /* a child of a fork in between, or another program by now */
+	__u32 tid = id, tgid = id >> 32;
+	struct process *p = bpf_map_lookup_elem(&processes, &tgid);
+	if (!p || p->watchpoints[number].addr != ctx->addr)
+		return 0; /* a child of a fork in between, another program by now, or it is about to be moved */
 	/* The cookie of a watchpoint is the thread that it was set for. */
 	if (bpf_get_attach_cookie(ctx) != tid) {
 		__u64 *start = bpf_map_lookup_elem(&own, &tid);
@@ -150,23 +253,22 @@ int written(struct perf_event_context *ctx)
 		if (start && *start == task->start_boottime / TICK)
 			return 0; /* inherited, and it has one of its own */
 	}
-	if (how->kind != NUMBER) {
-		struct write_text *t = bpf_ringbuf_reserve(&writes, sizeof(*t), 0);
-		if (!t) {
-			__sync_fetch_and_add(&lost, 1);
-			return 0;
-		}
-		fill(&t->write, ctx, &v, tid, how->size);
-		read_text(t, how->kind);
-		bpf_ringbuf_submit(t, BPF_RB_NO_WAKEUP);
-		return 0;
-	}
-	struct write *w = bpf_ringbuf_reserve(&writes, sizeof(*w), 0);
-	if (!w) {
-		__sync_fetch_and_add(&lost, 1);
-		return 0;
-	}
-	fill(w, ctx, &v, tid, how->size);
-	bpf_ringbuf_submit(w, BPF_RB_NO_WAKEUP);
+	for (__u32 i = 0; i < WATCHPOINTS; i++)
+		if (p->watchpoints[number].variables >> i & 1)
+			tell(ctx, &p->variables[i], i);
 	return 0;
 }
+
+/*
+ * One program for each watchpoint of a thread, which tells which it is: a thread that
+ * inherits watchpoints has their programs, but not their cookies (perf_event_alloc in
+ * kernel/events/core.c).
+ */
+SEC("perf_event")
+int written0(struct perf_event_context *ctx) { return written(ctx, 0); }
+SEC("perf_event")
+int written1(struct perf_event_context *ctx) { return written(ctx, 1); }
+SEC("perf_event")
+int written2(struct perf_event_context *ctx) { return written(ctx, 2); }
+SEC("perf_event")
+int written3(struct perf_event_context *ctx) { return written(ctx, 3); }

@@ -13,28 +13,46 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-type VariableReading struct {
-	_    structs.HostLayout
-	Size uint32
-	Kind uint32
+type VariableProcess struct {
+	_           structs.HostLayout
+	Watchpoints [4]VariableWatchpoint
+	Variables   [4]VariableVariable
+}
+
+type VariableStep struct {
+	_      structs.HostLayout
+	Offset uint64
+	Length uint64
 }
 
 type VariableVariable struct {
-	_    structs.HostLayout
-	Addr uint64
-	Tgid uint32
-	Pad  uint32
+	_        structs.HostLayout
+	Addr     uint64
+	Pointers uint32
+	Size     uint32
+	Kind     uint32
+	Pad      uint32
+	Steps    [3]VariableStep
+}
+
+type VariableWatchpoint struct {
+	_         structs.HostLayout
+	Addr      uint64
+	Variables uint64
 }
 
 type VariableWrite struct {
-	_     structs.HostLayout
-	Time  uint64
-	Ip    uint64
-	Addr  uint64
-	Value uint64
-	Tgid  uint32
-	Tid   uint32
-	Comm  [16]int8
+	_        structs.HostLayout
+	Time     uint64
+	Ip       uint64
+	Value    uint64
+	Tgid     uint32
+	Tid      uint32
+	Variable uint32
+	State    uint8
+	Moved    uint8
+	Pad      uint16
+	Comm     [16]int8
 }
 
 type VariableWriteText struct {
@@ -49,11 +67,14 @@ type VariableWriteText struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	VariableMapOwn           = "own"
-	VariableMapVariables     = "variables"
+	VariableMapProcesses     = "processes"
 	VariableMapWrites        = "writes"
-	VariableProgWritten      = "written"
+	VariableProgWritten0     = "written0"
+	VariableProgWritten1     = "written1"
+	VariableProgWritten2     = "written2"
+	VariableProgWritten3     = "written3"
 	VariableVarLost          = "lost"
-	VariableVarTypeVariable  = "type_variable"
+	VariableVarTypeProcess   = "type_process"
 	VariableVarTypeWrite     = "type_write"
 	VariableVarTypeWriteText = "type_write_text"
 )
@@ -100,7 +121,10 @@ type VariableSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type VariableProgramSpecs struct {
-	Written *ebpf.ProgramSpec `ebpf:"written"`
+	Written0 *ebpf.ProgramSpec `ebpf:"written0"`
+	Written1 *ebpf.ProgramSpec `ebpf:"written1"`
+	Written2 *ebpf.ProgramSpec `ebpf:"written2"`
+	Written3 *ebpf.ProgramSpec `ebpf:"written3"`
 }
 
 // VariableMapSpecs contains maps before they are loaded into the kernel.
@@ -108,7 +132,7 @@ type VariableProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type VariableMapSpecs struct {
 	Own       *ebpf.MapSpec `ebpf:"own"`
-	Variables *ebpf.MapSpec `ebpf:"variables"`
+	Processes *ebpf.MapSpec `ebpf:"processes"`
 	Writes    *ebpf.MapSpec `ebpf:"writes"`
 }
 
@@ -117,7 +141,7 @@ type VariableMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type VariableVariableSpecs struct {
 	Lost          *ebpf.VariableSpec `ebpf:"lost"`
-	TypeVariable  *ebpf.VariableSpec `ebpf:"type_variable"`
+	TypeProcess   *ebpf.VariableSpec `ebpf:"type_process"`
 	TypeWrite     *ebpf.VariableSpec `ebpf:"type_write"`
 	TypeWriteText *ebpf.VariableSpec `ebpf:"type_write_text"`
 }
@@ -143,14 +167,14 @@ func (o *VariableObjects) Close() error {
 // It can be passed to LoadVariableObjects or ebpf.CollectionSpec.LoadAndAssign.
 type VariableMaps struct {
 	Own       *ebpf.Map `ebpf:"own"`
-	Variables *ebpf.Map `ebpf:"variables"`
+	Processes *ebpf.Map `ebpf:"processes"`
 	Writes    *ebpf.Map `ebpf:"writes"`
 }
 
 func (m *VariableMaps) Close() error {
 	return _VariableClose(
 		m.Own,
-		m.Variables,
+		m.Processes,
 		m.Writes,
 	)
 }
@@ -160,7 +184,7 @@ func (m *VariableMaps) Close() error {
 // It can be passed to LoadVariableObjects or ebpf.CollectionSpec.LoadAndAssign.
 type VariableVariables struct {
 	Lost          *ebpf.Variable `ebpf:"lost"`
-	TypeVariable  *ebpf.Variable `ebpf:"type_variable"`
+	TypeProcess   *ebpf.Variable `ebpf:"type_process"`
 	TypeWrite     *ebpf.Variable `ebpf:"type_write"`
 	TypeWriteText *ebpf.Variable `ebpf:"type_write_text"`
 }
@@ -169,12 +193,18 @@ type VariableVariables struct {
 //
 // It can be passed to LoadVariableObjects or ebpf.CollectionSpec.LoadAndAssign.
 type VariablePrograms struct {
-	Written *ebpf.Program `ebpf:"written"`
+	Written0 *ebpf.Program `ebpf:"written0"`
+	Written1 *ebpf.Program `ebpf:"written1"`
+	Written2 *ebpf.Program `ebpf:"written2"`
+	Written3 *ebpf.Program `ebpf:"written3"`
 }
 
 func (p *VariablePrograms) Close() error {
 	return _VariableClose(
-		p.Written,
+		p.Written0,
+		p.Written1,
+		p.Written2,
+		p.Written3,
 	)
 }
 

@@ -58,7 +58,7 @@ func startReader(ring *ring) *reader {
 func (r *reader) do(f func()) {
 	done := make(chan struct{})
 	r.commands <- func() { f(); close(done) }
-	r.ring.wake()
+	r.ring.Wake()
 	<-done
 }
 
@@ -84,7 +84,7 @@ func (r *reader) run() {
 		case f := <-r.commands:
 			f()
 		default:
-			r.ring.wait(pollInterval)
+			r.ring.Wait(pollInterval)
 		}
 	}
 }

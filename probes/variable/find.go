@@ -18,8 +18,8 @@ import (
 // place is where a variable is and how it is read.
 type place struct {
 	addr uint64 // as the file numbers it
-	// follow: each time, the 8 bytes at the address, with this added, are the next one
-	follow []uint64
+	// follow: each time, the 8 bytes at the address, with an offset added, are the next one
+	follow []step
 	form   form
 }
 
@@ -58,7 +58,7 @@ func (p *program) find(name string) (pl place, err error) {
 		addr, t, err := p.whole(head)
 		switch {
 		case err == nil && t != nil:
-			return part(addr, t, name[len(head):])
+			return part(addr, t, name, len(head))
 		case err == nil && head == name:
 			return p.symbol(name)
 		case err == nil:
@@ -269,55 +269,87 @@ func (p *program) address(e *dwarf.Entry, base int64) (addr uint64, known bool, 
 // maxFollow is how many pointers a value may be away.
 const maxFollow = 8
 
-// part is the part of a variable that is reached by fields, indexes and pointers.
-func part(addr uint64, t dwarf.Type, path string) (place, error) {
+// part is the part of a variable that is reached by fields, indexes and pointers: what
+// name has from a place on.
+func part(addr uint64, t dwarf.Type, name string, from int) (place, error) {
 	pl := place{addr: addr}
 	last := &pl.addr // to which offsets are added
-	for path != "" {
-		t = plain(t)
-		if p, ok := t.(*dwarf.PtrType); ok && path[0] != '[' {
-			if len(pl.follow) == maxFollow {
-				return pl, errors.New("it is too many pointers away")
-			}
-			pl.follow = append(pl.follow, 0)
-			last = &pl.follow[len(pl.follow)-1]
-			t = plain(p.Type)
+	follow := func(path string) (*step, error) {
+		if len(pl.follow) == maxFollow {
+			return nil, errors.New("it is too many pointers away")
 		}
-		if index, rest, ok := cutIndex(path); ok {
+		pl.follow = append(pl.follow, step{pointer: strings.TrimSuffix(name, path)})
+		return &pl.follow[len(pl.follow)-1], nil
+	}
+	for path := name[from:]; path != ""; {
+		t = plain(t)
+		index, rest, indexed := cutIndex(path)
+		if pointer, elem, ok := pointed(t); ok && (indexed || pointer) {
+			next, err := follow(path)
+			if err != nil {
+				return place{}, err
+			}
+			last, t = &next.offset, plain(elem)
+			if indexed {
+				if t.Size() <= 0 {
+					return place{}, fmt.Errorf("%s leads to nothing that has elements", strings.TrimSuffix(name, path))
+				}
+				*last, path = uint64(index*t.Size()), rest
+				if !pointer {
+					next.length = uint64(index) + 1
+				}
+				continue
+			}
+		}
+		if indexed {
 			array, isArray := t.(*dwarf.ArrayType)
 			if !isArray {
 				return place{}, fmt.Errorf("%s is no array", spelled(t))
 			}
-			if index >= array.Count {
+			if index >= array.Count && array.Count > 0 || index >= array.Count && len(pl.follow) == 0 {
 				return place{}, fmt.Errorf("the array has %d elements", max(array.Count, 0))
 			}
 			*last += uint64(index * array.Type.Size())
 			t, path = array.Type, rest
 			continue
 		}
-		name := strings.TrimPrefix(strings.TrimPrefix(path, "."), "->")
-		rest := ""
-		if end := strings.IndexAny(name, ".[-"); end >= 0 {
-			name, rest = name[:end], name[end:]
+		own, after := strings.TrimPrefix(strings.TrimPrefix(path, "."), "->"), ""
+		if end := strings.IndexAny(own, ".[-"); end >= 0 {
+			own, after = own[:end], own[end:]
 		}
 		record, isStruct := t.(*dwarf.StructType)
 		if !isStruct {
 			return place{}, fmt.Errorf("%s has no fields", spelled(t))
 		}
 		left := maxVisited
-		offset, field, ok := fieldOf(record, name, &left)
+		offset, field, ok := fieldOf(record, own, &left)
 		if !ok {
-			return place{}, fmt.Errorf("%s has no field %s%s", record.StructName, name, fieldNames(record))
+			return place{}, fmt.Errorf("%s has no field %s%s", record.StructName, own, fieldNames(record))
 		}
 		if field.BitSize != 0 {
-			return place{}, fmt.Errorf("%s is a bit field, and only whole bytes are observed", name)
+			return place{}, fmt.Errorf("%s is a bit field, and only whole bytes are observed", own)
 		}
 		*last += uint64(offset)
-		t, path = field.Type, rest
+		t, path = field.Type, after
 	}
 	var err error
 	pl.form, err = formOf(t)
 	return pl, err
+}
+
+// pointed is what a pointer leads to, or a slice of Go.
+func pointed(t dwarf.Type) (isPointer bool, elem dwarf.Type, ok bool) {
+	switch t := t.(type) {
+	case *dwarf.PtrType:
+		return true, t.Type, true
+	case *dwarf.StructType:
+		if len(t.Field) == 3 && t.Field[0].Name == "array" && t.Field[1].Name == "len" && t.Field[2].Name == "cap" {
+			if p, isPointer := plain(t.Field[0].Type).(*dwarf.PtrType); isPointer && t.ByteSize == sliceSize {
+				return false, p.Type, true
+			}
+		}
+	}
+	return false, nil, false
 }
 
 // maxChain is how many types may lead to each other until one has a form of its own.

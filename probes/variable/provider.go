@@ -97,6 +97,7 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	if s.watcher, err = newWatcher(); err != nil {
 		return nil, placed(err, spec)
 	}
+	s.notices = s.followed()
 	return &watched{source: s}, nil
 }
 
@@ -153,29 +154,6 @@ func about(err, notLocal error, p process.Process, wanted, functions []plan.Cons
 			WithHint("a variable of a function is asked for with the function: AND function_name = '...'")
 	}
 	return plan.Errorf(start, stop, "process %d (%s): %v", p.PID, p.Comm, err)
-}
-
-// watchable reports why a watchpoint cannot be set.
-func watchable(s *subject) error {
-	for _, v := range s.variables {
-		if len(v.follow) > 0 {
-			return unwatchable(v, "it is reached by a pointer, which may point elsewhere later")
-		}
-		addr, size := v.watched()
-		switch size {
-		case 1, 2, 4, 8:
-			if addr%uint64(size) != 0 {
-				return unwatchable(v, "it lies across two words")
-			}
-		default:
-			return unwatchable(v, "a watchpoint covers 1, 2, 4 or 8 bytes")
-		}
-	}
-	return nil
-}
-
-func unwatchable(v observed, why string) error {
-	return &nameError{v.name, fmt.Errorf("%s cannot be watched: %s (SAMPLE(%s, 10ms) reads it)", v.name, why, Stream)}
 }
 
 // nameError is about a variable that was asked for.

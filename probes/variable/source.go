@@ -126,6 +126,7 @@ func (s *source) refresh(now time.Time, sink probes.Sink) bool {
 		return true
 	}
 	s.scanned = now
+	s.unsettle() // what the kernel writes to pointers is not seen
 	changed := s.forget(sink)
 	all, err := s.candidates()
 	if err != nil {
@@ -252,6 +253,7 @@ func (s *source) subject(p process.Process) (one *subject, err error) {
 	}
 	if one, err = newSubject(p, s.names, s.modules, s.layouts); err == nil {
 		one.writers.cache = &s.provider.cache
+		one.watch = newWatch(one.variables)
 	}
 	return one, err
 }
@@ -264,12 +266,18 @@ func (s *source) watch(one *subject) error {
 	if err := watchable(one); err != nil {
 		return err
 	}
-	variables := make([]located, len(one.variables))
-	for i, v := range one.variables {
-		addr, size := v.watched()
-		variables[i] = located{addr, size, v.form.kind}
+	at, _, ok := one.watch.locate(one.memory)
+	if !ok {
+		return errNoImage
 	}
-	if err := s.watcher.add(one.process.PID, variables); err != nil {
+	one.watch.at = at
+	if err := s.watcher.add(one); err != nil {
+		return err
+	}
+	// A pointer may have changed before it was watched.
+	one.watch.unsettled = true
+	if _, _, err := s.follow(one); err != nil {
+		s.watcher.remove(one.process.PID)
 		return err
 	}
 	if !one.image.runs(one.process.PID) {
@@ -293,8 +301,21 @@ func (s *watched) Sites() []probes.Site {
 		return s.tracer.sites()
 	}
 	var sites []probes.Site
+	site := func(name, kind string) {
+		sites = append(sites, probes.Site{Provider: "variable", Function: name, Method: "watchpoint", Kind: kind, CostNs: watchNs, Estimated: true})
+	}
+	for _, one := range s.subjects {
+		for _, p := range one.watch.points {
+			kind := "hardware watchpoint, each thread"
+			if p.pointer {
+				kind += ": pointer on the way"
+			}
+			site(p.name, kind)
+		}
+		return sites
+	}
 	for _, name := range s.names {
-		sites = append(sites, probes.Site{Provider: "variable", Function: name, Method: "watchpoint", Kind: "hardware watchpoint, each thread", CostNs: watchNs, Estimated: true})
+		site(name, "hardware watchpoint, each thread")
 	}
 	return sites
 }
@@ -325,8 +346,13 @@ func (s *watched) run(ctx context.Context, sink probes.Sink) error {
 	timer := time.NewTicker(poll)
 	defer timer.Stop()
 	for {
+		if s.watcher != nil {
+			s.watcher.waiter.Wait(poll) // or until a pointer has changed
+		} else {
+			<-timer.C
+		}
 		select {
-		case <-timer.C:
+		default:
 		case <-s.stop:
 			for pid := range s.subjects {
 				s.remove(pid) // what was written until now is given
@@ -346,12 +372,18 @@ func (s *watched) run(ctx context.Context, sink probes.Sink) error {
 	}
 }
 
-// drain makes rows of the writes in the ring.
+// drain makes rows of the writes in the ring, and has watchpoints follow what they say.
 func (s *source) drain(sink probes.Sink) {
 	if s.tracer != nil {
 		s.tracer.drain(s.subjects, s.rows, sink)
 		return
 	}
+	s.collect(sink)
+	s.settle(sink)
+}
+
+// collect makes rows of the writes in the ring.
+func (s *source) collect(sink probes.Sink) {
 	missed := uint64(0)
 	give := func(record []byte) {
 		if !s.give(record) {
@@ -377,6 +409,7 @@ func (s *source) drain(sink probes.Sink) {
 	if n := w.lost(); n > w.told {
 		sink.Lost(ringFull, n-w.told)
 		w.told = n
+		s.unsettle()
 	}
 	if w.unsure > 0 {
 		sink.Count(unsure, w.unsure)
@@ -394,10 +427,14 @@ func (s *source) give(record []byte) bool {
 	if one == nil {
 		return false
 	}
-	for _, v := range one.variables {
-		if addr, _ := v.watched(); addr != w.Addr {
-			continue
-		}
+	if int(w.Variable) >= len(one.variables) {
+		return false
+	}
+	v := &one.variables[w.Variable]
+	one.watch.unsettled = one.watch.unsettled || w.Moved != 0
+	var has value
+	switch state(w.State) {
+	case present:
 		if readings[v.form.kind] != 0 && len(record) >= int(unsafe.Sizeof(bpf.VariableWriteText{})) {
 			switch t := (*bpf.VariableWriteText)(unsafe.Pointer(&record[0])); {
 			case t.Length == ^uint64(0) && w.Value != 0:
@@ -407,12 +444,22 @@ func (s *source) give(record []byte) bool {
 			}
 		}
 		bytes := (*[8]byte)(unsafe.Pointer(&w.Value))[:]
-		s.rows.add(&observation{time: int64(w.Time), subject: one, name: v.name, module: v.module, value: v.form.written(bytes, record),
-			tid: int(w.Tid), threadName: unix.ByteSliceToString(unsafe.Slice((*byte)(unsafe.Pointer(&w.Comm)), len(w.Comm))),
-			function: one.writers.function(one.process.PID, w.Ip)})
-		return true
+		has = v.form.written(bytes, record)
+	case unreadable:
+		s.failed++
 	}
-	return false
+	one.watch.last[w.Variable] = last{int64(w.Time), has}
+	s.rows.add(&observation{time: int64(w.Time), subject: one, name: v.name, module: v.module, value: has,
+		tid: int(w.Tid), threadName: unix.ByteSliceToString(unsafe.Slice((*byte)(unsafe.Pointer(&w.Comm)), len(w.Comm))),
+		function: one.writers.function(one.process.PID, w.Ip)})
+	return true
+}
+
+// unsettle has watchpoints follow their pointers, though no write to these has been seen.
+func (s *source) unsettle() {
+	for _, one := range s.subjects {
+		one.watch.unsettled = one.watch.follows()
+	}
 }
 
 // sampled is a source of samples.
@@ -484,9 +531,11 @@ func (s *source) sample(sink probes.Sink) {
 	failed := uint64(0)
 	for _, one := range s.subjects {
 		for _, v := range one.variables {
-			value, ok := v.read(one.memory)
-			if !ok {
+			value, is := v.read(one.memory)
+			if is == unknown || is == unreadable {
 				failed++
+			}
+			if is == unknown {
 				continue
 			}
 			s.rows.add(&observation{time: s.clock(), subject: one, name: v.name, module: v.module, value: value})

@@ -148,8 +148,8 @@ func TestLetGo(t *testing.T) {
 		}
 		return n
 	}
-	if variables, threads := entries(bpf.VariableMapVariables), entries(bpf.VariableMapOwn); variables != 2 || threads != 2 {
-		t.Errorf("%d variables and %d threads are watched", variables, threads)
+	if processes, threads := entries(bpf.VariableMapProcesses), entries(bpf.VariableMapOwn); processes != 1 || threads != 2 {
+		t.Errorf("%d processes and %d threads are watched", processes, threads)
 	}
 	// Another process has the number of one of the threads by now.
 	own, reused := s.watcher.objects.Maps[bpf.VariableMapOwn], uint32(r.pid)
@@ -163,7 +163,7 @@ func TestLetGo(t *testing.T) {
 	if len(got.rows) != 0 || !maps.Equal(got.lost, map[string]uint64{orphaned: 1}) {
 		t.Errorf("rows %v, lost %v", got.rows, got.lost)
 	}
-	if variables, threads := entries(bpf.VariableMapVariables), entries(bpf.VariableMapOwn); variables != 0 || threads != 1 {
-		t.Errorf("%d variables and %d threads are left", variables, threads)
+	if processes, threads := entries(bpf.VariableMapProcesses), entries(bpf.VariableMapOwn); processes != 0 || threads != 1 {
+		t.Errorf("%d processes and %d threads are left", processes, threads)
 	}
 }

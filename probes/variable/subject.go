@@ -2,7 +2,6 @@ package variable
 
 import (
 	"debug/elf"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -17,6 +16,7 @@ type subject struct {
 	process   process.Process
 	image     image // in which the variables are
 	variables []observed
+	watch     watch
 	writers   writers
 	traced    []tracedPart // whose functions have the variables
 }
@@ -26,42 +26,8 @@ type observed struct {
 	name   string // as it was asked for
 	module string
 	addr   uint64 // in the process
-	follow []uint64
+	follow []step
 	form   form
-}
-
-// watched are the bytes of a variable whose writes are rows: all, but of a text that has a
-// pointer and a length the one that is written last.
-func (o *observed) watched() (addr uint64, size int) {
-	addr, size = o.addr, o.form.size
-	switch o.form.kind {
-	case goString:
-		size = 8
-	case cppString:
-		addr, size = addr+8, 8
-	}
-	return addr, size
-}
-
-// read reads the variable; false if it cannot be. A pointer on the way that is NULL leaves
-// it without a value.
-func (o *observed) read(memory func(addr uint64, n int) []byte) (v value, ok bool) {
-	at := o.addr
-	for _, offset := range o.follow {
-		b := memory(at, 8)
-		if b == nil {
-			return v, false
-		}
-		if at = binary.LittleEndian.Uint64(b); at == 0 {
-			return v, true
-		}
-		at += offset
-	}
-	b := memory(at, o.form.size)
-	if b == nil {
-		return v, false
-	}
-	return o.form.read(b, memory), true
 }
 
 // errNoVariable is of processes that have no variable of a name, which follows.

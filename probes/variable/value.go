@@ -49,6 +49,13 @@ type value struct {
 	isText   bool
 }
 
+// equal reports whether values are the same, as what is not a number is as well.
+func (v value) equal(w value) bool {
+	same := math.Float64bits(v.real) == math.Float64bits(w.real)
+	v.real, w.real = 0, 0
+	return same && v == w
+}
+
 // formOf is how a variable of a type is read; an error in the user's words if that
 // cannot be.
 func formOf(t dwarf.Type) (form, error) {

@@ -33,6 +33,7 @@ const (
 type watcher struct {
 	objects *ebpf.Collection
 	ring    *ringbuf.Ring
+	waiter  *ringbuf.Waiter
 	links   map[int]*links // by process
 	told    uint64         // writes that found no room, of which the sink knows
 	unsure  uint64         // threads of which it is not known whether they are watched
@@ -40,9 +41,9 @@ type watcher struct {
 
 // links are what is kept of a process that is watched.
 type links struct {
-	fds     []int                  // of the links, and of what else is kept open
-	keys    []bpf.VariableVariable // of the map variables
-	threads map[int]uint64         // of the map own: when they began, by tid
+	fds     []int             // of the links, and of what else is kept open
+	moving  [maxWatched][]int // the events of watchpoints that follow pointers
+	threads map[int]uint64    // of the map own: when they began, by tid
 }
 
 // newWatcher loads the program. Nothing is watched yet.
@@ -56,6 +57,11 @@ func newWatcher() (*watcher, error) {
 		return nil, refuseLoad(err)
 	}
 	if w.ring, err = ringbuf.Map(w.objects.Maps[bpf.VariableMapWrites].FD(), ringBytes); err != nil {
+		w.objects.Close()
+		return nil, err
+	}
+	if w.waiter, err = ringbuf.NewWaiter(w.objects.Maps[bpf.VariableMapWrites].FD()); err != nil {
+		w.ring.Unmap()
 		w.objects.Close()
 		return nil, err
 	}
@@ -77,6 +83,7 @@ func (w *watcher) close() {
 	for pid := range w.links {
 		w.remove(pid)
 	}
+	w.waiter.Close()
 	w.ring.Unmap()
 	w.objects.Close()
 }
@@ -87,19 +94,13 @@ func (w *watcher) lost() (n uint64) {
 	return n
 }
 
-// located is a variable in a process.
-type located struct {
-	addr uint64
-	size int
-	kind kind
-}
-
-// readings are the kinds of struct reading in variable.bpf.c.
+// readings are the kinds of struct variable in variable.bpf.c.
 var readings = map[kind]uint32{cString: 1, goString: 2, cppString: 3}
 
-// add watches variables in all threads that a process has, and in those that they
-// make. Either all are watched when it returns, or none.
-func (w *watcher) add(pid int, variables []located) (err error) {
+// add watches the variables of a process in all threads that it has, and in those that
+// they make. Either all are watched when it returns, or none.
+func (w *watcher) add(one *subject) (err error) {
+	pid := one.process.PID
 	defer func() {
 		if err != nil {
 			w.remove(pid)
@@ -107,20 +108,18 @@ func (w *watcher) add(pid int, variables []located) (err error) {
 	}()
 	kept := &links{threads: map[int]uint64{}}
 	w.links[pid] = kept
-	for _, v := range variables {
-		key := bpf.VariableVariable{Addr: v.addr, Tgid: uint32(pid)}
-		if err := w.objects.Maps[bpf.VariableMapVariables].Put(key, bpf.VariableReading{Size: uint32(v.size), Kind: readings[v.kind]}); err != nil {
-			return fmt.Errorf("watching process %d: %w", pid, err)
-		}
-		kept.keys = append(kept.keys, key)
+	if err := w.put(one); err != nil {
+		return err
 	}
 	// Threads that are made meanwhile inherit the watchpoints of those that make
 	// them, if these have theirs already: the program tells which is which. None
 	// works until all are set.
-	var events []int
+	var events []watchEvent
 	defer func() {
-		for _, fd := range events {
-			unix.Close(fd) // its link keeps it
+		for _, e := range events {
+			if one.watch.points[e.point].parent < 0 {
+				unix.Close(e.fd) // its link keeps it
+			}
 		}
 	}()
 	done := kept.threads
@@ -145,7 +144,7 @@ func (w *watcher) add(pid int, variables []located) (err error) {
 			if !ok {
 				continue // it has ended
 			}
-			made, err := w.thread(pid, tid, variables)
+			made, err := w.thread(pid, tid, &one.watch)
 			events = append(events, made...)
 			if errors.Is(err, unix.ESRCH) {
 				continue
@@ -159,9 +158,58 @@ func (w *watcher) add(pid int, variables []located) (err error) {
 			done[tid] = start
 		}
 	}
-	for _, fd := range events {
-		if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_ENABLE, 0); err != nil {
+	for _, e := range events {
+		if one.watch.at[e.point] == 0 {
+			continue
+		}
+		if err := unix.IoctlSetInt(e.fd, unix.PERF_EVENT_IOC_ENABLE, 0); err != nil {
 			return fmt.Errorf("watching process %d: %w", pid, err)
+		}
+	}
+	return nil
+}
+
+// put tells the programs where the watchpoints of a process are.
+func (w *watcher) put(one *subject) error {
+	if err := w.objects.Maps[bpf.VariableMapProcesses].Put(uint32(one.process.PID), one.watch.process(one.variables)); err != nil {
+		return fmt.Errorf("watching process %d: %w", one.process.PID, err)
+	}
+	return nil
+}
+
+// move has watchpoints of a process follow their pointers, in all its threads: the kernel
+// changes those with them that threads have inherited (perf_event_modify_attr in
+// kernel/events/core.c). Those of a thread that is made meanwhile may stay where they were.
+func (w *watcher) move(one *subject, at []uint64) error {
+	pid := one.process.PID
+	before, _ := threads(pid) // none: it has ended
+	was := one.watch.at
+	one.watch.at = at
+	if err := w.put(one); err != nil {
+		return err
+	}
+	for i, events := range w.links[pid].moving {
+		if i >= len(at) || at[i] == was[i] {
+			continue
+		}
+		attr := one.watch.attr(i)
+		attr.Bits &^= unix.PerfBitDisabled
+		for _, fd := range events {
+			var err error
+			if at[i] == 0 {
+				err = unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_DISABLE, 0)
+			} else if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.PERF_EVENT_IOC_MODIFY_ATTRIBUTES, uintptr(unsafe.Pointer(&attr))); errno != 0 {
+				err = errno
+			}
+			if err != nil {
+				return fmt.Errorf("watching process %d: %w", pid, err)
+			}
+		}
+	}
+	after, _ := threads(pid)
+	for _, tid := range after {
+		if !slices.Contains(before, tid) {
+			w.unsure++
 		}
 	}
 	return nil
@@ -176,9 +224,12 @@ func (w *watcher) remove(pid int) {
 	for _, fd := range kept.fds {
 		unix.Close(fd)
 	}
-	for _, key := range kept.keys {
-		_ = w.objects.Maps[bpf.VariableMapVariables].Delete(key) // it is there
+	for _, events := range kept.moving {
+		for _, fd := range events {
+			unix.Close(fd)
+		}
 	}
+	_ = w.objects.Maps[bpf.VariableMapProcesses].Delete(uint32(pid)) // it is there
 	own := w.objects.Maps[bpf.VariableMapOwn]
 	for tid, start := range kept.threads {
 		var now uint64 // a thread of another process has the number by now, if it differs
@@ -202,7 +253,7 @@ const (
 // instead of setting the processor anew at a switch from one to the other
 // (perf_event_context_sched_out in kernel/events/core.c), and it would no longer be
 // known whose a watchpoint is.
-func (w *watcher) thread(pid, tid int, variables []located) (events []int, err error) {
+func (w *watcher) thread(pid, tid int, points *watch) (events []watchEvent, err error) {
 	dummy := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})), Bits: unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv}
 	own, err := unix.PerfEventOpen(&dummy, tid, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
 	if err != nil {
@@ -210,28 +261,47 @@ func (w *watcher) thread(pid, tid int, variables []located) (events []int, err e
 	}
 	kept := w.links[pid]
 	kept.fds = append(kept.fds, own)
-	for _, v := range variables {
-		attr := unix.PerfEventAttr{
-			Type:    unix.PERF_TYPE_BREAKPOINT,
-			Size:    uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
-			Sample:  1,
-			Bits:    unix.PerfBitDisabled | unix.PerfBitInherit | unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv | inheritThread | removeOnExec,
-			Bp_type: 2, // HW_BREAKPOINT_W
-			Ext1:    v.addr,
-			Ext2:    uint64(v.size),
-		}
+	for i, p := range points.points {
+		attr := points.attr(i)
 		fd, err := unix.PerfEventOpen(&attr, tid, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
 		if err != nil {
 			return events, refuseWatch(pid, err)
 		}
-		events = append(events, fd)
-		link, err := linkEvent(w.objects.Programs[bpf.VariableProgWritten], fd, uint64(tid))
+		events = append(events, watchEvent{i, fd})
+		if p.parent >= 0 {
+			kept.moving[i] = append(kept.moving[i], fd)
+		}
+		link, err := linkEvent(w.objects.Programs[programs[i]], fd, uint64(tid))
 		if err != nil {
 			return events, fmt.Errorf("watching process %d: %w", pid, err)
 		}
 		kept.fds = append(kept.fds, link)
 	}
 	return events, nil
+}
+
+// watchEvent is the perf event of a watchpoint in a thread.
+type watchEvent struct{ point, fd int }
+
+// programs are those of variable.bpf.c, by the number of the watchpoint.
+var programs = [maxWatched]string{bpf.VariableProgWritten0, bpf.VariableProgWritten1, bpf.VariableProgWritten2, bpf.VariableProgWritten3}
+
+// attr is what the kernel is asked for a watchpoint. One that is nowhere is where its first
+// pointer is, and does not work: the processor's is its own all the same.
+func (w *watch) attr(i int) unix.PerfEventAttr {
+	at := w.at[i]
+	if at == 0 {
+		at = w.root(i)
+	}
+	return unix.PerfEventAttr{
+		Type:    unix.PERF_TYPE_BREAKPOINT,
+		Size:    uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+		Sample:  1,
+		Bits:    unix.PerfBitDisabled | unix.PerfBitInherit | unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv | inheritThread | removeOnExec,
+		Bp_type: 2, // HW_BREAKPOINT_W
+		Ext1:    at,
+		Ext2:    uint64(w.points[i].size),
+	}
 }
 
 func refuseWatch(pid int, err error) error {

@@ -1,0 +1,3 @@
+module gopointers
+
+go 1.23

@@ -1,0 +1,198 @@
+package variable
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"endoscope/probes/bpf"
+)
+
+// watchpoint is one of the processor's: on a variable, or on a pointer on the way to one.
+type watchpoint struct {
+	parent    int    // that of the pointer that leads here; -1: it has an address for good
+	step      step   // of that pointer; of none: offset is the address
+	size      int    // bytes
+	name      string // of what is watched
+	pointer   bool   // on the way to something
+	variables uint64 // bit set of those whose writes it sees
+}
+
+// watch are the watchpoints of a process, each behind those of the pointers that lead to
+// it. Variables share those of the pointers that they have in common.
+type watch struct {
+	points    []watchpoint
+	at        []uint64 // where they are; 0: nowhere
+	last      []last   // by variable
+	unsettled bool     // they may not be where the pointers lead
+}
+
+// last is what a variable was last told to have.
+type last struct {
+	time  int64 // boot clock; 0: nothing was told
+	value value
+}
+
+func newWatch(variables []observed) (w watch) {
+	w.last = make([]last, len(variables))
+	for i, v := range variables {
+		parent := -1
+		for k := range len(v.follow) + 1 {
+			p := watchpoint{parent: parent, step: step{offset: v.addr}, size: 8, variables: 1 << i}
+			if k > 0 {
+				p.step = v.follow[k-1]
+			}
+			if k < len(v.follow) {
+				p.name, p.pointer = v.follow[k].pointer, true
+			} else {
+				offset, size := v.watched()
+				p.name, p.size = v.name, size
+				p.step.offset += offset
+			}
+			parent = w.add(p)
+		}
+	}
+	w.at = make([]uint64, len(w.points))
+	return w
+}
+
+// add is the number of a watchpoint.
+func (w *watch) add(p watchpoint) int {
+	for i := range w.points {
+		if have := &w.points[i]; have.parent == p.parent && have.step.offset == p.step.offset && have.step.length == p.step.length && have.size == p.size {
+			have.variables |= p.variables
+			have.pointer = have.pointer || p.pointer
+			return i
+		}
+	}
+	w.points = append(w.points, p)
+	return len(w.points) - 1
+}
+
+// watched are the bytes of a variable whose writes are rows, by where they begin in it: all,
+// but of a text that has a pointer and a length the one that is written last.
+func (o *observed) watched() (offset uint64, size int) {
+	switch o.form.kind {
+	case goString:
+		return 0, 8
+	case cppString:
+		return 8, 8
+	}
+	return 0, o.form.size
+}
+
+// follows reports whether watchpoints move with pointers.
+func (w *watch) follows() bool {
+	return slices.ContainsFunc(w.points, func(p watchpoint) bool { return p.parent >= 0 })
+}
+
+// userSpace is where the memory of processes ends.
+const userSpace = 1 << 47
+
+// locate is where the watchpoints belong: where the pointers lead now. skewed are those
+// that cannot be set, because what is there lies across two words. ok is false if a first
+// pointer cannot be read: the process has ended, or executes something else.
+func (w *watch) locate(memory func(addr uint64, n int) []byte) (at []uint64, skewed uint64, ok bool) {
+	at = make([]uint64, len(w.points))
+	for i, p := range w.points {
+		addr := p.step.offset
+		if p.parent >= 0 {
+			if addr = at[p.parent]; addr == 0 {
+				continue
+			}
+			var is state
+			if addr, is = p.step.lead(addr, sliceCapacity, memory); is == unreadable && w.points[p.parent].parent < 0 {
+				return nil, 0, false
+			}
+			if is != present {
+				continue
+			}
+		}
+		switch {
+		case addr >= userSpace:
+		case addr%uint64(p.size) != 0:
+			skewed++
+		default:
+			at[i] = addr
+		}
+	}
+	return at, skewed, true
+}
+
+// root is where the first pointer on the way to a watchpoint lies.
+func (w *watch) root(i int) uint64 {
+	for w.points[i].parent >= 0 {
+		i = w.points[i].parent
+	}
+	return w.points[i].step.offset
+}
+
+// process is what the kernel knows of the watchpoints.
+func (w *watch) process(variables []observed) (p bpf.VariableProcess) {
+	for i, at := range w.at {
+		p.Watchpoints[i] = bpf.VariableWatchpoint{Addr: at, Variables: w.points[i].variables}
+	}
+	for i := range variables {
+		v := &variables[i]
+		offset, size := v.watched()
+		k := bpf.VariableVariable{Addr: v.addr, Pointers: uint32(len(v.follow)), Size: uint32(size), Kind: readings[v.form.kind]}
+		for n, s := range v.follow {
+			k.Steps[n] = bpf.VariableStep{Offset: s.offset, Length: s.length}
+		}
+		if n := len(v.follow); n > 0 {
+			k.Steps[n-1].Offset += offset
+		} else {
+			k.Addr += offset
+		}
+		p.Variables[i] = k
+	}
+	return p
+}
+
+// watchable reports why watchpoints cannot be set.
+func watchable(s *subject) error {
+	for i, v := range s.variables {
+		offset, size := v.watched()
+		switch size {
+		case 1, 2, 4, 8:
+			if len(v.follow) == 0 && (v.addr+offset)%uint64(size) != 0 {
+				return unwatchable(v.name, "it lies across two words")
+			}
+			if len(v.follow) > 0 && v.addr%8 != 0 {
+				return unwatchable(v.name, "a pointer on the way lies across two words")
+			}
+		default:
+			return unwatchable(v.name, "a watchpoint covers 1, 2, 4 or 8 bytes")
+		}
+		if len(v.follow) >= maxWatched {
+			return unwatchable(v.name, fmt.Sprintf("it takes %d watchpoints, one for itself and one for each pointer on the way (%s), and a processor has %d",
+				len(v.follow)+1, pointersOf(s.variables[i:i+1]), maxWatched))
+		}
+	}
+	if n := len(s.watch.points); n > maxWatched {
+		var names []string
+		for _, v := range s.variables {
+			names = append(names, v.name)
+		}
+		return &nameError{names[0], fmt.Errorf("%s cannot be watched together: they take %d watchpoints, each one for itself and one for each pointer on the way (%s), and a processor has %d (SAMPLE(%s, 10ms) reads them)",
+			strings.Join(names, ", "), n, pointersOf(s.variables), maxWatched, Stream)}
+	}
+	return nil
+}
+
+// pointersOf names the pointers on the way to variables.
+func pointersOf(variables []observed) string {
+	var names []string
+	for _, v := range variables {
+		for _, s := range v.follow {
+			if !slices.Contains(names, s.pointer) {
+				names = append(names, s.pointer)
+			}
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+func unwatchable(name, why string) error {
+	return &nameError{name, fmt.Errorf("%s cannot be watched: %s (SAMPLE(%s, 10ms) reads it)", name, why, Stream)}
+}
