@@ -3,8 +3,9 @@
 // A variable is one with an address of its own for as long as its program runs: a
 // global, a static one, or a part of such a one. A write to it is seen by a hardware
 // watchpoint of the processor, which traps after the instruction: at most four, of up to
-// eight bytes, none of what is reached by a pointer, and writes by the kernel (a read(2)
-// into the variable) are not seen. A sample is read from the process' memory, and costs it
+// eight bytes, and writes by the kernel (a read(2) into the variable) are not seen. The
+// pointers on the way to a variable are watched too, and where one changes the watchpoints
+// behind it follow. A sample is read from the process' memory, and costs it
 // nothing.
 //
 // Or it is a parameter or variable of a function, where the query names that: it is read
@@ -15,7 +16,10 @@
 //	layout   where variables are in a file, once for all processes that execute it
 //	image    what a process executes, which changes at execve
 //	value    what its bytes mean
+//	reach    what pointers lead to
 //	watch    watchpoints on every thread, and on those that they make later
+//	points   which there are, of variables and of pointers on the way to them
+//	follow   how they follow the pointers, and what was missed meanwhile
 //	writers  functions by the addresses of their instructions
 //	local    variables of functions: the lines at which they live
 //	trace    probes at these lines, and what has changed since the last one
