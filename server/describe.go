@@ -13,6 +13,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/signature"
+	"endoscope/probes/symbols"
 	"endoscope/server/wire"
 )
 
@@ -122,10 +123,19 @@ func (s *session) describeFunction(st *parser.Describe, src string) (wire.Result
 			}
 		}
 		rel.add(append([]batch.Value{batch.Str(f.Name), batch.Str(f.Class), batch.Str(m.Name()), batch.Str(fmt.Sprintf("%#x", f.Addr)),
-			batch.Int(int64(f.Size)), batch.Str(strings.Join(f.Aliases, ", ")), batch.Str(entry), batch.Str(ret)},
+			batch.Int(int64(f.Size)), batch.Str(strings.Join(otherNames(&f), ", ")), batch.Str(entry), batch.Str(ret)},
 			describeSignature(m, i, info, noInfo)...)...)
 	}
 	return rel, nil
+}
+
+// otherNames are those by which a function can be asked for beside its own; the linker's
+// tells it from others that are called the same.
+func otherNames(f *symbols.Function) []string {
+	if f.Mangled == f.Name || f.Synthetic {
+		return f.Aliases
+	}
+	return append([]string{f.Mangled}, f.Aliases...)
 }
 
 func (s *session) hasTarget() bool {

@@ -215,6 +215,7 @@ func TestValuesOfRust(t *testing.T) {
 		{name: "rusty::pair", columns: []compared{{"retval.__0", ""}, {"retval.__1", ""}}},
 		{name: "rusty::point", columns: []compared{{"retval.x", ""}, {"retval.y", ""}}},
 		{name: "rusty::three", columns: []compared{{"retval.a", ""}, {"retval.b", ""}, {"retval.c", ""}}},
+		{name: "rusty::owned", columns: whole("")},
 		{name: "rusty::fraction", columns: whole(""), refused: "floating point"},
 	}
 	for name, flags := range map[string][]string{"optimised": {"-Copt-level=2"}, "plain": nil} {
@@ -222,7 +223,7 @@ func TestValuesOfRust(t *testing.T) {
 			program := compileRust(t, filepath.Join("testdata", "results", "results.rs"), flags...)
 			compareResults(t, program, "auto", results, map[string][]string{
 				"rusty::integers": {"494695821"}, "rusty::more": {"true"}, "rusty::texts": {"16"}, "rusty::fields": {"7"},
-				"rusty::color": {"Blue"}, "rusty::text": {"/index.html"}, "rusty::pair": {"-6", "200"}, "rusty::point": {"-1", "8"}, "rusty::three": {"-6", "494", "7"},
+				"rusty::color": {"Blue"}, "rusty::text": {"/index.html"}, "rusty::pair": {"-6", "200"}, "rusty::point": {"-1", "8"}, "rusty::three": {"-6", "494", "7"}, "rusty::owned": {"grace hopper"},
 			})
 			w := startWaiting(t, program)
 			s := newSession(t, wire.Options{PID: w.pid()})
@@ -232,6 +233,7 @@ func TestValuesOfRust(t *testing.T) {
 				{"args.first, args.n, args.second", "rusty::texts", "first 1 the second"},
 				{"args.n", "rusty::constant", "500"}, // which a compiler that optimises does not pass
 				{"args.r.id, args.r.path, args.r.open, args.p.x, args.p.y", "rusty::fields", "-5 /index.html true -1 2"},
+				{"args.first, args.r.name, args.r.age", "rusty::owned", "grace hopper 9"},
 			}
 			var queries []wire.Result
 			for _, a := range arguments {

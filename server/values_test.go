@@ -156,6 +156,8 @@ var valuesOfCPP = []functionValues{
 		{"args.by_value", gdbText("by_value._M_dataplus._M_p")}, {"args.pointer", gdbText("pointer->_M_dataplus._M_p")},
 		{"args.order.total", gdbNumber("order.total")}, {"args.order.customer", gdbText("order.customer._M_dataplus._M_p")}, {"args.flag", gdbNumber("*&flag")},
 	}},
+	{"shop::viewed", []compared{{"args.view", gdbText("view._M_str")}, {"args.other", gdbText("other._M_str")}, {"args.view._M_len", gdbNumber("view._M_len")}}},
+	{"shop::tagged", []compared{{"args.n", gdbNumber("n")}}}, // whose linker's name says cxx11
 }
 
 // TestValuesEqualDebugger compares what is read of calls, at their entries and when they
@@ -218,6 +220,8 @@ var valuesOfGo = []functionValues{
 	}},
 	{"main.floating", []compared{{"args.after", "-3"}}},
 	{"main.slices", []compared{{"args.list.len", "3"}, {"args.end", "-12"}}},
+	{"main.named", []compared{{"args.p", "/etc/hosts"}, {"args.end", "4"}}},
+	{"main.generic[...]", []compared{{"args.text", "any text"}, {"args.end", "5"}}},
 }
 
 // TestValuesOfGo reads arguments of Go functions, compiled with and without optimisation.

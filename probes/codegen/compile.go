@@ -200,6 +200,13 @@ func (c *compiler) list(e *plan.In, want bool) formula {
 		}
 		return c.text(index, t, want)
 	}
+	if index, ok := c.column(e.X, Enum); ok {
+		var ints []int64
+		for _, v := range values {
+			ints = append(ints, c.in.Columns[index].named(v.S)...)
+		}
+		return c.enum(index, ints, want)
+	}
 	ints := make([]int64, len(values))
 	for i, v := range values {
 		ints[i] = v.I
@@ -227,6 +234,9 @@ func (c *compiler) match(e *plan.Call, want bool) formula {
 	}
 	if index, ok := c.column(left, Words); ok {
 		return c.matchText(e.Fn, index, k, want)
+	}
+	if index, ok := c.column(left, Enum); ok {
+		return c.matchEnum(e.Fn, index, k, want)
 	}
 	index, isName := c.column(left, Name)
 	if !isName {

@@ -57,6 +57,9 @@ func TestWhereConditionsAreTested(t *testing.T) {
 		{"behind what only the engine can decide, but never fails at", cond("and", root, other), "arg1", "", root.String()},
 		{"never", cond("and", arg, lit(batch.NullOf(batch.Boolean))), "refuses all", "", ""},
 		{"a name too long", cond("=", column(colThread), text("longer than sixteen")), "refuses all", "", ""},
+		{"an enum's name", cond("=", column(colKind), text("ab")), "offset 96 args.kind", "", ""},
+		{"how names of an enum begin", cond("like", column(colKind), text("w%")), "offset 96 args.kind", "", ""},
+		{"how names begin that may be numbers", cond("like", column(colKind), text("1%")), "", "", cond("like", column(colKind), text("1%")).String()},
 		{"any name", cond("like", column(colThread), text("%%")), "", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

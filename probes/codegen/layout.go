@@ -12,6 +12,7 @@ const (
 	Name                 // NameSize bytes, ended by the first zero byte if there is one: VARCHAR
 	Function             // constant for each function: decided by Layout.Fact
 	Words                // a text of the target, of which Layout.Text tells what tests come to: VARCHAR
+	Enum                 // 64 bits, shown by the names in Column.Names: VARCHAR
 )
 
 // NameSize is the length of a task's name in the kernel (TASK_COMM_LEN).
@@ -26,6 +27,8 @@ type Column struct {
 	Late   bool  // known at the return only
 	// Null: it may be NULL, which the bit of that number, from 1 on, of Layout.Absent says.
 	Null uint8
+	// Names are those of an Enum's numbers; one without is shown as it is.
+	Names map[int64]string
 }
 
 // Layout is what programs look at: a piece of memory of which they get the

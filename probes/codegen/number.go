@@ -267,6 +267,11 @@ func (c *compiler) oneOf(e plan.Expr, values []int64) *test {
 	if x == nil || x.registers() > len(operands) {
 		return nil
 	}
+	return c.among(x, values)
+}
+
+// among tests whether a number is one of values.
+func (c *compiler) among(x *number, values []int64) *test {
 	t := &test{fails: x.fails(), absent: c.in.Absent}
 	x.reads(t)
 	values = slices.Clone(values)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"strconv"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -29,6 +30,7 @@ const (
 	colDuration
 	colProcess
 	colExe
+	colKind
 )
 
 const epoch = 1_700_000_000_000_000_000 // what makes boot time wall time
@@ -49,9 +51,14 @@ var columns = []struct {
 	colDuration: {"duration", batch.Duration, Column{Kind: Number, Offset: 64, Late: true}},
 	colProcess:  {"process", batch.Varchar, Column{Kind: Name, Offset: 72, Late: true}},
 	colExe:      {"exe", batch.Varchar, Column{Kind: Unknown}},
+	colKind:     {"args.kind", batch.Varchar, Column{Kind: Enum, Offset: 88, Names: kinds, Null: 1}},
 }
 
-const momentSize = 88
+// absentAt is the word of what is NULL.
+const absentAt, momentSize = 96, 104
+
+// kinds are names of numbers: two have the same, and one looks like another number.
+var kinds = map[int64]string{0: "a", 1: "worker", -5: "worker", 7: "ab", 1 << 40: "3", 1000: "w_rker"}
 
 var schema = func() batch.Schema {
 	s := make(batch.Schema, len(columns))
@@ -99,15 +106,15 @@ func (f *functions) fact(e plan.Expr) (uint8, bool) {
 }
 
 func (f *functions) layout() Layout {
-	in := Layout{Facts: 0, Fact: f.fact}
+	in := Layout{Facts: 0, Fact: f.fact, Absent: absentAt}
 	for _, c := range columns {
 		in.Columns = append(in.Columns, c.at)
 	}
 	return in
 }
 
-var texts = []string{"", "a", "ab", "worker", "worker-1", "worker%", "exactly15bytes!", "sixteen--bytes--", "longer than sixteen", "w\x00x", "é", "w_rker"}
-var likes = []string{"", "%", "a%", "w%", "worker-%", "worker\\%", "worker%%", "%r", "w_rker", "exactly15bytes!%", "sixteen--bytes--%", "w%x", "wor", "é%", "longer than sixteen%"}
+var texts = []string{"", "7", "-1", "3", "03", "1000", "a", "ab", "worker", "worker-1", "worker%", "exactly15bytes!", "sixteen--bytes--", "longer than sixteen", "w\x00x", "é", "w_rker"}
+var likes = []string{"", "%", "1%", "-%", "3", "a%", "w%", "worker-%", "worker\\%", "worker%%", "%r", "w_rker", "exactly15bytes!%", "sixteen--bytes--%", "w%x", "wor", "é%", "longer than sixteen%"}
 var numbers = []int64{0, 1, -1, 2, 3, 7, -5, 1000, 1 << 31, -1 << 31, 1<<31 - 1, 1 << 32, 1 << 40, 3037000500, math.MaxInt64, math.MinInt64, math.MaxInt64 - 1, math.MinInt64 + 1, epoch, epoch + 5}
 
 func draw[T any](t *rapid.T, from []T, what string) T { return rapid.SampledFrom(from).Draw(t, what) }
@@ -162,7 +169,7 @@ func conditions(t *rapid.T, depth int) plan.Expr {
 		}
 	}
 	compare := []string{"=", "<>", "<", "<=", ">", ">="}
-	name := func() plan.Expr { return column(draw(t, []int{colThread, colProcess}, "name")) }
+	name := func() plan.Expr { return column(draw(t, []int{colThread, colProcess, colKind, colKind}, "name")) }
 	switch rapid.IntRange(0, 13).Draw(t, "test") {
 	case 0, 1, 2, 3:
 		typ := draw(t, []batch.Type{batch.Bigint, batch.Duration, batch.Timestamp}, "type")
@@ -197,6 +204,8 @@ func conditions(t *rapid.T, depth int) plan.Expr {
 			cond("=", column(colExe), lit(batch.Str("a"))),
 			cond("is null", column(colArg0)),
 			cond("is null", column(colExe)),
+			cond("is null", column(colKind)),
+			cond("ilike", column(colKind), lit(batch.Str("W%"))),
 			cond("like", column(colProcess), lit(batch.Str("%r"))),
 		}, "undecided")
 	}
@@ -238,6 +247,18 @@ func moments(t *rapid.T, f *functions) moment {
 				}
 			}
 			m.row[i] = batch.Str(string(b))
+		case Enum:
+			v := draw(t, numbers, c.name)
+			putNumber(m.memory[c.at.Offset:], v)
+			name, ok := c.at.Names[v]
+			if !ok {
+				name = strconv.FormatInt(v, 10)
+			}
+			m.row[i] = batch.Str(name)
+			if rapid.IntRange(0, 9).Draw(t, "null") == 0 {
+				putNumber(m.memory[absentAt:], 1<<(c.at.Null-1))
+				m.row[i] = batch.NullOf(c.typ)
+			}
 		case Unknown:
 			m.row[i] = batch.NullOf(c.typ)
 			if s := draw(t, texts, c.name); s != "" {

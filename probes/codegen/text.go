@@ -83,7 +83,7 @@ func (c *compiler) matchText(fn string, index int, k *plan.Const, want bool) for
 func (c *compiler) isNull(col *plan.Col, want bool) formula {
 	in := c.in.Columns[col.Index]
 	switch in.Kind {
-	case Number, Name, Words:
+	case Number, Name, Words, Enum:
 		if in.Null == 0 {
 			return verdict(!want)
 		}

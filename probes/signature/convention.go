@@ -11,6 +11,7 @@ type convention struct {
 	rust   bool
 	ints   []int // DWARF's numbers of registers that are left
 	floats int   // how many registers for floating point are left
+	float  int   // and how many are taken
 	stack  int64 // bytes of the stack that are taken, from the canonical frame address on
 }
 
@@ -32,6 +33,13 @@ const (
 	systemVFloats = 8
 	goFloats      = 15
 )
+
+// takeFloat hands out the next register for floating point.
+func (c *convention) takeFloat() int {
+	c.floats--
+	c.float++
+	return dwXMM0 + c.float - 1
+}
 
 // class of eight bytes of an object.
 type class uint8
@@ -83,10 +91,10 @@ func (c *convention) pass(t *Type) ([]piece, error) {
 	}
 	var out []piece
 	for i, k := range classes {
-		p := piece{kind: inRegister, reg: dwXMM0, at: int64(8 * i), size: 8}
+		p := piece{kind: inRegister, at: int64(8 * i), size: 8}
 		switch k {
 		case sse:
-			c.floats--
+			p.reg = c.takeFloat()
 		case integer:
 			p.reg = c.ints[0]
 			c.ints = c.ints[1:]
@@ -128,9 +136,9 @@ func (c *convention) passRust(t *Type) ([]piece, error) {
 	}
 	var out []piece
 	for _, s := range scalars {
-		p := piece{kind: inRegister, reg: dwXMM0, at: s.offset, size: s.t.Size}
+		p := piece{kind: inRegister, at: s.offset, size: s.t.Size}
 		if s.t.Kind == Float {
-			c.floats--
+			p.reg = c.takeFloat()
 		} else {
 			p.reg, c.ints = c.ints[0], c.ints[1:]
 		}
@@ -246,7 +254,7 @@ func merged(a, b class) class {
 
 // passGo passes by Go's convention: all of an object in registers, or all on the stack.
 func (c *convention) passGo(t *Type) ([]piece, error) {
-	ints, floats := c.ints, c.floats
+	ints, floats, float := c.ints, c.floats, c.float
 	var out []piece
 	fits, err := c.assignGo(t, 0, &out, maxDepth)
 	if err != nil {
@@ -255,7 +263,7 @@ func (c *convention) passGo(t *Type) ([]piece, error) {
 	if fits && len(out) > 0 {
 		return out, nil
 	}
-	c.ints, c.floats = ints, floats
+	c.ints, c.floats, c.float = ints, floats, float
 	c.stack = (c.stack + goAlign(t) - 1) &^ (goAlign(t) - 1)
 	p := piece{kind: inMemory, reg: cfa, offset: c.stack}
 	c.stack += t.Size
@@ -304,8 +312,7 @@ func (c *convention) assignGo(t *Type, at int64, out *[]piece, depth int) (bool,
 		if c.floats == 0 {
 			return false, nil
 		}
-		c.floats--
-		*out = append(*out, piece{kind: inRegister, reg: dwXMM0, at: at, size: t.Size})
+		*out = append(*out, piece{kind: inRegister, reg: c.takeFloat(), at: at, size: t.Size})
 		return true, nil
 	}
 	if len(c.ints) == 0 {

@@ -192,8 +192,12 @@ func (r *reader) parameter(c *dwarf.Entry, t *Type, args *convention) ([]piece, 
 			return nil, errNotAtEntry
 		}
 		return []piece{{kind: constant, offset: n}}, nil
+	case expr == nil && c.Val(dwarf.AttrLocation) != nil:
+		return nil, errNotAtEntry // but where the function has gone on
 	case expr == nil:
 		return nil, errors.New("was optimised away: the compiled function is not passed it")
+	case whole && r.changed() && (evaluateErr != nil || pieces[0].kind == inMemory && !pieces[0].isPassed()):
+		return nil, errNotAtEntry // it may not be passed at all
 	case whole && (evaluateErr != nil || pieces[0].kind == inMemory && !pieces[0].isPointer()):
 		// Where it is kept once the function has stored it there.
 		return byConvention, conventionErr
@@ -206,6 +210,10 @@ func (r *reader) parameter(c *dwarf.Entry, t *Type, args *convention) ([]piece, 
 func (p piece) isPointer() bool {
 	return p.kind == inMemory && p.offset == 0 && slices.Contains(systemVArguments, p.reg)
 }
+
+// isPassed reports whether the piece lies where arguments are passed, not where the
+// function keeps what it has been passed.
+func (p piece) isPassed() bool { return p.isPointer() || p.reg == cfa && p.offset >= 0 }
 
 // changed reports whether the compiler may pass parameters in a way of its own, as it may
 // where it knows all callers: LLVM says so, and GCC in the name.
@@ -275,7 +283,15 @@ func declared(lang symbols.Lang, p Param) string {
 // names of registers as DWARF numbers them.
 var registerNames = map[int]string{
 	dwAX: "rax", dwDX: "rdx", dwCX: "rcx", dwBX: "rbx", dwSI: "rsi", dwDI: "rdi", 6: "rbp", dwSP: "rsp",
-	dwR8: "r8", dwR9: "r9", dwR10: "r10", dwR11: "r11", 12: "r12", 13: "r13", 14: "r14", 15: "r15", dwXMM0: "xmm",
+	dwR8: "r8", dwR9: "r9", dwR10: "r10", dwR11: "r11", 12: "r12", 13: "r13", 14: "r14", 15: "r15",
+}
+
+// registerName is a register's name; the numbers from 17 on are those of xmm0 to xmm15.
+func registerName(n int) string {
+	if n >= dwXMM0 {
+		return fmt.Sprintf("xmm%d", n-dwXMM0)
+	}
+	return registerNames[n]
 }
 
 // Where says where a parameter is when the function is entered.
@@ -287,12 +303,14 @@ func (p *Param) Where() string {
 	for _, x := range p.pieces {
 		switch x.kind {
 		case inRegister:
-			out = append(out, registerNames[x.reg])
+			out = append(out, registerName(x.reg))
+		case computed:
+			out = append(out, fmt.Sprintf("%s%+d", registerName(x.reg), x.offset))
 		case inMemory:
 			if x.reg == cfa {
 				out = append(out, fmt.Sprintf("[rsp+%d]", 8+x.offset))
 			} else {
-				out = append(out, fmt.Sprintf("[%s%+d]", registerNames[x.reg], x.offset))
+				out = append(out, fmt.Sprintf("[%s%+d]", registerName(x.reg), x.offset))
 			}
 		case constant:
 			out = append(out, fmt.Sprintf("always %d", x.offset))

@@ -35,6 +35,8 @@ type Type struct {
 	Size int64
 	// Char: a character of C, or a byte of one's text.
 	Char bool
+	// goKind is what a type of Go is (reflect.Kind), whatever it is called.
+	goKind int64
 
 	elem     dwarf.Offset // of what pointers lead to and arrays are of; 0: void
 	at       dwarf.Offset // of the members
@@ -53,6 +55,12 @@ type member struct {
 
 // passByReference is DW_CC_pass_by_reference.
 const passByReference = 4
+
+// What Go's debug information says beyond DWARF (cmd/internal/dwarf, DW_AT_go_kind).
+const (
+	attrGoKind dwarf.Attr = 0x2900
+	goString              = 24
+)
 
 var errEndless = errors.New("has damaged debug information: a type that has no end")
 
@@ -112,6 +120,7 @@ func (f *Info) plain(t *Type, e *dwarf.Entry, name string, depth int) error {
 	t.Size, _ = e.Val(dwarf.AttrByteSize).(int64)
 	t.Name, t.at = name, e.Offset
 	t.elem, _ = e.Val(dwarf.AttrType).(dwarf.Offset)
+	t.goKind, _ = e.Val(attrGoKind).(int64)
 	switch e.Tag {
 	case dwarf.TagBaseType:
 		encoding, _ := e.Val(dwarf.AttrEncoding).(int64)

@@ -269,21 +269,44 @@ func (f *Function) field(o object, name string, at Where) (object, error) {
 }
 
 func (f *Function) noField(t *Type, name string) error {
-	ms, err := f.info.members(t)
+	names, err := f.fieldNames(t, maxDepth)
 	if err != nil {
 		return err
 	}
-	var names []string
-	for _, m := range ms {
-		if m.name != "" {
-			names = append(names, m.name)
-		}
-	}
 	e := plan.Errorf(-1, -1, "%s has no field %s", t.Name, name)
-	if near := plan.Nearest(name, names, 2); len(near) > 0 {
+	switch near := plan.Nearest(name, names, 2); {
+	case len(near) > 0:
 		return e.WithHint("did you mean %s?", strings.Join(near, " or "))
+	case len(names) == 0:
+		return e.WithHint("it has none that have a name")
 	}
 	return e.WithHint("its fields are %s", strings.Join(names[:min(len(names), 12)], ", "))
+}
+
+// fieldNames are the names by which fields are found: a type's own, and those of what it
+// is derived from and of structs without a name in it.
+func (f *Function) fieldNames(t *Type, depth int) (names []string, err error) {
+	if depth == 0 {
+		return nil, nil
+	}
+	ms, err := f.info.members(t)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range ms {
+		switch {
+		case strings.Contains(m.name, "."): // _vptr.Base, which is the compiler's own
+		case m.name != "":
+			names = append(names, m.name)
+		case m.t.Kind == Struct || m.t.Kind == Union:
+			inner, err := f.fieldNames(m.t, depth-1)
+			if err != nil {
+				return nil, err
+			}
+			names = append(names, inner...)
+		}
+	}
+	return names, nil
 }
 
 // final is how an object is read.
@@ -373,40 +396,56 @@ func (f *Function) final(o object, at Where) (Value, error) {
 
 // askField refuses a struct as a whole.
 func (f *Function) askField(t *Type) error {
-	ms, err := f.info.members(t)
+	names, err := f.fieldNames(t, maxDepth)
 	if err != nil {
 		return err
 	}
-	var names []string
-	for _, m := range ms {
-		if m.name != "" {
-			names = append(names, "."+m.name)
-		}
+	e := plan.Errorf(-1, -1, "%s is a struct, of which one field is read at a time", t.Name)
+	if len(names) == 0 {
+		return e.WithHint("it has none that have a name")
 	}
-	return plan.Errorf(-1, -1, "%s is a struct, of which one field is read at a time", t.Name).WithHint("its fields are %s", strings.Join(names[:min(len(names), 12)], ", "))
+	return e.WithHint("its fields are .%s", strings.Join(names[:min(len(names), 12)], ", ."))
 }
 
-// textStruct reads those structs that are texts: Go's string, Rust's &str, and C++'s
-// std::string as GCC's library has it. ok is false for others.
+// textStructs are the structs that are texts, by the names of their fields: a pointer, and
+// how many bytes there are.
+var textStructs = []struct {
+	is      func(t *Type) bool
+	pointer []string
+	length  []string
+}{
+	// Go's string, under whatever name
+	{func(t *Type) bool { return t.bare == "string" || t.goKind == goString }, []string{"str"}, []string{"len"}},
+	// Rust's &str and String
+	{func(t *Type) bool { return t.bare == "&str" }, []string{"data_ptr"}, []string{"length"}},
+	{isRustString, []string{"vec", "buf", firstPointer}, []string{"vec", "len"}},
+	// std::string and std::string_view of GCC's library, and string_view of LLVM's
+	{func(t *Type) bool { return t.bare == "string" || strings.HasPrefix(t.bare, "basic_string<char") },
+		[]string{"_M_dataplus", "_M_p"}, []string{"_M_string_length"}},
+	{isStringView, []string{"_M_str"}, []string{"_M_len"}},
+	{isStringView, []string{"__data_"}, []string{"__size_"}},
+}
+
+func isRustString(t *Type) bool { return t.bare == "String" }
+
+func isStringView(t *Type) bool {
+	return t.bare == "string_view" || strings.HasPrefix(t.bare, "basic_string_view<char,")
+}
+
+// firstPointer stands for the first pointer in a struct, through whatever structs it is
+// wrapped in: those between a Vec of Rust and its memory differ by version.
+const firstPointer = "*"
+
+// textStruct reads those structs that are texts. ok is false for others.
 func (f *Function) textStruct(o object, at Where) (v Value, ok bool, err error) {
-	for _, known := range []struct {
-		is      bool
-		pointer []string
-		length  string
-	}{
-		{o.t.bare == "string", []string{"str"}, "len"},
-		{o.t.bare == "&str", []string{"data_ptr"}, "length"},
-		{o.t.bare == "string" || strings.HasPrefix(o.t.bare, "basic_string<char"), []string{"_M_dataplus", "_M_p"}, "_M_string_length"},
-	} {
-		if !known.is {
+	for _, known := range textStructs {
+		if !known.is(o.t) {
 			continue
 		}
-		n, err := f.field(o, known.length, at)
-		p := o
-		for _, name := range known.pointer {
-			if err == nil {
-				p, err = f.field(p, name, at)
-			}
+		p, err := f.within(o, known.pointer, at)
+		n := o
+		if err == nil {
+			n, err = f.within(o, known.length, at)
 		}
 		var other *plan.Error
 		if errors.As(err, &other) {
@@ -419,6 +458,47 @@ func (f *Function) textStruct(o object, at Where) (v Value, ok bool, err error) 
 		return v, true, err
 	}
 	return v, false, nil
+}
+
+// within is a field of a field.
+func (f *Function) within(o object, path []string, at Where) (object, error) {
+	for _, name := range path {
+		var err error
+		if name != firstPointer {
+			o, err = f.field(o, name, at)
+		} else {
+			o, err = f.pointerIn(o, maxDepth)
+		}
+		if err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+// pointerIn finds the first pointer that an object has.
+func (f *Function) pointerIn(o object, depth int) (object, error) {
+	none := plan.Errorf(-1, -1, "%s has no pointer", o.t.Name)
+	switch {
+	case o.t.Kind == Pointer:
+		return o, nil
+	case o.t.Kind != Struct || depth == 0:
+		return o, none
+	}
+	ms, err := f.info.members(o.t)
+	if err != nil {
+		return o, err
+	}
+	for _, m := range ms {
+		inner := o
+		inner.offset += m.offset
+		inner.t, inner.bit, inner.bits = m.t, m.bit, m.bits
+		var other *plan.Error
+		if inner, err = f.pointerIn(inner, depth-1); err == nil || !errors.As(err, &other) {
+			return inner, err
+		}
+	}
+	return o, none
 }
 
 // textOf is the text of a length at a pointer.

@@ -27,6 +27,7 @@ type contents struct {
 	tables    []nameTable
 	debug     *os.File // of a table; nil: none
 	hasGo     bool
+	named     bool            // there is a table of all functions' names, in the file or its debug file
 	unwinders bool            // code of a language that unwinds stacks is called or defined
 	ifuncs    map[uint64]bool // addresses of resolvers
 	morestack map[uint64]bool // addresses of Go's stack growth
@@ -127,6 +128,7 @@ func (c *contents) symbols(f *os.File, root string) (syms []symbol, unwinders bo
 		}
 	}
 	unwinders = unwinders || imports
+	c.named = len(own) > 0 || im.pclntab() != nil
 	if sec := im.pclntab(); sec != nil {
 		text := uint64(0)
 		for _, s := range own {
@@ -198,6 +200,13 @@ func (c *contents) unnamed(fragments map[uint64]bool) (found []function) {
 
 // Close frees what the module holds.
 func (m *Module) Close() error { return m.close() }
+
+// Stripped reports whether only the functions that the module exports have names, and
+// the build-id by which a debug file with the others would be found; without one there
+// is none to find.
+func (m *Module) Stripped() (buildID string, yes bool) {
+	return m.image.buildID, !m.named && m.image.buildID != ""
+}
 
 // Name is the module's name for the user.
 func (m *Module) Name() string { return m.name }

@@ -2,6 +2,7 @@ package symbols
 
 import (
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -58,6 +59,10 @@ func nameFunction(f *Function) (bytes int) {
 	if name, class, lang, ok := demangled(f.Mangled); ok {
 		f.Name, f.Class, f.Lang = name, class, lang
 		bytes += len(f.Mangled) + len(name) + len(class)
+		if plain := withoutTags(name); plain != name {
+			f.Aliases = append(slices.Clip(f.Aliases), plain)
+			bytes += len(plain)
+		}
 	}
 	seen := f.Name
 	for _, alias := range f.Aliases { // the range keeps to the aliases there are now
@@ -68,6 +73,22 @@ func nameFunction(f *Function) (bytes int) {
 		}
 	}
 	return bytes
+}
+
+// withoutTags is a C++ name without ABI tags, as its source spells it:
+// ns::tagged[abi:cxx11] is ns::tagged.
+func withoutTags(name string) string {
+	for {
+		start := strings.Index(name, "[abi:")
+		if start < 0 {
+			return name
+		}
+		length := strings.IndexByte(name[start:], ']')
+		if length < 0 {
+			return name
+		}
+		name = name[:start] + name[start+length+1:]
+	}
 }
 
 // demangled is a symbol's name without parameters, and its class.

@@ -439,8 +439,16 @@ func (r *resolver) noMatch(opened []*symbols.Module) *plan.Error {
 		}
 		start, stop := r.at(c.V.S)
 		e := plan.Errorf(start, stop, "no function named %s in %s", c.V.S, where)
+		if plain, _, ok := strings.Cut(c.V.S, "("); ok && plain != "" && slices.ContainsFunc(opened, func(m *symbols.Module) bool { return len(m.Find(plain)) > 0 }) {
+			return e.WithHint("a name is without parameters; DESCRIBE FUNCTION \"%s\" lists those called so, with names (aliases) that tell them apart", plain)
+		}
 		if near := r.nearestOf(opened, c.V.S); len(near) > 0 {
 			return e.WithHint("did you mean %s?", strings.Join(near, ", "))
+		}
+		for _, m := range opened {
+			if id, stripped := m.Stripped(); stripped {
+				return e.WithHint("%s has been stripped of the names of functions that it does not export; a debug file for build-id %s under /usr/lib/debug would have them", m.Name(), id)
+			}
 		}
 		return e.WithHint("SHOW FUNCTIONS LIKE '%%' lists what can be monitored")
 	}

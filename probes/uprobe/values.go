@@ -3,6 +3,7 @@ package uprobe
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -276,12 +277,17 @@ func (v *readValue) layout() codegen.Column {
 	switch {
 	case v.text:
 		return codegen.Column{Kind: codegen.Words, Late: v.result, Null: firstText + uint8(v.slot) + 1}
-	case v.t == batch.Varchar || v.t == batch.Double:
-		return codegen.Column{} // an enum's name, and a fraction, are not at hand in the kernel
+	case v.t == batch.Double:
+		return codegen.Column{} // the kernel has no floating point
+	case v.t == batch.Varchar && (len(v.enums) == 0 || slices.ContainsFunc(v.enums, func(names map[int64]string) bool { return !maps.Equal(names, v.enums[0]) })):
+		return codegen.Column{} // which number has a name is a matter of the function
 	}
 	c := codegen.Column{Kind: codegen.Number, Late: v.result, Offset: int16(unsafe.Offsetof(m.Args)) + 8*int16(v.slot)}
 	if v.slot == retvalSlot {
 		c.Offset = int16(unsafe.Offsetof(m.Retval))
+	}
+	if v.t == batch.Varchar {
+		c.Kind, c.Names = codegen.Enum, v.enums[0]
 	}
 	if v.nullable() {
 		c.Null = uint8(v.slot) + 1

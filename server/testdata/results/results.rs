@@ -8,6 +8,8 @@ pub struct Point { pub x: i32, pub y: i32 }
 pub struct Three { pub a: i32, pub b: i32, pub c: i32 }
 pub struct Request<'a> { pub id: i64, pub path: &'a str, pub open: bool, pub parent: Option<&'a Request<'a>> }
 
+pub struct Owner { pub name: String, pub age: u8 }
+
 #[inline(never)]
 pub fn integers(a: i8, b: i16, c: i32, d: i64, e: u8, f: u16) -> i32 { black_box(a as i32 + b as i32 + d as i32 + e as i32 + f as i32 + black_box(c) - black_box(c)) - 7 }
 #[inline(never)]
@@ -29,6 +31,10 @@ pub fn three(t: Three, n: u16) -> Three { black_box(Three { a: t.a - 1, b: t.b +
 #[inline(never)]
 pub fn constant(n: u16) -> u16 { black_box(n) }
 #[inline(never)]
+pub fn unread(n: u64) -> String { format!("{}", black_box(n)) }
+#[inline(never)]
+pub fn owned(first: &String, r: &mut Owner) -> String { black_box(&r); black_box(format!("{first} {}", r.name)) }
+#[inline(never)]
 pub fn fraction(n: i32) -> f64 { black_box(n) as f64 / 4.0 }
 
 fn main() {
@@ -48,6 +54,8 @@ fn main() {
         black_box(point(black_box(6)));
         black_box(three(black_box(Three { a: -5, b: -6, c: 7 }), black_box(500)));
         black_box(constant(500));
+        black_box(unread(7));
+        black_box(owned(black_box(&"grace".to_string()), black_box(&mut Owner { name: "hopper".to_string(), age: 9 })));
         black_box(fraction(black_box(6)));
     }
     println!("done {} {}", r.open, r.parent.is_some());

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <string_view>
 #define kept __attribute__((noinline, noipa))
 
 volatile long sink;
@@ -23,6 +24,10 @@ kept long named(std::string by_value, std::string *pointer, const Order &order, 
 {
 	return sink += by_value.size() + pointer->size() + order.total + flag;
 }
+kept long viewed(std::string_view view, const std::string_view &other) { return sink += view.size() + other.size(); }
+kept std::string tagged(int n) { return std::string(n, 't'); }
+kept int overloaded(int n) { return sink += n; }
+kept int overloaded(const char *text) { return sink += text[0]; }
 }
 
 int main()
@@ -38,6 +43,10 @@ int main()
 	for (int i = 0; i < 3; i++) {
 		order.add("pen", -2, shop::State::Open);
 		shop::named("short", &long_one, order, flag);
+		shop::viewed("a view", "another");
+		shop::tagged(40);
+		shop::overloaded(2);
+		shop::overloaded("two");
 	}
 	puts("done");
 }

@@ -51,6 +51,17 @@ func floating(f float64, after int32) { sink += int(f) + int(after) }
 //go:noinline
 func slices(list []byte, any fmt.Stringer, end int16) { sink += len(list) + int(end) }
 
+type path string
+
+//go:noinline
+func named(p path, end int) { sink += len(p) + end }
+
+//go:noinline
+func generic[T ~string](text T, end int) T {
+	sink += len(text) + end
+	return text
+}
+
 func main() {
 	fmt.Println("ready")
 	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
@@ -64,6 +75,8 @@ func main() {
 		r.handle("GET", point{-1, 2}, -3)
 		floating(1.5, -3)
 		slices([]byte("abc"), nil, -12)
+		named("/etc/hosts", 4)
+		generic("any text", 5)
 	}
 	fmt.Println("done", sink)
 }
