@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
@@ -34,7 +33,7 @@ func publicCopy(t testing.TB, program string, mode os.FileMode) string {
 	return to
 }
 
-// startAs runs a program as a user, and waits until it executes it.
+// startAs runs sleep(1) as a user, and waits until it sleeps.
 func startAs(t testing.TB, attr *syscall.SysProcAttr, program string, args ...string) int {
 	t.Helper()
 	cmd := exec.Command(program, args...)
@@ -43,7 +42,7 @@ func startAs(t testing.TB, attr *syscall.SysProcAttr, program string, args ...st
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	time.Sleep(20 * time.Millisecond) // sleep(1) is in its sleep
+	testenv.AwaitSleep(t, cmd.Process.Pid)
 	return cmd.Process.Pid
 }
 

@@ -75,7 +75,7 @@ func TestAccuracy(t *testing.T) {
 		}, 1},
 		{"C++", func(t *testing.T) []int {
 			pid := testenv.Run(t, exec.Command(testenv.CompileC(t, source, "-O2", "-g", "-pthread")))
-			for range 500 { // until it has all its threads
+			for range 12_000 { // until it has all its threads
 				if tasks, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid)); len(tasks) == 45 {
 					break
 				}

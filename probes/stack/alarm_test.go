@@ -87,7 +87,7 @@ func TestNoPriorityIsLeft(t *testing.T) {
 	if !mayHurry(t) {
 		want = 0
 	}
-	r := run(t, testenv.NeedProgram(t, "sleep"), "100")
+	r := sleeping(t)
 	s, err := provider.Prepare(context.Background(), specification(plan.Target{PIDs: []int{r.pid}}, 20*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)

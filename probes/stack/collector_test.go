@@ -13,6 +13,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
 	"endoscope/probes/process"
+	"endoscope/probes/testenv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -50,6 +51,14 @@ func run(t testing.TB, name string, args ...string) *target {
 		cmd.Wait()
 	})
 	return &target{cmd.Process.Pid, in, bufio.NewScanner(out)}
+}
+
+// sleeping starts a program that sleeps, and returns when it does.
+func sleeping(t testing.TB) *target {
+	t.Helper()
+	r := run(t, testenv.NeedProgram(t, "sleep"), "1000")
+	testenv.AwaitSleep(t, r.pid)
+	return r
 }
 
 // line is the next line of its output.

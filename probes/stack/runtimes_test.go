@@ -42,7 +42,9 @@ func TestPythonStacks(t *testing.T) {
 	time.Sleep(100 * time.Millisecond)
 	c := collect(t, r.pid)
 	seenStates := map[string]int{}
-	for range 30 {
+	wanted := []string{"take WAIT", "rest WAIT", "compute RUN", "compute BLOCKED"}
+	unseen := func(state string) bool { return seenStates[state] == 0 }
+	for i := 0; i < 30 || i < 3000 && slices.ContainsFunc(wanted, unseen); i++ {
 		for _, s := range snapshot(t, c) {
 			for i, f := range s.functions {
 				switch f {
@@ -65,8 +67,8 @@ func TestPythonStacks(t *testing.T) {
 		}
 		time.Sleep(3 * time.Millisecond)
 	}
-	for _, want := range []string{"take WAIT", "rest WAIT", "compute RUN", "compute BLOCKED"} {
-		if seenStates[want] == 0 {
+	for _, want := range wanted {
+		if unseen(want) {
 			t.Errorf("%s is not seen: %v", want, seenStates)
 		}
 	}
@@ -94,6 +96,10 @@ func TestJavaStacks(t *testing.T) {
 	}
 	defer c.close()
 	all := byName(snapshot(t, c))
+	for i := 0; all["deep"].state != "WAIT" && i < 1000; i++ { // it has only just begun
+		time.Sleep(10 * time.Millisecond)
+		all = byName(snapshot(t, c))
+	}
 	deep := all["deep"]
 	if text := strings.Join(deep.functions, " "); deep.state != "WAIT" || !strings.Contains(text, "java.lang.Object.wait Waits.deep Waits.deep Waits.deep Waits.lambda$main$0 ") {
 		t.Errorf("%s in %s", deep.state, text)
@@ -119,7 +125,7 @@ func TestNotices(t *testing.T) {
 	stripped.number(t)
 	silent := run(t, testenv.NeedProgram(t, "node"), "-e", "console.log(1); setInterval(() => {}, 1000)")
 	silent.number(t)
-	plain := run(t, testenv.NeedProgram(t, "sleep"), "100")
+	plain := sleeping(t)
 	for pid, want := range map[int]string{stripped.pid: "is a Go program without debug information", silent.pid: "runs JavaScript and does not say", plain.pid: ""} {
 		s, err := provider.Prepare(context.Background(), specification(plan.Target{PIDs: []int{pid}}, time.Second))
 		if err != nil {

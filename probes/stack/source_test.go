@@ -75,7 +75,7 @@ func specification(t plan.Target, every time.Duration) *plan.Acquire {
 func TestSource(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := provider
-	r := run(t, testenv.NeedProgram(t, "sleep"), "100")
+	r := sleeping(t)
 	s, err := p.Prepare(context.Background(), specification(plan.Target{PIDs: []int{r.pid}}, 10*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestSource(t *testing.T) {
 // and goes if it never is.
 func TestLoad(t *testing.T) {
 	testenv.NeedUprobes(t)
-	r := run(t, testenv.NeedProgram(t, "sleep"), "100")
+	r := sleeping(t)
 	prepare := func() probes.Loader {
 		t.Helper()
 		s, err := provider.Prepare(t.Context(), specification(plan.Target{PIDs: []int{r.pid}}, 10*time.Millisecond))
@@ -211,7 +211,7 @@ func TestLaterProcess(t *testing.T) {
 func TestOnDemand(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := provider
-	r := run(t, testenv.NeedProgram(t, "sleep"), "100")
+	r := sleeping(t)
 	spec := specification(plan.Target{PIDs: []int{r.pid}}, 0)
 	spec.OnDemand = true
 	s, err := p.Prepare(context.Background(), spec)

@@ -32,6 +32,24 @@ func Run(t testing.TB, cmd *exec.Cmd) int {
 	return cmd.Process.Pid
 }
 
+// AwaitSleep waits until the first thread of a process sleeps, as sleep(1) does.
+func AwaitSleep(t testing.TB, pid int) {
+	t.Helper()
+	want := strconv.Itoa(syscall.SYS_CLOCK_NANOSLEEP) + " "
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(string(text), want) {
+			return
+		}
+		if time.Since(began) > 2*time.Minute {
+			t.Fatalf("process %d does not sleep: it is in %s", pid, text)
+		}
+	}
+}
+
 // FreePort is a port of the loopback interface that nobody listens at.
 func FreePort(t testing.TB) string {
 	t.Helper()
