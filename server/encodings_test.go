@@ -179,7 +179,8 @@ func TestEncodingsOfKnightsTour(t *testing.T) {
 		{"CALLDAG(event, function_name)", "CALLSTRING(event, function_name)"},
 		{"GRAMMAR(event, function_name, rle => exact)", "AUTOMATON(event, function_name, 3)"},
 	} {
-		s := newSessionOf(t, server.Options{}, wire.Options{Command: []string{program, "1000000", log}})
+		// However far the encoders are behind the program, it all waits for them.
+		s := newSessionOf(t, server.Options{QueueBatches: 1 << 13}, wire.Options{Command: []string{program, "1000000", log}})
 		message(t, s, "SET max_event_rate = 0")
 		message(t, s, "SET encoder_budget = 256MiB")
 		rows := encodings(t, s, "SELECT "+two[0]+", "+two[1]+" FROM function_call WHERE function_name IN (find_rest, is_free, visit, take_back)")

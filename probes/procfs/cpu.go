@@ -81,13 +81,14 @@ func (s *cpuSampler) row(at int64, past *history[cpuTicks], now cpuTicks, out *r
 	user, system := grown(then.user, now.user), grown(then.system, now.system)
 	idle, iowait, steal := grown(then.idle, now.idle), grown(then.iowait, now.iowait), grown(then.steal, now.steal)
 	if sum := user + system + idle + iowait + steal; ok && sum > 0 {
-		percent := 100 / sum
-		out.float(cpuBusy, (user+system+steal)*percent)
-		out.float(cpuIdle, idle*percent)
-		out.float(cpuUser, user*percent)
-		out.float(cpuSystem, system*percent)
-		out.float(cpuIOWait, iowait*percent)
-		out.float(cpuSteal, steal*percent)
+		// The whole is 100 exactly: 100 / sum would be rounded first.
+		percent := func(ticks float64) float64 { return 100 * ticks / sum }
+		out.float(cpuBusy, percent(user+system+steal))
+		out.float(cpuIdle, percent(idle))
+		out.float(cpuUser, percent(user))
+		out.float(cpuSystem, percent(system))
+		out.float(cpuIOWait, percent(iowait))
+		out.float(cpuSteal, percent(steal))
 	}
 	out.emit()
 }

@@ -81,6 +81,8 @@ func TestCPU(t *testing.T) {
 			"percent_busy=null percent_idle=null percent_user=null percent_system=null percent_iowait=null percent_steal=null"}},
 		{"iowait shrinks", all, "cpu_usage", []string{before, "cpu  200 10 50 1000 5 1 2 3 7 0\n"}, []string{
 			"percent_busy=100 percent_idle=0 percent_user=100 percent_system=0 percent_iowait=0 percent_steal=0"}},
+		{"as many ticks as 100 is not divided by", all, "cpu_usage", []string{"cpu  0 0 0 5 0\n", "cpu  11 0 0 5 0\n"}, []string{
+			"percent_busy=100 percent_idle=0 percent_user=100 percent_system=0 percent_iowait=0 percent_steal=0"}},
 		{"a CPU comes", cores, "cpu_core_usage", []string{"cpu0 1 1 1 1\n", "cpu0 2 1 1 2\ncpu1 9 9 9 9\n"}, []string{
 			"percent_busy=50 percent_idle=50 percent_user=50 percent_system=0 percent_iowait=0 percent_steal=0 cpu=0",
 			"percent_busy=null percent_idle=null percent_user=null percent_system=null percent_iowait=null percent_steal=null cpu=1"}},

@@ -4,6 +4,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
 	"endoscope/probes/symbols"
+	"sync"
 )
 
 // Matcher compiles a predicate over plan.SelectColumns. Probes must not know
@@ -22,7 +23,7 @@ type selector struct {
 	match func(name, class, module string) (bool, error) // nil: every function
 	// inModule is the part of the predicate that is about modules alone, to
 	// decide before a module's symbols are read; nil: the predicate does not
-	// mention modules, so that the main executable is meant.
+	// mention modules, so that the main executable is meant. Any goroutine may call it.
 	inModule func(name, class, module string) (bool, error)
 	// marked: marked places are meant, too, which are in any module if the
 	// predicate does not mention modules; only they if onlyMarked.
@@ -66,8 +67,18 @@ func newSelector(sel plan.Expr, compile Matcher) (*selector, error) {
 		s.inModule = func(string, string, string) (bool, error) { return true, nil }
 		return s, nil
 	}
-	s.inModule, err = compile(only)
-	return s, err
+	match, err := compile(only)
+	if err != nil {
+		return nil, err
+	}
+	// What processes map is told in one goroutine and looked for in others.
+	var mu sync.Mutex
+	s.inModule = func(name, class, module string) (bool, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return match(name, class, module)
+	}
+	return s, nil
 }
 
 // hasFunctions reports whether functions of m may be meant, not only marked places.
