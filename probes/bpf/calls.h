@@ -25,10 +25,6 @@ struct call {
 };
 #define DEAD 0xffffffff
 
-struct bounds {
-	__u64 lo, hi;
-};
-
 struct thread {
 	__u64 exec_id; /* exec keeps the thread but not its memory */
 	struct bounds stack;

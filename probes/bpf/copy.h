@@ -22,11 +22,17 @@ const volatile __u32 stack_bytes = 8192;
 /* What lies in front of the return addresses and the stack. */
 #define COPY_HEAD (sizeof(struct event_cost) + MORE_WORDS * sizeof(__u64) + sizeof(struct copied))
 
-/* stack_room is how much of the stack above sp is to be copied: not what lies above its end. */
-static __always_inline __u32 stack_room(struct task_struct *task, __u64 sp)
+/*
+ * stack_room is how much of the stack above sp is to be copied: not what lies above its
+ * end. Goroutines have stacks of their own, whose ends are in their g.
+ */
+static __always_inline __u32 stack_room(struct task_struct *task, const struct pt_regs *ctx, __u64 cookie)
 {
-	__u64 end = task->pid == task->tgid ? plain(task)->mm->start_stack : task->thread.fsbase;
+	__u64 end = task->pid == task->tgid ? plain(task)->mm->start_stack : task->thread.fsbase, sp = ctx->sp;
+	struct g own;
 
+	if ((cookie & GO_REGISTERS) && !bpf_probe_read_user(&own, sizeof(own), (void *)ctx->r14) && own.stack.lo <= sp && sp < own.stack.hi && is_g(&own))
+		end = own.stack.hi;
 	return sp < end && end - sp < stack_bytes ? end - sp : stack_bytes;
 }
 
@@ -100,17 +106,21 @@ __noinline int send_copied(struct pt_regs *ctx, struct moment *m, __u64 slot)
 		size = size_of(texts);
 	}
 	k.from = ctx->sp;
-	k.room = stack_room(task, k.from);
+	k.room = stack_room(task, ctx, m->cookie);
 	k.part = CHUNK - (k.from & (CHUNK - 1));
-	k.ri = traps_of(task);
-	bpf_loop(MAX_TAKEN, count_taken, &k, 0);
+	struct return_instance *traps = traps_of(task);
+	k.ri = traps;
+	if (traps)
+		bpf_loop(MAX_TAKEN, count_taken, &k, 0);
 	k.at = COPY_HEAD + k.returns * sizeof(struct taken) + size;
 	if (bpf_ringbuf_reserve_dynptr(&events, k.at + k.room + CHUNK, 0, &k.d)) {
 		bpf_ringbuf_discard_dynptr(&k.d, BPF_RB_NO_WAKEUP);
 		return FULL;
 	}
-	k.ri = traps_of(task);
-	bpf_loop(MAX_TAKEN, write_taken, &k, 0);
+	if (k.returns) {
+		k.ri = traps;
+		bpf_loop(MAX_TAKEN, write_taken, &k, 0);
+	}
 	if (texts)
 		bpf_dynptr_write(&k.d, k.at - size, texts, size, 0);
 	bpf_loop(MAX_CHUNKS, copy_chunk, &k, 0);

@@ -64,8 +64,15 @@ struct vm_area_struct {
 	unsigned long vm_start, vm_end;
 };
 
+/* A return trap. */
+struct return_instance {
+	unsigned long stack, orig_ret_vaddr;
+	struct return_instance *next;
+};
+
 struct uprobe_task {
 	unsigned int depth;
+	struct return_instance *return_instances;
 };
 
 struct thread_struct {

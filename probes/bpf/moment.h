@@ -6,6 +6,7 @@
 #ifndef ENDOSCOPE_MOMENT_H
 #define ENDOSCOPE_MOMENT_H
 
+#include "bounds.h"
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>

@@ -61,11 +61,6 @@ struct sched_entity {
 	__u64 sum_exec_runtime;
 };
 
-struct return_instance {
-	unsigned long stack, orig_ret_vaddr;
-	struct return_instance *next;
-};
-
 struct uprobe_task___sampled {
 	struct return_instance *return_instances;
 };

@@ -13,19 +13,6 @@
 
 #include "moment.h"
 
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct return_instance {
-	unsigned long stack, orig_ret_vaddr;
-	struct return_instance *next;
-};
-
-struct uprobe_task___whence {
-	struct return_instance *return_instances;
-};
-
-#pragma clang attribute pop
-
 /* What is sent where the stack is wanted: the thread as it is at the event. */
 struct copied {
 	__u64 image;      /* changes when the process executes another program */
@@ -49,14 +36,16 @@ struct taken {
 
 static __always_inline struct return_instance *traps_of(struct task_struct *task)
 {
-	struct uprobe_task___whence *u = (void *)plain(task)->utask;
+	struct uprobe_task *u = plain(task)->utask;
 
-	return u ? BPF_CORE_READ(u, return_instances) : NULL;
+	return u ? u->return_instances : NULL;
 }
 
 static __always_inline __u64 trampoline_of(struct task_struct *task)
 {
-	return BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);
+	struct xol_area *area = plain(task)->mm->uprobes_state.xol_area;
+
+	return area ? area->vaddr : 0;
 }
 
 /* taken_from is the return address that a return trap took from an address of the stack; 0: none did. */
