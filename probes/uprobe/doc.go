@@ -29,6 +29,15 @@
 // Where calls come from is looked at when their events are sent, at the return if
 // that is where (whence.h, copy.h): the return address, and the stack as it lies in
 // memory, which package stack unwinds as it does samples; the reader waits for it.
+// Stacks are not followed by frame pointers in the kernel, though Go's code and some of C
+// has them everywhere: it was measured, and is not clearly cheaper. ns a call, at 4, 11,
+// 23 and 63 frames of a C program with frame pointers, where a record alone takes 575:
+// copied 1,090 to 1,120, 1,270 to 1,480, 2,040 to 2,180 and (cut off at 8 KiB) 2,270 to
+// 2,510; the kernel's own walk, bpf_get_stack or bpf_get_stackid, 1,230, 1,470, 1,900 and
+// 3,240; a walk by a program that ends where a module has none and copies the rest, so
+// that tables can prove each frame in user space, 1,300, 1,320, 1,630 and 2,870. A read
+// of the thread's memory takes the kernel 25 ns for two words and 60 for 512 bytes.
+//
 // Allocations and deallocations are calls of functions that allocators has a list
 // of, of which those alone become rows that no other of them encloses.
 //
