@@ -282,7 +282,10 @@ func (r *resolver) window(s *parser.Source, with ctes, lv level) (*scope, error)
 		return nil, r.errorf(s.Pos(), "a window over a window is not supported yet")
 	}
 	sch := in.node.Schema()
-	if sch.Time < 0 {
+	if err := r.rightlyTimed(in, s.Src); err != nil && !in.ends {
+		return nil, err
+	}
+	if sch.Time < 0 || in.ends {
 		return nil, r.hintf(s.Src.Pos(), "select its timestamp, or window the stream inside", "a window needs rows with a timestamp, which this source has not")
 	}
 	w := &plan.Window{Input: in.node, Spec: plan.WindowSpec{Time: sch.Time}}

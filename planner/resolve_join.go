@@ -52,7 +52,19 @@ func (r *resolver) joined(s *parser.Source, with ctes) (*scope, error) {
 	case sch.Time < 0 || sch.Fields[sch.Time].Type != batch.Timestamp:
 		return nil, r.errorf(s.Pos(), "a join needs rows with a timestamp, which this source has not")
 	}
-	return out, nil
+	return out, r.rightlyTimed(out, s)
+}
+
+// rightlyTimed refuses to go by the time of rows that call another one timestamp.
+func (r *resolver) rightlyTimed(out *scope, s *parser.Source) error {
+	switch {
+	case !out.misnamed:
+		return nil
+	case out.ends:
+		return r.hintf(s.Pos(), "window_end AS timestamp, or another name", "the rows of this source go by the end of their window, and it calls another time timestamp")
+	}
+	return r.hintf(s.Pos(), "write AS and another name behind the other's, as in b.timestamp AS later",
+		"the rows of this source go by the timestamp of the first of what it joins, and it calls another one timestamp")
 }
 
 func (r *resolver) join(l *scope, j *parser.Join, with ctes) (*scope, error) {

@@ -58,6 +58,7 @@ type selected struct {
 	aggregated bool
 	windowed   bool
 	union      bool // exprs are the columns of a union: ORDER BY sees only those
+	nested     bool // what it gives is a source's: rows of windows have the time of their window's end
 }
 
 func (r *resolver) selectCore(s *parser.Select, q *parser.Query, with ctes, lv level, every time.Duration) (*selected, error) {
@@ -285,7 +286,7 @@ func (r *resolver) union(q *parser.Query, parts []*selected) (*selected, error) 
 // columns that are not given: sort keys, and the timestamp of a sub-query.
 func (s *selected) project() *plan.Project {
 	p := &plan.Project{Input: s.in.node, Exprs: s.exprs, Out: plan.Schema{Time: -1}}
-	t := s.in.node.Schema().Time
+	t := s.time()
 	for i, x := range s.exprs {
 		f := plan.Field{Type: x.Type()}
 		if i < len(s.names) {
@@ -301,13 +302,59 @@ func (s *selected) project() *plan.Project {
 	return p
 }
 
+// time is the column of the input by which rows go that a source gives; -1: none. An
+// aggregate gives a window when the watermark has passed its end, so that later ones end
+// later.
+func (s *selected) time() int {
+	n := s.in.node
+	if t := n.Schema().Time; t >= 0 || !s.nested {
+		return t
+	}
+	if f, ok := n.(*plan.Filter); ok { // HAVING
+		n = f.Input
+	}
+	if a, ok := n.(*plan.Aggregate); ok && a.Windowed {
+		return a.WindowEnd
+	}
+	return -1
+}
+
+// timed adds the time of a sub-query's rows, if it did not select that. It is called
+// timestamp, unless something else is.
+func (s *selected) timed() {
+	t := s.time()
+	if t < 0 || s.sel.Distinct || s.project().Out.Time >= 0 {
+		return
+	}
+	f := s.in.fields()[t]
+	name := "timestamp"
+	switch {
+	case f.Type != batch.Timestamp:
+		name = f.Name
+	case !slices.Contains(s.names, name):
+	case s.aggregated:
+		name = "end of the window"
+	default:
+		name = "time of " + f.Qualifier
+	}
+	s.exprs = append(s.exprs, &plan.Col{Index: t, Name: name, T: f.Type})
+}
+
+// misnamed reports whether a source calls timestamp what is not the time of its rows.
+func (s *selected) misnamed() bool {
+	t := s.project().Out.Time
+	if t < 0 {
+		return false
+	}
+	i := slices.Index(s.names, "timestamp")
+	return i >= 0 && i != t && s.exprs[i].Type() == batch.Timestamp
+}
+
 // tail adds projection, DISTINCT, ORDER BY and LIMIT.
 func (r *resolver) tail(q *parser.Query, s *selected, lv level) (*scope, error) {
 	visible := len(s.exprs)
-	if lv != top && s.in.node.Schema().Time >= 0 && s.project().Out.Time < 0 && !s.sel.Distinct {
-		t := s.in.node.Schema().Time
-		f := s.in.fields()[t]
-		s.exprs = append(s.exprs, &plan.Col{Index: t, Name: f.Name, T: f.Type})
+	if s.nested = lv != top; s.nested {
+		s.timed()
 	}
 	given := len(s.exprs)
 	keys, err := r.orderBy(q, s)
@@ -342,6 +389,9 @@ func (r *resolver) tail(q *parser.Query, s *selected, lv level) (*scope, error) 
 		node = &plan.Limit{Input: node, N: q.Limit.Int, PerFlush: len(keys) > 0 || s.aggregated || s.windowed}
 	}
 	out := &scope{node: node, visible: visible, finite: s.in.finite, bare: s.in.bare}
+	if s.nested {
+		out.ends, out.misnamed = s.windowed && s.aggregated, s.misnamed()
+	}
 	return out, nil
 }
 

@@ -131,7 +131,7 @@ func (r *resolver) tuple(t *Trigger, in *scope, node plan.Node, shown bool) *pla
 		t.Tuple = slices.Clone(p.Out.Fields)
 	}
 	t.Time = -1
-	if at := sch.Time; at >= 0 && sch.Fields[at].Type == batch.Timestamp {
+	if at := sch.Time; at >= 0 && !in.ends && sch.Fields[at].Type == batch.Timestamp {
 		t.Time = slices.IndexFunc(p.Exprs, func(e plan.Expr) bool { return e.(*plan.Col).Index == at })
 		if t.Time < 0 {
 			t.Time = len(p.Exprs)

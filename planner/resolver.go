@@ -56,6 +56,10 @@ type scope struct {
 	// windowed: window_start and window_end are columns, and grouping is by
 	// window.
 	windowed bool
+	// ends: the rows are results of windows, whose time is the window's end.
+	ends bool
+	// misnamed: a column is called timestamp that is not the time of the rows.
+	misnamed bool
 	// finite sources end by themselves.
 	finite bool
 	// sampleable: non-enumerable and not yet sampled (in a definition).
