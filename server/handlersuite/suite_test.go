@@ -181,7 +181,7 @@ func functionsOf(t *testing.T, pid int) (names []string) {
 func (p *program) observe(t *testing.T, pid int, settings []string) (found []handler) {
 	t.Helper()
 	begin := time.Now()
-	query := fmt.Sprintf("SELECT timestamp, handler, kind, node_type, samples, confidence FROM SAMPLE(event_handlers, %v) FOR %v", analysis, limit)
+	query := fmt.Sprintf("SELECT timestamp, handler, kind, node_type, samples, confidence FROM SAMPLE(event_handlers, %v) FOR %vs", analysis, limit.Seconds())
 	var before []handler
 	ask(t, pid, settings, query, func(rows [][]batch.Value) bool {
 		before, found = found, nil
