@@ -228,9 +228,14 @@ type Live struct {
 	Declared uint64
 	// Ends: what the line executes destroys the variable, an object of C++.
 	Ends bool
+	// Length is that of the slice of which the value is an element: it is none unless that
+	// is at least Needs. nil: it is of no slice.
+	Length *codegen.Integer
+	Needs  int64
 }
 
-// At is how what path names is read at the instruction at pc: a variable, and fields of it.
+// At is how what path names is read at the instruction at pc: a variable, and fields and
+// elements ([n]) of it.
 // Other errors than ErrNotLive say why a variable that lives there cannot be read, after
 // its name.
 func (b *Body) At(path []string, pc uint64, frame Frame, at Where) (v Live, err error) {
@@ -288,7 +293,7 @@ func (b *Body) At(path []string, pc uint64, frame Frame, at Where) (v Live, err 
 		}
 	}
 	for _, name := range path[1:] {
-		if o, err = b.fn.field(o, name, at); err != nil {
+		if o, err = b.fn.part(o, name, at); err != nil {
 			return v, err
 		}
 	}
@@ -298,6 +303,9 @@ func (b *Body) At(path []string, pc uint64, frame Frame, at Where) (v Live, err 
 		}
 	}
 	v.Value, err = b.fn.final(o, at)
+	if o.bound != nil {
+		v.Length, v.Needs = &o.bound.length, o.bound.needs
+	}
 	if v.Text != nil && which.t.Kind == Struct && b.lang == symbols.CPP {
 		b.readLinesOf(which)
 		k, _ := slices.BinarySearchFunc(b.Lines, pc, func(l Line, pc uint64) int { return cmp.Compare(l.Addr, pc) })

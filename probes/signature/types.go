@@ -38,10 +38,12 @@ type Type struct {
 	// goKind is what a type of Go is (reflect.Kind), whatever it is called.
 	goKind int64
 
-	elem     dwarf.Offset // of what pointers lead to and arrays are of; 0: void
-	at       dwarf.Offset // of the members
-	count    int64        // of an array
-	indirect bool         // a class that is passed by a pointer to it
+	elem  dwarf.Offset // of what pointers lead to and arrays are of; 0: void
+	at    dwarf.Offset // of the members
+	count int64        // of an array
+	// dimensions are those of an array: how many elements each has.
+	dimensions []int64
+	indirect   bool // a class that is passed by a pointer to it
 }
 
 // member is a field of a struct.
@@ -223,6 +225,7 @@ func (f *Info) array(t *Type, e *dwarf.Entry, name string, depth int) error {
 			}
 		}
 		t.count *= n
+		t.dimensions = append(t.dimensions, n)
 		bounds += fmt.Sprintf("[%d]", n)
 	}
 	elem, err := f.typeWithin(t.elem, depth)

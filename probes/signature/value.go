@@ -119,6 +119,7 @@ type object struct {
 	memory bool
 	// bit and bits are those of a bit field; bits 0: it is none.
 	bit, bits int64
+	bound     *bound // of the slice that it is an element of; nil: it is none
 }
 
 func (f *Function) read(p *Param, path []string, at Where) (v Value, err error) {
@@ -229,7 +230,7 @@ func (f *Function) follow(o object, _ Where) (object, error) {
 	if err != nil {
 		return o, err
 	}
-	next := object{t: t, memory: true}
+	next := object{t: t, memory: true, bound: o.bound}
 	if n.Memory {
 		next.base = codegen.Integer{Register: n.Register, Follow: append(slices.Clone(n.Follow), n.Offset)}
 	} else {

@@ -52,6 +52,8 @@ type localColumn struct {
 	name int // of those asked for
 	text bool
 	slot int
+	// bound: it is the length of the slice of which the name is an element.
+	bound bool
 }
 
 // noLocal says that functions have no variable of a name.
@@ -199,14 +201,15 @@ func (r *localReader) function(b *signature.Body, i int, name string) error {
 				r.why[n] = err
 				continue
 			}
-			c, err := r.column(n, v.Text != nil)
-			if err != nil {
+			if v.Length != nil {
+				length := signature.Live{Value: signature.Value{Value: codegen.Value{Number: v.Length}}}
+				if err := r.set(&s, localColumn{name: n, bound: true}, &length); err != nil {
+					return err
+				}
+			}
+			if err := r.set(&s, localColumn{name: n, text: v.Text != nil}, &v); err != nil {
 				return err
 			}
-			for len(s.values) <= c {
-				s.values = append(s.values, nil)
-			}
-			s.values[c] = &v
 			declaring[v.Declared] = true
 		}
 		if s.begins && !framed {
@@ -226,32 +229,53 @@ func (r *localReader) function(b *signature.Body, i int, name string) error {
 	return nil
 }
 
-// column is that of a name, for numbers or for texts.
-func (r *localReader) column(name int, text bool) (int, error) {
-	slot := 0
+// set has a site read what is in a column.
+func (r *localReader) set(s *localSite, want localColumn, v *signature.Live) error {
+	c, err := r.column(want)
+	if err != nil {
+		return err
+	}
+	for len(s.values) <= c {
+		s.values = append(s.values, nil)
+	}
+	s.values[c] = v
+	return nil
+}
+
+// column is that of a name, for numbers or for texts, or of its bound.
+func (r *localReader) column(want localColumn) (int, error) {
 	for i, c := range r.columns {
-		if c.text != text {
+		if c.text != want.text {
 			continue
 		}
-		if c.name == name {
+		if c.name == want.name && c.bound == want.bound {
 			return i, nil
 		}
-		slot++
+		want.slot++
 	}
 	switch {
-	case text && slot == maxLocalTexts:
+	case want.text && want.slot == maxLocalTexts:
 		return 0, fmt.Errorf("more than %d texts are not read in one query", maxLocalTexts)
-	case !text && slot == maxLocalNumbers:
-		return 0, fmt.Errorf("more than %d numbers are not read in one query", maxLocalNumbers)
+	case !want.text && want.slot == maxLocalNumbers:
+		return 0, fmt.Errorf("more than %d numbers, lengths of slices among them, are not read in one query", maxLocalNumbers)
 	}
-	r.columns = append(r.columns, localColumn{name, text, slot})
+	r.columns = append(r.columns, want)
 	return len(r.columns) - 1, nil
 }
 
-// pathOf are the variable and the fields of it that a name means: pointers are followed,
-// as . and -> mean the same.
-func pathOf(name string) []string {
-	return strings.Split(strings.ReplaceAll(name, "->", "."), ".")
+// pathOf are the variable and the fields and elements ([n]) of it that a name means:
+// pointers are followed, as . and -> mean the same.
+func pathOf(name string) (path []string) {
+	for part := range strings.SplitSeq(strings.ReplaceAll(name, "->", "."), ".") {
+		head, rest, more := strings.Cut(part, "[")
+		path = append(path, head)
+		for more {
+			var index string
+			index, rest, more = strings.Cut(rest, "[")
+			path = append(path, "["+index)
+		}
+	}
+	return path
 }
 
 // localForm is how a row has what was read.

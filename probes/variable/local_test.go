@@ -111,23 +111,7 @@ func TestLocalsAsDebuggerSeesThem(t *testing.T) {
 		{cpp, "shop::Till::add", "this->sum", "break shop::Till::add\nrun < $input > /dev/null\nprintf \"#this->sum=%ld\\n\", this->sum\nwatch this->sum\n" +
 			fmt.Sprintf(watched, "this->sum", "%ld", "this->sum") + "continue\n"},
 	} {
-		dir := t.TempDir()
-		input, script := filepath.Join(dir, "input"), filepath.Join(dir, "script")
-		for path, text := range map[string]string{input: "6\n", script: "set pagination off\nset confirm off\nset width 0\n" + strings.ReplaceAll(one.script, "$input", input)} {
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		out, err := exec.CommandContext(t.Context(), gdb, "-batch", "-nx", "-x", script, one.program).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		var seen []string
-		for line := range strings.Lines(string(out)) {
-			if text, ok := strings.CutPrefix(strings.TrimSpace(line), "#"); ok {
-				seen = append(seen, text)
-			}
-		}
+		seen, out := seenByDebugger(t, gdb, one.program, one.script, "6\n")
 		r := run(t, one.program)
 		spec := local(r.pid, one.function, strings.Fields(one.names)...)
 		if one.function == "" {
@@ -140,6 +124,31 @@ func TestLocalsAsDebuggerSeesThem(t *testing.T) {
 			t.Errorf("%s of %s:\n%s, and a debugger sees\n%s\n%s", one.names, one.function, s, want, out)
 		}
 	}
+}
+
+// seenByDebugger is what gdb prints behind a # at the beginning of a line, and all that it
+// prints. In the script $input is a file of the program's input.
+func seenByDebugger(t *testing.T, gdb, program, text, given string) (seen []string, out []byte) {
+	t.Helper()
+	dir := t.TempDir()
+	input, script := filepath.Join(dir, "input"), filepath.Join(dir, "script")
+	for path, text := range map[string]string{input: given, script: "set pagination off\nset confirm off\nset width 0\nhandle SIGURG nostop noprint pass\n" + strings.ReplaceAll(text, "$input", input)} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), gdb, "-batch", "-nx", "-x", script, program)
+	cmd.Env = append(os.Environ(), "SHELL=/bin/sh")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for line := range strings.Lines(string(out)) {
+		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "#"); ok {
+			seen = append(seen, text)
+		}
+	}
+	return seen, out
 }
 
 // What cannot be read is refused in words that help.

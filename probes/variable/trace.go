@@ -20,6 +20,7 @@ import (
 	"endoscope/probes/codegen"
 	"endoscope/probes/process"
 	"endoscope/probes/ringbuf"
+	"endoscope/probes/signature"
 	"endoscope/probes/symbols"
 )
 
@@ -343,7 +344,7 @@ func (t *tracer) read(record []byte, subjects map[int]*subject, give func(*obser
 	var ended []uint64
 	texts := localTexts(record)
 	for c, v := range s.values {
-		if !isLive(v) || v.Declared != 0 && !frame.joined && !frame.declared[v.Declared] || frame.ended[v.Declared] {
+		if !isLive(v) || f.columns[c].bound || v.Declared != 0 && !frame.joined && !frame.declared[v.Declared] || frame.ended[v.Declared] {
 			continue
 		}
 		if v.Ends {
@@ -359,7 +360,9 @@ func (t *tracer) read(record []byte, subjects map[int]*subject, give func(*obser
 			now.absent = l.Absent>>column.slot&1 == 1
 			now.number = l.Numbers[column.slot]
 		}
-		if now.absent {
+		if beyond := f.isBeyond(c, v, l); beyond {
+			now.absent, now.number, text = true, 0, nil
+		} else if now.absent {
 			failed |= l.Failed & localUnreadable
 		} else if len(text) == maxText {
 			failed |= l.Failed & localCut
@@ -396,6 +399,19 @@ func (t *tracer) read(record []byte, subjects map[int]*subject, give func(*obser
 		frame.ended[declared] = true
 	}
 	return failed, true
+}
+
+// isBeyond reports whether what was read is no element of its slice, which is too short.
+func (f *tracedFile) isBeyond(column int, v *signature.Live, l *bpf.LocalLocal) bool {
+	if v.Length == nil {
+		return false
+	}
+	for _, c := range f.columns {
+		if c.bound && c.name == f.columns[column].name {
+			return l.Absent>>c.slot&1 == 1 || int64(l.Numbers[c.slot]) < v.Needs
+		}
+	}
+	return false
 }
 
 // localTexts are the texts of a record, by slot; nil: there is none.

@@ -1,0 +1,103 @@
+package signature
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"endoscope/probes/codegen"
+)
+
+// bound is that an element of a slice of Go is none unless the slice is long enough.
+type bound struct {
+	length codegen.Integer
+	needs  int64
+}
+
+// part is what name is of an object: a field, or, as [n], an element.
+func (f *Function) part(o object, name string, at Where) (object, error) {
+	digits, ok := strings.CutPrefix(name, "[")
+	if !ok {
+		return f.field(o, name, at)
+	}
+	digits, closed := strings.CutSuffix(digits, "]")
+	n, err := strconv.ParseUint(digits, 10, 31)
+	if err != nil || !closed {
+		return o, fmt.Errorf("is asked for with %s, which is no index", name)
+	}
+	return f.element(o, int64(n), at)
+}
+
+// element is an element of an array, of what a pointer leads to, or of a slice of Go.
+func (f *Function) element(o object, n int64, at Where) (object, error) {
+	if o.t.Kind == Reference {
+		next, err := f.follow(o, at)
+		if err != nil {
+			return o, err
+		}
+		o = next
+	}
+	if o.t.Kind == Struct && strings.HasPrefix(o.t.bare, "[]") {
+		if o.bound != nil {
+			return o, fmt.Errorf("is an element of a slice that is one of another slice, which is not read")
+		}
+		length, err := f.field(o, "len", at)
+		if err != nil {
+			return o, err
+		}
+		size, err := length.number(0, 64, true)
+		if err != nil {
+			return o, err
+		}
+		if o, err = f.field(o, "array", at); err != nil {
+			return o, err
+		}
+		o.bound = &bound{size, n + 1}
+	}
+	switch o.t.Kind {
+	case Pointer:
+		next, err := f.follow(o, at)
+		if err != nil {
+			return o, err
+		}
+		if next.t.Size <= 0 {
+			return o, fmt.Errorf("leads to nothing that has elements: %s", next.t.Name)
+		}
+		if len(next.base.Follow) > maxFollow {
+			return o, fmt.Errorf("is too many pointers away")
+		}
+		next.offset += n * next.t.Size
+		return next, nil
+	case Array:
+		elem, err := f.info.typeOf(o.t.elem)
+		if err != nil {
+			return o, err
+		}
+		if len(o.t.dimensions) == 0 {
+			return o, fmt.Errorf("has %s, of which it is not told how many elements it has", o.t.Name)
+		}
+		// What is told to have no elements, as the last field of a struct, has as many as
+		// there is room for.
+		if first := o.t.dimensions[0]; n >= first && (first > 0 || !o.memory) {
+			return o, fmt.Errorf("is not there: %s has %d elements", o.t.Name, max(first, 0))
+		}
+		size := elem.Size
+		for _, d := range o.t.dimensions[1:] {
+			if size *= d; size < 0 || size > 1<<31 {
+				return o, fmt.Errorf("is of an array that is too large")
+			}
+		}
+		whole := o.t
+		if o.t = elem; len(whole.dimensions) > 1 {
+			rest := *whole
+			rest.dimensions, rest.Size = whole.dimensions[1:], size
+			if elem.Size > 0 {
+				rest.count = size / elem.Size
+			}
+			o.t = &rest
+		}
+		o.offset += n * size
+		return o, nil
+	}
+	return o, fmt.Errorf("has no elements: it is %s", o.t.Name)
+}

@@ -1,0 +1,3 @@
+module goelements
+
+go 1.23
