@@ -66,32 +66,30 @@ func TestPointersAndElementsAsDebuggerSeesThem(t *testing.T) {
 	for _, one := range []struct {
 		program, function, name string
 		expression, format      string // for gdb
-		begin                   string // where it begins to watch
+		begin, end              string // where it begins and ends to watch
 		commands                string
 	}{
-		{elements, "sum", "o->rows[1][2]", "o->rows[1][2]", "%d", "sum", "6"},
-		{elements, "sum", "o->parts[1].sizes[2]", "o->parts[1].sizes[2]", "%d", "sum", "6"},
-		{elements, "sum", "words[1]", "words[1]", "%s", "sum", "6"},
-		{c, "", "head->id", "head->id", "%d", "hold", "k-1,i5,o6,h1!,o7,i8,w9,n10,h2!,i3"},
-		{c, "", "head->next->id", "head->next->id", "%d", "hold", "k-1,y2,x2!,y3,h2!,y4"},
-		{c, "", "head->list[2]", "head->list[2]", "%d", "hold", "k-1,e1,h1!,e2"},
-		{cpp, "", "table[3]", "table[3]", "%ld", "hold", "k-1,c5,t1!,c6,t0!,c7"},
-		{golang, "", "main.head.id", "'main.head'->id", "%ld", "main.link", "x2,i5,h1!,o6,i7,f8!,i9"},
-		{golang, "", "main.table[2]", "'main.table'.array[2]", "%ld", "main.link", "x2,c5,g4!,c6"},
+		{elements, "sum", "o->rows[1][2]", "o->rows[1][2]", "%d", "sum", "printf", "6"},
+		{elements, "sum", "words[1]", "words[1]", "%s", "sum", "printf", "6"},
+		{c, "", "head->id", "head->id", "%d", "hold", "leave", "k-1,i5,o6,h1!,o7,i8,w9,n10,h2!,i3"},
+		{c, "", "head->next->id", "head->next->id", "%d", "hold", "leave", "k-1,y2,x2!,y3,h2!,y4"},
+		{cpp, "", "table[3]", "table[3]", "%ld", "hold", "leave", "k-1,c5,t1!,c6,t0!,c7"},
+		{golang, "", "main.head.id", "main.head.id", "%ld", "main.link", "main.leave", "x2,i5,h1!,o6,i7,f8!,i9"},
+		{golang, "", "main.table[2]", "main.table.array[2]", "%ld", "main.link", "main.leave", "x2,c5,g4!,c6"},
 	} {
 		print := fmt.Sprintf("printf \"#%s=%s\\n\", %s\n", one.name, one.format, one.expression)
 		script := "break " + one.begin + "\nrun < $input > /dev/null\n"
 		if one.function != "" {
 			script += print
 		}
-		if one.function == "" {
-			script += "watch " + one.expression + "\n"
-		} else { // until it has returned
-			script += "break printf\ncommands\nquit\nend\nwatch -location " + one.expression + "\n"
+		watch := "watch "
+		if one.function != "" {
+			watch += "-location "
 		}
+		script += "break " + one.end + "\ncommands\nquit\nend\n" + watch + one.expression + "\n"
 		script += "commands\nsilent\n" + print + "continue\nend\ncontinue\n"
 		commands := strings.Split(one.commands, ",")
-		seen, out := seenByDebugger(t, gdb, one.program, script, strings.ReplaceAll(strings.Join(commands, "\n"), "!", "")+"\n")
+		seen, out := seenByDebugger(t, gdb, one.program, script, strings.ReplaceAll(strings.Join(commands, "\n"), "!", "")+"\nq\n")
 		r := run(t, one.program)
 		var got *record
 		if one.function != "" {

@@ -27,6 +27,8 @@ __attribute__((noinline)) void cell(int n) { table[3] = n; }
 __attribute__((noinline)) void hold(int n) { held->items[1] = at(n); }
 __attribute__((noinline)) void name(int n) { head->label = n ? "long" : "short"; }
 
+__attribute__((noinline)) void leave(int n) { (void)*(volatile int *)&n; }
+
 static pthread_t worker;
 static int work[2], done[2];
 static void *in_worker(void *p) {
@@ -62,6 +64,7 @@ int main(void) {
 		case 'c': cell(n); break;
 		case 'k': hold(n); break;
 		case 'l': name(n); break;
+		case 'q': leave(n); break;
 		case 'w': (void)!write(work[1], &n, sizeof n); (void)!read(done[0], &c, 1); break; /* another thread */
 		case 'n': pthread_create(&t, 0, once, (void *)(long)n); pthread_join(t, 0); break;  /* a new one */
 		case 'z': /* the pointer changes all the time while what it leads to is written */

@@ -48,6 +48,9 @@ func cell(n int) { table[2] = int64(n) }
 //go:noinline
 func grow(n int) { table = append(make([]int64, 0, 2*n), table[:n]...) }
 
+//go:noinline
+func leave() {}
+
 func main() {
 	fmt.Println(1)
 	in := bufio.NewScanner(os.Stdin)
@@ -73,6 +76,8 @@ func main() {
 			cell(n)
 		case 'g':
 			grow(n)
+		case 'q':
+			leave()
 		case 's':
 			rows[n] = append(rows[n], 9)
 		}
