@@ -78,7 +78,7 @@ func TestPointersAndElementsAsDebuggerSeesThem(t *testing.T) {
 		{golang, "", "main.table[2]", "main.table.array[2]", "%ld", "main.link", "main.leave", "x2,c5,g4!,c6"},
 	} {
 		print := fmt.Sprintf("printf \"#%s=%s\\n\", %s\n", one.name, one.format, one.expression)
-		script := "break " + one.begin + "\nrun < $input > /dev/null\n"
+		script := "tbreak " + one.begin + "\nrun < $input > /dev/null\n"
 		if one.function != "" {
 			script += print
 		}
