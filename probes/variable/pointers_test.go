@@ -16,6 +16,7 @@ import (
 func follow(t *testing.T, r *target, names ...string) (got *record, tell func(commands ...string), stop func()) {
 	t.Helper()
 	got, end := observe(t, asked(r.pid, 0, names...))
+	got.normal = []string{moved, unsure} // Go's runtime makes threads whenever it likes
 	follows := uint64(0)
 	tell = func(commands ...string) {
 		t.Helper()
@@ -34,7 +35,6 @@ func follow(t *testing.T, r *target, names ...string) (got *record, tell func(co
 		if got.lost[moved] != follows {
 			t.Errorf("watchpoints followed %d times, want %d", got.lost[moved], follows)
 		}
-		delete(got.lost, moved)
 		got.mu.Unlock()
 		end()
 	}
@@ -136,6 +136,7 @@ func TestPointersThatChangeAllTheTime(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r := run(t, testenv.CompileC(t, "testdata/pointers.c", "-O1", "-g", "-pthread"))
 	got, stop := observe(t, asked(r.pid, 0, "head->id"))
+	got.normal = []string{moved, unseen, unsure, ringFull}
 	const last = 100
 	r.tell(t, "z"+strconv.Itoa(last))
 	value := func() string {
@@ -147,16 +148,8 @@ func TestPointersThatChangeAllTheTime(t *testing.T) {
 		return got.rows[len(got.rows)-1]["var_value"]
 	}
 	eventually(t, func() bool { return value() == strconv.Itoa(last) })
-	got.mu.Lock()
-	follows := got.lost[moved]
-	for _, cause := range []string{moved, unseen, unsure} {
-		delete(got.lost, cause)
-	}
-	got.mu.Unlock()
+	eventually(t, func() bool { got.mu.Lock(); defer got.mu.Unlock(); return got.lost[moved] > 0 })
 	stop()
-	if follows == 0 {
-		t.Error("no watchpoint has followed its pointer")
-	}
 	for _, row := range got.rows {
 		n, err := strconv.Atoi(row["var_value"])
 		if err != nil || n < 1 || n > 102 {

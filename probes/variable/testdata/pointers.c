@@ -40,7 +40,7 @@ static void *once(void *p) { number((int)(long)p); return 0; }
 
 static volatile int busy;
 static void *run(void *p) {
-	for (long i = 0; busy; i++) aim(i % 3);
+	for (long i = 0; busy; i++) { aim(i % 3); usleep(20); }
 	return p;
 }
 
