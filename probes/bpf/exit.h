@@ -329,6 +329,8 @@ static __always_inline struct owner *owner_of(const struct frame *f, struct task
 			drop_from(o, f, 0, m->time);
 			if (o->goroutine == m->goroutine && o->exec_id)
 				gap = o->gap;
+			if (began_unseen(task, m->goroutine))
+				gap = 1;
 		}
 		__builtin_memset(o, 0, sizeof(*o));
 		o->gap = gap;

@@ -318,6 +318,9 @@ const (
 	FunctionProgPairReturn       = "pair_return"
 	FunctionProgThreadEnd        = "thread_end"
 	FunctionVarAggregate         = "aggregate"
+	FunctionVarAnewImage         = "anew_image"
+	FunctionVarAnewPid           = "anew_pid"
+	FunctionVarAnewUntil         = "anew_until"
 	FunctionVarCgroupLevels      = "cgroup_levels"
 	FunctionVarCpus              = "cpus"
 	FunctionVarDivided           = "divided"
@@ -459,6 +462,9 @@ type FunctionMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type FunctionVariableSpecs struct {
 	Aggregate         *ebpf.VariableSpec `ebpf:"aggregate"`
+	AnewImage         *ebpf.VariableSpec `ebpf:"anew_image"`
+	AnewPid           *ebpf.VariableSpec `ebpf:"anew_pid"`
+	AnewUntil         *ebpf.VariableSpec `ebpf:"anew_until"`
 	CgroupLevels      *ebpf.VariableSpec `ebpf:"cgroup_levels"`
 	Cpus              *ebpf.VariableSpec `ebpf:"cpus"`
 	Divided           *ebpf.VariableSpec `ebpf:"divided"`
@@ -581,6 +587,9 @@ func (m *FunctionMaps) Close() error {
 // It can be passed to LoadFunctionObjects or ebpf.CollectionSpec.LoadAndAssign.
 type FunctionVariables struct {
 	Aggregate         *ebpf.Variable `ebpf:"aggregate"`
+	AnewImage         *ebpf.Variable `ebpf:"anew_image"`
+	AnewPid           *ebpf.Variable `ebpf:"anew_pid"`
+	AnewUntil         *ebpf.Variable `ebpf:"anew_until"`
 	CgroupLevels      *ebpf.Variable `ebpf:"cgroup_levels"`
 	Cpus              *ebpf.Variable `ebpf:"cpus"`
 	Divided           *ebpf.Variable `ebpf:"divided"`

@@ -175,6 +175,8 @@ static __always_inline struct java_thread *java_thread_of(struct task_struct *ta
 	if (t && t->exec_id != task->self_exec_id) {
 		t->exec_id = task->self_exec_id;
 		t->n = 0;
+		if ((options & SEQUENCE) && began_unseen(task, 0))
+			t->gap = 1;
 	}
 	return t;
 }

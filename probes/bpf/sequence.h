@@ -18,6 +18,7 @@
 #include "event.h"
 #include "copy.h"
 #include "standby.h"
+#include "anew.h"
 
 /* Names of events as they lie in memory: conditions compare them as text. */
 #define NAME(a, b, c, d, e, f) \

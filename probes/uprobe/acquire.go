@@ -36,6 +36,11 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 			return err
 		}
 	}
+	if err := p.follow(s); err != nil {
+		p.kernel.remove(in)
+		p.unfollow()
+		return err
+	}
 	if p.reader == nil {
 		p.reader = startReader(p.kernel.ring)
 	}
@@ -88,18 +93,18 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 // the link and way to observe returns.
 func (p *Provider) attachAll(s *source, in *installation) error {
 	if name := threadEnd(s.wants.options, s.resolution.returns()); name != "" {
-		l, err := attachThreadEnd(in.objects.Programs[name])
+		l, err := attachTracepoint(in.objects.Programs[name], "sched_process_exit")
 		if err != nil {
 			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to tell when threads end: %v", err)
 		}
 		in.links = append(in.links, l)
 	}
-	return p.attachFrom(s, in, 0, 0)
+	return p.attachFrom(s, in, 0, 0, 0)
 }
 
 // attachFrom is attachAll of wants and landmarks from these indexes on, and of what is
-// probed alone.
-func (p *Provider) attachFrom(s *source, in *installation, from, landmarks int) error {
+// probed alone; where pid is not 0, only of what is restricted to that process.
+func (p *Provider) attachFrom(s *source, in *installation, from, landmarks, pid int) error {
 	type group struct {
 		module  *module
 		pid     int
@@ -109,8 +114,11 @@ func (p *Provider) attachFrom(s *source, in *installation, from, landmarks int) 
 	members := map[group][]int{}
 	for k, w := range s.resolution.wants[from:] {
 		i := from + k
-		if w.refused {
-			continue // when it was attached before
+		if w.refused { // when it was attached before
+			continue
+		}
+		if pid != 0 && w.scope.pid != pid {
+			continue
 		}
 		g := group{w.module, w.scope.pid, w.returns}
 		if members[g] == nil {
@@ -119,6 +127,9 @@ func (p *Provider) attachFrom(s *source, in *installation, from, landmarks int) 
 		members[g] = append(members[g], i)
 	}
 	for _, g := range s.resolution.landmarks[landmarks:] {
+		if pid != 0 && g.scope.pid != pid {
+			continue
+		}
 		l, err := attach(in.objects.Programs[g.program], g.module.file, s.links.attachType(), 0, g.scope.pid, places{offsets: []uint64{g.site.Offset}, cookies: []uint64{g.cookie}})
 		if err != nil {
 			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to probe %s in %s: %v", g.function, g.module.name(), err)
@@ -210,12 +221,14 @@ func (p *Provider) release(s *source) error {
 		return nil
 	}
 	in.detach()
+	p.tellUnheard(s, in)
 	left, err := in.endAggregate()
 	p.reader.unsubscribe(s.sub, left)
 	s.note(in)
 	s.sub.closeStacks()
 	p.kernel.remove(in)
 	delete(p.active, s)
+	p.unfollow()
 	if len(p.active) == 0 {
 		p.reader.stop()
 		p.reader = nil

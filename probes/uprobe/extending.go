@@ -53,7 +53,12 @@ func (s *source) extend(f *found) error {
 	if err != nil {
 		return err
 	}
-	defer r.modules.close()
+	kept := false
+	defer func() {
+		if !kept {
+			r.modules.close()
+		}
+	}()
 	if r.java() {
 		return errors.New("its methods cannot be followed together with functions")
 	}
@@ -80,7 +85,13 @@ func (s *source) extend(f *found) error {
 	if len(r.wants) > in.room {
 		return fmt.Errorf("more than %d functions would be added", maxExtension)
 	}
-	return s.add(in, r, more.facts)
+	if err := s.add(in, r, more.facts); err != nil {
+		return err
+	}
+	if kept = s.keepsFiles(); kept {
+		s.resolution.modules.list = append(s.resolution.modules.list, r.modules.list...)
+	}
+	return p.follow(s)
 }
 
 // add attaches what was found, or nothing. Provider.mu is held.
@@ -99,7 +110,7 @@ func (s *source) add(in *installation, r *resolution, facts []uint64) error {
 			s.sub.name(uint32(wants+i), w.label)
 		}
 	})
-	err := s.provider.attachFrom(s, in, wants, landmarks)
+	err := s.provider.attachFrom(s, in, wants, landmarks, 0)
 	if err == nil {
 		err = in.extend(len(own.wants))
 	}

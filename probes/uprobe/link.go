@@ -10,6 +10,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"endoscope/probes/clock"
 )
 
 // Attach types of include/uapi/linux/bpf.h (and attachPerf). cilium/ebpf loads
@@ -38,7 +40,11 @@ type linkCreate struct {
 // link is a set of probes attached together. It lives as long as its file
 // descriptors, of which a perf event's link has one for each probe: closing
 // those, or dying, detaches.
-type link struct{ fds []int }
+type link struct {
+	fds  []int
+	pid  int   // to which it is restricted; 0: to none
+	made int64 // not before this, of the boot clock
+}
 
 // places are instructions of a file: their offsets in it, for each the cookie that
 // goes to the program, and unless that is nil the offset of the counter that the
@@ -78,18 +84,19 @@ func attach(prog *ebpf.Program, f *os.File, attachType, flags uint32, pid int, a
 			pin.Pin(unsafe.SliceData(list))
 		}
 	}
+	made := clock.Boot()
 	fd, err := retry(func() (int, error) { return createLink(prog, &attr) })
 	runtime.KeepAlive(f)
 	if err != nil {
 		return nil, err
 	}
-	return &link{fds: []int{fd}}, nil
+	return &link{fds: []int{fd}, pid: pid, made: made}, nil
 }
 
-// attachThreadEnd runs a program, of the type RawTracepoint, whenever a thread
-// ends (sched_process_exit).
-func attachThreadEnd(prog *ebpf.Program) (*link, error) {
-	name, err := unix.BytePtrFromString("sched_process_exit")
+// attachTracepoint runs a program, of the type RawTracepoint, at a tracepoint of the
+// kernel's.
+func attachTracepoint(prog *ebpf.Program, tracepoint string) (*link, error) {
+	name, err := unix.BytePtrFromString(tracepoint)
 	if err != nil {
 		return nil, err
 	}

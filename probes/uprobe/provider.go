@@ -68,6 +68,9 @@ type Provider struct {
 	reader *reader    // nil while no query runs
 	active map[*source]*installation
 	closed bool
+	// executions is nil where no link is restricted to a process.
+	executions *executions
+	following  sync.WaitGroup // the ends of such
 }
 
 var _ probes.Provider = (*Provider)(nil)
@@ -234,6 +237,7 @@ func (p *Provider) Probes() []probes.Site {
 // Close frees what is kept between queries. Queries should have been stopped:
 // one that still runs gets no more rows, and ends when it is stopped.
 func (p *Provider) Close() error {
+	defer p.following.Wait() // for whom waits for the lock
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -253,6 +257,7 @@ func (p *Provider) Close() error {
 			p.kernel.remove(in)
 		}
 		clear(p.active)
+		p.unfollow()
 		p.kernel.close()
 		p.kernel = nil
 	}

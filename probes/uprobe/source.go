@@ -138,7 +138,7 @@ func (s *source) Start(ctx context.Context, sink probes.Sink) error {
 		err = s.arm(sink)
 	}
 	// The links refer to files, not to our descriptors of them.
-	if err != nil || !s.gates.Detaches {
+	if err != nil || !s.keepsFiles() {
 		s.resolution.modules.close()
 	}
 	if err != nil {
@@ -156,6 +156,9 @@ func (s *source) Start(ctx context.Context, sink probes.Sink) error {
 	}
 	return nil
 }
+
+// keepsFiles reports whether links may be made after Start.
+func (s *source) keepsFiles() bool { return s.gates.Detaches || len(s.restricted()) > 0 }
 
 // arm attaches, and sees to it that the stream ends with its target.
 func (s *source) arm(sink probes.Sink) error {
@@ -271,7 +274,7 @@ func (s *source) Stop() error {
 		in.detach() // here, so that queries that end together wait together
 	}
 	s.flip.Unlock()
-	if s.gates.Detaches {
+	if s.keepsFiles() {
 		s.resolution.modules.close()
 	}
 	p.mu.Lock()

@@ -1,0 +1,171 @@
+package uprobe
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"endoscope/probes/bpf"
+	"endoscope/probes/clock"
+	"endoscope/probes/process"
+)
+
+// A link that is restricted to a process knows it by its leader's task, which ends when
+// another thread executes a program. To restrict none would be exact, and cost every
+// other process of the same file a trap for each call; that a thread which is no leader
+// executes a program is rare. So such links are made anew then, and it is told that what
+// was called in between is missing.
+
+// follow has the source's links made anew when they are heard no more. Provider.mu is
+// held.
+func (p *Provider) follow(s *source) (err error) {
+	if p.executions == nil && len(s.restricted()) > 0 {
+		p.executions, err = followExecutions(p.kernel.types, p.executed, p.executedUnheard)
+	}
+	return err
+}
+
+// unfollow ends what follow began, when no source needs it. Provider.mu is held.
+func (p *Provider) unfollow() {
+	for s := range p.active {
+		if len(s.restricted()) > 0 {
+			return
+		}
+	}
+	if p.executions != nil {
+		p.executions.stop(&p.following)
+		p.executions = nil
+	}
+}
+
+// executed is called when a thread that was not the leader has executed a program.
+func (p *Provider) executed(e execution) {
+	p.mu.Lock()
+	var concerned []*source
+	for s := range p.active {
+		if slices.Contains(s.restricted(), e.pid) {
+			concerned = append(concerned, s)
+		}
+	}
+	p.mu.Unlock()
+	var each sync.WaitGroup
+	for _, s := range concerned {
+		each.Go(func() { s.renew(e) })
+	}
+	each.Wait()
+}
+
+// executedUnheard is called when that happened and it is not known to whom.
+func (p *Provider) executedUnheard() {
+	p.mu.Lock()
+	pids := map[int]bool{}
+	for s := range p.active {
+		for _, pid := range s.restricted() {
+			pids[pid] = true
+		}
+	}
+	p.mu.Unlock()
+	for pid := range pids {
+		p.executed(execution{pid: pid, time: clock.Boot()})
+	}
+}
+
+// stale takes out the links that were restricted to a process before it executed a
+// program. Provider.mu is held.
+func (in *installation) stale(e execution) (stale []*link) {
+	is := func(l *link) bool { return l.pid == e.pid && l.made <= e.time }
+	for _, l := range in.links {
+		if is(l) {
+			stale = append(stale, l)
+		}
+	}
+	in.links = slices.DeleteFunc(slices.Clone(in.links), is)
+	return stale
+}
+
+// renew makes the links anew that are restricted to a process. The old ones are closed
+// before: the kernel runs their programs where the new ones have set breakpoints (it
+// compares task->signal there, which is the process'), and calls would count twice.
+func (s *source) renew(e execution) {
+	s.flip.Lock()
+	defer s.flip.Unlock()
+	p := s.provider
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	in := p.active[s]
+	if in == nil || s.stopped {
+		return
+	}
+	stale := in.stale(e)
+	if len(stale) == 0 {
+		return // they were made since, or are detached
+	}
+	var each sync.WaitGroup
+	for _, l := range stale {
+		each.Go(l.close)
+	}
+	each.Wait()
+	said := ""
+	if q, runs := process.Lookup(e.pid); !runs || !s.resolution.knows(q) {
+		said = untilEnd(e.pid)
+	} else if err := s.attachAnew(in, e); err != nil {
+		said = fmt.Sprintf("calls of process %d from when it executed a program: that cannot be probed: %v", e.pid, err)
+	} else {
+		gap := time.Duration(clock.Boot() - e.time).Round(10 * time.Microsecond)
+		said = fmt.Sprintf("calls of process %d from when a thread other than its leader executed a program until that was probed, a gap of %v", e.pid, gap)
+	}
+	p.reader.do(func() { s.sub.sink.Lost(said, 1) })
+}
+
+// attachAnew attaches what is restricted to a process. The sequences of what it executes
+// now have a gap in front where they began before.
+func (s *source) attachAnew(in *installation, e execution) error {
+	// As long as not every probe is there, whoever begins may have begun before.
+	if err := in.overlooks(e, math.MaxInt64); err != nil {
+		return err
+	}
+	if err := s.provider.attachFrom(s, in, 0, 0, e.pid); err != nil {
+		return err
+	}
+	return in.overlooks(e, clock.Boot())
+}
+
+// overlooks tells the programs that calls of a process were missed until then.
+func (in *installation) overlooks(e execution, until int64) error {
+	for _, v := range []struct {
+		name  string
+		value uint64
+	}{
+		{bpf.FunctionVarAnewUntil, uint64(until)},
+		{bpf.FunctionVarAnewImage, e.image},
+		{bpf.FunctionVarAnewPid, uint64(e.pid)},
+	} {
+		variable := in.objects.Variables[v.name]
+		if variable == nil {
+			return nil // the programs have no sequence
+		}
+		if err := variable.Set(v.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tellUnheard tells the sink of processes that have executed a program, and whose links
+// were not made anew before the end. Provider.mu is held.
+func (p *Provider) tellUnheard(s *source, in *installation) {
+	if p.executions == nil {
+		return
+	}
+	for _, pid := range s.restricted() {
+		if slices.ContainsFunc(in.links, func(l *link) bool { return l.pid == pid && p.executions.since(pid, l.made) }) {
+			p.reader.do(func() { s.sub.sink.Lost(untilEnd(pid), 1) })
+		}
+	}
+}
+
+func untilEnd(pid int) string {
+	return fmt.Sprintf("calls of process %d from when a thread other than its leader executed a program until the end", pid)
+}

@@ -1,0 +1,152 @@
+package uprobe
+
+import (
+	"slices"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/bpf"
+)
+
+// execution is a program that a thread other than its process' leader has executed:
+// the links that are restricted to that process are heard no more.
+type execution struct {
+	pid   int
+	time  int64  // boot clock, ns
+	image uint64 // which of the process' programs it is: its self_exec_id
+}
+
+// executions tells of those of the whole machine, where they are rare, while a query
+// has such links. It belongs to a provider, whose mutex may be held while it is asked.
+type executions struct {
+	objects *ebpf.Collection
+	link    *link
+	ring    *ring
+	over    chan struct{} // closed when nobody is told any more
+
+	mu      sync.Mutex // guards what follows, and the ring but for its waiting
+	ended   bool
+	unheard uint64        // for which the kernel had no room
+	missed  bool          // there were such, and nobody was told of it
+	queue   []execution   // read, and not told of
+	last    map[int]int64 // time of the last, by process
+}
+
+// lull bounds a wait, for which there is nothing to come most of the time.
+const lull = time.Hour
+
+// followExecutions attaches the program that tells, whose told is called from one
+// goroutine; missed says how many it could not tell of.
+func followExecutions(types *btf.Cache, told func(execution), missed func()) (*executions, error) {
+	spec, err := bpf.LoadExecution()
+	if err != nil {
+		return nil, err
+	}
+	x := &executions{over: make(chan struct{}), last: map[int]int64{}}
+	if x.objects, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: types}); err != nil {
+		return nil, refuseLoad(err)
+	}
+	m := x.objects.Maps[bpf.ExecutionMapExecutions]
+	if x.ring, err = newRing(m.FD(), int(m.MaxEntries())); err != nil {
+		x.objects.Close()
+		return nil, err
+	}
+	if x.link, err = attachTracepoint(x.objects.Programs[bpf.ExecutionProgExecuted], "sched_process_exec"); err != nil {
+		x.ring.close()
+		x.objects.Close()
+		return nil, plan.Errorf(-1, -1, "the kernel refuses to tell what processes execute: %v", err)
+	}
+	go x.run(told, missed)
+	return x, nil
+}
+
+func (x *executions) run(told func(execution), missed func()) {
+	defer close(x.over)
+	for {
+		x.ring.wait(lull)
+		x.mu.Lock()
+		if x.ended {
+			x.mu.Unlock()
+			return
+		}
+		x.read()
+		list, more := x.queue, x.missed
+		x.queue, x.missed = nil, false
+		x.mu.Unlock()
+		for _, e := range list {
+			told(e)
+		}
+		if more {
+			missed()
+		}
+	}
+}
+
+// read reads what was executed until now. x.mu is held.
+func (x *executions) read() {
+	for end := x.ring.Produced(); x.ring.Drain(end, x.note) < end; {
+		time.Sleep(50 * time.Microsecond) // a record is being written
+	}
+	var n uint64
+	_ = x.objects.Variables[bpf.ExecutionVarUnheard].Get(&n) // mapped memory, or one lookup
+	x.missed = x.missed || n > x.unheard
+	x.unheard = n
+}
+
+func (x *executions) note(record []byte) {
+	var r bpf.ExecutionExecution
+	if len(record) < int(unsafe.Sizeof(r)) {
+		return
+	}
+	r = *(*bpf.ExecutionExecution)(unsafe.Pointer(unsafe.SliceData(record)))
+	e := execution{pid: int(r.Pid), time: int64(r.Time), image: r.Image}
+	x.queue = append(x.queue, e)
+	x.last[e.pid] = e.time
+}
+
+// since reports whether a process has executed a program so after that time.
+func (x *executions) since(pid int, time int64) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.read()
+	if len(x.queue) > 0 || x.missed {
+		x.ring.wake() // others are to be told
+	}
+	return x.last[pid] >= time
+}
+
+// stop detaches the program and ends the goroutine, for which ending waits: it may be
+// telling somebody who waits for the caller.
+func (x *executions) stop(ending *sync.WaitGroup) {
+	x.mu.Lock()
+	x.ended = true
+	x.mu.Unlock()
+	x.link.close()
+	x.ring.wake()
+	ending.Go(func() {
+		<-x.over
+		x.ring.close()
+		x.objects.Close()
+	})
+}
+
+// restricted are the processes to which links of the source are restricted.
+func (s *source) restricted() (pids []int) {
+	add := func(sc *scope) {
+		if sc.pid != 0 && !slices.Contains(pids, sc.pid) {
+			pids = append(pids, sc.pid)
+		}
+	}
+	for _, w := range s.resolution.wants {
+		add(w.scope)
+	}
+	for _, l := range s.resolution.landmarks {
+		add(l.scope)
+	}
+	return pids
+}
