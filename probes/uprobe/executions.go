@@ -68,7 +68,7 @@ func followExecutions(types *btf.Cache, told func(execution), missed func()) (*e
 func (x *executions) run(told func(execution), missed func()) {
 	defer close(x.over)
 	for {
-		x.ring.wait(lull)
+		x.ring.Wait(lull)
 		x.mu.Lock()
 		if x.ended {
 			x.mu.Unlock()
@@ -115,7 +115,7 @@ func (x *executions) since(pid int, time int64) bool {
 	defer x.mu.Unlock()
 	x.read()
 	if len(x.queue) > 0 || x.missed {
-		x.ring.wake() // others are to be told
+		x.ring.Wake() // others are to be told
 	}
 	return x.last[pid] >= time
 }
@@ -127,7 +127,7 @@ func (x *executions) stop(ending *sync.WaitGroup) {
 	x.ended = true
 	x.mu.Unlock()
 	x.link.close()
-	x.ring.wake()
+	x.ring.Wake()
 	ending.Go(func() {
 		<-x.over
 		x.ring.close()
