@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"endoscope/probes/bpf"
 	"endoscope/probes/clock"
 	"endoscope/probes/process"
@@ -14,9 +16,9 @@ import (
 
 // A link that is restricted to a process knows it by its leader's task, which ends when
 // another thread executes a program. To restrict none would be exact, and cost every
-// other process of the same file a trap for each call; that a thread which is no leader
-// executes a program is rare. So such links are made anew then, and it is told that what
-// was called in between is missing.
+// other process of the same file a trap for each call, 0.5 µs; that a thread which is no
+// leader executes a program is rare. So such links are made anew then, and it is told
+// that what was called in between is missing.
 
 // follow has the source's links made anew when they are heard no more. Provider.mu is
 // held.
@@ -112,11 +114,27 @@ func (s *source) renew(e execution) {
 		said = untilEnd(e.pid)
 	} else if err := s.attachAnew(in, e); err != nil {
 		said = fmt.Sprintf("calls of process %d from when it executed a program: that cannot be probed: %v", e.pid, err)
+	} else if !s.means(q) {
+		said = fmt.Sprintf("calls of process %d in %s, which a thread other than its leader executed: ask for exe = '%s' there", e.pid, q.Exe, q.Exe)
 	} else {
 		gap := time.Duration(clock.Boot() - e.time).Round(10 * time.Microsecond)
 		said = fmt.Sprintf("calls of process %d from when a thread other than its leader executed a program until that was probed, a gap of %v", e.pid, gap)
 	}
 	p.reader.do(func() { s.sub.sink.Lost(said, 1) })
+}
+
+// means reports whether the query's functions are to be looked for in what a process
+// executes now: they are those of libraries, or of that very file.
+func (s *source) means(q process.Process) bool {
+	if s.resolution.selector.inModule != nil || s.resolution.selector.marked {
+		return true
+	}
+	var st unix.Stat_t
+	if unix.Stat(fmt.Sprintf("/proc/%d/exe", q.PID), &st) != nil {
+		return true // it has ended since
+	}
+	id := fileID{st.Dev, st.Ino}
+	return slices.ContainsFunc(s.resolution.modules.list, func(m *module) bool { return m.id == id })
 }
 
 // attachAnew attaches what is restricted to a process. The sequences of what it executes

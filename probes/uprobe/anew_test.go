@@ -30,8 +30,8 @@ static void *begins(void *unused) {
 	guarded();
 	printf("%ld\n", calls);
 	fflush(stdout);
-	char *again[] = {args[0], "second", 0};
-	execve(args[0], again, environ);
+	char *next = args[2] ? args[2] : args[0], *again[] = {next, "second", 0};
+	execve(next, again, environ);
 	_exit(3);
 }
 static pthread_barrier_t goes_on;
@@ -276,6 +276,27 @@ func TestExecutedInContainer(t *testing.T) {
 	second := callsSaid(t, r.finish(success)...)
 	if got.wait(t); len(got.rows) != first+second {
 		t.Errorf("%d calls, and the programs made %d and %d", len(got.rows), first, second)
+	}
+}
+
+// Another program than the one that was asked for is not probed, which is told.
+func TestOtherProgramExecutedByThread(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, reborn, "-O1", "-pthread")
+	other := copyAs(t, target, "other")
+	p := provider(t, Options{})
+	r := run(t, target, "thread", other)
+	_, got := start(t, p, acquisition(FunctionStart, r.target(), named("work"), "timestamp"))
+	r.step()
+	first := callsSaid(t, r.line())
+	r.line()
+	r.finish(success)
+	got.wait(t)
+	if len(got.rows) != first {
+		t.Errorf("%d calls, and the program asked for made %d", len(got.rows), first)
+	}
+	if lost := fmt.Sprint(got.lost); len(got.lost) != 1 || !strings.Contains(lost, "ask for exe = '"+other+"' there") && !strings.Contains(lost, "until the end") {
+		t.Errorf("lost %s", lost)
 	}
 }
 

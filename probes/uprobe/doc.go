@@ -91,6 +91,11 @@
 // there (SET return_probes). Where the C library's functions or Boost's do it,
 // they are (symbols.ReturnTrap).
 //
+// Where only entries or exits are probed, a link is restricted to the process that is
+// asked for by its number. When a thread that is not its leader executes a program,
+// such links are made anew (executions, anew): what the new program calls until then is
+// missing, and told.
+//
 // Perf events, of kernels before Linux 6.6, are of all processes that execute
 // the file, and their detaching takes the kernel 0.1 s each.
 //
@@ -105,7 +110,8 @@
 // drains. A source that ends because its processes ended does so on a
 // goroutine of its own, and so are panes of time given when they are over. What
 // was attached for measuring is detached by goroutines that [Provider.Close]
-// waits for. aggregator.mu is held while a slot is read, also while the reader is
+// waits for. executions has a goroutine that takes Provider.mu, and a mutex that is taken
+// under it. aggregator.mu is held while a slot is read, also while the reader is
 // waited for, and taken under Provider.mu but never the other way round.
 //
 // The package must not know how predicates are evaluated (it is given a
