@@ -80,7 +80,7 @@ func (h *held) remove(b *batch.Batch) {
 
 // columnBytes is about how many bytes a batch keeps without its dictionaries.
 func columnBytes(b *batch.Batch) int64 {
-	n := int64(b.N) * int64(len(b.Cols)) * 8
+	n := b.Size()
 	for i := range b.Cols {
 		for _, v := range b.Cols[i].Any {
 			n += valueBytes(v)

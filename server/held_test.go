@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,7 +38,7 @@ func TestHeldIsWhatBatchesKeep(t *testing.T) {
 			}
 			want, counted := int64(0), map[*batch.Dict]bool{}
 			for _, b := range queue {
-				want += int64(b.N) * 16
+				want += b.Size()
 				if d := b.Cols[1].Dict; !counted[d] {
 					counted[d] = true
 					want += seen[d]
@@ -51,4 +52,50 @@ func TestHeldIsWhatBatchesKeep(t *testing.T) {
 			t.Fatalf("%d dictionaries are remembered of %d batches", len(h.dicts), len(queue))
 		}
 	})
+}
+
+// What waits for a client that does not read keeps no more memory than the limit says,
+// however few rows are in batches that once had many; and each row that there was is
+// there, or counted.
+func TestUnreadIsBounded(t *testing.T) {
+	const limit, rows, batches = 1 << 20, 10, 5000
+	pool := batch.NewPool(batch.Schema{batch.Bigint, batch.Bigint, batch.Bigint, batch.Varchar})
+	tally := newTally()
+	o := newOutlet(tally, limit)
+	o.hurried.Store(true)
+	for range batches {
+		b := pool.Get()
+		for i := range b.Cols { // as after batches that were full
+			c := &b.Cols[i]
+			c.Int, c.Code = slices.Grow(c.Int, batch.MaxRows), slices.Grow(c.Code, batch.MaxRows)
+		}
+		for i := range rows {
+			b.AppendRow(batch.Int(int64(i)), batch.Int(1), batch.Int(2), batch.Str("work"))
+		}
+		pool.Seal(b)
+		if _, err := o.Push(t.Context(), 0, b); err != nil {
+			t.Fatal(err)
+		}
+		b.Release()
+	}
+	kept := int64(0)
+	for _, ev := range o.events[o.head:] {
+		kept += ev.Batch.Size()
+	}
+	waiting := o.untaken()
+	t.Logf("%d rows wait, in %d bytes", waiting, kept)
+	if kept > limit {
+		t.Errorf("%d bytes wait for a client that may have %d", kept, limit)
+	}
+	var lost uint64
+	for _, l := range tally.losses() {
+		lost += l.N
+	}
+	if waiting+lost != rows*batches || lost == 0 {
+		t.Errorf("%d rows wait and %d are lost, of %d", waiting, lost, rows*batches)
+	}
+	if waiting < 5000 {
+		t.Errorf("only %d rows wait: what is kept is not compact", waiting)
+	}
+	o.discard()
 }

@@ -21,6 +21,10 @@ const waitingEvents = 64
 // wait for it, too.
 const waitingCues = 1024
 
+// compactFrom is how many events wait for a client that is behind: it will be long until
+// the memory of those that come is used again.
+const compactFrom = 8
+
 // notRead is the cause of rows that were dropped because nobody read them.
 const notRead = "not read in time"
 
@@ -153,6 +157,9 @@ func (o *outlet) cue(ctx context.Context, c wire.Cue) error {
 // send has the client get an event. It waits for room, or, if the query must not
 // wait, drops rows for which there is none: then it reports false.
 func (o *outlet) send(ctx context.Context, ev wire.Event) (kept bool, err error) {
+	if o.unread > 0 && ev.Batch != nil && o.waiting() >= compactFrom {
+		ev.Batch = ev.Batch.Compact()
+	}
 	stop, deadline := o.stop, o.deadline
 	for {
 		if o.put(ev) {
