@@ -88,7 +88,11 @@ func (r *resolver) aggregate(s *selected, q *parser.Query) error {
 			return err
 		}
 		if x.Type().Physical() == batch.PhysAny {
-			return r.errorf(g.Pos(), "cannot group by a %s", x.Type())
+			hint := ""
+			if x.Type() == batch.List {
+				hint = "folded_stack(stack) is a stack as a text, frame(stack, 0) one frame of it"
+			}
+			return r.hintf(g.Pos(), hint, "cannot group by a %s", x.Type())
 		}
 		x = untypedNull(x)
 		if _, have := a.keyCol(x); !have {
