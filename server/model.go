@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"endoscope/operators/batch"
@@ -62,16 +63,21 @@ type modelResult struct {
 	statement *parser.CreateModel
 	text      string
 	found     []encoders.Encoding
-	message   string
+	message   atomic.Pointer[string] // nil until it is made: who asks is not who reads
 }
 
-func (r *modelResult) Message() string { return r.message }
+func (r *modelResult) Message() string {
+	if m := r.message.Load(); m != nil {
+		return *m
+	}
+	return ""
+}
 
 func (r *modelResult) Next(ctx context.Context) (wire.Event, error) {
 	for {
 		ev, err := r.queryResult.Next(ctx)
 		switch {
-		case errors.Is(err, io.EOF) && r.message == "":
+		case errors.Is(err, io.EOF) && r.message.Load() == nil:
 			return r.make()
 		case err != nil || ev.Kind == wire.Notice:
 			return ev, err
@@ -106,7 +112,8 @@ func (r *modelResult) make() (wire.Event, error) {
 	if !ok {
 		return wire.Event{}, modelExists(r.statement, r.text)
 	}
-	r.message = fmt.Sprintf("model %s created: %s of %s, %s", name, an(m.Kind()), plural(int64(m.Encoding().Of().Sequences), "sequence"), m.Size())
+	message := fmt.Sprintf("model %s created: %s of %s, %s", name, an(m.Kind()), plural(int64(m.Encoding().Of().Sequences), "sequence"), m.Size())
+	r.message.Store(&message)
 	if unsaved != nil {
 		return wire.Event{Kind: wire.Notice, Text: fmt.Sprintf("the model is not saved, and ends with this program: %v", unsaved)}, nil
 	}

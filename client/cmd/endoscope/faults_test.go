@@ -220,7 +220,8 @@ func (b binaries) serverDies(t *testing.T) {
 func command(name string, args ...string) *exec.Cmd { return exec.Command(name, args...) }
 
 // startPiped starts a program that waits until the function that it returns is
-// called.
+// called. It is collected when it ends: a process that is not is still there for who
+// waits for its end.
 func (p *ours) startPiped() (begin func()) {
 	p.t.Helper()
 	in, err := p.cmd.StdinPipe()
@@ -231,9 +232,14 @@ func (p *ours) startPiped() (begin func()) {
 	if err := p.cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
+	ended := make(chan struct{})
+	go func() {
+		_ = p.cmd.Wait()
+		close(ended)
+	}()
 	p.t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
-		_ = p.cmd.Wait()
+		<-ended
 	})
 	return func() {
 		if _, err := in.Write([]byte{'\n'}); err != nil {

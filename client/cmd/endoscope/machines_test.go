@@ -126,9 +126,6 @@ func (m *machines) theSameResults(t *testing.T) {
 			target := &ours{t: t, cmd: command(program)}
 			begin = target.startPiped()
 			statement = strings.ReplaceAll(statement, "$PID", fmt.Sprint(target.cmd.Process.Pid))
-			// Nobody but the test collects it, and a process that is not collected is
-			// still there for who waits for its end.
-			go func() { _ = target.cmd.Wait() }()
 		}
 		here := ask(t, []string{m.endoscope}, statement)
 		there := ask(t, append(in(m.network.client, m.endoscope), m.connect...), statement)
