@@ -72,7 +72,8 @@ func TestEventRateIsLimited(t *testing.T) {
 			}
 			times := sink.ints("timestamp")
 			busy := time.Duration(slices.Max(times) - slices.Min(times)).Seconds()
-			if least := 0.95*limit*(1+busy) - chunks; float64(got) < least {
+			// A program that had too little of a processor did not make that many.
+			if least := 0.95*limit*(1+busy) - chunks; lost > 0 && float64(got) < least {
 				t.Errorf("%d rows in %.3f s, at least %.0f are allowed", got, busy, least)
 			}
 		})
