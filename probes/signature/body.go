@@ -17,6 +17,8 @@ import (
 // begin, and the variables that live there. Copies that were inlined into other functions
 // are not part of it.
 type Body struct {
+	// Copies is how many times it was inlined into other functions of its unit.
+	Copies int
 	// Lines are the instructions that begin a statement, by address, one for each.
 	Lines []Line
 
@@ -24,6 +26,7 @@ type Body struct {
 	unit      *dwarf.Entry
 	lang      symbols.Lang
 	frame     []byte // the expression of the frame base
+	entry     uint64
 	prologue  uint64 // where what is passed has been stored
 	variables []*variable
 	named     map[string][]*variable
@@ -72,7 +75,7 @@ func (f *Info) body(of symbols.Function) (b *Body, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b = &Body{fn: &Function{Name: of.Name, info: f}, unit: unit, lang: of.Lang}
+	b = &Body{fn: &Function{Name: of.Name, info: f}, unit: unit, lang: of.Lang, entry: of.Addr}
 	b.frame, _ = e.Val(dwarf.AttrFrameBase).([]byte)
 	ranges, err := f.d.Ranges(unit, e, f.spend)
 	if err != nil {
@@ -81,11 +84,45 @@ func (f *Info) body(of symbols.Function) (b *Body, err error) {
 	if err := b.collect(e, ranges, of.Lang == symbols.Go, 0); err != nil {
 		return nil, err
 	}
+	if err := b.countCopies(e); err != nil {
+		return nil, err
+	}
 	b.left, b.named = maxSpentBody, map[string][]*variable{}
 	for _, v := range b.variables {
 		b.named[v.name] = append(b.named[v.name], v)
 	}
 	return b, b.readLines(of, ranges)
+}
+
+// countCopies finds the inlined copies of the function, whose entry is e.
+func (b *Body) countCopies(e *dwarf.Entry) error {
+	of, ok := e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset)
+	if b.lang == symbols.Go && !ok {
+		of, ok = e.Offset, true
+	}
+	if !ok {
+		return nil // it is inlined nowhere
+	}
+	r := b.fn.info.d.Reader()
+	r.Seek(b.unit.Offset)
+	if _, err := r.Next(); err != nil {
+		return fmt.Errorf("has damaged debug information: %w", err)
+	}
+	for {
+		e, err := r.Next()
+		if err != nil {
+			return fmt.Errorf("has damaged debug information: %w", err)
+		}
+		if e == nil || e.Tag == dwarf.TagCompileUnit {
+			return nil
+		}
+		if e.Tag != dwarf.TagInlinedSubroutine {
+			continue
+		}
+		if at, ok := e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset); ok && at == of {
+			b.Copies++
+		}
+	}
 }
 
 // collect reads the variables that are declared in an entry whose code is in scope.
@@ -270,7 +307,7 @@ func (b *Body) At(path []string, pc uint64, frame Frame, at Where) (v Live, err 
 			return v, fmt.Errorf("was optimised away: %s", b.plainly())
 		}
 		return v, ErrNotLive
-	case whole && pc < b.prologue:
+	case whole && b.entry <= pc && pc < b.prologue:
 		return v, ErrNotLive
 	case whole && !which.parameter:
 		b.readLinesOf(which)

@@ -66,7 +66,7 @@ func (m *Module) SitesAt(i int, addrs []uint64) (sites []Site, why []error, err 
 	for k, at := range addrs {
 		n, ok := begins[at]
 		if !ok {
-			why[k] = errors.New("does not begin an instruction of the function's main part")
+			why[k] = ErrApart
 			continue
 		}
 		pos := int(at - f.addr)
@@ -88,6 +88,10 @@ func (m *Module) SitesAt(i int, addrs []uint64) (sites []Site, why []error, err 
 	}
 	return sites, why, nil
 }
+
+// ErrApart is of code that lies apart from a function's main part, where compilers put
+// what is rarely executed, or that begins no instruction of it.
+var ErrApart = errors.New("does not begin an instruction of the function's main part")
 
 // callsMorestack reports whether the first that the code at byte pos calls or jumps to is
 // what grows a Go stack, before the function has begun.

@@ -94,7 +94,12 @@ func (r *resolver) java(set *moduleSet, running []process.Process) (bool, error)
 		return false, nil
 	}
 	for _, f := range r.spec.Out.Fields {
-		if c := columnByName[f.Name]; !javaColumns[c] {
+		c := columnByName[f.Name]
+		if c == colCaller || c == colStack {
+			return true, plan.Errorf(r.spec.Start, r.spec.Stop, "calls of Java methods have no column %s: the frames around them are as their machine makes them, interpreted or compiled, and only it can tell whose they are", f.Name).
+				WithHint("function_call tells with event and depth who calls whom; SELECT stack FROM stack_sample with SET java_stacks = 'threaddump' has the stacks of threads")
+		}
+		if !javaColumns[c] {
 			return true, plan.Errorf(r.spec.Start, r.spec.Stop, "calls of Java methods have no column %s", f.Name)
 		}
 	}

@@ -2,6 +2,7 @@ package uprobe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -274,6 +275,15 @@ func TestJavaRefused(t *testing.T) {
 		_, err := p.Prepare(context.Background(), acquisition(FunctionDuration, r.target(), named("fib"), column))
 		if want := fmt.Sprintf("calls of Java methods have no column %s", column); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", column, err)
+		}
+	}
+	for _, stream := range []string{FunctionStart, FunctionDuration, FunctionCall} {
+		for _, column := range []string{"caller", "stack"} {
+			_, err := p.Prepare(context.Background(), acquisition(stream, r.target(), ofApp(), "timestamp", column))
+			var refused *plan.Error
+			if !errors.As(err, &refused) || !strings.Contains(refused.Error(), "calls of Java methods have no column "+column+": the frames") || !strings.Contains(refused.Hint, "java_stacks") {
+				t.Errorf("%s of %s: %v", column, stream, err)
+			}
 		}
 	}
 	// The machine's own functions, and the program that starts it, are in modules.

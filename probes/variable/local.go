@@ -168,13 +168,17 @@ func (r *localReader) function(b *signature.Body, i int, name string) error {
 	if err != nil {
 		return fmt.Errorf("%s %w", name, err)
 	}
+	apart := 0
+	if b.Copies > 0 {
+		r.notices = append(r.notices, fmt.Sprintf("%s is inlined into others at %d places: its variables are not seen there", name, b.Copies))
+	}
 	added, declaring := len(r.sites), map[uint64]bool{}
 	for k, l := range lines {
 		s := localSite{Site: sites[k], function: name, index: i, line: l.Number, begins: l.Addr == begin, behind: l.Addr - r.module.Function(i).Addr, values: make([]*signature.Live, len(r.columns))}
 		if why[k] != nil && s.begins {
 			return fmt.Errorf("%s cannot be probed where it begins: the code there %w", name, why[k])
 		}
-		if l.Addr < begin || errors.Is(why[k], symbols.ErrGrowsStack) {
+		if before := l.Addr >= r.module.Function(i).Addr && l.Addr < begin; before || errors.Is(why[k], symbols.ErrGrowsStack) {
 			continue // the check of a Go function's stack, and what follows from it
 		}
 		rule, ok := r.module.UnwindRule(l.Addr)
@@ -184,6 +188,7 @@ func (r *localReader) function(b *signature.Body, i int, name string) error {
 			s.frame, framed = signature.Register(frame)
 			s.golang = r.module.Function(i).Lang == symbols.Go
 		}
+		away := false
 		for n, asked := range r.names {
 			if l.Number == 0 || !slices.Contains(has, pathOf(asked)[0]) {
 				continue
@@ -191,6 +196,9 @@ func (r *localReader) function(b *signature.Body, i int, name string) error {
 			v, err := b.At(pathOf(asked), l.Addr, frame, signature.Where{MaxText: maxText})
 			switch {
 			case errors.Is(err, signature.ErrNotLive):
+				continue
+			case err == nil && errors.Is(why[k], symbols.ErrApart):
+				away = true
 				continue
 			case err == nil && why[k] != nil:
 				err = fmt.Errorf("cannot be read: the code there %w", why[k])
@@ -212,12 +220,18 @@ func (r *localReader) function(b *signature.Body, i int, name string) error {
 			}
 			declaring[v.Declared] = true
 		}
+		if away {
+			apart++
+		}
 		if s.begins && !framed {
 			return fmt.Errorf("%s has no unwind information, by which one call is told from another", name)
 		}
 		if why[k] == nil && framed {
 			r.sites = append(r.sites, s)
 		}
+	}
+	if apart > 0 {
+		r.notices = append(r.notices, fmt.Sprintf("%d instructions at which lines of %s begin lie apart from its main part (.cold): its variables are not seen there", apart, name))
 	}
 	own := slices.DeleteFunc(r.sites[added:], func(s localSite) bool {
 		return !s.begins && !declaring[s.Addr] && !slices.ContainsFunc(s.values, isLive)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -224,5 +225,25 @@ func TestLocalsLeaveNothing(t *testing.T) {
 	}
 	if err := s.Stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Where the compiler has put a function's code into others, or apart, its variables are
+// not seen, which is told with how often that is.
+func TestLocalsElsewhere(t *testing.T) {
+	testenv.NeedUprobes(t)
+	r := run(t, testenv.CompileC(t, "testdata/copies.c", "-O2", "-g"))
+	for _, c := range []struct{ function, name, want string }{
+		{"part", "half", `^part is inlined into others at 2 places: its variables are not seen there$`},
+		{"guarded", "k", `^\d+ instructions at which lines of guarded begin lie apart from its main part \(\.cold\): its variables are not seen there$`},
+	} {
+		s, err := New().Prepare(t.Context(), local(r.pid, c.function, c.name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := s.Notices(); len(n) != 1 || !regexp.MustCompile(c.want).MatchString(n[0]) {
+			t.Errorf("%s of %s: notices %q", c.name, c.function, n)
+		}
+		s.Stop()
 	}
 }
