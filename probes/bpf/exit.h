@@ -289,18 +289,26 @@ static __always_inline void spend_in(const struct innermost *calls, const struct
 		spend(&p->m, ns);
 }
 
+/* drop_all is drop_from where there are calls to end. It is a function of its own, for
+ * most entries need none of its stack. */
+static __noinline int drop_all(struct owner *o, const struct frame *f, __u64 until, __u64 time)
+{
+	struct unwinding u = { .o = o, .f = *f, .calls = o->calls, .until = until, .time = time };
+
+	bpf_loop(MAX_DEPTH + 1, drop_innermost, &u, 0);
+	o->calls = u.calls;
+	spend_in(&u.calls, f, u.inner);
+	return 0;
+}
+
 /*
  * drop_from ends the calls of o, the owner of frame f, that are at until or
  * further in: an event at time shows that they were abandoned.
  */
 static __always_inline void drop_from(struct owner *o, const struct frame *f, __u64 until, __u64 time)
 {
-	if (!o->calls.n || o->calls.below < until)
-		return;
-	struct unwinding u = { .o = o, .f = *f, .calls = o->calls, .until = until, .time = time };
-	bpf_loop(MAX_DEPTH + 1, drop_innermost, &u, 0);
-	o->calls = u.calls;
-	spend_in(&u.calls, f, u.inner);
+	if (o->calls.n && o->calls.below >= until)
+		drop_all(o, f, until, time);
 }
 
 /*
@@ -489,12 +497,31 @@ static __always_inline long note_pending(const struct frame *f, const struct pen
 }
 _Static_assert(sizeof(struct pending) <= TEXTS_AT, "a call fits in front of texts");
 
+/* What begin notes of a call: too large for the stack of a program, and the thread's own,
+ * for no other program of the CPU can get in between there. */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct pending);
+} beginning SEC(".maps");
+
+/* new_call is room for a call, of which nothing is known. */
+static __always_inline struct pending *new_call(struct task_struct *task)
+{
+	struct pending *p = bpf_task_storage_get(&beginning, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (p)
+		__builtin_memset(p, 0, sizeof(*p));
+	return p;
+}
+
 /* begin handles an entry. A call that was in its frame has been abandoned. */
 static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct owner *o = NULL;
-	struct pending p = {};
+	struct pending *p;
 	bool followed = false;
 	struct frame f;
 
@@ -509,46 +536,58 @@ static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 	if (!targeted(cookie, task) || is_closed_to(cookie))
 		return;
 	count_hit(cookie);
+	p = new_call(task);
+	if (!p) {
+		if (find_frame(&f, ctx, cookie) == FRAME_FOUND) {
+			forget(&f);
+			o = NESTED ? find_owner(&f, task) : NULL;
+			if (o && is_current(o, task))
+				o->gap = 1;
+		}
+		if (open)
+			COUNT_CALL(unstored);
+		return;
+	}
 	__u64 before = covered();
-	look(&p.m, ctx, cookie, task);
+	look(&p->m, ctx, cookie, task);
 	enum place place = find_frame(&f, ctx, cookie);
-	if (place == FRAME_FOUND && !read_goroutine(&p.m.goroutine, &f, cookie))
+	if (place == FRAME_FOUND && !read_goroutine(&p->m.goroutine, &f, cookie))
 		place = FRAME_UNREADABLE;
 	bool found = place == FRAME_FOUND;
 	if (options & SEND_FRAME)
-		p.m.address = -f.below;
+		p->m.address = -f.below;
 	if (NESTED && found) {
-		o = owner_of(&f, task, &p.m);
+		o = owner_of(&f, task, &p->m);
 		if (o && !f.owner && own_stack(&o->stack, task, ctx->sp) != STACK_OWN) {
 			/* Calls there are not in the order of those of the thread. */
-			p.m.depth = o->calls.n;
+			p->m.depth = o->calls.n;
 			found = false;
 		} else if (o) {
-			drop_from(o, &f, f.below, p.m.time);
-			p.around = o->calls;
-			p.m.depth = p.around.n;
+			drop_from(o, &f, f.below, p->m.time);
+			p->around = o->calls;
+			p->m.depth = p->around.n;
 		}
 	}
-	p.wanted = open && counts_outermost(&p.m) && test_entry(&p.m);
+	p->wanted = open && counts_outermost(&p->m) && test_entry(&p->m);
 	if (!found) {
-		if (p.wanted && place == FRAME_UNREADABLE) {
+		if (p->wanted && place == FRAME_UNREADABLE) {
 			o = miss(&f, task);
-			p.m.goroutine = o ? o->goroutine : 0;
-		} else if (p.wanted) {
+			p->m.goroutine = o ? o->goroutine : 0;
+		} else if (p->wanted) {
 			COUNT_CALL(foreign);
 		}
 		goto out;
 	}
-	if (!p.wanted && !(options & USE_DEPTH)) {
+	if (!p->wanted && !(options & USE_DEPTH)) {
 		if (!NESTED)
 			forget(&f);
 		return;
 	}
-	p.exec_id = task->self_exec_id;
-	note_caller(&p.m, ctx, ctx->sp + SP_OFFSET(cookie));
-	if ((NESTED && (!o || o->calls.n >= MAX_DEPTH)) || note_pending(&f, &p, task)) {
+	p->exec_id = task->self_exec_id;
+	note_caller(&p->m, ctx, ctx->sp + SP_OFFSET(cookie));
+	if ((NESTED && (!o || o->calls.n >= MAX_DEPTH)) || note_pending(&f, p, task)) {
 		forget(&f);
-		if (p.wanted)
+		if (p->wanted)
 			COUNT_CALL(overflown);
 		goto out;
 	}
@@ -558,15 +597,15 @@ static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 		o->calls.function = f.function;
 		o->calls.n++;
 	}
-	if (p.wanted)
-		COUNT_ARMED(&p.m);
+	if (p->wanted)
+		COUNT_ARMED(&p->m);
 out:
-	if (!p.wanted)
+	if (!p->wanted)
 		return;
 	if (options & SEQUENCE)
-		entered(ctx, ctx->sp + SP_OFFSET(cookie), o ? &o->gap : NULL, &p.m, followed);
-	else if (!(options & AT_RETURN) && cover(&p.m, before, false))
-		emit(ctx, &p.m, ctx->sp + SP_OFFSET(cookie));
+		entered(ctx, ctx->sp + SP_OFFSET(cookie), o ? &o->gap : NULL, &p->m, followed);
+	else if (!(options & AT_RETURN) && cover(&p->m, before, false))
+		emit(ctx, &p->m, ctx->sp + SP_OFFSET(cookie));
 }
 
 /*

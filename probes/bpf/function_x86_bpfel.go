@@ -282,6 +282,7 @@ type FunctionThread struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	FunctionMapArguments         = "arguments"
+	FunctionMapBeginning         = "beginning"
 	FunctionMapBuckets0          = "buckets_0"
 	FunctionMapBuckets1          = "buckets_1"
 	FunctionMapCounts            = "counts"
@@ -436,6 +437,7 @@ type FunctionProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type FunctionMapSpecs struct {
 	Arguments   *ebpf.MapSpec `ebpf:"arguments"`
+	Beginning   *ebpf.MapSpec `ebpf:"beginning"`
 	Buckets0    *ebpf.MapSpec `ebpf:"buckets_0"`
 	Buckets1    *ebpf.MapSpec `ebpf:"buckets_1"`
 	Counts      *ebpf.MapSpec `ebpf:"counts"`
@@ -536,6 +538,7 @@ func (o *FunctionObjects) Close() error {
 // It can be passed to LoadFunctionObjects or ebpf.CollectionSpec.LoadAndAssign.
 type FunctionMaps struct {
 	Arguments   *ebpf.Map `ebpf:"arguments"`
+	Beginning   *ebpf.Map `ebpf:"beginning"`
 	Buckets0    *ebpf.Map `ebpf:"buckets_0"`
 	Buckets1    *ebpf.Map `ebpf:"buckets_1"`
 	Counts      *ebpf.Map `ebpf:"counts"`
@@ -560,6 +563,7 @@ type FunctionMaps struct {
 func (m *FunctionMaps) Close() error {
 	return _FunctionClose(
 		m.Arguments,
+		m.Beginning,
 		m.Buckets0,
 		m.Buckets1,
 		m.Counts,

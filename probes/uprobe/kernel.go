@@ -356,7 +356,7 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 			spec.Maps[bpf.FunctionMapGoroutines].MaxEntries = k.calls
 		}
 	} else {
-		for _, name := range []string{bpf.FunctionMapOpenCalls, bpf.FunctionMapGoroutines, bpf.FunctionMapOwners} {
+		for _, name := range []string{bpf.FunctionMapOpenCalls, bpf.FunctionMapGoroutines, bpf.FunctionMapOwners, bpf.FunctionMapBeginning} {
 			delete(spec.Maps, name)
 		}
 	}
