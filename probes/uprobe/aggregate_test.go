@@ -410,9 +410,11 @@ func TestInterruptedPrograms(t *testing.T) {
 	spec := aggregate(acquisition(FunctionStart, r.target(), named("f"), "timestamp", "arg0"), 0, nil, agg("count"), agg("sum", col("arg0")))
 	src, got := start(t, provider(t, Options{}), spec)
 	a := src.(*source).aggregator
+	a.mu.Lock()
 	for cpu := range a.cpus {
 		a.dense(0)[cpu*a.groups*a.code.StateWords] = 1
 	}
+	a.mu.Unlock()
 	r.finish(success)
 	got.wait(t)
 	if len(got.rows) != 60_000 || len(got.parts) > 0 {
