@@ -212,7 +212,7 @@ func TestFilteredInTheKernel(t *testing.T) {
 				continue // refused
 			}
 			t.Run(stream, func(t *testing.T) {
-				o.Match = matchEngine
+				o.Match, o.RingBytes = matchEngine, 64<<20 // for a reader that is far behind
 				p := provider(t, o)
 				r := run(t, target)
 				var cols []string
