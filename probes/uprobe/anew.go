@@ -109,32 +109,46 @@ func (s *source) renew(e execution) {
 		each.Go(l.close)
 	}
 	each.Wait()
-	said := ""
-	if q, runs := process.Lookup(e.pid); !runs || !s.resolution.knows(q) {
-		said = untilEnd(e.pid)
-	} else if err := s.attachAnew(in, e); err != nil {
-		said = fmt.Sprintf("calls of process %d from when it executed a program: that cannot be probed: %v", e.pid, err)
-	} else if !s.means(q) {
-		said = fmt.Sprintf("calls of process %d in %s, which a thread other than its leader executed: ask for exe = '%s' there", e.pid, q.Exe, q.Exe)
-	} else {
-		gap := time.Duration(clock.Boot() - e.time).Round(10 * time.Microsecond)
-		said = fmt.Sprintf("calls of process %d from when a thread other than its leader executed a program until that was probed, a gap of %v", e.pid, gap)
+	said := untilEnd(e.pid)
+	if s.runs(e.pid) {
+		err := s.attachAnew(in, e)
+		other := s.otherProgram(e.pid)
+		switch {
+		case !s.runs(e.pid): // it has ended meanwhile, and what was found does not count
+		case err != nil:
+			said = fmt.Sprintf("calls of process %d from when it executed a program: that cannot be probed: %v", e.pid, err)
+		case other != "":
+			said = fmt.Sprintf("calls of process %d in %s, which a thread other than its leader executed: ask for exe = '%s' there", e.pid, other, other)
+		default:
+			gap := time.Duration(clock.Boot() - e.time).Round(10 * time.Microsecond)
+			said = fmt.Sprintf("calls of process %d from when a thread other than its leader executed a program until that was probed, a gap of %v", e.pid, gap)
+		}
 	}
 	p.reader.do(func() { s.sub.sink.Lost(said, 1) })
 }
 
-// means reports whether the query's functions are to be looked for in what a process
-// executes now: they are those of libraries, or of that very file.
-func (s *source) means(q process.Process) bool {
+// runs reports whether a process of the target has not ended.
+func (s *source) runs(pid int) bool {
+	q, runs := process.Lookup(pid)
+	return runs && s.resolution.knows(q)
+}
+
+// otherProgram is the executable of a process if that is none in which the query's
+// functions are looked for, else "".
+func (s *source) otherProgram(pid int) string {
 	if s.resolution.selector.inModule != nil || s.resolution.selector.marked {
-		return true
+		return ""
 	}
 	var st unix.Stat_t
-	if unix.Stat(fmt.Sprintf("/proc/%d/exe", q.PID), &st) != nil {
-		return true // it has ended since
+	q, runs := process.Lookup(pid)
+	if !runs || unix.Stat(fmt.Sprintf("/proc/%d/exe", pid), &st) != nil {
+		return ""
 	}
 	id := fileID{st.Dev, st.Ino}
-	return slices.ContainsFunc(s.resolution.modules.list, func(m *module) bool { return m.id == id })
+	if slices.ContainsFunc(s.resolution.modules.list, func(m *module) bool { return m.id == id }) {
+		return ""
+	}
+	return q.Exe
 }
 
 // attachAnew attaches what is restricted to a process. The sequences of what it executes
