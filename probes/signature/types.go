@@ -60,8 +60,8 @@ const passByReference = 4
 
 // What Go's debug information says beyond DWARF (cmd/internal/dwarf, DW_AT_go_kind).
 const (
-	attrGoKind dwarf.Attr = 0x2900
-	goString              = 24
+	attrGoKind = dwarf.Attr(0x2900)
+	goString   = 24
 )
 
 var errEndless = errors.New("has damaged debug information: a type that has no end")
