@@ -141,8 +141,8 @@ func undoes(t *testing.T, mode string, stays bool) (wrong error) {
 	run(t, s, "CREATE TRIGGER clock ON SAMPLE(memory_usage, 300ms) WHEN TRUE BEGIN NOTIFY 'tick' END")
 	run(t, s, "CREATE "+mode+" TRIGGER odd ON clock WHEN activation % 3 = 1 BEGIN SAMPLE(cpu_usage, 10ms) END")
 	want := map[bool]string{true: "acting", false: "waiting"}[stays]
-	waitUntil(t, "three ticks", func() bool {
-		return number(t, run(t, s, "SELECT activations FROM sys.triggers WHERE trigger = 'clock'"), 0, 0) >= 3
+	waitUntil(t, "four ticks", func() bool {
+		return number(t, run(t, s, "SELECT activations FROM sys.triggers WHERE trigger = 'clock'"), 0, 0) >= 4
 	})
 	waitUntil(t, "after tuples that fail it, it is "+want, func() bool { return triggerColumn(t, s, "odd", "state") == want })
 	run(t, s, "DROP TRIGGER odd")

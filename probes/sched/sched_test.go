@@ -395,10 +395,14 @@ func TestByExecutable(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := acquire(ProcessExec, plan.Target{Exes: []string{exe}})
-	before := exec.Command(exe, "-c", "read x; /bin/echo descendant; exit 0")
+	before := exec.Command(exe, "-c", "echo there; read x; /bin/echo descendant; exit 0")
 	in, _ := before.StdinPipe()
+	out, _ := before.StdoutPipe()
 	if err := before.Start(); err != nil {
 		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil { // so that its execution is over
+		t.Fatalf("it says %q: %v", line, err)
 	}
 	r := newRecord(spec)
 	if err := src.Start(t.Context(), r); err != nil {
