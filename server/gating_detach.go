@@ -34,8 +34,9 @@ type detaching struct {
 // firstFlip is what detaching and attaching is taken to cost before it was seen.
 const firstFlip = 10 * time.Millisecond
 
-// lookEvery is how often it is considered.
-const lookEvery = 100 * time.Millisecond
+// lookEvery is how often it is considered: calls that go on paying until the next
+// time are paid for nothing.
+const lookEvery = 20 * time.Millisecond
 
 // detachable finds out whether an edge's input can do without its probes.
 func (g *gating) detachable(e *edge) {
@@ -75,7 +76,7 @@ func (g *gating) flips(e *edge) {
 
 // perhapsDetach takes the probes away when calls have paid enough at the gate.
 func (g *gating) perhapsDetach(e *edge) error {
-	if e.gate.Forced() {
+	if e.gate.Forced() || e.isDetached() {
 		return nil
 	}
 	met := e.source.Activity().Shut

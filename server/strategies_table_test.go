@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"testing"
 )
 
 // strategyTable is what was measured in a setting.
@@ -50,12 +51,19 @@ func (p *strategyPoint) excess() (mean, upper float64) {
 	return meanAndUpper(p.against(best, auto))
 }
 
-// against is by how much a plan took longer than another in each turn of both.
+// against is by how much a plan took longer than another in each turn of both, as a
+// share of what the other took in their mean: quotients of single turns would be more
+// than that in the mean, by as much as turns differ.
 func (p *strategyPoint) against(other, plan int) (all []float64) {
+	sum := 0.0
 	for _, t := range p.took {
 		if t[plan] > 0 && t[other] > 0 {
-			all = append(all, t[plan]/t[other]-1)
+			all = append(all, t[plan]-t[other])
+			sum += t[other]
 		}
+	}
+	for i := range all {
+		all[i] /= sum / float64(len(all))
 	}
 	return all
 }
@@ -218,4 +226,17 @@ func tickStep(most float64) float64 {
 		}
 	}
 	return step * 10
+}
+
+// TestAgainst: plans that take as much in the mean are as good, however much turns
+// differ; a turn in which one of them did not take part says nothing.
+func TestAgainst(t *testing.T) {
+	p := strategyPoint{took: [][4]float64{{100, 0, 0, 200}, {200, 0, 0, 100}, {0, 0, 0, 900}}}
+	if mean, upper := meanAndUpper(p.against(0, auto)); mean != 0 || upper < 1 {
+		t.Errorf("%v, at most %v", mean, upper)
+	}
+	p.took = [][4]float64{{100, 0, 0, 105}, {300, 0, 0, 315}}
+	if mean, _ := meanAndUpper(p.against(0, auto)); math.Abs(mean-0.05) > 1e-9 {
+		t.Errorf("%v, and it is 10 of 200 more", mean)
+	}
 }
