@@ -73,7 +73,7 @@ func TestPythonStacks(t *testing.T) {
 		}
 	}
 	// One that is just about to wait for the lock is not in it yet.
-	if seenStates["compute WAIT"] > seenStates["compute BLOCKED"]/5 || seenStates["take RUN"] > 0 {
+	if seenStates["compute WAIT"] > seenStates["compute BLOCKED"]/2 || seenStates["take RUN"] > 0 {
 		t.Errorf("seen: %v", seenStates)
 	}
 }
