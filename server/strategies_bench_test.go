@@ -1,8 +1,10 @@
 package server
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -13,7 +15,10 @@ import (
 	"endoscope/probes/testenv"
 )
 
-var strategiesSVG = flag.String("svg", "", "file for the picture that BenchmarkStrategies draws")
+var (
+	strategiesSVG   = flag.String("svg", "", "file for the picture that BenchmarkStrategies draws")
+	strategiesTurns = flag.String("turns", "", "file of all that BenchmarkStrategies measured: a setting that is not run again keeps what it has there")
+)
 
 // strategySetting is one of the settings in which strategies are compared.
 type strategySetting struct {
@@ -57,7 +62,7 @@ const seldom = 5
 
 // precision is the width of an interval (half of it) with which a point is done:
 // how much one slice differs from the next depends on the plan.
-const precision = 0.03
+const precision = 0.02
 
 // BenchmarkStrategies is the experiment of section 7.3 of the EndoScope paper:
 // what a transaction of a database costs, in processor time of database and
@@ -66,7 +71,7 @@ const precision = 0.03
 // in one query, whose gates are all there: a plan is which of them are held open.
 // What the optimiser learns while it does not choose, it forgets.
 //
-//	go test -run '^$' -bench Strategies -benchtime 1x -timeout 60m ./server -svg testdata/strategies.svg
+//	go test -run '^$' -bench Strategies -benchtime 1x -timeout 120m ./server -svg testdata/strategies.svg -turns testdata/strategies.json
 //	go test -short -run '^$' -bench Strategies/figure6 -benchtime 1x ./server
 //
 // -short takes fewer points, and fewer turns.
@@ -74,16 +79,44 @@ func BenchmarkStrategies(b *testing.B) {
 	testenv.NeedUprobes(b)
 	path := buildDatabase(b)
 	functions := countedFunctions(b, path)
-	var drawn []strategyTable
-	for _, s := range strategySettings {
+	tables := earlierTables(b)
+	for i, s := range strategySettings {
 		b.Run(s.name, func(b *testing.B) {
 			for b.Loop() {
 				t := compareStrategies(b, path, functions, s)
 				fmt.Printf("\n%s", t.markdown())
-				drawn = append(drawn, t)
+				tables[i] = t
 			}
 		})
 	}
+	keepTables(b, tables)
+}
+
+// earlierTables are the tables of all settings, as far as they were kept.
+func earlierTables(b *testing.B) []strategyTable {
+	tables := make([]strategyTable, len(strategySettings))
+	text, err := os.ReadFile(*strategiesTurns)
+	if err != nil { // the first run
+		return tables
+	}
+	if err := json.Unmarshal(text, &tables); err != nil || len(tables) != len(strategySettings) {
+		b.Fatalf("%s: %d settings, %v", *strategiesTurns, len(tables), err)
+	}
+	return tables
+}
+
+// keepTables writes what the flags ask for.
+func keepTables(b *testing.B, tables []strategyTable) {
+	if *strategiesTurns != "" {
+		text, err := json.Marshal(tables)
+		if err == nil {
+			err = os.WriteFile(*strategiesTurns, text, 0o644)
+		}
+		if err != nil {
+			b.Error(err)
+		}
+	}
+	drawn := slices.DeleteFunc(slices.Clone(tables), func(t strategyTable) bool { return len(t.Points) == 0 })
 	if len(drawn) == len(strategySettings) {
 		fmt.Printf("\n%s", readme(drawn))
 	}
@@ -95,18 +128,18 @@ func BenchmarkStrategies(b *testing.B) {
 }
 
 func compareStrategies(b *testing.B, path string, functions []callCount, s strategySetting) strategyTable {
-	t := strategyTable{setting: s}
-	least, most, every := 15, 60, 10
+	t := strategyTable{Name: s.name, Title: s.title}
+	least, most, every := 15, 120, 10
 	if testing.Short() {
 		least, most, every = 3, 3, 45
 	}
 	functions = slices.SortedFunc(slices.Values(functions), s.order)
 	for percent := 10; percent <= 100; percent += every {
 		d := startDatabase(b, path, s.threads)
-		p := strategyPoint{percent: percent, functions: len(functions) * percent / 100}
+		p := strategyPoint{Percent: percent, Functions: len(functions) * percent / 100}
 		used, made := d.work(s.shape, slice)
-		p.none = used / made
-		steered := steer(b, d, s, functions[:p.functions])
+		p.None = used / made
+		steered := steer(b, d, s, functions[:p.Functions])
 		d.work(s.shape, 4500*time.Millisecond) // the optimiser makes up its mind
 		for turn := 0; turn < least || turn < most && p.width() > precision; turn++ {
 			var took [4]float64
@@ -119,20 +152,21 @@ func compareStrategies(b *testing.B, path string, functions []callCount, s strat
 				d.work("quiet", settle)
 				took[plan] = perTransaction(d.work(s.shape, slice))
 				if plan == auto {
-					p.chosen[steered.inForce()]++
+					p.Chosen[steered.inForce()]++
 				}
 			}
-			p.took = append(p.took, took)
+			p.Took = append(p.Took, took)
 		}
-		p.estimated = steered.estimates(float64(slice) / made)
+		p.Estimated = steered.estimates(float64(slice) / made)
 		steered.end()
 		d.end()
-		t.points = append(t.points, p)
+		t.Points = append(t.Points, p)
 	}
 	return t
 }
 
-func perTransaction(used, made float64) float64 { return used / made }
+// perTransaction is what was used of processor time for one transaction, ns.
+func perTransaction(used, made float64) float64 { return math.Round(used / made) }
 
 // steered is a query whose plan is chosen by the benchmark.
 type steered struct {

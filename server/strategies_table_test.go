@@ -10,23 +10,23 @@ import (
 
 // strategyTable is what was measured in a setting.
 type strategyTable struct {
-	setting strategySetting
-	points  []strategyPoint
+	Name, Title string // of the setting
+	Points      []strategyPoint
 }
 
 // strategyPoint is what was measured with a share of the functions.
 type strategyPoint struct {
-	percent, functions int
-	none               float64      // ns a transaction, nothing watched
-	estimated          [3]float64   // ns a transaction that the fixed plans add, by the cost model
-	took               [][4]float64 // ns a transaction, in each turn by each plan; 0: not that plan's turn
-	chosen             [3]int       // turns in which the optimiser had chosen a plan
+	Percent, Functions int
+	None               float64      // ns a transaction, nothing watched
+	Estimated          [3]float64   // ns a transaction that the fixed plans add, by the cost model
+	Took               [][4]float64 // ns a transaction, in each turn by each plan; 0: not that plan's turn
+	Chosen             [3]int       // turns in which the optimiser had chosen a plan
 }
 
 // mean is what a transaction took by a plan.
 func (p *strategyPoint) mean(plan int) float64 {
 	sum, n := 0.0, 0
-	for _, t := range p.took {
+	for _, t := range p.Took {
 		if t[plan] > 0 {
 			sum += t[plan]
 			n++
@@ -56,7 +56,7 @@ func (p *strategyPoint) excess() (mean, upper float64) {
 // than that in the mean, by as much as turns differ.
 func (p *strategyPoint) against(other, plan int) (all []float64) {
 	sum := 0.0
-	for _, t := range p.took {
+	for _, t := range p.Took {
 		if t[plan] > 0 && t[other] > 0 {
 			all = append(all, t[plan]-t[other])
 			sum += t[other]
@@ -111,19 +111,19 @@ func meanAndUpper(xs []float64) (mean, upper float64) {
 // markdown is the table as the README has it: µs a transaction.
 func (t *strategyTable) markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s (µs a transaction)\n\n", t.setting.title)
+	fmt.Fprintf(&b, "%s (µs a transaction)\n\n", t.Title)
 	b.WriteString("| functions | none | all on | functions first | load first | best, by | optimiser | its choice | its estimates: all on, functions, load first | against the best: mean, at most |\n|---|---|---|---|---|---|---|---|---|---|\n")
-	for _, p := range t.points {
+	for _, p := range t.Points {
 		best, by := p.best()
 		mean, upper := p.excess()
 		var chosen []string
-		for i, n := range p.chosen {
+		for i, n := range p.Chosen {
 			if n > 0 {
 				chosen = append(chosen, fmt.Sprintf("%s %d", strategyPlans[i], n))
 			}
 		}
-		estimates := fmt.Sprintf("+%.0f, +%.0f, +%.0f", p.estimated[0]/1e3, p.estimated[1]/1e3, p.estimated[2]/1e3)
-		fmt.Fprintf(&b, "| %d %% (%d) | %.0f | %.0f | %.0f | %.0f | %s, %.0f %% | %.0f | %s | %s | %+.1f %%, %+.1f %% |\n", p.percent, p.functions, p.none/1e3,
+		estimates := fmt.Sprintf("+%.0f, +%.0f, +%.0f", p.Estimated[0]/1e3, p.Estimated[1]/1e3, p.Estimated[2]/1e3)
+		fmt.Fprintf(&b, "| %d %% (%d) | %.0f | %.0f | %.0f | %.0f | %s, %.0f %% | %.0f | %s | %s | %+.1f %%, %+.1f %% |\n", p.Percent, p.Functions, p.None/1e3,
 			p.mean(0)/1e3, p.mean(1)/1e3, p.mean(2)/1e3, strategyPlans[best], 100*by, p.mean(auto)/1e3, strings.Join(chosen, ", "), estimates, 100*mean, 100*upper)
 	}
 	return b.String()
@@ -137,13 +137,13 @@ func readme(ts []strategyTable) string {
 	var b strings.Builder
 	b.WriteString("| functions |")
 	for _, t := range ts {
-		fmt.Fprintf(&b, " %s |", t.setting.title)
+		fmt.Fprintf(&b, " %s |", t.Title)
 	}
 	b.WriteString("\n|---|" + strings.Repeat("---|", len(ts)) + "\n")
-	for i, p := range ts[0].points {
-		fmt.Fprintf(&b, "| %d %% (%d) |", p.percent, p.functions)
+	for i, p := range ts[0].Points {
+		fmt.Fprintf(&b, "| %d %% (%d) |", p.Percent, p.Functions)
 		for _, t := range ts {
-			p := &t.points[i]
+			p := &t.Points[i]
 			best, _ := p.best()
 			for plan := range strategyPlans {
 				switch took := fmt.Sprintf("%.0f", p.mean(plan)/1e3); plan {
@@ -177,7 +177,7 @@ func drawStrategies(ts []strategyTable) string {
 	b.WriteString(`<rect width="100%" height="100%" fill="white"/>` + "\n")
 	for i, t := range ts {
 		most := 0.0
-		for _, p := range t.points {
+		for _, p := range t.Points {
 			most = max(most, p.mean(0), p.mean(1), p.mean(2), p.mean(auto))
 		}
 		step := tickStep(most / 1e3)
@@ -185,7 +185,7 @@ func drawStrategies(ts []strategyTable) string {
 		x := func(percent int) float64 { return width * float64(percent) / 100 }
 		y := func(us float64) float64 { return height * (1 - us/most) }
 		fmt.Fprintf(&b, `<g transform="translate(%.0f %.0f)">`+"\n", float64(i)*panel+left, top)
-		fmt.Fprintf(&b, `<text x="%.0f" y="-15" text-anchor="middle" font-size="13">%s</text>`+"\n", width/2, t.setting.title)
+		fmt.Fprintf(&b, `<text x="%.0f" y="-15" text-anchor="middle" font-size="13">%s</text>`+"\n", width/2, t.Title)
 		for v := 0.0; v <= most+step/2; v += step {
 			fmt.Fprintf(&b, `<path d="M0 %.1fH%.0f" stroke="#dddddd"/><text x="-6" y="%.1f" text-anchor="end">%.0f</text>`+"\n", y(v), width, y(v)+4, v)
 		}
@@ -198,8 +198,8 @@ func drawStrategies(ts []strategyTable) string {
 		}
 		for plan := range strategyPlans {
 			var points []string
-			for _, p := range t.points {
-				points = append(points, fmt.Sprintf("%.1f,%.1f", x(p.percent), y(p.mean(plan)/1e3)))
+			for _, p := range t.Points {
+				points = append(points, fmt.Sprintf("%.1f,%.1f", x(p.Percent), y(p.mean(plan)/1e3)))
 			}
 			style := `stroke-width="2"`
 			if plan == auto {
@@ -231,11 +231,11 @@ func tickStep(most float64) float64 {
 // TestAgainst: plans that take as much in the mean are as good, however much turns
 // differ; a turn in which one of them did not take part says nothing.
 func TestAgainst(t *testing.T) {
-	p := strategyPoint{took: [][4]float64{{100, 0, 0, 200}, {200, 0, 0, 100}, {0, 0, 0, 900}}}
+	p := strategyPoint{Took: [][4]float64{{100, 0, 0, 200}, {200, 0, 0, 100}, {0, 0, 0, 900}}}
 	if mean, upper := meanAndUpper(p.against(0, auto)); mean != 0 || upper < 1 {
 		t.Errorf("%v, at most %v", mean, upper)
 	}
-	p.took = [][4]float64{{100, 0, 0, 105}, {300, 0, 0, 315}}
+	p.Took = [][4]float64{{100, 0, 0, 105}, {300, 0, 0, 315}}
 	if mean, _ := meanAndUpper(p.against(0, auto)); math.Abs(mean-0.05) > 1e-9 {
 		t.Errorf("%v, and it is 10 of 200 more", mean)
 	}
