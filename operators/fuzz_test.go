@@ -1,14 +1,13 @@
 package operators_test
 
 import (
-	"flag"
 	"math/rand/v2"
-	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"endoscope/operators/optest"
+	"endoscope/operators/optest/seeds"
 	"endoscope/planner/plan"
 )
 
@@ -28,20 +27,9 @@ func caseText(root plan.Node, in *optest.Input) string {
 	return plan.Tree(root) + optest.FormatInput(in)
 }
 
-// TestEngineAgreesWithOracle is the short form of FuzzEngine: 2,000 cases, the
-// same in every run. New ones are for FuzzEngine, and for -rapid.checks.
+// TestEngineAgreesWithOracle is the short form of FuzzEngine: 2,000 cases.
 func TestEngineAgreesWithOracle(t *testing.T) {
-	forSeeds(t, 20, agree)
-}
-
-// forSeeds checks n times the usual number of cases, the same in every run.
-func forSeeds(t *testing.T, n int, property func(*rapid.T)) {
-	seed := flag.Lookup("rapid.seed")
-	defer seed.Value.Set(seed.Value.String())
-	for i := range n {
-		seed.Value.Set(strconv.Itoa(i + 1))
-		rapid.Check(t, property)
-	}
+	seeds.Check(t, 20, agree)
 }
 
 // FuzzEngine looks for plans and inputs on which the engine and the oracle

@@ -1,14 +1,13 @@
 package operators_test
 
 import (
-	"flag"
 	"math/rand/v2"
-	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"endoscope/operators/optest"
+	"endoscope/operators/optest/seeds"
 )
 
 // joinsAgree draws a join and an input, out of order and late, and holds the
@@ -24,15 +23,9 @@ func joinsAgree(t *rapid.T) {
 	}
 }
 
-// TestJoinsAgreeWithOracle is the short form of FuzzJoin: the same cases in
-// every run.
+// TestJoinsAgreeWithOracle is the short form of FuzzJoin.
 func TestJoinsAgreeWithOracle(t *testing.T) {
-	seed := flag.Lookup("rapid.seed")
-	defer seed.Value.Set(seed.Value.String())
-	for i := range 20 {
-		seed.Value.Set(strconv.Itoa(i + 1))
-		rapid.Check(t, joinsAgree)
-	}
+	seeds.Check(t, 20, joinsAgree)
 }
 
 // FuzzJoin looks for joins and inputs on which the engine and the oracle differ.

@@ -15,6 +15,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
 	"endoscope/operators/optest"
+	"endoscope/operators/optest/seeds"
 	"endoscope/planner/plan"
 )
 
@@ -37,7 +38,7 @@ var mergedRows int // partial rows that were merged
 
 func TestStagesAgreeWithOracle(t *testing.T) {
 	mergedRows = 0
-	forSeeds(t, 20, stagesAgree)
+	seeds.Check(t, 20, stagesAgree)
 	if mergedRows < 1000 {
 		t.Errorf("only %d partial rows were merged", mergedRows)
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "endoscope/operators/optest/seeds" // the same cases in every run
 )
 
 func TestNumber(t *testing.T) {

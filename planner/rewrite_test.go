@@ -1,15 +1,14 @@
 package planner_test
 
 import (
-	"flag"
 	"slices"
-	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"endoscope/operators/expr"
 	"endoscope/operators/optest"
+	"endoscope/operators/optest/seeds"
 	"endoscope/planner/plan"
 	"endoscope/planner/rules"
 )
@@ -19,13 +18,7 @@ import (
 // filter that moved down drops the row that would have failed), not add any, and
 // count fewer rows as late.
 func TestRewriteKeepsMeaning(t *testing.T) {
-	// The same cases in every run.
-	seed := flag.Lookup("rapid.seed")
-	defer seed.Value.Set(seed.Value.String())
-	for i := range 20 { // as many times the usual number of cases
-		seed.Value.Set(strconv.Itoa(i + 1))
-		rapid.Check(t, rewriteKeepsMeaning)
-	}
+	seeds.Check(t, 20, rewriteKeepsMeaning)
 }
 
 func rewriteKeepsMeaning(t *rapid.T) {

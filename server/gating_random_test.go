@@ -13,6 +13,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
 	"endoscope/operators/optest"
+	_ "endoscope/operators/optest/seeds" // the same cases in every run
 	"endoscope/parser"
 	"endoscope/planner"
 	"endoscope/planner/catalog"

@@ -17,6 +17,7 @@ import (
 
 	"endoscope/client/fleet"
 	"endoscope/operators/batch"
+	_ "endoscope/operators/optest/seeds" // the same cases in every run
 	"endoscope/server/wire"
 )
 

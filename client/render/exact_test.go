@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"endoscope/operators/batch"
+	_ "endoscope/operators/optest/seeds" // the same cases in every run
 	"endoscope/server/wire"
 )
 

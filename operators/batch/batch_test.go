@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "endoscope/operators/optest/seeds" // the same cases in every run
 )
 
 // What is appended to a batch is what it has, NULLs included.

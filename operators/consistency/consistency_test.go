@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "endoscope/operators/optest/seeds" // the same cases in every run
 )
 
 // program makes the events of a random program that obeys the rules: threads that

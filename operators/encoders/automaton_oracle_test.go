@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "endoscope/operators/optest/seeds" // the same cases in every run
 )
 
 // naive is the algorithm as the paper tells it: a list of arcs, and a list of

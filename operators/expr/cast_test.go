@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"endoscope/operators/batch"
+	_ "endoscope/operators/optest/seeds" // the same cases in every run
 	"endoscope/planner/plan"
 
 	"pgregory.net/rapid"

@@ -15,6 +15,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
+	_ "endoscope/operators/optest/seeds" // the same cases in every run
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
 )

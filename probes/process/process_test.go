@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"testing"
 
+	_ "endoscope/operators/optest/seeds" // the same cases in every run
 	"endoscope/probes/testenv"
 
 	"github.com/prometheus/procfs"

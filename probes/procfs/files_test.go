@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	_ "endoscope/operators/optest/seeds" // the same cases in every run
 	"endoscope/planner/plan"
 
 	"github.com/google/go-cmp/cmp"

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "endoscope/operators/optest/seeds" // the same cases in every run
 	"endoscope/probes/testenv"
 )
 

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	_ "endoscope/operators/optest/seeds" // the same cases in every run
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/symbols"

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -65,6 +66,28 @@ func TestImports(t *testing.T) {
 	}
 	if packages < 10 {
 		t.Errorf("only %d packages seen", packages)
+	}
+}
+
+// TestSeeds holds that no package's property tests draw other cases in every run.
+func TestSeeds(t *testing.T) {
+	const rapid, seeds = "pgregory.net/rapid", "endoscope/operators/optest/seeds"
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}: {{join .TestImports " "}} {{join .XTestImports " "}}`, "endoscope/...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawing := 0
+	for line := range strings.Lines(string(out)) {
+		pkg, imports, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if all := strings.Fields(imports); slices.Contains(all, rapid) && pkg != seeds {
+			drawing++
+			if !slices.Contains(all, seeds) {
+				t.Errorf("the tests of %s import %s and not %s", pkg, rapid, seeds)
+			}
+		}
+	}
+	if drawing < 10 {
+		t.Errorf("only %d packages draw cases", drawing)
 	}
 }
 
