@@ -107,7 +107,8 @@ func (g *gating) perhapsCount(e *edge) error {
 	e.counted.events += after.Events - before.Events
 	e.counted.time += took
 	e.counted.at, e.counted.saved, e.counted.hurried = time.Now(), 0, false
-	if e.shut = after.Shut; e.gate.Admits(clock.Now()) {
+	if e.gate.Admits(clock.Now()) {
+		e.closed = closedTime{}
 		return nil // the gate has opened meanwhile: the probes stay
 	}
 	return e.flipped(true, e.source.Detach)

@@ -21,14 +21,27 @@ type detaching struct {
 
 	flipping sync.Mutex // held while they are detached or attached, and guards what follows
 	detached bool
-	shut     uint64        // calls that had met a shut gate when it was last seen open
-	flip     time.Duration // of processor time: what it takes to detach and attach
 	flips    int           // how often it was detached or attached
+	price    flipPrice     // of that
+	closed   closedTime    // in which the gate is, or the time until it is
+	rental   cost.Rental   // what such times cost
 	times    int           // it was attached again
 	late     time.Duration // for which the gate was open and nothing attached
 	since    time.Time     // of a gate that is open, and to which nothing could be attached so far; zero: of none
 	counted  counted
 	used     usage
+}
+
+// flipPrice is the processor time that it takes to attach, and to detach: means of
+// the last few times, since single ones differ by several times.
+type flipPrice struct{ attach, detach time.Duration }
+
+// closedTime is the time since a gate was last seen open.
+type closedTime struct {
+	since time.Time // zero: it was not looked at, or was held open
+	shut  uint64    // calls that had met it closed by then
+	seen  bool      // it was seen closed since
+	rate  float64   // calls that met it a second, until it was detached
 }
 
 // firstFlip is what detaching and attaching is taken to cost before it was seen.
@@ -44,7 +57,7 @@ func (g *gating) detachable(e *edge) {
 		return
 	}
 	if s, ok := g.inputs[e.gated].source.(probes.Detachable); ok && s.Detachable() {
-		e.source, e.flip = s, firstFlip
+		e.source, e.price = s, flipPrice{firstFlip / 2, firstFlip / 2}
 	}
 }
 
@@ -76,22 +89,37 @@ func (g *gating) flips(e *edge) {
 
 // perhapsDetach takes the probes away when calls have paid enough at the gate.
 func (g *gating) perhapsDetach(e *edge) error {
-	if e.gate.Forced() || e.isDetached() {
+	if e.isDetached() {
 		return nil
 	}
-	met := e.source.Activity().Shut
+	if e.gate.Forced() {
+		e.flipping.Lock()
+		e.closed = closedTime{}
+		e.flipping.Unlock()
+		return nil
+	}
+	met, now := e.source.Activity().Shut, time.Now()
 	e.flipping.Lock()
 	defer e.flipping.Unlock()
+	c, shut := &e.closed, e.source.Price(e.Way).Shut
+	paid := float64(met-c.shut) * shut
 	switch {
 	case e.detached:
 		return nil
 	case e.gate.Admits(clock.Now()):
-		e.shut = met
+		if c.seen {
+			e.rental.Ended(paid)
+		}
+		fallthrough
+	case c.since.IsZero():
+		*c = closedTime{since: now, shut: met}
 		return nil
 	}
-	if !cost.Detach(met-e.shut, e.source.Price(e.Way).Shut, float64(e.flip)) {
+	c.seen = true
+	if paid == 0 || paid < e.rental.Limit(float64(e.flip())) {
 		return nil
 	}
+	c.rate = float64(met-c.shut) / now.Sub(c.since).Seconds()
 	return e.flipped(true, e.source.Detach)
 }
 
@@ -109,7 +137,10 @@ func (e *edge) attach() error {
 	if err := e.flipped(false, e.source.Attach); err != nil {
 		return err
 	}
-	e.shut = e.source.Activity().Shut
+	if c := &e.closed; c.seen {
+		e.rental.Ended(c.rate * e.since.Sub(c.since).Seconds() * e.source.Price(e.Way).Shut)
+	}
+	e.closed = closedTime{since: time.Now(), shut: e.source.Activity().Shut}
 	e.times++
 	e.late += time.Since(e.since)
 	e.since = time.Time{}
@@ -125,10 +156,19 @@ func (e *edge) flipped(detached bool, do func() error) error {
 	if err := do(); err != nil {
 		return err
 	}
-	e.detached, e.flip = detached, threadTime()-began+e.flip/2
+	took, mean := threadTime()-began, &e.price.attach
+	if detached {
+		mean = &e.price.detach
+	}
+	*mean += (took - *mean) / time.Duration(min(4, 1+e.flips/2))
+	e.detached = detached
 	e.flips++
 	return nil
 }
+
+// flip is the processor time that it takes to detach and to attach. e.flipping is
+// held.
+func (e *edge) flip() time.Duration { return e.price.attach + e.price.detach }
 
 // threadTime is the processor time that this thread has used.
 func threadTime() time.Duration {
@@ -161,7 +201,7 @@ func (e *edge) flipCost() float64 {
 	}
 	e.flipping.Lock()
 	defer e.flipping.Unlock()
-	return float64(e.flip)
+	return float64(e.flip())
 }
 
 // unattached is for how long the gate was open and nothing attached.

@@ -52,7 +52,7 @@ WHERE b.function_name = 'work' AND m.percent_used > 200`)
 		t.Fatal("the probes could not be detached")
 	}
 	way.flipping.Lock()
-	way.flip = 1 // which few calls have paid
+	way.price = flipPrice{attach: 1} // which few calls have paid
 	way.flipping.Unlock()
 	fmt.Fprintln(in, "go")
 	await(t, "detached", way.isDetached)

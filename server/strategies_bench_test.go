@@ -140,7 +140,7 @@ func compareStrategies(b *testing.B, path string, functions []callCount, s strat
 		used, made := d.work(s.shape, slice)
 		p.None = used / made
 		steered := steer(b, d, s, functions[:p.Functions])
-		d.work(s.shape, 4500*time.Millisecond) // the optimiser makes up its mind
+		d.work(s.shape, 10*time.Second) // the optimiser makes up its mind
 		for turn := 0; turn < least || turn < most && p.width() > precision; turn++ {
 			var took [4]float64
 			for i := range strategyPlans {

@@ -21,7 +21,7 @@ type Input struct {
 	// Wake is what each opening costs, in ns, besides.
 	Wake float64
 	// Flip is what it takes to detach the input and to attach it again, in ns,
-	// which happens as Detach says; 0 if that cannot be.
+	// which happens as Rental says; 0 if that cannot be.
 	Flip float64
 }
 
@@ -47,15 +47,15 @@ func AllOn(n int) Strategy {
 //
 // where Tᵢ is the share of time in which input i's gate is open. With S = 0 and
 // two inputs these are the paper's costs of its plans 1, 2 and 3. An input that
-// can be detached costs no more, while it is shut, than twice its Flip for each
-// time that it is.
+// can be detached costs hardly more, while it is shut, than its Flip for each time
+// that it is (Rental).
 func Of(inputs []Input, s Strategy) float64 {
 	var ns float64
 	for i, in := range inputs {
 		open := Share(inputs, s, i)
 		shut := in.Rate * (1 - open) * in.Shut
 		if in.Flip > 0 {
-			shut = min(shut, 2*in.Flip*in.Openings)
+			shut = min(shut, (1+Trust)*in.Flip*in.Openings)
 		}
 		ns += in.Rate*open*in.Open + shut
 		if s[i] != None {
@@ -75,15 +75,4 @@ func Share(inputs []Input, s Strategy, i int) float64 {
 		i = s[i]
 	}
 	return open
-}
-
-// Detach says whether a gate that has been closed for some time should have its
-// probes detached: when the traps paid since then would have paid for detaching
-// and attaching again. Whatever comes, that costs at most twice what the best
-// choice would have cost (the argument is that of renting skis).
-//
-// traps is how many events met the closed gate, at shut ns each; flip is the
-// price of detaching and attaching, ns.
-func Detach(traps uint64, shut, flip float64) bool {
-	return float64(traps)*shut >= flip
 }
