@@ -3,6 +3,7 @@ package planner
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -269,6 +270,19 @@ func (r *resolver) subquery(q *parser.Query, with ctes, lv level, every time.Dur
 	return r.queryEvery(q, with, lv, every)
 }
 
+// maxWindow is the largest size, slide, gap or WITHIN. Operators add it to times and
+// take it from them: with that of a window, twice, those of 1704 to 2235 do not
+// overflow, and sources give no others.
+const maxWindow = 3650 * 24 * time.Hour
+
+func (r *resolver) tooLargeWindow(size *parser.Literal) error {
+	most := strconv.FormatInt(int64(maxWindow), 10)
+	if size.Kind == parser.LitDuration {
+		most = plan.FormatDuration(int64(maxWindow))
+	}
+	return r.errorf(size.Pos(), "a window's size must not be more than %s", most)
+}
+
 func (r *resolver) window(s *parser.Source, with ctes, lv level) (*scope, error) {
 	in, err := r.source(s.Src, with, lv, 0)
 	if err != nil {
@@ -299,7 +313,9 @@ func (r *resolver) window(s *parser.Source, with ctes, lv level) (*scope, error)
 		} else if want == batch.Bigint && a.Kind != parser.LitInt {
 			return nil, r.hintf(a.Pos(), "write a plain number, such as 100", "the rows of this file have no timestamp: a window is a number of lines")
 		}
-		durs[i] = time.Duration(a.Int)
+		if durs[i] = time.Duration(a.Int); durs[i] > maxWindow {
+			return nil, r.tooLargeWindow(a)
+		}
 	}
 	switch s.Kind {
 	case parser.SourceTumble:

@@ -32,10 +32,6 @@ func (r *resolver) from(f *parser.From, with ctes, lv level, every time.Duration
 	return out, nil
 }
 
-// maxWithin is the largest window of a join: a time of today, that much later, is
-// still a time.
-const maxWithin = 36500 * 24 * time.Hour
-
 var joinKinds = map[parser.JoinKind]plan.JoinKind{
 	parser.JoinWindow: plan.WindowJoin, parser.JoinLeftWindow: plan.LeftWindowJoin, parser.JoinAsOf: plan.AsOfJoin,
 }
@@ -83,8 +79,8 @@ func (r *resolver) join(l *scope, j *parser.Join, with ctes) (*scope, error) {
 		if n.Within = time.Duration(j.Within.Int); n.Within < 0 {
 			return nil, r.errorf(j.Within.Pos(), "a window's size must not be negative")
 		}
-		if n.Within > maxWithin {
-			return nil, r.errorf(j.Within.Pos(), "a window's size must not be more than 36500d")
+		if n.Within > maxWindow {
+			return nil, r.tooLargeWindow(j.Within)
 		}
 	}
 	out := joinedScope(l, right, plan.NewJoin(n))

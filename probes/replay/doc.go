@@ -15,7 +15,8 @@
 // Data that does not fit is never passed over in silence: a value that is not
 // of its column's type is NULL and counted, as are rows with fields too few or
 // too many and keys that were not in the first rows; a line that is no JSON
-// object, or a row that has no readable timestamp, is counted as lost.
+// object, or a row that has no readable timestamp from 1704 to 2235, is counted
+// as lost.
 //
 // CSV is RFC 4180 as encoding/csv reads it with LazyQuotes, with an optional
 // byte order mark; the first record names the columns; an empty field is NULL.

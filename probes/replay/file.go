@@ -152,6 +152,17 @@ func (f *file) replay(sink probes.Sink, stop <-chan struct{}) error {
 	return nil
 }
 
+// farthestTime is how far from the epoch event time may lie, in ns: in 2236, or
+// 1703. Windows reach ten years beyond the times that lie in them, and those end
+// where 64 bits do.
+const farthestTime = math.MaxInt64 - 26*365*24*int64(time.Hour)
+
+// at is the event time of a row, if it has one.
+func (f *file) at(cells []cell) (ns int64, ok bool) {
+	ns, ok = f.time.time(cells[f.time.from])
+	return ns, ok && -farthestTime <= ns && ns <= farthestTime
+}
+
 // prescan returns, for each batch, the least timestamp after it; for the last,
 // after which there is none, the greatest number.
 func (f *file) prescan(rows records, stop <-chan struct{}) ([]int64, error) {
@@ -164,7 +175,7 @@ func (f *file) prescan(rows records, stop <-chan struct{}) ([]int64, error) {
 		if err != nil {
 			return nil, err
 		}
-		t, ok := f.time.time(cells[f.time.from])
+		t, ok := f.at(cells)
 		if !ok {
 			continue
 		}
@@ -211,7 +222,7 @@ func (f *file) fill(b *batch.Batch, rows records) error {
 		at := line
 		if f.time != nil {
 			var ok bool
-			if at, ok = f.time.time(cells[f.time.from]); !ok {
+			if at, ok = f.at(cells); !ok {
 				f.untimed.add(line)
 				continue
 			}

@@ -136,6 +136,9 @@ func TestReplay(t *testing.T) {
 		{"no timestamp", "a.csv", "timestamp,a\n1500000000000000000,1\n,2\n1500000001000000000,3\n",
 			"'2017-07-14T02:40:00Z' 1\n'2017-07-14T02:40:01Z' 3\n",
 			[]string{"lost 1: row without a readable timestamp, first on line 3"}},
+		{"times that windows could not reach beyond", "a.csv", "timestamp,a\n2261-04-11T23:47:16Z,1\n2235-12-31T00:00:00Z,2\n1704-12-31T00:00:00Z,3\n1700-01-01T00:00:00Z,4\n",
+			"'2235-12-31T00:00:00Z' 2\n'1704-12-31T00:00:00Z' 3\n",
+			[]string{"lost 2: row without a readable timestamp, first on line 2"}},
 		{"JSON of other types", "a.jsonl", strings.Repeat(`{"i":1,"f":1.5,"b":true,"s":"x"}`+"\n", SampleRows) +
 			`{"i":"1","f":"1.5","b":"true","s":true}` + "\n" + `{"i":1.5,"f":[],"b":1,"s":{"a":1}}`,
 			"null null null 'true' 1001\nnull null null '{\"a\":1}' 1002\n",
