@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -68,6 +69,27 @@ func startDatabase(b *testing.B, path string, threads int) *database {
 		b.Fatalf("the database says %q", d.says.Text())
 	}
 	return d
+}
+
+// spin ends when who started it has, however that did.
+const spin = `while kill -0 $PPID; do i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done; done`
+
+// keepAwake keeps the machine's processors from idling until the benchmark ends, as
+// the kernel's idle=poll would, by processes that run only where nothing else wants
+// to: how long a virtual processor takes to wake, and in what state its caches are
+// then, differs by more than what is measured.
+func keepAwake(b *testing.B) {
+	testenv.NeedProgram(b, "chrt")
+	for range runtime.NumCPU() {
+		cmd := exec.Command("chrt", "--idle", "0", "sh", "-c", spin)
+		if err := cmd.Start(); err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() {
+			cmd.Process.Kill()
+			cmd.Wait()
+		})
+	}
 }
 
 func (d *database) end() {
