@@ -77,6 +77,7 @@ func (c *exprCtx) resolve(e parser.Expr) (plan.Expr, error) {
 		if k, ok := x.(*plan.Const); ok && k.V.IsNull {
 			return coerce(x, t), nil
 		}
+		c.r.noteCast(x, t)
 		if x.Type() == t {
 			return x, nil
 		}

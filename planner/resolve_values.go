@@ -2,6 +2,7 @@ package planner
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"endoscope/operators/batch"
@@ -55,7 +56,7 @@ func (r *resolver) learn(root plan.Node) error {
 			f := leaf.Out.Fields[unknown[0]]
 			return r.hintf(parser.Span{Start: leaf.Start, Stop: leaf.Stop}, "arg0 to arg5 are the raw arguments", "what %s is of cannot be known here", f.Name)
 		}
-		types, err := r.env.Values(leaf)
+		types, err := r.env.Values(r.withCasts(leaf, unknown))
 		if err != nil {
 			return r.placed(err)
 		}
@@ -68,6 +69,40 @@ func (r *resolver) learn(root plan.Node) error {
 		return errLearnt
 	}
 	return nil
+}
+
+// noteCast remembers to what type the statement casts a value that is of no type yet.
+func (r *resolver) noteCast(x plan.Expr, to batch.Type) {
+	c, ok := x.(*plan.Col)
+	if !ok || c.T != batch.Null || !isValue(c.Name) {
+		return
+	}
+	switch to {
+	case batch.Timestamp, batch.Duration:
+		to = batch.Bigint // of which the cast makes it
+	case batch.Bytes:
+		to = batch.Varchar
+	}
+	if r.said == nil {
+		r.said = map[string][]batch.Type{}
+	}
+	if !slices.Contains(r.said[c.Name], to) {
+		r.said[c.Name] = append(r.said[c.Name], to)
+	}
+}
+
+// withCasts is an acquisition whose values are of the types that the statement casts them
+// to, if it does, and to one: a program that is not there yet says nothing of them.
+func (r *resolver) withCasts(a *plan.Acquire, values []int) *plan.Acquire {
+	out := *a
+	out.Out.Fields = slices.Clone(a.Out.Fields)
+	for _, i := range values {
+		f := &out.Out.Fields[i]
+		if to := r.said[f.Name]; len(to) == 1 && isValue(f.Name) {
+			f.Type = to[0]
+		}
+	}
+	return &out
 }
 
 // values are the values that the statement may mean of a source.

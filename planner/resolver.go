@@ -22,7 +22,10 @@ type resolver struct {
 	trigger string // that is being defined, or ""
 	// known are the types of values so far, by acquisition; serial is the number of the
 	// next one that has any.
-	known  map[valueKey]batch.Type
+	known map[valueKey]batch.Type
+	// said are the types to which the statement casts values that are of no type yet, by
+	// their names.
+	said   map[string][]batch.Type
 	serial int
 }
 

@@ -173,7 +173,11 @@ func (g *growing) Notices() []string {
 	if s := g.first(); s != nil {
 		out = s.Notices()
 	}
-	return append(slices.Clone(out), g.coming.notices...)
+	out = append(slices.Clone(out), g.coming.notices...)
+	if said := saidNotice(g.spec); said != "" && len(g.coming.notices) > 0 {
+		out = append(out, said)
+	}
+	return out
 }
 
 // Residual implements probes.Source.

@@ -91,7 +91,7 @@ func (s signatures) values(vs []*readValue, sym *symbols.Module, c choice, at si
 			read = f.Return
 			out[i].void = f.Result == nil
 		}
-		out[i].Value, out[i].err = read(v.path, where)
+		out[i].Value, out[i].err = v.readAs(read, where)
 		switch {
 		case out[i].err != nil:
 		case v.asText && out[i].Type != batch.Varchar:
@@ -151,11 +151,12 @@ func (v *readValue) agree(wants []want, column int) error {
 		v.conform(wants, column)
 		return nil
 	}
-	_, t, err := agreed(v, len(wants), func(f int) (functionValue, string) { return wants[f].values[column], wants[f].label.function })
-	if err == nil && t != v.t && len(wants) > 0 {
-		err = plan.Errorf(-1, -1, "%s is %s now, and was %s when the query was planned", v.name, t, v.t)
+	of := func(f int) (functionValue, string) { return wants[f].values[column], wants[f].label.function }
+	lack, t, err := agreed(v, len(wants), of)
+	if lack == len(wants) || err == nil && t == v.t {
+		return err
 	}
-	return err
+	return v.checkCast(v.t, len(wants), of)
 }
 
 // agreed is the type of a value of n functions, and how many lack it.
@@ -180,6 +181,16 @@ func agreed(v *readValue, n int, of func(f int) (functionValue, string)) (lack i
 	return lack, t, nil
 }
 
+// typeIn is the type of a value of n functions: the one that all have that have it or, where
+// they do not agree, what the statement casts it to.
+func (v *readValue) typeIn(n int, of func(f int) (functionValue, string)) (batch.Type, error) {
+	lack, t, err := agreed(v, n, of)
+	if err == nil || lack == n || v.t == batch.Null {
+		return t, err
+	}
+	return v.t, v.checkCast(v.t, n, of)
+}
+
 // placedAt places an error at the stream, if it has no place.
 func placedAt(err error, spec *plan.Acquire) error {
 	var e *plan.Error
@@ -192,14 +203,16 @@ func placedAt(err error, spec *plan.Acquire) error {
 }
 
 // Values gives the types of those columns of spec that are values; of the others, those
-// that they have. It attaches nothing.
+// that they have. The type that a value has in spec, if it is not NULL, is what the
+// statement casts it to: it counts where functions do not agree, or are not there yet. It
+// attaches nothing.
 func (p *Provider) Values(spec *plan.Acquire) ([]batch.Type, error) {
 	out := spec.Out.Types()
 	vs := valuesOf(spec)
 	if !anyNamed(vs) {
 		return out, nil
 	}
-	found, names, err := p.lookUp(spec, vs)
+	found, names, waits, err := p.lookUp(spec, vs)
 	if only := wholeOnly(vs); err != nil && only >= 0 {
 		out[only] = batch.Bigint // what there is to say of the target, Prepare says
 		return out, nil
@@ -214,10 +227,13 @@ func (p *Provider) Values(spec *plan.Acquire) ([]batch.Type, error) {
 			if out[i], err = common(found, i); err != nil && spec.Results == plan.NamedResults {
 				return nil, &plan.InColumn{Column: v.name, Err: placedAt(err, spec)}
 			}
-		case len(found) == 0:
-			out[i] = batch.Varchar // Prepare says that there is no such function
+		case len(found) == 0 && !waits:
+			return nil, p.noneFound(spec)
+		case len(found) == 0 && v.t == batch.Null:
+			return nil, v.unknown(spec)
+		case len(found) == 0: // as it is cast
 		default:
-			if _, out[i], err = agreed(v, len(found), func(f int) (functionValue, string) { return found[f][i], names[f] }); err != nil {
+			if out[i], err = v.typeIn(len(found), func(f int) (functionValue, string) { return found[f][i], names[f] }); err != nil {
 				return nil, &plan.InColumn{Column: v.name, Err: placedAt(err, spec)}
 			}
 		}
@@ -225,20 +241,34 @@ func (p *Provider) Values(spec *plan.Acquire) ([]batch.Type, error) {
 	return out, nil
 }
 
-// lookUp says how values are read of the functions that spec chooses, and what these are
-// called.
-func (p *Provider) lookUp(spec *plan.Acquire, vs []*readValue) (found [][]functionValue, names []string, err error) {
+// noneFound says why no function is that spec chooses.
+func (p *Provider) noneFound(spec *plan.Acquire) error {
+	links, err := p.linksFor(spec)
+	if err != nil {
+		return err
+	}
+	s, err := p.prepare(spec, nil, links, findModules)
+	if err != nil {
+		return refusal(err)
+	}
+	s.Stop() // it has come between
+	return plan.Errorf(spec.Start, spec.Stop, "the functions of %s change while they are looked up", spec.Select).WithHint("ask again")
+}
+
+// lookUp says how values are read of the functions that spec chooses, what these are
+// called, and whether others may come with modules that are not loaded.
+func (p *Provider) lookUp(spec *plan.Acquire, vs []*readValue) (found [][]functionValue, names []string, waits bool, err error) {
 	running, err := process.Resolve(spec.Target)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, false, err
 	}
 	sel, err := newSelector(spec.Select, p.o.Match)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, false, err
 	}
 	set, err := findModules(spec.Target, running, sel)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, false, err
 	}
 	defer set.close()
 	for _, m := range set.list {
@@ -253,12 +283,12 @@ func (p *Provider) lookUp(spec *plan.Acquire, vs []*readValue) (found [][]functi
 		}
 		sym, err := p.modules.Open(m.file, m.name())
 		if err != nil {
-			return nil, nil, refuseTarget(spec.Target, "cannot monitor functions of %v", err)
+			return nil, nil, false, refuseTarget(spec.Target, "cannot monitor functions of %v", err)
 		}
 		defer sym.Close()
 		chosen, err := sel.choose(sym, m.name())
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, false, err
 		}
 		if len(chosen) == 0 {
 			continue
@@ -268,5 +298,5 @@ func (p *Provider) lookUp(spec *plan.Acquire, vs []*readValue) (found [][]functi
 			found, names = append(found, s.values(vs, sym, c, signature.Where{})), append(names, c.name)
 		}
 	}
-	return found, names, nil
+	return found, names, comingOf(spec, sel, running, set) != nil, nil
 }

@@ -279,7 +279,7 @@ func (v *readValue) layout() codegen.Column {
 		return codegen.Column{Kind: codegen.Words, Late: v.result, Null: firstText + uint8(v.slot) + 1}
 	case v.t == batch.Double:
 		return codegen.Column{} // the kernel has no floating point
-	case v.t == batch.Varchar && (len(v.enums) == 0 || slices.ContainsFunc(v.enums, func(names map[int64]string) bool { return !maps.Equal(names, v.enums[0]) })):
+	case v.t == batch.Varchar && (len(v.enums) == 0 || slices.ContainsFunc(v.enums, func(names map[int64]string) bool { return names == nil }) || slices.ContainsFunc(v.enums, func(names map[int64]string) bool { return !maps.Equal(names, v.enums[0]) })):
 		return codegen.Column{} // which number has a name is a matter of the function
 	}
 	c := codegen.Column{Kind: codegen.Number, Late: v.result, Offset: int16(unsafe.Offsetof(m.Args)) + 8*int16(v.slot)}
@@ -528,9 +528,14 @@ func (s *subscription) addValue(c *batch.Column, row int, v *readValue, e *event
 	case batch.Boolean:
 		c.Bool = append(c.Bool, n != 0)
 	case batch.Double:
-		x := math.Float64frombits(n)
-		if v.floats[e.function] == 4 {
+		var x float64
+		switch v.floats[e.function] {
+		case 0:
+			x = float64(int64(n)) // cast from a number without a fraction
+		case 4:
 			x = float64(math.Float32frombits(uint32(n)))
+		default:
+			x = math.Float64frombits(n)
 		}
 		c.Float = append(c.Float, x)
 	case batch.Varchar:
