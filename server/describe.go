@@ -97,8 +97,11 @@ func (s *session) describeFunction(st *parser.Describe, src string) (wire.Result
 		if rel, err := s.describeMarked(name); rel != nil || err != nil {
 			return rel, err
 		}
-		hint := ""
-		if near := m.Nearest(name, 3); len(near) > 0 {
+		rel, hint, err := s.describeJava(name)
+		if rel != nil || err != nil {
+			return rel, err
+		}
+		if near := m.Nearest(name, 3); hint == "" && len(near) > 0 {
 			hint = "did you mean " + strings.Join(near, " or ") + "?"
 		}
 		return nil, refuse(st.Name, src, hint, "no function named %s in %s", name, m.Name())

@@ -402,6 +402,10 @@ func (s *session) Complete(_ context.Context, kind, of, prefix string) []string 
 		for _, f := range fs {
 			names = append(names, f.Name)
 		}
+		methods, _, _ := s.javaMethods()
+		for _, m := range methods {
+			names = append(names, m.Function())
+		}
 	}
 	return withPrefix(names, prefix)
 }

@@ -31,6 +31,16 @@ func (s *session) show(ctx context.Context, st *parser.Show, src string) (wire.R
 		for _, f := range fs {
 			rel.add(batch.Str(f.Name), batch.Str(f.Class), batch.Int(int64(f.Size)), batch.Str(fmt.Sprintf("%#x", f.Addr)))
 		}
+		methods, remark, err := s.javaMethods()
+		if err != nil {
+			return nil, at(planner.Placed(err, src), st, src)
+		}
+		for _, m := range methods {
+			rel.add(batch.Str(m.Function()), batch.Str(m.Class), batch.Int(int64(m.Size)), batch.NullOf(batch.Varchar))
+		}
+		if remark != "" {
+			rel.notices = append(rel.notices, remark)
+		}
 		places, err := s.marked()
 		if err != nil {
 			return nil, at(planner.Placed(err, src), st, src)

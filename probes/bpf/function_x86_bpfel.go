@@ -79,13 +79,14 @@ type FunctionEventFull struct {
 }
 
 type FunctionEventMethod struct {
-	_      structs.HostLayout
-	E      FunctionEvent
-	Key    FunctionMethodKey
-	Id     uint32
-	Unused uint32
-	Class  [384]int8
-	Name   [128]int8
+	_               structs.HostLayout
+	E               FunctionEvent
+	Key             FunctionMethodKey
+	Id              uint32
+	SignatureLength uint32
+	Class           [384]int8
+	Name            [128]int8
+	Signature       [384]int8
 }
 
 type FunctionEventNames struct {

@@ -23,12 +23,13 @@
 
 #define CLASS_BYTES 384 /* powers of two times three: what is longer is cut */
 #define METHOD_BYTES 128
+#define SIGNATURE_BYTES 384
 
 struct method_key {
 	__u64 class, name, signature;
 	__u32 pid;
 	__u16 class_length, name_length;
-	__u64 hash; /* of the last bytes of class and name */
+	__u64 hash; /* of the last bytes of class and name, and the signature's length */
 };
 
 #define HASHED_BYTES 32 /* of a text: its end tells more than the packages before it, and the stack is short */
@@ -39,8 +40,9 @@ struct method_key {
 struct event_method {
 	struct event e;
 	struct method_key key;
-	__u32 id, unused;
-	char class[CLASS_BYTES], name[METHOD_BYTES];
+	__u32 id;
+	__u32 signature_length;
+	char class[CLASS_BYTES], name[METHOD_BYTES], signature[SIGNATURE_BYTES];
 };
 
 /* The calls of a method are not wanted. */
@@ -93,7 +95,7 @@ struct {
 	} while (0)
 
 /* define gives a method its number, and sends what it is called; 0: there was no room to. */
-static __noinline __u32 define(const struct method_key *key)
+static __noinline __u32 define(const struct method_key *key, __u32 signature_length)
 {
 	/* Nothing is sent for each call of methods that have no room. */
 	if (methods_known >= METHODS) {
@@ -118,8 +120,10 @@ static __noinline __u32 define(const struct method_key *key)
 	e->e.pid = key->pid;
 	e->key = *key;
 	e->id = id;
+	e->signature_length = signature_length;
 	READ_TEXT(e->class, key->class_length, key->class);
 	READ_TEXT(e->name, key->name_length, key->name);
+	READ_TEXT(e->signature, signature_length, key->signature);
 	submit(e);
 	/* Only now, so that whoever finds it there is sent behind its definition. */
 	if (bpf_map_update_elem(&methods, key, &id, BPF_NOEXIST)) {
@@ -146,15 +150,15 @@ static __always_inline __u64 hash_end(__u64 hash, __u64 text, __u32 length)
 	return hash;
 }
 
-static __noinline __u64 hash_texts(const struct method_key *key)
+static __noinline __u64 hash_texts(const struct method_key *key, __u32 signature_length)
 {
-	__u64 hash = hash_end(0xcbf29ce484222325ULL, key->class, key->class_length);
+	__u64 hash = hash_end(0xcbf29ce484222325ULL ^ signature_length, key->class, key->class_length);
 
 	return hash_end(hash, key->name, key->name_length);
 }
 
-/* read_key notes which method a probe is about. */
-static __always_inline void read_key(struct method_key *key, const struct pt_regs *ctx, __u64 cookie)
+/* read_key notes which method a probe is about, and returns the length of its signature. */
+static __always_inline __u32 read_key(struct method_key *key, const struct pt_regs *ctx, __u64 cookie)
 {
 	__u64 args[ARGS] = {};
 
@@ -165,7 +169,8 @@ static __always_inline void read_key(struct method_key *key, const struct pt_reg
 	key->name_length = args[3];
 	key->signature = args[4];
 	key->pid = bpf_get_current_pid_tgid() >> 32;
-	key->hash = hash_texts(key);
+	key->hash = hash_texts(key, args[5]);
+	return args[5];
 }
 
 static __always_inline struct java_thread *java_thread_of(struct task_struct *task, bool create)
@@ -203,9 +208,9 @@ static __always_inline void java_enter(struct pt_regs *ctx)
 		return;
 	count_hit(cookie);
 	__u64 before = covered();
-	read_key(&key, ctx, cookie);
+	__u32 signature_length = read_key(&key, ctx, cookie);
 	__u32 *known = bpf_map_lookup_elem(&methods, &key);
-	__u32 method = known ? *known : define(&key);
+	__u32 method = known ? *known : define(&key, signature_length);
 	if (!method || (method & UNWANTED))
 		return;
 	describe_call(&m, task, method);

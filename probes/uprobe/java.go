@@ -3,7 +3,6 @@ package uprobe
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"unsafe"
@@ -11,6 +10,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/process"
+	"endoscope/probes/runtimes/java"
 	"endoscope/probes/symbols"
 
 	"github.com/cilium/ebpf"
@@ -21,9 +21,6 @@ import (
 // number and say what it is called (java.h), the reader tests whether it is
 // selected, and the programs leave alone those that are not.
 
-// machineLibrary is the module that is a Java machine.
-const machineLibrary = "libjvm.so"
-
 // hotspot are the probes of calls; their arguments are the thread, and the class,
 // the method and its signature, each by address and length.
 const (
@@ -32,49 +29,22 @@ const (
 	hotspotArgs   = 7
 )
 
-// hintJava is how methods become visible.
-const hintJava = "methods of Java can be observed where the machine is started with -XX:+ExtendedDTraceProbes"
-
 // javaColumns are those that calls of methods have.
 var javaColumns = map[column]bool{
 	colTime: true, colPID: true, colTID: true, colProcess: true, colThread: true, colExe: true, colEvent: true,
 	colFunction: true, colClass: true, colModule: true, colStart: true, colDuration: true, colDepth: true, colContainer: true,
 }
 
-// tellsMethods reports whether a machine was told to pass the probes of calls, as
-// far as its command and its environment say (JAVA_TOOL_OPTIONS and the like).
-func tellsMethods(pid int) bool {
-	for _, file := range []string{"cmdline", "environ"} {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
-		if err != nil {
-			continue
-		}
-		on := false
-		for _, word := range strings.FieldsFunc(string(text), func(r rune) bool { return r == 0 || r == ' ' || r == '=' }) {
-			switch word {
-			case "-XX:+ExtendedDTraceProbes", "-XX:+DTraceMethodProbes":
-				on = true
-			case "-XX:-ExtendedDTraceProbes", "-XX:-DTraceMethodProbes":
-				on = false
-			}
-		}
-		if on {
-			return true
-		}
-	}
-	return false
-}
-
 // machines are the places of Java machines, of those that tell methods alone if
 // telling.
 func machines(running []process.Process, telling bool) (out []place) {
 	for _, p := range running {
-		if telling && !tellsMethods(p.PID) {
+		if telling && !java.TellsMethods(p.PID) {
 			continue
 		}
 		mappings, _ := process.Modules(p.PID)
 		for _, m := range mappings {
-			if filepath.Base(m.Path) == machineLibrary {
+			if filepath.Base(m.Path) == java.Library {
 				out = append(out, place{p, m})
 			}
 		}
@@ -110,6 +80,9 @@ func (r *resolver) java(set *moduleSet, running []process.Process) (bool, error)
 	if !featureLoop.has() {
 		return true, plan.Errorf(r.spec.Start, r.spec.Stop, "calls of Java methods need Linux %s or newer: this kernel has no %s", featureLoop.since, featureLoop.name)
 	}
+	if err := r.unknownMethods(list); err != nil {
+		return true, err
+	}
 	r.costs = r.prices()
 	for _, pl := range list {
 		if err := set.addMapped(pl.process, pl.mapping, false); err != nil {
@@ -117,7 +90,7 @@ func (r *resolver) java(set *moduleSet, running []process.Process) (bool, error)
 		}
 	}
 	for _, m := range set.list {
-		if m.name() != machineLibrary {
+		if m.name() != java.Library {
 			continue
 		}
 		if err := r.machine(m); err != nil {
@@ -224,6 +197,21 @@ func methodsOf(s *source, in *installation) *methods {
 // java reports whether the functions are methods that a machine tells.
 func (r *resolution) java() bool { return len(r.wants) > 0 && r.wants[0].returns >= javaEntry }
 
+// means reports whether a method is selected, and by which of its names: that
+// without parameters is the one that users see first, the others tell overloaded ones
+// apart.
+func (s *selector) means(m *java.Method, module string) (name string, ok bool) {
+	if name = m.Function(); s.match == nil {
+		return name, true
+	}
+	for _, n := range append([]string{name}, m.Aliases()...) {
+		if ok, _ = s.match(n, m.Class, module); ok {
+			return n, true
+		}
+	}
+	return name, false
+}
+
 // define notes what a method is called, and has the programs leave it alone
 // unless it is selected.
 func (s *subscription) define(record []byte) {
@@ -234,16 +222,13 @@ func (s *subscription) define(record []byte) {
 	if e.Id > maxMethods {
 		return // no program gives such a number
 	}
-	l := label{
-		function: textIn(e.Name[:], e.Key.NameLength),
-		class:    strings.ReplaceAll(textIn(e.Class[:], e.Key.ClassLength), "/", "."),
-		module:   s.java.module,
+	m := java.Method{
+		Class:      strings.ReplaceAll(textIn(e.Class[:], uint32(e.Key.ClassLength)), "/", "."),
+		Name:       textIn(e.Name[:], uint32(e.Key.NameLength)),
+		Descriptor: textIn(e.Signature[:], e.SignatureLength),
 	}
-	wanted := s.java.sel.match == nil
-	if !wanted {
-		wanted, _ = s.java.sel.match(l.function, l.class, l.module)
-	}
-	s.name(e.Id, l)
+	name, wanted := s.java.sel.means(&m, s.java.module)
+	s.name(e.Id, label{function: name, class: m.Class, module: s.java.module})
 	if wanted {
 		return
 	}
@@ -262,7 +247,7 @@ func (m *methods) tells(e *event, labels int) bool {
 }
 
 // textIn is a text of so many bytes, or as much of it as there was room for.
-func textIn(b []int8, length uint16) string {
+func textIn(b []int8, length uint32) string {
 	out := make([]byte, min(int(length), len(b)))
 	for i := range out {
 		out[i] = byte(b[i])

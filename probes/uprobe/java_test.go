@@ -15,6 +15,7 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
+	"endoscope/probes/runtimes/java"
 	"endoscope/probes/testenv"
 )
 
@@ -24,7 +25,7 @@ const javaProgram = `
 package app;
 import java.util.concurrent.atomic.AtomicLong;
 public class Main {
-	static long fibs, hots, throwing, caught, ticks;
+	static long fibs, hots, throwing, caught, ticks, overs;
 	interface Shape { double area(); }
 	static class Square implements Shape {
 		static final AtomicLong made = new AtomicLong(), asked = new AtomicLong();
@@ -33,9 +34,12 @@ public class Main {
 	}
 	static long fib(int n) { fibs++; return n < 2 ? n : fib(n - 1) + fib(n - 2); }
 	static class Ticker extends Thread {
-		Ticker() { Square.made.incrementAndGet(); }
+		static int made;
+		Ticker() { made++; }
 		public void run() { for (int k = 0; k < 200; k++) tick(); }
 	}
+	static int over(int n) { overs++; return n; }
+	static int over(String s, long[] l) { overs++; return s.length(); }
 	static long hot(long n) { hots++; return n * 31 + 7; }
 	static void throwsSometimes(int i) { throwing++; if (i % 2 == 0) throw new IllegalStateException("even"); }
 	static void through(int i) { throwsSometimes(i); }
@@ -46,6 +50,8 @@ public class Main {
 		for (int i = 0; i < 20000; i++) sum = hot(sum);
 		for (int i = 0; i < 100; i++) try { through(i); } catch (IllegalStateException e) { caught++; }
 		for (int i = 0; i < 50; i++) new Square().area();
+		for (int i = 0; i < 30; i++) over(i);
+		for (int i = 0; i < 20; i++) over("text", null);
 		Thread[] threads = new Thread[4];
 		for (int i = 0; i < threads.length; i++) { threads[i] = new Ticker(); threads[i].start(); }
 		for (Thread t : threads) t.join();
@@ -54,7 +60,10 @@ public class Main {
 		System.out.println("ready");
 		System.in.read();
 		work();
-		System.out.println("fib " + fibs + " hot " + hots + " throwsSometimes " + throwing + " through " + throwing + " tick " + ticks + " area " + Square.asked + " <init> " + Square.made + " work 1");
+		String m = "app.Main.", square = "app.Main$Square.", ticker = "app.Main$Ticker.";
+		System.out.println(m + "fib " + fibs + " " + m + "hot " + hots + " " + m + "throwsSometimes " + throwing + " " + m + "through " + throwing +
+			" " + m + "tick " + ticks + " " + m + "over " + overs + " " + m + "work 1 " + square + "area " + Square.asked + " " + square + "<init> " + Square.made +
+			" " + square + "<clinit> 1 " + ticker + "<init> " + Ticker.made + " " + ticker + "run " + Ticker.made);
 	}
 }
 `
@@ -123,6 +132,69 @@ func TestJavaMethods(t *testing.T) {
 	}
 }
 
+// Methods that are overloaded have names with their parameters, and with their
+// descriptors, beside the one that they share; a method is selected by any.
+func TestJavaOverloads(t *testing.T) {
+	testenv.NeedUprobes(t)
+	p := provider(t, Options{})
+	r := runJava(t, java.Switch)
+	cases := []struct {
+		sel  plan.Expr
+		want map[string]int
+	}{
+		{named("app.Main.over"), map[string]int{"app.Main.over": 50}},
+		{named("app.Main.over(int)"), map[string]int{"app.Main.over(int)": 30}},
+		{named("app.Main.over(Ljava/lang/String;[J)I", "app.Main.none"), map[string]int{"app.Main.over(Ljava/lang/String;[J)I": 20}},
+		{call("like", selColumn(selName), constant("app.Main.over(%")), map[string]int{"app.Main.over(int)": 30, "app.Main.over(java.lang.String,long[])": 20}},
+	}
+	var all []*record
+	for _, c := range cases {
+		_, got := start(t, p, acquisition(FunctionDuration, r.target(), c.sel, "timestamp", "function_name"))
+		all = append(all, got)
+	}
+	r.finish(success)
+	for i, got := range all {
+		got.wait(t)
+		if diff := cmp.Diff(cases[i].want, tally(got.strings("function_name"))); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// A name that no method of a loaded class has is refused with those that resemble it;
+// of a class that is not loaded it is said, for it may be loaded yet.
+func TestJavaNames(t *testing.T) {
+	testenv.NeedUprobes(t)
+	p := provider(t, Options{})
+	r := runJava(t, java.Switch)
+	prepare := func(sel plan.Expr) ([]string, error) {
+		src, err := p.Prepare(context.Background(), acquisition(FunctionStart, r.target(), sel, "timestamp"))
+		if err != nil {
+			return nil, err
+		}
+		defer src.Stop()
+		return src.Notices(), nil
+	}
+	for name, near := range map[string]string{"app.Main.wrok": "did you mean app.Main.work", "over": "did you mean app.Main.over", "app.Main.over(short)": "did you mean app.Main.over", "x": "a method is called by its class"} {
+		_, err := prepare(named(name))
+		refused(t, err, "no method named "+name+" in java", near)
+	}
+	for _, c := range []struct {
+		sel  plan.Expr
+		want string
+	}{
+		{named("app.Main.fib", "app.Main.hto"), "app.Main.hto (there is no such method; did you mean app.Main.hot"},
+		{named("app.Main$Square.area"), "no class app.Main$Square is loaded: app.Main$Square.area is observed once it is"},
+		{is(selClass, "app.Nain"), "no method of a class that is loaded satisfies class = 'app.Nain': those of later ones are observed"},
+	} {
+		notices, err := prepare(c.sel)
+		if err != nil || !strings.Contains(strings.Join(notices, "\n"), c.want) {
+			t.Errorf("%v: %q, %v; want %q", c.sel, notices, err, c.want)
+		}
+	}
+	r.finish(success)
+}
+
 // machine passes the probes of calls as a Java machine does that has unloaded a
 // class and put the texts of another one where its were.
 var machine = strings.ReplaceAll(marks, `\"app\"`, `\"hotspot\"`) + `
@@ -143,7 +215,7 @@ void play(const char *c, const char *m) {
 // that one was selected or not.
 func TestJavaTextsInTheSamePlace(t *testing.T) {
 	testenv.NeedUprobes(t)
-	library := copyAs(t, testenv.CompileCText(t, machine, "-O1", "-shared", "-fPIC"), machineLibrary)
+	library := copyAs(t, testenv.CompileCText(t, machine, "-O1", "-shared", "-fPIC"), java.Library)
 	far := strings.Repeat("far/", 40)
 	program := testenv.CompileCText(t, prelude+fmt.Sprintf(`
 void play(const char *c, const char *m);
@@ -162,7 +234,7 @@ int main(void) {
 	got.wait(t)
 	calls := map[string]int{}
 	for _, row := range got.rows {
-		calls[row[1].S+"."+row[2].S]++
+		calls[row[2].S]++
 	}
 	far = strings.ReplaceAll(far, "/", ".")
 	want := map[string]int{"app.Aa.get": 10, "app.Ba.get": 10, "app.Ba.set": 10, far + "A.get": 10, far + "B.get": 10}
@@ -211,11 +283,11 @@ func TestJavaSequence(t *testing.T) {
 	stacks := map[int64][]string{}
 	entered := map[string]int{}
 	for i, row := range got.rows {
-		tid, name := row[1].I, row[3].S+"."+row[4].S
+		tid, name := row[1].I, row[4].S
 		switch stack := stacks[tid]; row[2].S {
 		case eventEnter:
 			stacks[tid] = append(stack, name)
-			entered[row[4].S]++
+			entered[name]++
 		case eventLeave:
 			if len(stack) == 0 || stack[len(stack)-1] != name {
 				t.Fatalf("row %d leaves %s, the stack is %v", i, name, stack)
@@ -240,7 +312,7 @@ func TestJavaDurations(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := provider(t, Options{})
 	r := runJava(t, "-XX:+ExtendedDTraceProbes")
-	_, got := start(t, p, acquisition(FunctionDuration, r.target(), call("and", named("through", "throwsSometimes"), is(selClass, "app.Main")), "timestamp", "function_name", "start_time", "duration"))
+	_, got := start(t, p, acquisition(FunctionDuration, r.target(), call("and", named("app.Main.through", "app.Main.throwsSometimes"), is(selClass, "app.Main")), "timestamp", "function_name", "start_time", "duration"))
 	r.finish(success)
 	got.wait(t)
 	var inner [3]int64
@@ -249,7 +321,7 @@ func TestJavaDurations(t *testing.T) {
 		if at-start != lasted || lasted <= 0 {
 			t.Fatalf("row %d: %s from %d to %d took %d", i, name, start, at, lasted)
 		}
-		if name == "throwsSometimes" {
+		if name == "app.Main.throwsSometimes" {
 			inner = [3]int64{at, start, lasted}
 		} else if start > inner[1] || at < inner[0] {
 			t.Fatalf("row %d: %s from %d to %d does not enclose %v", i, name, start, at, inner)
@@ -265,14 +337,14 @@ func TestJavaRefused(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := provider(t, Options{})
 	r := runJava(t)
-	_, err := p.Prepare(context.Background(), acquisition(FunctionStart, r.target(), named("fib"), "timestamp"))
-	if err == nil || !strings.Contains(err.Error(), "no function named fib in java") || !strings.Contains(err.Error(), hintJava) {
+	_, err := p.Prepare(context.Background(), acquisition(FunctionStart, r.target(), named("app.Main.fib"), "timestamp"))
+	if err == nil || !strings.Contains(err.Error(), "no function named app.Main.fib in java") || !strings.Contains(err.Error(), java.Hint) {
 		t.Errorf("without probes of calls: %v", err)
 	}
 	r.finish(success)
 	r = runJava(t, "-XX:+ExtendedDTraceProbes")
 	for _, column := range []string{"arg0", "retval", "cpu_time", "receiver_class"} {
-		_, err := p.Prepare(context.Background(), acquisition(FunctionDuration, r.target(), named("fib"), column))
+		_, err := p.Prepare(context.Background(), acquisition(FunctionDuration, r.target(), named("app.Main.fib"), column))
 		if want := fmt.Sprintf("calls of Java methods have no column %s", column); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", column, err)
 		}
@@ -287,7 +359,7 @@ func TestJavaRefused(t *testing.T) {
 		}
 	}
 	// The machine's own functions, and the program that starts it, are in modules.
-	src, err := p.Prepare(context.Background(), acquisition(FunctionStart, r.target(), call("and", named("JNI_CreateJavaVM"), is(selModule, machineLibrary)), "timestamp"))
+	src, err := p.Prepare(context.Background(), acquisition(FunctionStart, r.target(), call("and", named("JNI_CreateJavaVM"), is(selModule, java.Library)), "timestamp"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -138,7 +138,7 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, values [
 	}
 	if err != nil {
 		if none, ok := err.(*noFunction); ok && len(machines(running, false)) > 0 && sel.inModule == nil {
-			none.why = none.why.WithHint(hintJava)
+			none.why = none.why.WithHint(java.Hint)
 		}
 		set.close()
 		return nil, err

@@ -10,6 +10,9 @@
 // Instead it can be asked to write down where its compiled methods are (a perf map),
 // which halts nothing: who has a thread's stack can then name what is on it.
 //
+// Which methods there are is read in its memory, by what the machine says of its own
+// structures: that halts nothing, and it does nothing for it.
+//
 // The files that this takes lie where the target's user may write: they are made
 // and opened so that no symbolic link is followed, the socket must be served by
 // the target itself, what it sends is bounded, and so is every wait.

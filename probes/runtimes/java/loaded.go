@@ -1,0 +1,296 @@
+package java
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"endoscope/probes/process"
+)
+
+// Which classes a machine has loaded is read from its memory, by the description of
+// its own structures that it exports for debuggers (gHotSpotVMStructs,
+// src/hotspot/share/runtime/vmStructs.cpp): it is not halted, and does nothing for it.
+// As it runs on, classes that are loaded or unloaded meanwhile may be missing.
+
+// Library is the file of a Java machine.
+const Library = "libjvm.so"
+
+// Method is a method of a loaded class, abstract and native ones included.
+type Method struct {
+	Class      string // java.util.Map$Entry
+	Name       string // or <init>, <clinit>
+	Descriptor string // (ILjava/lang/String;)V
+	Size       int    // bytes of code as the class file has it; 0: it has none
+}
+
+// Function is what the method is called among functions.
+func (m *Method) Function() string { return m.Class + "." + m.Name }
+
+// Aliases are what it is called besides, which tell it from others that are
+// overloaded: with its parameters, and with its descriptor.
+func (m *Method) Aliases() []string {
+	if list, ok := Parameters(m.Descriptor); ok {
+		return []string{m.Function() + "(" + list + ")", m.Function() + m.Descriptor}
+	}
+	return nil
+}
+
+// Limits on what memory is believed.
+const (
+	maxStructs = 1 << 14
+	maxLoaders = 1 << 16
+	maxClasses = 1 << 20
+	maxMethods = 1 << 21
+	maxPages   = 1 << 12 // that are kept
+	pageBytes  = 1 << 12
+)
+
+var errNotDescribed = errors.New("the machine does not describe its structures")
+
+// Loaded lists the methods of the classes that a process' machine, mapped at library,
+// has loaded.
+func Loaded(pid int, library process.Mapping) ([]Method, error) {
+	m := &memory{pid: pid, pages: map[uint64][]byte{}, symbols: map[uint64]string{}}
+	described, err := m.describe(library)
+	if err != nil {
+		return nil, err
+	}
+	return described.methods()
+}
+
+// memory reads a process' memory by pages. What cannot be read is zeros.
+type memory struct {
+	pid     int
+	pages   map[uint64][]byte
+	symbols map[uint64]string // HotSpot's Symbols
+}
+
+func (m *memory) page(number uint64) []byte {
+	if p, ok := m.pages[number]; ok {
+		return p
+	}
+	p := make([]byte, pageBytes)
+	local := []unix.Iovec{{Base: &p[0], Len: pageBytes}}
+	remote := []unix.RemoteIovec{{Base: uintptr(number * pageBytes), Len: pageBytes}}
+	if n, err := unix.ProcessVMReadv(m.pid, local, remote, 0); err != nil || n != pageBytes {
+		p = nil
+	}
+	if len(m.pages) >= maxPages {
+		clear(m.pages)
+	}
+	m.pages[number] = p
+	return p
+}
+
+// read fills b from addr.
+func (m *memory) read(b []byte, addr uint64) {
+	for len(b) > 0 {
+		from := addr % pageBytes
+		n := min(uint64(len(b)), pageBytes-from)
+		if p := m.page(addr / pageBytes); p != nil {
+			copy(b[:n], p[from:])
+		} else {
+			clear(b[:n])
+		}
+		b, addr = b[n:], addr+n
+	}
+}
+
+func (m *memory) word(addr uint64) uint64 {
+	var b [8]byte
+	m.read(b[:], addr)
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+func (m *memory) half(addr uint64) uint32 {
+	var b [4]byte
+	m.read(b[:], addr)
+	return binary.LittleEndian.Uint32(b[:])
+}
+
+func (m *memory) quarter(addr uint64) uint16 {
+	var b [2]byte
+	m.read(b[:], addr)
+	return binary.LittleEndian.Uint16(b[:])
+}
+
+// text is the text with an end at addr.
+func (m *memory) text(addr uint64) string {
+	var b [maxName]byte
+	m.read(b[:], addr)
+	text, _, _ := strings.Cut(string(b[:]), "\x00")
+	return text
+}
+
+// structures are the places of a machine's structures: offsets of fields, addresses of
+// static ones, and the size of its constant pools' heads.
+type structures struct {
+	*memory
+	at   map[string]uint64 // by Type::field
+	pool uint64
+}
+
+// fields are those that are needed.
+var fields = []string{
+	"ClassLoaderDataGraph::_head", "ClassLoaderData::_next", "ClassLoaderData::_klasses",
+	"Klass::_next_link", "Klass::_name", "Klass::_layout_helper", "InstanceKlass::_methods",
+	"Array<int>::_length", "Array<Method*>::_data", "Method::_constMethod",
+	"ConstMethod::_constants", "ConstMethod::_name_index", "ConstMethod::_signature_index", "ConstMethod::_code_size",
+	"Symbol::_length", "Symbol::_body",
+}
+
+// describe reads what the machine says of its structures.
+func (m *memory) describe(library process.Mapping) (*structures, error) {
+	exported, err := exports(m.pid, library)
+	if err != nil {
+		return nil, err
+	}
+	// A variable of the machine's, 0 if it has no such one.
+	variable := func(name string) uint64 {
+		if addr := exported[name]; addr != 0 {
+			return m.word(addr)
+		}
+		return 0
+	}
+	s := &structures{memory: m, at: map[string]uint64{}}
+	entry, stride := variable("gHotSpotVMStructs"), variable("gHotSpotVMStructEntryArrayStride")
+	if entry == 0 || stride == 0 {
+		return nil, errNotDescribed
+	}
+	typeName, fieldName := variable("gHotSpotVMStructEntryTypeNameOffset"), variable("gHotSpotVMStructEntryFieldNameOffset")
+	static, offset, address := variable("gHotSpotVMStructEntryIsStaticOffset"), variable("gHotSpotVMStructEntryOffsetOffset"), variable("gHotSpotVMStructEntryAddressOffset")
+	for range maxStructs {
+		name := m.word(entry + typeName)
+		if name == 0 {
+			break
+		}
+		// Of arrays at the end of a structure the first element is a field, [0].
+		field := strings.TrimSuffix(m.text(m.word(entry+fieldName)), "[0]")
+		where := entry + offset
+		if m.half(entry+static) != 0 {
+			where = entry + address
+		}
+		s.at[m.text(name)+"::"+field] = m.word(where)
+		entry += stride
+	}
+	for _, f := range fields {
+		if _, ok := s.at[f]; !ok {
+			return nil, fmt.Errorf("%w: not %s", errNotDescribed, f)
+		}
+	}
+	entry, stride = variable("gHotSpotVMTypes"), variable("gHotSpotVMTypeEntryArrayStride")
+	typeName, size := variable("gHotSpotVMTypeEntryTypeNameOffset"), variable("gHotSpotVMTypeEntrySizeOffset")
+	for i := 0; entry != 0 && stride != 0 && i < maxStructs; i++ {
+		name := m.word(entry + typeName)
+		if name == 0 {
+			break
+		}
+		if m.text(name) == "ConstantPool" {
+			s.pool = m.word(entry + size)
+			return s, nil
+		}
+		entry += stride
+	}
+	return nil, fmt.Errorf("%w: not ConstantPool", errNotDescribed)
+}
+
+// exports are the addresses in a process of what its machine's library exports for
+// debuggers.
+func exports(pid int, library process.Mapping) (map[string]uint64, error) {
+	f, err := process.OpenModule(pid, library)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	file, err := elf.NewFile(f)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	list, err := file.DynamicSymbols()
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range file.Progs {
+		if p.Type != elf.PT_LOAD || library.Offset < p.Off/pageBytes*pageBytes || library.Offset >= p.Off+p.Filesz {
+			continue
+		}
+		bias := library.Start - (p.Vaddr + library.Offset - p.Off)
+		out := map[string]uint64{}
+		for _, sym := range list {
+			if strings.HasPrefix(sym.Name, "gHotSpotVM") {
+				out[sym.Name] = bias + sym.Value
+			}
+		}
+		return out, nil
+	}
+	return nil, errNotDescribed
+}
+
+// methods goes through the classes of all class loaders.
+func (s *structures) methods() (out []Method, err error) {
+	at := func(field string) uint64 { return s.at[field] }
+	loader := s.word(at("ClassLoaderDataGraph::_head"))
+	if loader == 0 {
+		return nil, errNotDescribed // or not begun yet
+	}
+	classes := 0
+	for i := 0; loader != 0 && i < maxLoaders; i++ {
+		class := s.word(loader + at("ClassLoaderData::_klasses"))
+		for ; class != 0 && classes < maxClasses; classes++ {
+			// Arrays have negative ones (Klass::layout_helper).
+			if int32(s.half(class+at("Klass::_layout_helper"))) > 0 {
+				out = s.add(out, class)
+			}
+			class = s.word(class + at("Klass::_next_link"))
+		}
+		loader = s.word(loader + at("ClassLoaderData::_next"))
+	}
+	return out, nil
+}
+
+// add adds the methods of a class.
+func (s *structures) add(out []Method, class uint64) []Method {
+	at := func(field string) uint64 { return s.at[field] }
+	name := strings.ReplaceAll(s.symbol(s.word(class+at("Klass::_name"))), "/", ".")
+	list := s.word(class + at("InstanceKlass::_methods"))
+	if name == "" || list == 0 {
+		return out
+	}
+	n := s.half(list + at("Array<int>::_length"))
+	for i := range min(n, 1<<16) { // as many as a class can have
+		if len(out) >= maxMethods {
+			break
+		}
+		method := s.word(list + at("Array<Method*>::_data") + 8*uint64(i))
+		fixed := s.word(method + at("Method::_constMethod"))
+		pool := s.word(fixed+at("ConstMethod::_constants")) + s.pool
+		own := s.symbol(s.word(pool + 8*uint64(s.quarter(fixed+at("ConstMethod::_name_index")))))
+		descriptor := s.symbol(s.word(pool + 8*uint64(s.quarter(fixed+at("ConstMethod::_signature_index")))))
+		if !strings.HasPrefix(descriptor, "(") || own == "" {
+			continue // it is just being unloaded
+		}
+		out = append(out, Method{name, own, descriptor, int(s.quarter(fixed + at("ConstMethod::_code_size")))})
+	}
+	return out
+}
+
+// symbol is the text of one of the machine's Symbols.
+func (s *structures) symbol(addr uint64) string {
+	if addr == 0 {
+		return ""
+	}
+	if text, ok := s.symbols[addr]; ok {
+		return text
+	}
+	b := make([]byte, s.quarter(addr+s.at["Symbol::_length"]))
+	s.read(b, addr+s.at["Symbol::_body"])
+	text := strings.ToValidUTF8(string(b), "\uFFFD")
+	s.symbols[addr] = text
+	return text
+}
