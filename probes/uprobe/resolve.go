@@ -11,6 +11,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/process"
+	"endoscope/probes/runtimes/java"
 	"endoscope/probes/symbols"
 )
 
