@@ -291,9 +291,9 @@ func (j *joinBase) gather(b *batch.Batch, c int) {
 	appendRows(&b.Cols[c], 0, &s.rows.cols[c-s.from], j.pairs[port], nil)
 }
 
-// give pushes the pairs.
+// give pushes the pairs, which an anti join keeps to itself.
 func (j *joinBase) give(ctx context.Context) error {
-	if len(j.pairs[left]) == 0 {
+	if len(j.pairs[left]) == 0 || j.node.Anti {
 		return nil
 	}
 	b := j.wide.Get()

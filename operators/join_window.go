@@ -2,6 +2,7 @@ package operators
 
 import (
 	"context"
+	"time"
 
 	"github.com/tidwall/btree"
 
@@ -17,25 +18,37 @@ import (
 // the other side's watermark says that no partner can come any more: pane by
 // pane, which keeps rows up to a pane too long. Where the condition compares
 // nothing for equality, the panes in reach are what is searched.
+//
+// Of an anti join no pair is given, and a left row is forgotten when it has had a
+// partner: not at once, since its pane lists it, but when that is so of half of the
+// pane's rows, which costs each row a constant and keeps twice what is wanted at most.
 type windowJoin struct {
 	joinBase
 	lo, hi  int64
 	size    int64 // of a pane
 	panes   [2]btree.Map[int64, []int32]
 	keyed   bool
-	outer   bool   // left rows without a partner are given, too
-	matched []bool // by left slot
+	outer   bool          // left rows without a partner are given, too
+	matched []bool        // by left slot
+	hit     []int32       // an anti join's left slots that have had their first partner in this call
+	gone    map[int64]int // of an anti join, by pane: how many of its rows have had one
 	idle    [][]int32
 	looks   int // at rows, since it was asked whether the query was abandoned
 }
 
-// panesPerWindow is how finely rows are forgotten.
-const panesPerWindow = 16
+// How finely rows are forgotten. Where only later rows are partners (FOLLOWED BY) the
+// right side's are of no use once the left side has passed them, however long the
+// window is: what is kept of them is a pane.
+const (
+	panesPerWindow = 16
+	longestPane    = int64(time.Second)
+)
 
 func newWindowJoin(b joinBase) *windowJoin {
-	j := &windowJoin{joinBase: b, outer: b.node.Kind == plan.LeftWindowJoin, keyed: len(b.sides[left].keys) > 0}
+	j := &windowJoin{joinBase: b, outer: b.node.Kind == plan.LeftWindowJoin, keyed: len(b.sides[left].keys) > 0,
+		gone: map[int64]int{}}
 	j.lo, j.hi = b.node.Band()
-	j.size = (j.hi-j.lo)/panesPerWindow + 1
+	j.size = min((j.hi-j.lo)/panesPerWindow, longestPane) + 1
 	return j
 }
 
@@ -79,6 +92,7 @@ func (j *windowJoin) Push(ctx context.Context, port int, b *batch.Batch) (Status
 	if err := j.settle(ctx, j.note); err != nil {
 		return j.out.status, err
 	}
+	j.retire()
 	return j.out.status, j.bound(ctx)
 }
 
@@ -181,19 +195,64 @@ func (j *windowJoin) search(ctx context.Context, port int, slot int32) error {
 }
 
 func (j *windowJoin) pair(ctx context.Context, port int, own, other int32) error {
-	if port == left {
-		return j.propose(ctx, own, other, j.note)
+	if port == right {
+		own, other = other, own
 	}
-	return j.propose(ctx, other, own, j.note)
+	if j.node.Anti && j.matched[own] {
+		return nil
+	}
+	return j.propose(ctx, own, other, j.note)
 }
 
 // note remembers which left rows have had a partner.
 func (j *windowJoin) note(pairs [2][]int32) {
-	if j.outer {
-		for _, slot := range pairs[left] {
-			j.matched[slot] = true
-		}
+	if !j.outer {
+		return
 	}
+	for _, slot := range pairs[left] {
+		if j.node.Anti && !j.matched[slot] {
+			j.hit = append(j.hit, slot)
+		}
+		j.matched[slot] = true
+	}
+}
+
+// retire forgets an anti join's left rows that have had a partner, in panes of which
+// they are half; in the others they are found no more.
+func (j *windowJoin) retire() {
+	if len(j.hit) == 0 {
+		return
+	}
+	s := &j.sides[left]
+	times := s.times()
+	for _, slot := range j.hit {
+		s.index.remove(slot)
+		j.gone[floor(times[slot], j.size)]++
+	}
+	for pane, n := range j.gone {
+		list, _ := j.panes[left].Get(pane)
+		if 2*n < len(list) {
+			continue
+		}
+		delete(j.gone, pane)
+		kept := list[:0]
+		j.hit = j.hit[:0]
+		for _, slot := range list {
+			if j.matched[slot] {
+				j.hit = append(j.hit, slot)
+			} else {
+				kept = append(kept, slot)
+			}
+		}
+		s.rows.free(j.hit)
+		if len(kept) > 0 {
+			j.panes[left].Set(pane, kept)
+			continue
+		}
+		j.panes[left].Delete(pane)
+		j.rest(kept)
+	}
+	j.hit = j.hit[:0]
 }
 
 // bound forgets the oldest rows where the sides hold more than they may: their
@@ -206,11 +265,15 @@ func (j *windowJoin) bound(ctx context.Context) error {
 		} else if r, _, ok := j.panes[right].Min(); ok && r < l {
 			port = right
 		}
-		_, slots, ok := j.panes[port].PopMin()
+		pane, slots, ok := j.panes[port].PopMin()
 		if !ok {
 			return nil
 		}
 		n := len(slots)
+		if port == left {
+			n -= j.gone[pane]
+			delete(j.gone, pane)
+		}
 		j.forget(port, slots)
 		if err := j.lost(ctx, "join memory full", n); err != nil {
 			return err
@@ -225,8 +288,13 @@ func (j *windowJoin) forget(port int, slots []int32) {
 		s.index.remove(slot)
 	}
 	s.rows.free(slots)
+	j.rest(slots)
+}
+
+// rest keeps a pane's list for another one.
+func (j *windowJoin) rest(list []int32) {
 	if len(j.idle) < maxIdle {
-		j.idle = append(j.idle, slots[:0])
+		j.idle = append(j.idle, list[:0])
 	}
 }
 
@@ -270,6 +338,7 @@ func (j *windowJoin) expire(ctx context.Context, port int, t int64) error {
 		}
 		j.panes[port].PopMin()
 		if j.outer && port == left {
+			delete(j.gone, pane)
 			if err := j.giveAlone(ctx, slots); err != nil {
 				return err
 			}

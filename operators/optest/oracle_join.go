@@ -81,7 +81,7 @@ func (r *run) join(n *plan.Join, l, rt *stream) *stream {
 				}
 			}
 			found = pair
-			if n.Kind != plan.AsOfJoin {
+			if n.Kind != plan.AsOfJoin && !n.Anti {
 				out.add(event{kind: row, step: max(a.step, b.step), row: pair})
 			}
 		}

@@ -39,6 +39,9 @@ func (g planGen) join(l, r plan.Node) *plan.Join {
 	if j.Kind != plan.AsOfJoin {
 		j.Followed = g.n(3, "followed") - 1
 	}
+	if j.Kind == plan.LeftWindowJoin {
+		j.Anti = g.n(2, "anti") == 0
+	}
 	n := plan.NewJoin(j)
 	split := len(l.Schema().Fields)
 	for range g.n(4, "conjuncts") {

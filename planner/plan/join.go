@@ -32,7 +32,11 @@ type Join struct {
 	// it must be earlier, 0 if both will do.
 	Followed int
 	On       Expr // over Out; nil: true
-	Out      Schema
+	// Anti is set of a LeftWindowJoin of which only the left rows without a
+	// partner are wanted: no pair is given, and a left row that has found a
+	// partner need not be kept.
+	Anti bool
+	Out  Schema
 }
 
 // Band is the range in which the right row's time lies, less the left one's.
@@ -79,7 +83,10 @@ func (n *Join) Describe() string {
 			s += " earlier"
 		}
 	}
-	if n.Kind == LeftWindowJoin {
+	switch {
+	case n.Anti:
+		s = "left anti " + s
+	case n.Kind == LeftWindowJoin:
 		s = "left " + s
 	}
 	if n.On != nil {

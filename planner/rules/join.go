@@ -54,6 +54,52 @@ var joinRules = []Rule{
 			return &c, true
 		},
 	},
+	{
+		Name:    "left-join-to-anti-join",
+		Why:     "of a left join whose partners are to be NULL no pair is wanted: a left row is forgotten when it finds a partner, so that what is kept are the calls without one (memory not released), and not all that the window holds",
+		Counter: "a column that may be NULL in a partner's row says nothing: it has to be the right side's time, or be compared by ON",
+		Apply: func(n plan.Node, _ *Env) (plan.Node, bool) {
+			f, ok := n.(*plan.Filter)
+			if !ok {
+				return n, false
+			}
+			j, ok := f.Input.(*plan.Join)
+			if !ok || j.Kind != plan.LeftWindowJoin || j.Anti || !slices.ContainsFunc(conjuncts(f.Cond), func(e plan.Expr) bool { return wantsNoPartner(j, e) }) {
+				return n, false
+			}
+			c := *j
+			c.Anti = true
+			return &plan.Filter{Input: &c, Cond: f.Cond}, true
+		},
+	},
+}
+
+// wantsNoPartner reports whether a condition over a left join holds of no pair: it
+// wants NULL of a column of the right side that is not NULL where there is a partner.
+func wantsNoPartner(j *plan.Join, cond plan.Expr) bool {
+	null, ok := cond.(*plan.Call)
+	if !ok || null.Fn != "is null" {
+		return false
+	}
+	c, ok := null.Args[0].(*plan.Col)
+	split := len(j.Left.Schema().Fields)
+	if !ok || c.Index < split {
+		return false
+	}
+	return c.Index == split+j.Right.Schema().Time || j.On != nil && slices.ContainsFunc(conjuncts(j.On), func(e plan.Expr) bool { return compares(e, c.Index) })
+}
+
+// compares reports whether e is a comparison, with column i as one of its sides, which
+// is not true where the column is NULL.
+func compares(e plan.Expr, i int) bool {
+	c, ok := e.(*plan.Call)
+	if !ok || !slices.Contains([]string{"=", "<>", "<", "<=", ">", ">="}, c.Fn) {
+		return false
+	}
+	return slices.ContainsFunc(c.Args, func(e plan.Expr) bool {
+		col, ok := e.(*plan.Col)
+		return ok && col.Index == i
+	})
 }
 
 type side uint8
