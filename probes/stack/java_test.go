@@ -55,7 +55,7 @@ func startJava(t *testing.T, class, text string, options ...string) *target {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	r := run(t, testenv.NeedProgram(t, "java"), append(options, "-Xmx64m", "-cp", dir, class)...)
-	t.Cleanup(func() { os.Remove(fmt.Sprintf("/tmp/perf-%d.map", r.pid)) })
+	testenv.ForgetJava(t, r.pid)
 	return r
 }
 

@@ -105,6 +105,7 @@ int main(void) { ready(); outer(1); last(1); return 0; }
 	}
 	s := src.(*source)
 	lost := 0
+	p.mu.Lock() // the maps are closed under it
 	prune(s.sub.in.objects.Maps[bpf.FunctionMapOpenCalls], func(f bpf.FunctionFrame, c bpf.FunctionPending) bool {
 		if s.resolution.wants[f.Function].label.function != "inner" {
 			return false
@@ -112,6 +113,7 @@ int main(void) { ready(); outer(1); last(1); return 0; }
 		lost++
 		return true
 	})
+	p.mu.Unlock()
 	if lost != 1 {
 		t.Fatalf("%d calls of inner were under way", lost)
 	}

@@ -73,6 +73,7 @@ func startJava(t *testing.T, class string) (int, []string) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	pid := testenv.Run(t, exec.Command(testenv.NeedProgram(t, "java"), "-Xmx256m", "-cp", dir, "app."+class))
+	testenv.ForgetJava(t, pid)
 	until(t, "it handles SIGQUIT", func() bool {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 		if err != nil {

@@ -15,7 +15,6 @@ func TestWritePerfMap(t *testing.T) {
 		cmd := start(t, option, "-Xcomp", "-XX:TieredStopAtLevel=1", "-XX:CompileCommand=quiet", "-XX:CompileCommand=compileonly,Waits::*")
 		pid := cmd.Process.Pid
 		path := fmt.Sprintf("/tmp/perf-%d.map", pid)
-		t.Cleanup(func() { os.Remove(path) })
 		m, err := Attach(pid)
 		if err != nil {
 			t.Fatal(err)

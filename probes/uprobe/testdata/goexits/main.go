@@ -72,6 +72,7 @@ func ends(n int) int {
 type own struct{ id, took, ns int64 }
 
 func main() {
+	runtime.GOMAXPROCS(4) // several threads also where there is one processor
 	goroutines, _ := strconv.Atoi(os.Args[1])
 	seconds, _ := strconv.ParseFloat(os.Args[2], 64)
 	fmt.Println("ready")

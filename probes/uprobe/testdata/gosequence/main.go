@@ -202,6 +202,7 @@ func newLog() *log {
 }
 
 func main() {
+	runtime.GOMAXPROCS(4) // several threads also where there is one processor
 	goroutines, _ := strconv.Atoi(os.Args[1])
 	rounds, _ := strconv.Atoi(os.Args[2])
 	fmt.Println("ready")
