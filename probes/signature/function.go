@@ -19,11 +19,8 @@ type Function struct {
 	// More are the results of a Go function behind the first.
 	More     []Param
 	Variadic bool
-	// Changed: the compiler has changed what is passed and returned, since it knows all
-	// callers. Debug information says where arguments are then, but not what is returned.
-	Changed bool
-	File    string
-	Line    int64
+	File     string
+	Line     int64
 
 	info *Info
 }
@@ -39,10 +36,12 @@ type Param struct {
 
 // Function finds what is known of function i of module m.
 func (f *Info) Function(m *symbols.Module, i int) (*Function, error) {
-	return f.function(m.Function(i))
+	return f.function(m.Function(i), m.IsLocal(i), func(register int) bool { return m.ResultRead(i, register) })
 }
 
-func (f *Info) function(of symbols.Function) (out *Function, err error) {
+// function finds what is known of a function. local: no other file can have called it when
+// it was compiled; read reports whether a caller reads what it returns from a register.
+func (f *Info) function(of symbols.Function, local bool, read func(register int) bool) (out *Function, err error) {
 	defer recovered(&err)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -52,15 +51,14 @@ func (f *Info) function(of symbols.Function) (out *Function, err error) {
 		return nil, err
 	}
 	out = &Function{Name: of.Name, info: f}
-	r := reader{Info: f, unit: unit, of: of, external: f.val(e, dwarf.AttrExternal) == true}
+	r := reader{Info: f, unit: unit, of: of, by: compilerOf(unit), local: local, external: f.val(e, dwarf.AttrExternal) == true}
 	calling, _ := f.val(e, dwarf.AttrCalling).(int64)
 	r.nocall = calling == nocall
 	frame, _ := e.Val(dwarf.AttrFrameBase).([]byte)
 	r.frameIsCFA = len(frame) == 1 && frame[0] == opCallFrameCFA
-	if err := r.parameters(out, e); err != nil {
+	if err := r.parameters(out, e, read); err != nil {
 		return nil, err
 	}
-	out.Changed = r.changed()
 	out.Line, _ = f.val(e, dwarf.AttrDeclLine).(int64)
 	if file, ok := f.val(e, dwarf.AttrDeclFile).(int64); ok {
 		if lines, err := f.d.LineReader(unit); err == nil && lines != nil {
@@ -83,6 +81,9 @@ type reader struct {
 	frameIsCFA bool
 	external   bool
 	nocall     bool // it is not called as its type says
+	by         compiler
+	local      bool // no other file can have called it when it was compiled
+	moved      bool // parameters may be in other registers than their types say
 }
 
 // conventions are those of the function's arguments and results.
@@ -95,11 +96,18 @@ func (r *reader) conventions() (args, results *convention) {
 }
 
 // parameters reads what the function takes and gives.
-func (r *reader) parameters(out *Function, e *dwarf.Entry) error {
+func (r *reader) parameters(out *Function, e *dwarf.Entry, read func(register int) bool) error {
 	children, err := r.children(e)
 	if err != nil {
 		return err
 	}
+	var params []*dwarf.Entry
+	for _, c := range children {
+		if c.Tag == dwarf.TagFormalParameter {
+			params = append(params, c)
+		}
+	}
+	r.moved = r.hasMoved(params)
 	args, results := r.conventions()
 	if at, ok := r.val(e, dwarf.AttrType).(dwarf.Offset); ok {
 		t, err := r.typeOf(at)
@@ -108,6 +116,9 @@ func (r *reader) parameters(out *Function, e *dwarf.Entry) error {
 		}
 		p := r.result(t, results, args)
 		p.Name = "retval"
+		if p.err == nil && !r.keepsResult(e, params, &p, read) {
+			p.err = errUnreadResult
+		}
 		out.Result = &p
 	}
 	for _, c := range children {
@@ -185,6 +196,9 @@ func (r *reader) parameter(c *dwarf.Entry, t *Type, args *convention) ([]piece, 
 	byConvention, conventionErr := args.pass(t)
 	switch {
 	case expr == nil && c.Val(dwarf.AttrLocation) == nil && c.AttrField(dwarf.AttrConstValue) == nil && !r.changed():
+		if !r.by.gnu && r.of.Lang != symbols.Go {
+			return nil, errUnreadArgument
+		}
 		return byConvention, conventionErr // nothing reads it, but it is passed
 	case expr == nil && c.AttrField(dwarf.AttrConstValue) != nil:
 		n, ok := c.Val(dwarf.AttrConstValue).(int64)
@@ -218,7 +232,7 @@ func (p piece) isPassed() bool { return p.isPointer() || p.reg == cfa && p.offse
 // changed reports whether the compiler may pass parameters in a way of its own, as it may
 // where it knows all callers: LLVM says so, and GCC in the name.
 func (r *reader) changed() bool {
-	if r.nocall {
+	if r.nocall || r.moved {
 		return true
 	}
 	for _, mark := range []string{".isra.", ".constprop.", ".part."} {

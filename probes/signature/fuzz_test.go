@@ -34,7 +34,7 @@ func exercise(abbrev, info, str, addr, locations, ranges, lines []byte) (functio
 			continue
 		}
 		lang := langs[functions%len(langs)]
-		fn, err := f.function(symbols.Function{Addr: low, Lang: lang})
+		fn, err := f.function(symbols.Function{Addr: low, Lang: lang}, functions%2 == 0, func(int) bool { return false })
 		if err != nil {
 			continue
 		}

@@ -15,6 +15,7 @@ type function struct {
 	first      uint32 // of its names in contents.names, of which the first is the best
 	names      uint16 // how many there are; 0: only the unwind table knows it
 	golang     bool
+	local      bool // other files cannot have meant it when it was compiled
 }
 
 // Len is how many functions the module has. They are numbered by address; there
@@ -82,6 +83,11 @@ func (m *Module) Entry(i int) (addr, offset uint64) {
 
 // Size is how many bytes function i has, as far as the file says.
 func (m *Module) Size(i int) uint64 { return m.functions[i].size }
+
+// IsLocal reports whether a symbol table has function i, and by no name that other files
+// may have used. Its compiler, or one that compiled the whole program, has known all who
+// call it by name.
+func (m *Module) IsLocal(i int) bool { return m.functions[i].local }
 
 func (c *contents) offsetOf(addr uint64) uint64 {
 	s := c.image.segmentOf(addr)

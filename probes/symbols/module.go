@@ -46,7 +46,8 @@ type contents struct {
 
 	lookers lookers
 
-	flow flow
+	flow    flow
+	callers callers
 
 	depthsRead sync.Once // guards depths
 	depths     goDepths

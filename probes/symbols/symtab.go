@@ -142,11 +142,12 @@ func (c *contents) join(syms []symbol) {
 	c.ifuncs = map[uint64]bool{}
 	for i := 0; i < len(syms); {
 		best := syms[i]
-		f := function{addr: best.addr, first: uint32(len(c.names)), golang: best.rank == rankGo}
+		f := function{addr: best.addr, first: uint32(len(c.names)), golang: best.rank == rankGo, local: true}
 		c.names = append(c.names, best.ref)
 		for last := best.name; i < len(syms) && syms[i].addr == f.addr; i++ {
 			s := &syms[i]
 			f.size = max(f.size, s.size)
+			f.local = f.local && s.rank == rankLocal
 			if s.ifunc {
 				c.ifuncs[f.addr] = true
 			}

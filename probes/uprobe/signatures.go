@@ -80,10 +80,6 @@ func (s signatures) values(vs []*readValue, sym *symbols.Module, c choice, at si
 			out[i].err = withoutTypes(sym, c.name, err)
 			continue
 		}
-		if v.whole && f.Changed && v.mayBe(batch.Bigint) {
-			out[i].Value = registerValue
-			continue
-		}
 		where := at
 		where.MaxText, where.AsText, where.AsNumber = v.limit, v.asText, v.whole && v.t == batch.Bigint
 		read := f.Argument

@@ -1,0 +1,112 @@
+package signature
+
+import (
+	"debug/dwarf"
+	"errors"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"endoscope/probes/symbols"
+)
+
+// What a compiler may do where it knows who calls a function:
+//
+// LLVM (DeadArgumentElimination.cpp) lets the callers of a function that does not look at
+// an argument pass anything, also if other files may call the function, and leaves the
+// location of the parameter out. If no other file can, it takes away arguments and results
+// that nobody looks at: those behind move up. It says so by DW_CC_nocall, since version 16,
+// but not of functions with a DW_AT_specification, as methods are.
+//
+// GCC (ipa-sra.cc, ipa-cp.cc, ipa-split.cc) gives the function that it makes so a name of its
+// own.
+
+// compiler is what made a unit.
+type compiler struct {
+	gnu   bool
+	clang bool
+	marks bool // it marks functions that it does not call as their types say
+}
+
+var versionOf = regexp.MustCompile(`(clang|rustc) version (\d+)\.(\d+)`)
+
+// compilerOf reads DW_AT_producer. What is not known is taken to do what LLVM does.
+func compilerOf(unit *dwarf.Entry) (c compiler) {
+	producer, _ := unit.Val(dwarf.AttrProducer).(string)
+	c.gnu = strings.HasPrefix(producer, "GNU ")
+	v := versionOf.FindStringSubmatch(producer)
+	if v == nil {
+		return c
+	}
+	major, _ := strconv.Atoi(v[2])
+	minor, _ := strconv.Atoi(v[3])
+	c.clang = v[1] == "clang"
+	c.marks = c.clang && major >= 16 || !c.clang && (major > 1 || minor >= 70) // which has LLVM 16
+	return c
+}
+
+// Attributes that say that all calls in a function are described, or all tail calls: Clang
+// has one of them on what it optimises (getCallSiteRelatedAttrs).
+var callsDescribed = []dwarf.Attr{0x7a, 0x7b, 0x7c, 0x2116, 0x2117, 0x2118}
+
+// isOptimised reports whether a function of LLVM's is, as far as that can be told:
+// parameters of what is not are in memory, wherever the function is.
+func (r *reader) isOptimised(e *dwarf.Entry, params []*dwarf.Entry) bool {
+	if r.by.clang {
+		return slices.ContainsFunc(callsDescribed, func(a dwarf.Attr) bool { return e.Val(a) != nil })
+	}
+	return len(params) == 0 || slices.ContainsFunc(params, func(p *dwarf.Entry) bool {
+		expr, _ := p.Val(dwarf.AttrLocation).([]byte)
+		return len(expr) == 0 || expr[0] != opFbreg
+	})
+}
+
+// takesAway reports whether the compiler may take arguments and results from a function
+// without a word.
+func (r *reader) takesAway() bool { return !r.by.gnu && r.of.Lang != symbols.Go && r.local }
+
+// hasMoved reports whether a parameter is missing, so that others may be in other registers
+// than their types say.
+func (r *reader) hasMoved(params []*dwarf.Entry) bool {
+	if !r.takesAway() {
+		return false
+	}
+	for _, p := range params {
+		expr, _, err := r.located(r.unit, p, r.of.Addr)
+		if err != nil || expr == nil {
+			return true
+		}
+		pieces, err := evaluate(expr, r.frameIsCFA)
+		if err == nil && slices.ContainsFunc(pieces, func(p piece) bool { return p.kind == constant || p.kind == nowhere }) {
+			return true
+		}
+	}
+	return false
+}
+
+var (
+	errUnreadArgument = errors.New("is not read by the compiled function: its callers may pass anything in its place")
+	errUnreadResult   = errors.New("is read by no caller that is known: the compiler may have made the function return nothing")
+)
+
+// keepsResult reports whether the function returns what its type says. What it returns in
+// registers is known to be returned where a caller reads it.
+func (r *reader) keepsResult(e *dwarf.Entry, params []*dwarf.Entry, result *Param, read func(register int) bool) bool {
+	mayChange := r.changed()
+	if r.takesAway() && !mayChange {
+		mayChange = r.isOptimised(e, params) && (!r.by.marks || e.Val(dwarf.AttrSpecification) != nil)
+	}
+	if !mayChange {
+		return true
+	}
+	for _, p := range result.pieces {
+		switch {
+		case p.kind == inMemory: // the caller says where: that is an argument
+		case p.kind == inRegister && p.reg == dwAX && read(0), p.kind == inRegister && p.reg == dwDX && read(1):
+		default:
+			return false
+		}
+	}
+	return true
+}
