@@ -36,12 +36,12 @@ type Param struct {
 
 // Function finds what is known of function i of module m.
 func (f *Info) Function(m *symbols.Module, i int) (*Function, error) {
-	return f.function(m.Function(i), m.IsLocal(i), func(register int) bool { return m.ResultRead(i, register) })
+	return f.function(m.Function(i), m.IsLocal(i), &moduleUses{m, i})
 }
 
 // function finds what is known of a function. local: no other file can have called it when
-// it was compiled; read reports whether a caller reads what it returns from a register.
-func (f *Info) function(of symbols.Function, local bool, read func(register int) bool) (out *Function, err error) {
+// it was compiled.
+func (f *Info) function(of symbols.Function, local bool, uses uses) (out *Function, err error) {
 	defer recovered(&err)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -51,12 +51,12 @@ func (f *Info) function(of symbols.Function, local bool, read func(register int)
 		return nil, err
 	}
 	out = &Function{Name: of.Name, info: f}
-	r := reader{Info: f, unit: unit, of: of, by: compilerOf(unit), local: local, external: f.val(e, dwarf.AttrExternal) == true}
+	r := reader{Info: f, unit: unit, of: of, by: compilerOf(unit), local: local, uses: uses, external: f.val(e, dwarf.AttrExternal) == true}
 	calling, _ := f.val(e, dwarf.AttrCalling).(int64)
 	r.nocall = calling == nocall
 	frame, _ := e.Val(dwarf.AttrFrameBase).([]byte)
 	r.frameIsCFA = len(frame) == 1 && frame[0] == opCallFrameCFA
-	if err := r.parameters(out, e, read); err != nil {
+	if err := r.parameters(out, e); err != nil {
 		return nil, err
 	}
 	out.Line, _ = f.val(e, dwarf.AttrDeclLine).(int64)
@@ -83,6 +83,7 @@ type reader struct {
 	nocall     bool // it is not called as its type says
 	by         compiler
 	local      bool // no other file can have called it when it was compiled
+	uses       uses
 	moved      bool // parameters may be in other registers than their types say
 }
 
@@ -96,7 +97,7 @@ func (r *reader) conventions() (args, results *convention) {
 }
 
 // parameters reads what the function takes and gives.
-func (r *reader) parameters(out *Function, e *dwarf.Entry, read func(register int) bool) error {
+func (r *reader) parameters(out *Function, e *dwarf.Entry) error {
 	children, err := r.children(e)
 	if err != nil {
 		return err
@@ -116,7 +117,7 @@ func (r *reader) parameters(out *Function, e *dwarf.Entry, read func(register in
 		}
 		p := r.result(t, results, args)
 		p.Name = "retval"
-		if p.err == nil && !r.keepsResult(e, params, &p, read) {
+		if p.err == nil && !r.keepsResult(e, params, &p) {
 			p.err = errUnreadResult
 		}
 		out.Result = &p
@@ -149,6 +150,9 @@ func (r *reader) parameters(out *Function, e *dwarf.Entry, read func(register in
 		}
 		p := Param{Name: r.name(c), Type: t}
 		p.pieces, p.err = r.parameter(c, t, args)
+		if p.err == nil && r.changed() && r.isTaken(p.pieces, out.Params) {
+			p.pieces, p.err = nil, errUnreadArgument
+		}
 		out.Params = append(out.Params, p)
 	}
 	return nil
@@ -212,6 +216,8 @@ func (r *reader) parameter(c *dwarf.Entry, t *Type, args *convention) ([]piece, 
 		return nil, errors.New("was optimised away: the compiled function is not passed it")
 	case whole && r.changed() && (evaluateErr != nil || pieces[0].kind == inMemory && !pieces[0].isPassed()):
 		return nil, errNotAtEntry // it may not be passed at all
+	case !whole && r.changed() && evaluateErr == nil && !r.areRead(pieces):
+		return nil, errUnreadArgument // GCC may have found a register for what is not passed
 	case whole && (evaluateErr != nil || pieces[0].kind == inMemory && !pieces[0].isPointer()):
 		// Where it is kept once the function has stored it there.
 		return byConvention, conventionErr

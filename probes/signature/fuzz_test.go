@@ -34,7 +34,7 @@ func exercise(abbrev, info, str, addr, locations, ranges, lines []byte) (functio
 			continue
 		}
 		lang := langs[functions%len(langs)]
-		fn, err := f.function(symbols.Function{Addr: low, Lang: lang}, functions%2 == 0, func(int) bool { return false })
+		fn, err := f.function(symbols.Function{Addr: low, Lang: lang}, functions%2 == 0, someUses(functions))
 		if err != nil {
 			continue
 		}
@@ -138,3 +138,9 @@ func TestDamagedDebugInformation(t *testing.T) {
 		exercise(damaged[0], damaged[1], damaged[2], damaged[3], damaged[4], damaged[5], damaged[6])
 	}
 }
+
+// someUses reads every other register.
+type someUses int
+
+func (u someUses) entryRead(reg int) bool  { return (int(u)+reg)%2 == 0 }
+func (u someUses) resultRead(reg int) bool { return (int(u)+reg)%2 == 0 }

@@ -22,6 +22,45 @@ import (
 // GCC (ipa-sra.cc, ipa-cp.cc, ipa-split.cc) gives the function that it makes so a name of its
 // own.
 
+// uses tells from the code of a module which registers are read, of a function and by those
+// who call it.
+type uses interface {
+	// entryRead reports whether the function reads what a register has at its entry.
+	entryRead(reg int) bool
+	// resultRead reports whether a caller reads what the function returns in a register.
+	resultRead(reg int) bool
+}
+
+type moduleUses struct {
+	m *symbols.Module
+	i int
+}
+
+func (u *moduleUses) entryRead(reg int) bool  { return u.m.ReadAtEntry(u.i, symbols.Register(reg)) }
+func (u *moduleUses) resultRead(reg int) bool { return u.m.ResultRead(u.i, symbols.Register(reg)) }
+
+// areRead reports whether the function reads the registers that the pieces are in, or lie
+// behind.
+func (r *reader) areRead(pieces []piece) bool {
+	for _, p := range pieces {
+		inRegister := p.kind == inRegister || p.kind == computed || p.kind == inMemory && p.reg != cfa
+		if inRegister && p.reg < dwXMM0 && !r.uses.entryRead(p.reg) {
+			return false
+		}
+	}
+	return true
+}
+
+// isTaken reports whether an earlier parameter is in one of the registers: GCC describes
+// those that are passed first, and may find a register for one that is not.
+func (r *reader) isTaken(pieces []piece, earlier []Param) bool {
+	return slices.ContainsFunc(earlier, func(e Param) bool {
+		return slices.ContainsFunc(e.pieces, func(a piece) bool {
+			return slices.ContainsFunc(pieces, func(b piece) bool { return a.kind == inRegister && b.kind == inRegister && a.reg == b.reg })
+		})
+	})
+}
+
 // compiler is what made a unit.
 type compiler struct {
 	gnu   bool
@@ -92,7 +131,7 @@ var (
 
 // keepsResult reports whether the function returns what its type says. What it returns in
 // registers is known to be returned where a caller reads it.
-func (r *reader) keepsResult(e *dwarf.Entry, params []*dwarf.Entry, result *Param, read func(register int) bool) bool {
+func (r *reader) keepsResult(e *dwarf.Entry, params []*dwarf.Entry, result *Param) bool {
 	mayChange := r.changed()
 	if r.takesAway() && !mayChange {
 		mayChange = r.isOptimised(e, params) && (!r.by.marks || e.Val(dwarf.AttrSpecification) != nil)
@@ -103,7 +142,7 @@ func (r *reader) keepsResult(e *dwarf.Entry, params []*dwarf.Entry, result *Para
 	for _, p := range result.pieces {
 		switch {
 		case p.kind == inMemory: // the caller says where: that is an argument
-		case p.kind == inRegister && p.reg == dwAX && read(0), p.kind == inRegister && p.reg == dwDX && read(1):
+		case p.kind == inRegister && (p.reg == dwAX || p.reg == dwDX) && r.uses.resultRead(p.reg):
 		default:
 			return false
 		}

@@ -14,14 +14,13 @@ const (
 )
 
 // ResultRead reports whether code of the module reads what function i returns from a
-// register (0: rax, 1: rdx) behind a call of it, or function i is called by its address, of
-// which compilers do not change what it returns.
-func (m *Module) ResultRead(i, register int) bool {
-	at := registers(1 << regRAX)
-	if register == 1 {
-		at = 1 << regRDX
+// register behind a call of it, or function i is called by its address, of which compilers
+// do not change what it returns.
+func (m *Module) ResultRead(i int, r Register) bool {
+	if int(r) < 0 || int(r) >= len(registersOfDWARF) {
+		return false
 	}
-	return m.resultRead(i, at, map[int]bool{})
+	return m.resultRead(i, 1<<registersOfDWARF[r], map[int]bool{})
 }
 
 func (c *contents) resultRead(i int, register registers, seen map[int]bool) bool {
