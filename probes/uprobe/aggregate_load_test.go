@@ -184,6 +184,50 @@ func TestPanesThatNobodyCollects(t *testing.T) {
 	checkPanes(t, got, int64(minPane))
 }
 
+// The reader is busy for several panes: they are over when their time is, are given
+// in order when it comes to them, and all calls are in them.
+func TestPanesOfABusyReader(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, crowd, "-O1", "-fcf-protection=none")
+	p := provider(t, Options{})
+	r := run(t, target, "0")
+	aggs := []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("min", col("timestamp")), agg("max", col("timestamp"))}
+	spec := aggregate(acquisition(FunctionStart, r.target(), named("f"), "timestamp", "arg0"), minPane, nil, aggs...)
+	src, got := start(t, p, spec)
+	r.step()
+	somePanes(t, got)
+	a := src.(*source).aggregator
+	release := make(chan struct{})
+	busy := p.reader.post(func() { <-release })
+	var first int64
+	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		if a.mu.TryLock() {
+			at := a.begins
+			a.mu.Unlock()
+			if first == 0 {
+				first = at
+			}
+			if at >= first+(maxUngiven-2)*int64(minPane) {
+				break
+			}
+		}
+		if time.Since(begin) > 2*time.Minute {
+			close(release)
+			t.Fatal("while the reader is busy, panes do not end")
+		}
+	}
+	close(release)
+	<-busy
+	printed := r.finish(success)
+	got.wait(t)
+	all := groups(t, spec, got.parts, got.rows)[""]
+	t.Logf("%d calls, %d rows singly", all[0].N, len(got.rows))
+	if lost := got.lost["ring buffer full"]; decimal(all[0].N+int64(lost)) != printed[0] {
+		t.Errorf("%d calls and %d lost; the target made %s", all[0].N, lost, printed[0])
+	}
+	checkPanes(t, got, int64(minPane))
+}
+
 // checkPanes: each row is of its pane alone, and none is behind a watermark.
 func checkPanes(t *testing.T, got *record, pane int64) {
 	t.Helper()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,8 +41,8 @@ type aggregator struct {
 	reader *reader
 	offset int64 // from the boot clock to the epoch
 
-	// mu is held while a slot is collected, and never while something waits for
-	// Provider.mu.
+	// mu is held while a slot is collected, not while the reader gives what was in
+	// it, and never while something waits for Provider.mu.
 	mu     sync.Mutex
 	ended  bool
 	slot   int     // of the current pane
@@ -58,6 +59,9 @@ type aggregator struct {
 	inner   *ebpf.Map
 	scratch []*tables
 }
+
+// maxUngiven is how many panes that are over may wait for the reader to give them.
+const maxUngiven = 8
 
 // Flags of panes, beside the slot (aggregate.h).
 const (
@@ -156,17 +160,26 @@ func (a *aggregator) settle() error {
 // collect gives what was aggregated before the call. Of a pane that is not over
 // the rest follows: its rows are merged.
 func (a *aggregator) collect() error {
+	given, err := a.collectNow()
+	if given != nil {
+		<-given
+	}
+	return err
+}
+
+// collectNow is collect, but for waiting until the reader gave it.
+func (a *aggregator) collectNow() (given <-chan struct{}, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ended {
-		return nil
+		return nil, nil
 	}
 	now := clock.Boot()
 	if a.pane == endless {
 		return a.turn(now, false)
 	}
 	if err := a.halve(now); err != nil {
-		return err
+		return nil, err
 	}
 	return a.turn(a.begins, true)
 }
@@ -174,7 +187,7 @@ func (a *aggregator) collect() error {
 // halve readies the pane that is under way at the time now to be given in two
 // halves. The second goes into the other slot, where the next pane may have begun.
 func (a *aggregator) halve(now int64) error {
-	if err := a.turnOver(now); err != nil {
+	if _, err := a.turnOver(now); err != nil {
 		return err
 	}
 	a.publish(false)
@@ -184,18 +197,19 @@ func (a *aggregator) halve(now int64) error {
 	return a.read(1-a.slot, a.begins+a.pane)
 }
 
-// collectOver gives the panes that are over at the time now.
-func (a *aggregator) collectOver(now int64) error {
+// collectOver has the reader give the panes that are over at the time now: given
+// is closed then, and nil if there are none.
+func (a *aggregator) collectOver(now int64) (given <-chan struct{}, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ended {
-		return nil
+		return nil, nil
 	}
 	return a.turnOver(now)
 }
 
 // turnOver is collectOver of who holds mu.
-func (a *aggregator) turnOver(now int64) error {
+func (a *aggregator) turnOver(now int64) (given <-chan struct{}, err error) {
 	for now >= a.begins+a.pane {
 		to := a.begins + a.pane
 		if !a.next {
@@ -204,16 +218,17 @@ func (a *aggregator) turnOver(now int64) error {
 		}
 		// Where nobody came for long, as on a machine that slept, the pane in
 		// the other slot is over, too. It is closed, and read next.
-		if err := a.turn(to, now < to+a.pane); err != nil {
-			return err
+		if given, err = a.turn(to, now < to+a.pane); err != nil {
+			return given, err
 		}
 	}
-	return nil
+	return given, nil
 }
 
 // turn makes the pane that begins at to the current one, whose slot is the other
-// one, and gives the one before. next says whether to open the slot again.
-func (a *aggregator) turn(to int64, next bool) error {
+// one, and has the reader give the one before. next says whether to open the slot
+// again.
+func (a *aggregator) turn(to int64, next bool) (given <-chan struct{}, err error) {
 	slot, pane := a.slot, a.begins
 	a.advance(to)
 	return a.finish(slot, pane, next, nil)
@@ -225,30 +240,29 @@ func (a *aggregator) advance(to int64) {
 	a.publish(false)
 }
 
-// finish gives what is in a slot that is not open any more, and then opens it
-// again for the next pane, if next says so. The reader calls then when all is
-// given.
-func (a *aggregator) finish(slot int, pane int64, next bool, then func()) error {
+// finish reads what is in a slot that is not open any more, and then opens it
+// again for the next pane, if next says so. The reader gives what was read, in
+// the order of calls, and calls then.
+func (a *aggregator) finish(slot int, pane int64, next bool, then func()) (given <-chan struct{}, err error) {
 	if err := a.settle(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := a.read(slot, pane); err != nil {
-		return err
+		return nil, err
 	}
 	if next {
 		a.publish(true)
 	}
-	batches := a.rows.take()
-	a.reader.do(func() {
+	batches, bound := a.rows.take(), a.begins
+	return a.reader.post(func() {
 		// What went singly happened before, too.
 		a.reader.drainAll()
 		a.sub.flush()
-		a.sub.give(batches, a.begins)
+		a.sub.give(batches, bound)
 		if then != nil {
 			then()
 		}
-	})
-	return nil
+	}), nil
 }
 
 // end reads what is left, when no program runs any more. Nothing is collected
@@ -391,11 +405,22 @@ func (a *aggregator) readTable(name string, keyWords, valueWords int, f func(key
 	}
 }
 
-// run gives each pane when it is over, until stop is closed.
+// run has each pane given when it is over, until stop is closed. Where the reader
+// is busy for long, it goes on making panes the current one, so that events do not
+// go to the reader, too, for want of a slot.
 func (a *aggregator) run(stop <-chan struct{}, fail func(error)) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var ungiven []<-chan struct{}
 	for {
+		if len(ungiven) == maxUngiven {
+			select {
+			case <-ungiven[0]:
+				ungiven = slices.Delete(ungiven, 0, 1)
+			case <-stop:
+				return
+			}
+		}
 		a.mu.Lock()
 		over, ended := a.begins+a.pane, a.ended
 		a.mu.Unlock()
@@ -410,9 +435,13 @@ func (a *aggregator) run(stop <-chan struct{}, fail func(error)) {
 		case <-stop:
 			return
 		}
-		if err := a.collectOver(clock.Boot()); err != nil {
+		given, err := a.collectOver(clock.Boot())
+		if err != nil {
 			fail(err)
 			return
+		}
+		if given != nil {
+			ungiven = append(ungiven, given)
 		}
 	}
 }

@@ -111,8 +111,8 @@
 // goroutine of its own, and so are panes of time given when they are over. What
 // was attached for measuring is detached by goroutines that [Provider.Close]
 // waits for. executions has a goroutine that takes Provider.mu, and a mutex that is taken
-// under it. aggregator.mu is held while a slot is read, also while the reader is
-// waited for, and taken under Provider.mu but never the other way round.
+// under it. aggregator.mu is held while a slot is read (and by who divides a source
+// while the reader is waited for), and taken under Provider.mu but never the other way round.
 //
 // The package must not know how predicates are evaluated (it is given a
 // [Matcher]), nor who consumes the rows.

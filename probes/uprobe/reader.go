@@ -18,6 +18,8 @@ const (
 	markInterval = 20 * time.Millisecond
 	// lossInterval bounds how late a query hears of losses.
 	lossInterval = time.Second
+	// maxPosted is how many commands may wait for the reader.
+	maxPosted = 64
 )
 
 // reader is the goroutine between the ring and the subscriptions, one for all
@@ -45,7 +47,7 @@ func startReader(ring *ring) *reader {
 		ring:     ring,
 		exes:     newExeNames(),
 		groups:   newNames(process.Container),
-		commands: make(chan func(), 1),
+		commands: make(chan func(), maxPosted),
 		stopped:  make(chan struct{}),
 		drained:  clock.Boot(),
 	}
@@ -55,11 +57,15 @@ func startReader(ring *ring) *reader {
 }
 
 // do has f executed by the reader between two drains, and waits for it.
-func (r *reader) do(f func()) {
-	done := make(chan struct{})
-	r.commands <- func() { f(); close(done) }
+func (r *reader) do(f func()) { <-r.post(f) }
+
+// post has f executed by the reader between two drains, behind what was posted
+// before. The channel is closed then. It waits only where maxPosted wait already.
+func (r *reader) post(f func()) (done <-chan struct{}) {
+	executed := make(chan struct{})
+	r.commands <- func() { f(); close(executed) }
 	r.ring.Wake()
-	<-done
+	return executed
 }
 
 // drainAll gives everything that was written until now. The reader calls it.

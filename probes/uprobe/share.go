@@ -48,18 +48,26 @@ func (s *source) Unfinished(from, until probes.Cut) uint64 {
 // divide cuts where it changes to the other slot of states: partial rows are
 // sums, so that whoever gets those from the cut on has the sum from the cut on.
 func (a *aggregator) divide(begin func(probes.Cut), done func()) error {
+	given, err := a.divideNow(begin, done)
+	if given != nil {
+		<-given
+	}
+	return err
+}
+
+// divideNow is divide, but for waiting until the reader gave what came before.
+func (a *aggregator) divideNow(begin func(probes.Cut), done func()) (given <-chan struct{}, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ended {
-		return nil
+		return nil, nil
 	}
 	if a.pane != endless {
 		if err := a.halve(clock.Boot()); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	slot, pane := a.slot, a.begins
-	var err error
 	a.reader.do(func() {
 		// Here, so that events that find no slot are divided as those that do.
 		var cut probes.Cut
@@ -76,7 +84,7 @@ func (a *aggregator) divide(begin func(probes.Cut), done func()) error {
 		}
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	return a.finish(slot, pane, a.pane != endless, func() {
 		a.sub.account()
