@@ -33,6 +33,16 @@ static __always_inline bool counts_outermost(const struct moment *m)
 	return !OF_MEMORY || !m->depth;
 }
 
+/* product is that of two numbers; more than can be is not known: such a call fails. */
+static __always_inline __u64 product(__u64 n, __u64 size)
+{
+	__u64 most = n ? NO_SIZE / n : NO_SIZE;
+
+	/* Else it becomes a multiplication in 128 bits, which there is not. */
+	asm volatile("" : "+r"(most));
+	return size > most ? NO_SIZE : n * size;
+}
+
 /* note_size is for an entry, whose arguments are known. */
 static __always_inline void note_size(struct moment *m)
 {
@@ -43,14 +53,14 @@ static __always_inline void note_size(struct moment *m)
 		m->size = m->args[0];
 		break;
 	case TAKES_PRODUCT:
-		m->size = m->args[0] * m->args[1];
+		m->size = m->args[0] * m->args[1]; /* or it fails */
 		break;
 	case TAKES_SIZE_SECOND:
 	case RESIZES:
 		m->size = m->args[1];
 		break;
 	case RESIZES_TO_PRODUCT:
-		m->size = m->args[1] * m->args[2];
+		m->size = product(m->args[1], m->args[2]);
 		break;
 	case TAKES_SIZE_THIRD:
 		m->size = m->args[2];

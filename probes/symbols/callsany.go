@@ -43,7 +43,9 @@ func (m *Module) CallsAny(i int, such func(name string) bool) bool {
 }
 
 // TailTarget is the function to which an exit jumps; false if it is no direct jump
-// to the entry of a function of the module that has code of its own.
+// to the entry of a function of the module that has code of its own. A jump through
+// the linkage table is to the module's own function of that name, if it has one: that
+// another module's may take its place is not seen.
 func (m *Module) TailTarget(exit Site) (int, bool) {
 	in, err := decode(exit.Bytes)
 	if err != nil || in.Op != x86asm.JMP {
@@ -54,6 +56,13 @@ func (m *Module) TailTarget(exit Site) (int, bool) {
 		return 0, false
 	}
 	to := exit.Addr + uint64(in.Len) + uint64(int64(rel))
+	if name := m.stubOf(to); name != "" {
+		found := m.Find(name)
+		if len(found) != 1 {
+			return 0, false
+		}
+		return found[0], true
+	}
 	k, ok := m.FunctionAt(to)
 	return k, ok && m.functions[k].addr == to && !m.image.isStub(to)
 }

@@ -13,7 +13,9 @@ import (
 func (m *Module) ReturnTrap(i int) (ok bool, reason string) { return m.returnTrap(i, false) }
 
 // ReturnTrapOfNoexcept is ReturnTrap of a function through which, as its caller
-// knows, nothing unwinds: its module may do that elsewhere.
+// knows, nothing unwinds: its module may do that elsewhere. Since the caller knows it
+// for a function as the ABI has them, no unwind information need say that its return
+// address is on top of the stack (static programs of musl have none).
 func (m *Module) ReturnTrapOfNoexcept(i int) (ok bool, reason string) { return m.returnTrap(i, true) }
 
 func (m *Module) returnTrap(i int, noexcept bool) (ok bool, reason string) {
@@ -46,18 +48,20 @@ func (m *Module) returnTrap(i int, noexcept bool) (ok bool, reason string) {
 		}
 	}
 	e := m.unwind.find(f.Addr)
-	if e == nil {
+	if e == nil && !noexcept {
 		return false, "it has no unwind information to say where its return address is"
 	}
-	if e.common.signalFrame {
+	if e != nil && e.common.signalFrame {
 		return false, "it is a signal return trampoline"
 	}
 	site, err := m.EntrySite(i)
 	if err != nil {
 		return false, "it cannot be probed: it " + err.Error()
 	}
-	if row, ok := e.row(site.Addr); !ok || !row.atEntry() {
-		return false, "its return address is not on top of the stack where it begins"
+	if e != nil {
+		if row, ok := e.row(site.Addr); !ok || !row.atEntry() {
+			return false, "its return address is not on top of the stack where it begins"
+		}
 	}
 	if m.looksBack(i) {
 		return false, readsCaller

@@ -41,6 +41,12 @@ func TestReturnTrapInC(t *testing.T) {
 			t.Errorf("%s: %v, %q; want %q", name, ok, reason, want)
 		}
 	}
+	// Of what is known to be a function as the ABI has them, nothing need say so.
+	for name, want := range map[string]bool{"no_unwind": true, "shifted": false, "handler": false} {
+		if ok, reason := m.ReturnTrapOfNoexcept(only(t, m, name)); ok != want {
+			t.Errorf("%s, through which nothing unwinds: %v, %q", name, ok, reason)
+		}
+	}
 }
 
 // Every name of the list is refused in a module that is otherwise harmless.

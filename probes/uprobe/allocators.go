@@ -64,8 +64,23 @@ var allocatorsOfC = map[string]arguments{
 	"mallocx": takesSize, "rallocx": resizes, "dallocx": releases, "sdallocx": releasesSized,
 }
 
-// allocatorPrefixes are those of jemalloc, as it is and in Rust, and of tcmalloc.
-var allocatorPrefixes = []string{"", "je_", "_rjem_", "tc_"}
+// allocatorPrefixes are those of jemalloc, as it is and in Rust, of tcmalloc and mimalloc.
+var allocatorPrefixes = []string{"", "je_", "_rjem_", "tc_", "mi_"}
+
+// allocatorsOfMimalloc are those of its functions that C has not.
+var allocatorsOfMimalloc = map[string]arguments{
+	"mi_malloc_small": takesSize, "mi_zalloc": takesSize, "mi_zalloc_small": takesSize,
+	"mi_malloc_aligned": takesSize, "mi_malloc_aligned_at": takesSize, "mi_zalloc_aligned": takesSize, "mi_zalloc_aligned_at": takesSize,
+	"mi_mallocn": takesProduct, "mi_calloc_aligned": takesProduct, "mi_calloc_aligned_at": takesProduct,
+	"mi_realloc_aligned": resizes, "mi_realloc_aligned_at": resizes, "mi_rezalloc": resizes, "mi_rezalloc_aligned": resizes, "mi_rezalloc_aligned_at": resizes,
+	"mi_reallocn": resizesToProduct, "mi_recalloc": resizesToProduct, "mi_recalloc_aligned": resizesToProduct, "mi_recalloc_aligned_at": resizesToProduct,
+	"mi_new": takesSize, "mi_new_aligned": takesSize, "mi_new_nothrow": takesSize, "mi_new_aligned_nothrow": takesSize, "mi_new_n": takesProduct,
+	"mi_new_realloc": resizes, "mi_new_reallocn": resizesToProduct,
+	"mi_free_size": releasesSized, "mi_free_size_aligned": releasesSized, "mi_free_aligned": releases,
+	// Their first argument is a heap.
+	"mi_heap_malloc": takesSizeSecond, "mi_heap_malloc_small": takesSizeSecond, "mi_heap_malloc_aligned": takesSizeSecond, "mi_heap_malloc_aligned_at": takesSizeSecond,
+	"mi_heap_zalloc": takesSizeSecond, "mi_heap_zalloc_aligned": takesSizeSecond, "mi_heap_zalloc_aligned_at": takesSizeSecond,
+}
 
 // allocatorsOfCPP are the operators of C++, without the suffix by which they do
 // not throw.
@@ -102,6 +117,9 @@ func allocatorNamed(name string) arguments {
 	if a := allocatorsOfCPP[strings.TrimSuffix(name, doesNotThrow)]; a != 0 {
 		return a
 	}
+	if a := allocatorsOfMimalloc[name]; a != 0 {
+		return a
+	}
 	for _, p := range allocatorPrefixes {
 		if plain, ok := strings.CutPrefix(name, p); ok && allocatorsOfC[plain] != 0 {
 			return allocatorsOfC[plain]
@@ -112,9 +130,19 @@ func allocatorNamed(name string) arguments {
 
 func isAllocator(name string) bool { return allocatorNamed(name) != 0 }
 
-// isOperator reports whether an allocator's function is an operator of C++.
+// isOperator reports whether an allocator's function is an operator of C++, be it by
+// another name that it has: those that allocate may throw.
 func isOperator(f *symbols.Function) bool {
-	return strings.HasPrefix(f.Mangled, "_Zn") || strings.HasPrefix(f.Mangled, "_Zd")
+	return isOperatorNamed(f.Mangled) || slices.ContainsFunc(f.Aliases, isOperatorNamed)
+}
+
+func isOperatorNamed(name string) bool {
+	for _, prefix := range []string{"_Zn", "_Zd", "tc_new", "mi_new"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // allocators are the functions of a module that a query of such a stream is

@@ -1,0 +1,240 @@
+package uprobe
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/testenv"
+)
+
+// told is a line of testdata/heap.c: what a thread says that it did.
+type told struct {
+	op            byte // + was given, - gave back, ~ result of a function that allocates, ! of one that releases, . the end
+	name          string
+	address, size int64
+}
+
+// thread is a thread of a process.
+type thread struct{ pid, tid int64 }
+
+// histories reads what the program's threads say.
+func histories(t *testing.T, lines []string) map[thread][]told {
+	t.Helper()
+	out := map[thread][]told{}
+	for _, line := range lines {
+		f := strings.Split(line, "\t")
+		if len(f) != 6 {
+			t.Fatalf("the program says %q", line)
+		}
+		n := [6]int64{}
+		for _, i := range []int{0, 1, 4, 5} {
+			n[i], _ = strconv.ParseInt(f[i], 10, 64)
+		}
+		who := thread{n[0], n[1]}
+		out[who] = append(out[who], told{f[2][0], f[3], n[4], n[5]})
+	}
+	return out
+}
+
+// observed is a row of one of the two streams.
+type observed struct {
+	at            int64
+	op            byte
+	name          string
+	address, size int64 // -1: NULL
+}
+
+var heapColumns = []string{"timestamp", "function_name", "address", "size", "pid", "tid"}
+
+// byThread are the rows of each thread, in their order.
+func byThread(allocated, released *record) map[thread][]observed {
+	out := map[thread][]observed{}
+	for op, r := range map[byte]*record{'+': allocated, '-': released} {
+		for _, row := range r.rows {
+			o := observed{row[0].I, op, row[1].S, row[2].I, row[3].I}
+			if row[3].IsNull {
+				o.size = -1
+			}
+			who := thread{row[4].I, row[5].I}
+			out[who] = append(out[who], o)
+		}
+	}
+	for _, rows := range out {
+		slices.SortStableFunc(rows, func(a, b observed) int {
+			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(b.op, a.op))
+		})
+	}
+	return out
+}
+
+// allocatorLibrary is how an allocator's rows name what a program calls.
+type allocatorLibrary struct {
+	operators bool // those of C++ are its own
+	memalign  bool // is one function with aligned_alloc
+}
+
+// is reports whether a row is what a thread says.
+func (l allocatorLibrary) is(got observed, s told) bool {
+	if got.op != s.op || got.address != s.address {
+		return false
+	}
+	name, alignment, _ := strings.Cut(s.name, ",")
+	if strings.HasPrefix(name, "operator ") {
+		switch {
+		case l.operators && s.op == '+':
+			return got.size == s.size // which of its names a function has is the linker's
+		case l.operators:
+			return got.size == s.size || got.size == -1 // some go on as others that are not told the size
+		case s.op == '-':
+			return got.name == "free" && got.size == -1
+		case alignment != "":
+			// The C++ library asks for a multiple of it.
+			a, _ := strconv.ParseInt(alignment, 10, 64)
+			s.name, s.size = "aligned_alloc", (s.size+a-1)/a*a
+		default:
+			s.name = "malloc"
+		}
+	}
+	if l.memalign && s.name == "memalign" {
+		s.name = "aligned_alloc"
+	}
+	if l.memalign && got.name == "memalign" {
+		got.name = "aligned_alloc"
+	}
+	return got.name == s.name && got.size == s.size
+}
+
+// checkHistory compares a thread's rows with what it says: each row that is not of
+// a function of a library in between, in their order; of such functions what is
+// there after them.
+func (l allocatorLibrary) checkHistory(t *testing.T, history []told, rows []observed) (n int) {
+	t.Helper()
+	start := slices.IndexFunc(rows, func(o observed) bool { return o.op == '+' && o.size == 4242 })
+	if start < 0 {
+		t.Errorf("no row of the first allocation, in %d rows", len(rows))
+		return 0
+	}
+	rows = rows[start:]
+	alive := map[int64]int64{}
+	next := func() observed {
+		if n == len(rows) {
+			return observed{name: "nothing"}
+		}
+		o := rows[n]
+		n++
+		if o.op == '+' {
+			alive[o.address] = o.size
+		} else {
+			delete(alive, o.address)
+		}
+		return o
+	}
+	kept := map[int64]int64{}
+	var within []told
+	for i, s := range history {
+		if s.op == '~' || s.op == '!' {
+			within = append(slices.DeleteFunc(within, func(w told) bool { return w.address == s.address }), s)
+			continue
+		}
+		if s.op == '.' {
+			continue
+		}
+		got := next()
+		for len(within) > 0 && n < len(rows) && !l.is(got, s) {
+			got = next()
+		}
+		if !l.is(got, s) {
+			t.Errorf("line %d: %+v, the program says %+v", i, got, s)
+			return n
+		}
+		for _, w := range within {
+			if size, ok := alive[w.address]; w.op == '~' && w.address != s.address && (!ok || size < w.size) {
+				t.Errorf("line %d: the result of %s has %d bytes (%t), want %d", i, w.name, size, ok, w.size)
+			} else if w.op == '~' && kept[w.address] == 0 {
+				kept[w.address] = w.size
+			} else if w.op == '!' && ok {
+				t.Errorf("line %d: what %s is given remains", i, w.name)
+			} else if w.op == '!' {
+				delete(kept, w.address)
+			}
+		}
+		within = nil
+		if s.op == '+' {
+			kept[s.address] = s.size
+		} else {
+			delete(kept, s.address)
+		}
+	}
+	if len(alive) != len(kept) {
+		t.Errorf("%d blocks remain, want %d: %v, %v", len(alive), len(kept), alive, kept)
+	}
+	return n
+}
+
+// What a program does with memory is told call by call: by C and C++, with each
+// allocator, by threads, at their end, in constructors and in a child.
+func TestHeapByProgram(t *testing.T) {
+	testenv.NeedUprobes(t)
+	for _, c := range []struct {
+		name     string
+		compiler []string
+		preload  string
+		library  allocatorLibrary
+		throws   bool // its operators do, where there is no memory
+	}{
+		{"C, glibc", []string{"gcc", "-x", "c"}, "", allocatorLibrary{memalign: true}, false},
+		{"C++, glibc", []string{"g++", "-x", "c++"}, "", allocatorLibrary{memalign: true}, true},
+		{"C++, jemalloc", []string{"g++", "-x", "c++"}, "libjemalloc.so.2", allocatorLibrary{operators: true}, true},
+		{"C++, tcmalloc", []string{"g++", "-x", "c++"}, "libtcmalloc_minimal.so.4", allocatorLibrary{operators: true, memalign: true}, true},
+		{"C++, mimalloc", []string{"g++", "-x", "c++"}, "libmimalloc.so.2.0", allocatorLibrary{operators: true}, false},
+		{"C, musl, static", []string{"musl-gcc", "-static", "-DSTATIC_ONLY", "-x", "c"}, "", allocatorLibrary{}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			target := filepath.Join(t.TempDir(), "heap")
+			compiler := testenv.NeedProgram(t, c.compiler[0])
+			out, err := exec.Command(compiler, append(c.compiler[1:], "-O1", "-fno-builtin", "-pthread", "testdata/heap.c", "-o", target)...).CombinedOutput()
+			if err != nil {
+				t.Fatalf("%s", out)
+			}
+			cmd := exec.Command(target)
+			if c.throws {
+				cmd.Args = append(cmd.Args, "throws")
+			}
+			if c.preload != "" {
+				cmd.Env = append(os.Environ(), "LD_PRELOAD="+preloaded(t, c.preload))
+			}
+			p := provider(t, Options{})
+			r := runCommand(t, cmd)
+			exe := plan.Target{Exes: []string{target}} // its child, too
+			srcA, allocated := start(t, p, acquisition(Allocation, exe, nil, heapColumns...))
+			srcB, released := start(t, p, acquisition(Deallocation, exe, nil, heapColumns...))
+			t.Log(strings.Join(append(srcA.Notices(), srcB.Notices()...), "\n"))
+			lines := r.finish(success)
+			srcA.Stop()
+			srcB.Stop()
+			allocated.wait(t)
+			released.wait(t)
+			if len(allocated.lost)+len(released.lost) > 0 {
+				t.Error(allocated.lost, released.lost)
+			}
+			rows := byThread(allocated, released)
+			total := 0
+			told := histories(t, lines)
+			if len(told) != 6 {
+				t.Errorf("%d threads say something", len(told))
+			}
+			for who, history := range told {
+				t.Run(fmt.Sprint(who.tid), func(t *testing.T) { total += c.library.checkHistory(t, history, rows[who]) })
+			}
+			t.Logf("%d rows compared of %d threads", total, len(told))
+		})
+	}
+}
