@@ -76,6 +76,12 @@ func TestGatedPlanIsExact(t *testing.T) {
 func TestGatedPlanAcquiresLess(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileC(t, "testdata/rounds.c", "-O0")
+	testenv.Once(t, func() error { return acquiresLess(t, target) })
+}
+
+// acquiresLess returns what may be otherwise where the program is held up.
+func acquiresLess(t *testing.T, target string) error {
+	t.Helper()
 	acquired := map[string]int{}
 	share := map[string]float64{}
 	for _, p := range []string{"all", "left"} {
@@ -104,12 +110,15 @@ func TestGatedPlanAcquiresLess(t *testing.T) {
 	if acquired["all"] != 12*210+4 {
 		t.Errorf("all: %d tuples were acquired", acquired["all"])
 	}
-	if n := acquired["left"]; n < 4+40 || n > 12*210/2 {
+	if n := acquired["left"]; n < 4+40 {
 		t.Errorf("left: %d tuples were acquired", n)
+	} else if n > 12*210/2 {
+		return fmt.Errorf("left: %d tuples were acquired", n)
 	}
 	if s := share["left"]; s < 10 || s > 60 {
-		t.Errorf("left: b was acquired for %v %% of the time", s)
+		return fmt.Errorf("left: b was acquired for %v %% of the time", s)
 	}
+	return nil
 }
 
 // TestGatingRefusals: what a forced plan cannot do is said, with the way out.

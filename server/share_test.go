@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -433,7 +434,15 @@ func TestRounds(t *testing.T) {
 			served.Add(1)
 		})
 	}
-	time.Sleep(20 * time.Millisecond) // until they wait
+	for waiting := 0; waiting < 7; time.Sleep(time.Millisecond) {
+		stacks := make([]byte, 1<<20)
+		waiting = 0
+		for _, stack := range strings.Split(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+			if strings.Contains(stack, "[sync.Mutex.Lock") && strings.Contains(stack, "(*rounds).collect(") {
+				waiting++
+			}
+		}
+	}
 	end <- true
 	<-begun
 	if n := served.Load(); n != 0 {

@@ -27,13 +27,14 @@ func TestDemand(t *testing.T) {
 	if err := src.Start(t.Context(), sink); err != nil {
 		t.Fatal(err)
 	}
-	var asked []int64
+	var asked, answered []int64
 	for range 2 {
 		time.Sleep(100 * time.Millisecond) // readings are kept meanwhile
 		asked = append(asked, time.Now().UnixNano())
 		if err := src.(probes.Sampler).Sample(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		answered = append(answered, time.Now().UnixNano())
 	}
 	if err := src.Stop(); err != nil {
 		t.Fatal(err)
@@ -48,7 +49,7 @@ func TestDemand(t *testing.T) {
 		t.Fatalf("%d rows for %d questions", len(sink.rows), len(asked))
 	}
 	for i, row := range sink.rows {
-		if at := row[out.Time].I; at < asked[i]-int64(time.Millisecond) || at > asked[i]+int64(50*time.Millisecond) {
+		if at := row[out.Time].I; at < asked[i]-int64(time.Millisecond) || at > answered[i]+int64(time.Millisecond) {
 			t.Errorf("value %d is of %v after the question", i, time.Duration(at-asked[i]))
 		}
 		busy, idle := row[out.Index("percent_busy")].F, row[out.Index("percent_idle")].F

@@ -79,9 +79,9 @@ func TestGatedSampler(t *testing.T) {
 					t.Errorf("a row %v after the gate opened", time.Duration(at-from))
 				}
 			}
-			// The machine is shared: samples may be missed, not half of them.
-			if n := int(200 / 5); len(r.rows) < n/2 || len(r.rows) > n+1 {
-				t.Errorf("%d rows in %d ticks", len(r.rows), n)
+			// The machine is shared: samples may be missed, and then are counted.
+			if n := int(200 / 5); len(r.rows) == 0 || len(r.rows)+int(r.lost[overrun]) < n/2 || len(r.rows) > n+1 {
+				t.Errorf("%d rows in %d ticks, lost %v", len(r.rows), n, r.lost)
 			}
 			marks := func(from, to int64) int {
 				n := 0

@@ -89,12 +89,15 @@ func TestRateNeedsNoRoundNumber(t *testing.T) {
 		r := run(t, target, "1", "3000")
 		spec := acquisition(FunctionStart, r.target(), named("drop"), "timestamp")
 		spec.Settings.MaxEventRate = limit
+		began := time.Now()
 		_, sink := start(t, p, spec)
 		r.finish(success)
 		sink.wait(t)
-		// All are called within a fraction of a second.
-		if got, want := int64(len(sink.rows)), min(limit, 3000); got < want || got > want+want/5+1 {
-			t.Errorf("limit %d: %d rows, lost %v", limit, got, sink.lost)
+		// All are called within a fraction of a second, unless the machine is busy.
+		least := min(limit, 3000)
+		most := min(float64(limit)*(1+time.Since(began).Seconds())+1, 3000)
+		if got := int64(len(sink.rows)); got < least || float64(got) > most {
+			t.Errorf("limit %d: %d rows, %d to %.0f are allowed; lost %v", limit, got, least, most, sink.lost)
 		}
 	}
 }

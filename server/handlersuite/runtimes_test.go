@@ -43,6 +43,7 @@ func init() {
 				cmd := exec.Command(testenv.NeedProgram(t, "node"), "--perf-basic-prof", script)
 				cmd.Dir = t.TempDir() // it leaves a log
 				pid := testenv.Run(t, cmd)
+				t.Cleanup(func() { os.Remove(fmt.Sprintf("/tmp/perf-%d.map", pid)) })
 				until(t, "it says where its functions are", func() bool {
 					_, err := os.Stat(fmt.Sprintf("/tmp/perf-%d.map", pid))
 					return err == nil

@@ -150,7 +150,15 @@ int main(int n, char **args) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { victim.Process.Kill(); victim.Wait() })
-	time.Sleep(100 * time.Millisecond)
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", victim.Process.Pid))
+		if err != nil || time.Since(began) > 2*time.Minute {
+			t.Fatalf("the program does not load its library: %v", err)
+		}
+		if strings.Contains(string(maps), "libw.so") {
+			break
+		}
+	}
 	if err := os.Remove(filepath.Join(dir, "libw.so")); err != nil { // as an upgrade does
 		t.Fatal(err)
 	}
