@@ -60,10 +60,16 @@ var callVariants = []callVariant{
 	{name: "record with str(arg1)", over: "empty", attach: ofTyped("SELECT str(arg1) FROM function_start WHERE function_name = '%s'")},
 	{name: "duration record with args.text", over: "empty session", attach: query("SELECT duration, args.text FROM function_duration WHERE function_name = '%s'")},
 	{name: "duration record with retval, an int", over: "empty session", attach: ofTyped("SELECT duration, retval FROM function_duration WHERE function_name = '%s'")},
+	{name: "duration histogram", over: "empty session", attach: query("SELECT HISTOGRAM(duration) FROM function_duration WHERE function_name = '%s'")},
+	{name: "count by stack", over: "empty", attach: query("SELECT folded_stack(stack) AS stack, COUNT(*) FROM function_start WHERE function_name = '%s' GROUP BY stack")},
 	{name: "bpftrace count", over: "empty", attach: bpftrace("uprobe:%[1]s:%[2]s { @ = count(); }")},
 	{name: "bpftrace 1 in 1000", over: "empty at args", attach: bpftrace("uprobe:%[1]s:%[2]s / arg0 %% 1000 == 0 / { @ = count(); }")},
 	{name: "bpftrace duration", over: "empty session", attach: bpftrace(
 		"uprobe:%[1]s:%[2]s { @s[tid] = nsecs; } uretprobe:%[1]s:%[2]s / @s[tid] / { @ = avg(nsecs - @s[tid]); delete(@s[tid]); }")},
+	{name: "bpftrace duration histogram", over: "empty session", attach: bpftrace(
+		"uprobe:%[1]s:%[2]s { @s[tid] = nsecs; } uretprobe:%[1]s:%[2]s / @s[tid] / { @ = hist(nsecs - @s[tid]); delete(@s[tid]); }")},
+	{name: "bpftrace text", over: "empty", attach: ofTypedBy(bpftrace(`uprobe:%[1]s:%[2]s { printf("%%s\n", str(arg1)); }`))},
+	{name: "bpftrace count by stack", over: "empty", attach: bpftrace("uprobe:%[1]s:%[2]s { @[ustack] = count(); }")},
 }
 
 const (
@@ -166,7 +172,10 @@ func query(statement string) func(*testing.B, callTarget, int) func() {
 // ofTyped is query for the target with types only: the others' second argument is
 // nothing, and what they return is of no known type.
 func ofTyped(statement string) func(*testing.B, callTarget, int) func() {
-	attach := query(statement)
+	return ofTypedBy(query(statement))
+}
+
+func ofTypedBy(attach func(*testing.B, callTarget, int) func()) func(*testing.B, callTarget, int) func() {
 	return func(b *testing.B, t callTarget, pid int) func() {
 		if t.function != "typed" {
 			return nil
@@ -288,9 +297,14 @@ func bpftrace(program string) func(*testing.B, callTarget, int) func() {
 		if lines.Text() != "ready" {
 			b.Fatalf("bpftrace ended: %s", said.String())
 		}
+		ended := make(chan struct{})
+		go func() { // what it prints is read, so that it does not wait
+			for lines.Scan() {
+			}
+			cmd.Wait()
+			close(ended)
+		}()
 		return func() {
-			ended := make(chan struct{})
-			go func() { cmd.Wait(); close(ended) }()
 			for { // it forgets a signal that comes while it attaches
 				cmd.Process.Signal(syscall.SIGINT)
 				select {

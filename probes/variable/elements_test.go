@@ -63,6 +63,7 @@ func TestPointersAndElementsAsDebuggerSeesThem(t *testing.T) {
 	c := testenv.CompileC(t, "testdata/pointers.c", "-O0", "-g", "-pthread")
 	cpp := testenv.CompileC(t, "testdata/pointers.c", "-x", "c++", "-O0", "-g", "-pthread")
 	golang := testenv.CompileGo(t, "testdata/gopointers")
+	bases := testenv.CompileC(t, "testdata/bases.cc", "-O0", "-g")
 	for _, one := range []struct {
 		program, function, name string
 		expression, format      string // for gdb
@@ -74,6 +75,10 @@ func TestPointersAndElementsAsDebuggerSeesThem(t *testing.T) {
 		{c, "", "head->id", "head->id", "%d", "hold", "leave", "k-1,i5,o6,h1!,o7,i8,w9,n10,h2!,i3"},
 		{c, "", "head->next->id", "head->next->id", "%d", "hold", "leave", "k-1,y2,x2!,y3,h2!,y4"},
 		{cpp, "", "table[3]", "table[3]", "%ld", "hold", "leave", "k-1,c5,t1!,c6,t0!,c7"},
+		{bases, "", "circle.letters", "circle.letters", "%d", "ready", "leave", "b,i5,l6,l7"},
+		{bases, "", "hiding.letters", "hiding.letters", "%ld", "ready", "leave", "b,h5,h6"},
+		{bases, "", "shared._M_ptr->id", "shared._M_ptr->id", "%d", "ready", "leave", "b,s5,l6,s7"},
+		{bases, "", "list._M_impl._M_start[1]", "list._M_impl._M_start[1]", "%d", "ready", "leave", "b,e5,e6"},
 		{golang, "", "main.head.id", "main.head.id", "%ld", "main.link", "main.leave", "x2,i5,h1!,o6,i7,f8!,i9"},
 		{golang, "", "main.table[2]", "main.table.array[2]", "%ld", "main.link", "main.leave", "x2,c5,g4!,c6"},
 	} {

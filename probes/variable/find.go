@@ -58,7 +58,7 @@ func (p *program) find(name string) (pl place, err error) {
 		addr, t, err := p.whole(head)
 		switch {
 		case err == nil && t != nil:
-			return part(addr, t, name, len(head))
+			return p.part(addr, t, name, len(head))
 		case err == nil && head == name:
 			return p.symbol(name)
 		case err == nil:
@@ -271,7 +271,7 @@ const maxFollow = 8
 
 // part is the part of a variable that is reached by fields, indexes and pointers: what
 // name has from a place on.
-func part(addr uint64, t dwarf.Type, name string, from int) (place, error) {
+func (p *program) part(addr uint64, t dwarf.Type, name string, from int) (place, error) {
 	pl := place{addr: addr}
 	last := &pl.addr // to which offsets are added
 	follow := func(path string) (*step, error) {
@@ -323,6 +323,12 @@ func part(addr uint64, t dwarf.Type, name string, from int) (place, error) {
 		}
 		left := maxVisited
 		offset, field, ok := fieldOf(record, own, &left)
+		if !ok {
+			var err error
+			if offset, field, ok, err = p.inherited(record, own); err != nil {
+				return place{}, err
+			}
+		}
 		if !ok {
 			return place{}, fmt.Errorf("%s has no field %s%s", record.StructName, own, fieldNames(record))
 		}
@@ -392,6 +398,10 @@ func spelled(t dwarf.Type) string {
 		return stars
 	case *dwarf.TypedefType, *dwarf.QualType:
 		return stars + t.Common().Name
+	case *dwarf.UnsupportedType:
+		if t.Tag == dwarf.TagReferenceType || t.Tag == dwarf.TagRvalueReferenceType {
+			return stars + "a reference: ask for what it refers to"
+		}
 	}
 	return stars + t.String()
 }
