@@ -278,14 +278,14 @@ func TestAggregateFilterClause(t *testing.T) {
 
 // Keys of every type, alone and together, with NULLs; 0 equals -0.
 func TestAggregateKeys(t *testing.T) {
-	in := relation("i:bigint f:double b:boolean s:varchar z:varchar")
+	in := relation("i:bigint f:double b:boolean s:varchar z:varchar l:list")
 	rows := `
-		1 0 true a x
-		null -0 null a y
-		1 null true null x
-		0 NaN false a x
-		null NaN null '' x
-		1 0 true a x
+		1 0 true a x p,q
+		null -0 null a y null
+		1 null true null x p
+		0 NaN false a x p,q
+		null NaN null '' x null
+		1 0 true a x p
 		close
 	`
 	for _, c := range []struct{ keys, want string }{
@@ -293,6 +293,8 @@ func TestAggregateKeys(t *testing.T) {
 		{"f", "0 3\nnull 1\nNaN 2"},
 		{"b", "true 3\nnull 2\nfalse 1"},
 		{"s", "a 4\nnull 1\n'' 1"},
+		{"l", "p,q 2\nnull 2\np 2"},
+		{"l i", "p,q 1 1\nnull null 2\np 1 2\np,q 0 1"},
 		{"s z", "a x 3\na y 1\nnull x 1\n'' x 1"},
 		{"b s", "true a 2\nnull a 1\ntrue null 1\nfalse a 1\nnull '' 1"},
 		{"i b", "1 true 3\nnull null 2\n0 false 1"},

@@ -78,6 +78,19 @@ func TestSortIsStable(t *testing.T) {
 		close`)
 }
 
+// More rows than are sorted by insertion, which keeps any order.
+func TestSortOfManyIsStable(t *testing.T) {
+	var rows strings.Builder
+	want := [3]string{}
+	for i := range 200 {
+		row := fmt.Sprintf("%d %d\n", i%3, i)
+		rows.WriteString(row)
+		want[i%3] += row
+	}
+	got := play(t, orderBy(relation("x:bigint n:bigint"), "x"), Options{}, rows.String()+"close")
+	expect(t, got, want[0]+want[1]+want[2]+"flush\nclose")
+}
+
 // Keys need not be columns of the result.
 func TestSortByExpression(t *testing.T) {
 	in := relation("x:bigint")

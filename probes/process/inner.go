@@ -3,7 +3,6 @@ package process
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 
@@ -65,14 +64,4 @@ func OpenOwn(pid int, path string) (*os.File, error) {
 		return nil, fmt.Errorf("%s belongs to another user", path)
 	}
 	return openFound(fd, path, nil)
-}
-
-// ReadOwn reads a file as [OpenOwn] opens it, up to a number of bytes.
-func ReadOwn(pid int, path string, most int64) ([]byte, error) {
-	f, err := OpenOwn(pid, path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, most))
 }
