@@ -43,24 +43,22 @@ func Section(f *elf.File, name string) *elf.Section {
 }
 
 // Read reads the debug information that is in a file.
-func Read(f *elf.File) (d *Info, err error) {
+func Read(f *elf.File) (*Info, error) { return ReadShared(f, nil) }
+
+// ReadShared reads the debug information that is in a file and in the supplementary file
+// that it shares with others; nil: it has none.
+func ReadShared(f, shared *elf.File) (d *Info, err error) {
 	defer recovered(&err)
 	size := uint64(0)
-	found := map[string]*elf.Section{}
-	for _, name := range []string{"abbrev", "info", "types", "str", "line", "ranges", "rnglists", "line_str", "str_offsets", "addr", "loc", "loclists"} {
-		s := Section(f, name)
-		if s == nil {
-			continue
+	own, err := sections(f, &size)
+	if err != nil {
+		return nil, err
+	}
+	var more map[string]*elf.Section
+	if shared != nil {
+		if more, err = sections(shared, &size); err != nil {
+			return nil, err
 		}
-		s.Open() // sets Size to the unpacked one where the name says that it is compressed
-		// What it says of its size is only believed so far.
-		if size += s.Size; s.Size > maxDebugBytes || size > maxDebugBytes {
-			return nil, fmt.Errorf("has more than %d MiB of debug information", maxDebugBytes>>20)
-		}
-		if limit := maxRangeBytes[name]; limit > 0 && s.Size > limit {
-			return nil, fmt.Errorf("has more than %d MiB of ranges in its debug information", limit>>20)
-		}
-		found[name] = s
 	}
 	if !held.take(size) {
 		return nil, fmt.Errorf("has %d MiB of debug information, which does not fit beside that of other programs that is in use (at most %d MiB in all)", size>>20, held.limit>>20)
@@ -72,13 +70,53 @@ func Read(f *elf.File) (d *Info, err error) {
 			runtime.AddCleanup(d, held.give, size)
 		}
 	}()
-	read := map[string][]byte{}
-	for name, s := range found {
-		if read[name], err = unpack(s); err != nil {
-			return nil, fmt.Errorf("has debug information that cannot be read: .debug_%s: %w", name, err)
+	read, err := unpackAll(own)
+	if err != nil {
+		return nil, err
+	}
+	if shared != nil {
+		common, err := unpackAll(more)
+		if err != nil {
+			return nil, err
+		}
+		if read, err = join(read, common); err != nil {
+			return nil, err
 		}
 	}
 	return Of(read)
+}
+
+// sections finds those that are read of a file, and adds up what they take.
+func sections(f *elf.File, size *uint64) (map[string]*elf.Section, error) {
+	found := map[string]*elf.Section{}
+	for _, name := range []string{"abbrev", "info", "types", "str", "line", "ranges", "rnglists", "line_str", "str_offsets", "addr", "loc", "loclists"} {
+		s := Section(f, name)
+		if s == nil {
+			continue
+		}
+		s.Open() // sets Size to the unpacked one where the name says that it is compressed
+		// What it says of its size is only believed so far.
+		if *size += s.Size; s.Size > maxDebugBytes || *size > maxDebugBytes {
+			return nil, fmt.Errorf("has more than %d MiB of debug information", maxDebugBytes>>20)
+		}
+		if limit := maxRangeBytes[name]; limit > 0 && s.Size > limit {
+			return nil, fmt.Errorf("has more than %d MiB of ranges in its debug information", limit>>20)
+		}
+		found[name] = s
+	}
+	return found, nil
+}
+
+func unpackAll(found map[string]*elf.Section) (map[string][]byte, error) {
+	read := map[string][]byte{}
+	for name, s := range found {
+		b, err := unpack(s)
+		if err != nil {
+			return nil, fmt.Errorf("has debug information that cannot be read: .debug_%s: %w", name, err)
+		}
+		read[name] = b
+	}
+	return read, nil
 }
 
 // Of is the debug information of sections by their names without .debug_.

@@ -1,7 +1,9 @@
 package symbols
 
 import (
+	"debug/elf"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"weak"
@@ -62,7 +64,7 @@ func (c *contents) readDebugInfo() (d *DebugInfo, err error) {
 	if file == nil {
 		return nil, ErrNoDebugInfo
 	}
-	im, f := openDebugFile(c.image, pathOf(file), debugRoot)
+	im, f, _ := openDebugFile(c.image, pathOf(file), debugRoot)
 	if im == nil || !hasSection(im, "info") {
 		return nil, ErrNoDebugInfo
 	}
@@ -77,7 +79,20 @@ func (c *contents) readDebugInfo() (d *DebugInfo, err error) {
 func hasSection(im *image, name string) bool { return debuginfo.Section(im.elf, name) != nil }
 
 func readDebugInfo(im *image) (*DebugInfo, error) {
-	read, err := debuginfo.Read(im.elf)
+	path := ""
+	if f, ok := im.r.(*os.File); ok {
+		path = pathOf(f)
+	}
+	shared, file, name := openShared(im, path, debugRoot)
+	if name != "" && shared == nil {
+		return nil, fmt.Errorf("shares debug information with other programs (dwz) in %s, which is not there", name)
+	}
+	var common *elf.File
+	if shared != nil {
+		defer file.Close()
+		common = shared.elf
+	}
+	read, err := debuginfo.ReadShared(im.elf, common)
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,16 @@ type span struct{ start, end uint64 }
 func (s span) contains(addr uint64) bool { return s.start <= addr && addr < s.end }
 
 // openImage reads the headers of f. It refuses what is not 64-bit x86 code.
-func openImage(f *os.File) (im *image, err error) {
+func openImage(f *os.File) (*image, error) {
+	im, err := readImage(f)
+	if err == nil && im.elf.Type != elf.ET_EXEC && im.elf.Type != elf.ET_DYN {
+		return nil, fmt.Errorf("neither a program nor a shared library (%s)", im.elf.Type)
+	}
+	return im, err
+}
+
+// readImage is openImage of files of any kind.
+func readImage(f *os.File) (im *image, err error) {
 	defer recoverAs(&err)
 	st, err := f.Stat()
 	if err != nil {
@@ -77,9 +86,6 @@ func openImage(f *os.File) (im *image, err error) {
 	e, err := elf.NewFile(f)
 	if err != nil {
 		return nil, fmt.Errorf("damaged ELF file: %w", err)
-	}
-	if e.Type != elf.ET_EXEC && e.Type != elf.ET_DYN {
-		return nil, fmt.Errorf("neither a program nor a shared library (%s)", e.Type)
 	}
 	im = &image{r: f, size: st.Size(), elf: e}
 	for _, p := range e.Progs {

@@ -26,6 +26,7 @@ type contents struct {
 	names     []nameRef    // of functions, each one's together
 	tables    []nameTable
 	debug     *os.File // of a table; nil: none
+	stray     string   // what would be the debug file, and is of another build
 	hasGo     bool
 	named     bool            // there is a table of all functions' names, in the file or its debug file
 	unwinders bool            // code of a language that unwinds stacks is called or defined
@@ -123,9 +124,9 @@ func (c *contents) symbols(f *os.File, root string) (syms []symbol, unwinders bo
 	syms, imports, _ := c.readSymbols(im, elf.SHT_DYNSYM)
 	own, unwinders, _ := c.readSymbols(im, elf.SHT_SYMTAB)
 	if len(own) == 0 {
-		if debug, file := openDebugFile(im, pathOf(f), root); debug != nil {
+		var debug *image
+		if debug, c.debug, c.stray = openDebugFile(im, pathOf(f), root); debug != nil {
 			own, unwinders, _ = c.readSymbols(debug, elf.SHT_SYMTAB)
-			c.debug = file
 		}
 	}
 	unwinders = unwinders || imports
@@ -203,10 +204,11 @@ func (c *contents) unnamed(fragments map[uint64]bool) (found []function) {
 func (m *Module) Close() error { return m.close() }
 
 // Stripped reports whether only the functions that the module exports have names, and
-// the build-id by which a debug file with the others would be found; without one there
-// is none to find.
-func (m *Module) Stripped() (buildID string, yes bool) {
-	return m.image.buildID, !m.named && m.image.buildID != ""
+// what is known of a debug file with the others: the build-id by which it would be found,
+// "" if there is none, and the path of the one that is in its place and is of another
+// build, "" if none is.
+func (m *Module) Stripped() (buildID, stray string, yes bool) {
+	return m.image.buildID, m.stray, !m.named
 }
 
 // Name is the module's name for the user.

@@ -175,12 +175,14 @@ func underscores(name string) int {
 	return len(name) - len(strings.TrimLeft(name, "_"))
 }
 
-// debuglink is the content of .gnu_debuglink: the base name of a debug file.
-func debuglink(im *image) string {
+// debuglink is the content of .gnu_debuglink: the base name of a debug file, and the
+// checksum that its content has (CRC-32 of IEEE 802.3).
+func debuglink(im *image) (name string, sum uint32) {
 	b, _, _ := im.section(".gnu_debuglink")
-	name, _, found := bytes.Cut(b, []byte{0})
-	if !found || len(name) == 0 || bytes.IndexByte(name, '/') >= 0 {
-		return ""
+	n := bytes.IndexByte(b, 0)
+	at := (n + 4) &^ 3
+	if n <= 0 || bytes.IndexByte(b[:n], '/') >= 0 || len(b) < at+4 {
+		return "", 0
 	}
-	return string(name)
+	return string(b[:n]), im.elf.ByteOrder.Uint32(b[at:])
 }

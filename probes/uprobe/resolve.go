@@ -447,7 +447,10 @@ func (r *resolver) noMatch(opened []*symbols.Module) *plan.Error {
 			return e.WithHint("did you mean %s?", strings.Join(near, ", "))
 		}
 		for _, m := range opened {
-			if id, stripped := m.Stripped(); stripped {
+			switch id, stray, stripped := m.Stripped(); {
+			case stripped && stray != "":
+				return e.WithHint("%s has been stripped of the names of functions that it does not export, and %s, which has names, is of another build", m.Name(), stray)
+			case stripped && id != "":
 				return e.WithHint("%s has been stripped of the names of functions that it does not export; a debug file for build-id %s under /usr/lib/debug would have them", m.Name(), id)
 			}
 		}
