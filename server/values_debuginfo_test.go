@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -55,6 +56,47 @@ func TestDebugFiles(t *testing.T) {
 		_, err := s.Execute(t.Context(), query)
 		if said := fmt.Sprint(err); !strings.Contains(said, reason) || !strings.Contains(said, "str(arg0)") {
 			t.Errorf("compiled with %s: %s", flags, said)
+		}
+	}
+}
+
+// TestSharedDebugInfo reads arguments and variables by name where several programs share
+// what their debug information has in common (dwz -m), and says so where that is missing.
+func TestSharedDebugInfo(t *testing.T) {
+	testenv.NeedUprobes(t)
+	dwz := testenv.NeedProgram(t, "dwz")
+	for _, form := range []string{"", "--dwarf-5"} {
+		dir := t.TempDir()
+		flags := []string{"-g", "-O2", "-Wl,--build-id", "-rdynamic"}
+		for _, name := range []string{"a", "b"} {
+			built := testenv.CompileC(t, filepath.Join("testdata", "values", "types.c"), append(flags, "-DCOPY_"+name)...)
+			testenv.CopyFile(t, built, filepath.Join(dir, name))
+			if err := os.Chmod(filepath.Join(dir, name), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cmd := exec.Command(dwz, append(strings.Fields(form), "-m", "shared.debug", "a", "b")...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("dwz: %v\n%s", err, out)
+		}
+		w := startWaiting(t, filepath.Join(dir, "a"))
+		s := newSession(t, wire.Options{PID: w.pid()})
+		const query = "SELECT args.i, args.l FROM function_start WHERE function_name = 'integers'"
+		q := start(t, s, query)
+		w.goOn()
+		row := []string{"-2000000000", "-9000000000000000000"}
+		if diff := cmp.Diff([][]string{row, row, row}, read(t, q).rows); diff != "" {
+			t.Errorf("dwz %s: -want +got\n%s", form, diff)
+		}
+
+		if err := os.Remove(filepath.Join(dir, "shared.debug")); err != nil {
+			t.Fatal(err)
+		}
+		w = startWaiting(t, filepath.Join(dir, "b"))
+		_, err := newSession(t, wire.Options{PID: w.pid()}).Execute(t.Context(), query)
+		if said := fmt.Sprint(err); !strings.Contains(said, "shares debug information with other programs (dwz) in shared.debug, which is not there") {
+			t.Errorf("without the shared file: %s", said)
 		}
 	}
 }

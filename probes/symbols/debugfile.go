@@ -170,3 +170,14 @@ func DebugFile(f *os.File) *os.File {
 	_, debug, _ := openDebugFile(im, pathOf(f), debugRoot)
 	return debug
 }
+
+// SharedDebugFile opens the supplementary file of an ELF file, which the caller closes;
+// nil if there is none.
+func SharedDebugFile(f *os.File) *os.File {
+	im, err := readImage(f)
+	if err != nil {
+		return nil
+	}
+	_, shared, _ := openShared(im, pathOf(f), debugRoot)
+	return shared
+}

@@ -167,6 +167,23 @@ func TestSeparateDebugFile(t *testing.T) {
 			t.Error("the debug file was not used")
 		}
 	})
+	t.Run("by debuglink without a build-id", func(t *testing.T) {
+		program, debug := build(t, "-Wl,--build-id=none")
+		run(t, "objcopy", "--add-gnu-debuglink="+debug, program)
+		if id := openWith(t, program, t.TempDir()).BuildID(); id != "" || !named(t, program, t.TempDir()) {
+			t.Errorf("build-id %q; the debug file was not used", id)
+		}
+		f, err := os.OpenFile(debug, os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteString("x"); err != nil || f.Close() != nil {
+			t.Fatal(err)
+		}
+		if named(t, program, t.TempDir()) {
+			t.Error("a debug file with another checksum was used")
+		}
+	})
 	t.Run("of another build", func(t *testing.T) {
 		program, debug := build(t)
 		run(t, "objcopy", "--add-gnu-debuglink="+debug, program)
@@ -174,6 +191,9 @@ func TestSeparateDebugFile(t *testing.T) {
 		copyFile(t, other, debug)
 		if named(t, program, t.TempDir()) {
 			t.Error("a debug file with another build-id was used")
+		}
+		if _, stray, stripped := openWith(t, program, t.TempDir()).Stripped(); stray != debug || !stripped {
+			t.Errorf("the debug file of another build is %q (stripped: %v), want %s", stray, stripped, debug)
 		}
 	})
 }

@@ -30,12 +30,14 @@ type program struct {
 	data  *debuginfo.Info // nil: it has none
 }
 
-func openProgram(file, debug *elf.File) *program {
+// openProgram reads what a file says of its variables. debug is its separate debug file,
+// shared what that shares with others; nil: it has none.
+func openProgram(file, debug, shared *elf.File) *program {
 	p := &program{elf: file, debug: file}
 	if debug != nil {
 		p.debug = debug
 	}
-	if data, err := debuginfo.Read(p.debug); err == nil {
+	if data, err := debuginfo.ReadShared(p.debug, shared); err == nil {
 		p.data = data // else damaged or too large: it has none
 	}
 	return p

@@ -1,6 +1,7 @@
 package variable
 
 import (
+	"cmp"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -68,14 +69,25 @@ func readLayout(f *os.File, base string, names []string) *layout {
 	for _, p := range file.Progs {
 		l.progs = append(l.progs, p.ProgHeader)
 	}
-	var debug *elf.File
-	if separate := symbols.DebugFile(f); separate != nil {
-		defer separate.Close()
-		if debug, err = elf.NewFile(separate); err != nil {
-			debug = nil
+	beside := func(f *os.File) *elf.File {
+		if f == nil {
+			return nil
 		}
+		e, err := elf.NewFile(f)
+		if err != nil {
+			return nil
+		}
+		return e
 	}
-	p := openProgram(file, debug)
+	separate := symbols.DebugFile(f)
+	if separate != nil {
+		defer separate.Close()
+	}
+	shared := symbols.SharedDebugFile(cmp.Or(separate, f))
+	if shared != nil {
+		defer shared.Close()
+	}
+	p := openProgram(file, beside(separate), beside(shared))
 	l.bare = p.data == nil
 	for _, name := range names {
 		at, err := p.find(name)
