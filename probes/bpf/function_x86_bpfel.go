@@ -46,6 +46,7 @@ type FunctionCounters struct {
 	TooLarge   uint64
 	Unkept     uint64
 	Undefined  uint64
+	Carried    uint64
 }
 
 type FunctionEvent struct {
@@ -139,11 +140,13 @@ type FunctionHushedName struct {
 }
 
 type FunctionJavaThread struct {
-	_      structs.HostLayout
-	ExecId uint64
-	N      uint32
-	Gap    uint32
-	Calls  [1024]struct {
+	_       structs.HostLayout
+	ExecId  uint64
+	N       uint32
+	Gap     uint32
+	Carries uint32
+	Unused  uint32
+	Calls   [1024]struct {
 		_      structs.HostLayout
 		Start  uint64
 		Method uint32

@@ -11,6 +11,12 @@
  *
  * Calls are paired by the method: of a thread's calls of one method the last one
  * returns first. One that is not on the stack began before its probe was there.
+ *
+ * A virtual thread (JDK 21) leaves the thread that carries it in the middle of its
+ * calls, without a word, and goes on on another one. The machine does not tell which
+ * one it is: of threads that carry some, known by their calls of Continuation.run,
+ * entries are told, and whatever needs returns is counted as lost (calls of methods
+ * of which it has not been said yet that they are unwanted, too).
  */
 #ifndef ENDOSCOPE_JAVA_H
 #define ENDOSCOPE_JAVA_H
@@ -74,6 +80,7 @@ struct java_thread {
 	__u64 exec_id;
 	__u32 n; /* may be more than there is room for: those further in are only counted */
 	__u32 gap;
+	__u32 carries, unused; /* virtual threads */
 	struct java_call calls[JAVA_CALLS];
 };
 
@@ -173,6 +180,23 @@ static __always_inline __u32 read_key(struct method_key *key, const struct pt_re
 	return args[5];
 }
 
+#define FOUR(a, b, c, d) ((__u32)(a) | (b) << 8 | (c) << 16 | (__u32)(d) << 24)
+
+/* mounts reports whether the method is jdk.internal.vm.Continuation.run, within which
+ * virtual threads run. */
+static __always_inline bool mounts(const struct method_key *key)
+{
+	__u32 class[7], name = 0;
+
+	return key->class_length == sizeof(class) && key->name_length == 3 &&
+	       !bpf_probe_read_user(class, sizeof(class), (void *)key->class) &&
+	       !bpf_probe_read_user(&name, 3, (void *)key->name) && name == FOUR('r', 'u', 'n', 0) &&
+	       class[0] == FOUR('j', 'd', 'k', '/') && class[1] == FOUR('i', 'n', 't', 'e') &&
+	       class[2] == FOUR('r', 'n', 'a', 'l') && class[3] == FOUR('/', 'v', 'm', '/') &&
+	       class[4] == FOUR('C', 'o', 'n', 't') && class[5] == FOUR('i', 'n', 'u', 'a') &&
+	       class[6] == FOUR('t', 'i', 'o', 'n');
+}
+
 static __always_inline struct java_thread *java_thread_of(struct task_struct *task, bool create)
 {
 	struct java_thread *t = bpf_task_storage_get(&java_threads, task, NULL, create ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
@@ -180,6 +204,7 @@ static __always_inline struct java_thread *java_thread_of(struct task_struct *ta
 	if (t && t->exec_id != task->self_exec_id) {
 		t->exec_id = task->self_exec_id;
 		t->n = 0;
+		t->carries = 0;
 		if ((options & SEQUENCE) && began_unseen(task, 0))
 			t->gap = 1;
 	}
@@ -197,6 +222,55 @@ static __always_inline void describe_call(struct moment *m, struct task_struct *
 		read_names(m, task);
 }
 
+/* What is told of calls that were left without a word. */
+struct java_abandoned {
+	struct java_thread *t;
+	struct moment *m;
+	__u32 n;
+};
+
+static long step_abandoned(__u32 i, void *ctx)
+{
+	struct java_abandoned *a = ctx;
+
+	if (a->t->n <= a->n)
+		return 1;
+	a->t->n--;
+	struct java_call *c = &a->t->calls[a->t->n & JAVA_CALLS_MASK];
+	if (!c->wanted)
+		return 0;
+	a->m->cookie = c->method;
+	a->m->start = c->start;
+	a->m->depth = a->t->n;
+	tell(NULL, 0, &a->t->gap, a->m, UNWIND);
+	return 0;
+}
+
+/* java_cut leaves the first n calls of t. */
+static __always_inline void java_cut(struct java_thread *t, struct moment *m, __u32 n)
+{
+	if ((options & SEQUENCE) && t->n > n) {
+		struct java_abandoned a = {.t = t, .m = m, .n = n};
+		bpf_loop(JAVA_CALLS, step_abandoned, &a, 0);
+	}
+	t->n = n;
+}
+
+/* java_carries notes that the thread carries virtual ones: it is not known any more
+ * whose calls it has. */
+static __noinline void java_carries(struct task_struct *task)
+{
+	struct java_thread *t = java_thread_of(task, true);
+	struct moment m = {};
+
+	if (!t || t->carries)
+		return;
+	t->carries = 1;
+	describe_call(&m, task, 0);
+	m.time = bpf_ktime_get_boot_ns();
+	java_cut(t, &m, 0);
+}
+
 static __always_inline void java_enter(struct pt_regs *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -209,18 +283,26 @@ static __always_inline void java_enter(struct pt_regs *ctx)
 	count_hit(cookie);
 	__u64 before = covered();
 	__u32 signature_length = read_key(&key, ctx, cookie);
+	bool nests = options & (AT_RETURN | SEQUENCE | USE_DEPTH);
+	if (nests && mounts(&key))
+		java_carries(task);
 	__u32 *known = bpf_map_lookup_elem(&methods, &key);
 	__u32 method = known ? *known : define(&key, signature_length);
 	if (!method || (method & UNWANTED))
 		return;
 	describe_call(&m, task, method);
 	m.time = m.start = bpf_ktime_get_boot_ns();
-	if (!(options & (AT_RETURN | SEQUENCE | USE_DEPTH))) {
+	if (!nests) {
 		if (test_entry(&m) && cover(&m, before, false))
 			emit(ctx, &m, 0);
 		return;
 	}
 	struct java_thread *t = java_thread_of(task, true);
+	if (t && t->carries) {
+		if (test_entry(&m))
+			COUNT_CALL(carried);
+		return;
+	}
 	bool followed = t && t->n < JAVA_CALLS;
 	if (t)
 		m.depth = t->n;
@@ -263,40 +345,6 @@ static long step_java(__u32 i, void *ctx)
 	return 0;
 }
 
-/* What is told of calls that were left without a word. */
-struct java_abandoned {
-	struct java_thread *t;
-	struct moment *m;
-	__u32 n;
-};
-
-static long step_abandoned(__u32 i, void *ctx)
-{
-	struct java_abandoned *a = ctx;
-
-	if (a->t->n <= a->n)
-		return 1;
-	a->t->n--;
-	struct java_call *c = &a->t->calls[a->t->n & JAVA_CALLS_MASK];
-	if (!c->wanted)
-		return 0;
-	a->m->cookie = c->method;
-	a->m->start = c->start;
-	a->m->depth = a->t->n;
-	tell(NULL, 0, &a->t->gap, a->m, UNWIND);
-	return 0;
-}
-
-/* java_cut leaves the first n calls of t. */
-static __always_inline void java_cut(struct java_thread *t, struct moment *m, __u32 n)
-{
-	if ((options & SEQUENCE) && t->n > n) {
-		struct java_abandoned a = {.t = t, .m = m, .n = n};
-		bpf_loop(JAVA_CALLS, step_abandoned, &a, 0);
-	}
-	t->n = n;
-}
-
 static __always_inline void java_leave(struct pt_regs *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -310,6 +358,10 @@ static __always_inline void java_leave(struct pt_regs *ctx)
 	if (!t || !t->n || !targeted(cookie, task))
 		return;
 	read_key(&key, ctx, cookie);
+	if (mounts(&key)) {
+		java_carries(task);
+		return;
+	}
 	__u32 *known = bpf_map_lookup_elem(&methods, &key);
 	if (!known)
 		return;

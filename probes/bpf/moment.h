@@ -122,6 +122,7 @@ struct counters {
 	__u64 too_large;    /* calls with a number that has no room */
 	__u64 unkept;       /* calls whose texts were not kept until the return */
 	__u64 undefined;    /* calls of methods that have no number */
+	__u64 carried;      /* calls of virtual threads, whose returns are another's */
 };
 
 enum {

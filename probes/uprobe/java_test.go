@@ -203,13 +203,59 @@ static char class[200], method[200], signature[] = "()V";
 #define OPERANDS "nor"(1L), "nor"(class), "nor"(classes), "nor"(method), "nor"(names), "nor"(signature), "nor"(3L)
 NOINLINE void enter(long classes, long names) { MARK("method__entry", "0", TEXTS, OPERANDS); sink++; }
 NOINLINE void leave(long classes, long names) { MARK("method__return", "0", TEXTS, OPERANDS); sink++; }
-void play(const char *c, const char *m) {
+void name(const char *c, const char *m) {
 	strcpy(class, c);
 	strcpy(method, m);
+}
+void entering(const char *c, const char *m) {
+	name(c, m);
 	enter(strlen(c), strlen(m));
+}
+void leaving(const char *c, const char *m) {
+	name(c, m);
 	leave(strlen(c), strlen(m));
 }
+void play(const char *c, const char *m) {
+	entering(c, m);
+	leaving(c, m);
+}
 `
+
+// A virtual thread goes on on another thread than the one on which it entered a
+// method: of threads that carry such ones no call is told as another's, and those that
+// would need returns are lost by that name.
+func TestJavaVirtualThreads(t *testing.T) {
+	testenv.NeedUprobes(t)
+	library := copyAs(t, testenv.CompileCText(t, machine, "-O1", "-shared", "-fPIC"), java.Library)
+	program := testenv.CompileCText(t, prelude+`
+void entering(const char *c, const char *m);
+void leaving(const char *c, const char *m);
+#define RUN "jdk/internal/vm/Continuation", "run"
+int main(void) {
+	ready();
+	for (int i = 0; i < 3; i++) { entering("app/V", "nap"); leaving("app/V", "nap"); }
+	for (int i = 0; i < 5; i++) {
+		entering(RUN); entering("app/V", "nap"); leaving(RUN);
+		entering(RUN); entering("app/V", "nap"); leaving("app/V", "nap"); leaving(RUN);
+		entering(RUN); leaving("app/V", "nap"); leaving(RUN);
+	}
+}
+`, "-O1", "-Wl,--no-as-needed", "-Wl,-rpath,"+filepath.Dir(library), library)
+	for _, c := range []struct {
+		stream     string
+		rows, lost int
+	}{{FunctionStart, 13, 0}, {FunctionDuration, 3, 10}, {FunctionCall, 6, 10}} {
+		p := provider(t, Options{})
+		r := run(t, program, java.Switch)
+		_, got := start(t, p, acquisition(c.stream, r.target(), named("app.V.nap"), "timestamp"))
+		r.finish(success)
+		got.wait(t)
+		if lost := got.lost["virtual threads of Java"]; len(got.rows) != c.rows || lost < uint64(c.lost) || c.lost == 0 && lost > 0 {
+			t.Errorf("%s: %d rows and %d lost, want %d and at least %d", c.stream, len(got.rows), lost, c.rows, c.lost)
+		}
+	}
+}
+
 
 // Texts that lie where those of another method did are another method's, whether
 // that one was selected or not.

@@ -581,6 +581,7 @@ func (in *installation) counters(per *[]bpf.FunctionCounters) (sum bpf.FunctionC
 		sum.TooLarge += c.TooLarge
 		sum.Unkept += c.Unkept
 		sum.Undefined += c.Undefined
+		sum.Carried += c.Carried
 	}
 	return sum, nil
 }

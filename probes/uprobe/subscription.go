@@ -349,6 +349,7 @@ func (s *subscription) account() {
 		{s.sink.Lost, "no room for calls in progress", told.Overflown, c.Overflown},
 		{s.sink.Lost, "goroutine that could not be read", told.Missed, c.Missed},
 		{s.sink.Lost, "too many methods of Java", told.Undefined, c.Undefined},
+		{s.sink.Lost, "virtual threads of Java", told.Carried, c.Carried},
 		{s.sink.Count, "no room for more groups in the kernel", told.Ungrouped, c.Ungrouped},
 		{s.sink.Count, "foreign stack", told.Foreign, c.Foreign},
 		{s.sink.Count, "stack not known", told.Unchecked, c.Unchecked},
