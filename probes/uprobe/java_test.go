@@ -256,7 +256,6 @@ int main(void) {
 	}
 }
 
-
 // Texts that lie where those of another method did are another method's, whether
 // that one was selected or not.
 func TestJavaTextsInTheSamePlace(t *testing.T) {
