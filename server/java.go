@@ -35,7 +35,7 @@ func (s *session) javaMethods() (methods []java.Method, remark string, err error
 	if i < 0 {
 		return nil, "", nil
 	}
-	if !java.TellsMethods(pid) {
+	if !java.TellsMethods(pid, mappings[i]) {
 		return nil, java.Hint, nil
 	}
 	methods, err = java.Loaded(pid, mappings[i])

@@ -39,12 +39,9 @@ var javaColumns = map[column]bool{
 // telling.
 func machines(running []process.Process, telling bool) (out []place) {
 	for _, p := range running {
-		if telling && !java.TellsMethods(p.PID) {
-			continue
-		}
 		mappings, _ := process.Modules(p.PID)
 		for _, m := range mappings {
-			if filepath.Base(m.Path) == java.Library {
+			if filepath.Base(m.Path) == java.Library && (!telling || java.TellsMethods(p.PID, m)) {
 				out = append(out, place{p, m})
 			}
 		}

@@ -138,7 +138,7 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, values [
 		err = r.resolve(set, cache)
 	}
 	if err != nil {
-		if none, ok := err.(*noFunction); ok && len(machines(running, false)) > 0 && sel.inModule == nil {
+		if none, ok := err.(*noFunction); ok && len(machines(running, false)) > 0 && sel.inModule == nil && !sel.marked {
 			none.why = none.why.WithHint(java.Hint)
 		}
 		set.close()
@@ -445,6 +445,9 @@ func (r *resolver) noMatch(opened []*symbols.Module) *plan.Error {
 		}
 		if near := r.nearestOf(opened, c.V.S); len(near) > 0 {
 			return e.WithHint("did you mean %s?", strings.Join(near, ", "))
+		}
+		if strings.HasPrefix(c.V.S, markedPrefix) {
+			return e.WithHint("SHOW FUNCTIONS LIKE 'usdt:%%' lists the places that are marked")
 		}
 		for _, m := range opened {
 			switch id, stray, stripped := m.Stripped(); {

@@ -149,6 +149,8 @@ func TestMarkedPlacesRefused(t *testing.T) {
 			t.Errorf("the hint does not name the nearest: %+v", e)
 		}
 	}
+	_, err := p.Prepare(context.Background(), acquisition(FunctionStart, r.target(), named("usdt:nope:x"), "timestamp"))
+	refused(t, err, "no function named usdt:nope:x", "SHOW FUNCTIONS LIKE 'usdt:%'")
 	// Who asks for all functions asks for calls.
 	src, err := p.Prepare(context.Background(), acquisition(FunctionStart, r.target(), nil, "function_name"))
 	if err != nil {

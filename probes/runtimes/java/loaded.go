@@ -56,11 +56,14 @@ var errNotDescribed = errors.New("the machine does not describe its structures")
 // has loaded.
 func Loaded(pid int, library process.Mapping) ([]Method, error) {
 	m := &memory{pid: pid, pages: map[uint64][]byte{}, symbols: map[uint64]string{}}
-	described, err := m.describe(library)
+	s, err := m.describe(library)
 	if err != nil {
 		return nil, err
 	}
-	return described.methods()
+	if err := s.needs(fields, "ConstantPool"); err != nil {
+		return nil, err
+	}
+	return s.methods()
 }
 
 // memory reads a process' memory by pages. What cannot be read is zeros.
@@ -128,14 +131,27 @@ func (m *memory) text(addr uint64) string {
 }
 
 // structures are the places of a machine's structures: offsets of fields, addresses of
-// static ones, and the size of its constant pools' heads.
+// static ones, and sizes.
 type structures struct {
 	*memory
-	at   map[string]uint64 // by Type::field
-	pool uint64
+	at    map[string]uint64 // by Type::field
+	sizes map[string]uint64 // by type
 }
 
-// fields are those that are needed.
+// needs is an error if the machine says nothing of a field or type.
+func (s *structures) needs(fields []string, sized string) error {
+	for _, f := range fields {
+		if _, ok := s.at[f]; !ok {
+			return fmt.Errorf("%w: not %s", errNotDescribed, f)
+		}
+	}
+	if s.sizes[sized] == 0 {
+		return fmt.Errorf("%w: not %s", errNotDescribed, sized)
+	}
+	return nil
+}
+
+// fields are those that lead to methods.
 var fields = []string{
 	"ClassLoaderDataGraph::_head", "ClassLoaderData::_next", "ClassLoaderData::_klasses",
 	"Klass::_next_link", "Klass::_name", "Klass::_layout_helper", "InstanceKlass::_methods",
@@ -157,7 +173,7 @@ func (m *memory) describe(library process.Mapping) (*structures, error) {
 		}
 		return 0
 	}
-	s := &structures{memory: m, at: map[string]uint64{}}
+	s := &structures{memory: m, at: map[string]uint64{}, sizes: map[string]uint64{}}
 	entry, stride := variable("gHotSpotVMStructs"), variable("gHotSpotVMStructEntryArrayStride")
 	if entry == 0 || stride == 0 {
 		return nil, errNotDescribed
@@ -178,11 +194,6 @@ func (m *memory) describe(library process.Mapping) (*structures, error) {
 		s.at[m.text(name)+"::"+field] = m.word(where)
 		entry += stride
 	}
-	for _, f := range fields {
-		if _, ok := s.at[f]; !ok {
-			return nil, fmt.Errorf("%w: not %s", errNotDescribed, f)
-		}
-	}
 	entry, stride = variable("gHotSpotVMTypes"), variable("gHotSpotVMTypeEntryArrayStride")
 	typeName, size := variable("gHotSpotVMTypeEntryTypeNameOffset"), variable("gHotSpotVMTypeEntrySizeOffset")
 	for i := 0; entry != 0 && stride != 0 && i < maxStructs; i++ {
@@ -190,13 +201,10 @@ func (m *memory) describe(library process.Mapping) (*structures, error) {
 		if name == 0 {
 			break
 		}
-		if m.text(name) == "ConstantPool" {
-			s.pool = m.word(entry + size)
-			return s, nil
-		}
+		s.sizes[m.text(name)] = m.word(entry + size)
 		entry += stride
 	}
-	return nil, fmt.Errorf("%w: not ConstantPool", errNotDescribed)
+	return s, nil
 }
 
 // exports are the addresses in a process of what its machine's library exports for
@@ -269,7 +277,7 @@ func (s *structures) add(out []Method, class uint64) []Method {
 		}
 		method := s.word(list + at("Array<Method*>::_data") + 8*uint64(i))
 		fixed := s.word(method + at("Method::_constMethod"))
-		pool := s.word(fixed+at("ConstMethod::_constants")) + s.pool
+		pool := s.word(fixed+at("ConstMethod::_constants")) + s.sizes["ConstantPool"]
 		own := s.symbol(s.word(pool + 8*uint64(s.quarter(fixed+at("ConstMethod::_name_index")))))
 		descriptor := s.symbol(s.word(pool + 8*uint64(s.quarter(fixed+at("ConstMethod::_signature_index")))))
 		if !strings.HasPrefix(descriptor, "(") || own == "" {

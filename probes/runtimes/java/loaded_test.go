@@ -2,6 +2,7 @@ package java
 
 import (
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -65,5 +66,24 @@ func TestLoaded(t *testing.T) {
 	other := (at + 1) % len(mappings)
 	if _, err := Loaded(cmd.Process.Pid, mappings[other]); !errors.Is(err, errNotDescribed) {
 		t.Errorf("%s: error %v", mappings[other].Path, err)
+	}
+}
+
+// Whether methods are told is as the machine has it, be it by a file of arguments.
+func TestTellsMethods(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "arguments")
+	if err := os.WriteFile(file, []byte(Switch+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for option, want := range map[string]bool{"-Dx=1": false, Switch: true, newSwitch: true, "@" + file: true} {
+		cmd := start(t, option)
+		mappings, err := process.Modules(cmd.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := slices.IndexFunc(mappings, func(m process.Mapping) bool { return filepath.Base(m.Path) == Library })
+		if got := TellsMethods(cmd.Process.Pid, mappings[at]); got != want {
+			t.Errorf("%s: %v", option, got)
+		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"endoscope/probes/process"
 )
 
 // Switch has a machine pass all of HotSpot's probes, newSwitch those at each call of a
@@ -16,9 +18,37 @@ const (
 // Hint is how methods become visible.
 const Hint = "methods of Java can be observed where the machine is started with " + Switch + " (JDK 19 and newer: " + newSwitch + ")"
 
-// TellsMethods reports whether a machine was told to pass the probes of calls, as
-// far as its command and its environment say (JAVA_TOOL_OPTIONS and the like).
-func TellsMethods(pid int) bool {
+// flagFields are those that lead to the settings of a machine (JVMFlag).
+var flagFields = []string{"JVMFlag::flags", "JVMFlag::numFlags", "JVMFlag::_name", "JVMFlag::_addr"}
+
+const maxFlags = 1 << 13
+
+// TellsMethods reports whether a process' machine, mapped at library, passes the probes
+// of calls: as it has it itself, or where it has not read its settings yet, or does not
+// say where they are, by its command and environment.
+func TellsMethods(pid int, library process.Mapping) bool {
+	m := &memory{pid: pid, pages: map[uint64][]byte{}}
+	if s, err := m.describe(library); err == nil && s.needs(flagFields, "JVMFlag") == nil && s.flag("DTraceMethodProbes") {
+		return true
+	}
+	return isToldTo(pid)
+}
+
+// flag is the value of a setting that is true or false.
+func (s *structures) flag(name string) bool {
+	flag := s.word(s.at["JVMFlag::flags"])
+	for range min(s.word(s.at["JVMFlag::numFlags"]), maxFlags) {
+		if at := s.word(flag + s.at["JVMFlag::_name"]); at != 0 && s.text(at) == name {
+			return s.half(s.word(flag+s.at["JVMFlag::_addr"]))&0xff == 1
+		}
+		flag += s.sizes["JVMFlag"]
+	}
+	return false
+}
+
+// isToldTo is what a machine's command and its environment (JAVA_TOOL_OPTIONS and the
+// like) say.
+func isToldTo(pid int) bool {
 	for _, file := range []string{"cmdline", "environ"} {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
 		if err != nil {
