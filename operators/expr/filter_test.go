@@ -31,6 +31,12 @@ func TestFilter(t *testing.T) {
 	}{
 		{big, []uint16{1, 2, 4, 5}},
 		{call("not", big), []uint16{0}},
+		{call("<", a, call("-", num(10), a)), []uint16{0}},
+		{call(">=", a, call("-", num(10), a)), []uint16{1, 2, 4, 5}},
+		{call("=", a, call("-", num(18), a)), []uint16{1, 2, 4}},
+		{call("<>", a, call("-", num(18), a)), []uint16{0, 5}},
+		{call(">", a, call("-", num(18), a)), nil},
+		{call("<=", a, call("-", num(18), a)), []uint16{0, 1, 2, 4, 5}},
 		{isX, []uint16{0, 1, 3, 5}},
 		{call("not", isX), []uint16{2}},
 		{call("and", big, isX), []uint16{1, 5}},
