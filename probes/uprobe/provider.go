@@ -174,7 +174,7 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []column, links linkKind, fi
 	if err != nil {
 		return nil, err
 	}
-	r.notices = append(r.notices, unreadResults(vs, r.wants)...)
+	r.notices = append(r.notices, unreadValues(vs, r.wants)...)
 	f := p.compileFilter(spec, values, r.wants)
 	// It may test texts, which have to be read then.
 	var aggregated *aggregation

@@ -2,6 +2,7 @@ package uprobe
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"endoscope/operators/batch"
@@ -99,19 +100,29 @@ func (v *readValue) conform(wants []want, column int) {
 	}
 }
 
-// unreadResults says of which functions the results cannot be read, and why.
-func unreadResults(vs []*readValue, wants []want) []string {
+// unreadValues says what cannot be read of some of the functions that have it, and why.
+func unreadValues(vs []*readValue, wants []want) (notices []string) {
 	for i, v := range vs {
-		if v == nil || !v.whole {
+		if v == nil || v.path == nil {
 			continue
 		}
+		var first error
+		more := -1
 		for _, w := range wants {
-			if x := w.values[i]; x.err != nil && !x.void {
-				return []string{x.err.Error() + ": it is NULL"}
+			if x := w.values[i]; x.err != nil && !x.none {
+				if more++; first == nil {
+					first = x.err
+				}
 			}
 		}
+		switch {
+		case more == 0:
+			notices = append(notices, first.Error()+": it is NULL")
+		case more > 0:
+			notices = append(notices, fmt.Sprintf("%v: it is NULL there, and of %d others", first, more))
+		}
 	}
-	return nil
+	return notices
 }
 
 // readsResults reports whether a query reads more of what functions return than the

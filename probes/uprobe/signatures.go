@@ -17,7 +17,7 @@ import (
 type functionValue struct {
 	signature.Value
 	err  error
-	void bool // the function returns nothing
+	none bool // the function has no such argument, or returns nothing
 }
 
 // valuesOfFunction says how a query's values are read of one function, which is probed at
@@ -85,7 +85,9 @@ func (s signatures) values(vs []*readValue, sym *symbols.Module, c choice, at si
 		read := f.Argument
 		if v.result {
 			read = f.Return
-			out[i].void = f.Result == nil
+			out[i].none = f.Result == nil
+		} else {
+			out[i].none = !slices.ContainsFunc(f.Params, func(p signature.Param) bool { return p.Name == v.path[0] })
 		}
 		out[i].Value, out[i].err = v.readAs(read, where)
 		switch {
