@@ -9,6 +9,53 @@ import (
 	"endoscope/planner/plan"
 )
 
+// EnumName is how a number of an enum is shown: its name, or those of the flags that it is
+// made of (A|B), where all that have names are of one bit, or none; else as a number.
+func EnumName(names map[int64]string, n int64) string {
+	if name, ok := names[n]; ok {
+		return name
+	}
+	if n > 0 && areFlags(names) {
+		var set []string
+		left := n
+		for flag := int64(1); flag > 0 && flag <= left; flag <<= 1 {
+			if name, ok := names[flag]; ok && n&flag != 0 {
+				set = append(set, name)
+				left &^= flag
+			}
+		}
+		if left == 0 {
+			return strings.Join(set, "|")
+		}
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// areFlags reports whether the numbers of an enum have one bit each, or none.
+func areFlags(names map[int64]string) bool {
+	for n := range names {
+		if n < 0 || n&(n-1) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// EnumNumber is a number that is shown as s.
+func EnumNumber(names map[int64]string, s string) (n int64, ok bool) {
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return n, EnumName(names, n) == s
+	}
+	for part := range strings.SplitSeq(s, "|") {
+		for flag, name := range names {
+			if name == part {
+				n |= flag
+			}
+		}
+	}
+	return n, EnumName(names, n) == s
+}
+
 // named are the numbers of an Enum that are shown as s.
 func (c Column) named(s string) []int64 {
 	var out []int64
@@ -17,7 +64,7 @@ func (c Column) named(s string) []int64 {
 			out = append(out, n)
 		}
 	}
-	if n, err := strconv.ParseInt(s, 10, 64); err == nil && strconv.FormatInt(n, 10) == s && c.Names[n] == "" {
+	if n, ok := EnumNumber(c.Names, s); ok && c.Names[n] == "" {
 		out = append(out, n)
 	}
 	return out
@@ -26,7 +73,7 @@ func (c Column) named(s string) []int64 {
 // beginning are the numbers of an Enum whose names begin with s; ok is false if a number
 // without a name could, too.
 func (c Column) beginning(s string) (out []int64, ok bool) {
-	if s == "" || strings.ContainsAny(s[:1], "-0123456789") {
+	if s == "" || strings.ContainsAny(s[:1], "-0123456789") || areFlags(c.Names) {
 		return nil, false
 	}
 	for _, n := range slices.Sorted(maps.Keys(c.Names)) {

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
-	"strconv"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -250,11 +249,7 @@ func moments(t *rapid.T, f *functions) moment {
 		case Enum:
 			v := draw(t, numbers, c.name)
 			putNumber(m.memory[c.at.Offset:], v)
-			name, ok := c.at.Names[v]
-			if !ok {
-				name = strconv.FormatInt(v, 10)
-			}
-			m.row[i] = batch.Str(name)
+			m.row[i] = batch.Str(EnumName(c.at.Names, v))
 			if rapid.IntRange(0, 9).Draw(t, "null") == 0 {
 				putNumber(m.memory[absentAt:], 1<<(c.at.Null-1))
 				m.row[i] = batch.NullOf(c.typ)

@@ -174,6 +174,11 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []column, links linkKind, fi
 	if err != nil {
 		return nil, err
 	}
+	if spec.Filter != nil {
+		if err := checkEnumerators(spec.Filter, vs); err != nil {
+			return nil, placedAt(err, spec)
+		}
+	}
 	r.notices = append(r.notices, unreadValues(vs, r.wants)...)
 	f := p.compileFilter(spec, values, r.wants)
 	// It may test texts, which have to be read then.

@@ -539,11 +539,7 @@ func (s *subscription) addValue(c *batch.Column, row int, v *readValue, e *event
 		}
 		c.Float = append(c.Float, x)
 	case batch.Varchar:
-		name, ok := v.enums[e.function][int64(n)]
-		if !ok {
-			name = strconv.FormatInt(int64(n), 10)
-		}
-		c.Code = append(c.Code, c.Dict.Code(name))
+		c.Code = append(c.Code, c.Dict.Code(codegen.EnumName(v.enums[e.function], int64(n))))
 	default:
 		c.Int = append(c.Int, int64(n))
 	}

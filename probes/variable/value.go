@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"endoscope/probes/bpf"
+	"endoscope/probes/codegen"
 )
 
 // kind is what a variable's bytes mean.
@@ -221,8 +222,8 @@ func (f form) read(b []byte, far func(addr uint64, n int) []byte) (v value) {
 		v.real = float64(u)
 	}
 	v.isNumber, v.isReal = true, true
-	if name, ok := f.names[v.number]; ok {
-		v.text = name
+	if f.names != nil {
+		v.text = codegen.EnumName(f.names, v.number)
 	}
 	return v
 }

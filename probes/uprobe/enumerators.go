@@ -1,0 +1,66 @@
+package uprobe
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes/codegen"
+)
+
+// checkEnumerators refuses a condition that compares an enum with what no number of it is
+// shown as: nobody asks for what can never be.
+func checkEnumerators(filter plan.Expr, columns []*readValue) (err error) {
+	check := func(x plan.Expr, consts ...plan.Const) {
+		c, ok := x.(*plan.Col)
+		if !ok || columns[c.Index] == nil {
+			return
+		}
+		v := columns[c.Index]
+		if len(v.enums) == 0 || v.t != batch.Varchar || slices.ContainsFunc(v.enums, func(names map[int64]string) bool { return names == nil }) {
+			return
+		}
+		for _, k := range consts {
+			shown := slices.ContainsFunc(v.enums, func(names map[int64]string) bool {
+				_, ok := codegen.EnumNumber(names, k.V.S)
+				return ok
+			})
+			if err == nil && !shown && !k.V.IsNull && k.V.Type == batch.Varchar && k.Param == nil {
+				err = noEnumerator(v, k)
+			}
+		}
+	}
+	plan.Walk(filter, func(x plan.Expr) {
+		switch x := x.(type) {
+		case *plan.In:
+			check(x.X, x.List...)
+		case *plan.Call:
+			if x.Fn != "=" && x.Fn != "<>" {
+				return
+			}
+			for i, arg := range x.Args {
+				if k, ok := arg.(*plan.Const); ok {
+					check(x.Args[1-i], *k)
+				}
+			}
+		}
+	})
+	return err
+}
+
+// noEnumerator says that an enum has no number that is shown as a constant, and what it has.
+func noEnumerator(v *readValue, k plan.Const) error {
+	var names []string
+	for _, e := range v.enums {
+		names = slices.AppendSeq(names, maps.Values(e))
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	e := plan.Errorf(k.Start, k.Stop, "%s is an enum that has no %s", v.name, k.V.S)
+	if near := plan.Nearest(k.V.S, names, 2); len(near) > 0 {
+		return e.WithHint("did you mean '%s'?", strings.Join(near, "' or '"))
+	}
+	return e.WithHint("it has %s", strings.Join(names[:min(len(names), 12)], ", "))
+}
