@@ -190,6 +190,11 @@ func (c *exprCtx) mistyped(f *plan.Scalar, pos parser.Span, args []plan.Expr) er
 			hint = "'" + k.V.S + "' is a text"
 		}
 	}
+	for i, a := range args {
+		if c, ok := a.(*plan.Col); ok && len(args) == 2 && c.T == batch.Varchar && args[1-i].Type() == batch.Bigint && isValue(c.Name) {
+			hint = c.Name + " is a text: an enum goes by the name of its value, in quotes"
+		}
+	}
 	isName := f.Name[0] >= 'a' && f.Name[0] <= 'z' && f.Name != "and" && f.Name != "or" && f.Name != "not" &&
 		f.Name != "neg" && f.Name != "like" && f.Name != "ilike" && f.Name != "is null"
 	if isName {

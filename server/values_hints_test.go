@@ -30,6 +30,9 @@ func TestHintsOnValues(t *testing.T) {
 		{w.pid(), "SELECT args.this FROM function_start WHERE function_name = 'shop::Order::add' AND args.this.none = 1", "its fields are version, customer, state, total"},
 		{w.pid(), "SELECT args.order FROM function_start WHERE function_name = 'shop::named'", "its fields are .version, .customer, .state, .total"},
 		{w.pid(), "SELECT tid FROM function_start WHERE function_name = 'shop::overloaded(int)'", `DESCRIBE FUNCTION "shop::overloaded" lists`},
+		{w.pid(), "SELECT tid FROM function_start WHERE function_name = 'shop::Order::add' AND args.as = 'Opne'", "did you mean 'Open'?"},
+		{w.pid(), "SELECT tid FROM function_start WHERE function_name = 'shop::Order::add' AND args.as IN ('Open', 'Lost')", "it has Closed, Open"},
+		{w.pid(), "SELECT tid FROM function_start WHERE function_name = 'shop::Order::add' AND args.as = 5", "an enum goes by the name of its value"},
 		{bare.pid(), "SELECT tid FROM function_start WHERE function_name = 'exec_simple_query'", "a debug file for build-id 0123456789abcdef under /usr/lib/debug"},
 	} {
 		s := newSession(t, wire.Options{PID: c.pid})
