@@ -222,8 +222,8 @@ func TestHeapByProgram(t *testing.T) {
 			srcB.Stop()
 			allocated.wait(t)
 			released.wait(t)
-			if len(allocated.lost)+len(released.lost) > 0 {
-				t.Error(allocated.lost, released.lost)
+			if len(allocated.lost)+len(released.lost)+len(released.counts) > 0 {
+				t.Error(allocated.lost, released.lost, released.counts)
 			}
 			rows := byThread(allocated, released)
 			total := 0
