@@ -232,7 +232,7 @@ func (s *splitter) fold(rows [][]batch.Value) ([][]batch.Value, error) {
 	var pieces []*batch.Batch
 	for rest := rows; len(rest) > 0; {
 		n := len(rest)
-		if s.rng.IntN(2) == 0 {
+		if s.rng.IntN(2) == 0 && !s.inOrder() {
 			n = 1 + s.rng.IntN(n)
 		}
 		partial, err := s.folder(s.leaf.Acquire, rest[:n])
@@ -265,7 +265,9 @@ func (s *splitter) fold(rows [][]batch.Value) ([][]batch.Value, error) {
 }
 
 func (s *splitter) give(ctx context.Context, rows [][]batch.Value) (st operators.Status, err error) {
-	s.rng.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
+	if !s.inOrder() {
+		s.rng.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
+	}
 	*s.merged += len(rows)
 	for len(rows) > 0 && st == operators.More && err == nil {
 		b := batch.New(s.leaf.Acquire.Partial.Out.Types())
