@@ -255,15 +255,7 @@ func appendUint32(b []byte, x uint32) []byte {
 func (r *round) alike() {
 	of, _ := r.futures()
 	for _, states := range r.byFuture(of) {
-		for _, q := range states {
-			// Nearly always the first other state will do.
-			for _, p := range states {
-				if p != q && r.tells(p, q) {
-					r.unite(p, q)
-					break
-				}
-			}
-		}
+		r.uniteSets(states, states)
 	}
 }
 
@@ -334,17 +326,35 @@ func (r *round) included() {
 	}
 }
 
-// uniteSets joins a state of small, whose paths are all paths of large, to one
-// of large.
+// uniteSets joins the states of small, whose paths are all paths of large, to those
+// of large, but for pairs of which the second modification ignores every path.
 func (r *round) uniteSets(small, large []int32) {
+	// Nearly always the first other state will do, and makes one of them all.
 	for _, p := range small {
 		for _, q := range large {
-			if r.tells(p, q) {
+			if p != q && r.tells(p, q) {
 				r.unite(p, q)
 				break
 			}
 		}
 	}
+	if r.areOne(small, large) {
+		return
+	}
+	for _, p := range small {
+		for _, q := range large {
+			if r.root(p) != r.root(q) && r.tells(p, q) {
+				r.unite(p, q)
+			}
+		}
+	}
+}
+
+// areOne reports whether all states of two sets are to be merged.
+func (r *round) areOne(small, large []int32) bool {
+	first := r.root(small[0])
+	other := func(q int32) bool { return r.root(q) != first }
+	return !slices.ContainsFunc(small, other) && !slices.ContainsFunc(large, other)
 }
 
 // inclusion tells which trees are parts of which.
