@@ -7,6 +7,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/parser"
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 )
 
@@ -144,8 +145,6 @@ func (c *exprCtx) columnRef(e *parser.ColumnRef) (plan.Expr, error) {
 		return nil, c.r.hintf(e.Pos(), "it is of function_end and function_duration; select it in a sub-query to name it outside", "nothing is returned here (%s)", full)
 	case n == 0 && (parts[0] == "args" || len(parts) > 2 && parts[1] == "args"):
 		return nil, c.r.hintf(e.Pos(), "they are of function_start and function_duration; select them in a sub-query to name them outside", "there are no arguments here (%s)", full)
-	case n == 0 && (name == "stack" || name == "caller" || name == "self_time"):
-		return nil, c.r.errorf(e.Pos(), "the column %s is not supported yet", name)
 	case n == 0:
 		return nil, c.unknownColumn(e, qualifier, name)
 	}
@@ -156,6 +155,10 @@ func (c *exprCtx) columnRef(e *parser.ColumnRef) (plan.Expr, error) {
 	}
 	return x, nil
 }
+
+// mostHaving is of how many streams a column is said to be: common ones are of nearly
+// all.
+const mostHaving = 8
 
 func (c *exprCtx) unknownColumn(e *parser.ColumnRef, qualifier, name string) error {
 	var names []string
@@ -174,6 +177,9 @@ func (c *exprCtx) unknownColumn(e *parser.ColumnRef, qualifier, name string) err
 	hint := nearestHint(name, names)
 	if e.Parts[0].Quoted && hint == "" {
 		hint = "double quotes are for names; a text stands in single quotes: '" + name + "'"
+	}
+	if having := catalog.Having(name); hint == "" && len(having) > 0 && len(having) <= mostHaving {
+		hint = "it is of " + strings.Join(having, ", ")
 	}
 	if hint == "" {
 		hint = "the columns are " + strings.Join(names, ", ")
@@ -322,8 +328,9 @@ func (c *exprCtx) in_(e *parser.In) (plan.Expr, error) {
 func (c *exprCtx) constant(e parser.Expr, where string) (*plan.Const, error) {
 	x, err := (&exprCtx{r: c.r, in: &scope{node: &plan.Values{}}, clause: where}).resolve(e)
 	if err != nil {
-		if _, isRef := e.(*parser.ColumnRef); isRef {
-			return nil, c.r.errorf(e.Pos(), "%s needs constants", where)
+		if ref, isRef := e.(*parser.ColumnRef); isRef {
+			last := ref.Parts[len(ref.Parts)-1].Name
+			return nil, c.r.hintf(e.Pos(), "a text stands in single quotes: '"+last+"'", "%s needs constants", where)
 		}
 		return nil, err
 	}

@@ -461,3 +461,13 @@ func Find(name string) *Stream {
 	}
 	return nil
 }
+
+// Having lists the streams that have a column of that name.
+func Having(column string) (names []string) {
+	for _, s := range Streams {
+		if _, ok := s.Column(column); ok {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
