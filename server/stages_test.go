@@ -298,8 +298,8 @@ var stagesCases = []stagesCase{
 		of: func(cs []known) []any { return []any{true, true, len(cs)} }},
 
 	// Windows that cover the run, results in between, what stands above.
-	{query: "SELECT function_name, COUNT(*) FROM TUMBLE(function_start, 20000d) WHERE $F GROUP BY function_name", by: byFunction, of: number0},
-	{query: "SELECT window_end - window_start = 40000d, MAX(retval), COUNT(*) FROM HOP(function_end, 20000d, 40000d) WHERE $F GROUP BY window_start, window_end",
+	{query: "SELECT function_name, COUNT(*) FROM TUMBLE(function_start, 3650d) WHERE $F GROUP BY function_name", by: byFunction, of: number0},
+	{query: "SELECT window_end - window_start = 3650d, MAX(retval), COUNT(*) FROM HOP(function_end, 1825d, 3650d) WHERE $F GROUP BY window_start, window_end",
 		rows: func(cs []known) [][]any { return [][]any{{true, 1009, len(cs)}, {true, 1009, len(cs)}} }},
 	{query: "SELECT function_name, COUNT(*), SUM(arg0) FROM function_start WHERE $F GROUP BY function_name EMIT EVERY 20ms", by: byFunction,
 		of: func(cs []known) []any { return []any{len(cs), sumOf(cs, arg0)} }},

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "endoscope/operators/optest/seeds" // the same cases in every run
 )
 
 // spent is what a rental costs over closed times, each given by what its traps

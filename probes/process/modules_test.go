@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"endoscope/probes/testenv"
 
@@ -93,18 +94,23 @@ func TestModulesOfNoProcess(t *testing.T) {
 	}
 }
 
-// main returns the mapping of a program's executable.
+// mainMapping returns the mapping of a program's executable. A program that has just
+// been started closes what it does not inherit, for which start waits, before
+// anything is mapped.
 func mainMapping(t *testing.T, pid int, program string) Mapping {
 	t.Helper()
-	ms, err := Modules(pid)
-	if err != nil {
-		t.Fatal(err)
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
+		ms, err := Modules(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i := slices.IndexFunc(ms, func(m Mapping) bool { return m.Path == program }); i >= 0 {
+			return ms[i]
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s is not among the modules %+v", program, ms)
+		}
 	}
-	i := slices.IndexFunc(ms, func(m Mapping) bool { return m.Path == program })
-	if i < 0 {
-		t.Fatalf("%s is not among the modules %+v", program, ms)
-	}
-	return ms[i]
 }
 
 func TestOpenModuleThatLostItsName(t *testing.T) {
