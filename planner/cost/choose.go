@@ -20,6 +20,9 @@ type Chooser struct {
 	better  int     // the candidate that has been better than current
 	times   int     // evaluations in a row
 	spent   float64 // ns that the current candidate has cost since everything was acquired
+	from    int     // the candidate before everything was acquired
+	alarmed bool    // that was because of a doubt
+	heed    float64 // the share of spent that a doubt is worth now; 0: doubtShare
 }
 
 const (
@@ -30,7 +33,8 @@ const (
 	// trifle is a difference in ns per second that is worth no switch: 10 ppm of a CPU.
 	trifle = 10_000
 	// What it may cost to look again, as a share of what was spent since: because
-	// it was long ago, and because the load has changed.
+	// it was long ago, and because the load has changed. Each time that it had not
+	// halves the latter until it has.
 	dueShare, doubtShare = 0.01, 0.25
 )
 
@@ -46,7 +50,8 @@ func (c *Chooser) Next(cs []Candidate, d time.Duration) int {
 		c.spent = 0
 	} else {
 		c.spent += now.Cost * d.Seconds()
-		if c.looks(cs, max(0, cs[0].Cost-now.Cost)*d.Seconds()) {
+		if due, doubted := c.looks(cs, max(0, cs[0].Cost-now.Cost)*d.Seconds()); due || doubted {
+			c.from, c.alarmed = c.current, !due
 			c.become(0)
 			return 0
 		}
@@ -70,14 +75,29 @@ func (c *Chooser) Next(cs []Candidate, d time.Duration) int {
 	return c.current
 }
 
-// looks reports whether to acquire everything once more, which costs so much more.
-func (c *Chooser) looks(cs []Candidate, more float64) bool {
-	for _, x := range cs {
-		if !x.Known && more <= dueShare*c.spent || x.Doubted && more <= doubtShare*c.spent {
-			return true
-		}
+// looks reports whether to acquire everything once more, which costs so much more,
+// and why.
+func (c *Chooser) looks(cs []Candidate, more float64) (due, doubted bool) {
+	heed := c.heed
+	if heed == 0 {
+		heed = doubtShare
 	}
-	return false
+	for _, x := range cs {
+		due = due || !x.Known && more <= dueShare*c.spent
+		doubted = doubted || x.Doubted && more <= heed*c.spent
+	}
+	return due, doubted
 }
 
-func (c *Chooser) become(i int) { c.current, c.better, c.times = i, i, 0 }
+func (c *Chooser) become(i int) {
+	c.current, c.better, c.times = i, i, 0
+	switch {
+	case i == 0:
+		return
+	case i != c.from:
+		c.heed = doubtShare
+	case c.alarmed:
+		c.heed = max(dueShare, c.heed/2)
+	}
+	c.from, c.alarmed = i, false
+}

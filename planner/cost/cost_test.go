@@ -292,3 +292,45 @@ func TestLooksAgain(t *testing.T) {
 	step(0, changed)
 	step(2, known(10, 4, 3))
 }
+
+// TestFalseAlarms: doubts that turn out to be none are heeded less and less, until
+// one is true.
+func TestFalseAlarms(t *testing.T) {
+	var c Chooser
+	before := known(10, 4, 9)
+	doubted := known(10, 4, 9)
+	doubted[2].Doubted = true
+	c.Next(before, time.Second)
+	looks := func(d time.Duration) (n int) {
+		for range d / time.Second {
+			if c.Next(doubted, time.Second) == 0 {
+				n++
+				if c.Next(before, time.Second) != 1 {
+					t.Fatal("the best plan is another")
+				}
+			}
+		}
+		return n
+	}
+	if n := looks(time.Minute); n > 4 {
+		t.Errorf("%d looks in the first minute", n) // after 6, 12, 24 s
+	}
+	looks(10 * time.Minute)
+	if n := looks(5 * time.Minute); n > 2 { // 6 of 4 are a hundredth of 150 s
+		t.Errorf("%d looks in 5 minutes, after many that showed nothing", n)
+	}
+	for c.Next(doubted, time.Second) != 0 {
+	}
+	if c.Next(known(10, 4, 3), time.Second) != 2 {
+		t.Fatal("what was true this time was not heeded")
+	}
+	then := known(10, 4, 3)
+	then[1].Doubted = true
+	n := 1
+	for c.Next(then, time.Second) != 0 {
+		n++
+	}
+	if n > 10 { // 7 of 3 are a quarter of 9.3 s
+		t.Errorf("after a true one it takes %d s to look", n)
+	}
+}
