@@ -71,7 +71,7 @@ const precision = 0.015
 // in one query, whose gates are all there: a plan is which of them are held open.
 // What the optimiser learns while it does not choose, it forgets.
 //
-//	go test -run '^$' -bench Strategies -benchtime 1x -timeout 120m ./server -svg testdata/strategies.svg -turns testdata/strategies.json
+//	go test -run '^$' -bench Strategies/figure5 -benchtime 1x -timeout 120m ./server -svg testdata/strategies.svg -turns testdata/strategies.json
 //	go test -short -run '^$' -bench Strategies/figure6 -benchtime 1x ./server
 //
 // -short takes fewer points, and fewer turns.

@@ -140,9 +140,14 @@ func readme(ts []strategyTable) string {
 		fmt.Fprintf(&b, " %s |", t.Title)
 	}
 	b.WriteString("\n|---|" + strings.Repeat("---|", len(ts)) + "\n")
-	for i, p := range ts[0].Points {
-		fmt.Fprintf(&b, "| %d %% (%d) |", p.Percent, p.Functions)
+	for _, first := range ts[0].Points {
+		fmt.Fprintf(&b, "| %d %% (%d) |", first.Percent, first.Functions)
 		for _, t := range ts {
+			i := slices.IndexFunc(t.Points, func(p strategyPoint) bool { return p.Percent == first.Percent })
+			if i < 0 { // fewer points were taken
+				b.WriteString(" |")
+				continue
+			}
 			p := &t.Points[i]
 			best, _ := p.best()
 			for plan := range strategyPlans {
