@@ -3,10 +3,8 @@ package symbols
 import (
 	"cmp"
 	"encoding/binary"
-	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 )
 
 // callers are the direct calls and jumps to functions of a module.
@@ -60,43 +58,28 @@ func (c *contents) findCalls() (found []call) {
 	if end < base || end-base > maxCalledText {
 		return nil
 	}
-	var parts []span
-	for _, s := range c.image.exec {
-		for at := uint64(0); at < s.end-s.start; at += scanPart {
-			parts = append(parts, span{s.start + at, s.start + min(s.end-s.start, at+scanPart)})
-		}
-	}
 	starts := c.starts()
-	var next atomic.Int64
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(parts)) {
-		all.Go(func() {
-			s := scanner{c: c, starts: starts}
-			var mine []call
-			for n := next.Add(1) - 1; int(n) < len(parts); n = next.Add(1) - 1 {
-				part := parts[n]
-				code, err := c.image.code(part.start, part.end-part.start+scanAhead)
-				if err != nil {
+	c.inParts(func() (scan func(span), done func()) {
+		s := scanner{c: c, starts: starts}
+		var mine []call
+		scan = func(part span) {
+			code, err := c.image.code(part.start, part.end-part.start+scanAhead)
+			if err != nil {
+				return
+			}
+			for pos := 0; pos < int(part.end-part.start) && pos+5 <= len(code); pos++ {
+				if code[pos] != 0xe8 && code[pos] != 0xe9 {
 					continue
 				}
-				for pos := 0; pos < int(part.end-part.start) && pos+5 <= len(code); pos++ {
-					if code[pos] != 0xe8 && code[pos] != 0xe9 {
-						continue
-					}
-					source := part.start + uint64(pos)
-					target := source + 5 + uint64(int64(int32(binary.LittleEndian.Uint32(code[pos+1:]))))
-					if _, entry := s.entry(target); entry {
-						mine = append(mine, call{uint32(target - base), uint32(source - base)})
-					}
+				source := part.start + uint64(pos)
+				target := source + 5 + uint64(int64(int32(binary.LittleEndian.Uint32(code[pos+1:]))))
+				if _, entry := s.entry(target); entry {
+					mine = append(mine, call{uint32(target - base), uint32(source - base)})
 				}
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			found = append(found, mine...)
-		})
-	}
-	all.Wait()
+		}
+		return scan, func() { found = append(found, mine...) }
+	})
 	slices.SortFunc(found, func(a, b call) int {
 		return cmp.Or(cmp.Compare(a.target, b.target), cmp.Compare(a.source, b.source))
 	})

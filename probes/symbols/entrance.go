@@ -192,29 +192,38 @@ func (c *contents) entrancesOfText() (found []entrance) {
 		}
 		kinds[0xc7] = scanAddress
 	}
+	starts := c.starts()
+	c.inParts(func() (scan func(span), done func()) {
+		s := scanner{c: c, kinds: &kinds, starts: starts}
+		return s.scan, func() { found = append(found, s.found...) }
+	})
+	return found
+}
+
+// inParts has the executable segments scanned in parts, on each processor by a worker
+// of its own, which is done, one at a time, when no part is left.
+func (c *contents) inParts(worker func() (scan func(span), done func())) {
 	var parts []span
 	for _, s := range c.image.exec {
 		for at := uint64(0); at < s.end-s.start; at += scanPart {
 			parts = append(parts, span{s.start + at, s.start + min(s.end-s.start, at+scanPart)})
 		}
 	}
-	starts := c.starts()
 	var next atomic.Int64
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(parts)) {
 		all.Go(func() {
-			s := scanner{c: c, kinds: &kinds, starts: starts}
+			scan, done := worker()
 			for n := next.Add(1) - 1; int(n) < len(parts); n = next.Add(1) - 1 {
-				s.scan(parts[n])
+				scan(parts[n])
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			found = append(found, s.found...)
+			done()
 		})
 	}
 	all.Wait()
-	return found
 }
 
 // scanner looks for entrances in parts of the text.
