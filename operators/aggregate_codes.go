@@ -23,8 +23,19 @@ type codeSpace struct {
 	own    bool     // dict is ours
 	tables map[*batch.Dict][]uint32
 	anys   []any // by code, of LIST and ENCODING
+	lists  map[knownList]uint32
 	buf    [batch.MaxRows]uint32
 }
+
+// knownList identifies a LIST by where its elements are: a stream's equal stacks
+// are one value, whose text is then made once.
+type knownList struct {
+	first *batch.Value
+	len   int
+}
+
+// maxLists is how many LISTs a code space knows in this way. They are kept alive.
+const maxLists = 16384
 
 func newCodeSpace() *codeSpace {
 	return &codeSpace{tables: map[*batch.Dict][]uint32{}}
@@ -98,14 +109,34 @@ func (s *codeSpace) translateAny(c *batch.Column, rows []uint16) []uint32 {
 		if c.Nulls.Get(int(r)) {
 			continue
 		}
-		code := s.dict.Code(anyText(c.Any[r]))
-		if int(code) == len(s.anys) {
-			s.anys = append(s.anys, c.Any[r])
-		}
-		s.buf[r] = code
+		s.buf[r] = s.codeOfAny(c.Any[r])
 	}
 	s.values = s.dict.Values()
 	return s.buf[:]
+}
+
+func (s *codeSpace) codeOfAny(v any) uint32 {
+	var id knownList
+	if list, ok := v.([]batch.Value); ok && len(list) > 0 {
+		id = knownList{&list[0], len(list)}
+		if code, known := s.lists[id]; known {
+			return code
+		}
+	}
+	code := s.dict.Code(anyText(v))
+	if int(code) == len(s.anys) {
+		s.anys = append(s.anys, v)
+	}
+	if id.first != nil {
+		if s.lists == nil {
+			s.lists = map[knownList]uint32{}
+		}
+		if len(s.lists) >= maxLists {
+			clear(s.lists)
+		}
+		s.lists[id] = code
+	}
+	return code
 }
 
 // bind gives dst, a column of results, the dictionary of the codes.
@@ -168,4 +199,5 @@ func (s *codeSpace) compact(used []bool) (codes []uint32) {
 func (s *codeSpace) reset() {
 	s.dict, s.values, s.own, s.anys = nil, nil, false, nil
 	clear(s.tables)
+	clear(s.lists)
 }

@@ -3,6 +3,7 @@ package operators
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -305,6 +306,38 @@ func TestAggregateKeys(t *testing.T) {
 			expect(t, got, c.want+"\nflush\nclose")
 		})
 	}
+}
+
+// Streams share the values of equal stacks: a list that came before is known by where it
+// is, one that is equal by its text, and an array of other lists is another.
+func TestAggregateSharedLists(t *testing.T) {
+	root := groupBy(relation("l:list"), "l", "count(*)")
+	rec := &recorder{schema: root.Schema()}
+	g, err := Build(root, rec, &Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Abandon()
+	all := []batch.Value{batch.Str("leaf"), batch.Str("middle"), batch.Str("root")}
+	lists := [][]batch.Value{all, all[:2], slices.Clone(all), all[1:]}
+	ctx := context.Background()
+	leaf := g.Leaves[0]
+	for range 2 {
+		b := batch.New(leaf.Acquire.Out.Types())
+		for range 100 {
+			for _, l := range lists {
+				b.AppendRow(batch.ListOf(l))
+			}
+		}
+		if _, err := leaf.Op.Push(ctx, leaf.Port, b); err != nil {
+			t.Fatal(err)
+		}
+		b.Release()
+	}
+	if err := leaf.Op.Close(ctx, leaf.Port); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, rec.text.String(), "leaf,middle,root 400\nleaf,middle 200\nmiddle,root 200\nflush\nclose")
 }
 
 // What no group is left for is counted, and the groups there are go on.

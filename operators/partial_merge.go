@@ -100,8 +100,12 @@ func appendValue(b []byte, v batch.Value) []byte {
 	}
 	b = binary.LittleEndian.AppendUint64(append(b, 1), uint64(v.I))
 	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v.F))
-	b = binary.LittleEndian.AppendUint64(b, uint64(len(v.S)))
-	return append(b, v.S...)
+	text := v.S
+	if v.A != nil {
+		text = anyText(v.A)
+	}
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(text)))
+	return append(b, text...)
 }
 
 // stateMerges merge a state into another one of the same function

@@ -2,6 +2,7 @@ package operators
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -117,4 +118,40 @@ func BenchmarkMergePartials(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/64_000, "ns/row")
+}
+
+// Lists are keys by their elements.
+func TestMergePartialsByLists(t *testing.T) {
+	n := groupBy(relation("t:timestamp l:list"), "l", "count(*)")
+	p, ok := plan.NewPartial(n.Keys, n.Aggs, 0)
+	if !ok {
+		t.Fatal("no partial by lists")
+	}
+	list := func(names ...string) batch.Value {
+		var vs []batch.Value
+		for _, name := range names {
+			vs = append(vs, batch.Str(name))
+		}
+		return batch.ListOf(vs)
+	}
+	var bs []*batch.Batch
+	for range 2 {
+		b := batch.New(p.Out.Types())
+		b.AppendRow(batch.Time(1), list("a", "b"), batch.Int(2))
+		b.AppendRow(batch.Time(1), list("a;b"), batch.Int(3))
+		b.AppendRow(batch.Time(1), batch.NullOf(batch.List), batch.Int(4))
+		bs = append(bs, b)
+	}
+	counts := map[string]int64{}
+	for _, b := range MergePartials(p, bs) {
+		for i := range b.Len() {
+			counts[cell(b.Cols[1].Value(i))] += b.Cols[2].Value(i).I
+		}
+		if b.Len() != 3 {
+			t.Errorf("%d groups", b.Len())
+		}
+	}
+	if want := map[string]int64{"a,b": 4, "a;b": 6, "null": 8}; !maps.Equal(counts, want) {
+		t.Errorf("%v, want %v", counts, want)
+	}
 }

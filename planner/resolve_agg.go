@@ -87,12 +87,8 @@ func (r *resolver) aggregate(s *selected, q *parser.Query) error {
 		if err != nil {
 			return err
 		}
-		if x.Type().Physical() == batch.PhysAny {
-			hint := ""
-			if x.Type() == batch.List {
-				hint = "folded_stack(stack) is a stack as a text, frame(stack, 0) one frame of it"
-			}
-			return r.hintf(g.Pos(), hint, "cannot group by a %s", x.Type())
+		if x.Type() == batch.Encoding {
+			return r.errorf(g.Pos(), "cannot group by an %s", x.Type())
 		}
 		x = untypedNull(x)
 		if _, have := a.keyCol(x); !have {

@@ -94,3 +94,26 @@ func TestPostgresSlowStatements(t *testing.T) {
 		t.Errorf("-logged +observed\n%s\n%s", diff, text)
 	}
 }
+
+// TestTextsCutOff: what a setting cuts off is counted; a prefix is what was asked for.
+func TestTextsCutOff(t *testing.T) {
+	testenv.NeedUprobes(t)
+	w := startWaiting(t, testenv.CompileC(t, filepath.Join("testdata", "values", "types.c"), "-g", "-O2"))
+	s := newSession(t, wire.Options{PID: w.pid()})
+	ask(t, s, "SET max_string = 8")
+	const query = "SELECT %s FROM function_start WHERE function_name = 'fields'"
+	cut := start(t, s, fmt.Sprintf(query, "args.req.path"))
+	prefix := start(t, s, fmt.Sprintf(query, "str(args.req.path, 6)")+" AND str(args.req.path, 4) = '/ind'")
+	w.goOn()
+	for _, q := range []struct {
+		result wire.Result
+		text   string
+		counts int
+	}{{cut, "/index.h", 1}, {prefix, "/index", 0}} {
+		got := read(t, q.result)
+		complete(t, got)
+		if len(got.rows) != 3 || got.rows[0][0] != q.text || len(got.summary.Counts) != q.counts {
+			t.Errorf("%v, counted %v", got.rows, got.summary.Counts)
+		}
+	}
+}

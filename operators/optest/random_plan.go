@@ -329,7 +329,7 @@ func changes(n plan.Node) bool {
 func (g planGen) regrouped(in plan.Node) plan.Node {
 	s := in.Schema()
 	for i, f := range s.Fields {
-		if slackOf(in, i) == exact && f.Type.Physical() != batch.PhysAny {
+		if slackOf(in, i) == exact && f.Type != batch.Encoding {
 			if g.n(2, "again") == 0 {
 				return &plan.Distinct{Input: g.column(in, i)}
 			}

@@ -37,6 +37,8 @@ type Text struct {
 	Length *Integer
 	Chars  int
 	Max    int // bytes that are taken at most
+	// Prefix: no more were asked for, so that a longer text loses nothing.
+	Prefix bool
 }
 
 // Value is a number or a text, of one function. Both nil: NULL.
@@ -339,6 +341,13 @@ func (w *writer) addTo(r asm.Register, c int64) {
 	}
 }
 
+// cutOff notes that t is longer than what is taken of it.
+func (w *writer) cutOff(t *Text) {
+	if !t.Prefix {
+		w.fail(cutOff)
+	}
+}
+
 // text writes what reads a text behind those that are there, and tests it.
 func (r *Reader) text(w *writer, at Places, column int, t *Text) {
 	slot := r.Columns[column].Slot
@@ -356,7 +365,7 @@ func (r *Reader) text(w *writer, at Places, column int, t *Text) {
 		w.jump(asm.JEq.Imm(asm.R3, 0, ""), null)
 		w.add(asm.LoadMem(asm.R2, asm.RFP, lengthAt, asm.DWord))
 		w.jump(asm.JLE.Imm(asm.R2, int32(t.Max), ""), read)
-		w.fail(cutOff)
+		w.cutOff(t)
 		w.add(asm.Mov.Imm(asm.R2, int32(t.Max)), asm.StoreMem(asm.RFP, lengthAt, asm.R2, asm.DWord))
 		w.place(read)
 		w.add(asm.Mov.Reg(asm.R1, readTexts), asm.Add.Reg(asm.R1, readEnd), asm.FnProbeReadUser.Call())
@@ -377,7 +386,7 @@ func (r *Reader) text(w *writer, at Places, column int, t *Text) {
 		w.jump(asm.JSLE.Imm(asm.R0, 0, ""), bad)
 		w.add(asm.Sub.Imm(asm.R0, 1))
 		w.jump(asm.JLE.Imm(asm.R0, int32(t.Max), ""), whole)
-		w.fail(cutOff)
+		w.cutOff(t)
 		w.add(asm.Mov.Imm(asm.R0, int32(t.Max)))
 		w.place(whole)
 	}

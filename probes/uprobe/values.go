@@ -1,17 +1,12 @@
 package uprobe
 
 import (
-	"encoding/binary"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
-
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/btf"
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
@@ -46,6 +41,7 @@ type readValue struct {
 	result bool // of the return
 	slot   int  // of the args, or of the texts
 	limit  int  // bytes of a text
+	prefix bool // the statement says the limit: what is longer is not lost
 	raw    int  // register of a text that is not named
 	// path is what is named, "args.a.b" without args; nil: raw is meant.
 	path []string
@@ -128,7 +124,7 @@ func parseValue(name string) (*readValue, bool) {
 		if err != nil {
 			return nil, false
 		}
-		v.limit = n
+		v.limit, v.prefix = n, true
 	}
 	if v.parsePath(inner) {
 		return v, true
@@ -208,6 +204,9 @@ func newReadings(spec *plan.Acquire, cols []column, vs []*readValue, wants []wan
 		}
 		for _, w := range wants {
 			x := w.values[i].Value
+			if x.Text != nil {
+				x.Text.Prefix = v.prefix
+			}
 			v.reads, v.enums, v.floats = append(v.reads, x.Value), append(v.enums, x.Names), append(v.floats, x.Float)
 		}
 		v.text = slices.ContainsFunc(v.reads, func(x codegen.Value) bool { return x.Text != nil }) || len(wants) == 0 && v.t == batch.Varchar
@@ -394,153 +393,3 @@ var valuePlaces = func() codegen.Places {
 	p.Numbers = append(p.Numbers, int16(unsafe.Offsetof(m.Retval)))
 	return p
 }()
-
-// reading is what makes programs read a query's values.
-type reading struct {
-	entry, result *codegen.Reader
-	textBytes     int
-}
-
-// specialise makes the programs and maps in spec read the values. returns are how those of
-// the functions are observed.
-func (r *reading) specialise(spec *ebpf.CollectionSpec, options uint32, returns map[returns]bool) error {
-	for _, part := range []struct {
-		function string
-		reader   *codegen.Reader
-	}{{"read_entry", r.entry}, {"read_return", r.result}} {
-		if part.reader == nil {
-			continue
-		}
-		code, err := part.reader.Compile(valuePlaces)
-		if err != nil {
-			return err
-		}
-		for name, p := range spec.Programs {
-			if !testsOf[name].call || !codegen.Calls(p, part.function) {
-				continue
-			}
-			if err := codegen.Install(p, part.function, code); err != nil {
-				return err
-			}
-		}
-	}
-	if err := spec.Variables[bpf.FunctionVarResultArgs].Set(r.resultArgs()); err != nil {
-		return err
-	}
-	if options&useTexts == 0 {
-		return nil
-	}
-	slots := 0
-	if options&keepTexts != 0 && returns[trapped] {
-		slots = max(1, min(maxCalls, maxKept/r.textBytes))
-	}
-	size := uint32(textsAt + (slots+1)*r.textBytes)
-	if size > math.MaxUint16-512 {
-		return fmt.Errorf("texts of %d bytes are more than can be read of a call", r.textBytes)
-	}
-	m := spec.Maps[bpf.FunctionMapScratch]
-	m.ValueSize = size
-	// Storage of tasks wants to know of what type its values are.
-	m.Value = &btf.Array{Index: &btf.Int{Name: "unsigned int", Size: 4}, Type: &btf.Int{Name: "char", Size: 1, Encoding: btf.Char}, Nelems: size}
-	if returns[atExits] && options&keepTexts != 0 {
-		m := spec.Maps[bpf.FunctionMapOpenCalls]
-		m.ValueSize += uint32(r.textBytes)
-		m.Key, m.Value = nil, nil
-	}
-	if err := spec.Variables[bpf.FunctionVarTextBytes].Set(uint32(r.textBytes)); err != nil {
-		return err
-	}
-	return spec.Variables[bpf.FunctionVarTextSlots].Set(uint32(slots))
-}
-
-// resultArgs are the args that are of results, a bit each.
-func (r *reading) resultArgs() (bits uint32) {
-	if r.result == nil {
-		return 0
-	}
-	for _, c := range r.result.Columns {
-		if !c.Text && c.Slot < retvalSlot {
-			bits |= 1 << c.Slot
-		}
-	}
-	return bits
-}
-
-// identity is equal for equal readings only.
-func (r *reading) identity() string {
-	if r == nil {
-		return ""
-	}
-	out := strconv.Itoa(r.textBytes)
-	for _, x := range []*codegen.Reader{r.entry, r.result} {
-		if x != nil {
-			out += x.Identity()
-		}
-	}
-	return out
-}
-
-// maxCalls is how many calls of a thread with return traps there may be (calls.h).
-const maxCalls = 64
-
-// texts are the texts of an event, in place.
-type texts []byte
-
-// of is the text in a slot; false: NULL.
-func (t texts) of(slot int) ([]byte, bool) {
-	if len(t) < textsHeader {
-		return nil, false
-	}
-	at := textsHeader
-	for i := range slot {
-		if n := t.length(i); n != noText {
-			at += n
-		}
-	}
-	n := t.length(slot)
-	if n == noText || at+n > len(t) {
-		return nil, false
-	}
-	return t[at : at+n], true
-}
-
-func (t texts) length(slot int) int { return int(binary.LittleEndian.Uint16(t[2+2*slot:])) }
-
-// addValue adds a value of the event to a column.
-func (s *subscription) addValue(c *batch.Column, row int, v *readValue, e *event) {
-	if v.text {
-		b, known := e.texts.of(v.slot)
-		if !known {
-			c.Nulls.Set(row)
-		}
-		c.Code = append(c.Code, c.Dict.CodeBytes(b))
-		return
-	}
-	n := e.retval
-	if v.slot != retvalSlot {
-		n = e.args[v.slot]
-	}
-	if e.Function>>(firstAbsent+v.slot)&1 != 0 {
-		c.Nulls.Set(row)
-		n = 0
-	}
-	switch v.t {
-	case batch.Boolean:
-		c.Bool = append(c.Bool, n != 0)
-	case batch.Double:
-		var x float64
-		switch v.floats[e.function] {
-		case 0:
-			x = float64(int64(n)) // cast from a number without a fraction
-		case 4:
-			x = float64(math.Float32frombits(uint32(n)))
-		default:
-			x = math.Float64frombits(n)
-		}
-		c.Float = append(c.Float, x)
-	case batch.Varchar:
-		c.Code = append(c.Code, c.Dict.Code(codegen.EnumName(v.enums[e.function], int64(n))))
-	default:
-		c.Int = append(c.Int, int64(n))
-	}
-}

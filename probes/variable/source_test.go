@@ -2,7 +2,9 @@ package variable
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -109,6 +111,36 @@ func TestWritesAfterExecute(t *testing.T) {
 	stop()
 	if got.rows[0]["var_value"] != "5" || got.rows[1]["function_name"] != "add" {
 		t.Errorf("rows %v", got.rows[:2])
+	}
+}
+
+// The writes of a process that comes are rows, and it is counted that its first ones may
+// be missing.
+func TestWritesOfNewcomers(t *testing.T) {
+	testenv.NeedUprobes(t)
+	program := testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread")
+	first := run(t, program)
+	spec := asked(first.pid, 0, "total")
+	spec.Target = plan.Target{Exes: []string{program}}
+	got, stop := observe(t, spec)
+	first.tell(t, "a5")
+	second := run(t, program)
+	pid := fmt.Sprint(second.pid)
+	eventually(t, func() bool {
+		second.tell(t, "a1")
+		got.mu.Lock()
+		defer got.mu.Unlock()
+		return slices.ContainsFunc(got.rows, func(row map[string]string) bool { return row["pid"] == pid })
+	})
+	got.mu.Lock()
+	if !maps.Equal(got.lost, map[string]uint64{arrived: 1}) {
+		t.Errorf("counted %v", got.lost)
+	}
+	delete(got.lost, arrived)
+	got.mu.Unlock()
+	stop()
+	if got.rows[0]["var_value"] != "5" || got.rows[0]["pid"] != fmt.Sprint(first.pid) {
+		t.Errorf("rows %v", got.rows[:1])
 	}
 }
 

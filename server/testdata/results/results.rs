@@ -31,8 +31,6 @@ pub fn three(t: Three, n: u16) -> Three { black_box(Three { a: t.a - 1, b: t.b +
 #[inline(never)]
 pub fn constant(n: u16) -> u16 { black_box(n) }
 #[inline(never)]
-pub fn unread(n: u64) -> String { format!("{}", black_box(n)) }
-#[inline(never)]
 pub fn owned(first: &String, r: &mut Owner) -> String { black_box(&r); black_box(format!("{first} {}", r.name)) }
 #[inline(never)]
 pub fn fraction(n: i32) -> f64 { black_box(n) as f64 / 4.0 }
@@ -54,7 +52,6 @@ fn main() {
         black_box(point(black_box(6)));
         black_box(three(black_box(Three { a: -5, b: -6, c: 7 }), black_box(500)));
         black_box(constant(500));
-        black_box(unread(7));
         black_box(owned(black_box(&"grace".to_string()), black_box(&mut Owner { name: "hopper".to_string(), age: 9 })));
         black_box(fraction(black_box(6)));
     }

@@ -1,0 +1,188 @@
+package variable
+
+import (
+	"context"
+	"errors"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"endoscope/probes"
+	"endoscope/probes/bpf"
+)
+
+// watched is a source of writes, and of what variables of functions have.
+type watched struct{ *source }
+
+// watchNs is what a write costs that traps: more on a virtual machine.
+const watchNs = 18000
+
+// Sites are the variables.
+func (s *watched) Sites() []probes.Site {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tracer != nil {
+		return s.tracer.sites()
+	}
+	var sites []probes.Site
+	site := func(name, kind string) {
+		sites = append(sites, probes.Site{Provider: "variable", Function: name, Method: "watchpoint", Kind: kind, CostNs: watchNs, Estimated: true})
+	}
+	for _, one := range s.subjects {
+		for _, p := range one.watch.points {
+			kind := "hardware watchpoint, each thread"
+			if p.pointer {
+				kind += ": pointer on the way"
+			}
+			site(p.name, kind)
+		}
+		return sites
+	}
+	for _, name := range s.names {
+		site(name, "hardware watchpoint, each thread")
+	}
+	return sites
+}
+
+// Start sets the watchpoints.
+func (s *watched) Start(ctx context.Context, sink probes.Sink) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		sink.End(nil)
+		return nil
+	}
+	for pid, one := range s.subjects {
+		err := s.watch(one)
+		if errors.Is(err, errNoImage) {
+			delete(s.subjects, pid) // refresh finds the variables of what it executes now
+			continue
+		}
+		if err != nil {
+			return placed(err, s.spec)
+		}
+	}
+	s.begin(ctx, sink, s.run)
+	return nil
+}
+
+func (s *watched) run(ctx context.Context, sink probes.Sink) error {
+	timer := time.NewTicker(poll)
+	defer timer.Stop()
+	for {
+		if s.watcher != nil {
+			s.watcher.waiter.Wait(poll) // or until a pointer has changed
+		} else {
+			<-timer.C
+		}
+		select {
+		default:
+		case <-s.stop:
+			for pid := range s.subjects {
+				s.remove(pid) // what was written until now is given
+			}
+			s.drain(sink)
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		now := s.clock() + s.rows.offset
+		s.drain(sink)
+		sink.Watermark(now - int64(s.spec.Settings.Lateness))
+		if !s.refresh(time.Now(), sink) {
+			s.drain(sink)
+			return nil
+		}
+	}
+}
+
+// drain makes rows of the writes in the ring, and has watchpoints follow what they say.
+func (s *source) drain(sink probes.Sink) {
+	if s.tracer != nil {
+		s.tracer.drain(s.subjects, s.rows, sink)
+		return
+	}
+	s.collect(sink)
+	s.settle(sink)
+}
+
+// collect makes rows of the writes in the ring.
+func (s *source) collect(sink probes.Sink) {
+	missed := uint64(0)
+	give := func(record []byte) {
+		if !s.give(record) {
+			missed++
+		}
+	}
+	w := s.watcher
+	for end := w.ring.Produced(); w.ring.Drain(end, give) < end; {
+		time.Sleep(50 * time.Microsecond) // a record is being written
+	}
+	s.rows.Flush()
+	if missed > 0 {
+		sink.Lost(orphaned, missed)
+	}
+	if s.failed > 0 {
+		sink.Lost(unread, s.failed)
+		s.failed = 0
+	}
+	if s.cut > 0 {
+		sink.Count(cutTexts, s.cut)
+		s.cut = 0
+	}
+	if n := w.lost(); n > w.told {
+		sink.Lost(ringFull, n-w.told)
+		w.told = n
+		s.unsettle()
+	}
+	if w.unsure > 0 {
+		sink.Count(unsure, w.unsure)
+		w.unsure = 0
+	}
+}
+
+// give makes a row of a write, and reports whether it is known whose.
+func (s *source) give(record []byte) bool {
+	if len(record) < int(unsafe.Sizeof(bpf.VariableWrite{})) {
+		return false
+	}
+	w := (*bpf.VariableWrite)(unsafe.Pointer(&record[0]))
+	one := s.subjects[int(w.Tgid)]
+	if one == nil {
+		return false
+	}
+	if int(w.Variable) >= len(one.variables) {
+		return false
+	}
+	v := &one.variables[w.Variable]
+	one.watch.unsettled = one.watch.unsettled || w.Moved != 0
+	var has value
+	switch state(w.State) {
+	case present:
+		if readings[v.form.kind] != 0 && len(record) >= int(unsafe.Sizeof(bpf.VariableWriteText{})) {
+			switch t := (*bpf.VariableWriteText)(unsafe.Pointer(&record[0])); {
+			case t.Length == ^uint64(0) && w.Value != 0:
+				s.failed++
+			case t.Length != ^uint64(0) && t.Length > maxText, v.form.kind == cString && t.Length == maxText-1:
+				s.cut++
+			}
+		}
+		bytes := (*[8]byte)(unsafe.Pointer(&w.Value))[:]
+		has = v.form.written(bytes, record)
+	case unreadable:
+		s.failed++
+	}
+	one.watch.last[w.Variable] = last{int64(w.Time), has}
+	s.rows.add(&observation{time: int64(w.Time), subject: one, name: v.name, module: v.module, value: has,
+		tid: int(w.Tid), threadName: unix.ByteSliceToString(unsafe.Slice((*byte)(unsafe.Pointer(&w.Comm)), len(w.Comm))),
+		function: one.writers.function(one.process.PID, w.Ip)})
+	return true
+}
+
+// unsettle has watchpoints follow their pointers, though no write to these has been seen.
+func (s *source) unsettle() {
+	for _, one := range s.subjects {
+		one.watch.unsettled = one.watch.follows()
+	}
+}

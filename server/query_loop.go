@@ -1,0 +1,243 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"endoscope/operators"
+	"endoscope/planner/catalog"
+	"endoscope/probes/clock"
+)
+
+// runner is the state of one loop.
+type runner struct {
+	*query
+	open     int // leaves that have not ended
+	targets  int // of these, those about the processes of a target
+	ended    []bool
+	stopping bool // sources have been asked to stop
+	drained  bool // the plan wants no more rows
+	every    time.Duration
+	ticks    int64
+	show     showing
+	timers   timers
+}
+
+func (q *query) loop(ctx context.Context) error {
+	r := &runner{query: q, ended: make([]bool, len(q.feeds)), every: emitEvery(q.plan.Root)}
+	for _, f := range q.feeds {
+		if f.asked == nil {
+			r.open++
+			if aboutTarget(f) {
+				r.targets++
+			}
+		}
+	}
+	if err := q.graph.StartValues(ctx); err != nil {
+		return err
+	}
+	// Of what cannot bring rows there are only results at intervals.
+	standing := r.open == 0 && r.every > 0 && len(q.graph.Standing) > 0
+	if standing {
+		q.leaves = append(q.leaves, q.graph.Standing...)
+	} else if err := closeAll(ctx, q.graph.Standing); err != nil {
+		return err
+	}
+	timers := &r.timers
+	defer timers.stop()
+	if q.plan.For > 0 {
+		timers.deadline = time.NewTimer(time.Until(q.started.Add(q.plan.For)))
+	}
+	if r.every > 0 {
+		timers.tick = time.NewTimer(r.every)
+	}
+	if q.live > 0 && hasFinal(q.plan.Root) {
+		timers.preview = time.NewTicker(q.live)
+	}
+	stop := q.stop
+	r.out.stop, r.out.deadline, r.out.halt = q.stop, timers.deadlineC(), r.halt
+	for r.open > 0 || standing && !r.stopping {
+		if err := r.drainQueue(ctx); err != nil {
+			return err
+		}
+		if r.open == 0 && !standing {
+			break
+		}
+		select {
+		case <-q.q.ready:
+		case <-timers.deadlineC():
+			r.halt()
+		case <-stop:
+			stop = nil
+			r.halt()
+		case <-timers.tickC():
+			if err := r.tickDue(ctx); err != nil {
+				return err
+			}
+		case <-timers.previewC():
+			if err := r.previewDue(ctx); err != nil {
+				return err
+			}
+		case err := <-q.collector.result:
+			if err = r.collected(ctx, err); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	r.noteEnd()
+	r.out.hurried.Store(false) // nothing comes any more that could be lost by waiting
+	// An interval that ends with the query is an interval.
+	if r.every > 0 && q.plan.For > 0 && q.plan.For%r.every == 0 && time.Since(q.started) >= q.plan.For && r.ticks < int64(q.plan.For/r.every) {
+		if err := r.tick(ctx); err != nil {
+			return err
+		}
+	}
+	return closeAll(ctx, q.leaves)
+}
+
+func closeAll(ctx context.Context, leaves []operators.Leaf) error {
+	for _, l := range leaves {
+		if err := l.Op.Close(ctx, l.Port); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// aboutTarget reports whether a feed ends with the processes of a target.
+func aboutTarget(f *feed) bool {
+	s := catalog.Find(f.spec.Stream)
+	return s != nil && s.Process
+}
+
+// halt asks the sources to stop, once; their Ends come through the queue.
+func (r *runner) halt() {
+	if !r.stopping {
+		r.stopping = true
+		r.noteEnd()
+		r.out.hurried.Store(false)
+		r.state.Store("ending")
+		r.disarm(false)
+	}
+}
+
+// drainQueue gives the operators everything that is queued when it is called. What
+// comes meanwhile waits until the loop has looked at its timers and at who wants
+// it to stop: if sources are faster than operators, the queue is never empty.
+func (r *runner) drainQueue(ctx context.Context) error {
+	for n := r.q.round(); n > 0; n-- {
+		it, ok := r.q.pop()
+		if !ok {
+			return nil
+		}
+		if ctx.Err() != nil {
+			if it.batch != nil {
+				it.batch.Release()
+			}
+			return ctx.Err()
+		}
+		leaf := r.leaves[it.leaf]
+		switch {
+		case it.end:
+			if it.err != nil {
+				return it.err
+			}
+			if !r.ended[it.leaf] {
+				r.ended[it.leaf] = true
+				r.open--
+				if aboutTarget(r.feeds[it.leaf]) {
+					if r.targets--; r.targets == 0 {
+						r.halt() // what else is acquired was for the target's sake
+					}
+				}
+			}
+		case it.batch != nil:
+			if r.drained {
+				it.batch.Release()
+				continue
+			}
+			op, port := leaf.Op, leaf.Port
+			if it.partial != nil {
+				op, port = leaf.Partial, 0
+			}
+			st, err := op.Push(ctx, port, it.batch)
+			it.batch.Release()
+			if err != nil {
+				return err
+			}
+			if st != operators.More {
+				r.drained = true
+				r.halt()
+			}
+		default:
+			if !r.drained {
+				if _, err := leaf.Op.Signal(ctx, leaf.Port, it.signal); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	r.q.rouse()
+	return nil
+}
+
+// signal sends a signal in at every leaf.
+func (r *runner) signal(ctx context.Context, s operators.Signal) error {
+	for _, l := range r.leaves {
+		if _, err := l.Op.Signal(ctx, l.Port, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *runner) tick(ctx context.Context) error {
+	r.ticks++
+	if r.timers.tick != nil {
+		r.timers.tick.Reset(time.Until(r.started.Add(time.Duration(r.ticks+1) * r.every)))
+	}
+	return r.signal(ctx, operators.Signal{Kind: operators.Tick, Time: r.began + r.ticks*int64(r.every)})
+}
+
+func (r *runner) preview(ctx context.Context) error {
+	r.out.preview = true
+	defer func() { r.out.preview = false }()
+	return r.signal(ctx, operators.Signal{Kind: operators.Tick, Time: clock.Now(), Preview: true})
+}
+
+// timers are the clocks of a loop; absent ones never fire.
+type timers struct {
+	deadline, tick *time.Timer
+	preview        *time.Ticker
+}
+
+func (t *timers) deadlineC() <-chan time.Time { return timerC(t.deadline) }
+func (t *timers) tickC() <-chan time.Time     { return timerC(t.tick) }
+
+func timerC(t *time.Timer) <-chan time.Time {
+	if t == nil {
+		return nil
+	}
+	return t.C
+}
+
+func (t *timers) previewC() <-chan time.Time {
+	if t.preview == nil {
+		return nil
+	}
+	return t.preview.C
+}
+
+func (t *timers) stop() {
+	if t.deadline != nil {
+		t.deadline.Stop()
+	}
+	if t.tick != nil {
+		t.tick.Stop()
+	}
+	if t.preview != nil {
+		t.preview.Stop()
+	}
+}
