@@ -335,8 +335,9 @@ static long step_inherit(__u32 i, void *ctx)
 	if (n <= l->n || n > MAX_CALLS)
 		return 1;
 	struct call *c = CALL(l->t, n);
-	if (c->function != DEAD)
-		l->inner += c->m.inner;
+	if (c->function == DEAD) /* has returned, and its self time needs it yet: see take */
+		return 0;
+	l->inner += c->m.inner;
 	c->m.inner = 0;
 	return 0;
 }

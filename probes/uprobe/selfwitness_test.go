@@ -134,7 +134,9 @@ NOINLINE void signals(void) { SPAN; burns(50); raise(SIGUSR1); burns(50); END; }
 NOINLINE void recurs(long n) { SPAN; if (n) { recurs(n - 1); burns(10); recurs(n - 1); } else leaf(10); END; }
 NOINLINE void jumps(long n) { SPAN; leaf(30); if (!n) longjmp(env, 1); jumps(n - 1); END; }
 NOINLINE void catches(long n) { SPAN; int mine = me; if (!setjmp(env)) jumps(n); top = mine; leaf(10); leaves(mine); }
-NOINLINE void root(long n) { SPAN; sorts(); signals(); recurs(4); catches(3); leaf(n); END; }
+/* Nothing is called between the jump and the return that could show what was left. */
+NOINLINE void lands(long n) { SPAN; int mine = me; leaf(n); if (!setjmp(env)) jumps(n); top = mine; leaves(mine); }
+NOINLINE void root(long n) { SPAN; sorts(); signals(); recurs(4); catches(3); lands(2); leaf(n); END; }
 static void *work(void *p) { begins(); for (int i = 0; i < 12; i++) root(100 * i); tells(); return 0; }
 int main(void) {
 	signal(SIGUSR1, handler);
@@ -145,7 +147,7 @@ int main(void) {
 	for (int i = 0; i < 2; i++) pthread_join(t[i], 0);
 	return 0;
 }`, "-O1", "-pthread", "-fno-optimize-sibling-calls")
-	names := named("leaf", "compares", "sorts", "handler", "signals", "recurs", "jumps", "catches", "root")
+	names := named("leaf", "compares", "sorts", "handler", "signals", "recurs", "jumps", "catches", "lands", "root")
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
