@@ -74,7 +74,7 @@ type acquiring interface {
 // actorStatus is what there is to know of an actor.
 type actorStatus struct {
 	acting  bool   // something is acquired or under way
-	skipped uint64 // activations for which nothing was done, as it was under way
+	skipped uint64 // activations for which nothing was done, as it was under way, or had ended for good
 	lost    uint64 // webhooks not delivered
 	late    string // why what it acquires is attached only when it is wanted; "": it is not
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,6 +40,8 @@ type shutter struct {
 	deadline time.Time  // of FOR; zero: none
 	timer    *time.Timer
 	late     string // why probes are attached when the gate is opened; "": before
+	over     bool   // the query has ended, and there is nothing to open
+	skipped  uint64 // activations since
 }
 
 // shuttable is what a source must be able to do for it.
@@ -127,6 +130,11 @@ func unshared(p *plan.Query) *plan.Query {
 func (m *shutter) activate(a activation) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.over {
+		m.skipped++
+		m.t.fail(fmt.Errorf("%s: what it monitors has ended", m.act.Text))
+		return
+	}
 	if m.act.For > 0 {
 		m.deadline = time.Now().Add(m.act.For)
 		if m.timer == nil {
@@ -201,7 +209,7 @@ func (m *shutter) wait() { <-m.done }
 func (m *shutter) status() actorStatus {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return actorStatus{acting: m.open && !stopped(m.done), late: m.late}
+	return actorStatus{acting: m.open && !stopped(m.done), skipped: m.skipped, late: m.late}
 }
 
 func (m *shutter) rouse() {
@@ -223,7 +231,7 @@ func (m *shutter) run(e *Engine) {
 	if m.timer != nil {
 		m.timer.Stop()
 	}
-	m.open = false
+	m.open, m.over = false, true
 	m.gates.Close()
 }
 

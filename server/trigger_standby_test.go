@@ -162,6 +162,37 @@ func TestTriggerTooDearToStandBy(t *testing.T) {
 	}
 }
 
+// Activations after what is monitored has ended do nothing, which is said and counted,
+// whether its probes stood by or not.
+func TestTriggerMonitorsWhatHasEnded(t *testing.T) {
+	testenv.NeedUprobes(t)
+	path := testenv.CompileCText(t, steered, "-O0", "-pthread")
+	for arming, says := range map[string]string{"auto": "what it monitors has ended", "attach": "there is no process"} {
+		t.Run(arming, func(t *testing.T) {
+			cmd, in, done := startSteered(t, path)
+			other, _, _ := startSteered(t, path)
+			var h heard
+			s := newSession(t, wire.Options{PID: cmd.Process.Pid, Notify: h.add})
+			run(t, s, "SET trigger_arming = "+arming)
+			run(t, s, fmt.Sprintf("CREATE TRIGGER t ON function_start WHEN pid = %d AND function_name = 'sign' BEGIN MONITOR function_start WHERE pid = %d AND function_name = 'bar' FOR 1ms END",
+				cmd.Process.Pid, other.Process.Pid))
+			other.Process.Kill()
+			other.Wait()
+			waitUntil(t, "it is said", func() bool {
+				fmt.Fprintln(in, "go")
+				done()
+				return strings.Contains(triggerColumn(t, s, "t", "error"), says)
+			})
+			if told := h.all(); !slices.ContainsFunc(told, func(n string) bool { return strings.Contains(n, says) }) {
+				t.Errorf("told %q", told)
+			}
+			if arming == "auto" && triggerColumn(t, s, "t", "skipped") == "0" {
+				t.Error("activations that did nothing are not counted")
+			}
+		})
+	}
+}
+
 // startSteered starts the program above; done waits until it has done what a line
 // told it to.
 func startSteered(t *testing.T, path string, args ...string) (cmd *exec.Cmd, in interface {

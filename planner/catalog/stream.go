@@ -384,7 +384,7 @@ var Streams = []*Stream{
 			{"mode", tS, "", "continuous or once"},
 			{"state", tS, "", "waiting; acting: something that it turned on is acquired or under way; ending; ended: its target is gone"},
 			{"activations", tI, "", "tuples that satisfied its condition so far"},
-			{"skipped", tI, "", "of these, for how many a query was not run again, as it was still running"},
+			{"skipped", tI, "", "of these, for how many a query was not run again, as it was still running, or what is monitored had ended"},
 			{"rows", tI, "", "rows of its stream so far"},
 			{"lost", tI, "", "events lost so far, of its tuples and of what it acquires, and webhooks not delivered"},
 			{"arming", tS, "", "at once: what it turns on stands by with its probes attached; or why they are attached only then; NULL if it turns on nothing"},
