@@ -31,6 +31,7 @@ enum {
 struct life {
 	__u64 time;       /* boot clock, ns */
 	__u64 start;      /* of the process or thread, boot clock, ns */
+	__u64 inode;      /* of the executable; 0: not known */
 	__u32 event;
 	__u32 pid, tid;
 	__u32 parent_pid; /* of the process */
@@ -41,6 +42,7 @@ struct life {
 	__u32 argv_all;   /* how many there are */
 	char process[16], thread[16];
 	__u32 cut;        /* CUT_PATH | NO_ARGV */
+	__u32 device;     /* of the executable's superblock, major << 20 | minor */
 };
 
 enum { CUT_PATH = 1, NO_ARGV = 2 };
@@ -75,6 +77,7 @@ struct path {
 
 struct file___named {
 	struct path f_path;
+	struct inode *f_inode;
 };
 
 struct mm_struct___args {
@@ -148,7 +151,9 @@ __u64 lost = 0;
 
 /*
  * name_path writes the names of a path, from its last to its first, to r->data. A
- * mount's root is where its parent's names go on (fs/d_path.c, prepend_path).
+ * mount's root is where its parent's names go on (fs/d_path.c, prepend_path). What
+ * has no parent and is no mount's root is in no directory, as a file in memory
+ * (memfd_create) is: it has a name, and nothing above it.
  */
 static __always_inline void name_path(struct room *r, const struct path *p)
 {
@@ -157,6 +162,12 @@ static __always_inline void name_path(struct room *r, const struct path *p)
 	struct mount *m = (void *)v - bpf_core_field_offset(struct mount, mnt);
 	__u32 at = 0;
 
+	if (d == BPF_CORE_READ(d, d_parent) && d != BPF_CORE_READ(m, mnt.mnt_root)) {
+		long n = bpf_probe_read_kernel_str(r->data, 256, BPF_CORE_READ(d, d_name.name));
+		if (n > 0)
+			r->life.path = n;
+		return;
+	}
 	for (int i = 0; i < MAX_NAMES; i++) {
 		struct dentry *up = BPF_CORE_READ(d, d_parent);
 		if (d == BPF_CORE_READ(m, mnt.mnt_root) || d == up) {
@@ -216,6 +227,7 @@ static __always_inline struct room *describe(struct task_struct___living *t, __u
 	r->life.parent_tid = 0;
 	r->life.status = 0;
 	r->life.path = r->life.argv = r->life.argv_all = r->life.cut = 0;
+	r->life.device = r->life.inode = 0;
 	__builtin_memcpy(r->life.process, leader->comm, sizeof(r->life.process));
 	__builtin_memcpy(r->life.thread, t->comm, sizeof(r->life.thread));
 	return r;
@@ -227,8 +239,11 @@ static __always_inline void add_program(struct room *r, struct mm_struct___args 
 		return;
 	if (want_path) {
 		struct file___named *exe = mm->exe_file;
-		if (exe)
+		if (exe) {
 			name_path(r, &exe->f_path);
+			r->life.device = exe->f_inode->i_sb->s_dev;
+			r->life.inode = exe->f_inode->i_ino;
+		}
 	}
 	if (want_argv && argv)
 		copy_argv(r, mm);

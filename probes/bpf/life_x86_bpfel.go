@@ -17,6 +17,7 @@ type LifeLife struct {
 	_         structs.HostLayout
 	Time      uint64
 	Start     uint64
+	Inode     uint64
 	Event     uint32
 	Pid       uint32
 	Tid       uint32
@@ -29,6 +30,8 @@ type LifeLife struct {
 	Process   [16]int8
 	Thread    [16]int8
 	Cut       uint32
+	Device    uint32
+	_         [4]byte
 }
 
 type LifeRoom struct {

@@ -10,6 +10,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
+	"endoscope/probes/process"
 )
 
 // The streams of this package.
@@ -107,6 +108,14 @@ func (l life) exe() string {
 		b.WriteString(names[i])
 	}
 	return b.String()
+}
+
+// file is which file the executable is; nothing if it is not known.
+func (l life) file() process.FileID {
+	if l.Inode == 0 {
+		return process.FileID{}
+	}
+	return process.FileID{Dev: unix.Mkdev(l.Device>>20, l.Device&(1<<20-1)), Inode: l.Inode}
 }
 
 // argv are the arguments; nil if there are none to be had.

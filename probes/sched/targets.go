@@ -101,21 +101,21 @@ func (t *targets) wants(l life) bool {
 	}
 	pid := int(l.Pid)
 	if !t.follow {
-		return t.named(l.of())
+		return t.meant(l)
 	}
 	mine := t.family[pid]
 	switch {
 	case l.Event&processStart != 0:
-		mine = t.heirs && t.family[int(l.ParentPid)] || t.named(l.of())
+		mine = t.heirs && t.family[int(l.ParentPid)] || t.meant(l)
 	case l.Event&processExec != 0:
-		mine = mine && t.heirs || t.named(l.of())
+		mine = mine && t.heirs || t.meant(l)
 		if !mine {
 			delete(t.family, pid)
 		}
 	case l.Event&threadEnd != 0 && l.Event&processEnd == 0:
-		return mine || t.named(l.of())
+		return mine || t.meant(l)
 	case l.Event&processEnd != 0:
-		mine = mine || t.named(l.of())
+		mine = mine || t.meant(l)
 		delete(t.family, pid)
 		return mine
 	}
@@ -125,7 +125,9 @@ func (t *targets) wants(l life) bool {
 	return mine
 }
 
-// of is the process of an event, as it is then.
-func (l life) of() process.Process {
-	return process.Process{PID: int(l.Pid), Comm: comm(&l.Process), Exe: l.exe()}
+// meant reports whether an event is of a process that the target names, by what the
+// kernel told of it then: it may have ended since.
+func (t *targets) meant(l life) bool {
+	return slices.Contains(t.pids, int(l.Pid)) ||
+		t.matcher.Meant(&process.Program{Comm: comm(&l.Process), Exe: l.exe(), File: l.file()})
 }
