@@ -140,6 +140,10 @@ func findModules(t plan.Target, running []process.Process, sel *selector) (*modu
 		if t.Viewer.Everything() {
 			set.addExpected(p, sel.modules)
 		}
+		if p.Exe == "" && sel.inModule == nil {
+			return fail(refuseTarget(t, "the executable of process %d (%s) cannot be seen: permission denied", p.PID, p.Comm).
+				WithHint("it takes the rights of the process, or CAP_SYS_PTRACE: run as root"))
+		}
 		if !found && sel.inModule == nil {
 			return fail(refuseTarget(t, "process %d (%s) has not mapped its executable %s as code", p.PID, p.Comm, p.Exe))
 		}

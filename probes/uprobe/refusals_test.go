@@ -35,6 +35,7 @@ func TestRefusals(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, manyNames, "-O1")
 	exe := plan.Target{Exes: []string{target}}
+	stripped := testenv.CompileCText(t, manyNames, "-O1", "-s")
 	at := func(name string) plan.Expr {
 		return call("=", selColumn(selName), &plan.Const{V: batch.Str(name), Start: 40, Stop: 54})
 	}
@@ -51,9 +52,21 @@ func TestRefusals(t *testing.T) {
 		{"no such pattern", FunctionStart, exe, call("like", selColumn(selName), constant("zz%")),
 			"no function in target satisfies function_name like 'zz%'", "SHOW FUNCTIONS", 7, 21},
 		{"excluded by another condition", FunctionStart, exe, call("and", at("processCommand"), is(selClass, "Server")),
+			"no function in target satisfies", "none of the functions there is a method", 40, 54},
+		{"excluded by one on its own name", FunctionStart, exe, call("and", at("processCommand"), call("like", selColumn(selName), constant("zz%"))),
 			"no function in target satisfies", "SHOW FUNCTIONS", 40, 54},
 		{"no such module", FunctionStart, exe, call("and", at("processCommand"), is(selModule, "none")),
 			"no module of the target satisfies", "a module is called by its file", 7, 21},
+		{"module by its path", FunctionStart, exe, call("and", at("processCommand"), is(selModule, target)),
+			"no module is called '/", "module = 'target'", 7, 21},
+		{"library by its path", FunctionStart, exe, call("and", at("processCommand"), is(selModule, "/usr/lib/libc.so.6")),
+			"no module is called '/usr/lib/libc.so.6'", "module = 'libc.so.6'", 7, 21},
+		{"one of several by its path", FunctionStart, exe, call("and", at("processCommand"), &plan.In{X: selColumn(selModule), List: []plan.Const{{V: batch.Str("libm.so.6")}, {V: batch.Str("lib/libc.so.6"), Start: 50, Stop: 65}}}),
+			"no module is called 'lib/libc.so.6'", "module = 'libc.so.6'", 50, 65},
+		{"pattern of paths", FunctionStart, exe, call("and", at("processCommand"), call("like", selColumn(selModule), constant("/usr/lib/%/libc%"))),
+			"no module is called '/usr/lib/%/libc%'", "module LIKE 'libc%'", 7, 21},
+		{"near to what only addresses are called", FunctionStart, plan.Target{Exes: []string{stripped}}, at("sub"),
+			"no function named sub in target", "target has been stripped", 40, 54},
 		{"no target", FunctionDuration, plan.Target{}, at("processCommand"),
 			"function_duration needs a process", "add WHERE pid", 7, 21},
 		{"no process", FunctionStart, plan.Target{PIDs: []int{1 << 22}, Start: 60, Stop: 68}, at("processCommand"),

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -99,6 +100,9 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, values [
 	if err != nil {
 		return nil, err
 	}
+	if err := refusePaths(spec); err != nil {
+		return nil, err
+	}
 	sel, err := newSelector(spec.Select, compile)
 	if err != nil {
 		return nil, err
@@ -127,7 +131,7 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, values [
 	harmed := harmedByTraps(kernelAtLeast)
 	r := &resolver{returnsHarmed: harmed, values: values, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: by, members: keyOf(list), cache: cache}
 	if len(set.list) == 0 {
-		return nil, &noModules{r.noModules(), sel, running}
+		return nil, &noModules{r.noModules(running), sel, running}
 	}
 	methods, err := r.java(set, running)
 	if err == nil && !methods {
@@ -230,10 +234,18 @@ func (r *resolver) resolve(set *moduleSet, cache *symbols.Cache) error {
 	return nil
 }
 
-// noModules is the refusal where no module fits.
-func (r *resolver) noModules() *plan.Error {
-	return plan.Errorf(r.spec.Start, r.spec.Stop, "no module of the target satisfies %s", r.spec.Select).
-		WithHint("a module is called by its file, such as 'libc.so.6'")
+// noModules is the refusal where no module fits. The program's own file may be
+// called unlike the program.
+func (r *resolver) noModules(running []process.Process) *plan.Error {
+	e := plan.Errorf(r.spec.Start, r.spec.Stop, "no module of the target satisfies %s", r.spec.Select)
+	own := r.spec.Target.Exes
+	if len(running) > 0 {
+		own = []string{running[0].Exe}
+	}
+	if len(own) == 0 || own[0] == "" {
+		return e.WithHint("a module is called by its file, such as 'libc.so.6'")
+	}
+	return e.WithHint("a module is called by its file, such as 'libc.so.6', or '%s' for the program's own", filepath.Base(own[0]))
 }
 
 // module adds the functions of one module.
@@ -420,12 +432,13 @@ func (r *resolver) at(name string) (start, stop int) {
 	return r.spec.Start, r.spec.Stop
 }
 
-// where names the modules that were searched.
+// where names the modules that were searched; several files may have one name.
 func (r *resolver) where() string {
-	if len(r.looked) > 3 {
-		return fmt.Sprintf("%s and %d more", strings.Join(r.looked[:3], ", "), len(r.looked)-3)
+	names := slices.Compact(slices.Sorted(slices.Values(r.looked)))
+	if len(names) > 3 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:3], ", "), len(names)-3)
 	}
-	return strings.Join(r.looked, ", ")
+	return strings.Join(names, ", ")
 }
 
 // noMatch is the refusal of a selection that means no function.
@@ -463,8 +476,21 @@ func (r *resolver) noMatch(opened []*symbols.Module) *plan.Error {
 	if r.spec.Select == nil {
 		return plan.Errorf(start, stop, "no functions are known in %s", where)
 	}
-	return plan.Errorf(start, stop, "no function in %s satisfies %s", where, r.spec.Select).
-		WithHint("SHOW FUNCTIONS LIKE '%%' lists what can be monitored")
+	e := plan.Errorf(start, stop, "no function in %s satisfies %s", where, r.spec.Select)
+	if mentions(r.spec.Select)&(1<<selClass) != 0 && !slices.ContainsFunc(opened, hasClasses) {
+		return e.WithHint("none of the functions there is a method: C has no classes")
+	}
+	return e.WithHint("SHOW FUNCTIONS LIKE '%%' lists what can be monitored")
+}
+
+// hasClasses reports whether any function of m is a method.
+func hasClasses(m *symbols.Module) bool {
+	for _, f := range m.All() {
+		if f.Class != "" {
+			return true
+		}
+	}
+	return false
 }
 
 const nearestNames = 3
@@ -476,10 +502,19 @@ func (r *resolver) nearestOf(opened []*symbols.Module, name string) []string {
 	return nearest(opened, name)
 }
 
+// strippedPrefix begins the names of functions that have lost theirs.
+const strippedPrefix = "sub_"
+
+// nearest are the names of opened that may have been meant. Those made of the
+// addresses of stripped functions are only near to others of this kind.
 func nearest(opened []*symbols.Module, name string) []string {
 	var out []string
 	for _, m := range opened {
-		out = append(out, m.Nearest(name, nearestNames)...)
+		for _, n := range m.Nearest(name, nearestNames) {
+			if !strings.HasPrefix(n, strippedPrefix) || strings.HasPrefix(name, strippedPrefix) {
+				out = append(out, n)
+			}
+		}
 	}
 	return out[:min(len(out), nearestNames)]
 }

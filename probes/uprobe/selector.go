@@ -1,10 +1,13 @@
 package uprobe
 
 import (
+	"path/filepath"
+	"strings"
+	"sync"
+
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
 	"endoscope/probes/symbols"
-	"sync"
 )
 
 // Matcher compiles a predicate over plan.SelectColumns. Probes must not know
@@ -191,6 +194,42 @@ func listOf(e plan.Expr, column int) []*plan.Const {
 		}
 	}
 	return nil
+}
+
+// refusePaths refuses a comparison of module with a path: a module is called by
+// its file's name, so that it would mean none, or with NOT all.
+func refusePaths(spec *plan.Acquire) (err error) {
+	refuse := func(c *plan.Const, op string) {
+		if err != nil || c.V.Type != batch.Varchar || !strings.Contains(c.V.S, "/") {
+			return
+		}
+		start, stop := spec.Start, spec.Stop
+		if c.Stop > c.Start {
+			start, stop = c.Start, c.Stop
+		}
+		e := plan.Errorf(start, stop, "no module is called '%s': modules have the names of their files, without folders", c.V.S)
+		if base := filepath.Base(c.V.S); base != "/" && base != "." {
+			e = e.WithHint("module %s '%s'", op, base)
+		}
+		err = e
+	}
+	plan.Walk(spec.Select, func(x plan.Expr) {
+		switch x := x.(type) {
+		case *plan.In:
+			for i := range x.List {
+				if isColumn(x.X, selModule) {
+					refuse(&x.List[i], "=")
+				}
+			}
+		case *plan.Call:
+			for i, a := range x.Args {
+				if c, ok := a.(*plan.Const); ok && len(x.Args) == 2 && isColumn(x.Args[1-i], selModule) {
+					refuse(c, strings.ToUpper(x.Fn))
+				}
+			}
+		}
+	})
+	return err
 }
 
 func isColumn(e plan.Expr, index int) bool {

@@ -260,6 +260,9 @@ func (p *Provider) lookUp(spec *plan.Acquire, vs []*readValue) (found [][]functi
 	if err != nil {
 		return nil, nil, false, err
 	}
+	if err := refusePaths(spec); err != nil {
+		return nil, nil, false, err
+	}
 	sel, err := newSelector(spec.Select, p.o.Match)
 	if err != nil {
 		return nil, nil, false, err
