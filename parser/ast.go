@@ -272,7 +272,8 @@ type (
 		Name   string
 		Quoted bool
 	}
-	// ColumnRef is column, alias.column, args.a.b: one to many parts.
+	// ColumnRef is column, alias.column, args.a[1].b: one to many parts, of which a
+	// name has the indices behind it.
 	ColumnRef struct {
 		Span
 		Parts []*Ident

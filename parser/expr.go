@@ -341,22 +341,34 @@ func (p *exprParser) primary() (Expr, error) {
 // maxParam is the largest n of $n.
 const maxParam = 65535
 
-// columnOrCall reads column, alias.column, args.a.b or name(arguments).
+// columnOrCall reads column, alias.column, args.a[1].b or name(arguments).
 func (p *exprParser) columnOrCall() (Expr, error) {
 	first := identOf(p.take())
 	if isOp(p.lex.Peek(), "(") {
 		return p.call(first)
 	}
+	p.elements(first)
 	ref := &ColumnRef{Parts: []*Ident{first}}
 	for p.accept(".") {
 		// After a dot nothing is reserved: args.end.
 		if t := p.lex.Peek(); !isName(t) && t.Type != tokReserved {
 			return nil, unexpected(p.lex)
 		}
-		ref.Parts = append(ref.Parts, identOf(p.take()))
+		part := identOf(p.take())
+		p.elements(part)
+		ref.Parts = append(ref.Parts, part)
 	}
 	ref.Span = p.span(first.Start)
 	return ref, nil
+}
+
+// elements adds the indices of elements to a name: list[2].
+func (p *exprParser) elements(name *Ident) {
+	for p.lex.Peek().Type == tokIndex {
+		t := p.take()
+		name.Name += t.Value
+		name.Stop = t.Pos.Line
+	}
 }
 
 func (p *exprParser) call(name *Ident) (Expr, error) {

@@ -63,7 +63,7 @@ func kindOf(t, before *token, call bool) TokenKind {
 		return TokenName
 	case tokString:
 		return TokenString
-	case tokInt, tokFloat, tokPercent, tokDuration, tokSize:
+	case tokInt, tokFloat, tokPercent, tokDuration, tokSize, tokIndex:
 		return TokenNumber
 	case tokParam:
 		return TokenParam

@@ -21,6 +21,7 @@ const (
 	tokDuration
 	tokSize
 	tokParam   // $1
+	tokIndex   // [2], directly behind a name
 	tokOp      // operators and punctuation
 	tokComment // seen by Highlight and Split only
 	tokInvalid // what is no token; why is told in bad
@@ -56,6 +57,9 @@ func scan(src string) []token {
 			return tokens
 		}
 		t := next(src[at:])
+		if n := indexEnd(src[at:]); n > 0 && len(tokens) > 0 && tokens[len(tokens)-1].hasElements(at) {
+			t = token{typ: tokIndex, text: src[at : at+n]}
+		}
 		if tokInt <= t.typ && t.typ <= tokSize {
 			// The smallest integer has no positive counterpart.
 			afterMinus := len(tokens) > 0 && tokens[len(tokens)-1].is("-")
@@ -65,6 +69,25 @@ func scan(src string) []token {
 		tokens = append(tokens, t)
 		at = t.Stop
 	}
+}
+
+// hasElements says whether what begins at a place may be the index of an element of what
+// the token names.
+func (t *token) hasElements(at int) bool {
+	return t.Stop == at && (t.typ == tokWord || t.typ == tokReserved || t.typ == tokQuoted || t.typ == tokIndex)
+}
+
+// indexEnd is the length of the index that s begins with: digits in square brackets; 0: of
+// none.
+func indexEnd(s string) int {
+	if s[0] != '[' {
+		return 0
+	}
+	n := 1 + digitsEnd(s[1:])
+	if n == 1 || n == len(s) || s[n] != ']' {
+		return 0
+	}
+	return n + 1
 }
 
 // next reads the token that s begins with.
@@ -200,7 +223,7 @@ func unknown(s string, r rune, size int) token {
 		{"&", "write AND for a condition"},
 		{"|", "write OR for a condition, || to join strings"},
 		{"`", `names stand in double quotes: "name"`},
-		{"[", `names stand in double quotes: "name"`},
+		{"[", `names stand in double quotes, "name"; an element of an array has a number: args.list[2]`},
 		{"‘", "strings stand in straight single quotes: 'text'"},
 		{"’", "strings stand in straight single quotes: 'text'"},
 		{"“", `names stand in straight double quotes, strings in single ones: "name", 'text'`},
@@ -277,7 +300,7 @@ type tokenNames struct{}
 func (tokenNames) Symbols() map[string]lexer.TokenType {
 	return map[string]lexer.TokenType{
 		"EOF": lexer.EOF, "Word": tokWord, "Reserved": tokReserved, "Quoted": tokQuoted, "String": tokString,
-		"Int": tokInt, "Duration": tokDuration, "Op": tokOp,
+		"Int": tokInt, "Index": tokIndex, "Duration": tokDuration, "Op": tokOp,
 	}
 }
 

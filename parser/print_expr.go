@@ -1,6 +1,9 @@
 package parser
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // Precedence, from what binds least to what binds most. Comparisons (=, IN,
 // IS NULL, ...) share a level and do not chain.
@@ -103,16 +106,35 @@ func (p *printer) exprs(xs []Expr) {
 
 func (p *printer) columnRef(c *ColumnRef) {
 	for i, part := range c.Parts {
+		bare := withoutIndices(part.Name)
 		switch {
-		case i == 0:
+		case i == 0 && (part.Quoted || len(bare) == len(part.Name) || reserved[strings.ToUpper(bare)]):
 			p.ident(part)
-		case part.Quoted || !isWord(part.Name):
+		case i == 0:
+			p.put(part.Name)
+		case part.Quoted || !isWord(bare):
 			p.put(".")
 			p.quoted(part.Name)
 		default: // after a dot nothing is reserved: args.end
 			p.put(".", part.Name)
 		}
 	}
+}
+
+// withoutIndices is a name without the indices of elements behind it.
+func withoutIndices(name string) string {
+	at := strings.IndexByte(name, '[')
+	if at < 0 {
+		return name
+	}
+	for rest := name[at:]; rest != ""; {
+		n := indexEnd(rest)
+		if n == 0 {
+			return name
+		}
+		rest = rest[n:]
+	}
+	return name[:at]
 }
 
 func (p *printer) unary(x *Unary) {

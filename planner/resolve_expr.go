@@ -141,10 +141,12 @@ func (c *exprCtx) columnRef(e *parser.ColumnRef) (plan.Expr, error) {
 	switch {
 	case n > 1:
 		return nil, c.r.errorf(e.Pos(), "%s is in more than one source: write which, as in alias.%s", name, name)
-	case n == 0 && len(parts) > 1 && parts[0] == resultColumn:
+	case n == 0 && (isPartOfResult(full) || isPartOfResult(name)):
 		return nil, c.r.hintf(e.Pos(), "it is of function_end and function_duration; select it in a sub-query to name it outside", "nothing is returned here (%s)", full)
 	case n == 0 && (parts[0] == "args" || len(parts) > 2 && parts[1] == "args"):
 		return nil, c.r.hintf(e.Pos(), "they are of function_start and function_duration; select them in a sub-query to name them outside", "there are no arguments here (%s)", full)
+	case n == 0 && strings.HasSuffix(full, "]"):
+		return nil, c.r.hintf(e.Pos(), "args.list[2] and retval[2] are elements of what a function takes and returns", "%s has no elements here", full[:strings.LastIndexByte(full, '[')])
 	case n == 0:
 		return nil, c.unknownColumn(e, qualifier, name)
 	}

@@ -11,8 +11,8 @@ import (
 	"endoscope/planner/plan"
 )
 
-// Values are columns of function streams that no catalog lists: args.NAME, args.a.b,
-// retval.NAME, and str(arg0) or str(arg0, 64). Those that a statement names are added to the streams
+// Values are columns of function streams that no catalog lists: args.NAME, args.a[1].b,
+// retval.NAME, retval[1], and str(arg0) or str(arg0, 64). Those that a statement names are added to the streams
 // that it may mean; pruning removes them where it does not. Of which types arguments are
 // only programs say, and which programs, only the plan: so a statement is resolved with
 // types that are not known (NULL, which goes with any), and when that shows what they are
@@ -158,7 +158,13 @@ func (r *resolver) resultOf(st *catalog.Stream, a *plan.Acquire) {
 
 // isValue reports whether a column is one of those: * does not mean them.
 func isValue(name string) bool {
-	return strings.HasPrefix(name, "args.") || strings.HasPrefix(name, resultColumn+".") || strings.HasPrefix(name, "str(")
+	return strings.HasPrefix(name, "args.") || isPartOfResult(name) || strings.HasPrefix(name, "str(")
+}
+
+// isPartOfResult reports whether a column is a field or an element of what is returned.
+func isPartOfResult(name string) bool {
+	rest, ok := strings.CutPrefix(name, resultColumn)
+	return ok && rest != "" && (rest[0] == '.' || rest[0] == '[')
 }
 
 // namedValue is a value as a statement names it.
@@ -178,11 +184,16 @@ func namedValues(src string) (list []namedValue) {
 		}
 		return src[tokens[i].Start:tokens[i].Stop]
 	}
-	// path reads a.b.c from token i on, and where it ends.
+	indexed := func(i int) bool { return strings.HasPrefix(word(i), "[") && tokens[i].Kind == parser.TokenNumber }
+	// path reads a.b[1].c from token i on, and where it ends.
 	path := func(i int) (parts []string, end int) {
 		for {
-			parts = append(parts, unquoted(word(i)))
-			if i++; word(i) != "." {
+			part := unquoted(word(i))
+			for i++; indexed(i); i++ {
+				part += word(i)
+			}
+			parts = append(parts, part)
+			if word(i) != "." {
 				return parts, i
 			}
 			i++
@@ -200,15 +211,19 @@ func namedValues(src string) (list []namedValue) {
 				v.at = parser.Span{Start: tokens[i].Start, Stop: tokens[end].Stop}
 				list = append(list, v)
 			}
-		case tokens[i].Kind == parser.TokenName && word(i-1) != "." && word(i+1) == ".":
+		case tokens[i].Kind == parser.TokenName && word(i-1) != "." && (word(i+1) == "." || indexed(i+1)):
 			parts, end := path(i)
 			v := namedValue{at: parser.Span{Start: tokens[i].Start, Stop: tokens[end-1].Stop}}
-			named := func() bool { return parts[0] == "args" || parts[0] == resultColumn }
+			named := func() bool {
+				name := strings.Join(parts, ".")
+				v.result = isPartOfResult(name)
+				return v.result || strings.HasPrefix(name, "args.")
+			}
 			if !named() {
 				v.qualifier, parts = parts[0], parts[1:]
 			}
-			if len(parts) > 1 && named() {
-				v.name, v.result = strings.Join(parts, "."), parts[0] == resultColumn
+			if named() {
+				v.name = strings.Join(parts, ".")
 				list = append(list, v)
 			}
 		}
@@ -243,11 +258,11 @@ func unquoted(name string) string {
 	return name
 }
 
-// textOf is the text at what parts name: [alias.]arg0, retval, retval.a, args.a.b.
+// textOf is the text at what parts name: [alias.]arg0, retval, retval.a, args.a[1].b.
 func textOf(parts []string, limit string) (namedValue, bool) {
 	v := namedValue{text: true}
 	ok := func(p string) bool {
-		return p == "args" || p == "retval" || len(p) == 4 && p[:3] == "arg" && '0' <= p[3] && p[3] <= '5'
+		return p == "args" || p == resultColumn || isPartOfResult(p) || len(p) == 4 && p[:3] == "arg" && '0' <= p[3] && p[3] <= '5'
 	}
 	if !ok(strings.ToLower(parts[0])) && len(parts) > 1 {
 		v.qualifier, parts = parts[0], parts[1:]
@@ -256,7 +271,7 @@ func textOf(parts []string, limit string) (namedValue, bool) {
 	if !ok(first) || first == "args" && len(parts) == 1 || first[:3] == "arg" && first != "args" && len(parts) > 1 {
 		return v, false
 	}
-	v.result = first == resultColumn
+	v.result = strings.HasPrefix(first, resultColumn)
 	v.name = "str(" + strings.Join(append([]string{first}, parts[1:]...), ".")
 	if limit != "" {
 		v.name += ", " + limit

@@ -18,6 +18,7 @@ func TestHintsOnValues(t *testing.T) {
 	testenv.NeedUprobes(t)
 	source := filepath.Join("testdata", "values", "types.cpp")
 	w := startWaiting(t, testenv.CompileC(t, source, "-g", "-O2"))
+	arrays := startWaiting(t, testenv.CompileC(t, filepath.Join("testdata", "values", "types.c"), "-g", "-O2"))
 	stripped := testenv.CompileC(t, source, "-O2", "-Wl,--build-id=0x0123456789abcdef")
 	if out, err := exec.Command(testenv.NeedProgram(t, "strip"), stripped).CombinedOutput(); err != nil {
 		t.Fatalf("strip: %v\n%s", err, out)
@@ -33,6 +34,11 @@ func TestHintsOnValues(t *testing.T) {
 		{w.pid(), "SELECT tid FROM function_start WHERE function_name = 'shop::Order::add' AND args.as = 'Opne'", "did you mean 'Open'?"},
 		{w.pid(), "SELECT tid FROM function_start WHERE function_name = 'shop::Order::add' AND args.as IN ('Open', 'Lost')", "it has Closed, Open"},
 		{w.pid(), "SELECT tid FROM function_start WHERE function_name = 'shop::Order::add' AND args.as = 5", "an enum goes by the name of its value"},
+		{arrays.pid(), "SELECT args.pair.both FROM function_start WHERE function_name = 'elements'", "the first is args.pair.both[0]"},
+		{arrays.pid(), "SELECT args.list[0] FROM function_start WHERE function_name = 'elements'", "its fields are .id, .name, .grid, .owners"},
+		{arrays.pid(), "SELECT args.lost[0].id FROM function_start WHERE function_name = 'elements'", "did you mean args.list?"},
+		{arrays.pid(), "SELECT args.numbers[i] FROM function_start WHERE function_name = 'elements'", "an element of an array has a number: args.list[2]"},
+		{arrays.pid(), "SELECT arg0[1] FROM function_start WHERE function_name = 'elements'", "args.list[2] and retval[2] are elements"},
 		{bare.pid(), "SELECT tid FROM function_start WHERE function_name = 'exec_simple_query'", "a debug file for build-id 0123456789abcdef under /usr/lib/debug"},
 	} {
 		s := newSession(t, wire.Options{PID: c.pid})

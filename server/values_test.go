@@ -145,6 +145,15 @@ var valuesOfC = []functionValues{
 	}},
 	{"floating", []compared{{"args.after", gdbNumber("after")}}},
 	{"returned", []compared{{"args.before", gdbNumber("before")}, {"args.name", gdbText("name")}}},
+	{"elements", []compared{
+		{"args.list[1].id", gdbNumber("list[1].id")}, {"args.numbers[2]", gdbNumber("numbers[2]")}, {"args.pair.both[1]", gdbNumber("pair.both[1]")},
+		{"args.rows[1][0]", gdbNumber("rows[1][0]")}, {"args.parts[1]", gdbNumber("parts[1]")}, {"args.list[0].grid[1][2]", gdbNumber("(int)list[0].grid[1][2]")},
+		{"args.list[1].name", gdbText("list[1].name")}, {"args.argv[1]", gdbText("argv[1]")},
+	}},
+	{"elements", []compared{
+		{"args.list[0].owners[1].path", gdbText("list[0].owners[1]->path")}, {"str(args.argv[0], 3)", `printf "%.3s", argv[0]`},
+		{"args.argv[1][3]", gdbNumber("(int)argv[1][3]")}, {"args.list[0].owners[0].name[0]", gdbNumber("(int)list[0].owners[0]->name[0]")},
+	}},
 }
 
 var valuesOfCPP = []functionValues{
@@ -222,6 +231,11 @@ var valuesOfGo = []functionValues{
 	{"main.slices", []compared{{"args.list.len", "3"}, {"args.end", "-12"}}},
 	{"main.named", []compared{{"args.p", "/etc/hosts"}, {"args.end", "4"}}},
 	{"main.generic[...]", []compared{{"args.text", "any text"}, {"args.end", "5"}}},
+	{"main.elements", []compared{{"args.bytes.len", "3"}, {"args.bytes.cap", "64"}, {"args.none.len", "0"}}}, // on the stack
+	{"main.elements", []compared{
+		{"args.list[1].id", "41"}, {"args.list[2].id", "NULL"}, {"args.list[1].path", "/up"}, {"args.list[2].path", "NULL"}, {"args.array[2]", "-3"},
+		{"args.pointer[1]", "8"}, {"args.words[1]", "two"}, {"args.bytes[2]", "99"}, {"args.bytes[3]", "NULL"}, {"str(args.words[0], 2)", "on"},
+	}},
 }
 
 // TestValuesOfGo reads arguments of Go functions, compiled with and without optimisation.

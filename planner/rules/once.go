@@ -221,7 +221,7 @@ func told(a *plan.Acquire, names plan.Expr) bool {
 		switch {
 		case f.Name == "depth" || f.Name == "self_time" || f.Name == "retval":
 			return false
-		case strings.HasPrefix(f.Name, "args.") || strings.HasPrefix(f.Name, "retval."):
+		case strings.HasPrefix(f.Name, "args.") || strings.HasPrefix(f.Name, "retval"):
 			return false
 		}
 	}

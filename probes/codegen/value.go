@@ -3,6 +3,7 @@ package codegen
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/cilium/ebpf/asm"
@@ -45,6 +46,9 @@ type Text struct {
 type Value struct {
 	Number *Integer
 	Text   *Text
+	// Length: it is NULL unless this is Needs at least, as of an element of a slice.
+	Length *Integer
+	Needs  int64
 }
 
 // TextTest asks whether a text is one of some, or begins with one of them.
@@ -171,6 +175,11 @@ func (r *Reader) Identity() string {
 
 // name is equal for equal values only.
 func (v Value) name() string {
+	if v.Length != nil {
+		needs := fmt.Sprintf(" %+v %d", *v.Length, v.Needs)
+		v.Length = nil
+		return v.name() + needs
+	}
 	switch {
 	case v.Number != nil:
 		return fmt.Sprintf("%+v", *v.Number)
@@ -225,11 +234,11 @@ func (r *Reader) group(w *writer, at Places, values []Value) {
 		c, v := r.Columns[i], values[i]
 		switch {
 		case c.Text:
-			r.text(w, at, i, v.Text)
+			r.text(w, at, i, v)
 		case v.Number == nil:
 			w.absent(at, uint8(c.Slot))
 		default:
-			r.number(w, at, c, v.Number)
+			r.number(w, at, c, v)
 		}
 	}
 	if r.hasTexts() {
@@ -251,8 +260,19 @@ func (w *writer) fail(why int32) {
 	w.add(asm.LoadMem(asm.R1, asm.RFP, failedAt, asm.DWord), asm.Or.Imm(asm.R1, why), asm.StoreMem(asm.RFP, failedAt, asm.R1, asm.DWord))
 }
 
-func (r *Reader) number(w *writer, at Places, c ReadColumn, n *Integer) {
+// enough writes code that jumps to null where a value is none.
+func (w *writer) enough(v Value, null, bad label) {
+	if v.Length == nil {
+		return
+	}
+	w.read(v.Length, null, bad)
+	w.jump(asm.JSLT.Imm(asm.R3, int32(min(v.Needs, math.MaxInt32)), ""), null)
+}
+
+func (r *Reader) number(w *writer, at Places, c ReadColumn, v Value) {
+	n := v.Number
 	null, bad, large, done := w.newLabel(), w.newLabel(), w.newLabel(), w.newLabel()
+	w.enough(v, null, bad)
 	w.read(n, null, bad)
 	if n.Fits {
 		w.jump(asm.JSLT.Imm(asm.R3, 0, ""), large)
@@ -349,13 +369,14 @@ func (w *writer) cutOff(t *Text) {
 }
 
 // text writes what reads a text behind those that are there, and tests it.
-func (r *Reader) text(w *writer, at Places, column int, t *Text) {
-	slot := r.Columns[column].Slot
+func (r *Reader) text(w *writer, at Places, column int, v Value) {
+	slot, t := r.Columns[column].Slot, v.Text
 	if t == nil { // its length says so already
 		w.absent(at, at.TextBit+uint8(slot))
 		return
 	}
 	null, bad, done := w.newLabel(), w.newLabel(), w.newLabel()
+	w.enough(v, null, bad)
 	if t.Length != nil {
 		w.read(t.Length, null, bad)
 		w.add(asm.StoreMem(asm.RFP, lengthAt, asm.R3, asm.DWord))

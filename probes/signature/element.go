@@ -8,10 +8,30 @@ import (
 	"endoscope/probes/codegen"
 )
 
-// bound is that an element of a slice of Go is none unless the slice is long enough.
+// bound is that an element of a slice is none unless the slice is long enough.
 type bound struct {
 	length codegen.Integer
 	needs  int64
+}
+
+// Path are the parts of a name, list[2].id: each but the first is a field, or, as [n], an
+// element.
+func Path(name string) (path []string) {
+	for part := range strings.SplitSeq(name, ".") {
+		head, rest, more := strings.Cut(part, "[")
+		path = append(path, head)
+		for more {
+			var index string
+			index, rest, more = strings.Cut(rest, "[")
+			path = append(path, "["+index)
+		}
+	}
+	return path
+}
+
+// named is the name of which path are the parts.
+func named(path ...string) string {
+	return strings.ReplaceAll(strings.Join(path, "."), ".[", "[")
 }
 
 // part is what name is of an object: a field, or, as [n], an element.
@@ -28,7 +48,13 @@ func (f *Function) part(o object, name string, at Where) (object, error) {
 	return f.element(o, int64(n), at)
 }
 
-// element is an element of an array, of what a pointer leads to, or of a slice of Go.
+// isSlice reports whether a struct is a slice of Go, or of Rust.
+func isSlice(t *Type) bool {
+	return strings.HasPrefix(t.bare, "[]") || strings.HasPrefix(t.bare, "&[") || strings.HasPrefix(t.bare, "&mut [")
+}
+
+// element is an element of an array, of what a pointer leads to, or of a slice of Go or
+// Rust.
 func (f *Function) element(o object, n int64, at Where) (object, error) {
 	if o.t.Kind == Reference {
 		next, err := f.follow(o, at)
@@ -37,11 +63,15 @@ func (f *Function) element(o object, n int64, at Where) (object, error) {
 		}
 		o = next
 	}
-	if o.t.Kind == Struct && strings.HasPrefix(o.t.bare, "[]") {
+	if o.t.Kind == Struct && isSlice(o.t) {
 		if o.bound != nil {
 			return o, fmt.Errorf("is an element of a slice that is one of another slice, which is not read")
 		}
-		length, err := f.field(o, "len", at)
+		pointer, count := "array", "len"
+		if !strings.HasPrefix(o.t.bare, "[]") {
+			pointer, count = "data_ptr", "length"
+		}
+		length, err := f.field(o, count, at)
 		if err != nil {
 			return o, err
 		}
@@ -49,7 +79,7 @@ func (f *Function) element(o object, n int64, at Where) (object, error) {
 		if err != nil {
 			return o, err
 		}
-		if o, err = f.field(o, "array", at); err != nil {
+		if o, err = f.field(o, pointer, at); err != nil {
 			return o, err
 		}
 		o.bound = &bound{size, n + 1}
@@ -65,6 +95,9 @@ func (f *Function) element(o object, n int64, at Where) (object, error) {
 		}
 		if len(next.base.Follow) > maxFollow {
 			return o, fmt.Errorf("is too many pointers away")
+		}
+		if next.t.Kind == Array && strings.ContainsAny(o.t.bare[:min(1, len(o.t.bare))], "&*") {
+			return f.element(next, n, at) // Rust and Go, which name such pointers, mean those of what it leads to
 		}
 		next.offset += n * next.t.Size
 		return next, nil

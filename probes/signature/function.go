@@ -198,6 +198,9 @@ func (r *reader) parameter(c *dwarf.Entry, t *Type, args *convention) ([]piece, 
 		t = &copied
 	}
 	byConvention, conventionErr := args.pass(t)
+	if r.of.Lang == symbols.Go && evaluateErr == nil && conventionErr == nil && isPartOf(pieces, byConvention, t.Size) {
+		return byConvention, nil
+	}
 	switch {
 	case expr == nil && c.Val(dwarf.AttrLocation) == nil && c.AttrField(dwarf.AttrConstValue) == nil && !r.changed():
 		if !r.by.gnu && r.of.Lang != symbols.Go {
@@ -223,6 +226,16 @@ func (r *reader) parameter(c *dwarf.Entry, t *Type, args *convention) ([]piece, 
 		return byConvention, conventionErr
 	}
 	return pieces, evaluateErr
+}
+
+// isPartOf reports whether what is said to be all of a parameter on the stack is a part of
+// it: Go's compiler says so of a slice of which only the length is used.
+func isPartOf(said, passed []piece, size int64) bool {
+	if len(said) != 1 || len(passed) != 1 || said[0].kind != inMemory || passed[0].kind != inMemory || said[0].reg != cfa || passed[0].reg != cfa {
+		return false
+	}
+	off := said[0].offset - passed[0].offset
+	return 0 < off && off < size
 }
 
 // isPointer reports whether the piece lies where a register points that arguments are

@@ -96,14 +96,18 @@ func (f *Function) value(p *Param, path []string, at Where) (Value, error) {
 	if errors.As(err, &e) {
 		return v, err
 	}
-	what := strings.Join(path, ".")
+	what := named(path...)
 	switch {
 	case slices.ContainsFunc(f.Params, func(x Param) bool { return x.Name == p.Name && p.Name != "" && x.Type == p.Type }):
 		what = "args." + what
 	case path[0] != "retval":
 		what = "retval." + what
 	}
-	return v, plan.Errorf(-1, -1, "%s of %s %v", what, f.Name, err)
+	e = plan.Errorf(-1, -1, "%s of %s %v", what, f.Name, err)
+	if errors.As(err, new(wholeArray)) {
+		return v, e.WithHint("the first is %s[0]", what)
+	}
+	return v, e
 }
 
 // object is something of a type, and where it is.
@@ -129,7 +133,7 @@ func (f *Function) read(p *Param, path []string, at Where) (v Value, err error) 
 		o.place(o.pieces[0], at)
 	}
 	for _, name := range path[1:] {
-		if o, err = f.field(o, name, at); err != nil {
+		if o, err = f.part(o, name, at); err != nil {
 			return v, err
 		}
 	}
@@ -138,7 +142,10 @@ func (f *Function) read(p *Param, path []string, at Where) (v Value, err error) 
 			return v, err
 		}
 	}
-	return f.final(o, at)
+	if v, err = f.final(o, at); o.bound != nil {
+		v.Length, v.Needs = &o.bound.length, o.bound.needs
+	}
+	return v, err
 }
 
 // place puts an object into memory.
@@ -228,10 +235,13 @@ func (f *Function) follow(o object, _ Where) (object, error) {
 		return o, err
 	}
 	next := object{t: t, memory: true, bound: o.bound}
-	if n.Memory {
+	switch {
+	case n.Known:
+		return o, fmt.Errorf("is behind a pointer that is always %#x there: the compiler has made it a constant", n.Constant)
+	case n.Memory:
 		next.base = codegen.Integer{Register: n.Register, Follow: append(slices.Clone(n.Follow), n.Offset)}
-	} else {
-		next.base = codegen.Integer{Register: n.Register}
+	default:
+		next.base, next.offset = codegen.Integer{Register: n.Register}, n.Offset
 	}
 	return next, nil
 }
@@ -379,7 +389,7 @@ func (f *Function) final(o object, at Where) (Value, error) {
 			n.Address, n.Offset = true, o.offset
 			return Value{Value: codegen.Value{Text: &codegen.Text{At: n, Chars: int(min(t.count, 1<<20)), Max: at.MaxText}}, Type: batch.Varchar}, nil
 		}
-		return Value{}, fmt.Errorf("is %s, of which only arrays of char are read", t.Name)
+		return Value{}, wholeArray(t.Name)
 	case Struct:
 		v, ok, err := f.textStruct(o, at)
 		if ok || err != nil {
@@ -392,6 +402,13 @@ func (f *Function) final(o object, at Where) (Value, error) {
 	return Value{}, fmt.Errorf("is %s, which is not read", t.Name)
 }
 
+// wholeArray refuses an array of that name as a whole.
+type wholeArray string
+
+func (t wholeArray) Error() string {
+	return fmt.Sprintf("is %s, of which one element is read at a time", string(t))
+}
+
 // askField refuses a struct as a whole.
 func (f *Function) askField(t *Type) error {
 	names, err := f.fieldNames(t, maxDepth)
@@ -401,6 +418,9 @@ func (f *Function) askField(t *Type) error {
 	e := plan.Errorf(-1, -1, "%s is a struct, of which one field is read at a time", t.Name)
 	if len(names) == 0 {
 		return e.WithHint("it has none that have a name")
+	}
+	if isSlice(t) {
+		return plan.Errorf(-1, -1, "%s is a slice, of which one element is read at a time", t.Name).WithHint("the first is [0], and its fields are .%s", strings.Join(names, ", ."))
 	}
 	return e.WithHint("its fields are .%s", strings.Join(names[:min(len(names), 12)], ", ."))
 }

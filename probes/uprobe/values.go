@@ -12,6 +12,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
+	"endoscope/probes/signature"
 )
 
 // What is shared with values.h.
@@ -43,7 +44,7 @@ type readValue struct {
 	limit  int  // bytes of a text
 	prefix bool // the statement says the limit: what is longer is not lost
 	raw    int  // register of a text that is not named
-	// path is what is named, "args.a.b" without args; nil: raw is meant.
+	// path is what is named, "args.a[1].b" without args; nil: raw is meant.
 	path []string
 	// whole: what is returned, by its type as far as the functions have one in common.
 	whole bool
@@ -93,17 +94,14 @@ func hasValue(stream string, v *readValue) bool {
 // retvalName is the column of what functions return.
 const retvalName = "retval"
 
-// parsePath reads args.a.b, retval.a.b.
+// parsePath reads args.a[1].b, retval.a.b, retval[1].
 func (v *readValue) parsePath(name string) bool {
-	path, ok := strings.CutPrefix(name, "args.")
-	if !ok {
-		path, ok = strings.CutPrefix(name, retvalName+".")
-		v.result = ok
+	path := signature.Path(name)
+	if len(path) < 2 || path[0] != "args" && path[0] != retvalName {
+		return false
 	}
-	if ok {
-		v.path = strings.Split(path, ".")
-	}
-	return ok
+	v.path, v.result = path[1:], path[0] == retvalName
+	return true
 }
 
 // parseValue reads the name of a column: args.a.b, retval.a.b, str(arg0),
@@ -266,7 +264,7 @@ func (r *readings) place(v *readValue) error {
 func (v *readValue) nullable() bool {
 	return v.text || slices.ContainsFunc(v.reads, func(x codegen.Value) bool {
 		n := x.Number
-		return n == nil || n.Memory || n.Fits || len(n.Follow) > 0
+		return n == nil || x.Length != nil || n.Memory || n.Fits || len(n.Follow) > 0
 	})
 }
 

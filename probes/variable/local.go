@@ -279,18 +279,7 @@ func (r *localReader) column(want localColumn) (int, error) {
 
 // pathOf are the variable and the fields and elements ([n]) of it that a name means:
 // pointers are followed, as . and -> mean the same.
-func pathOf(name string) (path []string) {
-	for part := range strings.SplitSeq(strings.ReplaceAll(name, "->", "."), ".") {
-		head, rest, more := strings.Cut(part, "[")
-		path = append(path, head)
-		for more {
-			var index string
-			index, rest, more = strings.Cut(rest, "[")
-			path = append(path, "["+index)
-		}
-	}
-	return path
-}
+func pathOf(name string) []string { return signature.Path(strings.ReplaceAll(name, "->", ".")) }
 
 // localForm is how a row has what was read.
 func localForm(v *signature.Live) form {

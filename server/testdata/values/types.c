@@ -21,6 +21,15 @@ struct request {
 	double load;
 	uint64_t large;
 };
+struct item {
+	short id;
+	const char *name;
+	signed char grid[2][3];
+	struct request *owners[2];
+};
+struct pair {
+	int both[2];
+};
 volatile long sink;
 
 kept long integers(signed char c, short s, int i, long l, unsigned char uc, unsigned short us)
@@ -54,6 +63,11 @@ kept struct request returned(int before, const char *name)
 	strncpy(r.name, name, sizeof r.name - 1);
 	return r;
 }
+kept long elements(struct item *list, int *numbers, char **argv, struct pair pair, int (*rows)[3], double *parts, struct item *none)
+{
+	return sink += list->id + *numbers + **argv + pair.both[1] + rows[1][1] + *parts + !none;
+}
+kept struct item *found(struct item *list) { return list + (sink > 0); }
 
 int main(void)
 {
@@ -75,6 +89,13 @@ int main(void)
 		by_value((struct point){-1, 2}, r, 77);
 		floating(1.5, -3, 2.5f);
 		returned(6, "result");
+		struct item list[] = {{1, "one", {{1, 2, 3}, {4, 5, -6}}, {&parent, &r}}, {-2, "two", {{7}}, {0, &parent}}};
+		int rows[][3] = {{1, 2, 3}, {-4, 5, 6}};
+		double parts[] = {0.5, -2.25};
+		char *words[] = {"first", "second", NULL};
+		elements(list, rows[0] + 3, words, (struct pair){{-8, 9}}, rows, parts, NULL);
+		sink = 1;
+		found(list);
 	}
 	puts("done");
 	return 0;

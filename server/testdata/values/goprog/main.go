@@ -62,6 +62,12 @@ func generic[T ~string](text T, end int) T {
 	return text
 }
 
+//go:noinline
+func elements(list []*request, array [3]int16, pointer *[2]int64, words []string, none []int, bytes []byte) ([]string, error) {
+	sink += len(list) + int(array[1]) + int(pointer[0]) + len(none) + len(bytes)
+	return words, nil
+}
+
 func main() {
 	fmt.Println("ready")
 	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
@@ -77,6 +83,7 @@ func main() {
 		slices([]byte("abc"), nil, -12)
 		named("/etc/hosts", 4)
 		generic("any text", 5)
+		elements([]*request{r, parent}, [3]int16{1, 2, -3}, &[2]int64{-7, 8}, []string{"one", "two"}, nil, append(make([]byte, 0, 64), "abc"...))
 	}
 	fmt.Println("done", sink)
 }
