@@ -107,6 +107,9 @@ func (s *source) compare(one *subject, sink probes.Sink) {
 	}
 	for i, v := range now {
 		w.last[i] = last{when, v}
+		if v.cut {
+			s.cut++
+		}
 		s.rows.add(&observation{time: when, subject: one, name: one.variables[i].name, module: one.variables[i].module, value: v})
 		sink.Lost(unseen, 1)
 	}

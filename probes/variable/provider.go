@@ -86,6 +86,7 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	}
 	if s.tracer != nil {
 		s.notices = s.tracer.notices()
+		s.describe()
 		return &watched{source: s}, nil
 	}
 	switch {
@@ -98,6 +99,7 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 		return nil, placed(err, spec)
 	}
 	s.notices = s.followed()
+	s.describe()
 	return &watched{source: s}, nil
 }
 

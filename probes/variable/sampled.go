@@ -74,12 +74,15 @@ func (s *sampled) run(ctx context.Context, sink probes.Sink) error {
 
 // sample makes a row of each variable.
 func (s *source) sample(sink probes.Sink) {
-	failed := uint64(0)
+	failed, cut := uint64(0), uint64(0)
 	for _, one := range s.subjects {
 		for _, v := range one.variables {
 			value, is := v.read(one.memory)
-			if is == unknown || is == unreadable {
+			if is == unknown || is == unreadable || is == present && v.form.unread(value) {
 				failed++
+			}
+			if value.cut {
+				cut++
 			}
 			if is == unknown {
 				continue
@@ -90,6 +93,9 @@ func (s *source) sample(sink probes.Sink) {
 	s.rows.Flush()
 	if failed > 0 {
 		sink.Lost(unread, failed)
+	}
+	if cut > 0 {
+		sink.Count(cutTexts, cut)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"endoscope/planner/plan"
@@ -61,6 +62,7 @@ type source struct {
 	failed   uint64 // and that could not be read at all
 	clock    func() int64
 	scanned  time.Time
+	sites    atomic.Pointer[[]probes.Site] // of what is probed, as it is known now
 
 	mu      sync.Mutex // guards what follows
 	started bool
@@ -238,6 +240,7 @@ func (s *source) take(p process.Process, now time.Time, sink probes.Sink) {
 		}
 		delete(s.changed, p.PID)
 		s.subjects[p.PID] = one
+		s.describe()
 		return
 	}
 	if after, gone := imageOf(p.PID); gone != nil || after != before || errors.Is(err, errUnmapped) {

@@ -144,6 +144,34 @@ func TestWritesOfNewcomers(t *testing.T) {
 	}
 }
 
+// Others may ask what is probed while processes are taken in and let go.
+func TestSitesWhileProcessesCome(t *testing.T) {
+	testenv.NeedUprobes(t)
+	program := testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread")
+	run(t, program)
+	spec := asked(0, 0, "total")
+	spec.Target = plan.Target{Exes: []string{program}}
+	s, err := New().Prepare(context.Background(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := &record{fields: Columns, lost: map[string]uint64{}, ended: make(chan struct{})}
+	if err := s.Start(context.Background(), got); err != nil {
+		t.Fatal(err)
+	}
+	run(t, program)
+	eventually(t, func() bool {
+		if sites := s.Sites(); len(sites) != 1 || sites[0].Function != "total" {
+			t.Fatalf("sites are %v", sites)
+		}
+		got.mu.Lock()
+		defer got.mu.Unlock()
+		return got.lost[arrived] == 1
+	})
+	s.Stop()
+	<-got.ended
+}
+
 // What a process wrote before it ended is given, however late it is seen that it has.
 func TestLastWrites(t *testing.T) {
 	testenv.NeedUprobes(t)

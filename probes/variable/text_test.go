@@ -1,10 +1,12 @@
 package variable
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
+	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
 )
 
@@ -39,4 +41,77 @@ func TestTexts(t *testing.T) {
 			t.Errorf("%s is %s, and was written %s", one.name, s, one.want)
 		}
 	}
+}
+
+// What is longer than what is read of a text is counted, whether it is sampled or watched,
+// which give the same; so is one that cannot be read. A whole one is neither.
+func TestLongTexts(t *testing.T) {
+	testenv.NeedUprobes(t)
+	r := run(t, testenv.CompileCText(t, `
+#include <stdio.h>
+#include <string.h>
+static char array[300], page[300], whole[255];
+const char *far_text, *null_text, *nowhere = (const char *)8, *just;
+struct holder { const char *text; } one, other, *held = &one;
+__attribute__((noinline)) void set(void) { far_text = page; }
+__attribute__((noinline)) void hold(void) { held = held == &one ? &other : &one; }
+int main(void) {
+	char line[100];
+	memset(array, 'a', 299);
+	memset(page, 'p', 299);
+	memset(whole, 'w', 254);
+	just = whole;
+	one.text = other.text = far_text = page;
+	for (int n = 0;; n++) {
+		puts("1");
+		fflush(stdout);
+		if (!fgets(line, sizeof line, stdin))
+			return 0;
+		line[0] == 's' ? set() : hold();
+	}
+}`, "-O1", "-g"))
+	for _, one := range []struct {
+		name      string
+		length    int // of the text; -1: NULL
+		cut, lost bool
+	}{{"array", maxText, true, false}, {"far_text", maxCString, true, false}, {"just", 254, false, false}, {"null_text", -1, false, false}, {"nowhere", -1, false, true}} {
+		got, _ := lossy(t, asked(r.pid, 2*time.Millisecond, one.name), 2)
+		text, known := got.rows[0]["var_text"]
+		if known != (one.length >= 0) || known && len(text) != one.length || got.lost[cutTexts] > 0 != one.cut || got.lost[unread] > 0 != one.lost {
+			t.Errorf("%s: a text of %d bytes, counted %v", one.name, len(text), got.lost)
+		}
+	}
+	for command, name := range map[string]string{"s": "far_text", "h": "held->text"} {
+		got, stop := lossy(t, asked(r.pid, 0, name), 0)
+		r.tell(t, command)
+		got.await(t, 1)
+		stop()
+		delete(got.lost, moved)
+		if len(got.rows) != 1 || len(got.rows[0]["var_text"]) != maxCString || len(got.lost) != 1 || got.lost[cutTexts] != 1 {
+			t.Errorf("%s: %d rows, counted %v", name, len(got.rows), got.lost)
+		}
+	}
+}
+
+// lossy starts a source whose losses are looked at, and stops it once there are n rows; 0:
+// by what is returned.
+func lossy(t *testing.T, spec *plan.Acquire, n int) (got *record, stop func()) {
+	t.Helper()
+	s, err := New().Prepare(context.Background(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got = &record{fields: Columns, lost: map[string]uint64{}, ended: make(chan struct{})}
+	if err := s.Start(context.Background(), got); err != nil {
+		t.Fatal(err)
+	}
+	stop = func() {
+		s.Stop()
+		<-got.ended
+	}
+	if n > 0 {
+		got.await(t, n)
+		stop()
+	}
+	return got, stop
 }

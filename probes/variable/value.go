@@ -35,10 +35,16 @@ type form struct {
 	size int // bytes
 	// names are those of an enumeration's values.
 	names map[int64]string
+	// longer: an array of characters of which only the first are read.
+	longer bool
 }
 
-// maxText is how much of a string is read.
-const maxText = 256
+// maxText is how much of a string is read, and maxCString of one that ends with a NUL:
+// in the kernel the NUL takes room.
+const (
+	maxText    = 256
+	maxCString = maxText - 1
+)
 
 // value is what a variable has.
 type value struct {
@@ -48,12 +54,14 @@ type value struct {
 	isReal   bool
 	text     string // as its language writes it
 	isText   bool
+	cut      bool // the text is longer than what is read of it
 }
 
 // equal reports whether values are the same, as what is not a number is as well.
 func (v value) equal(w value) bool {
 	same := math.Float64bits(v.real) == math.Float64bits(w.real)
 	v.real, w.real = 0, 0
+	v.cut, w.cut = false, false
 	return same && v == w
 }
 
@@ -94,7 +102,7 @@ func formOf(t dwarf.Type) (form, error) {
 		return form{kind: real, size: size}, nil
 	case *dwarf.ArrayType:
 		if e, err := formOf(t.Type); err == nil && e.size == 1 && (e.kind == signed || e.kind == unsigned) && size > 0 {
-			return form{kind: text, size: min(size, maxText)}, nil
+			return form{kind: text, size: min(size, maxText), longer: size > maxText}, nil
 		}
 		return form{}, fmt.Errorf("it is an array: ask for one of its elements, such as [0]")
 	case *dwarf.StructType:
@@ -129,21 +137,26 @@ func fieldAt(t *dwarf.StructType, name string) int64 {
 }
 
 // stringAt reads up to a NUL, and no further than the page in which that is; nil: it
-// cannot be read.
-func stringAt(at uint64, far func(addr uint64, n int) []byte) (out []byte) {
+// cannot be read. cut says that no NUL was found.
+func stringAt(at uint64, far func(addr uint64, n int) []byte) (out []byte, cut bool) {
 	const page = 4096
-	for out = []byte{}; len(out) < maxText; {
-		n := min(maxText-len(out), page-int(at%page))
+	for out = []byte{}; len(out) <= maxCString; {
+		n := min(maxCString+1-len(out), page-int(at%page))
 		b := far(at, n)
 		if b == nil {
-			return nil
+			return nil, false
 		}
 		if end := bytes.IndexByte(b, 0); end >= 0 {
-			return append(out, b[:end]...)
+			return append(out, b[:end]...), false
 		}
 		out, at = append(out, b...), at+uint64(n)
 	}
-	return out
+	return out[:maxCString], true
+}
+
+// unread reports whether what is there is a text that could not be read.
+func (f form) unread(v value) bool {
+	return readings[f.kind] != 0 && !v.isText && (f.kind != cString || v.number != 0)
 }
 
 func firstField(t *dwarf.StructType) string {
@@ -173,6 +186,8 @@ func (f form) read(b []byte, far func(addr uint64, n int) []byte) (v value) {
 	case text:
 		if end := bytes.IndexByte(b, 0); end >= 0 {
 			b = b[:end]
+		} else {
+			v.cut = f.longer
 		}
 		v.text, v.isText = string(b), true
 		return v
@@ -181,7 +196,7 @@ func (f form) read(b []byte, far func(addr uint64, n int) []byte) (v value) {
 		if n == 0 {
 			v.isText = true
 		} else if got := far(at, int(min(n, maxText))); got != nil {
-			v.text, v.isText = string(got), true
+			v.text, v.isText, v.cut = string(got), true, n > maxText
 		}
 		return v
 	}
@@ -211,8 +226,8 @@ func (f form) read(b []byte, far func(addr uint64, n int) []byte) (v value) {
 	case cString:
 		v.number, v.real, v.text, v.isText = int64(u), float64(u), "", false
 		if u != 0 {
-			b := stringAt(u, far)
-			v.text, v.isText = string(b), b != nil
+			b, cut := stringAt(u, far)
+			v.text, v.isText, v.cut = string(b), b != nil, cut
 		}
 	case pointer:
 		v.number, v.text = int64(u), "0x"+strconv.FormatUint(u, 16)
@@ -245,6 +260,7 @@ func (f form) written(word, record []byte) (v value) {
 	if w.Length != ^uint64(0) {
 		text := unsafe.Slice((*byte)(unsafe.Pointer(&w.Text)), len(w.Text))
 		v.text, v.isText = string(text[:min(w.Length, uint64(len(w.Text)))]), true
+		v.cut = w.Length > maxText || f.kind == cString && w.Length == maxCString // or it ends just there
 	}
 	return v
 }

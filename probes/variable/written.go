@@ -18,10 +18,19 @@ type watched struct{ *source }
 // watchNs is what a write costs that traps: more on a virtual machine.
 const watchNs = 18000
 
-// Sites are the variables.
-func (s *watched) Sites() []probes.Site {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// Sites are the watchpoints, or the lines at which variables are read. Others ask while
+// the goroutine takes processes in.
+func (s *watched) Sites() []probes.Site { return *s.sites.Load() }
+
+// describe notes what Sites are.
+func (s *source) describe() {
+	if s.probes() {
+		sites := s.probed()
+		s.sites.Store(&sites)
+	}
+}
+
+func (s *source) probed() []probes.Site {
 	if s.tracer != nil {
 		return s.tracer.sites()
 	}
@@ -160,16 +169,14 @@ func (s *source) give(record []byte) bool {
 	var has value
 	switch state(w.State) {
 	case present:
-		if readings[v.form.kind] != 0 && len(record) >= int(unsafe.Sizeof(bpf.VariableWriteText{})) {
-			switch t := (*bpf.VariableWriteText)(unsafe.Pointer(&record[0])); {
-			case t.Length == ^uint64(0) && w.Value != 0:
-				s.failed++
-			case t.Length != ^uint64(0) && t.Length > maxText, v.form.kind == cString && t.Length == maxText-1:
-				s.cut++
-			}
-		}
 		bytes := (*[8]byte)(unsafe.Pointer(&w.Value))[:]
 		has = v.form.written(bytes, record)
+		if v.form.unread(has) {
+			s.failed++
+		}
+		if has.cut {
+			s.cut++
+		}
 	case unreadable:
 		s.failed++
 	}
