@@ -12,14 +12,17 @@
 /* What the arguments are: in bits 28 to 31 of the cookie, in which sequences have something else. */
 #define ALLOCATOR(cookie) ((cookie) >> 28 & 15)
 enum {
-	TAKES_SIZE = 1,         /* (size): malloc */
-	TAKES_PRODUCT = 2,      /* (n, size): calloc */
-	TAKES_SIZE_SECOND = 3,  /* (alignment, size): aligned_alloc */
-	TAKES_SIZE_THIRD = 4,   /* (&address, alignment, size): posix_memalign */
-	RESIZES = 5,            /* (address, size): realloc */
-	RESIZES_TO_PRODUCT = 6, /* (address, n, size): reallocarray */
-	RELEASES = 7,           /* (address): free */
-	RELEASES_SIZED = 8,     /* (address, size) */
+	TAKES_SIZE = 1,                 /* (size): malloc */
+	TAKES_PRODUCT = 2,              /* (n, size): calloc */
+	TAKES_PRODUCT_SECOND = 3,       /* (heap, n, size) */
+	TAKES_SIZE_SECOND = 4,          /* (alignment, size): aligned_alloc */
+	TAKES_SIZE_THIRD = 5,           /* (&address, alignment, size): posix_memalign */
+	RESIZES = 6,                    /* (address, size): realloc */
+	RESIZES_TO_PRODUCT = 7,         /* (address, n, size): reallocarray */
+	RESIZES_SECOND = 8,             /* (heap, address, size) */
+	RESIZES_SECOND_TO_PRODUCT = 9,  /* (heap, address, n, size) */
+	RELEASES = 10,                  /* (address): free */
+	RELEASES_SIZED = 11,            /* (address, size) */
 };
 
 /* What is not known. */
@@ -55,6 +58,9 @@ static __always_inline void note_size(struct moment *m)
 	case TAKES_PRODUCT:
 		m->size = m->args[0] * m->args[1]; /* or it fails */
 		break;
+	case TAKES_PRODUCT_SECOND:
+		m->size = m->args[1] * m->args[2];
+		break;
 	case TAKES_SIZE_SECOND:
 	case RESIZES:
 		m->size = m->args[1];
@@ -63,7 +69,11 @@ static __always_inline void note_size(struct moment *m)
 		m->size = product(m->args[1], m->args[2]);
 		break;
 	case TAKES_SIZE_THIRD:
+	case RESIZES_SECOND:
 		m->size = m->args[2];
+		break;
+	case RESIZES_SECOND_TO_PRODUCT:
+		m->size = product(m->args[2], m->args[3]);
 		break;
 	case RELEASES_SIZED:
 		m->size = m->args[1];
@@ -80,15 +90,15 @@ static __always_inline void note_size(struct moment *m)
 static __always_inline bool settle(struct moment *m)
 {
 	__u32 kind = ALLOCATOR(m->cookie);
-	bool resizes = kind == RESIZES || kind == RESIZES_TO_PRODUCT;
+	bool resizes = kind >= RESIZES && kind < RELEASES;
 
 	if (!OF_MEMORY)
 		return true;
 	/* It goes on as another allocator's function, which is a call of its own. */
-	if ((m->cookie & NO_RETVAL) && kind < RELEASES)
+	if (m->cookie & NO_RETVAL)
 		return false;
 	if (options & FREES) {
-		m->address = m->args[0];
+		m->address = kind == RESIZES_SECOND || kind == RESIZES_SECOND_TO_PRODUCT ? m->args[1] : m->args[0];
 		m->time = m->start;
 		if (resizes && !m->retval && m->size) /* it could not */
 			return false;

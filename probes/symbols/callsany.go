@@ -29,17 +29,93 @@ func (m *Module) CallsAny(i int, such func(name string) bool) bool {
 		if to > f.addr && to < f.addr+uint64(len(code)) {
 			continue
 		}
-		if name := m.stubOf(to); name != "" && such(name) {
+		if m.isNamed(to, such) {
 			return true
-		}
-		if k, ok := m.FunctionAt(to); ok && m.functions[k].addr == to {
-			called := m.Function(k)
-			if such(called.Mangled) || slices.ContainsFunc(called.Aliases, such) {
-				return true
-			}
 		}
 	}
 	return false
+}
+
+// isNamed reports whether a function of such a name begins at addr, or a linkage stub
+// of one.
+func (m *Module) isNamed(addr uint64, such func(name string) bool) bool {
+	if name := m.stubOf(addr); name != "" && such(name) {
+		return true
+	}
+	k, ok := m.FunctionAt(addr)
+	if !ok || m.functions[k].addr != addr {
+		return false
+	}
+	f := m.Function(k)
+	return such(f.Mangled) || slices.ContainsFunc(f.Aliases, such)
+}
+
+// GetsPast reports whether a call of function i may return, or go on as another
+// function, without a direct call of, or a jump to, any of such a name. Of code that
+// cannot be followed it is what [Module.CallsAny] does not find.
+func (m *Module) GetsPast(i int, such func(name string) bool) bool {
+	b, err := m.body(i)
+	if err != nil {
+		return !m.CallsAny(i, such)
+	}
+	seen := map[uint64]bool{}
+	for todo := []uint64{m.functions[i].addr}; len(todo) > 0; {
+		addr := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		n := b.at(addr)
+		if seen[addr] {
+			continue
+		}
+		if seen[addr] = true; n == nil || n.addr != addr {
+			continue // what is behind a call that does not return
+		}
+		if n.Op == x86asm.RET {
+			return true
+		}
+		to, direct := n.target(addr)
+		if n.transfers() && direct {
+			switch {
+			case m.isNamed(to, such):
+				if n.conditional() {
+					todo = append(todo, n.end())
+				}
+				continue
+			case n.Op == x86asm.CALL:
+				if m.isNamed(to, doesNotReturn) {
+					continue
+				}
+			case !b.contains(to):
+				return true
+			default:
+				todo = append(todo, to)
+			}
+		} else if n.Op == x86asm.JMP {
+			return true // who knows where
+		}
+		if n.falls() {
+			todo = append(todo, n.end())
+		}
+	}
+	return false
+}
+
+// doesNotReturn reports whether a function is known by its name not to return.
+func doesNotReturn(name string) bool {
+	switch name {
+	case "abort", "_Unwind_Resume", "__cxa_throw", "__cxa_rethrow", "__clang_call_terminate", "_ZSt9terminatev", "_ZSt17__throw_bad_allocv", "__stack_chk_fail":
+		return true
+	}
+	return false
+}
+
+// LeavesTo reports whether an exit is a direct jump to a function of such a name.
+func (m *Module) LeavesTo(exit Site, such func(name string) bool) bool {
+	in, err := decode(exit.Bytes)
+	if err != nil || !in.jumps() {
+		return false
+	}
+	to, direct := in.target(exit.Addr)
+	return direct && m.isNamed(to, such)
 }
 
 // TailTarget is the function to which an exit jumps; false if it is no direct jump

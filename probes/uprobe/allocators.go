@@ -37,10 +37,13 @@ type arguments uint32
 const (
 	takesSize arguments = iota + 1
 	takesProduct
+	takesProductSecond
 	takesSizeSecond
 	takesSizeThird
 	resizes
 	resizesToProduct
+	resizesSecond
+	resizesSecondToProduct
 	releases
 	releasesSized
 
@@ -77,9 +80,15 @@ var allocatorsOfMimalloc = map[string]arguments{
 	"mi_new": takesSize, "mi_new_aligned": takesSize, "mi_new_nothrow": takesSize, "mi_new_aligned_nothrow": takesSize, "mi_new_n": takesProduct,
 	"mi_new_realloc": resizes, "mi_new_reallocn": resizesToProduct,
 	"mi_free_size": releasesSized, "mi_free_size_aligned": releasesSized, "mi_free_aligned": releases,
+	"mi_aligned_recalloc": resizesToProduct, "mi_aligned_offset_recalloc": resizesToProduct,
 	// Their first argument is a heap.
 	"mi_heap_malloc": takesSizeSecond, "mi_heap_malloc_small": takesSizeSecond, "mi_heap_malloc_aligned": takesSizeSecond, "mi_heap_malloc_aligned_at": takesSizeSecond,
 	"mi_heap_zalloc": takesSizeSecond, "mi_heap_zalloc_aligned": takesSizeSecond, "mi_heap_zalloc_aligned_at": takesSizeSecond,
+	"mi_heap_alloc_new": takesSizeSecond, "mi_heap_alloc_new_n": takesProductSecond,
+	"mi_heap_calloc": takesProductSecond, "mi_heap_calloc_aligned": takesProductSecond, "mi_heap_calloc_aligned_at": takesProductSecond, "mi_heap_mallocn": takesProductSecond,
+	"mi_heap_realloc": resizesSecond, "mi_heap_realloc_aligned": resizesSecond, "mi_heap_realloc_aligned_at": resizesSecond,
+	"mi_heap_rezalloc": resizesSecond, "mi_heap_rezalloc_aligned": resizesSecond, "mi_heap_rezalloc_aligned_at": resizesSecond,
+	"mi_heap_reallocn": resizesSecondToProduct, "mi_heap_recalloc": resizesSecondToProduct, "mi_heap_recalloc_aligned": resizesSecondToProduct, "mi_heap_recalloc_aligned_at": resizesSecondToProduct,
 }
 
 // allocatorsOfCPP are the operators of C++, without the suffix by which they do
@@ -137,7 +146,7 @@ func isOperator(f *symbols.Function) bool {
 }
 
 func isOperatorNamed(name string) bool {
-	for _, prefix := range []string{"_Zn", "_Zd", "tc_new", "mi_new"} {
+	for _, prefix := range []string{"_Zn", "_Zd", "tc_new", "mi_new", "mi_heap_alloc_new"} {
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}
@@ -147,7 +156,8 @@ func isOperatorNamed(name string) bool {
 
 // allocators are the functions of a module that a query of such a stream is
 // about. The operators of C++ are, where they are an allocator's own: the C++
-// library's call malloc and free, which are observed at less cost.
+// library's always call malloc and free, which are observed at less cost. An
+// allocator's may call them for some blocks alone.
 func (s *selector) allocators(m *symbols.Module, module string) (out []choice, err error) {
 	var operators []choice
 	ofC := false
@@ -174,7 +184,7 @@ func (s *selector) allocators(m *symbols.Module, module string) (out []choice, e
 		}
 	}
 	for _, c := range operators {
-		if ofC && !m.CallsAny(c.index, isAllocator) {
+		if ofC && m.GetsPast(c.index, isAllocator) {
 			out = append(out, c)
 		}
 	}
@@ -205,10 +215,18 @@ func allocatorTrap(sym *symbols.Module, i int) (safe bool, reason string) {
 
 // allocatorExits are the exits of a function that allocates, with those of the
 // functions that it goes on as: they return the address. A call that goes on as
-// another allocator's is one of that. reason says why the exits are not known.
+// another allocator's is one of that: nothing is returned at such an exit. reason says why the exits are not known.
 func (r *resolver) allocatorExits(sym *symbols.Module, i int, exits []symbols.Site) (all []symbols.Site, reason string) {
 	f := sym.Function(i)
-	if a := allocator(&f); !a.allocates() || f.Lang == symbols.Go || sym.CallsAny(i, isAllocator) {
+	a := allocator(&f)
+	if !a.allocates() {
+		all = slices.Clone(exits)
+		for k := range all {
+			all[k].RetvalReady = !sym.LeavesTo(all[k], isAllocator)
+		}
+		return all, ""
+	}
+	if f.Lang == symbols.Go || sym.CallsAny(i, isAllocator) {
 		return exits, ""
 	}
 	seen := map[int]bool{i: true}

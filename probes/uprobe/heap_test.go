@@ -194,6 +194,7 @@ func TestHeapByProgram(t *testing.T) {
 		{"C++, glibc", []string{"g++", "-x", "c++"}, "", allocatorLibrary{memalign: true}, true},
 		{"C++, jemalloc", []string{"g++", "-x", "c++"}, "libjemalloc.so.2", allocatorLibrary{operators: true}, true},
 		{"C++, tcmalloc", []string{"g++", "-x", "c++"}, "libtcmalloc_minimal.so.4", allocatorLibrary{operators: true, memalign: true}, true},
+		{"C++, tcmalloc that profiles", []string{"g++", "-x", "c++"}, "libtcmalloc.so.4", allocatorLibrary{operators: true, memalign: true}, true},
 		{"C++, mimalloc", []string{"g++", "-x", "c++"}, "libmimalloc.so.2.0", allocatorLibrary{operators: true}, false},
 		{"C, musl, static", []string{"musl-gcc", "-static", "-DSTATIC_ONLY", "-x", "c"}, "", allocatorLibrary{}, false},
 	} {
