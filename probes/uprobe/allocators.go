@@ -155,19 +155,17 @@ func isOperatorNamed(name string) bool {
 }
 
 // allocators are the functions of a module that a query of such a stream is
-// about. The operators of C++ are, where they are an allocator's own: the C++
-// library's always call malloc and free, which are observed at less cost. An
-// allocator's may call them for some blocks alone.
+// about. The operators of C++ are, where they are an allocator's or the program's
+// own: the C++ library's always call malloc and free, which are observed at less
+// cost. An allocator's may call them for some blocks alone.
 func (s *selector) allocators(m *symbols.Module, module string) (out []choice, err error) {
-	var operators []choice
-	ofC := false
 	for i, f := range m.All() {
 		a := allocator(&f)
 		if a == 0 || s.memory == Allocation && !a.allocates() || s.memory == Deallocation && !a.releases() {
 			continue
 		}
-		if !isOperator(&f) {
-			ofC = true
+		if isOperator(&f) && !m.GetsPast(i, isAllocator) {
+			continue
 		}
 		name, ok := f.Name, true
 		if s.match != nil {
@@ -175,17 +173,8 @@ func (s *selector) allocators(m *symbols.Module, module string) (out []choice, e
 				return nil, err
 			}
 		}
-		switch c := (choice{i, name, f.Class, f.Lang}); {
-		case !ok:
-		case isOperator(&f):
-			operators = append(operators, c)
-		default:
-			out = append(out, c)
-		}
-	}
-	for _, c := range operators {
-		if ofC && m.GetsPast(c.index, isAllocator) {
-			out = append(out, c)
+		if ok {
+			out = append(out, choice{i, name, f.Class, f.Lang})
 		}
 	}
 	return out, nil

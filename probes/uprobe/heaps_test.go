@@ -95,3 +95,39 @@ func TestAllocationsOfHeaps(t *testing.T) {
 		t.Errorf("%d rows, the program says %d\n%s\n%s", len(got), len(want), diff, strings.Join(names, " "))
 	}
 }
+
+// Operators that a program has of its own, over memory of its own, are its allocator.
+func TestAllocationsOfOwnOperators(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := compileCC(t, prelude+`
+#include <new>
+static char pool[1 << 20];
+static size_t used;
+void *operator new(size_t n) { if (n > sizeof pool - used) throw std::bad_alloc(); void *p = pool + used; used += (n + 15) & ~15ul; return p; }
+void operator delete(void *p) noexcept { sink += (long)p; }
+void operator delete(void *p, size_t n) noexcept { sink += (long)p + n; }
+struct Thing { long a[5]; };
+NOINLINE Thing *makes() { return new Thing; }
+NOINLINE void drops(Thing *t) { delete t; }
+NOINLINE void arrays(long n) { char *c = new char[n]; sink += (long)c; delete[] c; }
+int main() { ready(); for (long i = 1; i <= 100; i++) { drops(makes()); arrays(i); } try { arrays(1 << 21); } catch (std::bad_alloc &) { return 0; } return 1; }
+`, "-O1", "-fno-builtin", "-fno-optimize-sibling-calls")
+	p := provider(t, Options{})
+	r := run(t, target)
+	own := call("like", selColumn(selName), constant("operator %"))
+	_, allocated := start(t, p, acquisition(Allocation, r.target(), own, "function_name", "size"))
+	_, released := start(t, p, acquisition(Deallocation, r.target(), own, "function_name", "size"))
+	r.finish(success)
+	total := func(rec *record) (n, size int64) {
+		for _, row := range rec.wait(t).rows {
+			n, size = n+1, size+row[1].I
+		}
+		return
+	}
+	if n, size := total(allocated); n != 200 || size != 100*40+5050 {
+		t.Errorf("%d allocations of %d bytes", n, size)
+	}
+	if n, size := total(released); n != 200 || size != 100*40 {
+		t.Errorf("%d deallocations of %d bytes", n, size) // those of arrays are not told
+	}
+}
