@@ -45,8 +45,7 @@ func BenchmarkChangingLoad(b *testing.B) {
 				q := watchBy(b, d, changing, functions, strategyPlans[plan])
 				used := 0.0
 				for k := range n {
-					u, _ := d.work([]string{"night", "day"}[k%2], phase)
-					used += u
+					used += d.work([]string{"night", "day"}[k%2], phase).used
 				}
 				took[plan] = append(took[plan], used/float64(n)/phase.Seconds())
 				if plan == auto {

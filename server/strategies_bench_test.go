@@ -138,12 +138,12 @@ func compareStrategies(b *testing.B, path string, functions []callCount, s strat
 	for percent := 10; percent <= 100; percent += every {
 		d := startDatabase(b, path, s.threads)
 		p := strategyPoint{Percent: percent, Functions: len(functions) * percent / 100}
-		used, made := d.work(s.shape, slice)
-		p.None = used / made
+		none := d.work(s.shape, slice)
+		made := none.made
 		steered := steer(b, d, s, functions[:p.Functions])
 		d.work(s.shape, 10*time.Second) // the optimiser makes up its mind
 		for turn := 0; turn < least || turn < most && p.width() > precision; turn++ {
-			var took [4]float64
+			var took, reference [4]float64
 			for i := range strategyPlans {
 				plan := (i + turn) % len(strategyPlans)
 				if turn >= least && turn%seldom != 0 && p.isOut(plan) {
@@ -151,13 +151,16 @@ func compareStrategies(b *testing.B, path string, functions []callCount, s strat
 				}
 				steered.follow(plan)
 				d.work("quiet", settle)
-				took[plan] = perTransaction(d.work(s.shape, slice))
+				steered.settled()
+				w := d.work(s.shape, slice)
+				took[plan], reference[plan] = w.perTransaction(), w.reference
 				if plan == auto {
 					p.Chosen[steered.inForce()]++
 				}
 			}
-			p.Took = append(p.Took, took)
+			p.Took, p.Reference = append(p.Took, took), append(p.Reference, reference)
 		}
+		p.None = none.perTransaction() * math.Pow(p.usual()/none.reference, p.slope())
 		p.Estimated = steered.estimates(float64(slice) / made)
 		steered.end()
 		d.end()
@@ -165,9 +168,6 @@ func compareStrategies(b *testing.B, path string, functions []callCount, s strat
 	}
 	return t
 }
-
-// perTransaction is what was used of processor time for one transaction, ns.
-func perTransaction(used, made float64) float64 { return math.Round(used / made) }
 
 // steered is a query whose plan is chosen by the benchmark.
 type steered struct {
@@ -223,6 +223,23 @@ func (s *steered) follow(plan int) {
 		g.enforce(plan)
 		return
 	}
+	s.recall()
+}
+
+// settled says that the plan has settled: what it saw meanwhile, while the program had
+// less to do than it is measured by, the optimiser forgets.
+func (s *steered) settled() {
+	s.g.mu.Lock()
+	defer s.g.mu.Unlock()
+	if s.plan == auto {
+		s.g.observe()
+		s.recall()
+	}
+}
+
+// recall gives the optimiser its knowledge back. g.mu is held.
+func (s *steered) recall() {
+	g := s.g
 	g.chooser = s.knows.chooser
 	for i, in := range g.inputs {
 		in.rate = s.knows.rates[i]

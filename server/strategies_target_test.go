@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,7 +33,7 @@ type database struct {
 }
 
 // buildDatabase compiles testdata/tpcc with SQLite inside, so that its functions
-// are the program's own.
+// are the program's own, and beside it the reference, with the library's SQLite.
 func buildDatabase(b *testing.B) (path string) {
 	libs, _ := filepath.Glob("/usr/lib/*/libsqlite3.a")
 	if len(libs) == 0 {
@@ -45,12 +46,16 @@ func buildDatabase(b *testing.B) (path string) {
 	if said, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
 		b.Fatalf("gcc %v: %v\n%s", args, err, said)
 	}
+	args = []string{"-O2", "-fno-omit-frame-pointer", "-DREFERENCE", "-shared", "-fPIC", "-o", path + ".so", "testdata/tpcc/tpcc.c", "-lsqlite3"}
+	if said, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
+		b.Fatalf("gcc %v: %v\n%s", args, err, said)
+	}
 	return path
 }
 
 // startDatabase starts it with threads that sleep.
 func startDatabase(b *testing.B, path string, threads int) *database {
-	d := &database{b: b, cmd: exec.Command(path, fmt.Sprint(threads))}
+	d := &database{b: b, cmd: exec.Command(path, fmt.Sprint(threads), path+".so")}
 	var err error
 	if d.in, err = d.cmd.StdinPipe(); err != nil {
 		b.Fatal(err)
@@ -99,20 +104,35 @@ func (d *database) end() {
 	}
 }
 
-// work makes the database work by a schedule for some time. It gives the
-// processor time used, ns: the database's, with the traps of probes, and this
-// process's, in which the engine runs; and how many transactions were made.
-func (d *database) work(shape string, t time.Duration) (used, made float64) {
+// worked is what the database did.
+type worked struct {
+	used float64 // processor time, ns: the database's, with the traps of probes, and this process's, in which the engine runs
+	made float64 // transactions
+	// reference is what a transaction took in the same moments of the database that
+	// nobody watches, ns; 0: the schedule has none.
+	reference float64
+}
+
+// perTransaction is what was used of processor time for one transaction, ns.
+func (w worked) perTransaction() float64 { return math.Round(w.used / w.made) }
+
+// work makes the database work by a schedule for some time.
+func (d *database) work(shape string, t time.Duration) (w worked) {
 	own := processorTime()
 	fmt.Fprintln(d.in, shape, t.Milliseconds())
 	if !d.says.Scan() {
 		d.b.Fatalf("the database ended: %v", d.says.Err())
 	}
 	own = processorTime() - own
-	if _, err := fmt.Sscan(d.says.Text(), &used, &made); err != nil || made == 0 {
+	var other, others float64
+	if _, err := fmt.Sscan(d.says.Text(), &w.used, &w.made, &other, &others); err != nil || w.made == 0 {
 		d.b.Fatalf("the database says %q: %v", d.says.Text(), err)
 	}
-	return used + float64(own), made
+	w.used += float64(own)
+	if others > 0 {
+		w.reference = math.Round(other / others)
+	}
+	return w
 }
 
 // processorTime is what this process has used, ns.
@@ -146,7 +166,7 @@ func countedFunctions(b *testing.B, path string) []callCount {
 	s := sessionOn(b, d)
 	configure(b, s, "infer_counts = off", "max_overhead = 1000000")
 	q := ask(b, s, `SELECT function_name, COUNT(*), AVG(duration) FROM function_duration WHERE function_name LIKE '%' GROUP BY function_name`)
-	_, made := d.work("bursts", 500*time.Millisecond)
+	made := d.work("bursts", 500*time.Millisecond).made
 	p := ask(b, s, `SELECT function_name FROM sys.probes WHERE method = 'emulated'`)
 	emulated := map[string]bool{}
 	for _, row := range p.rows(false) {
