@@ -2,6 +2,7 @@ package uprobe
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,11 +64,9 @@ func TestStacksAreThoseOfPeers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := run(t, c.path)
-			theirs := ustacks(t, bpftrace, c.path, c.symbol)
 			_, got := start(t, provider(t, Options{}), acquisition(FunctionStart, r.target(), named(c.function), "timestamp", "stack"))
 			r.step()
 			r.line()
-			of := theirs(c.calls) // while the program is there to be asked for names
 			r.finish(success)
 			got.wait(t)
 			var ours [][]string
@@ -99,6 +98,7 @@ func TestStacksAreThoseOfPeers(t *testing.T) {
 			if diff := cmp.Diff(own(backtraces(t, gdb, c.path, c.symbol)), own(ours)); diff != "" {
 				t.Errorf("gdb's stacks and ours: %s", diff)
 			}
+			of := ustacks(t, bpftrace, c.path, c.symbol, c.calls)
 			var followable [][]string
 			for i, s := range ours {
 				if slices.ContainsFunc(s, func(name string) bool { return slices.Contains(c.callbacks, name) }) {
@@ -181,39 +181,51 @@ run < ` + script + `.in
 	return functionsIn(bufio.NewScanner(strings.NewReader(out.String())), "CALL")
 }
 
-// ustacks has bpftrace look at each call of a function from now on. What it returns
-// waits for so many stacks.
-func ustacks(t *testing.T, bpftrace, path, symbol string) func(n int) [][]string {
+// ustacks are bpftrace's of the n calls of a function. On a busy machine bpftrace has ended
+// before it had told anything: it is asked again, of another run, if it has not told all.
+func ustacks(t *testing.T, bpftrace, path, symbol string, n int) [][]string {
 	t.Helper()
-	cmd := exec.Command(bpftrace, "-B", "line", "-e", `BEGIN { printf("ready\n"); } uprobe:`+path+`:"`+symbol+`" { printf("CALL%sEND\n", ustack); }`)
+	for range 3 {
+		stacks, said := ustacksOnce(t, bpftrace, path, symbol, n)
+		if len(stacks) == n && !slices.ContainsFunc(stacks, func(s []string) bool { return len(s) == 0 }) {
+			return stacks
+		}
+		t.Logf("bpftrace told %d of %d stacks: %s", len(stacks), n, said)
+	}
+	t.Fatal("bpftrace does not tell the stacks")
+	return nil
+}
+
+// ustacksOnce are those of one run, and how bpftrace ended and with what complaints.
+func ustacksOnce(t *testing.T, bpftrace, path, symbol string, n int) (stacks [][]string, said string) {
+	t.Helper()
+	r := run(t, path)
+	cmd := exec.Command(bpftrace, "-B", "line", "-e", fmt.Sprintf(`BEGIN { printf("ready\n"); } uprobe:%s:"%s" /pid == %d/ { printf("CALL%%sEND\n", ustack); }`,
+		path, symbol, r.cmd.Process.Pid))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var said strings.Builder
-	cmd.Stderr = &said
+	var errors, text strings.Builder
+	cmd.Stderr = &errors
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { cmd.Process.Kill() })
+	late := time.AfterFunc(2*time.Minute, func() { cmd.Process.Kill() })
+	defer late.Stop()
 	lines := bufio.NewScanner(out)
 	for lines.Scan() && lines.Text() != "ready" {
 	}
-	if lines.Text() != "ready" {
-		t.Fatalf("bpftrace ended: %s", said.String())
-	}
-	return func(n int) [][]string {
-		var text strings.Builder
-		late := time.AfterFunc(2*time.Minute, func() { cmd.Process.Kill() })
-		defer late.Stop()
-		for done := 0; done < n && lines.Scan(); {
-			text.WriteString(lines.Text() + "\n")
-			if lines.Text() == "END" {
-				done++
-			}
+	r.step()
+	r.line()
+	for done := 0; done < n && lines.Scan(); { // while the program is there to be asked for names
+		text.WriteString(lines.Text() + "\n")
+		if strings.HasSuffix(lines.Text(), "END") {
+			done++
 		}
-		cmd.Process.Kill()
-		cmd.Wait()
-		return functionsIn(bufio.NewScanner(strings.NewReader(text.String())), "CALL")
 	}
+	cmd.Process.Kill()
+	err = cmd.Wait()
+	r.finish(success)
+	return functionsIn(bufio.NewScanner(strings.NewReader(text.String())), "CALL"), fmt.Sprintf("%v %s", err, errors.String())
 }
