@@ -63,6 +63,9 @@ func (c *Chooser) Next(cs []Candidate, d time.Duration) int {
 		}
 	}
 	if best == c.current || cs[best].Cost > now.Cost*(1-gain) || now.Cost-cs[best].Cost < trifle {
+		if c.alarmed && looked && cs[c.from].Known && !cs[c.from].Doubted {
+			c.heed, c.alarmed = doubtShare, false // the doubt was right: what was chosen before is no better any more
+		}
 		c.times = 0
 		return c.current
 	}

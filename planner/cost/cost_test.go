@@ -334,3 +334,32 @@ func TestFalseAlarms(t *testing.T) {
 		t.Errorf("after a true one it takes %d s to look", n)
 	}
 }
+
+// TestTrueAlarm: a doubt after which everything is best acquired was none of the false ones,
+// however long that stays so and whatever is chosen then.
+func TestTrueAlarm(t *testing.T) {
+	var c Chooser
+	before := known(10, 4, 9)
+	doubted := known(10, 4, 9)
+	doubted[2].Doubted = true
+	looks := func() (n int) {
+		for n = 1; c.Next(doubted, time.Second) != 0; n++ {
+		}
+		return n
+	}
+	c.Next(before, time.Second)
+	first := looks()
+	unseen := known(10, 4, 9)
+	unseen[1].Doubted, unseen[2].Doubted = true, true
+	c.Next(unseen, time.Second)
+	for range 10 {
+		if c.Next(known(3, 4, 9), time.Second) != 0 {
+			t.Fatal("everything is not acquired, which is best")
+		}
+	}
+	for c.Next(before, time.Second) != 1 {
+	}
+	if n := looks(); n != first {
+		t.Errorf("after a true alarm it takes %d s to look, and took %d", n, first)
+	}
+}
