@@ -222,6 +222,7 @@ func (p *Provider) release(s *source) error {
 	}
 	in.detach()
 	p.tellUnheard(s, in)
+	p.tellReplaced(s)
 	left, err := in.endAggregate()
 	p.reader.unsubscribe(s.sub, left)
 	s.note(in)

@@ -479,7 +479,7 @@ func (g *growing) grow(f *found) error {
 		s.Stop()
 		return errStopped
 	}
-	s.owner, s.needed = g, g.needed
+	s.owner, s.needed, s.executables = g, g.needed, nil
 	g.parts = append(g.parts, s)
 	hushed := g.hushed
 	g.mu.Unlock()

@@ -137,7 +137,7 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 
 // prepare is Prepare without what it costs.
 func (p *Provider) prepare(spec *plan.Acquire, cols []column, links linkKind, find finder) (_ *source, err error) {
-	vs := valuesOf(spec)
+	vs, executables := valuesOf(spec), executablesAt(spec.Target.Exes)
 	r, err := resolve(spec, p.o.Match, &p.modules, vs, links, spec.Stream != FunctionStart || slices.Contains(cols, colDepth), p.returnsBy(spec), p.costs, find)
 	if err != nil {
 		return nil, err
@@ -193,7 +193,7 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []column, links linkKind, fi
 	}
 	return &source{
 		provider: p, spec: spec, links: links, wants: w, values: values, filter: f, aggregation: aggregated,
-		resolution: r, state: make(chan struct{}), extensible: extensible,
+		resolution: r, executables: executables, state: make(chan struct{}), extensible: extensible,
 	}, nil
 }
 

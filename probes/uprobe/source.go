@@ -23,6 +23,8 @@ type source struct {
 	values     *readings
 	filter     *filter
 	resolution *resolution
+	// executables are those of the target; a part that comes later has none of its own.
+	executables []executable
 	// aggregation is nil where events become rows.
 	aggregation *aggregation
 	estimate    string                     // of the cost, in words; "": none was made
