@@ -49,14 +49,29 @@ type flag struct {
 
 var valued = []flag{
 	{"p", "pid", "PID", func(f *flags, v string) (err error) {
+		if f.pid != 0 {
+			return twice("-p")
+		}
 		f.pid, err = strconv.Atoi(v)
 		if err != nil || f.pid <= 0 {
 			return usagef("--process takes a name", "-p needs a process id, not %q", v)
 		}
 		return nil
 	}},
-	{"", "process", "NAME", func(f *flags, v string) error { f.process = v; return notEmpty("--process", v) }},
-	{"", "exe", "PATH", func(f *flags, v string) error { f.exe = v; return notEmpty("--exe", v) }},
+	{"", "process", "NAME", func(f *flags, v string) error {
+		if f.process != "" {
+			return twice("--process")
+		}
+		f.process = v
+		return notEmpty("--process", v)
+	}},
+	{"", "exe", "PATH", func(f *flags, v string) error {
+		if f.exe != "" {
+			return twice("--exe")
+		}
+		f.exe = v
+		return notEmpty("--exe", v)
+	}},
 	{"c", "command", "SQL", func(f *flags, v string) error {
 		f.scripts = append(f.scripts, script{text: v})
 		return nil
@@ -83,6 +98,12 @@ var valued = []flag{
 	{"", "key", "FILE", func(f *flags, v string) error { f.as.key = v; return notEmpty("--key", v) }},
 	{"", "token-file", "FILE", func(f *flags, v string) error { f.as.token = v; return notEmpty("--token-file", v) }},
 }
+
+// oneTarget is what to do about several targets.
+const oneTarget = "a session has one target; a query can choose others: WHERE pid = 42"
+
+// twice refuses a second target, which would silently take the place of the first.
+func twice(name string) error { return usagef(oneTarget, "%s can be given once", name) }
 
 func notEmpty(name, v string) error {
 	if v == "" {
@@ -185,8 +206,7 @@ func (f *flags) check() error {
 	case f.demo && f.connect != nil:
 		return usagef("endoscope demo runs here", "demo and --connect exclude each other")
 	case len(targets) > 1:
-		return usagef("a session has one target; a query can choose others: WHERE pid = 42",
-			"%s and %s exclude each other", targets[0], targets[1])
+		return usagef(oneTarget, "%s and %s exclude each other", targets[0], targets[1])
 	}
 	return nil
 }

@@ -221,6 +221,9 @@ func (p Program) script(ctx context.Context, sc script, sh *repl.Shell) error {
 			return err
 		}
 		defer f.Close()
+		if info, err := f.Stat(); err == nil && info.IsDir() {
+			return fmt.Errorf("%s: is a directory", sc.text)
+		}
 		from = f
 	}
 	in := repl.NewLines(from, nil)

@@ -176,6 +176,9 @@ func untypedNull(x plan.Expr) plan.Expr {
 // star expands * and alias.*.
 func (r *resolver) star(out *selected, it *parser.SelectItem) error {
 	in := out.ctx.in
+	if it.Qualifier != nil && it.Qualifier.Name == "args" && in.hasArguments() && !slices.Contains(in.names, "args") {
+		return r.unnamedArguments(it.Qualifier.Pos())
+	}
 	if it.Qualifier != nil && !slices.Contains(in.names, it.Qualifier.Name) {
 		return r.hintf(it.Qualifier.Pos(), nearestHint(it.Qualifier.Name, in.names), "nothing in FROM is called %s", it.Qualifier.Name)
 	}

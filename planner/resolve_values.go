@@ -167,6 +167,17 @@ func isPartOfResult(name string) bool {
 	return ok && rest != "" && (rest[0] == '.' || rest[0] == '[')
 }
 
+// hasArguments reports whether the tuples are of calls, whose arguments can be named.
+func (s *scope) hasArguments() bool {
+	_, n := s.column("", "arg0")
+	return n > 0
+}
+
+// unnamedArguments is the refusal of args without a name.
+func (r *resolver) unnamedArguments(pos parser.Span) error {
+	return r.hintf(pos, "args.name; DESCRIBE FUNCTION lists the arguments of a function", "arguments are named one by one")
+}
+
 // namedValue is a value as a statement names it.
 type namedValue struct {
 	qualifier, name string

@@ -46,6 +46,8 @@ type LostError struct {
 	Addr string
 	Why  string
 	hint string // what the user can do
+	// unanswered: unencrypted, nothing that an engine says came.
+	unanswered bool
 }
 
 // Hint is what the user can do about it; "": nothing is known.
@@ -62,7 +64,7 @@ func lost(addr, why string, plain bool) *LostError {
 	says := func(text string) bool { return strings.Contains(why, text) }
 	switch {
 	case plain && says("error reading server preface"): // closed, or answered with something else
-		e.Why, e.hint = "it takes no unencrypted connection: the engine speaks TLS", "--ca FILE, with the ca.pem that endoscoped init made there"
+		e.Why, e.unanswered = "what listens there is no engine that takes unencrypted connections", true
 	case says("does not look like a TLS handshake"):
 		e.Why, e.hint = "the engine does not speak TLS", "--insecure goes without: others can then read and change what is sent"
 	case says("certificate is valid for"), says("certificate is not valid for any names"), says("doesn't contain any IP SANs"):
@@ -75,17 +77,45 @@ func lost(addr, why string, plain bool) *LostError {
 	return e
 }
 
-// explain finds out why a server closes new encrypted connections. With TLS 1.3 it
-// refuses a client's certificate, or that there is none, after the handshake, and
-// who is writing by then may hear of the closed connection before the reason.
+// explain finds out why a server takes no new connection: see withTLS and refused.
 func (e *Engine) explain(ctx context.Context, err error) error {
 	var gone *LostError
-	closed := func(text string) bool { return strings.Contains(gone.Why, text) }
-	if e.tls == nil || !errors.As(err, &gone) || !closed("broken pipe") && !closed("connection reset") && !closed("EOF") {
+	if !errors.As(err, &gone) {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()
+	if gone.unanswered {
+		return e.withTLS(ctx, gone)
+	}
+	return e.refused(ctx, gone, err)
+}
+
+// withTLS tells an engine that speaks TLS from another server, neither of which answers
+// as an engine does where nothing is encrypted. Nothing is sent but a greeting.
+func (e *Engine) withTLS(ctx context.Context, gone *LostError) error {
+	_, port, _ := net.SplitHostPort(e.addr)
+	conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}}).DialContext(ctx, "tcp", e.addr)
+	var alert tls.AlertError
+	switch {
+	case err == nil:
+		_ = conn.Close()
+	case !errors.As(err, &alert):
+		gone.Why, gone.hint = "what listens there is no engine", fmt.Sprintf("endoscoped --listen HOST:%s would be one", port)
+		return gone
+	}
+	gone.Why, gone.hint = "it takes no unencrypted connection: the engine speaks TLS", "--ca FILE, with the ca.pem that endoscoped init made there"
+	return gone
+}
+
+// refused finds out why a server closes new encrypted connections. With TLS 1.3 it
+// refuses a client's certificate, or that there is none, after the handshake, and
+// who is writing by then may hear of the closed connection before the reason.
+func (e *Engine) refused(ctx context.Context, gone *LostError, err error) error {
+	closed := func(text string) bool { return strings.Contains(gone.Why, text) }
+	if e.tls == nil || !closed("broken pipe") && !closed("connection reset") && !closed("EOF") {
+		return err
+	}
 	conn, dialled := (&tls.Dialer{Config: e.tls}).DialContext(ctx, "tcp", e.addr)
 	if dialled != nil {
 		return lost(e.addr, dialled.Error(), false)

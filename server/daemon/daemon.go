@@ -140,12 +140,23 @@ func (p Program) Run(ctx context.Context, args []string) int {
 		handler = slog.NewJSONHandler(p.Stderr, nil)
 	}
 	log := slog.New(handler)
-	if err := p.run(ctx, c, log); err != nil {
+	err = p.run(ctx, c, log)
+	var never *neverServed
+	switch {
+	case errors.As(err, &never):
+		return p.refuse(err)
+	case err != nil:
 		log.Error("ended", "error", err)
 		return exitFailed
 	}
 	return exitDone
 }
+
+// neverServed is why the daemon could not begin. Whoever started it reads that, as
+// a mistake in the command line, and not in a log.
+type neverServed struct{ error }
+
+func (e *neverServed) Unwrap() error { return e.error }
 
 // command runs one of commands.
 func (p Program) command(name string, args []string) int {
@@ -173,6 +184,12 @@ func (p Program) refuse(err error) int {
 
 // run opens the engine, serves it and closes it.
 func (p Program) run(ctx context.Context, c *config, log *slog.Logger) (err error) {
+	served := false
+	defer func() {
+		if err != nil && !served {
+			err = &neverServed{err}
+		}
+	}()
 	sec, err := c.security(log)
 	if err != nil {
 		return err
@@ -182,7 +199,6 @@ func (p Program) run(ctx context.Context, c *config, log *slog.Logger) (err erro
 	if err != nil {
 		return err
 	}
-	served := false
 	defer func() {
 		for _, l := range listeners {
 			if !served {
@@ -211,7 +227,7 @@ func (p Program) run(ctx context.Context, c *config, log *slog.Logger) (err erro
 	var watched net.Listener
 	if c.metrics != "" {
 		if watched, err = net.Listen("tcp", c.metrics); err != nil {
-			return err
+			return cannot("--metrics", c.metrics, err)
 		}
 		defer monitor(watched, &collector{engine, guard, sec.by}, log)()
 	}

@@ -1,9 +1,13 @@
 package daemon
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
+	"net"
+	"os"
 	"strings"
 )
 
@@ -14,6 +18,27 @@ func (m *mistake) Error() string { return m.msg }
 
 func mistakef(hint, format string, args ...any) error {
 	return &mistake{fmt.Sprintf(format, args...), hint}
+}
+
+// cannot says of which flag it comes that the daemon cannot begin, and why, in the
+// words of the system, without what the flag's value says already.
+func cannot(flag, value string, err error) error {
+	for {
+		switch e := err.(type) {
+		case *net.OpError:
+			err = e.Err
+		case *os.SyscallError:
+			err = e.Err
+		case *fs.PathError:
+			err = e.Err
+		case *net.AddrError:
+			err = errors.New(e.Err)
+		case *net.DNSError:
+			err = errors.New(e.Err)
+		default:
+			return fmt.Errorf("%s %s: %w", flag, value, err)
+		}
+	}
 }
 
 // newFlags are the flags of the program, or of a command of it.

@@ -2,6 +2,9 @@ package daemon
 
 import (
 	"bytes"
+	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -34,6 +37,44 @@ func TestMistakes(t *testing.T) {
 		var out, msg bytes.Buffer
 		if code := (Program{Stdout: &out, Stderr: &msg}).Run(t.Context(), strings.Fields(c.line)); code != exitUsage || msg.String() != c.want || out.Len() > 0 {
 			t.Errorf("%s: exit code %d, output %q: %s", c.line, code, out.String(), msg.String())
+		}
+	}
+}
+
+// What keeps the daemon from beginning is told as a mistake is, with the flag of which
+// it comes, and nothing is left of what it had opened.
+func TestCannotBegin(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.WriteFile(at("file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	busy := taken.Addr().String()
+	for _, c := range []struct{ line, want string }{
+		{"--listen " + busy, "--listen " + busy + ": address already in use"},
+		{"--listen 127.0.0.1", "--listen 127.0.0.1: missing port in address"},
+		{"--listen 127.0.0.1:99999", "--listen 127.0.0.1:99999: invalid port"},
+		{"--unix " + at("none/s"), "--unix " + at("none/s") + ": no such file or directory"},
+		{"--unix " + at("file"), "--unix " + at("file") + ": it is there, and is no socket"},
+		{"--unix " + at("s") + " --group no-such-group", "--group no-such-group: there is no such group"},
+		{"--unix " + at("s") + " --state " + at("file"), "--state " + at("file") + ": not a directory"},
+		{"--unix " + at("s") + " --audit " + dir, "--audit " + dir + ": is a directory"},
+		{"--unix " + at("s") + " --access " + at("none"), "--access " + at("none") + ": no such file or directory"},
+		{"--unix " + at("s") + " --metrics " + busy, "--metrics " + busy + ": address already in use"},
+		{"--listen 0.0.0.0:0", "[::]:"},
+	} {
+		var out, msg bytes.Buffer
+		code := (Program{Stdout: &out, Stderr: &msg}).Run(t.Context(), append(strings.Fields(c.line), "--config", at("config")))
+		if code != exitFailed || !strings.HasPrefix(msg.String(), "error: "+c.want) || strings.Count(msg.String(), "\n") != 1 || out.Len() > 0 {
+			t.Errorf("%s: exit code %d, output %q: %s", c.line, code, out.String(), msg.String())
+		}
+		if _, err := os.Lstat(at("s")); err == nil {
+			t.Errorf("%s: the socket is left", c.line)
 		}
 	}
 }

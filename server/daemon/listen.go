@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"os/user"
@@ -24,7 +23,7 @@ func (c *config) listeners() (ls []net.Listener, err error) {
 	if c.listen != "" {
 		l, err := net.Listen("tcp", c.listen)
 		if err != nil {
-			return ls, err
+			return ls, cannot("--listen", c.listen, err)
 		}
 		ls = append(ls, l)
 	}
@@ -42,14 +41,14 @@ func (c *config) listeners() (ls []net.Listener, err error) {
 // that is left from before, at which nobody listens, is replaced.
 func listenUnix(path, group string) (net.Listener, error) {
 	if err := removeDead(path); err != nil {
-		return nil, err
+		return nil, cannot("--unix", path, err)
 	}
 	// From the beginning, nobody else may use it.
 	old := syscall.Umask(0o117)
 	l, err := net.Listen("unix", path)
 	syscall.Umask(old)
 	if err != nil {
-		return nil, err
+		return nil, cannot("--unix", path, err)
 	}
 	if group != "" {
 		gid, err := groupID(group)
@@ -58,7 +57,7 @@ func listenUnix(path, group string) (net.Listener, error) {
 		}
 		if err != nil {
 			_ = l.Close()
-			return nil, err
+			return nil, cannot("--group", group, err)
 		}
 	}
 	return l, nil
@@ -74,12 +73,12 @@ func removeDead(path string) error {
 		return err
 	}
 	if info.Mode()&os.ModeSocket == 0 {
-		return fmt.Errorf("%s is there, and is no socket", path)
+		return errors.New("it is there, and is no socket")
 	}
 	c, err := net.DialTimeout("unix", path, time.Second)
 	if err == nil {
 		_ = c.Close()
-		return fmt.Errorf("somebody listens at %s", path)
+		return errors.New("somebody listens there")
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return err
@@ -89,6 +88,9 @@ func removeDead(path string) error {
 
 func groupID(name string) (int, error) {
 	g, err := user.LookupGroup(name)
+	if errors.As(err, new(user.UnknownGroupError)) {
+		return 0, errors.New("there is no such group")
+	}
 	if err != nil {
 		return 0, err
 	}

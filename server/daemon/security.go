@@ -42,14 +42,14 @@ func (c *config) security(log *slog.Logger) (s *security, err error) {
 	if users == "" {
 		users = c.file("users")
 	} else if _, err := os.Stat(users); err != nil {
-		return nil, err // who names a file has one
+		return nil, cannot("--access", users, err) // who names a file has one
 	}
 	if s.by, err = access.New(access.Options{Policy: users, Tokens: c.file("tokens"), Log: log}); err != nil {
 		return nil, err
 	}
 	if c.audit != "" {
 		if s.file, err = os.OpenFile(c.audit, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640); err != nil {
-			return nil, err
+			return nil, cannot("--audit", c.audit, err)
 		}
 		s.audit = slog.New(slog.NewJSONHandler(s.file, nil))
 	}

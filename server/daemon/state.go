@@ -2,7 +2,7 @@ package daemon
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -27,15 +27,18 @@ func (c *config) openState() (*state, error) {
 		return s, nil
 	}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return nil, err
+		return nil, cannot("--state", s.dir, err)
 	}
 	var err error
 	if s.lock, err = os.OpenFile(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
-		return nil, err
+		return nil, cannot("--state", s.dir, err)
 	}
 	if err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		s.close()
-		return nil, fmt.Errorf("another daemon has %s: %w", s.dir, err)
+		if err != unix.EWOULDBLOCK {
+			return nil, cannot("--state", s.dir, err)
+		}
+		return nil, cannot("--state", s.dir, errors.New("another daemon has it"))
 	}
 	return s, nil
 }
