@@ -31,6 +31,11 @@ func TestArgumentsOfMarkedPlaces(t *testing.T) {
 					func(n int) string { return fmt.Sprintf("%d 65535 %t -5 a text", n, n > 1) }},
 				{"arg0, arg1, arg2, args.arg4, arg3 <> 0", "variables", "args.arg0 > 0",
 					func(n int) string { return fmt.Sprint(n, -20, 30, float64(n)/4, true) }},
+				{"args.arg0, args.arg1, args.arg2, args.arg3, args.arg6, args.arg7", "indexed", "tid > 0",
+					func(n int) string {
+						table := []int{10, -20, 30, -40}
+						return fmt.Sprint(table[n], table[n-1], table[n], " NULL ", table[n-1], uint32(-n))
+					}},
 				{"arg1", "stripped", "tid > 0", func(n int) string { return fmt.Sprint(n) }},
 			}
 			var queries []wire.Result

@@ -13,9 +13,14 @@ import (
 // register, or from memory that a register leads to. It is what location expressions of
 // debug information and of probes come to.
 type Integer struct {
-	Register int16   // offset of the register in struct pt_regs, or
-	Moment   bool    // of what plays its part in the moment, which was read before
-	Follow   []int64 // each time: the address has this added, and the 8 bytes there are the next address
+	Register int16 // offset of the register in struct pt_regs, or
+	Moment   bool  // of what plays its part in the moment, which was read before
+	// Indexed: another register is added, shifted by Scale bits; Register is NoRegister
+	// where that is all.
+	Indexed bool
+	Index   int16
+	Scale   uint8
+	Follow  []int64 // each time: the address has this added, and the 8 bytes there are the next address
 	// Memory: the number is in memory, Offset from the last address; else it is the
 	// register's, or if Address is set, the address itself, with Offset added.
 	Memory, Address bool
@@ -30,6 +35,9 @@ type Integer struct {
 	Known    bool
 	Constant int64
 }
+
+// NoRegister is none of struct pt_regs.
+const NoRegister = -1
 
 // Text says how a program comes by a text: from At on, as many bytes as Length says, or
 // up to the first zero byte, of Chars bytes at most if that is set.
@@ -306,7 +314,14 @@ func (w *writer) read(n *Integer, null, bad label) {
 	if n.Moment {
 		from = readMoment
 	}
-	w.add(asm.LoadMem(asm.R3, from, n.Register, asm.DWord))
+	if n.Register == NoRegister {
+		w.add(asm.Mov.Imm(asm.R3, 0))
+	} else {
+		w.add(asm.LoadMem(asm.R3, from, n.Register, asm.DWord))
+	}
+	if n.Indexed {
+		w.add(asm.LoadMem(scratch, from, n.Index, asm.DWord), asm.LSh.Imm(scratch, int32(n.Scale)), asm.Add.Reg(asm.R3, scratch))
+	}
 	load := func(offset int64, size int32) {
 		w.jump(asm.JEq.Imm(asm.R3, 0, ""), null)
 		w.addTo(asm.R3, offset)

@@ -82,7 +82,8 @@ func parseOperands(text string) []Operand {
 
 func parseOperand(text string) (o Operand, err error) {
 	o = Operand{Size: 8, Base: NoRegister, Index: NoRegister, Scale: 1}
-	if size, place, ok := strings.Cut(text, "@"); ok {
+	size, place, sized := strings.Cut(text, "@")
+	if sized {
 		size, o.Float = strings.CutSuffix(size, "f")
 		if o.Size, err = strconv.Atoi(size); err != nil {
 			return o, errOperand
@@ -100,6 +101,9 @@ func parseOperand(text string) (o Operand, err error) {
 		o.Value, o.Variable, err = parseDisplacement(text[1:])
 		return o, err
 	case strings.HasPrefix(text, "%"):
+		if !sized {
+			o.Size = partOf(text[1:])
+		}
 		o.Base, err = parseRegister(text)
 		return o, err
 	}
@@ -147,6 +151,21 @@ func (o *Operand) parseMemory(text string) (err error) {
 		o.Base = NoRegister
 	}
 	return nil
+}
+
+// partOf is how many bytes of a register a name means.
+func partOf(name string) int {
+	last := name[max(len(name)-1, 0):]
+	numbered := len(name) > 1 && name[0] == 'r' && name[1] >= '0' && name[1] <= '9'
+	switch {
+	case numbered && last == "d", !numbered && strings.HasPrefix(name, "e"):
+		return 4
+	case numbered && last == "w", !numbered && len(name) == 2 && last != "l":
+		return 2
+	case numbered && last == "b", !numbered && last == "l":
+		return 1
+	}
+	return 8
 }
 
 func parseRegister(text string) (Register, error) {

@@ -17,6 +17,8 @@ func TestParseOperands(t *testing.T) {
 	const none = NoRegister
 	for text, want := range map[string]Operand{
 		"-4@%edi":                 {Size: 4, Signed: true, Base: 5, Index: none, Scale: 1},
+		"%r11d":                   {Size: 4, Base: 11, Index: none, Scale: 1},
+		"%dx":                     {Size: 2, Base: 1, Index: none, Scale: 1},
 		"8@%r11":                  {Size: 8, Base: 11, Index: none, Scale: 1},
 		"1@%r9b":                  {Size: 1, Base: 9, Index: none, Scale: 1},
 		"-2@%bx":                  {Size: 2, Signed: true, Base: 3, Index: none, Scale: 1},

@@ -3,6 +3,7 @@ package uprobe
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -200,10 +201,11 @@ func markedArgument(args []symbols.Operand, n int) (signature.Value, error) {
 	}
 	i := codegen.Integer{Memory: a.Memory, Offset: a.Value, Bits: uint8(8 * a.Size), Signed: a.Signed}
 	switch {
-	case a.Index != symbols.NoRegister && n >= maxArgs:
-		return signature.Value{}, errors.New("is at an address of two registers")
 	case a.Index != symbols.NoRegister:
-		i = codegen.Integer{Moment: true, Register: valuePlaces.Numbers[n]}
+		i.Indexed, i.Index, i.Scale = true, 8*int16(registerWords[a.Index]), uint8(bits.TrailingZeros64(uint64(a.Scale)))
+		if i.Register = codegen.NoRegister; a.Base != symbols.NoRegister {
+			i.Register = 8 * int16(registerWords[a.Base])
+		}
 	case a.Base == symbols.NoRegister && a.Memory:
 		return signature.Value{}, errors.New("is at an address that is none")
 	case a.Base == symbols.NoRegister:

@@ -28,6 +28,7 @@ __attribute__((noinline, noipa)) void pass(long n, double *load, float *part, co
 	     "m"(*load), "m"(*part), "n"(-5), "r"((int)-n), "n"(65535), "r"(text));
 	MARK("variables", "-8@counter(%%rip) -4@table+4(%%rip) -4@8+table(%%rip) 8@$counter 8f@share(%%rip)", "r"(n));
 	MARK("stripped", "8@nothing_of_that_name(%%rip) -8@%0", "r"(n));
+	MARK("indexed", "-4@(%0,%1,4) -4@-4(%0,%1,4) -4@table(,%1,4) -8@(,%1,8) 2@(%0,%1,4) -1@(%0,%1,4) -4@-4(%0,%1,4) %k2", "r"(table), "r"(n), "r"(-n));
 }
 
 int main(void)
