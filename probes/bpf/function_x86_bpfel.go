@@ -326,6 +326,7 @@ const (
 	FunctionVarAnewImage         = "anew_image"
 	FunctionVarAnewPid           = "anew_pid"
 	FunctionVarAnewUntil         = "anew_until"
+	FunctionVarArmed             = "armed"
 	FunctionVarCgroupLevels      = "cgroup_levels"
 	FunctionVarCpus              = "cpus"
 	FunctionVarDivided           = "divided"
@@ -471,6 +472,7 @@ type FunctionVariableSpecs struct {
 	AnewImage         *ebpf.VariableSpec `ebpf:"anew_image"`
 	AnewPid           *ebpf.VariableSpec `ebpf:"anew_pid"`
 	AnewUntil         *ebpf.VariableSpec `ebpf:"anew_until"`
+	Armed             *ebpf.VariableSpec `ebpf:"armed"`
 	CgroupLevels      *ebpf.VariableSpec `ebpf:"cgroup_levels"`
 	Cpus              *ebpf.VariableSpec `ebpf:"cpus"`
 	Divided           *ebpf.VariableSpec `ebpf:"divided"`
@@ -598,6 +600,7 @@ type FunctionVariables struct {
 	AnewImage         *ebpf.Variable `ebpf:"anew_image"`
 	AnewPid           *ebpf.Variable `ebpf:"anew_pid"`
 	AnewUntil         *ebpf.Variable `ebpf:"anew_until"`
+	Armed             *ebpf.Variable `ebpf:"armed"`
 	CgroupLevels      *ebpf.Variable `ebpf:"cgroup_levels"`
 	Cpus              *ebpf.Variable `ebpf:"cpus"`
 	Divided           *ebpf.Variable `ebpf:"divided"`

@@ -29,10 +29,10 @@
 #define GAP NAME('G', 'A', 'P', 0, 0, 0)
 #define OVER NAME('O', 'V', 'E', 'R', 0, 0) /* hush.h */
 
-/* While only some functions are probed, the rest would be missing unmarked. */
+/* While only some functions are probed, the rest would be missing. */
 static __always_inline bool is_closed(void)
 {
-	return (options & SEQUENCE) && !(__u32)open;
+	return !armed || ((options & SEQUENCE) && !(__u32)open);
 }
 
 /* is_closed_to is the same of the entry of a function. */

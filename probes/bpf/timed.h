@@ -91,6 +91,8 @@ static __always_inline void leave_timed(struct pt_regs *ctx, __u64 cookie, __u64
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct moment m;
 
+	if (is_closed())
+		return;
 	if (start < task->start_boottime) {
 		if (targeted(cookie, task))
 			COUNT_CALL(inherited);

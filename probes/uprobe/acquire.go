@@ -79,6 +79,9 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 	}
 	p.reader.subscribe(s.sub)
 	err := p.attachAll(s, in)
+	if err == nil {
+		err = in.arm(true)
+	}
 	if err == nil && !s.standby {
 		err = in.open(true)
 	}

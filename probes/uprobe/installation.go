@@ -41,9 +41,24 @@ func (k *kernel) remove(in *installation) {
 // of milliseconds for it.
 func (in *installation) detach() {
 	in.once.Do(func() {
+		in.arm(false)
 		in.open(false)
 		closeLinks(in.links)
 	})
+}
+
+// arm lets calls pass, or no more: at one instant for all functions, which are
+// attached and detached one after the other.
+func (in *installation) arm(yes bool) error {
+	v := in.objects.Variables[bpf.FunctionVarArmed]
+	if v == nil { // no program of the query asks
+		return nil
+	}
+	var n uint64
+	if yes {
+		n = 1
+	}
+	return v.Set(n)
 }
 
 // open lets events of a sequence pass, or no more: at one instant for all

@@ -1,0 +1,63 @@
+package uprobe
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"endoscope/probes/testenv"
+)
+
+// A query begins and ends for all of its functions at one instant, though the kernel
+// attaches and detaches them one after the other: of functions that a program calls in
+// turn none has been called more than once more than another.
+func TestFunctionsBeginAndEndTogether(t *testing.T) {
+	testenv.NeedUprobes(t)
+	const functions = 200
+	var code, calls strings.Builder
+	var names []string
+	for i := range functions {
+		names = append(names, fmt.Sprintf("turn%d", i))
+		fmt.Fprintf(&code, "NOINLINE void turn%d(void) { sink++; }\n", i)
+		fmt.Fprintf(&calls, "turn%d(); ", i)
+	}
+	target := testenv.CompileCText(t, prelude+code.String()+`
+#include <signal.h>
+#include <sys/prctl.h>
+int main(void) {
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	ready();
+	for (;;) { `+calls.String()+` usleep(100); }
+}`, "-O1", "-fno-omit-frame-pointer") // which begin with push: a turn takes less than to attach them
+	for _, stream := range []string{FunctionStart, FunctionDuration} {
+		t.Run(stream, func(t *testing.T) {
+			p := provider(t, Options{})
+			r := run(t, target)
+			r.step() // it is in the middle of its turns all the time
+			src, got := start(t, p, acquisition(stream, r.target(), named(names...), "function_name"))
+			rows := func() int {
+				got.mu.Lock()
+				defer got.mu.Unlock()
+				return len(got.rows)
+			}
+			for deadline := time.Now().Add(time.Minute); rows() < 20*functions; time.Sleep(time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("no calls")
+				}
+			}
+			src.Stop()
+			n := tally(got.wait(t).strings("function_name"))
+			if len(got.lost) > 0 {
+				t.Fatal(got.lost)
+			}
+			least, most := n[names[0]], n[names[0]]
+			for _, name := range names {
+				least, most = min(least, n[name]), max(most, n[name])
+			}
+			if most > least+1 || least < 19 {
+				t.Errorf("of functions that are called in turn one was called %d times, another %d", least, most)
+			}
+		})
+	}
+}
