@@ -2,6 +2,7 @@ package repl
 
 import (
 	"context"
+	"path"
 	"slices"
 	"strings"
 
@@ -81,10 +82,19 @@ func candidates(ctx context.Context, s wire.Session, text string, cursor int) (w
 func commandCandidates(ctx context.Context, s wire.Session, before string) (word string, found []candidate) {
 	name, arg, hasArg := strings.Cut(before, " ")
 	if hasArg {
-		if name == `\d` {
+		switch name {
+		case `\d`:
 			for _, n := range s.Complete(ctx, "stream", "", arg) {
 				found = append(found, candidate{n, "stream"})
 			}
+		case `\i`:
+			found = exampleCandidates(arg, exampleNames())
+		case `\examples`:
+			var bare []string
+			for _, n := range exampleNames() {
+				bare = append(bare, path.Base(n))
+			}
+			found = exampleCandidates(arg, bare)
 		}
 		return arg, found
 	}
@@ -94,6 +104,16 @@ func commandCandidates(ctx context.Context, s wire.Session, before string) (word
 		}
 	}
 	return before, found
+}
+
+// exampleCandidates returns those of the names of examples that arg begins.
+func exampleCandidates(arg string, names []string) (found []candidate) {
+	for _, n := range names {
+		if strings.HasPrefix(n, arg) {
+			found = append(found, candidate{n, "example"})
+		}
+	}
+	return found
 }
 
 // calls returns the functions of the language that word begins, with their

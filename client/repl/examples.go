@@ -30,6 +30,15 @@ func example(name string) (text string, ok bool) {
 	return string(b), err == nil
 }
 
+// exampleNames are the names of the examples, as \i takes them.
+func exampleNames() (names []string) {
+	files, _ := examples.ReadDir(examplesDir) // it is in the binary
+	for _, f := range files {
+		names = append(names, path.Join(examplesDir, strings.TrimSuffix(f.Name(), ".sql")))
+	}
+	return names
+}
+
 // listExamples lists the examples, or shows one.
 func (s *Shell) listExamples(_ context.Context, name string) error {
 	if name != "" {
@@ -40,15 +49,10 @@ func (s *Shell) listExamples(_ context.Context, name string) error {
 		fmt.Fprint(s.run.Err, text)
 		return nil
 	}
-	files, err := examples.ReadDir(examplesDir)
-	if err != nil {
-		return err
-	}
-	for _, f := range files {
-		file := path.Join(examplesDir, f.Name())
-		text, _ := example(file)
+	for _, n := range exampleNames() {
+		text, _ := example(n)
 		about, _, _ := strings.Cut(strings.TrimPrefix(text, "-- "), "\n")
-		fmt.Fprintf(s.run.Err, "  %-34s %s\n", strings.TrimSuffix(file, ".sql"), about)
+		fmt.Fprintf(s.run.Err, "  %-34s %s\n", n, about)
 	}
 	fmt.Fprintln(s.run.Err, `\examples NAME shows one, \i examples/NAME runs it. They ask about the program that USE names; put your functions in the place of theirs.`)
 	return nil

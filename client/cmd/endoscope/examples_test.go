@@ -131,16 +131,89 @@ func TestExamples(t *testing.T) {
 			}
 		},
 		"time-by-call-path": func(t *testing.T, rows []map[string]string) {
+			within := false
 			for _, row := range rows {
-				for _, text := range row {
-					if !strings.Contains(text, " process_job update_stats\n") {
-						t.Errorf("no path from process_job to update_stats:\n%s", text)
-					}
+				within = within || strings.HasSuffix(row["path"], ";process_job;update_stats")
+				if exclusive := number(t, row["exclusive"]); exclusive <= 0 || exclusive > number(t, row["inclusive"]) {
+					t.Errorf("%v", row)
 				}
+			}
+			if !within {
+				t.Errorf("no path from process_job to update_stats: %v", rows)
 			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) { check(t, rowsOf(t, "demo", "-f", exampleFile(t, name, "1s"))) })
+	}
+}
+
+// Of each path there are as many calls as the program makes, which take no less than it
+// measures within them, and of that what its calls take is not the path's own, to the
+// nanosecond.
+func TestExampleOfCallPaths(t *testing.T) {
+	testenv.NeedUprobes(t)
+	out := filepath.Join(t.TempDir(), "account")
+	target := testenv.CompileCText(t, `
+#include <stdio.h>
+#include <time.h>
+#define FUNCTION __attribute__((noipa)) void
+volatile long sink;
+static long took[6];
+static long now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000000000 + t.tv_nsec; }
+#define MEASURED(path, ...) do { long from = now(); __VA_ARGS__; took[path] += now() - from; } while (0)
+static void burn(long n) { for (long i = 0; i < n; i++) sink += i; }
+FUNCTION checksum(int path, long n) { MEASURED(path, burn(n)); }
+FUNCTION plain(int path, long n) { burn(100); checksum(path, n); burn(100); } /* is not asked for */
+FUNCTION cache_put(int path, long n) { MEASURED(path, checksum(path + 1, n); burn(n)); }
+FUNCTION process_job(long n) { MEASURED(0, cache_put(1, n); plain(3, n); if (n % 2) cache_put(4, 10); burn(n)); }
+FUNCTION cache_get(void) {}
+FUNCTION handle_request(void) {}
+FUNCTION update_stats(void) {}
+int main(void) {
+	for (long i = 0; i < 100; i++) process_job(1000 + i);
+	FILE *f = fopen(OUT, "w");
+	for (int i = 0; i < 6; i++) fprintf(f, "%ld ", took[i]);
+	fclose(f);
+	return 0;
+}
+`, "-O1", "-fno-optimize-sibling-calls", fmt.Sprintf("-DOUT=%q", out))
+	rows := rowsOf(t, "-f", exampleFile(t, "time-by-call-path", "1min"), "--", target)
+	said, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var took [6]int64
+	for i, text := range strings.Fields(string(said)) {
+		took[i] = number(t, text)
+	}
+	// By path: calls, and what the program measured within them.
+	want := map[string][2]int64{
+		"process_job":                    {100, took[0]},
+		"process_job;cache_put":          {150, took[1] + took[4]},
+		"process_job;cache_put;checksum": {150, took[2] + took[5]},
+		"process_job;plain;checksum":     {100, took[3]},
+	}
+	inclusive, within := map[string]int64{}, map[string]int64{}
+	for _, row := range rows {
+		_, path, _ := strings.Cut(row["path"], ";main;")
+		inclusive[path] = number(t, row["inclusive"])
+		if w, ok := want[path]; !ok || row["count(*)"] != fmt.Sprint(w[0]) || inclusive[path] < w[1] {
+			t.Errorf("%v, want %v", row, w)
+		}
+		if parent, _, ok := strings.Cut(strings.Replace(path, ";plain", "", 1), ";checksum"); ok && strings.Contains(path, ";cache_put") {
+			within[parent] += inclusive[path]
+		} else if path != "process_job" {
+			within["process_job"] += inclusive[path]
+		}
+	}
+	for _, row := range rows {
+		_, path, _ := strings.Cut(row["path"], ";main;")
+		if exclusive := number(t, row["exclusive"]); exclusive != inclusive[path]-within[path] {
+			t.Errorf("%s: %d is its own, want %d less %d", path, exclusive, inclusive[path], within[path])
+		}
+	}
+	if len(inclusive) != len(want) {
+		t.Errorf("%d paths, want %d", len(inclusive), len(want))
 	}
 }
 

@@ -1,2 +1,2 @@
--- Where does the time go, by call path? (Calls and time of each path of up to three functions.)
-SELECT NLEVEL(3) FROM function_call WHERE function_name IN (process_job, handle_request, cache_put, cache_get, checksum, update_stats) FOR 5s;
+-- Where does the time go, by call path: with, and without, what is called of these functions?
+SELECT folded_stack(stack) AS path, COUNT(*), SUM(duration) AS inclusive, SUM(self_time) AS exclusive FROM function_duration WHERE function_name IN (process_job, handle_request, cache_put, cache_get, checksum, update_stats) GROUP BY path ORDER BY inclusive DESC FOR 5s;
