@@ -67,6 +67,7 @@ func TestStacksAreThoseOfPeers(t *testing.T) {
 			_, got := start(t, provider(t, Options{}), acquisition(FunctionStart, r.target(), named(c.function), "timestamp", "stack"))
 			r.step()
 			r.line()
+			of := ustacks(t, bpftrace, c.path, c.symbol, c.calls)
 			r.finish(success)
 			got.wait(t)
 			var ours [][]string
@@ -98,7 +99,6 @@ func TestStacksAreThoseOfPeers(t *testing.T) {
 			if diff := cmp.Diff(own(backtraces(t, gdb, c.path, c.symbol)), own(ours)); diff != "" {
 				t.Errorf("gdb's stacks and ours: %s", diff)
 			}
-			of := ustacks(t, bpftrace, c.path, c.symbol, c.calls)
 			var followable [][]string
 			for i, s := range ours {
 				if slices.ContainsFunc(s, func(name string) bool { return slices.Contains(c.callbacks, name) }) {
