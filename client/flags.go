@@ -2,6 +2,7 @@ package client
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -87,6 +88,9 @@ var valued = []flag{
 		return nil
 	}},
 	{"", "connect", "ADDR", func(f *flags, v string) error {
+		if slices.Contains(f.connect, v) {
+			return usagef("several --connect are several engines: the rows of one would count twice", "--connect %s is given twice", v)
+		}
 		f.connect = append(f.connect, v)
 		if v == "" {
 			return notEmpty("--connect", v)

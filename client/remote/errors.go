@@ -71,6 +71,8 @@ func lost(addr, why string, plain bool) *LostError {
 		e.hint = fmt.Sprintf("certificates are for the names of endoscoped init --host; with this one there: --host %s", host)
 	case says("signed by unknown authority"):
 		e.hint = "--ca FILE, with the ca.pem that endoscoped init made there"
+	case says("tls: unknown certificate authority"):
+		e.Why, e.hint = "the certificate is of another installation", "--cert FILE, with a certificate that endoscoped cert USER made there"
 	case says("certificate required"):
 		e.hint = "--cert FILE, with a certificate that endoscoped cert USER made there"
 	}
@@ -94,14 +96,13 @@ func (e *Engine) explain(ctx context.Context, err error) error {
 // withTLS tells an engine that speaks TLS from another server, neither of which answers
 // as an engine does where nothing is encrypted. Nothing is sent but a greeting.
 func (e *Engine) withTLS(ctx context.Context, gone *LostError) error {
-	_, port, _ := net.SplitHostPort(e.addr)
 	conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}}).DialContext(ctx, "tcp", e.addr)
 	var alert tls.AlertError
 	switch {
 	case err == nil:
 		_ = conn.Close()
 	case !errors.As(err, &alert):
-		gone.Why, gone.hint = "what listens there is no engine", fmt.Sprintf("endoscoped --listen HOST:%s would be one", port)
+		gone.Why, gone.hint = "what listens there is no engine", "--connect takes what endoscoped --listen has there"
 		return gone
 	}
 	gone.Why, gone.hint = "it takes no unencrypted connection: the engine speaks TLS", "--ca FILE, with the ca.pem that endoscoped init made there"

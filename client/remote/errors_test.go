@@ -35,7 +35,7 @@ func TestNoEngine(t *testing.T) {
 			t.Fatal(err)
 		}
 		var lost *remote.LostError
-		if _, err = e.NewSession(t.Context(), wire.Options{}); !errors.As(err, &lost) || lost.Why != "what listens there is no engine" || !strings.HasPrefix(lost.Hint(), "endoscoped --listen") {
+		if _, err = e.NewSession(t.Context(), wire.Options{}); !errors.As(err, &lost) || lost.Why != "what listens there is no engine" || !strings.HasPrefix(lost.Hint(), "--connect takes") {
 			t.Errorf("%q is answered: %v", answer, err)
 		}
 	}

@@ -202,6 +202,9 @@ func (p *Policy) check(path string) error {
 	return nil
 }
 
+// Has reports whether a user has an entry.
+func (p *Policy) Has(name string) bool { return p.users[name] != nil }
+
 func (p *Policy) names() []string {
 	var names []string
 	for name := range p.users {

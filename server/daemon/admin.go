@@ -77,7 +77,19 @@ func initialise(args []string, stdout, stderr io.Writer) error {
 		fmt.Fprintln(stdout, name)
 	}
 	fmt.Fprintf(stdout, "\nClients need ca.pem, and a certificate with its key (endoscoped cert USER) or a token\n(endoscoped token add USER). %s says what each USER may do.\n", users)
+	for _, name := range clients {
+		tellUnknown(stderr, *dir, name)
+	}
 	return nil
+}
+
+// tellUnknown says that somebody who gets a certificate or a token has no entry: whom
+// it lets in is not said to who calls.
+func tellUnknown(stderr io.Writer, dir, name string) {
+	users := filepath.Join(dir, "users")
+	if p, err := access.ReadPolicy(users); err == nil && !p.Has(name) || errors.Is(err, os.ErrNotExist) {
+		fmt.Fprintf(stderr, "notice: %s has no entry in %s, and no access before there is one\n", name, users)
+	}
 }
 
 // newCertificate makes a client's certificate.
@@ -90,6 +102,9 @@ func newCertificate(args []string, stdout, stderr io.Writer) error {
 	files, err := access.NewClient(*dir, rest[0])
 	for _, name := range files {
 		fmt.Fprintln(stdout, name)
+	}
+	if err == nil {
+		tellUnknown(stderr, *dir, rest[0])
 	}
 	return err
 }
@@ -136,6 +151,7 @@ func tokens(args []string, stdout, stderr io.Writer) error {
 		}
 		fmt.Fprintf(stderr, "token %s of %s; it is kept nowhere else:\n", k.ID(), k.User)
 		fmt.Fprintln(stdout, text)
+		tellUnknown(stderr, *dir, rest[0])
 	case "revoke":
 		k, err := t.Revoke(rest[0])
 		if err != nil {

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bytes"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -67,14 +68,41 @@ func TestCannotBegin(t *testing.T) {
 		{"--unix " + at("s") + " --access " + at("none"), "--access " + at("none") + ": no such file or directory"},
 		{"--unix " + at("s") + " --metrics " + busy, "--metrics " + busy + ": address already in use"},
 		{"--listen 0.0.0.0:0", "[::]:"},
+		{"--unix " + at("s") + " --config " + at("file"), "--config " + at("file") + ": not a directory"},
 	} {
 		var out, msg bytes.Buffer
-		code := (Program{Stdout: &out, Stderr: &msg}).Run(t.Context(), append(strings.Fields(c.line), "--config", at("config")))
+		code := (Program{Stdout: &out, Stderr: &msg}).Run(t.Context(), append([]string{"--config", at("config")}, strings.Fields(c.line)...))
 		if code != exitFailed || !strings.HasPrefix(msg.String(), "error: "+c.want) || strings.Count(msg.String(), "\n") != 1 || out.Len() > 0 {
 			t.Errorf("%s: exit code %d, output %q: %s", c.line, code, out.String(), msg.String())
 		}
 		if _, err := os.Lstat(at("s")); err == nil {
 			t.Errorf("%s: the socket is left", c.line)
+		}
+	}
+}
+
+// Whoever gets a certificate or a token without an entry is told of where it is made.
+func TestNoEntryYet(t *testing.T) {
+	dir := t.TempDir()
+	run := func(line string) string {
+		var msg bytes.Buffer
+		if code := (Program{Stdout: io.Discard, Stderr: &msg}).Run(t.Context(), append(strings.Fields(line), "--config", dir)); code != exitDone {
+			t.Errorf("%s: exit code %d: %s", line, code, msg.String())
+		}
+		return msg.String()
+	}
+	said := func(name string) string {
+		return "notice: " + name + " has no entry in " + filepath.Join(dir, "users") + ", and no access before there is one\n"
+	}
+	if got := run("init --host localhost --client alice"); got != said("alice") {
+		t.Errorf("init: %s", got)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "users"), []byte("user alice\n    role trace\nuser carol\n    role trace\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]string{"cert bob": said("bob"), "cert carol": "", "token add bob": said("bob"), "token add alice": ""} {
+		if got := run(line); strings.Contains(got, "notice:") != (want != "") || !strings.Contains(got, want) {
+			t.Errorf("%s: %s", line, got)
 		}
 	}
 }

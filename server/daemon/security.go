@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
@@ -31,6 +32,9 @@ func (c *config) file(name string) string { return filepath.Join(c.dir, name) }
 // security reads what the directory of the configuration has.
 func (c *config) security(log *slog.Logger) (s *security, err error) {
 	s = &security{audit: log.With("audit", true)}
+	if info, err := os.Stat(c.dir); err == nil && !info.IsDir() {
+		return nil, cannot("--config", c.dir, syscall.ENOTDIR)
+	}
 	if _, err := os.Stat(c.file("server.pem")); err == nil {
 		if s.tls, err = access.ServerTLS(c.dir, c.requireCert); err != nil {
 			return nil, err
