@@ -257,6 +257,7 @@ func doneOf(q *query) <-chan struct{} {
 func (q *acquirer) arm(since activation) {
 	run := q.standby
 	q.standby = nil
+	q.vigil.watch(nil) // also where it does not begin
 	if run == nil && q.coming != nil {
 		run, q.coming = <-q.coming, nil
 	}
