@@ -23,6 +23,7 @@
 //	writers  functions by the addresses of their instructions
 //	local    variables of functions: the lines at which they live
 //	trace    probes at these lines, and what has changed since the last one
+//	unseen   processes that were gone before they could be observed
 //	source   writes, and variables of functions, as rows; samples as rows
 //
 // It must not know SQL, operators or the engine.

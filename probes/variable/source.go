@@ -23,6 +23,7 @@ const (
 	unsure   = "threads that may not be watched"
 	replaced = "processes that executed another program"
 	arrived  = "processes observed only from a moment after they began"
+	passed   = "processes that ended before they could be observed"
 	orphaned = "writes of processes that were let go"
 )
 
@@ -56,6 +57,7 @@ type source struct {
 	changed  map[int]bool    // those of these that were, and executed another program
 	watcher  *watcher        // nil: not watched
 	tracer   *tracer         // nil: they are no variables of functions
+	ends     *ends           // nil: nobody can come unseen, or it is not told
 	rows     *rows
 	notices  []string
 	cut      uint64 // texts that were longer than what is read of one
@@ -83,6 +85,7 @@ func (s *source) begin(ctx context.Context, sink probes.Sink, run func(ctx conte
 	go func() {
 		defer close(s.ended)
 		err := run(ctx, sink)
+		s.endUnseen(sink)
 		s.free()
 		sink.End(err)
 	}()
@@ -105,6 +108,10 @@ func (s *source) Stop() error {
 }
 
 func (s *source) free() {
+	if s.ends != nil { // it never began
+		_ = s.ends.source.Stop()
+		s.ends = nil
+	}
 	if s.watcher != nil {
 		s.watcher.close()
 		s.watcher = nil
@@ -125,6 +132,7 @@ func (s *source) refresh(now time.Time, sink probes.Sink) bool {
 		return true
 	}
 	s.scanned = now
+	s.countUnseen(sink)
 	s.unsettle() // what the kernel writes to pointers is not seen
 	changed := s.forget(sink)
 	all, err := s.candidates()
@@ -176,6 +184,9 @@ func (s *source) forget(sink probes.Sink) (changed map[int]bool) {
 	for _, one := range gone {
 		one.writers.close()
 		delete(s.subjects, one.process.PID)
+		if s.ends != nil {
+			s.ends.former[one.process.PID] = true
+		}
 		if s.tracer != nil {
 			s.tracer.forget(one.process.PID)
 		}
@@ -239,6 +250,9 @@ func (s *source) take(p process.Process, now time.Time, sink probes.Sink) {
 			sink.Count(arrived, 1)
 		}
 		delete(s.changed, p.PID)
+		if s.ends != nil {
+			delete(s.ends.former, p.PID)
+		}
 		s.subjects[p.PID] = one
 		s.describe()
 		return

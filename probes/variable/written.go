@@ -26,6 +26,9 @@ func (s *watched) Sites() []probes.Site { return *s.sites.Load() }
 func (s *source) describe() {
 	if s.probes() {
 		sites := s.probed()
+		if s.ends != nil {
+			sites = append(sites, s.ends.source.Sites()...)
+		}
 		s.sites.Store(&sites)
 	}
 }
@@ -61,6 +64,10 @@ func (s *watched) Start(ctx context.Context, sink probes.Sink) error {
 	if s.stopped {
 		sink.End(nil)
 		return nil
+	}
+	if s.grows && s.ends == nil { // before it is looked who is there
+		s.ends = watchEnds(ctx, s.spec.Target)
+		s.describe()
 	}
 	for pid, one := range s.subjects {
 		err := s.watch(one)
