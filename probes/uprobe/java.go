@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"unsafe"
 
@@ -80,6 +82,7 @@ func (r *resolver) java(set *moduleSet, running []process.Process) (bool, error)
 	if err := r.unknownMethods(list); err != nil {
 		return true, err
 	}
+	r.silent(running, list)
 	r.costs = r.prices()
 	for _, pl := range list {
 		if err := set.addMapped(pl.process, pl.mapping, false); err != nil {
@@ -96,6 +99,19 @@ func (r *resolver) java(set *moduleSet, running []process.Process) (bool, error)
 	}
 	r.remarks = append(r.remarks, "methods of Java are told by their machine, and known from their first call on")
 	return true, nil
+}
+
+// silent says which machines of the target do not tell methods, where others do.
+func (r *resolver) silent(running []process.Process, telling []place) {
+	var pids []string
+	for _, pl := range machines(running, false) {
+		if !slices.ContainsFunc(telling, func(t place) bool { return t.process.PID == pl.process.PID }) {
+			pids = append(pids, strconv.Itoa(pl.process.PID))
+		}
+	}
+	if len(pids) > 0 {
+		r.remarks = append(r.remarks, fmt.Sprintf("no methods are told by %s: %s", "process "+strings.Join(pids, ", "), java.Hint))
+	}
 }
 
 // machine adds the probes of one library.

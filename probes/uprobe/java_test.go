@@ -386,8 +386,18 @@ func TestJavaRefused(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "no function named app.Main.fib in java") || !strings.Contains(err.Error(), java.Hint) {
 		t.Errorf("without probes of calls: %v", err)
 	}
-	r.finish(success)
+	silent := r
 	r = runJava(t, "-XX:+ExtendedDTraceProbes")
+	both := plan.Target{PIDs: append(silent.target().PIDs, r.target().PIDs...)}
+	src, err := p.Prepare(context.Background(), acquisition(FunctionStart, both, named("app.Main.fib"), "timestamp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if notices, want := strings.Join(src.Notices(), "\n"), fmt.Sprintf("no methods are told by process %d: %s", silent.cmd.Process.Pid, java.Hint); !strings.Contains(notices, want) {
+		t.Errorf("of two machines one does not tell methods: %q, want %q", notices, want)
+	}
+	src.Stop()
+	silent.finish(success)
 	for _, column := range []string{"arg0", "retval", "cpu_time", "receiver_class"} {
 		_, err := p.Prepare(context.Background(), acquisition(FunctionDuration, r.target(), named("app.Main.fib"), column))
 		if want := fmt.Sprintf("calls of Java methods have no column %s", column); err == nil || !strings.Contains(err.Error(), want) {
@@ -404,7 +414,7 @@ func TestJavaRefused(t *testing.T) {
 		}
 	}
 	// The machine's own functions, and the program that starts it, are in modules.
-	src, err := p.Prepare(context.Background(), acquisition(FunctionStart, r.target(), call("and", named("JNI_CreateJavaVM"), is(selModule, java.Library)), "timestamp"))
+	src, err = p.Prepare(context.Background(), acquisition(FunctionStart, r.target(), call("and", named("JNI_CreateJavaVM"), is(selModule, java.Library)), "timestamp"))
 	if err != nil {
 		t.Fatal(err)
 	}
