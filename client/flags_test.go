@@ -1,8 +1,14 @@
 package client
 
 import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // Of two targets none silently takes the place of the other.
@@ -22,4 +28,22 @@ func TestOneTarget(t *testing.T) {
 	if f, err := parseFlags([]string{"-p", "7", "-c", "a", "-c", "b"}); err != nil || f.pid != 7 || len(f.scripts) != 2 {
 		t.Errorf("a target and two statements: %+v, %v", f, err)
 	}
+}
+
+// A FIFO to which nobody writes does not keep the program from ending.
+func TestScriptThatDoesNotOpen(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if f, err := openScript(ctx, name); !errors.Is(err, context.Canceled) {
+		t.Errorf("opened: %v, %v", f, err)
+	}
+	w, err := os.OpenFile(name, os.O_RDWR, 0) // so that what still opens it returns
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Close()
 }

@@ -213,7 +213,7 @@ func (p Program) script(ctx context.Context, sc script, sh *repl.Shell) error {
 	}
 	from := p.Stdin
 	if sc.text != "-" {
-		f, err := os.Open(sc.text)
+		f, err := openScript(ctx, sc.text)
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%s: no such file", sc.text)
 		}
@@ -229,6 +229,26 @@ func (p Program) script(ctx context.Context, sc script, sh *repl.Shell) error {
 	in := repl.NewLines(from, nil)
 	defer in.Close()
 	return sh.Script(ctx, in)
+}
+
+// openScript opens a file of statements, or gives up when ctx ends: a FIFO opens
+// when somebody writes to it.
+func openScript(ctx context.Context, name string) (*os.File, error) {
+	type opened struct {
+		f   *os.File
+		err error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		f, err := os.Open(name)
+		done <- opened{f, err}
+	}()
+	select {
+	case o := <-done:
+		return o.f, o.err
+	case <-ctx.Done():
+		return nil, ctx.Err() // the program ends: what is opened later goes with it
+	}
 }
 
 // isTerminal reports whether a stream is a terminal.
