@@ -153,7 +153,7 @@ func about(err, notLocal error, p process.Process, wanted, functions []plan.Cons
 			WithHint("a variable of a function is read where its lines begin: take %s without SAMPLE", Stream)
 	case missing:
 		return plan.Errorf(start, stop, "process %d (%s): %v", p.PID, p.Comm, err).
-			WithHint("a variable of a function is asked for with the function: AND function_name = '...'; those of shared libraries are not observed")
+			WithHint("a variable of a function is asked for with the function: AND function_name = '...'; one of a shared library with the library: AND module = '...'")
 	}
 	return plan.Errorf(start, stop, "process %d (%s): %v", p.PID, p.Comm, err)
 }
