@@ -174,7 +174,13 @@ func (ms *modules) look(m *module, offset uint64) *place {
 	for _, s := range p.rule.Saved {
 		p.plain = p.plain && s.How == symbols.AtOffset
 	}
-	switch i, found := m.symbols.FunctionAt(addr); {
+	i, found := m.symbols.FunctionAt(addr)
+	if !found {
+		if start, _, ok := m.symbols.Piece(addr); ok {
+			i, found = m.symbols.WholeOf(start)
+		}
+	}
+	switch {
 	case p.ruled && p.rule.Signal:
 		f.function, f.system = signalFrame, true
 	case found:

@@ -3,6 +3,7 @@ package symbols
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // AddrOf is the address, as the file numbers it, of the code at a file offset;
@@ -36,6 +37,21 @@ func (m *Module) FunctionAt(addr uint64) (int, bool) {
 
 // IsStub reports whether addr lies in a procedure linkage table.
 func (m *Module) IsStub(addr uint64) bool { return m.image.isStub(addr) }
+
+// WholeOf is the function of which the code that begins at addr is a piece, and which
+// the symbol table names it after: the cold part that a compiler has put elsewhere.
+func (m *Module) WholeOf(addr uint64) (i int, ok bool) {
+	ref, ok := m.fragments[addr]
+	if !ok {
+		return 0, false
+	}
+	name := m.text(ref, nil)
+	found := m.Find(name[:max(0, strings.Index(name, coldSuffix))])
+	if len(found) == 0 {
+		return 0, false
+	}
+	return found[0], true
+}
 
 // Piece is where the contiguous code begins that holds addr, as far as the
 // unwind table tells, and whether the program begins in it. It serves to name

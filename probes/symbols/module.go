@@ -28,10 +28,11 @@ type contents struct {
 	debug     *os.File // of a table; nil: none
 	stray     string   // what would be the debug file, and is of another build
 	hasGo     bool
-	named     bool            // there is a table of all functions' names, in the file or its debug file
-	unwinders bool            // code of a language that unwinds stacks is called or defined
-	ifuncs    map[uint64]bool // addresses of resolvers
-	morestack map[uint64]bool // addresses of Go's stack growth
+	named     bool               // there is a table of all functions' names, in the file or its debug file
+	unwinders bool               // code of a language that unwinds stacks is called or defined
+	ifuncs    map[uint64]bool    // addresses of resolvers
+	fragments map[uint64]nameRef // pieces of functions, by address
+	morestack map[uint64]bool    // addresses of Go's stack growth
 
 	indexed sync.Once // guards index
 	index   nameIndex
@@ -148,10 +149,10 @@ func (c *contents) symbols(f *os.File, root string) (syms []symbol, unwinders bo
 // collect makes the functions: those with names, then those that only the
 // unwind table knows.
 func (c *contents) collect(syms []symbol) {
-	fragments := map[uint64]bool{}
+	c.fragments = map[uint64]nameRef{}
 	syms = slices.DeleteFunc(syms, func(s symbol) bool {
 		if s.fragment {
-			fragments[s.addr] = true
+			c.fragments[s.addr] = s.ref
 		}
 		return s.fragment
 	})
@@ -170,7 +171,7 @@ func (c *contents) collect(syms []symbol) {
 			}
 		}
 	}
-	c.functions = append(c.functions, c.unnamed(fragments)...)
+	c.functions = append(c.functions, c.unnamed()...)
 	slices.SortFunc(c.functions, func(a, b function) int { return cmp.Compare(a.addr, b.addr) })
 	c.functions = slices.Clip(c.functions)
 }
@@ -179,7 +180,7 @@ func (c *contents) collect(syms []symbol) {
 // function only if the return address is on top of the stack where it begins:
 // the others are pieces of functions or start code. Where the symbol table knows
 // fragments it decides.
-func (c *contents) unnamed(fragments map[uint64]bool) (found []function) {
+func (c *contents) unnamed() (found []function) {
 	next, covered := 0, uint64(0)
 	for i := range c.unwind.entries {
 		e := &c.unwind.entries[i]
@@ -188,7 +189,8 @@ func (c *contents) unnamed(fragments map[uint64]bool) (found []function) {
 			f := &c.functions[next]
 			covered = max(covered, f.addr+max(min(f.size, maxCodeBytes), 1))
 		}
-		if e.start < covered || fragments[e.start] || e.common.signalFrame || c.image.isStub(e.start) || c.image.segmentOf(e.start) == nil {
+		_, fragment := c.fragments[e.start]
+		if e.start < covered || fragment || e.common.signalFrame || c.image.isStub(e.start) || c.image.segmentOf(e.start) == nil {
 			continue
 		}
 		if row, ok := e.row(e.start); !ok || !row.atEntry() {

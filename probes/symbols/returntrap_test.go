@@ -2,6 +2,7 @@ package symbols
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -154,6 +155,15 @@ func TestColdFragmentIsNoFunction(t *testing.T) {
 		t.Error("work.cold is a function")
 	}
 	cold := strings.Fields(run(t, "nm", path))
+	for i, word := range cold {
+		if word != "work.cold" {
+			continue
+		}
+		addr, err := strconv.ParseUint(cold[i-2], 16, 64)
+		if whole, ok := full.WholeOf(addr); err != nil || !ok || full.Function(whole).Name != "work" {
+			t.Errorf("work.cold at %s is no piece of work", cold[i-2])
+		}
+	}
 	stripped := copyFile(t, path, path+".stripped")
 	run(t, "strip", stripped)
 	m := openWith(t, stripped, t.TempDir())

@@ -117,8 +117,10 @@ func withoutVersion(name string) string {
 // isFragment reports whether a symbol names a piece of a function that is
 // jumped into (gcc's and clang's cold paths), hence no function.
 func isFragment(name string) bool {
-	return strings.HasSuffix(name, ".cold") || strings.Contains(name, ".cold.")
+	return strings.HasSuffix(name, coldSuffix) || strings.Contains(name, coldSuffix+".")
 }
+
+const coldSuffix = ".cold"
 
 // isPart reports whether a symbol names the outlined rest of a function that
 // gcc has split.
