@@ -60,6 +60,7 @@ struct owner {
 	struct bounds stack; /* of a thread */
 	struct innermost calls;
 	__u32 gap; /* of its sequence: see sequence.h */
+	__u32 ended; /* its calls are being ended, with the program */
 };
 
 struct goroutine {
@@ -462,7 +463,8 @@ static long drop_ending(void *map, const struct goroutine *g, struct owner *o, s
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct frame f = { .owner = g->g, .tgid = e->tgid };
 
-	if (g->tgid == e->tgid && is_current(o, task))
+	/* Threads that end at once may all find that they are the last. */
+	if (g->tgid == e->tgid && is_current(o, task) && !__sync_lock_test_and_set(&o->ended, 1))
 		drop_from(o, &f, 0, e->time);
 	return 0;
 }

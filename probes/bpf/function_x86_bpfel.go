@@ -226,8 +226,8 @@ type FunctionOwner struct {
 		Function uint32
 		N        uint32
 	}
-	Gap uint32
-	_   [4]byte
+	Gap   uint32
+	Ended uint32
 }
 
 type FunctionPending struct {
