@@ -83,8 +83,12 @@ func TestStopAndShow(t *testing.T) {
 	waitUntil(t, "samples", func() bool {
 		return number(t, ask(t, s, "SELECT acquired FROM sys.queries WHERE statement LIKE 'SELECT COUNT%'"), 0, 0) >= 5
 	})
-	a := ask(t, s, "SHOW QUERIES")
-	if len(a.rows) != 1 || a.rows[0][1] != "running" {
+	var a answer
+	waitUntil(t, "the queries that asked have ended", func() bool {
+		a = ask(t, s, "SHOW QUERIES")
+		return len(a.rows) == 1
+	})
+	if a.rows[0][1] != "running" {
 		t.Fatalf("queries: %v", a.rows)
 	}
 	ops := ask(t, s, "SELECT operator, rows_in, rows_out FROM sys.operators WHERE query_id = "+a.rows[0][0])
