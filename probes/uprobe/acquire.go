@@ -117,7 +117,7 @@ func (p *Provider) attachFrom(s *source, in *installation, from, landmarks, pid 
 	members := map[group][]int{}
 	for k, w := range s.resolution.wants[from:] {
 		i := from + k
-		if w.refused { // when it was attached before
+		if w.refused || w.module.written { // when it was attached before
 			continue
 		}
 		if pid != 0 && w.scope.pid != pid {
@@ -130,16 +130,23 @@ func (p *Provider) attachFrom(s *source, in *installation, from, landmarks, pid 
 		members[g] = append(members[g], i)
 	}
 	for _, g := range s.resolution.landmarks[landmarks:] {
-		if pid != 0 && g.scope.pid != pid {
+		if pid != 0 && g.scope.pid != pid || g.module.written {
 			continue
+		}
+		if err := p.lease(s, in, g.module); err != nil {
+			return err
 		}
 		l, err := attach(in.objects.Programs[g.program], g.module.file, s.links.attachType(), 0, g.scope.pid, places{offsets: []uint64{g.site.Offset}, cookies: []uint64{g.cookie}})
 		if err != nil {
 			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to probe %s in %s: %v", g.function, g.module.name(), err)
 		}
+		l.file = g.module.id
 		in.links = append(in.links, l)
 	}
 	for _, g := range order {
+		if err := p.lease(s, in, g.module); err != nil {
+			return err
+		}
 		links, err := p.attachMost(s, in, members[g])
 		if err != nil {
 			return err
@@ -189,6 +196,7 @@ func (p *Provider) attach(s *source, in *installation, which []int) ([]*link, er
 			}
 			return nil, err
 		}
+		l.file = first.module.id
 		links = append([]*link{l}, links...)
 	}
 	return links, nil
@@ -224,6 +232,9 @@ func (p *Provider) release(s *source) error {
 		return nil
 	}
 	in.detach()
+	for _, one := range in.leases {
+		p.leases.give(one)
+	}
 	p.tellUnheard(s, in)
 	p.tellReplaced(s)
 	left, err := in.endAggregate()

@@ -14,6 +14,7 @@ type installation struct {
 	query   uint16
 	objects *ebpf.Collection
 	links   []*link // in the order in which to close them
+	leases  []*lease
 	once    sync.Once
 	// aggregator is nil where events become rows.
 	aggregator *aggregator

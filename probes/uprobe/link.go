@@ -42,8 +42,9 @@ type linkCreate struct {
 // those, or dying, detaches.
 type link struct {
 	fds  []int
-	pid  int   // to which it is restricted; 0: to none
-	made int64 // not before this, of the boot clock
+	pid  int    // to which it is restricted; 0: to none
+	made int64  // not before this, of the boot clock
+	file fileID // that is probed; none of a tracepoint
 }
 
 // places are instructions of a file: their offsets in it, for each the cookie that

@@ -30,6 +30,9 @@ type module struct {
 	in   []place
 	// coming are processes that have only begun, and will map it.
 	coming []process.Process
+	// written: somebody has written into it since it was probed, and it is not any more.
+	// Provider.mu guards it.
+	written bool
 }
 
 // place is where a running process has mapped a module.

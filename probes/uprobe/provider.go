@@ -62,6 +62,7 @@ type Provider struct {
 	compiled func() (compiled, error)
 
 	background sync.WaitGroup // detaching of what was attached to measure and to estimate
+	leases     *leases
 
 	mu     sync.Mutex // held while probes come and go
 	kernel *kernel    // nil before the first Start
@@ -91,6 +92,7 @@ func New(o Options) *Provider {
 	}
 	p := &Provider{o: o, offset: clock.Offset(), compiled: sync.OnceValues(readCompiled), active: map[*source]*installation{}}
 	p.costs = sync.OnceValue(p.knownCosts)
+	p.leases = newLeases(p.overwritten)
 	return p
 }
 
@@ -242,7 +244,8 @@ func (p *Provider) Probes() []probes.Site {
 // Close frees what is kept between queries. Queries should have been stopped:
 // one that still runs gets no more rows, and ends when it is stopped.
 func (p *Provider) Close() error {
-	defer p.following.Wait() // for whom waits for the lock
+	defer p.leases.close()   // for whom waits for the lock
+	defer p.following.Wait() // likewise
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {

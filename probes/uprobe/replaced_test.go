@@ -2,7 +2,10 @@ package uprobe
 
 import (
 	"os"
+	"os/exec"
+	"syscall"
 	"testing"
+	"time"
 
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
@@ -36,5 +39,69 @@ func TestExecutableReplaced(t *testing.T) {
 		if told := got.lost["calls of processes that have executed "+exe+" since it was replaced"] == 1; told != replaced || got.hasLost() != replaced {
 			t.Errorf("replaced: %v: lost %v", replaced, got.lost)
 		}
+	}
+}
+
+// Who writes into a file that is probed gets it without probes: what he puts there is
+// executed as it is, and that it is not observed is told.
+func TestExecutableWrittenInto(t *testing.T) {
+	testenv.NeedUprobes(t)
+	program := testenv.CompileCText(t, worker, "-O1")
+	next := testenv.CompileCText(t, "int main(int n, char **a) { volatile long x[4000]; for (int i = 0; i < 4000; i++) x[i] = i; return x[7] - 7; }", "-O3", "-funroll-all-loops", "-fcf-protection=full")
+	text, err := os.ReadFile(next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, links := range []string{"", "perf"} {
+		exe := copyAs(t, program, "program")
+		p := provider(t, Options{Links: links})
+		src, got := start(t, p, acquisition(FunctionDuration, plan.Target{Exes: []string{exe}}, named("work", "main"), "pid"))
+		run(t, exe, "5").finish(success)
+		before := time.Now()
+		f, err := os.OpenFile(exe, os.O_WRONLY|os.O_TRUNC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("who wrote into it waited for %v", time.Since(before))
+		if _, err := f.Write(text); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if out, err := exec.Command(exe).CombinedOutput(); err != nil {
+				t.Fatalf("%s%v", out, err)
+			}
+		}
+		src.Stop()
+		if n := len(got.wait(t).rows); n < 6 {
+			t.Errorf("%d calls", n)
+		}
+		if len(got.lost) != 1 || got.lost["calls in "+exe+" from when somebody opened it to write"] != 1 {
+			t.Errorf("lost %v", got.lost)
+		}
+	}
+}
+
+// A file that somebody has open to write is not probed.
+func TestExecutableBeingWritten(t *testing.T) {
+	testenv.NeedUprobes(t)
+	exe := copyAs(t, testenv.CompileCText(t, worker, "-O1"), "program")
+	f, err := os.OpenFile(exe, os.O_WRONLY|syscall.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	p := provider(t, Options{})
+	spec := acquisition(FunctionStart, plan.Target{Exes: []string{exe}}, named("work"), "pid")
+	src, err := p.Prepare(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Stop()
+	err = src.Start(t.Context(), newRecord(spec))
+	if want := "cannot probe " + exe + ": somebody has it open to write, and probes would be put into what is there then (hint: ask again when that is done)"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
 	}
 }

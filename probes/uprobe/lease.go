@@ -1,0 +1,144 @@
+package uprobe
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// The kernel keeps probes by file and offset. Whoever writes into a probed file has it
+// put breakpoints where another instruction begins now, perhaps in the middle of one,
+// into each process that maps the file from then on, which dies of it. A read lease
+// (fcntl(2), F_SETLEASE) has the kernel ask first: who opens the file to write waits
+// until the lease is given up, and that is done when the probes are gone.
+
+// errBeingWritten is of a file that somebody has open to write.
+var errBeingWritten = errors.New("somebody has it open to write, and probes would be put into what is there then")
+
+// leases are those on the files that are probed. Where a file system has none, or they
+// are not ours to take, the files are probed without.
+type leases struct {
+	// broken takes the probes of a file away, before somebody writes into it.
+	broken func(fileID)
+
+	mu    sync.Mutex
+	files map[fileID]*lease
+	stop  chan struct{} // closed to end watch; nil while there are no leases
+	done  sync.WaitGroup
+}
+
+// lease is on one file, however many queries probe it.
+type lease struct {
+	id    fileID
+	file  *os.File
+	users int
+}
+
+func newLeases(broken func(fileID)) *leases {
+	return &leases{broken: broken, files: map[fileID]*lease{}}
+}
+
+// take takes a lease on a file, or takes part in the one there is; nil where there can be
+// none. It fails with errBeingWritten.
+func (l *leases) take(f *os.File, id fileID) (*lease, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if have := l.files[id]; have != nil {
+		have.users++
+		return have, nil
+	}
+	// A description of its own, which outlives f, and only reads.
+	own, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
+	if err != nil {
+		return nil, nil
+	}
+	if l.stop == nil {
+		l.stop = make(chan struct{})
+		asked := make(chan os.Signal, 1)
+		signal.Notify(asked, unix.SIGIO) // before the first lease
+		l.done.Add(1)
+		go l.watch(asked, l.stop)
+	}
+	// To whom the kernel says so: else to this thread, which may end.
+	if _, err = unix.FcntlInt(own.Fd(), unix.F_SETOWN, os.Getpid()); err == nil {
+		_, err = unix.FcntlInt(own.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
+	}
+	if err == nil {
+		l.files[id] = &lease{id, own, 1}
+		return l.files[id], nil
+	}
+	own.Close()
+	if errors.Is(err, unix.EAGAIN) {
+		return nil, errBeingWritten
+	}
+	return nil, nil
+}
+
+// give gives back what take took.
+func (l *leases) give(one *lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if one.users--; one.users == 0 {
+		l.end(one)
+	}
+}
+
+// end gives a lease up, if that has not been done. mu is held.
+func (l *leases) end(one *lease) {
+	if l.files[one.id] == one {
+		delete(l.files, one.id)
+		one.file.Close()
+	}
+}
+
+// watch has the leases broken that somebody waits for, until stop is closed. The kernel
+// tells that there is one with a signal, and not which.
+func (l *leases) watch(asked chan os.Signal, stop chan struct{}) {
+	defer l.done.Done()
+	defer signal.Stop(asked)
+	for {
+		select {
+		case <-stop:
+			return
+		case <-asked:
+		}
+		for _, one := range l.waitedFor() {
+			l.broken(one.id)
+			l.mu.Lock()
+			l.end(one)
+			l.mu.Unlock()
+		}
+	}
+}
+
+// waitedFor lists the files that somebody wants to write into: their leases are already
+// given as what they are to become.
+func (l *leases) waitedFor() (list []*lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, one := range l.files {
+		if kind, err := unix.FcntlInt(one.file.Fd(), unix.F_GETLEASE, 0); err == nil && kind == unix.F_UNLCK {
+			list = append(list, one)
+		}
+	}
+	return list
+}
+
+// close gives up all.
+func (l *leases) close() {
+	l.mu.Lock()
+	for _, one := range l.files {
+		l.end(one)
+	}
+	stop := l.stop
+	l.stop = nil
+	l.mu.Unlock()
+	if stop != nil {
+		close(stop)
+		l.done.Wait()
+	}
+}
