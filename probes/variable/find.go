@@ -94,9 +94,11 @@ func (p *program) whole(name string) (addr uint64, t dwarf.Type, err error) {
 }
 
 // symbol finds a variable by the symbol table, which knows no types: a whole number
-// without a sign.
+// without a sign. A global one hides the static ones of its name, of which there may be
+// one.
 func (p *program) symbol(name string) (pl place, err error) {
 	err = errNone
+	var found, several bool
 	for _, read := range []func() ([]elf.Symbol, error){p.debug.Symbols, p.elf.DynamicSymbols} {
 		all, _ := read() // none
 		for _, s := range all {
@@ -108,80 +110,21 @@ func (p *program) symbol(name string) (pl place, err error) {
 				err = fmt.Errorf("it has %d bytes, and without debug information (-g) only 1, 2, 4 and 8 are read", s.Size)
 				continue
 			}
-			return place{addr: s.Value, form: f}, nil
+			this := place{addr: s.Value, form: f}
+			if elf.ST_BIND(s.Info) != elf.STB_LOCAL {
+				return this, nil
+			}
+			several = several || found && pl.addr != this.addr
+			pl, found = this, true
 		}
+	}
+	switch {
+	case several:
+		return pl, errors.New("several files have a static variable of that name, and without debug information (-g) none tells which is whose")
+	case found:
+		return pl, nil
 	}
 	return pl, err
-}
-
-// described finds a variable by the debug information.
-func (p *program) described(name string) (addr uint64, t dwarf.Type, err error) {
-	r := p.data.Reader()
-	var scope []string
-	var base int64 = -1 // of this unit's part of .debug_addr
-	declared := map[dwarf.Offset]bool{}
-	err = errNone
-	for {
-		e, readErr := r.Next()
-		if readErr != nil {
-			return 0, nil, fmt.Errorf("the debug information is damaged: %w", readErr)
-		}
-		if e == nil {
-			return 0, nil, err
-		}
-		own, _ := e.Val(dwarf.AttrName).(string)
-		switch e.Tag {
-		case 0:
-			if len(scope) > 0 {
-				scope = scope[:len(scope)-1]
-			}
-			continue
-		case dwarf.TagCompileUnit, dwarf.TagPartialUnit, dwarf.TagTypeUnit:
-			scope = scope[:0]
-			base = -1
-			if b, ok := e.Val(dwarf.AttrAddrBase).(int64); ok {
-				base = b
-			}
-			if e.Children {
-				scope = append(scope, "")
-			}
-			continue
-		case dwarf.TagNamespace, dwarf.TagStructType, dwarf.TagClassType, dwarf.TagSubprogram, dwarf.TagLexDwarfBlock,
-			dwarf.TagTypedef: // a class that is declared here, and defined in a unit of its own
-			if e.Children && (e.Tag != dwarf.TagSubprogram || strings.Contains(name, "::")) {
-				scope = append(scope, own)
-				continue
-			}
-		case dwarf.TagVariable, dwarf.TagMember: // a member is a declaration of a class' static variable
-			of, _ := e.Val(dwarf.AttrSpecification).(dwarf.Offset)
-			if !declared[of] && !isNamed(e, scope, own, name) {
-				break
-			}
-			if _, isDeclaration := e.Val(dwarf.AttrDeclaration).(bool); isDeclaration {
-				declared[e.Offset] = true // which its definition refers to
-				break
-			}
-			if e.Tag == dwarf.TagMember {
-				break
-			}
-			at, known, why := p.address(e, base)
-			if why != nil {
-				err = why
-			}
-			if !known {
-				break
-			}
-			typ, why := p.typeOf(e)
-			if why != nil {
-				err = why
-				break
-			}
-			return at, typ, nil
-		}
-		if e.Children {
-			debuginfo.SkipChildren(r, e)
-		}
-	}
 }
 
 // isNamed reports whether a variable has a name: its own with what encloses it, or

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"endoscope/planner/plan"
 	"endoscope/probes/process"
 )
 
@@ -42,7 +43,28 @@ type bareError struct {
 func (e *bareError) Unwrap() error { return e.error }
 
 // errUnmapped is of processes that have none of the modules that are asked for.
-var errUnmapped = errors.New("the module is not loaded")
+var errUnmapped = errors.New("not loaded")
+
+// unmapped says that none of some modules is among those that a process has mapped.
+func unmapped(modules []string, text []process.Mapping) error {
+	verb := "is"
+	if len(modules) > 1 {
+		verb = "are"
+	}
+	err := fmt.Errorf("%s %s %w", strings.Join(modules, ", "), verb, errUnmapped)
+	var names []string
+	for _, m := range text {
+		if base := filepath.Base(m.Path); m.Inode != 0 && !slices.Contains(names, base) {
+			names = append(names, base)
+		}
+	}
+	for _, module := range modules {
+		if near := plan.Nearest(module, names, 3); len(near) > 0 {
+			return fmt.Errorf("%w; loaded is %s", err, strings.Join(near, ", "))
+		}
+	}
+	return err
+}
 
 // newSubject finds variables in a process: in the modules of those names, or in its
 // executable if none are named.
@@ -82,7 +104,7 @@ func newSubject(p process.Process, names, modules []string, known layouts) (*sub
 	case !s.image.runs(p.PID):
 		return nil, errNoImage
 	case len(seen) == 0:
-		return nil, errUnmapped
+		return nil, unmapped(orExe(modules, p), text)
 	case len(missing) > 0:
 		err := fmt.Errorf("%s %w %s", strings.Join(orExe(modules, p), ", "), errNoVariable, missing[0])
 		if len(bare) > 0 {
@@ -125,7 +147,7 @@ func newTraced(p process.Process, modules []string, t *tracer) (*subject, error)
 	case !s.image.runs(p.PID):
 		return nil, errNoImage
 	case len(seen) == 0:
-		return nil, errUnmapped
+		return nil, unmapped(orExe(modules, p), text)
 	case len(s.traced) == 0:
 		return nil, errNoFunction
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
 )
 
@@ -150,6 +152,19 @@ func TestRefusals(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %s", c.names, err, c.want)
 		}
+	}
+}
+
+// A library that is not loaded is named, and what may be meant.
+func TestLibraryNotLoaded(t *testing.T) {
+	testenv.NeedUprobes(t)
+	r := run(t, testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread"))
+	spec := asked(r.pid, time.Second, "total")
+	module := &plan.Col{Index: spec.Out.Index("module"), Name: "module", T: batch.Varchar}
+	spec.Filter = &plan.Call{Fn: "and", Args: []plan.Expr{spec.Filter, &plan.In{X: module, List: []plan.Const{{V: batch.Str("libc.so")}}}}}
+	_, err := New().Prepare(context.Background(), spec)
+	if want := "libc.so is not loaded; loaded is libc.so.6"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %s", err, want)
 	}
 }
 
