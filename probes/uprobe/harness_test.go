@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -180,6 +181,13 @@ func (r *record) Count(cause string, n uint64) {
 func (r *record) End(err error) {
 	r.err = err
 	close(r.ended)
+}
+
+// causes are what was lost for, up to now.
+func (r *record) causes() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Sorted(maps.Keys(r.lost))
 }
 
 // has reports whether a row has come whose column name is value.

@@ -3,6 +3,7 @@ package uprobe
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"endoscope/planner/plan"
 
@@ -20,6 +21,9 @@ type executable struct {
 	written int64 // when, ns since the epoch
 }
 
+// lookEvery is how often it is looked whether executables are still what they were.
+const lookEvery = time.Second
+
 func executableAt(path string) executable {
 	x := executable{path: path}
 	var st unix.Stat_t
@@ -36,20 +40,40 @@ func executablesAt(paths []string) (list []executable) {
 	return list
 }
 
-// tellReplaced tells the sink of executables that are not any more what they were:
-// whoever has executed them since was not observed, or not as was meant. Where a path
+// tellReplaced tells the sink of executables that are not any more what they were, of each
+// once: whoever has executed them since was not observed, or not as was meant. Where a path
 // leads nowhere, nobody executes it. Provider.mu is held.
 func (p *Provider) tellReplaced(s *source) {
-	for _, x := range s.executables {
+	s.executables = slices.DeleteFunc(s.executables, func(x executable) bool {
 		now := executableAt(x.path)
 		if now.inode == 0 || now == x || s.hasWritten(fileID{now.dev, now.inode}) {
-			continue
+			return false
 		}
 		said := fmt.Sprintf("calls of processes that have executed %s since it was replaced", x.path)
 		if now.dev == x.dev && now.inode == x.inode {
 			said = fmt.Sprintf("calls of processes that have executed %s since it was written to", x.path)
 		}
 		p.reader.do(func() { s.sub.sink.Lost(said, 1) })
+		return true
+	})
+}
+
+// lookAfterExecutables tells of those that are replaced while the source runs.
+func (s *source) lookAfterExecutables() {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	p := s.provider
+	for {
+		select {
+		case <-ticker.C:
+		case <-s.state:
+			return
+		}
+		p.mu.Lock()
+		if p.active[s] != nil && !s.stopped {
+			p.tellReplaced(s)
+		}
+		p.mu.Unlock()
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // An executable that is replaced goes on to be observed where it runs; that its
-// successor is not, is told.
+// successor is not, is told while the query runs.
 func TestExecutableReplaced(t *testing.T) {
 	testenv.NeedUprobes(t)
 	program := testenv.CompileCText(t, worker, "-O1")
@@ -28,6 +28,11 @@ func TestExecutableReplaced(t *testing.T) {
 		}
 		before.finish(success)
 		run(t, exe, "7").finish(success)
+		for deadline := time.Now().Add(time.Minute); replaced && len(got.causes()) == 0; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("it is not told")
+			}
+		}
 		src.Stop()
 		want := 12
 		if replaced {
