@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -378,6 +379,32 @@ func TestJavaDurations(t *testing.T) {
 }
 
 // A machine that does not tell its calls is refused with how it would.
+// A machine that begins later and tells no methods is counted.
+func TestJavaSilentNewcomer(t *testing.T) {
+	testenv.NeedUprobes(t)
+	p := provider(t, Options{})
+	r := runJava(t, "-XX:+ExtendedDTraceProbes")
+	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", r.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, got := start(t, p, acquisition(FunctionStart, plan.Target{Exes: []string{exe}}, named("app.Main.fib"), "timestamp"))
+	telling, silent := runJava(t, "-XX:+ExtendedDTraceProbes"), runJava(t)
+	for deadline := time.Now().Add(time.Minute); len(got.causes()) == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it is not told")
+		}
+	}
+	silent.finish(success)
+	telling.finish(success)
+	r.finish(success)
+	src.Stop()
+	got.wait(t)
+	if len(got.lost) != 1 || got.lost[silentMachines] != 1 {
+		t.Errorf("lost %v", got.lost)
+	}
+}
+
 func TestJavaRefused(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := provider(t, Options{})

@@ -3,7 +3,6 @@ package uprobe
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"endoscope/planner/plan"
 
@@ -20,9 +19,6 @@ type executable struct {
 	size    int64
 	written int64 // when, ns since the epoch
 }
-
-// lookEvery is how often it is looked whether executables are still what they were.
-const lookEvery = time.Second
 
 func executableAt(path string) executable {
 	x := executable{path: path}
@@ -56,25 +52,6 @@ func (p *Provider) tellReplaced(s *source) {
 		p.reader.do(func() { s.sub.sink.Lost(said, 1) })
 		return true
 	})
-}
-
-// lookAfterExecutables tells of those that are replaced while the source runs.
-func (s *source) lookAfterExecutables() {
-	ticker := time.NewTicker(lookEvery)
-	defer ticker.Stop()
-	p := s.provider
-	for {
-		select {
-		case <-ticker.C:
-		case <-s.state:
-			return
-		}
-		p.mu.Lock()
-		if p.active[s] != nil && !s.stopped {
-			p.tellReplaced(s)
-		}
-		p.mu.Unlock()
-	}
 }
 
 // lease sees to it that nobody writes into a file that is probed. Provider.mu is held.

@@ -171,8 +171,8 @@ func (s *source) arm(sink probes.Sink) error {
 	if err := s.provider.acquire(s, sink); err != nil {
 		return err
 	}
-	if len(s.executables) > 0 {
-		go s.lookAfterExecutables()
+	if s.changes() {
+		go s.lookAfter()
 	}
 	if ended != nil {
 		go func() {
