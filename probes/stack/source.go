@@ -175,11 +175,28 @@ func (s *source) load() (*collector, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.take(func(*observation) {}); err != nil {
+	seen := map[int]bool{}
+	if err := c.take(func(o *observation) { seen[o.process.PID] = true }); err != nil {
+		c.close()
+		return nil, err
+	}
+	if err := s.hidden(seen, c.tally); err != nil {
 		c.close()
 		return nil, err
 	}
 	return c, nil
+}
+
+// hidden refuses processes that run and of which the kernel shows no thread, as it is
+// with those outside a container that share its process numbers.
+func (s *source) hidden(seen map[int]bool, t tally) error {
+	for _, p := range s.pinned {
+		if q, runs := process.Lookup(p.PID); runs && q.StartTime == p.StartTime && !seen[p.PID] && t == (tally{}) {
+			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel shows no thread of process %d (%s)", p.PID, p.Comm).
+				WithHint("SAMPLE(thread_usage, 100ms) tells what they take, without stacks")
+		}
+	}
+	return nil
 }
 
 var _ probes.Loader = (*source)(nil)

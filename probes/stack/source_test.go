@@ -2,6 +2,7 @@ package stack
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -286,6 +287,33 @@ func TestSystemModules(t *testing.T) {
 		}
 		if len(got.functions) < 4 {
 			t.Errorf("%q: %v", list, got.functions)
+		}
+	}
+}
+
+// A process that runs and of which the kernel shows no thread is refused, not idle.
+func TestHiddenProcess(t *testing.T) {
+	own, runs := process.Lookup(os.Getpid())
+	if !runs {
+		t.Fatal("this process is not found")
+	}
+	reused := own
+	reused.StartTime--
+	for _, c := range []struct {
+		pinned process.Process
+		seen   map[int]bool
+		tally  tally
+		want   string
+	}{
+		{pinned: own, want: fmt.Sprintf("the kernel shows no thread of process %d (%s)", own.PID, own.Comm)},
+		{pinned: own, seen: map[int]bool{own.PID: true}},
+		{pinned: own, tally: tally{missed: 1}}, // which is counted
+		{pinned: reused},                       // it has ended
+	} {
+		s := &source{spec: &plan.Acquire{Start: -1, Stop: -1}, pinned: []process.Process{c.pinned}}
+		err := s.hidden(c.seen, c.tally)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%+v: %v, want %q", c, err, c.want)
 		}
 	}
 }
