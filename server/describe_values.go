@@ -24,15 +24,15 @@ func (s *session) valueTypes(a *plan.Acquire) ([]batch.Type, error) {
 // describeSignature is what DESCRIBE FUNCTION says of a function's types: its signature,
 // where its arguments are when it is entered, and where it is declared; or why it cannot.
 func describeSignature(m *symbols.Module, i int, info *signature.Info, noInfo error) []batch.Value {
-	unknown := func(err error) []batch.Value {
-		return []batch.Value{batch.Str("not known: " + m.Name() + " " + err.Error()), batch.NullOf(batch.Varchar), batch.NullOf(batch.Varchar)}
+	unknown := func(what string, err error) []batch.Value {
+		return []batch.Value{batch.Str("not known: " + what + " " + err.Error()), batch.NullOf(batch.Varchar), batch.NullOf(batch.Varchar)}
 	}
 	if noInfo != nil {
-		return unknown(noInfo)
+		return unknown(m.Name(), noInfo)
 	}
 	f, err := info.Function(m, i)
 	if err != nil {
-		return unknown(err)
+		return unknown(m.Function(i).Name, err)
 	}
 	var where []string
 	for _, p := range f.Params {
