@@ -274,6 +274,7 @@ func (s *source) subject(p process.Process) (one *subject, err error) {
 	}
 	if one, err = newSubject(p, s.names, s.modules, s.layouts); err == nil {
 		one.writers.cache = &s.provider.cache
+		one.writers.refresh(p.PID) // while it has not ended
 		one.watch = newWatch(one.variables)
 	}
 	return one, err

@@ -110,6 +110,25 @@ func TestSamples(t *testing.T) {
 	}
 }
 
+// Who wrote last is known although the process has ended before anybody looks.
+func TestWriterOfProcessThatHasEnded(t *testing.T) {
+	testenv.NeedUprobes(t)
+	r := run(t, testenv.CompileCText(t, `
+#include <stdio.h>
+volatile int total;
+__attribute__((noinline)) static void finish(int n) { total = n; }
+int main(void) { puts("ready"); fflush(stdout); getchar(); for (int i = 1; i <= 3; i++) finish(i); return 0; }`, "-O1", "-g"))
+	got, stop := observe(t, asked(r.pid, 0, "total"))
+	fmt.Fprintln(r.in)
+	got.await(t, 3)
+	stop()
+	for i, row := range got.rows {
+		if row["var_value"] != fmt.Sprint(i+1) || row["function_name"] != "finish" {
+			t.Errorf("row %d: %v", i, row)
+		}
+	}
+}
+
 // Without debug information plain numbers are known by the symbol table.
 func TestSymbols(t *testing.T) {
 	testenv.NeedUprobes(t)

@@ -20,9 +20,10 @@ type writers struct {
 	names   map[uint64]string          // by address
 }
 
+// region is where code is mapped; its module is opened when an instruction is of it.
 type region struct {
-	start, end, offset uint64
-	module             *symbols.Module
+	start, end uint64
+	mapping    process.Mapping
 }
 
 // Limits on what is remembered, and how often mappings are read again where an
@@ -44,15 +45,19 @@ func (w *writers) function(pid int, next uint64) string {
 		w.refresh(pid)
 		r = w.find(at)
 	}
-	if r == nil || r.module == nil {
+	if r == nil || r.mapping.Inode == 0 {
+		return ""
+	}
+	module := w.module(pid, r.mapping)
+	if module == nil {
 		return ""
 	}
 	name := ""
-	if addr, ok := r.module.AddrOf(at - r.start + r.offset); ok {
-		if i, ok := r.module.FunctionAt(addr); ok {
-			name = r.module.Function(i).Name
+	if addr, ok := module.AddrOf(at - r.start + r.mapping.Offset); ok {
+		if i, ok := module.FunctionAt(addr); ok {
+			name = module.Function(i).Name
 		}
-		if inlined := r.module.Inlined(addr); len(inlined) > 0 {
+		if inlined := module.Inlined(addr); len(inlined) > 0 {
 			name = inlined[0].Name
 		}
 	}
@@ -85,11 +90,7 @@ func (w *writers) refresh(pid int) {
 	clear(w.names)
 	w.regions = w.regions[:0]
 	for _, m := range text {
-		r := region{start: m.Start, end: m.End, offset: m.Offset}
-		if m.Inode != 0 {
-			r.module = w.module(pid, m)
-		}
-		w.regions = append(w.regions, r)
+		w.regions = append(w.regions, region{m.Start, m.End, m})
 	}
 }
 
@@ -98,7 +99,11 @@ func (w *writers) module(pid int, m process.Mapping) *symbols.Module {
 		return have
 	}
 	var module *symbols.Module
-	if f, err := process.OpenModule(pid, m); err == nil {
+	f, err := process.OpenModule(pid, m)
+	if err != nil {
+		f, err = process.OpenLeft(pid, m)
+	}
+	if err == nil {
 		if opened, err := w.cache.Open(f, filepath.Base(m.Path)); err == nil {
 			module = opened
 		}
