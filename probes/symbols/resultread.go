@@ -62,7 +62,7 @@ func (c *contents) readBehind(caller int, call uint64, register registers) (read
 	if err != nil || call-f.addr >= uint64(len(code)) {
 		return false, false
 	}
-	if code[call-f.addr] == 0xe9 { // a tail call
+	if code[call-f.addr] != 0xe8 { // a tail call
 		return false, true
 	}
 	seen := map[int]bool{}
