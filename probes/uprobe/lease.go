@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,6 +19,13 @@ import (
 
 // errBeingWritten is of a file that somebody has open to write.
 var errBeingWritten = errors.New("somebody has it open to write, and probes would be put into what is there then")
+
+// Who has just written a program may have forked meanwhile: until that process executes
+// one, it has the file open as well.
+const (
+	leaseTries = 10
+	leasePause = 10 * time.Millisecond
+)
 
 // leases are those on the files that are probed. Where a file system has none, or they
 // are not ours to take, the files are probed without.
@@ -64,8 +72,14 @@ func (l *leases) take(f *os.File, id fileID) (*lease, error) {
 		go l.watch(asked, l.stop)
 	}
 	// To whom the kernel says so: else to this thread, which may end.
-	if _, err = unix.FcntlInt(own.Fd(), unix.F_SETOWN, os.Getpid()); err == nil {
+	_, err = unix.FcntlInt(own.Fd(), unix.F_SETOWN, os.Getpid())
+	for tries := 0; err == nil; tries++ {
 		_, err = unix.FcntlInt(own.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
+		if !errors.Is(err, unix.EAGAIN) || tries == leaseTries {
+			break
+		}
+		time.Sleep(leasePause)
+		err = nil
 	}
 	if err == nil {
 		l.files[id] = &lease{id, own, 1}
