@@ -17,7 +17,8 @@ type ends struct {
 	former map[int]bool // have been subjects: their ends are still to be heard of
 
 	mu   sync.Mutex
-	pids []int // that have ended, in order
+	pids []int  // that have ended, in order
+	lost uint64 // ends that were not heard of
 }
 
 // watchEnds begins to hear of them; nil where the kernel does not tell.
@@ -55,8 +56,12 @@ func (e *ends) Partial(b *batch.Batch) { b.Release() }
 // Watermark implements probes.Sink.
 func (e *ends) Watermark(int64) {}
 
-// Lost implements probes.Sink: whether those were unseen is not known.
-func (e *ends) Lost(string, uint64) {}
+// Lost implements probes.Sink.
+func (e *ends) Lost(_ string, n uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lost += n
+}
 
 // Count implements probes.Sink.
 func (e *ends) Count(string, uint64) {}
@@ -64,13 +69,18 @@ func (e *ends) Count(string, uint64) {}
 // End implements probes.Sink.
 func (e *ends) End(error) {}
 
-// take returns those that have ended since it was asked last.
-func (e *ends) take() (pids []int) {
+// take returns those that have ended since it was asked last, and how many ends were not
+// heard of.
+func (e *ends) take() (pids []int, lost uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	pids, e.pids = e.pids, nil
-	return pids
+	pids, lost = e.pids, e.lost
+	e.pids, e.lost = nil, 0
+	return pids, lost
 }
+
+// unheard is of processes of which it is not known whether they were observed.
+const unheard = "ends of threads that were not heard of, perhaps of processes that were never observed"
 
 // countUnseen counts the processes that have ended and were never observed, nor
 // refused. It comes before those that have ended are forgotten.
@@ -78,7 +88,11 @@ func (s *source) countUnseen(sink probes.Sink) {
 	if s.ends == nil {
 		return
 	}
-	for _, pid := range s.ends.take() {
+	pids, lost := s.ends.take()
+	if lost > 0 {
+		sink.Lost(unheard, lost)
+	}
+	for _, pid := range pids {
 		_, isRefused := s.refusals[pid]
 		if s.subjects[pid] == nil && !isRefused && !s.ends.former[pid] {
 			sink.Count(passed, 1)

@@ -1,0 +1,15 @@
+package variable
+
+import "testing"
+
+// Whether those were observed whose ends were not heard of is not known, which is told.
+func TestEndsNotHeardOf(t *testing.T) {
+	s := &source{ends: &ends{former: map[int]bool{}, pids: []int{7}}}
+	s.ends.Lost("no room", 3)
+	got := &record{lost: map[string]uint64{}}
+	s.countUnseen(got)
+	s.countUnseen(got)
+	if len(got.lost) != 2 || got.lost[unheard] != 3 || got.lost[passed] != 1 {
+		t.Errorf("%v", got.lost)
+	}
+}
