@@ -30,13 +30,16 @@ type Mapped struct {
 // (PERF_RECORD_MMAP2 of perf_event_open(2)): with a record for each in a buffer
 // of its processor.
 type MapWatch struct {
-	rings    []mapRing
-	wake     int // eventfd, written to end the watch
-	told     func(Mapped)
-	lost     func(n uint64)
-	programs programs // nil: nobody asks
-	ended    sync.WaitGroup
-	pending  []mapRecord // read and not told of yet
+	rings   []mapRing
+	wake    int              // eventfd, written to have it look at once
+	heard   func(*mapRecord) // in order
+	lost    func(n uint64)
+	ended   sync.WaitGroup
+	pending []mapRecord // read and not told of yet
+
+	mu      sync.Mutex
+	waiting []chan struct{} // for it to have looked
+	closing bool
 }
 
 // mapRecord is a record of the kernel's, without its header.
@@ -63,17 +66,35 @@ type mapRing struct {
 // and not any more once Close has returned. With programs it is known, too, what
 // processes executed that have ended since; it costs a record for each process and
 // thread of the machine that comes or goes.
-func WatchMappings(told func(Mapped), lost func(n uint64), programs bool) (*MapWatch, error) {
+func WatchMappings(told func(Mapped), lost func(n uint64), withPrograms bool) (*MapWatch, error) {
+	var ps programs // nil: nobody asks
+	return watchRecords(withPrograms, func() {
+		if withPrograms {
+			ps = running()
+		}
+	}, func(r *mapRecord) {
+		ps.note(r)
+		if m, ok := parseMapped(r.body); ok && r.kind == unix.PERF_RECORD_MMAP2 {
+			m.Time, m.Program = r.time, ps[m.PID]
+			told(m)
+		}
+	}, lost)
+}
+
+// watchRecords begins to call heard for each record, those of processes and threads that
+// come and go as well with tasks. begin is called before, when the kernel records what
+// happens from now on.
+func watchRecords(tasks bool, begin func(), heard func(*mapRecord), lost func(n uint64)) (*MapWatch, error) {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
 		return nil, err
 	}
-	w := &MapWatch{told: told, lost: lost}
+	w := &MapWatch{heard: heard, lost: lost}
 	if w.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return nil, err
 	}
 	for cpu := range cpus {
-		r, err := openMapRing(cpu, programs)
+		r, err := openMapRing(cpu, tasks)
 		if errors.Is(err, unix.ENODEV) {
 			continue // possible, but not there
 		}
@@ -83,14 +104,12 @@ func WatchMappings(told func(Mapped), lost func(n uint64), programs bool) (*MapW
 		}
 		w.rings = append(w.rings, r)
 	}
-	if programs {
-		w.programs = running() // what comes and goes from now on is told
-	}
+	begin()
 	w.ended.Go(w.run)
 	return w, nil
 }
 
-func openMapRing(cpu int, programs bool) (r mapRing, err error) {
+func openMapRing(cpu int, tasks bool) (r mapRing, err error) {
 	attr := unix.PerfEventAttr{
 		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY,
 		Size:        uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
@@ -99,7 +118,7 @@ func openMapRing(cpu int, programs bool) (r mapRing, err error) {
 		Wakeup:      1, // byte
 		Clockid:     unix.CLOCK_BOOTTIME,
 	}
-	if programs {
+	if tasks {
 		attr.Bits |= unix.PerfBitComm | unix.PerfBitCommExec | unix.PerfBitTask
 	}
 	if r.fd, err = unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC); err != nil {
@@ -115,11 +134,33 @@ func openMapRing(cpu int, programs bool) (r mapRing, err error) {
 
 // Close ends the watch when it has told of what was mapped before.
 func (w *MapWatch) Close() {
+	w.mu.Lock()
+	w.closing = true
+	w.mu.Unlock()
+	w.nudge()
+	w.ended.Wait()
+	w.close()
+}
+
+// sync waits until it has told of what was mapped before.
+func (w *MapWatch) sync() {
+	looked := make(chan struct{})
+	w.mu.Lock()
+	if w.closing {
+		w.mu.Unlock()
+		return
+	}
+	w.waiting = append(w.waiting, looked)
+	w.mu.Unlock()
+	w.nudge()
+	<-looked
+}
+
+// nudge has it look at once.
+func (w *MapWatch) nudge() {
 	var one [8]byte
 	binary.NativeEndian.PutUint64(one[:], 1)
 	unix.Write(w.wake, one[:])
-	w.ended.Wait()
-	w.close()
 }
 
 func (w *MapWatch) close() {
@@ -131,6 +172,7 @@ func (w *MapWatch) close() {
 }
 
 func (w *MapWatch) run() {
+	defer w.over()
 	fds := []unix.PollFd{{Fd: int32(w.wake), Events: unix.POLLIN}}
 	for _, r := range w.rings {
 		fds = append(fds, unix.PollFd{Fd: int32(r.fd), Events: unix.POLLIN})
@@ -140,15 +182,41 @@ func (w *MapWatch) run() {
 		if len(w.pending) > 0 {
 			wait = 0
 		}
-		if _, err := unix.Poll(fds, wait); err != nil && err != unix.EINTR {
+		if _, err := unix.Poll(fds, wait); err == unix.EINTR {
+			continue
+		} else if err != nil {
 			return
 		}
+		if fds[0].Revents == 0 {
+			w.tell()
+			continue
+		}
+		var nudges [8]byte
+		unix.Read(w.wake, nudges[:])
+		w.mu.Lock()
+		waiting, closing := w.waiting, w.closing
+		w.waiting = nil
+		w.mu.Unlock()
 		w.tell()
-		if fds[0].Revents != 0 {
-			w.tell() // of what was left for the next time
+		w.tell() // of what was left for the next time
+		for _, looked := range waiting {
+			close(looked)
+		}
+		if closing {
 			return
 		}
 	}
+}
+
+// over keeps nobody waiting.
+func (w *MapWatch) over() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closing = true
+	for _, looked := range w.waiting {
+		close(looked)
+	}
+	w.waiting = nil
 }
 
 // tell tells what the kernel has told, in order. What a process did on another
@@ -164,12 +232,7 @@ func (w *MapWatch) tell() {
 	slices.SortStableFunc(w.pending, func(a, b mapRecord) int { return cmp.Compare(a.time, b.time) })
 	n := 0
 	for n < len(w.pending) && w.pending[n].time <= until {
-		r := &w.pending[n]
-		w.programs.note(r)
-		if m, ok := parseMapped(r.body); ok && r.kind == unix.PERF_RECORD_MMAP2 {
-			m.Time, m.Program = r.time, w.programs[m.PID]
-			w.told(m)
-		}
+		w.heard(&w.pending[n])
 		n++
 	}
 	w.pending = slices.Delete(w.pending, 0, n)

@@ -5,10 +5,13 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"time"
 
 	"endoscope/planner/plan"
 
 	"golang.org/x/sys/unix"
+
+	"endoscope/probes/clock"
 )
 
 // Process is a running process. PID and StartTime together identify it: the
@@ -19,6 +22,14 @@ type Process struct {
 	Exe       string // path of the executable as the kernel tells it, without " (deleted)"; "" if unknown
 	StartTime uint64 // clock ticks since boot (field 22 of stat)
 	Parent    int    // pid of its parent when it was looked up
+}
+
+// tick is the kernel's USER_HZ.
+const tick = time.Second / 100
+
+// Age is how long ago it began.
+func (p Process) Age() time.Duration {
+	return time.Duration(clock.Boot()) - time.Duration(p.StartTime)*tick
 }
 
 // statBytes holds any stat file: 52 numbers of at most 20 digits and a name.

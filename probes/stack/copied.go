@@ -40,10 +40,12 @@ type Stacks struct {
 // maxSpaces is how many processes are remembered.
 const maxSpaces = 4096
 
-// NewStacks makes it. systemModules is as in plan.Settings; the cache outlives it.
-func NewStacks(cache *symbols.Cache, systemModules string) *Stacks {
+// NewStacks makes it. systemModules is as in plan.Settings; the cache outlives it. left is
+// what a process had mapped that has ended since; nil: nobody knows.
+func NewStacks(cache *symbols.Cache, systemModules string, left func(pid int) []process.Mapping) *Stacks {
 	frames := newInterner()
 	ms := newModules(cache, frames, chosenModules(systemModules))
+	ms.left = left
 	return &Stacks{modules: ms, frames: frames, unwinder: newUnwinder(ms), spaces: map[int]*space{}}
 }
 

@@ -45,6 +45,8 @@ type modules struct {
 	byFile map[fileKey]*module
 	vdso   *module
 	chosen map[string]bool // by name: whether the user says that it is the system's
+	// left is what a process had mapped that has ended; nil: nobody knows.
+	left func(pid int) []process.Mapping
 }
 
 type fileKey struct {
@@ -88,10 +90,20 @@ func (ms *modules) of(pid int, m process.Mapping, main bool) *module {
 	if m.Inode == 0 {
 		made = &module{name: anonymous(m.Path), places: map[uint64]*place{}}
 	} else {
-		made = ms.open(func() (*os.File, error) { return process.OpenModule(pid, m) }, filepath.Base(m.Path), !main && inSystemFolder(m.Path) || main && isRuntime(m.Path) || isInterpreter(m.Path))
+		made = ms.open(func() (*os.File, error) { return openModule(pid, m) }, filepath.Base(m.Path),
+			!main && inSystemFolder(m.Path) || main && isRuntime(m.Path) || isInterpreter(m.Path))
 	}
 	ms.byFile[key] = made
 	return made
+}
+
+// openModule opens a file that a process has mapped, or had when it ended.
+func openModule(pid int, m process.Mapping) (*os.File, error) {
+	f, err := process.OpenModule(pid, m)
+	if err != nil {
+		return process.OpenLeft(pid, m)
+	}
+	return f, nil
 }
 
 // anonymous names code of no file.

@@ -62,6 +62,9 @@ func (s *space) refresh(ms *modules, now time.Time) {
 	if err != nil {
 		text = nil // it has ended
 	}
+	if len(text) == 0 && s.lasting && ms.left != nil {
+		text = ms.left(s.process.PID)
+	}
 	if len(text) == 0 && s.lasting && len(s.regions) > 0 {
 		s.read = now
 		return

@@ -244,6 +244,7 @@ func (p *Provider) release(s *source) error {
 	p.kernel.remove(in)
 	delete(p.active, s)
 	p.unfollow()
+	p.forgetHistory()
 	if len(p.active) == 0 {
 		p.reader.stop()
 		p.reader = nil

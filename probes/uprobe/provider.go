@@ -11,6 +11,7 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/calibrate"
 	"endoscope/probes/clock"
+	"endoscope/probes/process"
 	"endoscope/probes/symbols"
 )
 
@@ -72,6 +73,8 @@ type Provider struct {
 	// executions is nil where no link is restricted to a process.
 	executions *executions
 	following  sync.WaitGroup // the ends of such
+	// history is nil where no source remembers.
+	history *process.History
 }
 
 var _ probes.Provider = (*Provider)(nil)
@@ -266,6 +269,7 @@ func (p *Provider) Close() error {
 		}
 		clear(p.active)
 		p.unfollow()
+		p.forgetHistory()
 		p.kernel.close()
 		p.kernel = nil
 	}

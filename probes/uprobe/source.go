@@ -46,6 +46,7 @@ type source struct {
 	percpu     []bpf.FunctionCounters
 	activity   probes.Activity // as it was when last asked for
 	overlooked uint64          // calls before it began, of a source that stood by
+	remembers  bool            // Provider.history is needed
 
 	mu         sync.Mutex // guards the following
 	aggregator *aggregator

@@ -1,6 +1,7 @@
 package uprobe
 
 import (
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -222,4 +223,48 @@ int main() { ready(); Circle c; Group g{&c}; for (long i = 0; i < 100; i++) sink
 			t.Errorf("%d rows, %d stacks that are cut, %v", len(downs.rows), cut, downs.counts)
 		}
 	})
+}
+
+// The stacks of programs that have ended before anybody looks are whole, and those of
+// processes that were only forked.
+func TestStacksOfShortPrograms(t *testing.T) {
+	testenv.NeedUprobes(t)
+	program := testenv.CompileCText(t, `
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#define NOINLINE __attribute__((noinline, noclone))
+volatile long sink;
+NOINLINE int compare(const void *a, const void *b) { sink++; return *(int *)a - *(int *)b; }
+NOINLINE long sorts(int n) { int list[2] = {2, n}; qsort(list, 2, sizeof *list, compare); return list[0]; }
+int main(void) {
+	sink += sorts(1);
+	if (!fork()) { sink += sorts(3); _exit(0); }
+	wait(0);
+	return 0;
+}`, "-O2")
+	p := provider(t, Options{})
+	const runs = 20
+	src, got := start(t, p, acquisition(FunctionStart, plan.Target{Exes: []string{program}}, named("compare"), "stack", "caller"))
+	for range runs {
+		if out, err := exec.Command(program).CombinedOutput(); err != nil {
+			t.Fatalf("%s%v", out, err)
+		}
+	}
+	src.Stop()
+	got.wait(t)
+	if len(got.rows) != 2*runs {
+		t.Errorf("%d calls, want %d", len(got.rows), 2*runs)
+	}
+	for _, row := range got.rows {
+		if names := frames(row[0]); !matches(names, "compare * sorts main", "__libc_start_call_main") || names[len(names)-1] != "_start" {
+			t.Errorf("stack %v", names)
+		}
+		if !strings.Contains(row[1].S, "sort") {
+			t.Errorf("caller %v", row[1])
+		}
+	}
+	if len(got.counts)+len(got.lost) > 0 {
+		t.Errorf("counted %v, lost %v", got.counts, got.lost)
+	}
 }
