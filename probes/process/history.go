@@ -15,17 +15,26 @@ type History struct {
 	watch *MapWatch
 
 	mu    sync.Mutex
-	text  map[int][]Mapping // by pid and then address, of the program that is executed
-	ended []int             // in order
+	of    map[int][]executed // by pid, in the order of time
+	ended []int              // in order
 }
 
-// maxEnded is how many processes are remembered that have ended.
-const maxEnded = 1024
+// executed is a program that a process executed.
+type executed struct {
+	since int64     // of the boot clock
+	text  []Mapping // by address
+	over  bool      // the process has ended, or executed another one
+}
+
+const (
+	maxEnded    = 1024 // processes that are remembered
+	maxExecuted = 8    // programs of a process
+)
 
 // WatchHistory begins to listen. Of processes that run already it knows what is said by
 // Know.
 func WatchHistory() (*History, error) {
-	h := &History{text: map[int][]Mapping{}}
+	h := &History{of: map[int][]executed{}}
 	var err error
 	h.watch, err = watchRecords(true, func() {}, h.note, func(uint64) {}) // which may be why one is not known
 	return h, err
@@ -42,15 +51,38 @@ func (h *History) Know(pid int) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.text[pid] = text
+	if last := h.last(pid); last != nil {
+		last.text = text
+	} else {
+		h.of[pid] = []executed{{text: text}}
+	}
 }
 
-// Text is what is known of a process, by address, as Text has it while the process runs.
-func (h *History) Text(pid int) []Mapping {
+// Left is what a process had mapped, by address, when it executed the program that it did
+// at a time of the boot clock, if it does so no more; else nil, as where nothing is known.
+func (h *History) Left(pid int, at int64) []Mapping {
 	h.watch.sync()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Clone(h.text[pid])
+	list := h.of[pid]
+	for i := len(list) - 1; i >= 0; i-- {
+		if x := list[i]; x.since <= at || i == 0 {
+			if !x.over {
+				return nil
+			}
+			return slices.Clone(x.text)
+		}
+	}
+	return nil
+}
+
+// last is the program that a process executes; nil: it is not known. mu is held.
+func (h *History) last(pid int) *executed {
+	list := h.of[pid]
+	if len(list) == 0 || list[len(list)-1].over {
+		return nil
+	}
+	return &list[len(list)-1]
 }
 
 // note takes in a record of perf_event_open(2).
@@ -66,33 +98,39 @@ func (h *History) note(r *mapRecord) {
 	case unix.PERF_RECORD_FORK: // pid, parent's pid, tid, parent's tid
 		if parent := u32(4); parent != pid {
 			h.ended = slices.DeleteFunc(h.ended, func(p int) bool { return p == pid })
-			h.set(pid, slices.Clone(h.text[parent]))
+			delete(h.of, pid)
+			if p := h.last(parent); p != nil {
+				h.of[pid] = []executed{{since: r.time, text: slices.Clone(p.text)}}
+			}
 		}
 	case unix.PERF_RECORD_EXIT: // the same
-		if pid == u32(8) && h.text[pid] != nil {
-			h.ended = append(h.ended, pid)
+		last := h.last(pid)
+		if pid != u32(8) || last == nil {
+			return
 		}
+		last.over = true
+		h.ended = append(h.ended, pid)
 		if len(h.ended) > maxEnded {
-			delete(h.text, h.ended[0])
+			delete(h.of, h.ended[0])
 			h.ended = slices.Delete(h.ended, 0, 1)
 		}
 	case unix.PERF_RECORD_COMM: // pid, tid, name
-		if r.misc&commOfExec != 0 {
-			h.set(pid, nil)
+		if r.misc&commOfExec == 0 {
+			return
 		}
+		if last := h.last(pid); last != nil {
+			last.over = true
+		}
+		list := append(h.of[pid], executed{since: r.time})
+		h.of[pid] = list[max(0, len(list)-maxExecuted):]
 	case unix.PERF_RECORD_MMAP2:
-		if m, ok := parseMapped(r.body); ok || m.Path == "[vdso]" {
-			h.set(pid, withMapping(h.text[pid], m.Mapping))
+		m, ok := parseMapped(r.body)
+		if !ok && m.Path != "[vdso]" {
+			return
 		}
-	}
-}
-
-// set notes what a process has mapped. mu is held.
-func (h *History) set(pid int, text []Mapping) {
-	if len(text) == 0 {
-		delete(h.text, pid)
-	} else {
-		h.text[pid] = text
+		if last := h.last(pid); last != nil {
+			last.text = withMapping(last.text, m.Mapping)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"endoscope/probes/clock"
 	"endoscope/probes/testenv"
 )
 
@@ -59,7 +60,7 @@ int main(void) {
 					want = append(want, m)
 				}
 			}
-			if got := h.Text(pid); !sameCode(got, want) {
+			if got := h.Left(pid, clock.Boot()); !sameCode(got, want) {
 				t.Errorf("process %d: %+v, want %+v", pid, got, want)
 			}
 		}
@@ -86,13 +87,71 @@ int main(void) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if got := h.Left(cmd.Process.Pid, clock.Boot()); got != nil {
+		t.Errorf("of a process that runs: %+v", got)
+	}
 	in.Close()
 	io.Copy(io.Discard, out)
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if got := h.Text(cmd.Process.Pid); !sameCode(got, want) {
+	if got := h.Left(cmd.Process.Pid, clock.Boot()); !sameCode(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// Each program that a process has executed is known by the time.
+func TestHistoryOfPrograms(t *testing.T) {
+	testenv.NeedUprobes(t)
+	h, err := WatchHistory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	cmd := exec.Command("sh", "-c", "read line; exec cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := cmd.Process.Pid
+	maps := func() []Mapping {
+		text, err := Text(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	for len(maps()) < 3 || h.Left(pid, clock.Boot()) != nil { // it loads what it needs
+	}
+	shell, inShell := maps(), clock.Boot()
+	fmt.Fprint(in, "first\nsecond\n")
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	cat := maps()
+	if got := h.Left(pid, inShell); !sameCode(got, shell) || sameCode(got, cat) {
+		t.Errorf("the shell had %+v, want %+v", got, shell)
+	}
+	if got := h.Left(pid, clock.Boot()); got != nil {
+		t.Errorf("of the program that runs: %+v", got)
+	}
+	in.Close()
+	io.Copy(io.Discard, out)
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.Left(pid, inShell); !sameCode(got, shell) {
+		t.Errorf("the shell had %+v, want %+v", got, shell)
+	}
+	if got := h.Left(pid, clock.Boot()); !sameCode(got, cat) {
+		t.Errorf("the next program had %+v, want %+v", got, cat)
 	}
 }
 

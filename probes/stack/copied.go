@@ -12,6 +12,7 @@ import (
 // began or ended: its registers, and the top of its stack.
 type Copied struct {
 	PID        int
+	Time       int64                       // of the boot clock
 	Image      uint64                      // changes when the process executes another program
 	Regs       [symbols.UnwindWords]uint64 // as DWARF numbers them
 	Trampoline uint64                      // where return addresses taken by return traps point; 0: none
@@ -40,9 +41,13 @@ type Stacks struct {
 // maxSpaces is how many processes are remembered.
 const maxSpaces = 4096
 
-// NewStacks makes it. systemModules is as in plan.Settings; the cache outlives it. left is
-// what a process had mapped that has ended since; nil: nobody knows.
-func NewStacks(cache *symbols.Cache, systemModules string, left func(pid int) []process.Mapping) *Stacks {
+// Left is what a process had mapped as code, by address, when it executed the program that
+// it did at a time of the boot clock, if it does so no more; else nil.
+type Left func(pid int, at int64) []process.Mapping
+
+// NewStacks makes it. systemModules is as in plan.Settings; the cache outlives it. left
+// may be nil.
+func NewStacks(cache *symbols.Cache, systemModules string, left Left) *Stacks {
 	frames := newInterner()
 	ms := newModules(cache, frames, chosenModules(systemModules))
 	ms.left = left
@@ -81,7 +86,9 @@ func (s *Stacks) Of(c *Copied) (value any, why string) {
 		s.taken = append(s.taken, bpf.StackTaken{At: t.At, Address: t.Address})
 	}
 	s.sample.Image, s.sample.Regs, s.sample.Trampoline = c.Image, c.Regs, c.Trampoline
-	cause := s.unwinder.unwind(s.space(c.PID), sample{
+	sp := s.space(c.PID)
+	sp.at = c.Time
+	cause := s.unwinder.unwind(sp, sample{
 		StackSample: &s.sample, taken: s.taken, stack: c.Stack, low: c.Regs[symbols.RegSP], returned: c.Returned, returnAt: c.ReturnAt,
 	}, false)
 	stack := s.frames.stack(s.unwinder.frames, cause == reached)
@@ -92,10 +99,11 @@ func (s *Stacks) Of(c *Copied) (value any, why string) {
 }
 
 // Caller is the name of the function that has the call which an address lies
-// behind; false if there is no code, or none with a name.
-func (s *Stacks) Caller(pid int, image, address uint64) (name string, ok bool) {
+// behind, at a time of the boot clock; false if there is no code, or none with a name.
+func (s *Stacks) Caller(pid int, at int64, image, address uint64) (name string, ok bool) {
 	u := s.unwinder
 	u.space = s.space(pid)
+	u.space.at = at
 	u.look(image)
 	r := u.region(address - 1)
 	if r == nil {

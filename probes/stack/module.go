@@ -45,8 +45,7 @@ type modules struct {
 	byFile map[fileKey]*module
 	vdso   *module
 	chosen map[string]bool // by name: whether the user says that it is the system's
-	// left is what a process had mapped that has ended; nil: nobody knows.
-	left func(pid int) []process.Mapping
+	left   Left
 }
 
 type fileKey struct {

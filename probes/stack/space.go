@@ -23,7 +23,8 @@ type space struct {
 	python  *pythonProcess
 	jit     *jit
 	java    *javaProcess
-	lasting bool // what it executed is known when it has ended
+	lasting bool  // what it executed is known when it has ended
+	at      int64 // time of what is looked at, of the boot clock
 }
 
 // region is a range of addresses of a module.
@@ -58,12 +59,12 @@ func (s *space) find(addr uint64) *region {
 
 // refresh reads the mappings.
 func (s *space) refresh(ms *modules, now time.Time) {
-	text, err := process.Text(s.process.PID)
-	if err != nil {
-		text = nil // it has ended
+	var text []process.Mapping
+	if ms.left != nil {
+		text = ms.left(s.process.PID, s.at)
 	}
-	if len(text) == 0 && s.lasting && ms.left != nil {
-		text = ms.left(s.process.PID)
+	if len(text) == 0 {
+		text, _ = process.Text(s.process.PID) // nothing if it has ended
 	}
 	if len(text) == 0 && s.lasting && len(s.regions) > 0 {
 		s.read = now

@@ -28,13 +28,13 @@ func (p *Provider) newStacks(s *source) *stack.Stacks {
 	if s.wants.options&(sendCaller|sendStack) == 0 {
 		return nil
 	}
-	var left func(int) []process.Mapping
+	var left stack.Left
 	if s.mayEndSoon() {
 		if p.history == nil {
 			p.history, _ = process.WatchHistory() // without it stacks of those that have ended lack names
 		}
 		if p.history != nil {
-			s.remembers, left = true, p.history.Text
+			s.remembers, left = true, p.history.Left
 		}
 	}
 	stacks := stack.NewStacks(&p.modules, s.spec.Settings.SystemModules, left)
@@ -85,7 +85,7 @@ func (s *subscription) closeStacks() {
 func (s *subscription) addCaller(c *batch.Column, row int, e *event) {
 	name, ok := "", false
 	if e.kind != gapInitial {
-		name, ok = s.stacks.Caller(int(e.Pid), e.image, e.caller)
+		name, ok = s.stacks.Caller(int(e.Pid), int64(e.Time), e.image, e.caller)
 	}
 	if !ok {
 		c.Nulls.Set(row)
@@ -97,7 +97,7 @@ func (s *subscription) addCaller(c *batch.Column, row int, e *event) {
 func (s *subscription) stackOf(e *event) any {
 	k := e.copied
 	copied := stack.Copied{
-		PID: int(e.Pid), Image: k.Image, Regs: k.Regs, Trampoline: k.Trampoline, Returned: k.Returned, ReturnAt: k.ReturnAt,
+		PID: int(e.Pid), Time: int64(e.Time), Image: k.Image, Regs: k.Regs, Trampoline: k.Trampoline, Returned: k.Returned, ReturnAt: k.ReturnAt,
 		Taken: e.taken, Stack: e.stack,
 	}
 	value, why := s.stacks.Of(&copied)
