@@ -48,6 +48,8 @@ type inForce struct {
 	at       time.Time // of the last evaluation
 	// evaluations are those since the plan was put into force.
 	evaluations int
+	ticks       ticks
+	spent       int64 // of processors by this process until the last evaluation, ns
 }
 
 // edge is a way in which one input opens another's gate.
@@ -355,7 +357,7 @@ func (g *gating) start() {
 		return
 	}
 	g.mu.Lock()
-	g.began, g.at = time.Now(), time.Now()
+	g.began, g.at, g.spent = time.Now(), time.Now(), processTime()
 	g.enforce(g.current)
 	g.mu.Unlock()
 	if g.set != nil {

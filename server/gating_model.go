@@ -49,14 +49,24 @@ func (g *gating) observe() time.Duration {
 		return 0
 	}
 	g.evaluations++
-	changed := false
+	changed, sampled := false, 0.0
 	for i, in := range g.inputs {
 		e := g.edgeOf(i)
+		was := in.was
 		changed = in.observe(d, e) || changed
+		if in.samples() {
+			open, _ := in.price(plan.NoGate)
+			a := in.source.Activity()
+			sampled += open * float64(a.Events-a.Shut-(was.Events-was.Shut))
+			in.was = a
+		}
 		if e != nil && e.source != nil && e.watch(d, g.evaluations) {
 			in.rate.Doubt()
 		}
 	}
+	used := processTime()
+	g.ticks.observe(d, float64(used-g.spent)/d.Seconds(), sampled/d.Seconds())
+	g.spent = used
 	var unseen []*edge
 	for _, e := range g.edges {
 		ns, times := e.gate.Opened(now)
@@ -132,6 +142,17 @@ func (in *gatedInput) price(way plan.GateWay) (open float64, p probes.Price) {
 	return p.Open + share(&in.awaited)*p.Return + share(&in.rows)*p.Row, p
 }
 
+// samples reports whether the input is sampled, by this process.
+func (in *gatedInput) samples() bool { return in.source != nil && in.feed.spec.Every > 0 }
+
+// ratio is what an event of the input costs, as a multiple of its price.
+func (g *gating) ratio(in *gatedInput) float64 {
+	if in.samples() {
+		return g.ticks.ratio()
+	}
+	return 1
+}
+
 // model is what the cost model knows.
 func (g *gating) model() []cost.Input {
 	inputs := make([]cost.Input, len(g.inputs))
@@ -139,12 +160,13 @@ func (g *gating) model() []cost.Input {
 		inputs[i].Rate = in.rate.Value()
 		if in.source != nil {
 			inputs[i].Open, _ = in.price(plan.NoGate)
+			inputs[i].Open *= g.ratio(in)
 		}
 	}
 	for _, e := range g.edges {
 		in := &inputs[e.gated]
 		open, p := g.inputs[e.gated].price(e.Way)
-		in.Open, in.Shut, in.Wake = open, p.Shut, p.Wake
+		in.Open, in.Shut, in.Wake = open*g.ratio(g.inputs[e.gated]), p.Shut, p.Wake
 		in.Needed, in.Openings = e.needed.Value(), e.openings.Value()
 		in.Flip = e.flipCost()
 	}

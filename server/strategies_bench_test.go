@@ -18,6 +18,7 @@ import (
 var (
 	strategiesSVG   = flag.String("svg", "", "file for the picture that BenchmarkStrategies draws")
 	strategiesTurns = flag.String("turns", "", "file of all that BenchmarkStrategies measured: a setting that is not run again keeps what it has there")
+	strategiesOnly  = flag.String("only", "", "shares of functions that BenchmarkStrategies runs, such as 30,60: others keep what they have in -turns")
 )
 
 // strategySetting is one of the settings in which strategies are compared.
@@ -84,7 +85,7 @@ func BenchmarkStrategies(b *testing.B) {
 	for i, s := range strategySettings {
 		b.Run(s.name, func(b *testing.B) {
 			for b.Loop() {
-				t := compareStrategies(b, path, functions, s)
+				t := compareStrategies(b, path, functions, s, tables[i])
 				fmt.Printf("\n%s", t.markdown())
 				tables[i] = t
 			}
@@ -128,14 +129,23 @@ func keepTables(b *testing.B, tables []strategyTable) {
 	}
 }
 
-func compareStrategies(b *testing.B, path string, functions []callCount, s strategySetting) strategyTable {
+func compareStrategies(b *testing.B, path string, functions []callCount, s strategySetting, earlier strategyTable) strategyTable {
 	t := strategyTable{Name: s.name, Title: s.title}
 	least, most, every := 15, 150, 10
 	if testing.Short() {
 		least, most, every = 3, 3, 45
 	}
 	functions = slices.SortedFunc(slices.Values(functions), s.order)
+	only := strings.FieldsFunc(*strategiesOnly, func(r rune) bool { return r == ',' })
 	for percent := 10; percent <= 100; percent += every {
+		if len(only) > 0 && !slices.Contains(only, fmt.Sprint(percent)) {
+			for _, p := range earlier.Points {
+				if p.Percent == percent {
+					t.Points = append(t.Points, p)
+				}
+			}
+			continue
+		}
 		d := startDatabase(b, path, s.threads)
 		p := strategyPoint{Percent: percent, Functions: len(functions) * percent / 100}
 		none := d.work(s.shape, slice)
