@@ -399,7 +399,7 @@ func (g *growing) consider(f found) {
 	}
 	if err != nil {
 		g.forget(key, changed, f.at, err)
-		g.refuse(name, err)
+		g.refuse(name, f.process.PID, err)
 		return
 	}
 	g.mu.Lock()
@@ -497,12 +497,16 @@ func (g *growing) grow(f *found) error {
 	return nil
 }
 
+// endedFirst is why libraries are not probed, of which there may be many.
+const endedFirst = "libraries whose process ended before they could be probed"
+
 // errStopped is of what came too late.
 var errStopped = errors.New("the query has ended")
 
 // refuse says that a module which has come is not probed.
-func (g *growing) refuse(name string, err error) {
+func (g *growing) refuse(name string, pid int, err error) {
 	var none *noFunction
+	_, runs := process.Lookup(pid)
 	switch {
 	case errors.Is(err, errStopped):
 		g.merge.lost(fmt.Sprintf("calls in %s from its mapping until the query ended", name), 1)
@@ -515,6 +519,8 @@ func (g *growing) refuse(name string, err error) {
 			said += "; " + none.why.Hint
 		}
 		g.merge.count(said, 1)
+	case !runs:
+		g.merge.lost(endedFirst, 1)
 	default:
 		g.merge.lost(fmt.Sprintf("%s was loaded and is not probed: %v", name, err), 1)
 	}
