@@ -22,6 +22,7 @@ type History struct {
 // executed is a program that a process executed.
 type executed struct {
 	since int64     // of the boot clock
+	exe   string    // path; "": it is not known
 	text  []Mapping // by address
 	over  bool      // the process has ended, or executed another one
 }
@@ -35,9 +36,12 @@ const (
 // Know.
 func WatchHistory() (*History, error) {
 	h := &History{of: map[int][]executed{}}
-	var err error
-	h.watch, err = watchRecords(true, func() {}, h.note, func(uint64) {}) // which may be why one is not known
-	return h, err
+	watch, err := watchRecords(true, func() {}, h.note, func(uint64) {}) // which may be why one is not known
+	if err != nil {
+		return nil, err
+	}
+	h.watch = watch
+	return h, nil
 }
 
 // Close ends it.
@@ -49,31 +53,33 @@ func (h *History) Know(pid int) {
 	if err != nil || len(text) == 0 {
 		return
 	}
+	exe, _ := readExe(pid)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if last := h.last(pid); last != nil {
-		last.text = text
+		last.text, last.exe = text, exe
 	} else {
-		h.of[pid] = []executed{{text: text}}
+		h.of[pid] = []executed{{text: text, exe: exe}}
 	}
 }
 
 // Left is what a process had mapped, by address, when it executed the program that it did
-// at a time of the boot clock, if it does so no more; else nil, as where nothing is known.
-func (h *History) Left(pid int, at int64) []Mapping {
+// at a time of the boot clock, if it does so no more, and the program's path; else nothing,
+// as where nothing is known.
+func (h *History) Left(pid int, at int64) (text []Mapping, exe string) {
 	h.watch.sync()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	list := h.of[pid]
 	for i := len(list) - 1; i >= 0; i-- {
-		if x := list[i]; x.since <= at || i == 0 {
+		if x := list[i]; x.since <= at {
 			if !x.over {
-				return nil
+				break
 			}
-			return slices.Clone(x.text)
+			return slices.Clone(x.text), x.exe
 		}
 	}
-	return nil
+	return nil, ""
 }
 
 // last is the program that a process executes; nil: it is not known. mu is held.
@@ -100,7 +106,7 @@ func (h *History) note(r *mapRecord) {
 			h.ended = slices.DeleteFunc(h.ended, func(p int) bool { return p == pid })
 			delete(h.of, pid)
 			if p := h.last(parent); p != nil {
-				h.of[pid] = []executed{{since: r.time, text: slices.Clone(p.text)}}
+				h.of[pid] = []executed{{since: r.time, exe: p.exe, text: slices.Clone(p.text)}}
 			}
 		}
 	case unix.PERF_RECORD_EXIT: // the same
@@ -130,6 +136,9 @@ func (h *History) note(r *mapRecord) {
 		}
 		if last := h.last(pid); last != nil {
 			last.text = withMapping(last.text, m.Mapping)
+			if last.exe == "" { // the first that a program maps is itself
+				last.exe = m.Path
+			}
 		}
 	}
 }

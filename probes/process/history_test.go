@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"endoscope/probes/clock"
 	"endoscope/probes/testenv"
 )
@@ -60,7 +62,7 @@ int main(void) {
 					want = append(want, m)
 				}
 			}
-			if got := h.Left(pid, clock.Boot()); !sameCode(got, want) {
+			if got, exe := h.Left(pid, clock.Boot()); !sameCode(got, want) || exe != program {
 				t.Errorf("process %d: %+v, want %+v", pid, got, want)
 			}
 		}
@@ -87,7 +89,7 @@ int main(void) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := h.Left(cmd.Process.Pid, clock.Boot()); got != nil {
+	if got, _ := h.Left(cmd.Process.Pid, clock.Boot()); got != nil {
 		t.Errorf("of a process that runs: %+v", got)
 	}
 	in.Close()
@@ -95,7 +97,7 @@ int main(void) {
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if got := h.Left(cmd.Process.Pid, clock.Boot()); !sameCode(got, want) {
+	if got, _ := h.Left(cmd.Process.Pid, clock.Boot()); !sameCode(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
@@ -108,7 +110,7 @@ func TestHistoryOfPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	cmd := exec.Command("sh", "-c", "read line; exec cat")
+	cmd := exec.Command("sh", "-c", "echo; read line; exec cat")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -122,24 +124,22 @@ func TestHistoryOfPrograms(t *testing.T) {
 	}
 	pid := cmd.Process.Pid
 	maps := func() []Mapping {
+		if _, err := out.Read(make([]byte, 1)); err != nil { // it has loaded what it needs
+			t.Fatal(err)
+		}
 		text, err := Text(pid)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return text
 	}
-	for len(maps()) < 3 || h.Left(pid, clock.Boot()) != nil { // it loads what it needs
-	}
 	shell, inShell := maps(), clock.Boot()
 	fmt.Fprint(in, "first\nsecond\n")
-	if _, err := out.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
 	cat := maps()
-	if got := h.Left(pid, inShell); !sameCode(got, shell) || sameCode(got, cat) {
+	if got, _ := h.Left(pid, inShell); !sameCode(got, shell) || sameCode(got, cat) {
 		t.Errorf("the shell had %+v, want %+v", got, shell)
 	}
-	if got := h.Left(pid, clock.Boot()); got != nil {
+	if got, _ := h.Left(pid, clock.Boot()); got != nil {
 		t.Errorf("of the program that runs: %+v", got)
 	}
 	in.Close()
@@ -147,11 +147,31 @@ func TestHistoryOfPrograms(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if got := h.Left(pid, inShell); !sameCode(got, shell) {
+	if got, _ := h.Left(pid, inShell); !sameCode(got, shell) {
 		t.Errorf("the shell had %+v, want %+v", got, shell)
 	}
-	if got := h.Left(pid, clock.Boot()); !sameCode(got, cat) {
+	if got, _ := h.Left(pid, clock.Boot()); !sameCode(got, cat) {
 		t.Errorf("the next program had %+v, want %+v", got, cat)
+	}
+}
+
+// Where the kernel does not tell, there is no history.
+func TestNoHistory(t *testing.T) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	few := limit
+	few.Cur = 3
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
+		t.Fatal(err)
+	}
+	h, err := WatchHistory()
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if h != nil || err == nil {
+		t.Errorf("%v, %v", h, err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"endoscope/probes/bpf"
+	"endoscope/probes/clock"
 	"endoscope/probes/process"
 	"endoscope/probes/symbols"
 )
@@ -42,8 +43,9 @@ type Stacks struct {
 const maxSpaces = 4096
 
 // Left is what a process had mapped as code, by address, when it executed the program that
-// it did at a time of the boot clock, if it does so no more; else nil.
-type Left func(pid int, at int64) []process.Mapping
+// it did at a time of the boot clock, if it does so no more, and the program's path; else
+// nothing.
+type Left func(pid int, at int64) (text []process.Mapping, exe string)
 
 // NewStacks makes it. systemModules is as in plan.Settings; the cache outlives it. left
 // may be nil.
@@ -59,7 +61,11 @@ func (s *Stacks) Close() { s.modules.close() }
 
 // Know notes what a process can execute, for it may end before its first event
 // is read.
-func (s *Stacks) Know(pid int) { s.space(pid).refresh(s.modules, time.Now()) }
+func (s *Stacks) Know(pid int) {
+	sp := s.space(pid)
+	sp.at = clock.Boot()
+	sp.refresh(s.modules, time.Now())
+}
 
 // space is the code of a process, as far as it was looked at.
 func (s *Stacks) space(pid int) *space {

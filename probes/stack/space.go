@@ -60,20 +60,24 @@ func (s *space) find(addr uint64) *region {
 // refresh reads the mappings.
 func (s *space) refresh(ms *modules, now time.Time) {
 	var text []process.Mapping
+	exe := s.process.Exe
 	if ms.left != nil {
-		text = ms.left(s.process.PID, s.at)
+		if text, exe = ms.left(s.process.PID, s.at); exe == "" {
+			exe = s.process.Exe
+		}
 	}
 	if len(text) == 0 {
 		text, _ = process.Text(s.process.PID) // nothing if it has ended
 	}
 	if len(text) == 0 && s.lasting && len(s.regions) > 0 {
 		s.read = now
+		s.wait()
 		return
 	}
 	old := s.regions
 	s.regions = make([]region, 0, len(text)+1)
 	for _, m := range text {
-		s.regions = append(s.regions, region{m.Start, m.End, m.Offset, ms.of(s.process.PID, m, m.Path == s.process.Exe)})
+		s.regions = append(s.regions, region{m.Start, m.End, m.Offset, ms.of(s.process.PID, m, m.Path == exe)})
 	}
 	if len(s.regions) == 0 {
 		s.regions = append(s.regions, region{}) // so that there is a last one
@@ -89,11 +93,14 @@ func (s *space) refresh(ms *modules, now time.Time) {
 		s.jit = nil
 	}
 	if slices.Equal(old, s.regions) {
-		s.pause = min(max(2*s.pause, soon), late)
+		s.wait()
 	} else {
 		s.pause = 0
 	}
 }
+
+// wait has the mappings read later than the last time.
+func (s *space) wait() { s.pause = min(max(2*s.pause, soon), late) }
 
 // remote reads memory of a process beyond what was copied with a sample.
 type remote struct {

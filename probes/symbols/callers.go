@@ -2,6 +2,7 @@ package symbols
 
 import (
 	"cmp"
+	"debug/elf"
 	"encoding/binary"
 	"slices"
 	"sync"
@@ -39,10 +40,16 @@ func (c *contents) callsOf(addr uint64) (sources []uint64, pointed bool) {
 	c.callers.found.Do(func() {
 		c.callers.calls, c.callers.taken = c.findCalls()
 		c.callers.pointed = map[uint64]bool{}
-		for _, target := range c.image.relativeRelocations() {
+		point := func(target uint64) {
 			if c.isEntry(target) {
 				c.callers.pointed[target] = true
 			}
+		}
+		for _, target := range c.image.relativeRelocations() {
+			point(target)
+		}
+		if c.image.elf.Type == elf.ET_EXEC { // which is where it was linked to be
+			c.image.words(point)
 		}
 	})
 	pointed = c.callers.pointed[addr] || slices.ContainsFunc(c.sourcesOf(c.callers.taken, addr), c.isInstruction)
@@ -66,7 +73,7 @@ func (c *contents) findCalls() (calls, taken []call) {
 	if end < base || end-base > maxCalledText {
 		return nil, nil
 	}
-	starts := c.starts()
+	starts, fixed := c.starts(), c.image.elf.Type == elf.ET_EXEC
 	c.inParts(func() (scan func(span), done func()) {
 		s := scanner{c: c, starts: starts}
 		var called, pointed []call
@@ -76,8 +83,13 @@ func (c *contents) findCalls() (calls, taken []call) {
 				return
 			}
 			for pos := 0; pos < int(part.end-part.start) && pos+5 <= len(code); pos++ {
-				list, size, narrow := &called, 5, false // of the instruction, whose end has the distance
+				// The end of the instruction has the distance, or the address.
+				list, size, narrow, absolute := &called, 5, false, false
 				switch op := code[pos]; {
+				case fixed && op&0xf8 == 0xb8: // mov of an address into a register
+					list, absolute = &pointed, true
+				case fixed && op&0xfe == 0x48 && code[pos+1] == 0xc7: // or into memory
+					list, size, absolute = &pointed, 3+operandBytes(code[pos+2], code[pos+3])+4, true
 				case op == 0xe8 || op == 0xe9:
 				case op == 0xeb || op&0xf0 == 0x70:
 					size, narrow = 2, true
@@ -96,6 +108,9 @@ func (c *contents) findCalls() (calls, taken []call) {
 					distance = int64(int32(binary.LittleEndian.Uint32(code[pos+size-4:])))
 				}
 				target := source + uint64(size) + uint64(distance)
+				if absolute {
+					target = uint64(distance)
+				}
 				if _, entry := s.entry(target); entry {
 					*list = append(*list, call{uint32(target - base), uint32(source - base)})
 				}
@@ -110,4 +125,34 @@ func (c *contents) findCalls() (calls, taken []call) {
 		*list = slices.Clip(*list)
 	}
 	return calls, taken
+}
+
+// operandBytes is how many bytes an operand has behind its ModRM byte, of which the first
+// may be the SIB byte.
+func operandBytes(modrm, sib byte) (n int) {
+	mod, rm := modrm>>6, modrm&7
+	if mod != 3 && rm == 4 {
+		n++
+		rm = sib & 7
+	}
+	switch {
+	case mod == 1:
+		n++
+	case mod == 2, mod == 0 && rm == 5:
+		n += 4
+	}
+	return n
+}
+
+// words gives what may be addresses in the data of a file.
+func (im *image) words(give func(uint64)) {
+	for _, s := range im.elf.Sections {
+		if s.Type != elf.SHT_PROGBITS || s.Flags&elf.SHF_ALLOC == 0 || s.Flags&elf.SHF_EXECINSTR != 0 || s.Name == ".eh_frame" || s.Name == ".eh_frame_hdr" {
+			continue
+		}
+		data, _ := im.read(s) // none
+		for data = data[min(uint64(len(data)), -s.Addr&7):]; len(data) >= 8; data = data[8:] {
+			give(binary.LittleEndian.Uint64(data))
+		}
+	}
 }

@@ -24,7 +24,7 @@ int main(int argc, char **argv) {
 	back(1);
 	return list[argc & 1](2) & 0;
 }`
-	for _, flags := range [][]string{{"-O1", "-fno-optimize-sibling-calls"}, {"-O2"}} {
+	for _, flags := range [][]string{{"-O1", "-fno-optimize-sibling-calls"}, {"-O2"}, {"-O2", "-no-pie", "-fno-pie"}} {
 		m := openModule(t, compile(t, ".c", text, flags...))
 		for name, want := range map[string]bool{"read": true, "ignored": false, "passed": true, "passes": true, "taken": true, "listed": true} {
 			if got := m.ResultRead(only(t, m, name), 0); got != want {

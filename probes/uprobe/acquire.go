@@ -236,7 +236,7 @@ func (p *Provider) release(s *source) error {
 		p.leases.give(one)
 	}
 	p.tellUnheard(s, in)
-	p.tellReplaced(s)
+	p.tellReplaced(s, s.atEnd)
 	left, err := in.endAggregate()
 	p.reader.unsubscribe(s.sub, left)
 	s.note(in)

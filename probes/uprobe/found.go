@@ -10,7 +10,7 @@ import (
 )
 
 // change is when a file was changed last, ns since the epoch; 0: it does not
-// matter, a probed file stays the one that it is. One without probes may be written
+// matter, nobody writes into a probed file unseen. One without probes may be written
 // anew, and its inode be another file's.
 type change int64
 

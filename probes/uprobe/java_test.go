@@ -378,7 +378,6 @@ func TestJavaDurations(t *testing.T) {
 	}
 }
 
-// A machine that does not tell its calls is refused with how it would.
 // A machine that begins later and tells no methods is counted.
 func TestJavaSilentNewcomer(t *testing.T) {
 	testenv.NeedUprobes(t)
@@ -405,6 +404,7 @@ func TestJavaSilentNewcomer(t *testing.T) {
 	}
 }
 
+// A machine that does not tell its calls is refused with how it would.
 func TestJavaRefused(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := provider(t, Options{})

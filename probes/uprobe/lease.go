@@ -41,9 +41,10 @@ type leases struct {
 
 // lease is on one file, however many queries probe it.
 type lease struct {
-	id    fileID
-	file  *os.File
-	users int
+	id       fileID
+	file     *os.File
+	users    int
+	breaking bool // somebody waits for it: nobody takes part any more
 }
 
 func newLeases(broken func(fileID)) *leases {
@@ -56,6 +57,9 @@ func (l *leases) take(f *os.File, id fileID) (*lease, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if have := l.files[id]; have != nil {
+		if have.breaking {
+			return nil, errBeingWritten
+		}
 		have.users++
 		return have, nil
 	}
@@ -82,7 +86,7 @@ func (l *leases) take(f *os.File, id fileID) (*lease, error) {
 		err = nil
 	}
 	if err == nil {
-		l.files[id] = &lease{id, own, 1}
+		l.files[id] = &lease{id: id, file: own, users: 1}
 		return l.files[id], nil
 	}
 	own.Close()
@@ -136,6 +140,7 @@ func (l *leases) waitedFor() (list []*lease) {
 	defer l.mu.Unlock()
 	for _, one := range l.files {
 		if kind, err := unix.FcntlInt(one.file.Fd(), unix.F_GETLEASE, 0); err == nil && kind == unix.F_UNLCK {
+			one.breaking = true
 			list = append(list, one)
 		}
 	}

@@ -12,24 +12,45 @@ import (
 // was. Queries and triggers may run for weeks.
 const lookEvery = time.Second
 
-// lookAfter tells the sink, while the source runs, what it cannot observe of what comes.
-func (s *source) lookAfter() {
+// lookout tells the sink, while a source runs, what it cannot observe of what comes.
+type lookout struct {
+	source *source
+	// machines says that others may come, and known are the processes of which nothing
+	// is to be told any more; suspects have not told methods when they were seen first.
+	machines        bool
+	known, suspects []process.Process
+}
+
+// newLookout is nil where there is nothing to look after. The source is not armed yet.
+func (s *source) newLookout() *lookout {
+	t := s.spec.Target
+	l := &lookout{source: s, machines: s.resolution.java() && len(t.Processes)+len(t.Exes) > 0, known: s.resolution.running}
+	if !l.machines && len(s.executables) == 0 {
+		return nil
+	}
+	return l
+}
+
+// silentMachines is why calls of machines are not observed that begin later.
+const silentMachines = "Java machines that have begun and tell no methods: " + java.Hint
+
+// run looks until the source ends.
+func (l *lookout) run() {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
-	p, machines := s.provider, s.newcomers()
+	s := l.source
+	p := s.provider
 	for {
 		select {
 		case <-ticker.C:
 		case <-s.state:
 			return
 		}
-		var silent uint64
-		if machines != nil {
-			silent = machines.silent(s)
-		}
+		now := s.lookAtExecutables()
+		silent := l.silent()
 		p.mu.Lock()
 		if p.active[s] != nil && !s.stopped {
-			p.tellReplaced(s)
+			p.tellReplaced(s, now)
 			if silent > 0 {
 				p.reader.do(func() { s.sub.sink.Lost(silentMachines, silent) })
 			}
@@ -38,44 +59,40 @@ func (s *source) lookAfter() {
 	}
 }
 
-// changes reports whether there is anything to look after.
-func (s *source) changes() bool { return len(s.executables) > 0 || s.newcomers() != nil }
-
-// silentMachines is why calls of machines are not observed that begin later.
-const silentMachines = "Java machines that have begun and tell no methods: " + java.Hint
-
-// newcomers are the processes of a target of Java machines that are known.
-type newcomers []process.Process
-
-// newcomers is nil where no other machines come.
-func (s *source) newcomers() *newcomers {
-	if t := s.spec.Target; !s.resolution.java() || len(t.Processes)+len(t.Exes) == 0 {
-		return nil
+// silent counts the machines that have come since and do not tell of calls, when they are
+// seen the second time: one that has only begun may not have read its settings.
+func (l *lookout) silent() (n uint64) {
+	if !l.machines {
+		return 0
 	}
-	known := newcomers(slices.Clone(s.resolution.running))
-	return &known
-}
-
-// silent counts the machines that have come since and do not tell of calls. A process that
-// has not loaded its machine yet is looked at again.
-func (known *newcomers) silent(s *source) (n uint64) {
-	running, err := process.Resolve(s.spec.Target)
+	running, err := process.Resolve(l.source.spec.Target)
 	if err != nil {
 		return 0 // they have ended
 	}
-	old := *known
-	*known = nil
-	var came []process.Process
+	in := func(list []process.Process, p process.Process) bool {
+		return slices.ContainsFunc(list, func(q process.Process) bool { return q.PID == p.PID && q.StartTime == p.StartTime })
+	}
+	var known, suspects, came []process.Process
 	for _, p := range running {
-		if slices.ContainsFunc(old, func(q process.Process) bool { return q.PID == p.PID && q.StartTime == p.StartTime }) {
-			*known = append(*known, p)
+		if in(l.known, p) {
+			known = append(known, p)
 		} else {
 			came = append(came, p)
 		}
 	}
-	all, telling := machines(came, false), machines(came, true)
-	for _, pl := range all {
-		*known = append(*known, pl.process)
+	for _, pl := range machines(came, false) {
+		switch p := pl.process; {
+		case java.TellsMethods(p.PID, pl.mapping):
+			known = append(known, p)
+		case !in(l.suspects, p):
+			suspects = append(suspects, p)
+		default:
+			if q, runs := process.Lookup(p.PID); runs && q.StartTime == p.StartTime {
+				n++
+			}
+			known = append(known, p)
+		}
 	}
-	return uint64(len(all) - len(telling))
+	l.known, l.suspects = known, suspects
+	return n
 }

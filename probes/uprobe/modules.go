@@ -14,19 +14,28 @@ import (
 type fileID struct{ dev, ino uint64 }
 
 func idOf(f *os.File) (fileID, error) {
+	id, _, err := stateOf(f)
+	return id, err
+}
+
+// written is how large a file is and when it was written into, ns since the epoch.
+type written struct{ size, at int64 }
+
+func stateOf(f *os.File) (fileID, written, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return fileID{}, err
+		return fileID{}, written{}, err
 	}
-	return fileID{st.Dev, st.Ino}, nil
+	return fileID{st.Dev, st.Ino}, written{st.Size, st.Mtim.Nano()}, nil
 }
 
 // module is a file with functions that a target executes.
 type module struct {
 	file *os.File
 	id   fileID
-	path string // as the target sees it
-	exe  bool   // it is a target's main executable
+	read written // when its functions were looked up
+	path string  // as the target sees it
+	exe  bool    // it is a target's main executable
 	in   []place
 	// coming are processes that have only begun, and will map it.
 	coming []process.Process
@@ -39,6 +48,12 @@ type module struct {
 type place struct {
 	process process.Process
 	mapping process.Mapping
+}
+
+// isAsRead reports whether nobody has written into it since its functions were looked up.
+func (m *module) isAsRead() bool {
+	_, now, err := stateOf(m.file)
+	return err == nil && now == m.read
 }
 
 // name is what the column module says.
@@ -63,7 +78,7 @@ func (s *moduleSet) close() {
 }
 
 func (s *moduleSet) add(f *os.File, path string, exe bool) (*module, error) {
-	id, err := idOf(f)
+	id, read, err := stateOf(f)
 	if err != nil {
 		f.Close()
 		return nil, err
@@ -73,7 +88,7 @@ func (s *moduleSet) add(f *os.File, path string, exe bool) (*module, error) {
 		m.exe = m.exe || exe
 		return m, nil
 	}
-	m := &module{file: f, id: id, path: path, exe: exe}
+	m := &module{file: f, id: id, read: read, path: path, exe: exe}
 	s.byFile[id] = m
 	s.list = append(s.list, m)
 	return m, nil

@@ -70,6 +70,8 @@ type Provider struct {
 	reader *reader    // nil while no query runs
 	active map[*source]*installation
 	closed bool
+	// overwrites is how often files have been opened to write that were probed.
+	overwrites uint64
 	// executions is nil where no link is restricted to a process.
 	executions *executions
 	following  sync.WaitGroup // the ends of such
@@ -198,7 +200,7 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []column, links linkKind, fi
 	}
 	return &source{
 		provider: p, spec: spec, links: links, wants: w, values: values, filter: f, aggregation: aggregated,
-		resolution: r, executables: executables, state: make(chan struct{}), extensible: extensible,
+		resolution: r, executables: executables, state: make(chan struct{}), extensible: extensible, overwrites: p.countOverwrites(),
 	}, nil
 }
 

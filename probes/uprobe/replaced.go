@@ -1,8 +1,10 @@
 package uprobe
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"endoscope/planner/plan"
 
@@ -36,17 +38,29 @@ func executablesAt(paths []string) (list []executable) {
 	return list
 }
 
+// lookAtExecutables looks where the paths lead now. It may take long: Provider.mu is not
+// held.
+func (s *source) lookAtExecutables() (now []executable) {
+	s.provider.mu.Lock()
+	before := slices.Clone(s.executables)
+	s.provider.mu.Unlock()
+	for _, x := range before {
+		now = append(now, executableAt(x.path))
+	}
+	return now
+}
+
 // tellReplaced tells the sink of executables that are not any more what they were, of each
 // once: whoever has executed them since was not observed, or not as was meant. Where a path
 // leads nowhere, nobody executes it. Provider.mu is held.
-func (p *Provider) tellReplaced(s *source) {
+func (p *Provider) tellReplaced(s *source, now []executable) {
 	s.executables = slices.DeleteFunc(s.executables, func(x executable) bool {
-		now := executableAt(x.path)
-		if now.inode == 0 || now == x || s.hasWritten(fileID{now.dev, now.inode}) {
+		i := slices.IndexFunc(now, func(n executable) bool { return n.path == x.path })
+		if i < 0 || now[i].inode == 0 || now[i] == x || s.hasWritten(fileID{now[i].dev, now[i].inode}) {
 			return false
 		}
 		said := fmt.Sprintf("calls of processes that have executed %s since it was replaced", x.path)
-		if now.dev == x.dev && now.inode == x.inode {
+		if now[i].dev == x.dev && now[i].inode == x.inode {
 			said = fmt.Sprintf("calls of processes that have executed %s since it was written to", x.path)
 		}
 		p.reader.do(func() { s.sub.sink.Lost(said, 1) })
@@ -59,20 +73,30 @@ func (p *Provider) lease(s *source, in *installation, m *module) error {
 	if slices.ContainsFunc(in.leases, func(one *lease) bool { return one.id == m.id }) {
 		return nil
 	}
+	refuse := func(why error) error {
+		return plan.Errorf(s.spec.Start, s.spec.Stop, "cannot probe %s: %v", m.path, why).WithHint("ask again when that is done")
+	}
 	one, err := p.leases.take(m.file, m.id)
 	if err != nil {
-		return plan.Errorf(s.spec.Start, s.spec.Stop, "cannot probe %s: %v", m.path, err).WithHint("ask again when that is done")
+		return refuse(err)
 	}
 	if one != nil {
 		in.leases = append(in.leases, one)
 	}
+	if !m.isAsRead() {
+		return refuse(errWritten)
+	}
 	return nil
 }
+
+// errWritten is of a file of which it is not known any more where its functions are.
+var errWritten = errors.New("somebody has written into it since its functions were looked up")
 
 // overwritten takes the probes of a file away that somebody has opened to write: who
 // waits for it.
 func (p *Provider) overwritten(id fileID) {
 	p.mu.Lock()
+	p.overwrites++
 	var concerned []*source
 	for s := range p.active {
 		if s.probes(id) {
@@ -80,9 +104,18 @@ func (p *Provider) overwritten(id fileID) {
 		}
 	}
 	p.mu.Unlock()
+	var each sync.WaitGroup
 	for _, s := range concerned {
-		s.abandon(id)
+		each.Go(func() { s.abandon(id) })
 	}
+	each.Wait()
+}
+
+// countOverwrites is how often files were opened to write that were probed.
+func (p *Provider) countOverwrites() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.overwrites
 }
 
 // probes reports whether a file is among those that the source probes. Provider.mu is
@@ -117,12 +150,13 @@ func (s *source) abandon(id fileID) {
 	defer s.flip.Unlock()
 	p := s.provider
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	in := p.active[s]
 	if in == nil {
+		p.mu.Unlock()
 		return
 	}
 	if s.stopped { // and Stop is about to take all away
+		p.mu.Unlock()
 		in.detach()
 		return
 	}
@@ -130,14 +164,23 @@ func (s *source) abandon(id fileID) {
 	for _, m := range s.modulesOf(id) {
 		m.written, path = true, m.path
 	}
-	of := func(l *link) bool { return l.file == id }
+	var left, gone []*link
 	for _, l := range in.links {
-		if of(l) {
-			l.close()
+		if l.file == id {
+			gone = append(gone, l)
+		} else {
+			left = append(left, l)
 		}
 	}
-	in.links = slices.DeleteFunc(slices.Clone(in.links), of)
-	p.reader.do(func() {
-		s.sub.sink.Lost(fmt.Sprintf("calls in %s from when somebody opened it to write", path), 1)
-	})
+	in.links = left
+	in.leases = slices.DeleteFunc(in.leases, func(one *lease) bool { return one.id == id })
+	p.mu.Unlock()
+	closeLinks(gone) // which takes long, and holds up nobody but who waits for it
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.active[s] == in {
+		p.reader.do(func() {
+			s.sub.sink.Lost(fmt.Sprintf("calls in %s from when somebody opened it to write", path), 1)
+		})
+	}
 }

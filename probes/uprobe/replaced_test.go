@@ -3,11 +3,13 @@ package uprobe
 import (
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"endoscope/planner/plan"
+	"endoscope/probes"
 	"endoscope/probes/testenv"
 )
 
@@ -108,5 +110,50 @@ func TestExecutableBeingWritten(t *testing.T) {
 	err = src.Start(t.Context(), newRecord(spec))
 	if want := "cannot probe " + exe + ": somebody has it open to write, and probes would be put into what is there then (hint: ask again when that is done)"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// What is asked after somebody has had a probed file open to write is no part of what was
+// asked before, which observes nothing any more; and what was looked up before somebody
+// wrote is not probed.
+func TestExecutableProbedAgain(t *testing.T) {
+	testenv.NeedUprobes(t)
+	exe := copyAs(t, testenv.CompileCText(t, worker, "-O1"), "program")
+	p := provider(t, Options{})
+	spec := acquisition(FunctionStart, plan.Target{Exes: []string{exe}}, named("work"), "pid")
+	open := func() *os.File {
+		f, err := os.OpenFile(exe, os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	before, none := start(t, p, spec)
+	open().Close()
+	after, got := start(t, p, spec)
+	if before.(probes.Shareable).Identity() == after.(probes.Shareable).Identity() {
+		t.Error("they would share what is observed no more")
+	}
+	run(t, exe, "5").finish(success)
+	if n := len(p.Probes()); n != 1 {
+		t.Errorf("%d functions are probed", n)
+	}
+	before.Stop()
+	after.Stop()
+	if n, m := len(none.wait(t).rows), len(got.wait(t).rows); n != 0 || m != 5 || got.hasLost() || !none.hasLost() {
+		t.Errorf("%d and %d calls, lost %v and %v", n, m, none.lost, got.lost)
+	}
+	late, err := p.Prepare(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer late.Stop()
+	f := open()
+	if _, err := f.WriteString("more"); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if err := late.Start(t.Context(), newRecord(spec)); err == nil || !strings.Contains(err.Error(), errWritten.Error()) {
+		t.Errorf("%v", err)
 	}
 }

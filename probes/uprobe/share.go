@@ -120,7 +120,8 @@ func (s *source) Identity() string {
 	}
 	const usual = 160 // bytes for a function
 	id = slices.Grow(id, usual*len(r.wants))
-	number(uint64(len(r.wants)), uint64(len(r.inferred)), uint64(len(r.landmarks)))
+	// What was probed before somebody wrote into it is probed no more.
+	number(s.overwrites, uint64(len(r.wants)), uint64(len(r.inferred)), uint64(len(r.landmarks)))
 	for _, w := range r.wants {
 		number(w.module.id.dev, w.module.id.ino, w.site.Offset, uint64(w.flags), uint64(w.returns), uint64(len(w.exits)))
 		for _, x := range w.exits {

@@ -28,7 +28,7 @@ func sitesOf(active map[*source]*installation) []probes.Site {
 			continue
 		}
 		for i, w := range s.resolution.wants {
-			if w.refused {
+			if w.refused || w.module.written {
 				continue
 			}
 			key := site{w.module.id, w.site.Offset, kindOf(w, s.links), w.scope.key}

@@ -36,6 +36,7 @@ type source struct {
 	// extensible: functions of modules that come are added to it, for it must be known
 	// how their calls and those of the others nest.
 	extensible bool
+	overwrites uint64     // how many there had been when it was prepared
 	flip       sync.Mutex // held while probes are detached or attached again; taken before Provider.mu
 
 	// Guarded by Provider.mu.
@@ -47,6 +48,7 @@ type source struct {
 	activity   probes.Activity // as it was when last asked for
 	overlooked uint64          // calls before it began, of a source that stood by
 	remembers  bool            // Provider.history is needed
+	atEnd      []executable    // those at the end
 
 	mu         sync.Mutex // guards the following
 	aggregator *aggregator
@@ -169,11 +171,12 @@ func (s *source) arm(sink probes.Sink) error {
 	if err != nil {
 		return err
 	}
+	after := s.newLookout()
 	if err := s.provider.acquire(s, sink); err != nil {
 		return err
 	}
-	if s.changes() {
-		go s.lookAfter()
+	if after != nil {
+		go after.run()
 	}
 	if ended != nil {
 		go func() {
@@ -271,8 +274,9 @@ func (s *source) Stop() error {
 	s.mu.Unlock()
 	s.unwatch()
 	p := s.provider
+	now := s.lookAtExecutables()
 	p.mu.Lock()
-	s.stopped = true
+	s.stopped, s.atEnd = true, now
 	in := p.active[s]
 	p.mu.Unlock()
 	s.flip.Lock() // no more Attach comes

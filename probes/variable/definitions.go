@@ -4,6 +4,7 @@ import (
 	"debug/dwarf"
 	"fmt"
 	"math"
+	"path"
 	"slices"
 	"strings"
 
@@ -68,6 +69,9 @@ func (p *program) described(name string) (addr uint64, t dwarf.Type, err error) 
 				base = b
 			}
 			unit = own
+			if dir, _ := e.Val(dwarf.AttrCompDir).(string); unit != "" && !path.IsAbs(unit) {
+				unit = path.Join(dir, unit)
+			}
 			if e.Children {
 				scope = append(scope, "")
 			}
@@ -94,6 +98,9 @@ func (p *program) described(name string) (addr uint64, t dwarf.Type, err error) 
 				return found.addr, found.typ, nil
 			}
 		}
+	}
+	if exact := slices.IndexFunc(d.statics, func(one definition) bool { return one.unit == d.file }); exact >= 0 {
+		d.statics = d.statics[exact : exact+1]
 	}
 	switch len(d.statics) {
 	case 0:

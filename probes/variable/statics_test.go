@@ -2,7 +2,9 @@ package variable
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -10,7 +12,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// compileStatics builds testdata/statics.c as units main.c, a/unit.c and b/unit.c.
+// compileStatics builds testdata/statics.c as units main.c, a/unit.c and b/unit.c, the
+// latter by a name without its folder, as make does that calls itself.
 func compileStatics(t *testing.T, flags ...string) string {
 	t.Helper()
 	text, err := os.ReadFile("testdata/statics.c")
@@ -18,6 +21,7 @@ func compileStatics(t *testing.T, flags ...string) string {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
+	var objects []string
 	for n, name := range []string{"main.c", "a/unit.c", "b/unit.c"} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -26,11 +30,18 @@ func compileStatics(t *testing.T, flags ...string) string {
 		if err := os.WriteFile(path, []byte("#define NUMBER "+strconv.Itoa(n)+"\n"+string(text)), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if n > 0 {
-			flags = append(flags, path)
+		if n == 0 {
+			continue
 		}
+		object := filepath.Join(filepath.Dir(path), "unit.o")
+		cmd := exec.Command(testenv.NeedProgram(t, "gcc"), append(slices.Clone(flags), "-c", "-o", object, filepath.Base(path))...)
+		cmd.Dir = filepath.Dir(path)
+		if said, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, said)
+		}
+		objects = append(objects, object)
 	}
-	return testenv.CompileC(t, filepath.Join(dir, "main.c"), flags...)
+	return testenv.CompileC(t, filepath.Join(dir, "main.c"), append(slices.Clone(flags), objects...)...)
 }
 
 // Of static variables of one name the file says which is meant.
