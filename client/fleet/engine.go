@@ -86,6 +86,9 @@ func (e *Engine) NewSession(ctx context.Context, o wire.Options) (wire.Session, 
 			refused = placed(m.name, m.why)
 		}
 	}
+	if refused == nil {
+		refused = s.same()
+	}
 	if len(s.live()) == 0 && refused == nil {
 		refused = fmt.Errorf("none of %d hosts can be reached: %w", len(s.members), s.members[0].why)
 	}
@@ -95,6 +98,22 @@ func (e *Engine) NewSession(ctx context.Context, o wire.Options) (wire.Session, 
 	}
 	s.clocks.measure(ctx, s.live())
 	return s, nil
+}
+
+// same refuses engines that are one: the rows of that would count twice.
+func (s *session) same() error {
+	names := map[string]string{}
+	for _, m := range s.live() {
+		known, ok := m.session.(wire.Identified)
+		if !ok || known.Engine() == "" {
+			continue
+		}
+		if other := names[known.Engine()]; other != "" {
+			return &parser.Error{Msg: fmt.Sprintf("%s and %s are one engine, whose rows would count twice", other, m.name), Pos: parser.Span{Start: -1}}
+		}
+		names[known.Engine()] = m.name
+	}
+	return nil
 }
 
 // placed says whose error one is.

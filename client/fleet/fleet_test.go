@@ -433,3 +433,45 @@ func TestLostHosts(t *testing.T) {
 		t.Error("no host is enough")
 	}
 }
+
+// One engine under two addresses would count twice, and is refused.
+func TestOneEngineTwice(t *testing.T) {
+	e := engine(t)
+	f := flight.New(e, flight.Options{})
+	var hosts []fleet.Host
+	served := make(chan error, 2)
+	for _, name := range []string{"here", "there"} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { served <- f.Serve(l) }()
+		at, err := remote.Dial(l.Addr().String(), remote.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hosts = append(hosts, fleet.Host{Name: name, Engine: at})
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		f.Stop(ctx)
+		for range hosts {
+			<-served
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	both := fleet.New(hosts)
+	s, err := both.NewSession(t.Context(), wire.Options{})
+	if err == nil {
+		s.Close()
+	}
+	if want := "error: here and there are one engine, whose rows would count twice"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if err := both.Close(); err != nil {
+		t.Error(err)
+	}
+}

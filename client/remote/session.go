@@ -27,6 +27,7 @@ type session struct {
 	addr    string
 	plain   bool    // TCP, not encrypted
 	marks   bool    // wire.Options.Marks
+	engine  string  // which it is
 	command Command // held until something is armed; nil: none
 	// releasing is how long Close of a result waits.
 	releasing time.Duration
@@ -56,10 +57,14 @@ func (s *session) open(ctx context.Context, o wire.Options) error {
 	if err := receive(says, &hello); err != nil {
 		return s.errorOf(err, "")
 	}
+	s.engine = hello.Engine
 	s.ctx = metadata.AppendToOutgoingContext(s.ctx, wire.SessionHeader, hello.Session)
 	go s.listen(says, o)
 	return nil
 }
+
+// Engine implements wire.Identified.
+func (s *session) Engine() string { return s.engine }
 
 // receive takes the next result of an action.
 func receive(stream flight.FlightService_DoActionClient, v any) error {

@@ -38,7 +38,7 @@ func (s *Service) openSession(body []byte, stream flight.FlightService_DoActionS
 		s.mu.Unlock()
 		x.end()
 	}()
-	if err := answer(stream, wire.Hello{Session: name, Version: s.o.Version}); err != nil {
+	if err := answer(stream, wire.Hello{Session: name, Version: s.o.Version, Engine: s.name}); err != nil {
 		return err
 	}
 	beats := time.NewTicker(beat)

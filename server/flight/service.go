@@ -52,6 +52,7 @@ const maxMessage = 4 << 20
 type Service struct {
 	flightsql.BaseServer
 	engine wire.Engine
+	name   string // which it is
 	o      Options
 
 	mu       sync.Mutex
@@ -72,7 +73,7 @@ func New(e wire.Engine, o Options) *Service {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{engine: e, o: o, sessions: map[string]*session{}, stop: make(chan struct{})}
+	s := &Service{engine: e, name: newName(), o: o, sessions: map[string]*session{}, stop: make(chan struct{})}
 	s.Alloc = memory.DefaultAllocator
 	s.registerInfo()
 	return s

@@ -43,6 +43,7 @@ type SessionOptions struct {
 type Hello struct {
 	Session string `json:"session"`
 	Version string `json:"version,omitempty"` // of the server
+	Engine  string `json:"engine,omitempty"`  // which it is, wherever it listens; "": it does not say
 }
 
 // Note is one thing that a session says: a text for the user, that something is

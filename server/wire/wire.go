@@ -66,6 +66,13 @@ type Session interface {
 	Close() error
 }
 
+// Identified is a session that knows which engine it is at: another address may lead to
+// the same.
+type Identified interface {
+	// Engine is its name, "" if it is not known.
+	Engine() string
+}
+
 // Description is what a statement would give.
 type Description struct {
 	Columns []Column // nil: it gives no rows
