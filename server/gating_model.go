@@ -49,23 +49,26 @@ func (g *gating) observe() time.Duration {
 		return 0
 	}
 	g.evaluations++
-	changed, sampled := false, 0.0
+	changed, sampled, others := false, 0.0, 0.0
 	for i, in := range g.inputs {
 		e := g.edgeOf(i)
-		was := in.was
+		was, wasRows := in.was, in.wasRows
 		changed = in.observe(d, e) || changed
-		if in.samples() {
+		switch {
+		case in.samples():
 			open, _ := in.price(plan.NoGate)
 			a := in.source.Activity()
 			sampled += open * float64(a.Events-a.Shut-(was.Events-was.Shut))
 			in.was = a
+		case in.source != nil:
+			others += in.source.Price(plan.NoGate).Row * float64(in.wasRows-wasRows)
 		}
 		if e != nil && e.source != nil && e.watch(d, g.evaluations) {
 			in.rate.Doubt()
 		}
 	}
 	used := processTime()
-	g.ticks.observe(d, float64(used-g.spent)/d.Seconds(), sampled/d.Seconds())
+	g.ticks.observe(d, float64(used-g.spent)/d.Seconds(), sampled/d.Seconds(), others/d.Seconds())
 	g.spent = used
 	var unseen []*edge
 	for _, e := range g.edges {

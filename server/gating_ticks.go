@@ -1,6 +1,7 @@
 package server
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -13,9 +14,11 @@ import (
 // plan takes the place of another which samples much more or less, what the process uses
 // changes by just that much, and by what else happens: the median of some changes counts.
 type ticks struct {
-	was, expected float64 // in the last interval, ns per second: what was used, and was to be for samples
-	valid         bool
-	ratios        []float64 // of the last changes, to what was expected
+	// In the last interval, ns per second: what was used, and was to be for samples, and
+	// for the rows of other inputs.
+	was, expected, others float64
+	valid                 bool
+	ratios                []float64 // of the last changes, to what was expected
 }
 
 const (
@@ -28,16 +31,17 @@ const (
 )
 
 // observe takes in an interval of one plan in which the process used so much, and samples
-// were to take so much of it, both in ns per second.
-func (t *ticks) observe(d time.Duration, used, expected float64) {
+// were to take so much of it, and rows of other inputs, all in ns per second.
+func (t *ticks) observe(d time.Duration, used, expected, others float64) {
 	if d < leastInterval {
 		return
 	}
-	if change := expected - t.expected; t.valid && max(change, -change) >= max(leastChange, max(expected, t.expected)/2) {
-		t.ratios = append(t.ratios, (used-t.was)/change)
+	change, beside := expected-t.expected, others-t.others
+	if clear := max(leastChange, max(expected, t.expected)/2, 2*math.Abs(beside)); t.valid && math.Abs(change) >= clear {
+		t.ratios = append(t.ratios, (used-t.was-beside)/change)
 		t.ratios = t.ratios[max(0, len(t.ratios)-manyRatios):]
 	}
-	t.was, t.expected, t.valid = used, expected, true
+	t.was, t.expected, t.others, t.valid = used, expected, others, true
 }
 
 // ratio is what samples take, as a multiple of what is expected.

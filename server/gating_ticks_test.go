@@ -11,7 +11,7 @@ import (
 func TestTicks(t *testing.T) {
 	var x ticks
 	see := func(expected, ratio, others float64, d time.Duration) {
-		x.observe(d, expected*ratio+others, expected)
+		x.observe(d, expected*ratio+others, expected, 0)
 	}
 	const much, little = 40e6, 3e6
 	for i, plan := range []float64{much, little, much, little} {
@@ -28,6 +28,20 @@ func TestTicks(t *testing.T) {
 	see(little, 0.6, 12e6, time.Second)
 	if got := x.ratio(); math.Abs(got-0.6) > 1e-9 {
 		t.Errorf("%v, want 0.6", got)
+	}
+	for range manyRatios { // the rows of others hide what samples take
+		x.observe(time.Second, much+100e6, much, 100e6)
+		x.observe(time.Second, little, little, 0)
+	}
+	if got := x.ratio(); math.Abs(got-0.6) > 1e-9 {
+		t.Errorf("beside many rows of others: %v, want 0.6", got)
+	}
+	for range manyRatios { // or do not, being few
+		x.observe(time.Second, 0.5*much+10e6, much, 10e6)
+		x.observe(time.Second, 0.5*little, little, 0)
+	}
+	if got := x.ratio(); math.Abs(got-0.5) > 1e-9 {
+		t.Errorf("beside few rows of others: %v, want 0.5", got)
 	}
 	for range manyRatios { // it has changed
 		see(much, 1.5, 12e6, time.Second)
