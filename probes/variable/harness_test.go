@@ -97,6 +97,23 @@ func (r *record) Lost(cause string, n uint64)  { r.mu.Lock(); r.lost[cause] += n
 func (r *record) Count(cause string, n uint64) { r.Lost(cause, n) }
 func (r *record) End(err error)                { r.err = err; close(r.ended) }
 
+// has reports whether something was counted or lost.
+func (r *record) has(cause string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lost[cause] > 0
+}
+
+// row is the n'th; nil: there is none.
+func (r *record) row(n int) map[string]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n < 0 || n >= len(r.rows) {
+		return nil
+	}
+	return r.rows[n]
+}
+
 func (r *record) len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

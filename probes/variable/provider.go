@@ -70,6 +70,11 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	}
 	for _, process := range found {
 		one, err := s.subject(process)
+		if errors.Is(err, errUnmapped) && s.awaitsLibraries() {
+			s.notices = append(s.notices, fmt.Sprintf("process %d (%s): %v: its variables are observed from when it is", process.PID, process.Comm, err))
+			s.numbered[process.PID] = process.StartTime
+			continue
+		}
 		if err == nil && watches && s.tracer == nil {
 			err = watchable(one)
 		}
@@ -98,9 +103,16 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	if s.watcher, err = newWatcher(); err != nil {
 		return nil, placed(err, spec)
 	}
-	s.notices = s.followed()
+	s.notices = append(s.notices, s.followed()...)
 	s.describe()
 	return &watched{source: s}, nil
+}
+
+// awaitsLibraries reports whether the variables are those of libraries, which a process
+// may load later.
+func (s *source) awaitsLibraries() bool {
+	return len(s.modules) > 0 && s.tracer == nil && !s.spec.OnDemand &&
+		!slices.ContainsFunc(s.modules, func(name string) bool { return !strings.Contains(name, ".so") })
 }
 
 // distinct are the texts of constants.

@@ -128,7 +128,7 @@ func (s *source) free() {
 // refresh takes in processes that are meant now, and forgets those that have ended or
 // execute something else; it reports whether there may be any more.
 func (s *source) refresh(now time.Time, sink probes.Sink) bool {
-	if now.Sub(s.scanned) < rescan {
+	if pause := now.Sub(s.scanned); pause < poll || pause < rescan && !s.awaits() {
 		return true
 	}
 	s.scanned = now
@@ -157,6 +157,16 @@ func (s *source) refresh(now time.Time, sink probes.Sink) bool {
 	maps.DeleteFunc(s.refusals, func(pid int, _ refusal) bool { return !meant[pid] })
 	maps.DeleteFunc(s.changed, func(pid int, _ bool) bool { return !meant[pid] })
 	return s.grows || len(s.numbered) > 0
+}
+
+// awaits reports whether a process that was named is about to load what is observed.
+func (s *source) awaits() bool {
+	for pid := range s.numbered {
+		if _, isRefused := s.refusals[pid]; s.subjects[pid] == nil && !isRefused {
+			return true
+		}
+	}
+	return false
 }
 
 // forget lets go of the subjects that have ended or execute something else, when all

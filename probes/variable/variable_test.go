@@ -3,6 +3,8 @@ package variable
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -174,16 +176,68 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A library that is not loaded is named, and what may be meant.
-func TestLibraryNotLoaded(t *testing.T) {
+// Variables of a library that a process loads later are observed from then on; until then
+// a notice names the library, and what may be meant.
+func TestLibraryLoadedLater(t *testing.T) {
 	testenv.NeedUprobes(t)
-	r := run(t, testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread"))
-	spec := asked(r.pid, time.Second, "total")
-	module := &plan.Col{Index: spec.Out.Index("module"), Name: "module", T: batch.Varchar}
-	spec.Filter = &plan.Call{Fn: "and", Args: []plan.Expr{spec.Filter, &plan.In{X: module, List: []plan.Const{{V: batch.Str("libc.so")}}}}}
-	_, err := New().Prepare(context.Background(), spec)
-	if want := "libc.so is not loaded; loaded is libc.so.6"; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("error %v, want %s", err, want)
+	library := testenv.CompileCText(t, "volatile long total; void add(long n) { total += n; }", "-O1", "-g", "-shared", "-fPIC")
+	folder := t.TempDir()
+	if err := os.Rename(library, filepath.Join(folder, "libadd.so")); err != nil {
+		t.Fatal(err)
+	}
+	program := testenv.CompileCText(t, `
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+int main(int argc, char **argv) {
+	char line[100];
+	void (*add)(long) = 0;
+	puts("ready"); fflush(stdout);
+	while (fgets(line, sizeof line, stdin)) {
+		if (line[0] == 'l') add = dlsym(dlopen("`+filepath.Join(folder, "libadd.so")+`", RTLD_NOW), "add");
+		else add(atol(line));
+		puts("done"); fflush(stdout);
+	}
+}`, "-O1", "-ldl")
+	inLibrary := func(pid int, every time.Duration, name string) *plan.Acquire {
+		spec := asked(pid, every, "total")
+		module := &plan.Col{Index: spec.Out.Index("module"), Name: "module", T: batch.Varchar}
+		spec.Filter = &plan.Call{Fn: "and", Args: []plan.Expr{spec.Filter, &plan.In{X: module, List: []plan.Const{{V: batch.Str(name)}}}}}
+		return spec
+	}
+	for _, every := range []time.Duration{0, time.Millisecond} {
+		r := run(t, program)
+		s, err := New().Prepare(context.Background(), inLibrary(r.pid, every, "libadd.so"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := strings.Join(s.Notices(), ""), fmt.Sprintf("process %d (target): libadd.so is not loaded: its variables are observed from when it is", r.pid); got != want {
+			t.Errorf("notices %q, want %q", got, want)
+		}
+		s.Stop()
+		got, stop := observe(t, inLibrary(r.pid, every, "libadd.so"))
+		got.normal = []string{arrived}
+		r.tell(t, "load")
+		eventually(t, func() bool { return every > 0 && got.len() > 0 || got.has(arrived) })
+		r.tell(t, "5", "6")
+		got.await(t, 2)
+		eventually(t, func() bool { return every == 0 || got.row(got.len() - 1)["var_value"] == "11" })
+		stop()
+		if last := got.row(got.len() - 1); last["var_value"] != "11" || every == 0 && (got.len() != 2 || last["function_name"] != "add") {
+			t.Errorf("%d rows, the last of them %v", got.len(), last)
+		}
+	}
+	r := run(t, program)
+	s, err := New().Prepare(context.Background(), inLibrary(r.pid, 0, "libc.so"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	if want := "libc.so is not loaded; loaded is libc.so.6"; !strings.Contains(strings.Join(s.Notices(), ""), want) {
+		t.Errorf("notices %q, want %s", s.Notices(), want)
+	}
+	if _, err = New().Prepare(context.Background(), inLibrary(r.pid, 0, "targte")); err == nil || !strings.Contains(err.Error(), "targte is not loaded; loaded is target") {
+		t.Errorf("error %v", err)
 	}
 }
 
