@@ -23,6 +23,7 @@ enum {
 	RESIZES_SECOND_TO_PRODUCT = 9,  /* (heap, address, n, size) */
 	RELEASES = 10,                  /* (address): free */
 	RELEASES_SIZED = 11,            /* (address, size) */
+	TAKES_TEXT = 12,                /* (text) or (heap, text): strdup, whose size is not known */
 };
 
 /* What is not known. */

@@ -46,6 +46,7 @@ const (
 	resizesSecondToProduct
 	releases
 	releasesSized
+	takesText // as much as a text takes, which is not known
 
 	firstArguments = 28 // bit of the cookie
 
@@ -53,8 +54,11 @@ const (
 )
 
 // allocates and releases report of which streams a function is.
-func (a arguments) allocates() bool { return a < releases }
-func (a arguments) releases() bool  { return a >= resizes }
+func (a arguments) allocates() bool { return a < releases || a == takesText }
+func (a arguments) releases() bool  { return a >= resizes && a != takesText }
+
+// takesText reports whether a function allocates as much as a text takes.
+func (w want) takesText() bool { return arguments(w.flags>>firstArguments&15) == takesText }
 
 // allocatorsOfC are the functions of C, to which allocators that may be beside the
 // C library's own add prefixes.
@@ -80,6 +84,8 @@ var allocatorsOfMimalloc = map[string]arguments{
 	"mi_new": takesSize, "mi_new_aligned": takesSize, "mi_new_nothrow": takesSize, "mi_new_aligned_nothrow": takesSize, "mi_new_n": takesProduct,
 	"mi_new_realloc": resizes, "mi_new_reallocn": resizesToProduct,
 	"mi_free_size": releasesSized, "mi_free_size_aligned": releasesSized, "mi_free_aligned": releases,
+	// The others of the kind call these, or mi_malloc.
+	"mi_strdup": takesText, "mi_strndup": takesText, "mi_wcsdup": takesText, "mi_heap_strdup": takesText, "mi_heap_strndup": takesText,
 	"mi_aligned_recalloc": resizesToProduct, "mi_aligned_offset_recalloc": resizesToProduct,
 	// Their first argument is a heap.
 	"mi_heap_malloc": takesSizeSecond, "mi_heap_malloc_small": takesSizeSecond, "mi_heap_malloc_aligned": takesSizeSecond, "mi_heap_malloc_aligned_at": takesSizeSecond,

@@ -35,6 +35,8 @@ F(mi_heap_rezalloc, heap *, void *, size_t); F(mi_heap_rezalloc_aligned, heap *,
 F(mi_heap_reallocn, heap *, void *, size_t, size_t); F(mi_heap_reallocf, heap *, void *, size_t);
 F(mi_heap_recalloc, heap *, void *, size_t, size_t); F(mi_heap_recalloc_aligned, heap *, void *, size_t, size_t, size_t);
 F(mi_heap_recalloc_aligned_at, heap *, void *, size_t, size_t, size_t, size_t);
+F(mi_strdup, const char *); F(mi_strndup, const char *, size_t); F(mi_mbsdup, const char *); F(mi_wcsdup, const unsigned short *);
+F(mi_heap_strdup, heap *, const char *); F(mi_heap_strndup, heap *, const char *, size_t);
 static struct { char op; void *address; long size; } said[4096];
 static int n;
 static void says(char op, void *p, long size) { if (!p) exit(9); said[n].op = op, said[n].address = p, said[n++].size = size; }
@@ -58,6 +60,9 @@ int main(void)
 		gives(s, mi_heap_zalloc(h, s)); resizes(3 * s, mi_heap_rezalloc(h, old, 3 * s)); resizes(9 * s, mi_heap_rezalloc_aligned(h, old, 9 * s, 64));
 		resizes(20 * s, mi_heap_reallocn(h, old, 20, s)); resizes(s, mi_heap_reallocf(h, old, s));
 		gives(s, mi_heap_zalloc(h, s)); resizes(3 * s, mi_heap_recalloc(h, old, 3, s)); resizes(9 * s, mi_heap_recalloc_aligned(h, old, 9, s, 64)); resizes(12 * s, mi_heap_recalloc_aligned_at(h, old, 12, s, 64, 8));
+		static const unsigned short wide[] = {'w', 'i', 'd', 'e', 0};
+		gives(-1, mi_strdup("text")); gives(-1, mi_strndup("text", s)); gives(-1, mi_mbsdup("text")); gives(-1, mi_wcsdup(wide)); /* of sizes that are not told */
+		gives(-1, mi_heap_strdup(h, "text")); gives(-1, mi_heap_strndup(h, "text", 2));
 		if (mi_heap_realloc(h, kept, PTRDIFF_MAX) || mi_heap_reallocn(h, kept, SIZE_MAX / 2, 4) || mi_heap_calloc(h, SIZE_MAX / 2, 4)) exit(8);
 		says('-', kept, -1);
 		if (mi_reallocf(kept, PTRDIFF_MAX)) exit(7);
