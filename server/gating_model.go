@@ -56,9 +56,10 @@ func (g *gating) observe() time.Duration {
 		changed = in.observe(d, e) || changed
 		switch {
 		case in.samples():
-			open, _ := in.price(plan.NoGate)
+			open, p := in.price(in.way(e))
 			a := in.source.Activity()
-			sampled += open * float64(a.Events-a.Shut-(was.Events-was.Shut))
+			due, shut := float64(a.Events-was.Events), float64(a.Shut-was.Shut)
+			sampled += open*max(0, due-shut) + p.Shut*shut
 			in.was = a
 		case in.source != nil:
 			others += in.source.Price(plan.NoGate).Row * float64(in.wasRows-wasRows)
@@ -145,6 +146,14 @@ func (in *gatedInput) price(way plan.GateWay) (open float64, p probes.Price) {
 	return p.Open + share(&in.awaited)*p.Return + share(&in.rows)*p.Row, p
 }
 
+// way is how the input is shut by a gate, which may be nil.
+func (in *gatedInput) way(e *edge) plan.GateWay {
+	if e == nil {
+		return plan.NoGate
+	}
+	return e.Way
+}
+
 // samples reports whether the input is sampled, by this process.
 func (in *gatedInput) samples() bool { return in.source != nil && in.feed.spec.Every > 0 }
 
@@ -169,7 +178,8 @@ func (g *gating) model() []cost.Input {
 	for _, e := range g.edges {
 		in := &inputs[e.gated]
 		open, p := g.inputs[e.gated].price(e.Way)
-		in.Open, in.Shut, in.Wake = open*g.ratio(g.inputs[e.gated]), p.Shut, p.Wake
+		ratio := g.ratio(g.inputs[e.gated])
+		in.Open, in.Shut, in.Wake = ratio*open, ratio*p.Shut, ratio*p.Wake
 		in.Needed, in.Openings = e.needed.Value(), e.openings.Value()
 		in.Flip = e.flipCost()
 	}

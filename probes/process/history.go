@@ -57,7 +57,10 @@ func (h *History) Know(pid int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if last := h.last(pid); last != nil {
-		last.text, last.exe = text, exe
+		last.text = text
+		if exe != "" {
+			last.exe = exe
+		}
 	} else {
 		h.of[pid] = []executed{{text: text, exe: exe}}
 	}
@@ -135,10 +138,10 @@ func (h *History) note(r *mapRecord) {
 			return
 		}
 		if last := h.last(pid); last != nil {
-			last.text = withMapping(last.text, m.Mapping)
-			if last.exe == "" { // the first that a program maps is itself
+			if len(last.text) == 0 { // the first that a program maps is itself
 				last.exe = m.Path
 			}
+			last.text = withMapping(last.text, m.Mapping)
 		}
 	}
 }

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"endoscope/probes/clock"
 	"endoscope/probes/testenv"
 )
@@ -152,26 +150,6 @@ func TestHistoryOfPrograms(t *testing.T) {
 	}
 	if got, _ := h.Left(pid, clock.Boot()); !sameCode(got, cat) {
 		t.Errorf("the next program had %+v, want %+v", got, cat)
-	}
-}
-
-// Where the kernel does not tell, there is no history.
-func TestNoHistory(t *testing.T) {
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
-	few := limit
-	few.Cur = 3
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
-		t.Fatal(err)
-	}
-	h, err := WatchHistory()
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
-	if h != nil || err == nil {
-		t.Errorf("%v, %v", h, err)
 	}
 }
 

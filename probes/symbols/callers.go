@@ -86,8 +86,10 @@ func (c *contents) findCalls() (calls, taken []call) {
 				// The end of the instruction has the distance, or the address.
 				list, size, narrow, absolute := &called, 5, false, false
 				switch op := code[pos]; {
-				case fixed && op&0xf8 == 0xb8: // mov of an address into a register
+				case fixed && (op&0xf8 == 0xb8 || op == 0x68): // mov of an address into a register, or push
 					list, absolute = &pointed, true
+				case fixed && op == 0x41 && code[pos+1]&0xf8 == 0xb8: // into r8 to r15
+					list, size, absolute = &pointed, 6, true
 				case fixed && op&0xfe == 0x48 && code[pos+1] == 0xc7: // or into memory
 					list, size, absolute = &pointed, 3+operandBytes(code[pos+2], code[pos+3])+4, true
 				case op == 0xe8 || op == 0xe9:

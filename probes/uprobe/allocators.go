@@ -57,8 +57,43 @@ const (
 func (a arguments) allocates() bool { return a < releases || a == takesText }
 func (a arguments) releases() bool  { return a >= resizes && a != takesText }
 
-// takesText reports whether a function allocates as much as a text takes.
-func (w want) takesText() bool { return arguments(w.flags>>firstArguments&15) == takesText }
+// sizing says of allocations whether their sizes are told, which makes of a test of the size
+// another in the kernel. Modules that come while a query runs do as those before.
+type sizing uint8
+
+const (
+	asTheyAre    sizing = iota
+	mayBeUnknown        // because one's is
+	areKnown            // functions of which they are not are left out
+)
+
+// testsSizes reports whether the kernel may test, or add up, the sizes of allocations.
+func testsSizes(spec *plan.Acquire) bool {
+	size := spec.Out.Index("size")
+	if spec.Stream != Allocation || size < 0 {
+		return false
+	}
+	tests := spec.Partial != nil
+	if spec.Filter != nil {
+		plan.Walk(spec.Filter, func(x plan.Expr) {
+			c, ok := x.(*plan.Col)
+			tests = tests || ok && c.Index == size
+		})
+	}
+	return tests
+}
+
+// sizesBeside is what a module has to do that comes beside those of a source; nil: there
+// are none.
+func sizesBeside(spec *plan.Acquire, first *source) sizing {
+	switch {
+	case !testsSizes(spec):
+		return asTheyAre
+	case first != nil && slices.ContainsFunc(first.resolution.wants, func(w want) bool { return w.unsized }):
+		return mayBeUnknown
+	}
+	return areKnown
+}
 
 // allocatorsOfC are the functions of C, to which allocators that may be beside the
 // C library's own add prefixes.
@@ -171,6 +206,10 @@ func (s *selector) allocators(m *symbols.Module, module string) (out []choice, e
 			continue
 		}
 		if isOperator(&f) && !m.GetsPast(i, isAllocator) {
+			continue
+		}
+		if a == takesText && s.sizes == areKnown {
+			s.leftOut.Store(true)
 			continue
 		}
 		name, ok := f.Name, true

@@ -51,7 +51,9 @@ func (r *resolver) decideOne(sym *symbols.Module, c choice) decision {
 	}
 	if ofMemory(r.spec) {
 		f := sym.Function(c.index)
-		w.flags |= uint32(allocator(&f)) << firstArguments
+		a := allocator(&f)
+		w.flags |= uint32(a) << firstArguments
+		w.unsized = a == takesText || r.sel.sizes == mayBeUnknown
 	}
 	if asksMethods(r.spec.Out) {
 		w.method = methodOf(sym, c)

@@ -42,7 +42,8 @@ func (s *source) extend(f *found) error {
 	if s.resolution.returns()[atExits] {
 		by = plan.ExitReturns
 	}
-	r, err := resolve(spec, p.o.Match, &p.modules, valuesOf(spec), s.links, true, by, p.costs, func(plan.Target, []process.Process, *selector) (*moduleSet, error) {
+	r, err := resolve(spec, p.o.Match, &p.modules, valuesOf(spec), s.links, true, by, p.costs, func(_ plan.Target, _ []process.Process, sel *selector) (*moduleSet, error) {
+		sel.sizes = sizesBeside(spec, s)
 		set := newModuleSet()
 		if err := set.addFound(f); err != nil {
 			set.close()
@@ -97,7 +98,7 @@ func (s *source) extend(f *found) error {
 // add attaches what was found, or nothing. Provider.mu is held.
 func (s *source) add(in *installation, r *resolution, facts []uint64) error {
 	own := s.resolution
-	wants, landmarks, links := len(own.wants), len(own.landmarks), slices.Clone(in.links)
+	wants, landmarks, links, leases := len(own.wants), len(own.landmarks), slices.Clone(in.links), len(in.leases)
 	own.wants = append(own.wants, r.wants...)
 	s.filter.facts = append(s.filter.facts, facts...)
 	for _, l := range r.landmarks {
@@ -120,6 +121,10 @@ func (s *source) add(in *installation, r *resolution, facts []uint64) error {
 	}
 	closeLinks(slices.DeleteFunc(in.links, func(l *link) bool { return slices.Contains(links, l) }))
 	in.links = links
+	for _, one := range in.leases[leases:] {
+		s.provider.leases.give(one)
+	}
+	in.leases = in.leases[:leases]
 	own.wants, own.landmarks, s.filter.facts = own.wants[:wants], own.landmarks[:landmarks], s.filter.facts[:wants]
 	return err
 }

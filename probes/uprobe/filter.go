@@ -146,7 +146,7 @@ func layoutOf(spec *plan.Acquire, offset int64, values *readings, ws []want) []c
 			c = number(unsafe.Offsetof(m.Address))
 			c.Late = true
 		case colSize:
-			if spec.Stream == Allocation && !slices.ContainsFunc(ws, want.takesText) { // else it may be NULL
+			if spec.Stream == Allocation && !slices.ContainsFunc(ws, func(w want) bool { return w.unsized }) { // else it may be NULL
 				c = number(unsafe.Offsetof(m.Size))
 			}
 		case colRetval:

@@ -399,7 +399,7 @@ func (g *growing) consider(f found) {
 	}
 	if err != nil {
 		g.forget(key, changed, f.at, err)
-		g.refuse(name, f.process.PID, err)
+		g.refuse(name, err)
 		return
 	}
 	g.mu.Lock()
@@ -458,7 +458,9 @@ func (g *growing) grow(f *found) error {
 	if t := spec.Target; len(t.Processes)+len(t.Exes) == 0 {
 		spec.Target.PIDs = []int{f.process.PID}
 	}
-	s, err := g.provider.prepare(&spec, g.cols, g.links, func(plan.Target, []process.Process, *selector) (*moduleSet, error) {
+	var by *selector
+	s, err := g.provider.prepare(&spec, g.cols, g.links, func(_ plan.Target, _ []process.Process, sel *selector) (*moduleSet, error) {
+		by, sel.sizes = sel, sizesBeside(&spec, g.first())
 		set := newModuleSet()
 		if err := set.addFound(f); err != nil {
 			set.close()
@@ -467,6 +469,9 @@ func (g *growing) grow(f *found) error {
 		return set, nil
 	})
 	if err != nil {
+		if _, runs := process.Lookup(f.process.PID); !runs && !g.byName() {
+			return errGone
+		}
 		return err
 	}
 	if textOf(s.Residual()) != textOf(g.residual) {
@@ -491,11 +496,17 @@ func (g *growing) grow(f *found) error {
 		g.mu.Unlock()
 		return err
 	}
+	if by.leftOut.Load() {
+		g.merge.lost(fmt.Sprintf("calls of functions of %s that allocate what a text takes", filepath.Base(f.mapping.Path)), 1)
+	}
 	if hushed != nil {
 		return hushed(s)
 	}
 	return nil
 }
+
+// errGone is of a library of a process that was asked for by its pid, and has ended.
+var errGone = errors.New("its process has ended")
 
 // endedFirst is why libraries are not probed, of which there may be many.
 const endedFirst = "libraries whose process ended before they could be probed"
@@ -504,9 +515,8 @@ const endedFirst = "libraries whose process ended before they could be probed"
 var errStopped = errors.New("the query has ended")
 
 // refuse says that a module which has come is not probed.
-func (g *growing) refuse(name string, pid int, err error) {
+func (g *growing) refuse(name string, err error) {
 	var none *noFunction
-	_, runs := process.Lookup(pid)
 	switch {
 	case errors.Is(err, errStopped):
 		g.merge.lost(fmt.Sprintf("calls in %s from its mapping until the query ended", name), 1)
@@ -519,7 +529,7 @@ func (g *growing) refuse(name string, pid int, err error) {
 			said += "; " + none.why.Hint
 		}
 		g.merge.count(said, 1)
-	case !runs:
+	case errors.Is(err, errGone):
 		g.merge.lost(endedFirst, 1)
 	default:
 		g.merge.lost(fmt.Sprintf("%s was loaded and is not probed: %v", name, err), 1)

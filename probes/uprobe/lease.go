@@ -96,6 +96,13 @@ func (l *leases) take(f *os.File, id fileID) (*lease, error) {
 	return nil, nil
 }
 
+// holds reports whether a lease has not been broken.
+func (l *leases) holds(one *lease) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.files[one.id] == one && !one.breaking
+}
+
 // give gives back what take took.
 func (l *leases) give(one *lease) {
 	l.mu.Lock()

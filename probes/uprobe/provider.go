@@ -71,7 +71,7 @@ type Provider struct {
 	active map[*source]*installation
 	closed bool
 	// overwrites is how often files have been opened to write that were probed.
-	overwrites uint64
+	overwrites map[fileID]uint64
 	// executions is nil where no link is restricted to a process.
 	executions *executions
 	following  sync.WaitGroup // the ends of such
@@ -95,7 +95,7 @@ func New(o Options) *Provider {
 	if o.Lateness == 0 {
 		o.Lateness = defaultLateness
 	}
-	p := &Provider{o: o, offset: clock.Offset(), compiled: sync.OnceValues(readCompiled), active: map[*source]*installation{}}
+	p := &Provider{o: o, offset: clock.Offset(), compiled: sync.OnceValues(readCompiled), active: map[*source]*installation{}, overwrites: map[fileID]uint64{}}
 	p.costs = sync.OnceValue(p.knownCosts)
 	p.leases = newLeases(p.overwritten)
 	return p
@@ -200,7 +200,7 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []column, links linkKind, fi
 	}
 	return &source{
 		provider: p, spec: spec, links: links, wants: w, values: values, filter: f, aggregation: aggregated,
-		resolution: r, executables: executables, state: make(chan struct{}), extensible: extensible, overwrites: p.countOverwrites(),
+		resolution: r, executables: executables, state: make(chan struct{}), extensible: extensible, overwrites: p.countOverwrites(r.modules),
 	}, nil
 }
 

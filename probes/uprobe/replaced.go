@@ -70,8 +70,11 @@ func (p *Provider) tellReplaced(s *source, now []executable) {
 
 // lease sees to it that nobody writes into a file that is probed. Provider.mu is held.
 func (p *Provider) lease(s *source, in *installation, m *module) error {
-	if slices.ContainsFunc(in.leases, func(one *lease) bool { return one.id == m.id }) {
-		return nil
+	if i := slices.IndexFunc(in.leases, func(one *lease) bool { return one.id == m.id }); i >= 0 {
+		if p.leases.holds(in.leases[i]) {
+			return nil
+		}
+		in.leases = slices.Delete(in.leases, i, i+1)
 	}
 	refuse := func(why error) error {
 		return plan.Errorf(s.spec.Start, s.spec.Stop, "cannot probe %s: %v", m.path, why).WithHint("ask again when that is done")
@@ -96,7 +99,7 @@ var errWritten = errors.New("somebody has written into it since its functions we
 // waits for it.
 func (p *Provider) overwritten(id fileID) {
 	p.mu.Lock()
-	p.overwrites++
+	p.overwrites[id]++
 	var concerned []*source
 	for s := range p.active {
 		if s.probes(id) {
@@ -111,11 +114,14 @@ func (p *Provider) overwritten(id fileID) {
 	each.Wait()
 }
 
-// countOverwrites is how often files were opened to write that were probed.
-func (p *Provider) countOverwrites() uint64 {
+// countOverwrites is how often modules were opened to write while they were probed.
+func (p *Provider) countOverwrites(of *moduleSet) (n uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.overwrites
+	for _, m := range of.list {
+		n += p.overwrites[m.id]
+	}
+	return n
 }
 
 // probes reports whether a file is among those that the source probes. Provider.mu is

@@ -32,6 +32,7 @@ type want struct {
 	exits   []symbols.Site  // if returns is atExits
 	values  []functionValue // by column; nil: none are read
 	refused bool            // by the kernel, and therefore not probed
+	unsized bool            // of an allocation the size may not be known
 	marked  *symbols.Probe  // nil: a function
 }
 

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
@@ -37,6 +38,9 @@ type selector struct {
 	modules []string
 	// memory is the stream, if that is of memory: only allocators are meant.
 	memory string
+	sizes  sizing
+	// leftOut says that there are allocators which sizes has leave out.
+	leftOut atomic.Bool
 }
 
 func newSelector(sel plan.Expr, compile Matcher) (*selector, error) {

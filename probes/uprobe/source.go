@@ -36,7 +36,7 @@ type source struct {
 	// extensible: functions of modules that come are added to it, for it must be known
 	// how their calls and those of the others nest.
 	extensible bool
-	overwrites uint64     // how many there had been when it was prepared
+	overwrites uint64     // of its modules, when it was prepared
 	flip       sync.Mutex // held while probes are detached or attached again; taken before Provider.mu
 
 	// Guarded by Provider.mu.

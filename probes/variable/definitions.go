@@ -99,8 +99,8 @@ func (p *program) described(name string) (addr uint64, t dwarf.Type, err error) 
 			}
 		}
 	}
-	if exact := slices.IndexFunc(d.statics, func(one definition) bool { return one.unit == d.file }); exact >= 0 {
-		d.statics = d.statics[exact : exact+1]
+	if slices.ContainsFunc(d.statics, func(one definition) bool { return d.file != "" && one.unit == d.file }) {
+		d.statics = slices.DeleteFunc(d.statics, func(one definition) bool { return one.unit != d.file })
 	}
 	switch len(d.statics) {
 	case 0:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -71,8 +72,11 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	for _, process := range found {
 		one, err := s.subject(process)
 		if errors.Is(err, errUnmapped) && s.awaitsLibraries() {
-			s.notices = append(s.notices, fmt.Sprintf("process %d (%s): %v: its variables are observed from when it is", process.PID, process.Comm, err))
-			s.numbered[process.PID] = process.StartTime
+			s.notices = append(s.notices, fmt.Sprintf("variables of process %d (%s) are observed from when they are loaded: %v", process.PID, process.Comm, err))
+			if !s.grows || slices.Contains(spec.Target.PIDs, process.PID) {
+				s.numbered[process.PID] = process.StartTime
+			}
+			s.loads = s.loads || process.Age() < beginning
 			continue
 		}
 		if err == nil && watches && s.tracer == nil {
@@ -107,6 +111,9 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	s.describe()
 	return &watched{source: s}, nil
 }
+
+// beginning is how long a process may take to load the libraries that it needs.
+const beginning = 10 * time.Second
 
 // awaitsLibraries reports whether the variables are those of libraries, which a process
 // may load later.

@@ -55,6 +55,7 @@ type source struct {
 	layouts  layouts
 	refusals map[int]refusal // of processes that are meant and are no subjects
 	changed  map[int]bool    // those of these that were, and executed another program
+	loads    bool            // see awaits
 	watcher  *watcher        // nil: not watched
 	tracer   *tracer         // nil: they are no variables of functions
 	ends     *ends           // nil: nobody can come unseen, or it is not told
@@ -159,14 +160,18 @@ func (s *source) refresh(now time.Time, sink probes.Sink) bool {
 	return s.grows || len(s.numbered) > 0
 }
 
-// awaits reports whether a process that was named is about to load what is observed.
+// awaits reports whether a process that was named has only begun, and is about to load
+// what is observed. It is looked for that more often, for a while.
 func (s *source) awaits() bool {
-	for pid := range s.numbered {
-		if _, isRefused := s.refusals[pid]; s.subjects[pid] == nil && !isRefused {
-			return true
-		}
+	if !s.loads || s.grows {
+		return false
 	}
-	return false
+	s.loads = false
+	for pid := range s.numbered {
+		p, runs := process.Lookup(pid)
+		s.loads = s.loads || runs && s.subjects[pid] == nil && p.Age() < beginning
+	}
+	return s.loads
 }
 
 // forget lets go of the subjects that have ended or execute something else, when all

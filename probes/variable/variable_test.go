@@ -211,7 +211,7 @@ int main(int argc, char **argv) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := strings.Join(s.Notices(), ""), fmt.Sprintf("process %d (target): libadd.so is not loaded: its variables are observed from when it is", r.pid); got != want {
+		if got, want := strings.Join(s.Notices(), ""), fmt.Sprintf("variables of process %d (target) are observed from when they are loaded: libadd.so is not loaded", r.pid); got != want {
 			t.Errorf("notices %q, want %q", got, want)
 		}
 		s.Stop()
