@@ -13,11 +13,6 @@ import (
 // fileID identifies a file as the kernel does. It stays unique while the file is open.
 type fileID struct{ dev, ino uint64 }
 
-func idOf(f *os.File) (fileID, error) {
-	id, _, err := stateOf(f)
-	return id, err
-}
-
 // written is how large a file is and when it was written into, ns since the epoch.
 type written struct{ size, at int64 }
 
