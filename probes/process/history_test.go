@@ -66,18 +66,7 @@ int main(void) {
 		}
 	}
 	// One that has been running.
-	cmd := exec.Command("cat")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	cmd, in, out := begin(t, "cat")
 	fmt.Fprintln(in)
 	if _, err := out.Read(make([]byte, 1)); err != nil { // it has loaded what it needs
 		t.Fatal(err)
@@ -108,18 +97,7 @@ func TestHistoryOfPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	cmd := exec.Command("sh", "-c", "echo; read line; exec cat")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	cmd, in, out := begin(t, "sh", "-c", "echo; read line; exec cat")
 	pid := cmd.Process.Pid
 	maps := func() []Mapping {
 		if _, err := out.Read(make([]byte, 1)); err != nil { // it has loaded what it needs
@@ -151,6 +129,23 @@ func TestHistoryOfPrograms(t *testing.T) {
 	if got, _ := h.Left(pid, clock.Boot()); !sameCode(got, cat) {
 		t.Errorf("the next program had %+v, want %+v", got, cat)
 	}
+}
+
+// begin starts a program that ends with its input.
+func begin(t *testing.T, name string, args ...string) (cmd *exec.Cmd, in io.WriteCloser, out io.Reader) {
+	t.Helper()
+	cmd = exec.Command(name, args...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err = cmd.StdoutPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, in, out
 }
 
 // sameCode reports whether files have the same places in both lists.

@@ -2,6 +2,7 @@ package stack
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -135,7 +136,8 @@ func (c *collector) take(visit func(*observation)) error {
 			}
 		}
 	}
-	for _, t := range c.chased {
+	slices.SortFunc(c.chased, func(a, b chased) int { return cmp.Compare(a.tid, b.tid) })
+	for _, t := range slices.Compact(c.chased) { // it may have run, and have waited, too
 		if c.threads[t.tid].seen != c.snapshot {
 			c.missed++
 		}
