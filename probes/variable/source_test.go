@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os/exec"
 	"slices"
 	"syscall"
 	"testing"
@@ -255,31 +254,15 @@ int main(void)
 		total++;
 	}
 }`, "-O1", "-g")
-	cmd := exec.Command(program)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill() })
-	if _, err := out.Read(make([]byte, 1)); err != nil { // it is there
-		t.Fatal(err)
-	}
-	spec := asked(cmd.Process.Pid, 0, "total")
+	r := run(t, program)
+	spec := asked(r.pid, 0, "total")
 	spec.Target = plan.Target{Exes: []string{program}}
 	got, stop := observe(t, spec)
-	if _, err := in.Write([]byte("\n")); err != nil {
+	fmt.Fprintln(r.in)
+	eventually(t, func() bool { return got.len() > 0 })
+	if err := syscall.Kill(r.pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() bool { return got.len() > 0 })
-	cmd.Process.Kill()
-	cmd.Wait()
 	got.normal = []string{passed, arrived, refused}
 	// What stop leaves out is counted until then, and when it ends.
 	eventually(t, func() bool {
