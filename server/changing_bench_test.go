@@ -13,7 +13,7 @@ import (
 // changing is a setting in which the functions are cheap to watch by night, when
 // hardly any is called, and by day it is cheaper to watch the threads: probes on
 // all functions then double the program's load, but do not make it look busy.
-var changing = strategySetting{sampled: "thread_usage", every: "10ms", busy: 90, threads: 500}
+var changing = strategySetting{sampled: "thread_usage", every: "10ms", busy: 90, long: "2ms", threads: 500}
 
 const (
 	phase  = 10 * time.Second
