@@ -12,9 +12,9 @@
  * comes too late is made up for.
  *
  * REFERENCE is this file again, as a library with a database and an SQLite of its
- * own: in bursts and audits it makes a transaction in each step, too, of which the processor
- * time is told apart, as the third number, and their number as the fourth. It says
- * how fast the processor was in these moments.
+ * own: except in quiet times it makes a transaction in each step, too, and in audits
+ * one after each piece of work. Their processor time is told apart, as the third
+ * number, and their number as the fourth: how fast the processor was in these moments.
  *
  * The steps of the schedules take 10 ms:
  *
@@ -22,8 +22,6 @@
  *            digest, which keeps a CPU busy for two steps
  *   audits   the same with five reports in one: nothing else takes nearly as long,
  *            even where the processor is taken away for some milliseconds
- *   reports  transactions in each step, a report in each seventh
- *   busy     transactions in each step, and a digest in each third
  *   quiet    a transaction in each step
  *   day      fifteen transactions in each step
  *   night    a transaction in each tenth step
@@ -151,6 +149,7 @@ static void load(void)
 }
 
 #define NOINLINE __attribute__((noinline))
+#define INLINE static inline __attribute__((always_inline))
 
 NOINLINE void new_order(void)
 {
@@ -230,26 +229,6 @@ NOINLINE void transaction(void)
 		stock_level(random_to(DISTRICTS), 20);
 }
 
-/* report is what an operator asks for now and then: long, and called rarely. */
-NOINLINE void report(int rounds)
-{
-	while (rounds-- > 0)
-		for (int64_t d = 1; d <= DISTRICTS; d++)
-			stock_level(d, ORDERS);
-}
-
-/* digest keeps a CPU busy for some 20 ms, and calls nothing. */
-NOINLINE uint64_t digest(void)
-{
-	static uint8_t pages[1 << 20];
-	uint64_t h = seed;
-	for (int k = 0; k < 16; k++)
-		for (size_t i = 0; i < sizeof pages; i++)
-			h = (h ^ pages[i]) * 0x100000001b3;
-	pages[h % sizeof pages]++;
-	return h;
-}
-
 #ifdef REFERENCE
 void reference_open(void)
 {
@@ -273,6 +252,47 @@ static int64_t clock_ns(clockid_t c)
 	struct timespec t;
 	clock_gettime(c, &t);
 	return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+static void (*reference_transaction)(long);
+static int64_t other, others; /* what the reference took of the processor, ns, and the transactions it made */
+static int often;             /* it makes one between all pieces of work, not only once in a step */
+
+INLINE void refer(void)
+{
+	int64_t from = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	reference_transaction(others++);
+	other += clock_ns(CLOCK_THREAD_CPUTIME_ID) - from;
+}
+
+INLINE void between(void)
+{
+	if (often)
+		refer();
+}
+
+/* report is what an operator asks for now and then: long, and called rarely. */
+NOINLINE void report(int rounds)
+{
+	while (rounds-- > 0)
+		for (int64_t d = 1; d <= DISTRICTS; d++) {
+			stock_level(d, ORDERS);
+			between();
+		}
+}
+
+/* digest keeps a CPU busy for some 20 ms. */
+NOINLINE uint64_t digest(void)
+{
+	static uint8_t pages[1 << 20];
+	uint64_t h = seed;
+	for (int k = 0; k < 16; k++) {
+		for (size_t i = 0; i < sizeof pages; i++)
+			h = (h ^ pages[i]) * 0x100000001b3;
+		between();
+	}
+	pages[h % sizeof pages]++;
+	return h;
 }
 
 static void sleep_until(int64_t t)
@@ -302,12 +322,6 @@ static void step(const char *shape, long i)
 			report(5);
 		if (i % 50 == 40)
 			digest();
-	} else if (strcmp(shape, "reports") == 0) {
-		if (i % 7 == 0)
-			report(1);
-	} else if (strcmp(shape, "busy") == 0) {
-		if (i % 3 == 0)
-			digest();
 	} else if (strcmp(shape, "day") == 0) {
 		n = 15;
 	} else if (strcmp(shape, "night") == 0) {
@@ -315,8 +329,10 @@ static void step(const char *shape, long i)
 	} else {
 		n = 1;
 	}
-	while (n-- > 0)
+	while (n-- > 0) {
 		transaction();
+		between();
+	}
 }
 
 static void *reference(void *library, const char *name)
@@ -334,7 +350,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	void *library = dlopen(argv[2], RTLD_NOW | RTLD_LOCAL);
-	void (*reference_transaction)(long) = reference(library, "reference_transaction");
+	reference_transaction = reference(library, "reference_transaction");
 	((void (*)(void))reference(library, "reference_open"))();
 	if (sqlite3_open(":memory:", &db) != SQLITE_OK)
 		die("open");
@@ -357,16 +373,13 @@ int main(int argc, char **argv)
 	while (scanf("%15s %ld", shape, &ms) == 2) {
 		const int64_t ten = 10000000; /* ns */
 		int64_t began = clock_ns(CLOCK_MONOTONIC), cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-		int64_t other = 0, others = 0;
-		made = 0;
+		other = others = made = 0;
+		often = strcmp(shape, "audits") == 0;
 		seed = SEED; /* the same transactions for each line */
 		for (long i = 0; i < ms / 10; i++) {
 			step(shape, i);
-			if (strcmp(shape, "bursts") == 0 || strcmp(shape, "audits") == 0) {
-				int64_t from = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-				reference_transaction(others++);
-				other += clock_ns(CLOCK_PROCESS_CPUTIME_ID) - from;
-			}
+			if (strcmp(shape, "quiet") != 0)
+				refer();
 			sleep_until(began + (i + 1) * ten);
 		}
 		cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu - other;
