@@ -12,7 +12,7 @@ import (
 // changing is a setting in which the functions are cheap to watch by night, when
 // hardly any is called, and by day it is cheaper to watch the threads: probes on
 // all functions then double the program's load, but do not make it look busy.
-var changing = strategySetting{sampled: "thread_usage", every: "10ms", busy: 90, long: "2ms", threads: 500}
+var changing = strategySetting{sampled: "thread_usage", every: "10ms", busy: 90, long: "2ms", threads: 400}
 
 // loads are those between which the program changes: schedules of testdata/tpcc.
 var loads = [...]string{"night", "day"}
@@ -26,7 +26,7 @@ const (
 // every 10 s for a minute, in processor time of both, by each fixed plan and by the
 // optimiser's choice, each in queries of its own. The plans take turns.
 //
-//	go test -run '^$' -bench ChangingLoad -benchtime 1x -timeout 60m ./server
+//	go test -run '^$' -bench ChangingLoad -benchtime 1x -timeout 40m ./server
 //
 // -short takes a third of the time, and two turns.
 func BenchmarkChangingLoad(b *testing.B) {
@@ -34,7 +34,7 @@ func BenchmarkChangingLoad(b *testing.B) {
 	path := buildDatabase(b)
 	keepAwake(b)
 	functions := countedFunctions(b, path)
-	turns, n := 6, phases
+	turns, n := 3, phases
 	if testing.Short() {
 		turns, n = 2, len(loads)
 	}

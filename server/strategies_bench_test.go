@@ -18,6 +18,7 @@ import (
 var (
 	strategiesSVG   = flag.String("svg", "", "file for the picture that BenchmarkStrategies draws")
 	strategiesTurns = flag.String("turns", "", "file of all that BenchmarkStrategies measured: a setting that is not run again keeps what it has there")
+	strategiesMore  = flag.Bool("more", false, "BenchmarkStrategies adds to the turns that -turns has of the points that it runs")
 	strategiesOnly  = flag.String("only", "", "shares of functions that BenchmarkStrategies runs, such as 30,60: others keep what they have in -turns")
 )
 
@@ -139,21 +140,25 @@ func compareStrategies(b *testing.B, path string, functions []callCount, s strat
 	functions = slices.SortedFunc(slices.Values(functions), s.order)
 	only := strings.FieldsFunc(*strategiesOnly, func(r rune) bool { return r == ',' })
 	for percent := 10; percent <= 100; percent += every {
+		p := strategyPoint{Percent: percent, Functions: len(functions) * percent / 100}
+		was := slices.IndexFunc(earlier.Points, func(p strategyPoint) bool { return p.Percent == percent })
 		if len(only) > 0 && !slices.Contains(only, fmt.Sprint(percent)) {
-			for _, p := range earlier.Points {
-				if p.Percent == percent {
-					t.Points = append(t.Points, p)
-				}
+			if was >= 0 {
+				t.Points = append(t.Points, earlier.Points[was])
 			}
 			continue
 		}
+		if *strategiesMore && was >= 0 && earlier.Points[was].Functions == p.Functions {
+			p = earlier.Points[was]
+		}
+		begun := len(p.Took)
 		d := startDatabase(b, path, s.threads)
-		p := strategyPoint{Percent: percent, Functions: len(functions) * percent / 100}
 		none := d.work(s.shape, slice)
 		made := none.made
+		d.begin(s.shape, 10*time.Second) // what is asked about is at work
 		steered := steer(b, d, s, functions[:p.Functions])
-		d.work(s.shape, 10*time.Second) // the optimiser makes up its mind
-		for turn := 0; turn < least || turn < most && p.width() > precision; turn++ {
+		d.finish() // meanwhile the optimiser makes up its mind
+		for turn := begun; turn < least || turn < begun+most && p.width() > precision; turn++ {
 			var took, reference [4]float64
 			for i := range strategyPlans {
 				plan := (i + turn) % len(strategyPlans)

@@ -30,6 +30,7 @@ type database struct {
 	cmd  *exec.Cmd
 	in   io.Writer
 	says *bufio.Scanner
+	own  int64 // what this process had used when the database began to work, ns
 }
 
 // buildDatabase compiles testdata/tpcc with SQLite inside, so that its functions
@@ -117,13 +118,22 @@ type worked struct {
 func (w worked) perTransaction() float64 { return math.Round(w.used / w.made) }
 
 // work makes the database work by a schedule for some time.
-func (d *database) work(shape string, t time.Duration) (w worked) {
-	own := processorTime()
+func (d *database) work(shape string, t time.Duration) worked {
+	d.begin(shape, t)
+	return d.finish()
+}
+
+// begin makes the database begin to work; finish waits for its end.
+func (d *database) begin(shape string, t time.Duration) {
+	d.own = processorTime()
 	fmt.Fprintln(d.in, shape, t.Milliseconds())
+}
+
+func (d *database) finish() (w worked) {
 	if !d.says.Scan() {
 		d.b.Fatalf("the database ended: %v", d.says.Err())
 	}
-	own = processorTime() - own
+	own := processorTime() - d.own
 	var other, others float64
 	if _, err := fmt.Sscan(d.says.Text(), &w.used, &w.made, &other, &others); err != nil || w.made == 0 {
 		d.b.Fatalf("the database says %q: %v", d.says.Text(), err)

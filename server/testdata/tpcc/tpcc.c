@@ -23,7 +23,7 @@
  *   audits   the same with five reports in one: nothing else takes nearly as long,
  *            even where the processor is taken away for some milliseconds
  *   quiet    a transaction in each step
- *   day      fifteen transactions in each step
+ *   day      ten transactions in each step
  *   night    a transaction in each tenth step
  */
 #include <dlfcn.h>
@@ -323,7 +323,7 @@ static void step(const char *shape, long i)
 		if (i % 50 == 40)
 			digest();
 	} else if (strcmp(shape, "day") == 0) {
-		n = 15;
+		n = 10;
 	} else if (strcmp(shape, "night") == 0) {
 		n = i % 10 == 0;
 	} else {
