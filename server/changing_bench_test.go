@@ -26,7 +26,7 @@ const (
 // every 10 s for a minute, in processor time of both, by each fixed plan and by the
 // optimiser's choice, each in queries of its own. The plans take turns.
 //
-//	go test -run '^$' -bench ChangingLoad -benchtime 1x -timeout 40m ./server
+//	go test -run '^$' -bench ChangingLoad -benchtime 1x -timeout 60m ./server
 //
 // -short takes a third of the time, and two turns.
 func BenchmarkChangingLoad(b *testing.B) {
@@ -34,7 +34,7 @@ func BenchmarkChangingLoad(b *testing.B) {
 	path := buildDatabase(b)
 	keepAwake(b)
 	functions := countedFunctions(b, path)
-	turns, n := 3, phases
+	turns, n := 6, phases
 	if testing.Short() {
 		turns, n = 2, len(loads)
 	}

@@ -116,12 +116,10 @@ func (in *gatedInput) observe(d time.Duration, e *edge) (changed bool) {
 		flips, seen = e.flippings()
 	}
 	a, rows := in.source.Activity(), in.feed.rows.Load()
-	rate := float64(a.Events-in.was.Events) / d.Seconds()
-	if !seen || flips != in.flips { // while nothing was attached, calls were not seen
-		rate = e.takeCounted()
-	}
-	if math.IsNaN(rate) {
-		in.rate.Pass(d)
+	if seen && flips == in.flips {
+		changed = in.rate.Count(float64(a.Events-in.was.Events), d)
+	} else if rate := e.takeCounted(); math.IsNaN(rate) {
+		in.rate.Pass(d) // while nothing was attached, calls were not seen
 	} else {
 		changed = in.rate.Observe(rate, d)
 	}

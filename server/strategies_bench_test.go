@@ -65,7 +65,7 @@ const seldom = 5
 
 // precision is the width of an interval (half of it) with which a point is done:
 // how much one slice differs from the next depends on the plan.
-const precision = 0.015
+const precision = 0.0175
 
 // BenchmarkStrategies is the experiment of section 7.3 of the EndoScope paper:
 // what a transaction of a database costs, in processor time of database and
@@ -133,7 +133,7 @@ func keepTables(b *testing.B, tables []strategyTable) {
 
 func compareStrategies(b *testing.B, path string, functions []callCount, s strategySetting, earlier strategyTable) strategyTable {
 	t := strategyTable{Name: s.name, Title: s.title}
-	least, most, every := 15, 150, 10
+	least, most, every := 15, 250, 10
 	if testing.Short() {
 		least, most, every = 3, 3, 45
 	}

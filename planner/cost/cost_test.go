@@ -204,6 +204,47 @@ func TestMeanOfChange(t *testing.T) {
 	see(false, 0, 0, 0.2, 0, 0, 0.3, 0, 0, 0.2, 0, 0, 0, 0.25, 0, 0)
 }
 
+// TestMeanOfCounts: a large change of a count shows at once, what chance or bursts
+// make does not; what was counted while it changed is forgotten.
+func TestMeanOfCounts(t *testing.T) {
+	var m Mean
+	see := func(want bool, ns ...float64) {
+		t.Helper()
+		for i, n := range ns {
+			if got := m.Count(n, time.Second); got != (want && i == len(ns)-1) {
+				t.Fatalf("after %v: changed is %v", ns[:i+1], got)
+			}
+		}
+	}
+	see(false, 1000, 9000) // too little was seen
+	m = Mean{}
+	see(false, 3000, 3100, 2900)
+	see(false, 9000, 3000, 3000) // three times as many may be a moment's
+	m = Mean{}
+	see(false, 3000, 3100, 2900)
+	see(true, 15000) // of which a fourth of a second had 50,000
+	see(false, 50000, 52000, 48000)
+	if v := m.Value(); v < 48000 {
+		t.Errorf("the mean is %v, of what was counted while it changed", v)
+	}
+	see(true, 9000) // and down
+	see(false, 3000, 3000, 3000)
+	if v := m.Value(); v != 3000 {
+		t.Errorf("the mean is %v", v)
+	}
+	// A few are no more than chance, and a burst among bursts is nothing new.
+	m = Mean{}
+	see(false, 0, 0, 0, 0, 20, 0, 0, 0, 12)
+	m = Mean{}
+	see(false, 100, 4000, 100, 100, 4200, 100, 100, 3900, 100, 100)
+	// A short time says little.
+	m = Mean{}
+	see(false, 3000, 3100, 2900)
+	if m.Count(1000, 20*time.Millisecond) {
+		t.Error("20 ms are a change")
+	}
+}
+
 // TestMeanInDoubt: what is doubted stays until it is seen again, and counts for
 // nothing then.
 func TestMeanInDoubt(t *testing.T) {

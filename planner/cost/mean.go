@@ -15,6 +15,7 @@ type Mean struct {
 	strayed time.Duration // for how long they were
 	above   bool          // where they lay
 	doubted bool
+	amidst  bool // the last observation had a change in its course: the next replaces it
 }
 
 // moments are weighted sums; the weight is in seconds.
@@ -30,6 +31,15 @@ const (
 	margin = 0.5
 	// patent is for how long observations stray that are a change.
 	patent = 1500 * time.Millisecond
+	// glaring is how many times the mean a count is, or what part of it, that is a
+	// change by itself, if it is not too short and so many standard deviations off, of
+	// what was seen, of which there is enough, and of a count that chance makes: a
+	// cumulative sum (Page 1954) is likewise the sooner over its threshold the farther
+	// off observations are.
+	glaring           = 4
+	glaringDeviations = 6
+	glaringTime       = 500 * time.Millisecond
+	glaringWeight     = 2 // seconds
 )
 
 // Observe adds that x was the mean over the last d, and reports whether that shows
@@ -40,8 +50,8 @@ func (m *Mean) Observe(x float64, d time.Duration) (changed bool) {
 	// The weights of the moments of d: ∫ 2^(-t/halfLife) dt.
 	w := halfLife.Seconds() / math.Ln2 * (1 - math.Exp2(-d.Seconds()/halfLife.Seconds()))
 	seen := moments{w, x * w, x * x * w}
-	if m.doubted {
-		changed = m.Strays(x)
+	if m.doubted || m.amidst {
+		changed = m.doubted && m.Strays(x)
 		*m = Mean{moments: seen}
 		return changed
 	}
@@ -64,6 +74,30 @@ func (m *Mean) Observe(x float64, d time.Duration) (changed bool) {
 	return false
 }
 
+// Count is Observe of n events in d, the mean being their rate per second. It
+// reports a large change at once; while that is in the course of d the rate is not
+// yet that which will be: the next observation stands for itself.
+func (m *Mean) Count(n float64, d time.Duration) (changed bool) {
+	glares := m.glares(n, d)
+	changed = m.Observe(n/d.Seconds(), d)
+	if glares && !changed {
+		m.amidst, changed = true, true
+	}
+	return changed
+}
+
+// glares reports whether n events in d show by themselves that their rate has changed.
+func (m *Mean) glares(n float64, d time.Duration) bool {
+	b := m.before()
+	if b.weight < glaringWeight || m.doubted || m.amidst || d < glaringTime {
+		return false
+	}
+	expected := b.mean() * d.Seconds()
+	chance := math.Sqrt(max(n, expected)) // Poisson
+	return (n > glaring*expected || glaring*n < expected) &&
+		math.Abs(n-expected) > glaringDeviations*max(chance, b.deviation()*d.Seconds())
+}
+
 // before is what was seen before observations strayed.
 func (m *Mean) before() moments {
 	b := m.moments
@@ -78,8 +112,7 @@ func (m *Mean) Strays(x float64) bool {
 		return false
 	}
 	mean := b.mean()
-	deviation := math.Sqrt(max(0, b.squares/b.weight-mean*mean))
-	return math.Abs(x-mean) > max(span*deviation, margin*math.Abs(mean))
+	return math.Abs(x-mean) > max(span*b.deviation(), margin*math.Abs(mean))
 }
 
 func (s moments) mean() float64 {
@@ -87,6 +120,14 @@ func (s moments) mean() float64 {
 		return 0
 	}
 	return s.sum / s.weight
+}
+
+// deviation is the standard deviation.
+func (s moments) deviation() float64 {
+	if s.weight <= 0 {
+		return 0
+	}
+	return math.Sqrt(max(0, s.squares/s.weight-s.mean()*s.mean()))
 }
 
 func (s *moments) add(t moments) {

@@ -12,8 +12,8 @@
  * comes too late is made up for.
  *
  * REFERENCE is this file again, as a library with a database and an SQLite of its
- * own: except in quiet times it makes a transaction in each step, too, and in audits
- * one after each piece of work. Their processor time is told apart, as the third
+ * own: except in quiet times it makes a transaction in each step, too, and in bursts and
+ * audits one after each piece of work. Their processor time is told apart, as the third
  * number, and their number as the fourth: how fast the processor was in these moments.
  *
  * The steps of the schedules take 10 ms:
@@ -374,7 +374,7 @@ int main(int argc, char **argv)
 		const int64_t ten = 10000000; /* ns */
 		int64_t began = clock_ns(CLOCK_MONOTONIC), cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 		other = others = made = 0;
-		often = strcmp(shape, "audits") == 0;
+		often = strcmp(shape, "bursts") == 0 || strcmp(shape, "audits") == 0;
 		seed = SEED; /* the same transactions for each line */
 		for (long i = 0; i < ms / 10; i++) {
 			step(shape, i);
