@@ -1,6 +1,7 @@
 package uprobe
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -44,7 +45,7 @@ func TestCosts(t *testing.T) {
 		calls.wait(t)
 		durations, times, told := calls.ints("duration"), calls.ints("cpu_time"), calls.ints("retval")
 		in, out := calls.ints("read_bytes"), calls.ints("written_bytes")
-		sum := map[string]int64{}
+		sum, off := map[string]int64{}, map[string][]int64{}
 		for i, name := range calls.strings("function_name") {
 			sum[name]++
 			// The two clocks are read one after the other: what interrupts the kernel
@@ -55,8 +56,7 @@ func TestCosts(t *testing.T) {
 			wantIn, wantOut := int64(0), int64(0)
 			switch name {
 			case "works", "rests":
-				sum["cpu of "+name] += times[i]
-				sum["told by "+name] += told[i]
+				off[name] = append(off[name], times[i]-told[i])
 			case "reads":
 				wantIn = told[i]
 			case "writes":
@@ -73,10 +73,13 @@ func TestCosts(t *testing.T) {
 		}
 		for _, name := range []string{"works", "rests"} {
 			// Where the thread changed its CPU in a call up to a tick is missing; the
-			// probe's own time is in both or in neither.
-			cpu, own := float64(sum["cpu of "+name])/20e6, float64(sum["told by "+name])/20e6
-			if cpu < own-1 || cpu > own+1 {
-				t.Errorf("%s takes %.3f ms of CPU time, by its own account %.3f", name, cpu, own)
+			// probe's own time is in both or in neither. What takes a virtual processor
+			// away between the readings of probe and program is in one of them, now
+			// and then tens of ms: two calls may be off to either side.
+			slices.Sort(off[name])
+			const ms = int64(time.Millisecond)
+			if n := len(off[name]); n == 20 && (off[name][2] < -ms || off[name][n-3] > ms) {
+				t.Errorf("the CPU time of %s differs from its own account by %d ns", name, off[name])
 			}
 		}
 	})
