@@ -106,7 +106,7 @@ type planSwitch struct {
 const maxPlans = 32
 
 // evaluateEvery is how often plans are compared.
-const evaluateEvery = time.Second
+const evaluateEvery = cost.Every
 
 // newGating looks for ways to gate the joins of a query; nil if it has none.
 func newGating(q *query) (*gating, error) {

@@ -25,6 +25,9 @@ type Chooser struct {
 	heed    float64 // the share of spent that a doubt is worth now; 0: doubtShare
 }
 
+// Every is how often to evaluate; a look, with everything acquired, takes as long.
+const Every = time.Second
+
 const (
 	// gain is by how much a candidate must be cheaper than the current one.
 	gain = 0.05
@@ -50,7 +53,7 @@ func (c *Chooser) Next(cs []Candidate, d time.Duration) int {
 		c.spent = 0
 	} else {
 		c.spent += now.Cost * d.Seconds()
-		if due, doubted := c.looks(cs, max(0, cs[0].Cost-now.Cost)*d.Seconds()); due || doubted {
+		if due, doubted := c.looks(cs, max(0, cs[0].Cost-now.Cost)*Every.Seconds()); due || doubted {
 			c.from, c.alarmed = c.current, !due
 			c.become(0)
 			return 0

@@ -324,6 +324,13 @@ func TestLooksAgain(t *testing.T) {
 	}
 	step(0, stale)
 	step(1, known(10, 4, 9))
+	// It costs that much however short the evaluation before was.
+	var c Chooser
+	c.Next(known(10, 4, 9), time.Second)
+	c.Next(stale, 100*time.Second)
+	if c.Next(stale, 10*time.Millisecond) == 0 {
+		t.Error("after 100 s it looks again")
+	}
 	// A load that has changed is reason to look sooner.
 	changed := known(10, 4, 9)
 	changed[2].Doubted = true
