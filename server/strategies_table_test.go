@@ -216,7 +216,7 @@ func readme(ts []strategyTable) string {
 					b.WriteString(" **" + took + "** /")
 				case auto:
 					_, upper := p.excess()
-					fmt.Fprintf(&b, " %s (%+.0f %%) |", took, 100*upper)
+					fmt.Fprintf(&b, " %s (%+.1f %%) |", took, 100*upper)
 				default:
 					b.WriteString(" " + took + " /")
 				}
