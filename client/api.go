@@ -9,6 +9,7 @@ import (
 
 	"endoscope/client/remote"
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -68,7 +69,7 @@ func (c *Conn) Close() error { return errors.Join(c.session.Close(), c.engine.Cl
 // Rows end when the query does: never, if it has neither FOR nor LIMIT, before
 // they are closed, stopped, or ctx is done.
 func (c *Conn) Query(ctx context.Context, statement string, args ...any) (*Rows, error) {
-	values := make([]batch.Value, len(args))
+	values := make([]types.Value, len(args))
 	for i, a := range args {
 		v, err := valueOf(a)
 		if err != nil {
@@ -79,7 +80,7 @@ func (c *Conn) Query(ctx context.Context, statement string, args ...any) (*Rows,
 	return c.query(ctx, statement, values)
 }
 
-func (c *Conn) query(ctx context.Context, statement string, args []batch.Value) (*Rows, error) {
+func (c *Conn) query(ctx context.Context, statement string, args []types.Value) (*Rows, error) {
 	res, err := c.session.Execute(ctx, statement, args...)
 	if err != nil {
 		return nil, err
@@ -217,54 +218,54 @@ func (r *Rows) Lost() (n uint64) {
 }
 
 // valueOf is what a value of Go means in a statement.
-func valueOf(a any) (batch.Value, error) {
+func valueOf(a any) (types.Value, error) {
 	switch a := a.(type) {
 	case nil:
-		return batch.NullOf(batch.Null), nil
+		return types.NullOf(types.Null), nil
 	case bool:
-		return batch.Bool(a), nil
+		return types.Bool(a), nil
 	case int:
-		return batch.Int(int64(a)), nil
+		return types.Int(int64(a)), nil
 	case int32:
-		return batch.Int(int64(a)), nil
+		return types.Int(int64(a)), nil
 	case int64:
-		return batch.Int(a), nil
+		return types.Int(a), nil
 	case float64:
-		return batch.Float(a), nil
+		return types.Float(a), nil
 	case string:
-		return batch.Str(a), nil
+		return types.Str(a), nil
 	case []byte:
-		return batch.Value{Type: batch.Bytes, S: string(a)}, nil
+		return types.Value{Type: types.Bytes, S: string(a)}, nil
 	case time.Time:
-		return batch.Time(a.UnixNano()), nil
+		return types.Time(a.UnixNano()), nil
 	case time.Duration:
-		return batch.Dur(int64(a)), nil
+		return types.Dur(int64(a)), nil
 	}
-	return batch.Value{}, fmt.Errorf("a %T is no value of a statement", a)
+	return types.Value{}, fmt.Errorf("a %T is no value of a statement", a)
 }
 
 // goValue is a value as Go has it.
-func goValue(v batch.Value) any {
+func goValue(v types.Value) any {
 	if v.IsNull {
 		return nil
 	}
 	switch v.Type {
-	case batch.Boolean:
+	case types.Boolean:
 		return v.I != 0
-	case batch.Bigint:
+	case types.Bigint:
 		return v.I
-	case batch.Double:
+	case types.Double:
 		return v.F
-	case batch.Varchar:
+	case types.Varchar:
 		return v.S
-	case batch.Bytes:
+	case types.Bytes:
 		return []byte(v.S)
-	case batch.Timestamp:
+	case types.Timestamp:
 		return time.Unix(0, v.I).UTC()
-	case batch.Duration:
+	case types.Duration:
 		return time.Duration(v.I)
-	case batch.List:
-		vs, _ := v.A.([]batch.Value)
+	case types.List:
+		vs, _ := v.A.([]types.Value)
 		out := make([]any, len(vs))
 		for i, e := range vs {
 			out[i] = goValue(e)

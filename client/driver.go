@@ -10,8 +10,8 @@ import (
 	"net/url"
 	"strconv"
 
-	"endoscope/operators/batch"
 	"endoscope/parser"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -153,8 +153,8 @@ func (c *sqlConn) CheckNamedValue(v *driver.NamedValue) error {
 	return err
 }
 
-func arguments(args []driver.NamedValue) ([]batch.Value, error) {
-	out := make([]batch.Value, len(args))
+func arguments(args []driver.NamedValue) ([]types.Value, error) {
+	out := make([]types.Value, len(args))
 	for i, a := range args {
 		v, err := valueOf(a.Value)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/operators/encoders"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // makeConformances makes the encoders of CONFORMS and ANOMALY.
@@ -29,15 +30,15 @@ func makeConformances(f *plan.Agg) encoderMaker {
 // a number, whether it conforms, or what about it is anomalous.
 func (e *encoding) put(out *batch.Column, i int, g *sequences, x encoders.Encoding) {
 	switch e.f.T {
-	case batch.Double:
+	case types.Double:
 		putMeasure(out, i, x)
-	case batch.Boolean:
-		out.Append(i, batch.Bool(g.conforms(x)))
-	case batch.Varchar:
+	case types.Boolean:
+		out.Append(i, types.Bool(g.conforms(x)))
+	case types.Varchar:
 		if g.conforms(x) {
-			out.Append(i, batch.NullOf(batch.Varchar))
+			out.Append(i, types.NullOf(types.Varchar))
 		} else {
-			out.Append(i, batch.Str(x.String()))
+			out.Append(i, types.Str(x.String()))
 		}
 	default:
 		out.Any = append(out.Any, x)

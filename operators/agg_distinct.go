@@ -4,6 +4,7 @@ import (
 	"github.com/axiomhq/hyperloglog"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // exactValues is up to how many distinct values of a group COUNT(DISTINCT x)
@@ -21,7 +22,7 @@ type countDistinct struct {
 	gather   []pair // scratch
 }
 
-func newCountDistinct(arg batch.Type) *countDistinct {
+func newCountDistinct(arg types.Type) *countDistinct {
 	return &countDistinct{values: newIdentities(arg), sketches: map[uint32]*hyperloglog.Sketch{}, exact: exactValues}
 }
 

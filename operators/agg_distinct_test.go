@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // Exact up to 10,000 values, within 2 % beyond, whatever the type, and however
@@ -15,12 +16,12 @@ const standardError = 0.0081
 
 func TestCountDistinct(t *testing.T) {
 	for _, n := range []int{1, 9_999, 10_000, 10_001, 200_000} {
-		for typ, value := range map[batch.Type]func(i int) batch.Value{
-			batch.Bigint:  func(i int) batch.Value { return batch.Int(int64(i)) },
-			batch.Double:  func(i int) batch.Value { return batch.Float(float64(i) / 3) },
-			batch.Varchar: func(i int) batch.Value { return batch.Str(fmt.Sprint("value ", i)) },
+		for typ, value := range map[types.Type]func(i int) types.Value{
+			types.Bigint:  func(i int) types.Value { return types.Int(int64(i)) },
+			types.Double:  func(i int) types.Value { return types.Float(float64(i) / 3) },
+			types.Varchar: func(i int) types.Value { return types.Str(fmt.Sprint("value ", i)) },
 		} {
-			var vs []batch.Value
+			var vs []types.Value
 			for i := range n + n/2 {
 				vs = append(vs, value(i%n))
 			}
@@ -38,14 +39,14 @@ func TestCountDistinct(t *testing.T) {
 // Strings that are in a sketch are not kept besides, also when they come in
 // ever new dictionaries.
 func TestCountDistinctForgetsStrings(t *testing.T) {
-	a := newCountDistinct(batch.Varchar)
+	a := newCountDistinct(types.Varchar)
 	a.grow(1)
 	in := folding{groups: make([]uint32, batch.MaxRows), words: make([]uint64, batch.MaxRows)}
 	const n = 400
 	for k := range n {
-		b := batch.New(batch.Schema{batch.Varchar})
+		b := batch.New([]types.Type{types.Varchar})
 		for i := range batch.MaxRows {
-			b.AppendRow(batch.Str(fmt.Sprint(k, "-", i)))
+			b.AppendRow(types.Str(fmt.Sprint(k, "-", i)))
 		}
 		in.rows, in.arg = rowsOf(b), &b.Cols[0]
 		a.update(&in)
@@ -53,7 +54,7 @@ func TestCountDistinctForgetsStrings(t *testing.T) {
 			t.Fatalf("%d strings kept", s)
 		}
 	}
-	out := batch.Column{Type: batch.Bigint}
+	out := batch.Column{Type: types.Bigint}
 	if err := a.output([]uint32{0}, &out, instant{}); err != nil {
 		t.Fatal(err)
 	}

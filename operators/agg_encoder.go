@@ -6,6 +6,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/operators/encoders"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // DefaultEncoderBudget is what the encoders of one aggregate may hold if
@@ -353,7 +354,7 @@ func (e *encoding) output(groups []uint32, out *batch.Column, at instant) error 
 	}
 	for i, g := range groups {
 		if e.groups[g].empty() {
-			out.Append(i, batch.NullOf(e.f.T))
+			out.Append(i, types.NullOf(e.f.T))
 			continue
 		}
 		x, err := e.shown(&e.groups[g], at.preview)

@@ -7,6 +7,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/operators/encoders"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // sequences are those of one group, in order of their first rows.
@@ -73,7 +74,7 @@ func (e *encoding) get(in *folding, r uint16) *sequence {
 		return g.last
 	}
 	c := in.more[e.by]
-	if c.Type.Physical() != batch.PhysInt {
+	if c.Type.Physical() != types.PhysInt {
 		return g.texts[textKey(c, r)]
 	}
 	if key := intKey(c, r); g.last == nil || g.key != key {
@@ -90,7 +91,7 @@ func (e *encoding) set(in *folding, r uint16, s *sequence) {
 		return
 	}
 	c := in.more[e.by]
-	if c.Type.Physical() == batch.PhysInt {
+	if c.Type.Physical() == types.PhysInt {
 		g.last, g.key = s, intKey(c, r)
 		g.ints = put(g.ints, g.key, s)
 		return
@@ -151,8 +152,8 @@ func (e *encoding) begin(in *folding, r uint16) *sequence {
 	return s
 }
 
-func labelOf(v batch.Value) string {
-	if v.Type == batch.Varchar && !v.IsNull {
+func labelOf(v types.Value) string {
+	if v.Type == types.Varchar && !v.IsNull {
 		return v.S
 	}
 	return plan.FormatValue(v)

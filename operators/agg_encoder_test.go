@@ -11,13 +11,14 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/operators/encoders"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // encode is an aggregate node with one encoder: columns are the arguments,
 // separated by spaces, "time=x" and "sequence=x" those by name, "k=3" options.
 func encode(in plan.Node, keys, fn, columns string) *plan.Aggregate {
 	n := groupBy(in, keys, "count(*)")
-	f := plan.Agg{Fn: fn, T: batch.Encoding}
+	f := plan.Agg{Fn: fn, T: types.Encoding}
 	for _, c := range strings.Fields(columns) {
 		name, x, named := strings.Cut(c, "=")
 		switch {
@@ -26,15 +27,15 @@ func encode(in plan.Node, keys, fn, columns string) *plan.Aggregate {
 		case slices.Contains([]string{plan.TimeArgument, plan.SequenceArgument, plan.BornArgument, plan.DiesArgument}, name):
 			f.Args, f.ArgNames = append(f.Args, column(in, x)), append(f.ArgNames, name)
 		default:
-			v := batch.Str(x)
+			v := types.Str(x)
 			if x[0] <= '9' {
-				v = value(batch.Bigint, x)
+				v = value(types.Bigint, x)
 			}
 			f.Options = append(f.Options, plan.NamedValue{Name: name, V: v, Text: x})
 		}
 	}
 	n.Aggs[0] = f
-	n.Out.Fields[len(n.Keys)] = plan.Field{Name: fn, Type: batch.Encoding}
+	n.Out.Fields[len(n.Keys)] = types.Field{Name: fn, Type: types.Encoding}
 	return n
 }
 
@@ -285,7 +286,7 @@ func lastEncoding(t *testing.T, root *plan.Aggregate, script string) encoders.En
 		if cells[0] == "close" {
 			break
 		}
-		vs := make([]batch.Value, len(cells))
+		vs := make([]types.Value, len(cells))
 		for i, c := range cells {
 			vs[i] = value(root.Input.Schema().Fields[i].Type, c)
 		}
@@ -378,13 +379,13 @@ func TestEncoderPreview(t *testing.T) {
 	e := acc.(*encoding)
 	e.grow(1)
 	push := func(token string) {
-		c := batch.Column{Type: batch.Varchar, Dict: batch.NewDict()}
-		c.Append(0, batch.Str(token))
+		c := batch.Column{Type: types.Varchar, Dict: batch.NewDict()}
+		c.Append(0, types.Str(token))
 		e.update(&folding{rows: []uint16{0}, groups: make([]uint32, 1), alone: true, arg: &c})
 	}
 	shows := func(preview bool, want string) {
 		t.Helper()
-		out := batch.Column{Type: batch.Encoding}
+		out := batch.Column{Type: types.Encoding}
 		if err := e.output([]uint32{0}, &out, instant{preview: preview}); err != nil {
 			t.Fatal(err)
 		}

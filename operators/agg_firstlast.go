@@ -1,16 +1,19 @@
 package operators
 
-import "endoscope/operators/batch"
+import (
+	"endoscope/operators/batch"
+	"endoscope/planner/types"
+)
 
-func newFirstLast(arg batch.Type, last bool) accumulator {
+func newFirstLast(arg types.Type, last bool) accumulator {
 	switch arg.Physical() {
-	case batch.PhysBool:
+	case types.PhysBool:
 		return &firstLast[bool]{last: last, layout: booleans}
-	case batch.PhysFloat:
+	case types.PhysFloat:
 		return &firstLast[float64]{last: last, layout: floats}
-	case batch.PhysCode:
+	case types.PhysCode:
 		return &firstLast[string]{last: last, layout: texts}
-	case batch.PhysAny:
+	case types.PhysAny:
 		return &firstLast[any]{last: last, layout: anys}
 	}
 	return &firstLast[int64]{last: last, layout: integers}
@@ -81,7 +84,7 @@ func (a *firstLast[T]) output(groups []uint32, out *batch.Column, _ instant) err
 
 // newFirstLastTime makes FIRST_TIME and LAST_TIME: the event times of what FIRST and
 // LAST give.
-func newFirstLastTime(arg batch.Type, last bool) accumulator {
+func newFirstLastTime(arg types.Type, last bool) accumulator {
 	switch acc := newFirstLast(arg, last).(type) {
 	case *firstLast[int64]: // it takes states, too, where the other one does
 		return &firstLastTime[int64]{*acc}

@@ -7,6 +7,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // histogram is HISTOGRAM(x) and HISTOGRAM(x, lo, hi, step): a list of
@@ -15,7 +16,7 @@ import (
 type histogram struct {
 	pairs
 	buckets
-	typ    batch.Type
+	typ    types.Type
 	rows   []uint16 // scratch: those that are no NaN
 	sorted []pair   // scratch
 }
@@ -25,13 +26,13 @@ type buckets interface {
 	// number puts the buckets of c's values at rows into dst, by physical row.
 	number(c *batch.Column, rows []uint16, dst []uint64)
 	// borders are the values where bucket i begins and ends, of type t.
-	borders(i int64, t batch.Type) (low, high batch.Value)
+	borders(i int64, t types.Type) (low, high types.Value)
 }
 
-func newHistogram(f *plan.Agg, arg batch.Type) (accumulator, error) {
+func newHistogram(f *plan.Agg, arg types.Type) (accumulator, error) {
 	a := &histogram{typ: arg}
 	switch {
-	case len(f.Params) == 0 && arg.Physical() == batch.PhysFloat:
+	case len(f.Params) == 0 && arg.Physical() == types.PhysFloat:
 		a.buckets = floatPowers{}
 	case len(f.Params) == 0:
 		a.buckets = intPowers{}
@@ -43,7 +44,7 @@ func newHistogram(f *plan.Agg, arg batch.Type) (accumulator, error) {
 			return nil, plan.Errorf(-1, -1, "%s: lo must be less than hi, and the step more than 0", f).WithHint("HISTOGRAM(x, 0, 100, 10)")
 		}
 		a.buckets = s
-		if is, ok := s.integers(); ok && arg.Physical() == batch.PhysInt {
+		if is, ok := s.integers(); ok && arg.Physical() == types.PhysInt {
 			a.buckets = is
 		}
 	}
@@ -52,7 +53,7 @@ func newHistogram(f *plan.Agg, arg batch.Type) (accumulator, error) {
 
 func (a *histogram) update(in *folding) {
 	rows := in.rows
-	if a.typ.Physical() == batch.PhysFloat {
+	if a.typ.Physical() == types.PhysFloat {
 		a.rows = numbersOnly(in.arg.Float, rows, a.rows[:0])
 		rows = a.rows
 	}
@@ -71,10 +72,10 @@ func (a *histogram) output(groups []uint32, out *batch.Column, _ instant) error 
 			continue
 		}
 		slices.SortFunc(a.sorted, byWord)
-		list := make([]batch.Value, len(a.sorted))
+		list := make([]types.Value, len(a.sorted))
 		for i, p := range a.sorted {
 			low, high := a.borders(int64(p.word), a.typ)
-			list[i] = batch.ListOf([]batch.Value{low, high, batch.Int(p.count)})
+			list[i] = types.ListOf([]types.Value{low, high, types.Int(p.count)})
 		}
 		out.Any = append(out.Any, list)
 	}
@@ -96,8 +97,8 @@ func (intPowers) number(c *batch.Column, rows []uint16, dst []uint64) {
 	}
 }
 
-func (intPowers) borders(i int64, t batch.Type) (low, high batch.Value) {
-	low, high = batch.Value{Type: t}, batch.Value{Type: t}
+func (intPowers) borders(i int64, t types.Type) (low, high types.Value) {
+	low, high = types.Value{Type: t}, types.Value{Type: t}
 	switch {
 	case i == 0:
 		high.I = 1
@@ -140,8 +141,8 @@ func (floatPowers) of(x float64) int64 {
 	return -int64(e) - exponentBias
 }
 
-func (floatPowers) borders(i int64, t batch.Type) (low, high batch.Value) {
-	low, high = batch.Value{Type: t}, batch.Value{Type: t}
+func (floatPowers) borders(i int64, t types.Type) (low, high types.Value) {
+	low, high = types.Value{Type: t}, types.Value{Type: t}
 	switch {
 	case i > 0:
 		e := int(i - exponentBias)
@@ -160,7 +161,7 @@ type steps struct{ lo, hi, step float64 }
 const underflow, overflow = -1, math.MaxInt64
 
 func (s steps) number(c *batch.Column, rows []uint16, dst []uint64) {
-	if c.Type.Physical() == batch.PhysFloat {
+	if c.Type.Physical() == types.PhysFloat {
 		for _, r := range rows {
 			dst[r] = uint64(s.of(c.Float[r]))
 		}
@@ -191,8 +192,8 @@ func (s steps) of(x float64) int64 {
 
 func (s steps) border(i int64) float64 { return min(s.lo+float64(i)*s.step, s.hi) }
 
-func (s steps) borders(i int64, t batch.Type) (low, high batch.Value) {
-	low, high = batch.NullOf(t), batch.NullOf(t)
+func (s steps) borders(i int64, t types.Type) (low, high types.Value) {
+	low, high = types.NullOf(t), types.NullOf(t)
 	if i != underflow {
 		low = s.value(i, t)
 	}
@@ -202,16 +203,16 @@ func (s steps) borders(i int64, t batch.Type) (low, high batch.Value) {
 	return low, high
 }
 
-func (s steps) value(i int64, t batch.Type) batch.Value {
+func (s steps) value(i int64, t types.Type) types.Value {
 	b := s.hi
 	if i != overflow {
 		b = s.border(i)
 	}
-	if t.Physical() == batch.PhysInt {
+	if t.Physical() == types.PhysInt {
 		// The integers from 0.5 on are the integers from 1 on.
-		return batch.Value{Type: t, I: int64(math.Ceil(b))}
+		return types.Value{Type: t, I: int64(math.Ceil(b))}
 	}
-	return batch.Value{Type: t, F: b}
+	return types.Value{Type: t, F: b}
 }
 
 // intSteps are steps over integers, exact beyond 2^53.
@@ -242,17 +243,17 @@ func (s intSteps) of(x int64) int64 {
 	return int64((uint64(x) - uint64(s.lo)) / uint64(s.step))
 }
 
-func (s intSteps) borders(i int64, t batch.Type) (low, high batch.Value) {
-	low, high = batch.NullOf(t), batch.NullOf(t)
+func (s intSteps) borders(i int64, t types.Type) (low, high types.Value) {
+	low, high = types.NullOf(t), types.NullOf(t)
 	switch i {
 	case underflow:
-		high = batch.Value{Type: t, I: s.lo}
+		high = types.Value{Type: t, I: s.lo}
 	case overflow:
-		low = batch.Value{Type: t, I: s.hi}
+		low = types.Value{Type: t, I: s.hi}
 	default:
 		from := uint64(i) * uint64(s.step)
-		low = batch.Value{Type: t, I: int64(uint64(s.lo) + from)}
-		high = batch.Value{Type: t, I: s.hi}
+		low = types.Value{Type: t, I: int64(uint64(s.lo) + from)}
+		high = types.Value{Type: t, I: s.hi}
 		if left := uint64(s.hi) - uint64(s.lo) - from; left > uint64(s.step) {
 			high.I = int64(uint64(s.lo) + from + uint64(s.step))
 		}

@@ -7,9 +7,9 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
-	"endoscope/operators/batch"
 	"endoscope/operators/optest"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // TestEncoders runs testdata/encoders: as scripts, without an oracle, which the
@@ -48,8 +48,8 @@ func TestEncoders(t *testing.T) {
 	})
 }
 
-func cell(v batch.Value) string {
-	if v.Type == batch.Encoding && !v.IsNull {
+func cell(v types.Value) string {
+	if v.Type == types.Encoding && !v.IsNull {
 		return fmt.Sprint(v.A)
 	}
 	return plan.FormatValue(v)

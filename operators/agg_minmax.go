@@ -4,15 +4,16 @@ import (
 	"cmp"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
-func newMinMax(arg batch.Type, largest bool) accumulator {
+func newMinMax(arg types.Type, largest bool) accumulator {
 	switch arg.Physical() {
-	case batch.PhysBool:
+	case types.PhysBool:
 		return &minMax[uint8]{largest: largest, layout: boolBytes}
-	case batch.PhysFloat:
+	case types.PhysFloat:
 		return &minMax[float64]{largest: largest, layout: floats}
-	case batch.PhysCode:
+	case types.PhysCode:
 		return &minMax[string]{largest: largest, layout: texts}
 	}
 	return &minMax[int64]{largest: largest, layout: integers}

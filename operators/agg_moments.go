@@ -7,10 +7,11 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
-func newAvg(arg batch.Type, l *lanes) accumulator {
-	if arg.Physical() == batch.PhysFloat {
+func newAvg(arg types.Type, l *lanes) accumulator {
+	if arg.Physical() == types.PhysFloat {
 		return avgFloat{newFloatSum(l)}
 	}
 	return avgInt{newIntSum(l)}
@@ -26,7 +27,7 @@ func (a avgInt) output(groups []uint32, out *batch.Column, _ instant) error {
 			out.Nulls.Set(i)
 			n = 1
 		}
-		if out.Type.Physical() == batch.PhysInt {
+		if out.Type.Physical() == types.PhysInt {
 			out.Int = append(out.Int, a.sum(g).quo(n))
 		} else {
 			out.Float = append(out.Float, a.sum(g).float64()/float64(n))
@@ -50,8 +51,8 @@ func (a avgFloat) output(groups []uint32, out *batch.Column, _ instant) error {
 	return nil
 }
 
-func newVariance(arg batch.Type, root bool) accumulator {
-	if arg.Physical() == batch.PhysFloat {
+func newVariance(arg types.Type, root bool) accumulator {
+	if arg.Physical() == types.PhysFloat {
 		return &varianceFloat{root: root}
 	}
 	return &varianceInt{root: root}
@@ -138,7 +139,7 @@ func (a *varianceInt) output(groups []uint32, out *batch.Column, _ instant) erro
 
 // appendRounded appends v as out's type: DURATION is rounded to ns.
 func appendRounded(out *batch.Column, v float64) error {
-	if out.Type.Physical() != batch.PhysInt {
+	if out.Type.Physical() != types.PhysInt {
 		out.Float = append(out.Float, v)
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/operators/encoders"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // TestPresents folds events into what there is, by group, and draws it.
@@ -16,19 +17,19 @@ func TestPresents(t *testing.T) {
 		t.Fatal(err)
 	}
 	acc.grow(2)
-	b := batch.New(batch.Schema{batch.Varchar, batch.Varchar, batch.Varchar, batch.Varchar})
+	b := batch.New([]types.Type{types.Varchar, types.Varchar, types.Varchar, types.Varchar})
 	rows := [][4]string{{"ACQUIRE", "a", "1", "left"}, {"ACQUIRE", "b", "2", "right"}, {"BEGIN_WAIT", "b", "1", "left"}, {"BEGIN_WAIT", "a", "2", "right"}, {"ACQUIRE", "a", "1", "other"}}
 	groups := []uint32{0, 0, 0, 0, 1}
 	var all []uint16
 	for i, row := range rows {
-		b.AppendRow(batch.Str(row[0]), batch.Str(row[1]), batch.Str(row[2]), batch.Str(row[3]))
+		b.AppendRow(types.Str(row[0]), types.Str(row[1]), types.Str(row[2]), types.Str(row[3]))
 		all = append(all, uint16(i))
 	}
 	for i := range b.Cols {
 		b.Cols[i].Values = b.Cols[i].Dict.Values()
 	}
 	acc.update(&folding{rows: all, groups: groups, arg: &b.Cols[0], more: []*batch.Column{&b.Cols[1], &b.Cols[2], &b.Cols[3]}})
-	out := batch.New(batch.Schema{batch.Encoding})
+	out := batch.New([]types.Type{types.Encoding})
 	if err := acc.output([]uint32{0, 1}, &out.Cols[0], instant{}); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // Quantiles come from a DDSketch (Masson, Rim, Lee: DDSketch, PVLDB 12(12),
@@ -78,7 +79,7 @@ func newQuantile(f *plan.Agg, q float64) (accumulator, error) {
 
 func (a *quantile) update(in *folding) {
 	rows := in.rows
-	if in.arg.Type.Physical() == batch.PhysFloat {
+	if in.arg.Type.Physical() == types.PhysFloat {
 		a.rows = numbersOnly(in.arg.Float, rows, a.rows[:0])
 		rows = a.rows
 		for _, r := range rows {

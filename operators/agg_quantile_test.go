@@ -9,7 +9,7 @@ import (
 	"github.com/DataDog/sketches-go/ddsketch"
 	"pgregory.net/rapid"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // The result is what the reference sketch makes of the value of that rank, for
@@ -21,7 +21,7 @@ func TestQuantileIsDDSketch(t *testing.T) {
 			rapid.Float64Range(-100, 100), rapid.SampledFrom([]float64{0, 1, -1, 1e300, -1e-300, math.SmallestNonzeroFloat64}),
 		), 1, 200).Draw(rt, "x")
 		q := rapid.Float64Range(0, 1).Draw(rt, "q")
-		got, err := fold(t, batch.Double, fmt.Sprintf("quantile(x, %.17f)", q), doubles(xs...)...)
+		got, err := fold(t, types.Double, fmt.Sprintf("quantile(x, %.17f)", q), doubles(xs...)...)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -44,16 +44,16 @@ func TestQuantileEdges(t *testing.T) {
 	inf, nan := math.Inf(1), math.NaN()
 	for _, c := range []struct {
 		text string
-		x    []batch.Value
-		want batch.Value
+		x    []types.Value
+		want types.Value
 	}{
-		{"median(x)", doubles(nan, nan), batch.NullOf(batch.Double)},
-		{"median(x)", doubles(nan, 0, nan), batch.Float(0)},
-		{"quantile(x, 0.0)", doubles(-inf, 0, inf), batch.Float(-sketchMax)},
-		{"quantile(x, 1.0)", doubles(-inf, 0, inf), batch.Float(sketchMax)},
-		{"median(x)", integersOf(batch.Bigint, -100, 0, 100), batch.Float(0)},
-		{"median(x)", integersOf(batch.Duration, 1000), batch.Dur(1000)},
-		{"quantile(x, 0.0)", integersOf(batch.Bigint, math.MinInt64, 5), batch.Float(math.MinInt64)},
+		{"median(x)", doubles(nan, nan), types.NullOf(types.Double)},
+		{"median(x)", doubles(nan, 0, nan), types.Float(0)},
+		{"quantile(x, 0.0)", doubles(-inf, 0, inf), types.Float(-sketchMax)},
+		{"quantile(x, 1.0)", doubles(-inf, 0, inf), types.Float(sketchMax)},
+		{"median(x)", integersOf(types.Bigint, -100, 0, 100), types.Float(0)},
+		{"median(x)", integersOf(types.Duration, 1000), types.Dur(1000)},
+		{"quantile(x, 0.0)", integersOf(types.Bigint, math.MinInt64, 5), types.Float(math.MinInt64)},
 	} {
 		got, err := fold(t, c.x[0].Type, c.text, c.x...)
 		if err != nil || got.Type != c.want.Type || got.IsNull != c.want.IsNull ||

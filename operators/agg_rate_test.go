@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // Rows per second from when the query was armed to the Tick, or to now at the
@@ -20,7 +21,7 @@ func TestRate(t *testing.T) {
 	op.clock = func() int64 { return armed + 8e9 }
 	b := batch.New(in.Out.Types())
 	for range 12 {
-		b.AppendRow(batch.Int(0))
+		b.AppendRow(types.Int(0))
 	}
 	if _, err := op.Push(t.Context(), 0, b); err != nil {
 		t.Fatal(err)

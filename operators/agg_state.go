@@ -8,6 +8,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // The aggregates of plan.StateAggs: X_STATE(x) is what X keeps of the values, as BYTES
@@ -23,10 +24,10 @@ type loader interface {
 }
 
 // newState makes X_STATE.
-func newState(f *plan.Agg, arg batch.Type) (accumulator, error) {
+func newState(f *plan.Agg, arg types.Type) (accumulator, error) {
 	switch name := strings.TrimSuffix(f.Fn, plan.StateSuffix); name {
 	case "stddev", "variance":
-		if arg.Physical() == batch.PhysFloat {
+		if arg.Physical() == types.PhysFloat {
 			return &varianceFloatState{}, nil
 		}
 		return &varianceIntState{}, nil
@@ -47,7 +48,7 @@ func newState(f *plan.Agg, arg batch.Type) (accumulator, error) {
 }
 
 // newMerge makes X_MERGE.
-func newMerge(f *plan.Agg, arg batch.Type) (accumulator, error) {
+func newMerge(f *plan.Agg, arg types.Type) (accumulator, error) {
 	var acc accumulator
 	var err error
 	switch name := strings.TrimSuffix(f.Fn, plan.MergeSuffix); name {
@@ -111,10 +112,10 @@ func appendStates(groups []uint32, out *batch.Column, save func(group uint32, to
 	var state []byte
 	for i, g := range groups {
 		if state = save(g, state[:0]); len(state) == 0 {
-			out.Append(i, batch.NullOf(batch.Bytes))
+			out.Append(i, types.NullOf(types.Bytes))
 			continue
 		}
-		out.Append(i, batch.Value{Type: batch.Bytes, S: string(state)})
+		out.Append(i, types.Value{Type: types.Bytes, S: string(state)})
 	}
 	return nil
 }
@@ -261,13 +262,13 @@ func (a *topKState) output(groups []uint32, out *batch.Column, _ instant) error 
 }
 
 func (a *topK) load(group uint32, state []byte) bool {
-	if a.values.typ.Physical() == batch.PhysAny || len(state) == 0 {
+	if a.values.typ.Physical() == types.PhysAny || len(state) == 0 {
 		return false
 	}
 	for len(state) > 0 {
 		// As many at once as a column has.
-		c := batch.New(batch.Schema{a.values.typ}).Cols[0]
-		if c.Type.Physical() == batch.PhysCode {
+		c := batch.New([]types.Type{a.values.typ}).Cols[0]
+		if c.Type.Physical() == types.PhysCode {
 			c.Dict = batch.NewDict()
 		}
 		var rows []uint16
@@ -296,20 +297,20 @@ func (a *topK) load(group uint32, state []byte) bool {
 }
 
 // decode reads a value of a state, which n bytes are of; 0: there is none.
-func (a *topK) decode(b []byte) (v batch.Value, n int) {
+func (a *topK) decode(b []byte) (v types.Value, n int) {
 	t := a.values.typ
-	if t.Physical() == batch.PhysCode {
+	if t.Physical() == types.PhysCode {
 		length, n := binary.Uvarint(b)
 		if n <= 0 || length > uint64(len(b)-n) {
 			return v, 0
 		}
-		return batch.Value{Type: t, S: string(b[n : n+int(length)])}, n + int(length)
+		return types.Value{Type: t, S: string(b[n : n+int(length)])}, n + int(length)
 	}
 	if len(b) < 8 {
 		return v, 0
 	}
 	w := binary.LittleEndian.Uint64(b)
-	if t.Physical() == batch.PhysBool && w > 1 {
+	if t.Physical() == types.PhysBool && w > 1 {
 		return v, 0
 	}
 	return a.values.value(w), 8

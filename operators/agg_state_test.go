@@ -9,24 +9,25 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // stated is what X_MERGE gives of X_STATE of parts of values.
-func stated(t *rapid.T, fn string, arg batch.Type, params []batch.Value, result batch.Type, parts [][]batch.Value) (batch.Value, error) {
+func stated(t *rapid.T, fn string, arg types.Type, params []types.Value, result types.Type, parts [][]types.Value) (types.Value, error) {
 	f := &plan.Agg{Fn: fn + plan.MergeSuffix, T: result, Params: params}
 	acc, err := newAccumulator(f, arg, &lanes{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	acc.grow(1)
-	b := batch.New(batch.Schema{arg, batch.Bytes})
+	b := batch.New([]types.Type{arg, types.Bytes})
 	in := &folding{groups: make([]uint32, len(parts)), words: make([]uint64, len(parts)), arg: &b.Cols[0], more: []*batch.Column{&b.Cols[1]}}
 	for i, part := range parts {
-		s, err := foldAll(t, &plan.Agg{Fn: fn + plan.StateSuffix, T: batch.Bytes, Params: params}, arg, part)
+		s, err := foldAll(t, &plan.Agg{Fn: fn + plan.StateSuffix, T: types.Bytes, Params: params}, arg, part)
 		if err != nil || s.IsNull != (len(part) == 0) {
 			t.Fatalf("the state of %d values: %v, %v", len(part), s, err)
 		}
-		witness := batch.NullOf(arg)
+		witness := types.NullOf(arg)
 		if len(part) > 0 {
 			witness = part[0]
 			in.rows = append(in.rows, uint16(i))
@@ -34,55 +35,55 @@ func stated(t *rapid.T, fn string, arg batch.Type, params []batch.Value, result 
 		b.AppendRow(witness, s)
 	}
 	acc.update(in)
-	out := batch.New(batch.Schema{result})
+	out := batch.New([]types.Type{result})
 	if err := acc.output([]uint32{0}, &out.Cols[0], instant{}); err != nil {
-		return batch.Value{}, err
+		return types.Value{}, err
 	}
 	return out.Cols[0].Value(0), nil
 }
 
 // However values are divided, what is merged of the parts' states is that of all of them.
 func TestStatesAddUp(t *testing.T) {
-	float := func(vs ...float64) (out []batch.Value) {
+	float := func(vs ...float64) (out []types.Value) {
 		for _, v := range vs {
-			out = append(out, batch.Float(v))
+			out = append(out, types.Float(v))
 		}
 		return out
 	}
 	for _, c := range []struct {
 		fn     string
-		arg    batch.Type
-		params []batch.Value
-		result batch.Type
+		arg    types.Type
+		params []types.Value
+		result types.Type
 	}{
-		{"stddev", batch.Bigint, nil, batch.Double},
-		{"stddev", batch.Duration, nil, batch.Duration},
-		{"variance", batch.Double, nil, batch.Double},
-		{"histogram", batch.Bigint, nil, batch.List},
-		{"histogram", batch.Double, nil, batch.List},
-		{"histogram", batch.Bigint, float(-5, 60, 7), batch.List},
-		{"histogram", batch.Double, float(0, 1, 0.1), batch.List},
-		{"topk", batch.Bigint, []batch.Value{batch.Int(4)}, batch.List},
-		{"topk", batch.Varchar, []batch.Value{batch.Int(4)}, batch.List},
-		{"topk", batch.Double, []batch.Value{batch.Int(2)}, batch.List},
-		{"topk", batch.Boolean, []batch.Value{batch.Int(2)}, batch.List},
+		{"stddev", types.Bigint, nil, types.Double},
+		{"stddev", types.Duration, nil, types.Duration},
+		{"variance", types.Double, nil, types.Double},
+		{"histogram", types.Bigint, nil, types.List},
+		{"histogram", types.Double, nil, types.List},
+		{"histogram", types.Bigint, float(-5, 60, 7), types.List},
+		{"histogram", types.Double, float(0, 1, 0.1), types.List},
+		{"topk", types.Bigint, []types.Value{types.Int(4)}, types.List},
+		{"topk", types.Varchar, []types.Value{types.Int(4)}, types.List},
+		{"topk", types.Double, []types.Value{types.Int(2)}, types.List},
+		{"topk", types.Boolean, []types.Value{types.Int(2)}, types.List},
 	} {
 		t.Run(fmt.Sprint(c.fn, " of ", c.arg), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				var all []batch.Value
-				var parts [][]batch.Value
+				var all []types.Value
+				var parts [][]types.Value
 				for range rapid.IntRange(0, 5).Draw(t, "parts") {
-					var part []batch.Value
+					var part []types.Value
 					for range rapid.IntRange(0, 60).Draw(t, "values") {
-						v := batch.Value{Type: c.arg}
+						v := types.Value{Type: c.arg}
 						switch n := rapid.OneOf(rapid.Int64Range(-20, 100), rapid.Int64()).Draw(t, "value"); c.arg {
-						case batch.Double:
+						case types.Double:
 							v.F = float64(n%1000) / 8
-						case batch.Varchar:
+						case types.Varchar:
 							v.S = fmt.Sprint(n % 20)
-						case batch.Boolean:
+						case types.Boolean:
 							v.I = n & 1
-						case batch.Duration:
+						case types.Duration:
 							v.I = n / 4 // its deviation is a DURATION, too
 						default:
 							v.I = n
@@ -107,11 +108,11 @@ func TestStatesAddUp(t *testing.T) {
 // What is no state is an error, and no panic.
 func TestNoState(t *testing.T) {
 	for _, f := range []plan.Agg{
-		{Fn: "stddev_merge", T: batch.Double}, {Fn: "histogram_merge", T: batch.List},
-		{Fn: "topk_merge", T: batch.List, Params: []batch.Value{batch.Int(3)}},
+		{Fn: "stddev_merge", T: types.Double}, {Fn: "histogram_merge", T: types.List},
+		{Fn: "topk_merge", T: types.List, Params: []types.Value{types.Int(3)}},
 	} {
-		for _, arg := range []batch.Type{batch.Bigint, batch.Double, batch.Varchar} {
-			if arg == batch.Varchar && f.Fn != "topk_merge" {
+		for _, arg := range []types.Type{types.Bigint, types.Double, types.Varchar} {
+			if arg == types.Varchar && f.Fn != "topk_merge" {
 				continue
 			}
 			rapid.Check(t, func(t *rapid.T) {
@@ -121,10 +122,10 @@ func TestNoState(t *testing.T) {
 					t.Fatal(err)
 				}
 				acc.grow(1)
-				b := batch.New(batch.Schema{arg, batch.Bytes})
-				b.AppendRow(batch.Value{Type: arg}, batch.Value{Type: batch.Bytes, S: state})
+				b := batch.New([]types.Type{arg, types.Bytes})
+				b.AppendRow(types.Value{Type: arg}, types.Value{Type: types.Bytes, S: state})
 				acc.update(&folding{rows: []uint16{0}, groups: make([]uint32, 1), words: make([]uint64, 1), arg: &b.Cols[0], more: []*batch.Column{&b.Cols[1]}})
-				out := batch.New(batch.Schema{f.T})
+				out := batch.New([]types.Type{f.T})
 				if err := acc.output([]uint32{0}, &out.Cols[0], instant{}); err == nil && state == "" {
 					t.Fatal("nothing is a state")
 				}
@@ -135,8 +136,8 @@ func TestNoState(t *testing.T) {
 
 // TOPK of very many values goes on with those that are kept, of states, too.
 func TestTopKOfManyStates(t *testing.T) {
-	f := &plan.Agg{Fn: "topk_merge", T: batch.List, Params: []batch.Value{batch.Int(1)}}
-	acc, err := newAccumulator(f, batch.Bigint, &lanes{})
+	f := &plan.Agg{Fn: "topk_merge", T: types.List, Params: []types.Value{types.Int(1)}}
+	acc, err := newAccumulator(f, types.Bigint, &lanes{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +145,7 @@ func TestTopKOfManyStates(t *testing.T) {
 	a := acc.(*merging).loader.(*topK)
 	a.exact = 100
 	for part := range int64(5) {
-		host, err := newTopK(f, batch.Bigint)
+		host, err := newTopK(f, types.Bigint)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +155,7 @@ func TestTopKOfManyStates(t *testing.T) {
 			state.count(0, uint64(1000*part+i), 1)
 		}
 		state.count(0, 7, 40) // frequent at each
-		out := batch.New(batch.Schema{batch.Bytes})
+		out := batch.New([]types.Type{types.Bytes})
 		if err := state.output([]uint32{0}, &out.Cols[0], instant{}); err != nil {
 			t.Fatal(err)
 		}
@@ -162,11 +163,11 @@ func TestTopKOfManyStates(t *testing.T) {
 			t.Fatal("it is no state")
 		}
 	}
-	out := batch.New(batch.Schema{batch.List})
+	out := batch.New([]types.Type{types.List})
 	if err := acc.output([]uint32{0}, &out.Cols[0], instant{}); err != nil {
 		t.Fatal(err)
 	}
-	top := out.Cols[0].Value(0).A.([]batch.Value)[0].A.([]batch.Value)
+	top := out.Cols[0].Value(0).A.([]types.Value)[0].A.([]types.Value)
 	// 5·40 and the one of the first part; too high by what was counted over the values kept, at most.
 	if n := top[1].I; top[0].I != 7 || n < 201 || n > 201+5*130/100 {
 		t.Errorf("%d is there %d times", top[0].I, n)

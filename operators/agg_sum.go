@@ -6,6 +6,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // int128 is a signed 128-bit integer in two's complement.
@@ -128,8 +129,8 @@ func (a floatSum) update(in *folding) {
 func (a floatSum) sum(g uint32) float64 { return math.Float64frombits(a.of(g)[0]) }
 func (a floatSum) n(g uint32) int64     { return int64(a.of(g)[1]) }
 
-func newSum(f *plan.Agg, arg batch.Type, l *lanes) accumulator {
-	if arg.Physical() == batch.PhysFloat {
+func newSum(f *plan.Agg, arg types.Type, l *lanes) accumulator {
+	if arg.Physical() == types.PhysFloat {
 		return sumFloat{newFloatSum(l)}
 	}
 	return sumInt{newIntSum(l), f}

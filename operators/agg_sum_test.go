@@ -10,11 +10,12 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // fold runs one aggregate without GROUP BY over values of one column and
 // returns the result.
-func fold(t *testing.T, typ batch.Type, text string, vs ...batch.Value) (batch.Value, error) {
+func fold(t *testing.T, typ types.Type, text string, vs ...types.Value) (types.Value, error) {
 	t.Helper()
 	in := relation("x:" + strings.ToLower(typ.String()))
 	got := &results{}
@@ -29,25 +30,25 @@ func fold(t *testing.T, typ batch.Type, text string, vs ...batch.Value) (batch.V
 		}
 		vs = vs[b.N:]
 		if _, err := op.Push(t.Context(), 0, b); err != nil {
-			return batch.Value{}, err
+			return types.Value{}, err
 		}
 	}
 	if err := op.Close(t.Context(), 0); err != nil {
-		return batch.Value{}, err
+		return types.Value{}, err
 	}
 	return got.rows[0][0], nil
 }
 
-func integersOf(t batch.Type, vs ...int64) (out []batch.Value) {
+func integersOf(t types.Type, vs ...int64) (out []types.Value) {
 	for _, v := range vs {
-		out = append(out, batch.Value{Type: t, I: v})
+		out = append(out, types.Value{Type: t, I: v})
 	}
 	return out
 }
 
-func doubles(vs ...float64) (out []batch.Value) {
+func doubles(vs ...float64) (out []types.Value) {
 	for _, v := range vs {
-		out = append(out, batch.Float(v))
+		out = append(out, types.Float(v))
 	}
 	return out
 }
@@ -67,7 +68,7 @@ func TestSumOf128Bits(t *testing.T) {
 		{[]int64{most, 1}, 0, false},
 		{[]int64{least, -1}, 0, false},
 	} {
-		for _, typ := range []batch.Type{batch.Bigint, batch.Duration} {
+		for _, typ := range []types.Type{types.Bigint, types.Duration} {
 			got, err := fold(t, typ, "sum(x)", integersOf(typ, c.x...)...)
 			if !c.fits {
 				want := "SUM(x) does not fit " + typ.String()
@@ -100,7 +101,7 @@ func TestInt128(t *testing.T) {
 		if f, _ := new(big.Float).SetInt(want).Float64(); math.Abs(s.float64()-f) > math.Abs(f)*1e-15 {
 			t.Errorf("%v as a double is %g", want, s.float64())
 		}
-		mean := typedRat(batch.Bigint, new(big.Rat).SetFrac(want, big.NewInt(int64(len(vs)))))
+		mean := typedRat(types.Bigint, new(big.Rat).SetFrac(want, big.NewInt(int64(len(vs)))))
 		if got := s.quo(int64(len(vs))); got != mean.I {
 			t.Errorf("%v / %d is %d, not %d", want, len(vs), got, mean.I)
 		}

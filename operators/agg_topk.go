@@ -6,6 +6,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // topK is TOPK(x, n): a list of [value, count], the most frequent first, equal
@@ -24,7 +25,7 @@ type topK struct {
 	sorted    []pair // scratch
 }
 
-func newTopK(f *plan.Agg, arg batch.Type) (accumulator, error) {
+func newTopK(f *plan.Agg, arg types.Type) (accumulator, error) {
 	if len(f.Params) != 1 || f.Params[0].IsNull || f.Params[0].I < 1 || f.Params[0].I > exactValues {
 		return nil, plan.Errorf(-1, -1, "%s: TOPK gives 1 to %d values", f, exactValues).WithHint("TOPK(x, 10)")
 	}
@@ -103,9 +104,9 @@ func (a *topK) output(groups []uint32, out *batch.Column, _ instant) error {
 			continue
 		}
 		slices.SortStableFunc(a.sorted, func(x, y pair) int { return cmp.Compare(y.count, x.count) })
-		list := make([]batch.Value, 0, min(a.n, len(a.sorted)))
+		list := make([]types.Value, 0, min(a.n, len(a.sorted)))
 		for _, p := range a.sorted[:cap(list)] {
-			list = append(list, batch.ListOf([]batch.Value{a.values.value(p.word), batch.Int(p.count)}))
+			list = append(list, types.ListOf([]types.Value{a.values.value(p.word), types.Int(p.count)}))
 		}
 		out.Any = append(out.Any, list)
 	}

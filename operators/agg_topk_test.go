@@ -4,23 +4,23 @@ import (
 	"fmt"
 	"testing"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
-func top(v batch.Value) (out []string) {
-	for _, p := range v.A.([]batch.Value) {
-		f := p.A.([]batch.Value)
+func top(v types.Value) (out []string) {
+	for _, p := range v.A.([]types.Value) {
+		f := p.A.([]types.Value)
 		out = append(out, fmt.Sprint(f[0].S, f[0].I, " ", f[1].I))
 	}
 	return out
 }
 
 func TestTopK(t *testing.T) {
-	var vs []batch.Value
+	var vs []types.Value
 	for _, s := range []string{"b", "a", "c", "a", "d", "c", "c"} {
-		vs = append(vs, batch.Str(s))
+		vs = append(vs, types.Str(s))
 	}
-	got, err := fold(t, batch.Varchar, "topk(x, 3)", vs...)
+	got, err := fold(t, types.Varchar, "topk(x, 3)", vs...)
 	if want := "[c0 3 a0 2 b0 1]"; err != nil || fmt.Sprint(top(got)) != want {
 		t.Errorf("%v, %v, not %s", top(got), err, want)
 	}
@@ -30,21 +30,21 @@ func TestTopK(t *testing.T) {
 // none too low, none more than rows / 10,000 too high.
 func TestTopKSpaceSaving(t *testing.T) {
 	const rare, frequent, rows = 100_000, 10, 500_000
-	var vs []batch.Value
+	var vs []types.Value
 	for i := range rows {
 		name := fmt.Sprint("rare ", i*7919%rare)
 		if i%5 == 0 { // each of ten comes with 2 % of the rows
 			name = fmt.Sprint("frequent ", i/5%frequent)
 		}
-		vs = append(vs, batch.Str(name))
+		vs = append(vs, types.Str(name))
 	}
-	got, err := fold(t, batch.Varchar, "topk(x, 10)", vs...)
+	got, err := fold(t, types.Varchar, "topk(x, 10)", vs...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
-	for _, p := range got.A.([]batch.Value) {
-		f := p.A.([]batch.Value)
+	for _, p := range got.A.([]types.Value) {
+		f := p.A.([]types.Value)
 		seen[f[0].S] = true
 		if n := f[1].I; n < rows/50 || n > rows/50+rows/exactValues {
 			t.Errorf("%s counted %d times, not %d", f[0].S, n, rows/50)

@@ -3,6 +3,7 @@ package operators
 import (
 	"endoscope/operators/batch"
 	"endoscope/operators/handlers"
+	"endoscope/planner/types"
 )
 
 // trie is TRIE(stack, state, syscall): what stacks add up to, an ENCODING. State
@@ -31,7 +32,7 @@ func (a *trie) bytes() (n int64) {
 
 func (a *trie) update(in *folding) {
 	for _, r := range in.rows {
-		stack, ok := in.arg.Any[r].([]batch.Value)
+		stack, ok := in.arg.Any[r].([]types.Value)
 		if !ok {
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // aggregate groups rows and folds each group with the aggregate functions. Its
@@ -87,20 +88,20 @@ func newAggregate(n *plan.Aggregate, down Operator, o *Options) (*aggregate, err
 	}
 	// A key or a state is about three words, in arrays up to twice too large.
 	a.maxGroups = int(min(mostGroups, a.maxBytes/int64(48*(1+len(n.Keys)+len(n.Aggs)))))
-	types := in.Types()
-	a.clocked = in.Time >= 0 && types[in.Time] == batch.Timestamp
+	kinds := in.Types()
+	a.clocked = in.Time >= 0 && kinds[in.Time] == types.Timestamp
 	for i := range n.Aggs {
-		c, err := newAggColumn(&n.Aggs[i], types)
+		c, err := newAggColumn(&n.Aggs[i], kinds)
 		if err != nil {
 			return nil, err
 		}
 		a.aggs = append(a.aggs, c)
 	}
 	if n.Windowed {
-		return a, a.setUpWindows(types)
+		return a, a.setUpWindows(kinds)
 	}
 	for _, e := range n.Keys {
-		if err := a.addKey(e, types); err != nil {
+		if err := a.addKey(e, kinds); err != nil {
 			return nil, err
 		}
 	}
@@ -109,7 +110,7 @@ func newAggregate(n *plan.Aggregate, down Operator, o *Options) (*aggregate, err
 	return a, err
 }
 
-func (a *aggregate) addKey(e plan.Expr, in batch.Schema) error {
+func (a *aggregate) addKey(e plan.Expr, in []types.Type) error {
 	if len(a.keys) == maxKeys {
 		return plan.Errorf(-1, -1, "more than %d GROUP BY expressions", maxKeys)
 	}
@@ -118,7 +119,7 @@ func (a *aggregate) addKey(e plan.Expr, in batch.Schema) error {
 	return err
 }
 
-func newAggColumn(f *plan.Agg, in batch.Schema) (c *aggColumn, err error) {
+func newAggColumn(f *plan.Agg, in []types.Type) (c *aggColumn, err error) {
 	c = &aggColumn{fn: f}
 	if len(f.Args) > 0 {
 		if c.arg, err = expr.Compile(f.Args[0], in); err != nil {
@@ -151,7 +152,7 @@ type groupSet struct {
 func (a *aggregate) newSet() (*groupSet, error) {
 	s := &groupSet{table: newGroupTable(a.keys, &a.scratch)}
 	for _, c := range a.aggs {
-		var arg batch.Type
+		var arg types.Type
 		if len(c.fn.Args) > 0 {
 			arg = c.fn.Args[0].Type()
 		}
@@ -522,7 +523,7 @@ func appendSame(c *batch.Column, v int64, n int) {
 // newDict gives a column of string results a dictionary, a new one when the
 // old one has grown: results of closed windows are not needed again.
 func (a *aggregate) newDict(i int, c *batch.Column) {
-	if c.Type.Physical() != batch.PhysCode {
+	if c.Type.Physical() != types.PhysCode {
 		return
 	}
 	if a.dicts[i] == nil || a.dicts[i].Len() > maxDict {

@@ -7,6 +7,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // BenchmarkAggregateKeys groups by keys of each kind, with COUNT and SUM.
@@ -52,7 +53,7 @@ func BenchmarkAggregateWindows(b *testing.B) {
 			}
 			e := newPool(in).Get()
 			for i := range int64(batch.MaxRows) {
-				e.AppendRow(batch.Time(i), batch.Str(names[int(i)%groups]), batch.Time(0), batch.Time(0))
+				e.AppendRow(types.Time(i), types.Str(names[int(i)%groups]), types.Time(0), types.Time(0))
 			}
 			start, end := e.Cols[2].Int, e.Cols[3].Int
 			leaf := g.Leaves[0]

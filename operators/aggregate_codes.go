@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // hashSeed is chosen per process: what is grouped may be chosen by somebody
@@ -30,7 +31,7 @@ type codeSpace struct {
 // knownList identifies a LIST by where its elements are: a stream's equal stacks
 // are one value, whose text is then made once.
 type knownList struct {
-	first *batch.Value
+	first *types.Value
 	len   int
 }
 
@@ -47,7 +48,7 @@ func (s *codeSpace) size() int { return len(s.values) }
 // translate gives the codes of the rows of c, by physical row. They are valid
 // until the next call. The code of a NULL means nothing.
 func (s *codeSpace) translate(c *batch.Column, rows []uint16) []uint32 {
-	if c.Type.Physical() == batch.PhysAny {
+	if c.Type.Physical() == types.PhysAny {
 		return s.translateAny(c, rows)
 	}
 	if len(c.Values) == 0 { // every row is NULL
@@ -117,7 +118,7 @@ func (s *codeSpace) translateAny(c *batch.Column, rows []uint16) []uint32 {
 
 func (s *codeSpace) codeOfAny(v any) uint32 {
 	var id knownList
-	if list, ok := v.([]batch.Value); ok && len(list) > 0 {
+	if list, ok := v.([]types.Value); ok && len(list) > 0 {
 		id = knownList{&list[0], len(list)}
 		if code, known := s.lists[id]; known {
 			return code
@@ -141,7 +142,7 @@ func (s *codeSpace) codeOfAny(v any) uint32 {
 
 // bind gives dst, a column of results, the dictionary of the codes.
 func (s *codeSpace) bind(dst *batch.Column) {
-	if dst.Type.Physical() == batch.PhysAny {
+	if dst.Type.Physical() == types.PhysAny {
 		return
 	}
 	if len(s.values) == 0 { // NULLs only: their code must be valid all the same
@@ -156,9 +157,9 @@ func (s *codeSpace) bind(dst *batch.Column) {
 // stands for NULL.
 func (s *codeSpace) output(code uint32, dst *batch.Column) {
 	switch {
-	case dst.Type.Physical() != batch.PhysAny && code == noCode:
+	case dst.Type.Physical() != types.PhysAny && code == noCode:
 		dst.Code = append(dst.Code, 0)
-	case dst.Type.Physical() != batch.PhysAny:
+	case dst.Type.Physical() != types.PhysAny:
 		dst.Code = append(dst.Code, code)
 	case code == noCode:
 		dst.Any = append(dst.Any, nil)
@@ -168,11 +169,11 @@ func (s *codeSpace) output(code uint32, dst *batch.Column) {
 }
 
 // value is the value of a code as type t.
-func (s *codeSpace) value(t batch.Type, code uint32) batch.Value {
-	if t.Physical() == batch.PhysAny {
-		return batch.Value{Type: t, A: s.anys[code]}
+func (s *codeSpace) value(t types.Type, code uint32) types.Value {
+	if t.Physical() == types.PhysAny {
+		return types.Value{Type: t, A: s.anys[code]}
 	}
-	return batch.Value{Type: t, S: s.values[code]}
+	return types.Value{Type: t, S: s.values[code]}
 }
 
 // compact gives new codes to the strings that are used and forgets the others.

@@ -6,6 +6,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // accumulator is one aggregate function over all groups of a table: its state
@@ -40,7 +41,7 @@ type instant struct {
 
 // newAccumulator makes the state of f, whose argument (if it has one) is of
 // type arg. A small state of fixed size goes into l.
-func newAccumulator(f *plan.Agg, arg batch.Type, l *lanes) (accumulator, error) {
+func newAccumulator(f *plan.Agg, arg types.Type, l *lanes) (accumulator, error) {
 	switch f.Fn {
 	case "count":
 		if f.Distinct {
@@ -90,8 +91,8 @@ func newAccumulator(f *plan.Agg, arg batch.Type, l *lanes) (accumulator, error) 
 }
 
 // parameter is a numeric parameter as a float.
-func parameter(v batch.Value) float64 {
-	if v.Type.Physical() == batch.PhysFloat {
+func parameter(v types.Value) float64 {
+	if v.Type.Physical() == types.PhysFloat {
 		return v.F
 	}
 	return float64(v.I)

@@ -6,12 +6,13 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // groupKey is one GROUP BY expression. All group tables of an operator share
 // it: a string has one code in all windows.
 type groupKey struct {
-	typ     batch.Type
+	typ     types.Type
 	program *expr.Program
 	space   *codeSpace // of PhysCode and PhysAny keys
 
@@ -19,14 +20,14 @@ type groupKey struct {
 	codes []uint32      // of the batch, in space, by physical row
 }
 
-func newGroupKey(e plan.Expr, in batch.Schema) (*groupKey, error) {
+func newGroupKey(e plan.Expr, in []types.Type) (*groupKey, error) {
 	p, err := expr.Compile(e, in)
 	if err != nil {
 		return nil, err
 	}
 	k := &groupKey{typ: e.Type(), program: p}
 	switch k.typ.Physical() {
-	case batch.PhysCode, batch.PhysAny:
+	case types.PhysCode, types.PhysAny:
 		k.space = newCodeSpace()
 	}
 	return k, nil
@@ -120,11 +121,11 @@ func (oneGroup) reset()                              {}
 // packedBits is how many bits a key takes when several are packed into one
 // word, where 0 is NULL and other values count from 1. More than 64 if it
 // cannot be packed.
-func packedBits(t batch.Type) int {
+func packedBits(t types.Type) int {
 	switch t.Physical() {
-	case batch.PhysCode, batch.PhysAny:
+	case types.PhysCode, types.PhysAny:
 		return 32
-	case batch.PhysBool:
+	case types.PhysBool:
 		return 2
 	}
 	return 65
@@ -134,15 +135,15 @@ func packedBits(t batch.Type) int {
 // puts for a NULL means nothing.
 func (k *groupKey) words(rows []uint16, dst []uint64, stride int) {
 	switch k.typ.Physical() {
-	case batch.PhysInt:
+	case types.PhysInt:
 		for _, r := range rows {
 			dst[int(r)*stride] = uint64(k.col.Int[r])
 		}
-	case batch.PhysFloat:
+	case types.PhysFloat:
 		for _, r := range rows {
 			dst[int(r)*stride] = canonicalBits(k.col.Float[r])
 		}
-	case batch.PhysBool:
+	case types.PhysBool:
 		for _, r := range rows {
 			dst[int(r)*stride] = 0
 			if k.col.Bool[r] {
@@ -163,11 +164,11 @@ func (k *groupKey) output(n int, w uint64, null bool, dst *batch.Column) {
 		w = 0
 	}
 	switch k.typ.Physical() {
-	case batch.PhysInt:
+	case types.PhysInt:
 		dst.Int = append(dst.Int, int64(w))
-	case batch.PhysFloat:
+	case types.PhysFloat:
 		dst.Float = append(dst.Float, math.Float64frombits(w))
-	case batch.PhysBool:
+	case types.PhysBool:
 		dst.Bool = append(dst.Bool, w == 1)
 	default:
 		c := uint32(w)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // pairs counts how often each (group, word) occurs: the state of aggregates
@@ -110,14 +111,14 @@ func hashPair(group uint32, word uint64) uint64 {
 // identities turns values of a column into words that are equal where the
 // values are, and back.
 type identities struct {
-	typ   batch.Type
+	typ   types.Type
 	space *codeSpace // of strings, LISTs and ENCODINGs
 }
 
-func newIdentities(t batch.Type) *identities {
+func newIdentities(t types.Type) *identities {
 	d := &identities{typ: t}
 	switch t.Physical() {
-	case batch.PhysCode, batch.PhysAny:
+	case types.PhysCode, types.PhysAny:
 		d.space = newCodeSpace()
 	}
 	return d
@@ -133,14 +134,14 @@ func (d *identities) number(c *batch.Column, rows []uint16, dst []uint64) {
 }
 
 // value is the value with a word.
-func (d *identities) value(w uint64) batch.Value {
+func (d *identities) value(w uint64) types.Value {
 	switch d.typ.Physical() {
-	case batch.PhysCode, batch.PhysAny:
+	case types.PhysCode, types.PhysAny:
 		return d.space.value(d.typ, uint32(w))
-	case batch.PhysFloat:
-		return batch.Value{Type: d.typ, F: math.Float64frombits(w)}
+	case types.PhysFloat:
+		return types.Value{Type: d.typ, F: math.Float64frombits(w)}
 	}
-	return batch.Value{Type: d.typ, I: int64(w)}
+	return types.Value{Type: d.typ, I: int64(w)}
 }
 
 // hash is a good hash of the value with a word: of the string, not of its

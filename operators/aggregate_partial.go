@@ -7,6 +7,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // partials is the port of an aggregate for partial rows (plan.Partial): groups
@@ -61,7 +62,7 @@ func (m *partials) layout(p *plan.Partial) {
 	for i := range p.Aggs {
 		f := &p.Aggs[i]
 		fields, _ := plan.StateFields(f)
-		n := m.fields + slices.IndexFunc(fields, func(f plan.Field) bool { return f.Name == "n" })
+		n := m.fields + slices.IndexFunc(fields, func(f types.Field) bool { return f.Name == "n" })
 		m.states = append(m.states, stateAt{m.fields, m.fields + len(fields), n})
 		m.fields += len(fields)
 		if f.Star && f.Filter == nil && m.all < 0 {

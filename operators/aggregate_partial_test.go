@@ -10,6 +10,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // staged gives the acquisition below n the first stage of n, whose keys are
@@ -265,7 +266,7 @@ func TestPartialRefusals(t *testing.T) {
 	for name, n := range map[string]plan.Node{
 		"other aggregates": groupBy(count, "s", "sum(x)"),
 		"other keys":       groupBy(count, "", "count(*)"),
-		"not above":        &plan.Filter{Input: count, Cond: literal(batch.Bool(true))},
+		"not above":        &plan.Filter{Input: count, Cond: literal(types.Bool(true))},
 		"two consumers":    &plan.Union{Ins: []plan.Node{groupBy(count, "s", "count(*)"), groupBy(count, "s", "count(*)")}},
 	} {
 		if _, err := Build(n, &nothing{}, &Options{}); err == nil {
@@ -285,9 +286,9 @@ func TestPartialRowsStats(t *testing.T) {
 	leaf := g.Leaves[0]
 	partial, raw := batch.New(leaf.Acquire.Partial.Out.Types()), batch.New(leaf.Acquire.Out.Types())
 	for i := range int64(3) {
-		partial.AppendRow(batch.Time(0), batch.Str(names[i]), batch.Int(10))
+		partial.AppendRow(types.Time(0), types.Str(names[i]), types.Int(10))
 	}
-	raw.AppendRow(batch.Time(1), batch.Str("a"))
+	raw.AppendRow(types.Time(1), types.Str("a"))
 	for op, b := range map[Operator]*batch.Batch{leaf.Partial: partial, leaf.Op: raw} {
 		if _, err := op.Push(t.Context(), 0, b); err != nil {
 			t.Fatal(err)
@@ -323,9 +324,9 @@ func BenchmarkMerge(b *testing.B) {
 			e := batch.New(leaf.Acquire.Partial.Out.Types())
 			rng := rand.New(rand.NewPCG(1, 2))
 			for range batch.MaxRows {
-				row := make([]batch.Value, len(e.Cols))
+				row := make([]types.Value, len(e.Cols))
 				for i, c := range e.Cols {
-					row[i] = batch.Value{Type: c.Type, I: rng.Int64N(1000), S: names[rng.IntN(len(names))]}
+					row[i] = types.Value{Type: c.Type, I: rng.Int64N(1000), S: names[rng.IntN(len(names))]}
 				}
 				e.AppendRow(row...)
 			}

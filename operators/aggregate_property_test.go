@@ -14,6 +14,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // The property: whatever the rows, batches, selections, dictionaries and
@@ -82,9 +83,9 @@ func drawBatch(t *rapid.T, in *plan.Acquire, pool *batch.Pool) *batch.Batch {
 	if rapid.IntRange(0, 2).Draw(t, "new dictionaries") == 0 {
 		b = batch.New(in.Out.Types())
 	}
-	null := func(v batch.Value) batch.Value {
+	null := func(v types.Value) types.Value {
 		if rapid.IntRange(0, 5).Draw(t, "null") == 0 {
-			return batch.NullOf(v.Type)
+			return types.NullOf(v.Type)
 		}
 		return v
 	}
@@ -93,10 +94,10 @@ func drawBatch(t *rapid.T, in *plan.Acquire, pool *batch.Pool) *batch.Batch {
 	for range rapid.IntRange(0, 20).Draw(t, "rows") {
 		at := rapid.Int64Range(0, 60).Draw(t, "t")
 		start := at / 10 * 10
-		b.AppendRow(batch.Time(at), null(batch.Str(str.Draw(t, "s"))), null(batch.Str(str.Draw(t, "z"))),
-			null(batch.Int(num.Draw(t, "i"))), null(batch.Float(float64(num.Draw(t, "f"))/8)),
-			null(batch.Bool(rapid.Bool().Draw(t, "b"))), null(batch.Dur(num.Draw(t, "d"))),
-			batch.Time(start), batch.Time(start+10))
+		b.AppendRow(types.Time(at), null(types.Str(str.Draw(t, "s"))), null(types.Str(str.Draw(t, "z"))),
+			null(types.Int(num.Draw(t, "i"))), null(types.Float(float64(num.Draw(t, "f"))/8)),
+			null(types.Bool(rapid.Bool().Draw(t, "b"))), null(types.Dur(num.Draw(t, "d"))),
+			types.Time(start), types.Time(start+10))
 	}
 	if rapid.Bool().Draw(t, "selection") {
 		b.Sel = []uint16{}
@@ -111,13 +112,13 @@ func drawBatch(t *rapid.T, in *plan.Acquire, pool *batch.Pool) *batch.Batch {
 
 // results are the rows that came out; a row of nil is a Flush.
 type results struct {
-	rows [][]batch.Value
+	rows [][]types.Value
 	late uint64
 }
 
 func (r *results) Push(_ context.Context, _ int, b *batch.Batch) (Status, error) {
 	for i := range b.Len() {
-		var row []batch.Value
+		var row []types.Value
 		for c := range b.Cols {
 			row = append(row, b.Cols[c].Value(b.Row(i)))
 		}
@@ -143,16 +144,16 @@ type naiveAggregate struct {
 	n        *plan.Aggregate
 	windowed bool
 	order    []string
-	groups   map[string][][]batch.Value
+	groups   map[string][][]types.Value
 	closed   int64
 	late     uint64
-	rows     [][]batch.Value
+	rows     [][]types.Value
 }
 
 func (a *naiveAggregate) push(b *batch.Batch) {
 	end := len(b.Cols) - 1
 	for i := range b.Len() {
-		var row []batch.Value
+		var row []types.Value
 		for c := range b.Cols {
 			row = append(row, b.Cols[c].Value(b.Row(i)))
 		}
@@ -162,7 +163,7 @@ func (a *naiveAggregate) push(b *batch.Batch) {
 		}
 		key := fmt.Sprint(a.key(row))
 		if a.groups == nil {
-			a.groups = map[string][][]batch.Value{}
+			a.groups = map[string][][]types.Value{}
 		}
 		if a.groups[key] == nil {
 			a.order = append(a.order, key)
@@ -171,7 +172,7 @@ func (a *naiveAggregate) push(b *batch.Batch) {
 	}
 }
 
-func (a *naiveAggregate) key(row []batch.Value) (key []batch.Value) {
+func (a *naiveAggregate) key(row []types.Value) (key []types.Value) {
 	for _, k := range a.n.Keys {
 		key = append(key, row[k.(*plan.Col).Index])
 	}
@@ -186,27 +187,27 @@ func (a *naiveAggregate) watermark(t int64) {
 			if len(a.n.Keys) == 0 && a.order == nil {
 				a.order = append(a.order, "")
 			}
-			a.give(func([]batch.Value) bool { return true })
+			a.give(func([]types.Value) bool { return true })
 			a.rows = append(a.rows, nil)
 		}
 		return
 	}
 	for end := int64(10); end <= 70 && end <= t; end += 10 {
 		before := len(a.rows)
-		a.give(func(row []batch.Value) bool { return row[len(row)-1].I == end })
+		a.give(func(row []types.Value) bool { return row[len(row)-1].I == end })
 		if len(a.rows) > before {
 			a.rows = append(a.rows, nil)
 		}
 	}
 }
 
-func (a *naiveAggregate) give(which func(row []batch.Value) bool) {
+func (a *naiveAggregate) give(which func(row []types.Value) bool) {
 	a.order = slices.DeleteFunc(a.order, func(key string) bool {
 		rows := a.groups[key]
 		if len(rows) > 0 && !which(rows[0]) {
 			return false
 		}
-		var out []batch.Value
+		var out []types.Value
 		if len(rows) > 0 {
 			out = a.key(rows[0])
 		}
@@ -220,14 +221,14 @@ func (a *naiveAggregate) give(which func(row []batch.Value) bool) {
 }
 
 // naive computes one aggregate over rows; column 0 is the event time.
-func naive(f *plan.Agg, rows [][]batch.Value) batch.Value {
-	var vs []batch.Value
+func naive(f *plan.Agg, rows [][]types.Value) types.Value {
+	var vs []types.Value
 	var times []int64
 	for _, row := range rows {
 		if c, ok := f.Filter.(*plan.Col); ok && (row[c.Index].IsNull || row[c.Index].I == 0) {
 			continue
 		}
-		v := batch.Int(1)
+		v := types.Int(1)
 		if !f.Star {
 			v = row[f.Args[0].(*plan.Col).Index]
 		}
@@ -237,12 +238,12 @@ func naive(f *plan.Agg, rows [][]batch.Value) batch.Value {
 	}
 	if f.Fn == "count" {
 		if f.Distinct {
-			return batch.Int(int64(len(counts(vs))))
+			return types.Int(int64(len(counts(vs))))
 		}
-		return batch.Int(int64(len(vs)))
+		return types.Int(int64(len(vs)))
 	}
 	if len(vs) == 0 || (f.Fn == "stddev" || f.Fn == "variance") && len(vs) < 2 {
-		return batch.NullOf(f.T)
+		return types.NullOf(f.T)
 	}
 	ordered := slices.Clone(vs)
 	slices.SortStableFunc(ordered, compareValues)
@@ -293,9 +294,9 @@ func naive(f *plan.Agg, rows [][]batch.Value) batch.Value {
 	return typed(f.T, variance)
 }
 
-func naiveHistogram(f *plan.Agg, ordered []batch.Value) batch.Value {
+func naiveHistogram(f *plan.Agg, ordered []types.Value) types.Value {
 	t := ordered[0].Type
-	bucket := func(x float64) (low, high batch.Value) {
+	bucket := func(x float64) (low, high types.Value) {
 		if len(f.Params) > 0 { // -5, 20, 2.5
 			for b := -5.0; b < 20; b += 2.5 {
 				if b <= x && x < b+2.5 {
@@ -303,16 +304,16 @@ func naiveHistogram(f *plan.Agg, ordered []batch.Value) batch.Value {
 				}
 			}
 			if x < 0 {
-				return batch.NullOf(t), typed(t, -5)
+				return types.NullOf(t), typed(t, -5)
 			}
-			return typed(t, 20), batch.NullOf(t)
+			return typed(t, 20), types.NullOf(t)
 		}
 		smallest := 1.0
-		if t == batch.Double {
+		if t == types.Double {
 			smallest = 1.0 / 1024
 		}
 		switch {
-		case x == 0 && t == batch.Double:
+		case x == 0 && t == types.Double:
 			return typed(t, 0), typed(t, 0)
 		case x >= 0 && x < smallest:
 			return typed(t, 0), typed(t, smallest)
@@ -328,83 +329,83 @@ func naiveHistogram(f *plan.Agg, ordered []batch.Value) batch.Value {
 			}
 		}
 	}
-	var list []batch.Value
+	var list []types.Value
 	last := ""
 	for _, v := range ordered {
 		low, high := bucket(asFloat(v))
 		if name := fmt.Sprint(low, high); name != last {
-			list = append(list, batch.ListOf([]batch.Value{low, high, batch.Int(0)}))
+			list = append(list, types.ListOf([]types.Value{low, high, types.Int(0)}))
 			last = name
 		}
-		list[len(list)-1].A.([]batch.Value)[2].I++
+		list[len(list)-1].A.([]types.Value)[2].I++
 	}
-	return batch.ListOf(list)
+	return types.ListOf(list)
 }
 
-func naiveTop(vs []batch.Value, n int) batch.Value {
+func naiveTop(vs []types.Value, n int) types.Value {
 	byValue := counts(vs)
-	var list []batch.Value
+	var list []types.Value
 	for _, v := range vs { // in order of first appearance
 		if c, ok := byValue[v]; ok {
-			list = append(list, batch.ListOf([]batch.Value{v, batch.Int(c)}))
+			list = append(list, types.ListOf([]types.Value{v, types.Int(c)}))
 			delete(byValue, v)
 		}
 	}
-	slices.SortStableFunc(list, func(x, y batch.Value) int {
-		return int(y.A.([]batch.Value)[1].I - x.A.([]batch.Value)[1].I)
+	slices.SortStableFunc(list, func(x, y types.Value) int {
+		return int(y.A.([]types.Value)[1].I - x.A.([]types.Value)[1].I)
 	})
-	return batch.ListOf(list[:min(n, len(list))])
+	return types.ListOf(list[:min(n, len(list))])
 }
 
-func counts(vs []batch.Value) map[batch.Value]int64 {
-	m := map[batch.Value]int64{}
+func counts(vs []types.Value) map[types.Value]int64 {
+	m := map[types.Value]int64{}
 	for _, v := range vs {
 		m[v]++
 	}
 	return maps.Clone(m)
 }
 
-func compareValues(x, y batch.Value) int {
-	if x.Type.Physical() == batch.PhysCode {
+func compareValues(x, y types.Value) int {
+	if x.Type.Physical() == types.PhysCode {
 		return strings.Compare(x.S, y.S)
 	}
 	return exactly(x).Cmp(exactly(y))
 }
 
-func exactly(v batch.Value) *big.Rat {
-	if v.Type == batch.Double {
+func exactly(v types.Value) *big.Rat {
+	if v.Type == types.Double {
 		return new(big.Rat).SetFloat64(v.F)
 	}
 	return new(big.Rat).SetInt64(v.I)
 }
 
-func asFloat(v batch.Value) float64 {
-	if v.Type == batch.Double {
+func asFloat(v types.Value) float64 {
+	if v.Type == types.Double {
 		return v.F
 	}
 	return float64(v.I)
 }
 
-func typed(t batch.Type, f float64) batch.Value {
-	if t == batch.Double {
-		return batch.Float(f)
+func typed(t types.Type, f float64) types.Value {
+	if t == types.Double {
+		return types.Float(f)
 	}
-	return batch.Value{Type: t, I: int64(math.Round(f))}
+	return types.Value{Type: t, I: int64(math.Round(f))}
 }
 
 // typedRat rounds integers to the nearest, halves away from zero.
-func typedRat(t batch.Type, r *big.Rat) batch.Value {
-	if t == batch.Double {
+func typedRat(t types.Type, r *big.Rat) types.Value {
+	if t == types.Double {
 		f, _ := r.Float64()
-		return batch.Float(f)
+		return types.Float(f)
 	}
-	var v batch.Value
+	var v types.Value
 	fmt.Sscan(r.FloatString(0), &v.I)
 	v.Type = t
 	return v
 }
 
-func compareRows(t *rapid.T, n *plan.Aggregate, got, want [][]batch.Value) {
+func compareRows(t *rapid.T, n *plan.Aggregate, got, want [][]types.Value) {
 	if len(got) != len(want) {
 		t.Fatalf("%d rows and flushes, not %d\n got %v\nwant %v", len(got), len(want), got, want)
 	}
@@ -425,15 +426,15 @@ func compareRows(t *rapid.T, n *plan.Aggregate, got, want [][]batch.Value) {
 }
 
 // nearly compares numbers with a relative tolerance and all else exactly.
-func nearly(got, want batch.Value, tolerance float64) bool {
+func nearly(got, want types.Value, tolerance float64) bool {
 	switch {
 	case got.Type != want.Type || got.IsNull != want.IsNull:
 		return false
 	case got.IsNull:
 		return true
-	case got.Type.Physical() == batch.PhysFloat:
+	case got.Type.Physical() == types.PhysFloat:
 		return math.Abs(got.F-want.F) <= tolerance*max(1, math.Abs(want.F))
-	case tolerance > 1e-6 && got.Type.Physical() == batch.PhysInt:
+	case tolerance > 1e-6 && got.Type.Physical() == types.PhysInt:
 		return math.Abs(float64(got.I-want.I)) <= tolerance*math.Abs(float64(want.I))+0.5
 	}
 	return fmt.Sprint(got) == fmt.Sprint(want)

@@ -9,6 +9,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // agg parses "sum(x)", "count(*)", "quantile(x, 0.5)", "count(distinct s)" and
@@ -25,12 +26,12 @@ func agg(in plan.Node, text string) plan.Agg {
 		case i == 0:
 			f.Args = []plan.Expr{column(in, arg)}
 		case strings.Contains(arg, "."):
-			f.Params = append(f.Params, value(batch.Double, arg))
+			f.Params = append(f.Params, value(types.Double, arg))
 		default:
-			f.Params = append(f.Params, value(batch.Bigint, arg))
+			f.Params = append(f.Params, value(types.Bigint, arg))
 		}
 	}
-	arg := batch.Null
+	arg := types.Null
 	if len(f.Args) > 0 {
 		arg = f.Args[0].Type()
 	}
@@ -41,19 +42,19 @@ func agg(in plan.Node, text string) plan.Agg {
 // groupBy is an aggregate node: keys are column names, aggs as agg reads them,
 // both separated by "; ".
 func groupBy(in plan.Node, keys, aggs string) *plan.Aggregate {
-	n := &plan.Aggregate{Input: in, Out: plan.Schema{Time: -1}}
+	n := &plan.Aggregate{Input: in, Out: types.Schema{Time: -1}}
 	for _, name := range strings.Fields(keys) {
 		k := column(in, name)
 		if name == "window_end" {
 			n.Windowed, n.WindowEnd = true, len(n.Keys)
 		}
 		n.Keys = append(n.Keys, k)
-		n.Out.Fields = append(n.Out.Fields, plan.Field{Name: name, Type: k.T})
+		n.Out.Fields = append(n.Out.Fields, types.Field{Name: name, Type: k.T})
 	}
 	for text := range strings.SplitSeq(aggs, "; ") {
 		f := agg(in, text)
 		n.Aggs = append(n.Aggs, f)
-		n.Out.Fields = append(n.Out.Fields, plan.Field{Name: text, Type: f.T})
+		n.Out.Fields = append(n.Out.Fields, types.Field{Name: text, Type: f.T})
 	}
 	return n
 }
@@ -260,7 +261,7 @@ func TestAggregateFilterClause(t *testing.T) {
 	in := relation("s:varchar x:bigint")
 	root := groupBy(in, "s", "count(*); count(*); sum(x)")
 	for i := range root.Aggs[1:] {
-		root.Aggs[1+i].Filter = call(batch.Boolean, ">", column(in, "x"), literal(batch.Int(1)))
+		root.Aggs[1+i].Filter = call(types.Boolean, ">", column(in, "x"), literal(types.Int(1)))
 	}
 	expect(t, play(t, root, Options{}, `
 		a 1
@@ -318,15 +319,15 @@ func TestAggregateSharedLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer g.Abandon()
-	all := []batch.Value{batch.Str("leaf"), batch.Str("middle"), batch.Str("root")}
-	lists := [][]batch.Value{all, all[:2], slices.Clone(all), all[1:]}
+	all := []types.Value{types.Str("leaf"), types.Str("middle"), types.Str("root")}
+	lists := [][]types.Value{all, all[:2], slices.Clone(all), all[1:]}
 	ctx := context.Background()
 	leaf := g.Leaves[0]
 	for range 2 {
 		b := batch.New(leaf.Acquire.Out.Types())
 		for range 100 {
 			for _, l := range lists {
-				b.AppendRow(batch.ListOf(l))
+				b.AppendRow(types.ListOf(l))
 			}
 		}
 		if _, err := leaf.Op.Push(ctx, leaf.Port, b); err != nil {
@@ -396,9 +397,9 @@ func TestAggregateCompactsKeys(t *testing.T) {
 			b := batch.New(in.Out.Types()) // with dictionaries of its own
 			for i := range 1000 {
 				s := fmt.Sprint("s", w, "-", i)
-				b.AppendRow(batch.Int(10*w), batch.Int(10*w+20), batch.Str(s), batch.Str("z"))
+				b.AppendRow(types.Int(10*w), types.Int(10*w+20), types.Str(s), types.Str("z"))
 			}
-			b.AppendRow(batch.Int(0), batch.Int(10_000), batch.Str("stays"), batch.Str("z"))
+			b.AppendRow(types.Int(0), types.Int(10_000), types.Str("stays"), types.Str("z"))
 			if _, err := op.Push(ctx, 0, b); err != nil {
 				t.Fatal(err)
 			}
@@ -442,18 +443,18 @@ func TestAggregateRefusals(t *testing.T) {
 // The aggregates of the language and those implemented are the same.
 func TestAggregateFunctionsComplete(t *testing.T) {
 	for _, f := range plan.AggFuncs {
-		types := f.Args
-		if types == nil {
-			types = []batch.Type{batch.Null}
+		kinds := f.Args
+		if kinds == nil {
+			kinds = []types.Type{types.Null}
 		}
-		for _, arg := range types {
+		for _, arg := range kinds {
 			if arg == plan.AnyType {
-				arg = batch.List
+				arg = types.List
 			}
 			a := plan.Agg{Fn: f.Name, T: f.Result(arg), Star: f.Args == nil}
 			if f.Optional == 0 {
 				for _, p := range f.Params {
-					a.Params = append(a.Params, batch.Value{Type: p, I: 1, F: 0.5})
+					a.Params = append(a.Params, types.Value{Type: p, I: 1, F: 0.5})
 				}
 			}
 			if _, err := newAccumulator(&a, arg, &lanes{}); err != nil {
@@ -469,14 +470,14 @@ func TestAggregateAllocatesNothing(t *testing.T) {
 	for _, keys := range []string{"", "s", "i", "s i"} {
 		n := groupBy(in, keys, "count(*); sum(i); avg(f); min(s); max(i); stddev(i); variance(f); "+
 			"quantile(f, 0.9); count(distinct s); topk(i, 3); histogram(i); first(s); last(f); rate(*)")
-		n.Aggs[1].Filter = call(batch.Boolean, ">", column(in, "i"), literal(batch.Int(1)))
+		n.Aggs[1].Filter = call(types.Boolean, ">", column(in, "i"), literal(types.Int(1)))
 		op, err := newAggregate(n, &recorder{}, &Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		b := batch.New(in.Out.Types())
 		for i := range int64(batch.MaxRows) {
-			b.AppendRow(batch.Int(i), batch.Str(fmt.Sprint(i%7)), batch.Int(i%5), batch.Float(float64(i)))
+			b.AppendRow(types.Int(i), types.Str(fmt.Sprint(i%7)), types.Int(i%5), types.Float(float64(i)))
 		}
 		ctx := context.Background()
 		push := func() {

@@ -9,6 +9,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // windowSets are the open windows of an aggregate: a set of groups for each,
@@ -37,7 +38,7 @@ type windowPart struct {
 }
 
 // setUpWindows splits the keys into the window's borders and the others.
-func (a *aggregate) setUpWindows(in batch.Schema) (err error) {
+func (a *aggregate) setUpWindows(in []types.Type) (err error) {
 	w := &windowSets{closed: math.MinInt64}
 	w.startKey, w.endKey = a.node.Borders()
 	for i, e := range a.node.Keys {

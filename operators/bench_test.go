@@ -8,6 +8,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // nothing is a sink that only counts.
@@ -25,7 +26,7 @@ func (n *nothing) Close(context.Context, int) error                    { return 
 func events(p *batch.Pool, rng *rand.Rand, from int64) *batch.Batch {
 	b := p.Get()
 	for i := range batch.MaxRows {
-		b.AppendRow(batch.Time(from+int64(i)*1000), batch.Int(rng.Int64N(1000)-500), batch.Str(names[rng.IntN(len(names))]))
+		b.AppendRow(types.Time(from+int64(i)*1000), types.Int(rng.Int64N(1000)-500), types.Str(names[rng.IntN(len(names))]))
 	}
 	return b
 }
@@ -50,7 +51,7 @@ var plans = []struct {
 	{"hop5", func(in plan.Node) plan.Node { return window(in, hopping(1e6, 5e6), false) }},
 	{"distinct", func(in plan.Node) plan.Node {
 		return &plan.Distinct{Input: &plan.Project{Input: in, Exprs: []plan.Expr{column(in, "x"), column(in, "s")},
-			Out: plan.Schema{Time: -1, Fields: in.Schema().Fields[1:]}}}
+			Out: types.Schema{Time: -1, Fields: in.Schema().Fields[1:]}}}
 	}},
 	{"top10", func(in plan.Node) plan.Node { s := orderBy(in, "x desc"); s.Limit = 10; return s }},
 }

@@ -4,8 +4,8 @@ import (
 	"math"
 	"testing"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/codegen"
 )
 
@@ -48,20 +48,20 @@ func TestKernelNumbersBucketsAlike(t *testing.T) {
 // integers for borders, and no others.
 func TestKernelTakesHistogramsAlike(t *testing.T) {
 	for _, c := range []struct {
-		params []batch.Value
+		params []types.Value
 		kernel bool
 	}{
 		{nil, true},
-		{[]batch.Value{batch.Int(0), batch.Int(100), batch.Int(10)}, true},
-		{[]batch.Value{batch.Float(-3), batch.Int(100), batch.Float(7)}, true},
-		{[]batch.Value{batch.Float(0.5), batch.Int(100), batch.Int(10)}, false},
-		{[]batch.Value{batch.Int(5), batch.Int(5), batch.Int(10)}, false},
-		{[]batch.Value{batch.Int(0), batch.Int(5), batch.Int(0)}, false},
-		{[]batch.Value{batch.Int(math.MinInt64), batch.Int(math.MaxInt64), batch.Int(1)}, false},
-		{[]batch.Value{batch.Int(1), batch.Int(2)}, false},
+		{[]types.Value{types.Int(0), types.Int(100), types.Int(10)}, true},
+		{[]types.Value{types.Float(-3), types.Int(100), types.Float(7)}, true},
+		{[]types.Value{types.Float(0.5), types.Int(100), types.Int(10)}, false},
+		{[]types.Value{types.Int(5), types.Int(5), types.Int(10)}, false},
+		{[]types.Value{types.Int(0), types.Int(5), types.Int(0)}, false},
+		{[]types.Value{types.Int(math.MinInt64), types.Int(math.MaxInt64), types.Int(1)}, false},
+		{[]types.Value{types.Int(1), types.Int(2)}, false},
 	} {
-		f := plan.Agg{Fn: "histogram", Args: []plan.Expr{&plan.Col{T: batch.Bigint}}, Params: c.params}
-		_, err := newHistogram(&f, batch.Bigint)
+		f := plan.Agg{Fn: "histogram", Args: []plan.Expr{&plan.Col{T: types.Bigint}}, Params: c.params}
+		_, err := newHistogram(&f, types.Bigint)
 		p, _ := plan.NewPartial(nil, []plan.Agg{f}, 0)
 		_, ok := codegen.CompileAggregate(p, codegen.Layout{Columns: []codegen.Column{{Kind: codegen.Number}}}, -1, "")
 		if ok != c.kernel || ok && err != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // Options of a graph.
@@ -273,11 +274,11 @@ func (b *builder) merge(n *plan.Aggregate, a *aggregate) error {
 }
 
 // windowOfPanes is a window over partial rows, by their panes.
-func windowOfPanes(w *plan.Window, in plan.Schema) *plan.Window {
+func windowOfPanes(w *plan.Window, in types.Schema) *plan.Window {
 	borders := w.Out.Fields[len(w.Out.Fields)-2:]
 	spec := w.Spec
 	spec.Time = 0 // plan.PaneColumn
-	return &plan.Window{Spec: spec, Out: plan.Schema{Fields: slices.Concat(in.Fields, borders)}}
+	return &plan.Window{Spec: spec, Out: types.Schema{Fields: slices.Concat(in.Fields, borders)}}
 }
 
 // leaf ends a chain with what a source feeds.

@@ -8,12 +8,13 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
-func constants(rows ...[]batch.Value) *plan.Values {
-	v := &plan.Values{Out: plan.Schema{Time: -1}}
+func constants(rows ...[]types.Value) *plan.Values {
+	v := &plan.Values{Out: types.Schema{Time: -1}}
 	for i := range rows[0] {
-		v.Out.Fields = append(v.Out.Fields, plan.Field{Name: fmt.Sprint("c", i), Type: rows[0][i].Type})
+		v.Out.Fields = append(v.Out.Fields, types.Field{Name: fmt.Sprint("c", i), Type: rows[0][i].Type})
 	}
 	for _, r := range rows {
 		cs := make([]plan.Const, len(r))
@@ -28,7 +29,7 @@ func constants(rows ...[]batch.Value) *plan.Values {
 // Constant relations are not fed: StartValues runs them.
 func TestValues(t *testing.T) {
 	rec := &recorder{}
-	v := constants([]batch.Value{batch.Int(1), batch.Str("a")}, []batch.Value{batch.NullOf(batch.Bigint), batch.Str("b")})
+	v := constants([]types.Value{types.Int(1), types.Str("a")}, []types.Value{types.NullOf(types.Bigint), types.Str("b")})
 	g, err := Build(v, rec, &Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -43,9 +44,9 @@ func TestValues(t *testing.T) {
 }
 
 func TestValuesInBatches(t *testing.T) {
-	var rows [][]batch.Value
+	var rows [][]types.Value
 	for i := range 2500 {
-		rows = append(rows, []batch.Value{batch.Int(int64(i))})
+		rows = append(rows, []types.Value{types.Int(int64(i))})
 	}
 	k := &keeper{}
 	g, err := Build(constants(rows...), k, &Options{})
@@ -67,12 +68,12 @@ func TestValuesInBatches(t *testing.T) {
 // A leaf's Filter is applied above it, but for what its source has applied.
 func TestBuildLeafFilter(t *testing.T) {
 	a := relation("x:bigint")
-	a.Filter = call(batch.Boolean, "<", column(a, "x"), literal(batch.Int(5)))
+	a.Filter = call(types.Boolean, "<", column(a, "x"), literal(types.Int(5)))
 	expect(t, play(t, a, Options{}, "3\n7\nclose"), "3\nclose")
 	all := func(*plan.Acquire) plan.Expr { return nil }
 	expect(t, play(t, a, Options{Residual: all}, "3\n7\nclose"), "3\n7\nclose")
 	some := func(n *plan.Acquire) plan.Expr {
-		return call(batch.Boolean, "<", column(n, "x"), literal(batch.Int(7)))
+		return call(types.Boolean, "<", column(n, "x"), literal(types.Int(7)))
 	}
 	expect(t, play(t, a, Options{Residual: some}, "3\n6\n7\nclose"), "3\n6\nclose")
 }
@@ -128,7 +129,7 @@ func TestBuildLeafOrder(t *testing.T) {
 // of what it feeds.
 func TestStats(t *testing.T) {
 	a := relation("x:bigint")
-	a.Filter = call(batch.Boolean, "<", column(a, "x"), literal(batch.Int(5)))
+	a.Filter = call(types.Boolean, "<", column(a, "x"), literal(types.Int(5)))
 	shared := positive(a)
 	root := unionOf(&plan.Limit{N: 1, Input: shared}, shared)
 	slow := &sleeper{}
@@ -167,7 +168,7 @@ func TestStats(t *testing.T) {
 // A source that nobody calls has its time too.
 func TestStatsOfValues(t *testing.T) {
 	slow := &sleeper{}
-	g, err := Build(constants([]batch.Value{batch.Int(1)}), slow, &Options{Stats: true})
+	g, err := Build(constants([]types.Value{types.Int(1)}), slow, &Options{Stats: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,14 +183,14 @@ func TestStatsOfValues(t *testing.T) {
 
 // countPerWindow is SELECT count(*) GROUP BY window_start, window_end, by....
 func countPerWindow(in plan.Node, by ...string) *plan.Aggregate {
-	a := &plan.Aggregate{Input: in, Windowed: true, WindowEnd: 1, Out: plan.Schema{Time: -1},
-		Aggs: []plan.Agg{{Fn: "count", Star: true, T: batch.Bigint}}}
+	a := &plan.Aggregate{Input: in, Windowed: true, WindowEnd: 1, Out: types.Schema{Time: -1},
+		Aggs: []plan.Agg{{Fn: "count", Star: true, T: types.Bigint}}}
 	for _, name := range append([]string{"window_start", "window_end"}, by...) {
 		c := column(in, name)
 		a.Keys = append(a.Keys, c)
-		a.Out.Fields = append(a.Out.Fields, plan.Field{Name: name, Type: c.T})
+		a.Out.Fields = append(a.Out.Fields, types.Field{Name: name, Type: c.T})
 	}
-	a.Out.Fields = append(a.Out.Fields, plan.Field{Name: "count", Type: batch.Bigint})
+	a.Out.Fields = append(a.Out.Fields, types.Field{Name: "count", Type: types.Bigint})
 	return a
 }
 

@@ -8,6 +8,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/operators/consistency"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // Causes under which is counted what could not be reported as it was.
@@ -25,7 +26,7 @@ type consistent struct {
 	out    output
 	roles  plan.EventRoles
 	time   int
-	types  batch.Schema // of the output
+	types  []types.Type // of the output
 	width  int          // columns of an event
 	keeper *consistency.Keeper
 	pool   *batch.Pool
@@ -45,7 +46,7 @@ func newConsistent(n *plan.Consistent, down Operator, limit int64) *consistent {
 }
 
 // copied is a row that outlives its batch.
-type copied []batch.Value
+type copied []types.Value
 
 func (c *consistent) Push(ctx context.Context, _ int, b *batch.Batch) (Status, error) {
 	if c.out.status != More {
@@ -110,7 +111,7 @@ func (c *consistent) text(col int) string {
 	switch {
 	case v.IsNull:
 		return ""
-	case v.Type == batch.Bigint:
+	case v.Type == types.Bigint:
 		return strconv.FormatInt(v.I, 10)
 	}
 	return v.S
@@ -132,7 +133,7 @@ func (c *consistent) report(r consistency.Report) {
 	row, _ := r.Value.(copied)
 	n := c.b.N
 	for i := range c.width {
-		v := batch.NullOf(c.types[i])
+		v := types.NullOf(c.types[i])
 		switch {
 		case row != nil:
 			v = row[i]
@@ -141,9 +142,9 @@ func (c *consistent) report(r consistency.Report) {
 		}
 		switch i {
 		case c.time:
-			v = batch.Value{Type: c.types[i], I: r.At}
+			v = types.Value{Type: c.types[i], I: r.At}
 		case c.roles.Event:
-			v = batch.Str(r.Kind.String())
+			v = types.Str(r.Kind.String())
 		case c.roles.Category:
 			v = textual(c.types[i], r.Category.String())
 		case c.roles.Entity:
@@ -161,8 +162,8 @@ func (c *consistent) report(r consistency.Report) {
 		}
 		c.b.Cols[i].Append(n, v)
 	}
-	c.b.Cols[c.width].Append(n, batch.Bool(r.CatchUp))
-	c.b.Cols[c.width+1].Append(n, batch.Value{Type: c.types[c.width+1], I: r.Time})
+	c.b.Cols[c.width].Append(n, types.Bool(r.CatchUp))
+	c.b.Cols[c.width+1].Append(n, types.Value{Type: c.types[c.width+1], I: r.Time})
 	if c.b.N++; c.b.N == batch.MaxRows {
 		_, c.err = c.flush()
 	}
@@ -170,18 +171,18 @@ func (c *consistent) report(r consistency.Report) {
 
 // textual is an identity as a column of type t has it: NULL if it is none, or if it
 // is unknown and the column is of numbers.
-func textual(t batch.Type, s string) batch.Value {
+func textual(t types.Type, s string) types.Value {
 	if s == "" {
-		return batch.NullOf(t)
+		return types.NullOf(t)
 	}
-	if t == batch.Bigint {
+	if t == types.Bigint {
 		i, err := strconv.ParseInt(s, 10, 64)
 		if err != nil {
-			return batch.NullOf(t)
+			return types.NullOf(t)
 		}
-		return batch.Int(i)
+		return types.Int(i)
 	}
-	return batch.Str(s)
+	return types.Str(s)
 }
 
 // flush pushes what was reported so far.

@@ -9,6 +9,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // NULLs are equal to each other and to nothing else; -0 is 0, NaN is NaN; a
@@ -74,15 +75,15 @@ func TestDistinctMemoryLimit(t *testing.T) {
 // Two rows have the same number exactly if their values are equal, whatever
 // dictionaries their strings come from; retained keys keep their order.
 func TestKeyTable(t *testing.T) {
-	types := batch.Schema{batch.Bigint, batch.Double, batch.Varchar, batch.Boolean}
+	kinds := []types.Type{types.Bigint, types.Double, types.Varchar, types.Boolean}
 	rapid.Check(t, func(t *rapid.T) {
-		table := newKeyTable(types)
+		table := newKeyTable(kinds)
 		numbers := map[string]uint32{}
 		var batches []*batch.Batch
 		for range rapid.IntRange(1, 4).Draw(t, "batches") {
-			b := batch.New(types)
+			b := batch.New(kinds)
 			for range rapid.IntRange(1, 100).Draw(t, "rows") {
-				b.AppendRow(drawRow(t, types)...)
+				b.AppendRow(drawRow(t, kinds)...)
 			}
 			batches = append(batches, b)
 			for i, id := range table.lookup(b.Cols, rowsOf(b), nil) {

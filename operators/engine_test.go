@@ -16,13 +16,14 @@ import (
 	"endoscope/planner"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // planOf is the [optest.Planner] of these tests: every stream of the input is
 // a file.
 func planOf(statement string, in *optest.Input) (plan.Node, error) {
 	env := &planner.Env{Views: catalog.NewViews(), Eval: expr.EvalConst,
-		File: func(path string) (plan.Schema, error) {
+		File: func(path string) (types.Schema, error) {
 			s, ok := in.Relations[path]
 			if !ok {
 				return s, plan.Errorf(0, 0, "there is no file '%s'", path)
@@ -143,7 +144,7 @@ func (fd *feed) step(ctx context.Context, s optest.Step) error {
 	case optest.Rows:
 		rows := fd.acquired(s.Rows)
 		if fd.split != nil {
-			st, err = fd.split.push(ctx, rows, func(rows [][]batch.Value) (operators.Status, error) { return fd.push(ctx, rows) })
+			st, err = fd.split.push(ctx, rows, func(rows [][]types.Value) (operators.Status, error) { return fd.push(ctx, rows) })
 		} else {
 			st, err = fd.push(ctx, rows)
 		}
@@ -185,8 +186,8 @@ func (fd *feed) close(ctx context.Context) error {
 }
 
 // acquired is rows with the leaf's columns alone.
-func (fd *feed) acquired(rows [][]batch.Value) [][]batch.Value {
-	out := make([][]batch.Value, len(rows))
+func (fd *feed) acquired(rows [][]types.Value) [][]types.Value {
+	out := make([][]types.Value, len(rows))
 	for r, vs := range rows {
 		for _, c := range fd.columns {
 			out[r] = append(out[r], vs[c])
@@ -202,7 +203,7 @@ func (fd *feed) collect(ctx context.Context) error {
 	return fd.split.collect(ctx)
 }
 
-func (fd *feed) push(ctx context.Context, rows [][]batch.Value) (operators.Status, error) {
+func (fd *feed) push(ctx context.Context, rows [][]types.Value) (operators.Status, error) {
 	b := fd.pool.Get()
 	defer b.Release()
 	if fd.sparse != nil {
@@ -228,11 +229,11 @@ func (fd *feed) push(ctx context.Context, rows [][]batch.Value) (operators.Statu
 }
 
 // junk is a row that does not count.
-func (fd *feed) junk() []batch.Value {
-	row := make([]batch.Value, len(fd.columns))
+func (fd *feed) junk() []types.Value {
+	row := make([]types.Value, len(fd.columns))
 	for i, f := range fd.leaf.Acquire.Out.Fields {
-		row[i] = batch.Value{Type: f.Type, S: "junk", F: -7.5e300, IsNull: fd.sparse.IntN(4) == 0}
-		if row[i].I = -1 << 62; f.Type == batch.Boolean {
+		row[i] = types.Value{Type: f.Type, S: "junk", F: -7.5e300, IsNull: fd.sparse.IntN(4) == 0}
+		if row[i].I = -1 << 62; f.Type == types.Boolean {
 			row[i].I = 1
 		}
 	}
@@ -244,7 +245,7 @@ type collector struct{ out *optest.Output }
 
 func (c collector) Push(_ context.Context, _ int, b *batch.Batch) (operators.Status, error) {
 	for i := range b.Len() {
-		row := make([]batch.Value, len(b.Cols))
+		row := make([]types.Value, len(b.Cols))
 		for j := range b.Cols {
 			row[j] = b.Cols[j].Value(b.Row(i))
 		}

@@ -3,11 +3,12 @@ package operators
 import (
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // Bucket is the number of the bucket of v in the state of f, a quantile or a
 // histogram.
-func Bucket(f *plan.Agg, v batch.Value) int64 {
+func Bucket(f *plan.Agg, v types.Value) int64 {
 	if f.Fn != "histogram" {
 		return bucketOf(float64(v.I))
 	}

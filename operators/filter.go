@@ -6,6 +6,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // filter passes the rows for which a condition is true, as views: it copies
@@ -16,7 +17,7 @@ type filter struct {
 	sel  []uint16
 }
 
-func newFilter(cond plan.Expr, in batch.Schema, down Operator) (Operator, error) {
+func newFilter(cond plan.Expr, in []types.Type, down Operator) (Operator, error) {
 	c, err := expr.CompileFilter(cond, in)
 	if err != nil {
 		return nil, err

@@ -3,12 +3,12 @@ package operators
 import (
 	"testing"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 func positive(in plan.Node) plan.Node {
-	return &plan.Filter{Input: in, Cond: call(batch.Boolean, ">", column(in, "x"), literal(batch.Int(0)))}
+	return &plan.Filter{Input: in, Cond: call(types.Boolean, ">", column(in, "x"), literal(types.Int(0)))}
 }
 
 // A row passes where the condition is true, not where it is NULL. Signals keep

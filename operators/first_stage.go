@@ -5,6 +5,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // FirstStage runs the first stage of an aggregate over rows, for sites that have
@@ -18,7 +19,7 @@ type FirstStage struct {
 }
 
 // NewFirstStage returns p's first stage over rows of a schema.
-func NewFirstStage(p *plan.Partial, in plan.Schema) (*FirstStage, error) {
+func NewFirstStage(p *plan.Partial, in types.Schema) (*FirstStage, error) {
 	s := &FirstStage{p: p, time: -1}
 	node := &plan.Aggregate{Input: &plan.Acquire{Stream: plan.FragmentStream, Out: in}, Aggs: p.Aggs}
 	if p.Pane > 0 {
@@ -27,10 +28,10 @@ func NewFirstStage(p *plan.Partial, in plan.Schema) (*FirstStage, error) {
 	}
 	node.Keys = append(node.Keys, p.Keys...)
 	for _, k := range node.Keys {
-		node.Out.Fields = append(node.Out.Fields, plan.Field{Name: k.String(), Type: k.Type()})
+		node.Out.Fields = append(node.Out.Fields, types.Field{Name: k.String(), Type: k.Type()})
 	}
 	for i := range p.Aggs {
-		node.Out.Fields = append(node.Out.Fields, plan.Field{Name: p.Aggs[i].String(), Type: p.Aggs[i].T})
+		node.Out.Fields = append(node.Out.Fields, types.Field{Name: p.Aggs[i].String(), Type: p.Aggs[i].T})
 	}
 	node.Out.Time = -1
 	var err error
@@ -40,15 +41,15 @@ func NewFirstStage(p *plan.Partial, in plan.Schema) (*FirstStage, error) {
 
 // paneOf is where the pane begins that a row lies in: the largest multiple of the
 // pane that is not above its time.
-func paneOf(in plan.Schema, pane int64) plan.Expr {
+func paneOf(in types.Schema, pane int64) plan.Expr {
 	t := plan.Expr(&plan.Col{Index: in.Time, Name: in.Fields[in.Time].Name, T: in.Fields[in.Time].Type})
-	if t.Type() != batch.Bigint {
-		t = &plan.Cast{X: t, T: batch.Bigint}
+	if t.Type() != types.Bigint {
+		t = &plan.Cast{X: t, T: types.Bigint}
 	}
 	call := func(fn string, a, b plan.Expr) plan.Expr {
-		return &plan.Call{Fn: fn, Args: []plan.Expr{a, b}, T: batch.Bigint}
+		return &plan.Call{Fn: fn, Args: []plan.Expr{a, b}, T: types.Bigint}
 	}
-	size := &plan.Const{V: batch.Int(pane)}
+	size := &plan.Const{V: types.Int(pane)}
 	// % has the sign of the dividend.
 	above := call("%", call("+", call("%", t, size), size), size)
 	return call("-", t, above)
@@ -141,7 +142,7 @@ func (s *FirstStage) states(groups []uint32, only int, entries []pair) *batch.Ba
 		appendSame(&b.Cols[0], 0, len(groups))
 	}
 	for i := range keys {
-		if keys[i].Type.Physical() == batch.PhysCode {
+		if keys[i].Type.Physical() == types.PhysCode {
 			keys[i].Dict = batch.NewDict()
 		}
 		s.a.all.table.output(k+i, groups, &keys[i])

@@ -9,10 +9,11 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // foldByFirstStage is fold as FirstStage does it (TestStagesAgreeWithOracle).
-func foldByFirstStage(a *plan.Acquire, rows [][]batch.Value) (out [][]batch.Value, err error) {
+func foldByFirstStage(a *plan.Acquire, rows [][]types.Value) (out [][]types.Value, err error) {
 	s, err := operators.NewFirstStage(a.Partial, a.Out)
 	if err != nil {
 		return nil, err
@@ -37,7 +38,7 @@ func foldByFirstStage(a *plan.Acquire, rows [][]batch.Value) (out [][]batch.Valu
 	}
 	err = s.Give(func(b *batch.Batch) error {
 		for i := range b.N {
-			vs := make([]batch.Value, len(b.Cols))
+			vs := make([]types.Value, len(b.Cols))
 			for c := range vs {
 				vs[c] = b.Cols[c].Value(i)
 			}
@@ -51,9 +52,9 @@ func foldByFirstStage(a *plan.Acquire, rows [][]batch.Value) (out [][]batch.Valu
 
 // What was given is forgotten, and nothing is given of nothing.
 func TestFirstStageForgets(t *testing.T) {
-	in := plan.Schema{Time: -1, Fields: []plan.Field{{Name: "s", Type: batch.Varchar}, {Name: "x", Type: batch.Bigint}}}
+	in := types.Schema{Time: -1, Fields: []types.Field{{Name: "s", Type: types.Varchar}, {Name: "x", Type: types.Bigint}}}
 	col := func(i int) plan.Expr { return &plan.Col{Index: i, Name: in.Fields[i].Name, T: in.Fields[i].Type} }
-	p, ok := plan.NewPartial([]plan.Expr{col(0)}, []plan.Agg{{Fn: "count", Star: true, T: batch.Bigint}, {Fn: "median", Args: []plan.Expr{col(1)}, T: batch.Double}}, 0)
+	p, ok := plan.NewPartial([]plan.Expr{col(0)}, []plan.Agg{{Fn: "count", Star: true, T: types.Bigint}, {Fn: "median", Args: []plan.Expr{col(1)}, T: types.Double}}, 0)
 	if !ok {
 		t.Fatal("no partial rows")
 	}
@@ -64,7 +65,7 @@ func TestFirstStageForgets(t *testing.T) {
 	for round, word := range []string{"a", "b"} {
 		b := batch.New(in.Types())
 		for i := range 3 {
-			b.AppendRow(batch.Str(word), batch.Int(int64(round+i%2)))
+			b.AppendRow(types.Str(word), types.Int(int64(round+i%2)))
 		}
 		if err := s.Push(t.Context(), b); err != nil || s.Groups() != 1 {
 			t.Fatal(s.Groups(), err)
@@ -102,16 +103,16 @@ func rowText(b *batch.Batch, row int) (text string) {
 // BenchmarkFirstStage folds rows of 100 groups, and gives their states each 64
 // batches.
 func BenchmarkFirstStage(b *testing.B) {
-	in := plan.Schema{Time: -1, Fields: []plan.Field{{Name: "s", Type: batch.Bigint}, {Name: "x", Type: batch.Bigint}}}
+	in := types.Schema{Time: -1, Fields: []types.Field{{Name: "s", Type: types.Bigint}, {Name: "x", Type: types.Bigint}}}
 	col := func(i int) plan.Expr { return &plan.Col{Index: i, Name: in.Fields[i].Name, T: in.Fields[i].Type} }
-	p, _ := plan.NewPartial([]plan.Expr{col(0)}, []plan.Agg{{Fn: "count", Star: true, T: batch.Bigint}, {Fn: "sum", Args: []plan.Expr{col(1)}, T: batch.Bigint}}, 0)
+	p, _ := plan.NewPartial([]plan.Expr{col(0)}, []plan.Agg{{Fn: "count", Star: true, T: types.Bigint}, {Fn: "sum", Args: []plan.Expr{col(1)}, T: types.Bigint}}, 0)
 	s, err := operators.NewFirstStage(p, in)
 	if err != nil {
 		b.Fatal(err)
 	}
 	rows := batch.New(in.Types())
 	for i := range int64(batch.MaxRows) {
-		rows.AppendRow(batch.Int(i%100), batch.Int(i))
+		rows.AppendRow(types.Int(i%100), types.Int(i))
 	}
 	for b.Loop() {
 		for range 64 {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // maxDict is the number of strings after which a dictionary that an operator
@@ -85,10 +86,10 @@ type gatherer struct {
 	b    *batch.Batch  // under way
 }
 
-func newGatherer(s batch.Schema) *gatherer {
+func newGatherer(s []types.Type) *gatherer {
 	g := &gatherer{pool: batch.NewPool(s), tr: make([]*translator, len(s))}
 	for i, t := range s {
-		if t.Physical() == batch.PhysCode {
+		if t.Physical() == types.PhysCode {
 			g.tr[i] = newTranslator()
 		}
 	}
@@ -134,15 +135,15 @@ func (g *gatherer) take() *batch.Batch {
 // tr; with tr nil, dst must have src's dictionary or be empty, and takes it.
 func appendRows[I uint16 | int32](dst *batch.Column, n int, src *batch.Column, rows []I, tr *translator) {
 	switch src.Type.Physical() {
-	case batch.PhysBool:
+	case types.PhysBool:
 		dst.Bool = appendAt(dst.Bool, src.Bool, rows)
-	case batch.PhysInt:
+	case types.PhysInt:
 		dst.Int = appendAt(dst.Int, src.Int, rows)
-	case batch.PhysFloat:
+	case types.PhysFloat:
 		dst.Float = appendAt(dst.Float, src.Float, rows)
-	case batch.PhysAny:
+	case types.PhysAny:
 		dst.Any = appendAt(dst.Any, src.Any, rows)
-	case batch.PhysCode:
+	case types.PhysCode:
 		if tr == nil {
 			dst.Code = appendAt(dst.Code, src.Code, rows)
 			dst.Dict, dst.Values = src.Dict, src.Values
@@ -177,7 +178,7 @@ func appendAt[T any, I uint16 | int32](dst, src []T, rows []I) []T {
 
 // anyBytes is about what a value of a LIST or an encoding needs.
 func anyBytes(v any) int64 {
-	if vs, ok := v.([]batch.Value); ok {
+	if vs, ok := v.([]types.Value); ok {
 		n := int64(24)
 		for i := range vs {
 			n += 72 + int64(len(vs[i].S))
@@ -192,7 +193,7 @@ func anyBytes(v any) int64 {
 
 // anyText is a text that equal LISTs and encodings share, and others do not.
 func anyText(v any) string {
-	if vs, ok := v.([]batch.Value); ok {
+	if vs, ok := v.([]types.Value); ok {
 		s := "["
 		for i := range vs {
 			x := &vs[i]

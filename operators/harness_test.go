@@ -9,6 +9,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // The tests of operators are plays: a plan, what its sources give, and what
@@ -26,17 +27,17 @@ import (
 
 // relation is a leaf with columns like "t:bigint s:varchar"; t is event time.
 func relation(columns string) *plan.Acquire {
-	a := &plan.Acquire{Stream: "test", Out: plan.Schema{Time: -1}}
+	a := &plan.Acquire{Stream: "test", Out: types.Schema{Time: -1}}
 	for _, c := range strings.Fields(columns) {
 		name, typ, _ := strings.Cut(c, ":")
-		t, ok := batch.ParseType(typ)
+		t, ok := types.ParseType(typ)
 		if !ok && typ == "list" {
-			t = batch.List
+			t = types.List
 		}
 		if name == "t" {
 			a.Out.Time = len(a.Out.Fields)
 		}
-		a.Out.Fields = append(a.Out.Fields, plan.Field{Name: name, Type: t})
+		a.Out.Fields = append(a.Out.Fields, types.Field{Name: name, Type: t})
 	}
 	return a
 }
@@ -46,11 +47,11 @@ func column(in plan.Node, name string) *plan.Col {
 	return &plan.Col{Index: i, Name: name, T: in.Schema().Fields[i].Type}
 }
 
-func call(t batch.Type, fn string, args ...plan.Expr) plan.Expr {
+func call(t types.Type, fn string, args ...plan.Expr) plan.Expr {
 	return &plan.Call{Fn: fn, Args: args, T: t}
 }
 
-func literal(v batch.Value) plan.Expr { return &plan.Const{V: v} }
+func literal(v types.Value) plan.Expr { return &plan.Const{V: v} }
 
 // play runs a plan over a script, once with dense batches and once with
 // batches whose rows lie between others that do not count and whose
@@ -124,7 +125,7 @@ type source struct {
 	n       int
 	rec     *recorder
 	sparse  bool
-	types   batch.Schema
+	types   []types.Type
 	pool    *batch.Pool
 	b       *batch.Batch
 	drained bool
@@ -179,15 +180,15 @@ func (s *source) push(ctx context.Context) error {
 }
 
 func (s *source) partial(ctx context.Context, cells []string) error {
-	types := s.leaf.Acquire.Partial.Out.Types()
-	b := batch.New(types)
+	kinds := s.leaf.Acquire.Partial.Out.Types()
+	b := batch.New(kinds)
 	defer b.Release()
-	vs := make([]batch.Value, len(cells))
+	vs := make([]types.Value, len(cells))
 	for i, c := range cells {
-		vs[i] = value(types[i], c)
+		vs[i] = value(kinds[i], c)
 	}
 	if s.sparse {
-		b.AppendRow(s.junk(types, b.N)...)
+		b.AppendRow(s.junk(kinds, b.N)...)
 		b.Sel = []uint16{1}
 	}
 	b.AppendRow(vs...)
@@ -218,7 +219,7 @@ func (s *source) row(cells []string) {
 		s.b.AppendRow(s.junk(s.types, s.b.N)...)
 		s.b.Sel = append(s.b.Sel, uint16(s.b.N))
 	}
-	vs := make([]batch.Value, len(cells))
+	vs := make([]types.Value, len(cells))
 	for i, c := range cells {
 		vs[i] = value(s.types[i], c)
 	}
@@ -226,34 +227,34 @@ func (s *source) row(cells []string) {
 }
 
 // junk is a row that does not count.
-func (s *source) junk(types batch.Schema, n int) []batch.Value {
-	vs := make([]batch.Value, len(types))
-	for i, t := range types {
-		vs[i] = batch.Value{Type: t, I: 1, F: -77, S: "junk", IsNull: n%4 == 0}
+func (s *source) junk(kinds []types.Type, n int) []types.Value {
+	vs := make([]types.Value, len(kinds))
+	for i, t := range kinds {
+		vs[i] = types.Value{Type: t, I: 1, F: -77, S: "junk", IsNull: n%4 == 0}
 	}
 	return vs
 }
 
-func value(t batch.Type, s string) batch.Value {
+func value(t types.Type, s string) types.Value {
 	if s == "null" {
-		return batch.NullOf(t)
+		return types.NullOf(t)
 	}
-	v := batch.Value{Type: t}
+	v := types.Value{Type: t}
 	switch t.Physical() {
-	case batch.PhysBool:
+	case types.PhysBool:
 		if s == "true" {
 			v.I = 1
 		}
-	case batch.PhysInt:
+	case types.PhysInt:
 		v.I = number(s)
-	case batch.PhysFloat:
+	case types.PhysFloat:
 		v.F, _ = strconv.ParseFloat(s, 64)
-	case batch.PhysCode:
+	case types.PhysCode:
 		v.S = strings.Trim(s, "'")
-	case batch.PhysAny:
-		var vs []batch.Value
+	case types.PhysAny:
+		var vs []types.Value
 		for x := range strings.SplitSeq(s, ",") {
-			vs = append(vs, batch.Str(x))
+			vs = append(vs, types.Str(x))
 		}
 		v.A = vs
 	}
@@ -270,7 +271,7 @@ func number(s string) int64 {
 
 // recorder is the sink of a play.
 type recorder struct {
-	schema plan.Schema
+	schema types.Schema
 	text   strings.Builder
 }
 
@@ -287,19 +288,19 @@ func (r *recorder) Push(_ context.Context, _ int, b *batch.Batch) (Status, error
 	return More, nil
 }
 
-func cell(v batch.Value) string {
+func cell(v types.Value) string {
 	switch {
 	case v.IsNull:
 		return "null"
-	case v.Type.Physical() == batch.PhysInt:
+	case v.Type.Physical() == types.PhysInt:
 		return strconv.FormatInt(v.I, 10)
-	case v.Type == batch.List:
+	case v.Type == types.List:
 		var ss []string
-		for _, x := range v.A.([]batch.Value) {
+		for _, x := range v.A.([]types.Value) {
 			ss = append(ss, x.S)
 		}
 		return strings.Join(ss, ",")
-	case v.Type.Physical() == batch.PhysCode:
+	case v.Type.Physical() == types.PhysCode:
 		if v.S == "" {
 			return "''"
 		}

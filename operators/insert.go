@@ -13,6 +13,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // insert writes rows to a file, which exists and is seen to be writable from
@@ -22,7 +23,7 @@ type insert struct {
 	out    output
 	path   string
 	add    bool // to what the file has
-	fields []plan.Field
+	fields []types.Field
 	create func(path string) (io.WriteCloser, error)
 	row    func(buf []byte, b *batch.Batch, row int) []byte
 	header []byte
@@ -143,7 +144,7 @@ func (f *insert) Close(ctx context.Context, _ int) error {
 	}
 	b := batch.New(plan.InsertSchema.Types())
 	defer b.Release()
-	b.AppendRow(batch.Int(f.rows))
+	b.AppendRow(types.Int(f.rows))
 	if _, err := f.out.push(ctx, b); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // csvHeader is the first line of a CSV file.
@@ -38,9 +39,9 @@ func appendCSV(buf []byte, b *batch.Batch, row int) []byte {
 		case v.IsNull && len(b.Cols) == 1:
 			buf = append(buf, `""`...)
 		case v.IsNull:
-		case v.Type == batch.Varchar:
+		case v.Type == types.Varchar:
 			buf = appendCSVText(buf, v.S)
-		case v.Type == batch.List || v.Type == batch.Encoding:
+		case v.Type == types.List || v.Type == types.Encoding:
 			buf = appendCSVText(buf, string(appendText(nil, v)))
 		default:
 			buf = appendText(buf, v)
@@ -91,15 +92,15 @@ func JSON(names []string) func(buf []byte, b *batch.Batch, row int) []byte {
 
 // appendJSON writes a value. Numbers that JSON has not (NaN, infinity) are
 // texts.
-func appendJSON(buf []byte, v batch.Value) []byte {
+func appendJSON(buf []byte, v types.Value) []byte {
 	switch {
 	case v.IsNull:
 		return append(buf, "null"...)
-	case v.Type == batch.Double && (math.IsNaN(v.F) || math.IsInf(v.F, 0)):
-	case v.Type == batch.Boolean, v.Type == batch.Bigint, v.Type == batch.Duration, v.Type == batch.Double:
+	case v.Type == types.Double && (math.IsNaN(v.F) || math.IsInf(v.F, 0)):
+	case v.Type == types.Boolean, v.Type == types.Bigint, v.Type == types.Duration, v.Type == types.Double:
 		return appendText(buf, v)
-	case v.Type == batch.List:
-		vs, _ := v.A.([]batch.Value)
+	case v.Type == types.List:
+		vs, _ := v.A.([]types.Value)
 		buf = append(buf, '[')
 		for i := range vs {
 			if i > 0 {
@@ -108,9 +109,9 @@ func appendJSON(buf []byte, v batch.Value) []byte {
 			buf = appendJSON(buf, vs[i])
 		}
 		return append(buf, ']')
-	case v.Type == batch.Varchar:
+	case v.Type == types.Varchar:
 		return appendJSONText(buf, v.S)
-	case v.Type == batch.Encoding:
+	case v.Type == types.Encoding:
 		return appendJSONText(buf, fmt.Sprint(v.A))
 	}
 	buf = append(buf, '"')
@@ -120,21 +121,21 @@ func appendJSON(buf []byte, v batch.Value) []byte {
 
 // appendText writes a value that is not NULL as plain text: durations in ns,
 // times in UTC after RFC 3339, bytes in hexadecimal.
-func appendText(buf []byte, v batch.Value) []byte {
+func appendText(buf []byte, v types.Value) []byte {
 	switch v.Type {
-	case batch.Boolean:
+	case types.Boolean:
 		return strconv.AppendBool(buf, v.I != 0)
-	case batch.Bigint, batch.Duration:
+	case types.Bigint, types.Duration:
 		return strconv.AppendInt(buf, v.I, 10)
-	case batch.Double:
+	case types.Double:
 		return strconv.AppendFloat(buf, v.F, 'g', -1, 64)
-	case batch.Timestamp:
+	case types.Timestamp:
 		return time.Unix(0, v.I).UTC().AppendFormat(buf, time.RFC3339Nano)
-	case batch.Varchar:
+	case types.Varchar:
 		return append(buf, v.S...)
-	case batch.Bytes:
+	case types.Bytes:
 		return hex.AppendEncode(buf, []byte(v.S))
-	case batch.List:
+	case types.List:
 		return appendJSON(buf, v)
 	}
 	return fmt.Append(buf, v.A)

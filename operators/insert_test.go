@@ -13,6 +13,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // everyType has one column of each type that a file can hold.
@@ -118,7 +119,7 @@ func TestInsertFlushesEachSecond(t *testing.T) {
 	clock := time.Unix(1000, 0)
 	f.now = func() time.Time { return clock }
 	b := batch.New(in.Out.Types())
-	b.AppendRow(batch.Int(1))
+	b.AppendRow(types.Int(1))
 	for _, step := range []struct {
 		after time.Duration
 		want  string

@@ -7,6 +7,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // Ports of a join.
@@ -59,11 +60,11 @@ func newJoin(n *plan.Join, down Operator, o *Options) (Operator, error) {
 	if j.limit == 0 {
 		j.limit = DefaultJoinMemory
 	}
-	types := n.Out.Types()
-	j.wide, j.test = batch.NewPool(types), batch.NewPool(types)
+	kinds := n.Out.Types()
+	j.wide, j.test = batch.NewPool(kinds), batch.NewPool(kinds)
 	if n.On != nil {
 		var err error
-		if j.cond, err = expr.CompileFilter(n.On, types); err != nil {
+		if j.cond, err = expr.CompileFilter(n.On, kinds); err != nil {
 			return nil, err
 		}
 		used := map[int]bool{}
@@ -79,15 +80,15 @@ func newJoin(n *plan.Join, down Operator, o *Options) (Operator, error) {
 		s := in.Schema()
 		side := joinSide{unionInput: unionInput{watermark: noTime, latest: noTime, ticks: j.ticks}, from: port * split,
 			n: len(s.Fields), time: s.Time}
-		types := s.Types()
+		kinds := s.Types()
 		for _, eq := range equalities(n.On, split) {
-			p, err := expr.Compile(eq[port], types[:side.n])
+			p, err := expr.Compile(eq[port], kinds[:side.n])
 			if err != nil {
 				return nil, err
 			}
-			side.keys, types = append(side.keys, p), append(types, p.Type())
+			side.keys, kinds = append(side.keys, p), append(kinds, p.Type())
 		}
-		side.rows = newRowStore(types, math.MaxInt64, "a join", "") // bounded by forgetting
+		side.rows = newRowStore(kinds, math.MaxInt64, "a join", "") // bounded by forgetting
 		j.sides[port] = side
 	}
 	switch n.Kind {
@@ -113,7 +114,7 @@ func equalities(on plan.Expr, split int) [][2]plan.Expr {
 		return nil
 	case c.Fn == "and":
 		return append(equalities(c.Args[0], split), equalities(c.Args[1], split)...)
-	case c.Fn != "=" || c.Args[0].Type().Physical() == batch.PhysAny || c.Args[0].Type() != c.Args[1].Type():
+	case c.Fn != "=" || c.Args[0].Type().Physical() == types.PhysAny || c.Args[0].Type() != c.Args[1].Type():
 		return nil
 	}
 	x, y := portOf(c.Args[0], split), portOf(c.Args[1], split)

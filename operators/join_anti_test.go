@@ -8,6 +8,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // gathered keeps the second column of what it is given, and the gaps.
@@ -38,7 +39,7 @@ func (g *gathered) Close(context.Context, int) error { return nil }
 func TestAntiJoinKeepsWhatHasNoPartner(t *testing.T) {
 	in := relation("t:timestamp k:bigint v:bigint")
 	j := plan.Join{Left: in, Right: in, Kind: plan.LeftWindowJoin, Within: time.Hour, Followed: 1, Anti: true,
-		On: &plan.Call{Fn: "=", T: batch.Boolean, Args: []plan.Expr{column(in, "k"), &plan.Col{Index: 4, Name: "k", T: batch.Bigint}}}}
+		On: &plan.Call{Fn: "=", T: types.Boolean, Args: []plan.Expr{column(in, "k"), &plan.Col{Index: 4, Name: "k", T: types.Bigint}}}}
 	sink := &gathered{}
 	const memory = 1 << 20
 	op, err := newJoin(plan.NewJoin(j), sink, &Options{JoinMemory: memory})
@@ -55,7 +56,7 @@ func TestAntiJoinKeepsWhatHasNoPartner(t *testing.T) {
 		defer b.Release()
 		for _, k := range keys {
 			now += int64(100 * time.Microsecond)
-			b.AppendRow(batch.Time(now), batch.Int(k), batch.Int(0))
+			b.AppendRow(types.Time(now), types.Int(k), types.Int(0))
 		}
 		if _, err := op.Push(ctx, port, b); err != nil {
 			t.Fatal(err)

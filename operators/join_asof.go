@@ -7,6 +7,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // asOfJoin gives each left row with the latest right row that is not later. It
@@ -209,15 +210,15 @@ func (j *asOfJoin) admit(slot int32) {
 func (s *joinSide) sameKey(a, b int32) bool {
 	for i := s.n; i < s.n+len(s.keys); i++ {
 		switch c := &s.rows.cols[i]; c.Type.Physical() {
-		case batch.PhysBool:
+		case types.PhysBool:
 			if c.Bool[a] != c.Bool[b] {
 				return false
 			}
-		case batch.PhysFloat:
+		case types.PhysFloat:
 			if canonicalBits(c.Float[a]) != canonicalBits(c.Float[b]) {
 				return false
 			}
-		case batch.PhysCode:
+		case types.PhysCode:
 			if c.Code[a] != c.Code[b] {
 				return false
 			}

@@ -8,6 +8,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // BenchmarkJoin joins two streams of a row every 2 µs each, so that 10,000 rows
@@ -36,7 +37,7 @@ func joinRate(b *testing.B, kind plan.JoinKind, on bool, keys int64) {
 	j := plan.Join{Left: in, Right: relation("t:timestamp k:bigint v:bigint"), Kind: kind, Within: 5 * time.Millisecond}
 	n := plan.NewJoin(j)
 	if on {
-		j.On = &plan.Call{Fn: "=", T: batch.Boolean, Args: []plan.Expr{column(n, "k"), &plan.Col{Index: 4, Name: "k", T: batch.Bigint}}}
+		j.On = &plan.Call{Fn: "=", T: types.Boolean, Args: []plan.Expr{column(n, "k"), &plan.Col{Index: 4, Name: "k", T: types.Bigint}}}
 		n = plan.NewJoin(j)
 	}
 	sink := &nothing{}
@@ -51,7 +52,7 @@ func joinRate(b *testing.B, kind plan.JoinKind, on bool, keys int64) {
 	for port := range ports {
 		ports[port] = pool.Get()
 		for range batch.MaxRows {
-			ports[port].AppendRow(batch.Time(0), batch.Int(0), batch.Int(0))
+			ports[port].AppendRow(types.Time(0), types.Int(0), types.Int(0))
 		}
 	}
 	b.ReportAllocs()
@@ -106,7 +107,7 @@ func BenchmarkJoinMemory(b *testing.B) {
 			}
 			e := newPool(in).Get()
 			for range batch.MaxRows {
-				e.AppendRow(batch.Time(0), batch.Int(0), batch.Int(0))
+				e.AppendRow(types.Time(0), types.Int(0), types.Int(0))
 			}
 			now := int64(0)
 			push := func() {

@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // slotIndex finds slots of a rowStore by hash: chains through the slots
@@ -132,7 +133,7 @@ func (h *rowHash) of(keys []*batch.Column, rows []uint16) []uint16 {
 			rows = h.rows
 		}
 		switch c.Type.Physical() {
-		case batch.PhysBool:
+		case types.PhysBool:
 			for _, r := range rows {
 				w := uint64(0)
 				if c.Bool[r] {
@@ -140,11 +141,11 @@ func (h *rowHash) of(keys []*batch.Column, rows []uint16) []uint16 {
 				}
 				h.hashes[r] = hashWord(h.hashes[r] ^ w)
 			}
-		case batch.PhysFloat:
+		case types.PhysFloat:
 			for _, r := range rows {
 				h.hashes[r] = hashWord(h.hashes[r] ^ canonicalBits(c.Float[r]))
 			}
-		case batch.PhysCode:
+		case types.PhysCode:
 			words := h.texts[k].words(c)
 			for _, r := range rows {
 				h.hashes[r] = hashWord(h.hashes[r] ^ words[c.Code[r]])

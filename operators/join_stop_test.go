@@ -9,6 +9,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // enough is a consumer that calls back for each batch, and answers what that does.
@@ -42,14 +43,14 @@ func stopsWithinABatch(t *testing.T, kind plan.JoinKind, keyed, abandoned bool) 
 	other.OnDemand = kind == plan.ValueJoin
 	j := plan.Join{Left: in, Right: other, Kind: kind, Within: time.Second}
 	if keyed {
-		j.On = call(batch.Boolean, "=", column(in, "k"), &plan.Col{Index: 3, Name: "k", T: batch.Bigint})
+		j.On = call(types.Boolean, "=", column(in, "k"), &plan.Col{Index: 3, Name: "k", T: types.Bigint})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	full := newPool(in).Get()
 	defer full.Release()
 	for range batch.MaxRows {
-		full.AppendRow(batch.Time(0), batch.Int(1))
+		full.AppendRow(types.Time(0), types.Int(1))
 	}
 	sink := &enough{answer: func() Status {
 		if abandoned {
@@ -91,7 +92,7 @@ func TestJoinStopsLooking(t *testing.T) {
 	}
 	b := newPool(in).Get()
 	defer b.Release()
-	b.AppendRow(batch.Time(0), batch.Int(1))
+	b.AppendRow(types.Time(0), types.Int(1))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := op.Push(ctx, left, b); !errors.Is(err, context.Canceled) {
@@ -117,7 +118,7 @@ func (c *abandonedAt) Err() error {
 func TestJoinStopsLookingAmongMany(t *testing.T) {
 	in, other := relation("t:timestamp k:bigint"), relation("t:timestamp k:bigint")
 	j := plan.Join{Left: in, Right: other, Kind: plan.WindowJoin, Within: time.Second}
-	j.On = call(batch.Boolean, "=", column(in, "k"), &plan.Col{Index: 3, Name: "k", T: batch.Bigint})
+	j.On = call(types.Boolean, "=", column(in, "k"), &plan.Col{Index: 3, Name: "k", T: types.Bigint})
 	op, err := newJoin(plan.NewJoin(j), &nothing{}, &Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +126,7 @@ func TestJoinStopsLookingAmongMany(t *testing.T) {
 	b := newPool(in).Get()
 	defer b.Release()
 	for range batch.MaxRows {
-		b.AppendRow(batch.Time(0), batch.Int(1))
+		b.AppendRow(types.Time(0), types.Int(1))
 	}
 	for range 16 {
 		if _, err := op.Push(t.Context(), right, b); err != nil {

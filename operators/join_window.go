@@ -8,6 +8,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // windowJoin pairs rows that lie near each other in time: the right row's time
@@ -395,13 +396,13 @@ func (j *windowJoin) Close(ctx context.Context, port int) error {
 // appendNulls appends n NULLs to an empty column.
 func appendNulls(c *batch.Column, n int) {
 	switch c.Type.Physical() {
-	case batch.PhysBool:
+	case types.PhysBool:
 		c.Bool = extend(c.Bool, n)
-	case batch.PhysFloat:
+	case types.PhysFloat:
 		c.Float = extend(c.Float, n)
-	case batch.PhysAny:
+	case types.PhysAny:
 		c.Any = extend(c.Any, n)
-	case batch.PhysCode:
+	case types.PhysCode:
 		empty := c.Dict.Code("")
 		for range n {
 			c.Code = append(c.Code, empty)

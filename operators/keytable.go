@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // keyTable numbers the distinct keys it is shown: 0, 1, 2, ... A key is a row
@@ -14,7 +15,7 @@ import (
 // A key is kept as words: one bit for each column (is it NULL?), then a word
 // for each column, where a string is its code in a dictionary of the table.
 type keyTable struct {
-	types batch.Schema
+	types []types.Type
 	tr    []*translator // for PhysCode and PhysAny columns
 	masks int           // words of NULL bits
 	width int           // words of a key
@@ -26,7 +27,7 @@ type keyTable struct {
 	row []uint64 // scratch: keys of a batch
 }
 
-func newKeyTable(s batch.Schema) *keyTable {
+func newKeyTable(s []types.Type) *keyTable {
 	t := &keyTable{types: s, tr: make([]*translator, len(s)), masks: (len(s) + 63) / 64}
 	t.width = t.masks + len(s)
 	t.reset()
@@ -42,7 +43,7 @@ func (t *keyTable) reset() {
 	clear(t.table)
 	for i, ty := range t.types {
 		switch ty.Physical() {
-		case batch.PhysCode, batch.PhysAny:
+		case types.PhysCode, types.PhysAny:
 			if t.tr[i] == nil || t.tr[i].to.Len() > maxDict {
 				t.tr[i] = newTranslator()
 			}
@@ -81,21 +82,21 @@ func (t *keyTable) fill(cols []batch.Column, rows []uint16) {
 	for c := range t.types {
 		col, w := &cols[c], t.row[t.masks+c:]
 		switch t.types[c].Physical() {
-		case batch.PhysBool:
+		case types.PhysBool:
 			for i, r := range rows {
 				if col.Bool[r] {
 					w[i*t.width] = 1
 				}
 			}
-		case batch.PhysInt:
+		case types.PhysInt:
 			for i, r := range rows {
 				w[i*t.width] = uint64(col.Int[r])
 			}
-		case batch.PhysFloat:
+		case types.PhysFloat:
 			for i, r := range rows {
 				w[i*t.width] = canonicalBits(col.Float[r])
 			}
-		case batch.PhysCode:
+		case types.PhysCode:
 			tr := t.tr[c]
 			tr.source(col)
 			for i, r := range rows {
@@ -103,7 +104,7 @@ func (t *keyTable) fill(cols []batch.Column, rows []uint16) {
 					w[i*t.width] = uint64(tr.code(col.Values, col.Code[r]))
 				}
 			}
-		case batch.PhysAny:
+		case types.PhysAny:
 			for i, r := range rows {
 				if !col.Nulls.Get(int(r)) {
 					w[i*t.width] = uint64(t.tr[c].add(anyText(col.Any[r])))

@@ -8,6 +8,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // MergePartials makes partial rows of the first stage p fewer: those that are
@@ -39,7 +40,7 @@ type partialMerge struct {
 
 type partialRow struct {
 	pane  int64
-	keys  []batch.Value
+	keys  []types.Value
 	state []int64
 }
 
@@ -94,7 +95,7 @@ func (m *partialMerge) add(b *batch.Batch, row int) {
 }
 
 // appendValue appends a key that is equal for equal values of one column only.
-func appendValue(b []byte, v batch.Value) []byte {
+func appendValue(b []byte, v types.Value) []byte {
 	if v.IsNull {
 		return append(b, 0)
 	}
@@ -177,12 +178,12 @@ func (m *partialMerge) batches() (out []*batch.Batch) {
 	for rows := range slices.Chunk(m.rows, batch.MaxRows) {
 		b := batch.New(schema)
 		for _, r := range rows {
-			b.Cols[0].Append(b.N, batch.Time(r.pane))
+			b.Cols[0].Append(b.N, types.Time(r.pane))
 			for i, v := range r.keys {
 				b.Cols[1+i].Append(b.N, v)
 			}
 			for i, v := range r.state {
-				b.Cols[1+len(r.keys)+i].Append(b.N, batch.Int(v))
+				b.Cols[1+len(r.keys)+i].Append(b.N, types.Int(v))
 			}
 			b.N++
 		}

@@ -9,6 +9,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // partialBatches are partial rows of columns x and s of strings in a notation:
@@ -18,14 +19,14 @@ func partialBatches(t testing.TB, p *plan.Partial, text string) (out []*batch.Ba
 	for _, block := range strings.Split(text, ";") {
 		b := batch.New(p.Out.Types())
 		for _, row := range strings.Split(block, ",") {
-			var vs []batch.Value
+			var vs []types.Value
 			for i, f := range strings.Fields(row) {
 				var n int64
-				v := batch.Str(f)
+				v := types.Str(f)
 				if f == "null" {
-					v = batch.NullOf(p.Out.Fields[i].Type)
+					v = types.NullOf(p.Out.Fields[i].Type)
 				} else if _, err := fmt.Sscan(f, &n); err == nil {
-					v = batch.Int(n)
+					v = types.Int(n)
 				}
 				vs = append(vs, v)
 			}
@@ -45,7 +46,7 @@ func mergedText(p *plan.Partial, bs []*batch.Batch) string {
 				switch v := b.Cols[c].Value(i); {
 				case v.IsNull:
 					row = append(row, "null")
-				case v.Type == batch.Varchar:
+				case v.Type == types.Varchar:
 					row = append(row, v.S)
 				default:
 					row = append(row, fmt.Sprint(v.I))
@@ -106,7 +107,7 @@ func BenchmarkMergePartials(b *testing.B) {
 	p, _ := plan.NewPartial(n.Keys, n.Aggs, 0)
 	one := batch.New(p.Out.Types())
 	for i := range int64(1000) {
-		one.AppendRow(batch.Time(i), batch.Str(fmt.Sprint("function ", i)), batch.Int(1), batch.Int(i), batch.Int(0), batch.Int(1), batch.Int(i), batch.Int(1))
+		one.AppendRow(types.Time(i), types.Str(fmt.Sprint("function ", i)), types.Int(1), types.Int(i), types.Int(0), types.Int(1), types.Int(i), types.Int(1))
 	}
 	for b.Loop() {
 		all := make([]*batch.Batch, 64)
@@ -127,19 +128,19 @@ func TestMergePartialsByLists(t *testing.T) {
 	if !ok {
 		t.Fatal("no partial by lists")
 	}
-	list := func(names ...string) batch.Value {
-		var vs []batch.Value
+	list := func(names ...string) types.Value {
+		var vs []types.Value
 		for _, name := range names {
-			vs = append(vs, batch.Str(name))
+			vs = append(vs, types.Str(name))
 		}
-		return batch.ListOf(vs)
+		return types.ListOf(vs)
 	}
 	var bs []*batch.Batch
 	for range 2 {
 		b := batch.New(p.Out.Types())
-		b.AppendRow(batch.Time(1), list("a", "b"), batch.Int(2))
-		b.AppendRow(batch.Time(1), list("a;b"), batch.Int(3))
-		b.AppendRow(batch.Time(1), batch.NullOf(batch.List), batch.Int(4))
+		b.AppendRow(types.Time(1), list("a", "b"), types.Int(2))
+		b.AppendRow(types.Time(1), list("a;b"), types.Int(3))
+		b.AppendRow(types.Time(1), types.NullOf(types.List), types.Int(4))
 		bs = append(bs, b)
 	}
 	counts := map[string]int64{}

@@ -18,6 +18,7 @@ import (
 	"endoscope/operators/optest"
 	"endoscope/operators/optest/seeds"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // The property of aggregates in two stages: whatever a source folds itself, in
@@ -147,11 +148,11 @@ type splitter struct {
 	leaf   operators.Leaf
 	rng    *rand.Rand
 	merged *int
-	kept   [][]batch.Value // to be folded
+	kept   [][]types.Value // to be folded
 	mark   int64           // the watermark
 	// folder is the first stage: one for all rows, since they differ in what they
 	// refuse to fold.
-	folder func(*plan.Acquire, [][]batch.Value) ([][]batch.Value, error)
+	folder func(*plan.Acquire, [][]types.Value) ([][]types.Value, error)
 }
 
 // counts reports whether partial rows say how many rows they are of.
@@ -164,7 +165,7 @@ func (s *splitter) inOrder() bool {
 	return slices.ContainsFunc(s.leaf.Acquire.Partial.Aggs, func(f plan.Agg) bool { return f.Fn == "first" || f.Fn == "last" })
 }
 
-func (s *splitter) push(ctx context.Context, rows [][]batch.Value, pass func([][]batch.Value) (operators.Status, error)) (operators.Status, error) {
+func (s *splitter) push(ctx context.Context, rows [][]types.Value, pass func([][]types.Value) (operators.Status, error)) (operators.Status, error) {
 	for len(rows) > 0 {
 		n := 1 + s.rng.IntN(len(rows))
 		st, err := s.run(ctx, rows[:n], pass)
@@ -177,8 +178,8 @@ func (s *splitter) push(ctx context.Context, rows [][]batch.Value, pass func([][
 }
 
 // run gives rows in one of the ways.
-func (s *splitter) run(ctx context.Context, rows [][]batch.Value, pass func([][]batch.Value) (operators.Status, error)) (operators.Status, error) {
-	late := slices.ContainsFunc(rows, func(vs []batch.Value) bool { return vs[s.leaf.Acquire.Out.Time].I < s.mark })
+func (s *splitter) run(ctx context.Context, rows [][]types.Value, pass func([][]types.Value) (operators.Status, error)) (operators.Status, error) {
+	late := slices.ContainsFunc(rows, func(vs []types.Value) bool { return vs[s.leaf.Acquire.Out.Time].I < s.mark })
 	if len(rows) > 1 && late && !s.counts() { // each must be counted
 		for i := range rows {
 			if st, err := s.run(ctx, rows[i:i+1], pass); st != operators.More || err != nil {
@@ -221,7 +222,7 @@ func (s *splitter) collect(ctx context.Context) error {
 }
 
 // fold folds rows at once, or in pieces that are merged before they are given.
-func (s *splitter) fold(rows [][]batch.Value) ([][]batch.Value, error) {
+func (s *splitter) fold(rows [][]types.Value) ([][]types.Value, error) {
 	p := s.leaf.Acquire.Partial
 	if s.folder == nil {
 		s.folder = fold
@@ -251,10 +252,10 @@ func (s *splitter) fold(rows [][]batch.Value) ([][]batch.Value, error) {
 		}
 		rest = rest[n:]
 	}
-	var out [][]batch.Value
+	var out [][]types.Value
 	for _, b := range operators.MergePartials(p, pieces) {
 		for i := range b.N {
-			vs := make([]batch.Value, len(b.Cols))
+			vs := make([]types.Value, len(b.Cols))
 			for c := range vs {
 				vs[c] = b.Cols[c].Value(i)
 			}
@@ -264,7 +265,7 @@ func (s *splitter) fold(rows [][]batch.Value) ([][]batch.Value, error) {
 	return out, nil
 }
 
-func (s *splitter) give(ctx context.Context, rows [][]batch.Value) (st operators.Status, err error) {
+func (s *splitter) give(ctx context.Context, rows [][]types.Value) (st operators.Status, err error) {
 	if !s.inOrder() {
 		s.rng.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
 	}
@@ -283,12 +284,12 @@ func (s *splitter) give(ctx context.Context, rows [][]batch.Value) (st operators
 }
 
 // fold is the first stage, done naively: the partial rows of rows of a's columns.
-func fold(a *plan.Acquire, rows [][]batch.Value) ([][]batch.Value, error) {
+func fold(a *plan.Acquire, rows [][]types.Value) ([][]types.Value, error) {
 	b := batch.New(a.Out.Types())
 	for _, vs := range rows {
 		b.AppendRow(vs...)
 	}
-	eval := func(e plan.Expr) ([]batch.Value, error) {
+	eval := func(e plan.Expr) ([]types.Value, error) {
 		p, err := expr.Compile(e, a.Out.Types())
 		if err != nil {
 			return nil, err
@@ -297,7 +298,7 @@ func fold(a *plan.Acquire, rows [][]batch.Value) ([][]batch.Value, error) {
 		if err != nil {
 			return nil, err
 		}
-		vs := make([]batch.Value, len(rows))
+		vs := make([]types.Value, len(rows))
 		for i := range vs {
 			vs[i] = c.Value(i)
 		}
@@ -318,8 +319,8 @@ func fold(a *plan.Acquire, rows [][]batch.Value) ([][]batch.Value, error) {
 		return all, err
 	}
 	type group struct {
-		pane batch.Value
-		key  []batch.Value
+		pane types.Value
+		key  []types.Value
 		rows []int
 	}
 	groups := map[string]*group{}
@@ -328,7 +329,7 @@ func fold(a *plan.Acquire, rows [][]batch.Value) ([][]batch.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	var keys [][]batch.Value
+	var keys [][]types.Value
 	for _, k := range a.Partial.Keys {
 		vs, err := eval(k)
 		if err != nil {
@@ -365,14 +366,14 @@ func fold(a *plan.Acquire, rows [][]batch.Value) ([][]batch.Value, error) {
 		if err != nil {
 			return nil, err
 		}
-		args := make([]batch.Value, len(rows))
+		args := make([]types.Value, len(rows))
 		if len(f.Args) > 0 {
 			if args, err = eval(f.Args[0]); err != nil {
 				return nil, err
 			}
 		}
 		states[i] = func(group []int) [][]int64 {
-			var vs []batch.Value
+			var vs []types.Value
 			var times []int64
 			for _, r := range group {
 				if counts[r] && !args[r].IsNull {
@@ -382,7 +383,7 @@ func fold(a *plan.Acquire, rows [][]batch.Value) ([][]batch.Value, error) {
 			return statesOf(f, vs, times)
 		}
 	}
-	var out [][]batch.Value
+	var out [][]types.Value
 	for _, g := range order {
 		var of [][][]int64
 		n := 1
@@ -391,11 +392,11 @@ func fold(a *plan.Acquire, rows [][]batch.Value) ([][]batch.Value, error) {
 			n = max(n, len(of[len(of)-1]))
 		}
 		for i := range n { // one row, or one for each bucket
-			row := append([]batch.Value{g.pane}, g.key...)
+			row := append([]types.Value{g.pane}, g.key...)
 			for j, s := range of {
 				fields, _ := plan.StateFields(&a.Partial.Aggs[j])
 				for k, f := range fields {
-					v := batch.Int(-77) // of no meaning where n is 0
+					v := types.Int(-77) // of no meaning where n is 0
 					switch {
 					case i < len(s):
 						v.I = s[i][k]
@@ -413,7 +414,7 @@ func fold(a *plan.Acquire, rows [][]batch.Value) ([][]batch.Value, error) {
 
 // statesOf are the states of an aggregate over values, as plan.StateFields
 // lays them out.
-func statesOf(f *plan.Agg, vs []batch.Value, times []int64) (states [][]int64) {
+func statesOf(f *plan.Agg, vs []types.Value, times []int64) (states [][]int64) {
 	n := int64(len(vs))
 	if n == 0 {
 		return nil

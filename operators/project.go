@@ -6,6 +6,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // project computes expressions. Columns that it only renames or reorders are
@@ -28,7 +29,7 @@ type projection struct {
 func newProject(n *plan.Project, down Operator) (Operator, error) {
 	p := &project{out: output{op: down}, cols: make([]batch.Column, len(n.Exprs))}
 	in := n.Input.Schema().Types()
-	var computed batch.Schema
+	var computed []types.Type
 	for _, e := range n.Exprs {
 		if c, ok := e.(*plan.Col); ok {
 			p.exprs = append(p.exprs, projection{col: c.Index})
@@ -81,16 +82,16 @@ func copyColumn(dst, src *batch.Column, n int) {
 	dst.Type = src.Type
 	dst.Nulls = append(dst.Nulls[:0], src.Nulls...)
 	switch src.Type.Physical() {
-	case batch.PhysBool:
+	case types.PhysBool:
 		dst.Bool = append(dst.Bool[:0], src.Bool[:n]...)
-	case batch.PhysInt:
+	case types.PhysInt:
 		dst.Int = append(dst.Int[:0], src.Int[:n]...)
-	case batch.PhysFloat:
+	case types.PhysFloat:
 		dst.Float = append(dst.Float[:0], src.Float[:n]...)
-	case batch.PhysCode:
+	case types.PhysCode:
 		dst.Code = append(dst.Code[:0], src.Code[:n]...)
 		dst.Dict, dst.Values = src.Dict, src.Values
-	case batch.PhysAny:
+	case types.PhysAny:
 		dst.Any = append(dst.Any[:0], src.Any[:n]...)
 	}
 }

@@ -7,15 +7,16 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 func projection1(in plan.Node) plan.Node {
-	sum := call(batch.Bigint, "+", column(in, "x"), literal(batch.Int(1)))
-	up := call(batch.Varchar, "upper", column(in, "s"))
+	sum := call(types.Bigint, "+", column(in, "x"), literal(types.Int(1)))
+	up := call(types.Varchar, "upper", column(in, "s"))
 	return &plan.Project{Input: in, Exprs: []plan.Expr{up, sum, column(in, "x"), column(in, "x")},
-		Out: plan.Schema{Time: -1, Fields: []plan.Field{
-			{Name: "up", Type: batch.Varchar}, {Name: "sum", Type: batch.Bigint},
-			{Name: "x", Type: batch.Bigint}, {Name: "again", Type: batch.Bigint}}}}
+		Out: types.Schema{Time: -1, Fields: []types.Field{
+			{Name: "up", Type: types.Varchar}, {Name: "sum", Type: types.Bigint},
+			{Name: "x", Type: types.Bigint}, {Name: "again", Type: types.Bigint}}}}
 }
 
 // Columns are computed, renamed, reordered and repeated.
@@ -60,8 +61,8 @@ func TestProjectResultMayBeKept(t *testing.T) {
 	pool := batch.NewPool(in.Out.Types())
 	for i := range 4 {
 		b := pool.Get()
-		b.AppendRow(batch.Int(-1), batch.Str("no"))
-		b.AppendRow(batch.Int(int64(i+1)), batch.Str("s"+string(rune('a'+i))))
+		b.AppendRow(types.Int(-1), types.Str("no"))
+		b.AppendRow(types.Int(int64(i+1)), types.Str("s"+string(rune('a'+i))))
 		if _, err := g.Leaves[0].Op.Push(t.Context(), 0, b); err != nil {
 			t.Fatal(err)
 		}
@@ -82,15 +83,15 @@ func TestProjectResultMayBeKept(t *testing.T) {
 func TestProjectTypes(t *testing.T) {
 	in := relation("x:bigint f:double s:varchar l:list")
 	exprs := []plan.Expr{
-		call(batch.Boolean, ">", column(in, "x"), literal(batch.Int(1))),
-		call(batch.Double, "neg", column(in, "f")),
-		call(batch.Varchar, "||", column(in, "s"), literal(batch.Str("!"))),
-		call(batch.List, "coalesce", column(in, "l"), column(in, "l")),
-		literal(batch.NullOf(batch.Null)),
+		call(types.Boolean, ">", column(in, "x"), literal(types.Int(1))),
+		call(types.Double, "neg", column(in, "f")),
+		call(types.Varchar, "||", column(in, "s"), literal(types.Str("!"))),
+		call(types.List, "coalesce", column(in, "l"), column(in, "l")),
+		literal(types.NullOf(types.Null)),
 	}
-	n := &plan.Project{Input: in, Exprs: exprs, Out: plan.Schema{Time: -1}}
+	n := &plan.Project{Input: in, Exprs: exprs, Out: types.Schema{Time: -1}}
 	for _, e := range exprs {
-		n.Out.Fields = append(n.Out.Fields, plan.Field{Name: e.String(), Type: e.Type()})
+		n.Out.Fields = append(n.Out.Fields, types.Field{Name: e.String(), Type: e.Type()})
 	}
 	expect(t, play(t, n, Options{}, `
 		1 1.5 a p,q
@@ -106,10 +107,10 @@ func TestProjectTypes(t *testing.T) {
 // An error in a value ends the query, wherever it is computed.
 func TestErrorsInExpressions(t *testing.T) {
 	in := relation("x:bigint")
-	next := call(batch.Bigint, "+", column(in, "x"), literal(batch.Int(1)))
+	next := call(types.Bigint, "+", column(in, "x"), literal(types.Int(1)))
 	for _, n := range []plan.Node{
-		&plan.Project{Input: in, Exprs: []plan.Expr{next}, Out: plan.Schema{Fields: []plan.Field{{Name: "y", Type: batch.Bigint}}, Time: -1}},
-		&plan.Filter{Input: in, Cond: call(batch.Boolean, ">", next, literal(batch.Int(0)))},
+		&plan.Project{Input: in, Exprs: []plan.Expr{next}, Out: types.Schema{Fields: []types.Field{{Name: "y", Type: types.Bigint}}, Time: -1}},
+		&plan.Filter{Input: in, Cond: call(types.Boolean, ">", next, literal(types.Int(0)))},
 		&plan.Sort{Input: in, Keys: []plan.SortKey{{X: next}}},
 	} {
 		got := play(t, n, Options{}, "9223372036854775807\nclose")

@@ -7,6 +7,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // taken collects the first column of what reaches a leaf, and the kinds of signals.
@@ -31,7 +32,7 @@ func (k *taken) Close(context.Context, int) error { return nil }
 
 // TestReporting suspends everything, one thread, both, and what was aggregated.
 func TestReporting(t *testing.T) {
-	schema := plan.Schema{Time: 0, Fields: []plan.Field{{Name: "timestamp", Type: batch.Timestamp}, {Name: "thread_name", Type: batch.Varchar}}}
+	schema := types.Schema{Time: 0, Fields: []types.Field{{Name: "timestamp", Type: types.Timestamp}, {Name: "thread_name", Type: types.Varchar}}}
 	for _, c := range []struct {
 		name       string
 		said       []Signal
@@ -61,9 +62,9 @@ func TestReporting(t *testing.T) {
 				t.Fatal(err)
 			}
 			b := batch.New(schema.Types())
-			b.AppendRow(batch.Time(1), batch.Str("a"))
-			b.AppendRow(batch.Time(2), batch.Str("b"))
-			b.AppendRow(batch.Time(3), batch.NullOf(batch.Varchar))
+			b.AppendRow(types.Time(1), types.Str("a"))
+			b.AppendRow(types.Time(2), types.Str("b"))
+			b.AppendRow(types.Time(3), types.NullOf(types.Varchar))
 			b.Cols[1].Values = b.Cols[1].Dict.Values()
 			for _, op := range []Operator{leaf.Op, leaf.Partial} {
 				if _, err := op.Push(ctx, 0, b); err != nil {

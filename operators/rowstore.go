@@ -6,6 +6,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // rowStore keeps rows beyond the call in which they came, by copying them into
@@ -27,19 +28,19 @@ type rowStore struct {
 	hint  string
 }
 
-func newRowStore(s batch.Schema, limit int64, what, hint string) *rowStore {
+func newRowStore(s []types.Type, limit int64, what, hint string) *rowStore {
 	st := &rowStore{cols: make([]batch.Column, len(s)), tr: make([]*translator, len(s)),
 		limit: limit, what: what, hint: hint}
 	for i, t := range s {
 		st.cols[i].Type = t
 		switch t.Physical() {
-		case batch.PhysBool:
+		case types.PhysBool:
 			st.width++
-		case batch.PhysInt, batch.PhysFloat:
+		case types.PhysInt, types.PhysFloat:
 			st.width += 8
-		case batch.PhysAny:
+		case types.PhysAny:
 			st.width += 16
-		case batch.PhysCode:
+		case types.PhysCode:
 			st.width += 4
 			st.tr[i] = newTranslator()
 		}
@@ -77,19 +78,19 @@ func (s *rowStore) set(cols []batch.Column, rows []uint16, slots []int32) {
 		dst, src := &s.cols[i], &cols[i]
 		n := int(s.slots)
 		switch dst.Type.Physical() {
-		case batch.PhysBool:
+		case types.PhysBool:
 			dst.Bool = scatter(dst.Bool, n, src.Bool, rows, slots)
-		case batch.PhysInt:
+		case types.PhysInt:
 			dst.Int = scatter(dst.Int, n, src.Int, rows, slots)
-		case batch.PhysFloat:
+		case types.PhysFloat:
 			dst.Float = scatter(dst.Float, n, src.Float, rows, slots)
-		case batch.PhysAny:
+		case types.PhysAny:
 			s.dropAny(dst, slots)
 			dst.Any = scatter(dst.Any, n, src.Any, rows, slots)
 			for _, slot := range slots {
 				s.any += anyBytes(dst.Any[slot])
 			}
-		case batch.PhysCode:
+		case types.PhysCode:
 			dst.Code = extend(dst.Code, n)
 			t := s.tr[i]
 			t.source(src)
@@ -191,9 +192,9 @@ func (s *rowStore) free(slots []int32) {
 	s.avail = append(s.avail, slots...)
 	for i := range s.cols {
 		switch c := &s.cols[i]; c.Type.Physical() {
-		case batch.PhysAny:
+		case types.PhysAny:
 			s.dropAny(c, slots)
-		case batch.PhysCode:
+		case types.PhysCode:
 			for _, slot := range slots {
 				c.Code[slot] = 0
 			}

@@ -9,10 +9,11 @@ import (
 	"pgregory.net/rapid"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // storeTypes has a column of each physical layout.
-var storeTypes = batch.Schema{batch.Bigint, batch.Double, batch.Varchar, batch.Boolean, batch.List}
+var storeTypes = []types.Type{types.Bigint, types.Double, types.Varchar, types.Boolean, types.List}
 
 func rowText(b *batch.Batch, row int) string {
 	s := ""
@@ -32,9 +33,9 @@ func TestRowStore(t *testing.T) {
 			b := batch.New(storeTypes)
 			for range rapid.IntRange(1, 20).Draw(t, "rows") {
 				row := drawRow(t, storeTypes[:4])
-				list := batch.ListOf([]batch.Value{batch.Str(fmt.Sprint(b.N))})
+				list := types.ListOf([]types.Value{types.Str(fmt.Sprint(b.N))})
 				if rapid.Bool().Draw(t, "no list") {
-					list = batch.NullOf(batch.List)
+					list = types.NullOf(types.List)
 				}
 				b.AppendRow(append(row, list)...)
 			}
@@ -73,13 +74,13 @@ func TestRowStore(t *testing.T) {
 // The strings of rows long gone are forgotten, those of live rows are not;
 // what was freed is not counted.
 func TestRowStoreForgetsStrings(t *testing.T) {
-	types := batch.Schema{batch.Varchar, batch.List}
-	st := newRowStore(types, 1<<30, "", "")
+	kinds := []types.Type{types.Varchar, types.List}
+	st := newRowStore(kinds, 1<<30, "", "")
 	var kept []int32
 	for i := range 200 {
-		b := batch.New(types)
+		b := batch.New(kinds)
 		for j := range batch.MaxRows {
-			b.AppendRow(batch.Str(fmt.Sprint(i, " ", j)), batch.ListOf([]batch.Value{batch.Int(1)}))
+			b.AppendRow(types.Str(fmt.Sprint(i, " ", j)), types.ListOf([]types.Value{types.Int(1)}))
 		}
 		slots, err := st.add(b.Cols, rowsOf(b), nil)
 		if err != nil {
@@ -91,14 +92,14 @@ func TestRowStoreForgetsStrings(t *testing.T) {
 	if n := st.tr[0].to.Len(); n > maxDict+batch.MaxRows {
 		t.Errorf("%d strings for %d rows", n, st.live())
 	}
-	out := batch.New(types)
+	out := batch.New(kinds)
 	st.gather(out, kept)
 	for i := range kept {
 		if got, want := out.Cols[0].Value(i).S, fmt.Sprint(i, " 7"); got != want {
 			t.Errorf("row %d is %q, want %q", i, got, want)
 		}
 	}
-	if want := 200 * anyBytes([]batch.Value{batch.Int(1)}); st.any != want {
+	if want := 200 * anyBytes([]types.Value{types.Int(1)}); st.any != want {
 		t.Errorf("lists of %d bytes, want %d", st.any, want)
 	}
 	st.free(kept)
@@ -111,7 +112,7 @@ func TestRowStoreForgetsStrings(t *testing.T) {
 // apart.
 func TestKeyTableComparesKeys(t *testing.T) {
 	const n = 300_000
-	table := newKeyTable(batch.Schema{batch.Bigint})
+	table := newKeyTable([]types.Type{types.Bigint})
 	rng := rand.New(rand.NewPCG(1, 2))
 	b := batch.New(table.types)
 	b.Cols[0].Int = make([]int64, batch.MaxRows)

@@ -11,6 +11,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // sorter orders each emitted result: the rows up to a Flush, or to the end.
@@ -218,9 +219,9 @@ func (s *sorter) prefixIsExact() bool {
 	}
 	c := &s.rows.cols[s.keys[0].col]
 	switch c.Type.Physical() {
-	case batch.PhysAny:
+	case types.PhysAny:
 		return false
-	case batch.PhysCode:
+	case types.PhysCode:
 		if s.limit > 0 || len(c.Values) > len(s.entries) {
 			return false
 		}

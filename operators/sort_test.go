@@ -13,6 +13,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 func orderBy(in plan.Node, keys ...string) *plan.Sort {
@@ -94,7 +95,7 @@ func TestSortOfManyIsStable(t *testing.T) {
 // Keys need not be columns of the result.
 func TestSortByExpression(t *testing.T) {
 	in := relation("x:bigint")
-	s := &plan.Sort{Input: in, Keys: []plan.SortKey{{X: call(batch.Bigint, "%", column(in, "x"), literal(batch.Int(10)))}}}
+	s := &plan.Sort{Input: in, Keys: []plan.SortKey{{X: call(types.Bigint, "%", column(in, "x"), literal(types.Int(10)))}}}
 	expect(t, play(t, s, Options{}, `
 		19
 		25
@@ -217,7 +218,7 @@ func TestTopNStaysSmall(t *testing.T) {
 // Sort and top-n agree with a stable sort of the rows by the definition of the
 // order, for every type, direction and mixture of NULLs.
 func TestSortAgreesWithDefinition(t *testing.T) {
-	types := []batch.Type{batch.Bigint, batch.Double, batch.Varchar, batch.Boolean}
+	kinds := []types.Type{types.Bigint, types.Double, types.Varchar, types.Boolean}
 	rapid.Check(t, func(t *rapid.T) {
 		in := relation("a:bigint b:double c:varchar d:boolean n:bigint")
 		s := &plan.Sort{Input: in, Limit: rapid.SampledFrom([]int64{0, 1, 3, 10, 100}).Draw(t, "limit")}
@@ -227,9 +228,9 @@ func TestSortAgreesWithDefinition(t *testing.T) {
 		for _, k := range perm {
 			desc = append(desc, rapid.Bool().Draw(t, "desc"))
 			s.Keys = append(s.Keys, plan.SortKey{Desc: desc[len(desc)-1],
-				X: &plan.Col{Index: k, Name: in.Out.Fields[k].Name, T: types[k]}})
+				X: &plan.Col{Index: k, Name: in.Out.Fields[k].Name, T: kinds[k]}})
 		}
-		rows := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) []batch.Value { return drawRow(t, types) }), 0, 60).Draw(t, "rows")
+		rows := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) []types.Value { return drawRow(t, kinds) }), 0, 60).Draw(t, "rows")
 		rec := &keeper{}
 		g, err := Build(s, rec, &Options{})
 		if err != nil {
@@ -238,7 +239,7 @@ func TestSortAgreesWithDefinition(t *testing.T) {
 		op := g.Leaves[0].Op
 		for i, r := range rows {
 			b := batch.New(in.Out.Types())
-			b.AppendRow(append(slices.Clone(r), batch.Int(int64(i)))...)
+			b.AppendRow(append(slices.Clone(r), types.Int(int64(i)))...)
 			if _, err := op.Push(t.Context(), 0, b); err != nil {
 				t.Fatal(err)
 			}
@@ -277,22 +278,22 @@ func TestSortAgreesWithDefinition(t *testing.T) {
 	})
 }
 
-func drawRow(t *rapid.T, types []batch.Type) []batch.Value {
-	vs := make([]batch.Value, len(types))
-	for i, ty := range types {
-		v := batch.Value{Type: ty}
+func drawRow(t *rapid.T, kinds []types.Type) []types.Value {
+	vs := make([]types.Value, len(kinds))
+	for i, ty := range kinds {
+		v := types.Value{Type: ty}
 		switch ty {
-		case batch.Bigint:
+		case types.Bigint:
 			v.I = rapid.SampledFrom([]int64{math.MinInt64, -1, 0, 1, 2, math.MaxInt64}).Draw(t, "i")
-		case batch.Boolean:
+		case types.Boolean:
 			v.I = rapid.Int64Range(0, 1).Draw(t, "b")
-		case batch.Double:
+		case types.Double:
 			v.F = rapid.SampledFrom([]float64{math.Inf(-1), -2.5, math.Copysign(0, -1), 0, 1, math.Inf(1), math.NaN()}).Draw(t, "f")
-		case batch.Varchar:
+		case types.Varchar:
 			v.S = rapid.SampledFrom([]string{"", "a", "a\x00", "abcdefgh", "abcdefghi", "abcdefgz", "\xff", "é"}).Draw(t, "s")
 		}
 		if rapid.IntRange(0, 4).Draw(t, "null") == 0 {
-			v = batch.NullOf(ty)
+			v = types.NullOf(ty)
 		}
 		vs[i] = v
 	}
@@ -300,11 +301,11 @@ func drawRow(t *rapid.T, types []batch.Type) []batch.Value {
 }
 
 // valueOrder is the definition: NULL above all, NaN above all numbers.
-func valueOrder(a, b batch.Value) int {
+func valueOrder(a, b types.Value) int {
 	if a.IsNull || b.IsNull {
 		return bool2int(a.IsNull) - bool2int(b.IsNull)
 	}
-	if a.Type == batch.Double {
+	if a.Type == types.Double {
 		an, bn := math.IsNaN(a.F), math.IsNaN(b.F)
 		if an || bn {
 			return bool2int(an) - bool2int(bn)

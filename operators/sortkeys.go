@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // NULL is greater than everything, NaN greater than every other number: that
@@ -21,15 +22,15 @@ func (s *sorter) prefixes(rows []uint16, dst []uint64) []uint64 {
 	c := &s.cols[k.col]
 	first := len(dst)
 	switch c.Type.Physical() {
-	case batch.PhysInt:
+	case types.PhysInt:
 		for _, r := range rows {
 			dst = append(dst, uint64(c.Int[r])^1<<63)
 		}
-	case batch.PhysFloat:
+	case types.PhysFloat:
 		for _, r := range rows {
 			dst = append(dst, floatPrefix(c.Float[r]))
 		}
-	case batch.PhysCode:
+	case types.PhysCode:
 		for _, r := range rows {
 			var p uint64
 			if !c.Nulls.Get(int(r)) {
@@ -37,7 +38,7 @@ func (s *sorter) prefixes(rows []uint16, dst []uint64) []uint64 {
 			}
 			dst = append(dst, p)
 		}
-	case batch.PhysBool:
+	case types.PhysBool:
 		for _, r := range rows {
 			var p uint64
 			if c.Bool[r] {
@@ -106,13 +107,13 @@ func compareCells(a *batch.Column, i int, b *batch.Column, j int) int {
 		return -1
 	}
 	switch a.Type.Physical() {
-	case batch.PhysInt:
+	case types.PhysInt:
 		return cmp.Compare(a.Int[i], b.Int[j])
-	case batch.PhysFloat:
+	case types.PhysFloat:
 		return compareFloats(a.Float[i], b.Float[j])
-	case batch.PhysCode:
+	case types.PhysCode:
 		return cmp.Compare(a.Values[a.Code[i]], b.Values[b.Code[j]])
-	case batch.PhysBool:
+	case types.PhysBool:
 		switch {
 		case a.Bool[i] == b.Bool[j]:
 			return 0
@@ -120,7 +121,7 @@ func compareCells(a *batch.Column, i int, b *batch.Column, j int) int {
 			return -1
 		}
 		return 1
-	case batch.PhysAny:
+	case types.PhysAny:
 		return cmp.Compare(anyText(a.Any[i]), anyText(b.Any[j]))
 	}
 	return 0

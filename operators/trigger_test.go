@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // journal writes down what a trigger does.
@@ -19,31 +20,31 @@ func (j *journal) Relent(*batch.Batch, int)    { j.WriteString("relent ") }
 func (j *journal) Lost(cause string, n uint64) { fmt.Fprintf(j, "lost %d, %s ", n, cause) }
 
 func TestTrigger(t *testing.T) {
-	yes, no, null := batch.Bool(true), batch.Bool(false), batch.NullOf(batch.Boolean)
+	yes, no, null := types.Bool(true), types.Bool(false), types.NullOf(types.Boolean)
 	for _, c := range []struct {
 		name      string
 		condition int
-		batches   [][]batch.Value // of conditions; the tuples are 1, 2, ...
+		batches   [][]types.Value // of conditions; the tuples are 1, 2, ...
 		skip      bool            // every other tuple by selection
 		want      string
 	}{
-		{"each tuple that satisfies it activates", 1, [][]batch.Value{{yes, yes, yes}}, false, "1:1 2:2 3:3 "},
-		{"the first that fails it relents", 1, [][]batch.Value{{no, yes, no, no, yes, no}}, false, "1:2 relent 2:5 relent "},
-		{"NULL fails it", 1, [][]batch.Value{{yes, null, null, yes}}, false, "1:1 relent 2:4 "},
-		{"edges lie between batches", 1, [][]batch.Value{{yes}, {}, {no}, {no, yes}}, false, "1:1 relent 2:4 "},
-		{"without a condition all do", -1, [][]batch.Value{{no, null}, {yes}}, false, "1:1 2:2 3:3 "},
-		{"rows that do not count are no tuples", 1, [][]batch.Value{{yes, no, yes, no}}, true, "1:1 2:3 "},
+		{"each tuple that satisfies it activates", 1, [][]types.Value{{yes, yes, yes}}, false, "1:1 2:2 3:3 "},
+		{"the first that fails it relents", 1, [][]types.Value{{no, yes, no, no, yes, no}}, false, "1:2 relent 2:5 relent "},
+		{"NULL fails it", 1, [][]types.Value{{yes, null, null, yes}}, false, "1:1 relent 2:4 "},
+		{"edges lie between batches", 1, [][]types.Value{{yes}, {}, {no}, {no, yes}}, false, "1:1 relent 2:4 "},
+		{"without a condition all do", -1, [][]types.Value{{no, null}, {yes}}, false, "1:1 2:2 3:3 "},
+		{"rows that do not count are no tuples", 1, [][]types.Value{{yes, no, yes, no}}, true, "1:1 2:3 "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var j journal
 			tr := NewTrigger(c.condition, &j)
 			n := int64(0)
 			for _, conditions := range c.batches {
-				b := batch.New(batch.Schema{batch.Bigint, batch.Boolean})
+				b := batch.New([]types.Type{types.Bigint, types.Boolean})
 				var sel []uint16
 				for i, v := range conditions {
 					n++
-					b.AppendRow(batch.Int(n), v)
+					b.AppendRow(types.Int(n), v)
 					if i%2 == 0 {
 						sel = append(sel, uint16(i))
 					}
@@ -86,9 +87,9 @@ func (idle) Lost(string, uint64)               {}
 
 // BenchmarkTrigger pushes tuples that fail, as most do.
 func BenchmarkTrigger(b *testing.B) {
-	in := batch.New(batch.Schema{batch.Bigint, batch.Boolean})
+	in := batch.New([]types.Type{types.Bigint, types.Boolean})
 	for i := range batch.MaxRows {
-		in.AppendRow(batch.Int(int64(i)), batch.Bool(false))
+		in.AppendRow(types.Int(int64(i)), types.Bool(false))
 	}
 	tr := NewTrigger(1, idle{})
 	b.ReportAllocs()

@@ -10,6 +10,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 func unionOf(ins ...plan.Node) *plan.Union {
@@ -214,7 +215,7 @@ func TestUnionAgreesWithDefinition(t *testing.T) {
 				now[i] += step
 				r := row{now[i], int64(len(all))}
 				all = append(all, r)
-				b.AppendRow(batch.Int(r.t), batch.Int(r.n), batch.Str(fmt.Sprint(r.n%5)))
+				b.AppendRow(types.Int(r.t), types.Int(r.n), types.Str(fmt.Sprint(r.n%5)))
 			}
 			if _, err := op.Push(t.Context(), port, b); err != nil {
 				t.Fatal(err)
@@ -236,13 +237,13 @@ func TestUnionAgreesWithDefinition(t *testing.T) {
 // Interleaved strings of many dictionaries end in one that does not grow for
 // ever.
 func TestUnionBoundsDictionary(t *testing.T) {
-	g := newGatherer(batch.Schema{batch.Varchar})
+	g := newGatherer([]types.Type{types.Varchar})
 	var last *batch.Dict
 	changed := 0
 	for i := range 200 {
-		b := batch.New(batch.Schema{batch.Varchar})
+		b := batch.New([]types.Type{types.Varchar})
 		for j := range batch.MaxRows {
-			b.AppendRow(batch.Str(fmt.Sprint(i, " ", j)))
+			b.AppendRow(types.Str(fmt.Sprint(i, " ", j)))
 		}
 		g.add(b, rowsOf(b))
 		out := g.take()

@@ -10,6 +10,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // sessions groups each partition's rows into sessions: rows less than gap
@@ -64,18 +65,18 @@ func newSession(n *plan.Window, down Operator, limit int64) (Operator, error) {
 		rows:      newRowStore(in, limit, "SESSION", "use a shorter gap, or filter in WHERE"),
 		open:      make([][]*session, 1),
 		watermark: noTime, sent: noTime, pool: batch.NewPool(in)}
-	var types batch.Schema
+	var kinds []types.Type
 	for _, e := range n.Spec.PartitionBy {
 		p, err := expr.Compile(e, in)
 		if err != nil {
 			return nil, err
 		}
 		w.keys = append(w.keys, p)
-		types = append(types, e.Type())
+		kinds = append(kinds, e.Type())
 	}
 	if len(w.keys) > 0 {
-		w.parts = newKeyTable(types)
-		w.kcols = make([]batch.Column, len(types))
+		w.parts = newKeyTable(kinds)
+		w.kcols = make([]batch.Column, len(kinds))
 	}
 	return w, nil
 }

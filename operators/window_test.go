@@ -11,6 +11,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // window adds the two columns that a window adds.
@@ -19,7 +20,7 @@ func window(in plan.Node, spec plan.WindowSpec, hold bool) *plan.Window {
 	spec.Time = out.Time
 	t := out.Fields[out.Time].Type
 	out.Fields = append(slices.Clone(out.Fields),
-		plan.Field{Name: "window_start", Type: t}, plan.Field{Name: "window_end", Type: t})
+		types.Field{Name: "window_start", Type: t}, types.Field{Name: "window_end", Type: t})
 	return &plan.Window{Input: in, Spec: spec, Hold: hold, Out: out}
 }
 
@@ -113,7 +114,7 @@ func TestHopCopiesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := batch.New(in.Out.Types())
-	b.AppendRow(batch.Int(7), batch.Str("x"))
+	b.AppendRow(types.Int(7), types.Str("x"))
 	if _, err := g.Leaves[0].Op.Push(t.Context(), 0, b); err != nil {
 		t.Fatal(err)
 	}

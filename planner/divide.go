@@ -6,6 +6,7 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/planner/rules"
+	"endoscope/planner/types"
 )
 
 // Division is a plan in two: what the server executes, and the fragment above it that
@@ -29,9 +30,9 @@ type Division struct {
 //   - now() is when the server processes a row.
 func Divide(root plan.Node, left func(*plan.Acquire) plan.Expr) *Division {
 	spine, base := movable(root)
-	from := &plan.Acquire{Stream: plan.FragmentStream, Out: plan.Schema{Time: base.Schema().Time}}
+	from := &plan.Acquire{Stream: plan.FragmentStream, Out: types.Schema{Time: base.Schema().Time}}
 	for i, f := range base.Schema().Fields {
-		from.Out.Fields = append(from.Out.Fields, plan.Field{Name: strconv.Itoa(i), Type: f.Type})
+		from.Out.Fields = append(from.Out.Fields, types.Field{Name: strconv.Itoa(i), Type: f.Type})
 	}
 	d := &Division{Base: base, Fragment: &plan.Fragment{}}
 	if a, ok := base.(*plan.Acquire); ok {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // TestDivisions runs testdata/divide: what of each statement a client may execute.
@@ -78,29 +78,29 @@ func TestDecodeFragmentRefuses(t *testing.T) {
 		"an acquisition":           func(f *plan.Fragment) { plan.Source(f.Lower).Stream = "function_start" },
 		"a file":                   func(f *plan.Fragment) { f.Upper = &plan.Insert{Input: f.Upper, Path: "/etc/passwd"} },
 		"no time":                  func(f *plan.Fragment) { plan.Source(f.Lower).Out.Time = 17 },
-		"a result of another type": func(f *plan.Fragment) { f.Upper.(*plan.Aggregate).Out.Fields[1].Type = batch.Varchar },
-		"a key of another type":    func(f *plan.Fragment) { f.Upper.(*plan.Aggregate).Out.Fields[0].Type = batch.Bigint },
+		"a result of another type": func(f *plan.Fragment) { f.Upper.(*plan.Aggregate).Out.Fields[1].Type = types.Varchar },
+		"a key of another type":    func(f *plan.Fragment) { f.Upper.(*plan.Aggregate).Out.Fields[0].Type = types.Bigint },
 		"states of another form":   func(f *plan.Fragment) { p := plan.Source(f.Upper).Partial; p.Out.Fields = p.Out.Fields[:1] },
 		"no condition":             func(f *plan.Fragment) { lowest(f.Lower).(*plan.Filter).Cond = nil },
-		"a condition of no truth":  func(f *plan.Fragment) { lowest(f.Lower).(*plan.Filter).Cond = &plan.Const{V: batch.Int(1)} },
+		"a condition of no truth":  func(f *plan.Fragment) { lowest(f.Lower).(*plan.Filter).Cond = &plan.Const{V: types.Int(1)} },
 		"no argument": func(f *plan.Fragment) {
-			lowest(f.Lower).(*plan.Filter).Cond = &plan.Call{Fn: "is null", T: batch.Boolean}
+			lowest(f.Lower).(*plan.Filter).Cond = &plan.Call{Fn: "is null", T: types.Boolean}
 		},
 		"no operand": func(f *plan.Fragment) {
-			lowest(f.Lower).(*plan.Filter).Cond = &plan.Cast{X: &plan.Call{Fn: "neg", T: batch.Bigint}, T: batch.Boolean}
+			lowest(f.Lower).(*plan.Filter).Cond = &plan.Cast{X: &plan.Call{Fn: "neg", T: types.Bigint}, T: types.Boolean}
 		},
 		"too many arguments": func(f *plan.Fragment) {
-			one := &plan.Const{V: batch.Int(1)}
-			lowest(f.Lower).(*plan.Filter).Cond = &plan.Call{Fn: "<", Args: []plan.Expr{one, one, one}, T: batch.Boolean}
+			one := &plan.Const{V: types.Int(1)}
+			lowest(f.Lower).(*plan.Filter).Cond = &plan.Call{Fn: "<", Args: []plan.Expr{one, one, one}, T: types.Boolean}
 		},
-		"nothing to sum": func(f *plan.Fragment) { f.Upper.(*plan.Aggregate).Aggs[0] = plan.Agg{Fn: "sum", T: batch.Bigint} },
+		"nothing to sum": func(f *plan.Fragment) { f.Upper.(*plan.Aggregate).Aggs[0] = plan.Agg{Fn: "sum", T: types.Bigint} },
 		"too deep": func(f *plan.Fragment) {
 			c := lowest(f.Lower).(*plan.Filter)
 			for range 5000 {
-				c.Cond = &plan.Call{Fn: "not", Args: []plan.Expr{c.Cond}, T: batch.Boolean}
+				c.Cond = &plan.Call{Fn: "not", Args: []plan.Expr{c.Cond}, T: types.Boolean}
 			}
 		},
-		"parts that do not meet": func(f *plan.Fragment) { plan.Source(f.Upper).Out.Fields[1].Type = batch.Double },
+		"parts that do not meet": func(f *plan.Fragment) { plan.Source(f.Upper).Out.Fields[1].Type = types.Double },
 	}
 	for what, do := range spoil {
 		f := good()

@@ -8,11 +8,11 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
-	"endoscope/operators/batch"
 	"endoscope/operators/expr"
 	"endoscope/parser"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // testEnv knows one CSV file with event time and one without.
@@ -20,28 +20,28 @@ func testEnv() *Env {
 	return &Env{
 		Views: catalog.NewViews(),
 		Eval:  expr.EvalConst,
-		File: func(path string) (plan.Schema, error) {
+		File: func(path string) (types.Schema, error) {
 			switch path {
 			case "calls.csv":
-				return plan.Schema{Time: 0, Fields: []plan.Field{{Name: "timestamp", Type: batch.Timestamp},
-					{Name: "name", Type: batch.Varchar}, {Name: "ms", Type: batch.Bigint}}}, nil
+				return types.Schema{Time: 0, Fields: []types.Field{{Name: "timestamp", Type: types.Timestamp},
+					{Name: "name", Type: types.Varchar}, {Name: "ms", Type: types.Bigint}}}, nil
 			case "lines.csv":
-				return plan.Schema{Time: 2, Fields: []plan.Field{{Name: "token", Type: batch.Varchar},
-					{Name: "n", Type: batch.Bigint}, {Name: "line", Type: batch.Bigint}}}, nil
+				return types.Schema{Time: 2, Fields: []types.Field{{Name: "token", Type: types.Varchar},
+					{Name: "n", Type: types.Bigint}, {Name: "line", Type: types.Bigint}}}, nil
 			}
-			return plan.Schema{}, plan.Errorf(0, 0, "there is no file '%s'", path)
+			return types.Schema{}, plan.Errorf(0, 0, "there is no file '%s'", path)
 		},
-		Values: func(a *plan.Acquire) ([]batch.Type, error) { // what names end with
+		Values: func(a *plan.Acquire) ([]types.Type, error) { // what names end with
 			out := a.Out.Types()
 			for i, f := range a.Out.Fields {
 				switch {
-				case f.Type != batch.Null:
+				case f.Type != types.Null:
 				case strings.HasSuffix(f.Name, "text"):
-					out[i] = batch.Varchar
+					out[i] = types.Varchar
 				case strings.HasSuffix(f.Name, "flag"):
-					out[i] = batch.Boolean
+					out[i] = types.Boolean
 				default:
-					out[i] = batch.Bigint
+					out[i] = types.Bigint
 				}
 			}
 			return out, nil
@@ -157,7 +157,7 @@ func planText(t *testing.T, src string, env *Env) string {
 // takes it for another type: what a wrong rewrite would leave behind.
 func checkPlan(t *testing.T, n plan.Node) {
 	t.Helper()
-	check := func(e plan.Expr, in plan.Schema) {
+	check := func(e plan.Expr, in types.Schema) {
 		plan.Walk(e, func(x plan.Expr) {
 			c, ok := x.(*plan.Col)
 			if !ok {
@@ -170,7 +170,7 @@ func checkPlan(t *testing.T, n plan.Node) {
 			}
 		})
 	}
-	var in plan.Schema
+	var in types.Schema
 	if ins := n.Inputs(); len(ins) > 0 {
 		in = ins[0].Schema()
 	}

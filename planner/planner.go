@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
-	"endoscope/operators/batch"
 	"endoscope/parser"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/rules"
+	"endoscope/planner/types"
 )
 
 // Env is what planning needs to know of its surroundings.
@@ -29,16 +29,16 @@ type Env struct {
 	// NoKernel plans as if sources computed nothing.
 	NoKernel bool
 	// File gives the columns of a file, of which the error is the user's.
-	File func(path string) (plan.Schema, error)
+	File func(path string) (types.Schema, error)
 	// Models are what CONFORMS and ANOMALY may name; nil: none.
 	Models Models
 	// Values gives the types of the columns of an acquisition that are values of
 	// functions, by column; nil: nothing is known of any program.
-	Values func(a *plan.Acquire) ([]batch.Type, error)
+	Values func(a *plan.Acquire) ([]types.Type, error)
 	// Eval computes an expression without columns.
-	Eval func(plan.Expr) (batch.Value, error)
+	Eval func(plan.Expr) (types.Value, error)
 	// Params are the values of $1, $2, ...
-	Params []batch.Value
+	Params []types.Value
 	// Unbound has parameters without a value be NULL, and learns of their types: a
 	// plan that only says what it would give. nil: they need values.
 	Unbound *Unbound
@@ -59,19 +59,19 @@ func (u *Unbound) param(n int) *plan.Param {
 }
 
 // Types are those of $1 to $n; Null where any will do.
-func (u *Unbound) Types(n int) []batch.Type {
-	types := make([]batch.Type, n)
-	for i := range types {
-		types[i] = u.params[i+1].Type()
+func (u *Unbound) Types(n int) []types.Type {
+	kinds := make([]types.Type, n)
+	for i := range kinds {
+		kinds[i] = u.params[i+1].Type()
 	}
-	return types
+	return kinds
 }
 
 // Models are the models that CREATE MODEL made.
 type Models interface {
 	// Model gives the model of a name, as a value for operators alone. found
 	// may be true with an error, if it cannot be read.
-	Model(name string) (v batch.Value, found bool, err error)
+	Model(name string) (v types.Value, found bool, err error)
 	ModelNames() []string
 }
 
@@ -172,7 +172,7 @@ func Placed(err error, src string) error {
 }
 
 // ViewSchema lists the columns of a user's stream.
-func ViewSchema(c *parser.CreateStream, env *Env) ([]plan.Field, error) {
+func ViewSchema(c *parser.CreateStream, env *Env) ([]types.Field, error) {
 	r := &resolver{env: env, src: c.String(), views: []string{c.Name.Name}}
 	s, err := r.query(c.Query, nil, definition)
 	if err != nil {
@@ -180,8 +180,8 @@ func ViewSchema(c *parser.CreateStream, env *Env) ([]plan.Field, error) {
 	}
 	out := slices.Clone(s.fields()[:s.visible])
 	for i, f := range out {
-		if f.Type == batch.Null && f.Name == resultColumn {
-			out[i].Type = batch.Bigint // unless the program that it will be of says more
+		if f.Type == types.Null && f.Name == resultColumn {
+			out[i].Type = types.Bigint // unless the program that it will be of says more
 		}
 	}
 	return out, nil

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"strings"
 
-	"endoscope/operators/batch"
 	"endoscope/parser"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // aggCtx collects the keys and aggregates of one SELECT while its expressions
@@ -87,7 +87,7 @@ func (r *resolver) aggregate(s *selected, q *parser.Query) error {
 		if err != nil {
 			return err
 		}
-		if x.Type() == batch.Encoding {
+		if x.Type() == types.Encoding {
 			return r.errorf(g.Pos(), "cannot group by an %s", x.Type())
 		}
 		x = untypedNull(x)
@@ -95,7 +95,7 @@ func (r *resolver) aggregate(s *selected, q *parser.Query) error {
 			a.keys, a.names = append(a.keys, x), append(a.names, x.String())
 		}
 	}
-	node := &plan.Aggregate{Input: s.in.node, Windowed: s.windowed, Emit: emitOf(q), Out: plan.Schema{Time: -1}}
+	node := &plan.Aggregate{Input: s.in.node, Windowed: s.windowed, Emit: emitOf(q), Out: types.Schema{Time: -1}}
 	if s.windowed {
 		fields := s.in.fields()
 		for _, name := range []string{"window_start", "window_end"} {
@@ -132,10 +132,10 @@ func (r *resolver) aggregate(s *selected, q *parser.Query) error {
 	}
 	node.Keys, node.Aggs = a.keys, a.aggs
 	for i, k := range a.keys {
-		node.Out.Fields = append(node.Out.Fields, plan.Field{Name: a.names[i], Type: k.Type()})
+		node.Out.Fields = append(node.Out.Fields, types.Field{Name: a.names[i], Type: k.Type()})
 	}
 	for i := range a.aggs {
-		node.Out.Fields = append(node.Out.Fields, plan.Field{Name: a.aggs[i].String(), Type: a.aggs[i].T})
+		node.Out.Fields = append(node.Out.Fields, types.Field{Name: a.aggs[i].String(), Type: a.aggs[i].T})
 	}
 	var over plan.Node = node
 	if having != nil {
@@ -272,10 +272,10 @@ func (c *exprCtx) aggCall(f *plan.AggFunc, e *parser.Call) (plan.Expr, error) {
 			return nil, err
 		}
 		x = untypedNull(x)
-		if x.Type() == batch.Null && !slices.Contains(f.Args, plan.AnyType) {
+		if x.Type() == types.Null && !slices.Contains(f.Args, plan.AnyType) {
 			x = &plan.Cast{X: x, T: f.Args[0]} // until the type is known
 		}
-		if !slices.Contains(f.Args, plan.AnyType) && !slices.Contains(f.Args, x.Type()) || x.Type().Physical() == batch.PhysAny && f.More == nil {
+		if !slices.Contains(f.Args, plan.AnyType) && !slices.Contains(f.Args, x.Type()) || x.Type().Physical() == types.PhysAny && f.More == nil {
 			return nil, c.r.errorf(e.Args[0].Pos(), "%s does not take a %s", upper, x.Type())
 		}
 		out.Args = []plan.Expr{x}
@@ -300,8 +300,8 @@ func (c *exprCtx) aggCall(f *plan.AggFunc, e *parser.Call) (plan.Expr, error) {
 				return nil, err
 			}
 			want := f.Params[i]
-			if want == batch.Double && k.V.Type == batch.Duration {
-				k = &plan.Const{V: batch.Float(float64(k.V.I))} // the borders of a histogram of durations
+			if want == types.Double && k.V.Type == types.Duration {
+				k = &plan.Const{V: types.Float(float64(k.V.I))} // the borders of a histogram of durations
 			}
 			v, ok := coerce(k, want).(*plan.Const)
 			if !ok || v.V.IsNull || v.V.Type != want {
@@ -313,7 +313,7 @@ func (c *exprCtx) aggCall(f *plan.AggFunc, e *parser.Call) (plan.Expr, error) {
 			return nil, err
 		}
 	} else {
-		out.T = f.Result(batch.Invalid)
+		out.T = f.Result(types.Invalid)
 	}
 	if e.Filter != nil {
 		x, err := (&exprCtx{r: c.r, in: inner.in, clause: "FILTER"}).boolean(e.Filter)

@@ -4,10 +4,10 @@ import (
 	"slices"
 	"strings"
 
-	"endoscope/operators/batch"
 	"endoscope/parser"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // consistent resolves CONSISTENT(source). The source's conditions mark rows
@@ -34,18 +34,18 @@ func (r *resolver) consistent(s *parser.Source, with ctes, lv level) (*scope, er
 		{"event", &n.Roles.Event}, {"entity_id", &n.Roles.Entity}, {"category", &n.Roles.Category}, {"parent_id", &n.Roles.Parent},
 		{"other_id", &n.Roles.Other}, {"thread_id", &n.Roles.ThreadID}, {"thread_name", &n.Roles.ThreadName}, {"name", &n.Roles.Name}, {"type_name", &n.Roles.TypeName}, {"began", &n.Roles.Began},
 	} {
-		*role.at = slices.IndexFunc(sch.Fields, func(f plan.Field) bool { return strings.EqualFold(f.Name, role.name) })
+		*role.at = slices.IndexFunc(sch.Fields, func(f types.Field) bool { return strings.EqualFold(f.Name, role.name) })
 		if *role.at < 0 {
 			continue
 		}
 		if role.at == &n.Roles.Began {
-			if sch.Fields[*role.at].Type != batch.Timestamp { // a column of another meaning
+			if sch.Fields[*role.at].Type != types.Timestamp { // a column of another meaning
 				*role.at = -1
 			}
 			continue
 		}
 		id := strings.HasSuffix(role.name, "_id")
-		if t := sch.Fields[*role.at].Type; t != batch.Varchar && (t != batch.Bigint || !id) {
+		if t := sch.Fields[*role.at].Type; t != types.Varchar && (t != types.Bigint || !id) {
 			return nil, r.errorf(s.Src.Pos(), "CONSISTENT needs text in the column %s, which is %s", role.name, t)
 		}
 	}
@@ -54,9 +54,9 @@ func (r *resolver) consistent(s *parser.Source, with ctes, lv level) (*scope, er
 			"CONSISTENT needs the columns event and entity_id")
 	}
 	t := sch.Fields[sch.Time]
-	n.Out = plan.Schema{Time: sch.Time, Fields: append(slices.Clone(sch.Fields),
-		plan.Field{Name: "catch_up", Qualifier: t.Qualifier, Type: batch.Boolean},
-		plan.Field{Name: "original_time", Qualifier: t.Qualifier, Type: t.Type})}
+	n.Out = types.Schema{Time: sch.Time, Fields: append(slices.Clone(sch.Fields),
+		types.Field{Name: "catch_up", Qualifier: t.Qualifier, Type: types.Boolean},
+		types.Field{Name: "original_time", Qualifier: t.Qualifier, Type: t.Type})}
 	out := *in
 	out.node = n
 	if in.visible == len(sch.Fields) {
@@ -70,7 +70,7 @@ func (r *resolver) consistent(s *parser.Source, with ctes, lv level) (*scope, er
 func marked(n plan.Node) (plan.Node, bool) {
 	switch n := n.(type) {
 	case *plan.Acquire:
-		return mark(n, n.Out, columnsAs(n.Out), &plan.Const{V: batch.Bool(true)}), true
+		return mark(n, n.Out, columnsAs(n.Out), &plan.Const{V: types.Bool(true)}), true
 	case *plan.Filter:
 		input := n.Input
 		if a, ok := input.(*plan.Acquire); ok {
@@ -84,7 +84,7 @@ func marked(n plan.Node) (plan.Node, bool) {
 			return nil, false
 		}
 		own := n.Schema()
-		return mark(in, own, columnsAs(own), &plan.Call{Fn: "and", Args: []plan.Expr{selection(own), n.Cond}, T: batch.Boolean}), true
+		return mark(in, own, columnsAs(own), &plan.Call{Fn: "and", Args: []plan.Expr{selection(own), n.Cond}, T: types.Boolean}), true
 	case *plan.Project:
 		in, ok := marked(n.Input)
 		if !ok {
@@ -106,20 +106,20 @@ func marked(n plan.Node) (plan.Node, bool) {
 }
 
 // mark projects exprs, which are out, and whether a row is selected.
-func mark(in plan.Node, out plan.Schema, exprs []plan.Expr, selected plan.Expr) plan.Node {
+func mark(in plan.Node, out types.Schema, exprs []plan.Expr, selected plan.Expr) plan.Node {
 	return &plan.Project{Input: in, Out: withSelection(out), Exprs: append(slices.Clone(exprs), selected)}
 }
 
-func withSelection(s plan.Schema) plan.Schema {
-	return plan.Schema{Time: s.Time, Fields: append(slices.Clone(s.Fields), plan.Field{Name: "selected", Type: batch.Boolean})}
+func withSelection(s types.Schema) types.Schema {
+	return types.Schema{Time: s.Time, Fields: append(slices.Clone(s.Fields), types.Field{Name: "selected", Type: types.Boolean})}
 }
 
 // selection is the column that mark has added to rows of s.
-func selection(s plan.Schema) *plan.Col {
-	return &plan.Col{Index: len(s.Fields), Name: "selected", T: batch.Boolean}
+func selection(s types.Schema) *plan.Col {
+	return &plan.Col{Index: len(s.Fields), Name: "selected", T: types.Boolean}
 }
 
-func columnsAs(s plan.Schema) []plan.Expr {
+func columnsAs(s types.Schema) []plan.Expr {
 	var out []plan.Expr
 	for i, f := range s.Fields {
 		out = append(out, &plan.Col{Index: i, Name: f.Name, T: f.Type})
@@ -146,7 +146,7 @@ func neverNeeded(a *plan.Acquire, cond plan.Expr) plan.Expr {
 		if out == nil {
 			out = e
 		} else {
-			out = &plan.Call{Fn: "and", Args: []plan.Expr{out, e}, T: batch.Boolean}
+			out = &plan.Call{Fn: "and", Args: []plan.Expr{out, e}, T: types.Boolean}
 		}
 	}
 	for _, c := range conjuncts(cond) {
@@ -164,7 +164,7 @@ func neverNeeded(a *plan.Acquire, cond plan.Expr) plan.Expr {
 			}
 			in := &plan.In{X: col}
 			for _, name := range categories[:last+1] {
-				in.List = append(in.List, plan.Const{V: batch.Str(name)})
+				in.List = append(in.List, plan.Const{V: types.Str(name)})
 			}
 			if len(in.List) > 0 {
 				add(in)

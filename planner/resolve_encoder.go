@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"strings"
 
-	"endoscope/operators/batch"
 	"endoscope/parser"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // encoderCall resolves the arguments of a call of an encoder (see
@@ -73,7 +73,7 @@ func (c *exprCtx) encoderCall(f *plan.AggFunc, e *parser.Call, out *plan.Agg) er
 		return a.refuse(a.e.Pos(), "inner => needs sequence =>, the object whose methods' calls they are")
 	}
 	a.implied()
-	out.T = f.Result(batch.Varchar)
+	out.T = f.Result(types.Varchar)
 	return nil
 }
 
@@ -121,7 +121,7 @@ func (a *encoderArgs) tokens(columns []*parser.Arg) error {
 	switch {
 	case len(columns) == 0 && calls:
 		for _, name := range []string{"event", "function_name"} {
-			x := a.columnOf(name, batch.Varchar)
+			x := a.columnOf(name, types.Varchar)
 			if x == nil {
 				return a.refuse(a.e.Pos(), "%s encodes calls: name the columns that say what happened (ENTER or LEAVE) and where", upper)
 			}
@@ -142,9 +142,9 @@ func (a *encoderArgs) tokens(columns []*parser.Arg) error {
 		}
 		x = untypedNull(x)
 		switch {
-		case x.Type().Physical() == batch.PhysAny, x.Type() == batch.Bytes:
+		case x.Type().Physical() == types.PhysAny, x.Type() == types.Bytes:
 			return a.refuse(arg.Pos(), "%s does not take a %s", upper, x.Type())
-		case i == 0 && len(columns) == 2 && x.Type() != batch.Varchar:
+		case i == 0 && len(columns) == 2 && x.Type() != types.Varchar:
 			return a.refuse(arg.Pos(), "%s of two columns encodes calls: the first says ENTER or LEAVE", upper)
 		}
 		a.add("", asText(x))
@@ -153,10 +153,10 @@ func (a *encoderArgs) tokens(columns []*parser.Arg) error {
 }
 
 func asText(x plan.Expr) plan.Expr {
-	if x.Type() == batch.Varchar {
+	if x.Type() == types.Varchar {
 		return x
 	}
-	return &plan.Cast{X: x, T: batch.Varchar}
+	return &plan.Cast{X: x, T: types.Varchar}
 }
 
 func (a *encoderArgs) add(name string, x plan.Expr) {
@@ -165,7 +165,7 @@ func (a *encoderArgs) add(name string, x plan.Expr) {
 }
 
 // columnOf is the input's column of that name and type, or nil.
-func (a *encoderArgs) columnOf(name string, t batch.Type) plan.Expr {
+func (a *encoderArgs) columnOf(name string, t types.Type) plan.Expr {
 	i, n := a.rows.in.column("", name)
 	if n != 1 {
 		return nil
@@ -183,13 +183,13 @@ func (a *encoderArgs) option(o *plan.EncoderOption, arg *parser.Arg) (plan.Named
 	word, isWord := wordOf(arg.X)
 	if i := slices.IndexFunc(o.Words, func(w string) bool { return isWord && strings.EqualFold(w, word) }); i >= 0 {
 		v.Text = o.Words[i]
-		v.V = batch.Str(v.Text)
-		if o.Type == batch.Bigint {
-			v.V = batch.Int(int64(i))
+		v.V = types.Str(v.Text)
+		if o.Type == types.Bigint {
+			v.V = types.Int(int64(i))
 		}
 		return v, nil
 	}
-	if o.Type != batch.Bigint {
+	if o.Type != types.Bigint {
 		return v, a.refuse(arg.X.Pos(), "%s is %s", o.Name, either(o.Words))
 	}
 	k, err := a.c.constant(arg.X, strings.ToUpper(a.f.Name))
@@ -197,7 +197,7 @@ func (a *encoderArgs) option(o *plan.EncoderOption, arg *parser.Arg) (plan.Named
 		return v, err
 	}
 	v.V, v.Text = k.V, plan.FormatValue(k.V)
-	if v.V.IsNull || v.V.Type != batch.Bigint || v.V.I < o.Min || v.V.I > o.Max {
+	if v.V.IsNull || v.V.Type != types.Bigint || v.V.I < o.Min || v.V.I > o.Max {
 		return v, a.refuse(arg.X.Pos(), "%s is a number from %d to %d", o.Name, o.Min, o.Max)
 	}
 	return v, nil
@@ -264,17 +264,17 @@ func (a *encoderArgs) named(arg *parser.Arg, given map[string]plan.NamedValue) e
 	switch {
 	case name == plan.TimeArgument && len(a.tokenArgs()) == 2:
 		return a.c.r.errorf(arg.Name.Pos(), "calls take the time between ENTER and LEAVE: time => is for tokens")
-	case name == plan.TimeArgument && x.Type() != batch.Duration && x.Type() != batch.Bigint:
+	case name == plan.TimeArgument && x.Type() != types.Duration && x.Type() != types.Bigint:
 		return a.c.r.errorf(arg.X.Pos(), "time => is a DURATION, or ns, not a %s", x.Type())
-	case x.Type().Physical() == batch.PhysAny || x.Type() == batch.Null:
+	case x.Type().Physical() == types.PhysAny || x.Type() == types.Null:
 		return a.c.r.errorf(arg.X.Pos(), "sequences cannot be told apart by a %s", x.Type())
-	case name == plan.InnerArgument && (len(a.tokenArgs()) != 2 || x.Type().Physical() != batch.PhysInt):
+	case name == plan.InnerArgument && (len(a.tokenArgs()) != 2 || x.Type().Physical() != types.PhysInt):
 		return a.c.r.hintf(arg.Name.Pos(), "for example GRAMMAR(event, function_name, sequence => receiver, inner => tid)", "inner => is the thread, a number, of calls: an event and a function")
-	case name == plan.BytesArgument && x.Type() != batch.Bigint:
+	case name == plan.BytesArgument && x.Type() != types.Bigint:
 		return a.c.r.errorf(arg.X.Pos(), "bytes => is a BIGINT, not a %s", x.Type())
-	case name == plan.LineageArgument && x.Type() != batch.Varchar:
+	case name == plan.LineageArgument && x.Type() != types.Varchar:
 		return a.c.r.errorf(arg.X.Pos(), "lineage => is a VARCHAR such as 'Circle < Round < Shape', not a %s", x.Type())
-	case name == plan.SequenceArgument && x.Type().Physical() != batch.PhysInt:
+	case name == plan.SequenceArgument && x.Type().Physical() != types.PhysInt:
 		x = asText(x)
 	}
 	a.add(name, x)
@@ -299,7 +299,7 @@ func (a *encoderArgs) implied() {
 		}
 		return
 	}
-	if took := a.columnOf("duration", batch.Duration); took != nil && !a.f.Encoder.Untimed && a.out.Named(plan.TimeArgument) < 0 {
+	if took := a.columnOf("duration", types.Duration); took != nil && !a.f.Encoder.Untimed && a.out.Named(plan.TimeArgument) < 0 {
 		a.add(plan.TimeArgument, took)
 		a.out.Implied++
 	}
@@ -312,7 +312,7 @@ func (a *encoderArgs) lineage() error {
 	}
 	if c, ok := a.out.Args[0].(*plan.Col); ok {
 		name := strings.TrimSuffix(c.Name, "_class") + plan.LineageSuffix
-		if x := a.columnOf(name, batch.Varchar); x != nil {
+		if x := a.columnOf(name, types.Varchar); x != nil {
 			a.add(plan.LineageArgument, x)
 			a.out.Implied++
 			return nil
@@ -325,16 +325,16 @@ func (a *encoderArgs) lineage() error {
 // there is one the goroutine, whose number is its process'. nil: that is not
 // known, or each group is one already.
 func (a *encoderArgs) sequenceOfCalls() plan.Expr {
-	tid, goroutine, pid := a.columnOf("tid", batch.Bigint), a.columnOf("goroutine", batch.Bigint), a.columnOf("pid", batch.Bigint)
+	tid, goroutine, pid := a.columnOf("tid", types.Bigint), a.columnOf("goroutine", types.Bigint), a.columnOf("pid", types.Bigint)
 	switch {
 	case tid == nil:
 		return nil
 	case goroutine != nil && pid != nil && !(a.grouped(tid) && a.grouped(goroutine)):
 		const pids = 1 << 22 // PID_MAX_LIMIT: above what any tid is
 		number := func(fn string, x, y plan.Expr) plan.Expr {
-			return &plan.Call{Fn: fn, Args: []plan.Expr{x, y}, T: batch.Bigint}
+			return &plan.Call{Fn: fn, Args: []plan.Expr{x, y}, T: types.Bigint}
 		}
-		return number("coalesce", number("+", number("*", goroutine, &plan.Const{V: batch.Int(pids)}), pid), tid)
+		return number("coalesce", number("+", number("*", goroutine, &plan.Const{V: types.Int(pids)}), pid), tid)
 	case a.grouped(tid):
 		return nil
 	}

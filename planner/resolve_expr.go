@@ -5,10 +5,10 @@ import (
 	"strings"
 	"time"
 
-	"endoscope/operators/batch"
 	"endoscope/parser"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // exprCtx resolves expressions over one source. With agg set it resolves over
@@ -25,10 +25,10 @@ func (c *exprCtx) boolean(e parser.Expr) (plan.Expr, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t := x.Type(); t != batch.Boolean && t != batch.Null {
+	if t := x.Type(); t != types.Boolean && t != types.Null {
 		return nil, c.r.errorf(e.Pos(), "%s needs a condition, not a %s", c.clause, t)
 	}
-	return coerce(x, batch.Boolean), nil
+	return coerce(x, types.Boolean), nil
 }
 
 // resolve gives e's names their meaning and its operators their types.
@@ -58,7 +58,7 @@ func (c *exprCtx) resolve(e parser.Expr) (plan.Expr, error) {
 		if err != nil {
 			return nil, err
 		}
-		return negated(&plan.Call{Fn: "is null", Args: []plan.Expr{untypedNull(x)}, T: batch.Boolean}, e.Not), nil
+		return negated(&plan.Call{Fn: "is null", Args: []plan.Expr{untypedNull(x)}, T: types.Boolean}, e.Not), nil
 	case *parser.Case:
 		return c.case_(e)
 	case *parser.Cast:
@@ -66,13 +66,13 @@ func (c *exprCtx) resolve(e parser.Expr) (plan.Expr, error) {
 		if err != nil {
 			return nil, err
 		}
-		t, ok := batch.ParseType(e.Type.Name)
+		t, ok := types.ParseType(e.Type.Name)
 		if !ok {
 			return nil, c.r.hintf(e.Type.Pos(), "the types are BOOLEAN, BIGINT, DOUBLE, VARCHAR, TIMESTAMP, DURATION and BYTES", "there is no type %s", e.Type.Name)
 		}
-		if x.Type().Physical() == batch.PhysAny || t == batch.Bytes && x.Type() != batch.Varchar && x.Type() != batch.Null ||
-			t == batch.Boolean && (x.Type() == batch.Timestamp || x.Type() == batch.Duration) ||
-			(t == batch.Timestamp || t == batch.Duration) && x.Type() == batch.Boolean {
+		if x.Type().Physical() == types.PhysAny || t == types.Bytes && x.Type() != types.Varchar && x.Type() != types.Null ||
+			t == types.Boolean && (x.Type() == types.Timestamp || x.Type() == types.Duration) ||
+			(t == types.Timestamp || t == types.Duration) && x.Type() == types.Boolean {
 			return nil, c.r.errorf(e.Pos(), "cannot cast %s to %s", x.Type(), t)
 		}
 		if k, ok := x.(*plan.Const); ok && k.V.IsNull {
@@ -91,7 +91,7 @@ func (c *exprCtx) resolve(e parser.Expr) (plan.Expr, error) {
 
 // param is the value of a parameter.
 func (c *exprCtx) param(e *parser.Param) (plan.Expr, error) {
-	k := &plan.Const{V: batch.NullOf(batch.Null), Start: e.Start, Stop: e.Stop}
+	k := &plan.Const{V: types.NullOf(types.Null), Start: e.Start, Stop: e.Stop}
 	if env := c.r.env; e.N <= len(env.Params) {
 		k.V = env.Params[e.N-1]
 	} else if env.Unbound != nil {
@@ -106,17 +106,17 @@ func literal(l *parser.Literal) *plan.Const {
 	k := &plan.Const{Start: l.Start, Stop: l.Stop}
 	switch l.Kind {
 	case parser.LitNull:
-		k.V = batch.NullOf(batch.Null)
+		k.V = types.NullOf(types.Null)
 	case parser.LitBool:
-		k.V = batch.Bool(l.Int != 0)
+		k.V = types.Bool(l.Int != 0)
 	case parser.LitInt, parser.LitSize:
-		k.V = batch.Int(l.Int)
+		k.V = types.Int(l.Int)
 	case parser.LitFloat, parser.LitPercent:
-		k.V = batch.Float(l.F)
+		k.V = types.Float(l.F)
 	case parser.LitDuration:
-		k.V = batch.Dur(l.Int)
+		k.V = types.Dur(l.Int)
 	case parser.LitString:
-		k.V = batch.Str(l.Str)
+		k.V = types.Str(l.Str)
 	}
 	return k
 }
@@ -210,7 +210,7 @@ func (c *exprCtx) unary(e *parser.Unary) (plan.Expr, error) {
 			n := *k
 			n.Start = e.Start
 			switch {
-			case k.V.Type == batch.Double:
+			case k.V.Type == types.Double:
 				n.V.F = -n.V.F
 				return &n, nil
 			case k.V.Type.Numeric() && k.V.I != math.MinInt64:
@@ -259,7 +259,7 @@ func negated(x plan.Expr, not bool) plan.Expr {
 	if !not {
 		return x
 	}
-	return &plan.Call{Fn: "not", Args: []plan.Expr{x}, T: batch.Boolean}
+	return &plan.Call{Fn: "not", Args: []plan.Expr{x}, T: types.Boolean}
 }
 
 func (c *exprCtx) between(e *parser.Between) (plan.Expr, error) {
@@ -278,7 +278,7 @@ func (c *exprCtx) between(e *parser.Between) (plan.Expr, error) {
 	if err != nil {
 		return nil, err
 	}
-	return negated(&plan.Call{Fn: "and", Args: []plan.Expr{lo, hi}, T: batch.Boolean}, e.Not), nil
+	return negated(&plan.Call{Fn: "and", Args: []plan.Expr{lo, hi}, T: types.Boolean}, e.Not), nil
 }
 
 // namesFunctions are the columns in whose IN lists bare names are strings.
@@ -299,7 +299,7 @@ func (c *exprCtx) in_(e *parser.In) (plan.Expr, error) {
 			for _, p := range name.Parts {
 				parts = append(parts, p.Name)
 			}
-			consts = append(consts, &plan.Const{V: batch.Str(strings.Join(parts, ".")), Start: name.Start, Stop: name.Stop})
+			consts = append(consts, &plan.Const{V: types.Str(strings.Join(parts, ".")), Start: name.Start, Stop: name.Stop})
 			continue
 		}
 		k, err := c.constant(item, "an IN list")
@@ -382,8 +382,8 @@ func (c *exprCtx) case_(e *parser.Case) (plan.Expr, error) {
 	if !ok {
 		return nil, c.r.errorf(e.Pos(), "the branches of this CASE have types that do not fit together")
 	}
-	if t == batch.Null {
-		t = batch.Varchar
+	if t == types.Null {
+		t = types.Varchar
 	}
 	out.T = t
 	for i := range out.Whens {

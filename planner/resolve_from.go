@@ -11,7 +11,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // ctes are the WITH definitions in reach, innermost last.
@@ -59,8 +59,8 @@ func (r *resolver) sourceKind(s *parser.Source, with ctes, lv level, every time.
 		if s.Args[0].Int < 0 {
 			return nil, r.errorf(s.Args[0].Pos(), "series needs a number of rows that is not negative")
 		}
-		return r.leaf(&plan.Acquire{Stream: "series", Args: []plan.Const{{V: batch.Int(s.Args[0].Int)}},
-			Out: plan.Schema{Fields: []plan.Field{{Name: "n", Type: batch.Bigint}}, Time: -1}}, s, true), nil
+		return r.leaf(&plan.Acquire{Stream: "series", Args: []plan.Const{{V: types.Int(s.Args[0].Int)}},
+			Out: types.Schema{Fields: []types.Field{{Name: "n", Type: types.Bigint}}, Time: -1}}, s, true), nil
 	case parser.SourceQuery:
 		return r.subquery(s.Query, with, lv, every)
 	}
@@ -97,8 +97,8 @@ func (r *resolver) qualify(s *scope, alias string) {
 	s.node = p
 }
 
-func requalified(s plan.Schema, alias string) plan.Schema {
-	out := plan.Schema{Fields: slices.Clone(s.Fields), Time: s.Time}
+func requalified(s types.Schema, alias string) types.Schema {
+	out := types.Schema{Fields: slices.Clone(s.Fields), Time: s.Time}
 	for i := range out.Fields {
 		out.Fields[i].Qualifier = alias
 	}
@@ -149,7 +149,7 @@ func (r *resolver) named(s *parser.Source, name *parser.Ident, with ctes, lv lev
 		return nil, r.hintf(name.Pos(), r.sampled(name.Pos(), st.Name),
 			"%s has a value at every instant and cannot be read tuple by tuple", st.Name)
 	}
-	a := &plan.Acquire{Stream: st.Name, Every: every, Out: plan.Schema{Time: -1}}
+	a := &plan.Acquire{Stream: st.Name, Every: every, Out: types.Schema{Time: -1}}
 	columns := st.Columns
 	for _, c := range st.Asked {
 		if r.asksFor(c.Name) {
@@ -157,7 +157,7 @@ func (r *resolver) named(s *parser.Source, name *parser.Ident, with ctes, lv lev
 		}
 	}
 	for i, c := range columns {
-		a.Out.Fields = append(a.Out.Fields, plan.Field{Name: c.Name, Qualifier: st.Name, Type: c.Type})
+		a.Out.Fields = append(a.Out.Fields, types.Field{Name: c.Name, Qualifier: st.Name, Type: c.Type})
 		if c.Name == "timestamp" {
 			a.Out.Time = i
 		}
@@ -308,9 +308,9 @@ func (r *resolver) window(s *parser.Source, with ctes, lv level) (*scope, error)
 		if a.Int <= 0 {
 			return nil, r.errorf(a.Pos(), "a window's size must be above zero")
 		}
-		if want := sch.Fields[sch.Time].Type; want == batch.Timestamp && a.Kind != parser.LitDuration {
+		if want := sch.Fields[sch.Time].Type; want == types.Timestamp && a.Kind != parser.LitDuration {
 			return nil, r.hintf(a.Pos(), "write "+a.Text+"s, "+a.Text+"ms ...", "a window over timestamps needs a duration")
-		} else if want == batch.Bigint && a.Kind != parser.LitInt {
+		} else if want == types.Bigint && a.Kind != parser.LitInt {
 			return nil, r.hintf(a.Pos(), "write a plain number, such as 100", "the rows of this file have no timestamp: a window is a number of lines")
 		}
 		if durs[i] = time.Duration(a.Int); durs[i] > maxWindow {
@@ -340,9 +340,9 @@ func (r *resolver) window(s *parser.Source, with ctes, lv level) (*scope, error)
 		}
 	}
 	t := sch.Fields[sch.Time]
-	w.Out = plan.Schema{Time: sch.Time, Fields: append(slices.Clone(sch.Fields),
-		plan.Field{Name: "window_start", Qualifier: t.Qualifier, Type: t.Type},
-		plan.Field{Name: "window_end", Qualifier: t.Qualifier, Type: t.Type})}
+	w.Out = types.Schema{Time: sch.Time, Fields: append(slices.Clone(sch.Fields),
+		types.Field{Name: "window_start", Qualifier: t.Qualifier, Type: t.Type},
+		types.Field{Name: "window_end", Qualifier: t.Qualifier, Type: t.Type})}
 	out := *in
 	out.node, out.windowed = w, true
 	if in.visible == len(sch.Fields) {
@@ -366,7 +366,7 @@ func (r *resolver) file(s *parser.Source) (*scope, error) {
 		return nil, r.errorf(path.Pos(), "%v", err)
 	}
 	return r.leaf(&plan.Acquire{Stream: "file", Out: sch,
-		Args: []plan.Const{{V: batch.Str(path.Str), Start: path.Start, Stop: path.Stop}}}, s, true), nil
+		Args: []plan.Const{{V: types.Str(path.Str), Start: path.Start, Stop: path.Stop}}}, s, true), nil
 }
 
 // tabular reports whether a path names a kind of file that can be read and

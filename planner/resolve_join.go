@@ -4,9 +4,9 @@ import (
 	"slices"
 	"time"
 
-	"endoscope/operators/batch"
 	"endoscope/parser"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // from resolves a FROM clause: sources joined from left to right.
@@ -45,7 +45,7 @@ func (r *resolver) joined(s *parser.Source, with ctes) (*scope, error) {
 	switch sch := out.node.Schema(); {
 	case out.windowed:
 		return nil, r.hintf(s.Pos(), "aggregate it in a sub-query, or join first", "a window cannot be joined")
-	case sch.Time < 0 || sch.Fields[sch.Time].Type != batch.Timestamp:
+	case sch.Time < 0 || sch.Fields[sch.Time].Type != types.Timestamp:
 		return nil, r.errorf(s.Pos(), "a join needs rows with a timestamp, which this source has not")
 	}
 	return out, r.rightlyTimed(out, s)
@@ -218,9 +218,9 @@ func (r *resolver) followedBy(n *plan.Join, j *parser.Join, l, right *scope) err
 	if !later {
 		op = ">"
 	}
-	cond := plan.Expr(&plan.Call{Fn: op, Args: []plan.Expr{first, second}, T: batch.Boolean})
+	cond := plan.Expr(&plan.Call{Fn: op, Args: []plan.Expr{first, second}, T: types.Boolean})
 	if n.On != nil {
-		cond = &plan.Call{Fn: "and", Args: []plan.Expr{n.On, cond}, T: batch.Boolean}
+		cond = &plan.Call{Fn: "and", Args: []plan.Expr{n.On, cond}, T: types.Boolean}
 	}
 	n.On = cond
 	return nil
@@ -236,7 +236,7 @@ func (r *resolver) timeOf(s *scope, name string, at int) (plan.Expr, error) {
 	return &plan.Col{Index: at + i, Name: f.Name, T: f.Type}, nil
 }
 
-func timeColumn(s plan.Schema, at int) plan.Expr {
+func timeColumn(s types.Schema, at int) plan.Expr {
 	f := s.Fields[s.Time]
 	return &plan.Col{Index: at + s.Time, Name: f.Name, T: f.Type}
 }
@@ -264,7 +264,7 @@ type columns struct{ from, to int }
 // arranged gives s its columns in another order, of which * means the first part.
 func (s *scope) arranged(visible, hidden []columns) *scope {
 	in := s.node.Schema()
-	p := &plan.Project{Input: s.node, Out: plan.Schema{Time: -1}}
+	p := &plan.Project{Input: s.node, Out: types.Schema{Time: -1}}
 	for i, part := range [][]columns{visible, hidden} {
 		for _, c := range part {
 			for k := c.from; k < c.to; k++ {

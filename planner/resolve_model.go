@@ -4,9 +4,9 @@ import (
 	"slices"
 	"strings"
 
-	"endoscope/operators/batch"
 	"endoscope/parser"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // modelEncoders are the encoders whose results can be models.
@@ -36,7 +36,7 @@ func PlanModel(c *parser.CreateModel, src string, env *Env) (*plan.Query, error)
 		return nil, err
 	}
 	fields := p.Root.Schema().Fields
-	if len(fields) != 1 || fields[0].Type != batch.Encoding {
+	if len(fields) != 1 || fields[0].Type != types.Encoding {
 		return nil, r.hintf(q.Pos(), hint, "a model is made of one column, an automaton or a grammar")
 	}
 	return p, nil
@@ -81,5 +81,5 @@ func (a *encoderArgs) open(given map[string]plan.NamedValue) {
 	if _, said := given[plan.TruncatedOption]; said || in.finite && !in.windowed {
 		return
 	}
-	given[plan.TruncatedOption] = plan.NamedValue{Name: plan.TruncatedOption, V: batch.Str("on"), Text: "on", Implied: true}
+	given[plan.TruncatedOption] = plan.NamedValue{Name: plan.TruncatedOption, V: types.Str("on"), Text: "on", Implied: true}
 }

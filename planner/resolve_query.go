@@ -4,9 +4,9 @@ import (
 	"slices"
 	"time"
 
-	"endoscope/operators/batch"
 	"endoscope/parser"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 func (r *resolver) query(q *parser.Query, with ctes, lv level) (*scope, error) {
@@ -164,11 +164,11 @@ func itemName(it *parser.SelectItem, x plan.Expr) string {
 
 // untypedNull gives a bare NULL a type that columns can have.
 func untypedNull(x plan.Expr) plan.Expr {
-	if _, isCol := x.(*plan.Col); isCol && x.Type() == batch.Null {
+	if _, isCol := x.(*plan.Col); isCol && x.Type() == types.Null {
 		return x // its type is not known yet
 	}
-	if x.Type() == batch.Null {
-		return &plan.Const{V: batch.NullOf(batch.Varchar)}
+	if x.Type() == types.Null {
+		return &plan.Const{V: types.NullOf(types.Varchar)}
 	}
 	return x
 }
@@ -234,10 +234,10 @@ func emitOf(q *parser.Query) plan.Emit {
 
 // union puts the selects of a UNION ALL over each other.
 func (r *resolver) union(q *parser.Query, parts []*selected) (*selected, error) {
-	u := &plan.Union{Out: plan.Schema{Time: -1}}
+	u := &plan.Union{Out: types.Schema{Time: -1}}
 	first := parts[0]
 	for i, name := range first.names {
-		u.Out.Fields = append(u.Out.Fields, plan.Field{Name: name, Type: first.exprs[i].Type()})
+		u.Out.Fields = append(u.Out.Fields, types.Field{Name: name, Type: first.exprs[i].Type()})
 	}
 	finite := true
 	for _, p := range parts[1:] {
@@ -288,10 +288,10 @@ func (r *resolver) union(q *parser.Query, parts []*selected) (*selected, error) 
 // project builds the projection of what was selected. Exprs beyond names are
 // columns that are not given: sort keys, and the timestamp of a sub-query.
 func (s *selected) project() *plan.Project {
-	p := &plan.Project{Input: s.in.node, Exprs: s.exprs, Out: plan.Schema{Time: -1}}
+	p := &plan.Project{Input: s.in.node, Exprs: s.exprs, Out: types.Schema{Time: -1}}
 	t := s.time()
 	for i, x := range s.exprs {
-		f := plan.Field{Type: x.Type()}
+		f := types.Field{Type: x.Type()}
 		if i < len(s.names) {
 			f.Name = s.names[i]
 		} else {
@@ -332,7 +332,7 @@ func (s *selected) timed() {
 	f := s.in.fields()[t]
 	name := "timestamp"
 	switch {
-	case f.Type != batch.Timestamp:
+	case f.Type != types.Timestamp:
 		name = f.Name
 	case !slices.Contains(s.names, name):
 	case s.aggregated:
@@ -350,7 +350,7 @@ func (s *selected) misnamed() bool {
 		return false
 	}
 	i := slices.Index(s.names, "timestamp")
-	return i >= 0 && i != t && s.exprs[i].Type() == batch.Timestamp
+	return i >= 0 && i != t && s.exprs[i].Type() == types.Timestamp
 }
 
 // tail adds projection, DISTINCT, ORDER BY and LIMIT.
@@ -401,7 +401,7 @@ func (r *resolver) tail(q *parser.Query, s *selected, lv level) (*scope, error) 
 // narrow keeps the first n columns.
 func narrow(in plan.Node, n int) plan.Node {
 	sch := in.Schema()
-	p := &plan.Project{Input: in, Out: plan.Schema{Fields: slices.Clone(sch.Fields[:n]), Time: sch.Time}}
+	p := &plan.Project{Input: in, Out: types.Schema{Fields: slices.Clone(sch.Fields[:n]), Time: sch.Time}}
 	if sch.Time >= n {
 		p.Out.Time = -1
 	}
@@ -421,7 +421,7 @@ func (r *resolver) orderBy(q *parser.Query, s *selected) ([]plan.SortKey, error)
 			return nil, err
 		}
 		x := s.exprs[i]
-		if p := x.Type().Physical(); p == batch.PhysAny {
+		if p := x.Type().Physical(); p == types.PhysAny {
 			return nil, r.errorf(o.Pos(), "cannot order by a %s", x.Type())
 		}
 		name := x.String()

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"endoscope/operators/batch"
 	"endoscope/parser"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // selectors are the columns whose conditions select a trigger's tuples; all
@@ -98,7 +98,7 @@ func (r *resolver) when(t *Trigger, c *parser.CreateTrigger, undone, shown bool)
 	if undone {
 		t.Condition = len(root.Exprs)
 		root.Exprs = append(root.Exprs, allOf(deciding))
-		root.Out.Fields = append(root.Out.Fields, plan.Field{Name: "condition", Type: batch.Boolean})
+		root.Out.Fields = append(root.Out.Fields, types.Field{Name: "condition", Type: types.Boolean})
 	}
 	t.When, err = r.finish(root, nil)
 	if err == nil {
@@ -110,11 +110,11 @@ func (r *resolver) when(t *Trigger, c *parser.CreateTrigger, undone, shown bool)
 // tuple projects to what is shown of a tuple, or to its time.
 func (r *resolver) tuple(t *Trigger, in *scope, node plan.Node, shown bool) *plan.Project {
 	sch := node.Schema()
-	p := &plan.Project{Input: node, Out: plan.Schema{Time: -1}}
+	p := &plan.Project{Input: node, Out: types.Schema{Time: -1}}
 	add := func(i int, name string) {
 		f := sch.Fields[i]
 		p.Exprs = append(p.Exprs, &plan.Col{Index: i, Name: f.Name, T: f.Type})
-		p.Out.Fields = append(p.Out.Fields, plan.Field{Name: name, Type: f.Type})
+		p.Out.Fields = append(p.Out.Fields, types.Field{Name: name, Type: f.Type})
 	}
 	if shown {
 		for i, f := range sch.Fields[:in.visible] {
@@ -122,7 +122,7 @@ func (r *resolver) tuple(t *Trigger, in *scope, node plan.Node, shown bool) *pla
 				continue
 			}
 			name := f.Name
-			same := func(g plan.Field) bool { return g.Name == f.Name && g.Qualifier != f.Qualifier }
+			same := func(g types.Field) bool { return g.Name == f.Name && g.Qualifier != f.Qualifier }
 			if f.Qualifier != "" && slices.ContainsFunc(sch.Fields[:in.visible], same) {
 				name = f.Qualifier + "." + f.Name
 			}
@@ -131,7 +131,7 @@ func (r *resolver) tuple(t *Trigger, in *scope, node plan.Node, shown bool) *pla
 		t.Tuple = slices.Clone(p.Out.Fields)
 	}
 	t.Time = -1
-	if at := sch.Time; at >= 0 && !in.ends && sch.Fields[at].Type == batch.Timestamp {
+	if at := sch.Time; at >= 0 && !in.ends && sch.Fields[at].Type == types.Timestamp {
 		t.Time = slices.IndexFunc(p.Exprs, func(e plan.Expr) bool { return e.(*plan.Col).Index == at })
 		if t.Time < 0 {
 			t.Time = len(p.Exprs)
@@ -141,8 +141,8 @@ func (r *resolver) tuple(t *Trigger, in *scope, node plan.Node, shown bool) *pla
 	}
 	if len(p.Exprs) == 0 {
 		// Rows without columns cannot be counted.
-		p.Exprs = append(p.Exprs, &plan.Const{V: batch.Bool(true)})
-		p.Out.Fields = append(p.Out.Fields, plan.Field{Name: "tuple", Type: batch.Boolean})
+		p.Exprs = append(p.Exprs, &plan.Const{V: types.Bool(true)})
+		p.Out.Fields = append(p.Out.Fields, types.Field{Name: "tuple", Type: types.Boolean})
 	}
 	return p
 }
@@ -170,11 +170,11 @@ func selects(e plan.Expr, in *scope) bool {
 // allOf is the conjunction of conditions; of none it is true.
 func allOf(es []plan.Expr) plan.Expr {
 	if len(es) == 0 {
-		return &plan.Const{V: batch.Bool(true)}
+		return &plan.Const{V: types.Bool(true)}
 	}
 	out := es[0]
 	for _, e := range es[1:] {
-		out = &plan.Call{Fn: "and", Args: []plan.Expr{out, e}, T: batch.Boolean}
+		out = &plan.Call{Fn: "and", Args: []plan.Expr{out, e}, T: types.Boolean}
 	}
 	return out
 }
@@ -304,10 +304,10 @@ func (r *resolver) triggerStream(s *parser.Source, name *parser.Ident, every tim
 	if every > 0 {
 		return nil, r.hintf(name.Pos(), "write "+name.Name+" without SAMPLE", "%s has tuples of its own and cannot be sampled", name.Name)
 	}
-	a := &plan.Acquire{Stream: catalog.TriggerStream, Out: plan.Schema{Time: 0},
-		Args: []plan.Const{{V: batch.Str(name.Name), Start: name.Start, Stop: name.Stop}}}
+	a := &plan.Acquire{Stream: catalog.TriggerStream, Out: types.Schema{Time: 0},
+		Args: []plan.Const{{V: types.Str(name.Name), Start: name.Start, Stop: name.Stop}}}
 	for _, c := range catalog.TriggerColumns {
-		a.Out.Fields = append(a.Out.Fields, plan.Field{Name: c.Name, Qualifier: name.Name, Type: c.Type})
+		a.Out.Fields = append(a.Out.Fields, types.Field{Name: c.Name, Qualifier: name.Name, Type: c.Type})
 	}
 	out := r.leaf(a, s, false)
 	out.names = []string{name.Name}

@@ -4,25 +4,25 @@ import (
 	"slices"
 	"strings"
 
-	"endoscope/operators/batch"
 	"endoscope/parser"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // casts gives the price of converting a to b without being asked: 0 the same,
 // 1 a conversion that loses nothing that matters, -1 not done.
-func castPrice(x plan.Expr, to batch.Type) int {
+func castPrice(x plan.Expr, to types.Type) int {
 	from := x.Type()
 	switch {
 	case from == to:
 		return 0
-	case from == batch.Null:
+	case from == types.Null:
 		return 0
-	case from == batch.Bigint && to == batch.Double:
+	case from == types.Bigint && to == types.Double:
 		return 1
-	case from == batch.Bigint && to == batch.Duration:
+	case from == types.Bigint && to == types.Duration:
 		return 2 // a bare number beside a duration is ns
-	case from == batch.Varchar && (to == batch.Timestamp || to == batch.Duration):
+	case from == types.Varchar && (to == types.Timestamp || to == types.Duration):
 		if k, ok := x.(*plan.Const); ok {
 			if _, ok := textConst(k, to); ok {
 				return 2
@@ -33,7 +33,7 @@ func castPrice(x plan.Expr, to batch.Type) int {
 }
 
 // coerce converts x to t where castPrice allows it; constants at once.
-func coerce(x plan.Expr, t batch.Type) plan.Expr {
+func coerce(x plan.Expr, t types.Type) plan.Expr {
 	if x.Type() == t {
 		return x
 	}
@@ -44,13 +44,13 @@ func coerce(x plan.Expr, t batch.Type) plan.Expr {
 	n := *k
 	switch {
 	case k.V.IsNull:
-		n.V = batch.NullOf(t)
+		n.V = types.NullOf(t)
 		k.Param.As(t)
-	case k.V.Type == batch.Bigint && t == batch.Double:
-		n.V = batch.Float(float64(k.V.I))
-	case k.V.Type == batch.Bigint && t == batch.Duration:
-		n.V = batch.Dur(k.V.I)
-	case k.V.Type == batch.Varchar:
+	case k.V.Type == types.Bigint && t == types.Double:
+		n.V = types.Float(float64(k.V.I))
+	case k.V.Type == types.Bigint && t == types.Duration:
+		n.V = types.Dur(k.V.I)
+	case k.V.Type == types.Varchar:
 		v, ok := textConst(k, t)
 		if !ok {
 			return &plan.Cast{X: x, T: t}
@@ -63,18 +63,18 @@ func coerce(x plan.Expr, t batch.Type) plan.Expr {
 }
 
 // textConst reads a text literal as a timestamp or duration.
-func textConst(k *plan.Const, t batch.Type) (batch.Value, bool) {
+func textConst(k *plan.Const, t types.Type) (types.Value, bool) {
 	switch t {
-	case batch.Timestamp:
+	case types.Timestamp:
 		if ns, ok := parseTime(k.V.S); ok {
-			return batch.Time(ns), true
+			return types.Time(ns), true
 		}
-	case batch.Duration:
+	case types.Duration:
 		if ns, ok := parseDuration(k.V.S); ok {
-			return batch.Dur(ns), true
+			return types.Dur(ns), true
 		}
 	}
-	return batch.Value{}, false
+	return types.Value{}, false
 }
 
 // parseDuration reads '1.5s', '100ms', '2min', '1d' as the literals do.
@@ -91,19 +91,19 @@ func parseDuration(s string) (int64, bool) {
 }
 
 // common is the one type that all of xs can take.
-func common(xs []plan.Expr) (batch.Type, bool) {
-	t := batch.Null
+func common(xs []plan.Expr) (types.Type, bool) {
+	t := types.Null
 	for _, x := range xs {
 		switch {
 		case x.Type() == t:
-		case t == batch.Null:
+		case t == types.Null:
 			t = x.Type()
 		case castPrice(x, t) >= 0:
 		default:
 			up := x.Type()
 			for _, y := range xs {
 				if castPrice(y, up) < 0 {
-					return batch.Invalid, false
+					return types.Invalid, false
 				}
 			}
 			t = up
@@ -116,11 +116,11 @@ func common(xs []plan.Expr) (batch.Type, bool) {
 func (c *exprCtx) apply(fn string, pos parser.Span, args ...plan.Expr) (plan.Expr, error) {
 	f := plan.FindScalar(fn)
 	best, bestPrice := -1, 0
-	var bestTypes []batch.Type
+	var bestTypes []types.Type
 	for i := range f.Sigs {
-		types, price, ok := fit(&f.Sigs[i], args)
+		kinds, price, ok := fit(&f.Sigs[i], args)
 		if ok && (best < 0 || price < bestPrice) {
-			best, bestPrice, bestTypes = i, price, types
+			best, bestPrice, bestTypes = i, price, kinds
 		}
 	}
 	if best < 0 {
@@ -138,11 +138,11 @@ func (c *exprCtx) apply(fn string, pos parser.Span, args ...plan.Expr) (plan.Exp
 
 // fit matches arguments with a signature and returns the types to which they
 // are converted and the price of that.
-func fit(s *plan.Sig, args []plan.Expr) (types []batch.Type, price int, ok bool) {
+func fit(s *plan.Sig, args []plan.Expr) (kinds []types.Type, price int, ok bool) {
 	if len(args) > len(s.Args) && !s.Variadic || len(args) < len(s.Args)-s.Optional {
 		return nil, 0, false
 	}
-	want := func(i int) batch.Type {
+	want := func(i int) types.Type {
 		if i >= len(s.Args) {
 			return s.Args[len(s.Args)-1]
 		}
@@ -154,13 +154,13 @@ func fit(s *plan.Sig, args []plan.Expr) (types []batch.Type, price int, ok bool)
 			generic = append(generic, a)
 		}
 	}
-	shared := batch.Invalid
+	shared := types.Invalid
 	if len(generic) > 0 {
 		if shared, ok = common(generic); !ok {
 			return nil, 0, false
 		}
-		if shared == batch.Null {
-			shared = batch.Varchar
+		if shared == types.Null {
+			shared = types.Varchar
 		}
 	}
 	for i, a := range args {
@@ -173,44 +173,44 @@ func fit(s *plan.Sig, args []plan.Expr) (types []batch.Type, price int, ok bool)
 			return nil, 0, false
 		}
 		price += p
-		types = append(types, t)
+		kinds = append(kinds, t)
 	}
-	return types, price, true
+	return kinds, price, true
 }
 
 // mistyped words the refusal of a call whose arguments fit no signature.
 func (c *exprCtx) mistyped(f *plan.Scalar, pos parser.Span, args []plan.Expr) error {
-	types := make([]string, len(args))
+	kinds := make([]string, len(args))
 	for i, a := range args {
-		types[i] = a.Type().String()
+		kinds[i] = a.Type().String()
 	}
 	hint := ""
 	for _, a := range args {
-		if k, ok := a.(*plan.Const); ok && k.V.Type == batch.Varchar {
+		if k, ok := a.(*plan.Const); ok && k.V.Type == types.Varchar {
 			hint = "'" + k.V.S + "' is a text"
 		}
 	}
 	for i, a := range args {
-		if c, ok := a.(*plan.Col); ok && len(args) == 2 && c.T == batch.Varchar && args[1-i].Type() == batch.Bigint && isValue(c.Name) {
+		if c, ok := a.(*plan.Col); ok && len(args) == 2 && c.T == types.Varchar && args[1-i].Type() == types.Bigint && isValue(c.Name) {
 			hint = c.Name + " is a text: an enum goes by the name of its value, in quotes"
 		}
 	}
 	isName := f.Name[0] >= 'a' && f.Name[0] <= 'z' && f.Name != "and" && f.Name != "or" && f.Name != "not" &&
 		f.Name != "neg" && f.Name != "like" && f.Name != "ilike" && f.Name != "is null"
 	if isName {
-		return c.r.hintf(pos, "it is used as "+Signature(f), "%s does not take (%s)", f.Name, strings.Join(types, ", "))
+		return c.r.hintf(pos, "it is used as "+Signature(f), "%s does not take (%s)", f.Name, strings.Join(kinds, ", "))
 	}
 	name := map[string]string{"neg": "-"}[f.Name]
 	if name == "" {
 		name = strings.ToUpper(f.Name)
 	}
-	if len(types) == 2 {
-		if types[0] == "DURATION" && types[1] == "DOUBLE" || types[0] == "DOUBLE" && types[1] == "DURATION" {
+	if len(kinds) == 2 {
+		if kinds[0] == "DURATION" && kinds[1] == "DOUBLE" || kinds[0] == "DOUBLE" && kinds[1] == "DURATION" {
 			hint = "write the duration with its unit, such as 1.5ms, or convert: to_ms(duration)"
 		}
-		return c.r.hintf(pos, hint, "%s does not go between %s and %s", name, types[0], types[1])
+		return c.r.hintf(pos, hint, "%s does not go between %s and %s", name, kinds[0], kinds[1])
 	}
-	return c.r.hintf(pos, hint, "%s does not apply to %s", name, strings.Join(types, ", "))
+	return c.r.hintf(pos, hint, "%s does not apply to %s", name, strings.Join(kinds, ", "))
 }
 
 // Signature prints how a function is called, for DESCRIBE FUNCTION and hints.
@@ -251,15 +251,15 @@ func AggSignature(f *plan.AggFunc) string {
 		args = append(args, "*")
 	}
 	if f.Args != nil {
-		var types []string
+		var kinds []string
 		for _, t := range f.Args {
 			if t == plan.AnyType {
-				types = append(types, "any")
+				kinds = append(kinds, "any")
 			} else {
-				types = append(types, t.String())
+				kinds = append(kinds, t.String())
 			}
 		}
-		args = append(args, strings.Join(types, "|"))
+		args = append(args, strings.Join(kinds, "|"))
 	}
 	text := f.Name + "(" + strings.Join(args, " or ")
 	for i, p := range f.Params {
@@ -285,7 +285,7 @@ func encoderSignature(f *plan.AggFunc) string {
 	}
 	for _, o := range f.Encoder.Options {
 		words := slices.Clone(o.Words)
-		if o.Type == batch.Bigint {
+		if o.Type == types.Bigint {
 			words = append(words, o.Type.String())
 		}
 		option := ", " + o.Name + " => " + strings.Join(words, "|")
@@ -297,5 +297,5 @@ func encoderSignature(f *plan.AggFunc) string {
 	if !f.Encoder.Calls && !f.Encoder.Untimed {
 		text += " [" + plan.TimeArgument + " => DURATION]"
 	}
-	return text + " [" + plan.SequenceArgument + " => any] [" + plan.BornArgument + " => BOOLEAN] [" + plan.DiesArgument + " => BOOLEAN]) → " + f.Result(batch.Varchar).String()
+	return text + " [" + plan.SequenceArgument + " => any] [" + plan.BornArgument + " => BOOLEAN] [" + plan.DiesArgument + " => BOOLEAN]) → " + f.Result(types.Varchar).String()
 }

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"strings"
 
-	"endoscope/operators/batch"
 	"endoscope/parser"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // Values are columns of function streams that no catalog lists: args.NAME, args.a[1].b,
@@ -29,7 +29,7 @@ var errLearnt = errors.New("planner: types of values were learnt")
 
 // resolving calls resolve until all types are known that it needs.
 func resolving[T any](env *Env, src string, resolve func(*resolver) (T, error)) (T, error) {
-	known := map[valueKey]batch.Type{}
+	known := map[valueKey]types.Type{}
 	for {
 		r := &resolver{env: env, src: src, known: known}
 		out, err := resolve(r)
@@ -45,7 +45,7 @@ func (r *resolver) learn(root plan.Node) error {
 	for _, leaf := range plan.Leaves(root) {
 		var unknown []int
 		for i, f := range leaf.Out.Fields {
-			if f.Type == batch.Null && (isValue(f.Name) || f.Name == resultColumn) {
+			if f.Type == types.Null && (isValue(f.Name) || f.Name == resultColumn) {
 				unknown = append(unknown, i)
 			}
 		}
@@ -56,12 +56,12 @@ func (r *resolver) learn(root plan.Node) error {
 			f := leaf.Out.Fields[unknown[0]]
 			return r.hintf(parser.Span{Start: leaf.Start, Stop: leaf.Stop}, "arg0 to arg5 are the raw arguments", "what %s is of cannot be known here", f.Name)
 		}
-		types, err := r.env.Values(r.withCasts(leaf, unknown))
+		kinds, err := r.env.Values(r.withCasts(leaf, unknown))
 		if err != nil {
 			return r.placed(err)
 		}
 		for _, i := range unknown {
-			r.known[valueKey{leaf.Serial, leaf.Out.Fields[i].Name}] = types[i]
+			r.known[valueKey{leaf.Serial, leaf.Out.Fields[i].Name}] = kinds[i]
 			learnt = true
 		}
 	}
@@ -72,19 +72,19 @@ func (r *resolver) learn(root plan.Node) error {
 }
 
 // noteCast remembers to what type the statement casts a value that is of no type yet.
-func (r *resolver) noteCast(x plan.Expr, to batch.Type) {
+func (r *resolver) noteCast(x plan.Expr, to types.Type) {
 	c, ok := x.(*plan.Col)
-	if !ok || c.T != batch.Null || !isValue(c.Name) {
+	if !ok || c.T != types.Null || !isValue(c.Name) {
 		return
 	}
 	switch to {
-	case batch.Timestamp, batch.Duration:
-		to = batch.Bigint // of which the cast makes it
-	case batch.Bytes:
-		to = batch.Varchar
+	case types.Timestamp, types.Duration:
+		to = types.Bigint // of which the cast makes it
+	case types.Bytes:
+		to = types.Varchar
 	}
 	if r.said == nil {
-		r.said = map[string][]batch.Type{}
+		r.said = map[string][]types.Type{}
 	}
 	if !slices.Contains(r.said[c.Name], to) {
 		r.said[c.Name] = append(r.said[c.Name], to)
@@ -106,7 +106,7 @@ func (r *resolver) withCasts(a *plan.Acquire, values []int) *plan.Acquire {
 }
 
 // values are the values that the statement may mean of a source.
-func (r *resolver) values(st *catalog.Stream, s *parser.Source) []plan.Field {
+func (r *resolver) values(st *catalog.Stream, s *parser.Source) []types.Field {
 	_, hasArgs := st.Column("arg0")
 	_, hasResult := st.Column("retval")
 	if !hasArgs && !hasResult {
@@ -116,16 +116,16 @@ func (r *resolver) values(st *catalog.Stream, s *parser.Source) []plan.Field {
 	if s.Alias != nil {
 		own = s.Alias.Name
 	}
-	var out []plan.Field
+	var out []types.Field
 	seen := map[string]bool{}
 	for _, v := range namedValues(r.src) {
 		if seen[v.name] || v.qualifier != "" && v.qualifier != own || v.result && !hasResult || !v.result && !hasArgs {
 			continue
 		}
 		seen[v.name] = true
-		f := plan.Field{Name: v.name, Qualifier: st.Name, Type: batch.Varchar}
+		f := types.Field{Name: v.name, Qualifier: st.Name, Type: types.Varchar}
 		if !v.text {
-			f.Type = batch.Null
+			f.Type = types.Null
 			if t, ok := r.known[valueKey{r.serial, v.name}]; ok {
 				f.Type = t
 			}
@@ -150,7 +150,7 @@ func (r *resolver) resultOf(st *catalog.Stream, a *plan.Acquire) {
 	if r.asksFor(resultColumn) {
 		a.Results = plan.NamedResults
 	}
-	a.Out.Fields[i].Type = batch.Null
+	a.Out.Fields[i].Type = types.Null
 	if t, ok := r.known[valueKey{r.serial, resultColumn}]; ok {
 		a.Out.Fields[i].Type = t
 	}

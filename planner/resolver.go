@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"strings"
 
-	"endoscope/operators/batch"
 	"endoscope/parser"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // resolver gives names their meaning. One resolver serves one statement; src
@@ -22,10 +22,10 @@ type resolver struct {
 	trigger string // that is being defined, or ""
 	// known are the types of values so far, by acquisition; serial is the number of the
 	// next one that has any.
-	known map[valueKey]batch.Type
+	known map[valueKey]types.Type
 	// said are the types to which the statement casts values that are of no type yet, by
 	// their names.
-	said   map[string][]batch.Type
+	said   map[string][]types.Type
 	serial int
 }
 
@@ -72,7 +72,7 @@ type scope struct {
 	sampled *catalog.Stream
 }
 
-func (s *scope) fields() []plan.Field { return s.node.Schema().Fields }
+func (s *scope) fields() []types.Field { return s.node.Schema().Fields }
 
 // column finds a column by its parts (name, or qualifier and name); n is the
 // number of matches.

@@ -5,6 +5,7 @@ import (
 
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // Trigger is a planned CREATE TRIGGER.
@@ -18,7 +19,7 @@ type Trigger struct {
 	Condition int
 	// Tuple are the columns of When that a tuple is shown with, as many as come
 	// first; Time is the one of its event time, or -1.
-	Tuple   []plan.Field
+	Tuple   []types.Field
 	Time    int
 	Actions []Action
 	Flow    catalog.Flow

@@ -3,9 +3,9 @@ package server
 import (
 	"slices"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // StartsOver reports whether the query, executed again, would give its first rows
@@ -46,6 +46,6 @@ func startsOver(n plan.Node, top bool) bool {
 // lines.
 func timed(root plan.Node) bool {
 	return !slices.ContainsFunc(plan.Leaves(root), func(a *plan.Acquire) bool {
-		return a.Out.Time >= 0 && a.Out.Fields[a.Out.Time].Type != batch.Timestamp
+		return a.Out.Time >= 0 && a.Out.Fields[a.Out.Time].Type != types.Timestamp
 	})
 }

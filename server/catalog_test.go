@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"endoscope/planner/catalog"
-	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/entities"
 	"endoscope/probes/procfs"
 	"endoscope/probes/sched"
@@ -17,8 +17,8 @@ import (
 // TestCatalogEqualsProviders holds the one list of streams to what the probe
 // providers make: the same columns, in the same order, of the same types.
 func TestCatalogEqualsProviders(t *testing.T) {
-	provided := map[string][]plan.Field{}
-	for _, columns := range []map[string][]plan.Field{procfs.Columns, uprobe.Columns, sched.Columns, entities.Columns, {stack.Stream: stack.Columns, variable.Stream: variable.Columns, "event_handlers": server.HandlerColumns}} {
+	provided := map[string][]types.Field{}
+	for _, columns := range []map[string][]types.Field{procfs.Columns, uprobe.Columns, sched.Columns, entities.Columns, {stack.Stream: stack.Columns, variable.Stream: variable.Columns, "event_handlers": server.HandlerColumns}} {
 		for stream, fields := range columns {
 			provided[stream] = fields
 		}

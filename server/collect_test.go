@@ -12,6 +12,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/server/wire"
 )
@@ -75,7 +76,7 @@ func (a *aggregator) calls(n int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	b := batch.New(a.spec.Partial.Out.Types())
-	b.AppendRow(batch.Time(0), batch.Str("f"), batch.Int(n))
+	b.AppendRow(types.Time(0), types.Str("f"), types.Int(n))
 	a.sink.Partial(b)
 }
 
@@ -84,7 +85,7 @@ func (a *aggregator) call() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	b := batch.New(a.spec.Out.Types())
-	b.AppendRow(batch.Time(0), batch.Str("f"))
+	b.AppendRow(types.Time(0), types.Str("f"))
 	a.sink.Push(b)
 }
 

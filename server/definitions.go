@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"endoscope/operators/batch"
 	"endoscope/parser"
 	"endoscope/planner"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -105,7 +105,7 @@ func (m seenModels) sees(name string) bool {
 	return err == nil && k != nil && m.s.may.Owns(k.owner)
 }
 
-func (m seenModels) Model(name string) (v batch.Value, found bool, err error) {
+func (m seenModels) Model(name string) (v types.Value, found bool, err error) {
 	if !m.sees(name) {
 		return v, false, nil
 	}

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"endoscope/operators/batch"
 	"endoscope/parser"
 	"endoscope/planner"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/signature"
 	"endoscope/probes/symbols"
 	"endoscope/server/wire"
@@ -45,7 +45,7 @@ func (s *session) describe(_ context.Context, st *parser.Describe, src string) (
 	}
 	rel := newRelation(text("column"), text("type"), text("unit"), text("description"))
 	for _, c := range cs.All() {
-		rel.add(batch.Str(c.Name), batch.Str(c.Type.String()), batch.Str(c.Unit), batch.Str(c.Doc))
+		rel.add(types.Str(c.Name), types.Str(c.Type.String()), types.Str(c.Unit), types.Str(c.Doc))
 	}
 	rel.notices = []string{
 		cs.Name + ": " + cs.Doc + " (" + cs.Kind.String() + ")",
@@ -66,7 +66,7 @@ func (s *session) describeView(v *parser.CreateStream) (wire.Result, error) {
 	}
 	rel := newRelation(text("column"), text("type"))
 	for _, f := range sch {
-		rel.add(batch.Str(f.Name), batch.Str(f.Type.String()))
+		rel.add(types.Str(f.Name), types.Str(f.Type.String()))
 	}
 	rel.notices = []string{v.Name.Name + ": " + src}
 	return rel, nil
@@ -77,11 +77,11 @@ func (s *session) describeFunction(st *parser.Describe, src string) (wire.Result
 	name := st.Name.Name
 	rel := newRelation(text("function"), text("signature"), text("description"))
 	if f := plan.FindScalar(strings.ToLower(name)); f != nil {
-		rel.add(batch.Str(f.Name), batch.Str(planner.Signature(f)), batch.Str(f.Doc))
+		rel.add(types.Str(f.Name), types.Str(planner.Signature(f)), types.Str(f.Doc))
 		return rel, nil
 	}
 	if f := plan.FindAgg(strings.ToLower(name)); f != nil {
-		rel.add(batch.Str(f.Name), batch.Str(planner.AggSignature(f)), batch.Str(f.Doc))
+		rel.add(types.Str(f.Name), types.Str(planner.AggSignature(f)), types.Str(f.Doc))
 		return rel, nil
 	}
 	m, err := s.module()
@@ -125,8 +125,8 @@ func (s *session) describeFunction(st *parser.Describe, src string) (wire.Result
 				ret = fmt.Sprintf("observed at %d exits: %s", len(exits), why)
 			}
 		}
-		rel.add(append([]batch.Value{batch.Str(f.Name), batch.Str(f.Class), batch.Str(m.Name()), batch.Str(fmt.Sprintf("%#x", f.Addr)),
-			batch.Int(int64(f.Size)), batch.Str(strings.Join(otherNames(&f), ", ")), batch.Str(entry), batch.Str(ret)},
+		rel.add(append([]types.Value{types.Str(f.Name), types.Str(f.Class), types.Str(m.Name()), types.Str(fmt.Sprintf("%#x", f.Addr)),
+			types.Int(int64(f.Size)), types.Str(strings.Join(otherNames(&f), ", ")), types.Str(entry), types.Str(ret)},
 			describeSignature(m, i, info, noInfo)...)...)
 	}
 	return rel, nil

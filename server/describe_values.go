@@ -5,15 +5,15 @@ import (
 	"path/filepath"
 	"strings"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/signature"
 	"endoscope/probes/symbols"
 )
 
 // valueTypes gives the planner the types of an acquisition's columns that are arguments
 // by name, of programs that the session may look at.
-func (s *session) valueTypes(a *plan.Acquire) ([]batch.Type, error) {
+func (s *session) valueTypes(a *plan.Acquire) ([]types.Type, error) {
 	p, err := s.permitted(&plan.Query{Root: a}, "")
 	if err != nil {
 		return nil, err
@@ -23,9 +23,9 @@ func (s *session) valueTypes(a *plan.Acquire) ([]batch.Type, error) {
 
 // describeSignature is what DESCRIBE FUNCTION says of a function's types: its signature,
 // where its arguments are when it is entered, and where it is declared; or why it cannot.
-func describeSignature(m *symbols.Module, i int, info *signature.Info, noInfo error) []batch.Value {
-	unknown := func(what string, err error) []batch.Value {
-		return []batch.Value{batch.Str("not known: " + what + " " + err.Error()), batch.NullOf(batch.Varchar), batch.NullOf(batch.Varchar)}
+func describeSignature(m *symbols.Module, i int, info *signature.Info, noInfo error) []types.Value {
+	unknown := func(what string, err error) []types.Value {
+		return []types.Value{types.Str("not known: " + what + " " + err.Error()), types.NullOf(types.Varchar), types.NullOf(types.Varchar)}
 	}
 	if noInfo != nil {
 		return unknown(m.Name(), noInfo)
@@ -43,9 +43,9 @@ func describeSignature(m *symbols.Module, i int, info *signature.Info, noInfo er
 	if f.Result != nil {
 		where = append(where, "retval: "+f.Result.Where())
 	}
-	declared := batch.NullOf(batch.Varchar)
+	declared := types.NullOf(types.Varchar)
 	if f.File != "" {
-		declared = batch.Str(fmt.Sprintf("%s:%d", filepath.Clean(f.File), f.Line))
+		declared = types.Str(fmt.Sprintf("%s:%d", filepath.Clean(f.File), f.Line))
 	}
-	return []batch.Value{batch.Str(f.Signature(m.Function(i).Lang)), batch.Str(strings.Join(where, "; ")), declared}
+	return []types.Value{types.Str(f.Signature(m.Function(i).Lang)), types.Str(strings.Join(where, "; ")), declared}
 }

@@ -10,6 +10,7 @@ import (
 	"endoscope/operators/expr"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/clock"
 	"endoscope/probes/entities"
@@ -102,7 +103,7 @@ func New(o Options) (*Engine, error) {
 }
 
 // selectSchema types plan.SelectColumns for expressions over functions.
-var selectSchema = batch.Schema{batch.Varchar, batch.Varchar, batch.Varchar}
+var selectSchema = []types.Type{types.Varchar, types.Varchar, types.Varchar}
 
 // matchFunction compiles a condition on function_name, class and module.
 func matchFunction(sel plan.Expr) (func(name, class, module string) (bool, error), error) {
@@ -117,7 +118,7 @@ func matchFunction(sel plan.Expr) (func(name, class, module string) (bool, error
 			b.Cols[i].Reset()
 		}
 		b.N = 0
-		b.AppendRow(batch.Str(name), batch.Str(class), batch.Str(module))
+		b.AppendRow(types.Str(name), types.Str(class), types.Str(module))
 		rows, err = f.Select(b, rows[:0])
 		return len(rows) == 1, err
 	}, nil

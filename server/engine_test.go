@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/server"
 	"endoscope/server/wire"
 )
@@ -95,13 +95,13 @@ func read(t testing.TB, r wire.Result) answer {
 }
 
 // cell prints a value plainly: numbers as they are, durations in ns.
-func cell(v batch.Value) string {
+func cell(v types.Value) string {
 	switch {
 	case v.IsNull:
 		return "NULL"
-	case v.Type == batch.Duration, v.Type == batch.Bigint, v.Type == batch.Timestamp:
+	case v.Type == types.Duration, v.Type == types.Bigint, v.Type == types.Timestamp:
 		return strconv.FormatInt(v.I, 10)
-	case v.Type == batch.Varchar:
+	case v.Type == types.Varchar:
 		return v.S
 	}
 	return plan.FormatValue(v)

@@ -18,6 +18,7 @@ import (
 	"endoscope/planner"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/entities"
 	"endoscope/probes/process"
@@ -45,7 +46,7 @@ var filters = []string{
 // which the operator was told of it, and what it reported.
 type audit struct {
 	t    *testing.T
-	sch  plan.Schema // of what happened, with the column that says what is selected
+	sch  types.Schema // of what happened, with the column that says what is selected
 	down operators.Leaf
 	mu   sync.Mutex
 
@@ -213,11 +214,11 @@ func (a *audit) saw() bool {
 
 // match compiles a selection of functions, as the engine does.
 func match(sel plan.Expr) (func(name, class, module string) (bool, error), error) {
-	schema := batch.Schema{batch.Varchar, batch.Varchar, batch.Varchar}
+	schema := []types.Type{types.Varchar, types.Varchar, types.Varchar}
 	f, err := expr.CompileFilter(sel, schema)
 	return func(name, class, module string) (bool, error) {
 		b := batch.New(schema)
-		b.AppendRow(batch.Str(name), batch.Str(class), batch.Str(module))
+		b.AppendRow(types.Str(name), types.Str(class), types.Str(module))
 		rows, err := f.Select(b, nil)
 		return len(rows) == 1, err
 	}, err

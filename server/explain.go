@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"endoscope/operators"
-	"endoscope/operators/batch"
 	"endoscope/parser"
 	"endoscope/planner"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -29,7 +29,7 @@ var planColumn = text("plan")
 // explain answers EXPLAIN [ANALYZE] query: the plan, where each operator runs,
 // what would be attached, and which rules fired; with ANALYZE the query is run
 // and what was measured stands beside.
-func (s *session) explain(ctx context.Context, path wire.Path, st *parser.Explain, src string, args []batch.Value) (wire.Result, error) {
+func (s *session) explain(ctx context.Context, path wire.Path, st *parser.Explain, src string, args []types.Value) (wire.Result, error) {
 	switch of := st.Of.(type) {
 	case *parser.CreateTrigger:
 		return s.explainTrigger(ctx, of, src)
@@ -162,7 +162,7 @@ func (s *session) explainPlan(ctx context.Context, path wire.Path, rel *relation
 // lines adds a row for each line of a text.
 func (r *relation) lines(text string) {
 	for line := range strings.Lines(text) {
-		r.add(batch.Str(strings.TrimRight(line, "\n")))
+		r.add(types.Str(strings.TrimRight(line, "\n")))
 	}
 }
 

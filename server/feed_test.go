@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/probes"
 )
 
@@ -22,8 +23,8 @@ func TestWhatNobodyTookIsToldAnew(t *testing.T) {
 	r := &retold{}
 	f.source = r
 	push := func() {
-		b := batch.New(batch.Schema{batch.Timestamp})
-		b.AppendRow(batch.Time(0))
+		b := batch.New([]types.Type{types.Timestamp})
+		b.AppendRow(types.Time(0))
 		f.Push(b)
 	}
 	push()

@@ -18,13 +18,14 @@ import (
 	"endoscope/planner"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/clock"
 	"endoscope/probes/gate"
 )
 
 // recorded is a stream of recorded tuples, in order of time.
-var recorded = plan.Schema{Time: 0, Fields: []plan.Field{
-	{Name: "timestamp", Type: batch.Timestamp}, {Name: "k", Type: batch.Bigint}, {Name: "n", Type: batch.Bigint}}}
+var recorded = types.Schema{Time: 0, Fields: []types.Field{
+	{Name: "timestamp", Type: types.Timestamp}, {Name: "k", Type: types.Bigint}, {Name: "n", Type: types.Bigint}}}
 
 // gatedEngine runs joins of a.csv with b.csv, the second behind a gate that
 // tuples of the first open, where `opens` holds of their k. Every so often the
@@ -91,7 +92,7 @@ func (e *gatedEngine) Run(root plan.Node, in *optest.Input) (*optest.Output, err
 		case e.held:
 			h.Push(batchOf(s.Rows))
 		default:
-			if rows := slices.DeleteFunc(slices.Clone(s.Rows), func(r []batch.Value) bool { return !passes[r[2].I] }); len(rows) > 0 {
+			if rows := slices.DeleteFunc(slices.Clone(s.Rows), func(r []types.Value) bool { return !passes[r[2].I] }); len(rows) > 0 {
 				to.Push(batchOf(rows))
 			}
 		}
@@ -116,7 +117,7 @@ func (e *gatedEngine) Run(root plan.Node, in *optest.Input) (*optest.Output, err
 // an open gate, by their n.
 func (e *gatedEngine) passes(in *optest.Input) map[int64]bool {
 	type event struct {
-		row []batch.Value
+		row []types.Value
 		a   bool
 	}
 	var all []event
@@ -157,7 +158,7 @@ func (e *gatedEngine) passes(in *optest.Input) map[int64]bool {
 	return passes
 }
 
-func batchOf(rows [][]batch.Value) *batch.Batch {
+func batchOf(rows [][]types.Value) *batch.Batch {
 	b := batch.New(recorded.Types())
 	for _, r := range rows {
 		b.AppendRow(r...)
@@ -204,7 +205,7 @@ type recordedOutput struct{ out *optest.Output }
 
 func (o *recordedOutput) Push(_ context.Context, _ int, b *batch.Batch) (operators.Status, error) {
 	for i := range b.Len() {
-		var row []batch.Value
+		var row []types.Value
 		for c := range b.Cols {
 			row = append(row, b.Cols[c].Value(b.Row(i)))
 		}
@@ -225,7 +226,7 @@ func (o *recordedOutput) Close(context.Context, int) error { return nil }
 // record draws two streams and the order in which their tuples are delivered:
 // either may be far behind the other.
 func record(t *rapid.T) *optest.Input {
-	in := &optest.Input{Relations: map[string]plan.Schema{"a.csv": recorded, "b.csv": recorded}}
+	in := &optest.Input{Relations: map[string]types.Schema{"a.csv": recorded, "b.csv": recorded}}
 	base := clock.Now()
 	now := map[string]int64{"a.csv": base, "b.csv": base}
 	const behind = 6 // how far a stream may be behind the clock
@@ -242,7 +243,7 @@ func record(t *rapid.T) *optest.Input {
 			clock += int64(rapid.SampledFrom([]int{0, 1, 1, 2, 5}).Draw(t, "after"))
 			now[name] = max(now[name], clock-int64(rapid.IntRange(0, behind).Draw(t, "behind")))
 			n++
-			s.Rows = append(s.Rows, []batch.Value{batch.Time(now[name]), batch.Int(rapid.SampledFrom([]int64{0, 1, 3, 4}).Draw(t, "k")), batch.Int(n)})
+			s.Rows = append(s.Rows, []types.Value{types.Time(now[name]), types.Int(rapid.SampledFrom([]int64{0, 1, 3, 4}).Draw(t, "k")), types.Int(n)})
 		}
 		in.Steps = append(in.Steps, s)
 	}
@@ -255,7 +256,7 @@ func recordedPlan(t interface{ Fatal(...any) }, statement string) plan.Node {
 		t.Fatal(err)
 	}
 	q, err := planner.Plan(st.(*parser.Query), statement, &planner.Env{Views: catalog.NewViews(), Eval: expr.EvalConst,
-		File: func(string) (plan.Schema, error) { return recorded, nil }})
+		File: func(string) (types.Schema, error) { return recorded, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +309,7 @@ func TestHolder(t *testing.T) {
 	base := clock.Now()
 	h := newHolder(sink, set.Gate(0), 10, 0, 100)
 	row := func(at int64) {
-		h.Push(batchOf([][]batch.Value{{batch.Time(base + at), batch.Int(0), batch.Int(at)}}))
+		h.Push(batchOf([][]types.Value{{types.Time(base + at), types.Int(0), types.Int(at)}}))
 		h.Watermark(base + at)
 	}
 	expect := func(what string, rows ...int64) {
@@ -365,7 +366,7 @@ func TestHolderIsBounded(t *testing.T) {
 	h := newHolder(f, set.Gate(0), 10, 0, limit/2)
 	base := clock.Now()
 	push := func(at int64) {
-		h.Push(batchOf([][]batch.Value{{batch.Time(base + at), batch.Int(0), batch.Int(at)}}))
+		h.Push(batchOf([][]types.Value{{types.Time(base + at), types.Int(0), types.Int(at)}}))
 		h.Watermark(base + at)
 		if len(h.held) > limit/2 {
 			t.Fatalf("%d batches are held", len(h.held))

@@ -10,6 +10,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/uprobe"
 )
@@ -28,22 +29,22 @@ const (
 
 // HandlerCostColumns are its columns, and those of function_duration that fill them.
 var HandlerCostColumns = []struct {
-	plan.Field
+	types.Field
 	from string
 }{
-	{plan.Field{Name: "timestamp", Type: batch.Timestamp}, "timestamp"},
-	{plan.Field{Name: "pid", Type: batch.Bigint}, "pid"},
-	{plan.Field{Name: "tid", Type: batch.Bigint}, "tid"},
-	{plan.Field{Name: "process", Type: batch.Varchar}, "process"},
-	{plan.Field{Name: "thread_name", Type: batch.Varchar}, "thread_name"},
-	{plan.Field{Name: "exe", Type: batch.Varchar}, "exe"},
-	{plan.Field{Name: "handler", Type: batch.Varchar}, "function_name"},
-	{plan.Field{Name: "module", Type: batch.Varchar}, "module"},
-	{plan.Field{Name: "start_time", Type: batch.Timestamp}, "start_time"},
-	{plan.Field{Name: "duration", Type: batch.Duration}, "duration"},
-	{plan.Field{Name: "cpu_time", Type: batch.Duration}, "cpu_time"},
-	{plan.Field{Name: "read_bytes", Type: batch.Bigint}, "read_bytes"},
-	{plan.Field{Name: "written_bytes", Type: batch.Bigint}, "written_bytes"},
+	{types.Field{Name: "timestamp", Type: types.Timestamp}, "timestamp"},
+	{types.Field{Name: "pid", Type: types.Bigint}, "pid"},
+	{types.Field{Name: "tid", Type: types.Bigint}, "tid"},
+	{types.Field{Name: "process", Type: types.Varchar}, "process"},
+	{types.Field{Name: "thread_name", Type: types.Varchar}, "thread_name"},
+	{types.Field{Name: "exe", Type: types.Varchar}, "exe"},
+	{types.Field{Name: "handler", Type: types.Varchar}, "function_name"},
+	{types.Field{Name: "module", Type: types.Varchar}, "module"},
+	{types.Field{Name: "start_time", Type: types.Timestamp}, "start_time"},
+	{types.Field{Name: "duration", Type: types.Duration}, "duration"},
+	{types.Field{Name: "cpu_time", Type: types.Duration}, "cpu_time"},
+	{types.Field{Name: "read_bytes", Type: types.Bigint}, "read_bytes"},
+	{types.Field{Name: "written_bytes", Type: types.Bigint}, "written_bytes"},
 }
 
 // handlerCostProvider probes the functions that another provider finds to be
@@ -75,7 +76,7 @@ func (p *handlerCostProvider) Prepare(ctx context.Context, spec *plan.Acquire) (
 	}
 	found := *spec
 	found.Stream, found.Every, found.Select, found.Filter, found.FilterOnly, found.Partial = handlersStream, lookForHandlers, nil, nil, nil, nil
-	found.Out = plan.Schema{Time: 0, Fields: []plan.Field{{Name: "timestamp", Type: batch.Timestamp}, {Name: "handler", Type: batch.Varchar}, {Name: "module", Type: batch.Varchar}}}
+	found.Out = types.Schema{Time: 0, Fields: []types.Field{{Name: "timestamp", Type: types.Timestamp}, {Name: "handler", Type: types.Varchar}, {Name: "module", Type: types.Varchar}}}
 	var err error
 	if s.finder, err = p.handlers.Prepare(ctx, &found); err != nil {
 		return nil, err
@@ -231,12 +232,12 @@ func (s *handlerCostSource) attach(ctx context.Context, found map[handlerName]bo
 // probe begins to observe handlers of one module.
 func (s *handlerCostSource) probe(ctx context.Context, names []handlerName) error {
 	spec := s.spec
-	in := &plan.In{X: &plan.Col{Index: 0, Name: "function_name", T: batch.Varchar}}
+	in := &plan.In{X: &plan.Col{Index: 0, Name: "function_name", T: types.Varchar}}
 	for _, name := range names {
-		in.List = append(in.List, plan.Const{V: batch.Str(name.function)})
+		in.List = append(in.List, plan.Const{V: types.Str(name.function)})
 	}
-	spec.Select = &plan.Call{Fn: "and", T: batch.Boolean, Args: []plan.Expr{in, &plan.Call{Fn: "=", T: batch.Boolean,
-		Args: []plan.Expr{&plan.Col{Index: 2, Name: "module", T: batch.Varchar}, &plan.Const{V: batch.Str(names[0].module)}}}}}
+	spec.Select = &plan.Call{Fn: "and", T: types.Boolean, Args: []plan.Expr{in, &plan.Call{Fn: "=", T: types.Boolean,
+		Args: []plan.Expr{&plan.Col{Index: 2, Name: "module", T: types.Varchar}, &plan.Const{V: types.Str(names[0].module)}}}}}
 	source, err := s.provider.calls.Prepare(ctx, &spec)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
 )
 
@@ -139,7 +140,7 @@ func (c *countsOf) of(part string) (n uint64) {
 func TestHandlerCostFollows(t *testing.T) {
 	handlers, calls := &handlersTold{}, &callsNoted{refuses: "absent"}
 	p := &handlerCostProvider{handlers, calls}
-	out := plan.Schema{Fields: []plan.Field{{Name: "timestamp", Type: batch.Timestamp}, {Name: "handler", Type: batch.Varchar}}}
+	out := types.Schema{Fields: []types.Field{{Name: "timestamp", Type: types.Timestamp}, {Name: "handler", Type: types.Varchar}}}
 	source, err := p.Prepare(context.Background(), &plan.Acquire{Stream: handlerCostStream, Out: out})
 	if err != nil {
 		t.Fatal(err)
@@ -150,10 +151,10 @@ func TestHandlerCostFollows(t *testing.T) {
 	}
 	s := source.(*handlerCostSource)
 	tell := func(found string) {
-		b := batch.New(batch.Schema{batch.Timestamp, batch.Varchar, batch.Varchar})
+		b := batch.New([]types.Type{types.Timestamp, types.Varchar, types.Varchar})
 		for _, name := range strings.Fields(found) {
 			module, function, _ := strings.Cut(name, ".")
-			b.AppendRow(batch.Time(1), batch.Str(function), batch.Str(module))
+			b.AppendRow(types.Time(1), types.Str(function), types.Str(module))
 		}
 		handlers.sink.Push(b)
 		for len(s.changes) > 0 { // what is not looked at yet would be replaced by what comes next
@@ -211,7 +212,7 @@ func TestHandlerCostFollows(t *testing.T) {
 	// Rows are those of the probes that there are.
 	for _, g := range calls.attached {
 		b := batch.New(out.Types())
-		b.AppendRow(batch.Time(1), batch.Str(g.names[0]))
+		b.AppendRow(types.Time(1), types.Str(g.names[0]))
 		g.sink.Push(b)
 	}
 	if err := source.Stop(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/operators/handlers"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/stack"
 )
@@ -19,14 +20,14 @@ const handlersStream = "event_handlers"
 const handlersSampling = 10 * time.Millisecond
 
 // HandlerColumns are the columns of event_handlers.
-var HandlerColumns = []plan.Field{
-	{Name: "timestamp", Type: batch.Timestamp},
-	{Name: "handler", Type: batch.Varchar},
-	{Name: "module", Type: batch.Varchar},
-	{Name: "kind", Type: batch.Varchar},
-	{Name: "node_type", Type: batch.Varchar},
-	{Name: "samples", Type: batch.Bigint},
-	{Name: "confidence", Type: batch.Double},
+var HandlerColumns = []types.Field{
+	{Name: "timestamp", Type: types.Timestamp},
+	{Name: "handler", Type: types.Varchar},
+	{Name: "module", Type: types.Varchar},
+	{Name: "kind", Type: types.Varchar},
+	{Name: "node_type", Type: types.Varchar},
+	{Name: "samples", Type: types.Bigint},
+	{Name: "confidence", Type: types.Double},
 }
 
 // handlersProvider finds event handlers in the stacks that another provider
@@ -46,8 +47,8 @@ func (p *handlersProvider) Prepare(ctx context.Context, spec *plan.Acquire) (pro
 	}
 	samples := *spec
 	samples.Stream, samples.Every, samples.OnDemand = stack.Stream, handlersSampling, false
-	samples.Out = plan.Schema{Time: -1, Fields: []plan.Field{
-		{Name: "state", Type: batch.Varchar}, {Name: "stack", Type: batch.List}, {Name: "syscall", Type: batch.Varchar}}}
+	samples.Out = types.Schema{Time: -1, Fields: []types.Field{
+		{Name: "state", Type: types.Varchar}, {Name: "stack", Type: types.List}, {Name: "syscall", Type: types.Varchar}}}
 	samples.Filter, samples.FilterOnly, samples.Partial = nil, nil, nil
 	in, err := p.stacks.Prepare(ctx, &samples)
 	if err != nil {
@@ -58,7 +59,7 @@ func (p *handlersProvider) Prepare(ctx context.Context, spec *plan.Acquire) (pro
 		h.trie.Span = int64(spec.Settings.HandlerMemory)
 	}
 	for _, f := range spec.Out.Fields {
-		i := plan.Schema{Fields: HandlerColumns}.Index(f.Name)
+		i := types.Schema{Fields: HandlerColumns}.Index(f.Name)
 		if i < 0 {
 			return nil, plan.Errorf(spec.Start, spec.Stop, "%s has no column %s", handlersStream, f.Name)
 		}
@@ -77,7 +78,7 @@ type handlersSource struct {
 	filter        plan.Expr
 	settings      handlers.Settings
 	every         int64 // ns between analyses; 0: on demand
-	schema        batch.Schema
+	schema        []types.Type
 	columns       []int // of HandlerColumns
 
 	mu     sync.Mutex // guards what follows, and the use of sink
@@ -103,7 +104,7 @@ func (h *handlersSource) Push(b *batch.Batch) {
 	defer h.mu.Unlock()
 	for i := range b.Len() {
 		row := b.Row(i)
-		frames, _ := b.Cols[1].Any[row].([]batch.Value)
+		frames, _ := b.Cols[1].Any[row].([]types.Value)
 		h.trie.Add(h.frames.Frames(frames), handlers.StateOf(textAt(b, 0, row), textAt(b, 2, row)))
 	}
 	h.fresh = true
@@ -169,13 +170,13 @@ func (h *handlersSource) give(t int64) {
 		}
 	}
 	for _, found := range h.trie.Analyse(h.settings) {
-		node := batch.Str(found.Node)
+		node := types.Str(found.Node)
 		if found.Node == "" {
-			node = batch.NullOf(batch.Varchar)
+			node = types.NullOf(types.Varchar)
 		}
-		all := []batch.Value{batch.Time(t), batch.Str(found.Function), batch.Str(found.Module), batch.Str(found.Kind.String()), node,
-			batch.Int(int64(found.Samples)), batch.Float(found.Confidence)}
-		row := make([]batch.Value, len(h.columns))
+		all := []types.Value{types.Time(t), types.Str(found.Function), types.Str(found.Module), types.Str(found.Kind.String()), node,
+			types.Int(int64(found.Samples)), types.Float(found.Confidence)}
+		row := make([]types.Value, len(h.columns))
 		for i, c := range h.columns {
 			row[i] = all[c]
 		}

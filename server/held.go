@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // held is how many bytes the batches of a queue keep: their columns, and the
@@ -101,11 +102,11 @@ const encodingBytes = 1 << 10
 
 // valueBytes is about how many bytes a value of a LIST or an ENCODING takes.
 func valueBytes(v any) (n int64) {
-	list, ok := v.([]batch.Value)
+	list, ok := v.([]types.Value)
 	if !ok {
 		return encodingBytes
 	}
-	const each = 64 // of batch.Value
+	const each = 64 // of types.Value
 	for i := range list {
 		n += each + int64(len(list[i].S))
 		if list[i].A != nil {

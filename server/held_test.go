@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // Whatever comes and goes, what is kept is the columns and each dictionary that a
@@ -27,10 +28,10 @@ func TestHeldIsWhatBatchesKeep(t *testing.T) {
 				h.remove(queue[0])
 				queue = queue[1:]
 			} else {
-				b := batch.New(batch.Schema{batch.Bigint, batch.Varchar})
+				b := batch.New([]types.Type{types.Bigint, types.Varchar})
 				b.Cols[1].Dict = dicts[rapid.IntRange(0, len(dicts)-1).Draw(t, "dictionary")]
 				for range rapid.IntRange(1, 3).Draw(t, "rows") {
-					b.AppendRow(batch.Int(1), batch.Str(strings.Repeat("x", rapid.IntRange(0, 30).Draw(t, "length"))))
+					b.AppendRow(types.Int(1), types.Str(strings.Repeat("x", rapid.IntRange(0, 30).Draw(t, "length"))))
 				}
 				h.add(b)
 				seen[b.Cols[1].Dict] = stringBytes(b.Cols[1].Values)
@@ -59,7 +60,7 @@ func TestHeldIsWhatBatchesKeep(t *testing.T) {
 // there, or counted.
 func TestUnreadIsBounded(t *testing.T) {
 	const limit, rows, batches = 1 << 20, 10, 5000
-	pool := batch.NewPool(batch.Schema{batch.Bigint, batch.Bigint, batch.Bigint, batch.Varchar})
+	pool := batch.NewPool([]types.Type{types.Bigint, types.Bigint, types.Bigint, types.Varchar})
 	tally := newTally()
 	o := newOutlet(tally, limit)
 	o.hurried.Store(true)
@@ -70,7 +71,7 @@ func TestUnreadIsBounded(t *testing.T) {
 			c.Int, c.Code = slices.Grow(c.Int, batch.MaxRows), slices.Grow(c.Code, batch.MaxRows)
 		}
 		for i := range rows {
-			b.AppendRow(batch.Int(int64(i)), batch.Int(1), batch.Int(2), batch.Str("work"))
+			b.AppendRow(types.Int(int64(i)), types.Int(1), types.Int(2), types.Str("work"))
 		}
 		pool.Seal(b)
 		if _, err := o.Push(t.Context(), 0, b); err != nil {

@@ -11,6 +11,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -165,7 +166,7 @@ type triggered struct {
 }
 
 func (r *triggered) Columns() []wire.Column {
-	return []wire.Column{{Name: "timestamp", Type: batch.Timestamp}, text("trigger"), number("activation"), text("action"), text("row")}
+	return []wire.Column{{Name: "timestamp", Type: types.Timestamp}, text("trigger"), number("activation"), text("action"), text("row")}
 }
 func (r *triggered) Message() string { return "" }
 func (r *triggered) Stop()           { r.once.Do(func() { close(r.stop) }) }
@@ -176,9 +177,9 @@ func (r *triggered) Next(ctx context.Context) (wire.Event, error) {
 		rows, more := r.in.take()
 		if len(rows) > 0 {
 			r.rows += uint64(len(rows))
-			b := batch.New(batch.Schema{batch.Timestamp, batch.Varchar, batch.Bigint, batch.Varchar, batch.Varchar})
+			b := batch.New([]types.Type{types.Timestamp, types.Varchar, types.Bigint, types.Varchar, types.Varchar})
 			for _, w := range rows {
-				b.AppendRow(batch.Time(w.at), batch.Str(w.trigger), batch.Int(w.activation), batch.Str(w.action), batch.Str(w.row))
+				b.AppendRow(types.Time(w.at), types.Str(w.trigger), types.Int(w.activation), types.Str(w.action), types.Str(w.row))
 			}
 			return wire.Event{Kind: wire.Rows, Batch: b}, nil
 		}

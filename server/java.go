@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/process"
 	"endoscope/probes/runtimes/java"
 )
@@ -61,7 +61,7 @@ func (s *session) describeJava(name string) (rel *relation, hint string, err err
 		m := &methods[i]
 		aliases := m.Aliases()
 		if names = append(names, m.Function()); m.Function() == name || slices.Contains(aliases, name) {
-			rel.add(batch.Str(m.Function()), batch.Str(m.Class), batch.Int(int64(m.Size)), batch.Str(strings.Join(aliases, ", ")), batch.Str("told by the machine"))
+			rel.add(types.Str(m.Function()), types.Str(m.Class), types.Int(int64(m.Size)), types.Str(strings.Join(aliases, ", ")), types.Str("told by the machine"))
 		}
 	}
 	if len(rel.rows) > 0 {

@@ -5,7 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/probes/process"
 	"endoscope/probes/symbols"
 )
@@ -77,7 +77,7 @@ func (s *session) describeMarked(name string) (*relation, error) {
 		if m.Refused != nil {
 			entry = "cannot be probed: " + m.Refused.Error()
 		}
-		rel.add(batch.Str(name), batch.Str(m.module), batch.Str(fmt.Sprintf("%#x", m.Site.Addr)), batch.Str(m.Signature()), batch.Str(entry))
+		rel.add(types.Str(name), types.Str(m.module), types.Str(fmt.Sprintf("%#x", m.Site.Addr)), types.Str(m.Signature()), types.Str(entry))
 	}
 	if len(rel.rows) == 0 {
 		return nil, nil

@@ -9,11 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"endoscope/operators/batch"
 	"endoscope/operators/encoders"
 	"endoscope/parser"
 	"endoscope/planner"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -180,7 +180,7 @@ func (s *session) mayChangeModel(name *parser.Ident, text string, may func(kind,
 func describeModel(k *model) *relation {
 	rel := newRelation(text(k.Model.Kind()))
 	for _, line := range strings.Split(k.Model.Encoding().String(), "\n") {
-		rel.add(batch.Str(line))
+		rel.add(types.Str(line))
 	}
 	rel.notices = []string{k.Definition}
 	return rel
@@ -189,7 +189,7 @@ func describeModel(k *model) *relation {
 // showModels answers SHOW MODELS. A model that cannot be read says so.
 func (s *session) showModels() *relation {
 	rel := newRelation(text("model"), text("kind"), text("size"), number("sequences"), number("symbols"),
-		wire.Column{Name: "created", Type: batch.Timestamp}, text("definition"))
+		wire.Column{Name: "created", Type: types.Timestamp}, text("definition"))
 	for _, name := range s.e.models.ModelNames() {
 		k, err := s.e.models.summary(name)
 		if err != nil && s.may.Rules() {
@@ -199,8 +199,8 @@ func (s *session) showModels() *relation {
 		if k == nil || !s.may.Owns(k.owner) {
 			continue // it was dropped just now, or is another user's
 		}
-		rel.add(batch.Str(name), batch.Str(k.kind), batch.Str(k.size), batch.Int(k.sequences), batch.Int(k.symbols),
-			batch.Time(k.created.UnixNano()), batch.Str(k.definition))
+		rel.add(types.Str(name), types.Str(k.kind), types.Str(k.size), types.Int(k.sequences), types.Int(k.symbols),
+			types.Time(k.created.UnixNano()), types.Str(k.definition))
 	}
 	return rel
 }

@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"time"
 
-	"endoscope/operators/batch"
 	"endoscope/operators/encoders"
+	"endoscope/planner/types"
 )
 
 // models are those that CREATE MODEL made. Each is a file, which outlives the
@@ -307,10 +307,10 @@ func (m *models) ModelNames() []string {
 }
 
 // Model implements planner.Models.
-func (m *models) Model(name string) (v batch.Value, found bool, err error) {
+func (m *models) Model(name string) (v types.Value, found bool, err error) {
 	k, err := m.get(name)
 	if err != nil || k == nil {
 		return v, err != nil, err
 	}
-	return batch.Value{Type: batch.Encoding, A: k.Model}, true, nil
+	return types.Value{Type: types.Encoding, A: k.Model}, true, nil
 }

@@ -11,14 +11,15 @@ import (
 
 	"endoscope/operators"
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
 // rowsOf is a batch of n rows.
 func rowsOf(n int) *batch.Batch {
-	b := batch.New(batch.Schema{batch.Bigint})
+	b := batch.New([]types.Type{types.Bigint})
 	for i := range n {
-		b.AppendRow(batch.Int(int64(i)))
+		b.AppendRow(types.Int(int64(i)))
 	}
 	return b
 }

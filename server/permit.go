@@ -12,6 +12,7 @@ import (
 	"endoscope/planner"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/entities"
 	"endoscope/probes/process"
 	"endoscope/probes/replay"
@@ -90,7 +91,7 @@ func (s *session) permit(a *plan.Acquire, p *plan.Query) error {
 			return err
 		}
 		a.Args = slices.Clone(a.Args)
-		a.Args[0].V = batch.Str(path)
+		a.Args[0].V = types.Str(path)
 		return nil
 	case a.Stream == catalog.TriggerStream:
 		if t := s.e.trigger(a.Args[0].V.S); t != nil && !s.may.Owns(t.user) {
@@ -135,14 +136,14 @@ func processesRunning(n int) string {
 }
 
 // describeFile is what the planner may know of a file.
-func (s *session) describeFile(path string) (plan.Schema, error) {
+func (s *session) describeFile(path string) (types.Schema, error) {
 	at, err := s.may.MayRead(path)
 	if err != nil {
 		var r *grant.Refusal
 		if errors.As(err, &r) {
 			err = plan.Errorf(-1, -1, "%s", r.Msg).WithHint("%s", r.Hint)
 		}
-		return plan.Schema{}, err
+		return types.Schema{}, err
 	}
 	return replay.Describe(at)
 }

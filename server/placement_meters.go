@@ -11,6 +11,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/planner/cost"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -64,16 +65,16 @@ func newMeters(f *plan.Fragment, emitted float64) meters {
 }
 
 // rowBytes is about what a row takes on the way: strings are codes.
-func rowBytes(s plan.Schema) (n float64) {
+func rowBytes(s types.Schema) (n float64) {
 	for _, f := range s.Fields {
 		switch f.Type.Physical() {
-		case batch.PhysInt, batch.PhysFloat:
+		case types.PhysInt, types.PhysFloat:
 			n += 8
-		case batch.PhysCode:
+		case types.PhysCode:
 			n += 4
-		case batch.PhysBool:
+		case types.PhysBool:
 			n += 0.125
-		case batch.PhysAny:
+		case types.PhysAny:
 			n += 64
 		}
 	}

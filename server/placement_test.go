@@ -4,18 +4,18 @@ import (
 	"testing"
 	"time"
 
-	"endoscope/operators/batch"
 	"endoscope/planner"
 	"endoscope/planner/cost"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
 // Rows that wait for a client move operators back to the server before any is
 // dropped, whatever the costs say, and they stay there for some time.
 func TestCrowdedPathsMoveOperators(t *testing.T) {
-	leaf := &plan.Acquire{Stream: plan.FragmentStream, Out: plan.Schema{Time: -1, Fields: []plan.Field{{Name: "c0", Type: batch.Bigint}}}}
-	f := &plan.Fragment{Lower: &plan.Filter{Input: leaf, Cond: &plan.Const{V: batch.Bool(true)}}, Upper: leaf}
+	leaf := &plan.Acquire{Stream: plan.FragmentStream, Out: types.Schema{Time: -1, Fields: []types.Field{{Name: "c0", Type: types.Bigint}}}}
+	f := &plan.Fragment{Lower: &plan.Filter{Input: leaf, Cond: &plan.Const{V: types.Bool(true)}}, Upper: leaf}
 	o := newOutlet(newTally(), 64<<10)
 	p := &placement{Division: &planner.Division{Fragment: f}, out: o, at: atBase, mover: cost.NewMover(0), armed: time.Now(), judged: time.Now()}
 	give := func(want division) {

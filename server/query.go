@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"endoscope/operators"
-	"endoscope/operators/batch"
 	"endoscope/planner"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/clock"
 	"endoscope/server/grant"
@@ -219,11 +219,11 @@ func (q *query) noteEnd() {
 }
 
 // armedAt is when the query was armed; NULL before.
-func (q *query) armedAt() batch.Value {
+func (q *query) armedAt() types.Value {
 	if !q.armed.Load() {
-		return batch.NullOf(batch.Timestamp)
+		return types.NullOf(types.Timestamp)
 	}
-	return batch.Time(q.began)
+	return types.Time(q.began)
 }
 
 // end asks the query to finish and give what it has.

@@ -8,11 +8,12 @@ import (
 	"endoscope/operators"
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // counting is the first stage of COUNT(*) by a number.
 var counting = func() *plan.Partial {
-	p, _ := plan.NewPartial([]plan.Expr{&plan.Col{Name: "n", T: batch.Bigint}}, []plan.Agg{{Fn: "count", Star: true, T: batch.Bigint}}, 10)
+	p, _ := plan.NewPartial([]plan.Expr{&plan.Col{Name: "n", T: types.Bigint}}, []plan.Agg{{Fn: "count", Star: true, T: types.Bigint}}, 10)
 	return p
 }()
 
@@ -20,7 +21,7 @@ var counting = func() *plan.Partial {
 func groups(pane, first, n int64) *batch.Batch {
 	b := batch.New(counting.Out.Types())
 	for i := range n {
-		b.AppendRow(batch.Time(pane), batch.Int(first+i), batch.Int(1))
+		b.AppendRow(types.Time(pane), types.Int(first+i), types.Int(1))
 	}
 	return b
 }
@@ -119,8 +120,8 @@ func TestPartialRowsAreBounded(t *testing.T) {
 	for i := range int64(n) {
 		f.Partial(groups(0, 1000*i, 1000))
 	}
-	b := batch.New(batch.Schema{batch.Bigint})
-	b.AppendRow(batch.Int(1))
+	b := batch.New([]types.Type{types.Bigint})
+	b.AppendRow(types.Int(1))
 	for range 150 {
 		f.Push(b.Retain())
 	}
@@ -164,8 +165,8 @@ func TestWatermarksAreBounded(t *testing.T) {
 		mark(0, i)
 		mark(1, i)
 		if i%1000 == 0 {
-			b := batch.New(batch.Schema{batch.Bigint})
-			b.AppendRow(batch.Int(i))
+			b := batch.New([]types.Type{types.Bigint})
+			b.AppendRow(types.Int(i))
 			q.push(item{leaf: 1, batch: b}, false)
 		}
 	}
@@ -192,8 +193,8 @@ func TestWatermarksAreBounded(t *testing.T) {
 func TestGapsStandWhereRowsAreMissing(t *testing.T) {
 	f := newFeed(2)
 	push := func() {
-		b := batch.New(batch.Schema{batch.Timestamp})
-		b.AppendRow(batch.Time(0))
+		b := batch.New([]types.Type{types.Timestamp})
+		b.AppendRow(types.Time(0))
 		f.Push(b)
 	}
 	f.Lost("ring buffer full", 3)

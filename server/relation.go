@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -13,7 +14,7 @@ import (
 // wire.Result whose rows are there already.
 type relation struct {
 	columns []wire.Column
-	rows    [][]batch.Value
+	rows    [][]types.Value
 	notices []string
 	next    int
 	began   time.Time
@@ -23,7 +24,7 @@ func newRelation(columns ...wire.Column) *relation {
 	return &relation{columns: columns, began: time.Now()}
 }
 
-func (r *relation) add(vs ...batch.Value) { r.rows = append(r.rows, vs) }
+func (r *relation) add(vs ...types.Value) { r.rows = append(r.rows, vs) }
 
 func (r *relation) Columns() []wire.Column { return r.columns }
 func (r *relation) Message() string        { return "" }
@@ -42,11 +43,11 @@ func (r *relation) Next(context.Context) (wire.Event, error) {
 	if r.next == len(r.rows) {
 		return wire.Event{}, io.EOF
 	}
-	types := make(batch.Schema, len(r.columns))
+	kinds := make([]types.Type, len(r.columns))
 	for i, c := range r.columns {
-		types[i] = c.Type
+		kinds[i] = c.Type
 	}
-	b := batch.New(types)
+	b := batch.New(kinds)
 	for b.N < batch.MaxRows && r.next < len(r.rows) {
 		b.AppendRow(r.rows[r.next]...)
 		r.next++
@@ -55,5 +56,5 @@ func (r *relation) Next(context.Context) (wire.Event, error) {
 }
 
 // text, number and the like make columns of relations.
-func text(name string) wire.Column   { return wire.Column{Name: name, Type: batch.Varchar} }
-func number(name string) wire.Column { return wire.Column{Name: name, Type: batch.Bigint} }
+func text(name string) wire.Column   { return wire.Column{Name: name, Type: types.Varchar} }
+func number(name string) wire.Column { return wire.Column{Name: name, Type: types.Bigint} }

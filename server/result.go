@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/clock"
 	"endoscope/server/wire"
 )
@@ -81,7 +81,7 @@ func (r *doneResult) Next(context.Context) (wire.Event, error) {
 	return wire.Event{}, io.EOF
 }
 
-func columnsOf(s plan.Schema) []wire.Column {
+func columnsOf(s types.Schema) []wire.Column {
 	out := make([]wire.Column, len(s.Fields))
 	for i, f := range s.Fields {
 		out[i] = wire.Column{Name: f.Name, Type: f.Type}

@@ -9,12 +9,12 @@ import (
 	"sync"
 	"time"
 
-	"endoscope/operators/batch"
 	"endoscope/operators/expr"
 	"endoscope/parser"
 	"endoscope/planner"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/process"
 	"endoscope/server/grant"
 	"endoscope/server/wire"
@@ -32,7 +32,7 @@ type session struct {
 	mu       sync.Mutex
 	target   plan.Target
 	command  *process.Command // held until the first query is armed
-	settings map[string]batch.Value
+	settings map[string]types.Value
 	said     map[string]string // the statements that set them
 	open     map[*query]bool
 	closed   bool // no query begins any more
@@ -59,7 +59,7 @@ func newSession(_ context.Context, e *Engine, o wire.Options, may *grant.Grant) 
 }
 
 func openSession(e *Engine, o wire.Options, may *grant.Grant) (*session, error) {
-	s := &session{e: e, may: may, views: e.views.As(may.Owns), live: o.Live, unread: o.Unread, marks: o.Marks, settings: map[string]batch.Value{}, said: map[string]string{}, open: map[*query]bool{}, inbox: newInbox(), notify: o.Notify, armed: o.Armed}
+	s := &session{e: e, may: may, views: e.views.As(may.Owns), live: o.Live, unread: o.Unread, marks: o.Marks, settings: map[string]types.Value{}, said: map[string]string{}, open: map[*query]bool{}, inbox: newInbox(), notify: o.Notify, armed: o.Armed}
 	switch {
 	case len(o.Command) > 0:
 		if err := may.MayStart(); err != nil {
@@ -115,7 +115,7 @@ func (s *session) Close() error {
 }
 
 // env is what the planner may know of the session.
-func (s *session) env(args ...batch.Value) *planner.Env {
+func (s *session) env(args ...types.Value) *planner.Env {
 	noKernel, resolves := s.noKernel(), webhookFormats[s.setting("webhook_format").S].resolves
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,13 +123,13 @@ func (s *session) env(args ...batch.Value) *planner.Env {
 }
 
 // Execute runs one statement, and has what is refused on record.
-func (s *session) Execute(ctx context.Context, text string, args ...batch.Value) (wire.Result, error) {
+func (s *session) Execute(ctx context.Context, text string, args ...types.Value) (wire.Result, error) {
 	return s.ExecuteSplit(ctx, nil, text, args...)
 }
 
 // ExecuteSplit implements wire.Splitter: with a path, the client at its end executes
 // what the engine leaves to it.
-func (s *session) ExecuteSplit(ctx context.Context, path wire.Path, text string, args ...batch.Value) (wire.Result, error) {
+func (s *session) ExecuteSplit(ctx context.Context, path wire.Path, text string, args ...types.Value) (wire.Result, error) {
 	r, err := s.execute(ctx, path, text, args)
 	switch {
 	case err != nil:
@@ -140,7 +140,7 @@ func (s *session) ExecuteSplit(ctx context.Context, path wire.Path, text string,
 	return r, err
 }
 
-func (s *session) execute(ctx context.Context, path wire.Path, text string, args []batch.Value) (wire.Result, error) {
+func (s *session) execute(ctx context.Context, path wire.Path, text string, args []types.Value) (wire.Result, error) {
 	stmt, err := parser.Parse(text)
 	if err != nil {
 		return nil, err

@@ -5,15 +5,15 @@ import (
 	"strings"
 	"time"
 
-	"endoscope/operators/batch"
 	"endoscope/parser"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
 // setting is the session's value of a setting, or its default.
-func (s *session) setting(name string) batch.Value {
+func (s *session) setting(name string) types.Value {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if v, ok := s.settings[name]; ok {
@@ -60,20 +60,20 @@ func (s *session) set(st *parser.Set, text string) (wire.Result, error) {
 	return done("%s is %s", k.Name, plan.FormatValue(v)), nil
 }
 
-func settingValue(t batch.Type, l *parser.Literal) (batch.Value, bool) {
+func settingValue(t types.Type, l *parser.Literal) (types.Value, bool) {
 	switch {
-	case t == batch.Duration && l.Kind == parser.LitDuration:
-		return batch.Dur(l.Int), true
-	case t == batch.Bigint && (l.Kind == parser.LitInt || l.Kind == parser.LitSize):
-		return batch.Int(l.Int), true
-	case t == batch.Double && (l.Kind == parser.LitPercent || l.Kind == parser.LitFloat):
-		return batch.Float(l.F), true
-	case t == batch.Double && l.Kind == parser.LitInt:
-		return batch.Float(float64(l.Int)), true
-	case t == batch.Varchar && l.Kind == parser.LitString:
-		return batch.Str(l.Str), true
+	case t == types.Duration && l.Kind == parser.LitDuration:
+		return types.Dur(l.Int), true
+	case t == types.Bigint && (l.Kind == parser.LitInt || l.Kind == parser.LitSize):
+		return types.Int(l.Int), true
+	case t == types.Double && (l.Kind == parser.LitPercent || l.Kind == parser.LitFloat):
+		return types.Float(l.F), true
+	case t == types.Double && l.Kind == parser.LitInt:
+		return types.Float(float64(l.Int)), true
+	case t == types.Varchar && l.Kind == parser.LitString:
+		return types.Str(l.Str), true
 	}
-	return batch.Value{}, false
+	return types.Value{}, false
 }
 
 // divide divides a query that is prepared between the engine and the client at the end
@@ -100,8 +100,8 @@ func (s *session) budgets() budgets {
 func (b budgets) give(q *query) { q.joinMemory, q.encoderBudget = b.join, b.encoder }
 
 // settingWords say what a setting of a type needs.
-var settingWords = map[batch.Type]string{
-	batch.Bigint: "a whole number", batch.Double: "a number", batch.Duration: "a duration", batch.Varchar: "a text",
+var settingWords = map[types.Type]string{
+	types.Bigint: "a whole number", types.Double: "a number", types.Duration: "a duration", types.Varchar: "a text",
 }
 
 // handlerSettings are those of finding event handlers.

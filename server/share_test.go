@@ -14,6 +14,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/server/wire"
 )
@@ -124,11 +125,11 @@ func (s *sharedSource) end(err error) {
 func (s *sharedSource) rows(times ...int64) {
 	b := batch.New(s.spec.Out.Types())
 	for _, t := range times {
-		vs := make([]batch.Value, len(b.Cols))
+		vs := make([]types.Value, len(b.Cols))
 		for i, f := range s.spec.Out.Fields {
-			vs[i] = batch.Int(t)
-			if f.Type == batch.Timestamp {
-				vs[i] = batch.Time(t)
+			vs[i] = types.Int(t)
+			if f.Type == types.Timestamp {
+				vs[i] = types.Time(t)
 			}
 		}
 		b.AppendRow(vs...)
@@ -237,9 +238,9 @@ func TestShareOfWhatTakesTime(t *testing.T) {
 	first, second := execute(t, s, eachCall), execute(t, s, eachCall)
 	b := batch.New(p.sources[0].spec.Out.Types())
 	for _, at := range []int64{101, 102, 103} {
-		vs := make([]batch.Value, len(b.Cols))
+		vs := make([]types.Value, len(b.Cols))
 		for i := range vs {
-			vs[i] = batch.Value{Type: b.Cols[i].Type, I: at}
+			vs[i] = types.Value{Type: b.Cols[i].Type, I: at}
 		}
 		b.AppendRow(vs...)
 	}

@@ -6,11 +6,11 @@ import (
 	"regexp"
 	"strings"
 
-	"endoscope/operators/batch"
 	"endoscope/parser"
 	"endoscope/planner"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/process"
 	"endoscope/server/wire"
 )
@@ -29,14 +29,14 @@ func (s *session) show(ctx context.Context, st *parser.Show, src string) (wire.R
 		}
 		rel = newRelation(text("function_name"), text("class"), number("size"), text("address"))
 		for _, f := range fs {
-			rel.add(batch.Str(f.Name), batch.Str(f.Class), batch.Int(int64(f.Size)), batch.Str(fmt.Sprintf("%#x", f.Addr)))
+			rel.add(types.Str(f.Name), types.Str(f.Class), types.Int(int64(f.Size)), types.Str(fmt.Sprintf("%#x", f.Addr)))
 		}
 		methods, remark, err := s.javaMethods()
 		if err != nil {
 			return nil, at(planner.Placed(err, src), st, src)
 		}
 		for _, m := range methods {
-			rel.add(batch.Str(m.Function()), batch.Str(m.Class), batch.Int(int64(m.Size)), batch.NullOf(batch.Varchar))
+			rel.add(types.Str(m.Function()), types.Str(m.Class), types.Int(int64(m.Size)), types.NullOf(types.Varchar))
 		}
 		if remark != "" {
 			rel.notices = append(rel.notices, remark)
@@ -46,13 +46,13 @@ func (s *session) show(ctx context.Context, st *parser.Show, src string) (wire.R
 			return nil, at(planner.Placed(err, src), st, src)
 		}
 		for _, m := range places {
-			rel.add(batch.Str(m.String()), batch.Str(""), batch.Int(int64(len(m.Site.Bytes))), batch.Str(fmt.Sprintf("%#x", m.Site.Addr)))
+			rel.add(types.Str(m.String()), types.Str(""), types.Int(int64(len(m.Site.Bytes))), types.Str(fmt.Sprintf("%#x", m.Site.Addr)))
 		}
 	case "SETTINGS":
 		rel = newRelation(text("setting"), text("value"), text("description"))
 		for _, k := range catalog.Settings {
 			if !k.Later {
-				rel.add(batch.Str(k.Name), batch.Str(plan.FormatValue(s.setting(k.Name))), batch.Str(k.Doc))
+				rel.add(types.Str(k.Name), types.Str(plan.FormatValue(s.setting(k.Name))), types.Str(k.Doc))
 			}
 		}
 	case "MODELS":
@@ -64,7 +64,7 @@ func (s *session) show(ctx context.Context, st *parser.Show, src string) (wire.R
 		}
 		rel = newRelation(text("process"), number("pid"), text("exe"))
 		for _, p := range ps {
-			rel.add(batch.Str(p.Comm), batch.Int(int64(p.PID)), batch.Str(p.Exe))
+			rel.add(types.Str(p.Comm), types.Int(int64(p.PID)), types.Str(p.Exe))
 		}
 	case "QUERIES", "PROBES", "DROPS", "TRIGGERS":
 		name := "sys." + strings.ToLower(st.What)
@@ -89,16 +89,16 @@ func (s *session) showStreams() *relation {
 	rel := newRelation(text("stream"), text("kind"), text("description"))
 	for _, st := range catalog.Streams {
 		if !st.Later {
-			rel.add(batch.Str(st.Name), batch.Str(st.Kind.String()), batch.Str(st.Doc))
+			rel.add(types.Str(st.Name), types.Str(st.Kind.String()), types.Str(st.Doc))
 		}
 	}
 	for _, name := range s.views.Names() {
 		if v := s.views.Get(name); v != nil { // else it was dropped just now
-			rel.add(batch.Str(name), batch.Str("defined"), batch.Str(v.Query.String()))
+			rel.add(types.Str(name), types.Str("defined"), types.Str(v.Query.String()))
 		}
 	}
 	for _, name := range s.triggerNames() {
-		rel.add(batch.Str(name), batch.Str("enumerable"), batch.Str("what the trigger of that name does"))
+		rel.add(types.Str(name), types.Str("enumerable"), types.Str("what the trigger of that name does"))
 	}
 	return rel
 }
@@ -107,7 +107,7 @@ func (s *session) showStreams() *relation {
 func (r *relation) like(pattern string) {
 	col := 0
 	for i, c := range r.columns {
-		if c.Type == batch.Varchar {
+		if c.Type == types.Varchar {
 			col = i
 			break
 		}
@@ -125,7 +125,7 @@ func (r *relation) like(pattern string) {
 		}
 	}
 	re := regexp.MustCompile(b.String() + "$")
-	var kept [][]batch.Value
+	var kept [][]types.Value
 	for _, row := range r.rows {
 		if re.MatchString(row[col].S) {
 			kept = append(kept, row)

@@ -15,8 +15,8 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/testenv"
 	"endoscope/server"
 	"endoscope/server/wire"
@@ -170,17 +170,17 @@ func quantileOf(cs []known, x func(known) int64, q float64) about {
 
 // bucketsOf is a histogram: borders has the low end of each bucket.
 func bucketsOf(cs []known, x func(known) int64, low func(int64) (lo, hi int64)) string {
-	var list []batch.Value
+	var list []types.Value
 	last := int64(math.MinInt64)
 	for _, v := range sortedOf(cs, x) {
 		lo, hi := low(v)
 		if lo != last {
-			list = append(list, batch.ListOf([]batch.Value{batch.Int(lo), batch.Int(hi), batch.Int(0)}))
+			list = append(list, types.ListOf([]types.Value{types.Int(lo), types.Int(hi), types.Int(0)}))
 			last = lo
 		}
-		list[len(list)-1].A.([]batch.Value)[2].I++
+		list[len(list)-1].A.([]types.Value)[2].I++
 	}
-	return plan.FormatValue(batch.ListOf(list))
+	return plan.FormatValue(types.ListOf(list))
 }
 
 func powers(v int64) (lo, hi int64) {

@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/probes/testenv"
 	"endoscope/server/wire"
 )
@@ -242,7 +242,7 @@ type asked struct {
 	text   string
 	result wire.Result
 	read   chan struct{}
-	given  [][]batch.Value
+	given  [][]types.Value
 }
 
 // ask runs a statement: when it returns, a query is armed.
@@ -264,7 +264,7 @@ func ask(b *testing.B, s *session, text string) *asked {
 				continue
 			}
 			for i := range ev.Batch.Len() {
-				var row []batch.Value
+				var row []types.Value
 				for _, c := range ev.Batch.Cols {
 					row = append(row, c.Value(ev.Batch.Row(i)))
 				}
@@ -277,7 +277,7 @@ func ask(b *testing.B, s *session, text string) *asked {
 }
 
 // rows are all that the statement gives; stop ends it first.
-func (q *asked) rows(stop bool) [][]batch.Value {
+func (q *asked) rows(stop bool) [][]types.Value {
 	q.b.Helper()
 	if stop {
 		q.result.Stop()

@@ -9,6 +9,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/clock"
 )
@@ -84,7 +85,7 @@ func (s *sysSource) Start(_ context.Context, sink probes.Sink) error {
 func (s *sysSource) give(sink probes.Sink) {
 	b := batch.New(s.spec.Out.Types())
 	for _, row := range s.e.snapshot(s.spec.Stream, whoseOf(s.spec.Target.Viewer)) {
-		vs := make([]batch.Value, len(s.pick))
+		vs := make([]types.Value, len(s.pick))
 		for i, c := range s.pick {
 			vs[i] = row[c]
 		}
@@ -127,9 +128,9 @@ func (e *Engine) queriesOf(w whose) []*query {
 }
 
 // snapshot gives the rows of a sys stream, with all its columns.
-func (e *Engine) snapshot(stream string, w whose) [][]batch.Value {
-	now := batch.Time(clock.Now())
-	var rows [][]batch.Value
+func (e *Engine) snapshot(stream string, w whose) [][]types.Value {
+	now := types.Time(clock.Now())
+	var rows [][]types.Value
 	if stream == "sys.triggers" {
 		return e.triggerRows(now, w)
 	}
@@ -145,35 +146,35 @@ func (e *Engine) snapshot(stream string, w whose) [][]batch.Value {
 				if n == 0 && w.one {
 					continue
 				}
-				rows = append(rows, []batch.Value{now, batch.Str(s.Provider), batch.Str(s.Function), batch.Str(s.Module),
-					batch.Int(int64(s.Address)), batch.Str(s.Method), batch.Str(s.Kind), batch.Float(s.CostNs),
-					batch.Int(int64(n)), batch.Int(int64(s.Hits)), batch.Str(ids)})
+				rows = append(rows, []types.Value{now, types.Str(s.Provider), types.Str(s.Function), types.Str(s.Module),
+					types.Int(int64(s.Address)), types.Str(s.Method), types.Str(s.Kind), types.Float(s.CostNs),
+					types.Int(int64(n)), types.Int(int64(s.Hits)), types.Str(ids)})
 			}
 		}
 		return rows
 	}
 	for _, q := range e.queriesOf(w) {
-		id := batch.Int(q.id)
+		id := types.Int(q.id)
 		switch stream {
 		case "sys.queries":
 			state, _ := q.state.Load().(string)
-			rows = append(rows, []batch.Value{now, id, batch.Str(state), batch.Str(q.text), q.armedAt(),
-				batch.Int(int64(q.t.rows.Load())), batch.Int(int64(q.t.acquired.Load() + q.t.groups.Load())), batch.Int(int64(q.t.totalLost())),
-				batch.Str(listed(among(q.sharedWith(), e.queriesOf(w))))})
+			rows = append(rows, []types.Value{now, id, types.Str(state), types.Str(q.text), q.armedAt(),
+				types.Int(int64(q.t.rows.Load())), types.Int(int64(q.t.acquired.Load() + q.t.groups.Load())), types.Int(int64(q.t.totalLost())),
+				types.Str(listed(among(q.sharedWith(), e.queriesOf(w))))})
 		case "sys.drops":
 			for _, l := range q.t.losses() {
-				rows = append(rows, []batch.Value{now, id, batch.Str(l.Cause), batch.Int(int64(l.N)), batch.Bool(true)})
+				rows = append(rows, []types.Value{now, id, types.Str(l.Cause), types.Int(int64(l.N)), types.Bool(true)})
 			}
 			for _, l := range q.t.counts() {
-				rows = append(rows, []batch.Value{now, id, batch.Str(l.Cause), batch.Int(int64(l.N)), batch.Bool(false)})
+				rows = append(rows, []types.Value{now, id, types.Str(l.Cause), types.Int(int64(l.N)), types.Bool(false)})
 			}
 		case "sys.operators":
 			if !q.armed.Load() {
 				continue
 			}
 			for _, st := range q.graph.Stats {
-				rows = append(rows, []batch.Value{now, id, batch.Str(st.Node.Describe()), batch.Str(q.site(st.Node)),
-					batch.Int(int64(st.RowsIn.Load())), batch.Int(int64(st.RowsOut.Load())), batch.Dur(st.Nanos.Load())})
+				rows = append(rows, []types.Value{now, id, types.Str(st.Node.Describe()), types.Str(q.site(st.Node)),
+					types.Int(int64(st.RowsIn.Load())), types.Int(int64(st.RowsOut.Load())), types.Dur(st.Nanos.Load())})
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/clock"
 )
@@ -31,7 +32,7 @@ func TestSysStreamsAreAlive(t *testing.T) {
 	cs := catalog.Find("sys.drops")
 	spec := &plan.Acquire{Stream: "sys.drops", Every: time.Hour}
 	for _, c := range cs.Columns {
-		spec.Out.Fields = append(spec.Out.Fields, plan.Field{Name: c.Name, Type: c.Type})
+		spec.Out.Fields = append(spec.Out.Fields, types.Field{Name: c.Name, Type: c.Type})
 	}
 	s, err := (&sysProvider{e}).Prepare(t.Context(), spec)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/planner"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/clock"
 )
 
@@ -317,7 +318,7 @@ func newPublisher(stream *triggerStream, q *query, number *atomic.Int64, action 
 		names[i] = f.Name
 	}
 	p := &publisher{stream: stream, q: q, number: number, action: action, time: -1, row: operators.JSON(names)}
-	if t := sch.Time; t >= 0 && sch.Fields[t].Type == batch.Timestamp {
+	if t := sch.Time; t >= 0 && sch.Fields[t].Type == types.Timestamp {
 		p.time = t
 	}
 	return p

@@ -8,6 +8,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/clock"
 )
@@ -167,8 +168,8 @@ func (s *triggerSource) Start(_ context.Context, sink probes.Sink) error {
 func (s *triggerSource) take(rows []streamRow) {
 	b := batch.New(s.spec.Out.Types())
 	for _, r := range rows {
-		all := [...]batch.Value{batch.Time(r.at), batch.Int(r.activation), batch.Str(r.action), batch.Str(r.row)}
-		vs := make([]batch.Value, len(s.pick))
+		all := [...]types.Value{types.Time(r.at), types.Int(r.activation), types.Str(r.action), types.Str(r.row)}
+		vs := make([]types.Value, len(s.pick))
 		for i, c := range s.pick {
 			vs[i] = all[c]
 		}

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // claim has the name of a trigger to oneself until release: who creates or drops
@@ -132,32 +132,32 @@ func (e *Engine) allTriggers() []*trigger {
 }
 
 // triggerRows are the rows of sys.triggers.
-func (e *Engine) triggerRows(now batch.Value, w whose) [][]batch.Value {
-	var rows [][]batch.Value
+func (e *Engine) triggerRows(now types.Value, w whose) [][]types.Value {
+	var rows [][]types.Value
 	for _, t := range e.allTriggers() {
 		if !w.has(t.user) {
 			continue
 		}
 		var skipped uint64
-		arming := batch.NullOf(batch.Varchar)
+		arming := types.NullOf(types.Varchar)
 		for _, a := range t.actors {
 			st := a.status()
 			skipped += st.skipped
 			if _, ok := a.(acquiring); ok && (arming.IsNull || st.late != "") {
-				arming = batch.Str(cmp.Or(st.late, "at once"))
+				arming = types.Str(cmp.Or(st.late, "at once"))
 			}
 		}
-		failure := batch.NullOf(batch.Varchar)
+		failure := types.NullOf(types.Varchar)
 		if text := t.errors.get(); text != "" {
-			failure = batch.Str(text)
+			failure = types.Str(text)
 		}
-		latency := batch.NullOf(batch.Duration)
+		latency := types.NullOf(types.Duration)
 		if d := t.latency.Load(); d > 0 {
-			latency = batch.Dur(d)
+			latency = types.Dur(d)
 		}
-		rows = append(rows, []batch.Value{now, batch.Str(t.plan.Name), batch.Str(t.mode), batch.Str(t.state()),
-			batch.Int(t.op.Activations()), batch.Int(int64(skipped)), batch.Int(int64(t.stream.count())), batch.Int(int64(t.losses().totalLost())),
-			arming, latency, failure, batch.Str(t.text)})
+		rows = append(rows, []types.Value{now, types.Str(t.plan.Name), types.Str(t.mode), types.Str(t.state()),
+			types.Int(t.op.Activations()), types.Int(int64(skipped)), types.Int(int64(t.stream.count())), types.Int(int64(t.losses().totalLost())),
+			arming, latency, failure, types.Str(t.text)})
 	}
 	return rows
 }
@@ -166,7 +166,7 @@ func (e *Engine) triggerRows(now batch.Value, w whose) [][]batch.Value {
 func describeTrigger(t *trigger) *relation {
 	rel := newRelation(text("column"), text("type"), text("description"))
 	for _, c := range catalog.TriggerColumns {
-		rel.add(batch.Str(c.Name), batch.Str(c.Type.String()), batch.Str(c.Doc))
+		rel.add(types.Str(c.Name), types.Str(c.Type.String()), types.Str(c.Doc))
 	}
 	if t != nil {
 		rel.notices = []string{fmt.Sprintf("%s: %s", t.plan.Name, t.text)}

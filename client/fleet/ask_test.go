@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -16,7 +16,7 @@ import (
 // all of them together, and give nothing: they may mean something else by it.
 func TestHostsThatDoNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cols := []wire.Column{{Name: "n", Type: batch.Bigint}}
+		cols := []wire.Column{{Name: "n", Type: types.Bigint}}
 		a, b, c := newScripted("a", cols...), newScripted("b", cols...), newScripted("c", cols...)
 		a.mute, b.mute = "SHOW STREAMS", "SHOW STREAMS"
 		began := time.Now()

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -26,7 +27,7 @@ type changes struct {
 // changed is what hosts have given last of a group.
 type changed struct {
 	at   map[string]int // of rows, by host and what is unique
-	rows [][]batch.Value
+	rows [][]types.Value
 	news bool
 }
 
@@ -76,7 +77,7 @@ func (c *changes) take(ctx context.Context, x given) error {
 		for _, k := range c.unique {
 			key = appendKey(key, b.Cols[k].Value(r))
 		}
-		row := make([]batch.Value, len(b.Cols))
+		row := make([]types.Value, len(b.Cols))
 		for k := range row {
 			row[k] = b.Cols[k].Value(r)
 		}
@@ -93,16 +94,16 @@ func (c *changes) take(ctx context.Context, x given) error {
 
 // give gives what groups have become.
 func (c *changes) give(ctx context.Context, news []*changed) error {
-	var types batch.Schema
+	var kinds []types.Type
 	for _, col := range c.cols {
-		types = append(types, col.Type)
+		kinds = append(kinds, col.Type)
 	}
 	var batches []*batch.Batch
 	for _, g := range news {
 		g.news = false
 		for _, row := range g.rows {
 			if n := len(batches); n == 0 || batches[n-1].N == batch.MaxRows {
-				batches = append(batches, batch.New(types))
+				batches = append(batches, batch.New(kinds))
 			}
 			batches[len(batches)-1].AppendRow(row...)
 		}

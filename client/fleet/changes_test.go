@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -59,7 +59,7 @@ func TestSomeChangesOfHosts(t *testing.T) {
 // The distinct values of a group come from all hosts, each of which gives a row for each
 // of them; the others are merged by the way.
 func TestDistinctChangesOfHosts(t *testing.T) {
-	cols := append(slices.Clone(totalColumns), wire.Column{Name: "d0", Type: batch.Bigint})
+	cols := append(slices.Clone(totalColumns), wire.Column{Name: "d0", Type: types.Bigint})
 	a, b := newScripted("a", cols...), newScripted("b", cols...)
 	r := results(t, sessionOf(a, b), "SELECT arg0, COUNT(*) AS n, COUNT(DISTINCT arg1) AS d FROM function_start GROUP BY arg0 EMIT CHANGES")
 	a.give(a.rows([]int64{1, 4, 7}, []int64{1, 1, 8}))
@@ -80,7 +80,7 @@ func TestDistinctChangesOfHosts(t *testing.T) {
 
 // FIRST and LAST are by the hosts' times, each less by how much its clock is ahead.
 func TestTheLastOfHosts(t *testing.T) {
-	timed := []wire.Column{{Name: "v0", Type: batch.Bigint}, {Name: "v1", Type: batch.Timestamp}, {Name: "v2", Type: batch.Bigint}, {Name: "v3", Type: batch.Timestamp}}
+	timed := []wire.Column{{Name: "v0", Type: types.Bigint}, {Name: "v1", Type: types.Timestamp}, {Name: "v2", Type: types.Bigint}, {Name: "v3", Type: types.Timestamp}}
 	a, b := newScripted("a", timed...), newScripted("b", timed...)
 	a.ahead, b.ahead = 1000, -50
 	r := results(t, sessionOf(a, b), "SELECT FIRST(arg0) AS f, LAST(arg0) AS l FROM function_start")

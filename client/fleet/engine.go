@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"endoscope/operators/batch"
 	"endoscope/parser"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -157,7 +157,7 @@ func (s *session) Close() error {
 }
 
 // Execute implements wire.Session.
-func (s *session) Execute(ctx context.Context, text string, args ...batch.Value) (wire.Result, error) {
+func (s *session) Execute(ctx context.Context, text string, args ...types.Value) (wire.Result, error) {
 	stmt, err := parser.Parse(text)
 	if err != nil {
 		return nil, err
@@ -181,7 +181,7 @@ func (s *session) Execute(ctx context.Context, text string, args ...batch.Value)
 
 // begin executes a statement at every host. Lost hosts are in the parts, too; what
 // one refuses, all do.
-func (s *session) begin(ctx context.Context, sp *split, args []batch.Value) ([]*part, error) {
+func (s *session) begin(ctx context.Context, sp *split, args []types.Value) ([]*part, error) {
 	parts := s.executed(ctx, sp, args[:min(len(args), parser.Params(sp.each))])
 	var refused error
 	begun := 0
@@ -225,7 +225,7 @@ const accepting = 2 * time.Minute
 // executed executes a statement at every host, and gives what each has answered. One
 // that says nothing long after another one has counts as lost, and so does one that
 // has said nothing before.
-func (s *session) executed(ctx context.Context, sp *split, args []batch.Value) []*part {
+func (s *session) executed(ctx context.Context, sp *split, args []types.Value) []*part {
 	type answer struct {
 		i   int
 		res wire.Result

@@ -16,8 +16,8 @@ import (
 	"pgregory.net/rapid"
 
 	"endoscope/client/fleet"
-	"endoscope/operators/batch"
 	_ "endoscope/operators/optest/seeds" // the same cases in every run
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -68,7 +68,7 @@ func (d *divided) divide(t testing.TB, header string, rows []string, of func(row
 }
 
 // cells are the rows of a result.
-func cells(t testing.TB, s wire.Session, statement string) (rows [][]batch.Value) {
+func cells(t testing.TB, s wire.Session, statement string) (rows [][]types.Value) {
 	t.Helper()
 	r, err := s.Execute(t.Context(), statement)
 	if err != nil {
@@ -87,7 +87,7 @@ func cells(t testing.TB, s wire.Session, statement string) (rows [][]batch.Value
 			continue
 		}
 		for i := range ev.Batch.Len() {
-			row := make([]batch.Value, len(ev.Batch.Cols))
+			row := make([]types.Value, len(ev.Batch.Cols))
 			for c := range row {
 				row[c] = ev.Batch.Cols[c].Value(ev.Batch.Row(i))
 			}
@@ -97,13 +97,13 @@ func cells(t testing.TB, s wire.Session, statement string) (rows [][]batch.Value
 	}
 }
 
-func rowText(row []batch.Value) string {
+func rowText(row []types.Value) string {
 	var out []string
 	for _, v := range row {
 		switch {
 		case v.IsNull:
 			out = append(out, "NULL")
-		case v.Type == batch.Double:
+		case v.Type == types.Double:
 			out = append(out, strconv.FormatFloat(v.F, 'g', -1, 64))
 		case v.A != nil:
 			out = append(out, fmt.Sprint(v.A))
@@ -117,18 +117,18 @@ func rowText(row []batch.Value) string {
 }
 
 // equal compares results: numbers that are sums of roundings may differ by some.
-func equal(a, b [][]batch.Value) bool {
-	return slices.EqualFunc(a, b, func(x, y []batch.Value) bool {
-		return slices.EqualFunc(x, y, func(x, y batch.Value) bool {
-			if x.Type == batch.Double && y.Type == batch.Double && x.IsNull == y.IsNull {
+func equal(a, b [][]types.Value) bool {
+	return slices.EqualFunc(a, b, func(x, y []types.Value) bool {
+		return slices.EqualFunc(x, y, func(x, y types.Value) bool {
+			if x.Type == types.Double && y.Type == types.Double && x.IsNull == y.IsNull {
 				return math.Abs(x.F-y.F) <= 1e-9*max(math.Abs(x.F), math.Abs(y.F))
 			}
-			return rowText([]batch.Value{x}) == rowText([]batch.Value{y})
+			return rowText([]types.Value{x}) == rowText([]types.Value{y})
 		})
 	})
 }
 
-func texts(rows [][]batch.Value) string {
+func texts(rows [][]types.Value) string {
 	var out []string
 	for _, r := range rows {
 		out = append(out, rowText(r))
@@ -213,7 +213,7 @@ func (d *divided) compare(t *testing.T, rt *rapid.T, statement string, rows []st
 		}
 	}
 	if !strings.Contains(statement, "ORDER BY") {
-		byText := func(a, b []batch.Value) int { return strings.Compare(rowText(a), rowText(b)) }
+		byText := func(a, b []types.Value) int { return strings.Compare(rowText(a), rowText(b)) }
 		slices.SortFunc(want, byText)
 		slices.SortFunc(got, byText)
 	}

@@ -18,8 +18,8 @@ import (
 
 	"endoscope/client/fleet"
 	"endoscope/client/remote"
-	"endoscope/operators/batch"
 	"endoscope/parser"
+	"endoscope/planner/types"
 	"endoscope/server"
 	"endoscope/server/flight"
 	"endoscope/server/wire"
@@ -52,7 +52,7 @@ func open(t *testing.T, e wire.Engine) wire.Session {
 
 // answer is what a statement gives: its columns, its rows, sorted unless they have
 // an order, and the footer.
-func answer(t *testing.T, s wire.Session, statement string, args ...batch.Value) (text string, sum wire.Summary) {
+func answer(t *testing.T, s wire.Session, statement string, args ...types.Value) (text string, sum wire.Summary) {
 	t.Helper()
 	r, err := s.Execute(t.Context(), statement, args...)
 	if err != nil {
@@ -78,7 +78,7 @@ func answer(t *testing.T, s wire.Session, statement string, args ...batch.Value)
 			var cells []string
 			for c := range ev.Batch.Cols {
 				v := ev.Batch.Cols[c].Value(ev.Batch.Row(i))
-				if v.Type == batch.Encoding && !v.IsNull {
+				if v.Type == types.Encoding && !v.IsNull {
 					v.S = fmt.Sprint(v.A)
 				}
 				cells = append(cells, map[bool]string{true: "NULL", false: strings.TrimSpace(fmt.Sprint(v.I, v.F, v.S))}[v.IsNull])
@@ -126,9 +126,9 @@ func TestAggregatesAreMerged(t *testing.T) {
 	} {
 		const rows = "SELECT n, n * 1ns AS d, CASE WHEN n % 3 > 0 THEN n * 0.5 END AS m FROM series(20)"
 		union := strings.Repeat(rows+" UNION ALL ", hosts)
-		var args []batch.Value
+		var args []types.Value
 		if strings.Contains(q, "$1") {
-			args = append(args, batch.Int(7))
+			args = append(args, types.Int(7))
 		}
 		want, _ := answer(t, one, fmt.Sprintf(q, "("+strings.TrimSuffix(union, " UNION ALL ")+")"), args...)
 		got, sum := answer(t, all, fmt.Sprintf(q, "("+rows+")"), args...)

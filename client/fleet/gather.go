@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -77,7 +78,7 @@ func (s *session) gather(parts []*part, host int, limit int64) *gathered {
 		if cols := p.res.Columns(); cols != nil && g.cols == nil {
 			g.cols = cols
 			if host >= 0 {
-				g.cols = slices.Insert(slices.Clone(cols), min(host, len(cols)), wire.Column{Name: hostName, Type: batch.Varchar})
+				g.cols = slices.Insert(slices.Clone(cols), min(host, len(cols)), wire.Column{Name: hostName, Type: types.Varchar})
 			}
 		}
 	}
@@ -88,13 +89,13 @@ func (s *session) gather(parts []*part, host int, limit int64) *gathered {
 func (g *gathered) with(sp *split) {
 	g.says = sp.notices
 	if g.ahead = sp.ahead && g.cols != nil; g.ahead {
-		g.cols = append(slices.Clip(g.cols), wire.Column{Name: aheadColumn, Type: batch.Duration})
+		g.cols = append(slices.Clip(g.cols), wire.Column{Name: aheadColumn, Type: types.Duration})
 	}
 }
 
 // each executes a statement at every host, whose rows are the result: in order of
 // their times, where they have times.
-func (s *session) each(ctx context.Context, sp *split, args []batch.Value) (wire.Result, error) {
+func (s *session) each(ctx context.Context, sp *split, args []types.Value) (wire.Result, error) {
 	parts, err := s.begin(ctx, sp, args)
 	if err != nil {
 		return nil, err
@@ -248,7 +249,7 @@ func (g *gathered) label(p *part, b *batch.Batch, names *batch.Column) (*batch.B
 		cols = slices.Insert(cols, min(g.host, len(b.Cols)), *names)
 	}
 	if g.ahead {
-		cols = append(cols, constantColumn(batch.Duration, int64(g.s.clocks.ahead(p.member))))
+		cols = append(cols, constantColumn(types.Duration, int64(g.s.clocks.ahead(p.member))))
 	}
 	with := b.Derive(nil, cols)
 	b.Release()
@@ -272,7 +273,7 @@ func first(b *batch.Batch, n int64) *batch.Batch {
 func hostColumn(name string) *batch.Column {
 	d := batch.NewDict()
 	d.Code(name)
-	return &batch.Column{Type: batch.Varchar, Code: make([]uint32, batch.MaxRows), Dict: d, Values: d.Values()}
+	return &batch.Column{Type: types.Varchar, Code: make([]uint32, batch.MaxRows), Dict: d, Values: d.Values()}
 }
 
 // patience is how long a host may give nothing, not even that time has passed,

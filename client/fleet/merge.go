@@ -18,6 +18,7 @@ import (
 	"endoscope/planner"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -30,17 +31,17 @@ type second struct {
 
 // planSecond plans a second stage over columns of hosts. named are the columns of the
 // result, as the statement has them.
-func planSecond(m *merge, in, named []wire.Column, args []batch.Value) (*second, error) {
+func planSecond(m *merge, in, named []wire.Column, args []types.Value) (*second, error) {
 	query := m.query
-	schema := plan.Schema{Time: -1}
-	types := map[string]batch.Type{}
+	schema := types.Schema{Time: -1}
+	kinds := map[string]types.Type{}
 	for _, c := range in {
-		schema.Fields = append(schema.Fields, plan.Field{Name: c.Name, Type: c.Type})
-		types[c.Name] = c.Type
+		schema.Fields = append(schema.Fields, types.Field{Name: c.Name, Type: c.Type})
+		kinds[c.Name] = c.Type
 	}
 	for _, c := range m.byType {
 		text := c.other
-		if types[c.column] == batch.Duration {
+		if kinds[c.column] == types.Duration {
 			text = c.duration
 		}
 		query = strings.ReplaceAll(query, c.mark, text)
@@ -54,7 +55,7 @@ func planSecond(m *merge, in, named []wire.Column, args []batch.Value) (*second,
 		return nil, fmt.Errorf("%s is no query", query)
 	}
 	p, err := planner.Plan(q, query, &planner.Env{NoKernel: true, Views: catalog.NewViews(), Params: args, Eval: expr.EvalConst,
-		File: func(string) (plan.Schema, error) { return schema, nil }})
+		File: func(string) (types.Schema, error) { return schema, nil }})
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +160,7 @@ func (r *run) abandon() error {
 func (r *run) finish(ctx context.Context) error { return r.leaf.Op.Close(ctx, r.leaf.Port) }
 
 // merge executes the first stage at every host.
-func (s *session) merge(ctx context.Context, sp *split, args []batch.Value) (wire.Result, error) {
+func (s *session) merge(ctx context.Context, sp *split, args []types.Value) (wire.Result, error) {
 	var named []wire.Column
 	if sp.merge.arrange == nil || sp.merge.before != "" {
 		// What is wrong with the statement is said of the statement, not of its stages.

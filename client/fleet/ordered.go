@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -26,7 +26,7 @@ type ordered struct {
 
 // timeColumn is the column by which rows are put in order; -1: there is none.
 func timeColumn(cols []wire.Column) int {
-	return slices.IndexFunc(cols, func(c wire.Column) bool { return c.Name == "timestamp" && c.Type == batch.Timestamp })
+	return slices.IndexFunc(cols, func(c wire.Column) bool { return c.Name == "timestamp" && c.Type == types.Timestamp })
 }
 
 // mostPending is how many rows may wait for those of other hosts.

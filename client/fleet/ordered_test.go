@@ -9,11 +9,11 @@ import (
 
 	"pgregory.net/rapid"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
-var timedColumns = []wire.Column{{Name: "timestamp", Type: batch.Timestamp}, {Name: "n", Type: batch.Bigint}}
+var timedColumns = []wire.Column{{Name: "timestamp", Type: types.Timestamp}, {Name: "n", Type: types.Bigint}}
 
 const rowsStatement = "SELECT timestamp, n FROM function_start"
 

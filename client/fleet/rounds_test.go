@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
 // Columns of the first stages of the statements below.
 var (
-	windowColumns = []wire.Column{{Name: "ws", Type: batch.Timestamp}, {Name: "we", Type: batch.Timestamp}, {Name: "k0", Type: batch.Bigint}, {Name: "v0", Type: batch.Bigint}}
-	totalColumns  = []wire.Column{{Name: "k0", Type: batch.Bigint}, {Name: "v0", Type: batch.Bigint}}
+	windowColumns = []wire.Column{{Name: "ws", Type: types.Timestamp}, {Name: "we", Type: types.Timestamp}, {Name: "k0", Type: types.Bigint}, {Name: "v0", Type: types.Bigint}}
+	totalColumns  = []wire.Column{{Name: "k0", Type: types.Bigint}, {Name: "v0", Type: types.Bigint}}
 )
 
 const (
@@ -194,7 +195,7 @@ func TestTotalsOfHosts(t *testing.T) {
 // Groups of one host each are put in order each time that all have given theirs, and for
 // each window.
 func TestRoundsInOrder(t *testing.T) {
-	columns := []wire.Column{{Name: "arg0", Type: batch.Bigint}, {Name: "n", Type: batch.Bigint}}
+	columns := []wire.Column{{Name: "arg0", Type: types.Bigint}, {Name: "n", Type: types.Bigint}}
 	for _, of := range []struct {
 		statement string
 		cols      []wire.Column
@@ -202,7 +203,7 @@ func TestRoundsInOrder(t *testing.T) {
 	}{
 		{"SELECT arg0, COUNT(*) AS n FROM function_start GROUP BY host, arg0 ORDER BY n DESC LIMIT 2 EMIT EVERY 1s", columns, nil},
 		{"SELECT arg0, COUNT(*) AS n FROM TUMBLE(function_start, 10ns) GROUP BY host, arg0 ORDER BY n DESC LIMIT 2",
-			append(slices.Clone(columns), wire.Column{Name: "ws", Type: batch.Timestamp}, wire.Column{Name: "we", Type: batch.Timestamp}), []int64{0, 10}},
+			append(slices.Clone(columns), wire.Column{Name: "ws", Type: types.Timestamp}, wire.Column{Name: "we", Type: types.Timestamp}), []int64{0, 10}},
 	} {
 		a, b := newScripted("a", of.cols...), newScripted("b", of.cols...)
 		row := func(values ...int64) []int64 { return append(values, of.more...) }

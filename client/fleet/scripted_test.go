@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -49,15 +50,15 @@ func (s *scripted) die() { s.steps <- step{err: &silentError{s.name}} }
 
 // rows are some, of BIGINT, TIMESTAMP or BYTES columns.
 func (s *scripted) rows(rows ...[]int64) wire.Event {
-	types := make(batch.Schema, len(s.cols))
+	kinds := make([]types.Type, len(s.cols))
 	for i, c := range s.cols {
-		types[i] = c.Type
+		kinds[i] = c.Type
 	}
-	b := batch.New(types)
+	b := batch.New(kinds)
 	for _, row := range rows {
-		values := make([]batch.Value, len(row))
+		values := make([]types.Value, len(row))
 		for i, v := range row {
-			values[i] = batch.Value{Type: types[i], I: v}
+			values[i] = types.Value{Type: kinds[i], I: v}
 		}
 		b.AppendRow(values...)
 	}
@@ -87,7 +88,7 @@ func (x scriptedSession) Clock(context.Context) (ahead, uncertain time.Duration,
 	return x.s.ahead, x.s.by, nil
 }
 
-func (x scriptedSession) Execute(ctx context.Context, statement string, _ ...batch.Value) (wire.Result, error) {
+func (x scriptedSession) Execute(ctx context.Context, statement string, _ ...types.Value) (wire.Result, error) {
 	if err := x.answers(ctx, statement); err != nil {
 		return nil, err
 	}
@@ -163,7 +164,7 @@ func text(ev wire.Event) string {
 		var cells []string
 		for c := range ev.Batch.Cols {
 			switch v := ev.Batch.Cols[c].Value(ev.Batch.Row(i)); v.Type {
-			case batch.Varchar:
+			case types.Varchar:
 				cells = append(cells, v.S)
 			default:
 				cells = append(cells, fmt.Sprint(v.I))

@@ -11,6 +11,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/parser"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -204,7 +205,7 @@ func (s *sessions) take(_ context.Context, x given) error {
 
 // appendKey appends a value so that equal ones of a column are equal, and others are
 // not.
-func appendKey(b []byte, v batch.Value) []byte {
+func appendKey(b []byte, v types.Value) []byte {
 	if v.IsNull {
 		return append(b, 0)
 	}
@@ -325,7 +326,7 @@ func (s *sessions) give(ctx context.Context, w whole) error {
 }
 
 // constantColumn is a column with the same number in every row.
-func constantColumn(t batch.Type, at int64) batch.Column {
+func constantColumn(t types.Type, at int64) batch.Column {
 	c := batch.Column{Type: t, Int: make([]int64, batch.MaxRows)}
 	for i := range c.Int {
 		c.Int[i] = at

@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"endoscope/operators/batch"
 	"endoscope/parser"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
-var spanColumns = []wire.Column{{Name: "ws", Type: batch.Timestamp}, {Name: "we", Type: batch.Timestamp}, {Name: "t0", Type: batch.Timestamp}, {Name: "t1", Type: batch.Timestamp},
-	{Name: "c", Type: batch.Bigint}, {Name: "p0", Type: batch.Bigint}, {Name: "v0", Type: batch.Bigint}}
+var spanColumns = []wire.Column{{Name: "ws", Type: types.Timestamp}, {Name: "we", Type: types.Timestamp}, {Name: "t0", Type: types.Timestamp}, {Name: "t1", Type: types.Timestamp},
+	{Name: "c", Type: types.Bigint}, {Name: "p0", Type: types.Bigint}, {Name: "v0", Type: types.Bigint}}
 
 const sessionStatement = "SELECT window_start, window_end, SUM(arg0) AS n FROM SESSION(function_start, 10ns PARTITION BY tid)"
 

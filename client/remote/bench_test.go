@@ -12,6 +12,7 @@ import (
 
 	"endoscope/client/remote"
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/flight"
 	"endoscope/server/wire"
 )
@@ -33,8 +34,8 @@ type sourceResult struct {
 	code uint32
 }
 
-var sourceColumns = []wire.Column{{Name: "timestamp", Type: batch.Timestamp}, {Name: "pid", Type: batch.Bigint},
-	{Name: "function_name", Type: batch.Varchar}, {Name: "value", Type: batch.Double}}
+var sourceColumns = []wire.Column{{Name: "timestamp", Type: types.Timestamp}, {Name: "pid", Type: types.Bigint},
+	{Name: "function_name", Type: types.Varchar}, {Name: "value", Type: types.Double}}
 
 func (s source) NewSession(context.Context, wire.Options) (wire.Session, error) {
 	return &sourceSession{s: s}, nil
@@ -42,12 +43,12 @@ func (s source) NewSession(context.Context, wire.Options) (wire.Session, error) 
 func (s source) Close() error { return nil }
 
 func (s *sourceSession) Close() error { return nil }
-func (s *sourceSession) Execute(context.Context, string, ...batch.Value) (wire.Result, error) {
-	types := make(batch.Schema, len(sourceColumns))
+func (s *sourceSession) Execute(context.Context, string, ...types.Value) (wire.Result, error) {
+	kinds := make([]types.Type, len(sourceColumns))
 	for i, c := range sourceColumns {
-		types[i] = c.Type
+		kinds[i] = c.Type
 	}
-	r := &sourceResult{left: s.s.rows, pool: batch.NewPool(types)}
+	r := &sourceResult{left: s.s.rows, pool: batch.NewPool(kinds)}
 	for i := range 64 {
 		r.pool.Dict(2).Code(fmt.Sprintf("function_number_%d", i))
 	}

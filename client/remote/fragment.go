@@ -11,6 +11,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -23,7 +24,7 @@ import (
 // The reader of the result drives it.
 type fragment struct {
 	columns []wire.Column            // of the result
-	types   [wire.Ports]batch.Schema // of the rows for each port; nil: it takes none
+	types   [wire.Ports][]types.Type // of the rows for each port; nil: it takes none
 	lower   operators.Leaf
 	upper   operators.Leaf
 	graphs  []*operators.Graph
@@ -85,7 +86,7 @@ func caught(err *error) {
 // takes reports whether records with these columns are what a port takes.
 func (f *fragment) takes(port wire.Port, cols []wire.Column) bool {
 	return port < wire.Ports && f.types[port] != nil &&
-		slices.EqualFunc(cols, f.types[port], func(c wire.Column, t batch.Type) bool { return c.Type == t })
+		slices.EqualFunc(cols, f.types[port], func(c wire.Column, t types.Type) bool { return c.Type == t })
 }
 
 func (f *fragment) build(root plan.Node, sink operators.Operator) (operators.Leaf, error) {

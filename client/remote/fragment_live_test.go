@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"endoscope/client/remote"
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/probes/process"
 	"endoscope/probes/testenv"
 	"endoscope/server"
@@ -57,11 +57,11 @@ func TestOperatorsMoveOnALiveStream(t *testing.T) {
 		for _, l := range sum.Losses {
 			lost += l.N
 		}
-		n, seen := int64(0), map[batch.Value]bool{}
+		n, seen := int64(0), map[types.Value]bool{}
 		for _, row := range rows {
 			if c.count < 0 {
 				n++
-				seen[batch.Int(row[0].I)] = true
+				seen[types.Int(row[0].I)] = true
 				continue
 			}
 			n += row[c.count].I

@@ -7,25 +7,26 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
 // grouped is the fragment of SELECT c0, count(*), sum(c1) FROM ... WHERE c1 > 3 GROUP BY c0.
 func grouped() *plan.Fragment {
-	in := plan.Schema{Time: -1, Fields: []plan.Field{{Name: "c0", Type: batch.Varchar}, {Name: "c1", Type: batch.Bigint}}}
-	name, n := &plan.Col{Index: 0, Name: "c0", T: batch.Varchar}, &plan.Col{Index: 1, Name: "c1", T: batch.Bigint}
-	aggs := []plan.Agg{{Fn: "count", Star: true, T: batch.Bigint}, {Fn: "sum", Args: []plan.Expr{n}, T: batch.Bigint}}
+	in := types.Schema{Time: -1, Fields: []types.Field{{Name: "c0", Type: types.Varchar}, {Name: "c1", Type: types.Bigint}}}
+	name, n := &plan.Col{Index: 0, Name: "c0", T: types.Varchar}, &plan.Col{Index: 1, Name: "c1", T: types.Bigint}
+	aggs := []plan.Agg{{Fn: "count", Star: true, T: types.Bigint}, {Fn: "sum", Args: []plan.Expr{n}, T: types.Bigint}}
 	first, _ := plan.NewPartial([]plan.Expr{name}, aggs, 0)
 	return &plan.Fragment{
 		Lower: &plan.Filter{Input: &plan.Acquire{Stream: plan.FragmentStream, Out: in},
-			Cond: &plan.Call{Fn: ">", Args: []plan.Expr{n, &plan.Const{V: batch.Int(3)}}, T: batch.Boolean}},
+			Cond: &plan.Call{Fn: ">", Args: []plan.Expr{n, &plan.Const{V: types.Int(3)}}, T: types.Boolean}},
 		Upper: &plan.Aggregate{Input: &plan.Acquire{Stream: plan.FragmentStream, Out: in, Partial: first}, Keys: []plan.Expr{name}, Aggs: aggs,
-			Out: plan.Schema{Time: -1, Fields: []plan.Field{{Name: "c0", Type: batch.Varchar}, {Name: "count", Type: batch.Bigint}, {Name: "sum", Type: batch.Bigint}}}},
+			Out: types.Schema{Time: -1, Fields: []types.Field{{Name: "c0", Type: types.Varchar}, {Name: "count", Type: types.Bigint}, {Name: "sum", Type: types.Bigint}}}},
 	}
 }
 
 // groupedColumns are those of its result.
-var groupedColumns = []wire.Column{{Name: "c0", Type: batch.Varchar}, {Name: "count", Type: batch.Bigint}, {Name: "sum", Type: batch.Bigint}}
+var groupedColumns = []wire.Column{{Name: "c0", Type: types.Varchar}, {Name: "count", Type: types.Bigint}, {Name: "sum", Type: types.Bigint}}
 
 func encoded(t testing.TB, f *plan.Fragment) []byte {
 	t.Helper()
@@ -45,8 +46,8 @@ func released(ev wire.Event) error {
 }
 
 // columnsOf names columns of these types.
-func columnsOf(types batch.Schema) (out []wire.Column) {
-	for _, t := range types {
+func columnsOf(kinds []types.Type) (out []wire.Column) {
+	for _, t := range kinds {
 		out = append(out, wire.Column{Name: "c", Type: t})
 	}
 	return out
@@ -59,21 +60,21 @@ func TestRecordsFitTheFragment(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.abandon()
-	row := batch.Schema{batch.Varchar, batch.Bigint}
-	states := batch.Schema{batch.Timestamp, batch.Varchar, batch.Bigint, batch.Bigint, batch.Bigint, batch.Bigint}
+	row := []types.Type{types.Varchar, types.Bigint}
+	states := []types.Type{types.Timestamp, types.Varchar, types.Bigint, types.Bigint, types.Bigint, types.Bigint}
 	for _, c := range []struct {
 		port  wire.Port
-		types batch.Schema
+		types []types.Type
 		takes bool
 	}{
-		{wire.PortResult, batch.Schema{batch.Varchar, batch.Bigint, batch.Bigint}, true},
+		{wire.PortResult, []types.Type{types.Varchar, types.Bigint, types.Bigint}, true},
 		{wire.PortResult, row, false},
 		{wire.PortRows, row, true},
-		{wire.PortRows, batch.Schema{batch.Varchar, batch.Varchar}, false},
+		{wire.PortRows, []types.Type{types.Varchar, types.Varchar}, false},
 		{wire.PortRows, row[:1], false},
 		{wire.PortRows, nil, false},
 		{wire.PortLowered, row, true},
-		{wire.PortLowered, batch.Schema{batch.Bigint, batch.Bigint}, false},
+		{wire.PortLowered, []types.Type{types.Bigint, types.Bigint}, false},
 		{wire.PortStates, states, true},
 		{wire.PortStates, states[:3], false},
 		{wire.Ports, row, false},
@@ -94,8 +95,8 @@ func TestFragmentsFailAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.abandon()
-	b := batch.New(batch.Schema{batch.Varchar, batch.Varchar})
-	b.AppendRow(batch.Str("a"), batch.Str("b"))
+	b := batch.New([]types.Type{types.Varchar, types.Varchar})
+	b.AppendRow(types.Str("a"), types.Str("b"))
 	if err := f.push(context.Background(), wire.PortRows, b); err == nil {
 		t.Error("text is compared with a number")
 	}
@@ -104,15 +105,15 @@ func TestFragmentsFailAlone(t *testing.T) {
 
 // A RATE is of the time that the query ran, however late its client reads the end.
 func TestRateIsOfTheQuerysTime(t *testing.T) {
-	in := plan.Schema{Time: -1, Fields: []plan.Field{{Name: "c0", Type: batch.Bigint}}}
+	in := types.Schema{Time: -1, Fields: []types.Field{{Name: "c0", Type: types.Bigint}}}
 	leaf := plan.Acquire{Stream: plan.FragmentStream, Out: in}
 	rate := &plan.Fragment{
 		Lower: &leaf,
-		Upper: &plan.Aggregate{Input: &leaf, Aggs: []plan.Agg{{Fn: "rate", Star: true, T: batch.Double}},
-			Out: plan.Schema{Time: -1, Fields: []plan.Field{{Name: "rate", Type: batch.Double}}}},
+		Upper: &plan.Aggregate{Input: &leaf, Aggs: []plan.Agg{{Fn: "rate", Star: true, T: types.Double}},
+			Out: types.Schema{Time: -1, Fields: []types.Field{{Name: "rate", Type: types.Double}}}},
 	}
 	var got []float64
-	f, err := newFragment(&wire.Fragment{Plan: encoded(t, rate), Columns: []wire.Column{{Name: "rate", Type: batch.Double}}}, func(ev wire.Event) error {
+	f, err := newFragment(&wire.Fragment{Plan: encoded(t, rate), Columns: []wire.Column{{Name: "rate", Type: types.Double}}}, func(ev wire.Event) error {
 		if ev.Kind == wire.Rows {
 			got = append(got, ev.Batch.Cols[0].Float...)
 		}
@@ -122,9 +123,9 @@ func TestRateIsOfTheQuerysTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.abandon()
-	b := batch.New(batch.Schema{batch.Bigint})
+	b := batch.New([]types.Type{types.Bigint})
 	for i := range int64(10) {
-		b.AppendRow(batch.Int(i))
+		b.AppendRow(types.Int(i))
 	}
 	if err := f.push(t.Context(), wire.PortRows, b); err != nil {
 		t.Fatal(err)
@@ -158,16 +159,16 @@ func FuzzFragment(f *testing.F) {
 			return
 		}
 		defer fr.abandon()
-		for port, types := range fr.types {
-			if types == nil || wire.Port(port) == wire.PortResult {
+		for port, kinds := range fr.types {
+			if kinds == nil || wire.Port(port) == wire.PortResult {
 				continue
 			}
-			rows := batch.New(types)
-			row := make([]batch.Value, len(types))
-			for i, typ := range types {
-				row[i] = batch.NullOf(typ)
-				if typ.Physical() == batch.PhysInt {
-					row[i] = batch.Value{Type: typ, I: 1}
+			rows := batch.New(kinds)
+			row := make([]types.Value, len(kinds))
+			for i, typ := range kinds {
+				row[i] = types.NullOf(typ)
+				if typ.Physical() == types.PhysInt {
+					row[i] = types.Value{Type: typ, I: 1}
 				}
 			}
 			rows.AppendRow(row...)

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -221,7 +221,7 @@ func repeats(statement string) bool {
 	return false
 }
 
-func (x *lasting) Execute(ctx context.Context, statement string, args ...batch.Value) (wire.Result, error) {
+func (x *lasting) Execute(ctx context.Context, statement string, args ...types.Value) (wire.Result, error) {
 	s := x.session()
 	r, err := s.Execute(ctx, statement, args...)
 	if isLost(err) {
@@ -271,7 +271,7 @@ func (x *lasting) Close() error {
 type resumed struct {
 	x         *lasting
 	statement string
-	args      []batch.Value
+	args      []types.Value
 	began     time.Time
 
 	mu      sync.Mutex // guards what follows

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"endoscope/client/remote"
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/flight"
 	"endoscope/server/wire"
 )
@@ -101,7 +101,7 @@ func (u *unreachable) NewSession(ctx context.Context, _ wire.Options) (s wire.Se
 
 type lostSession struct{ wire.Session }
 
-func (lostSession) Execute(context.Context, string, ...batch.Value) (wire.Result, error) {
+func (lostSession) Execute(context.Context, string, ...types.Value) (wire.Result, error) {
 	return nil, &remote.LostError{Addr: "nowhere", Why: "cut"}
 }
 func (lostSession) Info() []string { return []string{"it was there"} }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server"
 	"endoscope/server/flight"
 	"endoscope/server/wire"
@@ -30,12 +30,12 @@ type clingingSession struct {
 	let chan struct{}
 }
 
-func (x clingingSession) Execute(ctx context.Context, statement string, args ...batch.Value) (wire.Result, error) {
+func (x clingingSession) Execute(ctx context.Context, statement string, args ...types.Value) (wire.Result, error) {
 	r, err := x.Session.Execute(ctx, statement, args...)
 	return clingingResult{r, x.let}, err
 }
 
-func (x clingingSession) ExecuteSplit(ctx context.Context, _ wire.Path, statement string, args ...batch.Value) (wire.Result, error) {
+func (x clingingSession) ExecuteSplit(ctx context.Context, _ wire.Path, statement string, args ...types.Value) (wire.Result, error) {
 	return x.Execute(ctx, statement, args...)
 }
 

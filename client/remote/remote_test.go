@@ -13,8 +13,8 @@ import (
 	"go.uber.org/goleak"
 
 	"endoscope/client/remote"
-	"endoscope/operators/batch"
 	"endoscope/parser"
+	"endoscope/planner/types"
 	"endoscope/server"
 	"endoscope/server/flight"
 	"endoscope/server/wire"
@@ -91,7 +91,7 @@ func (s *served) local(t testing.TB) wire.Session {
 	return x
 }
 
-func execute(t testing.TB, x wire.Session, statement string, args ...batch.Value) wire.Result {
+func execute(t testing.TB, x wire.Session, statement string, args ...types.Value) wire.Result {
 	t.Helper()
 	r, err := x.Execute(t.Context(), statement, args...)
 	if err != nil {
@@ -101,7 +101,7 @@ func execute(t testing.TB, x wire.Session, statement string, args ...batch.Value
 }
 
 // all reads a result to its end.
-func all(t testing.TB, r wire.Result) (rows [][]batch.Value, kinds []wire.EventKind, notices []string) {
+func all(t testing.TB, r wire.Result) (rows [][]types.Value, kinds []wire.EventKind, notices []string) {
 	t.Helper()
 	for {
 		ev, err := r.Next(t.Context())
@@ -119,7 +119,7 @@ func all(t testing.TB, r wire.Result) (rows [][]batch.Value, kinds []wire.EventK
 			continue
 		}
 		for i := range ev.Batch.Len() {
-			row := make([]batch.Value, len(ev.Batch.Cols))
+			row := make([]types.Value, len(ev.Batch.Cols))
 			for c := range row {
 				row[c] = ev.Batch.Cols[c].Value(ev.Batch.Row(i))
 			}
@@ -191,18 +191,18 @@ func TestResultsAreTheSame(t *testing.T) {
 }
 
 // text is a value with everything that is to be seen of it.
-func text(v batch.Value) string {
+func text(v types.Value) string {
 	if v.IsNull {
 		return "NULL " + v.Type.String()
 	}
 	switch v.Type {
-	case batch.List:
+	case types.List:
 		out := "["
-		for _, e := range v.A.([]batch.Value) {
+		for _, e := range v.A.([]types.Value) {
 			out += text(e) + ","
 		}
 		return out + "]"
-	case batch.Encoding:
+	case types.Encoding:
 		s := v.A.(interface {
 			String() string
 			MarshalJSON() ([]byte, error)
@@ -211,7 +211,7 @@ func text(v batch.Value) string {
 		return s.String() + string(structure) + errorText(err)
 	}
 	v.A = nil
-	return strings.Join([]string{v.Type.String(), v.S, batch.Float(v.F).Type.String(), time.Duration(v.I).String(), floatText(v.F)}, "|")
+	return strings.Join([]string{v.Type.String(), v.S, types.Float(v.F).Type.String(), time.Duration(v.I).String(), floatText(v.F)}, "|")
 }
 
 func errorText(err error) string {
@@ -254,15 +254,15 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 
 func TestParameters(t *testing.T) {
 	x := serve(t, flight.Options{}).session(t, wire.Options{})
-	rows, _, _ := all(t, execute(t, x, "SELECT n, $2 AS s, $3 AS d FROM series(10) WHERE n > $1", batch.Int(8), batch.Str("it's"), batch.Dur(5)))
-	if len(rows) != 2 || rows[0][1].S != "it's" || rows[0][2].Type != batch.Duration {
+	rows, _, _ := all(t, execute(t, x, "SELECT n, $2 AS s, $3 AS d FROM series(10) WHERE n > $1", types.Int(8), types.Str("it's"), types.Dur(5)))
+	if len(rows) != 2 || rows[0][1].S != "it's" || rows[0][2].Type != types.Duration {
 		t.Errorf("%v", rows)
 	}
-	if _, err := x.Execute(t.Context(), "SELECT n FROM series($1)", batch.Int(1), batch.Int(2)); err == nil {
+	if _, err := x.Execute(t.Context(), "SELECT n FROM series($1)", types.Int(1), types.Int(2)); err == nil {
 		t.Error("two values for one parameter are taken")
 	}
 	d, err := x.Describe(t.Context(), "SELECT n, $2 || 'x' AS s FROM series(10) WHERE n > $1")
-	if err != nil || d.Params != 2 || len(d.Columns) != 2 || d.Columns[1].Type != batch.Varchar {
+	if err != nil || d.Params != 2 || len(d.Columns) != 2 || d.Columns[1].Type != types.Varchar {
 		t.Errorf("%+v, %v", d, err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 	"endoscope/server/wire/columnar"
 )
@@ -115,7 +115,7 @@ func (s *session) Close() error {
 }
 
 // Execute implements wire.Session.
-func (s *session) Execute(ctx context.Context, text string, args ...batch.Value) (wire.Result, error) {
+func (s *session) Execute(ctx context.Context, text string, args ...types.Value) (wire.Result, error) {
 	r, err := s.begin(ctx, wire.Statement{Text: text, Args: columnar.EncodeValues(args), Fragments: wire.FragmentVersion})
 	if err != nil {
 		return nil, err

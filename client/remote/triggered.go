@@ -5,7 +5,7 @@ import (
 	"io"
 	"sync"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -22,8 +22,8 @@ type triggered struct {
 
 // Columns are the same at every server.
 func (t *triggered) Columns() []wire.Column {
-	return []wire.Column{{Name: "timestamp", Type: batch.Timestamp}, {Name: "trigger", Type: batch.Varchar},
-		{Name: "activation", Type: batch.Bigint}, {Name: "action", Type: batch.Varchar}, {Name: "row", Type: batch.Varchar}}
+	return []wire.Column{{Name: "timestamp", Type: types.Timestamp}, {Name: "trigger", Type: types.Varchar},
+		{Name: "activation", Type: types.Bigint}, {Name: "action", Type: types.Varchar}, {Name: "row", Type: types.Varchar}}
 }
 
 func (t *triggered) Message() string { return "" }

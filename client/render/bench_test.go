@@ -5,25 +5,26 @@ import (
 	"testing"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
 // callBatch is a full batch as a query over function_duration gives it.
 func callBatch() (*batch.Batch, []wire.Column) {
 	cols := []wire.Column{
-		{Name: "timestamp", Type: batch.Timestamp}, {Name: "tid", Type: batch.Bigint},
-		{Name: "function_name", Type: batch.Varchar}, {Name: "duration", Type: batch.Duration},
-		{Name: "ratio", Type: batch.Double},
+		{Name: "timestamp", Type: types.Timestamp}, {Name: "tid", Type: types.Bigint},
+		{Name: "function_name", Type: types.Varchar}, {Name: "duration", Type: types.Duration},
+		{Name: "ratio", Type: types.Double},
 	}
-	schema := make(batch.Schema, len(cols))
+	schema := make([]types.Type, len(cols))
 	for i, c := range cols {
 		schema[i] = c.Type
 	}
 	names := []string{"process_job", "handle_request", "fib", "cache_put"}
 	b := batch.New(schema)
 	for i := range int64(batch.MaxRows) {
-		b.AppendRow(batch.Time(1_760_000_000_000_000_000+i*1717), batch.Int(4000+i%7),
-			batch.Str(names[i%4]), batch.Dur(1000+i*37), batch.Float(float64(i)/8))
+		b.AppendRow(types.Time(1_760_000_000_000_000_000+i*1717), types.Int(4000+i%7),
+			types.Str(names[i%4]), types.Dur(1000+i*37), types.Float(float64(i)/8))
 	}
 	return b, cols
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -57,25 +58,25 @@ func (r *csvRenderer) cell(col *batch.Column, i int) {
 		return
 	}
 	switch col.Type.Physical() {
-	case batch.PhysBool:
+	case types.PhysBool:
 		r.buf = strconv.AppendBool(r.buf, col.Bool[i])
-	case batch.PhysInt:
-		if col.Type == batch.Timestamp {
+	case types.PhysInt:
+		if col.Type == types.Timestamp {
 			r.buf = r.clock.append(r.buf, col.Int[i], 9)
 		} else {
 			r.buf = strconv.AppendInt(r.buf, col.Int[i], 10)
 		}
-	case batch.PhysFloat:
+	case types.PhysFloat:
 		r.buf = appendFloat(r.buf, col.Float[i])
-	case batch.PhysCode:
+	case types.PhysCode:
 		s := col.Values[col.Code[i]]
-		if col.Type == batch.Bytes {
+		if col.Type == types.Bytes {
 			r.buf = appendHex(r.buf, s)
 		} else {
 			r.buf = appendCSVString(r.buf, s)
 		}
-	case batch.PhysAny:
-		if col.Type == batch.Encoding {
+	case types.PhysAny:
+		if col.Type == types.Encoding {
 			r.buf = appendCSVString(r.buf, encodingText(col.Value(i)))
 			return
 		}

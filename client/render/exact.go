@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // clock writes timestamps. Rows come in order of time, so the date and the
@@ -58,19 +59,19 @@ func (c *clock) appendJSON(dst []byte, col *batch.Column, i int) []byte {
 		return append(dst, "null"...)
 	}
 	switch col.Type.Physical() {
-	case batch.PhysInt:
-		if col.Type != batch.Timestamp {
+	case types.PhysInt:
+		if col.Type != types.Timestamp {
 			return strconv.AppendInt(dst, col.Int[i], 10)
 		}
 		dst = c.append(append(dst, '"'), col.Int[i], 9)
 		return append(dst, '"')
-	case batch.PhysBool:
+	case types.PhysBool:
 		return strconv.AppendBool(dst, col.Bool[i])
-	case batch.PhysFloat:
+	case types.PhysFloat:
 		return appendJSONFloat(dst, col.Float[i])
-	case batch.PhysCode:
+	case types.PhysCode:
 		s := col.Values[col.Code[i]]
-		if col.Type == batch.Bytes {
+		if col.Type == types.Bytes {
 			return append(appendHex(append(dst, `"\`...), s), '"')
 		}
 		return appendJSONString(dst, s)
@@ -79,25 +80,25 @@ func (c *clock) appendJSON(dst []byte, col *batch.Column, i int) []byte {
 }
 
 // appendJSONValue is appendJSON for a single value: an element of a list.
-func (c *clock) appendJSONValue(dst []byte, v batch.Value) []byte {
+func (c *clock) appendJSONValue(dst []byte, v types.Value) []byte {
 	if v.IsNull {
 		return append(dst, "null"...)
 	}
 	switch v.Type {
-	case batch.Boolean:
+	case types.Boolean:
 		return strconv.AppendBool(dst, v.I != 0)
-	case batch.Bigint, batch.Duration:
+	case types.Bigint, types.Duration:
 		return strconv.AppendInt(dst, v.I, 10)
-	case batch.Timestamp:
+	case types.Timestamp:
 		return append(c.append(append(dst, '"'), v.I, 9), '"')
-	case batch.Double:
+	case types.Double:
 		return appendJSONFloat(dst, v.F)
-	case batch.Varchar:
+	case types.Varchar:
 		return appendJSONString(dst, v.S)
-	case batch.Bytes:
+	case types.Bytes:
 		return append(appendHex(append(dst, `"\`...), v.S), '"')
-	case batch.List:
-		vs, _ := v.A.([]batch.Value)
+	case types.List:
+		vs, _ := v.A.([]types.Value)
 		dst = append(dst, '[')
 		for i, e := range vs {
 			if i > 0 {
@@ -106,7 +107,7 @@ func (c *clock) appendJSONValue(dst []byte, v batch.Value) []byte {
 			dst = c.appendJSONValue(dst, e)
 		}
 		return append(dst, ']')
-	case batch.Encoding:
+	case types.Encoding:
 		if m, ok := v.A.(json.Marshaler); ok {
 			if text, err := m.MarshalJSON(); err == nil {
 				return append(dst, text...)
@@ -176,7 +177,7 @@ func appendHex(dst []byte, s string) []byte {
 	return hex.AppendEncode(dst, []byte(s))
 }
 
-func encodingText(v batch.Value) string {
+func encodingText(v types.Value) string {
 	if s, ok := v.A.(fmt.Stringer); ok {
 		return s.String()
 	}

@@ -17,35 +17,36 @@ import (
 
 	"endoscope/operators/batch"
 	_ "endoscope/operators/optest/seeds" // the same cases in every run
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
 var anyColumns = []wire.Column{
-	{Name: "s", Type: batch.Varchar}, {Name: "i", Type: batch.Bigint}, {Name: "d", Type: batch.Duration},
-	{Name: "f", Type: batch.Double}, {Name: "t", Type: batch.Timestamp}, {Name: "b", Type: batch.Boolean},
+	{Name: "s", Type: types.Varchar}, {Name: "i", Type: types.Bigint}, {Name: "d", Type: types.Duration},
+	{Name: "f", Type: types.Double}, {Name: "t", Type: types.Timestamp}, {Name: "b", Type: types.Boolean},
 }
 
 // anyRow draws a row of anyColumns. Strings may be any bytes.
-func anyRow(t *rapid.T) []batch.Value {
-	row := []batch.Value{
-		batch.Str(string(rapid.OneOf(rapid.SliceOfN(rapid.Byte(), 0, 12),
+func anyRow(t *rapid.T) []types.Value {
+	row := []types.Value{
+		types.Str(string(rapid.OneOf(rapid.SliceOfN(rapid.Byte(), 0, 12),
 			rapid.Map(rapid.StringN(0, 12, -1), func(s string) []byte { return []byte(s) })).Draw(t, "s"))),
-		batch.Int(rapid.Int64().Draw(t, "i")),
-		batch.Dur(rapid.Int64().Draw(t, "d")),
-		batch.Float(rapid.Float64().Draw(t, "f")),
-		batch.Time(rapid.Int64Range(-1e18, 9e18).Draw(t, "t")),
-		batch.Bool(rapid.Bool().Draw(t, "b")),
+		types.Int(rapid.Int64().Draw(t, "i")),
+		types.Dur(rapid.Int64().Draw(t, "d")),
+		types.Float(rapid.Float64().Draw(t, "f")),
+		types.Time(rapid.Int64Range(-1e18, 9e18).Draw(t, "t")),
+		types.Bool(rapid.Bool().Draw(t, "b")),
 	}
 	for i := range row {
 		if rapid.IntRange(0, 7).Draw(t, "null") == 0 {
-			row[i] = batch.NullOf(row[i].Type)
+			row[i] = types.NullOf(row[i].Type)
 		}
 	}
 	return row
 }
 
-func anyBatch(t *rapid.T) (b *batch.Batch, rows [][]batch.Value) {
-	schema := make(batch.Schema, len(anyColumns))
+func anyBatch(t *rapid.T) (b *batch.Batch, rows [][]types.Value) {
+	schema := make([]types.Type, len(anyColumns))
 	for i, c := range anyColumns {
 		schema[i] = c.Type
 	}
@@ -93,17 +94,17 @@ func TestCSVReadsBack(t *testing.T) {
 }
 
 // readable is v as a reader of CSV should find it, by the standard library.
-func readable(v batch.Value) string {
+func readable(v types.Value) string {
 	switch {
 	case v.IsNull:
 		return ""
-	case v.Type == batch.Timestamp:
+	case v.Type == types.Timestamp:
 		return time.Unix(0, v.I).UTC().Format("2006-01-02T15:04:05.000000000Z")
-	case v.Type == batch.Boolean:
+	case v.Type == types.Boolean:
 		return strconv.FormatBool(v.I != 0)
-	case v.Type == batch.Double:
+	case v.Type == types.Double:
 		return string(appendFloat(nil, v.F))
-	case v.Type == batch.Varchar:
+	case v.Type == types.Varchar:
 		return v.S
 	}
 	return strconv.FormatInt(v.I, 10)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -73,8 +74,8 @@ type heading struct {
 
 // spare is how wide columns of a type begin while rows are still coming: few
 // later values are wider.
-var spare = map[batch.Type]int{
-	batch.Bigint: 7, batch.Double: 9, batch.Duration: 7, batch.Boolean: 5, batch.Varchar: 16,
+var spare = map[types.Type]int{
+	types.Bigint: 7, types.Double: 9, types.Duration: 7, types.Boolean: 5, types.Varchar: 16,
 }
 
 func headings(cols []wire.Column) []heading {

@@ -3,22 +3,22 @@ package render
 import (
 	"bytes"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // bucket is an element of what HISTOGRAM gives: [low, high, count].
 type bucket struct {
-	low, high batch.Value
+	low, high types.Value
 	count     int64
 }
 
 // histogramOf returns the buckets of a list that has the shape of a histogram,
 // or nil.
-func histogramOf(vs []batch.Value) []bucket {
+func histogramOf(vs []types.Value) []bucket {
 	buckets := make([]bucket, 0, len(vs))
 	for _, v := range vs {
-		e, ok := v.A.([]batch.Value)
-		if !ok || len(e) != 3 || e[2].Type != batch.Bigint || e[2].IsNull || e[2].I < 0 || !bound(e[0]) || !bound(e[1]) {
+		e, ok := v.A.([]types.Value)
+		if !ok || len(e) != 3 || e[2].Type != types.Bigint || e[2].IsNull || e[2].I < 0 || !bound(e[0]) || !bound(e[1]) {
 			return nil
 		}
 		buckets = append(buckets, bucket{e[0], e[1], e[2].I})
@@ -31,8 +31,8 @@ func histogramOf(vs []batch.Value) []bucket {
 
 // bound reports whether v can bound a bucket: a number, or NULL for an end
 // that is open.
-func bound(v batch.Value) bool {
-	return v.IsNull || v.Type.Numeric() || v.Type == batch.Timestamp
+func bound(v types.Value) bool {
+	return v.IsNull || v.Type.Numeric() || v.Type == types.Timestamp
 }
 
 // barWidth is the length of the bar of the fullest bucket, in cells.
@@ -47,7 +47,7 @@ func (c *clock) appendHistogram(dst []byte, buckets []bucket) []byte {
 	var most int64
 	for i, b := range buckets {
 		labels[i] = c.appendRange(nil, b)
-		counts[i] = c.appendHuman(nil, batch.Int(b.count))
+		counts[i] = c.appendHuman(nil, types.Int(b.count))
 		widest = max(widest, len(labels[i]))
 		longest = max(longest, len(counts[i]))
 		most = max(most, b.count)
@@ -86,10 +86,10 @@ func (c *clock) appendRange(dst []byte, b bucket) []byte {
 
 // appendBound writes a bound without the zeros that align durations elsewhere:
 // 1us, not 1.00us.
-func (c *clock) appendBound(dst []byte, v batch.Value) []byte {
+func (c *clock) appendBound(dst []byte, v types.Value) []byte {
 	from := len(dst)
 	dst = c.appendHuman(dst, v)
-	if v.Type != batch.Duration {
+	if v.Type != types.Duration {
 		return dst
 	}
 	dot, unit := bytes.IndexByte(dst[from:], '.'), len(dst)

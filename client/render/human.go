@@ -4,7 +4,7 @@ import (
 	"math"
 	"strconv"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // HumanDuration is ns as tables show it: three digits and a unit of the
@@ -81,29 +81,29 @@ func appendHumanFloat(dst []byte, f float64) []byte {
 
 // appendHuman writes a value for people; it may have several lines. NULL is
 // nothing.
-func (c *clock) appendHuman(dst []byte, v batch.Value) []byte {
+func (c *clock) appendHuman(dst []byte, v types.Value) []byte {
 	if v.IsNull {
 		return dst
 	}
 	switch v.Type {
-	case batch.Boolean:
+	case types.Boolean:
 		return strconv.AppendBool(dst, v.I != 0)
-	case batch.Bigint:
+	case types.Bigint:
 		return strconv.AppendInt(dst, v.I, 10)
-	case batch.Duration:
+	case types.Duration:
 		return appendHumanDuration(dst, v.I)
-	case batch.Timestamp:
+	case types.Timestamp:
 		return c.append(dst, v.I, 6)
-	case batch.Double:
+	case types.Double:
 		return appendHumanFloat(dst, v.F)
-	case batch.Varchar:
+	case types.Varchar:
 		return appendEscaped(dst, v.S)
-	case batch.Bytes:
+	case types.Bytes:
 		return appendHex(dst, v.S)
-	case batch.Encoding:
+	case types.Encoding:
 		return appendEscapedBut(dst, encodingText(v), "\n")
-	case batch.List:
-		vs, _ := v.A.([]batch.Value)
+	case types.List:
+		vs, _ := v.A.([]types.Value)
 		if buckets := histogramOf(vs); buckets != nil {
 			return c.appendHistogram(dst, buckets)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -88,18 +89,18 @@ func play(f Format, out *bytes.Buffer, o Options, script string) error {
 	return r.End()
 }
 
-func parseColumns(line string) (cols []wire.Column, schema batch.Schema, err error) {
+func parseColumns(line string) (cols []wire.Column, schema []types.Type, err error) {
 	for _, part := range strings.Split(line, ", ") {
 		name, typ, _ := strings.Cut(part, " ")
 		if s, err := strconv.Unquote(name); err == nil {
 			name = s
 		}
-		t, ok := batch.ParseType(typ)
+		t, ok := types.ParseType(typ)
 		switch {
 		case typ == "LIST":
-			t = batch.List
+			t = types.List
 		case typ == "ENCODING":
-			t = batch.Encoding
+			t = types.Encoding
 		case !ok:
 			return nil, nil, fmt.Errorf("column %q has no type", part)
 		}
@@ -114,12 +115,12 @@ type encoded string
 
 func (e encoded) String() string { return string(e) }
 
-func addRow(b *batch.Batch, schema batch.Schema, line string) error {
+func addRow(b *batch.Batch, schema []types.Type, line string) error {
 	cells := strings.Split(line, " ; ")
 	if len(cells) != len(schema) {
 		return fmt.Errorf("row %q has %d cells, want %d", line, len(cells), len(schema))
 	}
-	row := make([]batch.Value, len(cells))
+	row := make([]types.Value, len(cells))
 	for i, cell := range cells {
 		v, err := parseCell(schema[i], strings.TrimSpace(cell))
 		if err != nil {
@@ -131,36 +132,36 @@ func addRow(b *batch.Batch, schema batch.Schema, line string) error {
 	return nil
 }
 
-func parseCell(t batch.Type, s string) (v batch.Value, err error) {
+func parseCell(t types.Type, s string) (v types.Value, err error) {
 	v.Type = t
 	if s == "NULL" {
-		return batch.NullOf(t), nil
+		return types.NullOf(t), nil
 	}
 	if u, unquoteErr := strconv.Unquote(s); unquoteErr == nil {
 		s = u
 	}
 	switch t {
-	case batch.Boolean:
+	case types.Boolean:
 		if s == "true" {
 			v.I = 1
 		}
-	case batch.Bigint:
+	case types.Bigint:
 		v.I, err = strconv.ParseInt(s, 10, 64)
-	case batch.Double:
+	case types.Double:
 		v.F, err = strconv.ParseFloat(s, 64)
-	case batch.Duration:
+	case types.Duration:
 		var d time.Duration
 		d, err = time.ParseDuration(s)
 		v.I = d.Nanoseconds()
-	case batch.Timestamp:
+	case types.Timestamp:
 		var at time.Time
 		at, err = time.Parse(time.RFC3339Nano, s)
 		v.I = at.UnixNano()
-	case batch.Varchar, batch.Bytes:
+	case types.Varchar, types.Bytes:
 		v.S = s
-	case batch.Encoding:
+	case types.Encoding:
 		v.A = encoded(s)
-	case batch.List:
+	case types.List:
 		var any any
 		err = json.Unmarshal([]byte(s), &any)
 		v = listValue(any)
@@ -170,23 +171,23 @@ func parseCell(t batch.Type, s string) (v batch.Value, err error) {
 
 // listValue makes values of JSON: numbers are BIGINT, strings that read as a
 // duration are one.
-func listValue(x any) batch.Value {
+func listValue(x any) types.Value {
 	switch x := x.(type) {
 	case []any:
-		vs := make([]batch.Value, len(x))
+		vs := make([]types.Value, len(x))
 		for i, e := range x {
 			vs[i] = listValue(e)
 		}
-		return batch.ListOf(vs)
+		return types.ListOf(vs)
 	case float64:
-		return batch.Int(int64(x))
+		return types.Int(int64(x))
 	case string:
 		if d, err := time.ParseDuration(x); err == nil {
-			return batch.Dur(d.Nanoseconds())
+			return types.Dur(d.Nanoseconds())
 		}
-		return batch.Str(x)
+		return types.Str(x)
 	case bool:
-		return batch.Bool(x)
+		return types.Bool(x)
 	}
-	return batch.NullOf(batch.Null)
+	return types.NullOf(types.Null)
 }

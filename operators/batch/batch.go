@@ -1,6 +1,10 @@
 package batch
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"endoscope/planner/types"
+)
 
 // MaxRows is the most rows a batch holds. It keeps a handful of columns in the
 // first- and second-level caches and lets selection vectors be 16-bit.
@@ -20,15 +24,12 @@ type Batch struct {
 	refs   atomic.Int32
 }
 
-// Schema gives the types of a batch's columns, in order.
-type Schema []Type
-
 // New returns an empty batch with columns of the given types. Varchar columns
 // get dictionaries of their own.
-func New(s Schema) *Batch {
+func New(s []types.Type) *Batch {
 	b := newBatch(s)
 	for i, t := range s {
-		if t.Physical() == PhysCode {
+		if t.Physical() == types.PhysCode {
 			b.Cols[i].Dict = NewDict()
 		}
 	}
@@ -36,7 +37,7 @@ func New(s Schema) *Batch {
 	return b
 }
 
-func newBatch(s Schema) *Batch {
+func newBatch(s []types.Type) *Batch {
 	b := &Batch{Cols: make([]Column, len(s))}
 	for i, t := range s {
 		b.Cols[i].Type = t
@@ -62,7 +63,7 @@ func (b *Batch) Row(i int) int {
 
 // AppendRow adds a row of values, one for each column, for tests and for
 // sources off the fast path.
-func (b *Batch) AppendRow(vs ...Value) {
+func (b *Batch) AppendRow(vs ...types.Value) {
 	for i := range b.Cols {
 		b.Cols[i].Append(b.N, vs[i])
 	}

@@ -6,15 +6,16 @@ import (
 	"pgregory.net/rapid"
 
 	_ "endoscope/operators/optest/seeds" // the same cases in every run
+	"endoscope/planner/types"
 )
 
 // What is appended to a batch is what it has, NULLs included.
 func TestBatchValues(t *testing.T) {
-	s := Schema{Boolean, Bigint, Double, Varchar, Timestamp, Duration, Bytes, List}
-	rows := [][]Value{
-		{Bool(true), Int(-1), Float(0.5), Str("a"), Time(7), Dur(8), {Type: Bytes, S: "\x00"}, ListOf([]Value{Int(1)})},
-		{NullOf(Boolean), NullOf(Bigint), NullOf(Double), NullOf(Varchar), NullOf(Timestamp), NullOf(Duration), NullOf(Bytes), NullOf(List)},
-		{Bool(false), Int(1), Float(-0.5), Str(""), Time(0), Dur(-8), {Type: Bytes, S: "b"}, ListOf(nil)},
+	s := []types.Type{types.Boolean, types.Bigint, types.Double, types.Varchar, types.Timestamp, types.Duration, types.Bytes, types.List}
+	rows := [][]types.Value{
+		{types.Bool(true), types.Int(-1), types.Float(0.5), types.Str("a"), types.Time(7), types.Dur(8), {Type: types.Bytes, S: "\x00"}, types.ListOf([]types.Value{types.Int(1)})},
+		{types.NullOf(types.Boolean), types.NullOf(types.Bigint), types.NullOf(types.Double), types.NullOf(types.Varchar), types.NullOf(types.Timestamp), types.NullOf(types.Duration), types.NullOf(types.Bytes), types.NullOf(types.List)},
+		{types.Bool(false), types.Int(1), types.Float(-0.5), types.Str(""), types.Time(0), types.Dur(-8), {Type: types.Bytes, S: "b"}, types.ListOf(nil)},
 	}
 	b := New(s)
 	for range 50 { // beyond one word of NULL bits
@@ -34,8 +35,8 @@ func TestBatchValues(t *testing.T) {
 
 // A column of NULLs alone still has codes that are valid indexes.
 func TestNullCodesAreValid(t *testing.T) {
-	b := New(Schema{Varchar})
-	b.AppendRow(NullOf(Varchar))
+	b := New([]types.Type{types.Varchar})
+	b.AppendRow(types.NullOf(types.Varchar))
 	if c := &b.Cols[0]; int(c.Code[0]) >= len(c.Values) {
 		t.Errorf("code %d of %d values", c.Code[0], len(c.Values))
 	}
@@ -44,9 +45,9 @@ func TestNullCodesAreValid(t *testing.T) {
 // A batch goes back to its pool with the last of its holders and comes out
 // empty, with the pool's dictionary.
 func TestPoolReuse(t *testing.T) {
-	p := NewPool(Schema{Varchar, Bigint, List})
+	p := NewPool([]types.Type{types.Varchar, types.Bigint, types.List})
 	b := p.Get()
-	b.AppendRow(Str("a"), NullOf(Bigint), ListOf(nil))
+	b.AppendRow(types.Str("a"), types.NullOf(types.Bigint), types.ListOf(nil))
 	b.Sel = []uint16{0}
 	v := b.View([]uint16{0})
 	b.Release()
@@ -86,17 +87,17 @@ func TestBitmapIsASet(t *testing.T) {
 }
 
 func TestParseType(t *testing.T) {
-	for typ := Boolean; typ <= Bytes; typ++ {
-		if got, ok := ParseType(typ.String()); !ok || got != typ {
+	for typ := types.Boolean; typ <= types.Bytes; typ++ {
+		if got, ok := types.ParseType(typ.String()); !ok || got != typ {
 			t.Errorf("%s parses as %s", typ, got)
 		}
 	}
-	for name, want := range map[string]Type{"int": Bigint, "Text": Varchar, "float": Double, "interval": Duration} {
-		if got, _ := ParseType(name); got != want {
+	for name, want := range map[string]types.Type{"int": types.Bigint, "Text": types.Varchar, "float": types.Double, "interval": types.Duration} {
+		if got, _ := types.ParseType(name); got != want {
 			t.Errorf("%s is %s, not %s", name, got, want)
 		}
 	}
-	if _, ok := ParseType("list"); ok {
+	if _, ok := types.ParseType("list"); ok {
 		t.Error("LIST is no type to cast to")
 	}
 }

@@ -1,10 +1,12 @@
 package batch
 
+import "endoscope/planner/types"
+
 // Column is a typed column. Exactly one of the data slices is used, by
 // Type.Physical(); it has at least as many entries as its batch has rows.
 // Entries at NULL positions are zero.
 type Column struct {
-	Type  Type
+	Type  types.Type
 	Nulls Bitmap // bit i set: row i is NULL; empty: no NULLs
 
 	Bool   []bool    // PhysBool
@@ -17,24 +19,24 @@ type Column struct {
 }
 
 // Value returns row i as a Value.
-func (c *Column) Value(i int) Value {
-	v := Value{Type: c.Type}
+func (c *Column) Value(i int) types.Value {
+	v := types.Value{Type: c.Type}
 	if c.Nulls.Get(i) {
 		v.IsNull = true
 		return v
 	}
 	switch c.Type.Physical() {
-	case PhysBool:
+	case types.PhysBool:
 		if c.Bool[i] {
 			v.I = 1
 		}
-	case PhysInt:
+	case types.PhysInt:
 		v.I = c.Int[i]
-	case PhysFloat:
+	case types.PhysFloat:
 		v.F = c.Float[i]
-	case PhysCode:
+	case types.PhysCode:
 		v.S = c.Values[c.Code[i]]
-	case PhysAny:
+	case types.PhysAny:
 		v.A = c.Any[i]
 	default:
 		v.IsNull = true
@@ -45,26 +47,26 @@ func (c *Column) Value(i int) Value {
 // Append adds v as the next row, for sources and operators off the fast path.
 // v must have the column's type, or be NULL; n is the number of rows so far.
 // A Varchar column must have its Dict.
-func (c *Column) Append(n int, v Value) {
+func (c *Column) Append(n int, v types.Value) {
 	if v.IsNull {
 		c.Nulls.Set(n)
-		v = Value{Type: c.Type}
-		if c.Type.Physical() == PhysCode {
+		v = types.Value{Type: c.Type}
+		if c.Type.Physical() == types.PhysCode {
 			c.Code = append(c.Code, c.nullCode())
 			return
 		}
 	}
 	switch c.Type.Physical() {
-	case PhysBool:
+	case types.PhysBool:
 		c.Bool = append(c.Bool, v.I != 0)
-	case PhysInt:
+	case types.PhysInt:
 		c.Int = append(c.Int, v.I)
-	case PhysFloat:
+	case types.PhysFloat:
 		c.Float = append(c.Float, v.F)
-	case PhysCode:
+	case types.PhysCode:
 		c.Code = append(c.Code, c.Dict.Code(v.S))
 		c.Values = c.Dict.Values()
-	case PhysAny:
+	case types.PhysAny:
 		c.Any = append(c.Any, v.A)
 	}
 }

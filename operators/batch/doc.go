@@ -2,9 +2,8 @@
 // typed columns of at most [MaxRows] rows, with dictionary-coded strings and a
 // selection vector.
 //
-// It knows types, values, columns and their reuse. It must not know plans,
-// expressions, operators, probes or the network: everything else imports it
-// and it imports nothing of ours.
+// It knows columns and their reuse; types and values are planner/types'. It must
+// not know plans, expressions, operators, probes or the network.
 //
 // Rules that every user of a batch keeps:
 //

@@ -1,5 +1,7 @@
 package batch
 
+import "endoscope/planner/types"
+
 // Filler makes batches of rows that come one by one, and pushes those that are full.
 // It is for sources whose rows are few, or dear to observe: each Row is filled column
 // by column, and ends with Done. It belongs to one goroutine.
@@ -11,7 +13,7 @@ type Filler struct {
 
 // NewFiller returns a filler of batches with columns of the given types. Its Push is
 // yet to be set.
-func NewFiller(s Schema) Filler { return Filler{pool: NewPool(s)} }
+func NewFiller(s []types.Type) Filler { return Filler{pool: NewPool(s)} }
 
 // Row returns the batch whose row N is to be filled.
 func (f *Filler) Row() *Batch {

@@ -1,12 +1,16 @@
 package batch
 
-import "testing"
+import (
+	"testing"
+
+	"endoscope/planner/types"
+)
 
 // Rows come out in batches that are full, and the rest when asked for; what is not
 // known is NULL.
 func TestFiller(t *testing.T) {
 	var got []*Batch
-	f := NewFiller(Schema{Bigint, Varchar, Varchar})
+	f := NewFiller([]types.Type{types.Bigint, types.Varchar, types.Varchar})
 	f.Push = func(b *Batch) { got = append(got, b) }
 	f.Flush() // nothing
 	for i := range int64(MaxRows + 2) {

@@ -1,21 +1,25 @@
 package batch
 
-import "sync"
+import (
+	"sync"
+
+	"endoscope/planner/types"
+)
 
 // Pool reuses batches of one schema, so that a steady stream allocates
 // nothing per batch. The dictionaries of Varchar columns are shared by all
 // batches of the pool and belong to the one goroutine that fills them.
 type Pool struct {
-	schema Schema
+	schema []types.Type
 	dicts  []*Dict
 	free   sync.Pool
 }
 
 // NewPool returns a pool of batches with columns of the given types.
-func NewPool(s Schema) *Pool {
+func NewPool(s []types.Type) *Pool {
 	p := &Pool{schema: s, dicts: make([]*Dict, len(s))}
 	for i, t := range s {
-		if t.Physical() == PhysCode {
+		if t.Physical() == types.PhysCode {
 			p.dicts[i] = NewDict()
 		}
 	}

@@ -3,12 +3,14 @@ package batch
 import (
 	"strconv"
 	"testing"
+
+	"endoscope/planner/types"
 )
 
 // A column's new dictionary is that of the batches to come; who holds an earlier
 // one still has its strings.
 func TestPoolRenews(t *testing.T) {
-	p := NewPool(Schema{Varchar, Varchar})
+	p := NewPool([]types.Type{types.Varchar, types.Varchar})
 	old := p.Get()
 	old.Cols[0].Code = append(old.Cols[0].Code, old.Cols[0].Dict.Code("before"))
 	p.Renew(0)
@@ -26,7 +28,7 @@ func TestPoolRenews(t *testing.T) {
 
 // What is sealed can be read; texts without end do not stay for ever.
 func TestPoolSeals(t *testing.T) {
-	p := NewPool(Schema{Varchar, Bigint, Varchar})
+	p := NewPool([]types.Type{types.Varchar, types.Bigint, types.Varchar})
 	fill := func(n int) *Batch {
 		b := p.Get()
 		for i := range n {

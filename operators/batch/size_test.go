@@ -4,18 +4,20 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"endoscope/planner/types"
 )
 
 // A batch of a pool keeps room for all rows that it ever had; what is compact keeps
 // that of its own, and has the same rows.
 func TestCompact(t *testing.T) {
-	p := NewPool(Schema{Bigint, Varchar, Double, Boolean, List})
+	p := NewPool([]types.Type{types.Bigint, types.Varchar, types.Double, types.Boolean, types.List})
 	fill := func(rows int) *Batch {
 		b := p.Get()
 		for i := range rows {
-			row := []Value{Int(int64(i)), Str("x"), {Type: Double, F: 1.5}, {Type: Boolean, I: int64(i % 2)}, {Type: List, A: []Value{Int(1)}}}
+			row := []types.Value{types.Int(int64(i)), types.Str("x"), {Type: types.Double, F: 1.5}, {Type: types.Boolean, I: int64(i % 2)}, {Type: types.List, A: []types.Value{types.Int(1)}}}
 			if i%3 == 0 {
-				row[0] = Value{Type: Bigint, IsNull: true}
+				row[0] = types.Value{Type: types.Bigint, IsNull: true}
 			}
 			b.AppendRow(row...)
 		}
@@ -32,13 +34,13 @@ func TestCompact(t *testing.T) {
 	for i := range few.Cols {
 		c := &few.Cols[i]
 		switch c.Type.Physical() {
-		case PhysBool:
+		case types.PhysBool:
 			c.Bool = c.Bool[:10]
-		case PhysInt:
+		case types.PhysInt:
 			c.Int = c.Int[:10]
-		case PhysFloat:
+		case types.PhysFloat:
 			c.Float = c.Float[:10]
-		case PhysCode:
+		case types.PhysCode:
 			c.Code = c.Code[:10]
 		default:
 			c.Any = c.Any[:10]
@@ -48,9 +50,9 @@ func TestCompact(t *testing.T) {
 	if view.Size() <= few.Size() {
 		t.Errorf("a view keeps %d bytes, and what it is of %d", view.Size(), few.Size())
 	}
-	rows := func(b *Batch) (out [][]Value) {
+	rows := func(b *Batch) (out [][]types.Value) {
 		for i := range b.Len() {
-			var row []Value
+			var row []types.Value
 			for c := range b.Cols {
 				row = append(row, b.Cols[c].Value(b.Row(i)))
 			}

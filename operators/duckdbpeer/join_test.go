@@ -11,6 +11,7 @@ import (
 	"endoscope/operators"
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // What joins are measured on: two streams of a row every 2 µs each, so that
@@ -69,15 +70,15 @@ func (s *pairSink) Signal(context.Context, int, operators.Signal) (operators.Sta
 func (s *pairSink) Close(context.Context, int) error { return nil }
 
 func acquired(name string) *plan.Acquire {
-	return &plan.Acquire{Stream: name, Out: plan.Schema{Time: 0, Fields: []plan.Field{
-		{Name: "t", Type: batch.Timestamp}, {Name: "k", Type: batch.Bigint}, {Name: "v", Type: batch.Bigint}}}}
+	return &plan.Acquire{Stream: name, Out: types.Schema{Time: 0, Fields: []types.Field{
+		{Name: "t", Type: types.Timestamp}, {Name: "k", Type: types.Bigint}, {Name: "v", Type: types.Bigint}}}}
 }
 
 // join is left JOIN right ON left.k = right.k, of a kind, over rows as they
 // arrive.
 func join(ctx context.Context, kind plan.JoinKind, both *[2]stream) (pairs, error) {
-	equal := &plan.Call{Fn: "=", T: batch.Boolean, Args: []plan.Expr{
-		&plan.Col{Index: 1, Name: "k", T: batch.Bigint}, &plan.Col{Index: 4, Name: "k", T: batch.Bigint}}}
+	equal := &plan.Call{Fn: "=", T: types.Boolean, Args: []plan.Expr{
+		&plan.Col{Index: 1, Name: "k", T: types.Bigint}, &plan.Col{Index: 4, Name: "k", T: types.Bigint}}}
 	root := plan.NewJoin(plan.Join{Left: acquired("left"), Right: acquired("right"), Kind: kind, Within: joinReach, On: equal})
 	out := &pairSink{}
 	g, err := operators.Build(root, out, &operators.Options{})

@@ -15,6 +15,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 const rowCount = 1 << 23
@@ -45,19 +46,19 @@ type summary struct{ groups, count, sum int64 }
 // query is SELECT name, COUNT(*), SUM(x) FROM rows WHERE x < 50 GROUP BY name.
 // The planner gives the predicate to the leaf, as for every source.
 func query() (*plan.Aggregate, *plan.Acquire) {
-	x := &plan.Col{Index: 1, Name: "x", T: batch.Bigint}
+	x := &plan.Col{Index: 1, Name: "x", T: types.Bigint}
 	rows := &plan.Acquire{
 		Stream: "rows",
-		Out: plan.Schema{Time: -1, Fields: []plan.Field{
-			{Name: "name", Type: batch.Varchar}, {Name: "x", Type: batch.Bigint}}},
-		Filter: &plan.Call{Fn: "<", T: batch.Boolean, Args: []plan.Expr{x, &plan.Const{V: batch.Int(50)}}},
+		Out: types.Schema{Time: -1, Fields: []types.Field{
+			{Name: "name", Type: types.Varchar}, {Name: "x", Type: types.Bigint}}},
+		Filter: &plan.Call{Fn: "<", T: types.Boolean, Args: []plan.Expr{x, &plan.Const{V: types.Int(50)}}},
 	}
 	return &plan.Aggregate{
 		Input: rows,
-		Keys:  []plan.Expr{&plan.Col{Name: "name", T: batch.Varchar}},
-		Aggs:  []plan.Agg{{Fn: "count", Star: true, T: batch.Bigint}, {Fn: "sum", Args: []plan.Expr{x}, T: batch.Bigint}},
-		Out: plan.Schema{Time: -1, Fields: []plan.Field{
-			{Name: "name", Type: batch.Varchar}, {Name: "count", Type: batch.Bigint}, {Name: "sum", Type: batch.Bigint}}},
+		Keys:  []plan.Expr{&plan.Col{Name: "name", T: types.Varchar}},
+		Aggs:  []plan.Agg{{Fn: "count", Star: true, T: types.Bigint}, {Fn: "sum", Args: []plan.Expr{x}, T: types.Bigint}},
+		Out: types.Schema{Time: -1, Fields: []types.Field{
+			{Name: "name", Type: types.Varchar}, {Name: "count", Type: types.Bigint}, {Name: "sum", Type: types.Bigint}}},
 	}, rows
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // operation is a binary operation of numbers with a value for every pair, in
@@ -29,7 +30,7 @@ type arithNode[T number] struct {
 	out         output
 }
 
-func newArith[T number](e plan.Expr, left, right node, op operation[T], literal func(batch.Value) T) node {
+func newArith[T number](e plan.Expr, left, right node, op operation[T], literal func(types.Value) T) node {
 	n := &arithNode[T]{e: e, op: op, left: left, right: right, out: newOutput(e.Type())}
 	if v, ok := constant(right); ok && op.vc != nil {
 		n.right, n.constant = nil, literal(v)
@@ -39,8 +40,8 @@ func newArith[T number](e plan.Expr, left, right node, op operation[T], literal 
 	return n
 }
 
-func intLiteral(v batch.Value) int64     { return v.I }
-func floatLiteral(v batch.Value) float64 { return v.F }
+func intLiteral(v types.Value) int64     { return v.I }
+func floatLiteral(v types.Value) float64 { return v.F }
 
 func (n *arithNode[T]) eval(f *frame, r rows) (*batch.Column, error) {
 	var left, right *batch.Column
@@ -246,15 +247,15 @@ var divFloatConst = operation[float64]{
 }
 
 // layouts are the physical types of a call's two operands.
-func layouts(e *plan.Call) [2]batch.Physical {
-	return [2]batch.Physical{e.Args[0].Type().Physical(), e.Args[1].Type().Physical()}
+func layouts(e *plan.Call) [2]types.Physical {
+	return [2]types.Physical{e.Args[0].Type().Physical(), e.Args[1].Type().Physical()}
 }
 
 var (
-	intInt     = [2]batch.Physical{batch.PhysInt, batch.PhysInt}
-	intFloat   = [2]batch.Physical{batch.PhysInt, batch.PhysFloat}
-	floatInt   = [2]batch.Physical{batch.PhysFloat, batch.PhysInt}
-	floatFloat = [2]batch.Physical{batch.PhysFloat, batch.PhysFloat}
+	intInt     = [2]types.Physical{types.PhysInt, types.PhysInt}
+	intFloat   = [2]types.Physical{types.PhysInt, types.PhysFloat}
+	floatInt   = [2]types.Physical{types.PhysFloat, types.PhysInt}
+	floatFloat = [2]types.Physical{types.PhysFloat, types.PhysFloat}
 )
 
 func add(e *plan.Call, args []node) (node, error) {
@@ -298,9 +299,9 @@ func subtract(e *plan.Call, args []node) (node, error) {
 
 func negate(e *plan.Call, args []node) (node, error) {
 	switch e.T.Physical() {
-	case batch.PhysInt:
-		return newArith(e, newConst(batch.Value{Type: e.T}), args[0], subInt, intLiteral), nil
-	case batch.PhysFloat:
+	case types.PhysInt:
+		return newArith(e, newConst(types.Value{Type: e.T}), args[0], subInt, intLiteral), nil
+	case types.PhysFloat:
 		return newVector(e.T, args[0], func(out, x []float64, r rows) {
 			r.each(func(i int) { out[i] = -x[i] })
 		}), nil
@@ -312,7 +313,7 @@ func divide(e *plan.Call, args []node) (node, error) {
 	c, isConst := constant(args[1])
 	switch layouts(e) {
 	case intInt:
-		if e.T == batch.Double { // DURATION / DURATION
+		if e.T == types.Double { // DURATION / DURATION
 			return newPair(e, args, func(x, y int64) (float64, outcome) { return quotient(float64(x), float64(y)) }), nil
 		}
 		if isConst && c.I != 0 && c.I != -1 {

@@ -6,17 +6,18 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // benchSchema: a BIGINT, b BIGINT, x DOUBLE, s and t VARCHAR of 64 names.
-var benchSchema = batch.Schema{batch.Bigint, batch.Bigint, batch.Double, batch.Varchar, batch.Varchar}
+var benchSchema = []types.Type{types.Bigint, types.Bigint, types.Double, types.Varchar, types.Varchar}
 
 var (
-	colA = col(0, batch.Bigint)
-	colB = col(1, batch.Bigint)
-	colX = col(2, batch.Double)
-	colS = col(3, batch.Varchar)
-	colT = col(4, batch.Varchar)
+	colA = col(0, types.Bigint)
+	colB = col(1, types.Bigint)
+	colX = col(2, types.Double)
+	colS = col(3, types.Varchar)
+	colT = col(4, types.Varchar)
 )
 
 // benchBatch is full, with values that no branch predictor learns.
@@ -36,7 +37,7 @@ func rowsPerSecond(b *testing.B, bt *batch.Batch) {
 }
 
 func BenchmarkFilter(b *testing.B) {
-	var names, ints []batch.Value
+	var names, ints []types.Value
 	for k := range 100 {
 		names = append(names, S(fmt.Sprintf("function_%d", 2*k)))
 		ints = append(ints, I(int64(3*k)))
@@ -83,13 +84,13 @@ func BenchmarkEval(b *testing.B) {
 		{"mul", call("*", colA, colB)},
 		{"div", call("/", colA, colB)},
 		{"add_double", call("+", colX, dbl(5))},
-		{"mixed", call("*", call("+", cast(colA, batch.Double), colX), dbl(2))},
+		{"mixed", call("*", call("+", cast(colA, types.Double), colX), dbl(2))},
 		{"compare", call(">", colA, num(5))},
 		{"upper", call("upper", colS)},
 		{"length", call("length", colS)},
 		{"concat_columns", call("||", colS, colT)},
-		{"case", &plan.Case{T: batch.Bigint, Whens: []plan.When{{Cond: call(">", colA, num(5)), Then: colA}}, Else: colB}},
-		{"cast_to_text", cast(colA, batch.Varchar)},
+		{"case", &plan.Case{T: types.Bigint, Whens: []plan.When{{Cond: call(">", colA, num(5)), Then: colA}}, Else: colB}},
+		{"cast_to_text", cast(colA, types.Varchar)},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			bt, p := benchBatch(), mustCompile(b, c.e, benchSchema)

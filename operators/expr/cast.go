@@ -8,6 +8,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // cast compiles a conversion. Types of one physical layout differ in name
@@ -22,24 +23,24 @@ func (c *compiler) cast(e *plan.Cast) (node, error) {
 	if from == to {
 		return x, nil
 	}
-	if from == batch.Null {
-		return newConst(batch.NullOf(to)), nil
+	if from == types.Null {
+		return newConst(types.NullOf(to)), nil
 	}
 	if v, ok := constant(x); ok && v.IsNull {
-		return newConst(batch.NullOf(to)), nil
+		return newConst(types.NullOf(to)), nil
 	}
 	switch {
-	case to == batch.Varchar && from != batch.Bytes:
+	case to == types.Varchar && from != types.Bytes:
 		return newRowNode(to, []node{x}, func(o *output, args []*batch.Column, i int) error {
 			o.buf = appendText(o.buf[:0], args[0], i)
 			o.setBytes(i, o.buf)
 			return nil
 		}), nil
-	case from == batch.Varchar && to != batch.Bytes:
+	case from == types.Varchar && to != types.Bytes:
 		return parseText(e, x)
 	}
-	switch pair := [2]batch.Physical{from.Physical(), to.Physical()}; {
-	case pair == [2]batch.Physical{batch.PhysCode, batch.PhysCode}:
+	switch pair := [2]types.Physical{from.Physical(), to.Physical()}; {
+	case pair == [2]types.Physical{types.PhysCode, types.PhysCode}:
 		return &renamed{x: x, out: batch.Column{Type: to}}, nil
 	case pair == intInt:
 		return newVector(to, x, copyVector[int64]), nil
@@ -49,11 +50,11 @@ func (c *compiler) cast(e *plan.Cast) (node, error) {
 		}), nil
 	case pair == floatInt:
 		return newMap(e, x, roundToInt), nil
-	case from == batch.Boolean && to == batch.Bigint:
+	case from == types.Boolean && to == types.Bigint:
 		return newVector(to, x, func(out []int64, x []bool, r rows) {
 			r.each(func(i int) { out[i] = int64(boolInt(x[i])) })
 		}), nil
-	case from == batch.Bigint && to == batch.Boolean:
+	case from == types.Bigint && to == types.Boolean:
 		return newVector(to, x, func(out []bool, x []int64, r rows) {
 			r.each(func(i int) { out[i] = x[i] != 0 })
 		}), nil
@@ -82,31 +83,31 @@ func (n *renamed) eval(f *frame, r rows) (*batch.Column, error) {
 // appendText appends row i of c, which is not NULL, as results print it.
 func appendText(b []byte, c *batch.Column, i int) []byte {
 	switch c.Type {
-	case batch.Boolean:
+	case types.Boolean:
 		return strconv.AppendBool(b, c.Bool[i])
-	case batch.Bigint:
+	case types.Bigint:
 		return strconv.AppendInt(b, c.Int[i], 10)
-	case batch.Double:
+	case types.Double:
 		return strconv.AppendFloat(b, c.Float[i], 'g', -1, 64)
-	case batch.Timestamp:
+	case types.Timestamp:
 		return time.Unix(0, c.Int[i]).UTC().AppendFormat(b, time.RFC3339Nano)
 	}
 	return appendValue(b, c.Value(i))
 }
 
 // appendValue appends a value; a list is [a, b], with NULL for NULL.
-func appendValue(b []byte, v batch.Value) []byte {
+func appendValue(b []byte, v types.Value) []byte {
 	if v.IsNull {
 		return append(b, "NULL"...)
 	}
 	switch v.Type {
-	case batch.Varchar, batch.Bytes:
+	case types.Varchar, types.Bytes:
 		return append(b, v.S...)
-	case batch.Timestamp:
+	case types.Timestamp:
 		return time.Unix(0, v.I).UTC().AppendFormat(b, time.RFC3339Nano)
-	case batch.List:
+	case types.List:
 		b = append(b, '[')
-		list, _ := v.A.([]batch.Value)
+		list, _ := v.A.([]types.Value)
 		for i, x := range list {
 			if i > 0 {
 				b = append(b, ", "...)
@@ -114,7 +115,7 @@ func appendValue(b []byte, v batch.Value) []byte {
 			b = appendValue(b, x)
 		}
 		return append(b, ']')
-	case batch.Encoding:
+	case types.Encoding:
 		return fmt.Append(b, v.A)
 	}
 	return append(b, plan.FormatValue(v)...)
@@ -124,29 +125,29 @@ func appendValue(b []byte, v batch.Value) []byte {
 func parseText(e *plan.Cast, x node) (node, error) {
 	var parse func(o *output, i int, s string) bool
 	switch e.T {
-	case batch.Bigint:
+	case types.Bigint:
 		parse = func(o *output, i int, s string) bool {
 			v, err := strconv.ParseInt(s, 10, 64)
 			o.col.Int[i] = v
 			return err == nil
 		}
-	case batch.Double:
+	case types.Double:
 		parse = func(o *output, i int, s string) bool {
 			v, err := strconv.ParseFloat(s, 64)
 			o.col.Float[i] = v
 			return err == nil
 		}
-	case batch.Boolean:
+	case types.Boolean:
 		parse = func(o *output, i int, s string) (ok bool) {
 			o.col.Bool[i], ok = parseBool(s)
 			return ok
 		}
-	case batch.Timestamp:
+	case types.Timestamp:
 		parse = func(o *output, i int, s string) (ok bool) {
 			o.col.Int[i], ok = parseTime(s)
 			return ok
 		}
-	case batch.Duration:
+	case types.Duration:
 		parse = func(o *output, i int, s string) (ok bool) {
 			o.col.Int[i], ok = parseDuration(s)
 			return ok

@@ -6,6 +6,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // relation is one of the kernels' relations; the six operators are these with
@@ -61,10 +62,10 @@ func compare(e *plan.Call, args []node) (node, error) {
 		l, r, op = r, l, mirrored[op]
 	}
 	switch e.Args[0].Type().Physical() {
-	case batch.PhysInt:
-		return newCompare(op, l, r, func(v batch.Value) int64 { return v.I }), nil
-	case batch.PhysFloat:
-		return newCompare(op, l, r, func(v batch.Value) float64 { return v.F }), nil
+	case types.PhysInt:
+		return newCompare(op, l, r, func(v types.Value) int64 { return v.I }), nil
+	case types.PhysFloat:
+		return newCompare(op, l, r, func(v types.Value) float64 { return v.F }), nil
 	}
 	order := orderOf(e.Args[0].Type())
 	if order == nil {
@@ -77,17 +78,17 @@ func compare(e *plan.Call, args []node) (node, error) {
 type orderFunc func(l, r *batch.Column, i int) int
 
 // orderOf is the order of a type's values, nil if it has none.
-func orderOf(t batch.Type) orderFunc {
+func orderOf(t types.Type) orderFunc {
 	switch t.Physical() {
-	case batch.PhysInt:
+	case types.PhysInt:
 		return func(l, r *batch.Column, i int) int { return cmp.Compare(l.Int[i], r.Int[i]) }
-	case batch.PhysFloat:
+	case types.PhysFloat:
 		return func(l, r *batch.Column, i int) int {
 			return boolInt(isLess(r.Float[i], l.Float[i])) - boolInt(isLess(l.Float[i], r.Float[i]))
 		}
-	case batch.PhysCode:
+	case types.PhysCode:
 		return func(l, r *batch.Column, i int) int { return strings.Compare(text(l, i), text(r, i)) }
-	case batch.PhysBool:
+	case types.PhysBool:
 		return func(l, r *batch.Column, i int) int { return boolInt(l.Bool[i]) - boolInt(r.Bool[i]) }
 	}
 	return nil
@@ -102,8 +103,8 @@ func boolInt(b bool) int {
 
 type number interface{ int64 | float64 }
 
-func newCompare[T number](op string, l, r node, literal func(batch.Value) T) node {
-	n := &compareNode{left: l, right: r, out: newOutput(batch.Boolean)}
+func newCompare[T number](op string, l, r node, literal func(types.Value) T) node {
+	n := &compareNode{left: l, right: r, out: newOutput(types.Boolean)}
 	if v, ok := constant(r); ok {
 		if c := literal(v); c == c { // NaN takes the general form
 			o := constRight[op]
@@ -267,7 +268,7 @@ func compareRows(op string, l, r node, order orderFunc) node {
 		lessEqual: func(c int) bool { return c <= 0 },
 		equal:     func(c int) bool { return c == 0 },
 	}[o.rel]
-	return &compareNode{left: l, right: r, negate: o.negate, out: newOutput(batch.Boolean),
+	return &compareNode{left: l, right: r, negate: o.negate, out: newOutput(types.Boolean),
 		kernel: func(l, r *batch.Column, negate bool, rs rows, dst []uint16) []uint16 {
 			for k := range rs.len() {
 				if i := rs.at(k); holds(order(l, r, i)) != negate {

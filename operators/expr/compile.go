@@ -6,13 +6,14 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // Program is a compiled expression. It belongs to one goroutine.
 type Program struct {
 	root  node
-	typ   batch.Type
-	in    batch.Schema
+	typ   types.Type
+	in    []types.Type
 	frame frame
 	row   *batch.Batch // of EvalRow
 }
@@ -34,7 +35,7 @@ type frame struct {
 // Compile turns a resolved expression into a program over batches with the
 // given column types. An expression that can be seen to be wrong, such as one
 // with an invalid regular expression, is refused with a *plan.Error.
-func Compile(e plan.Expr, in batch.Schema) (*Program, error) {
+func Compile(e plan.Expr, in []types.Type) (*Program, error) {
 	c := compiler{in: in}
 	root, err := c.expr(e)
 	if err != nil {
@@ -44,7 +45,7 @@ func Compile(e plan.Expr, in batch.Schema) (*Program, error) {
 }
 
 // Type is the type of the result.
-func (p *Program) Type() batch.Type { return p.typ }
+func (p *Program) Type() types.Type { return p.typ }
 
 // Eval computes the expression for the rows of b that count (b.Sel). The
 // result has values at those physical rows; it belongs to the Program until
@@ -61,9 +62,9 @@ func (p *Program) Eval(b *batch.Batch) (*batch.Column, error) {
 
 // EvalRow computes the expression for one row: a value for each column of the
 // input. It is for thousands of rows, not for streams.
-func (p *Program) EvalRow(row []batch.Value) (batch.Value, error) {
+func (p *Program) EvalRow(row []types.Value) (types.Value, error) {
 	if len(row) != len(p.in) {
-		return batch.Value{}, fmt.Errorf("expression over %d columns evaluated over %d", len(p.in), len(row))
+		return types.Value{}, fmt.Errorf("expression over %d columns evaluated over %d", len(p.in), len(row))
 	}
 	if p.row == nil {
 		p.row = batch.New(p.in)
@@ -79,40 +80,40 @@ func (p *Program) EvalRow(row []batch.Value) (batch.Value, error) {
 	p.row.AppendRow(row...)
 	c, err := p.Eval(p.row)
 	if err != nil {
-		return batch.Value{}, err
+		return types.Value{}, err
 	}
 	return c.Value(0), nil
 }
 
 // EvalRow compiles e over columns of the types of row and evaluates it once.
-func EvalRow(e plan.Expr, row []batch.Value) (batch.Value, error) {
-	in := make(batch.Schema, len(row))
+func EvalRow(e plan.Expr, row []types.Value) (types.Value, error) {
+	in := make([]types.Type, len(row))
 	for i, v := range row {
 		in[i] = v.Type
 	}
 	p, err := Compile(e, in)
 	if err != nil {
-		return batch.Value{}, err
+		return types.Value{}, err
 	}
 	return p.EvalRow(row)
 }
 
 // EvalConst computes an expression without columns.
-func EvalConst(e plan.Expr) (batch.Value, error) {
+func EvalConst(e plan.Expr) (types.Value, error) {
 	p, err := Compile(e, nil)
 	if err != nil {
-		return batch.Value{}, err
+		return types.Value{}, err
 	}
 	c, err := p.Eval(&batch.Batch{N: 1})
 	if err != nil {
-		return batch.Value{}, err
+		return types.Value{}, err
 	}
 	return c.Value(0), nil
 }
 
 // compiler turns expressions into nodes.
 type compiler struct {
-	in batch.Schema
+	in []types.Type
 	// perEntry is set while compiling what runs over the entries of a
 	// dictionary: there is nothing left to cache by dictionary.
 	perEntry bool
@@ -185,7 +186,7 @@ func (c *compiler) call(e *plan.Call) (node, error) {
 	if strict {
 		for _, a := range args {
 			if v, ok := constant(a); ok && v.IsNull {
-				return newConst(batch.NullOf(e.T)), nil
+				return newConst(types.NullOf(e.T)), nil
 			}
 		}
 	}
@@ -200,11 +201,11 @@ func (c *compiler) call(e *plan.Call) (node, error) {
 }
 
 func noKernel(e *plan.Call) error {
-	types := make([]string, len(e.Args))
+	kinds := make([]string, len(e.Args))
 	for i, a := range e.Args {
-		types[i] = a.Type().String()
+		kinds[i] = a.Type().String()
 	}
-	return refuse(e, "%s is not defined for %s", e.Fn, strings.Join(types, ", "))
+	return refuse(e, "%s is not defined for %s", e.Fn, strings.Join(kinds, ", "))
 }
 
 // fold replaces n, the node of e, by its value if e has no columns and always

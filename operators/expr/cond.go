@@ -3,6 +3,7 @@ package expr
 import (
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // translation caches what the codes of another dictionary are in an output's
@@ -36,15 +37,15 @@ func (o *output) copyRow(c *batch.Column, i int, t *translation) {
 		return
 	}
 	switch o.col.Type.Physical() {
-	case batch.PhysBool:
+	case types.PhysBool:
 		o.col.Bool[i] = c.Bool[i]
-	case batch.PhysInt:
+	case types.PhysInt:
 		o.col.Int[i] = c.Int[i]
-	case batch.PhysFloat:
+	case types.PhysFloat:
 		o.col.Float[i] = c.Float[i]
-	case batch.PhysCode:
+	case types.PhysCode:
 		o.col.Code[i] = t.code(o.col.Dict, c, i)
-	case batch.PhysAny:
+	case types.PhysAny:
 		o.col.Any[i] = c.Any[i]
 	}
 }
@@ -53,13 +54,13 @@ func (o *output) copyRow(c *batch.Column, i int, t *translation) {
 func (o *output) copyRows(c *batch.Column, r rows, t *translation) {
 	if !c.Nulls.Any() {
 		switch o.col.Type.Physical() {
-		case batch.PhysBool:
+		case types.PhysBool:
 			copyVector(o.col.Bool, c.Bool, r)
 			return
-		case batch.PhysInt:
+		case types.PhysInt:
 			copyVector(o.col.Int, c.Int, r)
 			return
-		case batch.PhysFloat:
+		case types.PhysFloat:
 			copyVector(o.col.Float, c.Float, r)
 			return
 		}

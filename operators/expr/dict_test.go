@@ -7,23 +7,24 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // TestOwnDictionaryRotates: an endless supply of texts does not fill memory,
 // and results handed out before keep their meaning.
 func TestOwnDictionaryRotates(t *testing.T) {
-	in := batch.Schema{batch.Bigint, batch.Varchar}
-	n, s := col(0, batch.Bigint), col(1, batch.Varchar)
-	text := cast(n, batch.Varchar)
+	in := []types.Type{types.Bigint, types.Varchar}
+	n, s := col(0, types.Bigint), col(1, types.Varchar)
+	text := cast(n, types.Varchar)
 	always := func(e plan.Expr) plan.Expr {
-		return &plan.Case{T: batch.Varchar, Whens: []plan.When{{Cond: call(">=", n, num(0)), Then: e}}}
+		return &plan.Case{T: types.Varchar, Whens: []plan.When{{Cond: call(">=", n, num(0)), Then: e}}}
 	}
 	for _, e := range []plan.Expr{
 		call("||", text, str("")), // made row by row
 		call("substr", s, num(1)), // from a table
 		always(s),                 // translated from the source's dictionary
 		always(text),              // translated from one that rotates too
-		call("coalesce", cast(s, batch.Bigint), num(0)), // no dictionary: nothing to rotate
+		call("coalesce", cast(s, types.Bigint), num(0)), // no dictionary: nothing to rotate
 	} {
 		rotates(t, e, in)
 	}
@@ -31,7 +32,7 @@ func TestOwnDictionaryRotates(t *testing.T) {
 
 // rotates evaluates e, which gives a number's text or the number, over more
 // numbers than a dictionary keeps.
-func rotates(t *testing.T, e plan.Expr, in batch.Schema) {
+func rotates(t *testing.T, e plan.Expr, in []types.Type) {
 	t.Helper()
 	const batches, newSource = 70, 35
 	p := mustCompile(t, e, in)
@@ -85,7 +86,7 @@ func rotates(t *testing.T, e plan.Expr, in batch.Schema) {
 		}
 	}
 	check(again)
-	if e.Type() != batch.Varchar {
+	if e.Type() != types.Varchar {
 		return
 	}
 	if len(used) != 2 {
@@ -98,7 +99,7 @@ func rotates(t *testing.T, e plan.Expr, in batch.Schema) {
 
 // TestRowDictionaryRotates: the same for the strings of single rows.
 func TestRowDictionaryRotates(t *testing.T) {
-	p := mustCompile(t, call("length", col(0, batch.Varchar)), batch.Schema{batch.Varchar})
+	p := mustCompile(t, call("length", col(0, types.Varchar)), []types.Type{types.Varchar})
 	for k := range maxDict + 10 {
 		if v, err := p.EvalRow(vs(S(fmt.Sprint(k)))); err != nil || v.I != int64(len(fmt.Sprint(k))) {
 			t.Fatal(k, v, err)

@@ -4,21 +4,21 @@ import (
 	"strings"
 	"testing"
 
-	"endoscope/operators/batch"
 	"endoscope/operators/encoders"
+	"endoscope/planner/types"
 )
 
 func TestFormsOfEncodings(t *testing.T) {
 	a := encoders.NewAlphabet()
 	e := encoders.NewRunLengths(a, encoders.RLEOptions{}, encoders.Limits{})
 	e.Append([]encoders.Symbol{a.Symbol("A"), a.Symbol("B"), a.Symbol("B")}, nil)
-	in := batch.Schema{batch.Encoding}
-	rows := batchOf(in, vs(batch.Value{Type: batch.Encoding, A: e.Encode()}), vs(N(batch.Encoding)))
+	in := []types.Type{types.Encoding}
+	rows := batchOf(in, vs(types.Value{Type: types.Encoding, A: e.Encode()}), vs(N(types.Encoding)))
 	for fn, want := range map[string]string{
 		"text": "A 2:B",
 		"json": `{"encoding":"rle","sequences":1,"symbols":3,"runs":[[{"symbol":"A","n":1},{"symbol":"B","n":2}]]}`,
 	} {
-		c, err := mustCompile(t, call(fn, col(0, batch.Encoding)), in).Eval(rows)
+		c, err := mustCompile(t, call(fn, col(0, types.Encoding)), in).Eval(rows)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -27,7 +27,7 @@ func TestFormsOfEncodings(t *testing.T) {
 		}
 	}
 	for _, fn := range []string{"dot", "mermaid", "svg"} {
-		_, err := mustCompile(t, call(fn, col(0, batch.Encoding)), in).Eval(rows)
+		_, err := mustCompile(t, call(fn, col(0, types.Encoding)), in).Eval(rows)
 		if err == nil || !strings.Contains(err.Error(), "is not a") {
 			t.Errorf("%s of runs: %v", fn, err)
 		}

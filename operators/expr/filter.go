@@ -5,12 +5,13 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // Filter is a compiled condition. It belongs to one goroutine.
 type Filter struct {
 	cond  predicate
-	in    batch.Schema
+	in    []types.Type
 	frame frame
 }
 
@@ -25,8 +26,8 @@ type predicate interface {
 }
 
 // CompileFilter compiles a BOOLEAN expression for choosing rows.
-func CompileFilter(e plan.Expr, in batch.Schema) (*Filter, error) {
-	if t := e.Type(); t != batch.Boolean && t != batch.Null {
+func CompileFilter(e plan.Expr, in []types.Type) (*Filter, error) {
+	if t := e.Type(); t != types.Boolean && t != types.Null {
 		return nil, refuse(e, "a condition must be BOOLEAN, %s is %s", e, t)
 	}
 	c := compiler{in: in}
@@ -68,7 +69,7 @@ func (t truth) choose(f *frame, r rows, want bool, dst []uint16) ([]uint16, erro
 	if err != nil {
 		return nil, err
 	}
-	if c.Type.Physical() != batch.PhysBool { // the literal NULL
+	if c.Type.Physical() != types.PhysBool { // the literal NULL
 		return dst, nil
 	}
 	from := len(dst)

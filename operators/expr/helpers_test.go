@@ -8,20 +8,21 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // Short names for building expressions.
-func lit(v batch.Value) plan.Expr { return &plan.Const{V: v} }
-func num(i int64) plan.Expr       { return lit(batch.Int(i)) }
-func dbl(f float64) plan.Expr     { return lit(batch.Float(f)) }
-func str(s string) plan.Expr      { return lit(batch.Str(s)) }
-func boolean(b bool) plan.Expr    { return lit(batch.Bool(b)) }
-func raw(s string) batch.Value    { return batch.Value{Type: batch.Bytes, S: s} }
-func col(i int, t batch.Type) plan.Expr {
+func lit(v types.Value) plan.Expr { return &plan.Const{V: v} }
+func num(i int64) plan.Expr       { return lit(types.Int(i)) }
+func dbl(f float64) plan.Expr     { return lit(types.Float(f)) }
+func str(s string) plan.Expr      { return lit(types.Str(s)) }
+func boolean(b bool) plan.Expr    { return lit(types.Bool(b)) }
+func raw(s string) types.Value    { return types.Value{Type: types.Bytes, S: s} }
+func col(i int, t types.Type) plan.Expr {
 	return &plan.Col{Index: i, Name: fmt.Sprintf("c%d", i), T: t}
 }
-func cast(x plan.Expr, t batch.Type) plan.Expr { return &plan.Cast{X: x, T: t} }
-func in(x plan.Expr, vs ...batch.Value) plan.Expr {
+func cast(x plan.Expr, t types.Type) plan.Expr { return &plan.Cast{X: x, T: t} }
+func in(x plan.Expr, vs ...types.Value) plan.Expr {
 	e := &plan.In{X: x}
 	for _, v := range vs {
 		e.List = append(e.List, plan.Const{V: v})
@@ -43,20 +44,20 @@ func call(fn string, args ...plan.Expr) plan.Expr {
 	panic(fmt.Sprintf("no signature of %s for %v", fn, args))
 }
 
-func resultType(sig plan.Sig, args []plan.Expr) (batch.Type, bool) {
+func resultType(sig plan.Sig, args []plan.Expr) (types.Type, bool) {
 	if len(args) > len(sig.Args) && !sig.Variadic || len(args) < len(sig.Args)-sig.Optional {
 		return 0, false
 	}
-	generic := batch.Null
+	generic := types.Null
 	for i, a := range args {
 		want := sig.Args[min(i, len(sig.Args)-1)]
 		if want == plan.AnyType {
-			if generic == batch.Null {
+			if generic == types.Null {
 				generic = a.Type()
 			}
 			want = generic
 		}
-		if a.Type() != want && a.Type() != batch.Null {
+		if a.Type() != want && a.Type() != types.Null {
 			return 0, false
 		}
 	}
@@ -67,15 +68,15 @@ func resultType(sig plan.Sig, args []plan.Expr) (batch.Type, bool) {
 }
 
 // sameValue is equality of results: NaN is NaN, and 0 is not -0.
-func sameValue(a, b batch.Value) bool {
+func sameValue(a, b types.Value) bool {
 	if a.Type != b.Type || a.IsNull != b.IsNull {
 		return false
 	}
 	if a.IsNull {
 		return true
 	}
-	if list, ok := a.A.([]batch.Value); ok {
-		other, ok := b.A.([]batch.Value)
+	if list, ok := a.A.([]types.Value); ok {
+		other, ok := b.A.([]types.Value)
 		return ok && slices.EqualFunc(list, other, sameValue)
 	}
 	if a.F != a.F {
@@ -85,7 +86,7 @@ func sameValue(a, b batch.Value) bool {
 }
 
 // batchOf makes a batch of rows.
-func batchOf(s batch.Schema, rows ...[]batch.Value) *batch.Batch {
+func batchOf(s []types.Type, rows ...[]types.Value) *batch.Batch {
 	b := batch.New(s)
 	for _, r := range rows {
 		b.AppendRow(r...)
@@ -93,7 +94,7 @@ func batchOf(s batch.Schema, rows ...[]batch.Value) *batch.Batch {
 	return b
 }
 
-func mustCompile(t testing.TB, e plan.Expr, in batch.Schema) *Program {
+func mustCompile(t testing.TB, e plan.Expr, in []types.Type) *Program {
 	t.Helper()
 	p, err := Compile(e, in)
 	if err != nil {
@@ -102,7 +103,7 @@ func mustCompile(t testing.TB, e plan.Expr, in batch.Schema) *Program {
 	return p
 }
 
-func mustFilter(t testing.TB, e plan.Expr, in batch.Schema) *Filter {
+func mustFilter(t testing.TB, e plan.Expr, in []types.Type) *Filter {
 	t.Helper()
 	f, err := CompileFilter(e, in)
 	if err != nil {
@@ -113,9 +114,9 @@ func mustFilter(t testing.TB, e plan.Expr, in batch.Schema) *Filter {
 
 // forms gives the ways in which arguments can reach a kernel: every mixture of
 // constants and columns. visit gets the call and the row its columns hold.
-func forms(fn string, args []batch.Value, visit func(e plan.Expr, row []batch.Value)) {
+func forms(fn string, args []types.Value, visit func(e plan.Expr, row []types.Value)) {
 	for mask := range 1 << len(args) {
-		var row []batch.Value
+		var row []types.Value
 		es := make([]plan.Expr, len(args))
 		for i, v := range args {
 			if mask>>i&1 == 0 {

@@ -5,6 +5,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // inNode is X IN (constants).
@@ -25,8 +26,8 @@ func (c *compiler) inList(e *plan.In) (node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &inNode{x: x, out: newOutput(batch.Boolean)}
-	var list []batch.Value
+	n := &inNode{x: x, out: newOutput(types.Boolean)}
+	var list []types.Value
 	for i := range e.List {
 		v := e.List[i].V
 		if v.IsNull {
@@ -39,16 +40,16 @@ func (c *compiler) inList(e *plan.In) (node, error) {
 		list = append(list, v)
 	}
 	switch e.X.Type().Physical() {
-	case batch.PhysInt:
+	case types.PhysInt:
 		n.kernel = inInts(list)
-	case batch.PhysFloat:
+	case types.PhysFloat:
 		n.kernel = inFloats(list)
-	case batch.PhysCode:
+	case types.PhysCode:
 		n.kernel = inTexts(list)
-	case batch.PhysBool:
+	case types.PhysBool:
 		n.kernel = inBools(list)
-	case batch.PhysNone: // NULL IN (...)
-		return newConst(batch.NullOf(batch.Boolean)), nil
+	case types.PhysNone: // NULL IN (...)
+		return newConst(types.NullOf(types.Boolean)), nil
 	default:
 		return nil, refuse(e.X, "values of type %s cannot be compared", e.X.Type())
 	}
@@ -84,7 +85,7 @@ func (n *inNode) eval(f *frame, r rows) (*batch.Column, error) {
 	return out, nil
 }
 
-func inInts(list []batch.Value) inKernel {
+func inInts(list []types.Value) inKernel {
 	ints := make([]int64, len(list))
 	for i, v := range list {
 		ints[i] = v.I
@@ -145,7 +146,7 @@ func (s *intSet) choose(x []int64, negate bool, r rows, dst []uint16) []uint16 {
 }
 
 // inFloats finds floats by their bits.
-func inFloats(list []batch.Value) inKernel {
+func inFloats(list []types.Value) inKernel {
 	ints := make([]int64, len(list))
 	for i, v := range list {
 		ints[i] = floatKey(v.F)
@@ -172,7 +173,7 @@ func floatKey(f float64) int64 {
 	return int64(math.Float64bits(f))
 }
 
-func inTexts(list []batch.Value) inKernel {
+func inTexts(list []types.Value) inKernel {
 	set := make(map[string]bool, len(list))
 	for _, v := range list {
 		set[v.S] = true
@@ -187,7 +188,7 @@ func inTexts(list []batch.Value) inKernel {
 	}
 }
 
-func inBools(list []batch.Value) inKernel {
+func inBools(list []types.Value) inKernel {
 	var in [2]bool
 	for _, v := range list {
 		in[v.I] = true

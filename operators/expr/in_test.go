@@ -4,35 +4,35 @@ import (
 	"math"
 	"testing"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 
 	"pgregory.net/rapid"
 )
 
 func TestIn(t *testing.T) {
 	for _, c := range []struct {
-		x    batch.Value
-		list []batch.Value
-		want batch.Value
+		x    types.Value
+		list []types.Value
+		want types.Value
 	}{
 		{I(1), vs(I(1), I(2)), B(true)},
 		{I(3), vs(I(1), I(2)), B(false)},
-		{I(3), vs(I(1), N(batch.Bigint)), N(batch.Boolean)},
-		{I(1), vs(I(1), N(batch.Bigint)), B(true)},
-		{N(batch.Bigint), vs(I(1)), N(batch.Boolean)},
+		{I(3), vs(I(1), N(types.Bigint)), N(types.Boolean)},
+		{I(1), vs(I(1), N(types.Bigint)), B(true)},
+		{N(types.Bigint), vs(I(1)), N(types.Boolean)},
 		{I(minInt), vs(I(minInt), I(maxInt)), B(true)},
 		{D(5), vs(D(5)), B(true)},
 		{T(5), vs(T(6)), B(false)},
 		{F(math.NaN()), vs(F(math.NaN())), B(true)},
 		{F(math.Copysign(0, -1)), vs(F(0)), B(true)},
-		{F(1), vs(F(2), N(batch.Double)), N(batch.Boolean)},
+		{F(1), vs(F(2), N(types.Double)), N(types.Boolean)},
 		{S("a"), vs(S("b"), S("a")), B(true)},
 		{S("a"), vs(S("A")), B(false)},
-		{S("a"), vs(S("b"), N(batch.Varchar)), N(batch.Boolean)},
+		{S("a"), vs(S("b"), N(types.Varchar)), N(types.Boolean)},
 		{raw("a"), vs(raw("a")), B(true)},
 		{B(true), vs(B(false)), B(false)},
 		{B(true), vs(B(false), B(true)), B(true)},
-		{B(false), vs(B(true), N(batch.Boolean)), N(batch.Boolean)},
+		{B(false), vs(B(true), N(types.Boolean)), N(types.Boolean)},
 	} {
 		e := in(col(0, c.x.Type), c.list...)
 		if got, err := EvalRow(e, vs(c.x)); err != nil || !sameValue(got, c.want) {

@@ -3,6 +3,7 @@ package expr
 import (
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // colNode is a column of the batch.
@@ -15,12 +16,12 @@ func (n *colNode) eval(f *frame, _ rows) (*batch.Column, error) {
 // constNode is a constant. It becomes a column only where a kernel has no form
 // for constants.
 type constNode struct {
-	v      batch.Value
+	v      types.Value
 	out    output
 	filled int
 }
 
-func newConst(v batch.Value) *constNode {
+func newConst(v types.Value) *constNode {
 	return &constNode{v: v, out: newOutput(v.Type)}
 }
 
@@ -36,11 +37,11 @@ func (n *constNode) eval(_ *frame, r rows) (*batch.Column, error) {
 }
 
 // constant is n's value, if n is a constant.
-func constant(n node) (batch.Value, bool) {
+func constant(n node) (types.Value, bool) {
 	if c, ok := n.(*constNode); ok {
 		return c.v, true
 	}
-	return batch.Value{}, false
+	return types.Value{}, false
 }
 
 // constText is the text of a constant argument, for patterns and units that

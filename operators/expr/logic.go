@@ -3,6 +3,7 @@ package expr
 import (
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // junction is AND or OR of two predicates in three-valued logic. The second is
@@ -19,7 +20,7 @@ func and(_ *plan.Call, args []node) (node, error) { return newJunction(args, fal
 func or(_ *plan.Call, args []node) (node, error)  { return newJunction(args, true), nil }
 
 func newJunction(args []node, decides bool) node {
-	return &junction{left: asPredicate(args[0]), right: asPredicate(args[1]), decides: decides, out: newOutput(batch.Boolean)}
+	return &junction{left: asPredicate(args[0]), right: asPredicate(args[1]), decides: decides, out: newOutput(types.Boolean)}
 }
 
 func (n *junction) choose(f *frame, r rows, want bool, dst []uint16) ([]uint16, error) {
@@ -102,7 +103,7 @@ func (n *junction) eval(f *frame, r rows) (*batch.Column, error) {
 
 // isNull is also true of every row of the literal NULL.
 func isNull(c *batch.Column, i int) bool {
-	return c.Type == batch.Null || c.Nulls.Get(i)
+	return c.Type == types.Null || c.Nulls.Get(i)
 }
 
 // notNode is NOT: what it chooses, its argument chooses with the other value.
@@ -112,7 +113,7 @@ type notNode struct {
 }
 
 func not(_ *plan.Call, args []node) (node, error) {
-	return &notNode{x: asPredicate(args[0]), out: newOutput(batch.Boolean)}, nil
+	return &notNode{x: asPredicate(args[0]), out: newOutput(types.Boolean)}, nil
 }
 
 func (n *notNode) choose(f *frame, r rows, want bool, dst []uint16) ([]uint16, error) {
@@ -137,7 +138,7 @@ type isNullNode struct {
 }
 
 func isNullCall(_ *plan.Call, args []node) (node, error) {
-	return &isNullNode{x: args[0], out: newOutput(batch.Boolean)}, nil
+	return &isNullNode{x: args[0], out: newOutput(types.Boolean)}, nil
 }
 
 func (n *isNullNode) choose(f *frame, r rows, want bool, dst []uint16) ([]uint16, error) {
@@ -145,7 +146,7 @@ func (n *isNullNode) choose(f *frame, r rows, want bool, dst []uint16) ([]uint16
 	if err != nil {
 		return nil, err
 	}
-	if x.Type == batch.Null {
+	if x.Type == types.Null {
 		if want {
 			return r.appendTo(dst), nil
 		}

@@ -3,13 +3,13 @@ package expr
 import (
 	"math"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 func abs(e *plan.Call, args []node) (node, error) {
 	switch e.T.Physical() {
-	case batch.PhysInt:
+	case types.PhysInt:
 		return newMap(e, args[0], func(x int64) (int64, outcome) {
 			switch {
 			case x == math.MinInt64:
@@ -19,7 +19,7 @@ func abs(e *plan.Call, args []node) (node, error) {
 			}
 			return x, valid
 		}), nil
-	case batch.PhysFloat:
+	case types.PhysFloat:
 		return newVector(e.T, args[0], func(out, x []float64, r rows) {
 			r.each(func(i int) { out[i] = math.Abs(x[i]) })
 		}), nil
@@ -87,7 +87,7 @@ func roundToInt(x float64) (int64, outcome) {
 // toUnit builds to_ns, to_us ...: a DURATION in units of ns nanoseconds.
 func toUnit(ns float64) builder {
 	return func(e *plan.Call, args []node) (node, error) {
-		if e.T == batch.Bigint {
+		if e.T == types.Bigint {
 			return newVector(e.T, args[0], copyVector[int64]), nil
 		}
 		return newVector(e.T, args[0], func(out []float64, x []int64, r rows) {

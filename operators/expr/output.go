@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // maxDict is the number of strings after which a node's own dictionary is
@@ -16,13 +17,13 @@ type output struct {
 	buf []byte // scratch for text under construction
 }
 
-func newOutput(t batch.Type) output { return output{col: batch.Column{Type: t}} }
+func newOutput(t types.Type) output { return output{col: batch.Column{Type: t}} }
 
 // begin makes room for n physical rows and forgets NULLs. Entries keep what
 // they had: a step writes the rows it was asked for.
 func (o *output) begin(n int) {
 	c := &o.col
-	if c.Type.Physical() == batch.PhysCode && (c.Dict == nil || c.Dict.Len() > maxDict) {
+	if c.Type.Physical() == types.PhysCode && (c.Dict == nil || c.Dict.Len() > maxDict) {
 		c.Dict = newDict()
 		clear(c.Code)
 	}
@@ -43,17 +44,17 @@ func (o *output) resize(n int) {
 	c := &o.col
 	c.Nulls = c.Nulls[:0]
 	switch c.Type.Physical() {
-	case batch.PhysBool:
+	case types.PhysBool:
 		c.Bool = sized(c.Bool, n)
-	case batch.PhysInt:
+	case types.PhysInt:
 		c.Int = sized(c.Int, n)
-	case batch.PhysFloat:
+	case types.PhysFloat:
 		c.Float = sized(c.Float, n)
-	case batch.PhysCode:
+	case types.PhysCode:
 		c.Code = sized(c.Code, n)
-	case batch.PhysAny:
+	case types.PhysAny:
 		c.Any = sized(c.Any, n)
-	case batch.PhysNone:
+	case types.PhysNone:
 		o.allNull(n)
 	}
 }
@@ -96,15 +97,15 @@ func (o *output) clearNull(i int) {
 func (o *output) zero(i int) {
 	c := &o.col
 	switch c.Type.Physical() {
-	case batch.PhysBool:
+	case types.PhysBool:
 		c.Bool[i] = false
-	case batch.PhysInt:
+	case types.PhysInt:
 		c.Int[i] = 0
-	case batch.PhysFloat:
+	case types.PhysFloat:
 		c.Float[i] = 0
-	case batch.PhysCode:
+	case types.PhysCode:
 		c.Code[i] = 0
-	case batch.PhysAny:
+	case types.PhysAny:
 		c.Any[i] = nil
 	}
 }
@@ -113,22 +114,22 @@ func (o *output) setText(i int, s string)  { o.col.Code[i] = o.col.Dict.Code(s) 
 func (o *output) setBytes(i int, b []byte) { o.col.Code[i] = o.col.Dict.CodeBytes(b) }
 
 // setValue stores a value of the column's type.
-func (o *output) setValue(i int, v batch.Value) {
+func (o *output) setValue(i int, v types.Value) {
 	if v.IsNull {
 		o.setNull(i)
 		return
 	}
 	c := &o.col
 	switch c.Type.Physical() {
-	case batch.PhysBool:
+	case types.PhysBool:
 		c.Bool[i] = v.I != 0
-	case batch.PhysInt:
+	case types.PhysInt:
 		c.Int[i] = v.I
-	case batch.PhysFloat:
+	case types.PhysFloat:
 		c.Float[i] = v.F
-	case batch.PhysCode:
+	case types.PhysCode:
 		o.setText(i, v.S)
-	case batch.PhysAny:
+	case types.PhysAny:
 		c.Any[i] = v.A
 	}
 }

@@ -7,27 +7,28 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 
 	"pgregory.net/rapid"
 )
 
 // The random schema has two columns of each type that scalars take; the two
 // VARCHAR columns may share a dictionary.
-var randomSchema = batch.Schema{
-	batch.Boolean, batch.Boolean, batch.Bigint, batch.Bigint, batch.Double, batch.Double,
-	batch.Varchar, batch.Varchar, batch.Timestamp, batch.Timestamp, batch.Duration, batch.Duration,
-	batch.Bytes, batch.Bytes,
+var randomSchema = []types.Type{
+	types.Boolean, types.Boolean, types.Bigint, types.Bigint, types.Double, types.Double,
+	types.Varchar, types.Varchar, types.Timestamp, types.Timestamp, types.Duration, types.Duration,
+	types.Bytes, types.Bytes,
 }
 
-var randomValues = map[batch.Type][]batch.Value{
-	batch.Boolean:   {B(true), B(false)},
-	batch.Bigint:    {I(0), I(1), I(-1), I(2), I(3), I(7), I(1 << 40), I(math.MaxInt64), I(math.MinInt64)},
-	batch.Double:    {F(0), F(math.Copysign(0, -1)), F(1), F(-2.5), F(0.5), F(1e300), F(math.Inf(1)), F(math.NaN())},
-	batch.Varchar:   {S(""), S("a"), S("A"), S("ab"), S("a%"), S("añb"), S("12"), S("5us"), S("true"), S("1970-01-02")},
-	batch.Timestamp: {T(0), T(-1), T(1), T(1e18), T(math.MaxInt64), T(math.MinInt64)},
-	batch.Duration:  {D(0), D(1), D(-5), D(60e9), D(math.MaxInt64), D(math.MinInt64)},
-	batch.Bytes:     {raw(""), raw("\x00"), raw("a"), raw("ñ")},
-	batch.List:      {batch.ListOf(nil), batch.ListOf(vs(S("a"), I(1))), stackOf("leaf", "mid", "main")},
+var randomValues = map[types.Type][]types.Value{
+	types.Boolean:   {B(true), B(false)},
+	types.Bigint:    {I(0), I(1), I(-1), I(2), I(3), I(7), I(1 << 40), I(math.MaxInt64), I(math.MinInt64)},
+	types.Double:    {F(0), F(math.Copysign(0, -1)), F(1), F(-2.5), F(0.5), F(1e300), F(math.Inf(1)), F(math.NaN())},
+	types.Varchar:   {S(""), S("a"), S("A"), S("ab"), S("a%"), S("añb"), S("12"), S("5us"), S("true"), S("1970-01-02")},
+	types.Timestamp: {T(0), T(-1), T(1), T(1e18), T(math.MaxInt64), T(math.MinInt64)},
+	types.Duration:  {D(0), D(1), D(-5), D(60e9), D(math.MaxInt64), D(math.MinInt64)},
+	types.Bytes:     {raw(""), raw("\x00"), raw("a"), raw("ñ")},
+	types.List:      {types.ListOf(nil), types.ListOf(vs(S("a"), I(1))), stackOf("leaf", "mid", "main")},
 }
 
 // Arguments that make a wrong value of any type a refusal at compile time.
@@ -38,7 +39,7 @@ var randomPatterns = map[string][]plan.Expr{
 }
 
 // randomExpr draws an expression of type typ.
-func randomExpr(t *rapid.T, typ batch.Type, depth int) plan.Expr {
+func randomExpr(t *rapid.T, typ types.Type, depth int) plan.Expr {
 	leaf := func() plan.Expr {
 		switch rapid.IntRange(0, 5).Draw(t, "leaf") {
 		case 0:
@@ -48,7 +49,7 @@ func randomExpr(t *rapid.T, typ batch.Type, depth int) plan.Expr {
 				return lit(N(typ))
 			}
 		}
-		if typ == batch.List { // no column has it
+		if typ == types.List { // no column has it
 			return lit(rapid.SampledFrom(randomValues[typ]).Draw(t, "list"))
 		}
 		var cols []plan.Expr
@@ -59,34 +60,34 @@ func randomExpr(t *rapid.T, typ batch.Type, depth int) plan.Expr {
 		}
 		return rapid.SampledFrom(cols).Draw(t, "column")
 	}
-	if depth == 0 || typ == batch.List {
+	if depth == 0 || typ == types.List {
 		return leaf()
 	}
-	sub := func(typ batch.Type) plan.Expr { return randomExpr(t, typ, depth-1) }
-	anyType := func() batch.Type { return randomSchema[rapid.IntRange(0, len(randomSchema)-1).Draw(t, "type")] }
+	sub := func(typ types.Type) plan.Expr { return randomExpr(t, typ, depth-1) }
+	anyType := func() types.Type { return randomSchema[rapid.IntRange(0, len(randomSchema)-1).Draw(t, "type")] }
 	switch rapid.IntRange(0, 7).Draw(t, "kind") {
 	case 0:
 		return leaf()
 	case 1:
 		e := &plan.Case{T: typ}
 		for range rapid.IntRange(1, 3).Draw(t, "arms") {
-			e.Whens = append(e.Whens, plan.When{Cond: sub(batch.Boolean), Then: sub(typ)})
+			e.Whens = append(e.Whens, plan.When{Cond: sub(types.Boolean), Then: sub(typ)})
 		}
 		if rapid.Bool().Draw(t, "else") {
 			e.Else = sub(typ)
 		}
 		return e
 	case 2:
-		if typ == batch.Boolean {
+		if typ == types.Boolean {
 			x := sub(anyType())
-			vals := append([]batch.Value{N(x.Type())}, randomValues[x.Type()]...)
+			vals := append([]types.Value{N(x.Type())}, randomValues[x.Type()]...)
 			return in(x, rapid.SliceOfN(rapid.SampledFrom(vals), 1, 6).Draw(t, "list")...)
 		}
-		if typ == batch.Varchar {
+		if typ == types.Varchar {
 			return cast(sub(anyType()), typ)
 		}
-		if typ != batch.Bytes {
-			return cast(sub(batch.Varchar), typ)
+		if typ != types.Bytes {
+			return cast(sub(types.Varchar), typ)
 		}
 	}
 	type choice struct {
@@ -96,7 +97,7 @@ func randomExpr(t *rapid.T, typ batch.Type, depth int) plan.Expr {
 	var choices []choice
 	for _, fn := range plan.Scalars {
 		for _, sig := range fn.Sigs {
-			if (sig.Result == typ || sig.Result == plan.AnyType) && !fn.Volatile && !slices.Contains(sig.Args, batch.Encoding) {
+			if (sig.Result == typ || sig.Result == plan.AnyType) && !fn.Volatile && !slices.Contains(sig.Args, types.Encoding) {
 				choices = append(choices, choice{fn, sig})
 			}
 		}
@@ -133,7 +134,7 @@ func randomBatch(t *rapid.T, dicts [2]*batch.Dict) *batch.Batch {
 	bt.Cols[6].Dict, bt.Cols[7].Dict = dicts[0], dicts[1]
 	nulls := rapid.Bool().Draw(t, "nulls")
 	for range rapid.IntRange(0, 70).Draw(t, "rows") {
-		var row []batch.Value
+		var row []types.Value
 		for _, typ := range randomSchema {
 			if nulls && rapid.IntRange(0, 3).Draw(t, "null") == 0 {
 				row = append(row, N(typ))
@@ -165,9 +166,9 @@ func spoil(bt *batch.Batch) {
 		}
 		for c := range bt.Cols {
 			switch col := &bt.Cols[c]; col.Type.Physical() {
-			case batch.PhysInt:
+			case types.PhysInt:
 				col.Int[i] = math.MinInt64
-			case batch.PhysCode:
+			case types.PhysCode:
 				col.Code[i] = 1 << 30
 			}
 		}
@@ -178,13 +179,13 @@ func spoil(bt *batch.Batch) {
 // time, as columns and as constants; it fails if and only if a row does; and a
 // filter chooses the rows for which the value is true.
 func TestVectorEqualsRows(t *testing.T) {
-	types := []batch.Type{batch.Boolean, batch.Bigint, batch.Double, batch.Varchar, batch.Timestamp, batch.Duration, batch.Bytes}
-	for _, typ := range types {
+	kinds := []types.Type{types.Boolean, types.Bigint, types.Double, types.Varchar, types.Timestamp, types.Duration, types.Bytes}
+	for _, typ := range kinds {
 		t.Run(typ.String(), func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { checkExpr(t, typ) }) })
 	}
 }
 
-func checkExpr(t *rapid.T, typ batch.Type) {
+func checkExpr(t *rapid.T, typ types.Type) {
 	e := randomExpr(t, typ, rapid.IntRange(1, 3).Draw(t, "depth"))
 	vector, err := Compile(e, randomSchema)
 	if err != nil {
@@ -208,7 +209,7 @@ func checkBatch(t *rapid.T, e plan.Expr, vector, single *Program, bt *batch.Batc
 	var isTrue []uint16
 	for k := range bt.Len() {
 		i := bt.Row(k)
-		row := make([]batch.Value, len(bt.Cols))
+		row := make([]types.Value, len(bt.Cols))
 		for c := range bt.Cols {
 			row[c] = bt.Cols[c].Value(i)
 		}
@@ -233,7 +234,7 @@ func checkBatch(t *rapid.T, e plan.Expr, vector, single *Program, bt *batch.Batc
 	if (vectorErr == nil) != (rowErr == nil) {
 		t.Fatalf("%s\nbatch: %v\nrows: %v", e, vectorErr, rowErr)
 	}
-	if vectorErr == nil && e.Type() == batch.Boolean {
+	if vectorErr == nil && e.Type() == types.Boolean {
 		checkFilter(t, e, bt, isTrue)
 	}
 }
@@ -241,13 +242,13 @@ func checkBatch(t *rapid.T, e plan.Expr, vector, single *Program, bt *batch.Batc
 // zeroEntry reports whether the entry at row i is as columns promise of NULLs.
 func zeroEntry(c *batch.Column, i int) bool {
 	switch c.Type.Physical() {
-	case batch.PhysBool:
+	case types.PhysBool:
 		return !c.Bool[i]
-	case batch.PhysInt:
+	case types.PhysInt:
 		return c.Int[i] == 0
-	case batch.PhysFloat:
+	case types.PhysFloat:
 		return c.Float[i] == 0
-	case batch.PhysCode:
+	case types.PhysCode:
 		return int(c.Code[i]) < len(c.Values)
 	}
 	return true
@@ -281,7 +282,7 @@ func equalRows(a, b []uint16) bool {
 }
 
 // substitute puts a row's values in place of the columns.
-func substitute(e plan.Expr, row []batch.Value) plan.Expr {
+func substitute(e plan.Expr, row []types.Value) plan.Expr {
 	return plan.Transform(e, func(e plan.Expr) plan.Expr {
 		if c, ok := e.(*plan.Col); ok {
 			return lit(row[c.Index])

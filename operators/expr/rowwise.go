@@ -3,6 +3,7 @@ package expr
 import (
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // rowNode computes row by row, for functions without a vector form: text
@@ -23,7 +24,7 @@ func rowwise(f rowFunc) builder {
 	return func(e *plan.Call, args []node) (node, error) { return newRowNode(e.T, args, f), nil }
 }
 
-func newRowNode(t batch.Type, args []node, f rowFunc) *rowNode {
+func newRowNode(t types.Type, args []node, f rowFunc) *rowNode {
 	return &rowNode{args: args, cols: make([]*batch.Column, len(args)), f: f, out: newOutput(t)}
 }
 
@@ -110,7 +111,7 @@ type vectorNode[X, O scalar] struct {
 	out    output
 }
 
-func newVector[X, O scalar](t batch.Type, x node, kernel func(out []O, x []X, r rows)) node {
+func newVector[X, O scalar](t types.Type, x node, kernel func(out []O, x []X, r rows)) node {
 	return &vectorNode[X, O]{x: x, kernel: kernel, out: newOutput(t)}
 }
 

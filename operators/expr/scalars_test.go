@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 const (
@@ -23,44 +23,44 @@ var (
 )
 
 // Values by the letter of their type.
-var I, F, S, B, D, T, N = batch.Int, batch.Float, batch.Str, batch.Bool, batch.Dur, batch.Time, batch.NullOf
+var I, F, S, B, D, T, N = types.Int, types.Float, types.Str, types.Bool, types.Dur, types.Time, types.NullOf
 
 // scalarCases says what every function of plan.Scalars means, by example. An
 // error is given by its text.
 var scalarCases = []struct {
 	fn   string
-	args []batch.Value
-	want any // batch.Value, or string: an error
+	args []types.Value
+	want any // types.Value, or string: an error
 }{
 	{"and", vs(B(true), B(true)), B(true)},
 	{"and", vs(B(true), B(false)), B(false)},
-	{"and", vs(B(true), N(batch.Boolean)), N(batch.Boolean)},
-	{"and", vs(N(batch.Boolean), B(true)), N(batch.Boolean)},
-	{"and", vs(N(batch.Boolean), B(false)), B(false)},
-	{"and", vs(B(false), N(batch.Boolean)), B(false)},
-	{"and", vs(N(batch.Boolean), N(batch.Boolean)), N(batch.Boolean)},
+	{"and", vs(B(true), N(types.Boolean)), N(types.Boolean)},
+	{"and", vs(N(types.Boolean), B(true)), N(types.Boolean)},
+	{"and", vs(N(types.Boolean), B(false)), B(false)},
+	{"and", vs(B(false), N(types.Boolean)), B(false)},
+	{"and", vs(N(types.Boolean), N(types.Boolean)), N(types.Boolean)},
 	{"or", vs(B(false), B(false)), B(false)},
 	{"or", vs(B(false), B(true)), B(true)},
-	{"or", vs(B(true), N(batch.Boolean)), B(true)},
-	{"or", vs(N(batch.Boolean), B(true)), B(true)},
-	{"or", vs(N(batch.Boolean), B(false)), N(batch.Boolean)},
-	{"or", vs(B(false), N(batch.Boolean)), N(batch.Boolean)},
+	{"or", vs(B(true), N(types.Boolean)), B(true)},
+	{"or", vs(N(types.Boolean), B(true)), B(true)},
+	{"or", vs(N(types.Boolean), B(false)), N(types.Boolean)},
+	{"or", vs(B(false), N(types.Boolean)), N(types.Boolean)},
 	{"not", vs(B(true)), B(false)},
 	{"not", vs(B(false)), B(true)},
-	{"not", vs(N(batch.Boolean)), N(batch.Boolean)},
+	{"not", vs(N(types.Boolean)), N(types.Boolean)},
 	{"is null", vs(I(0)), B(false)},
-	{"is null", vs(N(batch.Bigint)), B(true)},
-	{"is null", vs(N(batch.Varchar)), B(true)},
-	{"is null", vs(N(batch.List)), B(true)},
+	{"is null", vs(N(types.Bigint)), B(true)},
+	{"is null", vs(N(types.Varchar)), B(true)},
+	{"is null", vs(N(types.List)), B(true)},
 	{"is null", vs(S("")), B(false)},
 
 	{"=", vs(I(1), I(1)), B(true)},
-	{"=", vs(I(1), N(batch.Bigint)), N(batch.Boolean)},
+	{"=", vs(I(1), N(types.Bigint)), N(types.Boolean)},
 	{"=", vs(F(nan), F(nan)), B(true)},
 	{"=", vs(F(0), F(math.Copysign(0, -1))), B(true)},
 	{"=", vs(S("a"), S("a")), B(true)},
 	{"=", vs(S("a"), S("A")), B(false)},
-	{"=", vs(S("a"), N(batch.Varchar)), N(batch.Boolean)},
+	{"=", vs(S("a"), N(types.Varchar)), N(types.Boolean)},
 	{"=", vs(raw("\x00"), raw("\x00")), B(true)},
 	{"=", vs(B(true), B(false)), B(false)},
 	{"=", vs(D(5), D(5)), B(true)},
@@ -97,7 +97,7 @@ var scalarCases = []struct {
 	{"+", vs(I(maxInt), I(minInt)), I(-1)},
 	{"+", vs(I(maxInt), I(1)), "BIGINT out of range"},
 	{"+", vs(I(minInt), I(-1)), "BIGINT out of range"},
-	{"+", vs(N(batch.Bigint), I(1)), N(batch.Bigint)},
+	{"+", vs(N(types.Bigint), I(1)), N(types.Bigint)},
 	{"+", vs(F(0.5), F(1)), F(1.5)},
 	{"+", vs(D(1), D(2)), D(3)},
 	{"+", vs(D(maxInt), D(2)), "DURATION out of range"},
@@ -129,26 +129,26 @@ var scalarCases = []struct {
 	{"/", vs(I(7), I(2)), I(3)},
 	{"/", vs(I(-7), I(2)), I(-3)},
 	{"/", vs(I(7), I(-1)), I(-7)},
-	{"/", vs(I(7), I(0)), N(batch.Bigint)},
+	{"/", vs(I(7), I(0)), N(types.Bigint)},
 	{"/", vs(I(minInt), I(-1)), "BIGINT out of range"},
 	{"/", vs(F(1), F(4)), F(0.25)},
-	{"/", vs(F(1), F(0)), N(batch.Double)},
-	{"/", vs(F(0), F(0)), N(batch.Double)},
+	{"/", vs(F(1), F(0)), N(types.Double)},
+	{"/", vs(F(0), F(0)), N(types.Double)},
 	{"/", vs(D(3), D(2)), F(1.5)},
-	{"/", vs(D(3), D(0)), N(batch.Double)},
+	{"/", vs(D(3), D(0)), N(types.Double)},
 	{"/", vs(D(7), I(2)), D(3)},
-	{"/", vs(D(7), I(0)), N(batch.Duration)},
+	{"/", vs(D(7), I(0)), N(types.Duration)},
 	{"/", vs(D(7), F(2)), D(4)},
-	{"/", vs(D(7), F(0)), N(batch.Duration)},
+	{"/", vs(D(7), F(0)), N(types.Duration)},
 	{"/", vs(D(7), F(1e-300)), "DURATION out of range"},
 	{"%", vs(I(7), I(3)), I(1)},
 	{"%", vs(I(-7), I(3)), I(-1)},
 	{"%", vs(I(7), I(-3)), I(1)},
-	{"%", vs(I(7), I(0)), N(batch.Bigint)},
+	{"%", vs(I(7), I(0)), N(types.Bigint)},
 	{"%", vs(I(minInt), I(-1)), I(0)},
 	{"%", vs(F(5.5), F(2)), F(1.5)},
 	{"%", vs(F(-5.5), F(2)), F(-1.5)},
-	{"%", vs(F(5.5), F(0)), N(batch.Double)},
+	{"%", vs(F(5.5), F(0)), N(types.Double)},
 	{"%", vs(D(7), D(4)), D(3)},
 	{"neg", vs(I(5)), I(-5)},
 	{"neg", vs(I(minInt)), "BIGINT out of range"},
@@ -158,7 +158,7 @@ var scalarCases = []struct {
 	{"abs", vs(I(minInt)), "BIGINT out of range"},
 	{"abs", vs(F(-0.5)), F(0.5)},
 	{"abs", vs(D(-5)), D(5)},
-	{"abs", vs(N(batch.Duration)), N(batch.Duration)},
+	{"abs", vs(N(types.Duration)), N(types.Duration)},
 
 	{"ceil", vs(F(1.2)), F(2)},
 	{"floor", vs(F(-1.2)), F(-2)},
@@ -172,39 +172,39 @@ var scalarCases = []struct {
 	{"round", vs(F(0), I(400)), F(0)},
 	{"round", vs(F(1.5), I(-400)), F(0)},
 	{"sqrt", vs(F(9)), F(3)},
-	{"sqrt", vs(F(-1)), N(batch.Double)},
+	{"sqrt", vs(F(-1)), N(types.Double)},
 	{"log2", vs(F(8)), F(3)},
-	{"log2", vs(F(0)), N(batch.Double)},
+	{"log2", vs(F(0)), N(types.Double)},
 	{"ln", vs(F(1)), F(0)},
-	{"ln", vs(F(-1)), N(batch.Double)},
+	{"ln", vs(F(-1)), N(types.Double)},
 	{"pow", vs(F(2), F(10)), F(1024)},
 
 	{"least", vs(I(3), I(1), I(2)), I(1)},
-	{"least", vs(N(batch.Bigint), I(1)), I(1)},
+	{"least", vs(N(types.Bigint), I(1)), I(1)},
 	{"least", vs(F(nan), F(inf)), F(inf)},
 	{"least", vs(S("b"), S("a")), S("a")},
 	{"least", vs(B(true), B(false)), B(false)},
-	{"least", vs(N(batch.Duration)), N(batch.Duration)},
+	{"least", vs(N(types.Duration)), N(types.Duration)},
 	{"greatest", vs(I(3), I(1)), I(3)},
 	{"greatest", vs(F(nan), F(inf)), F(nan)},
-	{"greatest", vs(T(3), N(batch.Timestamp), T(4)), T(4)},
-	{"greatest", vs(S("b"), S("a"), N(batch.Varchar)), S("b")},
-	{"coalesce", vs(N(batch.Varchar), S("x"), S("y")), S("x")},
+	{"greatest", vs(T(3), N(types.Timestamp), T(4)), T(4)},
+	{"greatest", vs(S("b"), S("a"), N(types.Varchar)), S("b")},
+	{"coalesce", vs(N(types.Varchar), S("x"), S("y")), S("x")},
 	{"coalesce", vs(I(1), I(2)), I(1)},
-	{"coalesce", vs(N(batch.Double), N(batch.Double)), N(batch.Double)},
-	{"coalesce", vs(N(batch.List), batch.ListOf(vs(I(1)))), batch.ListOf(vs(I(1)))},
-	{"nullif", vs(I(1), I(1)), N(batch.Bigint)},
+	{"coalesce", vs(N(types.Double), N(types.Double)), N(types.Double)},
+	{"coalesce", vs(N(types.List), types.ListOf(vs(I(1)))), types.ListOf(vs(I(1)))},
+	{"nullif", vs(I(1), I(1)), N(types.Bigint)},
 	{"nullif", vs(I(1), I(2)), I(1)},
-	{"nullif", vs(I(1), N(batch.Bigint)), I(1)},
-	{"nullif", vs(N(batch.Bigint), I(1)), N(batch.Bigint)},
-	{"nullif", vs(S("a"), S("a")), N(batch.Varchar)},
+	{"nullif", vs(I(1), N(types.Bigint)), I(1)},
+	{"nullif", vs(N(types.Bigint), I(1)), N(types.Bigint)},
+	{"nullif", vs(S("a"), S("a")), N(types.Varchar)},
 	{"nullif", vs(S("a"), S("b")), S("a")},
-	{"nullif", vs(F(nan), F(nan)), N(batch.Double)},
+	{"nullif", vs(F(nan), F(nan)), N(types.Double)},
 
 	{"||", vs(S("a"), S("b")), S("ab")},
-	{"||", vs(S("a"), N(batch.Varchar)), N(batch.Varchar)},
-	{"concat", vs(S("a"), N(batch.Varchar), S("b")), S("ab")},
-	{"concat", vs(N(batch.Varchar)), S("")},
+	{"||", vs(S("a"), N(types.Varchar)), N(types.Varchar)},
+	{"concat", vs(S("a"), N(types.Varchar), S("b")), S("ab")},
+	{"concat", vs(N(types.Varchar)), S("")},
 	{"length", vs(S("añb")), I(3)},
 	{"length", vs(raw("añb")), I(4)},
 	{"lower", vs(S("ÀbC")), S("àbc")},
@@ -215,14 +215,14 @@ var scalarCases = []struct {
 	{"format_stack", vs(stackOf("leaf", "mid", "main"), I(2)), S("leaf < mid")},
 	{"format_stack", vs(stackOf("leaf"), I(-1)), S("")},
 	{"format_stack", vs(stackOf()), S("")},
-	{"format_stack", vs(N(batch.List)), N(batch.Varchar)},
-	{"format_stack", vs(batch.ListOf(vs(S("f"), batch.ListOf(nil), I(7)))), S("f < [] < 7")}, // a list that is no stack
+	{"format_stack", vs(N(types.List)), N(types.Varchar)},
+	{"format_stack", vs(types.ListOf(vs(S("f"), types.ListOf(nil), I(7)))), S("f < [] < 7")}, // a list that is no stack
 	{"folded_stack", vs(stackOf("leaf", "mid", "main")), S("main;mid;leaf")},
 	{"folded_stack", vs(stackOf("leaf", "mid", "main"), I(2)), S("mid;leaf")},
 	{"frame", vs(stackOf("leaf", "mid", "main"), I(0)), S("leaf")},
 	{"frame", vs(stackOf("leaf", "mid", "main"), I(-1)), S("main")},
-	{"frame", vs(stackOf("leaf"), I(1)), N(batch.Varchar)},
-	{"frame", vs(stackOf("leaf"), I(-2)), N(batch.Varchar)},
+	{"frame", vs(stackOf("leaf"), I(1)), N(types.Varchar)},
+	{"frame", vs(stackOf("leaf"), I(-2)), N(types.Varchar)},
 	{"substr", vs(S("añbc"), I(2)), S("ñbc")},
 	{"substr", vs(S("añbc"), I(2), I(2)), S("ñb")},
 	{"substr", vs(S("abc"), I(0), I(2)), S("a")},
@@ -246,14 +246,14 @@ var scalarCases = []struct {
 	{"starts_with", vs(S("abc"), S("b")), B(false)},
 	{"regexp_extract", vs(S("pid=42 x"), S(`\d+`)), S("42")},
 	{"regexp_extract", vs(S("pid=42 x"), S(`(\w+)=(\d+)`), I(1)), S("pid")},
-	{"regexp_extract", vs(S("b"), S(`(a)|b`), I(1)), N(batch.Varchar)},
-	{"regexp_extract", vs(S("b"), S(`b`), I(1)), N(batch.Varchar)},
-	{"regexp_extract", vs(S("b"), S(`c`)), N(batch.Varchar)},
+	{"regexp_extract", vs(S("b"), S(`(a)|b`), I(1)), N(types.Varchar)},
+	{"regexp_extract", vs(S("b"), S(`b`), I(1)), N(types.Varchar)},
+	{"regexp_extract", vs(S("b"), S(`c`)), N(types.Varchar)},
 	{"regexp_extract", vs(S("b"), S(`(`)), "'(' is not a regular expression: missing closing ): ("},
 	{"like", vs(S("abc"), S("a%")), B(true)},
 	{"like", vs(S("abc"), S("A%")), B(false)},
-	{"like", vs(N(batch.Varchar), S("A%")), N(batch.Boolean)},
-	{"like", vs(S("a"), N(batch.Varchar)), N(batch.Boolean)},
+	{"like", vs(N(types.Varchar), S("A%")), N(types.Boolean)},
+	{"like", vs(S("a"), N(types.Varchar)), N(types.Boolean)},
 	{"ilike", vs(S("aBc"), S("A_C")), B(true)},
 	{"ilike", vs(S("aBc"), S("A_D")), B(false)},
 	{"~", vs(S("xabcx"), S("a.c")), B(true)},
@@ -275,13 +275,13 @@ var scalarCases = []struct {
 	{"date_trunc", vs(S("week"), T(0)), "date_trunc does not know the unit 'week'"},
 }
 
-func vs(v ...batch.Value) []batch.Value { return v }
+func vs(v ...types.Value) []types.Value { return v }
 
 // TestScalars holds every kernel form (each argument a constant or a column)
 // to the examples.
 func TestScalars(t *testing.T) {
 	for _, c := range scalarCases {
-		forms(c.fn, c.args, func(e plan.Expr, row []batch.Value) {
+		forms(c.fn, c.args, func(e plan.Expr, row []types.Value) {
 			got, err := EvalRow(e, row)
 			if text, ok := c.want.(string); ok {
 				var pe *plan.Error
@@ -290,7 +290,7 @@ func TestScalars(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || !sameValue(got, c.want.(batch.Value)) {
+			if err != nil || !sameValue(got, c.want.(types.Value)) {
 				t.Errorf("%s over %v = %+v, %v; want %+v", e, row, got, err, c.want)
 			}
 			if p, err := Compile(e, nil); len(row) == 0 && err == nil {
@@ -305,80 +305,80 @@ func TestScalars(t *testing.T) {
 // TestEverySignature compiles each signature of plan.Scalars and runs it over
 // rows that are NULL and rows that are not.
 func TestEverySignature(t *testing.T) {
-	all := []batch.Type{batch.Boolean, batch.Bigint, batch.Double, batch.Varchar, batch.Timestamp,
-		batch.Duration, batch.Bytes, batch.List, batch.Encoding}
+	all := []types.Type{types.Boolean, types.Bigint, types.Double, types.Varchar, types.Timestamp,
+		types.Duration, types.Bytes, types.List, types.Encoding}
 	comparesValues := []string{"least", "greatest", "nullif"}
 	for _, fn := range plan.Scalars {
 		if !slices.ContainsFunc(scalarCases, func(c struct {
 			fn   string
-			args []batch.Value
+			args []types.Value
 			want any
 		}) bool {
 			return c.fn == fn.Name
 		}) && !fn.Volatile {
-			if !slices.Contains(fn.Sigs[0].Args, batch.Encoding) { // encoding_test.go has these
+			if !slices.Contains(fn.Sigs[0].Args, types.Encoding) { // encoding_test.go has these
 				t.Errorf("no example of %s in scalarCases", fn.Name)
 			}
 		}
 		for _, sig := range fn.Sigs {
-			generics := []batch.Type{batch.Invalid}
+			generics := []types.Type{types.Invalid}
 			if slices.Contains(sig.Args, plan.AnyType) {
 				generics = all
 			}
 			for _, g := range generics {
-				if slices.Contains(comparesValues, fn.Name) && g.Physical() == batch.PhysAny {
+				if slices.Contains(comparesValues, fn.Name) && g.Physical() == types.PhysAny {
 					continue // lists and encodings have no order
 				}
 				for n := len(sig.Args) - sig.Optional; n <= len(sig.Args)+2; n++ {
 					if n > len(sig.Args) && !sig.Variadic {
 						break
 					}
-					types := make(batch.Schema, n)
-					for k := range types {
-						if types[k] = sig.Args[min(k, len(sig.Args)-1)]; types[k] == plan.AnyType {
-							types[k] = g
+					kinds := make([]types.Type, n)
+					for k := range kinds {
+						if kinds[k] = sig.Args[min(k, len(sig.Args)-1)]; kinds[k] == plan.AnyType {
+							kinds[k] = g
 						}
 					}
-					checkSignature(t, fn.Name, types, sig.Result, g)
+					checkSignature(t, fn.Name, kinds, sig.Result, g)
 				}
 			}
 		}
 	}
 }
 
-func checkSignature(t *testing.T, fn string, types batch.Schema, result, generic batch.Type) {
+func checkSignature(t *testing.T, fn string, kinds []types.Type, result, generic types.Type) {
 	t.Helper()
 	if result == plan.AnyType {
 		result = generic
 	}
 	e := &plan.Call{Fn: fn, T: result}
-	full, nulls := make([]batch.Value, len(types)), make([]batch.Value, len(types))
-	for k, typ := range types {
+	full, nulls := make([]types.Value, len(kinds)), make([]types.Value, len(kinds))
+	for k, typ := range kinds {
 		e.Args = append(e.Args, col(k, typ))
-		full[k], nulls[k] = batch.Value{Type: typ, I: 1, F: 1, S: "second"}, batch.NullOf(typ)
+		full[k], nulls[k] = types.Value{Type: typ, I: 1, F: 1, S: "second"}, types.NullOf(typ)
 	}
-	p, err := Compile(e, types)
+	p, err := Compile(e, kinds)
 	if err != nil {
-		t.Errorf("%s%v does not compile: %v", fn, types, err)
+		t.Errorf("%s%v does not compile: %v", fn, kinds, err)
 		return
 	}
-	c, err := p.Eval(batchOf(types, full, nulls))
+	c, err := p.Eval(batchOf(kinds, full, nulls))
 	if err != nil {
-		t.Errorf("%s%v: %v", fn, types, err)
+		t.Errorf("%s%v: %v", fn, kinds, err)
 		return
 	}
 	if c.Type != result || p.Type() != result {
-		t.Errorf("%s%v gives %s, want %s", fn, types, c.Type, result)
+		t.Errorf("%s%v gives %s, want %s", fn, kinds, c.Type, result)
 	}
 	for i := range 2 {
 		if v := c.Value(i); v.Type != result {
-			t.Errorf("%s%v row %d: %+v", fn, types, i, v)
+			t.Errorf("%s%v row %d: %+v", fn, kinds, i, v)
 		}
 	}
 }
 
 func TestNow(t *testing.T) {
-	in := batch.Schema{batch.Bigint}
+	in := []types.Type{types.Bigint}
 	p := mustCompile(t, call("now"), in)
 	same := mustCompile(t, call("=", call("now"), call("now")), in)
 	bt := batchOf(in, vs(I(1)), vs(I(2)))
@@ -401,10 +401,10 @@ func TestNow(t *testing.T) {
 }
 
 // stackOf is a stack with functions of those names, leaf first.
-func stackOf(functions ...string) batch.Value {
-	var frames []batch.Value
+func stackOf(functions ...string) types.Value {
+	var frames []types.Value
 	for _, f := range functions {
-		frames = append(frames, batch.ListOf(vs(S(f), S("module"), S("user"))))
+		frames = append(frames, types.ListOf(vs(S(f), S("module"), S("user"))))
 	}
-	return batch.ListOf(frames)
+	return types.ListOf(frames)
 }

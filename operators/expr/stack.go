@@ -3,6 +3,7 @@ package expr
 import (
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // Stacks are lists of frames, leaf first, each a list that begins with the
@@ -21,18 +22,18 @@ const maxWritten = 4096
 
 // written identifies a list by where its elements are.
 type written struct {
-	first *batch.Value
+	first *types.Value
 	len   int
 	limit int64
 }
 
 // stackText is the builder of functions that write a stack; limit is the
 // argument that says how many frames, if there is one.
-func stackText(write func(b []byte, frames []batch.Value, limit int64) []byte) builder {
+func stackText(write func(b []byte, frames []types.Value, limit int64) []byte) builder {
 	return func(e *plan.Call, args []node) (node, error) {
 		texts := map[written]string{}
 		return newRowNode(e.T, args, func(o *output, args []*batch.Column, i int) error {
-			frames, _ := args[0].Any[i].([]batch.Value)
+			frames, _ := args[0].Any[i].([]types.Value)
 			limit := int64(len(frames))
 			if len(args) > 1 {
 				limit = min(limit, max(args[1].Int[i], 0))
@@ -58,7 +59,7 @@ func stackText(write func(b []byte, frames []batch.Value, limit int64) []byte) b
 }
 
 // formatStack writes the innermost frames, leaf first.
-func formatStack(b []byte, frames []batch.Value, limit int64) []byte {
+func formatStack(b []byte, frames []types.Value, limit int64) []byte {
 	for i, f := range frames[:limit] {
 		if i > 0 {
 			b = append(b, calledBy...)
@@ -69,7 +70,7 @@ func formatStack(b []byte, frames []batch.Value, limit int64) []byte {
 }
 
 // foldedStack writes the innermost frames, root first.
-func foldedStack(b []byte, frames []batch.Value, limit int64) []byte {
+func foldedStack(b []byte, frames []types.Value, limit int64) []byte {
 	for i := limit - 1; i >= 0; i-- {
 		b = append(b, functionOf(frames[i])...)
 		if i > 0 {
@@ -80,11 +81,11 @@ func foldedStack(b []byte, frames []batch.Value, limit int64) []byte {
 }
 
 // functionOf is the name of a frame's function.
-func functionOf(f batch.Value) string {
-	if parts, ok := f.A.([]batch.Value); ok && len(parts) > 0 {
+func functionOf(f types.Value) string {
+	if parts, ok := f.A.([]types.Value); ok && len(parts) > 0 {
 		return functionOf(parts[0])
 	}
-	if f.Type == batch.Varchar {
+	if f.Type == types.Varchar {
 		return f.S
 	}
 	return string(appendValue(nil, f))
@@ -92,7 +93,7 @@ func functionOf(f batch.Value) string {
 
 // stackFrame is frame(stack, i): 0 is the leaf, -1 the root.
 func stackFrame(o *output, args []*batch.Column, i int) error {
-	frames, _ := args[0].Any[i].([]batch.Value)
+	frames, _ := args[0].Any[i].([]types.Value)
 	k := args[1].Int[i]
 	if k < 0 {
 		k += int64(len(frames))

@@ -7,12 +7,13 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // length counts characters of VARCHAR, bytes of BYTES.
 func length(e *plan.Call, args []node) (node, error) {
 	count := utf8.RuneCountInString
-	if e.Args[0].Type() == batch.Bytes {
+	if e.Args[0].Type() == types.Bytes {
 		count = func(s string) int { return len(s) }
 	}
 	return newRowNode(e.T, args, func(o *output, args []*batch.Column, i int) error {

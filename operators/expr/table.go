@@ -3,6 +3,7 @@ package expr
 import (
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // tableNode is an expression of one dictionary-coded column and constants. It
@@ -47,13 +48,13 @@ const (
 
 // tabular reports whether e is worth a table, and of which column.
 func (c *compiler) tabular(e plan.Expr) (col int, ok bool) {
-	if c.perEntry || trivial(e) || e.Type().Physical() == batch.PhysAny || e.Type() == batch.Null {
+	if c.perEntry || trivial(e) || e.Type().Physical() == types.PhysAny || e.Type() == types.Null {
 		return 0, false
 	}
 	col, ok = -1, true
 	plan.Walk(e, func(e plan.Expr) {
 		if x, is := e.(*plan.Col); is {
-			ok = ok && x.T.Physical() == batch.PhysCode && (col < 0 || col == x.Index) &&
+			ok = ok && x.T.Physical() == types.PhysCode && (col < 0 || col == x.Index) &&
 				x.Index < len(c.in) && x.Index >= 0 && c.in[x.Index] == x.T
 			col = x.Index
 		}
@@ -77,7 +78,7 @@ func trivial(e plan.Expr) bool {
 }
 
 func (c *compiler) newTable(e plan.Expr, col int) (node, error) {
-	inner := compiler{in: batch.Schema{c.in[col]}, perEntry: true}
+	inner := compiler{in: []types.Type{c.in[col]}, perEntry: true}
 	body, err := inner.expr(plan.Transform(e, func(e plan.Expr) plan.Expr {
 		if x, ok := e.(*plan.Col); ok {
 			return &plan.Col{Index: 0, Name: x.Name, T: x.T}
@@ -114,7 +115,7 @@ func (n *tableNode) lookup(c *batch.Column, r rows) (*table, error) {
 // table finds or makes the table of d. A column without a dictionary's
 // identity gets a new one each time.
 func (n *tableNode) table(d *batch.Dict) *table {
-	if n.out.col.Type.Physical() == batch.PhysCode && (n.dict == nil || n.dict.Len() > maxDict) {
+	if n.out.col.Type.Physical() == types.PhysCode && (n.dict == nil || n.dict.Len() > maxDict) {
 		n.dict = newDict()
 		clear(n.tables[:])
 		clear(n.out.col.Code)
@@ -202,15 +203,15 @@ func (n *tableNode) fill(t *table, c *batch.Column, r rows) error {
 			continue
 		}
 		switch t.val.Type.Physical() {
-		case batch.PhysBool:
+		case types.PhysBool:
 			if res.Bool[i] {
 				t.state[s] = isTrue
 			}
-		case batch.PhysInt:
+		case types.PhysInt:
 			t.val.Int[s] = res.Int[i]
-		case batch.PhysFloat:
+		case types.PhysFloat:
 			t.val.Float[s] = res.Float[i]
-		case batch.PhysCode:
+		case types.PhysCode:
 			t.val.Code[s] = n.dict.Code(text(res, i))
 		}
 	}
@@ -221,11 +222,11 @@ func (n *tableNode) fill(t *table, c *batch.Column, r rows) error {
 func (t *table) grow(n int) {
 	t.state = grown(t.state, n)
 	switch t.val.Type.Physical() {
-	case batch.PhysInt:
+	case types.PhysInt:
 		t.val.Int = grown(t.val.Int, n)
-	case batch.PhysFloat:
+	case types.PhysFloat:
 		t.val.Float = grown(t.val.Float, n)
-	case batch.PhysCode:
+	case types.PhysCode:
 		t.val.Code = grown(t.val.Code, n)
 	}
 }
@@ -248,16 +249,16 @@ func (n *tableNode) eval(f *frame, r rows) (*batch.Column, error) {
 	n.out.resize(r.n)
 	o := &n.out.col
 	switch o.Type.Physical() {
-	case batch.PhysBool:
+	case types.PhysBool:
 		for k := range r.len() {
 			i := r.at(k)
 			o.Bool[i] = t.state[slot(c, i)] == isTrue
 		}
-	case batch.PhysInt:
+	case types.PhysInt:
 		gather(o.Int, t.val.Int, c, r)
-	case batch.PhysFloat:
+	case types.PhysFloat:
 		gather(o.Float, t.val.Float, c, r)
-	case batch.PhysCode:
+	case types.PhysCode:
 		gather(o.Code, t.val.Code, c, r)
 	}
 	if t.nulls {

@@ -6,6 +6,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // counter counts the rows that a node is asked for.
@@ -20,7 +21,7 @@ func (c *counter) eval(f *frame, r rows) (*batch.Column, error) {
 }
 
 // counted compiles e, which must become a table, with its body counted.
-func counted(t *testing.T, e plan.Expr, in batch.Schema) (*Program, *counter) {
+func counted(t *testing.T, e plan.Expr, in []types.Type) (*Program, *counter) {
 	t.Helper()
 	p := mustCompile(t, e, in)
 	table, ok := p.root.(*tableNode)
@@ -33,8 +34,8 @@ func counted(t *testing.T, e plan.Expr, in batch.Schema) (*Program, *counter) {
 }
 
 func TestTabular(t *testing.T) {
-	in := batch.Schema{batch.Varchar, batch.Varchar, batch.Bigint}
-	s, u, n := col(0, batch.Varchar), col(1, batch.Varchar), col(2, batch.Bigint)
+	in := []types.Type{types.Varchar, types.Varchar, types.Bigint}
+	s, u, n := col(0, types.Varchar), col(1, types.Varchar), col(2, types.Bigint)
 	for _, c := range []struct {
 		e    plan.Expr
 		want bool
@@ -43,10 +44,10 @@ func TestTabular(t *testing.T) {
 		{call("and", call("=", s, str("x")), call("like", s, str("%y"))), true},
 		{call("length", call("lower", s)), true},
 		{call("coalesce", s, str("none")), true},
-		{cast(s, batch.Bigint), true},
-		{&plan.Case{T: batch.Bigint, Whens: []plan.When{{Cond: call("=", s, str("x")), Then: num(1)}}}, true},
+		{cast(s, types.Bigint), true},
+		{&plan.Case{T: types.Bigint, Whens: []plan.When{{Cond: call("=", s, str("x")), Then: num(1)}}}, true},
 		{s, false},
-		{cast(s, batch.Bytes), false},
+		{cast(s, types.Bytes), false},
 		{call("is null", s), false},
 		{call("not", call("is null", s)), false},
 		{call("=", s, u), false},
@@ -63,8 +64,8 @@ func TestTabular(t *testing.T) {
 // TestTableComputesEachEntryOnce follows a dictionary as it grows, others that
 // take turns with it, and one too many.
 func TestTableComputesEachEntryOnce(t *testing.T) {
-	in := batch.Schema{batch.Varchar}
-	upper := call("upper", col(0, batch.Varchar))
+	in := []types.Type{types.Varchar}
+	upper := call("upper", col(0, types.Varchar))
 	p, c := counted(t, upper, in)
 	dicts := make([]*batch.Dict, maxTables+1)
 	for k := range dicts {
@@ -92,7 +93,7 @@ func TestTableComputesEachEntryOnce(t *testing.T) {
 		bt.Cols[0].Dict = dicts[step.dict]
 		for _, s := range step.in {
 			if s == "NULL" {
-				bt.AppendRow(N(batch.Varchar))
+				bt.AppendRow(N(types.Varchar))
 			} else {
 				bt.AppendRow(S(s))
 			}
@@ -120,8 +121,8 @@ func TestTableComputesEachEntryOnce(t *testing.T) {
 // TestTableComputesNeededEntriesOnly: an entry that would fail is no error
 // while no row that counts has it.
 func TestTableComputesNeededEntriesOnly(t *testing.T) {
-	in := batch.Schema{batch.Varchar}
-	p, c := counted(t, call("neg", cast(col(0, batch.Varchar), batch.Bigint)), in)
+	in := []types.Type{types.Varchar}
+	p, c := counted(t, call("neg", cast(col(0, types.Varchar), types.Bigint)), in)
 	bt := batchOf(in, vs(S("1")), vs(S("-9223372036854775808")), vs(S("x")))
 	bt.Sel = []uint16{0, 2}
 	got, err := p.Eval(bt)

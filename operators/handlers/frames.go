@@ -1,6 +1,6 @@
 package handlers
 
-import "endoscope/operators/batch"
+import "endoscope/planner/types"
 
 // Frame is a function on a stack.
 type Frame struct {
@@ -41,13 +41,13 @@ func (f *Frame) is(t traits) bool {
 // Reader makes frames of values of the column stack, each a list of [function,
 // module, 'user' or 'system']. Rows with equal stacks share one list; their
 // frames are made once. The zero value is ready.
-type Reader struct{ seen map[*batch.Value][]Frame }
+type Reader struct{ seen map[*types.Value][]Frame }
 
 // maxStacks is how many stacks are remembered.
 const maxStacks = 1 << 16
 
 // Frames are those of a stack, which no caller changes.
-func (r *Reader) Frames(list []batch.Value) []Frame {
+func (r *Reader) Frames(list []types.Value) []Frame {
 	if len(list) == 0 {
 		return nil
 	}
@@ -56,13 +56,13 @@ func (r *Reader) Frames(list []batch.Value) []Frame {
 	}
 	frames := make([]Frame, len(list))
 	for i, f := range list {
-		part, _ := f.A.([]batch.Value)
+		part, _ := f.A.([]types.Value)
 		if len(part) == 3 {
 			frames[i] = Frame{Function: part[0].S, Module: part[1].S, System: part[2].S != "user"}
 		}
 	}
 	if r.seen == nil || len(r.seen) >= maxStacks {
-		r.seen = map[*batch.Value][]Frame{}
+		r.seen = map[*types.Value][]Frame{}
 	}
 	r.seen[&list[0]] = frames
 	return frames

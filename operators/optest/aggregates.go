@@ -7,42 +7,42 @@ import (
 	"math/big"
 	"slices"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // member is one row of a group, as an aggregate sees it.
 type member struct {
-	v    batch.Value // the argument; of no meaning for COUNT(*) and RATE(*)
+	v    types.Value // the argument; of no meaning for COUNT(*) and RATE(*)
 	time int64       // event time; the same for all where there is none
 }
 
 // fold computes an aggregate over the members of a group, in order of arrival.
 // elapsed is the time that RATE divides by, ns.
-func fold(a *plan.Agg, group []member, elapsed int64) (batch.Value, error) {
+func fold(a *plan.Agg, group []member, elapsed int64) (types.Value, error) {
 	if a.Star {
 		n := int64(len(group))
 		switch {
 		case a.Fn == "count":
-			return batch.Int(n), nil
+			return types.Int(n), nil
 		case elapsed <= 0:
-			return batch.NullOf(batch.Double), nil
+			return types.NullOf(types.Double), nil
 		}
-		return batch.Float(float64(n) / (float64(elapsed) / 1e9)), nil
+		return types.Float(float64(n) / (float64(elapsed) / 1e9)), nil
 	}
 	group = slices.DeleteFunc(slices.Clone(group), func(m member) bool { return m.v.IsNull })
-	vs := make([]batch.Value, len(group))
+	vs := make([]types.Value, len(group))
 	for i, m := range group {
 		vs[i] = m.v
 	}
 	if a.Fn == "count" {
 		if a.Distinct {
-			return batch.Int(int64(len(tally(vs)))), nil
+			return types.Int(int64(len(tally(vs)))), nil
 		}
-		return batch.Int(int64(len(vs))), nil
+		return types.Int(int64(len(vs))), nil
 	}
 	if len(vs) == 0 {
-		return batch.NullOf(a.T), nil
+		return types.NullOf(a.T), nil
 	}
 	switch a.Fn {
 	case "sum":
@@ -69,18 +69,18 @@ func fold(a *plan.Agg, group []member, elapsed int64) (batch.Value, error) {
 	case "histogram":
 		return histogram(vs, a.Params)
 	}
-	return batch.Value{}, fmt.Errorf("no aggregate %s", a.Fn)
+	return types.Value{}, fmt.Errorf("no aggregate %s", a.Fn)
 }
 
 func byTime(a, b member) int { return cmp.Compare(a.time, b.time) }
 
 // total is the exact sum, unless there is an infinity or a NaN: then the sum
 // of those.
-func total(vs []batch.Value) (exact *big.Rat, special float64, isSpecial bool) {
+func total(vs []types.Value) (exact *big.Rat, special float64, isSpecial bool) {
 	exact = new(big.Rat)
 	for _, v := range vs {
 		switch {
-		case v.Type != batch.Double:
+		case v.Type != types.Double:
 			exact.Add(exact, new(big.Rat).SetInt64(v.I))
 		case math.IsNaN(v.F) || math.IsInf(v.F, 0):
 			special, isSpecial = special+v.F, true
@@ -91,50 +91,50 @@ func total(vs []batch.Value) (exact *big.Rat, special float64, isSpecial bool) {
 	return exact, special, isSpecial
 }
 
-func sum(vs []batch.Value, t batch.Type) (batch.Value, error) {
+func sum(vs []types.Value, t types.Type) (types.Value, error) {
 	exact, special, isSpecial := total(vs)
 	switch {
 	case isSpecial:
-		return batch.Float(special), nil
-	case t == batch.Double:
+		return types.Float(special), nil
+	case t == types.Double:
 		f, _ := exact.Float64()
-		return batch.Float(f), nil
+		return types.Float(f), nil
 	}
 	return fits(exact.Num(), t)
 }
 
-func average(vs []batch.Value, t batch.Type) (batch.Value, error) {
+func average(vs []types.Value, t types.Type) (types.Value, error) {
 	exact, special, isSpecial := total(vs)
 	if isSpecial {
-		return batch.Float(special), nil
+		return types.Float(special), nil
 	}
 	f, _ := exact.Quo(exact, new(big.Rat).SetInt64(int64(len(vs)))).Float64()
 	return asType(f, t)
 }
 
 // asType is a computed number as a DOUBLE or, rounded, a DURATION.
-func asType(f float64, t batch.Type) (batch.Value, error) {
-	if t == batch.Double {
-		return batch.Float(f), nil
+func asType(f float64, t types.Type) (types.Value, error) {
+	if t == types.Double {
+		return types.Float(f), nil
 	}
 	return rounded(f, t)
 }
 
 // spread is the variance of a sample, Σ(x-mean)²/(n-1), or its root.
-func spread(fn string, vs []batch.Value, t batch.Type) (batch.Value, error) {
+func spread(fn string, vs []types.Value, t types.Type) (types.Value, error) {
 	n := int64(len(vs))
 	if n < 2 {
-		return batch.NullOf(t), nil
+		return types.NullOf(t), nil
 	}
 	exact, _, isSpecial := total(vs)
 	if isSpecial {
-		return batch.Float(math.NaN()), nil
+		return types.Float(math.NaN()), nil
 	}
 	mean := exact.Quo(exact, new(big.Rat).SetInt64(n))
 	squares := new(big.Rat)
 	for _, v := range vs {
 		d := new(big.Rat)
-		if v.Type == batch.Double {
+		if v.Type == types.Double {
 			d.SetFloat64(v.F)
 		} else {
 			d.SetInt64(v.I)
@@ -150,7 +150,7 @@ func spread(fn string, vs []batch.Value, t batch.Type) (batch.Value, error) {
 }
 
 // quantile is the value of rank floor(q·(n-1)), from 0. NaNs have no rank.
-func quantile(vs []batch.Value, q float64, t batch.Type) (batch.Value, error) {
+func quantile(vs []types.Value, q float64, t types.Type) (types.Value, error) {
 	var xs []float64
 	for _, v := range vs {
 		if x := asFloat(v); !math.IsNaN(x) {
@@ -158,7 +158,7 @@ func quantile(vs []batch.Value, q float64, t batch.Type) (batch.Value, error) {
 		}
 	}
 	if len(xs) == 0 {
-		return batch.NullOf(t), nil
+		return types.NullOf(t), nil
 	}
 	slices.Sort(xs)
 	return asType(xs[int(q*float64(len(xs)-1))], t)
@@ -166,16 +166,16 @@ func quantile(vs []batch.Value, q float64, t batch.Type) (batch.Value, error) {
 
 // counted is a value and how often it occurs.
 type counted struct {
-	v batch.Value
+	v types.Value
 	n int64
 }
 
 // tally counts values, in order of first appearance.
-func tally(vs []batch.Value) []counted {
+func tally(vs []types.Value) []counted {
 	var cs []counted
 	at := map[string]int{}
 	for _, v := range vs {
-		k := key([]batch.Value{v})
+		k := key([]types.Value{v})
 		i, ok := at[k]
 		if !ok {
 			i = len(cs)
@@ -188,20 +188,20 @@ func tally(vs []batch.Value) []counted {
 
 // topK lists the most frequent values; of equally frequent ones, the first to
 // appear come first.
-func topK(vs []batch.Value, n int64) batch.Value {
+func topK(vs []types.Value, n int64) types.Value {
 	cs := tally(vs)
 	slices.SortStableFunc(cs, func(a, b counted) int { return cmp.Compare(b.n, a.n) })
-	list := []batch.Value{}
+	list := []types.Value{}
 	for _, c := range cs[:min(int64(len(cs)), n)] {
-		list = append(list, batch.ListOf([]batch.Value{c.v, batch.Int(c.n)}))
+		list = append(list, types.ListOf([]types.Value{c.v, types.Int(c.n)}))
 	}
-	return batch.ListOf(list)
+	return types.ListOf(list)
 }
 
 // histogram lists the buckets that are not empty. Without borders they are
 // [2^k, 2^(k+1)), their mirror images, and for 0 one of its own, which for
 // integers is [0, 1) and for DOUBLE [0, 0].
-func histogram(vs []batch.Value, params []batch.Value) (batch.Value, error) {
+func histogram(vs []types.Value, params []types.Value) (types.Value, error) {
 	t := vs[0].Type
 	if len(params) == 3 {
 		return steps(vs, params[0].F, params[1].F, params[2].F), nil
@@ -212,7 +212,7 @@ func histogram(vs []batch.Value, params []batch.Value) (batch.Value, error) {
 	counts := map[string]int64{}
 	for _, v := range vs {
 		x := new(big.Int)
-		if t == batch.Double {
+		if t == types.Double {
 			if math.IsNaN(v.F) {
 				continue
 			}
@@ -234,7 +234,7 @@ func histogram(vs []batch.Value, params []batch.Value) (batch.Value, error) {
 			b.low.Neg(b.high)
 			b.high.Rsh(b.high, 1)
 			b.high.Neg(b.high)
-		case t != batch.Double:
+		case t != types.Double:
 			b.high.SetInt64(1)
 		}
 		k := b.low.String()
@@ -244,38 +244,38 @@ func histogram(vs []batch.Value, params []batch.Value) (batch.Value, error) {
 		counts[k]++
 	}
 	if len(order) == 0 {
-		return batch.NullOf(batch.List), nil
+		return types.NullOf(types.List), nil
 	}
 	slices.SortFunc(order, func(a, b bucket) int { return a.low.Cmp(b.low) })
-	border := func(x *big.Int) batch.Value {
-		if t == batch.Double {
+	border := func(x *big.Int) types.Value {
+		if t == types.Double {
 			f, _ := new(big.Float).SetMantExp(new(big.Float).SetInt(x), -unit).Float64()
-			return batch.Float(f)
+			return types.Float(f)
 		}
 		if !x.IsInt64() {
-			return batch.NullOf(t)
+			return types.NullOf(t)
 		}
-		return batch.Value{Type: t, I: x.Int64()}
+		return types.Value{Type: t, I: x.Int64()}
 	}
-	var list []batch.Value
+	var list []types.Value
 	for _, b := range order {
-		list = append(list, batch.ListOf([]batch.Value{border(b.low), border(b.high), batch.Int(counts[b.low.String()])}))
+		list = append(list, types.ListOf([]types.Value{border(b.low), border(b.high), types.Int(counts[b.low.String()])}))
 	}
-	return batch.ListOf(list), nil
+	return types.ListOf(list), nil
 }
 
 // steps is the histogram of equal steps from lo up to hi, with a bucket for
 // what is less and one for what is not. It walks from border to border, so the
 // borders should be numbers that a DOUBLE can hold.
-func steps(vs []batch.Value, lo, hi, step float64) batch.Value {
+func steps(vs []types.Value, lo, hi, step float64) types.Value {
 	t := vs[0].Type
-	border := func(x float64) batch.Value {
-		v, _ := cast(batch.Float(x), t)
+	border := func(x float64) types.Value {
+		v, _ := cast(types.Float(x), t)
 		return v
 	}
-	none := batch.NullOf(t)
-	var list []batch.Value
-	add := func(from, to float64, low, high batch.Value) {
+	none := types.NullOf(t)
+	var list []types.Value
+	add := func(from, to float64, low, high types.Value) {
 		n := int64(0)
 		for _, v := range vs {
 			if x := asFloat(v); !math.IsNaN(x) && x >= from && x < to || math.IsInf(to, 1) && math.IsInf(x, 1) {
@@ -283,7 +283,7 @@ func steps(vs []batch.Value, lo, hi, step float64) batch.Value {
 			}
 		}
 		if n > 0 {
-			list = append(list, batch.ListOf([]batch.Value{low, high, batch.Int(n)}))
+			list = append(list, types.ListOf([]types.Value{low, high, types.Int(n)}))
 		}
 	}
 	add(math.Inf(-1), lo, none, border(lo))
@@ -293,7 +293,7 @@ func steps(vs []batch.Value, lo, hi, step float64) batch.Value {
 	}
 	add(hi, math.Inf(1), border(hi), none)
 	if list == nil {
-		return batch.NullOf(batch.List)
+		return types.NullOf(types.List)
 	}
-	return batch.ListOf(list)
+	return types.ListOf(list)
 }

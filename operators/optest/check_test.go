@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // mutant is the oracle with a defect.
@@ -33,13 +33,13 @@ func TestCheckFindsDefects(t *testing.T) {
 		t.Fatal(err)
 	}
 	rel := in.Relations["calls.csv"]
-	leaf := &plan.Acquire{Stream: "file", Args: []plan.Const{{V: batch.Str("calls.csv")}}, Out: rel}
+	leaf := &plan.Acquire{Stream: "file", Args: []plan.Const{{V: types.Str("calls.csv")}}, Out: rel}
 	sorted := &plan.Sort{Input: leaf, Keys: []plan.SortKey{{X: column(rel, 2)}}}
-	win := &plan.Window{Input: leaf, Spec: plan.WindowSpec{Size: 1e9}, Out: plan.Schema{Fields: append(slices.Clone(rel.Fields),
-		plan.Field{Name: "window_start", Type: batch.Timestamp}, plan.Field{Name: "window_end", Type: batch.Timestamp})}}
+	win := &plan.Window{Input: leaf, Spec: plan.WindowSpec{Size: 1e9}, Out: types.Schema{Fields: append(slices.Clone(rel.Fields),
+		types.Field{Name: "window_start", Type: types.Timestamp}, types.Field{Name: "window_end", Type: types.Timestamp})}}
 	groups := &plan.Aggregate{Input: win, Windowed: true, WindowEnd: 1, Keys: []plan.Expr{column(win.Out, 3), column(win.Out, 4)},
-		Aggs: []plan.Agg{{Fn: "avg", Args: []plan.Expr{column(rel, 2)}, T: batch.Double}}, Out: plan.Schema{Time: 1,
-			Fields: []plan.Field{{Name: "window_start", Type: batch.Timestamp}, {Name: "window_end", Type: batch.Timestamp}, {Name: "avg", Type: batch.Double}}}}
+		Aggs: []plan.Agg{{Fn: "avg", Args: []plan.Expr{column(rel, 2)}, T: types.Double}}, Out: types.Schema{Time: 1,
+			Fields: []types.Field{{Name: "window_start", Type: types.Timestamp}, {Name: "window_end", Type: types.Timestamp}, {Name: "avg", Type: types.Double}}}}
 
 	cases := []struct {
 		name  string

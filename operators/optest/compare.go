@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // Compare explains how got differs from want, the oracle's output of the same
@@ -30,7 +30,7 @@ func Compare(root plan.Node, got, want *Output) string {
 		}
 		left := slices.Clone(w[i])
 		for k, vs := range g[i] {
-			at := slices.IndexFunc(left, func(x []batch.Value) bool { return near(vs, x, slacks) })
+			at := slices.IndexFunc(left, func(x []types.Value) bool { return near(vs, x, slacks) })
 			if at < 0 || ordered && at != 0 {
 				return fmt.Sprintf("row %d of result %d is wrong: %s", k, i, rowText(vs)) + show(g[i:i+1], w[i:i+1])
 			}
@@ -78,8 +78,8 @@ func nodes(root plan.Node) func(func(plan.Node) bool) {
 }
 
 // final are the rows of each result that is not a preview and not empty.
-func final(o *Output) [][][]batch.Value {
-	var all [][][]batch.Value
+func final(o *Output) [][][]types.Value {
+	var all [][][]types.Value
 	for _, r := range o.Results {
 		if !r.Preview && len(r.Rows) > 0 {
 			all = append(all, r.Rows)
@@ -88,11 +88,11 @@ func final(o *Output) [][][]batch.Value {
 	return all
 }
 
-func show(got, want [][][]batch.Value) string {
+func show(got, want [][][]types.Value) string {
 	return "\n--- got\n" + resultsText(got) + "--- want\n" + resultsText(want)
 }
 
-func resultsText(rs [][][]batch.Value) string {
+func resultsText(rs [][][]types.Value) string {
 	var b strings.Builder
 	for _, r := range rs {
 		for _, vs := range r {
@@ -146,7 +146,7 @@ func slackOf(n plan.Node, column int) slack {
 		case "quantile", "median":
 			return sketched
 		case "sum", "avg", "variance", "stddev":
-			if a.T != batch.Bigint {
+			if a.T != types.Bigint {
 				return floating
 			}
 		case "rate":
@@ -185,7 +185,7 @@ func slackOfExpr(e plan.Expr, in plan.Node) slack {
 	return s
 }
 
-func near(a, b []batch.Value, slacks []slack) bool {
+func near(a, b []types.Value, slacks []slack) bool {
 	for i := range a {
 		if !nearly(a[i], b[i], slacks[i]) {
 			return false
@@ -194,7 +194,7 @@ func near(a, b []batch.Value, slacks []slack) bool {
 	return true
 }
 
-func nearly(a, b batch.Value, s slack) bool {
+func nearly(a, b types.Value, s slack) bool {
 	if s == unknowable {
 		return true
 	}
@@ -202,16 +202,16 @@ func nearly(a, b batch.Value, s slack) bool {
 		return a.IsNull == b.IsNull && a.Type == b.Type
 	}
 	switch {
-	case a.Type == batch.List:
-		x, y := a.A.([]batch.Value), b.A.([]batch.Value)
-		return slices.EqualFunc(x, y, func(v, w batch.Value) bool { return nearly(v, w, s) })
+	case a.Type == types.List:
+		x, y := a.A.([]types.Value), b.A.([]types.Value)
+		return slices.EqualFunc(x, y, func(v, w types.Value) bool { return nearly(v, w, s) })
 	case Order(a, b) == 0:
 		return true
 	case s == exact:
 		return false
-	case a.Type == batch.Double:
+	case a.Type == types.Double:
 		return math.Abs(a.F-b.F) <= float64(s)*max(math.Abs(a.F), math.Abs(b.F))+1e-9
-	case a.Type == batch.Duration: // rounded, too
+	case a.Type == types.Duration: // rounded, too
 		return math.Abs(float64(a.I)-float64(b.I)) <= float64(s)*max(math.Abs(float64(a.I)), math.Abs(float64(b.I)))+1
 	}
 	return false

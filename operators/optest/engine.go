@@ -1,8 +1,8 @@
 package optest
 
 import (
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // Engine executes plans.
@@ -19,7 +19,7 @@ type Input struct {
 	Start int64
 	// Relations are the columns of each stream, by the name that Acquire.Args
 	// has for it.
-	Relations map[string]plan.Schema
+	Relations map[string]types.Schema
 	// Steps happen one after the other.
 	Steps []Step
 }
@@ -41,7 +41,7 @@ const (
 type Step struct {
 	Stream string
 	Kind   StepKind
-	Rows   [][]batch.Value // one value for each column of the relation
+	Rows   [][]types.Value // one value for each column of the relation
 	Time   int64           // ns; of a watermark over line numbers: a line
 	Cause  string
 	N      uint64
@@ -60,13 +60,13 @@ type Output struct {
 
 // Result is the rows up to a Flush, or up to the end.
 type Result struct {
-	Rows    [][]batch.Value
+	Rows    [][]types.Value
 	Flushed bool // it ended with a Flush
 	Preview bool // of a look at what is not final
 }
 
 // Add appends a row to the open result.
-func (o *Output) Add(row []batch.Value) {
+func (o *Output) Add(row []types.Value) {
 	if n := len(o.Results); n == 0 || o.Results[n-1].Flushed {
 		o.Results = append(o.Results, Result{})
 	}
@@ -101,7 +101,7 @@ func StreamOf(a *plan.Acquire) string {
 
 // Columns are the positions in the relation of the columns that a leaf asks
 // for: leaves are pruned, relations are not.
-func Columns(a *plan.Acquire, relation plan.Schema) []int {
+func Columns(a *plan.Acquire, relation types.Schema) []int {
 	at := make([]int, len(a.Out.Fields))
 	for i, f := range a.Out.Fields {
 		at[i] = relation.Index(f.Name)

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // Oracle is the naive engine. It does not do previews (a preview must not
@@ -67,7 +67,7 @@ const (
 type event struct {
 	kind  eventKind
 	step  int // of the input: when it happens
-	row   []batch.Value
+	row   []types.Value
 	time  int64
 	cause string
 	n     uint64
@@ -81,7 +81,7 @@ func (s *stream) fail(err error) *stream {
 }
 
 // with is e with another row.
-func (e event) with(row []batch.Value) event {
+func (e event) with(row []types.Value) event {
 	e.row = row
 	return e
 }
@@ -102,7 +102,7 @@ func (r *run) node(n plan.Node) *stream {
 	case *plan.Values:
 		s := &stream{}
 		for _, cells := range n.Rows {
-			var vs []batch.Value
+			var vs []types.Value
 			for _, c := range cells {
 				vs = append(vs, c.V)
 			}
@@ -143,7 +143,7 @@ func (r *run) node(n plan.Node) *stream {
 			}
 		}
 		if in.err == nil {
-			out.add(event{kind: row, step: r.lastStep(), row: []batch.Value{batch.Int(count)}})
+			out.add(event{kind: row, step: r.lastStep(), row: []types.Value{types.Int(count)}})
 		}
 		return out
 	}
@@ -171,7 +171,7 @@ func (r *run) acquire(n *plan.Acquire) *stream {
 		switch step.Kind {
 		case Rows:
 			for _, vs := range step.Rows {
-				pruned := make([]batch.Value, len(at))
+				pruned := make([]types.Value, len(at))
 				for j, c := range at {
 					pruned[j] = vs[c]
 				}
@@ -225,8 +225,8 @@ func (r *run) project(in *stream, exprs []plan.Expr) *stream {
 	return out
 }
 
-func (r *run) all(exprs []plan.Expr, row []batch.Value) ([]batch.Value, error) {
-	vs := make([]batch.Value, len(exprs))
+func (r *run) all(exprs []plan.Expr, row []types.Value) ([]types.Value, error) {
+	vs := make([]types.Value, len(exprs))
 	for i, x := range exprs {
 		var err error
 		if vs[i], err = r.scalars.eval(x, row); err != nil {
@@ -238,15 +238,15 @@ func (r *run) all(exprs []plan.Expr, row []batch.Value) ([]batch.Value, error) {
 
 // key is equal for equal rows: NULL equals NULL here, NaN equals NaN, and 0
 // equals -0.
-func key(vs []batch.Value) string {
+func key(vs []types.Value) string {
 	var b strings.Builder
 	for _, v := range vs {
 		switch {
 		case v.IsNull:
 			b.WriteString("n")
-		case v.Type == batch.Double && math.IsNaN(v.F):
+		case v.Type == types.Double && math.IsNaN(v.F):
 			b.WriteString("N")
-		case v.Type == batch.Double:
+		case v.Type == types.Double:
 			fmt.Fprintf(&b, "%x", math.Float64bits(v.F+0))
 		default:
 			fmt.Fprintf(&b, "%q", printed(v))
@@ -302,9 +302,9 @@ func limit(in *stream, n int64, perFlush bool) *stream {
 func (r *run) sort(n *plan.Sort, in *stream) *stream {
 	out := &stream{err: in.err}
 	divided := slices.ContainsFunc(in.events, func(e event) bool { return e.kind == flush })
-	var held [][]batch.Value
+	var held [][]types.Value
 	give := func(step int) {
-		slices.SortStableFunc(held, func(a, b []batch.Value) int { return r.compareKeys(n.Keys, a, b) })
+		slices.SortStableFunc(held, func(a, b []types.Value) int { return r.compareKeys(n.Keys, a, b) })
 		for i, vs := range held {
 			if n.Limit > 0 && int64(i) >= n.Limit {
 				break
@@ -337,7 +337,7 @@ func (r *run) sort(n *plan.Sort, in *stream) *stream {
 
 // compareKeys orders rows. The keys are columns or harmless expressions, whose
 // errors the row would have met before.
-func (r *run) compareKeys(keys []plan.SortKey, a, b []batch.Value) int {
+func (r *run) compareKeys(keys []plan.SortKey, a, b []types.Value) int {
 	for _, k := range keys {
 		x, _ := r.scalars.eval(k.X, a)
 		y, _ := r.scalars.eval(k.X, b)
@@ -352,7 +352,7 @@ func (r *run) compareKeys(keys []plan.SortKey, a, b []batch.Value) int {
 	return 0
 }
 
-func nullsLast(x, y batch.Value) int {
+func nullsLast(x, y types.Value) int {
 	switch {
 	case x.IsNull && y.IsNull:
 		return 0

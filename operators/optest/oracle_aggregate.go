@@ -5,14 +5,14 @@ import (
 	"math"
 	"slices"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // rowsOfGroup is a group: its key and its rows, in order of arrival.
 type rowsOfGroup struct {
-	key  []batch.Value
-	rows [][]batch.Value
+	key  []types.Value
+	rows [][]types.Value
 }
 
 // groups are in order of first appearance.
@@ -21,7 +21,7 @@ type groups struct {
 	by   map[string]*rowsOfGroup
 }
 
-func (g *groups) find(vs []batch.Value) *rowsOfGroup {
+func (g *groups) find(vs []types.Value) *rowsOfGroup {
 	k := key(vs)
 	if g.by == nil {
 		g.by = map[string]*rowsOfGroup{}
@@ -59,7 +59,7 @@ func (r *run) aggregate(n *plan.Aggregate, in *stream) *stream {
 		var err error
 		switch e.kind {
 		case row:
-			var vs []batch.Value
+			var vs []types.Value
 			if vs, err = r.all(n.Keys, e.row); err == nil {
 				err = r.mayFold(n, e.row)
 			}
@@ -179,7 +179,7 @@ func (r *run) aggregateWindows(n *plan.Aggregate, in *stream) *stream {
 }
 
 // mayFold computes the arguments of a row's aggregates, for their errors.
-func (r *run) mayFold(n *plan.Aggregate, vs []batch.Value) error {
+func (r *run) mayFold(n *plan.Aggregate, vs []types.Value) error {
 	for i := range n.Aggs {
 		if _, _, err := r.argument(&n.Aggs[i], vs); err != nil {
 			return err
@@ -189,7 +189,7 @@ func (r *run) mayFold(n *plan.Aggregate, vs []batch.Value) error {
 }
 
 // argument is what a row gives to an aggregate, and whether it does.
-func (r *run) argument(a *plan.Agg, vs []batch.Value) (v batch.Value, counts bool, err error) {
+func (r *run) argument(a *plan.Agg, vs []types.Value) (v types.Value, counts bool, err error) {
 	counts = true
 	if a.Filter != nil {
 		if counts, err = r.holds(a.Filter, vs); err != nil {
@@ -203,7 +203,7 @@ func (r *run) argument(a *plan.Agg, vs []batch.Value) (v batch.Value, counts boo
 }
 
 // results is the output row of a group: its key, then its aggregates.
-func (r *run) results(n *plan.Aggregate, g *rowsOfGroup, elapsed int64) ([]batch.Value, error) {
+func (r *run) results(n *plan.Aggregate, g *rowsOfGroup, elapsed int64) ([]types.Value, error) {
 	t := n.Input.Schema().Time
 	out := slices.Clone(g.key)
 	for i := range n.Aggs {

@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // join compares every row with every other. A row that is earlier than what its
@@ -59,12 +59,12 @@ func (r *run) join(n *plan.Join, l, rt *stream) *stream {
 	}
 	slices.SortStableFunc(kept[1], func(a, b arrival) int { return cmp.Compare(at(a), at(b)) })
 	lo, hi := n.Band()
-	nulls := make([]batch.Value, len(n.Right.Schema().Fields))
+	nulls := make([]types.Value, len(n.Right.Schema().Fields))
 	for i, f := range n.Right.Schema().Fields {
-		nulls[i] = batch.NullOf(f.Type)
+		nulls[i] = types.NullOf(f.Type)
 	}
 	for _, a := range kept[0] {
-		var found []batch.Value
+		var found []types.Value
 		for _, b := range kept[1] {
 			d := at(b) - at(a)
 			if n.Kind == plan.AsOfJoin && d > 0 || n.Kind != plan.AsOfJoin && (d < lo || d > hi) {

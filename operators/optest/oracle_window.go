@@ -6,8 +6,8 @@ import (
 	"math/big"
 	"slices"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // border is a window [start, end).
@@ -34,9 +34,9 @@ func (r *run) window(n *plan.Window, in *stream) *stream {
 }
 
 // bordered is a row with the two columns that a Window adds.
-func bordered(n *plan.Window, vs []batch.Value, w border) []batch.Value {
+func bordered(n *plan.Window, vs []types.Value, w border) []types.Value {
 	t := n.Out.Fields[len(vs)].Type
-	return append(slices.Clone(vs), batch.Value{Type: t, I: w.start}, batch.Value{Type: t, I: w.end})
+	return append(slices.Clone(vs), types.Value{Type: t, I: w.start}, types.Value{Type: t, I: w.end})
 }
 
 // windowsOf lists the TUMBLE or HOP windows in which a row lies, in order. A

@@ -6,12 +6,12 @@ import (
 
 	"pgregory.net/rapid"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // valueTypes are the types that random columns and expressions have.
-var valueTypes = []batch.Type{batch.Boolean, batch.Bigint, batch.Double, batch.Varchar, batch.Timestamp, batch.Duration}
+var valueTypes = []types.Type{types.Boolean, types.Bigint, types.Double, types.Varchar, types.Timestamp, types.Duration}
 
 // Texts that functions may stumble over.
 var (
@@ -27,17 +27,17 @@ var (
 )
 
 // RandomValue draws a value of type t that may be NULL or extreme.
-func RandomValue(t *rapid.T, typ batch.Type) batch.Value {
+func RandomValue(t *rapid.T, typ types.Type) types.Value {
 	if rapid.IntRange(0, 7).Draw(t, "null") == 0 {
-		return batch.NullOf(typ)
+		return types.NullOf(typ)
 	}
-	v := batch.Value{Type: typ}
+	v := types.Value{Type: typ}
 	switch typ {
-	case batch.Boolean:
+	case types.Boolean:
 		v.I = int64(rapid.IntRange(0, 1).Draw(t, "bool"))
-	case batch.Double:
+	case types.Double:
 		v.F = rapid.SampledFrom(floats).Draw(t, "double")
-	case batch.Varchar:
+	case types.Varchar:
 		v.S = rapid.SampledFrom(texts).Draw(t, "text")
 	default:
 		v.I = rapid.SampledFrom(integers).Draw(t, "int")
@@ -47,21 +47,21 @@ func RandomValue(t *rapid.T, typ batch.Type) batch.Value {
 
 // RandomExpr draws an expression of type typ over columns of type in, of at
 // most that depth.
-func RandomExpr(t *rapid.T, in plan.Schema, typ batch.Type, depth int) plan.Expr {
+func RandomExpr(t *rapid.T, in types.Schema, typ types.Type, depth int) plan.Expr {
 	g := exprGen{t, in}
 	return g.of(typ, depth)
 }
 
 type exprGen struct {
 	t  *rapid.T
-	in plan.Schema
+	in types.Schema
 }
 
 func (g exprGen) n(limit int, what string) int { return rapid.IntRange(0, limit-1).Draw(g.t, what) }
 
-func (g exprGen) constant(v batch.Value) plan.Expr { return &plan.Const{V: v} }
+func (g exprGen) constant(v types.Value) plan.Expr { return &plan.Const{V: v} }
 
-func (g exprGen) of(typ batch.Type, depth int) plan.Expr {
+func (g exprGen) of(typ types.Type, depth int) plan.Expr {
 	if depth == 0 {
 		return g.leaf(typ)
 	}
@@ -74,7 +74,7 @@ func (g exprGen) of(typ batch.Type, depth int) plan.Expr {
 		if from := g.castable(typ); len(from) > 0 {
 			return &plan.Cast{X: g.of(rapid.SampledFrom(from).Draw(g.t, "from"), depth-1), T: typ}
 		}
-	case k == 4 && typ == batch.Boolean:
+	case k == 4 && typ == types.Boolean:
 		of := rapid.SampledFrom(valueTypes).Draw(g.t, "in type")
 		in := &plan.In{X: g.of(of, depth-1)}
 		for range 1 + g.n(4, "list") {
@@ -85,7 +85,7 @@ func (g exprGen) of(typ batch.Type, depth int) plan.Expr {
 	return g.call(typ, depth-1)
 }
 
-func (g exprGen) leaf(typ batch.Type) plan.Expr {
+func (g exprGen) leaf(typ types.Type) plan.Expr {
 	var cols []plan.Expr
 	for i, f := range g.in.Fields {
 		if f.Type == typ {
@@ -98,10 +98,10 @@ func (g exprGen) leaf(typ batch.Type) plan.Expr {
 	return g.constant(RandomValue(g.t, typ))
 }
 
-func (g exprGen) caseOf(typ batch.Type, depth int) plan.Expr {
+func (g exprGen) caseOf(typ types.Type, depth int) plan.Expr {
 	c := &plan.Case{T: typ}
 	for range 1 + g.n(2, "arms") {
-		c.Whens = append(c.Whens, plan.When{Cond: g.of(batch.Boolean, depth), Then: g.of(typ, depth)})
+		c.Whens = append(c.Whens, plan.When{Cond: g.of(types.Boolean, depth), Then: g.of(typ, depth)})
 	}
 	if g.n(2, "else") == 0 {
 		c.Else = g.of(typ, depth)
@@ -110,21 +110,21 @@ func (g exprGen) caseOf(typ batch.Type, depth int) plan.Expr {
 }
 
 // castable are the types that convert to typ.
-func (g exprGen) castable(typ batch.Type) []batch.Type {
+func (g exprGen) castable(typ types.Type) []types.Type {
 	switch typ {
-	case batch.Varchar:
+	case types.Varchar:
 		return valueTypes
-	case batch.Boolean:
-		return []batch.Type{batch.Bigint, batch.Varchar}
-	case batch.Bigint:
-		return []batch.Type{batch.Boolean, batch.Double, batch.Varchar, batch.Timestamp, batch.Duration}
+	case types.Boolean:
+		return []types.Type{types.Bigint, types.Varchar}
+	case types.Bigint:
+		return []types.Type{types.Boolean, types.Double, types.Varchar, types.Timestamp, types.Duration}
 	}
-	return slices.DeleteFunc([]batch.Type{batch.Bigint, batch.Double, batch.Varchar, batch.Timestamp, batch.Duration},
-		func(from batch.Type) bool { return from == typ })
+	return slices.DeleteFunc([]types.Type{types.Bigint, types.Double, types.Varchar, types.Timestamp, types.Duration},
+		func(from types.Type) bool { return from == typ })
 }
 
 // call draws a function with a result of type typ from the table of all.
-func (g exprGen) call(typ batch.Type, depth int) plan.Expr {
+func (g exprGen) call(typ types.Type, depth int) plan.Expr {
 	type choice struct {
 		fn  string
 		sig plan.Sig
@@ -132,20 +132,20 @@ func (g exprGen) call(typ batch.Type, depth int) plan.Expr {
 	var all []choice
 	for _, s := range plan.Scalars {
 		for _, sig := range s.Sigs {
-			unheld := slices.Contains(sig.Args, batch.Bytes) || slices.Contains(sig.Args, batch.Encoding) || slices.Contains(sig.Args, batch.List)
+			unheld := slices.Contains(sig.Args, types.Bytes) || slices.Contains(sig.Args, types.Encoding) || slices.Contains(sig.Args, types.List)
 			if !s.Volatile && (sig.Result == typ || sig.Result == plan.AnyType) && !unheld { // no column has those
 				all = append(all, choice{s.Name, sig})
 			}
 		}
 	}
 	c := rapid.SampledFrom(all).Draw(g.t, "function")
-	types := slices.Clone(c.sig.Args)
+	kinds := slices.Clone(c.sig.Args)
 	if c.sig.Optional > 0 && g.n(2, "optional") == 0 {
-		types = types[:len(types)-c.sig.Optional]
+		kinds = kinds[:len(kinds)-c.sig.Optional]
 	}
 	if c.sig.Variadic {
 		for range g.n(3, "more") {
-			types = append(types, types[len(types)-1])
+			kinds = append(kinds, kinds[len(kinds)-1])
 		}
 	}
 	call := &plan.Call{Fn: c.fn, T: typ}
@@ -153,7 +153,7 @@ func (g exprGen) call(typ batch.Type, depth int) plan.Expr {
 	if c.sig.Result != plan.AnyType {
 		same = rapid.SampledFrom(valueTypes).Draw(g.t, "any")
 	}
-	for i, a := range types {
+	for i, a := range kinds {
 		if a == plan.AnyType {
 			a = same
 		}
@@ -163,16 +163,16 @@ func (g exprGen) call(typ batch.Type, depth int) plan.Expr {
 }
 
 // argument draws an argument; patterns and units must be good ones.
-func (g exprGen) argument(fn string, i int, typ batch.Type, depth int) plan.Expr {
+func (g exprGen) argument(fn string, i int, typ types.Type, depth int) plan.Expr {
 	from := map[string][]string{"~": regexps, "regexp_extract": regexps, "like": patterns, "ilike": patterns}[fn]
 	switch {
 	case i == 1 && from != nil, i == 0 && fn == "date_trunc":
 		if fn == "date_trunc" {
 			from = unitsOf
 		}
-		return g.constant(batch.Str(rapid.SampledFrom(from).Draw(g.t, "pattern")))
-	case typ == batch.Bigint && i > 0 && (fn == "substr" || fn == "split_part" || fn == "regexp_extract" || fn == "round") && g.n(4, "small") > 0:
-		return g.constant(batch.Int(int64(g.n(7, "n") - 2)))
+		return g.constant(types.Str(rapid.SampledFrom(from).Draw(g.t, "pattern")))
+	case typ == types.Bigint && i > 0 && (fn == "substr" || fn == "split_part" || fn == "regexp_extract" || fn == "round") && g.n(4, "small") > 0:
+		return g.constant(types.Int(int64(g.n(7, "n") - 2)))
 	}
 	return g.of(typ, depth)
 }

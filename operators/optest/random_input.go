@@ -6,29 +6,28 @@ import (
 
 	"pgregory.net/rapid"
 
-	"endoscope/operators/batch"
-	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // RandomSchema is what the streams of random inputs, a.csv and b.csv, have: k
 // is skewed, f harmless, g wild, and timestamp the event time.
-var RandomSchema = plan.Schema{Time: 0, Fields: []plan.Field{
-	{Name: "timestamp", Type: batch.Timestamp},
-	{Name: "k", Type: batch.Bigint},
-	{Name: "i", Type: batch.Bigint},
-	{Name: "f", Type: batch.Double},
-	{Name: "g", Type: batch.Double},
-	{Name: "s", Type: batch.Varchar},
-	{Name: "p", Type: batch.Boolean},
-	{Name: "d", Type: batch.Duration},
-	{Name: "u", Type: batch.Timestamp},
-	{Name: "n", Type: batch.Bigint}, // n numbers the rows: never NULL, never the same
+var RandomSchema = types.Schema{Time: 0, Fields: []types.Field{
+	{Name: "timestamp", Type: types.Timestamp},
+	{Name: "k", Type: types.Bigint},
+	{Name: "i", Type: types.Bigint},
+	{Name: "f", Type: types.Double},
+	{Name: "g", Type: types.Double},
+	{Name: "s", Type: types.Varchar},
+	{Name: "p", Type: types.Boolean},
+	{Name: "d", Type: types.Duration},
+	{Name: "u", Type: types.Timestamp},
+	{Name: "n", Type: types.Bigint}, // n numbers the rows: never NULL, never the same
 }}
 
 // RandomInput draws batches of all sizes, mostly in order of time, with
 // watermarks that some rows miss, ticks, losses and early ends.
 func RandomInput(t *rapid.T) *Input {
-	in := &Input{Relations: map[string]plan.Schema{"a.csv": RandomSchema, "b.csv": RandomSchema}}
+	in := &Input{Relations: map[string]types.Schema{"a.csv": RandomSchema, "b.csv": RandomSchema}}
 	g := inputGen{t: t, in: in, now: map[string]int64{}, mark: map[string]int64{}}
 	g.lateness = int64(g.n(3, "lateness")) * int64(time.Second)
 	clock := int64(0)
@@ -75,17 +74,17 @@ func (g *inputGen) rows(name string) {
 			at -= int64(g.n(10, "back")) * int64(300*time.Millisecond)
 		}
 		g.count++
-		s.Rows = append(s.Rows, []batch.Value{
-			batch.Time(at),
-			g.nullable(batch.Int(int64(min(g.n(3, "k"), g.n(6, "k"))))),
-			RandomValue(g.t, batch.Bigint),
-			g.nullable(batch.Float(float64(g.n(4000, "f")-2000) / 4)),
-			RandomValue(g.t, batch.Double),
-			g.nullable(batch.Str(g.text())),
-			RandomValue(g.t, batch.Boolean),
-			g.nullable(batch.Dur(int64(g.n(100, "d")) * int64(time.Millisecond))),
-			g.nullable(batch.Time(int64(g.n(50, "u")) * int64(time.Second))),
-			batch.Int(g.count),
+		s.Rows = append(s.Rows, []types.Value{
+			types.Time(at),
+			g.nullable(types.Int(int64(min(g.n(3, "k"), g.n(6, "k"))))),
+			RandomValue(g.t, types.Bigint),
+			g.nullable(types.Float(float64(g.n(4000, "f")-2000) / 4)),
+			RandomValue(g.t, types.Double),
+			g.nullable(types.Str(g.text())),
+			RandomValue(g.t, types.Boolean),
+			g.nullable(types.Dur(int64(g.n(100, "d")) * int64(time.Millisecond))),
+			g.nullable(types.Time(int64(g.n(50, "u")) * int64(time.Second))),
+			types.Int(g.count),
 		})
 	}
 	g.step(s)
@@ -98,7 +97,7 @@ func (g *inputGen) text() string {
 	return rapid.SampledFrom(texts).Draw(g.t, "text")
 }
 
-func (g *inputGen) nullable(v batch.Value) batch.Value {
+func (g *inputGen) nullable(v types.Value) types.Value {
 	if g.n(8, "null") == 0 {
 		v.IsNull = true
 	}

@@ -5,8 +5,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // RandomJoin draws a join of the streams of [RandomInput], of one with itself,
@@ -48,7 +48,7 @@ func (g planGen) join(l, r plan.Node) *plan.Join {
 		x := g.harmless(n.Out, 0, len(n.Out.Fields))
 		if g.n(3, "equal") > 0 {
 			name := rapid.SampledFrom([]string{"k", "s", "p", "d", "f", "u"}).Draw(g.t, "key")
-			x = &plan.Call{Fn: "=", T: batch.Boolean, Args: []plan.Expr{
+			x = &plan.Call{Fn: "=", T: types.Boolean, Args: []plan.Expr{
 				column(n.Out, n.Out.Index(name)), column(n.Out, split+r.Schema().Index(name))}}
 			if g.n(4, "swapped") == 0 {
 				c := x.(*plan.Call)
@@ -56,7 +56,7 @@ func (g planGen) join(l, r plan.Node) *plan.Join {
 			}
 		}
 		if j.On != nil {
-			x = &plan.Call{Fn: "and", Args: []plan.Expr{j.On, x}, T: batch.Boolean}
+			x = &plan.Call{Fn: "and", Args: []plan.Expr{j.On, x}, T: types.Boolean}
 		}
 		j.On = x
 	}
@@ -64,7 +64,7 @@ func (g planGen) join(l, r plan.Node) *plan.Join {
 }
 
 // harmless is a comparison of two columns of one type between from and to.
-func (g planGen) harmless(s plan.Schema, from, to int) plan.Expr {
+func (g planGen) harmless(s types.Schema, from, to int) plan.Expr {
 	x := from + g.n(to-from, "column")
 	var same []int
 	for i := from; i < to; i++ {
@@ -74,9 +74,9 @@ func (g planGen) harmless(s plan.Schema, from, to int) plan.Expr {
 	}
 	y := rapid.SampledFrom(same).Draw(g.t, "other")
 	op := rapid.SampledFrom([]string{"<", "<=", "<>", "="}).Draw(g.t, "operator")
-	c := plan.Expr(&plan.Call{Fn: op, Args: []plan.Expr{column(s, x), column(s, y)}, T: batch.Boolean})
+	c := plan.Expr(&plan.Call{Fn: op, Args: []plan.Expr{column(s, x), column(s, y)}, T: types.Boolean})
 	if g.n(3, "or") == 0 {
-		c = &plan.Call{Fn: "or", T: batch.Boolean, Args: []plan.Expr{c, &plan.Call{Fn: "is null", Args: []plan.Expr{column(s, x)}, T: batch.Boolean}}}
+		c = &plan.Call{Fn: "or", T: types.Boolean, Args: []plan.Expr{c, &plan.Call{Fn: "is null", Args: []plan.Expr{column(s, x)}, T: types.Boolean}}}
 	}
 	return c
 }

@@ -6,8 +6,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // RandomPlan draws a plan as the planner makes them, over the streams of
@@ -53,10 +53,10 @@ type planGen struct {
 func (g planGen) n(limit int, what string) int { return rapid.IntRange(0, limit-1).Draw(g.t, what) }
 
 func (g planGen) leaf(name string) *plan.Acquire {
-	return &plan.Acquire{Stream: "file", Args: []plan.Const{{V: batch.Str(name)}}, Out: RandomSchema}
+	return &plan.Acquire{Stream: "file", Args: []plan.Const{{V: types.Str(name)}}, Out: RandomSchema}
 }
 
-func column(in plan.Schema, i int) *plan.Col {
+func column(in types.Schema, i int) *plan.Col {
 	return &plan.Col{Index: i, Name: in.Fields[i].Name, T: in.Fields[i].Type}
 }
 
@@ -67,7 +67,7 @@ func (g planGen) source(may bool) plan.Node {
 		n = &plan.Union{Ins: []plan.Node{g.everything(n), g.everything(g.leaf("b.csv"))}, Out: RandomSchema}
 	}
 	if g.n(2, "filter") == 0 {
-		n = &plan.Filter{Input: n, Cond: RandomExpr(g.t, n.Schema(), batch.Boolean, 3)}
+		n = &plan.Filter{Input: n, Cond: RandomExpr(g.t, n.Schema(), types.Boolean, 3)}
 	}
 	if g.n(4, "project") == 0 {
 		n = g.everything(n)
@@ -93,7 +93,7 @@ func (g planGen) everything(in plan.Node) plan.Node {
 // narrow projects to a few expressions, the last of which numbers the rows.
 func (g planGen) narrow(in plan.Node) plan.Node {
 	s := in.Schema()
-	p := &plan.Project{Input: in, Out: plan.Schema{Time: -1}}
+	p := &plan.Project{Input: in, Out: types.Schema{Time: -1}}
 	for range 1 + g.n(3, "items") {
 		p.Exprs = append(p.Exprs, RandomExpr(g.t, s, rapid.SampledFrom(valueTypes).Draw(g.t, "type"), 3))
 	}
@@ -103,7 +103,7 @@ func (g planGen) narrow(in plan.Node) plan.Node {
 		}
 	}
 	for _, x := range p.Exprs {
-		p.Out.Fields = append(p.Out.Fields, plan.Field{Name: x.String(), Type: x.Type()})
+		p.Out.Fields = append(p.Out.Fields, types.Field{Name: x.String(), Type: x.Type()})
 	}
 	return p
 }
@@ -122,7 +122,7 @@ func (g planGen) streaming() plan.Node {
 // column keeps one column.
 func (g planGen) column(in plan.Node, i int) plan.Node {
 	s := in.Schema()
-	return &plan.Project{Input: in, Exprs: []plan.Expr{column(s, i)}, Out: plan.Schema{Fields: s.Fields[i : i+1], Time: -1}}
+	return &plan.Project{Input: in, Exprs: []plan.Expr{column(s, i)}, Out: types.Schema{Fields: s.Fields[i : i+1], Time: -1}}
 }
 
 // sorted orders by some columns and then by all others, and may cut.
@@ -131,7 +131,7 @@ func (g planGen) sorted(in plan.Node, perFlush bool, emit plan.Emit) plan.Node {
 	order := rapid.Permutation(upTo(len(s.Fields))).Draw(g.t, "order")
 	n := &plan.Sort{Input: in, Emit: emit}
 	for _, i := range order {
-		if s.Fields[i].Type.Physical() != batch.PhysAny {
+		if s.Fields[i].Type.Physical() != types.PhysAny {
 			n.Keys = append(n.Keys, plan.SortKey{X: column(s, i), Desc: g.n(2, "desc") == 0})
 		}
 	}
@@ -172,8 +172,8 @@ func (g planGen) windowed(in plan.Node) *plan.Window {
 			w.Spec.PartitionBy = []plan.Expr{column(s, s.Index("k"))}
 		}
 	}
-	w.Out = plan.Schema{Time: s.Time, Fields: append(slices.Clone(s.Fields),
-		plan.Field{Name: "window_start", Type: batch.Timestamp}, plan.Field{Name: "window_end", Type: batch.Timestamp})}
+	w.Out = types.Schema{Time: s.Time, Fields: append(slices.Clone(s.Fields),
+		types.Field{Name: "window_start", Type: types.Timestamp}, types.Field{Name: "window_end", Type: types.Timestamp})}
 	return w
 }
 
@@ -183,7 +183,7 @@ func (g planGen) held() plan.Node {
 	w.Hold = true
 	var n plan.Node = w
 	if g.n(2, "filter") == 0 {
-		n = &plan.Filter{Input: n, Cond: RandomExpr(g.t, n.Schema(), batch.Boolean, 2)}
+		n = &plan.Filter{Input: n, Cond: RandomExpr(g.t, n.Schema(), types.Boolean, 2)}
 	}
 	n = g.narrow(n)
 	switch g.n(3, "held") {
@@ -198,7 +198,7 @@ func (g planGen) held() plan.Node {
 // grouped aggregates, and filters, orders and cuts the groups.
 func (g planGen) grouped(in plan.Node, windowed bool) plan.Node {
 	s := in.Schema()
-	a := &plan.Aggregate{Input: in, Windowed: windowed, Out: plan.Schema{Time: -1}}
+	a := &plan.Aggregate{Input: in, Windowed: windowed, Out: types.Schema{Time: -1}}
 	for range g.n(3, "keys") {
 		if g.n(3, "plain key") > 0 {
 			name := rapid.SampledFrom([]string{"k", "s", "p", "d", "g"}).Draw(g.t, "key")
@@ -227,8 +227,8 @@ func (g planGen) grouped(in plan.Node, windowed bool) plan.Node {
 	g.name(a)
 	var n plan.Node = a
 	if len(a.Keys) > 0 && g.n(3, "having") == 0 {
-		keys := plan.Schema{Fields: a.Out.Fields[:len(a.Keys)], Time: -1}
-		n = &plan.Filter{Input: n, Cond: RandomExpr(g.t, keys, batch.Boolean, 2)}
+		keys := types.Schema{Fields: a.Out.Fields[:len(a.Keys)], Time: -1}
+		n = &plan.Filter{Input: n, Cond: RandomExpr(g.t, keys, types.Boolean, 2)}
 	}
 	if a.Emit.Mode == plan.Changes || g.n(2, "sort") == 0 {
 		return n
@@ -256,10 +256,10 @@ func (g planGen) byKeys(in plan.Node, keys int) plan.Node {
 
 func (g planGen) name(a *plan.Aggregate) {
 	for _, k := range a.Keys {
-		a.Out.Fields = append(a.Out.Fields, plan.Field{Name: k.String(), Type: k.Type()})
+		a.Out.Fields = append(a.Out.Fields, types.Field{Name: k.String(), Type: k.Type()})
 	}
 	for i := range a.Aggs {
-		a.Out.Fields = append(a.Out.Fields, plan.Field{Name: a.Aggs[i].String(), Type: a.Aggs[i].T})
+		a.Out.Fields = append(a.Out.Fields, types.Field{Name: a.Aggs[i].String(), Type: a.Aggs[i].T})
 	}
 	if a.Windowed {
 		a.Out.Time = a.WindowEnd
@@ -267,7 +267,7 @@ func (g planGen) name(a *plan.Aggregate) {
 }
 
 // agg draws an aggregate with an argument that it is exact enough for.
-func (g planGen) agg(s plan.Schema) plan.Agg {
+func (g planGen) agg(s types.Schema) plan.Agg {
 	for {
 		a := g.anyAgg(s)
 		if _, ok := plan.StateFields(&a); ok || !g.states {
@@ -276,14 +276,14 @@ func (g planGen) agg(s plan.Schema) plan.Agg {
 	}
 }
 
-func (g planGen) anyAgg(s plan.Schema) plan.Agg {
+func (g planGen) anyAgg(s types.Schema) plan.Agg {
 	f := rapid.SampledFrom(plan.AggFuncs).Draw(g.t, "aggregate")
 	a := plan.Agg{Fn: f.Name}
 	if g.n(4, "filtered") == 0 {
-		a.Filter = RandomExpr(g.t, s, batch.Boolean, 2)
+		a.Filter = RandomExpr(g.t, s, types.Boolean, 2)
 	}
 	if f.Star && (f.Args == nil || g.n(2, "star") == 0) {
-		a.Star, a.T = true, f.Result(batch.Invalid)
+		a.Star, a.T = true, f.Result(types.Invalid)
 		return a
 	}
 	a.Distinct = f.Distinct && g.n(2, "distinct") == 0
@@ -291,7 +291,7 @@ func (g planGen) anyAgg(s plan.Schema) plan.Agg {
 	if f.Name == "histogram" || f.Name == "sum" && g.n(4, "wild") == 0 {
 		names = []string{"i", "k", "d", "f"}
 	}
-	if slices.Contains(f.Args, batch.Varchar) || slices.Contains(f.Args, plan.AnyType) {
+	if slices.Contains(f.Args, types.Varchar) || slices.Contains(f.Args, plan.AnyType) {
 		names = []string{"k", "i", "f", "g", "s", "p", "d", "u"}
 		if f.Name == "min" || f.Name == "max" || f.Name == "count" {
 			names = append(names, "timestamp")
@@ -304,12 +304,12 @@ func (g planGen) anyAgg(s plan.Schema) plan.Agg {
 	a.Args, a.T = []plan.Expr{x}, f.Result(x.T)
 	switch f.Name {
 	case "quantile":
-		a.Params = []batch.Value{batch.Float(float64(g.n(11, "q")) / 10)}
+		a.Params = []types.Value{types.Float(float64(g.n(11, "q")) / 10)}
 	case "topk":
-		a.Params = []batch.Value{batch.Int(int64(1 + g.n(4, "k")))}
+		a.Params = []types.Value{types.Int(int64(1 + g.n(4, "k")))}
 	case "histogram":
 		if x.Name != "i" && g.n(2, "borders") == 0 {
-			a.Params = []batch.Value{batch.Float(0), batch.Float(float64(1 + g.n(3, "hi"))), batch.Float(1)}
+			a.Params = []types.Value{types.Float(0), types.Float(float64(1 + g.n(3, "hi"))), types.Float(1)}
 		}
 	}
 	return a
@@ -329,12 +329,12 @@ func changes(n plan.Node) bool {
 func (g planGen) regrouped(in plan.Node) plan.Node {
 	s := in.Schema()
 	for i, f := range s.Fields {
-		if slackOf(in, i) == exact && f.Type != batch.Encoding {
+		if slackOf(in, i) == exact && f.Type != types.Encoding {
 			if g.n(2, "again") == 0 {
 				return &plan.Distinct{Input: g.column(in, i)}
 			}
-			a := &plan.Aggregate{Input: in, Keys: []plan.Expr{column(s, i)}, Out: plan.Schema{Time: -1},
-				Aggs: []plan.Agg{{Fn: "count", Star: true, T: batch.Bigint}}}
+			a := &plan.Aggregate{Input: in, Keys: []plan.Expr{column(s, i)}, Out: types.Schema{Time: -1},
+				Aggs: []plan.Agg{{Fn: "count", Star: true, T: types.Bigint}}}
 			g.name(a)
 			return a
 		}

@@ -5,23 +5,23 @@ import (
 	"math"
 	"math/big"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 var errRange = errors.New("out of range")
 
 // fits gives an integer the type t, if 64 bits hold it.
-func fits(x *big.Int, t batch.Type) (batch.Value, error) {
+func fits(x *big.Int, t types.Type) (types.Value, error) {
 	if !x.IsInt64() {
-		return batch.Value{}, errRange
+		return types.Value{}, errRange
 	}
-	return batch.Value{Type: t, I: x.Int64()}, nil
+	return types.Value{Type: t, I: x.Int64()}, nil
 }
 
 // rounded is x as an integer of type t, halves away from zero.
-func rounded(x float64, t batch.Type) (batch.Value, error) {
+func rounded(x float64, t types.Type) (types.Value, error) {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return batch.Value{}, errRange
+		return types.Value{}, errRange
 	}
 	i, _ := new(big.Float).SetFloat64(math.Round(x)).Int(nil)
 	return fits(i, t)
@@ -29,17 +29,17 @@ func rounded(x float64, t batch.Type) (batch.Value, error) {
 
 // arithmetic is + - * / % neg abs with a result of type t, over arguments that
 // are not NULL.
-func arithmetic(fn string, t batch.Type, args []batch.Value) (batch.Value, error) {
+func arithmetic(fn string, t types.Type, args []types.Value) (types.Value, error) {
 	floats := false
 	for _, a := range args {
-		floats = floats || a.Type == batch.Double
+		floats = floats || a.Type == types.Double
 	}
-	if floats || t == batch.Double {
+	if floats || t == types.Double {
 		r := inFloats(fn, args)
 		switch {
 		case r.IsNull:
-			return batch.NullOf(t), nil
-		case t == batch.Double:
+			return types.NullOf(t), nil
+		case t == types.Double:
 			return r, nil
 		}
 		return rounded(r.F, t) // DURATION times or by DOUBLE
@@ -62,7 +62,7 @@ func arithmetic(fn string, t batch.Type, args []batch.Value) (batch.Value, error
 		r.Mul(x, y)
 	default:
 		if y.Sign() == 0 {
-			return batch.NullOf(t), nil
+			return types.NullOf(t), nil
 		}
 		if fn == "/" {
 			r.Quo(x, y) // truncates
@@ -73,77 +73,77 @@ func arithmetic(fn string, t batch.Type, args []batch.Value) (batch.Value, error
 	return fits(r, t)
 }
 
-func inFloats(fn string, args []batch.Value) batch.Value {
+func inFloats(fn string, args []types.Value) types.Value {
 	x := asFloat(args[0])
 	switch fn {
 	case "neg":
-		return batch.Float(-x)
+		return types.Float(-x)
 	case "abs":
-		return batch.Float(math.Abs(x))
+		return types.Float(math.Abs(x))
 	}
 	y := asFloat(args[1])
 	switch fn {
 	case "+":
-		return batch.Float(x + y)
+		return types.Float(x + y)
 	case "-":
-		return batch.Float(x - y)
+		return types.Float(x - y)
 	case "*":
-		return batch.Float(x * y)
+		return types.Float(x * y)
 	}
 	if y == 0 {
-		return batch.NullOf(batch.Double)
+		return types.NullOf(types.Double)
 	}
 	if fn == "/" {
-		return batch.Float(x / y)
+		return types.Float(x / y)
 	}
-	return batch.Float(math.Mod(x, y))
+	return types.Float(math.Mod(x, y))
 }
 
 // asFloat is the number of a value of a numeric type.
-func asFloat(v batch.Value) float64 {
-	if v.Type == batch.Double {
+func asFloat(v types.Value) float64 {
+	if v.Type == types.Double {
 		return v.F
 	}
 	return float64(v.I)
 }
 
 // numeric is the functions of numbers and durations, if fn is one of them.
-func numeric(fn string, args []batch.Value) (v batch.Value, ok bool, err error) {
+func numeric(fn string, args []types.Value) (v types.Value, ok bool, err error) {
 	unit := map[string]float64{"to_us": 1e3, "to_ms": 1e6, "to_s": 1e9, "to_min": 60e9}
 	if ns := unit[fn]; ns != 0 {
-		return batch.Float(float64(args[0].I) / ns), true, nil
+		return types.Float(float64(args[0].I) / ns), true, nil
 	}
 	if fn == "to_ns" {
-		return batch.Int(args[0].I), true, nil
+		return types.Int(args[0].I), true, nil
 	}
 	x := args[0].F
 	switch fn {
 	case "ceil":
-		return batch.Float(math.Ceil(x)), true, nil
+		return types.Float(math.Ceil(x)), true, nil
 	case "floor":
-		return batch.Float(math.Floor(x)), true, nil
+		return types.Float(math.Floor(x)), true, nil
 	case "round":
 		if len(args) == 1 {
-			return batch.Float(math.Round(x)), true, nil
+			return types.Float(math.Round(x)), true, nil
 		}
-		return batch.Float(roundTo(x, args[1].I)), true, nil
+		return types.Float(roundTo(x, args[1].I)), true, nil
 	case "sqrt":
 		if x < 0 {
-			return batch.NullOf(batch.Double), true, nil
+			return types.NullOf(types.Double), true, nil
 		}
-		return batch.Float(math.Sqrt(x)), true, nil
+		return types.Float(math.Sqrt(x)), true, nil
 	case "log2":
 		if x <= 0 {
-			return batch.NullOf(batch.Double), true, nil
+			return types.NullOf(types.Double), true, nil
 		}
-		return batch.Float(math.Log2(x)), true, nil
+		return types.Float(math.Log2(x)), true, nil
 	case "ln":
 		if x <= 0 {
-			return batch.NullOf(batch.Double), true, nil
+			return types.NullOf(types.Double), true, nil
 		}
-		return batch.Float(math.Log(x)), true, nil
+		return types.Float(math.Log(x)), true, nil
 	case "pow":
-		return batch.Float(math.Pow(x, args[1].F)), true, nil
+		return types.Float(math.Pow(x, args[1].F)), true, nil
 	}
 	return v, false, nil
 }

@@ -8,65 +8,65 @@ import (
 	"strings"
 	"time"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // cast converts a value to type t.
-func cast(v batch.Value, t batch.Type) (batch.Value, error) {
+func cast(v types.Value, t types.Type) (types.Value, error) {
 	from := v.Type
 	switch {
-	case v.IsNull || from == batch.Null:
-		return batch.NullOf(t), nil
+	case v.IsNull || from == types.Null:
+		return types.NullOf(t), nil
 	case from == t:
 		return v, nil
-	case t == batch.Bytes && from == batch.Varchar, t == batch.Varchar && from == batch.Bytes:
-		return batch.Value{Type: t, S: v.S}, nil
-	case t == batch.Varchar:
-		return batch.Str(printed(v)), nil
-	case from == batch.Varchar:
+	case t == types.Bytes && from == types.Varchar, t == types.Varchar && from == types.Bytes:
+		return types.Value{Type: t, S: v.S}, nil
+	case t == types.Varchar:
+		return types.Str(printed(v)), nil
+	case from == types.Varchar:
 		return parsed(strings.TrimSpace(v.S), t), nil
-	case from == batch.Double && integral(t):
+	case from == types.Double && integral(t):
 		return rounded(v.F, t)
-	case t == batch.Double && integral(from):
-		return batch.Float(float64(v.I)), nil
+	case t == types.Double && integral(from):
+		return types.Float(float64(v.I)), nil
 	case integral(from) && integral(t):
-		return batch.Value{Type: t, I: v.I}, nil
-	case from == batch.Boolean && t == batch.Bigint:
-		return batch.Int(v.I), nil
-	case from == batch.Bigint && t == batch.Boolean:
-		return batch.Bool(v.I != 0), nil
+		return types.Value{Type: t, I: v.I}, nil
+	case from == types.Boolean && t == types.Bigint:
+		return types.Int(v.I), nil
+	case from == types.Bigint && t == types.Boolean:
+		return types.Bool(v.I != 0), nil
 	}
-	return batch.Value{}, fmt.Errorf("%s is not converted to %s", from, t)
+	return types.Value{}, fmt.Errorf("%s is not converted to %s", from, t)
 }
 
-func integral(t batch.Type) bool {
-	return t == batch.Bigint || t == batch.Timestamp || t == batch.Duration
+func integral(t types.Type) bool {
+	return t == types.Bigint || t == types.Timestamp || t == types.Duration
 }
 
 // printed is a value as results show it.
-func printed(v batch.Value) string {
+func printed(v types.Value) string {
 	if v.IsNull {
 		return "NULL"
 	}
 	switch v.Type {
-	case batch.Boolean:
+	case types.Boolean:
 		return strconv.FormatBool(v.I != 0)
-	case batch.Bigint:
+	case types.Bigint:
 		return strconv.FormatInt(v.I, 10)
-	case batch.Double:
+	case types.Double:
 		return strconv.FormatFloat(v.F, 'g', -1, 64)
-	case batch.Timestamp:
+	case types.Timestamp:
 		return time.Unix(0, v.I).UTC().Format("2006-01-02T15:04:05.999999999Z")
-	case batch.Duration:
+	case types.Duration:
 		return printedDuration(v.I)
-	case batch.List:
+	case types.List:
 		var parts []string
-		list, _ := v.A.([]batch.Value)
+		list, _ := v.A.([]types.Value)
 		for _, x := range list {
 			parts = append(parts, printed(x))
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
-	case batch.Encoding:
+	case types.Encoding:
 		return fmt.Sprint(v.A)
 	}
 	return v.S
@@ -91,33 +91,33 @@ func printedDuration(d int64) string {
 }
 
 // parsed reads a value of type t, NULL if s is none.
-func parsed(s string, t batch.Type) batch.Value {
+func parsed(s string, t types.Type) types.Value {
 	switch t {
-	case batch.Bigint:
+	case types.Bigint:
 		if i, err := strconv.ParseInt(s, 10, 64); err == nil {
-			return batch.Int(i)
+			return types.Int(i)
 		}
-	case batch.Double:
+	case types.Double:
 		if f, err := strconv.ParseFloat(s, 64); err == nil {
-			return batch.Float(f)
+			return types.Float(f)
 		}
-	case batch.Boolean:
+	case types.Boolean:
 		switch strings.ToLower(s) {
 		case "true", "t", "yes", "on", "1":
-			return batch.Bool(true)
+			return types.Bool(true)
 		case "false", "f", "no", "off", "0":
-			return batch.Bool(false)
+			return types.Bool(false)
 		}
-	case batch.Timestamp:
+	case types.Timestamp:
 		if ns, ok := parsedTime(s); ok {
-			return batch.Time(ns)
+			return types.Time(ns)
 		}
-	case batch.Duration:
+	case types.Duration:
 		if ns, ok := parsedDuration(s); ok {
-			return batch.Dur(ns)
+			return types.Dur(ns)
 		}
 	}
-	return batch.NullOf(t)
+	return types.NullOf(t)
 }
 
 // parsedTime reads ISO 8601 with T or a blank; without a zone it is UTC, and
@@ -156,7 +156,7 @@ func parsedDuration(s string) (int64, bool) {
 			i.Mul(i, big.NewInt(u.ns))
 			return i.Int64(), i.IsInt64()
 		}
-		v, err := rounded(n*float64(u.ns), batch.Duration)
+		v, err := rounded(n*float64(u.ns), types.Duration)
 		return v.I, err == nil
 	}
 	return 0, false

@@ -6,8 +6,8 @@ import (
 	"math"
 	"strings"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // scalars evaluates expressions over one row.
@@ -21,7 +21,7 @@ import (
 type scalars struct{ eager bool }
 
 // holds evaluates a condition that chooses rows: NULL counts as false.
-func (s scalars) holds(e plan.Expr, row []batch.Value) (bool, error) {
+func (s scalars) holds(e plan.Expr, row []types.Value) (bool, error) {
 	if c, ok := e.(*plan.Call); ok && c.Fn == "and" {
 		l, err := s.holds(c.Args[0], row)
 		if err != nil && !s.eager {
@@ -38,7 +38,7 @@ func (s scalars) holds(e plan.Expr, row []batch.Value) (bool, error) {
 	return err == nil && truth(v) == yes, err
 }
 
-func (s scalars) eval(e plan.Expr, row []batch.Value) (batch.Value, error) {
+func (s scalars) eval(e plan.Expr, row []types.Value) (types.Value, error) {
 	switch e := e.(type) {
 	case *plan.Col:
 		return row[e.Index], nil
@@ -63,19 +63,19 @@ func (s scalars) eval(e plan.Expr, row []batch.Value) (batch.Value, error) {
 			}
 		}
 		if e.Else == nil {
-			return batch.NullOf(e.T), nil
+			return types.NullOf(e.T), nil
 		}
 		return s.eval(e.Else, row)
 	case *plan.Call:
 		return s.call(e, row)
 	}
-	return batch.Value{}, fmt.Errorf("no expression: %T", e)
+	return types.Value{}, fmt.Errorf("no expression: %T", e)
 }
 
-func (s scalars) call(e *plan.Call, row []batch.Value) (batch.Value, error) {
+func (s scalars) call(e *plan.Call, row []types.Value) (types.Value, error) {
 	args, err := s.arguments(e, row)
 	if err != nil {
-		return batch.Value{}, err
+		return types.Value{}, err
 	}
 	switch e.Fn {
 	case "and":
@@ -83,7 +83,7 @@ func (s scalars) call(e *plan.Call, row []batch.Value) (batch.Value, error) {
 	case "or":
 		return verdict(maxTruth(args)), nil
 	case "is null":
-		return batch.Bool(args[0].IsNull), nil
+		return types.Bool(args[0].IsNull), nil
 	case "coalesce":
 		return firstKnown(args, e.T), nil
 	case "least":
@@ -92,7 +92,7 @@ func (s scalars) call(e *plan.Call, row []batch.Value) (batch.Value, error) {
 		return extreme(args, e.T, +1), nil
 	case "nullif":
 		if !args[0].IsNull && len(args) > 1 && !args[1].IsNull && Order(args[0], args[1]) == 0 {
-			return batch.NullOf(e.T), nil
+			return types.NullOf(e.T), nil
 		}
 		return args[0], nil
 	case "concat":
@@ -102,18 +102,18 @@ func (s scalars) call(e *plan.Call, row []batch.Value) (batch.Value, error) {
 				b.WriteString(a.S)
 			}
 		}
-		return batch.Str(b.String()), nil
+		return types.Str(b.String()), nil
 	}
 	for _, a := range args {
 		if a.IsNull {
-			return batch.NullOf(e.T), nil
+			return types.NullOf(e.T), nil
 		}
 	}
 	switch e.Fn {
 	case "not":
-		return batch.Bool(args[0].I == 0), nil
+		return types.Bool(args[0].I == 0), nil
 	case "=", "<>", "<", "<=", ">", ">=":
-		return batch.Bool(compares(e.Fn, Order(args[0], args[1]))), nil
+		return types.Bool(compares(e.Fn, Order(args[0], args[1]))), nil
 	case "+", "-", "*", "/", "%", "neg", "abs":
 		return arithmetic(e.Fn, e.T, args)
 	}
@@ -126,8 +126,8 @@ func (s scalars) call(e *plan.Call, row []batch.Value) (batch.Value, error) {
 // arguments evaluates what a call needs. Lazily, one argument that decides by
 // itself leaves the others out, wherever it stands, with their errors; the
 // arguments are then that one alone.
-func (s scalars) arguments(e *plan.Call, row []batch.Value) ([]batch.Value, error) {
-	var args []batch.Value
+func (s scalars) arguments(e *plan.Call, row []types.Value) ([]types.Value, error) {
+	var args []types.Value
 	var failed error
 	for _, x := range e.Args {
 		v, err := s.eval(x, row)
@@ -139,7 +139,7 @@ func (s scalars) arguments(e *plan.Call, row []batch.Value) ([]batch.Value, erro
 			continue
 		case !s.eager && decides(e.Fn, v):
 			if !inOrder[e.Fn] {
-				return []batch.Value{v}, nil
+				return []types.Value{v}, nil
 			}
 			return append(args, v), nil
 		}
@@ -153,7 +153,7 @@ func (s scalars) arguments(e *plan.Call, row []batch.Value) ([]batch.Value, erro
 var inOrder = map[string]bool{"coalesce": true, "nullif": true}
 
 // decides reports whether v as an argument leaves nothing else to decide.
-func decides(fn string, v batch.Value) bool {
+func decides(fn string, v types.Value) bool {
 	switch fn {
 	case "and":
 		return truth(v) == no
@@ -175,7 +175,7 @@ const (
 	yes
 )
 
-func truth(v batch.Value) int {
+func truth(v types.Value) int {
 	switch {
 	case v.IsNull:
 		return unknown
@@ -185,14 +185,14 @@ func truth(v batch.Value) int {
 	return no
 }
 
-func verdict(t int) batch.Value {
+func verdict(t int) types.Value {
 	if t == unknown {
-		return batch.NullOf(batch.Boolean)
+		return types.NullOf(types.Boolean)
 	}
-	return batch.Bool(t == yes)
+	return types.Bool(t == yes)
 }
 
-func minTruth(vs []batch.Value) int {
+func minTruth(vs []types.Value) int {
 	t := yes
 	for _, v := range vs {
 		t = min(t, truth(v))
@@ -200,7 +200,7 @@ func minTruth(vs []batch.Value) int {
 	return t
 }
 
-func maxTruth(vs []batch.Value) int {
+func maxTruth(vs []types.Value) int {
 	t := no
 	for _, v := range vs {
 		t = max(t, truth(v))
@@ -208,18 +208,18 @@ func maxTruth(vs []batch.Value) int {
 	return t
 }
 
-func firstKnown(vs []batch.Value, t batch.Type) batch.Value {
+func firstKnown(vs []types.Value, t types.Type) types.Value {
 	for _, v := range vs {
 		if !v.IsNull {
 			return v
 		}
 	}
-	return batch.NullOf(t)
+	return types.NullOf(t)
 }
 
 // extreme is the least (sign -1) or greatest (+1) value that is not NULL.
-func extreme(vs []batch.Value, t batch.Type, sign int) batch.Value {
-	best := batch.NullOf(t)
+func extreme(vs []types.Value, t types.Type, sign int) types.Value {
+	best := types.NullOf(t)
 	for _, v := range vs {
 		if !v.IsNull && (best.IsNull || Order(v, best)*sign > 0) {
 			best = v
@@ -228,13 +228,13 @@ func extreme(vs []batch.Value, t batch.Type, sign int) batch.Value {
 	return best
 }
 
-func (s scalars) in(e *plan.In, row []batch.Value) (batch.Value, error) {
+func (s scalars) in(e *plan.In, row []types.Value) (types.Value, error) {
 	x, err := s.eval(e.X, row)
 	if err != nil {
 		return x, err
 	}
 	if x.IsNull {
-		return batch.NullOf(batch.Boolean), nil
+		return types.NullOf(types.Boolean), nil
 	}
 	t := no
 	for _, c := range e.List {
@@ -266,9 +266,9 @@ func compares(op string, c int) bool {
 
 // Order compares two values of one type that are not NULL. NaN equals itself
 // and is above every number; texts compare byte by byte.
-func Order(a, b batch.Value) int {
+func Order(a, b types.Value) int {
 	switch a.Type.Physical() {
-	case batch.PhysFloat:
+	case types.PhysFloat:
 		switch an, bn := math.IsNaN(a.F), math.IsNaN(b.F); {
 		case an && bn:
 			return 0
@@ -278,9 +278,9 @@ func Order(a, b batch.Value) int {
 			return -1
 		}
 		return cmp.Compare(a.F, b.F)
-	case batch.PhysCode:
+	case types.PhysCode:
 		return strings.Compare(a.S, b.S)
-	case batch.PhysAny:
+	case types.PhysAny:
 		return strings.Compare(printed(a), printed(b))
 	}
 	return cmp.Compare(a.I, b.I)

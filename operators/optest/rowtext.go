@@ -8,55 +8,55 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // textual is the functions over text, and date_trunc.
-func textual(fn string, args []batch.Value) (batch.Value, error) {
+func textual(fn string, args []types.Value) (types.Value, error) {
 	s := args[0].S
 	switch fn {
 	case "||":
-		return batch.Str(s + args[1].S), nil
+		return types.Str(s + args[1].S), nil
 	case "like":
-		return batch.Bool(like([]rune(s), []rune(args[1].S))), nil
+		return types.Bool(like([]rune(s), []rune(args[1].S))), nil
 	case "ilike":
-		return batch.Bool(like([]rune(strings.ToLower(s)), []rune(strings.ToLower(args[1].S)))), nil
+		return types.Bool(like([]rune(strings.ToLower(s)), []rune(strings.ToLower(args[1].S)))), nil
 	case "~":
 		re, err := regexp.Compile(args[1].S)
 		if err != nil {
-			return batch.Value{}, err
+			return types.Value{}, err
 		}
-		return batch.Bool(re.MatchString(s)), nil
+		return types.Bool(re.MatchString(s)), nil
 	case "length":
-		if args[0].Type == batch.Bytes {
-			return batch.Int(int64(len(s))), nil
+		if args[0].Type == types.Bytes {
+			return types.Int(int64(len(s))), nil
 		}
-		return batch.Int(int64(utf8.RuneCountInString(s))), nil
+		return types.Int(int64(utf8.RuneCountInString(s))), nil
 	case "lower":
-		return batch.Str(strings.ToLower(s)), nil
+		return types.Str(strings.ToLower(s)), nil
 	case "upper":
-		return batch.Str(strings.ToUpper(s)), nil
+		return types.Str(strings.ToUpper(s)), nil
 	case "starts_with":
-		return batch.Bool(strings.HasPrefix(s, args[1].S)), nil
+		return types.Bool(strings.HasPrefix(s, args[1].S)), nil
 	case "replace":
 		if args[1].S == "" {
 			return args[0], nil
 		}
-		return batch.Str(strings.ReplaceAll(s, args[1].S, args[2].S)), nil
+		return types.Str(strings.ReplaceAll(s, args[1].S, args[2].S)), nil
 	case "substr":
-		return batch.Str(substr([]rune(s), args[1:])), nil
+		return types.Str(substr([]rune(s), args[1:])), nil
 	case "split_part":
-		return batch.Str(splitPart(s, args[1].S, args[2].I)), nil
+		return types.Str(splitPart(s, args[1].S, args[2].I)), nil
 	case "regexp_extract":
 		return regexpExtract(s, args[1].S, args[2:])
 	case "format_stack", "folded_stack":
-		return batch.Str(stackText(fn, args)), nil
+		return types.Str(stackText(fn, args)), nil
 	case "frame":
 		return stackFrame(args[0], args[1].I), nil
 	case "date_trunc":
 		return dateTrunc(s, args[1].I)
 	}
-	return batch.Value{}, fmt.Errorf("no function %s", fn)
+	return types.Value{}, fmt.Errorf("no function %s", fn)
 }
 
 // like matches all of s against a pattern of %, _ and backslash.
@@ -83,7 +83,7 @@ func like(s, pattern []rune) bool {
 
 // substr keeps the characters at the positions from (first is 1) to from+n-1,
 // of which those before the first do not exist.
-func substr(s []rune, args []batch.Value) string {
+func substr(s []rune, args []types.Value) string {
 	from := big.NewInt(args[0].I)
 	end := big.NewInt(int64(len(s)) + 1)
 	if len(args) > 1 {
@@ -113,10 +113,10 @@ func splitPart(s, sep string, n int64) string {
 	return fields[n-1]
 }
 
-func regexpExtract(s, pattern string, group []batch.Value) (batch.Value, error) {
+func regexpExtract(s, pattern string, group []types.Value) (types.Value, error) {
 	re, err := regexp.Compile(pattern)
 	if err != nil {
-		return batch.Value{}, err
+		return types.Value{}, err
 	}
 	n := int64(0)
 	if len(group) > 0 {
@@ -124,23 +124,23 @@ func regexpExtract(s, pattern string, group []batch.Value) (batch.Value, error) 
 	}
 	at := re.FindStringSubmatchIndex(s)
 	if at == nil || n < 0 || n > int64(re.NumSubexp()) || at[2*n] < 0 {
-		return batch.NullOf(batch.Varchar), nil
+		return types.NullOf(types.Varchar), nil
 	}
-	return batch.Str(s[at[2*n]:at[2*n+1]]), nil
+	return types.Str(s[at[2*n]:at[2*n+1]]), nil
 }
 
-func dateTrunc(unit string, t int64) (batch.Value, error) {
+func dateTrunc(unit string, t int64) (types.Value, error) {
 	ns := map[string]int64{"microsecond": 1e3, "millisecond": 1e6, "second": 1e9, "minute": 60e9, "hour": 3600e9, "day": 86400e9}[strings.ToLower(unit)]
 	if ns == 0 {
-		return batch.Value{}, fmt.Errorf("no unit of time: %s", unit)
+		return types.Value{}, fmt.Errorf("no unit of time: %s", unit)
 	}
 	u := big.NewInt(ns)
 	down := new(big.Int).Div(big.NewInt(t), u) // Euclidean: downwards for a positive unit
-	return fits(down.Mul(down, u), batch.Timestamp)
+	return fits(down.Mul(down, u), types.Timestamp)
 }
 
 // stackText lists the functions of a stack: leaf first, or root first.
-func stackText(fn string, args []batch.Value) string {
+func stackText(fn string, args []types.Value) string {
 	n := int64(1 << 62)
 	if len(args) > 1 {
 		n = args[1].I
@@ -161,25 +161,25 @@ func stackText(fn string, args []batch.Value) string {
 }
 
 // stackFrame is the function of a frame, which a list's first element names.
-func stackFrame(stack batch.Value, i int64) batch.Value {
-	frames, _ := stack.A.([]batch.Value)
+func stackFrame(stack types.Value, i int64) types.Value {
+	frames, _ := stack.A.([]types.Value)
 	if i < 0 {
 		i += int64(len(frames))
 	}
 	if i < 0 || i >= int64(len(frames)) {
-		return batch.NullOf(batch.Varchar)
+		return types.NullOf(types.Varchar)
 	}
 	f := frames[i]
 	for {
-		parts, ok := f.A.([]batch.Value)
+		parts, ok := f.A.([]types.Value)
 		if !ok || len(parts) == 0 {
 			break
 		}
 		f = parts[0]
 	}
-	if f.Type == batch.Varchar {
-		return batch.Str(f.S)
+	if f.Type == types.Varchar {
+		return types.Str(f.S)
 	}
-	v, _ := cast(f, batch.Varchar)
+	v, _ := cast(f, types.Varchar)
 	return v
 }

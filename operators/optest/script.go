@@ -10,8 +10,8 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // Planner turns a statement over the relations of an input into a plan.
@@ -64,7 +64,7 @@ func evalCase(t *testing.T, d *datadriven.TestData, in *Input, e Engine, p Plann
 
 // ParseInput reads the input of a load command.
 func ParseInput(text string) (*Input, error) {
-	p := &inputParser{in: &Input{Relations: map[string]plan.Schema{}}}
+	p := &inputParser{in: &Input{Relations: map[string]types.Schema{}}}
 	n := 0
 	for line := range strings.Lines(text) {
 		n++
@@ -83,7 +83,7 @@ func ParseInput(text string) (*Input, error) {
 type inputParser struct {
 	in     *Input
 	stream string
-	rows   [][]batch.Value
+	rows   [][]types.Value
 }
 
 func (p *inputParser) endBatch() {
@@ -135,19 +135,19 @@ func (p *inputParser) declare(words []string) error {
 		}
 		return nil
 	}
-	s := plan.Schema{Time: -1}
+	s := types.Schema{Time: -1}
 	for _, w := range words[1:] {
 		name, typ, ok := strings.Cut(w, ":")
-		t := batch.Timestamp
+		t := types.Timestamp
 		if ok {
-			if t, ok = batch.ParseType(typ); !ok {
+			if t, ok = types.ParseType(typ); !ok {
 				return fmt.Errorf("no type %s", typ)
 			}
 		}
 		if name == "timestamp" || name == "line" {
 			s.Time = len(s.Fields)
 		}
-		s.Fields = append(s.Fields, plan.Field{Name: name, Type: t})
+		s.Fields = append(s.Fields, types.Field{Name: name, Type: t})
 	}
 	p.in.Relations[p.stream] = s
 	return nil
@@ -172,26 +172,26 @@ func cells(line string) []string {
 	return out
 }
 
-func parseRow(words []string, s plan.Schema) ([]batch.Value, error) {
+func parseRow(words []string, s types.Schema) ([]types.Value, error) {
 	if len(words) != len(s.Fields) {
 		return nil, fmt.Errorf("%d cells for %d columns", len(words), len(s.Fields))
 	}
-	row := make([]batch.Value, len(words))
+	row := make([]types.Value, len(words))
 	for i, w := range words {
 		t := s.Fields[i].Type
 		switch {
 		case w == "null":
-			row[i] = batch.NullOf(t)
+			row[i] = types.NullOf(t)
 			continue
-		case t == batch.Varchar || t == batch.Bytes:
-			row[i] = batch.Value{Type: t, S: strings.Trim(w, "'")}
+		case t == types.Varchar || t == types.Bytes:
+			row[i] = types.Value{Type: t, S: strings.Trim(w, "'")}
 			continue
-		case t == batch.Timestamp:
+		case t == types.Timestamp:
 			ns, err := parsePoint(w)
 			if err != nil {
 				return nil, err
 			}
-			row[i] = batch.Time(ns)
+			row[i] = types.Time(ns)
 			continue
 		}
 		if row[i] = parsed(w, t); row[i].IsNull {
@@ -281,15 +281,15 @@ func FormatOutput(root plan.Node, o *Output) string {
 	return b.String()
 }
 
-func rowText(vs []batch.Value) string {
+func rowText(vs []types.Value) string {
 	texts := make([]string, len(vs))
 	for i, v := range vs {
 		switch texts[i] = printed(v); {
 		case v.IsNull:
 			texts[i] = "null"
-		case v.Type == batch.Timestamp:
+		case v.Type == types.Timestamp:
 			texts[i] = printedDuration(v.I)
-		case v.Type == batch.Varchar && (v.S == "" || strings.ContainsAny(v.S, " \t\n'")):
+		case v.Type == types.Varchar && (v.S == "" || strings.ContainsAny(v.S, " \t\n'")):
 			texts[i] = "'" + v.S + "'"
 		}
 	}

@@ -3,7 +3,7 @@ package catalog
 import (
 	"slices"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // Enumerability is the paper's classification of streams (EndoScope, section
@@ -28,7 +28,7 @@ func (e Enumerability) String() string {
 // Column of a stream.
 type Column struct {
 	Name string
-	Type batch.Type
+	Type types.Type
 	Unit string // ns, bytes, %, 1/s; "" where it has none
 	Doc  string
 }
@@ -75,13 +75,13 @@ func (s *Stream) Column(name string) (Column, bool) {
 }
 
 const (
-	tB = batch.Boolean
-	tI = batch.Bigint
-	tF = batch.Double
-	tS = batch.Varchar
-	tT = batch.Timestamp
-	tD = batch.Duration
-	tL = batch.List
+	tB = types.Boolean
+	tI = types.Bigint
+	tF = types.Double
+	tS = types.Varchar
+	tT = types.Timestamp
+	tD = types.Duration
+	tL = types.List
 )
 
 // columns joins groups of columns.

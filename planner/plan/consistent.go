@@ -3,7 +3,7 @@ package plan
 import (
 	"slices"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // Consistent reports what is selected of a program's events, and what of the
@@ -14,7 +14,7 @@ import (
 type Consistent struct {
 	Input Node
 	Roles EventRoles
-	Out   Schema
+	Out   types.Schema
 }
 
 // EventRoles are the columns of an event, by index; -1: the source has none.
@@ -23,7 +23,7 @@ type EventRoles struct {
 	Category, Parent, Other, ThreadID, ThreadName, Name, TypeName, Began int
 }
 
-func (n *Consistent) Schema() Schema            { return n.Out }
+func (n *Consistent) Schema() types.Schema      { return n.Out }
 func (n *Consistent) Inputs() []Node            { return []Node{n.Input} }
 func (n *Consistent) WithInputs(in []Node) Node { c := *n; c.Input = in[0]; return &c }
 func (*Consistent) node()                       {}
@@ -52,7 +52,7 @@ func Tracked(root Node) map[*Acquire]bool {
 // ThreadColumn is the column of an acquisition that has the names of threads, by
 // which SUSPEND THREAD goes; -1: there is none that can be relied upon.
 func ThreadColumn(a *Acquire) int {
-	i := slices.IndexFunc(a.Out.Fields, func(f Field) bool { return f.Name == "thread_name" && f.Type == batch.Varchar })
+	i := slices.IndexFunc(a.Out.Fields, func(f types.Field) bool { return f.Name == "thread_name" && f.Type == types.Varchar })
 	if slices.Contains(a.FilterOnly, i) {
 		return -1
 	}

@@ -5,22 +5,24 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"endoscope/planner/types"
 )
 
-func (n *Acquire) Schema() Schema   { return n.Out }
-func (n *Filter) Schema() Schema    { return n.Input.Schema() }
-func (n *Project) Schema() Schema   { return n.Out }
-func (n *Window) Schema() Schema    { return n.Out }
-func (n *Aggregate) Schema() Schema { return n.Out }
-func (n *Distinct) Schema() Schema  { return n.Input.Schema() }
-func (n *Sort) Schema() Schema      { return n.Input.Schema() }
-func (n *Limit) Schema() Schema     { return n.Input.Schema() }
-func (n *Union) Schema() Schema     { return n.Out }
-func (n *Insert) Schema() Schema    { return InsertSchema }
-func (n *Values) Schema() Schema    { return n.Out }
+func (n *Acquire) Schema() types.Schema   { return n.Out }
+func (n *Filter) Schema() types.Schema    { return n.Input.Schema() }
+func (n *Project) Schema() types.Schema   { return n.Out }
+func (n *Window) Schema() types.Schema    { return n.Out }
+func (n *Aggregate) Schema() types.Schema { return n.Out }
+func (n *Distinct) Schema() types.Schema  { return n.Input.Schema() }
+func (n *Sort) Schema() types.Schema      { return n.Input.Schema() }
+func (n *Limit) Schema() types.Schema     { return n.Input.Schema() }
+func (n *Union) Schema() types.Schema     { return n.Out }
+func (n *Insert) Schema() types.Schema    { return InsertSchema }
+func (n *Values) Schema() types.Schema    { return n.Out }
 
 // InsertSchema is what an INSERT gives: one row with the number of rows written.
-var InsertSchema = Schema{Fields: []Field{{Name: "rows", Type: tI}}, Time: -1}
+var InsertSchema = types.Schema{Fields: []types.Field{{Name: "rows", Type: tI}}, Time: -1}
 
 func (n *Acquire) Inputs() []Node   { return nil }
 func (n *Filter) Inputs() []Node    { return []Node{n.Input} }
@@ -93,7 +95,7 @@ func (n *Acquire) Describe() string {
 	return b.String()
 }
 
-func fieldNames(s Schema) []string {
+func fieldNames(s types.Schema) []string {
 	names := make([]string, len(s.Fields))
 	for i, f := range s.Fields {
 		names[i] = f.Name

@@ -3,7 +3,7 @@ package plan
 import (
 	"slices"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // EncoderForm says how an aggregate that encodes a sequence is called, beyond
@@ -58,7 +58,7 @@ type EncoderForm struct {
 // EncoderOption is a constant argument of an encoder.
 type EncoderOption struct {
 	Name string
-	Type batch.Type // Bigint or Varchar
+	Type types.Type // Bigint or Varchar
 	// Words are what a VARCHAR may be, or what stands for a number: the first is
 	// 0. They may be written without quotes.
 	Words    []string
@@ -91,7 +91,7 @@ const (
 // given by it.
 type NamedValue struct {
 	Name       string
-	V          batch.Value
+	V          types.Value
 	Text       string // how it is written
 	ByPosition bool
 	Implied    bool // it was not written
@@ -103,61 +103,61 @@ const longest = 1 << 20
 // Encoders is the table of aggregates whose result is an ENCODING. NULL tokens
 // are ignored.
 var Encoders = []AggFunc{
-	{Name: "callstring", Args: []batch.Type{tA}, Result: always(batch.Encoding),
+	{Name: "callstring", Args: []types.Type{tA}, Result: always(types.Encoding),
 		Doc:     "the calls of each thread as a string: A(B C) is A B < C < <",
 		Encoder: &EncoderForm{Calls: true, Example: "CALLSTRING(event, function_name) FROM function_call"}},
-	{Name: "nlevel", Args: []batch.Type{tA}, Result: always(batch.Encoding),
+	{Name: "nlevel", Args: []types.Type{tA}, Result: always(types.Encoding),
 		Doc: "number and times of calls by function with up to n-1 of its callers",
 		Encoder: &EncoderForm{Calls: true, Example: "NLEVEL(2) FROM function_call", Options: []EncoderOption{
 			{Name: "n", Type: tI, Min: 1, Max: 1000, Required: true}}}},
-	{Name: "intervals", Args: []batch.Type{tA}, Result: always(batch.Encoding),
+	{Name: "intervals", Args: []types.Type{tA}, Result: always(types.Encoding),
 		Doc: "the run cut into at most n (1024) equal parts: calls and own time in each, by class or function, and thread; waits => condition: for calls that wait; bytes => size of what ALLOCATE events allocate",
 		Encoder: &EncoderForm{Calls: true, Activity: true, Example: "INTERVALS(event, class, 100) FROM function_call", Options: []EncoderOption{
 			{Name: "n", Type: tI, Min: 2, Max: longest}}}},
-	{Name: "calldag", Args: []batch.Type{tA}, Result: always(batch.Encoding),
+	{Name: "calldag", Args: []types.Type{tA}, Result: always(types.Encoding),
 		Doc: "the calls of all threads as a graph in which equal subtrees are one node; rle => k: more than k equal calls count as the same",
 		Encoder: &EncoderForm{Calls: true, Example: "CALLDAG(event, function_name) FROM function_call", Options: []EncoderOption{
 			{Name: "rle", Type: tI, Min: 1, Max: longest}}}},
-	{Name: "rle", Args: []batch.Type{tA}, Result: always(batch.Encoding),
+	{Name: "rle", Args: []types.Type{tA}, Result: always(types.Encoding),
 		Doc: "runs of equal tokens: A 9:B C; runs longer than k become B*; groups => n: repeated groups of up to n runs too, 4:( A 2:B )",
 		Encoder: &EncoderForm{Example: "RLE(function_name, 3)", Options: []EncoderOption{
 			{Name: "k", Type: tI, Min: 1, Max: longest},
 			{Name: "groups", Type: tI, Min: 2, Max: 64}}}},
-	{Name: "grammar", Args: []batch.Type{tA}, Result: always(batch.Encoding),
+	{Name: "grammar", Args: []types.Type{tA}, Result: always(types.Encoding),
 		Doc: "a context-free grammar (Sequitur); rle => k counts runs and makes those longer than k X* (rle => exact: none); balanced rules return from what they call",
 		Encoder: &EncoderForm{Example: "GRAMMAR(event, function_name, balanced => full)", Options: []EncoderOption{
 			{Name: "rle", Type: tI, Min: 0, Max: longest, Words: []string{"exact"}},
 			{Name: "balanced", Type: tS, Words: []string{"restricted", "full"}}}}},
-	{Name: "automaton", Args: []batch.Type{tA}, Result: always(batch.Encoding),
+	{Name: "automaton", Args: []types.Type{tA}, Result: always(types.Encoding),
 		Doc: "a finite automaton that accepts the sequences (k-tails), an arc a line: state token state, END being ⊣; loops => off: without loops for what repeats fewer than k times; merge => shared, included or equal tails; truncated => TRUE: the sequences have no ends",
 		Encoder: &EncoderForm{Example: "AUTOMATON(function_name, k => 3, sequence => tid)", Options: []EncoderOption{
 			{Name: "k", Type: tI, Min: 1, Max: 32},
 			{Name: "loops", Type: tS, Words: []string{"on", "off"}},
 			{Name: "merge", Type: tS, Words: []string{"shared", "included", "equal"}},
 			{Name: "truncated", Type: tS, Words: []string{"off", "on"}}}}},
-	{Name: "locality", Args: []batch.Type{tA}, Result: always(batch.Double),
+	{Name: "locality", Args: []types.Type{tA}, Result: always(types.Double),
 		Doc: "mean, over all windows of w tokens (default: as many as there are different ones), of different tokens / w",
 		Encoder: &EncoderForm{Example: "LOCALITY(function_name, 100)", Untimed: true, Options: []EncoderOption{
 			{Name: "w", Type: tI, Min: 1, Max: longest, RequiredLive: true}}}},
-	{Name: "loop", Args: []batch.Type{tA}, Result: always(batch.Encoding),
+	{Name: "loop", Args: []types.Type{tA}, Result: always(types.Encoding),
 		Doc: "how many tokens are the one n before (hit), and how many are part of such a repetition (covered)",
 		Encoder: &EncoderForm{Example: "LOOP(function_name, 3)", Untimed: true, Options: []EncoderOption{
 			{Name: "n", Type: tI, Min: 1, Max: 1 << 16, Required: true}}}},
-	{Name: "consecutive", Args: []batch.Type{tA}, Result: always(batch.Encoding), Doc: "LOOP(x, 1)",
+	{Name: "consecutive", Args: []types.Type{tA}, Result: always(types.Encoding), Doc: "LOOP(x, 1)",
 		Encoder: &EncoderForm{Example: "CONSECUTIVE(class)", Untimed: true}},
-	{Name: HierarchyEncoder, Args: []batch.Type{tA}, Result: always(batch.Encoding),
+	{Name: HierarchyEncoder, Args: []types.Type{tA}, Result: always(types.Encoding),
 		Doc:     "how many successive classes are the same or derive from one another (hit), and how many are part of such a pair (covered); lineage => column: what they derive from, 'Circle < Round < Shape'",
 		Encoder: &EncoderForm{Example: "HIERARCHY_CONSECUTIVE(receiver_class) FROM function_start", Untimed: true, Lineage: true}},
-	{Name: "succession", Args: []batch.Type{tA}, Result: always(batch.Encoding),
+	{Name: "succession", Args: []types.Type{tA}, Result: always(types.Encoding),
 		Doc:     "what comes directly before and after each token, with what probability; the best candidates for patterns first",
 		Encoder: &EncoderForm{Example: "SUCCESSION(function_name)", Untimed: true}},
-	{Name: "invocation_graph", Args: []batch.Type{tA}, Result: always(batch.Encoding),
+	{Name: "invocation_graph", Args: []types.Type{tA}, Result: always(types.Encoding),
 		Doc:     "how often each token came over time; as text and as a zoomable svg()",
 		Encoder: &EncoderForm{Example: "svg(INVOCATION_GRAPH(class))", Untimed: true}},
-	{Name: "conforms", Args: []batch.Type{tA}, Result: always(batch.Boolean),
+	{Name: "conforms", Args: []types.Type{tA}, Result: always(types.Boolean),
 		Doc:     "whether the sequences belong to a model that CREATE MODEL made; without an end yet (truncated => TRUE; so it is where rows do not stop by themselves) whether they can still; anywhere => TRUE: they may begin in its middle",
 		Encoder: &EncoderForm{Example: "CONFORMS(function_name, my_model)", Untimed: true, Model: true, Options: conformance}},
-	{Name: "anomaly", Args: []batch.Type{tA}, Result: always(batch.Varchar),
+	{Name: "anomaly", Args: []types.Type{tA}, Result: always(types.Varchar),
 		Doc:     "the first token at which a sequence leaves a model, and what it has there instead; NULL if none does (see CONFORMS)",
 		Encoder: &EncoderForm{Example: "ANOMALY(function_name, my_model)", Untimed: true, Model: true, Options: conformance}},
 }
@@ -176,7 +176,7 @@ func IsEncoder(name string) bool {
 }
 
 // Option is the value of the constant argument of that name.
-func (a *Agg) Option(name string) (v batch.Value, given bool) {
+func (a *Agg) Option(name string) (v types.Value, given bool) {
 	i := slices.IndexFunc(a.Options, func(o NamedValue) bool { return o.Name == name })
 	if i < 0 {
 		return v, false

@@ -1,7 +1,7 @@
 package plan
 
 import (
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // Expr is a resolved, typed expression over the columns of one node's input.
@@ -9,7 +9,7 @@ import (
 // kernels, the naive oracle, the kernel's code generator) sees exact types.
 type Expr interface {
 	// Type of the result.
-	Type() batch.Type
+	Type() types.Type
 	// String prints the expression canonically; equal strings over the same
 	// input mean equal expressions.
 	String() string
@@ -26,13 +26,13 @@ type (
 	Col struct {
 		Index int
 		Name  string // for printing, qualified where that was needed
-		T     batch.Type
+		T     types.Type
 	}
 	// Const is a literal. Start and Stop are its place in the statement, for
 	// errors that are found only when names meet a program; both 0 if it has
 	// none.
 	Const struct {
-		V           batch.Value
+		V           types.Value
 		Start, Stop int
 		Param       *Param // it stands for a parameter without a value; nil: it does not
 	}
@@ -47,7 +47,7 @@ type (
 	Call struct {
 		Fn   string
 		Args []Expr
-		T    batch.Type
+		T    types.Type
 	}
 	// In tests X against constants of X's type. NULL in, or in the list and no
 	// match, gives NULL.
@@ -60,7 +60,7 @@ type (
 	Case struct {
 		Whens []When
 		Else  Expr
-		T     batch.Type
+		T     types.Type
 	}
 	// When is one arm of a Case.
 	When struct{ Cond, Then Expr }
@@ -69,16 +69,16 @@ type (
 	// if it does not parse; BOOLEAN to BIGINT is 0 or 1.
 	Cast struct {
 		X Expr
-		T batch.Type
+		T types.Type
 	}
 )
 
-func (e *Col) Type() batch.Type   { return e.T }
-func (e *Const) Type() batch.Type { return e.V.Type }
-func (e *Call) Type() batch.Type  { return e.T }
-func (e *In) Type() batch.Type    { return batch.Boolean }
-func (e *Case) Type() batch.Type  { return e.T }
-func (e *Cast) Type() batch.Type  { return e.T }
+func (e *Col) Type() types.Type   { return e.T }
+func (e *Const) Type() types.Type { return e.V.Type }
+func (e *Call) Type() types.Type  { return e.T }
+func (e *In) Type() types.Type    { return types.Boolean }
+func (e *Case) Type() types.Type  { return e.T }
+func (e *Cast) Type() types.Type  { return e.T }
 
 func (e *Col) Children() []Expr   { return nil }
 func (e *Const) Children() []Expr { return nil }
@@ -156,11 +156,11 @@ type Agg struct {
 	Star     bool   // COUNT(*), RATE(*)
 	Distinct bool
 	Args     []Expr        // over the input; constants already split off
-	Params   []batch.Value // constant arguments: q of QUANTILE, n of TOPK, lo hi step of HISTOGRAM
+	Params   []types.Value // constant arguments: q of QUANTILE, n of TOPK, lo hi step of HISTOGRAM
 	// ArgNames are the names of Args, "" of those by position; nil: none has one.
 	ArgNames []string
 	Implied  int          // this many of Args, at the end, were not written
 	Options  []NamedValue // constant arguments by name, as EncoderForm has them
 	Filter   Expr         // FILTER (WHERE e), or nil
-	T        batch.Type   // result
+	T        types.Type   // result
 }

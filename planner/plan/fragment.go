@@ -5,6 +5,8 @@ import (
 	"encoding/gob"
 	"errors"
 	"fmt"
+
+	"endoscope/planner/types"
 )
 
 // MaxFragment is how many bytes an encoded fragment may have: no more are sent, or
@@ -44,7 +46,7 @@ func Source(n Node) *Acquire {
 }
 
 // Lowered are the columns of the rows between Lower and Upper.
-func (f *Fragment) Lowered() Schema { return f.Lower.Schema() }
+func (f *Fragment) Lowered() types.Schema { return f.Lower.Schema() }
 
 // Partial is the first stage of Upper's lowest aggregate; nil if it has none that
 // can be merged.

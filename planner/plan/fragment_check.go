@@ -4,7 +4,7 @@ import (
 	"errors"
 	"slices"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 var errFragment = errors.New("the fragment of the plan that the server sent does not fit together")
@@ -29,7 +29,7 @@ func (f *Fragment) check() error {
 	return nil
 }
 
-func sameTypes(a, b Schema) bool {
+func sameTypes(a, b types.Schema) bool {
 	return a.Time == b.Time && slices.Equal(a.Types(), b.Types())
 }
 
@@ -82,30 +82,30 @@ func checkChain(n Node, depth int) error {
 }
 
 // timed reports whether the time column of s is one of its columns, or it has none.
-func timed(s Schema) bool { return s.Time >= -1 && s.Time < len(s.Fields) }
+func timed(s types.Schema) bool { return s.Time >= -1 && s.Time < len(s.Fields) }
 
-func typesOf(es []Expr) (ts []batch.Type) {
+func typesOf(es []Expr) (ts []types.Type) {
 	for _, e := range es {
 		ts = append(ts, e.Type())
 	}
 	return ts
 }
 
-func checkTypes(ts []batch.Type, out Schema) error {
+func checkTypes(ts []types.Type, out types.Schema) error {
 	if !slices.Equal(ts, out.Types()) {
 		return errFragment
 	}
 	return nil
 }
 
-func checkWindow(n *Window, in Schema) error {
+func checkWindow(n *Window, in types.Schema) error {
 	s := n.Spec
 	if s.Time < 0 || s.Time >= len(in.Fields) || len(n.Out.Fields) != len(in.Fields)+2 ||
 		s.Kind > Session || s.Kind != Session && s.Size <= 0 || s.Kind == Hop && s.Slide <= 0 {
 		return errFragment
 	}
 	at := in.Fields[s.Time].Type
-	if at.Physical() != batch.PhysInt {
+	if at.Physical() != types.PhysInt {
 		return errFragment
 	}
 	if err := checkExprs(s.PartitionBy, in); err != nil {
@@ -114,25 +114,25 @@ func checkWindow(n *Window, in Schema) error {
 	return checkTypes(append(in.Types(), at, at), n.Out)
 }
 
-func checkAggregate(n *Aggregate, in Schema) error {
+func checkAggregate(n *Aggregate, in types.Schema) error {
 	if err := checkExprs(n.Keys, in); err != nil {
 		return err
 	}
 	if err := checkAggs(n.Aggs, in); err != nil {
 		return err
 	}
-	if n.Windowed && (n.WindowEnd < 0 || n.WindowEnd >= len(n.Keys) || n.Keys[n.WindowEnd].Type().Physical() != batch.PhysInt) {
+	if n.Windowed && (n.WindowEnd < 0 || n.WindowEnd >= len(n.Keys) || n.Keys[n.WindowEnd].Type().Physical() != types.PhysInt) {
 		return errFragment
 	}
-	types := typesOf(n.Keys)
+	kinds := typesOf(n.Keys)
 	for i := range n.Aggs {
-		types = append(types, n.Aggs[i].T)
+		kinds = append(kinds, n.Aggs[i].T)
 	}
-	return checkTypes(types, n.Out)
+	return checkTypes(kinds, n.Out)
 }
 
 // checkPartial checks a first stage; there may be none.
-func checkPartial(p *Partial, in Schema) error {
+func checkPartial(p *Partial, in types.Schema) error {
 	if p == nil {
 		return nil
 	}
@@ -149,7 +149,7 @@ func checkPartial(p *Partial, in Schema) error {
 	return checkTypes(made.Out.Types(), p.Out)
 }
 
-func checkAggs(aggs []Agg, in Schema) error {
+func checkAggs(aggs []Agg, in types.Schema) error {
 	for i := range aggs {
 		a := &aggs[i]
 		f := FindAgg(a.Fn)
@@ -171,17 +171,17 @@ func checkAggs(aggs []Agg, in Schema) error {
 	return nil
 }
 
-func checkCondition(e Expr, in Schema) error {
+func checkCondition(e Expr, in types.Schema) error {
 	if err := checkExpr(e, in, 0); err != nil {
 		return err
 	}
-	if e.Type() != batch.Boolean {
+	if e.Type() != types.Boolean {
 		return errFragment
 	}
 	return nil
 }
 
-func checkExprs(es []Expr, in Schema) error {
+func checkExprs(es []Expr, in types.Schema) error {
 	for _, e := range es {
 		if err := checkExpr(e, in, 0); err != nil {
 			return err
@@ -192,7 +192,7 @@ func checkExprs(es []Expr, in Schema) error {
 
 // checkExpr reports columns that there are not, and functions of too few or too many
 // arguments. Whether there is one for the types of these is seen when it is compiled.
-func checkExpr(e Expr, in Schema, depth int) error {
+func checkExpr(e Expr, in types.Schema, depth int) error {
 	if e == nil || depth > maxFragmentDepth {
 		return errFragment
 	}

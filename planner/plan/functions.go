@@ -1,17 +1,17 @@
 package plan
 
-import "endoscope/operators/batch"
+import "endoscope/planner/types"
 
 // AnyType in a signature stands for one type, the same at every place where it
 // occurs: least(T, T, ...) → T.
-const AnyType batch.Type = 255
+const AnyType types.Type = 255
 
 // Sig is one accepted combination of argument types.
 type Sig struct {
-	Args     []batch.Type
+	Args     []types.Type
 	Variadic bool // the last of Args may occur once or more
 	Optional int  // this many of Args, at the end, may be left out
-	Result   batch.Type
+	Result   types.Type
 }
 
 // Scalar is a scalar function or operator.
@@ -23,22 +23,22 @@ type Scalar struct {
 }
 
 const (
-	tB = batch.Boolean
-	tI = batch.Bigint
-	tF = batch.Double
-	tS = batch.Varchar
-	tT = batch.Timestamp
-	tD = batch.Duration
-	tY = batch.Bytes
-	tL = batch.List
-	tE = batch.Encoding
+	tB = types.Boolean
+	tI = types.Bigint
+	tF = types.Double
+	tS = types.Varchar
+	tT = types.Timestamp
+	tD = types.Duration
+	tY = types.Bytes
+	tL = types.List
+	tE = types.Encoding
 	tA = AnyType
 )
 
-func sig(result batch.Type, args ...batch.Type) Sig { return Sig{Args: args, Result: result} }
+func sig(result types.Type, args ...types.Type) Sig { return Sig{Args: args, Result: result} }
 
 // same gives one signature per type, T... → T.
-func same(n int, ts ...batch.Type) []Sig {
+func same(n int, ts ...types.Type) []Sig {
 	var ss []Sig
 	for _, t := range ts {
 		s := Sig{Result: t}
@@ -85,25 +85,25 @@ var Scalars = []Scalar{
 	{Name: "abs", Sigs: same(1, tI, tF, tD), Doc: "absolute value"},
 	{Name: "ceil", Sigs: []Sig{sig(tF, tF)}, Doc: "next integer up"},
 	{Name: "floor", Sigs: []Sig{sig(tF, tF)}, Doc: "next integer down"},
-	{Name: "round", Sigs: []Sig{{Args: []batch.Type{tF, tI}, Optional: 1, Result: tF}}, Doc: "nearest number with n decimals (0), halves away from zero"},
+	{Name: "round", Sigs: []Sig{{Args: []types.Type{tF, tI}, Optional: 1, Result: tF}}, Doc: "nearest number with n decimals (0), halves away from zero"},
 	{Name: "sqrt", Sigs: []Sig{sig(tF, tF)}, Doc: "square root; NULL of a negative number"},
 	{Name: "log2", Sigs: []Sig{sig(tF, tF)}, Doc: "logarithm to base 2; NULL of a number not above 0"},
 	{Name: "ln", Sigs: []Sig{sig(tF, tF)}, Doc: "natural logarithm; NULL of a number not above 0"},
 	{Name: "pow", Sigs: []Sig{sig(tF, tF, tF)}, Doc: "x to the power of y"},
-	{Name: "least", Sigs: []Sig{{Args: []batch.Type{tA}, Variadic: true, Result: tA}}, Doc: "smallest argument; NULLs are ignored"},
-	{Name: "greatest", Sigs: []Sig{{Args: []batch.Type{tA}, Variadic: true, Result: tA}}, Doc: "largest argument; NULLs are ignored"},
-	{Name: "coalesce", Sigs: []Sig{{Args: []batch.Type{tA}, Variadic: true, Result: tA}}, Doc: "first argument that is not NULL"},
+	{Name: "least", Sigs: []Sig{{Args: []types.Type{tA}, Variadic: true, Result: tA}}, Doc: "smallest argument; NULLs are ignored"},
+	{Name: "greatest", Sigs: []Sig{{Args: []types.Type{tA}, Variadic: true, Result: tA}}, Doc: "largest argument; NULLs are ignored"},
+	{Name: "coalesce", Sigs: []Sig{{Args: []types.Type{tA}, Variadic: true, Result: tA}}, Doc: "first argument that is not NULL"},
 	{Name: "nullif", Sigs: []Sig{sig(tA, tA, tA)}, Doc: "NULL if both are equal, else the first"},
 
 	{Name: "length", Sigs: []Sig{sig(tI, tS), sig(tI, tY)}, Doc: "number of characters (of bytes for BYTES)"},
 	{Name: "lower", Sigs: []Sig{sig(tS, tS)}, Doc: "in lower case"},
 	{Name: "upper", Sigs: []Sig{sig(tS, tS)}, Doc: "in upper case"},
-	{Name: "substr", Sigs: []Sig{{Args: []batch.Type{tS, tI, tI}, Optional: 1, Result: tS}}, Doc: "from the n-th character (first is 1), at most m characters"},
+	{Name: "substr", Sigs: []Sig{{Args: []types.Type{tS, tI, tI}, Optional: 1, Result: tS}}, Doc: "from the n-th character (first is 1), at most m characters"},
 	{Name: "replace", Sigs: []Sig{sig(tS, tS, tS, tS)}, Doc: "every occurrence of the second text replaced by the third"},
 	{Name: "split_part", Sigs: []Sig{sig(tS, tS, tS, tI)}, Doc: "n-th field (first is 1; from the end if negative) of the text split at a separator; '' if there is none"},
 	{Name: "starts_with", Sigs: []Sig{sig(tB, tS, tS)}, Doc: "begins with the second text"},
-	{Name: "concat", Sigs: []Sig{{Args: []batch.Type{tS}, Variadic: true, Result: tS}}, Doc: "texts joined; NULLs are ignored"},
-	{Name: "regexp_extract", Sigs: []Sig{{Args: []batch.Type{tS, tS, tI}, Optional: 1, Result: tS}}, Doc: "first match of a regular expression, or its n-th group; NULL if none"},
+	{Name: "concat", Sigs: []Sig{{Args: []types.Type{tS}, Variadic: true, Result: tS}}, Doc: "texts joined; NULLs are ignored"},
+	{Name: "regexp_extract", Sigs: []Sig{{Args: []types.Type{tS, tS, tI}, Optional: 1, Result: tS}}, Doc: "first match of a regular expression, or its n-th group; NULL if none"},
 
 	{Name: "text", Sigs: []Sig{sig(tS, tE)}, Doc: "an encoding as text: what it is shown as"},
 	{Name: "json", Sigs: []Sig{sig(tS, tE)}, Doc: "all that an encoding holds, with counts and times, as JSON"},
@@ -112,8 +112,8 @@ var Scalars = []Scalar{
 	{Name: "svg", Sigs: []Sig{sig(tS, tE)}, Doc: "the picture of an encoding"},
 	{Name: "xml", Sigs: []Sig{sig(tS, tE)}, Doc: "a TRIE as XML, and the handlers found in it (Reiss, WODA 2008)"},
 	{Name: "folded", Sigs: []Sig{sig(tS, tE)}, Doc: "the stacks of a TRIE, a line each: 'caller;callee 12', as flame graphs are drawn of"},
-	{Name: "format_stack", Sigs: []Sig{{Args: []batch.Type{tL, tI}, Optional: 1, Result: tS}}, Doc: "functions of a stack's innermost n frames (of all), leaf first: 'callee < caller'"},
-	{Name: "folded_stack", Sigs: []Sig{{Args: []batch.Type{tL, tI}, Optional: 1, Result: tS}}, Doc: "functions of a stack's innermost n frames (of all), root first: 'caller;callee', as flame graphs are drawn of"},
+	{Name: "format_stack", Sigs: []Sig{{Args: []types.Type{tL, tI}, Optional: 1, Result: tS}}, Doc: "functions of a stack's innermost n frames (of all), leaf first: 'callee < caller'"},
+	{Name: "folded_stack", Sigs: []Sig{{Args: []types.Type{tL, tI}, Optional: 1, Result: tS}}, Doc: "functions of a stack's innermost n frames (of all), root first: 'caller;callee', as flame graphs are drawn of"},
 	{Name: "frame", Sigs: []Sig{sig(tS, tL, tI)}, Doc: "function of the n-th frame of a stack: 0 is the leaf, -1 the root; NULL if there is none"},
 
 	{Name: "to_ns", Sigs: []Sig{sig(tI, tD)}, Doc: "nanoseconds of a duration"},
@@ -139,25 +139,25 @@ func FindScalar(name string) *Scalar {
 // argument's type.
 type AggFunc struct {
 	Name     string
-	Args     []batch.Type // accepted types of the one argument; nil: no argument; AnyType: every type
-	Params   []batch.Type // constant arguments after it
+	Args     []types.Type // accepted types of the one argument; nil: no argument; AnyType: every type
+	Params   []types.Type // constant arguments after it
 	Optional int          // this many Params may be left out (all or none)
 	Star     bool         // may be called with *
 	Distinct bool         // DISTINCT changes the result (elsewhere it is refused)
-	Result   func(arg batch.Type) batch.Type
+	Result   func(arg types.Type) types.Type
 	// More are the types of arguments after the first that are columns, too; all
 	// may be left out.
-	More []batch.Type
+	More []types.Type
 	// Encoder is set for the encoders of sequences: how they are called.
 	Encoder *EncoderForm
 	Doc     string
 }
 
-func always(t batch.Type) func(batch.Type) batch.Type {
-	return func(batch.Type) batch.Type { return t }
+func always(t types.Type) func(types.Type) types.Type {
+	return func(types.Type) types.Type { return t }
 }
-func itself(t batch.Type) batch.Type { return t }
-func mean(t batch.Type) batch.Type {
+func itself(t types.Type) types.Type { return t }
+func mean(t types.Type) types.Type {
 	if t == tI {
 		return tF
 	}
@@ -168,42 +168,42 @@ func mean(t batch.Type) batch.Type {
 // (COUNT(*), FIRST and LAST count or keep rows; FIRST and LAST ignore NULLs
 // too). Over no rows COUNT is 0 and the rest NULL.
 var AggFuncs = []AggFunc{
-	{Name: "count", Args: []batch.Type{tA}, Star: true, Distinct: true, Result: always(tI),
+	{Name: "count", Args: []types.Type{tA}, Star: true, Distinct: true, Result: always(tI),
 		Doc: "number of rows, or of values that are not NULL; COUNT(DISTINCT x) is exact to 10,000 values, then HyperLogLog (2 % error)"},
-	{Name: "sum", Args: []batch.Type{tI, tF, tD}, Result: itself,
+	{Name: "sum", Args: []types.Type{tI, tF, tD}, Result: itself,
 		Doc: "sum; BIGINT and DURATION accumulate 128 bits and a result that does not fit is an error"},
-	{Name: "avg", Args: []batch.Type{tI, tF, tD}, Result: mean,
+	{Name: "avg", Args: []types.Type{tI, tF, tD}, Result: mean,
 		Doc: "mean"},
-	{Name: "min", Args: []batch.Type{tI, tF, tD, tT, tS, tB}, Result: itself, Doc: "smallest value"},
-	{Name: "max", Args: []batch.Type{tI, tF, tD, tT, tS, tB}, Result: itself, Doc: "largest value"},
-	{Name: "stddev", Args: []batch.Type{tI, tF, tD}, Result: mean, Doc: "standard deviation of the sample (n-1); NULL for fewer than two values"},
-	{Name: "variance", Args: []batch.Type{tI, tF, tD}, Result: always(tF), Doc: "variance of the sample (n-1), of DURATION in ns²; NULL for fewer than two values"},
-	{Name: "quantile", Args: []batch.Type{tI, tF, tD}, Params: []batch.Type{tF}, Result: mean, Doc: "q-quantile, 0 ≤ q ≤ 1 (DDSketch, 1 % relative error)"},
-	{Name: "median", Args: []batch.Type{tI, tF, tD}, Result: mean, Doc: "QUANTILE(x, 0.5)"},
-	{Name: "histogram", Args: []batch.Type{tI, tF, tD}, Params: []batch.Type{tF, tF, tF}, Optional: 3, Result: always(tL),
+	{Name: "min", Args: []types.Type{tI, tF, tD, tT, tS, tB}, Result: itself, Doc: "smallest value"},
+	{Name: "max", Args: []types.Type{tI, tF, tD, tT, tS, tB}, Result: itself, Doc: "largest value"},
+	{Name: "stddev", Args: []types.Type{tI, tF, tD}, Result: mean, Doc: "standard deviation of the sample (n-1); NULL for fewer than two values"},
+	{Name: "variance", Args: []types.Type{tI, tF, tD}, Result: always(tF), Doc: "variance of the sample (n-1), of DURATION in ns²; NULL for fewer than two values"},
+	{Name: "quantile", Args: []types.Type{tI, tF, tD}, Params: []types.Type{tF}, Result: mean, Doc: "q-quantile, 0 ≤ q ≤ 1 (DDSketch, 1 % relative error)"},
+	{Name: "median", Args: []types.Type{tI, tF, tD}, Result: mean, Doc: "QUANTILE(x, 0.5)"},
+	{Name: "histogram", Args: []types.Type{tI, tF, tD}, Params: []types.Type{tF, tF, tF}, Optional: 3, Result: always(tL),
 		Doc: "list of [low, high, count]: powers of two, or HISTOGRAM(x, lo, hi, step) with under- and overflow"},
-	{Name: "topk", Args: []batch.Type{tA}, Params: []batch.Type{tI}, Result: always(tL), Doc: "the n most frequent values as a list of [value, count] (exact to 10,000 values, then space-saving)"},
-	{Name: "first", Args: []batch.Type{tA}, Result: itself, Doc: "value of the earliest row, by event time"},
-	{Name: "last", Args: []batch.Type{tA}, Result: itself, Doc: "value of the latest row, by event time"},
+	{Name: "topk", Args: []types.Type{tA}, Params: []types.Type{tI}, Result: always(tL), Doc: "the n most frequent values as a list of [value, count] (exact to 10,000 values, then space-saving)"},
+	{Name: "first", Args: []types.Type{tA}, Result: itself, Doc: "value of the earliest row, by event time"},
+	{Name: "last", Args: []types.Type{tA}, Result: itself, Doc: "value of the latest row, by event time"},
 	{Name: "rate", Star: true, Result: always(tF), Doc: "rows per second over the query's life so far, or the window"},
 }
 
 // StackAggs are the aggregates of stacks.
 var StackAggs = []AggFunc{
-	{Name: "trie", Args: []batch.Type{tL}, More: []batch.Type{tS, tS}, Result: always(batch.Encoding),
+	{Name: "trie", Args: []types.Type{tL}, More: []types.Type{tS, tS}, Result: always(types.Encoding),
 		Doc: "TRIE(stack, state, syscall) of stack_sample: the program's functions by who calls them, with what threads did in them and which handle events; svg() is a flame graph"},
 }
 
 // PresentAggs are the aggregates of events of entities (CONSISTENT): what there is,
 // by what was told so far.
 var PresentAggs = []AggFunc{
-	{Name: "live_objects", Args: []batch.Type{tS}, More: []batch.Type{tS, tS, tS}, Result: always(batch.Encoding),
+	{Name: "live_objects", Args: []types.Type{tS}, More: []types.Type{tS, tS, tS}, Result: always(types.Encoding),
 		Doc: "LIVE_OBJECTS(event, entity_id, type_name, category): how many objects there are, by type, and how old the youngest and the oldest are"},
-	{Name: "invocation_tree", Args: []batch.Type{tS}, More: []batch.Type{tS, tS, tS}, Result: always(batch.Encoding),
+	{Name: "invocation_tree", Args: []types.Type{tS}, More: []types.Type{tS, tS, tS}, Result: always(types.Encoding),
 		Doc: "INVOCATION_TREE(event, entity_id, parent_id, name): what was invoked within what, how often, and how many of these are under way; GROUP BY thread_name: by thread"},
-	{Name: "wait_graph", Args: []batch.Type{tS}, More: []batch.Type{tS, tS, tS, tS}, Result: always(batch.Encoding),
+	{Name: "wait_graph", Args: []types.Type{tS}, More: []types.Type{tS, tS, tS, tS}, Result: always(types.Encoding),
 		Doc: "WAIT_GRAPH(event, entity_id, thread_id, thread_name, category): which thread waits for which lock, who has it, and which threads are in a deadlock"},
-	{Name: "object_graph", Args: []batch.Type{tS}, More: []batch.Type{tS, tS, tS, tS}, Result: always(batch.Encoding),
+	{Name: "object_graph", Args: []types.Type{tS}, More: []types.Type{tS, tS, tS, tS}, Result: always(types.Encoding),
 		Doc: "OBJECT_GRAPH(event, entity_id, other_id, type_name, category): which live object refers to which, where there are REFERENCE events"},
 }
 

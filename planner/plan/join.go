@@ -3,6 +3,8 @@ package plan
 import (
 	"slices"
 	"time"
+
+	"endoscope/planner/types"
 )
 
 // JoinKind says which pairs of rows a Join gives.
@@ -36,7 +38,7 @@ type Join struct {
 	// partner are wanted: no pair is given, and a left row that has found a
 	// partner need not be kept.
 	Anti bool
-	Out  Schema
+	Out  types.Schema
 }
 
 // Band is the range in which the right row's time lies, less the left one's.
@@ -54,12 +56,12 @@ func (n *Join) Band() (lo, hi int64) {
 // NewJoin gives n its schema.
 func NewJoin(n Join) *Join {
 	l, r := n.Left.Schema(), n.Right.Schema()
-	n.Out = Schema{Fields: slices.Concat(l.Fields, r.Fields), Time: l.Time}
+	n.Out = types.Schema{Fields: slices.Concat(l.Fields, r.Fields), Time: l.Time}
 	return &n
 }
 
-func (n *Join) Schema() Schema { return n.Out }
-func (n *Join) Inputs() []Node { return []Node{n.Left, n.Right} }
+func (n *Join) Schema() types.Schema { return n.Out }
+func (n *Join) Inputs() []Node       { return []Node{n.Left, n.Right} }
 func (n *Join) WithInputs(in []Node) Node {
 	c := *n
 	c.Left, c.Right = in[0], in[1]

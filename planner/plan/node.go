@@ -1,10 +1,14 @@
 package plan
 
-import "time"
+import (
+	"time"
+
+	"endoscope/planner/types"
+)
 
 // Node is an operator of the logical plan.
 type Node interface {
-	Schema() Schema
+	Schema() types.Schema
 	Inputs() []Node
 	// WithInputs is the same operator over other inputs.
 	WithInputs([]Node) Node
@@ -35,7 +39,7 @@ type (
 	Acquire struct {
 		Stream string // catalog name: function_start, cpu_usage, file, series, sys.queries ...
 		Alias  string
-		Out    Schema        // the columns to acquire, pruned; Out.Time is kept where the stream has one
+		Out    types.Schema  // the columns to acquire, pruned; Out.Time is kept where the stream has one
 		Every  time.Duration // SAMPLE's interval; 0: enumerable, or one snapshot of a sys stream
 		// OnDemand leaves it to the join above when a value is acquired.
 		OnDemand bool
@@ -77,7 +81,7 @@ type (
 	Project struct {
 		Input Node
 		Exprs []Expr
-		Out   Schema
+		Out   types.Schema
 	}
 	// Window adds window_start and window_end as the last two columns. HOP
 	// gives a row once for each window it lies in. With Hold it keeps rows
@@ -87,7 +91,7 @@ type (
 		Input Node
 		Spec  WindowSpec
 		Hold  bool
-		Out   Schema
+		Out   types.Schema
 	}
 	// Aggregate groups by Keys and computes Aggs; its output is the keys, then
 	// the aggregates. With Windowed the keys WindowStart and WindowEnd (indexes
@@ -100,7 +104,7 @@ type (
 		Windowed  bool
 		WindowEnd int // index into Keys, where Windowed
 		Emit      Emit
-		Out       Schema
+		Out       types.Schema
 	}
 	// Distinct drops rows seen before: over the query's life, or (PerFlush)
 	// within each emitted result.
@@ -129,7 +133,7 @@ type (
 	// where there is no time column.
 	Union struct {
 		Ins []Node
-		Out Schema
+		Out types.Schema
 	}
 	// Insert writes rows to a file (.csv or .jsonl) and gives one row at the
 	// end: rows BIGINT. With Append what the file has stays.
@@ -143,7 +147,7 @@ type (
 	// go on over it.
 	Values struct {
 		Rows     [][]Const
-		Out      Schema
+		Out      types.Schema
 		Standing bool
 	}
 )

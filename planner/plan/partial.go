@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // Partial is the first stage of an aggregate, to be run by a source where
@@ -27,7 +27,7 @@ type Partial struct {
 	Pane time.Duration
 	// Out is the schema of partial rows: PaneColumn, the keys, and then what
 	// StateFields says for each aggregate.
-	Out Schema
+	Out types.Schema
 }
 
 // PaneColumn is the first column of partial rows, a TIMESTAMP: where their pane
@@ -38,9 +38,9 @@ const PaneColumn = "pane"
 // NewPartial makes the first stage of an aggregate. ok
 // is false if one of the aggregates has no state that can be sent.
 func NewPartial(keys []Expr, aggs []Agg, pane time.Duration) (p *Partial, ok bool) {
-	out := Schema{Fields: []Field{{Name: PaneColumn, Type: batch.Timestamp}}}
+	out := types.Schema{Fields: []types.Field{{Name: PaneColumn, Type: types.Timestamp}}}
 	for _, k := range keys {
-		out.Fields = append(out.Fields, Field{Name: k.String(), Type: k.Type()})
+		out.Fields = append(out.Fields, types.Field{Name: k.String(), Type: k.Type()})
 	}
 	for i := range aggs {
 		fs, ok := StateFields(&aggs[i])
@@ -68,13 +68,13 @@ func NewPartial(keys []Expr, aggs []Agg, pane time.Duration) (p *Partial, ok boo
 //
 // ok is false for the other aggregates, for DISTINCT, and for arguments that are
 // not integers.
-func StateFields(f *Agg) (fields []Field, ok bool) {
-	if f.Distinct || slices.ContainsFunc(f.Args, func(a Expr) bool { return a.Type().Physical() != batch.PhysInt }) {
+func StateFields(f *Agg) (fields []types.Field, ok bool) {
+	if f.Distinct || slices.ContainsFunc(f.Args, func(a Expr) bool { return a.Type().Physical() != types.PhysInt }) {
 		return nil, false
 	}
 	names, ok := stateNames[StateOf(f.Fn)]
 	for _, n := range names {
-		fields = append(fields, Field{Name: n, Type: batch.Bigint})
+		fields = append(fields, types.Field{Name: n, Type: types.Bigint})
 	}
 	return fields, ok
 }

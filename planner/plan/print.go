@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // infix functions print between their operands; every nested one is
@@ -124,22 +124,22 @@ func (a *Agg) String() string {
 }
 
 // FormatValue prints a value as a literal of the language.
-func FormatValue(v batch.Value) string {
+func FormatValue(v types.Value) string {
 	if v.IsNull {
 		return "null"
 	}
 	switch v.Type {
-	case batch.Boolean:
+	case types.Boolean:
 		return strconv.FormatBool(v.I != 0)
-	case batch.Bigint:
+	case types.Bigint:
 		return strconv.FormatInt(v.I, 10)
-	case batch.Double:
+	case types.Double:
 		return strconv.FormatFloat(v.F, 'g', -1, 64)
-	case batch.Duration:
+	case types.Duration:
 		return FormatDuration(v.I)
-	case batch.Timestamp:
+	case types.Timestamp:
 		return "'" + time.Unix(0, v.I).UTC().Format(time.RFC3339Nano) + "'"
-	case batch.Varchar, batch.Bytes:
+	case types.Varchar, types.Bytes:
 		return "'" + strings.ReplaceAll(v.S, "'", "''") + "'"
 	}
 	return fmt.Sprint(v.A)

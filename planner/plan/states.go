@@ -1,6 +1,6 @@
 package plan
 
-import "endoscope/operators/batch"
+import "endoscope/planner/types"
 
 // Suffixes of the names in StateAggs.
 const (
@@ -24,14 +24,14 @@ var StateAggs = func() []AggFunc {
 		state, merge := f, f
 		state.Name, state.Result = f.Name+StateSuffix, always(tY)
 		state.Doc = "what " + f.Name + " keeps of the values, to be added up with others by " + f.Name + MergeSuffix
-		merge.Name, merge.More = f.Name+MergeSuffix, []batch.Type{tY}
+		merge.Name, merge.More = f.Name+MergeSuffix, []types.Type{tY}
 		merge.Doc = f.Name + MergeSuffix + "(x, state): " + f.Name + " of all values of which the states are; any value x says of which type they are"
 		table = append(table, state, merge)
 	}
 	return append(table,
-		AggFunc{Name: "first_time", Args: []batch.Type{tA}, Result: always(tT), Doc: "when the earliest row was, by event time, of those that have a value"},
-		AggFunc{Name: "last_time", Args: []batch.Type{tA}, Result: always(tT), Doc: "when the latest row was, by event time, of those that have a value"},
-		AggFunc{Name: "first_by", Args: []batch.Type{tA}, More: []batch.Type{tT}, Result: itself, Doc: "first_by(x, t): value of the row with the earliest t"},
-		AggFunc{Name: "last_by", Args: []batch.Type{tA}, More: []batch.Type{tT}, Result: itself, Doc: "last_by(x, t): value of the row with the latest t"},
+		AggFunc{Name: "first_time", Args: []types.Type{tA}, Result: always(tT), Doc: "when the earliest row was, by event time, of those that have a value"},
+		AggFunc{Name: "last_time", Args: []types.Type{tA}, Result: always(tT), Doc: "when the latest row was, by event time, of those that have a value"},
+		AggFunc{Name: "first_by", Args: []types.Type{tA}, More: []types.Type{tT}, Result: itself, Doc: "first_by(x, t): value of the row with the earliest t"},
+		AggFunc{Name: "last_by", Args: []types.Type{tA}, More: []types.Type{tT}, Result: itself, Doc: "last_by(x, t): value of the row with the latest t"},
 	)
 }()

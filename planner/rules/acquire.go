@@ -3,9 +3,9 @@ package rules
 import (
 	"slices"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 var acquireRules = []Rule{
@@ -131,11 +131,11 @@ func targetOf(a *plan.Acquire, e plan.Expr) (plan.Target, bool) {
 				t.Start, t.Stop = k.Start, k.Stop
 			}
 			switch name := a.Out.Fields[c.Index].Name; {
-			case name == "pid" && k.V.Type == batch.Bigint:
+			case name == "pid" && k.V.Type == types.Bigint:
 				t.PIDs = append(t.PIDs, int(k.V.I))
-			case name == "process" && k.V.Type == batch.Varchar:
+			case name == "process" && k.V.Type == types.Varchar:
 				t.Processes = append(t.Processes, k.V.S)
-			case name == "exe" && k.V.Type == batch.Varchar:
+			case name == "exe" && k.V.Type == types.Varchar:
 				t.Exes = append(t.Exes, k.V.S)
 			default:
 				return false

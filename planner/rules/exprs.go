@@ -3,8 +3,8 @@ package rules
 import (
 	"slices"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // columnsOf marks the input columns that e reads.
@@ -97,7 +97,7 @@ func conjoin(es ...plan.Expr) plan.Expr {
 		case out == nil:
 			out = e
 		default:
-			out = &plan.Call{Fn: "and", Args: []plan.Expr{out, e}, T: batch.Boolean}
+			out = &plan.Call{Fn: "and", Args: []plan.Expr{out, e}, T: types.Boolean}
 		}
 	}
 	return out

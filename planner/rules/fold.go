@@ -1,8 +1,8 @@
 package rules
 
 import (
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 var foldRules = []Rule{{
@@ -32,7 +32,7 @@ func fold(e plan.Expr, env *Env) (plan.Expr, bool) {
 	case *plan.Const, *plan.Col:
 		return nil, false
 	}
-	if volatile(e) || e.Type().Physical() == batch.PhysAny {
+	if volatile(e) || e.Type().Physical() == types.PhysAny {
 		return nil, false
 	}
 	for _, c := range e.Children() {

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 var acquireOnce = Rule{
@@ -111,12 +111,12 @@ func together(a, b *plan.Acquire, env *Env) (x, y *portion, both *plan.Acquire) 
 		}
 	}
 	if (x.names != nil || y.names != nil) && c.Out.Index("function_name") < 0 {
-		c.Out.Fields = append(c.Out.Fields, plan.Field{Name: "function_name", Qualifier: a.Stream, Type: batch.Varchar})
+		c.Out.Fields = append(c.Out.Fields, types.Field{Name: "function_name", Qualifier: a.Stream, Type: types.Varchar})
 	}
 	if a.Filter != nil && b.Filter != nil {
 		l, r := renumber(a.Filter, within(a.Out, c.Out)), renumber(b.Filter, within(b.Out, c.Out))
 		if c.Filter = l; plainText(l) != plainText(r) {
-			c.Filter = &plan.Call{Fn: "or", Args: []plan.Expr{l, r}, T: batch.Boolean}
+			c.Filter = &plan.Call{Fn: "or", Args: []plan.Expr{l, r}, T: types.Boolean}
 		}
 	}
 	return x, y, &c
@@ -135,8 +135,8 @@ func sameTarget(a, b plan.Target) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-func untyped(s plan.Schema) bool {
-	return slices.ContainsFunc(s.Fields, func(f plan.Field) bool { return f.Type == batch.Null })
+func untyped(s types.Schema) bool {
+	return slices.ContainsFunc(s.Fields, func(f types.Field) bool { return f.Type == types.Null })
 }
 
 func plainText(e plan.Expr) string {
@@ -147,7 +147,7 @@ func plainText(e plan.Expr) string {
 }
 
 // within is where the columns of a schema are in one that has them all.
-func within(s, all plan.Schema) map[int]int {
+func within(s, all types.Schema) map[int]int {
 	to := map[int]int{}
 	for i, f := range s.Fields {
 		to[i] = all.Index(f.Name)
@@ -169,10 +169,10 @@ func (p *portion) outOf(both *plan.Acquire) plan.Node {
 	if cond != nil {
 		n = &plan.Filter{Input: both, Cond: cond}
 	}
-	if p.leaf.Out.Time == both.Out.Time && slices.EqualFunc(p.leaf.Out.Fields, both.Out.Fields, func(a, b plan.Field) bool { return a.Name == b.Name }) {
+	if p.leaf.Out.Time == both.Out.Time && slices.EqualFunc(p.leaf.Out.Fields, both.Out.Fields, func(a, b types.Field) bool { return a.Name == b.Name }) {
 		return n
 	}
-	out := &plan.Project{Input: n, Out: plan.Schema{Fields: slices.Clone(p.leaf.Out.Fields), Time: p.leaf.Out.Time}}
+	out := &plan.Project{Input: n, Out: types.Schema{Fields: slices.Clone(p.leaf.Out.Fields), Time: p.leaf.Out.Time}}
 	for i, f := range p.leaf.Out.Fields {
 		out.Exprs = append(out.Exprs, &plan.Col{Index: to[i], Name: f.Name, T: f.Type})
 	}
@@ -191,7 +191,7 @@ func (p *portion) either(q *portion, env *Env) (sel plan.Expr, ok bool) {
 	if pn == nil || qn == nil {
 		return pr, true
 	}
-	return conjoin(&plan.Call{Fn: "or", Args: []plan.Expr{pn, qn}, T: batch.Boolean}, pr), true
+	return conjoin(&plan.Call{Fn: "or", Args: []plan.Expr{pn, qn}, T: types.Boolean}, pr), true
 }
 
 // byName parts a choice of functions into what it says of their names alone and the
@@ -241,12 +241,12 @@ func texts(e plan.Expr) (list []string) {
 	plan.Walk(e, func(e plan.Expr) {
 		switch e := e.(type) {
 		case *plan.Const:
-			if e.V.Type == batch.Varchar {
+			if e.V.Type == types.Varchar {
 				list = append(list, e.V.S)
 			}
 		case *plan.In:
 			for _, k := range e.List {
-				if k.V.Type == batch.Varchar {
+				if k.V.Type == types.Varchar {
 					list = append(list, k.V.S)
 				}
 			}

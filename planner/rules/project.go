@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 var projectRules = []Rule{{
@@ -91,5 +92,5 @@ func identity(p *plan.Project) bool {
 }
 
 func sameNames(p *plan.Project) bool {
-	return slices.EqualFunc(p.Out.Fields, p.Input.Schema().Fields, func(a, b plan.Field) bool { return a.Name == b.Name })
+	return slices.EqualFunc(p.Out.Fields, p.Input.Schema().Fields, func(a, b types.Field) bool { return a.Name == b.Name })
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 var pruneColumns = Rule{
@@ -86,7 +87,7 @@ func prune(n plan.Node, need map[int]bool) (plan.Node, map[int]int) {
 		c.Spec.Time = to[n.Spec.Time]
 		c.Spec.PartitionBy = renumberAll(n.Spec.PartitionBy, to)
 		sch := in.Schema()
-		c.Out = plan.Schema{Time: sch.Time, Fields: append(slices.Clone(sch.Fields), n.Out.Fields[inner:]...)}
+		c.Out = types.Schema{Time: sch.Time, Fields: append(slices.Clone(sch.Fields), n.Out.Fields[inner:]...)}
 		to = cloneInts(to)
 		to[inner], to[inner+1] = len(sch.Fields), len(sch.Fields)+1
 		return &c, to
@@ -153,7 +154,7 @@ func pruneByThread(n *plan.Acquire, need map[int]bool) (plan.Node, map[int]int) 
 	if need[name] {
 		return &c, to
 	}
-	p := &plan.Project{Input: &c, Out: plan.Schema{Time: -1}}
+	p := &plan.Project{Input: &c, Out: types.Schema{Time: -1}}
 	mapped := map[int]int{}
 	for i := range n.Out.Fields {
 		j, ok := to[i]
@@ -225,7 +226,7 @@ func pruneAggregate(n *plan.Aggregate, need map[int]bool) (plan.Node, map[int]in
 			c.Aggs[i].Filter = renumber(c.Aggs[i].Filter, moved)
 		}
 	}
-	c.Out = plan.Schema{Fields: fields, Time: -1}
+	c.Out = types.Schema{Fields: fields, Time: -1}
 	return &c, to
 }
 
@@ -244,10 +245,10 @@ func pruneUnion(n *plan.Union, need map[int]bool) (plan.Node, map[int]int) {
 }
 
 // align puts a union's input into the order of the union's columns.
-func align(n plan.Node, at, to map[int]int, out plan.Schema) plan.Node {
+func align(n plan.Node, at, to map[int]int, out types.Schema) plan.Node {
 	sch := n.Schema()
 	ok := len(sch.Fields) == len(out.Fields)
-	p := &plan.Project{Input: n, Out: plan.Schema{Fields: slices.Clone(out.Fields), Time: -1}, Exprs: make([]plan.Expr, len(out.Fields))}
+	p := &plan.Project{Input: n, Out: types.Schema{Fields: slices.Clone(out.Fields), Time: -1}, Exprs: make([]plan.Expr, len(out.Fields))}
 	for i, j := range to {
 		ok = ok && at[i] == j
 		p.Exprs[j] = &plan.Col{Index: at[i], Name: sch.Fields[at[i]].Name, T: sch.Fields[at[i]].Type}
@@ -262,8 +263,8 @@ func align(n plan.Node, at, to map[int]int, out plan.Schema) plan.Node {
 }
 
 // keep is the part of a schema that is used, and where its columns went.
-func keep(s plan.Schema, used map[int]bool) (plan.Schema, map[int]int) {
-	out, to := plan.Schema{Time: -1}, map[int]int{}
+func keep(s types.Schema, used map[int]bool) (types.Schema, map[int]int) {
+	out, to := types.Schema{Time: -1}, map[int]int{}
 	for i, f := range s.Fields {
 		if !used[i] {
 			continue
@@ -277,7 +278,7 @@ func keep(s plan.Schema, used map[int]bool) (plan.Schema, map[int]int) {
 	return out, to
 }
 
-func same(s plan.Schema) map[int]int {
+func same(s types.Schema) map[int]int {
 	to := map[int]int{}
 	for i := range s.Fields {
 		to[i] = i

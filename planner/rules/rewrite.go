@@ -3,14 +3,14 @@ package rules
 import (
 	"slices"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // Env is what rules need from outside.
 type Env struct {
 	// Eval computes an expression without columns.
-	Eval func(plan.Expr) (batch.Value, error)
+	Eval func(plan.Expr) (types.Value, error)
 	// Session is the target of acquisitions that name none.
 	Session plan.Target
 	// NoKernel leaves aggregates to the engine.

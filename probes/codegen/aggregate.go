@@ -5,8 +5,8 @@ import (
 
 	"github.com/cilium/ebpf/asm"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // What programs of an aggregate share with the C code around them (aggregate.h
@@ -68,7 +68,7 @@ type Key struct {
 	Word   int
 	Name   bool
 	// Values are those of which the number says which it is; nil: it is the number.
-	Values []batch.Value
+	Values []types.Value
 }
 
 // Agg says where the state of an aggregate is: in these words of the group's,

@@ -13,10 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"endoscope/operators/batch"
 	"endoscope/operators/expr"
 	_ "endoscope/operators/optest/seeds" // the same cases in every run
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/testenv"
 )
 
@@ -139,12 +139,12 @@ func partials(t *rapid.T) *plan.Partial {
 		case 6:
 			keys = append(keys, conditions(t, rapid.IntRange(0, 2).Draw(t, "depth")))
 		case 7:
-			e := &plan.Case{T: batch.Varchar}
+			e := &plan.Case{T: types.Varchar}
 			for i := range rapid.IntRange(1, 3).Draw(t, "arms") {
-				e.Whens = append(e.Whens, plan.When{Cond: conditions(t, rapid.IntRange(0, 1).Draw(t, "depth")), Then: &plan.Const{V: batch.Str(fmt.Sprint("arm ", i))}})
+				e.Whens = append(e.Whens, plan.When{Cond: conditions(t, rapid.IntRange(0, 1).Draw(t, "depth")), Then: &plan.Const{V: types.Str(fmt.Sprint("arm ", i))}})
 			}
 			if rapid.Bool().Draw(t, "else") {
-				e.Else = &plan.Const{V: batch.Str("none")}
+				e.Else = &plan.Const{V: types.Str("none")}
 			}
 			keys = append(keys, e)
 		case 0, 1:
@@ -152,17 +152,17 @@ func partials(t *rapid.T) *plan.Partial {
 		case 2:
 			keys = append(keys, column(draw(t, []int{colThread, colProcess}, "name")))
 		default:
-			keys = append(keys, integers(t, draw(t, []batch.Type{batch.Bigint, batch.Duration, batch.Timestamp}, "type"), rapid.IntRange(0, 2).Draw(t, "depth")))
+			keys = append(keys, integers(t, draw(t, []types.Type{types.Bigint, types.Duration, types.Timestamp}, "type"), rapid.IntRange(0, 2).Draw(t, "depth")))
 		}
 	}
 	var aggs []plan.Agg
 	for range rapid.IntRange(0, 4).Draw(t, "aggregates") {
 		f := plan.Agg{Fn: draw(t, []string{"count", "rate", "sum", "avg", "min", "max", "first", "last", "stddev", "variance", "histogram", "quantile", "median"}, "function")}
 		if f.Star = f.Fn == "rate" || f.Fn == "count" && rapid.Bool().Draw(t, "star"); !f.Star {
-			f.Args = []plan.Expr{integers(t, draw(t, []batch.Type{batch.Bigint, batch.Duration}, "type"), rapid.IntRange(0, 2).Draw(t, "depth"))}
+			f.Args = []plan.Expr{integers(t, draw(t, []types.Type{types.Bigint, types.Duration}, "type"), rapid.IntRange(0, 2).Draw(t, "depth"))}
 		}
 		if f.Fn == "histogram" && rapid.Bool().Draw(t, "steps") {
-			f.Params = []batch.Value{batch.Int(draw(t, []int64{-100, 0, 3}, "lo")), batch.Int(draw(t, []int64{1000, 7, 1 << 40}, "hi")), batch.Float(float64(draw(t, []int64{1, 10, 7}, "step")))}
+			f.Params = []types.Value{types.Int(draw(t, []int64{-100, 0, 3}, "lo")), types.Int(draw(t, []int64{1000, 7, 1 << 40}, "hi")), types.Float(float64(draw(t, []int64{1, 10, 7}, "step")))}
 		}
 		if rapid.IntRange(0, 3).Draw(t, "filtered") == 0 {
 			f.Filter = conditions(t, rapid.IntRange(0, 2).Draw(t, "depth"))
@@ -189,7 +189,7 @@ type plainAgg struct {
 	buckets                    map[int64]int64
 }
 
-func (g *plain) fold(t *rapid.T, p *plan.Partial, table []uint64, row []batch.Value) {
+func (g *plain) fold(t *rapid.T, p *plan.Partial, table []uint64, row []types.Value) {
 	g.events++
 	for i := range p.Aggs {
 		f, a := &p.Aggs[i], &g.aggs[i]
@@ -281,7 +281,7 @@ func (g *plain) state(fn string, i int) []int64 {
 	return append(append(words(&a.sum, 2), a.n), words(&a.squares, 3)...)
 }
 
-func eval(t *rapid.T, e plan.Expr, row []batch.Value) batch.Value {
+func eval(t *rapid.T, e plan.Expr, row []types.Value) types.Value {
 	v, err := expr.EvalRow(e, row)
 	if err != nil {
 		t.Fatalf("%s fails for %v, and was aggregated: %v", e, row, err)
@@ -317,7 +317,7 @@ func TestAggregatesOfKernelAndEngineAgree(t *testing.T) {
 				continue
 			}
 			taken++
-			var values []batch.Value
+			var values []types.Value
 			for i, e := range p.Keys {
 				v := eval(t, e, m.row)
 				values = append(values, v)
@@ -348,7 +348,7 @@ func TestAggregatesOfKernelAndEngineAgree(t *testing.T) {
 	}
 }
 
-func checkKey(t *rapid.T, k Key, e plan.Expr, words []uint64, want batch.Value) {
+func checkKey(t *rapid.T, k Key, e plan.Expr, words []uint64, want types.Value) {
 	switch {
 	case k.Column >= 0:
 	case k.Name:

@@ -3,8 +3,8 @@ package codegen
 import (
 	"github.com/cilium/ebpf/asm"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // choice is an expression that is one of few values, as CASE WHEN duration > 1s THEN
@@ -12,14 +12,14 @@ import (
 // value.
 type choice struct {
 	conditions []formula
-	values     []batch.Value
+	values     []types.Value
 }
 
 // choice translates a CASE between constants, and any BOOLEAN; nil: the kernel cannot
 // compute it.
 func (c *compiler) choice(e plan.Expr) *choice {
 	var out choice
-	add := func(f formula, v batch.Value) {
+	add := func(f formula, v types.Value) {
 		out.conditions = append(out.conditions, f)
 		out.values = append(out.values, v)
 	}
@@ -36,10 +36,10 @@ func (c *compiler) choice(e plan.Expr) *choice {
 			return nil
 		}
 		out.values = append(out.values, last)
-	} else if e.Type() == batch.Boolean {
-		add(c.formula(e, true), batch.Bool(true))
-		add(c.formula(e, false), batch.Bool(false))
-		out.values = append(out.values, batch.NullOf(batch.Boolean))
+	} else if e.Type() == types.Boolean {
+		add(c.formula(e, true), types.Bool(true))
+		add(c.formula(e, false), types.Bool(false))
+		out.values = append(out.values, types.NullOf(types.Boolean))
 	} else {
 		return nil
 	}
@@ -53,9 +53,9 @@ func (c *compiler) choice(e plan.Expr) *choice {
 
 // constantOf is the value of e, which has no columns; nil is NULL. false: it has some,
 // or its value is to be converted to t.
-func constantOf(e plan.Expr, t batch.Type) (v batch.Value, ok bool) {
+func constantOf(e plan.Expr, t types.Type) (v types.Value, ok bool) {
 	if e == nil {
-		return batch.NullOf(t), true
+		return types.NullOf(t), true
 	}
 	k, ok := e.(*plan.Const)
 	if !ok || k.V.Type != t && !k.V.IsNull {

@@ -3,8 +3,8 @@ package codegen
 import (
 	"github.com/cilium/ebpf/asm"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // Program is a compiled condition.
@@ -83,7 +83,7 @@ func residual(conds []plan.Expr, all []formula) plan.Expr {
 		case rest == nil:
 			rest = conds[i]
 		default:
-			rest = &plan.Call{Fn: "and", Args: []plan.Expr{rest, conds[i]}, T: batch.Boolean}
+			rest = &plan.Call{Fn: "and", Args: []plan.Expr{rest, conds[i]}, T: types.Boolean}
 		}
 	}
 	return rest
@@ -172,7 +172,7 @@ const maxNames = 64
 
 // list translates an IN list. With NULL in it, it is never surely false.
 func (c *compiler) list(e *plan.In, want bool) formula {
-	var values []batch.Value
+	var values []types.Value
 	for _, k := range e.List {
 		if !k.V.IsNull {
 			values = append(values, k.V)
@@ -296,7 +296,7 @@ func (c *compiler) fact(e plan.Expr, want bool) formula {
 		return nil
 	}
 	if !want {
-		e = &plan.Call{Fn: "not", Args: []plan.Expr{e}, T: batch.Boolean}
+		e = &plan.Call{Fn: "not", Args: []plan.Expr{e}, T: types.Boolean}
 	}
 	bit, ok := c.in.Fact(e)
 	if !ok {
@@ -328,10 +328,10 @@ func canFail(e plan.Expr) bool {
 	plan.Walk(e, func(x plan.Expr) {
 		switch x := x.(type) {
 		case *plan.Call:
-			double := x.T == batch.Double && allDouble(x.Args)
+			double := x.T == types.Double && allDouble(x.Args)
 			fails = fails || !total[x.Fn] && !double && !fixedPattern(x)
 		case *plan.Cast:
-			fails = fails || x.X.Type() == batch.Double && x.T.Physical() == batch.PhysInt
+			fails = fails || x.X.Type() == types.Double && x.T.Physical() == types.PhysInt
 		}
 	})
 	return fails
@@ -340,7 +340,7 @@ func canFail(e plan.Expr) bool {
 // allDouble: functions of DOUBLEs give infinity or NULL, never an error.
 func allDouble(args []plan.Expr) bool {
 	for _, a := range args {
-		if a.Type() != batch.Double {
+		if a.Type() != types.Double {
 			return false
 		}
 	}

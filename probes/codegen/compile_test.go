@@ -10,27 +10,27 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"endoscope/operators/batch"
 	"endoscope/operators/expr"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/testenv"
 )
 
 // Where a condition is tested, and what is left to the engine. A program is
 // described by the columns that it looks at; "facts" are in a cookie.
 func TestWhereConditionsAreTested(t *testing.T) {
-	num := func(i int64) plan.Expr { return lit(batch.Int(i)) }
-	dur := func(i int64) plan.Expr { return lit(batch.Dur(i)) }
-	text := func(s string) plan.Expr { return lit(batch.Str(s)) }
-	add := func(l, r plan.Expr) plan.Expr { return call(batch.Bigint, "+", l, r) }
+	num := func(i int64) plan.Expr { return lit(types.Int(i)) }
+	dur := func(i int64) plan.Expr { return lit(types.Dur(i)) }
+	text := func(s string) plan.Expr { return lit(types.Str(s)) }
+	add := func(l, r plan.Expr) plan.Expr { return call(types.Bigint, "+", l, r) }
 	arg, end, long := cond("=", column(colArg0), num(1)), cond("=", column(colProcess), text("a")), cond(">", column(colDuration), dur(5))
 	other := cond("=", column(colArg1), num(2))
 	sum := cond(">", add(column(colArg0), num(1)), num(7))
-	lateSum := cond(">", call(batch.Duration, "+", column(colDuration), dur(1)), dur(7))
+	lateSum := cond(">", call(types.Duration, "+", column(colDuration), dur(1)), dur(7))
 	exe := cond("=", column(colExe), text("x"))
 	function := cond("like", column(colFunction), text("a%"))
-	size := cond(">", call(batch.Bigint, "abs", column(colArg1)), num(2))
-	root := cond(">", call(batch.Double, "sqrt", &plan.Cast{X: column(colArg1), T: batch.Double}), lit(batch.Float(2)))
+	size := cond(">", call(types.Bigint, "abs", column(colArg1)), num(2))
+	root := cond(">", call(types.Double, "sqrt", &plan.Cast{X: column(colArg1), T: types.Double}), lit(types.Float(2)))
 	for _, c := range []struct {
 		name                  string
 		cond                  plan.Expr
@@ -55,7 +55,7 @@ func TestWhereConditionsAreTested(t *testing.T) {
 		{"behind what may overflow later", cond("and", lateSum, other), "", "duration arg1", cond("and", lateSum, other).String()},
 		{"behind what the engine may fail at", cond("and", size, other), "", "", cond("and", size, other).String()},
 		{"behind what only the engine can decide, but never fails at", cond("and", root, other), "arg1", "", root.String()},
-		{"never", cond("and", arg, lit(batch.NullOf(batch.Boolean))), "refuses all", "", ""},
+		{"never", cond("and", arg, lit(types.NullOf(types.Boolean))), "refuses all", "", ""},
 		{"a name too long", cond("=", column(colThread), text("longer than sixteen")), "refuses all", "", ""},
 		{"an enum's name", cond("=", column(colKind), text("ab")), "offset 96 args.kind", "", ""},
 		{"how names of an enum begin", cond("like", column(colKind), text("w%")), "offset 96 args.kind", "", ""},
@@ -107,7 +107,7 @@ func TestTooLong(t *testing.T) {
 	in := func(n int, offset int64) *plan.In {
 		e := &plan.In{X: column(colArg0)}
 		for i := range n {
-			e.List = append(e.List, plan.Const{V: batch.Int(offset + 3*int64(i))})
+			e.List = append(e.List, plan.Const{V: types.Int(offset + 3*int64(i))})
 		}
 		return e
 	}
@@ -131,7 +131,7 @@ func TestLongLists(t *testing.T) {
 		in := &plan.In{X: column(colArg0)}
 		has := map[int64]bool{}
 		for _, v := range list {
-			in.List = append(in.List, plan.Const{V: batch.Int(v)})
+			in.List = append(in.List, plan.Const{V: types.Int(v)})
 			has[v] = true
 		}
 		e := plan.Expr(in)
@@ -173,19 +173,19 @@ func TestArithmetic(t *testing.T) {
 		}
 		putNumber(m.memory[columns[colArg0].at.Offset:], x)
 		putNumber(m.memory[columns[colArg1].at.Offset:], y)
-		m.row[colArg0], m.row[colArg1] = batch.Int(x), batch.Int(y)
+		m.row[colArg0], m.row[colArg1] = types.Int(x), types.Int(y)
 		for _, op := range []string{"+", "-", "*", "/", "%"} {
 			for _, args := range [][]plan.Expr{
 				{column(colArg0), column(colArg1)},
-				{column(colArg0), lit(batch.Int(y))},
-				{lit(batch.Int(x)), column(colArg1)},
+				{column(colArg0), lit(types.Int(y))},
+				{lit(types.Int(x)), column(colArg1)},
 			} {
-				sum := call(batch.Bigint, op, args...)
+				sum := call(types.Bigint, op, args...)
 				result, err := expr.EvalRow(sum, m.row)
 				if err != nil || result.IsNull {
-					result = batch.Int(0)
+					result = types.Int(0)
 				}
-				e := cond("=", sum, lit(batch.Int(result.I)))
+				e := cond("=", sum, lit(types.Int(result.I)))
 				p := Compile(e, (&functions{}).layout())
 				entry, exit := r.load(t, p.Entry), r.load(t, p.Return)
 				check(t, r, e, p, entry, exit, m)

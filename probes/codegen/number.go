@@ -6,8 +6,8 @@ import (
 
 	"github.com/cilium/ebpf/asm"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // number is an expression of 64-bit integers. As in the engine, a result that
@@ -22,7 +22,7 @@ type number struct {
 
 // number translates an integer expression; nil: the kernel cannot compute it.
 func (c *compiler) number(e plan.Expr) *number {
-	if e.Type().Physical() != batch.PhysInt {
+	if e.Type().Physical() != types.PhysInt {
 		return nil
 	}
 	switch e := e.(type) {

@@ -13,6 +13,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/testenv"
 )
 
@@ -36,21 +37,21 @@ const epoch = 1_700_000_000_000_000_000 // what makes boot time wall time
 
 var columns = []struct {
 	name string
-	typ  batch.Type
+	typ  types.Type
 	at   Column
 }{
-	colPID:      {"pid", batch.Bigint, Column{Kind: Number, Offset: 8}},
-	colArg0:     {"arg0", batch.Bigint, Column{Kind: Number, Offset: 16}},
-	colArg1:     {"arg1", batch.Bigint, Column{Kind: Number, Offset: 24}},
-	colStart:    {"start_time", batch.Timestamp, Column{Kind: Number, Offset: 32, Shift: epoch}},
-	colThread:   {"thread_name", batch.Varchar, Column{Kind: Name, Offset: 40}},
-	colFunction: {"function_name", batch.Varchar, Column{Kind: Function}},
-	colClass:    {"class", batch.Varchar, Column{Kind: Function}},
-	colEnd:      {"timestamp", batch.Timestamp, Column{Kind: Number, Offset: 56, Shift: epoch, Late: true}},
-	colDuration: {"duration", batch.Duration, Column{Kind: Number, Offset: 64, Late: true}},
-	colProcess:  {"process", batch.Varchar, Column{Kind: Name, Offset: 72, Late: true}},
-	colExe:      {"exe", batch.Varchar, Column{Kind: Unknown}},
-	colKind:     {"args.kind", batch.Varchar, Column{Kind: Enum, Offset: 88, Names: kinds, Null: 1}},
+	colPID:      {"pid", types.Bigint, Column{Kind: Number, Offset: 8}},
+	colArg0:     {"arg0", types.Bigint, Column{Kind: Number, Offset: 16}},
+	colArg1:     {"arg1", types.Bigint, Column{Kind: Number, Offset: 24}},
+	colStart:    {"start_time", types.Timestamp, Column{Kind: Number, Offset: 32, Shift: epoch}},
+	colThread:   {"thread_name", types.Varchar, Column{Kind: Name, Offset: 40}},
+	colFunction: {"function_name", types.Varchar, Column{Kind: Function}},
+	colClass:    {"class", types.Varchar, Column{Kind: Function}},
+	colEnd:      {"timestamp", types.Timestamp, Column{Kind: Number, Offset: 56, Shift: epoch, Late: true}},
+	colDuration: {"duration", types.Duration, Column{Kind: Number, Offset: 64, Late: true}},
+	colProcess:  {"process", types.Varchar, Column{Kind: Name, Offset: 72, Late: true}},
+	colExe:      {"exe", types.Varchar, Column{Kind: Unknown}},
+	colKind:     {"args.kind", types.Varchar, Column{Kind: Enum, Offset: 88, Names: kinds, Null: 1}},
 }
 
 // absentAt is the word of what is NULL.
@@ -59,8 +60,8 @@ const absentAt, momentSize = 96, 104
 // kinds are names of numbers: two have the same, and one looks like another number.
 var kinds = map[int64]string{0: "a", 1: "worker", -5: "worker", 7: "ab", 1 << 40: "3", 1000: "w_rker"}
 
-var schema = func() batch.Schema {
-	s := make(batch.Schema, len(columns))
+var schema = func() []types.Type {
+	s := make([]types.Type, len(columns))
 	for i, c := range columns {
 		s[i] = c.typ
 	}
@@ -68,11 +69,11 @@ var schema = func() batch.Schema {
 }()
 
 func column(i int) plan.Expr      { return &plan.Col{Index: i, Name: columns[i].name, T: columns[i].typ} }
-func lit(v batch.Value) plan.Expr { return &plan.Const{V: v} }
-func call(t batch.Type, fn string, args ...plan.Expr) plan.Expr {
+func lit(v types.Value) plan.Expr { return &plan.Const{V: v} }
+func call(t types.Type, fn string, args ...plan.Expr) plan.Expr {
 	return &plan.Call{Fn: fn, Args: args, T: t}
 }
-func cond(fn string, args ...plan.Expr) plan.Expr { return call(batch.Boolean, fn, args...) }
+func cond(fn string, args ...plan.Expr) plan.Expr { return call(types.Boolean, fn, args...) }
 
 // functions are what queries probe in the tests; facts is the word that says
 // what is true of each.
@@ -88,11 +89,11 @@ func (f *functions) fact(e plan.Expr) (uint8, bool) {
 	}
 	f.used++
 	for i := range f.names {
-		row := make([]batch.Value, len(columns))
+		row := make([]types.Value, len(columns))
 		for c := range row {
-			row[c] = batch.NullOf(columns[c].typ)
+			row[c] = types.NullOf(columns[c].typ)
 		}
-		row[colFunction], row[colClass] = batch.Str(f.names[i]), batch.Str(f.classes[i])
+		row[colFunction], row[colClass] = types.Str(f.names[i]), types.Str(f.classes[i])
 		v, err := expr.EvalRow(e, row)
 		if err != nil {
 			return 0, false
@@ -119,7 +120,7 @@ var numbers = []int64{0, 1, -1, 2, 3, 7, -5, 1000, 1 << 31, -1 << 31, 1<<31 - 1,
 func draw[T any](t *rapid.T, from []T, what string) T { return rapid.SampledFrom(from).Draw(t, what) }
 
 // integers draws an expression of that type.
-func integers(t *rapid.T, typ batch.Type, depth int) plan.Expr {
+func integers(t *rapid.T, typ types.Type, depth int) plan.Expr {
 	leaf := func() plan.Expr {
 		var of []int
 		for i, c := range columns {
@@ -130,27 +131,27 @@ func integers(t *rapid.T, typ batch.Type, depth int) plan.Expr {
 		if draw(t, []bool{true, true, true, false}, "column") {
 			return column(draw(t, of, "which"))
 		}
-		return lit(batch.Value{Type: typ, I: draw(t, numbers, "number"), IsNull: rapid.IntRange(0, 30).Draw(t, "null") == 0})
+		return lit(types.Value{Type: typ, I: draw(t, numbers, "number"), IsNull: rapid.IntRange(0, 30).Draw(t, "null") == 0})
 	}
 	if depth == 0 {
 		return leaf()
 	}
-	sub := func(typ batch.Type) plan.Expr { return integers(t, typ, depth-1) }
+	sub := func(typ types.Type) plan.Expr { return integers(t, typ, depth-1) }
 	switch k := rapid.IntRange(0, 9).Draw(t, "kind"); {
 	case k < 4:
 		return leaf()
 	case k < 5:
-		return &plan.Cast{X: sub(draw(t, []batch.Type{batch.Bigint, batch.Duration, batch.Timestamp}, "from")), T: typ}
-	case typ == batch.Timestamp:
-		return call(typ, draw(t, []string{"+", "-"}, "op"), sub(typ), sub(batch.Duration))
+		return &plan.Cast{X: sub(draw(t, []types.Type{types.Bigint, types.Duration, types.Timestamp}, "from")), T: typ}
+	case typ == types.Timestamp:
+		return call(typ, draw(t, []string{"+", "-"}, "op"), sub(typ), sub(types.Duration))
 	case k < 6:
 		return call(typ, "neg", sub(typ))
 	case k < 8:
 		return call(typ, draw(t, []string{"+", "-", "%"}, "op"), sub(typ), sub(typ))
-	case typ == batch.Duration && k < 9:
-		return call(typ, "-", sub(batch.Timestamp), sub(batch.Timestamp))
-	case typ == batch.Duration:
-		return call(typ, draw(t, []string{"*", "/"}, "op"), sub(typ), sub(batch.Bigint))
+	case typ == types.Duration && k < 9:
+		return call(typ, "-", sub(types.Timestamp), sub(types.Timestamp))
+	case typ == types.Duration:
+		return call(typ, draw(t, []string{"*", "/"}, "op"), sub(typ), sub(types.Bigint))
 	}
 	return call(typ, draw(t, []string{"*", "/"}, "op"), sub(typ), sub(typ))
 }
@@ -171,54 +172,54 @@ func conditions(t *rapid.T, depth int) plan.Expr {
 	name := func() plan.Expr { return column(draw(t, []int{colThread, colProcess, colKind, colKind}, "name")) }
 	switch rapid.IntRange(0, 13).Draw(t, "test") {
 	case 0, 1, 2, 3:
-		typ := draw(t, []batch.Type{batch.Bigint, batch.Duration, batch.Timestamp}, "type")
+		typ := draw(t, []types.Type{types.Bigint, types.Duration, types.Timestamp}, "type")
 		return cond(draw(t, compare, "op"), integers(t, typ, 2), integers(t, typ, 1))
 	case 4, 5:
-		in := &plan.In{X: integers(t, batch.Bigint, 1)}
+		in := &plan.In{X: integers(t, types.Bigint, 1)}
 		for range rapid.SampledFrom([]int{1, 3, 9, 40}).Draw(t, "length") {
-			v := batch.Int(draw(t, numbers, "number") + rapid.Int64Range(-3, 3).Draw(t, "plus"))
+			v := types.Int(draw(t, numbers, "number") + rapid.Int64Range(-3, 3).Draw(t, "plus"))
 			v.IsNull = rapid.IntRange(0, 50).Draw(t, "null") == 0
 			in.List = append(in.List, plan.Const{V: v})
 		}
 		return in
 	case 6:
-		return cond(draw(t, compare[:2], "op"), name(), lit(batch.Str(draw(t, texts, "text"))))
+		return cond(draw(t, compare[:2], "op"), name(), lit(types.Str(draw(t, texts, "text"))))
 	case 7:
-		return cond("like", name(), lit(batch.Str(draw(t, likes, "pattern"))))
+		return cond("like", name(), lit(types.Str(draw(t, likes, "pattern"))))
 	case 8:
-		return cond("starts_with", name(), lit(batch.Str(draw(t, texts, "text"))))
+		return cond("starts_with", name(), lit(types.Str(draw(t, texts, "text"))))
 	case 9:
 		in := &plan.In{X: name()}
 		for range rapid.IntRange(1, 5).Draw(t, "length") {
-			in.List = append(in.List, plan.Const{V: batch.Str(draw(t, texts, "text"))})
+			in.List = append(in.List, plan.Const{V: types.Str(draw(t, texts, "text"))})
 		}
 		return in
 	case 10:
-		return cond("like", column(draw(t, []int{colFunction, colClass}, "of")), lit(batch.Str(draw(t, likes, "pattern"))))
+		return cond("like", column(draw(t, []int{colFunction, colClass}, "of")), lit(types.Str(draw(t, likes, "pattern"))))
 	case 11: // NULL where it does not match
-		return cond("=", call(batch.Varchar, "regexp_extract", column(colFunction), lit(batch.Str("^w(.)")), lit(batch.Int(1))), lit(batch.Str("o")))
+		return cond("=", call(types.Varchar, "regexp_extract", column(colFunction), lit(types.Str("^w(.)")), lit(types.Int(1))), lit(types.Str("o")))
 	case 12:
 		return draw(t, []plan.Expr{
-			cond(">", &plan.Cast{X: column(colDuration), T: batch.Double}, lit(batch.Float(2.5))),
-			cond("=", column(colExe), lit(batch.Str("a"))),
+			cond(">", &plan.Cast{X: column(colDuration), T: types.Double}, lit(types.Float(2.5))),
+			cond("=", column(colExe), lit(types.Str("a"))),
 			cond("is null", column(colArg0)),
 			cond("is null", column(colExe)),
 			cond("is null", column(colKind)),
-			cond("ilike", column(colKind), lit(batch.Str("W%"))),
-			cond("like", column(colProcess), lit(batch.Str("%r"))),
+			cond("ilike", column(colKind), lit(types.Str("W%"))),
+			cond("like", column(colProcess), lit(types.Str("%r"))),
 		}, "undecided")
 	}
-	return lit(draw(t, []batch.Value{batch.Bool(true), batch.Bool(false), batch.NullOf(batch.Boolean)}, "constant"))
+	return lit(draw(t, []types.Value{types.Bool(true), types.Bool(false), types.NullOf(types.Boolean)}, "constant"))
 }
 
 // moment is a tuple as the kernel has it, and as the engine has it.
 type moment struct {
 	memory [momentSize]byte
-	row    []batch.Value
+	row    []types.Value
 }
 
 func moments(t *rapid.T, f *functions) moment {
-	m := moment{row: make([]batch.Value, len(columns))}
+	m := moment{row: make([]types.Value, len(columns))}
 	which := rapid.IntRange(0, len(f.names)-1).Draw(t, "function")
 	putNumber(m.memory[:], int64(f.facts[which]))
 	for i, c := range columns {
@@ -226,7 +227,7 @@ func moments(t *rapid.T, f *functions) moment {
 		case Number:
 			v := draw(t, numbers, c.name)
 			putNumber(m.memory[c.at.Offset:], v)
-			m.row[i] = batch.Value{Type: c.typ, I: v + c.at.Shift}
+			m.row[i] = types.Value{Type: c.typ, I: v + c.at.Shift}
 		case Name:
 			// A name is what stands before the first zero byte; behind it
 			// anything may.
@@ -245,23 +246,23 @@ func moments(t *rapid.T, f *functions) moment {
 					break
 				}
 			}
-			m.row[i] = batch.Str(string(b))
+			m.row[i] = types.Str(string(b))
 		case Enum:
 			v := draw(t, numbers, c.name)
 			putNumber(m.memory[c.at.Offset:], v)
-			m.row[i] = batch.Str(EnumName(c.at.Names, v))
+			m.row[i] = types.Str(EnumName(c.at.Names, v))
 			if rapid.IntRange(0, 9).Draw(t, "null") == 0 {
 				putNumber(m.memory[absentAt:], 1<<(c.at.Null-1))
-				m.row[i] = batch.NullOf(c.typ)
+				m.row[i] = types.NullOf(c.typ)
 			}
 		case Unknown:
-			m.row[i] = batch.NullOf(c.typ)
+			m.row[i] = types.NullOf(c.typ)
 			if s := draw(t, texts, c.name); s != "" {
-				m.row[i] = batch.Str(s)
+				m.row[i] = types.Str(s)
 			}
 		}
 	}
-	m.row[colFunction], m.row[colClass] = batch.Str(f.names[which]), batch.Str(f.classes[which])
+	m.row[colFunction], m.row[colClass] = types.Str(f.names[which]), types.Str(f.classes[which])
 	return m
 }
 
@@ -380,7 +381,7 @@ func check(t *rapid.T, r *runner, e plan.Expr, p Program, entry, exit *ebpf.Prog
 }
 
 // holds is what the engine's filter says of a row.
-func holds(t *rapid.T, e plan.Expr, row []batch.Value) (bool, error) {
+func holds(t *rapid.T, e plan.Expr, row []types.Value) (bool, error) {
 	f, err := expr.CompileFilter(e, schema)
 	if err != nil {
 		t.Fatalf("%s: %v", e, err)

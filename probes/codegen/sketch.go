@@ -10,8 +10,8 @@ import (
 	"github.com/DataDog/sketches-go/ddsketch/mapping"
 	"github.com/cilium/ebpf/asm"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // The numbers of buckets are those of package operators (agg_histogram.go and
@@ -93,14 +93,14 @@ type steps struct{ lo, hi, step int64 }
 
 // stepsOf takes the parameters as they are meant; false: they are wrong, or no
 // integers, or the buckets too many.
-func stepsOf(params []batch.Value) (s steps, ok bool) {
+func stepsOf(params []types.Value) (s steps, ok bool) {
 	if len(params) != 3 {
 		return s, false
 	}
 	var n [3]int64
 	for i, p := range params {
 		f := p.F
-		if p.Type.Physical() != batch.PhysFloat {
+		if p.Type.Physical() != types.PhysFloat {
 			f = float64(p.I) // as the engine takes it
 		}
 		if f != math.Trunc(f) || math.Abs(f) >= 1<<63 {

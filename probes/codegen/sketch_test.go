@@ -4,8 +4,8 @@ import (
 	"math"
 	"testing"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/testenv"
 )
 
@@ -67,7 +67,7 @@ func TestAggregatesThatAreRefused(t *testing.T) {
 	many := make([]plan.Expr, MaxKeys+1)
 	var large []plan.Agg
 	for i := range many {
-		many[i] = call(batch.Bigint, "+", x, lit(batch.Int(int64(i))))
+		many[i] = call(types.Bigint, "+", x, lit(types.Int(int64(i))))
 		large = append(large, plan.Agg{Fn: "variance", Args: []plan.Expr{many[i]}})
 	}
 	for _, c := range []struct {
@@ -76,11 +76,11 @@ func TestAggregatesThatAreRefused(t *testing.T) {
 		aggs []plan.Agg
 	}{
 		{"a path as key", []plan.Expr{column(colExe)}, []plan.Agg{star}},
-		{"text that is computed", []plan.Expr{call(batch.Varchar, "upper", column(colThread))}, []plan.Agg{star}},
+		{"text that is computed", []plan.Expr{call(types.Varchar, "upper", column(colThread))}, []plan.Agg{star}},
 		{"too many keys", many, []plan.Agg{star}},
-		{"what may be NULL", nil, []plan.Agg{{Fn: "sum", Args: []plan.Expr{call(batch.Bigint, "/", x, y)}}}},
-		{"a function of the engine", nil, []plan.Agg{{Fn: "count", Args: []plan.Expr{call(batch.Bigint, "abs", x)}}}},
-		{"a filter of the engine", nil, []plan.Agg{{Fn: "count", Star: true, Filter: cond("=", column(colExe), lit(batch.Str("a")))}}},
+		{"what may be NULL", nil, []plan.Agg{{Fn: "sum", Args: []plan.Expr{call(types.Bigint, "/", x, y)}}}},
+		{"a function of the engine", nil, []plan.Agg{{Fn: "count", Args: []plan.Expr{call(types.Bigint, "abs", x)}}}},
+		{"a filter of the engine", nil, []plan.Agg{{Fn: "count", Star: true, Filter: cond("=", column(colExe), lit(types.Str("a")))}}},
 		{"too large a state", nil, large},
 		{"too many sketches", nil, []plan.Agg{
 			{Fn: "median", Args: []plan.Expr{x}}, {Fn: "median", Args: []plan.Expr{y}},

@@ -3,8 +3,8 @@ package codegen
 import (
 	"github.com/cilium/ebpf/asm"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // maxTested bounds the texts that are tested for in the kernel: what is longer is
@@ -95,7 +95,7 @@ func (c *compiler) isNull(col *plan.Col, want bool) formula {
 // truth tests a BOOLEAN column; nil: the kernel cannot.
 func (c *compiler) truth(col *plan.Col, want bool) formula {
 	in := c.in.Columns[col.Index]
-	if in.Kind != Number || col.T != batch.Boolean {
+	if in.Kind != Number || col.T != types.Boolean {
 		return nil
 	}
 	return &test{columns: []int{col.Index}, late: in.Late, nulls: nullBit(in), absent: c.in.Absent,
@@ -117,7 +117,7 @@ func (c *compiler) equalTruth(e *plan.Call, want bool) formula {
 	}
 	col, isCol := e.Args[0].(*plan.Col)
 	k, isConst := e.Args[1].(*plan.Const)
-	if !isCol || !isConst || col.T != batch.Boolean || k.V.IsNull {
+	if !isCol || !isConst || col.T != types.Boolean || k.V.IsNull {
 		return nil
 	}
 	return c.truth(col, want == ((e.Fn == "=") == (k.V.I != 0)))

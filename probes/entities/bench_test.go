@@ -4,13 +4,13 @@ import (
 	"testing"
 
 	"endoscope/operators/batch"
-	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // BenchmarkCalls is what it takes to make rows of calls on objects, two for each: in
 // order, merged, and told.
 func BenchmarkCalls(b *testing.B) {
-	r := newRows(plan.Schema{Fields: fields})
+	r := newRows(types.Schema{Fields: fields})
 	rows := 0
 	r.Push = func(b *batch.Batch) { rows += b.Len(); b.Release() }
 	w := newWorld(r.add)

@@ -2,7 +2,7 @@ package entities
 
 import (
 	"endoscope/operators/batch"
-	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // The streams of this package.
@@ -12,22 +12,22 @@ const (
 )
 
 // fields are the columns of both streams: so they may be united.
-var fields = func() []plan.Field {
-	out := []plan.Field{
-		{Name: "timestamp", Type: batch.Timestamp},
-		{Name: "pid", Type: batch.Bigint},
-		{Name: "tid", Type: batch.Bigint},
+var fields = func() []types.Field {
+	out := []types.Field{
+		{Name: "timestamp", Type: types.Timestamp},
+		{Name: "pid", Type: types.Bigint},
+		{Name: "tid", Type: types.Bigint},
 	}
 	for _, name := range []string{"process", "thread_name", "exe", "category", "event", "entity_id", "name", "type_name", "parent_id", "other_id", "thread_id"} {
-		out = append(out, plan.Field{Name: name, Type: batch.Varchar})
+		out = append(out, types.Field{Name: name, Type: types.Varchar})
 	}
-	return append(out, plan.Field{Name: "began", Type: batch.Timestamp})
+	return append(out, types.Field{Name: "began", Type: types.Timestamp})
 }()
 
 // Columns are all columns of each stream, the event's time first. tid and
 // thread_name are of the thread on which it happened, NULL where that is none of
 // the program's own doing.
-var Columns = map[string][]plan.Field{EntityEvents: fields, ActivityEvents: fields}
+var Columns = map[string][]types.Field{EntityEvents: fields, ActivityEvents: fields}
 
 // What the columns category and event say, as operators/consistency spells it.
 const (
@@ -64,7 +64,7 @@ type rows struct {
 	names []string // of the columns
 }
 
-func newRows(out plan.Schema) *rows {
+func newRows(out types.Schema) *rows {
 	r := &rows{}
 	for _, f := range out.Fields {
 		r.names = append(r.names, f.Name)

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"endoscope/operators/batch"
-	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/sched"
 )
@@ -21,7 +21,7 @@ type part struct {
 
 // decoder makes happenings of rows.
 type decoder struct {
-	fields []plan.Field
+	fields []types.Field
 	read   func(c []batch.Column, row int) happening
 }
 
@@ -111,8 +111,8 @@ func number(c *batch.Column, row int) int {
 }
 
 // columns makes the columns of a part: the first three are those of all.
-func columns(more ...plan.Field) []plan.Field {
-	return append([]plan.Field{{Name: "timestamp", Type: batch.Timestamp}, {Name: "pid", Type: batch.Bigint}, {Name: "tid", Type: batch.Bigint}}, more...)
+func columns(more ...types.Field) []types.Field {
+	return append([]types.Field{{Name: "timestamp", Type: types.Timestamp}, {Name: "pid", Type: types.Bigint}, {Name: "tid", Type: types.Bigint}}, more...)
 }
 
 // at begins a happening.
@@ -123,9 +123,9 @@ func at(k kind, c []batch.Column, row int) happening {
 var threadKinds = map[string]kind{sched.Started: started, sched.Ended: ended, sched.Renamed: renamed, sched.Exec: executed}
 
 var decodeThreads = decoder{
-	columns(plan.Field{Name: "event", Type: batch.Varchar}, plan.Field{Name: "thread_name", Type: batch.Varchar},
-		plan.Field{Name: "parent_tid", Type: batch.Bigint}, plan.Field{Name: "started", Type: batch.Timestamp},
-		plan.Field{Name: "process", Type: batch.Varchar}, plan.Field{Name: "exe", Type: batch.Varchar}),
+	columns(types.Field{Name: "event", Type: types.Varchar}, types.Field{Name: "thread_name", Type: types.Varchar},
+		types.Field{Name: "parent_tid", Type: types.Bigint}, types.Field{Name: "started", Type: types.Timestamp},
+		types.Field{Name: "process", Type: types.Varchar}, types.Field{Name: "exe", Type: types.Varchar}),
 	func(c []batch.Column, row int) happening {
 		h := at(threadKinds[text(&c[3], row)], c, row)
 		h.name, h.parent, h.started = text(&c[4], row), number(&c[5], row), c[6].Int[row]
@@ -137,8 +137,8 @@ var decodeThreads = decoder{
 var callKinds = map[string]kind{"ENTER": entered, "LEAVE": left, "UNWIND": unwound, "GAP": missed, "OVER": over}
 
 var decodeCalls = decoder{
-	columns(plan.Field{Name: "event", Type: batch.Varchar}, plan.Field{Name: "function_name", Type: batch.Varchar}, plan.Field{Name: "class", Type: batch.Varchar},
-		plan.Field{Name: "depth", Type: batch.Bigint}, plan.Field{Name: "receiver", Type: batch.Bigint}, plan.Field{Name: "receiver_class", Type: batch.Varchar}, plan.Field{Name: "frame", Type: batch.Bigint}),
+	columns(types.Field{Name: "event", Type: types.Varchar}, types.Field{Name: "function_name", Type: types.Varchar}, types.Field{Name: "class", Type: types.Varchar},
+		types.Field{Name: "depth", Type: types.Bigint}, types.Field{Name: "receiver", Type: types.Bigint}, types.Field{Name: "receiver_class", Type: types.Varchar}, types.Field{Name: "frame", Type: types.Bigint}),
 	func(c []batch.Column, row int) happening {
 		h := at(callKinds[text(&c[3], row)], c, row)
 		h.frame = uint64(c[9].Int[row])
@@ -150,7 +150,7 @@ var decodeCalls = decoder{
 
 // decodeMethods is decodeCalls of programs whose objects nobody tells of.
 var decodeMethods = decoder{
-	columns(plan.Field{Name: "event", Type: batch.Varchar}, plan.Field{Name: "function_name", Type: batch.Varchar}, plan.Field{Name: "class", Type: batch.Varchar}, plan.Field{Name: "depth", Type: batch.Bigint}),
+	columns(types.Field{Name: "event", Type: types.Varchar}, types.Field{Name: "function_name", Type: types.Varchar}, types.Field{Name: "class", Type: types.Varchar}, types.Field{Name: "depth", Type: types.Bigint}),
 	func(c []batch.Column, row int) happening {
 		h := at(callKinds[text(&c[3], row)], c, row)
 		h.name, h.class, h.depth = text(&c[4], row), text(&c[5], row), number(&c[6], row)
@@ -159,7 +159,7 @@ var decodeMethods = decoder{
 }
 
 var decodeFrees = decoder{
-	columns(plan.Field{Name: "arg0", Type: batch.Bigint}),
+	columns(types.Field{Name: "arg0", Type: types.Bigint}),
 	func(c []batch.Column, row int) happening {
 		h := at(freed, c, row)
 		h.arg0 = uint64(c[3].Int[row])
@@ -172,7 +172,7 @@ var decodeLoads = decoder{columns(), func(c []batch.Column, row int) happening {
 // decodeUnloads is of a Java machine's classes: names have slashes, and no end but
 // what arg1 says.
 var decodeUnloads = decoder{
-	columns(plan.Field{Name: "arg1", Type: batch.Bigint}, plan.Field{Name: classText, Type: batch.Varchar}),
+	columns(types.Field{Name: "arg1", Type: types.Bigint}, types.Field{Name: classText, Type: types.Varchar}),
 	func(c []batch.Column, row int) happening {
 		h := at(unloaded, c, row)
 		name := text(&c[4], row)
@@ -185,7 +185,7 @@ var decodeUnloads = decoder{
 const classText = "str(arg0, 384)"
 
 var decodeLockCalls = decoder{
-	columns(plan.Field{Name: "function_name", Type: batch.Varchar}, plan.Field{Name: "arg0", Type: batch.Bigint}, plan.Field{Name: "arg1", Type: batch.Bigint}),
+	columns(types.Field{Name: "function_name", Type: types.Varchar}, types.Field{Name: "arg0", Type: types.Bigint}, types.Field{Name: "arg1", Type: types.Bigint}),
 	func(c []batch.Column, row int) happening {
 		h := at(locking, c, row)
 		h.name, h.arg0, h.arg1 = text(&c[3], row), uint64(c[4].Int[row]), uint64(c[5].Int[row])
@@ -194,7 +194,7 @@ var decodeLockCalls = decoder{
 }
 
 var decodeLockReturns = decoder{
-	columns(plan.Field{Name: "function_name", Type: batch.Varchar}, plan.Field{Name: "retval", Type: batch.Bigint}),
+	columns(types.Field{Name: "function_name", Type: types.Varchar}, types.Field{Name: "retval", Type: types.Bigint}),
 	func(c []batch.Column, row int) happening {
 		h := at(locked, c, row)
 		h.name, h.result = text(&c[3], row), int32(number(&c[4], row))

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"sort"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/process"
 	"endoscope/probes/sched"
@@ -39,7 +39,7 @@ func (*Provider) Close() error { return nil }
 // query's condition leaves.
 func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (_ probes.Source, err error) {
 	for _, want := range spec.Out.Fields {
-		if i := (plan.Schema{Fields: fields}).Index(want.Name); i < 0 || fields[i].Type != want.Type {
+		if i := (types.Schema{Fields: fields}).Index(want.Name); i < 0 || fields[i].Type != want.Type {
 			return nil, plan.Errorf(spec.Start, spec.Stop, "%s has no column %s of type %s", spec.Stream, want.Name, want.Type)
 		}
 	}
@@ -208,21 +208,21 @@ const (
 
 // in is a condition on the functions to be observed.
 func in(column int, names ...string) plan.Expr {
-	out := &plan.In{X: &plan.Col{Index: column, Name: plan.SelectColumns[column], T: batch.Varchar}}
+	out := &plan.In{X: &plan.Col{Index: column, Name: plan.SelectColumns[column], T: types.Varchar}}
 	for _, name := range names {
-		out.List = append(out.List, plan.Const{V: batch.Str(name)})
+		out.List = append(out.List, plan.Const{V: types.Str(name)})
 	}
 	return out
 }
 
 func and(a, b plan.Expr) plan.Expr {
-	return &plan.Call{Fn: "and", T: batch.Boolean, Args: []plan.Expr{a, b}}
+	return &plan.Call{Fn: "and", T: types.Boolean, Args: []plan.Expr{a, b}}
 }
 
 var allCategories = []string{typeCategory, objectCategory, threadCategory, invocationCategory}
 
 // categories are those that rows may have which satisfy a condition.
-func categories(filter plan.Expr, out plan.Schema) []string {
+func categories(filter plan.Expr, out types.Schema) []string {
 	all := slices.Clone(allCategories)
 	column := out.Index("category")
 	if column < 0 {

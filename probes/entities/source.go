@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/clock"
 	"endoscope/probes/process"
@@ -86,7 +87,7 @@ func (s *source) add(ctx context.Context, from probes.Provider, stream string, t
 	spec := *s.spec
 	spec.Stream, spec.Target, spec.Select, spec.Every = stream, target, sel, 0
 	spec.Filter, spec.FilterOnly, spec.Partial = nil, nil, nil
-	spec.Out = plan.Schema{Time: 0, Fields: d.fields}
+	spec.Out = types.Schema{Time: 0, Fields: d.fields}
 	src, err := from.Prepare(ctx, &spec)
 	if err != nil {
 		var refused *plan.Error

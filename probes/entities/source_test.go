@@ -11,6 +11,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/symbols"
 )
@@ -79,11 +80,11 @@ func newPlayed(parts ...*played) (*source, *noted) {
 
 // loads are rows of a part: n announcements of the dynamic linker.
 func loads(at int64, n int) *batch.Batch {
-	b := batch.New(plan.Schema{Fields: decodeLoads.fields}.Types())
+	b := batch.New(types.Schema{Fields: decodeLoads.fields}.Types())
 	for i := range n {
-		b.Cols[0].Append(i, batch.Value{Type: batch.Timestamp, I: at})
-		b.Cols[1].Append(i, batch.Int(int64(os.Getpid())))
-		b.Cols[2].Append(i, batch.Int(int64(os.Getpid())))
+		b.Cols[0].Append(i, types.Value{Type: types.Timestamp, I: at})
+		b.Cols[1].Append(i, types.Int(int64(os.Getpid())))
+		b.Cols[2].Append(i, types.Int(int64(os.Getpid())))
 	}
 	b.N = n
 	return b

@@ -7,6 +7,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/process"
 
 	"github.com/prometheus/procfs"
@@ -25,7 +26,7 @@ func (discard) End(error)              {}
 // steady are samplers in the state that they are in after their first samples.
 func steady(t testing.TB, stream string) (sample func()) {
 	t.Helper()
-	spec := &plan.Acquire{Stream: stream, Every: time.Second, Out: plan.Schema{Fields: Columns[stream]}}
+	spec := &plan.Acquire{Stream: stream, Every: time.Second, Out: types.Schema{Fields: Columns[stream]}}
 	switch stream {
 	case "process_usage": // without what needs a directory scan for each sample
 		spec.Target.PIDs = []int{os.Getpid()}

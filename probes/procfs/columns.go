@@ -3,8 +3,7 @@ package procfs
 import (
 	"strings"
 
-	"endoscope/operators/batch"
-	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // Columns are the streams of this provider, each with all its columns; a
@@ -25,7 +24,7 @@ import (
 //   - pressure: shares of time in which some, or all (full), tasks waited for
 //     the resource; avg10, avg60 and avg300 are the kernel's averages over so
 //     many seconds, some_percent and full_percent those of the rate window.
-var Columns = map[string][]plan.Field{
+var Columns = map[string][]types.Field{
 	"cpu_usage": columns(`timestamp TIMESTAMP,
 		percent_busy DOUBLE, percent_idle DOUBLE, percent_user DOUBLE,
 		percent_system DOUBLE, percent_iowait DOUBLE, percent_steal DOUBLE`),
@@ -55,12 +54,12 @@ var Columns = map[string][]plan.Field{
 }
 
 // columns reads a list such as one writes in SQL.
-func columns(list string) []plan.Field {
-	var fs []plan.Field
+func columns(list string) []types.Field {
+	var fs []types.Field
 	for _, column := range strings.Split(list, ",") {
 		words := strings.Fields(column)
-		t, _ := batch.ParseType(words[1])
-		fs = append(fs, plan.Field{Name: words[0], Type: t})
+		t, _ := types.ParseType(words[1])
+		fs = append(fs, types.Field{Name: words[0], Type: t})
 	}
 	return fs
 }

@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
 )
 
 // TestDemand asks for a value twice: it gives one row each time and none in
 // between, with the time of the asking, and a rate that means something at once.
 func TestDemand(t *testing.T) {
-	var out plan.Schema
+	var out types.Schema
 	for i, f := range Columns["cpu_usage"] {
 		if f.Name == "timestamp" {
 			out.Time = i

@@ -13,6 +13,7 @@ import (
 
 	_ "endoscope/operators/optest/seeds" // the same cases in every run
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -35,11 +36,11 @@ func samples(t *testing.T, stream string, make func(w window) (sampler, *file), 
 		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		out, err := newRows(stream, plan.Schema{Fields: Columns[stream][1:]})
+		out, err := newRows(stream, types.Schema{Fields: Columns[stream][1:]})
 		if err != nil {
 			t.Fatal(err)
 		}
-		r = newRecorder(t, plan.Schema{Fields: Columns[stream][1:]})
+		r = newRecorder(t, types.Schema{Fields: Columns[stream][1:]})
 		out.sink = r
 		if err := s.sample(int64(i)*1e9, out); err != nil {
 			t.Fatal(err)
@@ -247,11 +248,11 @@ func TestScannersAgainstOracle(t *testing.T) {
 func anyDiskUsed(t *testing.T) bool {
 	s := newDiskSampler(newWindow(time.Second, time.Second))
 	defer s.close()
-	out, err := newRows("disk_usage", plan.Schema{Fields: Columns["disk_usage"]})
+	out, err := newRows("disk_usage", types.Schema{Fields: Columns["disk_usage"]})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRecorder(t, plan.Schema{Fields: Columns["disk_usage"]})
+	r := newRecorder(t, types.Schema{Fields: Columns["disk_usage"]})
 	out.sink = r
 	if err := s.sample(1, out); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/clock"
 	"endoscope/probes/gate"
@@ -167,7 +168,7 @@ func BenchmarkTick(b *testing.B) {
 
 // sampleOf asks for every column of a stream of the machine's.
 func sampleOf(stream string) *plan.Acquire {
-	return &plan.Acquire{Stream: stream, Every: time.Second, Out: plan.Schema{Fields: Columns[stream]}}
+	return &plan.Acquire{Stream: stream, Every: time.Second, Out: types.Schema{Fields: Columns[stream]}}
 }
 
 // usedCPU is what the process has used.

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/clock"
 	"endoscope/probes/testenv"
 
@@ -75,13 +75,13 @@ func (c *conversation) say(word string) {
 	c.hear()
 }
 
-func last(r *recorder, column string) batch.Value {
+func last(r *recorder, column string) types.Value {
 	vs := r.column(column)
 	return vs[len(vs)-1]
 }
 
 // mean of the DOUBLE values of a column that are not NULL.
-func mean(vs []batch.Value) float64 {
+func mean(vs []types.Value) float64 {
 	sum, n := 0.0, 0
 	for _, v := range vs {
 		if !v.IsNull {
@@ -232,7 +232,7 @@ func TestThreadUsage(t *testing.T) {
 	r.batch()
 	r.batch()
 
-	var cpu []batch.Value
+	var cpu []types.Value
 	leader, spinner := 0, 0
 	names, tids, states, rates := r.column("thread_name"), r.column("tid"), r.column("state"), r.column("percent_cpu")
 	for i, name := range names {
@@ -265,7 +265,7 @@ func TestThreadUsage(t *testing.T) {
 		t.Errorf("a thread that spins uses %.1f %%, want %.1f", got, want)
 	}
 	for i, delay := range r.column("run_delay") {
-		if delay.IsNull || delay.I < 0 || delay.Type != batch.Duration {
+		if delay.IsNull || delay.I < 0 || delay.Type != types.Duration {
 			t.Errorf("run_delay %v of %q", delay, names[i].S)
 		}
 	}
@@ -353,7 +353,7 @@ func TestNewProcessesOfAnExecutableAreFollowed(t *testing.T) {
 					t.Errorf("pid %d, want %d", got, first)
 				}
 				second := start(t, program, spin...)
-				ofSecond := func() (rates []batch.Value) {
+				ofSecond := func() (rates []types.Value) {
 					all := r.column("percent_cpu")
 					for i, pid := range r.column("pid") {
 						if pid.I == int64(second.Process.Pid) && i < len(all) {
@@ -363,7 +363,7 @@ func TestNewProcessesOfAnExecutableAreFollowed(t *testing.T) {
 					return rates
 				}
 				// The kernel may not have charged it any time at its first row.
-				var rates []batch.Value
+				var rates []types.Value
 				for deadline := time.Now().Add(2 * time.Minute); ; r.batch() {
 					if rates = ofSecond(); len(rates) > 0 && rates[len(rates)-1].F > 0 || time.Now().After(deadline) {
 						break
@@ -378,7 +378,7 @@ func TestNewProcessesOfAnExecutableAreFollowed(t *testing.T) {
 				r.batch()
 				n := len(r.column("pid"))
 				r.batch()
-				if slices.ContainsFunc(r.column("pid")[n:], func(v batch.Value) bool { return v.I == int64(second.Process.Pid) }) {
+				if slices.ContainsFunc(r.column("pid")[n:], func(v types.Value) bool { return v.I == int64(second.Process.Pid) }) {
 					t.Error("rows of a process that has ended")
 				}
 			})

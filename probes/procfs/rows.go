@@ -3,6 +3,7 @@ package procfs
 import (
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
 
 	"golang.org/x/sys/unix"
@@ -27,11 +28,11 @@ type rows struct {
 	denied uint64 // readings that another user's process did not allow
 }
 
-func newRows(stream string, out plan.Schema) (*rows, error) {
+func newRows(stream string, out types.Schema) (*rows, error) {
 	all := Columns[stream]
 	r := &rows{cells: make([]cell, len(all))}
 	for _, want := range out.Fields {
-		i := plan.Schema{Fields: all}.Index(want.Name)
+		i := types.Schema{Fields: all}.Index(want.Name)
 		if i < 0 || all[i].Type != want.Type {
 			return nil, plan.Errorf(-1, -1, "%s has no column %s of type %s", stream, want.Name, want.Type)
 		}
@@ -82,15 +83,15 @@ func (r *rows) emit() {
 
 func (r *rows) append(c *batch.Column, v *cell) {
 	if !v.set {
-		c.Append(r.batch.N, batch.NullOf(c.Type))
+		c.Append(r.batch.N, types.NullOf(c.Type))
 		return
 	}
 	switch c.Type.Physical() {
-	case batch.PhysInt:
+	case types.PhysInt:
 		c.Int = append(c.Int, v.i)
-	case batch.PhysFloat:
+	case types.PhysFloat:
 		c.Float = append(c.Float, v.f)
-	case batch.PhysCode:
+	case types.PhysCode:
 		c.Code = append(c.Code, c.Dict.Code(v.s))
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 
 	"go.uber.org/goleak"
 )
@@ -19,12 +20,12 @@ import (
 // recorder is a sink that keeps what it is given as values.
 type recorder struct {
 	t      testing.TB
-	schema plan.Schema
+	schema types.Schema
 	delay  func(n int) // called before batch n is taken
 
 	mu         sync.Mutex
 	batches    int
-	rows       [][]batch.Value
+	rows       [][]types.Value
 	watermarks []int64
 	lost       map[string]uint64
 	err        error
@@ -32,7 +33,7 @@ type recorder struct {
 	arrived    chan struct{} // one for each batch
 }
 
-func newRecorder(t testing.TB, schema plan.Schema) *recorder {
+func newRecorder(t testing.TB, schema types.Schema) *recorder {
 	return &recorder{t: t, schema: schema, lost: map[string]uint64{}, ended: make(chan struct{}), arrived: make(chan struct{}, 1000)}
 }
 
@@ -44,10 +45,10 @@ func (r *recorder) Push(b *batch.Batch) {
 	}
 	r.batches++
 	for i := range b.Len() {
-		var row []batch.Value
+		var row []types.Value
 		for c := range b.Cols {
 			v := b.Cols[c].Value(i)
-			if v.Type == batch.Double && (math.IsNaN(v.F) || math.IsInf(v.F, 0)) {
+			if v.Type == types.Double && (math.IsNaN(v.F) || math.IsInf(v.F, 0)) {
 				r.t.Errorf("%s is %v", r.schema.Fields[c].Name, v.F)
 			}
 			if n := len(r.watermarks); r.schema.Fields[c].Name == "timestamp" && n > 0 && v.I < r.watermarks[n-1] {
@@ -101,11 +102,11 @@ func (r *recorder) batch() {
 }
 
 // column returns all values of a column so far.
-func (r *recorder) column(name string) []batch.Value {
+func (r *recorder) column(name string) []types.Value {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	i := r.schema.Index(name)
-	var vs []batch.Value
+	var vs []types.Value
 	for _, row := range r.rows {
 		vs = append(vs, row[i])
 	}
@@ -113,13 +114,13 @@ func (r *recorder) column(name string) []batch.Value {
 }
 
 // schemaOf is a schema of some columns of a stream; of all, if none is named.
-func schemaOf(t testing.TB, stream string, names ...string) plan.Schema {
+func schemaOf(t testing.TB, stream string, names ...string) types.Schema {
 	t.Helper()
-	all := plan.Schema{Fields: Columns[stream]}
+	all := types.Schema{Fields: Columns[stream]}
 	if len(names) == 0 {
 		return all
 	}
-	s := plan.Schema{Time: slices.Index(names, "timestamp")}
+	s := types.Schema{Time: slices.Index(names, "timestamp")}
 	for _, name := range names {
 		s.Fields = append(s.Fields, all.Fields[all.Index(name)])
 	}
@@ -201,7 +202,7 @@ func TestOnlyTheColumnsWanted(t *testing.T) {
 	r := acquire(t, spec)
 	r.batch()
 	row := r.rows[0]
-	if len(row) != 3 || row[0].Type != batch.Double || row[1].Type != batch.Timestamp || row[2].Type != batch.Bigint {
+	if len(row) != 3 || row[0].Type != types.Double || row[1].Type != types.Timestamp || row[2].Type != types.Bigint {
 		t.Fatalf("row %+v", row)
 	}
 	if row[0].F <= 0 || row[0].F > 100 || row[2].I < 1<<20 {
@@ -288,10 +289,10 @@ func TestRefusals(t *testing.T) {
 			Target: plan.Target{PIDs: []int{1 << 30}}},
 			"there is no process 1073741824", "SHOW PROCESSES lists those that run"},
 		{"no such column", plan.Acquire{Stream: "memory_usage", Every: time.Second,
-			Out: plan.Schema{Fields: []plan.Field{{Name: "colour", Type: batch.Varchar}}}},
+			Out: types.Schema{Fields: []types.Field{{Name: "colour", Type: types.Varchar}}}},
 			"memory_usage has no column colour of type VARCHAR", ""},
 		{"another type", plan.Acquire{Stream: "memory_usage", Every: time.Second,
-			Out: plan.Schema{Fields: []plan.Field{{Name: "total", Type: batch.Double}}}},
+			Out: types.Schema{Fields: []types.Field{{Name: "total", Type: types.Double}}}},
 			"memory_usage has no column total of type DOUBLE", ""},
 		{"no such stream", plan.Acquire{Stream: "function_start", Every: time.Second},
 			"there is no stream function_start in /proc", ""},

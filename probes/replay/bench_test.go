@@ -11,6 +11,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 const benchRows = 100_000
@@ -64,8 +65,8 @@ func BenchmarkReplay(b *testing.B) {
 }
 
 func BenchmarkSeries(b *testing.B) {
-	spec := &plan.Acquire{Stream: "series", Args: []plan.Const{{V: batch.Int(benchRows)}},
-		Out: plan.Schema{Fields: []plan.Field{{Name: "n", Type: batch.Bigint}}, Time: -1}}
+	spec := &plan.Acquire{Stream: "series", Args: []plan.Const{{V: types.Int(benchRows)}},
+		Out: types.Schema{Fields: []types.Field{{Name: "n", Type: types.Bigint}}, Time: -1}}
 	src := prepare(b, spec).(*source)
 	for b.Loop() {
 		if err := src.produce(&counter{}, nil); err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // dictLimit is when a column's strings move to a new dictionary.
@@ -13,7 +14,7 @@ const dictLimit = 1 << 16
 type column struct {
 	name      string
 	from      int // column of the file
-	typ       batch.Type
+	typ       types.Type
 	format    timeFormat
 	eventTime bool // the timestamp or line number of the row
 	dict      *batch.Dict
@@ -23,33 +24,33 @@ type column struct {
 // append adds a cell as row n of c; a value that cannot be read is NULL.
 func (col *column) append(c *batch.Column, n int, v cell, line int64) {
 	if v.kind == absent {
-		c.Append(n, batch.NullOf(col.typ))
+		c.Append(n, types.NullOf(col.typ))
 		return
 	}
 	ok := true
 	switch col.typ {
-	case batch.Varchar:
+	case types.Varchar:
 		c.Code = append(c.Code, c.Dict.CodeBytes(v.text))
 		return
-	case batch.Bigint:
+	case types.Bigint:
 		var i int64
 		if i, ok = parseInt(v.text); ok && v.kind != quoted {
 			c.Int = append(c.Int, i)
 			return
 		}
-	case batch.Double:
+	case types.Double:
 		var f float64
 		if f, ok = parseFloat(v.text); ok && v.kind != quoted {
 			c.Float = append(c.Float, f)
 			return
 		}
-	case batch.Boolean:
+	case types.Boolean:
 		var b bool
 		if b, ok = parseBool(v.text); ok && v.kind != quoted {
 			c.Bool = append(c.Bool, b)
 			return
 		}
-	case batch.Timestamp:
+	case types.Timestamp:
 		var ns int64
 		if ns, ok = col.time(v); ok {
 			c.Int = append(c.Int, ns)
@@ -57,7 +58,7 @@ func (col *column) append(c *batch.Column, n int, v cell, line int64) {
 		}
 	}
 	col.bad.add(line)
-	c.Append(n, batch.NullOf(col.typ))
+	c.Append(n, types.NullOf(col.typ))
 }
 
 // time reads a cell of a TIMESTAMP column.

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 
 	"golang.org/x/sys/unix"
 )
@@ -36,7 +36,7 @@ const (
 
 // layout is what the first rows of a file say about it.
 type layout struct {
-	schema  plan.Schema // with the line number as last column, if that is event time
+	schema  types.Schema // with the line number as last column, if that is event time
 	formats []timeFormat
 	line    bool // event time is the line number
 }
@@ -53,10 +53,10 @@ type layout struct {
 // of a CSV file included.
 //
 // Refusals are *plan.Error without a place.
-func Describe(path string) (plan.Schema, error) {
+func Describe(path string) (types.Schema, error) {
 	f, err := open(path)
 	if err != nil {
-		return plan.Schema{}, err
+		return types.Schema{}, err
 	}
 	defer f.Close()
 	l, err := discover(f)
@@ -122,12 +122,12 @@ type fault struct {
 // discover reads the first rows of f, from where it stands.
 func discover(f *os.File) (*layout, error) {
 	var names []string
-	var types []*inference
+	var kinds []*inference
 	var err error
 	if filepath.Ext(f.Name()) == ".csv" {
-		names, types, err = sampleCSV(f)
+		names, kinds, err = sampleCSV(f)
 	} else {
-		names, types, err = sampleJSON(f)
+		names, kinds, err = sampleJSON(f)
 	}
 	if err != nil {
 		var refusal *plan.Error
@@ -136,13 +136,13 @@ func discover(f *os.File) (*layout, error) {
 		}
 		return &layout{}, err
 	}
-	l := &layout{schema: plan.Schema{Time: -1}}
+	l := &layout{schema: types.Schema{Time: -1}}
 	for i, name := range names {
-		t, format := types[i].result(name == timeColumn)
-		if name == timeColumn && t == batch.Timestamp {
+		t, format := kinds[i].result(name == timeColumn)
+		if name == timeColumn && t == types.Timestamp {
 			l.schema.Time = i
 		}
-		l.schema.Fields = append(l.schema.Fields, plan.Field{Name: name, Type: t})
+		l.schema.Fields = append(l.schema.Fields, types.Field{Name: name, Type: t})
 		l.formats = append(l.formats, format)
 	}
 	if l.schema.Time < 0 {
@@ -151,13 +151,13 @@ func discover(f *os.File) (*layout, error) {
 		for l.schema.Index(name) >= 0 {
 			name += "_number"
 		}
-		l.schema.Fields = append(l.schema.Fields, plan.Field{Name: name, Type: batch.Bigint})
+		l.schema.Fields = append(l.schema.Fields, types.Field{Name: name, Type: types.Bigint})
 		l.formats = append(l.formats, rfc3339)
 	}
 	return l, nil
 }
 
-func sampleCSV(f *os.File) (names []string, types []*inference, err error) {
+func sampleCSV(f *os.File) (names []string, kinds []*inference, err error) {
 	r := newCSVReader(f)
 	header, err := r.next()
 	if err == io.EOF {
@@ -176,7 +176,7 @@ func sampleCSV(f *os.File) (names []string, types []*inference, err error) {
 			return nil, nil, plan.Errorf(-1, -1, "%s has two columns called %s", f.Name(), name)
 		}
 		seen[name] = true
-		names, types = append(names, name), append(types, newInference())
+		names, kinds = append(names, name), append(kinds, newInference())
 	}
 	rows := newCSVRecords(r, len(names))
 	for range SampleRows {
@@ -188,13 +188,13 @@ func sampleCSV(f *os.File) (names []string, types []*inference, err error) {
 			return nil, nil, err
 		}
 		for i, c := range cells {
-			types[i].observe(c)
+			kinds[i].observe(c)
 		}
 	}
-	return names, types, nil
+	return names, kinds, nil
 }
 
-func sampleJSON(f *os.File) (names []string, types []*inference, err error) {
+func sampleJSON(f *os.File) (names []string, kinds []*inference, err error) {
 	l := newLines(f)
 	index := map[string]int{}
 	var o object
@@ -227,15 +227,15 @@ func sampleJSON(f *os.File) (names []string, types []*inference, err error) {
 			if !known {
 				i = len(names)
 				index[string(key)] = i
-				names, types = append(names, string(key)), append(types, newInference())
+				names, kinds = append(names, string(key)), append(kinds, newInference())
 			}
-			types[i].observe(value)
+			kinds[i].observe(value)
 		}
 	}
 	if good == 0 && bad > 0 {
 		return nil, nil, plan.Errorf(-1, -1, "%s: line %d is not a JSON object", f.Name(), bad)
 	}
-	return names, types, nil
+	return names, kinds, nil
 }
 
 // valid reports whether a line is a JSON object.
@@ -288,22 +288,22 @@ func (t *inference) observe(c cell) {
 }
 
 // result is the column's type, given whether it is called timestamp.
-func (t *inference) result(timestamp bool) (batch.Type, timeFormat) {
+func (t *inference) result(timestamp bool) (types.Type, timeFormat) {
 	switch {
 	case !t.seen:
-		return batch.Varchar, rfc3339
+		return types.Varchar, rfc3339
 	case t.time:
-		return batch.Timestamp, rfc3339
+		return types.Timestamp, rfc3339
 	case timestamp && t.integer:
-		return batch.Timestamp, nanoseconds
+		return types.Timestamp, nanoseconds
 	case timestamp && t.epoch:
-		return batch.Timestamp, seconds
+		return types.Timestamp, seconds
 	case t.integer:
-		return batch.Bigint, rfc3339
+		return types.Bigint, rfc3339
 	case t.float:
-		return batch.Double, rfc3339
+		return types.Double, rfc3339
 	case t.boolean:
-		return batch.Boolean, rfc3339
+		return types.Boolean, rfc3339
 	}
-	return batch.Varchar, rfc3339
+	return types.Varchar, rfc3339
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,7 +25,7 @@ func write(t testing.TB, name, text string) string {
 }
 
 // columnsOf prints a schema, with a star at event time.
-func columnsOf(s plan.Schema) string {
+func columnsOf(s types.Schema) string {
 	var out []string
 	for i, f := range s.Fields {
 		c := f.Name + " " + f.Type.String()

@@ -8,6 +8,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
 )
 
@@ -17,14 +18,14 @@ type file struct {
 	csv     bool
 	names   []string  // the file's own columns
 	columns []*column // those wanted
-	types   batch.Schema
+	types   []types.Type
 	time    *column // event time, wanted or not; nil: the line number
 	untimed tally   // rows that have none
 }
 
 // prepareFile makes the source of file(path).
 func prepareFile(spec *plan.Acquire) (probes.Source, error) {
-	if len(spec.Args) != 1 || spec.Args[0].V.Type != batch.Varchar || spec.Args[0].V.IsNull {
+	if len(spec.Args) != 1 || spec.Args[0].V.Type != types.Varchar || spec.Args[0].V.IsNull {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "file takes the path of a file").WithHint("file('in.csv')")
 	}
 	path := spec.Args[0].V.S
@@ -42,7 +43,7 @@ func prepareFile(spec *plan.Acquire) (probes.Source, error) {
 	if l.line {
 		all = all[:len(all)-1]
 	} else {
-		f.time = &column{from: l.schema.Time, typ: batch.Timestamp, format: l.formats[l.schema.Time], name: timeColumn}
+		f.time = &column{from: l.schema.Time, typ: types.Timestamp, format: l.formats[l.schema.Time], name: timeColumn}
 	}
 	for _, field := range all {
 		f.names = append(f.names, field.Name)
@@ -53,7 +54,7 @@ func prepareFile(spec *plan.Acquire) (probes.Source, error) {
 			return nil, plan.Errorf(spec.Start, spec.Stop, "%s has no column %s of type %s", path, want.Name, want.Type)
 		}
 		col := &column{from: i, typ: want.Type, format: l.formats[i], name: want.Name, eventTime: i == l.schema.Time}
-		if want.Type == batch.Varchar {
+		if want.Type == types.Varchar {
 			col.dict = batch.NewDict()
 		}
 		f.columns = append(f.columns, col)

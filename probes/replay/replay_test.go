@@ -13,6 +13,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,8 +23,8 @@ import (
 
 // recorder is a sink that keeps what it is given, and checks the watermarks.
 type recorder struct {
-	schema     plan.Schema
-	rows       [][]batch.Value
+	schema     types.Schema
+	rows       [][]types.Value
 	batches    int
 	watermarks []int64
 	late       int // rows below the watermark
@@ -32,14 +33,14 @@ type recorder struct {
 	ended      chan struct{}
 }
 
-func newRecorder(s plan.Schema) *recorder {
+func newRecorder(s types.Schema) *recorder {
 	return &recorder{schema: s, ended: make(chan struct{})}
 }
 
 func (r *recorder) Push(b *batch.Batch) {
 	r.batches++
 	for i := range b.Len() {
-		var row []batch.Value
+		var row []types.Value
 		for c := range b.Cols {
 			row = append(row, b.Cols[c].Value(b.Row(i)))
 		}
@@ -82,7 +83,7 @@ func fileSpec(t testing.TB, path string) *plan.Acquire {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &plan.Acquire{Stream: "file", Out: s, Args: []plan.Const{{V: batch.Str(path)}}}
+	return &plan.Acquire{Stream: "file", Out: s, Args: []plan.Const{{V: types.Str(path)}}}
 }
 
 func prepare(t testing.TB, spec *plan.Acquire) probes.Source {
@@ -169,11 +170,11 @@ func TestReplay(t *testing.T) {
 func TestOnlyTheColumnsWanted(t *testing.T) {
 	path := write(t, "a.csv", "a,b,timestamp\nx,1,2\ny,2,1\n")
 	spec := fileSpec(t, path)
-	spec.Out = plan.Schema{Fields: []plan.Field{spec.Out.Fields[1], spec.Out.Fields[0]}, Time: -1}
+	spec.Out = types.Schema{Fields: []types.Field{spec.Out.Fields[1], spec.Out.Fields[0]}, Time: -1}
 	if got, want := run(t, spec).text(), "1 'x'\n2 'y'\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	spec.Out = plan.Schema{Time: -1} // COUNT(*)
+	spec.Out = types.Schema{Time: -1} // COUNT(*)
 	if r := run(t, spec); len(r.rows) != 2 {
 		t.Errorf("%d rows without columns, want 2", len(r.rows))
 	}
@@ -280,9 +281,9 @@ func (s *summer) Count(string, uint64) {}
 func (s *summer) End(error)            { close(s.ended) }
 
 func TestSeries(t *testing.T) {
-	n := plan.Schema{Fields: []plan.Field{{Name: "n", Type: batch.Bigint}}, Time: -1}
+	n := types.Schema{Fields: []types.Field{{Name: "n", Type: types.Bigint}}, Time: -1}
 	for _, last := range []int64{-5, 0, 1, 1023, 1024, 1025, 5000} {
-		r := run(t, &plan.Acquire{Stream: "series", Out: n, Args: []plan.Const{{V: batch.Int(last)}}})
+		r := run(t, &plan.Acquire{Stream: "series", Out: n, Args: []plan.Const{{V: types.Int(last)}}})
 		if int64(len(r.rows)) != max(0, last) || r.err != nil {
 			t.Fatalf("%d rows of series(%d), %v", len(r.rows), last, r.err)
 		}
@@ -291,7 +292,7 @@ func TestSeries(t *testing.T) {
 				t.Fatalf("row %d of series(%d) is %d", i, last, row[0].I)
 			}
 		}
-		if r := run(t, &plan.Acquire{Stream: "series", Args: []plan.Const{{V: batch.Int(last)}}}); int64(len(r.rows)) != max(0, last) {
+		if r := run(t, &plan.Acquire{Stream: "series", Args: []plan.Const{{V: types.Int(last)}}}); int64(len(r.rows)) != max(0, last) {
 			t.Fatalf("%d rows of series(%d) without its column", len(r.rows), last)
 		}
 	}
@@ -313,8 +314,8 @@ func (s *slow) Push(b *batch.Batch) {
 
 func TestReplayWaitsForItsSinkAndStops(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	spec := &plan.Acquire{Stream: "series", Args: []plan.Const{{V: batch.Int(1 << 62)}},
-		Out: plan.Schema{Fields: []plan.Field{{Name: "n", Type: batch.Bigint}}, Time: -1}}
+	spec := &plan.Acquire{Stream: "series", Args: []plan.Const{{V: types.Int(1 << 62)}},
+		Out: types.Schema{Fields: []types.Field{{Name: "n", Type: types.Bigint}}, Time: -1}}
 	src := prepare(t, spec)
 	if src.Live() {
 		t.Error("a series is live")
@@ -355,21 +356,21 @@ func TestReplayWaitsForItsSinkAndStops(t *testing.T) {
 
 func TestPrepareRefuses(t *testing.T) {
 	path := write(t, "a.csv", "a\n1\n")
-	column := func(name string, typ batch.Type) plan.Schema {
-		return plan.Schema{Fields: []plan.Field{{Name: name, Type: typ}}}
+	column := func(name string, typ types.Type) types.Schema {
+		return types.Schema{Fields: []types.Field{{Name: name, Type: typ}}}
 	}
 	for _, c := range []struct {
 		spec plan.Acquire
 		want string
 	}{
 		{plan.Acquire{Stream: "file"}, "file takes the path of a file"},
-		{plan.Acquire{Stream: "file", Args: []plan.Const{{V: batch.Int(1)}}}, "file takes the path of a file"},
-		{plan.Acquire{Stream: "file", Args: []plan.Const{{V: batch.Str("x.csv")}}}, "x.csv: no such file"},
-		{plan.Acquire{Stream: "file", Args: []plan.Const{{V: batch.Str(path)}}, Out: column("b", batch.Bigint)}, path + " has no column b of type BIGINT"},
-		{plan.Acquire{Stream: "file", Args: []plan.Const{{V: batch.Str(path)}}, Out: column("a", batch.Varchar)}, path + " has no column a of type VARCHAR"},
+		{plan.Acquire{Stream: "file", Args: []plan.Const{{V: types.Int(1)}}}, "file takes the path of a file"},
+		{plan.Acquire{Stream: "file", Args: []plan.Const{{V: types.Str("x.csv")}}}, "x.csv: no such file"},
+		{plan.Acquire{Stream: "file", Args: []plan.Const{{V: types.Str(path)}}, Out: column("b", types.Bigint)}, path + " has no column b of type BIGINT"},
+		{plan.Acquire{Stream: "file", Args: []plan.Const{{V: types.Str(path)}}, Out: column("a", types.Varchar)}, path + " has no column a of type VARCHAR"},
 		{plan.Acquire{Stream: "series"}, "series takes one whole number"},
-		{plan.Acquire{Stream: "series", Args: []plan.Const{{V: batch.Float(1)}}}, "series takes one whole number"},
-		{plan.Acquire{Stream: "series", Args: []plan.Const{{V: batch.Int(1)}}, Out: column("m", batch.Bigint)}, "series has no column m of type BIGINT"},
+		{plan.Acquire{Stream: "series", Args: []plan.Const{{V: types.Float(1)}}}, "series takes one whole number"},
+		{plan.Acquire{Stream: "series", Args: []plan.Const{{V: types.Int(1)}}, Out: column("m", types.Bigint)}, "series has no column m of type BIGINT"},
 		{plan.Acquire{Stream: "cpu_usage"}, "cpu_usage cannot be replayed"},
 	} {
 		c.spec.Start, c.spec.Stop = 14, 20

@@ -9,6 +9,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/bpf"
 	"endoscope/probes/process"
 )
@@ -119,14 +120,14 @@ func (l life) file() process.FileID {
 }
 
 // argv are the arguments; nil if there are none to be had.
-func (l life) argv() []batch.Value {
+func (l life) argv() []types.Value {
 	if len(l.args) == 0 {
 		return nil
 	}
 	text := strings.TrimSuffix(string(l.args), "\x00")
-	out := make([]batch.Value, 0, strings.Count(text, "\x00")+1)
+	out := make([]types.Value, 0, strings.Count(text, "\x00")+1)
 	for arg := range strings.SplitSeq(text, "\x00") {
-		out = append(out, batch.Str(arg))
+		out = append(out, types.Str(arg))
 	}
 	return out
 }

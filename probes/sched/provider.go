@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/process"
 )
@@ -16,35 +16,35 @@ import (
 // arguments until it executes a program of its own. exe is NULL where the kernel
 // has let go of it: at ends, before Linux 6.16. argv is NULL if it cannot be read.
 // Either exit_code or signal is NULL.
-var Columns = map[string][]plan.Field{
-	ProcessStart: columns(plan.Field{Name: "parent_tid", Type: batch.Bigint}, argvField),
+var Columns = map[string][]types.Field{
+	ProcessStart: columns(types.Field{Name: "parent_tid", Type: types.Bigint}, argvField),
 	ProcessExec:  columns(argvField),
 	ProcessEnd:   columns(endFields...),
-	ThreadStart:  columns(plan.Field{Name: "parent_tid", Type: batch.Bigint}),
+	ThreadStart:  columns(types.Field{Name: "parent_tid", Type: types.Bigint}),
 	ThreadEnd:    columns(endFields...),
 }
 
 // threadsColumns are those of Threads.
-var threadsColumns = columns(plan.Field{Name: "event", Type: batch.Varchar}, plan.Field{Name: "started", Type: batch.Timestamp}, plan.Field{Name: "parent_tid", Type: batch.Bigint})
+var threadsColumns = columns(types.Field{Name: "event", Type: types.Varchar}, types.Field{Name: "started", Type: types.Timestamp}, types.Field{Name: "parent_tid", Type: types.Bigint})
 
 var (
-	argvField = plan.Field{Name: "argv", Type: batch.List}
-	endFields = []plan.Field{
-		{Name: "exit_code", Type: batch.Bigint},
-		{Name: "signal", Type: batch.Varchar},
-		{Name: "duration", Type: batch.Duration},
+	argvField = types.Field{Name: "argv", Type: types.List}
+	endFields = []types.Field{
+		{Name: "exit_code", Type: types.Bigint},
+		{Name: "signal", Type: types.Varchar},
+		{Name: "duration", Type: types.Duration},
 	}
 )
 
-func columns(own ...plan.Field) []plan.Field {
-	return append([]plan.Field{
-		{Name: "timestamp", Type: batch.Timestamp},
-		{Name: "pid", Type: batch.Bigint},
-		{Name: "tid", Type: batch.Bigint},
-		{Name: "process", Type: batch.Varchar},
-		{Name: "thread_name", Type: batch.Varchar},
-		{Name: "exe", Type: batch.Varchar},
-		{Name: "parent_pid", Type: batch.Bigint},
+func columns(own ...types.Field) []types.Field {
+	return append([]types.Field{
+		{Name: "timestamp", Type: types.Timestamp},
+		{Name: "pid", Type: types.Bigint},
+		{Name: "tid", Type: types.Bigint},
+		{Name: "process", Type: types.Varchar},
+		{Name: "thread_name", Type: types.Varchar},
+		{Name: "exe", Type: types.Varchar},
+		{Name: "parent_pid", Type: types.Bigint},
 	}, own...)
 }
 
@@ -71,7 +71,7 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 		if spec.Stream == Threads {
 			all = threadsColumns
 		}
-		if i := (plan.Schema{Fields: all}).Index(want.Name); i < 0 || all[i].Type != want.Type {
+		if i := (types.Schema{Fields: all}).Index(want.Name); i < 0 || all[i].Type != want.Type {
 			return nil, plan.Errorf(spec.Start, spec.Stop, "%s has no column %s of type %s", spec.Stream, want.Name, want.Type)
 		}
 	}

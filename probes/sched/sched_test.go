@@ -15,15 +15,16 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/clock"
 	"endoscope/probes/testenv"
 )
 
 // record is a sink that keeps rows as maps.
 type record struct {
-	fields []plan.Field
+	fields []types.Field
 	mu     sync.Mutex
-	rows   []map[string]batch.Value
+	rows   []map[string]types.Value
 	lost   []string
 	counts map[string]uint64
 	marks  []int64
@@ -38,7 +39,7 @@ func (r *record) Push(b *batch.Batch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range b.N {
-		row := map[string]batch.Value{}
+		row := map[string]types.Value{}
 		for j, f := range r.fields {
 			row[f.Name] = b.Cols[j].Value(i)
 		}
@@ -60,7 +61,7 @@ func (r *record) Count(cause string, n uint64) {
 }
 func (r *record) End(err error) { r.ended <- err }
 
-func (r *record) wait(t *testing.T) []map[string]batch.Value {
+func (r *record) wait(t *testing.T) []map[string]types.Value {
 	t.Helper()
 	select {
 	case err := <-r.ended:
@@ -77,7 +78,7 @@ func (r *record) wait(t *testing.T) []map[string]batch.Value {
 }
 
 func acquire(stream string, target plan.Target) *plan.Acquire {
-	return &plan.Acquire{Stream: stream, Target: target, Out: plan.Schema{Fields: Columns[stream]}}
+	return &plan.Acquire{Stream: stream, Target: target, Out: types.Schema{Fields: Columns[stream]}}
 }
 
 func observe(t *testing.T, p *Provider, spec *plan.Acquire) *record {
@@ -297,8 +298,8 @@ func TestStarts(t *testing.T) {
 	}
 }
 
-func list(v batch.Value) (out []string) {
-	vs, _ := v.A.([]batch.Value)
+func list(v types.Value) (out []string) {
+	vs, _ := v.A.([]types.Value)
 	for _, one := range vs {
 		out = append(out, one.S)
 	}

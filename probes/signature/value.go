@@ -6,15 +6,15 @@ import (
 	"slices"
 	"strings"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/codegen"
 )
 
 // Value is how something that a function takes or gives is read.
 type Value struct {
 	codegen.Value
-	Type batch.Type
+	Type types.Type
 	// Names are those of an enum's numbers, whose Type is VARCHAR.
 	Names map[int64]string
 	// Float: the number is the bits of a floating point number of so many bytes, whose
@@ -334,9 +334,9 @@ func (f *Function) final(o object, at Where) (Value, error) {
 	case Int, Uint, Bool:
 		n, err := o.number(bit, bits, t.Kind == Int)
 		n.Fits = t.Kind == Uint && bits == 64 && !n.Known
-		v := Value{Value: codegen.Value{Number: &n}, Type: batch.Bigint, Unsigned: t.Kind == Uint}
+		v := Value{Value: codegen.Value{Number: &n}, Type: types.Bigint, Unsigned: t.Kind == Uint}
 		if t.Kind == Bool && !at.AsNumber {
-			v.Type = batch.Boolean
+			v.Type = types.Boolean
 		}
 		return v, err
 	case Enum:
@@ -346,26 +346,26 @@ func (f *Function) final(o object, at Where) (Value, error) {
 		}
 		n, err := o.number(bit, bits, signed)
 		if at.AsNumber {
-			return Value{Value: codegen.Value{Number: &n}, Type: batch.Bigint}, err
+			return Value{Value: codegen.Value{Number: &n}, Type: types.Bigint}, err
 		}
-		return Value{Value: codegen.Value{Number: &n}, Type: batch.Varchar, Names: names}, err
+		return Value{Value: codegen.Value{Number: &n}, Type: types.Varchar, Names: names}, err
 	case Float:
 		if t.Size > 8 {
 			return Value{}, errors.New("is long double, which is not read")
 		}
 		n, err := o.number(0, t.Size*8, false)
-		return Value{Value: codegen.Value{Number: &n}, Type: batch.Double, Float: t.Size}, err
+		return Value{Value: codegen.Value{Number: &n}, Type: types.Double, Float: t.Size}, err
 	case Pointer:
 		n, err := o.number(0, 64, false)
 		if err != nil || at.AsNumber {
-			return Value{Value: codegen.Value{Number: &n}, Type: batch.Bigint}, err
+			return Value{Value: codegen.Value{Number: &n}, Type: types.Bigint}, err
 		}
 		elem, err := f.info.typeOf(t.elem)
 		if err != nil {
 			return Value{}, err
 		}
 		if elem.Char || at.AsText {
-			return Value{Value: codegen.Value{Text: &codegen.Text{At: n, Max: at.MaxText}}, Type: batch.Varchar}, nil
+			return Value{Value: codegen.Value{Text: &codegen.Text{At: n, Max: at.MaxText}}, Type: types.Varchar}, nil
 		}
 		if elem.Kind == Struct {
 			inner, err := f.follow(o, at)
@@ -376,7 +376,7 @@ func (f *Function) final(o object, at Where) (Value, error) {
 				return text, err
 			}
 		}
-		return Value{Value: codegen.Value{Number: &n}, Type: batch.Bigint, Pointer: true}, nil
+		return Value{Value: codegen.Value{Number: &n}, Type: types.Bigint, Pointer: true}, nil
 	case Code:
 		return Value{}, errors.New("is a function")
 	case Array:
@@ -387,7 +387,7 @@ func (f *Function) final(o object, at Where) (Value, error) {
 		if (elem.Char || at.AsText && elem.Size == 1) && o.memory {
 			n := o.base
 			n.Address, n.Offset = true, o.offset
-			return Value{Value: codegen.Value{Text: &codegen.Text{At: n, Chars: int(min(t.count, 1<<20)), Max: at.MaxText}}, Type: batch.Varchar}, nil
+			return Value{Value: codegen.Value{Text: &codegen.Text{At: n, Chars: int(min(t.count, 1<<20)), Max: at.MaxText}}, Type: types.Varchar}, nil
 		}
 		return Value{}, wholeArray(t.Name)
 	case Struct:
@@ -526,5 +526,5 @@ func textOf(p, n object, at Where) (v Value, err error) {
 		return v, err
 	}
 	size, err := n.number(0, 64, false)
-	return Value{Value: codegen.Value{Text: &codegen.Text{At: address, Length: &size, Max: at.MaxText}}, Type: batch.Varchar}, err
+	return Value{Value: codegen.Value{Text: &codegen.Text{At: address, Length: &size, Max: at.MaxText}}, Type: types.Varchar}, err
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/probes/testenv"
 )
 
@@ -134,8 +134,8 @@ func compareStacks(t *testing.T, gdb string, pid int) (equal, all int) {
 			return
 		}
 		var names []string
-		for _, f := range o.stack.value.([]batch.Value) {
-			names = append(names, f.A.([]batch.Value)[0].S)
+		for _, f := range o.stack.value.([]types.Value) {
+			names = append(names, f.A.([]types.Value)[0].S)
 		}
 		ours[strconv.Itoa(int(o.tid))] = stack{slices.Clone(c.unwinder.pcs), strings.Join(names, " < "), strings.Contains(names[len(names)-1], "runtime.")}
 	})

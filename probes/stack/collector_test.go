@@ -10,8 +10,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/process"
 	"endoscope/probes/testenv"
 )
@@ -119,8 +119,8 @@ func snapshot(t testing.TB, c *collector) map[int]seen {
 			t.Errorf("thread %d is observed twice", o.tid)
 		}
 		s := seen{name: o.name, state: o.state.String(), syscall: syscallName(o.nr), complete: o.stack.complete, cause: o.cause}
-		for _, f := range o.stack.value.([]batch.Value) {
-			v := f.A.([]batch.Value)
+		for _, f := range o.stack.value.([]types.Value) {
+			v := f.A.([]types.Value)
 			s.functions = append(s.functions, v[0].S)
 			s.modules = append(s.modules, v[1].S)
 			s.origins = append(s.origins, v[2].S)

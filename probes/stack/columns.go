@@ -3,6 +3,7 @@ package stack
 import (
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // Stream is the one stream of this package.
@@ -13,18 +14,18 @@ const Stream = "stack_sample"
 // origin, 'user' or 'system'. complete is false where the stack does not reach
 // the thread's first function. syscall is NULL in user mode. Goroutines that have
 // no thread have rows of their own: with a number, and no tid and thread_name.
-var Columns = []plan.Field{
-	{Name: "timestamp", Type: batch.Timestamp},
-	{Name: "pid", Type: batch.Bigint},
-	{Name: "tid", Type: batch.Bigint},
-	{Name: "process", Type: batch.Varchar},
-	{Name: "thread_name", Type: batch.Varchar},
-	{Name: "exe", Type: batch.Varchar},
-	{Name: "state", Type: batch.Varchar},
-	{Name: "syscall", Type: batch.Varchar},
-	{Name: "stack", Type: batch.List},
-	{Name: "complete", Type: batch.Boolean},
-	{Name: "goroutine", Type: batch.Bigint},
+var Columns = []types.Field{
+	{Name: "timestamp", Type: types.Timestamp},
+	{Name: "pid", Type: types.Bigint},
+	{Name: "tid", Type: types.Bigint},
+	{Name: "process", Type: types.Varchar},
+	{Name: "thread_name", Type: types.Varchar},
+	{Name: "exe", Type: types.Varchar},
+	{Name: "state", Type: types.Varchar},
+	{Name: "syscall", Type: types.Varchar},
+	{Name: "stack", Type: types.List},
+	{Name: "complete", Type: types.Boolean},
+	{Name: "goroutine", Type: types.Bigint},
 }
 
 // Positions in Columns.
@@ -52,7 +53,7 @@ type rows struct {
 func newRows(spec *plan.Acquire, offset int64) (*rows, error) {
 	r := &rows{offset: offset}
 	for _, want := range spec.Out.Fields {
-		i := plan.Schema{Fields: Columns}.Index(want.Name)
+		i := types.Schema{Fields: Columns}.Index(want.Name)
 		if i < 0 || Columns[i].Type != want.Type {
 			return nil, plan.Errorf(spec.Start, spec.Stop, "%s has no column %s of type %s", Stream, want.Name, want.Type)
 		}

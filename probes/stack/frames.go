@@ -5,7 +5,7 @@ import (
 	"slices"
 	"unsafe"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // frame is what a row tells of a call: the function whose code was executed.
@@ -21,7 +21,7 @@ type frame struct {
 type interner struct {
 	numbers map[frame]uint32
 	frames  []frame
-	values  []batch.Value // of frames
+	values  []types.Value // of frames
 	stacks  map[uint64][]*callStack
 	held    int // frames in stacks
 	seed    maphash.Seed
@@ -31,7 +31,7 @@ type interner struct {
 type callStack struct {
 	frames   []uint32
 	complete bool
-	value    any // []batch.Value, as a LIST column has it
+	value    any // []types.Value, as a LIST column has it
 	sync     syncKind
 }
 
@@ -50,7 +50,7 @@ func (in *interner) number(f frame) uint32 {
 		n = uint32(len(in.frames))
 		in.numbers[f] = n
 		in.frames = append(in.frames, f)
-		in.values = append(in.values, batch.ListOf([]batch.Value{batch.Str(f.function), batch.Str(f.module), batch.Str(origin(f.system))}))
+		in.values = append(in.values, types.ListOf([]types.Value{types.Str(f.function), types.Str(f.module), types.Str(origin(f.system))}))
 	}
 	return n
 }
@@ -71,7 +71,7 @@ func (in *interner) stack(frames []uint32, complete bool) *callStack {
 		in.held = 0
 	}
 	s := &callStack{frames: slices.Clone(frames), complete: complete}
-	value := make([]batch.Value, len(frames))
+	value := make([]types.Value, len(frames))
 	for i, n := range frames {
 		value[i] = in.values[n]
 	}

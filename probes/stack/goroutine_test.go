@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/probes/testenv"
 )
 
@@ -23,8 +23,8 @@ func TestGoroutines(t *testing.T) {
 			var found map[string]int
 			look := func(o *observation) {
 				var mine []string
-				for _, f := range o.stack.value.([]batch.Value) {
-					v := f.A.([]batch.Value)
+				for _, f := range o.stack.value.([]types.Value) {
+					v := f.A.([]types.Value)
 					if strings.HasPrefix(v[0].S, "main.") && strings.Contains(v[0].S, ".gowrap") { // what the compiler makes of a go statement with arguments
 						if v[2].S != originUser {
 							t.Errorf("%s is of the system", v[0].S)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/probes/testenv"
 )
 
@@ -66,8 +66,8 @@ func TestInlinedCalls(t *testing.T) {
 	for begin := time.Now(); mine == nil && time.Since(begin) < time.Minute; time.Sleep(time.Millisecond) {
 		err := c.take(func(o *observation) {
 			var functions []string
-			for _, f := range o.stack.value.([]batch.Value) {
-				functions = append(functions, f.A.([]batch.Value)[0].S)
+			for _, f := range o.stack.value.([]types.Value) {
+				functions = append(functions, f.A.([]types.Value)[0].S)
 			}
 			if i := slices.Index(functions, "main.wait"); i > 0 && functions[i-1] == "runtime.chanrecv1" {
 				mine = functions[i:]

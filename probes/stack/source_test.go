@@ -12,6 +12,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/clock"
 	"endoscope/probes/process"
@@ -21,7 +22,7 @@ import (
 // record is a sink that keeps everything.
 type record struct {
 	mu     sync.Mutex
-	rows   [][]batch.Value
+	rows   [][]types.Value
 	marks  []int64
 	late   int // rows behind a watermark that was given before
 	lost   map[string]uint64
@@ -38,7 +39,7 @@ func (r *record) Push(b *batch.Batch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range b.N {
-		row := make([]batch.Value, len(b.Cols))
+		row := make([]types.Value, len(b.Cols))
 		for k := range b.Cols {
 			row[k] = b.Cols[k].Value(i)
 		}
@@ -68,7 +69,7 @@ func (r *record) len() int {
 
 // specification is one of all columns.
 func specification(t plan.Target, every time.Duration) *plan.Acquire {
-	return &plan.Acquire{Stream: Stream, Target: t, Every: every, Out: plan.Schema{Fields: Columns}}
+	return &plan.Acquire{Stream: Stream, Target: t, Every: every, Out: types.Schema{Fields: Columns}}
 }
 
 // Rows come at the rate that was asked for, in order of their watermarks, until
@@ -114,7 +115,7 @@ func TestSource(t *testing.T) {
 		t.Errorf("a row is %v", last)
 	}
 	// Equal stacks are one value.
-	a, b := got.rows[10][colStack].A.([]batch.Value), got.rows[11][colStack].A.([]batch.Value)
+	a, b := got.rows[10][colStack].A.([]types.Value), got.rows[11][colStack].A.([]types.Value)
 	if len(a) == 0 || &a[0] != &b[0] {
 		t.Error("a stack was made twice")
 	}

@@ -7,6 +7,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/codegen"
 )
 
@@ -24,7 +25,7 @@ type partialRows struct {
 	full   []*batch.Batch
 }
 
-func newPartialRows(p *plan.Partial, code *codegen.Aggregate, out plan.Schema, found *resolution) *partialRows {
+func newPartialRows(p *plan.Partial, code *codegen.Aggregate, out types.Schema, found *resolution) *partialRows {
 	r := &partialRows{code: code, pool: batch.NewPool(p.Out.Types()), labels: make([][]uint32, len(code.Keys)),
 		shares: sharesOf(found.wants, found.inferred)}
 	at := 1 + len(p.Keys)

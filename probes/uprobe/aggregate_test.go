@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"endoscope/operators/batch"
 	"endoscope/operators/expr"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/codegen"
 	"endoscope/probes/testenv"
@@ -42,7 +42,7 @@ func aggregate(a *plan.Acquire, pane time.Duration, keys []plan.Expr, aggs ...pl
 }
 
 func agg(fn string, args ...plan.Expr) plan.Agg {
-	return plan.Agg{Fn: fn, Args: args, Star: len(args) == 0, T: batch.Bigint}
+	return plan.Agg{Fn: fn, Args: args, Star: len(args) == 0, T: types.Bigint}
 }
 
 func where(f plan.Agg, e plan.Expr) plan.Agg { f.Filter = e; return f }
@@ -60,11 +60,11 @@ type merged struct {
 }
 
 // groups merges partial rows with rows, of which each is an event.
-func groups(t testing.TB, spec *plan.Acquire, parts, rows [][]batch.Value) map[string][]*merged {
+func groups(t testing.TB, spec *plan.Acquire, parts, rows [][]types.Value) map[string][]*merged {
 	t.Helper()
 	p := spec.Partial
 	all := map[string][]*merged{}
-	of := func(key []batch.Value) []*merged {
+	of := func(key []types.Value) []*merged {
 		var names []string
 		for _, v := range key {
 			names = append(names, fmt.Sprint(v.S, v.I))
@@ -91,7 +91,7 @@ func groups(t testing.TB, spec *plan.Acquire, parts, rows [][]batch.Value) map[s
 		}
 	}
 	for _, row := range rows {
-		var key []batch.Value
+		var key []types.Value
 		for _, k := range p.Keys {
 			key = append(key, value(t, k, row))
 		}
@@ -116,7 +116,7 @@ func groups(t testing.TB, spec *plan.Acquire, parts, rows [][]batch.Value) map[s
 	return all
 }
 
-func value(t testing.TB, e plan.Expr, row []batch.Value) batch.Value {
+func value(t testing.TB, e plan.Expr, row []types.Value) types.Value {
 	v, err := expr.EvalRow(e, row)
 	if err != nil {
 		t.Fatal(err)
@@ -208,14 +208,14 @@ func whole() []plan.Agg {
 		where(agg("count"), call(">", x, num(3))), where(agg("sum", y), call("=", big("%", x, num(2)), num(0))),
 		where(agg("max", x), call("=", col("function_name"), constant("beta"))),
 		agg("histogram", x), agg("quantile", y),
-		where(plan.Agg{Fn: "histogram", Args: []plan.Expr{x}, Params: []batch.Value{batch.Int(-5), batch.Int(10), batch.Int(4)}}, call("<", x, y)),
+		where(plan.Agg{Fn: "histogram", Args: []plan.Expr{x}, Params: []types.Value{types.Int(-5), types.Int(10), types.Int(4)}}, call("<", x, y)),
 	}
 }
 
 // sizes is CASE WHEN x < 0 THEN NULL WHEN x > 5 THEN 'large' ELSE 'small' END.
 func sizes(x plan.Expr) plan.Expr {
-	return &plan.Case{T: batch.Varchar, Whens: []plan.When{
-		{Cond: call("<", x, num(0)), Then: &plan.Const{V: batch.NullOf(batch.Varchar)}},
+	return &plan.Case{T: types.Varchar, Whens: []plan.When{
+		{Cond: call("<", x, num(0)), Then: &plan.Const{V: types.NullOf(types.Varchar)}},
 		{Cond: call(">", x, num(5)), Then: constant("large")},
 	}, Else: constant("small")}
 }
@@ -366,7 +366,7 @@ func TestMoreGroupsThanRoom(t *testing.T) {
 	}{
 		{"groups", []plan.Expr{col("arg0")}, []plan.Agg{agg("count"), agg("sum", col("arg0"))}},
 		{"buckets", nil, []plan.Agg{agg("count"), {Fn: "histogram", Args: []plan.Expr{big("*", col("arg0"), num(3))},
-			Params: []batch.Value{batch.Int(0), batch.Int(1 << 30), batch.Int(1)}}}},
+			Params: []types.Value{types.Int(0), types.Int(1 << 30), types.Int(1)}}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := run(t, target)
@@ -478,13 +478,13 @@ func TestWhatIsNotAggregated(t *testing.T) {
 		"a residual":       func(a *plan.Acquire) { a.Filter = bound(call("=", col("exe"), constant("/x")), a.Out) },
 		"too short a pane": func(a *plan.Acquire) { a.Partial.Pane = minPane / 2 },
 		"a key of no use": func(a *plan.Acquire) {
-			a.Partial.Keys = []plan.Expr{&plan.Cast{X: bound(col("arg0"), a.Out), T: batch.Double}}
+			a.Partial.Keys = []plan.Expr{&plan.Cast{X: bound(col("arg0"), a.Out), T: types.Double}}
 		},
 		"a case of no use": func(a *plan.Acquire) {
-			a.Partial.Keys = []plan.Expr{bound(&plan.Case{T: batch.Bigint, Whens: []plan.When{{Cond: call("=", col("exe"), constant("/x")), Then: num(1)}}, Else: num(2)}, a.Out)}
+			a.Partial.Keys = []plan.Expr{bound(&plan.Case{T: types.Bigint, Whens: []plan.When{{Cond: call("=", col("exe"), constant("/x")), Then: num(1)}}, Else: num(2)}, a.Out)}
 		},
 		"a case of more": func(a *plan.Acquire) {
-			a.Partial.Keys = []plan.Expr{bound(&plan.Case{T: batch.Bigint, Whens: []plan.When{{Cond: call("=", col("arg0"), num(0)), Then: col("arg0")}}}, a.Out)}
+			a.Partial.Keys = []plan.Expr{bound(&plan.Case{T: types.Bigint, Whens: []plan.When{{Cond: call("=", col("arg0"), num(0)), Then: col("arg0")}}}, a.Out)}
 		},
 		"a key that is text": func(a *plan.Acquire) { a.Partial.Keys = []plan.Expr{constant("text")} },
 	} {

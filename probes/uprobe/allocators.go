@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/process"
 	"endoscope/probes/symbols"
 )
@@ -24,7 +24,7 @@ const (
 // be given the memory. A realloc that succeeds is both, even if the memory stays
 // where it is. What failed, and free(NULL), is neither. size is what was asked
 // for; of a deallocation NULL, unless it is given.
-var memoryFields = []plan.Field{{Name: "address", Type: batch.Bigint}, {Name: "size", Type: batch.Bigint}}
+var memoryFields = []types.Field{{Name: "address", Type: types.Bigint}, {Name: "size", Type: types.Bigint}}
 
 // ofMemory reports whether a query is of one of these streams.
 func ofMemory(spec *plan.Acquire) bool {

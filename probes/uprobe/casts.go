@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/signature"
 )
 
@@ -20,7 +20,7 @@ import (
 // does for where.
 func (v *readValue) readAs(read func([]string, signature.Where) (signature.Value, error), where signature.Where) (signature.Value, error) {
 	x, err := read(v.path, where)
-	if err == nil && v.t == batch.Bigint && x.Text == nil && (x.Type == batch.Varchar || x.Type == batch.Boolean) {
+	if err == nil && v.t == types.Bigint && x.Text == nil && (x.Type == types.Varchar || x.Type == types.Boolean) {
 		where.AsNumber = true
 		return read(v.path, where)
 	}
@@ -28,20 +28,20 @@ func (v *readValue) readAs(read func([]string, signature.Where) (signature.Value
 }
 
 // castable reports whether a value is read right where it is said to be of type t.
-func castable(x signature.Value, t batch.Type) bool {
+func castable(x signature.Value, t types.Type) bool {
 	switch {
 	case x.Type == t:
 		return true
-	case t == batch.Bigint:
-		return x.Text == nil && (x.Type == batch.Varchar || x.Type == batch.Boolean)
-	case t == batch.Double, t == batch.Varchar:
-		return x.Type == batch.Bigint
+	case t == types.Bigint:
+		return x.Text == nil && (x.Type == types.Varchar || x.Type == types.Boolean)
+	case t == types.Double, t == types.Varchar:
+		return x.Type == types.Bigint
 	}
 	return false
 }
 
 // checkCast refuses a value that cannot be of type t in one of n functions.
-func (v *readValue) checkCast(t batch.Type, n int, of func(f int) (functionValue, string)) error {
+func (v *readValue) checkCast(t types.Type, n int, of func(f int) (functionValue, string)) error {
 	have, text, first := false, false, ""
 	for f := range n {
 		x, name := of(f)
@@ -51,7 +51,7 @@ func (v *readValue) checkCast(t batch.Type, n int, of func(f int) (functionValue
 		if !castable(x.Value, t) {
 			return plan.Errorf(-1, -1, "%s is %s in %s, which is not read as %s", v.name, x.Type, name, t).WithHint("choose functions that agree, or cast it to %s", x.Type)
 		}
-		isText := t == batch.Varchar && x.Text != nil
+		isText := t == types.Varchar && x.Text != nil
 		if have && isText != text {
 			return plan.Errorf(-1, -1, "%s is a text in one of %s and %s, and a number in the other", v.name, first, name).WithHint("choose functions that agree")
 		}

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/codegen"
 	"endoscope/probes/signature"
 )
@@ -14,28 +14,28 @@ import (
 // What is read right as which type, and what is refused: a value that two functions have
 // differently is one column of rows of both.
 func TestCastable(t *testing.T) {
-	number := functionValue{Value: signature.Value{Type: batch.Bigint}}
-	truth := functionValue{Value: signature.Value{Type: batch.Boolean}}
-	fraction := functionValue{Value: signature.Value{Type: batch.Double, Float: 8}}
-	enum := functionValue{Value: signature.Value{Type: batch.Varchar, Names: map[int64]string{0: "RED"}}}
-	text := functionValue{Value: signature.Value{Type: batch.Varchar, Value: codegen.Value{Text: &codegen.Text{}}}}
+	number := functionValue{Value: signature.Value{Type: types.Bigint}}
+	truth := functionValue{Value: signature.Value{Type: types.Boolean}}
+	fraction := functionValue{Value: signature.Value{Type: types.Double, Float: 8}}
+	enum := functionValue{Value: signature.Value{Type: types.Varchar, Names: map[int64]string{0: "RED"}}}
+	text := functionValue{Value: signature.Value{Type: types.Varchar, Value: codegen.Value{Text: &codegen.Text{}}}}
 	absent := functionValue{err: errors.New("has none")}
 	for _, c := range []struct {
-		to      batch.Type
+		to      types.Type
 		values  []functionValue
 		refused string // "": it is not
 	}{
-		{batch.Bigint, []functionValue{number, truth, enum, absent}, ""},
-		{batch.Bigint, []functionValue{number, fraction}, "v is DOUBLE in b, which is not read as BIGINT"},
-		{batch.Bigint, []functionValue{number, absent, text}, "v is VARCHAR in c, which is not read as BIGINT"},
-		{batch.Double, []functionValue{fraction, number}, ""},
-		{batch.Double, []functionValue{fraction, enum}, "v is VARCHAR in b, which is not read as DOUBLE"},
-		{batch.Varchar, []functionValue{enum, number}, ""},
-		{batch.Varchar, []functionValue{text, text}, ""},
-		{batch.Varchar, []functionValue{text, absent, number}, "v is a text in one of a and c, and a number in the other"},
-		{batch.Varchar, []functionValue{enum, text}, "v is a text in one of a and b, and a number in the other"},
-		{batch.Varchar, []functionValue{truth}, "v is BOOLEAN in a, which is not read as VARCHAR"},
-		{batch.Boolean, []functionValue{truth, number}, "v is BIGINT in b, which is not read as BOOLEAN"},
+		{types.Bigint, []functionValue{number, truth, enum, absent}, ""},
+		{types.Bigint, []functionValue{number, fraction}, "v is DOUBLE in b, which is not read as BIGINT"},
+		{types.Bigint, []functionValue{number, absent, text}, "v is VARCHAR in c, which is not read as BIGINT"},
+		{types.Double, []functionValue{fraction, number}, ""},
+		{types.Double, []functionValue{fraction, enum}, "v is VARCHAR in b, which is not read as DOUBLE"},
+		{types.Varchar, []functionValue{enum, number}, ""},
+		{types.Varchar, []functionValue{text, text}, ""},
+		{types.Varchar, []functionValue{text, absent, number}, "v is a text in one of a and c, and a number in the other"},
+		{types.Varchar, []functionValue{enum, text}, "v is a text in one of a and b, and a number in the other"},
+		{types.Varchar, []functionValue{truth}, "v is BOOLEAN in a, which is not read as VARCHAR"},
+		{types.Boolean, []functionValue{truth, number}, "v is BIGINT in b, which is not read as BOOLEAN"},
 	} {
 		v := &readValue{name: "v"}
 		said := ""

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strconv"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/codegen"
 )
 
@@ -30,7 +30,7 @@ const maxArgs = 6
 // thread_name are those at the beginning. function_call has them, and tid, so at
 // each event of a call, and NULL for the function of a gap. goroutine says whose
 // sequence the event is of; NULL: the thread's.
-var Columns = map[string][]plan.Field{
+var Columns = map[string][]types.Field{
 	FunctionStart:    columns(functionFields, argFields, depthField, containerField, objectFields, whenceFields),
 	FunctionEnd:      columns(functionFields, retvalField, depthField, containerField, objectFields, whenceFields),
 	FunctionDuration: columns(functionFields, durationFields, argFields, retvalField, depthField, containerField, selfField, objectFields, costFields, whenceFields),
@@ -40,73 +40,73 @@ var Columns = map[string][]plan.Field{
 }
 
 var (
-	functionFields = []plan.Field{
-		{Name: "function_name", Type: batch.Varchar},
-		{Name: "class", Type: batch.Varchar},
-		{Name: "module", Type: batch.Varchar},
+	functionFields = []types.Field{
+		{Name: "function_name", Type: types.Varchar},
+		{Name: "class", Type: types.Varchar},
+		{Name: "module", Type: types.Varchar},
 	}
-	durationFields = []plan.Field{
-		{Name: "start_time", Type: batch.Timestamp},
-		{Name: "duration", Type: batch.Duration},
+	durationFields = []types.Field{
+		{Name: "start_time", Type: types.Timestamp},
+		{Name: "duration", Type: types.Duration},
 	}
 	// selfField is duration less that of the calls that this one made of functions
 	// that the query monitors, on its thread or goroutine, whether or not they became
 	// rows. The time of calls that did not return is their caller's; that of what they
 	// had called is not.
-	selfField   = []plan.Field{{Name: "self_time", Type: batch.Duration}}
-	retvalField = []plan.Field{{Name: "retval", Type: batch.Bigint}}
-	depthField  = []plan.Field{{Name: "depth", Type: batch.Bigint}}
+	selfField   = []types.Field{{Name: "self_time", Type: types.Duration}}
+	retvalField = []types.Field{{Name: "retval", Type: types.Bigint}}
+	depthField  = []types.Field{{Name: "depth", Type: types.Bigint}}
 	// containerField is where the process runs (process.Container).
-	containerField = []plan.Field{{Name: "container", Type: batch.Varchar}}
-	eventField     = []plan.Field{{Name: "event", Type: batch.Varchar}}
+	containerField = []types.Field{{Name: "container", Type: types.Varchar}}
+	eventField     = []types.Field{{Name: "event", Type: types.Varchar}}
 	// goroutineField says whose the events of a sequence are.
-	goroutineField = []plan.Field{{Name: "goroutine", Type: batch.Bigint}}
+	goroutineField = []types.Field{{Name: "goroutine", Type: types.Bigint}}
 	// costFields are what the call's thread used from its entry to its return:
 	// CPU time, and bytes through read(2), write(2) and the like, sockets' only if
 	// by these. NULL where the call returned on another thread, or the kernel does
 	// not count bytes.
-	costFields = []plan.Field{
-		{Name: "cpu_time", Type: batch.Duration},
-		{Name: "read_bytes", Type: batch.Bigint},
-		{Name: "written_bytes", Type: batch.Bigint},
+	costFields = []types.Field{
+		{Name: "cpu_time", Type: types.Duration},
+		{Name: "read_bytes", Type: types.Bigint},
+		{Name: "written_bytes", Type: types.Bigint},
 	}
 	// whenceFields say where a call comes from: the function that it returns to, and
 	// the stack at its entry, itself first, as stack_sample has it. NULL where the
 	// address lies in no code, or none that has a name. Of a sequence each event of
 	// a call has the caller, an ENTER and a LEAVE the stack.
-	whenceFields = []plan.Field{
-		{Name: "caller", Type: batch.Varchar},
-		{Name: "stack", Type: batch.List},
+	whenceFields = []types.Field{
+		{Name: "caller", Type: types.Varchar},
+		{Name: "stack", Type: types.List},
 	}
 	// objectFields say of a call what there is to know of its object and method
 	// (receivers.go).
-	objectFields = []plan.Field{
-		{Name: "receiver", Type: batch.Bigint},
-		{Name: "receiver_class", Type: batch.Varchar},
-		{Name: "receiver_lineage", Type: batch.Varchar},
-		{Name: "class_lineage", Type: batch.Varchar},
-		{Name: "lookup_distance", Type: batch.Bigint},
-		{Name: "method_size", Type: batch.Bigint},
-		{Name: "is_native", Type: batch.Boolean},
+	objectFields = []types.Field{
+		{Name: "receiver", Type: types.Bigint},
+		{Name: "receiver_class", Type: types.Varchar},
+		{Name: "receiver_lineage", Type: types.Varchar},
+		{Name: "class_lineage", Type: types.Varchar},
+		{Name: "lookup_distance", Type: types.Bigint},
+		{Name: "method_size", Type: types.Bigint},
+		{Name: "is_native", Type: types.Boolean},
 	}
 )
 
-var argFields = func() []plan.Field {
-	fs := make([]plan.Field, maxArgs)
+var argFields = func() []types.Field {
+	fs := make([]types.Field, maxArgs)
 	for i := range fs {
-		fs[i] = plan.Field{Name: "arg" + strconv.Itoa(i), Type: batch.Bigint}
+		fs[i] = types.Field{Name: "arg" + strconv.Itoa(i), Type: types.Bigint}
 	}
 	return fs
 }()
 
-func columns(own ...[]plan.Field) []plan.Field {
-	fs := []plan.Field{
-		{Name: "timestamp", Type: batch.Timestamp},
-		{Name: "pid", Type: batch.Bigint},
-		{Name: "tid", Type: batch.Bigint},
-		{Name: "process", Type: batch.Varchar},
-		{Name: "thread_name", Type: batch.Varchar},
-		{Name: "exe", Type: batch.Varchar},
+func columns(own ...[]types.Field) []types.Field {
+	fs := []types.Field{
+		{Name: "timestamp", Type: types.Timestamp},
+		{Name: "pid", Type: types.Bigint},
+		{Name: "tid", Type: types.Bigint},
+		{Name: "process", Type: types.Varchar},
+		{Name: "thread_name", Type: types.Varchar},
+		{Name: "exe", Type: types.Varchar},
 	}
 	for _, o := range own {
 		fs = append(fs, o...)

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/process"
 )
 
@@ -166,7 +166,7 @@ func isLibraryName(name string) bool {
 // speaksOfLibraries is isLibraryName of patterns.
 func speaksOfLibraries(sel plan.Expr) (yes bool) {
 	of := func(c *plan.Const) bool {
-		return c.V.Type == batch.Varchar && (strings.Contains(c.V.S, ".so") || strings.Contains(c.V.S, ".node") || strings.HasPrefix(strings.TrimPrefix(c.V.S, "^"), "lib"))
+		return c.V.Type == types.Varchar && (strings.Contains(c.V.S, ".so") || strings.Contains(c.V.S, ".node") || strings.HasPrefix(strings.TrimPrefix(c.V.S, "^"), "lib"))
 	}
 	for _, e := range conjuncts(sel) {
 		if mentions(e) != 1<<selModule {

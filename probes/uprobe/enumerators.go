@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/codegen"
 )
 
@@ -19,7 +19,7 @@ func checkEnumerators(filter plan.Expr, columns []*readValue) (err error) {
 			return
 		}
 		v := columns[c.Index]
-		if len(v.enums) == 0 || v.t != batch.Varchar || slices.ContainsFunc(v.enums, func(names map[int64]string) bool { return names == nil }) {
+		if len(v.enums) == 0 || v.t != types.Varchar || slices.ContainsFunc(v.enums, func(names map[int64]string) bool { return names == nil }) {
 			return
 		}
 		for _, k := range consts {
@@ -27,7 +27,7 @@ func checkEnumerators(filter plan.Expr, columns []*readValue) (err error) {
 				_, ok := codegen.EnumNumber(names, k.V.S)
 				return ok
 			})
-			if err == nil && !shown && !k.V.IsNull && k.V.Type == batch.Varchar && k.Param == nil {
+			if err == nil && !shown && !k.V.IsNull && k.V.Type == types.Varchar && k.Param == nil {
 				err = noEnumerator(v, k)
 			}
 		}

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"unsafe"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
 	"endoscope/probes/symbols"
@@ -93,7 +93,7 @@ func (p *Provider) noteFact(spec *plan.Acquire, e plan.Expr, ws []want, facts []
 func (p *Provider) mayHoldOfNone(e plan.Expr) bool {
 	match, err := p.o.Match(plan.Transform(e, func(x plan.Expr) plan.Expr {
 		if c, ok := x.(*plan.Col); ok {
-			return &plan.Const{V: batch.NullOf(c.T)}
+			return &plan.Const{V: types.NullOf(c.T)}
 		}
 		return x
 	}))

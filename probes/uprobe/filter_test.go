@@ -11,18 +11,19 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/bpf"
 	"endoscope/probes/testenv"
 )
 
 // matchEngine evaluates conditions on functions as the engine does.
 func matchEngine(sel plan.Expr) (func(name, class, module string) (bool, error), error) {
-	p, err := expr.Compile(sel, batch.Schema{batch.Varchar, batch.Varchar, batch.Varchar})
+	p, err := expr.Compile(sel, []types.Type{types.Varchar, types.Varchar, types.Varchar})
 	if err != nil {
 		return nil, err
 	}
 	return func(name, class, module string) (bool, error) {
-		v, err := p.EvalRow([]batch.Value{batch.Str(name), batch.Str(class), batch.Str(module)})
+		v, err := p.EvalRow([]types.Value{types.Str(name), types.Str(class), types.Str(module)})
 		return !v.IsNull && v.I != 0, err
 	}, nil
 }
@@ -30,17 +31,17 @@ func matchEngine(sel plan.Expr) (func(name, class, module string) (bool, error),
 // Short names for building conditions. col refers to a column by name only;
 // bound puts it into a specification.
 func col(name string) plan.Expr     { return &plan.Col{Name: name} }
-func num(i int64) plan.Expr         { return &plan.Const{V: batch.Int(i)} }
-func dur(d time.Duration) plan.Expr { return &plan.Const{V: batch.Dur(int64(d))} }
-func stamp(t time.Time) plan.Expr   { return &plan.Const{V: batch.Time(t.UnixNano())} }
+func num(i int64) plan.Expr         { return &plan.Const{V: types.Int(i)} }
+func dur(d time.Duration) plan.Expr { return &plan.Const{V: types.Dur(int64(d))} }
+func stamp(t time.Time) plan.Expr   { return &plan.Const{V: types.Time(t.UnixNano())} }
 func and(l, r plan.Expr) plan.Expr  { return call("and", l, r) }
 func or(l, r plan.Expr) plan.Expr   { return call("or", l, r) }
 func not(x plan.Expr) plan.Expr     { return call("not", x) }
 func big(fn string, args ...plan.Expr) plan.Expr {
-	return &plan.Call{Fn: fn, Args: args, T: batch.Bigint}
+	return &plan.Call{Fn: fn, Args: args, T: types.Bigint}
 }
 
-func among[T any](x plan.Expr, value func(T) batch.Value, list ...T) plan.Expr {
+func among[T any](x plan.Expr, value func(T) types.Value, list ...T) plan.Expr {
 	in := &plan.In{X: x}
 	for _, v := range list {
 		in.List = append(in.List, plan.Const{V: value(v)})
@@ -49,7 +50,7 @@ func among[T any](x plan.Expr, value func(T) batch.Value, list ...T) plan.Expr {
 }
 
 // bound gives e's columns their indexes and types in out.
-func bound(e plan.Expr, out plan.Schema) plan.Expr {
+func bound(e plan.Expr, out types.Schema) plan.Expr {
 	return plan.Transform(e, func(x plan.Expr) plan.Expr {
 		if c, ok := x.(*plan.Col); ok {
 			i := out.Index(c.Name)
@@ -68,7 +69,7 @@ func filtered(stream string, t plan.Target, sel, cond plan.Expr, cols ...string)
 }
 
 // kept are the rows that satisfy cond, nil being satisfied by all.
-func kept(t *testing.T, cond plan.Expr, out plan.Schema, rows [][]batch.Value) (list [][]batch.Value) {
+func kept(t *testing.T, cond plan.Expr, out types.Schema, rows [][]types.Value) (list [][]types.Value) {
 	t.Helper()
 	if cond == nil {
 		return rows
@@ -82,7 +83,7 @@ func kept(t *testing.T, cond plan.Expr, out plan.Schema, rows [][]batch.Value) (
 }
 
 // satisfy says which rows satisfy cond.
-func satisfy(t *testing.T, cond plan.Expr, out plan.Schema, rows [][]batch.Value) []bool {
+func satisfy(t *testing.T, cond plan.Expr, out types.Schema, rows [][]types.Value) []bool {
 	t.Helper()
 	f, err := expr.CompileFilter(cond, out.Types())
 	if err != nil {
@@ -148,11 +149,11 @@ func conditions() []condition {
 		{and(call(">=", arg0, num(2)), call("<=", arg0, num(6))), "sd", true},
 		{or(call("=", arg0, num(-20)), call("=", arg1, num(7))), "sd", true},
 		{not(or(call("<", arg0, num(0)), call(">", arg0, num(9)))), "sd", true},
-		{among(arg0, batch.Int, 1, 5, -7), "sd", true},
-		{not(among(arg0, batch.Int, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 1<<62)), "sd", true},
+		{among(arg0, types.Int, 1, 5, -7), "sd", true},
+		{not(among(arg0, types.Int, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 1<<62)), "sd", true},
 		{call("=", big("%", arg0, num(4)), num(3)), "sd", true},
 		{call("=", big("/", arg0, num(-7)), num(2)), "sd", true},
-		{call(">", arg0, &plan.Const{V: batch.NullOf(batch.Bigint)}), "sd", false},
+		{call(">", arg0, &plan.Const{V: types.NullOf(types.Bigint)}), "sd", false},
 		{call("=", retval, num(0)), "ed", true},
 		{call("<", retval, num(-4)), "ed", true},
 		{or(call("=", arg0, num(4)), call(">", retval, num(50))), "d", true},
@@ -160,9 +161,9 @@ func conditions() []condition {
 		{call(">", duration, ten), "d", true},
 		{and(call("<", duration, ten), call("=", name, constant("slow"))), "d", true},
 		{or(call(">", duration, ten), call("=", name, constant("beta"))), "d", true},
-		{call(">", &plan.Cast{X: duration, T: batch.Double}, &plan.Const{V: batch.Float(1e7)}), "d", false},
-		{and(call(">", &plan.Cast{X: duration, T: batch.Double}, &plan.Const{V: batch.Float(1e7)}), call("=", arg0, num(10))), "d", false},
-		{call("<", &plan.Call{Fn: "-", Args: []plan.Expr{col("timestamp"), col("start_time")}, T: batch.Duration}, ten), "d", false},
+		{call(">", &plan.Cast{X: duration, T: types.Double}, &plan.Const{V: types.Float(1e7)}), "d", false},
+		{and(call(">", &plan.Cast{X: duration, T: types.Double}, &plan.Const{V: types.Float(1e7)}), call("=", arg0, num(10))), "d", false},
+		{call("<", &plan.Call{Fn: "-", Args: []plan.Expr{col("timestamp"), col("start_time")}, T: types.Duration}, ten), "d", false},
 		{call("<", col("start_time"), stamp(time.Unix(0, 0))), "d", true},
 		{call(">", col("timestamp"), stamp(time.Unix(0, 0))), "sedc", true},
 		{call("=", col("depth"), num(0)), "sedc", true},
@@ -175,7 +176,7 @@ func conditions() []condition {
 		{call("like", thread, constant("%-1")), "sedc", false},
 		{call("=", thread, constant("fifteen-letters")), "sedc", true},
 		{call("=", thread, constant("fifteen-letters-and-more")), "sedc", true},
-		{among(thread, batch.Str, "io", "fifteen-letters", "nobody"), "sedc", true},
+		{among(thread, types.Str, "io", "fifteen-letters", "nobody"), "sedc", true},
 		{call("starts_with", thread, constant("fif")), "sedc", true},
 		{call("=", col("process"), constant("target")), "sedc", true},
 		{call("<>", col("process"), constant("target")), "sedc", true},
@@ -187,7 +188,7 @@ func conditions() []condition {
 		{and(call("=", col("module"), constant("target")), call("=", arg0, num(1))), "sd", true},
 		{call("=", event, constant("ENTER")), "c", true},
 		{call("<>", event, constant("LEAVE")), "c", true},
-		{among(event, batch.Str, "LEAVE", "UNWIND"), "c", true},
+		{among(event, types.Str, "LEAVE", "UNWIND"), "c", true},
 		{call("=", event, constant("ENTER, or what begins so")), "c", true},
 		{or(call("=", name, constant("beta")), call("like", event, constant("L%"))), "c", true},
 		{and(call("=", event, constant("LEAVE")), call("=", col("depth"), num(1))), "c", true},
@@ -278,7 +279,7 @@ func TestFilteredInTheKernel(t *testing.T) {
 }
 
 // stable are rows without what differs from query to query: times.
-func stable(cols []string, rows [][]batch.Value) []string {
+func stable(cols []string, rows [][]types.Value) []string {
 	var out []string
 	for _, row := range rows {
 		var line string
@@ -307,14 +308,14 @@ func ofTimes(cond plan.Expr) (is bool) {
 // takes nearly as long as a condition says may satisfy it for one and not for
 // another, so that rows of which it would not be true if they had taken a bit more
 // or less may be missing, and the other way round.
-func sameButForTimes(t *testing.T, spec *plan.Acquire, cols []string, base [][]batch.Value, got []string) {
+func sameButForTimes(t *testing.T, spec *plan.Acquire, cols []string, base [][]types.Value, got []string) {
 	t.Helper()
 	const bit = 9 * time.Millisecond // of the 10 and 30 that conditions and calls have
 	least, most := map[string]int{}, map[string]int{}
 	lines := stable(cols, base)
 	var satisfied [3][]bool
 	for i, more := range []time.Duration{-bit, 0, bit} {
-		rows := make([][]batch.Value, len(base))
+		rows := make([][]types.Value, len(base))
 		for r, row := range base {
 			rows[r] = slices.Clone(row)
 			for c, name := range cols {

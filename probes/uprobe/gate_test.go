@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/clock"
 	"endoscope/probes/gate"
@@ -244,7 +244,7 @@ func (r gateRun) looks() (seen, looked []int64) {
 // TestGateBehindStart: the opener's rows are entries.
 func TestGateBehindStart(t *testing.T) {
 	opener := acquisition(FunctionStart, plan.Target{}, named("opener"), "timestamp", "arg0")
-	opener.Filter = call("<", columnOf(opener, "arg0"), &plan.Const{V: batch.Int(70)})
+	opener.Filter = call("<", columnOf(opener, "arg0"), &plan.Const{V: types.Int(70)})
 	gated := acquisition(FunctionStart, plan.Target{}, named("gated"), "timestamp", "arg0")
 	gatedRuns(t, Options{}, opener, gated, nil, func(r gateRun) error {
 		if n := len(r.opener.rows); n != 70 {
@@ -259,7 +259,7 @@ func TestGateBehindStart(t *testing.T) {
 func TestGateBehindDuration(t *testing.T) {
 	returnModes(t, func(t *testing.T, o Options) {
 		opener := acquisition(FunctionDuration, plan.Target{}, named("opener"), "timestamp", "duration", "arg0", "start_time")
-		opener.Filter = call(">", columnOf(opener, "duration"), &plan.Const{V: batch.Dur(200_000)})
+		opener.Filter = call(">", columnOf(opener, "duration"), &plan.Const{V: types.Dur(200_000)})
 		gated := acquisition(FunctionDuration, plan.Target{}, named("gated"), "timestamp", "start_time", "arg0")
 		gatedRuns(t, o, opener, gated, nil, func(r gateRun) error {
 			if n := len(r.opener.rows); n < 40 { // the machine may hold up short ones

@@ -18,6 +18,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/testenv"
 )
@@ -67,29 +68,29 @@ func evalSelect(e plan.Expr, row []string) (bool, error) {
 }
 
 func selColumn(i int) plan.Expr {
-	return &plan.Col{Index: i, Name: plan.SelectColumns[i], T: batch.Varchar}
+	return &plan.Col{Index: i, Name: plan.SelectColumns[i], T: types.Varchar}
 }
 
 func call(fn string, args ...plan.Expr) plan.Expr {
-	return &plan.Call{Fn: fn, Args: args, T: batch.Boolean}
+	return &plan.Call{Fn: fn, Args: args, T: types.Boolean}
 }
 
 func is(column int, value string) plan.Expr {
-	return call("=", selColumn(column), &plan.Const{V: batch.Str(value)})
+	return call("=", selColumn(column), &plan.Const{V: types.Str(value)})
 }
 
 // named selects functions by name.
 func named(names ...string) plan.Expr {
 	in := &plan.In{X: selColumn(selName)}
 	for _, n := range names {
-		in.List = append(in.List, plan.Const{V: batch.Str(n)})
+		in.List = append(in.List, plan.Const{V: types.Str(n)})
 	}
 	return in
 }
 
 // acquisition is a specification of some of a stream's columns.
 func acquisition(stream string, t plan.Target, sel plan.Expr, cols ...string) *plan.Acquire {
-	a := &plan.Acquire{Stream: stream, Target: t, Select: sel, Out: plan.Schema{Time: -1}}
+	a := &plan.Acquire{Stream: stream, Target: t, Select: sel, Out: types.Schema{Time: -1}}
 	for _, name := range cols {
 		for _, f := range Columns[stream] {
 			if f.Name == name {
@@ -105,8 +106,8 @@ func acquisition(stream string, t plan.Target, sel plan.Expr, cols ...string) *p
 type record struct {
 	mu     sync.Mutex
 	names  []string
-	rows   [][]batch.Value
-	parts  [][]batch.Value // partial rows
+	rows   [][]types.Value
+	parts  [][]types.Value // partial rows
 	lost   map[string]uint64
 	counts map[string]uint64
 	marks  []int64
@@ -132,7 +133,7 @@ func (r *record) Push(b *batch.Batch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range b.Len() {
-		row := make([]batch.Value, len(b.Cols))
+		row := make([]types.Value, len(b.Cols))
 		for c := range b.Cols {
 			row[c] = b.Cols[c].Value(b.Row(i))
 		}
@@ -148,7 +149,7 @@ func (r *record) Partial(b *batch.Batch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range b.Len() {
-		row := make([]batch.Value, len(b.Cols))
+		row := make([]types.Value, len(b.Cols))
 		for c := range b.Cols {
 			row[c] = b.Cols[c].Value(b.Row(i))
 		}
@@ -195,7 +196,7 @@ func (r *record) has(name, value string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := slices.Index(r.names, name)
-	return slices.ContainsFunc(r.rows, func(row []batch.Value) bool { return row[c].S == value })
+	return slices.ContainsFunc(r.rows, func(row []types.Value) bool { return row[c].S == value })
 }
 
 // wait waits until the stream ends by itself.
@@ -375,4 +376,4 @@ func needFeature(t testing.TB, f feature) {
 	}
 }
 
-func constant(s string) plan.Expr { return &plan.Const{V: batch.Str(s)} }
+func constant(s string) plan.Expr { return &plan.Const{V: types.Str(s)} }

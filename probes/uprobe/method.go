@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/symbols"
 )
 
@@ -35,8 +35,8 @@ const (
 )
 
 // asksMethods reports whether a query reads what receivers tell.
-func asksMethods(out plan.Schema) bool {
-	return slices.ContainsFunc(out.Fields, func(f plan.Field) bool { return columnByName[f.Name].aboutMethods() })
+func asksMethods(out types.Schema) bool {
+	return slices.ContainsFunc(out.Fields, func(f types.Field) bool { return columnByName[f.Name].aboutMethods() })
 }
 
 func methodOf(sym *symbols.Module, c choice) method {

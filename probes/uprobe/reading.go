@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
 )
@@ -144,9 +145,9 @@ func (s *subscription) addValue(c *batch.Column, row int, v *readValue, e *event
 		n = 0
 	}
 	switch v.t {
-	case batch.Boolean:
+	case types.Boolean:
 		c.Bool = append(c.Bool, n != 0)
-	case batch.Double:
+	case types.Double:
 		var x float64
 		switch v.floats[e.function] {
 		case 0:
@@ -157,7 +158,7 @@ func (s *subscription) addValue(c *batch.Column, row int, v *readValue, e *event
 			x = math.Float64frombits(n)
 		}
 		c.Float = append(c.Float, x)
-	case batch.Varchar:
+	case types.Varchar:
 		c.Code = append(c.Code, c.Dict.Code(codegen.EnumName(v.enums[e.function], int64(n))))
 	default:
 		c.Int = append(c.Int, int64(n))

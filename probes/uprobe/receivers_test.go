@@ -14,8 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/testenv"
 )
 
@@ -410,7 +410,7 @@ func TestMethods(t *testing.T) {
 		if row[2].S != "" && row[3].S != row[2].S {
 			t.Errorf("%s is called on %s", row[1].S, plan.FormatValue(row[3]))
 		}
-		if row[2].S == "" && !row[3].IsNull || row[4].I <= 0 || row[5] != batch.Bool(false) {
+		if row[2].S == "" && !row[3].IsNull || row[4].I <= 0 || row[5] != types.Bool(false) {
 			t.Errorf("%s is called on %s, has %s bytes, is native: %s", row[1].S, plan.FormatValue(row[3]), plan.FormatValue(row[4]), plan.FormatValue(row[5]))
 		}
 	}

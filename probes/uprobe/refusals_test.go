@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/testenv"
 
 	"golang.org/x/sys/unix"
@@ -37,7 +37,7 @@ func TestRefusals(t *testing.T) {
 	exe := plan.Target{Exes: []string{target}}
 	stripped := testenv.CompileCText(t, manyNames, "-O1", "-s")
 	at := func(name string) plan.Expr {
-		return call("=", selColumn(selName), &plan.Const{V: batch.Str(name), Start: 40, Stop: 54})
+		return call("=", selColumn(selName), &plan.Const{V: types.Str(name), Start: 40, Stop: 54})
 	}
 	for _, c := range []struct {
 		name        string
@@ -61,7 +61,7 @@ func TestRefusals(t *testing.T) {
 			"no module is called '/", "module = 'target'", 7, 21},
 		{"library by its path", FunctionStart, exe, call("and", at("processCommand"), is(selModule, "/usr/lib/libc.so.6")),
 			"no module is called '/usr/lib/libc.so.6'", "module = 'libc.so.6'", 7, 21},
-		{"one of several by its path", FunctionStart, exe, call("and", at("processCommand"), &plan.In{X: selColumn(selModule), List: []plan.Const{{V: batch.Str("libm.so.6")}, {V: batch.Str("lib/libc.so.6"), Start: 50, Stop: 65}}}),
+		{"one of several by its path", FunctionStart, exe, call("and", at("processCommand"), &plan.In{X: selColumn(selModule), List: []plan.Const{{V: types.Str("libm.so.6")}, {V: types.Str("lib/libc.so.6"), Start: 50, Stop: 65}}}),
 			"no module is called 'lib/libc.so.6'", "module = 'libc.so.6'", 50, 65},
 		{"pattern of paths", FunctionStart, exe, call("and", at("processCommand"), call("like", selColumn(selModule), constant("/usr/lib/%/libc%"))),
 			"no module is called '/usr/lib/%/libc%'", "module LIKE 'libc%'", 7, 21},

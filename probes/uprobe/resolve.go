@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/bpf"
 	"endoscope/probes/process"
 	"endoscope/probes/runtimes/java"
@@ -373,8 +374,8 @@ func (r *resolver) add(m *module, sym *symbols.Module, decided []decision, usabl
 
 // readsArgs reports whether a query reads argument registers, be it only in
 // its condition.
-func readsArgs(out plan.Schema) bool {
-	return slices.ContainsFunc(out.Fields, func(f plan.Field) bool {
+func readsArgs(out types.Schema) bool {
+	return slices.ContainsFunc(out.Fields, func(f types.Field) bool {
 		if v, ok := parseValue(f.Name); ok {
 			return !v.result
 		}
@@ -384,8 +385,8 @@ func readsArgs(out plan.Schema) bool {
 }
 
 // reads reports whether a query reads a column, be it only in its condition.
-func reads(out plan.Schema, c column) bool {
-	return slices.ContainsFunc(out.Fields, func(f plan.Field) bool { return columnByName[f.Name] == c })
+func reads(out types.Schema, c column) bool {
+	return slices.ContainsFunc(out.Fields, func(f types.Field) bool { return columnByName[f.Name] == c })
 }
 
 // scopes are those in which a module's functions are probed: a scope for each

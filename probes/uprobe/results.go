@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/codegen"
 	"endoscope/probes/signature"
 )
@@ -23,7 +23,7 @@ const maxTyped = 256
 var errManyTypes = errors.New("is one of many")
 
 // registerValue is what is returned where nothing is known of it.
-var registerValue = signature.Value{Value: codegen.Value{Number: &codegen.Integer{Register: regAX}}, Type: batch.Bigint}
+var registerValue = signature.Value{Value: codegen.Value{Number: &codegen.Integer{Register: regAX}}, Type: types.Bigint}
 
 // wholeOnly is the column of what functions return if nothing else of theirs is read by
 // its type; -1: it is not so.
@@ -42,11 +42,11 @@ func wholeOnly(vs []*readValue) int {
 }
 
 // mayBe reports whether the value's type is t, or not known yet.
-func (v *readValue) mayBe(t batch.Type) bool { return v.t == batch.Null || v.t == t }
+func (v *readValue) mayBe(t types.Type) bool { return v.t == types.Null || v.t == t }
 
 // common is the type of what functions return, by their values in a column. The error
 // says why none can be read.
-func common(found [][]functionValue, column int) (t batch.Type, err error) {
+func common(found [][]functionValue, column int) (t types.Type, err error) {
 	have, text := false, false
 	for _, f := range found {
 		x := f[column]
@@ -58,18 +58,18 @@ func common(found [][]functionValue, column int) (t batch.Type, err error) {
 		case !have:
 			t, text, have = x.Type, x.Text != nil, true
 		case x.Type != t || (x.Text != nil) != text:
-			return batch.Bigint, nil
+			return types.Bigint, nil
 		}
 	}
 	if !have {
-		return batch.Bigint, err
+		return types.Bigint, err
 	}
 	return t, nil
 }
 
 // isRegister reports whether the value is the register as it is in all functions.
 func (v *readValue) isRegister(wants []want, column int) bool {
-	if v.t != batch.Bigint {
+	if v.t != types.Bigint {
 		return false
 	}
 	if len(wants) > maxTyped {
@@ -127,9 +127,9 @@ func unreadValues(vs []*readValue, wants []want) (notices []string) {
 
 // readsResults reports whether a query reads more of what functions return than the
 // register of numbers: texts, and fields.
-func readsResults(out plan.Schema, by plan.Results) bool {
-	return slices.ContainsFunc(out.Fields, func(f plan.Field) bool {
+func readsResults(out types.Schema, by plan.Results) bool {
+	return slices.ContainsFunc(out.Fields, func(f types.Field) bool {
 		v, ok := parseValue(f.Name)
-		return ok && v.result || f.Name == retvalName && by != plan.RawResults && f.Type == batch.Varchar
+		return ok && v.result || f.Name == retvalName && by != plan.RawResults && f.Type == types.Varchar
 	})
 }

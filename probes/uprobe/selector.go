@@ -6,8 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/symbols"
 )
 
@@ -67,7 +67,7 @@ func newSelector(sel plan.Expr, compile Matcher) (*selector, error) {
 		case only == nil:
 			only = c
 		default:
-			only = &plan.Call{Fn: "and", Args: []plan.Expr{only, c}, T: batch.Boolean}
+			only = &plan.Call{Fn: "and", Args: []plan.Expr{only, c}, T: types.Boolean}
 		}
 	}
 	if only == nil {
@@ -182,7 +182,7 @@ func listOf(e plan.Expr, column int) []*plan.Const {
 		switch e.Fn {
 		case "=":
 			for i, x := range e.Args {
-				if c, ok := e.Args[1-i].(*plan.Const); ok && isColumn(x, column) && c.V.Type == batch.Varchar {
+				if c, ok := e.Args[1-i].(*plan.Const); ok && isColumn(x, column) && c.V.Type == types.Varchar {
 					return []*plan.Const{c}
 				}
 			}
@@ -204,7 +204,7 @@ func listOf(e plan.Expr, column int) []*plan.Const {
 // its file's name, so that it would mean none, or with NOT all.
 func refusePaths(spec *plan.Acquire) (err error) {
 	refuse := func(c *plan.Const, op string) {
-		if err != nil || c.V.Type != batch.Varchar || !strings.Contains(c.V.S, "/") {
+		if err != nil || c.V.Type != types.Varchar || !strings.Contains(c.V.S, "/") {
 			return
 		}
 		start, stop := spec.Start, spec.Stop

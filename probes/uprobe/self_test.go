@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/testenv"
 )
 
@@ -166,7 +166,7 @@ int main(void) { ready(); for (int i = 0; i < 200; i++) root(i % 2); return 0; }
 		_, all := start(t, p, acquisition(FunctionDuration, r.target(), names, append(selfColumns, "depth")...))
 		// By what is known at the entry, and at the return.
 		early := acquisition(FunctionDuration, r.target(), names, append(selfColumns, "depth")...)
-		early.Filter = bound(call("=", &plan.Col{Name: "depth"}, &plan.Const{V: batch.Int(0)}), early.Out)
+		early.Filter = bound(call("=", &plan.Col{Name: "depth"}, &plan.Const{V: types.Int(0)}), early.Out)
 		_, roots := start(t, p, early)
 		late := acquisition(FunctionDuration, r.target(), names, append(selfColumns, "depth")...)
 		late.Filter = bound(call("<", &plan.Col{Name: "self_time"}, &plan.Col{Name: "duration"}), late.Out)

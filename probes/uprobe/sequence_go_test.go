@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/testenv"
 )
 
@@ -87,7 +87,7 @@ func TestGoroutinesOfProgramThatEnds(t *testing.T) {
 			}
 			got.wait(t)
 			column, n := slices.Index(got.names, "pid"), len(got.rows)
-			got.rows = slices.DeleteFunc(got.rows, func(row []batch.Value) bool { return row[column].I != int64(r.cmd.Process.Pid) })
+			got.rows = slices.DeleteFunc(got.rows, func(row []types.Value) bool { return row[column].I != int64(r.cmd.Process.Pid) })
 			if n -= len(got.rows); n != len(others) {
 				t.Errorf("%d events of the other program, which told of %d", n, len(others))
 			}

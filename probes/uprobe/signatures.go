@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/codegen"
 	"endoscope/probes/process"
 	"endoscope/probes/signature"
@@ -66,14 +66,14 @@ func (s signatures) values(vs []*readValue, sym *symbols.Module, c choice, at si
 		case v == nil:
 			continue
 		case v.path == nil:
-			out[i].Value = signature.Value{Value: v.rawText(c.lang == symbols.Go), Type: batch.Varchar}
+			out[i].Value = signature.Value{Value: v.rawText(c.lang == symbols.Go), Type: types.Varchar}
 			continue
 		}
 		if f == nil && err == nil {
 			f, err = s.info.Function(sym, c.index)
 		}
 		switch {
-		case err != nil && v.whole && v.mayBe(batch.Bigint):
+		case err != nil && v.whole && v.mayBe(types.Bigint):
 			out[i].Value = registerValue
 			continue
 		case err != nil:
@@ -81,7 +81,7 @@ func (s signatures) values(vs []*readValue, sym *symbols.Module, c choice, at si
 			continue
 		}
 		where := at
-		where.MaxText, where.AsText, where.AsNumber = v.limit, v.asText, v.whole && v.t == batch.Bigint
+		where.MaxText, where.AsText, where.AsNumber = v.limit, v.asText, v.whole && v.t == types.Bigint
 		read := f.Argument
 		if v.result {
 			read = f.Return
@@ -92,7 +92,7 @@ func (s signatures) values(vs []*readValue, sym *symbols.Module, c choice, at si
 		out[i].Value, out[i].err = v.readAs(read, where)
 		switch {
 		case out[i].err != nil:
-		case v.asText && out[i].Type != batch.Varchar:
+		case v.asText && out[i].Type != types.Varchar:
 			out[i].err = plan.Errorf(-1, -1, "%s of %s is no pointer", strings.TrimSuffix(strings.TrimPrefix(v.name, "str("), ")"), c.name)
 		case v.whole && !v.mayBe(out[i].Type):
 			out[i].err = plan.Errorf(-1, -1, "%s of %s is %s", v.name, c.name, out[i].Type)
@@ -111,7 +111,7 @@ func valuesOfMarked(vs []*readValue, w want) []functionValue {
 				var err error
 				out[i].Value, err = markedArgument(w.marked.Args, n)
 				if v.asText && err == nil {
-					out[i].Value = signature.Value{Value: codegen.Value{Text: &codegen.Text{At: *out[i].Number, Max: v.limit}}, Type: batch.Varchar}
+					out[i].Value = signature.Value{Value: codegen.Value{Text: &codegen.Text{At: *out[i].Number, Max: v.limit}}, Type: types.Varchar}
 				}
 				if err != nil {
 					out[i].err = plan.Errorf(-1, -1, "%s of %s cannot be read: %v", v.name, w.label.function, err)
@@ -127,7 +127,7 @@ func valuesOfMarked(vs []*readValue, w want) []functionValue {
 			out[i].err = plan.Errorf(-1, -1, "%s has no arg%d that can be read", w.label.function, v.raw)
 		default:
 			at := codegen.Integer{Moment: true, Register: valuePlaces.Numbers[v.raw]}
-			out[i].Value = signature.Value{Value: codegen.Value{Text: &codegen.Text{At: at, Max: v.limit}}, Type: batch.Varchar}
+			out[i].Value = signature.Value{Value: codegen.Value{Text: &codegen.Text{At: at, Max: v.limit}}, Type: types.Varchar}
 		}
 	}
 	return out
@@ -158,7 +158,7 @@ func (v *readValue) agree(wants []want, column int) error {
 }
 
 // agreed is the type of a value of n functions, and how many lack it.
-func agreed(v *readValue, n int, of func(f int) (functionValue, string)) (lack int, t batch.Type, err error) {
+func agreed(v *readValue, n int, of func(f int) (functionValue, string)) (lack int, t types.Type, err error) {
 	first, have := "", false
 	for f := range n {
 		x, name := of(f)
@@ -169,7 +169,7 @@ func agreed(v *readValue, n int, of func(f int) (functionValue, string)) (lack i
 			}
 		case !have:
 			first, t, have = name, x.Type, true
-		case x.Type != t || (x.Text != nil) != (t == batch.Varchar && x.Names == nil):
+		case x.Type != t || (x.Text != nil) != (t == types.Varchar && x.Names == nil):
 			return lack, t, plan.Errorf(-1, -1, "%s is %s in %s and %s in %s", v.name, t, first, x.Type, name).WithHint("choose functions that agree")
 		}
 	}
@@ -181,9 +181,9 @@ func agreed(v *readValue, n int, of func(f int) (functionValue, string)) (lack i
 
 // typeIn is the type of a value of n functions: the one that all have that have it or, where
 // they do not agree, what the statement casts it to.
-func (v *readValue) typeIn(n int, of func(f int) (functionValue, string)) (batch.Type, error) {
+func (v *readValue) typeIn(n int, of func(f int) (functionValue, string)) (types.Type, error) {
 	lack, t, err := agreed(v, n, of)
-	if err == nil || lack == n || v.t == batch.Null {
+	if err == nil || lack == n || v.t == types.Null {
 		return t, err
 	}
 	return v.t, v.checkCast(v.t, n, of)
@@ -204,7 +204,7 @@ func placedAt(err error, spec *plan.Acquire) error {
 // that they have. The type that a value has in spec, if it is not NULL, is what the
 // statement casts it to: it counts where functions do not agree, or are not there yet. It
 // attaches nothing.
-func (p *Provider) Values(spec *plan.Acquire) ([]batch.Type, error) {
+func (p *Provider) Values(spec *plan.Acquire) ([]types.Type, error) {
 	out := spec.Out.Types()
 	vs := valuesOf(spec)
 	if !anyNamed(vs) {
@@ -212,7 +212,7 @@ func (p *Provider) Values(spec *plan.Acquire) ([]batch.Type, error) {
 	}
 	found, names, waits, err := p.lookUp(spec, vs)
 	if only := wholeOnly(vs); err != nil && only >= 0 {
-		out[only] = batch.Bigint // what there is to say of the target, Prepare says
+		out[only] = types.Bigint // what there is to say of the target, Prepare says
 		return out, nil
 	}
 	if err != nil {
@@ -227,7 +227,7 @@ func (p *Provider) Values(spec *plan.Acquire) ([]batch.Type, error) {
 			}
 		case len(found) == 0 && !waits:
 			return nil, p.noneFound(spec)
-		case len(found) == 0 && v.t == batch.Null:
+		case len(found) == 0 && v.t == types.Null:
 			return nil, v.unknown(spec)
 		case len(found) == 0: // as it is cast
 		default:

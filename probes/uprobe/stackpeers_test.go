@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/probes/testenv"
 )
 
@@ -114,8 +114,8 @@ func TestStacksAreThoseOfPeers(t *testing.T) {
 	}
 }
 
-func moduleOf(stack batch.Value, i int) string {
-	return stack.A.([]batch.Value)[i].A.([]batch.Value)[1].S
+func moduleOf(stack types.Value, i int) string {
+	return stack.A.([]types.Value)[i].A.([]types.Value)[1].S
 }
 
 // functionIn is the function in a line of gdb's or bpftrace's, without its arguments: in

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/bpf"
 	"endoscope/probes/stack"
@@ -65,7 +66,7 @@ type subscription struct {
 	bound     int64 // boot time from which aggregates are still to be given
 }
 
-func newSubscription(s batch.Schema, w wants, sink probes.Sink, offset int64, exes *exeNames, in *installation) *subscription {
+func newSubscription(s []types.Type, w wants, sink probes.Sink, offset int64, exes *exeNames, in *installation) *subscription {
 	sub := &subscription{sink: sink, cols: w.cols, options: w.options, offset: offset, exes: exes, in: in, pool: batch.NewPool(s), bound: math.MaxInt64}
 	for i, c := range w.cols {
 		if d := sub.pool.Dict(i); d != nil && c == colUnread {
@@ -134,11 +135,11 @@ func (s *subscription) row(e *event, l *codes) {
 			switch {
 			case c.Dict != nil:
 				c.Code = append(c.Code, 0)
-			case c.Type == batch.Boolean:
+			case c.Type == types.Boolean:
 				c.Bool = append(c.Bool, false)
-			case c.Type == batch.List:
+			case c.Type == types.List:
 				c.Any = append(c.Any, nil)
-			case c.Type == batch.Double:
+			case c.Type == types.Double:
 				c.Float = append(c.Float, 0)
 			default:
 				c.Int = append(c.Int, 0)

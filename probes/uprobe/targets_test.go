@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/process"
 	"endoscope/probes/testenv"
 )
@@ -306,7 +306,7 @@ func TestEveryColumn(t *testing.T) {
 					t.Errorf("%s is %+v, want a %s", names[i], v, fields[i].Type)
 				}
 			}
-			if fields[0].Name != "timestamp" || fields[0].Type != batch.Timestamp {
+			if fields[0].Name != "timestamp" || fields[0].Type != types.Timestamp {
 				t.Error("the event's time is not the first column")
 			}
 		})

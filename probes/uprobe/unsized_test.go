@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/testenv"
 )
 
@@ -50,7 +50,7 @@ int main(void) {
 		spec := acquisition(Allocation, r.target(), nil, "function_name", "size")
 		want := 10
 		if tested {
-			spec.Filter = bound(call(">", col("size"), &plan.Const{V: batch.Int(4150)}), spec.Out)
+			spec.Filter = bound(call(">", col("size"), &plan.Const{V: types.Int(4150)}), spec.Out)
 			want = 3
 		}
 		_, got := start(t, p, spec)

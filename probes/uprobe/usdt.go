@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
 	"endoscope/probes/signature"
@@ -60,7 +60,7 @@ func meansOnlyMarked(sel plan.Expr) bool {
 
 // isMarkedName is of names, and of patterns that only such names fit.
 func isMarkedName(c *plan.Const) bool {
-	return c.V.Type == batch.Varchar && strings.HasPrefix(strings.TrimPrefix(c.V.S, "^"), markedPrefix)
+	return c.V.Type == types.Varchar && strings.HasPrefix(strings.TrimPrefix(c.V.S, "^"), markedPrefix)
 }
 
 // marked adds the marked places of a module.
@@ -146,7 +146,7 @@ func (r *resolver) refusesMarked(p *symbols.Probe, texts []*text) string {
 
 // readsArg reports whether a query reads an argument, be it only in its
 // condition.
-func readsArg(out plan.Schema, i int) bool { return reads(out, colArg0+column(i)) }
+func readsArg(out types.Schema, i int) bool { return reads(out, colArg0+column(i)) }
 
 // Kinds of bpf.FunctionOperand, and what has no register.
 const (
@@ -214,10 +214,10 @@ func markedArgument(args []symbols.Operand, n int) (signature.Value, error) {
 		i.Register = 8 * int16(registerWords[a.Base])
 		i.Address = !a.Memory && a.Value != 0 // of a variable
 	}
-	v := signature.Value{Type: batch.Bigint}
+	v := signature.Value{Type: types.Bigint}
 	switch {
 	case a.Float:
-		v.Type, v.Float, i.Signed = batch.Double, int64(a.Size), false
+		v.Type, v.Float, i.Signed = types.Double, int64(a.Size), false
 	case a.Size == 8 && !a.Signed && !i.Known && !i.Address:
 		i.Fits = true
 	}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/testenv"
 )
 
@@ -111,7 +111,7 @@ func TestConditionOnMarkedArgument(t *testing.T) {
 	p := provider(t, Options{})
 	r := run(t, testenv.CompileCText(t, marked, "-O2"))
 	spec := acquisition(FunctionStart, r.target(), named("usdt:app:twice"), "arg0")
-	spec.Filter = bound(call("<", col("arg0"), &plan.Const{V: batch.Int(-90)}), spec.Out)
+	spec.Filter = bound(call("<", col("arg0"), &plan.Const{V: types.Int(-90)}), spec.Out)
 	src, got := start(t, p, spec)
 	if src.Residual() != nil {
 		t.Errorf("%s is left to be tested", src.Residual())

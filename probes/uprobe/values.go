@@ -8,8 +8,8 @@ import (
 	"strings"
 	"unsafe"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
 	"endoscope/probes/signature"
@@ -50,7 +50,7 @@ type readValue struct {
 	whole bool
 	// asText: the text at a pointer, whatever it is a pointer to.
 	asText bool
-	t      batch.Type
+	t      types.Type
 	// reads and enums are by function. An enum's number is named by its map.
 	reads  []codegen.Value
 	enums  []map[int64]string
@@ -207,7 +207,7 @@ func newReadings(spec *plan.Acquire, cols []column, vs []*readValue, wants []wan
 			}
 			v.reads, v.enums, v.floats = append(v.reads, x.Value), append(v.enums, x.Names), append(v.floats, x.Float)
 		}
-		v.text = slices.ContainsFunc(v.reads, func(x codegen.Value) bool { return x.Text != nil }) || len(wants) == 0 && v.t == batch.Varchar
+		v.text = slices.ContainsFunc(v.reads, func(x codegen.Value) bool { return x.Text != nil }) || len(wants) == 0 && v.t == types.Varchar
 	}
 	r.keepNumbers()
 	// Texts of the return lie behind those of the entry.
@@ -274,16 +274,16 @@ func (v *readValue) layout() codegen.Column {
 	switch {
 	case v.text:
 		return codegen.Column{Kind: codegen.Words, Late: v.result, Null: firstText + uint8(v.slot) + 1}
-	case v.t == batch.Double:
+	case v.t == types.Double:
 		return codegen.Column{} // the kernel has no floating point
-	case v.t == batch.Varchar && (len(v.enums) == 0 || slices.ContainsFunc(v.enums, func(names map[int64]string) bool { return names == nil }) || slices.ContainsFunc(v.enums, func(names map[int64]string) bool { return !maps.Equal(names, v.enums[0]) })):
+	case v.t == types.Varchar && (len(v.enums) == 0 || slices.ContainsFunc(v.enums, func(names map[int64]string) bool { return names == nil }) || slices.ContainsFunc(v.enums, func(names map[int64]string) bool { return !maps.Equal(names, v.enums[0]) })):
 		return codegen.Column{} // which number has a name is a matter of the function
 	}
 	c := codegen.Column{Kind: codegen.Number, Late: v.result, Offset: int16(unsafe.Offsetof(m.Args)) + 8*int16(v.slot)}
 	if v.slot == retvalSlot {
 		c.Offset = int16(unsafe.Offsetof(m.Retval))
 	}
-	if v.t == batch.Varchar {
+	if v.t == types.Varchar {
 		c.Kind, c.Names = codegen.Enum, v.enums[0]
 	}
 	if v.nullable() {

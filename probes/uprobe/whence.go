@@ -6,12 +6,13 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/process"
 	"endoscope/probes/stack"
 )
 
 // asksWhence reports whether a query asks where calls come from.
-func asksWhence(out plan.Schema) bool { return reads(out, colCaller) || reads(out, colStack) }
+func asksWhence(out types.Schema) bool { return reads(out, colCaller) || reads(out, colStack) }
 
 // checkStack refuses to copy stacks where the kernel cannot.
 func checkStack(spec *plan.Acquire) error {

@@ -6,14 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"endoscope/operators/batch"
-	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/testenv"
 )
 
 // followed are the stacks of a sequence's thread as its own events tell them, without
 // the calls that nobody observes: the call of each event and those around it.
-func followed(t *testing.T, rows [][]batch.Value, event, function int) (stacks []string) {
+func followed(t *testing.T, rows [][]types.Value, event, function int) (stacks []string) {
 	t.Helper()
 	var under []string
 	for i, row := range rows {
@@ -116,7 +115,7 @@ int main(void) {
 					r := run(t, target)
 					out := append([]string{"arg1", "stack"}, more...)
 					spec := acquisition(stream, r.target(), named("say"), out...)
-					spec.Out.Fields = append(spec.Out.Fields, plan.Field{Name: "str(arg0)", Type: batch.Varchar})
+					spec.Out.Fields = append(spec.Out.Fields, types.Field{Name: "str(arg0)", Type: types.Varchar})
 					_, got := start(t, p, spec)
 					r.finish(success)
 					if got.wait(t); len(got.rows) != 60 || len(got.lost) > 0 || len(got.counts) > 0 {

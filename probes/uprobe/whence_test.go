@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/testenv"
 )
 
@@ -51,10 +51,10 @@ var pathsTaken = []string{
 }
 
 // frames are the names in a stack.
-func frames(v batch.Value) (names []string) {
-	list, _ := v.A.([]batch.Value)
+func frames(v types.Value) (names []string) {
+	list, _ := v.A.([]types.Value)
 	for _, f := range list {
-		names = append(names, f.A.([]batch.Value)[0].S)
+		names = append(names, f.A.([]types.Value)[0].S)
 	}
 	return names
 }
@@ -183,7 +183,7 @@ int main() { ready(); Circle c; Group g{&c}; for (long i = 0; i < 100; i++) sink
 		columns := []string{"arg0", "caller", "stack"}
 		_, leaves := start(t, p, acquisition(FunctionStart, r.target(), named("main.leaf"), columns...))
 		deep := acquisition(FunctionDuration, r.target(), named("main.down"), columns...)
-		deep.Filter = bound(call("=", &plan.Call{Fn: "%", Args: []plan.Expr{&plan.Col{Name: "arg0"}, &plan.Const{V: batch.Int(50)}}, T: batch.Bigint}, &plan.Const{V: batch.Int(0)}), deep.Out)
+		deep.Filter = bound(call("=", &plan.Call{Fn: "%", Args: []plan.Expr{&plan.Col{Name: "arg0"}, &plan.Const{V: types.Int(50)}}, T: types.Bigint}, &plan.Const{V: types.Int(0)}), deep.Out)
 		deep.Settings.StackBytes = 64 << 10
 		_, downs := start(t, p, deep)
 		r.finish(success)

@@ -3,6 +3,7 @@ package variable
 import (
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // Stream is the one stream of this package.
@@ -14,20 +15,20 @@ const Stream = "variable_value"
 // value as its language writes it. The thread and function_name are those that
 // wrote, or whose variable it is: a sample has none. line is that before which a
 // variable of a function was found to have the value, and else NULL.
-var Columns = []plan.Field{
-	{Name: "timestamp", Type: batch.Timestamp},
-	{Name: "pid", Type: batch.Bigint},
-	{Name: "tid", Type: batch.Bigint},
-	{Name: "process", Type: batch.Varchar},
-	{Name: "thread_name", Type: batch.Varchar},
-	{Name: "exe", Type: batch.Varchar},
-	{Name: "var_name", Type: batch.Varchar},
-	{Name: "var_value", Type: batch.Bigint},
-	{Name: "var_real", Type: batch.Double},
-	{Name: "var_text", Type: batch.Varchar},
-	{Name: "function_name", Type: batch.Varchar},
-	{Name: "line", Type: batch.Bigint},
-	{Name: "module", Type: batch.Varchar},
+var Columns = []types.Field{
+	{Name: "timestamp", Type: types.Timestamp},
+	{Name: "pid", Type: types.Bigint},
+	{Name: "tid", Type: types.Bigint},
+	{Name: "process", Type: types.Varchar},
+	{Name: "thread_name", Type: types.Varchar},
+	{Name: "exe", Type: types.Varchar},
+	{Name: "var_name", Type: types.Varchar},
+	{Name: "var_value", Type: types.Bigint},
+	{Name: "var_real", Type: types.Double},
+	{Name: "var_text", Type: types.Varchar},
+	{Name: "function_name", Type: types.Varchar},
+	{Name: "line", Type: types.Bigint},
+	{Name: "module", Type: types.Varchar},
 }
 
 // observation is a value that a variable has at an instant.
@@ -53,7 +54,7 @@ type rows struct {
 func newRows(spec *plan.Acquire, offset int64) (*rows, error) {
 	r := &rows{offset: offset}
 	for _, want := range spec.Out.Fields {
-		i := plan.Schema{Fields: Columns}.Index(want.Name)
+		i := types.Schema{Fields: Columns}.Index(want.Name)
 		if i < 0 || Columns[i].Type != want.Type {
 			return nil, plan.Errorf(spec.Start, spec.Stop, "%s has no column %s of type %s", Stream, want.Name, want.Type)
 		}

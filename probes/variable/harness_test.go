@@ -16,6 +16,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
 )
 
@@ -68,7 +69,7 @@ func (r *target) tell(t testing.TB, commands ...string) {
 // record is a sink that keeps rows as text.
 type record struct {
 	mu     sync.Mutex
-	fields []plan.Field
+	fields []types.Field
 	rows   []map[string]string
 	lost   map[string]uint64
 	normal []string // causes of what is no error where it is counted
@@ -138,11 +139,11 @@ func eventually(t testing.TB, holds func() bool) {
 
 // asked is a specification of all columns for variables.
 func asked(pid int, every time.Duration, names ...string) *plan.Acquire {
-	in := &plan.In{X: &plan.Col{Index: 6, Name: "var_name", T: batch.Varchar}}
+	in := &plan.In{X: &plan.Col{Index: 6, Name: "var_name", T: types.Varchar}}
 	for _, name := range names {
-		in.List = append(in.List, plan.Const{V: batch.Str(name)})
+		in.List = append(in.List, plan.Const{V: types.Str(name)})
 	}
-	return &plan.Acquire{Stream: Stream, Target: plan.Target{PIDs: []int{pid}}, Every: every, Filter: in, Out: plan.Schema{Fields: Columns}}
+	return &plan.Acquire{Stream: Stream, Target: plan.Target{PIDs: []int{pid}}, Every: every, Filter: in, Out: types.Schema{Fields: Columns}}
 }
 
 // observe starts a source. It ends when the test calls what is returned.

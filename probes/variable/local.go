@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/codegen"
 	"endoscope/probes/signature"
 	"endoscope/probes/symbols"
@@ -289,7 +289,7 @@ func localForm(v *signature.Live) form {
 		f.kind, f.size = real, int(v.Float)
 	case v.Pointer:
 		f.kind = pointer
-	case v.Type == batch.Boolean:
+	case v.Type == types.Boolean:
 		f.kind = boolean
 	case v.Unsigned:
 		f.kind = unsigned

@@ -13,19 +13,19 @@ import (
 	"testing"
 	"time"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/testenv"
 )
 
 // local is a specification of all columns for variables of functions.
 func local(pid int, functions string, names ...string) *plan.Acquire {
 	spec := asked(pid, 0, names...)
-	in := &plan.In{X: &plan.Col{Index: plan.Schema{Fields: Columns}.Index("function_name"), Name: "function_name", T: batch.Varchar}}
+	in := &plan.In{X: &plan.Col{Index: types.Schema{Fields: Columns}.Index("function_name"), Name: "function_name", T: types.Varchar}}
 	for _, name := range strings.Fields(functions) {
-		in.List = append(in.List, plan.Const{V: batch.Str(name)})
+		in.List = append(in.List, plan.Const{V: types.Str(name)})
 	}
-	spec.Filter = &plan.Call{Fn: "and", Args: []plan.Expr{spec.Filter, in}, T: batch.Boolean}
+	spec.Filter = &plan.Call{Fn: "and", Args: []plan.Expr{spec.Filter, in}, T: types.Boolean}
 	return spec
 }
 
@@ -49,7 +49,7 @@ func TestLocals(t *testing.T) {
 	testenv.NeedUprobes(t)
 	plain, optimised := testenv.CompileC(t, "testdata/locals.c", "-O0", "-g"), testenv.CompileC(t, "testdata/locals.c", "-O1", "-g")
 	cpp := testenv.CompileC(t, "testdata/locals.cc", "-O0", "-g")
-	types := testenv.CompileC(t, "testdata/locals.cc", "-O0", "-gdwarf-4", "-fdebug-types-section")
+	kinds := testenv.CompileC(t, "testdata/locals.cc", "-O0", "-gdwarf-4", "-fdebug-types-section")
 	golang, goPlain := testenv.CompileGo(t, "testdata/golocals"), testenv.CompileGo(t, "testdata/golocals", "-gcflags=-N -l")
 	const serve = "c=RED tag=tag sum=0.5 name=? i=0 id=4 sum=6.5 i=1 id=5 sum=14 i=2 id=6 sum=23 i=3 name=tag-0 sum=139"
 	for _, one := range []struct{ program, function, names, input, want string }{
@@ -62,7 +62,7 @@ func TestLocals(t *testing.T) {
 		{optimised, "collatz", "n steps", "4", "n=4 steps=0 n=2 steps=1 n=1 steps=2"},
 		{cpp, "shop::Till::add", "count label this->sum item.name many i", "2", "count=2 this->sum=0 item.name=apple label=apple i=0 label=apple+ i=1 label=apple++ i=2 many=false this->sum=14"},
 		{cpp, "shop::Till::add", "label", "3", "label=apple label=apple+ label=apple++ label=apple+++ label=a label that is longer than what fits into the object: apple+++"},
-		{types, "shop::Till::add", "label item.name this->sum", "0", "item.name=apple this->sum=0 label=apple"},
+		{kinds, "shop::Till::add", "label item.name this->sum", "0", "item.name=apple this->sum=0 label=apple"},
 		{goPlain, "main.fib", "n a b", "3", "n=3 n=2 n=1 a=1 n=0 b=0 a=1 n=1 b=1"},
 		{goPlain, "main.collatz", "n steps", "4", "steps=0 n=4 n=2 steps=1 n=1 steps=2"},
 		{goPlain, "main.serve", "r.path r->next.path total text part.id", "4", "r.path=first r->next.path=second text=first total=4 part.id=2 text=SECOND total=6 part.id=NULL"},

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/clock"
 	"endoscope/probes/process"
@@ -212,7 +212,7 @@ func values(e plan.Expr, column int) ([]plan.Const, bool) {
 		}
 		if e.Fn == "=" {
 			for i, x := range e.Args {
-				if c, isConst := e.Args[1-i].(*plan.Const); isConst && isColumn(x) && c.V.Type == batch.Varchar {
+				if c, isConst := e.Args[1-i].(*plan.Const); isConst && isColumn(x) && c.V.Type == types.Varchar {
 					return []plan.Const{*c}, true
 				}
 			}

@@ -6,6 +6,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/sched"
 )
@@ -23,8 +24,8 @@ type ends struct {
 
 // watchEnds begins to hear of them; nil where the kernel does not tell.
 func watchEnds(ctx context.Context, target plan.Target) *ends {
-	spec := &plan.Acquire{Stream: sched.ThreadEnd, Target: target, Out: plan.Schema{Time: -1, Fields: []plan.Field{
-		{Name: "pid", Type: batch.Bigint}, {Name: "tid", Type: batch.Bigint},
+	spec := &plan.Acquire{Stream: sched.ThreadEnd, Target: target, Out: types.Schema{Time: -1, Fields: []types.Field{
+		{Name: "pid", Type: types.Bigint}, {Name: "tid", Type: types.Bigint},
 	}}}
 	e := &ends{former: map[int]bool{}}
 	var err error

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/testenv"
 )
 
@@ -201,8 +201,8 @@ int main(int argc, char **argv) {
 }`, "-O1", "-ldl")
 	inLibrary := func(pid int, every time.Duration, name string) *plan.Acquire {
 		spec := asked(pid, every, "total")
-		module := &plan.Col{Index: spec.Out.Index("module"), Name: "module", T: batch.Varchar}
-		spec.Filter = &plan.Call{Fn: "and", Args: []plan.Expr{spec.Filter, &plan.In{X: module, List: []plan.Const{{V: batch.Str(name)}}}}}
+		module := &plan.Col{Index: spec.Out.Index("module"), Name: "module", T: types.Varchar}
+		spec.Filter = &plan.Call{Fn: "and", Args: []plan.Expr{spec.Filter, &plan.In{X: module, List: []plan.Const{{V: types.Str(name)}}}}}
 		return spec
 	}
 	for _, every := range []time.Duration{0, time.Millisecond} {

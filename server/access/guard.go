@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/grant"
 	"endoscope/server/wire"
 )
@@ -122,12 +122,12 @@ var errExpelled = status.Error(codes.Unauthenticated, "what you may do has chang
 
 // Execute executes a statement, unless the user has been expelled. Its result
 // tells if that happens while it runs: it is not complete then.
-func (x *guarded) Execute(ctx context.Context, statement string, args ...batch.Value) (wire.Result, error) {
+func (x *guarded) Execute(ctx context.Context, statement string, args ...types.Value) (wire.Result, error) {
 	return x.execute(func() (wire.Result, error) { return x.Session.Execute(ctx, statement, args...) })
 }
 
 // ExecuteSplit implements wire.Splitter: it is Execute where the engine divides nothing.
-func (x *guarded) ExecuteSplit(ctx context.Context, path wire.Path, statement string, args ...batch.Value) (wire.Result, error) {
+func (x *guarded) ExecuteSplit(ctx context.Context, path wire.Path, statement string, args ...types.Value) (wire.Result, error) {
 	split, ok := x.Session.(wire.Splitter)
 	if !ok {
 		return x.Execute(ctx, statement, args...)

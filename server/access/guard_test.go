@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/grant"
 	"endoscope/server/wire"
 )
@@ -45,14 +45,14 @@ type quiet struct {
 // begun is told of each statement, and goOn lets it end.
 var begun, goOn = make(chan bool), make(chan bool)
 
-func (q *quiet) Execute(context.Context, string, ...batch.Value) (wire.Result, error) {
+func (q *quiet) Execute(context.Context, string, ...types.Value) (wire.Result, error) {
 	begun <- true
 	<-goOn
 	return &nothing{e: q.e}, nil
 }
 
 // ExecuteSplit gives a result of which the client executes a part.
-func (q *quiet) ExecuteSplit(ctx context.Context, _ wire.Path, statement string, args ...batch.Value) (wire.Result, error) {
+func (q *quiet) ExecuteSplit(ctx context.Context, _ wire.Path, statement string, args ...types.Value) (wire.Result, error) {
 	r, err := q.Execute(ctx, statement, args...)
 	return halved{r}, err
 }
@@ -196,7 +196,7 @@ func (e *repeating) NewSession(context.Context, wire.Options) (wire.Session, err
 
 type repeats struct{ quiet }
 
-func (r *repeats) Execute(_ context.Context, statement string, _ ...batch.Value) (wire.Result, error) {
+func (r *repeats) Execute(_ context.Context, statement string, _ ...types.Value) (wire.Result, error) {
 	if statement == "live" {
 		return &nothing{e: r.e}, nil
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/flight/flightsql/schema_ref"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 	"endoscope/server/wire/columnar"
 )
@@ -186,7 +186,7 @@ func like(pattern *string) *regexp.Regexp {
 }
 
 // rows are all of a statement's that only looks.
-func (x *session) rows(ctx context.Context, statement string) (out [][]batch.Value, err error) {
+func (x *session) rows(ctx context.Context, statement string) (out [][]types.Value, err error) {
 	res, err := x.Execute(ctx, statement)
 	if err != nil {
 		return nil, err
@@ -204,7 +204,7 @@ func (x *session) rows(ctx context.Context, statement string) (out [][]batch.Val
 			continue
 		}
 		for i := range ev.Batch.Len() {
-			row := make([]batch.Value, len(ev.Batch.Cols))
+			row := make([]types.Value, len(ev.Batch.Cols))
 			for c := range row {
 				row[c] = ev.Batch.Cols[c].Value(ev.Batch.Row(i))
 			}

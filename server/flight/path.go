@@ -11,14 +11,14 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/flight"
 	"golang.org/x/sys/unix"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
 // executeFor executes a statement of our client, of which that executes a part if it
 // can. A client that puts the rows of several servers in the order of time is told of
 // that by marks, which stand between rows of the result: it gets those.
-func (x *session) executeFor(ctx context.Context, st *wire.Statement, args []batch.Value) (wire.Result, error) {
+func (x *session) executeFor(ctx context.Context, st *wire.Statement, args []types.Value) (wire.Result, error) {
 	split, ok := x.Session.(wire.Splitter)
 	if p := pathOf(ctx); ok && p != nil && !x.marks && st.Fragments == wire.FragmentVersion {
 		return split.ExecuteSplit(ctx, p, st.Text, args...)

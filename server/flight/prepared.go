@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 	"endoscope/server/wire/columnar"
 )
@@ -24,7 +24,7 @@ const maxPrepared = 1024
 // prepared is a statement that a client may execute again and again.
 type prepared struct {
 	text string
-	args []batch.Value // the last that were bound; guarded by session.mu
+	args []types.Value // the last that were bound; guarded by session.mu
 }
 
 // CreatePreparedStatement says what a statement would give, and which types its
@@ -56,8 +56,8 @@ func (s *Service) CreatePreparedStatement(ctx context.Context, r flightsql.Actio
 func parameters(d wire.Description) []wire.Column {
 	params := make([]wire.Column, d.Params)
 	for i := range params {
-		params[i] = wire.Column{Name: "$" + strconv.Itoa(i+1), Type: batch.Varchar}
-		if i < len(d.ParamTypes) && d.ParamTypes[i] != batch.Null {
+		params[i] = wire.Column{Name: "$" + strconv.Itoa(i+1), Type: types.Varchar}
+		if i < len(d.ParamTypes) && d.ParamTypes[i] != types.Null {
 			params[i].Type = d.ParamTypes[i]
 		}
 	}
@@ -77,7 +77,7 @@ func (s *Service) ClosePreparedStatement(ctx context.Context, r flightsql.Action
 }
 
 // statement is the session of a call and a statement that was prepared in it.
-func (s *Service) statement(ctx context.Context, handle []byte) (x *session, text string, args []batch.Value, err error) {
+func (s *Service) statement(ctx context.Context, handle []byte) (x *session, text string, args []types.Value, err error) {
 	if x, err = s.session(ctx); err != nil {
 		return nil, "", nil, err
 	}
@@ -157,7 +157,7 @@ func (s *Service) bind(ctx context.Context, handle []byte, r flight.MessageReade
 	if err != nil {
 		return err
 	}
-	var args []batch.Value
+	var args []types.Value
 	rows := int64(0)
 	for r.Next() {
 		rec := r.RecordBatch()
@@ -187,47 +187,47 @@ func (s *Service) bind(ctx context.Context, handle []byte, r flight.MessageReade
 }
 
 // valueOf is what a value of Arrow means in a statement.
-func valueOf(a arrow.Array, row int) (batch.Value, error) {
+func valueOf(a arrow.Array, row int) (types.Value, error) {
 	if a.IsNull(row) {
-		return batch.NullOf(batch.Null), nil
+		return types.NullOf(types.Null), nil
 	}
 	switch a := a.(type) {
 	case *array.Boolean:
-		return batch.Bool(a.Value(row)), nil
+		return types.Bool(a.Value(row)), nil
 	case *array.Int8:
-		return batch.Int(int64(a.Value(row))), nil
+		return types.Int(int64(a.Value(row))), nil
 	case *array.Int16:
-		return batch.Int(int64(a.Value(row))), nil
+		return types.Int(int64(a.Value(row))), nil
 	case *array.Int32:
-		return batch.Int(int64(a.Value(row))), nil
+		return types.Int(int64(a.Value(row))), nil
 	case *array.Int64:
-		return batch.Int(a.Value(row)), nil
+		return types.Int(a.Value(row)), nil
 	case *array.Uint8:
-		return batch.Int(int64(a.Value(row))), nil
+		return types.Int(int64(a.Value(row))), nil
 	case *array.Uint16:
-		return batch.Int(int64(a.Value(row))), nil
+		return types.Int(int64(a.Value(row))), nil
 	case *array.Uint32:
-		return batch.Int(int64(a.Value(row))), nil
+		return types.Int(int64(a.Value(row))), nil
 	case *array.Float32:
-		return batch.Float(float64(a.Value(row))), nil
+		return types.Float(float64(a.Value(row))), nil
 	case *array.Float64:
-		return batch.Float(a.Value(row)), nil
+		return types.Float(a.Value(row)), nil
 	case *array.String:
-		return batch.Str(a.Value(row)), nil
+		return types.Str(a.Value(row)), nil
 	case *array.LargeString:
-		return batch.Str(a.Value(row)), nil
+		return types.Str(a.Value(row)), nil
 	case *array.Binary:
-		return batch.Value{Type: batch.Bytes, S: a.ValueString(row)}, nil
+		return types.Value{Type: types.Bytes, S: a.ValueString(row)}, nil
 	case *array.Timestamp:
 		unit := a.DataType().(*arrow.TimestampType).Unit
-		return batch.Time(a.Value(row).ToTime(unit).UnixNano()), nil
+		return types.Time(a.Value(row).ToTime(unit).UnixNano()), nil
 	case *array.Duration:
 		unit := a.DataType().(*arrow.DurationType).Unit
-		return batch.Dur(int64(a.Value(row)) * int64(unit.Multiplier())), nil
+		return types.Dur(int64(a.Value(row)) * int64(unit.Multiplier())), nil
 	case *array.Dictionary:
 		return valueOf(a.Dictionary(), a.GetValueIndex(row))
 	case *array.DenseUnion:
 		return valueOf(a.Field(a.ChildID(row)), int(a.ValueOffset(row)))
 	}
-	return batch.Value{}, fmt.Errorf("values of type %s are not known", a.DataType())
+	return types.Value{}, fmt.Errorf("values of type %s are not known", a.DataType())
 }

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/probes/testenv"
 	"endoscope/server"
 	"endoscope/server/wire"
@@ -183,7 +183,7 @@ func (p *program) observe(t *testing.T, pid int, settings []string) (found []han
 	begin := time.Now()
 	query := fmt.Sprintf("SELECT timestamp, handler, kind, node_type, samples, confidence FROM SAMPLE(event_handlers, %v) FOR %vs", analysis, limit.Seconds())
 	var before []handler
-	ask(t, pid, settings, query, func(rows [][]batch.Value) bool {
+	ask(t, pid, settings, query, func(rows [][]types.Value) bool {
 		before, found = found, nil
 		last := rows[len(rows)-1][0].I
 		for _, row := range rows {
@@ -209,10 +209,10 @@ func (p *program) record(t *testing.T, pid int, settings []string) {
 	t.Helper()
 	lines := map[string]int{}
 	for _, row := range ask(t, pid, settings, "SELECT state, syscall, stack FROM SAMPLE(stack_sample, 10ms) FOR 4s", nil) {
-		frames, _ := row[2].A.([]batch.Value)
+		frames, _ := row[2].A.([]types.Value)
 		var stack []string
 		for _, f := range slices.Backward(frames) {
-			name := f.A.([]batch.Value)
+			name := f.A.([]types.Value)
 			if text := name[0].S; name[2].S != "user" {
 				stack = append(stack, "-"+text)
 			} else {
@@ -246,7 +246,7 @@ func names(hs []handler) string {
 
 // ask runs a query of a process to its end, or until more says that it is enough
 // of batches of rows.
-func ask(t *testing.T, pid int, settings []string, query string, more func(rows [][]batch.Value) bool) (rows [][]batch.Value) {
+func ask(t *testing.T, pid int, settings []string, query string, more func(rows [][]types.Value) bool) (rows [][]types.Value) {
 	t.Helper()
 	e, err := engine()
 	if err != nil {
@@ -284,7 +284,7 @@ func ask(t *testing.T, pid int, settings []string, query string, more func(rows 
 			t.Log(ev.Text)
 		case wire.Rows:
 			for i := range ev.Batch.Len() {
-				row := make([]batch.Value, len(ev.Batch.Cols))
+				row := make([]types.Value, len(ev.Batch.Cols))
 				for c := range row {
 					row[c] = ev.Batch.Cols[c].Value(ev.Batch.Row(i))
 				}

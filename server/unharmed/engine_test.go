@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server"
 	"endoscope/server/wire"
 )
@@ -130,7 +130,7 @@ func read(t testing.TB, r wire.Result) *answer {
 			a.notices = append(a.notices, ev.Text)
 		case ev.Kind == wire.Rows:
 			for i := range ev.Batch.Len() {
-				cell := func(c int) batch.Value { return ev.Batch.Cols[c].Value(ev.Batch.Row(i)) }
+				cell := func(c int) types.Value { return ev.Batch.Cols[c].Value(ev.Batch.Row(i)) }
 				n := int64(1)
 				if len(ev.Batch.Cols) > 1 {
 					n = cell(1).I

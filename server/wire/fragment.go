@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // Splitter is a session that may leave a part of a query to its client: the server
@@ -12,7 +12,7 @@ import (
 type Splitter interface {
 	// ExecuteSplit is Execute for a client that executes fragments. path is the way
 	// to it. The result may be a Fragmented.
-	ExecuteSplit(ctx context.Context, path Path, statement string, args ...batch.Value) (Result, error)
+	ExecuteSplit(ctx context.Context, path Path, statement string, args ...types.Value) (Result, error)
 }
 
 // Fragmented is a result of which the client executes a part: what Next gives is for

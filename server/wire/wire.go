@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // Engine opens sessions.
@@ -49,7 +50,7 @@ type Session interface {
 	// Execute runs one statement, without its final semicolon; args are the values
 	// of $1, $2, ... in it. Refusals are *parser.Error. The result must be read to
 	// io.EOF or closed.
-	Execute(ctx context.Context, statement string, args ...batch.Value) (Result, error)
+	Execute(ctx context.Context, statement string, args ...types.Value) (Result, error)
 	// Describe says what a statement would give, and refuses what Execute would
 	// refuse of a query's text. Nothing is acquired.
 	Describe(ctx context.Context, statement string) (Description, error)
@@ -79,13 +80,13 @@ type Description struct {
 	Params  int      // how many values it needs
 	// ParamTypes are the types that the values of $1, $2 ... take; Null where any
 	// does. nil: they are not known.
-	ParamTypes []batch.Type `json:",omitempty"`
+	ParamTypes []types.Type `json:",omitempty"`
 }
 
 // Column is one column of a result.
 type Column struct {
 	Name string
-	Type batch.Type
+	Type types.Type
 }
 
 // EventKind says what Result.Next gave.

@@ -14,13 +14,15 @@ var layers = []struct {
 	may  []string
 }{
 	{"parser", nil},
-	{"planner", []string{"parser", "operators/batch"}},
-	{"planner/plan", []string{"operators/batch"}},
-	{"operators", []string{"planner/plan"}},
-	{"operators/batch", nil},
-	{"probes", []string{"planner/plan", "operators/batch"}},
+	{"planner", []string{"parser"}},
+	{"planner/types", nil},
+	{"planner/plan", []string{"planner/types"}},
+	{"planner/catalog", []string{"parser", "planner/types"}},
+	{"operators", []string{"planner/plan", "planner/types"}},
+	{"operators/batch", []string{"planner/types"}},
+	{"probes", []string{"parser", "planner/plan", "planner/types", "planner/catalog", "operators/batch"}},
 	{"server", []string{"parser", "planner", "operators", "probes"}},
-	{"server/wire", []string{"operators/batch"}},
+	{"server/wire", []string{"operators/batch", "planner/types"}},
 	{"client", []string{"parser", "planner", "operators", "server/wire"}},
 	{"client/cmd/endoscope", []string{"client", "server", "parser", "planner", "operators", "probes"}},
 }

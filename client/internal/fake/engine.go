@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"endoscope/operators/batch"
 	"endoscope/parser"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -102,22 +102,22 @@ func (s *session) Complete(_ context.Context, kind, of, prefix string) (found []
 
 var fromStream = regexp.MustCompile(`(?i)\bFROM\s+(\w+)`)
 
-func (s *session) Execute(ctx context.Context, text string, _ ...batch.Value) (wire.Result, error) {
+func (s *session) Execute(ctx context.Context, text string, _ ...types.Value) (wire.Result, error) {
 	words := strings.Fields(strings.ToUpper(text))
 	switch {
 	case slices.Equal(words, []string{"SHOW", "STREAMS"}):
-		return s.start(ctx, columns("stream", batch.Varchar, "about", batch.Varchar), func(r *result) error {
+		return s.start(ctx, columns("stream", types.Varchar, "about", types.Varchar), func(r *result) error {
 			return r.rows(row("calls", "three calls"), row("endless", "rows without end"))
 		}), nil
 	case len(words) == 2 && words[0] == "DESCRIBE":
-		return s.start(ctx, columns("column", batch.Varchar, "type", batch.Varchar), func(r *result) error {
+		return s.start(ctx, columns("column", types.Varchar, "type", types.Varchar), func(r *result) error {
 			return r.rows(row("timestamp", "TIMESTAMP"), row("duration", "DURATION"))
 		}), nil
 	case len(words) > 1 && words[0] == "SET":
 		s.settings = append(s.settings, text)
 		return s.message("set"), nil
 	case slices.Equal(words, []string{"SHOW", "SETTINGS"}):
-		return s.start(ctx, columns("setting", batch.Varchar), func(r *result) error {
+		return s.start(ctx, columns("setting", types.Varchar), func(r *result) error {
 			for _, k := range s.settings {
 				if err := r.rows(row(k)); err != nil {
 					return err

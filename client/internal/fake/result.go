@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -87,13 +88,13 @@ func (r *result) send(ev wire.Event) error {
 }
 
 // rows gives rows in one batch.
-func (r *result) rows(rows ...[]batch.Value) error {
+func (r *result) rows(rows ...[]types.Value) error {
 	r.summary.Rows += uint64(len(rows))
 	return r.send(wire.Event{Kind: wire.Rows, Batch: r.batch(rows)})
 }
 
-func (r *result) batch(rows [][]batch.Value) *batch.Batch {
-	schema := make(batch.Schema, len(r.cols))
+func (r *result) batch(rows [][]types.Value) *batch.Batch {
+	schema := make([]types.Type, len(r.cols))
 	for i, c := range r.cols {
 		schema[i] = c.Type
 	}
@@ -105,7 +106,7 @@ func (r *result) batch(rows [][]batch.Value) *batch.Batch {
 }
 
 // preview gives rows as a look at a running total.
-func (r *result) preview(rows ...[]batch.Value) error {
+func (r *result) preview(rows ...[]types.Value) error {
 	if err := r.send(wire.Event{Kind: wire.Rows, Batch: r.batch(rows), Preview: true}); err != nil {
 		return err
 	}
@@ -125,22 +126,22 @@ func (r *result) wait() error {
 // columns makes columns of names and types, in turn.
 func columns(namesAndTypes ...any) (cols []wire.Column) {
 	for i := 0; i < len(namesAndTypes); i += 2 {
-		cols = append(cols, wire.Column{Name: namesAndTypes[i].(string), Type: namesAndTypes[i+1].(batch.Type)})
+		cols = append(cols, wire.Column{Name: namesAndTypes[i].(string), Type: namesAndTypes[i+1].(types.Type)})
 	}
 	return cols
 }
 
 // row makes values of strings, ints (BIGINT), durations and batch.Values.
-func row(cells ...any) (vs []batch.Value) {
+func row(cells ...any) (vs []types.Value) {
 	for _, c := range cells {
 		switch c := c.(type) {
 		case string:
-			vs = append(vs, batch.Str(c))
+			vs = append(vs, types.Str(c))
 		case int:
-			vs = append(vs, batch.Int(int64(c)))
+			vs = append(vs, types.Int(int64(c)))
 		case time.Duration:
-			vs = append(vs, batch.Dur(c.Nanoseconds()))
-		case batch.Value:
+			vs = append(vs, types.Dur(c.Nanoseconds()))
+		case types.Value:
 			vs = append(vs, c)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"time"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -17,8 +17,8 @@ type behaviour struct {
 }
 
 var (
-	callColumns  = columns("function_name", batch.Varchar, "duration", batch.Duration)
-	countColumns = columns("n", batch.Bigint)
+	callColumns  = columns("function_name", types.Varchar, "duration", types.Duration)
+	countColumns = columns("n", types.Bigint)
 )
 
 var streams = map[string]behaviour{
@@ -26,21 +26,21 @@ var streams = map[string]behaviour{
 		return r.rows(row("fib", 1234567*time.Nanosecond), row("process_job", 999*time.Nanosecond), row("handle_request", 2*time.Second))
 	}},
 	"types": {
-		columns("s", batch.Varchar, "i", batch.Bigint, "f", batch.Double, "b", batch.Boolean,
-			"t", batch.Timestamp, "d", batch.Duration, "l", batch.List),
+		columns("s", types.Varchar, "i", types.Bigint, "f", types.Double, "b", types.Boolean,
+			"t", types.Timestamp, "d", types.Duration, "l", types.List),
 		func(r *result) error {
-			histogram := batch.ListOf([]batch.Value{
-				batch.ListOf([]batch.Value{batch.Dur(1000), batch.Dur(2000), batch.Int(1)}),
-				batch.ListOf([]batch.Value{batch.Dur(2000), batch.Dur(4000), batch.Int(4)}),
+			histogram := types.ListOf([]types.Value{
+				types.ListOf([]types.Value{types.Dur(1000), types.Dur(2000), types.Int(1)}),
+				types.ListOf([]types.Value{types.Dur(2000), types.Dur(4000), types.Int(4)}),
 			})
-			nulls := make([]batch.Value, len(r.cols))
+			nulls := make([]types.Value, len(r.cols))
 			for i, c := range r.cols {
-				nulls[i] = batch.NullOf(c.Type)
+				nulls[i] = types.NullOf(c.Type)
 			}
 			return r.rows(
-				row("plain", 42, batch.Float(0.1), batch.Bool(true), batch.Time(1_767_323_045_123_456_789), 1500*time.Nanosecond, histogram),
+				row("plain", 42, types.Float(0.1), types.Bool(true), types.Time(1_767_323_045_123_456_789), 1500*time.Nanosecond, histogram),
 				nulls,
-				row("a,\"b\"\n\x1b[2J", -1, batch.Float(1e300), batch.Bool(false), batch.Time(0), time.Duration(0), batch.ListOf(nil)),
+				row("a,\"b\"\n\x1b[2J", -1, types.Float(1e300), types.Bool(false), types.Time(0), time.Duration(0), types.ListOf(nil)),
 			)
 		},
 	},

@@ -3,10 +3,10 @@ package fake
 import (
 	"time"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
-var triggerColumns = columns("timestamp", batch.Timestamp, "trigger", batch.Varchar, "activation", batch.Bigint, "action", batch.Varchar, "row", batch.Varchar)
+var triggerColumns = columns("timestamp", types.Timestamp, "trigger", types.Varchar, "activation", types.Bigint, "action", types.Varchar, "row", types.Varchar)
 
 // makeTrigger makes one that notifies twice, a while from now, and samples.
 func (s *session) makeTrigger() {
@@ -41,8 +41,8 @@ func playTrigger(r *result, follow bool) error {
 		return r.ctx.Err()
 	}
 	if err := r.rows(
-		row(batch.Time(1_767_323_045_123_456_789), "slow", 1, "NOTIFY 'disk full'", `{"duration":5}`),
-		row(batch.Time(1_767_323_045_123_456_789), "slow", 1, "SAMPLE(cpu_usage, 100ms)", `{"percent_busy":70.5}`),
+		row(types.Time(1_767_323_045_123_456_789), "slow", 1, "NOTIFY 'disk full'", `{"duration":5}`),
+		row(types.Time(1_767_323_045_123_456_789), "slow", 1, "SAMPLE(cpu_usage, 100ms)", `{"percent_busy":70.5}`),
 	); err != nil {
 		return err
 	}

@@ -13,10 +13,11 @@ import (
 
 	"endoscope/operators/batch"
 	_ "endoscope/operators/optest/seeds" // the same cases in every run
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
-var kinds = []batch.Type{batch.Null, batch.Boolean, batch.Bigint, batch.Double, batch.Varchar, batch.Timestamp, batch.Duration, batch.Bytes, batch.List, batch.Encoding}
+var kinds = []types.Type{types.Null, types.Boolean, types.Bigint, types.Double, types.Varchar, types.Timestamp, types.Duration, types.Bytes, types.List, types.Encoding}
 
 // shape is an encoding of nothing.
 type shape string
@@ -24,46 +25,46 @@ type shape string
 func (s shape) String() string               { return "a " + string(s) }
 func (s shape) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, "{%q:1}", string(s)), nil }
 
-func anyValue(t *rapid.T, typ batch.Type, depth int) batch.Value {
-	if typ == batch.Null || rapid.IntRange(0, 5).Draw(t, "null") == 0 {
-		return batch.NullOf(typ)
+func anyValue(t *rapid.T, typ types.Type, depth int) types.Value {
+	if typ == types.Null || rapid.IntRange(0, 5).Draw(t, "null") == 0 {
+		return types.NullOf(typ)
 	}
 	switch typ {
-	case batch.Boolean:
-		return batch.Bool(rapid.Bool().Draw(t, "bool"))
-	case batch.Double:
-		return batch.Float(rapid.Float64().Draw(t, "float"))
-	case batch.Varchar, batch.Bytes:
-		return batch.Value{Type: typ, S: rapid.SampledFrom([]string{"", "a", "b", "it's", "\x00\xff", strings.Repeat("long ", 50)}).Draw(t, "text") +
+	case types.Boolean:
+		return types.Bool(rapid.Bool().Draw(t, "bool"))
+	case types.Double:
+		return types.Float(rapid.Float64().Draw(t, "float"))
+	case types.Varchar, types.Bytes:
+		return types.Value{Type: typ, S: rapid.SampledFrom([]string{"", "a", "b", "it's", "\x00\xff", strings.Repeat("long ", 50)}).Draw(t, "text") +
 			rapid.SampledFrom([]string{"", "1", "2"}).Draw(t, "more")}
-	case batch.List:
-		vs := make([]batch.Value, rapid.IntRange(0, 3).Draw(t, "length"))
+	case types.List:
+		vs := make([]types.Value, rapid.IntRange(0, 3).Draw(t, "length"))
 		for i := range vs {
 			of := rapid.SampledFrom(kinds).Draw(t, "type")
-			if depth > 2 && of == batch.List {
-				of = batch.Bigint
+			if depth > 2 && of == types.List {
+				of = types.Bigint
 			}
 			vs[i] = anyValue(t, of, depth+1)
 		}
-		return batch.ListOf(vs)
-	case batch.Encoding:
-		return batch.Value{Type: typ, A: shape(rapid.SampledFrom([]string{"x", "y"}).Draw(t, "shape"))}
+		return types.ListOf(vs)
+	case types.Encoding:
+		return types.Value{Type: typ, A: shape(rapid.SampledFrom([]string{"x", "y"}).Draw(t, "shape"))}
 	}
-	return batch.Value{Type: typ, I: rapid.Int64().Draw(t, "int")}
+	return types.Value{Type: typ, I: rapid.Int64().Draw(t, "int")}
 }
 
 // show is a value with all that is to be seen of it.
-func show(v batch.Value) string {
+func show(v types.Value) string {
 	switch {
 	case v.IsNull:
 		return "NULL"
-	case v.Type == batch.List:
+	case v.Type == types.List:
 		var b strings.Builder
-		for _, e := range v.A.([]batch.Value) {
+		for _, e := range v.A.([]types.Value) {
 			fmt.Fprintf(&b, "%v:%s,", e.Type, show(e))
 		}
 		return "[" + b.String() + "]"
-	case v.Type == batch.Encoding:
+	case v.Type == types.Encoding:
 		return encodingText(v.A) + encodingJSON(v.A)
 	}
 	return fmt.Sprintf("%d %x %q", v.I, math.Float64bits(v.F), v.S)
@@ -73,26 +74,26 @@ func show(v batch.Value) string {
 // is read of it is what was written, in as many records as there are.
 func TestRecordsReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		types := rapid.SliceOfN(rapid.SampledFrom(kinds), 1, 4).Draw(t, "types")
-		cols := make([]wire.Column, len(types))
-		for i, typ := range types {
+		kinds := rapid.SliceOfN(rapid.SampledFrom(kinds), 1, 4).Draw(t, "types")
+		cols := make([]wire.Column, len(kinds))
+		for i, typ := range kinds {
 			cols[i] = wire.Column{Name: fmt.Sprint("c", i), Type: typ}
 		}
 		e := NewEncoder(cols, Exact)
 		var stream bytes.Buffer
 		w := ipc.NewWriter(&stream, ipc.WithSchema(e.Schema()))
 		var want []string
-		pool := batch.NewPool(types)
+		pool := batch.NewPool(kinds)
 		for range rapid.IntRange(0, 4).Draw(t, "records") {
 			var bs []*batch.Batch
 			for range rapid.IntRange(0, 3).Draw(t, "batches") {
 				b := pool.Get()
 				if rapid.Bool().Draw(t, "another dictionary") {
-					b = batch.New(types)
+					b = batch.New(kinds)
 				}
 				for range rapid.IntRange(0, 70).Draw(t, "rows") {
-					row := make([]batch.Value, len(types))
-					for c, typ := range types {
+					row := make([]types.Value, len(kinds))
+					for c, typ := range kinds {
 						row[c] = anyValue(t, typ, 0)
 					}
 					b.AppendRow(row...)
@@ -156,16 +157,16 @@ func line(b *batch.Batch, i int) string {
 // A dictionary that grows is sent as long as it is small; a large one is not: each
 // record has the strings that it needs.
 func TestLargeDictionariesAreNotSentWhole(t *testing.T) {
-	cols := []wire.Column{{Name: "s", Type: batch.Varchar}}
+	cols := []wire.Column{{Name: "s", Type: types.Varchar}}
 	e, d := NewEncoder(cols, Exact), NewDecoder(cols)
 	var stream bytes.Buffer
 	w := ipc.NewWriter(&stream, ipc.WithSchema(e.Schema()))
-	pool := batch.NewPool(batch.Schema{batch.Varchar})
+	pool := batch.NewPool([]types.Type{types.Varchar})
 	const batches = 40
 	for n := range batches {
 		b := pool.Get()
 		for i := range batch.MaxRows {
-			b.AppendRow(batch.Str(fmt.Sprintf("string number %d", n*batch.MaxRows+i)))
+			b.AppendRow(types.Str(fmt.Sprintf("string number %d", n*batch.MaxRows+i)))
 		}
 		if err := w.Write(e.Record([]*batch.Batch{b})); err != nil {
 			t.Fatal(err)
@@ -202,9 +203,9 @@ func TestLargeDictionariesAreNotSentWhole(t *testing.T) {
 
 // Numbers are not copied.
 func TestNumbersAreWrapped(t *testing.T) {
-	b := batch.New(batch.Schema{batch.Bigint})
-	b.AppendRow(batch.Int(1))
-	rec := NewEncoder([]wire.Column{{Name: "n", Type: batch.Bigint}}, Exact).Record([]*batch.Batch{b})
+	b := batch.New([]types.Type{types.Bigint})
+	b.AppendRow(types.Int(1))
+	rec := NewEncoder([]wire.Column{{Name: "n", Type: types.Bigint}}, Exact).Record([]*batch.Batch{b})
 	b.Cols[0].Int[0] = 2
 	if got := rec.Column(0).ValueStr(0); got != "2" {
 		t.Errorf("the record has %s", got)
@@ -212,9 +213,9 @@ func TestNumbersAreWrapped(t *testing.T) {
 }
 
 func FuzzValues(f *testing.F) {
-	f.Add(EncodeValues([]batch.Value{batch.Int(-3), batch.Str("x"), batch.ListOf([]batch.Value{batch.Float(1), batch.NullOf(batch.Bigint)}), {Type: batch.Encoding, A: shape("z")}}))
-	f.Add(bytes.Repeat([]byte{byte(batch.List), 1}, 1000))
-	f.Add([]byte{byte(batch.List), 0xff, 0xff, 0xff, 0xff, 0x0f})
+	f.Add(EncodeValues([]types.Value{types.Int(-3), types.Str("x"), types.ListOf([]types.Value{types.Float(1), types.NullOf(types.Bigint)}), {Type: types.Encoding, A: shape("z")}}))
+	f.Add(bytes.Repeat([]byte{byte(types.List), 1}, 1000))
+	f.Add([]byte{byte(types.List), 0xff, 0xff, 0xff, 0xff, 0x0f})
 	f.Fuzz(func(t *testing.T, src []byte) {
 		vs, err := DecodeValues(src)
 		if err != nil {

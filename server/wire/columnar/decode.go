@@ -9,6 +9,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -63,15 +64,15 @@ func section(whole []batch.Column, from, n int) []batch.Column {
 		w := &whole[i]
 		c := batch.Column{Type: w.Type, Dict: w.Dict, Values: w.Values}
 		switch w.Type.Physical() {
-		case batch.PhysInt:
+		case types.PhysInt:
 			c.Int = w.Int[from : from+n]
-		case batch.PhysFloat:
+		case types.PhysFloat:
 			c.Float = w.Float[from : from+n]
-		case batch.PhysBool:
+		case types.PhysBool:
 			c.Bool = w.Bool[from : from+n]
-		case batch.PhysCode:
+		case types.PhysCode:
 			c.Code = w.Code[from : from+n]
-		case batch.PhysAny:
+		case types.PhysAny:
 			c.Any = w.Any[from : from+n]
 		}
 		if first := from >> 6; first < len(w.Nulls) { // a multiple of 64, as MaxRows is
@@ -86,15 +87,15 @@ func (d *Decoder) column(c *batch.Column, a arrow.Array, i, rows int) error {
 	data := a.Data()
 	c.Nulls = nullsOf(a, rows)
 	switch c.Type.Physical() {
-	case batch.PhysInt:
+	case types.PhysInt:
 		var ok bool
 		c.Int, ok = numbers[int64](data, rows)
 		return formed(ok)
-	case batch.PhysFloat:
+	case types.PhysFloat:
 		var ok bool
 		c.Float, ok = numbers[float64](data, rows)
 		return formed(ok)
-	case batch.PhysBool:
+	case types.PhysBool:
 		b, ok := a.(*array.Boolean)
 		if !ok {
 			return errRecord
@@ -103,9 +104,9 @@ func (d *Decoder) column(c *batch.Column, a arrow.Array, i, rows int) error {
 		for r := range c.Bool {
 			c.Bool[r] = b.Value(r)
 		}
-	case batch.PhysCode:
+	case types.PhysCode:
 		return d.coded(c, a, i, rows)
-	case batch.PhysAny:
+	case types.PhysAny:
 		b, ok := a.(*array.Binary)
 		if !ok {
 			return errRecord

@@ -8,6 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -22,7 +23,7 @@ type Encoder struct {
 
 // columnEncoder makes the arrays of one column.
 type columnEncoder struct {
-	typ   batch.Type
+	typ   types.Type
 	arrow arrow.DataType
 	form  Form
 
@@ -51,7 +52,7 @@ func (e *Encoder) Bytes(b *batch.Batch) int {
 	for i := range b.Cols {
 		col := &b.Cols[i]
 		n += 8 * b.Len()
-		if col.Type.Physical() != batch.PhysCode || e.form != Plain && len(col.Values) <= wholeDictionary {
+		if col.Type.Physical() != types.PhysCode || e.form != Plain && len(col.Values) <= wholeDictionary {
 			continue
 		}
 		for r := range b.Len() {
@@ -85,7 +86,7 @@ func (e *Encoder) Record(bs []*batch.Batch) arrow.RecordBatch {
 func (c *columnEncoder) encode(bs []*batch.Batch, at, rows int) arrow.Array {
 	nulls := c.nulls(bs, at, rows)
 	switch c.typ.Physical() {
-	case batch.PhysInt:
+	case types.PhysInt:
 		if len(bs) == 1 && bs[0].Sel == nil {
 			return c.make(rows, nulls, bytesOf(bs[0].Cols[at].Int[:rows]))
 		}
@@ -94,7 +95,7 @@ func (c *columnEncoder) encode(bs []*batch.Batch, at, rows int) arrow.Array {
 			c.words = appendRows(c.words, b, wordsOf(b.Cols[at].Int))
 		}
 		return c.make(rows, nulls, bytesOf(c.words))
-	case batch.PhysFloat:
+	case types.PhysFloat:
 		if len(bs) == 1 && bs[0].Sel == nil {
 			return c.make(rows, nulls, bytesOf(bs[0].Cols[at].Float[:rows]))
 		}
@@ -103,7 +104,7 @@ func (c *columnEncoder) encode(bs []*batch.Batch, at, rows int) arrow.Array {
 			c.words = appendRows(c.words, b, wordsOf(b.Cols[at].Float))
 		}
 		return c.make(rows, nulls, bytesOf(c.words))
-	case batch.PhysBool:
+	case types.PhysBool:
 		bits := make([]byte, (rows+7)/8)
 		n := 0
 		for _, b := range bs {
@@ -115,7 +116,7 @@ func (c *columnEncoder) encode(bs []*batch.Batch, at, rows int) arrow.Array {
 			}
 		}
 		return c.make(rows, nulls, bits)
-	case batch.PhysCode:
+	case types.PhysCode:
 		if c.form == Plain {
 			return c.plain(bs, at, rows, nulls)
 		}
@@ -123,7 +124,7 @@ func (c *columnEncoder) encode(bs []*batch.Batch, at, rows int) arrow.Array {
 		index := c.as(arrow.PrimitiveTypes.Int32, rows, nulls, bytesOf(codes[:rows]))
 		defer index.Release()
 		return array.NewDictionaryArray(c.arrow, index, values)
-	case batch.PhysAny:
+	case types.PhysAny:
 		c.text.reset()
 		for _, b := range bs {
 			col := &b.Cols[at]

@@ -5,7 +5,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -44,29 +44,29 @@ func Schema(cols []wire.Column, f Form) *arrow.Schema {
 	return arrow.NewSchema(fields, nil)
 }
 
-func arrowType(t batch.Type, f Form) arrow.DataType {
+func arrowType(t types.Type, f Form) arrow.DataType {
 	switch t {
-	case batch.Boolean:
+	case types.Boolean:
 		return arrow.FixedWidthTypes.Boolean
-	case batch.Bigint:
+	case types.Bigint:
 		return arrow.PrimitiveTypes.Int64
-	case batch.Double:
+	case types.Double:
 		return arrow.PrimitiveTypes.Float64
-	case batch.Timestamp:
+	case types.Timestamp:
 		return timestampType
-	case batch.Duration:
+	case types.Duration:
 		return durationType
-	case batch.Varchar:
+	case types.Varchar:
 		if f == Plain {
 			return arrow.BinaryTypes.String
 		}
 		return codedText
-	case batch.Bytes:
+	case types.Bytes:
 		if f == Plain {
 			return arrow.BinaryTypes.Binary
 		}
 		return codedBytes
-	case batch.List, batch.Encoding:
+	case types.List, types.Encoding:
 		if f == Exact {
 			return arrow.BinaryTypes.Binary
 		}
@@ -76,16 +76,16 @@ func arrowType(t batch.Type, f Form) arrow.DataType {
 }
 
 // typesByName are the types that columns of results have.
-var typesByName = map[string]batch.Type{}
+var typesByName = map[string]types.Type{}
 
 func init() {
-	for t := batch.Null; t <= batch.Encoding; t++ {
+	for t := types.Null; t <= types.Encoding; t++ {
 		typesByName[t.String()] = t
 	}
 }
 
 // ParseType is the type of columns that has a name, as Type.String gives it.
-func ParseType(name string) (batch.Type, bool) {
+func ParseType(name string) (types.Type, bool) {
 	t, ok := typesByName[name]
 	return t, ok
 }

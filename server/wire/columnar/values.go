@@ -9,11 +9,11 @@ import (
 	"math"
 	"time"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/types"
 )
 
 // EncodeValues gives the form in which the values of parameters travel.
-func EncodeValues(vs []batch.Value) []byte {
+func EncodeValues(vs []types.Value) []byte {
 	var out []byte
 	for _, v := range vs {
 		out = appendExact(out, v)
@@ -22,9 +22,9 @@ func EncodeValues(vs []batch.Value) []byte {
 }
 
 // DecodeValues reads what EncodeValues gave.
-func DecodeValues(src []byte) (vs []batch.Value, err error) {
+func DecodeValues(src []byte) (vs []types.Value, err error) {
 	for len(src) > 0 {
-		var v batch.Value
+		var v types.Value
 		if v, src, err = readExact(src, 0); err != nil {
 			return nil, err
 		}
@@ -35,26 +35,26 @@ func DecodeValues(src []byte) (vs []batch.Value, err error) {
 
 // appendExact appends a value of a LIST or ENCODING column so that readExact
 // gives it back: a byte for its type, and what it is.
-func appendExact(dst []byte, v batch.Value) []byte {
+func appendExact(dst []byte, v types.Value) []byte {
 	if v.IsNull {
-		return append(dst, byte(batch.Null), byte(v.Type))
+		return append(dst, byte(types.Null), byte(v.Type))
 	}
 	dst = append(dst, byte(v.Type))
 	switch v.Type {
-	case batch.Boolean, batch.Bigint, batch.Timestamp, batch.Duration:
+	case types.Boolean, types.Bigint, types.Timestamp, types.Duration:
 		return binary.AppendVarint(dst, v.I)
-	case batch.Double:
+	case types.Double:
 		return binary.LittleEndian.AppendUint64(dst, math.Float64bits(v.F))
-	case batch.Varchar, batch.Bytes:
+	case types.Varchar, types.Bytes:
 		return appendBytes(dst, v.S)
-	case batch.List:
-		vs, _ := v.A.([]batch.Value)
+	case types.List:
+		vs, _ := v.A.([]types.Value)
 		dst = binary.AppendUvarint(dst, uint64(len(vs)))
 		for _, e := range vs {
 			dst = appendExact(dst, e)
 		}
 		return dst
-	case batch.Encoding:
+	case types.Encoding:
 		return appendBytes(appendBytes(dst, encodingText(v.A)), encodingJSON(v.A))
 	}
 	return dst
@@ -70,41 +70,41 @@ var errValue = errors.New("a value does not read back")
 const maxNesting = 64
 
 // readExact reads a value that appendExact wrote and gives what is behind it.
-func readExact(src []byte, depth int) (batch.Value, []byte, error) {
+func readExact(src []byte, depth int) (types.Value, []byte, error) {
 	if len(src) == 0 || depth > maxNesting {
-		return batch.Value{}, nil, errValue
+		return types.Value{}, nil, errValue
 	}
-	v := batch.Value{Type: batch.Type(src[0])}
+	v := types.Value{Type: types.Type(src[0])}
 	src = src[1:]
 	switch v.Type {
-	case batch.Null:
+	case types.Null:
 		if len(src) == 0 {
 			return v, nil, errValue
 		}
-		return batch.NullOf(batch.Type(src[0])), src[1:], nil
-	case batch.Boolean, batch.Bigint, batch.Timestamp, batch.Duration:
+		return types.NullOf(types.Type(src[0])), src[1:], nil
+	case types.Boolean, types.Bigint, types.Timestamp, types.Duration:
 		i, n := binary.Varint(src)
 		if n <= 0 {
 			return v, nil, errValue
 		}
 		v.I = i
 		return v, src[n:], nil
-	case batch.Double:
+	case types.Double:
 		if len(src) < 8 {
 			return v, nil, errValue
 		}
 		v.F = math.Float64frombits(binary.LittleEndian.Uint64(src))
 		return v, src[8:], nil
-	case batch.Varchar, batch.Bytes:
+	case types.Varchar, types.Bytes:
 		text, rest, err := readBytes(src)
 		v.S = string(text)
 		return v, rest, err
-	case batch.List:
+	case types.List:
 		n, size := binary.Uvarint(src)
 		if src = src[max(size, 0):]; size <= 0 || n > uint64(len(src)) {
 			return v, nil, errValue
 		}
-		vs := make([]batch.Value, n)
+		vs := make([]types.Value, n)
 		var err error
 		for i := range vs {
 			if vs[i], src, err = readExact(src, depth+1); err != nil {
@@ -113,7 +113,7 @@ func readExact(src []byte, depth int) (batch.Value, []byte, error) {
 		}
 		v.A = vs
 		return v, src, nil
-	case batch.Encoding:
+	case types.Encoding:
 		text, rest, err := readBytes(src)
 		if err != nil {
 			return v, nil, err
@@ -168,33 +168,33 @@ func encodingJSON(a any) string {
 
 // appendText appends a value of a LIST or ENCODING column for clients that know
 // neither: JSON of a list, the text of an encoding.
-func appendText(dst []byte, v batch.Value) []byte {
-	if v.Type == batch.Encoding {
+func appendText(dst []byte, v types.Value) []byte {
+	if v.Type == types.Encoding {
 		return append(dst, encodingText(v.A)...)
 	}
 	return appendJSON(dst, v)
 }
 
-func appendJSON(dst []byte, v batch.Value) []byte {
+func appendJSON(dst []byte, v types.Value) []byte {
 	var of any
 	switch {
 	case v.IsNull:
-	case v.Type == batch.Boolean:
+	case v.Type == types.Boolean:
 		of = v.I != 0
-	case v.Type == batch.Bigint, v.Type == batch.Duration:
+	case v.Type == types.Bigint, v.Type == types.Duration:
 		of = v.I
-	case v.Type == batch.Timestamp:
+	case v.Type == types.Timestamp:
 		of = time.Unix(0, v.I).UTC()
-	case v.Type == batch.Double && !math.IsNaN(v.F) && !math.IsInf(v.F, 0):
+	case v.Type == types.Double && !math.IsNaN(v.F) && !math.IsInf(v.F, 0):
 		of = v.F
-	case v.Type == batch.Varchar:
+	case v.Type == types.Varchar:
 		of = v.S
-	case v.Type == batch.Bytes:
+	case v.Type == types.Bytes:
 		of = `\x` + hex.EncodeToString([]byte(v.S))
-	case v.Type == batch.Encoding:
+	case v.Type == types.Encoding:
 		of = encodingText(v.A)
-	case v.Type == batch.List:
-		vs, _ := v.A.([]batch.Value)
+	case v.Type == types.List:
+		vs, _ := v.A.([]types.Value)
 		dst = append(dst, '[')
 		for i, e := range vs {
 			if i > 0 {

@@ -1,4 +1,4 @@
-package batch
+package types
 
 // Value is one value of any type: a literal, a cell of a result, a row of the
 // naive oracle. It is for the edges; operators work on columns.

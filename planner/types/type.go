@@ -1,4 +1,4 @@
-package batch
+package types
 
 // Type is the type of a column or a value (dialect.md, "Types").
 type Type uint8

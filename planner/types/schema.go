@@ -1,0 +1,35 @@
+package types
+
+// Field is one column of a node's output.
+type Field struct {
+	Name      string
+	Qualifier string // alias or stream name it can be qualified with; "" if none
+	Type      Type
+}
+
+// Schema is a node's output.
+type Schema struct {
+	Fields []Field
+	// Time is the index of the column that carries event time (TIMESTAMP, or
+	// the BIGINT line number of a file without timestamps), or -1.
+	Time int
+}
+
+// Types lists the column types in order.
+func (s Schema) Types() []Type {
+	ts := make([]Type, len(s.Fields))
+	for i, f := range s.Fields {
+		ts[i] = f.Type
+	}
+	return ts
+}
+
+// Index is the position of the first column called name, or -1.
+func (s Schema) Index(name string) int {
+	for i, f := range s.Fields {
+		if f.Name == name {
+			return i
+		}
+	}
+	return -1
+}
