@@ -128,7 +128,7 @@ func offerTo(a *plan.Aggregate) plan.Node {
 		return nil
 	}
 	c := *leaf
-	if c.Partial, ok = plan.NewPartial(keys, aggs, pane); !ok {
+	if c.Partial, ok = plan.NewKernelPartial(keys, aggs, pane); !ok {
 		return nil
 	}
 	c.Filter = cond
