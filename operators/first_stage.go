@@ -112,7 +112,7 @@ func (s *FirstStage) Give(give func(*batch.Batch) error) error {
 	}
 	for i, acc := range groups.accs {
 		counts, ok := acc.(counter)
-		if !ok {
+		if _, whole := acc.(stater); whole || !ok {
 			continue
 		}
 		entries := counts.counted()
@@ -204,7 +204,8 @@ type stater interface {
 	states(groups []uint32, out []batch.Column)
 }
 
-// counter is an accumulator of which the state is how often what occurred.
+// counter is an accumulator that is no stater, of which the state is how often what
+// occurred.
 type counter interface{ counted() []pair }
 
 func (p *pairs) counted() []pair { return p.entries }
