@@ -52,8 +52,13 @@ func (g *sequences) enter(origin uint64) {
 func (g *sequences) sorted() []*sequence {
 	s := slices.Clone(g.order)
 	slices.SortFunc(s, func(a, b *sequence) int {
-		if a == g.rest || b == g.rest {
-			return cmp.Compare(one(a == g.rest), one(b == g.rest))
+		switch {
+		case a == b:
+			return 0
+		case a == g.rest:
+			return 1
+		case b == g.rest:
+			return -1
 		}
 		return a.compare(b)
 	})

@@ -229,9 +229,9 @@ func newRowsReader(f *plan.Agg) *rowsReader {
 	return m
 }
 
-// read calls fold with the rows of states, at most a batch at once, and their
+// read calls each with the rows of states, at most a batch at once, and their
 // origins. Rows without a time have times of 0.
-func (m *rowsReader) read(in *folding, state []batch.Column, fold func(in *folding, origin uint64)) error {
+func (m *rowsReader) read(in *folding, state []batch.Column, each func(in *folding, origin uint64)) error {
 	return mergeOpaque(in, state, rowsVersion, func(group uint32, b []byte) bool {
 		for i := range m.group {
 			m.group[i] = group
@@ -240,7 +240,7 @@ func (m *rowsReader) read(in *folding, state []batch.Column, fold func(in *foldi
 		for len(s.b) > 0 {
 			origin, rows, timed := s.uvarint(), s.uvarint(), s.uvarint()
 			segment := stateReader{b: s.bytes(s.uvarint())}
-			if s.bad || rows > uint64(len(segment.b)) || timed > 1 || !m.segment(&segment, int(rows), timed == 1, origin, fold) {
+			if s.bad || rows > uint64(len(segment.b)) || timed > 1 || !m.segment(&segment, int(rows), timed == 1, origin, each) {
 				return false
 			}
 		}
@@ -255,7 +255,7 @@ type numbered struct {
 	code uint32
 }
 
-func (m *rowsReader) segment(s *stateReader, rows int, timed bool, origin uint64, fold func(in *folding, origin uint64)) bool {
+func (m *rowsReader) segment(s *stateReader, rows int, timed bool, origin uint64, each func(in *folding, origin uint64)) bool {
 	var strings []numbered
 	m.renewDicts()
 	last := int64(0)
@@ -303,7 +303,7 @@ func (m *rowsReader) segment(s *stateReader, rows int, timed bool, origin uint64
 		for i := range cols[1:] {
 			m.in.more = append(m.in.more, &cols[1+i])
 		}
-		fold(&m.in, origin)
+		each(&m.in, origin)
 	}
 	return len(s.b) == 0
 }
