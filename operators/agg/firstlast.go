@@ -1,0 +1,163 @@
+package agg
+
+import (
+	"endoscope/operators/agg/fold"
+	"endoscope/operators/batch"
+	"endoscope/operators/rowstore"
+	"endoscope/planner/types"
+)
+
+func newFirstLast(arg types.Type, last bool) fold.Accumulator {
+	switch arg.Physical() {
+	case types.PhysBool:
+		return &firstLast[bool]{last: last, layout: booleans}
+	case types.PhysFloat:
+		return &firstLast[float64]{last: last, layout: floats}
+	case types.PhysCode:
+		return &firstLast[string]{last: last, layout: texts}
+	case types.PhysAny:
+		return &firstLast[any]{last: last, layout: anys}
+	}
+	return &firstLast[int64]{last: last, layout: integers}
+}
+
+// firstLast is FIRST and LAST: the value with the earliest or latest event
+// time. Of equal times FIRST has the smallest value and LAST the largest, so that
+// the order in which rows and states arrive does not matter. Without a time column
+// it is what decides.
+type firstLast[T any] struct {
+	value   []T
+	when    []int64
+	seen    []bool
+	last    bool
+	untimed bool // rows have no time
+	layout  layout[T]
+	scratch []T
+}
+
+func (a *firstLast[T]) Grow(n int) {
+	a.value, a.when, a.seen = rowstore.Extended(a.value, n), rowstore.Extended(a.when, n), rowstore.Extended(a.seen, n)
+}
+
+func (a *firstLast[T]) Reset() {
+	clear(a.value)
+	a.value, a.when, a.seen = a.value[:0], a.when[:0], a.seen[:0]
+}
+
+func (a *firstLast[T]) Update(in *fold.Input) {
+	var x []T
+	x, a.scratch = a.layout.read(in.Arg, in.Rows, a.scratch)
+	times := in.Times
+	if times == nil {
+		a.updateUntimed(in, x)
+		return
+	}
+	if a.last {
+		for _, r := range in.Rows {
+			g, t := in.Groups[r], times[r]
+			if !a.seen[g] || t > a.when[g] || t == a.when[g] && a.layout.compare(x[r], a.value[g]) > 0 {
+				a.value[g], a.when[g], a.seen[g] = x[r], t, true
+			}
+		}
+		return
+	}
+	for _, r := range in.Rows {
+		g, t := in.Groups[r], times[r]
+		if !a.seen[g] || t < a.when[g] || t == a.when[g] && a.layout.compare(x[r], a.value[g]) < 0 {
+			a.value[g], a.when[g], a.seen[g] = x[r], t, true
+		}
+	}
+}
+
+// updateUntimed folds rows by their order.
+func (a *firstLast[T]) updateUntimed(in *fold.Input, x []T) {
+	a.untimed = true
+	for _, r := range in.Rows {
+		if g := in.Groups[r]; a.last || !a.seen[g] {
+			a.value[g], a.seen[g] = x[r], true
+		}
+	}
+}
+
+// Merge takes a state as the row that it was made of, with the time of that.
+func (a *firstLast[T]) Merge(in *fold.Input, state []batch.Column) error {
+	if in.Times, in.Arg = state[0].Int, &state[1]; len(in.Rows) > 0 && state[0].Nulls.Get(int(in.Rows[0])) {
+		in.Times = nil
+	}
+	a.Update(in)
+	return nil
+}
+
+func (a *firstLast[T]) States(groups []uint32, out []batch.Column) {
+	for i, g := range groups {
+		if a.untimed {
+			out[0].Nulls.Set(i)
+		}
+		out[0].Int = append(out[0].Int, a.when[g])
+		a.layout.append(&out[1], a.value[g])
+		out[2].Int = append(out[2].Int, one(a.seen[g]))
+	}
+}
+
+func (a *firstLast[T]) Output(groups []uint32, out *batch.Column, _ fold.Instant) error {
+	for i, g := range groups {
+		if !a.seen[g] {
+			out.Nulls.Set(i)
+		}
+		a.layout.append(out, a.value[g])
+	}
+	return nil
+}
+
+// newFirstLastTime makes FIRST_TIME and LAST_TIME: the event times of what FIRST and
+// LAST give.
+func newFirstLastTime(arg types.Type, last bool) fold.Accumulator {
+	switch acc := newFirstLast(arg, last).(type) {
+	case *firstLast[int64]: // it takes states, too, where the other one does
+		return &firstLastTime[int64]{*acc}
+	case *firstLast[bool]:
+		return &firstLastTime[bool]{*acc}
+	case *firstLast[float64]:
+		return &firstLastTime[float64]{*acc}
+	case *firstLast[string]:
+		return &firstLastTime[string]{*acc}
+	case *firstLast[any]:
+		return &firstLastTime[any]{*acc}
+	}
+	return nil
+}
+
+type firstLastTime[T any] struct{ firstLast[T] }
+
+func (a *firstLastTime[T]) Output(groups []uint32, out *batch.Column, _ fold.Instant) error {
+	for i, g := range groups {
+		if !a.seen[g] {
+			out.Nulls.Set(i)
+		}
+		out.Int = append(out.Int, a.when[g])
+	}
+	return nil
+}
+
+// firstLastBy is FIRST_BY(x, t) and LAST_BY(x, t): FIRST and LAST of rows whose time is
+// t. A row without one has no value.
+type firstLastBy struct {
+	fold.Accumulator
+	rows []uint16 // scratch: those that have a time
+}
+
+func (a *firstLastBy) Update(in *fold.Input) {
+	t := in.More[0]
+	by := *in
+	by.Times = t.Int
+	if len(t.Nulls) > 0 && t.Nulls.Any() {
+		a.rows = a.rows[:0]
+		for _, r := range in.Rows {
+			if !t.Nulls.Get(int(r)) {
+				a.rows = append(a.rows, r)
+			}
+		}
+		by.Rows = a.rows
+	}
+	a.Accumulator.Update(&by)
+}
