@@ -14,6 +14,7 @@ import (
 	"endoscope/operators/agg/states"
 	"endoscope/operators/batch"
 	"endoscope/operators/encoders"
+	"endoscope/operators/encoders/structure"
 	"endoscope/operators/internal/testplan"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
@@ -107,14 +108,14 @@ func stateParams(f *plan.AggFunc) [][]types.Value {
 }
 
 // callModel is a model that some of the sequences of the test conform to.
-func callModel() *encoders.Model {
+func callModel() *structure.Model {
 	a := encoders.NewAlphabet()
-	e, err := encoders.NewAutomatonEncoder(a, encoders.AutomatonOptions{K: 1}, encoders.Limits{})
+	e, err := structure.NewAutomatonEncoder(a, structure.AutomatonOptions{K: 1}, encoders.Limits{})
 	if err != nil {
 		panic(err)
 	}
 	e.Append([]encoders.Symbol{a.Symbol("s0"), a.Symbol("s1"), a.Symbol("s0"), a.Symbol("s0")}, nil)
-	m, err := encoders.NewModel(e.Encode())
+	m, err := structure.NewModel(e.Encode())
 	if err != nil {
 		panic(err)
 	}

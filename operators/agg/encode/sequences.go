@@ -9,6 +9,7 @@ import (
 	"endoscope/operators/agg/fold"
 	"endoscope/operators/batch"
 	"endoscope/operators/encoders"
+	"endoscope/operators/encoders/structure"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 )
@@ -24,8 +25,8 @@ type sequences struct {
 	// Of those that are compared with a model: a verdict was given, and it was
 	// that one of them does not conform.
 	given, departed bool
-	past            *encoders.Conformance // of those that have ended; nil: none has
-	pastLeft        *sequence             // of these the first that does not conform
+	past            *structure.Conformance // of those that have ended; nil: none has
+	pastLeft        *sequence              // of these the first that does not conform
 }
 
 // keyed are the sequences of one origin that go on.
