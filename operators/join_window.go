@@ -294,7 +294,7 @@ func (j *windowJoin) forget(port int, slots []int32) {
 
 // rest keeps a pane's list for another one.
 func (j *windowJoin) rest(list []int32) {
-	if len(j.idle) < maxIdle {
+	if len(j.idle) < maxIdleLists {
 		j.idle = append(j.idle, list[:0])
 	}
 }
@@ -415,3 +415,6 @@ func appendNulls(c *batch.Column, n int) {
 		c.Nulls.Set(i)
 	}
 }
+
+// maxIdleLists bounds the lists that are kept for keys to come.
+const maxIdleLists = 64

@@ -1,6 +1,7 @@
 package operators
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 func sessionOf(in plan.Node, gap time.Duration, hold bool, by ...string) *plan.Window {
@@ -142,32 +144,39 @@ func TestSessionLate(t *testing.T) {
 // not.
 func TestSessionForgetsPartitions(t *testing.T) {
 	n := sessionOf(relation("t:bigint p:varchar"), 10, false, "p")
-	var script, want strings.Builder
-	script.WriteString("0 stays\n")
-	for i := 1; i <= 5000; i++ {
-		fmt.Fprintf(&script, "%d p%d\n", i, i)
-		fmt.Fprintf(&want, "%d p%d %d %d\n", i, i, i, i+10)
-		if i%5 == 0 {
-			fmt.Fprintf(&script, "%d stays\n", i)
-		}
-		if i%500 == 0 {
-			fmt.Fprintf(&script, "wm %d\n", i)
-		}
-	}
-	script.WriteString("5005 stays\nclose\n")
-	rec := &recorder{}
-	g, err := Build(n, rec, &Options{})
+	ctx, rec := context.Background(), &recorder{}
+	op, err := newWindow(n, rec, DefaultMemoryLimit)
 	if err != nil {
 		t.Fatal(err)
 	}
-	src := source{leaf: g.Leaves[0], rec: rec, types: n.Input.Schema().Types(), pool: newPool(n.Input)}
-	for line := range strings.Lines(script.String()) {
-		if err := src.do(strings.TrimSpace(line)); err != nil {
+	b := newPool(n.Input).Get()
+	push := func() {
+		if _, err := op.Push(ctx, 0, b); err != nil {
 			t.Fatal(err)
 		}
+		b = newPool(n.Input).Get()
 	}
-	op := g.Leaves[0].Op.(*reporting).Operator.(*sessions)
-	if got := op.parts.len(); got > 1024 {
+	var want strings.Builder
+	b.AppendRow(types.Int(0), types.Str("stays"))
+	for i := 1; i <= 5000; i++ {
+		b.AppendRow(types.Int(int64(i)), types.Str(fmt.Sprintf("p%d", i)))
+		fmt.Fprintf(&want, "%d p%d %d %d\n", i, i, i, i+10)
+		if i%5 == 0 {
+			b.AppendRow(types.Int(int64(i)), types.Str("stays"))
+		}
+		if i%500 == 0 {
+			push()
+			if _, err := op.Signal(ctx, 0, Signal{Kind: Watermark, Time: int64(i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	b.AppendRow(types.Int(5005), types.Str("stays"))
+	push()
+	if err := op.Close(ctx, 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := op.(*sessions).parts.len(); got > 1024 {
 		t.Errorf("%d partitions are remembered", got)
 	}
 	stays, others := 0, ""
