@@ -1,13 +1,16 @@
-package encoders
+package encoders_test
 
 import (
 	"strings"
 	"testing"
+
+	"endoscope/operators/encoders"
+	"endoscope/operators/encoders/structure"
 )
 
 // program replays calls: "f 10 20" enters f with arguments, "<" returns,
 // "< 30" returns 30.
-func program(t *testing.T, s *Selection, a *Alphabet, text string) {
+func program(t *testing.T, s *encoders.Selection, a *encoders.Alphabet, text string) {
 	t.Helper()
 	number := func(word string) uint64 {
 		var n uint64
@@ -31,7 +34,7 @@ func program(t *testing.T, s *Selection, a *Alphabet, text string) {
 	}
 }
 
-func selected(s *Selection) string {
+func selected(s *encoders.Selection) string {
 	var lines []string
 	for _, e := range s.Finish() {
 		line := e.String()
@@ -74,25 +77,25 @@ func TestSelectionOfObjects(t *testing.T) {
 		1 <
 		1 <`
 	for _, c := range []struct {
-		scope Scope
+		scope encoders.Scope
 		want  string
 	}{
 		// Address 100 is two objects; what is not alive has no sequence.
-		{External, `Stack::Stack Base::Base < < Stack::push < Stack::push < Stack::~Stack Base::~Base < <
+		{encoders.External, `Stack::Stack Base::Base < < Stack::push < Stack::push < Stack::~Stack Base::~Base < <
 Stack::Stack < ...
 Stack::Stack < Stack::pop < ...`},
-		{Inner, `Stack::Stack Base::Base < malloc < < Stack::push List::add < < Stack::push < Stack::~Stack Base::~Base < <
+		{encoders.Inner, `Stack::Stack Base::Base < malloc < < Stack::push List::add < < Stack::push < Stack::~Stack Base::~Base < <
 Stack::Stack < ...
 Stack::Stack < Stack::pop < ...`},
 	} {
-		a := NewAlphabet()
-		roles := map[Symbol][]Role{}
-		for name, kind := range map[string]RoleKind{
-			"Stack::Stack": Birth, "Base::Base": Birth, "Stack::push": Use, "Stack::pop": Use, "Stack::~Stack": Death, "Base::~Base": Death,
+		a := encoders.NewAlphabet()
+		roles := map[encoders.Symbol][]encoders.Role{}
+		for name, kind := range map[string]encoders.RoleKind{
+			"Stack::Stack": encoders.Birth, "Base::Base": encoders.Birth, "Stack::push": encoders.Use, "Stack::pop": encoders.Use, "Stack::~Stack": encoders.Death, "Base::~Base": encoders.Death,
 		} {
-			roles[a.Symbol(name)] = []Role{{kind, 0}}
+			roles[a.Symbol(name)] = []encoders.Role{{Kind: kind, Argument: 0}}
 		}
-		s := NewSelection(roles, c.scope, Limits{}, func() Encoder { return NewCallStringEncoder(a, Limits{}) })
+		s := encoders.NewSelection(roles, c.scope, encoders.Limits{}, func() encoders.Encoder { return encoders.NewCallStringEncoder(a, encoders.Limits{}) })
 		program(t, s, a, calls)
 		if got := selected(s); got != c.want {
 			t.Errorf("scope %d:\n%s\nwant\n%s", c.scope, got, c.want)
@@ -101,14 +104,14 @@ Stack::Stack < Stack::pop < ...`},
 }
 
 func TestSelectionOfLibraries(t *testing.T) {
-	a := NewAlphabet()
-	roles := map[Symbol][]Role{
-		a.Symbol("fopen"):   {{Birth, Result}},
-		a.Symbol("fprintf"): {{Use, 0}},
-		a.Symbol("fread"):   {{Use, 3}},
-		a.Symbol("fclose"):  {{Death, 0}},
+	a := encoders.NewAlphabet()
+	roles := map[encoders.Symbol][]encoders.Role{
+		a.Symbol("fopen"):   {{Kind: encoders.Birth, Argument: encoders.Result}},
+		a.Symbol("fprintf"): {{Kind: encoders.Use, Argument: 0}},
+		a.Symbol("fread"):   {{Kind: encoders.Use, Argument: 3}},
+		a.Symbol("fclose"):  {{Kind: encoders.Death, Argument: 0}},
 	}
-	s := NewSelection(roles, External, Limits{}, func() Encoder { return NewCallStringEncoder(a, Limits{}) })
+	s := encoders.NewSelection(roles, encoders.External, encoders.Limits{}, func() encoders.Encoder { return encoders.NewCallStringEncoder(a, encoders.Limits{}) })
 	program(t, s, a, `
 		1 fopen 1
 		1 open 1
@@ -137,9 +140,9 @@ fopen < fclose <`
 }
 
 func TestSelectionBudget(t *testing.T) {
-	a := NewAlphabet()
+	a := encoders.NewAlphabet()
 	construct := a.Symbol("T::T")
-	s := NewSelection(map[Symbol][]Role{construct: {{Birth, 0}}}, External, Limits{Budget: 10_000}, func() Encoder { return NewRunLengths(a, RLEOptions{}, Limits{}) })
+	s := encoders.NewSelection(map[encoders.Symbol][]encoders.Role{construct: {{Kind: encoders.Birth, Argument: 0}}}, encoders.External, encoders.Limits{Budget: 10_000}, func() encoders.Encoder { return structure.NewRunLengths(a, structure.RLEOptions{}, encoders.Limits{}) })
 	for i := range 1000 {
 		s.Enter(1, construct, []uint64{uint64(i)}, 0)
 		s.Leave(1, 0, 0)

@@ -5,20 +5,21 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/operators/encoders"
+	"endoscope/operators/encoders/structure"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 )
 
 // makeConformances makes the encoders of CONFORMS and ANOMALY.
 func makeConformances(f *plan.Agg) encoderMaker {
-	o := encoders.ConformanceOptions{Open: word(f, plan.TruncatedOption) == "on", Anywhere: word(f, "anywhere") == "on"}
+	o := structure.ConformanceOptions{Open: word(f, plan.TruncatedOption) == "on", Anywhere: word(f, "anywhere") == "on"}
 	v, _ := f.Option(plan.ModelOption)
-	m, ok := v.A.(*encoders.Model)
+	m, ok := v.A.(*structure.Model)
 	return func(a *encoders.Alphabet) (encoders.Encoder, error) {
 		if !ok {
 			return nil, plan.Errorf(-1, -1, "%s has no model", f)
 		}
-		e, err := encoders.NewConformanceEncoder(a, m, o, encoders.Limits{})
+		e, err := structure.NewConformanceEncoder(a, m, o, encoders.Limits{})
 		if err != nil {
 			return nil, plan.Errorf(-1, -1, "%s: %v", f, err)
 		}
@@ -48,7 +49,7 @@ func (e *Encoding) put(out *batch.Column, i int, g *sequences, x encoders.Encodi
 // conforms reports whether x, what was found of g, says so, and notes that it
 // was given.
 func (g *sequences) conforms(x encoders.Encoding) bool {
-	c, ok := x.(*encoders.Conformance)
+	c, ok := x.(*structure.Conformance)
 	g.given, g.departed = true, ok && !c.Conforms()
 	return !g.departed
 }
@@ -61,7 +62,7 @@ func (e *Encoding) News(group uint32) bool {
 		return true
 	}
 	for _, s := range g.order {
-		c, ok := s.encoder.(*encoders.ConformanceEncoder)
+		c, ok := s.encoder.(*structure.ConformanceEncoder)
 		if !ok || c.Departed() && !g.departed {
 			return true
 		}
@@ -72,7 +73,7 @@ func (e *Encoding) News(group uint32) bool {
 // died is told that s has ended. A sequence that is compared with a model need
 // not be remembered then: any number may live and die.
 func (e *Encoding) died(g *sequences, s *sequence) {
-	c, ok := s.encoder.(*encoders.ConformanceEncoder)
+	c, ok := s.encoder.(*structure.ConformanceEncoder)
 	if !ok || s == g.rest {
 		return
 	}
@@ -84,7 +85,7 @@ func (e *Encoding) died(g *sequences, s *sequence) {
 			return // it stays where it is
 		}
 	}
-	g.past, _ = verdict.(*encoders.Conformance)
+	g.past, _ = verdict.(*structure.Conformance)
 	last := g.order[len(g.order)-1]
 	g.order[s.inGroup], last.inGroup = last, s.inGroup
 	g.order = g.order[:len(g.order)-1]

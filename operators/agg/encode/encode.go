@@ -6,6 +6,7 @@ import (
 	"endoscope/operators/agg/fold"
 	"endoscope/operators/batch"
 	"endoscope/operators/encoders"
+	"endoscope/operators/encoders/structure"
 	"endoscope/operators/rowstore"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
@@ -45,26 +46,26 @@ var encoderMakers = map[string]struct {
 	"calldag": {moments: true, create: func(f *plan.Agg) encoderMaker {
 		k := int(option(f, "rle", 0))
 		return func(a *encoders.Alphabet) (encoders.Encoder, error) {
-			return encoders.NewDAGEncoder(a, k, encoders.Limits{}), nil
+			return structure.NewDAGEncoder(a, k, encoders.Limits{}), nil
 		}
 	}},
 	"rle": {create: func(f *plan.Agg) encoderMaker {
-		o := encoders.RLEOptions{Cutoff: int(option(f, "k", 0)), Groups: int(option(f, "groups", 0))}
+		o := structure.RLEOptions{Cutoff: int(option(f, "k", 0)), Groups: int(option(f, "groups", 0))}
 		return func(a *encoders.Alphabet) (encoders.Encoder, error) {
-			return encoders.NewRunLengths(a, o, encoders.Limits{}), nil
+			return structure.NewRunLengths(a, o, encoders.Limits{}), nil
 		}
 	}},
 	"grammar": {create: func(f *plan.Agg) encoderMaker {
 		_, runs := f.Option("rle")
-		o := encoders.GrammarOptions{Runs: runs, Cutoff: int(option(f, "rle", 0))}
+		o := structure.GrammarOptions{Runs: runs, Cutoff: int(option(f, "rle", 0))}
 		switch word(f, "balanced") {
 		case "restricted":
-			o.Balance = encoders.Restricted
+			o.Balance = structure.Restricted
 		case "full":
-			o.Balance = encoders.FullyBalanced
+			o.Balance = structure.FullyBalanced
 		}
 		return func(a *encoders.Alphabet) (encoders.Encoder, error) {
-			return encoders.NewGrammarEncoder(a, o, encoders.Limits{}), nil
+			return structure.NewGrammarEncoder(a, o, encoders.Limits{}), nil
 		}
 	}},
 	"automaton":           {create: makeAutomata},

@@ -5,6 +5,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/operators/encoders"
+	"endoscope/operators/encoders/structure"
 	"endoscope/planner/plan"
 )
 
@@ -13,11 +14,11 @@ import (
 const defaultTail = 3
 
 func makeAutomata(f *plan.Agg) encoderMaker {
-	o := encoders.AutomatonOptions{K: int(option(f, "k", defaultTail)), NoLoops: word(f, "loops") == "off"}
-	o.Rule, _ = encoders.ParseMergeRule(word(f, "merge"))
+	o := structure.AutomatonOptions{K: int(option(f, "k", defaultTail)), NoLoops: word(f, "loops") == "off"}
+	o.Rule, _ = structure.ParseMergeRule(word(f, "merge"))
 	cut := word(f, "truncated") == "on"
 	return func(a *encoders.Alphabet) (encoders.Encoder, error) {
-		e, err := encoders.NewAutomatonEncoder(a, o, encoders.Limits{})
+		e, err := structure.NewAutomatonEncoder(a, o, encoders.Limits{})
 		if err == nil && cut {
 			e.Truncate()
 		}

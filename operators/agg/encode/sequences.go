@@ -7,6 +7,7 @@ import (
 	"endoscope/operators/agg/fold"
 	"endoscope/operators/batch"
 	"endoscope/operators/encoders"
+	"endoscope/operators/encoders/structure"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 )
@@ -23,7 +24,7 @@ type sequences struct {
 	// Of those that are compared with a model: a verdict was given, and it was
 	// that one of them does not conform.
 	given, departed bool
-	past            *encoders.Conformance // of those that have ended; nil: none has
+	past            *structure.Conformance // of those that have ended; nil: none has
 }
 
 // empty reports whether there was no sequence.
