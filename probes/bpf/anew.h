@@ -6,7 +6,7 @@
 #ifndef ENDOSCOPE_ANEW_H
 #define ENDOSCOPE_ANEW_H
 
-#include "moment.h"
+#include "query.h"
 
 /* The process, which program of it that is (task->self_exec_id), and until when calls
  * were missed, by the boot clock. */

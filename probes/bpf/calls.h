@@ -8,8 +8,10 @@
 #ifndef ENDOSCOPE_CALLS_H
 #define ENDOSCOPE_CALLS_H
 
-#include "moment.h"
+#include "memory.h"
+#include "self.h"
 #include "sequence.h"
+#include "values.h"
 
 /* The kernel keeps at most 64 return traps per thread (MAX_URETPROBE_DEPTH). */
 #define MAX_CALLS 64

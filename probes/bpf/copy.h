@@ -7,6 +7,7 @@
 #ifndef ENDOSCOPE_COPY_H
 #define ENDOSCOPE_COPY_H
 
+#include "caller.h"
 #include "event.h"
 
 /* How much of a stack is copied at most; set by the loader. */

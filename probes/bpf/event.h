@@ -3,8 +3,11 @@
 #ifndef ENDOSCOPE_EVENT_H
 #define ENDOSCOPE_EVENT_H
 
+#include "counters.h"
+#include "memory.h"
 #include "moment.h"
 #include "rate.h"
+#include "values.h"
 
 /*
  * Events. The ring buffer wants sizes known to the verifier, so there are

@@ -11,14 +11,19 @@
 #ifndef ENDOSCOPE_EXIT_H
 #define ENDOSCOPE_EXIT_H
 
-#include "moment.h"
-#include "event.h"
-#include "sequence.h"
+#include "aggregate.h"
 #include "calls.h"
+#include "cost.h"
+#include "entry.h"
 #include "gate.h"
-#include "standby.h"
 #include "generation.h"
 #include "hush.h"
+#include "memory.h"
+#include "self.h"
+#include "sequence.h"
+#include "standby.h"
+#include "target.h"
+#include "values.h"
 
 struct frame {
 	__u64 owner; /* the goroutine; 0: not Go */

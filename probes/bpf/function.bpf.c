@@ -33,14 +33,15 @@
  * removes what it does not want; which calls it wants is decided by test_entry
  * and test_return, whose bodies the loader replaces (package codegen).
  */
-#include "moment.h"
 #include "aggregate.h"
-#include "sequence.h"
 #include "calls.h"
+#include "entry.h"
 #include "exit.h"
 #include "gate.h"
 #include "hush.h"
 #include "java.h"
+#include "sequence.h"
+#include "target.h"
 #include "timed.h"
 
 char LICENSE[] SEC("license") = "GPL";

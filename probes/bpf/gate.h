@@ -6,7 +6,9 @@
 #ifndef ENDOSCOPE_GATE_H
 #define ENDOSCOPE_GATE_H
 
+#include "counters.h"
 #include "moment.h"
+#include "self.h"
 
 struct gate {
 	__u64 until;  /* open up to here, by the events' clock; 0: shut for long */

@@ -5,7 +5,7 @@
 #ifndef ENDOSCOPE_GENERATION_H
 #define ENDOSCOPE_GENERATION_H
 
-#include "moment.h"
+#include "counters.h"
 
 /*
  * How many divisions there were, and when the last ones were, by the events' clock.

@@ -12,6 +12,7 @@
 #define ENDOSCOPE_HUSH_H
 
 #include "sequence.h"
+#include "target.h"
 
 enum { HUSH_NONE, HUSH_ALL, HUSH_SOME };
 volatile __u32 hush;

@@ -21,11 +21,12 @@
 #ifndef ENDOSCOPE_JAVA_H
 #define ENDOSCOPE_JAVA_H
 
-#include "event.h"
-#include "generation.h"
 #include "aggregate.h"
-#include "sequence.h"
+#include "entry.h"
 #include "gate.h"
+#include "generation.h"
+#include "sequence.h"
+#include "target.h"
 
 #define CLASS_BYTES 384 /* powers of two times three: what is longer is cut */
 #define METHOD_BYTES 128

@@ -3,7 +3,7 @@
 #ifndef ENDOSCOPE_RATE_H
 #define ENDOSCOPE_RATE_H
 
-#include "moment.h"
+#include "query.h"
 
 /*
  * The rate is a bucket that fills with time and holds what one second allows.

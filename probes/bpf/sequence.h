@@ -15,10 +15,11 @@
 #ifndef ENDOSCOPE_SEQUENCE_H
 #define ENDOSCOPE_SEQUENCE_H
 
-#include "event.h"
-#include "copy.h"
-#include "standby.h"
 #include "anew.h"
+#include "caller.h"
+#include "copy.h"
+#include "event.h"
+#include "standby.h"
 
 /* Names of events as they lie in memory: conditions compare them as text. */
 #define NAME(a, b, c, d, e, f) \

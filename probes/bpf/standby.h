@@ -6,7 +6,7 @@
 #ifndef ENDOSCOPE_STANDBY_H
 #define ENDOSCOPE_STANDBY_H
 
-#include "moment.h"
+#include "counters.h"
 
 /*
  * Set when every probe is attached and events are wanted, cleared before the

@@ -10,12 +10,13 @@
 #ifndef ENDOSCOPE_TIMED_H
 #define ENDOSCOPE_TIMED_H
 
-#include "moment.h"
 #include "aggregate.h"
 #include "calls.h"
+#include "entry.h"
 #include "gate.h"
-#include "standby.h"
 #include "generation.h"
+#include "standby.h"
+#include "target.h"
 
 /* Whether that holds of the query: it asks for nothing that is not among these. */
 #define TIMED                                                                   \

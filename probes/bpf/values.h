@@ -17,6 +17,7 @@
 #ifndef ENDOSCOPE_VALUES_H
 #define ENDOSCOPE_VALUES_H
 
+#include "counters.h"
 #include "moment.h"
 
 #define TEXTS 7

@@ -14,7 +14,7 @@ import (
 	"endoscope/probes/codegen"
 )
 
-// What becomes of events (enum in moment.h).
+// What becomes of events (enum in query.h).
 const (
 	dense = 1 << iota
 	hashed

@@ -27,7 +27,7 @@
 // of which class, from the modules (symbols.Classes).
 //
 // Where calls come from is looked at when their events are sent, at the return if
-// that is where (whence.h, copy.h): the return address, and the stack as it lies in
+// that is where (caller.h, copy.h): the return address, and the stack as it lies in
 // memory, which package stack unwinds as it does samples; the reader waits for it.
 // Stacks are not followed by frame pointers in the kernel, though Go's code and some of C
 // has them everywhere: it was measured, and is not clearly cheaper. ns a call, at 4, 11,

@@ -8,8 +8,8 @@
  * The stack goes to user space as it lies in memory, which unwinds it (package
  * stack).
  */
-#ifndef ENDOSCOPE_WHENCE_H
-#define ENDOSCOPE_WHENCE_H
+#ifndef ENDOSCOPE_CALLER_H
+#define ENDOSCOPE_CALLER_H
 
 #include "moment.h"
 

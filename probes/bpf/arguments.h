@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Values that are not where the calling convention puts arguments: constants,
- * registers, and memory at an address that registers give.
+ * The integer arguments of a call: in the registers of the C or Go calling convention,
+ * or, where the map `arguments` says so, constants, registers and memory at an address
+ * computed from registers.
  */
-#ifndef ENDOSCOPE_OPERAND_H
-#define ENDOSCOPE_OPERAND_H
+#ifndef ENDOSCOPE_ARGUMENTS_H
+#define ENDOSCOPE_ARGUMENTS_H
+
+#include "counters.h"
 
 enum { NO_OPERAND = 0, OPERAND_CONSTANT = 1, OPERAND_REGISTER = 2, OPERAND_MEMORY = 3 };
 
@@ -99,6 +102,32 @@ static __always_inline void read_operands(__u64 *args, const struct pt_regs *ctx
 			COUNT_CALL(unreadable);
 		args[i] = v;
 	}
+}
+
+static __always_inline void read_args(__u64 *args, const struct pt_regs *ctx, __u64 cookie)
+{
+	if (placed && (cookie & (GO_REGISTERS | PLACED)) == PLACED) {
+		read_operands(args, ctx, ID(cookie));
+		return;
+	}
+	if (cookie & GO_REGISTERS) {
+		args[0] = ctx->ax;
+		args[1] = ctx->bx;
+		args[2] = ctx->cx;
+		args[3] = ctx->di;
+		args[4] = ctx->si;
+		args[5] = ctx->r8;
+		/* Else clang merges both branches' loads into loads from a computed
+		 * address in ctx, which the verifier refuses. */
+		asm volatile("" ::: "memory");
+		return;
+	}
+	args[0] = ctx->di;
+	args[1] = ctx->si;
+	args[2] = ctx->dx;
+	args[3] = ctx->cx;
+	args[4] = ctx->r8;
+	args[5] = ctx->r9;
 }
 
 #endif
