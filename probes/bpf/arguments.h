@@ -19,8 +19,8 @@ struct operand {
 	__u8 kind;
 	__u8 base, index;
 	__u8 scale;   /* of index, as a shift */
-	__u8 unused;  /* upper bits of the value, */
-	__u8 sign;    /* to be filled with its sign */
+	__u8 unused;  /* upper bits that are not part of the value */
+	__u8 sign;    /* sign-extend into them */
 	__u8 pad[2];
 	__u64 value;  /* the constant, or what is added to base */
 };
@@ -28,7 +28,7 @@ struct operands {
 	struct operand of[ARGS];
 };
 
-/* Whether any function's arguments are read so. */
+/* Whether any function has an entry in `arguments`. */
 const volatile bool placed = false;
 
 /* By function. */
@@ -48,7 +48,7 @@ static __always_inline __u64 read_register(const struct pt_regs *ctx, __u8 n)
 	return v;
 }
 
-/* read_operand is a global function, so that the verifier looks at it once. */
+/* read_operand is a global function, so that the verifier checks it once. */
 __noinline int read_operand(struct pt_regs *ctx, const struct operand *o, __u64 *to)
 {
 	__u64 v;
@@ -66,7 +66,7 @@ __noinline int read_operand(struct pt_regs *ctx, const struct operand *o, __u64 
 		__u64 address = v;
 
 		v = 0;
-		/* Not more than there is: what comes behind may not be mapped. */
+		/* Read no more than the value: the bytes after it may be unmapped. */
 		switch (o->unused) {
 		case 56:
 			failed = bpf_probe_read_user(&v, 1, (void *)address);
@@ -117,8 +117,8 @@ static __always_inline void read_args(__u64 *args, const struct pt_regs *ctx, __
 		args[3] = ctx->di;
 		args[4] = ctx->si;
 		args[5] = ctx->r8;
-		/* Else clang merges both branches' loads into loads from a computed
-		 * address in ctx, which the verifier refuses. */
+		/* Without this, clang merges both branches' loads into loads from a
+		 * computed address in ctx, which the verifier rejects. */
 		asm volatile("" ::: "memory");
 		return;
 	}

@@ -1,28 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Where a call comes from: the function it returns to, and the whole stack. Both
- * are looked at when the event is sent, which may be at the return: what called
- * the function is on the stack then as it was at the entry, and calls that are
- * not wanted cost nothing.
- *
- * The stack goes to user space as it lies in memory, which unwinds it (package
- * stack).
+ * The caller of a call, and its stack. Both are read when the event is sent, which may be
+ * at the return: the callers' frames are unchanged then, and calls that are not selected
+ * cost nothing. The stack is sent as raw memory and unwound in user space (package stack).
  */
 #ifndef ENDOSCOPE_CALLER_H
 #define ENDOSCOPE_CALLER_H
 
 #include "moment.h"
 
-/* What is sent where the stack is wanted: the thread as it is at the event. */
+/* The thread at the event, sent with a copy of its stack. */
 struct copied {
 	__u64 image;      /* changes when the process executes another program */
-	__u64 trampoline; /* where return addresses taken by return traps point; 0: none */
+	__u64 trampoline; /* the address that return traps put on the stack; 0: none */
 	__u64 regs[17];   /* as DWARF numbers them: rax rdx rcx rbx rsi rdi rbp rsp r8-r15 rip */
 	__u64 returned;   /* an instruction of the function, if it has returned: regs are the caller's; else 0 */
 	__u64 return_at;  /* where on the stack its return address lies, if it has not; else 0 */
 	__u32 returns;    /* how many struct taken follow */
 	__u32 texts;      /* bytes of texts that follow those: values.h */
-	__u64 bytes;      /* how much of the stack follows the texts, from rsp on */
+	__u64 bytes;      /* of the stack, from rsp up, that follow the texts */
 };
 
 /* A return address that a return trap has replaced. */
@@ -48,12 +44,12 @@ static __always_inline __u64 trampoline_of(struct task_struct *task)
 	return area ? area->vaddr : 0;
 }
 
-/* taken_from is the return address that a return trap took from an address of the stack; 0: none did. */
+/* taken_from returns the return address that a return trap replaced at an address of the stack; 0: none did. */
 __noinline __u64 taken_from(__u64 at)
 {
 	struct return_instance *ri;
 
-	if (!(options & SEND_CALLER)) /* for the verifier, which then skips the rest */
+	if (!(options & SEND_CALLER)) /* lets the verifier skip the rest */
 		return 0;
 	ri = traps_of(bpf_get_current_task_btf());
 	for (int i = 0; i < MAX_TAKEN && ri; i++) {
@@ -65,8 +61,8 @@ __noinline __u64 taken_from(__u64 at)
 }
 
 /*
- * caller_of is the address to which a call returns: at slot on the stack, or if
- * it has returned (0), where the thread is. 0: it cannot be read.
+ * caller_of returns the return address of a call: the word at slot on the stack, or for a
+ * call that has returned (slot 0), the thread's instruction pointer. 0: unreadable.
  */
 static __always_inline __u64 caller_of(const struct pt_regs *ctx, __u64 slot)
 {
@@ -74,8 +70,8 @@ static __always_inline __u64 caller_of(const struct pt_regs *ctx, __u64 slot)
 
 	if (!slot) {
 		address = ctx->ip;
-		/* Else clang makes one load of this and what is read below, from a
-		 * computed address in ctx, which the verifier refuses. */
+		/* Without this, clang merges the load with the one below into a load
+		 * from a computed address in ctx, which the verifier rejects. */
 		asm volatile("" ::: "memory");
 		return address;
 	}
@@ -85,7 +81,7 @@ static __always_inline __u64 caller_of(const struct pt_regs *ctx, __u64 slot)
 	return address;
 }
 
-/* note_caller is for an entry of a sequence, all of whose events have the caller. */
+/* note_caller records the caller at an entry of a sequence, for all events of the call. */
 static __always_inline void note_caller(struct moment *m, const struct pt_regs *ctx, __u64 slot)
 {
 	if ((options & SEQUENCE) && (options & SEND_CALLER))

@@ -6,13 +6,13 @@
 #include "query.h"
 
 /*
- * A query that others have a part in is divided when one comes or goes. Its calls
- * are counted apart by the division after which they began: the last so many are
- * told apart, by number & (GENERATIONS - 1).
+ * A shared acquisition is divided when a query joins or leaves it. Calls are counted
+ * separately by the division after which they began. The last GENERATIONS divisions are
+ * distinguished, by number & (GENERATIONS - 1).
  */
 #define GENERATIONS 32
 
-/* Monotonic counts. Calls in flight or unfinished: armed - returned. */
+/* Monotonic counts. Calls under way or unfinished: armed - returned. */
 struct counters {
 	__u64 armed[GENERATIONS];    /* calls whose return is awaited */
 	__u64 returned[GENERATIONS]; /* those of them that returned */
@@ -26,20 +26,20 @@ struct counters {
 	__u64 overflown;    /* return not awaited: too many calls are under way */
 	__u64 missed;       /* entries and exits of a goroutine that could not be read */
 	__u64 inherited;    /* returns of calls that began before the fork */
-	__u64 offered;      /* calls at the query's gate, and */
-	__u64 shut;         /* those that found it shut */
-	__u64 unreadable;   /* calls of which something in memory could not be read; it is NULL, or 0 */
-	__u64 cut;          /* calls of which a text was cut off */
-	__u64 too_large;    /* calls with a number that has no room */
+	__u64 offered;      /* calls that reached the query's gate */
+	__u64 shut;         /* calls that found the gate closed */
+	__u64 unreadable;   /* calls with unreadable memory; the value is NULL, or 0 */
+	__u64 cut;          /* calls with a truncated text */
+	__u64 too_large;    /* calls with a number that does not fit its column */
 	__u64 unkept;       /* calls whose texts were not kept until the return */
-	__u64 undefined;    /* calls of methods that have no number */
-	__u64 carried;      /* calls of virtual threads, whose returns are another's */
+	__u64 undefined;    /* calls of methods without a number */
+	__u64 carried;      /* calls on threads that carry virtual threads */
 };
 
-/* Programs of one CPU can interrupt each other where the kernel is preemptible. */
+/* Atomic: on a preemptible kernel one program can interrupt another on the same CPU. */
 #define COUNT(field) __sync_fetch_and_add(&(field), 1)
 
-/* Entries of target processes, wanted or not, by function. */
+/* Entries by target processes, selected or not, by function. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1); /* set by the loader */
@@ -54,7 +54,7 @@ struct {
 	__type(value, struct counters);
 } counts SEC(".maps");
 
-/* The query's counters: the map has one entry, so that they are always there. */
+/* Adds 1 to a counter of the query. The map has one entry, so the lookup succeeds. */
 #define COUNT_CALL(field)                                                   \
 	do {                                                                \
 		__u32 zero = 0;                                             \

@@ -10,7 +10,7 @@
 #include "receiver.h"
 #include "values.h"
 
-/* look notes what is known of a call at its entry; m is zero. */
+/* look records what is known of a call at its entry; m is zeroed. */
 static __always_inline void look(struct moment *m, const struct pt_regs *ctx, __u64 cookie, struct task_struct *task)
 {
 	__u64 id = bpf_get_current_pid_tgid();

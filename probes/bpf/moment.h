@@ -9,8 +9,8 @@
 #include "query.h"
 
 /*
- * What is known of a call at its entry, and then at its return. This is what
- * the tests look at; package codegen's layout has the offsets.
+ * What is known of a call at its entry, and later at its return: the input of the
+ * query's tests. Package codegen has the offsets (layout).
  */
 struct moment {
 	__u64 cookie;
@@ -20,26 +20,26 @@ struct moment {
 	__u64 retval;   /* at the return */
 	__u64 pid, tid;
 	__u64 depth;
-	__u64 event;    /* of a sequence: its name, */
-	__u64 goroutine; /* and whose it is; 0: the thread's */
+	__u64 event;    /* of a sequence: the event's name */
+	__u64 goroutine; /* of a sequence: its goroutine; 0: the sequence is the thread's */
 	__u64 args[ARGS];
 	char process[TASK_COMM_LEN], thread[TASK_COMM_LEN];
-	__u64 ip;               /* of the entry's probe: says where the module is */
-	__u64 table[RECEIVERS]; /* what the first arguments point to, 0 if it cannot be read */
-	__u64 cost[COSTS];      /* what the thread had used at the entry; at the return, since */
-	__u64 counted, cpu;     /* of cost: CPU time as the kernel had added it up, and where */
+	__u64 ip;               /* of the entry's probe: locates the module */
+	__u64 table[RECEIVERS]; /* what the first arguments point to; 0: unreadable */
+	__u64 cost[COSTS];      /* resources used by the thread: in total at the entry, by the call at the return */
+	__u64 counted, cpu;     /* of cost: CPU time accounted by the kernel, and the CPU */
 	__u64 self;             /* at the return: duration less inner */
 	__u64 inner;            /* time in calls that it made: self.h */
-	__u64 address, size;    /* of memory.h; of a sequence with SEND_FRAME where the return address lies */
-	__u64 caller;           /* where the call returns to, of an event that is sent */
-	__u64 absent;           /* of values: which are NULL, and what tests of texts came to */
+	__u64 address, size;    /* of memory.h; with SEND_FRAME: where the return address lies */
+	__u64 caller;           /* return address of the call, in events that are sent */
+	__u64 absent;           /* of values: which are NULL, and the results of tests of texts */
 };
 
 /*
- * Whether the call is wanted, as far as can be said at its entry, and finally.
- * Of a sequence, test_entry says whether any event of the call can be wanted,
- * and test_return whether this event is. The loader puts the query's condition here; the barriers keep the compiler
- * from knowing what is tested and what the answer is.
+ * The query's condition: test_entry as far as it is decided at the entry, test_return in
+ * full. In a sequence test_entry says whether any event of the call can be selected, and
+ * test_return whether this event is. The loader replaces the bodies. The barriers keep
+ * the compiler from assuming what is read and what is returned.
  */
 static __noinline int test_entry(const struct moment *m)
 {

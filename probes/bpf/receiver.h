@@ -6,16 +6,16 @@
 #include "moment.h"
 
 /*
- * may_be_object leaves out what is no address of an object with virtual functions:
- * numbers, mostly. To find out by reading takes a fault, which costs as much as the
- * probe.
+ * may_be_object rejects values that cannot be the address of an object with virtual
+ * functions, mostly small numbers. Reading them instead would fault, which costs as much
+ * as the probe.
  */
 static __always_inline bool may_be_object(__u64 address)
 {
 	return address >= 0x10000 && address < 1ULL << 47 && !(address & 7);
 }
 
-/* read_receiver reads what would be the pointer to an object's virtual table. */
+/* read_receiver reads the word that points to the virtual table if the argument is an object. */
 static __always_inline void read_receiver(struct moment *m, const struct pt_regs *ctx)
 {
 	m->ip = ctx->ip;

@@ -12,12 +12,12 @@
 
 enum {
 	TARGET_PID = 1, TARGET_COMM = 2, TARGET_EXE = 3,
-	/* Whose processes may be observed: target.h. */
+	/* Processes that the query's user may observe. */
 	TARGET_USER = 4, TARGET_OWNER = 5, TARGET_GROUP = 6, TARGET_ROOT = 7, TARGET_CGROUP = 8,
 };
 
-/* A process that is a target. id: pid; comm, padded with 0; or device and inode.
- * Or one that may be observed, by user, group or cgroup. */
+/* A target, by pid, comm (padded with 0) or executable (device and inode); or processes
+ * that may be observed, by user, group or cgroup. */
 struct target {
 	__u64 kind;
 	__u64 id[2];
@@ -31,7 +31,7 @@ struct {
 	__type(value, __u8);
 } targets SEC(".maps");
 
-/* The process that is the one target, which needs no look into `targets`; 0: there are others. */
+/* The pid of the only target, which saves the lookup; 0: there may be several. */
 const volatile __u32 only_pid = 0;
 
 static __always_inline bool has_target(const struct target *t)
@@ -42,11 +42,11 @@ static __always_inline bool has_target(const struct target *t)
 #define DUMPABLE_MASK 3 /* MMF_DUMPABLE_MASK of include/linux/sched/coredump.h */
 #define DUMP_USER 1     /* SUID_DUMP_USER */
 
-/* Levels of the hierarchy that have a cgroup in `targets`, by bit. */
+/* Bit set of the cgroup levels that have an entry in `targets`. */
 const volatile __u32 cgroup_levels = 0;
 #define MAX_CGROUP_LEVEL 16
 
-/* dumpable reports whether the kernel lets the process' user look at it. */
+/* dumpable reports whether the process' own user may trace it. */
 static __always_inline bool dumpable(struct mm_struct *mm)
 {
 	struct mm_struct___bitmap *now = (void *)mm;
@@ -59,7 +59,7 @@ static __always_inline bool dumpable(struct mm_struct *mm)
 	return (flags & DUMPABLE_MASK) == DUMP_USER;
 }
 
-/* visible reports whether the process may be observed. */
+/* visible reports whether the query's user may observe the process. */
 static __always_inline bool visible(struct task_struct *task)
 {
 	if (!(options & GUARDED))
@@ -104,7 +104,7 @@ static __always_inline bool visible(struct task_struct *task)
 	return false;
 }
 
-/* targeted reports whether the function's events are wanted of this process. */
+/* targeted reports whether the query observes the function in this process. */
 static __always_inline bool targeted(__u64 cookie, struct task_struct *task)
 {
 	if (!visible(task))
