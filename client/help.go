@@ -60,8 +60,8 @@ Examples:
 `
 
 // banner greets at the prompt.
-const banner = `endoscope %s: statements end with a semicolon, \? lists commands,
-\help shows the manual, Ctrl-D leaves.
+const banner = `endoscope %s: statements end with a semicolon.
+\? lists commands, \help shows the manual, Ctrl-D leaves.
 `
 
 // demoBanner goes on at the demo's prompt.

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"endoscope/client/help"
 	"endoscope/client/render"
 	"endoscope/client/runner"
 )
@@ -30,7 +29,7 @@ var commands []command
 func init() {
 	commands = []command{
 		{"?", "", "", "this list", (*Shell).list},
-		{"help", "h", "[topic]", "the manual: its topics, or what it says about one, a function, stream or setting", (*Shell).manual},
+		{"help", "h", "[topic]", "the manual: its topics, or one topic, function or stream", (*Shell).manual},
 		{"q", "", "", "leave (or Ctrl-D)", (*Shell).leave},
 		{"d", "", "[stream]", "list the streams, or the columns of one", (*Shell).describe},
 		{"timing", "", "", "say how long statements take, on or off", (*Shell).timing},
@@ -66,23 +65,6 @@ func (s *Shell) list(context.Context, string) error {
 	}
 	fmt.Fprintln(s.run.Err, "Statements end with a semicolon. Ctrl-C ends a query and shows what it has; twice abandons it.")
 	return nil
-}
-
-// manual shows a page of the manual.
-func (s *Shell) manual(_ context.Context, topic string) error {
-	var b strings.Builder
-	err := help.Show(&b, topic, runner.NewOutput(s.run.Err, "").Prose())
-	if missing, ok := errors.AsType[*help.NotFoundError](err); ok {
-		hint := missing.Hint
-		if hint == "" {
-			hint = `\help lists the topics`
-		}
-		return mistake(hint, "%v", missing)
-	}
-	if err != nil {
-		return err
-	}
-	return runner.Page(s.run.Err, b.String(), s.run.Signals)
 }
 
 func (s *Shell) leave(context.Context, string) error {

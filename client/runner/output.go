@@ -7,7 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
-	"endoscope/client/help"
 	"endoscope/client/render"
 )
 
@@ -47,15 +46,6 @@ func NewOutput(w io.Writer, format render.Format) *Output {
 
 // Terminal reports whether the output is one.
 func (o *Output) Terminal() bool { return o.Render.Size != nil }
-
-// Prose is the style of text that is read on the output: the manual's.
-func (o *Output) Prose() help.Style {
-	s := help.Style{Color: o.Render.Color}
-	if o.Terminal() {
-		s.Width, _ = o.Render.Size()
-	}
-	return s
-}
 
 // WatchReader sets Gone if W is a pipe, which must then stay open as long as
 // the process. Without it, `endoscope -c ... | head -1` over a rare event would
