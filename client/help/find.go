@@ -1,6 +1,7 @@
 package help
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -23,25 +24,20 @@ func (e *NotFoundError) Error() string { return "the manual has no topic " + e.N
 // Find returns what the manual says about a name, as Markdown. A name is, in
 // the order in which they are tried, in any case:
 //
-//   - a topic: joins
+//   - a topic: joins, or join
 //   - a function, aggregate, stream or setting: QUANTILE, function_duration
+//   - the heading of a section: WINDOW JOIN; or a column of streams: self_time
 //   - the beginning of one topic's name: jo
-//   - the heading of a section: WINDOW JOIN
-//   - a column of streams: self_time
-//   - the beginning of such a heading
+//   - the beginning of a heading: CREATE
 //
 // The error is a [*NotFoundError].
 func Find(name string) (string, error) {
-	name = strings.ToLower(strings.Join(strings.Fields(name), " "))
-	if t := findTopic(name); t != nil {
+	name = normal(name)
+	if t := cmp.Or(findTopic(name), findTopic(name+"s")); t != nil {
 		return t.Text + "\n" + reference(name), nil // placement is a setting, too
 	}
 	if text := reference(name); text != "" {
 		return text + seeAlso(name), nil
-	}
-	begun := beginning(name)
-	if len(begun) == 1 {
-		return findTopic(begun[0]).Text, nil
 	}
 	section, column := sections(func(heading string) bool { return heading == name }), columnEntry(name)
 	if column != "" {
@@ -49,6 +45,10 @@ func Find(name string) (string, error) {
 	}
 	if section != "" {
 		return section, nil
+	}
+	begun := beginning(name)
+	if len(begun) == 1 {
+		return findTopic(begun[0]).Text, nil
 	}
 	if len(begun) > 1 {
 		return "", &NotFoundError{name, "did you mean " + orList(begun) + "?"}
@@ -59,6 +59,16 @@ func Find(name string) (string, error) {
 		}
 	}
 	return "", &NotFoundError{name, hint(name)}
+}
+
+// normal is a name as Find looks for it: in lower case, with single spaces, and
+// without what stands around it in a text: --connect, \watch, USE;
+func normal(name string) string {
+	name = strings.ToLower(strings.Join(strings.Fields(name), " "))
+	if inner := strings.Trim(name, "-\\;:()`'\""); inner != "" {
+		return inner
+	}
+	return name
 }
 
 // beginning lists the topics whose names begin so.
@@ -77,7 +87,10 @@ func hint(name string) string {
 		return "did you mean " + orList(near) + "?"
 	}
 	if in := mentions(name); len(in) > 0 {
-		return "the word occurs in " + orList(in)
+		if len(in) > 5 {
+			in = append(in[:5], "others")
+		}
+		return "it occurs in " + strings.Join(in, ", ")
 	}
 	return ""
 }

@@ -31,6 +31,12 @@ func TestFind(t *testing.T) {
 		"self_time":         "# self_time",
 		"receiver":          "# receiver",
 		"order":             "# ORDER BY",
+		"create":            "# CREATE MODEL, DROP MODEL",
+		"drop stream":       "# CREATE STREAM, DROP STREAM",
+		"USE;":              "# USE",
+		"gap":               "# ENTER, LEAVE, UNWIND, GAP",
+		"flame graph":       "# Flame graphs",
+		"window":            "# Windows",
 		"consistent":        "# CONSISTENT",
 		"split_part":        "# split_part",
 		"automaton":         "# AUTOMATON",
@@ -48,8 +54,9 @@ func TestFindHints(t *testing.T) {
 		"quantil":     "did you mean quantile or sketch_quantile?",
 		"tigers":      "did you mean triggers?",
 		"p":           "did you mean processes or python or probes or permissions or placement?",
-		"ptrace":      "the word occurs in daemon",
+		"ptrace":      "it occurs in daemon",
 		"frobnicated": "",
+		"--connect":   "it occurs in command, remote, fleet, placement, daemon, others",
 		"":            "",
 	} {
 		_, err := Find(name)
