@@ -194,6 +194,34 @@ func TestPrompt(t *testing.T) {
 	}
 }
 
+// A topic that is longer than the screen is shown by the pager; a short one is not.
+func TestManualIsPaged(t *testing.T) {
+	t.Setenv("PAGER", "sed -n s/^SET.changes.*/paged/p")
+	x := newTerminal(t, "help", "settings")
+	x.expect("paged\r\n")
+	x.exit(0)
+	if strings.Contains(x.seen.String(), "max_probes") {
+		t.Errorf("the text is shown beside its pager: %q", x.seen.String())
+	}
+
+	x = newTerminal(t)
+	x.expect("endoscope> ")
+	x.send("\\help settings\r")
+	x.expect("paged\r\n")
+	x.expect("endoscope> ")
+	x.send("\\h max_probes\r")
+	x.expect("Default: 10000")
+	x.expect("endoscope> ")
+
+	x.send("\\q\r")
+	x.exit(0)
+
+	t.Setenv("PAGER", "no-such-program")
+	x = newTerminal(t, "help", "settings")
+	x.expect("max_probes")
+	x.exit(0)
+}
+
 func TestTerminationAtThePromptGivesTheTerminalBack(t *testing.T) {
 	x := newTerminal(t)
 	before := x.modes()
