@@ -12,7 +12,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
-	"endoscope/probes/signature"
+	"endoscope/probes/dwarf/signature"
 	"endoscope/probes/symbols"
 	"endoscope/server/wire"
 )

@@ -7,7 +7,7 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
-	"endoscope/probes/signature"
+	"endoscope/probes/dwarf/signature"
 	"endoscope/probes/symbols"
 )
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"endoscope/probes/bpf"
+	"endoscope/probes/dwarf/op"
 	"endoscope/probes/symbols"
 )
 
@@ -198,7 +199,7 @@ func (u *unwinder) byExpression(regs *[symbols.UnwindWords]uint64, rule *symbols
 	cfa := here[rule.CFAReg] + uint64(rule.CFAOffset)
 	if rule.CFAExpr != nil {
 		var ok bool
-		if cfa, ok = symbols.Evaluate(rule.CFAExpr, &here, u); !ok {
+		if cfa, ok = op.Evaluate(rule.CFAExpr, here[:], u); !ok {
 			return noExpression
 		}
 	}
@@ -214,7 +215,7 @@ func (u *unwinder) byExpression(regs *[symbols.UnwindWords]uint64, rule *symbols
 		case symbols.InRegister:
 			v = here[s.Offset]
 		default:
-			if v, ok = symbols.Evaluate(s.Expr, &here, u, cfa); ok && s.How == symbols.AtExpression {
+			if v, ok = op.Evaluate(s.Expr, here[:], u, cfa); ok && s.How == symbols.AtExpression {
 				v, ok = u.Word(v)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"weak"
 
-	"endoscope/probes/debuginfo"
+	"endoscope/probes/dwarf/debuginfo"
 )
 
 // DebugInfo is a module's debug information (DWARF 2 to 5), its own or that of a separate

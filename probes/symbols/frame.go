@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+
+	"endoscope/probes/dwarf/leb128"
 )
 
 // The unwind table (.eh_frame) says which code belongs together and, for each
@@ -115,39 +117,39 @@ func byStart(a, b unwindEntry) int { return cmp.Compare(a.start, b.start) }
 // parseCommon parses a CIE after its id; nil if it is not understood, and its
 // entries then are unknown.
 func parseCommon(b []byte, addr uint64) (c *unwindCommon, exceptions bool) {
-	r := frameReader{b: b, end: addr + uint64(len(b))}
-	version := r.byte()
-	augmentation := r.cstring()
-	c = &unwindCommon{codeAlign: r.uleb(), dataAlign: r.sleb()}
+	r, last := leb128.NewReader(b), addr+uint64(len(b))
+	version := r.Byte()
+	augmentation := r.String()
+	c = &unwindCommon{codeAlign: r.Uleb(), dataAlign: r.Sleb()}
 	if version == 1 {
-		c.returnReg = uint64(r.byte())
+		c.returnReg = uint64(r.Byte())
 	} else {
-		c.returnReg = r.uleb()
+		c.returnReg = r.Uleb()
 	}
 	if augmentation == "" {
-		c.begin(r.b)
+		c.begin(r.Rest())
 		return c, false
 	}
 	if augmentation[0] != 'z' {
 		return nil, false
 	}
 	c.augmented = true
-	n := r.uleb()
-	if n > uint64(len(r.b)) {
+	n := r.Uleb()
+	if n > uint64(r.Len()) {
 		return nil, false
 	}
-	after := r.b[n:]
+	after := r.Rest()[n:]
 	var personality, language bool
 	for _, letter := range augmentation[1:] {
 		switch letter {
 		case 'L':
-			r.byte()
+			r.Byte()
 			language = true
 		case 'P':
-			r.pointer(r.byte() &^ peIndirect)
+			pointer(&r, last, r.Byte()&^peIndirect)
 			personality = true
 		case 'R':
-			c.pointers = r.byte()
+			c.pointers = r.Byte()
 		case 'S':
 			c.signalFrame = true
 		case 'B': // return addresses signed: not on x86
@@ -156,7 +158,7 @@ func parseCommon(b []byte, addr uint64) (c *unwindCommon, exceptions bool) {
 		}
 	}
 	c.begin(after)
-	if r.bad {
+	if r.Failed() {
 		return nil, personality && language
 	}
 	return c, personality && language
@@ -170,16 +172,16 @@ func (c *unwindCommon) begin(program []byte) {
 
 // parseEntry parses an FDE after its CIE pointer.
 func parseEntry(b []byte, addr uint64, c *unwindCommon) (unwindEntry, bool) {
-	r := frameReader{b: b, end: addr + uint64(len(b))}
-	start := r.pointer(c.pointers)
-	size := r.pointer(c.pointers & 0x0f) // a length is relative to nothing
+	r, last := leb128.NewReader(b), addr+uint64(len(b))
+	start := pointer(&r, last, c.pointers)
+	size := pointer(&r, last, c.pointers&0x0f) // a length is relative to nothing
 	if c.augmented {
-		r.skip(r.uleb()) // the pointer to language-specific data
+		r.Skip(r.Uleb()) // the pointer to language-specific data
 	}
-	if r.bad || size == 0 || start+size < start {
+	if r.Failed() || size == 0 || start+size < start {
 		return unwindEntry{}, false
 	}
-	return unwindEntry{span{start, start + size}, c, r.b}, true
+	return unwindEntry{span{start, start + size}, c, r.Rest()}, true
 }
 
 // find returns the entry that covers pc, or nil.

@@ -1,5 +1,7 @@
 package symbols
 
+import "endoscope/probes/dwarf/leb128"
+
 // Call frame instructions (DWARF 5, 7.24). The primary ones carry an operand
 // in their low six bits.
 const (
@@ -38,7 +40,7 @@ const (
 // walks keeps of the row what is of interest: where the return address is, for
 // sites of probes, or all registers, for stacks.
 type frameWalk struct {
-	r       frameReader
+	r       leb128.Reader
 	c       *unwindCommon
 	loc, pc uint64
 	only    uint64 // the one register of interest; allRegisters: there are others
@@ -71,23 +73,23 @@ const maxRemembered = 64
 const allRegisters = ^uint64(0)
 
 func walkFrame(program []byte, c *unwindCommon, loc, pc, only uint64) frameWalk {
-	return frameWalk{r: frameReader{b: program}, c: c, loc: loc, pc: pc, only: only}
+	return frameWalk{r: leb128.NewReader(program), c: c, loc: loc, pc: pc, only: only}
 }
 
 // complete reports whether the walk came to its end.
-func (w *frameWalk) complete() bool { return !w.unknown && !w.r.bad }
+func (w *frameWalk) complete() bool { return !w.unknown && !w.r.Failed() }
 
 // next goes on to the next change; false: there is none, or it is not understood.
 func (w *frameWalk) next() bool {
 	r := &w.r
-	for len(r.b) > 0 && !r.bad && w.loc <= w.pc {
-		op := r.byte()
+	for r.Len() > 0 && !r.Failed() && w.loc <= w.pc {
+		op := r.Byte()
 		switch operand := uint64(op & 0x3f); op & 0xc0 {
 		case cfaAdvance:
 			w.loc += operand * w.c.codeAlign
 			continue
 		case cfaOffset:
-			n := r.uleb()
+			n := r.Uleb()
 			if w.only != operand && w.only != allRegisters {
 				continue
 			}
@@ -101,35 +103,35 @@ func (w *frameWalk) next() bool {
 		case cfaNop:
 			continue
 		case cfaAdvance1:
-			w.loc += uint64(r.byte()) * w.c.codeAlign
+			w.loc += uint64(r.Byte()) * w.c.codeAlign
 			continue
 		case cfaAdvance2:
-			w.loc += r.uint(2) * w.c.codeAlign
+			w.loc += r.Uint(2) * w.c.codeAlign
 			continue
 		case cfaAdvance4:
-			w.loc += r.uint(4) * w.c.codeAlign
+			w.loc += r.Uint(4) * w.c.codeAlign
 			continue
 		case cfaGNUArgsSize:
-			r.uleb()
+			r.Uleb()
 			continue
 		case cfaDefCFA:
-			w.do, w.reg, w.offset = setCFA, r.uleb(), int64(r.uleb())
+			w.do, w.reg, w.offset = setCFA, r.Uleb(), int64(r.Uleb())
 		case cfaDefCFASigned:
-			w.do, w.reg, w.offset = setCFA, r.uleb(), r.sleb()*w.c.dataAlign
+			w.do, w.reg, w.offset = setCFA, r.Uleb(), r.Sleb()*w.c.dataAlign
 		case cfaDefCFARegister:
-			w.do, w.reg = setCFARegister, r.uleb()
+			w.do, w.reg = setCFARegister, r.Uleb()
 		case cfaDefCFAOffset:
-			w.do, w.offset = setCFAOffset, int64(r.uleb())
+			w.do, w.offset = setCFAOffset, int64(r.Uleb())
 		case cfaDefCFAOffsetSigned:
-			w.do, w.offset = setCFAOffset, r.sleb()*w.c.dataAlign
+			w.do, w.offset = setCFAOffset, r.Sleb()*w.c.dataAlign
 		case cfaDefCFAExpression:
-			w.do, w.expr = setCFAExpression, r.bytes(r.uleb())
+			w.do, w.expr = setCFAExpression, r.Block()
 		case cfaRememberState:
 			w.do = rememberState
 		case cfaRestoreState:
 			w.do = restoreState
 		case cfaRestoreExtended:
-			w.do, w.reg = restoreRegister, r.uleb()
+			w.do, w.reg = restoreRegister, r.Uleb()
 		default:
 			return w.nextRegister(op)
 		}
@@ -141,30 +143,30 @@ func (w *frameWalk) next() bool {
 // nextRegister is next for the rarer rules of registers.
 func (w *frameWalk) nextRegister(op byte) bool {
 	r := &w.r
-	reg := r.uleb()
+	reg := r.Uleb()
 	switch op {
 	case cfaOffsetExtended:
-		w.set(reg, AtOffset, w.factored(r.uleb()))
+		w.set(reg, AtOffset, w.factored(r.Uleb()))
 	case cfaOffsetExtendedSigned:
-		w.set(reg, AtOffset, r.sleb()*w.c.dataAlign)
+		w.set(reg, AtOffset, r.Sleb()*w.c.dataAlign)
 	case cfaGNUNegativeOffsetExten:
-		w.set(reg, AtOffset, -w.factored(r.uleb()))
+		w.set(reg, AtOffset, -w.factored(r.Uleb()))
 	case cfaUndefined:
 		w.set(reg, lost, 0)
 	case cfaSameValue:
 		w.set(reg, unchanged, 0)
 	case cfaRegister:
-		w.set(reg, InRegister, int64(r.uleb()))
+		w.set(reg, InRegister, int64(r.Uleb()))
 	case cfaValOffset:
-		w.set(reg, IsOffset, w.factored(r.uleb()))
+		w.set(reg, IsOffset, w.factored(r.Uleb()))
 	case cfaValOffsetSigned:
-		w.set(reg, IsOffset, r.sleb()*w.c.dataAlign)
+		w.set(reg, IsOffset, r.Sleb()*w.c.dataAlign)
 	case cfaExpression:
 		w.set(reg, AtExpression, 0)
-		w.expr = r.bytes(r.uleb())
+		w.expr = r.Block()
 	case cfaValExpression:
 		w.set(reg, IsExpression, 0)
-		w.expr = r.bytes(r.uleb())
+		w.expr = r.Block()
 	default:
 		w.unknown = true
 		return false

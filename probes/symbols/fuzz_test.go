@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"endoscope/probes/dwarf/op"
 )
 
 // exercise opens damaged content as a file and calls everything. Nothing may
@@ -110,7 +112,7 @@ func FuzzUnwind(f *testing.F) {
 			e.row(e.end - 1)
 			e.rule(e.start)
 			if rule, ok := e.rule(e.end - 1); ok {
-				Evaluate(rule.CFAExpr, &[UnwindWords]uint64{}, words{})
+				op.Evaluate(rule.CFAExpr, make([]uint64, UnwindWords), words{})
 			}
 			u.find(e.start)
 		}

@@ -12,16 +12,16 @@ import (
 // in the pointers, addresses being those by which the file numbers itself.
 type loadedData struct {
 	im       *image
-	pointers []pointer // by address
-	symbols  []byte    // .dynsym, to which pointers refer
-	names    string    // and its names
+	pointers []relocation // by address
+	symbols  []byte       // .dynsym, to which pointers refer
+	names    string       // and its names
 
 	reading  sync.Once // guards sections
 	sections []piece
 }
 
-// pointer is a word that the dynamic linker fills in.
-type pointer struct {
+// relocation is a word that the dynamic linker fills in.
+type relocation struct {
 	at     uint64
 	value  uint64 // an address of the file; of an import what is added to its address
 	symbol uint32 // number of the symbol that it refers to, 0: none
@@ -47,7 +47,7 @@ func readLoadedData(im *image) *loadedData {
 		}
 		rela, err := im.read(s)
 		for ; err == nil && len(rela) >= size && len(d.pointers) < maxFunctions; rela = rela[size:] {
-			p := pointer{at: le.Uint64(rela), value: le.Uint64(rela[16:])}
+			p := relocation{at: le.Uint64(rela), value: le.Uint64(rela[16:])}
 			switch info := le.Uint64(rela[8:]); elf.R_X86_64(elf.R_TYPE64(info)) {
 			case elf.R_X86_64_RELATIVE:
 			case elf.R_X86_64_64:
@@ -61,7 +61,7 @@ func readLoadedData(im *image) *loadedData {
 			d.pointers = append(d.pointers, p)
 		}
 	}
-	slices.SortFunc(d.pointers, func(a, b pointer) int { return cmp.Compare(a.at, b.at) })
+	slices.SortFunc(d.pointers, func(a, b relocation) int { return cmp.Compare(a.at, b.at) })
 	return d
 }
 
@@ -91,7 +91,7 @@ func (d *loadedData) symbol(i uint32) (addr uint64, section elf.SectionIndex, ok
 
 // word reads the word at an address; 0 where the file has nothing.
 func (d *loadedData) word(at uint64) word {
-	if i, ok := slices.BinarySearchFunc(d.pointers, at, func(p pointer, at uint64) int { return cmp.Compare(p.at, at) }); ok {
+	if i, ok := slices.BinarySearchFunc(d.pointers, at, func(p relocation, at uint64) int { return cmp.Compare(p.at, at) }); ok {
 		return d.filledIn(d.pointers[i])
 	}
 	if b := d.im.data(at, 8); len(b) == 8 {
@@ -100,7 +100,7 @@ func (d *loadedData) word(at uint64) word {
 	return word{}
 }
 
-func (d *loadedData) filledIn(p pointer) word {
+func (d *loadedData) filledIn(p relocation) word {
 	w := word{value: p.value}
 	if p.symbol == 0 {
 		return w

@@ -92,36 +92,6 @@ func describeRule(r Rule, header []string) []string {
 	return out
 }
 
-// The expressions that programs have: the linkage table's, which depends on how
-// far a stub has got, and a frame's that was realigned.
-func TestExpressions(t *testing.T) {
-	regs := [UnwindWords]uint64{RegBP: 1000, RegSP: 2000, RegIP: 0x100b}
-	memory := words{992: 3000}
-	for _, c := range []struct {
-		name string
-		expr []byte
-		want uint64
-	}{
-		// breg7+8, breg16+0, lit15, and, lit11, ge, lit3, shl, plus
-		{"in a stub of the linkage table, after its push", []byte{0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22}, 2016},
-		{"a pointer in the frame", []byte{0x76, 0x78, 0x06}, 3000}, // breg6-8, deref
-		{"a loop that ends", []byte{0x35, 0x31, 0x1c, 0x12, 0x28, 0xfa, 0xff, 0x23, 7}, 7},
-	} {
-		got, ok := Evaluate(c.expr, &regs, memory)
-		if !ok || got != c.want {
-			t.Errorf("%s is %d (%v), want %d", c.name, got, ok, c.want)
-		}
-	}
-	for name, expr := range map[string][]byte{
-		"empty": {}, "for ever": {0x2f, 0xfd, 0xff}, "out of its code": {0x2f, 0xff, 0x7f}, "an unknown operation": {0xff},
-		"of no memory": {0x30, 0x06}, "cut off": {0x0e, 1}, "without operands": {0x22}, "too much pushed": []byte(strings.Repeat("\x30", 100)),
-	} {
-		if v, ok := Evaluate(expr, &regs, memory); ok {
-			t.Errorf("an expression that is %s has value %d", name, v)
-		}
-	}
-}
-
 type words map[uint64]uint64
 
 func (w words) Word(addr uint64) (uint64, bool) {

@@ -8,8 +8,8 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/codegen"
+	"endoscope/probes/dwarf/signature"
 	"endoscope/probes/process"
-	"endoscope/probes/signature"
 	"endoscope/probes/symbols"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/ianlancetaylor/demangle"
 
-	"endoscope/probes/debuginfo"
+	"endoscope/probes/dwarf/debuginfo"
 )
 
 // place is where a variable is and how it is read.

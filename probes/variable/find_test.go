@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"endoscope/probes/debuginfo"
+	"endoscope/probes/dwarf/debuginfo"
 	"endoscope/probes/testenv/debugtree"
 )
 

@@ -11,7 +11,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/codegen"
-	"endoscope/probes/signature"
+	"endoscope/probes/dwarf/signature"
 	"endoscope/probes/symbols"
 )
 

@@ -18,9 +18,9 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
+	"endoscope/probes/dwarf/signature"
 	"endoscope/probes/process"
 	"endoscope/probes/ringbuf"
-	"endoscope/probes/signature"
 	"endoscope/probes/symbols"
 )
 

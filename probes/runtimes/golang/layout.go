@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 
-	"endoscope/probes/debuginfo"
+	"endoscope/probes/dwarf/debuginfo"
 )
 
 // Layout says where the runtime of one Go program keeps its goroutines.

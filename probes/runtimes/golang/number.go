@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 
-	"endoscope/probes/debuginfo"
+	"endoscope/probes/dwarf/debuginfo"
 )
 
 // maxUnit bounds the debug information of one package, which is 2 MB of the

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+
+	"endoscope/probes/dwarf/leb128"
 )
 
 // Compilers can put each type into a unit of its own, of which the linker keeps one
@@ -109,35 +111,35 @@ func readAbbrev(abbrev []byte, at uint64) (*abbrevTable, error) {
 	if at > uint64(len(abbrev)) {
 		return nil, errAbbrev
 	}
-	r := reader{b: abbrev, pos: int(at)}
+	r := leb128.NewReaderAt(abbrev, at)
 	for {
-		code := r.uleb()
-		if code == 0 && !r.bad {
+		code := r.Uleb()
+		if code == 0 && !r.Failed() {
 			return t, nil
 		}
-		tag := r.pos
-		r.uleb()
-		tagBytes := r.pos - tag
-		r.skip(1) // whether it has children
+		tag := r.Pos()
+		r.Uleb()
+		tagBytes := r.Pos() - tag
+		r.Skip(1) // whether it has children
 		var forms []uint64
 		for {
-			attr := r.pos
-			name := r.uleb()
-			formAt := r.pos
-			form := r.uleb()
-			if r.bad || len(t.forms) > maxAbbrev {
+			attr := r.Pos()
+			name := r.Uleb()
+			formAt := r.Pos()
+			form := r.Uleb()
+			if r.Failed() || len(t.forms) > maxAbbrev {
 				return nil, errAbbrev
 			}
 			if name == 0 && form == 0 {
 				break
 			}
 			if form == formImplicit {
-				r.uleb()
+				r.Uleb()
 			}
-			if form == formRefSig8 && r.b[formAt] == formRefSig8 {
+			if form == formRefSig8 && abbrev[formAt] == formRefSig8 {
 				t.refers = true
 				t.edits = append(t.edits, edit{formAt, formRef8})
-				if name == attrSignature && r.b[attr] == attrSignature && tagBytes == 1 {
+				if name == attrSignature && abbrev[attr] == attrSignature && tagBytes == 1 {
 					t.edits = append(t.edits, edit{attr, attrType}, edit{tag, tagTypedef})
 				}
 			}
@@ -151,21 +153,21 @@ func readAbbrev(abbrev []byte, at uint64) (*abbrevTable, error) {
 
 // resolve puts offsets in place of the signatures in a unit's entries.
 func (t *abbrevTable) resolve(info []byte, u unit, signatures map[uint64]uint64) error {
-	r := reader{b: info[:u.end], pos: u.entries}
-	for r.pos < u.end {
-		code := r.uleb()
-		if code == 0 && !r.bad {
+	r := leb128.NewReaderAt(info[:u.end], uint64(u.entries))
+	for r.Pos() < u.end {
+		code := r.Uleb()
+		if code == 0 && !r.Failed() {
 			continue
 		}
 		forms, ok := t.forms[code]
-		if !ok || r.bad {
+		if !ok || r.Failed() {
 			return errAbbrev
 		}
 		for _, form := range forms {
 			if form == formRefSig8 {
-				at := r.pos
-				target, known := signatures[r.fixed(8)]
-				if r.bad {
+				at := r.Pos()
+				target, known := signatures[r.Uint(8)]
+				if r.Failed() {
 					return errAbbrev
 				}
 				if !known {
@@ -174,7 +176,7 @@ func (t *abbrevTable) resolve(info []byte, u unit, signatures map[uint64]uint64)
 				binary.LittleEndian.PutUint64(info[at:], target-uint64(u.at))
 				continue
 			}
-			if !r.skipForm(form, u) {
+			if !skipForm(&r, form, u) {
 				return errAbbrev
 			}
 		}
@@ -183,9 +185,9 @@ func (t *abbrevTable) resolve(info []byte, u unit, signatures map[uint64]uint64)
 }
 
 // skipForm passes over a value of a form; false if it is not known, or goes too far.
-func (r *reader) skipForm(form uint64, u unit) bool {
+func skipForm(r *leb128.Reader, form uint64, u unit) bool {
 	if form == formIndirect {
-		if form = r.uleb(); form == formIndirect || form == formRefSig8 || form == formImplicit {
+		if form = r.Uleb(); form == formIndirect || form == formRefSig8 || form == formImplicit {
 			return false
 		}
 	}
@@ -195,41 +197,41 @@ func (r *reader) skipForm(form uint64, u unit) bool {
 	}
 	switch form {
 	case 0x01: // addr
-		r.skip(uint64(u.address))
+		r.Skip(uint64(u.address))
 	case 0x03: // block2
-		r.skip(r.fixed(2))
+		r.Skip(r.Uint(2))
 	case 0x04: // block4
-		r.skip(r.fixed(4))
+		r.Skip(r.Uint(4))
 	case 0x05, 0x12, 0x26, 0x2a: // data2, ref2, strx2, addrx2
-		r.skip(2)
+		r.Skip(2)
 	case 0x06, 0x13, 0x1c, 0x28, 0x2c: // data4, ref4, ref_sup4, strx4, addrx4
-		r.skip(4)
+		r.Skip(4)
 	case 0x07, 0x14, 0x24: // data8, ref8, ref_sup8
-		r.skip(8)
+		r.Skip(8)
 	case 0x08: // string
-		r.text()
+		r.SkipString()
 	case 0x09, 0x18: // block, exprloc
-		r.skip(r.uleb())
+		r.Skip(r.Uleb())
 	case 0x0a: // block1
-		r.skip(r.fixed(1))
+		r.Skip(r.Uint(1))
 	case 0x0b, 0x0c, 0x11, 0x25, 0x29: // data1, flag, ref1, strx1, addrx1
-		r.skip(1)
+		r.Skip(1)
 	case 0x0d, 0x0f, 0x15, 0x1a, 0x1b, 0x22, 0x23, 0x1f01, 0x1f02: // numbers of any length
-		r.uleb()
+		r.Uleb()
 	case 0x10: // ref_addr
 		if u.version == 2 {
 			word = uint64(u.address)
 		}
-		r.skip(word)
+		r.Skip(word)
 	case 0x0e, 0x17, 0x1d, 0x1f, 0x1f20, 0x1f21: // strp, sec_offset, strp_sup, line_strp, GNU's
-		r.skip(word)
+		r.Skip(word)
 	case 0x19, formImplicit: // flag_present
 	case 0x1e: // data16
-		r.skip(16)
+		r.Skip(16)
 	case 0x27, 0x2b: // strx3, addrx3
-		r.skip(3)
+		r.Skip(3)
 	default:
 		return false
 	}
-	return !r.bad
+	return !r.Failed()
 }

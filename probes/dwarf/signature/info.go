@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"endoscope/probes/debuginfo"
+	"endoscope/probes/dwarf/debuginfo"
 	"endoscope/probes/symbols"
 )
 

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"endoscope/probes/debuginfo"
+	"endoscope/probes/dwarf/debuginfo"
+	"endoscope/probes/dwarf/op"
 	"endoscope/probes/symbols"
 	"endoscope/probes/testenv/debugtree"
 )
@@ -86,8 +87,8 @@ func TestTypesWithoutEnd(t *testing.T) {
 }
 
 func TestEntryValueWithinEntryValue(t *testing.T) {
-	got, err := evaluate([]byte{opEntryValue, 1, opReg0 + dwDI}, true)
-	if err != nil || len(got) != 1 || got[0].kind != inMemory || got[0].reg != dwDI {
+	got, err := locateAtEntry([]byte{op.EntryValue, 1, op.Reg0 + dwDI}, cfaBase)
+	if err != nil || len(got) != 1 || got[0].Kind != op.InMemory || got[0].Register != dwDI {
 		t.Errorf("%+v, %v", got, err)
 	}
 	// More than a stack has room for, five bytes each: the length is padded to four.
@@ -95,19 +96,19 @@ func TestEntryValueWithinEntryValue(t *testing.T) {
 	expr := make([]byte, 0, 5*depth+1)
 	for left := range depth {
 		n := 5*(depth-1-left) + 1
-		expr = append(expr, opEntryValue, byte(n)|0x80, byte(n>>7)|0x80, byte(n>>14)|0x80, byte(n>>21))
+		expr = append(expr, op.EntryValue, byte(n)|0x80, byte(n>>7)|0x80, byte(n>>14)|0x80, byte(n>>21))
 	}
-	if got, err := evaluate(append(expr, opReg0), true); !errors.Is(err, errNotAtEntry) {
+	if got, err := locateAtEntry(append(expr, op.Reg0), cfaBase); !errors.Is(err, errNotAtEntry) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
 
 func TestPiecesAreFew(t *testing.T) {
-	expr := bytes.Repeat([]byte{opReg0, opPiece, 1}, maxPieces)
-	if got, err := evaluate(expr, true); err != nil || len(got) != maxPieces {
+	expr := bytes.Repeat([]byte{op.Reg0, op.PieceOf, 1}, op.MaxPieces)
+	if got, err := locateAtEntry(expr, cfaBase); err != nil || len(got) != op.MaxPieces {
 		t.Errorf("%d pieces, %v", len(got), err)
 	}
-	if _, err := evaluate(append(expr, opReg0, opPiece, 1), true); !errors.Is(err, errNotAtEntry) {
+	if _, err := locateAtEntry(append(expr, op.Reg0, op.PieceOf, 1), cfaBase); !errors.Is(err, errNotAtEntry) {
 		t.Error("one piece more:", err)
 	}
 }
@@ -143,7 +144,7 @@ func TestSizesOutOfBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &convention{f: f, ints: systemVArguments, floats: systemVFloats}
-	if got, err := c.pass(typ); err != nil || len(got) != 2 || got[0].reg != dwDI || got[1].reg != dwSI {
+	if got, err := c.pass(typ); err != nil || len(got) != 2 || got[0].Register != dwDI || got[1].Register != dwSI {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+
+	"endoscope/probes/dwarf/leb128"
 )
 
 // A tool (dwz -m) moves what several programs' debug information has in common to a
@@ -47,26 +49,26 @@ func shapesAt(abbrev []byte, at uint64) (shapes, error) {
 		return nil, errAbbrev
 	}
 	out := shapes{}
-	r := reader{b: abbrev, pos: int(at)}
+	r := leb128.NewReaderAt(abbrev, at)
 	for {
-		code := r.uleb()
-		if code == 0 && !r.bad {
+		code := r.Uleb()
+		if code == 0 && !r.Failed() {
 			return out, nil
 		}
-		r.uleb()
-		r.skip(1)
+		r.Uleb()
+		r.Skip(1)
 		var fields []field
 		for {
-			f := field{attr: r.uleb(), formAt: r.pos}
-			f.form, f.formTo = r.uleb(), r.pos
-			if r.bad || len(out) > maxAbbrev {
+			f := field{attr: r.Uleb(), formAt: r.Pos()}
+			f.form, f.formTo = r.Uleb(), r.Pos()
+			if r.Failed() || len(out) > maxAbbrev {
 				return nil, errAbbrev
 			}
 			if f.attr == 0 && f.form == 0 {
 				break
 			}
 			if f.form == formImplicit {
-				r.uleb()
+				r.Uleb()
 			}
 			fields = append(fields, f)
 		}
@@ -100,7 +102,7 @@ func (s *shifter) run(section []byte, types bool) error {
 			}
 			for _, fields := range s.tables[u.abbrev] {
 				for _, f := range fields {
-					if _, form := s.by(f); form != f.form && !putUleb(s.edited[f.formAt:f.formTo], form) {
+					if _, form := s.by(f); form != f.form && !leb128.PutUleb(s.edited[f.formAt:f.formTo], form) {
 						return errAbbrev
 					}
 				}
@@ -114,19 +116,19 @@ func (s *shifter) run(section []byte, types bool) error {
 }
 
 func (s *shifter) unit(section []byte, u unit) error {
-	r := reader{b: section[:u.end], pos: u.entries}
-	for r.pos < u.end {
-		code := r.uleb()
-		if code == 0 && !r.bad {
+	r := leb128.NewReaderAt(section[:u.end], uint64(u.entries))
+	for r.Pos() < u.end {
+		code := r.Uleb()
+		if code == 0 && !r.Failed() {
 			continue
 		}
 		fields, ok := s.tables[u.abbrev][code]
-		if !ok || r.bad {
+		if !ok || r.Failed() {
 			return errAbbrev
 		}
 		for _, f := range fields {
-			at := r.pos
-			if !r.skipForm(f.form, u) {
+			at := r.Pos()
+			if !skipForm(&r, f.form, u) {
 				return errAbbrev
 			}
 			add, form := s.by(f)
@@ -134,7 +136,7 @@ func (s *shifter) unit(section []byte, u unit) error {
 				continue
 			}
 			// All of these are as wide as offsets are.
-			if form == formRefAddr && u.version == 2 || f.form == formRefSup4 && u.wide || !shift(section[at:r.pos], add) {
+			if form == formRefAddr && u.version == 2 || f.form == formRefSup4 && u.wide || !shift(section[at:r.Pos()], add) {
 				return errSupplement
 			}
 		}
@@ -155,17 +157,6 @@ func shift(b []byte, add uint64) bool {
 		return n+add >= n
 	}
 	return false
-}
-
-// putUleb writes a number into all of b; false if it does not fit.
-func putUleb(b []byte, v uint64) bool {
-	for i := range b {
-		b[i] = byte(v & 0x7f)
-		if v >>= 7; i < len(b)-1 {
-			b[i] |= 0x80
-		}
-	}
-	return v == 0
 }
 
 // join joins the sections of a file with those of its supplementary one.

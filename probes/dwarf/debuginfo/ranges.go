@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+
+	"endoscope/probes/dwarf/leb128"
 )
 
 var errRanges = errors.New("has damaged debug information: a list of ranges that does not end")
@@ -43,12 +45,12 @@ func (d *Info) Ranges(unit, e *dwarf.Entry, spend func(n int) error) (out [][2]u
 		}
 		table, _ := unit.Val(dwarf.AttrAddrBase).(int64)
 		r.address = func(i uint64) uint64 { return d.Address(table, i) }
-		err = r.list5(reader{b: d.rangeLists, pos: int(at)})
+		err = r.list5(leb128.NewReaderAt(d.rangeLists, at))
 	} else {
 		if at > uint64(len(d.ranges)) {
 			return nil, errRanges
 		}
-		err = r.list(reader{b: d.ranges, pos: int(at)})
+		err = r.list(leb128.NewReaderAt(d.ranges, at))
 	}
 	if err != nil {
 		return nil, err
@@ -102,14 +104,14 @@ type rangeReader struct {
 func (r *rangeReader) add(low, high uint64) { r.out = append(r.out, [2]uint64{low, high}) }
 
 // list reads one of .debug_ranges (DWARF 4, 2.17.3), which may end with the section.
-func (r *rangeReader) list(b reader) error {
-	for b.pos < len(b.b) {
+func (r *rangeReader) list(b leb128.Reader) error {
+	for b.Len() > 0 {
 		if err := r.spend(1); err != nil {
 			return err
 		}
-		low, high := b.fixed(8), b.fixed(8)
+		low, high := b.Uint(8), b.Uint(8)
 		switch {
-		case b.bad:
+		case b.Failed():
 			return errRanges
 		case low == 0 && high == 0:
 			return nil
@@ -123,41 +125,41 @@ func (r *rangeReader) list(b reader) error {
 }
 
 // list5 reads one of .debug_rnglists (DWARF 5, 2.17.3 and 7.25).
-func (r *rangeReader) list5(b reader) error {
+func (r *rangeReader) list5(b leb128.Reader) error {
 	for {
 		if err := r.spend(1); err != nil {
 			return err
 		}
-		kind := b.fixed(1)
-		if b.bad {
+		kind := b.Uint(1)
+		if b.Failed() {
 			return errRanges
 		}
 		switch kind {
 		case 0: // end_of_list
 			return nil
 		case 1: // base_addressx
-			r.base = r.address(b.uleb())
+			r.base = r.address(b.Uleb())
 		case 2: // startx_endx
-			low := r.address(b.uleb())
-			r.add(low, r.address(b.uleb()))
+			low := r.address(b.Uleb())
+			r.add(low, r.address(b.Uleb()))
 		case 3: // startx_length
-			low := r.address(b.uleb())
-			r.add(low, low+b.uleb())
+			low := r.address(b.Uleb())
+			r.add(low, low+b.Uleb())
 		case 4: // offset_pair
-			low := r.base + b.uleb()
-			r.add(low, r.base+b.uleb())
+			low := r.base + b.Uleb()
+			r.add(low, r.base+b.Uleb())
 		case 5: // base_address
-			r.base = b.fixed(8)
+			r.base = b.Uint(8)
 		case 6: // start_end
-			low := b.fixed(8)
-			r.add(low, b.fixed(8))
+			low := b.Uint(8)
+			r.add(low, b.Uint(8))
 		case 7: // start_length
-			low := b.fixed(8)
-			r.add(low, low+b.uleb())
+			low := b.Uint(8)
+			r.add(low, low+b.Uleb())
 		default:
 			return errRanges
 		}
-		if b.bad {
+		if b.Failed() {
 			return errRanges
 		}
 	}

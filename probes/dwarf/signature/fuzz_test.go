@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"endoscope/probes/debuginfo"
+	"endoscope/probes/dwarf/debuginfo"
+	"endoscope/probes/dwarf/op"
 	"endoscope/probes/symbols"
 	"endoscope/probes/testenv"
 )
@@ -102,17 +103,21 @@ func FuzzSignature(f *testing.F) {
 
 // FuzzLocation needs no debug information around the expression.
 func FuzzLocation(f *testing.F) {
-	f.Add([]byte{opReg0 + dwDI}, true)
-	f.Add([]byte{opFbreg, 0x70}, true)
-	f.Add([]byte{opEntryValue, 1, opReg0, opStackValue}, false)
-	f.Add([]byte{opReg0, opPiece, 8, opConst1u, 5, opStackValue, opPiece, 8}, false)
+	f.Add([]byte{op.Reg0 + dwDI}, true)
+	f.Add([]byte{op.Fbreg, 0x70}, true)
+	f.Add([]byte{op.EntryValue, 1, op.Reg0, op.StackValue}, false)
+	f.Add([]byte{op.Reg0, op.PieceOf, 8, op.Const1u, 5, op.StackValue, op.PieceOf, 8}, false)
 	f.Fuzz(func(t *testing.T, expr []byte, frameIsCFA bool) {
-		pieces, err := evaluate(expr, frameIsCFA)
-		if err == nil && (len(pieces) == 0 || len(pieces) > maxPieces) {
+		base := expr
+		if frameIsCFA {
+			base = cfaBase
+		}
+		pieces, err := locateAtEntry(expr, base)
+		if err == nil && (len(pieces) == 0 || len(pieces) > op.MaxPieces) {
 			t.Errorf("%d pieces", len(pieces))
 		}
 		pieces, err = locate(expr, expr, Frame{Register: dwSP, Offset: 16})
-		if err == nil && (len(pieces) == 0 || len(pieces) > maxPieces) {
+		if err == nil && (len(pieces) == 0 || len(pieces) > op.MaxPieces) {
 			t.Errorf("%d pieces in the middle of a function", len(pieces))
 		}
 	})

@@ -2,6 +2,8 @@ package signature
 
 import (
 	"errors"
+
+	"endoscope/probes/dwarf/op"
 )
 
 // convention hands out registers and stack to what is passed.
@@ -55,7 +57,7 @@ const (
 var errFloat = errors.New("is floating point and in an XMM register, which programs in the kernel cannot read")
 
 // pass says where the next parameter, or result, of a type is.
-func (c *convention) pass(t *Type) ([]piece, error) {
+func (c *convention) pass(t *Type) ([]op.Piece, error) {
 	if c.golang {
 		return c.passGo(t)
 	}
@@ -89,14 +91,14 @@ func (c *convention) pass(t *Type) ([]piece, error) {
 	if ints > len(c.ints) || floats > c.floats {
 		return c.onStack(t), nil
 	}
-	var out []piece
+	var out []op.Piece
 	for i, k := range classes {
-		p := piece{kind: inRegister, at: int64(8 * i), size: 8}
+		p := op.Piece{Kind: op.InRegister, At: int64(8 * i), Size: 8}
 		switch k {
 		case sse:
-			p.reg = c.takeFloat()
+			p.Register = c.takeFloat()
 		case integer:
-			p.reg = c.ints[0]
+			p.Register = c.ints[0]
 			c.ints = c.ints[1:]
 		default: // of an empty class
 			continue
@@ -110,7 +112,7 @@ func (c *convention) pass(t *Type) ([]piece, error) {
 // promised but what its compiler does (rustc_target/src/callconv/mod.rs,
 // adjust_for_rust_abi): one or two scalars, in however many structs, are passed as
 // these; what has more in 8 bytes as an integer, and else by a pointer.
-func (c *convention) passRust(t *Type) ([]piece, error) {
+func (c *convention) passRust(t *Type) ([]op.Piece, error) {
 	var scalars []member
 	flat, err := c.scalars(t, 0, &scalars, maxDepth)
 	if err != nil {
@@ -134,13 +136,13 @@ func (c *convention) passRust(t *Type) ([]piece, error) {
 	if ints > len(c.ints) || floats > c.floats {
 		return nil, errNotAtEntry
 	}
-	var out []piece
+	var out []op.Piece
 	for _, s := range scalars {
-		p := piece{kind: inRegister, at: s.offset, size: s.t.Size}
+		p := op.Piece{Kind: op.InRegister, At: s.offset, Size: s.t.Size}
 		if s.t.Kind == Float {
-			p.reg = c.takeFloat()
+			p.Register = c.takeFloat()
 		} else {
-			p.reg, c.ints = c.ints[0], c.ints[1:]
+			p.Register, c.ints = c.ints[0], c.ints[1:]
 		}
 		out = append(out, p)
 	}
@@ -175,20 +177,20 @@ func (c *convention) scalars(t *Type, at int64, out *[]member, depth int) (bool,
 }
 
 // pointed is where something is to which a pointer is passed.
-func (c *convention) pointed() ([]piece, error) {
-	p := piece{kind: inMemory}
+func (c *convention) pointed() ([]op.Piece, error) {
+	p := op.Piece{Kind: op.InMemory}
 	if len(c.ints) == 0 {
 		return nil, errNotAtEntry
 	}
-	p.reg = c.ints[0]
+	p.Register = c.ints[0]
 	c.ints = c.ints[1:]
-	return []piece{p}, nil
+	return []op.Piece{p}, nil
 }
 
-func (c *convention) onStack(t *Type) []piece {
-	p := piece{kind: inMemory, reg: cfa, offset: c.stack}
+func (c *convention) onStack(t *Type) []op.Piece {
+	p := op.Piece{Kind: op.InMemory, Register: op.CFA, Offset: c.stack}
 	c.stack += (t.Size + 7) &^ 7
-	return []piece{p}
+	return []op.Piece{p}
 }
 
 // classify says of which class the bytes of an object from offset on are (System V ABI,
@@ -253,9 +255,9 @@ func merged(a, b class) class {
 }
 
 // passGo passes by Go's convention: all of an object in registers, or all on the stack.
-func (c *convention) passGo(t *Type) ([]piece, error) {
+func (c *convention) passGo(t *Type) ([]op.Piece, error) {
 	ints, floats, float := c.ints, c.floats, c.float
-	var out []piece
+	var out []op.Piece
 	fits, err := c.assignGo(t, 0, &out, maxDepth)
 	if err != nil {
 		return nil, err
@@ -265,9 +267,9 @@ func (c *convention) passGo(t *Type) ([]piece, error) {
 	}
 	c.ints, c.floats, c.float = ints, floats, float
 	c.stack = (c.stack + goAlign(t) - 1) &^ (goAlign(t) - 1)
-	p := piece{kind: inMemory, reg: cfa, offset: c.stack}
+	p := op.Piece{Kind: op.InMemory, Register: op.CFA, Offset: c.stack}
 	c.stack += t.Size
-	return []piece{p}, nil
+	return []op.Piece{p}, nil
 }
 
 // goAlign is the alignment of a type, of those that are on the stack: nearly all have
@@ -280,7 +282,7 @@ func goAlign(t *Type) int64 {
 }
 
 // assignGo adds the registers of an object (abi-internal.md, "Register assignment").
-func (c *convention) assignGo(t *Type, at int64, out *[]piece, depth int) (bool, error) {
+func (c *convention) assignGo(t *Type, at int64, out *[]op.Piece, depth int) (bool, error) {
 	if depth == 0 {
 		return false, errors.New("has damaged debug information")
 	}
@@ -312,13 +314,13 @@ func (c *convention) assignGo(t *Type, at int64, out *[]piece, depth int) (bool,
 		if c.floats == 0 {
 			return false, nil
 		}
-		*out = append(*out, piece{kind: inRegister, reg: c.takeFloat(), at: at, size: t.Size})
+		*out = append(*out, op.Piece{Kind: op.InRegister, Register: c.takeFloat(), At: at, Size: t.Size})
 		return true, nil
 	}
 	if len(c.ints) == 0 {
 		return false, nil
 	}
-	*out = append(*out, piece{kind: inRegister, reg: c.ints[0], at: at, size: t.Size})
+	*out = append(*out, op.Piece{Kind: op.InRegister, Register: c.ints[0], At: at, Size: t.Size})
 	c.ints = c.ints[1:]
 	return true, nil
 }

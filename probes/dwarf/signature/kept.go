@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"endoscope/probes/dwarf/op"
 	"endoscope/probes/symbols"
 )
 
@@ -41,10 +42,10 @@ func (u *moduleUses) resultRead(reg int) bool { return u.m.ResultRead(u.i, symbo
 
 // areRead reports whether the function reads the registers that the pieces are in, or lie
 // behind.
-func (r *reader) areRead(pieces []piece) bool {
+func (r *reader) areRead(pieces []op.Piece) bool {
 	for _, p := range pieces {
-		inRegister := p.kind == inRegister || p.kind == computed || p.kind == inMemory && p.reg != cfa
-		if inRegister && p.reg < dwXMM0 && !r.uses.entryRead(p.reg) {
+		inRegister := p.Kind == op.InRegister || p.Kind == op.Computed || p.Kind == op.InMemory && p.Register != op.CFA
+		if inRegister && p.Register < dwXMM0 && !r.uses.entryRead(p.Register) {
 			return false
 		}
 	}
@@ -53,10 +54,12 @@ func (r *reader) areRead(pieces []piece) bool {
 
 // isTaken reports whether an earlier parameter is in one of the registers: GCC describes
 // those that are passed first, and may find a register for one that is not.
-func (r *reader) isTaken(pieces []piece, earlier []Param) bool {
+func (r *reader) isTaken(pieces []op.Piece, earlier []Param) bool {
 	return slices.ContainsFunc(earlier, func(e Param) bool {
-		return slices.ContainsFunc(e.pieces, func(a piece) bool {
-			return slices.ContainsFunc(pieces, func(b piece) bool { return a.kind == inRegister && b.kind == inRegister && a.reg == b.reg })
+		return slices.ContainsFunc(e.pieces, func(a op.Piece) bool {
+			return slices.ContainsFunc(pieces, func(b op.Piece) bool {
+				return a.Kind == op.InRegister && b.Kind == op.InRegister && a.Register == b.Register
+			})
 		})
 	})
 }
@@ -97,7 +100,7 @@ func (r *reader) isOptimised(e *dwarf.Entry, params []*dwarf.Entry) bool {
 	}
 	return len(params) == 0 || slices.ContainsFunc(params, func(p *dwarf.Entry) bool {
 		expr, _ := p.Val(dwarf.AttrLocation).([]byte)
-		return len(expr) == 0 || expr[0] != opFbreg
+		return len(expr) == 0 || expr[0] != op.Fbreg
 	})
 }
 
@@ -116,8 +119,8 @@ func (r *reader) hasMoved(params []*dwarf.Entry) bool {
 		if err != nil || expr == nil {
 			return true
 		}
-		pieces, err := evaluate(expr, r.frameIsCFA)
-		if err == nil && slices.ContainsFunc(pieces, func(p piece) bool { return p.kind == constant || p.kind == nowhere }) {
+		pieces, err := locateAtEntry(expr, r.frameBase)
+		if err == nil && slices.ContainsFunc(pieces, func(p op.Piece) bool { return p.Kind == op.Constant || p.Kind == op.Nowhere }) {
 			return true
 		}
 	}
@@ -141,8 +144,8 @@ func (r *reader) keepsResult(e *dwarf.Entry, params []*dwarf.Entry, result *Para
 	}
 	for _, p := range result.pieces {
 		switch {
-		case p.kind == inMemory: // the caller says where: that is an argument
-		case p.kind == inRegister && (p.reg == dwAX || p.reg == dwDX) && r.uses.resultRead(p.reg):
+		case p.Kind == op.InMemory: // the caller says where: that is an argument
+		case p.Kind == op.InRegister && (p.Register == dwAX || p.Register == dwDX) && r.uses.resultRead(p.Register):
 		default:
 			return false
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"endoscope/probes/dwarf/op"
 	"endoscope/probes/symbols"
 )
 
@@ -30,7 +31,7 @@ type Param struct {
 	Name string
 	Type *Type
 
-	pieces []piece
+	pieces []op.Piece
 	err    error // why it cannot be read
 }
 
@@ -54,8 +55,7 @@ func (f *Info) function(of symbols.Function, local bool, uses uses) (out *Functi
 	r := reader{Info: f, unit: unit, of: of, by: compilerOf(unit), local: local, uses: uses, external: f.val(e, dwarf.AttrExternal) == true}
 	calling, _ := f.val(e, dwarf.AttrCalling).(int64)
 	r.nocall = calling == nocall
-	frame, _ := e.Val(dwarf.AttrFrameBase).([]byte)
-	r.frameIsCFA = len(frame) == 1 && frame[0] == opCallFrameCFA
+	r.frameBase, _ = e.Val(dwarf.AttrFrameBase).([]byte)
 	if err := r.parameters(out, e); err != nil {
 		return nil, err
 	}
@@ -76,15 +76,15 @@ const nocall = 3
 // reader is the state of one Function.
 type reader struct {
 	*Info
-	unit       *dwarf.Entry
-	of         symbols.Function
-	frameIsCFA bool
-	external   bool
-	nocall     bool // it is not called as its type says
-	by         compiler
-	local      bool // no other file can have called it when it was compiled
-	uses       uses
-	moved      bool // parameters may be in other registers than their types say
+	unit      *dwarf.Entry
+	of        symbols.Function
+	frameBase []byte
+	external  bool
+	nocall    bool // it is not called as its type says
+	by        compiler
+	local     bool // no other file can have called it when it was compiled
+	uses      uses
+	moved     bool // parameters may be in other registers than their types say
 }
 
 // conventions are those of the function's arguments and results.
@@ -166,7 +166,7 @@ func (r *reader) result(t *Type, results, args *convention) Param {
 		return p
 	}
 	p.pieces, p.err = results.pass(t)
-	if results.golang || p.err != nil || len(p.pieces) == 0 || p.pieces[0].kind == inRegister {
+	if results.golang || p.err != nil || len(p.pieces) == 0 || p.pieces[0].Kind == op.InRegister {
 		return p
 	}
 	if t.Kind == Float { // long double
@@ -178,21 +178,21 @@ func (r *reader) result(t *Type, results, args *convention) Param {
 	if args != nil {
 		args.ints = args.ints[1:]
 	}
-	p.pieces = []piece{{kind: inMemory, reg: dwAX}}
+	p.pieces = []op.Piece{{Kind: op.InMemory, Register: dwAX}}
 	return p
 }
 
 // parameter is where a parameter is when the function is entered.
-func (r *reader) parameter(c *dwarf.Entry, t *Type, args *convention) ([]piece, error) {
+func (r *reader) parameter(c *dwarf.Entry, t *Type, args *convention) ([]op.Piece, error) {
 	expr, whole, err := r.located(r.unit, c, r.of.Addr)
 	if err != nil {
 		return nil, err
 	}
-	pieces, evaluateErr := evaluate(expr, r.frameIsCFA)
+	pieces, evaluateErr := locateAtEntry(expr, r.frameBase)
 	// A class that must not be copied byte by byte is passed by a pointer to it. Its
 	// description may not say so, but where the pointer has been stored does, and what the
 	// pointer is in.
-	if n := len(expr); t.Kind == Struct && n > 0 && (expr[n-1] == opDeref || evaluateErr == nil && pieces[0].isPointer()) {
+	if n := len(expr); t.Kind == Struct && n > 0 && (expr[n-1] == op.Deref || evaluateErr == nil && isPointer(pieces[0])) {
 		copied := *t
 		copied.indirect = true
 		t = &copied
@@ -212,16 +212,16 @@ func (r *reader) parameter(c *dwarf.Entry, t *Type, args *convention) ([]piece, 
 		if !ok {
 			return nil, errNotAtEntry
 		}
-		return []piece{{kind: constant, offset: n}}, nil
+		return []op.Piece{{Kind: op.Constant, Offset: n}}, nil
 	case expr == nil && c.Val(dwarf.AttrLocation) != nil:
 		return nil, errNotAtEntry // but where the function has gone on
 	case expr == nil:
 		return nil, errors.New("was optimised away: the compiled function is not passed it")
-	case whole && r.changed() && (evaluateErr != nil || pieces[0].kind == inMemory && !pieces[0].isPassed()):
+	case whole && r.changed() && (evaluateErr != nil || pieces[0].Kind == op.InMemory && !isPassed(pieces[0])):
 		return nil, errNotAtEntry // it may not be passed at all
 	case !whole && r.changed() && evaluateErr == nil && !r.areRead(pieces):
 		return nil, errUnreadArgument // GCC may have found a register for what is not passed
-	case whole && (evaluateErr != nil || pieces[0].kind == inMemory && !pieces[0].isPointer()):
+	case whole && (evaluateErr != nil || pieces[0].Kind == op.InMemory && !isPointer(pieces[0])):
 		// Where it is kept once the function has stored it there.
 		return byConvention, conventionErr
 	}
@@ -230,23 +230,23 @@ func (r *reader) parameter(c *dwarf.Entry, t *Type, args *convention) ([]piece, 
 
 // isPartOf reports whether what is said to be all of a parameter on the stack is a part of
 // it: Go's compiler says so of a slice of which only the length is used.
-func isPartOf(said, passed []piece, size int64) bool {
-	if len(said) != 1 || len(passed) != 1 || said[0].kind != inMemory || passed[0].kind != inMemory || said[0].reg != cfa || passed[0].reg != cfa {
+func isPartOf(said, passed []op.Piece, size int64) bool {
+	if len(said) != 1 || len(passed) != 1 || said[0].Kind != op.InMemory || passed[0].Kind != op.InMemory || said[0].Register != op.CFA || passed[0].Register != op.CFA {
 		return false
 	}
-	off := said[0].offset - passed[0].offset
+	off := said[0].Offset - passed[0].Offset
 	return 0 < off && off < size
 }
 
 // isPointer reports whether the piece lies where a register points that arguments are
 // passed in.
-func (p piece) isPointer() bool {
-	return p.kind == inMemory && p.offset == 0 && slices.Contains(systemVArguments, p.reg)
+func isPointer(p op.Piece) bool {
+	return p.Kind == op.InMemory && p.Offset == 0 && slices.Contains(systemVArguments, p.Register)
 }
 
 // isPassed reports whether the piece lies where arguments are passed, not where the
 // function keeps what it has been passed.
-func (p piece) isPassed() bool { return p.isPointer() || p.reg == cfa && p.offset >= 0 }
+func isPassed(p op.Piece) bool { return isPointer(p) || p.Register == op.CFA && p.Offset >= 0 }
 
 // changed reports whether the compiler may pass parameters in a way of its own, as it may
 // where it knows all callers: LLVM says so, and GCC in the name.
@@ -334,20 +334,20 @@ func (p *Param) Where() string {
 	}
 	var out []string
 	for _, x := range p.pieces {
-		switch x.kind {
-		case inRegister:
-			out = append(out, registerName(x.reg))
-		case computed:
-			out = append(out, fmt.Sprintf("%s%+d", registerName(x.reg), x.offset))
-		case inMemory:
-			if x.reg == cfa {
-				out = append(out, fmt.Sprintf("[rsp+%d]", 8+x.offset))
+		switch x.Kind {
+		case op.InRegister:
+			out = append(out, registerName(x.Register))
+		case op.Computed:
+			out = append(out, fmt.Sprintf("%s%+d", registerName(x.Register), x.Offset))
+		case op.InMemory:
+			if x.Register == op.CFA {
+				out = append(out, fmt.Sprintf("[rsp+%d]", 8+x.Offset))
 			} else {
-				out = append(out, fmt.Sprintf("[%s%+d]", registerName(x.reg), x.offset))
+				out = append(out, fmt.Sprintf("[%s%+d]", registerName(x.Register), x.Offset))
 			}
-		case constant:
-			out = append(out, fmt.Sprintf("always %d", x.offset))
-		case nowhere:
+		case op.Constant:
+			out = append(out, fmt.Sprintf("always %d", x.Offset))
+		case op.Nowhere:
 			out = append(out, "nowhere")
 		}
 	}

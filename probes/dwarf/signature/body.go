@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"endoscope/probes/codegen"
+	"endoscope/probes/dwarf/op"
 	"endoscope/probes/symbols"
 )
 
@@ -321,7 +322,7 @@ func (b *Body) At(path []string, pc uint64, frame Frame, at Where) (v Live, err 
 		return v, err
 	}
 	o := object{t: which.t, pieces: pieces}
-	if len(pieces) == 1 && pieces[0].kind == inMemory {
+	if len(pieces) == 1 && pieces[0].Kind == op.InMemory {
 		o.place(pieces[0], at)
 	}
 	if which.escaped {
@@ -390,119 +391,3 @@ func (b *Body) plainly() string {
 	}
 	return "compile it with -O0 or -Og"
 }
-
-// frameOfBase is where a frame base is, from a register.
-func frameOfBase(base []byte, frame Frame) (piece, bool) {
-	b := decoder{data: base}
-	if b.done() {
-		return piece{}, false
-	}
-	p := piece{kind: inMemory}
-	switch op := int(b.byte()); {
-	case op == opCallFrameCFA:
-		p.reg, p.offset = frame.Register, frame.Offset
-	case opReg0 <= op && op <= opReg31: // clang: the frame is where the register points
-		p.reg = op - opReg0
-	case opBreg0 <= op && op <= opBreg31:
-		p.reg, p.offset = op-opBreg0, b.signed()
-	default:
-		return p, false
-	}
-	return p, !b.bad && len(b.data) == 0
-}
-
-// Reasons of locate.
-var (
-	errEntryOnly = errors.New("is only known as what was passed in a register that has been used for something else since (DW_OP_entry_value)")
-	errStatic    = errors.New("is static, and has an address of its own: WHERE var_name = 'function::name' watches it")
-	errComputed  = errors.New("is computed by its location expression in a way that is not followed")
-	errUnframed  = errors.New("is in a frame that cannot be found: its debug information gives no frame base that is understood")
-)
-
-// locate follows a location expression as it holds at an instruction in the middle of a
-// function, whose frame is there.
-func locate(expr, base []byte, frame Frame) ([]piece, error) {
-	var out []piece
-	b := decoder{data: expr}
-	cur, isValue, at := piece{}, false, int64(0)
-	for !b.done() {
-		op := int(b.byte())
-		switch {
-		case opReg0 <= op && op <= opReg31:
-			cur = piece{kind: inRegister, reg: op - opReg0}
-		case opBreg0 <= op && op <= opBreg31:
-			cur = piece{kind: inMemory, reg: op - opBreg0, offset: b.signed()}
-		case op == opFbreg:
-			p, ok := frameOfBase(base, frame)
-			if !ok {
-				return nil, errUnframed
-			}
-			p.offset += b.signed()
-			cur = p
-		case op == opCallFrameCFA:
-			cur = piece{kind: inMemory, reg: frame.Register, offset: frame.Offset}
-		case op == opAddr, op == opAddrx, op == opGNUAddrIndex:
-			return nil, errStatic
-		case opLit0 <= op && op <= opLit31:
-			cur = piece{kind: constant, offset: int64(op - opLit0)}
-		case op == opConstu:
-			cur = piece{kind: constant, offset: int64(b.unsigned())}
-		case op == opConsts:
-			cur = piece{kind: constant, offset: b.signed()}
-		case opConst1u <= op && op <= opConst8s:
-			cur = piece{kind: constant, offset: b.fixed(1<<((op-opConst1u)/2), (op-opConst1u)%2 == 1)}
-		case op == opImplicitValue:
-			block := decoder{data: b.block()}
-			if n := len(block.data); n == 1 || n == 2 || n == 4 || n == 8 {
-				cur, isValue = piece{kind: constant, offset: block.fixed(n, false)}, true
-			} else {
-				return nil, errComputed
-			}
-		case op == opPlusUconst && (cur.kind == inMemory || cur.kind == constant):
-			cur.offset += int64(b.unsigned())
-		case op == opDeref && cur.kind == inMemory && len(cur.follow) < maxFollow:
-			cur.follow, cur.offset = append(slices.Clone(cur.follow), cur.offset), 0
-		case op == opStackValue && cur.kind == inMemory:
-			if isValue = true; len(cur.follow) > 0 {
-				return nil, errComputed
-			}
-			cur.kind = computed
-		case op == opStackValue:
-			isValue = true
-		case op == opEntryValue, op == opGNUEntryValue:
-			return nil, errEntryOnly
-		case op == opPiece && len(out) < maxPieces:
-			cur.at, cur.size = at, int64(b.unsigned())
-			at += cur.size
-			out = append(out, cur)
-			cur, isValue = piece{}, false
-			continue
-		default:
-			return nil, errComputed
-		}
-		if b.bad {
-			return nil, errors.New("has damaged debug information")
-		}
-		if cur.kind == inMemory && cur.reg > lastRegister {
-			return nil, errComputed
-		}
-	}
-	if cur.kind == constant && !isValue && len(out) == 0 {
-		return nil, errStatic // an address
-	}
-	if len(out) == 0 {
-		out = append(out, cur)
-	}
-	if !slices.ContainsFunc(out, func(p piece) bool { return p.kind != nowhere }) {
-		return nil, ErrNotLive
-	}
-	return out, nil
-}
-
-// Operations that only hold for what has an address for good, and the last register that
-// is an integer.
-const (
-	opAddrx        = 0xa1
-	opGNUAddrIndex = 0xfb
-	lastRegister   = 15
-)

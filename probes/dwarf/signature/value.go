@@ -9,6 +9,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/codegen"
+	"endoscope/probes/dwarf/op"
 )
 
 // Value is how something that a function takes or gives is read.
@@ -113,7 +114,7 @@ func (f *Function) value(p *Param, path []string, at Where) (Value, error) {
 // object is something of a type, and where it is.
 type object struct {
 	t      *Type
-	pieces []piece // of what is in registers, else
+	pieces []op.Piece // of what is in registers, else
 	// base is the address from which the object lies offset bytes away.
 	base   codegen.Integer
 	offset int64
@@ -129,7 +130,7 @@ func (f *Function) read(p *Param, path []string, at Where) (v Value, err error) 
 		return v, p.err
 	}
 	o := object{t: p.Type, pieces: p.pieces}
-	if len(o.pieces) == 1 && o.pieces[0].kind == inMemory {
+	if len(o.pieces) == 1 && o.pieces[0].Kind == op.InMemory {
 		o.place(o.pieces[0], at)
 	}
 	for _, name := range path[1:] {
@@ -149,10 +150,10 @@ func (f *Function) read(p *Param, path []string, at Where) (v Value, err error) 
 }
 
 // place puts an object into memory.
-func (o *object) place(p piece, at Where) {
-	o.memory, o.offset = true, p.offset
-	o.base = codegen.Integer{Register: registers[p.reg], Follow: p.follow}
-	if p.reg == cfa {
+func (o *object) place(p op.Piece, at Where) {
+	o.memory, o.offset = true, p.Offset
+	o.base = codegen.Integer{Register: registers[p.Register], Follow: p.Follow}
+	if p.Register == op.CFA {
 		o.base.Register = registers[dwSP]
 		o.offset += at.SPOffset + 8
 	}
@@ -177,35 +178,35 @@ func (o *object) number(bit, bits int64, signed bool) (codegen.Integer, error) {
 	}
 	at := o.offset + bit/8
 	for _, p := range o.pieces {
-		if at < p.at || p.size > 0 && at >= p.at+p.size {
+		if at < p.At || p.Size > 0 && at >= p.At+p.Size {
 			continue
 		}
-		switch p.kind {
-		case inRegister:
-			reg, ok := registers[p.reg]
-			if p.reg >= dwXMM0 {
+		switch p.Kind {
+		case op.InRegister:
+			reg, ok := registers[p.Register]
+			if p.Register >= dwXMM0 {
 				return n, errFloat
 			}
 			if !ok {
 				return n, errNotAtEntry
 			}
-			n = codegen.Integer{Register: reg, Shift: uint8((at-p.at)*8 + bit%8), Bits: uint8(bits), Signed: signed}
+			n = codegen.Integer{Register: reg, Shift: uint8((at-p.At)*8 + bit%8), Bits: uint8(bits), Signed: signed}
 			if int64(n.Shift)+bits > 64 {
 				return n, errNotAtEntry
 			}
 			return n, nil
-		case computed:
-			if int64(bit%8)+(at-p.at)*8+bits > 64 {
+		case op.Computed:
+			if int64(bit%8)+(at-p.At)*8+bits > 64 {
 				return n, errNotAtEntry
 			}
-			return codegen.Integer{Register: registers[p.reg], Sum: true, Offset: p.offset, Shift: uint8((at-p.at)*8 + bit%8), Bits: uint8(bits), Signed: signed}, nil
-		case inMemory:
+			return codegen.Integer{Register: registers[p.Register], Sum: true, Offset: p.Offset, Shift: uint8((at-p.At)*8 + bit%8), Bits: uint8(bits), Signed: signed}, nil
+		case op.InMemory:
 			whole := object{}
 			whole.place(p, Where{})
-			whole.offset += at - p.at
+			whole.offset += at - p.At
 			return whole.number(bit%8, bits, signed)
-		case constant:
-			return codegen.Integer{Known: true, Constant: bitsOf(p.offset, (at-p.at)*8+bit%8, bits, signed)}, nil
+		case op.Constant:
+			return codegen.Integer{Known: true, Constant: bitsOf(p.Offset, (at-p.At)*8+bit%8, bits, signed)}, nil
 		}
 		return n, errNotAtEntry
 	}
