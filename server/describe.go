@@ -111,14 +111,14 @@ func (s *session) describeFunction(st *parser.Describe, src string) (wire.Result
 	for _, i := range found {
 		f := m.Function(i)
 		entry := ""
-		if site, err := m.EntrySite(i); err != nil {
+		if site, err := symbols.In(m).EntrySite(i); err != nil {
 			entry = "cannot be probed: " + err.Error()
 		} else {
 			entry = site.Method + ": " + site.Insn()
 		}
 		ret := "can be trapped"
-		if ok, why := m.ReturnTrap(i); !ok {
-			exits, err := m.ExitSites(i)
+		if ok, why := symbols.In(m).ReturnTrap(i); !ok {
+			exits, err := symbols.In(m).ExitSites(i)
 			if err != nil {
 				ret = "cannot be observed: " + why + ", and it " + err.Error()
 			} else {

@@ -46,8 +46,8 @@ const (
 
 // body decodes function i. It fails, to be read after the function's name,
 // where code is shared with other functions or cannot be followed.
-func (c *contents) body(i int) (*body, error) {
-	f := &c.functions[i]
+func (c Code) body(i int) (*body, error) {
+	f := &c.Entries()[i]
 	b := &body{sources: map[uint64][]uint64{}, labels: map[uint64]bool{}}
 	total := uint64(0)
 	var pieces [][]node
@@ -62,7 +62,7 @@ func (c *contents) body(i int) (*body, error) {
 		if len(b.spans) == maxBodySpans {
 			return nil, fmt.Errorf("has more than %d pieces", maxBodySpans)
 		}
-		code, err := c.image.code(s.start, s.end-s.start)
+		code, err := c.Image().code(s.start, s.end-s.start)
 		if err != nil {
 			return nil, err
 		}
@@ -101,21 +101,21 @@ func (c *contents) body(i int) (*body, error) {
 }
 
 // fragmentAt is the piece of code at addr that belongs to no function.
-func (c *contents) fragmentAt(addr uint64) (span, bool) {
-	if c.functionAt(addr) >= 0 || c.image.isStub(addr) {
+func (c Code) fragmentAt(addr uint64) (span, bool) {
+	if c.functionAt(addr) >= 0 || c.Image().isStub(addr) {
 		return span{}, false
 	}
-	e := c.unwind.find(addr)
-	if e == nil || c.image.segmentOf(e.start) == nil {
+	e := c.UnwindTable().find(addr)
+	if e == nil || c.Image().segmentOf(e.start) == nil {
 		return span{}, false
 	}
-	return e.span, true
+	return span{e.start, e.end}, true
 }
 
 var errEntered = errors.New("has code that is entered from elsewhere")
 
 // checkBody refuses code that others run too, or that runs into others'.
-func (c *contents) checkBody(f *function, b *body) error {
+func (c Code) checkBody(f *function, b *body) error {
 	for _, s := range b.spans {
 		ways := c.entrancesInto(s)
 		if len(ways) > maxBodyWays {
@@ -152,8 +152,8 @@ func (c *contents) checkBody(f *function, b *body) error {
 }
 
 // takesAddress reports whether the instruction at addr is no branch or call.
-func (c *contents) takesAddress(addr uint64) bool {
-	code, err := c.image.code(addr, 16)
+func (c Code) takesAddress(addr uint64) bool {
+	code, err := c.Image().code(addr, 16)
 	if err != nil {
 		return false
 	}

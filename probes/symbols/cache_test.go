@@ -36,7 +36,7 @@ func TestCacheReadsAFileOnce(t *testing.T) {
 	a.Close()
 	a.Close()
 	// b still reads code through the cache's own descriptor.
-	if _, err := b.EntrySite(only(t, b, "work")); err != nil {
+	if _, err := In(b).EntrySite(only(t, b, "work")); err != nil {
 		t.Error(err)
 	}
 	// Another file in the same place is another module.
@@ -74,7 +74,7 @@ func TestCacheIsBounded(t *testing.T) {
 		t.Errorf("%d modules in the cache, %d entries", n, len(c.entries))
 	}
 	for _, m := range held { // in use, hence never dropped
-		if _, err := m.EntrySite(only(t, m, "main")); err != nil {
+		if _, err := In(m).EntrySite(only(t, m, "main")); err != nil {
 			t.Error(err)
 		}
 	}
@@ -129,10 +129,10 @@ func TestCacheConcurrently(t *testing.T) {
 					return
 				}
 				for _, i := range m.Find("work") {
-					if _, err := m.EntrySite(i); err != nil {
+					if _, err := In(m).EntrySite(i); err != nil {
 						t.Error(err)
 					}
-					m.ReturnTrap(i)
+					In(m).ReturnTrap(i)
 				}
 				m.Nearest("wrok", 2)
 				m.Close()

@@ -25,9 +25,9 @@ type call struct{ target, source uint32 }
 const maxCalledText = 1<<32 - 1
 
 // textStart is where the first executable segment begins.
-func (c *contents) textStart() (start, end uint64) {
+func (c Code) textStart() (start, end uint64) {
 	start = ^uint64(0)
-	for _, s := range c.image.exec {
+	for _, s := range c.Image().exec {
 		start, end = min(start, s.start), max(end, s.end)
 	}
 	return start, end
@@ -36,7 +36,7 @@ func (c *contents) textStart() (start, end uint64) {
 // callsOf are the addresses of what may be direct calls of the function at addr and jumps
 // to it, found by their bytes; and whether its address is taken: by an instruction, or by the
 // dynamic linker, which puts it into data.
-func (c *contents) callsOf(addr uint64) (sources []uint64, pointed bool) {
+func (c Code) callsOf(addr uint64) (sources []uint64, pointed bool) {
 	c.callers.found.Do(func() {
 		c.callers.calls, c.callers.taken = c.findCalls()
 		c.callers.pointed = map[uint64]bool{}
@@ -45,11 +45,11 @@ func (c *contents) callsOf(addr uint64) (sources []uint64, pointed bool) {
 				c.callers.pointed[target] = true
 			}
 		}
-		for _, target := range c.image.relativeRelocations() {
+		for _, target := range c.Image().relativeRelocations() {
 			point(target)
 		}
-		if c.image.elf.Type == elf.ET_EXEC { // which is where it was linked to be
-			c.image.words(point)
+		if c.Image().elf.Type == elf.ET_EXEC { // which is where it was linked to be
+			eachWord(c.Image(), point)
 		}
 	})
 	pointed = c.callers.pointed[addr] || slices.ContainsFunc(c.sourcesOf(c.callers.taken, addr), c.isInstruction)
@@ -57,7 +57,7 @@ func (c *contents) callsOf(addr uint64) (sources []uint64, pointed bool) {
 }
 
 // sourcesOf are the addresses of the places that lead to the function at addr.
-func (c *contents) sourcesOf(all []call, addr uint64) (sources []uint64) {
+func (c Code) sourcesOf(all []call, addr uint64) (sources []uint64) {
 	start, _ := c.textStart()
 	target := uint32(addr - start)
 	i, _ := slices.BinarySearchFunc(all, target, func(k call, target uint32) int { return cmp.Compare(k.target, target) })
@@ -68,17 +68,17 @@ func (c *contents) sourcesOf(all []call, addr uint64) (sources []uint64) {
 }
 
 // findCalls scans the executable segments with all processors.
-func (c *contents) findCalls() (calls, taken []call) {
+func (c Code) findCalls() (calls, taken []call) {
 	base, end := c.textStart()
 	if end < base || end-base > maxCalledText {
 		return nil, nil
 	}
-	starts, fixed := c.starts(), c.image.elf.Type == elf.ET_EXEC
+	starts, fixed := c.starts(), c.Image().elf.Type == elf.ET_EXEC
 	c.inParts(func() (scan func(span), done func()) {
 		s := scanner{c: c, starts: starts}
 		var called, pointed []call
 		scan = func(part span) {
-			code, err := c.image.code(part.start, part.end-part.start+scanAhead)
+			code, err := c.Image().code(part.start, part.end-part.start+scanAhead)
 			if err != nil {
 				return
 			}
@@ -146,15 +146,15 @@ func operandBytes(modrm, sib byte) (n int) {
 	return n
 }
 
-// words gives what may be addresses in the data of a file.
-func (im *image) words(give func(uint64)) {
+// eachWord calls visit with what may be addresses in the data of a file.
+func eachWord(im *image, visit func(uint64)) {
 	for _, s := range im.elf.Sections {
 		if s.Type != elf.SHT_PROGBITS || s.Flags&elf.SHF_ALLOC == 0 || s.Flags&elf.SHF_EXECINSTR != 0 || s.Name == ".eh_frame" || s.Name == ".eh_frame_hdr" {
 			continue
 		}
 		data, _ := im.read(s) // none
 		for data = data[min(uint64(len(data)), -s.Addr&7):]; len(data) >= 8; data = data[8:] {
-			give(binary.LittleEndian.Uint64(data))
+			visit(binary.LittleEndian.Uint64(data))
 		}
 	}
 }

@@ -9,9 +9,9 @@ import (
 // CallsAny reports whether the code of function i has a direct call of, or a jump
 // to, the entry of a function of such a name, as far as it can be decoded: in the
 // module or by a linkage stub. Names are as linkers have them.
-func (m *Module) CallsAny(i int, such func(name string) bool) bool {
-	f := &m.functions[i]
-	code, err := m.image.code(f.addr, m.extent(i))
+func (m Code) CallsAny(i int, such func(name string) bool) bool {
+	f := &m.Entries()[i]
+	code, err := m.Image().code(f.addr, m.extent(i))
 	if err != nil {
 		return false
 	}
@@ -38,12 +38,12 @@ func (m *Module) CallsAny(i int, such func(name string) bool) bool {
 
 // isNamed reports whether a function of such a name begins at addr, or a linkage stub
 // of one.
-func (m *Module) isNamed(addr uint64, such func(name string) bool) bool {
+func (m Code) isNamed(addr uint64, such func(name string) bool) bool {
 	if name := m.stubOf(addr); name != "" && such(name) {
 		return true
 	}
 	k, ok := m.FunctionAt(addr)
-	if !ok || m.functions[k].addr != addr {
+	if !ok || m.Entries()[k].addr != addr {
 		return false
 	}
 	f := m.Function(k)
@@ -53,13 +53,13 @@ func (m *Module) isNamed(addr uint64, such func(name string) bool) bool {
 // GetsPast reports whether a call of function i may return, or go on as another
 // function, without a direct call of, or a jump to, any of such a name. Of code that
 // cannot be followed it is what [Module.CallsAny] does not find.
-func (m *Module) GetsPast(i int, such func(name string) bool) bool {
+func (m Code) GetsPast(i int, such func(name string) bool) bool {
 	b, err := m.body(i)
 	if err != nil {
 		return !m.CallsAny(i, such)
 	}
 	seen := map[uint64]bool{}
-	for todo := []uint64{m.functions[i].addr}; len(todo) > 0; {
+	for todo := []uint64{m.Entries()[i].addr}; len(todo) > 0; {
 		addr := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		n := b.at(addr)
@@ -109,7 +109,7 @@ func doesNotReturn(name string) bool {
 }
 
 // LeavesTo reports whether an exit is a direct jump to a function of such a name.
-func (m *Module) LeavesTo(exit Site, such func(name string) bool) bool {
+func (m Code) LeavesTo(exit Site, such func(name string) bool) bool {
 	in, err := decode(exit.Bytes)
 	if err != nil || !in.jumps() {
 		return false
@@ -122,7 +122,7 @@ func (m *Module) LeavesTo(exit Site, such func(name string) bool) bool {
 // to the entry of a function of the module that has code of its own. A jump through
 // the linkage table is to the module's own function of that name, if it has one: that
 // another module's may take its place is not seen.
-func (m *Module) TailTarget(exit Site) (int, bool) {
+func (m Code) TailTarget(exit Site) (int, bool) {
 	in, err := decode(exit.Bytes)
 	if err != nil || in.Op != x86asm.JMP {
 		return 0, false
@@ -140,5 +140,5 @@ func (m *Module) TailTarget(exit Site) (int, bool) {
 		return found[0], true
 	}
 	k, ok := m.FunctionAt(to)
-	return k, ok && m.functions[k].addr == to && !m.image.isStub(to)
+	return k, ok && m.Entries()[k].addr == to && !m.Image().isStub(to)
 }

@@ -78,7 +78,7 @@ func (p *callProver) certainCalls(i int) (calls []certainCall) {
 
 // callProver proves what it is asked, and remembers. It has one user.
 type callProver struct {
-	c      *contents
+	c      Code
 	hidden entrySet
 	prompt map[uint64]bool // false also while it is being found out
 }
@@ -100,7 +100,7 @@ func (p *callProver) isPrompt(addr uint64, depth int) bool {
 
 func (p *callProver) returns(addr uint64, depth int) bool {
 	i := p.c.functionAt(addr)
-	if i < 0 || p.c.functions[i].addr != addr || p.c.ifuncs[addr] || p.c.extent(i) > maxPromptBytes {
+	if i < 0 || p.c.functions[i].addr != addr || p.c.IFunc(i) || p.c.extent(i) > maxPromptBytes {
 		return false
 	}
 	code, err := p.c.image.code(addr, p.c.extent(i))

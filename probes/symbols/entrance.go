@@ -25,7 +25,7 @@ type entrance struct {
 // sorted by target. They are found by their bytes, wherever an instruction
 // might begin, so that no code is missed for being unknown, in a gap or hard to
 // decode; who finds one in the way asks isInstruction.
-func (c *contents) entrances() []entrance {
+func (c Code) entrances() []entrance {
 	c.entered.Do(func() {
 		found := append(c.entrancesOfText(), c.entrancesOfData()...)
 		slices.SortFunc(found, func(a, b entrance) int {
@@ -37,7 +37,7 @@ func (c *contents) entrances() []entrance {
 }
 
 // entrancesInto are those whose target lies in s.
-func (c *contents) entrancesInto(s span) []entrance {
+func (c Code) entrancesInto(s span) []entrance {
 	all := c.entrances()
 	at := func(addr uint64) int {
 		i, _ := slices.BinarySearchFunc(all, addr, func(e entrance, addr uint64) int { return cmp.Compare(e.target, addr) })
@@ -49,14 +49,14 @@ func (c *contents) entrancesInto(s span) []entrance {
 
 // entersFromOutside reports whether anything but function i's own code enters
 // a byte in s, a part of it without its entry.
-func (c *contents) entersFromOutside(i int, s span) bool {
-	if i+1 < len(c.functions) && s.contains(c.functions[i+1].addr) {
+func (c Code) entersFromOutside(i int, s span) bool {
+	if i+1 < len(c.Entries()) && s.contains(c.Entries()[i+1].addr) {
 		return true
 	}
-	if e := c.unwind.next(s.start); e != nil && s.contains(e.start) {
+	if e := c.UnwindTable().next(s.start); e != nil && s.contains(e.start) {
 		return true
 	}
-	own := span{c.functions[i].addr, c.functions[i].addr + c.extent(i)}
+	own := span{c.Entries()[i].addr, c.Entries()[i].addr + c.extent(i)}
 	for _, e := range c.entrancesInto(s) {
 		if e.source == 0 || c.isInstruction(e.source) {
 			return true
@@ -67,7 +67,7 @@ func (c *contents) entersFromOutside(i int, s span) bool {
 
 // shortBranchesInto returns the places outside of own, the surroundings of s,
 // with branches of 8 bits into s.
-func (c *contents) shortBranchesInto(s, own span) (sources []uint64) {
+func (c Code) shortBranchesInto(s, own span) (sources []uint64) {
 	const reach = 0x80 + 2
 	for _, around := range []span{
 		{max(own.start, reach) - reach, own.start},
@@ -77,13 +77,13 @@ func (c *contents) shortBranchesInto(s, own span) (sources []uint64) {
 			continue
 		}
 		// The segment may begin or end within reach.
-		if seg := c.image.segmentOf(own.start); seg != nil {
+		if seg := c.Image().segmentOf(own.start); seg != nil {
 			around.start, around.end = max(around.start, seg.start), min(around.end, seg.end)
 		}
 		if around.start >= around.end {
 			continue
 		}
-		code, err := c.image.code(around.start, around.end-around.start)
+		code, err := c.Image().code(around.start, around.end-around.start)
 		if err != nil {
 			continue
 		}
@@ -101,9 +101,9 @@ func (c *contents) shortBranchesInto(s, own span) (sources []uint64) {
 
 // fragmentEnters reports whether a fragment to which the function at addr
 // branches, such as its cold path, branches to the function's entry.
-func (c *contents) fragmentEnters(code []byte, addr uint64) bool {
+func (c Code) fragmentEnters(code []byte, addr uint64) bool {
 	for _, way := range c.entrancesInto(span{addr, addr + 1}) {
-		fragment := c.unwind.find(way.source)
+		fragment := c.UnwindTable().find(way.source)
 		if way.source == 0 || fragment == nil || c.functionAt(way.source) >= 0 || !c.isInstruction(way.source) {
 			continue
 		}
@@ -122,36 +122,36 @@ func (c *contents) fragmentEnters(code []byte, addr uint64) bool {
 }
 
 // functionAt is the index of the function that contains addr, or -1.
-func (c *contents) functionAt(addr uint64) int {
-	i, found := slices.BinarySearchFunc(c.functions, addr, func(f function, addr uint64) int { return cmp.Compare(f.addr, addr) })
+func (c Code) functionAt(addr uint64) int {
+	i, found := slices.BinarySearchFunc(c.Entries(), addr, func(f function, addr uint64) int { return cmp.Compare(f.addr, addr) })
 	if !found {
 		i--
 	}
-	if i < 0 || addr-c.functions[i].addr >= c.extent(i) {
+	if i < 0 || addr-c.Entries()[i].addr >= c.extent(i) {
 		return -1
 	}
 	return i
 }
 
 // home is the function or fragment that contains addr; empty if none does.
-func (c *contents) home(addr uint64) (s span, isFunction bool) {
+func (c Code) home(addr uint64) (s span, isFunction bool) {
 	if i := c.functionAt(addr); i >= 0 {
-		return span{c.functions[i].addr, c.functions[i].addr + c.extent(i)}, true
+		return span{c.Entries()[i].addr, c.Entries()[i].addr + c.extent(i)}, true
 	}
-	if e := c.unwind.find(addr); e != nil {
-		return e.span, false
+	if e := c.UnwindTable().find(addr); e != nil {
+		return span{e.start, e.end}, false
 	}
 	return span{addr, addr}, false
 }
 
 // isInstruction reports whether an instruction begins at addr, as far as its
 // function or fragment can be decoded from the beginning; if in doubt, it does.
-func (c *contents) isInstruction(addr uint64) bool {
+func (c Code) isInstruction(addr uint64) bool {
 	home, _ := c.home(addr)
 	if addr-home.start > maxBodyBytes {
 		return true
 	}
-	code, err := c.image.code(home.start, min(home.end, addr+16)-home.start)
+	code, err := c.Image().code(home.start, min(home.end, addr+16)-home.start)
 	if err != nil {
 		return true
 	}
@@ -183,10 +183,10 @@ const (
 )
 
 // entrancesOfText scans the executable segments with all processors.
-func (c *contents) entrancesOfText() (found []entrance) {
+func (c Code) entrancesOfText() (found []entrance) {
 	var kinds [256]uint8
 	kinds[0xe8], kinds[0xe9], kinds[0x0f], kinds[0x8d] = scanCall, scanJump, scanTwoByte, scanLEA
-	if c.image.elf.Type == elf.ET_EXEC {
+	if c.Image().elf.Type == elf.ET_EXEC {
 		for b := 0xb8; b <= 0xbf; b++ {
 			kinds[b] = scanAddress
 		}
@@ -202,9 +202,9 @@ func (c *contents) entrancesOfText() (found []entrance) {
 
 // inParts has the executable segments scanned in parts, on each processor by a worker
 // of its own, which is done, one at a time, when no part is left.
-func (c *contents) inParts(worker func() (scan func(span), done func())) {
+func (c Code) inParts(worker func() (scan func(span), done func())) {
 	var parts []span
-	for _, s := range c.image.exec {
+	for _, s := range c.Image().exec {
 		for at := uint64(0); at < s.end-s.start; at += scanPart {
 			parts = append(parts, span{s.start + at, s.start + min(s.end-s.start, at+scanPart)})
 		}
@@ -228,7 +228,7 @@ func (c *contents) inParts(worker func() (scan func(span), done func())) {
 
 // scanner looks for entrances in parts of the text.
 type scanner struct {
-	c          *contents
+	c          Code
 	kinds      *[256]uint8
 	starts     []bitset
 	home       span // of the last branch
@@ -237,7 +237,7 @@ type scanner struct {
 }
 
 func (s *scanner) scan(part span) {
-	code, err := s.c.image.code(part.start, part.end-part.start+scanAhead)
+	code, err := s.c.Image().code(part.start, part.end-part.start+scanAhead)
 	if err != nil {
 		return
 	}
@@ -304,11 +304,11 @@ const maxBits = 512 << 20
 
 // starts are the functions' entries in each executable segment. To search the
 // list of functions for each target would take most of the scan.
-func (c *contents) starts() (sets []bitset) {
-	for _, seg := range c.image.exec {
+func (c Code) starts() (sets []bitset) {
+	for _, seg := range c.Image().exec {
 		set := make(bitset, min(seg.end-seg.start, maxBits)/64+1)
-		for i := range c.functions {
-			if at := c.functions[i].addr - seg.start; at/64 < uint64(len(set)) {
+		for i := range c.Entries() {
+			if at := c.Entries()[i].addr - seg.start; at/64 < uint64(len(set)) {
 				set[at/64] |= 1 << (at % 64)
 			}
 		}
@@ -319,8 +319,8 @@ func (c *contents) starts() (sets []bitset) {
 
 // entry reports whether addr is code, and whether a function begins there.
 func (s *scanner) entry(addr uint64) (code, entry bool) {
-	for i := range s.c.image.exec {
-		if seg := &s.c.image.exec[i]; seg.contains(addr) {
+	for i := range s.c.Image().exec {
+		if seg := &s.c.Image().exec[i]; seg.contains(addr) {
 			at := addr - seg.start
 			if at/64 >= uint64(len(s.starts[i])) {
 				return true, s.c.isEntry(addr)
@@ -333,7 +333,7 @@ func (s *scanner) entry(addr uint64) (code, entry bool) {
 
 // address adds a call or an address taken unless it is that of a function.
 func (s *scanner) address(source, target uint64) {
-	if code, entry := s.entry(target); !code || entry || s.c.image.isStub(target) {
+	if code, entry := s.entry(target); !code || entry || s.c.Image().isStub(target) {
 		return
 	}
 	s.found = append(s.found, entrance{target, source})
@@ -343,7 +343,7 @@ func (s *scanner) address(source, target uint64) {
 // call.
 func (s *scanner) jump(source, target uint64) {
 	code, entry := s.entry(target)
-	if !code || s.c.image.isStub(target) {
+	if !code || s.c.Image().isStub(target) {
 		return
 	}
 	if !s.home.contains(source) {
@@ -356,38 +356,38 @@ func (s *scanner) jump(source, target uint64) {
 }
 
 // isEntry reports whether a function begins at addr.
-func (c *contents) isEntry(addr uint64) bool {
-	_, found := slices.BinarySearchFunc(c.functions, addr, func(f function, addr uint64) int { return cmp.Compare(f.addr, addr) })
+func (c Code) isEntry(addr uint64) bool {
+	_, found := slices.BinarySearchFunc(c.Entries(), addr, func(f function, addr uint64) int { return cmp.Compare(f.addr, addr) })
 	return found
 }
 
 // entrancesOfData are the places within functions to which words of data or
 // symbols without a type point. Position-independent code has such words only
 // where the dynamic linker may write.
-func (c *contents) entrancesOfData() (found []entrance) {
+func (c Code) entrancesOfData() (found []entrance) {
 	add := func(target uint64) {
-		if len(found) < maxFunctions && c.image.segmentOf(target) != nil && !c.isEntry(target) && !c.image.isStub(target) {
+		if len(found) < maxFunctions && c.Image().segmentOf(target) != nil && !c.isEntry(target) && !c.Image().isStub(target) {
 			found = append(found, entrance{target: target})
 		}
 	}
-	for _, target := range c.image.relativeRelocations() {
+	for _, target := range c.Image().relativeRelocations() {
 		add(target)
 	}
-	for _, s := range c.image.elf.Sections {
+	for _, s := range c.Image().elf.Sections {
 		if s.Flags&elf.SHF_ALLOC == 0 || s.Flags&elf.SHF_EXECINSTR != 0 || s.Type == elf.SHT_NOBITS ||
 			s.Type == elf.SHT_RELA || s.Type == elf.SHT_DYNSYM ||
-			s.Flags&elf.SHF_WRITE == 0 && c.image.elf.Type != elf.ET_EXEC {
+			s.Flags&elf.SHF_WRITE == 0 && c.Image().elf.Type != elf.ET_EXEC {
 			continue
 		}
-		size := min(s.FileSize, uint64(c.image.size))
+		size := min(s.FileSize, uint64(c.Image().size))
 		for at := uint64(0); at < size; at += scanPart {
-			data := c.image.data(s.Addr+at, min(scanPart, size-at))
+			data := c.Image().data(s.Addr+at, min(scanPart, size-at))
 			for ; len(data) >= 8; data = data[8:] {
 				add(binary.LittleEndian.Uint64(data))
 			}
 		}
 	}
-	for _, label := range c.image.labels() {
+	for _, label := range labels(c.Image()) {
 		add(label)
 	}
 	return found
@@ -395,7 +395,7 @@ func (c *contents) entrancesOfData() (found []entrance) {
 
 // labels are the symbols of the code that have no type: those of assembler
 // that does not say what they are.
-func (im *image) labels() (addrs []uint64) {
+func labels(im *image) (addrs []uint64) {
 	for _, s := range im.elf.Sections {
 		if s.Type != elf.SHT_SYMTAB && s.Type != elf.SHT_DYNSYM {
 			continue
@@ -409,15 +409,6 @@ func (im *image) labels() (addrs []uint64) {
 		}
 	}
 	return addrs
-}
-
-// next returns the first entry that begins at or behind pc, or nil.
-func (t *unwindTable) next(pc uint64) *unwindEntry {
-	i, _ := slices.BinarySearchFunc(t.entries, pc, func(e unwindEntry, pc uint64) int { return cmp.Compare(e.start, pc) })
-	if i == len(t.entries) {
-		return nil
-	}
-	return &t.entries[i]
 }
 
 // jumps reports whether the instruction is a branch, conditional or not.

@@ -11,7 +11,7 @@ const (
 // path an instruction does before anything is written there, or a function of the module
 // is called with it that does. Only then a parameter can be in it for certain. Code that
 // cannot be followed reads nothing.
-func (m *Module) ReadAtEntry(i int, r Register) bool {
+func (m Code) ReadAtEntry(i int, r Register) bool {
 	if int(r) < 0 || int(r) >= len(registersOfDWARF) {
 		return false
 	}
@@ -21,20 +21,20 @@ func (m *Module) ReadAtEntry(i int, r Register) bool {
 // registersOfDWARF are the processor's numbers of general registers by DWARF's.
 var registersOfDWARF = [...]int{regRAX, regRDX, regRCX, regRBX, regRSI, regRDI, regRBP, regRSP, 8, 9, 10, 11, 12, 13, 14, 15}
 
-func (c *contents) readAtEntry(i int, register registers, seen map[int]bool) bool {
+func (c Code) readAtEntry(i int, register registers, seen map[int]bool) bool {
 	if seen[i] || len(seen) >= maxEntryDepth {
 		return false
 	}
 	seen[i] = true
-	f := &c.functions[i]
-	code, err := c.image.code(f.addr, c.extent(i))
+	f := &c.Entries()[i]
+	code, err := c.Image().code(f.addr, c.extent(i))
 	if err != nil {
 		return false
 	}
 	passed := func(pos int) bool {
 		to := c.functionAt(f.addr + uint64(int64(pos)))
 		// A function that looks at al takes any number of arguments: it stores all registers.
-		return to >= 0 && c.functions[to].addr == f.addr+uint64(int64(pos)) && c.readAtEntry(to, register, seen) && !c.readAtEntry(to, 1<<regRAX, map[int]bool{})
+		return to >= 0 && c.Entries()[to].addr == f.addr+uint64(int64(pos)) && c.readAtEntry(to, register, seen) && !c.readAtEntry(to, 1<<regRAX, map[int]bool{})
 	}
 	done := map[int]bool{}
 	for todo := []int{0}; len(todo) > 0; {

@@ -67,7 +67,7 @@ func candidates(code []byte, pos int, need Need, arguments registers) (list []ca
 
 // EntrySite is EntrySiteFor a program that may read arguments and arm a return
 // trap: what is true of the function's entry is true of the site.
-func (m *Module) EntrySite(i int) (Site, error) {
+func (m Code) EntrySite(i int) (Site, error) {
 	return m.EntrySiteFor(i, Need{Args: true, Return: true})
 }
 
@@ -82,20 +82,20 @@ func (m *Module) EntrySite(i int) (Site, error) {
 // instruction; it is refused. Where the first block opens a frame, a jump to it
 // must have closed the frame before: it is a tail call of the function to
 // itself, and counted.
-func (m *Module) EntrySiteFor(i int, need Need) (Site, error) {
+func (m Code) EntrySiteFor(i int, need Need) (Site, error) {
 	if i < 0 || i >= m.Len() {
-		return Site{}, fmt.Errorf("no function %d in %s", i, m.name)
+		return Site{}, fmt.Errorf("no function %d in %s", i, m.Name())
 	}
-	f := &m.functions[i]
+	f := &m.Entries()[i]
 	switch {
 	case m.IFunc(i):
 		return Site{}, errors.New("is an indirect function, whose code only chooses the variant that is called" + m.variants(i))
-	case m.image.isStub(f.addr):
+	case m.Image().isStub(f.addr):
 		return Site{}, errors.New("is a linkage stub; probe the function in the library that defines it")
-	case m.image.segmentOf(f.addr).writable:
+	case m.Image().segmentOf(f.addr).writable:
 		return Site{}, errors.New("lies in a writable segment, where the kernel sets no probes")
 	}
-	code, err := m.image.code(f.addr, m.extent(i))
+	code, err := m.Image().code(f.addr, m.extent(i))
 	if err != nil {
 		return Site{}, err
 	}
@@ -127,12 +127,12 @@ var errLoop = errors.New("begins with a loop, so that calls cannot be told from 
 
 // isLooped reports whether a call may execute the first instruction of
 // function i more than once.
-func (m *Module) isLooped(i int, code []byte) bool {
+func (m Code) isLooped(i int, code []byte) bool {
 	if opensFrame(code) {
 		return false
 	}
-	addr := m.functions[i].addr
-	return isEntered(code, 0, 0) || tableEnters(m.image.data, code, addr, 0, 0) || m.fragmentEnters(code, addr)
+	addr := m.Entries()[i].addr
+	return isEntered(code, 0, 0) || tableEnters(m.Image().data, code, addr, 0, 0) || m.fragmentEnters(code, addr)
 }
 
 // opensFrame reports whether the first block of code moves the stack pointer
@@ -156,8 +156,8 @@ func opensFrame(code []byte) bool {
 
 // cheapest makes a site of the cheapest candidate of function i that is
 // executed once per call, the first of several.
-func (m *Module) cheapest(i int, code []byte, list []candidate, prices Prices) (Site, error) {
-	f := &m.functions[i]
+func (m Code) cheapest(i int, code []byte, list []candidate, prices Prices) (Site, error) {
+	f := &m.Entries()[i]
 	first := list[0]
 	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(prices.Of(a.method), prices.Of(b.method)) })
 	looped := false
@@ -179,9 +179,9 @@ func (m *Module) cheapest(i int, code []byte, list []candidate, prices Prices) (
 // entersBetween reports whether anything may enter function i at one of the
 // bytes [first, last] behind its entry, so that what is there is executed by
 // others, or again.
-func (m *Module) entersBetween(i int, code []byte, first, last int) bool {
-	addr := m.functions[i].addr
+func (m Code) entersBetween(i int, code []byte, first, last int) bool {
+	addr := m.Entries()[i].addr
 	return isEntered(code, first, last) ||
-		tableEnters(m.image.data, code, addr, first, last) ||
+		tableEnters(m.Image().data, code, addr, first, last) ||
 		m.entersFromOutside(i, span{addr + uint64(first), addr + uint64(last) + 1})
 }

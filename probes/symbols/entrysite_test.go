@@ -127,7 +127,7 @@ func TestEntrySiteRules(t *testing.T) {
 			text := fmt.Sprintf(twoCallers, asmLines(test.body), test.where, asmLines(test.extra))
 			path := compile(t, ".S", text, "-no-pie")
 			m := openModule(t, path)
-			site, err := m.EntrySiteFor(only(t, m, "probed"), test.need)
+			site, err := In(m).EntrySiteFor(only(t, m, "probed"), test.need)
 			if err != nil {
 				t.Fatalf("refused: it %v", err)
 			}
@@ -269,7 +269,7 @@ func TestPatchableEntry(t *testing.T) {
 		int main(void) { int s = getchar(); for (int i = 0; i < 100; i++) s += probed(i); return s == 0; }`,
 		"-O1", "-fpatchable-function-entry=5,2")
 	m := openModule(t, path)
-	site, err := m.EntrySite(only(t, m, "probed"))
+	site, err := In(m).EntrySite(only(t, m, "probed"))
 	if err != nil || site.Method != Emulated || site.PastEntry {
 		t.Errorf("site %+v, %v; want the first nop of the entry", site, err)
 	}
@@ -282,7 +282,7 @@ func TestPatchableEntry(t *testing.T) {
 func methodsOf(m *Module, need Need) (methods map[string]int, probed int) {
 	methods = map[string]int{}
 	for i := range m.Len() {
-		if site, err := m.EntrySiteFor(i, need); err == nil {
+		if site, err := In(m).EntrySiteFor(i, need); err == nil {
 			methods[site.Method]++
 			probed++
 		}

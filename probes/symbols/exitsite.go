@@ -9,7 +9,7 @@ import (
 )
 
 // ExitSites is ExitSitesFor a program that reads the return value.
-func (m *Module) ExitSites(i int) ([]Site, error) { return m.ExitSitesFor(i, Need{Value: true}) }
+func (m Code) ExitSites(i int) ([]Site, error) { return m.ExitSitesFor(i, Need{Value: true}) }
 
 // ExitSitesFor are where the returns of function i can be seen without a return
 // trap: each return passes exactly one of them. They are its RETs and its jumps
@@ -22,17 +22,17 @@ func (m *Module) ExitSites(i int) ([]Site, error) { return m.ExitSitesFor(i, Nee
 // unwinding (exceptions, panics, longjmp) passes no site. The error says in the
 // user's words, to be read after the function's name, why returns cannot be
 // seen exactly.
-func (m *Module) ExitSitesFor(i int, need Need) ([]Site, error) {
+func (m Code) ExitSitesFor(i int, need Need) ([]Site, error) {
 	if i < 0 || i >= m.Len() {
-		return nil, fmt.Errorf("no function %d in %s", i, m.name)
+		return nil, fmt.Errorf("no function %d in %s", i, m.Name())
 	}
-	f := &m.functions[i]
+	f := &m.Entries()[i]
 	switch {
 	case m.IFunc(i):
 		return nil, errors.New("is an indirect function, whose code only chooses the variant that is called")
-	case m.image.isStub(f.addr):
+	case m.Image().isStub(f.addr):
 		return nil, errors.New("is a linkage stub; probe the function in the library that defines it")
-	case m.image.segmentOf(f.addr).writable:
+	case m.Image().segmentOf(f.addr).writable:
 		return nil, errors.New("lies in a writable segment, where the kernel sets no probes")
 	}
 	b, err := m.body(i)
@@ -56,7 +56,7 @@ func (m *Module) ExitSitesFor(i int, need Need) ([]Site, error) {
 
 // exitFinder collects the exit sites of a function.
 type exitFinder struct {
-	m     *Module
+	m     Code
 	f     *function
 	i     int
 	body  *body
@@ -98,7 +98,7 @@ func (x *exitFinder) add(n *node) error {
 		return nil
 	case n.conditional():
 		return errors.New("leaves by a conditional jump")
-	case x.m.isEntry(target), x.m.image.isStub(target):
+	case x.m.isEntry(target), x.m.Image().isStub(target):
 		return x.tail(n)
 	}
 	return errors.New("jumps into the middle of other code")
@@ -107,7 +107,7 @@ func (x *exitFinder) add(n *node) error {
 // again deals with a branch to the function's own entry: a tail call of the
 // function to itself, unless Go has grown the stack.
 func (x *exitFinder) again(n *node) error {
-	code, err := x.m.image.code(x.f.addr, x.m.extent(x.i))
+	code, err := x.m.Image().code(x.f.addr, x.m.extent(x.i))
 	switch {
 	case err != nil:
 		return err
@@ -153,12 +153,12 @@ func (x *exitFinder) depth(pc uint64) (depth int64, known bool) {
 	if x.f.golang {
 		return x.m.goDepth(x.f.addr, pc)
 	}
-	e := x.m.unwind.find(pc)
+	e := x.m.UnwindTable().find(pc)
 	if e == nil {
 		return 0, false
 	}
 	row, ok := e.row(pc)
-	if !ok || !row.cfaKnown || !row.raKnown || row.cfaReg != dwarfRSP {
+	if !ok || !row.cfaKnown || !row.raKnown || row.cfaReg != RegSP {
 		return 0, false
 	}
 	return row.cfaOffset + row.ra, true
@@ -178,7 +178,7 @@ func (x *exitFinder) siteAt(n *node, offset int64, ready bool) (Site, error) {
 	if err != nil {
 		return Site{}, fmt.Errorf("leaves by `%s`, which %w", n.syntax(n.addr), err)
 	}
-	s := x.m.image.segmentOf(n.addr)
+	s := x.m.Image().segmentOf(n.addr)
 	return Site{
 		Offset:      n.addr - s.start + s.offset,
 		Addr:        n.addr,

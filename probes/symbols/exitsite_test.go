@@ -51,7 +51,7 @@ func TestExitSiteRules(t *testing.T) {
 			path := compile(t, ".S", fmt.Sprintf(twoCallers, asmLines(test.body), test.where, asmLines(test.extra)), "-no-pie")
 			m := openModule(t, path)
 			need := Need{Value: !test.notReady}
-			sites, err := m.ExitSitesFor(only(t, m, "probed"), need)
+			sites, err := In(m).ExitSitesFor(only(t, m, "probed"), need)
 			if err != nil || test.refused != "" {
 				if err == nil || test.refused == "" || !strings.Contains(err.Error(), test.refused) {
 					t.Errorf("%v, refused: it %v; want %q", sites, err, test.refused)
@@ -84,7 +84,7 @@ func TestExitSiteRules(t *testing.T) {
 func exitHits(t *testing.T, path, function string, need Need) (hits uint64, sites []Site) {
 	t.Helper()
 	m := openModule(t, path)
-	sites, err := m.ExitSitesFor(only(t, m, function), need)
+	sites, err := In(m).ExitSitesFor(only(t, m, function), need)
 	if err != nil {
 		t.Fatalf("%s %v", function, err)
 	}
@@ -256,7 +256,7 @@ func TestShareOfExitSites(t *testing.T) {
 		known, sites, cheap, never := 0, 0, 0, 0
 		reasons := map[string]int{}
 		for i := range m.Len() {
-			found, err := m.ExitSites(i)
+			found, err := In(m).ExitSites(i)
 			if err != nil {
 				why, _, _ := strings.Cut(err.Error(), " at +")
 				reasons[why]++

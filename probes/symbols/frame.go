@@ -25,9 +25,9 @@ type unwindTable struct {
 
 // unwindEntry (an FDE) covers one contiguous piece of code.
 type unwindEntry struct {
-	span
-	common  *unwindCommon
-	program []byte
+	start, end uint64
+	common     *unwindCommon
+	program    []byte
 }
 
 // unwindCommon (a CIE) is what entries share.
@@ -56,21 +56,18 @@ type unwindRow struct {
 // atEntry reports whether the row is that of a function just called: the
 // return address is on top of the stack.
 func (r unwindRow) atEntry() bool {
-	return r.cfaKnown && r.cfaReg == dwarfRSP && r.cfaOffset == 8 && r.raKnown && r.ra == -8
+	return r.cfaKnown && r.cfaReg == RegSP && r.cfaOffset == 8 && r.raKnown && r.ra == -8
 }
 
-// x86-64 psABI, figure 3.36.
-const (
-	dwarfRBP = 6
-	dwarfRSP = 7
-)
-
 var errFrame = errors.New("damaged unwind table")
+
+// maxEntries bounds how many entries of a table are kept.
+const maxEntries = 4 << 20
 
 // parseUnwind parses an .eh_frame that is loaded at addr.
 func parseUnwind(data []byte, addr uint64) (t *unwindTable, err error) {
 	const mean = 40 // bytes of an entry
-	t = &unwindTable{entries: make([]unwindEntry, 0, min(len(data)/mean, maxFunctions))}
+	t = &unwindTable{entries: make([]unwindEntry, 0, min(len(data)/mean, maxEntries))}
 	commons := map[int]*unwindCommon{}
 	for pos := 0; pos+4 <= len(data); {
 		length := uint64(binary.LittleEndian.Uint32(data[pos:]))
@@ -100,7 +97,7 @@ func parseUnwind(data []byte, addr uint64) (t *unwindTable, err error) {
 				t.entries = append(t.entries, e)
 			}
 		}
-		if len(t.entries) > maxFunctions {
+		if len(t.entries) > maxEntries {
 			return t, errFrame
 		}
 		pos = end
@@ -181,7 +178,7 @@ func parseEntry(b []byte, addr uint64, c *unwindCommon) (unwindEntry, bool) {
 	if r.Failed() || size == 0 || start+size < start {
 		return unwindEntry{}, false
 	}
-	return unwindEntry{span{start, start + size}, c, r.Rest()}, true
+	return unwindEntry{start, start + size, c, r.Rest()}, true
 }
 
 // find returns the entry that covers pc, or nil.
@@ -195,6 +192,21 @@ func (t *unwindTable) find(pc uint64) *unwindEntry {
 	}
 	return &t.entries[i]
 }
+
+// next returns the first entry that begins at or behind pc, or nil.
+func (t *unwindTable) next(pc uint64) *unwindEntry {
+	i, _ := slices.BinarySearchFunc(t.entries, pc, func(e unwindEntry, pc uint64) int { return cmp.Compare(e.start, pc) })
+	if i == len(t.entries) {
+		return nil
+	}
+	return &t.entries[i]
+}
+
+// contains reports whether the entry covers an address.
+func (e *unwindEntry) contains(addr uint64) bool { return e.start <= addr && addr < e.end }
+
+// isSignal reports whether the code returns from a signal: the kernel made its frame.
+func (e *unwindEntry) isSignal() bool { return e.common.signalFrame }
 
 // row is the unwind row at pc; ok is false if the program is not understood.
 func (e *unwindEntry) row(pc uint64) (row unwindRow, ok bool) {

@@ -100,8 +100,8 @@ func TestUnwindTableLetters(t *testing.T) {
 			if row, ok := e.row(e.start); !ok || !row.atEntry() {
 				t.Errorf("%s: row %+v", test.name, row)
 			}
-			if e.common.signalFrame != (test.name == "signal frame") {
-				t.Errorf("%s: signal frame %v", test.name, e.common.signalFrame)
+			if e.isSignal() != (test.name == "signal frame") {
+				t.Errorf("%s: signal frame %v", test.name, e.isSignal())
 			}
 		}
 	}
@@ -109,7 +109,7 @@ func TestUnwindTableLetters(t *testing.T) {
 
 // Call frame programs that compilers seldom write.
 func TestUnwindRowInstructions(t *testing.T) {
-	entry := unwindRow{cfaReg: dwarfRSP, cfaOffset: 8, cfaKnown: true, ra: -8, raKnown: true}
+	entry := unwindRow{cfaReg: RegSP, cfaOffset: 8, cfaKnown: true, ra: -8, raKnown: true}
 	for _, test := range []struct {
 		name, program string
 		pc            uint64

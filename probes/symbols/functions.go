@@ -75,6 +75,16 @@ func (c *contents) unnamedFunction(i int, read texts) Function {
 	return out
 }
 
+// namesOf are the names of function i as linkers have them.
+func (c *contents) namesOf(i int) []string {
+	f := &c.functions[i]
+	names := make([]string, f.names)
+	for k := range names {
+		names[k] = c.text(c.names[int(f.first)+k], nil)
+	}
+	return names
+}
+
 // Entry is where function i begins: its Addr and its Offset.
 func (m *Module) Entry(i int) (addr, offset uint64) {
 	addr = m.functions[i].addr

@@ -45,18 +45,18 @@ func exercise(t testing.TB, content []byte) {
 		if i > 500 {
 			break
 		}
-		site, err := m.EntrySite(i)
+		site, err := In(m).EntrySite(i)
 		if err == nil && (site.Offset >= uint64(len(content)) || len(site.Bytes) == 0) {
 			t.Fatalf("site %+v lies outside of the file", site)
 		}
-		m.EntrySiteFor(i, Need{})
-		exits, _ := m.ExitSites(i)
+		In(m).EntrySiteFor(i, Need{})
+		exits, _ := In(m).ExitSites(i)
 		for _, s := range exits {
 			if s.Offset >= uint64(len(content)) || len(s.Bytes) == 0 {
 				t.Fatalf("exit site %+v lies outside of the file", s)
 			}
 		}
-		m.ReturnTrap(i)
+		In(m).ReturnTrap(i)
 		addr, offset := m.Entry(i)
 		m.AddrOf(offset)
 		m.FunctionAt(addr)

@@ -11,7 +11,7 @@ import "golang.org/x/arch/x86/x86asm"
 // (stacksplit) makes three forms of it, the longest with two branches: a branch
 // belongs to it if it leads to a call of morestack or to a call that is
 // followed by a jump to the entry.
-func (c *contents) stackCheck(code []byte, addr uint64) (end int) {
+func (c Code) stackCheck(code []byte, addr uint64) (end int) {
 	const longest = 12 // instructions, with room
 	pos := 0
 	for range longest {
@@ -39,7 +39,7 @@ func (c *contents) stackCheck(code []byte, addr uint64) (end int) {
 
 // growsStack reports whether the code at byte pos spills arguments, calls
 // morestack and enters the function again.
-func (c *contents) growsStack(code []byte, addr uint64, pos int) bool {
+func (c Code) growsStack(code []byte, addr uint64, pos int) bool {
 	const longest = 48 // instructions: spills of all argument registers
 	called := false
 	for range longest {
@@ -53,7 +53,7 @@ func (c *contents) growsStack(code []byte, addr uint64, pos int) bool {
 		target, direct := in.target(addr + uint64(pos))
 		switch {
 		case in.Op == x86asm.CALL:
-			if direct && c.morestack[target] {
+			if direct && c.isMorestack(target) {
 				return true
 			}
 			called = true

@@ -87,7 +87,7 @@ func TestGoSiteCountsEachCallOnce(t *testing.T) {
 	path := compileGo(t, goProgram)
 	m := openModule(t, path)
 	i := only(t, m, "main.deep")
-	site, err := m.EntrySite(i)
+	site, err := In(m).EntrySite(i)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestGoSiteCountsEachCallOnce(t *testing.T) {
 	if hits := countRun(t, path, m.Function(i).Offset); hits <= calls {
 		t.Errorf("the entry has %d hits of %d calls: no stack grew", hits, calls)
 	}
-	if site, err := m.EntrySiteFor(i, Need{Entry: true}); err == nil {
+	if site, err := In(m).EntrySiteFor(i, Need{Entry: true}); err == nil {
 		t.Errorf("the entry is a site: %+v", site)
 	}
 }
@@ -199,7 +199,7 @@ func checkGoProgram(t *testing.T, m *Module) {
 			continue
 		}
 		f := m.Function(found[0])
-		site, err := m.EntrySite(found[0])
+		site, err := In(m).EntrySite(found[0])
 		if err != nil || f.Class != want.class || f.Lang != Go || site.PastEntry != want.past {
 			t.Errorf("%s: class %q, %v, site %+v, %v; want class %q, past the entry %v", want.name, f.Class, f.Lang, site, err, want.class, want.past)
 		}
@@ -207,7 +207,7 @@ func checkGoProgram(t *testing.T, m *Module) {
 	if n := len(m.Find("main.twice[...]")); n != 2 {
 		t.Errorf("main.twice[...] has %d instances, want 2", n)
 	}
-	if ok, reason := m.ReturnTrap(m.Find("main.deep")[0]); ok || !strings.Contains(reason, "Go moves stacks") {
+	if ok, reason := In(m).ReturnTrap(m.Find("main.deep")[0]); ok || !strings.Contains(reason, "Go moves stacks") {
 		t.Errorf("return trap in Go: %v, %q", ok, reason)
 	}
 	for _, f := range m.All() {
@@ -223,7 +223,7 @@ func TestGoSitesOfALargeProgram(t *testing.T) {
 	m := openModule(t, testenv.NeedProgram(t, "gofmt"))
 	checks, past := 0, 0
 	for i, f := range m.All() {
-		site, err := m.EntrySite(i)
+		site, err := In(m).EntrySite(i)
 		if err != nil {
 			continue
 		}

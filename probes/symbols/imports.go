@@ -3,8 +3,6 @@ package symbols
 import (
 	"debug/elf"
 	"encoding/binary"
-
-	"golang.org/x/arch/x86/x86asm"
 )
 
 // imports are the functions of other modules by the addresses of the words
@@ -39,30 +37,4 @@ func (c *contents) imports() map[uint64]string {
 		}
 	})
 	return c.imported
-}
-
-// stubOf is the name of the function to which the linkage stub at addr leads,
-// "" if that is none.
-func (c *contents) stubOf(addr uint64) string {
-	if !c.image.isStub(addr) {
-		return ""
-	}
-	code, err := c.image.code(addr, 16)
-	if err != nil {
-		return ""
-	}
-	for at := 0; at < len(code); {
-		in, err := decode(code[at:])
-		if err != nil {
-			return ""
-		}
-		at += in.Len
-		if in.Op == x86asm.JMP {
-			if mem, ok := in.Args[0].(x86asm.Mem); ok && mem.Base == x86asm.RIP {
-				return c.imports()[addr+uint64(at)+uint64(mem.Disp)]
-			}
-			return ""
-		}
-	}
-	return ""
 }

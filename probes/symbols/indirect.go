@@ -53,12 +53,12 @@ func (x *exitFinder) followJumps() error {
 // framed reports whether the tables say that the frame pointer still is the
 // function's own at pc: then the function is not left there.
 func (x *exitFinder) framed(pc uint64) bool {
-	e := x.m.unwind.find(pc)
+	e := x.m.UnwindTable().find(pc)
 	if e == nil || x.f.golang {
 		return false
 	}
 	row, ok := e.row(pc)
-	return ok && row.cfaKnown && row.cfaReg == dwarfRBP
+	return ok && row.cfaKnown && row.cfaReg == RegBP
 }
 
 // indexes reports whether the computed jump at node k loads its target from a
@@ -129,8 +129,8 @@ func (x *exitFinder) followTables() error {
 	}
 	found := false
 	for table := range tables {
-		data := x.m.image.data(table, maxTableEntries*8)
-		if x.m.image.segmentOf(table) != nil && x.body.contains(table) {
+		data := x.m.Image().data(table, maxTableEntries*8)
+		if x.m.Image().segmentOf(table) != nil && x.body.contains(table) {
 			continue
 		}
 		narrow := x.labelsOf(data, 4, func(b []byte) uint64 { return table + uint64(int32(binary.LittleEndian.Uint32(b))) })

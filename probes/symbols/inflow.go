@@ -29,7 +29,7 @@ type Inflow struct {
 // counted some instructions earlier than it happens, and also if its thread is
 // ended in between. What the file does not show (a debugger that calls a
 // function, code that is put into the process) is not counted.
-func (m *Module) Inflows(i int) []Inflow {
+func (m Code) Inflows(i int) []Inflow {
 	if m.IsExported(i) {
 		return nil // as most do, which takes no time to find out
 	}
@@ -39,13 +39,13 @@ func (m *Module) Inflows(i int) []Inflow {
 
 // ProveInflows finds out what Inflows will be asked of functions that are not
 // exported, which takes a while.
-func (m *Module) ProveInflows() {
+func (m Code) ProveInflows() {
 	m.flow.proven.Do(func() { m.flow.of = m.findInflows() })
 }
 
 // IsExported reports whether calls of function i may come from where the file
 // does not tell: from other files, above all.
-func (m *Module) IsExported(i int) bool {
+func (m Code) IsExported(i int) bool {
 	m.flow.named.Do(func() { m.flow.exported = m.exportedFunctions() })
 	return m.flow.exported.has(i)
 }
@@ -59,11 +59,11 @@ type flow struct {
 }
 
 // exportedFunctions are those of which unexported does not speak.
-func (c *contents) exportedFunctions() bitset {
-	exported := make(bitset, len(c.functions)/64+1)
+func (c Code) exportedFunctions() bitset {
+	exported := make(bitset, len(c.Entries())/64+1)
 	unexported, ok := c.unexported()
-	for i := range c.functions {
-		if !ok || !unexported.has(c.functions[i].addr) {
+	for i := range c.Entries() {
+		if !ok || !unexported.has(c.Entries()[i].addr) {
 			exported[i/64] |= 1 << (i % 64)
 		}
 	}
@@ -72,8 +72,8 @@ func (c *contents) exportedFunctions() bitset {
 
 // TextBytes is how much code the module has. What Inflows takes grows with it,
 // at its first call.
-func (m *Module) TextBytes() (n uint64) {
-	for _, s := range m.image.exec {
+func (m Code) TextBytes() (n uint64) {
+	for _, s := range m.Image().exec {
 		n += s.end - s.start
 	}
 	return n
@@ -83,7 +83,7 @@ func (m *Module) TextBytes() (n uint64) {
 const maxInflows = 64
 
 // findInflows proves what it can of functions that are not exported.
-func (c *contents) findInflows() map[int][]Inflow {
+func (c Code) findInflows() map[int][]Inflow {
 	flows := map[int][]Inflow{}
 	hidden, ok := c.unexported()
 	if !ok {
@@ -107,7 +107,7 @@ func (c *contents) findInflows() map[int][]Inflow {
 		if n > maxInflows || !hidden.has(target) {
 			continue
 		}
-		if e := c.unwind.find(target); e == nil || e.start != target {
+		if e := c.UnwindTable().find(target); e == nil || e.start != target {
 			// No compiler made it. Hand-made code finds its parts by offsets
 			// of its own, as the builtins of V8 and LuaJIT are found.
 			continue
@@ -121,16 +121,16 @@ func (c *contents) findInflows() map[int][]Inflow {
 
 // inflows makes the inflows of a function of all references to it; nil if one
 // is no certain call.
-func (c *contents) inflows(p *callProver, certain map[int][]certainCall, refs []reference) (flow []Inflow) {
+func (c Code) inflows(p *callProver, certain map[int][]certainCall, refs []reference) (flow []Inflow) {
 	for _, r := range refs { // most are seen to be no certain call at once
 		i := c.functionAt(r.at)
-		if !r.short && (i < 0 || c.functions[i].addr == r.target || r.end()-c.functions[i].addr > maxCertainBytes) {
+		if !r.short && (i < 0 || c.Entries()[i].addr == r.target || r.end()-c.Entries()[i].addr > maxCertainBytes) {
 			return nil
 		}
 	}
 	for _, r := range refs {
 		i := c.functionAt(r.at)
-		if i < 0 || c.functions[i].addr == r.target {
+		if i < 0 || c.Entries()[i].addr == r.target {
 			return nil
 		}
 		calls, ok := certain[i]
@@ -144,7 +144,7 @@ func (c *contents) inflows(p *callProver, certain map[int][]certainCall, refs []
 			}
 			return nil
 		}
-		through := r.end() - c.functions[i].addr
+		through := r.end() - c.Entries()[i].addr
 		if n := len(flow); n > 0 && flow[n-1].From == i { // they are sorted by address
 			flow[n-1].Times++
 			flow[n-1].Through = through
@@ -157,7 +157,7 @@ func (c *contents) inflows(p *callProver, certain map[int][]certainCall, refs []
 
 // fallsInto reports whether execution may get to addr from the code before it,
 // as hand-written code does.
-func (c *contents) fallsInto(addr uint64) bool {
+func (c Code) fallsInto(addr uint64) bool {
 	home, _ := c.home(addr - 1)
 	if home.start == home.end { // padding behind a function
 		home.start = c.beginsBefore(addr)
@@ -165,7 +165,7 @@ func (c *contents) fallsInto(addr uint64) bool {
 	if home.start == 0 || addr-home.start > maxFallBytes {
 		return true
 	}
-	code, err := c.image.code(home.start, addr-home.start)
+	code, err := c.Image().code(home.start, addr-home.start)
 	if err != nil {
 		return true
 	}
@@ -193,13 +193,13 @@ const maxFallBytes = 16 << 10
 
 // beginsBefore is where the last function or fragment before addr begins; 0:
 // none is known.
-func (c *contents) beginsBefore(addr uint64) (start uint64) {
-	if i, _ := slices.BinarySearchFunc(c.functions, addr, func(f function, addr uint64) int { return cmp.Compare(f.addr, addr) }); i > 0 {
-		start = c.functions[i-1].addr
+func (c Code) beginsBefore(addr uint64) (start uint64) {
+	if i, _ := slices.BinarySearchFunc(c.Entries(), addr, func(f function, addr uint64) int { return cmp.Compare(f.addr, addr) }); i > 0 {
+		start = c.Entries()[i-1].addr
 	}
-	i, _ := slices.BinarySearchFunc(c.unwind.entries, addr, func(e unwindEntry, addr uint64) int { return cmp.Compare(e.start, addr) })
+	i, _ := slices.BinarySearchFunc(c.UnwindTable().entries, addr, func(e unwindEntry, addr uint64) int { return cmp.Compare(e.start, addr) })
 	if i > 0 {
-		start = max(start, c.unwind.entries[i-1].start)
+		start = max(start, c.UnwindTable().entries[i-1].start)
 	}
 	return start
 }

@@ -13,13 +13,13 @@ func BenchmarkInflowsSQLite(b *testing.B)   { benchmarkInflows(b, "sqlite3") }
 // benchmarkInflows measures the proof alone, once for each file.
 func benchmarkInflows(b *testing.B, name string) {
 	m := openModule(b, testenv.NeedProgram(b, name))
-	m.entrances() // what sites need anyway
+	In(m).entrances() // what sites need anyway
 	n := 0
 	for b.Loop() {
-		m.flow = flow{}
+		In(m).flow = flow{}
 		n = 0
 		for i := range m.Len() {
-			if m.Inflows(i) != nil {
+			if In(m).Inflows(i) != nil {
 				n++
 			}
 		}

@@ -113,7 +113,7 @@ func TestInflowRules(t *testing.T) {
 			}
 			m := openModule(t, compile(t, ".S", fmt.Sprintf(callerAndCalled, test.caller, test.before, test.called, test.other), test.link, "-rdynamic"))
 			var got []string
-			for _, f := range m.Inflows(only(t, m, "called")) {
+			for _, f := range In(m).Inflows(only(t, m, "called")) {
 				got = append(got, fmt.Sprintf("%d x %s through %d", f.Times, m.Function(f.From).Name, f.Through))
 			}
 			if got := strings.Join(got, " + "); got != test.want {
@@ -130,7 +130,7 @@ func TestNoInflows(t *testing.T) {
 	bare := openModule(t, bareFile(t))
 	for _, m := range []*Module{golang, bare} {
 		for i := range m.Len() {
-			if f := m.Inflows(i); f != nil {
+			if f := In(m).Inflows(i); f != nil {
 				t.Errorf("%s: %s has %+v", m.Name(), m.Function(i).Name, f)
 			}
 		}
@@ -165,7 +165,7 @@ func TestInflowsOfPrograms(t *testing.T) {
 		}
 		n := 0
 		for i := range m.Len() {
-			if m.Inflows(i) == nil {
+			if In(m).Inflows(i) == nil {
 				continue
 			}
 			n++

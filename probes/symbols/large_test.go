@@ -89,7 +89,7 @@ func TestLargeModuleIsNotHeld(t *testing.T) {
 	if f.Class != "database::storage::engine::Namespace" || only(t, m, f.Name) != i || f.Lang != CPP {
 		t.Errorf("function %d is %+v", i, f)
 	}
-	if site, err := m.EntrySite(only(t, m, largeName(0))); err != nil || site.Insn() != "push rbp" {
+	if site, err := In(m).EntrySite(only(t, m, largeName(0))); err != nil || site.Insn() != "push rbp" {
 		t.Errorf("site %+v, %v", site, err)
 	}
 	held := int64(liveBytes()) - int64(before)

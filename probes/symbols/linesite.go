@@ -9,12 +9,12 @@ import (
 // Body is where function i has done what makes it a call of its own: its first
 // instruction or, of a Go function, the first one behind the check of its stack, to
 // which it comes again when that has grown.
-func (m *Module) Body(i int) uint64 {
-	f := &m.functions[i]
+func (m Code) Body(i int) uint64 {
+	f := &m.Entries()[i]
 	if !f.golang {
 		return f.addr
 	}
-	code, err := m.image.code(f.addr, m.extent(i))
+	code, err := m.Image().code(f.addr, m.extent(i))
 	if err != nil {
 		return f.addr
 	}
@@ -30,17 +30,17 @@ var ErrGrowsStack = errors.New("only grows the stack")
 // that is in a call. A site whose Method is "" cannot be, for the reason in why, which is
 // read after "the code there". The code is decoded from the function's entry on, for a
 // breakpoint within an instruction would make the target execute another one.
-func (m *Module) SitesAt(i int, addrs []uint64) (sites []Site, why []error, err error) {
-	f := &m.functions[i]
+func (m Code) SitesAt(i int, addrs []uint64) (sites []Site, why []error, err error) {
+	f := &m.Entries()[i]
 	switch {
 	case m.IFunc(i):
 		return nil, nil, errors.New("is an indirect function, whose code only chooses the variant that is called" + m.variants(i))
-	case m.image.isStub(f.addr):
+	case m.Image().isStub(f.addr):
 		return nil, nil, errors.New("is a linkage stub; ask for the function in the library that defines it")
-	case m.image.segmentOf(f.addr).writable:
+	case m.Image().segmentOf(f.addr).writable:
 		return nil, nil, errors.New("lies in a writable segment, where the kernel sets no probes")
 	}
-	code, err := m.image.code(f.addr, m.extent(i))
+	code, err := m.Image().code(f.addr, m.extent(i))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -95,7 +95,7 @@ var ErrApart = errors.New("does not begin an instruction of the function's main 
 
 // callsMorestack reports whether the first that the code at byte pos calls or jumps to is
 // what grows a Go stack, before the function has begun.
-func (c *contents) callsMorestack(code []byte, addr uint64, pos int) bool {
+func (c Code) callsMorestack(code []byte, addr uint64, pos int) bool {
 	for pos < len(code) {
 		in, err := decode(code[pos:])
 		if err != nil {
@@ -103,7 +103,7 @@ func (c *contents) callsMorestack(code []byte, addr uint64, pos int) bool {
 		}
 		if in.transfers() {
 			target, direct := in.target(addr + uint64(pos))
-			return direct && c.morestack[target]
+			return direct && c.isMorestack(target)
 		}
 		pos += in.Len
 	}

@@ -29,14 +29,14 @@ main:	ret
 `))
 	i := only(t, m, "f")
 	entry := m.Function(i).Addr
-	if m.Body(i) != entry {
-		t.Errorf("a C function has done something at %#x", m.Body(i))
+	if In(m).Body(i) != entry {
+		t.Errorf("a C function has done something at %#x", In(m).Body(i))
 	}
 	var addrs []uint64
 	for n := range uint64(16) {
 		addrs = append(addrs, entry+n)
 	}
-	sites, why, err := m.SitesAt(i, addrs)
+	sites, why, err := In(m).SitesAt(i, addrs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,14 +58,14 @@ func TestSitesAtOfGo(t *testing.T) {
 	m := openModule(t, testenv.CompileGo(t, "../variable/testdata/golocals"))
 	i := only(t, m, "main.fib")
 	f := m.Function(i)
-	if begin := m.Body(i); begin <= f.Addr || begin-f.Addr > 16 {
+	if begin := In(m).Body(i); begin <= f.Addr || begin-f.Addr > 16 {
 		t.Errorf("the stack is checked until %#x of %#x", begin, f.Addr)
 	}
 	var addrs []uint64
 	for a := f.Addr; a < f.Addr+f.Size; a++ {
 		addrs = append(addrs, a)
 	}
-	_, why, err := m.SitesAt(i, addrs)
+	_, why, err := In(m).SitesAt(i, addrs)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ type lookers struct {
 
 // looksBack reports whether function i, or one that it may become by a tail
 // call, looks at its return address.
-func (m *Module) looksBack(i int) bool {
+func (m Code) looksBack(i int) bool {
 	seen := map[int]bool{i: true}
 	for todo := []int{i}; len(todo) > 0; {
 		k := todo[len(todo)-1]
@@ -67,17 +67,17 @@ func (l *lookers) set(which map[int]bool, looks bool) {
 
 // looksOrBecomes reports whether function i itself looks at its return address,
 // and the functions that it may become.
-func (c *contents) looksOrBecomes(i int) (looks bool, becomes []int) {
-	f := &c.functions[i]
+func (c Code) looksOrBecomes(i int) (looks bool, becomes []int) {
+	f := &c.Entries()[i]
 	if f.golang {
 		return false, nil
 	}
-	for _, ref := range c.names[f.first : f.first+uint32(f.names)] {
-		if readsItsCaller(c.text(ref, nil)) {
+	for _, name := range c.namesOf(i) {
+		if readsItsCaller(name) {
 			return true, nil
 		}
 	}
-	code, err := c.image.code(f.addr, c.extent(i))
+	code, err := c.Image().code(f.addr, c.extent(i))
 	if err != nil {
 		return false, nil
 	}
@@ -98,8 +98,8 @@ func readsItsCaller(name string) bool { return returnTroubles[withoutUnderscores
 // looksBackItself looks at all operands relative to rsp or rbp, by their bytes:
 // ModRM and, for rsp, SIB. Only where one is at the return address is the
 // function decoded to see whether that is an instruction.
-func (c *contents) looksBackItself(addr uint64, code []byte) bool {
-	e := c.unwind.find(addr)
+func (c Code) looksBackItself(addr uint64, code []byte) bool {
+	e := c.UnwindTable().find(addr)
 	if e == nil {
 		return false
 	}
@@ -124,7 +124,7 @@ func (c *contents) looksBackItself(addr uint64, code []byte) bool {
 		case known && row.cfaKnown && row.cfaReg == base && row.cfaOffset+row.ra == offset,
 			// A realigned frame has a copy of the return address where others
 			// have theirs.
-			known && !row.cfaKnown && base == dwarfRBP && offset == 8:
+			known && !row.cfaKnown && base == RegBP && offset == 8:
 			if c.reads(addr, code, pos, base, offset) {
 				return true
 			}
@@ -152,9 +152,9 @@ func stackOperand(b []byte) (base uint64, offset int64, ok bool) {
 	disp := b[1:]
 	switch {
 	case rm == 4 && mod < 3 && b[1] == 0x24:
-		base, disp = dwarfRSP, b[2:]
+		base, disp = RegSP, b[2:]
 	case rm == 5 && (mod == 1 || mod == 2):
-		base = dwarfRBP
+		base = RegBP
 	default:
 		return 0, 0, false
 	}
@@ -171,8 +171,8 @@ func stackOperand(b []byte) (base uint64, offset int64, ok bool) {
 
 // reads reports whether the bytes at pos are the operand of an instruction, a
 // distance from a base. What cannot be decoded is taken for one.
-func (c *contents) reads(addr uint64, code []byte, pos int, base uint64, offset int64) bool {
-	register := map[uint64]x86asm.Reg{dwarfRSP: x86asm.RSP, dwarfRBP: x86asm.RBP}[base]
+func (c Code) reads(addr uint64, code []byte, pos int, base uint64, offset int64) bool {
+	register := map[uint64]x86asm.Reg{RegSP: x86asm.RSP, RegBP: x86asm.RBP}[base]
 	for at := 0; at <= pos; {
 		in, err := decode(code[at:])
 		if err != nil {
@@ -197,13 +197,13 @@ func (c *contents) reads(addr uint64, code []byte, pos int, base uint64, offset 
 // tailJumps calls f for the jumps out of the function at addr: with the number
 // of the function jumped to, or with -1 and the name if another module has it.
 // Bytes that only look like a jump are taken for one.
-func (c *contents) tailJumps(addr uint64, code []byte, f func(target int, name string)) {
+func (c Code) tailJumps(addr uint64, code []byte, f func(target int, name string)) {
 	end := addr + uint64(len(code))
 	to := func(target uint64) {
 		if addr <= target && target < end {
 			return
 		}
-		if i := c.functionAt(target); i >= 0 && c.functions[i].addr == target {
+		if i := c.functionAt(target); i >= 0 && c.Entries()[i].addr == target {
 			f(i, "")
 		} else if name := c.stubOf(target); name != "" {
 			f(-1, name)

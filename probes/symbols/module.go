@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -37,19 +38,8 @@ type contents struct {
 	indexed sync.Once // guards index
 	index   nameIndex
 
-	entered sync.Once // guards ways
-	ways    []entrance
-
 	importing sync.Once // guards imported
 	imported  map[uint64]string
-
-	switching sync.Once // guards switches
-	switches  bool
-
-	lookers lookers
-
-	flow    flow
-	callers callers
 
 	depthsRead sync.Once // guards depths
 	depths     goDepths
@@ -60,6 +50,7 @@ type contents struct {
 
 	classed  sync.Once // guards classes
 	classes  *Classes
+	derived  sync.Map  // by type, of Derived
 	goidRead sync.Once // guards goid
 	goid     uint64
 	slotRead sync.Once // guards slot
@@ -190,7 +181,7 @@ func (c *contents) unnamed() (found []function) {
 			covered = max(covered, f.addr+max(min(f.size, maxCodeBytes), 1))
 		}
 		_, fragment := c.fragments[e.start]
-		if e.start < covered || fragment || e.common.signalFrame || c.image.isStub(e.start) || c.image.segmentOf(e.start) == nil {
+		if e.start < covered || fragment || e.isSignal() || c.image.isStub(e.start) || c.image.segmentOf(e.start) == nil {
 			continue
 		}
 		if row, ok := e.row(e.start); !ok || !row.atEntry() {
@@ -201,6 +192,29 @@ func (c *contents) unnamed() (found []function) {
 	}
 	return found
 }
+
+// Derived is what another package keeps of the file: the one T that all modules of the file
+// share, which is zero at first.
+func Derived[T any](m *Module) *T {
+	kind := reflect.TypeFor[T]()
+	v, ok := m.derived.Load(kind)
+	if !ok {
+		v, _ = m.derived.LoadOrStore(kind, new(T))
+	}
+	return v.(*T)
+}
+
+// Image is the file as sections and segments.
+func (c *contents) Image() *image { return c.image }
+
+// UnwindTable is the file's .eh_frame, empty if it has none.
+func (c *contents) UnwindTable() *unwindTable { return c.unwind }
+
+// Entries are the functions without their names, which must not be changed.
+func (c *contents) Entries() []function { return c.functions }
+
+// isMorestack reports whether the code that grows Go's stacks begins at addr.
+func (c *contents) isMorestack(addr uint64) bool { return c.morestack[addr] }
 
 // Close frees what the module holds.
 func (m *Module) Close() error { return m.close() }

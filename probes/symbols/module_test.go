@@ -88,7 +88,7 @@ func TestFunctionsOfACProgram(t *testing.T) {
 			// The bytes at the file offset are those that objdump shows.
 			for _, name := range []string{"leaf", "work", "main"} {
 				i := only(t, m, name)
-				site, err := m.EntrySite(i)
+				site, err := In(m).EntrySite(i)
 				if err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
@@ -137,7 +137,7 @@ func TestSeparateDebugFile(t *testing.T) {
 		m := openWith(t, program, root)
 		if found := m.Find("helper"); len(found) == 1 {
 			f := m.Function(found[0])
-			if _, err := m.EntrySite(found[0]); err != nil || f.Synthetic || f.Size == 0 {
+			if _, err := In(m).EntrySite(found[0]); err != nil || f.Synthetic || f.Size == 0 {
 				t.Errorf("helper is %+v (%v)", f, err)
 			}
 			return true

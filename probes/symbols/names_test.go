@@ -90,7 +90,7 @@ int main(int argc, char **) {
 		if f.Class != want.class || f.Lang != want.lang {
 			t.Errorf("%s: class %q, %v", f.Name, f.Class, f.Lang)
 		}
-		if ok, reason := m.ReturnTrap(i); ok || reason != "C++ exceptions may unwind through it" {
+		if ok, reason := In(m).ReturnTrap(i); ok || reason != "C++ exceptions may unwind through it" {
 			t.Errorf("%s: return trap %v, %q", f.Name, ok, reason)
 		}
 		if only(t, m, f.Mangled) != i {

@@ -50,9 +50,8 @@ var fiveByteNop = []byte("\x0f\x1f\x44\x00\x00")
 
 // least is what a site among the first instructions of code costs at least.
 func (p Prices) least(code []byte) float64 {
-	const longest = 15 // bytes of an instruction
 	least := min(p.Of(Emulated), p.Of(Stepped))
-	if nop := p.Of(Nop); nop < least && bytes.Contains(code[:min(len(code), maxCandidates*longest)], fiveByteNop) {
+	if nop := p.Of(Nop); nop < least && bytes.Contains(code[:min(len(code), maxCandidates*maxInstruction)], fiveByteNop) {
 		return nop
 	}
 	return least

@@ -37,7 +37,7 @@ func TestPricesChooseTheSite(t *testing.T) {
 		{Prices{Emulated: 530, Stepped: 18_000, Nop: 18_000}, Emulated}, // before Linux 6.18
 		{Prices{Emulated: 3, Stepped: 1, Nop: 2}, Nop},                  // behind the push nothing is as it was
 	} {
-		site, err := m.EntrySiteFor(only(t, m, "probed"), Need{Args: true, Return: true, Prices: test.prices})
+		site, err := In(m).EntrySiteFor(only(t, m, "probed"), Need{Args: true, Return: true, Prices: test.prices})
 		if err != nil || site.Method != test.want {
 			t.Errorf("%+v: %s `%s` %v, want %s", test.prices, site.Method, site.Insn(), err, test.want)
 		}

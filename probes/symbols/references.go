@@ -29,16 +29,18 @@ func (r reference) end() uint64 {
 // unexported are the entries that no other file can name, and that are not
 // where the program or the module begins or ends. ok is false where the file
 // does not tell.
-func (c *contents) unexported() (set entrySet, ok bool) {
-	im := c.image
-	if c.hasGo || !slices.ContainsFunc(im.elf.Sections, func(s *elf.Section) bool { return s.Flags&elf.SHF_EXECINSTR != 0 }) {
+func (c Code) unexported() (set entrySet, ok bool) {
+	im := c.Image()
+	if c.HasGo() || !slices.ContainsFunc(im.elf.Sections, func(s *elf.Section) bool { return s.Flags&elf.SHF_EXECINSTR != 0 }) {
 		return set, false
 	}
 	if set, ok = c.entrySet(); !ok {
 		return set, false
 	}
-	for addr := range c.ifuncs {
-		set.remove(addr)
+	for i := range c.Entries() {
+		if c.IFunc(i) {
+			set.remove(c.Entries()[i].addr)
+		}
 	}
 	set.remove(im.elf.Entry)
 	for _, tag := range []elf.DynTag{elf.DT_INIT, elf.DT_FINI} {
@@ -69,8 +71,8 @@ func (c *contents) unexported() (set entrySet, ok bool) {
 // An address is found wherever its bytes may stand, as compilers and linkers
 // make them: absolute or relative to the image, in relocations and initialisers,
 // relative to its own place or to the beginning of a table.
-func (c *contents) hide(set entrySet) (constants []piece, ok bool) {
-	im := c.image
+func (c Code) hide(set entrySet) (constants []piece, ok bool) {
+	im := c.Image()
 	for _, s := range im.elf.Sections {
 		if s.Flags&elf.SHF_ALLOC == 0 || s.Type == elf.SHT_NOBITS || s.Flags&elf.SHF_EXECINSTR != 0 {
 			continue
@@ -107,20 +109,20 @@ type entrySet struct {
 
 // entrySet is that of all functions. ok is false for text that is scattered
 // more widely than that of any real program.
-func (c *contents) entrySet() (set entrySet, ok bool) {
-	if len(c.image.exec) == 0 {
+func (c Code) entrySet() (set entrySet, ok bool) {
+	if len(c.Image().exec) == 0 {
 		return set, false
 	}
-	all := c.image.exec[0].span
-	for _, s := range c.image.exec {
+	all := c.Image().exec[0].span
+	for _, s := range c.Image().exec {
 		all.start, all.end = min(all.start, s.start), max(all.end, s.end)
 	}
 	if all.end-all.start > maxBits {
 		return set, false
 	}
 	set = entrySet{all.start, make(bitset, (all.end-all.start+63)/64)}
-	for i := range c.functions {
-		at := c.functions[i].addr - set.base
+	for i := range c.Entries() {
+		at := c.Entries()[i].addr - set.base
 		set.bits[at/64] |= 1 << (at % 64)
 	}
 	return set, true
@@ -163,16 +165,16 @@ func (s *entrySet) removeWords(data []byte, addr uint64, packed bool) {
 // text they may stand: bytes that look like one count. Functions whose addresses
 // are computed there, other than by adding a distance to that of the
 // instruction's end, are taken out of hidden.
-func (c *contents) references(hidden entrySet, constants []piece) (found []reference) {
+func (c Code) references(hidden entrySet, constants []piece) (found []reference) {
 	var parts []span
-	for _, s := range c.image.exec {
+	for _, s := range c.Image().exec {
 		for at := uint64(0); at < s.end-s.start; at += scanPart {
 			parts = append(parts, span{s.start + at, s.start + min(s.end-s.start, at+scanPart)})
 		}
 	}
 	base := uint64(0) // of addresses that are no distance from the instruction
-	if c.image.elf.Type == elf.ET_DYN {
-		if got, _ := c.image.elf.DynValue(elf.DT_PLTGOT); len(got) > 0 {
+	if c.Image().elf.Type == elf.ET_DYN {
+		if got, _ := c.Image().elf.DynValue(elf.DT_PLTGOT); len(got) > 0 {
 			base = got[0]
 		}
 	}
@@ -203,7 +205,7 @@ func (c *contents) references(hidden entrySet, constants []piece) (found []refer
 
 // referenceFinder looks for references in parts of the text.
 type referenceFinder struct {
-	c         *contents
+	c         Code
 	hidden    entrySet
 	constants []piece
 	base      uint64
@@ -212,13 +214,13 @@ type referenceFinder struct {
 }
 
 func (f *referenceFinder) scan(part span) {
-	code, err := f.c.image.code(part.start, part.end-part.start+scanAhead)
+	code, err := f.c.Image().code(part.start, part.end-part.start+scanAhead)
 	if err != nil {
 		return
 	}
 	n := min(len(code), int(part.end-part.start))
 	var opcode, before byte // the two bytes in front of an operand
-	if front, err := f.c.image.code(part.start-2, 2); err == nil && len(front) == 2 {
+	if front, err := f.c.Image().code(part.start-2, 2); err == nil && len(front) == 2 {
 		before, opcode = front[0], front[1]
 	}
 	hidden := f.hidden
@@ -305,7 +307,7 @@ func (f *referenceFinder) table(addr uint64) {
 		}
 		for data := p.data[at:]; len(data) >= 4; data = data[4:] {
 			target := addr + uint64(int64(int32(binary.LittleEndian.Uint32(data))))
-			if f.c.image.segmentOf(target) == nil {
+			if f.c.Image().segmentOf(target) == nil {
 				return
 			}
 			if f.hidden.has(target) {

@@ -16,19 +16,19 @@ const (
 // ResultRead reports whether code of the module reads what function i returns from a
 // register behind a call of it, or function i is called by its address, of which compilers
 // do not change what it returns.
-func (m *Module) ResultRead(i int, r Register) bool {
+func (m Code) ResultRead(i int, r Register) bool {
 	if int(r) < 0 || int(r) >= len(registersOfDWARF) {
 		return false
 	}
 	return m.resultRead(i, 1<<registersOfDWARF[r], map[int]bool{})
 }
 
-func (c *contents) resultRead(i int, register registers, seen map[int]bool) bool {
+func (c Code) resultRead(i int, register registers, seen map[int]bool) bool {
 	if seen[i] || len(seen) >= maxResultDepth {
 		return false
 	}
 	seen[i] = true
-	sources, pointed := c.callsOf(c.functions[i].addr)
+	sources, pointed := c.callsOf(c.Entries()[i].addr)
 	if pointed {
 		return true
 	}
@@ -56,9 +56,9 @@ func (c *contents) resultRead(i int, register registers, seen map[int]bool) bool
 
 // readBehind follows the code of a function behind a call. read: an instruction reads the
 // register before anything is written there; returned: the function returns with it.
-func (c *contents) readBehind(caller int, call uint64, register registers) (read, returned bool) {
-	f := &c.functions[caller]
-	code, err := c.image.code(f.addr, c.extent(caller))
+func (c Code) readBehind(caller int, call uint64, register registers) (read, returned bool) {
+	f := &c.Entries()[caller]
+	code, err := c.Image().code(f.addr, c.extent(caller))
 	if err != nil || call-f.addr >= uint64(len(code)) {
 		return false, false
 	}

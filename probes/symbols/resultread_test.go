@@ -30,7 +30,7 @@ int main(int argc, char **argv) {
 	for _, flags := range [][]string{{"-O1", "-fno-optimize-sibling-calls"}, {"-O2"}, {"-O2", "-no-pie", "-fno-pie"}} {
 		m := openModule(t, compile(t, ".c", text, flags...))
 		for name, want := range map[string]bool{"read": true, "ignored": false, "passed": true, "passes": true, "taken": true, "given": true, "listed": true} {
-			if got := m.ResultRead(only(t, m, name), 0); got != want {
+			if got := In(m).ResultRead(only(t, m, name), 0); got != want {
 				t.Errorf("%s: %s: %v, want %v", flags, name, got, want)
 			}
 		}

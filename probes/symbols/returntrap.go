@@ -10,16 +10,16 @@ import (
 // it is not allowed kills the target: an unwinder, a context switch or a
 // growing stack meets an address that is not the caller's. What only a running
 // process shows (a stack that is not the thread's) must be checked besides.
-func (m *Module) ReturnTrap(i int) (ok bool, reason string) { return m.returnTrap(i, false) }
+func (m Code) ReturnTrap(i int) (ok bool, reason string) { return m.returnTrap(i, false) }
 
 // ReturnTrapOfNoexcept is ReturnTrap of a function through which, as its caller
 // knows, nothing unwinds: its module may do that elsewhere. Since the caller knows it
 // for a function as the ABI has them, no unwind information need say that its return
 // address is on top of the stack (static programs of musl have none).
-func (m *Module) ReturnTrapOfNoexcept(i int) (ok bool, reason string) { return m.returnTrap(i, true) }
+func (m Code) ReturnTrapOfNoexcept(i int) (ok bool, reason string) { return m.returnTrap(i, true) }
 
-func (m *Module) returnTrap(i int, noexcept bool) (ok bool, reason string) {
-	if i < 0 || i >= len(m.functions) {
+func (m Code) returnTrap(i int, noexcept bool) (ok bool, reason string) {
+	if i < 0 || i >= len(m.Entries()) {
 		return false, "no such function"
 	}
 	f := m.Function(i)
@@ -31,9 +31,9 @@ func (m *Module) returnTrap(i int, noexcept bool) (ok bool, reason string) {
 	case noexcept:
 	case f.Lang == Rust:
 		return false, "a Rust panic may unwind through it"
-	case m.unwind.exceptions && isLibc(m):
+	case m.UnwindTable().exceptions && isLibc(m):
 		return false, "thread cancellation and pthread_exit unwind through the C library"
-	case m.unwinders, f.Lang == CPP:
+	case m.Unwinds(), f.Lang == CPP:
 		return false, "C++ exceptions may unwind through it"
 	}
 	for _, name := range append([]string{f.Mangled}, f.Aliases...) {
@@ -47,11 +47,11 @@ func (m *Module) returnTrap(i int, noexcept bool) (ok bool, reason string) {
 			return false, unwinds
 		}
 	}
-	e := m.unwind.find(f.Addr)
+	e := m.UnwindTable().find(f.Addr)
 	if e == nil && !noexcept {
 		return false, "it has no unwind information to say where its return address is"
 	}
-	if e != nil && e.common.signalFrame {
+	if e != nil && e.isSignal() {
 		return false, "it is a signal return trampoline"
 	}
 	site, err := m.EntrySite(i)
@@ -76,12 +76,12 @@ func (m *Module) returnTrap(i int, noexcept bool) (ok bool, reason string) {
 // executable defines the functions for it, or it imports them. What runs on
 // which stack is not known then; a stack may even lie inside the thread's own,
 // where no check at run time finds it.
-func (m *Module) switchesStacks() bool {
+func (m Code) switchesStacks() bool {
 	m.switching.Do(func() {
 		for _, name := range m.imports() {
 			m.switches = m.switches || switchers[withoutUnderscores(name)]
 		}
-		if name, _ := m.image.elf.DynString(elf.DT_SONAME); len(name) > 0 && isLibc(m) {
+		if name, _ := m.Image().elf.DynString(elf.DT_SONAME); len(name) > 0 && isLibc(m) {
 			return // it defines them for others
 		}
 		for name := range switchers {
@@ -102,7 +102,7 @@ func withoutUnderscores(name string) string { return strings.TrimLeft(name, "_")
 
 // isLibc reports whether the module is the C library, by a function that only
 // it defines.
-func isLibc(m *Module) bool { return len(m.Find("__libc_start_main")) > 0 }
+func isLibc(m Code) bool { return len(m.Find("__libc_start_main")) > 0 }
 
 // Why functions of certain names have no return trap.
 const (

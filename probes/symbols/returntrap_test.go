@@ -37,14 +37,14 @@ func TestReturnTrapInC(t *testing.T) {
 		"handler":   "it is a signal return trampoline",
 		"locked":    "it cannot be probed: it begins with `lock inc dword ptr [rdi]`, which has a lock prefix (f0) that the kernel refuses to probe",
 	} {
-		ok, reason := m.ReturnTrap(only(t, m, name))
+		ok, reason := In(m).ReturnTrap(only(t, m, name))
 		if ok != (want == "") || reason != want {
 			t.Errorf("%s: %v, %q; want %q", name, ok, reason, want)
 		}
 	}
 	// Of what is known to be a function as the ABI has them, nothing need say so.
 	for name, want := range map[string]bool{"no_unwind": true, "shifted": false, "handler": false} {
-		if ok, reason := m.ReturnTrapOfNoexcept(only(t, m, name)); ok != want {
+		if ok, reason := In(m).ReturnTrapOfNoexcept(only(t, m, name)); ok != want {
 			t.Errorf("%s, through which nothing unwinds: %v, %q", name, ok, reason)
 		}
 	}
@@ -62,12 +62,12 @@ func TestReturnTrapByName(t *testing.T) {
 	}
 	m := openModule(t, compile(t, ".S", text.String(), "-shared", "-nostdlib"))
 	for _, name := range names {
-		if ok, reason := m.ReturnTrap(only(t, m, name)); ok || reason == "" {
+		if ok, reason := In(m).ReturnTrap(only(t, m, name)); ok || reason == "" {
 			t.Errorf("%s may have a return trap", name)
 		}
 	}
 	for _, name := range []string{"sigaltstack", "harmless"} {
-		if ok, reason := m.ReturnTrap(only(t, m, name)); !ok {
+		if ok, reason := In(m).ReturnTrap(only(t, m, name)); !ok {
 			t.Errorf("%s may have no return trap: %s", name, reason)
 		}
 	}
@@ -84,13 +84,13 @@ func TestReturnTrapBesideContexts(t *testing.T) {
 		"not so":   {"#include <ucontext.h>\n" + work + "int main(int argc, char **argv) { ucontext_t c; getcontext(&c); return work(argc); }", "-O1"},
 	} {
 		m := openModule(t, compile(t, ".c", c.text, c.flags))
-		ok, reason := m.ReturnTrap(only(t, m, "work"))
+		ok, reason := In(m).ReturnTrap(only(t, m, "work"))
 		if want := name == "not so"; ok != want {
 			t.Errorf("%s: %v, %q", name, ok, reason)
 		}
 	}
 	m := openModule(t, compile(t, ".c", "__attribute__((noinline)) int jump_fcontext(int x) { return x; }\nint main(int argc, char **argv) { return jump_fcontext(argc); }"))
-	if _, reason := m.ReturnTrap(only(t, m, "jump_fcontext")); reason != switches {
+	if _, reason := In(m).ReturnTrap(only(t, m, "jump_fcontext")); reason != switches {
 		t.Errorf("jump_fcontext: %q", reason)
 	}
 }
@@ -127,7 +127,7 @@ func TestReturnTrapOfThoseWhoLookBack(t *testing.T) {
 			"plain": true, "locals": true, "many": true, "varying": true, "main": true, "asks_itself": true,
 			"looks": false, "looks_late": false, "becomes": !tails, "becomes_twice": !tails, "asks": !tails,
 		} {
-			ok, reason := m.ReturnTrap(only(t, m, name))
+			ok, reason := In(m).ReturnTrap(only(t, m, name))
 			if ok != want || !ok && reason != readsCaller {
 				t.Errorf("%s: %s: %v, %q; want %v", flags, name, ok, reason, want)
 			}
@@ -178,7 +178,7 @@ func TestReturnTrapInTheCLibrary(t *testing.T) {
 	m := openModule(t, "/lib/x86_64-linux-gnu/libc.so.6")
 	for _, name := range []string{"malloc", "read", "pthread_create"} {
 		i := m.Find(name)[0]
-		if ok, reason := m.ReturnTrap(i); ok || !strings.Contains(reason, "thread cancellation") {
+		if ok, reason := In(m).ReturnTrap(i); ok || !strings.Contains(reason, "thread cancellation") {
 			t.Errorf("%s: %v, %q", name, ok, reason)
 		}
 	}
@@ -195,7 +195,7 @@ func TestReturnTrapInRealPrograms(t *testing.T) {
 	} {
 		m := openModule(t, testenv.NeedProgram(t, name))
 		i := m.Find(want.function)[0]
-		if ok, reason := m.ReturnTrap(i); ok != want.ok {
+		if ok, reason := In(m).ReturnTrap(i); ok != want.ok {
 			t.Errorf("%s: %s: %v %s", name, want.function, ok, reason)
 		}
 	}

@@ -2,12 +2,78 @@ package symbols
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 )
 
+// Methods in which the kernel gets past the probed instruction
+// (arch/x86/kernel/uprobes.c).
+const (
+	// Emulated: it computes the instruction's effect inside the trap.
+	Emulated = "emulated"
+	// Stepped: it executes a copy and takes a second trap after it.
+	Stepped = "stepped"
+	// Nop: the 5-byte nop, which Linux 6.18 replaces by a call; older kernels
+	// step it.
+	Nop = "nop"
+)
+
+// Site is an instruction to probe, so that each call, or each return, is seen
+// exactly once.
+type Site struct {
+	Offset    uint64 // file offset of the instruction
+	Addr      uint64 // its virtual address
+	Method    string // Emulated, Stepped or Nop
+	PastEntry bool   // not the function's first instruction
+	Bytes     []byte // the instruction, to compare with the process' memory
+
+	// SPOffset is what to add to the stack pointer at the site to get the
+	// address of the return address, which is the same at entry and exit of a
+	// call.
+	SPOffset int64
+	// RetvalReady tells of an exit that rax holds what the function returns
+	// there, if it returns an integer in registers.
+	RetvalReady bool
+}
+
+// Insn is the instruction in Intel syntax.
+func (s Site) Insn() string {
+	in, err := decode(s.Bytes)
+	if err != nil {
+		return "(bad)"
+	}
+	return in.syntax(s.Addr)
+}
+
+// maxInstruction is how many bytes an instruction has at most.
+const maxInstruction = 15
+
+// At is the site of the instruction at addr of a file. The error says, to be read after a
+// name of the place, why the kernel cannot probe it.
+func At(im *image, addr uint64) (s Site, err error) {
+	s.Addr = addr
+	code, err := im.code(addr, maxInstruction)
+	if err != nil {
+		return s, err
+	}
+	in, err := decode(code)
+	if err != nil {
+		return s, fmt.Errorf("is at code that %w", err)
+	}
+	segment := im.segmentOf(addr)
+	if segment.writable {
+		return s, errors.New("lies in a writable segment, where the kernel sets no probes")
+	}
+	s.Offset, s.Bytes = addr-segment.start+segment.offset, bytes.Clone(code[:in.Len])
+	if s.Method, err = method(code, in.Len); err != nil {
+		return s, fmt.Errorf("is at `%s`, which %w", s.Insn(), err)
+	}
+	return s, nil
+}
+
 // siteAt makes a site of a candidate of f.
-func (m *Module) siteAt(f *function, code []byte, c candidate) (Site, error) {
+func (m Code) siteAt(f *function, code []byte, c candidate) (Site, error) {
 	if c.refused != nil {
 		in, err := decode(code[c.pos:])
 		if err != nil {
@@ -30,7 +96,7 @@ func (m *Module) siteAt(f *function, code []byte, c candidate) (Site, error) {
 }
 
 // variants names functions that an indirect function may choose, as a hint.
-func (m *Module) variants(i int) string {
+func (m Code) variants(i int) string {
 	const most = 4
 	f := m.Function(i)
 	names := append([]string{f.Name}, f.Aliases...)

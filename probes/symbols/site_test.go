@@ -88,7 +88,7 @@ func TestEntrySiteIsCountedByTheKernel(t *testing.T) {
 		t.Run(test.entry, func(t *testing.T) {
 			path := compile(t, ".S", fmt.Sprintf(caller, strings.ReplaceAll(test.entry, ";", "\n\t")), "-no-pie")
 			m := openModule(t, path)
-			site, err := m.EntrySite(only(t, m, "probed"))
+			site, err := In(m).EntrySite(only(t, m, "probed"))
 			if err != nil {
 				if !strings.Contains(err.Error(), test.want) {
 					t.Errorf("refused: it %v", err)
@@ -146,7 +146,7 @@ func TestSitesAgreeWithObjdump(t *testing.T) {
 	m := openModule(t, path)
 	sites := map[string]int{}
 	for i, f := range m.All() {
-		site, err := m.EntrySite(i)
+		site, err := In(m).EntrySite(i)
 		if err != nil {
 			t.Logf("%s %v", f.Name, err)
 			continue
@@ -175,7 +175,7 @@ func TestIndirectFunctionIsRefusedWithItsVariants(t *testing.T) {
 	if !m.IFunc(i) || m.IFunc(only(t, m, "main")) {
 		t.Error("twice is an IFUNC, main is none")
 	}
-	_, err := m.EntrySite(i)
+	_, err := In(m).EntrySite(i)
 	if err == nil || !strings.Contains(err.Error(), "indirect function") ||
 		!strings.Contains(err.Error(), "__twice_sse2") || !strings.Contains(err.Error(), "__twice_avx2") {
 		t.Errorf("EntrySite: %v", err)
@@ -185,7 +185,7 @@ func TestIndirectFunctionIsRefusedWithItsVariants(t *testing.T) {
 func TestWritableTextIsRefused(t *testing.T) {
 	path := compile(t, ".c", "void _start(void) { for (;;); }", "-nostdlib", "-static", "-Wl,--omagic")
 	m := openModule(t, path)
-	if _, err := m.EntrySite(only(t, m, "_start")); err == nil || !strings.Contains(err.Error(), "writable segment") {
+	if _, err := In(m).EntrySite(only(t, m, "_start")); err == nil || !strings.Contains(err.Error(), "writable segment") {
 		t.Errorf("EntrySite: %v", err)
 	}
 }
@@ -193,10 +193,10 @@ func TestWritableTextIsRefused(t *testing.T) {
 func TestEntrySiteOfNoFunction(t *testing.T) {
 	m := openModule(t, compile(t, ".c", cProgram))
 	for _, i := range []int{-1, m.Len()} {
-		if _, err := m.EntrySite(i); err == nil {
+		if _, err := In(m).EntrySite(i); err == nil {
 			t.Errorf("EntrySite(%d) is no error", i)
 		}
-		if ok, reason := m.ReturnTrap(i); ok || reason == "" {
+		if ok, reason := In(m).ReturnTrap(i); ok || reason == "" {
 			t.Errorf("ReturnTrap(%d) = %v, %q", i, ok, reason)
 		}
 	}

@@ -15,12 +15,12 @@ type Unwinder struct {
 // Unwinder finds it in a module that has it. How a context is laid out nothing
 // says but the code of _Unwind_GetCFA, which must be one load: other unwinders
 // have other code.
-func (m *Module) Unwinder() (u Unwinder, ok bool) {
+func (m Code) Unwinder() (u Unwinder, ok bool) {
 	set, get := m.Find("_Unwind_SetIP"), m.Find("_Unwind_GetCFA")
 	if len(set) != 1 || len(get) != 1 {
 		return u, false
 	}
-	code, err := m.image.code(m.functions[get[0]].addr, m.extent(get[0]))
+	code, err := m.Image().code(m.Entries()[get[0]].addr, m.extent(get[0]))
 	if err != nil {
 		return u, false
 	}

@@ -27,7 +27,7 @@ func TestUnwinder(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer m.Close()
-		u, ok := m.Unwinder()
+		u, ok := In(m).Unwinder()
 		if ok != want {
 			t.Errorf("%s has an unwinder: %v", name, ok)
 		}

@@ -4,7 +4,7 @@ package symbols
 // rbx rsi rdi rbp rsp r8-r15, and the return address.
 const (
 	RegBP       = 6
-	RegSP       = dwarfRSP
+	RegSP       = 7
 	RegIP       = 16
 	UnwindWords = 17
 )
@@ -49,55 +49,6 @@ const (
 	unchanged                    // as it is here: such registers are not listed
 	lost                         // not recoverable: nor are these
 )
-
-// UnwindRule is the rule for the instruction at addr, the address as the file
-// numbers it; false if the module does not say. The return address of a call
-// belongs to the instruction before it: ask for that address less one.
-func (m *Module) UnwindRule(addr uint64) (Rule, bool) {
-	if m.hasGo {
-		if rule, ok := m.goRule(addr); ok {
-			return rule, true
-		}
-	}
-	e := m.unwind.find(addr)
-	if e == nil {
-		return Rule{}, false
-	}
-	return e.rule(addr)
-}
-
-// goRule is the rule for Go's code, which its own table describes exactly, also
-// where a frame has no frame pointer yet. Functions that begin a stack have no
-// caller (runtime.topofstack).
-func (m *Module) goRule(addr uint64) (Rule, bool) {
-	i, ok := m.FunctionAt(addr)
-	if !ok || !m.functions[i].golang {
-		return Rule{}, false
-	}
-	if m.goOutermost(i) {
-		return Rule{Outermost: true}, true
-	}
-	depth, known := m.goDepth(m.functions[i].addr, addr)
-	if !known {
-		return Rule{}, false
-	}
-	rule := Rule{CFAReg: RegSP, CFAOffset: depth + 8, Saved: []Saved{{Reg: RegIP, How: AtOffset, Offset: -8}}}
-	if depth > 0 { // frames save the caller's frame pointer at their top
-		rule.Saved = append(rule.Saved, Saved{Reg: RegBP, How: AtOffset, Offset: -16})
-	}
-	return rule, true
-}
-
-// goOutermost reports whether function i is the first of a stack that Go's
-// runtime makes.
-func (m *Module) goOutermost(i int) bool {
-	f := &m.functions[i]
-	switch m.text(m.names[f.first], nil) {
-	case "runtime.goexit", "runtime.mstart", "runtime.mcall", "runtime.morestack", "runtime.rt0_go", "runtime.asmcgocall", "runtime.systemstack", "runtime.sigreturn__sigaction":
-		return true
-	}
-	return false
-}
 
 // registerRule is a Saved under construction.
 type registerRule struct {

@@ -26,14 +26,13 @@ type Probe struct {
 
 // Limits on what a file may make us keep.
 const (
-	maxProbes      = 1 << 16
-	maxProbeText   = 4096 // of a name, or of all arguments
-	sdtNote        = 3    // NT_STAPSDT
-	sdtNotes       = ".note.stapsdt"
-	sdtBase        = ".stapsdt.base"
-	sdtHead        = 3 * 8 // addresses in front of the texts
-	noteHeadBytes  = 12
-	maxInstruction = 15
+	maxProbes     = 1 << 16
+	maxProbeText  = 4096 // of a name, or of all arguments
+	sdtNote       = 3    // NT_STAPSDT
+	sdtNotes      = ".note.stapsdt"
+	sdtBase       = ".stapsdt.base"
+	sdtHead       = 3 * 8 // addresses in front of the texts
+	noteHeadBytes = 12
 )
 
 // Probes lists the marked places of an ELF file, by provider, name and address.
@@ -51,12 +50,12 @@ func Probes(f *os.File) (list []Probe, err error) {
 	}
 	base := im.elf.Section(sdtBase)
 	eachNote(notes, "stapsdt\x00", sdtNote, func(desc []byte) bool {
-		if p, ok := im.probe(desc, base); ok {
+		if p, ok := readProbe(im, desc, base); ok {
 			list = append(list, p)
 		}
 		return len(list) < maxProbes
 	})
-	im.locateOperands(list, f)
+	locateOperands(im, list, f)
 	slices.SortStableFunc(list, func(a, b Probe) int {
 		return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Site.Addr, b.Site.Addr))
 	})
@@ -64,7 +63,7 @@ func Probes(f *os.File) (list []Probe, err error) {
 }
 
 // locateOperands finds the variables that arguments of probes name.
-func (im *image) locateOperands(list []Probe, f *os.File) {
+func locateOperands(im *image, list []Probe, f *os.File) {
 	named := map[string][]uint64{}
 	for i := range list {
 		for _, o := range list[i].Args {
@@ -76,16 +75,16 @@ func (im *image) locateOperands(list []Probe, f *os.File) {
 	if len(named) == 0 {
 		return
 	}
-	im.addressesOf(named, elf.SHT_SYMTAB)
+	addressesOf(im, named, elf.SHT_SYMTAB)
 	if im.elf.SectionByType(elf.SHT_SYMTAB) == nil {
 		if debug := DebugFile(f); debug != nil {
 			defer debug.Close()
 			if separate, err := openImage(debug); err == nil {
-				separate.addressesOf(named, elf.SHT_SYMTAB)
+				addressesOf(separate, named, elf.SHT_SYMTAB)
 			}
 		}
 	}
-	im.addressesOf(named, elf.SHT_DYNSYM)
+	addressesOf(im, named, elf.SHT_DYNSYM)
 	for i := range list {
 		p := &list[i]
 		for k := range p.Args {
@@ -100,7 +99,7 @@ func (im *image) locateOperands(list []Probe, f *os.File) {
 }
 
 // addressesOf adds the addresses that a symbol table gives to names.
-func (im *image) addressesOf(named map[string][]uint64, kind elf.SectionType) {
+func addressesOf(im *image, named map[string][]uint64, kind elf.SectionType) {
 	sec := im.elf.SectionByType(kind)
 	if sec == nil || int(sec.Link) >= len(im.elf.Sections) {
 		return
@@ -148,7 +147,7 @@ func eachNote(notes []byte, owner string, kind uint32, f func(desc []byte) bool)
 }
 
 // probe reads a note. What prelink moved, the section .stapsdt.base moved with.
-func (im *image) probe(desc []byte, base *elf.Section) (p Probe, ok bool) {
+func readProbe(im *image, desc []byte, base *elf.Section) (p Probe, ok bool) {
 	if len(desc) < sdtHead {
 		return Probe{}, false
 	}
@@ -173,41 +172,24 @@ func (im *image) probe(desc []byte, base *elf.Section) (p Probe, ok bool) {
 		return Probe{}, false
 	}
 	p.Provider, p.Name, p.Args = texts[0], texts[1], parseOperands(texts[2])
-	p.Site.Addr = addr
-	if p.Refused = im.markedAt(&p.Site); p.Refused == nil && semaphore != 0 {
-		p.Semaphore, p.Refused = im.semaphoreAt(semaphore)
+	if p.Site, p.Refused = markedAt(im, addr); p.Refused == nil && semaphore != 0 {
+		p.Semaphore, p.Refused = semaphoreAt(im, semaphore)
 	}
 	return p, true
 }
 
-// markedAt completes the site at s.Addr.
-func (im *image) markedAt(s *Site) error {
-	code, err := im.code(s.Addr, maxInstruction)
-	if err != nil {
-		return err
+// markedAt is the site of the instruction at addr. The error says why it cannot be probed.
+func markedAt(im *image, addr uint64) (Site, error) {
+	s, err := At(im, addr)
+	if err == nil && s.Method == Nop {
+		err = fmt.Errorf("is at `%s`, in whose place Linux 6.18 puts a call, which pushes onto a stack that may be in use", s.Insn())
 	}
-	in, err := decode(code)
-	if err != nil {
-		return fmt.Errorf("is at code that %w", err)
-	}
-	segment := im.segmentOf(s.Addr)
-	if segment.writable {
-		return fmt.Errorf("lies in a writable segment, where the kernel sets no probes")
-	}
-	s.Offset, s.Bytes = s.Addr-segment.start+segment.offset, bytes.Clone(code[:in.Len])
-	var refused error
-	if s.Method, refused = method(code, in.Len); refused != nil {
-		return fmt.Errorf("is at `%s`, which %w", s.Insn(), refused)
-	}
-	if s.Method == Nop {
-		return fmt.Errorf("is at `%s`, in whose place Linux 6.18 puts a call, which pushes onto a stack that may be in use", s.Insn())
-	}
-	return nil
+	return s, err
 }
 
 // semaphoreAt is the file offset of a counter, which the kernel finds in a
 // writable mapping of the file.
-func (im *image) semaphoreAt(addr uint64) (uint64, error) {
+func semaphoreAt(im *image, addr uint64) (uint64, error) {
 	for i := range im.load {
 		if s := &im.load[i]; s.writable && s.contains(addr) {
 			return addr - s.start + s.offset, nil

@@ -205,7 +205,7 @@ func (s *selector) allocators(m *symbols.Module, module string) (out []choice, e
 		if a == 0 || s.memory == Allocation && !a.allocates() || s.memory == Deallocation && !a.releases() {
 			continue
 		}
-		if isOperator(&f) && !m.GetsPast(i, isAllocator) {
+		if isOperator(&f) && !symbols.In(m).GetsPast(i, isAllocator) {
 			continue
 		}
 		if a == takesText && s.sizes == areKnown {
@@ -242,9 +242,9 @@ func (s *moduleSet) addStarting(t plan.Target, running []process.Process) error 
 func allocatorTrap(sym *symbols.Module, i int) (safe bool, reason string) {
 	f := sym.Function(i)
 	if isOperator(&f) && !allocator(&f).releases() {
-		return sym.ReturnTrap(i)
+		return symbols.In(sym).ReturnTrap(i)
 	}
-	return sym.ReturnTrapOfNoexcept(i)
+	return symbols.In(sym).ReturnTrapOfNoexcept(i)
 }
 
 // allocatorExits are the exits of a function that allocates, with those of the
@@ -256,11 +256,11 @@ func (r *resolver) allocatorExits(sym *symbols.Module, i int, exits []symbols.Si
 	if !a.allocates() {
 		all = slices.Clone(exits)
 		for k := range all {
-			all[k].RetvalReady = !sym.LeavesTo(all[k], isAllocator)
+			all[k].RetvalReady = !symbols.In(sym).LeavesTo(all[k], isAllocator)
 		}
 		return all, ""
 	}
-	if f.Lang == symbols.Go || sym.CallsAny(i, isAllocator) {
+	if f.Lang == symbols.Go || symbols.In(sym).CallsAny(i, isAllocator) {
 		return exits, ""
 	}
 	seen := map[int]bool{i: true}
@@ -270,7 +270,7 @@ func (r *resolver) allocatorExits(sym *symbols.Module, i int, exits []symbols.Si
 			all = append(all, s)
 			continue
 		}
-		target, ok := sym.TailTarget(s)
+		target, ok := symbols.In(sym).TailTarget(s)
 		if !ok || len(seen) > maxTails {
 			return nil, "it leaves by a jump to a function that is not observed, which returns the address"
 		}
@@ -278,7 +278,7 @@ func (r *resolver) allocatorExits(sym *symbols.Module, i int, exits []symbols.Si
 			continue
 		}
 		seen[target] = true
-		more, err := sym.ExitSitesFor(target, symbols.Need{Value: true, Prices: r.costs.sites()})
+		more, err := symbols.In(sym).ExitSitesFor(target, symbols.Need{Value: true, Prices: r.costs.sites()})
 		if err != nil {
 			return nil, "it leaves by a jump to " + sym.Function(target).Name + ", which " + err.Error()
 		}

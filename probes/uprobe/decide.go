@@ -68,7 +68,7 @@ func (r *resolver) decideOne(sym *symbols.Module, c choice) decision {
 	// What the query does not read may be changed before the probe is hit, which
 	// gives more functions an instruction that is cheap to probe.
 	need := symbols.Need{Args: readsArgs(r.spec.Out) || ofMemory(r.spec), Return: how == trapped, Entry: r.spec.Settings.PlainEntries, Prices: r.costs.sites()}
-	site, err := sym.EntrySiteFor(c.index, need)
+	site, err := symbols.In(sym).EntrySiteFor(c.index, need)
 	addr, offset := sym.Entry(c.index)
 	if err == nil && (how == atExits || asksWhence(r.spec.Out)) {
 		err = pairable(addr, site, exits)

@@ -129,8 +129,8 @@ type sum struct{ selected, times int }
 
 // worthInferring reports whether some functions may be saved, and not too dearly.
 func worthInferring(sym *symbols.Module, chosen []choice) bool {
-	return len(chosen) > 1 && sym.TextBytes() <= uint64(len(chosen))*textPerFunction &&
-		slices.ContainsFunc(chosen, func(c choice) bool { return !sym.IsExported(c.index) })
+	return len(chosen) > 1 && symbols.In(sym).TextBytes() <= uint64(len(chosen))*textPerFunction &&
+		slices.ContainsFunc(chosen, func(c choice) bool { return !symbols.In(sym).IsExported(c.index) })
 }
 
 // infer returns, by selected function, from which others its calls follow; nil
@@ -177,7 +177,7 @@ func (in *inference) of(i int) []sum {
 
 // follow adds up what brings calls of function i; nil if that is not known.
 func (in *inference) follow(i int) (total []sum) {
-	for _, f := range in.sym.Inflows(i) {
+	for _, f := range symbols.In(in.sym).Inflows(i) {
 		from := in.of(f.From)
 		if from == nil || !in.unchanged(f) {
 			return nil

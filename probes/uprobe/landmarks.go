@@ -169,7 +169,7 @@ func (r *resolver) addJumpsOf(m *module, sym *symbols.Module, traps bool) error 
 		cookie   uint64
 	}
 	var marks []mark
-	if u, ok := sym.Unwinder(); ok && !traps {
+	if u, ok := symbols.In(sym).Unwinder(); ok && !traps {
 		marks = append(marks, mark{u.SetIP, bpf.FunctionProgFrameUnwinding, u.CFA})
 	}
 	if r.spec.Stream == FunctionCall && (isLibc(m.name()) || len(sym.Find("__libc_start_main")) > 0) {
@@ -206,7 +206,7 @@ func (r *resolver) addJumpsOf(m *module, sym *symbols.Module, traps bool) error 
 
 // landmarkSite is where function i is probed, at its entry.
 func landmarkSite(sym *symbols.Module, i int, texts []*text) (symbols.Site, error) {
-	site, err := sym.EntrySiteFor(i, symbols.Need{Args: true})
+	site, err := symbols.In(sym).EntrySiteFor(i, symbols.Need{Args: true})
 	if err != nil {
 		return site, err
 	}

@@ -285,7 +285,7 @@ func (r *resolver) module(m *module, sym *symbols.Module) error {
 	var proving sync.WaitGroup
 	defer proving.Wait()
 	if inferring && worthInferring(sym, chosen) {
-		proving.Go(sym.ProveInflows) // much of which is for one processor
+		proving.Go(symbols.In(sym).ProveInflows) // much of which is for one processor
 	}
 	if slices.ContainsFunc(chosen, func(c choice) bool { return c.lang == symbols.Go }) {
 		r.slots.note(sym.GoSlot())

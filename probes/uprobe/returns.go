@@ -33,7 +33,7 @@ func (r *resolver) returnsOf(sym *symbols.Module, i int) (how returns, exits []s
 	}
 	if r.returnsBy != plan.ExitReturns {
 		var safe bool
-		trap := sym.ReturnTrap
+		trap := symbols.In(sym).ReturnTrap
 		if ofMemory(r.spec) {
 			trap = func(i int) (bool, string) { return allocatorTrap(sym, i) }
 		}
@@ -50,7 +50,7 @@ func (r *resolver) returnsOf(sym *symbols.Module, i int) (how returns, exits []s
 	}
 	need := symbols.Need{Results: readsResults(r.spec.Out, r.spec.Results), Prices: r.costs.sites()}
 	need.Value = need.Results || reads(r.spec.Out, colRetval) || ofMemory(r.spec)
-	exits, err := sym.ExitSitesFor(i, need)
+	exits, err := symbols.In(sym).ExitSitesFor(i, need)
 	if err != nil {
 		return unseen, nil, both(reason, "it "+err.Error())
 	}

@@ -109,12 +109,12 @@ func offsetsOf(entry uint64, sites []symbols.Site) []uint64 {
 // them the code looks changed, and is not.
 func otherSites(sym *symbols.Module, i int) (out []uint64) {
 	for _, need := range []symbols.Need{{}, {Args: true}, {Return: true}, {Args: true, Return: true}} {
-		if s, err := sym.EntrySiteFor(i, need); err == nil {
+		if s, err := symbols.In(sym).EntrySiteFor(i, need); err == nil {
 			out = append(out, s.Offset)
 		}
 	}
 	for _, need := range []symbols.Need{{}, {Value: true}} {
-		exits, _ := sym.ExitSitesFor(i, need)
+		exits, _ := symbols.In(sym).ExitSitesFor(i, need)
 		for _, s := range exits {
 			out = append(out, s.Offset)
 		}

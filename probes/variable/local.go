@@ -155,7 +155,7 @@ func (r *localReader) function(b *signature.Body, i int, name string) error {
 		return nil
 	}
 	lines := b.Lines
-	begin := r.module.Body(i)
+	begin := symbols.In(r.module).Body(i)
 	if !slices.ContainsFunc(lines, func(l signature.Line) bool { return l.Addr == begin }) {
 		lines = append([]signature.Line{{Addr: begin}}, lines...)
 		slices.SortFunc(lines, func(x, y signature.Line) int { return cmp.Compare(x.Addr, y.Addr) })
@@ -164,7 +164,7 @@ func (r *localReader) function(b *signature.Body, i int, name string) error {
 	for k, l := range lines {
 		addrs[k] = l.Addr
 	}
-	sites, why, err := r.module.SitesAt(i, addrs)
+	sites, why, err := symbols.In(r.module).SitesAt(i, addrs)
 	if err != nil {
 		return fmt.Errorf("%s %w", name, err)
 	}

@@ -37,8 +37,8 @@ type moduleUses struct {
 	i int
 }
 
-func (u *moduleUses) entryRead(reg int) bool  { return u.m.ReadAtEntry(u.i, symbols.Register(reg)) }
-func (u *moduleUses) resultRead(reg int) bool { return u.m.ResultRead(u.i, symbols.Register(reg)) }
+func (u *moduleUses) entryRead(reg int) bool  { return symbols.In(u.m).ReadAtEntry(u.i, symbols.Register(reg)) }
+func (u *moduleUses) resultRead(reg int) bool { return symbols.In(u.m).ResultRead(u.i, symbols.Register(reg)) }
 
 // areRead reports whether the function reads the registers that the pieces are in, or lie
 // behind.

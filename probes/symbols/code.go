@@ -1,0 +1,26 @@
+package symbols
+
+import "sync"
+
+// Code is the code of a module, in which sites of probes are looked for. What is found out
+// about it is kept with the file.
+type Code struct {
+	*Module
+	*analysis
+}
+
+// In returns the code of a module.
+func In(m *Module) Code { return Code{m, Derived[analysis](m)} }
+
+// analysis is what was found out about the code of a file.
+type analysis struct {
+	entered sync.Once // guards ways
+	ways    []entrance
+
+	switching sync.Once // guards switches
+	switches  bool
+
+	lookers lookers
+	flow    flow
+	callers callers
+}
