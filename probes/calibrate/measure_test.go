@@ -2,7 +2,7 @@ package calibrate
 
 import (
 	"bytes"
-	"debug/elf"
+	stdelf "debug/elf"
 	"errors"
 	"fmt"
 	"os"
@@ -23,11 +23,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // package symbols would call by their methods.
 func TestProgram(t *testing.T) {
 	p := assemble(3)
-	f, err := elf.NewFile(bytes.NewReader(p.elf))
+	f, err := stdelf.NewFile(bytes.NewReader(p.elf))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(f.Progs) != 1 || f.Progs[0].Flags != elf.PF_R|elf.PF_X || f.Progs[0].Filesz != uint64(len(p.elf)) {
+	if len(f.Progs) != 1 || f.Progs[0].Flags != stdelf.PF_R|stdelf.PF_X || f.Progs[0].Filesz != uint64(len(p.elf)) {
 		t.Errorf("segments %+v", f.Progs)
 	}
 	if entry := f.Entry - baseAddress; entry < codeOffset || entry >= uint64(len(p.elf)) {

@@ -2,7 +2,7 @@ package calibrate
 
 import (
 	"bytes"
-	"debug/elf"
+	stdelf "debug/elf"
 	"encoding/binary"
 	"fmt"
 
@@ -141,16 +141,16 @@ func assemble(groups int) program {
 func executable(code []byte, start int) []byte {
 	var b bytes.Buffer
 	size := uint64(codeOffset + len(code))
-	h := elf.Header64{
-		Type: uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: uint32(elf.EV_CURRENT),
+	h := stdelf.Header64{
+		Type: uint16(stdelf.ET_EXEC), Machine: uint16(stdelf.EM_X86_64), Version: uint32(stdelf.EV_CURRENT),
 		Entry: baseAddress + codeOffset + uint64(start), Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 1,
 	}
-	copy(h.Ident[:], elf.ELFMAG)
-	h.Ident[elf.EI_CLASS], h.Ident[elf.EI_DATA], h.Ident[elf.EI_VERSION] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)
+	copy(h.Ident[:], stdelf.ELFMAG)
+	h.Ident[stdelf.EI_CLASS], h.Ident[stdelf.EI_DATA], h.Ident[stdelf.EI_VERSION] = byte(stdelf.ELFCLASS64), byte(stdelf.ELFDATA2LSB), byte(stdelf.EV_CURRENT)
 	// A bytes.Buffer takes what is written to it.
 	_ = binary.Write(&b, binary.LittleEndian, h)
-	_ = binary.Write(&b, binary.LittleEndian, elf.Prog64{
-		Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_X), Vaddr: baseAddress, Paddr: baseAddress,
+	_ = binary.Write(&b, binary.LittleEndian, stdelf.Prog64{
+		Type: uint32(stdelf.PT_LOAD), Flags: uint32(stdelf.PF_R | stdelf.PF_X), Vaddr: baseAddress, Paddr: baseAddress,
 		Filesz: size, Memsz: size, Align: 4096,
 	})
 	b.Write(make([]byte, codeOffset-b.Len()))

@@ -35,7 +35,7 @@ func BenchmarkEntrySitesPostgres(b *testing.B) { benchmarkSites(b, "postgres") }
 func BenchmarkEntrySitesGofmt(b *testing.B)    { benchmarkSites(b, "gofmt") }
 
 func benchmarkSites(b *testing.B, name string) {
-	m := openModule(b, testenv.NeedProgram(b, name))
+	m := moduleAt(b, testenv.NeedProgram(b, name))
 	n := m.Len()
 	for b.Loop() {
 		for i := range n {
@@ -46,7 +46,7 @@ func benchmarkSites(b *testing.B, name string) {
 }
 
 func BenchmarkNearest(b *testing.B) {
-	m := openModule(b, testenv.NeedProgram(b, "postgres"))
+	m := moduleAt(b, testenv.NeedProgram(b, "postgres"))
 	for b.Loop() {
 		m.Nearest("ExecuterRun", 5)
 	}
@@ -54,9 +54,9 @@ func BenchmarkNearest(b *testing.B) {
 
 // The scan of the whole text, which the first choice of a site waits for.
 func benchmarkEntrances(b *testing.B, path string) {
-	m := openModule(b, path)
+	m := moduleAt(b, path)
 	bytes := uint64(0)
-	for _, s := range m.image.exec {
+	for _, s := range m.Image().exec {
 		bytes += s.end - s.start
 	}
 	b.SetBytes(int64(bytes))
@@ -77,7 +77,7 @@ func BenchmarkExitSitesPostgres(b *testing.B) { benchmarkExits(b, "postgres") }
 func BenchmarkExitSitesGofmt(b *testing.B)    { benchmarkExits(b, "gofmt") }
 
 func benchmarkExits(b *testing.B, name string) {
-	m := openModule(b, testenv.NeedProgram(b, name))
+	m := moduleAt(b, testenv.NeedProgram(b, name))
 	n := m.Len()
 	for b.Loop() {
 		for i := range n {

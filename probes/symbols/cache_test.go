@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"endoscope/probes/testenv"
 )
 
 func openCached(t *testing.T, c *Cache, path, display string) *Module {
@@ -23,7 +25,7 @@ func openCached(t *testing.T, c *Cache, path, display string) *Module {
 }
 
 func TestCacheReadsAFileOnce(t *testing.T) {
-	path := compile(t, ".c", cProgram, "-O2")
+	path := testenv.CompileText(t, ".c", cProgram, "-O2")
 	var c Cache
 	defer c.Close()
 	a, b := openCached(t, &c, path, "a"), openCached(t, &c, path, "b")
@@ -36,21 +38,19 @@ func TestCacheReadsAFileOnce(t *testing.T) {
 	a.Close()
 	a.Close()
 	// b still reads code through the cache's own descriptor.
-	if _, err := In(b).EntrySite(only(t, b, "work")); err != nil {
-		t.Error(err)
-	}
+	codeOf(t, b, only(t, b, "work"))
 	// Another file in the same place is another module.
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	copyFile(t, compile(t, ".c", "int other(void) { return 1; } int main(void) { return other(); }"), path)
+	testenv.CopyFile(t, testenv.CompileText(t, ".c", "int other(void) { return 1; } int main(void) { return other(); }"), path)
 	if d := openCached(t, &c, path, "d"); len(d.Find("other")) != 1 {
 		t.Error("the new file has the functions of the old one")
 	}
 }
 
 func TestCacheIsBounded(t *testing.T) {
-	program, err := os.ReadFile(compile(t, ".c", "int main(void) { return 0; }"))
+	program, err := os.ReadFile(testenv.CompileText(t, ".c", "int main(void) { return 0; }"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,9 +74,7 @@ func TestCacheIsBounded(t *testing.T) {
 		t.Errorf("%d modules in the cache, %d entries", n, len(c.entries))
 	}
 	for _, m := range held { // in use, hence never dropped
-		if _, err := In(m).EntrySite(only(t, m, "main")); err != nil {
-			t.Error(err)
-		}
+		codeOf(t, m, only(t, m, "main"))
 	}
 	c.Close()
 	if n := c.recent.Len(); n != inUse {
@@ -111,7 +109,7 @@ func TestCacheKeepsNoFailures(t *testing.T) {
 }
 
 func TestCacheConcurrently(t *testing.T) {
-	path := compile(t, ".c", cProgram, "-O2")
+	path := testenv.CompileText(t, ".c", cProgram, "-O2")
 	var c Cache
 	var all sync.WaitGroup
 	for range 8 {
@@ -129,10 +127,9 @@ func TestCacheConcurrently(t *testing.T) {
 					return
 				}
 				for _, i := range m.Find("work") {
-					if _, err := In(m).EntrySite(i); err != nil {
-						t.Error(err)
+					if _, ok := m.UnwindRule(m.functions[i].addr); !ok {
+						t.Error("work has no unwind rule")
 					}
-					In(m).ReturnTrap(i)
 				}
 				m.Nearest("wrok", 2)
 				m.Close()

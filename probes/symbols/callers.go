@@ -2,7 +2,7 @@ package symbols
 
 import (
 	"cmp"
-	"debug/elf"
+	stdelf "debug/elf"
 	"encoding/binary"
 	"slices"
 	"sync"
@@ -48,7 +48,7 @@ func (c Code) callsOf(addr uint64) (sources []uint64, pointed bool) {
 		for _, target := range c.Image().relativeRelocations() {
 			point(target)
 		}
-		if c.Image().elf.Type == elf.ET_EXEC { // which is where it was linked to be
+		if c.Image().elf.Type == stdelf.ET_EXEC { // which is where it was linked to be
 			eachWord(c.Image(), point)
 		}
 	})
@@ -73,7 +73,7 @@ func (c Code) findCalls() (calls, taken []call) {
 	if end < base || end-base > maxCalledText {
 		return nil, nil
 	}
-	starts, fixed := c.starts(), c.Image().elf.Type == elf.ET_EXEC
+	starts, fixed := c.starts(), c.Image().elf.Type == stdelf.ET_EXEC
 	c.inParts(func() (scan func(span), done func()) {
 		s := scanner{c: c, starts: starts}
 		var called, pointed []call
@@ -149,7 +149,7 @@ func operandBytes(modrm, sib byte) (n int) {
 // eachWord calls visit with what may be addresses in the data of a file.
 func eachWord(im *image, visit func(uint64)) {
 	for _, s := range im.elf.Sections {
-		if s.Type != elf.SHT_PROGBITS || s.Flags&elf.SHF_ALLOC == 0 || s.Flags&elf.SHF_EXECINSTR != 0 || s.Name == ".eh_frame" || s.Name == ".eh_frame_hdr" {
+		if s.Type != stdelf.SHT_PROGBITS || s.Flags&stdelf.SHF_ALLOC == 0 || s.Flags&stdelf.SHF_EXECINSTR != 0 || s.Name == ".eh_frame" || s.Name == ".eh_frame_hdr" {
 			continue
 		}
 		data, _ := im.read(s) // none

@@ -21,8 +21,8 @@ const (
 // thread can only be stopped by force: by a fatal signal, or one whose handler
 // jumps away.
 func (p *callProver) certainCalls(i int) (calls []certainCall) {
-	f := &p.c.functions[i]
-	code, err := p.c.image.code(f.addr, p.c.extent(i))
+	f := &p.c.Entries()[i]
+	code, err := p.c.Image().code(f.addr, p.c.extent(i))
 	if err != nil {
 		return nil
 	}
@@ -32,7 +32,7 @@ func (p *callProver) certainCalls(i int) (calls []certainCall) {
 			return true // nobody asks
 		}
 		// Later code, and others', may lead back to before the call.
-		if mayEnter := isEntered(code[end:], 1-end, -1); mayEnter || tableEnters(p.c.image.data, code, f.addr, 1, end-1) ||
+		if mayEnter := isEntered(code[end:], 1-end, -1); mayEnter || tableEnters(p.c.Image().data, code, f.addr, 1, end-1) ||
 			p.c.entersFromOutside(i, span{f.addr + 1, f.addr + uint64(end)}) {
 			return false
 		}
@@ -100,10 +100,10 @@ func (p *callProver) isPrompt(addr uint64, depth int) bool {
 
 func (p *callProver) returns(addr uint64, depth int) bool {
 	i := p.c.functionAt(addr)
-	if i < 0 || p.c.functions[i].addr != addr || p.c.IFunc(i) || p.c.extent(i) > maxPromptBytes {
+	if i < 0 || p.c.Entries()[i].addr != addr || p.c.IFunc(i) || p.c.extent(i) > maxPromptBytes {
 		return false
 	}
-	code, err := p.c.image.code(addr, p.c.extent(i))
+	code, err := p.c.Image().code(addr, p.c.extent(i))
 	if err != nil {
 		return false
 	}

@@ -88,7 +88,7 @@ func TestMethod(t *testing.T) {
 func TestLengthsAgreeWithObjdump(t *testing.T) {
 	for _, path := range []string{testenv.NeedProgram(t, "redis-server"), "/lib/x86_64-linux-gnu/libc.so.6"} {
 		checked, vector := 0, 0
-		for line := range strings.Lines(run(t, "objdump", "-d", "-w", "-Mintel", path)) {
+		for line := range strings.Lines(testenv.Output(t, "objdump", "-d", "-w", "-Mintel", path)) {
 			f := strings.SplitN(line, "\t", 3)
 			if len(f) < 3 || strings.Contains(f[2], "(bad)") || strings.Contains(f[2], "pkru") {
 				continue

@@ -2,7 +2,7 @@ package symbols
 
 import (
 	"cmp"
-	"debug/elf"
+	stdelf "debug/elf"
 	"encoding/binary"
 	"runtime"
 	"slices"
@@ -186,7 +186,7 @@ const (
 func (c Code) entrancesOfText() (found []entrance) {
 	var kinds [256]uint8
 	kinds[0xe8], kinds[0xe9], kinds[0x0f], kinds[0x8d] = scanCall, scanJump, scanTwoByte, scanLEA
-	if c.Image().elf.Type == elf.ET_EXEC {
+	if c.Image().elf.Type == stdelf.ET_EXEC {
 		for b := 0xb8; b <= 0xbf; b++ {
 			kinds[b] = scanAddress
 		}
@@ -374,9 +374,9 @@ func (c Code) entrancesOfData() (found []entrance) {
 		add(target)
 	}
 	for _, s := range c.Image().elf.Sections {
-		if s.Flags&elf.SHF_ALLOC == 0 || s.Flags&elf.SHF_EXECINSTR != 0 || s.Type == elf.SHT_NOBITS ||
-			s.Type == elf.SHT_RELA || s.Type == elf.SHT_DYNSYM ||
-			s.Flags&elf.SHF_WRITE == 0 && c.Image().elf.Type != elf.ET_EXEC {
+		if s.Flags&stdelf.SHF_ALLOC == 0 || s.Flags&stdelf.SHF_EXECINSTR != 0 || s.Type == stdelf.SHT_NOBITS ||
+			s.Type == stdelf.SHT_RELA || s.Type == stdelf.SHT_DYNSYM ||
+			s.Flags&stdelf.SHF_WRITE == 0 && c.Image().elf.Type != stdelf.ET_EXEC {
 			continue
 		}
 		size := min(s.FileSize, uint64(c.Image().size))
@@ -397,13 +397,13 @@ func (c Code) entrancesOfData() (found []entrance) {
 // that does not say what they are.
 func labels(im *image) (addrs []uint64) {
 	for _, s := range im.elf.Sections {
-		if s.Type != elf.SHT_SYMTAB && s.Type != elf.SHT_DYNSYM {
+		if s.Type != stdelf.SHT_SYMTAB && s.Type != stdelf.SHT_DYNSYM {
 			continue
 		}
 		data, err := im.read(s)
-		for ; err == nil && len(data) >= elf.Sym64Size; data = data[elf.Sym64Size:] {
+		for ; err == nil && len(data) >= stdelf.Sym64Size; data = data[stdelf.Sym64Size:] {
 			addr := binary.LittleEndian.Uint64(data[8:])
-			if elf.ST_TYPE(data[4]) == elf.STT_NOTYPE && binary.LittleEndian.Uint16(data[6:]) != 0 && im.segmentOf(addr) != nil {
+			if stdelf.ST_TYPE(data[4]) == stdelf.STT_NOTYPE && binary.LittleEndian.Uint16(data[6:]) != 0 && im.segmentOf(addr) != nil {
 				addrs = append(addrs, addr)
 			}
 		}

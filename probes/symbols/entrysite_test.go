@@ -2,7 +2,7 @@ package symbols
 
 import (
 	"bytes"
-	"debug/elf"
+	stdelf "debug/elf"
 	"fmt"
 	"os"
 	"os/exec"
@@ -125,9 +125,9 @@ func TestEntrySiteRules(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			testenv.NeedUprobes(t)
 			text := fmt.Sprintf(twoCallers, asmLines(test.body), test.where, asmLines(test.extra))
-			path := compile(t, ".S", text, "-no-pie")
-			m := openModule(t, path)
-			site, err := In(m).EntrySiteFor(only(t, m, "probed"), test.need)
+			path := testenv.CompileText(t, ".S", text, "-no-pie")
+			m := moduleAt(t, path)
+			site, err := In(m).EntrySiteFor(indexOf(t, m, "probed"), test.need)
 			if err != nil {
 				t.Fatalf("refused: it %v", err)
 			}
@@ -242,7 +242,7 @@ func observer(counts *ebpf.Map, returns uint64, offset int64) *ebpf.ProgramSpec 
 // addressOf is the value of a symbol.
 func addressOf(t *testing.T, path, name string) uint64 {
 	t.Helper()
-	f, err := elf.Open(path)
+	f, err := stdelf.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,13 +263,13 @@ func addressOf(t *testing.T, path, name string) uint64 {
 // A nop sled for tracers that patch it: two before the entry, three behind.
 func TestPatchableEntry(t *testing.T) {
 	testenv.NeedUprobes(t)
-	path := compile(t, ".c", `
+	path := testenv.CompileText(t, ".c", `
 		#include <stdio.h>
 		__attribute__((noinline)) int probed(int x) { volatile int y = x; return y + 1; }
 		int main(void) { int s = getchar(); for (int i = 0; i < 100; i++) s += probed(i); return s == 0; }`,
 		"-O1", "-fpatchable-function-entry=5,2")
-	m := openModule(t, path)
-	site, err := In(m).EntrySite(only(t, m, "probed"))
+	m := moduleAt(t, path)
+	site, err := In(m).EntrySite(indexOf(t, m, "probed"))
 	if err != nil || site.Method != Emulated || site.PastEntry {
 		t.Errorf("site %+v, %v; want the first nop of the entry", site, err)
 	}
@@ -305,10 +305,10 @@ func TestShareOfCheapSites(t *testing.T) {
 		if _, err := os.Stat(path); err != nil {
 			path = testenv.NeedProgram(t, test.program)
 		}
-		m := openModule(t, path)
+		m := moduleAt(t, path)
 		atEntry := 0
 		for i, f := range m.All() {
-			code, err := m.image.code(f.Addr, m.extent(i))
+			code, err := m.Image().code(f.Addr, m.extent(i))
 			if err != nil {
 				continue
 			}

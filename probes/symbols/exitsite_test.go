@@ -48,10 +48,10 @@ func TestExitSiteRules(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			testenv.NeedUprobes(t)
-			path := compile(t, ".S", fmt.Sprintf(twoCallers, asmLines(test.body), test.where, asmLines(test.extra)), "-no-pie")
-			m := openModule(t, path)
+			path := testenv.CompileText(t, ".S", fmt.Sprintf(twoCallers, asmLines(test.body), test.where, asmLines(test.extra)), "-no-pie")
+			m := moduleAt(t, path)
 			need := Need{Value: !test.notReady}
-			sites, err := In(m).ExitSitesFor(only(t, m, "probed"), need)
+			sites, err := In(m).ExitSitesFor(indexOf(t, m, "probed"), need)
 			if err != nil || test.refused != "" {
 				if err == nil || test.refused == "" || !strings.Contains(err.Error(), test.refused) {
 					t.Errorf("%v, refused: it %v; want %q", sites, err, test.refused)
@@ -83,8 +83,8 @@ func TestExitSiteRules(t *testing.T) {
 // exitHits runs a program with uprobes at all exit sites of a function.
 func exitHits(t *testing.T, path, function string, need Need) (hits uint64, sites []Site) {
 	t.Helper()
-	m := openModule(t, path)
-	sites, err := In(m).ExitSitesFor(only(t, m, function), need)
+	m := moduleAt(t, path)
+	sites, err := In(m).ExitSitesFor(indexOf(t, m, function), need)
 	if err != nil {
 		t.Fatalf("%s %v", function, err)
 	}
@@ -118,19 +118,19 @@ func TestExitSitesOfPrograms(t *testing.T) {
 		want     uint64
 		emulated bool
 	}{
-		{"C", func(t *testing.T) string { return compile(t, ".c", cExits, "-O2") }, "probed", 1000, false},
-		{"C, not optimised", func(t *testing.T) string { return compile(t, ".c", cExits, "-O0") }, "probed", 1000, false},
-		{"C, stack protector", func(t *testing.T) string { return compile(t, ".c", cExits, "-O2", "-fstack-protector-all") }, "guarded", 1000, true},
+		{"C", func(t *testing.T) string { return testenv.CompileText(t, ".c", cExits, "-O2") }, "probed", 1000, false},
+		{"C, not optimised", func(t *testing.T) string { return testenv.CompileText(t, ".c", cExits, "-O0") }, "probed", 1000, false},
+		{"C, stack protector", func(t *testing.T) string { return testenv.CompileText(t, ".c", cExits, "-O2", "-fstack-protector-all") }, "guarded", 1000, true},
 		{"C, stack protector, static", func(t *testing.T) string {
-			return compile(t, ".c", cExits, "-O2", "-fstack-protector-all", "-static")
+			return testenv.CompileText(t, ".c", cExits, "-O2", "-fstack-protector-all", "-static")
 		}, "guarded", 1000, true},
-		{"C, switch", func(t *testing.T) string { return compile(t, ".c", cExits, "-O2") }, "choose", 1000, false},
-		{"C, noreturn", func(t *testing.T) string { return compile(t, ".c", cExits, "-O2") }, "leave", 0, false},
-		{"C++", func(t *testing.T) string { return compile(t, ".cc", cppExits, "-O2") }, "probed", 750, false},
-		{"C++, catching", func(t *testing.T) string { return compile(t, ".cc", cppExits, "-O2") }, "caught", 1000, false},
-		{"Go", func(t *testing.T) string { return compileGo(t, goExits) }, "main.probed", 1000, false},
-		{"Go, recovering", func(t *testing.T) string { return compileGo(t, goExits) }, "main.recovers", 1000, false},
-		{"Go, growing stacks", func(t *testing.T) string { return compileGo(t, goProgram) }, "main.deep", 200*101 + 1, false},
+		{"C, switch", func(t *testing.T) string { return testenv.CompileText(t, ".c", cExits, "-O2") }, "choose", 1000, false},
+		{"C, noreturn", func(t *testing.T) string { return testenv.CompileText(t, ".c", cExits, "-O2") }, "leave", 0, false},
+		{"C++", func(t *testing.T) string { return testenv.CompileText(t, ".cc", cppExits, "-O2") }, "probed", 750, false},
+		{"C++, catching", func(t *testing.T) string { return testenv.CompileText(t, ".cc", cppExits, "-O2") }, "caught", 1000, false},
+		{"Go", func(t *testing.T) string { return testenv.CompileGoText(t, goExits) }, "main.probed", 1000, false},
+		{"Go, recovering", func(t *testing.T) string { return testenv.CompileGoText(t, goExits) }, "main.recovers", 1000, false},
+		{"Go, growing stacks", func(t *testing.T) string { return testenv.CompileGoText(t, goProgram) }, "main.deep", 200*101 + 1, false},
 		{"Rust", rust, "target::probed", 750, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -252,7 +252,7 @@ func TestShareOfExitSites(t *testing.T) {
 		if _, err := os.Stat(path); err != nil {
 			path = testenv.NeedProgram(t, program)
 		}
-		m := openModule(t, path)
+		m := moduleAt(t, path)
 		known, sites, cheap, never := 0, 0, 0, 0
 		reasons := map[string]int{}
 		for i := range m.Len() {

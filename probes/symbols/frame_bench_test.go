@@ -18,18 +18,18 @@ func BenchmarkUnwindRule(b *testing.B) {
 }
 
 func benchmarkRows(b *testing.B, look func(e *unwindEntry, pc uint64) bool) {
-	m := openModule(b, testenv.NeedProgram(b, "postgres"))
+	table := tableOf(b, testenv.NeedProgram(b, "postgres"))
 	known := 0
 	for b.Loop() {
-		for i := range m.unwind.entries {
-			e := &m.unwind.entries[i]
+		for i := range table.entries {
+			e := &table.entries[i]
 			if look(e, (e.start+e.end)/2) {
 				known++
 			}
 		}
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(m.unwind.entries)), "ns/row")
-	if known < b.N*len(m.unwind.entries)*9/10 {
-		b.Errorf("%d rows of %d are known", known, b.N*len(m.unwind.entries))
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(table.entries)), "ns/row")
+	if known < b.N*len(table.entries)*9/10 {
+		b.Errorf("%d rows of %d are known", known, b.N*len(table.entries))
 	}
 }

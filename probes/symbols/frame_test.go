@@ -1,6 +1,7 @@
 package symbols
 
 import (
+	"debug/elf"
 	"encoding/hex"
 	"strconv"
 	"strings"
@@ -15,11 +16,11 @@ func TestRowsAgreeWithReadelf(t *testing.T) {
 	for _, name := range []string{"redis-server", "ls", "as"} {
 		t.Run(name, func(t *testing.T) {
 			path := testenv.NeedProgram(t, name)
-			m := openModule(t, path)
+			table := tableOf(t, path)
 			rows, atEntry := 0, 0
 			var start uint64
 			var header []string
-			for line := range strings.Lines(run(t, "readelf", "-wF", path)) {
+			for line := range strings.Lines(testenv.Output(t, "readelf", "-wF", path)) {
 				f := strings.Fields(line)
 				switch {
 				case strings.Contains(line, " FDE ") && strings.Contains(line, "pc="):
@@ -35,7 +36,7 @@ func TestRowsAgreeWithReadelf(t *testing.T) {
 					if err != nil {
 						continue
 					}
-					e := m.unwind.find(start)
+					e := table.find(start)
 					if e == nil || e.start != start {
 						t.Fatalf("no entry at %#x", start)
 					}
@@ -145,7 +146,7 @@ func TestUnwindRowInstructions(t *testing.T) {
 	} {
 		row := entry
 		c := &unwindCommon{codeAlign: 1, dataAlign: -8, returnReg: 16}
-		ok := row.run(code(t, test.program), c, 0, test.pc)
+		ok := row.run(bytesOf(t, test.program), c, 0, test.pc)
 		if ok != test.ok || ok && row.atEntry() != test.atEntry {
 			t.Errorf("%s: %+v, %v; want at entry %v, %v", test.name, row, ok, test.atEntry, test.ok)
 		}
@@ -159,4 +160,34 @@ func size(body string) string {
 	}
 	n := len(body) / 2
 	return hex.EncodeToString([]byte{byte(n), byte(n >> 8), 0, 0}) + body
+}
+
+// tableOf is the unwind table of a file.
+func tableOf(t testing.TB, path string) *unwindTable {
+	t.Helper()
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	section := f.Section(".eh_frame")
+	data, err := section.Data()
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := parseUnwind(data, section.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+// bytesOf are those of a text in hex.
+func bytesOf(t testing.TB, text string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }

@@ -1,7 +1,7 @@
 package symbols
 
 import (
-	"debug/elf"
+	stdelf "debug/elf"
 	"encoding/binary"
 	"math/rand/v2"
 	"os"
@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"endoscope/probes/dwarf/op"
+	"endoscope/probes/testenv"
 )
 
 // exercise opens damaged content as a file and calls everything. Nothing may
@@ -24,19 +24,21 @@ func exercise(t testing.TB, content []byte) {
 	if _, err := f.Write(content); err != nil {
 		t.Fatal(err)
 	}
-	c, err := open(f, "/nonexistent")
+	m, err := Open(f, "damaged")
 	if err != nil {
 		return
 	}
-	m := &Module{name: "damaged", contents: c, close: c.close}
+	defer m.Close()
 	var fns []Function
 	for _, f := range m.All() {
 		fns = append(fns, f)
 	}
 	classes := m.Classes()
 	classes.Named("")
-	for at := classes.within.start; at < min(classes.within.end, classes.within.start+1<<14); at += 8 {
-		classes.Of(at)
+	for _, s := range m.Image().load {
+		for at := s.start; at < min(s.end, s.start+1<<12); at += 8 {
+			classes.Of(at)
+		}
 	}
 	for i := range fns {
 		if i > 0 && fns[i].Addr <= fns[i-1].Addr {
@@ -73,7 +75,7 @@ func exercise(t testing.TB, content []byte) {
 
 // small is a program of a few kilobytes with every table that is read.
 func small(t testing.TB) []byte {
-	b, err := os.ReadFile(compile(t, ".c", `
+	b, err := os.ReadFile(testenv.CompileText(t, ".c", `
 		static int helper(int x) { return x + 1; }
 		int _ZN4shop3addEi(int x) { return helper(x); }
 		void _start(void) { for (;;) _ZN4shop3addEi(1); }`,
@@ -94,31 +96,6 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// FuzzUnwind needs no ELF file around the table.
-func FuzzUnwind(f *testing.F) {
-	f.Add([]byte{0x14, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0,
-		0x10, 0, 0, 0, 0x1c, 0, 0, 0, 0, 1, 0, 0, 16, 0, 0, 0, 0, 0x41, 0x0e, 16})
-	f.Fuzz(func(t *testing.T, table []byte) {
-		u, err := parseUnwind(table, 0x1000)
-		if u == nil {
-			t.Fatal(err)
-		}
-		for i := range u.entries {
-			e := &u.entries[i]
-			if e.end <= e.start {
-				t.Fatalf("entry [%#x, %#x)", e.start, e.end)
-			}
-			e.row(e.start)
-			e.row(e.end - 1)
-			e.rule(e.start)
-			if rule, ok := e.rule(e.end - 1); ok {
-				op.Evaluate(rule.CFAExpr, make([]uint64, UnwindWords), words{})
-			}
-			u.find(e.start)
-		}
-	})
-}
-
 // The bytes that steer parsing are few among those of a file: change one to
 // eight of them at a time, with values that overflow.
 func TestDamagedFiles(t *testing.T) {
@@ -134,15 +111,15 @@ func TestDamagedFiles(t *testing.T) {
 }
 
 func TestDamagedGoFiles(t *testing.T) {
-	path := compileGo(t, "package main\n\nfunc main() { println(1) }\n", "-ldflags=-s -w")
+	path := testenv.CompileGoText(t, "package main\n\nfunc main() { println(1) }\n", "-ldflags=-s -w")
 	original, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	random := rand.New(rand.NewPCG(3, 4))
 	spots := spotsOf(t, original)
-	if s := openModule(t, path).image.pclntab(); s != nil {
-		for at := s.Offset; at < s.Offset+pcHeaderBytes; at++ {
+	if s := moduleAt(t, path).Image().elf.Section(".gopclntab"); s != nil {
+		for at := s.Offset; at < s.Offset+8+8*8; at++ {
 			spots = append(spots, int(at), int(at)) // the header, more often
 		}
 	}
@@ -165,8 +142,8 @@ func spotsOf(t testing.TB, content []byte) (spots []int) {
 	within(sections, 64*uint64(le.Uint16(content[60:])))
 	for i := range uint64(le.Uint16(content[60:])) {
 		header := content[sections+64*i:]
-		switch elf.SectionType(le.Uint32(header[4:])) {
-		case elf.SHT_SYMTAB, elf.SHT_DYNSYM, elf.SHT_NOTE, elf.SHT_PROGBITS, elf.SHT_STRTAB, 0x70000001: // the last: SHT_X86_64_UNWIND
+		switch stdelf.SectionType(le.Uint32(header[4:])) {
+		case stdelf.SHT_SYMTAB, stdelf.SHT_DYNSYM, stdelf.SHT_NOTE, stdelf.SHT_PROGBITS, stdelf.SHT_STRTAB, 0x70000001: // the last: SHT_X86_64_UNWIND
 			within(le.Uint64(header[24:]), min(le.Uint64(header[32:]), 2048))
 		}
 	}

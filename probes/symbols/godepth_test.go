@@ -9,10 +9,10 @@ import (
 // What the pclntab says of the stack pointer and what the instructions of each
 // function do to it up to the first call or jump must agree.
 func TestGoDepthsAgreeWithInstructions(t *testing.T) {
-	m := openModule(t, testenv.NeedProgram(t, "gofmt"))
+	m := moduleAt(t, testenv.NeedProgram(t, "gofmt"))
 	checked, moved := 0, 0
 	for i, f := range m.All() {
-		code, err := m.image.code(f.Addr, m.extent(i))
+		code, err := m.Image().code(f.Addr, m.extent(i))
 		if err != nil || f.Lang != Go || f.Mangled == "runtime.rt0_go" { // has no caller, and says 0 throughout
 			continue
 		}

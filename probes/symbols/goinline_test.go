@@ -50,7 +50,7 @@ func main() {
 func TestInlined(t *testing.T) {
 	for _, flags := range [][]string{nil, {"-buildmode=pie"}, {"-ldflags=-s -w"}} {
 		t.Run(strings.Join(flags, " "), func(t *testing.T) {
-			program := compileGo(t, whereProgram, flags...)
+			program := testenv.CompileGoText(t, whereProgram, flags...)
 			m := openModule(t, program)
 			start := m.functions[only(t, m, "main.main")].addr
 			type place struct {

@@ -84,9 +84,9 @@ func main() {
 // must see each call once; the entry sees some twice, which also shows that
 // this program can tell.
 func TestGoSiteCountsEachCallOnce(t *testing.T) {
-	path := compileGo(t, goProgram)
-	m := openModule(t, path)
-	i := only(t, m, "main.deep")
+	path := testenv.CompileGoText(t, goProgram)
+	m := moduleAt(t, path)
+	i := indexOf(t, m, "main.deep")
 	site, err := In(m).EntrySite(i)
 	if err != nil {
 		t.Fatal(err)
@@ -117,8 +117,8 @@ func TestGoNamesAndSites(t *testing.T) {
 		{"position-independent and stripped", []string{"-buildmode=pie", "-ldflags=-s -w"}},
 	} {
 		t.Run(build.name, func(t *testing.T) {
-			path := compileGo(t, goProgram, build.flags...)
-			m := openModule(t, path)
+			path := testenv.CompileGoText(t, goProgram, build.flags...)
+			m := moduleAt(t, path)
 			if !m.HasGo() {
 				t.Fatal("no Go code")
 			}
@@ -144,7 +144,7 @@ func TestGoNamesAndSites(t *testing.T) {
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			checkGoProgram(t, openModule(t, path))
+			checkGoProgram(t, moduleAt(t, path))
 		})
 	}
 }
@@ -152,15 +152,15 @@ func TestGoNamesAndSites(t *testing.T) {
 // Some linkers (lld) leave the words that a relocation fills in zero in the
 // file; then only the relocations say where Go's text begins.
 func TestGoTextByRelocations(t *testing.T) {
-	path := compileGo(t, goProgram, "-buildmode=pie", "-ldflags=-s -w")
+	path := testenv.CompileGoText(t, goProgram, "-buildmode=pie", "-ldflags=-s -w")
 	content, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := openModule(t, path)
+	m := moduleAt(t, path)
 	cleared := 0
-	for at := range m.image.relativeRelocations() {
-		for _, s := range m.image.load {
+	for at := range m.Image().relativeRelocations() {
+		for _, s := range m.Image().load {
 			if s.contains(at) {
 				clear(content[at-s.start+s.offset:][:8])
 				cleared++
@@ -173,7 +173,7 @@ func TestGoTextByRelocations(t *testing.T) {
 	if err := os.WriteFile(path, content, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	checkGoProgram(t, openModule(t, path))
+	checkGoProgram(t, moduleAt(t, path))
 }
 
 func checkGoProgram(t *testing.T, m *Module) {
@@ -211,7 +211,7 @@ func checkGoProgram(t *testing.T, m *Module) {
 		t.Errorf("return trap in Go: %v, %q", ok, reason)
 	}
 	for _, f := range m.All() {
-		if isGoMarker(f.Name) || slices.ContainsFunc(f.Aliases, isGoMarker) {
+		if f.Name == "runtime.text" || slices.Contains(f.Aliases, "runtime.etext") {
 			t.Errorf("%s is no function", f.Name)
 		}
 	}
@@ -220,14 +220,14 @@ func checkGoProgram(t *testing.T, m *Module) {
 // In every function that calls morestack the site lies behind the branch that
 // leads there, and nothing before it calls.
 func TestGoSitesOfALargeProgram(t *testing.T) {
-	m := openModule(t, testenv.NeedProgram(t, "gofmt"))
+	m := moduleAt(t, testenv.NeedProgram(t, "gofmt"))
 	checks, past := 0, 0
 	for i, f := range m.All() {
 		site, err := In(m).EntrySite(i)
 		if err != nil {
 			continue
 		}
-		body, err := m.image.code(f.Addr, f.Size)
+		body, err := m.Image().code(f.Addr, f.Size)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -237,7 +237,7 @@ func TestGoSitesOfALargeProgram(t *testing.T) {
 			if err != nil {
 				break
 			}
-			if target, ok := in.target(f.Addr + uint64(pos)); ok && in.Op == x86asm.CALL && m.morestack[target] {
+			if target, ok := in.target(f.Addr + uint64(pos)); ok && in.Op == x86asm.CALL && m.isMorestack(target) {
 				grows = pos
 			}
 			pos += in.Len
@@ -275,44 +275,4 @@ func TestGoSitesOfALargeProgram(t *testing.T) {
 		t.Errorf("%d functions with a stack check, %d of them with an emulated site", checks, past)
 	}
 	t.Logf("%d functions with a stack check, %d of them with an emulated site", checks, past)
-}
-
-func TestGoClass(t *testing.T) {
-	functions := map[string]bool{"main.outer": true, "main.T.method": true}
-	for name, want := range map[string]string{
-		"main.main":                          "",
-		"main.(*T).M":                        "main.T",
-		"main.T.M":                           "main.T",
-		"main.T.M-fm":                        "main.T",
-		"main.(*T).M-fm":                     "main.T",
-		"main.(*T).M.func1.2":                "main.T",
-		"main.(*T).M.deferwrap1":             "main.T",
-		"main.f.func1":                       "",
-		"main.f.gowrap2":                     "",
-		"main.f.func1-range1":                "",
-		"main.glob..func1":                   "",
-		"main.init.0":                        "",
-		"main.init.func1":                    "",
-		"main.init.0.func1":                  "",
-		"main.T.method.func1":                "main.T",
-		"main.outer.inlined.func1":           "",
-		"main.F[...]":                        "",
-		"main.F[...].func1":                  "",
-		"main.(*List[...]).Push":             "main.List[...]",
-		"main.List[go.shape.int].Len":        "main.List[go.shape.int]",
-		"main.(*Map[string,a.b/c.D]).Get":    "main.Map[string,a.b/c.D]",
-		"gopkg.in/yaml%2ev3.(*Decoder).Read": "gopkg.in/yaml%2ev3.Decoder",
-		"net/http.(*conn).serve":             "net/http.conn",
-		"net/http.HandlerFunc.ServeHTTP":     "net/http.HandlerFunc",
-		"golang.org/x/net/http2.(*Framer).F": "golang.org/x/net/http2.Framer",
-		"type:.eq.main.point":                "",
-		"callbackasm":                        "",
-		"":                                   "",
-		".":                                  "",
-		"a.(":                                "a.",
-	} {
-		if got := goClass(name, func(s string) bool { return functions[s] }); got != want {
-			t.Errorf("goClass(%q) = %q, want %q", name, got, want)
-		}
-	}
 }

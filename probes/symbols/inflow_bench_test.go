@@ -12,7 +12,7 @@ func BenchmarkInflowsSQLite(b *testing.B)   { benchmarkInflows(b, "sqlite3") }
 
 // benchmarkInflows measures the proof alone, once for each file.
 func benchmarkInflows(b *testing.B, name string) {
-	m := openModule(b, testenv.NeedProgram(b, name))
+	m := moduleAt(b, testenv.NeedProgram(b, name))
 	In(m).entrances() // what sites need anyway
 	n := 0
 	for b.Loop() {

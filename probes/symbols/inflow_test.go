@@ -111,9 +111,9 @@ func TestInflowRules(t *testing.T) {
 			if test.link == "" {
 				test.link = pie
 			}
-			m := openModule(t, compile(t, ".S", fmt.Sprintf(callerAndCalled, test.caller, test.before, test.called, test.other), test.link, "-rdynamic"))
+			m := moduleAt(t, testenv.CompileText(t, ".S", fmt.Sprintf(callerAndCalled, test.caller, test.before, test.called, test.other), test.link, "-rdynamic"))
 			var got []string
-			for _, f := range In(m).Inflows(only(t, m, "called")) {
+			for _, f := range In(m).Inflows(indexOf(t, m, "called")) {
 				got = append(got, fmt.Sprintf("%d x %s through %d", f.Times, m.Function(f.From).Name, f.Through))
 			}
 			if got := strings.Join(got, " + "); got != test.want {
@@ -126,8 +126,8 @@ func TestInflowRules(t *testing.T) {
 // A Go program moves stacks and enters functions again, and a file without
 // sections does not say where its data is.
 func TestNoInflows(t *testing.T) {
-	golang := openModule(t, compileGo(t, "package main\n\nfunc main() {}\n"))
-	bare := openModule(t, bareFile(t))
+	golang := moduleAt(t, testenv.CompileGoText(t, "package main\n\nfunc main() {}\n"))
+	bare := moduleAt(t, bareFile(t))
 	for _, m := range []*Module{golang, bare} {
 		for i := range m.Len() {
 			if f := In(m).Inflows(i); f != nil {
@@ -139,7 +139,7 @@ func TestNoInflows(t *testing.T) {
 
 // bareFile is a program without section headers.
 func bareFile(t *testing.T) string {
-	path := compile(t, ".S", fmt.Sprintf(callerAndCalled, "call called", "", "", ""), "-pie")
+	path := testenv.CompileText(t, ".S", fmt.Sprintf(callerAndCalled, "call called", "", "", ""), "-pie")
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -156,9 +156,9 @@ func bareFile(t *testing.T) string {
 // name.
 func TestInflowsOfPrograms(t *testing.T) {
 	for _, name := range []string{"postgres", "redis-server"} {
-		m := openModule(t, testenv.NeedProgram(t, name))
+		m := moduleAt(t, testenv.NeedProgram(t, name))
 		exported := map[uint64]bool{}
-		if symbols, err := m.image.elf.DynamicSymbols(); err == nil {
+		if symbols, err := m.Image().elf.DynamicSymbols(); err == nil {
 			for _, s := range symbols {
 				exported[s.Value] = true
 			}
@@ -169,7 +169,7 @@ func TestInflowsOfPrograms(t *testing.T) {
 				continue
 			}
 			n++
-			if exported[m.functions[i].addr] {
+			if exported[m.Entries()[i].addr] {
 				t.Errorf("%s: %s is exported", name, m.Function(i).Name)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 // A place that something else names is probed where an instruction begins, and refused
 // within one, behind the function, and where the kernel would refuse or harm.
 func TestSitesAt(t *testing.T) {
-	m := openModule(t, compile(t, ".s", `
+	m := moduleAt(t, testenv.CompileText(t, ".s", `
 	.text
 	.globl f
 	.type f, @function
@@ -27,7 +27,7 @@ f:	push %rbp
 main:	ret
 	.section .note.GNU-stack,"",@progbits
 `))
-	i := only(t, m, "f")
+	i := indexOf(t, m, "f")
 	entry := m.Function(i).Addr
 	if In(m).Body(i) != entry {
 		t.Errorf("a C function has done something at %#x", In(m).Body(i))
@@ -55,8 +55,8 @@ main:	ret
 
 // The part of a Go function that only grows its stack is none of its lines.
 func TestSitesAtOfGo(t *testing.T) {
-	m := openModule(t, testenv.CompileGo(t, "../variable/testdata/golocals"))
-	i := only(t, m, "main.fib")
+	m := moduleAt(t, testenv.CompileGo(t, "../variable/testdata/golocals"))
+	i := indexOf(t, m, "main.fib")
 	f := m.Function(i)
 	if begin := In(m).Body(i); begin <= f.Addr || begin-f.Addr > 16 {
 		t.Errorf("the stack is checked until %#x of %#x", begin, f.Addr)

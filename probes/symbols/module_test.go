@@ -34,7 +34,7 @@ func TestEverySymbolOfRealProgramsIsFound(t *testing.T) {
 			}
 			m := openModule(t, path)
 			checked := 0
-			for line := range strings.Lines(run(t, "readelf", "-sW", "--dyn-syms", path)) {
+			for line := range strings.Lines(testenv.Output(t, "readelf", "-sW", "--dyn-syms", path)) {
 				// Num: Value Size Type Bind Vis Ndx Name
 				f := strings.Fields(line)
 				if len(f) < 8 || f[3] != "FUNC" || f[6] == "UND" {
@@ -73,12 +73,12 @@ func TestEverySymbolOfRealProgramsIsFound(t *testing.T) {
 func TestFunctionsOfACProgram(t *testing.T) {
 	for _, flags := range [][]string{{"-O2"}, {"-O0"}, {"-O2", "-fcf-protection=full"}, {"-O2", "-static"}, {"-O2", "-no-pie"}, {"-O2", "-Wl,-z,noseparate-code"}} {
 		t.Run(strings.Join(flags, " "), func(t *testing.T) {
-			path := compile(t, ".c", cProgram, flags...)
+			path := testenv.CompileText(t, ".c", cProgram, flags...)
 			m := openModule(t, path)
 			if len(m.Find("data_not_code")) > 0 {
 				t.Error("a variable is among the functions")
 			}
-			if got := m.BuildID(); !strings.Contains(run(t, "readelf", "-n", path), "Build ID: "+got) || got == "" {
+			if got := m.BuildID(); !strings.Contains(testenv.Output(t, "readelf", "-n", path), "Build ID: "+got) || got == "" {
 				t.Errorf("build id %q is not readelf's", got)
 			}
 			work := m.Function(only(t, m, "work"))
@@ -88,12 +88,8 @@ func TestFunctionsOfACProgram(t *testing.T) {
 			// The bytes at the file offset are those that objdump shows.
 			for _, name := range []string{"leaf", "work", "main"} {
 				i := only(t, m, name)
-				site, err := In(m).EntrySite(i)
-				if err != nil {
-					t.Fatalf("%s: %v", name, err)
-				}
-				want := fmt.Sprintf("%x:\t% x ", m.Function(i).Addr, site.Bytes)
-				if !strings.Contains(run(t, "objdump", "-d", "--disassemble="+name, path), want) {
+				want := fmt.Sprintf("%x:\t% x ", m.Function(i).Addr, codeOf(t, m, i)[:1])
+				if !strings.Contains(testenv.Output(t, "objdump", "-d", "--disassemble="+name, path), want) {
 					t.Errorf("%s: objdump does not show %q", name, want)
 				}
 			}
@@ -102,10 +98,10 @@ func TestFunctionsOfACProgram(t *testing.T) {
 }
 
 func TestStrippedProgramHasFunctionsOfTheUnwindTable(t *testing.T) {
-	path := compile(t, ".c", cProgram, "-O2")
+	path := testenv.CompileText(t, ".c", cProgram, "-O2")
 	full := openModule(t, path)
-	stripped := copyFile(t, path, path+".stripped")
-	run(t, "strip", stripped)
+	stripped := testenv.CopyFile(t, path, path+".stripped")
+	testenv.Output(t, "strip", stripped)
 	m := openWith(t, stripped, t.TempDir())
 	for _, name := range []string{"leaf", "helper", "work", "main"} {
 		f := full.Function(only(t, full, name))
@@ -127,18 +123,18 @@ func TestStrippedProgramHasFunctionsOfTheUnwindTable(t *testing.T) {
 
 func TestSeparateDebugFile(t *testing.T) {
 	build := func(t *testing.T, flags ...string) (program, debug string) {
-		path := compile(t, ".c", cProgram, append(flags, "-O2", "-g")...)
+		path := testenv.CompileText(t, ".c", cProgram, append(flags, "-O2", "-g")...)
 		debug = path + ".debug"
-		run(t, "objcopy", "--only-keep-debug", path, debug)
-		run(t, "strip", path)
+		testenv.Output(t, "objcopy", "--only-keep-debug", path, debug)
+		testenv.Output(t, "strip", path)
 		return path, debug
 	}
 	named := func(t *testing.T, program, root string) bool {
 		m := openWith(t, program, root)
 		if found := m.Find("helper"); len(found) == 1 {
 			f := m.Function(found[0])
-			if _, err := In(m).EntrySite(found[0]); err != nil || f.Synthetic || f.Size == 0 {
-				t.Errorf("helper is %+v (%v)", f, err)
+			if len(codeOf(t, m, found[0])) == 0 || f.Synthetic || f.Size == 0 {
+				t.Errorf("helper is %+v", f)
 			}
 			return true
 		}
@@ -155,21 +151,21 @@ func TestSeparateDebugFile(t *testing.T) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		copyFile(t, debug, filepath.Join(dir, id[2:]+".debug"))
+		testenv.CopyFile(t, debug, filepath.Join(dir, id[2:]+".debug"))
 		if !named(t, program, root) {
 			t.Error("the debug file was not used")
 		}
 	})
 	t.Run("by debuglink beside the program", func(t *testing.T) {
 		program, debug := build(t)
-		run(t, "objcopy", "--add-gnu-debuglink="+debug, program)
+		testenv.Output(t, "objcopy", "--add-gnu-debuglink="+debug, program)
 		if !named(t, program, t.TempDir()) {
 			t.Error("the debug file was not used")
 		}
 	})
 	t.Run("by debuglink without a build-id", func(t *testing.T) {
 		program, debug := build(t, "-Wl,--build-id=none")
-		run(t, "objcopy", "--add-gnu-debuglink="+debug, program)
+		testenv.Output(t, "objcopy", "--add-gnu-debuglink="+debug, program)
 		if id := openWith(t, program, t.TempDir()).BuildID(); id != "" || !named(t, program, t.TempDir()) {
 			t.Errorf("build-id %q; the debug file was not used", id)
 		}
@@ -186,9 +182,9 @@ func TestSeparateDebugFile(t *testing.T) {
 	})
 	t.Run("of another build", func(t *testing.T) {
 		program, debug := build(t)
-		run(t, "objcopy", "--add-gnu-debuglink="+debug, program)
+		testenv.Output(t, "objcopy", "--add-gnu-debuglink="+debug, program)
 		_, other := build(t, "-DOTHER", "-fno-pie", "-no-pie")
-		copyFile(t, other, debug)
+		testenv.CopyFile(t, other, debug)
 		if named(t, program, t.TempDir()) {
 			t.Error("a debug file with another build-id was used")
 		}
@@ -245,7 +241,7 @@ func TestOpenRefusesByName(t *testing.T) {
 }
 
 func TestObjectFileIsRefused(t *testing.T) {
-	path := compile(t, ".c", "int f(void) { return 1; }", "-c")
+	path := testenv.CompileText(t, ".c", "int f(void) { return 1; }", "-c")
 	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)

@@ -52,7 +52,7 @@ func TestDemangled(t *testing.T) {
 }
 
 func TestCPPProgram(t *testing.T) {
-	path := compile(t, ".cc", `
+	path := testenv.CompileText(t, ".cc", `
 #include <string>
 namespace shop {
 template <class T> struct Cart {
@@ -90,8 +90,8 @@ int main(int argc, char **) {
 		if f.Class != want.class || f.Lang != want.lang {
 			t.Errorf("%s: class %q, %v", f.Name, f.Class, f.Lang)
 		}
-		if ok, reason := In(m).ReturnTrap(i); ok || reason != "C++ exceptions may unwind through it" {
-			t.Errorf("%s: return trap %v, %q", f.Name, ok, reason)
+		if !m.Unwinds() {
+			t.Error("a C++ program does not unwind stacks")
 		}
 		if only(t, m, f.Mangled) != i {
 			t.Errorf("%s is not found by %s", f.Name, f.Mangled)
@@ -108,7 +108,7 @@ int main(int argc, char **) {
 // of what it prints.
 func TestNamesAgreeWithCxxfilt(t *testing.T) {
 	testenv.NeedProgram(t, "c++filt")
-	out := run(t, "readelf", "-sW", "--dyn-syms", "/usr/lib/x86_64-linux-gnu/libstdc++.so.6")
+	out := testenv.Output(t, "readelf", "-sW", "--dyn-syms", "/usr/lib/x86_64-linux-gnu/libstdc++.so.6")
 	var symbols []string
 	for line := range strings.Lines(out) {
 		if f := strings.Fields(line); len(f) >= 8 && f[3] == "FUNC" && f[6] != "UND" {
@@ -153,4 +153,44 @@ func FuzzDemangled(f *testing.F) {
 		goClass(symbol, func(string) bool { return false })
 		goDisplay(symbol)
 	})
+}
+
+func TestGoClass(t *testing.T) {
+	functions := map[string]bool{"main.outer": true, "main.T.method": true}
+	for name, want := range map[string]string{
+		"main.main":                          "",
+		"main.(*T).M":                        "main.T",
+		"main.T.M":                           "main.T",
+		"main.T.M-fm":                        "main.T",
+		"main.(*T).M-fm":                     "main.T",
+		"main.(*T).M.func1.2":                "main.T",
+		"main.(*T).M.deferwrap1":             "main.T",
+		"main.f.func1":                       "",
+		"main.f.gowrap2":                     "",
+		"main.f.func1-range1":                "",
+		"main.glob..func1":                   "",
+		"main.init.0":                        "",
+		"main.init.func1":                    "",
+		"main.init.0.func1":                  "",
+		"main.T.method.func1":                "main.T",
+		"main.outer.inlined.func1":           "",
+		"main.F[...]":                        "",
+		"main.F[...].func1":                  "",
+		"main.(*List[...]).Push":             "main.List[...]",
+		"main.List[go.shape.int].Len":        "main.List[go.shape.int]",
+		"main.(*Map[string,a.b/c.D]).Get":    "main.Map[string,a.b/c.D]",
+		"gopkg.in/yaml%2ev3.(*Decoder).Read": "gopkg.in/yaml%2ev3.Decoder",
+		"net/http.(*conn).serve":             "net/http.conn",
+		"net/http.HandlerFunc.ServeHTTP":     "net/http.HandlerFunc",
+		"golang.org/x/net/http2.(*Framer).F": "golang.org/x/net/http2.Framer",
+		"type:.eq.main.point":                "",
+		"callbackasm":                        "",
+		"":                                   "",
+		".":                                  "",
+		"a.(":                                "a.",
+	} {
+		if got := goClass(name, func(s string) bool { return functions[s] }); got != want {
+			t.Errorf("goClass(%q) = %q, want %q", name, got, want)
+		}
+	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func TestNearest(t *testing.T) {
-	path := compile(t, ".S", `
+	path := testenv.CompileText(t, ".S", `
 	.text
 	.irp name, processCommand, processCommands, call, addReply, addReplyError, lookupKeyRead, lookupKeyWrite, dictFind, dictAdd, _ZN4shop4Cart3addEi, _ZN4shop4Cart6removeEi
 	.globl \name

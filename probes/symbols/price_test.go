@@ -3,6 +3,8 @@ package symbols
 import (
 	"fmt"
 	"testing"
+
+	"endoscope/probes/testenv"
 )
 
 func TestPrices(t *testing.T) {
@@ -28,7 +30,7 @@ func TestPricesChooseTheSite(t *testing.T) {
 	const body = `.byte 0x0f, 0x1f, 0x44, 0, 0
 	push %rbx
 	pop %rbx`
-	m := openModule(t, compile(t, ".S", fmt.Sprintf(twoCallers, body, "", ""), "-no-pie"))
+	m := moduleAt(t, testenv.CompileText(t, ".S", fmt.Sprintf(twoCallers, body, "", ""), "-no-pie"))
 	for _, test := range []struct {
 		prices Prices
 		want   string
@@ -37,7 +39,7 @@ func TestPricesChooseTheSite(t *testing.T) {
 		{Prices{Emulated: 530, Stepped: 18_000, Nop: 18_000}, Emulated}, // before Linux 6.18
 		{Prices{Emulated: 3, Stepped: 1, Nop: 2}, Nop},                  // behind the push nothing is as it was
 	} {
-		site, err := In(m).EntrySiteFor(only(t, m, "probed"), Need{Args: true, Return: true, Prices: test.prices})
+		site, err := In(m).EntrySiteFor(indexOf(t, m, "probed"), Need{Args: true, Return: true, Prices: test.prices})
 		if err != nil || site.Method != test.want {
 			t.Errorf("%+v: %s `%s` %v, want %s", test.prices, site.Method, site.Insn(), err, test.want)
 		}

@@ -2,7 +2,7 @@ package symbols
 
 import (
 	"cmp"
-	"debug/elf"
+	stdelf "debug/elf"
 	"encoding/binary"
 	"runtime"
 	"slices"
@@ -31,7 +31,7 @@ func (r reference) end() uint64 {
 // does not tell.
 func (c Code) unexported() (set entrySet, ok bool) {
 	im := c.Image()
-	if c.HasGo() || !slices.ContainsFunc(im.elf.Sections, func(s *elf.Section) bool { return s.Flags&elf.SHF_EXECINSTR != 0 }) {
+	if c.HasGo() || !slices.ContainsFunc(im.elf.Sections, func(s *stdelf.Section) bool { return s.Flags&stdelf.SHF_EXECINSTR != 0 }) {
 		return set, false
 	}
 	if set, ok = c.entrySet(); !ok {
@@ -43,21 +43,21 @@ func (c Code) unexported() (set entrySet, ok bool) {
 		}
 	}
 	set.remove(im.elf.Entry)
-	for _, tag := range []elf.DynTag{elf.DT_INIT, elf.DT_FINI} {
+	for _, tag := range []stdelf.DynTag{stdelf.DT_INIT, stdelf.DT_FINI} {
 		values, _ := im.elf.DynValue(tag)
 		for _, v := range values {
 			set.remove(v)
 		}
 	}
 	for _, s := range im.elf.Sections {
-		if s.Type != elf.SHT_DYNSYM {
+		if s.Type != stdelf.SHT_DYNSYM {
 			continue
 		}
 		symbols, err := im.read(s)
 		if err != nil {
 			return set, false
 		}
-		for ; len(symbols) >= elf.Sym64Size; symbols = symbols[elf.Sym64Size:] {
+		for ; len(symbols) >= stdelf.Sym64Size; symbols = symbols[stdelf.Sym64Size:] {
 			set.remove(binary.LittleEndian.Uint64(symbols[8:]))
 		}
 	}
@@ -74,21 +74,21 @@ func (c Code) unexported() (set entrySet, ok bool) {
 func (c Code) hide(set entrySet) (constants []piece, ok bool) {
 	im := c.Image()
 	for _, s := range im.elf.Sections {
-		if s.Flags&elf.SHF_ALLOC == 0 || s.Type == elf.SHT_NOBITS || s.Flags&elf.SHF_EXECINSTR != 0 {
+		if s.Flags&stdelf.SHF_ALLOC == 0 || s.Type == stdelf.SHT_NOBITS || s.Flags&stdelf.SHF_EXECINSTR != 0 {
 			continue
 		}
 		data, err := im.read(s)
-		if err != nil || s.Type == elf.SHT_REL { // which this architecture does not have
+		if err != nil || s.Type == stdelf.SHT_REL { // which this architecture does not have
 			return nil, false
 		}
 		switch {
-		case s.Type == elf.SHT_RELA:
+		case s.Type == stdelf.SHT_RELA:
 			set.removeAddends(data)
-		case s.Type == elf.SHT_DYNSYM, s.Type == elf.SHT_STRTAB, s.Name == ".eh_frame", s.Name == ".eh_frame_hdr":
+		case s.Type == stdelf.SHT_DYNSYM, s.Type == stdelf.SHT_STRTAB, s.Name == ".eh_frame", s.Name == ".eh_frame_hdr":
 			// The unwind table has the addresses of all functions, and leads
 			// to none.
 		default:
-			set.removeWords(data, s.Addr, im.elf.Type == elf.ET_EXEC)
+			set.removeWords(data, s.Addr, im.elf.Type == stdelf.ET_EXEC)
 			constants = append(constants, piece{s.Addr, data})
 		}
 	}
@@ -173,8 +173,8 @@ func (c Code) references(hidden entrySet, constants []piece) (found []reference)
 		}
 	}
 	base := uint64(0) // of addresses that are no distance from the instruction
-	if c.Image().elf.Type == elf.ET_DYN {
-		if got, _ := c.Image().elf.DynValue(elf.DT_PLTGOT); len(got) > 0 {
+	if c.Image().elf.Type == stdelf.ET_DYN {
+		if got, _ := c.Image().elf.DynValue(stdelf.DT_PLTGOT); len(got) > 0 {
 			base = got[0]
 		}
 	}

@@ -1,6 +1,10 @@
 package symbols
 
-import "testing"
+import (
+	"testing"
+
+	"endoscope/probes/testenv"
+)
 
 // A result is known to be returned where a caller reads it, or the function is called by
 // its address.
@@ -28,9 +32,9 @@ int main(int argc, char **argv) {
 	return list[argc & 1](2) & 0;
 }`
 	for _, flags := range [][]string{{"-O1", "-fno-optimize-sibling-calls"}, {"-O2"}, {"-O2", "-no-pie", "-fno-pie"}} {
-		m := openModule(t, compile(t, ".c", text, flags...))
+		m := moduleAt(t, testenv.CompileText(t, ".c", text, flags...))
 		for name, want := range map[string]bool{"read": true, "ignored": false, "passed": true, "passes": true, "taken": true, "given": true, "listed": true} {
-			if got := In(m).ResultRead(only(t, m, name), 0); got != want {
+			if got := In(m).ResultRead(indexOf(t, m, name), 0); got != want {
 				t.Errorf("%s: %s: %v, want %v", flags, name, got, want)
 			}
 		}

@@ -1,7 +1,7 @@
 package symbols
 
 import (
-	"debug/elf"
+	stdelf "debug/elf"
 	"strings"
 )
 
@@ -81,7 +81,7 @@ func (m Code) switchesStacks() bool {
 		for _, name := range m.imports() {
 			m.switches = m.switches || switchers[withoutUnderscores(name)]
 		}
-		if name, _ := m.Image().elf.DynString(elf.DT_SONAME); len(name) > 0 && isLibc(m) {
+		if name, _ := m.Image().elf.DynString(stdelf.DT_SONAME); len(name) > 0 && isLibc(m) {
 			return // it defines them for others
 		}
 		for name := range switchers {

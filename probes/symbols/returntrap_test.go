@@ -10,7 +10,7 @@ import (
 )
 
 func TestReturnTrapInC(t *testing.T) {
-	path := compile(t, ".c", `
+	path := testenv.CompileText(t, ".c", `
 		#include <setjmp.h>
 		#include <stdlib.h>
 		__attribute__((noinline)) int work(int x) { volatile int y = x; return y; }
@@ -26,7 +26,7 @@ func TestReturnTrapInC(t *testing.T) {
 		int main(int argc, char **argv) {
 			return work(argc) + dlsym(argc) + no_unwind() + shifted() + handler() + locked();
 		}`, "-O1", "-fno-builtin")
-	m := openModule(t, path)
+	m := moduleAt(t, path)
 	for name, want := range map[string]string{
 		"work":      "",
 		"main":      "",
@@ -37,14 +37,14 @@ func TestReturnTrapInC(t *testing.T) {
 		"handler":   "it is a signal return trampoline",
 		"locked":    "it cannot be probed: it begins with `lock inc dword ptr [rdi]`, which has a lock prefix (f0) that the kernel refuses to probe",
 	} {
-		ok, reason := In(m).ReturnTrap(only(t, m, name))
+		ok, reason := In(m).ReturnTrap(indexOf(t, m, name))
 		if ok != (want == "") || reason != want {
 			t.Errorf("%s: %v, %q; want %q", name, ok, reason, want)
 		}
 	}
 	// Of what is known to be a function as the ABI has them, nothing need say so.
 	for name, want := range map[string]bool{"no_unwind": true, "shifted": false, "handler": false} {
-		if ok, reason := In(m).ReturnTrapOfNoexcept(only(t, m, name)); ok != want {
+		if ok, reason := In(m).ReturnTrapOfNoexcept(indexOf(t, m, name)); ok != want {
 			t.Errorf("%s, through which nothing unwinds: %v, %q", name, ok, reason)
 		}
 	}
@@ -60,14 +60,14 @@ func TestReturnTrapByName(t *testing.T) {
 	for _, name := range append(names, "sigaltstack", "harmless") {
 		fmt.Fprintf(&text, "\t.globl %[1]s\n\t.type %[1]s, @function\n%[1]s:\n\t.cfi_startproc\n\tpush %%rbx\n\tpop %%rbx\n\tret\n\t.cfi_endproc\n\t.size %[1]s, .-%[1]s\n", name)
 	}
-	m := openModule(t, compile(t, ".S", text.String(), "-shared", "-nostdlib"))
+	m := moduleAt(t, testenv.CompileText(t, ".S", text.String(), "-shared", "-nostdlib"))
 	for _, name := range names {
-		if ok, reason := In(m).ReturnTrap(only(t, m, name)); ok || reason == "" {
+		if ok, reason := In(m).ReturnTrap(indexOf(t, m, name)); ok || reason == "" {
 			t.Errorf("%s may have a return trap", name)
 		}
 	}
 	for _, name := range []string{"sigaltstack", "harmless"} {
-		if ok, reason := In(m).ReturnTrap(only(t, m, name)); !ok {
+		if ok, reason := In(m).ReturnTrap(indexOf(t, m, name)); !ok {
 			t.Errorf("%s may have no return trap: %s", name, reason)
 		}
 	}
@@ -83,14 +83,14 @@ func TestReturnTrapBesideContexts(t *testing.T) {
 		"defined":  {work + "int jump_fcontext(int x) { return work(x); }\nint main(int argc, char **argv) { return jump_fcontext(argc); }", "-fno-inline"},
 		"not so":   {"#include <ucontext.h>\n" + work + "int main(int argc, char **argv) { ucontext_t c; getcontext(&c); return work(argc); }", "-O1"},
 	} {
-		m := openModule(t, compile(t, ".c", c.text, c.flags))
-		ok, reason := In(m).ReturnTrap(only(t, m, "work"))
+		m := moduleAt(t, testenv.CompileText(t, ".c", c.text, c.flags))
+		ok, reason := In(m).ReturnTrap(indexOf(t, m, "work"))
 		if want := name == "not so"; ok != want {
 			t.Errorf("%s: %v, %q", name, ok, reason)
 		}
 	}
-	m := openModule(t, compile(t, ".c", "__attribute__((noinline)) int jump_fcontext(int x) { return x; }\nint main(int argc, char **argv) { return jump_fcontext(argc); }"))
-	if _, reason := In(m).ReturnTrap(only(t, m, "jump_fcontext")); reason != switches {
+	m := moduleAt(t, testenv.CompileText(t, ".c", "__attribute__((noinline)) int jump_fcontext(int x) { return x; }\nint main(int argc, char **argv) { return jump_fcontext(argc); }"))
+	if _, reason := In(m).ReturnTrap(indexOf(t, m, "jump_fcontext")); reason != switches {
 		t.Errorf("jump_fcontext: %q", reason)
 	}
 }
@@ -121,13 +121,13 @@ func TestReturnTrapOfThoseWhoLookBack(t *testing.T) {
 		}`
 	for _, flags := range []string{"-O0", "-O1", "-O2", "-O2 -fno-omit-frame-pointer", "-O2 -fcf-protection=full", "-O2 -fno-plt",
 		"-O2 -mstackrealign", "-Os", "-O2 -no-pie", "-O2 -fstack-protector-all", "-O2 -pg"} {
-		m := openModule(t, compile(t, ".c", text, strings.Fields(flags)...))
+		m := moduleAt(t, testenv.CompileText(t, ".c", text, strings.Fields(flags)...))
 		tails := strings.Contains(flags, "-O2") || strings.Contains(flags, "-Os") // calls in the last step are jumps
 		for name, want := range map[string]bool{
 			"plain": true, "locals": true, "many": true, "varying": true, "main": true, "asks_itself": true,
 			"looks": false, "looks_late": false, "becomes": !tails, "becomes_twice": !tails, "asks": !tails,
 		} {
-			ok, reason := In(m).ReturnTrap(only(t, m, name))
+			ok, reason := In(m).ReturnTrap(indexOf(t, m, name))
 			if ok != want || !ok && reason != readsCaller {
 				t.Errorf("%s: %s: %v, %q; want %v", flags, name, ok, reason, want)
 			}
@@ -137,7 +137,7 @@ func TestReturnTrapOfThoseWhoLookBack(t *testing.T) {
 
 // A cold fragment is no function, with symbols or without.
 func TestColdFragmentIsNoFunction(t *testing.T) {
-	path := compile(t, ".c", `
+	path := testenv.CompileText(t, ".c", `
 		#include <stdio.h>
 		#include <stdlib.h>
 		__attribute__((noinline, cold)) void rare(int x) { printf("%d\n", x); abort(); }
@@ -147,14 +147,14 @@ func TestColdFragmentIsNoFunction(t *testing.T) {
 			return s;
 		}
 		int main(int argc, char **argv) { return work(&argc, argc); }`, "-O2")
-	if !strings.Contains(run(t, "nm", path), "work.cold") {
+	if !strings.Contains(testenv.Output(t, "nm", path), "work.cold") {
 		t.Skip("this compiler makes no cold fragment of the program")
 	}
-	full := openModule(t, path)
+	full := moduleAt(t, path)
 	if len(full.Find("work.cold")) > 0 {
 		t.Error("work.cold is a function")
 	}
-	cold := strings.Fields(run(t, "nm", path))
+	cold := strings.Fields(testenv.Output(t, "nm", path))
 	for i, word := range cold {
 		if word != "work.cold" {
 			continue
@@ -164,9 +164,9 @@ func TestColdFragmentIsNoFunction(t *testing.T) {
 			t.Errorf("work.cold at %s is no piece of work", cold[i-2])
 		}
 	}
-	stripped := copyFile(t, path, path+".stripped")
-	run(t, "strip", stripped)
-	m := openWith(t, stripped, t.TempDir())
+	stripped := testenv.CopyFile(t, path, path+".stripped")
+	testenv.Output(t, "strip", stripped)
+	m := moduleAt(t, stripped)
 	for i, word := range cold {
 		if word == "work.cold" && len(m.Find("sub_"+strings.TrimLeft(cold[i-2], "0"))) > 0 {
 			t.Error("the fragment is a function of the stripped program")
@@ -175,7 +175,7 @@ func TestColdFragmentIsNoFunction(t *testing.T) {
 }
 
 func TestReturnTrapInTheCLibrary(t *testing.T) {
-	m := openModule(t, "/lib/x86_64-linux-gnu/libc.so.6")
+	m := moduleAt(t, "/lib/x86_64-linux-gnu/libc.so.6")
 	for _, name := range []string{"malloc", "read", "pthread_create"} {
 		i := m.Find(name)[0]
 		if ok, reason := In(m).ReturnTrap(i); ok || !strings.Contains(reason, "thread cancellation") {
@@ -193,10 +193,20 @@ func TestReturnTrapInRealPrograms(t *testing.T) {
 		"redis-server": {"processCommand", true},
 		"node":         {"main", false}, // C++
 	} {
-		m := openModule(t, testenv.NeedProgram(t, name))
+		m := moduleAt(t, testenv.NeedProgram(t, name))
 		i := m.Find(want.function)[0]
 		if ok, reason := In(m).ReturnTrap(i); ok != want.ok {
 			t.Errorf("%s: %s: %v %s", name, want.function, ok, reason)
 		}
+	}
+}
+
+// Nothing in a program that unwinds stacks has a return trap.
+func TestReturnTrapInCPP(t *testing.T) {
+	m := moduleAt(t, testenv.CompileText(t, ".cc", `
+		__attribute__((noinline)) int thrown(int x) { if (x > 1) throw x; return x; }
+		int main(int argc, char **) { try { return thrown(argc); } catch (int) { return 0; } }`))
+	if ok, reason := In(m).ReturnTrap(indexOf(t, m, "main")); ok || reason != "C++ exceptions may unwind through it" {
+		t.Errorf("return trap of main: %v, %q", ok, reason)
 	}
 }

@@ -166,10 +166,10 @@ int main(int n, char **) { A *a = n > 1 ? new A : new B; return a->f() - 2; }
 		slices.Sort(found)
 		return slices.Compact(found)
 	}
-	if diff := cmp.Diff([]string{"A", "B"}, tables(compile(t, ".cc", text, "-O0", "-fno-rtti"))); diff != "" {
+	if diff := cmp.Diff([]string{"A", "B"}, tables(testenv.CompileText(t, ".cc", text, "-O0", "-fno-rtti"))); diff != "" {
 		t.Error(diff)
 	}
-	if found := tables(compile(t, ".cc", text, "-O0", "-fno-rtti", "-s")); len(found) > 0 {
+	if found := tables(testenv.CompileText(t, ".cc", text, "-O0", "-fno-rtti", "-s")); len(found) > 0 {
 		t.Errorf("classes %q are known without symbols and type information", found)
 	}
 }
@@ -177,10 +177,10 @@ int main(int n, char **) { A *a = n > 1 ? new A : new B; return a->f() - 2; }
 // gdb names the same virtual tables.
 func TestClassesGdb(t *testing.T) {
 	testenv.NeedProgram(t, "gdb")
-	program := compile(t, ".cc", classesProgram, "-O0", "-no-pie", "-fno-pie")
+	program := testenv.CompileText(t, ".cc", classesProgram, "-O0", "-no-pie", "-fno-pie")
 	args := []string{"-batch", "-nx"}
 	var tables []uint64
-	for line := range strings.Lines(run(t, "nm", "-C", program)) {
+	for line := range strings.Lines(testenv.Output(t, "nm", "-C", program)) {
 		if name, ok := strings.CutPrefix(line[min(len(line), 19):], "vtable for "); ok && !strings.HasPrefix(name, "__cxxabiv1") {
 			addr, err := strconv.ParseUint(line[:16], 16, 64)
 			if err != nil {
@@ -190,7 +190,7 @@ func TestClassesGdb(t *testing.T) {
 			args = append(args, "-ex", fmt.Sprintf("info symbol %#x", addr+pointIn))
 		}
 	}
-	said := strings.Split(strings.TrimSpace(run(t, "gdb", append(args, program)...)), "\n")
+	said := strings.Split(strings.TrimSpace(testenv.Output(t, "gdb", append(args, program)...)), "\n")
 	if len(tables) < 12 || len(said) != len(tables) {
 		t.Fatalf("gdb says %d things of %d tables", len(said), len(tables))
 	}

@@ -86,9 +86,9 @@ func TestEntrySiteIsCountedByTheKernel(t *testing.T) {
 		{"and $0, %esi; jmp *5f(,%rsi,8); .section .rodata; 5: .quad 6f, main; .text; 6:", Stepped},
 	} {
 		t.Run(test.entry, func(t *testing.T) {
-			path := compile(t, ".S", fmt.Sprintf(caller, strings.ReplaceAll(test.entry, ";", "\n\t")), "-no-pie")
-			m := openModule(t, path)
-			site, err := In(m).EntrySite(only(t, m, "probed"))
+			path := testenv.CompileText(t, ".S", fmt.Sprintf(caller, strings.ReplaceAll(test.entry, ";", "\n\t")), "-no-pie")
+			m := moduleAt(t, path)
+			site, err := In(m).EntrySite(indexOf(t, m, "probed"))
 			if err != nil {
 				if !strings.Contains(err.Error(), test.want) {
 					t.Errorf("refused: it %v", err)
@@ -138,12 +138,12 @@ func countRun(t *testing.T, path string, offset uint64) uint64 {
 func TestSitesAgreeWithObjdump(t *testing.T) {
 	path := testenv.NeedProgram(t, "redis-server")
 	mnemonic := map[string]string{} // by address in hex
-	for line := range strings.Lines(run(t, "objdump", "-d", "-w", "-Mintel", "--no-show-raw-insn", path)) {
+	for line := range strings.Lines(testenv.Output(t, "objdump", "-d", "-w", "-Mintel", "--no-show-raw-insn", path)) {
 		if addr, rest, ok := strings.Cut(strings.TrimSpace(line), ":\t"); ok {
 			mnemonic[addr] = strings.TrimSpace(rest)
 		}
 	}
-	m := openModule(t, path)
+	m := moduleAt(t, path)
 	sites := map[string]int{}
 	for i, f := range m.All() {
 		site, err := In(m).EntrySite(i)
@@ -164,15 +164,15 @@ func TestSitesAgreeWithObjdump(t *testing.T) {
 }
 
 func TestIndirectFunctionIsRefusedWithItsVariants(t *testing.T) {
-	path := compile(t, ".c", `
+	path := testenv.CompileText(t, ".c", `
 		__attribute__((noinline)) int __twice_sse2(int x) { return x + x; }
 		__attribute__((noinline)) int __twice_avx2(int x) { return 2 * x; }
 		static int (*choose(void))(int) { return __twice_avx2; }
 		int twice(int) __attribute__((ifunc("choose")));
 		int main(int argc, char **argv) { return twice(argc); }`, "-O1", "-no-pie")
-	m := openModule(t, path)
-	i := only(t, m, "twice")
-	if !m.IFunc(i) || m.IFunc(only(t, m, "main")) {
+	m := moduleAt(t, path)
+	i := indexOf(t, m, "twice")
+	if !m.IFunc(i) || m.IFunc(indexOf(t, m, "main")) {
 		t.Error("twice is an IFUNC, main is none")
 	}
 	_, err := In(m).EntrySite(i)
@@ -183,15 +183,15 @@ func TestIndirectFunctionIsRefusedWithItsVariants(t *testing.T) {
 }
 
 func TestWritableTextIsRefused(t *testing.T) {
-	path := compile(t, ".c", "void _start(void) { for (;;); }", "-nostdlib", "-static", "-Wl,--omagic")
-	m := openModule(t, path)
-	if _, err := In(m).EntrySite(only(t, m, "_start")); err == nil || !strings.Contains(err.Error(), "writable segment") {
+	path := testenv.CompileText(t, ".c", "void _start(void) { for (;;); }", "-nostdlib", "-static", "-Wl,--omagic")
+	m := moduleAt(t, path)
+	if _, err := In(m).EntrySite(indexOf(t, m, "_start")); err == nil || !strings.Contains(err.Error(), "writable segment") {
 		t.Errorf("EntrySite: %v", err)
 	}
 }
 
 func TestEntrySiteOfNoFunction(t *testing.T) {
-	m := openModule(t, compile(t, ".c", cProgram))
+	m := moduleAt(t, testenv.CompileText(t, ".c", "int main(void) { return 0; }"))
 	for _, i := range []int{-1, m.Len()} {
 		if _, err := In(m).EntrySite(i); err == nil {
 			t.Errorf("EntrySite(%d) is no error", i)

@@ -91,10 +91,3 @@ func describeRule(r Rule, header []string) []string {
 	}
 	return out
 }
-
-type words map[uint64]uint64
-
-func (w words) Word(addr uint64) (uint64, bool) {
-	v, ok := w[addr]
-	return v, ok
-}

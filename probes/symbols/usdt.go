@@ -3,7 +3,7 @@ package symbols
 import (
 	"bytes"
 	"cmp"
-	"debug/elf"
+	stdelf "debug/elf"
 	"encoding/binary"
 	"fmt"
 	"os"
@@ -75,16 +75,16 @@ func locateOperands(im *image, list []Probe, f *os.File) {
 	if len(named) == 0 {
 		return
 	}
-	addressesOf(im, named, elf.SHT_SYMTAB)
-	if im.elf.SectionByType(elf.SHT_SYMTAB) == nil {
+	addressesOf(im, named, stdelf.SHT_SYMTAB)
+	if im.elf.SectionByType(stdelf.SHT_SYMTAB) == nil {
 		if debug := DebugFile(f); debug != nil {
 			defer debug.Close()
 			if separate, err := openImage(debug); err == nil {
-				addressesOf(separate, named, elf.SHT_SYMTAB)
+				addressesOf(separate, named, stdelf.SHT_SYMTAB)
 			}
 		}
 	}
-	addressesOf(im, named, elf.SHT_DYNSYM)
+	addressesOf(im, named, stdelf.SHT_DYNSYM)
 	for i := range list {
 		p := &list[i]
 		for k := range p.Args {
@@ -99,7 +99,7 @@ func locateOperands(im *image, list []Probe, f *os.File) {
 }
 
 // addressesOf adds the addresses that a symbol table gives to names.
-func addressesOf(im *image, named map[string][]uint64, kind elf.SectionType) {
+func addressesOf(im *image, named map[string][]uint64, kind stdelf.SectionType) {
 	sec := im.elf.SectionByType(kind)
 	if sec == nil || int(sec.Link) >= len(im.elf.Sections) {
 		return
@@ -113,11 +113,11 @@ func addressesOf(im *image, named map[string][]uint64, kind elf.SectionType) {
 		return
 	}
 	names := string(text)
-	for ; len(data) >= elf.Sym64Size; data = data[elf.Sym64Size:] {
+	for ; len(data) >= stdelf.Sym64Size; data = data[stdelf.Sym64Size:] {
 		name := withoutVersion(nameAt(names, binary.LittleEndian.Uint32(data)))
 		known, wanted := named[name]
 		addr := binary.LittleEndian.Uint64(data[8:])
-		if !wanted || elf.SectionIndex(binary.LittleEndian.Uint16(data[6:])) == elf.SHN_UNDEF || elf.ST_TYPE(data[4]) == elf.STT_TLS || slices.Contains(known, addr) || len(known) == maxVariables {
+		if !wanted || stdelf.SectionIndex(binary.LittleEndian.Uint16(data[6:])) == stdelf.SHN_UNDEF || stdelf.ST_TYPE(data[4]) == stdelf.STT_TLS || slices.Contains(known, addr) || len(known) == maxVariables {
 			continue
 		}
 		named[name] = append(known, addr)
@@ -147,7 +147,7 @@ func eachNote(notes []byte, owner string, kind uint32, f func(desc []byte) bool)
 }
 
 // probe reads a note. What prelink moved, the section .stapsdt.base moved with.
-func readProbe(im *image, desc []byte, base *elf.Section) (p Probe, ok bool) {
+func readProbe(im *image, desc []byte, base *stdelf.Section) (p Probe, ok bool) {
 	if len(desc) < sdtHead {
 		return Probe{}, false
 	}

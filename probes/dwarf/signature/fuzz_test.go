@@ -2,7 +2,7 @@ package signature
 
 import (
 	"debug/dwarf"
-	"debug/elf"
+	stdelf "debug/elf"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -75,7 +75,7 @@ func sections(t testing.TB) [7][]byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := elf.Open(testenv.CompileC(t, src, "-gdwarf-5", "-O1", "-fno-inline"))
+	file, err := stdelf.Open(testenv.CompileC(t, src, "-gdwarf-5", "-O1", "-fno-inline"))
 	if err != nil {
 		t.Fatal(err)
 	}
