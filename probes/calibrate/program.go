@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"endoscope/probes/symbols"
+	"endoscope/probes/codesite"
 )
 
 // Function is one of the program's functions, which is called for nothing else
@@ -34,9 +34,9 @@ type body struct {
 // 0.1 us to read. Where the kernel steps what it elsewhere emulates, or runs
 // slowly, all take longer but none too long.
 var bodies = []body{
-	{method: symbols.Emulated, probed: []byte{0x55}, depth: 8, rest: []byte{0x5d, 0x5d, 0xc3}, calls: 16}, // push %rbp
-	{method: symbols.Nop, probed: []byte{0x0f, 0x1f, 0x44, 0x00, 0x00}, rest: []byte{0xc3}, calls: 16},    // nopl 0(%rax,%rax,1)
-	{method: symbols.Stepped, probed: []byte{0x89, 0xff}, rest: []byte{0xc3}, calls: 4},                   // mov %edi,%edi
+	{method: codesite.Emulated, probed: []byte{0x55}, depth: 8, rest: []byte{0x5d, 0x5d, 0xc3}, calls: 16}, // push %rbp
+	{method: codesite.Nop, probed: []byte{0x0f, 0x1f, 0x44, 0x00, 0x00}, rest: []byte{0xc3}, calls: 16},    // nopl 0(%rax,%rax,1)
+	{method: codesite.Stepped, probed: []byte{0x89, 0xff}, rest: []byte{0xc3}, calls: 4},                   // mov %edi,%edi
 }
 
 // rounds is how often every loop is run, in turns: a disturbance then spoils

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"endoscope/probes/symbols"
+	"endoscope/probes/elf"
 )
 
 // layouts are where variables are in files, by the file as it was and their names:
@@ -79,11 +79,11 @@ func readLayout(f *os.File, base string, names []string) *layout {
 		}
 		return e
 	}
-	separate := symbols.DebugFile(f)
+	separate := elf.DebugFile(f)
 	if separate != nil {
 		defer separate.Close()
 	}
-	shared := symbols.SharedDebugFile(cmp.Or(separate, f))
+	shared := elf.SharedDebugFile(cmp.Or(separate, f))
 	if shared != nil {
 		defer shared.Close()
 	}

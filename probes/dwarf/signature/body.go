@@ -11,7 +11,7 @@ import (
 
 	"endoscope/probes/codegen"
 	"endoscope/probes/dwarf/op"
-	"endoscope/probes/symbols"
+	"endoscope/probes/elf"
 )
 
 // Body is what debug information says of what is inside a function: where its lines
@@ -25,7 +25,7 @@ type Body struct {
 
 	fn        *Function
 	unit      *dwarf.Entry
-	lang      symbols.Lang
+	lang      elf.Lang
 	frame     []byte // the expression of the frame base
 	entry     uint64
 	prologue  uint64 // where what is passed has been stored
@@ -65,9 +65,9 @@ const (
 )
 
 // Body finds what is known of the inside of function i of module m.
-func (f *Info) Body(m *symbols.Module, i int) (*Body, error) { return f.body(m.Function(i)) }
+func (f *Info) Body(m *elf.Module, i int) (*Body, error) { return f.body(m.Function(i)) }
 
-func (f *Info) body(of symbols.Function) (b *Body, err error) {
+func (f *Info) body(of elf.Function) (b *Body, err error) {
 	defer recovered(&err)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -82,7 +82,7 @@ func (f *Info) body(of symbols.Function) (b *Body, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("has damaged debug information: %w", err)
 	}
-	if err := b.collect(e, ranges, of.Lang == symbols.Go, 0); err != nil {
+	if err := b.collect(e, ranges, of.Lang == elf.Go, 0); err != nil {
 		return nil, err
 	}
 	if err := b.countCopies(e); err != nil {
@@ -98,7 +98,7 @@ func (f *Info) body(of symbols.Function) (b *Body, err error) {
 // countCopies finds the inlined copies of the function, whose entry is e.
 func (b *Body) countCopies(e *dwarf.Entry) error {
 	of, ok := e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset)
-	if b.lang == symbols.Go && !ok {
+	if b.lang == elf.Go && !ok {
 		of, ok = e.Offset, true
 	}
 	if !ok {
@@ -176,7 +176,7 @@ func (b *Body) collect(e *dwarf.Entry, scope [][2]uint64, golang bool, depth int
 
 // readLines finds where the lines of a function begin, and its prologue ends: where the
 // line table says so, or, as debuggers take it, at its second line.
-func (b *Body) readLines(of symbols.Function, ranges [][2]uint64) error {
+func (b *Body) readLines(of elf.Function, ranges [][2]uint64) error {
 	f := b.fn.info
 	r, err := f.d.LineReader(b.unit)
 	if err != nil || r == nil {
@@ -344,7 +344,7 @@ func (b *Body) At(path []string, pc uint64, frame Frame, at Where) (v Live, err 
 	if o.bound != nil {
 		v.Length, v.Needs = &o.bound.length, o.bound.needs
 	}
-	if v.Text != nil && which.t.Kind == Struct && b.lang == symbols.CPP {
+	if v.Text != nil && which.t.Kind == Struct && b.lang == elf.CPP {
 		b.readLinesOf(which)
 		k, _ := slices.BinarySearchFunc(b.Lines, pc, func(l Line, pc uint64) int { return cmp.Compare(l.Addr, pc) })
 		v.Ends = k < len(b.Lines) && b.Lines[k].Number == which.last
@@ -386,7 +386,7 @@ func (b *Body) readLinesOf(v *variable) {
 
 // plainly is how the function would have to be compiled.
 func (b *Body) plainly() string {
-	if b.lang == symbols.Go {
+	if b.lang == elf.Go {
 		return "build it with -gcflags='-N -l'"
 	}
 	return "compile it with -O0 or -Og"

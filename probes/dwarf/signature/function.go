@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"endoscope/probes/dwarf/op"
-	"endoscope/probes/symbols"
+	"endoscope/probes/elf"
 )
 
 // Function is what debug information says of one function.
@@ -36,13 +36,13 @@ type Param struct {
 }
 
 // Function finds what is known of function i of module m.
-func (f *Info) Function(m *symbols.Module, i int) (*Function, error) {
+func (f *Info) Function(m *elf.Module, i int) (*Function, error) {
 	return f.function(m.Function(i), m.IsLocal(i), &moduleUses{m, i})
 }
 
 // function finds what is known of a function. local: no other file can have called it when
 // it was compiled.
-func (f *Info) function(of symbols.Function, local bool, uses uses) (out *Function, err error) {
+func (f *Info) function(of elf.Function, local bool, uses uses) (out *Function, err error) {
 	defer recovered(&err)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -77,7 +77,7 @@ const nocall = 3
 type reader struct {
 	*Info
 	unit      *dwarf.Entry
-	of        symbols.Function
+	of        elf.Function
 	frameBase []byte
 	external  bool
 	nocall    bool // it is not called as its type says
@@ -89,10 +89,10 @@ type reader struct {
 
 // conventions are those of the function's arguments and results.
 func (r *reader) conventions() (args, results *convention) {
-	if r.of.Lang == symbols.Go {
+	if r.of.Lang == elf.Go {
 		return &convention{f: r.Info, golang: true, ints: goRegisters, floats: goFloats}, &convention{f: r.Info, golang: true, ints: goRegisters, floats: goFloats}
 	}
-	rust := r.of.Lang == symbols.Rust
+	rust := r.of.Lang == elf.Rust
 	return &convention{f: r.Info, rust: rust, ints: systemVArguments, floats: systemVFloats}, &convention{f: r.Info, rust: rust, ints: systemVResults, floats: 2}
 }
 
@@ -138,7 +138,7 @@ func (r *reader) parameters(out *Function, e *dwarf.Entry) error {
 		if err != nil {
 			return err
 		}
-		if isResult, _ := c.Val(dwarf.AttrVarParam).(bool); isResult && r.of.Lang == symbols.Go {
+		if isResult, _ := c.Val(dwarf.AttrVarParam).(bool); isResult && r.of.Lang == elf.Go {
 			p := r.result(t, results, nil)
 			p.Name = r.name(c)
 			if out.Result == nil {
@@ -198,12 +198,12 @@ func (r *reader) parameter(c *dwarf.Entry, t *Type, args *convention) ([]op.Piec
 		t = &copied
 	}
 	byConvention, conventionErr := args.pass(t)
-	if r.of.Lang == symbols.Go && evaluateErr == nil && conventionErr == nil && isPartOf(pieces, byConvention, t.Size) {
+	if r.of.Lang == elf.Go && evaluateErr == nil && conventionErr == nil && isPartOf(pieces, byConvention, t.Size) {
 		return byConvention, nil
 	}
 	switch {
 	case expr == nil && c.Val(dwarf.AttrLocation) == nil && c.AttrField(dwarf.AttrConstValue) == nil && !r.changed():
-		if !r.by.gnu && r.of.Lang != symbols.Go {
+		if !r.by.gnu && r.of.Lang != elf.Go {
 			return nil, errUnreadArgument
 		}
 		return byConvention, conventionErr // nothing reads it, but it is passed
@@ -263,7 +263,7 @@ func (r *reader) changed() bool {
 }
 
 // Signature is the function as its language writes it.
-func (f *Function) Signature(lang symbols.Lang) string {
+func (f *Function) Signature(lang elf.Lang) string {
 	var params []string
 	for _, p := range f.Params {
 		params = append(params, declared(lang, p))
@@ -277,9 +277,9 @@ func (f *Function) Signature(lang symbols.Lang) string {
 		result = f.Result.Type.Name
 	}
 	switch lang {
-	case symbols.Go, symbols.Rust:
+	case elf.Go, elf.Rust:
 		word, arrow := "func ", " "
-		if lang == symbols.Rust {
+		if lang == elf.Rust {
 			word, arrow = "fn ", " -> "
 		}
 		out := word + f.Name + "(" + list + ")"
@@ -299,13 +299,13 @@ func (f *Function) Signature(lang symbols.Lang) string {
 	return result + " " + f.Name + "(" + list + ")"
 }
 
-func declared(lang symbols.Lang, p Param) string {
+func declared(lang elf.Lang, p Param) string {
 	switch {
 	case p.Name == "":
 		return p.Type.Name
-	case lang == symbols.Go:
+	case lang == elf.Go:
 		return p.Name + " " + p.Type.Name
-	case lang == symbols.Rust:
+	case lang == elf.Rust:
 		return p.Name + ": " + p.Type.Name
 	case strings.HasSuffix(p.Type.Name, "*"):
 		return p.Type.Name + p.Name

@@ -10,7 +10,7 @@ import (
 
 	"endoscope/probes/dwarf/debuginfo"
 	"endoscope/probes/dwarf/op"
-	"endoscope/probes/symbols"
+	"endoscope/probes/elf"
 	"endoscope/probes/testenv"
 )
 
@@ -20,11 +20,11 @@ func exercise(abbrev, info, str, addr, locations, ranges, lines []byte) (functio
 	if err != nil {
 		return 0
 	}
-	f, err := open(&symbols.DebugInfo{Info: d})
+	f, err := open(&elf.DebugInfo{Info: d})
 	if err != nil {
 		return 0
 	}
-	langs := []symbols.Lang{symbols.C, symbols.Go, symbols.Rust}
+	langs := []elf.Lang{elf.C, elf.Go, elf.Rust}
 	for r := d.Reader(); functions < 20; {
 		e, err := r.Next()
 		if err != nil || e == nil {
@@ -35,12 +35,12 @@ func exercise(abbrev, info, str, addr, locations, ranges, lines []byte) (functio
 			continue
 		}
 		lang := langs[functions%len(langs)]
-		fn, err := f.function(symbols.Function{Addr: low, Lang: lang}, functions%2 == 0, someUses(functions))
+		fn, err := f.function(elf.Function{Addr: low, Lang: lang}, functions%2 == 0, someUses(functions))
 		if err != nil {
 			continue
 		}
 		functions++
-		_, _ = f.body(symbols.Function{Addr: low, Lang: lang})
+		_, _ = f.body(elf.Function{Addr: low, Lang: lang})
 		fn.Signature(lang)
 		at := Where{SPOffset: 8, MaxText: 64}
 		for i := range fn.Params {

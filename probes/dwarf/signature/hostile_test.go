@@ -11,7 +11,7 @@ import (
 
 	"endoscope/probes/dwarf/debuginfo"
 	"endoscope/probes/dwarf/op"
-	"endoscope/probes/symbols"
+	"endoscope/probes/elf"
 	"endoscope/probes/testenv/debugtree"
 )
 
@@ -27,7 +27,7 @@ func infoOf(t testing.TB, entries ...*entry) (f *Info, at map[*entry]dwarf.Offse
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err = open(&symbols.DebugInfo{Info: &debuginfo.Info{Data: d}})
+	f, err = open(&elf.DebugInfo{Info: &debuginfo.Info{Data: d}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func TestRangesAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := open(&symbols.DebugInfo{Info: d})
+		f, err := open(&elf.DebugInfo{Info: d})
 		if tooMany := units*inList > maxRanges; tooMany != (err != nil) || !tooMany && len(f.units) != units*inList {
 			t.Errorf("%d units: %v", units, err)
 		}
@@ -241,7 +241,7 @@ func TestRangeElementsAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := open(&symbols.DebugInfo{Info: d}); (units > 2) != (err != nil) {
+		if _, err := open(&elf.DebugInfo{Info: d}); (units > 2) != (err != nil) {
 			t.Errorf("%d units: %v", units, err)
 		}
 	}
@@ -253,7 +253,7 @@ func TestOpenedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shared, made := &symbols.DebugInfo{Info: &debuginfo.Info{Data: d}}, 0
+	shared, made := &elf.DebugInfo{Info: &debuginfo.Info{Data: d}}, 0
 	for range 3 {
 		got, err := shared.Derive(func() (any, error) { made++; return open(shared) })
 		if err != nil || got == nil {

@@ -9,12 +9,12 @@ import (
 	"sync"
 
 	"endoscope/probes/dwarf/debuginfo"
-	"endoscope/probes/symbols"
+	"endoscope/probes/elf"
 )
 
 // Info is the debug information of a module, in which functions are looked up.
 type Info struct {
-	d     *symbols.DebugInfo
+	d     *elf.DebugInfo
 	mu    sync.Mutex
 	units []unitRange
 	found map[dwarf.Offset]map[uint64]dwarf.Offset // by unit: subprograms, by entry
@@ -28,7 +28,7 @@ type unitRange struct {
 }
 
 // Open reads the debug information of a module.
-func Open(m *symbols.Module) (*Info, error) {
+func Open(m *elf.Module) (*Info, error) {
 	d, err := m.DebugInfo()
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func Open(m *symbols.Module) (*Info, error) {
 	return info.(*Info), nil
 }
 
-func open(d *symbols.DebugInfo) (*Info, error) {
+func open(d *elf.DebugInfo) (*Info, error) {
 	info := &Info{d: d, found: map[dwarf.Offset]map[uint64]dwarf.Offset{}}
 	if err := info.index(); err != nil {
 		return nil, fmt.Errorf("has damaged debug information: %w", err)

@@ -8,8 +8,9 @@ import (
 	"strconv"
 	"strings"
 
+	"endoscope/probes/codesite"
 	"endoscope/probes/dwarf/op"
-	"endoscope/probes/symbols"
+	"endoscope/probes/elf"
 )
 
 // What a compiler may do where it knows who calls a function:
@@ -33,12 +34,16 @@ type uses interface {
 }
 
 type moduleUses struct {
-	m *symbols.Module
+	m *elf.Module
 	i int
 }
 
-func (u *moduleUses) entryRead(reg int) bool  { return symbols.In(u.m).ReadAtEntry(u.i, symbols.Register(reg)) }
-func (u *moduleUses) resultRead(reg int) bool { return symbols.In(u.m).ResultRead(u.i, symbols.Register(reg)) }
+func (u *moduleUses) entryRead(reg int) bool {
+	return codesite.In(u.m).ReadAtEntry(u.i, op.Register(reg))
+}
+func (u *moduleUses) resultRead(reg int) bool {
+	return codesite.In(u.m).ResultRead(u.i, op.Register(reg))
+}
 
 // areRead reports whether the function reads the registers that the pieces are in, or lie
 // behind.
@@ -106,7 +111,7 @@ func (r *reader) isOptimised(e *dwarf.Entry, params []*dwarf.Entry) bool {
 
 // takesAway reports whether the compiler may take arguments and results from a function
 // without a word.
-func (r *reader) takesAway() bool { return !r.by.gnu && r.of.Lang != symbols.Go && r.local }
+func (r *reader) takesAway() bool { return !r.by.gnu && r.of.Lang != elf.Go && r.local }
 
 // hasMoved reports whether a parameter is missing, so that others may be in other registers
 // than their types say.
