@@ -13,12 +13,12 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/clock"
+	"endoscope/probes/elf"
 	"endoscope/probes/entities"
 	"endoscope/probes/procfs"
 	"endoscope/probes/replay"
 	"endoscope/probes/sched"
 	"endoscope/probes/stack"
-	"endoscope/probes/symbols"
 	"endoscope/probes/uprobe"
 	"endoscope/probes/variable"
 	"endoscope/server/grant"
@@ -56,7 +56,7 @@ type Engine struct {
 	views     *catalog.Views
 	models    *models
 	kept      *kept
-	modules   *symbols.Cache
+	modules   *elf.Cache
 	shares    *shares
 
 	mu      sync.Mutex
@@ -84,7 +84,7 @@ func New(o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{kept: kept, options: o, providers: map[string]probes.Provider{}, attaches: map[string]bool{}, views: catalog.NewViews(), models: newModels(o.ModelDir), queries: map[int64]*query{},
-		triggers: map[string]*trigger{}, claimed: map[string]chan struct{}{}, flows: catalog.NewTriggers(), modules: &symbols.Cache{}, shares: newShares()}
+		triggers: map[string]*trigger{}, claimed: map[string]chan struct{}{}, flows: catalog.NewTriggers(), modules: &elf.Cache{}, shares: newShares()}
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
 	stacks, lives := stack.New(), sched.New()
 	found, followed := &handlersProvider{stacks: stacks}, &handlersProvider{stacks: stacks, forgets: true}

@@ -20,10 +20,10 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
+	"endoscope/probes/elf"
 	"endoscope/probes/entities"
 	"endoscope/probes/process"
 	"endoscope/probes/sched"
-	"endoscope/probes/symbols"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe"
 )
@@ -344,7 +344,7 @@ func TestRulesUnderSuspension(t *testing.T) {
 func providers(t *testing.T, ringBytes int) *entities.Provider {
 	calls := uprobe.New(uprobe.Options{Match: match, RingBytes: ringBytes})
 	t.Cleanup(func() { calls.Close() })
-	return entities.New(calls, sched.New(), &symbols.Cache{})
+	return entities.New(calls, sched.New(), &elf.Cache{})
 }
 
 // processorTimeOf is what a process has used so far.

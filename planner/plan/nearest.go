@@ -9,7 +9,7 @@ import (
 // Nearest returns up to n of names that a user may have meant by name, in any
 // case: those within an edit distance of a third of its length and those that
 // contain it, nearest first. It is for lists of tens of names; the functions of
-// a program have a search of their own (probes/symbols).
+// a program have a search of their own (probes/elf).
 func Nearest(name string, names []string, n int) []string {
 	type candidate struct {
 		name     string

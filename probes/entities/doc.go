@@ -4,7 +4,7 @@
 //
 // It attaches nothing itself, but composes what others acquire: threads from
 // package sched, calls, locks and the dynamic linker's announcements from package
-// uprobe, classes from package symbols.
+// uprobe, classes from package elf.
 //
 //	threads ─┐
 //	calls   ─┼► merge by time ─► world: what lives, and its identities ─► rows

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"endoscope/probes/clock"
+	"endoscope/probes/elf"
 	"endoscope/probes/process"
 	"endoscope/probes/stack"
-	"endoscope/probes/symbols"
 )
 
 // standing is what a thread was found in: the calls of functions that are probed,
@@ -45,7 +45,7 @@ func entriesOf(p *part) map[place]uint64 {
 
 // stand finds out which of the probed functions each thread is in. It may fail for
 // some threads, of whose calls nothing is known then.
-func stand(cache *symbols.Cache, entries map[place]uint64, running []process.Process) (out []standing, err error) {
+func stand(cache *elf.Cache, entries map[place]uint64, running []process.Process) (out []standing, err error) {
 	offset := clock.Offset()
 	maps := map[int][]process.Mapping{}
 	err = stack.Stand(cache, running, func(s stack.Standing) {

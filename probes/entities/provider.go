@@ -10,9 +10,9 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
+	"endoscope/probes/elf"
 	"endoscope/probes/process"
 	"endoscope/probes/sched"
-	"endoscope/probes/symbols"
 	"endoscope/probes/uprobe"
 )
 
@@ -20,12 +20,12 @@ import (
 type Provider struct {
 	calls   probes.Provider // of functions
 	threads probes.Provider
-	cache   *symbols.Cache
+	cache   *elf.Cache
 }
 
 // New returns a provider over those of calls (package uprobe) and of threads
 // (package sched). Nothing is kept between queries.
-func New(calls, threads probes.Provider, cache *symbols.Cache) *Provider {
+func New(calls, threads probes.Provider, cache *elf.Cache) *Provider {
 	return &Provider{calls, threads, cache}
 }
 

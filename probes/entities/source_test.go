@@ -13,7 +13,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
-	"endoscope/probes/symbols"
+	"endoscope/probes/elf"
 )
 
 // played is a part's source, that does as it is told.
@@ -69,7 +69,7 @@ func (n *noted) Count(cause string, c uint64) {
 // newPlayed is a source over this process whose parts are played.
 func newPlayed(parts ...*played) (*source, *noted) {
 	spec := &plan.Acquire{Stream: EntityEvents, Target: plan.Target{PIDs: []int{os.Getpid()}}}
-	s := newSource(spec, newLibrary(&symbols.Cache{}))
+	s := newSource(spec, newLibrary(&elf.Cache{}))
 	s.world.entities[typeCategory] = true
 	s.mapped = func(int) ([]moduleTypes, int, error) { return nil, 0, nil }
 	for _, p := range parts {
@@ -217,7 +217,7 @@ func TestTooMany(t *testing.T) {
 
 // TestUnreadModules: a module that could not be read is counted once, and tried again.
 func TestUnreadModules(t *testing.T) {
-	l := newLibrary(&symbols.Cache{})
+	l := newLibrary(&elf.Cache{})
 	modules, unread, err := l.of(os.Getpid())
 	if err != nil || unread != 0 || len(modules) == 0 {
 		t.Fatalf("%d modules, %d of them unread, %v", len(modules), unread, err)

@@ -10,12 +10,12 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/clock"
+	"endoscope/probes/elf"
 	"endoscope/probes/process"
-	"endoscope/probes/symbols"
 )
 
 // Provider samples stacks.
-type Provider struct{ cache symbols.Cache }
+type Provider struct{ cache elf.Cache }
 
 // New returns a provider. Nothing is loaded before a query needs it.
 func New() *Provider { return &Provider{} }

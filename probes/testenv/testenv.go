@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -75,11 +76,40 @@ func CompileC(t testing.TB, source string, flags ...string) string {
 // CompileCText is CompileC for source text.
 func CompileCText(t testing.TB, text string, flags ...string) string {
 	t.Helper()
-	src := filepath.Join(t.TempDir(), "target.c")
+	return CompileText(t, ".c", text, flags...)
+}
+
+// CompileText is CompileC for source text of a language by its suffix: .c, .cc or .S.
+func CompileText(t testing.TB, suffix, text string, flags ...string) string {
+	t.Helper()
+	src := filepath.Join(t.TempDir(), "target"+suffix)
 	if err := os.WriteFile(src, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return CompileC(t, src, flags...)
+}
+
+// CompileGoText is CompileGo for the text of a package of one file.
+func CompileGoText(t testing.TB, text string, flags ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range map[string]string{"go.mod": "module target\n\ngo 1.23\n", "main.go": text} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return CompileGo(t, dir, flags...)
+}
+
+// Output runs a tool and returns what it writes.
+func Output(t testing.TB, tool string, args ...string) string {
+	t.Helper()
+	NeedProgram(t, tool)
+	out, err := exec.Command(tool, args...).Output()
+	if err != nil {
+		t.Fatalf("%s %s: %v", tool, strings.Join(args, " "), err)
+	}
+	return string(out)
 }
 
 // CompileGo builds the main package in dir, without C, and returns the program's path.

@@ -16,7 +16,7 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
-	"endoscope/probes/runtimes/java"
+	"endoscope/probes/lang/java"
 	"endoscope/probes/testenv"
 )
 

@@ -11,8 +11,8 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/calibrate"
 	"endoscope/probes/clock"
+	"endoscope/probes/elf"
 	"endoscope/probes/process"
-	"endoscope/probes/symbols"
 )
 
 // Options configure a Provider. The zero value of a field takes its default.
@@ -57,7 +57,7 @@ const (
 type Provider struct {
 	o       Options
 	offset  int64 // from the boot clock to the epoch
-	modules symbols.Cache
+	modules elf.Cache
 	costs   func() costs // of probes on this machine
 	// compiled is what programs are made of.
 	compiled func() (compiled, error)

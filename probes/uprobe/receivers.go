@@ -7,8 +7,8 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/probes/elf"
 	"endoscope/probes/process"
-	"endoscope/probes/symbols"
 )
 
 // receivers tells on which objects methods are called, and of which classes
@@ -20,12 +20,12 @@ import (
 //
 // It belongs to the reader from subscribe to unsubscribe.
 type receivers struct {
-	cache   *symbols.Cache
+	cache   *elf.Cache
 	methods []methodClass // by function
 	classes map[string]*class
 	files   map[fileID]*objectModule // as maps tells them; nil: cannot be read
 	spaces  map[uint32]*space        // by process
-	opened  []*symbols.Module
+	opened  []*elf.Module
 }
 
 // methodClass is a method and the class of its objects.
@@ -41,7 +41,7 @@ type methodClass struct {
 
 // objectModule is a file that may have virtual tables.
 type objectModule struct {
-	classes *symbols.Classes
+	classes *elf.Classes
 	known   map[uint64]*class // by address in the file; nil: there is no table
 }
 
@@ -84,7 +84,7 @@ const (
 )
 
 // newReceivers opens the modules that wants are functions of.
-func newReceivers(cache *symbols.Cache, wants []want) (*receivers, error) {
+func newReceivers(cache *elf.Cache, wants []want) (*receivers, error) {
 	r := &receivers{cache: cache, classes: map[string]*class{}, files: map[fileID]*objectModule{}, spaces: map[uint32]*space{}}
 	modules := map[*module]*objectModule{}
 	for _, w := range wants {
@@ -203,7 +203,7 @@ func (r *receivers) in(m *objectModule, addr uint64, pid uint32) *class {
 }
 
 // learn notes a class of module m, and what it derives from.
-func (r *receivers) learn(c symbols.Class, m *objectModule, pid uint32) *class {
+func (r *receivers) learn(c elf.Class, m *objectModule, pid uint32) *class {
 	k := r.named(c.Name)
 	if !c.Defined && !k.asked && k.bases == nil {
 		c, m = r.definition(c, pid)
@@ -251,7 +251,7 @@ func (r *receivers) named(name string) *class {
 }
 
 // definition looks for a class in all that the process has mapped.
-func (r *receivers) definition(c symbols.Class, pid uint32) (symbols.Class, *objectModule) {
+func (r *receivers) definition(c elf.Class, pid uint32) (elf.Class, *objectModule) {
 	for _, mp := range r.space(pid).mappings {
 		if mp.Inode == 0 || mp.Offset != 0 {
 			continue

@@ -6,7 +6,7 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/probes/calibrate"
-	"endoscope/probes/symbols"
+	"endoscope/probes/codesite"
 	"endoscope/probes/testenv"
 )
 
@@ -60,7 +60,7 @@ func TestTextCopyIsLimited(t *testing.T) {
 func TestSteppedFunctionsAreNamed(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, pages, "-O1")
-	p := provider(t, Options{Prices: calibrate.Table{priceEntry: {symbols.Emulated: 500, symbols.Nop: 300, symbols.Stepped: 4_321}}})
+	p := provider(t, Options{Prices: calibrate.Table{priceEntry: {codesite.Emulated: 500, codesite.Nop: 300, codesite.Stepped: 4_321}}})
 	r := run(t, target)
 	src, err := p.Prepare(t.Context(), acquisition(FunctionStart, r.target(), named("cheap", "dear"), "arg0"))
 	if err != nil {

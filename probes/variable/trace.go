@@ -18,17 +18,18 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
+	"endoscope/probes/codesite"
+	"endoscope/probes/dwarf/signature"
+	"endoscope/probes/elf"
 	"endoscope/probes/process"
 	"endoscope/probes/ringbuf"
-	"endoscope/probes/signature"
-	"endoscope/probes/symbols"
 )
 
 // tracer is the kernel's side of variables of functions: for each file a program that
 // reads them where lines begin, and one ring in which what they read comes.
 type tracer struct {
 	names, functions []string
-	cache            *symbols.Cache
+	cache            *elf.Cache
 	maps             map[string]*ebpf.Map // that all programs share
 	ring             *ringbuf.Ring
 	files            map[layoutKey]*tracedFile
@@ -78,7 +79,7 @@ type localValue struct {
 const maxFrames = 1 << 16
 
 // newTracer makes the ring.
-func newTracer(names, functions []string, cache *symbols.Cache) *tracer {
+func newTracer(names, functions []string, cache *elf.Cache) *tracer {
 	return &tracer{names: names, functions: functions, cache: cache, files: map[layoutKey]*tracedFile{},
 		links: map[int][]link.Link{}, frames: map[frameKey]*localFrame{}}
 }
@@ -231,7 +232,7 @@ func (t *tracer) attach(one *subject, part tracedPart) error {
 		}
 		// A probe that is there already, ours or another tool's, has replaced the
 		// first byte, or a nop by a call (arch/x86/kernel/uprobes.c).
-		if probed := got[0] == 0xcc || s.Method == symbols.Nop && got[0] == 0xe8; !probed && !bytes.Equal(got, s.Bytes) {
+		if probed := got[0] == 0xcc || s.Method == codesite.Nop && got[0] == 0xe8; !probed && !bytes.Equal(got, s.Bytes) {
 			return fmt.Errorf("the process has changed the code of %s", s.function)
 		}
 		at = append(at, s.Offset)
@@ -502,7 +503,7 @@ func (t *tracer) sites() []probes.Site {
 			if !slices.ContainsFunc(s.values, isLive) {
 				kind = "entry"
 			}
-			out = append(out, probes.Site{Provider: "variable", Function: s.function, Module: f.base, Address: s.Offset, Behind: s.behind, Method: s.Method, Kind: kind, CostNs: symbols.DefaultPrices.Of(s.Method), Estimated: true})
+			out = append(out, probes.Site{Provider: "variable", Function: s.function, Module: f.base, Address: s.Offset, Behind: s.behind, Method: s.Method, Kind: kind, CostNs: codesite.DefaultPrices.Of(s.Method), Estimated: true})
 		}
 	}
 	return out
