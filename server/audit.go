@@ -32,7 +32,7 @@ func (q *query) recordAttached(event string) {
 			targets = append(targets, t)
 		}
 		pids = append(pids, f.spec.Target.PIDs...)
-		for _, site := range f.source.Sites() {
+		for _, site := range f.source.Info().Sites {
 			if site.Address == 0 {
 				continue
 			}

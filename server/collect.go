@@ -14,7 +14,7 @@ import (
 // so that the runner still takes what they give, and hears when it is told to
 // stop.
 type collector struct {
-	sources []probes.Aggregator
+	sources []*feed
 	panes   []bool     // by source: it gives them when they are over
 	result  chan error // of a round; has room for it
 	asking  sync.WaitGroup
@@ -23,8 +23,8 @@ type collector struct {
 func newCollector(feeds []*feed) *collector {
 	c := &collector{result: make(chan error, 1)}
 	for _, f := range feeds {
-		if a := f.aggregator(); a != nil {
-			c.sources = append(c.sources, a)
+		if f.aggregates() {
+			c.sources = append(c.sources, f)
 			c.panes = append(c.panes, f.spec.Partial.Pane > 0)
 		}
 	}
@@ -41,27 +41,22 @@ func (c *collector) ask() {
 			if c.panes[i] {
 				continue // nothing is shown of a window before its end
 			}
-			all.Go(func() { errs[i] = s.Collect() })
+			all.Go(func() { errs[i] = s.control(probes.Collect{}) })
 		}
 		all.Wait()
 		c.result <- errors.Join(errs...)
 	})
 }
 
-// aggregator is the feed's source, if it runs the first stage of an aggregate.
-func (f *feed) aggregator() probes.Aggregator {
-	if a, ok := f.source.(probes.Aggregator); ok && f.spec.Partial != nil && a.Aggregates() {
-		return a
-	}
-	return nil
-}
+// aggregates reports whether the feed's source runs the first stage of an aggregate.
+func (f *feed) aggregates() bool { return f.spec.Partial != nil && f.info.Aggregates }
 
 // settle takes out of the plan the aggregates that sources were offered and do
 // not run, so that it says what is done.
 func (q *query) settle() {
 	alone := map[plan.Node]*plan.Acquire{}
 	for _, f := range q.feeds {
-		if f.spec.Partial != nil && f.aggregator() == nil {
+		if f.spec.Partial != nil && !f.aggregates() {
 			c := *f.spec
 			c.Partial = nil
 			alone[f.spec] = &c

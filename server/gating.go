@@ -74,8 +74,8 @@ type edge struct {
 type gatedInput struct {
 	feed   *feed
 	name   string
-	source probes.Gateable // nil: an opener that has nothing to do with gates
-	gated  bool            // it passes or opens gates itself
+	source probes.Source // nil: an opener that has nothing to do with gates
+	gated  bool          // it passes or opens gates itself
 	rate   cost.Mean
 	// awaited and rows are shares of the calls that were acquired: those whose
 	// return was awaited, and those that gave rows.
@@ -110,7 +110,7 @@ const evaluateEvery = cost.Every
 
 // newGating looks for ways to gate the joins of a query; nil if it has none.
 func newGating(q *query) (*gating, error) {
-	if !slices.ContainsFunc(q.feeds, func(f *feed) bool { return f.gateable() != nil }) {
+	if !slices.ContainsFunc(q.feeds, func(f *feed) bool { return f.ownInfo.Gateable }) {
 		return nil, nil
 	}
 	settings := q.feeds[0].spec.Settings
@@ -138,23 +138,10 @@ func (q *query) feedOf(a *plan.Acquire) *feed {
 	return nil
 }
 
-// gateable is the feed's source, by itself where others could share it; nil if it
-// has nothing to do with gates.
-func (f *feed) gateable() probes.Gateable {
-	src := f.source
-	if p, ok := src.(*part); ok {
-		src = p.own
-	}
-	s, _ := src.(probes.Gateable)
-	return s
-}
-
 // ability is what the source of an acquisition can do about gates.
 func (q *query) ability(a *plan.Acquire) plan.Ability {
-	if f := q.feedOf(a); f != nil {
-		if s := f.gateable(); s != nil {
-			return s.Ability()
-		}
+	if f := q.feedOf(a); f != nil && f.ownInfo.Gateable {
+		return f.ownInfo.Ability
 	}
 	return plan.Ability{Why: fmt.Sprintf("%s cannot be shut", a.Stream), Closed: fmt.Sprintf("the conditions on %s are not tested in the kernel", a.Stream)}
 }
@@ -199,7 +186,11 @@ func (g *gating) input(q *query, a *plan.Acquire, name string) int {
 	i := slices.IndexFunc(g.inputs, func(in *gatedInput) bool { return in.feed == f })
 	if i < 0 {
 		i = len(g.inputs)
-		g.inputs = append(g.inputs, &gatedInput{feed: f, name: name, source: f.gateable()})
+		in := &gatedInput{feed: f, name: name}
+		if f.ownInfo.Gateable {
+			in.source = f.own
+		}
+		g.inputs = append(g.inputs, in)
 	}
 	return i
 }
@@ -306,9 +297,9 @@ func (g *gating) prepare() error {
 	}
 	for i, in := range g.inputs {
 		if gates[i].Set != nil {
-			in.source.Gate(gates[i])
+			in.feed.unshare() // others would be shut out, too
+			in.feed.options.Gates = gates[i]
 			in.gated = true
-			in.feed.source = in.source // others would be shut out, too
 		}
 	}
 	return nil

@@ -63,7 +63,7 @@ func (e *Engine) prepare(ctx context.Context, text string, p *plan.Query) (*quer
 		stop: make(chan struct{}), done: make(chan struct{})}
 	q.ctx, q.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	q.state.Store("preparing")
-	for i, leaf := range plan.Leaves(p.Root) {
+	for _, leaf := range plan.Leaves(p.Root) {
 		provider := e.providers[leaf.Stream]
 		if provider == nil {
 			q.discard()
@@ -74,13 +74,14 @@ func (e *Engine) prepare(ctx context.Context, text string, p *plan.Query) (*quer
 			q.discard()
 			return nil, planner.Placed(err, text)
 		}
-		if _, ok := src.(probes.Sampler); leaf.OnDemand && !ok {
-			_ = src.Stop()
+		f := q.addFeed(leaf, src)
+		if leaf.OnDemand && !f.info.OnDemand {
 			q.discard()
 			return nil, planner.Placed(plan.Errorf(leaf.Start, leaf.Stop, "the value of %s cannot be acquired on demand yet", leaf.Stream), text)
 		}
-		src = e.shares.offer(src, leaf, q)
-		q.feeds = append(q.feeds, &feed{leaf: i, spec: leaf, source: src, live: src.Live(), q: q.q, t: q.t})
+		if p := e.shares.offer(src, &f.ownInfo, leaf, q); p != nil {
+			f.share(p)
+		}
 	}
 	q.settle()
 	var err error
@@ -96,7 +97,7 @@ func (e *Engine) prepare(ctx context.Context, text string, p *plan.Query) (*quer
 func (q *query) notices() []string {
 	out := slices.Clone(q.plan.Notices)
 	for _, f := range q.feeds {
-		out = append(out, f.source.Notices()...)
+		out = append(out, f.source.Info().Notices...)
 	}
 	return distinct(append(out, q.gating.notices()...))
 }
@@ -104,8 +105,8 @@ func (q *query) notices() []string {
 // refusal is why a source will refuse to be armed because of what it costs.
 func (q *query) refusal() error {
 	for _, f := range q.feeds {
-		if e, ok := f.source.(probes.Estimator); ok && e.Refusal() != nil {
-			return e.Refusal()
+		if err := f.source.Info().Refusal; err != nil {
+			return err
 		}
 	}
 	return nil
@@ -163,10 +164,10 @@ func (q *query) start() (err error) {
 	order := slices.Clone(q.feeds)
 	slices.SortStableFunc(order, func(a, b *feed) int { return cmp.Compare(a.rank(), b.rank()) })
 	for _, f := range order {
-		if f.standby != nil {
+		if f.options.Standby {
 			continue // it is armed
 		}
-		if err := f.source.Start(q.ctx, f.sink(q.leaves)); err != nil {
+		if err := f.source.Start(q.ctx, f.sink(q.leaves), f.options); err != nil {
 			return planner.Placed(err, q.text)
 		}
 	}
@@ -175,10 +176,10 @@ func (q *query) start() (err error) {
 	graph.Armed(q.began)
 	q.placement.begin(q.started, q.began)
 	for _, f := range q.feeds {
-		if f.standby == nil {
+		if !f.options.Standby {
 			continue
 		}
-		if err := f.standby.Begin(); err != nil {
+		if err := f.control(probes.Begin{}); err != nil {
 			return planner.Placed(err, q.text)
 		}
 	}
@@ -340,10 +341,8 @@ func (q *query) load(ctx context.Context) error {
 		return err
 	}
 	for _, f := range q.feeds {
-		if l, ok := f.source.(probes.Loader); ok {
-			if err := l.Load(ctx); err != nil {
-				return planner.Placed(err, q.text)
-			}
+		if err := f.source.Load(ctx, f.options); err != nil {
+			return planner.Placed(err, q.text)
 		}
 	}
 	return nil
@@ -353,10 +352,7 @@ func (q *query) load(ctx context.Context) error {
 // waits for start to begin.
 func (q *query) standBy(ctx context.Context) error {
 	for _, f := range q.feeds {
-		if s, ok := f.source.(probes.Standby); ok {
-			s.StandBy()
-			f.standby = s
-		}
+		f.options.Standby = f.info.Standby
 	}
 	if err := q.load(ctx); err != nil {
 		return err
@@ -365,14 +361,14 @@ func (q *query) standBy(ctx context.Context) error {
 		return placedAt(err, -1, -1, q.text)
 	}
 	for _, f := range q.feeds {
-		if f.standby == nil {
+		if !f.options.Standby {
 			continue
 		}
-		if err := f.source.Start(q.ctx, f); err != nil {
+		if err := f.source.Start(q.ctx, f, f.options); err != nil {
 			return planner.Placed(err, q.text)
 		}
 	}
-	if slices.ContainsFunc(q.feeds, func(f *feed) bool { return f.standby != nil }) {
+	if slices.ContainsFunc(q.feeds, func(f *feed) bool { return f.options.Standby }) {
 		q.recordAttached("standing by")
 	}
 	return nil

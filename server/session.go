@@ -256,7 +256,7 @@ func (s *session) enter(q *query) error {
 	if !closed {
 		s.open[q] = true
 		q.said = s.quiet.signals()
-		q.hush(s.quiet)
+		q.suspendSources(s.quiet)
 	}
 	s.mu.Unlock()
 	if closed {

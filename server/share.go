@@ -39,7 +39,7 @@ type share struct {
 	over bool       // no part begins any more
 
 	mu     sync.Mutex // held while the source gives
-	source probes.Shareable
+	source probes.Source
 	parts  []*part
 	ended  bool // the source has ended
 
@@ -49,13 +49,15 @@ type share struct {
 // part is one query's part in an acquisition. To its query it is the source.
 type part struct {
 	of    *shares
-	own   probes.Shareable // the query's; started if it is the first
+	own   probes.Source // the query's; started if it is the first
 	spec  *plan.Acquire
 	key   string // what is acquired
 	query *query
 
 	share *share // since Start
 	sink  probes.Sink
+	// options are of the source, if the part is the first.
+	options probes.Options
 	// The rows of this part are of events that began after one cut and ended before
 	// another; of which zero is none.
 	from, until probes.Cut
@@ -64,20 +66,18 @@ type part struct {
 
 func newShares() *shares { return &shares{open: map[string]*share{}} }
 
-// offer makes a query's source one that others can have a part in, if that is
-// possible. Only sources that nobody waits for are: of the parts of another one
-// the slowest would hold up the rest.
-func (all *shares) offer(src probes.Source, spec *plan.Acquire, q *query) probes.Source {
-	own, ok := src.(probes.Shareable)
-	if !ok || !src.Live() || spec.Settings.Unshared || spec.Out.Time < 0 {
-		return src
+// offer makes a query's source, with its Info, one that others can have a part in; nil
+// if that is not possible. Only sources that nobody waits for are: of the parts of
+// another one the slowest would hold up the rest.
+func (all *shares) offer(own probes.Source, i *probes.Info, spec *plan.Acquire, q *query) *part {
+	if i.Identity == "" || !i.Live || spec.Settings.Unshared || spec.Out.Time < 0 {
+		return nil
 	}
 	key, ok := rules.Fingerprint(spec)
-	identity := own.Identity()
-	if !ok || identity == "" {
-		return src
+	if !ok {
+		return nil
 	}
-	return &part{of: all, own: own, spec: spec, key: fmt.Sprintf("%s %+v %s %s", key, spec.Settings, spec.Target.Viewer.Identity(), identity), query: q}
+	return &part{of: all, own: own, spec: spec, key: fmt.Sprintf("%s %+v %s %s", key, spec.Settings, spec.Target.Viewer.Identity(), i.Identity), query: q}
 }
 
 // get returns the acquisition with a key, a new one if there is none.
@@ -143,8 +143,8 @@ func (s *share) ids(but *part) (ids []int64) {
 // sharedWith are the other queries that have a part in what q acquires.
 func (q *query) sharedWith() (ids []int64) {
 	for _, f := range q.feeds {
-		if p, ok := f.source.(*part); ok {
-			ids = append(ids, p.others()...)
+		if f.part != nil {
+			ids = append(ids, f.part.others()...)
 		}
 	}
 	slices.Sort(ids)
@@ -157,8 +157,8 @@ func listed(ids []int64) string {
 }
 
 // Start takes part in the acquisition, or begins it.
-func (p *part) Start(ctx context.Context, sink probes.Sink) error {
-	p.sink = sink
+func (p *part) Start(ctx context.Context, sink probes.Sink, o probes.Options) error {
+	p.sink, p.options = sink, o
 	for {
 		joined, err := p.of.get(p.key).join(ctx, p)
 		if joined || err != nil {
@@ -180,7 +180,7 @@ func (s *share) join(ctx context.Context, p *part) (bool, error) {
 		s.source, s.parts = p.own, []*part{p}
 		s.mu.Unlock()
 		// It goes on when the query that began it is over.
-		err := p.own.Start(context.WithoutCancel(ctx), s)
+		err := p.own.Start(context.WithoutCancel(ctx), s, p.options)
 		if err != nil {
 			p.share = nil
 			s.end()
@@ -188,7 +188,7 @@ func (s *share) join(ctx context.Context, p *part) (bool, error) {
 		return err == nil, err
 	}
 	joined := false
-	err := s.source.Divide(func(c probes.Cut) {
+	err := s.divide(func(c probes.Cut) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if joined = !s.ended; joined {
@@ -231,7 +231,7 @@ func (p *part) Stop() error {
 		return s.source.Stop()
 	}
 	left := false
-	err := s.source.Divide(func(c probes.Cut) {
+	err := s.divide(func(c probes.Cut) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		p.until = c
@@ -249,6 +249,12 @@ func (p *part) Stop() error {
 		return s.source.Stop() // it is ending
 	}
 	return nil
+}
+
+// divide divides what the source gives.
+func (s *share) divide(begin func(probes.Cut), done func()) error {
+	_, err := s.source.Control(context.Background(), probes.Divide{Begin: begin, Done: done})
+	return err
 }
 
 // leave ends p, which has all that is its.
@@ -273,8 +279,9 @@ func (s *share) fail(err error) {
 
 // countUnfinished counts p's own events that began and have not ended.
 func (s *share) countUnfinished(p *part) {
-	if n := s.source.Unfinished(p.from, p.until); n > 0 {
-		p.sink.Count(probes.Unfinished, n)
+	r, _ := s.source.Control(context.Background(), probes.CountUnfinished{From: p.from, Until: p.until})
+	if r.Unfinished > 0 {
+		p.sink.Count(probes.Unfinished, r.Unfinished)
 	}
 }
 
@@ -381,55 +388,61 @@ func (s *share) End(err error) {
 }
 
 // running is the source that acquires for p, or will.
-func (p *part) running() probes.Shareable {
+func (p *part) running() probes.Source {
 	if p.share != nil {
 		return p.share.source
 	}
 	return p.own
 }
 
-func (p *part) Sites() []probes.Site { return p.running().Sites() }
-
-// Notices are those of before, and those of when it was armed.
-func (p *part) Notices() []string { return slices.Concat(p.own.Notices(), p.running().Notices()) }
-
-func (p *part) Residual() plan.Expr { return p.own.Residual() }
-func (p *part) Live() bool          { return true }
-
-func (p *part) Aggregates() bool {
-	a, ok := p.own.(probes.Aggregator)
-	return ok && a.Aggregates()
-}
-
-func (p *part) Describe() string {
-	if a, ok := p.own.(probes.Aggregator); ok {
-		return a.Describe()
+// Info implements probes.Source. Sites are those of the source that acquires; notices
+// are those of before, and those of when it was armed. Refusal is nil where the cost is
+// borne already. What would concern all parts is not offered: gates, standby,
+// detaching and suspending; nor is another division.
+func (p *part) Info() probes.Info {
+	own := p.own.Info()
+	i := probes.Info{
+		Sites: own.Sites, Notices: own.Notices, Residual: own.Residual, Live: true,
+		Aggregates: own.Aggregates, Aggregation: own.Aggregation, Resends: own.Resends,
 	}
-	return ""
-}
-
-// Load loads what is the query's own. It is not known yet whether another query
-// will be there when it starts.
-func (p *part) Load(ctx context.Context) error {
-	if l, ok := p.own.(probes.Loader); ok {
-		return l.Load(ctx)
+	if running := p.running(); running != p.own {
+		r := running.Info()
+		i.Sites, i.Notices = r.Sites, slices.Concat(own.Notices, r.Notices)
 	}
-	return nil
-}
-
-// Refusal is nil where the cost is borne already.
-func (p *part) Refusal() error {
-	if e, ok := p.own.(probes.Estimator); ok && len(p.others()) == 0 {
-		return e.Refusal()
+	if own.Refusal != nil && len(p.others()) == 0 {
+		i.Refusal = own.Refusal
 	}
-	return nil
+	return i
 }
 
-// Collect gives all parts what was aggregated.
-func (p *part) Collect() error {
+// Load implements probes.Source: it is forwarded to the query's own source. It is not
+// known yet whether another query will be there when it starts.
+func (p *part) Load(ctx context.Context, o probes.Options) error { return p.own.Load(ctx, o) }
+
+// Control implements probes.Source. Collect is combined: one call serves all parts that
+// wait for one. Resend is forwarded: all parts are given everything again. All other
+// commands are refused, see Info.
+func (p *part) Control(ctx context.Context, c probes.Command) (r probes.Reply, err error) {
+	switch c.(type) {
+	case probes.Collect, probes.Resend:
+	default:
+		return probes.Unsupported(c)
+	}
 	s := p.share
-	return s.collect(s.source.(probes.Aggregator).Collect)
+	if s == nil {
+		return p.own.Control(ctx, c) // which has not been started
+	}
+	if _, ok := c.(probes.Collect); ok {
+		return r, s.collect(func() error {
+			_, err := s.source.Control(ctx, c)
+			return err
+		})
+	}
+	return s.source.Control(ctx, c)
 }
+
+// Stats implements probes.Source: that of the source that acquires, for all its parts.
+func (p *part) Stats() probes.Stats { return p.running().Stats() }
 
 // rounds are calls of Collect, of which one serves all that wait for it.
 type rounds struct {
@@ -464,8 +477,6 @@ func (r *rounds) collect(f func() error) error {
 }
 
 var (
-	_ probes.Aggregator = (*part)(nil)
-	_ probes.Estimator  = (*part)(nil)
-	_ probes.Loader     = (*part)(nil)
+	_ probes.Source     = (*part)(nil)
 	_ probes.SharedSink = (*share)(nil)
 )
