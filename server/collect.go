@@ -91,7 +91,7 @@ func (r *runner) tickDue(ctx context.Context) error {
 			return err
 		}
 		return r.tick(ctx)
-	case r.stopping: // the end collects, and shows it
+	case !r.life.may(stepCollect): // the end collects, and shows it
 	case r.show.asking:
 		r.show.late = true
 	default:
@@ -105,7 +105,7 @@ func (r *runner) tickDue(ctx context.Context) error {
 // wait for the next time.
 func (r *runner) previewDue(ctx context.Context) error {
 	switch {
-	case r.stopping:
+	case !r.life.may(stepCollect):
 	case len(r.collector.sources) == 0:
 		return r.preview(ctx)
 	case !r.show.asking:
@@ -124,7 +124,7 @@ func (r *runner) ask() {
 func (r *runner) collected(ctx context.Context, err error) error {
 	s := r.show
 	r.show = showing{}
-	if err != nil || r.stopping {
+	if err != nil || !r.life.may(stepCollect) {
 		return err
 	}
 	if err := r.drainQueue(ctx); err != nil {

@@ -141,7 +141,7 @@ func (s *session) explainPlan(ctx context.Context, path wire.Path, rel *relation
 	if err != nil {
 		return err
 	}
-	defer q.discard()
+	defer q.abandon()
 	if err := s.divide(q, path); err != nil {
 		return err
 	}

@@ -29,13 +29,27 @@ type gating struct {
 	inputs []*gatedInput
 	plans  []joinPlan // the first acquires everything
 	inForce
-	mode string // SET join_plan
-	set  *gate.Set
+	mode string     // SET join_plan
+	life *lifecycle // of the query
+
+	gates gatesPhase
+	set   *gate.Set // of gates that are made
 
 	stop  chan struct{}
 	ended sync.Once
 	done  sync.WaitGroup
 }
+
+// gatesPhase says whether there are gates. They are made once, by the query's owner
+// before it runs, and freed under gating.mu when it has ended. A gating that needs none
+// has never any.
+type gatesPhase uint8
+
+const (
+	gatesAbsent gatesPhase = iota
+	gatesMade
+	gatesFreed
+)
 
 // inForce is what changes while the query runs.
 type inForce struct {
@@ -114,7 +128,7 @@ func newGating(q *query) (*gating, error) {
 		return nil, nil
 	}
 	settings := q.feeds[0].spec.Settings
-	g := &gating{mode: settings.JoinPlan, stop: make(chan struct{})}
+	g := &gating{mode: settings.JoinPlan, life: &q.life, stop: make(chan struct{})}
 	g.ways = planner.Gatings(q.plan.Root, func(a *plan.Acquire) plan.Ability { return q.ability(a) }, settings.JoinGated)
 	if len(g.ways) == 0 {
 		return nil, nil
@@ -267,13 +281,14 @@ func (g *gating) force() error {
 // prepare makes the gates and gives them to the sources, before these load
 // anything. Everything is acquired until start. A second call does nothing.
 func (g *gating) prepare() error {
-	if g == nil || len(g.edges) == 0 || g.mode == "all" || g.set != nil {
+	if g == nil || len(g.edges) == 0 || g.mode == "all" || g.gates != gatesAbsent {
 		return nil
 	}
 	var err error
 	if g.set, err = gate.NewSet(len(g.edges), g.inKernel()); err != nil {
 		return err
 	}
+	g.gates = gatesMade
 	gates := make([]probes.Gates, len(g.inputs))
 	for i, e := range g.edges {
 		e.gate = g.set.Gate(i)
@@ -351,7 +366,7 @@ func (g *gating) start() {
 	g.began, g.at, g.spent = time.Now(), time.Now(), processTime()
 	g.enforce(g.current)
 	g.mu.Unlock()
-	if g.set != nil {
+	if g.gates == gatesMade {
 		g.done.Go(g.run)
 		for _, e := range g.edges {
 			if e.source != nil {
@@ -365,7 +380,7 @@ func (g *gating) start() {
 // those that it does. g.mu is held.
 func (g *gating) enforce(p int) {
 	g.current, g.evaluations = p, 0
-	if g.set == nil {
+	if g.gates != gatesMade {
 		return
 	}
 	used := g.plans[p].edges
@@ -414,12 +429,12 @@ func (g *gating) end() {
 	g.done.Wait()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.set == nil {
+	if g.gates != gatesMade {
 		return
 	}
 	if !g.began.IsZero() {
 		g.observe()
 	}
 	_ = g.set.Close() // nobody looks at it any more
-	g.set = nil
+	g.gates = gatesFreed
 }

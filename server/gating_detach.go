@@ -68,19 +68,23 @@ func (g *gating) flips(e *edge) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
-		var err error
+		ticked := false
 		select {
 		case <-tick.C:
-			if err = e.attach(); err == nil {
-				err = g.perhapsDetach(e)
-			}
-			if err == nil {
-				err = g.perhapsCount(e)
-			}
+			ticked = true
 		case <-e.gate.Wake:
-			err = e.attach()
 		case <-g.stop:
 			return
+		}
+		if !g.life.may(stepAttach) {
+			continue // until it runs, or is stopped
+		}
+		err := e.attach()
+		if ticked && err == nil {
+			err = g.perhapsDetach(e)
+		}
+		if ticked && err == nil {
+			err = g.perhapsCount(e)
 		}
 		if err != nil {
 			g.failed(fmt.Sprintf("%s: %v", e.GatedName, err))

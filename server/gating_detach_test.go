@@ -151,7 +151,7 @@ func TestProbesAreTriedAgain(t *testing.T) {
 	defer set.Close()
 	e := &edge{gate: set.Gate(0)}
 	e.source, e.detached = &moody{refusals: 2}, true
-	g := &gating{stop: make(chan struct{})}
+	g := &gating{life: runs(), stop: make(chan struct{})}
 	g.done.Go(func() { g.flips(e) })
 	e.gate.Force(true)
 	await(t, "attached again", func() bool { return !e.isDetached() })

@@ -225,7 +225,7 @@ func (s *session) startQuery(ctx context.Context, path wire.Path, text string, p
 	q.live, q.unread, q.marks = s.live, s.unread, s.marks
 	s.budgets().give(q)
 	if err := s.divide(q, path); err != nil {
-		q.discard()
+		q.abandon()
 		return nil, err
 	}
 	s.holdBack(q)

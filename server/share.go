@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
@@ -36,15 +37,37 @@ type share struct {
 	key string
 
 	life sync.Mutex // held while a part begins or ends
-	over bool       // no part begins any more
 
 	mu     sync.Mutex // held while the source gives
-	source probes.Source
+	phase  sharePhase
+	source probes.Source // once it is open
 	parts  []*part
-	ended  bool // the source has ended
 
 	rounds
 }
+
+// sharePhase is where a share is in its life. It goes from each phase to the next, under
+// share.mu: opened by the first part, which starts its source, and over when that has
+// ended, the last part ends, or the source could not be started or divided. Parts join
+// one that is open, and no other.
+type sharePhase uint8
+
+const (
+	shareVacant sharePhase = iota // nothing acquires
+	shareOpen
+	shareOver
+)
+
+// partPhase is where a part is in its life. It goes from each phase to the next, under
+// share.mu. A part that is alone controls the query's own source, one that has joined
+// leaves by a cut, and one that has left has nothing to stop.
+type partPhase uint32
+
+const (
+	partAlone partPhase = iota
+	partJoined
+	partLeft
+)
 
 // part is one query's part in an acquisition. To its query it is the source.
 type part struct {
@@ -54,7 +77,8 @@ type part struct {
 	key   string // what is acquired
 	query *query
 
-	share *share // since Start
+	phase atomic.Uint32 // a partPhase
+	share *share        // once it has joined
 	sink  probes.Sink
 	// options are of the source, if the part is the first.
 	options probes.Options
@@ -108,7 +132,7 @@ func (all *shares) queries() map[probes.Source][]int64 {
 	out := map[probes.Source][]int64{}
 	for _, s := range all.open {
 		s.mu.Lock()
-		if s.source != nil {
+		if s.phase != shareVacant {
 			out[s.source] = s.ids(nil)
 		}
 		s.mu.Unlock()
@@ -171,18 +195,21 @@ func (p *part) Start(ctx context.Context, sink probes.Sink, o probes.Options) er
 func (s *share) join(ctx context.Context, p *part) (bool, error) {
 	s.life.Lock()
 	defer s.life.Unlock()
-	switch {
-	case s.over:
+	s.mu.Lock()
+	phase := s.phase
+	s.mu.Unlock()
+	switch phase {
+	case shareOver:
 		return false, nil
-	case s.source == nil:
-		p.share = s
+	case shareVacant:
 		s.mu.Lock()
-		s.source, s.parts = p.own, []*part{p}
+		s.phase, s.source, s.parts = shareOpen, p.own, []*part{p}
+		p.join(s)
 		s.mu.Unlock()
 		// It goes on when the query that began it is over.
 		err := p.own.Start(context.WithoutCancel(ctx), s, p.options)
 		if err != nil {
-			p.share = nil
+			p.phase.Store(uint32(partAlone))
 			s.end()
 		}
 		return err == nil, err
@@ -191,9 +218,10 @@ func (s *share) join(ctx context.Context, p *part) (bool, error) {
 	err := s.divide(func(c probes.Cut) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if joined = !s.ended; joined {
-			p.share, p.from, p.joining = s, c, true
+		if joined = s.phase == shareOpen; joined {
+			p.from, p.joining = c, true
 			s.parts = append(s.parts, p)
+			p.join(s)
 		}
 	}, func() {
 		s.mu.Lock()
@@ -211,26 +239,34 @@ func (s *share) join(ctx context.Context, p *part) (bool, error) {
 	return joined, err
 }
 
+// join makes p one of s. s.mu is held.
+func (p *part) join(s *share) {
+	p.share = s
+	p.phase.Store(uint32(partJoined))
+}
+
+// is reports whether the part is in a phase.
+func (p *part) is(phase partPhase) bool { return partPhase(p.phase.Load()) == phase }
+
 // Stop ends the part, and with the last one the acquisition.
 func (p *part) Stop() error {
-	s := p.share
-	if s == nil {
+	if p.is(partAlone) {
 		return p.own.Stop()
 	}
+	s := p.share
 	s.life.Lock()
 	defer s.life.Unlock()
 	s.mu.Lock()
 	last := len(s.parts) == 1
-	gone := !slices.Contains(s.parts, p)
+	left := p.is(partLeft)
 	s.mu.Unlock()
 	switch {
-	case gone:
+	case left:
 		return nil
 	case last:
 		s.end()
 		return s.source.Stop()
 	}
-	left := false
 	err := s.divide(func(c probes.Cut) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -238,7 +274,7 @@ func (p *part) Stop() error {
 	}, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if left = !s.ended; left {
+		if left = s.phase == shareOpen; left {
 			s.leave(p)
 		}
 	})
@@ -260,13 +296,16 @@ func (s *share) divide(begin func(probes.Cut), done func()) error {
 // leave ends p, which has all that is its.
 func (s *share) leave(p *part) {
 	s.parts = slices.DeleteFunc(s.parts, func(o *part) bool { return o == p })
+	p.phase.Store(uint32(partLeft))
 	s.countUnfinished(p)
 	p.sink.End(nil)
 }
 
 // end lets no part begin any more. life is held.
 func (s *share) end() {
-	s.over = true
+	s.mu.Lock()
+	s.phase = shareOver
+	s.mu.Unlock()
 	s.of.forget(s)
 }
 
@@ -382,17 +421,18 @@ func (s *share) End(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.parts {
+		p.phase.Store(uint32(partLeft))
 		p.sink.End(err)
 	}
-	s.parts, s.ended = nil, true
+	s.parts, s.phase = nil, shareOver
 }
 
 // running is the source that acquires for p, or will.
 func (p *part) running() probes.Source {
-	if p.share != nil {
-		return p.share.source
+	if p.is(partAlone) {
+		return p.own
 	}
-	return p.own
+	return p.share.source
 }
 
 // Info implements probes.Source. Sites are those of the source that acquires; notices
@@ -428,10 +468,10 @@ func (p *part) Control(ctx context.Context, c probes.Command) (r probes.Reply, e
 	default:
 		return probes.Unsupported(c)
 	}
-	s := p.share
-	if s == nil {
+	if p.is(partAlone) {
 		return p.own.Control(ctx, c) // which has not been started
 	}
+	s := p.share
 	if _, ok := c.(probes.Collect); ok {
 		return r, s.collect(func() error {
 			_, err := s.source.Control(ctx, c)

@@ -71,7 +71,7 @@ func TestSourcesKeepTheContract(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer q.discard()
+			defer q.abandon()
 			for _, want := range c.supports {
 				found := false
 				for _, f := range q.feeds {

@@ -83,14 +83,15 @@ func (s *session) suspend(thread *parser.Literal, yes bool) wire.Result {
 func (q *query) report(s operators.Signal) {
 	q.reports.Lock()
 	defer q.reports.Unlock()
-	if !q.armed.Load() {
+	switch {
+	case q.life.may(stepRemember):
 		q.said = append(q.said, s)
-		return
+	case q.life.may(stepReport):
+		for _, f := range q.collector.sources {
+			_ = f.control(probes.Collect{}) // why it could not, the end of the source says
+		}
+		q.pushAll(s)
 	}
-	for _, f := range q.collector.sources {
-		_ = f.control(probes.Collect{}) // why it could not, the end of the source says
-	}
-	q.pushAll(s)
 }
 
 // suspendSources tells sources that a query tracks what of it is not reported.

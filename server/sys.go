@@ -159,8 +159,7 @@ func (e *Engine) snapshot(stream string, w whose) [][]types.Value {
 		id := types.Int(q.id)
 		switch stream {
 		case "sys.queries":
-			state, _ := q.state.Load().(string)
-			rows = append(rows, []types.Value{now, id, types.Str(state), types.Str(q.text), q.armedAt(),
+			rows = append(rows, []types.Value{now, id, types.Str(q.life.shown()), types.Str(q.text), q.armedAt(),
 				types.Int(int64(q.t.rows.Load())), types.Int(int64(q.t.acquired.Load() + q.t.groups.Load())), types.Int(int64(q.t.totalLost())),
 				types.Str(listed(among(q.sharedWith(), e.queriesOf(w))))})
 		case "sys.drops":
@@ -171,7 +170,7 @@ func (e *Engine) snapshot(stream string, w whose) [][]types.Value {
 				rows = append(rows, []types.Value{now, id, types.Str(l.Cause), types.Int(int64(l.N)), types.Bool(false)})
 			}
 		case "sys.operators":
-			if !q.armed.Load() {
+			if !q.life.started() {
 				continue
 			}
 			for _, st := range q.graph.Stats {

@@ -57,7 +57,7 @@ func (s *session) shut(ctx context.Context, t *trigger, act *planner.Action, p *
 	}
 	defer func() {
 		if m == nil {
-			q.discard()
+			q.abandon()
 		}
 	}()
 	f := q.feeds[0]
@@ -268,6 +268,9 @@ func (m *shutter) follow() {
 		return
 	}
 	m.vigil.end()
+	if !m.q.life.may(stepAttach) {
+		return
+	}
 	if m.bare == !open {
 		return
 	}
