@@ -32,7 +32,7 @@ func (q *query) recordAttached(event string) {
 			targets = append(targets, t)
 		}
 		pids = append(pids, f.spec.Target.PIDs...)
-		for _, site := range f.source.Sites() {
+		for _, site := range f.source.Info().Sites {
 			if site.Address == 0 {
 				continue
 			}
@@ -48,7 +48,7 @@ func (q *query) recordAttached(event string) {
 
 // recordEnd puts on record that nothing of a query is attached any more.
 func (q *query) recordEnd() {
-	if q.may == nil || !q.armed.Load() {
+	if q.may == nil || !q.life.started() {
 		return
 	}
 	q.may.Record("ended", "query", q.id, "after", time.Since(q.started).Round(time.Millisecond).String(),

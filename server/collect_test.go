@@ -20,6 +20,7 @@ import (
 // aggregator is a provider and its one source: calls of f that the kernel, so
 // it says, has aggregated. It stands for what a test cannot time otherwise.
 type aggregator struct {
+	probes.Base
 	declines bool                      // it does not aggregate
 	collect  func(a *aggregator) error // what Collect does
 	stop     func(a *aggregator)       // what Stop does before the end
@@ -36,24 +37,25 @@ func (a *aggregator) Prepare(_ context.Context, spec *plan.Acquire) (probes.Sour
 	a.spec = spec
 	return a, nil
 }
-func (a *aggregator) Sites() []probes.Site {
-	return []probes.Site{{Provider: "uprobe", Function: "f", Module: "prog", Address: 0x10, Kind: "entry"}}
+func (a *aggregator) Info() probes.Info {
+	return probes.Info{
+		Sites: []probes.Site{{Provider: "uprobe", Function: "f", Module: "prog", Address: 0x10, Kind: "entry"}},
+		Live:  true, Aggregates: !a.declines, Aggregation: "array by function",
+	}
 }
-func (a *aggregator) Notices() []string   { return nil }
-func (a *aggregator) Residual() plan.Expr { return nil }
-func (a *aggregator) Live() bool          { return true }
-func (a *aggregator) Aggregates() bool    { return !a.declines }
-func (a *aggregator) Describe() string    { return "array by function" }
-func (a *aggregator) Start(_ context.Context, sink probes.Sink) error {
+func (a *aggregator) Start(_ context.Context, sink probes.Sink, _ probes.Options) error {
 	a.sink = sink
 	return nil
 }
 
-func (a *aggregator) Collect() error {
-	if a.collect == nil {
-		return nil
+func (a *aggregator) Control(_ context.Context, c probes.Command) (probes.Reply, error) {
+	if _, ok := c.(probes.Collect); !ok || a.declines {
+		return probes.Unsupported(c)
 	}
-	return a.collect(a)
+	if a.collect == nil {
+		return probes.Reply{}, nil
+	}
+	return probes.Reply{}, a.collect(a)
 }
 
 func (a *aggregator) Stop() error {

@@ -24,7 +24,7 @@
 // in the result once. What cannot be merged, such as an encoder, does not move: it is
 // executed here, or, with SET placement = 'client', there.
 //
-// Sources that run the first stage of an aggregate (probes.Aggregator) give
+// Sources that run the first stage of an aggregate (probes.Info.Aggregates) give
 // partial rows, of which a full queue merges those of one group, and drops none
 // before it is full of groups. They are asked for them, in goroutines of the
 // collector, before each result that is not the last.

@@ -189,9 +189,6 @@ func (e *Engine) add(q *query) error {
 	}
 	e.mu.Unlock()
 	if closed {
-		if q.discharge != nil {
-			q.discharge()
-		}
 		q.abandon()
 		return errClosed
 	}

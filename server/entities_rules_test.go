@@ -269,7 +269,7 @@ func (a *audit) run(p *entities.Provider, pid int, filter string, length time.Du
 			t.Fatal(err)
 		}
 		sources = append(sources, source)
-		if err := source.Start(context.Background(), leafSink{a, leaf}); err != nil {
+		if err := source.Start(context.Background(), leafSink{a, leaf}, probes.Options{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -306,7 +306,9 @@ func (a *audit) turns(sources []probes.Source, length time.Duration) {
 				a.t.Error(err)
 			}
 			for _, s := range sources {
-				s.(probes.Hushable).Hush(kind == operators.Suspend, nil)
+				if _, err := s.Control(context.Background(), probes.Suspend{All: kind == operators.Suspend}); err != nil {
+					a.t.Error(err)
+				}
 			}
 			time.Sleep(turn)
 		}

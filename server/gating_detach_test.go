@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/clock"
 	"endoscope/probes/gate"
@@ -127,22 +127,19 @@ func TestGatesAreThereBeforeOthersLook(t *testing.T) {
 
 // moody is a source whose probes cannot always be attached again.
 type moody struct {
-	probes.Gateable
+	probes.Source
 	refusals int
 }
 
-func (m *moody) Detachable() bool            { return true }
-func (m *moody) Detach() error               { return nil }
-func (m *moody) Used() (time.Duration, bool) { return 0, false }
-
-func (m *moody) Attach() error {
-	if m.refusals--; m.refusals >= 0 {
-		return errors.New("not now")
+func (m *moody) Control(_ context.Context, c probes.Command) (r probes.Reply, err error) {
+	if _, ok := c.(probes.Attach); ok {
+		if m.refusals--; m.refusals >= 0 {
+			return r, errors.New("not now")
+		}
 	}
-	return nil
+	return r, nil
 }
-func (m *moody) Activity() probes.Activity       { return probes.Activity{} }
-func (m *moody) Price(plan.GateWay) probes.Price { return probes.Price{} }
+func (m *moody) Stats() probes.Stats { return probes.Stats{} }
 
 // Probes that could not be attached again are tried again while the gate is open,
 // and for how long they were missed is told.
@@ -154,7 +151,7 @@ func TestProbesAreTriedAgain(t *testing.T) {
 	defer set.Close()
 	e := &edge{gate: set.Gate(0)}
 	e.source, e.detached = &moody{refusals: 2}, true
-	g := &gating{stop: make(chan struct{})}
+	g := &gating{life: runs(), stop: make(chan struct{})}
 	g.done.Go(func() { g.flips(e) })
 	e.gate.Force(true)
 	await(t, "attached again", func() bool { return !e.isDetached() })

@@ -121,29 +121,39 @@ type handlerCostSource struct {
 	err     error
 }
 
-func (s *handlerCostSource) Residual() plan.Expr { return s.filter }
-func (s *handlerCostSource) Live() bool          { return true }
-
-func (s *handlerCostSource) Notices() []string {
-	return append(s.finder.Notices(), fmt.Sprintf("handlers are looked for all the time, and probed when they are found: after some %v, if the program is busy", 2*lookForHandlers))
-}
-
-// Sites are the sampler's, and the probes that there are now.
-func (s *handlerCostSource) Sites() []probes.Site {
+// Info implements probes.Source. Sites are the sampler's, and the probes that there are
+// now. The source is not shared or gated: its probes come and go as the finder says.
+func (s *handlerCostSource) Info() probes.Info {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sites := s.finder.Sites()
+	of := s.finder.Info()
+	i := probes.Info{Sites: slices.Clone(of.Sites), Refusal: of.Refusal, Residual: s.filter, Live: true}
 	for _, g := range s.groups {
-		sites = append(sites, g.source.Sites()...)
+		i.Sites = append(i.Sites, g.source.Info().Sites...)
 	}
-	return sites
+	i.Notices = append(slices.Clone(of.Notices), fmt.Sprintf("handlers are looked for all the time, and probed when they are found: after some %v, if the program is busy", 2*lookForHandlers))
+	return i
 }
 
-func (s *handlerCostSource) Start(ctx context.Context, sink probes.Sink) error {
+// Load implements probes.Source: it is forwarded to the finder.
+func (s *handlerCostSource) Load(ctx context.Context, _ probes.Options) error {
+	return s.finder.Load(ctx, probes.Options{})
+}
+
+// Control implements probes.Source: every command is refused, see Info.
+func (s *handlerCostSource) Control(_ context.Context, c probes.Command) (probes.Reply, error) {
+	return probes.Unsupported(c)
+}
+
+// Stats implements probes.Source: the sum of the probes that there are now would not
+// count monotonically.
+func (s *handlerCostSource) Stats() probes.Stats { return probes.Stats{} }
+
+func (s *handlerCostSource) Start(ctx context.Context, sink probes.Sink, _ probes.Options) error {
 	ctx, s.cancel = context.WithCancel(ctx)
 	s.sink, s.changes, s.done = sink, make(chan map[handlerName]bool, 1), make(chan struct{})
 	go s.follow(ctx)
-	if err := s.finder.Start(ctx, (*handlerFinder)(s)); err != nil {
+	if err := s.finder.Start(ctx, (*handlerFinder)(s), probes.Options{}); err != nil {
 		s.mu.Lock()
 		s.over = true // Start's error says it all
 		s.mu.Unlock()
@@ -246,7 +256,7 @@ func (s *handlerCostSource) probe(ctx context.Context, names []handlerName) erro
 	s.mu.Lock()
 	g.mark = s.now
 	s.mu.Unlock()
-	if err := source.Start(ctx, g); err != nil {
+	if err := source.Start(ctx, g, probes.Options{}); err != nil {
 		_ = source.Stop() // the error of Start says it
 		return err
 	}

@@ -23,6 +23,7 @@ type callsNoted struct {
 }
 
 type callsSource struct {
+	probes.Base
 	of    *callsNoted
 	names []string
 	sink  probes.Sink
@@ -42,12 +43,9 @@ func (p *callsNoted) Prepare(_ context.Context, spec *plan.Acquire) (probes.Sour
 	return s, nil
 }
 
-func (s *callsSource) Sites() []probes.Site { return nil }
-func (s *callsSource) Notices() []string    { return nil }
-func (s *callsSource) Residual() plan.Expr  { return nil }
-func (s *callsSource) Live() bool           { return true }
+func (s *callsSource) Info() probes.Info { return probes.Info{Live: true} }
 
-func (s *callsSource) Start(_ context.Context, sink probes.Sink) error {
+func (s *callsSource) Start(_ context.Context, sink probes.Sink, _ probes.Options) error {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
 	s.sink = sink
@@ -89,7 +87,7 @@ type toldSource struct {
 	once sync.Once
 }
 
-func (s *toldSource) Start(_ context.Context, sink probes.Sink) error {
+func (s *toldSource) Start(_ context.Context, sink probes.Sink, _ probes.Options) error {
 	s.p.sink = sink
 	return nil
 }
@@ -146,7 +144,7 @@ func TestHandlerCostFollows(t *testing.T) {
 		t.Fatal(err)
 	}
 	sink := &countsOf{counts: map[string]uint64{}}
-	if err := source.Start(context.Background(), sink); err != nil {
+	if err := source.Start(context.Background(), sink, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	s := source.(*handlerCostSource)

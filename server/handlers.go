@@ -54,7 +54,7 @@ func (p *handlersProvider) Prepare(ctx context.Context, spec *plan.Acquire) (pro
 	if err != nil {
 		return nil, err
 	}
-	h := &handlersSource{Source: in, settings: handlers.Settings(spec.Settings.Handlers), filter: spec.Filter, every: int64(spec.Every), schema: spec.Out.Types()}
+	h := &handlersSource{stacks: in, settings: handlers.Settings(spec.Settings.Handlers), filter: spec.Filter, every: int64(spec.Every), onDemand: spec.OnDemand, schema: spec.Out.Types()}
 	if p.forgets {
 		h.trie.Span = int64(spec.Settings.HandlerMemory)
 	}
@@ -65,21 +65,19 @@ func (p *handlersProvider) Prepare(ctx context.Context, spec *plan.Acquire) (pro
 		}
 		h.columns = append(h.columns, i)
 	}
-	if spec.OnDemand {
-		return &handlersOnDemand{h}, nil
-	}
 	return h, nil
 }
 
 // handlersSource accumulates the stacks of a source and gives what the trie
 // tells. Towards that source it is the sink.
 type handlersSource struct {
-	probes.Source // of stacks
-	filter        plan.Expr
-	settings      handlers.Settings
-	every         int64 // ns between analyses; 0: on demand
-	schema        []types.Type
-	columns       []int // of HandlerColumns
+	stacks   probes.Source
+	filter   plan.Expr
+	settings handlers.Settings
+	every    int64 // ns between analyses; 0: on demand
+	onDemand bool
+	schema   []types.Type
+	columns  []int // of HandlerColumns
 
 	mu     sync.Mutex // guards what follows, and the use of sink
 	sink   probes.Sink
@@ -91,12 +89,45 @@ type handlersSource struct {
 	over   bool
 }
 
-func (h *handlersSource) Residual() plan.Expr { return h.filter }
-
-func (h *handlersSource) Start(ctx context.Context, sink probes.Sink) error {
-	h.sink = sink
-	return h.Source.Start(ctx, h)
+// Info implements probes.Source. Sites, notices and refusal are those of the stacks.
+// The source is not shared or gated, though the stacks could be: what it gives goes
+// back to its start.
+func (h *handlersSource) Info() probes.Info {
+	of := h.stacks.Info()
+	return probes.Info{Sites: of.Sites, Notices: of.Notices, Refusal: of.Refusal, Residual: h.filter, Live: of.Live, OnDemand: h.onDemand}
 }
+
+// Load implements probes.Source: it is forwarded to the stacks.
+func (h *handlersSource) Load(ctx context.Context, _ probes.Options) error {
+	return h.stacks.Load(ctx, probes.Options{})
+}
+
+func (h *handlersSource) Start(ctx context.Context, sink probes.Sink, _ probes.Options) error {
+	h.mu.Lock()
+	h.sink = sink
+	h.mu.Unlock()
+	return h.stacks.Start(ctx, h, probes.Options{})
+}
+
+// Control implements probes.Source. Sample is the source's own: it gives what has been
+// found. All other commands are refused, see Info.
+func (h *handlersSource) Control(_ context.Context, c probes.Command) (probes.Reply, error) {
+	if _, ok := c.(probes.Sample); !ok || !h.onDemand {
+		return probes.Unsupported(c)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.sink != nil && !h.over {
+		h.give(h.now)
+	}
+	return probes.Reply{}, nil
+}
+
+// Stats implements probes.Source: samples of stacks are not its rows' events.
+func (h *handlersSource) Stats() probes.Stats { return probes.Stats{} }
+
+// Stop implements probes.Source: the end of the stacks is its end.
+func (h *handlersSource) Stop() error { return h.stacks.Stop() }
 
 // Push accumulates stacks.
 func (h *handlersSource) Push(b *batch.Batch) {
@@ -186,16 +217,4 @@ func (h *handlersSource) give(t int64) {
 	}
 	push()
 	b.Release()
-}
-
-// handlersOnDemand gives what has been found when it is asked.
-type handlersOnDemand struct{ *handlersSource }
-
-func (h *handlersOnDemand) Sample(context.Context) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.over {
-		h.give(h.now)
-	}
-	return nil
 }

@@ -225,7 +225,7 @@ func (s *session) startQuery(ctx context.Context, path wire.Path, text string, p
 	q.live, q.unread, q.marks = s.live, s.unread, s.marks
 	s.budgets().give(q)
 	if err := s.divide(q, path); err != nil {
-		q.discard()
+		q.abandon()
 		return nil, err
 	}
 	s.holdBack(q)
@@ -256,7 +256,7 @@ func (s *session) enter(q *query) error {
 	if !closed {
 		s.open[q] = true
 		q.said = s.quiet.signals()
-		q.hush(s.quiet)
+		q.suspendSources(s.quiet)
 	}
 	s.mu.Unlock()
 	if closed {

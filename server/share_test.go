@@ -31,6 +31,7 @@ type shareable struct {
 }
 
 type sharedSource struct {
+	probes.Base
 	*shareable
 	spec  *plan.Acquire
 	sink  probes.Sink
@@ -44,15 +45,25 @@ func (p *shareable) Prepare(_ context.Context, spec *plan.Acquire) (probes.Sourc
 	return &sharedSource{shareable: p, spec: spec}, nil
 }
 
-func (s *sharedSource) Sites() []probes.Site {
-	return []probes.Site{{Provider: "uprobe", Function: "f", Address: 0x10, Kind: "entry"}}
+func (s *sharedSource) Info() probes.Info {
+	return probes.Info{
+		Sites:   []probes.Site{{Provider: "uprobe", Function: "f", Address: 0x10, Kind: "entry"}},
+		Notices: []string{"f is dear"}, Residual: s.spec.Filter, Live: true, Identity: "f",
+	}
 }
-func (s *sharedSource) Notices() []string   { return []string{"f is dear"} }
-func (s *sharedSource) Residual() plan.Expr { return s.spec.Filter }
-func (s *sharedSource) Live() bool          { return true }
-func (s *sharedSource) Identity() string    { return "f" }
 
-func (s *sharedSource) Start(ctx context.Context, sink probes.Sink) error {
+func (s *sharedSource) Control(_ context.Context, c probes.Command) (r probes.Reply, err error) {
+	switch c := c.(type) {
+	case probes.Divide:
+		return r, s.cut(c.Begin, c.Done)
+	case probes.CountUnfinished:
+		r.Unfinished = s.unfinished(c.From, c.Until)
+		return r, nil
+	}
+	return probes.Unsupported(c)
+}
+
+func (s *sharedSource) Start(ctx context.Context, sink probes.Sink, _ probes.Options) error {
 	if s.delay != nil {
 		s.delay()
 	}
@@ -68,9 +79,9 @@ func (s *sharedSource) Start(ctx context.Context, sink probes.Sink) error {
 	return nil
 }
 
-// Unfinished has three events under way that began between two cuts, and one of after
+// unfinished has three events under way that began between two cuts, and one of after
 // the last.
-func (s *sharedSource) Unfinished(from, until probes.Cut) uint64 {
+func (s *sharedSource) unfinished(from, until probes.Cut) uint64 {
 	if until.Number == 0 {
 		until.Number = s.cuts + 1
 	}
@@ -81,7 +92,7 @@ func (s *sharedSource) Unfinished(from, until probes.Cut) uint64 {
 	return n
 }
 
-func (s *sharedSource) Divide(begin func(probes.Cut), done func()) error {
+func (s *sharedSource) cut(begin func(probes.Cut), done func()) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
@@ -98,8 +109,6 @@ func (s *sharedSource) Divide(begin func(probes.Cut), done func()) error {
 	done()
 	return nil
 }
-
-var _ probes.Shareable = (*sharedSource)(nil)
 
 func (s *sharedSource) Stop() error {
 	s.mu.Lock()

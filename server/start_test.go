@@ -35,14 +35,14 @@ type watchedSource struct {
 	is atomic.Bool // stopped
 }
 
-func (s *watchedSource) Start(ctx context.Context, sink probes.Sink) error {
+func (s *watchedSource) Start(ctx context.Context, sink probes.Sink, o probes.Options) error {
 	if s.of.starting != nil {
 		s.of.starting()
 	}
 	if s.of.refuses {
 		return errors.New("it does not start")
 	}
-	return s.Source.Start(ctx, sink)
+	return s.Source.Start(ctx, sink, o)
 }
 
 func (s *watchedSource) Stop() error {

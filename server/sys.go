@@ -38,6 +38,7 @@ func (p *sysProvider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Sou
 
 // sysSource gives one snapshot, or one each interval.
 type sysSource struct {
+	probes.Base
 	e    *Engine
 	spec *plan.Acquire
 	pick []int // columns of the stream that spec.Out wants
@@ -46,18 +47,19 @@ type sysSource struct {
 	wg   sync.WaitGroup
 }
 
-func (s *sysSource) Sites() []probes.Site {
-	return []probes.Site{{Provider: "sys", Function: s.spec.Stream, Method: "counters", Kind: "snapshot"}}
+// Info implements probes.Source.
+func (s *sysSource) Info() probes.Info {
+	return probes.Info{
+		Sites:    []probes.Site{{Provider: "sys", Function: s.spec.Stream, Method: "counters", Kind: "snapshot"}},
+		Residual: s.spec.Filter, Live: s.spec.Every > 0,
+	}
 }
-func (s *sysSource) Notices() []string   { return nil }
-func (s *sysSource) Residual() plan.Expr { return s.spec.Filter }
-func (s *sysSource) Live() bool          { return s.spec.Every > 0 }
 
 // living is how often who reads a sys stream hears how time passes: fleets do not wait
 // for an engine that says nothing for seconds, however seldom it has rows.
 const living = time.Second
 
-func (s *sysSource) Start(_ context.Context, sink probes.Sink) error {
+func (s *sysSource) Start(_ context.Context, sink probes.Sink, _ probes.Options) error {
 	s.wg.Go(func() {
 		defer sink.End(nil)
 		if s.spec.Every == 0 {
@@ -157,8 +159,7 @@ func (e *Engine) snapshot(stream string, w whose) [][]types.Value {
 		id := types.Int(q.id)
 		switch stream {
 		case "sys.queries":
-			state, _ := q.state.Load().(string)
-			rows = append(rows, []types.Value{now, id, types.Str(state), types.Str(q.text), q.armedAt(),
+			rows = append(rows, []types.Value{now, id, types.Str(q.life.shown()), types.Str(q.text), q.armedAt(),
 				types.Int(int64(q.t.rows.Load())), types.Int(int64(q.t.acquired.Load() + q.t.groups.Load())), types.Int(int64(q.t.totalLost())),
 				types.Str(listed(among(q.sharedWith(), e.queriesOf(w))))})
 		case "sys.drops":
@@ -169,7 +170,7 @@ func (e *Engine) snapshot(stream string, w whose) [][]types.Value {
 				rows = append(rows, []types.Value{now, id, types.Str(l.Cause), types.Int(int64(l.N)), types.Bool(false)})
 			}
 		case "sys.operators":
-			if !q.armed.Load() {
+			if !q.life.started() {
 				continue
 			}
 			for _, st := range q.graph.Stats {
@@ -197,7 +198,7 @@ func (e *Engine) users(w whose) map[probes.Source][]int64 {
 	}
 	for _, q := range all {
 		for _, f := range q.feeds {
-			if _, ok := f.source.(*part); !ok {
+			if f.part == nil {
 				users[f.source] = []int64{q.id}
 			}
 		}

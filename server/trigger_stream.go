@@ -117,6 +117,7 @@ func (p *triggerProvider) Prepare(_ context.Context, spec *plan.Acquire) (probes
 
 // triggerSource gives the rows of a trigger's stream from Start on.
 type triggerSource struct {
+	probes.Base
 	stream *triggerStream
 	spec   *plan.Acquire
 	pick   []int // of catalog.TriggerColumns
@@ -128,12 +129,13 @@ type triggerSource struct {
 	ended bool
 }
 
-func (s *triggerSource) Sites() []probes.Site {
-	return []probes.Site{{Provider: catalog.TriggerStream, Function: s.spec.Args[0].V.S, Method: "activations", Kind: "stream"}}
+// Info implements probes.Source.
+func (s *triggerSource) Info() probes.Info {
+	return probes.Info{
+		Sites:    []probes.Site{{Provider: catalog.TriggerStream, Function: s.spec.Args[0].V.S, Method: "activations", Kind: "stream"}},
+		Residual: s.spec.Filter, Live: true,
+	}
 }
-func (s *triggerSource) Notices() []string   { return nil }
-func (s *triggerSource) Residual() plan.Expr { return s.spec.Filter }
-func (s *triggerSource) Live() bool          { return true }
 
 // markInterval is how often a trigger's stream says how far time has come, and
 // delay how far that lies behind the clock, beside the lateness: rows of actions
@@ -143,7 +145,7 @@ const (
 	markDelay    = 100 * time.Millisecond
 )
 
-func (s *triggerSource) Start(_ context.Context, sink probes.Sink) error {
+func (s *triggerSource) Start(_ context.Context, sink probes.Sink, _ probes.Options) error {
 	s.sink = sink
 	s.marks.Go(func() {
 		tick := time.NewTicker(markInterval)

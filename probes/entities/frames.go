@@ -35,7 +35,7 @@ type place struct {
 // entries are the functions that a source probes, and where in their file.
 func entriesOf(p *part) map[place]uint64 {
 	out := map[place]uint64{}
-	for _, s := range p.source.Sites() {
+	for _, s := range p.source.Info().Sites {
 		if s.Address != 0 && strings.HasPrefix(s.Kind, "entry") {
 			out[place{s.Module, s.Address - s.Behind}] = s.Address
 		}

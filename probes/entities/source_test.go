@@ -18,14 +18,16 @@ import (
 
 // played is a part's source, that does as it is told.
 type played struct {
-	probes.Source
+	probes.Base
 	start func(sink probes.Sink) error
 	stop  func()
 	once  sync.Once
 	sink  probes.Sink
 }
 
-func (p *played) Start(_ context.Context, sink probes.Sink) error {
+func (p *played) Info() probes.Info { return probes.Info{} }
+
+func (p *played) Start(_ context.Context, sink probes.Sink, _ probes.Options) error {
 	p.sink = sink
 	if p.start != nil {
 		return p.start(sink)
@@ -124,7 +126,7 @@ func TestReadersDoNotWait(t *testing.T) {
 		})
 	}
 	started := make(chan error)
-	go func() { started <- s.Start(t.Context(), sink) }()
+	go func() { started <- s.Start(t.Context(), sink, probes.Options{}) }()
 	<-reads // at the beginning
 	give()
 	<-reads // since they have changed
@@ -172,7 +174,7 @@ func TestEndsWhileStarting(t *testing.T) {
 		return nil
 	}, stop: func() { note("stopped") }}
 	s, sink := newPlayed(threads, calls)
-	if err := s.Start(t.Context(), sink); err != nil {
+	if err := s.Start(t.Context(), sink, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	within(t, "the end", func() { <-s.done })
@@ -188,7 +190,7 @@ func TestEndsWhileStarting(t *testing.T) {
 func TestTooMany(t *testing.T) {
 	fast, slow := &played{}, &played{}
 	s, sink := newPlayed(fast, slow)
-	if err := s.Start(t.Context(), sink); err != nil {
+	if err := s.Start(t.Context(), sink, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	s.parts[0].decode.read = func(c []batch.Column, row int) happening { return at(freed, c, row) }

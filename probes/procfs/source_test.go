@@ -2,6 +2,7 @@ package procfs
 
 import (
 	"context"
+	"endoscope/probes"
 	"errors"
 	"math"
 	"os/exec"
@@ -142,7 +143,7 @@ func acquireInto(t *testing.T, spec *plan.Acquire, r *recorder) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := src.Start(context.Background(), r); err != nil {
+	if err := src.Start(context.Background(), r, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -261,7 +262,7 @@ func TestContextEndsTheStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newRecorder(t, schemaOf(t, "memory_usage"))
-	if err := src.Start(ctx, r); err != nil {
+	if err := src.Start(ctx, r, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	cancel()
@@ -328,7 +329,7 @@ func TestSites(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sites := src.Sites()
+		sites := src.Info().Sites
 		if len(sites) != 1 || sites[0].Function != c.want || sites[0].CostNs <= 0 || sites[0].Method != "procfs" {
 			t.Errorf("%s %v: %+v, want %s", c.stream, c.out, sites, c.want)
 		}

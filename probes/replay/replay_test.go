@@ -99,7 +99,7 @@ func prepare(t testing.TB, spec *plan.Acquire) probes.Source {
 func run(t testing.TB, spec *plan.Acquire) *recorder {
 	t.Helper()
 	src, r := prepare(t, spec), newRecorder(spec.Out)
-	if err := src.Start(t.Context(), r); err != nil {
+	if err := src.Start(t.Context(), r, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -231,7 +231,7 @@ func TestMillionRows(t *testing.T) {
 	spec := fileSpec(t, write(t, "a.csv", b.String()))
 	src := prepare(t, spec)
 	s := &summer{ended: make(chan struct{})}
-	if err := src.Start(t.Context(), s); err != nil {
+	if err := src.Start(t.Context(), s, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	<-s.ended
@@ -317,11 +317,11 @@ func TestReplayWaitsForItsSinkAndStops(t *testing.T) {
 	spec := &plan.Acquire{Stream: "series", Args: []plan.Const{{V: types.Int(1 << 62)}},
 		Out: types.Schema{Fields: []types.Field{{Name: "n", Type: types.Bigint}}, Time: -1}}
 	src := prepare(t, spec)
-	if src.Live() {
+	if src.Info().Live {
 		t.Error("a series is live")
 	}
 	s := &slow{recorder: *newRecorder(spec.Out), let: make(chan struct{})}
-	if err := src.Start(context.Background(), s); err != nil {
+	if err := src.Start(context.Background(), s, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {

@@ -2,6 +2,7 @@ package sched
 
 import (
 	"bufio"
+	"endoscope/probes"
 	"fmt"
 	"io"
 	"os"
@@ -88,7 +89,7 @@ func observe(t *testing.T, p *Provider, spec *plan.Acquire) *record {
 		t.Fatal(err)
 	}
 	r := newRecord(spec)
-	if err := src.Start(t.Context(), r); err != nil {
+	if err := src.Start(t.Context(), r, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = src.Stop() })
@@ -406,7 +407,7 @@ func TestByExecutable(t *testing.T) {
 		t.Fatalf("it says %q: %v", line, err)
 	}
 	r := newRecord(spec)
-	if err := src.Start(t.Context(), r); err != nil {
+	if err := src.Start(t.Context(), r, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	io.WriteString(in, "go\n")
@@ -441,7 +442,7 @@ func TestLongArguments(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newRecord(spec)
-	if err := src.Start(t.Context(), r); err != nil {
+	if err := src.Start(t.Context(), r, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("/bin/true", strings.Repeat("x", 10000), strings.Repeat("y", 10000))
@@ -476,7 +477,7 @@ func TestIdle(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newRecord(acquire(ThreadEnd, plan.Target{}))
-	if err := src.Start(t.Context(), r); err != nil {
+	if err := src.Start(t.Context(), r, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for begin := time.Now(); time.Since(begin) < 2*time.Minute; time.Sleep(time.Millisecond) {

@@ -25,6 +25,7 @@ const poll = 10 * time.Millisecond
 // context ends, or until every process of a target of numbers has ended. Only that
 // goroutine uses the ring and the sink.
 type source struct {
+	probes.Base
 	spec    *plan.Acquire
 	event   uint32
 	targets *targets
@@ -48,8 +49,13 @@ type tally struct{ argv, unread uint64 }
 // lifeNs is what a record costs the thread that starts or ends, about.
 const lifeNs = 1000
 
-// Sites are the tracepoints.
-func (s *source) Sites() []probes.Site {
+// Info implements probes.Source.
+func (s *source) Info() probes.Info {
+	return probes.Info{Sites: s.sites(), Residual: s.spec.Filter, Live: true}
+}
+
+// sites are the tracepoints.
+func (s *source) sites() []probes.Site {
 	var sites []probes.Site
 	events := s.event | s.targets.needs()
 	for _, t := range []struct {
@@ -68,13 +74,9 @@ func (s *source) Sites() []probes.Site {
 	return sites
 }
 
-func (s *source) Notices() []string   { return nil }
-func (s *source) Residual() plan.Expr { return s.spec.Filter }
-func (s *source) Live() bool          { return true }
-
 // Start attaches the programs and then looks at who is there: who comes in between
 // is seen twice, which does no harm.
-func (s *source) Start(ctx context.Context, sink probes.Sink) error {
+func (s *source) Start(ctx context.Context, sink probes.Sink, _ probes.Options) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {

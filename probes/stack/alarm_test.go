@@ -2,6 +2,7 @@ package stack
 
 import (
 	"context"
+	"endoscope/probes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -94,7 +95,7 @@ func TestNoPriorityIsLeft(t *testing.T) {
 	}
 	before := hurried(t)
 	got := newRecord()
-	if err := s.Start(context.Background(), got); err != nil {
+	if err := s.Start(context.Background(), got, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	during := 0

@@ -2,6 +2,7 @@ package stack
 
 import (
 	"context"
+	"endoscope/probes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -109,8 +110,8 @@ func TestJavaPerfMap(t *testing.T) {
 	spec := specification(plan.Target{PIDs: []int{r.pid}}, time.Second)
 	spec.Settings.JavaStacks = JavaMaps
 	prepared, err := provider.Prepare(context.Background(), spec)
-	if err != nil || len(prepared.Notices()) != 1 || !strings.Contains(prepared.Notices()[0], "interpreted ones are called Interpreter") {
-		t.Errorf("notices %v, error %v", prepared.Notices(), err)
+	if err != nil || len(prepared.Info().Notices) != 1 || !strings.Contains(prepared.Info().Notices[0], "interpreted ones are called Interpreter") {
+		t.Errorf("notices %v, error %v", prepared.Info().Notices, err)
 	}
 	other := startJava(t, "Threads", javaThreads)
 	other.number(t)
@@ -118,7 +119,7 @@ func TestJavaPerfMap(t *testing.T) {
 	if prepared, err = provider.Prepare(context.Background(), spec); err != nil {
 		t.Fatal(err)
 	}
-	if err := prepared.Start(context.Background(), newRecord()); err == nil || !strings.Contains(err.Error(), "-XX:+PreserveFramePointer") {
+	if err := prepared.Start(context.Background(), newRecord(), probes.Options{}); err == nil || !strings.Contains(err.Error(), "-XX:+PreserveFramePointer") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -112,8 +112,8 @@ func TestJavaStacks(t *testing.T) {
 	}
 	// What is missing where it may not be asked is said.
 	plain, err := provider.Prepare(context.Background(), specification(plan.Target{PIDs: []int{r.pid}}, time.Second))
-	if err != nil || len(plain.Notices()) != 1 || !strings.Contains(plain.Notices()[0], "SET java_stacks = 'threaddump'") {
-		t.Errorf("notices %v, error %v", plain.Notices(), err)
+	if err != nil || len(plain.Info().Notices) != 1 || !strings.Contains(plain.Info().Notices[0], "SET java_stacks = 'threaddump'") {
+		t.Errorf("notices %v, error %v", plain.Info().Notices, err)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestNotices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := s.Notices()
+		got := s.Info().Notices
 		if (want == "") != (len(got) == 0) || want != "" && !strings.Contains(got[0], want) {
 			t.Errorf("notices %q, want %q", got, want)
 		}

@@ -2,6 +2,7 @@ package stack
 
 import (
 	"context"
+	"endoscope/probes"
 	"fmt"
 	"os"
 	"testing"
@@ -65,7 +66,7 @@ func shareDifference(t *testing.T, pid int) float64 {
 	got := newRecord()
 	ranBefore, waitedBefore := busyTime(t, pid)
 	begin := time.Now()
-	if err := s.Start(context.Background(), got); err != nil {
+	if err := s.Start(context.Background(), got, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(3 * time.Second)

@@ -84,7 +84,7 @@ func TestSource(t *testing.T) {
 	}
 	got := newRecord()
 	before := time.Now().UnixNano()
-	if err := s.Start(context.Background(), got); err != nil {
+	if err := s.Start(context.Background(), got, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for got.len() < 20 {
@@ -126,16 +126,16 @@ func TestSource(t *testing.T) {
 func TestLoad(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r := sleeping(t)
-	prepare := func() probes.Loader {
+	prepare := func() probes.Source {
 		t.Helper()
 		s, err := provider.Prepare(t.Context(), specification(plan.Target{PIDs: []int{r.pid}}, 10*time.Millisecond))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.(probes.Loader).Load(t.Context()); err != nil {
+		if err := s.Load(t.Context(), probes.Options{}); err != nil {
 			t.Fatal(err)
 		}
-		return s.(probes.Loader)
+		return s
 	}
 	programs := func() (n int) {
 		t.Helper()
@@ -160,7 +160,7 @@ func TestLoad(t *testing.T) {
 	}
 	time.Sleep(50 * time.Millisecond)
 	got, began := newRecord(), clock.Now()
-	if err := used.Start(t.Context(), got); err != nil {
+	if err := used.Start(t.Context(), got, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for got.len() < 5 {
@@ -189,7 +189,7 @@ func TestLaterProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := newRecord()
-	if err := s.Start(context.Background(), got); err != nil {
+	if err := s.Start(context.Background(), got, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	r := run(t, exe, "100")
@@ -221,14 +221,14 @@ func TestOnDemand(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := newRecord()
-	if err := s.Start(context.Background(), got); err != nil {
+	if err := s.Start(context.Background(), got, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for n := range 3 {
 		if got.len() != n {
 			t.Fatalf("%d rows after %d samples", got.len(), n)
 		}
-		if err := s.(*demand).Sample(context.Background()); err != nil {
+		if _, err := s.Control(context.Background(), probes.Sample{}); err != nil {
 			t.Fatal(err)
 		}
 	}

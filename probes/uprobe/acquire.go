@@ -82,7 +82,10 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 	if err == nil {
 		err = in.arm(true)
 	}
-	if err == nil && !s.standby {
+	if err == nil && (s.suspended.All || len(s.suspended.Threads) > 0) {
+		err = in.suspend(s.suspended)
+	}
+	if err == nil && !s.options.Standby {
 		err = in.open(true)
 	}
 	if err != nil {

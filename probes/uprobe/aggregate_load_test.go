@@ -85,7 +85,7 @@ func TestCollectingUnderLoad(t *testing.T) {
 				n := 0
 				defer func() { collected <- n }()
 				for {
-					if err := src.(probes.Aggregator).Collect(); err != nil {
+					if _, err := src.Control(t.Context(), probes.Collect{}); err != nil {
 						t.Error(err)
 						return
 					}

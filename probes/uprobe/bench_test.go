@@ -1,6 +1,7 @@
 package uprobe
 
 import (
+	"endoscope/probes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -157,7 +158,7 @@ func emptyProgram(b *testing.B, target string, attachType uint32) func(r *runnin
 		if err != nil {
 			b.Fatal(err)
 		}
-		l, err := attach(prog, file, attachType, 0, 0, places{offsets: []uint64{src.Sites()[0].Address}, cookies: []uint64{0}})
+		l, err := attach(prog, file, attachType, 0, 0, places{offsets: []uint64{src.Info().Sites[0].Address}, cookies: []uint64{0}})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -253,7 +254,7 @@ func discarded(b *testing.B, p *Provider, spec *plan.Acquire) *discard {
 		b.Fatal(err)
 	}
 	d := &discard{ended: make(chan struct{})}
-	if err := src.Start(b.Context(), d); err != nil {
+	if err := src.Start(b.Context(), d, probes.Options{}); err != nil {
 		b.Fatal(err)
 	}
 	return d

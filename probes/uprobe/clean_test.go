@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"endoscope/probes"
 	"errors"
 	"fmt"
 	"os"
@@ -109,7 +110,7 @@ func attachAndHang() {
 	p := New(Options{Match: matchExpr, Links: o.Links, Prices: estimates})
 	src, err := p.Prepare(context.Background(), spec)
 	if err == nil {
-		err = src.Start(context.Background(), newRecord(spec))
+		err = src.Start(context.Background(), newRecord(spec), probes.Options{})
 	}
 	if err != nil {
 		fmt.Println(err)

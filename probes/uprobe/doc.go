@@ -11,7 +11,7 @@
 // several queries have links of their own at one site, all of which the kernel
 // serves in one trap, so that none misses an event when another comes or goes.
 // (Queries that are equal in all this have one source together, see
-// probes.Shareable.) All write into one ring buffer;
+// probes.Divide.) All write into one ring buffer;
 // one goroutine reads it and gives each event to its query.
 //
 // Where the specification has the first stage of an aggregate that the kernel

@@ -84,7 +84,7 @@ func TestLibraryLoadedLater(t *testing.T) {
 			r := run(t, program)
 			r.step()
 			src, got := start(t, p, acquisition(stream, r.target(), inPlugin(), "timestamp", "module"))
-			if notices := strings.Join(src.Notices(), "\n"); !strings.Contains(notices, "libplug.so is not loaded: its functions are monitored from when it is") {
+			if notices := strings.Join(src.Info().Notices, "\n"); !strings.Contains(notices, "libplug.so is not loaded: its functions are monitored from when it is") {
 				t.Errorf("the notices are %q", notices)
 			}
 			r.tell("load %s", library)
@@ -230,7 +230,7 @@ func TestModuleThatIsNotLoaded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if notices := strings.Join(src.Notices(), "\n"); !strings.Contains(notices, "libc.so.7 is not loaded") || !strings.Contains(notices, "loaded is libc.so.6") {
+	if notices := strings.Join(src.Info().Notices, "\n"); !strings.Contains(notices, "libc.so.7 is not loaded") || !strings.Contains(notices, "loaded is libc.so.6") {
 		t.Errorf("the notices are %q", notices)
 	}
 	src.Stop()

@@ -346,7 +346,7 @@ func start(t testing.TB, p *Provider, spec *plan.Acquire) (probes.Source, *recor
 	}
 	t.Cleanup(func() { src.Stop() })
 	sink := newRecord(spec)
-	if err := src.Start(context.Background(), sink); err != nil {
+	if err := src.Start(context.Background(), sink, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	return src, sink

@@ -174,7 +174,7 @@ func TestJavaNames(t *testing.T) {
 			return nil, err
 		}
 		defer src.Stop()
-		return src.Notices(), nil
+		return src.Info().Notices, nil
 	}
 	for name, near := range map[string]string{"app.Main.wrok": "did you mean app.Main.work", "over": "did you mean app.Main.over", "app.Main.over(short)": "did you mean app.Main.over", "x": "a method is called by its class"} {
 		_, err := prepare(named(name))
@@ -420,7 +420,7 @@ func TestJavaRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if notices, want := strings.Join(src.Notices(), "\n"), fmt.Sprintf("no methods are told by process %d: %s", silent.cmd.Process.Pid, java.Hint); !strings.Contains(notices, want) {
+	if notices, want := strings.Join(src.Info().Notices, "\n"), fmt.Sprintf("no methods are told by process %d: %s", silent.cmd.Process.Pid, java.Hint); !strings.Contains(notices, want) {
 		t.Errorf("of two machines one does not tell methods: %q, want %q", notices, want)
 	}
 	src.Stop()

@@ -89,7 +89,7 @@ int main(void) { ready(); either(1); return 0; }
 				t.Fatal(err)
 			}
 			defer src.Stop()
-			s := src.Sites()[0]
+			s := src.Info().Sites[0]
 			if got := (told{s.Method, s.CostNs, s.Estimated}); got != c.want {
 				t.Errorf("%+v, want %+v", got, c.want)
 			}
@@ -147,7 +147,7 @@ func TestPricesAreKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer src.Stop()
-		return src.Sites()
+		return src.Info().Sites
 	}
 	first := sites()
 	if first[0].Estimated {

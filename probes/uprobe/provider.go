@@ -198,10 +198,12 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []column, links linkKind, fi
 	if !slices.ContainsFunc(r.wants, func(w want) bool { return w.flags&goRegisters != 0 }) {
 		w.options &^= sendGoroutine
 	}
-	return &source{
+	s := &source{
 		provider: p, spec: spec, links: links, wants: w, values: values, filter: f, aggregation: aggregated,
 		resolution: r, executables: executables, state: make(chan struct{}), extensible: extensible, overwrites: p.countOverwrites(r.modules),
-	}, nil
+	}
+	s.identity = sync.OnceValue(s.identify)
+	return s, nil
 }
 
 // maxProbes is how many probes there may be when spec's are added: the

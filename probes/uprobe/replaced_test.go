@@ -107,7 +107,7 @@ func TestExecutableBeingWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer src.Stop()
-	err = src.Start(t.Context(), newRecord(spec))
+	err = src.Start(t.Context(), newRecord(spec), probes.Options{})
 	if want := "cannot probe " + exe + ": somebody has it open to write, and probes would be put into what is there then (hint: ask again when that is done)"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
@@ -131,7 +131,7 @@ func TestExecutableProbedAgain(t *testing.T) {
 	before, none := start(t, p, spec)
 	open().Close()
 	after, got := start(t, p, spec)
-	if before.(probes.Shareable).Identity() == after.(probes.Shareable).Identity() {
+	if before.Info().Identity == after.Info().Identity {
 		t.Error("they would share what is observed no more")
 	}
 	run(t, exe, "5").finish(success)
@@ -153,7 +153,7 @@ func TestExecutableProbedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Close()
-	if err := late.Start(t.Context(), newRecord(spec)); err == nil || !strings.Contains(err.Error(), errWritten.Error()) {
+	if err := late.Start(t.Context(), newRecord(spec), probes.Options{}); err == nil || !strings.Contains(err.Error(), errWritten.Error()) {
 		t.Errorf("%v", err)
 	}
 }

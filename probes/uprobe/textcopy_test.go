@@ -67,7 +67,7 @@ func TestSteppedFunctionsAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer src.Stop()
-	if ns := src.Notices(); len(ns) != 1 || !strings.HasPrefix(ns[0], "a call of dear costs about 3800ns more") {
+	if ns := src.Info().Notices; len(ns) != 1 || !strings.HasPrefix(ns[0], "a call of dear costs about 3800ns more") {
 		t.Errorf("notices %q", ns)
 	}
 	r.finish(success)

@@ -154,7 +154,7 @@ func observe(t testing.TB, spec *plan.Acquire) (got *record, stop func()) {
 		t.Fatal(err)
 	}
 	got = &record{fields: Columns, lost: map[string]uint64{}, ended: make(chan struct{})}
-	if err := s.Start(context.Background(), got); err != nil {
+	if err := s.Start(context.Background(), got, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	return got, func() {

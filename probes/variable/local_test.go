@@ -182,7 +182,7 @@ func TestLocalsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := s.Notices(); len(n) != 1 || !strings.Contains(n[0], "sum is not seen at each line where it lives: at some it is in an XMM register") {
+	if n := s.Info().Notices; len(n) != 1 || !strings.Contains(n[0], "sum is not seen at each line where it lives: at some it is in an XMM register") {
 		t.Errorf("notices %q", n)
 	}
 	s.Stop()
@@ -241,7 +241,7 @@ func TestLocalsElsewhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := s.Notices(); len(n) != 1 || !regexp.MustCompile(c.want).MatchString(n[0]) {
+		if n := s.Info().Notices; len(n) != 1 || !regexp.MustCompile(c.want).MatchString(n[0]) {
 			t.Errorf("%s of %s: notices %q", c.name, c.function, n)
 		}
 		s.Stop()

@@ -189,14 +189,14 @@ func TestPointersTakeWatchpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sites []string
-	for _, site := range s.(*watched).Sites() {
+	for _, site := range s.(*watched).Info().Sites {
 		sites = append(sites, site.Function+" "+site.Kind)
 	}
 	want := "head hardware watchpoint, each thread: pointer on the way,head->next hardware watchpoint, each thread: pointer on the way,head->next->id hardware watchpoint, each thread,head->id hardware watchpoint, each thread"
 	if s := strings.Join(sites, ","); s != want {
 		t.Errorf("sites %s, want %s", s, want)
 	}
-	if n := s.Notices(); len(n) != 1 || !strings.Contains(n[0], "follow") {
+	if n := s.Info().Notices; len(n) != 1 || !strings.Contains(n[0], "follow") {
 		t.Errorf("notices %q", n)
 	}
 	s.Stop()

@@ -44,6 +44,7 @@ type refusal struct {
 // and a goroutine that alone uses them and the sink from Start until Stop, until the
 // context ends, or until every process named by number has ended.
 type source struct {
+	probes.Base
 	provider *Provider
 	spec     *plan.Acquire
 	names    []string
@@ -74,9 +75,10 @@ type source struct {
 	ended   chan struct{} // closed when the goroutine has ended
 }
 
-func (s *source) Notices() []string   { return s.notices }
-func (s *source) Residual() plan.Expr { return s.spec.Filter }
-func (s *source) Live() bool          { return true }
+// info is the Info of a source with these sites.
+func (s *source) info(sites []probes.Site) probes.Info {
+	return probes.Info{Sites: sites, Notices: s.notices, Residual: s.spec.Filter, Live: true}
+}
 
 // begin starts the goroutine.
 func (s *source) begin(ctx context.Context, sink probes.Sink, run func(ctx context.Context, sink probes.Sink) error) {

@@ -156,12 +156,12 @@ func TestSitesWhileProcessesCome(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := &record{fields: Columns, lost: map[string]uint64{}, ended: make(chan struct{})}
-	if err := s.Start(context.Background(), got); err != nil {
+	if err := s.Start(context.Background(), got, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	run(t, program)
 	eventually(t, func() bool {
-		if sites := s.Sites(); len(sites) == 0 || sites[0].Function != "total" {
+		if sites := s.Info().Sites; len(sites) == 0 || sites[0].Function != "total" {
 			t.Fatalf("sites are %v", sites)
 		}
 		got.mu.Lock()

@@ -2,6 +2,7 @@ package variable
 
 import (
 	"context"
+	"endoscope/probes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -211,7 +212,7 @@ int main(int argc, char **argv) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := strings.Join(s.Notices(), ""), fmt.Sprintf("variables of process %d (target) are observed from when they are loaded: libadd.so is not loaded", r.pid); got != want {
+		if got, want := strings.Join(s.Info().Notices, ""), fmt.Sprintf("variables of process %d (target) are observed from when they are loaded: libadd.so is not loaded", r.pid); got != want {
 			t.Errorf("notices %q, want %q", got, want)
 		}
 		s.Stop()
@@ -233,8 +234,8 @@ int main(int argc, char **argv) {
 		t.Fatal(err)
 	}
 	defer s.Stop()
-	if want := "libc.so is not loaded; loaded is libc.so.6"; !strings.Contains(strings.Join(s.Notices(), ""), want) {
-		t.Errorf("notices %q, want %s", s.Notices(), want)
+	if want := "libc.so is not loaded; loaded is libc.so.6"; !strings.Contains(strings.Join(s.Info().Notices, ""), want) {
+		t.Errorf("notices %q, want %s", s.Info().Notices, want)
 	}
 	if _, err = New().Prepare(context.Background(), inLibrary(r.pid, 0, "targte")); err == nil || !strings.Contains(err.Error(), "targte is not loaded; loaded is target") {
 		t.Errorf("error %v", err)
@@ -251,7 +252,7 @@ func TestAllTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Start(context.Background(), &record{}); err == nil || !strings.Contains(err.Error(), "has no watchpoint left") {
+	if err := s.Start(context.Background(), &record{}, probes.Options{}); err == nil || !strings.Contains(err.Error(), "has no watchpoint left") {
 		t.Errorf("error %v", err)
 	}
 	if err := s.Stop(); err != nil {

@@ -18,16 +18,16 @@ type watched struct{ *source }
 // watchNs is what a write costs that traps: more on a virtual machine.
 const watchNs = 18000
 
-// Sites are the watchpoints, or the lines at which variables are read. Others ask while
-// the goroutine takes processes in.
-func (s *watched) Sites() []probes.Site { return *s.sites.Load() }
+// Info implements probes.Source. Its sites are the watchpoints, or the lines at which
+// variables are read. Others ask while the goroutine takes processes in.
+func (s *watched) Info() probes.Info { return s.info(*s.sites.Load()) }
 
-// describe notes what Sites are.
+// describe notes what the sites are.
 func (s *source) describe() {
 	if s.probes() {
 		sites := s.probed()
 		if s.ends != nil {
-			sites = append(sites, s.ends.source.Sites()...)
+			sites = append(sites, s.ends.source.Info().Sites...)
 		}
 		s.sites.Store(&sites)
 	}
@@ -58,7 +58,7 @@ func (s *source) probed() []probes.Site {
 }
 
 // Start sets the watchpoints.
-func (s *watched) Start(ctx context.Context, sink probes.Sink) error {
+func (s *watched) Start(ctx context.Context, sink probes.Sink, _ probes.Options) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Used implements probes.Detachable. It asks the processes' own clocks, of which
+// processorTime implements probes.ProcessorTime. It asks the processes' own clocks, of which
 // each takes a system call and no file.
-func (s *source) Used() (used time.Duration, known bool) {
+func (s *source) processorTime() (used time.Duration, known bool) {
 	for _, p := range s.resolution.running {
 		var t unix.Timespec
 		if unix.ClockGettime(processClock(p.PID), &t) != nil {

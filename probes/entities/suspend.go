@@ -1,17 +1,13 @@
 package entities
 
 import (
+	"context"
 	"slices"
 
+	"endoscope/probes"
 	"endoscope/probes/clock"
 	"endoscope/probes/process"
 )
-
-// hushable is a part of which calls can be overlooked while nobody reports them.
-type hushable interface {
-	Need(function func(name string) bool)
-	Hush(all bool, threads []string) error
-}
 
 // surveyCalls finds out which calls threads are in.
 func (s *source) surveyCalls(there *inventory, running []process.Process) {
@@ -26,19 +22,19 @@ func (s *source) surveyCalls(there *inventory, running []process.Process) {
 // followCalls notes that a part follows the calls of native programs.
 func (s *source) followCalls(p *part) {
 	s.calls, s.entries = p, entriesOf(p)
-	if h, ok := p.source.(hushable); ok {
-		structors := s.library.structors
-		h.Need(func(name string) bool { return structors[name] != method })
-	}
+	structors := s.library.structors
+	p.suspends = p.source.Info().Suspends
+	p.options.Required = func(name string) bool { return structors[name] != method }
 }
 
-// Hush implements probes.Hushable. Lives of objects go on to be told, and ends of
-// calls that were told of; of the others is found out behind it which are under way.
-func (s *source) Hush(all bool, threads []string) {
+// suspend implements probes.Suspend. Lives of objects go on to be given, and ends of
+// calls that were given. Which of the others are under way is found out when it ends.
+// Before Start it is remembered.
+func (s *source) suspend(c probes.Suspend) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	was := s.saidHush
-	s.saidHush = hush{all, threads}
+	s.saidHush = hush{c.All, c.Threads}
 	if s.begun {
 		s.applyHush(was)
 	}
@@ -46,19 +42,16 @@ func (s *source) Hush(all bool, threads []string) {
 
 // applyHush does what was said last, after was. mu is held.
 func (s *source) applyHush(was hush) {
-	if s.calls == nil || s.over || s.stopping {
-		return
-	}
-	h, ok := s.calls.source.(hushable)
-	if !ok {
+	if s.calls == nil || !s.calls.suspends || s.over || s.stopping {
 		return
 	}
 	said := s.saidHush
+	command := probes.Suspend{All: said.all, Threads: said.names}
 	if said.any() {
 		both := hush{was.all || said.all, append(slices.Clone(was.names), said.names...)}
 		s.merge.add(happening{time: clock.Now(), kind: hushing, hush: both})
 	}
-	if h.Hush(said.all, said.names) != nil || !was.any() {
+	if _, err := s.calls.source.Control(context.Background(), command); err != nil || !was.any() {
 		return // if it cannot, more is told than is needed
 	}
 	l := &look{time: clock.Now()}

@@ -14,7 +14,7 @@ import (
 // known when one has ended.
 func TestUsed(t *testing.T) {
 	s := &source{resolution: &resolution{}}
-	if _, known := s.Used(); known {
+	if _, known := s.processorTime(); known {
 		t.Error("no process has used anything")
 	}
 	s.resolution.running = []process.Process{{PID: os.Getpid()}}
@@ -26,7 +26,7 @@ func TestUsed(t *testing.T) {
 		return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 	}
 	least := rusage()
-	used, known := s.Used()
+	used, known := s.processorTime()
 	if most := rusage(); !known || used < least-time.Millisecond || used > most+time.Millisecond {
 		t.Errorf("%v, %v; getrusage says %v to %v", used, known, least, most)
 	}
@@ -36,7 +36,7 @@ func TestUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.resolution.running = append(s.resolution.running, process.Process{PID: ended.Process.Pid})
-	if used, known := s.Used(); known {
+	if used, known := s.processorTime(); known {
 		t.Errorf("a process has ended, and all have used %v", used)
 	}
 }
