@@ -106,7 +106,7 @@ func (p *triggerProvider) Prepare(_ context.Context, spec *plan.Acquire) (probes
 	}
 	s := &triggerSource{stream: t.stream, spec: spec, quit: make(chan struct{})}
 	for _, f := range spec.Out.Fields {
-		for i, c := range catalog.TriggerColumns {
+		for i, c := range catalog.Trigger.Columns {
 			if c.Name == f.Name {
 				s.pick = append(s.pick, i)
 			}
@@ -119,7 +119,7 @@ func (p *triggerProvider) Prepare(_ context.Context, spec *plan.Acquire) (probes
 type triggerSource struct {
 	stream *triggerStream
 	spec   *plan.Acquire
-	pick   []int // of catalog.TriggerColumns
+	pick   []int // of catalog.Trigger.Columns
 	sink   probes.Sink
 	quit   chan struct{} // closed: no watermark any more
 	marks  sync.WaitGroup

@@ -165,7 +165,7 @@ func (e *Engine) triggerRows(now types.Value, w whose) [][]types.Value {
 // describeTrigger lists the columns of a trigger's stream.
 func describeTrigger(t *trigger) *relation {
 	rel := newRelation(text("column"), text("type"), text("description"))
-	for _, c := range catalog.TriggerColumns {
+	for _, c := range catalog.Trigger.Columns {
 		rel.add(types.Str(c.Name), types.Str(c.Type.String()), types.Str(c.Doc))
 	}
 	if t != nil {
