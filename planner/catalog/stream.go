@@ -125,3 +125,12 @@ func Having(column string) (names []string) {
 	}
 	return names
 }
+
+// Positions returns the positions of several columns.
+func Positions(stream string, columns ...string) []int {
+	var at []int
+	for _, c := range columns {
+		at = append(at, Position(stream, c))
+	}
+	return at
+}

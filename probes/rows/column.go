@@ -1,0 +1,143 @@
+package rows
+
+import (
+	"unsafe"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/types"
+)
+
+// Column says how one column is made from a record of type T.
+type Column[T any] struct {
+	op     op
+	stores types.Physical
+	at     uintptr // of a field: its offset in T
+	fixed  bool    // its strings are coded before there are rows: the dictionary stays
+
+	int   func(*T) (int64, bool)
+	real  func(*T) (float64, bool)
+	bool  func(*T) bool
+	text  func(*T) (string, bool)
+	list  func(*T) any
+	other func(*batch.Column, int, *T)
+}
+
+// op is how an appender makes a value. The first are loads of a field of the record,
+// which cost no call.
+type op uint8
+
+const (
+	opSkip   op = iota // no one reads the column: it holds anything
+	opWord             // a field of 64 bits
+	opTime             // the same, to which the writer's offset is added
+	opHalf             // a field of 32 bits without sign
+	opBytes            // a field of text
+	opCode             // a field that is a code of the column's dictionary
+	opInt              // what functions return
+	opTimeOf           // a time, to which the writer's offset is added
+	opReal
+	opBool
+	opText
+	opList
+	opOther
+	opCell // a value of a row of values
+)
+
+// field returns the offset of a field in T.
+func field[T, F any](f func(*T) *F) uintptr {
+	var t T
+	at := uintptr(unsafe.Pointer(f(&t))) - uintptr(unsafe.Pointer(&t))
+	if at+unsafe.Sizeof(*f(&t)) > unsafe.Sizeof(t) {
+		panic("rows: the field lies outside of the record")
+	}
+	return at
+}
+
+// Word is a field of 64 bits: a BIGINT, a DURATION, or a TIMESTAMP that needs no offset.
+func Word[T any, F int64 | uint64](f func(*T) *F) Column[T] {
+	return Column[T]{op: opWord, stores: types.PhysInt, at: field(f)}
+}
+
+// Time is a field with a time of the clock whose offset to the epoch the writer knows.
+func Time[T any, F int64 | uint64](f func(*T) *F) Column[T] {
+	return Column[T]{op: opTime, stores: types.PhysInt, at: field(f)}
+}
+
+// Half is a field of 32 bits without sign.
+func Half[T any](f func(*T) *uint32) Column[T] {
+	return Column[T]{op: opHalf, stores: types.PhysInt, at: field(f)}
+}
+
+// Bytes is a field with a text.
+func Bytes[T any](f func(*T) *[]byte) Column[T] {
+	return Column[T]{op: opBytes, stores: types.PhysCode, at: field(f)}
+}
+
+// Code is a field with a code that Writer.Code has returned for the column. Its
+// dictionary is never renewed.
+func Code[T any](f func(*T) *uint32) Column[T] {
+	return Column[T]{op: opCode, stores: types.PhysCode, at: field(f), fixed: true}
+}
+
+// TimeOf is Time for what a function returns.
+func TimeOf[T any](f func(*T) int64) Column[T] {
+	return Column[T]{op: opTimeOf, stores: types.PhysInt, int: func(t *T) (int64, bool) { return f(t), true }}
+}
+
+// Int is a number that a function computes.
+func Int[T any](f func(*T) int64) Column[T] {
+	return IntOr(func(t *T) (int64, bool) { return f(t), true })
+}
+
+// Count is Int where 0 is NULL.
+func Count[T any](f func(*T) int64) Column[T] {
+	return IntOr(func(t *T) (int64, bool) { n := f(t); return n, n != 0 })
+}
+
+// IntOr is a number, or NULL where the function returns false.
+func IntOr[T any](f func(*T) (int64, bool)) Column[T] {
+	return Column[T]{op: opInt, stores: types.PhysInt, int: f}
+}
+
+// RealOr is a floating-point number, or NULL where the function returns false.
+func RealOr[T any](f func(*T) (float64, bool)) Column[T] {
+	return Column[T]{op: opReal, stores: types.PhysFloat, real: f}
+}
+
+// Bool is a truth value.
+func Bool[T any](f func(*T) bool) Column[T] {
+	return Column[T]{op: opBool, stores: types.PhysBool, bool: f}
+}
+
+// String is a text.
+func String[T any](f func(*T) string) Column[T] {
+	return TextOr(func(t *T) (string, bool) { return f(t), true })
+}
+
+// Text is String where an empty text is NULL.
+func Text[T any](f func(*T) string) Column[T] {
+	return TextOr(func(t *T) (string, bool) { s := f(t); return s, s != "" })
+}
+
+// TextOr is a text, or NULL where the function returns false.
+func TextOr[T any](f func(*T) (string, bool)) Column[T] {
+	return Column[T]{op: opText, stores: types.PhysCode, text: f}
+}
+
+// List is a list, []types.Value, or NULL where the function returns nil. It is an any
+// already, since making one allocates.
+func List[T any](f func(*T) any) Column[T] {
+	return Column[T]{op: opList, stores: types.PhysAny, list: f}
+}
+
+// Other is a column whose values the function appends itself, as a row whose number it
+// is given. p is how they are stored. fixed says that the column's strings are coded
+// before there are rows.
+func Other[T any](p types.Physical, fixed bool, f func(c *batch.Column, row int, t *T)) Column[T] {
+	return Column[T]{op: opOther, stores: p, fixed: fixed, other: f}
+}
+
+// Unread is a column that no one reads: it holds anything.
+func Unread[T any](p types.Physical) Column[T] {
+	return Column[T]{op: opSkip, stores: p, fixed: true}
+}

@@ -1,0 +1,154 @@
+package rows
+
+import (
+	"unsafe"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/types"
+)
+
+// Writer makes batches of records that come one by one, and pushes those that are full.
+// It belongs to one goroutine.
+type Writer[T any] struct {
+	// Push takes the batches over. nil: rows are dropped.
+	Push func(*batch.Batch)
+	// Renewed is called, if it is set, when column i has a new dictionary in place of
+	// old. No row is being written then.
+	Renewed func(i int, old, new *batch.Dict)
+
+	columns []Column[T]
+	record  T // of Put
+	offset  int64
+	pool    *batch.Pool
+	b       *batch.Batch // being filled; nil: empty
+}
+
+// NewWriter returns a writer of batches with columns of the given types, where a table
+// does not decide which columns there are. Its Push is yet to be set.
+func NewWriter[T any](s []types.Type, columns []Column[T], offset int64) *Writer[T] {
+	w := &Writer[T]{columns: columns, offset: offset, pool: batch.NewPool(s)}
+	for i := range columns {
+		if columns[i].fixed {
+			w.pool.Fix(i)
+		}
+		if d := w.pool.Dict(i); d != nil && columns[i].op == opSkip {
+			d.Code("") // what its rows have
+		}
+	}
+	return w
+}
+
+// Code returns the code of a text in a column of Code, or one that is fixed.
+func (w *Writer[T]) Code(i int, text string) uint32 { return w.pool.Dict(i).Code(text) }
+
+// Offset is what is added to the times of records.
+func (w *Writer[T]) Offset() int64 { return w.offset }
+
+// Put is Add for a record that is not kept anywhere: a pointer to it would make it
+// escape to the heap.
+func (w *Writer[T]) Put(t T) {
+	w.record = t
+	w.Add(&w.record)
+}
+
+// Add writes a record as a row.
+func (w *Writer[T]) Add(t *T) {
+	if w.b == nil {
+		if w.Push == nil {
+			return
+		}
+		w.b = w.pool.Get()
+	}
+	b := w.b
+	cols := b.Cols
+	for i := range w.columns {
+		a, c := &w.columns[i], &cols[i]
+		switch a.op {
+		case opWord:
+			c.Int = append(c.Int, *(*int64)(unsafe.Add(unsafe.Pointer(t), a.at)))
+		case opTime:
+			c.Int = append(c.Int, *(*int64)(unsafe.Add(unsafe.Pointer(t), a.at))+w.offset)
+		case opHalf:
+			c.Int = append(c.Int, int64(*(*uint32)(unsafe.Add(unsafe.Pointer(t), a.at))))
+		case opBytes:
+			c.Code = append(c.Code, c.Dict.CodeBytes(*(*[]byte)(unsafe.Add(unsafe.Pointer(t), a.at))))
+		case opCode:
+			c.Code = append(c.Code, *(*uint32)(unsafe.Add(unsafe.Pointer(t), a.at)))
+		case opSkip:
+			skip(c)
+		case opInt:
+			n, known := a.int(t)
+			if !known {
+				c.Nulls.Set(b.N)
+				n = 0
+			}
+			c.Int = append(c.Int, n)
+		case opTimeOf:
+			n, _ := a.int(t)
+			c.Int = append(c.Int, n+w.offset)
+		case opReal:
+			x, known := a.real(t)
+			if !known {
+				c.Nulls.Set(b.N)
+				x = 0
+			}
+			c.Float = append(c.Float, x)
+		case opBool:
+			c.Bool = append(c.Bool, a.bool(t))
+		case opText:
+			s, known := a.text(t)
+			if !known {
+				c.Nulls.Set(b.N)
+				s = ""
+			}
+			c.Code = append(c.Code, c.Dict.Code(s))
+		case opList:
+			list := a.list(t)
+			if list == nil {
+				c.Nulls.Set(b.N)
+			}
+			c.Any = append(c.Any, list)
+		case opOther:
+			a.other(c, b.N, t)
+		case opCell:
+			cell(c, b.N, (*(*[]types.Value)(unsafe.Pointer(t)))[a.at])
+		}
+	}
+	if b.N++; b.N == batch.MaxRows {
+		w.Flush()
+	}
+}
+
+// skip appends anything.
+func skip(c *batch.Column) {
+	switch c.Type.Physical() {
+	case types.PhysCode:
+		c.Code = append(c.Code, 0)
+	case types.PhysBool:
+		c.Bool = append(c.Bool, false)
+	case types.PhysAny:
+		c.Any = append(c.Any, nil)
+	case types.PhysFloat:
+		c.Float = append(c.Float, 0)
+	default:
+		c.Int = append(c.Int, 0)
+	}
+}
+
+// Flush pushes the rows written so far.
+func (w *Writer[T]) Flush() {
+	b := w.b
+	if b == nil {
+		return
+	}
+	w.b = nil
+	w.pool.Seal(b)
+	if w.Renewed != nil {
+		for i := range b.Cols {
+			if old, now := b.Cols[i].Dict, w.pool.Dict(i); now != old {
+				w.Renewed(i, old, now)
+			}
+		}
+	}
+	w.Push(b)
+}
