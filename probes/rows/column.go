@@ -11,7 +11,8 @@ import (
 type Column[T any] struct {
 	op     op
 	stores types.Physical
-	at     uintptr // of a field: its offset in T
+	at     uintptr // of a field: its offset in T, or in what Through leads to
+	via    uintptr // of a field that Through leads to: the pointer's offset in T
 	fixed  bool    // its strings are coded before there are rows: the dictionary stays
 
 	int   func(*T) (int64, bool)
@@ -27,14 +28,19 @@ type Column[T any] struct {
 type op uint8
 
 const (
-	opSkip   op = iota // no one reads the column: it holds anything
-	opWord             // a field of 64 bits
-	opTime             // the same, to which the writer's offset is added
-	opHalf             // a field of 32 bits without sign
-	opBytes            // a field of text
-	opCode             // a field that is a code of the column's dictionary
-	opInt              // what functions return
-	opTimeOf           // a time, to which the writer's offset is added
+	opSkip        op = iota // no one reads the column: it holds anything
+	opWord                  // a field of 64 bits
+	opTime                  // the same, to which the writer's offset is added
+	opHalf                  // a field of 32 bits without sign
+	opQuarter               // a field of 16 bits without sign
+	opWordThrough           // the same of what a field points to
+	opTimeThrough
+	opHalfThrough
+	opQuarterThrough
+	opBytes  // a field of text
+	opCode   // a field that is a code of the column's dictionary
+	opInt    // what functions return
+	opTimeOf // a time, to which the writer's offset is added
 	opReal
 	opBool
 	opText
@@ -68,13 +74,29 @@ func Half[T any](f func(*T) *uint32) Column[T] {
 	return Column[T]{op: opHalf, stores: types.PhysInt, at: field(f)}
 }
 
+// Quarter is a field of 16 bits without sign.
+func Quarter[T any](f func(*T) *uint16) Column[T] {
+	return Column[T]{op: opQuarter, stores: types.PhysInt, at: field(f)}
+}
+
+// Through is a column of the numeric field of what a field points to.
+func Through[T, A any](pointer func(*T) **A, c Column[A]) Column[T] {
+	if c.op < opWord || c.op > opQuarter {
+		panic("rows: only numeric fields can be read through a pointer")
+	}
+	return Column[T]{op: c.op - opWord + opWordThrough, stores: c.stores, at: c.at, via: field(pointer)}
+}
+
 // Bytes is a field with a text.
 func Bytes[T any](f func(*T) *[]byte) Column[T] {
 	return Column[T]{op: opBytes, stores: types.PhysCode, at: field(f)}
 }
 
-// Code is a field with a code that Writer.Code has returned for the column. Its
-// dictionary is never renewed.
+// Null is the code of NULL in a column of Code.
+const Null = ^uint32(0)
+
+// Code is a field with a code that Writer.Code has returned for the column, or Null.
+// Its dictionary is never renewed.
 func Code[T any](f func(*T) *uint32) Column[T] {
 	return Column[T]{op: opCode, stores: types.PhysCode, at: field(f), fixed: true}
 }

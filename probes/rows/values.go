@@ -43,4 +43,3 @@ func cell(c *batch.Column, row int, v types.Value) {
 		c.Any = append(c.Any, v.A)
 	}
 }
-

@@ -16,18 +16,27 @@ type Writer[T any] struct {
 	// old. No row is being written then.
 	Renewed func(i int, old, new *batch.Dict)
 
-	columns []Column[T]
-	record  T // of Put
-	offset  int64
-	pool    *batch.Pool
-	b       *batch.Batch // being filled; nil: empty
+	appenders []appender
+	columns   []Column[T] // by appender: its function
+	record    T           // of Put
+	offset    int64
+	pool      *batch.Pool
+	b         *batch.Batch // being filled; nil: empty
+}
+
+// appender is what a column is compiled to: they are small, since each row takes a
+// look at all of them.
+type appender struct {
+	op      op
+	at, via uint32
 }
 
 // NewWriter returns a writer of batches with columns of the given types, where a table
 // does not decide which columns there are. Its Push is yet to be set.
 func NewWriter[T any](s []types.Type, columns []Column[T], offset int64) *Writer[T] {
 	w := &Writer[T]{columns: columns, offset: offset, pool: batch.NewPool(s)}
-	for i := range columns {
+	for i, c := range columns {
+		w.appenders = append(w.appenders, appender{c.op, uint32(c.at), uint32(c.via)})
 		if columns[i].fixed {
 			w.pool.Fix(i)
 		}
@@ -60,58 +69,78 @@ func (w *Writer[T]) Add(t *T) {
 		w.b = w.pool.Get()
 	}
 	b := w.b
-	cols := b.Cols
-	for i := range w.columns {
-		a, c := &w.columns[i], &cols[i]
+	record := unsafe.Pointer(t)
+	cols := b.Cols[:len(w.appenders)]
+	for i, a := range w.appenders {
+		c := &cols[i]
 		switch a.op {
 		case opWord:
-			c.Int = append(c.Int, *(*int64)(unsafe.Add(unsafe.Pointer(t), a.at)))
+			c.Int = append(c.Int, *(*int64)(unsafe.Add(record, a.at)))
 		case opTime:
-			c.Int = append(c.Int, *(*int64)(unsafe.Add(unsafe.Pointer(t), a.at))+w.offset)
+			c.Int = append(c.Int, *(*int64)(unsafe.Add(record, a.at))+w.offset)
 		case opHalf:
-			c.Int = append(c.Int, int64(*(*uint32)(unsafe.Add(unsafe.Pointer(t), a.at))))
+			c.Int = append(c.Int, int64(*(*uint32)(unsafe.Add(record, a.at))))
+		case opQuarter:
+			c.Int = append(c.Int, int64(*(*uint16)(unsafe.Add(record, a.at))))
+		case opWordThrough:
+			p := *(*unsafe.Pointer)(unsafe.Add(record, a.via))
+			c.Int = append(c.Int, *(*int64)(unsafe.Add(p, a.at)))
+		case opTimeThrough:
+			p := *(*unsafe.Pointer)(unsafe.Add(record, a.via))
+			c.Int = append(c.Int, *(*int64)(unsafe.Add(p, a.at))+w.offset)
+		case opHalfThrough:
+			p := *(*unsafe.Pointer)(unsafe.Add(record, a.via))
+			c.Int = append(c.Int, int64(*(*uint32)(unsafe.Add(p, a.at))))
+		case opQuarterThrough:
+			p := *(*unsafe.Pointer)(unsafe.Add(record, a.via))
+			c.Int = append(c.Int, int64(*(*uint16)(unsafe.Add(p, a.at))))
 		case opBytes:
-			c.Code = append(c.Code, c.Dict.CodeBytes(*(*[]byte)(unsafe.Add(unsafe.Pointer(t), a.at))))
+			c.Code = append(c.Code, c.Dict.CodeBytes(*(*[]byte)(unsafe.Add(record, a.at))))
 		case opCode:
-			c.Code = append(c.Code, *(*uint32)(unsafe.Add(unsafe.Pointer(t), a.at)))
+			code := *(*uint32)(unsafe.Add(record, a.at))
+			if code == Null {
+				c.Nulls.Set(b.N)
+				code = 0 // a valid one: readers may look at it before they see the NULL
+			}
+			c.Code = append(c.Code, code)
 		case opSkip:
 			skip(c)
 		case opInt:
-			n, known := a.int(t)
+			n, known := w.columns[i].int(t)
 			if !known {
 				c.Nulls.Set(b.N)
 				n = 0
 			}
 			c.Int = append(c.Int, n)
 		case opTimeOf:
-			n, _ := a.int(t)
+			n, _ := w.columns[i].int(t)
 			c.Int = append(c.Int, n+w.offset)
 		case opReal:
-			x, known := a.real(t)
+			x, known := w.columns[i].real(t)
 			if !known {
 				c.Nulls.Set(b.N)
 				x = 0
 			}
 			c.Float = append(c.Float, x)
 		case opBool:
-			c.Bool = append(c.Bool, a.bool(t))
+			c.Bool = append(c.Bool, w.columns[i].bool(t))
 		case opText:
-			s, known := a.text(t)
+			s, known := w.columns[i].text(t)
 			if !known {
 				c.Nulls.Set(b.N)
 				s = ""
 			}
 			c.Code = append(c.Code, c.Dict.Code(s))
 		case opList:
-			list := a.list(t)
+			list := w.columns[i].list(t)
 			if list == nil {
 				c.Nulls.Set(b.N)
 			}
 			c.Any = append(c.Any, list)
 		case opOther:
-			a.other(c, b.N, t)
+			w.columns[i].other(c, b.N, t)
 		case opCell:
-			cell(c, b.N, (*(*[]types.Value)(unsafe.Pointer(t)))[a.at])
+			cell(c, b.N, (*(*[]types.Value)(record))[a.at])
 		}
 	}
 	if b.N++; b.N == batch.MaxRows {

@@ -21,6 +21,12 @@ type record struct {
 	amount int64
 	text   string
 	list   any
+	more   *more
+}
+
+type more struct {
+	depth uint16
+	time  uint64
 }
 
 var all = []struct {
@@ -41,6 +47,8 @@ var all = []struct {
 	{types.Varchar, Text(func(r *record) string { return r.text })},
 	{types.List, List(func(r *record) any { return r.list })},
 	{types.Duration, Other(types.PhysInt, false, func(c *batch.Column, _ int, r *record) { c.Int = append(c.Int, 2*r.amount) })},
+	{types.Bigint, Through(func(r *record) **more { return &r.more }, Quarter(func(m *more) *uint16 { return &m.depth }))},
+	{types.Timestamp, Through(func(r *record) **more { return &r.more }, Time(func(m *more) *uint64 { return &m.time }))},
 	{types.Varchar, Unread[record](types.PhysCode)},
 }
 
@@ -61,15 +69,15 @@ func TestWriter(t *testing.T) {
 	w.Flush() // nothing yet
 	list := []types.Value{types.Str("x")}
 	label := w.Code(4, "f")
-	w.Put(record{time: 5, id: 1 << 40, pid: 7, name: []byte("bash"), label: label, amount: 3, text: "t", list: list})
-	w.Put(record{label: label})
+	w.Put(record{time: 5, id: 1 << 40, pid: 7, name: []byte("bash"), label: label, amount: 3, text: "t", list: list, more: &more{4, 9}})
+	w.Put(record{label: Null, more: &more{}})
 	w.Flush()
 	if len(got) != 1 || got[0].N != 2 {
 		t.Fatalf("%d batches", len(got))
 	}
 	want := [][]string{
-		{"1005", "1099511627776", "7", "bash", "f", "1004", "3", "3", "3", "true", "t", "t", "[x]", "6"},
-		{"1000", "0", "0", "", "f", "999", "0", "NULL", "NULL", "false", "", "NULL", "NULL", "0"},
+		{"1005", "1099511627776", "7", "bash", "f", "1004", "3", "3", "3", "true", "t", "t", "[x]", "6", "4", "1009"},
+		{"1000", "0", "0", "", "NULL", "999", "0", "NULL", "NULL", "false", "", "NULL", "NULL", "0", "0", "1000"},
 	}
 	for row := range 2 {
 		for i := range want[row] { // not the one that is not read
@@ -84,7 +92,7 @@ func TestWriter(t *testing.T) {
 		}
 	}
 	for range batch.MaxRows + 1 {
-		w.Put(record{label: label})
+		w.Put(record{label: label, more: &more{}})
 	}
 	if len(got) != 2 || got[1].N != batch.MaxRows {
 		t.Errorf("%d batches, of which the last is to be full", len(got))
@@ -119,7 +127,7 @@ func text(v types.Value) string {
 // Texts without end move to new dictionaries; those that are coded beforehand stay.
 func TestWriterRenewsDictionaries(t *testing.T) {
 	renewed := []int{}
-	dicts := map[*batch.Dict]bool{}
+	m, dicts := more{}, map[*batch.Dict]bool{}
 	w := newWriter(func(b *batch.Batch) { dicts[b.Cols[3].Dict] = true; b.Release() })
 	w.Renewed = func(i int, old, now *batch.Dict) {
 		if old.Len() <= batch.DictLimit || now.Len() > 0 {
@@ -131,7 +139,7 @@ func TestWriterRenewsDictionaries(t *testing.T) {
 		w.Code(4, strconv.Itoa(i))
 	}
 	for i := range batch.DictLimit + 2*batch.MaxRows {
-		w.Put(record{name: strconv.AppendInt(nil, int64(i), 10)})
+		w.Put(record{more: &m, name: strconv.AppendInt(nil, int64(i), 10)})
 	}
 	w.Flush()
 	if !slices.Equal(renewed, []int{3}) || len(dicts) != 2 {
@@ -141,11 +149,11 @@ func TestWriterRenewsDictionaries(t *testing.T) {
 
 func TestWriterAllocatesNothing(t *testing.T) {
 	w := newWriter(func(b *batch.Batch) { b.Release() })
-	name := []byte("bash")
+	name, m := []byte("bash"), more{}
 	var list any = []types.Value{types.Str("x")}
 	fill := func() {
 		for range batch.MaxRows - 1 {
-			w.Put(record{time: 1, name: name, text: "t", list: list})
+			w.Put(record{time: 1, name: name, text: "t", list: list, more: &m})
 		}
 		for i := range w.b.Cols { // as a pool returns it
 			w.b.Cols[i].Reset()
