@@ -3,12 +3,9 @@ package replay
 import (
 	"fmt"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/types"
+	"endoscope/probes/rows"
 )
-
-// dictLimit is when a column's strings move to a new dictionary.
-const dictLimit = 1 << 16
 
 // column makes one column of the batches from one column of the file.
 type column struct {
@@ -16,49 +13,59 @@ type column struct {
 	from      int // column of the file
 	typ       types.Type
 	format    timeFormat
-	eventTime bool // the timestamp or line number of the row
-	dict      *batch.Dict
+	eventTime bool  // the timestamp or line number of the row
 	bad       tally // values that do not read as typ
 }
 
-// append adds a cell as row n of c; a value that cannot be read is NULL.
-func (col *column) append(c *batch.Column, n int, v cell, line int64) {
-	if v.kind == absent {
-		c.Append(n, types.NullOf(col.typ))
-		return
+// record is a row of the file.
+type record struct {
+	cells []cell
+	line  int64
+	at    int64 // event time
+}
+
+// appender makes the column's values; one that cannot be read is NULL.
+func (col *column) appender() rows.Column[record] {
+	if col.eventTime {
+		return rows.Word(func(r *record) *int64 { return &r.at })
 	}
-	ok := true
 	switch col.typ {
 	case types.Varchar:
-		c.Code = append(c.Code, c.Dict.CodeBytes(v.text))
-		return
-	case types.Bigint:
-		var i int64
-		if i, ok = parseInt(v.text); ok && v.kind != quoted {
-			c.Int = append(c.Int, i)
-			return
-		}
+		return rows.BytesOr(func(r *record) ([]byte, bool) {
+			v := &r.cells[col.from]
+			return v.text, v.kind != absent
+		})
 	case types.Double:
-		var f float64
-		if f, ok = parseFloat(v.text); ok && v.kind != quoted {
-			c.Float = append(c.Float, f)
-			return
-		}
+		return rows.RealOr(func(r *record) (float64, bool) { return read(col, r, parseFloat) })
 	case types.Boolean:
-		var b bool
-		if b, ok = parseBool(v.text); ok && v.kind != quoted {
-			c.Bool = append(c.Bool, b)
-			return
-		}
+		return rows.BoolOr(func(r *record) (bool, bool) { return read(col, r, parseBool) })
 	case types.Timestamp:
-		var ns int64
-		if ns, ok = col.time(v); ok {
-			c.Int = append(c.Int, ns)
-			return
-		}
+		return rows.IntOr(func(r *record) (int64, bool) {
+			v := r.cells[col.from]
+			if v.kind == absent {
+				return 0, false
+			}
+			ns, ok := col.time(v)
+			if !ok {
+				col.bad.add(r.line)
+			}
+			return ns, ok
+		})
 	}
-	col.bad.add(line)
-	c.Append(n, types.NullOf(col.typ))
+	return rows.IntOr(func(r *record) (int64, bool) { return read(col, r, parseInt) })
+}
+
+// read reads a cell that is written without quotes.
+func read[V any](col *column, r *record, parse func([]byte) (V, bool)) (x V, ok bool) {
+	v := &r.cells[col.from]
+	if v.kind == absent {
+		return x, false
+	}
+	if x, ok = parse(v.text); !ok || v.kind == quoted {
+		col.bad.add(r.line)
+		return x, false
+	}
+	return x, true
 }
 
 // time reads a cell of a TIMESTAMP column.

@@ -17,8 +17,9 @@ type Column[T any] struct {
 
 	int   func(*T) (int64, bool)
 	real  func(*T) (float64, bool)
-	bool  func(*T) bool
+	bool  func(*T) (bool, bool)
 	text  func(*T) (string, bool)
+	bytes func(*T) ([]byte, bool)
 	list  func(*T) any
 	other func(*batch.Column, int, *T)
 }
@@ -44,6 +45,7 @@ const (
 	opReal
 	opBool
 	opText
+	opBytesOf
 	opList
 	opOther
 	opCell // a value of a row of values
@@ -128,6 +130,11 @@ func RealOr[T any](f func(*T) (float64, bool)) Column[T] {
 
 // Bool is a truth value.
 func Bool[T any](f func(*T) bool) Column[T] {
+	return BoolOr(func(t *T) (bool, bool) { return f(t), true })
+}
+
+// BoolOr is a truth value, or NULL where the function returns false.
+func BoolOr[T any](f func(*T) (value, known bool)) Column[T] {
 	return Column[T]{op: opBool, stores: types.PhysBool, bool: f}
 }
 
@@ -144,6 +151,11 @@ func Text[T any](f func(*T) string) Column[T] {
 // TextOr is a text, or NULL where the function returns false.
 func TextOr[T any](f func(*T) (string, bool)) Column[T] {
 	return Column[T]{op: opText, stores: types.PhysCode, text: f}
+}
+
+// BytesOr is TextOr for bytes that the caller goes on using.
+func BytesOr[T any](f func(*T) ([]byte, bool)) Column[T] {
+	return Column[T]{op: opBytesOf, stores: types.PhysCode, bytes: f}
 }
 
 // List is a list, []types.Value, or NULL where the function returns nil. It is an any

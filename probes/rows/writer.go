@@ -123,7 +123,12 @@ func (w *Writer[T]) Add(t *T) {
 			}
 			c.Float = append(c.Float, x)
 		case opBool:
-			c.Bool = append(c.Bool, w.columns[i].bool(t))
+			x, known := w.columns[i].bool(t)
+			if !known {
+				c.Nulls.Set(b.N)
+				x = false
+			}
+			c.Bool = append(c.Bool, x)
 		case opText:
 			s, known := w.columns[i].text(t)
 			if !known {
@@ -131,6 +136,13 @@ func (w *Writer[T]) Add(t *T) {
 				s = ""
 			}
 			c.Code = append(c.Code, c.Dict.Code(s))
+		case opBytesOf:
+			s, known := w.columns[i].bytes(t)
+			if !known {
+				c.Nulls.Set(b.N)
+				s = nil
+			}
+			c.Code = append(c.Code, c.Dict.CodeBytes(s))
 		case opList:
 			list := w.columns[i].list(t)
 			if list == nil {

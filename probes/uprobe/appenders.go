@@ -80,12 +80,7 @@ var appenders = rows.Columns[event]{
 		c.Code = append(c.Code, m.lineage)
 	}),
 	"method_size": rows.Count(func(e *event) int64 { return e.about().size }),
-	"is_native": rows.Other(types.PhysBool, false, func(c *batch.Column, row int, e *event) {
-		if e.kind == gapInitial {
-			c.Nulls.Set(row)
-		}
-		c.Bool = append(c.Bool, e.about().native)
-	}),
+	"is_native":   rows.BoolOr(func(e *event) (bool, bool) { return e.about().native, e.kind != gapInitial }),
 }
 
 // streams holds the appenders to the catalog: a column that either lacks stops the
@@ -167,21 +162,9 @@ func (s *subscription) stackOf(e *event) any {
 func valueColumn(v *readValue) rows.Column[event] {
 	switch {
 	case v.text:
-		return rows.Other(types.PhysCode, false, func(c *batch.Column, row int, e *event) {
-			b, known := e.texts.of(v.slot)
-			if !known {
-				c.Nulls.Set(row)
-			}
-			c.Code = append(c.Code, c.Dict.CodeBytes(b))
-		})
+		return rows.BytesOr(func(e *event) ([]byte, bool) { return e.texts.of(v.slot) })
 	case v.t == types.Boolean:
-		return rows.Other(types.PhysBool, false, func(c *batch.Column, row int, e *event) {
-			n, known := v.number(e)
-			if !known {
-				c.Nulls.Set(row)
-			}
-			c.Bool = append(c.Bool, n != 0)
-		})
+		return rows.BoolOr(func(e *event) (bool, bool) { n, known := v.number(e); return n != 0, known })
 	case v.t == types.Double:
 		return rows.RealOr(func(e *event) (float64, bool) {
 			n, known := v.number(e)
@@ -194,12 +177,12 @@ func valueColumn(v *readValue) rows.Column[event] {
 			return math.Float64frombits(n), known
 		})
 	case v.t == types.Varchar:
-		return rows.Other(types.PhysCode, false, func(c *batch.Column, row int, e *event) {
+		return rows.TextOr(func(e *event) (string, bool) {
 			n, known := v.number(e)
 			if !known {
-				c.Nulls.Set(row)
+				return "", false
 			}
-			c.Code = append(c.Code, c.Dict.Code(codegen.EnumName(v.enums[e.function], int64(n))))
+			return codegen.EnumName(v.enums[e.function], int64(n)), true
 		})
 	}
 	return rows.IntOr(func(e *event) (int64, bool) { n, known := v.number(e); return int64(n), known })
