@@ -39,6 +39,7 @@ const (
 	opHalfThrough
 	opQuarterThrough
 	opBytes  // a field of text
+	opStr    // a field of text, of which an empty one is NULL
 	opCode   // a field that is a code of the column's dictionary
 	opInt    // what functions return
 	opTimeOf // a time, to which the writer's offset is added
@@ -92,6 +93,11 @@ func Through[T, A any](pointer func(*T) **A, c Column[A]) Column[T] {
 // Bytes is a field with a text.
 func Bytes[T any](f func(*T) *[]byte) Column[T] {
 	return Column[T]{op: opBytes, stores: types.PhysCode, at: field(f)}
+}
+
+// Str is a field with a text, where an empty one is NULL.
+func Str[T any](f func(*T) *string) Column[T] {
+	return Column[T]{op: opStr, stores: types.PhysCode, at: field(f)}
 }
 
 // Null is the code of NULL in a column of Code.

@@ -96,6 +96,12 @@ func (w *Writer[T]) Add(t *T) {
 			c.Int = append(c.Int, int64(*(*uint16)(unsafe.Add(p, a.at))))
 		case opBytes:
 			c.Code = append(c.Code, c.Dict.CodeBytes(*(*[]byte)(unsafe.Add(record, a.at))))
+		case opStr:
+			s := *(*string)(unsafe.Add(record, a.at))
+			if s == "" {
+				c.Nulls.Set(b.N)
+			}
+			c.Code = append(c.Code, c.Dict.Code(s))
 		case opCode:
 			code := *(*uint32)(unsafe.Add(record, a.at))
 			if code == Null {

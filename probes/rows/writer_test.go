@@ -44,6 +44,7 @@ var all = []struct {
 	{types.Double, RealOr(func(r *record) (float64, bool) { return float64(r.amount), r.amount > 1 })},
 	{types.Boolean, Bool(func(r *record) bool { return r.amount > 0 })},
 	{types.Varchar, String(func(r *record) string { return r.text })},
+	{types.Varchar, Str(func(r *record) *string { return &r.text })},
 	{types.Varchar, Text(func(r *record) string { return r.text })},
 	{types.Varchar, BytesOr(func(r *record) ([]byte, bool) { return r.name, r.name != nil })},
 	{types.List, List(func(r *record) any { return r.list })},
@@ -77,8 +78,8 @@ func TestWriter(t *testing.T) {
 		t.Fatalf("%d batches", len(got))
 	}
 	want := [][]string{
-		{"1005", "1099511627776", "7", "bash", "f", "1004", "3", "3", "3", "true", "t", "t", "bash", "[x]", "6", "4", "1009"},
-		{"1000", "0", "0", "", "NULL", "999", "0", "NULL", "NULL", "false", "", "NULL", "NULL", "NULL", "0", "0", "1000"},
+		{"1005", "1099511627776", "7", "bash", "f", "1004", "3", "3", "3", "true", "t", "t", "t", "bash", "[x]", "6", "4", "1009"},
+		{"1000", "0", "0", "", "NULL", "999", "0", "NULL", "NULL", "false", "", "NULL", "NULL", "NULL", "NULL", "0", "0", "1000"},
 	}
 	for row := range 2 {
 		for i := range want[row] { // not the one that is not read
@@ -143,7 +144,7 @@ func TestWriterRenewsDictionaries(t *testing.T) {
 		w.Put(record{more: &m, name: strconv.AppendInt(nil, int64(i), 10)})
 	}
 	w.Flush()
-	if !slices.Equal(renewed, []int{3, 12}) || len(dicts) != 2 {
+	if !slices.Equal(renewed, []int{3, 13}) || len(dicts) != 2 {
 		t.Errorf("renewed are %v; %d dictionaries", renewed, len(dicts))
 	}
 }
