@@ -36,36 +36,41 @@ func (col *column) appender() rows.Column[record] {
 			return v.text, v.kind != absent
 		})
 	case types.Double:
-		return rows.RealOr(func(r *record) (float64, bool) { return read(col, r, parseFloat) })
+		return rows.RealOr(func(r *record) (float64, bool) {
+			v := &r.cells[col.from]
+			x, ok := parseFloat(v.text)
+			return x, ok && v.bare() || col.unreadable(r)
+		})
 	case types.Boolean:
-		return rows.BoolOr(func(r *record) (bool, bool) { return read(col, r, parseBool) })
+		return rows.BoolOr(func(r *record) (bool, bool) {
+			v := &r.cells[col.from]
+			x, ok := parseBool(v.text)
+			return x, ok && v.bare() || col.unreadable(r)
+		})
 	case types.Timestamp:
 		return rows.IntOr(func(r *record) (int64, bool) {
 			v := r.cells[col.from]
-			if v.kind == absent {
-				return 0, false
-			}
 			ns, ok := col.time(v)
-			if !ok {
-				col.bad.add(r.line)
-			}
-			return ns, ok
+			return ns, ok && v.kind != absent || col.unreadable(r)
 		})
 	}
-	return rows.IntOr(func(r *record) (int64, bool) { return read(col, r, parseInt) })
+	return rows.IntOr(func(r *record) (int64, bool) {
+		v := &r.cells[col.from]
+		x, ok := parseInt(v.text)
+		return x, ok && v.bare() || col.unreadable(r)
+	})
 }
 
-// read reads a cell that is written without quotes.
-func read[V any](col *column, r *record, parse func([]byte) (V, bool)) (x V, ok bool) {
-	v := &r.cells[col.from]
-	if v.kind == absent {
-		return x, false
-	}
-	if x, ok = parse(v.text); !ok || v.kind == quoted {
+// bare reports whether a cell is there, and written without quotes.
+func (v *cell) bare() bool { return v.kind != absent && v.kind != quoted }
+
+// unreadable counts a cell that does not read as the column's type, unless there is
+// none. It returns false: the value is NULL.
+func (col *column) unreadable(r *record) bool {
+	if r.cells[col.from].kind != absent {
 		col.bad.add(r.line)
-		return x, false
 	}
-	return x, true
+	return false
 }
 
 // time reads a cell of a TIMESTAMP column.
