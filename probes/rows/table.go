@@ -3,6 +3,7 @@ package rows
 import (
 	"fmt"
 
+	"endoscope/operators/batch"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
@@ -41,9 +42,9 @@ func NewTables[T any](streams []string, columns Columns[T]) map[string]*Table[T]
 	return tables
 }
 
-// Private returns the table of a stream that is not in the catalog, since no user asks
-// for it: providers acquire it from each other.
-func Private[T any](s *catalog.Stream, columns Columns[T]) *Table[T] {
+// NewTableOf returns the table of a stream that is not in the list of the catalog, since
+// users cannot name it.
+func NewTableOf[T any](s *catalog.Stream, columns Columns[T]) *Table[T] {
 	check(s, columns, map[string]bool{})
 	return &Table[T]{s, columns}
 }
@@ -85,4 +86,30 @@ func (t *Table[T]) Writer(spec *plan.Acquire, offset int64) (*Writer[T], error) 
 		columns[i] = t.columns[f.Name]
 	}
 	return NewWriter(spec.Out.Types(), columns, offset), nil
+}
+
+// All returns all columns of some records as values. It is for few of them.
+func (t *Table[T]) All(records []T) [][]types.Value {
+	fields := t.Fields()
+	columns := make([]Column[T], len(fields))
+	for i, f := range fields {
+		columns[i] = t.columns[f.Name]
+	}
+	var out [][]types.Value
+	w := NewWriter(types.Schema{Fields: fields}.Types(), columns, 0)
+	w.Push = func(b *batch.Batch) {
+		for row := range b.N {
+			vs := make([]types.Value, len(b.Cols))
+			for i := range b.Cols {
+				vs[i] = b.Cols[i].Value(row)
+			}
+			out = append(out, vs)
+		}
+		b.Release()
+	}
+	for i := range records {
+		w.Add(&records[i])
+	}
+	w.Flush()
+	return out
 }

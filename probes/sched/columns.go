@@ -184,7 +184,7 @@ var threads = func() *rows.Table[life] {
 	s := &catalog.Stream{Name: Threads}
 	s.Columns = append(slices.Clone(catalog.Must(ThreadStart).Columns),
 		catalog.Column{Name: "event", Type: types.Varchar}, catalog.Column{Name: "started", Type: types.Timestamp})
-	return rows.Private(s, of)
+	return rows.NewTableOf(s, of)
 }()
 
 // tableOf returns the table of a stream of this package.
