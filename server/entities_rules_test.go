@@ -16,7 +16,7 @@ import (
 	"endoscope/operators/expr"
 	"endoscope/parser"
 	"endoscope/planner"
-	"endoscope/planner/catalog"
+	"endoscope/planner/definitions"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
@@ -233,7 +233,7 @@ func (a *audit) run(p *entities.Provider, pid int, filter string, length time.Du
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := planner.Plan(stmt.(*parser.Query), text, &planner.Env{Views: catalog.NewViews(), Triggers: catalog.NewTriggers(), Target: plan.Target{PIDs: []int{pid}}, Eval: expr.EvalConst})
+	q, err := planner.Plan(stmt.(*parser.Query), text, &planner.Env{Views: definitions.NewViews(), Triggers: definitions.NewTriggers(), Target: plan.Target{PIDs: []int{pid}}, Eval: expr.EvalConst})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	_ "endoscope/operators/optest/seeds" // the same cases in every run
 	"endoscope/parser"
 	"endoscope/planner"
-	"endoscope/planner/catalog"
+	"endoscope/planner/definitions"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/clock"
@@ -255,7 +255,7 @@ func recordedPlan(t interface{ Fatal(...any) }, statement string) plan.Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := planner.Plan(st.(*parser.Query), statement, &planner.Env{Views: catalog.NewViews(), Eval: expr.EvalConst,
+	q, err := planner.Plan(st.(*parser.Query), statement, &planner.Env{Views: definitions.NewViews(), Eval: expr.EvalConst,
 		File: func(string) (types.Schema, error) { return recorded, nil }})
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
@@ -17,7 +18,7 @@ import (
 
 // handlerCostStream is the stream that this file acquires: calls of the event
 // handlers that are found, while they are found.
-const handlerCostStream = "handler_cost"
+const handlerCostStream = catalog.HandlerCost
 
 const (
 	// lookForHandlers is how often what is probed is compared with what is found.
@@ -27,25 +28,18 @@ const (
 	keepHandlers = 3
 )
 
-// HandlerCostColumns are its columns, and those of function_duration that fill them.
-var HandlerCostColumns = []struct {
-	types.Field
-	from string
-}{
-	{types.Field{Name: "timestamp", Type: types.Timestamp}, "timestamp"},
-	{types.Field{Name: "pid", Type: types.Bigint}, "pid"},
-	{types.Field{Name: "tid", Type: types.Bigint}, "tid"},
-	{types.Field{Name: "process", Type: types.Varchar}, "process"},
-	{types.Field{Name: "thread_name", Type: types.Varchar}, "thread_name"},
-	{types.Field{Name: "exe", Type: types.Varchar}, "exe"},
-	{types.Field{Name: "handler", Type: types.Varchar}, "function_name"},
-	{types.Field{Name: "module", Type: types.Varchar}, "module"},
-	{types.Field{Name: "start_time", Type: types.Timestamp}, "start_time"},
-	{types.Field{Name: "duration", Type: types.Duration}, "duration"},
-	{types.Field{Name: "cpu_time", Type: types.Duration}, "cpu_time"},
-	{types.Field{Name: "read_bytes", Type: types.Bigint}, "read_bytes"},
-	{types.Field{Name: "written_bytes", Type: types.Bigint}, "written_bytes"},
-}
+// callColumns are the columns of function_duration that its columns are, by name.
+var callColumns = func() map[string]string {
+	from := map[string]string{}
+	for _, c := range catalog.Must(handlerCostStream).All() {
+		from[c.Name] = c.Name
+	}
+	from["handler"] = "function_name"
+	for _, name := range from {
+		catalog.Position(uprobe.FunctionDuration, name)
+	}
+	return from
+}()
 
 // handlerCostProvider probes the functions that another provider finds to be
 // event handlers.
@@ -63,12 +57,7 @@ func (p *handlerCostProvider) Prepare(ctx context.Context, spec *plan.Acquire) (
 	s.spec.Out.Fields = slices.Clone(spec.Out.Fields)
 	for i := range s.spec.Out.Fields {
 		f := &s.spec.Out.Fields[i]
-		from := ""
-		for _, c := range HandlerCostColumns {
-			if c.Name == f.Name {
-				from = c.from
-			}
-		}
+		from := callColumns[f.Name]
 		if from == "" {
 			return nil, plan.Errorf(spec.Start, spec.Stop, "%s has no column %s", handlerCostStream, f.Name)
 		}

@@ -13,6 +13,7 @@ import (
 	"endoscope/parser"
 	"endoscope/planner"
 	"endoscope/planner/catalog"
+	"endoscope/planner/definitions"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/process"
@@ -24,7 +25,7 @@ import (
 type session struct {
 	e      *Engine
 	may    *grant.Grant
-	views  *catalog.Views // those of CREATE STREAM that it sees
+	views  *definitions.Views // those of CREATE STREAM that it sees
 	live   time.Duration
 	unread int64 // of queries: wire.Options.Unread
 	marks  bool  // and wire.Options.Marks

@@ -9,9 +9,9 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
+	"endoscope/probes/elf"
 	"endoscope/probes/entities"
 	"endoscope/probes/sourcetest"
-	"endoscope/probes/symbols"
 )
 
 // verdict is what a wrapper does with a command.
@@ -64,7 +64,7 @@ func TestWrappersStateEveryCommand(t *testing.T) {
 			return prepared(t, &handlerCostProvider{under, under}, &plan.Acquire{Stream: handlerCostStream})
 		}, nil},
 		{"entities", func(t *testing.T, under *sourcetest.Provider) probes.Source {
-			p := entities.New(under, under, &symbols.Cache{})
+			p := entities.New(under, under, &elf.Cache{})
 			return prepared(t, p, &plan.Acquire{Stream: entities.EntityEvents, Target: target})
 		}, map[string]verdict{"Suspend": translates, "Resend": own}},
 	} {

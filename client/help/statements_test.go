@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"endoscope/operators/batch"
 	"endoscope/operators/expr"
 	"endoscope/parser"
 	"endoscope/planner"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // example is a fenced block of SQL.
@@ -82,8 +82,8 @@ type session struct {
 // models are names of models. Plans do not look into them.
 type models map[string]bool
 
-func (m models) Model(name string) (batch.Value, bool, error) {
-	return batch.NullOf(batch.Encoding), m[name], nil
+func (m models) Model(name string) (types.Value, bool, error) {
+	return types.NullOf(types.Encoding), m[name], nil
 }
 
 func (m models) ModelNames() (names []string) {
@@ -102,33 +102,33 @@ func newSession() *session {
 		Models:   s.models,
 		Eval:     expr.EvalConst,
 		File:     fileColumns,
-		Values:   func(a *plan.Acquire) ([]batch.Type, error) { return valueTypes(a), nil },
+		Values:   func(a *plan.Acquire) ([]types.Type, error) { return valueTypes(a), nil },
 	}
 	return s
 }
 
 // fileColumns are those of the files that examples read.
-func fileColumns(path string) (plan.Schema, error) {
+func fileColumns(path string) (types.Schema, error) {
 	columns := map[string][]string{
 		"calls.csv":    {"name", "ms"},
 		"events.jsonl": {"event", "entity_id", "parent_id", "other_id", "name", "type_name", "category", "thread_name"},
 	}[path]
 	if columns == nil {
-		return plan.Schema{}, plan.Errorf(0, 0, "there is no file '%s'", path)
+		return types.Schema{}, plan.Errorf(0, 0, "there is no file '%s'", path)
 	}
-	s := plan.Schema{Fields: []plan.Field{{Name: "timestamp", Type: batch.Timestamp}}}
+	s := types.Schema{Fields: []types.Field{{Name: "timestamp", Type: types.Timestamp}}}
 	for _, c := range columns {
-		s.Fields = append(s.Fields, plan.Field{Name: c, Type: batch.Varchar})
+		s.Fields = append(s.Fields, types.Field{Name: c, Type: types.Varchar})
 	}
 	return s, nil
 }
 
 // valueTypes has all values of programs whose types are not known be texts.
-func valueTypes(a *plan.Acquire) []batch.Type {
+func valueTypes(a *plan.Acquire) []types.Type {
 	out := a.Out.Types()
 	for i, f := range a.Out.Fields {
-		if f.Type == batch.Null {
-			out[i] = batch.Varchar
+		if f.Type == types.Null {
+			out[i] = types.Varchar
 		}
 	}
 	return out

@@ -42,8 +42,8 @@ func TestPoolSeals(t *testing.T) {
 	if small.Cols[0].Values[small.Cols[0].Code[9]] != "9" || p.Dict(0) != small.Cols[0].Dict {
 		t.Error("ten strings: not to be read, or not with the dictionary they had")
 	}
-	large := fill(dictLimit + 1)
-	if large.Cols[0].Values[large.Cols[0].Code[dictLimit]] != strconv.Itoa(dictLimit) {
+	large := fill(DictLimit + 1)
+	if large.Cols[0].Values[large.Cols[0].Code[DictLimit]] != strconv.Itoa(DictLimit) {
 		t.Error("the strings of a full dictionary cannot be read")
 	}
 	if p.Dict(0).Len() != 0 || p.Dict(2) != large.Cols[2].Dict {

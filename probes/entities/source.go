@@ -20,6 +20,7 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/clock"
 	"endoscope/probes/process"
+	"endoscope/probes/rows"
 )
 
 // leastRetold is how long it is at least from one time that everything is told anew
@@ -39,7 +40,7 @@ type source struct {
 	mu         sync.Mutex // guards what follows, and the use of the parts' rows
 	merge      merge
 	world      *world
-	rows       *rows
+	rows       *rows.Writer[row]
 	sink       probes.Sink
 	begun      bool
 	first      *inventory // what there was at the beginning, if it was not told yet; nil: it was
@@ -73,13 +74,17 @@ const (
 	notFound     = "times that calls under way could not be found"
 )
 
-func newSource(spec *plan.Acquire, l *library) *source {
+func newSource(spec *plan.Acquire, l *library) (*source, error) {
+	w, err := tables[spec.Stream].Writer(spec, 0)
+	if err != nil {
+		return nil, err
+	}
 	s := &source{spec: spec, library: l, mapped: l.of, done: make(chan struct{}),
-		looking: map[*look]struct{}{}, lookingAt: map[int]*look{}, lost: map[string]uint64{}, rows: newRows(spec.Out)}
-	s.world = newWorld(s.rows.add)
+		looking: map[*look]struct{}{}, lookingAt: map[int]*look{}, lost: map[string]uint64{}, rows: w}
+	s.world = newWorld(s.rows.Put)
 	s.world.offset = clock.Offset()
 	s.world.look, s.world.who = lookAt, nameOf
-	return s
+	return s, nil
 }
 
 // add prepares a part.

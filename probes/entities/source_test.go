@@ -71,7 +71,10 @@ func (n *noted) Count(cause string, c uint64) {
 // newPlayed is a source over this process whose parts are played.
 func newPlayed(parts ...*played) (*source, *noted) {
 	spec := &plan.Acquire{Stream: EntityEvents, Target: plan.Target{PIDs: []int{os.Getpid()}}}
-	s := newSource(spec, newLibrary(&elf.Cache{}))
+	s, err := newSource(spec, newLibrary(&elf.Cache{}))
+	if err != nil {
+		panic(err)
+	}
 	s.world.entities[typeCategory] = true
 	s.mapped = func(int) ([]moduleTypes, int, error) { return nil, 0, nil }
 	for _, p := range parts {

@@ -13,7 +13,7 @@ import (
 // between, with the time of the asking, and a rate that means something at once.
 func TestDemand(t *testing.T) {
 	var out types.Schema
-	for i, f := range Columns["cpu_usage"] {
+	for i, f := range tables["cpu_usage"].Fields() {
 		if f.Name == "timestamp" {
 			out.Time = i
 		}

@@ -163,7 +163,7 @@ func BenchmarkTick(b *testing.B) {
 
 // sampleOf asks for every column of a stream of the machine's.
 func sampleOf(stream string) *plan.Acquire {
-	return &plan.Acquire{Stream: stream, Every: time.Second, Out: types.Schema{Fields: Columns[stream]}}
+	return &plan.Acquire{Stream: stream, Every: time.Second, Out: types.Schema{Fields: tables[stream].Fields()}}
 }
 
 // usedCPU is what the process has used.

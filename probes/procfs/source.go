@@ -28,7 +28,7 @@ type source struct {
 	window  window
 	warmup  int64 // ticks that give no rows
 	gauge   bool  // rows say nothing of the time before them
-	rows    *rows
+	rows    *output
 	make    func() sampler
 	pinned  []process.Process // the target, if it cannot grow
 	files   string

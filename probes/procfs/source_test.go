@@ -117,7 +117,7 @@ func (r *recorder) column(name string) []types.Value {
 // schemaOf is a schema of some columns of a stream; of all, if none is named.
 func schemaOf(t testing.TB, stream string, names ...string) types.Schema {
 	t.Helper()
-	all := types.Schema{Fields: Columns[stream]}
+	all := types.Schema{Fields: tables[stream].Fields()}
 	if len(names) == 0 {
 		return all
 	}
@@ -162,7 +162,7 @@ func acquireInto(t *testing.T, spec *plan.Acquire, r *recorder) {
 }
 
 func TestEveryStreamSamples(t *testing.T) {
-	for stream := range Columns {
+	for stream := range tables {
 		t.Run(stream, func(t *testing.T) {
 			spec := &plan.Acquire{Stream: stream, Out: schemaOf(t, stream), Every: 30 * time.Millisecond}
 			if stream == "process_usage" || stream == "thread_usage" {

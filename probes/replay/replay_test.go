@@ -242,7 +242,7 @@ func TestMillionRows(t *testing.T) {
 		t.Errorf("row %d has another row's name", s.wrongName)
 	}
 	// 100,000 names do not stay in one dictionary for ever.
-	if s.largestDict > dictLimit+batch.MaxRows {
+	if s.largestDict > batch.DictLimit+batch.MaxRows {
 		t.Errorf("a dictionary grew to %d strings", s.largestDict)
 	}
 	src.Stop()

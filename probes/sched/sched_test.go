@@ -79,7 +79,7 @@ func (r *record) wait(t *testing.T) []map[string]types.Value {
 }
 
 func acquire(stream string, target plan.Target) *plan.Acquire {
-	return &plan.Acquire{Stream: stream, Target: target, Out: types.Schema{Fields: Columns[stream]}}
+	return &plan.Acquire{Stream: stream, Target: target, Out: types.Schema{Fields: tableOf(stream).Fields()}}
 }
 
 func observe(t *testing.T, p *Provider, spec *plan.Acquire) *record {
@@ -499,7 +499,7 @@ func TestIdle(t *testing.T) {
 // TestOfOthers: who may not observe every process gets none of these streams,
 // rather than a part of them.
 func TestOfOthers(t *testing.T) {
-	for stream := range Columns {
+	for stream := range tables {
 		spec := acquire(stream, plan.Target{Viewer: &plan.Viewer{Local: true, UID: 1000}})
 		if src, err := New().Prepare(t.Context(), spec); err == nil || !strings.Contains(err.Error(), stream) {
 			t.Errorf("%s: %v, %v", stream, src, err)

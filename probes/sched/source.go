@@ -9,6 +9,7 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/clock"
 	"endoscope/probes/process"
+	"endoscope/probes/rows"
 )
 
 // Causes under which is counted what became no row, or not a whole one.
@@ -38,7 +39,7 @@ type source struct {
 	ended   chan struct{} // closed when the goroutine has ended
 
 	// Owned by the goroutine.
-	rows *rows
+	rows *rows.Writer[life]
 	sink probes.Sink
 	lost uint64
 	cut  tally
@@ -97,8 +98,7 @@ func (s *source) Start(ctx context.Context, sink probes.Sink, _ probes.Options) 
 		return err
 	}
 	s.started = true
-	s.sink, s.rows = sink, newRows(s.spec, clock.Offset())
-	s.rows.Push = sink.Push
+	s.sink, s.rows.Push = sink, sink.Push
 	s.stop, s.ended = make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(s.ended)
@@ -208,7 +208,7 @@ func (s *source) give(record []byte) {
 	if l.Cut&noArgv != 0 {
 		s.cut.unread++
 	}
-	s.rows.add(l)
+	s.rows.Put(l)
 }
 
 // account tells of what was lost since it was asked last.

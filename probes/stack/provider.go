@@ -48,7 +48,7 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	if len(spec.Target.Processes)+len(spec.Target.Exes) == 0 {
 		s.pinned = found
 	}
-	if s.rows, err = newRows(spec, clock.Offset()); err != nil {
+	if s.rows, err = table.Writer(spec, clock.Offset()); err != nil {
 		return nil, err
 	}
 	if spec.OnDemand {

@@ -11,6 +11,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/process"
+	"endoscope/probes/rows"
 )
 
 // Causes under which is counted what became no row.
@@ -40,7 +41,7 @@ type source struct {
 	pinned   []process.Process // the target, if it cannot grow
 	notices  []string
 	clock    func() int64
-	rows     *rows
+	rows     *rows.Writer[observation]
 	interval atomic.Int64 // ns between snapshots that stack_overhead has led to; 0: what was asked
 
 	mu      sync.Mutex // guards what follows
@@ -264,13 +265,13 @@ func (s *source) run(ctx context.Context, c *collector, sink probes.Sink, start 
 
 // snapshot gives the sink a row for each thread, and what became of the others.
 func (s *source) snapshot(c *collector, sink probes.Sink) error {
-	visit := s.rows.add
+	visit := s.rows.Add
 	if v := s.target.Viewer; !v.Everything() {
 		// It may have become one that is not visible since the targets were looked
 		// at; what has been sampled is not theirs to see then.
 		visit = func(o *observation) {
 			if process.Visible(v, o.process.PID) {
-				s.rows.add(o)
+				s.rows.Add(o)
 			}
 		}
 	}

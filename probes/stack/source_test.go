@@ -11,12 +11,27 @@ import (
 	"time"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/clock"
 	"endoscope/probes/process"
 	"endoscope/probes/testenv"
+)
+
+// Positions of columns in the rows of the tests.
+var (
+	colTime     = catalog.Position(Stream, "timestamp")
+	colPID      = catalog.Position(Stream, "pid")
+	colTID      = catalog.Position(Stream, "tid")
+	colProcess  = catalog.Position(Stream, "process")
+	colThread   = catalog.Position(Stream, "thread_name")
+	colExe      = catalog.Position(Stream, "exe")
+	colState    = catalog.Position(Stream, "state")
+	colSyscall  = catalog.Position(Stream, "syscall")
+	colStack    = catalog.Position(Stream, "stack")
+	colComplete = catalog.Position(Stream, "complete")
 )
 
 // record is a sink that keeps everything.
@@ -69,7 +84,7 @@ func (r *record) len() int {
 
 // specification is one of all columns.
 func specification(t plan.Target, every time.Duration) *plan.Acquire {
-	return &plan.Acquire{Stream: Stream, Target: t, Every: every, Out: types.Schema{Fields: Columns}}
+	return &plan.Acquire{Stream: Stream, Target: t, Every: every, Out: types.Schema{Fields: table.Fields()}}
 }
 
 // Rows come at the rate that was asked for, in order of their watermarks, until

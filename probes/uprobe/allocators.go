@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/codesite"
@@ -15,8 +16,8 @@ import (
 // The streams of memory that is allocated and released: of the calls of
 // allocators, the outermost of each thread or goroutine.
 const (
-	Allocation   = "allocation"
-	Deallocation = "deallocation"
+	Allocation   = catalog.Allocation
+	Deallocation = catalog.Deallocation
 )
 
 // memoryFields are what these have beside the function and where it was called

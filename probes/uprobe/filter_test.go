@@ -217,7 +217,7 @@ func TestFilteredInTheKernel(t *testing.T) {
 				p := provider(t, o)
 				r := run(t, target)
 				var cols []string
-				for _, f := range Columns[stream] {
+				for _, f := range streams[stream].Fields() {
 					if c := columnByName[f.Name]; !c.aboutMethods() && !c.ofCost() { // of which the kernel tests none; costs are of one observation
 						cols = append(cols, f.Name)
 					}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
 	"endoscope/probes/elf"
 	"endoscope/probes/process"
@@ -425,48 +424,36 @@ func (s *subscription) know(r *receivers) {
 		a := about{size: m.size, native: m.native}
 		text, known := r.lineage(f)
 		if i := slices.Index(s.cols, colClassLineage); i >= 0 && known {
-			a.lineage, a.known = s.pool.Dict(i).Code(text), true
+			a.lineage, a.known = s.rows.Code(i, text), true
 		}
 		s.methods[f] = a
 	}
 }
 
-// addAbout adds what col says of the call's method or object, NULL where that is
-// not known.
-func (s *subscription) addAbout(c *batch.Column, row int, col column, e *event, o received) {
-	m := &s.methods[e.function]
-	known, number, code := true, int64(0), uint32(0)
-	switch col {
-	case colNative:
-		c.Bool = append(c.Bool, m.native)
-		return
-	case colMethodSize:
-		known, number = m.size > 0, m.size
-	case colClassLineage:
-		known, code = m.known, m.lineage
-	case colReceiver:
-		known, number = o.known, int64(o.address)
-	case colDistance:
-		if known = o.class != nil && o.distance != unrelated; known {
-			number = int64(o.distance)
-		}
-	case colReceiverClass:
-		if known = o.class != nil; known {
-			code = c.Dict.Code(o.class.name)
-		}
-	case colReceiverLineage:
-		if known = o.class != nil; known {
-			code = c.Dict.Code(o.class.lineageOf())
-		}
+var noMethod about
+
+// about is what is constant of the event's function: nothing of a gap's.
+func (e *event) about() *about {
+	if e.kind == gapInitial {
+		return &noMethod
 	}
-	if !known {
-		c.Nulls.Set(row)
+	return &e.of.methods[e.function]
+}
+
+// className is the name of the object's class; false if that is not known.
+func (o *received) className() (string, bool) {
+	if o.class == nil {
+		return "", false
 	}
-	if c.Dict != nil {
-		c.Code = append(c.Code, code)
-	} else {
-		c.Int = append(c.Int, number)
+	return o.class.name, true
+}
+
+// lineage is what the object's class derives from; false if that is not known.
+func (o *received) lineage() (string, bool) {
+	if o.class == nil {
+		return "", false
 	}
+	return o.class.lineageOf(), true
 }
 
 // lineage is the class_lineage of function f, false if its class is not known.

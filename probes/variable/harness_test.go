@@ -143,7 +143,7 @@ func asked(pid int, every time.Duration, names ...string) *plan.Acquire {
 	for _, name := range names {
 		in.List = append(in.List, plan.Const{V: types.Str(name)})
 	}
-	return &plan.Acquire{Stream: Stream, Target: plan.Target{PIDs: []int{pid}}, Every: every, Filter: in, Out: types.Schema{Fields: Columns}}
+	return &plan.Acquire{Stream: Stream, Target: plan.Target{PIDs: []int{pid}}, Every: every, Filter: in, Out: types.Schema{Fields: table.Fields()}}
 }
 
 // observe starts a source. It ends when the test calls what is returned.
@@ -153,7 +153,7 @@ func observe(t testing.TB, spec *plan.Acquire) (got *record, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got = &record{fields: Columns, lost: map[string]uint64{}, ended: make(chan struct{})}
+	got = &record{fields: table.Fields(), lost: map[string]uint64{}, ended: make(chan struct{})}
 	if err := s.Start(context.Background(), got, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}

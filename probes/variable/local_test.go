@@ -21,7 +21,7 @@ import (
 // local is a specification of all columns for variables of functions.
 func local(pid int, functions string, names ...string) *plan.Acquire {
 	spec := asked(pid, 0, names...)
-	in := &plan.In{X: &plan.Col{Index: types.Schema{Fields: Columns}.Index("function_name"), Name: "function_name", T: types.Varchar}}
+	in := &plan.In{X: &plan.Col{Index: types.Schema{Fields: table.Fields()}.Index("function_name"), Name: "function_name", T: types.Varchar}}
 	for _, name := range strings.Fields(functions) {
 		in.List = append(in.List, plan.Const{V: types.Str(name)})
 	}

@@ -90,7 +90,7 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 			s.numbered[process.PID] = process.StartTime
 		}
 	}
-	if s.rows, err = newRows(spec, clock.Offset()); err != nil {
+	if s.rows, err = table.Writer(spec, clock.Offset()); err != nil {
 		return nil, err
 	}
 	if s.tracer != nil {

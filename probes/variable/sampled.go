@@ -48,7 +48,7 @@ func (s *sampled) run(ctx context.Context, sink probes.Sink) error {
 			timer.Reset(min(wait, rescan))
 			select {
 			case <-timer.C:
-				sink.Watermark(s.clock() + s.rows.offset)
+				sink.Watermark(s.clock() + s.rows.Offset())
 			case <-s.stop:
 				return nil
 			case <-ctx.Done():
@@ -63,7 +63,7 @@ func (s *sampled) run(ctx context.Context, sink probes.Sink) error {
 			return nil
 		}
 		s.sample(sink)
-		sink.Watermark(s.clock() + s.rows.offset)
+		sink.Watermark(s.clock() + s.rows.Offset())
 		select {
 		case <-s.stop:
 			return nil
@@ -87,7 +87,7 @@ func (s *source) sample(sink probes.Sink) {
 			if is == unknown {
 				continue
 			}
-			s.rows.add(&observation{time: s.clock(), subject: one, name: v.name, module: v.module, value: value})
+			s.rows.Put(observation{time: s.clock(), subject: one, name: v.name, module: v.module, value: value})
 		}
 	}
 	s.rows.Flush()

@@ -11,6 +11,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/process"
+	"endoscope/probes/rows"
 )
 
 // Causes under which is counted what became no row.
@@ -60,7 +61,7 @@ type source struct {
 	watcher  *watcher        // nil: not watched
 	tracer   *tracer         // nil: they are no variables of functions
 	ends     *ends           // nil: nobody can come unseen, or it is not told
-	rows     *rows
+	rows     *rows.Writer[observation]
 	notices  []string
 	cut      uint64 // texts that were longer than what is read of one
 	failed   uint64 // and that could not be read at all

@@ -30,7 +30,7 @@ func byHand(t *testing.T, spec *plan.Acquire) (*source, *record) {
 			t.Error(err)
 		}
 	})
-	got := &record{fields: Columns, lost: map[string]uint64{}, ended: make(chan struct{})}
+	got := &record{fields: table.Fields(), lost: map[string]uint64{}, ended: make(chan struct{})}
 	s := sourceOf(made)
 	s.rows.Push = got.Push
 	return s, got
@@ -155,7 +155,7 @@ func TestSitesWhileProcessesCome(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := &record{fields: Columns, lost: map[string]uint64{}, ended: make(chan struct{})}
+	got := &record{fields: table.Fields(), lost: map[string]uint64{}, ended: make(chan struct{})}
 	if err := s.Start(context.Background(), got, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}

@@ -102,7 +102,7 @@ func lossy(t *testing.T, spec *plan.Acquire, n int) (got *record, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got = &record{fields: Columns, lost: map[string]uint64{}, ended: make(chan struct{})}
+	got = &record{fields: table.Fields(), lost: map[string]uint64{}, ended: make(chan struct{})}
 	if err := s.Start(context.Background(), got, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 	"endoscope/probes/elf"
 	"endoscope/probes/process"
 	"endoscope/probes/ringbuf"
+	"endoscope/probes/rows"
 )
 
 // tracer is the kernel's side of variables of functions: for each file a program that
@@ -315,7 +316,7 @@ const (
 
 // read makes rows of what was read at a line: of the variables that the call had not been
 // seen with, or with other values.
-func (t *tracer) read(record []byte, subjects map[int]*subject, give func(*observation)) (failed uint32, known bool) {
+func (t *tracer) read(record []byte, subjects map[int]*subject, give func(observation)) (failed uint32, known bool) {
 	if len(record) < int(unsafe.Sizeof(bpf.LocalLocal{})) {
 		return 0, false
 	}
@@ -384,7 +385,7 @@ func (t *tracer) read(record []byte, subjects map[int]*subject, give func(*obser
 			binary.LittleEndian.PutUint64(b[:], now.number)
 			o.value = localForm(v).read(b[:], nil)
 		}
-		give(&o)
+		give(o)
 	}
 	if s.declares {
 		if frame.declared == nil {
@@ -443,13 +444,13 @@ type tracedPart struct {
 }
 
 // drain makes rows of the reads in the ring.
-func (t *tracer) drain(subjects map[int]*subject, rows *rows, sink probes.Sink) {
+func (t *tracer) drain(subjects map[int]*subject, rows *rows.Writer[observation], sink probes.Sink) {
 	if t.ring == nil {
 		return
 	}
 	var missed, failed, cut uint64
 	give := func(record []byte) {
-		why, known := t.read(record, subjects, rows.add)
+		why, known := t.read(record, subjects, rows.Put)
 		switch {
 		case !known:
 			missed++

@@ -103,7 +103,7 @@ func (s *watched) run(ctx context.Context, sink probes.Sink) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		now := s.clock() + s.rows.offset
+		now := s.clock() + s.rows.Offset()
 		s.drain(sink)
 		sink.Watermark(now - int64(s.spec.Settings.Lateness))
 		if !s.refresh(time.Now(), sink) {
@@ -188,7 +188,7 @@ func (s *source) give(record []byte) bool {
 		s.failed++
 	}
 	one.watch.last[w.Variable] = last{int64(w.Time), has}
-	s.rows.add(&observation{time: int64(w.Time), subject: one, name: v.name, module: v.module, value: has,
+	s.rows.Put(observation{time: int64(w.Time), subject: one, name: v.name, module: v.module, value: has,
 		tid: int(w.Tid), threadName: unix.ByteSliceToString(unsafe.Slice((*byte)(unsafe.Pointer(&w.Comm)), len(w.Comm))),
 		function: one.writers.function(one.process.PID, w.Ip)})
 	return true

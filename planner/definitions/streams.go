@@ -1,4 +1,4 @@
-package catalog
+package definitions
 
 import (
 	"maps"
@@ -8,11 +8,11 @@ import (
 	"endoscope/parser"
 )
 
-// Views are the streams that users have defined by CREATE STREAM, as one of them
-// sees them. Using one inlines its query. It is safe for concurrent use.
+// Views are the streams defined by CREATE STREAM, as one user sees them. A query
+// that uses one has its definition inlined. It is safe for concurrent use.
 type Views struct {
 	all  *views
-	sees func(owner string) bool // nil: those of everybody
+	sees func(owner string) bool // nil: every owner's
 }
 
 type views struct {
@@ -28,12 +28,11 @@ type view struct {
 // NewViews returns an empty set.
 func NewViews() *Views { return &Views{all: &views{m: map[string]view{}}} }
 
-// As are the same streams as somebody sees them who sees those of some owners: a
-// definition can say what is nobody else's business, and for who must not know it
-// there is no such stream.
+// As returns the same set restricted to the owners that sees reports. A definition
+// may hold private data, so for other users the stream does not exist.
 func (v *Views) As(sees func(owner string) bool) *Views { return &Views{v.all, sees} }
 
-// get is the stream of a name, if it is to be seen. v.all.mu is held.
+// get returns a visible stream. The caller holds v.all.mu.
 func (v *Views) get(name string) (view, bool) {
 	d, ok := v.all.m[name]
 	if !ok || v.sees != nil && !v.sees(d.owner) {
@@ -50,7 +49,7 @@ func (v *Views) Get(name string) *parser.CreateStream {
 	return d.definition
 }
 
-// Taken reports whether somebody has a stream of that name, to be seen or not.
+// Taken reports whether the name is in use, by a visible stream or another.
 func (v *Views) Taken(name string) bool {
 	v.all.mu.RLock()
 	defer v.all.mu.RUnlock()
@@ -58,7 +57,7 @@ func (v *Views) Taken(name string) bool {
 	return ok
 }
 
-// Owner is who has defined a stream that is to be seen; ok is false if there is none.
+// Owner returns the owner of a visible stream; ok is false if there is none.
 func (v *Views) Owner(name string) (owner string, ok bool) {
 	v.all.mu.RLock()
 	defer v.all.mu.RUnlock()
@@ -66,8 +65,8 @@ func (v *Views) Owner(name string) (owner string, ok bool) {
 	return d.owner, ok
 }
 
-// Put defines a stream, or defines one anew that is to be seen if replace is set.
-// It reports whether it did: names are everybody's.
+// Put adds a definition, or replaces a visible one if replace is set. It reports
+// whether it did: all users share one set of names.
 func (v *Views) Put(c *parser.CreateStream, owner string, replace bool) bool {
 	v.all.mu.Lock()
 	defer v.all.mu.Unlock()
@@ -80,7 +79,7 @@ func (v *Views) Put(c *parser.CreateStream, owner string, replace bool) bool {
 	return true
 }
 
-// Drop removes a definition that is to be seen, and reports whether there was one.
+// Drop removes a visible definition, and reports whether there was one.
 func (v *Views) Drop(name string) bool {
 	v.all.mu.Lock()
 	defer v.all.mu.Unlock()
@@ -91,7 +90,7 @@ func (v *Views) Drop(name string) bool {
 	return ok
 }
 
-// Names lists the streams that are to be seen, sorted.
+// Names lists the visible streams, sorted.
 func (v *Views) Names() []string {
 	v.all.mu.RLock()
 	defer v.all.mu.RUnlock()
