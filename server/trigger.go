@@ -20,7 +20,7 @@ import (
 // trigger is a CREATE TRIGGER that lives in the engine: a query whose tuples
 // activate actions. It outlives the statement that made it, and the session.
 //
-//	when (query) ─► operators.Trigger ─► actors, each with a goroutine of its own
+//	when (query) ─► graph.Trigger ─► actors, each with a goroutine of its own
 //	                 its runner's            │ where it may have to wait
 //	                                         ▼
 //	                                      stream ─► inbox of its creator, queries
