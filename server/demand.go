@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
-	"endoscope/operators"
 	"endoscope/operators/batch"
+	"endoscope/operators/graph"
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/uprobe"
@@ -17,7 +17,7 @@ import (
 // the operator that needs the value.
 type demand struct {
 	*feed
-	to  operators.Leaf
+	to  graph.Leaf
 	ctx context.Context // of the command Sample that is under way
 	err error
 }
@@ -54,7 +54,7 @@ func (q *query) onDemand(a *plan.Acquire) func(context.Context) error {
 }
 
 // sink is what the source of f gives to.
-func (f *feed) sink(leaves []operators.Leaf) probes.Sink {
+func (f *feed) sink(leaves []graph.Leaf) probes.Sink {
 	if f.holder != nil {
 		return f.holder
 	}

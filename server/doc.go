@@ -29,7 +29,7 @@
 // before it is full of groups. They are asked for them, in goroutines of the
 // collector, before each result that is not the last.
 //
-// A trigger is a query whose last operator is an operators.Trigger, and actions
+// A trigger is a query whose last operator is a graph.Trigger, and actions
 // (trigger.go): those that acquire have a query each that stands by, with its
 // probes attached unless that is too dear (trigger_vigil.go), and a goroutine that
 // arms it and ends it (trigger_acquire.go), or one behind a gate that is opened and

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"endoscope/operators/encoders"
+	"endoscope/operators/encoders/structure"
 	"endoscope/probes/testenv"
 	"endoscope/server"
 	"endoscope/server/wire"
@@ -138,10 +139,10 @@ func table2(t *testing.T, program string, functions int, calls string, dag, gram
 	t.Helper()
 	raw := int64(32 * len(calls)) // a record of the ring buffer
 	dagGrammar := nodes(t, dag, func(a *encoders.Alphabet) encoders.Encoder {
-		return encoders.NewGrammarEncoder(a, encoders.GrammarOptions{Runs: true}, encoders.Limits{})
+		return structure.NewGrammarEncoder(a, structure.GrammarOptions{Runs: true}, encoders.Limits{})
 	})
 	dagFSA := nodes(t, dag, func(a *encoders.Alphabet) encoders.Encoder {
-		e, err := encoders.NewAutomatonEncoder(a, encoders.AutomatonOptions{K: 3}, encoders.Limits{})
+		e, err := structure.NewAutomatonEncoder(a, structure.AutomatonOptions{K: 3}, encoders.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}

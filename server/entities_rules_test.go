@@ -14,6 +14,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/operators/consistency"
 	"endoscope/operators/expr"
+	"endoscope/operators/graph"
 	"endoscope/parser"
 	"endoscope/planner"
 	"endoscope/planner/definitions"
@@ -47,7 +48,7 @@ var filters = []string{
 type audit struct {
 	t    *testing.T
 	sch  types.Schema // of what happened, with the column that says what is selected
-	down operators.Leaf
+	down graph.Leaf
 	mu   sync.Mutex
 
 	full    []consistency.Event
@@ -153,7 +154,7 @@ func (reporting) Close(context.Context, int) error { return nil }
 // leafSink gives what a source acquires to a leaf.
 type leafSink struct {
 	*audit
-	leaf operators.Leaf
+	leaf graph.Leaf
 }
 
 func (s leafSink) do(f func() error) {
@@ -251,12 +252,12 @@ func (a *audit) run(p *entities.Provider, pid int, filter string, length time.Du
 	a.sch = node.Input.Schema()
 	a.seqs, a.lost, a.ended, a.half = map[string]uint64{}, map[string]uint64{}, make(chan struct{}), time.Now().Add(length/2)
 	a.keeper = consistency.NewKeeper(func(consistency.Report) {}, 0)
-	upper, err := operators.Build(node.WithInputs([]plan.Node{&plan.Acquire{Stream: "events", Out: a.sch}}), reporting{a}, &operators.Options{})
+	upper, err := graph.Build(node.WithInputs([]plan.Node{&plan.Acquire{Stream: "events", Out: a.sch}}), reporting{a}, &operators.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.down = upper.Leaves[0]
-	lower, err := operators.Build(node.Input, noting{a}, &operators.Options{})
+	lower, err := graph.Build(node.Input, noting{a}, &operators.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"endoscope/operators"
+	"endoscope/operators/graph"
 	"endoscope/parser"
 	"endoscope/planner"
 	"endoscope/planner/plan"
@@ -170,7 +170,7 @@ func (r *relation) lines(text string) {
 // a run, what was measured; below an acquisition its probe sites.
 func (q *query) explain() string {
 	var b strings.Builder
-	stats := map[plan.Node]*operators.Stats{}
+	stats := map[plan.Node]*graph.Stats{}
 	if q.graph != nil {
 		for _, st := range q.graph.Stats {
 			stats[st.Node] = st

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"endoscope/operators"
+	"endoscope/operators/agg"
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
 	"endoscope/probes"
@@ -82,7 +83,7 @@ func (f *feed) Partial(b *batch.Batch) {
 	f.t.groups.Add(uint64(b.Len()))
 	if !f.q.push(item{leaf: f.leaf, batch: b, partial: f.spec.Partial}, false) {
 		if !f.q.over() {
-			f.Lost("query too slow", operators.PartialEvents(f.spec.Partial, b))
+			f.Lost("query too slow", agg.PartialEvents(f.spec.Partial, b))
 		}
 		b.Release()
 	}

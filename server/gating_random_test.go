@@ -12,6 +12,7 @@ import (
 	"endoscope/operators"
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
+	"endoscope/operators/graph"
 	"endoscope/operators/optest"
 	_ "endoscope/operators/optest/seeds" // the same cases in every run
 	"endoscope/parser"
@@ -62,7 +63,7 @@ func (e *gatedEngine) Run(root plan.Node, in *optest.Input) (*optest.Output, err
 			return &operators.Tap{Rows: func(t int64) { h.arrived(t, e.within) }, Watermark: func(t int64) { h.passed(t) }}
 		}
 	}
-	g, err := operators.Build(root, out, o)
+	g, err := graph.Build(root, out, o)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +170,7 @@ func batchOf(rows [][]types.Value) *batch.Batch {
 // recordedSink feeds a leaf.
 type recordedSink struct {
 	ctx  context.Context
-	leaf operators.Leaf
+	leaf graph.Leaf
 	e    *gatedEngine
 	mark int64
 	err  error

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"endoscope/operators/encoders"
+	"endoscope/operators/encoders/structure"
 	"endoscope/parser"
 	"endoscope/planner"
 	"endoscope/planner/plan"
@@ -129,7 +130,7 @@ func an(noun string) string {
 }
 
 // joined is the model of all encodings together.
-func joined(all []encoders.Encoding) (*encoders.Model, error) {
+func joined(all []encoders.Encoding) (*structure.Model, error) {
 	if len(all) == 0 {
 		return nil, errors.New("no sequence came: there is nothing to make a model of")
 	}
@@ -147,7 +148,7 @@ func joined(all []encoders.Encoding) (*encoders.Model, error) {
 	if of := x.Of(); !of.Complete() {
 		return nil, fmt.Errorf("only %d of %d symbols were encoded, since encoder_budget was used up: such a model would refuse the rest", of.Encoded, of.Symbols)
 	}
-	return encoders.NewModel(x)
+	return structure.NewModel(x)
 }
 
 // dropModel runs DROP MODEL. What uses the model goes on with it.

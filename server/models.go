@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"endoscope/operators/encoders"
+	"endoscope/operators/encoders/structure"
 	"endoscope/planner/types"
 )
 
@@ -56,11 +56,11 @@ type modelSummary struct {
 
 // model is what a file of a model holds.
 type model struct {
-	Name       string          `json:"name"`
-	Definition string          `json:"definition"`      // the CREATE MODEL statement
-	Owner      string          `json:"owner,omitempty"` // of a server's: whose it is
-	Created    time.Time       `json:"created"`
-	Model      *encoders.Model `json:"model"`
+	Name       string           `json:"name"`
+	Definition string           `json:"definition"`      // the CREATE MODEL statement
+	Owner      string           `json:"owner,omitempty"` // of a server's: whose it is
+	Created    time.Time        `json:"created"`
+	Model      *structure.Model `json:"model"`
 }
 
 func newModels(dir string) *models {

@@ -8,6 +8,7 @@ import (
 
 	"endoscope/operators"
 	"endoscope/operators/batch"
+	"endoscope/operators/graph"
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/server/wire"
@@ -114,7 +115,7 @@ func TestTickTakesWhatIsQueued(t *testing.T) {
 	var got []string
 	op := &said{say: func(s string) { got = append(got, s) }}
 	q := newQueue(10)
-	r := &runner{query: &query{q: q, collector: &collector{}, leaves: []operators.Leaf{{Op: op}}, started: time.Now()}, every: time.Second}
+	r := &runner{query: &query{q: q, collector: &collector{}, leaves: []graph.Leaf{{Op: op}}, started: time.Now()}, every: time.Second}
 	q.push(item{batch: batch.New(nil)}, false)
 	if err := r.tickDue(t.Context()); err != nil || !slices.Equal(got, []string{"rows", "signal"}) {
 		t.Errorf("%q, %v", got, err)

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"endoscope/operators"
+	"endoscope/operators/agg"
 	"endoscope/operators/batch"
+	"endoscope/operators/graph"
 	"endoscope/planner"
 	"endoscope/planner/cost"
 	"endoscope/planner/plan"
@@ -29,8 +31,8 @@ type placement struct {
 	began   int64        // the same by the clock of events
 	now     func() int64 // by that clock; at the query's end: when it was over
 
-	lower *operators.Graph      // Lower at this site
-	stage *operators.FirstStage // nil: there is none
+	lower *graph.Graph          // Lower at this site
+	stage *agg.FirstStage       // nil: there is none
 	marks bool                  // Upper goes by watermarks
 	steer func(rows uint64) int // decides instead of the costs; nil: they do
 
@@ -96,11 +98,11 @@ func (q *query) divide(path wire.Path, how string, steer func(uint64) int) error
 	}
 	p := &placement{Division: d, encoded: encoded, path: path, steer: steer, marks: windowed(d.Fragment.Upper)}
 	if partial := d.Fragment.Partial(); partial != nil {
-		if p.stage, err = operators.NewFirstStage(partial, d.Fragment.Lowered()); err != nil {
+		if p.stage, err = agg.NewFirstStage(partial, d.Fragment.Lowered()); err != nil {
 			return planner.Placed(err, q.text)
 		}
 	}
-	if p.lower, err = operators.Build(d.Fragment.Lower, lowered{p}, &operators.Options{}); err != nil {
+	if p.lower, err = graph.Build(d.Fragment.Lower, lowered{p}, &operators.Options{}); err != nil {
 		return planner.Placed(err, q.text)
 	}
 	p.at = slices.Max(p.divisions())

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"endoscope/operators"
+	"endoscope/operators/graph"
 	"endoscope/planner"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
@@ -23,9 +24,9 @@ type query struct {
 	text      string
 	plan      *plan.Query
 	feeds     []*feed
-	graph     *operators.Graph
-	leaves    []operators.Leaf // what each feed feeds
-	collector *collector       // set when it is started
+	graph     *graph.Graph
+	leaves    []graph.Leaf // what each feed feeds
+	collector *collector   // set when it is started
 	q         *queue
 	t         *tally
 	out       *outlet
@@ -135,7 +136,7 @@ func (q *query) start() (err error) {
 		last, root = q.placement, q.placement.Base
 		q.placement.out, q.placement.now = q.out, q.now
 	}
-	graph, err := operators.Build(root, last, &operators.Options{
+	built, err := graph.Build(root, last, &operators.Options{
 		Clock:      q.now,
 		Stats:      true,
 		JoinMemory: q.joinMemory, EncoderBudget: q.encoderBudget,
@@ -151,15 +152,15 @@ func (q *query) start() (err error) {
 	if err != nil {
 		return planner.Placed(err, q.text)
 	}
-	q.graph = graph
+	q.graph = built
 	defer func() {
 		if err != nil {
-			_ = graph.Abandon()
+			_ = built.Abandon()
 		}
 	}()
 	for _, f := range q.feeds {
-		i := slices.IndexFunc(graph.Leaves, func(l operators.Leaf) bool { return l.Acquire == f.spec })
-		q.leaves = append(q.leaves, graph.Leaves[i])
+		i := slices.IndexFunc(built.Leaves, func(l graph.Leaf) bool { return l.Acquire == f.spec })
+		q.leaves = append(q.leaves, built.Leaves[i])
 	}
 	q.collector = newCollector(q.feeds)
 	for _, s := range q.taken() {
@@ -178,7 +179,7 @@ func (q *query) start() (err error) {
 	}
 	q.gating.start()
 	q.started, q.began = time.Now(), clock.Now()
-	graph.Armed(q.began)
+	built.Armed(q.began)
 	q.placement.begin(q.started, q.began)
 	for _, f := range q.feeds {
 		if !f.options.Standby {

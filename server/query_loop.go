@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"endoscope/operators"
+	"endoscope/operators/graph"
 	"endoscope/planner/catalog"
 	"endoscope/probes/clock"
 )
@@ -96,7 +97,7 @@ func (q *query) loop(ctx context.Context) error {
 	return closeAll(ctx, q.leaves)
 }
 
-func closeAll(ctx context.Context, leaves []operators.Leaf) error {
+func closeAll(ctx context.Context, leaves []graph.Leaf) error {
 	for _, l := range leaves {
 		if err := l.Op.Close(ctx, l.Port); err != nil {
 			return err

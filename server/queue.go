@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"endoscope/operators"
+	"endoscope/operators/agg"
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
 )
@@ -164,7 +165,7 @@ func (q *queue) merge() {
 			all = partialsOf(old[i:])
 		}
 		if it.partial != nil {
-			for _, b := range operators.MergePartials(it.partial, all[it.partial]) {
+			for _, b := range agg.MergePartials(it.partial, all[it.partial]) {
 				q.add(item{leaf: it.leaf, batch: b, partial: it.partial})
 				q.partials++
 			}

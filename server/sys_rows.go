@@ -1,7 +1,7 @@
 package server
 
 import (
-	"endoscope/operators"
+	"endoscope/operators/graph"
 	"endoscope/planner/catalog"
 	"endoscope/probes"
 	"endoscope/probes/rows"
@@ -68,7 +68,7 @@ var dropTable = rows.NewTable(catalog.SysDrops, rows.Columns[dropRow]{
 type operatorRow struct {
 	at int64
 	q  *query
-	st *operators.Stats
+	st *graph.Stats
 }
 
 var operatorTable = rows.NewTable(catalog.SysOperators, rows.Columns[operatorRow]{

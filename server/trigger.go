@@ -8,8 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"endoscope/operators"
 	"endoscope/operators/batch"
+	"endoscope/operators/graph"
 	"endoscope/parser"
 	"endoscope/planner"
 	"endoscope/planner/plan"
@@ -20,7 +20,7 @@ import (
 // trigger is a CREATE TRIGGER that lives in the engine: a query whose tuples
 // activate actions. It outlives the statement that made it, and the session.
 //
-//	when (query) ─► operators.Trigger ─► actors, each with a goroutine of its own
+//	when (query) ─► graph.Trigger ─► actors, each with a goroutine of its own
 //	                 its runner's            │ where it may have to wait
 //	                                         ▼
 //	                                      stream ─► inbox of its creator, queries
@@ -32,7 +32,7 @@ type trigger struct {
 	text   string
 	mode   string
 	when   *query
-	op     *operators.Trigger
+	op     *graph.Trigger
 	actors []actor
 	stream *triggerStream
 	ledger *ledger
@@ -126,7 +126,7 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 		for i, f := range p.Tuple {
 			names[i] = f.Name
 		}
-		t.tuple = operators.JSON(names)
+		t.tuple = graph.JSON(names)
 	}
 	when, err := s.permitted(p.When, text)
 	if err != nil {
@@ -137,7 +137,7 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 	}
 	s.budgets().give(t.when)
 	t.notices = append(p.Notices, t.when.notices()...)
-	t.op = operators.NewTrigger(p.Condition, t)
+	t.op = graph.NewTrigger(p.Condition, t)
 	t.when.last = t.op
 	for i := range p.Actions {
 		a, err := s.actor(ctx, t, &p.Actions[i], text)

@@ -8,6 +8,7 @@ import (
 
 	"endoscope/operators"
 	"endoscope/operators/batch"
+	"endoscope/operators/graph"
 	"endoscope/planner"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
@@ -317,7 +318,7 @@ func newPublisher(stream *triggerStream, q *query, number *atomic.Int64, action 
 	for i, f := range sch.Fields {
 		names[i] = f.Name
 	}
-	p := &publisher{stream: stream, q: q, number: number, action: action, time: -1, row: operators.JSON(names)}
+	p := &publisher{stream: stream, q: q, number: number, action: action, time: -1, row: graph.JSON(names)}
 	if t := sch.Time; t >= 0 && sch.Fields[t].Type == types.Timestamp {
 		p.time = t
 	}

@@ -14,6 +14,7 @@ import (
 	"endoscope/operators"
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
+	"endoscope/operators/graph"
 	"endoscope/parser"
 	"endoscope/planner"
 	"endoscope/planner/definitions"
@@ -72,8 +73,8 @@ func planSecond(m *merge, in, named []wire.Column, args []types.Value) (*second,
 
 // run is a second stage at work on one result.
 type run struct {
-	graph  *operators.Graph
-	leaf   operators.Leaf
+	graph  *graph.Graph
+	leaf   graph.Leaf
 	pick   []int // which of the hosts' columns the leaf's are
 	out    sink
 	enough bool // nothing more is wanted
@@ -103,7 +104,7 @@ func (s *sink) Close(context.Context, int) error { return nil }
 func (s *second) begin() (*run, error) {
 	r := &run{}
 	var err error
-	if r.graph, err = operators.Build(s.plan.Root, &r.out, &operators.Options{Start: time.Now().UnixNano()}); err != nil {
+	if r.graph, err = graph.Build(s.plan.Root, &r.out, &operators.Options{Start: time.Now().UnixNano()}); err != nil {
 		return nil, err
 	}
 	r.leaf = r.graph.Leaves[0]

@@ -10,6 +10,7 @@ import (
 	"endoscope/parser"
 	"endoscope/planner"
 	"endoscope/planner/catalog"
+	"endoscope/planner/definitions"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 )
@@ -96,8 +97,8 @@ func (m models) ModelNames() (names []string) {
 func newSession() *session {
 	s := &session{models: models{}}
 	s.env = &planner.Env{
-		Views:    catalog.NewViews(),
-		Triggers: catalog.NewTriggers(),
+		Views:    definitions.NewViews(),
+		Triggers: definitions.NewTriggers(),
 		Target:   plan.Target{PIDs: []int{42}},
 		Models:   s.models,
 		Eval:     expr.EvalConst,
@@ -158,7 +159,7 @@ func (s *session) plan(text string) error {
 		}
 	case *parser.CreateTrigger:
 		if _, err = planner.PlanTrigger(st, text, s.env); err == nil {
-			s.env.Triggers.Put(st.Name.Name, catalog.Flow{})
+			s.env.Triggers.Put(st.Name.Name, definitions.Flow{})
 		}
 	case *parser.Set:
 		if catalog.FindSetting(st.Key.Name) == nil {

@@ -10,6 +10,7 @@ import (
 	"endoscope/operators"
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
+	"endoscope/operators/graph"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/server/wire"
@@ -25,9 +26,9 @@ import (
 type fragment struct {
 	columns []wire.Column            // of the result
 	types   [wire.Ports][]types.Type // of the rows for each port; nil: it takes none
-	lower   operators.Leaf
-	upper   operators.Leaf
-	graphs  []*operators.Graph
+	lower   graph.Leaf
+	upper   graph.Leaf
+	graphs  []*graph.Graph
 	began   int64 // when the query did, by this machine's clock
 	ended   int64 // and when it ended, as the server says; 0: it has not
 	full    bool  // upper wants no more rows
@@ -89,10 +90,10 @@ func (f *fragment) takes(port wire.Port, cols []wire.Column) bool {
 		slices.EqualFunc(cols, f.types[port], func(c wire.Column, t types.Type) bool { return c.Type == t })
 }
 
-func (f *fragment) build(root plan.Node, sink operators.Operator) (operators.Leaf, error) {
-	g, err := operators.Build(root, sink, &operators.Options{Start: f.began, Clock: f.clock})
+func (f *fragment) build(root plan.Node, sink operators.Operator) (graph.Leaf, error) {
+	g, err := graph.Build(root, sink, &operators.Options{Start: f.began, Clock: f.clock})
 	if err != nil {
-		return operators.Leaf{}, err
+		return graph.Leaf{}, err
 	}
 	f.graphs = append(f.graphs, g)
 	return g.Leaves[0], nil

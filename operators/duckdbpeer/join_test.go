@@ -10,6 +10,7 @@ import (
 
 	"endoscope/operators"
 	"endoscope/operators/batch"
+	"endoscope/operators/graph"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 )
@@ -81,7 +82,7 @@ func join(ctx context.Context, kind plan.JoinKind, both *[2]stream) (pairs, erro
 		&plan.Col{Index: 1, Name: "k", T: types.Bigint}, &plan.Col{Index: 4, Name: "k", T: types.Bigint}}}
 	root := plan.NewJoin(plan.Join{Left: acquired("left"), Right: acquired("right"), Kind: kind, Within: joinReach, On: equal})
 	out := &pairSink{}
-	g, err := operators.Build(root, out, &operators.Options{})
+	g, err := graph.Build(root, out, &operators.Options{})
 	if err != nil {
 		return pairs{}, err
 	}

@@ -14,6 +14,7 @@ import (
 	"endoscope/operators"
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
+	"endoscope/operators/graph"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 )
@@ -90,7 +91,7 @@ func ours(ctx context.Context, d *data, pushed bool) (summary, error) {
 	if pushed {
 		left = nil
 	}
-	g, err := operators.Build(root, out, &operators.Options{Residual: func(*plan.Acquire) plan.Expr { return left }})
+	g, err := graph.Build(root, out, &operators.Options{Residual: func(*plan.Acquire) plan.Expr { return left }})
 	if err != nil {
 		return summary{}, err
 	}

@@ -20,7 +20,7 @@ const returnName = "<"
 // adds names; what it has handed out (Names, and the encodings that hold it)
 // may be read by others meanwhile.
 type Alphabet struct {
-	names   []string
+	List    []string
 	hashes  []uint64 // of the names, for digests
 	symbols map[string]Symbol
 	// less is the symbol of a function that is called "<", which is not Return.
@@ -30,13 +30,13 @@ type Alphabet struct {
 // NewAlphabet returns an alphabet that has only Return.
 func NewAlphabet() *Alphabet {
 	return &Alphabet{
-		names: []string{returnName}, hashes: []uint64{nameHash(Return, returnName)},
+		List: []string{returnName}, hashes: []uint64{NameHash(Return, returnName)},
 		symbols: map[string]Symbol{returnName: Return},
 	}
 }
 
-// alphabetOf has the symbols that names belong to.
-func alphabetOf(names []string) *Alphabet {
+// AlphabetOf has the symbols that names belong to.
+func AlphabetOf(names []string) *Alphabet {
 	a := NewAlphabet()
 	for _, name := range names[1:] {
 		a.Function(name)
@@ -51,7 +51,7 @@ func (a *Alphabet) Symbol(name string) Symbol {
 		return s
 	}
 	s := a.add(name)
-	a.symbols[a.names[s]] = s
+	a.symbols[a.List[s]] = s
 	return s
 }
 
@@ -68,18 +68,18 @@ func (a *Alphabet) Function(name string) Symbol {
 }
 
 func (a *Alphabet) add(name string) Symbol {
-	s := Symbol(len(a.names))
-	a.names = append(a.names, name)
-	a.hashes = append(a.hashes, nameHash(s, name))
+	s := Symbol(len(a.List))
+	a.List = append(a.List, name)
+	a.hashes = append(a.hashes, NameHash(s, name))
 	return s
 }
 
 // Len is the number of symbols; they are 0 to Len()-1.
-func (a *Alphabet) Len() int { return len(a.names) }
+func (a *Alphabet) Len() int { return len(a.List) }
 
 // Names is the alphabet as it stands: symbol s is called Names()[s]. The slice
 // must not be changed; later additions do not show in it.
-func (a *Alphabet) Names() []string { return a.names[:len(a.names):len(a.names)] }
+func (a *Alphabet) Names() []string { return a.List[:len(a.List):len(a.List)] }
 
 // Translate maps the symbols of another alphabet, which names belongs to, to
 // those of a: symbol s of the other is Translate(names)[s] here.
@@ -94,9 +94,9 @@ func (a *Alphabet) Translate(names []string) []Symbol {
 	return symbols
 }
 
-// nameHash is FNV-1a of a symbol's name, and tells Return from a function that
+// NameHash is FNV-1a of a symbol's name, and tells Return from a function that
 // is called "<".
-func nameHash(s Symbol, name string) uint64 {
+func NameHash(s Symbol, name string) uint64 {
 	h := uint64(14695981039346656037)
 	if s == Return {
 		h++

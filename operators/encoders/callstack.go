@@ -1,9 +1,9 @@
 package encoders
 
-// calls follows the stack of a call string. Times are the moments at which
+// Calls follows the stack of a call string. Times are the moments at which
 // calls and returns happened, in ns.
-type calls struct {
-	frames []call
+type Calls struct {
+	Frames []call
 }
 
 // call is one that has not returned.
@@ -13,17 +13,17 @@ type call struct {
 	waits  bool  // rather than runs, while it is the innermost
 }
 
-// enter notes that s was called.
-func (c *calls) enter(s Symbol, at int64) { c.frames = append(c.frames, call{symbol: s, began: at}) }
+// Enter notes that s was called.
+func (c *Calls) Enter(s Symbol, at int64) { c.Frames = append(c.Frames, call{symbol: s, began: at}) }
 
-// leave notes a return. It gives the call that ended and how long it took
+// Leave notes a return. It gives the call that ended and how long it took
 // (NoTime: unknown); ok is false if its beginning was not seen.
-func (c *calls) leave(at int64) (ended call, took int64, ok bool) {
-	n := len(c.frames) - 1
+func (c *Calls) Leave(at int64) (ended call, took int64, ok bool) {
+	n := len(c.Frames) - 1
 	if n < 0 {
 		return call{}, NoTime, false
 	}
-	ended, c.frames = c.frames[n], c.frames[:n]
+	ended, c.Frames = c.Frames[n], c.Frames[:n]
 	took = NoTime
 	if ended.began != NoTime && at != NoTime {
 		took = at - ended.began
@@ -31,8 +31,8 @@ func (c *calls) leave(at int64) (ended call, took int64, ok bool) {
 	return ended, took, true
 }
 
-// moment is when symbol i of a block with these times happened.
-func moment(times []int64, i int) int64 {
+// Moment is when symbol i of a block with these times happened.
+func Moment(times []int64, i int) int64 {
 	if times == nil {
 		return NoTime
 	}

@@ -8,32 +8,32 @@ import (
 // CallStringEncoder writes down a tree of calls: each function where it is
 // called, and Return where it returns. Times are when that was.
 type CallStringEncoder struct {
-	intake
-	calls
+	Intake
+	Calls
 	symbols   []Symbol // only appended to: encodings share it
 	functions []Stats  // by symbol
 }
 
 // NewCallStringEncoder returns an encoder for the calls of a thread.
 func NewCallStringEncoder(a *Alphabet, l Limits) *CallStringEncoder {
-	return &CallStringEncoder{intake: intake{alphabet: a, limits: l}}
+	return &CallStringEncoder{Intake: Intake{Alphabet: a, Limits: l}}
 }
 
 // Append implements [Encoder].
 func (e *CallStringEncoder) Append(symbols []Symbol, times []int64) {
-	e.take(symbols, times, e.encode, e.Bytes)
+	e.Consume(symbols, times, e.encode, e.Bytes)
 }
 
 func (e *CallStringEncoder) encode(symbols []Symbol, times []int64) {
 	e.symbols = append(e.symbols, symbols...)
-	for len(e.functions) < e.alphabet.Len() {
+	for len(e.functions) < e.Alphabet.Len() {
 		e.functions = append(e.functions, Stats{})
 	}
 	for i, s := range symbols {
 		if s != Return {
 			e.functions[s].Count++
-			e.enter(s, moment(times, i))
-		} else if ended, took, ok := e.leave(moment(times, i)); ok {
+			e.Enter(s, Moment(times, i))
+		} else if ended, took, ok := e.Leave(Moment(times, i)); ok {
 			e.functions[ended.symbol].returned(took)
 		}
 	}
@@ -41,14 +41,14 @@ func (e *CallStringEncoder) encode(symbols []Symbol, times []int64) {
 
 // Bytes implements [Encoder].
 func (e *CallStringEncoder) Bytes() int64 {
-	return int64(4*cap(e.symbols) + 16*cap(e.frames) + 40*cap(e.functions))
+	return int64(4*cap(e.symbols) + 16*cap(e.Frames) + 40*cap(e.functions))
 }
 
 // Encode implements [Encoder].
 func (e *CallStringEncoder) Encode() Encoding {
 	n := len(e.symbols)
 	return &CallString{
-		Source: e.source(), names: e.alphabet.Names(),
+		Source: e.Source(), names: e.Alphabet.Names(),
 		symbols: e.symbols[:n:n], ends: []int{n}, functions: slices.Clone(e.functions),
 	}
 }
@@ -92,10 +92,10 @@ func (e *CallString) String() string {
 			if j > 0 {
 				b = append(b, ' ')
 			}
-			b = appendName(b, e.names, s)
+			b = AppendName(b, e.names, s)
 		}
 	}
-	return string(b) + e.remark()
+	return string(b) + e.Remark()
 }
 
 // MarshalJSON implements [Encoding]. Returns are null.
@@ -121,22 +121,22 @@ func (e *CallString) MarshalJSON() ([]byte, error) {
 			functions = append(functions, function{e.names[s], stats})
 		}
 	}
-	return marshal(struct {
+	return Marshal(struct {
 		Encoding string `json:"encoding"`
-		sourceJSON
+		SourceJSON
 		Calls     [][]*string `json:"calls"`
 		Functions []function  `json:"functions"`
-	}{"callstring", e.json(), sequences, functions})
+	}{"callstring", e.JSON(), sequences, functions})
 }
 
 // Merge implements [Mergeable]: the sequences stay apart.
 func (e *CallString) Merge(others []Encoding) (Encoding, error) {
-	a := alphabetOf(e.names)
+	a := AlphabetOf(e.names)
 	m := &CallString{Source: e.Source, symbols: slices.Clone(e.symbols), ends: slices.Clone(e.ends), functions: slices.Clone(e.functions)}
 	for _, other := range others {
 		o, ok := other.(*CallString)
 		if !ok {
-			return nil, errUnlike
+			return nil, ErrUnlike
 		}
 		to := a.Translate(o.names)
 		for _, end := range o.ends {
@@ -145,23 +145,9 @@ func (e *CallString) Merge(others []Encoding) (Encoding, error) {
 		for _, s := range o.symbols {
 			m.symbols = append(m.symbols, to[s])
 		}
-		m.functions = mergeStats(m.functions, o.functions, to)
-		m.Source = m.joined(o.Source)
+		m.functions = MergeStats(m.functions, o.functions, to)
+		m.Source = m.Joined(o.Source)
 	}
 	m.names = a.Names()
 	return m, nil
-}
-
-// mergeStats adds the statistics of symbols that to translates.
-func mergeStats(to []Stats, from []Stats, symbols []Symbol) []Stats {
-	for s := range from {
-		if from[s].Count == 0 {
-			continue
-		}
-		for int(symbols[s]) >= len(to) {
-			to = append(to, Stats{})
-		}
-		to[symbols[s]].Merge(&from[s])
-	}
-	return to
 }

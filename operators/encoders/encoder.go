@@ -88,7 +88,7 @@ type Source struct {
 	Symbols   int64    // how many symbols were given
 	Encoded   int64    // how many of them are encoded: less than Symbols when the budget was used up
 	Labels    []string // of the sequences, "" for those that have none; nil: none has
-	digests   []Digest
+	Digests   []Digest
 }
 
 // Complete reports whether everything that was given is encoded.
@@ -97,69 +97,69 @@ func (s *Source) Complete() bool { return s.Encoded == s.Symbols }
 // Of implements [Encoding] for those that embed a Source.
 func (s *Source) Of() Source { return *s }
 
-// intake is what an encoder notes of what it is given. It is embedded.
-type intake struct {
-	alphabet  *Alphabet
-	limits    Limits
+// Intake is what an encoder notes of what it is given. It is embedded.
+type Intake struct {
+	Alphabet  *Alphabet
+	Limits    Limits
 	symbols   int64 // given
 	digest    Digest
-	truncated bool
-	label     string
-	full      bool // the budget is used up: nothing more is encoded
+	Truncated bool
+	Name      string
+	Full      bool // the budget is used up: nothing more is encoded
 }
 
 // budgetBlock is how many symbols may be encoded before the budget is looked
 // at again.
 const budgetBlock = 4096
 
-// take calls encode with as much of symbols as the budget has room for, after
+// Consume calls encode with as much of symbols as the budget has room for, after
 // each part asking how many bytes there are.
-func (in *intake) take(symbols []Symbol, times []int64, encode func([]Symbol, []int64), bytes func() int64) {
+func (in *Intake) Consume(symbols []Symbol, times []int64, encode func([]Symbol, []int64), bytes func() int64) {
 	in.symbols += int64(len(symbols))
-	for len(symbols) > 0 && !in.full {
+	for len(symbols) > 0 && !in.Full {
 		n := min(len(symbols), budgetBlock)
 		var t []int64
 		if times != nil {
 			t, times = times[:n:n], times[n:]
 		}
 		encode(symbols[:n:n], t)
-		in.digest.Add(symbols[:n], in.alphabet.hashes)
+		in.digest.Add(symbols[:n], in.Alphabet.hashes)
 		symbols = symbols[n:]
-		in.full = in.limits.Budget > 0 && bytes() > in.limits.Budget
+		in.Full = in.Limits.Budget > 0 && bytes() > in.Limits.Budget
 	}
 }
 
 // Truncate implements [Encoder].
-func (in *intake) Truncate() { in.truncated = true }
+func (in *Intake) Truncate() { in.Truncated = true }
 
 // Label implements [Encoder].
-func (in *intake) Label(name string) { in.label = name }
+func (in *Intake) Label(name string) { in.Name = name }
 
 // Freeze implements [Encoder].
-func (in *intake) Freeze() { in.full = true }
+func (in *Intake) Freeze() { in.Full = true }
 
-// source is what was given so far.
-func (in *intake) source() Source {
-	s := Source{Sequences: 1, Symbols: in.symbols, Encoded: in.digest.n, digests: []Digest{in.digest}}
-	if in.truncated {
+// Source is what was given so far.
+func (in *Intake) Source() Source {
+	s := Source{Sequences: 1, Symbols: in.symbols, Encoded: in.digest.N, Digests: []Digest{in.digest}}
+	if in.Truncated {
 		s.Truncated = 1
 	}
-	if in.label != "" {
-		s.Labels = []string{in.label}
+	if in.Name != "" {
+		s.Labels = []string{in.Name}
 	}
 	return s
 }
 
-// joined is the Source of the sequences of s and then those of o.
-func (s Source) joined(o Source) Source {
-	digests := make([]Digest, 0, len(s.digests)+len(o.digests))
+// Joined is the Source of the sequences of s and then those of o.
+func (s Source) Joined(o Source) Source {
+	digests := make([]Digest, 0, len(s.Digests)+len(o.Digests))
 	return Source{
 		Sequences: s.Sequences + o.Sequences,
 		Truncated: s.Truncated + o.Truncated,
 		Symbols:   s.Symbols + o.Symbols,
 		Encoded:   s.Encoded + o.Encoded,
 		Labels:    s.labelsWith(o),
-		digests:   append(append(digests, s.digests...), o.digests...),
+		Digests:   append(append(digests, s.Digests...), o.Digests...),
 	}
 }
 
@@ -173,17 +173,17 @@ func (s *Source) labelsWith(o Source) []string {
 	return labels
 }
 
-// remark is the line that the text forms of incomplete encodings end with,
+// Remark is the line that the text forms of incomplete encodings end with,
 // preceded by a newline; "" if there is nothing to remark.
-func (s *Source) remark() string {
+func (s *Source) Remark() string {
 	if s.Complete() {
 		return ""
 	}
-	return fmt.Sprintf("\n%s the first %d of %d symbols: encoder_budget is used up", remarkMark, s.Encoded, s.Symbols)
+	return fmt.Sprintf("\n%s the first %d of %d symbols: encoder_budget is used up", RemarkMark, s.Encoded, s.Symbols)
 }
 
-// sourceJSON is how encodings show their source.
-type sourceJSON struct {
+// SourceJSON is how encodings show their source.
+type SourceJSON struct {
 	Sequences int      `json:"sequences"`
 	Truncated int      `json:"truncated,omitempty"`
 	Symbols   int64    `json:"symbols"`
@@ -191,16 +191,16 @@ type sourceJSON struct {
 	Labels    []string `json:"labels,omitempty"`
 }
 
-func (s *Source) json() sourceJSON {
-	j := sourceJSON{Sequences: s.Sequences, Truncated: s.Truncated, Symbols: s.Symbols, Labels: s.Labels}
+func (s *Source) JSON() SourceJSON {
+	j := SourceJSON{Sequences: s.Sequences, Truncated: s.Truncated, Symbols: s.Symbols, Labels: s.Labels}
 	if !s.Complete() {
 		j.Encoded = s.Encoded
 	}
 	return j
 }
 
-// marshal is the JSON of v. Names of functions keep their < and >.
-func marshal(v any) ([]byte, error) {
+// Marshal is the JSON of v. Names of functions keep their < and >.
+func Marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -213,7 +213,7 @@ func marshal(v any) ([]byte, error) {
 // never.
 type Digest struct {
 	h uint64
-	n int64
+	N int64
 }
 
 // Add takes the next symbols of the alphabet whose names have these hashes.
@@ -224,7 +224,7 @@ func (d *Digest) Add(symbols []Symbol, hashes []uint64) {
 		h ^= h >> 29
 	}
 	d.h = h
-	d.n += int64(len(symbols))
+	d.N += int64(len(symbols))
 }
 
 // Verify decodes every sequence of e and compares it with what the encoder was
@@ -232,7 +232,7 @@ func (d *Digest) Add(symbols []Symbol, hashes []uint64) {
 func Verify(e Lossless) error {
 	hashes := make([]uint64, len(e.Names()))
 	for s, name := range e.Names() {
-		hashes[s] = nameHash(Symbol(s), name)
+		hashes[s] = NameHash(Symbol(s), name)
 	}
 	var block [512]Symbol
 	of := e.Of()
@@ -247,12 +247,12 @@ func Verify(e Lossless) error {
 			}
 		}
 		d.Add(block[:n], hashes)
-		if want := of.digests[i]; d != want {
-			return fmt.Errorf("sequence %d of %d symbols decodes to one of %d symbols that differs", i, want.n, d.n)
+		if want := of.Digests[i]; d != want {
+			return fmt.Errorf("sequence %d of %d symbols decodes to one of %d symbols that differs", i, want.N, d.N)
 		}
 	}
 	return nil
 }
 
-// errUnlike refuses to merge.
-var errUnlike = errors.New("encodings of different kinds or options cannot be merged")
+// ErrUnlike refuses to merge.
+var ErrUnlike = errors.New("encodings of different kinds or options cannot be merged")

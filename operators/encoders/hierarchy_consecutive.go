@@ -8,7 +8,7 @@ import (
 // one of them includes the other (Hwang, "hierarchy consecutive"). Its symbols
 // are names of classes; those that the hierarchy does not know stand alone.
 type HierarchyEncoder struct {
-	intake
+	Intake
 	hierarchy *Hierarchy
 	classes   []Class // by symbol
 	last      Class   // everything: there was none
@@ -18,7 +18,7 @@ type HierarchyEncoder struct {
 // NewHierarchyEncoder returns an encoder for a sequence over a of classes of h.
 // Classes may be added to h between calls of Append.
 func NewHierarchyEncoder(a *Alphabet, h *Hierarchy, l Limits) *HierarchyEncoder {
-	return &HierarchyEncoder{intake: intake{alphabet: a, limits: l}, hierarchy: h}
+	return &HierarchyEncoder{Intake: Intake{Alphabet: a, Limits: l}, hierarchy: h}
 }
 
 // Hierarchy is what the encoder knows of its classes.
@@ -26,7 +26,7 @@ func (e *HierarchyEncoder) Hierarchy() *Hierarchy { return e.hierarchy }
 
 // Append implements [Encoder]; it makes no use of times.
 func (e *HierarchyEncoder) Append(symbols []Symbol, _ []int64) {
-	e.take(symbols, nil, e.encode, e.Bytes)
+	e.Consume(symbols, nil, e.encode, e.Bytes)
 }
 
 func (e *HierarchyEncoder) encode(symbols []Symbol, _ []int64) {
@@ -36,7 +36,7 @@ func (e *HierarchyEncoder) encode(symbols []Symbol, _ []int64) {
 		}
 		c := e.classes[s]
 		if c == everything {
-			c = e.hierarchy.Class(e.alphabet.names[s])
+			c = e.hierarchy.Class(e.Alphabet.List[s])
 			e.classes[s] = c
 		}
 		f := &e.found
@@ -57,7 +57,7 @@ func (e *HierarchyEncoder) Bytes() int64 { return 4 * int64(cap(e.classes)) }
 func (e *HierarchyEncoder) Encode() Encoding {
 	f := e.found
 	f.Period, f.Tried = 1, max(0, f.Symbols-1)
-	return &HierarchyConsecutive{Loops{Source: e.source(), loops: []Loop{f}}}
+	return &HierarchyConsecutive{Loops{Source: e.Source(), loops: []Loop{f}}}
 }
 
 // HierarchyConsecutive is how much of one or more sequences stays within a
@@ -70,7 +70,7 @@ func (c *HierarchyConsecutive) Merge(others []Encoding) (Encoding, error) {
 	for i, e := range others {
 		o, ok := e.(*HierarchyConsecutive)
 		if !ok {
-			return nil, errUnlike
+			return nil, ErrUnlike
 		}
 		loops[i] = &o.Loops
 	}
@@ -85,19 +85,19 @@ func (c *HierarchyConsecutive) Merge(others []Encoding) (Encoding, error) {
 func (c *HierarchyConsecutive) String() string {
 	p := &c.loops[0]
 	return fmt.Sprintf("hierarchy-consecutive: %.4g hit (%d of %d), %.4g covered (%d of %d)%s",
-		p.HitRatio(), p.Hits, p.Tried, p.CoveredRatio(), p.Covered, p.Symbols, c.remark())
+		p.HitRatio(), p.Hits, p.Tried, p.CoveredRatio(), p.Covered, p.Symbols, c.Remark())
 }
 
 // MarshalJSON implements [Encoding].
 func (c *HierarchyConsecutive) MarshalJSON() ([]byte, error) {
 	p := &c.loops[0]
-	return marshal(struct {
+	return Marshal(struct {
 		Encoding string `json:"encoding"`
-		sourceJSON
+		SourceJSON
 		Hits    int64   `json:"hits"`
 		Tried   int64   `json:"tried"`
 		Hit     float64 `json:"hit_ratio"`
 		Covered int64   `json:"covered"`
 		Cover   float64 `json:"covered_ratio"`
-	}{"hierarchy_consecutive", c.json(), p.Hits, p.Tried, p.HitRatio(), p.Covered, p.CoveredRatio()})
+	}{"hierarchy_consecutive", c.JSON(), p.Hits, p.Tried, p.HitRatio(), p.Covered, p.CoveredRatio()})
 }

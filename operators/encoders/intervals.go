@@ -14,8 +14,8 @@ const DefaultIntervals = 1024
 // it, so that those of different threads and hosts are the same. When the run
 // has more than n parts, each two become one: there are then between n/2 and n.
 type IntervalEncoder struct {
-	intake
-	calls
+	Intake
+	Calls
 	n     int
 	shift uint  // the parts are 1<<shift ns long
 	first int64 // part of the first moment
@@ -50,26 +50,26 @@ func (a *Activity) add(b *Activity) {
 // NewIntervalEncoder returns an encoder for the calls of a thread with at most
 // n parts, at least 2.
 func NewIntervalEncoder(a *Alphabet, n int, l Limits) *IntervalEncoder {
-	return &IntervalEncoder{intake: intake{alphabet: a, limits: l}, n: max(n, 2), cells: map[intervalKey]*Activity{}}
+	return &IntervalEncoder{Intake: Intake{Alphabet: a, Limits: l}, n: max(n, 2), cells: map[intervalKey]*Activity{}}
 }
 
 // Append implements [Encoder].
 func (e *IntervalEncoder) Append(symbols []Symbol, times []int64) {
-	e.take(symbols, times, e.encode, e.Bytes)
+	e.Consume(symbols, times, e.encode, e.Bytes)
 }
 
 func (e *IntervalEncoder) encode(symbols []Symbol, times []int64) {
 	for i, s := range symbols {
-		at := moment(times, i)
+		at := Moment(times, i)
 		if at == NoTime {
 			continue
 		}
 		e.advance(at)
 		if s == Return {
-			e.leave(at)
+			e.Leave(at)
 			continue
 		}
-		e.enter(s, at)
+		e.Enter(s, at)
 		e.cell(at, s).Calls++
 	}
 }
@@ -83,8 +83,8 @@ func (e *IntervalEncoder) advance(to int64) {
 	for to>>e.shift-e.first >= int64(e.n) {
 		e.coarsen()
 	}
-	if n := len(e.frames); n > 0 && to > e.last {
-		f := &e.frames[n-1]
+	if n := len(e.Frames); n > 0 && to > e.last {
+		f := &e.Frames[n-1]
 		e.spread(f.symbol, e.last, to, func(a *Activity, ns int64) {
 			a.Time += ns
 			if f.waits {
@@ -107,26 +107,26 @@ func (e *IntervalEncoder) spread(s Symbol, from, to int64, add func(a *Activity,
 // Waits says that the call that was appended last waits: the time in its own code
 // is waiting.
 func (e *IntervalEncoder) Waits() {
-	if n := len(e.frames); n > 0 && !e.full {
-		e.frames[n-1].waits = true
+	if n := len(e.Frames); n > 0 && !e.Full {
+		e.Frames[n-1].waits = true
 	}
 }
 
 // Wait says that the thread waited between two moments, of which the second is
 // not later than the next event. The time is that of what it was in.
 func (e *IntervalEncoder) Wait(from, to int64) {
-	n := len(e.frames)
-	if e.full || n == 0 || !e.begun || from < e.last {
+	n := len(e.Frames)
+	if e.Full || n == 0 || !e.begun || from < e.last {
 		return
 	}
 	e.advance(from)
 	e.advance(to)
-	e.spread(e.frames[n-1].symbol, from, to, func(a *Activity, ns int64) { a.Waiting += ns })
+	e.spread(e.Frames[n-1].symbol, from, to, func(a *Activity, ns int64) { a.Waiting += ns })
 }
 
 // Allocate says that an object of class s was made, of so many bytes.
 func (e *IntervalEncoder) Allocate(s Symbol, bytes, at int64) {
-	if e.full {
+	if e.Full {
 		return
 	}
 	e.advance(at)
@@ -168,11 +168,11 @@ func coarser(cells map[intervalKey]*Activity, by uint) map[intervalKey]*Activity
 // Bytes implements [Encoder].
 func (e *IntervalEncoder) Bytes() int64 {
 	const cell = int64(unsafe.Sizeof(Activity{}) + 2*unsafe.Sizeof(intervalKey{}))
-	return int64(len(e.cells))*cell + int64(24*cap(e.frames))
+	return int64(len(e.cells))*cell + int64(24*cap(e.Frames))
 }
 
 // Encode implements [Encoder].
 func (e *IntervalEncoder) Encode() Encoding {
-	x := &Intervals{Source: e.source(), names: e.alphabet.Names(), n: e.n, shift: e.shift, cells: coarser(e.cells, 0)}
+	x := &Intervals{Source: e.Source(), names: e.Alphabet.Names(), n: e.n, shift: e.shift, cells: coarser(e.cells, 0)}
 	return x
 }

@@ -51,7 +51,7 @@ func (x *Intervals) String() string {
 	_, cells := x.Cells()
 	waits := slices.ContainsFunc(cells, func(c Interval) bool { return c.Waiting > 0 })
 	allocates := slices.ContainsFunc(cells, func(c Interval) bool { return c.Allocations > 0 })
-	b := []byte(remarkMark + " intervals of " + time.Duration(x.Length()).String() + ": begin")
+	b := []byte(RemarkMark + " intervals of " + time.Duration(x.Length()).String() + ": begin")
 	for _, column := range []struct {
 		name  string
 		shown bool
@@ -78,9 +78,9 @@ func (x *Intervals) String() string {
 			number(c.Allocations)
 			number(c.Bytes)
 		}
-		b = appendName(append(b, ' '), x.names, c.Class)
+		b = AppendName(append(b, ' '), x.names, c.Class)
 	}
-	return string(b) + x.remark()
+	return string(b) + x.Remark()
 }
 
 // thread is how sequence i is called.
@@ -108,23 +108,23 @@ func (x *Intervals) MarshalJSON() ([]byte, error) {
 	for i, c := range all {
 		cells[i] = cell{c.Part, c.Thread, x.names[c.Class], c.Calls, c.Time, c.Waiting, c.Allocations, c.Bytes}
 	}
-	return marshal(struct {
+	return Marshal(struct {
 		Encoding string `json:"encoding"`
-		sourceJSON
+		SourceJSON
 		Start  int64  `json:"start_ns"`
 		Length int64  `json:"length_ns"`
 		Cells  []cell `json:"cells"`
-	}{"intervals", x.json(), start, x.Length(), cells})
+	}{"intervals", x.JSON(), start, x.Length(), cells})
 }
 
 // Merge implements [Mergeable]: the threads stay apart, in the same parts.
 func (x *Intervals) Merge(others []Encoding) (Encoding, error) {
-	a := alphabetOf(x.names)
+	a := AlphabetOf(x.names)
 	m := &Intervals{Source: x.Source, n: x.n, shift: x.shift, cells: coarser(x.cells, 0)}
 	for _, other := range others {
 		o, ok := other.(*Intervals)
 		if !ok || o.n != x.n {
-			return nil, errUnlike
+			return nil, ErrUnlike
 		}
 		to := a.Translate(o.names)
 		cells := o.cells
@@ -138,7 +138,7 @@ func (x *Intervals) Merge(others []Encoding) (Encoding, error) {
 			k.symbol = to[k.symbol]
 			cellOf(m.cells, k).add(c)
 		}
-		m.Source = m.joined(o.Source)
+		m.Source = m.Joined(o.Source)
 	}
 	for m.parts() > int64(m.n) {
 		m.cells = coarser(m.cells, 1)

@@ -2,6 +2,7 @@ package encoders
 
 import (
 	"cmp"
+	"endoscope/operators/encoders/render"
 	"slices"
 )
 
@@ -9,18 +10,18 @@ import (
 // several, how much of each part of the run it took (Reiss and Renieris, figure
 // 1), of which the waiting is drawn apart; and below it what it allocated, if
 // that is known.
-func (x *Intervals) SVG() string { return x.heatmap().svg() }
+func (x *Intervals) SVG() string { return x.heatmap().Svg() }
 
 // Picture is the same in characters.
-func (x *Intervals) Picture() string { return x.heatmap().text() + x.remark() }
+func (x *Intervals) Picture() string { return x.heatmap().Text() + x.Remark() }
 
-func (x *Intervals) heatmap() *heatmap {
+func (x *Intervals) heatmap() *render.Heatmap {
 	_, cells := x.Cells()
 	parts := 0
 	for _, c := range cells {
 		parts = max(parts, c.Part+1)
 	}
-	h := &heatmap{title: "intervals", cells: parts, from: shortTime(0), to: shortTime(float64(int64(parts) << x.shift))}
+	h := &render.Heatmap{Title: "intervals", Cells: parts, From: shortTime(0), To: shortTime(float64(int64(parts) << x.shift))}
 	type key struct {
 		thread int
 		class  Symbol
@@ -49,13 +50,13 @@ func (x *Intervals) heatmap() *heatmap {
 		return cmp.Or(cmp.Compare(a.thread, b.thread), cmp.Compare(b.total.Time, a.total.Time), cmp.Compare(x.names[a.class], x.names[b.class]))
 	})
 	for _, r := range all {
-		name := string(appendName(nil, x.names, r.class))
+		name := string(AppendName(nil, x.names, r.class))
 		if x.Sequences > 1 {
 			name = x.thread(r.thread) + " " + name
 		}
-		h.rows = append(h.rows, heatRow{name: name, at: r.took, part: r.waited, total: shortTime(float64(r.total.Time)), full: float64(x.Length()), shown: shortTime})
+		h.Rows = append(h.Rows, render.HeatRow{Name: name, At: r.took, Part: r.waited, Total: shortTime(float64(r.total.Time)), Full: float64(x.Length()), Shown: shortTime})
 		if r.total.Bytes > 0 {
-			h.rows = append(h.rows, heatRow{name: name + " allocates", at: r.bytes, total: shortBytes(float64(r.total.Bytes)), shown: shortBytes})
+			h.Rows = append(h.Rows, render.HeatRow{Name: name + " allocates", At: r.bytes, Total: shortBytes(float64(r.total.Bytes)), Shown: shortBytes})
 		}
 	}
 	return h

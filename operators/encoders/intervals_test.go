@@ -1,19 +1,23 @@
-package encoders
+package encoders_test
 
 import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"endoscope/operators/encoders"
+	"endoscope/operators/encoders/internal/enctest"
+	_ "endoscope/operators/optest/seeds" // the same cases in every run
 )
 
 func TestIntervals(t *testing.T) {
-	a := NewAlphabet()
+	a := encoders.NewAlphabet()
 	main, list := a.Symbol("Main"), a.Symbol("List")
-	e := NewIntervalEncoder(a, 4, Limits{})
-	e.Append([]Symbol{main, list, Return, list}, []int64{0, 2, 5, 6})
+	e := encoders.NewIntervalEncoder(a, 4, encoders.Limits{})
+	e.Append([]encoders.Symbol{main, list, encoders.Return, list}, []int64{0, 2, 5, 6})
 	e.Allocate(list, 40, 6)
 	e.Wait(7, 13)
-	e.Append([]Symbol{Return, Return}, []int64{14, 15})
+	e.Append([]encoders.Symbol{encoders.Return, encoders.Return}, []int64{14, 15})
 	// 16 ns in 4 parts; what crosses a border is cut there.
 	want := `-- intervals of 4ns: begin calls time waiting allocations bytes class
 0s 1 2ns 0s 0 0 List
@@ -30,12 +34,12 @@ func TestIntervals(t *testing.T) {
 
 // The own time of a call that waits is waiting, that of what it calls is not.
 func TestIntervalsWaits(t *testing.T) {
-	a := NewAlphabet()
+	a := encoders.NewAlphabet()
 	poll, handler := a.Symbol("poll"), a.Symbol("handler")
-	e := NewIntervalEncoder(a, 4, Limits{})
-	e.Append([]Symbol{poll}, []int64{0})
+	e := encoders.NewIntervalEncoder(a, 4, encoders.Limits{})
+	e.Append([]encoders.Symbol{poll}, []int64{0})
 	e.Waits()
-	e.Append([]Symbol{handler, Return, Return, poll, Return}, []int64{2, 5, 6, 6, 7})
+	e.Append([]encoders.Symbol{handler, encoders.Return, encoders.Return, poll, encoders.Return}, []int64{2, 5, 6, 6, 7})
 	want := `-- intervals of 2ns: begin calls time waiting class
 0s 1 2ns 2ns poll
 2ns 1 2ns 0s handler
@@ -49,35 +53,35 @@ func TestIntervalsWaits(t *testing.T) {
 
 // A run of two threads: one reads and waits, the other computes.
 func TestPicturesOfIntervals(t *testing.T) {
-	a := NewAlphabet()
+	a := encoders.NewAlphabet()
 	main, reader, solver := a.Symbol("Main"), a.Symbol("Reader"), a.Symbol("Solver")
-	var parts []Encoding
-	for thread, class := range []Symbol{reader, solver} {
-		e := NewIntervalEncoder(a, 64, Limits{})
-		e.Append([]Symbol{main}, []int64{0})
+	var parts []encoders.Encoding
+	for thread, class := range []encoders.Symbol{reader, solver} {
+		e := encoders.NewIntervalEncoder(a, 64, encoders.Limits{})
+		e.Append([]encoders.Symbol{main}, []int64{0})
 		at := int64(1000)
 		for i := range int64(20) {
 			took := (i%5 + 1) * 900
-			e.Append([]Symbol{class}, []int64{at})
+			e.Append([]encoders.Symbol{class}, []int64{at})
 			if thread == 0 {
 				e.Wait(at+100, at+took/2)
 			} else {
 				e.Allocate(class, 1<<i, at+50)
 			}
-			e.Append([]Symbol{Return}, []int64{at + took})
+			e.Append([]encoders.Symbol{encoders.Return}, []int64{at + took})
 			at += 5000
 		}
-		e.Append([]Symbol{Return}, []int64{at})
+		e.Append([]encoders.Symbol{encoders.Return}, []int64{at})
 		parts = append(parts, e.Encode())
 	}
-	m, err := parts[0].(Mergeable).Merge(parts[1:])
+	m, err := parts[0].(encoders.Mergeable).Merge(parts[1:])
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := m.(*Intervals)
-	checkGolden(t, "intervals.txt", x.Picture()+"\n")
-	checkGolden(t, "intervals.svg", x.SVG())
-	if err := checkSVG(x.SVG()); err != nil {
+	x := m.(*encoders.Intervals)
+	enctest.CheckGolden(t, "intervals.txt", x.Picture()+"\n")
+	enctest.CheckGolden(t, "intervals.svg", x.SVG())
+	if err := enctest.CheckSVG(x.SVG()); err != nil {
 		t.Error(err)
 	}
 }
@@ -87,32 +91,32 @@ func TestPicturesOfIntervals(t *testing.T) {
 func TestIntervalsAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 40).Draw(t, "n")
-		var encodings []Encoding
-		calls, own := map[Symbol]int64{}, map[Symbol]int64{}
+		var encodings []encoders.Encoding
+		calls, own := map[encoders.Symbol]int64{}, map[encoders.Symbol]int64{}
 		for range rapid.IntRange(1, 3).Draw(t, "threads") {
-			forest, in, times := trees(t)
-			e := NewIntervalEncoder(letters(), n, Limits{})
+			forest, in, times := enctest.Trees(t)
+			e := encoders.NewIntervalEncoder(enctest.Letters(), n, encoders.Limits{})
 			e.Append(in, times)
 			encodings = append(encodings, e.Encode())
 			for _, root := range forest {
-				root.walk(nil, func(c *tree, _ []Symbol) {
-					calls[c.function]++
-					own[c.function] += c.took
-					for _, callee := range c.calls {
-						own[c.function] -= callee.took
+				root.Walk(nil, func(c *enctest.Tree, _ []encoders.Symbol) {
+					calls[c.Function]++
+					own[c.Function] += c.Took
+					for _, callee := range c.Calls {
+						own[c.Function] -= callee.Took
 					}
 				})
 			}
 		}
-		merged, err := encodings[0].(Mergeable).Merge(encodings[1:])
+		merged, err := encodings[0].(encoders.Mergeable).Merge(encodings[1:])
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, cells := merged.(*Intervals).Cells()
+		_, cells := merged.(*encoders.Intervals).Cells()
 		for _, c := range cells {
 			calls[c.Class] -= c.Calls
 			own[c.Class] -= c.Time
-			if c.Part >= n || c.Time > merged.(*Intervals).Length() {
+			if c.Part >= n || c.Time > merged.(*encoders.Intervals).Length() {
 				t.Fatalf("%s\n%+v", merged, c)
 			}
 		}

@@ -1,6 +1,7 @@
 package encoders
 
 import (
+	"endoscope/operators/encoders/render"
 	"fmt"
 )
 
@@ -12,7 +13,7 @@ import (
 // doubles when they are full, and they begin at multiples of it: so those of
 // several sequences add up exactly.
 type InvocationEncoder struct {
-	intake
+	Intake
 	slots
 	untimed int64 // symbols without a time so far
 }
@@ -20,9 +21,9 @@ type InvocationEncoder struct {
 // InvocationSlots is the most slots that the time is cut into.
 const InvocationSlots = 1024
 
-// firstWidth is the binary logarithm of the width in ns of slots at first: a
+// FirstWidth is the binary logarithm of the width in ns of slots at first: a
 // microsecond.
-const firstWidth = 10
+const FirstWidth = 10
 
 // slots are counts of symbols over time.
 type slots struct {
@@ -35,12 +36,12 @@ type slots struct {
 
 // NewInvocationEncoder returns an encoder for a sequence over a.
 func NewInvocationEncoder(a *Alphabet, l Limits) *InvocationEncoder {
-	return &InvocationEncoder{intake: intake{alphabet: a, limits: l}}
+	return &InvocationEncoder{Intake: Intake{Alphabet: a, Limits: l}}
 }
 
 // Append implements [Encoder].
 func (e *InvocationEncoder) Append(symbols []Symbol, times []int64) {
-	e.take(symbols, times, e.encode, e.Bytes)
+	e.Consume(symbols, times, e.encode, e.Bytes)
 }
 
 func (e *InvocationEncoder) encode(symbols []Symbol, times []int64) {
@@ -52,7 +53,7 @@ func (e *InvocationEncoder) encode(symbols []Symbol, times []int64) {
 			e.untimed++
 		}
 		if e.count == 0 && times != nil {
-			e.shift = firstWidth
+			e.shift = FirstWidth
 		}
 		e.add(s, t, 1)
 	}
@@ -149,7 +150,7 @@ func (e *InvocationEncoder) Bytes() int64 { return e.held }
 
 // Encode implements [Encoder]: it gives an [*InvocationGraph].
 func (e *InvocationEncoder) Encode() Encoding {
-	return &InvocationGraph{Source: e.source(), slots: e.clone(), timed: e.untimed == 0, names: e.alphabet.Names()}
+	return &InvocationGraph{Source: e.Source(), slots: e.clone(), timed: e.untimed == 0, names: e.Alphabet.Names()}
 }
 
 // InvocationGraph is when the symbols of one or more sequences came.
@@ -182,9 +183,9 @@ func (g *InvocationGraph) Merge(others []Encoding) (Encoding, error) {
 	for _, e := range append([]Encoding{g}, others...) {
 		o, ok := e.(*InvocationGraph)
 		if !ok || o.timed != g.timed {
-			return nil, errUnlike
+			return nil, ErrUnlike
 		}
-		m.Source = m.joined(o.Source)
+		m.Source = m.Joined(o.Source)
 		for m.count > 0 && m.shift < o.shift {
 			m.widen()
 		}
@@ -206,12 +207,12 @@ func (g *InvocationGraph) Merge(others []Encoding) (Encoding, error) {
 
 // heatmap is the picture of the slots from to to, those excluded; symbols in
 // order of their first occurrence in the alphabet.
-func (g *InvocationGraph) heatmap(from, to int) *heatmap {
-	h := &heatmap{title: "invocation graph", cells: to - from}
+func (g *InvocationGraph) heatmap(from, to int) *render.Heatmap {
+	h := &render.Heatmap{Title: "invocation graph", Cells: to - from}
 	begin, end := int64(from)<<g.shift, int64(to)<<g.shift
-	h.from, h.to = fmt.Sprint(begin), fmt.Sprint(end)
+	h.From, h.To = fmt.Sprint(begin), fmt.Sprint(end)
 	if g.timed {
-		h.from, h.to = shortTime(float64(begin)), shortTime(float64(end))
+		h.From, h.To = shortTime(float64(begin)), shortTime(float64(end))
 	}
 	for s, row := range g.rows {
 		total := int64(0)
@@ -221,17 +222,17 @@ func (g *InvocationGraph) heatmap(from, to int) *heatmap {
 			at = append(at, float64(row[i]))
 		}
 		if total > 0 {
-			h.rows = append(h.rows, heatRow{name: string(appendName(nil, g.names, Symbol(s))), at: at, total: fmt.Sprint(total), shown: count})
+			h.Rows = append(h.Rows, render.HeatRow{Name: string(AppendName(nil, g.names, Symbol(s))), At: at, Total: fmt.Sprint(total), Shown: render.Count})
 		}
 	}
 	return h
 }
 
 // String is the picture in characters.
-func (g *InvocationGraph) String() string { return g.heatmap(0, g.count).text() + g.remark() }
+func (g *InvocationGraph) String() string { return g.heatmap(0, g.count).Text() + g.Remark() }
 
 // SVG implements [Drawing].
-func (g *InvocationGraph) SVG() string { return g.heatmap(0, g.count).svg() }
+func (g *InvocationGraph) SVG() string { return g.heatmap(0, g.count).Svg() }
 
 // Zoom is the picture of the slots from to to, that one excluded, as text and
 // as SVG.
@@ -239,7 +240,7 @@ func (g *InvocationGraph) Zoom(from, to int) (text, svg string) {
 	from = max(0, min(from, g.count))
 	to = max(from, min(to, g.count))
 	h := g.heatmap(from, to)
-	return h.text(), h.svg()
+	return h.Text(), h.Svg()
 }
 
 // MarshalJSON implements [Encoding]. Of a row there are only the slots that are
@@ -261,13 +262,13 @@ func (g *InvocationGraph) MarshalJSON() ([]byte, error) {
 			rows = append(rows, r)
 		}
 	}
-	return marshal(struct {
+	return Marshal(struct {
 		Encoding string `json:"encoding"`
-		sourceJSON
+		SourceJSON
 		Timed bool  `json:"timed"`
 		Start int64 `json:"start"`
 		Width int64 `json:"width"`
 		Slots int   `json:"slots"`
 		Rows  []row `json:"rows"`
-	}{"invocation_graph", g.json(), g.timed, g.Start(), g.Width(), g.count, rows})
+	}{"invocation_graph", g.JSON(), g.timed, g.Start(), g.Width(), g.count, rows})
 }

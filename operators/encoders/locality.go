@@ -21,7 +21,7 @@ const MaxWindow = 1 << 20
 // each symbol came first and last for the windows that the borders of the
 // sequence cut (Denning's working set, whose mean size is what is asked for).
 type LocalityEncoder struct {
-	intake
+	Intake
 	window int
 	gaps   gaps
 	first  []int64 // by symbol: 1 + where it came first; 0: not yet
@@ -40,12 +40,12 @@ func NewLocalityEncoder(a *Alphabet, w int, l Limits) (*LocalityEncoder, error) 
 	if w < 0 || w > MaxWindow {
 		return nil, fmt.Errorf("locality is measured in windows of 1 to %d symbols, not %d", MaxWindow, w)
 	}
-	return &LocalityEncoder{intake: intake{alphabet: a, limits: l}, window: w}, nil
+	return &LocalityEncoder{Intake: Intake{Alphabet: a, Limits: l}, window: w}, nil
 }
 
 // Append implements [Encoder]; it makes no use of times.
 func (e *LocalityEncoder) Append(symbols []Symbol, _ []int64) {
-	e.take(symbols, nil, e.encode, e.Bytes)
+	e.Consume(symbols, nil, e.encode, e.Bytes)
 }
 
 func (e *LocalityEncoder) encode(symbols []Symbol, _ []int64) {
@@ -84,7 +84,7 @@ func (e *LocalityEncoder) Encode() Encoding {
 			used = append(used, Symbol(s))
 		}
 	}
-	return &Locality{Source: e.source(), window: e.window, gaps: slices.Clone(e.gaps), parts: []localityPart{p}, names: e.alphabet.Names(), used: used}
+	return &Locality{Source: e.Source(), window: e.window, gaps: slices.Clone(e.gaps), parts: []localityPart{p}, names: e.Alphabet.Names(), used: used}
 }
 
 // Locality is what is known of the windows of one or more sequences.
@@ -158,9 +158,9 @@ func (l *Locality) Merge(others []Encoding) (Encoding, error) {
 	for _, e := range append([]Encoding{l}, others...) {
 		o, ok := e.(*Locality)
 		if !ok || o.window != l.window {
-			return nil, errUnlike
+			return nil, ErrUnlike
 		}
-		m.Source = m.joined(o.Source)
+		m.Source = m.Joined(o.Source)
 		if len(o.gaps) > len(m.gaps) {
 			m.gaps = append(m.gaps, make([]int64, len(o.gaps)-len(m.gaps))...)
 		}
@@ -184,9 +184,9 @@ func (l *Locality) Merge(others []Encoding) (Encoding, error) {
 func (l *Locality) String() string {
 	w := l.Window()
 	if n := l.Windows(w); n == 0 || w == 0 {
-		return fmt.Sprintf("no window of %d symbols%s", w, l.remark())
+		return fmt.Sprintf("no window of %d symbols%s", w, l.Remark())
 	}
-	return fmt.Sprintf("%.4g of windows of %d%s", l.Value(), w, l.remark())
+	return fmt.Sprintf("%.4g of windows of %d%s", l.Value(), w, l.Remark())
 }
 
 // MarshalJSON implements [Encoding].
@@ -194,14 +194,14 @@ func (l *Locality) MarshalJSON() ([]byte, error) {
 	w := l.Window()
 	j := struct {
 		Encoding string `json:"encoding"`
-		sourceJSON
+		SourceJSON
 		Window   int      `json:"window"`
 		Windows  int64    `json:"windows"`
 		Distinct int      `json:"distinct"`
 		Locality *float64 `json:"locality"`
-	}{Encoding: "locality", sourceJSON: l.json(), Window: w, Windows: l.Windows(w), Distinct: l.Distinct()}
+	}{Encoding: "locality", SourceJSON: l.JSON(), Window: w, Windows: l.Windows(w), Distinct: l.Distinct()}
 	if v := l.Value(); !math.IsNaN(v) {
 		j.Locality = &v
 	}
-	return marshal(j)
+	return Marshal(j)
 }

@@ -13,7 +13,7 @@ const MaxLoop = 1 << 16
 // the one n symbols before. A hit and the n symbols before it are an instance of
 // the pattern loop-n. Loop-1 is the pattern "consecutive".
 type LoopEncoder struct {
-	intake
+	Intake
 	loops  []Loop
 	past   []Symbol // the last symbols, by position modulo its length
 	n      int64
@@ -32,7 +32,7 @@ type Loop struct {
 
 // NewLoopEncoder returns an encoder for a sequence over a, for the periods.
 func NewLoopEncoder(a *Alphabet, periods []int, l Limits) (*LoopEncoder, error) {
-	e := &LoopEncoder{intake: intake{alphabet: a, limits: l}}
+	e := &LoopEncoder{Intake: Intake{Alphabet: a, Limits: l}}
 	for _, p := range periods {
 		if p < 1 || p > MaxLoop {
 			return nil, fmt.Errorf("a loop has a period of 1 to %d symbols, not %d", MaxLoop, p)
@@ -50,7 +50,7 @@ func NewLoopEncoder(a *Alphabet, periods []int, l Limits) (*LoopEncoder, error) 
 
 // Append implements [Encoder]; it makes no use of times.
 func (e *LoopEncoder) Append(symbols []Symbol, _ []int64) {
-	e.take(symbols, nil, e.encode, e.Bytes)
+	e.Consume(symbols, nil, e.encode, e.Bytes)
 }
 
 func (e *LoopEncoder) encode(symbols []Symbol, _ []int64) {
@@ -76,7 +76,7 @@ func (e *LoopEncoder) Bytes() int64 { return 4*int64(len(e.past)) + 48*int64(len
 
 // Encode implements [Encoder]: it gives [*Loops].
 func (e *LoopEncoder) Encode() Encoding {
-	l := &Loops{Source: e.source(), loops: append([]Loop(nil), e.loops...)}
+	l := &Loops{Source: e.Source(), loops: append([]Loop(nil), e.loops...)}
 	for i := range l.loops {
 		l.loops[i].Symbols = e.n
 		l.loops[i].Tried = max(0, e.n-int64(l.loops[i].Period))
@@ -112,13 +112,13 @@ func (l *Loops) Merge(others []Encoding) (Encoding, error) {
 	for _, e := range others {
 		o, ok := e.(*Loops)
 		if !ok || len(o.loops) != len(l.loops) {
-			return nil, errUnlike
+			return nil, ErrUnlike
 		}
-		m.Source = m.joined(o.Source)
+		m.Source = m.Joined(o.Source)
 		for i := range m.loops {
 			a, b := &m.loops[i], &o.loops[i]
 			if a.Period != b.Period {
-				return nil, errUnlike
+				return nil, ErrUnlike
 			}
 			a.Hits, a.Tried, a.Covered, a.Symbols = a.Hits+b.Hits, a.Tried+b.Tried, a.Covered+b.Covered, a.Symbols+b.Symbols
 		}
@@ -134,7 +134,7 @@ func (l *Loops) String() string {
 		lines = append(lines, fmt.Sprintf("loop-%d: %.4g hit (%d of %d), %.4g covered (%d of %d)",
 			p.Period, p.HitRatio(), p.Hits, p.Tried, p.CoveredRatio(), p.Covered, p.Symbols))
 	}
-	return strings.Join(lines, "\n") + l.remark()
+	return strings.Join(lines, "\n") + l.Remark()
 }
 
 // MarshalJSON implements [Encoding].
@@ -153,9 +153,9 @@ func (l *Loops) MarshalJSON() ([]byte, error) {
 		p := &l.loops[i]
 		loops = append(loops, loop{p.Period, p.Hits, p.Tried, p.HitRatio(), p.Covered, p.Symbols, p.CoveredRatio()})
 	}
-	return marshal(struct {
+	return Marshal(struct {
 		Encoding string `json:"encoding"`
-		sourceJSON
+		SourceJSON
 		Loops []loop `json:"loops"`
-	}{"loops", l.json(), loops})
+	}{"loops", l.JSON(), loops})
 }

@@ -1,4 +1,4 @@
-package encoders
+package encoders_test
 
 import (
 	"encoding/json"
@@ -9,26 +9,20 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"endoscope/operators/encoders"
+	"endoscope/operators/encoders/internal/enctest"
 )
 
-// lettersUpTo is an alphabet with the symbols 1 to n, named A, B, ...
-func lettersUpTo(n int) *Alphabet {
-	a := NewAlphabet()
-	for i := range n {
-		a.Symbol(string(rune('A' + i)))
-	}
-	return a
-}
-
 // sequencesOf draws sequences over lettersUpTo(n).
-func sequencesOf(t *rapid.T, n, most int) [][]Symbol {
+func sequencesOf(t *rapid.T, n, most int) [][]encoders.Symbol {
 	one := rapid.SliceOfN(rapid.Uint32Range(1, uint32(n)), 0, most)
 	return rapid.SliceOfN(one, 1, 3).Draw(t, "sequences")
 }
 
 // encodeAll merges the encodings of sequences, each appended in two parts.
-func encodeAll(t *rapid.T, sequences [][]Symbol, encoder func() Encoder) Encoding {
-	var all []Encoding
+func encodeAll(t *rapid.T, sequences [][]encoders.Symbol, encoder func() encoders.Encoder) encoders.Encoding {
+	var all []encoders.Encoding
 	for _, s := range sequences {
 		e := encoder()
 		cut := rapid.IntRange(0, len(s)).Draw(t, "cut")
@@ -36,7 +30,7 @@ func encodeAll(t *rapid.T, sequences [][]Symbol, encoder func() Encoder) Encodin
 		e.Append(s[cut:], nil)
 		all = append(all, e.Encode())
 	}
-	m, err := all[0].(Mergeable).Merge(all[1:])
+	m, err := all[0].(encoders.Mergeable).Merge(all[1:])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,18 +40,18 @@ func encodeAll(t *rapid.T, sequences [][]Symbol, encoder func() Encoder) Encodin
 // The locality for every window, against the windows themselves.
 func TestLocalityIsTheMeanOverWindows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a := lettersUpTo(6)
+		a := enctest.LettersUpTo(6)
 		sequences := sequencesOf(t, 6, 40)
-		l := encodeAll(t, sequences, func() Encoder {
-			e, _ := NewLocalityEncoder(a, 0, Limits{})
+		l := encodeAll(t, sequences, func() encoders.Encoder {
+			e, _ := encoders.NewLocalityEncoder(a, 0, encoders.Limits{})
 			return e
-		}).(*Locality)
-		distinct := map[Symbol]bool{}
+		}).(*encoders.Locality)
+		distinct := map[encoders.Symbol]bool{}
 		for w := 1; w <= 45; w++ {
 			sum, windows := 0.0, int64(0)
 			for _, s := range sequences {
 				for i := 0; i+w <= len(s); i++ {
-					in := map[Symbol]bool{}
+					in := map[encoders.Symbol]bool{}
 					for _, x := range s[i : i+w] {
 						in[x], distinct[x] = true, true
 					}
@@ -83,15 +77,15 @@ const treeTraversal = `ce.setValue stack.push stack.empty stack.pop ce.setOK
 	ce.hasomeChildren ce.nextChild stack.push ce.hasomeChildren ce.nextChild stack.push ce.hasomeChildren ce.nextChild stack.push`
 
 func TestLocalityOfThePaper(t *testing.T) {
-	a := NewAlphabet()
-	methods, _ := NewLocalityEncoder(a, 12, Limits{})
-	classes, _ := NewLocalityEncoder(a, 12, Limits{})
+	a := encoders.NewAlphabet()
+	methods, _ := encoders.NewLocalityEncoder(a, 12, encoders.Limits{})
+	classes, _ := encoders.NewLocalityEncoder(a, 12, encoders.Limits{})
 	for _, call := range strings.Fields(treeTraversal)[:12] {
 		class, _, _ := strings.Cut(call, ".")
-		methods.Append([]Symbol{a.Symbol(call)}, nil)
-		classes.Append([]Symbol{a.Symbol(class)}, nil)
+		methods.Append([]encoders.Symbol{a.Symbol(call)}, nil)
+		classes.Append([]encoders.Symbol{a.Symbol(class)}, nil)
 	}
-	for want, e := range map[string]*LocalityEncoder{"0.5833 of windows of 12": methods, "0.1667 of windows of 12": classes} {
+	for want, e := range map[string]*encoders.LocalityEncoder{"0.5833 of windows of 12": methods, "0.1667 of windows of 12": classes} {
 		if got := e.Encode().String(); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
@@ -100,17 +94,17 @@ func TestLocalityOfThePaper(t *testing.T) {
 	if want := `{"encoding":"locality","sequences":1,"symbols":12,"window":12,"windows":1,"distinct":7,"locality":0.5833333333333334}`; string(got) != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
-	short, _ := NewLocalityEncoder(a, 5, Limits{})
+	short, _ := encoders.NewLocalityEncoder(a, 5, encoders.Limits{})
 	if got := short.Encode().String(); got != "no window of 5 symbols" {
 		t.Error(got)
 	}
 }
 
 func TestLoopOfThePaper(t *testing.T) {
-	a := NewAlphabet()
-	e, _ := NewLoopEncoder(a, []int{1, 3}, Limits{})
+	a := encoders.NewAlphabet()
+	e, _ := encoders.NewLoopEncoder(a, []int{1, 3}, encoders.Limits{})
 	for _, call := range strings.Fields(treeTraversal) {
-		e.Append([]Symbol{a.Symbol(call)}, nil)
+		e.Append([]encoders.Symbol{a.Symbol(call)}, nil)
 	}
 	want := "loop-1: 0 hit (0 of 13), 0 covered (0 of 14)\n" +
 		"loop-3: 0.5455 hit (6 of 11), 0.6429 covered (9 of 14)"
@@ -121,13 +115,13 @@ func TestLoopOfThePaper(t *testing.T) {
 
 func TestLoopsOfEveryPeriod(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a := lettersUpTo(3)
+		a := enctest.LettersUpTo(3)
 		periods := []int{1, 2, 3, 5, 8}
 		sequences := sequencesOf(t, 3, 30)
-		got := encodeAll(t, sequences, func() Encoder {
-			e, _ := NewLoopEncoder(a, periods, Limits{})
+		got := encodeAll(t, sequences, func() encoders.Encoder {
+			e, _ := encoders.NewLoopEncoder(a, periods, encoders.Limits{})
 			return e
-		}).(*Loops)
+		}).(*encoders.Loops)
 		for i, n := range periods {
 			var hits, tried, covered, length int64
 			for _, s := range sequences {
@@ -153,14 +147,14 @@ func TestLoopsOfEveryPeriod(t *testing.T) {
 }
 
 func TestMeasuresRefuseBadParameters(t *testing.T) {
-	a := lettersUpTo(1)
-	for _, w := range []int{-1, MaxWindow + 1} {
-		if _, err := NewLocalityEncoder(a, w, Limits{}); err == nil {
+	a := enctest.LettersUpTo(1)
+	for _, w := range []int{-1, encoders.MaxWindow + 1} {
+		if _, err := encoders.NewLocalityEncoder(a, w, encoders.Limits{}); err == nil {
 			t.Errorf("a window of %d is accepted", w)
 		}
 	}
-	for _, n := range []int{0, -1, MaxLoop + 1} {
-		if _, err := NewLoopEncoder(a, []int{n}, Limits{}); err == nil {
+	for _, n := range []int{0, -1, encoders.MaxLoop + 1} {
+		if _, err := encoders.NewLoopEncoder(a, []int{n}, encoders.Limits{}); err == nil {
 			t.Errorf("a period of %d is accepted", n)
 		}
 	}
@@ -169,16 +163,16 @@ func TestMeasuresRefuseBadParameters(t *testing.T) {
 // The four calls of the paper's figure 4: every pair stays in the hierarchy of
 // Component, half of them in one class.
 func TestHierarchyConsecutiveOfThePaper(t *testing.T) {
-	h := NewHierarchy()
+	h := encoders.NewHierarchy()
 	for _, pair := range [][2]string{{"Component", "Object"}, {"TextComponent", "Component"}, {"TextArea", "TextComponent"}, {"Button", "Component"}} {
 		if err := h.Derive(h.Class(pair[0]), h.Class(pair[1])); err != nil {
 			t.Fatal(err)
 		}
 	}
-	a := NewAlphabet()
-	e := NewHierarchyEncoder(a, h, Limits{})
+	a := encoders.NewAlphabet()
+	e := encoders.NewHierarchyEncoder(a, h, encoders.Limits{})
 	for _, class := range []string{"Component", "Component", "TextArea", "TextArea", "Button", "Unknown"} {
-		e.Append([]Symbol{a.Symbol(class)}, nil)
+		e.Append([]encoders.Symbol{a.Symbol(class)}, nil)
 	}
 	want := "hierarchy-consecutive: 0.6 hit (3 of 5), 0.6667 covered (4 of 6)"
 	if got := e.Encode().String(); got != want {
@@ -191,7 +185,7 @@ func TestHierarchyConsecutiveOfThePaper(t *testing.T) {
 
 // The paper's figure 8: left and right numbers of a hierarchy.
 func TestRelativeNumbersOfThePaper(t *testing.T) {
-	h := NewHierarchy()
+	h := encoders.NewHierarchy()
 	for _, pair := range []string{"BA", "CB", "EA", "DE", "FE", "GA"} {
 		if err := h.Derive(h.Class(pair[:1]), h.Class(pair[1:])); err != nil {
 			t.Fatal(err)
@@ -215,7 +209,7 @@ func TestRelativeNumbersOfThePaper(t *testing.T) {
 // distance are what a search up the bases says, whenever one asks.
 func TestHierarchyWhileItGrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		h := NewHierarchy()
+		h := encoders.NewHierarchy()
 		n := rapid.IntRange(2, 40).Draw(t, "classes")
 		bases := make([][]int, n)
 		distance := func(from, to int) int {
@@ -264,7 +258,7 @@ func TestHierarchyWhileItGrows(t *testing.T) {
 // A long chain of classes, and a class with many: numbers run out and are given
 // anew.
 func TestHierarchyRunsOutOfNumbers(t *testing.T) {
-	h := NewHierarchy()
+	h := encoders.NewHierarchy()
 	for i := range 300 {
 		for _, pair := range [][2]string{{fmt.Sprint("deep", i+1), fmt.Sprint("deep", i)}, {fmt.Sprint("wide", i+1), "wide0"}} {
 			if err := h.Derive(h.Class(pair[0]), h.Class(pair[1])); err != nil {
@@ -283,41 +277,10 @@ func TestHierarchyRunsOutOfNumbers(t *testing.T) {
 	}
 }
 
-func TestMethodSurvey(t *testing.T) {
-	var s, other MethodSurvey
-	small, large, native := Method{Size: 10}, Method{Size: 100}, Method{Native: true}
-	for _, m := range []Method{small, large, {Size: 12}} {
-		s.Add(m)
-	}
-	other.Add(native)
-	s.Invoke(small, 3)
-	other.Invoke(native, 2)
-	s.Lookup(0, 4)
-	other.Lookup(2, 2)
-	other.Lookup(-1, 1)
-	s.Merge(&other)
-	want := `methods 4, native 1 (25%)
-invocations 5, native 2 (40%)
-size mean 40.7 bytes, deviation 51.4
-  8 to 15 bytes: 2
-  64 to 127 bytes: 1
-lookup distance mean 0.667
-  0: 4
-  2: 2
-  not in one hierarchy: 1`
-	if got := s.String(); got != want {
-		t.Errorf("%s\nwant\n%s", got, want)
-	}
-	got, err := json.Marshal(&s)
-	if j := `"sizes":[[8,15,2],[64,127,1]],"lookup_distances":[4,0,2],"unrelated":1}`; err != nil || !strings.HasSuffix(string(got), j) {
-		t.Errorf("%s, %v", got, err)
-	}
-}
-
 func TestSuccession(t *testing.T) {
-	a := lettersUpTo(4)
-	e := NewSuccessionEncoder(a, Limits{})
-	e.Append([]Symbol{1, 2, 3, 4, 2, 3, 1, 2}, nil)
+	a := enctest.LettersUpTo(4)
+	e := encoders.NewSuccessionEncoder(a, encoders.Limits{})
+	e.Append([]encoders.Symbol{1, 2, 3, 4, 2, 3, 1, 2}, nil)
 	want := `B 3: before A 0.667 D 0.333; after C 0.667
 A 2: before C 0.5; after B 1
 C 2: before B 1; after A 0.5 D 0.5
@@ -331,9 +294,9 @@ D 1: before C 1; after B 1`
 // and the last symbol of a sequence.
 func TestSuccessionCountsPairs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a := lettersUpTo(4)
+		a := enctest.LettersUpTo(4)
 		sequences := sequencesOf(t, 4, 20)
-		got := encodeAll(t, sequences, func() Encoder { return NewSuccessionEncoder(a, Limits{}) }).(*Succession)
+		got := encodeAll(t, sequences, func() encoders.Encoder { return encoders.NewSuccessionEncoder(a, encoders.Limits{}) }).(*encoders.Succession)
 		for _, n := range got.Symbols() {
 			for _, b := range n.After {
 				var pairs int64
@@ -365,17 +328,22 @@ func TestSuccessionCountsPairs(t *testing.T) {
 }
 
 func BenchmarkMeasures(b *testing.B) {
-	names := NewAlphabet()
+	names := encoders.NewAlphabet()
 	for i := range 300 {
 		names.Symbol(fmt.Sprint("f", i+1))
 	}
-	in := callTrace(1e6)
-	for name, encoder := range map[string]func() Encoder{
-		"locality":   func() Encoder { e, _ := NewLocalityEncoder(names, 0, Limits{}); return e },
-		"loop-3":     func() Encoder { e, _ := NewLoopEncoder(names, []int{3}, Limits{}); return e },
-		"loop-1..8":  func() Encoder { e, _ := NewLoopEncoder(names, []int{1, 2, 3, 4, 5, 6, 7, 8}, Limits{}); return e },
-		"hierarchy":  func() Encoder { return NewHierarchyEncoder(names, NewHierarchy(), Limits{}) },
-		"succession": func() Encoder { return NewSuccessionEncoder(names, Limits{}) },
+	in := enctest.CallTrace(1e6)
+	for name, encoder := range map[string]func() encoders.Encoder{
+		"locality": func() encoders.Encoder { e, _ := encoders.NewLocalityEncoder(names, 0, encoders.Limits{}); return e },
+		"loop-3":   func() encoders.Encoder { e, _ := encoders.NewLoopEncoder(names, []int{3}, encoders.Limits{}); return e },
+		"loop-1..8": func() encoders.Encoder {
+			e, _ := encoders.NewLoopEncoder(names, []int{1, 2, 3, 4, 5, 6, 7, 8}, encoders.Limits{})
+			return e
+		},
+		"hierarchy": func() encoders.Encoder {
+			return encoders.NewHierarchyEncoder(names, encoders.NewHierarchy(), encoders.Limits{})
+		},
+		"succession": func() encoders.Encoder { return encoders.NewSuccessionEncoder(names, encoders.Limits{}) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

@@ -13,8 +13,8 @@ import (
 // for the function with its caller, and so on, as far as the stack goes. Times
 // are when calls and returns happened.
 type NLevelEncoder struct {
-	intake
-	calls
+	Intake
+	Calls
 	n     int
 	nodes []levelNode // 0: the root of the trie, whose paths lead from a function to its callers
 	child map[levelKey]uint32
@@ -35,21 +35,21 @@ type levelKey struct {
 // NewNLevelEncoder returns an encoder for the calls of a thread; n is 1 or more.
 func NewNLevelEncoder(a *Alphabet, n int, l Limits) *NLevelEncoder {
 	return &NLevelEncoder{
-		intake: intake{alphabet: a, limits: l}, n: max(n, 1),
+		Intake: Intake{Alphabet: a, Limits: l}, n: max(n, 1),
 		nodes: make([]levelNode, 1), child: map[levelKey]uint32{},
 	}
 }
 
 // Append implements [Encoder].
 func (e *NLevelEncoder) Append(symbols []Symbol, times []int64) {
-	e.take(symbols, times, e.encode, e.Bytes)
+	e.Consume(symbols, times, e.encode, e.Bytes)
 }
 
 func (e *NLevelEncoder) encode(symbols []Symbol, times []int64) {
 	for i, s := range symbols {
-		at := moment(times, i)
+		at := Moment(times, i)
 		if s == Return {
-			if _, took, ok := e.leave(at); ok {
+			if _, took, ok := e.Leave(at); ok {
 				from := len(e.ids) - e.n
 				for _, id := range e.ids[from:] {
 					if id != 0 {
@@ -60,11 +60,11 @@ func (e *NLevelEncoder) encode(symbols []Symbol, times []int64) {
 			}
 			continue
 		}
-		e.enter(s, at)
+		e.Enter(s, at)
 		id := uint32(0)
 		for level := 1; level <= e.n; level++ {
-			if f := len(e.frames) - level; f >= 0 {
-				id = e.node(levelKey{id, e.frames[f].symbol}, level)
+			if f := len(e.Frames) - level; f >= 0 {
+				id = e.node(levelKey{id, e.Frames[f].symbol}, level)
 				e.nodes[id].stats.Count++
 			} else {
 				id = 0
@@ -87,12 +87,12 @@ func (e *NLevelEncoder) node(k levelKey, level int) uint32 {
 // Bytes implements [Encoder].
 func (e *NLevelEncoder) Bytes() int64 {
 	const mapEntry = 24
-	return int64(cap(e.nodes)*int(unsafe.Sizeof(levelNode{})) + len(e.child)*mapEntry + 4*cap(e.ids) + 16*cap(e.frames))
+	return int64(cap(e.nodes)*int(unsafe.Sizeof(levelNode{})) + len(e.child)*mapEntry + 4*cap(e.ids) + 16*cap(e.Frames))
 }
 
 // Encode implements [Encoder].
 func (e *NLevelEncoder) Encode() Encoding {
-	p := &Profile{Source: e.source(), names: e.alphabet.Names(), n: e.n}
+	p := &Profile{Source: e.Source(), names: e.Alphabet.Names(), n: e.n}
 	for _, node := range e.nodes[1:] {
 		t := Tuple{Stats: node.stats, Calls: make([]Symbol, 0, node.level)}
 		for k := node.levelKey; ; k = e.nodes[k.parent].levelKey {
@@ -138,7 +138,7 @@ func (p *Profile) sort() {
 // mean and deviation, and the tuple, outermost caller first.
 func (p *Profile) String() string {
 	timed := slices.ContainsFunc(p.tuples, func(t Tuple) bool { return t.Stats.Timed > 0 })
-	b := []byte(remarkMark + " calls")
+	b := []byte(RemarkMark + " calls")
 	if timed {
 		b = append(b, " total mean deviation"...)
 	}
@@ -152,10 +152,10 @@ func (p *Profile) String() string {
 			}
 		}
 		for _, s := range t.Calls {
-			b = appendName(append(b, ' '), p.names, s)
+			b = AppendName(append(b, ' '), p.names, s)
 		}
 	}
-	return string(b) + p.remark()
+	return string(b) + p.Remark()
 }
 
 // MarshalJSON implements [Encoding].
@@ -174,17 +174,17 @@ func (p *Profile) MarshalJSON() ([]byte, error) {
 			tuples[i].Calls = append(tuples[i].Calls, p.names[s])
 		}
 	}
-	return marshal(struct {
+	return Marshal(struct {
 		Encoding string `json:"encoding"`
-		sourceJSON
+		SourceJSON
 		N      int     `json:"n"`
 		Tuples []tuple `json:"tuples"`
-	}{"nlevel", p.json(), p.n, tuples})
+	}{"nlevel", p.JSON(), p.n, tuples})
 }
 
 // Merge implements [Mergeable]: equal tuples add up.
 func (p *Profile) Merge(others []Encoding) (Encoding, error) {
-	a := alphabetOf(p.names)
+	a := AlphabetOf(p.names)
 	m := &Profile{Source: p.Source, n: p.n, tuples: slices.Clone(p.tuples)}
 	at := map[string]int{}
 	key := func(calls []Symbol) string {
@@ -200,7 +200,7 @@ func (p *Profile) Merge(others []Encoding) (Encoding, error) {
 	for _, other := range others {
 		o, ok := other.(*Profile)
 		if !ok || o.n != p.n {
-			return nil, errUnlike
+			return nil, ErrUnlike
 		}
 		to := a.Translate(o.names)
 		for _, t := range o.tuples {
@@ -216,7 +216,7 @@ func (p *Profile) Merge(others []Encoding) (Encoding, error) {
 			at[k] = len(m.tuples)
 			m.tuples = append(m.tuples, Tuple{calls, t.Stats})
 		}
-		m.Source = m.joined(o.Source)
+		m.Source = m.Joined(o.Source)
 	}
 	m.names = a.Names()
 	m.sort()

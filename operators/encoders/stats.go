@@ -105,3 +105,17 @@ func (u Uint128) big() *big.Int {
 
 // String is the number in decimal.
 func (u Uint128) String() string { return u.big().String() }
+
+// MergeStats adds the statistics of symbols that to translates.
+func MergeStats(to []Stats, from []Stats, symbols []Symbol) []Stats {
+	for s := range from {
+		if from[s].Count == 0 {
+			continue
+		}
+		for int(symbols[s]) >= len(to) {
+			to = append(to, Stats{})
+		}
+		to[symbols[s]].Merge(&from[s])
+	}
+	return to
+}

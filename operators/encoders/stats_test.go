@@ -1,4 +1,4 @@
-package encoders
+package encoders_test
 
 import (
 	"encoding/json"
@@ -6,10 +6,12 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"endoscope/operators/encoders"
 )
 
 func TestStatsJSON(t *testing.T) {
-	var s Stats
+	var s encoders.Stats
 	for _, x := range []int64{2e9, 4e9, -math.MaxInt64} {
 		s.Add(x)
 	}
@@ -24,7 +26,7 @@ func TestStatsMerge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		times := rapid.SliceOfN(rapid.Int64Range(-1e15, 1e15), 2, 50).Draw(t, "times")
 		cut := rapid.IntRange(0, len(times)).Draw(t, "cut")
-		var whole, left, right Stats
+		var whole, left, right encoders.Stats
 		var mean, dev float64
 		for i, x := range times {
 			whole.Add(x)

@@ -12,7 +12,7 @@ import (
 // comes after it, are small for every A and C is a candidate for a pattern that
 // is used in many places (Hwang, introduction).
 type SuccessionEncoder struct {
-	intake
+	Intake
 	pairs map[[2]Symbol]int64
 	count []int64 // by symbol
 	last  Symbol  // End: there was none
@@ -20,12 +20,12 @@ type SuccessionEncoder struct {
 
 // NewSuccessionEncoder returns an encoder for a sequence over a.
 func NewSuccessionEncoder(a *Alphabet, l Limits) *SuccessionEncoder {
-	return &SuccessionEncoder{intake: intake{alphabet: a, limits: l}, pairs: map[[2]Symbol]int64{}, last: End}
+	return &SuccessionEncoder{Intake: Intake{Alphabet: a, Limits: l}, pairs: map[[2]Symbol]int64{}, last: End}
 }
 
 // Append implements [Encoder]; it makes no use of times.
 func (e *SuccessionEncoder) Append(symbols []Symbol, _ []int64) {
-	e.take(symbols, nil, e.encode, e.Bytes)
+	e.Consume(symbols, nil, e.encode, e.Bytes)
 }
 
 func (e *SuccessionEncoder) encode(symbols []Symbol, _ []int64) {
@@ -46,7 +46,7 @@ func (e *SuccessionEncoder) Bytes() int64 { return 40*int64(len(e.pairs)) + 8*in
 
 // Encode implements [Encoder]: it gives a [*Succession].
 func (e *SuccessionEncoder) Encode() Encoding {
-	s := &Succession{Source: e.source(), names: e.alphabet.Names(), symbols: map[Symbol]int64{}, pairs: map[[2]Symbol]int64{}}
+	s := &Succession{Source: e.Source(), names: e.Alphabet.Names(), symbols: map[Symbol]int64{}, pairs: map[[2]Symbol]int64{}}
 	for x, n := range e.count {
 		if n > 0 {
 			s.symbols[Symbol(x)] = n
@@ -101,7 +101,7 @@ func (n *Neighbours) Candidate() float64 {
 func (s *Succession) Symbols() []Neighbours {
 	at := map[Symbol]*Neighbours{}
 	for x, n := range s.symbols {
-		at[x] = &Neighbours{Name: string(appendName(nil, s.names, x)), Count: n}
+		at[x] = &Neighbours{Name: string(AppendName(nil, s.names, x)), Count: n}
 	}
 	for p, n := range s.pairs {
 		a, b := at[p[0]], at[p[1]]
@@ -130,9 +130,9 @@ func (s *Succession) Merge(others []Encoding) (Encoding, error) {
 	for _, e := range append([]Encoding{s}, others...) {
 		o, ok := e.(*Succession)
 		if !ok {
-			return nil, errUnlike
+			return nil, ErrUnlike
 		}
-		m.Source = m.joined(o.Source)
+		m.Source = m.Joined(o.Source)
 		symbols := a.Translate(o.names)
 		for x, n := range o.symbols {
 			m.symbols[symbols[x]] += n
@@ -156,7 +156,7 @@ func (s *Succession) String() string {
 	for _, n := range s.Symbols() {
 		lines = append(lines, fmt.Sprintf("%s %d: before%s; after%s", n.Name, n.Count, side(n.Before), side(n.After)))
 	}
-	return strings.Join(lines, "\n") + s.remark()
+	return strings.Join(lines, "\n") + s.Remark()
 }
 
 func side(all []Neighbour) string {
@@ -198,9 +198,9 @@ func (s *Succession) MarshalJSON() ([]byte, error) {
 	for _, n := range s.Symbols() {
 		symbols = append(symbols, symbol{n.Name, n.Count, convert(n.Before), convert(n.After)})
 	}
-	return marshal(struct {
+	return Marshal(struct {
 		Encoding string `json:"encoding"`
-		sourceJSON
+		SourceJSON
 		Symbols []symbol `json:"symbols"`
-	}{"succession", s.json(), symbols})
+	}{"succession", s.JSON(), symbols})
 }

@@ -8,9 +8,9 @@ import (
 
 // Words that mean something in text forms, where words stand between spaces.
 const (
-	arrow      = "->"
-	endName    = "⊣"  // how the end of a sequence is written
-	remarkMark = "--" // begins a line that is not of the encoding
+	Arrow      = "->"
+	EndName    = "⊣"  // how the end of a sequence is written
+	RemarkMark = "--" // begins a line that is not of the encoding
 )
 
 // Quote is how text forms write a token: as it is, or as a Go string in double
@@ -27,14 +27,14 @@ func Quote(token string) string {
 	return strconv.Quote(token)
 }
 
-// appendName appends the name of s as it is written. Return, unlike a function
+// AppendName appends the name of s as it is written. Return, unlike a function
 // of that name, is not quoted.
-func appendName(b []byte, names []string, s Symbol) []byte {
+func AppendName(b []byte, names []string, s Symbol) []byte {
 	switch {
 	case s == Return:
 		return append(b, returnName...)
 	case s == End:
-		return append(b, endName...)
+		return append(b, EndName...)
 	case plain(names[s]):
 		return append(b, names[s]...)
 	}
@@ -43,16 +43,16 @@ func appendName(b []byte, names []string, s Symbol) []byte {
 
 func plain(token string) bool {
 	switch token {
-	case "", arrow, remarkMark, returnName, endName, "(", ")", "[", "]", "{", "}", ",", ";", "|":
+	case "", Arrow, RemarkMark, returnName, EndName, "(", ")", "[", "]", "{", "}", ",", ";", "|":
 		return false
 	}
 	if token[len(token)-1] == '*' {
 		return false
 	}
-	if isRuleName(token) {
+	if IsRuleName(token) {
 		return false
 	}
-	if n := digits(token); n > 0 && n < len(token) && token[n] == ':' {
+	if n := Digits(token); n > 0 && n < len(token) && token[n] == ':' {
 		return false
 	}
 	for _, r := range token {
@@ -63,13 +63,13 @@ func plain(token string) bool {
 	return true
 }
 
-// isRuleName reports whether a word is the name of a rule or a start string.
-func isRuleName(w string) bool {
-	return len(w) > 1 && (w[0] == 'R' || w[0] == 'S') && digits(w[1:]) == len(w)-1
+// IsRuleName reports whether a word is the name of a rule or a start string.
+func IsRuleName(w string) bool {
+	return len(w) > 1 && (w[0] == 'R' || w[0] == 'S') && Digits(w[1:]) == len(w)-1
 }
 
-// digits is how many digits text begins with.
-func digits(text string) int {
+// Digits is how many digits text begins with.
+func Digits(text string) int {
 	n := 0
 	for n < len(text) && '0' <= text[n] && text[n] <= '9' {
 		n++

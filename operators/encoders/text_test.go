@@ -1,4 +1,4 @@
-package encoders
+package encoders_test
 
 import (
 	"strconv"
@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"endoscope/operators/encoders"
 )
 
 func TestQuote(t *testing.T) {
@@ -16,7 +18,7 @@ func TestQuote(t *testing.T) {
 		"->": `"->"`, "<": `"<"`, "⊣": `"⊣"`, "END": `END`, "--": `"--"`, "(": `"("`, "": `""`, "a\tb": `"a\tb"`, `say "x"`: `"say \"x\""`,
 		"\xff": `"\xff"`, "a\nb": `"a\nb"`,
 	} {
-		if got := Quote(token); got != want {
+		if got := encoders.Quote(token); got != want {
 			t.Errorf("Quote(%q) = %s, want %s", token, got, want)
 		}
 	}
@@ -25,7 +27,7 @@ func TestQuote(t *testing.T) {
 func TestQuotedTokensAreOneWordOrAString(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		token := rapid.String().Draw(t, "token")
-		q := Quote(token)
+		q := encoders.Quote(token)
 		if q == token {
 			if strings.ContainsAny(q, " \n\t\"") || q == "" {
 				t.Fatalf("%q needs quotes", token)
@@ -37,12 +39,12 @@ func TestQuotedTokensAreOneWordOrAString(t *testing.T) {
 }
 
 func TestAlphabet(t *testing.T) {
-	a := NewAlphabet()
-	if a.Symbol("<") != Return {
+	a := encoders.NewAlphabet()
+	if a.Symbol("<") != encoders.Return {
 		t.Error("the token < is a return")
 	}
 	less := a.Function("<")
-	if less == Return || a.Function("<") != less || a.Names()[less] != "<" {
+	if less == encoders.Return || a.Function("<") != less || a.Names()[less] != "<" {
 		t.Error("a function called < is not a return")
 	}
 	x := a.Symbol("x")
@@ -50,15 +52,15 @@ func TestAlphabet(t *testing.T) {
 		t.Error("a name has one symbol")
 	}
 	names := a.Names()
-	b := NewAlphabet()
+	b := encoders.NewAlphabet()
 	b.Symbol("y")
 	tr := b.Translate(names)
 	for s, name := range names {
-		if got := b.Names()[tr[s]]; got != name || (tr[s] == Return) != (s == int(Return)) {
+		if got := b.Names()[tr[s]]; got != name || (tr[s] == encoders.Return) != (s == int(encoders.Return)) {
 			t.Errorf("symbol %d, %s, becomes %d, %s", s, name, tr[s], got)
 		}
 	}
-	if string(appendName(nil, names, Return)) != "<" || string(appendName(nil, names, less)) != `"<"` {
+	if string(encoders.AppendName(nil, names, encoders.Return)) != "<" || string(encoders.AppendName(nil, names, less)) != `"<"` {
 		t.Error("a return and a function called < must look different")
 	}
 }

@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"endoscope/operators/encoders"
+	"endoscope/operators/encoders/structure"
 	"endoscope/planner/types"
 )
 
 func TestFormsOfEncodings(t *testing.T) {
 	a := encoders.NewAlphabet()
-	e := encoders.NewRunLengths(a, encoders.RLEOptions{}, encoders.Limits{})
+	e := structure.NewRunLengths(a, structure.RLEOptions{}, encoders.Limits{})
 	e.Append([]encoders.Symbol{a.Symbol("A"), a.Symbol("B"), a.Symbol("B")}, nil)
 	in := []types.Type{types.Encoding}
 	rows := batchOf(in, vs(types.Value{Type: types.Encoding, A: e.Encode()}), vs(N(types.Encoding)))

@@ -93,4 +93,37 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
+// testSupport are the packages that only tests import: the naive engine, generators of
+// random cases, and what tests share.
+var testSupport = []string{
+	"operators/optest", "operators/internal", "operators/encoders/internal",
+}
+
+// TestOracleStaysInTests holds that no production package carries test support.
+func TestOracleStaysInTests(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}: {{join .Deps " "}}`, "endoscope/...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	supporting := func(pkg string) bool {
+		return slices.ContainsFunc(testSupport, func(s string) bool { return within(pkg, "endoscope/"+s) })
+	}
+	found := 0
+	for line := range strings.Lines(string(out)) {
+		pkg, deps, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if supporting(pkg) {
+			found++
+			continue
+		}
+		for _, dep := range strings.Fields(deps) {
+			if supporting(dep) {
+				t.Errorf("%s is production code and imports %s", pkg, dep)
+			}
+		}
+	}
+	if found < 5 {
+		t.Errorf("only %d packages of test support seen", found)
+	}
+}
+
 func within(pkg, part string) bool { return pkg == part || strings.HasPrefix(pkg, part+"/") }

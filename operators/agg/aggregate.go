@@ -1,0 +1,538 @@
+package agg
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"endoscope/operators"
+	"endoscope/operators/agg/encode"
+	"endoscope/operators/agg/fold"
+	"endoscope/operators/agg/grouping"
+	"endoscope/operators/batch"
+	"endoscope/operators/expr"
+	"endoscope/operators/rowstore"
+	"endoscope/planner/plan"
+	"endoscope/planner/types"
+)
+
+// Aggregate groups rows and folds each group with the aggregate functions. Its
+// output is the keys, then the aggregates, groups in order of first appearance.
+//
+// A batch is worked off in three steps, each a loop over its rows: the keys
+// become group numbers (groupTable), the arguments are computed (expr), and
+// each function folds its argument into arrays indexed by group (accumulator).
+// Nothing is allocated for a row, or for a group beyond the arrays' growth.
+//
+// What a source has folded itself comes on another port ([partials]).
+type Aggregate struct {
+	out     operators.Output
+	node    *plan.Aggregate
+	keys    []*grouping.Key // what tables group by: without a window's borders
+	aggs    []*aggColumn
+	time    int  // the input's column of event time, or -1
+	clocked bool // and that is a TIMESTAMP, no line number
+
+	all     *groupSet // unwindowed
+	windows *windowSets
+
+	Start         int64 // when the query was armed, ns since the epoch
+	clock         func() int64
+	ticked        int64 // the last Tick
+	printed       bool  // EMIT EVERY: totals have been given
+	changed       bool  // rows came since
+	preview       bool  // what is being given is a preview
+	maxGroups     int   // of all windows together
+	held          int64 // bytes of state that grows with values, not with groups
+	maxBytes      int64
+	encoderBudget int64 // of each encoder, over all groups
+
+	pool    *batch.Pool
+	dicts   []*batch.Dict // of string results, by output column
+	in      fold.Input    // what accumulators are called with
+	dense   []uint16      // scratch: rows that got a group
+	without []uint16      // scratch: rows that got none
+	groups  [batch.MaxRows]uint32
+	ids     [batch.MaxRows]uint32 // scratch: groups being given
+	words   [batch.MaxRows]uint64 // scratch of accumulators
+	stamps  []uint32              // EMIT CHANGES: by group, the batch that changed it last
+	stamp   uint32
+	tellers []newsTeller // scratch
+	scratch grouping.Scratch
+}
+
+// aggColumn is one aggregate function with what it is fed with.
+type aggColumn struct {
+	fn     *plan.Agg
+	arg    *expr.Program   // nil for COUNT(*) and RATE(*)
+	more   []*expr.Program // the other arguments
+	filter *expr.Filter    // nil: every row
+
+	col    *batch.Column   // arg of the batch being pushed
+	cols   []*batch.Column // as more
+	passed batch.Bitmap    // rows of the batch for which filter is true
+	rows   []uint16        // scratch
+}
+
+// mostGroups bounds the groups even where memory would hold more.
+const mostGroups = 16 << 20
+
+func New(n *plan.Aggregate, down operators.Operator, o *operators.Options) (*Aggregate, error) {
+	in := n.Input.Schema()
+	a := &Aggregate{
+		out: operators.Output{To: down}, node: n, time: in.Time,
+		Start: o.Start, clock: expr.Clock,
+		pool: batch.NewPool(n.Out.Types()), dicts: make([]*batch.Dict, len(n.Out.Fields)),
+		maxBytes: o.MemoryLimit, encoderBudget: o.EncoderBudget,
+	}
+	if o.Clock != nil {
+		a.clock = o.Clock
+	}
+	if a.maxBytes <= 0 {
+		a.maxBytes = operators.DefaultMemoryLimit
+	}
+	// A key or a state is about three words, in arrays up to twice too large.
+	a.maxGroups = int(min(mostGroups, a.maxBytes/int64(48*(1+len(n.Keys)+len(n.Aggs)))))
+	kinds := in.Types()
+	a.clocked = in.Time >= 0 && kinds[in.Time] == types.Timestamp
+	for i := range n.Aggs {
+		c, err := newAggColumn(&n.Aggs[i], kinds)
+		if err != nil {
+			return nil, err
+		}
+		a.aggs = append(a.aggs, c)
+	}
+	if n.Windowed {
+		return a, a.setUpWindows(kinds)
+	}
+	for _, e := range n.Keys {
+		if err := a.addKey(e, kinds); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	a.all, err = a.newSet()
+	return a, err
+}
+
+func (a *Aggregate) addKey(e plan.Expr, in []types.Type) error {
+	if len(a.keys) == grouping.MaxKeys {
+		return plan.Errorf(-1, -1, "more than %d GROUP BY expressions", grouping.MaxKeys)
+	}
+	k, err := grouping.NewKey(e, in)
+	a.keys = append(a.keys, k)
+	return err
+}
+
+func newAggColumn(f *plan.Agg, in []types.Type) (c *aggColumn, err error) {
+	c = &aggColumn{fn: f}
+	if len(f.Args) > 0 {
+		if c.arg, err = expr.Compile(f.Args[0], in); err != nil {
+			return nil, err
+		}
+		c.cols = make([]*batch.Column, len(f.Args)-1)
+		for _, x := range f.Args[1:] {
+			p, err := expr.Compile(x, in)
+			if err != nil {
+				return nil, err
+			}
+			c.more = append(c.more, p)
+		}
+	}
+	if f.Filter != nil {
+		c.filter, err = expr.CompileFilter(f.Filter, in)
+	}
+	return c, err
+}
+
+// groupSet is the groups of one window, or of the query.
+type groupSet struct {
+	start, end int64 // of the window
+	length     int64 // of the window, 0 if the plan does not say where it starts
+	table      grouping.Table
+	accs       []fold.Accumulator
+	lanes      fold.Lanes // of those accs that have theirs there
+}
+
+func (a *Aggregate) newSet() (*groupSet, error) {
+	s := &groupSet{table: grouping.NewTable(a.keys, &a.scratch)}
+	for _, c := range a.aggs {
+		var arg types.Type
+		if len(c.fn.Args) > 0 {
+			arg = c.fn.Args[0].Type()
+		}
+		var acc fold.Accumulator
+		var err error
+		if plan.IsEncoder(c.fn.Fn) {
+			acc, err = encode.New(c.fn, a.encoderBudget, a.clocked)
+		} else {
+			acc, err = newAccumulator(c.fn, arg, &s.lanes)
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.accs = append(s.accs, acc)
+	}
+	s.grow()
+	return s, nil
+}
+
+// grow makes room in the accumulators for the groups of the table.
+func (s *groupSet) grow() {
+	n := s.table.Len()
+	s.lanes.Grow(n)
+	for _, acc := range s.accs {
+		acc.Grow(n)
+	}
+}
+
+func (s *groupSet) reset() {
+	s.table.Reset()
+	s.lanes.Reset()
+	for _, acc := range s.accs {
+		acc.Reset()
+	}
+}
+
+func (a *Aggregate) Push(ctx context.Context, _ int, b *batch.Batch) (operators.Status, error) {
+	if a.out.Status != operators.More || b.Len() == 0 {
+		return a.out.Status, nil
+	}
+	if err := a.eval(b); err != nil {
+		return a.out.Status, err
+	}
+	if a.windows != nil {
+		return a.out.Status, a.pushWindows(ctx, b)
+	}
+	rows := batch.RowsOf(b)
+	if err := a.fold(ctx, a.all, b, rows); err != nil {
+		return a.out.Status, err
+	}
+	return a.out.Status, a.folded(ctx, rows)
+}
+
+// folded notes that rows have changed their groups.
+func (a *Aggregate) folded(ctx context.Context, rows []uint16) error {
+	a.changed = true
+	if a.node.Emit.Mode != plan.Changes {
+		return nil
+	}
+	return a.give(ctx, a.all, a.news(a.all, a.changedBy(rows)), a.now())
+}
+
+// eval computes keys, arguments and filters for the rows of b that count.
+func (a *Aggregate) eval(b *batch.Batch) (err error) {
+	for _, k := range a.keys {
+		if err := k.Eval(b); err != nil {
+			return err
+		}
+	}
+	for _, c := range a.aggs {
+		if c.arg != nil {
+			if c.col, err = c.arg.Eval(b); err != nil {
+				return err
+			}
+		}
+		for i, x := range c.more {
+			if c.cols[i], err = x.Eval(b); err != nil {
+				return err
+			}
+		}
+		if c.filter == nil {
+			continue
+		}
+		if c.rows, err = c.filter.Select(b, c.rows[:0]); err != nil {
+			return err
+		}
+		clear(c.passed)
+		for _, r := range c.rows {
+			c.passed.Set(int(r))
+		}
+	}
+	return nil
+}
+
+// fold adds rows of the batch that was evaluated to the groups of s.
+func (a *Aggregate) fold(ctx context.Context, s *groupSet, b *batch.Batch, rows []uint16) error {
+	rows, refused := a.place(s, rows)
+	if err := a.lost(ctx, groupsFull, uint64(len(refused))); err != nil {
+		return err
+	}
+	in := &a.in
+	*in = fold.Input{Groups: a.groups[:], Alone: len(a.keys) == 0, Words: a.words[:]}
+	if a.time >= 0 {
+		in.Times = b.Cols[a.time].Int
+	}
+	for i, c := range a.aggs {
+		in.Rows, in.Arg, in.More = c.counted(rows), c.col, c.cols
+		if len(in.Rows) == 0 {
+			continue
+		}
+		acc := s.accs[i]
+		if v, ok := acc.(valueHolder); ok {
+			a.held -= v.Bytes()
+			acc.Update(in)
+			a.held += v.Bytes()
+			if e, ok := acc.(*encode.Encoding); ok {
+				if err := a.lost(ctx, encode.EncoderFull, e.TakeRefused()); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		acc.Update(in)
+	}
+	return a.fits()
+}
+
+// groupsFull is the loss of what would need more groups than memory holds.
+const groupsFull = "groups full"
+
+// place finds the groups in s of rows, whose keys were evaluated, and makes
+// those that are missing. It returns the rows that have one and those that
+// would have been one too many; both are valid until the next call.
+func (a *Aggregate) place(s *groupSet, rows []uint16) (placed, refused []uint16) {
+	before := s.table.Len()
+	room := a.maxGroups - a.groupCount() + before
+	if s.table.Assign(rows, a.groups[:], room) > 0 {
+		rows, refused = a.withGroup(rows)
+	}
+	s.grow()
+	if a.windows != nil {
+		a.windows.groups += s.table.Len() - before
+	}
+	return rows, refused
+}
+
+// lost reports n rows that are in no result.
+func (a *Aggregate) lost(ctx context.Context, cause string, n uint64) error {
+	if n == 0 {
+		return nil
+	}
+	_, err := a.out.Signal(ctx, operators.Signal{Kind: operators.Gap, Cause: cause, N: n})
+	return err
+}
+
+// fits is an error if the values that are held have become too many.
+func (a *Aggregate) fits() error {
+	if a.held > a.maxBytes {
+		return rowstore.TooLarge("the values of the aggregates", a.maxBytes, "group by less, or use shorter windows")
+	}
+	return nil
+}
+
+// valueHolder is an accumulator whose state grows with the values it sees.
+type valueHolder interface{ Bytes() int64 }
+
+func (a *Aggregate) groupCount() int {
+	if a.windows != nil {
+		return a.windows.groups
+	}
+	return a.all.table.Len()
+}
+
+// withGroup tells the rows that got a group from those that got none.
+func (a *Aggregate) withGroup(rows []uint16) (with, without []uint16) {
+	a.dense, a.without = a.dense[:0], a.without[:0]
+	for _, r := range rows {
+		if a.groups[r] != grouping.NoGroup {
+			a.dense = append(a.dense, r)
+		} else {
+			a.without = append(a.without, r)
+		}
+	}
+	return a.dense, a.without
+}
+
+// counted is rows without those that the aggregate ignores.
+func (c *aggColumn) counted(rows []uint16) []uint16 {
+	nulls := c.arg != nil && len(c.col.Nulls) > 0 && c.col.Nulls.Any()
+	if !nulls && c.filter == nil {
+		return rows
+	}
+	kept := c.rows[:0]
+	for _, r := range rows {
+		if nulls && c.col.Nulls.Get(int(r)) || c.filter != nil && !c.passed.Get(int(r)) {
+			continue
+		}
+		kept = append(kept, r)
+	}
+	c.rows = kept
+	return kept
+}
+
+// changedBy are the groups of rows, each once.
+func (a *Aggregate) changedBy(rows []uint16) []uint32 {
+	a.stamps = rowstore.Extended(a.stamps, a.all.table.Len())
+	a.stamp++
+	n := 0
+	for _, r := range rows {
+		g := a.groups[r]
+		if g == grouping.NoGroup || a.stamps[g] == a.stamp {
+			continue
+		}
+		a.stamps[g] = a.stamp
+		a.ids[n] = g
+		n++
+	}
+	return a.ids[:n]
+}
+
+// newsTeller is an accumulator that knows whether its result for a group has
+// changed since it was given.
+type newsTeller interface{ News(group uint32) bool }
+
+// news leaves out the groups of which all results are as they were given last.
+func (a *Aggregate) news(s *groupSet, groups []uint32) []uint32 {
+	tellers := a.tellers[:0]
+	for _, acc := range s.accs {
+		t, ok := acc.(newsTeller)
+		if !ok {
+			return groups
+		}
+		tellers = append(tellers, t)
+	}
+	a.tellers = tellers
+	return slices.DeleteFunc(groups, func(g uint32) bool {
+		return len(tellers) > 0 && !slices.ContainsFunc(tellers, func(t newsTeller) bool { return t.News(g) })
+	})
+}
+
+func (a *Aggregate) Signal(ctx context.Context, _ int, s operators.Signal) (operators.Status, error) {
+	if a.out.Status != operators.More {
+		return a.out.Signal(ctx, s)
+	}
+	var err error
+	switch s.Kind {
+	case operators.Flush: // of what is below; the results here have their own
+		return a.out.Status, nil
+	case operators.Watermark:
+		if a.windows != nil {
+			err = a.closeWindows(ctx, s.Time)
+		}
+	case operators.Tick:
+		a.ticked = max(a.ticked, s.Time)
+		if a.windows == nil && (s.Preview && a.node.Emit.Mode != plan.Changes || !s.Preview && a.node.Emit.Mode == plan.Every) {
+			err = a.giveTotals(ctx, operators.Signal{Kind: operators.Flush, Time: s.Time, Preview: s.Preview}, s.Time)
+		}
+	}
+	if err != nil {
+		return a.out.Status, err
+	}
+	return a.out.Signal(ctx, s)
+}
+
+// now is the time for RATE where no Tick tells it.
+func (a *Aggregate) now() int64 { return max(a.clock(), a.ticked) }
+
+// giveTotals gives every group, then flush.
+func (a *Aggregate) giveTotals(ctx context.Context, flush operators.Signal, now int64) error {
+	a.preview = flush.Preview
+	err := a.giveAll(ctx, a.all, now)
+	a.preview = false
+	var unfit *plan.Error
+	if err != nil && !(flush.Preview && errors.As(err, &unfit)) {
+		return err
+	}
+	// A total that does not fit its type now may fit in the end: the preview is
+	// cut short, and the query goes on.
+	if !flush.Preview {
+		a.printed, a.changed = true, false
+	}
+	_, err = a.out.Signal(ctx, flush)
+	return err
+}
+
+func (a *Aggregate) Close(ctx context.Context, _ int) error {
+	if err := a.finish(ctx); err != nil {
+		return err
+	}
+	return a.out.Close(ctx)
+}
+
+// finish gives what is still to be given.
+func (a *Aggregate) finish(ctx context.Context) error {
+	switch {
+	case a.out.Status != operators.More:
+		return nil
+	case a.windows != nil:
+		return a.closeAllWindows(ctx)
+	case a.node.Emit.Mode == plan.Changes:
+		return nil
+	case a.node.Emit.Mode == plan.Every && a.printed && !a.changed:
+		return nil
+	}
+	now := a.now()
+	return a.giveTotals(ctx, operators.Signal{Kind: operators.Flush, Time: now}, now)
+}
+
+// giveAll pushes all groups of s.
+func (a *Aggregate) giveAll(ctx context.Context, s *groupSet, now int64) error {
+	for from := 0; from < s.table.Len(); from += batch.MaxRows {
+		n := min(s.table.Len()-from, batch.MaxRows)
+		for i := range n {
+			a.ids[i] = uint32(from + i)
+		}
+		if err := a.give(ctx, s, a.ids[:n], now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// give pushes at most a batch of groups.
+func (a *Aggregate) give(ctx context.Context, s *groupSet, groups []uint32, now int64) error {
+	if len(groups) == 0 || a.out.Status != operators.More {
+		return nil
+	}
+	b := a.pool.Get()
+	defer b.Release()
+	b.N = len(groups)
+	a.giveKeys(s, groups, b.Cols[:len(a.node.Keys)])
+	at := fold.Instant{Elapsed: now - a.Start, Preview: a.preview}
+	if a.windows != nil {
+		at.Elapsed = s.length
+	}
+	for i, acc := range s.accs {
+		c := &b.Cols[len(a.node.Keys)+i]
+		a.newDict(len(a.node.Keys)+i, c)
+		if err := acc.Output(groups, c, at); err != nil {
+			return err
+		}
+	}
+	_, err := a.out.Push(ctx, b)
+	return err
+}
+
+func (a *Aggregate) giveKeys(s *groupSet, groups []uint32, cols []batch.Column) {
+	k := 0
+	for i := range cols {
+		switch {
+		case a.windows != nil && i == a.windows.startKey:
+			appendSame(&cols[i], s.start, len(groups))
+		case a.windows != nil && i == a.windows.endKey:
+			appendSame(&cols[i], s.end, len(groups))
+		default:
+			s.table.Output(k, groups, &cols[i])
+			k++
+		}
+	}
+}
+
+func appendSame(c *batch.Column, v int64, n int) {
+	for range n {
+		c.Int = append(c.Int, v)
+	}
+}
+
+// newDict gives a column of string results a dictionary, a new one when the
+// old one has grown: results of closed windows are not needed again.
+func (a *Aggregate) newDict(i int, c *batch.Column) {
+	if c.Type.Physical() != types.PhysCode {
+		return
+	}
+	if a.dicts[i] == nil || a.dicts[i].Len() > rowstore.MaxDict {
+		a.dicts[i] = batch.NewDict()
+	}
+	c.Dict = a.dicts[i]
+}

@@ -1,0 +1,96 @@
+package encode
+
+import (
+	"unsafe"
+
+	"endoscope/operators/batch"
+	"endoscope/operators/encoders"
+	"endoscope/operators/encoders/structure"
+	"endoscope/planner/plan"
+	"endoscope/planner/types"
+)
+
+// makeConformances makes the encoders of CONFORMS and ANOMALY.
+func makeConformances(f *plan.Agg) encoderMaker {
+	o := structure.ConformanceOptions{Open: word(f, plan.TruncatedOption) == "on", Anywhere: word(f, "anywhere") == "on"}
+	v, _ := f.Option(plan.ModelOption)
+	m, ok := v.A.(*structure.Model)
+	return func(a *encoders.Alphabet) (encoders.Encoder, error) {
+		if !ok {
+			return nil, plan.Errorf(-1, -1, "%s has no model", f)
+		}
+		e, err := structure.NewConformanceEncoder(a, m, o, encoders.Limits{})
+		if err != nil {
+			return nil, plan.Errorf(-1, -1, "%s: %v", f, err)
+		}
+		return e, nil
+	}
+}
+
+// put makes row i of out what the aggregate gives of the encoding x: itself, or
+// a number, whether it conforms, or what about it is anomalous.
+func (e *Encoding) put(out *batch.Column, i int, g *sequences, x encoders.Encoding) {
+	switch e.f.T {
+	case types.Double:
+		putMeasure(out, i, x)
+	case types.Boolean:
+		out.Append(i, types.Bool(g.conforms(x)))
+	case types.Varchar:
+		if g.conforms(x) {
+			out.Append(i, types.NullOf(types.Varchar))
+		} else {
+			out.Append(i, types.Str(x.String()))
+		}
+	default:
+		out.Any = append(out.Any, x)
+	}
+}
+
+// conforms reports whether x, what was found of g, says so, and notes that it
+// was given.
+func (g *sequences) conforms(x encoders.Encoding) bool {
+	c, ok := x.(*structure.Conformance)
+	g.given, g.departed = true, ok && !c.Conforms()
+	return !g.departed
+}
+
+// News implements newsTeller: a verdict changes once, when a sequence leaves
+// the model.
+func (e *Encoding) News(group uint32) bool {
+	g := &e.groups[group]
+	if g.past != nil && !g.past.Conforms() && !g.departed {
+		return true
+	}
+	for _, s := range g.order {
+		c, ok := s.encoder.(*structure.ConformanceEncoder)
+		if !ok || c.Departed() && !g.departed {
+			return true
+		}
+	}
+	return !g.given
+}
+
+// died is told that s has ended. A sequence that is compared with a model need
+// not be remembered then: any number may live and die.
+func (e *Encoding) died(g *sequences, s *sequence) {
+	c, ok := s.encoder.(*structure.ConformanceEncoder)
+	if !ok || s == g.rest {
+		return
+	}
+	c.Finish()
+	verdict := c.Encode()
+	if g.past != nil {
+		var err error
+		if verdict, err = g.past.Merge([]encoders.Encoding{verdict}); err != nil {
+			return // it stays where it is
+		}
+	}
+	g.past, _ = verdict.(*structure.Conformance)
+	last := g.order[len(g.order)-1]
+	g.order[s.inGroup], last.inGroup = last, s.inGroup
+	g.order = g.order[:len(g.order)-1]
+	last = e.all[len(e.all)-1]
+	e.all[s.inAll], last.inAll = last, s.inAll
+	e.all = e.all[:len(e.all)-1]
+	e.held -= s.encoder.Bytes() + int64(unsafe.Sizeof(*s))
+}

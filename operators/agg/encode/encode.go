@@ -1,0 +1,457 @@
+package encode
+
+import (
+	"time"
+
+	"endoscope/operators/agg/fold"
+	"endoscope/operators/batch"
+	"endoscope/operators/encoders"
+	"endoscope/operators/encoders/structure"
+	"endoscope/operators/rowstore"
+	"endoscope/planner/plan"
+	"endoscope/planner/types"
+)
+
+// DefaultEncoderBudget is what the encoders of one aggregate may hold if
+// nobody says otherwise.
+const DefaultEncoderBudget = 64 << 20
+
+// encoderMaker makes encoders of one kind; those of a group with several
+// sequences are alike and their encodings merge.
+type encoderMaker func(a *encoders.Alphabet) (encoders.Encoder, error)
+
+// encoderMakers are the encoders of plan.Encoders, by name. moments says that
+// calls come with the times at which they happened.
+var encoderMakers = map[string]struct {
+	moments bool
+	create  func(f *plan.Agg) encoderMaker
+}{
+	"callstring": {moments: true, create: func(*plan.Agg) encoderMaker {
+		return func(a *encoders.Alphabet) (encoders.Encoder, error) {
+			return encoders.NewCallStringEncoder(a, encoders.Limits{}), nil
+		}
+	}},
+	"nlevel": {moments: true, create: func(f *plan.Agg) encoderMaker {
+		n := int(option(f, "n", 1))
+		return func(a *encoders.Alphabet) (encoders.Encoder, error) {
+			return encoders.NewNLevelEncoder(a, n, encoders.Limits{}), nil
+		}
+	}},
+	"intervals": {moments: true, create: func(f *plan.Agg) encoderMaker {
+		n := int(option(f, "n", encoders.DefaultIntervals))
+		return func(a *encoders.Alphabet) (encoders.Encoder, error) {
+			return encoders.NewIntervalEncoder(a, n, encoders.Limits{}), nil
+		}
+	}},
+	"calldag": {moments: true, create: func(f *plan.Agg) encoderMaker {
+		k := int(option(f, "rle", 0))
+		return func(a *encoders.Alphabet) (encoders.Encoder, error) {
+			return structure.NewDAGEncoder(a, k, encoders.Limits{}), nil
+		}
+	}},
+	"rle": {create: func(f *plan.Agg) encoderMaker {
+		o := structure.RLEOptions{Cutoff: int(option(f, "k", 0)), Groups: int(option(f, "groups", 0))}
+		return func(a *encoders.Alphabet) (encoders.Encoder, error) {
+			return structure.NewRunLengths(a, o, encoders.Limits{}), nil
+		}
+	}},
+	"grammar": {create: func(f *plan.Agg) encoderMaker {
+		_, runs := f.Option("rle")
+		o := structure.GrammarOptions{Runs: runs, Cutoff: int(option(f, "rle", 0))}
+		switch word(f, "balanced") {
+		case "restricted":
+			o.Balance = structure.Restricted
+		case "full":
+			o.Balance = structure.FullyBalanced
+		}
+		return func(a *encoders.Alphabet) (encoders.Encoder, error) {
+			return structure.NewGrammarEncoder(a, o, encoders.Limits{}), nil
+		}
+	}},
+	"automaton":           {create: makeAutomata},
+	"locality":            {create: makeLocalities},
+	"loop":                {create: makeLoops},
+	"consecutive":         {create: makeLoops},
+	"succession":          {create: makeSuccessions},
+	plan.HierarchyEncoder: {create: makeHierarchies},
+	"invocation_graph":    {moments: true, create: makeInvocationGraphs},
+	"conforms":            {create: makeConformances},
+	"anomaly":             {create: makeConformances},
+}
+
+// option is a numeric option of an encoder.
+func option(f *plan.Agg, name string, otherwise int64) int64 {
+	if v, ok := f.Option(name); ok {
+		return v.I
+	}
+	return otherwise
+}
+
+// word is an option of an encoder that is a word; "" if it is not given.
+func word(f *plan.Agg, name string) string {
+	v, _ := f.Option(name)
+	return v.S
+}
+
+// Encoding is an aggregate whose result is an ENCODING (package encoders). Each
+// group is a sequence, or several, told apart by an argument, each of which has
+// an encoder. All have one alphabet, and one budget: when that is used up all
+// stop where they are, and count what they do not encode.
+type Encoding struct {
+	f         *plan.Agg
+	create    encoderMaker
+	calls     bool // the arguments are an event and a function
+	clock     bool // rows have the time when they happened
+	moments   bool // the encoders want to know when calls happened
+	took      int  // which of the arguments after the first is the time that a token took, or -1
+	by        int  // which of them tells sequences apart, or -1
+	born      int  // which of them says that a sequence begins, or -1
+	dies      int  // which of them says that it ends, or -1
+	waits     int  // which of them says that a call waits, or -1
+	allocated int  // which of them says how much is allocated, or -1
+	within    int  // which of them is the thread on which calls within others are theirs, too, or -1
+	lineage   int  // which of them says what a class derives from, or -1
+
+	alphabet    *encoders.Alphabet
+	groups      []sequences
+	all         []*sequence // of all groups
+	held        int64       // by them
+	budget      int64
+	full        bool
+	nextPreview time.Time // until then previews are what they were
+	refused     uint64    // rows that were not encoded and not reported yet
+	noEvent     *string   // what an event was that is none; nil: all were
+
+	inner     innerCalls          // where within is given
+	hierarchy *encoders.Hierarchy // of those classes
+	cycle     error               // the rows say that a class derives from itself
+	lineages  symbolCache         // those that the hierarchy has are known
+
+	tokens, events symbolCache
+	symbols        []encoders.Symbol // scratch: of the rows of one sequence
+	times          []int64           // scratch: as symbols
+}
+
+// EncoderFull is the loss of what an encoder has no room for.
+const EncoderFull = "encoder budget used up"
+
+// New makes the state of f. clock says that rows have their time.
+func New(f *plan.Agg, budget int64, clock bool) (fold.Accumulator, error) {
+	m, ok := encoderMakers[f.Fn]
+	if !ok || len(f.Args) == 0 {
+		return nil, plan.Errorf(-1, -1, "there is no encoder %s", f)
+	}
+	if budget <= 0 {
+		budget = DefaultEncoderBudget
+	}
+	e := &Encoding{
+		f: f, create: m.create(f), moments: m.moments, clock: clock, budget: budget,
+		took: after(f, plan.TimeArgument), by: after(f, plan.SequenceArgument),
+		born: after(f, plan.BornArgument), dies: after(f, plan.DiesArgument), lineage: after(f, plan.LineageArgument), within: after(f, plan.InnerArgument),
+		waits: after(f, plan.WaitsArgument), allocated: after(f, plan.BytesArgument),
+		calls: len(f.Args) > 1 && f.ArgNames[1] == "",
+	}
+	e.Reset()
+	x, err := e.create(e.alphabet)
+	if h, ok := x.(*encoders.HierarchyEncoder); ok {
+		e.hierarchy = h.Hierarchy()
+	}
+	return e, err
+}
+
+// after is which of the arguments after the first has that name, or -1.
+func after(f *plan.Agg, name string) int { return max(f.Named(name), 0) - 1 }
+
+func (e *Encoding) Grow(n int) { e.groups = rowstore.Extended(e.groups, n) }
+
+func (e *Encoding) Reset() {
+	clear(e.groups)
+	e.groups, e.all = e.groups[:0], nil
+	e.held, e.full, e.noEvent = 0, false, nil
+	e.alphabet = encoders.NewAlphabet()
+	e.inner = innerCalls{}
+	e.tokens, e.events, e.lineages = symbolCache{}, symbolCache{}, symbolCache{}
+}
+
+// TakeRefused is how many rows were not encoded since it was asked last.
+func (e *Encoding) TakeRefused() uint64 {
+	n := e.refused
+	e.refused = 0
+	return n
+}
+
+// Bytes implements valueHolder.
+func (e *Encoding) Bytes() int64 { return e.held }
+
+// Update appends the rows to their sequences: as many at a time as belong to
+// the same.
+func (e *Encoding) Update(in *fold.Input) {
+	names := in.Arg
+	if e.calls {
+		names = in.More[0]
+	}
+	to := e.tokens.of(names)
+	var what []encoders.Symbol
+	if e.calls {
+		what = e.events.of(in.Arg)
+		for i, s := range what {
+			if s == unknown {
+				what[i] = eventOf(in.Arg.Values[i])
+			}
+		}
+	}
+	if e.within >= 0 && e.by >= 0 && e.calls {
+		e.updateInner(in, names, to, what)
+		return
+	}
+	var s *sequence
+	for _, r := range in.Rows {
+		enters := !e.calls
+		if e.calls {
+			event := what[in.Arg.Code[r]]
+			if event == gap {
+				e.append(s)
+				s = nil
+				e.cut(in, r)
+			}
+			if event == allocates && e.allocated >= 0 {
+				e.append(s)
+				s = e.allocate(in, r, names)
+				continue
+			}
+			if event >= allocates && e.noEvent == nil {
+				e.noEvent = &in.Arg.Values[in.Arg.Code[r]]
+			}
+			if enters = event == entered; event >= gap || enters && names.Nulls.Get(int(r)) {
+				continue
+			}
+		}
+		if next := e.sequence(in, r); next != s {
+			e.append(s)
+			s = next
+		}
+		if s == nil {
+			continue // nothing is born there
+		}
+		symbol := encoders.Return
+		if enters {
+			c := names.Code[r]
+			if symbol = to[c]; symbol == unknown {
+				symbol = e.symbolOf(names.Values[c])
+				to[c] = symbol
+			}
+		}
+		if e.lineage >= 0 {
+			e.learn(in.More[e.lineage], r)
+		}
+		e.symbols = append(e.symbols, symbol)
+		switch {
+		case e.took >= 0:
+			t := int64(encoders.NoTime)
+			if c := in.More[e.took]; !c.Nulls.Get(int(r)) {
+				t = c.Int[r]
+			}
+			e.times = append(e.times, t)
+		case (e.calls || e.moments) && e.clock:
+			e.times = append(e.times, s.elapsed(in.Times[r], e.moments))
+		}
+		if e.waits >= 0 && enters && isTrue(in.More[e.waits], r) {
+			e.append(s)
+			if x, ok := s.encoder.(activityEncoder); ok {
+				x.Waits()
+			}
+		}
+		if e.dies >= 0 && isTrue(in.More[e.dies], r) {
+			e.append(s)
+			e.set(in, r, nil)
+			e.died(&e.groups[in.Groups[r]], s)
+			s = nil
+		}
+	}
+	e.append(s)
+}
+
+// append gives the symbols that were gathered to the sequence that they are of.
+func (e *Encoding) append(s *sequence) {
+	if len(e.symbols) == 0 {
+		return
+	}
+	var times []int64
+	if len(e.times) == len(e.symbols) {
+		times = e.times
+	}
+	if e.full {
+		e.refused += uint64(len(e.symbols))
+	}
+	before := s.encoder.Bytes()
+	s.encoder.Append(e.symbols, times)
+	e.held += s.encoder.Bytes() - before
+	e.symbols, e.times = e.symbols[:0], e.times[:0]
+	if e.held > e.budget && !e.full {
+		e.full = true
+		for _, s := range e.all {
+			s.encoder.Freeze()
+		}
+	}
+}
+
+// activityEncoder can be told more of threads than calls.
+type activityEncoder interface {
+	Waits()
+	Allocate(class encoders.Symbol, bytes, at int64)
+}
+
+// allocate notes the allocation of row r, and returns its sequence.
+func (e *Encoding) allocate(in *fold.Input, r uint16, names *batch.Column) *sequence {
+	s := e.sequence(in, r)
+	bytes := in.More[e.allocated]
+	if s == nil || names.Nulls.Get(int(r)) || bytes.Nulls.Get(int(r)) || !e.clock {
+		return s
+	}
+	if x, ok := s.encoder.(activityEncoder); ok {
+		before := s.encoder.Bytes()
+		x.Allocate(e.symbolOf(names.Values[names.Code[r]]), bytes.Int[r], in.Times[r])
+		e.held += s.encoder.Bytes() - before
+	}
+	return s
+}
+
+func (e *Encoding) symbolOf(name string) encoders.Symbol {
+	if e.calls {
+		return e.alphabet.Function(name)
+	}
+	return e.alphabet.Symbol(name)
+}
+
+// What the first argument of a call can say, as a Symbol.
+const (
+	entered encoders.Symbol = iota
+	returned
+	gap       // events of the thread are missing
+	allocates // if somebody says how much
+	ignored   // no call
+)
+
+func eventOf(event string) encoders.Symbol {
+	switch event {
+	case "ENTER":
+		return entered
+	case "LEAVE", "UNWIND":
+		return returned
+	case "GAP":
+		return gap
+	case "ALLOCATE":
+		return allocates
+	}
+	return ignored
+}
+
+// Output gives each group its encoding, merged from those of its sequences,
+// which are checked to decode to what was encoded.
+func (e *Encoding) Output(groups []uint32, out *batch.Column, at fold.Instant) error {
+	if e.noEvent != nil {
+		return plan.Errorf(-1, -1, "%s encodes calls: '%s' is no ENTER, LEAVE, UNWIND or GAP", e.f, *e.noEvent)
+	}
+	if e.cycle != nil {
+		return plan.Errorf(-1, -1, "%s: %v", e.f, e.cycle)
+	}
+	for i, g := range groups {
+		if e.groups[g].empty() {
+			out.Append(i, types.NullOf(e.f.T))
+			continue
+		}
+		x, err := e.shown(&e.groups[g], at.Preview)
+		if err != nil {
+			return err
+		}
+		e.put(out, i, &e.groups[g], x)
+	}
+	return nil
+}
+
+// previewRest is how much longer than a preview took it is until the next: a
+// large encoding takes a while, in which events wait.
+const previewRest = 50
+
+// shown is the encoding of a group. A preview may be an older one.
+func (e *Encoding) shown(g *sequences, preview bool) (encoders.Encoding, error) {
+	if !preview {
+		g.preview = nil
+		return e.encode(g, true)
+	}
+	now := time.Now()
+	if g.preview != nil && now.Before(e.nextPreview) {
+		return g.preview, nil
+	}
+	x, err := e.encode(g, false)
+	if err != nil {
+		return nil, err
+	}
+	g.preview = x
+	if e.nextPreview.Before(now) {
+		e.nextPreview = now
+	}
+	e.nextPreview = e.nextPreview.Add(previewRest * time.Since(now))
+	return x, nil
+}
+
+func (e *Encoding) encode(g *sequences, verify bool) (encoders.Encoding, error) {
+	parts := make([]encoders.Encoding, 0, 1+len(g.order))
+	if g.past != nil {
+		parts = append(parts, g.past)
+	}
+	for _, s := range g.order {
+		parts = append(parts, s.encoder.Encode())
+	}
+	x := parts[0]
+	if len(parts) > 1 {
+		m, ok := x.(encoders.Mergeable)
+		if !ok {
+			return nil, plan.Errorf(-1, -1, "%s encodes one sequence at a time", e.f).WithHint("group by what tells sequences apart")
+		}
+		var err error
+		if x, err = m.Merge(parts[1:]); err != nil {
+			return nil, plan.Errorf(-1, -1, "%s: %v", e.f, err)
+		}
+	}
+	if l, ok := x.(encoders.Lossless); ok && verify && l.Exact() {
+		if err := encoders.Verify(l); err != nil {
+			return nil, plan.Errorf(-1, -1, "%s is wrong: %v", e.f, err)
+		}
+	}
+	return x, nil
+}
+
+// symbolCache remembers what the values of dictionaries mean.
+type symbolCache struct {
+	dict    *batch.Dict
+	symbols []encoders.Symbol // by code
+	known   map[*batch.Dict][]encoders.Symbol
+}
+
+// unknown is a symbol that was not looked up yet.
+const unknown = encoders.End
+
+// of gives the symbols by code of c's dictionary, those that no row needed yet
+// being unknown.
+func (s *symbolCache) of(c *batch.Column) []encoders.Symbol {
+	if c.Dict != s.dict || c.Dict == nil {
+		if s.known == nil || len(s.known) > maxCachedDicts {
+			s.known = map[*batch.Dict][]encoders.Symbol{}
+		}
+		if s.dict != nil {
+			s.known[s.dict] = s.symbols
+		}
+		s.dict, s.symbols = c.Dict, s.known[c.Dict]
+		if c.Dict == nil { // no identity: a dictionary of this column alone
+			s.symbols = nil
+		}
+	}
+	for len(s.symbols) < len(c.Values) {
+		s.symbols = append(s.symbols, unknown)
+	}
+	return s.symbols
+}
+
+// maxCachedDicts is how many dictionaries a cache remembers.
+const maxCachedDicts = 64

@@ -1,0 +1,100 @@
+package encode
+
+import (
+	"math"
+
+	"endoscope/operators/batch"
+	"endoscope/operators/encoders"
+	"endoscope/operators/encoders/structure"
+	"endoscope/planner/plan"
+)
+
+// defaultTail is the length of an automaton's tails that the paper found to be
+// a good compromise.
+const defaultTail = 3
+
+func makeAutomata(f *plan.Agg) encoderMaker {
+	o := structure.AutomatonOptions{K: int(option(f, "k", defaultTail)), NoLoops: word(f, "loops") == "off"}
+	o.Rule, _ = structure.ParseMergeRule(word(f, "merge"))
+	cut := word(f, "truncated") == "on"
+	return func(a *encoders.Alphabet) (encoders.Encoder, error) {
+		e, err := structure.NewAutomatonEncoder(a, o, encoders.Limits{})
+		if err == nil && cut {
+			e.Truncate()
+		}
+		return e, err
+	}
+}
+
+func makeLocalities(f *plan.Agg) encoderMaker {
+	w := int(option(f, "w", 0))
+	return func(a *encoders.Alphabet) (encoders.Encoder, error) {
+		return encoders.NewLocalityEncoder(a, w, encoders.Limits{})
+	}
+}
+
+func makeLoops(f *plan.Agg) encoderMaker {
+	n := int(option(f, "n", 1))
+	return func(a *encoders.Alphabet) (encoders.Encoder, error) {
+		return encoders.NewLoopEncoder(a, []int{n}, encoders.Limits{})
+	}
+}
+
+func makeSuccessions(*plan.Agg) encoderMaker {
+	return func(a *encoders.Alphabet) (encoders.Encoder, error) {
+		return encoders.NewSuccessionEncoder(a, encoders.Limits{}), nil
+	}
+}
+
+func makeInvocationGraphs(*plan.Agg) encoderMaker {
+	return func(a *encoders.Alphabet) (encoders.Encoder, error) {
+		return encoders.NewInvocationEncoder(a, encoders.Limits{}), nil
+	}
+}
+
+func makeHierarchies(*plan.Agg) encoderMaker {
+	h := encoders.NewHierarchy() // of the program, whatever is a sequence of it
+	return func(a *encoders.Alphabet) (encoders.Encoder, error) {
+		return encoders.NewHierarchyEncoder(a, h, encoders.Limits{}), nil
+	}
+}
+
+// stepBytes is about what the hierarchy holds for a class and its base.
+const stepBytes = 200
+
+// learn notes what row r says that its class derives from.
+func (e *Encoding) learn(c *batch.Column, r uint16) {
+	if c.Nulls.Get(int(r)) {
+		return
+	}
+	known := e.lineages.of(c)
+	if known[c.Code[r]] != unknown {
+		return
+	}
+	known[c.Code[r]] = encoders.Return
+	for _, step := range plan.ParseLineage(c.Values[c.Code[r]]) {
+		if e.held > e.budget {
+			return // what is not encoded needs no hierarchy
+		}
+		if err := e.hierarchy.Derive(e.hierarchy.Class(step[0]), e.hierarchy.Class(step[1])); err != nil && e.cycle == nil {
+			e.cycle = err
+		}
+		e.held += stepBytes
+	}
+}
+
+// measure is an encoding that is a number; NaN: there is none.
+type measure interface{ Value() float64 }
+
+// putMeasure makes row i of out, a column of DOUBLE, the number of x.
+func putMeasure(out *batch.Column, i int, x encoders.Encoding) {
+	v := math.NaN()
+	if m, ok := x.(measure); ok {
+		v = m.Value()
+	}
+	if math.IsNaN(v) {
+		out.Nulls.Set(i)
+		v = 0
+	}
+	out.Float = append(out.Float, v)
+}

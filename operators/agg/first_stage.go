@@ -1,0 +1,243 @@
+package agg
+
+import (
+	"context"
+
+	"endoscope/operators"
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/planner/types"
+)
+
+// FirstStage runs the first stage of an aggregate over rows, for sites that have
+// only these: what it gives goes to a [Leaf].Partial elsewhere. What it has folded
+// it gives when it is asked, and then forgets it, so that each row is in one state.
+type FirstStage struct {
+	p    *plan.Partial
+	a    *Aggregate
+	time int  // column of event time, which the panes are of; -1: there are none
+	some bool // rows were folded since it last gave
+}
+
+// NewFirstStage returns p's first stage over rows of a schema.
+func NewFirstStage(p *plan.Partial, in types.Schema) (*FirstStage, error) {
+	s := &FirstStage{p: p, time: -1}
+	node := &plan.Aggregate{Input: &plan.Acquire{Stream: plan.FragmentStream, Out: in}, Aggs: p.Aggs}
+	if p.Pane > 0 {
+		s.time = in.Time
+		node.Keys = append(node.Keys, paneOf(in, int64(p.Pane)))
+	}
+	node.Keys = append(node.Keys, p.Keys...)
+	for _, k := range node.Keys {
+		node.Out.Fields = append(node.Out.Fields, types.Field{Name: k.String(), Type: k.Type()})
+	}
+	for i := range p.Aggs {
+		node.Out.Fields = append(node.Out.Fields, types.Field{Name: p.Aggs[i].String(), Type: p.Aggs[i].T})
+	}
+	node.Out.Time = -1
+	var err error
+	s.a, err = New(node, nowhere{}, &operators.Options{})
+	return s, err
+}
+
+// paneOf is where the pane begins that a row lies in: the largest multiple of the
+// pane that is not above its time.
+func paneOf(in types.Schema, pane int64) plan.Expr {
+	t := plan.Expr(&plan.Col{Index: in.Time, Name: in.Fields[in.Time].Name, T: in.Fields[in.Time].Type})
+	if t.Type() != types.Bigint {
+		t = &plan.Cast{X: t, T: types.Bigint}
+	}
+	call := func(fn string, a, b plan.Expr) plan.Expr {
+		return &plan.Call{Fn: fn, Args: []plan.Expr{a, b}, T: types.Bigint}
+	}
+	size := &plan.Const{V: types.Int(pane)}
+	// % has the sign of the dividend.
+	above := call("%", call("+", call("%", t, size), size), size)
+	return call("-", t, above)
+}
+
+// Takes reports whether the first stage can fold the rows of b: it cannot where
+// windows are asked of rows without a time.
+func (s *FirstStage) Takes(b *batch.Batch) bool {
+	return s.time < 0 || len(b.Cols[s.time].Nulls) == 0 || !b.Cols[s.time].Nulls.Any()
+}
+
+// Push folds rows.
+func (s *FirstStage) Push(ctx context.Context, b *batch.Batch) error {
+	if b.Len() == 0 {
+		return nil
+	}
+	if err := s.a.eval(b); err != nil {
+		return err
+	}
+	s.some = true
+	return s.a.fold(ctx, s.a.all, b, batch.RowsOf(b))
+}
+
+// Groups is how many groups there are states of.
+func (s *FirstStage) Groups() int { return s.a.all.table.Len() }
+
+// Held is about how many bytes the states are that grow with values.
+func (s *FirstStage) Held() int64 { return s.a.held }
+
+// Give gives the partial rows of what was folded since it last did, and forgets it.
+// Groups come in the order in which they appeared. The batches are give's to
+// release.
+func (s *FirstStage) Give(give func(*batch.Batch) error) error {
+	if !s.some {
+		return nil
+	}
+	defer s.Forget()
+	groups := s.a.all
+	for from := 0; from < groups.table.Len(); from += batch.MaxRows {
+		n := min(groups.table.Len()-from, batch.MaxRows)
+		for i := range n {
+			s.a.ids[i] = uint32(from + i)
+		}
+		if err := give(s.states(s.a.ids[:n], -1, nil)); err != nil {
+			return err
+		}
+	}
+	for i, acc := range groups.accs {
+		counts, ok := acc.(counter)
+		if !ok {
+			continue
+		}
+		entries := counts.counted()
+		for from := 0; from < len(entries); from += batch.MaxRows {
+			part := entries[from:min(from+batch.MaxRows, len(entries))]
+			for k, e := range part {
+				s.a.ids[k] = e.group
+			}
+			if err := give(s.states(s.a.ids[:len(part)], i, part)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Forget drops what was folded.
+func (s *FirstStage) Forget() {
+	s.a.all.reset()
+	s.a.all.grow()
+	s.a.held, s.some = 0, false
+	for _, k := range s.a.keys {
+		if k.Space != nil {
+			k.Space.Reset()
+		}
+	}
+}
+
+// states are partial rows of groups: their states, but for those of counters, or,
+// of one counter alone, its entries.
+func (s *FirstStage) states(groups []uint32, only int, entries []pair) *batch.Batch {
+	b := batch.New(s.p.Out.Types())
+	b.N = len(groups)
+	keys := b.Cols[1 : 1+len(s.p.Keys)]
+	k := 0
+	if s.p.Pane > 0 {
+		s.a.all.table.Output(0, groups, &b.Cols[0])
+		k = 1
+	} else {
+		appendSame(&b.Cols[0], 0, len(groups))
+	}
+	for i := range keys {
+		if keys[i].Type.Physical() == types.PhysCode {
+			keys[i].Dict = batch.NewDict()
+		}
+		s.a.all.table.Output(k+i, groups, &keys[i])
+	}
+	cols := b.Cols[1+len(keys):]
+	for i, acc := range s.a.all.accs {
+		fields, _ := plan.StateFields(&s.p.Aggs[i])
+		state := cols[:len(fields)]
+		cols = cols[len(fields):]
+		st, whole := acc.(stater)
+		switch {
+		case only == i:
+			for _, e := range entries {
+				state[0].Int, state[1].Int = append(state[0].Int, int64(e.word)), append(state[1].Int, e.count)
+			}
+		case only < 0 && whole:
+			st.states(groups, state)
+		default: // nothing was folded in
+			for c := range state {
+				appendSame(&state[c], 0, len(groups))
+			}
+		}
+	}
+	return b
+}
+
+// stater is an accumulator that gives its states, one for each group: the columns
+// that plan.StateFields says.
+type stater interface {
+	states(groups []uint32, out []batch.Column)
+}
+
+// counter is an accumulator of which the state is how often what occurred.
+type counter interface{ counted() []pair }
+
+func (p *pairs) counted() []pair { return p.entries }
+
+func (a count) states(groups []uint32, out []batch.Column) {
+	for _, g := range groups {
+		out[0].Int = append(out[0].Int, int64(a.Words(g)[0]))
+	}
+}
+
+func (a intSum) states(groups []uint32, out []batch.Column) {
+	for _, g := range groups {
+		w := a.Words(g)[:3]
+		for i := range w {
+			out[i].Int = append(out[i].Int, int64(w[i]))
+		}
+	}
+}
+
+// states of MIN and MAX: where there is a value, it counts as one.
+func (a *minMax[T]) states(groups []uint32, out []batch.Column) {
+	best, _ := any(a.best).([]int64)
+	for _, g := range groups {
+		out[0].Int = append(out[0].Int, best[g])
+		out[1].Int = append(out[1].Int, one(a.seen[g]))
+	}
+}
+
+func (a *firstLast[T]) states(groups []uint32, out []batch.Column) {
+	value, _ := any(a.value).([]int64)
+	for _, g := range groups {
+		out[0].Int = append(out[0].Int, a.when[g])
+		out[1].Int = append(out[1].Int, value[g])
+		out[2].Int = append(out[2].Int, one(a.seen[g]))
+	}
+}
+
+func one(seen bool) int64 {
+	if seen {
+		return 1
+	}
+	return 0
+}
+
+func (a *varianceInt) states(groups []uint32, out []batch.Column) {
+	for _, g := range groups {
+		for i, w := range a.state[g].words() {
+			out[i].Int = append(out[i].Int, w)
+		}
+	}
+}
+
+// nowhere takes everything and does nothing.
+type nowhere struct{}
+
+func (nowhere) Push(context.Context, int, *batch.Batch) (operators.Status, error) {
+	return operators.More, nil
+}
+
+func (nowhere) Signal(context.Context, int, operators.Signal) (operators.Status, error) {
+	return operators.More, nil
+}
+
+func (nowhere) Close(context.Context, int) error { return nil }

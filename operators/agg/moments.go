@@ -1,0 +1,224 @@
+package agg
+
+import (
+	"math"
+	"math/big"
+	"math/bits"
+
+	"endoscope/operators/agg/fold"
+	"endoscope/operators/batch"
+	"endoscope/operators/rowstore"
+	"endoscope/planner/plan"
+	"endoscope/planner/types"
+)
+
+func newAvg(arg types.Type, l *fold.Lanes) fold.Accumulator {
+	if arg.Physical() == types.PhysFloat {
+		return avgFloat{newFloatSum(l)}
+	}
+	return avgInt{newIntSum(l)}
+}
+
+// avgInt is AVG over BIGINT, a DOUBLE, and over DURATION, rounded to ns.
+type avgInt struct{ intSum }
+
+func (a avgInt) Output(groups []uint32, out *batch.Column, _ fold.Instant) error {
+	for i, g := range groups {
+		n := a.n(g)
+		if n == 0 {
+			out.Nulls.Set(i)
+			n = 1
+		}
+		if out.Type.Physical() == types.PhysInt {
+			out.Int = append(out.Int, a.sum(g).quo(n))
+		} else {
+			out.Float = append(out.Float, a.sum(g).float64()/float64(n))
+		}
+	}
+	return nil
+}
+
+// avgFloat is AVG over DOUBLE.
+type avgFloat struct{ floatSum }
+
+func (a avgFloat) Output(groups []uint32, out *batch.Column, _ fold.Instant) error {
+	for i, g := range groups {
+		n := a.n(g)
+		if n == 0 {
+			out.Nulls.Set(i)
+			n = 1
+		}
+		out.Float = append(out.Float, a.sum(g)/float64(n))
+	}
+	return nil
+}
+
+func newVariance(arg types.Type, root bool) fold.Accumulator {
+	if arg.Physical() == types.PhysFloat {
+		return &varianceFloat{root: root}
+	}
+	return &varianceInt{root: root}
+}
+
+// varianceInt is STDDEV and VARIANCE over integers. It keeps the exact sums of
+// the values and of their squares, so that no order of rows and no merging of
+// partial states changes the result: nothing is rounded before the end.
+type varianceInt struct {
+	state []intMoments
+	root  bool
+	v     bigVariance
+}
+
+// intMoments: sums of x (128 bits) and of x² (192 bits), and the number of x.
+type intMoments struct {
+	int128
+	n  int64
+	sq [3]uint64 // little-endian
+}
+
+func (a *varianceInt) Grow(n int) { a.state = rowstore.Extended(a.state, n) }
+
+func (a *varianceInt) Reset() { a.state = a.state[:0] }
+
+func (a *varianceInt) Update(in *fold.Input) {
+	x := in.Arg.Int
+	for _, r := range in.Rows {
+		s := &a.state[in.Groups[r]]
+		v := x[r]
+		s.add(v)
+		s.n++
+		u := uint64(v ^ v>>63 - v>>63) // |v|
+		hi, lo := bits.Mul64(u, u)
+		var c uint64
+		s.sq[0], c = bits.Add64(s.sq[0], lo, 0)
+		s.sq[1], c = bits.Add64(s.sq[1], hi, c)
+		s.sq[2] += c
+	}
+}
+
+func (a *varianceInt) merge(in *fold.Input, state []batch.Column) {
+	var w [6]int64
+	for _, r := range in.Rows {
+		for i := range w {
+			w[i] = state[i].Int[r]
+		}
+		a.state[in.Groups[r]].addWords(w)
+	}
+}
+
+// words are the columns of plan.StateFields.
+func (s *intMoments) words() [6]int64 {
+	return [6]int64{int64(s.lo), s.hi, s.n, int64(s.sq[0]), int64(s.sq[1]), int64(s.sq[2])}
+}
+
+// addWords adds what words gave.
+func (s *intMoments) addWords(w [6]int64) {
+	var c uint64
+	s.lo, c = bits.Add64(s.lo, uint64(w[0]), 0)
+	s.hi += w[1] + int64(c)
+	s.n += w[2]
+	c = 0
+	for i := range s.sq {
+		s.sq[i], c = bits.Add64(s.sq[i], uint64(w[3+i]), c)
+	}
+}
+
+func (a *varianceInt) Output(groups []uint32, out *batch.Column, _ fold.Instant) error {
+	for i, g := range groups {
+		s := &a.state[g]
+		if s.n < 2 {
+			out.Nulls.Set(i)
+		}
+		v := a.v.of(s)
+		if a.root {
+			v = math.Sqrt(v)
+		}
+		if err := appendRounded(out, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// appendRounded appends v as out's type: DURATION is rounded to ns.
+func appendRounded(out *batch.Column, v float64) error {
+	if out.Type.Physical() != types.PhysInt {
+		out.Float = append(out.Float, v)
+		return nil
+	}
+	v = math.Round(v)
+	if !(math.Abs(v) < 1<<63) {
+		return plan.Errorf(-1, -1, "a result does not fit %s", out.Type).WithHint("CAST the argument AS DOUBLE")
+	}
+	out.Int = append(out.Int, int64(v))
+	return nil
+}
+
+// bigVariance computes (n·Σx² - (Σx)²) / (n·(n-1)) with exact integers; its
+// fields are scratch.
+type bigVariance struct{ sq, sum, word big.Int }
+
+func (b *bigVariance) of(s *intMoments) float64 {
+	hi, lo, _ := s.abs()
+	b.set(&b.sum, hi, lo)
+	b.sum.Mul(&b.sum, &b.sum)
+	b.set(&b.sq, s.sq[2], s.sq[1], s.sq[0])
+	b.sq.Mul(&b.sq, b.word.SetInt64(s.n))
+	b.sq.Sub(&b.sq, &b.sum)
+	num, _ := b.sq.Float64()
+	return num / float64(max(s.n, 1)) / float64(max(s.n, 2)-1)
+}
+
+// set makes x the number of these words, the most significant first.
+func (b *bigVariance) set(x *big.Int, words ...uint64) {
+	x.SetUint64(0)
+	for _, w := range words {
+		x.Lsh(x, 64)
+		x.Or(x, b.word.SetUint64(w))
+	}
+}
+
+// varianceFloat is STDDEV and VARIANCE over DOUBLE, by Welford's algorithm
+// (Technometrics 4(3), 1962): the squares of differences to the running mean,
+// not of the values, so that a large mean costs no digits.
+type varianceFloat struct {
+	state []floatMoments
+	root  bool
+}
+
+type floatMoments struct {
+	n    int64
+	mean float64
+	m2   float64 // sum of squared differences to the mean
+}
+
+func (a *varianceFloat) Grow(n int) { a.state = rowstore.Extended(a.state, n) }
+
+func (a *varianceFloat) Reset() { a.state = a.state[:0] }
+
+func (a *varianceFloat) Update(in *fold.Input) {
+	x := in.Arg.Float
+	for _, r := range in.Rows {
+		s := &a.state[in.Groups[r]]
+		s.n++
+		d := x[r] - s.mean
+		s.mean += d / float64(s.n)
+		s.m2 += d * (x[r] - s.mean)
+	}
+}
+
+func (a *varianceFloat) Output(groups []uint32, out *batch.Column, _ fold.Instant) error {
+	for i, g := range groups {
+		s := &a.state[g]
+		v := s.m2 / float64(max(s.n, 2)-1)
+		if s.n < 2 {
+			out.Nulls.Set(i)
+			v = 0
+		}
+		if a.root {
+			v = math.Sqrt(v)
+		}
+		out.Float = append(out.Float, v)
+	}
+	return nil
+}

@@ -1,0 +1,189 @@
+package agg
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+
+	"endoscope/operators/agg/fold"
+	"endoscope/operators/agg/grouping"
+	"endoscope/operators/batch"
+	"endoscope/operators/rowstore"
+	"endoscope/planner/types"
+)
+
+// pairs counts how often each (group, word) occurs: the state of aggregates
+// that keep many numbers for a group (values seen, buckets of a sketch or of a
+// histogram). All groups share one table, so that a group with three values
+// costs three entries and no object of its own.
+type pairs struct {
+	entries []pair
+	slots   []uint64 // hash in the upper half, 1 + entry in the lower; 0: free
+	heads   []uint32 // by group: 1 + its newest entry; 0: none
+	sizes   []uint32 // by group: its entries
+}
+
+type pair struct {
+	word  uint64
+	group uint32
+	next  uint32 // as heads: the group's entry before this one
+	count int64
+}
+
+func (p *pairs) Grow(n int) {
+	p.heads, p.sizes = rowstore.Extended(p.heads, n), rowstore.Extended(p.sizes, n)
+}
+
+func (p *pairs) Reset() {
+	if len(p.slots) > 64*len(p.entries) && len(p.slots) > grouping.MinSlots {
+		p.slots = nil
+	}
+	clear(p.slots)
+	p.entries, p.heads, p.sizes = p.entries[:0], p.heads[:0], p.sizes[:0]
+}
+
+// Bytes is about the memory in use.
+func (p *pairs) Bytes() int64 { return int64(len(p.entries))*32 + int64(len(p.slots))*8 }
+
+// add counts words[r] for the group of r, for each of rows.
+func (p *pairs) add(rows []uint16, groups []uint32, words []uint64) {
+	for _, r := range rows {
+		p.addOne(groups[r], words[r])
+	}
+}
+
+// addCounts adds counts made elsewhere: at in.rows, how often (the second
+// column) which word (the first) occurred.
+func (p *pairs) addCounts(in *fold.Input, state []batch.Column) {
+	word, n := state[0].Int, state[1].Int
+	for _, r := range in.Rows {
+		p.addOne(in.Groups[r], uint64(word[r])).count += n[r] - 1
+	}
+}
+
+// addOne counts a word of a group once more and returns its entry.
+func (p *pairs) addOne(group uint32, word uint64) *pair {
+	if 2*len(p.entries) >= len(p.slots) {
+		p.rehash(max(4*len(p.slots), grouping.MinSlots))
+	}
+	h := hashPair(group, word)
+	for tag := h >> 32; ; h++ {
+		s := &p.slots[h&uint64(len(p.slots)-1)]
+		if *s == 0 {
+			p.entries = append(p.entries, pair{word, group, p.heads[group], 1})
+			*s = tag<<32 | uint64(len(p.entries))
+			p.heads[group] = uint32(len(p.entries))
+			p.sizes[group]++
+			return &p.entries[len(p.entries)-1]
+		}
+		if *s>>32 != tag {
+			continue
+		}
+		if e := &p.entries[uint32(*s)-1]; e.word == word && e.group == group {
+			e.count++
+			return e
+		}
+	}
+}
+
+func (p *pairs) rehash(n int) {
+	p.slots = make([]uint64, n)
+	for i := range p.entries {
+		h := hashPair(p.entries[i].group, p.entries[i].word)
+		tag := h >> 32
+		for p.slots[h&uint64(n-1)] != 0 {
+			h++
+		}
+		p.slots[h&uint64(n-1)] = tag<<32 | uint64(i+1)
+	}
+}
+
+// of appends the entries of a group to dst, the oldest first.
+func (p *pairs) of(group uint32, dst []pair) []pair {
+	from := len(dst)
+	for i := p.heads[group]; i != 0; i = p.entries[i-1].next {
+		dst = append(dst, p.entries[i-1])
+	}
+	slices.Reverse(dst[from:])
+	return dst
+}
+
+func hashPair(group uint32, word uint64) uint64 {
+	hi, lo := bits.Mul64(word^rowstore.HashSeed, uint64(group)<<32^0x9e3779b97f4a7c15)
+	return (hi ^ lo) * 0xd6e8feb86659fd93
+}
+
+// identities turns values of a column into words that are equal where the
+// values are, and back.
+type identities struct {
+	typ   types.Type
+	space *grouping.Codes // of strings, LISTs and ENCODINGs
+}
+
+func newIdentities(t types.Type) *identities {
+	d := &identities{typ: t}
+	switch t.Physical() {
+	case types.PhysCode, types.PhysAny:
+		d.space = grouping.NewCodes()
+	}
+	return d
+}
+
+// number puts the words of c's values at rows into dst, by physical row.
+func (d *identities) number(c *batch.Column, rows []uint16, dst []uint64) {
+	k := grouping.Key{Typ: d.typ, Col: c}
+	if d.space != nil {
+		k.Codes = d.space.Translate(c, rows)
+	}
+	k.Words(rows, dst, 1)
+}
+
+// value is the value with a word.
+func (d *identities) value(w uint64) types.Value {
+	switch d.typ.Physical() {
+	case types.PhysCode, types.PhysAny:
+		return d.space.Value(d.typ, uint32(w))
+	case types.PhysFloat:
+		return types.Value{Type: d.typ, F: math.Float64frombits(w)}
+	}
+	return types.Value{Type: d.typ, I: int64(w)}
+}
+
+// hash is a good hash of the value with a word: of the string, not of its
+// code, so that a string that gets another code counts as the same.
+func (d *identities) hash(w uint64) uint64 {
+	if d.space != nil {
+		w = batch.Hash(d.space.Values[w])
+	}
+	return hashPair(0, w)
+}
+
+func (d *identities) reset() {
+	if d.space != nil {
+		d.space.Reset()
+	}
+}
+
+// crowded reports whether most of the strings kept are of no use to anybody
+// who still needs the given number of them.
+func (d *identities) crowded(needed int) bool {
+	return d.space != nil && d.space.Own && d.space.Size() > 2*needed+rowstore.MaxDict
+}
+
+// compact forgets the strings that neither entries nor others use, and gives
+// the entries the new words. It returns the new word of each old one.
+func (p *pairs) compact(d *identities, others []uint64) (words []uint32) {
+	used := make([]bool, d.space.Size())
+	for i := range p.entries {
+		used[p.entries[i].word] = true
+	}
+	for _, w := range others {
+		used[w] = true
+	}
+	words = d.space.Compact(used)
+	for i := range p.entries {
+		p.entries[i].word = uint64(words[p.entries[i].word])
+	}
+	p.rehash(len(p.slots))
+	return words
+}

@@ -1,0 +1,348 @@
+package agg_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"endoscope/operators"
+	"endoscope/operators/agg"
+	"endoscope/operators/batch"
+	"endoscope/operators/graph"
+	"endoscope/operators/internal/play"
+	"endoscope/operators/internal/testplan"
+	"endoscope/planner/plan"
+	"endoscope/planner/types"
+)
+
+// staged gives the acquisition below n the first stage of n, whose keys are
+// columns of it and perhaps a window's borders.
+func staged(t testing.TB, n *plan.Aggregate, pane int64) *plan.Aggregate {
+	t.Helper()
+	var keys []plan.Expr
+	start, end := n.Borders()
+	for i, k := range n.Keys {
+		if i != start && i != end {
+			keys = append(keys, k)
+		}
+	}
+	in, w := n.Input, (*plan.Window)(nil)
+	if n.Windowed {
+		w = in.(*plan.Window)
+		in = w.Input
+	}
+	leaf := *in.(*plan.Acquire)
+	var ok bool
+	if leaf.Partial, ok = plan.NewPartial(keys, n.Aggs, time.Duration(pane)); !ok {
+		t.Fatalf("%s has no states", n.Describe())
+	}
+	in = &leaf
+	if w != nil {
+		in = w.WithInputs([]plan.Node{in})
+	}
+	return n.WithInputs([]plan.Node{in}).(*plan.Aggregate)
+}
+
+// Partial rows and rows of one group meet, wherever their strings come from and
+// whichever come first. What has no values makes the group and changes no result.
+func TestPartialRows(t *testing.T) {
+	n := staged(t, testplan.GroupBy(testplan.Relation("t:timestamp s:varchar x:bigint"), "s", "count(*); sum(x); avg(x); min(x); max(x)"), 0)
+	testplan.Expect(t, play.Run(t, n, operators.Options{}, `
+		1 b 5
+		+ 0 a 3  30 0 3  30 0 3  9 3  11 3
+		+ 0 b 2  -7 -1 2  -7 -1 2  -4 2  -3 2
+		+ 0 null 1  8 0 1  8 0 1  8 1  8 1
+		+ 0 c 6  1 1 0  1 1 0  99 0  99 0
+		2 a null
+		3 null 2
+		wm 3
+		close`), `
+		wm 3
+		b 3 -2 -0.6666666666666666 -4 5
+		a 4 30 10 9 11
+		null 2 10 5 2 8
+		c 6 null null null null
+		flush
+		close`)
+}
+
+// Without keys the one group is there from the start.
+func TestPartialRowsWithoutKeys(t *testing.T) {
+	n := staged(t, testplan.GroupBy(testplan.Relation("t:timestamp x:bigint"), "", "count(x); max(x)"), 0)
+	testplan.Expect(t, play.Run(t, n, operators.Options{}, "close"), "0 null\nflush\nclose")
+	testplan.Expect(t, play.Run(t, n, operators.Options{}, "+ 0 7 12 7\n+ 0 1 13 1\n9 5\nclose"), "9 13\nflush\nclose")
+}
+
+// EMIT EVERY gives what has come so far, also when only partial rows have; a
+// preview does, too. Nothing new at the end: nothing more is given.
+func TestPartialRowsEvery(t *testing.T) {
+	n := staged(t, testplan.Every(testplan.GroupBy(testplan.Relation("t:timestamp s:varchar"), "s", "count(*)"), plan.Every), 0)
+	testplan.Expect(t, play.Run(t, n, operators.Options{}, `
+		+ 0 a 3
+		tick 10
+		1 a
+		+ 0 b 1
+		preview 15
+		+ 0 a 1
+		tick 20
+		close`), `
+		a 3
+		flush
+		tick 10
+		a 4
+		b 1
+		flush preview
+		preview 15
+		a 5
+		b 1
+		flush
+		tick 20
+		close`)
+	testplan.Expect(t, play.Run(t, n, operators.Options{}, "tick 10\n+ 0 a 3\nclose"), "flush\ntick 10\na 3\nflush\nclose")
+}
+
+// A pane lies in the window of its rows.
+func TestPartialRowsTumble(t *testing.T) {
+	w := testplan.Window(testplan.Relation("t:timestamp s:varchar"), testplan.Tumbling(10), false)
+	n := staged(t, testplan.GroupBy(w, "window_start s window_end", "count(*)"), 10)
+	testplan.Expect(t, play.Run(t, n, operators.Options{}, `
+		+ 0 a 3
+		5 a
+		+ 10 a 4
+		15 b
+		wm 10
+		+ 10 a 1
+		wm 20
+		close`), `
+		0 a 10 4
+		flush
+		wm 10
+		10 a 20 5
+		10 b 20 1
+		flush
+		wm 20
+		close`)
+}
+
+// A pane of HOP lies in several windows, which need not have their starts as a
+// key.
+func TestPartialRowsHop(t *testing.T) {
+	w := testplan.Window(testplan.Relation("t:timestamp x:bigint"), testplan.Hopping(5, 10), false)
+	n := staged(t, testplan.GroupBy(w, "window_end", "count(*); sum(x)"), 5)
+	testplan.Expect(t, play.Run(t, n, operators.Options{}, `
+		+ 0 3  30 0 3
+		+ 5 1  5 0 1
+		7 100
+		close`), `
+		5 3 30
+		flush
+		10 5 135
+		flush
+		15 2 105
+		flush
+		close`)
+}
+
+// What comes for closed windows is late, in events: as many as COUNT(*) or
+// RATE(*) say, and without them at least as many as any aggregate had values.
+func TestPartialRowsLate(t *testing.T) {
+	in := testplan.Relation("t:timestamp x:bigint")
+	late := func(aggs, row string) string {
+		w := testplan.Window(in, testplan.Tumbling(10), false)
+		return play.Run(t, staged(t, testplan.GroupBy(w, "window_end", aggs), 10), operators.Options{}, "wm 10\n"+row+"\nclose")
+	}
+	testplan.Expect(t, late("sum(x); count(*); max(x)", "+ 0  5 0 2  7  5 2"), "wm 10\ngap late 7\nclose")
+	testplan.Expect(t, late("max(x); rate(*)", "+ 0  5 2  7"), "wm 10\ngap late 7\nclose")
+	testplan.Expect(t, late("sum(x); min(x)", "+ 0  5 0 2  5 2"), "wm 10\ngap late 2\nclose")
+	testplan.Expect(t, late("min(x)", "+ 0  5 0"), "wm 10\ngap late 1\nclose")
+	// A bucket's row is not one of its group's events once more.
+	testplan.Expect(t, late("count(*); histogram(x)", "+ 0  7  3 6\n+ 0  0  4 1"), "wm 10\ngap late 7\nclose")
+}
+
+// What comes after any of its HOP windows has closed is late, once: rows and the events
+// of partial rows.
+func TestLateInHopOnce(t *testing.T) {
+	w := testplan.Window(testplan.Relation("t:timestamp x:bigint"), testplan.Hopping(5, 20), false)
+	testplan.Expect(t, play.Run(t, staged(t, testplan.GroupBy(w, "window_end", "count(*)"), 5), operators.Options{}, `
+		wm 20
+		1 0
+		11 0
+		21 0
+		+ 5 7
+		+ 20 2
+		close`), `
+		wm 20
+		gap late 2
+		gap late 7
+		25 11
+		flush
+		30 4
+		flush
+		35 3
+		flush
+		40 3
+		flush
+		close`)
+}
+
+// Groups beyond what memory holds are lost, in events.
+func TestPartialRowsGroupsFull(t *testing.T) {
+	n := staged(t, testplan.GroupBy(testplan.Relation("t:timestamp s:varchar"), "s", "count(*)"), 0)
+	testplan.Expect(t, play.Run(t, n, operators.Options{MemoryLimit: 2 * 48 * 3}, `
+		1 a
+		+ 0 b 2
+		+ 0 c 9
+		+ 0 a 9
+		2 c
+		close`), `
+		gap groups full 9
+		gap groups full 1
+		a 10
+		b 2
+		flush
+		close`)
+}
+
+// Nothing is rounded or cut off: sums and squares carry beyond 64 bits, and a
+// sum that fits in the end is given.
+func TestPartialRowsCarry(t *testing.T) {
+	const most, least = math.MaxInt64, math.MinInt64
+	in := testplan.Relation("t:timestamp x:bigint")
+	sums := staged(t, testplan.GroupBy(in, "", "sum(x); avg(x)"), 0)
+	// 3·most = 2^65 + (2^63 - 3): lo and hi of it, then of 3·least twice.
+	testplan.Expect(t, play.Run(t, sums, operators.Options{}, fmt.Sprintf(`
+		+ 0  %d 1 3  %[1]d 1 3
+		+ 0  %[2]d -2 3  %[2]d -2 3
+		1 4
+		close`, int64(most-2), int64(least))), `
+		1 0.14285714285714285
+		flush
+		close`)
+	spread := staged(t, testplan.GroupBy(in, "", "variance(x); stddev(x)"), 0)
+	// least and most, each four times: Σx = -4, Σx² = 4·(2^126 + (2^63-1)²) =
+	// 2^129 - 2^66 + 4, once as one row and once as two that carry.
+	rows := strings.Repeat(fmt.Sprintf("1 %d\n1 %d\n", int64(least), int64(most)), 4)
+	want := play.Run(t, spread, operators.Options{}, rows+"close")
+	whole := "+ 0  -4 -1 8 4 -4 1  -4 -1 8 4 -4 1\nclose"
+	halves := strings.Repeat("+ 0  -2 -1 4 2 -2 0  -2 -1 4 2 -2 0\n", 2) + "close"
+	for _, script := range []string{whole, halves} {
+		testplan.Expect(t, play.Run(t, spread, operators.Options{}, script), want)
+	}
+}
+
+// Each value of FIRST and LAST has the time of its event; of equal times the
+// first and the last to arrive count, as with rows.
+func TestPartialRowsFirstLast(t *testing.T) {
+	n := staged(t, testplan.GroupBy(testplan.Relation("t:timestamp x:bigint"), "", "first(x); last(x)"), 0)
+	for script, want := range map[string]string{
+		"+ 0  5 50 1  9 90 1\n7 70":       "50 90",
+		"4 40\n10 1\n+ 0  5 50 1  9 90 1": "40 1",
+		"5 1\n+ 0  5 50 1  5 90 1":        "1 90",
+		"+ 0  5 50 1  5 90 1\n5 1":        "50 1",
+		"+ 0  0 -9 0  99 -9 0\n5 1":       "1 1",
+	} {
+		testplan.Expect(t, play.Run(t, n, operators.Options{}, script+"\nclose"), want+"\nflush\nclose")
+	}
+}
+
+// Buckets add up: those of a sketch and those of a histogram.
+func TestPartialRowsBuckets(t *testing.T) {
+	in := testplan.Relation("t:timestamp x:bigint")
+	n := staged(t, testplan.GroupBy(in, "", "median(x); quantile(x, 1.0); max(x)"), 0)
+	median := &plan.Agg{Fn: "median"}
+	eight, hundred := agg.Bucket(median, types.Int(8)), agg.Bucket(median, types.Int(100))
+	testplan.Expect(t, play.Run(t, n, operators.Options{}, fmt.Sprintf(`
+		1 100
+		+ 0  %d 2  %[1]d 1  100 3
+		+ 0  %[2]d 9  0 0  0 0
+		close`, hundred, eight)), (`
+		7.924973703917074 100.49456770856489 100
+		flush
+		close`))
+}
+
+// Partial rows of what the aggregate does not compute are refused when the
+// plan is built.
+func TestPartialRefusals(t *testing.T) {
+	in := testplan.Relation("t:timestamp s:varchar x:bigint")
+	count := staged(t, testplan.GroupBy(in, "s", "count(*)"), 0).Input.(*plan.Acquire)
+	for name, n := range map[string]plan.Node{
+		"other aggregates": testplan.GroupBy(count, "s", "sum(x)"),
+		"other keys":       testplan.GroupBy(count, "", "count(*)"),
+		"not above":        &plan.Filter{Input: count, Cond: testplan.Literal(types.Bool(true))},
+		"two consumers":    &plan.Union{Ins: []plan.Node{testplan.GroupBy(count, "s", "count(*)"), testplan.GroupBy(count, "s", "count(*)")}},
+	} {
+		if _, err := graph.Build(n, &testplan.Nothing{}, &operators.Options{}); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// Statistics count partial rows as rows of each node that they pass.
+func TestPartialRowsStats(t *testing.T) {
+	w := testplan.Window(testplan.Relation("t:timestamp s:varchar"), testplan.Hopping(5, 10), false)
+	n := staged(t, testplan.GroupBy(w, "s window_end", "count(*)"), 5)
+	g, err := graph.Build(n, &testplan.Nothing{}, &operators.Options{Stats: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf := g.Leaves[0]
+	partial, raw := batch.New(leaf.Acquire.Partial.Out.Types()), batch.New(leaf.Acquire.Out.Types())
+	for i := range int64(3) {
+		partial.AppendRow(types.Time(0), types.Str(testplan.Names[i]), types.Int(10))
+	}
+	raw.AppendRow(types.Time(1), types.Str("a"))
+	for op, b := range map[operators.Operator]*batch.Batch{leaf.Partial: partial, leaf.Op: raw} {
+		if _, err := op.Push(t.Context(), 0, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := leaf.Op.Close(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, st := range g.Stats {
+		word, _, _ := strings.Cut(st.Node.Describe(), " ")
+		got += fmt.Sprintf("%s %d %d\n", word, st.RowsIn.Load(), st.RowsOut.Load())
+		if st.Nanos.Load() <= 0 {
+			t.Errorf("%s took no time", word)
+		}
+	}
+	testplan.Expect(t, got, "aggregate 8 8\nwindow 4 8\nacquire 4 4")
+}
+
+// BenchmarkMerge merges batches of groups, with each kind of state.
+func BenchmarkMerge(b *testing.B) {
+	for _, c := range []struct{ keys, aggs string }{
+		{"s", "count(*)"}, {"s", "sum(x)"}, {"s", "stddev(x)"}, {"s", "min(x)"}, {"s", "last(x)"}, {"s", "quantile(x, 0.99)"},
+		{"x", "count(*); sum(x); max(x)"}, {"s x", "count(*); sum(x); max(x)"},
+	} {
+		b.Run(c.aggs+" by "+c.keys, func(b *testing.B) {
+			n := staged(b, testplan.GroupBy(testplan.Relation("t:timestamp s:varchar x:bigint"), c.keys, c.aggs), 0)
+			g, err := graph.Build(n, &testplan.Nothing{}, &operators.Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			leaf := g.Leaves[0]
+			e := batch.New(leaf.Acquire.Partial.Out.Types())
+			rng := rand.New(rand.NewPCG(1, 2))
+			for range batch.MaxRows {
+				row := make([]types.Value, len(e.Cols))
+				for i, c := range e.Cols {
+					row[i] = types.Value{Type: c.Type, I: rng.Int64N(1000), S: testplan.Names[rng.IntN(len(testplan.Names))]}
+				}
+				e.AppendRow(row...)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := leaf.Partial.Push(b.Context(), 0, e); err != nil {
+					b.Fatal(err)
+				}
+			}
+			testplan.Rate(b, batch.MaxRows)
+		})
+	}
+}

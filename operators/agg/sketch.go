@@ -1,0 +1,58 @@
+package agg
+
+import (
+	"endoscope/operators/agg/fold"
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+)
+
+// sketch is SKETCH(x): the buckets of QUANTILE and how many values each has, as
+// BYTES that can be kept, sent and added up: what SKETCH_QUANTILE gives of several
+// is what QUANTILE gives of all their values together, to the last bit.
+//
+// A sketch is its buckets and their counts, as appendCounts has them.
+type sketch struct{ quantile }
+
+func (a *sketch) Output(groups []uint32, out *batch.Column, _ fold.Instant) error {
+	return appendStates(groups, out, func(g uint32, to []byte) []byte {
+		a.sorted = a.of(g, a.sorted[:0])
+		return appendCounts(to, a.sorted)
+	})
+}
+
+// sketchQuantile is SKETCH_QUANTILE(s, q): QUANTILE over all values of the sketches.
+type sketchQuantile struct {
+	quantile
+	bad bool // one of them is no sketch
+}
+
+func newSketchQuantile(f *plan.Agg) (fold.Accumulator, error) {
+	if len(f.Params) != 1 {
+		return nil, plan.Errorf(-1, -1, "%s needs the quantile", f)
+	}
+	a, err := newQuantile(f, parameter(f.Params[0]))
+	if err != nil {
+		return nil, err
+	}
+	return &sketchQuantile{quantile: *a.(*quantile)}, nil
+}
+
+func (a *sketchQuantile) Reset() {
+	a.quantile.Reset()
+	a.bad = false
+}
+
+func (a *sketchQuantile) Update(in *fold.Input) {
+	for _, r := range in.Rows {
+		if !a.addEncoded(in.Groups[r], []byte(in.Arg.Values[in.Arg.Code[r]]), -2*bucketBias, 2*bucketBias) {
+			a.bad = true
+		}
+	}
+}
+
+func (a *sketchQuantile) Output(groups []uint32, out *batch.Column, at fold.Instant) error {
+	if a.bad {
+		return plan.Errorf(-1, -1, "SKETCH_QUANTILE was given what is no sketch").WithHint("SKETCH(x) makes one")
+	}
+	return a.quantile.Output(groups, out, at)
+}

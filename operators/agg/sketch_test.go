@@ -1,0 +1,84 @@
+package agg
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"endoscope/operators/agg/fold"
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/planner/types"
+)
+
+// foldAll is what an aggregate gives of values, all of one group.
+func foldAll(t *rapid.T, f *plan.Agg, arg types.Type, values []types.Value) (types.Value, error) {
+	acc, err := newAccumulator(f, arg, &fold.Lanes{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	acc.Grow(1)
+	for chunk := range slices.Chunk(values, batch.MaxRows) {
+		b := batch.New([]types.Type{arg})
+		in := &fold.Input{Groups: make([]uint32, len(chunk)), Words: make([]uint64, len(chunk)), Arg: &b.Cols[0]}
+		for i, v := range chunk {
+			b.AppendRow(v)
+			if !v.IsNull {
+				in.Rows = append(in.Rows, uint16(i))
+			}
+		}
+		acc.Update(in)
+	}
+	out := batch.New([]types.Type{f.T})
+	if err := acc.Output([]uint32{0}, &out.Cols[0], fold.Instant{}); err != nil {
+		return types.Value{}, err
+	}
+	return out.Cols[0].Value(0), nil
+}
+
+// However values are divided, the quantile of the parts' sketches is that of all of
+// them, to the last bit.
+func TestSketchesAddUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		q := rapid.Float64Range(0, 1).Draw(t, "q")
+		params := []types.Value{types.Float(q)}
+		var all, sketches []types.Value
+		for range rapid.IntRange(0, 5).Draw(t, "parts") {
+			var part []types.Value
+			for _, v := range rapid.SliceOfN(rapid.OneOf(rapid.Float64(), rapid.Float64Range(-1e3, 1e3)), 0, 200).Draw(t, "values") {
+				part = append(part, types.Float(v))
+			}
+			s, err := foldAll(t, &plan.Agg{Fn: "sketch", T: types.Bytes}, types.Double, part)
+			if err != nil || s.IsNull != (len(part) == 0) {
+				t.Fatalf("the sketch of %d values: %v, %v", len(part), s, err)
+			}
+			all, sketches = append(all, part...), append(sketches, s)
+		}
+		want, err := foldAll(t, &plan.Agg{Fn: "quantile", T: types.Double, Params: params}, types.Double, all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := foldAll(t, &plan.Agg{Fn: "sketch_quantile", T: types.Double, Params: params}, types.Bytes, sketches)
+		if err != nil || got.IsNull != want.IsNull || got.F != want.F {
+			t.Fatalf("of the sketches %v, %v; of the values %v", got, err, want)
+		}
+	})
+}
+
+// What is no sketch is an error, and no panic.
+func TestNoSketch(t *testing.T) {
+	f := &plan.Agg{Fn: "sketch_quantile", T: types.Double, Params: []types.Value{types.Float(0.5)}}
+	for _, text := range []string{"x", "hello, world", "\x02\x01\x00\x01", "\x02", strings.Repeat("\xff", 20), "\x02\x00"} {
+		rapid.Check(t, func(t *rapid.T) {
+			if v, err := foldAll(t, f, types.Bytes, []types.Value{{Type: types.Bytes, S: text}}); err == nil {
+				t.Fatalf("%q is one: %v", text, v)
+			}
+		})
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		text := string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes"))
+		_, _ = foldAll(t, f, types.Bytes, []types.Value{{Type: types.Bytes, S: text}})
+	})
+}

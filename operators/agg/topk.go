@@ -1,0 +1,160 @@
+package agg
+
+import (
+	"cmp"
+	"slices"
+
+	"endoscope/operators/agg/fold"
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/planner/types"
+)
+
+// topK is TOPK(x, n): a list of [value, count], the most frequent first, equal
+// counts in order of first appearance. A group's counts are exact until it has
+// too many different values; then space-saving goes on with those there are
+// (Metwally, Agrawal, El Abbadi: Efficient Computation of Frequent and Top-k
+// Elements in Data Streams, ICDT 2005): a new value takes the place, and the
+// count, of the rarest. A count is then at most (rows of the group / values
+// kept) too high.
+type topK struct {
+	pairs
+	n         int
+	values    *identities
+	summaries map[uint32]*summary
+	exact     uint32
+	sorted    []pair // scratch
+}
+
+func newTopK(f *plan.Agg, arg types.Type) (fold.Accumulator, error) {
+	if len(f.Params) != 1 || f.Params[0].IsNull || f.Params[0].I < 1 || f.Params[0].I > exactValues {
+		return nil, plan.Errorf(-1, -1, "%s: TOPK gives 1 to %d values", f, exactValues).WithHint("TOPK(x, 10)")
+	}
+	return &topK{n: int(f.Params[0].I), values: newIdentities(arg), summaries: map[uint32]*summary{}, exact: exactValues}, nil
+}
+
+func (a *topK) Reset() {
+	a.pairs.Reset()
+	clear(a.summaries)
+	a.values.reset()
+}
+
+func (a *topK) Update(in *fold.Input) {
+	words := in.Words
+	a.number(in.Arg, in.Rows, words)
+	for _, r := range in.Rows {
+		a.count(in.Groups[r], words[r], 1)
+	}
+}
+
+// number puts the words of c's values at rows into words, by physical row.
+func (a *topK) number(c *batch.Column, rows []uint16, words []uint64) {
+	a.values.number(c, rows, words)
+	if a.values.crowded(len(a.entries) + len(a.summaries)*int(a.exact)) {
+		a.compactAll()
+		a.values.number(c, rows, words)
+	}
+}
+
+// count counts a value of a group n times.
+func (a *topK) count(g uint32, word uint64, n int64) {
+	if len(a.summaries) > 0 {
+		if s := a.summaries[g]; s != nil {
+			s.add(word, n)
+			return
+		}
+	}
+	a.addOne(g, word).count += n - 1
+	if a.sizes[g] >= a.exact {
+		a.summaries[g] = newSummary(a.of(g, nil))
+	}
+}
+
+// kept are the values that a group keeps, the oldest first while they are exact. They
+// are valid until the next call.
+func (a *topK) kept(g uint32) []pair {
+	if s := a.summaries[g]; s != nil {
+		return append(a.sorted[:0], s.heap...)
+	}
+	return a.of(g, a.sorted[:0])
+}
+
+func (a *topK) compactAll() {
+	var kept []uint64
+	for _, s := range a.summaries {
+		for i := range s.heap {
+			kept = append(kept, s.heap[i].word)
+		}
+	}
+	words := a.compact(a.values, kept)
+	for _, s := range a.summaries {
+		clear(s.at)
+		for i := range s.heap {
+			s.heap[i].word = uint64(words[s.heap[i].word])
+			s.at[s.heap[i].word] = i
+		}
+	}
+}
+
+func (a *topK) Output(groups []uint32, out *batch.Column, _ fold.Instant) error {
+	for i, g := range groups {
+		a.sorted = a.kept(g)
+		if len(a.sorted) == 0 {
+			out.Nulls.Set(i)
+			out.Any = append(out.Any, nil)
+			continue
+		}
+		slices.SortStableFunc(a.sorted, func(x, y pair) int { return cmp.Compare(y.count, x.count) })
+		list := make([]types.Value, 0, min(a.n, len(a.sorted)))
+		for _, p := range a.sorted[:cap(list)] {
+			list = append(list, types.ListOf([]types.Value{a.values.value(p.word), types.Int(p.count)}))
+		}
+		out.Any = append(out.Any, list)
+	}
+	return nil
+}
+
+// summary is the state of space-saving: a heap with the rarest value on top.
+type summary struct {
+	heap []pair
+	at   map[uint64]int // where in the heap a word is
+}
+
+func newSummary(entries []pair) *summary {
+	slices.SortStableFunc(entries, func(x, y pair) int { return cmp.Compare(x.count, y.count) })
+	s := &summary{heap: entries, at: make(map[uint64]int, len(entries))}
+	for i := range entries {
+		s.at[entries[i].word] = i
+	}
+	return s
+}
+
+func (s *summary) add(word uint64, n int64) {
+	i, ok := s.at[word]
+	if !ok {
+		delete(s.at, s.heap[0].word)
+		s.heap[0].word = word
+		s.at[word] = 0
+	}
+	s.heap[i].count += n
+	s.sink(i)
+}
+
+// sink restores the order below i, whose count has grown.
+func (s *summary) sink(i int) {
+	for {
+		c := 2*i + 1
+		if c >= len(s.heap) {
+			return
+		}
+		if c+1 < len(s.heap) && s.heap[c+1].count < s.heap[c].count {
+			c++
+		}
+		if s.heap[c].count >= s.heap[i].count {
+			return
+		}
+		s.heap[i], s.heap[c] = s.heap[c], s.heap[i]
+		s.at[s.heap[i].word], s.at[s.heap[c].word] = i, c
+		i = c
+	}
+}

@@ -1,0 +1,67 @@
+package agg
+
+import (
+	"endoscope/operators/agg/fold"
+	"endoscope/operators/batch"
+	"endoscope/operators/handlers"
+	"endoscope/operators/rowstore"
+	"endoscope/planner/types"
+)
+
+// trie is TRIE(stack, state, syscall): what stacks add up to, an ENCODING. State
+// and system call may be left out; a thread without a state runs.
+type trie struct {
+	groups []*handlers.Profile
+	frames handlers.Reader
+}
+
+func (a *trie) Grow(n int) { a.groups = rowstore.Extended(a.groups, n) }
+
+func (a *trie) Reset() {
+	clear(a.groups)
+	a.groups = a.groups[:0]
+}
+
+// Bytes implements valueHolder.
+func (a *trie) Bytes() (n int64) {
+	for _, g := range a.groups {
+		if g != nil {
+			n += g.Bytes()
+		}
+	}
+	return n
+}
+
+func (a *trie) Update(in *fold.Input) {
+	for _, r := range in.Rows {
+		stack, ok := in.Arg.Any[r].([]types.Value)
+		if !ok {
+			continue
+		}
+		g := a.groups[in.Groups[r]]
+		if g == nil {
+			g = handlers.NewProfile()
+			a.groups[in.Groups[r]] = g
+		}
+		var words [2]string // state and system call
+		for i, c := range in.More {
+			if !c.Nulls.Get(int(r)) {
+				words[i] = c.Values[c.Code[r]]
+			}
+		}
+		g.Add(a.frames.Frames(stack), handlers.StateOf(words[0], words[1]))
+	}
+}
+
+func (a *trie) Output(groups []uint32, out *batch.Column, _ fold.Instant) error {
+	for i, g := range groups {
+		p := a.groups[g]
+		if p == nil {
+			out.Nulls.Set(i)
+			out.Any = append(out.Any, nil)
+			continue
+		}
+		out.Any = append(out.Any, p.Clone())
+	}
+	return nil
+}

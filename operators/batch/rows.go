@@ -1,0 +1,17 @@
+package batch
+
+// AllRows is the selection of every row of a full batch.
+var AllRows = func() (rows [MaxRows]uint16) {
+	for i := range rows {
+		rows[i] = uint16(i)
+	}
+	return rows
+}()
+
+// RowsOf are the physical rows of b that count.
+func RowsOf(b *Batch) []uint16 {
+	if b.Sel != nil {
+		return b.Sel
+	}
+	return AllRows[:b.N]
+}

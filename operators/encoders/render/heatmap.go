@@ -1,0 +1,210 @@
+package render
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Heatmap is a picture of rows over a common axis that is cut into cells: the
+// more there is in a cell, the darker.
+type Heatmap struct {
+	Title    string
+	Rows     []HeatRow
+	Cells    int    // of the axis
+	From, To string // what the axis begins and ends with
+	omitted  int    // rows that are not shown
+}
+
+type HeatRow struct {
+	Name  string
+	At    []float64 // by cell; may be shorter than the axis
+	Part  []float64 // of at, what is drawn apart; nil: nothing
+	Total string    // of the row, as it is written
+	Full  float64   // what makes a cell of the row full, in proportion; 0: see heatmap.top
+	Shown func(x float64) string
+}
+
+// Count is how a number of occurrences is shown.
+func Count(x float64) string { return fmt.Sprintf("%.0f", x) }
+
+// depth is how dark a cell of the row is, 0 to 1.
+func (r *HeatRow) depth(x, most float64) float64 {
+	if r.Full > 0 {
+		return min(1, max(0, x/r.Full))
+	}
+	return depth(x, most)
+}
+
+// Sizes of the SVG of a heatmap, in pixels.
+const (
+	heatRowHeight  = 16.0
+	heatWidth      = 1024.0
+	mostHeatRows   = 400
+	mostHeatName   = 48
+	heatTextCells  = 72 // columns of the text form
+	heatNameInText = 32
+)
+
+// shades of the text form, from nothing to the most.
+var shades = []rune(" ░▒▓█")
+
+// top is the largest cell of the rows that are not drawn in proportion.
+func (h *Heatmap) top() (most float64) {
+	for _, r := range h.Rows {
+		if r.Full > 0 {
+			continue
+		}
+		for _, x := range r.At {
+			most = max(most, x)
+		}
+	}
+	return most
+}
+
+// depth is how dark a cell is, 0 to 1, by the logarithm of what is in it: what
+// is there at all can be seen.
+func depth(x, most float64) float64 {
+	switch {
+	case x <= 0:
+		return 0
+	case most <= 1:
+		return x / most
+	}
+	return 0.15 + 0.85*math.Log1p(x)/math.Log1p(most)
+}
+
+// Text is the picture in characters, a line for each row.
+func (h *Heatmap) Text() string {
+	const cells = heatTextCells
+	if h.Cells == 0 || len(h.Rows) == 0 {
+		return "nothing"
+	}
+	// Cells of the axis are added up to columns, or stretched over several.
+	columns := make([][]float64, len(h.Rows))
+	together := float64(max(1, h.Cells/cells)) // cells of a column
+	most, longest := 0.0, 0
+	for i, r := range h.Rows {
+		columns[i] = make([]float64, cells)
+		for c, x := range r.At {
+			columns[i][c*cells/h.Cells] += x
+			for j := c*cells/h.Cells + 1; j < (c+1)*cells/h.Cells; j++ {
+				columns[i][j] = x
+			}
+		}
+		if r.Full == 0 {
+			most = max(most, slices.Max(columns[i]))
+		}
+		longest = max(longest, len([]rune(Shortened(r.Name, heatNameInText))))
+	}
+	var b strings.Builder
+	for i, r := range h.Rows {
+		fmt.Fprintf(&b, "%-*s │", longest, Shortened(r.Name, heatNameInText))
+		for _, x := range columns[i] {
+			d := r.depth(x/together, most)
+			if r.Full == 0 {
+				d = depth(x, most)
+			}
+			b.WriteRune(shades[int(math.Ceil(d*float64(len(shades)-1)))])
+		}
+		fmt.Fprintf(&b, "│ %s\n", r.Total)
+	}
+	fmt.Fprintf(&b, "%*s  %s%*s", longest, "", h.From, max(1, cells-len([]rune(h.From))), h.To)
+	if h.omitted > 0 {
+		fmt.Fprintf(&b, "\nand %d more", h.omitted)
+	}
+	return b.String()
+}
+
+// Svg is the picture. Where scripts run, the wheel zooms the axis at the
+// pointer, dragging moves it, and a double click shows it whole.
+func (h *Heatmap) Svg() string {
+	rows, omitted := h.Rows, h.omitted
+	if len(rows) > mostHeatRows {
+		omitted += len(rows) - mostHeatRows
+		rows = rows[:mostHeatRows]
+	}
+	name := 0
+	for _, r := range rows {
+		name = max(name, len([]rune(Shortened(r.Name, mostHeatName))))
+	}
+	left := 16 + charWidth*float64(name)
+	total := 90.0
+	height := 40 + heatRowHeight*float64(len(rows)) + 34
+	most := h.top()
+	var b strings.Builder
+	b.WriteString(svgOpen(h.Title, 0, 0, left+heatWidth+total, height))
+	fmt.Fprintf(&b, `<text x="%s" y="22" style="text-anchor:start;font-weight:bold">%s</text>`+"\n", pixels(left), xmlText(h.Title))
+	// The axis has its own coordinates: a cell is one wide, a row one high.
+	fmt.Fprintf(&b, `<svg id="axis" x="%s" y="32" width="%s" height="%s" viewBox="0 0 %d %d" preserveAspectRatio="none" shape-rendering="crispEdges">`+"\n",
+		pixels(left), pixels(heatWidth), pixels(heatRowHeight*float64(len(rows))), max(1, h.Cells), max(1, len(rows)))
+	for i := range rows {
+		fill := "#f4f7fa"
+		if i%2 == 1 {
+			fill = "#fff"
+		}
+		fmt.Fprintf(&b, `<rect x="0" y="%d" width="%d" height="1" fill="%s"/>`+"\n", i, max(1, h.Cells), fill)
+	}
+	for i := range rows {
+		drawRow(&b, i, &rows[i], most)
+	}
+	b.WriteString("</svg>\n")
+	for i, r := range rows {
+		y := 32 + heatRowHeight*(float64(i)+0.5) + fontSize*0.35
+		fmt.Fprintf(&b, `<text x="%s" y="%s" style="text-anchor:end">%s</text><text x="%s" y="%s" style="text-anchor:start">%s</text>`+"\n",
+			pixels(left-8), pixels(y), xmlText(Shortened(r.Name, mostHeatName)), pixels(left+heatWidth+8), pixels(y), xmlText(r.Total))
+	}
+	y := 32 + heatRowHeight*float64(len(rows)) + 16
+	fmt.Fprintf(&b, `<text x="%s" y="%s" style="text-anchor:start">%s</text><text x="%s" y="%s" style="text-anchor:end">%s</text>`+"\n",
+		pixels(left), pixels(y), xmlText(h.From), pixels(left+heatWidth), pixels(y), xmlText(h.To))
+	if omitted > 0 {
+		fmt.Fprintf(&b, `<text x="%s" y="%s" style="text-anchor:end">and %d more</text>`+"\n", pixels(left-8), pixels(y), omitted)
+	}
+	b.WriteString(heatScript)
+	b.WriteString("</svg>\n")
+	return b.String()
+}
+
+// drawRow draws the cells of a row; neighbours of one shade are one rectangle.
+// A part that is drawn apart is at the bottom.
+func drawRow(b *strings.Builder, row int, r *HeatRow, most float64) {
+	drawCells(b, r, r.At, most, fmt.Sprintf(`y="%d.08" height="0.84" fill="#14508c"`, row))
+	drawCells(b, r, r.Part, most, fmt.Sprintf(`y="%d.62" height="0.3" fill="#dc781e"`, row))
+}
+
+func drawCells(b *strings.Builder, r *HeatRow, at []float64, most float64, how string) {
+	const steps = 16
+	step := func(x float64) int { return int(math.Ceil(r.depth(x, most) * steps)) }
+	for i := 0; i < len(at); {
+		s, from := step(at[i]), i
+		sum := 0.0
+		for i < len(at) && step(at[i]) == s {
+			sum += at[i]
+			i++
+		}
+		if s == 0 {
+			continue
+		}
+		fmt.Fprintf(b, `<rect x="%d" width="%d" %s fill-opacity="%.2g"><title>%s: %s</title></rect>`+"\n",
+			from, i-from, how, float64(s)/steps, xmlText(r.Name), xmlText(r.Shown(sum)))
+	}
+}
+
+// heatScript zooms the axis.
+const heatScript = `<script>//<![CDATA[
+(function () {
+  var axis = document.getElementById("axis"), box = axis.viewBox.baseVal, width = box.width, drag = null;
+  function set(x, w) { w = Math.min(w, width); box.x = Math.max(0, Math.min(x, width - w)); box.width = w; }
+  function at(e) { var r = axis.getBoundingClientRect(); return (e.clientX - r.left) / r.width; }
+  axis.addEventListener("wheel", function (e) {
+    var p = at(e), f = e.deltaY < 0 ? 0.8 : 1.25, w = Math.max(1, box.width * f);
+    set(box.x + p * (box.width - w), w); e.preventDefault();
+  });
+  axis.addEventListener("mousedown", function (e) { drag = at(e); e.preventDefault(); });
+  window.addEventListener("mousemove", function (e) { if (drag !== null) { set(box.x + (drag - at(e)) * box.width, box.width); drag = at(e); } });
+  window.addEventListener("mouseup", function () { drag = null; });
+  axis.addEventListener("dblclick", function () { set(0, width); });
+})();
+//]]></script>
+`

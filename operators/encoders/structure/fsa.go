@@ -1,0 +1,188 @@
+package structure
+
+import (
+	"cmp"
+	"slices"
+
+	"endoscope/operators/encoders"
+)
+
+// fsa is a deterministic automaton that does not change. Its states are 0, the
+// start, to len(from)-2; End leads to the state final, which has no arcs and is
+// there even if nothing leads to it.
+type fsa struct {
+	from  []int32 // the arcs of state q are arcs[from[q]:from[q+1]], by symbol
+	arcs  []fsaArc
+	final int32
+}
+
+type fsaArc struct {
+	symbol encoders.Symbol
+	to     int32
+	born   int64 // see link
+	stats  encoders.Stats
+}
+
+func (f *fsa) len() int { return len(f.from) - 1 }
+
+// of is the arcs of state q.
+func (f *fsa) of(q int32) []fsaArc { return f.arcs[f.from[q]:f.from[q+1]] }
+
+// next is where q goes with x, or none.
+func (f *fsa) next(q int32, x encoders.Symbol) int32 {
+	arcs := f.of(q)
+	if i, ok := slices.BinarySearchFunc(arcs, x, func(a fsaArc, x encoders.Symbol) int { return cmp.Compare(a.symbol, x) }); ok {
+		return arcs[i].to
+	}
+	return none
+}
+
+// snapshot is the automaton that m is now. Its state i is the state states[i]
+// of m; number[q] is what state q of m, merged or not, is in it.
+func (m *machine) snapshot() (f *fsa, states, number []int32) {
+	number = make([]int32, len(m.parent))
+	for q := range number {
+		number[q] = none
+	}
+	add := func(q int32) {
+		if number[q] == none {
+			number[q] = int32(len(states))
+			states = append(states, q)
+		}
+	}
+	add(m.root(startState))
+	add(finalState)
+	for q := range number {
+		add(m.root(int32(q)))
+	}
+	for q := range number {
+		number[q] = number[m.root(int32(q))]
+	}
+	f = &fsa{from: make([]int32, 1, len(states)+1), arcs: make([]fsaArc, 0, m.live), final: number[finalState]}
+	for _, q := range states {
+		for a := m.first[q]; a != none; a = m.arcs[a].next {
+			l := &m.arcs[a]
+			f.arcs = append(f.arcs, fsaArc{l.symbol, number[l.to], l.born, l.stats})
+		}
+		f.close()
+	}
+	return f, states, number
+}
+
+// close ends the arcs of a state. Arcs with the same symbol, which lead to the
+// same state, become one.
+func (f *fsa) close() {
+	begin := int(f.from[len(f.from)-1])
+	own := f.arcs[begin:]
+	slices.SortFunc(own, func(a, b fsaArc) int { return cmp.Compare(a.symbol, b.symbol) })
+	n := 0
+	for i := range own {
+		if n > 0 && own[n-1].symbol == own[i].symbol {
+			own[n-1].born = min(own[n-1].born, own[i].born)
+			own[n-1].stats.Merge(&own[i].stats)
+			continue
+		}
+		own[n] = own[i]
+		n++
+	}
+	f.arcs = f.arcs[:begin+n]
+	f.from = append(f.from, int32(begin+n))
+}
+
+// add makes f a part of m, its start one with that of m. symbols translates
+// those of f, nil if they are the same. It returns what the states of f are.
+func (m *machine) add(f *fsa, symbols []encoders.Symbol) []int32 {
+	states := make([]int32, f.len())
+	for q := range states {
+		if int32(q) == f.final {
+			states[q] = finalState
+		} else {
+			states[q] = m.state()
+		}
+	}
+	for q := range states {
+		for _, a := range f.of(int32(q)) {
+			x := a.symbol
+			if symbols != nil && x != encoders.End {
+				x = symbols[x]
+			}
+			arc := m.connect(states[q], x, states[a.to], a.born)
+			m.arcs[arc].stats = a.stats
+		}
+	}
+	m.merge(startState, states[0])
+	return states
+}
+
+// quotient is f with its states joined to blocks: state q is in block[q], of n,
+// all of whose states go with a symbol to the same block.
+func (f *fsa) quotient(block []int32, n int) *fsa {
+	// Blocks are renumbered so that the start's is 0.
+	number := make([]int32, n)
+	for b := range number {
+		number[b] = none
+	}
+	var members [][]int32
+	for q, b := range block {
+		if number[b] == none {
+			number[b] = int32(len(members))
+			members = append(members, nil)
+		}
+		members[number[b]] = append(members[number[b]], int32(q))
+	}
+	r := &fsa{from: []int32{0}, final: number[block[f.final]]}
+	for _, states := range members {
+		for _, q := range states {
+			for _, a := range f.of(q) {
+				a.to = number[block[a.to]]
+				r.arcs = append(r.arcs, a)
+			}
+		}
+		r.close()
+	}
+	return r
+}
+
+// numbered is f with its states in breadth-first order; of a state's arcs the
+// one that was taken first comes first, and where that says nothing the one
+// with the smaller name. That does not depend on the order of sequences.
+func (f *fsa) numbered(names []string) *fsa {
+	number := make([]int32, f.len())
+	for q := range number {
+		number[q] = none
+	}
+	number[0] = 0
+	queue := []int32{0}
+	r := &fsa{from: []int32{0}, final: none, arcs: make([]fsaArc, 0, len(f.arcs))}
+	for i := 0; i < len(queue); i++ {
+		for _, a := range f.inOrder(queue[i], names) {
+			if number[a.to] == none {
+				number[a.to] = int32(len(queue))
+				queue = append(queue, a.to)
+			}
+			a.to = number[a.to]
+			r.arcs = append(r.arcs, a)
+		}
+		r.close()
+	}
+	if r.final = number[f.final]; r.final == none { // every sequence was cut
+		r.final = int32(r.len())
+		r.close()
+	}
+	return r
+}
+
+// inOrder is the arcs of q in the order of numbered.
+func (f *fsa) inOrder(q int32, names []string) []fsaArc {
+	arcs := slices.Clone(f.of(q))
+	name := func(x encoders.Symbol) string {
+		if x == encoders.End {
+			return ""
+		}
+		return names[x]
+	}
+	slices.SortFunc(arcs, func(a, b fsaArc) int {
+		return cmp.Or(cmp.Compare(a.born, b.born), cmp.Compare(name(a.symbol), name(b.symbol)), cmp.Compare(a.symbol, b.symbol))
+	})
+	return arcs
+}

@@ -1,0 +1,316 @@
+package join
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"endoscope/operators"
+	"endoscope/operators/batch"
+	"endoscope/operators/rowstore"
+	"endoscope/planner/plan"
+	"endoscope/planner/types"
+)
+
+// asOfJoin gives each left row with the latest right row that is not later. It
+// works off both sides together in order of time, as far as both have promised
+// that nothing earlier will come; of right rows with equal times the one that
+// came last counts.
+//
+// A right row is kept until a later one takes its place, which is the next one
+// with an equal key where the condition compares keys and nothing else. Under
+// other conditions no row ever loses its chance, and memory alone bounds them.
+type asOfJoin struct {
+	joinBase
+	pending  [2][]int32 // slots not worked off, in order of arrival
+	sorted   [2]bool    // they are in order of time
+	hashes   [2][]uint64
+	onlyKeys bool    // the condition compares keys and nothing else
+	inTime   []dated // right rows that can be found, in order of time
+	born     []uint64
+	births   uint64
+	replaced []int32 // right rows that are found no more
+	late     []int32 // scratch of due
+}
+
+// dated is a right row, unless its slot was given to another since.
+type dated struct {
+	slot int32
+	born uint64
+}
+
+func newAsOfJoin(b joinBase) *asOfJoin {
+	j := &asOfJoin{joinBase: b, sorted: [2]bool{true, true}}
+	j.onlyKeys = b.node.On == nil || conjunctCount(b.node.On) == len(b.sides[left].keys)
+	return j
+}
+
+func conjunctCount(e plan.Expr) int {
+	if c, ok := e.(*plan.Call); ok && c.Fn == "and" {
+		return conjunctCount(c.Args[0]) + conjunctCount(c.Args[1])
+	}
+	return 1
+}
+
+func (j *asOfJoin) Push(ctx context.Context, port int, b *batch.Batch) (operators.Status, error) {
+	if j.out.Status != operators.More || b.Len() == 0 {
+		return j.out.Status, nil
+	}
+	rows, err := j.arriving(ctx, port, b)
+	if err != nil {
+		return j.out.Status, err
+	}
+	s := &j.sides[port]
+	slots, kept, err := s.store(b, rows)
+	if err != nil {
+		return j.out.Status, err
+	}
+	j.hashes[port] = rowstore.Extend(j.hashes[port], int(s.rows.Slots))
+	times := s.times()
+	for i, slot := range slots {
+		j.hashes[port][slot] = s.hash.hashes[kept[i]]
+		if n := len(j.pending[port]); n > 0 && times[j.pending[port][n-1]] > times[slot] {
+			j.sorted[port] = false
+		}
+		j.pending[port] = append(j.pending[port], slot)
+	}
+	return j.out.Status, j.bound(ctx)
+}
+
+func (j *asOfJoin) Signal(ctx context.Context, port int, s operators.Signal) (operators.Status, error) {
+	if s.Kind != operators.Watermark {
+		return j.beside(ctx, port, s)
+	}
+	in := &j.sides[port]
+	if s.Time <= in.Watermark {
+		return j.out.Status, nil
+	}
+	in.Watermark = s.Time
+	return j.out.Status, j.advance(ctx)
+}
+
+// advance works off what is earlier than both promises.
+func (j *asOfJoin) advance(ctx context.Context) error {
+	to := min(j.sides[left].Watermark, j.sides[right].Watermark)
+	ls, rs := j.due(left, to), j.due(right, to)
+	lt, rt := j.sides[left].times(), j.sides[right].times()
+	done := 0
+	for _, l := range ls {
+		n := 0
+		for n < len(rs) && rt[rs[n]] <= lt[l] {
+			n++
+		}
+		for _, r := range rs[:n] {
+			j.admit(r)
+		}
+		rs, done = rs[n:], done+n
+		if r := j.sides[right].index.first(j.hashes[left][l]); r >= 0 {
+			j.pairs[left], j.pairs[right] = append(j.pairs[left], l), append(j.pairs[right], r)
+			if len(j.pairs[left]) == batch.MaxRows {
+				if err := j.decide(ctx); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if err := j.decide(ctx); err != nil {
+		return err
+	}
+	for _, r := range rs {
+		j.admit(r)
+	}
+	j.sides[left].rows.Free(ls)
+	j.worked(left, len(ls))
+	j.worked(right, done+len(rs))
+	if j.sides[left].Closed && len(j.pending[left]) == 0 { // nobody will ask for more
+		j.sides[right].rows.Free(j.pending[right])
+		j.pending[right] = j.pending[right][:0]
+	}
+	return j.promise(ctx, to)
+}
+
+// due are the rows earlier than t, in order of time and arrival. They stay the
+// first of the pending ones.
+func (j *asOfJoin) due(port int, t int64) []int32 {
+	list, times := j.pending[port], j.sides[port].times()
+	if !j.sorted[port] {
+		j.late = inOrder(list, j.late[:0], times)
+		j.sorted[port] = true
+	}
+	n, _ := slices.BinarySearchFunc(list, t, func(slot int32, t int64) int {
+		if t == operators.EndOfTime || times[slot] < t {
+			return -1
+		}
+		return 1
+	})
+	return list[:n]
+}
+
+// inOrder sorts slots by time and arrival. Those that came late are few: they are
+// sorted, in late, and put among the others.
+func inOrder(slots, late []int32, times []int64) []int32 {
+	n, latest := 0, int64(operators.NoTime)
+	for _, slot := range slots {
+		if times[slot] < latest {
+			late = append(late, slot)
+			continue
+		}
+		slots[n], latest = slot, times[slot]
+		n++
+	}
+	slices.SortStableFunc(late, func(a, b int32) int { return cmp.Compare(times[a], times[b]) })
+	// Of equal times the late one came later.
+	for k, l := len(slots), len(late); l > 0; {
+		k--
+		if n > 0 && times[slots[n-1]] > times[late[l-1]] {
+			n--
+			slots[k] = slots[n]
+		} else {
+			l--
+			slots[k] = late[l]
+		}
+	}
+	return late
+}
+
+// worked forgets the first n pending rows. The rest moves up where it is no more
+// than they were, so that a few out of many cost no more than themselves.
+func (j *asOfJoin) worked(port, n int) {
+	list := j.pending[port]
+	if rest := list[n:]; len(rest) <= n {
+		j.pending[port] = append(list[:0], rest...)
+	} else {
+		j.pending[port] = rest
+	}
+}
+
+// admit makes a right row the latest of its key.
+func (j *asOfJoin) admit(slot int32) {
+	s := &j.sides[right]
+	if j.onlyKeys {
+		for o := s.index.first(j.hashes[right][slot]); o >= 0; o = s.index.after(o) {
+			if s.sameKey(o, slot) {
+				s.index.remove(o)
+				j.born[o] = 0
+				// A pair may still propose it, and be led on by it.
+				j.replaced = append(j.replaced, o)
+				break
+			}
+		}
+	}
+	s.index.insert(slot, j.hashes[right][slot])
+	j.births++
+	j.born = rowstore.Extend(j.born, int(slot)+1)
+	j.born[slot] = j.births
+	j.inTime = append(j.inTime, dated{slot, j.births})
+	if len(j.inTime) > 64 && len(j.inTime) > 2*s.index.n {
+		j.inTime = slices.DeleteFunc(j.inTime, func(d dated) bool { return j.born[d.slot] != d.born })
+	}
+}
+
+// sameKey compares the keys of two rows of one side.
+func (s *joinSide) sameKey(a, b int32) bool {
+	for i := s.n; i < s.n+len(s.keys); i++ {
+		switch c := &s.rows.Cols[i]; c.Type.Physical() {
+		case types.PhysBool:
+			if c.Bool[a] != c.Bool[b] {
+				return false
+			}
+		case types.PhysFloat:
+			if rowstore.CanonicalBits(c.Float[a]) != rowstore.CanonicalBits(c.Float[b]) {
+				return false
+			}
+		case types.PhysCode:
+			if c.Code[a] != c.Code[b] {
+				return false
+			}
+		default:
+			if c.Int[a] != c.Int[b] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// decide settles the pairs proposed: where the condition does not hold, the
+// next older right row is tried, until there is none.
+func (j *asOfJoin) decide(ctx context.Context) error {
+	for len(j.pairs[left]) > 0 {
+		ls, rs := slices.Clone(j.pairs[left]), slices.Clone(j.pairs[right])
+		if err := j.choose(); err != nil {
+			return err
+		}
+		if err := j.give(ctx); err != nil {
+			return err
+		}
+		if j.cond == nil {
+			j.sel = append(j.sel[:0], batch.AllRows[:len(ls)]...)
+		}
+		held := j.sel
+		j.pairs[left], j.pairs[right] = j.pairs[left][:0], j.pairs[right][:0]
+		for i := range ls {
+			if len(held) > 0 && int(held[0]) == i {
+				held = held[1:]
+				continue
+			}
+			if r := j.sides[right].index.after(rs[i]); r >= 0 {
+				j.pairs[left], j.pairs[right] = append(j.pairs[left], ls[i]), append(j.pairs[right], r)
+			}
+		}
+	}
+	j.sides[right].rows.Free(j.replaced)
+	j.replaced = j.replaced[:0]
+	return nil
+}
+
+// bound forgets the oldest rows where the sides hold more than they may.
+func (j *asOfJoin) bound(ctx context.Context) error {
+	n := 0
+	var gone [2]int // of the pending ones
+	for j.sides[left].bytes()+j.sides[right].bytes() > j.limit {
+		ls, rs := j.pending[left][gone[left]:], j.pending[right][gone[right]:]
+		if len(j.inTime)+len(ls)+len(rs) == 0 {
+			break
+		}
+		switch {
+		case len(j.inTime) > 0:
+			d := j.inTime[0]
+			j.inTime = j.inTime[1:]
+			if j.born[d.slot] != d.born {
+				continue
+			}
+			j.sides[right].index.remove(d.slot)
+			j.born[d.slot] = 0
+			j.sides[right].rows.Release(d.slot)
+		case len(rs) > len(ls):
+			j.sides[right].rows.Release(rs[0])
+			gone[right]++
+		default:
+			j.sides[left].rows.Release(ls[0])
+			gone[left]++
+		}
+		n++
+	}
+	for port, k := range gone {
+		j.worked(port, k)
+	}
+	return j.lost(ctx, "join memory full", n)
+}
+
+func (j *asOfJoin) Close(ctx context.Context, port int) error {
+	in := &j.sides[port]
+	in.Closed, in.Watermark = true, operators.EndOfTime
+	if err := j.advance(ctx); err != nil {
+		return err
+	}
+	if !j.sides[1-port].Closed {
+		for k := range j.ticks {
+			if err := j.tick(ctx, k); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return j.out.Close(ctx)
+}

@@ -1,0 +1,363 @@
+package join
+
+import (
+	"context"
+	"math"
+
+	"endoscope/operators"
+	"endoscope/operators/batch"
+	"endoscope/operators/expr"
+	"endoscope/operators/rowstore"
+	"endoscope/planner/plan"
+	"endoscope/planner/types"
+)
+
+// Ports of a join.
+const (
+	left  = 0
+	right = 1
+)
+
+// joinBase is what all joins share: two sides that keep rows, a condition over
+// pairs of them, and the merging of what comes beside rows.
+//
+// Rows are kept in a rowStore a side, chained by the hash of what the condition
+// compares for equality (a hash of nothing where it compares nothing). The
+// chains only narrow the choice: the condition is evaluated on every pair that
+// they propose, a batch of pairs at a time, so that any condition will do and
+// equal hashes of unequal keys do no harm.
+type joinBase struct {
+	out   operators.Output
+	node  *plan.Join
+	sides [2]joinSide
+	cond  *expr.Filter
+	reads []int // the columns that cond reads
+	wide  *batch.Pool
+	test  *batch.Pool
+	pairs [2][]int32 // slots of the pairs proposed
+	sel   []uint16
+	limit int64
+	sent  int64    // the watermark given downstream
+	ticks [2]int64 // given downstream
+}
+
+// joinSide is one input and the rows of it that may still find a partner.
+type joinSide struct {
+	operators.Input
+	from  int // where its columns begin in a pair
+	n     int
+	time  int // index among its own
+	rows  *rowstore.Store
+	keys  []*expr.Program
+	cols  []batch.Column // scratch: a batch's columns, then its keys
+	found []*batch.Column
+	hash  rowHash
+	index slotIndex // not used by those who search otherwise
+	slots []int32
+	sel   []uint16
+}
+
+func New(n *plan.Join, down operators.Operator, o *operators.Options) (operators.Operator, error) {
+	j := joinBase{out: operators.Output{To: down}, node: n, limit: o.JoinMemory, sent: operators.NoTime, ticks: [2]int64{operators.NoTime, operators.NoTime}}
+	if j.limit == 0 {
+		j.limit = DefaultJoinMemory
+	}
+	kinds := n.Out.Types()
+	j.wide, j.test = batch.NewPool(kinds), batch.NewPool(kinds)
+	if n.On != nil {
+		var err error
+		if j.cond, err = expr.CompileFilter(n.On, kinds); err != nil {
+			return nil, err
+		}
+		used := map[int]bool{}
+		plan.Walk(n.On, func(e plan.Expr) {
+			if c, ok := e.(*plan.Col); ok && !used[c.Index] {
+				used[c.Index] = true
+				j.reads = append(j.reads, c.Index)
+			}
+		})
+	}
+	split := len(n.Left.Schema().Fields)
+	for port, in := range n.Inputs() {
+		s := in.Schema()
+		side := joinSide{Input: operators.Input{Watermark: operators.NoTime, Latest: operators.NoTime, Ticks: j.ticks}, from: port * split,
+			n: len(s.Fields), time: s.Time}
+		kinds := s.Types()
+		for _, eq := range equalities(n.On, split) {
+			p, err := expr.Compile(eq[port], kinds[:side.n])
+			if err != nil {
+				return nil, err
+			}
+			side.keys, kinds = append(side.keys, p), append(kinds, p.Type())
+		}
+		side.rows = rowstore.New(kinds, math.MaxInt64, "a join", "") // bounded by forgetting
+		j.sides[port] = side
+	}
+	switch n.Kind {
+	case plan.AsOfJoin:
+		return newAsOfJoin(j), nil
+	case plan.ValueJoin:
+		return newValueJoin(j, o)
+	}
+	return newWindowJoin(j), nil
+}
+
+// DefaultJoinMemory is what the rows of one join may take if nobody says
+// otherwise.
+const DefaultJoinMemory = 256 << 20
+
+// equalities are the conjuncts of a condition that compare something of the
+// left input (columns before split) with something of the right one, each as
+// two expressions over the inputs' own columns.
+func equalities(on plan.Expr, split int) [][2]plan.Expr {
+	c, ok := on.(*plan.Call)
+	switch {
+	case !ok:
+		return nil
+	case c.Fn == "and":
+		return append(equalities(c.Args[0], split), equalities(c.Args[1], split)...)
+	case c.Fn != "=" || c.Args[0].Type().Physical() == types.PhysAny || c.Args[0].Type() != c.Args[1].Type():
+		return nil
+	}
+	x, y := portOf(c.Args[0], split), portOf(c.Args[1], split)
+	switch {
+	case x == left && y == right:
+		return [][2]plan.Expr{{c.Args[0], shifted(c.Args[1], split)}}
+	case x == right && y == left:
+		return [][2]plan.Expr{{c.Args[1], shifted(c.Args[0], split)}}
+	}
+	return nil
+}
+
+// portOf is the input whose columns e reads, -1 if it is not exactly one.
+func portOf(e plan.Expr, split int) int {
+	var reads [2]bool
+	plan.Walk(e, func(x plan.Expr) {
+		if c, ok := x.(*plan.Col); ok {
+			if c.Index < split {
+				reads[left] = true
+			} else {
+				reads[right] = true
+			}
+		}
+	})
+	switch reads {
+	case [2]bool{true, false}:
+		return left
+	case [2]bool{false, true}:
+		return right
+	}
+	return -1
+}
+
+func shifted(e plan.Expr, by int) plan.Expr {
+	return plan.Transform(e, func(x plan.Expr) plan.Expr {
+		if c, ok := x.(*plan.Col); ok {
+			return &plan.Col{Index: c.Index - by, Name: c.Name, T: c.T}
+		}
+		return x
+	})
+}
+
+// arriving are the rows of b that can be joined at all: those that have a time
+// and are not late.
+func (j *joinBase) arriving(ctx context.Context, port int, b *batch.Batch) ([]uint16, error) {
+	s := &j.sides[port]
+	col := &b.Cols[s.time]
+	s.sel = s.sel[:0]
+	late, timeless := 0, 0
+	for _, r := range batch.RowsOf(b) {
+		switch {
+		case len(col.Nulls) > 0 && col.Nulls.Get(int(r)):
+			timeless++
+		case col.Int[r] < s.Watermark:
+			late++
+		default:
+			s.sel = append(s.sel, r)
+		}
+	}
+	if err := j.lost(ctx, "late", late); err != nil {
+		return nil, err
+	}
+	return s.sel, j.lost(ctx, "no timestamp", timeless)
+}
+
+func (j *joinBase) lost(ctx context.Context, cause string, n int) error {
+	if n == 0 {
+		return nil
+	}
+	_, err := j.out.Signal(ctx, operators.Signal{Kind: operators.Gap, Cause: cause, N: uint64(n)})
+	return err
+}
+
+// store keeps the rows of b that have a key, and returns them and their slots.
+// A row's keys are kept behind its columns.
+func (s *joinSide) store(b *batch.Batch, rows []uint16) (slots []int32, kept []uint16, err error) {
+	s.cols, s.found = append(s.cols[:0], b.Cols...), s.found[:0]
+	for _, k := range s.keys {
+		c, err := k.Eval(b)
+		if err != nil {
+			return nil, nil, err
+		}
+		s.cols, s.found = append(s.cols, *c), append(s.found, c)
+	}
+	kept = s.hash.of(s.found, rows)
+	s.slots, err = s.rows.Add(s.cols, kept, s.slots[:0])
+	clear(s.cols)
+	return s.slots, kept, err
+}
+
+// chain makes the rows stored last, which were kept, findable by their keys.
+func (s *joinSide) chain(slots []int32, kept []uint16) {
+	for i, r := range kept {
+		s.index.insert(slots[i], s.hash.hashes[r])
+	}
+}
+
+func (s *joinSide) times() []int64 { return s.rows.Cols[s.time].Int }
+
+// slotBytes is what an index and a list need for a slot.
+const slotBytes = 32
+
+// bytes is about what the side's rows take.
+func (s *joinSide) bytes() int64 {
+	n := int64(s.rows.Live())*(s.rows.Width+slotBytes) + s.rows.Any
+	for _, t := range s.rows.Tr {
+		if t != nil {
+			n += t.Bytes
+		}
+	}
+	return n
+}
+
+// propose adds a pair; when enough have come together they are tested.
+func (j *joinBase) propose(ctx context.Context, l, r int32, given func(pairs [2][]int32)) error {
+	j.pairs[left], j.pairs[right] = append(j.pairs[left], l), append(j.pairs[right], r)
+	if len(j.pairs[left]) == batch.MaxRows {
+		return j.settle(ctx, given)
+	}
+	return nil
+}
+
+// settle tests the pairs proposed and gives those for which the condition
+// holds; given, if any, is told which. One batch may have partners without
+// number, so that this is where it is seen that nobody wants them any more.
+func (j *joinBase) settle(ctx context.Context, given func(pairs [2][]int32)) error {
+	if len(j.pairs[left]) == 0 {
+		return nil
+	}
+	defer func() { j.pairs[left], j.pairs[right] = j.pairs[left][:0], j.pairs[right][:0] }()
+	if err := ctx.Err(); err != nil || j.out.Status != operators.More {
+		return err
+	}
+	if err := j.choose(); err != nil {
+		return err
+	}
+	if given != nil {
+		given(j.pairs)
+	}
+	return j.give(ctx)
+}
+
+// choose keeps the pairs for which the condition holds.
+func (j *joinBase) choose() error {
+	if j.cond == nil {
+		return nil
+	}
+	b := j.test.Get()
+	defer b.Release()
+	for _, c := range j.reads {
+		j.gather(b, c)
+	}
+	b.N = len(j.pairs[left])
+	var err error
+	if j.sel, err = j.cond.Select(b, j.sel[:0]); err != nil {
+		return err
+	}
+	for port := range j.pairs {
+		p := j.pairs[port]
+		for i, r := range j.sel {
+			p[i] = p[r]
+		}
+		j.pairs[port] = p[:len(j.sel)]
+	}
+	return nil
+}
+
+// gather fills column c of a batch of pairs.
+func (j *joinBase) gather(b *batch.Batch, c int) {
+	port := left
+	if c >= j.sides[right].from {
+		port = right
+	}
+	s := &j.sides[port]
+	rowstore.AppendRows(&b.Cols[c], 0, &s.rows.Cols[c-s.from], j.pairs[port], nil)
+}
+
+// give pushes the pairs, which an anti join keeps to itself.
+func (j *joinBase) give(ctx context.Context) error {
+	if len(j.pairs[left]) == 0 || j.node.Anti {
+		return nil
+	}
+	b := j.wide.Get()
+	defer b.Release()
+	for c := range b.Cols {
+		j.gather(b, c)
+	}
+	b.N = len(j.pairs[left])
+	_, err := j.out.Push(ctx, b)
+	return err
+}
+
+// beside handles what comes beside rows and watermarks.
+func (j *joinBase) beside(ctx context.Context, port int, s operators.Signal) (operators.Status, error) {
+	in := &j.sides[port]
+	switch s.Kind {
+	case operators.Tick:
+		k := operators.TickKind(s.Preview)
+		in.Ticks[k] = max(in.Ticks[k], s.Time)
+		return j.out.Status, j.tick(ctx, k)
+	case operators.Barrier:
+		in.Epoch++
+		if other := &j.sides[1-port]; !other.Closed && other.Epoch < in.Epoch {
+			return j.out.Status, nil
+		}
+	case operators.Flush: // results of the inputs are no results of the join
+		return j.out.Status, nil
+	}
+	return j.out.Signal(ctx, s)
+}
+
+// tick passes a Tick on when both inputs have had it.
+func (j *joinBase) tick(ctx context.Context, kind int) error {
+	t := int64(operators.EndOfTime)
+	for port := range j.sides {
+		if in := &j.sides[port]; !in.Closed {
+			t = min(t, in.Ticks[kind])
+		}
+	}
+	if t == operators.EndOfTime || t <= j.ticks[kind] {
+		return nil
+	}
+	j.ticks[kind] = t
+	_, err := j.out.Signal(ctx, operators.Signal{Kind: operators.Tick, Time: t, Preview: kind == operators.TickKind(true)})
+	return err
+}
+
+// promise passes a watermark on, if it says something new.
+func (j *joinBase) promise(ctx context.Context, t int64) error {
+	if t <= j.sent || t == operators.EndOfTime {
+		return nil
+	}
+	j.sent = t
+	_, err := j.out.Signal(ctx, operators.Signal{Kind: operators.Watermark, Time: t})
+	return err
+}
+
+// minus is the watermark less d, without overflow at the ends of time.
+func (s *joinSide) minus(d int64) int64 {
+	if s.Watermark == operators.NoTime || s.Watermark == operators.EndOfTime {
+		return s.Watermark
+	}
+	return s.Watermark - d
+}

@@ -1,0 +1,44 @@
+package operators
+
+import (
+	"context"
+	"io"
+
+	"endoscope/planner/plan"
+)
+
+// Options of a graph.
+type Options struct {
+	// Start is when the query was armed, ns since the epoch: RATE counts from it.
+	// Where that is not known yet, [Graph.Armed] says it.
+	Start int64
+	// Clock tells the time, ns since the epoch, by which RATE counts; nil: this
+	// machine's.
+	Clock func() int64
+	// OpenFile opens the file of an INSERT; nil: os.Create.
+	OpenFile func(path string) (io.WriteCloser, error)
+	// Residual is what the source of a leaf leaves of the leaf's Filter, which
+	// the graph tests; a nil function: everything.
+	Residual func(*plan.Acquire) plan.Expr
+	// Stats makes the graph measure itself; it costs two readings of the clock
+	// per batch and node.
+	Stats bool
+	// MemoryLimit is how many bytes of rows one operator may hold before the
+	// query ends with an error; 0: DefaultMemoryLimit.
+	MemoryLimit int64
+	// Demand returns what makes a source give the rows of its value, to its
+	// leaf and before it returns (plan.Acquire.OnDemand).
+	Demand func(*plan.Acquire) func(context.Context) error
+	// Tap returns what is told of the rows that arrive at a port of a join; nil:
+	// nobody is.
+	Tap func(*plan.Join, int) *Tap
+	// JoinMemory is how many bytes of rows one join may hold before it forgets
+	// the oldest, which is counted; 0: DefaultJoinMemory.
+	JoinMemory int64
+	// EncoderBudget is how many bytes one encoder may hold, over all groups,
+	// before it encodes no more, which its result says; 0: DefaultEncoderBudget.
+	EncoderBudget int64
+}
+
+// DefaultMemoryLimit is what one operator may hold if nobody says otherwise.
+const DefaultMemoryLimit = 512 << 20

@@ -1,5 +1,0 @@
-//go:build !race
-
-package operators
-
-const raceEnabled = false

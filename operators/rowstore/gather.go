@@ -1,0 +1,213 @@
+package rowstore
+
+import (
+	"fmt"
+	"slices"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/types"
+)
+
+// MaxDict is the number of strings after which a dictionary that an operator
+// fills is replaced by a new one, so that unbounded strings do not pile up.
+const MaxDict = 1 << 16
+
+// translator gives the codes of other dictionaries in its own, with a table
+// for each dictionary it meets: a string is hashed once, not once a row.
+type translator struct {
+	to     *batch.Dict
+	Bytes  int64 // of the strings in to, with what the dictionary adds
+	tables map[*batch.Dict][]uint32
+
+	from  *batch.Dict // the dictionary of table
+	table []uint32    // 1 + the code in to; 0: not met yet
+}
+
+// MaxTables bounds the memory for dictionaries that their sources have given
+// up since.
+const MaxTables = 16
+
+func newTranslator() *translator {
+	return &translator{to: batch.NewDict(), tables: map[*batch.Dict][]uint32{}}
+}
+
+// source makes c's dictionary the one that code translates from.
+func (t *translator) source(c *batch.Column) {
+	if c.Dict == nil || c.Dict != t.from {
+		t.keepTable()
+		t.from, t.table = c.Dict, t.tables[c.Dict]
+	}
+	if missing := len(c.Values) - len(t.table); missing > 0 {
+		t.table = append(t.table, make([]uint32, missing)...)
+	}
+}
+
+func (t *translator) keepTable() {
+	if t.from == nil {
+		return
+	}
+	if len(t.tables) >= MaxTables {
+		clear(t.tables)
+	}
+	t.tables[t.from] = t.table
+}
+
+// code translates code c, whose string is in values.
+func (t *translator) code(values []string, c uint32) uint32 {
+	if int(c) >= len(values) { // a NULL row of a source without strings
+		return t.add("")
+	}
+	if k := t.table[c]; k != 0 {
+		return k - 1
+	}
+	k := t.add(values[c])
+	t.table[c] = k + 1
+	return k
+}
+
+func (t *translator) add(s string) uint32 {
+	n := t.to.Len()
+	k := t.to.Code(s)
+	if int(k) == n {
+		t.Bytes += int64(len(s)) + dictEntryBytes
+	}
+	return k
+}
+
+// dictEntryBytes is about what a dictionary needs for a string besides its
+// bytes: two string headers, a code, a map slot.
+const dictEntryBytes = 64
+
+// Gatherer copies rows of many batches into dense ones of one schema, for
+// operators that change the order of rows.
+type Gatherer struct {
+	pool *batch.Pool
+	tr   []*translator // for PhysCode columns
+	b    *batch.Batch  // under way
+}
+
+func NewGatherer(s []types.Type) *Gatherer {
+	g := &Gatherer{pool: batch.NewPool(s), tr: make([]*translator, len(s))}
+	for i, t := range s {
+		if t.Physical() == types.PhysCode {
+			g.tr[i] = newTranslator()
+		}
+	}
+	return g
+}
+
+// Room is how many rows the batch under way still takes.
+func (g *Gatherer) Room() int {
+	if g.b == nil {
+		return batch.MaxRows
+	}
+	return batch.MaxRows - g.b.N
+}
+
+// Add copies rows of src, at most as many as there is room for.
+func (g *Gatherer) Add(src *batch.Batch, rows []uint16) {
+	if g.b == nil {
+		g.b = g.pool.Get()
+		for i, t := range g.tr {
+			if t == nil {
+				continue
+			}
+			if t.to.Len() > MaxDict {
+				*t = *newTranslator()
+			}
+			g.b.Cols[i].Dict = t.to
+		}
+	}
+	for i := range src.Cols {
+		AppendRows(&g.b.Cols[i], g.b.N, &src.Cols[i], rows, g.tr[i])
+	}
+	g.b.N += len(rows)
+}
+
+// Take gives the batch under way to the caller, or nil if there is none.
+func (g *Gatherer) Take() *batch.Batch {
+	b := g.b
+	g.b = nil
+	return b
+}
+
+// AppendRows appends rows of src to dst, which has n rows. Strings go through
+// tr; with tr nil, dst must have src's dictionary or be empty, and takes it.
+func AppendRows[I uint16 | int32](dst *batch.Column, n int, src *batch.Column, rows []I, tr *translator) {
+	switch src.Type.Physical() {
+	case types.PhysBool:
+		dst.Bool = appendAt(dst.Bool, src.Bool, rows)
+	case types.PhysInt:
+		dst.Int = appendAt(dst.Int, src.Int, rows)
+	case types.PhysFloat:
+		dst.Float = appendAt(dst.Float, src.Float, rows)
+	case types.PhysAny:
+		dst.Any = appendAt(dst.Any, src.Any, rows)
+	case types.PhysCode:
+		if tr == nil {
+			dst.Code = appendAt(dst.Code, src.Code, rows)
+			dst.Dict, dst.Values = src.Dict, src.Values
+			break
+		}
+		dst.Code = slices.Grow(dst.Code, len(rows))[:n+len(rows)]
+		tr.source(src)
+		for i, r := range rows {
+			dst.Code[n+i] = tr.code(src.Values, src.Code[r])
+		}
+		dst.Values = tr.to.Values()
+	}
+	if len(src.Nulls) == 0 {
+		return
+	}
+	for i, r := range rows {
+		if src.Nulls.Get(int(r)) {
+			dst.Nulls.Set(n + i)
+		}
+	}
+}
+
+func appendAt[T any, I uint16 | int32](dst, src []T, rows []I) []T {
+	n := len(dst)
+	dst = slices.Grow(dst, len(rows))[:n+len(rows)]
+	out := dst[n:]
+	for i, r := range rows {
+		out[i] = src[r]
+	}
+	return dst
+}
+
+// anyBytes is about what a value of a LIST or an encoding needs.
+func anyBytes(v any) int64 {
+	if vs, ok := v.([]types.Value); ok {
+		n := int64(24)
+		for i := range vs {
+			n += 72 + int64(len(vs[i].S))
+			if vs[i].A != nil {
+				n += anyBytes(vs[i].A)
+			}
+		}
+		return n
+	}
+	return 64
+}
+
+// AnyText is a text that equal LISTs and encodings share, and others do not.
+func AnyText(v any) string {
+	if vs, ok := v.([]types.Value); ok {
+		s := "["
+		for i := range vs {
+			x := &vs[i]
+			switch {
+			case x.IsNull:
+				s += "n"
+			case x.A != nil:
+				s += AnyText(x.A)
+			default:
+				s += fmt.Sprintf("%d,%d,%x,%q", x.Type, x.I, CanonicalBits(x.F), x.S)
+			}
+			s += ";"
+		}
+		return s + "]"
+	}
+	return fmt.Sprint(v)
+}

@@ -1,0 +1,195 @@
+package window
+
+import (
+	"context"
+
+	"github.com/tidwall/btree"
+
+	"endoscope/operators"
+	"endoscope/operators/batch"
+	"endoscope/operators/rowstore"
+	"endoscope/planner/plan"
+)
+
+// hold keeps the rows of TUMBLE and HOP windows until the watermark passes a
+// window's end, and then gives that window's rows and Flush: windows in order,
+// rows in the order in which they came.
+//
+// Rows are kept once, in panes: pane p has the rows of [p, p+slide). A window
+// is made of the panes from its start on, and is the last that needs the first
+// of them. TUMBLE is HOP with a slide of its size.
+type hold struct {
+	windowBase
+	size, slide int64
+	rows        *rowstore.Store
+	panes       btree.Map[int64, []int32]
+	next        int64 // start of the first window that is still open
+	watermark   int64
+	sent        int64 // the watermark given downstream
+	pool        *batch.Pool
+	slots       []int32
+}
+
+func newHold(n *plan.Window, down operators.Operator, limit int64) operators.Operator {
+	in := n.Input.Schema().Types()
+	w := &hold{windowBase: newWindowBase(n, down), size: int64(n.Spec.Size), slide: int64(n.Spec.Slide),
+		rows: rowstore.New(in, limit, "a window", "use shorter windows, or filter in WHERE"),
+		next: operators.NoTime, watermark: operators.NoTime, sent: operators.NoTime, pool: batch.NewPool(in)}
+	if n.Spec.Kind == plan.Tumble {
+		w.slide = w.size
+	}
+	return w
+}
+
+func (w *hold) Push(ctx context.Context, _ int, b *batch.Batch) (operators.Status, error) {
+	if w.out.Status != operators.More {
+		return w.out.Status, nil
+	}
+	b, err := w.timed(ctx, b)
+	defer b.Release()
+	if err != nil {
+		return w.out.Status, err
+	}
+	times := b.Cols[w.time].Int
+	late := 0
+	pane := int64(operators.NoTime)
+	w.sel = w.sel[:0]
+	for _, r := range batch.RowsOf(b) {
+		p := operators.Floor(times[r], w.slide)
+		switch {
+		case p+w.size <= w.watermark:
+			late++
+			continue
+		case times[r] >= p+w.size: // between two windows
+			continue
+		}
+		if w.earliest(times[r])+w.size <= w.watermark {
+			late++ // for this window, if not for the others
+		}
+		if p != pane {
+			if err := w.keep(b, pane); err != nil {
+				return w.out.Status, err
+			}
+			pane = p
+		}
+		w.sel = append(w.sel, r)
+	}
+	if err := w.keep(b, pane); err != nil {
+		return w.out.Status, err
+	}
+	return w.out.Status, w.lost(ctx, "late", late)
+}
+
+// earliest is the start of the first window that a time lies in.
+func (w *hold) earliest(t int64) int64 { return operators.Floor(t-w.size, w.slide) + w.slide }
+
+// keep puts the selected rows into a pane and empties the selection.
+func (w *hold) keep(b *batch.Batch, pane int64) error {
+	if len(w.sel) == 0 {
+		return nil
+	}
+	slots, _ := w.panes.Get(pane)
+	slots, err := w.rows.Add(b.Cols, w.sel, slots)
+	w.panes.Set(pane, slots)
+	w.sel = w.sel[:0]
+	return err
+}
+
+func (w *hold) Signal(ctx context.Context, _ int, s operators.Signal) (operators.Status, error) {
+	if s.Kind != operators.Watermark {
+		return w.out.Signal(ctx, s)
+	}
+	if s.Time > w.watermark {
+		w.watermark = s.Time
+		if err := w.complete(ctx, s.Time); err != nil {
+			return w.out.Status, err
+		}
+		if s.Time > operators.NoTime+w.size+w.slide {
+			w.next = max(w.next, operators.Floor(s.Time-w.size, w.slide)+w.slide)
+		}
+	}
+	// Rows still held come later, with their own times.
+	if first, _, ok := w.panes.Min(); ok {
+		s.Time = min(s.Time, first)
+	}
+	if s.Time < w.sent {
+		return w.out.Status, nil
+	}
+	w.sent = s.Time
+	return w.out.Signal(ctx, s)
+}
+
+// complete gives every window that ends at or before t.
+func (w *hold) complete(ctx context.Context, t int64) error {
+	earliest := (w.size - 1) / w.slide * w.slide // of a row's windows, before its pane
+	for {
+		first, _, ok := w.panes.Min()
+		if !ok {
+			return nil
+		}
+		start := max(first-earliest, w.next)
+		if start+w.size > t {
+			return nil
+		}
+		if err := w.give(ctx, start); err != nil {
+			return err
+		}
+		if slots, ok := w.panes.Delete(start); ok {
+			w.rows.Free(slots)
+		}
+		w.next = start + w.slide
+	}
+}
+
+// give pushes the rows of one window, and Flush if there are any.
+func (w *hold) give(ctx context.Context, start int64) error {
+	end := start + w.size
+	times := w.rows.Cols[w.time].Int
+	w.slots = w.slots[:0]
+	w.panes.Ascend(start, func(pane int64, slots []int32) bool {
+		switch {
+		case pane >= end:
+			return false
+		case pane+w.slide <= end:
+			w.slots = append(w.slots, slots...)
+			return true
+		}
+		for _, s := range slots {
+			if times[s] < end {
+				w.slots = append(w.slots, s)
+			}
+		}
+		return true
+	})
+	if len(w.slots) == 0 {
+		return nil
+	}
+	for rest := w.slots; len(rest) > 0; {
+		n := min(len(rest), batch.MaxRows)
+		if err := w.giveRows(ctx, rest[:n], start); err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	_, err := w.out.Signal(ctx, operators.Signal{Kind: operators.Flush, Time: end})
+	return err
+}
+
+func (w *hold) giveRows(ctx context.Context, slots []int32, start int64) error {
+	b := w.pool.Get()
+	defer b.Release()
+	w.rows.Gather(b, slots)
+	borders, starts, ends := w.newBorders(b.N)
+	for i := range slots {
+		starts[i], ends[i] = start, start+w.size
+	}
+	_, err := w.push(ctx, b, borders)
+	return err
+}
+
+func (w *hold) Close(ctx context.Context, _ int) error {
+	if err := w.complete(ctx, operators.EndOfTime); err != nil {
+		return err
+	}
+	return w.out.Close(ctx)
+}

@@ -1,0 +1,69 @@
+package window
+
+import (
+	"context"
+
+	"endoscope/operators"
+	"endoscope/operators/batch"
+	"endoscope/operators/rowstore"
+	"endoscope/planner/plan"
+)
+
+// hop gives each row once for each window it lies in: the same columns are
+// pushed again with other borders, each row's latest window first, so that a
+// window gets its rows in their order. Where the slide is greater than the size,
+// rows between windows are in none.
+type hop struct {
+	windowBase
+	size, slide int64
+	latest      []int64 // scratch: the start of each row's last window
+}
+
+func newHop(n *plan.Window, down operators.Operator) operators.Operator {
+	return &hop{windowBase: newWindowBase(n, down), size: int64(n.Spec.Size), slide: int64(n.Spec.Slide)}
+}
+
+func (w *hop) Push(ctx context.Context, _ int, b *batch.Batch) (operators.Status, error) {
+	if w.out.Status != operators.More {
+		return w.out.Status, nil
+	}
+	b, err := w.timed(ctx, b)
+	defer b.Release()
+	if err != nil {
+		return w.out.Status, err
+	}
+	w.latest = rowstore.Extend(w.latest, b.N)
+	times := b.Cols[w.time].Int
+	floors(times, batch.RowsOf(b), w.slide, w.latest)
+	// A row is back behind the start of its latest window; it lies in the
+	// window n slides before that if it is less than size behind its start.
+	for back := int64(0); back < w.size; back += w.slide {
+		if err := w.pushBack(ctx, b, times, back); err != nil {
+			return w.out.Status, err
+		}
+	}
+	return w.out.Status, nil
+}
+
+// pushBack gives the rows of b that lie in the window that starts back before
+// their latest one.
+func (w *hop) pushBack(ctx context.Context, b *batch.Batch, times []int64, back int64) error {
+	in := b
+	if back+w.slide > w.size { // not every row does
+		w.sel = w.sel[:0]
+		for _, r := range batch.RowsOf(b) {
+			if times[r]-w.latest[r]+back < w.size {
+				w.sel = append(w.sel, r)
+			}
+		}
+		in = b.View(w.sel)
+		defer in.Release()
+	}
+	borders, starts, ends := w.newBorders(b.N)
+	for _, r := range batch.RowsOf(in) {
+		starts[r] = w.latest[r] - back
+		ends[r] = starts[r] + w.size
+	}
+	_, err := w.push(ctx, in, borders)
+	return err
+}
