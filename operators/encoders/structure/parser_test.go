@@ -119,7 +119,7 @@ func (g *productions) wellFounded() error {
 	done := make([]bool, len(g.ends))
 	var bad error
 	g.upward(func(p int) {
-		for _, it := range g.of(p) {
+		for _, it := range g.rightSide(p) {
 			if isRule(it.value) && !done[it.value&^ruleBit] && bad == nil {
 				bad = fmt.Errorf("a rule uses itself")
 			}
