@@ -89,13 +89,8 @@ func (m Code) EntrySiteFor(i int, need Need) (Site, error) {
 		return Site{}, fmt.Errorf("no function %d in %s", i, m.Name())
 	}
 	f := &m.Entries()[i]
-	switch {
-	case m.IFunc(i):
-		return Site{}, errors.New("is an indirect function, whose code only chooses the variant that is called" + m.variants(i))
-	case m.Image().IsStub(f.Addr):
-		return Site{}, errors.New("is a linkage stub; probe the function in the library that defines it")
-	case m.Image().SegmentOf(f.Addr).Writable:
-		return Site{}, errors.New("lies in a writable segment, where the kernel sets no probes")
+	if err := m.refuse(i, "probe"); err != nil {
+		return Site{}, m.withVariants(i, err)
 	}
 	code, err := m.Image().Code(f.Addr, m.Extent(i))
 	if err != nil {

@@ -30,13 +30,8 @@ func (m Code) ExitSitesFor(i int, need Need) ([]Site, error) {
 		return nil, fmt.Errorf("no function %d in %s", i, m.Name())
 	}
 	f := &m.Entries()[i]
-	switch {
-	case m.IFunc(i):
-		return nil, errors.New("is an indirect function, whose code only chooses the variant that is called")
-	case m.Image().IsStub(f.Addr):
-		return nil, errors.New("is a linkage stub; probe the function in the library that defines it")
-	case m.Image().SegmentOf(f.Addr).Writable:
-		return nil, errors.New("lies in a writable segment, where the kernel sets no probes")
+	if err := m.refuse(i, "probe"); err != nil {
+		return nil, err
 	}
 	b, err := m.body(i)
 	if err != nil {

@@ -235,9 +235,6 @@ func (m *Module) Name() string { return m.display }
 // BuildID is the GNU build-id in hex, "" if there is none.
 func (m *Module) BuildID() string { return m.image.buildID }
 
-// Is64 reports whether the code is 64-bit; Open refuses other code.
-func (m *Module) Is64() bool { return true }
-
 // HasGo reports whether the module contains Go code.
 func (m *Module) HasGo() bool { return m.hasGo }
 
