@@ -74,7 +74,7 @@ func (x *exitFinder) add(n *node) error {
 		if depth, known := x.depth(n.addr); known && depth != 0 {
 			return fmt.Errorf("returns at +%d with something else than its return address on the stack", n.addr-x.f.Addr)
 		}
-		if x.need.Prices.Of(Emulated) < x.need.Prices.Of(Stepped) {
+		if x.need.Prices.For(Emulated) < x.need.Prices.For(Stepped) {
 			if sites, ok := x.cover(n, 0, true, 0); ok {
 				x.sites = append(x.sites, sites...)
 				return nil

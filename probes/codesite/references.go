@@ -63,14 +63,14 @@ func (c Code) unexported() (set entrySet, ok bool) {
 	return set, true
 }
 
-// hide removes from a set of entries those whose addresses are in data, so that
+// removeReferenced removes from a set of entries those whose addresses are in data, so that
 // nothing leads to the others but what references lists. The tables that code
 // refers to are among constants. ok is false where the file does not tell.
 //
 // An address is found wherever its bytes may stand, as compilers and linkers
 // make them: absolute or relative to the image, in relocations and initialisers,
 // relative to its own place or to the beginning of a table.
-func (c Code) hide(set entrySet) (constants []elf.Block, ok bool) {
+func (c Code) removeReferenced(set entrySet) (constants []elf.Block, ok bool) {
 	im := c.Image()
 	for _, s := range im.ELF.Sections {
 		if s.Flags&stdelf.SHF_ALLOC == 0 || s.Type == stdelf.SHT_NOBITS || s.Flags&stdelf.SHF_EXECINSTR != 0 {

@@ -30,7 +30,7 @@ type Image struct {
 	buildID string    // hex
 	goBase  uint64    // to which the entries of Go's pclntab are relative
 
-	holding holding
+	resident resident
 }
 
 // segment is a PT_LOAD, as far as the file backs it.
@@ -169,7 +169,7 @@ func (im *Image) Data(addr, n uint64) []byte {
 }
 
 func (im *Image) bytes(s *segment, addr, n uint64) ([]byte, error) {
-	if b, ok := im.holding.bytes(addr, min(n, s.End-addr)); ok {
+	if b, ok := im.resident.bytes(addr, min(n, s.End-addr)); ok {
 		return b, nil
 	}
 	b := make([]byte, min(n, s.End-addr, maxCodeBytes))
@@ -190,7 +190,7 @@ func (im *Image) Section(name string) ([]byte, *elf.Section, error) {
 	return b, s, err
 }
 
-// read reads a section as the file has it.
+// ReadSection reads a section as the file has it.
 func (im *Image) ReadSection(s *elf.Section) ([]byte, error) {
 	switch {
 	case s.Flags&elf.SHF_COMPRESSED != 0:

@@ -130,7 +130,7 @@ func addressesOf(im *elf.Image, named map[string][]uint64, kind stdelf.SectionTy
 // maxVariables is how many variables of a name are told apart.
 const maxVariables = 64
 
-// probe reads a note. What prelink moved, the section .stapsdt.base moved with.
+// readProbe reads a note. What prelink moved, the section .stapsdt.base moved with.
 func readProbe(im *elf.Image, desc []byte, base *stdelf.Section) (p Probe, ok bool) {
 	if len(desc) < sdtHead {
 		return Probe{}, false
