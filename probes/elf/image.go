@@ -60,7 +60,7 @@ func OpenImage(f *os.File) (*Image, error) {
 	return im, err
 }
 
-// readImage is openImage of files of any kind.
+// readImage is OpenImage of files of any kind.
 func readImage(f *os.File) (im *Image, err error) {
 	defer RecoverAs(&err)
 	st, err := f.Stat()
