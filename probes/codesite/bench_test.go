@@ -62,10 +62,10 @@ func benchmarkEntrances(b *testing.B, path string) {
 	}
 	b.SetBytes(int64(bytes))
 	for b.Loop() {
-		In(m).entered = sync.Once{}
+		In(m).entrancesOnce = sync.Once{}
 		In(m).entrances()
 	}
-	b.ReportMetric(float64(len(In(m).ways)), "entrances")
+	b.ReportMetric(float64(len(In(m).entranceList)), "entrances")
 }
 
 func BenchmarkEntrancesPostgres(b *testing.B) {

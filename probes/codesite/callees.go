@@ -50,10 +50,10 @@ func (m Code) isNamed(addr uint64, such func(name string) bool) bool {
 	return such(f.Mangled) || slices.ContainsFunc(f.Aliases, such)
 }
 
-// GetsPast reports whether a call of function i may return, or go on as another
+// MayAvoid reports whether a call of function i may return, or go on as another
 // function, without a direct call of, or a jump to, any of such a name. Of code that
 // cannot be followed it is what [Module.CallsAny] does not find.
-func (m Code) GetsPast(i int, such func(name string) bool) bool {
+func (m Code) MayAvoid(i int, such func(name string) bool) bool {
 	b, err := m.body(i)
 	if err != nil {
 		return !m.CallsAny(i, such)

@@ -18,13 +18,13 @@ func In(m *elf.Module) Code { return Code{m, elf.Derived[analysis](m)} }
 
 // analysis is what was found out about the code of a file.
 type analysis struct {
-	entered sync.Once // guards ways
-	ways    []entrance
+	entrancesOnce sync.Once // guards entranceList
+	entranceList  []entrance
 
 	switching sync.Once // guards switches
 	switches  bool
 
-	lookers lookers
-	flow    flow
-	callers callers
+	returnAddressReaders returnAddressReaders
+	flow                 flow
+	callers              callers
 }

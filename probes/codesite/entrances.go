@@ -28,14 +28,14 @@ type entrance struct {
 // might begin, so that no code is missed for being unknown, in a gap or hard to
 // decode; who finds one in the way asks isInstruction.
 func (c Code) entrances() []entrance {
-	c.entered.Do(func() {
+	c.entrancesOnce.Do(func() {
 		found := append(c.entrancesOfText(), c.entrancesOfData()...)
 		slices.SortFunc(found, func(a, b entrance) int {
 			return cmp.Or(cmp.Compare(a.target, b.target), cmp.Compare(a.source, b.source))
 		})
-		c.ways = slices.Clip(slices.Compact(found))
+		c.entranceList = slices.Clip(slices.Compact(found))
 	})
-	return c.ways
+	return c.entranceList
 }
 
 // entrancesInto are those whose target lies in s.

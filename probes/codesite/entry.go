@@ -31,7 +31,7 @@ const maxCandidates = 24
 func candidates(code []byte, pos int, need Need, arguments registers) (list []candidate) {
 	depth, stored := int64(0), false
 	least := need.Prices.least(code[min(pos, len(code)):])
-	if n := pushLength(code[min(pos, len(code)):]); n > 0 && need.Prices.Of(Emulated) <= least {
+	if n := pushLength(code[min(pos, len(code)):]); n > 0 && need.Prices.For(Emulated) <= least {
 		return []candidate{{pos: pos, len: n, method: Emulated}}
 	}
 	list = make([]candidate, 0, 4)
@@ -46,7 +46,7 @@ func candidates(code []byte, pos int, need Need, arguments registers) (list []ca
 		// function has stored below the stack pointer would be lost.
 		if c.method != Nop || !stored {
 			list = append(list, c)
-			if c.refused == nil && need.Prices.Of(c.method) <= least {
+			if c.refused == nil && need.Prices.For(c.method) <= least {
 				return list
 			}
 		}
@@ -89,13 +89,8 @@ func (m Code) EntrySiteFor(i int, need Need) (Site, error) {
 		return Site{}, fmt.Errorf("no function %d in %s", i, m.Name())
 	}
 	f := &m.Entries()[i]
-	switch {
-	case m.IFunc(i):
-		return Site{}, errors.New("is an indirect function, whose code only chooses the variant that is called" + m.variants(i))
-	case m.Image().IsStub(f.Addr):
-		return Site{}, errors.New("is a linkage stub; probe the function in the library that defines it")
-	case m.Image().SegmentOf(f.Addr).Writable:
-		return Site{}, errors.New("lies in a writable segment, where the kernel sets no probes")
+	if err := m.refuse(i, "probe"); err != nil {
+		return Site{}, m.withVariants(i, err)
 	}
 	code, err := m.Image().Code(f.Addr, m.Extent(i))
 	if err != nil {
@@ -161,7 +156,7 @@ func opensFrame(code []byte) bool {
 func (m Code) cheapest(i int, code []byte, list []candidate, prices Prices) (Site, error) {
 	f := &m.Entries()[i]
 	first := list[0]
-	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(prices.Of(a.method), prices.Of(b.method)) })
+	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(prices.For(a.method), prices.For(b.method)) })
 	looped := false
 	for _, c := range list {
 		switch {

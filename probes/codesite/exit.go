@@ -30,13 +30,8 @@ func (m Code) ExitSitesFor(i int, need Need) ([]Site, error) {
 		return nil, fmt.Errorf("no function %d in %s", i, m.Name())
 	}
 	f := &m.Entries()[i]
-	switch {
-	case m.IFunc(i):
-		return nil, errors.New("is an indirect function, whose code only chooses the variant that is called")
-	case m.Image().IsStub(f.Addr):
-		return nil, errors.New("is a linkage stub; probe the function in the library that defines it")
-	case m.Image().SegmentOf(f.Addr).Writable:
-		return nil, errors.New("lies in a writable segment, where the kernel sets no probes")
+	if err := m.refuse(i, "probe"); err != nil {
+		return nil, err
 	}
 	b, err := m.body(i)
 	if err != nil {
@@ -79,7 +74,7 @@ func (x *exitFinder) add(n *node) error {
 		if depth, known := x.depth(n.addr); known && depth != 0 {
 			return fmt.Errorf("returns at +%d with something else than its return address on the stack", n.addr-x.f.Addr)
 		}
-		if x.need.Prices.Of(Emulated) < x.need.Prices.Of(Stepped) {
+		if x.need.Prices.For(Emulated) < x.need.Prices.For(Stepped) {
 			if sites, ok := x.cover(n, 0, true, 0); ok {
 				x.sites = append(x.sites, sites...)
 				return nil

@@ -39,7 +39,7 @@ func exercise(t testing.TB, content []byte) {
 	classes.Named("")
 	for _, s := range m.Image().Load {
 		for at := s.Start; at < min(s.End, s.Start+1<<12); at += 8 {
-			classes.Of(at)
+			classes.At(at)
 		}
 	}
 	for i := range fns {

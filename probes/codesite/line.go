@@ -32,13 +32,8 @@ var ErrGrowsStack = errors.New("only grows the stack")
 // breakpoint within an instruction would make the target execute another one.
 func (m Code) SitesAt(i int, addrs []uint64) (sites []Site, why []error, err error) {
 	f := &m.Entries()[i]
-	switch {
-	case m.IFunc(i):
-		return nil, nil, errors.New("is an indirect function, whose code only chooses the variant that is called" + m.variants(i))
-	case m.Image().IsStub(f.Addr):
-		return nil, nil, errors.New("is a linkage stub; ask for the function in the library that defines it")
-	case m.Image().SegmentOf(f.Addr).Writable:
-		return nil, nil, errors.New("lies in a writable segment, where the kernel sets no probes")
+	if err := m.refuse(i, "ask for"); err != nil {
+		return nil, nil, m.withVariants(i, err)
 	}
 	code, err := m.Image().Code(f.Addr, m.Extent(i))
 	if err != nil {

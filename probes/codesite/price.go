@@ -31,8 +31,8 @@ type Prices struct{ Emulated, Stepped, Nop float64 }
 // the 5-byte nop is stepped, and Nop must be set to the price of that.
 var DefaultPrices = Prices{Emulated: 530, Stepped: 18_000, Nop: 210}
 
-// Of is the price of a method.
-func (p Prices) Of(method string) float64 {
+// For is the price of a method.
+func (p Prices) For(method string) float64 {
 	if p == (Prices{}) {
 		p = DefaultPrices
 	}
@@ -50,8 +50,8 @@ var fiveByteNop = []byte("\x0f\x1f\x44\x00\x00")
 
 // least is what a site among the first instructions of code costs at least.
 func (p Prices) least(code []byte) float64 {
-	least := min(p.Of(Emulated), p.Of(Stepped))
-	if nop := p.Of(Nop); nop < least && bytes.Contains(code[:min(len(code), maxCandidates*maxInstruction)], fiveByteNop) {
+	least := min(p.For(Emulated), p.For(Stepped))
+	if nop := p.For(Nop); nop < least && bytes.Contains(code[:min(len(code), maxCandidates*maxInstruction)], fiveByteNop) {
 		return nop
 	}
 	return least

@@ -19,7 +19,7 @@ func TestPrices(t *testing.T) {
 		{Nop, Prices{Emulated: 1, Stepped: 2, Nop: 3}, 3},
 		{Stepped, Prices{Emulated: 1, Stepped: 2, Nop: 3}, 2},
 	} {
-		if got := test.prices.Of(test.method); got != test.expected {
+		if got := test.prices.For(test.method); got != test.expected {
 			t.Errorf("%s costs %v, want %v", test.method, got, test.expected)
 		}
 	}

@@ -4,10 +4,7 @@ import (
 	"cmp"
 	stdelf "debug/elf"
 	"encoding/binary"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"endoscope/probes/elf"
 )
@@ -66,14 +63,14 @@ func (c Code) unexported() (set entrySet, ok bool) {
 	return set, true
 }
 
-// hide removes from a set of entries those whose addresses are in data, so that
+// removeReferenced removes from a set of entries those whose addresses are in data, so that
 // nothing leads to the others but what references lists. The tables that code
 // refers to are among constants. ok is false where the file does not tell.
 //
 // An address is found wherever its bytes may stand, as compilers and linkers
 // make them: absolute or relative to the image, in relocations and initialisers,
 // relative to its own place or to the beginning of a table.
-func (c Code) hide(set entrySet) (constants []elf.Block, ok bool) {
+func (c Code) removeReferenced(set entrySet) (constants []elf.Block, ok bool) {
 	im := c.Image()
 	for _, s := range im.ELF.Sections {
 		if s.Flags&stdelf.SHF_ALLOC == 0 || s.Type == stdelf.SHT_NOBITS || s.Flags&stdelf.SHF_EXECINSTR != 0 {
@@ -162,34 +159,17 @@ func (s *entrySet) removeWords(data []byte, addr uint64, packed bool) {
 // are computed there, other than by adding a distance to that of the
 // instruction's end, are taken out of hidden.
 func (c Code) references(hidden entrySet, constants []elf.Block) (found []reference) {
-	var parts []elf.Span
-	for _, s := range c.Image().Exec {
-		for at := uint64(0); at < s.End-s.Start; at += scanPart {
-			parts = append(parts, elf.Span{Start: s.Start + at, End: s.Start + min(s.End-s.Start, at+scanPart)})
-		}
-	}
 	base := uint64(0) // of addresses that are no distance from the instruction
 	if c.Image().ELF.Type == stdelf.ET_DYN {
 		if got, _ := c.Image().ELF.DynValue(stdelf.DT_PLTGOT); len(got) > 0 {
 			base = got[0]
 		}
 	}
-	var next atomic.Int64
-	var mu sync.Mutex
-	var all sync.WaitGroup
 	var seen []uint64
-	for range min(runtime.GOMAXPROCS(0), len(parts)) {
-		all.Go(func() {
-			f := referenceFinder{c: c, hidden: hidden, constants: constants, base: base}
-			for n := next.Add(1) - 1; int(n) < len(parts); n = next.Add(1) - 1 {
-				f.scan(parts[n])
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			found, seen = append(found, f.found...), append(seen, f.seen...)
-		})
-	}
-	all.Wait()
+	c.inParts(func() (scan func(elf.Span), done func()) {
+		f := referenceFinder{c: c, hidden: hidden, constants: constants, base: base}
+		return f.scan, func() { found, seen = append(found, f.found...), append(seen, f.seen...) }
+	})
 	for _, addr := range seen {
 		hidden.remove(addr)
 	}

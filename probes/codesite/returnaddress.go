@@ -15,24 +15,24 @@ import (
 // another one jumps in its last step, when that one has a trap. They are found
 // by their code: an operand in memory at CFA-8.
 
-// lookers is what was found out about functions, by their numbers. Only those
+// returnAddressReaders is what was found out about functions, by their numbers. Only those
 // that were asked about are looked at, and what they may become.
-type lookers struct {
+type returnAddressReaders struct {
 	mu    sync.Mutex
 	known map[int]bool
 }
 
-// looksBack reports whether function i, or one that it may become by a tail
+// readsReturnAddress reports whether function i, or one that it may become by a tail
 // call, looks at its return address.
-func (m Code) looksBack(i int) bool {
+func (m Code) readsReturnAddress(i int) bool {
 	seen := map[int]bool{i: true}
 	for todo := []int{i}; len(todo) > 0; {
 		k := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		looks, known := m.lookers.get(k)
+		looks, known := m.returnAddressReaders.get(k)
 		if !known {
 			var becomes []int
-			looks, becomes = m.looksOrBecomes(k)
+			looks, becomes = m.readsOrTailCalls(k)
 			for _, b := range becomes {
 				if !seen[b] {
 					seen[b] = true
@@ -41,22 +41,22 @@ func (m Code) looksBack(i int) bool {
 			}
 		}
 		if looks {
-			m.lookers.set(map[int]bool{i: true}, true)
+			m.returnAddressReaders.set(map[int]bool{i: true}, true)
 			return true
 		}
 	}
-	m.lookers.set(seen, false) // nothing that any of them becomes does
+	m.returnAddressReaders.set(seen, false) // nothing that any of them becomes does
 	return false
 }
 
-func (l *lookers) get(i int) (looks, known bool) {
+func (l *returnAddressReaders) get(i int) (looks, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	looks, known = l.known[i]
 	return looks, known
 }
 
-func (l *lookers) set(which map[int]bool, looks bool) {
+func (l *returnAddressReaders) set(which map[int]bool, looks bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.known == nil {
@@ -67,9 +67,9 @@ func (l *lookers) set(which map[int]bool, looks bool) {
 	}
 }
 
-// looksOrBecomes reports whether function i itself looks at its return address,
+// readsOrTailCalls reports whether function i itself looks at its return address,
 // and the functions that it may become.
-func (c Code) looksOrBecomes(i int) (looks bool, becomes []int) {
+func (c Code) readsOrTailCalls(i int) (looks bool, becomes []int) {
 	f := &c.Entries()[i]
 	if f.Go {
 		return false, nil
@@ -83,7 +83,7 @@ func (c Code) looksOrBecomes(i int) (looks bool, becomes []int) {
 	if err != nil {
 		return false, nil
 	}
-	if c.looksBackItself(f.Addr, code) {
+	if c.readsOwnReturnAddress(f.Addr, code) {
 		return true, nil
 	}
 	c.tailJumps(f.Addr, code, func(target int, name string) {
@@ -97,10 +97,10 @@ func (c Code) looksOrBecomes(i int) (looks bool, becomes []int) {
 
 func readsItsCaller(name string) bool { return returnTroubles[withoutUnderscores(name)] == readsCaller }
 
-// looksBackItself looks at all operands relative to rsp or rbp, by their bytes:
+// readsOwnReturnAddress looks at all operands relative to rsp or rbp, by their bytes:
 // ModRM and, for rsp, SIB. Only where one is at the return address is the
 // function decoded to see whether that is an instruction.
-func (c Code) looksBackItself(addr uint64, code []byte) bool {
+func (c Code) readsOwnReturnAddress(addr uint64, code []byte) bool {
 	e := c.UnwindTable().Find(addr)
 	if e == nil {
 		return false

@@ -65,7 +65,7 @@ func (m Code) returnTrap(i int, noexcept bool) (ok bool, reason string) {
 			return false, "its return address is not on top of the stack where it begins"
 		}
 	}
-	if m.looksBack(i) {
+	if m.readsReturnAddress(i) {
 		return false, readsCaller
 	}
 	if m.switchesStacks() {

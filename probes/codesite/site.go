@@ -65,7 +65,7 @@ func At(im *elf.Image, addr uint64) (s Site, err error) {
 	}
 	segment := im.SegmentOf(addr)
 	if segment.Writable {
-		return s, errors.New("lies in a writable segment, where the kernel sets no probes")
+		return s, errWritable
 	}
 	s.Offset, s.Bytes = addr-segment.Start+segment.Offset, bytes.Clone(code[:in.Len])
 	if s.Method, err = method(code, in.Len); err != nil {
@@ -73,6 +73,23 @@ func At(im *elf.Image, addr uint64) (s Site, err error) {
 	}
 	return s, nil
 }
+
+// refuse says why no probe can be set on function i; nil: it can. at is what to do at a
+// linkage stub: probe, or ask for, the function that it leads to.
+func (m Code) refuse(i int, at string) error {
+	addr, _ := m.Entry(i)
+	switch {
+	case m.IFunc(i):
+		return errors.New("is an indirect function, whose code only chooses the variant that is called")
+	case m.Image().IsStub(addr):
+		return errors.New("is a linkage stub; " + at + " the function in the library that defines it")
+	case m.Image().SegmentOf(addr).Writable:
+		return errWritable
+	}
+	return nil
+}
+
+var errWritable = errors.New("lies in a writable segment, where the kernel sets no probes")
 
 // siteAt makes a site of a candidate of f.
 func (m Code) siteAt(f *elf.Entry, code []byte, c candidate) (Site, error) {
@@ -95,6 +112,14 @@ func (m Code) siteAt(f *elf.Entry, code []byte, c candidate) (Site, error) {
 		SPOffset:  c.depth,
 		Bytes:     bytes.Clone(code[c.pos : c.pos+c.len]),
 	}, nil
+}
+
+// withVariants adds the variants of function i, if it is an indirect one, to an error.
+func (m Code) withVariants(i int, err error) error {
+	if m.IFunc(i) {
+		return fmt.Errorf("%w%s", err, m.variants(i))
+	}
+	return err
 }
 
 // variants names functions that an indirect function may choose, as a hint.

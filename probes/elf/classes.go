@@ -154,9 +154,9 @@ func (c *Classes) objectAt(addr uint64, prefixes ...string) (name string, start 
 // Contains reports whether the module has the address when it is loaded.
 func (c *Classes) Contains(addr uint64) bool { return c.within.Contains(addr) }
 
-// Of is the class of the objects that point to a virtual table of the module at
+// At is the class of the objects that point to a virtual table of the module at
 // addr; false: that is none.
-func (c *Classes) Of(addr uint64) (Class, bool) {
+func (c *Classes) At(addr uint64) (Class, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	const furthest = 1 << 40
@@ -330,7 +330,7 @@ func (c *Classes) enumerate() {
 			at[p.at] = true
 		}
 	}
-	for _, addr := range c.data.holding(c.kindTables()) {
+	for _, addr := range c.data.wordsWith(c.kindTables()) {
 		at[addr] = true
 	}
 	for addr := range at {
@@ -364,10 +364,10 @@ func (c *Classes) kindTables() map[uint64]bool {
 	if len(names) == 0 {
 		return nil
 	}
-	for _, at := range c.data.holding(names) {
+	for _, at := range c.data.wordsWith(names) {
 		infos[at-8] = true
 	}
-	for _, at := range c.data.holding(infos) {
+	for _, at := range c.data.wordsWith(infos) {
 		tables[at+8] = true
 	}
 	return tables

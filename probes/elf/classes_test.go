@@ -113,7 +113,7 @@ func TestClasses(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					k, ok := classes.Of(addr)
+					k, ok := classes.At(addr)
 					if !classes.Contains(addr) && strings.HasPrefix(f[2], "std::") {
 						continue // in the library, to which the program has no copy
 					}
@@ -121,10 +121,10 @@ func TestClasses(t *testing.T) {
 						t.Errorf("the virtual table at %#x is of %q, not %s", addr, k.Name, f[2])
 					}
 					if objects++; ok {
-						if _, ok := classes.Of(addr + 4); ok {
+						if _, ok := classes.At(addr + 4); ok {
 							t.Errorf("a misaligned address has a class")
 						}
-						if k, ok := classes.Of(addr - 8); ok && k.Name != f[2] {
+						if k, ok := classes.At(addr - 8); ok && k.Name != f[2] {
 							t.Errorf("in front of the virtual table of %s is one of %s", f[2], k.Name)
 						}
 					}
@@ -159,7 +159,7 @@ int main(int n, char **) { A *a = n > 1 ? new A : new B; return a->f() - 2; }
 	tables := func(path string) (found []string) {
 		c := openModule(t, path).Classes()
 		for addr := c.within.Start &^ 7; addr < c.within.End; addr += 8 {
-			if k, ok := c.Of(addr); ok && len(k.Name) == 1 {
+			if k, ok := c.At(addr); ok && len(k.Name) == 1 {
 				found = append(found, k.Name)
 			}
 		}
@@ -196,7 +196,7 @@ func TestClassesGdb(t *testing.T) {
 	}
 	classes := openModule(t, program).Classes()
 	for i, addr := range tables {
-		if k, ok := classes.Of(addr); !ok || !strings.HasPrefix(said[i], "vtable for "+k.Name+" + 16") {
+		if k, ok := classes.At(addr); !ok || !strings.HasPrefix(said[i], "vtable for "+k.Name+" + 16") {
 			t.Errorf("at %#x: %q, gdb says %q", addr, k.Name, said[i])
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// function is what is kept of a Function.
+// Entry is what is kept of a Function.
 type Entry struct {
 	Addr, size uint64
 	first      uint32 // of its names in contents.names, of which the first is the best
@@ -75,7 +75,7 @@ func (c *contents) unnamedFunction(i int, read texts) Function {
 	return out
 }
 
-// namesOf are the names of function i as linkers have them.
+// RawNames are the names of function i as linkers have them.
 func (c *contents) RawNames(i int) []string {
 	f := &c.functions[i]
 	names := make([]string, f.names)

@@ -3,7 +3,6 @@ package elf
 import (
 	"debug/elf"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -31,7 +30,7 @@ type Image struct {
 	buildID string    // hex
 	goBase  uint64    // to which the entries of Go's pclntab are relative
 
-	holding holding
+	resident resident
 }
 
 // segment is a PT_LOAD, as far as the file backs it.
@@ -61,7 +60,7 @@ func OpenImage(f *os.File) (*Image, error) {
 	return im, err
 }
 
-// readImage is openImage of files of any kind.
+// readImage is OpenImage of files of any kind.
 func readImage(f *os.File) (im *Image, err error) {
 	defer RecoverAs(&err)
 	st, err := f.Stat()
@@ -170,7 +169,7 @@ func (im *Image) Data(addr, n uint64) []byte {
 }
 
 func (im *Image) bytes(s *segment, addr, n uint64) ([]byte, error) {
-	if b, ok := im.holding.bytes(addr, min(n, s.End-addr)); ok {
+	if b, ok := im.resident.bytes(addr, min(n, s.End-addr)); ok {
 		return b, nil
 	}
 	b := make([]byte, min(n, s.End-addr, maxCodeBytes))
@@ -191,7 +190,7 @@ func (im *Image) Section(name string) ([]byte, *elf.Section, error) {
 	return b, s, err
 }
 
-// read reads a section as the file has it.
+// ReadSection reads a section as the file has it.
 func (im *Image) ReadSection(s *elf.Section) ([]byte, error) {
 	switch {
 	case s.Flags&elf.SHF_COMPRESSED != 0:
@@ -206,48 +205,4 @@ func (im *Image) ReadSection(s *elf.Section) ([]byte, error) {
 		return nil, fmt.Errorf("section %s: %w", s.Name, err)
 	}
 	return b, nil
-}
-
-// readBuildID finds the GNU build-id note in the sections or, where they are
-// stripped, in the segments.
-func (im *Image) readBuildID() string {
-	for _, s := range im.ELF.Sections {
-		if s.Type == elf.SHT_NOTE && s.FileSize < 1<<16 {
-			if b, err := im.ReadSection(s); err == nil {
-				if id := buildIDOf(b); id != "" {
-					return id
-				}
-			}
-		}
-	}
-	for _, p := range im.ELF.Progs {
-		if p.Type == elf.PT_NOTE && p.Filesz < 1<<16 {
-			b := make([]byte, p.Filesz)
-			if _, err := im.Reader.ReadAt(b, int64(p.Off)); err == nil {
-				if id := buildIDOf(b); id != "" {
-					return id
-				}
-			}
-		}
-	}
-	return ""
-}
-
-// buildIDOf returns the hex of the NT_GNU_BUILD_ID note among notes.
-func buildIDOf(notes []byte) string {
-	const ntGNUBuildID = 3
-	le := binary.LittleEndian
-	for len(notes) >= 12 {
-		name, desc, kind := uint64(le.Uint32(notes)), uint64(le.Uint32(notes[4:])), le.Uint32(notes[8:])
-		descAt := 12 + (name+3)&^3
-		end := descAt + (desc+3)&^3
-		if descAt+desc > uint64(len(notes)) {
-			return ""
-		}
-		if kind == ntGNUBuildID && name == 4 && string(notes[12:15]) == "GNU" && desc <= 64 {
-			return hex.EncodeToString(notes[descAt : descAt+desc])
-		}
-		notes = notes[min(end, uint64(len(notes))):]
-	}
-	return ""
 }

@@ -120,9 +120,9 @@ func (d *loadedData) text(at uint64) string {
 	return StringAt(string(d.im.Data(at, maxName+1)), 0)
 }
 
-// holding yields the addresses of aligned words that hold one of the values: an
+// wordsWith returns the addresses of aligned words that hold one of the values: an
 // address of the file.
-func (d *loadedData) holding(values map[uint64]bool) (found []uint64) {
+func (d *loadedData) wordsWith(values map[uint64]bool) (found []uint64) {
 	for _, p := range d.pointers {
 		if _, section, _ := d.symbol(p.symbol); values[p.value] && (p.symbol == 0 || section != elf.SHN_UNDEF) {
 			found = append(found, p.at)

@@ -23,19 +23,19 @@ type Module struct {
 
 // contents is what is known of a file, whatever it is called.
 type contents struct {
-	image     *Image
-	unwind    *unwind.Table // empty where there is none
-	functions []Entry       // by address
-	names     []nameRef     // of functions, each one's together
-	tables    []nameTable
-	debug     *os.File // of a table; nil: none
-	stray     string   // what would be the debug file, and is of another build
-	hasGo     bool
-	named     bool               // there is a table of all functions' names, in the file or its debug file
-	unwinders bool               // code of a language that unwinds stacks is called or defined
-	ifuncs    map[uint64]bool    // addresses of resolvers
-	fragments map[uint64]nameRef // pieces of functions, by address
-	morestack map[uint64]bool    // addresses of Go's stack growth
+	image      *Image
+	unwind     *unwind.Table // empty where there is none
+	functions  []Entry       // by address
+	names      []nameRef     // of functions, each one's together
+	tables     []nameTable
+	debug      *os.File // of a table; nil: none
+	otherBuild string   // what would be the debug file, and is of another build
+	hasGo      bool
+	named      bool               // there is a table of all functions' names, in the file or its debug file
+	unwinders  bool               // code of a language that unwinds stacks is called or defined
+	ifuncs     map[uint64]bool    // addresses of resolvers
+	fragments  map[uint64]nameRef // pieces of functions, by address
+	morestack  map[uint64]bool    // addresses of Go's stack growth
 
 	indexed sync.Once // guards index
 	index   nameIndex
@@ -119,7 +119,7 @@ func (c *contents) symbols(f *os.File, root string) (syms []symbol, unwinders bo
 	own, unwinders, _ := c.readSymbols(im, elf.SHT_SYMTAB)
 	if len(own) == 0 {
 		var debug *Image
-		if debug, c.debug, c.stray = openDebugFile(im, pathOf(f), root); debug != nil {
+		if debug, c.debug, c.otherBuild = openDebugFile(im, pathOf(f), root); debug != nil {
 			own, unwinders, _ = c.readSymbols(debug, elf.SHT_SYMTAB)
 		}
 	}
@@ -215,7 +215,7 @@ func (c *contents) UnwindTable() *unwind.Table { return c.unwind }
 // Entries are the functions without their names, which must not be changed.
 func (c *contents) Entries() []Entry { return c.functions }
 
-// isMorestack reports whether the code that grows Go's stacks begins at addr.
+// GrowsStack reports whether the code that grows Go's stacks begins at addr.
 func (c *contents) GrowsStack(addr uint64) bool { return c.morestack[addr] }
 
 // Close frees what the module holds.
@@ -225,8 +225,8 @@ func (m *Module) Close() error { return m.close() }
 // what is known of a debug file with the others: the build-id by which it would be found,
 // "" if there is none, and the path of the one that is in its place and is of another
 // build, "" if none is.
-func (m *Module) Stripped() (buildID, stray string, yes bool) {
-	return m.image.buildID, m.stray, !m.named
+func (m *Module) Stripped() (buildID, otherBuild string, yes bool) {
+	return m.image.buildID, m.otherBuild, !m.named
 }
 
 // Name is the module's name for the user.
@@ -234,9 +234,6 @@ func (m *Module) Name() string { return m.display }
 
 // BuildID is the GNU build-id in hex, "" if there is none.
 func (m *Module) BuildID() string { return m.image.buildID }
-
-// Is64 reports whether the code is 64-bit; Open refuses other code.
-func (m *Module) Is64() bool { return true }
 
 // HasGo reports whether the module contains Go code.
 func (m *Module) HasGo() bool { return m.hasGo }

@@ -188,8 +188,8 @@ func TestSeparateDebugFile(t *testing.T) {
 		if named(t, program, t.TempDir()) {
 			t.Error("a debug file with another build-id was used")
 		}
-		if _, stray, stripped := openWith(t, program, t.TempDir()).Stripped(); stray != debug || !stripped {
-			t.Errorf("the debug file of another build is %q (stripped: %v), want %s", stray, stripped, debug)
+		if _, otherBuild, stripped := openWith(t, program, t.TempDir()).Stripped(); otherBuild != debug || !stripped {
+			t.Errorf("the debug file of another build is %q (stripped: %v), want %s", otherBuild, stripped, debug)
 		}
 	})
 }

@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// holding is code and constants of a file that are kept for a while, so that who
+// resident is code and constants of a file that are kept for a while, so that who
 // looks at all functions does not read them piece by piece, and again and again.
-type holding struct {
+type resident struct {
 	pieces atomic.Pointer[[]Block]
 
 	mu    sync.Mutex // guards users
@@ -21,7 +21,7 @@ const maxHeld = 32 << 20
 // it have called release. It is for those who are about to look at many
 // functions.
 func (m *Module) Hold() (release func()) {
-	h := &m.image.holding
+	h := &m.image.resident
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.users++; h.users == 1 {
@@ -64,7 +64,7 @@ func (im *Image) readHeld() *[]Block {
 }
 
 // bytes are n bytes at addr, to be read only, if they are held.
-func (h *holding) bytes(addr, n uint64) ([]byte, bool) {
+func (h *resident) bytes(addr, n uint64) ([]byte, bool) {
 	list := h.pieces.Load()
 	if list == nil {
 		return nil, false

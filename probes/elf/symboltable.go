@@ -94,7 +94,7 @@ func (c *contents) readSymbols(table *Image, kind elf.SectionType) (syms []symbo
 	return syms, unwinders, nil
 }
 
-// nameAt is the string at an offset of a string table; "" if there is none or
+// StringAt is the string at an offset of a string table; "" if there is none or
 // it is too long to be a name.
 func StringAt(names string, at uint32) string {
 	if uint64(at) >= uint64(len(names)) {

@@ -56,7 +56,7 @@ type registerRule struct {
 	offset int64 // of an expression: which of exprs
 }
 
-// unwindState is a row of the table under construction.
+// state is a row of the table under construction.
 type state struct {
 	cfaReg    uint64
 	cfaOffset int64

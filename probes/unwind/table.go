@@ -14,23 +14,23 @@ import (
 // drops the language-specific data and refuses whole tables for one unknown
 // letter.
 
-// unwindTable is a parsed .eh_frame.
+// Table is a parsed .eh_frame.
 type Table struct {
 	Entries []Entry // FDEs, sorted by start
-	// exceptions tells that a CIE has a personality routine and
+	// Exceptions tells that a CIE has a personality routine and
 	// language-specific data (augmentation "zPLR"): unwinding may run code of
 	// the module, and end there.
 	Exceptions bool
 }
 
-// unwindEntry (an FDE) covers one contiguous piece of code.
+// Entry (an FDE) covers one contiguous piece of code.
 type Entry struct {
 	Start, End uint64
 	common     *common
 	program    []byte
 }
 
-// unwindCommon (a CIE) is what entries share.
+// common (a CIE) is what entries share.
 type common struct {
 	codeAlign   uint64
 	dataAlign   int64
@@ -43,7 +43,7 @@ type common struct {
 	understood  bool // it does
 }
 
-// unwindRow says where the caller's frame and the return address are.
+// Row says where the caller's frame and the return address are.
 type Row struct {
 	CFAReg    uint64
 	CFAOffset int64
@@ -64,7 +64,7 @@ var errFrame = errors.New("damaged unwind table")
 // maxEntries bounds how many entries of a table are kept.
 const maxEntries = 4 << 20
 
-// parseUnwind parses an .eh_frame that is loaded at addr.
+// Parse parses an .eh_frame that is loaded at addr.
 func Parse(data []byte, addr uint64) (t *Table, err error) {
 	const mean = 40 // bytes of an entry
 	t = &Table{Entries: make([]Entry, 0, min(len(data)/mean, maxEntries))}

@@ -207,7 +207,7 @@ func (s *selector) allocators(m *elf.Module, module string) (out []choice, err e
 		if a == 0 || s.memory == Allocation && !a.allocates() || s.memory == Deallocation && !a.releases() {
 			continue
 		}
-		if isOperator(&f) && !codesite.In(m).GetsPast(i, isAllocator) {
+		if isOperator(&f) && !codesite.In(m).MayAvoid(i, isAllocator) {
 			continue
 		}
 		if a == takesText && s.sizes == areKnown {

@@ -47,7 +47,7 @@
 // between instructions, and is what EXPLAIN says.
 //
 // Where only numbers of calls are asked, functions whose calls follow from those
-// of others by the program's text have no probe (symbols.Module.Inflows): with
+// of others by the program's text have no probe (codesite.Code.CallSources): with
 // each state or event of a function come those of what follows. Their calls are
 // counted with the caller's, some instructions before they happen.
 //

@@ -178,7 +178,7 @@ func (in *inference) of(i int) []sum {
 
 // follow adds up what brings calls of function i; nil if that is not known.
 func (in *inference) follow(i int) (total []sum) {
-	for _, f := range codesite.In(in.sym).Inflows(i) {
+	for _, f := range codesite.In(in.sym).CallSources(i) {
 		from := in.of(f.From)
 		if from == nil || !in.unchanged(f) {
 			return nil
@@ -200,7 +200,7 @@ func (in *inference) follow(i int) (total []sum) {
 
 // unchanged reports whether all processes run the code that says where calls
 // come from as the file has it.
-func (in *inference) unchanged(f codesite.Inflow) bool {
+func (in *inference) unchanged(f codesite.CallSource) bool {
 	_, entry := in.sym.Entry(f.From)
 	last := codesite.Site{Offset: entry + f.Through - 1, Bytes: make([]byte, 1)}
 	return changed(in.texts, in.sym, f.From, want{site: last}) == ""

@@ -191,7 +191,7 @@ func (r *receivers) at(m *objectModule, bias uint64, pid uint32, table uint64) *
 func (r *receivers) in(m *objectModule, addr uint64, pid uint32) *class {
 	k, ok := m.known[addr]
 	if !ok {
-		if c, found := m.classes.Of(addr); found {
+		if c, found := m.classes.At(addr); found {
 			k = r.learn(c, m, pid)
 		}
 		if len(m.known) < maxTables {

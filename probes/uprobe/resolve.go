@@ -287,7 +287,7 @@ func (r *resolver) module(m *module, sym *elf.Module) error {
 	var proving sync.WaitGroup
 	defer proving.Wait()
 	if inferring && worthInferring(sym, chosen) {
-		proving.Go(codesite.In(sym).ProveInflows) // much of which is for one processor
+		proving.Go(codesite.In(sym).ProveCallSources) // much of which is for one processor
 	}
 	if slices.ContainsFunc(chosen, func(c choice) bool { return c.lang == elf.Go }) {
 		r.slots.note(sym.GoSlot())

@@ -52,7 +52,7 @@ func Probes(f *os.File) (list []Probe, err error) {
 		return nil, err
 	}
 	base := im.ELF.Section(sdtBase)
-	eachNote(notes, "stapsdt\x00", sdtNote, func(desc []byte) bool {
+	elf.EachNote(notes, "stapsdt\x00", sdtNote, func(desc []byte) bool {
 		if p, ok := readProbe(im, desc, base); ok {
 			list = append(list, p)
 		}
@@ -130,26 +130,7 @@ func addressesOf(im *elf.Image, named map[string][]uint64, kind stdelf.SectionTy
 // maxVariables is how many variables of a name are told apart.
 const maxVariables = 64
 
-// eachNote gives the descriptions of the notes of an owner and kind to f until
-// that returns false.
-func eachNote(notes []byte, owner string, kind uint32, f func(desc []byte) bool) {
-	le := binary.LittleEndian
-	for len(notes) >= noteHeadBytes {
-		name, desc := uint64(le.Uint32(notes)), uint64(le.Uint32(notes[4:]))
-		descAt := noteHeadBytes + (name+3)&^3
-		if descAt+desc > uint64(len(notes)) {
-			return
-		}
-		if le.Uint32(notes[8:]) == kind && string(notes[noteHeadBytes:noteHeadBytes+name]) == owner {
-			if !f(notes[descAt : descAt+desc]) {
-				return
-			}
-		}
-		notes = notes[min(descAt+(desc+3)&^3, uint64(len(notes))):]
-	}
-}
-
-// probe reads a note. What prelink moved, the section .stapsdt.base moved with.
+// readProbe reads a note. What prelink moved, the section .stapsdt.base moved with.
 func readProbe(im *elf.Image, desc []byte, base *stdelf.Section) (p Probe, ok bool) {
 	if len(desc) < sdtHead {
 		return Probe{}, false

@@ -504,7 +504,7 @@ func (t *tracer) sites() []probes.Site {
 			if !slices.ContainsFunc(s.values, isLive) {
 				kind = "entry"
 			}
-			out = append(out, probes.Site{Provider: "variable", Function: s.function, Module: f.base, Address: s.Offset, Behind: s.behind, Method: s.Method, Kind: kind, CostNs: codesite.DefaultPrices.Of(s.Method), Estimated: true})
+			out = append(out, probes.Site{Provider: "variable", Function: s.function, Module: f.base, Address: s.Offset, Behind: s.behind, Method: s.Method, Kind: kind, CostNs: codesite.DefaultPrices.For(s.Method), Estimated: true})
 		}
 	}
 	return out

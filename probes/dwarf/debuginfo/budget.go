@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// held is that of the debug information of all modules together.
-var held = &budget{limit: 2 << 30}
+// memory is that of the debug information of all modules together.
+var memory = &budget{limit: 2 << 30}
 
-// budget is how many bytes may be held.
+// budget is how many bytes may be memory.
 type budget struct {
 	mu    sync.Mutex
 	limit uint64
 	taken uint64
 }
 
-// take reserves n bytes. If they do not fit, what nobody uses any more is collected first.
-func (b *budget) take(n uint64) bool {
+// reserve takes n bytes. If they do not fit, what nobody uses any more is collected first.
+func (b *budget) reserve(n uint64) bool {
 	for range 5 {
 		if b.fits(n) {
 			return true
 		}
 		runtime.GC()
-		time.Sleep(10 * time.Millisecond) // in which cleanups run, which call give
+		time.Sleep(10 * time.Millisecond) // in which cleanups run, which call release
 	}
 	return b.fits(n)
 }
@@ -38,8 +38,8 @@ func (b *budget) fits(n uint64) bool {
 	return true
 }
 
-// give returns n bytes.
-func (b *budget) give(n uint64) {
+// release returns n bytes.
+func (b *budget) release(n uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.taken -= n

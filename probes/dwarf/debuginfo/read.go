@@ -60,14 +60,14 @@ func ReadShared(f, shared *elf.File) (d *Info, err error) {
 			return nil, err
 		}
 	}
-	if !held.take(size) {
-		return nil, fmt.Errorf("has %d MiB of debug information, which does not fit beside that of other programs that is in use (at most %d MiB in all)", size>>20, held.limit>>20)
+	if !memory.reserve(size) {
+		return nil, fmt.Errorf("has %d MiB of debug information, which does not fit beside that of other programs that is in use (at most %d MiB in all)", size>>20, memory.limit>>20)
 	}
 	defer func() {
 		if d == nil {
-			held.give(size)
+			memory.release(size)
 		} else {
-			runtime.AddCleanup(d, held.give, size)
+			runtime.AddCleanup(d, memory.release, size)
 		}
 	}()
 	read, err := unpackAll(own)
@@ -83,7 +83,7 @@ func ReadShared(f, shared *elf.File) (d *Info, err error) {
 			return nil, err
 		}
 	}
-	return Of(read)
+	return Parse(read)
 }
 
 // sections finds those that are read of a file, and adds up what they take.
@@ -119,8 +119,8 @@ func unpackAll(found map[string]*elf.Section) (map[string][]byte, error) {
 	return read, nil
 }
 
-// Of is the debug information of sections by their names without .debug_.
-func Of(sections map[string][]byte) (d *Info, err error) {
+// Parse returns the debug information of sections by their names without .debug_.
+func Parse(sections map[string][]byte) (d *Info, err error) {
 	defer recovered(&err)
 	abbrev, info, err := joinTypes(sections["abbrev"], sections["info"], sections["types"])
 	if err != nil {

@@ -39,11 +39,11 @@ func compile(t testing.TB, text string, flags ...string) string {
 
 func TestBudget(t *testing.T) {
 	b := &budget{limit: 10}
-	if !b.take(6) || b.take(5) || !b.take(4) || b.take(1) {
+	if !b.reserve(6) || b.reserve(5) || !b.reserve(4) || b.reserve(1) {
 		t.Error("10 bytes are not 6 and 4")
 	}
-	b.give(6)
-	if !b.take(5) {
+	b.release(6)
+	if !b.reserve(5) {
 		t.Error("what was given back cannot be taken")
 	}
 }
@@ -51,15 +51,15 @@ func TestBudget(t *testing.T) {
 // What is read takes of the budget until nobody uses it.
 func TestDebugInfoTakesOfBudget(t *testing.T) {
 	path := compile(t, "int main(void) { return 0; }", "-g")
-	old := held
-	held = &budget{limit: 1 << 20}
-	t.Cleanup(func() { held = old })
+	old := memory
+	memory = &budget{limit: 1 << 20}
+	t.Cleanup(func() { memory = old })
 	d, err := readFile(t, path)
-	if err != nil || held.taken == 0 {
-		t.Fatalf("%v; %d bytes are taken", err, held.taken)
+	if err != nil || memory.taken == 0 {
+		t.Fatalf("%v; %d bytes are taken", err, memory.taken)
 	}
-	size := held.taken
-	held.limit = size + size/2
+	size := memory.taken
+	memory.limit = size + size/2
 	if _, err := readFile(t, path); err == nil || !strings.Contains(err.Error(), "does not fit beside") {
 		t.Errorf("read twice: %v", err)
 	}

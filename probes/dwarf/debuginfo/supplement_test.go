@@ -123,10 +123,10 @@ func TestSupplementTakesAnything(t *testing.T) {
 				whole[n] = append([]byte(nil), b...)
 			}
 			if joined, err := join(whole, damaged); err == nil {
-				Of(joined)
+				Parse(joined)
 			}
 			if joined, err := join(damaged, whole); err == nil {
-				Of(joined)
+				Parse(joined)
 			}
 		}
 	}

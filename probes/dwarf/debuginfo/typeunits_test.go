@@ -112,7 +112,7 @@ func TestDamagedTypeUnits(t *testing.T) {
 					damaged[name][random.IntN(len(b))] = byte(random.Uint32())
 				}
 			}
-			if d, err := Of(damaged); err == nil {
+			if d, err := Parse(damaged); err == nil {
 				joined++
 				for r := d.Reader(); ; {
 					if e, err := r.Next(); err != nil || e == nil {

@@ -118,14 +118,14 @@ func (m *machine) execute(o Operation, r *leb128.Reader) {
 	case Nop:
 	default:
 		b, a := m.pop(), m.pop()
-		v, ok := binary(o.Code, a, b)
+		v, ok := compute(o.Code, a, b)
 		m.failed = m.failed || !ok
 		m.push(v)
 	}
 }
 
-// binary computes an operation on the two top entries.
-func binary(code byte, a, b uint64) (uint64, bool) {
+// compute executes an operation on the two top entries.
+func compute(code byte, a, b uint64) (uint64, bool) {
 	truth := func(is bool) (uint64, bool) {
 		if is {
 			return 1, true

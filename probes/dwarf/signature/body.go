@@ -226,9 +226,6 @@ func within(addr uint64, ranges [][2]uint64) bool {
 	return slices.ContainsFunc(ranges, func(r [2]uint64) bool { return r[0] <= addr && addr < r[1] })
 }
 
-// Prologue is where the function has stored what it was passed.
-func (b *Body) Prologue() uint64 { return b.prologue }
-
 // Variables are the names of those that the function has.
 func (b *Body) Variables() []string {
 	var names []string

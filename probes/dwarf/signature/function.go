@@ -108,7 +108,7 @@ func (r *reader) parameters(out *Function, e *dwarf.Entry) error {
 			params = append(params, c)
 		}
 	}
-	r.moved = r.hasMoved(params)
+	r.moved = r.parametersMoved(params)
 	args, results := r.conventions()
 	if at, ok := r.val(e, dwarf.AttrType).(dwarf.Offset); ok {
 		t, err := r.typeOf(at)
@@ -117,7 +117,7 @@ func (r *reader) parameters(out *Function, e *dwarf.Entry) error {
 		}
 		p := r.result(t, results, args)
 		p.Name = "retval"
-		if p.err == nil && !r.keepsResult(e, params, &p) {
+		if p.err == nil && !r.returnsResult(e, params, &p) {
 			p.err = errUnreadResult
 		}
 		out.Result = &p

@@ -16,7 +16,7 @@ import (
 
 // exercise asks debug information everything that can be asked. Nothing may panic or hang.
 func exercise(abbrev, info, str, addr, locations, ranges, lines []byte) (functions int) {
-	d, err := debuginfo.Of(map[string][]byte{"abbrev": abbrev, "info": info, "str": str, "addr": addr, "loclists": locations, "rnglists": ranges, "line_str": lines})
+	d, err := debuginfo.Parse(map[string][]byte{"abbrev": abbrev, "info": info, "str": str, "addr": addr, "loclists": locations, "rnglists": ranges, "line_str": lines})
 	if err != nil {
 		return 0
 	}

@@ -217,7 +217,7 @@ func TestRangesAreBounded(t *testing.T) {
 	}
 	ranges = append(ranges, make([]byte, 16)...)
 	for _, units := range []int{2, maxRanges/inList + 1} {
-		d, err := debuginfo.Of(map[string][]byte{"abbrev": abbrev, "info": bytes.Repeat(info, units), "ranges": ranges})
+		d, err := debuginfo.Parse(map[string][]byte{"abbrev": abbrev, "info": bytes.Repeat(info, units), "ranges": ranges})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -237,7 +237,7 @@ func TestRangeElementsAreBounded(t *testing.T) {
 	base := append(bytes.Repeat([]byte{0xff}, 8), make([]byte, 8)...)
 	ranges := append(bytes.Repeat(base, inList), make([]byte, 16)...)
 	for _, units := range []int{2, maxRangeElements/inList + 1} {
-		d, err := debuginfo.Of(map[string][]byte{"abbrev": abbrev, "info": bytes.Repeat(info, units), "ranges": ranges})
+		d, err := debuginfo.Parse(map[string][]byte{"abbrev": abbrev, "info": bytes.Repeat(info, units), "ranges": ranges})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,15 +11,15 @@ import (
 	"endoscope/probes/unwind"
 )
 
-// Inflow is a source of the calls of a function.
-type Inflow struct {
+// CallSource is a source of the calls of a function.
+type CallSource struct {
 	From  int // a function of the module, each call of which
 	Times int // calls it so often
 	// Through is how many bytes of From, from its entry, say so.
 	Through uint64
 }
 
-// Inflows are where all calls of function i come from, if that can be proven:
+// CallSources are where all calls of function i come from, if that can be proven:
 // the number of its calls then is the sum of the numbers of theirs, each
 // multiplied by Times. nil: nothing but a probe tells. (T. Ball and J. Larus:
 // Optimally Profiling and Tracing Programs, 1992: of counts that obey such
@@ -28,22 +28,22 @@ type Inflow struct {
 // It is proven of a function that is not exported, whose address is nowhere in
 // the file, which has an unwind entry of its own, as compilers make them, and to
 // which nothing leads but direct calls and jumps that their functions execute
-// exactly once in each call; see certainCalls. A call is
+// exactly once in each call; see unconditionalCalls. A call is
 // counted some instructions earlier than it happens, and also if its thread is
 // ended in between. What the file does not show (a debugger that calls a
 // function, code that is put into the process) is not counted.
-func (m Code) Inflows(i int) []Inflow {
+func (m Code) CallSources(i int) []CallSource {
 	if m.IsExported(i) {
 		return nil // as most do, which takes no time to find out
 	}
-	m.ProveInflows()
+	m.ProveCallSources()
 	return m.flow.of[i]
 }
 
-// ProveInflows finds out what Inflows will be asked of functions that are not
+// ProveCallSources finds out what CallSources will be asked of functions that are not
 // exported, which takes a while.
-func (m Code) ProveInflows() {
-	m.flow.proven.Do(func() { m.flow.of = m.findInflows() })
+func (m Code) ProveCallSources() {
+	m.flow.proven.Do(func() { m.flow.of = m.findCallSources() })
 }
 
 // IsExported reports whether calls of function i may come from where the file
@@ -53,12 +53,12 @@ func (m Code) IsExported(i int) bool {
 	return m.flow.exported.has(i)
 }
 
-// flow is what is known of inflows.
+// flow is what is known of the sources of calls.
 type flow struct {
 	named    sync.Once // guards exported
 	exported bitset    // by function
 	proven   sync.Once // guards of
-	of       map[int][]Inflow
+	of       map[int][]CallSource
 }
 
 // exportedFunctions are those of which unexported does not speak.
@@ -73,7 +73,7 @@ func (c Code) exportedFunctions() bitset {
 	return exported
 }
 
-// TextBytes is how much code the module has. What Inflows takes grows with it,
+// TextBytes is how much code the module has. What CallSources takes grows with it,
 // at its first call.
 func (m Code) TextBytes() (n uint64) {
 	for _, s := range m.Image().Exec {
@@ -82,23 +82,23 @@ func (m Code) TextBytes() (n uint64) {
 	return n
 }
 
-// maxInflows is how many references to a function are looked at.
-const maxInflows = 64
+// maxCallSources is how many references to a function are looked at.
+const maxCallSources = 64
 
-// findInflows proves what it can of functions that are not exported.
-func (c Code) findInflows() map[int][]Inflow {
-	flows := map[int][]Inflow{}
+// findCallSources proves what it can of functions that are not exported.
+func (c Code) findCallSources() map[int][]CallSource {
+	flows := map[int][]CallSource{}
 	hidden, ok := c.unexported()
 	if !ok {
 		return flows
 	}
-	constants, ok := c.hide(hidden)
+	constants, ok := c.removeReferenced(hidden)
 	if !ok {
 		return flows
 	}
 	refs := c.references(hidden, constants)
-	p := &callProver{c: c, hidden: hidden, prompt: map[uint64]bool{}}
-	certain := map[int][]certainCall{}
+	p := &callProof{c: c, hidden: hidden, prompt: map[uint64]bool{}}
+	certain := map[int][]unconditionalCall{}
 	for len(refs) > 0 {
 		target := refs[0].target
 		n := slices.IndexFunc(refs, func(r reference) bool { return r.target != target })
@@ -107,7 +107,7 @@ func (c Code) findInflows() map[int][]Inflow {
 		}
 		to := refs[:n]
 		refs = refs[n:]
-		if n > maxInflows || !hidden.has(target) {
+		if n > maxCallSources || !hidden.has(target) {
 			continue
 		}
 		if e := c.UnwindTable().Find(target); e == nil || e.Start != target {
@@ -115,19 +115,19 @@ func (c Code) findInflows() map[int][]Inflow {
 			// of its own, as the builtins of V8 and LuaJIT are found.
 			continue
 		}
-		if flow := c.inflows(p, certain, to); flow != nil && !c.fallsInto(target) {
+		if flow := c.callSourcesOf(p, certain, to); flow != nil && !c.fallsInto(target) {
 			flows[c.functionAt(target)] = flow
 		}
 	}
 	return flows
 }
 
-// inflows makes the inflows of a function of all references to it; nil if one
+// callSourcesOf makes the sources of the calls of a function of all references to it; nil if one
 // is no certain call.
-func (c Code) inflows(p *callProver, certain map[int][]certainCall, refs []reference) (flow []Inflow) {
+func (c Code) callSourcesOf(p *callProof, certain map[int][]unconditionalCall, refs []reference) (flow []CallSource) {
 	for _, r := range refs { // most are seen to be no certain call at once
 		i := c.functionAt(r.at)
-		if !r.short && (i < 0 || c.Entries()[i].Addr == r.target || r.end()-c.Entries()[i].Addr > maxCertainBytes) {
+		if !r.short && (i < 0 || c.Entries()[i].Addr == r.target || r.end()-c.Entries()[i].Addr > maxUnconditionalBytes) {
 			return nil
 		}
 	}
@@ -138,10 +138,10 @@ func (c Code) inflows(p *callProver, certain map[int][]certainCall, refs []refer
 		}
 		calls, ok := certain[i]
 		if !ok {
-			calls = p.certainCalls(i)
+			calls = p.unconditionalCalls(i)
 			certain[i] = calls
 		}
-		if !slices.Contains(calls, certainCall{r.target, r.end()}) {
+		if !slices.Contains(calls, unconditionalCall{r.target, r.end()}) {
 			if r.short && !c.isInstruction(r.at-1) {
 				continue
 			}
@@ -152,7 +152,7 @@ func (c Code) inflows(p *callProver, certain map[int][]certainCall, refs []refer
 			flow[n-1].Times++
 			flow[n-1].Through = through
 		} else {
-			flow = append(flow, Inflow{From: i, Times: 1, Through: through})
+			flow = append(flow, CallSource{From: i, Times: 1, Through: through})
 		}
 	}
 	return flow

@@ -19,7 +19,7 @@ func benchmarkInflows(b *testing.B, name string) {
 		In(m).flow = flow{}
 		n = 0
 		for i := range m.Len() {
-			if In(m).Inflows(i) != nil {
+			if In(m).CallSources(i) != nil {
 				n++
 			}
 		}

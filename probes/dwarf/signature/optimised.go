@@ -109,14 +109,14 @@ func (r *reader) isOptimised(e *dwarf.Entry, params []*dwarf.Entry) bool {
 	})
 }
 
-// takesAway reports whether the compiler may take arguments and results from a function
+// mayRemoveParameters reports whether the compiler may take arguments and results from a function
 // without a word.
-func (r *reader) takesAway() bool { return !r.by.gnu && r.of.Lang != elf.Go && r.local }
+func (r *reader) mayRemoveParameters() bool { return !r.by.gnu && r.of.Lang != elf.Go && r.local }
 
-// hasMoved reports whether a parameter is missing, so that others may be in other registers
+// parametersMoved reports whether a parameter is missing, so that others may be in other registers
 // than their types say.
-func (r *reader) hasMoved(params []*dwarf.Entry) bool {
-	if !r.takesAway() {
+func (r *reader) parametersMoved(params []*dwarf.Entry) bool {
+	if !r.mayRemoveParameters() {
 		return false
 	}
 	for _, p := range params {
@@ -137,11 +137,11 @@ var (
 	errUnreadResult   = errors.New("is read by no caller that is known: the compiler may have made the function return nothing")
 )
 
-// keepsResult reports whether the function returns what its type says. What it returns in
+// returnsResult reports whether the function returns what its type says. What it returns in
 // registers is known to be returned where a caller reads it.
-func (r *reader) keepsResult(e *dwarf.Entry, params []*dwarf.Entry, result *Param) bool {
+func (r *reader) returnsResult(e *dwarf.Entry, params []*dwarf.Entry, result *Param) bool {
 	mayChange := r.changed()
-	if r.takesAway() && !mayChange {
+	if r.mayRemoveParameters() && !mayChange {
 		mayChange = r.isOptimised(e, params) && (!r.by.marks || e.Val(dwarf.AttrSpecification) != nil)
 	}
 	if !mayChange {

@@ -6,25 +6,25 @@ import (
 	"endoscope/probes/elf"
 )
 
-// certainCall is a direct call or tail call that every call of a function
+// unconditionalCall is a direct call or tail call that every call of a function
 // executes exactly once.
-type certainCall struct {
+type unconditionalCall struct {
 	target uint64
 	end    uint64 // address behind the instruction
 }
 
 const (
-	maxCertainBytes = 256  // from the entry to behind a certain call
-	maxPromptBytes  = 1024 // of a function that returns promptly
-	maxPromptDepth  = 8    // of calls
+	maxUnconditionalBytes = 256  // from the entry to behind a certain call
+	maxPromptBytes        = 1024 // of a function that returns promptly
+	maxPromptDepth        = 8    // of calls
 )
 
-// certainCalls are the calls of hidden functions in function i that nothing gets
+// unconditionalCalls are the calls of hidden functions in function i that nothing gets
 // past and nothing repeats. Every path from the entry leads there, no loop does, and what is
 // called before returns promptly, so that between the entry and the call a
 // thread can only be stopped by force: by a fatal signal, or one whose handler
 // jumps away.
-func (p *callProver) certainCalls(i int) (calls []certainCall) {
+func (p *callProof) unconditionalCalls(i int) (calls []unconditionalCall) {
 	f := &p.c.Entries()[i]
 	code, err := p.c.Image().Code(f.Addr, p.c.Extent(i))
 	if err != nil {
@@ -40,10 +40,10 @@ func (p *callProver) certainCalls(i int) (calls []certainCall) {
 			p.c.entersFromOutside(i, elf.Span{Start: f.Addr + 1, End: f.Addr + uint64(end)}) {
 			return false
 		}
-		calls = append(calls, certainCall{f.Addr + uint64(target), f.Addr + uint64(end)})
+		calls = append(calls, unconditionalCall{f.Addr + uint64(target), f.Addr + uint64(end)})
 		return true
 	}
-	for pos := 0; pos < min(len(code), maxCertainBytes); {
+	for pos := 0; pos < min(len(code), maxUnconditionalBytes); {
 		in, err := decode(code[pos:])
 		if err != nil {
 			return calls
@@ -80,8 +80,8 @@ func (p *callProver) certainCalls(i int) (calls []certainCall) {
 	return calls
 }
 
-// callProver proves what it is asked, and remembers. It has one user.
-type callProver struct {
+// callProof proves what it is asked, and remembers. It has one user.
+type callProof struct {
 	c      Code
 	hidden entrySet
 	prompt map[uint64]bool // false also while it is being found out
@@ -90,7 +90,7 @@ type callProver struct {
 // isPrompt reports whether the function at addr returns after a bounded number
 // of instructions: it has no loop and no system call, calls only such functions,
 // and leaves the stack as it was.
-func (p *callProver) isPrompt(addr uint64, depth int) bool {
+func (p *callProof) isPrompt(addr uint64, depth int) bool {
 	if known, ok := p.prompt[addr]; ok {
 		return known
 	}
@@ -102,7 +102,7 @@ func (p *callProver) isPrompt(addr uint64, depth int) bool {
 	return p.prompt[addr]
 }
 
-func (p *callProver) returns(addr uint64, depth int) bool {
+func (p *callProof) returns(addr uint64, depth int) bool {
 	i := p.c.functionAt(addr)
 	if i < 0 || p.c.Entries()[i].Addr != addr || p.c.IFunc(i) || p.c.Extent(i) > maxPromptBytes {
 		return false

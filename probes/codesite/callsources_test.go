@@ -43,7 +43,7 @@ other:
 	.section .note.GNU-stack,"",@progbits
 `
 
-// Every rule of Inflows has a program here of which more or fewer calls would be
+// Every rule of CallSources has a program here of which more or fewer calls would be
 // said to happen if the rule were broken.
 func TestInflowRules(t *testing.T) {
 	const pie, fixed = "-pie", "-no-pie"
@@ -114,7 +114,7 @@ func TestInflowRules(t *testing.T) {
 			}
 			m := moduleAt(t, testenv.CompileText(t, ".S", fmt.Sprintf(callerAndCalled, test.caller, test.before, test.called, test.other), test.link, "-rdynamic"))
 			var got []string
-			for _, f := range In(m).Inflows(indexOf(t, m, "called")) {
+			for _, f := range In(m).CallSources(indexOf(t, m, "called")) {
 				got = append(got, fmt.Sprintf("%d x %s through %d", f.Times, m.Function(f.From).Name, f.Through))
 			}
 			if got := strings.Join(got, " + "); got != test.want {
@@ -131,7 +131,7 @@ func TestNoInflows(t *testing.T) {
 	bare := moduleAt(t, bareFile(t))
 	for _, m := range []*elf.Module{golang, bare} {
 		for i := range m.Len() {
-			if f := In(m).Inflows(i); f != nil {
+			if f := In(m).CallSources(i); f != nil {
 				t.Errorf("%s: %s has %+v", m.Name(), m.Function(i).Name, f)
 			}
 		}
@@ -166,7 +166,7 @@ func TestInflowsOfPrograms(t *testing.T) {
 		}
 		n := 0
 		for i := range m.Len() {
-			if In(m).Inflows(i) == nil {
+			if In(m).CallSources(i) == nil {
 				continue
 			}
 			n++
