@@ -30,10 +30,6 @@ func NewPool(s []types.Type) *Pool {
 // Dict is the dictionary of column i, or nil if it has none.
 func (p *Pool) Dict(i int) *Dict { return p.dicts[i] }
 
-// Renew gives column i, one of strings, a new dictionary: batches that Get returns
-// from now on have it. Those that it has returned keep the old one.
-func (p *Pool) Renew(i int) { p.dicts[i] = NewDict() }
-
 // Fix keeps the dictionary of column i, however large: its codes are handed out
 // before there are rows.
 func (p *Pool) Fix(i int) { p.fixed[i] = true }

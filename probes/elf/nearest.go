@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"endoscope/parser/spelling"
 )
 
 // Nearest returns up to n names of functions that resemble name, the best
@@ -59,9 +61,9 @@ const (
 
 // distance measures names against one wanted name.
 type distance struct {
-	want string   // lower case
-	rows [3][]int // of the table of edits: the current and the two before
-	name []byte   // lower case, reused
+	want  string // lower case
+	table spelling.Table
+	name  []byte // lower case, reused
 }
 
 // cost of name, or more than bound if it is higher than that.
@@ -90,50 +92,11 @@ func (d *distance) cost(name string, bound int) int {
 			cost = costSubstring + min(extra, 16)/4
 		}
 	}
-	if edits := d.edits(min(bound, cost) / costEdit); edits >= 0 {
+	most := min(bound, cost) / costEdit
+	if edits := spelling.Distance(&d.table, d.name, d.want, most); edits <= most {
 		cost = min(cost, edits*costEdit)
 	}
 	return cost
-}
-
-// edits is the number of letters to insert, delete, replace or swap with their
-// neighbour (optimal string alignment), or -1 if it is more than most.
-func (d *distance) edits(most int) int {
-	a, b := d.name, d.want
-	if len(a)-len(b) > most || len(b)-len(a) > most {
-		return -1
-	}
-	for i := range d.rows {
-		d.rows[i] = slices.Grow(d.rows[i][:0], len(b)+1)[:len(b)+1]
-	}
-	before, above, row := d.rows[0], d.rows[1], d.rows[2]
-	for j := range above {
-		above[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		least := i
-		for j := 1; j <= len(b); j++ {
-			replace := above[j-1]
-			if a[i-1] != b[j-1] {
-				replace++
-			}
-			v := min(replace, above[j]+1, row[j-1]+1)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				v = min(v, before[j-2]+1)
-			}
-			row[j] = v
-			least = min(least, v)
-		}
-		if least > most {
-			return -1
-		}
-		before, above, row = above, row, before
-	}
-	if above[len(b)] > most {
-		return -1
-	}
-	return above[len(b)]
 }
 
 // lastComponent is what follows the last `::` or `.` of a name.

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	_ "endoscope/operators/optest/seeds" // the same cases in every run
 	"endoscope/probes/testenv"
 )
@@ -47,36 +45,6 @@ func TestNearest(t *testing.T) {
 			t.Errorf("Nearest(%q, %d) = %q, want %q", test.name, test.n, got, test.want)
 		}
 	}
-}
-
-// edits must be the distance of the textbook's recursion wherever it is small.
-func TestEditsProperty(t *testing.T) {
-	var naive func(a, b string) int
-	naive = func(a, b string) int {
-		switch {
-		case a == "" || b == "":
-			return len(a) + len(b)
-		case a[0] == b[0]:
-			return naive(a[1:], b[1:])
-		}
-		best := 1 + min(naive(a[1:], b), naive(a, b[1:]), naive(a[1:], b[1:]))
-		if len(a) > 1 && len(b) > 1 && a[0] == b[1] && a[1] == b[0] {
-			best = min(best, 1+naive(a[2:], b[2:]))
-		}
-		return best
-	}
-	letters := rapid.StringMatching(`[abc]{0,6}`)
-	rapid.Check(t, func(t *rapid.T) {
-		a, b, most := letters.Draw(t, "a"), letters.Draw(t, "b"), rapid.IntRange(0, 7).Draw(t, "most")
-		want := naive(a, b)
-		if want > most {
-			want = -1
-		}
-		d := distance{want: b, name: []byte(a)}
-		if got := d.edits(most); got != want {
-			t.Fatalf("edits(%q, %q, most %d) = %d, want %d", a, b, most, got, want)
-		}
-	})
 }
 
 // Any name with one letter changed must be found again in a large program.

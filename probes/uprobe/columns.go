@@ -79,11 +79,18 @@ var columnByName = func() map[string]column {
 	return m
 }()
 
-// nameOf is columnByName the other way round.
+// nameOf is columnByName the other way round. Every column has an appender.
 var nameOf = func() map[column]string {
-	m := map[column]string{}
-	for name, c := range columnByName {
+	m := map[column]string{colFrame: frameColumn}
+	for name := range appenders {
+		c, ok := columnByName[name]
+		if !ok {
+			panic("uprobe: no column is called " + name)
+		}
 		m[c] = name
+	}
+	if len(m) != len(columnByName) {
+		panic("uprobe: a column is not made")
 	}
 	return m
 }()
@@ -210,6 +217,10 @@ func hasColumn(stream, name string) bool {
 	if name == frameColumn {
 		return stream == FunctionCall
 	}
-	_, ok := catalog.Must(stream).Column(name)
+	s := catalog.Find(stream)
+	if s == nil {
+		return false
+	}
+	_, ok := s.Column(name)
 	return ok
 }

@@ -14,13 +14,14 @@ var layers = []struct {
 	may  []string
 }{
 	{"parser", nil},
+	{"parser/spelling", nil},
 	{"planner", []string{"parser"}},
 	{"planner/types", nil},
-	{"planner/plan", []string{"planner/types"}},
+	{"planner/plan", []string{"planner/types", "parser/spelling"}},
 	{"planner/catalog", []string{"planner/types"}},
-	{"operators", []string{"planner/plan", "planner/types"}},
+	{"operators", []string{"planner/plan", "planner/types", "parser/spelling"}},
 	{"operators/batch", []string{"planner/types"}},
-	{"probes", []string{"planner/plan", "planner/types", "planner/catalog", "operators/batch"}},
+	{"probes", []string{"parser/spelling", "planner/plan", "planner/types", "planner/catalog", "operators/batch"}},
 	{"server", []string{"parser", "planner", "operators", "probes"}},
 	{"server/wire", []string{"operators/batch", "planner/types"}},
 	{"client", []string{"parser", "planner", "operators", "server/wire"}},
