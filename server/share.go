@@ -439,8 +439,10 @@ func (p *part) running() probes.Source {
 // are those of before, and those of when it was armed. Refusal is nil where the cost is
 // borne already. What would concern all parts is not offered: gates, standby,
 // detaching and suspending; nor is another division.
-func (p *part) Info() probes.Info {
-	own := p.own.Info()
+func (p *part) Info() probes.Info { return p.describe(p.own.Info()) }
+
+// describe is Info, given that of the query's own source.
+func (p *part) describe(own probes.Info) probes.Info {
 	i := probes.Info{
 		Sites: own.Sites, Notices: own.Notices, Residual: own.Residual, Live: true,
 		Aggregates: own.Aggregates, Aggregation: own.Aggregation, Resends: own.Resends,
