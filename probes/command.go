@@ -55,7 +55,7 @@ type Suspend struct {
 // from calls of the sink.
 type Resend struct{}
 
-// Begin ends standby.
+// Begin ends the standby of a source that was started with Options.Standby.
 type Begin struct{}
 
 // Detach takes the probes away and Attach puts them back, which both take tens of

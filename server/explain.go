@@ -171,7 +171,7 @@ func (r *relation) lines(text string) {
 func (q *query) explain() string {
 	var b strings.Builder
 	stats := map[plan.Node]*graph.Stats{}
-	if q.graph != nil {
+	if q.life.started() {
 		for _, st := range q.graph.Stats {
 			stats[st.Node] = st
 		}

@@ -42,7 +42,7 @@ func (q *query) addFeed(spec *plan.Acquire, own probes.Source) *feed {
 }
 
 // share makes the feed's source a part in one that others share.
-func (f *feed) share(p *part) { f.source, f.info, f.part = p, p.Info(), p }
+func (f *feed) share(p *part) { f.source, f.info, f.part = p, p.describe(f.ownInfo), p }
 
 // unshare makes the feed's source the query's own. It has not been started.
 func (f *feed) unshare() { f.source, f.info, f.part = f.own, f.ownInfo, nil }

@@ -103,7 +103,10 @@ func (q *query) notices() []string {
 // refusal is why a source will refuse to be armed because of what it costs.
 func (q *query) refusal() error {
 	for _, f := range q.feeds {
-		if err := f.source.Info().Refusal; err != nil {
+		if f.ownInfo.Refusal == nil {
+			continue
+		}
+		if err := f.source.Info().Refusal; err != nil { // now, perhaps with others
 			return err
 		}
 	}
@@ -170,8 +173,8 @@ func (q *query) start() (err error) {
 	order := slices.Clone(q.feeds)
 	slices.SortStableFunc(order, func(a, b *feed) int { return cmp.Compare(a.rank(), b.rank()) })
 	for _, f := range order {
-		if f.options.Standby {
-			continue // it is armed
+		if q.standsBy(f) {
+			continue // it is started
 		}
 		if err := f.source.Start(q.ctx, f.sink(q.leaves), f.options); err != nil {
 			return planner.Placed(err, q.text)
@@ -182,7 +185,7 @@ func (q *query) start() (err error) {
 	built.Armed(q.began)
 	q.placement.begin(q.started, q.began)
 	for _, f := range q.feeds {
-		if !f.options.Standby {
+		if !q.standsBy(f) {
 			continue
 		}
 		if err := f.control(probes.Begin{}); err != nil {
@@ -201,6 +204,11 @@ func (q *query) start() (err error) {
 	}
 	go q.run(q.ctx)
 	return nil
+}
+
+// standsBy reports whether the source of a feed is started and waits for Begin.
+func (q *query) standsBy(f *feed) bool {
+	return f.options.Standby && q.life.phase() == phaseStandby
 }
 
 // now is the time by which rates count: once the query ends, that of its end. What was

@@ -175,16 +175,18 @@ func (w *world) leaveFrame(t *thread, h happening) {
 	}
 }
 
-// hush is of which threads calls may be overlooked.
-type hush struct {
+// suspension is of which threads calls may be overlooked.
+type suspension struct {
 	all   bool
 	names []string
 }
 
-func (h hush) any() bool { return h.all || len(h.names) > 0 }
+func (h suspension) any() bool { return h.all || len(h.names) > 0 }
 
 // hushed reports whether calls of a thread may be overlooked.
-func (w *world) hushed(t *thread) bool { return w.hush.all || slices.Contains(w.hush.names, t.name) }
+func (w *world) ignores(t *thread) bool {
+	return w.suspension.all || slices.Contains(w.suspension.names, t.name)
+}
 
 // enteredMeanwhile finds, for takeInFrames, among what waits to be told the outermost
 // call that each thread enters until it was looked at.

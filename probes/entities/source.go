@@ -54,7 +54,7 @@ type source struct {
 	lookingAt  map[int]*look     // by process, the last that was begun
 	lost       map[string]uint64 // events that nobody was told of yet, by cause
 	inspecting *look
-	saidHush   hush
+	suspended  suspension
 
 	calls   *part            // that follows calls of native programs; nil: none does
 	entries map[place]uint64 // of the functions that it probes
@@ -219,8 +219,8 @@ func (s *source) Start(ctx context.Context, sink probes.Sink, _ probes.Options) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.first, s.from, s.begun = there, from, true
-	if s.saidHush.any() {
-		s.applyHush(hush{})
+	if s.suspended.any() {
+		s.applySuspension(suspension{})
 	}
 	s.stopIfOver()
 	s.release()
@@ -391,10 +391,10 @@ func (s *source) release() {
 		switch h.kind {
 		case doubtful:
 			s.doubt(h)
-		case heeding:
+		case resuming:
 			s.world.now = max(s.world.now, h.time)
 			s.takeIn(h.there)
-			s.world.hush = h.hush
+			s.world.suspension = h.suspension
 		default:
 			s.world.happen(h)
 		}

@@ -33,23 +33,23 @@ func (s *source) followCalls(p *part) {
 func (s *source) suspend(c probes.Suspend) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	was := s.saidHush
-	s.saidHush = hush{c.All, c.Threads}
+	was := s.suspended
+	s.suspended = suspension{c.All, c.Threads}
 	if s.begun {
-		s.applyHush(was)
+		s.applySuspension(was)
 	}
 }
 
-// applyHush does what was said last, after was. mu is held.
-func (s *source) applyHush(was hush) {
+// applySuspension does what was said last, after was. mu is held.
+func (s *source) applySuspension(was suspension) {
 	if s.calls == nil || !s.calls.suspends || s.over || s.stopping {
 		return
 	}
-	said := s.saidHush
+	said := s.suspended
 	command := probes.Suspend{All: said.all, Threads: said.names}
 	if said.any() {
-		both := hush{was.all || said.all, append(slices.Clone(was.names), said.names...)}
-		s.merge.add(happening{time: clock.Now(), kind: hushing, hush: both})
+		both := suspension{was.all || said.all, append(slices.Clone(was.names), said.names...)}
+		s.merge.add(happening{time: clock.Now(), kind: suspending, suspension: both})
 	}
 	if _, err := s.calls.source.Control(context.Background(), command); err != nil || !was.any() {
 		return // if it cannot, more is told than is needed
@@ -64,7 +64,7 @@ func (s *source) applyHush(was hush) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.looking, l)
-		s.merge.add(happening{time: l.time, kind: heeding, hush: said, there: there})
+		s.merge.add(happening{time: l.time, kind: resuming, suspension: said, there: there})
 		s.release()
 	}()
 }

@@ -63,7 +63,7 @@ func (s *source) shown() probes.Source {
 // sites describes the wants, for EXPLAIN: entries, and exits where those are
 // probed.
 func (r *resolution) sites(links linkKind, aggregated bool) []probes.Site {
-	var out []probes.Site
+	out := make([]probes.Site, 0, len(r.wants))
 	for _, w := range r.wants {
 		if w.refused {
 			continue

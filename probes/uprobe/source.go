@@ -91,8 +91,8 @@ func (s *source) setup() setup {
 func (s *source) cookie(i int) uint64 {
 	w := s.resolution.wants[i]
 	c := uint64(i) | uint64(w.flags|w.scope.flags) | s.filter.facts[i]
-	if required := s.options.Required; required != nil && c&goRegisters == 0 && required(w.label.function) {
-		c |= unhushed
+	if is := s.options.Required; is != nil && c&goRegisters == 0 && is(w.label.function) {
+		c |= required
 	}
 	if w.returns == atExits || s.wants.options&(sendCaller|sendStack) != 0 {
 		c |= spOffset(w.site)

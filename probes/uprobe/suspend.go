@@ -24,25 +24,25 @@ func (s *source) suspend(c probes.Suspend) error {
 
 // Values of the programs' variable hush.
 const (
-	hushNone = iota
-	hushAll
-	hushSome
+	suspendNone = iota
+	suspendAll
+	suspendSome
 )
 
-// maxHushed is how many names of threads the programs know.
-const maxHushed = 256
+// maxSuspended is how many names of threads the programs know.
+const maxSuspended = 256
 
 // suspend writes the command to the programs' maps: names before the level that has
 // them looked at.
 func (in *installation) suspend(c probes.Suspend) error {
-	level := uint32(hushNone)
+	level := uint32(suspendNone)
 	switch {
 	case c.All:
-		level = hushAll
-	case len(c.Threads) > maxHushed:
+		level = suspendAll
+	case len(c.Threads) > maxSuspended:
 		return errors.New("uprobe: too many threads are suspended")
 	case len(c.Threads) > 0:
-		level = hushSome
+		level = suspendSome
 	}
 	names, v := in.objects.Maps[bpf.FunctionMapHushedNames], in.objects.Variables[bpf.FunctionVarHush]
 	if names == nil || v == nil {
