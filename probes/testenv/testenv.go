@@ -1,6 +1,3 @@
-// Package testenv says what a test needs of its machine and builds the target
-// programs that tests monitor. A need that is not met skips the test with its
-// reason, or fails it where ENDOSCOPE_REQUIRE=all. It is for tests only.
 package testenv
 
 import (
