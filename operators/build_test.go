@@ -261,7 +261,7 @@ type sleeper struct {
 
 func (s *sleeper) Push(ctx context.Context, port int, b *batch.Batch) (Status, error) {
 	start := time.Now()
-	time.Sleep(20 * time.Millisecond)
+	time.Sleep(20 * time.Millisecond) // it is a slow consumer
 	s.slept += time.Since(start)
 	return More, nil
 }

@@ -274,20 +274,20 @@ func TestThreadUsage(t *testing.T) {
 // otherThread waits for a process' second thread.
 func otherThread(t *testing.T, pid int) int {
 	t.Helper()
-	for range 60_000 {
+	other := 0
+	testenv.Until(t, "the program has started a thread", func() bool {
 		entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, e := range entries {
 			if tid, _ := strconv.Atoi(e.Name()); tid != pid {
-				return tid
+				other = tid
 			}
 		}
-		time.Sleep(2 * time.Millisecond)
-	}
-	t.Fatal("the program starts no thread")
-	return 0
+		return other != 0
+	})
+	return other
 }
 
 // ranFor is how long a thread has run: the first number of its schedstat
@@ -415,7 +415,8 @@ func TestReusedPIDIsAnotherProcess(t *testing.T) {
 		t.Skip("the pid was not given out again")
 	}
 	n := len(r.column("pid"))
-	time.Sleep(2 * rescan)
+	began := clock.Now()
+	testenv.Until(t, "processes were looked for twice", func() bool { return r.marked(began + 2*int64(rescan)) })
 	for i, v := range r.column("pid")[n:] {
 		if v.I == int64(pid) {
 			t.Fatalf("row %d is of the process that took the pid over", i)

@@ -180,7 +180,7 @@ func TestRates(t *testing.T) {
 	p := runRatios(t, "work")
 	untouched := p.code()
 	p.rounds()
-	time.Sleep(100 * time.Millisecond)
+	time.Sleep(100 * time.Millisecond) // over which its rounds are counted
 	perSecond := p.rounds()
 	for _, others := range []int{0, 2 * runtime.NumCPU()} {
 		t.Run(fmt.Sprintf("beside %d others", others), func(t *testing.T) {

@@ -478,14 +478,11 @@ func TestIdle(t *testing.T) {
 	if err := src.Start(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
-	for begin := time.Now(); time.Since(begin) < 2*time.Minute; time.Sleep(time.Millisecond) {
+	testenv.Until(t, "there are watermarks", func() bool {
 		r.mu.Lock()
-		n := len(r.marks)
-		r.mu.Unlock()
-		if n > 1 {
-			break
-		}
-	}
+		defer r.mu.Unlock()
+		return len(r.marks) > 1
+	})
 	if err := src.Stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 // patience is how long a condition may take to hold: far longer than it does on a busy
 // machine, so that what it decides is whether something happens, and never how fast.
-const patience = 2 * time.Minute
+const patience = 3 * time.Minute
 
 // Until waits until a condition holds, and returns how long it took. It fails the test
 // if that takes minutes. It is to be called from the test's goroutine.

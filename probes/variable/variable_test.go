@@ -218,10 +218,10 @@ int main(int argc, char **argv) {
 		got, stop := observe(t, inLibrary(r.pid, every, "libadd.so"))
 		got.normal = []string{arrived}
 		r.tell(t, "load")
-		eventually(t, func() bool { return every > 0 && got.len() > 0 || got.has(arrived) })
+		testenv.Until(t, "the library is watched", func() bool { return every > 0 && got.len() > 0 || got.has(arrived) })
 		r.tell(t, "5", "6")
 		got.await(t, 2)
-		eventually(t, func() bool { return every == 0 || got.row(got.len() - 1)["var_value"] == "11" })
+		testenv.Until(t, "the last value is seen", func() bool { return every == 0 || got.row(got.len() - 1)["var_value"] == "11" })
 		stop()
 		if last := got.row(got.len() - 1); last["var_value"] != "11" || every == 0 && (got.len() != 2 || last["function_name"] != "add") {
 			t.Errorf("%d rows, the last of them %v", got.len(), last)

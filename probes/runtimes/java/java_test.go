@@ -199,9 +199,12 @@ func TestNoSignals(t *testing.T) {
 		if m != nil {
 			m.Close()
 		}
-		time.Sleep(20 * time.Millisecond)
-		if err := cmd.Process.Signal(syscall.Signal(0)); err != nil {
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Errorf("%s: it is dead: %v", options, err)
+		}
+		cmd.Wait()
+		if s := cmd.ProcessState.Sys().(syscall.WaitStatus); s.Signaled() && s.Signal() == syscall.SIGQUIT {
+			t.Errorf("%s: SIGQUIT has killed it", options)
 		}
 	}
 	sleep := exec.Command(testenv.NeedProgram(t, "sleep"), "100") // no machine, and without a handler
