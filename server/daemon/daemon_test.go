@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -25,6 +26,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"endoscope/probes/testenv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -344,12 +347,15 @@ func TestExpelled(t *testing.T) {
 		_, err := rows(ctx, fc, "SELECT * FROM SAMPLE(memory_usage, 10ms)")
 		begun <- err
 	}()
-	time.Sleep(300 * time.Millisecond)
-	select {
-	case err := <-begun:
-		t.Fatalf("the query has ended: %v", err)
-	default:
-	}
+	testenv.Until(t, "the query runs", func() bool {
+		select {
+		case err := <-begun:
+			t.Fatalf("the query has ended: %v", err)
+		default:
+		}
+		n, err := rows(ctx, fc, "SHOW QUERIES")
+		return err == nil && n == 1
+	})
 	id := strings.Fields(strings.Split(command(t, "token", "list", "--config", dir), "\n")[1])[0]
 	command(t, "token", "revoke", id, "--config", dir)
 	select {
@@ -392,7 +398,7 @@ func TestMonitoring(t *testing.T) {
 	}
 	wants := []string{"endoscope_sessions 1", "endoscope_queries 1", "endoscope_queries_started_total 2", "endoscope_probes 0", "endoscope_events_lost_total 0",
 		`endoscope_user_queries{user="unix:root"} 1`, "process_resident_memory_bytes ", "go_goroutines "}
-	for deadline := time.Now().Add(2 * time.Minute); ; {
+	testenv.UntilNil(t, "the metrics count the query", func() error {
 		text := get("/metrics")
 		missing := ""
 		for _, want := range wants {
@@ -400,14 +406,11 @@ func TestMonitoring(t *testing.T) {
 				missing += want + "\n"
 			}
 		}
-		if missing == "" {
-			break
+		if missing != "" {
+			return fmt.Errorf("missing:\n%s in:\n%s", missing, text)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("missing:\n%s in:\n%s", missing, text)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		return nil
+	})
 	cancel()
 	<-running
 	http.DefaultClient.CloseIdleConnections()
