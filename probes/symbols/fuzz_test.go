@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"endoscope/probes/testenv"
 )
 
 // exercise opens damaged content as a file and calls everything. Nothing may
@@ -132,6 +134,7 @@ func TestDamagedFiles(t *testing.T) {
 }
 
 func TestDamagedGoFiles(t *testing.T) {
+	testenv.Long(t)
 	path := compileGo(t, "package main\n\nfunc main() { println(1) }\n", "-ldflags=-s -w")
 	original, err := os.ReadFile(path)
 	if err != nil {

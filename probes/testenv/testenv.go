@@ -103,3 +103,11 @@ func compileGo(t testing.TB, with, dir string, flags []string) string {
 	}
 	return out
 }
+
+// Long skips a test that takes many seconds, where tests are to be short.
+func Long(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes long: it is left out by -short")
+	}
+}
