@@ -319,8 +319,9 @@ func TestCheckerFindsWhatIsPlanted(t *testing.T) {
 // TestUnfiltered: what a filter leaves of a stream breaks rules without a keeper,
 // which is what the keeper is for.
 func TestUnfiltered(t *testing.T) {
-	broken := 0
+	broken, tried := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
+		tried++
 		events := random(t)
 		c := choose(t, events)
 		var reports []Report
@@ -334,8 +335,8 @@ func TestUnfiltered(t *testing.T) {
 			broken++
 		}
 	})
-	if broken < 20 {
-		t.Errorf("only %d programs were reported wrongly", broken)
+	if 5*broken < tried {
+		t.Errorf("only %d of %d programs were reported wrongly", broken, tried)
 	}
 }
 
