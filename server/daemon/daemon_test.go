@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/user"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -374,6 +375,10 @@ func TestMonitoring(t *testing.T) {
 	if n, err := rows(ctx, fc, "SELECT * FROM series(3000)"); n != 3000 {
 		t.Fatal(err)
 	}
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
 	running := make(chan error, 1)
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -397,7 +402,7 @@ func TestMonitoring(t *testing.T) {
 		t.Errorf("healthz: %q", got)
 	}
 	wants := []string{"endoscope_sessions 1", "endoscope_queries 1", "endoscope_queries_started_total 2", "endoscope_probes 0", "endoscope_events_lost_total 0",
-		`endoscope_user_queries{user="unix:root"} 1`, "process_resident_memory_bytes ", "go_goroutines "}
+		`endoscope_user_queries{user="unix:` + me.Username + `"} 1`, "process_resident_memory_bytes ", "go_goroutines "}
 	testenv.UntilNil(t, "the metrics count the query", func() error {
 		text := get("/metrics")
 		missing := ""

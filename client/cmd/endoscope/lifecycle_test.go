@@ -238,6 +238,7 @@ int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`,
 // TestWrongStatements runs every wrong statement of the golden files as a user
 // would: one error with exit code 1, and nothing in the kernel.
 func TestWrongStatements(t *testing.T) {
+	testenv.Long(t)
 	program := build(t)
 	statements := append(goldenStatements(t, "../../../parser/testdata/errors/*", "error"),
 		goldenStatements(t, "../../../planner/testdata/errors/*", "refused")...)
