@@ -347,7 +347,7 @@ func TestShareStartsTogether(t *testing.T) {
 }
 
 // Whoever does not read loses rows, which are counted; the others lose none.
-func TestSlowPart(t *testing.T) {
+func TestSlowReaderAloneLosesRows(t *testing.T) {
 	p := &shareable{}
 	s := shareSession(t, p, Options{QueueBatches: 4})
 	slow := execute(t, s, eachCall)
@@ -416,7 +416,7 @@ func TestSharedIsSaid(t *testing.T) {
 
 // One round of collecting serves all that ask while another is under way, and
 // nobody one that had begun before.
-func TestRounds(t *testing.T) {
+func TestOneRoundServesAllThatWait(t *testing.T) {
 	var r rounds
 	begun, end := make(chan bool), make(chan bool)
 	work := func() error {

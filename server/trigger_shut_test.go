@@ -11,7 +11,7 @@ import (
 
 // The end of FOR does not shut a gate for which an activation has come meanwhile:
 // the timer may have gone off before, and got its turn after.
-func TestForIsOvertaken(t *testing.T) {
+func TestLaterActivationOutlivesFor(t *testing.T) {
 	set, err := gate.NewSet(1, false)
 	if err != nil {
 		t.Fatal(err)

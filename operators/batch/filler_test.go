@@ -4,7 +4,7 @@ import "testing"
 
 // Rows come out in batches that are full, and the rest when asked for; what is not
 // known is NULL.
-func TestFiller(t *testing.T) {
+func TestFillerGivesFullBatches(t *testing.T) {
 	var got []*Batch
 	f := NewFiller(Schema{Bigint, Varchar, Varchar})
 	f.Push = func(b *Batch) { got = append(got, b) }

@@ -40,8 +40,8 @@ func TestOpenUntil(t *testing.T) {
 	}
 }
 
-// TestForce: what openers did while the gate was forced counts when it no longer is.
-func TestForce(t *testing.T) {
+// TestOpeningsCountAfterForce: what openers did while the gate was forced counts when it no longer is.
+func TestOpeningsCountAfterForce(t *testing.T) {
 	g, now := gateOf(t)
 	g.Force(true)
 	if !g.Admits(now) || !g.Forced() {
@@ -54,8 +54,8 @@ func TestForce(t *testing.T) {
 	}
 }
 
-// TestOpened: overlapping openings count once, and what lies ahead not yet.
-func TestOpened(t *testing.T) {
+// TestOverlappingOpeningsCountOnce: overlapping openings count once, and what lies ahead not yet.
+func TestOverlappingOpeningsCountOnce(t *testing.T) {
 	g, now := gateOf(t)
 	g.Open(now, now+100)
 	g.Open(now+50, now+150)

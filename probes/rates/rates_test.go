@@ -277,7 +277,7 @@ func TestEstimateStopsAtLimit(t *testing.T) {
 }
 
 // A program that does nothing is seen to do nothing.
-func TestIdle(t *testing.T) {
+func TestIdleProgramHasNoRates(t *testing.T) {
 	p := runRatios(t)
 	var a Activity
 	for range 20 { // it says that it is ready, and then goes to wait

@@ -225,8 +225,8 @@ func every(t *testing.T, f func(*testing.T, *Provider)) {
 	}
 }
 
-// TestEnds: the status of each process is what its parent was told.
-func TestEnds(t *testing.T) {
+// TestEndHasTheStatusThatParentsSee: the status of each process is what its parent was told.
+func TestEndHasTheStatusThatParentsSee(t *testing.T) {
 	every(t, func(t *testing.T, p *Provider) {
 		pid, exe, finish := run(t)
 		ends := observe(t, p, acquire(ProcessEnd, plan.Target{PIDs: []int{pid}}))
@@ -269,9 +269,9 @@ func TestEnds(t *testing.T) {
 	})
 }
 
-// TestStarts: each process once, made by whom it was made; with its parent's
+// TestEachProcessStartsOnce: each process once, made by whom it was made; with its parent's
 // arguments.
-func TestStarts(t *testing.T) {
+func TestEachProcessStartsOnce(t *testing.T) {
 	testenv.NeedUprobes(t)
 	pid, exe, finish := run(t)
 	starts := observe(t, New(), acquire(ProcessStart, plan.Target{PIDs: []int{pid}}))
@@ -466,8 +466,8 @@ func TestLongArguments(t *testing.T) {
 	t.Error("the program was not seen")
 }
 
-// TestIdle: time goes on where nothing happens.
-func TestIdle(t *testing.T) {
+// TestWatermarksAdvanceWhenIdle: time goes on where nothing happens.
+func TestWatermarksAdvanceWhenIdle(t *testing.T) {
 	testenv.NeedUprobes(t)
 	before := clock.Now()
 	src, err := New().Prepare(t.Context(), acquire(ThreadEnd, plan.Target{PIDs: []int{os.Getppid()}}))

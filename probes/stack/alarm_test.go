@@ -53,7 +53,7 @@ func TestAlarm(t *testing.T) {
 
 // While it waits for its next snapshot a sampler's thread goes before others, and
 // no thread does when it has ended.
-func TestPriority(t *testing.T) {
+func TestSamplerGoesBeforeOthersOnlyWhileItWaits(t *testing.T) {
 	testenv.NeedRoot(t)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -16,7 +16,7 @@ import (
 
 // Every write of a program is a row, with the new value and the function that wrote,
 // in each of its threads, those that it makes later too, and in no child.
-func TestWrites(t *testing.T) {
+func TestEveryWriteIsARow(t *testing.T) {
 	testenv.NeedUprobes(t)
 	c := testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread")
 	cpp := testenv.CompileC(t, "testdata/vars.cc", "-O1", "-g")

@@ -338,7 +338,7 @@ func TestBadBytes(t *testing.T) {
 }
 
 // Who is revoked loses what runs, within moments.
-func TestExpelled(t *testing.T) {
+func TestRevokedUserLosesRunningQueries(t *testing.T) {
 	dir := configured(t, twoUsers)
 	token := command(t, "token", "add", "bob", "--config", dir)
 	d := begin(t, "--listen", "127.0.0.1:0", "--config", dir)

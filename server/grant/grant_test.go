@@ -76,7 +76,7 @@ func TestAccountIsExact(t *testing.T) {
 
 // Over some time no more than the rate passes, and a batch of more than a second's
 // worth is paid for by those that follow.
-func TestAdmit(t *testing.T) {
+func TestAdmitBoundsTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := NewAccount(Limits{Events: 1000})
 		began := time.Now()
