@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"endoscope/probes/testenv"
 )
 
 // terminal is the command on a pseudo-terminal, and who sits before it.
@@ -226,13 +228,7 @@ func TestTerminationAtThePromptGivesTheTerminalBack(t *testing.T) {
 	x := newTerminal(t)
 	before := x.modes()
 	x.expect("endoscope> ")
-	deadline := time.Now().Add(2 * time.Minute)
-	for x.modes() == before {
-		if time.Now().After(deadline) {
-			t.Fatal("the prompt does not set the terminal's modes: there is nothing to test")
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	testenv.Until(t, "the prompt has set the terminal's modes", func() bool { return x.modes() != before })
 	if err := x.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

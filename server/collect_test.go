@@ -14,6 +14,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
+	"endoscope/probes/testenv"
 	"endoscope/server/wire"
 )
 
@@ -158,7 +159,7 @@ func execute(t *testing.T, s *session, statement string) wire.Result {
 func TestCollectBeforeEachResult(t *testing.T) {
 	a := &aggregator{
 		collect: func(a *aggregator) error {
-			time.Sleep(3 * time.Millisecond)
+			time.Sleep(3 * time.Millisecond) // it is slow
 			a.calls(1)
 			return nil
 		},
@@ -347,19 +348,16 @@ func TestCountsOfPartialRows(t *testing.T) {
 	s := sessionOver(t, a, wire.Options{})
 	execute(t, s, countCalls)
 	a.calls(5)
-	for deadline := time.Now().Add(2 * time.Minute); ; {
+	testenv.UntilNil(t, "sys.operators counts the rows", func() error {
 		got = ""
 		for _, row := range s.e.snapshot("sys.operators", whose{}) {
 			got += fmt.Sprintf("%.9s %s %d; ", row[2].S, row[3].S, row[4].I)
 		}
-		if got == "aggregate server 1; acquire f kernel 1; " {
-			break
+		if got != "aggregate server 1; acquire f kernel 1; " {
+			return errors.New(got)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("sys.operators: %s", got)
-		}
-		time.Sleep(time.Millisecond)
-	}
+		return nil
+	})
 	if q := s.e.snapshot("sys.queries", whose{}); q[0][6].I != 1 {
 		t.Errorf("sys.queries: %v", q)
 	}

@@ -275,9 +275,7 @@ func (a *audit) run(p *entities.Provider, pid int, filter string, length time.Du
 		}
 	}
 	a.turns(sources, length)
-	for wait := time.Now(); !a.saw() && time.Since(wait) < time.Minute; { // a busy machine may be late
-		time.Sleep(20 * time.Millisecond)
-	}
+	testenv.Until(a.t, "there is what the test is about", a.saw)
 	for _, source := range sources {
 		if err := source.Stop(); err != nil {
 			t.Error(err)
@@ -295,7 +293,7 @@ func (a *audit) run(p *entities.Provider, pid int, filter string, length time.Du
 func (a *audit) turns(sources []probes.Source, length time.Duration) {
 	const turn = 50 * time.Millisecond
 	if !a.halts {
-		time.Sleep(length)
+		time.Sleep(length) // in which the target is observed
 		return
 	}
 	for began := time.Now(); time.Since(began) < length; {
@@ -311,7 +309,7 @@ func (a *audit) turns(sources []probes.Source, length time.Duration) {
 					a.t.Error(err)
 				}
 			}
-			time.Sleep(turn)
+			time.Sleep(turn) // in which reporting rests, or goes on
 		}
 	}
 }
@@ -446,7 +444,7 @@ func rules(t *testing.T, pid int, filters []string) {
 	}
 	p := providers(t, 0)
 	idle := processorTimeOf(t, pid)
-	time.Sleep(length)
+	time.Sleep(length) // in which the target runs
 	t.Logf("without monitoring the program takes %.1f %% of a processor", 100*(processorTimeOf(t, pid)-idle).Seconds()/length.Seconds())
 	for _, filter := range filters {
 		t.Run(strings.ReplaceAll(filter, " ", "_"), func(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"endoscope/probes"
 	"endoscope/probes/clock"
@@ -55,12 +54,12 @@ WHERE b.function_name = 'work' AND m.percent_used > 200`)
 	way.price = flipPrice{attach: 1} // which few calls have paid
 	way.flipping.Unlock()
 	fmt.Fprintln(in, "go")
-	await(t, "detached", way.isDetached)
+	testenv.Until(t, "the probes are detached", way.isDetached)
 	if n := len(e.uprobes.Probes()); n != 0 {
 		t.Errorf("%d probes are attached", n)
 	}
 	way.arrived(clock.Now())
-	await(t, "attached again", func() bool { return !way.isDetached() })
+	testenv.Until(t, "the probes are attached again", func() bool { return !way.isDetached() })
 	if n := len(e.uprobes.Probes()); n != 1 {
 		t.Errorf("%d probes are attached", n)
 	}
@@ -79,16 +78,6 @@ WHERE b.function_name = 'work' AND m.percent_used > 200`)
 	sum := r.Summary()
 	if len(sum.Notes) != 1 || !strings.Contains(sum.Notes[0], "times its probes had to be attached again, which took") {
 		t.Errorf("the summary says %+v", sum)
-	}
-}
-
-// await waits for something to be so.
-func await(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("it is not %s", what)
-		}
 	}
 }
 
@@ -154,7 +143,7 @@ func TestProbesAreTriedAgain(t *testing.T) {
 	g := &gating{life: runs(), stop: make(chan struct{})}
 	g.done.Go(func() { g.flips(e) })
 	e.gate.Force(true)
-	await(t, "attached again", func() bool { return !e.isDetached() })
+	testenv.Until(t, "the probes are attached again", func() bool { return !e.isDetached() })
 	close(g.stop)
 	g.done.Wait()
 	if late := e.unattached(); late < lookEvery {

@@ -299,9 +299,9 @@ func TestGatedJoinIsTheJoin(t *testing.T) {
 	}
 }
 
-// TestHolder: rows are given when one of the opener comes near, and forgotten
+// TestHolderGivesRowsNearAnOpener: rows are given when one of the opener comes near, and forgotten
 // when none can any more.
-func TestHolder(t *testing.T) {
+func TestHolderGivesRowsNearAnOpener(t *testing.T) {
 	set, err := gate.NewSet(1, false)
 	if err != nil {
 		t.Fatal(err)

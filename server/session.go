@@ -131,21 +131,16 @@ func (s *session) Execute(ctx context.Context, text string, args ...types.Value)
 // ExecuteSplit implements wire.Splitter: with a path, the client at its end executes
 // what the engine leaves to it.
 func (s *session) ExecuteSplit(ctx context.Context, path wire.Path, text string, args ...types.Value) (wire.Result, error) {
-	r, err := s.execute(ctx, path, text, args)
-	switch {
-	case err != nil:
-		s.may.Record("refused", "statement", text, "error", err.Error())
-	case defines(text):
-		s.may.Record("executed", "statement", text)
+	stmt, err := parser.Parse(text)
+	var r wire.Result
+	if err == nil {
+		r, err = s.execute(ctx, path, stmt, text, args)
 	}
+	s.recordStatement(stmt, text, err)
 	return r, err
 }
 
-func (s *session) execute(ctx context.Context, path wire.Path, text string, args []types.Value) (wire.Result, error) {
-	stmt, err := parser.Parse(text)
-	if err != nil {
-		return nil, err
-	}
+func (s *session) execute(ctx context.Context, path wire.Path, stmt parser.Statement, text string, args []types.Value) (wire.Result, error) {
 	if len(args) > 0 {
 		if n := parser.Params(text); n != len(args) {
 			return nil, refuse(stmt, text, "", "the statement has %d parameters, and %d values were given", n, len(args))

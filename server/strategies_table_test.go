@@ -293,9 +293,9 @@ func tickStep(most float64) float64 {
 	return step * 10
 }
 
-// TestAgainst: plans that take as much in the mean are as good, however much turns
+// TestPlansAreComparedWithinTurns: plans that take as much in the mean are as good, however much turns
 // differ; a turn in which one of them did not take part says nothing.
-func TestAgainst(t *testing.T) {
+func TestPlansAreComparedWithinTurns(t *testing.T) {
 	p := strategyPoint{Took: [][4]float64{{100, 0, 0, 200}, {200, 0, 0, 100}, {0, 0, 0, 900}}}
 	if mean, upper := meanAndUpper(p.against(0, auto)); mean != 0 || upper < 1 {
 		t.Errorf("%v, at most %v", mean, upper)

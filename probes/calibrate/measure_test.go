@@ -85,7 +85,7 @@ func TestProgramRuns(t *testing.T) {
 
 // Prices are differences of medians: a disturbed round does not count, nor
 // does the loop itself.
-func TestPrices(t *testing.T) {
+func TestPricesIgnoreDisturbedRounds(t *testing.T) {
 	loop := func(ns float64) []float64 {
 		v := slices.Repeat([]float64{ns}, rounds)
 		v[0], v[7] = 1e9, 1e9 // interrupted

@@ -86,6 +86,7 @@ func TestMethod(t *testing.T) {
 // objdump decodes independently: every instruction of a program, and every
 // AVX instruction of the C library, must have the same length.
 func TestLengthsAgreeWithObjdump(t *testing.T) {
+	testenv.Long(t)
 	for _, path := range []string{testenv.NeedProgram(t, "redis-server"), "/lib/x86_64-linux-gnu/libc.so.6"} {
 		checked, vector := 0, 0
 		for line := range strings.Lines(testenv.Output(t, "objdump", "-d", "-w", "-Mintel", path)) {

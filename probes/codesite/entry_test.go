@@ -293,6 +293,7 @@ func methodsOf(m *elf.Module, need Need) (methods map[string]int, probed int) {
 
 // The choice pays: most functions have a site that is not stepped.
 func TestShareOfCheapSites(t *testing.T) {
+	testenv.Long(t)
 	for _, test := range []struct {
 		program string
 		want    float64 // percent of functions, for a return trap

@@ -247,6 +247,7 @@ fn main() {
 
 // Most functions of real programs are understood; the rest say why.
 func TestShareOfExitSites(t *testing.T) {
+	testenv.Long(t)
 	for program, want := range map[string]float64{"postgres": 90, "redis-server": 90, "gofmt": 90, "/lib/x86_64-linux-gnu/libc.so.6": 60} {
 		path := program
 		if _, err := os.Stat(path); err != nil {

@@ -113,6 +113,7 @@ func TestDamagedFiles(t *testing.T) {
 }
 
 func TestDamagedGoFiles(t *testing.T) {
+	testenv.Long(t)
 	path := testenv.CompileGoText(t, "package main\n\nfunc main() { println(1) }\n", "-ldflags=-s -w")
 	original, err := os.ReadFile(path)
 	if err != nil {

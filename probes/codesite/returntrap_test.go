@@ -98,6 +98,7 @@ func TestReturnTrapBesideContexts(t *testing.T) {
 // Functions that look at their return address, and those that become one by a
 // tail call, however they were compiled.
 func TestReturnTrapOfThoseWhoLookBack(t *testing.T) {
+	testenv.Long(t)
 	const text = `
 		#define _GNU_SOURCE
 		#include <dlfcn.h>
@@ -185,6 +186,7 @@ func TestReturnTrapInTheCLibrary(t *testing.T) {
 }
 
 func TestReturnTrapInRealPrograms(t *testing.T) {
+	testenv.Long(t)
 	for name, want := range map[string]struct {
 		function string
 		ok       bool

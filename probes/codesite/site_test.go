@@ -136,6 +136,7 @@ func countRun(t *testing.T, path string, offset uint64) uint64 {
 
 // objdump says what stands at the sites of a real program.
 func TestSitesAgreeWithObjdump(t *testing.T) {
+	testenv.Long(t)
 	path := testenv.NeedProgram(t, "redis-server")
 	mnemonic := map[string]string{} // by address in hex
 	for line := range strings.Lines(testenv.Output(t, "objdump", "-d", "-w", "-Mintel", "--no-show-raw-insn", path)) {

@@ -176,6 +176,7 @@ int main(int n, char **) { A *a = n > 1 ? new A : new B; return a->f() - 2; }
 
 // gdb names the same virtual tables.
 func TestClassesGdb(t *testing.T) {
+	testenv.Long(t)
 	testenv.NeedProgram(t, "gdb")
 	program := testenv.CompileText(t, ".cc", classesProgram, "-O0", "-no-pie", "-fno-pie")
 	args := []string{"-batch", "-nx"}

@@ -49,10 +49,10 @@ func TestSeenBefore(t *testing.T) {
 	x.expect(t, "invocation LEAVE 1#5/3 name=leaf on=1#5", "invocation LEAVE 1#5/2 name=serve on=1#5")
 }
 
-// TestHushed: behind a time in which calls were overlooked, those under way are found;
+// TestHushedConstructorStillMakesItsObject: behind a time in which calls were overlooked, those under way are found;
 // a constructor that was told of meanwhile comes to lie within them, and still makes
 // its object.
-func TestHushed(t *testing.T) {
+func TestHushedConstructorStillMakesItsObject(t *testing.T) {
 	x := newTold(false)
 	x.start(1, 1, "main", 5, nil)
 	x.frame(entered, 0, "serve", 0x7000)

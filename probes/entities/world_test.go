@@ -149,8 +149,8 @@ func TestObjects(t *testing.T) {
 		"invocation ENTER 1#5/9 name=A::A type=A parent=1#5/1 other=1:0x20#4 on=1#5")
 }
 
-// TestFreed: memory takes the object with it that nobody destroyed.
-func TestFreed(t *testing.T) {
+// TestFreedMemoryEndsItsObject: memory takes the object with it that nobody destroyed.
+func TestFreedMemoryEndsItsObject(t *testing.T) {
 	x := newTold(false)
 	x.start(1, 1, "main", 5, nil)
 	x.call(entered, 1, 0, "A::A", 16, "")
@@ -162,9 +162,9 @@ func TestFreed(t *testing.T) {
 	x.expect(t, "object RECLAIM 1:0x10#1 type=A on=1#5")
 }
 
-// TestMissed: where events of a thread are missing, its calls and the objects end as
+// TestMissedEventsEndObjectsAsUnknown: where events of a thread are missing, its calls and the objects end as
 // UNKNOWN, and calls that were under way end unseen.
-func TestMissed(t *testing.T) {
+func TestMissedEventsEndObjectsAsUnknown(t *testing.T) {
 	x := newTold(false)
 	x.start(1, 1, "main", 5, nil)
 	x.call(entered, 1, 0, "A::A", 16, "")
@@ -279,9 +279,9 @@ func TestFork(t *testing.T) {
 		"type RECLAIM A name=A on=1#5", "thread RECLAIM 1#5 name=sh on=1#5", "thread CREATE 3#9 name=cat")
 }
 
-// TestRetell: who has missed something is told of everything, what is referred to
+// TestRetellGivesReferencesFirst: who has missed something is told of everything, what is referred to
 // first.
-func TestRetell(t *testing.T) {
+func TestRetellGivesReferencesFirst(t *testing.T) {
 	x := newTold(false)
 	x.start(1, 1, "main", 5, nil)
 	x.map_(x.programs[1], nil, []moduleTypes{{"m", []elf.Class{{Name: "A"}, {Name: "B", Bases: []string{"A"}}}}})

@@ -30,7 +30,7 @@ func TestDemand(t *testing.T) {
 	}
 	var asked, answered []int64
 	for range 2 {
-		time.Sleep(100 * time.Millisecond) // readings are kept meanwhile
+		time.Sleep(100 * time.Millisecond) // which is longer than a rate window: readings are kept meanwhile
 		asked = append(asked, time.Now().UnixNano())
 		if _, err := src.Control(t.Context(), probes.Sample{}); err != nil {
 			t.Fatal(err)

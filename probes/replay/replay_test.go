@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
+	"endoscope/probes/testenv"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -303,9 +305,12 @@ type slow struct {
 	recorder
 	let chan struct{}
 	mu  sync.Mutex
+
+	offered atomic.Int64 // batches, taken or not
 }
 
 func (s *slow) Push(b *batch.Batch) {
+	s.offered.Add(1)
 	<-s.let
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -327,7 +332,7 @@ func TestReplayWaitsForItsSinkAndStops(t *testing.T) {
 	for range 3 {
 		s.let <- struct{}{}
 	}
-	time.Sleep(10 * time.Millisecond)
+	testenv.Until(t, "a fourth batch waits", func() bool { return s.offered.Load() == 4 })
 	s.mu.Lock()
 	if s.batches != 3 {
 		t.Errorf("%d batches taken, 3 let", s.batches)

@@ -227,8 +227,8 @@ func every(t *testing.T, f func(*testing.T, *Provider)) {
 	}
 }
 
-// TestEnds: the status of each process is what its parent was told.
-func TestEnds(t *testing.T) {
+// TestEndHasTheStatusThatParentsSee: the status of each process is what its parent was told.
+func TestEndHasTheStatusThatParentsSee(t *testing.T) {
 	every(t, func(t *testing.T, p *Provider) {
 		pid, exe, finish := run(t)
 		ends := observe(t, p, acquire(ProcessEnd, plan.Target{PIDs: []int{pid}}))
@@ -271,9 +271,9 @@ func TestEnds(t *testing.T) {
 	})
 }
 
-// TestStarts: each process once, made by whom it was made; with its parent's
+// TestEachProcessStartsOnce: each process once, made by whom it was made; with its parent's
 // arguments.
-func TestStarts(t *testing.T) {
+func TestEachProcessStartsOnce(t *testing.T) {
 	testenv.NeedUprobes(t)
 	pid, exe, finish := run(t)
 	starts := observe(t, New(), acquire(ProcessStart, plan.Target{PIDs: []int{pid}}))
@@ -468,8 +468,8 @@ func TestLongArguments(t *testing.T) {
 	t.Error("the program was not seen")
 }
 
-// TestIdle: time goes on where nothing happens.
-func TestIdle(t *testing.T) {
+// TestWatermarksAdvanceWhenIdle: time goes on where nothing happens.
+func TestWatermarksAdvanceWhenIdle(t *testing.T) {
 	testenv.NeedUprobes(t)
 	before := clock.Now()
 	src, err := New().Prepare(t.Context(), acquire(ThreadEnd, plan.Target{PIDs: []int{os.Getppid()}}))
@@ -480,14 +480,11 @@ func TestIdle(t *testing.T) {
 	if err := src.Start(t.Context(), r, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	for begin := time.Now(); time.Since(begin) < 2*time.Minute; time.Sleep(time.Millisecond) {
+	testenv.Until(t, "there are watermarks", func() bool {
 		r.mu.Lock()
-		n := len(r.marks)
-		r.mu.Unlock()
-		if n > 1 {
-			break
-		}
-	}
+		defer r.mu.Unlock()
+		return len(r.marks) > 1
+	})
 	if err := src.Stop(); err != nil {
 		t.Fatal(err)
 	}

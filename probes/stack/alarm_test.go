@@ -54,7 +54,7 @@ func TestAlarm(t *testing.T) {
 
 // While it waits for its next snapshot a sampler's thread goes before others, and
 // no thread does when it has ended.
-func TestPriority(t *testing.T) {
+func TestSamplerGoesBeforeOthersOnlyWhileItWaits(t *testing.T) {
 	testenv.NeedRoot(t)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -99,10 +99,10 @@ func TestNoPriorityIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	during := 0
-	for got.len() < 5 || during < want && got.len() < 500 {
+	testenv.Until(t, "it samples, ahead of others", func() bool {
 		during = max(during, hurried(t)-before)
-		time.Sleep(time.Millisecond)
-	}
+		return got.len() >= 5 && (during >= want || got.len() >= 500)
+	})
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -76,13 +76,12 @@ func TestJavaPerfMap(t *testing.T) {
 	defer c.close()
 	find := func(name string) seen {
 		t.Helper()
-		for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(5 * time.Millisecond) {
-			if one, ok := byName(snapshot(t, c))[name]; ok && slices.ContainsFunc(one.functions, func(f string) bool { return strings.HasPrefix(f, "Threads.") }) {
-				return one
-			}
-		}
-		t.Fatalf("thread %s is not seen in Java", name)
-		return seen{}
+		var one seen
+		testenv.Until(t, "thread "+name+" is seen in Java", func() bool {
+			one = byName(snapshot(t, c))[name]
+			return slices.ContainsFunc(one.functions, func(f string) bool { return strings.HasPrefix(f, "Threads.") })
+		})
+		return one
 	}
 	for name, want := range map[string]struct{ state, calls string }{
 		"deep": {"WAIT", "java.lang.Object.wait Threads.deep Threads.deep Threads.deep Threads.lambda$main$"},

@@ -69,7 +69,7 @@ func shareDifference(t *testing.T, pid int) float64 {
 	if err := s.Start(context.Background(), got, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(3 * time.Second)
+	time.Sleep(3 * time.Second) // over which shares are compared
 	s.Stop()
 	<-got.ended
 	ranAfter, waitedAfter := busyTime(t, pid)

@@ -102,9 +102,7 @@ func TestSource(t *testing.T) {
 	if err := s.Start(context.Background(), got, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	for got.len() < 20 {
-		time.Sleep(time.Millisecond)
-	}
+	testenv.Until(t, "there are rows", func() bool { return got.len() >= 20 })
 	syscall.Kill(r.pid, syscall.SIGKILL)
 	select {
 	case <-got.ended:
@@ -173,14 +171,12 @@ func TestLoad(t *testing.T) {
 	if err := unused.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(50 * time.Millisecond)
+	time.Sleep(50 * time.Millisecond) // in which it would have sampled, had it been started
 	got, began := newRecord(), clock.Now()
 	if err := used.Start(t.Context(), got, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	for got.len() < 5 {
-		time.Sleep(time.Millisecond)
-	}
+	testenv.Until(t, "there are rows", func() bool { return got.len() >= 5 })
 	if err := used.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -208,18 +204,15 @@ func TestLaterProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := run(t, exe, "100")
-	deadline := time.Now().Add(2 * time.Minute)
-	for found := false; !found; {
+	testenv.Until(t, "the process is sampled", func() bool {
+		found := false
 		got.mu.Lock()
 		for _, row := range got.rows {
 			found = found || row[colPID].I == int64(r.pid)
 		}
 		got.mu.Unlock()
-		if time.Now().After(deadline) {
-			t.Fatal("the process is not sampled")
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+		return found
+	})
 	s.Stop()
 	<-got.ended
 }

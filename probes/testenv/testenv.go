@@ -1,6 +1,3 @@
-// Package testenv says what a test needs of its machine and builds the target
-// programs that tests monitor. A need that is not met skips the test with its
-// reason, or fails it where ENDOSCOPE_REQUIRE=all. It is for tests only.
 package testenv
 
 import (
@@ -135,4 +132,12 @@ func compileGo(t testing.TB, with, dir string, flags []string) string {
 		t.Fatalf("go build %s: %v\n%s", dir, err, msg)
 	}
 	return out
+}
+
+// Long skips a test that takes many seconds, where tests are to be short.
+func Long(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes long: it is left out by -short")
+	}
 }

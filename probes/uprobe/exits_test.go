@@ -299,7 +299,7 @@ int main(void) {
 	for i := range 12 {
 		began := clock.Boot() + p.offset
 		src, got := start(t, p, byExits(FunctionDuration, r.target(), named("inner", "outer"), "function_name", "arg0", "arg1", "retval", "start_time", "duration", "depth"))
-		time.Sleep(time.Duration(i*5) * time.Millisecond)
+		time.Sleep(time.Duration(i*5) * time.Millisecond) // which the query lasts
 		if err := src.Stop(); err != nil {
 			t.Fatal(err)
 		}

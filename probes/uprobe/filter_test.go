@@ -419,7 +419,7 @@ func filteredByTime(t *testing.T, target string, ahead time.Duration) bool {
 	}
 	r.round()
 	inTime := time.Now().Before(limit)
-	time.Sleep(time.Until(limit) + time.Millisecond)
+	time.Sleep(time.Until(limit) + time.Millisecond) // what follows is after the limit
 	r.round()
 	r.round()
 	r.end()

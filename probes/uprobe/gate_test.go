@@ -282,10 +282,10 @@ func TestForcedGate(t *testing.T) {
 	gated := acquisition(FunctionStart, plan.Target{}, named("gated"), "timestamp", "arg0")
 	var from, to int64
 	force := func(g *gate.Gate) {
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // in which the opener decides
 		g.Force(true)
 		from = clock.Now()
-		time.Sleep(40 * time.Millisecond)
+		time.Sleep(40 * time.Millisecond) // in which all calls pass
 		to = clock.Now()
 		g.Force(false)
 	}
@@ -383,11 +383,7 @@ func BenchmarkGate(b *testing.B) {
 func more(t *testing.T, r *record) {
 	t.Helper()
 	before := r.len()
-	for begin := time.Now(); r.len() <= before; time.Sleep(time.Millisecond) {
-		if time.Since(begin) > 2*time.Minute {
-			t.Fatalf("no rows come after %d", before)
-		}
-	}
+	testenv.Until(t, "more rows come", func() bool { return r.len() > before })
 }
 
 // TestDetachAndAttach: what is detached for a while gives no rows, costs nothing,
@@ -429,7 +425,7 @@ func TestDetachAndAttach(t *testing.T) {
 			if n := len(p.Probes()); n != 0 {
 				t.Errorf("%d probes are listed while none is attached", n)
 			}
-			time.Sleep(60 * time.Millisecond)
+			time.Sleep(60 * time.Millisecond) // in which the target makes calls
 			to := clock.Now()
 			if n := src.Stats().Activity.Events; n != before {
 				t.Errorf("%d calls trapped while nothing was attached", n-before)

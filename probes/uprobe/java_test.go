@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -389,11 +388,7 @@ func TestJavaSilentNewcomer(t *testing.T) {
 	}
 	src, got := start(t, p, acquisition(FunctionStart, plan.Target{Exes: []string{exe}}, named("app.Main.fib"), "timestamp"))
 	telling, silent := runJava(t, "-XX:+ExtendedDTraceProbes"), runJava(t)
-	for deadline := time.Now().Add(time.Minute); len(got.causes()) == 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it is not told")
-		}
-	}
+	testenv.Until(t, "the silent machine is counted", func() bool { return len(got.causes()) > 0 })
 	silent.finish(success)
 	telling.finish(success)
 	r.finish(success)

@@ -10,9 +10,9 @@ import (
 	"endoscope/probes/process"
 )
 
-// TestUsed: the processor time of the processes is what getrusage says, and is not
+// TestUsedAgreesWithGetrusage: the processor time of the processes is what getrusage says, and is not
 // known when one has ended.
-func TestUsed(t *testing.T) {
+func TestUsedAgreesWithGetrusage(t *testing.T) {
 	s := &source{resolution: &resolution{}}
 	if _, known := s.processorTime(); known {
 		t.Error("no process has used anything")

@@ -224,17 +224,12 @@ func TestWatermarksOfAnIdleSource(t *testing.T) {
 	r := run(t, target)
 	_, got := start(t, p, acquisition(FunctionStart, r.target(), named("alpha"), "timestamp"))
 	began := time.Now().UnixNano()
-	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+	testenv.Until(t, "there are watermarks while nothing happens", func() bool {
 		got.mu.Lock()
+		defer got.mu.Unlock()
 		n := len(got.marks)
-		got.mu.Unlock()
-		if n >= 3 {
-			break
-		}
-		if time.Since(begin) > 2*time.Minute {
-			t.Fatalf("%d watermarks while nothing happens", n)
-		}
-	}
+		return n >= 3 && got.marks[n-1] > began
+	})
 	r.round()
 	r.end()
 	got.wait(t)

@@ -107,7 +107,7 @@ func TestMatchedByAnyName(t *testing.T) {
 }
 
 // culprit finds a refused site among any number of good ones.
-func TestCulprit(t *testing.T) {
+func TestCulpritFindsTheRefusedSite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 50).Draw(t, "sites")
 		bad := rapid.SliceOfNDistinct(rapid.IntRange(0, n-1), 0, min(n, 4), rapid.ID).Draw(t, "refused")

@@ -18,6 +18,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
+	"endoscope/probes/testenv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -124,17 +125,7 @@ func (r *record) len() int {
 // await waits until there are n rows.
 func (r *record) await(t testing.TB, n int) {
 	t.Helper()
-	eventually(t, func() bool { return r.len() >= n })
-}
-
-// eventually waits until something is true.
-func eventually(t testing.TB, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("waited in vain")
-		}
-	}
+	testenv.Until(t, fmt.Sprintf("there are %d rows", n), func() bool { return r.len() >= n })
 }
 
 // asked is a specification of all columns for variables.

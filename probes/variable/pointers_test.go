@@ -25,7 +25,7 @@ func follow(t *testing.T, r *target, names ...string) (got *record, tell func(co
 			r.tell(t, c)
 			if follow {
 				follows++
-				eventually(t, func() bool { got.mu.Lock(); defer got.mu.Unlock(); return got.lost[moved] >= follows })
+				testenv.Until(t, "the move is counted", func() bool { got.mu.Lock(); defer got.mu.Unlock(); return got.lost[moved] >= follows })
 			}
 		}
 	}
@@ -147,8 +147,8 @@ func TestPointersThatChangeAllTheTime(t *testing.T) {
 		}
 		return got.rows[len(got.rows)-1]["var_value"]
 	}
-	eventually(t, func() bool { return value() == strconv.Itoa(last) })
-	eventually(t, func() bool { got.mu.Lock(); defer got.mu.Unlock(); return got.lost[moved] > 0 })
+	testenv.Until(t, "the last value is seen", func() bool { return value() == strconv.Itoa(last) })
+	testenv.Until(t, "moves are counted", func() bool { got.mu.Lock(); defer got.mu.Unlock(); return got.lost[moved] > 0 })
 	stop()
 	for _, row := range got.rows {
 		n, err := strconv.Atoi(row["var_value"])

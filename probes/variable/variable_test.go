@@ -17,7 +17,7 @@ import (
 
 // Every write of a program is a row, with the new value and the function that wrote,
 // in each of its threads, those that it makes later too, and in no child.
-func TestWrites(t *testing.T) {
+func TestEveryWriteIsARow(t *testing.T) {
 	testenv.NeedUprobes(t)
 	c := testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread")
 	cpp := testenv.CompileC(t, "testdata/vars.cc", "-O1", "-g")
@@ -219,10 +219,10 @@ int main(int argc, char **argv) {
 		got, stop := observe(t, inLibrary(r.pid, every, "libadd.so"))
 		got.normal = []string{arrived}
 		r.tell(t, "load")
-		eventually(t, func() bool { return every > 0 && got.len() > 0 || got.has(arrived) })
+		testenv.Until(t, "the library is watched", func() bool { return every > 0 && got.len() > 0 || got.has(arrived) })
 		r.tell(t, "5", "6")
 		got.await(t, 2)
-		eventually(t, func() bool { return every == 0 || got.row(got.len() - 1)["var_value"] == "11" })
+		testenv.Until(t, "the last value is seen", func() bool { return every == 0 || got.row(got.len() - 1)["var_value"] == "11" })
 		stop()
 		if last := got.row(got.len() - 1); last["var_value"] != "11" || every == 0 && (got.len() != 2 || last["function_name"] != "add") {
 			t.Errorf("%d rows, the last of them %v", got.len(), last)

@@ -28,6 +28,9 @@ var layers = []struct {
 	{"client/cmd/endoscope", []string{"client", "server", "parser", "planner", "operators", "probes"}},
 }
 
+// forTests is what the tests of every part share. No product imports it.
+const forTests = "probes/testenv"
+
 // TestImports holds the one way of data: a package depends only on the parts
 // that its own part may know.
 func TestImports(t *testing.T) {
@@ -55,6 +58,9 @@ func TestImports(t *testing.T) {
 		}
 		for _, dep := range strings.Fields(deps) {
 			dep, ok := strings.CutPrefix(dep, "endoscope/")
+			if ok && within(dep, forTests) && !within(pkg, forTests) {
+				t.Errorf("%s is for tests only, and %s imports it", dep, pkg)
+			}
 			if !ok || within(dep, layers[rule].part) {
 				continue
 			}

@@ -189,7 +189,7 @@ func TestThreads(t *testing.T) {
 
 // A machine that SIGQUIT would kill is not signalled: it has its socket from the
 // start (-Xrs), or cannot be asked.
-func TestNoSignals(t *testing.T) {
+func TestUnpreparedMachineIsNotSignalled(t *testing.T) {
 	for options, want := range map[string]error{"-Xrs": nil, "-Xrs -XX:+DisableAttachMechanism": ErrDisabled, "-XX:+DisableAttachMechanism": ErrDisabled} {
 		cmd := start(t, strings.Fields(options)...)
 		m, err := Attach(cmd.Process.Pid)
@@ -199,9 +199,12 @@ func TestNoSignals(t *testing.T) {
 		if m != nil {
 			m.Close()
 		}
-		time.Sleep(20 * time.Millisecond)
-		if err := cmd.Process.Signal(syscall.Signal(0)); err != nil {
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Errorf("%s: it is dead: %v", options, err)
+		}
+		cmd.Wait()
+		if s := cmd.ProcessState.Sys().(syscall.WaitStatus); s.Signaled() && s.Signal() == syscall.SIGQUIT {
+			t.Errorf("%s: SIGQUIT has killed it", options)
 		}
 	}
 	sleep := exec.Command(testenv.NeedProgram(t, "sleep"), "100") // no machine, and without a handler
@@ -216,7 +219,7 @@ func TestNoSignals(t *testing.T) {
 
 // A symbolic link where the file is to be made is not followed; nobody else may
 // answer in the machine's place.
-func TestPlanted(t *testing.T) {
+func TestPlantedLinkIsNotFollowed(t *testing.T) {
 	cmd := start(t)
 	pid := cmd.Process.Pid
 	elsewhere := filepath.Join(t.TempDir(), "elsewhere")

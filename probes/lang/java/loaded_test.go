@@ -42,7 +42,7 @@ func disassembled(t *testing.T, dir, class string) (out []string) {
 }
 
 // The methods of classes that a machine has loaded are those of their class files.
-func TestLoaded(t *testing.T) {
+func TestLoadedMethodsAgreeWithClassFiles(t *testing.T) {
 	cmd := start(t)
 	mappings, err := process.Modules(cmd.Process.Pid)
 	if err != nil {

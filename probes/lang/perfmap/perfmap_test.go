@@ -48,10 +48,10 @@ func TestMap(t *testing.T) {
 	find(0x2050, "second of two")
 	find(0x4000, "")
 	fmt.Fprint(f, "decimal\n10f0 f20 over both\n")
-	time.Sleep(again)
-	if e, ok := m.Find(0x1800); !ok || e.Name != "over both" {
-		t.Errorf("new code is not found: %v", e)
-	}
+	testenv.Until(t, "new code is found", func() bool {
+		e, ok := m.Find(0x1800)
+		return ok && e.Name == "over both"
+	})
 	find(0x1010, "")
 	find(0x2050, "")
 	find(0x4000, "hexadecimal")
@@ -70,7 +70,7 @@ func TestMap(t *testing.T) {
 	if _, err := f.WriteAt([]byte("1000 100 other\n"), 0); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(again)
+	time.Sleep(again) // after which new code is looked for
 	if e, ok := m.Find(0x1010); !ok || e.Name != "moved" {
 		t.Errorf("what was not said to be new is read: %v", e)
 	}

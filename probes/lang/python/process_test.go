@@ -155,7 +155,7 @@ func bias(file io.ReaderAt, m process.Mapping) uint64 {
 }
 
 // Damaged files are errors and no panics.
-func TestDamage(t *testing.T) {
+func TestDamagedFilesAreErrors(t *testing.T) {
 	b, err := os.ReadFile(testenv.NeedProgram(t, "/usr/bin/python3"))
 	if err != nil {
 		t.Fatal(err)
