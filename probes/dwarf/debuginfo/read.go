@@ -1,6 +1,3 @@
-// Package debuginfo reads the debug information of programs that nobody vouches for (DWARF
-// 2 to 5), with package dwarf where that can be trusted with it: within bounds of memory,
-// of stack and of time. The package must not know symbols or probes.
 package debuginfo
 
 import (

@@ -239,10 +239,7 @@ func (b *Body) Variables() []string {
 
 // Frame is where the frame of a call is at some instruction: its canonical frame address
 // is what a register has, of DWARF's number, plus an offset.
-type Frame struct {
-	Register int
-	Offset   int64
-}
+type Frame = op.Frame
 
 // Register is the frame's address as a program of the kernel computes it; false if
 // the register is none that it has.

@@ -1,5 +1,5 @@
-// Package signature tells from debug information what functions take and give, and where
-// that is when they are entered and when they return.
+// Package signature reads from debug information the parameters and results of functions,
+// and where they are at the entry and at the return.
 //
 // A parameter is where its location says, as far as that holds at the entry. Code that is
 // not optimised stores parameters first, and its locations mean where; what is passed in

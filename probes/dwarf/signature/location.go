@@ -32,7 +32,7 @@ func locateAtEntry(expr, base []byte) ([]op.Piece, error) {
 // locate is where an object is at an instruction in the middle of a function, whose frame
 // is there.
 func locate(expr, base []byte, frame Frame) ([]op.Piece, error) {
-	pieces, err := op.Locate(expr, op.Scope{CFA: op.Frame(frame), FrameBase: base})
+	pieces, err := op.Locate(expr, op.Scope{CFA: frame, FrameBase: base})
 	switch err {
 	case nil:
 		return pieces, nil
