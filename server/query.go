@@ -337,7 +337,7 @@ func windowed(n plan.Node) bool {
 
 var _ probes.Sink = (*feed)(nil)
 
-// load does what takes long about arming and attaches nothing.
+// load loads the sources, which takes long, and attaches nothing.
 func (q *query) load(ctx context.Context) error {
 	if err := q.life.check(stepLoad); err != nil {
 		return err
@@ -354,8 +354,8 @@ func (q *query) load(ctx context.Context) error {
 	return nil
 }
 
-// standBy does all about arming that takes long: what has to be attached is, and
-// waits for start to begin.
+// standBy loads the sources and starts those that can stand by: they are attached, and
+// give nothing before start.
 func (q *query) standBy(ctx context.Context) error {
 	for _, f := range q.feeds {
 		f.options.Standby = f.info.Standby
@@ -384,8 +384,8 @@ func (q *query) standBy(ctx context.Context) error {
 	return nil
 }
 
-// abandon lets go of a query that was prepared and does not run, or not any more: then
-// it does nothing.
+// abandon releases a query that has not run. It does nothing to a query that runs, has
+// run, or was abandoned before.
 func (q *query) abandon() {
 	if !q.life.move(phaseAbandoned) {
 		return
