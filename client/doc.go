@@ -3,6 +3,7 @@
 // statements come from, where their results go, and the exit code.
 //
 //	flags ─► engine, session ─► repl.Shell ─► runner ─► render
+//	flags ─► help                    endoscope help [TOPIC]
 //	Connect ─► Conn ─► Rows          sql.Open("endoscope", addr)
 //
 // It talks to an engine only as [endoscope/server/wire] describes it: one

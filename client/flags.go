@@ -12,6 +12,8 @@ import (
 // flags is what the command line says.
 type flags struct {
 	demo    bool
+	manual  bool   // help [TOPIC]
+	topic   string // of the manual; "": all of them
 	pid     int
 	process string
 	exe     string
@@ -124,6 +126,9 @@ func parseFlags(args []string) (*flags, error) {
 	f := &flags{}
 	if len(args) > 0 && args[0] == "demo" {
 		f.demo, args = true, args[1:]
+	}
+	if len(args) > 0 && args[0] == "help" {
+		f.manual, f.topic, args = true, strings.Join(args[1:], " "), nil
 	}
 	for len(args) > 0 {
 		arg := args[0]

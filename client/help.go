@@ -3,6 +3,7 @@ package client
 const usage = `usage: endoscope [flags]
        endoscope [flags] -- CMD ARGS...
        endoscope demo [flags]
+       endoscope help [TOPIC]
 
 SQL over running programs. Without -c or -f, statements are read from a prompt,
 or from standard input where that is no terminal.
@@ -39,6 +40,9 @@ How to show it:
       --insecure       do not encrypt, so that others can read and change it
       --version, --help
 
+endoscope help lists the topics of the manual: how to ask, what can be asked,
+settings, functions. endoscope help TOPIC shows one.
+
 Rows go to standard output; notices, errors and the last line of a result
 (rows, time, and whether anything was lost) to standard error. Ctrl-C ends a
 query and shows what it has; twice abandons it.
@@ -56,7 +60,8 @@ Examples:
 `
 
 // banner greets at the prompt.
-const banner = `endoscope %s: statements end with a semicolon, \? helps, Ctrl-D leaves.
+const banner = `endoscope %s: statements end with a semicolon.
+\? lists commands, \help shows the manual, Ctrl-D leaves.
 `
 
 // demoBanner goes on at the demo's prompt.

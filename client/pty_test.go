@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"endoscope/probes/testenv"
 )
 
 // terminal is the command on a pseudo-terminal, and who sits before it.
@@ -194,17 +196,39 @@ func TestPrompt(t *testing.T) {
 	}
 }
 
+// A topic that is longer than the screen is shown by the pager; a short one is not.
+func TestManualIsPaged(t *testing.T) {
+	t.Setenv("PAGER", "sed -n s/^SET.changes.*/paged/p")
+	x := newTerminal(t, "help", "settings")
+	x.expect("paged\r\n")
+	x.exit(0)
+	if strings.Contains(x.seen.String(), "max_probes") {
+		t.Errorf("the text is shown beside its pager: %q", x.seen.String())
+	}
+
+	x = newTerminal(t)
+	x.expect("endoscope> ")
+	x.send("\\help settings\r")
+	x.expect("paged\r\n")
+	x.expect("endoscope> ")
+	x.send("\\h max_probes\r")
+	x.expect("Default: 10000")
+	x.expect("endoscope> ")
+
+	x.send("\\q\r")
+	x.exit(0)
+
+	t.Setenv("PAGER", "no-such-program")
+	x = newTerminal(t, "help", "settings")
+	x.expect("max_probes")
+	x.exit(0)
+}
+
 func TestTerminationAtThePromptGivesTheTerminalBack(t *testing.T) {
 	x := newTerminal(t)
 	before := x.modes()
 	x.expect("endoscope> ")
-	deadline := time.Now().Add(2 * time.Minute)
-	for x.modes() == before {
-		if time.Now().After(deadline) {
-			t.Fatal("the prompt does not set the terminal's modes: there is nothing to test")
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	testenv.Until(t, "the prompt has set the terminal's modes", func() bool { return x.modes() != before })
 	if err := x.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -65,6 +65,8 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	case f.help:
 		fmt.Fprint(p.Stdout, usage)
 		return exitDone
+	case f.manual:
+		return p.manual(f.topic)
 	case f.version:
 		fmt.Fprintln(p.Stdout, "endoscope", p.Version)
 		return exitDone

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 			code := p.Run(context.Background(), os.Args[1:])
 			if os.Getenv("SIGNAL") == "late" {
 				_ = syscall.Kill(os.Getpid(), syscall.SIGINT)
-				time.Sleep(100 * time.Millisecond)
+				time.Sleep(100 * time.Millisecond) // in which the signal would end it
 			}
 			os.Exit(code)
 		},

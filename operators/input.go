@@ -1,5 +1,6 @@
 package operators
 
+// Input is the progress of one port of an operator with several.
 type Input struct {
 	Watermark int64
 	Latest    int64    // greatest time so far
@@ -8,6 +9,7 @@ type Input struct {
 	Closed    bool
 }
 
+// TickKind is the index of a Tick in Input.Ticks: 0 final, 1 preview.
 func TickKind(preview bool) int {
 	if preview {
 		return 1

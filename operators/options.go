@@ -9,16 +9,16 @@ import (
 
 // Options of a graph.
 type Options struct {
-	// Start is when the query was armed, ns since the epoch: RATE counts from it.
-	// Where that is not known yet, [Graph.Armed] says it.
+	// Start is when the query was armed, ns since the epoch: RATE counts from it. If
+	// it is not known yet, Armed of the graph sets it.
 	Start int64
-	// Clock tells the time, ns since the epoch, by which RATE counts; nil: this
-	// machine's.
+	// Clock returns the time, ns since the epoch, for RATE; nil: this machine's
+	// clock.
 	Clock func() int64
 	// OpenFile opens the file of an INSERT; nil: os.Create.
 	OpenFile func(path string) (io.WriteCloser, error)
-	// Residual is what the source of a leaf leaves of the leaf's Filter, which
-	// the graph tests; a nil function: everything.
+	// Residual returns the part of a leaf's Filter that its source does not test and
+	// the graph must; nil: all of it.
 	Residual func(*plan.Acquire) plan.Expr
 	// Stats makes the graph measure itself; it costs two readings of the clock
 	// per batch and node.
@@ -29,8 +29,8 @@ type Options struct {
 	// Demand returns what makes a source give the rows of its value, to its
 	// leaf and before it returns (plan.Acquire.OnDemand).
 	Demand func(*plan.Acquire) func(context.Context) error
-	// Tap returns what is told of the rows that arrive at a port of a join; nil:
-	// nobody is.
+	// Tap returns the observer of the rows that arrive at a port of a join; nil: no
+	// observers.
 	Tap func(*plan.Join, int) *Tap
 	// JoinMemory is how many bytes of rows one join may hold before it forgets
 	// the oldest, which is counted; 0: DefaultJoinMemory.
@@ -40,5 +40,5 @@ type Options struct {
 	EncoderBudget int64
 }
 
-// DefaultMemoryLimit is what one operator may hold if nobody says otherwise.
+// DefaultMemoryLimit is the default of Options.MemoryLimit.
 const DefaultMemoryLimit = 512 << 20

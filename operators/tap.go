@@ -1,7 +1,7 @@
 package operators
 
-// Tap is told what arrives at an input of a join, before the join is: rows, by
-// the time of the latest in a batch, and promises.
+// Tap observes an input of a join before the join does: the latest time of the rows of
+// each batch, and watermarks.
 type Tap struct {
 	Rows      func(latest int64)
 	Watermark func(t int64)

@@ -13,7 +13,7 @@ func Floor(t, step int64) int64 {
 	return t - r
 }
 
-// noTime is before every event, endOfTime after.
+// NoTime is before every event, EndOfTime after.
 const (
 	NoTime    = math.MinInt64
 	EndOfTime = math.MaxInt64

@@ -1,6 +1,7 @@
 package parser
 
 import (
+	"endoscope/parser/spelling"
 	"maps"
 	"slices"
 	"strings"
@@ -239,37 +240,11 @@ func nearest(word string, list []string) string {
 	if len(word) < 3 {
 		return ""
 	}
+	var table spelling.Table
 	for _, candidate := range list {
-		if n := distance(word, candidate, bestDistance); n < bestDistance {
+		if n := spelling.Distance(&table, word, candidate, bestDistance-1); n < bestDistance {
 			best, bestDistance = candidate, n
 		}
 	}
 	return best
-}
-
-// distance counts the letters to insert, remove, change or swap to make one
-// word of another; from limit on, it is limit.
-func distance(a, b string, limit int) int {
-	if diff := len(a) - len(b); diff >= limit || -diff >= limit {
-		return limit
-	}
-	before, last, row := []int(nil), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-		before, last, row = last, row, make([]int, len(b)+1)
-	}
-	return min(last[len(b)], limit)
 }

@@ -14,7 +14,8 @@
 // would have taken there (diagnose.go). Neither costs a correct statement
 // anything.
 //
-// Parse reads one statement and ParseAll many; Split, Complete, Highlight and
+// Parse reads one statement and ParseAll many; Classify says what executing one
+// does, from its tree. Split, Complete, Highlight and
 // Keywords serve an editor, and take broken text too. Printing and parsing are
 // inverse: the text of a tree gives the same tree but for positions.
 package parser

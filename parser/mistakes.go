@@ -1,6 +1,7 @@
 package parser
 
 import (
+	"endoscope/parser/spelling"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,6 +52,7 @@ var actionWords = strings.Fields("SAMPLE MONITOR STOP NOTIFY WEBHOOK SELECT INSE
 // misspeltKeyword corrects SELCT, and FORM where it was taken for an alias, if
 // the statement goes on better with the right word.
 func misspeltKeyword(d *diagnosis) *Error {
+	var table spelling.Table
 	for _, n := range []int{0, -1, -2, -3, -4, 1} {
 		t := d.tok(n)
 		word := d.word(n)
@@ -60,7 +62,7 @@ func misspeltKeyword(d *diagnosis) *Error {
 		limit := 1 + max(1, len(word)/3)
 		best, bestReach, bestDistance := "", d.at+max(n, 0), 0
 		for _, candidate := range Keywords() {
-			dist := 2 * distance(word, candidate, limit)
+			dist := 2 * spelling.Distance(&table, word, candidate, limit-1)
 			if word[0] != candidate[0] { // people know how a word begins
 				dist++
 			}

@@ -10,7 +10,7 @@ import (
 
 	"endoscope/operators/expr"
 	"endoscope/parser"
-	"endoscope/planner/catalog"
+	"endoscope/planner/definitions"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 )
@@ -18,7 +18,7 @@ import (
 // testEnv knows one CSV file with event time and one without.
 func testEnv() *Env {
 	return &Env{
-		Views: catalog.NewViews(),
+		Views: definitions.NewViews(),
 		Eval:  expr.EvalConst,
 		File: func(path string) (types.Schema, error) {
 			switch path {

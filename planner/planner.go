@@ -8,6 +8,7 @@ import (
 
 	"endoscope/parser"
 	"endoscope/planner/catalog"
+	"endoscope/planner/definitions"
 	"endoscope/planner/plan"
 	"endoscope/planner/rules"
 	"endoscope/planner/types"
@@ -15,9 +16,9 @@ import (
 
 // Env is what planning needs to know of its surroundings.
 type Env struct {
-	Views *catalog.Views
+	Views *definitions.Views
 	// Triggers are those there are; nil: none.
-	Triggers *catalog.Triggers
+	Triggers *definitions.Triggers
 	// Hidden reports whether a trigger is not to be told of; nil: none.
 	Hidden func(trigger string) bool
 	Target plan.Target // the session's; zero if it has none

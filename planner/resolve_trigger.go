@@ -9,6 +9,7 @@ import (
 
 	"endoscope/parser"
 	"endoscope/planner/catalog"
+	"endoscope/planner/definitions"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 )
@@ -286,7 +287,7 @@ func (r *resolver) feedback(t *Trigger, c *parser.CreateTrigger) error {
 }
 
 // Feeds says how a trigger would feed itself, given the others; nil: it would not.
-func (t *Trigger) Feeds(others *catalog.Triggers) *plan.Error {
+func (t *Trigger) Feeds(others *definitions.Triggers) *plan.Error {
 	way := others.Feeds(t.Name, t.Flow)
 	switch {
 	case way == nil:
@@ -306,7 +307,7 @@ func (r *resolver) triggerStream(s *parser.Source, name *parser.Ident, every tim
 	}
 	a := &plan.Acquire{Stream: catalog.TriggerStream, Out: types.Schema{Time: 0},
 		Args: []plan.Const{{V: types.Str(name.Name), Start: name.Start, Stop: name.Stop}}}
-	for _, c := range catalog.TriggerColumns {
+	for _, c := range catalog.Trigger.Columns {
 		a.Out.Fields = append(a.Out.Fields, types.Field{Name: c.Name, Qualifier: name.Name, Type: c.Type})
 	}
 	out := r.leaf(a, s, false)

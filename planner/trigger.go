@@ -3,7 +3,7 @@ package planner
 import (
 	"time"
 
-	"endoscope/planner/catalog"
+	"endoscope/planner/definitions"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 )
@@ -22,7 +22,7 @@ type Trigger struct {
 	Tuple   []types.Field
 	Time    int
 	Actions []Action
-	Flow    catalog.Flow
+	Flow    definitions.Flow
 	Notices []string
 }
 

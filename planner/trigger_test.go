@@ -8,7 +8,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"endoscope/parser"
-	"endoscope/planner/catalog"
+	"endoscope/planner/definitions"
 	"endoscope/planner/plan"
 )
 
@@ -18,7 +18,7 @@ import (
 func TestTriggers(t *testing.T) {
 	datadriven.Walk(t, "testdata/trigger", func(t *testing.T, path string) {
 		env := testEnv()
-		env.Triggers = catalog.NewTriggers()
+		env.Triggers = definitions.NewTriggers()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {
 			case "use":

@@ -2,19 +2,26 @@ package server
 
 import (
 	"slices"
-	"strings"
 	"time"
+
+	"endoscope/parser"
 )
 
 // auditedFunctions is how many functions a record names; it says how many there
 // are.
 const auditedFunctions = 50
 
-// defines reports whether a statement changes what there is for others, or stops
-// something. (What it acquires is on record by itself.)
-func defines(statement string) bool {
-	words := strings.Fields(statement)
-	return len(words) > 0 && slices.Contains([]string{"CREATE", "DROP", "STOP", "SUSPEND", "RESUME"}, strings.ToUpper(words[0]))
+// recordStatement records a statement that was refused, or that changed what is defined
+// or how queries run. stmt is nil if the text does not parse. What a statement acquires
+// is recorded with its query.
+func (s *session) recordStatement(stmt parser.Statement, text string, err error) {
+	if err != nil {
+		s.may.Record("refused", "statement", text, "error", err.Error())
+		return
+	}
+	if c := parser.Classify(stmt); c.Changes {
+		s.may.Record("executed", "kind", c.Kind, "statement", text)
+	}
 }
 
 // recordAttached puts on record what a query has attached where: that it is armed,
@@ -32,7 +39,7 @@ func (q *query) recordAttached(event string) {
 			targets = append(targets, t)
 		}
 		pids = append(pids, f.spec.Target.PIDs...)
-		for _, site := range f.source.Sites() {
+		for _, site := range f.source.Info().Sites {
 			if site.Address == 0 {
 				continue
 			}
@@ -48,7 +55,7 @@ func (q *query) recordAttached(event string) {
 
 // recordEnd puts on record that nothing of a query is attached any more.
 func (q *query) recordEnd() {
-	if q.may == nil || !q.armed.Load() {
+	if q.may == nil || !q.life.started() {
 		return
 	}
 	q.may.Record("ended", "query", q.id, "after", time.Since(q.started).Round(time.Millisecond).String(),

@@ -14,7 +14,7 @@ import (
 // so that the runner still takes what they give, and hears when it is told to
 // stop.
 type collector struct {
-	sources []probes.Aggregator
+	sources []*feed
 	panes   []bool     // by source: it gives them when they are over
 	result  chan error // of a round; has room for it
 	asking  sync.WaitGroup
@@ -23,8 +23,8 @@ type collector struct {
 func newCollector(feeds []*feed) *collector {
 	c := &collector{result: make(chan error, 1)}
 	for _, f := range feeds {
-		if a := f.aggregator(); a != nil {
-			c.sources = append(c.sources, a)
+		if f.aggregates() {
+			c.sources = append(c.sources, f)
 			c.panes = append(c.panes, f.spec.Partial.Pane > 0)
 		}
 	}
@@ -41,27 +41,22 @@ func (c *collector) ask() {
 			if c.panes[i] {
 				continue // nothing is shown of a window before its end
 			}
-			all.Go(func() { errs[i] = s.Collect() })
+			all.Go(func() { errs[i] = s.control(probes.Collect{}) })
 		}
 		all.Wait()
 		c.result <- errors.Join(errs...)
 	})
 }
 
-// aggregator is the feed's source, if it runs the first stage of an aggregate.
-func (f *feed) aggregator() probes.Aggregator {
-	if a, ok := f.source.(probes.Aggregator); ok && f.spec.Partial != nil && a.Aggregates() {
-		return a
-	}
-	return nil
-}
+// aggregates reports whether the feed's source runs the first stage of an aggregate.
+func (f *feed) aggregates() bool { return f.spec.Partial != nil && f.info.Aggregates }
 
 // settle takes out of the plan the aggregates that sources were offered and do
 // not run, so that it says what is done.
 func (q *query) settle() {
 	alone := map[plan.Node]*plan.Acquire{}
 	for _, f := range q.feeds {
-		if f.spec.Partial != nil && f.aggregator() == nil {
+		if f.spec.Partial != nil && !f.aggregates() {
 			c := *f.spec
 			c.Partial = nil
 			alone[f.spec] = &c
@@ -96,7 +91,7 @@ func (r *runner) tickDue(ctx context.Context) error {
 			return err
 		}
 		return r.tick(ctx)
-	case r.stopping: // the end collects, and shows it
+	case !r.life.may(stepCollect): // the end collects, and shows it
 	case r.show.asking:
 		r.show.late = true
 	default:
@@ -110,7 +105,7 @@ func (r *runner) tickDue(ctx context.Context) error {
 // wait for the next time.
 func (r *runner) previewDue(ctx context.Context) error {
 	switch {
-	case r.stopping:
+	case !r.life.may(stepCollect):
 	case len(r.collector.sources) == 0:
 		return r.preview(ctx)
 	case !r.show.asking:
@@ -129,7 +124,7 @@ func (r *runner) ask() {
 func (r *runner) collected(ctx context.Context, err error) error {
 	s := r.show
 	r.show = showing{}
-	if err != nil || r.stopping {
+	if err != nil || !r.life.may(stepCollect) {
 		return err
 	}
 	if err := r.drainQueue(ctx); err != nil {

@@ -14,12 +14,14 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
+	"endoscope/probes/testenv"
 	"endoscope/server/wire"
 )
 
 // aggregator is a provider and its one source: calls of f that the kernel, so
 // it says, has aggregated. It stands for what a test cannot time otherwise.
 type aggregator struct {
+	probes.Base
 	declines bool                      // it does not aggregate
 	collect  func(a *aggregator) error // what Collect does
 	stop     func(a *aggregator)       // what Stop does before the end
@@ -36,24 +38,25 @@ func (a *aggregator) Prepare(_ context.Context, spec *plan.Acquire) (probes.Sour
 	a.spec = spec
 	return a, nil
 }
-func (a *aggregator) Sites() []probes.Site {
-	return []probes.Site{{Provider: "uprobe", Function: "f", Module: "prog", Address: 0x10, Kind: "entry"}}
+func (a *aggregator) Info() probes.Info {
+	return probes.Info{
+		Sites: []probes.Site{{Provider: "uprobe", Function: "f", Module: "prog", Address: 0x10, Kind: "entry"}},
+		Live:  true, Aggregates: !a.declines, Aggregation: "array by function",
+	}
 }
-func (a *aggregator) Notices() []string   { return nil }
-func (a *aggregator) Residual() plan.Expr { return nil }
-func (a *aggregator) Live() bool          { return true }
-func (a *aggregator) Aggregates() bool    { return !a.declines }
-func (a *aggregator) Describe() string    { return "array by function" }
-func (a *aggregator) Start(_ context.Context, sink probes.Sink) error {
+func (a *aggregator) Start(_ context.Context, sink probes.Sink, _ probes.Options) error {
 	a.sink = sink
 	return nil
 }
 
-func (a *aggregator) Collect() error {
-	if a.collect == nil {
-		return nil
+func (a *aggregator) Control(_ context.Context, c probes.Command) (probes.Reply, error) {
+	if _, ok := c.(probes.Collect); !ok || a.declines {
+		return probes.Unsupported(c)
 	}
-	return a.collect(a)
+	if a.collect == nil {
+		return probes.Reply{}, nil
+	}
+	return probes.Reply{}, a.collect(a)
 }
 
 func (a *aggregator) Stop() error {
@@ -156,7 +159,7 @@ func execute(t *testing.T, s *session, statement string) wire.Result {
 func TestCollectBeforeEachResult(t *testing.T) {
 	a := &aggregator{
 		collect: func(a *aggregator) error {
-			time.Sleep(3 * time.Millisecond)
+			time.Sleep(3 * time.Millisecond) // it is slow
 			a.calls(1)
 			return nil
 		},
@@ -345,19 +348,16 @@ func TestCountsOfPartialRows(t *testing.T) {
 	s := sessionOver(t, a, wire.Options{})
 	execute(t, s, countCalls)
 	a.calls(5)
-	for deadline := time.Now().Add(2 * time.Minute); ; {
+	testenv.UntilNil(t, "sys.operators counts the rows", func() error {
 		got = ""
 		for _, row := range s.e.snapshot("sys.operators", whose{}) {
 			got += fmt.Sprintf("%.9s %s %d; ", row[2].S, row[3].S, row[4].I)
 		}
-		if got == "aggregate server 1; acquire f kernel 1; " {
-			break
+		if got != "aggregate server 1; acquire f kernel 1; " {
+			return errors.New(got)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("sys.operators: %s", got)
-		}
-		time.Sleep(time.Millisecond)
-	}
+		return nil
+	})
 	if q := s.e.snapshot("sys.queries", whose{}); q[0][6].I != 1 {
 		t.Errorf("sys.queries: %v", q)
 	}

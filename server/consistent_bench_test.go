@@ -70,7 +70,7 @@ func BenchmarkConsistent(b *testing.B) {
 				return n
 			}
 			round()
-			time.Sleep(200 * time.Millisecond)
+			time.Sleep(200 * time.Millisecond) // what was begun with the query is over
 			least, rounds, ours := int64(1<<62), 0, processorTimeOf(b, os.Getpid())
 			for b.Loop() {
 				least = min(least, round())

@@ -18,7 +18,7 @@ import (
 type demand struct {
 	*feed
 	to  graph.Leaf
-	ctx context.Context // of the call of Sample that is under way
+	ctx context.Context // of the command Sample that is under way
 	err error
 }
 
@@ -37,7 +37,7 @@ func (d *demand) End(error)              {}
 // sample asks the source.
 func (d *demand) sample(ctx context.Context) error {
 	d.ctx, d.err = ctx, nil
-	err := d.source.(probes.Sampler).Sample(ctx)
+	_, err := d.feed.source.Control(ctx, probes.Sample{})
 	d.ctx = nil
 	if d.err != nil {
 		return d.err

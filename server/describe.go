@@ -12,8 +12,9 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
-	"endoscope/probes/signature"
-	"endoscope/probes/symbols"
+	"endoscope/probes/codesite"
+	"endoscope/probes/dwarf/signature"
+	"endoscope/probes/elf"
 	"endoscope/server/wire"
 )
 
@@ -111,14 +112,14 @@ func (s *session) describeFunction(st *parser.Describe, src string) (wire.Result
 	for _, i := range found {
 		f := m.Function(i)
 		entry := ""
-		if site, err := m.EntrySite(i); err != nil {
+		if site, err := codesite.In(m).EntrySite(i); err != nil {
 			entry = "cannot be probed: " + err.Error()
 		} else {
 			entry = site.Method + ": " + site.Insn()
 		}
 		ret := "can be trapped"
-		if ok, why := m.ReturnTrap(i); !ok {
-			exits, err := m.ExitSites(i)
+		if ok, why := codesite.In(m).ReturnTrap(i); !ok {
+			exits, err := codesite.In(m).ExitSites(i)
 			if err != nil {
 				ret = "cannot be observed: " + why + ", and it " + err.Error()
 			} else {
@@ -134,7 +135,7 @@ func (s *session) describeFunction(st *parser.Describe, src string) (wire.Result
 
 // otherNames are those by which a function can be asked for beside its own; the linker's
 // tells it from others that are called the same.
-func otherNames(f *symbols.Function) []string {
+func otherNames(f *elf.Function) []string {
 	if f.Mangled == f.Name || f.Synthetic {
 		return f.Aliases
 	}

@@ -7,8 +7,8 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
-	"endoscope/probes/signature"
-	"endoscope/probes/symbols"
+	"endoscope/probes/dwarf/signature"
+	"endoscope/probes/elf"
 )
 
 // valueTypes gives the planner the types of an acquisition's columns that are arguments
@@ -23,7 +23,7 @@ func (s *session) valueTypes(a *plan.Acquire) ([]types.Type, error) {
 
 // describeSignature is what DESCRIBE FUNCTION says of a function's types: its signature,
 // where its arguments are when it is entered, and where it is declared; or why it cannot.
-func describeSignature(m *symbols.Module, i int, info *signature.Info, noInfo error) []types.Value {
+func describeSignature(m *elf.Module, i int, info *signature.Info, noInfo error) []types.Value {
 	unknown := func(what string, err error) []types.Value {
 		return []types.Value{types.Str("not known: " + what + " " + err.Error()), types.NullOf(types.Varchar), types.NullOf(types.Varchar)}
 	}

@@ -27,7 +27,7 @@ func (s *session) Describe(ctx context.Context, text string) (wire.Description, 
 	case *parser.Explain:
 		d.Columns = []wire.Column{planColumn}
 	case *parser.Show, *parser.Describe: // they only look
-		res, err := s.execute(ctx, nil, text, nil)
+		res, err := s.execute(ctx, nil, stmt, text, nil)
 		if err != nil {
 			return d, err
 		}

@@ -24,12 +24,16 @@
 // in the result once. What cannot be merged, such as an encoder, does not move: it is
 // executed here, or, with SET placement = 'client', there.
 //
-// Sources that run the first stage of an aggregate (probes.Aggregator) give
+// A query has a phase: prepared, loaded, standby, running, ending, done, or abandoned
+// before it ran (query_state.go). Which steps may be taken follows from that alone.
+// Shares, their parts and sets of gates have phases of their own.
+//
+// Sources that run the first stage of an aggregate (probes.Info.Aggregates) give
 // partial rows, of which a full queue merges those of one group, and drops none
 // before it is full of groups. They are asked for them, in goroutines of the
 // collector, before each result that is not the last.
 //
-// A trigger is a query whose last operator is an operators.Trigger, and actions
+// A trigger is a query whose last operator is a graph.Trigger, and actions
 // (trigger.go): those that acquire have a query each that stands by, with its
 // probes attached unless that is too dear (trigger_vigil.go), and a goroutine that
 // arms it and ends it (trigger_acquire.go), or one behind a gate that is opened and
@@ -84,7 +88,8 @@
 //	ledger.mu            the queries of a trigger
 //	lastError.mu         what went wrong with it
 //
-//	query.reports        while SUSPEND or RESUME is told; sources collect under it
+//	query.reports        while a query moves to running, and while SUSPEND or RESUME is
+//	                     reported; sources collect under it
 //	share.mu             while a shared source gives; taken under shares.mu, too
 //	triggerStream.mu     while a trigger's rows are handed on
 //

@@ -470,9 +470,7 @@ func TestEncodingsOfConnections(t *testing.T) {
 	}
 	r.load(t, "-t", "get,set", "-n", "5000", "-c", "10")
 	all.Wait()
-	for deadline := time.Now().Add(2 * time.Minute); r.connections(t) > 1 && time.Now().Before(deadline); {
-		time.Sleep(20 * time.Millisecond)
-	}
+	testenv.Until(t, "the load's connections are closed", func() bool { return r.connections(t) <= 1 })
 	q.Stop()
 	rows := encodingsOf(t, q)
 	x := rows[0].encodings

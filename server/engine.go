@@ -8,17 +8,17 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
-	"endoscope/planner/catalog"
+	"endoscope/planner/definitions"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/clock"
+	"endoscope/probes/elf"
 	"endoscope/probes/entities"
 	"endoscope/probes/procfs"
 	"endoscope/probes/replay"
 	"endoscope/probes/sched"
 	"endoscope/probes/stack"
-	"endoscope/probes/symbols"
 	"endoscope/probes/uprobe"
 	"endoscope/probes/variable"
 	"endoscope/server/grant"
@@ -53,10 +53,10 @@ type Engine struct {
 	attaches  map[string]bool // streams for which processes are attached to
 	uprobes   *uprobe.Provider
 	options   Options
-	views     *catalog.Views
+	views     *definitions.Views
 	models    *models
 	kept      *kept
-	modules   *symbols.Cache
+	modules   *elf.Cache
 	shares    *shares
 
 	mu      sync.Mutex
@@ -66,7 +66,7 @@ type Engine struct {
 
 	triggers map[string]*trigger      // guarded by mu
 	claimed  map[string]chan struct{} // their names that are, until it is closed; guarded by mu
-	flows    *catalog.Triggers        // what they read and write
+	flows    *definitions.Triggers    // what they read and write
 	totals   totals                   // of queries that have ended; guarded by mu
 }
 
@@ -83,8 +83,8 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{kept: kept, options: o, providers: map[string]probes.Provider{}, attaches: map[string]bool{}, views: catalog.NewViews(), models: newModels(o.ModelDir), queries: map[int64]*query{},
-		triggers: map[string]*trigger{}, claimed: map[string]chan struct{}{}, flows: catalog.NewTriggers(), modules: &symbols.Cache{}, shares: newShares()}
+	e := &Engine{kept: kept, options: o, providers: map[string]probes.Provider{}, attaches: map[string]bool{}, views: definitions.NewViews(), models: newModels(o.ModelDir), queries: map[int64]*query{},
+		triggers: map[string]*trigger{}, claimed: map[string]chan struct{}{}, flows: definitions.NewTriggers(), modules: &elf.Cache{}, shares: newShares()}
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
 	stacks, lives := stack.New(), sched.New()
 	found, followed := &handlersProvider{stacks: stacks}, &handlersProvider{stacks: stacks, forgets: true}
@@ -189,9 +189,6 @@ func (e *Engine) add(q *query) error {
 	}
 	e.mu.Unlock()
 	if closed {
-		if q.discharge != nil {
-			q.discharge()
-		}
 		q.abandon()
 		return errClosed
 	}

@@ -17,14 +17,14 @@ import (
 	"endoscope/operators/graph"
 	"endoscope/parser"
 	"endoscope/planner"
-	"endoscope/planner/catalog"
+	"endoscope/planner/definitions"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
+	"endoscope/probes/elf"
 	"endoscope/probes/entities"
 	"endoscope/probes/process"
 	"endoscope/probes/sched"
-	"endoscope/probes/symbols"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe"
 )
@@ -234,7 +234,7 @@ func (a *audit) run(p *entities.Provider, pid int, filter string, length time.Du
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := planner.Plan(stmt.(*parser.Query), text, &planner.Env{Views: catalog.NewViews(), Triggers: catalog.NewTriggers(), Target: plan.Target{PIDs: []int{pid}}, Eval: expr.EvalConst})
+	q, err := planner.Plan(stmt.(*parser.Query), text, &planner.Env{Views: definitions.NewViews(), Triggers: definitions.NewTriggers(), Target: plan.Target{PIDs: []int{pid}}, Eval: expr.EvalConst})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,14 +270,12 @@ func (a *audit) run(p *entities.Provider, pid int, filter string, length time.Du
 			t.Fatal(err)
 		}
 		sources = append(sources, source)
-		if err := source.Start(context.Background(), leafSink{a, leaf}); err != nil {
+		if err := source.Start(context.Background(), leafSink{a, leaf}, probes.Options{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	a.turns(sources, length)
-	for wait := time.Now(); !a.saw() && time.Since(wait) < time.Minute; { // a busy machine may be late
-		time.Sleep(20 * time.Millisecond)
-	}
+	testenv.Until(a.t, "there is what the test is about", a.saw)
 	for _, source := range sources {
 		if err := source.Stop(); err != nil {
 			t.Error(err)
@@ -295,7 +293,7 @@ func (a *audit) run(p *entities.Provider, pid int, filter string, length time.Du
 func (a *audit) turns(sources []probes.Source, length time.Duration) {
 	const turn = 50 * time.Millisecond
 	if !a.halts {
-		time.Sleep(length)
+		time.Sleep(length) // in which the target is observed
 		return
 	}
 	for began := time.Now(); time.Since(began) < length; {
@@ -307,9 +305,11 @@ func (a *audit) turns(sources []probes.Source, length time.Duration) {
 				a.t.Error(err)
 			}
 			for _, s := range sources {
-				s.(probes.Hushable).Hush(kind == operators.Suspend, nil)
+				if _, err := s.Control(context.Background(), probes.Suspend{All: kind == operators.Suspend}); err != nil {
+					a.t.Error(err)
+				}
 			}
-			time.Sleep(turn)
+			time.Sleep(turn) // in which reporting rests, or goes on
 		}
 	}
 }
@@ -345,7 +345,7 @@ func TestRulesUnderSuspension(t *testing.T) {
 func providers(t *testing.T, ringBytes int) *entities.Provider {
 	calls := uprobe.New(uprobe.Options{Match: match, RingBytes: ringBytes})
 	t.Cleanup(func() { calls.Close() })
-	return entities.New(calls, sched.New(), &symbols.Cache{})
+	return entities.New(calls, sched.New(), &elf.Cache{})
 }
 
 // processorTimeOf is what a process has used so far.
@@ -444,7 +444,7 @@ func rules(t *testing.T, pid int, filters []string) {
 	}
 	p := providers(t, 0)
 	idle := processorTimeOf(t, pid)
-	time.Sleep(length)
+	time.Sleep(length) // in which the target runs
 	t.Logf("without monitoring the program takes %.1f %% of a processor", 100*(processorTimeOf(t, pid)-idle).Seconds()/length.Seconds())
 	for _, filter := range filters {
 		t.Run(strings.ReplaceAll(filter, " ", "_"), func(t *testing.T) {

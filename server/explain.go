@@ -141,7 +141,7 @@ func (s *session) explainPlan(ctx context.Context, path wire.Path, rel *relation
 	if err != nil {
 		return err
 	}
-	defer q.discard()
+	defer q.abandon()
 	if err := s.divide(q, path); err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (r *relation) lines(text string) {
 func (q *query) explain() string {
 	var b strings.Builder
 	stats := map[plan.Node]*graph.Stats{}
-	if q.graph != nil {
+	if q.life.started() {
 		for _, st := range q.graph.Stats {
 			stats[st.Node] = st
 		}
@@ -231,7 +231,8 @@ func (q *query) explainSites(b *strings.Builder, a *plan.Acquire, indent string)
 		if f.spec != a {
 			continue
 		}
-		sites := f.source.Sites()
+		info := f.source.Info()
+		sites := info.Sites
 		for i, s := range sites {
 			if i == maxSites {
 				fmt.Fprintf(b, "%s... and %d more\n", indent, len(sites)-maxSites)
@@ -259,15 +260,15 @@ func (q *query) explainSites(b *strings.Builder, a *plan.Acquire, indent string)
 			}
 			b.WriteString("\n")
 		}
-		if p, ok := f.source.(*part); ok {
-			if ids := p.others(); len(ids) > 0 {
+		if f.part != nil {
+			if ids := f.part.others(); len(ids) > 0 {
 				fmt.Fprintf(b, "%sshared with query %s\n", indent, listed(ids))
 			}
 		}
-		if g := f.aggregator(); g != nil {
-			fmt.Fprintf(b, "%saggregate %s: %s  (kernel)\n", indent, f.spec.Partial, g.Describe())
+		if f.aggregates() {
+			fmt.Fprintf(b, "%saggregate %s: %s  (kernel)\n", indent, f.spec.Partial, info.Aggregation)
 		}
-		left := f.source.Residual()
+		left := info.Residual
 		if a.Filter != nil && left != a.Filter {
 			fmt.Fprintf(b, "%sfilter %s  (kernel)\n", indent, a.Filter)
 		}

@@ -7,7 +7,6 @@ import (
 	"endoscope/parser"
 	"endoscope/planner"
 	"endoscope/planner/plan"
-	"endoscope/probes"
 	"endoscope/server/wire"
 )
 
@@ -73,25 +72,20 @@ func describeMode(t *planner.Trigger) string {
 
 // describeArming says how the query of an action would be armed.
 func describeArming(a *planner.Action, q *query, arming string) string {
-	var calls []probes.Standby
+	waits, ns := false, 0.0
 	for _, f := range q.feeds {
-		if s, ok := f.source.(probes.Standby); ok {
-			calls = append(calls, s)
+		if f.info.Standby {
+			waits, ns = true, max(ns, f.info.WaitNs)
 		}
 	}
-	if len(calls) == 0 {
+	if !waits {
 		return "armed at once: nothing has to be attached"
 	}
 	if late := lateBySetting(arming, q.plan); late != "" {
 		return "armed some 10 ms after the tuple, by attaching its probes then: " + late
 	}
-	ns := 0.0
-	for _, s := range calls {
-		_, each := s.Waited()
-		ns = max(ns, each)
-	}
 	by := "its probes stand by, and have nothing of before"
-	if _, shut := shuttableOf(a, q, arming); shut {
+	if shuttable(a, q, arming) {
 		by = "its probes are attached before, behind a gate that is opened"
 	}
 	said := fmt.Sprintf("armed at once: %s; until then a call costs about %s", by, plan.FormatDuration(int64(ns)))

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"slices"
 	"sync/atomic"
 
@@ -17,21 +18,45 @@ import (
 type feed struct {
 	leaf    int
 	spec    *plan.Acquire
-	source  probes.Source
+	source  probes.Source // own, or a part in a source that others share
+	info    probes.Info   // of source, as it was prepared
+	own     probes.Source // the query's own
+	ownInfo probes.Info
+	part    *part          // source, if it is shared; nil: it is not
+	options probes.Options // of Load and Start
 	live    bool
-	standby probes.Standby // the source, if it is armed before the query starts
-	asked   *demand        // of a source that gives its value when it is asked
-	holder  *holder        // of a source whose rows are held until they are needed; nil: none
+	asked   *demand // of a source that gives its value when it is asked
+	holder  *holder // of a source whose rows are held until they are needed; nil: none
 	q       *queue
 	t       *tally
 	account *grant.Account // of whoever runs the query; nil: nothing is counted
 	rows    atomic.Uint64  // taken from the source
 }
 
+// addFeed adds the feed of the query's next leaf.
+func (q *query) addFeed(spec *plan.Acquire, own probes.Source) *feed {
+	i := own.Info()
+	f := &feed{leaf: len(q.feeds), spec: spec, source: own, info: i, own: own, ownInfo: i, live: i.Live, q: q.q, t: q.t}
+	q.feeds = append(q.feeds, f)
+	return f
+}
+
+// share makes the feed's source a part in one that others share.
+func (f *feed) share(p *part) { f.source, f.info, f.part = p, p.describe(f.ownInfo), p }
+
+// unshare makes the feed's source the query's own. It has not been started.
+func (f *feed) unshare() { f.source, f.info, f.part = f.own, f.ownInfo, nil }
+
+// control gives the source a command that has no reply.
+func (f *feed) control(c probes.Command) error {
+	_, err := f.source.Control(context.Background(), c)
+	return err
+}
+
 // attaches reports whether events come from what is attached in the kernel, and
 // are not read by the engine.
 func (f *feed) attaches() bool {
-	return slices.ContainsFunc(f.source.Sites(), func(s probes.Site) bool { return s.Address != 0 })
+	return slices.ContainsFunc(f.source.Info().Sites, func(s probes.Site) bool { return s.Address != 0 })
 }
 
 // overRate is the cause of what a user's events were too many.
@@ -71,8 +96,8 @@ func (f *feed) Watermark(t int64) {
 // missed counts rows that the source has given and nobody took.
 func (f *feed) missed(cause string, n uint64) {
 	f.Lost(cause, n)
-	if r, ok := f.source.(probes.Reteller); ok {
-		r.Retell()
+	if f.info.Resends {
+		_ = f.control(probes.Resend{}) // it is supported
 	}
 }
 

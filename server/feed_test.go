@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"testing"
 
 	"endoscope/operators/batch"
@@ -14,14 +15,17 @@ type retold struct {
 	times int
 }
 
-func (r *retold) Retell() { r.times++ }
+func (r *retold) Control(context.Context, probes.Command) (probes.Reply, error) {
+	r.times++
+	return probes.Reply{}, nil
+}
 
 // TestWhatNobodyTookIsToldAnew: a source whose rows rest on each other hears of those
 // that the engine had to drop, and not of its own losses, of which it knows.
 func TestWhatNobodyTookIsToldAnew(t *testing.T) {
 	f := newFeed(1)
 	r := &retold{}
-	f.source = r
+	f.source, f.info.Resends = r, true
 	push := func() {
 		b := batch.New([]types.Type{types.Timestamp})
 		b.AppendRow(types.Time(0))

@@ -5,19 +5,19 @@ import (
 	"strconv"
 
 	"endoscope/planner/plan"
+	"endoscope/probes/elf"
 	"endoscope/probes/process"
-	"endoscope/probes/symbols"
 )
 
 // functions lists the functions of the session's target: those of the main
 // executable of its first process.
-func (s *session) functions() ([]symbols.Function, error) {
+func (s *session) functions() ([]elf.Function, error) {
 	m, err := s.module()
 	if err != nil {
 		return nil, err
 	}
 	defer m.Close()
-	fs := make([]symbols.Function, 0, m.Len())
+	fs := make([]elf.Function, 0, m.Len())
 	for _, f := range m.All() {
 		fs = append(fs, f)
 	}
@@ -25,7 +25,7 @@ func (s *session) functions() ([]symbols.Function, error) {
 }
 
 // module is the main executable of the session's target.
-func (s *session) module() (*symbols.Module, error) {
+func (s *session) module() (*elf.Module, error) {
 	s.mu.Lock()
 	t := s.target
 	s.mu.Unlock()

@@ -29,13 +29,27 @@ type gating struct {
 	inputs []*gatedInput
 	plans  []joinPlan // the first acquires everything
 	inForce
-	mode string // SET join_plan
-	set  *gate.Set
+	mode string     // SET join_plan
+	life *lifecycle // of the query
+
+	gates gatesPhase
+	set   *gate.Set // of gates that are made
 
 	stop  chan struct{}
 	ended sync.Once
 	done  sync.WaitGroup
 }
+
+// gatesPhase says whether there are gates. They are made once, by the query's owner
+// before it runs, and freed under gating.mu when it has ended. A gating that needs none
+// has never any.
+type gatesPhase uint8
+
+const (
+	gatesAbsent gatesPhase = iota
+	gatesMade
+	gatesFreed
+)
 
 // inForce is what changes while the query runs.
 type inForce struct {
@@ -74,8 +88,8 @@ type edge struct {
 type gatedInput struct {
 	feed   *feed
 	name   string
-	source probes.Gateable // nil: an opener that has nothing to do with gates
-	gated  bool            // it passes or opens gates itself
+	source probes.Source // nil: an opener that has nothing to do with gates
+	gated  bool          // it passes or opens gates itself
 	rate   cost.Mean
 	// awaited and rows are shares of the calls that were acquired: those whose
 	// return was awaited, and those that gave rows.
@@ -110,11 +124,11 @@ const evaluateEvery = cost.Every
 
 // newGating looks for ways to gate the joins of a query; nil if it has none.
 func newGating(q *query) (*gating, error) {
-	if !slices.ContainsFunc(q.feeds, func(f *feed) bool { return f.gateable() != nil }) {
+	if !slices.ContainsFunc(q.feeds, func(f *feed) bool { return f.ownInfo.Gateable }) {
 		return nil, nil
 	}
 	settings := q.feeds[0].spec.Settings
-	g := &gating{mode: settings.JoinPlan, stop: make(chan struct{})}
+	g := &gating{mode: settings.JoinPlan, life: &q.life, stop: make(chan struct{})}
 	g.ways = planner.Gatings(q.plan.Root, func(a *plan.Acquire) plan.Ability { return q.ability(a) }, settings.JoinGated)
 	if len(g.ways) == 0 {
 		return nil, nil
@@ -138,23 +152,10 @@ func (q *query) feedOf(a *plan.Acquire) *feed {
 	return nil
 }
 
-// gateable is the feed's source, by itself where others could share it; nil if it
-// has nothing to do with gates.
-func (f *feed) gateable() probes.Gateable {
-	src := f.source
-	if p, ok := src.(*part); ok {
-		src = p.own
-	}
-	s, _ := src.(probes.Gateable)
-	return s
-}
-
 // ability is what the source of an acquisition can do about gates.
 func (q *query) ability(a *plan.Acquire) plan.Ability {
-	if f := q.feedOf(a); f != nil {
-		if s := f.gateable(); s != nil {
-			return s.Ability()
-		}
+	if f := q.feedOf(a); f != nil && f.ownInfo.Gateable {
+		return f.ownInfo.Ability
 	}
 	return plan.Ability{Why: fmt.Sprintf("%s cannot be shut", a.Stream), Closed: fmt.Sprintf("the conditions on %s are not tested in the kernel", a.Stream)}
 }
@@ -199,7 +200,11 @@ func (g *gating) input(q *query, a *plan.Acquire, name string) int {
 	i := slices.IndexFunc(g.inputs, func(in *gatedInput) bool { return in.feed == f })
 	if i < 0 {
 		i = len(g.inputs)
-		g.inputs = append(g.inputs, &gatedInput{feed: f, name: name, source: f.gateable()})
+		in := &gatedInput{feed: f, name: name}
+		if f.ownInfo.Gateable {
+			in.source = f.own
+		}
+		g.inputs = append(g.inputs, in)
 	}
 	return i
 }
@@ -276,13 +281,14 @@ func (g *gating) force() error {
 // prepare makes the gates and gives them to the sources, before these load
 // anything. Everything is acquired until start. A second call does nothing.
 func (g *gating) prepare() error {
-	if g == nil || len(g.edges) == 0 || g.mode == "all" || g.set != nil {
+	if g == nil || len(g.edges) == 0 || g.mode == "all" || g.gates != gatesAbsent {
 		return nil
 	}
 	var err error
 	if g.set, err = gate.NewSet(len(g.edges), g.inKernel()); err != nil {
 		return err
 	}
+	g.gates = gatesMade
 	gates := make([]probes.Gates, len(g.inputs))
 	for i, e := range g.edges {
 		e.gate = g.set.Gate(i)
@@ -306,9 +312,9 @@ func (g *gating) prepare() error {
 	}
 	for i, in := range g.inputs {
 		if gates[i].Set != nil {
-			in.source.Gate(gates[i])
+			in.feed.unshare() // others would be shut out, too
+			in.feed.options.Gates = gates[i]
 			in.gated = true
-			in.feed.source = in.source // others would be shut out, too
 		}
 	}
 	return nil
@@ -360,7 +366,7 @@ func (g *gating) start() {
 	g.began, g.at, g.spent = time.Now(), time.Now(), processTime()
 	g.enforce(g.current)
 	g.mu.Unlock()
-	if g.set != nil {
+	if g.gates == gatesMade {
 		g.done.Go(g.run)
 		for _, e := range g.edges {
 			if e.source != nil {
@@ -374,7 +380,7 @@ func (g *gating) start() {
 // those that it does. g.mu is held.
 func (g *gating) enforce(p int) {
 	g.current, g.evaluations = p, 0
-	if g.set == nil {
+	if g.gates != gatesMade {
 		return
 	}
 	used := g.plans[p].edges
@@ -423,12 +429,12 @@ func (g *gating) end() {
 	g.done.Wait()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.set == nil {
+	if g.gates != gatesMade {
 		return
 	}
 	if !g.began.IsZero() {
 		g.observe()
 	}
 	_ = g.set.Close() // nobody looks at it any more
-	g.set = nil
+	g.gates = gatesFreed
 }

@@ -1,11 +1,13 @@
 package server
 
 import (
+	"context"
 	"math"
 	"time"
 
 	"endoscope/planner/cost"
 	"endoscope/planner/plan"
+	"endoscope/probes"
 	"endoscope/probes/clock"
 )
 
@@ -47,7 +49,8 @@ const (
 func (e *edge) watch(d time.Duration, evaluations int) (hurried bool) {
 	u := &e.used
 	was, knew := u.was, u.known
-	if u.was, u.known = e.source.Used(); !u.known || !knew || u.was < was {
+	r, _ := e.source.Control(context.Background(), probes.ProcessorTime{})
+	if u.was, u.known = r.Used, r.Known; !u.known || !knew || u.was < was {
 		u.Mean = cost.Mean{}
 		return false
 	}
@@ -88,18 +91,18 @@ func (g *gating) perhapsCount(e *edge) error {
 		return nil
 	}
 	e.flipping.Lock()
-	err := e.flipped(false, e.source.Attach)
+	err := e.flipped(false)
 	e.flipping.Unlock()
 	if err != nil {
 		return err
 	}
-	before, began := e.source.Activity(), time.Now()
+	before, began := e.source.Stats(), time.Now()
 	select {
 	case <-time.After(took):
 	case <-g.stop:
 		return nil
 	}
-	after := e.source.Activity()
+	after := e.source.Stats()
 	took = time.Since(began)
 
 	e.flipping.Lock()
@@ -111,7 +114,7 @@ func (g *gating) perhapsCount(e *edge) error {
 		e.closed = closedTime{}
 		return nil // the gate has opened meanwhile: the probes stay
 	}
-	return e.flipped(true, e.source.Detach)
+	return e.flipped(true)
 }
 
 // countPays reports how long a pass should take, and whether enough was put by
@@ -122,7 +125,7 @@ func (g *gating) countPays(e *edge) (took time.Duration, pays bool) {
 	choosing := g.mode == "auto" || g.mode == ""
 	g.mu.Unlock()
 	flip := e.flipCost()
-	traps := rate * e.source.Price(plan.AtEntry).Shut // ns per second
+	traps := rate * e.source.Stats().Prices[plan.AtEntry].Shut // ns per second
 	took = countMost
 	if traps > 0 {
 		took = min(countMost, max(countLeast, time.Duration(flip/traps*1e9)))

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"math"
 	"testing"
 	"time"
@@ -13,38 +14,41 @@ import (
 
 // busyWhenAttached is a source with a call each ms while its probes are attached.
 type busyWhenAttached struct {
-	probes.Gateable
+	probes.Source
 	attached time.Time // zero: they are not
 	before   time.Duration
 	passes   int
 	used     time.Duration
 }
 
-func (s *busyWhenAttached) Detachable() bool            { return true }
-func (s *busyWhenAttached) Used() (time.Duration, bool) { return s.used, s.used > 0 }
-
-func (s *busyWhenAttached) Attach() error {
-	s.attached = time.Now()
-	s.passes++
-	return nil
+func (s *busyWhenAttached) Control(_ context.Context, c probes.Command) (r probes.Reply, err error) {
+	switch c.(type) {
+	case probes.Attach:
+		s.attached = time.Now()
+		s.passes++
+	case probes.Detach:
+		s.before += time.Since(s.attached)
+		s.attached = time.Time{}
+	case probes.ProcessorTime:
+		r.Used, r.Known = s.used, s.used > 0
+	default:
+		return probes.Unsupported(c)
+	}
+	return r, nil
 }
 
-func (s *busyWhenAttached) Detach() error {
-	s.before += time.Since(s.attached)
-	s.attached = time.Time{}
-	return nil
-}
-
-func (s *busyWhenAttached) Activity() probes.Activity {
+func (s *busyWhenAttached) Stats() (st probes.Stats) {
 	n := s.before
 	if !s.attached.IsZero() {
 		n += time.Since(s.attached)
 	}
 	calls := uint64(n / time.Millisecond)
-	return probes.Activity{Events: calls, Shut: calls}
+	st.Events, st.Shut = calls, calls
+	for way := range st.Prices {
+		st.Prices[way].Shut = 500
+	}
+	return st
 }
-
-func (s *busyWhenAttached) Price(plan.GateWay) probes.Price { return probes.Price{Shut: 500} }
 
 // detached is a gating whose one gated input is detached behind a shut gate.
 func detached(t *testing.T) (*gating, *edge, *busyWhenAttached) {
@@ -56,7 +60,7 @@ func detached(t *testing.T) (*gating, *edge, *busyWhenAttached) {
 	src := &busyWhenAttached{}
 	e := &edge{gate: set.Gate(0)}
 	e.source, e.detached, e.price = src, true, flipPrice{attach: time.Millisecond}
-	g := &gating{edges: []*edge{e}, inputs: []*gatedInput{{source: src, feed: &feed{spec: &plan.Acquire{}}}}, stop: make(chan struct{})}
+	g := &gating{edges: []*edge{e}, inputs: []*gatedInput{{source: src, feed: &feed{spec: &plan.Acquire{}}}}, life: runs(), stop: make(chan struct{})}
 	e.counted.at = time.Now().Add(-2 * evaluateEvery)
 	return g, e, src
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"sync"
@@ -17,7 +18,7 @@ import (
 // detaching takes the probes of an input away while its gate is shut for long,
 // where the gate is opened late anyway: by the engine (join_gating = gated).
 type detaching struct {
-	source probes.Detachable // nil: its probes stay
+	source probes.Source // nil: its probes stay
 
 	flipping sync.Mutex // held while they are detached or attached, and guards what follows
 	detached bool
@@ -56,8 +57,8 @@ func (g *gating) detachable(e *edge) {
 	if e.Exact || e.Kernel || e.Way != plan.AtEntry {
 		return
 	}
-	if s, ok := g.inputs[e.gated].source.(probes.Detachable); ok && s.Detachable() {
-		e.source, e.price = s, flipPrice{firstFlip / 2, firstFlip / 2}
+	if in := g.inputs[e.gated]; in.source != nil && in.feed.ownInfo.Detaches {
+		e.source, e.price = in.source, flipPrice{firstFlip / 2, firstFlip / 2}
 	}
 }
 
@@ -67,19 +68,23 @@ func (g *gating) flips(e *edge) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
-		var err error
+		ticked := false
 		select {
 		case <-tick.C:
-			if err = e.attach(); err == nil {
-				err = g.perhapsDetach(e)
-			}
-			if err == nil {
-				err = g.perhapsCount(e)
-			}
+			ticked = true
 		case <-e.gate.Wake:
-			err = e.attach()
 		case <-g.stop:
 			return
+		}
+		if !g.life.may(stepAttach) {
+			continue // until it runs, or is stopped
+		}
+		err := e.attach()
+		if ticked && err == nil {
+			err = g.perhapsDetach(e)
+		}
+		if ticked && err == nil {
+			err = g.perhapsCount(e)
 		}
 		if err != nil {
 			g.failed(fmt.Sprintf("%s: %v", e.GatedName, err))
@@ -98,10 +103,11 @@ func (g *gating) perhapsDetach(e *edge) error {
 		e.flipping.Unlock()
 		return nil
 	}
-	met, now := e.source.Activity().Shut, time.Now()
+	st, now := e.source.Stats(), time.Now()
+	met, shut := st.Shut, st.Prices[e.Way].Shut
 	e.flipping.Lock()
 	defer e.flipping.Unlock()
-	c, shut := &e.closed, e.source.Price(e.Way).Shut
+	c := &e.closed
 	paid := float64(met-c.shut) * shut
 	switch {
 	case e.detached:
@@ -120,7 +126,7 @@ func (g *gating) perhapsDetach(e *edge) error {
 		return nil
 	}
 	c.rate = float64(met-c.shut) / now.Sub(c.since).Seconds()
-	return e.flipped(true, e.source.Detach)
+	return e.flipped(true)
 }
 
 // attach puts the probes back: the gate is open.
@@ -134,13 +140,14 @@ func (e *edge) attach() error {
 	if e.since.IsZero() {
 		e.since = time.Now()
 	}
-	if err := e.flipped(false, e.source.Attach); err != nil {
+	if err := e.flipped(false); err != nil {
 		return err
 	}
+	st := e.source.Stats()
 	if c := &e.closed; c.seen {
-		e.rental.Ended(c.rate * e.since.Sub(c.since).Seconds() * e.source.Price(e.Way).Shut)
+		e.rental.Ended(c.rate * e.since.Sub(c.since).Seconds() * st.Prices[e.Way].Shut)
 	}
-	e.closed = closedTime{since: time.Now(), shut: e.source.Activity().Shut}
+	e.closed = closedTime{since: time.Now(), shut: st.Shut}
 	e.times++
 	e.late += time.Since(e.since)
 	e.since = time.Time{}
@@ -149,11 +156,15 @@ func (e *edge) attach() error {
 
 // flipped detaches or attaches, and learns what that costs: processor time, since
 // for most of the time it takes the kernel waits. e.flipping is held.
-func (e *edge) flipped(detached bool, do func() error) error {
+func (e *edge) flipped(detached bool) error {
+	var c probes.Command = probes.Attach{}
+	if detached {
+		c = probes.Detach{}
+	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	began := threadTime()
-	if err := do(); err != nil {
+	if _, err := e.source.Control(context.Background(), c); err != nil {
 		return err
 	}
 	took, mean := threadTime()-began, &e.price.attach

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,9 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/clock"
 	"endoscope/probes/gate"
@@ -55,12 +54,12 @@ WHERE b.function_name = 'work' AND m.percent_used > 200`)
 	way.price = flipPrice{attach: 1} // which few calls have paid
 	way.flipping.Unlock()
 	fmt.Fprintln(in, "go")
-	await(t, "detached", way.isDetached)
+	testenv.Until(t, "the probes are detached", way.isDetached)
 	if n := len(e.uprobes.Probes()); n != 0 {
 		t.Errorf("%d probes are attached", n)
 	}
 	way.arrived(clock.Now())
-	await(t, "attached again", func() bool { return !way.isDetached() })
+	testenv.Until(t, "the probes are attached again", func() bool { return !way.isDetached() })
 	if n := len(e.uprobes.Probes()); n != 1 {
 		t.Errorf("%d probes are attached", n)
 	}
@@ -79,16 +78,6 @@ WHERE b.function_name = 'work' AND m.percent_used > 200`)
 	sum := r.Summary()
 	if len(sum.Notes) != 1 || !strings.Contains(sum.Notes[0], "times its probes had to be attached again, which took") {
 		t.Errorf("the summary says %+v", sum)
-	}
-}
-
-// await waits for something to be so.
-func await(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("it is not %s", what)
-		}
 	}
 }
 
@@ -127,22 +116,19 @@ func TestGatesAreThereBeforeOthersLook(t *testing.T) {
 
 // moody is a source whose probes cannot always be attached again.
 type moody struct {
-	probes.Gateable
+	probes.Source
 	refusals int
 }
 
-func (m *moody) Detachable() bool            { return true }
-func (m *moody) Detach() error               { return nil }
-func (m *moody) Used() (time.Duration, bool) { return 0, false }
-
-func (m *moody) Attach() error {
-	if m.refusals--; m.refusals >= 0 {
-		return errors.New("not now")
+func (m *moody) Control(_ context.Context, c probes.Command) (r probes.Reply, err error) {
+	if _, ok := c.(probes.Attach); ok {
+		if m.refusals--; m.refusals >= 0 {
+			return r, errors.New("not now")
+		}
 	}
-	return nil
+	return r, nil
 }
-func (m *moody) Activity() probes.Activity       { return probes.Activity{} }
-func (m *moody) Price(plan.GateWay) probes.Price { return probes.Price{} }
+func (m *moody) Stats() probes.Stats { return probes.Stats{} }
 
 // Probes that could not be attached again are tried again while the gate is open,
 // and for how long they were missed is told.
@@ -154,10 +140,10 @@ func TestProbesAreTriedAgain(t *testing.T) {
 	defer set.Close()
 	e := &edge{gate: set.Gate(0)}
 	e.source, e.detached = &moody{refusals: 2}, true
-	g := &gating{stop: make(chan struct{})}
+	g := &gating{life: runs(), stop: make(chan struct{})}
 	g.done.Go(func() { g.flips(e) })
 	e.gate.Force(true)
-	await(t, "attached again", func() bool { return !e.isDetached() })
+	testenv.Until(t, "the probes are attached again", func() bool { return !e.isDetached() })
 	close(g.stop)
 	g.done.Wait()
 	if late := e.unattached(); late < lookEvery {

@@ -57,12 +57,12 @@ func (g *gating) observe() time.Duration {
 		switch {
 		case in.samples():
 			open, p := in.price(in.way(e))
-			a := in.source.Activity()
+			a := in.source.Stats().Activity
 			due, shut := float64(a.Events-was.Events), float64(a.Shut-was.Shut)
 			sampled += open*max(0, due-shut) + p.Shut*shut
 			in.was = a
 		case in.source != nil:
-			others += in.source.Price(plan.NoGate).Row * float64(in.wasRows-wasRows)
+			others += in.source.Stats().Prices[plan.NoGate].Row * float64(in.wasRows-wasRows)
 		}
 		if e != nil && e.source != nil && e.watch(d, g.evaluations) {
 			in.rate.Doubt()
@@ -115,7 +115,7 @@ func (in *gatedInput) observe(d time.Duration, e *edge) (changed bool) {
 	if e != nil {
 		flips, seen = e.flippings()
 	}
-	a, rows := in.source.Activity(), in.feed.rows.Load()
+	a, rows := in.source.Stats().Activity, in.feed.rows.Load()
 	if seen && flips == in.flips {
 		changed = in.rate.Count(float64(a.Events-in.was.Events), d)
 	} else if rate := e.takeCounted(); math.IsNaN(rate) {
@@ -134,7 +134,7 @@ func (in *gatedInput) observe(d time.Duration, e *edge) (changed bool) {
 // price is what an event of the input costs that is acquired, and what else its
 // source says.
 func (in *gatedInput) price(way plan.GateWay) (open float64, p probes.Price) {
-	p = in.source.Price(way)
+	p = in.source.Stats().Prices[way]
 	share := func(m *cost.Mean) float64 {
 		if !m.Known() {
 			return 1

@@ -17,7 +17,7 @@ import (
 	_ "endoscope/operators/optest/seeds" // the same cases in every run
 	"endoscope/parser"
 	"endoscope/planner"
-	"endoscope/planner/catalog"
+	"endoscope/planner/definitions"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/clock"
@@ -256,7 +256,7 @@ func recordedPlan(t interface{ Fatal(...any) }, statement string) plan.Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := planner.Plan(st.(*parser.Query), statement, &planner.Env{Views: catalog.NewViews(), Eval: expr.EvalConst,
+	q, err := planner.Plan(st.(*parser.Query), statement, &planner.Env{Views: definitions.NewViews(), Eval: expr.EvalConst,
 		File: func(string) (types.Schema, error) { return recorded, nil }})
 	if err != nil {
 		t.Fatal(err)
@@ -299,9 +299,9 @@ func TestGatedJoinIsTheJoin(t *testing.T) {
 	}
 }
 
-// TestHolder: rows are given when one of the opener comes near, and forgotten
+// TestHolderGivesRowsNearAnOpener: rows are given when one of the opener comes near, and forgotten
 // when none can any more.
-func TestHolder(t *testing.T) {
+func TestHolderGivesRowsNearAnOpener(t *testing.T) {
 	set, err := gate.NewSet(1, false)
 	if err != nil {
 		t.Fatal(err)

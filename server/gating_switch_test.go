@@ -107,7 +107,7 @@ func TestPlansChangeWhileRunning(t *testing.T) {
 		g.enforce(1 - g.current)
 		g.mu.Unlock()
 		changes++
-		time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+		time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond) // for which this plan runs
 	})
 	if changes < 20 {
 		t.Errorf("the plan changed %d times", changes)
@@ -118,7 +118,7 @@ func TestPlansChangeWhileRunning(t *testing.T) {
 // a quarter of the time only, and changes once.
 func TestPlanIsChosen(t *testing.T) {
 	g := switched(t, func(g *gating) {
-		time.Sleep(130 * time.Millisecond)
+		time.Sleep(130 * time.Millisecond) // in which it measures
 		g.evaluate()
 	})
 	if len(g.switches) != 1 || g.switches[0].from != 0 || g.switches[0].to != 1 || g.switches[0].expect >= g.switches[0].before {

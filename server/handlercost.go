@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
@@ -17,7 +18,7 @@ import (
 
 // handlerCostStream is the stream that this file acquires: calls of the event
 // handlers that are found, while they are found.
-const handlerCostStream = "handler_cost"
+const handlerCostStream = catalog.HandlerCost
 
 const (
 	// lookForHandlers is how often what is probed is compared with what is found.
@@ -27,25 +28,18 @@ const (
 	keepHandlers = 3
 )
 
-// HandlerCostColumns are its columns, and those of function_duration that fill them.
-var HandlerCostColumns = []struct {
-	types.Field
-	from string
-}{
-	{types.Field{Name: "timestamp", Type: types.Timestamp}, "timestamp"},
-	{types.Field{Name: "pid", Type: types.Bigint}, "pid"},
-	{types.Field{Name: "tid", Type: types.Bigint}, "tid"},
-	{types.Field{Name: "process", Type: types.Varchar}, "process"},
-	{types.Field{Name: "thread_name", Type: types.Varchar}, "thread_name"},
-	{types.Field{Name: "exe", Type: types.Varchar}, "exe"},
-	{types.Field{Name: "handler", Type: types.Varchar}, "function_name"},
-	{types.Field{Name: "module", Type: types.Varchar}, "module"},
-	{types.Field{Name: "start_time", Type: types.Timestamp}, "start_time"},
-	{types.Field{Name: "duration", Type: types.Duration}, "duration"},
-	{types.Field{Name: "cpu_time", Type: types.Duration}, "cpu_time"},
-	{types.Field{Name: "read_bytes", Type: types.Bigint}, "read_bytes"},
-	{types.Field{Name: "written_bytes", Type: types.Bigint}, "written_bytes"},
-}
+// callColumns are the columns of function_duration that its columns are, by name.
+var callColumns = func() map[string]string {
+	from := map[string]string{}
+	for _, c := range catalog.Must(handlerCostStream).All() {
+		from[c.Name] = c.Name
+	}
+	from["handler"] = "function_name"
+	for _, name := range from {
+		catalog.Position(uprobe.FunctionDuration, name)
+	}
+	return from
+}()
 
 // handlerCostProvider probes the functions that another provider finds to be
 // event handlers.
@@ -63,12 +57,7 @@ func (p *handlerCostProvider) Prepare(ctx context.Context, spec *plan.Acquire) (
 	s.spec.Out.Fields = slices.Clone(spec.Out.Fields)
 	for i := range s.spec.Out.Fields {
 		f := &s.spec.Out.Fields[i]
-		from := ""
-		for _, c := range HandlerCostColumns {
-			if c.Name == f.Name {
-				from = c.from
-			}
-		}
+		from := callColumns[f.Name]
 		if from == "" {
 			return nil, plan.Errorf(spec.Start, spec.Stop, "%s has no column %s", handlerCostStream, f.Name)
 		}
@@ -121,29 +110,39 @@ type handlerCostSource struct {
 	err     error
 }
 
-func (s *handlerCostSource) Residual() plan.Expr { return s.filter }
-func (s *handlerCostSource) Live() bool          { return true }
-
-func (s *handlerCostSource) Notices() []string {
-	return append(s.finder.Notices(), fmt.Sprintf("handlers are looked for all the time, and probed when they are found: after some %v, if the program is busy", 2*lookForHandlers))
-}
-
-// Sites are the sampler's, and the probes that there are now.
-func (s *handlerCostSource) Sites() []probes.Site {
+// Info implements probes.Source. Sites are the sampler's, and the probes that there are
+// now. The source is not shared or gated: its probes come and go as the finder says.
+func (s *handlerCostSource) Info() probes.Info {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sites := s.finder.Sites()
+	of := s.finder.Info()
+	i := probes.Info{Sites: slices.Clone(of.Sites), Refusal: of.Refusal, Residual: s.filter, Live: true}
 	for _, g := range s.groups {
-		sites = append(sites, g.source.Sites()...)
+		i.Sites = append(i.Sites, g.source.Info().Sites...)
 	}
-	return sites
+	i.Notices = append(slices.Clone(of.Notices), fmt.Sprintf("handlers are looked for all the time, and probed when they are found: after some %v, if the program is busy", 2*lookForHandlers))
+	return i
 }
 
-func (s *handlerCostSource) Start(ctx context.Context, sink probes.Sink) error {
+// Load implements probes.Source: it is forwarded to the finder.
+func (s *handlerCostSource) Load(ctx context.Context, _ probes.Options) error {
+	return s.finder.Load(ctx, probes.Options{})
+}
+
+// Control implements probes.Source: every command is refused, see Info.
+func (s *handlerCostSource) Control(_ context.Context, c probes.Command) (probes.Reply, error) {
+	return probes.Unsupported(c)
+}
+
+// Stats implements probes.Source: the sum of the probes that there are now would not
+// count monotonically.
+func (s *handlerCostSource) Stats() probes.Stats { return probes.Stats{} }
+
+func (s *handlerCostSource) Start(ctx context.Context, sink probes.Sink, _ probes.Options) error {
 	ctx, s.cancel = context.WithCancel(ctx)
 	s.sink, s.changes, s.done = sink, make(chan map[handlerName]bool, 1), make(chan struct{})
 	go s.follow(ctx)
-	if err := s.finder.Start(ctx, (*handlerFinder)(s)); err != nil {
+	if err := s.finder.Start(ctx, (*handlerFinder)(s), probes.Options{}); err != nil {
 		s.mu.Lock()
 		s.over = true // Start's error says it all
 		s.mu.Unlock()
@@ -246,7 +245,7 @@ func (s *handlerCostSource) probe(ctx context.Context, names []handlerName) erro
 	s.mu.Lock()
 	g.mark = s.now
 	s.mu.Unlock()
-	if err := source.Start(ctx, g); err != nil {
+	if err := source.Start(ctx, g, probes.Options{}); err != nil {
 		_ = source.Stop() // the error of Start says it
 		return err
 	}

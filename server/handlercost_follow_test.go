@@ -3,16 +3,17 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
+	"endoscope/probes/testenv"
 )
 
 // callsNoted is a provider of calls that attaches nothing, and notes what it would.
@@ -23,6 +24,7 @@ type callsNoted struct {
 }
 
 type callsSource struct {
+	probes.Base
 	of    *callsNoted
 	names []string
 	sink  probes.Sink
@@ -42,12 +44,9 @@ func (p *callsNoted) Prepare(_ context.Context, spec *plan.Acquire) (probes.Sour
 	return s, nil
 }
 
-func (s *callsSource) Sites() []probes.Site { return nil }
-func (s *callsSource) Notices() []string    { return nil }
-func (s *callsSource) Residual() plan.Expr  { return nil }
-func (s *callsSource) Live() bool           { return true }
+func (s *callsSource) Info() probes.Info { return probes.Info{Live: true} }
 
-func (s *callsSource) Start(_ context.Context, sink probes.Sink) error {
+func (s *callsSource) Start(_ context.Context, sink probes.Sink, _ probes.Options) error {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
 	s.sink = sink
@@ -89,7 +88,7 @@ type toldSource struct {
 	once sync.Once
 }
 
-func (s *toldSource) Start(_ context.Context, sink probes.Sink) error {
+func (s *toldSource) Start(_ context.Context, sink probes.Sink, _ probes.Options) error {
 	s.p.sink = sink
 	return nil
 }
@@ -146,7 +145,7 @@ func TestHandlerCostFollows(t *testing.T) {
 		t.Fatal(err)
 	}
 	sink := &countsOf{counts: map[string]uint64{}}
-	if err := source.Start(context.Background(), sink); err != nil {
+	if err := source.Start(context.Background(), sink, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	s := source.(*handlerCostSource)
@@ -157,20 +156,20 @@ func TestHandlerCostFollows(t *testing.T) {
 			b.AppendRow(types.Time(1), types.Str(function), types.Str(module))
 		}
 		handlers.sink.Push(b)
-		for len(s.changes) > 0 { // what is not looked at yet would be replaced by what comes next
-			time.Sleep(time.Millisecond)
-		}
+		// What is not looked at yet would be replaced by what comes next.
+		testenv.Until(t, "what was found is looked at", func() bool { return len(s.changes) == 0 })
 	}
 	// until tells the same again and again until that is attached, and returns how often.
 	until := func(found, want string) (told int) {
 		t.Helper()
-		for begin := time.Now(); calls.String() != want; time.Sleep(time.Millisecond) {
-			if time.Since(begin) > time.Minute {
-				t.Fatalf("found %s: attached %q, want %q", found, calls, want)
+		testenv.UntilNil(t, "found "+found+" it has attached "+want, func() error {
+			if got := calls.String(); got != want {
+				tell(found)
+				told++
+				return fmt.Errorf("attached %q", got)
 			}
-			tell(found)
-			told++
-		}
+			return nil
+		})
 		return told
 	}
 	until("m.a m.b n.c", "a+b c")
@@ -199,16 +198,10 @@ func TestHandlerCostFollows(t *testing.T) {
 	// What cannot be probed is said, each time that it is found again, and keeps no other
 	// from being probed.
 	until("m.a m.b m.absent m.d", "a b d")
-	for begin := time.Now(); sink.of("absent: no such function") != 1 && time.Since(begin) < time.Minute; {
-		time.Sleep(time.Millisecond)
-	}
+	testenv.Until(t, "what cannot be probed is counted", func() bool { return sink.of("absent: no such function") == 1 })
 	until("m.a m.b m.d m.e", "a b d e")
 	until("m.a m.b m.d m.e m.absent m.f", "a b d e f")
-	for begin := time.Now(); sink.of("absent: no such function") != 2; time.Sleep(time.Millisecond) {
-		if time.Since(begin) > time.Minute {
-			t.Fatalf("counted: %v", sink.counts)
-		}
-	}
+	testenv.Until(t, "it is counted again", func() bool { return sink.of("absent: no such function") == 2 })
 	// Rows are those of the probes that there are.
 	for _, g := range calls.attached {
 		b := batch.New(out.Types())

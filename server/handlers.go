@@ -7,27 +7,35 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/operators/handlers"
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
+	"endoscope/probes/rows"
 	"endoscope/probes/stack"
 )
 
 // handlersStream is the stream that this file acquires, from samples of stacks.
-const handlersStream = "event_handlers"
+const handlersStream = catalog.EventHandlers
 
 // handlersSampling is how often stacks are sampled for it.
 const handlersSampling = 10 * time.Millisecond
 
-// HandlerColumns are the columns of event_handlers.
-var HandlerColumns = []types.Field{
-	{Name: "timestamp", Type: types.Timestamp},
-	{Name: "handler", Type: types.Varchar},
-	{Name: "module", Type: types.Varchar},
-	{Name: "kind", Type: types.Varchar},
-	{Name: "node_type", Type: types.Varchar},
-	{Name: "samples", Type: types.Bigint},
-	{Name: "confidence", Type: types.Double},
+// handlerTable makes its rows.
+var handlerTable = rows.NewTable(handlersStream, rows.Columns[handlerRow]{
+	"timestamp":  rows.Word(func(r *handlerRow) *int64 { return &r.at }),
+	"handler":    rows.String(func(r *handlerRow) string { return r.Function }),
+	"module":     rows.String(func(r *handlerRow) string { return r.Module }),
+	"kind":       rows.String(func(r *handlerRow) string { return r.Kind.String() }),
+	"node_type":  rows.Text(func(r *handlerRow) string { return r.Node }),
+	"samples":    rows.Word(func(r *handlerRow) *uint64 { return &r.Samples }),
+	"confidence": rows.RealOr(func(r *handlerRow) (float64, bool) { return r.Confidence, true }),
+})
+
+// handlerRow is a handler as an analysis finds it.
+type handlerRow struct {
+	at int64
+	handlers.Handler
 }
 
 // handlersProvider finds event handlers in the stacks that another provider
@@ -54,19 +62,12 @@ func (p *handlersProvider) Prepare(ctx context.Context, spec *plan.Acquire) (pro
 	if err != nil {
 		return nil, err
 	}
-	h := &handlersSource{Source: in, settings: handlers.Settings(spec.Settings.Handlers), filter: spec.Filter, every: int64(spec.Every), schema: spec.Out.Types()}
+	h := &handlersSource{stacks: in, settings: handlers.Settings(spec.Settings.Handlers), filter: spec.Filter, every: int64(spec.Every), onDemand: spec.OnDemand}
 	if p.forgets {
 		h.trie.Span = int64(spec.Settings.HandlerMemory)
 	}
-	for _, f := range spec.Out.Fields {
-		i := types.Schema{Fields: HandlerColumns}.Index(f.Name)
-		if i < 0 {
-			return nil, plan.Errorf(spec.Start, spec.Stop, "%s has no column %s", handlersStream, f.Name)
-		}
-		h.columns = append(h.columns, i)
-	}
-	if spec.OnDemand {
-		return &handlersOnDemand{h}, nil
+	if h.rows, err = handlerTable.Writer(spec, 0); err != nil {
+		return nil, err
 	}
 	return h, nil
 }
@@ -74,12 +75,12 @@ func (p *handlersProvider) Prepare(ctx context.Context, spec *plan.Acquire) (pro
 // handlersSource accumulates the stacks of a source and gives what the trie
 // tells. Towards that source it is the sink.
 type handlersSource struct {
-	probes.Source // of stacks
-	filter        plan.Expr
-	settings      handlers.Settings
-	every         int64 // ns between analyses; 0: on demand
-	schema        []types.Type
-	columns       []int // of HandlerColumns
+	stacks   probes.Source
+	filter   plan.Expr
+	settings handlers.Settings
+	every    int64 // ns between analyses; 0: on demand
+	onDemand bool
+	rows     *rows.Writer[handlerRow]
 
 	mu     sync.Mutex // guards what follows, and the use of sink
 	sink   probes.Sink
@@ -91,12 +92,45 @@ type handlersSource struct {
 	over   bool
 }
 
-func (h *handlersSource) Residual() plan.Expr { return h.filter }
-
-func (h *handlersSource) Start(ctx context.Context, sink probes.Sink) error {
-	h.sink = sink
-	return h.Source.Start(ctx, h)
+// Info implements probes.Source. Sites, notices and refusal are those of the stacks.
+// The source is not shared or gated, though the stacks could be: what it gives goes
+// back to its start.
+func (h *handlersSource) Info() probes.Info {
+	of := h.stacks.Info()
+	return probes.Info{Sites: of.Sites, Notices: of.Notices, Refusal: of.Refusal, Residual: h.filter, Live: of.Live, OnDemand: h.onDemand}
 }
+
+// Load implements probes.Source: it is forwarded to the stacks.
+func (h *handlersSource) Load(ctx context.Context, _ probes.Options) error {
+	return h.stacks.Load(ctx, probes.Options{})
+}
+
+func (h *handlersSource) Start(ctx context.Context, sink probes.Sink, _ probes.Options) error {
+	h.mu.Lock()
+	h.sink, h.rows.Push = sink, sink.Push
+	h.mu.Unlock()
+	return h.stacks.Start(ctx, h, probes.Options{})
+}
+
+// Control implements probes.Source. Sample is the source's own: it gives what has been
+// found. All other commands are refused, see Info.
+func (h *handlersSource) Control(_ context.Context, c probes.Command) (probes.Reply, error) {
+	if _, ok := c.(probes.Sample); !ok || !h.onDemand {
+		return probes.Unsupported(c)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.sink != nil && !h.over {
+		h.give(h.now)
+	}
+	return probes.Reply{}, nil
+}
+
+// Stats implements probes.Source: samples of stacks are not its rows' events.
+func (h *handlersSource) Stats() probes.Stats { return probes.Stats{} }
+
+// Stop implements probes.Source: the end of the stacks is its end.
+func (h *handlersSource) Stop() error { return h.stacks.Stop() }
 
 // Push accumulates stacks.
 func (h *handlersSource) Push(b *batch.Batch) {
@@ -162,40 +196,8 @@ func (h *handlersSource) End(err error) {
 // give pushes a row for each handler.
 func (h *handlersSource) give(t int64) {
 	h.fresh = false
-	b := batch.New(h.schema)
-	push := func() {
-		if b.N > 0 {
-			h.sink.Push(b)
-			b = batch.New(h.schema)
-		}
-	}
 	for _, found := range h.trie.Analyse(h.settings) {
-		node := types.Str(found.Node)
-		if found.Node == "" {
-			node = types.NullOf(types.Varchar)
-		}
-		all := []types.Value{types.Time(t), types.Str(found.Function), types.Str(found.Module), types.Str(found.Kind.String()), node,
-			types.Int(int64(found.Samples)), types.Float(found.Confidence)}
-		row := make([]types.Value, len(h.columns))
-		for i, c := range h.columns {
-			row[i] = all[c]
-		}
-		if b.AppendRow(row...); b.N == batch.MaxRows {
-			push()
-		}
+		h.rows.Put(handlerRow{t, found})
 	}
-	push()
-	b.Release()
-}
-
-// handlersOnDemand gives what has been found when it is asked.
-type handlersOnDemand struct{ *handlersSource }
-
-func (h *handlersOnDemand) Sample(context.Context) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.over {
-		h.give(h.now)
-	}
-	return nil
+	h.rows.Flush()
 }

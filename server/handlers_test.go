@@ -2,13 +2,13 @@ package server_test
 
 import (
 	"context"
+	"fmt"
 	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"endoscope/probes/testenv"
 	"endoscope/server/wire"
@@ -186,17 +186,16 @@ func TestHandlerCostChanges(t *testing.T) {
 	calls := start(t, s, "SELECT handler, COUNT(*) FROM handler_cost WHERE module = 'target' GROUP BY handler")
 	until := func(want string) {
 		t.Helper()
-		var probed []string
-		for begin := time.Now(); time.Since(begin) < 2*time.Minute; time.Sleep(50 * time.Millisecond) {
-			probed = nil
+		testenv.UntilNil(t, want+" is probed", func() error {
+			var probed []string
 			for _, row := range ask(t, s, "SELECT DISTINCT function_name FROM sys.probes WHERE provider = 'uprobe' AND hits > 0").rows {
 				probed = append(probed, row[0])
 			}
-			if strings.Join(probed, " ") == want {
-				return
+			if strings.Join(probed, " ") != want {
+				return fmt.Errorf("probed: %v", probed)
 			}
-		}
-		t.Fatalf("probed: %v, want %s", probed, want)
+			return nil
+		})
 	}
 	until("first_event")
 	if err := target.Process.Signal(syscall.SIGUSR1); err != nil {

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -220,18 +219,14 @@ func (r *redis) signal(t *testing.T, s syscall.Signal) {
 	if err := syscall.Kill(r.pid, s); err != nil {
 		t.Fatal(err)
 	}
-	for range 100_000 {
+	testenv.Until(t, "redis-server obeys signal "+s.String(), func() bool {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.pid))
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, state, _ := strings.Cut(string(stat), ") ")
-		if strings.HasPrefix(state, "T") == (s == syscall.SIGSTOP) {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Fatalf("redis-server does not obey signal %v", s)
+		return strings.HasPrefix(state, "T") == (s == syscall.SIGSTOP)
+	})
 }
 
 // Of programs that run from beginning to end every call of every function is

@@ -8,8 +8,8 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
+	"endoscope/probes/lang/java"
 	"endoscope/probes/process"
-	"endoscope/probes/runtimes/java"
 )
 
 // javaMethods lists the methods that can be monitored in the session's target: those

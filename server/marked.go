@@ -7,12 +7,12 @@ import (
 
 	"endoscope/planner/types"
 	"endoscope/probes/process"
-	"endoscope/probes/symbols"
+	"endoscope/probes/usdt"
 )
 
 // marked is a place that the author of a program or library has marked (USDT).
 type marked struct {
-	symbols.Probe
+	usdt.Probe
 	module string
 }
 
@@ -54,7 +54,7 @@ func (s *session) marked() ([]marked, error) {
 }
 
 func markedIn(out []marked, f *os.File, path string) []marked {
-	list, _ := symbols.Probes(f)
+	list, _ := usdt.Probes(f)
 	for _, p := range list {
 		out = append(out, marked{p, filepath.Base(path)})
 	}

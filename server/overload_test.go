@@ -26,7 +26,7 @@ func (s *torrent) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sourc
 	return s, err
 }
 
-func (s *torrent) Start(ctx context.Context, sink probes.Sink) error {
+func (s *torrent) Start(ctx context.Context, sink probes.Sink, o probes.Options) error {
 	leaf := &s.e.running()[0].leaves[0]
 	over := make(chan struct{})
 	s.stop = func(*aggregator) { close(over) }
@@ -35,7 +35,7 @@ func (s *torrent) Start(ctx context.Context, sink probes.Sink) error {
 			s.call()
 		}
 	}}
-	_ = s.aggregator.Start(ctx, sink)
+	_ = s.aggregator.Start(ctx, sink, o)
 	s.call()
 	return nil
 }

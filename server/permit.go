@@ -206,7 +206,7 @@ func (q *query) charge() (err error) {
 func (q *query) demand() (d grant.Demand) {
 	columns := 0
 	for _, f := range q.feeds {
-		for _, site := range f.source.Sites() {
+		for _, site := range f.source.Info().Sites {
 			if site.Address != 0 {
 				d.Probes++
 			}

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
@@ -297,7 +296,8 @@ int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`,
 		return cmd.Process.Pid
 	}
 	alices, bobs := runAs(aliceUID), runAs(bobUID)
-	time.Sleep(50 * time.Millisecond)
+	testenv.AwaitSleep(t, alices) // then they are at work
+	testenv.AwaitSleep(t, bobs)
 
 	var log records
 	s := newShop(t)
@@ -338,7 +338,7 @@ int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`,
 	}
 	// What waits for a trigger is attached, and counts.
 	var before int
-	waitUntil(t, "the first query is gone", func() bool {
+	testenv.Until(t, "the first query is gone", func() bool {
 		u := g.Account.Usage()
 		before = u.Probes
 		return u.Queries == 1

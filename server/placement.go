@@ -120,7 +120,7 @@ func (q *query) divide(path wire.Path, how string, steer func(uint64) int) error
 func (q *query) residual(a *plan.Acquire) plan.Expr {
 	for _, f := range q.feeds {
 		if f.spec == a {
-			return f.source.Residual()
+			return f.info.Residual
 		}
 	}
 	return a.Filter

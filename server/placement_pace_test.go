@@ -8,7 +8,7 @@ import (
 
 // A query that gets slower by a move to its client goes back, and stays until what is
 // done at the server has become dearer.
-func TestPace(t *testing.T) {
+func TestQuerySlowedByAMoveGoesBack(t *testing.T) {
 	ds := []division{atBase, atLower, atStage}
 	for _, c := range []struct {
 		name          string

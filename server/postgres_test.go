@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"endoscope/probes/testenv"
 	"endoscope/server/wire"
@@ -74,15 +73,11 @@ func startPostgres(t testing.TB, settings ...string) *postgres {
 	}
 	logFile.Close()
 	t.Cleanup(func() { server.Process.Signal(syscall.SIGQUIT); server.Wait() })
-	for range 2400 {
-		if p.command("psql", "-h", dir, "-p", strconv.Itoa(p.port), "-c", "", "postgres").Run() == nil {
-			p.run("createdb", "-h", dir, "-p", strconv.Itoa(p.port), "bench")
-			return p
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	t.Fatal("postgres did not start")
-	return nil
+	testenv.UntilNil(t, "postgres answers", func() error {
+		return p.command("psql", "-h", dir, "-p", strconv.Itoa(p.port), "-c", "", "postgres").Run()
+	})
+	p.run("createdb", "-h", dir, "-p", strconv.Itoa(p.port), "bench")
+	return p
 }
 
 // command is one of PostgreSQL's programs, or another by its path.

@@ -18,11 +18,13 @@ func (p *priced) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source, 
 	return p, nil
 }
 
-func (p *priced) Sites() []probes.Site {
-	return []probes.Site{
+func (p *priced) Info() probes.Info {
+	i := p.aggregator.Info()
+	i.Sites = []probes.Site{
 		{Provider: "uprobe", Function: "f", Kind: "entry", Method: "emulated", CostNs: 543.2},
 		{Provider: "uprobe", Function: "g", Kind: "entry", Method: "stepped", CostNs: 17_900, Estimated: true},
 	}
+	return i
 }
 
 // EXPLAIN gives the prices that the provider gives, and says which of them it

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"endoscope/operators"
@@ -32,11 +31,10 @@ type query struct {
 	t         *tally
 	out       *outlet
 	last      operators.Operator // takes the rows; nil: out does
-	started   time.Time          // set before armed
-	began     int64              // the same by the clock of events, ns since the epoch
-	until     int64              // when that was over, by that clock; 0: it is not
-	armed     atomic.Bool        // graph and started may be read by others
-	state     atomic.Value       // string, for sys.queries
+	life      lifecycle
+	started   time.Time // set before it runs
+	began     int64     // the same by the clock of events, ns since the epoch
+	until     int64     // when it began to end, by that clock
 
 	live          time.Duration // interval of previews; 0: none
 	marks         bool          // wire.Options.Marks
@@ -53,8 +51,8 @@ type query struct {
 	discharge     func()             // what it uses is free again; nil: nothing is counted
 	leaving       sync.Mutex         // held while it is removed
 	gating        *gating            // of its joins; nil: it has none
-	reports       sync.Mutex         // held while armed is set, and while SUSPEND or RESUME is told
-	said          []operators.Signal // of these, those before it was armed
+	reports       sync.Mutex         // held while the query starts to run, and while SUSPEND or RESUME is told
+	said          []operators.Signal // of these, those before it ran
 	placement     *placement         // what its client executes of it; nil: nothing
 }
 
@@ -63,30 +61,30 @@ func (e *Engine) prepare(ctx context.Context, text string, p *plan.Query) (*quer
 	q := &query{text: text, plan: p, q: newQueue(e.options.QueueBatches), t: newTally(),
 		stop: make(chan struct{}), done: make(chan struct{})}
 	q.ctx, q.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	q.state.Store("preparing")
-	for i, leaf := range plan.Leaves(p.Root) {
+	for _, leaf := range plan.Leaves(p.Root) {
 		provider := e.providers[leaf.Stream]
 		if provider == nil {
-			q.discard()
+			q.abandon()
 			return nil, planner.Placed(plan.Errorf(leaf.Start, leaf.Stop, "%s is not supported yet", leaf.Stream), text)
 		}
 		src, err := provider.Prepare(ctx, leaf)
 		if err != nil {
-			q.discard()
+			q.abandon()
 			return nil, planner.Placed(err, text)
 		}
-		if _, ok := src.(probes.Sampler); leaf.OnDemand && !ok {
-			_ = src.Stop()
-			q.discard()
+		f := q.addFeed(leaf, src)
+		if leaf.OnDemand && !f.info.OnDemand {
+			q.abandon()
 			return nil, planner.Placed(plan.Errorf(leaf.Start, leaf.Stop, "the value of %s cannot be acquired on demand yet", leaf.Stream), text)
 		}
-		src = e.shares.offer(src, leaf, q)
-		q.feeds = append(q.feeds, &feed{leaf: i, spec: leaf, source: src, live: src.Live(), q: q.q, t: q.t})
+		if p := e.shares.offer(src, &f.ownInfo, leaf, q); p != nil {
+			f.share(p)
+		}
 	}
 	q.settle()
 	var err error
 	if q.gating, err = newGating(q); err != nil {
-		q.discard()
+		q.abandon()
 		return nil, err
 	}
 	return q, nil
@@ -97,7 +95,7 @@ func (e *Engine) prepare(ctx context.Context, text string, p *plan.Query) (*quer
 func (q *query) notices() []string {
 	out := slices.Clone(q.plan.Notices)
 	for _, f := range q.feeds {
-		out = append(out, f.source.Notices()...)
+		out = append(out, f.source.Info().Notices...)
 	}
 	return distinct(append(out, q.gating.notices()...))
 }
@@ -105,8 +103,11 @@ func (q *query) notices() []string {
 // refusal is why a source will refuse to be armed because of what it costs.
 func (q *query) refusal() error {
 	for _, f := range q.feeds {
-		if e, ok := f.source.(probes.Estimator); ok && e.Refusal() != nil {
-			return e.Refusal()
+		if f.ownInfo.Refusal == nil {
+			continue
+		}
+		if err := f.source.Info().Refusal; err != nil { // now, perhaps with others
+			return err
 		}
 	}
 	return nil
@@ -121,6 +122,9 @@ func (q *query) start() (err error) {
 			q.abandon()
 		}
 	}()
+	if err := q.life.check(stepStart); err != nil {
+		return err
+	}
 	if err := q.refusal(); err != nil { // before any source is armed
 		return planner.Placed(err, q.text)
 	}
@@ -152,6 +156,11 @@ func (q *query) start() (err error) {
 		return planner.Placed(err, q.text)
 	}
 	q.graph = built
+	defer func() {
+		if err != nil {
+			_ = built.Abandon()
+		}
+	}()
 	for _, f := range q.feeds {
 		i := slices.IndexFunc(built.Leaves, func(l graph.Leaf) bool { return l.Acquire == f.spec })
 		q.leaves = append(q.leaves, built.Leaves[i])
@@ -164,10 +173,10 @@ func (q *query) start() (err error) {
 	order := slices.Clone(q.feeds)
 	slices.SortStableFunc(order, func(a, b *feed) int { return cmp.Compare(a.rank(), b.rank()) })
 	for _, f := range order {
-		if f.standby != nil {
-			continue // it is armed
+		if q.standsBy(f) {
+			continue // it is started
 		}
-		if err := f.source.Start(q.ctx, f.sink(q.leaves)); err != nil {
+		if err := f.source.Start(q.ctx, f.sink(q.leaves), f.options); err != nil {
 			return planner.Placed(err, q.text)
 		}
 	}
@@ -176,10 +185,10 @@ func (q *query) start() (err error) {
 	built.Armed(q.began)
 	q.placement.begin(q.started, q.began)
 	for _, f := range q.feeds {
-		if f.standby == nil {
+		if !q.standsBy(f) {
 			continue
 		}
-		if err := f.standby.Begin(); err != nil {
+		if err := f.control(probes.Begin{}); err != nil {
 			return planner.Placed(err, q.text)
 		}
 	}
@@ -187,10 +196,9 @@ func (q *query) start() (err error) {
 	for _, s := range q.said {
 		q.pushAll(s)
 	}
-	q.armed.Store(true)
+	q.life.move(phaseRunning)
 	q.reports.Unlock()
 	q.recordAttached("armed")
-	q.state.Store("running")
 	if q.release != nil {
 		q.release()
 	}
@@ -198,30 +206,23 @@ func (q *query) start() (err error) {
 	return nil
 }
 
+// standsBy reports whether the source of a feed is started and waits for Begin.
+func (q *query) standsBy(f *feed) bool {
+	return f.options.Standby && q.life.phase() == phaseStandby
+}
+
 // now is the time by which rates count: once the query ends, that of its end. What was
 // under way then may be given later.
 func (q *query) now() int64 {
-	if q.until != 0 {
+	if p := q.life.phase(); p == phaseEnding || p == phaseDone {
 		return q.until
 	}
 	return clock.Now()
 }
 
-// noteEnd says that what happens from now on is not the query's, nor what happened
-// since FOR was over.
-func (q *query) noteEnd() {
-	if q.until != 0 {
-		return
-	}
-	q.until = clock.Now()
-	if q.plan.For > 0 {
-		q.until = min(q.until, q.began+int64(q.plan.For))
-	}
-}
-
 // armedAt is when the query was armed; NULL before.
 func (q *query) armedAt() types.Value {
-	if !q.armed.Load() {
+	if !q.life.started() {
 		return types.NullOf(types.Timestamp)
 	}
 	return types.Time(q.began)
@@ -234,7 +235,7 @@ func (q *query) end() { q.stopOnce.Do(func() { close(q.stop) }) }
 func (q *query) run(ctx context.Context) {
 	defer close(q.done)
 	err := q.loop(ctx)
-	q.state.Store("ending")
+	q.beginEnd()
 	q.q.close()
 	q.disarm(true).Wait()
 	q.collector.asking.Wait()
@@ -253,6 +254,7 @@ func (q *query) run(ctx context.Context) {
 	}
 	q.out.finish(planner.Placed(err, q.text), time.Since(q.started))
 	q.cancel()
+	q.life.move(phaseDone)
 }
 
 // disarm stops the sources, each in a goroutine of its own, those that outlive
@@ -335,70 +337,69 @@ func windowed(n plan.Node) bool {
 
 var _ probes.Sink = (*feed)(nil)
 
-// load does what takes long about arming and attaches nothing.
+// load loads the sources, which takes long, and attaches nothing.
 func (q *query) load(ctx context.Context) error {
+	if err := q.life.check(stepLoad); err != nil {
+		return err
+	}
 	if err := q.gating.prepare(); err != nil {
 		return err
 	}
 	for _, f := range q.feeds {
-		if l, ok := f.source.(probes.Loader); ok {
-			if err := l.Load(ctx); err != nil {
-				return planner.Placed(err, q.text)
-			}
+		if err := f.source.Load(ctx, f.options); err != nil {
+			return planner.Placed(err, q.text)
 		}
 	}
+	q.life.move(phaseLoaded)
 	return nil
 }
 
-// standBy does all about arming that takes long: what has to be attached is, and
-// waits for start to begin.
+// standBy loads the sources and starts those that can stand by: they are attached, and
+// give nothing before start.
 func (q *query) standBy(ctx context.Context) error {
 	for _, f := range q.feeds {
-		if s, ok := f.source.(probes.Standby); ok {
-			s.StandBy()
-			f.standby = s
-		}
+		f.options.Standby = f.info.Standby
 	}
 	if err := q.load(ctx); err != nil {
+		return err
+	}
+	if err := q.life.check(stepStandBy); err != nil {
 		return err
 	}
 	if err := q.charge(); err != nil {
 		return placedAt(err, -1, -1, q.text)
 	}
 	for _, f := range q.feeds {
-		if f.standby == nil {
+		if !f.options.Standby {
 			continue
 		}
-		if err := f.source.Start(q.ctx, f); err != nil {
+		if err := f.source.Start(q.ctx, f, f.options); err != nil {
 			return planner.Placed(err, q.text)
 		}
 	}
-	if slices.ContainsFunc(q.feeds, func(f *feed) bool { return f.standby != nil }) {
+	if slices.ContainsFunc(q.feeds, func(f *feed) bool { return f.options.Standby }) {
 		q.recordAttached("standing by")
 	}
+	q.life.move(phaseStandby)
 	return nil
 }
 
-// abandon lets go of a query that could not be started.
+// abandon releases a query that has not run. It does nothing to a query that runs, has
+// run, or was abandoned before.
 func (q *query) abandon() {
+	if !q.life.move(phaseAbandoned) {
+		return
+	}
 	q.q.close() // sources that were armed must not wait for a runner
-	q.discard()
-	q.cancel()
-	if q.graph != nil {
-		_ = q.graph.Abandon()
-	}
-	close(q.done) // who wants to see the end of all queries waits for this one, too
-}
-
-// discard lets go of a query that was prepared and not started.
-func (q *query) discard() {
 	for _, f := range q.feeds {
-		_ = f.source.Stop() // nothing is attached that could refuse to go
+		_ = f.source.Stop() // its End says why it could not
 	}
-	if q.discharge != nil { // it stood by
+	if q.discharge != nil { // it is counted
 		q.discharge()
 	}
 	q.gating.end()
+	q.cancel()
+	close(q.done) // who wants to see the end of all queries waits for this one, too
 }
 
 // failure is why the query ended, once it is done; nil if as it should.

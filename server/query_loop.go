@@ -13,15 +13,14 @@ import (
 // runner is the state of one loop.
 type runner struct {
 	*query
-	open     int // leaves that have not ended
-	targets  int // of these, those about the processes of a target
-	ended    []bool
-	stopping bool // sources have been asked to stop
-	drained  bool // the plan wants no more rows
-	every    time.Duration
-	ticks    int64
-	show     showing
-	timers   timers
+	open    int // leaves that have not ended
+	targets int // of these, those about the processes of a target
+	ended   []bool
+	drained bool // the plan wants no more rows
+	every   time.Duration
+	ticks   int64
+	show    showing
+	timers  timers
 }
 
 func (q *query) loop(ctx context.Context) error {
@@ -57,7 +56,7 @@ func (q *query) loop(ctx context.Context) error {
 	}
 	stop := q.stop
 	r.out.stop, r.out.deadline, r.out.halt = q.stop, timers.deadlineC(), r.halt
-	for r.open > 0 || standing && !r.stopping {
+	for r.open > 0 || standing && r.life.phase() == phaseRunning {
 		if err := r.drainQueue(ctx); err != nil {
 			return err
 		}
@@ -87,7 +86,7 @@ func (q *query) loop(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	r.noteEnd()
+	r.beginEnd()
 	r.out.hurried.Store(false) // nothing comes any more that could be lost by waiting
 	// An interval that ends with the query is an interval.
 	if r.every > 0 && q.plan.For > 0 && q.plan.For%r.every == 0 && time.Since(q.started) >= q.plan.For && r.ticks < int64(q.plan.For/r.every) {
@@ -115,11 +114,8 @@ func aboutTarget(f *feed) bool {
 
 // halt asks the sources to stop, once; their Ends come through the queue.
 func (r *runner) halt() {
-	if !r.stopping {
-		r.stopping = true
-		r.noteEnd()
+	if r.beginEnd() {
 		r.out.hurried.Store(false)
-		r.state.Store("ending")
 		r.disarm(false)
 	}
 }

@@ -31,15 +31,14 @@ func startRedis(t *testing.T) *redis {
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	r := &redis{port: port, pid: cmd.Process.Pid}
-	for range 2400 {
-		if c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+	testenv.UntilNil(t, "redis-server listens", func() error {
+		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
 			c.Close()
-			return r
 		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	t.Fatal("redis-server did not start")
-	return nil
+		return err
+	})
+	return r
 }
 
 func freePort(t testing.TB) int {

@@ -13,6 +13,7 @@ import (
 	"endoscope/parser"
 	"endoscope/planner"
 	"endoscope/planner/catalog"
+	"endoscope/planner/definitions"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/process"
@@ -24,7 +25,7 @@ import (
 type session struct {
 	e      *Engine
 	may    *grant.Grant
-	views  *catalog.Views // those of CREATE STREAM that it sees
+	views  *definitions.Views // those of CREATE STREAM that it sees
 	live   time.Duration
 	unread int64 // of queries: wire.Options.Unread
 	marks  bool  // and wire.Options.Marks
@@ -130,21 +131,16 @@ func (s *session) Execute(ctx context.Context, text string, args ...types.Value)
 // ExecuteSplit implements wire.Splitter: with a path, the client at its end executes
 // what the engine leaves to it.
 func (s *session) ExecuteSplit(ctx context.Context, path wire.Path, text string, args ...types.Value) (wire.Result, error) {
-	r, err := s.execute(ctx, path, text, args)
-	switch {
-	case err != nil:
-		s.may.Record("refused", "statement", text, "error", err.Error())
-	case defines(text):
-		s.may.Record("executed", "statement", text)
+	stmt, err := parser.Parse(text)
+	var r wire.Result
+	if err == nil {
+		r, err = s.execute(ctx, path, stmt, text, args)
 	}
+	s.recordStatement(stmt, text, err)
 	return r, err
 }
 
-func (s *session) execute(ctx context.Context, path wire.Path, text string, args []types.Value) (wire.Result, error) {
-	stmt, err := parser.Parse(text)
-	if err != nil {
-		return nil, err
-	}
+func (s *session) execute(ctx context.Context, path wire.Path, stmt parser.Statement, text string, args []types.Value) (wire.Result, error) {
 	if len(args) > 0 {
 		if n := parser.Params(text); n != len(args) {
 			return nil, refuse(stmt, text, "", "the statement has %d parameters, and %d values were given", n, len(args))
@@ -225,7 +221,7 @@ func (s *session) startQuery(ctx context.Context, path wire.Path, text string, p
 	q.live, q.unread, q.marks = s.live, s.unread, s.marks
 	s.budgets().give(q)
 	if err := s.divide(q, path); err != nil {
-		q.discard()
+		q.abandon()
 		return nil, err
 	}
 	s.holdBack(q)
@@ -256,7 +252,7 @@ func (s *session) enter(q *query) error {
 	if !closed {
 		s.open[q] = true
 		q.said = s.quiet.signals()
-		q.hush(s.quiet)
+		q.suspendSources(s.quiet)
 	}
 	s.mu.Unlock()
 	if closed {

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -36,48 +35,41 @@ type share struct {
 	key string
 
 	life sync.Mutex // held while a part begins or ends
-	over bool       // no part begins any more
 
 	mu     sync.Mutex // held while the source gives
-	source probes.Shareable
+	phase  sharePhase
+	source probes.Source // once it is open
 	parts  []*part
-	ended  bool // the source has ended
 
 	rounds
 }
 
-// part is one query's part in an acquisition. To its query it is the source.
-type part struct {
-	of    *shares
-	own   probes.Shareable // the query's; started if it is the first
-	spec  *plan.Acquire
-	key   string // what is acquired
-	query *query
+// sharePhase is where a share is in its life. It goes from each phase to the next, under
+// share.mu: opened by the first part, which starts its source, and over when that has
+// ended, the last part ends, or the source could not be started or divided. Parts join
+// one that is open, and no other.
+type sharePhase uint8
 
-	share *share // since Start
-	sink  probes.Sink
-	// The rows of this part are of events that began after one cut and ended before
-	// another; of which zero is none.
-	from, until probes.Cut
-	joining     bool // what is no row is of before the part
-}
+const (
+	shareVacant sharePhase = iota // nothing acquires
+	shareOpen
+	shareOver
+)
 
 func newShares() *shares { return &shares{open: map[string]*share{}} }
 
-// offer makes a query's source one that others can have a part in, if that is
-// possible. Only sources that nobody waits for are: of the parts of another one
-// the slowest would hold up the rest.
-func (all *shares) offer(src probes.Source, spec *plan.Acquire, q *query) probes.Source {
-	own, ok := src.(probes.Shareable)
-	if !ok || !src.Live() || spec.Settings.Unshared || spec.Out.Time < 0 {
-		return src
+// offer makes a query's source, with its Info, one that others can have a part in; nil
+// if that is not possible. Only sources that nobody waits for are: of the parts of
+// another one the slowest would hold up the rest.
+func (all *shares) offer(own probes.Source, i *probes.Info, spec *plan.Acquire, q *query) *part {
+	if i.Identity == "" || !i.Live || spec.Settings.Unshared || spec.Out.Time < 0 {
+		return nil
 	}
 	key, ok := rules.Fingerprint(spec)
-	identity := own.Identity()
-	if !ok || identity == "" {
-		return src
+	if !ok {
+		return nil
 	}
-	return &part{of: all, own: own, spec: spec, key: fmt.Sprintf("%s %+v %s %s", key, spec.Settings, spec.Target.Viewer.Identity(), identity), query: q}
+	return &part{of: all, own: own, spec: spec, key: fmt.Sprintf("%s %+v %s %s", key, spec.Settings, spec.Target.Viewer.Identity(), i.Identity), query: q}
 }
 
 // get returns the acquisition with a key, a new one if there is none.
@@ -108,25 +100,12 @@ func (all *shares) queries() map[probes.Source][]int64 {
 	out := map[probes.Source][]int64{}
 	for _, s := range all.open {
 		s.mu.Lock()
-		if s.source != nil {
+		if s.phase != shareVacant {
 			out[s.source] = s.ids(nil)
 		}
 		s.mu.Unlock()
 	}
 	return out
-}
-
-// others are the queries that acquire what p does.
-func (p *part) others() []int64 {
-	p.of.mu.Lock()
-	defer p.of.mu.Unlock()
-	s := p.of.open[p.key]
-	if s == nil {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ids(p)
 }
 
 // ids are the queries of all parts but one.
@@ -143,8 +122,8 @@ func (s *share) ids(but *part) (ids []int64) {
 // sharedWith are the other queries that have a part in what q acquires.
 func (q *query) sharedWith() (ids []int64) {
 	for _, f := range q.feeds {
-		if p, ok := f.source.(*part); ok {
-			ids = append(ids, p.others()...)
+		if f.part != nil {
+			ids = append(ids, f.part.others()...)
 		}
 	}
 	slices.Sort(ids)
@@ -156,44 +135,37 @@ func listed(ids []int64) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ", "), "[]")
 }
 
-// Start takes part in the acquisition, or begins it.
-func (p *part) Start(ctx context.Context, sink probes.Sink) error {
-	p.sink = sink
-	for {
-		joined, err := p.of.get(p.key).join(ctx, p)
-		if joined || err != nil {
-			return err
-		}
-	}
-}
-
 // join begins p. It reports false if the acquisition is over.
 func (s *share) join(ctx context.Context, p *part) (bool, error) {
 	s.life.Lock()
 	defer s.life.Unlock()
-	switch {
-	case s.over:
+	s.mu.Lock()
+	phase := s.phase
+	s.mu.Unlock()
+	switch phase {
+	case shareOver:
 		return false, nil
-	case s.source == nil:
-		p.share = s
+	case shareVacant:
 		s.mu.Lock()
-		s.source, s.parts = p.own, []*part{p}
+		s.phase, s.source, s.parts = shareOpen, p.own, []*part{p}
+		p.join(s)
 		s.mu.Unlock()
 		// It goes on when the query that began it is over.
-		err := p.own.Start(context.WithoutCancel(ctx), s)
+		err := p.own.Start(context.WithoutCancel(ctx), s, p.options)
 		if err != nil {
-			p.share = nil
+			p.phase.Store(uint32(partAlone))
 			s.end()
 		}
 		return err == nil, err
 	}
 	joined := false
-	err := s.source.Divide(func(c probes.Cut) {
+	err := s.divide(func(c probes.Cut) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if joined = !s.ended; joined {
-			p.share, p.from, p.joining = s, c, true
+		if joined = s.phase == shareOpen; joined {
+			p.from, p.joining = c, true
 			s.parts = append(s.parts, p)
+			p.join(s)
 		}
 	}, func() {
 		s.mu.Lock()
@@ -211,56 +183,25 @@ func (s *share) join(ctx context.Context, p *part) (bool, error) {
 	return joined, err
 }
 
-// Stop ends the part, and with the last one the acquisition.
-func (p *part) Stop() error {
-	s := p.share
-	if s == nil {
-		return p.own.Stop()
-	}
-	s.life.Lock()
-	defer s.life.Unlock()
-	s.mu.Lock()
-	last := len(s.parts) == 1
-	gone := !slices.Contains(s.parts, p)
-	s.mu.Unlock()
-	switch {
-	case gone:
-		return nil
-	case last:
-		s.end()
-		return s.source.Stop()
-	}
-	left := false
-	err := s.source.Divide(func(c probes.Cut) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		p.until = c
-	}, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if left = !s.ended; left {
-			s.leave(p)
-		}
-	})
-	if err != nil {
-		s.fail(err)
-	}
-	if !left {
-		return s.source.Stop() // it is ending
-	}
-	return nil
+// divide divides what the source gives.
+func (s *share) divide(begin func(probes.Cut), done func()) error {
+	_, err := s.source.Control(context.Background(), probes.Divide{Begin: begin, Done: done})
+	return err
 }
 
 // leave ends p, which has all that is its.
 func (s *share) leave(p *part) {
 	s.parts = slices.DeleteFunc(s.parts, func(o *part) bool { return o == p })
+	p.phase.Store(uint32(partLeft))
 	s.countUnfinished(p)
 	p.sink.End(nil)
 }
 
 // end lets no part begin any more. life is held.
 func (s *share) end() {
-	s.over = true
+	s.mu.Lock()
+	s.phase = shareOver
+	s.mu.Unlock()
 	s.of.forget(s)
 }
 
@@ -273,8 +214,9 @@ func (s *share) fail(err error) {
 
 // countUnfinished counts p's own events that began and have not ended.
 func (s *share) countUnfinished(p *part) {
-	if n := s.source.Unfinished(p.from, p.until); n > 0 {
-		p.sink.Count(probes.Unfinished, n)
+	r, _ := s.source.Control(context.Background(), probes.CountUnfinished{From: p.from, Until: p.until})
+	if r.Unfinished > 0 {
+		p.sink.Count(probes.Unfinished, r.Unfinished)
 	}
 }
 
@@ -292,35 +234,6 @@ func (s *share) PushBegun(b *batch.Batch, begun []int64) {
 		}
 	}
 	b.Release()
-}
-
-// rows returns those of b that are p's, with a reference; nil: none. begun is nil
-// of events that begin when they end.
-func (p *part) rows(b *batch.Batch, begun []int64) *batch.Batch {
-	if p.from == (probes.Cut{}) && p.until == (probes.Cut{}) {
-		return b.Retain()
-	}
-	times := b.Cols[p.spec.Out.Time].Int
-	if begun == nil {
-		begun = times
-	}
-	until := int64(math.MaxInt64)
-	if p.until != (probes.Cut{}) {
-		until = p.until.At
-	}
-	sel := make([]uint16, 0, b.Len())
-	for i := range b.Len() {
-		if row := b.Row(i); begun[row] >= p.from.At && times[row] < until {
-			sel = append(sel, uint16(row))
-		}
-	}
-	switch len(sel) {
-	case b.Len():
-		return b.Retain()
-	case 0:
-		return nil
-	}
-	return b.View(sel)
 }
 
 // Partial gives partial rows to all parts.
@@ -375,60 +288,10 @@ func (s *share) End(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.parts {
+		p.phase.Store(uint32(partLeft))
 		p.sink.End(err)
 	}
-	s.parts, s.ended = nil, true
-}
-
-// running is the source that acquires for p, or will.
-func (p *part) running() probes.Shareable {
-	if p.share != nil {
-		return p.share.source
-	}
-	return p.own
-}
-
-func (p *part) Sites() []probes.Site { return p.running().Sites() }
-
-// Notices are those of before, and those of when it was armed.
-func (p *part) Notices() []string { return slices.Concat(p.own.Notices(), p.running().Notices()) }
-
-func (p *part) Residual() plan.Expr { return p.own.Residual() }
-func (p *part) Live() bool          { return true }
-
-func (p *part) Aggregates() bool {
-	a, ok := p.own.(probes.Aggregator)
-	return ok && a.Aggregates()
-}
-
-func (p *part) Describe() string {
-	if a, ok := p.own.(probes.Aggregator); ok {
-		return a.Describe()
-	}
-	return ""
-}
-
-// Load loads what is the query's own. It is not known yet whether another query
-// will be there when it starts.
-func (p *part) Load(ctx context.Context) error {
-	if l, ok := p.own.(probes.Loader); ok {
-		return l.Load(ctx)
-	}
-	return nil
-}
-
-// Refusal is nil where the cost is borne already.
-func (p *part) Refusal() error {
-	if e, ok := p.own.(probes.Estimator); ok && len(p.others()) == 0 {
-		return e.Refusal()
-	}
-	return nil
-}
-
-// Collect gives all parts what was aggregated.
-func (p *part) Collect() error {
-	s := p.share
-	return s.collect(s.source.(probes.Aggregator).Collect)
+	s.parts, s.phase = nil, shareOver
 }
 
 // rounds are calls of Collect, of which one serves all that wait for it.
@@ -464,8 +327,6 @@ func (r *rounds) collect(f func() error) error {
 }
 
 var (
-	_ probes.Aggregator = (*part)(nil)
-	_ probes.Estimator  = (*part)(nil)
-	_ probes.Loader     = (*part)(nil)
+	_ probes.Source     = (*part)(nil)
 	_ probes.SharedSink = (*share)(nil)
 )

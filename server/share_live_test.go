@@ -232,7 +232,7 @@ func TestSharedSamples(t *testing.T) {
 		"SELECT timestamp, tid FROM SAMPLE(stack_sample, 10ms)",
 	} {
 		first := start(t, s, statement)
-		waitUntil(t, "samples", func() bool {
+		testenv.Until(t, "samples", func() bool {
 			return number(t, ask(t, s, "SELECT acquired FROM sys.queries WHERE statement LIKE '%SAMPLE%' AND NOT statement LIKE '%sys%'"), 0, 0) >= 5
 		})
 		asked := time.Now().UnixNano()

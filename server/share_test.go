@@ -5,17 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
+	"endoscope/probes/testenv"
 	"endoscope/server/wire"
 )
 
@@ -31,6 +30,7 @@ type shareable struct {
 }
 
 type sharedSource struct {
+	probes.Base
 	*shareable
 	spec  *plan.Acquire
 	sink  probes.Sink
@@ -44,15 +44,25 @@ func (p *shareable) Prepare(_ context.Context, spec *plan.Acquire) (probes.Sourc
 	return &sharedSource{shareable: p, spec: spec}, nil
 }
 
-func (s *sharedSource) Sites() []probes.Site {
-	return []probes.Site{{Provider: "uprobe", Function: "f", Address: 0x10, Kind: "entry"}}
+func (s *sharedSource) Info() probes.Info {
+	return probes.Info{
+		Sites:   []probes.Site{{Provider: "uprobe", Function: "f", Address: 0x10, Kind: "entry"}},
+		Notices: []string{"f is dear"}, Residual: s.spec.Filter, Live: true, Identity: "f",
+	}
 }
-func (s *sharedSource) Notices() []string   { return []string{"f is dear"} }
-func (s *sharedSource) Residual() plan.Expr { return s.spec.Filter }
-func (s *sharedSource) Live() bool          { return true }
-func (s *sharedSource) Identity() string    { return "f" }
 
-func (s *sharedSource) Start(ctx context.Context, sink probes.Sink) error {
+func (s *sharedSource) Control(_ context.Context, c probes.Command) (r probes.Reply, err error) {
+	switch c := c.(type) {
+	case probes.Divide:
+		return r, s.cut(c.Begin, c.Done)
+	case probes.CountUnfinished:
+		r.Unfinished = s.unfinished(c.From, c.Until)
+		return r, nil
+	}
+	return probes.Unsupported(c)
+}
+
+func (s *sharedSource) Start(ctx context.Context, sink probes.Sink, _ probes.Options) error {
 	if s.delay != nil {
 		s.delay()
 	}
@@ -68,9 +78,9 @@ func (s *sharedSource) Start(ctx context.Context, sink probes.Sink) error {
 	return nil
 }
 
-// Unfinished has three events under way that began between two cuts, and one of after
+// unfinished has three events under way that began between two cuts, and one of after
 // the last.
-func (s *sharedSource) Unfinished(from, until probes.Cut) uint64 {
+func (s *sharedSource) unfinished(from, until probes.Cut) uint64 {
 	if until.Number == 0 {
 		until.Number = s.cuts + 1
 	}
@@ -81,7 +91,7 @@ func (s *sharedSource) Unfinished(from, until probes.Cut) uint64 {
 	return n
 }
 
-func (s *sharedSource) Divide(begin func(probes.Cut), done func()) error {
+func (s *sharedSource) cut(begin func(probes.Cut), done func()) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
@@ -98,8 +108,6 @@ func (s *sharedSource) Divide(begin func(probes.Cut), done func()) error {
 	done()
 	return nil
 }
-
-var _ probes.Shareable = (*sharedSource)(nil)
 
 func (s *sharedSource) Stop() error {
 	s.mu.Lock()
@@ -327,7 +335,9 @@ func TestFailedDivide(t *testing.T) {
 // itself.
 func TestShareStartsTogether(t *testing.T) {
 	for _, refused := range []error{nil, errors.New("refused")} {
-		p := &shareable{refuse: refused, delay: func() { time.Sleep(20 * time.Millisecond) }}
+		p := &shareable{refuse: refused, delay: sync.OnceFunc(func() {
+			testenv.Until(t, "the second query waits", func() bool { return testenv.Blocked("TestShareStartsTogether.func") == 1 })
+		})}
 		s := shareSession(t, p, Options{})
 		var errs [2]error
 		var both sync.WaitGroup
@@ -347,7 +357,7 @@ func TestShareStartsTogether(t *testing.T) {
 }
 
 // Whoever does not read loses rows, which are counted; the others lose none.
-func TestSlowPart(t *testing.T) {
+func TestSlowReaderAloneLosesRows(t *testing.T) {
 	p := &shareable{}
 	s := shareSession(t, p, Options{QueueBatches: 4})
 	slow := execute(t, s, eachCall)
@@ -356,9 +366,8 @@ func TestSlowPart(t *testing.T) {
 	go func() { read <- rest(t, fast) }()
 	for i := range int64(500) {
 		p.call(1000 + i)
-		for q := s.e.running()[1]; q.t.rows.Load() < uint64(i); { // 100 was the first
-			time.Sleep(50 * time.Microsecond)
-		}
+		q := s.e.running()[1]
+		testenv.Until(t, "the fast one has read the row", func() bool { return q.t.rows.Load() >= uint64(i) }) // 100 was the first
 	}
 	fast.Stop()
 	if got := <-read; strings.Contains(got, "too slow") || len(strings.Fields(got)) < 500 {
@@ -417,7 +426,7 @@ func TestSharedIsSaid(t *testing.T) {
 
 // One round of collecting serves all that ask while another is under way, and
 // nobody one that had begun before.
-func TestRounds(t *testing.T) {
+func TestOneRoundServesAllThatWait(t *testing.T) {
 	var r rounds
 	begun, end := make(chan bool), make(chan bool)
 	work := func() error {
@@ -430,19 +439,12 @@ func TestRounds(t *testing.T) {
 	<-begun
 	var served atomic.Int32
 	for range 7 {
-		all.Go(func() {
+		all.Add(1)
+		testenv.Alongside(t, func() {
+			defer all.Done()
 			r.collect(work)
 			served.Add(1)
 		})
-	}
-	for waiting := 0; waiting < 7; time.Sleep(time.Millisecond) {
-		stacks := make([]byte, 1<<20)
-		waiting = 0
-		for _, stack := range strings.Split(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
-			if strings.Contains(stack, "[sync.Mutex.Lock") && strings.Contains(stack, "(*rounds).collect(") {
-				waiting++
-			}
-		}
 	}
 	end <- true
 	<-begun

@@ -53,7 +53,7 @@ int main(void) { volatile int s = 0; for (;;) { s = work(s); s = rest(s); usleep
 		return number(t, ask(t, s, "SELECT "+which+"(hits) FROM sys.probes WHERE provider = 'uprobe'"), 0, 0)
 	}
 	enough := hits("MAX") + 100
-	waitUntil(t, "calls", func() bool { return hits("MIN") >= enough })
+	testenv.Until(t, "calls", func() bool { return hits("MIN") >= enough })
 	second.Stop()
 	b := read(t, second)
 	complete(t, b)
@@ -80,11 +80,11 @@ int main(void) { volatile int s = 0; for (;;) { s = work(s); s = rest(s); usleep
 func TestStopAndShow(t *testing.T) {
 	s := newSession(t, wire.Options{})
 	q := start(t, s, "SELECT COUNT(*) FROM SAMPLE(memory_usage, 20ms)")
-	waitUntil(t, "samples", func() bool {
+	testenv.Until(t, "samples", func() bool {
 		return number(t, ask(t, s, "SELECT acquired FROM sys.queries WHERE statement LIKE 'SELECT COUNT%'"), 0, 0) >= 5
 	})
 	var a answer
-	waitUntil(t, "the queries that asked have ended", func() bool {
+	testenv.Until(t, "the queries that asked have ended", func() bool {
 		a = ask(t, s, "SHOW QUERIES")
 		return len(a.rows) == 1
 	})
@@ -101,13 +101,7 @@ func TestStopAndShow(t *testing.T) {
 	if n := number(t, read(t, q), 0, 0); n < 3 {
 		t.Errorf("%d samples", n)
 	}
-	for range 12_000 {
-		if a = ask(t, s, "SHOW QUERIES"); len(a.rows) == 0 {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Errorf("queries after STOP: %v", a.rows)
+	testenv.Until(t, "the stopped query has ended", func() bool { return len(ask(t, s, "SHOW QUERIES").rows) == 0 })
 }
 
 // TestDropsAreCounted reads too slowly: what does not fit is dropped, counted,
@@ -119,7 +113,7 @@ int work(int i) { return i + 1; }
 int main(void) { volatile int s = 0; for (int i = 0; i < 100000; i++) s = work(s); }`, "-O1", "-fno-inline")
 	s := newSessionOf(t, server.Options{QueueBatches: 4}, wire.Options{Command: []string{target}})
 	q := start(t, s, "SELECT arg0 FROM function_start WHERE function_name = 'work'")
-	waitUntil(t, "nobody reads, and the queue is full", func() bool {
+	testenv.Until(t, "nobody reads, and the queue is full", func() bool {
 		return number(t, ask(t, s, "SELECT lost FROM sys.queries WHERE statement LIKE 'SELECT arg0%'"), 0, 0) > 0
 	})
 	a := read(t, q)
@@ -174,11 +168,12 @@ int main(void) { volatile int s = 0; for (int i = 0; i < 3000; i++) s = work(s);
 	ask(t, s, "SET kernel = off") // what is aggregated there has no rate
 	q := start(t, s, "SELECT COUNT(*), MAX(timestamp) FROM function_start WHERE function_name = 'work'")
 	var dropped int64
-	for deadline := time.Now().Add(2 * time.Minute); dropped == 0 && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	testenv.Until(t, "the rate limit has dropped rows", func() bool {
 		if a := ask(t, s, "SELECT n FROM sys.drops WHERE cause = 'rate limit' AND loss"); len(a.rows) > 0 {
 			dropped = number(t, a, 0, 0)
 		}
-	}
+		return dropped > 0
+	})
 	q.Stop()
 	a := read(t, q)
 	l := a.summary.Losses

@@ -9,6 +9,7 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/probes"
+	"endoscope/probes/testenv"
 	"endoscope/server/wire"
 )
 
@@ -35,14 +36,14 @@ type watchedSource struct {
 	is atomic.Bool // stopped
 }
 
-func (s *watchedSource) Start(ctx context.Context, sink probes.Sink) error {
+func (s *watchedSource) Start(ctx context.Context, sink probes.Sink, o probes.Options) error {
 	if s.of.starting != nil {
 		s.of.starting()
 	}
 	if s.of.refuses {
 		return errors.New("it does not start")
 	}
-	return s.Source.Start(ctx, sink)
+	return s.Source.Start(ctx, sink, o)
 }
 
 func (s *watchedSource) Stop() error {
@@ -113,8 +114,7 @@ func TestCloseWhileQueryStarts(t *testing.T) {
 			closed := make(chan error, 1)
 			memory.refuses = refuses
 			memory.starting = func() {
-				go func() { closed <- closing() }()
-				time.Sleep(50 * time.Millisecond) // it waits for us by now
+				testenv.Alongside(t, func() { closed <- closing() }) // which waits for us
 			}
 			r, err := s.Execute(t.Context(), "SELECT * FROM SAMPLE(memory_usage, 50ms)")
 			if (err != nil) != refuses {
@@ -159,15 +159,14 @@ func TestFailedTriggerGivesItsNameBack(t *testing.T) {
 		did := make(chan error, 1)
 		memory.refuses = true
 		memory.starting = func() {
-			go func() {
+			testenv.Alongside(t, func() { // which waits for us
 				if meanwhile == "" {
 					did <- e.Close()
 					return
 				}
 				_, err := s.Execute(context.Background(), meanwhile)
 				did <- err
-			}()
-			time.Sleep(50 * time.Millisecond) // it waits for us by now
+			})
 		}
 		if _, err := s.Execute(t.Context(), "CREATE OR REPLACE TRIGGER t ON SAMPLE(memory_usage, 20ms) WHEN TRUE BEGIN NOTIFY 'x' END"); err == nil {
 			t.Error("it was created")

@@ -122,7 +122,7 @@ func keepTables(b *testing.B, tables []strategyTable) {
 	}
 	drawn := slices.DeleteFunc(slices.Clone(tables), func(t strategyTable) bool { return len(t.Points) == 0 })
 	if len(drawn) == len(strategySettings) {
-		fmt.Printf("\n%s", readme(drawn))
+		fmt.Printf("\n%s", published(drawn))
 	}
 	if *strategiesSVG != "" && len(drawn) > 0 {
 		if err := os.WriteFile(*strategiesSVG, []byte(drawStrategies(drawn)), 0o644); err != nil {

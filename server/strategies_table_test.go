@@ -168,7 +168,7 @@ func meanAndUpper(xs []float64) (mean, upper float64) {
 	return mean, mean + t*math.Sqrt(squares/f/n)
 }
 
-// markdown is the table as the README has it: µs a transaction.
+// markdown is one setting's table, in µs a transaction.
 func (t *strategyTable) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s (µs a transaction)\n\n", t.Title)
@@ -189,11 +189,11 @@ func (t *strategyTable) markdown() string {
 	return b.String()
 }
 
-// readme is the table that the README has of the settings: for each share of the
+// published is the table of testdata/figures/strategies.md: for each share of the
 // functions what a transaction takes by the fixed plans, the best in bold, and by
 // the optimiser's choice, in µs; and the upper bound of how much that is more than
 // the best.
-func readme(ts []strategyTable) string {
+func published(ts []strategyTable) string {
 	var b strings.Builder
 	b.WriteString("| functions |")
 	for _, t := range ts {
@@ -293,9 +293,9 @@ func tickStep(most float64) float64 {
 	return step * 10
 }
 
-// TestAgainst: plans that take as much in the mean are as good, however much turns
+// TestPlansAreComparedWithinTurns: plans that take as much in the mean are as good, however much turns
 // differ; a turn in which one of them did not take part says nothing.
-func TestAgainst(t *testing.T) {
+func TestPlansAreComparedWithinTurns(t *testing.T) {
 	p := strategyPoint{Took: [][4]float64{{100, 0, 0, 200}, {200, 0, 0, 100}, {0, 0, 0, 900}}}
 	if mean, upper := meanAndUpper(p.against(0, auto)); mean != 0 || upper < 1 {
 		t.Errorf("%v, at most %v", mean, upper)

@@ -12,7 +12,7 @@ import (
 
 // A stretch is what threads waited that wanted processors all the time, follows the
 // number of runnable threads while none did, and is no more than what all waited.
-func TestStretch(t *testing.T) {
+func TestStretchFollowsRunnableThreads(t *testing.T) {
 	const ms = time.Millisecond
 	about := func(got, want float64) {
 		t.Helper()

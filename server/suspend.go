@@ -67,7 +67,7 @@ func (s *session) suspend(thread *parser.Literal, yes bool) wire.Result {
 	var deaf []string
 	for _, q := range open {
 		q.report(signal)
-		q.hush(quiet)
+		q.suspendSources(quiet)
 		if yes && thread != nil && q.nameless() {
 			deaf = append(deaf, fmt.Sprint(q.id))
 		}
@@ -83,22 +83,24 @@ func (s *session) suspend(thread *parser.Literal, yes bool) wire.Result {
 func (q *query) report(s operators.Signal) {
 	q.reports.Lock()
 	defer q.reports.Unlock()
-	if !q.armed.Load() {
+	switch {
+	case q.life.may(stepRemember):
 		q.said = append(q.said, s)
-		return
+	case q.life.may(stepReport):
+		for _, f := range q.collector.sources {
+			_ = f.control(probes.Collect{}) // why it could not, the end of the source says
+		}
+		q.pushAll(s)
 	}
-	for _, a := range q.collector.sources {
-		_ = a.Collect() // why it could not, the end of the source says
-	}
-	q.pushAll(s)
 }
 
-// hush tells sources that a query keeps track of what of it is not reported.
-func (q *query) hush(now quiet) {
+// suspendSources tells sources that a query tracks what of it is not reported.
+func (q *query) suspendSources(now quiet) {
 	tracked := plan.Tracked(q.plan.Root)
 	for _, f := range q.feeds {
-		if h, ok := f.source.(probes.Hushable); ok && tracked[f.spec] {
-			h.Hush(now.all, slices.Sorted(maps.Keys(now.threads)))
+		if f.info.Suspends && tracked[f.spec] {
+			// A source that cannot suspend goes on, and the operators leave out the rest.
+			_ = f.control(probes.Suspend{All: now.all, Threads: slices.Sorted(maps.Keys(now.threads))})
 		}
 	}
 }
@@ -124,6 +126,6 @@ func (q *query) pushAll(s operators.Signal) {
 // nameless reports whether a query cannot tell threads by their names.
 func (q *query) nameless() bool {
 	return slices.ContainsFunc(q.feeds, func(f *feed) bool {
-		return plan.ThreadColumn(f.spec) < 0 || f.aggregator() != nil
+		return plan.ThreadColumn(f.spec) < 0 || f.aggregates()
 	})
 }

@@ -115,9 +115,7 @@ func TestSuspend(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	p.next("replaced")
-	for acquired(t, s, "SELECT function_name, receiver%") < 4 { // what is suspended is what comes
-		time.Sleep(10 * time.Millisecond)
-	}
+	testenv.Until(t, "the suspended call has come", func() bool { return acquired(t, s, "SELECT function_name, receiver%") >= 4 })
 	message(t, s, "RESUME")
 	p.next("paid again")
 	rowsAfter := rowsUntil(t, plain, 5)

@@ -6,58 +6,54 @@ import (
 	"sync"
 	"time"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/clock"
+	"endoscope/probes/rows"
 )
 
 // sysProvider serves the sys streams: what the engine knows of itself.
 type sysProvider struct{ e *Engine }
 
 func (p *sysProvider) Streams() []string {
-	return []string{"sys.queries", "sys.probes", "sys.drops", "sys.operators", "sys.triggers"}
+	return []string{catalog.SysQueries, catalog.SysProbes, catalog.SysDrops, catalog.SysOperators, catalog.SysTriggers}
 }
 
 func (p *sysProvider) Close() error { return nil }
 
 func (p *sysProvider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source, error) {
 	s := &sysSource{e: p.e, spec: spec, quit: make(chan struct{})}
-	cs := catalog.Find(spec.Stream)
-	for _, f := range spec.Out.Fields {
-		for i, c := range cs.Columns {
-			if c.Name == f.Name {
-				s.pick = append(s.pick, i)
-			}
-		}
-	}
-	return s, nil
+	var err error
+	s.rows, err = rows.Values(spec.Stream).Writer(spec, 0)
+	return s, err
 }
 
 // sysSource gives one snapshot, or one each interval.
 type sysSource struct {
+	probes.Base
 	e    *Engine
 	spec *plan.Acquire
-	pick []int // columns of the stream that spec.Out wants
+	rows *rows.Writer[rows.Row]
 	quit chan struct{}
 	once sync.Once
 	wg   sync.WaitGroup
 }
 
-func (s *sysSource) Sites() []probes.Site {
-	return []probes.Site{{Provider: "sys", Function: s.spec.Stream, Method: "counters", Kind: "snapshot"}}
+// Info implements probes.Source.
+func (s *sysSource) Info() probes.Info {
+	return probes.Info{
+		Sites:    []probes.Site{{Provider: "sys", Function: s.spec.Stream, Method: "counters", Kind: "snapshot"}},
+		Residual: s.spec.Filter, Live: s.spec.Every > 0,
+	}
 }
-func (s *sysSource) Notices() []string   { return nil }
-func (s *sysSource) Residual() plan.Expr { return s.spec.Filter }
-func (s *sysSource) Live() bool          { return s.spec.Every > 0 }
 
 // living is how often who reads a sys stream hears how time passes: fleets do not wait
 // for an engine that says nothing for seconds, however seldom it has rows.
 const living = time.Second
 
-func (s *sysSource) Start(_ context.Context, sink probes.Sink) error {
+func (s *sysSource) Start(_ context.Context, sink probes.Sink, _ probes.Options) error {
 	s.wg.Go(func() {
 		defer sink.End(nil)
 		if s.spec.Every == 0 {
@@ -83,21 +79,11 @@ func (s *sysSource) Start(_ context.Context, sink probes.Sink) error {
 }
 
 func (s *sysSource) give(sink probes.Sink) {
-	b := batch.New(s.spec.Out.Types())
+	s.rows.Push = sink.Push
 	for _, row := range s.e.snapshot(s.spec.Stream, whoseOf(s.spec.Target.Viewer)) {
-		vs := make([]types.Value, len(s.pick))
-		for i, c := range s.pick {
-			vs[i] = row[c]
-		}
-		b.AppendRow(vs...)
-		if b.N == batch.MaxRows {
-			sink.Push(b)
-			b = batch.New(s.spec.Out.Types())
-		}
+		s.rows.Put(row)
 	}
-	if b.N > 0 {
-		sink.Push(b)
-	}
+	s.rows.Flush()
 	sink.Watermark(clock.Now())
 }
 
@@ -127,58 +113,58 @@ func (e *Engine) queriesOf(w whose) []*query {
 	return slices.DeleteFunc(e.running(), func(q *query) bool { return !w.has(q.may.Name()) })
 }
 
-// snapshot gives the rows of a sys stream, with all its columns.
+// snapshot returns the rows of a sys stream, with all its columns.
 func (e *Engine) snapshot(stream string, w whose) [][]types.Value {
-	now := types.Time(clock.Now())
-	var rows [][]types.Value
-	if stream == "sys.triggers" {
-		return e.triggerRows(now, w)
+	now := clock.Now()
+	switch stream {
+	case catalog.SysTriggers:
+		return triggerTable.All(e.triggerRows(now, w))
+	case catalog.SysProbes:
+		return probeTable.All(e.probeRows(now, w))
 	}
-	if stream == "sys.probes" {
-		users := e.users(w)
-		for _, p := range e.all {
-			lister, ok := p.(interface{ Probes() []probes.Site })
-			if !ok {
-				continue
-			}
-			for _, s := range lister.Probes() {
-				n, ids := usersOf(s.Sources, users)
-				if n == 0 && w.one {
-					continue
-				}
-				rows = append(rows, []types.Value{now, types.Str(s.Provider), types.Str(s.Function), types.Str(s.Module),
-					types.Int(int64(s.Address)), types.Str(s.Method), types.Str(s.Kind), types.Float(s.CostNs),
-					types.Int(int64(n)), types.Int(int64(s.Hits)), types.Str(ids)})
-			}
-		}
-		return rows
-	}
+	var queries []queryRow
+	var drops []dropRow
+	var ops []operatorRow
 	for _, q := range e.queriesOf(w) {
-		id := types.Int(q.id)
 		switch stream {
-		case "sys.queries":
-			state, _ := q.state.Load().(string)
-			rows = append(rows, []types.Value{now, id, types.Str(state), types.Str(q.text), q.armedAt(),
-				types.Int(int64(q.t.rows.Load())), types.Int(int64(q.t.acquired.Load() + q.t.groups.Load())), types.Int(int64(q.t.totalLost())),
-				types.Str(listed(among(q.sharedWith(), e.queriesOf(w))))})
-		case "sys.drops":
+		case catalog.SysQueries:
+			queries = append(queries, queryRow{now, q, among(q.sharedWith(), e.queriesOf(w))})
+		case catalog.SysDrops:
 			for _, l := range q.t.losses() {
-				rows = append(rows, []types.Value{now, id, types.Str(l.Cause), types.Int(int64(l.N)), types.Bool(true)})
+				drops = append(drops, dropRow{now, q.id, l, true})
 			}
 			for _, l := range q.t.counts() {
-				rows = append(rows, []types.Value{now, id, types.Str(l.Cause), types.Int(int64(l.N)), types.Bool(false)})
+				drops = append(drops, dropRow{now, q.id, l, false})
 			}
-		case "sys.operators":
-			if !q.armed.Load() {
+		case catalog.SysOperators:
+			if !q.life.started() {
 				continue
 			}
 			for _, st := range q.graph.Stats {
-				rows = append(rows, []types.Value{now, id, types.Str(st.Node.Describe()), types.Str(q.site(st.Node)),
-					types.Int(int64(st.RowsIn.Load())), types.Int(int64(st.RowsOut.Load())), types.Dur(st.Nanos.Load())})
+				ops = append(ops, operatorRow{now, q, st})
 			}
 		}
 	}
-	return rows
+	return slices.Concat(queryTable.All(queries), dropTable.All(drops), operatorTable.All(ops))
+}
+
+// probeRows are the rows of sys.probes.
+func (e *Engine) probeRows(now int64, w whose) (out []probeRow) {
+	users := e.users(w)
+	for _, p := range e.all {
+		lister, ok := p.(interface{ Probes() []probes.Site })
+		if !ok {
+			continue
+		}
+		for _, s := range lister.Probes() {
+			n, ids := usersOf(s.Sources, users)
+			if n == 0 && w.one {
+				continue
+			}
+			out = append(out, probeRow{now, s, n, ids})
+		}
+	}
+	return out
 }
 
 // among keeps the ids that are of one of these queries.
@@ -197,7 +183,7 @@ func (e *Engine) users(w whose) map[probes.Source][]int64 {
 	}
 	for _, q := range all {
 		for _, f := range q.feeds {
-			if _, ok := f.source.(*part); !ok {
+			if f.part == nil {
 				users[f.source] = []int64{q.id}
 			}
 		}

@@ -39,7 +39,7 @@ func TestSysStreamsAreAlive(t *testing.T) {
 		t.Fatal(err)
 	}
 	began, heard := clock.Now(), make(chan int64, 1000)
-	if err := s.Start(t.Context(), watermarks{heard: heard}); err != nil {
+	if err := s.Start(t.Context(), watermarks{heard: heard}, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	select {

@@ -20,7 +20,7 @@ import (
 // trigger is a CREATE TRIGGER that lives in the engine: a query whose tuples
 // activate actions. It outlives the statement that made it, and the session.
 //
-//	when (query) ─► operators.Trigger ─► actors, each with a goroutine of its own
+//	when (query) ─► graph.Trigger ─► actors, each with a goroutine of its own
 //	                 its runner's            │ where it may have to wait
 //	                                         ▼
 //	                                      stream ─► inbox of its creator, queries
@@ -248,7 +248,7 @@ func (s *session) actor(ctx context.Context, t *trigger, a *planner.Action, text
 			err = q.load(ctx)
 		}
 		if err != nil {
-			q.discard()
+			q.abandon()
 			return nil, err
 		}
 		return q, nil
@@ -258,7 +258,7 @@ func (s *session) actor(ctx context.Context, t *trigger, a *planner.Action, text
 // abandon lets go of a trigger that could not be started.
 func (t *trigger) abandon() {
 	t.drop()
-	t.when.discard()
+	t.when.abandon()
 	t.stream.close()
 	for _, a := range t.actors {
 		a.finish()

@@ -63,7 +63,7 @@ func newAcquirer(ctx context.Context, t *trigger, act *planner.Action, e *Engine
 		v.watch(q.standby)
 		if late = v.first(ctx); late != "" {
 			q.late = late
-			q.standby.discard()
+			q.standby.abandon()
 			if q.standby, err = prepare(ctx, false); err != nil {
 				return nil, err
 			}
@@ -214,7 +214,7 @@ func (q *acquirer) disperse() {
 		q.standby = <-q.coming
 	}
 	if q.standby != nil {
-		q.standby.discard()
+		q.standby.abandon()
 	}
 	q.discarding.Wait()
 }
@@ -226,7 +226,7 @@ func (q *acquirer) relieve(late string) {
 	q.mu.Unlock()
 	dear := q.standby
 	q.standby = nil
-	q.discarding.Go(dear.discard)
+	q.discarding.Go(dear.abandon)
 	q.come()
 	q.t.owner.tell(q.t.plan.Name + ": " + lateNotice(q.act, late))
 }

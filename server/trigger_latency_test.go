@@ -105,7 +105,7 @@ func TestTriggerArms(t *testing.T) {
 				rows := func() int64 { return number(t, run(t, s, "SELECT rows FROM sys.triggers"), 0, 0) }
 				before := rows()
 				on := tell("1")
-				waitUntil(t, "calls of bar", func() bool {
+				testenv.Until(t, "calls of bar", func() bool {
 					return triggerColumn(t, s, "flip", "activations") == fmt.Sprint(round+1) && rows() >= before+1+10
 				})
 				if round == 0 {
@@ -114,10 +114,10 @@ func TestTriggerArms(t *testing.T) {
 					}
 				}
 				tell("0")
-				waitUntil(t, "the trigger waits again", func() bool { return triggerColumn(t, s, "flip", "state") == "waiting" })
+				testenv.Until(t, "the trigger waits again", func() bool { return triggerColumn(t, s, "flip", "state") == "waiting" })
 				off := tell("")
 				again := off
-				waitUntil(t, "more calls of bar", func() bool { again = tell(""); return again > off+100 })
+				testenv.Until(t, "more calls of bar", func() bool { again = tell(""); return again > off+100 })
 				spans = append(spans, span{on, off, again})
 			}
 			if got := refusal(t, s, "CREATE TRIGGER wrong ON function_start WHEN function_name = 'foo' BEGIN MONITOR function_start WHERE function_name = 'nosuch' END"); !strings.Contains(got, "no function named nosuch") {
@@ -171,7 +171,7 @@ func TestTriggerGate(t *testing.T) {
 	all := func() bool { return len(seen["brief"]) > 1 && len(seen["stopped"]) > 1 && len(seen["stays"]) > 0 }
 	began := time.Now()
 	for d := time.Duration(0); d < time.Second || !all() && d < 2*time.Minute; d = time.Since(began) {
-		time.Sleep(3 * time.Millisecond)
+		time.Sleep(3 * time.Millisecond) // between one look and the next
 		for _, r := range run(t, s, "SELECT trigger, state FROM sys.triggers WHERE trigger <> 'stops' AND activations > 1").rows {
 			seen[r[0]][r[1]] = true
 		}
@@ -207,12 +207,7 @@ func flips(t testing.TB, arming string, n int64, action string) (latencies []tim
 	s := newSession(t, wire.Options{PID: startFlipping(t).Process.Pid})
 	run(t, s, "SET trigger_arming = "+arming)
 	run(t, s, "CREATE TRIGGER flip ON function_start WHEN function_name = 'foo' AND arg0 = 1 BEGIN NOTIFY 'on'; "+action+" END")
-	for deadline := time.Now().Add(2 * time.Minute); number(t, run(t, s, "SELECT activations FROM sys.triggers"), 0, 0) <= n; {
-		if time.Now().After(deadline) {
-			t.Fatal("it was not activated")
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	testenv.Until(t, "the trigger is activated often", func() bool { return number(t, run(t, s, "SELECT activations FROM sys.triggers"), 0, 0) > n })
 	ns, err := strconv.ParseInt(triggerColumn(t, s, "flip", "latency"), 10, 64)
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 
 // No trigger may activate itself without end. What it reads of triggers' streams
 // and of files is known from its plan, with that of all others, and refused
-// (catalog.Triggers.Feeds); so are calls of functions of the engine itself, which
+// (definitions.Triggers.Feeds); so are calls of functions of the engine itself, which
 // each activation makes. The rest is bounded: what a trigger could do to something
 // that is sampled activates it once a sample and row, a query runs once at a time,
 // and webhooks are posted one after the other out of a queue.

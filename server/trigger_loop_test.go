@@ -11,6 +11,7 @@ import (
 
 	"endoscope/parser"
 	"endoscope/planner"
+	"endoscope/probes/testenv"
 	"endoscope/server/wire"
 )
 
@@ -135,13 +136,11 @@ func TestLoopThroughSysIsBounded(t *testing.T) {
 		}
 	}
 	began := time.Now()
-	time.Sleep(600 * time.Millisecond)
+	time.Sleep(600 * time.Millisecond) // in which a loop without bounds would have grown
 	// There are two triggers; and queries: two of triggers, and one of each action.
 	for name, rows := range map[string]int64{"t": 2, "q": 4} {
 		op := s.e.trigger(name).op
-		for op.Activations() == 0 && time.Since(began) < 2*time.Minute {
-			time.Sleep(time.Millisecond)
-		}
+		testenv.Until(t, name+" is activated", func() bool { return op.Activations() > 0 })
 		n := op.Activations()
 		samples := int64(time.Since(began)/(50*time.Millisecond)) + 2
 		if n == 0 || n > samples*rows {

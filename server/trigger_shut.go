@@ -27,7 +27,7 @@ type shutter struct {
 	act    *planner.Action
 	q      *query
 	gates  *gate.Set
-	source shuttable
+	source *feed
 	number atomic.Int64
 	wake   chan struct{}
 	done   chan struct{}
@@ -44,12 +44,6 @@ type shutter struct {
 	skipped  uint64 // activations since
 }
 
-// shuttable is what a source must be able to do for it.
-type shuttable interface {
-	probes.Detachable
-	probes.Standby
-}
-
 // shut makes a MONITOR whose probes are attached already, or nil where that
 // cannot be done.
 func (s *session) shut(ctx context.Context, t *trigger, act *planner.Action, p *plan.Query, bounds budgets, text string) (m *shutter, err error) {
@@ -63,19 +57,19 @@ func (s *session) shut(ctx context.Context, t *trigger, act *planner.Action, p *
 	}
 	defer func() {
 		if m == nil {
-			q.discard()
+			q.abandon()
 		}
 	}()
-	src, ok := shuttableOf(act, q, mode)
-	if !ok {
+	f := q.feeds[0]
+	if !shuttable(act, q, mode) {
 		return nil, nil
 	}
-	m = &shutter{t: t, act: act, q: q, source: src, wake: make(chan struct{}, 1), done: make(chan struct{}), vigil: newVigil(mode)}
+	m = &shutter{t: t, act: act, q: q, source: f, wake: make(chan struct{}, 1), done: make(chan struct{}), vigil: newVigil(mode)}
 	if m.gates, err = gate.NewSet(1, true); err != nil {
 		m = nil
 		return nil, err
 	}
-	src.Gate(probes.Gates{Set: m.gates, Own: m.gates.Gate(0), Way: plan.AtEntry, Detaches: src.Detachable()})
+	f.options.Gates = probes.Gates{Set: m.gates, Own: m.gates.Gate(0), Way: plan.AtEntry, Detaches: f.info.Detaches}
 	bounds.give(q)
 	q.last = newPublisher(t.stream, q, &m.number, act.Text)
 	if err := s.e.begin(t, q); err != nil {
@@ -83,7 +77,7 @@ func (s *session) shut(ctx context.Context, t *trigger, act *planner.Action, p *
 		m = nil
 		return nil, err
 	}
-	m.vigil.shut(src)
+	m.vigil.shut(f.source)
 	if m.late = m.vigil.first(ctx); m.late != "" {
 		m.rouse()
 	}
@@ -96,13 +90,13 @@ func mayBeShut(act *planner.Action, p *plan.Query, arming string) bool {
 	return act.Kind == planner.ActMonitor && arming != "attach" && passesRows(p.Root)
 }
 
-// shuttableOf is the source of an action's query that can be behind a gate.
-func shuttableOf(act *planner.Action, q *query, arming string) (shuttable, bool) {
+// shuttable reports whether the one source of an action's query can be behind a gate.
+func shuttable(act *planner.Action, q *query, arming string) bool {
 	if !mayBeShut(act, q.plan, arming) {
-		return nil, false
+		return false
 	}
-	src, ok := q.feeds[0].source.(shuttable)
-	return src, ok && src.Ability().Gate == plan.AtEntry && (src.Detachable() || arming == "gate")
+	i := &q.feeds[0].info
+	return i.Standby && i.Gateable && i.Ability.Gate == plan.AtEntry && (i.Detaches || arming == "gate")
 }
 
 // passesRows reports whether a plan acquires calls of functions, and gives each
@@ -274,16 +268,19 @@ func (m *shutter) follow() {
 		return
 	}
 	m.vigil.end()
+	if !m.q.life.may(stepAttach) {
+		return
+	}
 	if m.bare == !open {
 		return
 	}
 	var err error
 	if open {
-		if err = m.source.Attach(); err == nil {
+		if err = m.source.control(probes.Attach{}); err == nil {
 			m.t.armed(since)
 		}
 	} else {
-		err = m.source.Detach()
+		err = m.source.control(probes.Detach{})
 	}
 	if err != nil {
 		m.t.fail(err) // the next activation tries again

@@ -6,11 +6,12 @@ import (
 
 	"endoscope/planner"
 	"endoscope/probes/gate"
+	"endoscope/probes/testenv"
 )
 
 // The end of FOR does not shut a gate for which an activation has come meanwhile:
 // the timer may have gone off before, and got its turn after.
-func TestForIsOvertaken(t *testing.T) {
+func TestLaterActivationOutlivesFor(t *testing.T) {
 	set, err := gate.NewSet(1, false)
 	if err != nil {
 		t.Fatal(err)
@@ -20,16 +21,9 @@ func TestForIsOvertaken(t *testing.T) {
 	m.activate(activation{n: 1})
 	defer m.timer.Stop()
 	m.mu.Lock()
-	time.Sleep(2 * d) // the timer goes off, and waits
+	testenv.Until(t, "the timer has gone off, and waits", func() bool { return testenv.Blocked("(*shutter).") == 1 })
 	m.mu.Unlock()
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
-		if !set.Gate(0).Forced() {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the gate was not shut when FOR was over")
-		}
-	}
+	testenv.Until(t, "the gate is shut when FOR is over", func() bool { return !set.Gate(0).Forced() })
 	m.act = &planner.Action{For: time.Hour}
 	m.activate(activation{n: 2})
 	m.expire() // as a timer does that went off just before

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"endoscope/probes/testenv"
 	"endoscope/server/wire"
@@ -71,7 +70,7 @@ func TestTriggerStandsBy(t *testing.T) {
 				}
 			}
 			for round := range 2 {
-				waitUntil(t, "bar has its probe before the tuple", func() bool {
+				testenv.Until(t, "bar has its probe before the tuple", func() bool {
 					return slices.Contains(attachedBy(t, s), "bar") && triggerColumn(t, s, "t", "state") == "waiting"
 				})
 				if got := triggerColumn(t, s, "t", "arming"); got != "at once" {
@@ -84,7 +83,7 @@ func TestTriggerStandsBy(t *testing.T) {
 				if strings.HasPrefix(action, "MONITOR") {
 					break // it stays on
 				}
-				waitUntil(t, "its query has run", func() bool { return number(t, run(t, s, "SELECT rows FROM sys.triggers"), 0, 0) >= int64(2*(round+1)) })
+				testenv.Until(t, "its query has run", func() bool { return number(t, run(t, s, "SELECT rows FROM sys.triggers"), 0, 0) >= int64(2*(round+1)) })
 			}
 			in.Close()
 			cmd.Wait()
@@ -136,23 +135,23 @@ func TestTriggerTooDearToStandBy(t *testing.T) {
 			run(t, s, "SET trigger_arming = "+c.arming)
 			a := run(t, s, "CREATE TRIGGER t ON function_start WHEN function_name = 'sign' BEGIN "+c.action+" END")
 			// Where the target had no processor at first, it is found out later.
-			waitUntil(t, c.says, func() bool { return strings.Contains(triggerColumn(t, s, "t", "arming"), c.says) })
+			testenv.Until(t, c.says, func() bool { return strings.Contains(triggerColumn(t, s, "t", "arming"), c.says) })
 			told := func() bool {
 				return slices.ContainsFunc(append(h.all(), a.notices...), func(n string) bool { return strings.Contains(n, "of a CPU while it waits") })
 			}
-			waitUntil(t, "told, or not", func() bool { return told() == strings.Contains(c.says, "CPU") })
+			testenv.Until(t, "told, or not", func() bool { return told() == strings.Contains(c.says, "CPU") })
 			attached := func() bool {
 				return slices.ContainsFunc(attachedBy(t, s), func(name string) bool { return name != "sign" })
 			}
-			waitUntil(t, fmt.Sprintf("attached: %v", c.attached), func() bool { return attached() == c.attached })
+			testenv.Until(t, fmt.Sprintf("attached: %v", c.attached), func() bool { return attached() == c.attached })
 			for round := range 2 {
 				fmt.Fprintln(in, "go")
 				done()
-				waitUntil(t, "activated, and waiting again", func() bool {
+				testenv.Until(t, "activated, and waiting again", func() bool {
 					return triggerColumn(t, s, "t", "activations") == fmt.Sprint(round+1) && triggerColumn(t, s, "t", "state") == "waiting"
 				})
 			}
-			waitUntil(t, fmt.Sprintf("attached afterwards: %v", c.attached), func() bool { return attached() == c.attached })
+			testenv.Until(t, fmt.Sprintf("attached afterwards: %v", c.attached), func() bool { return attached() == c.attached })
 			cmd.Process.Kill()
 			cmd.Wait()
 			if n := actions(triggered(t, s).rows)[c.action]; n < 2 {
@@ -178,7 +177,7 @@ func TestTriggerMonitorsWhatHasEnded(t *testing.T) {
 				cmd.Process.Pid, other.Process.Pid))
 			other.Process.Kill()
 			other.Wait()
-			waitUntil(t, "it is said", func() bool {
+			testenv.Until(t, "it is said", func() bool {
 				fmt.Fprintln(in, "go")
 				done()
 				return strings.Contains(triggerColumn(t, s, "t", "error"), says)
@@ -218,16 +217,6 @@ func startSteered(t *testing.T, path string, args ...string) (cmd *exec.Cmd, in 
 		b := make([]byte, 16)
 		if _, err := out.Read(b); err != nil {
 			t.Fatal(err)
-		}
-	}
-}
-
-// waitUntil waits for what happens by itself.
-func waitUntil(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !f(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not seen: %s", what)
 		}
 	}
 }

@@ -5,12 +5,11 @@ import (
 	"sync"
 	"time"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
-	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/clock"
+	"endoscope/probes/rows"
 )
 
 // streamRow is one row of a trigger's stream.
@@ -104,36 +103,42 @@ func (p *triggerProvider) Prepare(_ context.Context, spec *plan.Acquire) (probes
 	if t == nil {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "there is no trigger %s any more", name.V.S)
 	}
-	s := &triggerSource{stream: t.stream, spec: spec, quit: make(chan struct{})}
-	for _, f := range spec.Out.Fields {
-		for i, c := range catalog.TriggerColumns {
-			if c.Name == f.Name {
-				s.pick = append(s.pick, i)
-			}
-		}
+	w, err := streamTable.Writer(spec, 0)
+	if err != nil {
+		return nil, err
 	}
-	return s, nil
+	return &triggerSource{stream: t.stream, spec: spec, rows: w, quit: make(chan struct{})}, nil
 }
+
+// streamTable makes the rows of a trigger's stream.
+var streamTable = rows.NewTableOf(catalog.Trigger, rows.Columns[streamRow]{
+	"timestamp":  rows.Word(func(r *streamRow) *int64 { return &r.at }),
+	"activation": rows.Word(func(r *streamRow) *int64 { return &r.activation }),
+	"action":     rows.String(func(r *streamRow) string { return r.action }),
+	"row":        rows.String(func(r *streamRow) string { return r.row }),
+})
 
 // triggerSource gives the rows of a trigger's stream from Start on.
 type triggerSource struct {
+	probes.Base
 	stream *triggerStream
 	spec   *plan.Acquire
-	pick   []int // of catalog.TriggerColumns
 	sink   probes.Sink
 	quit   chan struct{} // closed: no watermark any more
 	marks  sync.WaitGroup
 
-	mu    sync.Mutex // guards sink's calls
+	mu    sync.Mutex // guards sink's calls, and rows
+	rows  *rows.Writer[streamRow]
 	ended bool
 }
 
-func (s *triggerSource) Sites() []probes.Site {
-	return []probes.Site{{Provider: catalog.TriggerStream, Function: s.spec.Args[0].V.S, Method: "activations", Kind: "stream"}}
+// Info implements probes.Source.
+func (s *triggerSource) Info() probes.Info {
+	return probes.Info{
+		Sites:    []probes.Site{{Provider: catalog.TriggerStream, Function: s.spec.Args[0].V.S, Method: "activations", Kind: "stream"}},
+		Residual: s.spec.Filter, Live: true,
+	}
 }
-func (s *triggerSource) Notices() []string   { return nil }
-func (s *triggerSource) Residual() plan.Expr { return s.spec.Filter }
-func (s *triggerSource) Live() bool          { return true }
 
 // markInterval is how often a trigger's stream says how far time has come, and
 // delay how far that lies behind the clock, beside the lateness: rows of actions
@@ -143,8 +148,8 @@ const (
 	markDelay    = 100 * time.Millisecond
 )
 
-func (s *triggerSource) Start(_ context.Context, sink probes.Sink) error {
-	s.sink = sink
+func (s *triggerSource) Start(_ context.Context, sink probes.Sink, _ probes.Options) error {
+	s.sink, s.rows.Push = sink, sink.Push
 	s.marks.Go(func() {
 		tick := time.NewTicker(markInterval)
 		defer tick.Stop()
@@ -166,22 +171,15 @@ func (s *triggerSource) Start(_ context.Context, sink probes.Sink) error {
 }
 
 func (s *triggerSource) take(rows []streamRow) {
-	b := batch.New(s.spec.Out.Types())
-	for _, r := range rows {
-		all := [...]types.Value{types.Time(r.at), types.Int(r.activation), types.Str(r.action), types.Str(r.row)}
-		vs := make([]types.Value, len(s.pick))
-		for i, c := range s.pick {
-			vs[i] = all[c]
-		}
-		b.AppendRow(vs...)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
-		b.Release()
 		return
 	}
-	s.sink.Push(b)
+	for i := range rows {
+		s.rows.Add(&rows[i])
+	}
+	s.rows.Flush()
 }
 
 func (s *triggerSource) end() {

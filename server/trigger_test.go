@@ -141,10 +141,10 @@ func undoes(t *testing.T, mode string, stays bool) (wrong error) {
 	run(t, s, "CREATE TRIGGER clock ON SAMPLE(memory_usage, 300ms) WHEN TRUE BEGIN NOTIFY 'tick' END")
 	run(t, s, "CREATE "+mode+" TRIGGER odd ON clock WHEN activation % 3 = 1 BEGIN SAMPLE(cpu_usage, 10ms) END")
 	want := map[bool]string{true: "acting", false: "waiting"}[stays]
-	waitUntil(t, "four ticks", func() bool {
+	testenv.Until(t, "four ticks", func() bool {
 		return number(t, run(t, s, "SELECT activations FROM sys.triggers WHERE trigger = 'clock'"), 0, 0) >= 4
 	})
-	waitUntil(t, "after tuples that fail it, it is "+want, func() bool { return triggerColumn(t, s, "odd", "state") == want })
+	testenv.Until(t, "after tuples that fail it, it is "+want, func() bool { return triggerColumn(t, s, "odd", "state") == want })
 	run(t, s, "DROP TRIGGER odd")
 	run(t, s, "DROP TRIGGER clock")
 	a := triggered(t, s)
@@ -209,7 +209,7 @@ func TestTriggerStops(t *testing.T) {
 	run(t, s, "CREATE ONCE TRIGGER starter ON SAMPLE(memory_usage, 50ms) WHEN TRUE BEGIN NOTIFY 'x' END")
 	_ = refusal(t, s, "CREATE TRIGGER starter ON SAMPLE(memory_usage, 50ms) WHEN TRUE BEGIN NOTIFY 'x' END")
 	run(t, s, "CREATE OR REPLACE ONCE TRIGGER starter ON (SELECT * FROM SAMPLE(memory_usage, 50ms) LIMIT 1) WHEN TRUE BEGIN SAMPLE(cpu_usage, 10ms) END")
-	waitUntil(t, "it acts", func() bool { return triggerColumn(t, s, "starter", "state") == "acting" })
+	testenv.Until(t, "it acts", func() bool { return triggerColumn(t, s, "starter", "state") == "acting" })
 	run(t, s, "CREATE TRIGGER off ON (SELECT * FROM SAMPLE(memory_usage, 50ms) LIMIT 1) WHEN TRUE BEGIN STOP cpu_usage END")
 	a := triggered(t, s) // the end of both
 	if actions(a.rows)["STOP cpu_usage"] != 1 {
@@ -296,7 +296,7 @@ func TestTriggeredIsAResult(t *testing.T) {
 	}
 	run(t, s, "CREATE TRIGGER t ON SAMPLE(memory_usage, 20ms) WHEN TRUE BEGIN NOTIFY 'x' END")
 	r := s.Triggered(false)
-	waitUntil(t, "rows", func() bool { return number(t, run(t, s, "SELECT rows FROM sys.triggers"), 0, 0) >= 8 })
+	testenv.Until(t, "rows", func() bool { return number(t, run(t, s, "SELECT rows FROM sys.triggers"), 0, 0) >= 8 })
 	r.Stop()
 	if a := read(t, r); len(a.rows) < 5 || len(r.Columns()) != 5 || a.summary.Rows != uint64(len(a.rows)) {
 		t.Errorf("%d rows, %d columns, summary %v", len(a.rows), len(r.Columns()), a.summary)
@@ -320,13 +320,13 @@ func TestTriggerOverWindows(t *testing.T) {
 	run(t, s, "SET lateness = 50ms")
 	run(t, s, "CREATE TRIGGER many ON (SELECT COUNT(*) AS n FROM TUMBLE(SAMPLE(memory_usage, 10ms), 100ms)) WHEN n > 2 BEGIN NOTIFY 'x' END")
 	told := s.Triggered(false)
-	waitUntil(t, "a row", func() bool { return number(t, run(t, s, "SELECT rows FROM sys.triggers"), 0, 0) > 0 })
+	testenv.Until(t, "a row", func() bool { return number(t, run(t, s, "SELECT rows FROM sys.triggers"), 0, 0) > 0 })
 	told.Stop()
 	if a := read(t, told); len(a.rows) == 0 || !strings.HasPrefix(a.rows[0][4], `{"n":`) {
 		t.Errorf("the trigger gave %v", a.rows)
 	}
 	r := start(t, s, "SELECT COUNT(*), MIN(activation) FROM TUMBLE(many, 300ms) LIMIT 1 FOR 1min")
-	waitUntil(t, "two windows", func() bool {
+	testenv.Until(t, "two windows", func() bool {
 		return number(t, run(t, s, "SELECT rows FROM sys.queries WHERE statement LIKE 'SELECT COUNT%'"), 0, 0) >= 2
 	})
 	run(t, s, "DROP TRIGGER many")
@@ -349,7 +349,7 @@ func notToldTwice(t *testing.T) error {
 	}
 	told := func() int64 { return number(t, run(t, s, "SELECT rows FROM sys.triggers"), 0, 0) }
 	after := told() + 3
-	waitUntil(t, "rows after it", func() bool { return told() >= after })
+	testenv.Until(t, "rows after it", func() bool { return told() >= after })
 	run(t, s, "DROP TRIGGER t")
 	// Those before and after the query: ten are missing.
 	a := triggered(t, s)

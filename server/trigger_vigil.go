@@ -18,8 +18,9 @@ import (
 // Its methods are for one goroutine at a time.
 type vigil struct {
 	limit   float64 // processors; 0: none
-	sources []probes.Standby
-	was     []uint64 // calls that each had overlooked
+	sources []probes.Source
+	waitNs  []float64 // what a call costs that each ignores
+	was     []uint64  // calls that each had ignored
 	at      time.Time
 	ticker  *time.Ticker // nil: nobody looks
 }
@@ -79,17 +80,17 @@ func (v *vigil) watch(q *query) {
 		return
 	}
 	for _, f := range q.feeds {
-		if f.standby != nil {
-			v.sources = append(v.sources, f.standby)
+		if f.options.Standby {
+			v.sources = append(v.sources, f.source)
 		}
 	}
 	v.begin()
 }
 
 // shut begins to look at a source whose gate is shut.
-func (v *vigil) shut(s probes.Standby) {
+func (v *vigil) shut(s probes.Source) {
 	if v.limit > 0 {
-		v.sources = []probes.Standby{s}
+		v.sources = []probes.Source{s}
 		v.begin()
 	}
 }
@@ -99,7 +100,10 @@ func (v *vigil) begin() {
 	if len(v.sources) == 0 {
 		return
 	}
-	v.was = make([]uint64, len(v.sources))
+	v.was, v.waitNs = make([]uint64, len(v.sources)), nil
+	for _, s := range v.sources {
+		v.waitNs = append(v.waitNs, s.Info().WaitNs)
+	}
 	v.look()
 	v.ticker = time.NewTicker(lookInterval)
 }
@@ -137,8 +141,8 @@ func (v *vigil) first(ctx context.Context) (late string) {
 func (v *vigil) look() (late string) {
 	now, busy := time.Now(), 0.0
 	for i, s := range v.sources {
-		calls, ns := s.Waited()
-		busy += float64(calls-v.was[i]) * ns
+		calls := s.Stats().Waited
+		busy += float64(calls-v.was[i]) * v.waitNs[i]
 		v.was[i] = calls
 	}
 	share := busy / float64(max(now.Sub(v.at), 1))

@@ -10,11 +10,12 @@ import (
 
 // costly is a source that stands by and whose calls cost too much.
 type costly struct {
-	probes.Standby
+	probes.Source
 	calls uint64
 }
 
-func (d *costly) Waited() (uint64, float64) { d.calls += 1 << 40; return d.calls, 1e3 }
+func (d *costly) Info() probes.Info   { return probes.Info{Standby: true, WaitNs: 1e3} }
+func (d *costly) Stats() probes.Stats { d.calls += 1 << 40; return probes.Stats{Waited: d.calls} }
 
 // Where what stood by could not begin, nothing stands by any more that could be too dear.
 func TestNobodyLooksAtWhatDidNotBegin(t *testing.T) {
@@ -28,7 +29,7 @@ func TestNobodyLooksAtWhatDidNotBegin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &vigil{limit: waitingShare, sources: []probes.Standby{&costly{}}}
+	v := &vigil{limit: waitingShare, sources: []probes.Source{&costly{}}}
 	v.begin()
 	defer v.end()
 	tr := &trigger{plan: p, owner: s, stream: newTriggerStream(), ledger: newLedger()}

@@ -132,40 +132,28 @@ func (e *Engine) allTriggers() []*trigger {
 }
 
 // triggerRows are the rows of sys.triggers.
-func (e *Engine) triggerRows(now types.Value, w whose) [][]types.Value {
-	var rows [][]types.Value
+func (e *Engine) triggerRows(now int64, w whose) (out []triggerRow) {
 	for _, t := range e.allTriggers() {
 		if !w.has(t.user) {
 			continue
 		}
-		var skipped uint64
-		arming := types.NullOf(types.Varchar)
+		row := triggerRow{at: now, t: t}
 		for _, a := range t.actors {
 			st := a.status()
-			skipped += st.skipped
-			if _, ok := a.(acquiring); ok && (arming.IsNull || st.late != "") {
-				arming = types.Str(cmp.Or(st.late, "at once"))
+			row.skipped += st.skipped
+			if _, ok := a.(acquiring); ok && (row.arming == "" || st.late != "") {
+				row.arming = cmp.Or(st.late, "at once")
 			}
 		}
-		failure := types.NullOf(types.Varchar)
-		if text := t.errors.get(); text != "" {
-			failure = types.Str(text)
-		}
-		latency := types.NullOf(types.Duration)
-		if d := t.latency.Load(); d > 0 {
-			latency = types.Dur(d)
-		}
-		rows = append(rows, []types.Value{now, types.Str(t.plan.Name), types.Str(t.mode), types.Str(t.state()),
-			types.Int(t.op.Activations()), types.Int(int64(skipped)), types.Int(int64(t.stream.count())), types.Int(int64(t.losses().totalLost())),
-			arming, latency, failure, types.Str(t.text)})
+		out = append(out, row)
 	}
-	return rows
+	return out
 }
 
 // describeTrigger lists the columns of a trigger's stream.
 func describeTrigger(t *trigger) *relation {
 	rel := newRelation(text("column"), text("type"), text("description"))
-	for _, c := range catalog.TriggerColumns {
+	for _, c := range catalog.Trigger.Columns {
 		rel.add(types.Str(c.Name), types.Str(c.Type.String()), types.Str(c.Doc))
 	}
 	if t != nil {

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"endoscope/probes/testenv"
 )
@@ -79,9 +78,12 @@ func TestTargetRunsNamedThreadsAndEndsWithItsInput(t *testing.T) {
 	}
 	defer target.Stop()
 	want := []string{"client", "endoscope-demo", "reader", "timer", "worker-1", "worker-2"}
-	if got := eventually(t, want, func() []string { return threads(t, target.PID()) }); !slices.Equal(got, want) {
-		t.Errorf("threads %v, want %v", got, want)
-	}
+	testenv.UntilNil(t, "the threads have named themselves", func() error {
+		if got := threads(t, target.PID()); !slices.Equal(got, want) {
+			return fmt.Errorf("threads %v, want %v", got, want)
+		}
+		return nil
+	})
 	if group, err := syscall.Getpgid(target.PID()); err != nil || group != target.PID() {
 		t.Errorf("the program is in process group %d, %v: Ctrl-C would end it", group, err)
 	}
@@ -166,16 +168,4 @@ func threads(t *testing.T, pid int) (names []string) {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// eventually gives threads the time to name themselves.
-func eventually(t *testing.T, want []string, get func() []string) (got []string) {
-	t.Helper()
-	for range 6000 {
-		if got = get(); slices.Equal(got, want) {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	return got
 }

@@ -17,7 +17,7 @@ import (
 	"endoscope/operators/graph"
 	"endoscope/parser"
 	"endoscope/planner"
-	"endoscope/planner/catalog"
+	"endoscope/planner/definitions"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/server/wire"
@@ -55,7 +55,7 @@ func planSecond(m *merge, in, named []wire.Column, args []types.Value) (*second,
 	if !ok {
 		return nil, fmt.Errorf("%s is no query", query)
 	}
-	p, err := planner.Plan(q, query, &planner.Env{NoKernel: true, Views: catalog.NewViews(), Params: args, Eval: expr.EvalConst,
+	p, err := planner.Plan(q, query, &planner.Env{NoKernel: true, Views: definitions.NewViews(), Params: args, Eval: expr.EvalConst,
 		File: func(string) (types.Schema, error) { return schema, nil }})
 	if err != nil {
 		return nil, err

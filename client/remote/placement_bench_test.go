@@ -249,16 +249,12 @@ func (s *placementSetting) connect(delay time.Duration) wire.Session {
 	if err != nil {
 		s.b.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); ; {
-		x, err := e.NewSession(s.b.Context(), wire.Options{})
-		if err == nil {
-			return x
-		}
-		if time.Now().After(deadline) {
-			s.b.Fatal(err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	var x wire.Session
+	testenv.UntilNil(s.b, "there is a session", func() (err error) {
+		x, err = e.NewSession(s.b.Context(), wire.Options{})
+		return err
+	})
+	return x
 }
 
 // compare measures the placements in one setting.

@@ -7,10 +7,10 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
+	"endoscope/parser"
 	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
@@ -52,9 +52,15 @@ type lasting struct {
 
 	mu       sync.Mutex // guards what follows; held for moments
 	now      wire.Session
-	state    []string      // what was said that holds for the session, in order
+	state    []setting     // in the order in which they were executed
 	said     int           // how often state has changed
 	renewing chan struct{} // closed when a connection was made, or was not; nil: none is
+}
+
+// setting is a statement that set something of the session.
+type setting struct {
+	of        string // Class.Session
+	statement string
 }
 
 func isLost(err error) bool {
@@ -136,8 +142,8 @@ func (x *lasting) begin(ctx context.Context) (wire.Session, error) {
 		x.mu.Lock()
 		said, state := x.said, slices.Clone(x.state)
 		x.mu.Unlock()
-		for _, statement := range state {
-			r, err := s.Execute(ctx, statement)
+		for _, set := range state {
+			r, err := s.Execute(ctx, set.statement)
 			if err == nil {
 				err = r.Close()
 			}
@@ -168,65 +174,33 @@ func (x *lasting) settle(s wire.Session, said int) bool {
 	return true
 }
 
-// word is the first of a statement, in capitals.
-func word(statement string) string {
-	fields := strings.Fields(statement)
-	if len(fields) == 0 {
-		return ""
-	}
-	return strings.ToUpper(fields[0])
-}
-
-// note keeps what holds for the session.
-func (x *lasting) note(statement string) {
-	w := word(statement)
-	if !lasts(w) {
+// note keeps a statement that sets something of the session. It replaces the one that
+// set the same before.
+func (x *lasting) note(c parser.Class, statement string) {
+	if c.Session == "" {
 		return
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	same := func(s string) bool { // said before, of the same
-		if w == "SUSPEND" || w == "RESUME" {
-			_, what, _ := strings.Cut(strings.TrimSpace(s), " ")
-			_, now, _ := strings.Cut(strings.TrimSpace(statement), " ")
-			return (word(s) == "SUSPEND" || word(s) == "RESUME") && strings.TrimSpace(what) == strings.TrimSpace(now)
-		}
-		if w == "USE" {
-			return word(s) == "USE"
-		}
-		key := func(s string) string {
-			k, _, _ := strings.Cut(s, "=")
-			return strings.ToUpper(strings.Join(strings.Fields(k), " "))
-		}
-		return key(s) == key(statement)
-	}
-	x.state = append(slices.DeleteFunc(x.state, same), statement)
+	x.state = slices.DeleteFunc(x.state, func(s setting) bool { return s.of == c.Session })
+	x.state = append(x.state, setting{c.Session, statement})
 	x.said++
-	if w == "USE" {
+	if c.Kind == "USE" {
 		x.o.PID, x.o.Process, x.o.Exe = 0, "", ""
 	}
 }
 
-// lasts reports whether what a statement that begins so says holds for the session.
-func lasts(word string) bool {
-	return word == "USE" || word == "SET" || word == "SUSPEND" || word == "RESUME"
-}
-
-// repeats reports whether a statement may be executed again: it only reads.
-func repeats(statement string) bool {
-	switch word(statement) {
-	case "SELECT", "WITH", "SHOW", "DESCRIBE", "EXPLAIN":
-		return true
-	}
-	return false
-}
-
 func (x *lasting) Execute(ctx context.Context, statement string, args ...types.Value) (wire.Result, error) {
+	var c parser.Class // if it does not parse, nothing is known of it
+	parsed, err := parser.Parse(statement)
+	if err == nil {
+		c = parser.Classify(parsed)
+	}
 	s := x.session()
 	r, err := s.Execute(ctx, statement, args...)
 	if isLost(err) {
-		// It may have been executed or not; who only reads does not mind.
-		if !repeats(statement) && !lasts(word(statement)) {
+		// The server may have executed it: only what may be executed twice is repeated.
+		if !c.Reads && c.Session == "" {
 			return nil, err
 		}
 		if s, err = x.renew(ctx, s); err != nil {
@@ -237,11 +211,11 @@ func (x *lasting) Execute(ctx context.Context, statement string, args ...types.V
 	if err != nil {
 		return nil, err
 	}
-	x.note(statement)
-	if !repeats(statement) {
+	x.note(c, statement)
+	if !c.Reads {
 		return r, nil
 	}
-	return &resumed{x: x, s: s, statement: statement, args: args, now: r, began: time.Now()}, nil
+	return &resumed{x: x, s: s, parsed: parsed, statement: statement, args: args, now: r, began: time.Now()}, nil
 }
 
 func (x *lasting) Describe(ctx context.Context, statement string) (wire.Description, error) {
@@ -270,6 +244,7 @@ func (x *lasting) Close() error {
 // resumed is a result over one connection after the other.
 type resumed struct {
 	x         *lasting
+	parsed    parser.Statement
 	statement string
 	args      []types.Value
 	began     time.Time
@@ -336,7 +311,7 @@ func (r *resumed) resume(ctx context.Context, lost wire.Result, why error) error
 	sum := lost.Summary()
 	_ = lost.Close()
 	given := r.row + r.seen // by this goroutine alone
-	_, done, err := remainder(r.statement, given, time.Since(r.began))
+	_, done, err := remainder(r.parsed, r.statement, given, time.Since(r.began))
 	if err == nil && !done && given > 0 && begins(lost) {
 		err = errStartsOver // the server knows what a name stands for
 	}
@@ -355,7 +330,7 @@ func (r *resumed) resume(ctx context.Context, lost wire.Result, why error) error
 	if err != nil {
 		return errors.Join(why, err)
 	}
-	rest, _, err := remainder(r.statement, given, time.Since(r.began))
+	rest, _, err := remainder(r.parsed, r.statement, given, time.Since(r.began))
 	if err != nil {
 		return fmt.Errorf("%w; %w", why, err)
 	}

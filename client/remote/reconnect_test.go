@@ -117,7 +117,7 @@ func TestConnectingHoldsNobodyUp(t *testing.T) {
 	}
 	over := make(chan error, 2)
 	execute := func(ctx context.Context) {
-		_, err := x.Execute(ctx, "SELECT 1")
+		_, err := x.Execute(ctx, "SHOW STREAMS")
 		over <- err
 	}
 	go execute(t.Context())

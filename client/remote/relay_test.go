@@ -57,7 +57,7 @@ func (r *relay) pass(to, from net.Conn, delay *atomic.Int64) {
 		n, err := from.Read(piece)
 		if n > 0 {
 			if delay != nil {
-				time.Sleep(time.Duration(delay.Load()))
+				time.Sleep(time.Duration(delay.Load())) // it is a slow network
 			}
 			if _, err := to.Write(piece[:n]); err != nil {
 				return

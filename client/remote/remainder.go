@@ -13,28 +13,26 @@ import (
 // errStartsOver refuses to execute a statement again of which there are rows.
 var errStartsOver = errors.New("it does not go on: the statement would give its first rows again")
 
-// remainder is what is left to execute of a statement that only reads, after it
-// ran for a time and gave rows: LIMIT and FOR are of the whole result. done: it
-// has all its rows. It is an error if its time is over, or if it would give the
-// rows again that it has given.
-func remainder(statement string, rows uint64, ran time.Duration) (rest string, done bool, err error) {
-	parsed, err := parser.Parse(statement)
-	if err != nil { // the server knows more than this client
-		return onlyUnread(statement, rows)
-	}
+// remainder is what is left to execute of a statement that only reads, parsed from a
+// text, after it ran for a time and gave rows: LIMIT and FOR apply to the whole result.
+// done: it has all its rows. It is an error if its time is over, or if it would give the
+// same rows again.
+func remainder(parsed parser.Statement, text string, rows uint64, ran time.Duration) (rest string, done bool, err error) {
 	q, limited := parsed.(*parser.Query)
 	if x, ok := parsed.(*parser.Explain); ok && x.Analyze { // LIMIT is not of its rows
 		q, _ = x.Of.(*parser.Query)
 	}
 	switch {
+	case q == nil && rows == 0:
+		return text, false, nil
 	case q == nil:
-		return onlyUnread(statement, rows)
+		return "", false, errStartsOver
 	case limited && q.Limit != nil && rows >= uint64(max(q.Limit.Int, 0)):
 		return "", true, nil
 	case rows > 0 && (!limited || startsOver(q, nil)):
 		return "", false, errStartsOver
 	}
-	rest = statement
+	rest = text
 	if q.For != nil { // the last clause: what stands before it stays where it is
 		left := time.Duration(q.For.Int) - ran
 		if left <= 0 {
@@ -46,14 +44,6 @@ func remainder(statement string, rows uint64, ran time.Duration) (rest string, d
 		rest = with(rest, q.Limit, fmt.Sprint(uint64(q.Limit.Int)-rows))
 	}
 	return rest, false, nil
-}
-
-// onlyUnread is a statement as a whole, if none of its rows were given.
-func onlyUnread(statement string, rows uint64) (string, bool, error) {
-	if rows > 0 {
-		return "", false, errStartsOver
-	}
-	return statement, false, nil
 }
 
 // with is a statement with another text in a literal's place.

@@ -15,6 +15,7 @@ import (
 	"endoscope/client/remote"
 	"endoscope/parser"
 	"endoscope/planner/types"
+	"endoscope/probes/testenv"
 	"endoscope/server"
 	"endoscope/server/flight"
 	"endoscope/server/wire"
@@ -133,19 +134,6 @@ func all(t testing.TB, r wire.Result) (rows [][]types.Value, kinds []wire.EventK
 func (s *served) running(t testing.TB) int {
 	rows, _, _ := all(t, execute(t, s.local(t), "SHOW QUERIES"))
 	return len(rows)
-}
-
-// until waits until a condition holds, and gives how long that took.
-func until(t testing.TB, limit time.Duration, what string, holds func() bool) time.Duration {
-	t.Helper()
-	began := time.Now()
-	for !holds() {
-		if time.Since(began) > limit {
-			t.Fatalf("after %v: not %s", limit, what)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	return time.Since(began)
 }
 
 const endless = "SELECT timestamp, percent_busy FROM SAMPLE(cpu_usage, 10ms)"
@@ -328,13 +316,9 @@ func TestQueriesEndWithTheClient(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := execute(t, x, endless)
-			until(t, 2*time.Second, "a query", func() bool { return s.running(t) == 1 })
+			testenv.Until(t, "the query runs", func() bool { return s.running(t) == 1 })
 			link(p)
-			limit := 2 * time.Second
-			if how == "frozen" {
-				limit = 4 * time.Second
-			}
-			t.Logf("ended after %v", until(t, limit, "ended", func() bool { return s.running(t) == 0 }))
+			t.Logf("ended after %v", testenv.Until(t, "the query has ended", func() bool { return s.running(t) == 0 }))
 			p.cut()
 			var lost *remote.LostError
 			for err == nil {

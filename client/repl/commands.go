@@ -17,26 +17,28 @@ import (
 // command is one backslash command.
 type command struct {
 	name  string
-	args  string // as help shows them
+	short string // another name; "": none
+	args  string // as \? shows them
 	about string
 	run   func(s *Shell, ctx context.Context, arg string) error
 }
 
-// commands is filled by init because help, one of them, lists them.
+// commands is filled by init because \?, one of them, lists them.
 var commands []command
 
 func init() {
 	commands = []command{
-		{"?", "", "this list", (*Shell).help},
-		{"q", "", "leave (or Ctrl-D)", (*Shell).leave},
-		{"d", "[stream]", "list the streams, or the columns of one", (*Shell).describe},
-		{"timing", "", "say how long statements take, on or off", (*Shell).timing},
-		{"x", "", "show a line for each column instead of a row, on or off", (*Shell).expanded},
-		{"watch", "[s]", "run the last statement again every s seconds (2) until Ctrl-C", (*Shell).watch},
-		{"i", "file", "run the statements of a file", (*Shell).include},
-		{"examples", "[name]", "list questions that can be asked with \\i, or show one", (*Shell).listExamples},
-		{"o", "[file]", "write rows to a file (.csv, .json, .jsonl, .md, else a table), or to the screen again", (*Shell).output},
-		{"conninfo", "", "what this session is connected to", (*Shell).conninfo},
+		{"?", "", "", "this list", (*Shell).list},
+		{"help", "h", "[topic]", "the manual: its topics, or one topic, function or stream", (*Shell).manual},
+		{"q", "", "", "leave (or Ctrl-D)", (*Shell).leave},
+		{"d", "", "[stream]", "list the streams, or the columns of one", (*Shell).describe},
+		{"timing", "", "", "say how long statements take, on or off", (*Shell).timing},
+		{"x", "", "", "show a line for each column instead of a row, on or off", (*Shell).expanded},
+		{"watch", "", "[s]", "run the last statement again every s seconds (2) until Ctrl-C", (*Shell).watch},
+		{"i", "", "file", "run the statements of a file", (*Shell).include},
+		{"examples", "", "[name]", "list questions that can be asked with \\i, or show one", (*Shell).listExamples},
+		{"o", "", "[file]", "write rows to a file (.csv, .json, .jsonl, .md, else a table), or to the screen again", (*Shell).output},
+		{"conninfo", "", "", "what this session is connected to", (*Shell).conninfo},
 	}
 }
 
@@ -46,7 +48,7 @@ func (s *Shell) command(ctx context.Context, src string) error {
 	name = strings.TrimRight(name, ";")
 	arg = strings.TrimSpace(strings.TrimRight(arg, ";"))
 	for _, c := range commands {
-		if c.name != name {
+		if name == "" || c.name != name && c.short != name {
 			continue
 		}
 		if c.args == "" && arg != "" {
@@ -57,7 +59,7 @@ func (s *Shell) command(ctx context.Context, src string) error {
 	return mistake(`\? lists the commands`, `there is no command \%s`, name)
 }
 
-func (s *Shell) help(context.Context, string) error {
+func (s *Shell) list(context.Context, string) error {
 	for _, c := range commands {
 		fmt.Fprintf(s.run.Err, "  \\%-16s %s\n", strings.TrimSpace(c.name+" "+c.args), c.about)
 	}

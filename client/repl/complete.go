@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"endoscope/client/help"
 	"endoscope/parser"
 	"endoscope/planner/plan"
 	"endoscope/server/wire"
@@ -86,6 +87,12 @@ func commandCandidates(ctx context.Context, s wire.Session, before string) (word
 		case `\d`:
 			for _, n := range s.Complete(ctx, "stream", "", arg) {
 				found = append(found, candidate{n, "stream"})
+			}
+		case `\help`, `\h`:
+			for _, n := range help.Names() {
+				if strings.HasPrefix(n, strings.ToLower(arg)) {
+					found = append(found, candidate{n, "topic"})
+				}
 			}
 		case `\i`:
 			found = exampleCandidates(arg, exampleNames())

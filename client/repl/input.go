@@ -140,11 +140,17 @@ func complete(src string) bool {
 // statement is one of them.
 var words = map[string]string{"exit": `\q`, "quit": `\q`, "help": `\?`}
 
+// helpWord begins what people type who want to know of something.
+const helpWord = "help "
+
 // commandOf returns src as a backslash command, or "" if it is none.
 func commandOf(src string) string {
 	src = strings.TrimSpace(src)
 	if strings.HasPrefix(src, `\`) {
 		return src
+	}
+	if len(src) > len(helpWord) && strings.EqualFold(src[:len(helpWord)], helpWord) {
+		return `\` + helpWord + src[len(helpWord):]
 	}
 	return words[strings.ToLower(strings.TrimRight(src, "; "))]
 }

@@ -82,7 +82,7 @@ func (m *partials) Push(ctx context.Context, _ int, b *batch.Batch) (operators.S
 	}
 	rows := batch.RowsOf(b)
 	for i, k := range a.keys {
-		k.Take(&b.Cols[1+i], rows)
+		k.Load(&b.Cols[1+i], rows)
 	}
 	if a.windows != nil {
 		return a.out.Status, m.pushWindows(ctx, b, rows)

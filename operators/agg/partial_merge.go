@@ -78,7 +78,7 @@ func (s *mergedStates) add(b *batch.Batch) error {
 		keys = keys[1:]
 	}
 	for i, k := range a.keys {
-		k.Take(&keys[i], rows)
+		k.Load(&keys[i], rows)
 	}
 	known := len(s.times)
 	rows, _ = a.place(a.all, rows)

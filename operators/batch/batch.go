@@ -76,7 +76,7 @@ func (b *Batch) Retain() *Batch {
 	return b
 }
 
-// Release lets go of the batch. The last release returns it to its pool.
+// Release drops a reference. The last release returns it to its pool.
 func (b *Batch) Release() {
 	if b.refs.Add(-1) != 0 {
 		return

@@ -7,9 +7,9 @@
 //
 // Rules that every user of a batch keeps:
 //
-//   - A batch is immutable once it has been pushed to an operator. Whoever
-//     wants to keep it beyond the call retains it ([Batch.Retain]) and
-//     releases it later; everybody else lets go on return.
+//   - A batch is immutable once it has been pushed to an operator. To keep it
+//     beyond the call, retain it ([Batch.Retain]) and release it later;
+//     otherwise do not use it after the call returns.
 //   - A filter does not copy rows: it pushes a view ([Batch.View]) that shares
 //     the columns and carries a shorter selection vector.
 //   - Strings are codes into a [Dict] that only grows. A column carries the

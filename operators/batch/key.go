@@ -25,7 +25,7 @@ func (k key) inline() bool { return k.hi < longMark }
 func inlineHi(tail uint64, n int) uint64 { return tail<<32 | uint64(n+1)<<56 }
 
 // The hash is seeded per process: the strings of an observed program may be
-// chosen by somebody who wants them to collide.
+// chosen by an attacker so that they collide.
 var seed = [4]uint64{rand.Uint64() | 1, rand.Uint64() | 1, rand.Uint64() | 1, rand.Uint64() | 1}
 
 func (k key) hash() uint64 {

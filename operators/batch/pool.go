@@ -12,12 +12,13 @@ import (
 type Pool struct {
 	schema []types.Type
 	dicts  []*Dict
+	fixed  []bool // by column: its dictionary is never replaced
 	free   sync.Pool
 }
 
 // NewPool returns a pool of batches with columns of the given types.
 func NewPool(s []types.Type) *Pool {
-	p := &Pool{schema: s, dicts: make([]*Dict, len(s))}
+	p := &Pool{schema: s, dicts: make([]*Dict, len(s)), fixed: make([]bool, len(s))}
 	for i, t := range s {
 		if t.Physical() == types.PhysCode {
 			p.dicts[i] = NewDict()
@@ -29,16 +30,16 @@ func NewPool(s []types.Type) *Pool {
 // Dict is the dictionary of column i, or nil if it has none.
 func (p *Pool) Dict(i int) *Dict { return p.dicts[i] }
 
-// Renew gives column i, one of strings, a new dictionary: batches that Get returns
-// from now on have it. Those that it has returned keep the old one.
-func (p *Pool) Renew(i int) { p.dicts[i] = NewDict() }
+// Fix keeps the dictionary of column i, however large: its codes are handed out
+// before there are rows.
+func (p *Pool) Fix(i int) { p.fixed[i] = true }
 
-// dictLimit is when a column's strings move to a new dictionary: texts, names and
-// identities that programs make are without end.
-const dictLimit = 1 << 16
+// DictLimit is how many strings a dictionary has before a new one takes its place:
+// texts, names and identifiers of observed programs are without end.
+const DictLimit = 1 << 16
 
-// Seal ends the filling of b, a batch of the pool: its codes can be read by others
-// from now on. A dictionary that has become large is not that of the next batch.
+// Seal ends the filling of b, a batch of the pool: from now on others can read its
+// codes. Dictionaries that have become large are replaced for the batches to come.
 func (p *Pool) Seal(b *Batch) {
 	for i := range b.Cols {
 		c := &b.Cols[i]
@@ -46,8 +47,8 @@ func (p *Pool) Seal(b *Batch) {
 			continue
 		}
 		c.Values = c.Dict.Values()
-		if c.Dict.Len() > dictLimit && c.Dict == p.dicts[i] {
-			p.Renew(i)
+		if c.Dict.Len() > DictLimit && c.Dict == p.dicts[i] && !p.fixed[i] {
+			p.dicts[i] = NewDict()
 		}
 	}
 }

@@ -11,10 +11,10 @@ const (
 	columnBytes = int64(unsafe.Sizeof(Column{}))
 )
 
-// Size is how many bytes of memory whoever holds b keeps from other uses: all that its
-// columns have room for, which in a batch of a pool may be far more than its rows need,
-// and what it is a view of. Dictionaries and what Any refers to are not in it. It does
-// not change while b does not.
+// Size is the number of bytes that a reference to b keeps allocated: the capacity of
+// its columns, which in a pooled batch may be far more than its rows need, and the
+// batch that b is a view of. Dictionaries and values in Any are not counted. It does not
+// change while b does not.
 func (b *Batch) Size() int64 {
 	if b == nil {
 		return 0

@@ -28,8 +28,8 @@ func (b *Batch) View(sel []uint16) *Batch {
 
 // Derive returns a batch with the rows and the selection of b and other
 // columns: each of cols is one of b's or one of own's, and cols itself is
-// copied. It holds b until it is released, and takes over the caller's
-// reference to own, which may be nil.
+// copied. It holds b until it is released, and releases the caller's
+// reference to own with it, which may be nil.
 func (b *Batch) Derive(own *Batch, cols []Column) *Batch {
 	v := newView(b)
 	v.own = own

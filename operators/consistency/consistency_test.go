@@ -316,11 +316,12 @@ func TestCheckerFindsWhatIsPlanted(t *testing.T) {
 	}
 }
 
-// TestUnfiltered: what a filter leaves of a stream breaks rules without a keeper,
+// TestFilteredStreamBreaksRulesWithoutKeeper: what a filter leaves of a stream breaks rules without a keeper,
 // which is what the keeper is for.
-func TestUnfiltered(t *testing.T) {
-	broken := 0
+func TestFilteredStreamBreaksRulesWithoutKeeper(t *testing.T) {
+	broken, tried := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
+		tried++
 		events := random(t)
 		c := choose(t, events)
 		var reports []Report
@@ -334,8 +335,8 @@ func TestUnfiltered(t *testing.T) {
 			broken++
 		}
 	})
-	if broken < 20 {
-		t.Errorf("only %d programs were reported wrongly", broken)
+	if 5*broken < tried {
+		t.Errorf("only %d of %d programs were reported wrongly", broken, tried)
 	}
 }
 
@@ -361,9 +362,9 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestLost: what is reported behind a loss holds to the rules, of which then is
+// TestRulesHoldBehindALoss: what is reported behind a loss holds to the rules, of which then is
 // known less.
-func TestLost(t *testing.T) {
+func TestRulesHoldBehindALoss(t *testing.T) {
 	unended := uint64(0)
 	rapid.Check(t, func(t *rapid.T) {
 		events := random(t)
@@ -445,8 +446,8 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// TestChain: what has ended is not kept by what it made.
-func TestChain(t *testing.T) {
+// TestEndedObjectIsNotKeptByWhatItMade: what has ended is not kept by what it made.
+func TestEndedObjectIsNotKeptByWhatItMade(t *testing.T) {
 	k := NewKeeper(func(Report) {}, 0)
 	before := "0"
 	k.Push(Event{Category: Thread, Kind: Create, Entity: before}, false, "")

@@ -20,9 +20,9 @@ func expect(t *testing.T, p Present, want string) {
 	}
 }
 
-// TestWaits: owners, deadlocks of two and of three, who waits for them, and no more
+// TestWaitsFindsOwnersAndDeadlocks: owners, deadlocks of two and of three, who waits for them, and no more
 // than that.
-func TestWaits(t *testing.T) {
+func TestWaitsFindsOwnersAndDeadlocks(t *testing.T) {
 	w := NewWaits()
 	on := func(k Kind, lock, thread string) {
 		w.Apply(Event{Kind: k, Entity: lock, Thread: thread, Name: "t" + thread})

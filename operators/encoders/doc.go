@@ -19,12 +19,11 @@
 // A lossless encoding decodes to its input, and can check that itself
 // ([Lossless], [Verify]): it carries a digest of what the encoder was given.
 //
-// A [Model] is an automaton or a grammar that other sequences are compared with
-// ([ConformanceEncoder]): the first symbol with which one leaves it, and what was
-// expected there. A model can be stored and loaded.
+// This package has the contract, call strings and profiles, and measures of locality,
+// repetition and succession. Runs, grammars, automata and models are in
+// encoders/structure, the drawing of pictures in encoders/render.
 //
-// Pictures are pure functions of encodings. Graphs share one layout (diagram),
-// what happens over time another (heatmap).
+// Pictures are pure functions of encodings.
 //
 // The package is a library of pure algorithms. It must not know SQL, batches,
 // operators, probes, or do any input or output.

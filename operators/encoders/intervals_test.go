@@ -7,6 +7,7 @@ import (
 
 	"endoscope/operators/encoders"
 	"endoscope/operators/encoders/internal/enctest"
+	_ "endoscope/operators/optest/seeds" // the same cases in every run
 )
 
 func TestIntervals(t *testing.T) {

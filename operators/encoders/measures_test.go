@@ -277,37 +277,6 @@ func TestHierarchyRunsOutOfNumbers(t *testing.T) {
 	}
 }
 
-func TestMethodSurvey(t *testing.T) {
-	var s, other encoders.MethodSurvey
-	small, large, native := encoders.Method{Size: 10}, encoders.Method{Size: 100}, encoders.Method{Native: true}
-	for _, m := range []encoders.Method{small, large, {Size: 12}} {
-		s.Add(m)
-	}
-	other.Add(native)
-	s.Invoke(small, 3)
-	other.Invoke(native, 2)
-	s.Lookup(0, 4)
-	other.Lookup(2, 2)
-	other.Lookup(-1, 1)
-	s.Merge(&other)
-	want := `methods 4, native 1 (25%)
-invocations 5, native 2 (40%)
-size mean 40.7 bytes, deviation 51.4
-  8 to 15 bytes: 2
-  64 to 127 bytes: 1
-lookup distance mean 0.667
-  0: 4
-  2: 2
-  not in one hierarchy: 1`
-	if got := s.String(); got != want {
-		t.Errorf("%s\nwant\n%s", got, want)
-	}
-	got, err := json.Marshal(&s)
-	if j := `"sizes":[[8,15,2],[64,127,1]],"lookup_distances":[4,0,2],"unrelated":1}`; err != nil || !strings.HasSuffix(string(got), j) {
-		t.Errorf("%s, %v", got, err)
-	}
-}
-
 func TestSuccession(t *testing.T) {
 	a := enctest.LettersUpTo(4)
 	e := encoders.NewSuccessionEncoder(a, encoders.Limits{})

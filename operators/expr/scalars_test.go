@@ -391,7 +391,7 @@ func TestNow(t *testing.T) {
 	if after := time.Now().UnixNano(); first < before || first > after || c.Int[1] != first {
 		t.Errorf("now() = %v between %d and %d", c.Int, before, after)
 	}
-	time.Sleep(time.Microsecond)
+	time.Sleep(time.Microsecond) // so that the clock goes on
 	if c, _ = p.Eval(bt); c.Int[0] <= first {
 		t.Error("now() stands still")
 	}

@@ -18,7 +18,7 @@ import (
 	"endoscope/planner/types"
 )
 
-// Leaf says where the rows of an acquisition go: whoever runs its source calls
+// Leaf says where the rows of an acquisition go: the runner of its source calls
 // Op with Port. Every Tick goes to every leaf, with the same Time.
 type Leaf struct {
 	Acquire *plan.Acquire

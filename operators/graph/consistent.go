@@ -198,7 +198,7 @@ func (c *consistent) flush() (operators.Status, error) {
 	return c.out.Push(c.ctx, b)
 }
 
-// Signal passes signals on. Behind a Gap nobody knows what lives.
+// Signal passes signals on. After a Gap it is unknown which entities live.
 func (c *consistent) Signal(ctx context.Context, _ int, s operators.Signal) (operators.Status, error) {
 	c.ctx = ctx
 	switch s.Kind {
@@ -222,7 +222,7 @@ func (c *consistent) Signal(ctx context.Context, _ int, s operators.Signal) (ope
 	return c.out.Signal(ctx, s)
 }
 
-// account tells of what could not be reported as it was.
+// account signals a Gap for what could not be reported as it happened.
 func (c *consistent) account(ctx context.Context) error {
 	now := c.keeper.Counts()
 	for _, n := range []struct {

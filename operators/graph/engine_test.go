@@ -15,7 +15,7 @@ import (
 	"endoscope/operators/optest"
 	"endoscope/parser"
 	"endoscope/planner"
-	"endoscope/planner/catalog"
+	"endoscope/planner/definitions"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 )
@@ -23,7 +23,7 @@ import (
 // planOf is the [optest.Planner] of these tests: every stream of the input is
 // a file.
 func planOf(statement string, in *optest.Input) (plan.Node, error) {
-	env := &planner.Env{Views: catalog.NewViews(), Eval: expr.EvalConst,
+	env := &planner.Env{Views: definitions.NewViews(), Eval: expr.EvalConst,
 		File: func(path string) (types.Schema, error) {
 			s, ok := in.Relations[path]
 			if !ok {

@@ -159,13 +159,13 @@ func (u *union) step(ctx context.Context, t int64) error {
 		heap.Pop(&u.runs)
 	}
 	defer b.Release()
-	return u.give(ctx, b, rows)
+	return u.emit(ctx, b, rows)
 }
 
 // minView is the number of rows from which a view is cheaper than a copy.
 const minView = 128
 
-func (u *union) give(ctx context.Context, b *batch.Batch, rows []uint16) error {
+func (u *union) emit(ctx context.Context, b *batch.Batch, rows []uint16) error {
 	if len(rows) >= minView {
 		if err := u.pushRows(ctx); err != nil {
 			return err
@@ -186,7 +186,7 @@ func (u *union) give(ctx context.Context, b *batch.Batch, rows []uint16) error {
 
 // pushRows gives the rows that were copied.
 func (u *union) pushRows(ctx context.Context) error {
-	b := u.rows.Take()
+	b := u.rows.Finish()
 	if b == nil {
 		return nil
 	}
@@ -300,7 +300,7 @@ func (u *union) Close(ctx context.Context, port int) error {
 	if open {
 		return u.advance(ctx)
 	}
-	for len(u.runs) > 0 { // of this epoch, then of those that nobody closed
+	for len(u.runs) > 0 { // of this epoch, then of epochs that no barrier closed
 		u.epoch = u.runs[0].epoch
 		if err := u.releaseTo(ctx, operators.EndOfTime); err != nil {
 			return err

@@ -15,7 +15,7 @@ type values struct {
 	out  operators.Output
 	rows [][]plan.Const
 	pool *batch.Pool
-	self measured // nobody calls a source: it takes its own time
+	self measured // a source has no caller: it measures itself
 }
 
 func newValues(n *plan.Values, down operators.Operator, st *Stats) *values {

@@ -7,7 +7,7 @@ import (
 
 // What a loop calls is a handler for as long as it is called, and one to two spans
 // longer; without a span for good.
-func TestRecent(t *testing.T) {
+func TestHandlerIsForgottenAfterItsSpan(t *testing.T) {
 	find := func(r *Recent) (names []string) {
 		for _, h := range r.Analyse(Defaults) {
 			names = append(names, h.Function)

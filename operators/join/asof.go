@@ -122,7 +122,7 @@ func (j *asOfJoin) advance(ctx context.Context) error {
 	j.sides[left].rows.Free(ls)
 	j.worked(left, len(ls))
 	j.worked(right, done+len(rs))
-	if j.sides[left].Closed && len(j.pending[left]) == 0 { // nobody will ask for more
+	if j.sides[left].Closed && len(j.pending[left]) == 0 { // no row of the left side can come any more
 		j.sides[right].rows.Free(j.pending[right])
 		j.pending[right] = j.pending[right][:0]
 	}
@@ -241,7 +241,7 @@ func (j *asOfJoin) decide(ctx context.Context) error {
 		if err := j.choose(); err != nil {
 			return err
 		}
-		if err := j.give(ctx); err != nil {
+		if err := j.emit(ctx); err != nil {
 			return err
 		}
 		if j.cond == nil {

@@ -114,9 +114,9 @@ type textHash struct {
 
 var textSeed = maphash.MakeSeed()
 
-// of hashes the rows of the key columns, and returns those of them without
+// fill hashes the rows of the key columns, and returns those of them without
 // NULLs, which equal nothing.
-func (h *rowHash) of(keys []*batch.Column, rows []uint16) []uint16 {
+func (h *rowHash) fill(keys []*batch.Column, rows []uint16) []uint16 {
 	for _, r := range rows {
 		h.hashes[r] = 0
 	}

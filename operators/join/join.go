@@ -52,7 +52,7 @@ type joinSide struct {
 	cols  []batch.Column // scratch: a batch's columns, then its keys
 	found []*batch.Column
 	hash  rowHash
-	index slotIndex // not used by those who search otherwise
+	index slotIndex // unused by joins that search in another way
 	slots []int32
 	sel   []uint16
 }
@@ -102,8 +102,7 @@ func New(n *plan.Join, down operators.Operator, o *operators.Options) (operators
 	return newWindowJoin(j), nil
 }
 
-// DefaultJoinMemory is what the rows of one join may take if nobody says
-// otherwise.
+// DefaultJoinMemory is the default memory limit for the rows of one join.
 const DefaultJoinMemory = 256 << 20
 
 // equalities are the conjuncts of a condition that compare something of the
@@ -201,7 +200,7 @@ func (s *joinSide) store(b *batch.Batch, rows []uint16) (slots []int32, kept []u
 		}
 		s.cols, s.found = append(s.cols, *c), append(s.found, c)
 	}
-	kept = s.hash.of(s.found, rows)
+	kept = s.hash.fill(s.found, rows)
 	s.slots, err = s.rows.Add(s.cols, kept, s.slots[:0])
 	clear(s.cols)
 	return s.slots, kept, err
@@ -239,9 +238,9 @@ func (j *joinBase) propose(ctx context.Context, l, r int32, given func(pairs [2]
 	return nil
 }
 
-// settle tests the pairs proposed and gives those for which the condition
-// holds; given, if any, is told which. One batch may have partners without
-// number, so that this is where it is seen that nobody wants them any more.
+// settle tests the proposed pairs and emits those that satisfy the condition;
+// given, if not nil, is called with them. A batch may have any number of partners,
+// so settle also checks whether the query has ended.
 func (j *joinBase) settle(ctx context.Context, given func(pairs [2][]int32)) error {
 	if len(j.pairs[left]) == 0 {
 		return nil
@@ -256,7 +255,7 @@ func (j *joinBase) settle(ctx context.Context, given func(pairs [2][]int32)) err
 	if given != nil {
 		given(j.pairs)
 	}
-	return j.give(ctx)
+	return j.emit(ctx)
 }
 
 // choose keeps the pairs for which the condition holds.
@@ -294,8 +293,8 @@ func (j *joinBase) gather(b *batch.Batch, c int) {
 	rowstore.AppendRows(&b.Cols[c], 0, &s.rows.Cols[c-s.from], j.pairs[port], nil)
 }
 
-// give pushes the pairs, which an anti join keeps to itself.
-func (j *joinBase) give(ctx context.Context) error {
+// emit pushes the pairs, which an anti join keeps to itself.
+func (j *joinBase) emit(ctx context.Context) error {
 	if len(j.pairs[left]) == 0 || j.node.Anti {
 		return nil
 	}

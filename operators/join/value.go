@@ -65,17 +65,17 @@ func (j *valueJoin) pairAll(ctx context.Context, l, v *batch.Batch) error {
 		for _, w := range vs {
 			rows[left], rows[right] = append(rows[left], r), append(rows[right], w)
 			if len(rows[left]) == batch.MaxRows {
-				if err := j.givePairs(ctx, l, v, rows); err != nil {
+				if err := j.emitPairs(ctx, l, v, rows); err != nil {
 					return err
 				}
 				rows[left], rows[right] = rows[left][:0], rows[right][:0]
 			}
 		}
 	}
-	return j.givePairs(ctx, l, v, rows)
+	return j.emitPairs(ctx, l, v, rows)
 }
 
-func (j *valueJoin) givePairs(ctx context.Context, l, v *batch.Batch, rows [2][]uint16) error {
+func (j *valueJoin) emitPairs(ctx context.Context, l, v *batch.Batch, rows [2][]uint16) error {
 	if len(rows[left]) == 0 || j.out.Status != operators.More {
 		return nil
 	}

@@ -342,7 +342,7 @@ func (j *windowJoin) expire(ctx context.Context, port int, t int64) error {
 		j.panes[port].PopMin()
 		if j.outer && port == left {
 			delete(j.gone, pane)
-			if err := j.giveAlone(ctx, slots); err != nil {
+			if err := j.emitUnmatched(ctx, slots); err != nil {
 				return err
 			}
 		}
@@ -350,8 +350,8 @@ func (j *windowJoin) expire(ctx context.Context, port int, t int64) error {
 	}
 }
 
-// giveAlone gives those of the left rows that never had a partner.
-func (j *windowJoin) giveAlone(ctx context.Context, slots []int32) error {
+// emitUnmatched gives those of the left rows that never had a partner.
+func (j *windowJoin) emitUnmatched(ctx context.Context, slots []int32) error {
 	s := &j.sides[left]
 	for len(slots) > 0 {
 		n := min(len(slots), batch.MaxRows)

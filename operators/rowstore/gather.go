@@ -124,8 +124,8 @@ func (g *Gatherer) Add(src *batch.Batch, rows []uint16) {
 	g.b.N += len(rows)
 }
 
-// Take gives the batch under way to the caller, or nil if there is none.
-func (g *Gatherer) Take() *batch.Batch {
+// Finish gives the batch under way to the caller, or nil if there is none.
+func (g *Gatherer) Finish() *batch.Batch {
 	b := g.b
 	g.b = nil
 	return b

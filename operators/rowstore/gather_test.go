@@ -20,7 +20,7 @@ func TestUnionBoundsDictionary(t *testing.T) {
 			b.AppendRow(types.Str(fmt.Sprint(i, " ", j)))
 		}
 		g.Add(b, batch.RowsOf(b))
-		out := g.Take()
+		out := g.Finish()
 		if got := out.Cols[0].Value(7).S; got != fmt.Sprint(i, " 7") {
 			t.Fatalf("row is %q", got)
 		}

@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 )
 
-// HashSeed is chosen per process: what is grouped may be chosen by somebody
-// who wants it to collide.
+// HashSeed is chosen per process: an attacker may choose the grouped values so that
+// they collide.
 var HashSeed = rand.Uint64() | 1
 
 // HashWord spreads the bits of w over 64; both halves of the result are good.

@@ -8,6 +8,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/operators/internal/testplan"
+	_ "endoscope/operators/optest/seeds" // the same cases in every run
 	"endoscope/planner/types"
 )
 

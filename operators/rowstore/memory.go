@@ -32,6 +32,7 @@ func Extend[T any](v []T, n int) []T {
 	return v
 }
 
+// TooLarge is the error of an operator that holds more rows than its limit.
 func TooLarge(what string, limit int64, hint string) error {
 	return &plan.Error{Msg: fmt.Sprintf("%s holds more than %s of rows", what, formatBytes(limit)), Hint: hint, Start: -1}
 }

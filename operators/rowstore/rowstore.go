@@ -20,7 +20,7 @@ type Store struct {
 	Any   int64          // bytes behind the PhysAny columns
 
 	Limit int64
-	what  string // who holds the rows, for the error
+	what  string // the operator that holds the rows, for the error
 	hint  string
 }
 

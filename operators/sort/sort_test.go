@@ -16,6 +16,7 @@ import (
 	"endoscope/operators/graph"
 	"endoscope/operators/internal/play"
 	"endoscope/operators/internal/testplan"
+	_ "endoscope/operators/optest/seeds" // the same cases in every run
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 )

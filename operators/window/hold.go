@@ -131,7 +131,7 @@ func (w *hold) complete(ctx context.Context, t int64) error {
 		if start+w.size > t {
 			return nil
 		}
-		if err := w.give(ctx, start); err != nil {
+		if err := w.emit(ctx, start); err != nil {
 			return err
 		}
 		if slots, ok := w.panes.Delete(start); ok {
@@ -141,8 +141,8 @@ func (w *hold) complete(ctx context.Context, t int64) error {
 	}
 }
 
-// give pushes the rows of one window, and Flush if there are any.
-func (w *hold) give(ctx context.Context, start int64) error {
+// emit pushes the rows of one window, and Flush if there are any.
+func (w *hold) emit(ctx context.Context, start int64) error {
 	end := start + w.size
 	times := w.rows.Cols[w.time].Int
 	w.slots = w.slots[:0]
@@ -166,7 +166,7 @@ func (w *hold) give(ctx context.Context, start int64) error {
 	}
 	for rest := w.slots; len(rest) > 0; {
 		n := min(len(rest), batch.MaxRows)
-		if err := w.giveRows(ctx, rest[:n], start); err != nil {
+		if err := w.emitRows(ctx, rest[:n], start); err != nil {
 			return err
 		}
 		rest = rest[n:]
@@ -175,7 +175,7 @@ func (w *hold) give(ctx context.Context, start int64) error {
 	return err
 }
 
-func (w *hold) giveRows(ctx context.Context, slots []int32, start int64) error {
+func (w *hold) emitRows(ctx context.Context, slots []int32, start int64) error {
 	b := w.pool.Get()
 	defer b.Release()
 	w.rows.Gather(b, slots)

@@ -26,7 +26,7 @@ import (
 // watermark after the sessions that it closes, and never sees a later session
 // that ends at or before it, so it can close exactly these, although rows of
 // sessions still open, with lower times, come after it. With hold each session
-// is followed by Flush, nobody counts on window_end, and the watermark is held
+// is followed by Flush, nothing above depends on window_end, and the watermark is held
 // back to the start of the oldest open session.
 type sessions struct {
 	windowBase
@@ -260,7 +260,7 @@ func (w *sessions) complete(ctx context.Context, t int64) error {
 	})
 	w.slots = w.slots[:0]
 	for _, s := range closed {
-		if err := w.give(ctx, s); err != nil {
+		if err := w.emit(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -278,9 +278,9 @@ func (w *sessions) complete(ctx context.Context, t int64) error {
 	return nil
 }
 
-// give adds the rows of one session to those to be pushed, which with hold
+// emit adds the rows of one session to those to be pushed, which with hold
 // are pushed at once, followed by Flush.
-func (w *sessions) give(ctx context.Context, s *session) error {
+func (w *sessions) emit(ctx context.Context, s *session) error {
 	if s.unordered {
 		times := w.rows.Cols[w.time].Int
 		slices.SortStableFunc(s.slots, func(a, b int32) int { return cmp.Compare(times[a], times[b]) })

@@ -12,6 +12,7 @@ import (
 	"endoscope/operators"
 	"endoscope/operators/internal/play"
 	"endoscope/operators/internal/testplan"
+	_ "endoscope/operators/optest/seeds" // the same cases in every run
 )
 
 // A session is given when the watermark has passed its end, a gap after its

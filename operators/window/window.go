@@ -85,7 +85,7 @@ func (w *windowBase) newBorders(n int) (b *batch.Batch, starts, ends []int64) {
 	return b, b.Cols[0].Int, b.Cols[1].Int
 }
 
-// push gives b's rows with their borders, which it takes over.
+// push emits b's rows with their borders and releases borders.
 func (w *windowBase) push(ctx context.Context, b, borders *batch.Batch) (operators.Status, error) {
 	n := copy(w.cols, b.Cols)
 	copy(w.cols[n:], borders.Cols)

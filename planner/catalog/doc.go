@@ -1,7 +1,9 @@
-// Package catalog is the one list of what can be asked: streams with their
-// columns, settings, and the streams that users define. SHOW, DESCRIBE, name
-// resolution and the probe providers all read it; a test holds the providers'
-// own column tables to it.
+// Package catalog lists what can be asked: the built-in streams with their columns,
+// and the settings. SHOW, DESCRIBE, name resolution and the probe providers all read
+// it; providers build their columns from it (probes/rows), so a column exists once.
+//
+// One file describes one family of streams. To add a stream, write its family's file,
+// name the family in Streams, and write the provider that acquires it.
 //
 // It must not know plans, how anything is acquired, or the state of a machine.
 package catalog

@@ -64,9 +64,9 @@ func TestClosedGateCosts(t *testing.T) {
 	}
 }
 
-// TestFlips: an input that can be detached costs hardly more for being shut than
+// TestShutInputCostsDetachAndAttach: an input that can be detached costs hardly more for being shut than
 // detaching and attaching, and what sleeps has to be woken.
-func TestFlips(t *testing.T) {
+func TestShutInputCostsDetachAndAttach(t *testing.T) {
 	in := []Input{{Rate: 1e5, Open: 850, Shut: 480, Needed: 0.1, Openings: 0.5, Flip: 10e6}, {Rate: 100, Open: 80e3, Needed: 0.2, Openings: 3, Wake: 5e6}}
 	if got, want := Of(in, plan3), 1e5*0.1*850+0.5*1.25*10e6+100*80e3; got != want {
 		t.Errorf("shut for long: %v, want %v", got, want)
@@ -80,8 +80,8 @@ func TestFlips(t *testing.T) {
 	}
 }
 
-// TestChain: a gate is open no longer than those through which it is opened.
-func TestChain(t *testing.T) {
+// TestGateIsOpenNoLongerThanItsOpeners: a gate is open no longer than those through which it is opened.
+func TestGateIsOpenNoLongerThanItsOpeners(t *testing.T) {
 	in := []Input{{Rate: 1}, {Rate: 1, Needed: 0.5}, {Rate: 100, Open: 10, Needed: 0.2}}
 	s := Strategy{None, 0, 1}
 	if got := Share(in, s, 1); got != 0.5 {
@@ -96,9 +96,9 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// TestRecorded: the model finds the plan that was measured to be the best, with
+// TestModelFindsTheMeasuredBestPlan: the model finds the plan that was measured to be the best, with
 // what was seen of a database under load (BenchmarkStrategies, BenchmarkChangingLoad).
-func TestRecorded(t *testing.T) {
+func TestModelFindsTheMeasuredBestPlan(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		in   [2]Input

@@ -24,17 +24,3 @@ func TestNearest(t *testing.T) {
 		t.Errorf("a name twice is offered twice: %v", got)
 	}
 }
-
-func TestEditDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{
-		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"nginx", "nginx", 0}, {"ngnix", "nginx", 1},
-		{"kitten", "sitting", 3}, {"redis", "redis-server", 7},
-	} {
-		if got := editDistance(c.a, c.b); got != c.want {
-			t.Errorf("%q to %q: %d, want %d", c.a, c.b, got, c.want)
-		}
-	}
-}

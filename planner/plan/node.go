@@ -57,7 +57,7 @@ type (
 		// reads. A source need not fill those that its Residual does not read.
 		FilterOnly []int
 		// Partial is the first stage of the aggregate above, for sources that can
-		// run it (probes.Aggregator); nil: none.
+		// run it (probes.Info.Aggregates); nil: none.
 		Partial *Partial
 		// ByThread keeps the column thread_name in Out, read or not: rows of some
 		// threads are not to be reported.

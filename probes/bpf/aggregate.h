@@ -1,43 +1,43 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The first stage of an aggregate: wanted events are folded into the state of
- * their group here, and only those that cannot be go to the reader.
+ * The first stage of an aggregate: selected events are folded into the state of their
+ * group, and only those that cannot be are sent.
  *
- * States are of one CPU each. There are two slots of them, for two ranges of
- * time, so that user space can read one while events go on into the other; see
- * aggregation of package uprobe.
+ * States are per CPU. There are two slots of them, for two ranges of time, so that user
+ * space can read one while events are folded into the other; see aggregation in package
+ * uprobe.
  */
 #ifndef ENDOSCOPE_AGGREGATE_H
 #define ENDOSCOPE_AGGREGATE_H
 
 #include "copy.h"
 
-/* States of one slot and CPU, where they are dense, and of how many CPUs. */
+/* Of dense states: the number of groups in one slot of one CPU, and the number of CPUs. */
 const volatile __u32 groups = 1, cpus = 1;
 
-/* Words of a group's key behind the first; lists of buckets of a group. */
+/* The number of words of a group's key after the first; the number of sketches of a group. */
 const volatile __u32 key_words = 0, sketches = 0;
 
 /*
- * Which events go where. Bits 2 to 63 are the (signed) time at which a pane
- * begins, of which bit 0 is the slot; bit 1 says that the pane behind it has
- * the other slot. User space writes it, programs read it once for each event.
+ * Which events belong to which slot. Bits 2 to 63 are the (signed) time at which a pane
+ * begins, bit 0 is its slot, and bit 1 says that the next pane has the other slot. User
+ * space writes it; programs read it once for each event.
  */
 __u64 panes = 0;
 #define SLOT 1
 #define NEXT_TOO 2
 
 /*
- * When the query was last joined by another. Calls that began before go singly,
- * for they are not both queries'. User space writes this before `panes`, and
- * programs read it after.
+ * When a query last joined or left the shared acquisition. Calls that began before are
+ * sent singly, as they do not belong to all queries. User space writes this before
+ * `panes`; programs read it after.
  */
 __u64 divided = 0;
 
 /* How long a pane is, ns. */
 const volatile __u64 pane = 1ULL << 62;
 
-/* Dense states: by slot, CPU, and function, if there is more than one group. */
+/* Dense states: by slot, CPU, and function if there is more than one group. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -58,9 +58,9 @@ struct by_key states_0 SEC(".maps"), states_1 SEC(".maps");
 struct by_key buckets_0 SEC(".maps"), buckets_1 SEC(".maps");
 
 /*
- * The words that are derived from an event. The first ones are a group's key:
- * the CPU and, above it, the function, then key_words others. Behind them is
- * room for a bucket, which makes the key of a count.
+ * The words derived from an event. The first are the group's key: the CPU with the
+ * function above it, then key_words others. The word after the key is the bucket, which
+ * completes the key of a bucket's count.
  */
 #define MAX_KEY 8
 #define MAX_SKETCHES 3
@@ -68,13 +68,13 @@ struct by_key buckets_0 SEC(".maps"), buckets_1 SEC(".maps");
 #define WORDS 20
 #define NO_BUCKET ~0ULL
 
-/* What a group's state is before its first event. */
+/* The initial state of a group. */
 #define MAX_STATE 32
 static const volatile __u64 zeros[MAX_STATE] = {};
 
 /*
- * Package codegen makes the bodies of these. derive says whether the event can
- * be folded in at all; update does it.
+ * Package codegen generates the bodies. derive computes the words, and returns whether the
+ * event can be folded at all; update folds it.
  */
 static __noinline int derive(const struct moment *m, __u64 *words)
 {
@@ -90,7 +90,7 @@ static __noinline int update(const struct moment *m, __u64 *state, const __u64 *
 	return 0;
 }
 
-/* slot_of is the slot of the event; -1: none is open for it. */
+/* slot_of returns the slot of the event; -1: its pane has none. */
 static __always_inline int slot_of(const struct moment *m)
 {
 	__u64 p = *(volatile __u64 *)&panes;
@@ -111,17 +111,17 @@ static __always_inline __u64 *find(void *map, const void *key)
 
 	if (value)
 		return value;
-	/* Nobody else adds this CPU's groups but a program that interrupted us. */
+	/* Only a program that interrupted this one can have added the group. */
 	bpf_map_update_elem(map, key, (const void *)zeros, BPF_NOEXIST);
 	return bpf_map_lookup_elem(map, key);
 }
 
 /*
- * fold folds the event into its group, wholly or not at all; false: not at all.
+ * fold folds the event into its group, entirely or not at all; returns whether it did.
  *
- * Where the kernel is preemptible a program can be interrupted by another one
- * of its CPU, which then finds the state locked and leaves its event to the
- * reader. Counts are single additions, and need no lock.
+ * On a preemptible kernel a program can interrupt another on the same CPU. It then finds
+ * the state locked, and its event is sent instead. Counts are single additions and need no
+ * lock.
  */
 static __noinline bool fold(struct moment *m)
 {
@@ -183,8 +183,8 @@ full:
 }
 
 /*
- * emit is where a wanted event goes: into an aggregate, or to the reader. slot is
- * where the call's return address lies on the stack; 0: it has returned.
+ * emit folds a selected event into an aggregate, or sends it. slot is the address of the
+ * call's return address on the stack; 0: it has returned.
  */
 static __always_inline void emit(struct pt_regs *ctx, struct moment *m, __u64 slot)
 {

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A process whose probes were made anew, because a thread that is not its leader has
- * executed a program: what that called until then is missing.
+ * A process whose probes were attached again, because a thread other than its leader
+ * called execve. Calls of the new program before that are missing.
  */
 #ifndef ENDOSCOPE_ANEW_H
 #define ENDOSCOPE_ANEW_H
 
-#include "moment.h"
+#include "query.h"
 
-/* The process, which program of it that is (task->self_exec_id), and until when calls
- * were missed, by the boot clock. */
+/* The pid, the program (task->self_exec_id), and the time until which calls were missed,
+ * by the boot clock. */
 volatile __u64 anew_pid, anew_image, anew_until;
 
 /*
- * began_unseen reports whether calls may be missing in front of the first event of a
- * sequence: of a thread that began before the probes were there, or of Go's first
- * goroutine. When others began nobody knows.
+ * began_unseen reports whether calls may be missing before the first event of a sequence:
+ * that of a thread that began before the probes were attached, or of Go's first
+ * goroutine. The start of other goroutines is not known.
  */
 static __always_inline bool began_unseen(struct task_struct *task, __u64 goroutine)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Where stacks lie, of threads and of goroutines. */
+/* The bounds of stacks, of threads and goroutines. */
 #ifndef ENDOSCOPE_BOUNDS_H
 #define ENDOSCOPE_BOUNDS_H
 
@@ -9,19 +9,19 @@ struct bounds {
 	__u64 lo, hi;
 };
 
-/* What Go's struct g begins with (runtime/runtime2.go). */
+/* The first fields of Go's struct g (runtime/runtime2.go). */
 struct g {
 	struct bounds stack;
 	__u64 guard0, guard1;
 };
 
-/* How far above the end of its stack a g has its guard, at most. */
+/* The largest distance of the stack guard from the end of the stack. */
 #define MAX_GUARD 8192
 
 /*
- * is_g tells a g from other memory, of which two words may well look like the
- * bounds of a stack: guard1 is no address where goroutines run, and where the
- * runtime does it is the same as guard0.
+ * is_g distinguishes a g from other memory whose first words happen to look like the
+ * bounds of a stack: guard1 is ~0 on stacks of goroutines, and equals guard0 on those of
+ * the runtime.
  */
 static __always_inline bool is_g(const struct g *g)
 {

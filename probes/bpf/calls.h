@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Calls whose return is awaited, on a stack per thread. A call is identified by
- * the address of its return address: at the entry that is sp, at the return
- * sp - 8. That pairs recursion, re-entrance and tail calls rightly, and shows
- * which calls were abandoned by longjmp or by an exception.
+ * Calls under way whose return is trapped, on a stack per thread. A call is identified by
+ * the address of its return address: sp at the entry, sp - 8 at the return. This pairs
+ * recursion, re-entrance and tail calls correctly, and shows which calls were abandoned by
+ * longjmp or by an exception.
  */
 #ifndef ENDOSCOPE_CALLS_H
 #define ENDOSCOPE_CALLS_H
 
-#include "moment.h"
+#include "memory.h"
+#include "self.h"
 #include "sequence.h"
+#include "values.h"
 
 /* The kernel keeps at most 64 return traps per thread (MAX_URETPROBE_DEPTH). */
 #define MAX_CALLS 64
@@ -19,8 +21,8 @@
 struct call {
 	__u64 sp;
 	__u32 function; /* DEAD: returned before a call above it did */
-	__u16 wanted;   /* else it only counts for the depth of others */
-	__u16 number;   /* of the thread's, for what else is kept of it: values.h */
+	__u16 wanted;   /* 0: it only counts for the depth of others */
+	__u16 number;   /* its index in the thread, also of its texts: values.h */
 	struct moment m;
 };
 #define DEAD 0xffffffff
@@ -29,7 +31,7 @@ struct thread {
 	__u64 exec_id; /* exec keeps the thread but not its memory */
 	struct bounds stack;
 	__u32 n;
-	__u32 gap; /* of a sequence: events are missing since the last one that was sent */
+	__u32 gap; /* of its sequence: see sequence.h */
 	struct call calls[MAX_CALLS];
 };
 
@@ -52,21 +54,21 @@ static long note_bounds(struct task_struct *task, struct vm_area_struct *vma, vo
 enum { STACK_OWN, STACK_FOREIGN, STACK_UNKNOWN };
 
 /*
- * What is surely stack below its anchor, whatever the mapping: exec maps 128
- * KiB below the main thread's start, and no C library's thread stack is
- * smaller than 16 KiB, control block and thread-local data included.
+ * The part below the anchor that is stack in any case: exec maps 128 KiB below the start
+ * of the main thread's stack, and no C library's thread stack is smaller than 16 KiB,
+ * control block and thread-local data included.
  */
 #define SURE_MAIN (128 << 10)
 #define SURE_THREAD (12 << 10)
 
 /*
- * What glibc gives to a thread where the limit of stacks is none
- * (ARCH_STACK_DEFAULT_SIZE), or more than there is room for.
+ * The size of a thread's stack in glibc where RLIMIT_STACK is unlimited
+ * (ARCH_STACK_DEFAULT_SIZE), or larger than the address space.
  */
 #define UNLIMITED_STACK (2 << 20)
 #define MAX_STACK (1ULL << 40)
 
-/* sure_stack is the part of the thread's own stack that is next to its anchor. */
+/* sure_stack returns the part of the thread's own stack next to its anchor. */
 static __always_inline struct bounds sure_stack(struct task_struct *task)
 {
 	bool leader = task->pid == task->tgid;
@@ -77,8 +79,8 @@ static __always_inline struct bounds sure_stack(struct task_struct *task)
 }
 
 /*
- * find_stack is own_stack where known does not have sp. It is a global function
- * (see the searches below).
+ * find_stack is own_stack for an sp outside known. It is a global function (see the
+ * searches below).
  */
 __noinline int find_stack(struct bounds *known, __u64 sp)
 {
@@ -101,7 +103,7 @@ __noinline int find_stack(struct bounds *known, __u64 sp)
 	if (anchor < b.hi)
 		b.hi = anchor;
 	if (!leader) {
-		__u64 end = (anchor | 4095) + 1; /* the control block is its last */
+		__u64 end = (anchor | 4095) + 1; /* the control block is its last page */
 		__u64 size = plain(task)->signal->rlim[RLIMIT_STACK].rlim_cur;
 		if (size > MAX_STACK)
 			size = UNLIMITED_STACK;
@@ -113,19 +115,17 @@ __noinline int find_stack(struct bounds *known, __u64 sp)
 }
 
 /*
- * own_stack says whether sp lies in the stack that the kernel or the C library
- * gave to the thread. A return trap on any other (a coroutine's, a signal's)
- * kills the target when it switches stacks. A leader's stack is the mapping of
- * start_stack, another thread's the mapping that also holds its control block,
- * below that: a stack above the thread's may be one mapping with it, and so may
- * one below a stack without a guard page, but hardly within the size that the
- * C library gives to a stack. An alternate signal stack may lie inside.
- * What was found is remembered in known: a thread's own stack stays where it
- * is.
+ * own_stack reports whether sp lies in the stack that the kernel or the C library gave to
+ * the thread. A return trap on another stack (a coroutine's, a signal's) kills the target
+ * when it switches stacks. A leader's stack is the mapping of start_stack. Another
+ * thread's stack is in the mapping that also holds its control block, below that block.
+ * The mapping may include a stack above, or, without a guard page, one below; the latter
+ * is excluded by the size that the C library gives to a stack. An alternate signal stack
+ * may lie inside. The result is cached in known, as a thread's own stack does not move.
  *
- * The mapping cannot be looked up while somebody waits to change the address
- * space, which threads that start together do all the time; so a call near the
- * anchor needs no mapping.
+ * The mapping cannot be looked up while another thread waits to change the address space,
+ * which is common when many threads start together. A call near the anchor needs no
+ * lookup.
  */
 static __always_inline int own_stack(struct bounds *known, struct task_struct *task, __u64 sp)
 {
@@ -136,14 +136,14 @@ static __always_inline int own_stack(struct bounds *known, struct task_struct *t
 	return find_stack(known, sp);
 }
 
-/* Where the C library's jmp_buf has the stack pointer (JB_RSP of glibc and musl),
- * and the thread's control block what glibc mangles that with (pointer_guard). */
+/* Offsets of the stack pointer in jmp_buf (JB_RSP of glibc and musl), and of the value
+ * that glibc mangles it with in the thread's control block (pointer_guard). */
 #define JMP_BUF_SP 0x30
 #define POINTER_GUARD 0x30
 
 /*
- * jump_target is the stack pointer with which the thread will go on that is
- * about to longjmp by the jmp_buf at env; 0 if that is not in its own stack.
+ * jump_target returns the stack pointer after a longjmp to the jmp_buf at env; 0 if it is
+ * not in the thread's own stack.
  */
 static __always_inline __u64 jump_target(struct bounds *known, struct task_struct *task, __u64 env)
 {
@@ -160,8 +160,8 @@ static __always_inline __u64 jump_target(struct bounds *known, struct task_struc
 }
 
 /*
- * is_chained: the call's return address is already the trampoline, so it was
- * reached by a tail call from a call that is armed at this same sp.
+ * is_chained reports whether the call's return address is already the trampoline: it was
+ * reached by a tail call from a call that is armed at the same sp.
  */
 static __always_inline bool is_chained(struct task_struct *task, __u64 sp)
 {
@@ -172,10 +172,10 @@ static __always_inline bool is_chained(struct task_struct *task, __u64 sp)
 	return ret && ret == trampoline;
 }
 
-/* The n'th call of a thread, from 1. The mask is for the verifier. */
+/* The call n of a thread, counted from 1. The mask is for the verifier. */
 #define CALL(t, n) (&(t)->calls[((n) - 1) & MAX_CALLS_MASK])
 
-/* held is how many calls the thread's stack holds. */
+/* held returns the number of calls on the thread's stack. */
 static __always_inline __u32 held(const struct thread *t)
 {
 	__u32 n = t->n;
@@ -184,12 +184,12 @@ static __always_inline __u32 held(const struct thread *t)
 }
 
 /*
- * The searches are global functions, each of which the verifier looks at once.
- * Inlined it would look at what comes behind a search once for each length that
- * this can have, which takes tens of milliseconds. Such a function can return a
- * number, no pointer, and for all that the verifier knows its t may be NULL.
+ * The searches are global functions: the verifier checks each once. If they were inlined,
+ * it would check the code after a search once for each number of iterations, which takes
+ * tens of milliseconds. A global function can return a number but no pointer, and must
+ * check its arguments for NULL.
  *
- * They go down from call n, step by step, which returns 1 at the end.
+ * They go down from call n. A step returns 1 to stop.
  */
 struct search {
 	const struct thread *t;
@@ -198,7 +198,7 @@ struct search {
 	__u32 n;
 };
 
-/* The verifier goes through each turn of a loop, and but once or twice through bpf_loop. */
+/* The verifier checks every iteration of a loop, but the body of bpf_loop only once or twice. */
 #define SEARCH(step, s)                                                     \
 	do {                                                                \
 		if (options & BEFORE_5_17) {                                \
@@ -220,7 +220,7 @@ static long step_alive(__u32 i, void *ctx)
 	return 0;
 }
 
-/* search_alive is how many calls are left without those whose sp is below alive. */
+/* search_alive returns how many calls remain without those whose sp is below alive. */
 __noinline __u32 search_alive(const struct thread *t, __u64 alive)
 {
 	if (!t)
@@ -240,7 +240,7 @@ static long step_live(__u32 i, void *ctx)
 	return 0;
 }
 
-/* search_live is the last call that has not returned, 0 if there is none. */
+/* search_live returns the last call that has not returned; 0: none. */
 __noinline __u32 search_live(const struct thread *t)
 {
 	if (!t)
@@ -267,7 +267,7 @@ static long step_returning(__u32 i, void *ctx)
 	return 0;
 }
 
-/* search_returning is the call of function that returns to sp, 0 if there is none. */
+/* search_returning returns the call of function that returns to sp; 0: none. */
 __noinline __u32 search_returning(const struct thread *t, __u32 function, __u64 sp)
 {
 	if (!t)
@@ -290,7 +290,7 @@ static long step_left(__u32 i, void *ctx)
 	return 0;
 }
 
-/* search_left is how many calls are left when one has returned to sp. */
+/* search_left returns how many calls remain when one has returned to sp. */
 __noinline __u32 search_left(const struct thread *t, __u64 sp)
 {
 	if (!t)
@@ -300,7 +300,7 @@ __noinline __u32 search_left(const struct thread *t, __u64 sp)
 	return s.n;
 }
 
-/* Calls of t beyond the first n, which an event at time shows to be abandoned. */
+/* The calls of t after the first n, which an event at time shows to be abandoned. */
 struct abandoned {
 	struct thread *t;
 	__u32 n;
@@ -320,7 +320,7 @@ static long abandon_last(__u32 i, void *ctx)
 	return 0;
 }
 
-/* What calls beyond the first n spent in others. */
+/* The time that calls after the first n spent in other calls. */
 struct legacy {
 	struct thread *t;
 	__u32 n;
@@ -335,17 +335,17 @@ static long step_inherit(__u32 i, void *ctx)
 	if (n <= l->n || n > MAX_CALLS)
 		return 1;
 	struct call *c = CALL(l->t, n);
-	if (c->function == DEAD) /* has returned, and its self time needs it yet: see take */
+	if (c->function == DEAD) /* returned; its self time still needs inner: see take */
 		return 0;
 	l->inner += c->m.inner;
 	c->m.inner = 0;
 	return 0;
 }
 
-/* inherit adds what abandoned calls, those of t beyond the first n, spent in others to call n. */
+/* inherit adds the inner time of abandoned calls, those after the first n, to call n. */
 __noinline int inherit(struct thread *t, __u32 n)
 {
-	if (!(options & USE_SELF) || !t) /* the former for the verifier, which then skips the rest */
+	if (!(options & USE_SELF) || !t) /* the first test lets the verifier skip the rest */
 		return 0;
 	struct legacy l = {.t = t, .n = n};
 	SEARCH(step_inherit, l);
@@ -354,7 +354,7 @@ __noinline int inherit(struct thread *t, __u32 n)
 	return 0;
 }
 
-/* cut leaves the first n calls of t. */
+/* cut removes all but the first n calls of t. */
 static __always_inline void cut(struct thread *t, __u32 n, __u64 time)
 {
 	if ((options & USE_SELF) && n < held(t))
@@ -367,9 +367,8 @@ static __always_inline void cut(struct thread *t, __u32 n, __u64 time)
 }
 
 /*
- * prune drops calls that did not return and never will: those below sp, and
- * those at sp unless this is a tail call (the kernel's own rule, see
- * arch_uretprobe_is_alive).
+ * prune removes abandoned calls: those below sp, and those at sp unless this is a tail
+ * call (the kernel's rule, arch_uretprobe_is_alive).
  */
 static __always_inline void prune(struct thread *t, struct task_struct *task, __u64 sp, __u64 time)
 {
@@ -379,7 +378,7 @@ static __always_inline void prune(struct thread *t, struct task_struct *task, __
 		cut(t, search_alive(t, is_chained(task, sp) ? sp : sp + 1), time);
 }
 
-/* depth_of counts the live calls. */
+/* depth_of returns the number of calls that have not returned. */
 static __always_inline __u32 depth_of(struct thread *t)
 {
 	__u32 n = held(t);
@@ -390,10 +389,9 @@ static __always_inline __u32 depth_of(struct thread *t)
 }
 
 /*
- * take finds the call that returns to sp and removes it with all above it; outer
- * becomes the call around it, if there is one.
- * Others at the same sp stay: tail calls return one after the other. Nearly
- * always it is the last, and no other is to be looked for.
+ * take finds the call that returns to sp, and removes it with all above it. outer is set
+ * to the enclosing call, if any. Other calls at the same sp stay: tail calls return one
+ * after the other. Nearly always it is the last call, and no search is needed.
  */
 static __always_inline struct call *take(struct thread *t, __u32 function, __u64 sp, __u64 time, struct moment **outer)
 {

@@ -7,24 +7,25 @@
 #ifndef ENDOSCOPE_COPY_H
 #define ENDOSCOPE_COPY_H
 
+#include "caller.h"
 #include "event.h"
 
-/* How much of a stack is copied at most; set by the loader. */
+/* The most bytes of a stack that are copied; set by the loader. */
 const volatile __u32 stack_bytes = 8192;
 
 /*
- * The stack is copied by so much at a time, up to a multiple of it first: a copy
- * fails as a whole where a page is missing.
+ * The stack is copied in chunks that end at multiples of CHUNK: a read fails as a whole
+ * if a page is missing.
  */
 #define CHUNK 1024
 #define MAX_CHUNKS 65
 
-/* What lies in front of the return addresses and the stack. */
+/* The size of what precedes the return addresses and the stack. */
 #define COPY_HEAD (sizeof(struct event_cost) + MORE_WORDS * sizeof(__u64) + sizeof(struct copied))
 
 /*
- * stack_room is how much of the stack above sp is to be copied: not what lies above its
- * end. Goroutines have stacks of their own, whose ends are in their g.
+ * stack_room returns how much of the stack above sp is copied, at most up to its end. The
+ * end of a goroutine's stack is in its g.
  */
 static __always_inline __u32 stack_room(struct task_struct *task, const struct pt_regs *ctx, __u64 cookie)
 {
@@ -36,13 +37,13 @@ static __always_inline __u32 stack_room(struct task_struct *task, const struct p
 	return sp < end && end - sp < stack_bytes ? end - sp : stack_bytes;
 }
 
-/* The copying of a stack into a record. Its loops are bpf_loop's: see SEARCH. */
+/* The state of copying a stack into a record, by bpf_loop: see SEARCH. */
 struct copying {
 	struct bpf_dynptr d;
 	struct return_instance *ri;
 	__u64 from;    /* the stack pointer */
-	__u32 returns; /* how many return addresses were taken */
-	__u32 at;      /* where in the record the stack begins */
+	__u32 returns; /* the number of replaced return addresses */
+	__u32 at;      /* the offset of the stack in the record */
 	__u32 room, got, part;
 };
 
@@ -86,8 +87,8 @@ static long copy_chunk(__u32 i, void *ctx)
 }
 
 /*
- * send_copied is send where the stack is wanted. It is a global function (see calls.h).
- * How often it may send has been asked.
+ * send_copied sends an event with the stack. It is a global function (see calls.h). The
+ * caller has checked the rate.
  */
 __noinline int send_copied(struct pt_regs *ctx, struct moment *m, __u64 slot)
 {
@@ -96,7 +97,7 @@ __noinline int send_copied(struct pt_regs *ctx, struct moment *m, __u64 slot)
 	struct copying k = {};
 	__u32 size = 0;
 
-	if (!(options & SEND_STACK) || !m || !ctx) /* the first for the verifier, which then skips the rest */
+	if (!(options & SEND_STACK) || !m || !ctx) /* the first test lets the verifier skip the rest */
 		return FULL;
 	if (options & SEND_TEXTS) {
 		char *own = bpf_task_storage_get(&scratch, task, NULL, 0);
@@ -159,7 +160,7 @@ __noinline int send_copied(struct pt_regs *ctx, struct moment *m, __u64 slot)
 	return SENT;
 }
 
-/* send_uncopied is send where the stack is wanted of other events: of this one there is none. */
+/* send_uncopied sends an event without a stack, in the layout of those with one. */
 static __noinline int send_uncopied(const struct moment *m)
 {
 	struct event_cost *e = bpf_ringbuf_reserve(&events, COPY_HEAD, 0);

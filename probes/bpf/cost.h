@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What a thread has used: of calls the difference between entry and return. */
+/* Resources used by a thread; for a call, the difference between entry and return. */
 #ifndef ENDOSCOPE_COST_H
 #define ENDOSCOPE_COST_H
 
@@ -22,14 +22,14 @@ struct task_struct___cost {
 
 #pragma clang attribute pop
 
-/* What is not known. */
+/* The value of an unknown cost. */
 #define NO_COST (~0ULL)
 
 /*
- * used notes what the thread has used until now: CPU time, and bytes that it read
- * and wrote by system calls. The kernel adds up CPU time at its ticks and when the
- * thread changes (counted); what came since is the difference of two clocks, which
- * run alike on one CPU and begin anywhere: only differences mean anything.
+ * used records what the thread has used so far: CPU time, and bytes read and written by
+ * system calls. The kernel accounts CPU time at ticks and context switches (counted). The
+ * time since then is the difference of two clocks that advance equally on one CPU but
+ * have different origins, so only differences of the result are meaningful.
  */
 static __always_inline void used(__u64 *cost, __u64 *counted, struct task_struct *task, __u64 now)
 {
@@ -44,7 +44,7 @@ static __always_inline void used(__u64 *cost, __u64 *counted, struct task_struct
 	}
 }
 
-/* note_cost is for an entry, whose time is known. */
+/* note_cost records the costs at an entry, after its time. */
 static __always_inline void note_cost(struct moment *m, struct task_struct *task)
 {
 	if (!(options & SEND_COST))
@@ -54,8 +54,8 @@ static __always_inline void note_cost(struct moment *m, struct task_struct *task
 }
 
 /*
- * take_cost is for the return. What the kernel has not added up yet is known if
- * that is on the CPU of the entry, else it is left out: up to a tick is missing.
+ * take_cost computes the costs at the return. CPU time that the kernel has not accounted
+ * yet is known only on the CPU of the entry. Elsewhere it is left out: up to a tick.
  */
 static __always_inline void take_cost(struct moment *m, struct task_struct *task)
 {

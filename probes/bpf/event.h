@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The events that go to the reader. */
+/* The events that are sent to user space. */
 #ifndef ENDOSCOPE_EVENT_H
 #define ENDOSCOPE_EVENT_H
 
+#include "counters.h"
+#include "memory.h"
 #include "moment.h"
 #include "rate.h"
+#include "values.h"
 
 /*
- * Events. The ring buffer wants sizes known to the verifier, so there are
- * seven. A query's events are all alike: AT_RETURN, SEND_ARGS, SEND_NAMES,
- * SEND_RECEIVER, SEND_GOROUTINE and SEND_COST say which they are. Behind each may
- * be words that other options ask for: fill_more.
+ * Event layouts. The verifier must know the size of a ring buffer record, so there are
+ * seven. All events of a query have the same layout, chosen by AT_RETURN, SEND_ARGS,
+ * SEND_NAMES, SEND_RECEIVER, SEND_GOROUTINE and SEND_COST. Words for other options may
+ * follow: fill_more.
  */
 struct event {
 	__u64 time; /* CLOCK_BOOTTIME */
-	__u32 function; /* id, and ABSENT; of a sequence the initial of the event's name above it */
+	__u32 function; /* id and ABSENT; of a sequence, id and the initial of the event's name */
 	__u32 pid, tid;
 	__u16 query;
 	__u16 depth;
@@ -48,19 +51,19 @@ struct event_cost {
 	__u64 cost[COSTS];
 };
 
-/* Common to all queries: the loader puts one map here. */
+/* Shared by all queries: the loader inserts one map. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 24); /* set by the loader */
 } events SEC(".maps");
 
 /*
- * The reader looks at the ring every few milliseconds on its own; it is woken
- * only when more than this is waiting, for a wake-up costs as much as the probe.
+ * The reader polls the ring every few milliseconds. It is woken only when more than this
+ * is waiting, as a wake-up costs as much as the probe.
  */
 const volatile __u64 wake_bytes = 1 << 22;
 
-/* Which of the args are NULL: a bit each above the function, and one of the retval. */
+/* Bits above the function id: which of the args, and whether the retval, are NULL. */
 #define ABSENT(m) ((__u32)((m)->absent & 0x7f) << 24 | (((m)->cookie & NO_RETVAL) ? 1 << 30 : 0))
 
 static __always_inline void fill(struct event *e, const struct moment *m)
@@ -100,13 +103,13 @@ static __always_inline void submit(void *e)
 	bpf_ringbuf_submit(e, waiting > wake_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 }
 
-/* How many words follow an event: a constant to the verifier. */
+/* The number of words after an event: a constant for the verifier. */
 #define SEND_MORE (SEND_SELF | SEND_CALLER | ALLOCATES | FREES | SEND_FRAME)
 #define MORE_WORDS                                                          \
 	(!(options & SEND_MORE) ? 0 :                                       \
 	 ((options & SEND_SELF) ? 1 : 0) + ((options & SEND_CALLER) ? 2 : 0) + (OF_MEMORY ? 2 : 0) + ((options & SEND_FRAME) ? 1 : 0))
 
-/* fill_more writes what follows an event, in the order in which decode of package uprobe reads it. */
+/* fill_more writes the words after an event, in the order in which package uprobe decodes them. */
 static __always_inline void fill_more(__u64 *more, const struct moment *m)
 {
 	if (!(options & SEND_MORE))
@@ -141,8 +144,8 @@ static __always_inline enum sent output(void *e, __u64 size)
 }
 
 /*
- * send_texts gives the event with the texts of the thread's call behind it. Of the
- * layouts there are two: all, and what has no names.
+ * send_texts sends the event followed by the texts of the call. It uses two layouts: the
+ * largest, and event_args.
  */
 static __always_inline enum sent send_texts(const struct moment *m)
 {
@@ -171,7 +174,7 @@ static __always_inline enum sent send_texts(const struct moment *m)
 }
 _Static_assert(sizeof(struct event_cost) <= TEXTS_AT, "an event fits in front of texts");
 
-/* send gives the event to the reader, unless the query sends too many or the ring is full. */
+/* send sends the event, unless the query exceeds its rate or the ring is full. */
 static __always_inline enum sent send(const struct moment *m)
 {
 	__u32 layout = options & (SEND_ARGS | SEND_NAMES);

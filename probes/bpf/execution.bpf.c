@@ -2,10 +2,10 @@
 
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Programs that are executed by a thread which is not its process' leader. It becomes
- * the leader, with the pid (de_thread in fs/exec.c), and the task that was is gone: the
- * kernel goes on to compare with its memory, which it has no more, where a link is
- * restricted to a process (uprobe_multi_link_filter in kernel/trace/bpf_trace.c).
+ * execve by a thread that is not its process' leader. The thread becomes the leader, with
+ * its pid (de_thread in fs/exec.c), and the old leader's task is released. A link that is
+ * restricted to the process keeps comparing with the old task's memory
+ * (uprobe_multi_link_filter in kernel/trace/bpf_trace.c), and so no longer matches.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -15,19 +15,19 @@ char LICENSE[] SEC("license") = "GPL";
 
 struct execution {
 	__u64 time;  /* boot clock, ns */
-	__u64 image; /* task->self_exec_id: which program of the process it is */
-	__u32 pid, tid; /* of the process, and of the thread before */
+	__u64 image; /* task->self_exec_id: identifies the program in the process */
+	__u32 pid, tid; /* of the process, and of the thread that called execve */
 };
 
 const struct execution *const type_execution __attribute__((unused)) = 0;
 
-/* These are rare on the whole machine. */
+/* Such events are rare on the whole machine. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 14);
 } executions SEC(".maps");
 
-__u64 unheard = 0; /* for which there was no room */
+__u64 unheard = 0; /* events that found the ring full */
 
 /* TP_PROTO(struct task_struct *p, pid_t old_pid, struct linux_binprm *bprm); p is this thread. */
 SEC("raw_tp/sched_process_exec")

@@ -1,35 +1,40 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Calls whose end is seen by probes at the exits of their functions. Nothing of
- * the target is touched for it, so that a call may throw, switch stacks, grow
- * its stack or be a thousand calls deep.
+ * Calls whose end is seen by probes at the exits of their functions. The target's stack is
+ * not modified, so a call may throw, switch stacks, grow its stack or be nested a thousand
+ * deep.
  *
- * A call is known by its frame: the address of its return address, which is the
- * same at its entry and at the exit by which it leaves. Probes may lie where the
- * stack pointer has moved, by a distance that their cookie says.
+ * A call is identified by its frame: the address of its return address, which is the same
+ * at its entry and at its exit. At a site where the stack pointer has moved, the cookie
+ * has the distance.
  */
 #ifndef ENDOSCOPE_EXIT_H
 #define ENDOSCOPE_EXIT_H
 
-#include "moment.h"
-#include "event.h"
-#include "sequence.h"
+#include "aggregate.h"
 #include "calls.h"
+#include "cost.h"
+#include "entry.h"
 #include "gate.h"
-#include "standby.h"
 #include "generation.h"
 #include "hush.h"
+#include "memory.h"
+#include "self.h"
+#include "sequence.h"
+#include "standby.h"
+#include "target.h"
+#include "values.h"
 
 struct frame {
 	__u64 owner; /* the goroutine; 0: not Go */
-	__u64 below; /* how far below the top of the owner's stack, or of memory */
+	__u64 below; /* distance from the top of the owner's stack, or of the address space */
 	__u32 tgid;
 	__u32 function;
 };
 
 /*
- * The innermost call under way of a thread or goroutine, and how many there
- * are: a list, of which each call knows the next. Kept for depth and sequences.
+ * The innermost call under way of a thread or goroutine, and the number of calls: the head
+ * of a list in which each call refers to the next. Kept for depth and sequences.
  */
 struct innermost {
 	__u64 below;
@@ -40,7 +45,7 @@ struct innermost {
 /* A call under way. */
 struct pending {
 	__u64 exec_id; /* exec keeps the process but not its memory */
-	__u64 wanted;  /* else it only counts for the depth of others */
+	__u64 wanted;  /* 0: it only counts for the depth of others */
 	struct innermost around;
 	struct moment m;
 };
@@ -53,14 +58,14 @@ struct {
 	__type(value, struct pending);
 } open_calls SEC(".maps");
 
-/* Whose calls are in one list. */
+/* The owner of a list of calls: a thread or goroutine. */
 struct owner {
 	__u64 exec_id, born; /* of the program and of the process: pids are reused */
-	__u64 goroutine;     /* its number: so is a g. 0: none */
+	__u64 goroutine;     /* its number, as a g is reused, too. 0: a thread */
 	struct bounds stack; /* of a thread */
 	struct innermost calls;
 	__u32 gap; /* of its sequence: see sequence.h */
-	__u32 ended; /* its calls are being ended, with the program */
+	__u32 ended; /* the program ends, and its calls are being removed */
 };
 
 struct goroutine {
@@ -83,19 +88,19 @@ struct {
 } owners SEC(".maps");
 
 /*
- * Where Go has a thread's g from the end of its thread-local data (cmd/internal/obj/x86,
- * on Linux), if C has none behind it; 0: it is not known.
+ * The offset of Go's g from the end of the thread-local data (cmd/internal/obj/x86, on
+ * Linux), if no C data follows it; 0: not known.
  */
 const volatile __s64 slot_of_g = -8;
 
-/* What is known of the frame at a site. */
+/* The result of looking up the frame at a site. */
 enum place {
 	FRAME_FOUND,
-	FRAME_FOREIGN,    /* it is Go's, and not on a goroutine's stack */
-	FRAME_UNREADABLE, /* a page of Go's is away for an instant, as when the kernel moves it */
+	FRAME_FOREIGN,    /* Go code that is not on a goroutine's stack */
+	FRAME_UNREADABLE, /* a page is temporarily not mapped, as when the kernel migrates it */
 };
 
-/* place_below notes how far at lies below the top of the stack of g, its owner. */
+/* place_below sets the frame's owner to g and its distance from the top of g's stack. */
 static __always_inline enum place place_below(struct frame *f, __u64 g, __u64 at)
 {
 	struct g own;
@@ -111,10 +116,9 @@ static __always_inline enum place place_below(struct frame *f, __u64 g, __u64 at
 }
 
 /*
- * find_frame says which call is at a site. A goroutine may be moved to another
- * thread, and its stack to another place; but what is on the stack keeps its
- * distance from the top. Where the frame is FRAME_UNREADABLE, its owner probably is
- * right, and the rest is not known.
+ * find_frame finds the frame of the call at a site. A goroutine may move to another
+ * thread, and its stack to another address, but a frame keeps its distance from the top of
+ * the stack. For FRAME_UNREADABLE the owner is probably right; the rest is not known.
  */
 static __always_inline enum place find_frame(struct frame *f, const struct pt_regs *ctx, __u64 cookie)
 {
@@ -141,14 +145,13 @@ static __always_inline enum place find_frame(struct frame *f, const struct pt_re
 	return place_below(f, g, at);
 }
 
-/* So much of a goroutine's number, or of an address, is told. */
+/* The reported bits of a goroutine's number or address. */
 #define GOROUTINE(id) ((id) & ((1ULL << 40) - 1))
 
 /*
- * read_goroutine reads the number of the goroutine that owns the frame, or where
- * the program does not say where it has that, takes the address of its g; 0:
- * none. false: it cannot be read, and the address would be taken for another
- * goroutine.
+ * read_goroutine sets the number of the goroutine that owns the frame, or the address of
+ * its g if the offset of goid is not known; 0: no goroutine. Returns false if the number
+ * cannot be read: the address would look like another goroutine.
  */
 static __always_inline bool read_goroutine(__u64 *number, const struct frame *f, __u64 cookie)
 {
@@ -163,25 +166,25 @@ static __always_inline bool read_goroutine(__u64 *number, const struct frame *f,
 }
 
 /*
- * is_own: the call is one of this process and program, not of an earlier one
- * that had its pid or memory.
+ * is_own reports whether the call is of this process and program, not of an earlier one
+ * with the same pid or memory.
  */
 static __always_inline bool is_own(const struct pending *p, struct task_struct *task)
 {
 	return p->exec_id == task->self_exec_id && p->m.start >= plain(task)->group_leader->start_boottime;
 }
 
-/* DEAD_EXEC is the exec_id of no process, of a call that has ended. */
+/* The exec_id of a call that has ended: no process has it. */
 #define DEAD_EXEC ~0ULL
 
-/* remove drops a call, which is never taken for another's even if the table is not to be changed now. */
+/* remove deletes a call. It is marked as ended first, as the deletion can fail. */
 static __always_inline void remove(const struct frame *f, struct pending *p)
 {
 	p->exec_id = DEAD_EXEC;
 	bpf_map_delete_elem(&open_calls, f);
 }
 
-/* forget drops what may be known of an earlier call in this frame. */
+/* forget deletes an earlier call in this frame, if any. */
 static __always_inline void forget(const struct frame *f)
 {
 	struct pending *p = bpf_map_lookup_elem(&open_calls, f);
@@ -190,7 +193,7 @@ static __always_inline void forget(const struct frame *f)
 		remove(f, p);
 }
 
-/* Whether it matters which calls enclose which: they are kept in lists. */
+/* Whether nesting matters, so that calls are kept in lists. */
 #define NESTED (options & (USE_DEPTH | SEQUENCE))
 
 /* find_owner finds the list to which the calls of the frame's owner belong, if there is one. */
@@ -203,16 +206,15 @@ static __always_inline struct owner *find_owner(const struct frame *f, struct ta
 	return bpf_task_storage_get(&owners, task, NULL, 0);
 }
 
-/* is_current: the list is one of this process and program. */
+/* is_current reports whether the list is of this process and program. */
 static __always_inline bool is_current(const struct owner *o, struct task_struct *task)
 {
 	return o->exec_id == task->self_exec_id && o->born == plain(task)->group_leader->start_boottime;
 }
 
 /*
- * miss counts an event at a site whose frame is FRAME_UNREADABLE, and returns the list
- * to which the calls of its owner belong, if there is one: of its sequence
- * something is missing now.
+ * miss counts an event at a site whose frame is FRAME_UNREADABLE, and marks a gap in the
+ * sequence of its owner. Returns the owner's list; NULL: there is none.
  */
 static __always_inline struct owner *miss(const struct frame *f, struct task_struct *task)
 {
@@ -226,9 +228,9 @@ static __always_inline struct owner *miss(const struct frame *f, struct task_str
 }
 
 /*
- * guess_frame is find_frame for an exit whose frame is FRAME_UNREADABLE: the call is
- * the innermost of the owner, if that is one of the function. false: it is not
- * known which ends.
+ * guess_frame completes the frame of an exit for which find_frame returned
+ * FRAME_UNREADABLE: it is the owner's innermost call, if that is of the same function.
+ * Returns false if it is not known which call ends.
  */
 static __always_inline bool guess_frame(struct frame *f, struct task_struct *task)
 {
@@ -247,7 +249,7 @@ struct unwinding {
 	struct frame f;
 	struct innermost calls;
 	__u64 until, time;
-	__u64 inner; /* time that those dropped spent in others */
+	__u64 inner; /* time that the removed calls spent in other calls */
 };
 
 static long drop_innermost(__u32 i, void *data)
@@ -260,7 +262,7 @@ static long drop_innermost(__u32 i, void *data)
 	u->f.function = u->calls.function;
 	struct pending *p = bpf_map_lookup_elem(&open_calls, &u->f);
 	if (!p) {
-		/* Those that it was called from are not to be found any more. */
+		/* Its callers cannot be found any more. */
 		__builtin_memset(&u->calls, 0, sizeof(u->calls));
 		if (options & SEQUENCE)
 			u->o->gap = 1;
@@ -277,7 +279,7 @@ static long drop_innermost(__u32 i, void *data)
 
 #define MAX_DEPTH 0xffff /* of an event */
 
-/* spend_in adds to what a call, that of f's owner which is the innermost of calls, spent in others. */
+/* spend_in adds ns to the time that the innermost call of calls (of f's owner) spent in other calls. */
 static __always_inline void spend_in(const struct innermost *calls, const struct frame *f, __u64 ns)
 {
 	if (!(options & USE_SELF) || !calls->n)
@@ -290,8 +292,8 @@ static __always_inline void spend_in(const struct innermost *calls, const struct
 		spend(&p->m, ns);
 }
 
-/* drop_all is drop_from where there are calls to end. It is a function of its own, for
- * most entries need none of its stack. */
+/* drop_all removes the calls for drop_from. It is not inlined, as most entries do not
+ * need its stack. */
 static __noinline int drop_all(struct owner *o, const struct frame *f, __u64 until, __u64 time)
 {
 	struct unwinding u = { .o = o, .f = *f, .calls = o->calls, .until = until, .time = time };
@@ -303,8 +305,8 @@ static __noinline int drop_all(struct owner *o, const struct frame *f, __u64 unt
 }
 
 /*
- * drop_from ends the calls of o, the owner of frame f, that are at until or
- * further in: an event at time shows that they were abandoned.
+ * drop_from removes the calls of o, the owner of frame f, that are at until or further in.
+ * An event at time shows that they were abandoned.
  */
 static __always_inline void drop_from(struct owner *o, const struct frame *f, __u64 until, __u64 time)
 {
@@ -313,9 +315,8 @@ static __always_inline void drop_from(struct owner *o, const struct frame *f, __
 }
 
 /*
- * owner_of finds the list to which the calls of the frame's owner belong, or
- * makes it. A list of another program or goroutine, which was the owner before,
- * is ended.
+ * owner_of finds or creates the list of the frame's owner. A list left by an earlier
+ * program or goroutine is emptied.
  */
 static __always_inline struct owner *owner_of(const struct frame *f, struct task_struct *task, const struct moment *m)
 {
@@ -351,9 +352,9 @@ static __always_inline struct owner *owner_of(const struct frame *f, struct task
 }
 
 /*
- * unlist takes p, the call in frame f, from its owner's list: those further in
- * have been abandoned. false: it is not in the list. The call of another thread,
- * with whose stack this one goes on, says nothing of the calls of this one.
+ * unlist removes p, the call in frame f, from its owner's list, and abandons the calls
+ * further in. Returns false if p is not in the list. A call of another thread whose stack
+ * this thread has taken over does not affect this thread's calls.
  */
 static __always_inline bool unlist(struct owner *o, const struct frame *f, const struct pending *p, __u64 time)
 {
@@ -366,8 +367,7 @@ static __always_inline bool unlist(struct owner *o, const struct frame *f, const
 	return true;
 }
 
-/* drop_goroutine ends the calls of a goroutine that unwinds its stack to end:
- * another will get its g. */
+/* drop_goroutine removes the calls of a goroutine that exits: its g will be reused. */
 static __always_inline void drop_goroutine(__u64 g)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -378,8 +378,8 @@ static __always_inline void drop_goroutine(__u64 g)
 		drop_from(o, &f, 0, bpf_ktime_get_boot_ns());
 }
 
-/* land ends the calls that cannot be under way any more because the one that
- * enclosed them goes on: ctx is at the entry of what that calls. */
+/* land removes the calls below a function that continues after a panic was recovered: ctx
+ * is at the entry of runtime.deferreturn, which that function calls. */
 static __always_inline void land(struct pt_regs *ctx, __u64 cookie)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -398,7 +398,7 @@ static __always_inline void land(struct pt_regs *ctx, __u64 cookie)
 		drop_from(o, &f, f.below, bpf_ktime_get_boot_ns());
 }
 
-/* open_owner is the thread's list if it has calls under way. */
+/* open_owner returns the thread's list if it has calls under way. */
 static __always_inline struct owner *open_owner(struct task_struct *task)
 {
 	struct owner *o = bpf_task_storage_get(&owners, task, NULL, 0);
@@ -406,8 +406,8 @@ static __always_inline struct owner *open_owner(struct task_struct *task)
 	return o && o->calls.n && is_current(o, task) && !is_closed() ? o : NULL;
 }
 
-/* drop_below ends the calls of a thread that goes on with the stack pointer sp:
- * what it called there has its return address below. */
+/* drop_below removes the calls of a thread that continues with the stack pointer sp: those
+ * whose return address lies below. */
 static __always_inline void drop_below(struct owner *o, __u64 sp)
 {
 	struct frame f = { .tgid = bpf_get_current_pid_tgid() >> 32 };
@@ -416,9 +416,9 @@ static __always_inline void drop_below(struct owner *o, __u64 sp)
 }
 
 /*
- * unwind ends the calls that the unwinder leaves: ctx is at the entry of
- * _Unwind_SetIP, whose first argument has at an offset the stack pointer with
- * which a frame will go on.
+ * unwind removes the calls that an exception leaves: ctx is at the entry of
+ * _Unwind_SetIP, whose first argument has, at offset, the stack pointer with which the
+ * handler's frame continues.
  */
 static __always_inline void unwind(struct pt_regs *ctx, __u64 offset)
 {
@@ -426,12 +426,12 @@ static __always_inline void unwind(struct pt_regs *ctx, __u64 offset)
 	struct owner *o = open_owner(task);
 	__u64 sp = 0;
 
-	/* Another stack's frames have nothing to do with the calls of o. */
+	/* Frames of another stack are unrelated to the calls of o. */
 	if (o && !bpf_probe_read_user(&sp, sizeof(sp), (void *)ctx->di + offset) && own_stack(&o->stack, task, sp) == STACK_OWN)
 		drop_below(o, sp);
 }
 
-/* jump ends the calls that longjmp leaves, at whose entry ctx is. */
+/* jump removes the calls that longjmp leaves; ctx is at its entry. */
 static __always_inline void jump(struct pt_regs *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -444,7 +444,7 @@ static __always_inline void jump(struct pt_regs *ctx)
 		drop_below(o, sp);
 }
 
-/* drop_thread ends the calls of a thread that ends. */
+/* drop_thread removes the calls of a thread that ends. */
 static __always_inline void drop_thread(void)
 {
 	struct owner *o = bpf_task_storage_get(&owners, bpf_get_current_task_btf(), NULL, 0);
@@ -463,17 +463,16 @@ static long drop_ending(void *map, const struct goroutine *g, struct owner *o, s
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct frame f = { .owner = g->g, .tgid = e->tgid };
 
-	/* Threads that end at once may all find that they are the last. */
+	/* Threads that end at the same time may each find that they are the last. */
 	if (g->tgid == e->tgid && is_current(o, task) && !__sync_lock_test_and_set(&o->ended, 1))
 		drop_from(o, &f, 0, e->time);
 	return 0;
 }
 
 /*
- * drop_goroutines ends the calls of all goroutines of a target that ends: its
- * last thread does, so that nothing goes on meanwhile. (Before Linux 6.16 it is
- * not known any more of which executable the process was: the calls of a target
- * that is one remain.)
+ * drop_goroutines removes the calls of all goroutines of a target when its last thread
+ * ends. (Before Linux 6.16 the executable of an ending process is not known: the calls of
+ * a target selected by executable remain.)
  */
 static __always_inline void drop_goroutines(void)
 {
@@ -485,7 +484,7 @@ static __always_inline void drop_goroutines(void)
 	bpf_for_each_map_elem(&goroutines, drop_ending, &e, 0);
 }
 
-/* note_pending notes a call under way, with its texts behind it. */
+/* note_pending stores a call under way, followed by its texts. */
 static __always_inline long note_pending(const struct frame *f, const struct pending *p, struct task_struct *task)
 {
 	if (!(options & KEEP_TEXTS))
@@ -499,8 +498,8 @@ static __always_inline long note_pending(const struct frame *f, const struct pen
 }
 _Static_assert(sizeof(struct pending) <= TEXTS_AT, "a call fits in front of texts");
 
-/* What begin notes of a call: too large for the stack of a program, and the thread's own,
- * for no other program of the CPU can get in between there. */
+/* The call that begin is building: too large for a program's stack. It belongs to the
+ * thread, so that no other program of the CPU can overwrite it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -508,7 +507,7 @@ struct {
 	__type(value, struct pending);
 } beginning SEC(".maps");
 
-/* new_call is room for a call, of which nothing is known. */
+/* new_call returns a zeroed call; NULL: out of memory. */
 static __always_inline struct pending *new_call(struct task_struct *task)
 {
 	struct pending *p = bpf_task_storage_get(&beginning, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -518,7 +517,7 @@ static __always_inline struct pending *new_call(struct task_struct *task)
 	return p;
 }
 
-/* begin handles an entry. A call that was in its frame has been abandoned. */
+/* begin handles an entry. An earlier call in the same frame was abandoned. */
 static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -561,7 +560,7 @@ static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 	if (NESTED && found) {
 		o = owner_of(&f, task, &p->m);
 		if (o && !f.owner && own_stack(&o->stack, task, ctx->sp) != STACK_OWN) {
-			/* Calls there are not in the order of those of the thread. */
+			/* Calls on another stack are not nested in those of the thread. */
 			p->m.depth = o->calls.n;
 			found = false;
 		} else if (o) {
@@ -611,7 +610,7 @@ out:
 }
 
 /*
- * end handles an exit. Whether the process is a target was asked at the entry.
+ * end handles an exit. Whether the process is a target was checked at the entry.
  */
 static __always_inline void end(struct pt_regs *ctx, __u64 cookie)
 {
@@ -637,15 +636,14 @@ static __always_inline void end(struct pt_regs *ctx, __u64 cookie)
 		if (NESTED) {
 			o = find_owner(&f, task);
 			bool listed = o && is_current(o, task) && unlist(o, &f, p, now);
-			/* Another thread's, with whose stack this one goes on, or of
-			 * one that had the stack before, or one whose place in the
-			 * list was lost. */
+			/* A call of another thread whose stack this one has taken
+			 * over, or one whose place in the list was lost. */
 			if ((options & SEQUENCE) && !listed) {
 				if (o && p->wanted)
 					o->gap = 1;
 				return;
 			}
-			/* Nor is it known what such a call spent in others. */
+			/* The inner time of such a call is not known either. */
 			if ((options & USE_SELF) && !listed)
 				goto done;
 		}

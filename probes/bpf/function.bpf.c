@@ -4,48 +4,47 @@
 /*
  * Function entries and returns, of one query.
  *
- * Each query has these programs, and maps, of its own; only the ring buffer is
- * common to all. The kernel runs every query's program in one trap. Four ways
- * to attach:
+ * Each query has its own programs and maps; only the ring buffer is shared. The
+ * kernel runs the programs of all queries in one trap. The ways to attach:
  *
  *   entry               entries only
  *   session             entry and return in one program (Linux 6.13)
  *   pair_entry/_return  the same with two links, for kernels before it
  *   frame_entry/_exit   entry, and the instructions by which the function leaves
- *   java_entry/_return  a Java machine's own probes, which tell the method
+ *   java_entry/_return  the probes of a Java virtual machine, which name the method
  *
- * where it matters what becomes of calls that do not return, with
+ * and, where calls that do not return matter:
  *
- *   goroutine_end       a goroutine ends without returning
- *   frame_landing       a function goes on, which others did not return to
- *   frame_unwinding     the same, as an unwinder says
- *   frame_jump          the same, as longjmp says
+ *   goroutine_end       a goroutine exits
+ *   frame_landing       a function continues after a recovered panic
+ *   frame_unwinding     a frame continues after an exception
+ *   frame_jump          a frame continues after longjmp
  *   call_jump           the same where returns are trapped
- *   thread_end          so does a thread, of which a sequence is told;
+ *   thread_end          a thread ends, and its sequence
  *   frame_thread_end    the same where exits are probed
- *   java_thread_end     the same of Java methods
+ *   java_thread_end     the same for Java methods
  *
- * All but the session are linked to many sites at once (Linux 6.6), or to a
- * perf event for each (Linux 5.15), as the loader says: their section's name is
- * only the usual case.
+ * All but the session can be linked to many sites at once (Linux 6.6) or to one perf
+ * event each (Linux 5.15). The loader chooses; the section names are the usual case.
  *
- * What a query wants of its calls is constant from loading on, so the verifier
- * removes what it does not want; which calls it wants is decided by test_entry
- * and test_return, whose bodies the loader replaces (package codegen).
+ * The options of a query are constants when it is loaded, so the verifier removes unused
+ * code. test_entry and test_return select calls; the loader replaces their bodies
+ * (package codegen).
  */
-#include "moment.h"
 #include "aggregate.h"
-#include "sequence.h"
 #include "calls.h"
+#include "entry.h"
 #include "exit.h"
 #include "gate.h"
 #include "hush.h"
 #include "java.h"
+#include "sequence.h"
+#include "target.h"
 #include "timed.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* Keeps the types in the object for bpf2go, which makes Go's of them. */
+/* Keeps the types in the object, for bpf2go to generate Go types. */
 const struct moment *const type_moment __attribute__((unused)) = 0;
 const struct event *const type_event __attribute__((unused)) = 0;
 const struct event_return *const type_event_return __attribute__((unused)) = 0;
@@ -69,15 +68,15 @@ extern __u64 *bpf_session_cookie(void) __ksym __weak;
 extern bool bpf_session_is_return(void) __ksym __weak;
 
 /*
- * Where calls on the stack say something about calls that are not wanted, the
- * stack comes before the test: depth counts them all, and where returns cannot
- * be refused a stale call must not be taken for an unwanted one.
+ * Whether the call is put on the stack before it is tested: depth counts all calls, and
+ * where every return is trapped, the return of an unselected call must not be paired with
+ * a stale one.
  */
 #define STACK_FIRST (options & (USE_DEPTH | PAIR))
 
 /*
- * keep notes what is known of a call for its return, which sets the rest. In
- * most queries nobody asks for three quarters of it.
+ * keep stores what the return needs to know of a call. Most queries need a quarter of the
+ * moment.
  */
 static __always_inline void keep(struct moment *to, const struct moment *m)
 {
@@ -105,8 +104,8 @@ static __always_inline void keep(struct moment *to, const struct moment *m)
 }
 
 /*
- * enter handles an entry; true: its return is awaited. start, if any, gets the
- * time for the kernel to remember.
+ * enter handles an entry. Returns whether the return is to be trapped. start, if not NULL,
+ * is set to the time for the kernel to store.
  */
 static __always_inline bool enter(struct pt_regs *ctx, __u64 cookie, __u64 *start)
 {
@@ -199,8 +198,8 @@ out:
 }
 
 /*
- * leave handles a return. start is when the call began as far as the kernel
- * remembers it, 0 if it does not: a forked child inherits return traps.
+ * leave handles a return. start is the start of the call if the kernel stored it, else 0.
+ * It shows return traps that a forked child inherited.
  */
 static __always_inline void leave(struct pt_regs *ctx, __u64 cookie, __u64 start)
 {

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Gates: a query's calls may be shut out while nobody needs them, and may open
- * the gates of others. Package gate says what a gate is and why nothing is lost.
+ * Gates. A closed gate drops a query's calls while its join partner does not need them;
+ * rows of one input may open the gate of another. Package gate defines gates and why
+ * nothing is lost.
  */
 #ifndef ENDOSCOPE_GATE_H
 #define ENDOSCOPE_GATE_H
 
+#include "counters.h"
 #include "moment.h"
+#include "self.h"
 
 struct gate {
-	__u64 until;  /* open up to here, by the events' clock; 0: shut for long */
-	__u64 forced; /* open whatever the time */
+	__u64 until;  /* open until this time, by the events' clock; 0: closed */
+	__u64 forced; /* open regardless of the time */
 	__u64 opened; /* ns for which it was opened so far */
-	__u64 times;  /* how often it was found shut */
+	__u64 times;  /* how often it was opened when closed */
 	__u64 unused[4];
 };
 
-/* Common to the acquisitions of one query: the loader puts its map here. */
+/* Shared by the acquisitions of one query: the loader inserts the query's map. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -25,24 +28,24 @@ struct {
 	__type(value, struct gate);
 } gates SEC(".maps");
 
-/* With GATED: the gate that calls pass. */
+/* With GATED: the gate of these calls. */
 const volatile __u32 own_gate = 0;
 
-/* The gates that rows open, and for how long behind each. */
+/* The gates that rows open, and for how long after each row. */
 #define MAX_OPENED 4
 const volatile __u32 opens = 0; /* how many */
 const volatile __u64 opened_gates[MAX_OPENED] = {};
 const volatile __u64 opened_within[MAX_OPENED] = {};
 
-/* A gate is opened for a little longer than it must be, so that not each row
- * has to: by 1/16 and this. */
+/* A gate is opened for 1/16 and SPARE_NS longer than needed, so that not every row has
+ * to write it. */
 #define SPARE_NS 1000000
 
 #define ONCE(x) (*(volatile __typeof__(x) *)&(x))
 
 /*
- * admitted reports whether a call that begins now passes the query's gate. The
- * clock is read before the gate, whose address therefore depends on what it says.
+ * admitted reports whether a call that begins now passes the query's gate. The clock must
+ * be read before the gate: the gate's address depends on the time, which orders them.
  */
 static __always_inline bool admitted(void)
 {
@@ -71,7 +74,7 @@ static __always_inline bool admitted(void)
 	return false;
 }
 
-/* Global functions, like the searches of calls.h: the verifier looks at each once. */
+/* Global functions, like the searches of calls.h: the verifier checks each once. */
 
 __noinline __u64 covered_to(void)
 {
@@ -93,18 +96,18 @@ __noinline __u64 covered_to(void)
 }
 
 /*
- * covered is up to which time all gates that a row opens are open for long
- * enough behind it. It is to be asked before the clock.
+ * covered returns the latest time of a row after which all gates that it opens stay open
+ * long enough. It must be called before the clock is read.
  */
 static __always_inline __u64 covered(void)
 {
 	return opens ? covered_to() : ~0ULL;
 }
 
-/* Which only fails when as many others have just put off the time. */
+/* Attempts to extend a gate. All fail only if as many others extended it meanwhile. */
 #define OPEN_TRIES 4
 
-/* open_gates opens the gates behind a row of about now. */
+/* open_gates opens the gates for a row whose time is about now. */
 __noinline int open_gates(__u64 now)
 {
 	for (__u32 i = 0; i < MAX_OPENED; i++) {
@@ -133,14 +136,13 @@ __noinline int open_gates(__u64 now)
 	return 0;
 }
 
-/* How often a program that is held up between opening and reading the clock tries again. */
+/* Retries of a program that is interrupted between opening and reading the clock. */
 #define COVER_TRIES 8
 
 /*
- * cover opens the gates behind a wanted event, unless they are open: to is what
- * covered() was before the event's time was read. Where they were not, the time
- * is read again once they are, and the event may thereby be wanted no longer:
- * cover returns whether it is.
+ * cover opens the gates for a selected event, unless they are open: to is the result of
+ * covered() before the event's time was read. If they were closed, the time is read again
+ * after opening them, and the query's condition is tested again. Returns the result.
  */
 static __always_inline bool cover(struct moment *m, __u64 to, bool returned)
 {

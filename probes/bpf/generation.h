@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * After which division of the query a call began (struct counters).
+ * The division of a shared acquisition after which a call began (struct counters).
  */
 #ifndef ENDOSCOPE_GENERATION_H
 #define ENDOSCOPE_GENERATION_H
 
-#include "moment.h"
+#include "counters.h"
 
 /*
- * How many divisions there were, and when the last ones were, by the events' clock.
- * User space writes the time, which is still to come, and then the number.
+ * The number of divisions so far, and the times of the last ones, by the events' clock.
+ * User space writes the time, which lies in the future, and then the number.
  */
 volatile __u64 generation = 0;
 volatile __u64 divisions[GENERATIONS] = {};
 
 #define GENERATION_MASK (GENERATIONS - 1)
 
-/* A call that began before the last division; one of before all that are known is of the oldest. */
+/* The index of a call that began before the last division. Calls older than all known divisions count for the oldest. */
 static __noinline __u32 earlier_generation(__u64 start, __u64 g)
 {
 	for (__u32 i = 1; i < GENERATIONS && i < g; i++) {
@@ -26,7 +26,7 @@ static __noinline __u32 earlier_generation(__u64 start, __u64 g)
 	return g < GENERATIONS ? 0 : (g + 1) & GENERATION_MASK;
 }
 
-/* generation_of is the index of a call's counts. */
+/* generation_of returns the index of a call in counters.armed and counters.returned. */
 static __always_inline __u32 generation_of(__u64 start)
 {
 	__u64 g = generation;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Sequences of which somebody keeps track who knows what each thread was in when
- * it began (package entities): events carry the frame, the address of the call's
- * return address, by which its calls are told apart from those.
+ * Suspending a sequence. Package entities keeps track of each thread's calls, including
+ * those that were under way when it began. Its events carry the frame (the address of the
+ * return address), which identifies such calls.
  *
- * While nobody reports anything, such a sequence may be hushed, everywhere or on
- * threads of some names. Calls are then overlooked at their entry, but of functions
- * that are NEEDED; those that were told of before are still followed to their end.
+ * While nothing is reported, the sequence may be suspended, everywhere or on threads with
+ * certain names. Entries are then ignored, except of functions that are NEEDED. Calls
+ * that were reported before are followed to their end.
  */
 #ifndef ENDOSCOPE_HUSH_H
 #define ENDOSCOPE_HUSH_H
 
 #include "sequence.h"
+#include "target.h"
 
 enum { HUSH_NONE, HUSH_ALL, HUSH_SOME };
 volatile __u32 hush;
@@ -30,7 +31,7 @@ struct {
 	__type(value, __u8);
 } hushed_names SEC(".maps");
 
-/* hushed reports whether an entry is to be overlooked. */
+/* hushed reports whether an entry is to be ignored. */
 static __always_inline bool hushed(__u64 cookie)
 {
 	if (!(options & SEND_FRAME) || !hush || (cookie & NEEDED))
@@ -42,7 +43,7 @@ static __always_inline bool hushed(__u64 cookie)
 	return bpf_map_lookup_elem(&hushed_names, &n);
 }
 
-/* tell_over tells the exit, from the frame at, of a call whose entry was not seen. */
+/* tell_over reports the exit, from frame at, of a call whose entry was not seen. */
 static __noinline int tell_over(__u64 cookie, __u64 at)
 {
 	struct task_struct *task = bpf_get_current_task_btf();

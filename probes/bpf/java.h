@@ -1,33 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Calls of Java methods, as HotSpot's own probes tell them (hotspot:method__entry
- * and hotspot:method__return, src/hotspot/share/runtime/sharedRuntime.cpp). They
- * are passed at each entry, and whenever a method is left, by an exception too,
- * with the addresses of three texts that name the method: these are the key by
- * which it is known, with a hash of what they say: when its class is unloaded, another's
- * texts may be put there. What they say is sent once, when a method is seen first;
- * user space says then whether the method is wanted at all. Until it has, its
- * calls are.
+ * Calls of Java methods, from HotSpot's own probes (hotspot:method__entry and
+ * hotspot:method__return, src/hotspot/share/runtime/sharedRuntime.cpp). They fire at each
+ * entry and each exit, also by an exception, with the addresses of three texts that name
+ * the method. A method is identified by these addresses and a hash of the texts, as the
+ * texts of another method may replace them when a class is unloaded. The texts are sent
+ * once, when a method is first seen; user space then says whether the method is selected.
+ * Until then its calls are.
  *
- * Calls are paired by the method: of a thread's calls of one method the last one
- * returns first. One that is not on the stack began before its probe was there.
+ * Entry and return are paired by method: of a thread's calls of one method the last one
+ * returns first. A return without a call on the stack began before the probe was attached.
  *
- * A virtual thread (JDK 21) leaves the thread that carries it in the middle of its
- * calls, without a word, and goes on on another one. The machine does not tell which
- * one it is: of threads that carry some, known by their calls of Continuation.run,
- * entries are told, and whatever needs returns is counted as lost (calls of methods
- * of which it has not been said yet that they are unwanted, too).
+ * A virtual thread (JDK 21) can leave its carrier thread in the middle of its calls and
+ * continue on another one, and no probe says so. For threads that carry virtual threads,
+ * known by their calls of Continuation.run, entries are reported, and what needs returns
+ * is counted as lost (including calls of methods not yet known to be unselected).
  */
 #ifndef ENDOSCOPE_JAVA_H
 #define ENDOSCOPE_JAVA_H
 
-#include "event.h"
-#include "generation.h"
 #include "aggregate.h"
-#include "sequence.h"
+#include "entry.h"
 #include "gate.h"
+#include "generation.h"
+#include "sequence.h"
+#include "target.h"
 
-#define CLASS_BYTES 384 /* powers of two times three: what is longer is cut */
+#define CLASS_BYTES 384 /* powers of two times three; longer names are cut */
 #define METHOD_BYTES 128
 #define SIGNATURE_BYTES 384
 
@@ -38,9 +37,9 @@ struct method_key {
 	__u64 hash; /* of the last bytes of class and name, and the signature's length */
 };
 
-#define HASHED_BYTES 32 /* of a text: its end tells more than the packages before it, and the stack is short */
+#define HASHED_BYTES 32 /* of the end of a text, which distinguishes more than the package names before it; the stack is small */
 
-/* In place of a function's number: a method is defined. */
+/* In place of a function id: the event defines a method. */
 #define DEFINES 0xffffffff
 
 struct event_method {
@@ -54,9 +53,9 @@ struct event_method {
 /* The calls of a method are not wanted. */
 #define UNWANTED (1U << 31)
 
-#define METHODS (1 << 18) /* that are told apart, and so the highest number: maxMethods of package uprobe */
+#define METHODS (1 << 18) /* the most methods, and so the highest number: maxMethods in package uprobe */
 
-/* Methods by what they are called, with their number from 1 on. */
+/* The numbers of methods, from 1, by name. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, METHODS);
@@ -78,7 +77,7 @@ struct java_call {
 
 struct java_thread {
 	__u64 exec_id;
-	__u32 n; /* may be more than there is room for: those further in are only counted */
+	__u32 n; /* may exceed JAVA_CALLS: calls further in are only counted */
 	__u32 gap;
 	__u32 carries, unused; /* virtual threads */
 	struct java_call calls[JAVA_CALLS];
@@ -91,7 +90,7 @@ struct {
 	__type(value, struct java_thread);
 } java_threads SEC(".maps");
 
-/* read_text reads a name of length bytes, which has no end of its own. */
+/* READ_TEXT reads a name of length bytes, which is not terminated. */
 #define READ_TEXT(to, length, from)                                         \
 	do {                                                                \
 		__u32 n_ = (length);                                        \
@@ -101,10 +100,10 @@ struct {
 			COUNT_CALL(unreadable);                             \
 	} while (0)
 
-/* define gives a method its number, and sends what it is called; 0: there was no room to. */
+/* define assigns a number to a method and sends its names; 0: there was no room. */
 static __noinline __u32 define(const struct method_key *key, __u32 signature_length)
 {
-	/* Nothing is sent for each call of methods that have no room. */
+	/* Send nothing for methods beyond the limit. */
 	if (methods_known >= METHODS) {
 		COUNT_CALL(undefined);
 		return 0;
@@ -116,7 +115,7 @@ static __noinline __u32 define(const struct method_key *key, __u32 signature_len
 		return 0;
 	}
 	__u32 id = __sync_fetch_and_add(&methods_known, 1) + 1;
-	if (id > METHODS) { /* other processors had the last ones */
+	if (id > METHODS) { /* other CPUs took the last numbers */
 		bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);
 		COUNT_CALL(undefined);
 		return 0;
@@ -132,18 +131,18 @@ static __noinline __u32 define(const struct method_key *key, __u32 signature_len
 	READ_TEXT(e->name, key->name_length, key->name);
 	READ_TEXT(e->signature, signature_length, key->signature);
 	submit(e);
-	/* Only now, so that whoever finds it there is sent behind its definition. */
+	/* Inserted after submitting, so that events with the number follow the definition. */
 	if (bpf_map_update_elem(&methods, key, &id, BPF_NOEXIST)) {
 		__u32 *other = bpf_map_lookup_elem(&methods, key);
 		if (other)
-			return *other; /* of another thread, which was faster */
-		COUNT_CALL(undefined); /* there is no memory */
+			return *other; /* another thread was faster */
+		COUNT_CALL(undefined); /* out of memory */
 		return 0;
 	}
 	return id;
 }
 
-/* hash_end adds the end of a text to a hash (FNV-1a, by words); what cannot be read is zeros. */
+/* hash_end adds the end of a text to a hash (FNV-1a, by words). Unreadable bytes count as zeros. */
 static __always_inline __u64 hash_end(__u64 hash, __u64 text, __u32 length)
 {
 	__u64 words[HASHED_BYTES / 8] = {};
@@ -152,7 +151,7 @@ static __always_inline __u64 hash_end(__u64 hash, __u64 text, __u32 length)
 	bpf_probe_read_user(words, n, (void *)(text + length - n));
 	for (int i = 0; i < HASHED_BYTES / 8; i++) {
 		hash = (hash ^ words[i]) * 0x100000001b3ULL;
-		hash ^= hash >> 32; /* the upper bytes of a word reach the lower ones of the next product */
+		hash ^= hash >> 32; /* mix the upper bytes into the lower ones */
 	}
 	return hash;
 }
@@ -164,7 +163,7 @@ static __noinline __u64 hash_texts(const struct method_key *key, __u32 signature
 	return hash_end(hash, key->name, key->name_length);
 }
 
-/* read_key notes which method a probe is about, and returns the length of its signature. */
+/* read_key reads the method of a probe, and returns the length of its signature. */
 static __always_inline __u32 read_key(struct method_key *key, const struct pt_regs *ctx, __u64 cookie)
 {
 	__u64 args[ARGS] = {};
@@ -182,8 +181,8 @@ static __always_inline __u32 read_key(struct method_key *key, const struct pt_re
 
 #define FOUR(a, b, c, d) ((__u32)(a) | (b) << 8 | (c) << 16 | (__u32)(d) << 24)
 
-/* mounts reports whether the method is jdk.internal.vm.Continuation.run, within which
- * virtual threads run. */
+/* mounts reports whether the method is jdk.internal.vm.Continuation.run, which runs
+ * virtual threads. */
 static __always_inline bool mounts(const struct method_key *key)
 {
 	__u32 class[7], name = 0;
@@ -222,7 +221,7 @@ static __always_inline void describe_call(struct moment *m, struct task_struct *
 		read_names(m, task);
 }
 
-/* What is told of calls that were left without a word. */
+/* Calls whose return was not seen. */
 struct java_abandoned {
 	struct java_thread *t;
 	struct moment *m;
@@ -246,7 +245,7 @@ static long step_abandoned(__u32 i, void *ctx)
 	return 0;
 }
 
-/* java_cut leaves the first n calls of t. */
+/* java_cut removes all but the first n calls of t. */
 static __always_inline void java_cut(struct java_thread *t, struct moment *m, __u32 n)
 {
 	if ((options & SEQUENCE) && t->n > n) {
@@ -256,8 +255,8 @@ static __always_inline void java_cut(struct java_thread *t, struct moment *m, __
 	t->n = n;
 }
 
-/* java_carries notes that the thread carries virtual ones: it is not known any more
- * whose calls it has. */
+/* java_carries records that the thread carries virtual threads: the owner of its calls is
+ * not known from now on. */
 static __noinline void java_carries(struct task_struct *task)
 {
 	struct java_thread *t = java_thread_of(task, true);
@@ -334,7 +333,7 @@ struct java_search {
 	__u32 method, n;
 };
 
-/* Goes down from call n to the method's, step by step; 1 at the end. */
+/* Goes down from call n to the last one of the method. Returns 1 to stop. */
 static long step_java(__u32 i, void *ctx)
 {
 	struct java_search *s = ctx;
@@ -374,7 +373,7 @@ static __always_inline void java_leave(struct pt_regs *ctx)
 	}
 	if (t->calls[(n - 1) & JAVA_CALLS_MASK].method != method) {
 		struct java_search s = {.t = t, .method = method, .n = n};
-		if (*known & UNWANTED) /* it was, when it was not known yet, or is not there */
+		if (*known & UNWANTED) /* unselected: the call was only stored if its method was not known then */
 			return;
 		bpf_loop(JAVA_CALLS, step_java, &s, 0);
 		if (!s.n)

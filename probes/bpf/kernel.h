@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The kernel's types, as far as these programs read them. Offsets are not
- * those of this file: preserve_access_index makes every access a relocation
- * that the loader resolves against the running kernel's BTF, so only names and
- * types count. This replaces a vmlinux.h of three megabytes.
+ * The kernel types and fields that these programs read. Only names and types matter:
+ * preserve_access_index makes every access a relocation that the loader resolves against
+ * the running kernel's BTF. This replaces a vmlinux.h of three megabytes.
  */
 #ifndef ENDOSCOPE_KERNEL_H
 #define ENDOSCOPE_KERNEL_H
@@ -15,7 +14,7 @@ typedef _Bool bool;
 #define true 1
 #define false 0
 
-/* The context of a uprobe program: its layout is fixed, it needs no relocation. */
+/* The context of a uprobe program. Its layout is fixed: it needs no relocation. */
 struct pt_regs {
 	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8;
 	unsigned long ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
@@ -36,7 +35,7 @@ struct file {
 	struct inode *f_inode;
 };
 
-/* The page with the trampoline that hijacked return addresses point to. */
+/* The page with the trampoline that replaced return addresses point to. */
 struct xol_area {
 	unsigned long vaddr;
 };

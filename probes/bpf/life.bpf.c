@@ -2,10 +2,9 @@
 
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Lives of processes and threads, from the scheduler's tracepoints: one record
- * for a thread that is made, one for a program that is executed, and one for a
- * thread that ends, or gets another name. Which of them are wanted is said by
- * constants, so that what is not costs nothing.
+ * Lives of processes and threads, from the scheduler's tracepoints: one record when a
+ * thread is created, a program is executed, a thread ends, or is renamed. Constants select
+ * the kinds of records, so that the others cost nothing.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -23,9 +22,9 @@ enum {
 	THREAD_RENAME = 32,
 };
 
-/* Whole records, and of them the parts of unknown size. */
+/* The largest variable parts of a record. */
 #define MAX_PATH 4096
-#define MAX_ARGV 16384 /* what is longer is cut */
+#define MAX_ARGV 16384 /* longer ones are cut */
 #define MAX_NAMES 48   /* components of a path */
 
 struct life {
@@ -35,11 +34,11 @@ struct life {
 	__u32 event;
 	__u32 pid, tid;
 	__u32 parent_pid; /* of the process */
-	__u32 parent_tid; /* the thread that made it; starts only */
+	__u32 parent_tid; /* the thread that created it; starts only */
 	__s32 status;     /* as wait(2) has it; ends only */
-	__u32 path;       /* how many bytes of path follow: its names, last first, each with a NUL */
-	__u32 argv;       /* how many bytes of arguments follow, each with a NUL */
-	__u32 argv_all;   /* how many there are */
+	__u32 path;       /* bytes of path that follow: its components, last first, each with a NUL */
+	__u32 argv;       /* bytes of arguments that follow, each with a NUL */
+	__u32 argv_all;   /* bytes of arguments in all */
 	char process[16], thread[16];
 	__u32 cut;        /* CUT_PATH | NO_ARGV */
 	__u32 device;     /* of the executable's superblock, major << 20 | minor */
@@ -120,7 +119,7 @@ struct task_struct___living {
 const volatile __u32 wanted = 0;      /* events */
 const volatile bool want_path = 0;
 const volatile bool want_argv = 0;
-const volatile bool tells_last = 0;   /* sched_process_exit says which thread is its process' last */
+const volatile bool tells_last = 0;   /* sched_process_exit has group_dead */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -139,7 +138,7 @@ struct {
 	__type(value, struct room);
 } rooms SEC(".maps");
 
-/* Processes that ended lately: two last threads may end at once. */
+/* Processes that ended recently: two threads may each appear to be the last. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
@@ -150,10 +149,10 @@ struct {
 __u64 lost = 0;
 
 /*
- * name_path writes the names of a path, from its last to its first, to r->data. A
- * mount's root is where its parent's names go on (fs/d_path.c, prepend_path). What
- * has no parent and is no mount's root is in no directory, as a file in memory
- * (memfd_create) is: it has a name, and nothing above it.
+ * name_path writes the components of a path to r->data, last to first. At the root of a
+ * mount it continues at the mount point (fs/d_path.c, prepend_path). A dentry that is its
+ * own parent and no root of a mount is in no directory, as that of a memfd: it has only a
+ * name.
  */
 static __always_inline void name_path(struct room *r, const struct path *p)
 {
@@ -191,7 +190,7 @@ static __always_inline void name_path(struct room *r, const struct path *p)
 	r->life.cut |= CUT_PATH;
 }
 
-/* copy_argv appends the arguments of the program of mm, which is, or equals, that of this thread. */
+/* copy_argv appends the arguments of the program of mm, which is the current one or a copy of it. */
 static __always_inline void copy_argv(struct room *r, struct mm_struct___args *mm)
 {
 	unsigned long from = mm->arg_start, to = mm->arg_end;
@@ -210,7 +209,7 @@ static __always_inline void copy_argv(struct room *r, struct mm_struct___args *m
 	r->life.argv = n;
 }
 
-/* describe begins a record of thread t. */
+/* describe starts a record of thread t. */
 static __always_inline struct room *describe(struct task_struct___living *t, __u32 event)
 {
 	__u32 zero = 0;
@@ -308,8 +307,8 @@ int ended(__u64 *ctx)
 	struct task_struct___living *t = (void *)ctx[0];
 	if (t->flags & PF_KTHREAD)
 		return 0;
-	/* A thread that works for io_uring is none of the program's, but may be its
-	 * process' last. */
+	/* An io_uring worker is not a thread of the program, but may be the last thread
+	 * of its process. */
 	__u32 workers = PF_IO_WORKER;
 	if (bpf_core_field_exists(struct kernel_clone_args, user_worker))
 		workers |= PF_USER_WORKER;
@@ -335,7 +334,7 @@ int ended(__u64 *ctx)
 	return send(r);
 }
 
-/* TP_PROTO(struct task_struct *task, const char *comm): task is about to get the name. */
+/* TP_PROTO(struct task_struct *task, const char *comm): task is about to be renamed. */
 SEC("tp_btf/task_rename")
 int renamed(__u64 *ctx)
 {

@@ -2,9 +2,9 @@
 
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Variables of functions, read where lines of their source begin. Which ones, and where
- * they are at each of these instructions, is in the body of read_variables, which package
- * codegen makes: it tells the instructions apart by their number in the cookie.
+ * Variables of functions, read where lines of source begin. Package codegen generates the
+ * body of read_variables, which knows the variables and their locations at each of these
+ * instructions; the cookie has the instruction's number.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -17,11 +17,11 @@ char LICENSE[] SEC("license") = "GPL";
 
 /* What is read at an instruction. */
 struct local {
-	__u64 cookie; /* the instruction's number, and above it that of its file */
+	__u64 cookie; /* the instruction's number, with that of its file above it */
 	__u64 time;   /* boot clock, ns */
-	__u64 absent; /* bits of the numbers, the three behind them and the texts that are NULL */
-	__u64 frame;  /* canonical frame address: no two calls under way have the same */
-	/* Of Go: the goroutine, and the end of its stack, which moves with it. */
+	__u64 absent; /* bits of the numbers, the three after them and the texts that are NULL */
+	__u64 frame;  /* canonical frame address: unique among the calls under way */
+	/* In Go: the goroutine, and the end of its stack. */
 	__u64 goroutine, stack;
 	__u64 numbers[NUMBERS];
 	__u32 tgid, tid;
@@ -34,8 +34,8 @@ const struct local *const type_local __attribute__((unused)) = 0;
 
 struct local_texts {
 	__u16 size;          /* bytes that follow */
-	__u16 length[TEXTS]; /* of each, or 0xffff; they follow one behind the other */
-	char bytes[TEXTS * MAX_TEXT + 6]; /* a text is read with up to two bytes more */
+	__u16 length[TEXTS]; /* of each, or 0xffff; the texts follow, concatenated */
+	char bytes[TEXTS * MAX_TEXT + 6]; /* up to two more bytes are read */
 };
 
 const struct local_texts *const type_local_texts __attribute__((unused)) = 0;
@@ -57,7 +57,7 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, __u64);
-} missed SEC(".maps"); /* lines whose values found no room in the ring */
+} missed SEC(".maps"); /* lines that found the ring full */
 
 static __noinline int read_variables(struct local *l, const struct pt_regs *ctx, struct local_texts *t)
 {

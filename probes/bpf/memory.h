@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Calls of allocators as what they do to memory: which address, and how many
- * bytes. What a function's arguments mean its cookie says (package uprobe,
- * allocators). The outermost call alone counts.
+ * Calls of allocators as allocations and releases: an address and a size. The cookie says
+ * what a function's arguments mean (package uprobe, allocators). Only the outermost call
+ * of nested allocator calls counts.
  */
 #ifndef ENDOSCOPE_MEMORY_H
 #define ENDOSCOPE_MEMORY_H
 
 #include "moment.h"
 
-/* What the arguments are: in bits 28 to 31 of the cookie, in which sequences have something else. */
+/* What the arguments are: bits 28 to 31 of the cookie, which sequences use for GOID. */
 #define ALLOCATOR(cookie) ((cookie) >> 28 & 15)
 enum {
 	TAKES_SIZE = 1,                 /* (size): malloc */
@@ -26,28 +26,28 @@ enum {
 	TAKES_TEXT = 12,                /* (text) or (heap, text): strdup, whose size is not known */
 };
 
-/* What is not known. */
+/* The value of an unknown size. */
 #define NO_SIZE (~0ULL)
 
 #define OF_MEMORY (options & (ALLOCATES | FREES))
 
-/* counts_outermost: the call is none within another, if that matters. */
+/* counts_outermost reports whether the call counts: for memory, only the outermost does. */
 static __always_inline bool counts_outermost(const struct moment *m)
 {
 	return !OF_MEMORY || !m->depth;
 }
 
-/* product is that of two numbers; more than can be is not known: such a call fails. */
+/* product returns n * size, or NO_SIZE on overflow: such a call fails. */
 static __always_inline __u64 product(__u64 n, __u64 size)
 {
 	__u64 most = n ? NO_SIZE / n : NO_SIZE;
 
-	/* Else it becomes a multiplication in 128 bits, which there is not. */
+	/* Without this, clang emits a 128-bit multiplication, which BPF lacks. */
 	asm volatile("" : "+r"(most));
 	return size > most ? NO_SIZE : n * size;
 }
 
-/* note_size is for an entry, whose arguments are known. */
+/* note_size records the requested size at an entry, after the arguments. */
 static __always_inline void note_size(struct moment *m)
 {
 	if (!OF_MEMORY)
@@ -57,7 +57,7 @@ static __always_inline void note_size(struct moment *m)
 		m->size = m->args[0];
 		break;
 	case TAKES_PRODUCT:
-		m->size = m->args[0] * m->args[1]; /* or it fails */
+		m->size = m->args[0] * m->args[1]; /* on overflow the call fails */
 		break;
 	case TAKES_PRODUCT_SECOND:
 		m->size = m->args[1] * m->args[2];
@@ -85,8 +85,9 @@ static __always_inline void note_size(struct moment *m)
 }
 
 /*
- * settle says at the return whether memory was allocated, or released, and
- * which. Memory is released when the call begins: at once others may get it.
+ * settle decides at the return whether memory was allocated or released, and sets its
+ * address. The time of a release is the entry of the call: from then on the allocator may
+ * hand out the memory again.
  */
 static __always_inline bool settle(struct moment *m)
 {
@@ -95,13 +96,13 @@ static __always_inline bool settle(struct moment *m)
 
 	if (!OF_MEMORY)
 		return true;
-	/* It goes on as another allocator's function, which is a call of its own. */
+	/* A tail call to another allocator function, which is a call of its own. */
 	if (m->cookie & NO_RETVAL)
 		return false;
 	if (options & FREES) {
 		m->address = kind == RESIZES_SECOND || kind == RESIZES_SECOND_TO_PRODUCT ? m->args[1] : m->args[0];
 		m->time = m->start;
-		if (resizes && !m->retval && m->size) /* it could not */
+		if (resizes && !m->retval && m->size) /* the resize failed */
 			return false;
 		if (resizes)
 			m->size = NO_SIZE;

@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* How many events a query may send each second. */
+/* The limit of events per second of a query. */
 #ifndef ENDOSCOPE_RATE_H
 #define ENDOSCOPE_RATE_H
 
-#include "moment.h"
+#include "query.h"
 
 /*
- * The rate is a bucket that fills with time and holds what one second allows.
- * It is kept as the time at which what has been handed out will be paid for, so
- * that nothing has to refill it. Processors take from it in chunks, of about a
- * millisecond's worth: one may use the whole rate while others are idle, and an
- * event costs a decrement in the processor's own memory.
+ * A token bucket that holds one second's worth of events. It is stored as the time at
+ * which the tokens taken so far are earned, so nothing has to refill it. CPUs take tokens
+ * in chunks of about a millisecond's worth: one CPU may use the whole rate while others
+ * are idle, and an event costs one decrement of per-CPU memory.
  */
 const volatile __s64 rate_chunk = 0; /* events; 0: any number of them */
-const volatile __u64 rate_chunk_ns = 0; /* in which the rate allows a chunk */
+const volatile __u64 rate_chunk_ns = 0; /* time in which a chunk is earned */
 
 #define RATE_BUCKET_NS 1000000000ULL
 
-/* When what was handed out is paid for, by the events' clock. */
+/* When the tokens taken so far are earned, by the events' clock. */
 __u64 rate_paid = 0;
 
-/* What is left of the processor's chunk. */
+/* Tokens left of the CPU's chunk. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -29,8 +28,8 @@ struct {
 } rate_left SEC(".maps");
 
 /*
- * Which only fails when as many others have just taken chunks: then the event
- * passes, for a query below its rate loses nothing.
+ * Attempts to take a chunk. All fail only if as many other CPUs took chunks meanwhile.
+ * The event then passes, so that a query below its rate loses nothing.
  */
 #define RATE_TRIES 8
 
@@ -43,8 +42,8 @@ static __always_inline bool within_rate(__u64 now)
 	__s64 *left = bpf_map_lookup_elem(&rate_left, &zero);
 	if (!left)
 		return true;
-	/* Programs that interrupt each other may write back an older value, which
-	 * lets a few more events pass; never one below 0. */
+	/* A program that interrupts another may write back an older value, which lets
+	 * a few more events pass; the value is never below 0. */
 	__s64 n = *(volatile __s64 *)left;
 	if (n > 0) {
 		*(volatile __s64 *)left = n - 1;

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Self time: the time of a call less that of the calls that it made, of all
- * functions that the query monitors, wanted or not.
+ * Self time: the duration of a call less that of the calls it made to functions that the
+ * query monitors, selected or not.
  *
- * A call that returns adds its time to what the call around it spent in others
- * (moment.inner). One that is abandoned has no time: what it had spent in others
- * is then added to the call around it, so that each instant of a call is in the
- * self time of exactly one call, the innermost one that returns.
+ * A call that returns adds its duration to moment.inner of the enclosing call. An
+ * abandoned call has no duration: its own inner is added to the enclosing call instead.
+ * So each instant is in the self time of exactly one call, the innermost that returns.
  */
 #ifndef ENDOSCOPE_SELF_H
 #define ENDOSCOPE_SELF_H
 
 #include "moment.h"
 
-/* conclude sets how long a call took that ends now. */
+/* conclude sets the end, duration and self time of a call that ends now. */
 static __always_inline void conclude(struct moment *m, __u64 now)
 {
 	m->time = now;
@@ -22,7 +21,7 @@ static __always_inline void conclude(struct moment *m, __u64 now)
 		m->self = m->duration - m->inner;
 }
 
-/* spend adds to what the call around, if there is one, spent in others. */
+/* spend adds ns to the time that the enclosing call, if any, spent in other calls. */
 static __always_inline void spend(struct moment *around, __u64 ns)
 {
 	if ((options & USE_SELF) && around)

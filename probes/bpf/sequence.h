@@ -1,26 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The sequence of a thread's events, or a goroutine's (function_call): entries
- * and returns, calls that were abandoned, and gaps, in the order in which they
- * happened.
+ * The sequence of events of a thread or goroutine (function_call): entries, returns,
+ * abandoned calls and gaps, in the order in which they happened.
  *
- * The order is that of the ring buffer, in which records lie as they were
- * reserved; a goroutine does so on one thread after the other. Whatever follows
- * calls (calls.h, exit.h) can have their sequence told: entered() at each entry,
- * tell(LEAVE) at each return of a call that was followed, unwound() for each
- * call that is found to be abandoned, the innermost first. Its part is to keep a
- * word for each sequence: gap, whether events are missing since the last one
- * that was sent.
+ * The order is that of reservations in the ring buffer. Code that tracks calls (calls.h,
+ * exit.h) reports them by entered() at each entry, tell(LEAVE) at each return of a
+ * tracked call, and unwound() for each abandoned call, innermost first. It keeps one word
+ * for each sequence, gap: whether events are missing since the last one that was sent.
  */
 #ifndef ENDOSCOPE_SEQUENCE_H
 #define ENDOSCOPE_SEQUENCE_H
 
-#include "event.h"
-#include "copy.h"
-#include "standby.h"
 #include "anew.h"
+#include "caller.h"
+#include "copy.h"
+#include "event.h"
+#include "standby.h"
 
-/* Names of events as they lie in memory: conditions compare them as text. */
+/* Names of events as bytes in memory: conditions compare them as text. */
 #define NAME(a, b, c, d, e, f) \
 	((__u64)(a) | (__u64)(b) << 8 | (__u64)(c) << 16 | (__u64)(d) << 24 | (__u64)(e) << 32 | (__u64)(f) << 40)
 #define ENTER NAME('E', 'N', 'T', 'E', 'R', 0)
@@ -29,21 +26,21 @@
 #define GAP NAME('G', 'A', 'P', 0, 0, 0)
 #define OVER NAME('O', 'V', 'E', 'R', 0, 0) /* hush.h */
 
-/* While only some functions are probed, the rest would be missing. */
+/* is_closed reports whether only some probes are attached: events of the others would be missing. */
 static __always_inline bool is_closed(void)
 {
 	return !armed || ((options & SEQUENCE) && !(__u32)open);
 }
 
-/* is_closed_to is the same of the entry of a function. */
+/* is_closed_to reports the same for the entry of one function. */
 static __always_inline bool is_closed_to(__u64 cookie)
 {
 	return (options & SEQUENCE) && ID(cookie) >= (__u32)open;
 }
 
 /*
- * What the gap of a sequence is in which nothing is missing: it differs from it once
- * functions were added, of which calls are missing until then. Never odd.
+ * no_gap returns the value of gap for a sequence without missing events. It changes when
+ * functions are added, as earlier calls of those are missing. Never odd.
  */
 static __always_inline __u32 no_gap(void)
 {
@@ -51,9 +48,8 @@ static __always_inline __u32 no_gap(void)
 }
 
 /*
- * send_event sends an event: with the stack, if that is wanted and ctx is where the
- * call begins or ends; slot is as caller_of has it. There is one copy of it, for it
- * is large.
+ * send_event sends an event, with the stack if the query reads it and ctx is at the entry
+ * or exit of the call (else NULL). slot is as for caller_of. Not inlined, as it is large.
  */
 static __noinline enum sent send_event(struct pt_regs *ctx, __u64 slot, struct moment *m)
 {
@@ -64,7 +60,7 @@ static __noinline enum sent send_event(struct pt_regs *ctx, __u64 slot, struct m
 	return ctx ? send_copied(ctx, m, slot) : send_uncopied(m);
 }
 
-/* mark sends a gap in front of m, if gaps are wanted. No test of a function's names holds of it. */
+/* mark sends a GAP before m, if the query selects gaps. A GAP satisfies no test of a function's names. */
 static __always_inline enum sent mark(struct moment *m)
 {
 	__u64 cookie = m->cookie;
@@ -79,8 +75,8 @@ static __always_inline enum sent mark(struct moment *m)
 }
 
 /*
- * tell sends an event of a wanted call, if the event is wanted. None is sent
- * across a gap that could not be marked. ctx is NULL where the thread is elsewhere.
+ * tell sends an event of a selected call, if the event is selected. No event is sent
+ * after a gap whose GAP could not be sent. ctx is NULL if the thread is not at the call.
  */
 static __noinline int tell(struct pt_regs *ctx, __u64 slot, __u32 *gap, struct moment *m, __u64 event)
 {
@@ -102,11 +98,9 @@ static __noinline int tell(struct pt_regs *ctx, __u64 slot, __u32 *gap, struct m
 }
 
 /*
- * entered tells the entry of a wanted call. One whose return will not be seen
- * (not followed) is left out whole, so that every ENTER has its end. Where it is
- * not known whose sequence it is of, or there is no memory for that (gap is
- * NULL), there is nowhere to note it: the gap is marked at once, and counted as
- * lost if that fails.
+ * entered reports the entry of a selected call. A call whose return will not be seen (not
+ * followed) is omitted, so that every ENTER has its end. If the sequence is not known or
+ * has no memory (gap is NULL), the GAP is sent at once, and counted as lost if that fails.
  */
 static __always_inline void entered(struct pt_regs *ctx, __u64 slot, __u32 *gap, struct moment *m, bool followed)
 {
@@ -118,7 +112,7 @@ static __always_inline void entered(struct pt_regs *ctx, __u64 slot, __u32 *gap,
 		*gap = 1;
 }
 
-/* unwound tells that a wanted call will not return, as an event at time shows. */
+/* unwound reports that a selected call will not return, as an event at time shows. */
 static __always_inline void unwound(__u32 *gap, struct moment *m, __u64 time)
 {
 	m->time = time;

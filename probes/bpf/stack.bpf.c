@@ -4,12 +4,11 @@
 /*
  * Samples of threads: user registers, and the top of the user stack.
  *
- * No thread is stopped for it. A thread that runs is sampled by on_cpu, which
- * BPF_PROG_TEST_RUN runs on its CPU in an interprocessor interrupt: there the
- * registers of user mode are those that the interrupt, or the system call,
- * saved. All others are sampled by off_cpu, an iterator over the threads of a
- * process: their registers were saved when they left user mode. (Those of a
- * running thread, seen from another CPU, are leftovers.)
+ * No thread is stopped. A running thread is sampled by on_cpu, which BPF_PROG_TEST_RUN
+ * runs on its CPU in an interprocessor interrupt: its user registers are those that the
+ * interrupt or the system call saved. All others are sampled by off_cpu, an iterator over
+ * the threads of a process: their registers were saved when they left user mode. (The
+ * saved registers of a running thread are stale when read from another CPU.)
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -24,8 +23,8 @@ char LICENSE[] SEC("license") = "GPL";
 /* struct sample.flags */
 enum {
 	ON_CPU = 1,     /* taken while it ran */
-	RUNNING = 2,    /* it runs: only on_cpu can take it; no registers */
-	UNCHANGED = 4,  /* has not run since the sample before; no registers */
+	RUNNING = 2,    /* running: only on_cpu can sample it; no registers */
+	UNCHANGED = 4,  /* has not run since the previous sample; no registers */
 	TORN = 8,       /* ran while it was copied */
 	COMPAT = 16,    /* in 32-bit code */
 };
@@ -37,12 +36,12 @@ struct sample {
 	__u64 regs[17];    /* as DWARF numbers them: rax rdx rcx rbx rsi rdi rbp rsp r8-r15 rip */
 	__s64 syscall;     /* number; -1: in user mode */
 	__u64 runtime;     /* ns on a CPU, as /proc/PID/task/TID/schedstat has it */
-	__u64 trampoline;  /* where return addresses taken by return probes point; 0: none */
+	__u64 trampoline;  /* the address that return probes put on the stack; 0: none */
 	__u32 tgid, tid;
 	__u32 state;       /* task_struct.__state */
 	__u32 flags;
 	__u32 returns;     /* how many struct taken follow */
-	__u32 stack;       /* how many bytes follow those: from RED_ZONE below rsp on */
+	__u32 stack;       /* bytes of stack that follow those, from RED_ZONE below rsp up */
 	char comm[16];
 };
 
@@ -92,7 +91,7 @@ struct {
 	__uint(max_entries, 1 << 23);
 } samples SEC(".maps");
 
-/* Which processes on_cpu takes. */
+/* The processes that on_cpu samples. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
@@ -100,7 +99,7 @@ struct {
 	__type(value, __u8);
 } members SEC(".maps");
 
-/* How many bytes of a thread's stack are copied, by tid, where it is not bytes_usual. */
+/* Bytes of a thread's stack to copy, by tid, where that differs from bytes_usual. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -109,7 +108,7 @@ struct {
 	__type(value, __u32);
 } bytes_of SEC(".maps");
 
-/* sum_exec_runtime of a thread when it was sampled last. */
+/* sum_exec_runtime of a thread at its previous sample. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -156,8 +155,8 @@ static __always_inline void describe(struct sample *s, struct task_struct___samp
 		s->trampoline = mm->uprobes_state.xol_area->vaddr;
 }
 
-/* takens writes the return addresses that t's return probes hold, behind s. */
-static __always_inline __u32 takens(struct bpf_dynptr *d, struct task_struct___sampled *t)
+/* write_taken writes the return addresses that return probes of t replaced, after the sample. */
+static __always_inline __u32 write_taken(struct bpf_dynptr *d, struct task_struct___sampled *t)
 {
 	struct uprobe_task___sampled *u = t->utask;
 	if (!u)
@@ -174,17 +173,17 @@ static __always_inline __u32 takens(struct bpf_dynptr *d, struct task_struct___s
 	return n;
 }
 
-/* The stack lies behind room for all return addresses. */
+/* The stack follows room for all return addresses. */
 #define STACK_AT (sizeof(struct sample) + MAX_RETURNS * sizeof(struct taken))
 
-/* reserve makes room for a sample of s's thread; *bytes is how much of its stack to copy. */
+/* reserve reserves a record for the thread of s; *bytes is set to the bytes of its stack to copy. */
 static __always_inline bool reserve(struct sample *s, struct bpf_dynptr *d, __u32 *bytes)
 {
 	__u32 *wanted = bpf_map_lookup_elem(&bytes_of, &s->tid);
 	__u32 n = wanted ? *wanted : bytes_usual;
 	if (n > MAX_PAGES * PAGE)
 		n = MAX_PAGES * PAGE;
-	/* The verifier wants a whole page for each copy to go to. */
+	/* The verifier requires room for a whole page for each copy. */
 	if (bpf_ringbuf_reserve_dynptr(&samples, STACK_AT + n + PAGE, 0, d)) {
 		bpf_ringbuf_discard_dynptr(d, BPF_RB_NO_WAKEUP);
 		return false;
@@ -194,8 +193,8 @@ static __always_inline bool reserve(struct sample *s, struct bpf_dynptr *d, __u3
 }
 
 /*
- * COPY_STACK fills s->stack and what it counts by copy(to, bytes, from), page by
- * page: a copy fails as a whole where a page is missing.
+ * COPY_STACK copies the stack by copy(to, bytes, from), page by page, and sets s->stack:
+ * a copy fails as a whole if a page is missing.
  */
 #define COPY_STACK(s, d, room, copy)                                      \
 	do {                                                              \
@@ -203,7 +202,7 @@ static __always_inline bool reserve(struct sample *s, struct bpf_dynptr *d, __u3
 		__u32 got = 0, part = PAGE - (from & (PAGE - 1)), next;   \
 		if (part > (room))                                        \
 			part = (room);                                    \
-		next = (room) - part; /* or the pages that it consists of */ \
+		next = (room) - part; /* the rest, in whole pages */ \
 		if (next > PAGE)                                          \
 			next = PAGE;                                      \
 		for (int i = 0; i <= MAX_PAGES && got < (room); i++) {    \
@@ -240,8 +239,8 @@ int off_cpu(struct bpf_iter__task *ctx)
 		s.state = t->__state;
 		s.tgid = t->tgid;
 		s.tid = t->pid;
-		/* Returning 1 makes the kernel come back to this thread when the
-		 * reader has made room. */
+		/* Returning 1 makes the kernel retry this thread after the reader has
+		 * made room. */
 		return bpf_ringbuf_output(&samples, &s, sizeof(s), BPF_RB_NO_WAKEUP) != 0;
 	}
 	describe(&s, t, (struct pt_regs *)bpf_task_pt_regs(task));
@@ -250,7 +249,7 @@ int off_cpu(struct bpf_iter__task *ctx)
 	__u32 room;
 	if (!reserve(&s, &d, &room))
 		return 1;
-	s.returns = takens(&d, t);
+	s.returns = write_taken(&d, t);
 #define copy(to, bytes, from) bpf_copy_from_user_task(to, bytes, from, task, 0)
 	COPY_STACK(&s, &d, room, copy);
 #undef copy
@@ -263,7 +262,7 @@ int off_cpu(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-/* Returns 0 if the CPU runs a thread that is none of ours, 1 if it was sampled, 2 if there was no room. */
+/* Returns 0 if the current thread is not of a sampled process, 1 if it was sampled, 2 if there was no room. */
 SEC("raw_tp")
 int on_cpu(void *ctx)
 {
@@ -279,7 +278,7 @@ int on_cpu(void *ctx)
 	__u32 room;
 	if (!reserve(&s, &d, &room))
 		return 2;
-	s.returns = takens(&d, t);
+	s.returns = write_taken(&d, t);
 	COPY_STACK(&s, &d, room, bpf_probe_read_user);
 	bpf_dynptr_write(&d, 0, &s, sizeof(s), 0);
 	bpf_ringbuf_submit_dynptr(&d, BPF_RB_NO_WAKEUP);

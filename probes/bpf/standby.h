@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Probes that are attached before they are wanted, which takes the kernel
- * milliseconds: until then they are as if they were not, but for their price.
+ * Probes that are attached before their query begins, since attaching takes the kernel
+ * milliseconds. Until then they report nothing, but cost a trap each.
  */
 #ifndef ENDOSCOPE_STANDBY_H
 #define ENDOSCOPE_STANDBY_H
 
-#include "moment.h"
+#include "counters.h"
 
 /*
- * Set when every probe is attached and events are wanted, cleared before the
- * first is detached. With SEQUENCE, nothing begins or ends without; with STANDBY,
- * nothing begins. The lower half is how many functions there are, by number: of a
- * sequence others do not begin, those of a library that is being attached; the
- * upper half is how often such were added. Both change at once.
+ * Nonzero from when every probe is attached and the query has begun, until before the
+ * first probe is detached. While 0, no call begins with STANDBY, and none begins or ends
+ * with SEQUENCE. The lower half is the number of functions: in a sequence, calls of
+ * functions with a higher id (of a library being attached) do not begin. The upper half
+ * counts how often functions were added. Both halves change in one write.
  */
 volatile __u64 open;
 
 /*
- * Set when every probe is attached, cleared before the first is detached, which
- * happens to one after the other and takes milliseconds: so the calls of all
- * functions are those of one time, and their numbers can be compared.
+ * Set when every probe is attached, cleared before the first is detached. Detaching takes
+ * milliseconds, one probe after the other; with this flag the counts of all functions
+ * cover the same period and can be compared.
  */
 volatile __u64 armed;
 
-/* stands_by reports whether an entry is to be overlooked. It is asked before anything else. */
+/* stands_by reports whether an entry is to be ignored. It is the first check of every program. */
 static __always_inline bool stands_by(void)
 {
 	if (!armed)

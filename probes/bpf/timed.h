@@ -1,37 +1,37 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Calls of which a return must know no more than when they began. The kernel
- * keeps that with the return trap (the session's cookie), and pairs a return
- * with its entry by the trap itself: abandoned calls never get here, and those
- * that a forked child inherits are older than the child. So such a query keeps
- * nothing of its own for each call, which saves a fifth of what it adds to an
- * empty session.
+ * Queries whose returns need only the start time of the call. The kernel stores it with
+ * the return trap (the session's cookie) and pairs entry and return itself: abandoned
+ * calls never get here, and calls inherited by a forked child are older than the child. So
+ * nothing is stored for each call, which saves a fifth of the cost above that of an empty
+ * session.
  */
 #ifndef ENDOSCOPE_TIMED_H
 #define ENDOSCOPE_TIMED_H
 
-#include "moment.h"
 #include "aggregate.h"
 #include "calls.h"
+#include "entry.h"
 #include "gate.h"
-#include "standby.h"
 #include "generation.h"
+#include "standby.h"
+#include "target.h"
 
-/* Whether that holds of the query: it asks for nothing that is not among these. */
+/* Whether the query is such a one: it has no options other than these. */
 #define TIMED                                                                   \
 	((options & AT_RETURN) &&                                               \
 	 !(options & ~(AT_RETURN | LATE_NAMES | ONLY_PIDS | ONLY_COMMS |        \
 		       ONLY_EXES | GATED | GUARDED | STANDBY)))
 
-/* What is known of such a call are the words in front of its arguments. */
+/* clear_timed zeroes the part of a moment that such a query uses: what precedes the arguments. */
 static __always_inline void clear_timed(struct moment *m)
 {
 	__builtin_memset(m, 0, __builtin_offsetof(struct moment, args));
 }
 
 /*
- * has_own_stack reports whether sp lies in the thread's own stack, and counts the
- * call if not. What is not near the stack's anchor is looked up once, and noted.
+ * has_own_stack reports whether sp lies in the thread's own stack, and counts the call if
+ * not. The stack is looked up once if sp is not near its anchor.
  */
 static __always_inline bool has_own_stack(struct task_struct *task, __u64 sp)
 {
@@ -62,7 +62,7 @@ static __always_inline bool has_own_stack(struct task_struct *task, __u64 sp)
 	return false;
 }
 
-/* enter_timed handles an entry; true: its return is awaited, and start is set. */
+/* enter_timed handles an entry. Returns whether the return is to be trapped; start is set then. */
 static __always_inline bool enter_timed(struct pt_regs *ctx, __u64 cookie, __u64 *start)
 {
 	struct task_struct *task = bpf_get_current_task_btf();

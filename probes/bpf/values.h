@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Values that a query reads of calls besides registers as they are: arguments and
- * results by their types, and texts that pointers lead to. How is in the bodies of two
- * functions, which package codegen makes.
+ * Typed values of calls: arguments and results by their types, and texts behind pointers.
+ * Package codegen generates the bodies of the two functions that read them.
  *
- * Numbers become one of the moment's args, or its retval. Texts lie in memory of the
- * thread's own (scratch), where no other program of the CPU can get in between, and go
- * into the ring behind their event:
+ * Numbers are stored in the moment's args or retval. Texts are stored in memory of the
+ * thread (scratch), which no other program of the CPU can overwrite, and follow their
+ * event in the ring:
  *
  *   room for what precedes the texts | texts of this call | texts of calls under way
  *   TEXTS_AT bytes                     text_bytes           text_bytes each
  *
- * Those of calls under way are the calls' of `threads`, by number. Where exits are
- * probed they lie behind the call in open_calls.
+ * The calls under way are those of `threads`, by number. Where exits are probed, their
+ * texts follow the call in open_calls.
  */
 #ifndef ENDOSCOPE_VALUES_H
 #define ENDOSCOPE_VALUES_H
 
+#include "counters.h"
 #include "moment.h"
 
 #define TEXTS 7
@@ -25,22 +25,22 @@
 /* The texts of a call. */
 struct texts {
 	__u16 size;          /* bytes that follow */
-	__u16 length[TEXTS]; /* of each, or NO_TEXT; they follow one behind the other */
+	__u16 length[TEXTS]; /* of each, or NO_TEXT; the texts follow, concatenated */
 };
 
-/* What a query's programs take for texts at most, struct texts included; and of how
- * many calls under way they are kept. */
+/* The most bytes of a call's texts, struct texts included, and the number of calls under
+ * way whose texts are kept. */
 const volatile __u32 text_bytes = sizeof(struct texts);
 const volatile __u32 text_slots = 0;
 
-/* Which of the args are of results: where there are none they are NULL. */
+/* Bit set of the args that hold parts of the result: NULL where nothing is returned. */
 const volatile __u32 result_args = 0;
 
-/* A moment's absent: bits of the args, the retval and the texts that are NULL; those
- * from 16 on are of tests of texts. */
+/* moment.absent: bits of the args, the retval and the texts that are NULL. Bits from 16
+ * up are results of tests of texts. */
 #define ALL_ABSENT 0x7fff
 
-/* Room for what goes in front of texts: an event, or a call under way. */
+/* Room in front of the texts for an event or a call under way. */
 #define TEXTS_AT 512
 
 struct {
@@ -58,8 +58,8 @@ enum {
 };
 
 /*
- * read_entry and read_return note what is known of a call's values at its entry, and at
- * its return. t is NULL in queries without texts.
+ * read_entry and read_return read the values of a call at its entry and at its return. t
+ * is NULL in queries without texts.
  */
 static __noinline int read_entry(struct moment *m, const struct pt_regs *ctx, struct texts *t)
 {
@@ -77,13 +77,13 @@ static __noinline int read_return(struct moment *m, const struct pt_regs *ctx, s
 	return failed;
 }
 
-/* own_scratch is the thread's memory for texts, NULL if there is none. */
+/* own_scratch returns the thread's memory for texts; NULL: out of memory. */
 static __always_inline char *own_scratch(struct task_struct *task)
 {
 	return bpf_task_storage_get(&scratch, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 }
 
-/* size_of is what t takes in all. The bound is for the verifier. */
+/* size_of returns the size of t with its texts. The bound is for the verifier. */
 static __always_inline __u64 size_of(const struct texts *t)
 {
 	__u64 size = sizeof(*t) + t->size;
@@ -107,7 +107,7 @@ static __always_inline void count_failed(int failed)
 		COUNT_CALL(too_large);
 }
 
-/* read_values notes the values that the query wants of a call at its entry. */
+/* read_values reads the values of a call that the query uses, at its entry. */
 static __always_inline void read_values(struct moment *m, const struct pt_regs *ctx, struct task_struct *task)
 {
 	struct texts *t = NULL;
@@ -127,7 +127,7 @@ static __always_inline void read_values(struct moment *m, const struct pt_regs *
 	count_failed(read_entry(m, ctx, t));
 }
 
-/* keep_texts keeps the texts of the thread's call of that number until it returns. */
+/* keep_texts keeps the texts of the thread's call number n until it returns. */
 static __always_inline void keep_texts(struct task_struct *task, __u32 n)
 {
 	if (!(options & KEEP_TEXTS))
@@ -144,8 +144,8 @@ static __always_inline void keep_texts(struct task_struct *task, __u32 n)
 }
 
 /*
- * recall_texts makes kept texts those of this call; without kept those of the thread's
- * call of number n.
+ * recall_texts copies kept texts to t: those at kept, or if that is NULL, those of the
+ * thread's call number n.
  */
 static __always_inline void recall_texts(struct texts *t, const struct texts *kept, __u32 n)
 {
@@ -169,7 +169,7 @@ static __always_inline void read_result(struct moment *m, const struct pt_regs *
 			COUNT_CALL(unreadable);
 			return;
 		}
-		/* Else clang adds before it looks whether there is anything. */
+		/* Without this, clang adds the offset before the NULL check. */
 		asm volatile("" : "+r"(own));
 		t = (struct texts *)(own + TEXTS_AT);
 		recall_texts(t, kept, n);

@@ -2,36 +2,36 @@
 
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Writes to variables: a hardware watchpoint traps after the instruction that has
- * written, and these programs read what is there now. They run in the context of the
- * thread that wrote, whose page is there: nothing is waited for.
+ * Writes to variables. A hardware watchpoint traps after the instruction that wrote, and
+ * these programs read the new value. They run in the context of the thread that wrote, so
+ * the page is present.
  *
- * A variable may be reached by pointers, which have watchpoints as well. A write to one
- * of them is a write to the variable, whose value is then what lies where it leads now;
- * user space has the watchpoints behind it follow.
+ * A variable may be reached through pointers, which have watchpoints as well. A write to
+ * such a pointer counts as a write to the variable: its value is the one that the pointer
+ * now leads to. User space then moves the watchpoints that depend on the pointer.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 
 char LICENSE[] SEC("license") = "GPL";
 
-#define TICK 10000000 /* ns of one of /proc/PID/stat's (USER_HZ) */
+#define TICK 10000000 /* ns in a clock tick of /proc/PID/stat (USER_HZ) */
 
-/* What is known of a variable at a write. */
+/* The state of a variable at a write. */
 enum {
 	PRESENT,
-	ABSENT,     /* a pointer on the way is null, or a slice too short */
-	UNREADABLE, /* a pointer on the way leads to where nothing can be read */
+	ABSENT,     /* a pointer to it is null, or a slice is too short */
+	UNREADABLE, /* a pointer to it leads to unreadable memory */
 };
 
 struct write {
 	__u64 time;  /* boot clock, ns */
 	__u64 ip;    /* of the next instruction */
-	__u64 value; /* its bytes, the first in the lowest; those behind it are 0 */
+	__u64 value; /* its bytes, little endian, zero-extended */
 	__u32 tgid, tid;
 	__u32 variable; /* of the process */
 	__u8 state;
-	__u8 moved; /* it was a pointer on the way that was written */
+	__u8 moved; /* the write was to a pointer that leads to it */
 	__u16 pad;
 	char comm[16];
 };
@@ -58,10 +58,10 @@ enum {
 #define WATCHPOINTS 4 /* of a processor (x86: DR0 to DR3) */
 #define MAX_POINTERS (WATCHPOINTS - 1)
 
-/* Where a pointer leads to on the way to a variable. */
+/* How a pointer on the path to a variable is followed. */
 struct step {
 	__u64 offset;
-	__u64 length; /* that a slice must have, whose pointer it is and whose length is beside; 0: it is none */
+	__u64 length; /* least length of the slice whose pointer it is (the length is the next word); 0: not a slice */
 };
 
 /* How a variable is reached and read. */
@@ -75,8 +75,8 @@ struct variable {
 };
 
 struct watchpoint {
-	__u64 addr;      /* 0: it is nowhere */
-	__u64 variables; /* bit set of those whose writes it sees */
+	__u64 addr;      /* 0: not set */
+	__u64 variables; /* bit set of the variables it watches */
 };
 
 /* What is watched in a process. */
@@ -109,8 +109,9 @@ struct {
 } processes SEC(".maps");
 
 /*
- * When threads began, in clock ticks, by tid, that have watchpoints of their own. Those that they
- * make later inherit theirs; one that was made while these were set may have both.
+ * Start times, in clock ticks, of the threads that have watchpoints of their own, by tid.
+ * Threads that they create later inherit theirs; one that was created while they were set
+ * may have both.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -120,7 +121,7 @@ struct {
 	__type(value, __u64);
 } own SEC(".maps");
 
-volatile __u64 lost; /* writes that found no room */
+volatile __u64 lost; /* writes that found the ring full */
 
 /* Where a variable was found. */
 struct found {
@@ -130,8 +131,8 @@ struct found {
 };
 
 /*
- * reach goes to a variable by its pointers. It returns 0 if what has been written is not
- * on the way: the pointers lead elsewhere by now.
+ * reach follows the pointers to a variable. It returns 0 if the written address is not on
+ * the path: the pointers have changed meanwhile.
  */
 static __always_inline int reach(const struct variable *v, __u64 written, struct found *f)
 {
@@ -146,7 +147,7 @@ static __always_inline int reach(const struct variable *v, __u64 written, struct
 		f->state = UNREADABLE;
 		if (bpf_probe_read_user(&next, 8, (void *)at))
 			return f->moved;
-		/* An element that is written itself is one, whatever the length is yet. */
+		/* A write to the element itself counts even if the length is not updated yet. */
 		if (v->steps[i].length && f->moved && bpf_probe_read_user(&length, 8, (void *)at + 8))
 			return f->moved;
 		f->state = ABSENT;
@@ -180,7 +181,7 @@ static __always_inline void fill(struct write *w, struct perf_event_context *ctx
 		w->state = UNREADABLE;
 }
 
-/* read_text reads a text as it is at the write, of which the other word lies beside. */
+/* read_text reads the text at a write to its pointer or length; the other word is adjacent. */
 static __always_inline void read_text(struct write_text *w, __u32 kind, __u64 addr)
 {
 	__u64 at = w->write.value, length = 0;
@@ -210,14 +211,14 @@ static __always_inline void read_text(struct write_text *w, __u32 kind, __u64 ad
 		w->length = length;
 }
 
-/* tell makes a record of a variable at a write. */
+/* tell sends a record of a variable at a write. */
 static __noinline void tell(struct perf_event_context *ctx, const struct variable *v, __u32 number)
 {
 	struct found f = {};
 
 	if (!reach(v, ctx->addr, &f))
 		return;
-	/* What has moved is waited for. */
+	/* User space must move watchpoints at once. */
 	__u64 flags = f.moved ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 	if (v->kind != NUMBER) {
 		struct write_text *t = bpf_ringbuf_reserve(&writes, sizeof(*t), 0);
@@ -245,7 +246,7 @@ static __always_inline int written(struct perf_event_context *ctx, __u32 number)
 	__u32 tid = id, tgid = id >> 32;
 	struct process *p = bpf_map_lookup_elem(&processes, &tgid);
 	if (!p || p->watchpoints[number].addr != ctx->addr)
-		return 0; /* a child of a fork in between, another program by now, or it is about to be moved */
+		return 0; /* forked or executed meanwhile, or the watchpoint is about to be moved */
 	/* The cookie of a watchpoint is the thread that it was set for. */
 	if (bpf_get_attach_cookie(ctx) != tid) {
 		__u64 *start = bpf_map_lookup_elem(&own, &tid);
@@ -260,8 +261,8 @@ static __always_inline int written(struct perf_event_context *ctx, __u32 number)
 }
 
 /*
- * One program for each watchpoint of a thread, which tells which it is: a thread that
- * inherits watchpoints has their programs, but not their cookies (perf_event_alloc in
+ * One program for each watchpoint of a thread, to identify it: a thread that inherits
+ * watchpoints has their programs, but not their cookies (perf_event_alloc in
  * kernel/events/core.c).
  */
 SEC("perf_event")

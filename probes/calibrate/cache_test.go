@@ -9,16 +9,16 @@ import (
 	"sync"
 	"testing"
 
-	"endoscope/probes/symbols"
-
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"endoscope/probes/codesite"
 )
 
 var kinds = []string{"entry", "exit"}
 
 func table(ns float64) Table {
-	prices := map[string]float64{symbols.Emulated: ns, symbols.Nop: ns, symbols.Stepped: ns}
+	prices := map[string]float64{codesite.Emulated: ns, codesite.Nop: ns, codesite.Stepped: ns}
 	return Table{"entry": prices, "exit": prices}
 }
 
@@ -82,9 +82,9 @@ func TestCacheIsNotTrusted(t *testing.T) {
 		{"of another version", good(func(s *stored) { s.Version++ }), true},
 		{"of another machine", good(func(s *stored) { s.Machine = "6.1\nAbacus" }), true},
 		{"no prices", good(func(s *stored) { s.Prices = nil }), true},
-		{"a price of nothing", good(func(s *stored) { s.Prices["exit"][symbols.Nop] = 0 }), true},
-		{"a negative price", good(func(s *stored) { s.Prices["exit"][symbols.Nop] = -5 }), true},
-		{"a price beyond all bounds", good(func(s *stored) { s.Prices["exit"][symbols.Nop] = 1e300 }), true},
+		{"a price of nothing", good(func(s *stored) { s.Prices["exit"][codesite.Nop] = 0 }), true},
+		{"a negative price", good(func(s *stored) { s.Prices["exit"][codesite.Nop] = -5 }), true},
+		{"a price beyond all bounds", good(func(s *stored) { s.Prices["exit"][codesite.Nop] = 1e300 }), true},
 		{"a link to a good file", func(t *testing.T, c Cache) {
 			other := NewCache(t.TempDir())
 			good(func(*stored) {})(t, other)

@@ -1,6 +1,6 @@
 // Package calibrate measures what a probe costs a program on this machine: by
 // what is done there (a kind of observation, such as the record of an entry)
-// and by how the kernel gets past the instruction (package symbols' methods).
+// and by how the kernel gets past the instruction (the methods of package codesite).
 // The figures differ by an order of magnitude between machines: single-stepping
 // costs a virtual machine ten times what it costs others, and which
 // instructions are stepped depends on the kernel.

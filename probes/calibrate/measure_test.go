@@ -2,7 +2,7 @@ package calibrate
 
 import (
 	"bytes"
-	"debug/elf"
+	stdelf "debug/elf"
 	"errors"
 	"fmt"
 	"os"
@@ -14,20 +14,20 @@ import (
 
 	"go.uber.org/goleak"
 
-	"endoscope/probes/symbols"
+	"endoscope/probes/codesite"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The program is what its description says: functions of two instructions that
-// package symbols would call by their methods.
+// package codesite would call by their methods.
 func TestProgram(t *testing.T) {
 	p := assemble(3)
-	f, err := elf.NewFile(bytes.NewReader(p.elf))
+	f, err := stdelf.NewFile(bytes.NewReader(p.elf))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(f.Progs) != 1 || f.Progs[0].Flags != elf.PF_R|elf.PF_X || f.Progs[0].Filesz != uint64(len(p.elf)) {
+	if len(f.Progs) != 1 || f.Progs[0].Flags != stdelf.PF_R|stdelf.PF_X || f.Progs[0].Filesz != uint64(len(p.elf)) {
 		t.Errorf("segments %+v", f.Progs)
 	}
 	if entry := f.Entry - baseAddress; entry < codeOffset || entry >= uint64(len(p.elf)) {
@@ -85,7 +85,7 @@ func TestProgramRuns(t *testing.T) {
 
 // Prices are differences of medians: a disturbed round does not count, nor
 // does the loop itself.
-func TestPrices(t *testing.T) {
+func TestPricesIgnoreDisturbedRounds(t *testing.T) {
 	loop := func(ns float64) []float64 {
 		v := slices.Repeat([]float64{ns}, rounds)
 		v[0], v[7] = 1e9, 1e9 // interrupted
@@ -143,7 +143,7 @@ func TestNothingIsLeft(t *testing.T) {
 
 func TestComplete(t *testing.T) {
 	full := func(ns float64) map[string]float64 {
-		return map[string]float64{symbols.Emulated: 500, symbols.Nop: ns, symbols.Stepped: 18_000}
+		return map[string]float64{codesite.Emulated: 500, codesite.Nop: ns, codesite.Stepped: 18_000}
 	}
 	for _, c := range []struct {
 		ns   float64

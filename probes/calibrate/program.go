@@ -2,11 +2,11 @@ package calibrate
 
 import (
 	"bytes"
-	"debug/elf"
+	stdelf "debug/elf"
 	"encoding/binary"
 	"fmt"
 
-	"endoscope/probes/symbols"
+	"endoscope/probes/codesite"
 )
 
 // Function is one of the program's functions, which is called for nothing else
@@ -34,9 +34,9 @@ type body struct {
 // 0.1 us to read. Where the kernel steps what it elsewhere emulates, or runs
 // slowly, all take longer but none too long.
 var bodies = []body{
-	{method: symbols.Emulated, probed: []byte{0x55}, depth: 8, rest: []byte{0x5d, 0x5d, 0xc3}, calls: 16}, // push %rbp
-	{method: symbols.Nop, probed: []byte{0x0f, 0x1f, 0x44, 0x00, 0x00}, rest: []byte{0xc3}, calls: 16},    // nopl 0(%rax,%rax,1)
-	{method: symbols.Stepped, probed: []byte{0x89, 0xff}, rest: []byte{0xc3}, calls: 4},                   // mov %edi,%edi
+	{method: codesite.Emulated, probed: []byte{0x55}, depth: 8, rest: []byte{0x5d, 0x5d, 0xc3}, calls: 16}, // push %rbp
+	{method: codesite.Nop, probed: []byte{0x0f, 0x1f, 0x44, 0x00, 0x00}, rest: []byte{0xc3}, calls: 16},    // nopl 0(%rax,%rax,1)
+	{method: codesite.Stepped, probed: []byte{0x89, 0xff}, rest: []byte{0xc3}, calls: 4},                   // mov %edi,%edi
 }
 
 // rounds is how often every loop is run, in turns: a disturbance then spoils
@@ -141,16 +141,16 @@ func assemble(groups int) program {
 func executable(code []byte, start int) []byte {
 	var b bytes.Buffer
 	size := uint64(codeOffset + len(code))
-	h := elf.Header64{
-		Type: uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: uint32(elf.EV_CURRENT),
+	h := stdelf.Header64{
+		Type: uint16(stdelf.ET_EXEC), Machine: uint16(stdelf.EM_X86_64), Version: uint32(stdelf.EV_CURRENT),
 		Entry: baseAddress + codeOffset + uint64(start), Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 1,
 	}
-	copy(h.Ident[:], elf.ELFMAG)
-	h.Ident[elf.EI_CLASS], h.Ident[elf.EI_DATA], h.Ident[elf.EI_VERSION] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)
+	copy(h.Ident[:], stdelf.ELFMAG)
+	h.Ident[stdelf.EI_CLASS], h.Ident[stdelf.EI_DATA], h.Ident[stdelf.EI_VERSION] = byte(stdelf.ELFCLASS64), byte(stdelf.ELFDATA2LSB), byte(stdelf.EV_CURRENT)
 	// A bytes.Buffer takes what is written to it.
 	_ = binary.Write(&b, binary.LittleEndian, h)
-	_ = binary.Write(&b, binary.LittleEndian, elf.Prog64{
-		Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_X), Vaddr: baseAddress, Paddr: baseAddress,
+	_ = binary.Write(&b, binary.LittleEndian, stdelf.Prog64{
+		Type: uint32(stdelf.PT_LOAD), Flags: uint32(stdelf.PF_R | stdelf.PF_X), Vaddr: baseAddress, Paddr: baseAddress,
 		Filesz: size, Memsz: size, Align: 4096,
 	})
 	b.Write(make([]byte, codeOffset-b.Len()))

@@ -3,16 +3,16 @@ package calibrate
 import (
 	"math"
 
-	"endoscope/probes/symbols"
+	"endoscope/probes/codesite"
 )
 
 // Table says what a call costs the program that makes it, in ns beyond the call
 // itself: by kind of observation, whose names are the caller's, and by method
-// (symbols.Emulated, Nop, Stepped).
+// (codesite.Emulated, Nop, Stepped).
 type Table map[string]map[string]float64
 
 // Methods are those that every kind of a table has.
-var Methods = []string{symbols.Emulated, symbols.Nop, symbols.Stepped}
+var Methods = []string{codesite.Emulated, codesite.Nop, codesite.Stepped}
 
 // maxPrice bounds what can be a price, in ns: a probe that takes a millisecond
 // was not measured but interrupted.

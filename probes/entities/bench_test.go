@@ -4,16 +4,20 @@ import (
 	"testing"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/plan"
 	"endoscope/planner/types"
 )
 
 // BenchmarkCalls is what it takes to make rows of calls on objects, two for each: in
 // order, merged, and told.
 func BenchmarkCalls(b *testing.B) {
-	r := newRows(types.Schema{Fields: fields})
+	r, err := tables[EntityEvents].Writer(&plan.Acquire{Out: types.Schema{Fields: tables[EntityEvents].Fields()}}, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
 	rows := 0
 	r.Push = func(b *batch.Batch) { rows += b.Len(); b.Release() }
-	w := newWorld(r.add)
+	w := newWorld(r.Put)
 	for _, c := range []string{typeCategory, objectCategory, threadCategory, invocationCategory} {
 		w.entities[c] = true
 	}

@@ -137,7 +137,7 @@ func (w *world) enter(t *thread, h happening) {
 	if w.byUse {
 		w.use(t.program, t, h.class)
 	}
-	c := call{name: h.name, class: h.class, structor: w.structors[h.name], frame: h.frame, unheard: w.hushed(t)}
+	c := call{name: h.name, class: h.class, structor: w.structors[h.name], frame: h.frame, unheard: w.ignores(t)}
 	if h.hasReceiver {
 		w.receive(t, h, &c)
 	}

@@ -1,33 +1,15 @@
 package entities
 
 import (
-	"endoscope/operators/batch"
-	"endoscope/planner/types"
+	"endoscope/planner/catalog"
+	"endoscope/probes/rows"
 )
 
 // The streams of this package.
 const (
-	EntityEvents   = "entity_events"
-	ActivityEvents = "activity_events"
+	EntityEvents   = catalog.EntityEvents
+	ActivityEvents = catalog.ActivityEvents
 )
-
-// fields are the columns of both streams: so they may be united.
-var fields = func() []types.Field {
-	out := []types.Field{
-		{Name: "timestamp", Type: types.Timestamp},
-		{Name: "pid", Type: types.Bigint},
-		{Name: "tid", Type: types.Bigint},
-	}
-	for _, name := range []string{"process", "thread_name", "exe", "category", "event", "entity_id", "name", "type_name", "parent_id", "other_id", "thread_id"} {
-		out = append(out, types.Field{Name: name, Type: types.Varchar})
-	}
-	return append(out, types.Field{Name: "began", Type: types.Timestamp})
-}()
-
-// Columns are all columns of each stream, the event's time first. tid and
-// thread_name are of the thread on which it happened, NULL where that is none of
-// the program's own doing.
-var Columns = map[string][]types.Field{EntityEvents: fields, ActivityEvents: fields}
 
 // What the columns category and event say, as operators/consistency spells it.
 const (
@@ -49,73 +31,43 @@ const (
 	endWait   = "END_WAIT"
 )
 
-// row is one event as it is told.
+// row is one event.
 type row struct {
 	time                                                int64
 	program                                             *program
-	thread                                              *thread // on which it happened; nil: none
+	thread                                              *thread // on which it happened; nil: it existed when monitoring began
 	category, event, entity, name, class, parent, other string
-	found                                               bool // of an ENTER: when it was is not known
+	found                                               bool // of an ENTER: its time is not known
 }
 
-// rows makes batches.
-type rows struct {
-	batch.Filler
-	names []string // of the columns
-}
+// tables make the rows of both streams.
+var tables = rows.NewTables([]string{EntityEvents, ActivityEvents}, rows.Columns[row]{
+	"timestamp":   rows.Word(func(x *row) *int64 { return &x.time }),
+	"pid":         rows.Count(func(x *row) int64 { return int64(x.program.pid) }),
+	"tid":         rows.Count(func(x *row) int64 { return int64(x.on().tid) }),
+	"process":     rows.Text(func(x *row) string { return x.program.name }),
+	"thread_name": rows.Text(func(x *row) string { return x.on().name }),
+	"exe":         rows.Text(func(x *row) string { return x.program.exe }),
+	"category":    rows.Str(func(x *row) *string { return &x.category }),
+	"event":       rows.Str(func(x *row) *string { return &x.event }),
+	"entity_id":   rows.Str(func(x *row) *string { return &x.entity }),
+	"name":        rows.Str(func(x *row) *string { return &x.name }),
+	"type_name":   rows.Str(func(x *row) *string { return &x.class }),
+	"parent_id":   rows.Str(func(x *row) *string { return &x.parent }),
+	"other_id":    rows.Str(func(x *row) *string { return &x.other }),
+	"thread_id":   rows.Text(func(x *row) string { return x.on().id }),
+	"began": rows.IntOr(func(x *row) (int64, bool) {
+		return x.time, !x.found && (x.event == enter || x.event == create)
+	}),
+})
 
-func newRows(out types.Schema) *rows {
-	r := &rows{}
-	for _, f := range out.Fields {
-		r.names = append(r.names, f.Name)
-	}
-	r.Filler = batch.NewFiller(out.Types())
-	return r
-}
+// noThread is the thread of events that have none.
+var noThread thread
 
-func (r *rows) add(x row) {
-	b := r.Row()
-	tid, name, id := 0, "", ""
-	if x.thread != nil {
-		tid, name, id = x.thread.tid, x.thread.name, x.thread.id
+// on is the thread on which the event happened.
+func (x *row) on() *thread {
+	if x.thread == nil {
+		return &noThread
 	}
-	for i, column := range r.names {
-		c := &b.Cols[i]
-		switch column {
-		case "timestamp":
-			c.Int = append(c.Int, x.time)
-		case "pid":
-			r.Number(c, int64(x.program.pid))
-		case "tid":
-			r.Number(c, int64(tid))
-		case "process":
-			r.Text(c, x.program.name)
-		case "thread_name":
-			r.Text(c, name)
-		case "exe":
-			r.Text(c, x.program.exe)
-		case "category":
-			r.Text(c, x.category)
-		case "event":
-			r.Text(c, x.event)
-		case "entity_id":
-			r.Text(c, x.entity)
-		case "name":
-			r.Text(c, x.name)
-		case "type_name":
-			r.Text(c, x.class)
-		case "parent_id":
-			r.Text(c, x.parent)
-		case "other_id":
-			r.Text(c, x.other)
-		case "thread_id":
-			r.Text(c, id)
-		case "began":
-			if x.found || x.event != enter && x.event != create {
-				c.Nulls.Set(b.N)
-			}
-			c.Int = append(c.Int, x.time)
-		}
-	}
-	r.Done()
+	return x.thread
 }

@@ -4,7 +4,7 @@
 //
 // It attaches nothing itself, but composes what others acquire: threads from
 // package sched, calls, locks and the dynamic linker's announcements from package
-// uprobe, classes from package symbols.
+// uprobe, classes from package elf.
 //
 //	threads ─┐
 //	calls   ─┼► merge by time ─► world: what lives, and its identities ─► rows
@@ -33,7 +33,7 @@
 //     them once, while the probes are there already: a call of which the entry came
 //     in between is told apart by its frame). Objects are told when they are first
 //     seen to be called.
-//   - While nothing is reported (Hush), calls are overlooked that begin; those under
+//   - While nothing is reported (probes.Suspend), calls that begin are ignored; those under
 //     way afterwards are found in the same way. Lives of objects go on to be told.
 //   - Where events were lost, invocations and objects that may have ended end as
 //     UNKNOWN, and all that lives is told anew.

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"endoscope/probes/clock"
+	"endoscope/probes/elf"
 	"endoscope/probes/process"
 	"endoscope/probes/stack"
-	"endoscope/probes/symbols"
 )
 
 // standing is what a thread was found in: the calls of functions that are probed,
@@ -35,7 +35,7 @@ type place struct {
 // entries are the functions that a source probes, and where in their file.
 func entriesOf(p *part) map[place]uint64 {
 	out := map[place]uint64{}
-	for _, s := range p.source.Sites() {
+	for _, s := range p.source.Info().Sites {
 		if s.Address != 0 && strings.HasPrefix(s.Kind, "entry") {
 			out[place{s.Module, s.Address - s.Behind}] = s.Address
 		}
@@ -45,7 +45,7 @@ func entriesOf(p *part) map[place]uint64 {
 
 // stand finds out which of the probed functions each thread is in. It may fail for
 // some threads, of whose calls nothing is known then.
-func stand(cache *symbols.Cache, entries map[place]uint64, running []process.Process) (out []standing, err error) {
+func stand(cache *elf.Cache, entries map[place]uint64, running []process.Process) (out []standing, err error) {
 	offset := clock.Offset()
 	maps := map[int][]process.Mapping{}
 	err = stack.Stand(cache, running, func(s stack.Standing) {
@@ -175,16 +175,18 @@ func (w *world) leaveFrame(t *thread, h happening) {
 	}
 }
 
-// hush is of which threads calls may be overlooked.
-type hush struct {
+// suspension is of which threads calls may be overlooked.
+type suspension struct {
 	all   bool
 	names []string
 }
 
-func (h hush) any() bool { return h.all || len(h.names) > 0 }
+func (h suspension) any() bool { return h.all || len(h.names) > 0 }
 
 // hushed reports whether calls of a thread may be overlooked.
-func (w *world) hushed(t *thread) bool { return w.hush.all || slices.Contains(w.hush.names, t.name) }
+func (w *world) ignores(t *thread) bool {
+	return w.suspension.all || slices.Contains(w.suspension.names, t.name)
+}
 
 // enteredMeanwhile finds, for takeInFrames, among what waits to be told the outermost
 // call that each thread enters until it was looked at.

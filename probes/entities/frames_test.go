@@ -49,19 +49,19 @@ func TestSeenBefore(t *testing.T) {
 	x.expect(t, "invocation LEAVE 1#5/3 name=leaf on=1#5", "invocation LEAVE 1#5/2 name=serve on=1#5")
 }
 
-// TestHushed: behind a time in which calls were overlooked, those under way are found;
+// TestHushedConstructorStillMakesItsObject: behind a time in which calls were overlooked, those under way are found;
 // a constructor that was told of meanwhile comes to lie within them, and still makes
 // its object.
-func TestHushed(t *testing.T) {
+func TestHushedConstructorStillMakesItsObject(t *testing.T) {
 	x := newTold(false)
 	x.start(1, 1, "main", 5, nil)
 	x.frame(entered, 0, "serve", 0x7000)
-	x.tell(happening{kind: hushing, hush: hush{all: true}})
+	x.tell(happening{kind: suspending, suspension: suspension{all: true}})
 	x.lines = nil
 	x.tell(happening{kind: entered, tid: 1, depth: 1, name: "A::A", class: "A", receiver: 16, hasReceiver: true, frame: 0x5000})
 	x.expect(t, "object CREATE 1:0x10#1 type=A on=1#5", "invocation ENTER 1#5/2 name=A::A type=A parent=1#5/1 other=1:0x10#1 on=1#5")
 	x.found(0, standingCall{"serve", "", 0x7000}, standingCall{"job", "", 0x6000}, standingCall{"A::A", "A", 0x5000})
-	x.hush = hush{}
+	x.suspension = suspension{}
 	x.expect(t, "invocation UNKNOWN 1#5/2 name=A::A type=A on=1#5", "invocation ENTER 1#5/3 name=job parent=1#5/1 on=1#5",
 		"invocation ENTER 1#5/4 name=A::A type=A parent=1#5/3 other=1:0x10#1 on=1#5")
 	x.tell(happening{kind: unwound, tid: 1, depth: 1, name: "A::A", frame: 0x5000})

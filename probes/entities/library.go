@@ -7,26 +7,26 @@ import (
 	"slices"
 	"sync"
 
+	"endoscope/probes/elf"
 	"endoscope/probes/process"
-	"endoscope/probes/symbols"
 )
 
 // library reads what modules have: types, and which functions make and end objects.
 type library struct {
-	cache *symbols.Cache
+	cache *elf.Cache
 
-	mu        sync.Mutex                 // guards what follows
-	known     map[string][]symbols.Class // by file
-	unread    map[string]bool            // files that could not be read, while a process had them
-	structors map[string]structor        // by function, of executables
-	programs  map[string]moduleTypes     // executables by path
+	mu        sync.Mutex             // guards what follows
+	known     map[string][]elf.Class // by file
+	unread    map[string]bool        // files that could not be read, while a process had them
+	structors map[string]structor    // by function, of executables
+	programs  map[string]moduleTypes // executables by path
 	// trivial: some class has constructors and no destructor, so that the end of its
 	// objects is known only by that of their memory.
 	trivial bool
 }
 
-func newLibrary(cache *symbols.Cache) *library {
-	return &library{cache: cache, known: map[string][]symbols.Class{}, unread: map[string]bool{}, structors: map[string]structor{}, programs: map[string]moduleTypes{}}
+func newLibrary(cache *elf.Cache) *library {
+	return &library{cache: cache, known: map[string][]elf.Class{}, unread: map[string]bool{}, structors: map[string]structor{}, programs: map[string]moduleTypes{}}
 }
 
 // executable learns what the functions of a program do to objects; ok is false for
@@ -58,7 +58,7 @@ func (l *library) executable(f *os.File, path string) (ok bool, err error) {
 	}
 	l.known[path] = nil
 	for _, name := range slices.Sorted(maps.Keys(classes)) {
-		l.known[path] = append(l.known[path], symbols.Class{Name: name})
+		l.known[path] = append(l.known[path], elf.Class{Name: name})
 	}
 	l.programs[path] = moduleTypes{file: path, classes: append(m.Classes().All(), l.known[path]...)}
 	return !m.HasGo(), nil
@@ -124,7 +124,7 @@ func (l *library) miss(key string) bool {
 }
 
 // read gives the types of a file.
-func (l *library) read(pid int, mp process.Mapping) ([]symbols.Class, error) {
+func (l *library) read(pid int, mp process.Mapping) ([]elf.Class, error) {
 	f, err := process.OpenModule(pid, mp)
 	if err != nil {
 		return nil, err

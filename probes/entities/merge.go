@@ -11,17 +11,17 @@ const (
 	entered // of calls
 	left
 	unwound
-	missed   // events of the thread are missing before its next one
-	locking  // a function of locks is called
-	locked   // it has returned
-	freed    // memory
-	mapped   // modules are what they are then
-	doubtful // events were lost, nobody knows whose
-	owned    // a Java monitor, by a thread
-	unloaded // a class of Java
-	over     // a call returns that had begun before its probe was there
-	hushing  // calls may be overlooked from now on,
-	heeding  // and no more; there says which are under way
+	missed     // events of the thread are missing before its next one
+	locking    // a function of locks is called
+	locked     // it has returned
+	freed      // memory
+	mapped     // modules are what they are then
+	doubtful   // events were lost, nobody knows whose
+	owned      // a Java monitor, by a thread
+	unloaded   // a class of Java
+	over       // a call returns that had begun before its probe was there
+	suspending // calls may be overlooked from now on,
+	resuming   // and no more; there says which are under way
 )
 
 // happening is what a part tells of.
@@ -46,10 +46,10 @@ type happening struct {
 	arg0, arg1 uint64
 	result     int32
 
-	modules []moduleTypes
-	losses  map[string]uint64 // events, by cause
-	there   *inventory        // behind a loss, and of heeding
-	hush    hush
+	modules    []moduleTypes
+	losses     map[string]uint64 // events, by cause
+	there      *inventory        // behind a loss, and of resuming
+	suspension suspension
 }
 
 // merge orders happenings by time, and keeps what came together as it came. They lie

@@ -2,7 +2,7 @@ package entities
 
 import (
 	"endoscope/probes/clock"
-	"endoscope/probes/runtimes/java"
+	"endoscope/probes/lang/java"
 )
 
 // askOwners has the world ask machines of Java who has their monitors.

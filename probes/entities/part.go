@@ -14,9 +14,13 @@ import (
 type part struct {
 	of     *source
 	source probes.Source
-	decode decoder
-	mark   int64 // its last watermark
-	over   bool
+	// options are those of source. It is told which calls it must give while it is
+	// suspended.
+	options  probes.Options
+	suspends bool // the source supports Suspend
+	decode   decoder
+	mark     int64 // its last watermark
+	over     bool
 }
 
 // decoder makes happenings of rows.

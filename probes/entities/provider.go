@@ -10,9 +10,9 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
+	"endoscope/probes/elf"
 	"endoscope/probes/process"
 	"endoscope/probes/sched"
-	"endoscope/probes/symbols"
 	"endoscope/probes/uprobe"
 )
 
@@ -20,12 +20,12 @@ import (
 type Provider struct {
 	calls   probes.Provider // of functions
 	threads probes.Provider
-	cache   *symbols.Cache
+	cache   *elf.Cache
 }
 
 // New returns a provider over those of calls (package uprobe) and of threads
 // (package sched). Nothing is kept between queries.
-func New(calls, threads probes.Provider, cache *symbols.Cache) *Provider {
+func New(calls, threads probes.Provider, cache *elf.Cache) *Provider {
 	return &Provider{calls, threads, cache}
 }
 
@@ -38,10 +38,8 @@ func (*Provider) Close() error { return nil }
 // Prepare prepares the parts. Which there are depends on the categories that the
 // query's condition leaves.
 func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (_ probes.Source, err error) {
-	for _, want := range spec.Out.Fields {
-		if i := (types.Schema{Fields: fields}).Index(want.Name); i < 0 || fields[i].Type != want.Type {
-			return nil, plan.Errorf(spec.Start, spec.Stop, "%s has no column %s of type %s", spec.Stream, want.Name, want.Type)
-		}
+	if err := tables[spec.Stream].Check(spec); err != nil {
+		return nil, err
 	}
 	if spec.Target.IsZero() {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", spec.Stream).
@@ -51,7 +49,10 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (_ probes.So
 	if err != nil {
 		return nil, err
 	}
-	s := newSource(spec, newLibrary(p.cache))
+	s, err := newSource(spec, newLibrary(p.cache))
+	if err != nil {
+		return nil, err
+	}
 	defer func() {
 		if err != nil {
 			_ = s.Stop()

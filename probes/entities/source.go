@@ -20,6 +20,7 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/clock"
 	"endoscope/probes/process"
+	"endoscope/probes/rows"
 )
 
 // leastRetold is how long it is at least from one time that everything is told anew
@@ -39,7 +40,7 @@ type source struct {
 	mu         sync.Mutex // guards what follows, and the use of the parts' rows
 	merge      merge
 	world      *world
-	rows       *rows
+	rows       *rows.Writer[row]
 	sink       probes.Sink
 	begun      bool
 	first      *inventory // what there was at the beginning, if it was not told yet; nil: it was
@@ -53,7 +54,7 @@ type source struct {
 	lookingAt  map[int]*look     // by process, the last that was begun
 	lost       map[string]uint64 // events that nobody was told of yet, by cause
 	inspecting *look
-	saidHush   hush
+	suspended  suspension
 
 	calls   *part            // that follows calls of native programs; nil: none does
 	entries map[place]uint64 // of the functions that it probes
@@ -73,13 +74,17 @@ const (
 	notFound     = "times that calls under way could not be found"
 )
 
-func newSource(spec *plan.Acquire, l *library) *source {
+func newSource(spec *plan.Acquire, l *library) (*source, error) {
+	w, err := tables[spec.Stream].Writer(spec, 0)
+	if err != nil {
+		return nil, err
+	}
 	s := &source{spec: spec, library: l, mapped: l.of, done: make(chan struct{}),
-		looking: map[*look]struct{}{}, lookingAt: map[int]*look{}, lost: map[string]uint64{}, rows: newRows(spec.Out)}
-	s.world = newWorld(s.rows.add)
+		looking: map[*look]struct{}{}, lookingAt: map[int]*look{}, lost: map[string]uint64{}, rows: w}
+	s.world = newWorld(s.rows.Put)
 	s.world.offset = clock.Offset()
 	s.world.look, s.world.who = lookAt, nameOf
-	return s
+	return s, nil
 }
 
 // add prepares a part.
@@ -146,50 +151,61 @@ func (s *source) readExecutables(running []process.Process) (native bool, err er
 	return native || len(read) == 0, nil
 }
 
-// Sites are those of all parts.
-func (s *source) Sites() []probes.Site {
-	var out []probes.Site
+// Info implements probes.Source. Sites, notices and refusals are those of all parts.
+// The source is not shared, gated or armed ahead, whatever its parts could do: its
+// rows build on what there was when it started.
+func (s *source) Info() probes.Info {
+	i := probes.Info{Notices: slices.Clone(s.notices), Residual: s.spec.Filter, Live: true, Suspends: true, Resends: true}
 	for _, p := range s.parts {
-		out = append(out, p.source.Sites()...)
+		of := p.source.Info()
+		i.Sites = append(i.Sites, of.Sites...)
+		i.Notices = append(i.Notices, of.Notices...)
+		if i.Refusal == nil {
+			i.Refusal = of.Refusal
+		}
 	}
-	return out
+	return i
 }
 
-// Notices are those of all parts.
-func (s *source) Notices() []string {
-	out := slices.Clone(s.notices)
+// Load implements probes.Source: it is forwarded to all parts.
+func (s *source) Load(ctx context.Context, _ probes.Options) error {
 	for _, p := range s.parts {
-		out = append(out, p.source.Notices()...)
-	}
-	return out
-}
-
-// Refusal is that of a part.
-func (s *source) Refusal() error {
-	for _, p := range s.parts {
-		if e, ok := p.source.(probes.Estimator); ok && e.Refusal() != nil {
-			return e.Refusal()
+		if err := p.source.Load(ctx, p.options); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (s *source) Residual() plan.Expr { return s.spec.Filter }
-func (s *source) Live() bool          { return true }
+// Control implements probes.Source. Resend is the source's own. Suspend is translated:
+// it reaches the part that follows calls, and what it has left out is found out when
+// it is over. All other commands are refused, see Info.
+func (s *source) Control(_ context.Context, c probes.Command) (probes.Reply, error) {
+	switch c := c.(type) {
+	case probes.Resend:
+		s.retell.Store(true)
+	case probes.Suspend:
+		s.suspend(c)
+	default:
+		return probes.Unsupported(c)
+	}
+	return probes.Reply{}, nil
+}
 
-// Retell implements probes.Reteller.
-func (s *source) Retell() { s.retell.Store(true) }
+// Stats implements probes.Source: what counts is not the parts' events, of which most
+// become no rows.
+func (s *source) Stats() probes.Stats { return probes.Stats{} }
 
 // Start starts the parts, and then looks at what there is: who comes in between is
 // met twice, which does no harm.
-func (s *source) Start(ctx context.Context, sink probes.Sink) error {
+func (s *source) Start(ctx context.Context, sink probes.Sink, _ probes.Options) error {
 	from := clock.Now()
 	s.mu.Lock()
 	s.sink, s.rows.Push = sink, sink.Push
 	s.given = math.MinInt64
 	s.mu.Unlock()
 	for i, p := range s.parts {
-		if err := p.source.Start(ctx, p); err != nil {
+		if err := p.source.Start(ctx, p, p.options); err != nil {
 			s.mu.Lock()
 			s.over = true // Start's error says it all
 			s.mu.Unlock()
@@ -203,8 +219,8 @@ func (s *source) Start(ctx context.Context, sink probes.Sink) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.first, s.from, s.begun = there, from, true
-	if s.saidHush.any() {
-		s.applyHush(hush{})
+	if s.suspended.any() {
+		s.applySuspension(suspension{})
 	}
 	s.stopIfOver()
 	s.release()
@@ -375,10 +391,10 @@ func (s *source) release() {
 		switch h.kind {
 		case doubtful:
 			s.doubt(h)
-		case heeding:
+		case resuming:
 			s.world.now = max(s.world.now, h.time)
 			s.takeIn(h.there)
-			s.world.hush = h.hush
+			s.world.suspension = h.suspension
 		default:
 			s.world.happen(h)
 		}
@@ -513,8 +529,6 @@ func nameOf(pid int) (name, exe string) {
 }
 
 var (
-	_ probes.Estimator = (*source)(nil)
-	_ probes.Reteller  = (*source)(nil)
-	_ probes.Hushable  = (*source)(nil)
-	_ probes.Sink      = (*part)(nil)
+	_ probes.Source = (*source)(nil)
+	_ probes.Sink   = (*part)(nil)
 )

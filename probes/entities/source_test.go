@@ -13,19 +13,21 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
-	"endoscope/probes/symbols"
+	"endoscope/probes/elf"
 )
 
 // played is a part's source, that does as it is told.
 type played struct {
-	probes.Source
+	probes.Base
 	start func(sink probes.Sink) error
 	stop  func()
 	once  sync.Once
 	sink  probes.Sink
 }
 
-func (p *played) Start(_ context.Context, sink probes.Sink) error {
+func (p *played) Info() probes.Info { return probes.Info{} }
+
+func (p *played) Start(_ context.Context, sink probes.Sink, _ probes.Options) error {
 	p.sink = sink
 	if p.start != nil {
 		return p.start(sink)
@@ -69,7 +71,10 @@ func (n *noted) Count(cause string, c uint64) {
 // newPlayed is a source over this process whose parts are played.
 func newPlayed(parts ...*played) (*source, *noted) {
 	spec := &plan.Acquire{Stream: EntityEvents, Target: plan.Target{PIDs: []int{os.Getpid()}}}
-	s := newSource(spec, newLibrary(&symbols.Cache{}))
+	s, err := newSource(spec, newLibrary(&elf.Cache{}))
+	if err != nil {
+		panic(err)
+	}
 	s.world.entities[typeCategory] = true
 	s.mapped = func(int) ([]moduleTypes, int, error) { return nil, 0, nil }
 	for _, p := range parts {
@@ -124,7 +129,7 @@ func TestReadersDoNotWait(t *testing.T) {
 		})
 	}
 	started := make(chan error)
-	go func() { started <- s.Start(t.Context(), sink) }()
+	go func() { started <- s.Start(t.Context(), sink, probes.Options{}) }()
 	<-reads // at the beginning
 	give()
 	<-reads // since they have changed
@@ -172,7 +177,7 @@ func TestEndsWhileStarting(t *testing.T) {
 		return nil
 	}, stop: func() { note("stopped") }}
 	s, sink := newPlayed(threads, calls)
-	if err := s.Start(t.Context(), sink); err != nil {
+	if err := s.Start(t.Context(), sink, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	within(t, "the end", func() { <-s.done })
@@ -188,7 +193,7 @@ func TestEndsWhileStarting(t *testing.T) {
 func TestTooMany(t *testing.T) {
 	fast, slow := &played{}, &played{}
 	s, sink := newPlayed(fast, slow)
-	if err := s.Start(t.Context(), sink); err != nil {
+	if err := s.Start(t.Context(), sink, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	s.parts[0].decode.read = func(c []batch.Column, row int) happening { return at(freed, c, row) }
@@ -217,7 +222,7 @@ func TestTooMany(t *testing.T) {
 
 // TestUnreadModules: a module that could not be read is counted once, and tried again.
 func TestUnreadModules(t *testing.T) {
-	l := newLibrary(&symbols.Cache{})
+	l := newLibrary(&elf.Cache{})
 	modules, unread, err := l.of(os.Getpid())
 	if err != nil || unread != 0 || len(modules) == 0 {
 		t.Fatalf("%d modules, %d of them unread, %v", len(modules), unread, err)

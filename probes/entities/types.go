@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"endoscope/probes/symbols"
+	"endoscope/probes/elf"
 )
 
 // class is a type that lives: some module of some process has it.
@@ -20,7 +20,7 @@ type class struct {
 // moduleTypes are the types of a file that is mapped.
 type moduleTypes struct {
 	file    string // as it is told from others
-	classes []symbols.Class
+	classes []elf.Class
 }
 
 // map_ takes in what a program has mapped: types of modules that came are created,
@@ -70,7 +70,7 @@ func (w *world) use(p *program, on *thread, name string) {
 	p.modules[byUse] = append(p.modules[byUse], name)
 	c := w.types[name]
 	if c == nil {
-		c = w.createType(p, on, symbols.Class{Name: name})
+		c = w.createType(p, on, elf.Class{Name: name})
 		w.loadType(p, on, c)
 	}
 	c.users++
@@ -95,7 +95,7 @@ func (w *world) disuse(p *program, on *thread, name string) {
 	}
 }
 
-func (w *world) createType(p *program, on *thread, of symbols.Class) *class {
+func (w *world) createType(p *program, on *thread, of elf.Class) *class {
 	w.lives[of.Name]++
 	w.typed++
 	c := &class{id: of.Name, name: of.Name, bases: of.Bases, number: w.typed}

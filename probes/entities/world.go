@@ -31,12 +31,12 @@ type world struct {
 	entities map[string]bool // by category
 	activity bool
 
-	hush     hush
-	now      int64 // of the last happening
-	programs map[int]*program
-	types    map[string]*class
-	lives    map[string]int // of a type's name, how many there were
-	typed    int            // types so far
+	suspension suspension
+	now        int64 // of the last happening
+	programs   map[int]*program
+	types      map[string]*class
+	lives      map[string]int // of a type's name, how many there were
+	typed      int            // types so far
 }
 
 // program is a process.
@@ -96,8 +96,8 @@ func (w *world) happen(h happening) {
 		w.execute(w.thread(h), h)
 	case entered:
 		w.enter(w.thread(h), h)
-	case hushing:
-		w.hush = h.hush
+	case suspending:
+		w.suspension = h.suspension
 	case left, unwound, over:
 		if t := w.known(h.pid, h.tid); t != nil {
 			w.leave(t, h)

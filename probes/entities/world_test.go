@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"endoscope/probes/symbols"
+	"endoscope/probes/elf"
 )
 
 // told is a world that is told of a program, and what it tells.
@@ -86,7 +86,7 @@ func TestThreads(t *testing.T) {
 	x.tell(happening{kind: ended, tid: 2})
 	x.tell(happening{kind: started, tid: 2, name: "again", parent: 1, started: ticks(9)})
 	x.expect(t, "thread RECLAIM 2#8 name=worker on=2#8", "thread CREATE 2#9 name=again parent=1#5 on=1#5")
-	x.map_(x.programs[1], nil, []moduleTypes{{"m", []symbols.Class{{Name: "A"}}}})
+	x.map_(x.programs[1], nil, []moduleTypes{{"m", []elf.Class{{Name: "A"}}}})
 	x.call(entered, 2, 0, "A::A", 16, "")
 	x.lines = nil
 	x.tell(happening{kind: executed, tid: 1})
@@ -149,8 +149,8 @@ func TestObjects(t *testing.T) {
 		"invocation ENTER 1#5/9 name=A::A type=A parent=1#5/1 other=1:0x20#4 on=1#5")
 }
 
-// TestFreed: memory takes the object with it that nobody destroyed.
-func TestFreed(t *testing.T) {
+// TestFreedMemoryEndsItsObject: memory takes the object with it that nobody destroyed.
+func TestFreedMemoryEndsItsObject(t *testing.T) {
 	x := newTold(false)
 	x.start(1, 1, "main", 5, nil)
 	x.call(entered, 1, 0, "A::A", 16, "")
@@ -162,9 +162,9 @@ func TestFreed(t *testing.T) {
 	x.expect(t, "object RECLAIM 1:0x10#1 type=A on=1#5")
 }
 
-// TestMissed: where events of a thread are missing, its calls and the objects end as
+// TestMissedEventsEndObjectsAsUnknown: where events of a thread are missing, its calls and the objects end as
 // UNKNOWN, and calls that were under way end unseen.
-func TestMissed(t *testing.T) {
+func TestMissedEventsEndObjectsAsUnknown(t *testing.T) {
 	x := newTold(false)
 	x.start(1, 1, "main", 5, nil)
 	x.call(entered, 1, 0, "A::A", 16, "")
@@ -189,8 +189,8 @@ func TestTypes(t *testing.T) {
 	x := newTold(false)
 	x.start(1, 1, "main", 5, nil)
 	x.lines = nil
-	exe := moduleTypes{"exe", []symbols.Class{{Name: "A"}, {Name: "B", Bases: []string{"A", "C", "D"}}}}
-	lib := moduleTypes{"lib", []symbols.Class{{Name: "C", Bases: []string{"B"}}, {Name: "A"}}}
+	exe := moduleTypes{"exe", []elf.Class{{Name: "A"}, {Name: "B", Bases: []string{"A", "C", "D"}}}}
+	lib := moduleTypes{"lib", []elf.Class{{Name: "C", Bases: []string{"B"}}, {Name: "A"}}}
 	x.tell(happening{kind: mapped, tid: 1, modules: []moduleTypes{exe, lib}})
 	x.expect(t, "type CREATE A name=A on=1#5", "type CREATE B name=B on=1#5", "type CREATE C name=C on=1#5",
 		"type LOAD A name=A on=1#5", "type LOAD B name=B parent=A other=C on=1#5", "type LOAD C name=C parent=B on=1#5")
@@ -264,11 +264,11 @@ func TestLocks(t *testing.T) {
 func TestFork(t *testing.T) {
 	x := newTold(false)
 	x.start(1, 1, "sh", 5, nil)
-	x.map_(x.programs[1], nil, []moduleTypes{{"sh", []symbols.Class{{Name: "A"}}}})
+	x.map_(x.programs[1], nil, []moduleTypes{{"sh", []elf.Class{{Name: "A"}}}})
 	x.lines = nil
 	x.tell(happening{kind: started, pid: 2, tid: 2, name: "sh", parent: 1, started: 8 * clockTick, process: "sh", exe: "/bin/sh"})
 	x.tell(happening{kind: executed, pid: 2, tid: 2, name: "ls", started: 8 * clockTick, process: "ls", exe: "/bin/ls"})
-	x.tell(happening{kind: mapped, pid: 2, tid: 2, modules: []moduleTypes{{"ls", []symbols.Class{{Name: "B"}}}}})
+	x.tell(happening{kind: mapped, pid: 2, tid: 2, modules: []moduleTypes{{"ls", []elf.Class{{Name: "B"}}}}})
 	if p := x.programs[2]; p.name != "ls" || p.exe != "/bin/ls" {
 		t.Errorf("%s, %s", p.name, p.exe)
 	}
@@ -279,12 +279,12 @@ func TestFork(t *testing.T) {
 		"type RECLAIM A name=A on=1#5", "thread RECLAIM 1#5 name=sh on=1#5", "thread CREATE 3#9 name=cat")
 }
 
-// TestRetell: who has missed something is told of everything, what is referred to
+// TestRetellGivesReferencesFirst: who has missed something is told of everything, what is referred to
 // first.
-func TestRetell(t *testing.T) {
+func TestRetellGivesReferencesFirst(t *testing.T) {
 	x := newTold(false)
 	x.start(1, 1, "main", 5, nil)
-	x.map_(x.programs[1], nil, []moduleTypes{{"m", []symbols.Class{{Name: "A"}, {Name: "B", Bases: []string{"A"}}}}})
+	x.map_(x.programs[1], nil, []moduleTypes{{"m", []elf.Class{{Name: "A"}, {Name: "B", Bases: []string{"A"}}}}})
 	x.call(entered, 1, 0, "main", 0, "")
 	x.call(entered, 1, 1, "A::A", 16, "")
 	x.lines = nil

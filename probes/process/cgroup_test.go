@@ -4,7 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
-	"time"
+
+	"endoscope/probes/testenv"
 )
 
 func TestContainerOf(t *testing.T) {
@@ -42,14 +43,10 @@ func TestContainerOfOneThatEnded(t *testing.T) {
 	pid := cmd.Process.Pid
 	before := Container(pid)
 	in.Close()
-	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
-		if _, runs := Lookup(pid); !runs {
-			break
-		}
-		if time.Since(begin) > time.Minute {
-			t.Fatal("the process does not end")
-		}
-	}
+	testenv.Until(t, "the process has ended", func() bool {
+		_, runs := Lookup(pid)
+		return !runs
+	})
 	if after := Container(pid); after != "" && after != before {
 		t.Errorf("in %q, and in %q when it had ended", before, after)
 	}

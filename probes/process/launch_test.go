@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		fmt.Println(c.PID())
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // until it is killed
 		os.Exit(1)
 	}
 	os.Exit(m.Run())

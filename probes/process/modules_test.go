@@ -2,6 +2,7 @@ package process
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -9,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"endoscope/probes/testenv"
 
@@ -99,18 +99,20 @@ func TestModulesOfNoProcess(t *testing.T) {
 // anything is mapped.
 func mainMapping(t *testing.T, pid int, program string) Mapping {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
+	var found Mapping
+	testenv.UntilNil(t, program+" is among the modules", func() error {
 		ms, err := Modules(pid)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i := slices.IndexFunc(ms, func(m Mapping) bool { return m.Path == program }); i >= 0 {
-			return ms[i]
+		i := slices.IndexFunc(ms, func(m Mapping) bool { return m.Path == program })
+		if i < 0 {
+			return fmt.Errorf("%+v", ms)
 		}
-		if time.Now().After(end) {
-			t.Fatalf("%s is not among the modules %+v", program, ms)
-		}
-	}
+		found = ms[i]
+		return nil
+	})
+	return found
 }
 
 func TestOpenModuleThatLostItsName(t *testing.T) {

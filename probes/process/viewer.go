@@ -13,7 +13,7 @@ import (
 )
 
 // Visible reports whether v may observe process pid. The rule is written down
-// once more in eBPF (visible.h), for each event: a process may change its user by
+// once more in eBPF (target.h), for each event: a process may change its user by
 // executing a set-user-ID program.
 //
 // A user of the machine may observe what they could ptrace by the kernel's own

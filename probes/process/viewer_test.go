@@ -59,8 +59,8 @@ func kernelAllows(t testing.TB, uid, gid uint32, pid int) bool {
 	return cmd.Run() == nil
 }
 
-// TestVisible compares with the kernel's own answer.
-func TestVisible(t *testing.T) {
+// TestVisibleAgreesWithTheKernel compares with the kernel's own answer.
+func TestVisibleAgreesWithTheKernel(t *testing.T) {
 	testenv.NeedRoot(t)
 	sleep := testenv.NeedProgram(t, "sleep")
 	const user, group, other = 51234, 51235, 51236

@@ -26,7 +26,7 @@ func (discard) End(error)              {}
 // steady are samplers in the state that they are in after their first samples.
 func steady(t testing.TB, stream string) (sample func()) {
 	t.Helper()
-	spec := &plan.Acquire{Stream: stream, Every: time.Second, Out: types.Schema{Fields: Columns[stream]}}
+	spec := &plan.Acquire{Stream: stream, Every: time.Second, Out: types.Schema{Fields: tables[stream].Fields()}}
 	switch stream {
 	case "process_usage": // without what needs a directory scan for each sample
 		spec.Target.PIDs = []int{os.Getpid()}
@@ -67,7 +67,7 @@ func TestSteadySamplersAllocateNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector makes pools forget")
 	}
-	for stream := range Columns {
+	for stream := range tables {
 		t.Run(stream, func(t *testing.T) {
 			sample := steady(t, stream)
 			// Now and then the collector empties the pool of batches.

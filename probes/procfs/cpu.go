@@ -1,17 +1,21 @@
 package procfs
 
-import "golang.org/x/sys/unix"
+import (
+	"endoscope/planner/catalog"
 
-// Positions in Columns["cpu_usage"] and ["cpu_core_usage"].
-const (
-	cpuTime = iota
-	cpuBusy
-	cpuIdle
-	cpuUser
-	cpuSystem
-	cpuIOWait
-	cpuSteal
-	cpuNumber
+	"golang.org/x/sys/unix"
+)
+
+// Positions of the columns.
+var (
+	cpuTime   = catalog.Position(catalog.CPUUsage, "timestamp")
+	cpuBusy   = catalog.Position(catalog.CPUUsage, "percent_busy")
+	cpuIdle   = catalog.Position(catalog.CPUUsage, "percent_idle")
+	cpuUser   = catalog.Position(catalog.CPUUsage, "percent_user")
+	cpuSystem = catalog.Position(catalog.CPUUsage, "percent_system")
+	cpuIOWait = catalog.Position(catalog.CPUUsage, "percent_iowait")
+	cpuSteal  = catalog.Position(catalog.CPUUsage, "percent_steal")
+	cpuNumber = catalog.Position(catalog.CPUCoreUsage, "cpu")
 )
 
 // cpuTicks are the counters of a line of /proc/stat (proc_stat(5)), in ticks of
@@ -34,7 +38,7 @@ func newCPUSampler(w window, cores bool) *cpuSampler {
 	}
 }
 
-func (s *cpuSampler) sample(at int64, out *rows) error {
+func (s *cpuSampler) sample(at int64, out *output) error {
 	b, err := s.file.read(&s.buf)
 	if err != nil {
 		return err
@@ -73,7 +77,7 @@ func readTicks(line text) cpuTicks {
 	return cpuTicks{user: user + nice, system: system + irq + softirq, idle: idle, iowait: iowait, steal: steal}
 }
 
-func (s *cpuSampler) row(at int64, past *history[cpuTicks], now cpuTicks, out *rows) {
+func (s *cpuSampler) row(at int64, past *history[cpuTicks], now cpuTicks, out *output) {
 	out.int(cpuTime, at)
 	_, then, ok := past.base(s.window, at, now)
 	// The kernel says that iowait may decrease, and idle does when a CPU is

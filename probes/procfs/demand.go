@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"endoscope/planner/plan"
 	"endoscope/probes"
 )
 
@@ -26,9 +27,25 @@ type demand struct {
 // time, which count in 10 ms, say anything.
 const leastWindow = 20 * time.Millisecond
 
+// Info implements probes.Source. The value is given to whoever asks: there is nothing
+// to share or to shut.
+func (d *demand) Info() probes.Info {
+	i := d.source.Info()
+	i.Identity, i.OnDemand, i.Gateable, i.Ability = "", true, false, plan.Ability{}
+	return i
+}
+
+// Control implements probes.Source.
+func (d *demand) Control(_ context.Context, c probes.Command) (probes.Reply, error) {
+	if _, ok := c.(probes.Sample); ok {
+		return probes.Reply{}, d.sample()
+	}
+	return probes.Unsupported(c)
+}
+
 // Start takes the reading that rates count from, and waits until they mean
 // something.
-func (d *demand) Start(ctx context.Context, sink probes.Sink) error {
+func (d *demand) Start(ctx context.Context, sink probes.Sink, _ probes.Options) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.armed || d.done != nil {
@@ -69,8 +86,8 @@ func (d *demand) keep() {
 	}
 }
 
-// Sample gives the sink the value at this moment.
-func (d *demand) Sample(context.Context) error {
+// sample gives the sink the value at this moment.
+func (d *demand) sample() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.armed {

@@ -13,7 +13,7 @@ import (
 // between, with the time of the asking, and a rate that means something at once.
 func TestDemand(t *testing.T) {
 	var out types.Schema
-	for i, f := range Columns["cpu_usage"] {
+	for i, f := range tables["cpu_usage"].Fields() {
 		if f.Name == "timestamp" {
 			out.Time = i
 		}
@@ -25,14 +25,14 @@ func TestDemand(t *testing.T) {
 		t.Fatal(err)
 	}
 	sink := newRecorder(t, out)
-	if err := src.Start(t.Context(), sink); err != nil {
+	if err := src.Start(t.Context(), sink, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	var asked, answered []int64
 	for range 2 {
-		time.Sleep(100 * time.Millisecond) // readings are kept meanwhile
+		time.Sleep(100 * time.Millisecond) // which is longer than a rate window: readings are kept meanwhile
 		asked = append(asked, time.Now().UnixNano())
-		if err := src.(probes.Sampler).Sample(t.Context()); err != nil {
+		if _, err := src.Control(t.Context(), probes.Sample{}); err != nil {
 			t.Fatal(err)
 		}
 		answered = append(answered, time.Now().UnixNano())
@@ -43,7 +43,7 @@ func TestDemand(t *testing.T) {
 	if err := src.Stop(); err != nil {
 		t.Error("the second Stop:", err)
 	}
-	if err := src.(probes.Sampler).Sample(t.Context()); err != nil {
+	if _, err := src.Control(t.Context(), probes.Sample{}); err != nil {
 		t.Error("asked after the end:", err)
 	}
 	if len(sink.rows) != len(asked) {

@@ -1,21 +1,22 @@
 package procfs
 
 import (
+	"endoscope/planner/catalog"
 	"maps"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// Positions in Columns["disk_usage"].
-const (
-	diskTime = iota
-	diskDevice
-	diskReads
-	diskWrites
-	diskReadBytes
-	diskWriteBytes
-	diskBusy
+// Positions of the columns.
+var (
+	diskTime       = catalog.Position(catalog.DiskUsage, "timestamp")
+	diskDevice     = catalog.Position(catalog.DiskUsage, "device")
+	diskReads      = catalog.Position(catalog.DiskUsage, "reads_per_s")
+	diskWrites     = catalog.Position(catalog.DiskUsage, "writes_per_s")
+	diskReadBytes  = catalog.Position(catalog.DiskUsage, "read_bytes_per_s")
+	diskWriteBytes = catalog.Position(catalog.DiskUsage, "write_bytes_per_s")
+	diskBusy       = catalog.Position(catalog.DiskUsage, "percent_busy")
 )
 
 // sectorBytes is the unit of /proc/diskstats, whatever the device's own is.
@@ -47,7 +48,7 @@ func newDiskSampler(w window) *diskSampler {
 	}
 }
 
-func (s *diskSampler) sample(at int64, out *rows) error {
+func (s *diskSampler) sample(at int64, out *output) error {
 	b, err := s.file.read(&s.buf)
 	if err != nil {
 		return err
@@ -98,7 +99,7 @@ func readDisk(line text) (c diskCounters) {
 	return c
 }
 
-func (s *diskSampler) row(at int64, d *disk, now diskCounters, out *rows) {
+func (s *diskSampler) row(at int64, d *disk, now diskCounters, out *output) {
 	if now == (diskCounters{}) {
 		return // never used, as most loop and RAM devices
 	}

@@ -36,11 +36,11 @@ func samples(t *testing.T, stream string, make func(w window) (sampler, *file), 
 		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		out, err := newRows(stream, types.Schema{Fields: Columns[stream][1:]})
+		out, err := newOutput(&plan.Acquire{Stream: stream, Out: types.Schema{Fields: tables[stream].Fields()[1:]}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		r = newRecorder(t, types.Schema{Fields: Columns[stream][1:]})
+		r = newRecorder(t, types.Schema{Fields: tables[stream].Fields()[1:]})
 		out.sink = r
 		if err := s.sample(int64(i)*1e9, out); err != nil {
 			t.Fatal(err)
@@ -51,7 +51,7 @@ func samples(t *testing.T, stream string, make func(w window) (sampler, *file), 
 	for _, row := range r.rows {
 		line := ""
 		for i, v := range row {
-			line += fmt.Sprintf("%s=%s ", Columns[stream][i+1].Name, plan.FormatValue(v))
+			line += fmt.Sprintf("%s=%s ", tables[stream].Fields()[i+1].Name, plan.FormatValue(v))
 		}
 		lines = append(lines, line[:len(line)-1])
 	}
@@ -248,11 +248,11 @@ func TestScannersAgainstOracle(t *testing.T) {
 func anyDiskUsed(t *testing.T) bool {
 	s := newDiskSampler(newWindow(time.Second, time.Second))
 	defer s.close()
-	out, err := newRows("disk_usage", types.Schema{Fields: Columns["disk_usage"]})
+	out, err := newOutput(&plan.Acquire{Stream: "disk_usage", Out: types.Schema{Fields: tables["disk_usage"].Fields()}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRecorder(t, types.Schema{Fields: Columns["disk_usage"]})
+	r := newRecorder(t, types.Schema{Fields: tables["disk_usage"].Fields()})
 	out.sink = r
 	if err := s.sample(1, out); err != nil {
 		t.Fatal(err)

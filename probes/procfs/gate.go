@@ -31,11 +31,9 @@ const (
 // heartbeat is how often the watermark advances of a sampler that sleeps.
 const heartbeat = time.Second
 
-var _ probes.Gateable = (*source)(nil)
-
-// Ability says that a sampler can pause. Its rows' condition is tested by the
+// ability says that a sampler can pause. Its rows' condition is tested by the
 // engine.
-func (s *source) Ability() plan.Ability {
+func (s *source) ability() plan.Ability {
 	a := plan.Ability{Gate: plan.Paused, Closed: "the condition on a sampled stream is not tested in the kernel"}
 	if !s.gauge {
 		a.Lag = time.Duration(s.warmup) * s.every
@@ -43,8 +41,8 @@ func (s *source) Ability() plan.Ability {
 	return a
 }
 
-// Price implements probes.Gateable.
-func (s *source) Price(way plan.GateWay) probes.Price {
+// price is what a sample costs that meets a gate shut in a way.
+func (s *source) price(way plan.GateWay) probes.Price {
 	const tick = wakeNs
 	read := float64(s.cost)
 	p := probes.Price{Open: tick + read + giveNs}
@@ -60,12 +58,13 @@ func (s *source) Price(way plan.GateWay) probes.Price {
 	return p
 }
 
-// Gate implements probes.Gateable.
-func (s *source) Gate(g probes.Gates) { s.gate.gate, s.gate.way = g.Own, g.Way }
-
-// Activity implements probes.Gateable.
-func (s *source) Activity() probes.Activity {
-	return probes.Activity{Events: s.gate.due.Load(), Shut: s.gate.shut.Load()}
+// Stats implements probes.Source.
+func (s *source) Stats() (st probes.Stats) {
+	st.Events, st.Shut = s.gate.due.Load(), s.gate.shut.Load()
+	for way := range st.Prices {
+		st.Prices[way] = s.price(plan.GateWay(way))
+	}
+	return st
 }
 
 // admits reports whether the sample of time at is wanted. The clock was read

@@ -1,16 +1,20 @@
 package procfs
 
-import "golang.org/x/sys/unix"
+import (
+	"endoscope/planner/catalog"
 
-// Positions in Columns["memory_usage"].
-const (
-	memoryTime = iota
-	memoryTotal
-	memoryUsed
-	memoryAvailable
-	memoryPercentUsed
-	memoryCached
-	memorySwapUsed
+	"golang.org/x/sys/unix"
+)
+
+// Positions of the columns.
+var (
+	memoryTime        = catalog.Position(catalog.MemoryUsage, "timestamp")
+	memoryTotal       = catalog.Position(catalog.MemoryUsage, "total")
+	memoryUsed        = catalog.Position(catalog.MemoryUsage, "used")
+	memoryAvailable   = catalog.Position(catalog.MemoryUsage, "available")
+	memoryPercentUsed = catalog.Position(catalog.MemoryUsage, "percent_used")
+	memoryCached      = catalog.Position(catalog.MemoryUsage, "cached")
+	memorySwapUsed    = catalog.Position(catalog.MemoryUsage, "swap_used")
 )
 
 // memorySampler reads /proc/meminfo (proc_meminfo(5)), in KiB.
@@ -23,7 +27,7 @@ func newMemorySampler() *memorySampler {
 	return &memorySampler{file: newFile(unix.AT_FDCWD, "/proc/meminfo", nil), buf: make([]byte, 4096)}
 }
 
-func (s *memorySampler) sample(at int64, out *rows) error {
+func (s *memorySampler) sample(at int64, out *output) error {
 	b, err := s.file.read(&s.buf)
 	if err != nil {
 		return err

@@ -2,16 +2,18 @@ package procfs
 
 import (
 	"bytes"
+	"endoscope/planner/catalog"
 	"maps"
 
 	"golang.org/x/sys/unix"
 )
 
-// Positions in Columns["network_usage"]; the rates are in the order of netCounters.
-const (
-	netTime = iota
-	netInterface
-	netRates
+// Positions of the columns; the rates are in the order of netCounters.
+var (
+	netTime      = catalog.Position(catalog.NetworkUsage, "timestamp")
+	netInterface = catalog.Position(catalog.NetworkUsage, "interface")
+	netRates     = catalog.Positions(catalog.NetworkUsage, "rx_bytes_per_s", "tx_bytes_per_s", "rx_packets_per_s", "tx_packets_per_s",
+		"rx_errors_per_s", "tx_errors_per_s", "rx_drops_per_s", "tx_drops_per_s")
 )
 
 // netCounters are rx and tx bytes, packets, errors, drops.
@@ -39,7 +41,7 @@ func newNetworkSampler(w window) *networkSampler {
 	}
 }
 
-func (s *networkSampler) sample(at int64, out *rows) error {
+func (s *networkSampler) sample(at int64, out *output) error {
 	b, err := s.file.read(&s.buf)
 	if err != nil {
 		return err
@@ -85,13 +87,13 @@ func readNetwork(line text) (c netCounters) {
 	return c
 }
 
-func (s *networkSampler) row(at int64, i *network, now netCounters, out *rows) {
+func (s *networkSampler) row(at int64, i *network, now netCounters, out *output) {
 	since, then, ok := i.past.base(s.window, at, now)
 	out.int(netTime, at)
 	out.str(netInterface, i.name)
 	if elapsed := at - since; ok && elapsed > 0 {
 		for k := range now {
-			out.float(netRates+k, perSecond(then[k], now[k], elapsed))
+			out.float(netRates[k], perSecond(then[k], now[k], elapsed))
 		}
 	}
 	out.emit()

@@ -1,17 +1,19 @@
 package procfs
 
 import (
+	"endoscope/planner/catalog"
+
 	"golang.org/x/sys/unix"
 )
 
-// Positions in Columns["pressure"].
-const (
-	pressureTime = iota
-	pressureResource
-	pressureSomeAvg // 10, 60, 300
-	pressureFullAvg = pressureSomeAvg + 3
-	pressureSome    = pressureFullAvg + 3
-	pressureFull    = pressureSome + 1
+// Positions of the columns; the averages are those of 10, 60 and 300 s.
+var (
+	pressureTime     = catalog.Position(catalog.Pressure, "timestamp")
+	pressureResource = catalog.Position(catalog.Pressure, "resource")
+	pressureSomeAvg  = catalog.Positions(catalog.Pressure, "some_avg10", "some_avg60", "some_avg300")
+	pressureFullAvg  = catalog.Positions(catalog.Pressure, "full_avg10", "full_avg60", "full_avg300")
+	pressureSome     = catalog.Position(catalog.Pressure, "some_percent")
+	pressureFull     = catalog.Position(catalog.Pressure, "full_percent")
 )
 
 // pressureTotals are µs since boot in which some, or all, tasks waited.
@@ -38,7 +40,7 @@ func newPressureSampler(w window) *pressureSampler {
 	return s
 }
 
-func (s *pressureSampler) sample(at int64, out *rows) error {
+func (s *pressureSampler) sample(at int64, out *output) error {
 	for _, r := range s.resources {
 		b, err := r.file.read(&s.buf)
 		if err != nil {
@@ -49,7 +51,7 @@ func (s *pressureSampler) sample(at int64, out *rows) error {
 	return nil
 }
 
-func (s *pressureSampler) row(at int64, r *resource, t text, out *rows) {
+func (s *pressureSampler) row(at int64, r *resource, t text, out *output) {
 	out.int(pressureTime, at)
 	out.str(pressureResource, r.name)
 	var now pressureTotals
@@ -80,11 +82,11 @@ func (s *pressureSampler) row(at int64, r *resource, t text, out *rows) {
 
 // readPressure reads "avg10=0.00 avg60=0.00 avg300=0.00 total=0", sets the three
 // averages and returns the total.
-func readPressure(line text, column int, out *rows) uint64 {
+func readPressure(line text, columns []int, out *output) uint64 {
 	for i, key := range [...]string{"avg10=", "avg60=", "avg300="} {
 		if v, ok := line.after(key); ok {
 			if average, ok := v.decimal(); ok {
-				out.float(column+i, average)
+				out.float(columns[i], average)
 			}
 		}
 	}

@@ -4,29 +4,30 @@ import (
 	"os"
 	"strconv"
 
+	"endoscope/planner/catalog"
 	"endoscope/probes/clock"
 	"endoscope/probes/process"
 
 	"golang.org/x/sys/unix"
 )
 
-// Positions in Columns["process_usage"].
-const (
-	processTime = iota
-	processPID
-	processName
-	processExe
-	processCPU
-	processRSS
-	processVSize
-	processThreads
-	processOpenFiles
-	processMinorFaults
-	processMajorFaults
-	processReadBytes
-	processWriteBytes
-	processVoluntary
-	processInvoluntary
+// Positions of the columns.
+var (
+	processTime        = catalog.Position(catalog.ProcessUsage, "timestamp")
+	processPID         = catalog.Position(catalog.ProcessUsage, "pid")
+	processName        = catalog.Position(catalog.ProcessUsage, "process")
+	processExe         = catalog.Position(catalog.ProcessUsage, "exe")
+	processCPU         = catalog.Position(catalog.ProcessUsage, "percent_cpu")
+	processRSS         = catalog.Position(catalog.ProcessUsage, "rss")
+	processVSize       = catalog.Position(catalog.ProcessUsage, "vsize")
+	processThreads     = catalog.Position(catalog.ProcessUsage, "threads")
+	processOpenFiles   = catalog.Position(catalog.ProcessUsage, "open_files")
+	processMinorFaults = catalog.Position(catalog.ProcessUsage, "minor_faults")
+	processMajorFaults = catalog.Position(catalog.ProcessUsage, "major_faults")
+	processReadBytes   = catalog.Position(catalog.ProcessUsage, "read_bytes")
+	processWriteBytes  = catalog.Position(catalog.ProcessUsage, "write_bytes")
+	processVoluntary   = catalog.Position(catalog.ProcessUsage, "voluntary_switches")
+	processInvoluntary = catalog.Position(catalog.ProcessUsage, "involuntary_switches")
 )
 
 // processState is what the sampler keeps of a process between samples.
@@ -49,7 +50,7 @@ type processSampler struct {
 	switches bool
 }
 
-func newProcessSampler(w window, ts func(gone func(*observed)) *targets, out *rows) *processSampler {
+func newProcessSampler(w window, ts func(gone func(*observed)) *targets, out *output) *processSampler {
 	s := &processSampler{
 		window: w, state: map[*observed]*processState{}, buf: make([]byte, 4096),
 		cpu:      out.wants(processCPU),
@@ -66,7 +67,7 @@ func newProcessSampler(w window, ts func(gone func(*observed)) *targets, out *ro
 	return s
 }
 
-func (s *processSampler) sample(at int64, out *rows) error {
+func (s *processSampler) sample(at int64, out *output) error {
 	if err := s.targets.refresh(); err != nil {
 		return err
 	}
@@ -83,7 +84,7 @@ func (s *processSampler) sample(at int64, out *rows) error {
 
 var pageBytes = int64(os.Getpagesize())
 
-func (s *processSampler) row(at int64, o *observed, stat *process.Stat, out *rows) {
+func (s *processSampler) row(at int64, o *observed, stat *process.Stat, out *output) {
 	state := s.state[o]
 	if state == nil {
 		state = &processState{io: newFile(o.dir, "io", &s.targets.budget)}

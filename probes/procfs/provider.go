@@ -27,8 +27,8 @@ type Provider struct{ clock func() int64 }
 // New returns a provider.
 func New() *Provider { return &Provider{clock: clock.Now} }
 
-// Streams are those of Columns.
-func (p *Provider) Streams() []string { return slices.Sorted(maps.Keys(Columns)) }
+// Streams are those of tables.
+func (p *Provider) Streams() []string { return slices.Sorted(maps.Keys(tables)) }
 
 // Close has nothing to free.
 func (p *Provider) Close() error { return nil }
@@ -36,13 +36,13 @@ func (p *Provider) Close() error { return nil }
 // sampler reads one stream. sample takes a reading at time at and emits its
 // rows; the first reading gives the rates that follow something to count from.
 type sampler interface {
-	sample(at int64, out *rows) error
+	sample(at int64, out *output) error
 	close()
 }
 
 // Prepare checks that spec can be sampled and measures what a sample costs.
 func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source, error) {
-	if _, ok := Columns[spec.Stream]; !ok {
+	if _, ok := tables[spec.Stream]; !ok {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "there is no stream %s in /proc", spec.Stream)
 	}
 	if spec.Every <= 0 && !spec.OnDemand {
@@ -59,7 +59,7 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	}
 	s := &source{filter: spec.Filter, clock: p.clock, every: every, window: newWindow(every, rateWindow)}
 	var err error
-	if s.rows, err = newRows(spec.Stream, spec.Out); err != nil {
+	if s.rows, err = newOutput(spec); err != nil {
 		return nil, placed(err, spec)
 	}
 	if err := s.choose(spec); err != nil {

@@ -2,106 +2,88 @@ package procfs
 
 import (
 	"endoscope/operators/batch"
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
+	"endoscope/probes/rows"
 
 	"golang.org/x/sys/unix"
 )
 
-// cell is a value of the row being made. The zero cell is NULL.
-type cell struct {
-	set bool
-	i   int64
-	f   float64
-	s   string
-}
+// tables make the rows of the streams of this package:
+//
+//   - Percentages are 0 to 100; percent_cpu is 100 for each CPU used.
+//   - cpu_usage, cpu_core_usage: busy = 100 - idle - iowait = user (with nice
+//     and guests) + system (with interrupts) + steal.
+//   - memory_usage, in bytes: used = total - available, which is what programs
+//     could have without swapping; cached is the page cache.
+//   - process_usage: rss and vsize in bytes; faults, bytes and switches count
+//     from the start of the process. The bytes are those that reached storage.
+//     The switches are those of threads that were alive at the first sample or
+//     started later.
+//   - thread_usage: state is the kernel's letter (R, S, D, T, t, Z, I);
+//     run_delay is the time that the thread has waited for a CPU since it began.
+//   - disk_usage: whole block devices that have done any I/O since boot.
+//   - pressure: shares of time in which some, or all (full), tasks waited for
+//     the resource; avg10, avg60 and avg300 are the kernel's averages over so
+//     many seconds, some_percent and full_percent those of the rate window.
+var tables = func() map[string]*rows.Table[rows.Row] {
+	out := map[string]*rows.Table[rows.Row]{}
+	for _, stream := range []string{catalog.CPUUsage, catalog.CPUCoreUsage, catalog.MemoryUsage, catalog.ProcessUsage,
+		catalog.ThreadUsage, catalog.DiskUsage, catalog.NetworkUsage, catalog.Pressure} {
+		out[stream] = rows.Values(stream)
+	}
+	return out
+}()
 
-// rows makes batches of a specification's columns from rows of a stream's.
-// A sampler sets the cells of a row, by their positions in Columns, and emits it.
-type rows struct {
+// output makes batches of rows. A sampler sets the cells of a row, by their positions
+// in the catalog, and emits it.
+type output struct {
 	sink   probes.Sink // nil: rows are dropped
-	from   []int       // for each column of the batch, its position in Columns
-	cells  []cell
-	pool   *batch.Pool
-	batch  *batch.Batch
+	writer *rows.Writer[rows.Row]
+	row    rows.Row
+	asked  []bool // by position
 	denied uint64 // readings that another user's process did not allow
 }
 
-func newRows(stream string, out types.Schema) (*rows, error) {
-	all := Columns[stream]
-	r := &rows{cells: make([]cell, len(all))}
-	for _, want := range out.Fields {
-		i := types.Schema{Fields: all}.Index(want.Name)
-		if i < 0 || all[i].Type != want.Type {
-			return nil, plan.Errorf(-1, -1, "%s has no column %s of type %s", stream, want.Name, want.Type)
-		}
-		r.from = append(r.from, i)
+func newOutput(spec *plan.Acquire) (*output, error) {
+	fields := tables[spec.Stream].Fields()
+	o := &output{row: make(rows.Row, len(fields))}
+	for _, f := range fields {
+		o.asked = append(o.asked, spec.Out.Index(f.Name) >= 0)
 	}
-	r.pool = batch.NewPool(out.Types())
-	return r, nil
+	var err error
+	if o.writer, err = tables[spec.Stream].Writer(spec, 0); err != nil {
+		return nil, err
+	}
+	o.writer.Push = func(b *batch.Batch) { o.sink.Push(b) }
+	return o, nil
 }
 
-// wants reports whether the column at a position of Columns is asked for.
-func (r *rows) wants(column int) bool {
-	for _, i := range r.from {
-		if i == column {
-			return true
-		}
-	}
-	return false
-}
+// wants reports whether a column is asked for.
+func (o *output) wants(column int) bool { return o.asked[column] }
 
-func (r *rows) int(column int, v int64)     { r.cells[column] = cell{set: true, i: v} }
-func (r *rows) count(column int, v uint64)  { r.cells[column] = cell{set: true, i: int64(v)} }
-func (r *rows) float(column int, v float64) { r.cells[column] = cell{set: true, f: v} }
-func (r *rows) str(column int, v string)    { r.cells[column] = cell{set: true, s: v} }
+func (o *output) int(column int, v int64)     { o.row[column] = types.Int(v) }
+func (o *output) count(column int, v uint64)  { o.row[column] = types.Int(int64(v)) }
+func (o *output) float(column int, v float64) { o.row[column] = types.Float(v) }
+func (o *output) str(column int, v string)    { o.row[column] = types.Str(v) }
 
-// refusal counts err if it is one of rights; other errors of a process's files
+// refusal counts err if it is about permissions; other errors of a process's files
 // mean that it has just ended.
-func (r *rows) refusal(err error) {
+func (o *output) refusal(err error) {
 	if err == unix.EACCES || err == unix.EPERM {
-		r.denied++
+		o.denied++
 	}
 }
 
 // emit ends the row. Cells that were not set since the last row are NULL.
-func (r *rows) emit() {
-	if r.sink != nil {
-		if r.batch == nil {
-			r.batch = r.pool.Get()
-		}
-		for i, from := range r.from {
-			r.append(&r.batch.Cols[i], &r.cells[from])
-		}
-		if r.batch.N++; r.batch.N == batch.MaxRows {
-			r.flush()
-		}
+func (o *output) emit() {
+	if o.sink != nil {
+		o.writer.Add(&o.row)
 	}
-	clear(r.cells)
-}
-
-func (r *rows) append(c *batch.Column, v *cell) {
-	if !v.set {
-		c.Append(r.batch.N, types.NullOf(c.Type))
-		return
-	}
-	switch c.Type.Physical() {
-	case types.PhysInt:
-		c.Int = append(c.Int, v.i)
-	case types.PhysFloat:
-		c.Float = append(c.Float, v.f)
-	case types.PhysCode:
-		c.Code = append(c.Code, c.Dict.Code(v.s))
-	}
+	clear(o.row)
 }
 
 // flush pushes the rows made so far.
-func (r *rows) flush() {
-	if r.batch == nil {
-		return
-	}
-	r.pool.Seal(r.batch)
-	r.sink.Push(r.batch)
-	r.batch = nil
-}
+func (o *output) flush() { o.writer.Flush() }

@@ -1,33 +1,47 @@
 package procfs
 
 import (
+	"context"
 	"fmt"
 
 	"endoscope/probes"
 )
 
-// Divide implements probes.Shareable. There is nothing between two samples; one
+// Control implements probes.Source. Samples take no time, so that none is
+// unfinished.
+func (s *source) Control(_ context.Context, c probes.Command) (r probes.Reply, err error) {
+	switch c := c.(type) {
+	case probes.Divide:
+		s.divide(c.Begin, c.Done)
+		return r, nil
+	case probes.CountUnfinished:
+		return r, nil
+	}
+	return probes.Unsupported(c)
+}
+
+// divide implements probes.Divide. There is nothing between two samples; one
 // that is just being taken is of before the cut, and may come after it.
-func (s *source) Divide(begin func(probes.Cut), done func()) error {
+func (s *source) divide(begin func(probes.Cut), done func()) {
+	s.mu.Lock()
+	runs := s.started && !s.stopped
+	s.mu.Unlock()
+	if !runs {
+		return
+	}
 	select {
 	case <-s.ended:
 	default:
 		begin(probes.Cut{At: s.clock()})
 		done()
 	}
-	return nil
 }
 
-// Unfinished implements probes.Shareable: samples take no time.
-func (s *source) Unfinished(probes.Cut, probes.Cut) uint64 { return 0 }
-
-// Identity implements probes.Shareable.
-func (s *source) Identity() string {
+// identity is the source's Info.Identity.
+func (s *source) identity() string {
 	id := s.files
 	for _, p := range s.pinned {
 		id += fmt.Sprintf(" %d@%d", p.PID, p.StartTime)
 	}
 	return id
 }
-
-var _ probes.Shareable = (*source)(nil)

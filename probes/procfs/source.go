@@ -28,7 +28,7 @@ type source struct {
 	window  window
 	warmup  int64 // ticks that give no rows
 	gauge   bool  // rows say nothing of the time before them
-	rows    *rows
+	rows    *output
 	make    func() sampler
 	pinned  []process.Process // the target, if it cannot grow
 	files   string
@@ -45,19 +45,23 @@ type source struct {
 	ended   chan struct{} // closed when the goroutine has ended
 }
 
-// Sites are the files that are read.
-func (s *source) Sites() []probes.Site {
-	return []probes.Site{{Provider: "procfs", Function: s.files, Method: "procfs", CostNs: float64(s.cost)}}
+// Info implements probes.Source.
+func (s *source) Info() probes.Info {
+	return probes.Info{
+		Sites:   []probes.Site{{Provider: "procfs", Function: s.files, Method: "procfs", CostNs: float64(s.cost)}},
+		Notices: s.notices, Residual: s.filter, Live: true, Identity: s.identity(),
+		Gateable: true, Ability: s.ability(),
+	}
 }
 
-func (s *source) Notices() []string   { return s.notices }
-func (s *source) Residual() plan.Expr { return s.filter }
-func (s *source) Live() bool          { return true }
+// Load does nothing: the files are open, as far as they stay open.
+func (s *source) Load(context.Context, probes.Options) error { return nil }
 
 // Start takes the reading that rates count from. The stream ends when ctx does.
-func (s *source) Start(ctx context.Context, sink probes.Sink) error {
+func (s *source) Start(ctx context.Context, sink probes.Sink, o probes.Options) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.gate.gate, s.gate.way = o.Gates.Own, o.Gates.Way
 	if s.stopped {
 		sink.End(nil)
 		return nil

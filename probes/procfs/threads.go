@@ -3,21 +3,22 @@ package procfs
 import (
 	"strconv"
 
+	"endoscope/planner/catalog"
 	"endoscope/probes/clock"
 	"endoscope/probes/process"
 )
 
-// Positions in Columns["thread_usage"].
-const (
-	threadTime = iota
-	threadPID
-	threadTID
-	threadProcess
-	threadName
-	threadExe
-	threadCPU
-	threadState
-	threadRunDelay
+// Positions of the columns.
+var (
+	threadTime     = catalog.Position(catalog.ThreadUsage, "timestamp")
+	threadPID      = catalog.Position(catalog.ThreadUsage, "pid")
+	threadTID      = catalog.Position(catalog.ThreadUsage, "tid")
+	threadProcess  = catalog.Position(catalog.ThreadUsage, "process")
+	threadName     = catalog.Position(catalog.ThreadUsage, "thread_name")
+	threadExe      = catalog.Position(catalog.ThreadUsage, "exe")
+	threadCPU      = catalog.Position(catalog.ThreadUsage, "percent_cpu")
+	threadState    = catalog.Position(catalog.ThreadUsage, "state")
+	threadRunDelay = catalog.Position(catalog.ThreadUsage, "run_delay")
 )
 
 // thread is what the sampler keeps of a thread between samples.
@@ -46,7 +47,7 @@ type threadSampler struct {
 	sched   bool
 }
 
-func newThreadSampler(w window, ts func(gone func(*observed)) *targets, out *rows) *threadSampler {
+func newThreadSampler(w window, ts func(gone func(*observed)) *targets, out *output) *threadSampler {
 	s := &threadSampler{
 		window: w, sets: map[*observed]*threadSet{}, buf: make([]byte, 4096),
 		sched: out.wants(threadCPU) || out.wants(threadRunDelay),
@@ -77,7 +78,7 @@ func (th *thread) close() {
 	th.sched.close()
 }
 
-func (s *threadSampler) sample(at int64, out *rows) error {
+func (s *threadSampler) sample(at int64, out *output) error {
 	if err := s.targets.refresh(); err != nil {
 		return err
 	}
@@ -86,7 +87,7 @@ func (s *threadSampler) sample(at int64, out *rows) error {
 }
 
 // process gives a row for each thread of o; false if o has ended.
-func (s *threadSampler) process(at int64, o *observed, out *rows) bool {
+func (s *threadSampler) process(at int64, o *observed, out *output) bool {
 	set := s.sets[o]
 	if set == nil {
 		set = &threadSet{byTID: map[int]*thread{}, scanned: o.fresh}
@@ -126,7 +127,7 @@ func (s *threadSampler) process(at int64, o *observed, out *rows) bool {
 }
 
 // row reads a thread; false if it has ended.
-func (s *threadSampler) row(at int64, o *observed, tid int, th *thread, out *rows) bool {
+func (s *threadSampler) row(at int64, o *observed, tid int, th *thread, out *output) bool {
 	b, err := th.stat.read(&s.buf)
 	var stat process.Stat
 	if err != nil || !process.ParseStat(b, &stat) || stat.State == 'X' || stat.State == 'Z' {

@@ -180,7 +180,7 @@ func TestRates(t *testing.T) {
 	p := runRatios(t, "work")
 	untouched := p.code()
 	p.rounds()
-	time.Sleep(100 * time.Millisecond)
+	time.Sleep(100 * time.Millisecond) // over which its rounds are counted
 	perSecond := p.rounds()
 	for _, others := range []int{0, 2 * runtime.NumCPU()} {
 		t.Run(fmt.Sprintf("beside %d others", others), func(t *testing.T) {
@@ -277,7 +277,7 @@ func TestEstimateStopsAtLimit(t *testing.T) {
 }
 
 // A program that does nothing is seen to do nothing.
-func TestIdle(t *testing.T) {
+func TestIdleProgramHasNoRates(t *testing.T) {
 	p := runRatios(t)
 	var a Activity
 	for range 20 { // it says that it is ready, and then goes to wait

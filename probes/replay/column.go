@@ -3,12 +3,9 @@ package replay
 import (
 	"fmt"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/types"
+	"endoscope/probes/rows"
 )
-
-// dictLimit is when a column's strings move to a new dictionary.
-const dictLimit = 1 << 16
 
 // column makes one column of the batches from one column of the file.
 type column struct {
@@ -16,49 +13,64 @@ type column struct {
 	from      int // column of the file
 	typ       types.Type
 	format    timeFormat
-	eventTime bool // the timestamp or line number of the row
-	dict      *batch.Dict
+	eventTime bool  // the timestamp or line number of the row
 	bad       tally // values that do not read as typ
 }
 
-// append adds a cell as row n of c; a value that cannot be read is NULL.
-func (col *column) append(c *batch.Column, n int, v cell, line int64) {
-	if v.kind == absent {
-		c.Append(n, types.NullOf(col.typ))
-		return
+// record is a row of the file.
+type record struct {
+	cells []cell
+	line  int64
+	at    int64 // event time
+}
+
+// appender makes the column's values; one that cannot be read is NULL.
+func (col *column) appender() rows.Column[record] {
+	if col.eventTime {
+		return rows.Word(func(r *record) *int64 { return &r.at })
 	}
-	ok := true
 	switch col.typ {
 	case types.Varchar:
-		c.Code = append(c.Code, c.Dict.CodeBytes(v.text))
-		return
-	case types.Bigint:
-		var i int64
-		if i, ok = parseInt(v.text); ok && v.kind != quoted {
-			c.Int = append(c.Int, i)
-			return
-		}
+		return rows.BytesOr(func(r *record) ([]byte, bool) {
+			v := &r.cells[col.from]
+			return v.text, v.kind != absent
+		})
 	case types.Double:
-		var f float64
-		if f, ok = parseFloat(v.text); ok && v.kind != quoted {
-			c.Float = append(c.Float, f)
-			return
-		}
+		return rows.RealOr(func(r *record) (float64, bool) {
+			v := &r.cells[col.from]
+			x, ok := parseFloat(v.text)
+			return x, ok && v.bare() || col.unreadable(r)
+		})
 	case types.Boolean:
-		var b bool
-		if b, ok = parseBool(v.text); ok && v.kind != quoted {
-			c.Bool = append(c.Bool, b)
-			return
-		}
+		return rows.BoolOr(func(r *record) (bool, bool) {
+			v := &r.cells[col.from]
+			x, ok := parseBool(v.text)
+			return x, ok && v.bare() || col.unreadable(r)
+		})
 	case types.Timestamp:
-		var ns int64
-		if ns, ok = col.time(v); ok {
-			c.Int = append(c.Int, ns)
-			return
-		}
+		return rows.IntOr(func(r *record) (int64, bool) {
+			v := r.cells[col.from]
+			ns, ok := col.time(v)
+			return ns, ok && v.kind != absent || col.unreadable(r)
+		})
 	}
-	col.bad.add(line)
-	c.Append(n, types.NullOf(col.typ))
+	return rows.IntOr(func(r *record) (int64, bool) {
+		v := &r.cells[col.from]
+		x, ok := parseInt(v.text)
+		return x, ok && v.bare() || col.unreadable(r)
+	})
+}
+
+// bare reports whether a cell is there, and written without quotes.
+func (v *cell) bare() bool { return v.kind != absent && v.kind != quoted }
+
+// unreadable counts a cell that does not read as the column's type, unless there is
+// none. It returns false: the value is NULL.
+func (col *column) unreadable(r *record) bool {
+	if r.cells[col.from].kind != absent {
+		col.bad.add(r.line)
+	}
+	return false
 }
 
 // time reads a cell of a TIMESTAMP column.

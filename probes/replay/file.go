@@ -10,6 +10,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
+	"endoscope/probes/rows"
 )
 
 // file replays one file.
@@ -54,9 +55,6 @@ func prepareFile(spec *plan.Acquire) (probes.Source, error) {
 			return nil, plan.Errorf(spec.Start, spec.Stop, "%s has no column %s of type %s", path, want.Name, want.Type)
 		}
 		col := &column{from: i, typ: want.Type, format: l.formats[i], name: want.Name, eventTime: i == l.schema.Time}
-		if want.Type == types.Varchar {
-			col.dict = batch.NewDict()
-		}
 		f.columns = append(f.columns, col)
 	}
 	cost, err := f.calibrate(in)
@@ -72,19 +70,17 @@ func prepareFile(spec *plan.Acquire) (probes.Source, error) {
 
 // calibrate measures what a row costs, in ns, on the first rows; 0 if there is none.
 func (f *file) calibrate(in io.ReaderAt) (float64, error) {
-	rows, err := newRecords(io.NewSectionReader(in, 0, math.MaxInt64), f.csv, f.names)
+	first, err := newRecords(io.NewSectionReader(in, 0, math.MaxInt64), f.csv, f.names)
 	if err != nil {
 		return 0, err
 	}
-	pool := batch.NewPool(f.types)
-	start, n := time.Now(), 0
-	for n < SampleRows {
-		b := f.batch(pool)
-		if err := f.fill(b, rows); err != nil {
-			break
-		}
+	n := 0
+	w := f.writer(func(b *batch.Batch) {
 		n += b.N
 		b.Release()
+	})
+	start := time.Now()
+	for n < SampleRows && f.fill(w, first) == nil {
 	}
 	for _, col := range f.columns { // what it found will be found again
 		col.bad = tally{}
@@ -114,12 +110,12 @@ func (f *file) replay(sink probes.Sink, stop <-chan struct{}) error {
 		}
 		return plan.Errorf(-1, -1, "%s: %v", f.path, reason(err))
 	}
-	rows := func() (records, error) {
+	begin := func() (records, error) {
 		return newRecords(io.NewSectionReader(in, 0, info.Size()), f.csv, f.names)
 	}
 	var after []int64
 	if f.time != nil {
-		r, err := rows()
+		r, err := begin()
 		if err == nil {
 			after, err = f.prescan(r, stop)
 		}
@@ -127,19 +123,14 @@ func (f *file) replay(sink probes.Sink, stop <-chan struct{}) error {
 			return failed(err)
 		}
 	}
-	r, err := rows()
+	r, err := begin()
 	if err != nil {
 		return failed(err)
 	}
-	pool := batch.NewPool(f.types)
+	w := f.writer(sink.Push)
 	for i := 0; !stopped(stop); i++ {
-		b := f.batch(pool)
-		err := f.fill(b, r)
-		if b.N > 0 {
-			f.push(b, sink)
-		} else {
-			b.Release()
-		}
+		err := f.fill(w, r)
+		w.Flush()
 		f.report(r, sink)
 		if err != nil {
 			return failed(err)
@@ -198,28 +189,25 @@ func (f *file) prescan(rows records, stop <-chan struct{}) ([]int64, error) {
 	return least, nil
 }
 
-// batch returns an empty batch with the columns' present dictionaries.
-func (f *file) batch(pool *batch.Pool) *batch.Batch {
-	b := pool.Get()
+// writer returns what makes the file's rows.
+func (f *file) writer(push func(*batch.Batch)) *rows.Writer[record] {
+	columns := make([]rows.Column[record], len(f.columns))
 	for i, col := range f.columns {
-		if col.dict != nil {
-			if col.dict.Len() > dictLimit {
-				col.dict = batch.NewDict()
-			}
-			b.Cols[i].Dict = col.dict
-		}
+		columns[i] = col.appender()
 	}
-	return b
+	w := rows.NewWriter(f.types, columns, 0)
+	w.Push = push
+	return w
 }
 
-// fill reads rows into b until it is full. A row without event time is left out.
-func (f *file) fill(b *batch.Batch, rows records) error {
-	for b.N < batch.MaxRows {
-		cells, err := rows.next()
+// fill writes as many rows as fill a batch. A row without event time is left out.
+func (f *file) fill(w *rows.Writer[record], in records) error {
+	for n := 0; n < batch.MaxRows; {
+		cells, err := in.next()
 		if err != nil {
 			return err
 		}
-		line := rows.line()
+		line := in.line()
 		at := line
 		if f.time != nil {
 			var ok bool
@@ -228,26 +216,10 @@ func (f *file) fill(b *batch.Batch, rows records) error {
 				continue
 			}
 		}
-		for i, col := range f.columns {
-			c := &b.Cols[i]
-			if col.eventTime {
-				c.Int = append(c.Int, at)
-			} else {
-				col.append(c, b.N, cells[col.from], line)
-			}
-		}
-		b.N++
+		w.Put(record{cells, line, at})
+		n++
 	}
 	return nil
-}
-
-func (f *file) push(b *batch.Batch, sink probes.Sink) {
-	for i, col := range f.columns {
-		if col.dict != nil {
-			b.Cols[i].Values = col.dict.Values()
-		}
-	}
-	sink.Push(b)
 }
 
 // report tells the sink what did not fit since the last report.

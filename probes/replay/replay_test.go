@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
+	"endoscope/probes/testenv"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -99,7 +101,7 @@ func prepare(t testing.TB, spec *plan.Acquire) probes.Source {
 func run(t testing.TB, spec *plan.Acquire) *recorder {
 	t.Helper()
 	src, r := prepare(t, spec), newRecorder(spec.Out)
-	if err := src.Start(t.Context(), r); err != nil {
+	if err := src.Start(t.Context(), r, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -231,7 +233,7 @@ func TestMillionRows(t *testing.T) {
 	spec := fileSpec(t, write(t, "a.csv", b.String()))
 	src := prepare(t, spec)
 	s := &summer{ended: make(chan struct{})}
-	if err := src.Start(t.Context(), s); err != nil {
+	if err := src.Start(t.Context(), s, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	<-s.ended
@@ -242,7 +244,7 @@ func TestMillionRows(t *testing.T) {
 		t.Errorf("row %d has another row's name", s.wrongName)
 	}
 	// 100,000 names do not stay in one dictionary for ever.
-	if s.largestDict > dictLimit+batch.MaxRows {
+	if s.largestDict > batch.DictLimit+batch.MaxRows {
 		t.Errorf("a dictionary grew to %d strings", s.largestDict)
 	}
 	src.Stop()
@@ -303,9 +305,12 @@ type slow struct {
 	recorder
 	let chan struct{}
 	mu  sync.Mutex
+
+	offered atomic.Int64 // batches, taken or not
 }
 
 func (s *slow) Push(b *batch.Batch) {
+	s.offered.Add(1)
 	<-s.let
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -317,17 +322,17 @@ func TestReplayWaitsForItsSinkAndStops(t *testing.T) {
 	spec := &plan.Acquire{Stream: "series", Args: []plan.Const{{V: types.Int(1 << 62)}},
 		Out: types.Schema{Fields: []types.Field{{Name: "n", Type: types.Bigint}}, Time: -1}}
 	src := prepare(t, spec)
-	if src.Live() {
+	if src.Info().Live {
 		t.Error("a series is live")
 	}
 	s := &slow{recorder: *newRecorder(spec.Out), let: make(chan struct{})}
-	if err := src.Start(context.Background(), s); err != nil {
+	if err := src.Start(context.Background(), s, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
 		s.let <- struct{}{}
 	}
-	time.Sleep(10 * time.Millisecond)
+	testenv.Until(t, "a fourth batch waits", func() bool { return s.offered.Load() == 4 })
 	s.mu.Lock()
 	if s.batches != 3 {
 		t.Errorf("%d batches taken, 3 let", s.batches)

@@ -11,6 +11,7 @@ import (
 // source runs a producer on a goroutine of its own, from Start until Stop, the
 // end of the context, or the end of the data. Only that goroutine uses the sink.
 type source struct {
+	probes.Base
 	site    probes.Site
 	filter  plan.Expr // left to the engine
 	produce func(sink probes.Sink, stop <-chan struct{}) error
@@ -20,13 +21,13 @@ type source struct {
 	ended  chan struct{} // closed when the goroutine has ended
 }
 
-func (s *source) Sites() []probes.Site { return []probes.Site{s.site} }
-func (s *source) Notices() []string    { return nil }
-func (s *source) Residual() plan.Expr  { return s.filter }
-func (s *source) Live() bool           { return false }
+// Info implements probes.Source. Nothing is lost while the source waits.
+func (s *source) Info() probes.Info {
+	return probes.Info{Sites: []probes.Site{s.site}, Residual: s.filter}
+}
 
 // Start begins to push. The stream ends when ctx does.
-func (s *source) Start(ctx context.Context, sink probes.Sink) error {
+func (s *source) Start(ctx context.Context, sink probes.Sink, _ probes.Options) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	running, cancel := context.WithCancel(ctx)

@@ -1,31 +1,33 @@
 package sched
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
-	"endoscope/operators/batch"
-	"endoscope/planner/plan"
+	"endoscope/planner/catalog"
 	"endoscope/planner/types"
 	"endoscope/probes/bpf"
 	"endoscope/probes/process"
+	"endoscope/probes/rows"
 )
 
 // The streams of this package.
 const (
-	ProcessStart = "process_start"
-	ProcessExec  = "process_exec"
-	ProcessEnd   = "process_end"
-	ThreadStart  = "thread_start"
-	ThreadEnd    = "thread_end"
+	ProcessStart = catalog.ProcessStart
+	ProcessExec  = catalog.ProcessExec
+	ProcessEnd   = catalog.ProcessEnd
+	ThreadStart  = catalog.ThreadStart
+	ThreadEnd    = catalog.ThreadEnd
 )
 
-// Threads has all there is of threads in one stream, in order, for other
-// providers: its column event says what a row is, thread_name is the name from
-// then on, and started is when the thread was made, as far as that is known.
+// Threads has starts, ends and renames of threads in one stream, in order, for other
+// providers: its column event says what a row is, thread_name is the name from then
+// on, and started is when the thread was created, as far as that is known.
 const Threads = "threads"
 
 // What Threads.event says. EXEC is of a process: of its threads only the first
@@ -119,8 +121,8 @@ func (l life) file() process.FileID {
 	return process.FileID{Dev: unix.Mkdev(l.Device>>20, l.Device&(1<<20-1)), Inode: l.Inode}
 }
 
-// argv are the arguments; nil if there are none to be had.
-func (l life) argv() []types.Value {
+// argv is a list of the arguments; nil if they could not be read.
+func (l life) argv() any {
 	if len(l.args) == 0 {
 		return nil
 	}
@@ -151,66 +153,44 @@ func comm(c *[16]int8) string {
 	return unix.ByteSliceToString(b)
 }
 
-// rows makes batches of records.
-type rows struct {
-	batch.Filler
-	names  []string // of the columns
-	offset int64    // from the boot clock to the epoch
+// columns make the rows of all streams. Of a process' events tid and thread_name are
+// those of its first thread, or of the one that executes or that ends last. A new
+// process has its parent's name, executable and arguments until it executes a program
+// of its own. exe is NULL where the kernel no longer has it: at ends, before Linux 6.16.
+// argv is NULL if it cannot be read. Either exit_code or signal is NULL.
+var columns = rows.Columns[life]{
+	"timestamp":   rows.TimeOf(func(l *life) int64 { return int64(l.Time) }),
+	"pid":         rows.Int(func(l *life) int64 { return int64(l.Pid) }),
+	"tid":         rows.Int(func(l *life) int64 { return int64(l.Tid) }),
+	"process":     rows.String(func(l *life) string { return comm(&l.Process) }),
+	"thread_name": rows.String(func(l *life) string { return comm(&l.Thread) }),
+	"exe":         rows.Text(func(l *life) string { return l.exe() }),
+	"parent_pid":  rows.Int(func(l *life) int64 { return int64(l.ParentPid) }),
+	"parent_tid":  rows.Int(func(l *life) int64 { return int64(l.ParentTid) }),
+	"argv":        rows.List(func(l *life) any { return l.argv() }),
+	"exit_code":   rows.IntOr(func(l *life) (int64, bool) { code, signal := l.exit(); return code, signal == "" }),
+	"signal":      rows.Text(func(l *life) string { _, signal := l.exit(); return signal }),
+	"duration":    rows.Int(func(l *life) int64 { return int64(l.Time - l.Start) }),
 }
 
-func newRows(spec *plan.Acquire, offset int64) *rows {
-	r := &rows{offset: offset}
-	for _, f := range spec.Out.Fields {
-		r.names = append(r.names, f.Name)
-	}
-	r.Filler = batch.NewFiller(spec.Out.Types())
-	return r
-}
+// tables make the rows of the streams of the catalog.
+var tables = rows.NewTables([]string{ProcessStart, ProcessExec, ProcessEnd, ThreadStart, ThreadEnd}, columns)
 
-// add makes a row.
-func (r *rows) add(l life) {
-	b := r.Row()
-	for i, name := range r.names {
-		c := &b.Cols[i]
-		switch name {
-		case "timestamp":
-			c.Int = append(c.Int, int64(l.Time)+r.offset)
-		case "pid":
-			c.Int = append(c.Int, int64(l.Pid))
-		case "tid":
-			c.Int = append(c.Int, int64(l.Tid))
-		case "process":
-			c.Code = append(c.Code, c.Dict.Code(comm(&l.Process)))
-		case "thread_name":
-			c.Code = append(c.Code, c.Dict.Code(comm(&l.Thread)))
-		case "exe":
-			r.Text(c, l.exe())
-		case "event":
-			c.Code = append(c.Code, c.Dict.Code(l.named()))
-		case "started":
-			c.Int = append(c.Int, int64(l.Start)+r.offset)
-		case "parent_pid":
-			c.Int = append(c.Int, int64(l.ParentPid))
-		case "parent_tid":
-			c.Int = append(c.Int, int64(l.ParentTid))
-		case "argv":
-			argv := l.argv()
-			if argv == nil {
-				c.Nulls.Set(b.N)
-			}
-			c.Any = append(c.Any, argv)
-		case "exit_code":
-			code, signal := l.exit()
-			if signal != "" {
-				c.Nulls.Set(b.N)
-			}
-			c.Int = append(c.Int, code)
-		case "signal":
-			_, signal := l.exit()
-			r.Text(c, signal)
-		case "duration":
-			c.Int = append(c.Int, int64(l.Time-l.Start))
-		}
+// threads makes those of Threads, which users cannot ask for.
+var threads = func() *rows.Table[life] {
+	of := maps.Clone(columns)
+	of["event"] = rows.String(func(l *life) string { return l.named() })
+	of["started"] = rows.TimeOf(func(l *life) int64 { return int64(l.Start) })
+	s := &catalog.Stream{Name: Threads}
+	s.Columns = append(slices.Clone(catalog.Must(ThreadStart).Columns),
+		catalog.Column{Name: "event", Type: types.Varchar}, catalog.Column{Name: "started", Type: types.Timestamp})
+	return rows.NewTableOf(s, of)
+}()
+
+// tableOf returns the table of a stream of this package.
+func tableOf(stream string) *rows.Table[life] {
+	if stream == Threads {
+		return threads
 	}
-	r.Done()
+	return tables[stream]
 }

@@ -20,7 +20,7 @@ func observing(t *testing.T, spec *plan.Acquire) (*record, probes.Source) {
 		t.Fatal(err)
 	}
 	r := newRecord(spec)
-	if err := src.Start(t.Context(), r); err != nil {
+	if err := src.Start(t.Context(), r, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = src.Stop() })

@@ -2,6 +2,7 @@ package sched
 
 import (
 	"bufio"
+	"endoscope/probes"
 	"fmt"
 	"io"
 	"os"
@@ -78,7 +79,7 @@ func (r *record) wait(t *testing.T) []map[string]types.Value {
 }
 
 func acquire(stream string, target plan.Target) *plan.Acquire {
-	return &plan.Acquire{Stream: stream, Target: target, Out: types.Schema{Fields: Columns[stream]}}
+	return &plan.Acquire{Stream: stream, Target: target, Out: types.Schema{Fields: tableOf(stream).Fields()}}
 }
 
 func observe(t *testing.T, p *Provider, spec *plan.Acquire) *record {
@@ -88,7 +89,7 @@ func observe(t *testing.T, p *Provider, spec *plan.Acquire) *record {
 		t.Fatal(err)
 	}
 	r := newRecord(spec)
-	if err := src.Start(t.Context(), r); err != nil {
+	if err := src.Start(t.Context(), r, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = src.Stop() })
@@ -226,8 +227,8 @@ func every(t *testing.T, f func(*testing.T, *Provider)) {
 	}
 }
 
-// TestEnds: the status of each process is what its parent was told.
-func TestEnds(t *testing.T) {
+// TestEndHasTheStatusThatParentsSee: the status of each process is what its parent was told.
+func TestEndHasTheStatusThatParentsSee(t *testing.T) {
 	every(t, func(t *testing.T, p *Provider) {
 		pid, exe, finish := run(t)
 		ends := observe(t, p, acquire(ProcessEnd, plan.Target{PIDs: []int{pid}}))
@@ -270,9 +271,9 @@ func TestEnds(t *testing.T) {
 	})
 }
 
-// TestStarts: each process once, made by whom it was made; with its parent's
+// TestEachProcessStartsOnce: each process once, made by whom it was made; with its parent's
 // arguments.
-func TestStarts(t *testing.T) {
+func TestEachProcessStartsOnce(t *testing.T) {
 	testenv.NeedUprobes(t)
 	pid, exe, finish := run(t)
 	starts := observe(t, New(), acquire(ProcessStart, plan.Target{PIDs: []int{pid}}))
@@ -406,7 +407,7 @@ func TestByExecutable(t *testing.T) {
 		t.Fatalf("it says %q: %v", line, err)
 	}
 	r := newRecord(spec)
-	if err := src.Start(t.Context(), r); err != nil {
+	if err := src.Start(t.Context(), r, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	io.WriteString(in, "go\n")
@@ -441,7 +442,7 @@ func TestLongArguments(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newRecord(spec)
-	if err := src.Start(t.Context(), r); err != nil {
+	if err := src.Start(t.Context(), r, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("/bin/true", strings.Repeat("x", 10000), strings.Repeat("y", 10000))
@@ -467,8 +468,8 @@ func TestLongArguments(t *testing.T) {
 	t.Error("the program was not seen")
 }
 
-// TestIdle: time goes on where nothing happens.
-func TestIdle(t *testing.T) {
+// TestWatermarksAdvanceWhenIdle: time goes on where nothing happens.
+func TestWatermarksAdvanceWhenIdle(t *testing.T) {
 	testenv.NeedUprobes(t)
 	before := clock.Now()
 	src, err := New().Prepare(t.Context(), acquire(ThreadEnd, plan.Target{PIDs: []int{os.Getppid()}}))
@@ -476,17 +477,14 @@ func TestIdle(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newRecord(acquire(ThreadEnd, plan.Target{}))
-	if err := src.Start(t.Context(), r); err != nil {
+	if err := src.Start(t.Context(), r, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	for begin := time.Now(); time.Since(begin) < 2*time.Minute; time.Sleep(time.Millisecond) {
+	testenv.Until(t, "there are watermarks", func() bool {
 		r.mu.Lock()
-		n := len(r.marks)
-		r.mu.Unlock()
-		if n > 1 {
-			break
-		}
-	}
+		defer r.mu.Unlock()
+		return len(r.marks) > 1
+	})
 	if err := src.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -498,7 +496,7 @@ func TestIdle(t *testing.T) {
 // TestOfOthers: who may not observe every process gets none of these streams,
 // rather than a part of them.
 func TestOfOthers(t *testing.T) {
-	for stream := range Columns {
+	for stream := range tables {
 		spec := acquire(stream, plan.Target{Viewer: &plan.Viewer{Local: true, UID: 1000}})
 		if src, err := New().Prepare(t.Context(), spec); err == nil || !strings.Contains(err.Error(), stream) {
 			t.Errorf("%s: %v, %v", stream, src, err)

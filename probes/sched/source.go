@@ -9,6 +9,7 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/clock"
 	"endoscope/probes/process"
+	"endoscope/probes/rows"
 )
 
 // Causes under which is counted what became no row, or not a whole one.
@@ -25,6 +26,7 @@ const poll = 10 * time.Millisecond
 // context ends, or until every process of a target of numbers has ended. Only that
 // goroutine uses the ring and the sink.
 type source struct {
+	probes.Base
 	spec    *plan.Acquire
 	event   uint32
 	targets *targets
@@ -37,7 +39,7 @@ type source struct {
 	ended   chan struct{} // closed when the goroutine has ended
 
 	// Owned by the goroutine.
-	rows *rows
+	rows *rows.Writer[life]
 	sink probes.Sink
 	lost uint64
 	cut  tally
@@ -48,8 +50,13 @@ type tally struct{ argv, unread uint64 }
 // lifeNs is what a record costs the thread that starts or ends, about.
 const lifeNs = 1000
 
-// Sites are the tracepoints.
-func (s *source) Sites() []probes.Site {
+// Info implements probes.Source.
+func (s *source) Info() probes.Info {
+	return probes.Info{Sites: s.sites(), Residual: s.spec.Filter, Live: true}
+}
+
+// sites are the tracepoints.
+func (s *source) sites() []probes.Site {
 	var sites []probes.Site
 	events := s.event | s.targets.needs()
 	for _, t := range []struct {
@@ -68,13 +75,9 @@ func (s *source) Sites() []probes.Site {
 	return sites
 }
 
-func (s *source) Notices() []string   { return nil }
-func (s *source) Residual() plan.Expr { return s.spec.Filter }
-func (s *source) Live() bool          { return true }
-
 // Start attaches the programs and then looks at who is there: who comes in between
 // is seen twice, which does no harm.
-func (s *source) Start(ctx context.Context, sink probes.Sink) error {
+func (s *source) Start(ctx context.Context, sink probes.Sink, _ probes.Options) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
@@ -95,8 +98,7 @@ func (s *source) Start(ctx context.Context, sink probes.Sink) error {
 		return err
 	}
 	s.started = true
-	s.sink, s.rows = sink, newRows(s.spec, clock.Offset())
-	s.rows.Push = sink.Push
+	s.sink, s.rows.Push = sink, sink.Push
 	s.stop, s.ended = make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(s.ended)
@@ -206,7 +208,7 @@ func (s *source) give(record []byte) {
 	if l.Cut&noArgv != 0 {
 		s.cut.unread++
 	}
-	s.rows.add(l)
+	s.rows.Put(l)
 }
 
 // account tells of what was lost since it was asked last.

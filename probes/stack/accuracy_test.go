@@ -75,12 +75,10 @@ func TestAccuracy(t *testing.T) {
 		}, 1},
 		{"C++", func(t *testing.T) []int {
 			pid := testenv.Run(t, exec.Command(testenv.CompileC(t, source, "-O2", "-g", "-pthread")))
-			for range 12_000 { // until it has all its threads
-				if tasks, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid)); len(tasks) == 45 {
-					break
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
+			testenv.Until(t, "the program has all its threads", func() bool {
+				tasks, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+				return len(tasks) == 45
+			})
 			return []int{pid}
 		}, 1},
 		{"Go", func(t *testing.T) []int {
@@ -95,7 +93,7 @@ func TestAccuracy(t *testing.T) {
 				for range c.rounds {
 					a, b := compareStacks(t, gdb, pid)
 					same, threads = same+a, threads+b
-					time.Sleep(20 * time.Millisecond)
+					time.Sleep(20 * time.Millisecond) // in which the threads run
 				}
 			}
 			t.Logf("%d of %d stacks are gdb's", same, threads)
@@ -115,12 +113,7 @@ func compareStacks(t *testing.T, gdb string, pid int) (equal, all int) {
 		t.Fatal(err)
 	}
 	defer syscall.Kill(pid, syscall.SIGCONT)
-	for range 200 { // until every thread stands still
-		if stopped(pid) {
-			break
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	testenv.Until(t, "every thread stands still", func() bool { return stopped(pid) })
 	type stack struct {
 		pcs       []uint64
 		functions string

@@ -2,6 +2,7 @@ package stack
 
 import (
 	"context"
+	"endoscope/probes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -53,7 +54,7 @@ func TestAlarm(t *testing.T) {
 
 // While it waits for its next snapshot a sampler's thread goes before others, and
 // no thread does when it has ended.
-func TestPriority(t *testing.T) {
+func TestSamplerGoesBeforeOthersOnlyWhileItWaits(t *testing.T) {
 	testenv.NeedRoot(t)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -94,14 +95,14 @@ func TestNoPriorityIsLeft(t *testing.T) {
 	}
 	before := hurried(t)
 	got := newRecord()
-	if err := s.Start(context.Background(), got); err != nil {
+	if err := s.Start(context.Background(), got, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	during := 0
-	for got.len() < 5 || during < want && got.len() < 500 {
+	testenv.Until(t, "it samples, ahead of others", func() bool {
 		during = max(during, hurried(t)-before)
-		time.Sleep(time.Millisecond)
-	}
+		return got.len() >= 5 && (during >= want || got.len() >= 500)
+	})
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func TestChurn(t *testing.T) {
 				t.Fatalf("%v: %s", err, strings.Join(s.functions, " "))
 			}
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // in which the threads run
 	}
 	cut := uint64(0)
 	for why, n := range c.unfinished {

@@ -5,18 +5,19 @@ import (
 
 	"endoscope/probes/bpf"
 	"endoscope/probes/clock"
+	"endoscope/probes/elf"
 	"endoscope/probes/process"
-	"endoscope/probes/symbols"
+	"endoscope/probes/unwind"
 )
 
 // Copied is a thread as a program in the kernel saw it when a call of a function
 // began or ended: its registers, and the top of its stack.
 type Copied struct {
 	PID        int
-	Time       int64                       // of the boot clock
-	Image      uint64                      // changes when the process executes another program
-	Regs       [symbols.UnwindWords]uint64 // as DWARF numbers them
-	Trampoline uint64                      // where return addresses taken by return traps point; 0: none
+	Time       int64                    // of the boot clock
+	Image      uint64                   // changes when the process executes another program
+	Regs       [unwind.Registers]uint64 // as DWARF numbers them
+	Trampoline uint64                   // where return addresses taken by return traps point; 0: none
 	// Returned is an instruction of the function, if that has returned: the
 	// registers are its caller's. 0: they are its own.
 	Returned uint64
@@ -49,7 +50,7 @@ type Left func(pid int, at int64) (text []process.Mapping, exe string)
 
 // NewStacks makes it. systemModules is as in plan.Settings; the cache outlives it. left
 // may be nil.
-func NewStacks(cache *symbols.Cache, systemModules string, left Left) *Stacks {
+func NewStacks(cache *elf.Cache, systemModules string, left Left) *Stacks {
 	frames := newInterner()
 	ms := newModules(cache, frames, chosenModules(systemModules))
 	ms.left = left
@@ -95,7 +96,7 @@ func (s *Stacks) Of(c *Copied) (value any, why string) {
 	sp := s.space(c.PID)
 	sp.at = c.Time
 	cause := s.unwinder.unwind(sp, sample{
-		StackSample: &s.sample, taken: s.taken, stack: c.Stack, low: c.Regs[symbols.RegSP], returned: c.Returned, returnAt: c.ReturnAt,
+		StackSample: &s.sample, taken: s.taken, stack: c.Stack, low: c.Regs[unwind.RegSP], returned: c.Returned, returnAt: c.ReturnAt,
 	}, false)
 	stack := s.frames.stack(s.unwinder.frames, cause == reached)
 	if cause == reached {

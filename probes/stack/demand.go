@@ -18,8 +18,26 @@ type demand struct {
 	over      bool
 }
 
+// Info implements probes.Source. The value is given to whoever asks, and not shared.
+func (d *demand) Info() probes.Info {
+	i := d.source.Info()
+	i.Identity, i.OnDemand = "", true
+	return i
+}
+
+// Load does nothing: Start does it all.
+func (d *demand) Load(context.Context, probes.Options) error { return nil }
+
+// Control implements probes.Source.
+func (d *demand) Control(_ context.Context, c probes.Command) (probes.Reply, error) {
+	if _, ok := c.(probes.Sample); ok {
+		return probes.Reply{}, d.sample()
+	}
+	return probes.Unsupported(c)
+}
+
 // Start loads the programs and reads the files that the target executes.
-func (d *demand) Start(_ context.Context, sink probes.Sink) error {
+func (d *demand) Start(_ context.Context, sink probes.Sink, _ probes.Options) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.collector != nil || d.over {
@@ -39,8 +57,8 @@ func (d *demand) Start(_ context.Context, sink probes.Sink) error {
 	return nil
 }
 
-// Sample gives the sink the stacks at this moment.
-func (d *demand) Sample(context.Context) error {
+// sample gives the sink the stacks at this moment.
+func (d *demand) sample() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.collector == nil {

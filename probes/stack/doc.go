@@ -5,7 +5,7 @@
 // and the top of the stack are copied, of threads that run in an interrupt on
 // their CPU, of the others from where they wait; what could not be copied in
 // one piece is thrown away and tried again. In user space the copy is unwound
-// by the unwind tables of the modules (package symbols), else by frame pointers.
+// by the unwind tables of the modules (package elf), else by frame pointers.
 //
 //	sampler   loads the programs, has them run, and reads the samples
 //	space     which code a process has where
@@ -13,7 +13,7 @@
 //	unwinder  a sample's frames
 //	interner  equal stacks are one value
 //	state     RUN, WAIT, IO or BLOCKED
-//	goroutine those of Go programs that have no thread (package runtimes/golang)
+//	goroutine those of Go programs that have no thread (package lang/golang)
 //	collector one observation of each thread, or a count of why there is none
 //	source    observations as rows, at a rate or on demand
 //	stacks    the stacks of calls, that another package's programs have copied

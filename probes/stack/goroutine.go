@@ -5,9 +5,9 @@ import (
 
 	"endoscope/probes/bpf"
 	"endoscope/probes/clock"
+	"endoscope/probes/lang/golang"
 	"endoscope/probes/process"
-	"endoscope/probes/runtimes/golang"
-	"endoscope/probes/symbols"
+	"endoscope/probes/unwind"
 )
 
 // golangProcess is what is known of the Go runtime in a process.
@@ -37,7 +37,7 @@ func (c *collector) goroutines(sp *space, visit func(*observation)) {
 	for i := range parked {
 		one := &parked[i]
 		g.header = bpf.StackSample{Image: sp.image, Syscall: -1}
-		g.header.Regs[symbols.RegIP], g.header.Regs[symbols.RegSP], g.header.Regs[symbols.RegBP] = one.PC, one.SP, one.FP
+		g.header.Regs[unwind.RegIP], g.header.Regs[unwind.RegSP], g.header.Regs[unwind.RegBP] = one.PC, one.SP, one.FP
 		why := c.unwinder.unwind(sp, sample{StackSample: &g.header, stack: one.Stack, low: one.SP}, false)
 		if why != reached {
 			c.unfinished[why]++

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"endoscope/planner/types"
 	"endoscope/probes/testenv"
@@ -63,7 +62,7 @@ func TestInlinedCalls(t *testing.T) {
 	told := strings.Fields(r.line(t))
 	c := collect(t, r.pid)
 	var mine []string
-	for begin := time.Now(); mine == nil && time.Since(begin) < time.Minute; time.Sleep(time.Millisecond) {
+	testenv.Until(t, "the stack of main.wait is seen", func() bool {
 		err := c.take(func(o *observation) {
 			var functions []string
 			for _, f := range o.stack.value.([]types.Value) {
@@ -76,7 +75,8 @@ func TestInlinedCalls(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-	}
+		return mine != nil
+	})
 	if !slices.Equal(mine, told) || len(told) < 7 || told[3] != "main.take[...]" {
 		t.Errorf("%v, by the program's runtime %v", mine, told)
 	}

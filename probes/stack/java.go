@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"endoscope/probes/lang/java"
 	"endoscope/probes/process"
-	"endoscope/probes/runtimes/java"
 )
 
 // JavaStacks are the values of SET java_stacks.

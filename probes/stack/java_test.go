@@ -2,6 +2,7 @@ package stack
 
 import (
 	"context"
+	"endoscope/probes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -75,13 +76,12 @@ func TestJavaPerfMap(t *testing.T) {
 	defer c.close()
 	find := func(name string) seen {
 		t.Helper()
-		for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(5 * time.Millisecond) {
-			if one, ok := byName(snapshot(t, c))[name]; ok && slices.ContainsFunc(one.functions, func(f string) bool { return strings.HasPrefix(f, "Threads.") }) {
-				return one
-			}
-		}
-		t.Fatalf("thread %s is not seen in Java", name)
-		return seen{}
+		var one seen
+		testenv.Until(t, "thread "+name+" is seen in Java", func() bool {
+			one = byName(snapshot(t, c))[name]
+			return slices.ContainsFunc(one.functions, func(f string) bool { return strings.HasPrefix(f, "Threads.") })
+		})
+		return one
 	}
 	for name, want := range map[string]struct{ state, calls string }{
 		"deep": {"WAIT", "java.lang.Object.wait Threads.deep Threads.deep Threads.deep Threads.lambda$main$"},
@@ -109,8 +109,8 @@ func TestJavaPerfMap(t *testing.T) {
 	spec := specification(plan.Target{PIDs: []int{r.pid}}, time.Second)
 	spec.Settings.JavaStacks = JavaMaps
 	prepared, err := provider.Prepare(context.Background(), spec)
-	if err != nil || len(prepared.Notices()) != 1 || !strings.Contains(prepared.Notices()[0], "interpreted ones are called Interpreter") {
-		t.Errorf("notices %v, error %v", prepared.Notices(), err)
+	if err != nil || len(prepared.Info().Notices) != 1 || !strings.Contains(prepared.Info().Notices[0], "interpreted ones are called Interpreter") {
+		t.Errorf("notices %v, error %v", prepared.Info().Notices, err)
 	}
 	other := startJava(t, "Threads", javaThreads)
 	other.number(t)
@@ -118,7 +118,7 @@ func TestJavaPerfMap(t *testing.T) {
 	if prepared, err = provider.Prepare(context.Background(), spec); err != nil {
 		t.Fatal(err)
 	}
-	if err := prepared.Start(context.Background(), newRecord()); err == nil || !strings.Contains(err.Error(), "-XX:+PreserveFramePointer") {
+	if err := prepared.Start(context.Background(), newRecord(), probes.Options{}); err == nil || !strings.Contains(err.Error(), "-XX:+PreserveFramePointer") {
 		t.Errorf("error %v", err)
 	}
 }

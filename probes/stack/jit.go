@@ -4,8 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"endoscope/probes/runtimes/java"
-	"endoscope/probes/runtimes/perfmap"
+	"endoscope/probes/lang/java"
+	"endoscope/probes/lang/perfmap"
 )
 
 // jit is what is known of the code that a process has compiled at run time.

@@ -3,7 +3,7 @@ package stack
 import (
 	"encoding/binary"
 
-	"endoscope/probes/symbols"
+	"endoscope/probes/unwind"
 )
 
 // byReturnAddress goes from a function that has neither an unwind table nor, yet
@@ -14,13 +14,13 @@ import (
 //
 // It is only a guess, and so the address must be the one behind a call, of this
 // function if the call says of which.
-func (u *unwinder) byReturnAddress(regs *[symbols.UnwindWords]uint64, r *region, pc uint64) bool {
-	sp := regs[symbols.RegSP]
+func (u *unwinder) byReturnAddress(regs *[unwind.Registers]uint64, r *region, pc uint64) bool {
+	sp := regs[unwind.RegSP]
 	top, ok := u.Word(sp)
 	if !ok {
 		return false
 	}
-	if top == regs[symbols.RegBP] { // push rbp has been executed, and mov rbp, rsp has not
+	if top == regs[unwind.RegBP] { // push rbp has been executed, and mov rbp, rsp has not
 		sp += 8
 		if top, ok = u.Word(sp); !ok {
 			return false
@@ -29,16 +29,16 @@ func (u *unwinder) byReturnAddress(regs *[symbols.UnwindWords]uint64, r *region,
 	if top == 0 || !u.returnsTo(top, r, pc) {
 		return false
 	}
-	regs[symbols.RegIP], regs[symbols.RegSP] = top, sp+8
+	regs[unwind.RegIP], regs[unwind.RegSP] = top, sp+8
 	return true
 }
 
 // byKnownAddress goes to the caller of a function that has no unwind table, but of
 // which it is known where its return address lies.
-func (u *unwinder) byKnownAddress(regs *[symbols.UnwindWords]uint64, at uint64) bool {
+func (u *unwinder) byKnownAddress(regs *[unwind.Registers]uint64, at uint64) bool {
 	address, ok := u.Word(at)
 	if ok {
-		regs[symbols.RegIP], regs[symbols.RegSP] = address, at+8
+		regs[unwind.RegIP], regs[unwind.RegSP] = address, at+8
 	}
 	return ok
 }

@@ -8,17 +8,18 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"endoscope/probes/elf"
+	"endoscope/probes/lang/golang"
 	"endoscope/probes/process"
-	"endoscope/probes/runtimes/golang"
-	"endoscope/probes/symbols"
+	"endoscope/probes/unwind"
 )
 
 // module is a file with code, or code of no file, in the processes sampled.
 // What was found out about an instruction is kept for all of them.
 type module struct {
 	name    string
-	symbols *symbols.Module // nil: nothing is known of its code
-	library bool            // of the system's, by where it lies
+	symbols *elf.Module // nil: nothing is known of its code
+	library bool        // of the system's, by where it lies
 	places  map[uint64]*place
 
 	layout     *golang.Layout // of its Go runtime; nil: none, or not known
@@ -30,7 +31,7 @@ type module struct {
 type place struct {
 	frame   uint32   // of the interner
 	inlined []uint32 // frames of the calls compiled into that one's function, innermost first
-	rule    symbols.Rule
+	rule    unwind.Rule
 	plain   bool // the rule has no expression
 	ruled   bool // there is a rule
 }
@@ -40,7 +41,7 @@ const maxPlaces = 1 << 20
 
 // modules finds the modules of mappings, each file once.
 type modules struct {
-	cache  *symbols.Cache
+	cache  *elf.Cache
 	frames *interner
 	byFile map[fileKey]*module
 	vdso   *module
@@ -53,7 +54,7 @@ type fileKey struct {
 	path       string
 }
 
-func newModules(cache *symbols.Cache, frames *interner, chosen map[string]bool) *modules {
+func newModules(cache *elf.Cache, frames *interner, chosen map[string]bool) *modules {
 	return &modules{cache: cache, frames: frames, byFile: map[fileKey]*module{}, chosen: chosen}
 }
 
@@ -183,7 +184,7 @@ func (ms *modules) look(m *module, offset uint64) *place {
 	p.rule, p.ruled = m.symbols.UnwindRule(addr)
 	p.plain = p.rule.CFAExpr == nil
 	for _, s := range p.rule.Saved {
-		p.plain = p.plain && s.How == symbols.AtOffset
+		p.plain = p.plain && s.How == unwind.AtOffset
 	}
 	i, found := m.symbols.FunctionAt(addr)
 	if !found {
@@ -197,7 +198,7 @@ func (ms *modules) look(m *module, offset uint64) *place {
 	case found:
 		fn := m.symbols.Function(i)
 		if fn.Mangled == "__start_context" { // glibc's, where coroutines begin: its table does not say so
-			p.rule, p.ruled = symbols.Rule{Outermost: true}, true
+			p.rule, p.ruled = unwind.Rule{Outermost: true}, true
 		}
 		f.function, f.system, f.sync = fn.Name, m.library || isSystemFunction(fn), syncOfFunction(fn)
 		for _, in := range m.symbols.Inlined(addr) {

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"endoscope/probes/lang/perfmap"
+	"endoscope/probes/lang/python"
 	"endoscope/probes/process"
-	"endoscope/probes/runtimes/perfmap"
-	"endoscope/probes/runtimes/python"
 )
 
 // notices say of which processes the stacks will not show what their users wrote,

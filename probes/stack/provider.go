@@ -10,12 +10,12 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/clock"
+	"endoscope/probes/elf"
 	"endoscope/probes/process"
-	"endoscope/probes/symbols"
 )
 
 // Provider samples stacks.
-type Provider struct{ cache symbols.Cache }
+type Provider struct{ cache elf.Cache }
 
 // New returns a provider. Nothing is loaded before a query needs it.
 func New() *Provider { return &Provider{} }
@@ -48,7 +48,7 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	if len(spec.Target.Processes)+len(spec.Target.Exes) == 0 {
 		s.pinned = found
 	}
-	if s.rows, err = newRows(spec, clock.Offset()); err != nil {
+	if s.rows, err = table.Writer(spec, clock.Offset()); err != nil {
 		return nil, err
 	}
 	if spec.OnDemand {

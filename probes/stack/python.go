@@ -5,8 +5,8 @@ import (
 	"regexp"
 	"strings"
 
+	"endoscope/probes/lang/python"
 	"endoscope/probes/process"
-	"endoscope/probes/runtimes/python"
 )
 
 // pythonLayout is what is known of the interpreter in a module.

@@ -5,7 +5,7 @@ import "testing"
 // A thread has as much of its stack copied as its frames take, mostly twice
 // that: more at once when some were missing, less only when many samples
 // did without.
-func TestRoom(t *testing.T) {
+func TestRoomFollowsMissingSamples(t *testing.T) {
 	var r room
 	sample := func(used uint32) (missing bool) {
 		missing = used > r.size()

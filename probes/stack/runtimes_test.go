@@ -39,8 +39,16 @@ func TestPythonStacks(t *testing.T) {
 	}
 	r := run(t, testenv.NeedProgram(t, "/usr/bin/python3"), script)
 	r.number(t)
-	time.Sleep(100 * time.Millisecond)
 	c := collect(t, r.pid)
+	testenv.Until(t, "its threads do what they are to do", func() bool {
+		waiting := 0
+		for _, s := range snapshot(t, c) {
+			if s.state == "WAIT" && (slices.Contains(s.functions, "take") || slices.Contains(s.functions, "rest")) {
+				waiting++
+			}
+		}
+		return waiting == 2
+	})
 	seenStates := map[string]int{}
 	wanted := []string{"take WAIT", "rest WAIT", "compute RUN", "compute BLOCKED"}
 	unseen := func(state string) bool { return seenStates[state] == 0 }
@@ -65,7 +73,7 @@ func TestPythonStacks(t *testing.T) {
 				}
 			}
 		}
-		time.Sleep(3 * time.Millisecond)
+		time.Sleep(3 * time.Millisecond) // in which the threads run
 	}
 	for _, want := range wanted {
 		if unseen(want) {
@@ -87,7 +95,6 @@ func TestJavaStacks(t *testing.T) {
   public static void main(String[] a) throws Exception { new Thread(() -> { try { deep(2); } catch (Exception e) {} }, "deep").start(); System.out.println(1); Thread.sleep(1000000); }
 }`)
 	r.number(t)
-	time.Sleep(100 * time.Millisecond)
 	p, _ := process.Lookup(r.pid)
 	s := &source{provider: provider, target: plan.Target{PIDs: []int{r.pid}}, found: []process.Process{p}, spec: &plan.Acquire{Settings: plan.Settings{JavaStacks: JavaDump}}}
 	c, err := s.open()
@@ -95,11 +102,11 @@ func TestJavaStacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.close()
-	all := byName(snapshot(t, c))
-	for i := 0; all["deep"].state != "WAIT" && i < 1000; i++ { // it has only just begun
-		time.Sleep(10 * time.Millisecond)
+	var all map[string]seen
+	testenv.Until(t, "thread deep waits", func() bool {
 		all = byName(snapshot(t, c))
-	}
+		return all["deep"].state == "WAIT"
+	})
 	deep := all["deep"]
 	if text := strings.Join(deep.functions, " "); deep.state != "WAIT" || !strings.Contains(text, "java.lang.Object.wait Waits.deep Waits.deep Waits.deep Waits.lambda$main$0 ") {
 		t.Errorf("%s in %s", deep.state, text)
@@ -112,8 +119,8 @@ func TestJavaStacks(t *testing.T) {
 	}
 	// What is missing where it may not be asked is said.
 	plain, err := provider.Prepare(context.Background(), specification(plan.Target{PIDs: []int{r.pid}}, time.Second))
-	if err != nil || len(plain.Notices()) != 1 || !strings.Contains(plain.Notices()[0], "SET java_stacks = 'threaddump'") {
-		t.Errorf("notices %v, error %v", plain.Notices(), err)
+	if err != nil || len(plain.Info().Notices) != 1 || !strings.Contains(plain.Info().Notices[0], "SET java_stacks = 'threaddump'") {
+		t.Errorf("notices %v, error %v", plain.Info().Notices, err)
 	}
 }
 
@@ -131,7 +138,7 @@ func TestNotices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := s.Notices()
+		got := s.Info().Notices
 		if (want == "") != (len(got) == 0) || want != "" && !strings.Contains(got[0], want) {
 			t.Errorf("notices %q, want %q", got, want)
 		}

@@ -16,7 +16,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/ringbuf"
-	"endoscope/probes/symbols"
+	"endoscope/probes/unwind"
 )
 
 // Bits of bpf.StackSample.Flags (stack.bpf.c).
@@ -181,7 +181,7 @@ func (s *sampler) drain(visit func(sample)) {
 		if len(b) >= stackAt {
 			one.taken = unsafe.Slice((*bpf.StackTaken)(unsafe.Pointer(&b[sampleBytes])), min(one.Returns, maxTaken))
 			one.stack = b[stackAt:][:min(int(one.Stack), len(b)-stackAt)]
-			one.low = one.Regs[symbols.RegSP] - redZone
+			one.low = one.Regs[unwind.RegSP] - redZone
 		}
 		visit(one)
 	})

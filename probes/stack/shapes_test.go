@@ -68,7 +68,7 @@ func TestShapes(t *testing.T) {
 				if col.missed > 0 || col.compat > 0 {
 					t.Errorf("round %d: %+v", round, col.tally)
 				}
-				time.Sleep(5 * time.Millisecond)
+				time.Sleep(5 * time.Millisecond) // in which the threads run
 			}
 			// A child has one thread, on a copy of main's stack; or on main's.
 			for name, pid := range map[string]int{"forked": forked, "vforked": vforked} {
@@ -108,18 +108,17 @@ func checkShapes(t *testing.T, all map[int]seen) {
 // child waits for a child of a process with that name.
 func child(t *testing.T, parent int, name string) int {
 	t.Helper()
-	for range 1000 {
+	var found int
+	testenv.Until(t, "there is a child "+name, func() bool {
 		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", parent, parent))
 		for _, pid := range strings.Fields(string(b)) {
 			if comm, _ := os.ReadFile("/proc/" + pid + "/comm"); string(comm) == name+"\n" {
-				n, _ := strconv.Atoi(pid)
-				return n
+				found, _ = strconv.Atoi(pid)
 			}
 		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Fatalf("there is no child %s", name)
-	return 0
+		return found != 0
+	})
+	return found
 }
 
 // ours are the functions of a stack that shapes.c defines, and signals.

@@ -1,18 +1,37 @@
 package stack
 
 import (
+	"context"
 	"fmt"
 
 	"endoscope/probes"
 )
 
-// Divide implements probes.Shareable. Snapshots are not divided.
-func (s *source) Divide(begin func(probes.Cut), done func()) error {
+// Control implements probes.Source. Samples take no time, so that none is
+// unfinished.
+func (s *source) Control(_ context.Context, c probes.Command) (r probes.Reply, err error) {
+	switch c := c.(type) {
+	case probes.Divide:
+		return r, s.divide(c.Begin, c.Done)
+	case probes.CountUnfinished:
+		return r, nil
+	}
+	return probes.Unsupported(c)
+}
+
+// divide implements probes.Divide. Snapshots are not divided.
+func (s *source) divide(begin func(probes.Cut), done func()) error {
 	divided := make(chan struct{})
 	cut := func() {
 		defer close(divided)
 		begin(probes.Cut{At: s.clock()})
 		done()
+	}
+	s.mu.Lock()
+	runs := s.started && !s.stopped
+	s.mu.Unlock()
+	if !runs {
+		return nil
 	}
 	select {
 	case s.between <- cut:
@@ -27,16 +46,11 @@ func (s *source) Divide(begin func(probes.Cut), done func()) error {
 	return nil
 }
 
-// Unfinished implements probes.Shareable: samples take no time.
-func (s *source) Unfinished(probes.Cut, probes.Cut) uint64 { return 0 }
-
-// Identity implements probes.Shareable.
-func (s *source) Identity() string {
+// identity is the source's Info.Identity.
+func (s *source) identity() string {
 	id := "stack"
 	for _, p := range s.pinned {
 		id += fmt.Sprintf(" %d@%d", p.PID, p.StartTime)
 	}
 	return id
 }
-
-var _ probes.Shareable = (*source)(nil)

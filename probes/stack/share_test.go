@@ -2,6 +2,7 @@ package stack
 
 import (
 	"context"
+	"endoscope/probes"
 	"fmt"
 	"os"
 	"testing"
@@ -65,10 +66,10 @@ func shareDifference(t *testing.T, pid int) float64 {
 	got := newRecord()
 	ranBefore, waitedBefore := busyTime(t, pid)
 	begin := time.Now()
-	if err := s.Start(context.Background(), got); err != nil {
+	if err := s.Start(context.Background(), got, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(3 * time.Second)
+	time.Sleep(3 * time.Second) // over which shares are compared
 	s.Stop()
 	<-got.ended
 	ranAfter, waitedAfter := busyTime(t, pid)

@@ -11,6 +11,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/process"
+	"endoscope/probes/rows"
 )
 
 // Causes under which is counted what became no row.
@@ -40,7 +41,7 @@ type source struct {
 	pinned   []process.Process // the target, if it cannot grow
 	notices  []string
 	clock    func() int64
-	rows     *rows
+	rows     *rows.Writer[observation]
 	interval atomic.Int64 // ns between snapshots that stack_overhead has led to; 0: what was asked
 
 	mu      sync.Mutex // guards what follows
@@ -57,8 +58,16 @@ type source struct {
 // the last.
 const threadNs = 2000
 
-// Sites is what is walked.
-func (s *source) Sites() []probes.Site {
+// Info implements probes.Source.
+func (s *source) Info() probes.Info {
+	return probes.Info{Sites: s.sites(), Notices: s.notices, Residual: s.filter, Live: true, Identity: s.identity()}
+}
+
+// Stats has nothing to count.
+func (s *source) Stats() probes.Stats { return probes.Stats{} }
+
+// sites is what is walked.
+func (s *source) sites() []probes.Site {
 	text := "threads of the target"
 	switch share, interval := s.spec.Settings.StackOverhead, time.Duration(s.interval.Load()); {
 	case s.every == 0 || share <= 0:
@@ -69,10 +78,6 @@ func (s *source) Sites() []probes.Site {
 	}
 	return []probes.Site{{Provider: "stack", Function: text, Method: "iterator", Kind: "task iterator, interrupts", CostNs: threadNs}}
 }
-
-func (s *source) Notices() []string   { return s.notices }
-func (s *source) Residual() plan.Expr { return s.filter }
-func (s *source) Live() bool          { return true }
 
 // open makes a collector for the target.
 func (s *source) open() (*collector, error) {
@@ -100,7 +105,7 @@ func (c *collector) close() {
 }
 
 // Start loads, unless that is done, and samples from now on.
-func (s *source) Start(ctx context.Context, sink probes.Sink) error {
+func (s *source) Start(ctx context.Context, sink probes.Sink, _ probes.Options) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
@@ -154,9 +159,9 @@ func (s *source) Stop() error {
 	return nil
 }
 
-// Load implements probes.Loader: it loads the sampler's programs, and takes the
+// Load implements probes.Source: it loads the sampler's programs, and takes the
 // first sample, which reads the files that the target executes.
-func (s *source) Load(ctx context.Context) error {
+func (s *source) Load(ctx context.Context, _ probes.Options) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -198,8 +203,6 @@ func (s *source) hidden(seen map[int]bool, t tally) error {
 	}
 	return nil
 }
-
-var _ probes.Loader = (*source)(nil)
 
 // run samples at start + k·every, but for those k at which the snapshots before
 // have cost too much yet.
@@ -262,13 +265,13 @@ func (s *source) run(ctx context.Context, c *collector, sink probes.Sink, start 
 
 // snapshot gives the sink a row for each thread, and what became of the others.
 func (s *source) snapshot(c *collector, sink probes.Sink) error {
-	visit := s.rows.add
+	visit := s.rows.Add
 	if v := s.target.Viewer; !v.Everything() {
 		// It may have become one that is not visible since the targets were looked
 		// at; what has been sampled is not theirs to see then.
 		visit = func(o *observation) {
 			if process.Visible(v, o.process.PID) {
-				s.rows.add(o)
+				s.rows.Add(o)
 			}
 		}
 	}

@@ -11,12 +11,27 @@ import (
 	"time"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/clock"
 	"endoscope/probes/process"
 	"endoscope/probes/testenv"
+)
+
+// Positions of columns in the rows of the tests.
+var (
+	colTime     = catalog.Position(Stream, "timestamp")
+	colPID      = catalog.Position(Stream, "pid")
+	colTID      = catalog.Position(Stream, "tid")
+	colProcess  = catalog.Position(Stream, "process")
+	colThread   = catalog.Position(Stream, "thread_name")
+	colExe      = catalog.Position(Stream, "exe")
+	colState    = catalog.Position(Stream, "state")
+	colSyscall  = catalog.Position(Stream, "syscall")
+	colStack    = catalog.Position(Stream, "stack")
+	colComplete = catalog.Position(Stream, "complete")
 )
 
 // record is a sink that keeps everything.
@@ -69,7 +84,7 @@ func (r *record) len() int {
 
 // specification is one of all columns.
 func specification(t plan.Target, every time.Duration) *plan.Acquire {
-	return &plan.Acquire{Stream: Stream, Target: t, Every: every, Out: types.Schema{Fields: Columns}}
+	return &plan.Acquire{Stream: Stream, Target: t, Every: every, Out: types.Schema{Fields: table.Fields()}}
 }
 
 // Rows come at the rate that was asked for, in order of their watermarks, until
@@ -84,12 +99,10 @@ func TestSource(t *testing.T) {
 	}
 	got := newRecord()
 	before := time.Now().UnixNano()
-	if err := s.Start(context.Background(), got); err != nil {
+	if err := s.Start(context.Background(), got, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	for got.len() < 20 {
-		time.Sleep(time.Millisecond)
-	}
+	testenv.Until(t, "there are rows", func() bool { return got.len() >= 20 })
 	syscall.Kill(r.pid, syscall.SIGKILL)
 	select {
 	case <-got.ended:
@@ -126,16 +139,16 @@ func TestSource(t *testing.T) {
 func TestLoad(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r := sleeping(t)
-	prepare := func() probes.Loader {
+	prepare := func() probes.Source {
 		t.Helper()
 		s, err := provider.Prepare(t.Context(), specification(plan.Target{PIDs: []int{r.pid}}, 10*time.Millisecond))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.(probes.Loader).Load(t.Context()); err != nil {
+		if err := s.Load(t.Context(), probes.Options{}); err != nil {
 			t.Fatal(err)
 		}
-		return s.(probes.Loader)
+		return s
 	}
 	programs := func() (n int) {
 		t.Helper()
@@ -158,14 +171,12 @@ func TestLoad(t *testing.T) {
 	if err := unused.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(50 * time.Millisecond)
+	time.Sleep(50 * time.Millisecond) // in which it would have sampled, had it been started
 	got, began := newRecord(), clock.Now()
-	if err := used.Start(t.Context(), got); err != nil {
+	if err := used.Start(t.Context(), got, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	for got.len() < 5 {
-		time.Sleep(time.Millisecond)
-	}
+	testenv.Until(t, "there are rows", func() bool { return got.len() >= 5 })
 	if err := used.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -189,22 +200,19 @@ func TestLaterProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := newRecord()
-	if err := s.Start(context.Background(), got); err != nil {
+	if err := s.Start(context.Background(), got, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	r := run(t, exe, "100")
-	deadline := time.Now().Add(2 * time.Minute)
-	for found := false; !found; {
+	testenv.Until(t, "the process is sampled", func() bool {
+		found := false
 		got.mu.Lock()
 		for _, row := range got.rows {
 			found = found || row[colPID].I == int64(r.pid)
 		}
 		got.mu.Unlock()
-		if time.Now().After(deadline) {
-			t.Fatal("the process is not sampled")
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+		return found
+	})
 	s.Stop()
 	<-got.ended
 }
@@ -221,14 +229,14 @@ func TestOnDemand(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := newRecord()
-	if err := s.Start(context.Background(), got); err != nil {
+	if err := s.Start(context.Background(), got, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for n := range 3 {
 		if got.len() != n {
 			t.Fatalf("%d rows after %d samples", got.len(), n)
 		}
-		if err := s.(*demand).Sample(context.Background()); err != nil {
+		if _, err := s.Control(context.Background(), probes.Sample{}); err != nil {
 			t.Fatal(err)
 		}
 	}

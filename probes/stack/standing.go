@@ -2,8 +2,8 @@ package stack
 
 import (
 	"endoscope/planner/plan"
+	"endoscope/probes/elf"
 	"endoscope/probes/process"
-	"endoscope/probes/symbols"
 )
 
 const wordBytes = 8
@@ -37,7 +37,7 @@ type StandingCall struct {
 // Stand looks once at all threads of processes, as stack_sample does: none is
 // stopped. The functions of Java and of interpreters are not among the calls, but
 // those of the machines that run them.
-func Stand(cache *symbols.Cache, running []process.Process, visit func(Standing)) error {
+func Stand(cache *elf.Cache, running []process.Process, visit func(Standing)) error {
 	kernel, err := newSampler()
 	if err != nil {
 		return err

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"endoscope/probes/bpf"
-	"endoscope/probes/symbols"
+	"endoscope/probes/elf"
 )
 
 // state is what a thread was doing (Reiss, section 4, and a fourth).
@@ -117,7 +117,7 @@ var (
 	}
 )
 
-func syncOfFunction(f symbols.Function) syncKind {
+func syncOfFunction(f elf.Function) syncKind {
 	for _, names := range append([]string{f.Name}, f.Aliases...) {
 		for _, part := range lockFunctions {
 			if strings.Contains(names, part) {

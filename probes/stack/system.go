@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"endoscope/probes/symbols"
+	"endoscope/probes/elf"
 )
 
 // systemFolders hold the libraries that come with the system.
@@ -37,13 +37,13 @@ var startCode = map[string]bool{
 // isSystemFunction reports whether a function that lies in a program or a
 // library of the user's comes from elsewhere: the language's runtime or
 // standard library, or start code.
-func isSystemFunction(f symbols.Function) bool {
+func isSystemFunction(f elf.Function) bool {
 	switch f.Lang {
-	case symbols.Go:
+	case elf.Go:
 		return isGoStandard(f.Name)
-	case symbols.CPP:
+	case elf.CPP:
 		return within(f.Name, "std::", "__gnu_cxx::", "__cxxabiv1::")
-	case symbols.Rust:
+	case elf.Rust:
 		return within(strings.TrimLeft(f.Name, "<"), "std::", "core::", "alloc::")
 	}
 	return startCode[f.Mangled]

@@ -5,7 +5,8 @@ import (
 	"time"
 
 	"endoscope/probes/bpf"
-	"endoscope/probes/symbols"
+	"endoscope/probes/dwarf/op"
+	"endoscope/probes/unwind"
 )
 
 // maxFrames is the depth at which a stack is cut.
@@ -85,7 +86,7 @@ func (u *unwinder) unwind(sp *space, s sample, reach bool) cause {
 		u.frames, u.pcs = append(u.frames, u.modules.at(r.module, s.returned-r.start+r.offset).frame), append(u.pcs, s.returned)
 	}
 	for len(u.frames) < maxFrames {
-		pc := regs[symbols.RegIP]
+		pc := regs[unwind.RegIP]
 		if pc == 0 {
 			return reached // the convention for first frames without a table
 		}
@@ -111,8 +112,8 @@ func (u *unwinder) unwind(sp *space, s sample, reach bool) cause {
 			}
 		}
 		u.frames = append(append(u.frames, p.inlined...), frame)
-		u.pcs = append(u.pcs, regs[symbols.RegIP])
-		sp := regs[symbols.RegSP]
+		u.pcs = append(u.pcs, regs[unwind.RegIP])
+		sp := regs[unwind.RegSP]
 		var why cause
 		switch {
 		case !p.ruled && len(u.frames) == 1 && s.returnAt != 0 && u.byKnownAddress(&regs, s.returnAt):
@@ -130,16 +131,16 @@ func (u *unwinder) unwind(sp *space, s sample, reach bool) cause {
 			return why
 		}
 		if u.noting {
-			u.steps = append(u.steps, step{module: r.module, offset: pc - r.start + r.offset, frame: regs[symbols.RegSP] - wordBytes})
+			u.steps = append(u.steps, step{module: r.module, offset: pc - r.start + r.offset, frame: regs[unwind.RegSP] - wordBytes})
 		}
 		interrupted = p.ruled && p.rule.Signal
-		if s.Trampoline != 0 && regs[symbols.RegIP] == s.Trampoline && !u.restore(&regs, s.taken) {
+		if s.Trampoline != 0 && regs[unwind.RegIP] == s.Trampoline && !u.restore(&regs, s.taken) {
 			return noReturn
 		}
-		u.top = max(u.top, regs[symbols.RegSP])
+		u.top = max(u.top, regs[unwind.RegSP])
 		// Only a signal's frame may lie on another stack, and only a leaf may
 		// have its return address in a register (vfork).
-		if up := regs[symbols.RegSP]; (up < sp || up == sp && len(u.pcs) > 1) && !interrupted {
+		if up := regs[unwind.RegSP]; (up < sp || up == sp && len(u.pcs) > 1) && !interrupted {
 			return noProgress
 		}
 	}
@@ -178,13 +179,13 @@ func (u *unwinder) region(pc uint64) *region {
 }
 
 // byRule goes to the caller by a rule whose registers are all saved in memory.
-func (u *unwinder) byRule(regs *[symbols.UnwindWords]uint64, rule *symbols.Rule) cause {
+func (u *unwinder) byRule(regs *[unwind.Registers]uint64, rule *unwind.Rule) cause {
 	cfa := regs[rule.CFAReg] + uint64(rule.CFAOffset)
-	regs[symbols.RegSP] = cfa
+	regs[unwind.RegSP] = cfa
 	for i := range rule.Saved {
 		s := &rule.Saved[i]
 		v, ok := u.Word(cfa + uint64(s.Offset))
-		if !ok && s.Reg == symbols.RegIP {
+		if !ok && s.Reg == unwind.RegIP {
 			return noMemory
 		}
 		regs[s.Reg] = v
@@ -193,32 +194,32 @@ func (u *unwinder) byRule(regs *[symbols.UnwindWords]uint64, rule *symbols.Rule)
 }
 
 // byExpression goes to the caller by any rule.
-func (u *unwinder) byExpression(regs *[symbols.UnwindWords]uint64, rule *symbols.Rule) cause {
+func (u *unwinder) byExpression(regs *[unwind.Registers]uint64, rule *unwind.Rule) cause {
 	here := *regs
 	cfa := here[rule.CFAReg] + uint64(rule.CFAOffset)
 	if rule.CFAExpr != nil {
 		var ok bool
-		if cfa, ok = symbols.Evaluate(rule.CFAExpr, &here, u); !ok {
+		if cfa, ok = op.Evaluate(rule.CFAExpr, here[:], u); !ok {
 			return noExpression
 		}
 	}
-	regs[symbols.RegSP] = cfa
+	regs[unwind.RegSP] = cfa
 	for i := range rule.Saved {
 		s := &rule.Saved[i]
 		v, ok := uint64(0), true
 		switch s.How {
-		case symbols.AtOffset:
+		case unwind.AtOffset:
 			v, ok = u.Word(cfa + uint64(s.Offset))
-		case symbols.IsOffset:
+		case unwind.IsOffset:
 			v = cfa + uint64(s.Offset)
-		case symbols.InRegister:
+		case unwind.InRegister:
 			v = here[s.Offset]
 		default:
-			if v, ok = symbols.Evaluate(s.Expr, &here, u, cfa); ok && s.How == symbols.AtExpression {
+			if v, ok = op.Evaluate(s.Expr, here[:], u, cfa); ok && s.How == unwind.AtExpression {
 				v, ok = u.Word(v)
 			}
 		}
-		if !ok && (s.Reg == symbols.RegIP || s.Reg == symbols.RegSP) {
+		if !ok && (s.Reg == unwind.RegIP || s.Reg == unwind.RegSP) {
 			return noMemory
 		}
 		regs[s.Reg] = v
@@ -228,9 +229,9 @@ func (u *unwinder) byExpression(regs *[symbols.UnwindWords]uint64, rule *symbols
 
 // byFramePointer goes to the caller where no table tells how: code compiled at
 // run time and hand-written code mostly have frame pointers.
-func (u *unwinder) byFramePointer(regs *[symbols.UnwindWords]uint64) cause {
-	fp := regs[symbols.RegBP]
-	if fp < regs[symbols.RegSP] || fp&7 != 0 || fp-regs[symbols.RegSP] > 1<<20 {
+func (u *unwinder) byFramePointer(regs *[unwind.Registers]uint64) cause {
+	fp := regs[unwind.RegBP]
+	if fp < regs[unwind.RegSP] || fp&7 != 0 || fp-regs[unwind.RegSP] > 1<<20 {
 		return noTable
 	}
 	caller, ok1 := u.Word(fp)
@@ -241,7 +242,7 @@ func (u *unwinder) byFramePointer(regs *[symbols.UnwindWords]uint64) cause {
 	if address != 0 && u.region(address-1) == nil {
 		return noTable
 	}
-	regs[symbols.RegBP], regs[symbols.RegIP], regs[symbols.RegSP] = caller, address, fp+16
+	regs[unwind.RegBP], regs[unwind.RegIP], regs[unwind.RegSP] = caller, address, fp+16
 	return reached
 }
 
@@ -249,10 +250,10 @@ func (u *unwinder) byFramePointer(regs *[symbols.UnwindWords]uint64) cause {
 // lay right below the caller's stack pointer. Where several probes are on one
 // call the kernel lists the first to be set last, and only that one knows the
 // caller's address.
-func (u *unwinder) restore(regs *[symbols.UnwindWords]uint64, taken []bpf.StackTaken) (found bool) {
+func (u *unwinder) restore(regs *[unwind.Registers]uint64, taken []bpf.StackTaken) (found bool) {
 	for i := range taken {
-		if taken[i].At == regs[symbols.RegSP]-8 {
-			regs[symbols.RegIP], found = taken[i].Address, true
+		if taken[i].At == regs[unwind.RegSP]-8 {
+			regs[unwind.RegIP], found = taken[i].Address, true
 		} else if found {
 			break
 		}

@@ -43,8 +43,8 @@ func Overlay(t testing.TB) string {
 	return mount("overlay", "merged", "overlay", fmt.Sprintf("lowerdir=%s,upperdir=%s/files,workdir=%s/work", lower, upper, upper))
 }
 
-// CopyFile copies a program.
-func CopyFile(t testing.TB, from, to string) {
+// CopyFile copies a program and returns the path of the copy.
+func CopyFile(t testing.TB, from, to string) string {
 	t.Helper()
 	b, err := os.ReadFile(from)
 	if err == nil {
@@ -53,4 +53,5 @@ func CopyFile(t testing.TB, from, to string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return to
 }

@@ -36,18 +36,16 @@ func Run(t testing.TB, cmd *exec.Cmd) int {
 func AwaitSleep(t testing.TB, pid int) {
 	t.Helper()
 	want := strconv.Itoa(syscall.SYS_CLOCK_NANOSLEEP) + " "
-	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+	UntilNil(t, fmt.Sprintf("process %d sleeps", pid), func() error {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.HasPrefix(string(text), want) {
-			return
+		if !strings.HasPrefix(string(text), want) {
+			return fmt.Errorf("it is in %s", text)
 		}
-		if time.Since(began) > 2*time.Minute {
-			t.Fatalf("process %d does not sleep: it is in %s", pid, text)
-		}
-	}
+		return nil
+	})
 }
 
 // FreePort is a port of the loopback interface that nobody listens at.
@@ -69,17 +67,13 @@ func BusyRedis(t testing.TB) (pid int) {
 	port := FreePort(t)
 	pid = Run(t, exec.Command(program, "--port", port, "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--dir", t.TempDir(),
 		"--hz", "500", "--active-expire-effort", "10"))
-	for i := 0; ; i++ {
+	UntilNil(t, "redis-server listens", func() error {
 		c, err := net.Dial("tcp", "127.0.0.1:"+port)
 		if err == nil {
 			c.Close()
-			break
 		}
-		if i > 2400 {
-			t.Fatal(err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		return err
+	})
 	Run(t, exec.Command(load, "-p", port, "-q", "-n", "1000000000", "-c", "20", "-r", "1000000", "setex", "key:__rand_int__", "1", "value"))
 	return pid
 }
@@ -122,16 +116,13 @@ func BusyPostgres(t testing.TB) (postmaster, backend int) {
 	CopyFile(t, server.Path, own)
 	server.Path, server.Args[0] = own, own
 	postmaster = Run(t, server)
-	for i := 0; ; i++ {
+	UntilNil(t, "pgbench has made its tables", func() error {
 		out, err := command("pgbench", "-h", dir, "-p", port, "-i", "-q", "postgres").CombinedOutput()
-		if err == nil {
-			break
+		if err != nil {
+			return fmt.Errorf("%w\n%s", err, out)
 		}
-		if i > 2400 {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		return nil
+	})
 	Run(t, command("pgbench", "-h", dir, "-p", port, "-S", "-n", "-c", "1", "-T", "1000", "postgres"))
 	for range 600 { // pgbench's first connection looks around and is over soon
 		last := backend

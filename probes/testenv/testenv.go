@@ -1,12 +1,10 @@
-// Package testenv says what a test needs of its machine and builds the target
-// programs that tests monitor. A need that is not met skips the test with its
-// reason, or fails it where ENDOSCOPE_REQUIRE=all. It is for tests only.
 package testenv
 
 import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -75,11 +73,40 @@ func CompileC(t testing.TB, source string, flags ...string) string {
 // CompileCText is CompileC for source text.
 func CompileCText(t testing.TB, text string, flags ...string) string {
 	t.Helper()
-	src := filepath.Join(t.TempDir(), "target.c")
+	return CompileText(t, ".c", text, flags...)
+}
+
+// CompileText is CompileC for source text of a language by its suffix: .c, .cc or .S.
+func CompileText(t testing.TB, suffix, text string, flags ...string) string {
+	t.Helper()
+	src := filepath.Join(t.TempDir(), "target"+suffix)
 	if err := os.WriteFile(src, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return CompileC(t, src, flags...)
+}
+
+// CompileGoText is CompileGo for the text of a package of one file.
+func CompileGoText(t testing.TB, text string, flags ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range map[string]string{"go.mod": "module target\n\ngo 1.23\n", "main.go": text} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return CompileGo(t, dir, flags...)
+}
+
+// Output runs a tool and returns what it writes.
+func Output(t testing.TB, tool string, args ...string) string {
+	t.Helper()
+	NeedProgram(t, tool)
+	out, err := exec.Command(tool, args...).Output()
+	if err != nil {
+		t.Fatalf("%s %s: %v", tool, strings.Join(args, " "), err)
+	}
+	return string(out)
 }
 
 // CompileGo builds the main package in dir, without C, and returns the program's path.
@@ -105,4 +132,12 @@ func compileGo(t testing.TB, with, dir string, flags []string) string {
 		t.Fatalf("go build %s: %v\n%s", dir, err, msg)
 	}
 	return out
+}
+
+// Long skips a test that takes many seconds, where tests are to be short.
+func Long(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes long: it is left out by -short")
+	}
 }

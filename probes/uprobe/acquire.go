@@ -48,7 +48,6 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 	// Attached when its events have somewhere to go.
 	s.sub = newSubscription(s.spec.Out.Types(), s.wants, sink, p.offset, p.reader.exes, in)
 	s.sub.groups = p.reader.groups
-	s.sub.values = s.values
 	s.sub.lateness = p.lateness(s.spec)
 	if s.sub.java = methodsOf(s, in); s.sub.java != nil {
 		s.sub.name(0, label{}) // of gaps
@@ -82,7 +81,10 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 	if err == nil {
 		err = in.arm(true)
 	}
-	if err == nil && !s.standby {
+	if err == nil && (s.suspended.All || len(s.suspended.Threads) > 0) {
+		err = in.suspend(s.suspended)
+	}
+	if err == nil && !s.options.Standby {
 		err = in.open(true)
 	}
 	if err != nil {

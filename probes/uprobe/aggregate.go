@@ -14,7 +14,7 @@ import (
 	"endoscope/probes/codegen"
 )
 
-// What becomes of events (enum in moment.h).
+// What becomes of events (enum in query.h).
 const (
 	dense = 1 << iota
 	hashed
@@ -136,6 +136,9 @@ func padded(n, words int) int {
 
 // describe says how, for EXPLAIN.
 func (a *aggregation) describe() string {
+	if a == nil {
+		return ""
+	}
 	if a.inferred > 0 {
 		return fmt.Sprintf("%s, %d functions inferred", a.groupsBy(), a.inferred)
 	}
@@ -266,19 +269,8 @@ func newBoundaries() (*ebpf.Map, error) {
 	return m, nil
 }
 
-// Aggregates implements probes.Aggregator.
-func (s *source) Aggregates() bool { return s.aggregation != nil }
-
-// Describe implements probes.Aggregator.
-func (s *source) Describe() string {
-	if s.aggregation == nil {
-		return ""
-	}
-	return s.aggregation.describe()
-}
-
-// Collect implements probes.Aggregator.
-func (s *source) Collect() error {
+// collect implements probes.Collect.
+func (s *source) collect() error {
 	s.mu.Lock()
 	a := s.aggregator
 	s.mu.Unlock()

@@ -1,6 +1,7 @@
 package uprobe
 
 import (
+	"endoscope/probes"
 	"testing"
 	"time"
 
@@ -64,7 +65,7 @@ func BenchmarkAggregate(b *testing.B) {
 					b.Fatal(err)
 				}
 				d := &discard{ended: make(chan struct{})}
-				if err := src.Start(b.Context(), d); err != nil {
+				if err := src.Start(b.Context(), d, probes.Options{}); err != nil {
 					b.Fatal(err)
 				}
 				return func() *discard { <-d.ended; return d }

@@ -3,6 +3,7 @@ package uprobe
 import (
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -85,7 +86,7 @@ func TestCollectingUnderLoad(t *testing.T) {
 				n := 0
 				defer func() { collected <- n }()
 				for {
-					if err := src.(probes.Aggregator).Collect(); err != nil {
+					if _, err := src.Control(t.Context(), probes.Collect{}); err != nil {
 						t.Error(err)
 						return
 					}
@@ -142,20 +143,15 @@ func TestCollectingUnderLoad(t *testing.T) {
 // somePanes waits until there are as many panes as checkPanes wants.
 func somePanes(t *testing.T, r *record) {
 	t.Helper()
-	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+	testenv.Until(t, "there are three panes", func() bool {
 		begins := map[int64]bool{}
 		r.mu.Lock()
+		defer r.mu.Unlock()
 		for _, row := range r.parts {
 			begins[row[0].I] = true
 		}
-		r.mu.Unlock()
-		if len(begins) >= 3 {
-			return
-		}
-		if time.Since(begin) > 2*time.Minute {
-			t.Fatalf("%d panes", len(begins))
-		}
-	}
+		return len(begins) >= 3
+	})
 }
 
 // Nobody collects for several panes, as when the machine sleeps: what did not
@@ -169,9 +165,9 @@ func TestPanesThatNobodyCollects(t *testing.T) {
 	src, got := start(t, provider(t, Options{}), spec)
 	a := src.(*source).aggregator
 	go func() {
-		time.Sleep(300 * time.Millisecond)
+		time.Sleep(300 * time.Millisecond) // in which panes are collected
 		a.mu.Lock()
-		time.Sleep(4 * minPane)
+		time.Sleep(4 * minPane) // in which they are not
 		a.mu.Unlock()
 	}()
 	printed := r.finish(success)
@@ -200,23 +196,20 @@ func TestPanesOfABusyReader(t *testing.T) {
 	release := make(chan struct{})
 	busy := p.reader.post(func() { <-release })
 	var first int64
-	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		if a.mu.TryLock() {
-			at := a.begins
-			a.mu.Unlock()
-			if first == 0 {
-				first = at
-			}
-			if at >= first+(maxUngiven-2)*int64(minPane) {
-				break
-			}
+	letGo := sync.OnceFunc(func() { close(release) })
+	defer letGo()
+	testenv.Until(t, "panes end while the reader is busy", func() bool {
+		if !a.mu.TryLock() {
+			return false
 		}
-		if time.Since(begin) > 2*time.Minute {
-			close(release)
-			t.Fatal("while the reader is busy, panes do not end")
+		at := a.begins
+		a.mu.Unlock()
+		if first == 0 {
+			first = at
 		}
-	}
-	close(release)
+		return at >= first+(maxUngiven-2)*int64(minPane)
+	})
+	letGo()
 	<-busy
 	printed := r.finish(success)
 	got.wait(t)

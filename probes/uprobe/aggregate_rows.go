@@ -9,36 +9,48 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/codegen"
+	"endoscope/probes/rows"
 )
 
 // partialRows makes partial rows of states. It has one user at a time.
 type partialRows struct {
-	code  *codegen.Aggregate
-	pane  int64 // the rows' first column
-	first []int // by aggregate: its first column
-	width []int // and how many it has
+	code *codegen.Aggregate
+	pane int64 // the rows' first column
 	// labels are, for each key that the function decides, its codes by function.
 	labels [][]uint32
 	shares [][]share // by function with a probe; nil where nothing is inferred
-	pool   *batch.Pool
-	b      *batch.Batch
+	rows   *rows.Writer[partialRow]
 	full   []*batch.Batch
 }
 
+// partialRow is the state of a group, or the count of one of a sketch's buckets.
+type partialRow struct {
+	pane       int64
+	key, state []uint64 // no state: a bucket
+	times      int64    // how many times over the state is meant
+	sketch     int
+	bucket     int64
+	count      int64
+}
+
 func newPartialRows(p *plan.Partial, code *codegen.Aggregate, out types.Schema, found *resolution) *partialRows {
-	r := &partialRows{code: code, pool: batch.NewPool(p.Out.Types()), labels: make([][]uint32, len(code.Keys)),
-		shares: sharesOf(found.wants, found.inferred)}
-	at := 1 + len(p.Keys)
-	for i := range p.Aggs {
-		fields, _ := plan.StateFields(&p.Aggs[i])
-		r.first, r.width = append(r.first, at), append(r.width, len(fields))
-		at += len(fields)
+	r := &partialRows{code: code, labels: make([][]uint32, len(code.Keys)), shares: sharesOf(found.wants, found.inferred)}
+	columns := []rows.Column[partialRow]{rows.Word(func(x *partialRow) *int64 { return &x.pane })}
+	for i, k := range code.Keys {
+		columns = append(columns, r.keyColumn(i, k, p.Keys[i].Type()))
 	}
+	for i, a := range code.Aggs {
+		fields, _ := plan.StateFields(&p.Aggs[i])
+		for k := range fields {
+			columns = append(columns, stateColumn(a, k))
+		}
+	}
+	r.rows = rows.NewWriter(p.Out.Types(), columns, 0)
+	r.rows.Push = func(b *batch.Batch) { r.full = append(r.full, b) }
 	for i, k := range code.Keys {
 		if k.Column < 0 {
 			continue
 		}
-		dict := r.pool.Dict(1 + i)
 		label := func(l label) {
 			name := l.function
 			switch columnByName[out.Fields[k.Column].Name] {
@@ -49,7 +61,7 @@ func newPartialRows(p *plan.Partial, code *codegen.Aggregate, out types.Schema, 
 			case colExe:
 				name = l.exe
 			}
-			r.labels[i] = append(r.labels[i], dict.Code(name))
+			r.labels[i] = append(r.labels[i], r.rows.Code(1+i, name))
 		}
 		for _, w := range found.wants {
 			label(w.label)
@@ -61,25 +73,50 @@ func newPartialRows(p *plan.Partial, code *codegen.Aggregate, out types.Schema, 
 	return r
 }
 
-// row begins a row with its pane and keys.
-func (r *partialRows) row(key []uint64) {
-	if r.b == nil {
-		r.b = r.pool.Get()
+// keyColumn is the column of key i.
+func (r *partialRows) keyColumn(i int, k codegen.Key, t types.Type) rows.Column[partialRow] {
+	switch {
+	case k.Column >= 0:
+		return rows.Other(types.PhysCode, true, func(c *batch.Column, _ int, x *partialRow) {
+			c.Code = append(c.Code, r.labels[i][x.key[0]>>32])
+		})
+	case k.Values != nil:
+		return rows.Other(t.Physical(), true, func(c *batch.Column, row int, x *partialRow) {
+			c.Append(row, k.Values[x.key[k.Word]])
+		})
+	case k.Name:
+		return rows.Other(types.PhysCode, false, func(c *batch.Column, _ int, x *partialRow) {
+			c.Code = append(c.Code, c.Dict.CodeBytes(nameIn(x.key[k.Word:k.Word+2])))
+		})
 	}
-	r.b.Cols[0].Int = append(r.b.Cols[0].Int, r.pane)
-	for i, k := range r.code.Keys {
-		c := &r.b.Cols[1+i]
-		switch {
-		case k.Column >= 0:
-			c.Code = append(c.Code, r.labels[i][key[0]>>32])
-		case k.Values != nil:
-			c.Append(r.b.N, k.Values[key[k.Word]])
-		case k.Name:
-			c.Code = append(c.Code, c.Dict.CodeBytes(nameIn(key[k.Word:k.Word+2])))
-		default:
-			c.Int = append(c.Int, int64(key[k.Word]))
+	return rows.Int(func(x *partialRow) int64 { return int64(x.key[k.Word]) })
+}
+
+// stateColumn is column k of an aggregate's state.
+func stateColumn(a codegen.Agg, k int) rows.Column[partialRow] {
+	switch {
+	case a.Sketch < 0:
+		word := a.Words[k]
+		return rows.Int(func(x *partialRow) int64 {
+			if x.state == nil {
+				return 0
+			}
+			return int64(x.state[word]) * x.times
+		})
+	case k == 0:
+		return rows.Int(func(x *partialRow) int64 {
+			if a.Sketch != x.sketch {
+				return 0
+			}
+			return x.bucket
+		})
+	}
+	return rows.Int(func(x *partialRow) int64 {
+		if a.Sketch != x.sketch {
+			return 0
 		}
-	}
+		return x.count
+	})
 }
 
 // nameIn is a name as the kernel keeps it, in two words.
@@ -91,39 +128,27 @@ func nameIn(words []uint64) []byte {
 	return b
 }
 
+// noSketch is no aggregate's.
+const noSketch = -1
+
 // group makes a row of a group's state, and those of the functions whose calls
 // follow.
 func (r *partialRows) group(key, state []uint64) {
 	if state[r.code.Events] == 0 { // no event found room in all that it needed
 		return
 	}
-	r.state(key, state, 1)
+	row := partialRow{pane: r.pane, key: key, state: state, times: 1, sketch: noSketch}
+	r.rows.Put(row)
 	if r.shares == nil {
 		return
 	}
 	own := key[0]
-	for _, f := range r.shares[own>>32] {
+	for _, f := range r.shares[own>>32] { // which have counts alone
 		key[0] = uint64(f.function)<<32 | own&math.MaxUint32
-		r.state(key, state, uint64(f.times))
+		row.times = int64(f.times)
+		r.rows.Put(row)
 	}
 	key[0] = own
-}
-
-// state makes a row of a state so many times over, which must have counts alone
-// if that is not once.
-func (r *partialRows) state(key, state []uint64, times uint64) {
-	r.row(key)
-	for i, a := range r.code.Aggs {
-		for k := range r.width[i] {
-			v := uint64(0) // in a sketch: none
-			if a.Sketch < 0 {
-				v = state[a.Words[k]]
-			}
-			c := &r.b.Cols[r.first[i]+k]
-			c.Int = append(c.Int, int64(v*times))
-		}
-	}
-	r.next()
 }
 
 // bucket makes a row of the count of a bucket; the key's last word says which.
@@ -132,49 +157,12 @@ func (r *partialRows) bucket(key, count []uint64) {
 		return
 	}
 	sketch, bucket := codegen.DecodeBucket(key[len(key)-1])
-	r.row(key)
-	for i, a := range r.code.Aggs {
-		cols := r.b.Cols[r.first[i]:][:r.width[i]]
-		if a.Sketch == sketch {
-			cols[0].Int = append(cols[0].Int, bucket)
-			cols[1].Int = append(cols[1].Int, int64(count[0]))
-			continue
-		}
-		for k := range cols {
-			cols[k].Int = append(cols[k].Int, 0)
-		}
-	}
-	r.next()
-}
-
-// next ends a row.
-func (r *partialRows) next() {
-	if r.b.N++; r.b.N == batch.MaxRows {
-		r.finish()
-	}
-}
-
-func (r *partialRows) finish() {
-	if r.b == nil {
-		return
-	}
-	for i := range r.b.Cols {
-		if c := &r.b.Cols[i]; c.Dict != nil {
-			c.Values = c.Dict.Values()
-		}
-	}
-	r.full = append(r.full, r.b)
-	r.b = nil
-	for i, k := range r.code.Keys {
-		if k.Name && r.pool.Dict(1+i).Len() > dictLimit {
-			r.pool.Renew(1 + i)
-		}
-	}
+	r.rows.Put(partialRow{pane: r.pane, key: key, sketch: sketch, bucket: bucket, count: int64(count[0])})
 }
 
 // take returns what was made since the last call.
 func (r *partialRows) take() []*batch.Batch {
-	r.finish()
+	r.rows.Flush()
 	full := r.full
 	r.full = nil
 	return full

@@ -276,7 +276,7 @@ func TestAggregatesOfCalls(t *testing.T) {
 			raw := filtered(FunctionStart, r.target(), sel, cond, cols...)
 			src, got := start(t, p, spec)
 			_, all := start(t, p, raw)
-			if how := src.(probes.Aggregator).Describe(); !strings.HasPrefix(how, c.how) {
+			if how := src.Info().Aggregation; !strings.HasPrefix(how, c.how) {
 				t.Errorf("aggregates %q, want %q", how, c.how)
 			}
 			r.finish(success)
@@ -324,7 +324,7 @@ func durationsAgree(t *testing.T, target string, o Options) (differ error) {
 		agg("count"), agg("max", col("duration")), agg("sum", col("duration")), agg("last", col("arg0")), where(agg("count"), call(">", col("duration"), long)))
 	src, got := start(t, p, spec)
 	_, all := start(t, p, acquisition(FunctionDuration, r.target(), named("alpha", "slow"), cols...))
-	if how := src.(probes.Aggregator).Describe(); how != "dense by function" {
+	if how := src.Info().Aggregation; how != "dense by function" {
 		t.Errorf("aggregates %q", how)
 	}
 	r.finish(success)
@@ -380,7 +380,7 @@ func TestMoreGroupsThanRoom(t *testing.T) {
 			room := 20_000
 			a.limit = room
 			sink := newRecord(spec)
-			if err := src.Start(t.Context(), sink); err != nil {
+			if err := src.Start(t.Context(), sink, probes.Options{}); err != nil {
 				t.Fatal(err)
 			}
 			r.finish(success)
@@ -451,7 +451,7 @@ int main(void) { ready(); for (long i = 0; i < 30; i++) { f(i); if (i % 3) g(i);
 	r.step()
 	r.line()
 	expect(30, 20)
-	if err := src.(probes.Aggregator).Collect(); err != nil {
+	if _, err := src.Control(t.Context(), probes.Collect{}); err != nil {
 		t.Fatal(err)
 	}
 	expect(30, 20)
@@ -494,8 +494,8 @@ func TestWhatIsNotAggregated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a := src.(probes.Aggregator); a.Aggregates() || a.Describe() != "" {
-			t.Errorf("%s: aggregates %s", name, a.Describe())
+		if a := src; a.Info().Aggregates || a.Info().Aggregation != "" {
+			t.Errorf("%s: aggregates %s", name, a.Info().Aggregation)
 		}
 		src.Stop()
 	}

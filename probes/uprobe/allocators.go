@@ -5,17 +5,19 @@ import (
 	"slices"
 	"strings"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
+	"endoscope/probes/codesite"
+	"endoscope/probes/elf"
 	"endoscope/probes/process"
-	"endoscope/probes/symbols"
 )
 
 // The streams of memory that is allocated and released: of the calls of
 // allocators, the outermost of each thread or goroutine.
 const (
-	Allocation   = "allocation"
-	Deallocation = "deallocation"
+	Allocation   = catalog.Allocation
+	Deallocation = catalog.Deallocation
 )
 
 // memoryFields are what these have beside the function and where it was called
@@ -147,8 +149,8 @@ const doesNotThrow = "RKSt9nothrow_t"
 var allocatorsOfGo = regexp.MustCompile(`^runtime\.mallocgc((SmallScanNoHeader|SmallNoScan)SC\d+|TinySize\d+)?$`)
 
 // allocator is what a function does of that; 0: it is none.
-func allocator(f *symbols.Function) arguments {
-	if f.Lang == symbols.Go {
+func allocator(f *elf.Function) arguments {
+	if f.Lang == elf.Go {
 		if allocatorsOfGo.MatchString(f.Name) {
 			return takesSize
 		}
@@ -182,7 +184,7 @@ func isAllocator(name string) bool { return allocatorNamed(name) != 0 }
 
 // isOperator reports whether an allocator's function is an operator of C++, be it by
 // another name that it has: those that allocate may throw.
-func isOperator(f *symbols.Function) bool {
+func isOperator(f *elf.Function) bool {
 	return isOperatorNamed(f.Mangled) || slices.ContainsFunc(f.Aliases, isOperatorNamed)
 }
 
@@ -199,13 +201,13 @@ func isOperatorNamed(name string) bool {
 // about. The operators of C++ are, where they are an allocator's or the program's
 // own: the C++ library's always call malloc and free, which are observed at less
 // cost. An allocator's may call them for some blocks alone.
-func (s *selector) allocators(m *symbols.Module, module string) (out []choice, err error) {
+func (s *selector) allocators(m *elf.Module, module string) (out []choice, err error) {
 	for i, f := range m.All() {
 		a := allocator(&f)
 		if a == 0 || s.memory == Allocation && !a.allocates() || s.memory == Deallocation && !a.releases() {
 			continue
 		}
-		if isOperator(&f) && !m.GetsPast(i, isAllocator) {
+		if isOperator(&f) && !codesite.In(m).MayAvoid(i, isAllocator) {
 			continue
 		}
 		if a == takesText && s.sizes == areKnown {
@@ -239,28 +241,28 @@ func (s *moduleSet) addStarting(t plan.Target, running []process.Process) error 
 // trapped. Nothing is thrown or unwound through those of C, nor through operators
 // that release: they call nobody back, and are no cancellation points. reason
 // says why not.
-func allocatorTrap(sym *symbols.Module, i int) (safe bool, reason string) {
+func allocatorTrap(sym *elf.Module, i int) (safe bool, reason string) {
 	f := sym.Function(i)
 	if isOperator(&f) && !allocator(&f).releases() {
-		return sym.ReturnTrap(i)
+		return codesite.In(sym).ReturnTrap(i)
 	}
-	return sym.ReturnTrapOfNoexcept(i)
+	return codesite.In(sym).ReturnTrapOfNoexcept(i)
 }
 
 // allocatorExits are the exits of a function that allocates, with those of the
 // functions that it goes on as: they return the address. A call that goes on as
 // another allocator's is one of that: nothing is returned at such an exit. reason says why the exits are not known.
-func (r *resolver) allocatorExits(sym *symbols.Module, i int, exits []symbols.Site) (all []symbols.Site, reason string) {
+func (r *resolver) allocatorExits(sym *elf.Module, i int, exits []codesite.Site) (all []codesite.Site, reason string) {
 	f := sym.Function(i)
 	a := allocator(&f)
 	if !a.allocates() {
 		all = slices.Clone(exits)
 		for k := range all {
-			all[k].RetvalReady = !sym.LeavesTo(all[k], isAllocator)
+			all[k].RetvalReady = !codesite.In(sym).LeavesTo(all[k], isAllocator)
 		}
 		return all, ""
 	}
-	if f.Lang == symbols.Go || sym.CallsAny(i, isAllocator) {
+	if f.Lang == elf.Go || codesite.In(sym).CallsAny(i, isAllocator) {
 		return exits, ""
 	}
 	seen := map[int]bool{i: true}
@@ -270,7 +272,7 @@ func (r *resolver) allocatorExits(sym *symbols.Module, i int, exits []symbols.Si
 			all = append(all, s)
 			continue
 		}
-		target, ok := sym.TailTarget(s)
+		target, ok := codesite.In(sym).TailTarget(s)
 		if !ok || len(seen) > maxTails {
 			return nil, "it leaves by a jump to a function that is not observed, which returns the address"
 		}
@@ -278,7 +280,7 @@ func (r *resolver) allocatorExits(sym *symbols.Module, i int, exits []symbols.Si
 			continue
 		}
 		seen[target] = true
-		more, err := sym.ExitSitesFor(target, symbols.Need{Value: true, Prices: r.costs.sites()})
+		more, err := codesite.In(sym).ExitSitesFor(target, codesite.Need{Value: true, Prices: r.costs.sites()})
 		if err != nil {
 			return nil, "it leaves by a jump to " + sym.Function(target).Name + ", which " + err.Error()
 		}
@@ -291,9 +293,9 @@ func (r *resolver) allocatorExits(sym *symbols.Module, i int, exits []symbols.Si
 const maxTails = 8
 
 // noAllocator is the refusal where no module has an allocator.
-func (r *resolver) noAllocator(opened []*symbols.Module) *plan.Error {
+func (r *resolver) noAllocator(opened []*elf.Module) *plan.Error {
 	e := plan.Errorf(r.spec.Start, r.spec.Stop, "no functions that %s are known in %s", map[string]string{Allocation: "allocate memory", Deallocation: "release memory"}[r.spec.Stream], r.where())
-	if r.spec.Stream == Deallocation && slices.ContainsFunc(opened, func(m *symbols.Module) bool { return m.HasGo() }) {
+	if r.spec.Stream == Deallocation && slices.ContainsFunc(opened, func(m *elf.Module) bool { return m.HasGo() }) {
 		return e.WithHint("Go's garbage collector releases memory without calls that could be observed")
 	}
 	return e.WithHint("malloc and its like are looked for in all modules of the target that are loaded, operators new and delete, and Go's mallocgc")

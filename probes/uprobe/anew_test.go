@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -75,7 +74,7 @@ int main(int argc, char **argv) {
 // missedExecutions waits until the gap is told that n executions have left.
 func (r *record) missedExecutions(t *testing.T, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(2 * time.Millisecond) {
+	testenv.Until(t, fmt.Sprintf("%d gaps are counted", n), func() bool {
 		r.mu.Lock()
 		told := 0
 		for cause, n := range r.lost {
@@ -86,13 +85,11 @@ func (r *record) missedExecutions(t *testing.T, n int) {
 			}
 		}
 		r.mu.Unlock()
-		if told == n {
-			return
+		if told > n || t.Failed() {
+			t.Fatalf("%d gaps are counted, not %d", told, n)
 		}
-		if told > n || t.Failed() || time.Now().After(deadline) {
-			t.Fatalf("%d gaps are told, not %d", told, n)
-		}
-	}
+		return told == n
+	})
 }
 
 // callsSaid adds up the counts that a target printed, the one of its first program included.
@@ -290,9 +287,7 @@ func TestOtherProgramExecutedByThread(t *testing.T) {
 	r.step()
 	first := callsSaid(t, r.line())
 	r.line()
-	for deadline := time.Now().Add(time.Minute); !got.hasLost() && time.Now().Before(deadline); {
-		time.Sleep(2 * time.Millisecond)
-	}
+	testenv.Until(t, "what is not probed is counted", got.hasLost)
 	r.finish(success)
 	got.wait(t)
 	if len(got.rows) != first {
@@ -324,9 +319,7 @@ func TestQueryThatEndsBeforeItsLinksAreAnew(t *testing.T) {
 	r.line()
 	ended := make(chan struct{})
 	go func() { src.Stop(); close(ended) }()
-	for !p.stopped(s) {
-		time.Sleep(time.Millisecond)
-	}
+	testenv.Until(t, "the source's end has begun", func() bool { return p.stopped(s) })
 	s.flip.Unlock()
 	<-ended
 	if lost := fmt.Sprint(got.lost); len(got.lost) != 1 || !strings.Contains(lost, "executed a program until the end") {

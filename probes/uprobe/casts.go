@@ -6,7 +6,7 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
-	"endoscope/probes/signature"
+	"endoscope/probes/dwarf/signature"
 )
 
 // What type a value has only its functions say. Of those that come with a library while

@@ -8,7 +8,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/codegen"
-	"endoscope/probes/signature"
+	"endoscope/probes/dwarf/signature"
 )
 
 // What is read right as which type, and what is refused: a value that two functions have

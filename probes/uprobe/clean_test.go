@@ -5,12 +5,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"endoscope/probes"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"testing"
-	"time"
 
 	ebpflink "github.com/cilium/ebpf/link"
 	"github.com/prometheus/procfs"
@@ -109,7 +109,7 @@ func attachAndHang() {
 	p := New(Options{Match: matchExpr, Links: o.Links, Prices: estimates})
 	src, err := p.Prepare(context.Background(), spec)
 	if err == nil {
-		err = src.Start(context.Background(), newRecord(spec))
+		err = src.Start(context.Background(), newRecord(spec), probes.Options{})
 	}
 	if err != nil {
 		fmt.Println(err)
@@ -151,11 +151,12 @@ func TestKilledMonitorLeavesNothing(t *testing.T) {
 		monitor.Process.Kill()
 		monitor.Wait()
 		// The kernel frees a dead process's files on its own time.
-		for deadline := time.Now().Add(2 * time.Minute); isPatched(t, r) || linkCount(t, target) != 0; time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%d links remain; the code has probes: %v", linkCount(t, target), isPatched(t, r))
+		testenv.UntilNil(t, "nothing of the monitor is attached", func() error {
+			if patched, links := isPatched(t, r), linkCount(t, target); patched || links != 0 {
+				return fmt.Errorf("%d links remain; the code has probes: %v", links, patched)
 			}
-		}
+			return nil
+		})
 		r.round()
 		r.finish(success)
 	})

@@ -4,121 +4,27 @@ import (
 	"slices"
 	"strconv"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
-	"endoscope/planner/types"
 	"endoscope/probes/codegen"
 )
 
 // The streams of this package.
 const (
-	FunctionStart    = "function_start"
-	FunctionEnd      = "function_end"
-	FunctionDuration = "function_duration"
-	FunctionCall     = "function_call"
+	FunctionStart    = catalog.FunctionStart
+	FunctionEnd      = catalog.FunctionEnd
+	FunctionDuration = catalog.FunctionDuration
+	FunctionCall     = catalog.FunctionCall
 )
 
 // maxArgs is how many argument registers there are in the calling conventions.
 const maxArgs = 6
 
-// Columns are all columns of each stream, the event's time first.
-//
-// arg0 to arg5 are the raw integer argument registers at the entry (System V:
-// rdi rsi rdx rcx r8 r9; Go: rax rbx rcx rdi rsi r8), whether or not the
-// function has so many; retval is rax at the return. depth is the number of
-// calls on the same thread that enclose this one, among the functions that the
-// query monitors. function_duration's timestamp is the end; its process and
-// thread_name are those at the beginning. function_call has them, and tid, so at
-// each event of a call, and NULL for the function of a gap. goroutine says whose
-// sequence the event is of; NULL: the thread's.
-var Columns = map[string][]types.Field{
-	FunctionStart:    columns(functionFields, argFields, depthField, containerField, objectFields, whenceFields),
-	FunctionEnd:      columns(functionFields, retvalField, depthField, containerField, objectFields, whenceFields),
-	FunctionDuration: columns(functionFields, durationFields, argFields, retvalField, depthField, containerField, selfField, objectFields, costFields, whenceFields),
-	FunctionCall:     columns(eventField, functionFields, depthField, goroutineField, containerField, objectFields, whenceFields),
-	Allocation:       columns(functionFields, memoryFields, whenceFields),
-	Deallocation:     columns(functionFields, memoryFields, whenceFields),
-}
-
-var (
-	functionFields = []types.Field{
-		{Name: "function_name", Type: types.Varchar},
-		{Name: "class", Type: types.Varchar},
-		{Name: "module", Type: types.Varchar},
-	}
-	durationFields = []types.Field{
-		{Name: "start_time", Type: types.Timestamp},
-		{Name: "duration", Type: types.Duration},
-	}
-	// selfField is duration less that of the calls that this one made of functions
-	// that the query monitors, on its thread or goroutine, whether or not they became
-	// rows. The time of calls that did not return is their caller's; that of what they
-	// had called is not.
-	selfField   = []types.Field{{Name: "self_time", Type: types.Duration}}
-	retvalField = []types.Field{{Name: "retval", Type: types.Bigint}}
-	depthField  = []types.Field{{Name: "depth", Type: types.Bigint}}
-	// containerField is where the process runs (process.Container).
-	containerField = []types.Field{{Name: "container", Type: types.Varchar}}
-	eventField     = []types.Field{{Name: "event", Type: types.Varchar}}
-	// goroutineField says whose the events of a sequence are.
-	goroutineField = []types.Field{{Name: "goroutine", Type: types.Bigint}}
-	// costFields are what the call's thread used from its entry to its return:
-	// CPU time, and bytes through read(2), write(2) and the like, sockets' only if
-	// by these. NULL where the call returned on another thread, or the kernel does
-	// not count bytes.
-	costFields = []types.Field{
-		{Name: "cpu_time", Type: types.Duration},
-		{Name: "read_bytes", Type: types.Bigint},
-		{Name: "written_bytes", Type: types.Bigint},
-	}
-	// whenceFields say where a call comes from: the function that it returns to, and
-	// the stack at its entry, itself first, as stack_sample has it. NULL where the
-	// address lies in no code, or none that has a name. Of a sequence each event of
-	// a call has the caller, an ENTER and a LEAVE the stack.
-	whenceFields = []types.Field{
-		{Name: "caller", Type: types.Varchar},
-		{Name: "stack", Type: types.List},
-	}
-	// objectFields say of a call what there is to know of its object and method
-	// (receivers.go).
-	objectFields = []types.Field{
-		{Name: "receiver", Type: types.Bigint},
-		{Name: "receiver_class", Type: types.Varchar},
-		{Name: "receiver_lineage", Type: types.Varchar},
-		{Name: "class_lineage", Type: types.Varchar},
-		{Name: "lookup_distance", Type: types.Bigint},
-		{Name: "method_size", Type: types.Bigint},
-		{Name: "is_native", Type: types.Boolean},
-	}
-)
-
-var argFields = func() []types.Field {
-	fs := make([]types.Field, maxArgs)
-	for i := range fs {
-		fs[i] = types.Field{Name: "arg" + strconv.Itoa(i), Type: types.Bigint}
-	}
-	return fs
-}()
-
-func columns(own ...[]types.Field) []types.Field {
-	fs := []types.Field{
-		{Name: "timestamp", Type: types.Timestamp},
-		{Name: "pid", Type: types.Bigint},
-		{Name: "tid", Type: types.Bigint},
-		{Name: "process", Type: types.Varchar},
-		{Name: "thread_name", Type: types.Varchar},
-		{Name: "exe", Type: types.Varchar},
-	}
-	for _, o := range own {
-		fs = append(fs, o...)
-	}
-	return fs
-}
-
 // column says what fills a column of a batch.
 type column uint8
 
 const (
-	colUnread column = iota // nobody looks at it
+	colUnread column = iota // no one reads it
 	colTime
 	colPID
 	colTID
@@ -173,6 +79,22 @@ var columnByName = func() map[string]column {
 	return m
 }()
 
+// nameOf is columnByName the other way round. Every column has an appender.
+var nameOf = func() map[column]string {
+	m := map[column]string{colFrame: frameColumn}
+	for name := range appenders {
+		c, ok := columnByName[name]
+		if !ok {
+			panic("uprobe: no column is called " + name)
+		}
+		m[c] = name
+	}
+	if len(m) != len(columnByName) {
+		panic("uprobe: a column is not made")
+	}
+	return m
+}()
+
 // ofReceiver reports whether the column is about the object of a call.
 func (c column) ofReceiver() bool { return colReceiver <= c && c < colFrame }
 
@@ -189,6 +111,7 @@ func (c column) isArg() bool { return colArg0 <= c && c < colValue }
 type wants struct {
 	cols    []column // of the batches, in order
 	options uint32
+	values  *readings
 	// reading is how values are read; nil: there are none.
 	reading *reading
 }
@@ -214,7 +137,7 @@ func columnsOf(spec *plan.Acquire, vs []*readValue) ([]column, error) {
 // programs' own test. A column that only the filter reads, and of that only
 // what the kernel tests, is not sent.
 func wantsOf(spec *plan.Acquire, cols []column, values *readings, test codegen.Program) wants {
-	w := wants{cols: slices.Clone(cols)}
+	w := wants{cols: slices.Clone(cols), values: values}
 	used := make([]bool, len(cols)) // of values
 	switch spec.Stream {
 	case FunctionEnd:
@@ -286,18 +209,18 @@ func wantsOf(spec *plan.Acquire, cols []column, values *readings, test codegen.P
 	return w
 }
 
-// frameColumn is a column of function_call that no user asks for, but package
-// entities: the address of a call's return address (hush.h).
+// frameColumn is a column of function_call for package entities, which users cannot
+// name: the address of a call's return address (hush.h).
 const frameColumn = "frame"
 
 func hasColumn(stream, name string) bool {
 	if name == frameColumn {
 		return stream == FunctionCall
 	}
-	for _, f := range Columns[stream] {
-		if f.Name == name {
-			return true
-		}
+	s := catalog.Find(stream)
+	if s == nil {
+		return false
 	}
-	return false
+	_, ok := s.Column(name)
+	return ok
 }

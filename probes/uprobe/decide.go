@@ -5,7 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"endoscope/probes/symbols"
+	"endoscope/probes/codesite"
+	"endoscope/probes/elf"
 )
 
 // decision is how a function is observed, or why it is not.
@@ -20,7 +21,7 @@ const decideBlock = 64
 
 // decide looks at the code of the functions chosen. That is what a query of
 // thousands of functions waits for most, so all processors do it.
-func (r *resolver) decide(sym *symbols.Module, chosen []choice) []decision {
+func (r *resolver) decide(sym *elf.Module, chosen []choice) []decision {
 	out := make([]decision, len(chosen))
 	blocks := (len(chosen) + decideBlock - 1) / decideBlock
 	var next atomic.Int64
@@ -41,9 +42,9 @@ func (r *resolver) decide(sym *symbols.Module, chosen []choice) []decision {
 }
 
 // decideOne decides about one function. It only reads r.
-func (r *resolver) decideOne(sym *symbols.Module, c choice) decision {
+func (r *resolver) decideOne(sym *elf.Module, c choice) decision {
 	w := want{size: sym.Size(c.index), label: label{function: c.name, class: c.class}}
-	if c.lang == symbols.Go {
+	if c.lang == elf.Go {
 		w.flags = goRegisters
 		if r.spec.Stream == FunctionCall {
 			w.flags |= goidFlag(sym.GoidOffset())
@@ -67,13 +68,13 @@ func (r *resolver) decideOne(sym *symbols.Module, c choice) decision {
 	}
 	// What the query does not read may be changed before the probe is hit, which
 	// gives more functions an instruction that is cheap to probe.
-	need := symbols.Need{Args: readsArgs(r.spec.Out) || ofMemory(r.spec), Return: how == trapped, Entry: r.spec.Settings.PlainEntries, Prices: r.costs.sites()}
-	site, err := sym.EntrySiteFor(c.index, need)
+	need := codesite.Need{Args: readsArgs(r.spec.Out) || ofMemory(r.spec), Return: how == trapped, Entry: r.spec.Settings.PlainEntries, Prices: r.costs.sites()}
+	site, err := codesite.In(sym).EntrySiteFor(c.index, need)
 	addr, offset := sym.Entry(c.index)
 	if err == nil && (how == atExits || asksWhence(r.spec.Out)) {
 		err = pairable(addr, site, exits)
 	}
-	if err == nil && how == atExits && c.lang == symbols.Go {
+	if err == nil && how == atExits && c.lang == elf.Go {
 		err = r.slots.findable(sym, c.index)
 	}
 	if err != nil {

@@ -13,6 +13,7 @@ type event struct {
 	function      uint32
 	kind          byte // of a sequence's: the initial of its name, else 0
 	start, retval uint64
+	duration      uint64 // of a call, to its return
 	goroutine     uint64 // of a sequence's, if it is wanted; 0: none
 	process       []byte // without trailing zeros; nil if not wanted
 	thread        []byte
@@ -28,6 +29,12 @@ type event struct {
 	taken         []bpf.FunctionTaken // the return addresses that traps took,
 	stack         []byte              // and the stack
 	texts         texts               // nil if not wanted
+
+	// What a subscription adds.
+	of     *subscription
+	label  codes    // of the function
+	named  uint32   // code of the kind
+	object received // on which it is called
 }
 
 // Sizes of the layouts of events (function.bpf.c).
@@ -45,9 +52,9 @@ const (
 
 // decode finds the parts of a record of a query with these options. The kernel
 // wrote it, so its layout is trusted as far as its length allows; false: too
-// short to be one of the query's.
+// short to be one of the query's. All records of the same options set the same parts
+// of e, and leave the others as they are.
 func decode(b []byte, options uint32, e *event) bool {
-	*e = event{}
 	need := sizeEntry
 	switch layout := options & (sendArgs | sendNames | sendReceiver | sendCost | sendStack | sendTexts); {
 	case layout&sendTexts != 0 && layout&(sendNames|sendReceiver|sendCost|sendStack) == 0:
@@ -85,7 +92,7 @@ func decode(b []byte, options uint32, e *event) bool {
 		e.texts = b[need+behind(options):]
 	}
 	r := (*bpf.FunctionEventReturn)(unsafe.Pointer(unsafe.SliceData(b)))
-	e.start, e.retval = r.Start, r.Retval
+	e.start, e.retval, e.duration = r.Start, r.Retval, e.Time-r.Start
 	if options&sequence != 0 {
 		e.goroutine = r.Retval
 	}

@@ -112,7 +112,7 @@ int main(void) { ready(); for (int i = 0; i < 100; i++) outer(i); return 0; }
 		r := run(t, target)
 		src, got := start(t, p, acquisition(FunctionDuration, r.target(), named("leaf", "pthread_unwind", "outer"), cols...))
 		kinds := map[string]int{}
-		for _, s := range src.Sites() {
+		for _, s := range src.Info().Sites {
 			if s.Kind != kindExit && s.Kind != kindLandmark {
 				kinds[s.Kind]++
 			}

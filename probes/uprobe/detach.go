@@ -4,20 +4,17 @@ import (
 	"slices"
 
 	"endoscope/planner/plan"
-	"endoscope/probes"
 )
 
-var _ probes.Detachable = (*source)(nil)
-
-// Detachable implements probes.Detachable. Goroutines that end while nobody looks
-// would leave calls behind that others seem to be in.
-func (s *source) Detachable() bool {
-	return s.Ability().Gate == plan.AtEntry && !slices.ContainsFunc(s.resolution.landmarks, func(l landmark) bool { return l.cookie&goRegisters != 0 })
+// detaches reports whether the source can do without its probes for a while.
+// Goroutines that end meanwhile would leave calls behind that others seem to be in.
+func (s *source) detaches() bool {
+	return s.ability().Gate == plan.AtEntry && !slices.ContainsFunc(s.resolution.landmarks, func(l landmark) bool { return l.cookie&goRegisters != 0 })
 }
 
-// Detach implements probes.Detachable. Calls that are under way then are
+// detach implements probes.Detach. Calls that are under way then are
 // unfinished.
-func (s *source) Detach() error {
+func (s *source) detach() error {
 	s.flip.Lock()
 	defer s.flip.Unlock()
 	p := s.provider
@@ -34,8 +31,8 @@ func (s *source) Detach() error {
 	return nil
 }
 
-// Attach implements probes.Detachable.
-func (s *source) Attach() error {
+// attach implements probes.Attach.
+func (s *source) attach() error {
 	s.flip.Lock()
 	defer s.flip.Unlock()
 	p := s.provider

@@ -32,7 +32,7 @@ func TestDictionariesAreBounded(t *testing.T) {
 	s := newSubscription(spec.Out.Types(), w, sink, 0, newNames(executable), nil)
 	s.name(0, label{function: "in_program", module: "program", exe: "/bin/program"})
 	s.name(1, label{function: "in_library", module: "library"})
-	const rows = 3*dictLimit + 100
+	const rows = 3*batch.DictLimit + 100
 	for i := range rows {
 		s.add(&event{FunctionEvent: &bpf.FunctionEvent{Pid: uint32(i)}, function: uint32(i % 2), kind: eventEnter[0], process: fmt.Appendf(nil, "worker %d", i)})
 	}
@@ -41,7 +41,7 @@ func TestDictionariesAreBounded(t *testing.T) {
 	for _, b := range sink.given {
 		for _, c := range b.Cols[1:] {
 			dictionaries[c.Dict] = true
-			if n := c.Dict.Len(); n > dictLimit+batch.MaxRows {
+			if n := c.Dict.Len(); n > batch.DictLimit+batch.MaxRows {
 				t.Fatalf("a dictionary has %d strings", n)
 			}
 		}

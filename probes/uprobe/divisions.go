@@ -7,7 +7,7 @@ import (
 	"endoscope/probes/clock"
 )
 
-// generations is how many divisions of a source are told apart (moment.h). Of older
+// generations is how many divisions of a source are told apart (counters.h). Of older
 // ones the calls that are still under way are those of the oldest.
 const generations = len(bpf.FunctionCounters{}.Armed)
 

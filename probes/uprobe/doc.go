@@ -11,7 +11,7 @@
 // several queries have links of their own at one site, all of which the kernel
 // serves in one trap, so that none misses an event when another comes or goes.
 // (Queries that are equal in all this have one source together, see
-// probes.Shareable.) All write into one ring buffer;
+// probes.Divide.) All write into one ring buffer;
 // one goroutine reads it and gives each event to its query.
 //
 // Where the specification has the first stage of an aggregate that the kernel
@@ -27,7 +27,7 @@
 // of which class, from the modules (symbols.Classes).
 //
 // Where calls come from is looked at when their events are sent, at the return if
-// that is where (whence.h, copy.h): the return address, and the stack as it lies in
+// that is where (caller.h, copy.h): the return address, and the stack as it lies in
 // memory, which package stack unwinds as it does samples; the reader waits for it.
 // Stacks are not followed by frame pointers in the kernel, though Go's code and some of C
 // has them everywhere: it was measured, and is not clearly cheaper. ns a call, at 4, 11,
@@ -47,7 +47,7 @@
 // between instructions, and is what EXPLAIN says.
 //
 // Where only numbers of calls are asked, functions whose calls follow from those
-// of others by the program's text have no probe (symbols.Module.Inflows): with
+// of others by the program's text have no probe (codesite.Code.CallSources): with
 // each state or event of a function come those of what follows. Their calls are
 // counted with the caller's, some instructions before they happen.
 //

@@ -49,17 +49,17 @@ func TestEstimateOfManyFunctions(t *testing.T) {
 		if src, err = p.Prepare(t.Context(), many(1e-6, r.target())); err != nil {
 			t.Fatal(err)
 		}
-		if src.(probes.Estimator).Refusal() != nil {
+		if src.Info().Refusal != nil {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("not refused: %q", src.Notices())
+			t.Fatalf("not refused: %q", src.Info().Notices)
 		}
 	}
 	if n := linkCount(t, target); n != 0 {
 		t.Errorf("%d links when it was refused", n)
 	}
-	err := src.Start(t.Context(), newRecord(many(0, r.target())))
+	err := src.Start(t.Context(), newRecord(many(0, r.target())), probes.Options{})
 	if err == nil || !strings.Contains(err.Error(), "probing 120 functions is too dear: at the current call rates it would cost ") ||
 		!strings.Contains(err.Error(), "mostly many") || !strings.Contains(err.Error(), "SET max_overhead = ") {
 		t.Errorf("refused with %v", err)
@@ -69,7 +69,7 @@ func TestEstimateOfManyFunctions(t *testing.T) {
 	}
 
 	src, rec := start(t, p, many(1e6, r.target()))
-	if ns := src.Notices(); len(ns) != 1 || !strings.HasPrefix(ns[0], "120 functions will be probed; at the current call rates that costs ") {
+	if ns := src.Info().Notices; len(ns) != 1 || !strings.HasPrefix(ns[0], "120 functions will be probed; at the current call rates that costs ") {
 		t.Errorf("notices %q", ns)
 	}
 	more(t, rec) // with a limit that allows them
@@ -78,7 +78,7 @@ func TestEstimateOfManyFunctions(t *testing.T) {
 	if src, err = p.Prepare(t.Context(), many(0, r.target())); err != nil {
 		t.Fatal(err)
 	}
-	if ns := src.Notices(); len(ns) != 0 || src.(probes.Estimator).Refusal() != nil {
+	if ns := src.Info().Notices; len(ns) != 0 || src.Info().Refusal != nil {
 		t.Errorf("without a limit: %q", ns)
 	}
 	src.Stop()
@@ -96,10 +96,10 @@ func TestEstimateOfWhatDoesNotRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer src.Stop()
-		if err := src.(probes.Estimator).Refusal(); err != nil {
+		if err := src.Info().Refusal; err != nil {
 			t.Error(err)
 		}
-		return strings.Join(src.Notices(), "\n")
+		return strings.Join(src.Info().Notices, "\n")
 	}
 	const unknown = "120 functions will be probed; what that costs is not known before the program runs"
 	held, err := process.Launch([]string{target, "work"}, nil, nil, nil, nil)
@@ -171,7 +171,7 @@ func TestCandidates(t *testing.T) {
 		if c.Samples != want {
 			t.Errorf("%s in process %d: %d samples, want %d", r.wants[i].label.function, c.PID, c.Samples, want)
 		}
-		if c.CostNs != src.Sites()[i].CostNs || c.CostNs == 0 {
+		if c.CostNs != src.Info().Sites[i].CostNs || c.CostNs == 0 {
 			t.Errorf("a call costs %f ns", c.CostNs)
 		}
 	}

@@ -260,7 +260,7 @@ int main(void) { ready(); for (int i = 0; i < 100; i++) { first(i); early(i % 10
 				t.Error(diff, got.counts)
 			}
 			kinds := map[string]string{}
-			for _, s := range src.Sites() {
+			for _, s := range src.Info().Sites {
 				if !strings.HasPrefix(s.Kind, "exit") {
 					kinds[s.Function], _, _ = strings.Cut(s.Kind, " (perf)")
 				}
@@ -299,7 +299,7 @@ int main(void) {
 	for i := range 12 {
 		began := clock.Boot() + p.offset
 		src, got := start(t, p, byExits(FunctionDuration, r.target(), named("inner", "outer"), "function_name", "arg0", "arg1", "retval", "start_time", "duration", "depth"))
-		time.Sleep(time.Duration(i*5) * time.Millisecond)
+		time.Sleep(time.Duration(i*5) * time.Millisecond) // which the query lasts
 		if err := src.Stop(); err != nil {
 			t.Fatal(err)
 		}
@@ -402,7 +402,7 @@ int main(void) { ready(); for (int i = 0; i < 3; i++) { cheap(i); dear(i); } ret
 	refused(t, err, "probing 1 functions in 1 processes would copy 8 KiB of code", "")
 	spec.Settings.MaxTextCopy = 2 * pageSize
 	src, got := start(t, p, spec)
-	if ns := src.Notices(); len(ns) != 1 || !strings.HasPrefix(ns[0], "a return of dear costs about 17us more") {
+	if ns := src.Info().Notices; len(ns) != 1 || !strings.HasPrefix(ns[0], "a return of dear costs about 17us more") {
 		t.Errorf("notices %q", ns)
 	}
 	r.finish(success)

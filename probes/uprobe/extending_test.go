@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -67,11 +66,7 @@ func TestNestingInLibraryLoadedLater(t *testing.T) {
 		r.tell("call 3")
 		before := len(p.Probes())
 		r.tell("load %s", library)
-		for deadline := time.Now().Add(time.Minute); len(p.Probes()) == before; time.Sleep(5 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("the library is not probed; lost %v", got.lost)
-			}
-		}
+		testenv.Until(t, "the library is probed", func() bool { return len(p.Probes()) != before })
 		r.tell("call 2")
 		r.tell("thread 2")
 		fmt.Fprintln(r.in, "end")

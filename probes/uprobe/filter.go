@@ -8,7 +8,7 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
-	"endoscope/probes/symbols"
+	"endoscope/probes/codesite"
 )
 
 // filter is a query's condition, as far as the kernel tests it.
@@ -112,7 +112,7 @@ func layoutOf(spec *plan.Acquire, offset int64, values *readings, ws []want) []c
 	exits, tails := false, false
 	for _, w := range ws {
 		exits = exits || w.returns == atExits
-		tails = tails || slices.ContainsFunc(w.exits, func(s symbols.Site) bool { return !s.RetvalReady })
+		tails = tails || slices.ContainsFunc(w.exits, func(s codesite.Site) bool { return !s.RetvalReady })
 	}
 	var m bpf.FunctionMoment
 	number := func(at uintptr) codegen.Column { return codegen.Column{Kind: codegen.Number, Offset: int16(at)} }

@@ -217,7 +217,7 @@ func TestFilteredInTheKernel(t *testing.T) {
 				p := provider(t, o)
 				r := run(t, target)
 				var cols []string
-				for _, f := range Columns[stream] {
+				for _, f := range streams[stream].Fields() {
 					if c := columnByName[f.Name]; !c.aboutMethods() && !c.ofCost() { // of which the kernel tests none; costs are of one observation
 						cols = append(cols, f.Name)
 					}
@@ -241,7 +241,7 @@ func TestFilteredInTheKernel(t *testing.T) {
 					}
 					spec := filtered(stream, r.target(), functions, c.cond, cols...)
 					src, got := start(t, p, spec)
-					all = append(all, running{c, spec, src.Residual(), got})
+					all = append(all, running{c, spec, src.Info().Residual, got})
 				}
 				r.finish(success)
 				base.wait(t)
@@ -419,7 +419,7 @@ func filteredByTime(t *testing.T, target string, ahead time.Duration) bool {
 	}
 	r.round()
 	inTime := time.Now().Before(limit)
-	time.Sleep(time.Until(limit) + time.Millisecond)
+	time.Sleep(time.Until(limit) + time.Millisecond) // what follows is after the limit
 	r.round()
 	r.round()
 	r.end()
@@ -458,11 +458,11 @@ func TestColumnsOfTheFilterAreNotSent(t *testing.T) {
 		if sent := src.(*source).wants.options & (sendArgs | sendNames); sent != c.sent {
 			t.Errorf("%s: sends %#x, want %#x", c.name, sent, c.sent)
 		}
-		if c.without && src.Residual() != spec.Filter {
-			t.Errorf("%s: residual %v", c.name, src.Residual())
+		if c.without && src.Info().Residual != spec.Filter {
+			t.Errorf("%s: residual %v", c.name, src.Info().Residual)
 		}
 		defer func() {
-			if n := len(kept(t, src.Residual(), spec.Out, got.wait(t).rows)); n != 10 {
+			if n := len(kept(t, src.Info().Residual, spec.Out, got.wait(t).rows)); n != 10 {
 				t.Errorf("%s: %d rows, want 10", c.name, n)
 			}
 		}()
@@ -488,8 +488,8 @@ func TestMoreFactsThanBits(t *testing.T) {
 	}
 	spec := filtered(FunctionStart, r.target(), named("alpha", "beta"), cond, "function_name", "arg0")
 	src, got := start(t, p, spec)
-	if want := bound(either(maxFacts), spec.Out).String(); src.Residual() == nil || src.Residual().String() != want {
-		t.Errorf("%v is left, want %s", src.Residual(), want)
+	if want := bound(either(maxFacts), spec.Out).String(); src.Info().Residual == nil || src.Info().Residual.String() != want {
+		t.Errorf("%v is left, want %s", src.Info().Residual, want)
 	}
 	r.round()
 	r.round()

@@ -10,10 +10,8 @@ import (
 	"endoscope/probes/bpf"
 )
 
-var _ probes.Gateable = (*source)(nil)
-
-// Ability implements probes.Gateable.
-func (s *source) Ability() plan.Ability {
+// ability is what the source can do about gates.
+func (s *source) ability() plan.Ability {
 	var a plan.Ability
 	switch {
 	case s.spec.Stream == FunctionCall:
@@ -37,18 +35,20 @@ func (s *source) Ability() plan.Ability {
 	return a
 }
 
-// Gate implements probes.Gateable.
-func (s *source) Gate(g probes.Gates) { s.gates = g }
-
-// Activity implements probes.Gateable.
-func (s *source) Activity() probes.Activity {
+// Stats implements probes.Source. Calls that meet a shut gate are ignored, too.
+func (s *source) Stats() probes.Stats {
 	p := s.provider
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if in := p.active[s]; in != nil {
 		s.note(in)
 	}
-	return s.activity
+	st := probes.Stats{Activity: s.activity, Waited: s.activity.Shut + s.overlooked}
+	p.mu.Unlock()
+	price := s.price()
+	for way := range st.Prices {
+		st.Prices[way] = price
+	}
+	return st
 }
 
 // note remembers what has happened so far. Provider.mu is held.

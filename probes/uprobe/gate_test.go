@@ -127,16 +127,15 @@ func runGate(t *testing.T, program string, o Options, opener, gated *plan.Acquir
 		defer src.Stop()
 		gates := probes.Gates{Set: set}
 		if spec == opener {
-			if a := src.(probes.Gateable).Ability(); !a.Opens {
+			if a := src.Info().Ability; !a.Opens {
 				t.Fatalf("it opens no gates: %s", a.Closed)
 			}
 			gates.Opens = []probes.Opened{{Gate: g, Within: gateWithin}}
 		} else {
 			gates.Own, gates.Way = g, plan.AtEntry
 		}
-		src.(probes.Gateable).Gate(gates)
 		sink := newRecord(spec)
-		if err := src.Start(t.Context(), sink); err != nil {
+		if err := src.Start(t.Context(), sink, probes.Options{Gates: gates}); err != nil {
 			t.Fatal(err)
 		}
 		sources = append(sources, src)
@@ -158,7 +157,7 @@ func runGate(t *testing.T, program string, o Options, opener, gated *plan.Acquir
 			lost = fmt.Errorf("lost: %v", r.lost)
 		}
 	}
-	out.activity = sources[1].(probes.Gateable).Activity()
+	out.activity = sources[1].Stats().Activity
 	ns, _ := g.Opened(clock.Now() + 1e9)
 	out.open = time.Duration(ns)
 	return out, lost
@@ -283,10 +282,10 @@ func TestForcedGate(t *testing.T) {
 	gated := acquisition(FunctionStart, plan.Target{}, named("gated"), "timestamp", "arg0")
 	var from, to int64
 	force := func(g *gate.Gate) {
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // in which the opener decides
 		g.Force(true)
 		from = clock.Now()
-		time.Sleep(40 * time.Millisecond)
+		time.Sleep(40 * time.Millisecond) // in which all calls pass
 		to = clock.Now()
 		g.Force(false)
 	}
@@ -324,7 +323,7 @@ func TestSequenceHasNoGate(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer src.Stop()
-	if a := src.(probes.Gateable).Ability(); a.Gate != plan.NoGate || a.Opens || a.Why == "" {
+	if a := src.Info().Ability; a.Gate != plan.NoGate || a.Opens || a.Why == "" {
 		t.Errorf("a sequence can do %+v", a)
 	}
 }
@@ -366,9 +365,8 @@ func BenchmarkGate(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				src.(probes.Gateable).Gate(gates)
 				d := &discard{ended: make(chan struct{})}
-				if err := src.Start(b.Context(), d); err != nil {
+				if err := src.Start(b.Context(), d, probes.Options{Gates: gates}); err != nil {
 					b.Fatal(err)
 				}
 				return func() *discard {
@@ -385,11 +383,7 @@ func BenchmarkGate(b *testing.B) {
 func more(t *testing.T, r *record) {
 	t.Helper()
 	before := r.len()
-	for begin := time.Now(); r.len() <= before; time.Sleep(time.Millisecond) {
-		if time.Since(begin) > 2*time.Minute {
-			t.Fatalf("no rows come after %d", before)
-		}
-	}
+	testenv.Until(t, "more rows come", func() bool { return r.len() > before })
 }
 
 // TestDetachAndAttach: what is detached for a while gives no rows, costs nothing,
@@ -407,39 +401,37 @@ func TestDetachAndAttach(t *testing.T) {
 			defer set.Close()
 			set.Gate(0).Force(true)
 			spec := acquisition(FunctionDuration, target.target(), named("gated"), "timestamp", "arg0")
-			prepared, err := p.Prepare(t.Context(), spec)
+			src, err := p.Prepare(t.Context(), spec)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer prepared.Stop()
-			src := prepared.(probes.Detachable)
-			if !src.Detachable() {
+			defer src.Stop()
+			if !src.Info().Detaches {
 				t.Fatal("it cannot be detached")
 			}
-			src.Gate(probes.Gates{Set: set, Own: set.Gate(0), Way: plan.AtEntry, Detaches: true})
 			sink := newRecord(spec)
-			if err := src.Start(t.Context(), sink); err != nil {
+			if err := src.Start(t.Context(), sink, probes.Options{Gates: probes.Gates{Set: set, Own: set.Gate(0), Way: plan.AtEntry, Detaches: true}}); err != nil {
 				t.Fatal(err)
 			}
 			target.step()
 			more(t, sink)
 			for range 2 { // the second time there is nothing to do
-				if err := src.Detach(); err != nil {
+				if _, err := src.Control(t.Context(), probes.Detach{}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			from := clock.Now()
-			before := src.Activity().Events
+			before := src.Stats().Activity.Events
 			if n := len(p.Probes()); n != 0 {
 				t.Errorf("%d probes are listed while none is attached", n)
 			}
-			time.Sleep(60 * time.Millisecond)
+			time.Sleep(60 * time.Millisecond) // in which the target makes calls
 			to := clock.Now()
-			if n := src.Activity().Events; n != before {
+			if n := src.Stats().Activity.Events; n != before {
 				t.Errorf("%d calls trapped while nothing was attached", n-before)
 			}
 			for range 2 {
-				if err := src.Attach(); err != nil {
+				if _, err := src.Control(t.Context(), probes.Attach{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -463,7 +455,7 @@ func TestDetachAndAttach(t *testing.T) {
 			if early == 0 || late == 0 {
 				t.Errorf("%d rows before and %d after", early, late)
 			}
-			if err := src.Attach(); err != nil {
+			if _, err := src.Control(t.Context(), probes.Attach{}); err != nil {
 				t.Errorf("at the end: %v", err)
 			}
 		})
@@ -483,30 +475,30 @@ int main(void) { ready(); for (int n = 1; n <= 3; n++) f(n); }
 		t.Run(name, func(t *testing.T) {
 			target := run(t, program)
 			spec := acquisition(FunctionDuration, target.target(), named("f"), "timestamp", "arg0")
-			prepared, err := provider(t, o).Prepare(t.Context(), spec)
+			src, err := provider(t, o).Prepare(t.Context(), spec)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer prepared.Stop()
+			defer src.Stop()
 			set, err := gate.NewSet(1, true)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer set.Close()
 			set.Gate(0).Force(true)
-			src := prepared.(probes.Detachable)
-			src.Gate(probes.Gates{Set: set, Own: set.Gate(0), Way: plan.AtEntry, Detaches: true})
 			sink := newRecord(spec)
-			if err := src.Start(t.Context(), sink); err != nil {
+			if err := src.Start(t.Context(), sink, probes.Options{Gates: probes.Gates{Set: set, Own: set.Gate(0), Way: plan.AtEntry, Detaches: true}}); err != nil {
 				t.Fatal(err)
 			}
 			target.step()
-			for n, flip := range []func() error{src.Detach, src.Attach, func() error { return nil }} {
+			for n, flip := range []probes.Command{probes.Detach{}, probes.Attach{}, nil} {
 				if got, want := target.line(), fmt.Sprintf("in %d", n+1); got != want {
 					t.Fatalf("the program says %q, want %q", got, want)
 				}
-				if err := flip(); err != nil {
-					t.Fatal(err)
+				if flip != nil {
+					if _, err := src.Control(t.Context(), flip); err != nil {
+						t.Fatal(err)
+					}
 				}
 				if n < 2 {
 					target.step()

@@ -6,11 +6,11 @@ import (
 	"github.com/cilium/ebpf"
 
 	"endoscope/probes/bpf"
-	"endoscope/probes/symbols"
+	"endoscope/probes/elf"
 )
 
 // goSlots says where the threads of a query's Go programs have the g that they run
-// (symbols.Module.GoSlot): a program looks there where the register of the goroutine
+// (elf.Module.GoSlot): a program looks there where the register of the goroutine
 // has something else in it, as in assembler. All programs of a query look at one
 // place, that of the first module.
 type goSlots struct {
@@ -37,7 +37,7 @@ func (s *goSlots) note(at int64) {
 
 // findable is nil if the calls of function i, one of Go's that is observed at its exits,
 // can be told apart by goroutine.
-func (s goSlots) findable(sym *symbols.Module, i int) error {
+func (s goSlots) findable(sym *elf.Module, i int) error {
 	switch at := sym.GoSlot(); {
 	case at != 0 && at == s.place() || !sym.Native(i):
 		return nil

@@ -40,14 +40,14 @@ type growing struct {
 	heard   chan process.Mapped
 	looking sync.WaitGroup
 
-	mu      sync.Mutex
-	parts   []*source           // the first one included
-	known   map[mappedIn]change // probed, or as of that change without a function to probe
-	since   map[mappedIn]int64  // when files were mapped first that could not be probed then
-	stopped bool
-	needed  func(function string) bool // see source.Need
-	hushed  func(*source) error        // as was said last; nil: nothing was
-	done    chan struct{}              // closed when nothing is attached any more
+	mu        sync.Mutex
+	parts     []*source           // the first one included
+	known     map[mappedIn]change // probed, or as of that change without a function to probe
+	since     map[mappedIn]int64  // when files were mapped first that could not be probed then
+	stopped   bool
+	options   probes.Options // of Start, for the parts that come
+	suspended probes.Suspend // as was said last
+	done      chan struct{}  // closed when nothing is attached any more
 }
 
 // mappedIn is a file as maps tells it, and the process for which it is probed; 0:
@@ -73,7 +73,7 @@ func newGrowing(p *Provider, spec *plan.Acquire, cols []column, links linkKind, 
 	}
 	if first != nil {
 		g.parts = []*source{first}
-		g.residual = first.Residual()
+		g.residual = first.residual()
 		g.note(first)
 	}
 	return g
@@ -115,76 +115,25 @@ func (g *growing) first() *source {
 	return g.parts[0]
 }
 
-// Sites implements probes.Source.
-func (g *growing) Sites() []probes.Site {
-	if s := g.first(); s != nil {
-		return s.Sites()
-	}
-	return nil
-}
-
-// Notices implements probes.Source.
-func (g *growing) Notices() []string {
-	var out []string
-	if s := g.first(); s != nil {
-		out = s.Notices()
-	}
-	out = append(slices.Clone(out), g.coming.notices...)
-	if said := saidNotice(g.spec); said != "" && len(g.coming.notices) > 0 {
-		out = append(out, said)
-	}
-	return out
-}
-
-// Residual implements probes.Source.
-func (g *growing) Residual() plan.Expr { return g.residual }
-
-// Live implements probes.Source.
-func (g *growing) Live() bool { return true }
-
-// Refusal implements probes.Estimator.
-func (g *growing) Refusal() error {
-	if s := g.first(); s != nil {
-		return s.Refusal()
-	}
-	return nil
-}
-
-// Aggregates implements probes.Aggregator: as long as nothing has come it is not
-// known, and events that are not aggregated may come singly.
-func (g *growing) Aggregates() bool {
-	if s := g.first(); s != nil {
-		return s.Aggregates()
-	}
-	return g.spec.Partial != nil
-}
-
-// Describe implements probes.Aggregator.
-func (g *growing) Describe() string {
-	if s := g.first(); s != nil {
-		return s.Describe()
-	}
-	return ""
-}
-
-// Collect implements probes.Aggregator.
-func (g *growing) Collect() error {
+// each calls f for every part, and returns all errors.
+func (g *growing) each(f func(*source) error) error {
 	g.mu.Lock()
 	parts := slices.Clone(g.parts)
 	g.mu.Unlock()
 	var errs []error
 	for _, s := range parts {
-		errs = append(errs, s.Collect())
+		errs = append(errs, f(s))
 	}
 	return errors.Join(errs...)
 }
 
 // Start implements probes.Source. The watch comes first: what is mapped while
 // the functions that are there are being probed is heard of.
-func (g *growing) Start(ctx context.Context, sink probes.Sink) error {
-	if err := g.Refusal(); err != nil {
-		return err
+func (g *growing) Start(ctx context.Context, sink probes.Sink, o probes.Options) error {
+	if s := g.first(); s != nil && s.refusal != nil {
+		return s.refusal
 	}
+	g.options = o
 	g.merge = newMerge(sink, int64(g.provider.lateness(g.spec)))
 	ended, forget, err := watchAll(g.spec.Target, func(process.Process) bool { return true })
 	if err != nil {
@@ -192,7 +141,7 @@ func (g *growing) Start(ctx context.Context, sink probes.Sink) error {
 		return err
 	}
 	if s := g.first(); s != nil {
-		if err := s.Start(ctx, g.merge.add()); err != nil {
+		if err := s.Start(ctx, g.merge.add(), o); err != nil {
 			forget()
 			return err
 		}
@@ -263,18 +212,12 @@ func (g *growing) Stop() error {
 	if watch != nil {
 		g.unwatch(watch)
 	}
-	g.mu.Lock()
-	parts := slices.Clone(g.parts)
-	g.mu.Unlock()
-	var errs []error
-	for _, s := range parts {
-		errs = append(errs, s.Stop())
-	}
+	err := g.each((*source).Stop)
 	if watch == nil { // it never began
-		return errors.Join(errs...)
+		return err
 	}
 	close(g.done)
-	g.merge.end(errors.Join(errs...))
+	g.merge.end(err)
 	return nil
 }
 
@@ -474,7 +417,7 @@ func (g *growing) grow(f *found) error {
 		}
 		return err
 	}
-	if textOf(s.Residual()) != textOf(g.residual) {
+	if textOf(s.residual()) != textOf(g.residual) {
 		s.Stop()
 		return errOtherwise
 	}
@@ -484,12 +427,11 @@ func (g *growing) grow(f *found) error {
 		s.Stop()
 		return errStopped
 	}
-	s.owner, s.needed, s.executables = g, g.needed, nil
+	s.owner, s.suspended, s.executables = g, g.suspended, nil
 	g.parts = append(g.parts, s)
-	hushed := g.hushed
 	g.mu.Unlock()
 	sink := g.merge.add()
-	if err := s.Start(context.Background(), sink); err != nil {
+	if err := s.Start(context.Background(), sink, g.options); err != nil {
 		sink.End(nil) // it gives nothing, and keeps nobody waiting
 		g.mu.Lock()
 		g.parts = slices.DeleteFunc(g.parts, func(part *source) bool { return part == s })
@@ -498,9 +440,6 @@ func (g *growing) grow(f *found) error {
 	}
 	if by.leftOut.Load() {
 		g.merge.lost(fmt.Sprintf("calls of functions of %s that allocate what a text takes", filepath.Base(f.mapping.Path)), 1)
-	}
-	if hushed != nil {
-		return hushed(s)
 	}
 	return nil
 }
@@ -535,8 +474,3 @@ func (g *growing) refuse(name string, err error) {
 		g.merge.lost(fmt.Sprintf("%s was loaded and is not probed: %v", name, err), 1)
 	}
 }
-
-var (
-	_ probes.Aggregator = (*growing)(nil)
-	_ probes.Estimator  = (*growing)(nil)
-)

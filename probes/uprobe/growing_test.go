@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
@@ -63,11 +62,12 @@ func (r *running) tell(format string, args ...any) {
 // probed waits until p probes so many places.
 func probed(t *testing.T, p *Provider, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); len(p.Probes()) != n; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d places are probed, not %d", len(p.Probes()), n)
+	testenv.UntilNil(t, fmt.Sprintf("%d places are probed", n), func() error {
+		if now := len(p.Probes()); now != n {
+			return fmt.Errorf("%d are", now)
 		}
-	}
+		return nil
+	})
 }
 
 func inPlugin() plan.Expr { return call("and", named("plug_run"), is(selModule, "libplug.so")) }
@@ -84,7 +84,7 @@ func TestLibraryLoadedLater(t *testing.T) {
 			r := run(t, program)
 			r.step()
 			src, got := start(t, p, acquisition(stream, r.target(), inPlugin(), "timestamp", "module"))
-			if notices := strings.Join(src.Notices(), "\n"); !strings.Contains(notices, "libplug.so is not loaded: its functions are monitored from when it is") {
+			if notices := strings.Join(src.Info().Notices, "\n"); !strings.Contains(notices, "libplug.so is not loaded: its functions are monitored from when it is") {
 				t.Errorf("the notices are %q", notices)
 			}
 			r.tell("load %s", library)
@@ -230,7 +230,7 @@ func TestModuleThatIsNotLoaded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if notices := strings.Join(src.Notices(), "\n"); !strings.Contains(notices, "libc.so.7 is not loaded") || !strings.Contains(notices, "loaded is libc.so.6") {
+	if notices := strings.Join(src.Info().Notices, "\n"); !strings.Contains(notices, "libc.so.7 is not loaded") || !strings.Contains(notices, "loaded is libc.so.6") {
 		t.Errorf("the notices are %q", notices)
 	}
 	src.Stop()
@@ -254,11 +254,9 @@ func TestModuleThatIsNotLoaded(t *testing.T) {
 	r.step()
 	_, got := start(t, p, acquisition(FunctionStart, r.target(), call("and", named("plug_rum"), is(selModule, "libplug.so")), "timestamp"))
 	r.tell("load %s", library)
-	for deadline := time.Now().Add(time.Minute); !hasCounted(got, "no function named plug_rum in libplug.so; did you mean plug_run?"); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("counted %v, lost %v", got.counts, got.lost)
-		}
-	}
+	testenv.Until(t, "the library without such a function is counted", func() bool {
+		return hasCounted(got, "no function named plug_rum in libplug.so; did you mean plug_run?")
+	})
 	fmt.Fprintln(r.in, "end")
 	r.finish(success)
 	got.wait(t)
@@ -278,11 +276,7 @@ func TestLibraryTriedAgain(t *testing.T) {
 	refused := func() bool {
 		return hasLost(got, "libplug.so was loaded and is not probed: 2 functions would be probed")
 	}
-	for deadline := time.Now().Add(time.Minute); !refused(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("lost %v", got.lost)
-		}
-	}
+	testenv.Until(t, "the library that is not probed is counted", refused)
 	if err := other.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -311,11 +305,9 @@ func TestLibraryChanged(t *testing.T) {
 	r.step()
 	_, got := start(t, p, acquisition(FunctionStart, r.target(), inPlugin(), "timestamp"))
 	r.tell("load %s", lacking)
-	for deadline := time.Now().Add(time.Minute); !hasCounted(got, "no function named plug_run in libplug.so; SHOW FUNCTIONS LIKE '%' lists what can be monitored"); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("counted %v, lost %v", got.counts, got.lost)
-		}
-	}
+	testenv.Until(t, "the library without the function is counted", func() bool {
+		return hasCounted(got, "no function named plug_run in libplug.so; SHOW FUNCTIONS LIKE '%' lists what can be monitored")
+	})
 	r.tell("close")
 	text, err := os.ReadFile(library)
 	if err != nil {

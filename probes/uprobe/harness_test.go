@@ -92,7 +92,7 @@ func named(names ...string) plan.Expr {
 func acquisition(stream string, t plan.Target, sel plan.Expr, cols ...string) *plan.Acquire {
 	a := &plan.Acquire{Stream: stream, Target: t, Select: sel, Out: types.Schema{Time: -1}}
 	for _, name := range cols {
-		for _, f := range Columns[stream] {
+		for _, f := range streams[stream].Fields() {
 			if f.Name == name {
 				a.Out.Fields = append(a.Out.Fields, f)
 			}
@@ -346,7 +346,7 @@ func start(t testing.TB, p *Provider, spec *plan.Acquire) (probes.Source, *recor
 	}
 	t.Cleanup(func() { src.Stop() })
 	sink := newRecord(spec)
-	if err := src.Start(context.Background(), sink); err != nil {
+	if err := src.Start(context.Background(), sink, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	return src, sink

@@ -217,7 +217,7 @@ func TestHeapByProgram(t *testing.T) {
 			exe := plan.Target{Exes: []string{target}} // its child, too
 			srcA, allocated := start(t, p, acquisition(Allocation, exe, nil, heapColumns...))
 			srcB, released := start(t, p, acquisition(Deallocation, exe, nil, heapColumns...))
-			t.Log(strings.Join(append(srcA.Notices(), srcB.Notices()...), "\n"))
+			t.Log(strings.Join(append(srcA.Info().Notices, srcB.Info().Notices...), "\n"))
 			lines := r.finish(success)
 			srcA.Stop()
 			srcB.Stop()

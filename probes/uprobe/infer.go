@@ -7,7 +7,8 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/probes"
-	"endoscope/probes/symbols"
+	"endoscope/probes/codesite"
+	"endoscope/probes/elf"
 )
 
 // inferred is a selected function of one module in one scope that has no probe,
@@ -117,7 +118,7 @@ const maxSummands, maxTimes = 64, 64
 
 // inference finds the functions, of those selected, that need no probe.
 type inference struct {
-	sym    *symbols.Module
+	sym    *elf.Module
 	texts  []*text
 	usable map[int]int   // by number in the module: among those selected
 	sums   map[int][]sum // nil: neither probed nor inferred
@@ -128,14 +129,14 @@ type inference struct {
 type sum struct{ selected, times int }
 
 // worthInferring reports whether some functions may be saved, and not too dearly.
-func worthInferring(sym *symbols.Module, chosen []choice) bool {
-	return len(chosen) > 1 && sym.TextBytes() <= uint64(len(chosen))*textPerFunction &&
-		slices.ContainsFunc(chosen, func(c choice) bool { return !sym.IsExported(c.index) })
+func worthInferring(sym *elf.Module, chosen []choice) bool {
+	return len(chosen) > 1 && codesite.In(sym).TextBytes() <= uint64(len(chosen))*textPerFunction &&
+		slices.ContainsFunc(chosen, func(c choice) bool { return !codesite.In(sym).IsExported(c.index) })
 }
 
 // infer returns, by selected function, from which others its calls follow; nil
 // for those that are to be probed. usable are those that can be.
-func infer(sym *symbols.Module, texts []*text, chosen []choice, usable []bool) [][]sum {
+func infer(sym *elf.Module, texts []*text, chosen []choice, usable []bool) [][]sum {
 	out := make([][]sum, len(chosen))
 	if !worthInferring(sym, chosen) {
 		return out
@@ -177,7 +178,7 @@ func (in *inference) of(i int) []sum {
 
 // follow adds up what brings calls of function i; nil if that is not known.
 func (in *inference) follow(i int) (total []sum) {
-	for _, f := range in.sym.Inflows(i) {
+	for _, f := range codesite.In(in.sym).CallSources(i) {
 		from := in.of(f.From)
 		if from == nil || !in.unchanged(f) {
 			return nil
@@ -199,9 +200,9 @@ func (in *inference) follow(i int) (total []sum) {
 
 // unchanged reports whether all processes run the code that says where calls
 // come from as the file has it.
-func (in *inference) unchanged(f symbols.Inflow) bool {
+func (in *inference) unchanged(f codesite.CallSource) bool {
 	_, entry := in.sym.Entry(f.From)
-	last := symbols.Site{Offset: entry + f.Through - 1, Bytes: make([]byte, 1)}
+	last := codesite.Site{Offset: entry + f.Through - 1, Bytes: make([]byte, 1)}
 	return changed(in.texts, in.sym, f.From, want{site: last}) == ""
 }
 

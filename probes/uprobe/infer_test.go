@@ -1,6 +1,7 @@
 package uprobe
 
 import (
+	"endoscope/probes"
 	"maps"
 	"slices"
 	"strings"
@@ -48,7 +49,7 @@ func TestInferredRows(t *testing.T) {
 	}
 	src.(*source).aggregation.limit = 1
 	sink := newRecord(spec)
-	if err := src.Start(t.Context(), sink); err != nil {
+	if err := src.Start(t.Context(), sink, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	r.finish(success)
@@ -89,11 +90,11 @@ func TestInferredFromRefused(t *testing.T) {
 	}
 	w.site.Offset += uint64(at)
 	sink := newRecord(spec)
-	if err := src.Start(t.Context(), sink); err != nil {
+	if err := src.Start(t.Context(), sink, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	r.finish(success)
-	if n := strings.Join(src.Notices(), "; "); !strings.Contains(n, "shared (it would be inferred from right, which is not monitored)") {
+	if n := strings.Join(src.Info().Notices, "; "); !strings.Contains(n, "shared (it would be inferred from right, which is not monitored)") {
 		t.Errorf("notices %q", n)
 	}
 	want := map[string]int64{"left": 100, "alone": 100}
@@ -137,7 +138,7 @@ int main(int argc, char **argv) {
 		spec := countByFunction(r, "left", "shared", "instead")
 		src, sink := start(t, provider(t, Options{}), spec)
 		if n := len(src.(*source).resolution.inferred); n != c.inferred {
-			t.Errorf("%v: %d functions are inferred, want %d; %v", c.args, n, c.inferred, src.Notices())
+			t.Errorf("%v: %d functions are inferred, want %d; %v", c.args, n, c.inferred, src.Info().Notices)
 		}
 		r.finish(success)
 		if got := counted(t, spec, sink.wait(t)); !maps.Equal(got, c.want) {

@@ -9,13 +9,13 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/cilium/ebpf"
+
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
+	"endoscope/probes/lang/java"
 	"endoscope/probes/process"
-	"endoscope/probes/runtimes/java"
-	"endoscope/probes/symbols"
-
-	"github.com/cilium/ebpf"
+	"endoscope/probes/usdt"
 )
 
 // Methods of Java are functions where a machine passes HotSpot's own probes at
@@ -116,7 +116,7 @@ func (r *resolver) silent(running []process.Process, telling []place) {
 
 // machine adds the probes of one library.
 func (r *resolver) machine(m *module) error {
-	all, err := symbols.Probes(m.file)
+	all, err := usdt.Probes(m.file)
 	if err != nil {
 		return refuseTarget(r.spec.Target, "%s: %v", m.name(), err)
 	}
@@ -125,7 +125,7 @@ func (r *resolver) machine(m *module) error {
 	if err != nil {
 		return err
 	}
-	var entries, exits []*symbols.Probe
+	var entries, exits []*usdt.Probe
 	for i := range all {
 		p := &all[i]
 		name := p.String()
@@ -168,7 +168,7 @@ func (r *resolver) machine(m *module) error {
 
 // refusesMethod says why the arguments of a probe of calls cannot be read; "":
 // they can.
-func refusesMethod(p *symbols.Probe) string {
+func refusesMethod(p *usdt.Probe) string {
 	if len(p.Args) < hotspotArgs {
 		return fmt.Sprintf("has %d arguments, not %d", len(p.Args), hotspotArgs)
 	}

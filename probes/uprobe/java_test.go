@@ -10,13 +10,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
-	"endoscope/probes/runtimes/java"
+	"endoscope/probes/lang/java"
 	"endoscope/probes/testenv"
 )
 
@@ -174,7 +173,7 @@ func TestJavaNames(t *testing.T) {
 			return nil, err
 		}
 		defer src.Stop()
-		return src.Notices(), nil
+		return src.Info().Notices, nil
 	}
 	for name, near := range map[string]string{"app.Main.wrok": "did you mean app.Main.work", "over": "did you mean app.Main.over", "app.Main.over(short)": "did you mean app.Main.over", "x": "a method is called by its class"} {
 		_, err := prepare(named(name))
@@ -389,11 +388,7 @@ func TestJavaSilentNewcomer(t *testing.T) {
 	}
 	src, got := start(t, p, acquisition(FunctionStart, plan.Target{Exes: []string{exe}}, named("app.Main.fib"), "timestamp"))
 	telling, silent := runJava(t, "-XX:+ExtendedDTraceProbes"), runJava(t)
-	for deadline := time.Now().Add(time.Minute); len(got.causes()) == 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it is not told")
-		}
-	}
+	testenv.Until(t, "the silent machine is counted", func() bool { return len(got.causes()) > 0 })
 	silent.finish(success)
 	telling.finish(success)
 	r.finish(success)
@@ -420,7 +415,7 @@ func TestJavaRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if notices, want := strings.Join(src.Notices(), "\n"), fmt.Sprintf("no methods are told by process %d: %s", silent.cmd.Process.Pid, java.Hint); !strings.Contains(notices, want) {
+	if notices, want := strings.Join(src.Info().Notices, "\n"), fmt.Sprintf("no methods are told by process %d: %s", silent.cmd.Process.Pid, java.Hint); !strings.Contains(notices, want) {
 		t.Errorf("of two machines one does not tell methods: %q, want %q", notices, want)
 	}
 	src.Stop()

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"endoscope/planner/plan"
-	"endoscope/probes/runtimes/java"
+	"endoscope/probes/lang/java"
 )
 
 // unknownMethods looks for what is selected among the methods of the classes that

@@ -62,7 +62,7 @@ const (
 	noRetval    = 1 << 26
 	aMethod     = 1 << 27
 	placed      = 1 << 28 // without goRegisters
-	unhushed    = 1 << 29 // likewise
+	required    = 1 << 29 // likewise
 	firstGoid   = 28      // bit of where in its g a goroutine has its number, in words from minGoid
 	minGoid     = 16
 	maxGoid     = minGoid + 15

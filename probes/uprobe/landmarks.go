@@ -9,8 +9,9 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
+	"endoscope/probes/codesite"
+	"endoscope/probes/elf"
 	"endoscope/probes/process"
-	"endoscope/probes/symbols"
 )
 
 // landmark is a place in the run-time support of a language that is passed when
@@ -21,14 +22,14 @@ type landmark struct {
 	scope    *scope
 	function string
 	behind   uint64 // bytes from the function's entry to the site
-	site     symbols.Site
+	site     codesite.Site
 	program  string
 	cookie   uint64
 }
 
 // addLandmark adds a landmark at the entry of function i of a module, in all its
 // scopes.
-func (r *resolver) addLandmark(m *module, sym *symbols.Module, i int, site symbols.Site, program string, cookie uint64) {
+func (r *resolver) addLandmark(m *module, sym *elf.Module, i int, site codesite.Site, program string, cookie uint64) {
 	_, begin := sym.Entry(i)
 	for _, s := range r.scopes(m, atExits) {
 		r.landmarks = append(r.landmarks, landmark{m, s, sym.Function(i).Name, site.Offset - begin, site, program, cookie})
@@ -47,7 +48,7 @@ var goLandmarks = []struct{ function, program string }{
 
 // addLandmarks adds the landmarks of Go's runtime in a module, if it has wants
 // that need them.
-func (r *resolver) addLandmarks(m *module, sym *symbols.Module, texts []*text) error {
+func (r *resolver) addLandmarks(m *module, sym *elf.Module, texts []*text) error {
 	if !nests(r.spec) || !slices.ContainsFunc(r.wants, func(w want) bool {
 		return w.module == m && w.returns == atExits && w.flags&goRegisters != 0
 	}) {
@@ -162,14 +163,14 @@ var longjmps = []string{"longjmp", "_longjmp", "siglongjmp", "__longjmp_chk"}
 
 // addJumpsOf adds the landmarks of a module. Traps are not set where exceptions
 // unwind.
-func (r *resolver) addJumpsOf(m *module, sym *symbols.Module, traps bool) error {
+func (r *resolver) addJumpsOf(m *module, sym *elf.Module, traps bool) error {
 	type mark struct {
 		function int
 		program  string
 		cookie   uint64
 	}
 	var marks []mark
-	if u, ok := sym.Unwinder(); ok && !traps {
+	if u, ok := codesite.In(sym).Unwinder(); ok && !traps {
 		marks = append(marks, mark{u.SetIP, bpf.FunctionProgFrameUnwinding, u.CFA})
 	}
 	if r.spec.Stream == FunctionCall && (isLibc(m.name()) || len(sym.Find("__libc_start_main")) > 0) {
@@ -205,8 +206,8 @@ func (r *resolver) addJumpsOf(m *module, sym *symbols.Module, traps bool) error 
 }
 
 // landmarkSite is where function i is probed, at its entry.
-func landmarkSite(sym *symbols.Module, i int, texts []*text) (symbols.Site, error) {
-	site, err := sym.EntrySiteFor(i, symbols.Need{Args: true})
+func landmarkSite(sym *elf.Module, i int, texts []*text) (codesite.Site, error) {
+	site, err := codesite.In(sym).EntrySiteFor(i, codesite.Need{Args: true})
 	if err != nil {
 		return site, err
 	}

@@ -1,6 +1,7 @@
 package uprobe
 
 import (
+	"endoscope/probes"
 	"fmt"
 	"strings"
 	"testing"
@@ -80,7 +81,7 @@ func TestSettingDecidesLinks(t *testing.T) {
 		spec := acquisition(FunctionDuration, plan.Target{Exes: []string{target}}, named("work"), "timestamp")
 		spec.Settings.ProbeLinks = setting
 		src, got := start(t, p, spec)
-		if s := src.Sites(); len(s) != 1 || s[0].Kind != want {
+		if s := src.Info().Sites; len(s) != 1 || s[0].Kind != want {
 			t.Errorf("probe_links %q: prepared %+v, want %s", setting, s, want)
 		}
 		if s := p.Probes(); len(s) != 1 || s[0].Kind != want {
@@ -164,7 +165,7 @@ func TestLimitsOfPerfEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	src.Stop()
-	if ns := src.Notices(); len(ns) == 0 || !strings.HasPrefix(ns[len(ns)-1], "ending the query takes about 22s: its 222 probes") {
+	if ns := src.Info().Notices; len(ns) == 0 || !strings.HasPrefix(ns[len(ns)-1], "ending the query takes about 22s: its 222 probes") {
 		t.Errorf("notices %q", ns)
 	}
 	var limit unix.Rlimit
@@ -198,7 +199,7 @@ func TestRefusedPerfEvent(t *testing.T) {
 	bad.site.Offset, bad.label.function = 1<<40, "gone"
 	s.resolution.wants = append(s.resolution.wants, bad)
 	s.filter.facts = append(s.filter.facts, 0)
-	err = src.Start(t.Context(), newRecord(s.spec))
+	err = src.Start(t.Context(), newRecord(s.spec), probes.Options{})
 	refused(t, err, "the kernel refuses to probe gone in target", "leave it out")
 	if isPatched(t, r) {
 		t.Error("probes remain")

@@ -7,11 +7,9 @@ import (
 	"endoscope/probes"
 )
 
-var _ probes.Loader = (*source)(nil)
-
-// Load implements probes.Loader: it loads the query's programs, which takes
+// Load implements probes.Source: it loads the query's programs, which takes
 // milliseconds, so that Start has only to attach them.
-func (s *source) Load(ctx context.Context) error {
+func (s *source) Load(ctx context.Context, o probes.Options) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -21,6 +19,7 @@ func (s *source) Load(ctx context.Context) error {
 	if p.closed {
 		return errors.New("uprobe: the provider is closed")
 	}
+	s.options = o
 	in, err := p.install(s)
 	if err == nil {
 		s.loaded = in

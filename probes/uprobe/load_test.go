@@ -38,15 +38,15 @@ func TestLoad(t *testing.T) {
 	p := provider(t, Options{})
 	r := run(t, target)
 	spec := acquisition(FunctionDuration, r.target(), named("alpha"), "timestamp", "duration")
-	prepare := func() probes.Loader {
+	prepare := func() probes.Source {
 		src, err := p.Prepare(context.Background(), spec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := src.(probes.Loader).Load(context.Background()); err != nil {
+		if err := src.Load(context.Background(), probes.Options{}); err != nil {
 			t.Fatal(err)
 		}
-		return src.(probes.Loader)
+		return src
 	}
 	before := programCount(t)
 	unused, used := prepare(), prepare()
@@ -60,7 +60,7 @@ func TestLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	sink := newRecord(spec)
-	if err := used.Start(context.Background(), sink); err != nil {
+	if err := used.Start(context.Background(), sink, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	r.round()
@@ -77,7 +77,7 @@ func TestLoad(t *testing.T) {
 	// A target that ends meanwhile is refused, and nothing is left of it.
 	late := prepare()
 	r.end()
-	if err := late.Start(context.Background(), newRecord(spec)); err == nil {
+	if err := late.Start(context.Background(), newRecord(spec), probes.Options{}); err == nil {
 		t.Error("a process that has ended was probed")
 	}
 	p.kernel.ahead.close() // which may still be at it

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"endoscope/probes/lang/java"
 	"endoscope/probes/process"
-	"endoscope/probes/runtimes/java"
 )
 
 // lookEvery is how often it is looked whether what a source observes is still what it

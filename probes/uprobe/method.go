@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"endoscope/planner/types"
-	"endoscope/probes/symbols"
+	"endoscope/probes/elf"
 )
 
 // method is what is known of a function as the method of a class.
@@ -39,20 +39,20 @@ func asksMethods(out types.Schema) bool {
 	return slices.ContainsFunc(out.Fields, func(f types.Field) bool { return columnByName[f.Name].aboutMethods() })
 }
 
-func methodOf(sym *symbols.Module, c choice) method {
+func methodOf(sym *elf.Module, c choice) method {
 	f := sym.Function(c.index)
 	m := method{size: int64(f.Size), native: sym.Native(c.index), class: f.Class}
 	switch {
 	case f.Synthetic && !sym.HasGo():
 		m.called = onAnything
 	case f.Class == "":
-	case f.Lang == symbols.CPP && isStructor(f.Name, f.Class):
+	case f.Lang == elf.CPP && isStructor(f.Name, f.Class):
 		m.called = onPart
-	case f.Lang == symbols.CPP:
+	case f.Lang == elf.CPP:
 		m.called = onObject
-	case f.Lang == symbols.Go && strings.Contains(f.Name, ".(*"):
+	case f.Lang == elf.Go && strings.Contains(f.Name, ".(*"):
 		m.called = onPointer
-	case f.Lang == symbols.Go:
+	case f.Lang == elf.Go:
 		m.called = onValue
 	}
 	return m

@@ -44,7 +44,7 @@ int main(void) {
 				src, got := start(t, p, spec)
 				probes := map[uint64]int{}
 				shared := 0
-				for _, s := range src.Sites() {
+				for _, s := range src.Info().Sites {
 					if probes[s.Address]++; probes[s.Address] == 2 {
 						shared++
 					}
@@ -53,7 +53,7 @@ int main(void) {
 					t.Errorf("%d functions have both probes at one instruction", shared)
 				}
 				want := maps.Clone(want)
-				if n := strings.Join(src.Notices(), "; "); !strings.Contains(n, "late (may leave before it comes to the instruction that counts its calls)") {
+				if n := strings.Join(src.Info().Notices, "; "); !strings.Contains(n, "late (may leave before it comes to the instruction that counts its calls)") {
 					want["late"] = calls // a kernel to which both nops are the same
 				}
 				r.finish(success)

@@ -4,12 +4,12 @@ import (
 	"os"
 	"time"
 
+	"github.com/cilium/ebpf/asm"
+
 	"endoscope/planner/plan"
 	"endoscope/probes/calibrate"
 	"endoscope/probes/codegen"
-	"endoscope/probes/symbols"
-
-	"github.com/cilium/ebpf/asm"
+	"endoscope/probes/codesite"
 )
 
 // What has a price, of an event that reaches the reader unless it is another.
@@ -25,11 +25,11 @@ const (
 // with Linux 6.18. They hold where nothing can be measured, and for links that
 // the kernel has better ones than: those are not measured.
 var estimates = calibrate.Table{
-	priceEntry:   {symbols.Emulated: 560, symbols.Nop: 300, symbols.Stepped: 18_000},
-	priceCounted: {symbols.Emulated: 480, symbols.Nop: 220, symbols.Stepped: 17_900},
-	priceSession: {symbols.Emulated: 850, symbols.Nop: 600, symbols.Stepped: 18_200},
-	pricePair:    {symbols.Emulated: 1_100, symbols.Nop: 950, symbols.Stepped: 18_500},
-	priceExits:   {symbols.Emulated: 1_300, symbols.Nop: 750, symbols.Stepped: 36_000},
+	priceEntry:   {codesite.Emulated: 560, codesite.Nop: 300, codesite.Stepped: 18_000},
+	priceCounted: {codesite.Emulated: 480, codesite.Nop: 220, codesite.Stepped: 17_900},
+	priceSession: {codesite.Emulated: 850, codesite.Nop: 600, codesite.Stepped: 18_200},
+	pricePair:    {codesite.Emulated: 1_100, codesite.Nop: 950, codesite.Stepped: 18_500},
+	priceExits:   {codesite.Emulated: 1_300, codesite.Nop: 750, codesite.Stepped: 36_000},
 }
 
 // costs are what calls cost the program that makes them.
@@ -47,12 +47,12 @@ func (c costs) of(price, method string) (ns float64, estimated bool) {
 
 // sites are the prices by which sites are chosen. They are of entries; what
 // follows an entry does not depend on the instruction there.
-func (c costs) sites() symbols.Prices {
+func (c costs) sites() codesite.Prices {
 	of := func(method string) float64 {
 		ns, _ := c.of(priceEntry, method)
 		return ns
 	}
-	return symbols.Prices{Emulated: of(symbols.Emulated), Stepped: of(symbols.Stepped), Nop: of(symbols.Nop)}
+	return codesite.Prices{Emulated: of(codesite.Emulated), Stepped: of(codesite.Stepped), Nop: of(codesite.Nop)}
 }
 
 // site is what a hit at a site of w costs; at an entry whose return is trapped,
@@ -189,7 +189,7 @@ func (in *installation) attachPriced(price string, links linkKind, file *os.File
 		for i, f := range fs {
 			if a.exits {
 				at.offsets = append(at.offsets, f.Exit)
-				at.cookies = append(at.cookies, exitCookie(i, want{}, symbols.Site{SPOffset: f.ExitDepth, RetvalReady: true}))
+				at.cookies = append(at.cookies, exitCookie(i, want{}, codesite.Site{SPOffset: f.ExitDepth, RetvalReady: true}))
 				continue
 			}
 			at.offsets, at.cookies = append(at.offsets, f.Entry), append(at.cookies, uint64(i))

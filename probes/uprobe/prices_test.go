@@ -10,7 +10,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/calibrate"
-	"endoscope/probes/symbols"
+	"endoscope/probes/codesite"
 	"endoscope/probes/testenv"
 )
 
@@ -54,10 +54,10 @@ int main(void) { ready(); either(1); return 0; }
 `, "-O1")
 	prices := func(nop float64) calibrate.Table {
 		return calibrate.Table{
-			priceEntry:   {symbols.Emulated: 111, symbols.Nop: nop, symbols.Stepped: 9999},
-			priceCounted: {symbols.Emulated: 100, symbols.Nop: nop - 1, symbols.Stepped: 9000},
-			pricePair:    {symbols.Emulated: 222, symbols.Nop: 2 * nop, symbols.Stepped: 19999},
-			priceExits:   {symbols.Emulated: 888, symbols.Nop: 4 * nop, symbols.Stepped: 39999},
+			priceEntry:   {codesite.Emulated: 111, codesite.Nop: nop, codesite.Stepped: 9999},
+			priceCounted: {codesite.Emulated: 100, codesite.Nop: nop - 1, codesite.Stepped: 9000},
+			pricePair:    {codesite.Emulated: 222, codesite.Nop: 2 * nop, codesite.Stepped: 19999},
+			priceExits:   {codesite.Emulated: 888, codesite.Nop: 4 * nop, codesite.Stepped: 39999},
 		}
 	}
 	type told struct {
@@ -71,13 +71,13 @@ int main(void) { ready(); either(1); return 0; }
 		nop                 float64
 		want                told
 	}{
-		{"the nop is cheaper", "multi", FunctionStart, plan.AutoReturns, 50, told{symbols.Nop, 50, false}},
-		{"the kernel steps the nop", "multi", FunctionStart, plan.AutoReturns, 9999, told{symbols.Emulated, 111, false}},
-		{"with the return", "multi", FunctionDuration, plan.AutoReturns, 9999, told{symbols.Emulated, 222, false}},
-		{"by perf events", "perf", FunctionDuration, plan.AutoReturns, 9999, told{symbols.Emulated, 222, false}},
-		{"with the exit", "multi", FunctionDuration, plan.ExitReturns, 9999, told{symbols.Emulated, 444, false}},
+		{"the nop is cheaper", "multi", FunctionStart, plan.AutoReturns, 50, told{codesite.Nop, 50, false}},
+		{"the kernel steps the nop", "multi", FunctionStart, plan.AutoReturns, 9999, told{codesite.Emulated, 111, false}},
+		{"with the return", "multi", FunctionDuration, plan.AutoReturns, 9999, told{codesite.Emulated, 222, false}},
+		{"by perf events", "perf", FunctionDuration, plan.AutoReturns, 9999, told{codesite.Emulated, 222, false}},
+		{"with the exit", "multi", FunctionDuration, plan.ExitReturns, 9999, told{codesite.Emulated, 444, false}},
 		{"of another kind of link than was measured", "session", FunctionDuration, plan.AutoReturns, 9999,
-			told{symbols.Emulated, estimates[priceSession][symbols.Emulated], true}},
+			told{codesite.Emulated, estimates[priceSession][codesite.Emulated], true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.links == "session" {
@@ -89,7 +89,7 @@ int main(void) { ready(); either(1); return 0; }
 				t.Fatal(err)
 			}
 			defer src.Stop()
-			s := src.Sites()[0]
+			s := src.Info().Sites[0]
 			if got := (told{s.Method, s.CostNs, s.Estimated}); got != c.want {
 				t.Errorf("%+v, want %+v", got, c.want)
 			}
@@ -100,15 +100,15 @@ int main(void) { ready(); either(1); return 0; }
 // What is aggregated in the kernel costs no record.
 func TestPriceOfWhatIsAggregated(t *testing.T) {
 	c := costs{calibrate.Table{
-		priceEntry:   {symbols.Emulated: 150},
-		priceCounted: {symbols.Emulated: 100},
-		priceSession: {symbols.Emulated: 400},
+		priceEntry:   {codesite.Emulated: 150},
+		priceCounted: {codesite.Emulated: 100},
+		priceSession: {codesite.Emulated: 400},
 	}}
 	for _, x := range []struct {
 		returns returns
 		want    float64
 	}{{unseen, 100}, {trapped, 350}} {
-		if got, estimated := c.site(want{returns: x.returns}, symbols.Emulated, linkSession, true); got != x.want || estimated {
+		if got, estimated := c.site(want{returns: x.returns}, codesite.Emulated, linkSession, true); got != x.want || estimated {
 			t.Errorf("%v: %v, estimated %v; want %v", x.returns, got, estimated, x.want)
 		}
 	}
@@ -147,7 +147,7 @@ func TestPricesAreKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer src.Stop()
-		return src.Sites()
+		return src.Info().Sites
 	}
 	first := sites()
 	if first[0].Estimated {

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"endoscope/planner/plan"
 	"endoscope/probes"
 )
 
@@ -24,10 +23,9 @@ type pricing struct {
 	per    []uint64
 }
 
-// Price implements probes.Gateable: a mean over the functions, each as often as
-// it was called lately. Where calls count for the depth of others, or returns
+// price is a mean over the functions, each as often as it was called lately. Where calls count for the depth of others, or returns
 // cannot be refused, a shut gate saves the row alone.
-func (s *source) Price(plan.GateWay) probes.Price {
+func (s *source) price() probes.Price {
 	r := s.resolution
 	p := s.pricing.mean(r.wants, func(w want) probes.Price { return r.costs.call(w, s.links) })
 	if s.wants.options&useDepth != 0 || s.links != linkSession && slices.ContainsFunc(r.wants, func(w want) bool { return w.returns == trapped }) {

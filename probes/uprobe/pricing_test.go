@@ -4,24 +4,24 @@ import (
 	"testing"
 
 	"endoscope/probes"
-	"endoscope/probes/symbols"
+	"endoscope/probes/codesite"
 )
 
 // TestPriceOfCalls: a call that is not wanted costs the entry; awaiting its return
 // and making a row of it come on top, and add up to the price of all.
 func TestPriceOfCalls(t *testing.T) {
 	var c costs // the estimates
-	trap := want{site: symbols.Site{Method: symbols.Emulated}, returns: trapped}
+	trap := want{site: codesite.Site{Method: codesite.Emulated}, returns: trapped}
 	p := c.call(trap, linkSession)
 	if p.Open != 480 || p.Shut != 480 || p.Open+p.Return+p.Row != 850+rowNs {
 		t.Errorf("by a trap: %+v", p)
 	}
-	start := want{site: symbols.Site{Method: symbols.Stepped}}
+	start := want{site: codesite.Site{Method: codesite.Stepped}}
 	if p := c.call(start, linkSession); p.Open != 17_900 || p.Return != 0 || p.Row != 100+rowNs {
 		t.Errorf("a stepped entry alone: %+v", p)
 	}
 	// Exits trap whether or not anybody awaits the return.
-	exits := want{site: symbols.Site{Method: symbols.Emulated}, returns: atExits, exits: []symbols.Site{{Method: symbols.Emulated}}}
+	exits := want{site: codesite.Site{Method: codesite.Emulated}, returns: atExits, exits: []codesite.Site{{Method: codesite.Emulated}}}
 	if p := c.call(exits, linkSession); p.Return != 0 || p.Shut != 2*480 || p.Open <= p.Shut {
 		t.Errorf("by exits: %+v", p)
 	}

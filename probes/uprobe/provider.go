@@ -11,8 +11,8 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/calibrate"
 	"endoscope/probes/clock"
+	"endoscope/probes/elf"
 	"endoscope/probes/process"
-	"endoscope/probes/symbols"
 )
 
 // Options configure a Provider. The zero value of a field takes its default.
@@ -57,7 +57,7 @@ const (
 type Provider struct {
 	o       Options
 	offset  int64 // from the boot clock to the epoch
-	modules symbols.Cache
+	modules elf.Cache
 	costs   func() costs // of probes on this machine
 	// compiled is what programs are made of.
 	compiled func() (compiled, error)
@@ -198,10 +198,12 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []column, links linkKind, fi
 	if !slices.ContainsFunc(r.wants, func(w want) bool { return w.flags&goRegisters != 0 }) {
 		w.options &^= sendGoroutine
 	}
-	return &source{
+	s := &source{
 		provider: p, spec: spec, links: links, wants: w, values: values, filter: f, aggregation: aggregated,
 		resolution: r, executables: executables, state: make(chan struct{}), extensible: extensible, overwrites: p.countOverwrites(r.modules),
-	}, nil
+	}
+	s.identity = sync.OnceValue(s.identify)
+	return s, nil
 }
 
 // maxProbes is how many probes there may be when spec's are added: the

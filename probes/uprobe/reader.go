@@ -39,7 +39,6 @@ type reader struct {
 	lookedAt time.Time
 	markedAt time.Time
 	dispatch func([]byte) // r.give, bound once
-	event    event
 }
 
 func startReader(ring *ring) *reader {
@@ -133,8 +132,8 @@ func (r *reader) give(record []byte) {
 		s.define(record)
 		return
 	}
-	if decode(record, s.options, &r.event) {
-		s.add(&r.event)
+	if decode(record, s.options, &s.event) {
+		s.add(&s.event)
 	}
 }
 

@@ -9,8 +9,6 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 
-	"endoscope/operators/batch"
-	"endoscope/planner/types"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
 )
@@ -125,42 +123,3 @@ func (t texts) of(slot int) ([]byte, bool) {
 }
 
 func (t texts) length(slot int) int { return int(binary.LittleEndian.Uint16(t[2+2*slot:])) }
-
-// addValue adds a value of the event to a column.
-func (s *subscription) addValue(c *batch.Column, row int, v *readValue, e *event) {
-	if v.text {
-		b, known := e.texts.of(v.slot)
-		if !known {
-			c.Nulls.Set(row)
-		}
-		c.Code = append(c.Code, c.Dict.CodeBytes(b))
-		return
-	}
-	n := e.retval
-	if v.slot != retvalSlot {
-		n = e.args[v.slot]
-	}
-	if e.Function>>(firstAbsent+v.slot)&1 != 0 {
-		c.Nulls.Set(row)
-		n = 0
-	}
-	switch v.t {
-	case types.Boolean:
-		c.Bool = append(c.Bool, n != 0)
-	case types.Double:
-		var x float64
-		switch v.floats[e.function] {
-		case 0:
-			x = float64(int64(n)) // cast from a number without a fraction
-		case 4:
-			x = float64(math.Float32frombits(uint32(n)))
-		default:
-			x = math.Float64frombits(n)
-		}
-		c.Float = append(c.Float, x)
-	case types.Varchar:
-		c.Code = append(c.Code, c.Dict.Code(codegen.EnumName(v.enums[e.function], int64(n))))
-	default:
-		c.Int = append(c.Int, int64(n))
-	}
-}

@@ -5,10 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/probes/elf"
 	"endoscope/probes/process"
-	"endoscope/probes/symbols"
 )
 
 // receivers tells on which objects methods are called, and of which classes
@@ -20,12 +19,12 @@ import (
 //
 // It belongs to the reader from subscribe to unsubscribe.
 type receivers struct {
-	cache   *symbols.Cache
+	cache   *elf.Cache
 	methods []methodClass // by function
 	classes map[string]*class
 	files   map[fileID]*objectModule // as maps tells them; nil: cannot be read
 	spaces  map[uint32]*space        // by process
-	opened  []*symbols.Module
+	opened  []*elf.Module
 }
 
 // methodClass is a method and the class of its objects.
@@ -41,7 +40,7 @@ type methodClass struct {
 
 // objectModule is a file that may have virtual tables.
 type objectModule struct {
-	classes *symbols.Classes
+	classes *elf.Classes
 	known   map[uint64]*class // by address in the file; nil: there is no table
 }
 
@@ -84,7 +83,7 @@ const (
 )
 
 // newReceivers opens the modules that wants are functions of.
-func newReceivers(cache *symbols.Cache, wants []want) (*receivers, error) {
+func newReceivers(cache *elf.Cache, wants []want) (*receivers, error) {
 	r := &receivers{cache: cache, classes: map[string]*class{}, files: map[fileID]*objectModule{}, spaces: map[uint32]*space{}}
 	modules := map[*module]*objectModule{}
 	for _, w := range wants {
@@ -192,7 +191,7 @@ func (r *receivers) at(m *objectModule, bias uint64, pid uint32, table uint64) *
 func (r *receivers) in(m *objectModule, addr uint64, pid uint32) *class {
 	k, ok := m.known[addr]
 	if !ok {
-		if c, found := m.classes.Of(addr); found {
+		if c, found := m.classes.At(addr); found {
 			k = r.learn(c, m, pid)
 		}
 		if len(m.known) < maxTables {
@@ -203,7 +202,7 @@ func (r *receivers) in(m *objectModule, addr uint64, pid uint32) *class {
 }
 
 // learn notes a class of module m, and what it derives from.
-func (r *receivers) learn(c symbols.Class, m *objectModule, pid uint32) *class {
+func (r *receivers) learn(c elf.Class, m *objectModule, pid uint32) *class {
 	k := r.named(c.Name)
 	if !c.Defined && !k.asked && k.bases == nil {
 		c, m = r.definition(c, pid)
@@ -251,7 +250,7 @@ func (r *receivers) named(name string) *class {
 }
 
 // definition looks for a class in all that the process has mapped.
-func (r *receivers) definition(c symbols.Class, pid uint32) (symbols.Class, *objectModule) {
+func (r *receivers) definition(c elf.Class, pid uint32) (elf.Class, *objectModule) {
 	for _, mp := range r.space(pid).mappings {
 		if mp.Inode == 0 || mp.Offset != 0 {
 			continue
@@ -425,48 +424,36 @@ func (s *subscription) know(r *receivers) {
 		a := about{size: m.size, native: m.native}
 		text, known := r.lineage(f)
 		if i := slices.Index(s.cols, colClassLineage); i >= 0 && known {
-			a.lineage, a.known = s.pool.Dict(i).Code(text), true
+			a.lineage, a.known = s.rows.Code(i, text), true
 		}
 		s.methods[f] = a
 	}
 }
 
-// addAbout adds what col says of the call's method or object, NULL where that is
-// not known.
-func (s *subscription) addAbout(c *batch.Column, row int, col column, e *event, o received) {
-	m := &s.methods[e.function]
-	known, number, code := true, int64(0), uint32(0)
-	switch col {
-	case colNative:
-		c.Bool = append(c.Bool, m.native)
-		return
-	case colMethodSize:
-		known, number = m.size > 0, m.size
-	case colClassLineage:
-		known, code = m.known, m.lineage
-	case colReceiver:
-		known, number = o.known, int64(o.address)
-	case colDistance:
-		if known = o.class != nil && o.distance != unrelated; known {
-			number = int64(o.distance)
-		}
-	case colReceiverClass:
-		if known = o.class != nil; known {
-			code = c.Dict.Code(o.class.name)
-		}
-	case colReceiverLineage:
-		if known = o.class != nil; known {
-			code = c.Dict.Code(o.class.lineageOf())
-		}
+var noMethod about
+
+// about is what is constant of the event's function: nothing of a gap's.
+func (e *event) about() *about {
+	if e.kind == gapInitial {
+		return &noMethod
 	}
-	if !known {
-		c.Nulls.Set(row)
+	return &e.of.methods[e.function]
+}
+
+// className is the name of the object's class; false if that is not known.
+func (o *received) className() (string, bool) {
+	if o.class == nil {
+		return "", false
 	}
-	if c.Dict != nil {
-		c.Code = append(c.Code, code)
-	} else {
-		c.Int = append(c.Int, number)
+	return o.class.name, true
+}
+
+// lineage is what the object's class derives from; false if that is not known.
+func (o *received) lineage() (string, bool) {
+	if o.class == nil {
+		return "", false
 	}
+	return o.class.lineageOf(), true
 }
 
 // lineage is the class_lineage of function f, false if its class is not known.

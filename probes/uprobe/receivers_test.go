@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -174,9 +173,7 @@ func TestReceivers(t *testing.T) {
 					t.Fatalf("the program said %q", line)
 				}
 				// What a process maps that has ended nobody can say.
-				for deadline := time.Now().Add(2 * time.Minute); !got.has("receiver_class", "Loaded") && time.Now().Before(deadline); {
-					time.Sleep(10 * time.Millisecond)
-				}
+				testenv.Until(t, "the loaded class is seen", func() bool { return got.has("receiver_class", "Loaded") })
 			}
 			want := noted(t, r.finish(success))
 			got.wait(t)

@@ -99,7 +99,7 @@ func TestSomeNamesDoNotExist(t *testing.T) {
 	if n := len(got.rows); n != 1 {
 		t.Errorf("%d rows, want 1", n)
 	}
-	notices := strings.Join(src.Notices(), "\n")
+	notices := strings.Join(src.Info().Notices, "\n")
 	if want := "processComandAndReset (there is no such function; did you mean processCommandAndReset"; !strings.Contains(notices, want) {
 		t.Errorf("notices %q, want %q", notices, want)
 	}
@@ -130,7 +130,7 @@ int main(void) { ready(); for (int i = 0; i < 5; i++) plain(locked(i)); return c
 	if n := len(got.wait(t).rows); n != 5 {
 		t.Errorf("%d rows, want 5", n)
 	}
-	if ns := src.Notices(); len(ns) == 0 || !strings.HasPrefix(ns[0], "1 function is not monitored: locked (") {
+	if ns := src.Info().Notices; len(ns) == 0 || !strings.HasPrefix(ns[0], "1 function is not monitored: locked (") {
 		t.Errorf("notices %q", ns)
 	}
 }
@@ -160,7 +160,7 @@ int main(int argc, char **argv) {
 	if n := len(got.wait(t).rows); n != 1 {
 		t.Errorf("%d rows, want 1", n)
 	}
-	if ns := src.Notices(); len(ns) == 0 || !strings.HasPrefix(ns[0], "1 function is not monitored: patched (the process has changed its code)") {
+	if ns := src.Info().Notices; len(ns) == 0 || !strings.HasPrefix(ns[0], "1 function is not monitored: patched (the process has changed its code)") {
 		t.Errorf("notices %q", ns)
 	}
 	t.Run("left writable", func(t *testing.T) {

@@ -1,6 +1,7 @@
 package uprobe
 
 import (
+	"endoscope/probes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,14 +51,14 @@ int main(void) { ready(); for (int i = 0; i < 5; i++) sink += one(i) + two(i) + 
 				w.site.Offset += uint64(at)
 			}
 			sink := newRecord(spec)
-			if err := src.Start(t.Context(), sink); err != nil {
+			if err := src.Start(t.Context(), sink, probes.Options{}); err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { src.Stop() })
-			if n := strings.Join(src.Notices(), "; "); !strings.Contains(n, "1 function is not monitored: four (the kernel refuses to probe it: ") {
+			if n := strings.Join(src.Info().Notices, "; "); !strings.Contains(n, "1 function is not monitored: four (the kernel refuses to probe it: ") {
 				t.Errorf("notices %q", n)
 			}
-			if n := len(src.Sites()); n != 3 {
+			if n := len(src.Info().Sites); n != 3 {
 				t.Errorf("%d sites, want 3", n)
 			}
 			r.finish(success)
@@ -142,12 +143,12 @@ int main(void) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := src.Start(t.Context(), newRecord(src.(*source).spec)); err != nil {
+			if err := src.Start(t.Context(), newRecord(src.(*source).spec), probes.Options{}); err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { src.Stop() })
 			kinds := map[string]string{}
-			for _, s := range src.Sites() {
+			for _, s := range src.Info().Sites {
 				if s.Kind != kindExit && s.Kind != kindLandmark {
 					kinds[s.Function] = s.Kind
 				}

@@ -30,11 +30,7 @@ func TestExecutableReplaced(t *testing.T) {
 		}
 		before.finish(success)
 		run(t, exe, "7").finish(success)
-		for deadline := time.Now().Add(time.Minute); replaced && len(got.causes()) == 0; time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("it is not told")
-			}
-		}
+		testenv.Until(t, "the replaced file is counted", func() bool { return !replaced || len(got.causes()) > 0 })
 		src.Stop()
 		want := 12
 		if replaced {
@@ -107,7 +103,7 @@ func TestExecutableBeingWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer src.Stop()
-	err = src.Start(t.Context(), newRecord(spec))
+	err = src.Start(t.Context(), newRecord(spec), probes.Options{})
 	if want := "cannot probe " + exe + ": somebody has it open to write, and probes would be put into what is there then (hint: ask again when that is done)"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
@@ -131,7 +127,7 @@ func TestExecutableProbedAgain(t *testing.T) {
 	before, none := start(t, p, spec)
 	open().Close()
 	after, got := start(t, p, spec)
-	if before.(probes.Shareable).Identity() == after.(probes.Shareable).Identity() {
+	if before.Info().Identity == after.Info().Identity {
 		t.Error("they would share what is observed no more")
 	}
 	run(t, exe, "5").finish(success)
@@ -153,7 +149,7 @@ func TestExecutableProbedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Close()
-	if err := late.Start(t.Context(), newRecord(spec)); err == nil || !strings.Contains(err.Error(), errWritten.Error()) {
+	if err := late.Start(t.Context(), newRecord(spec), probes.Options{}); err == nil || !strings.Contains(err.Error(), errWritten.Error()) {
 		t.Errorf("%v", err)
 	}
 }

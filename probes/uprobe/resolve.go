@@ -12,9 +12,11 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/bpf"
+	"endoscope/probes/codesite"
+	"endoscope/probes/elf"
+	"endoscope/probes/lang/java"
 	"endoscope/probes/process"
-	"endoscope/probes/runtimes/java"
-	"endoscope/probes/symbols"
+	"endoscope/probes/usdt"
 )
 
 func le64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
@@ -23,18 +25,18 @@ func le64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 type want struct {
 	module  *module
 	scope   *scope
-	site    symbols.Site
+	site    codesite.Site
 	behind  uint64 // bytes from the function's entry to the site
 	size    uint64 // of the function; 0: unknown
 	label   label
 	flags   uint32 // goRegisters, aMethod, and what goidFlag says
 	method  method // if that is asked for
 	returns returns
-	exits   []symbols.Site  // if returns is atExits
+	exits   []codesite.Site // if returns is atExits
 	values  []functionValue // by column; nil: none are read
 	refused bool            // by the kernel, and therefore not probed
 	unsized bool            // of an allocation the size may not be known
-	marked  *symbols.Probe  // nil: a function
+	marked  *usdt.Probe     // nil: a function
 }
 
 // probes is how many places are probed.
@@ -89,7 +91,7 @@ func (r *resolution) knows(p process.Process) bool {
 type finder func(plan.Target, []process.Process, *selector) (*moduleSet, error)
 
 // resolve finds what spec means on this machine. It attaches nothing.
-func resolve(spec *plan.Acquire, compile Matcher, cache *symbols.Cache, values []*readValue, links linkKind, returns bool, by plan.ReturnProbes, prices func() costs, find finder) (*resolution, error) {
+func resolve(spec *plan.Acquire, compile Matcher, cache *elf.Cache, values []*readValue, links linkKind, returns bool, by plan.ReturnProbes, prices func() costs, find finder) (*resolution, error) {
 	if spec.Target.IsZero() {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", spec.Stream).
 			WithHint("add WHERE pid = N, process = 'name' or exe = '/path', or say USE 'name' before")
@@ -174,7 +176,7 @@ type resolver struct {
 	returnsBy  plan.ReturnProbes
 	members    string // names the target's processes
 
-	cache   *symbols.Cache
+	cache   *elf.Cache
 	through string // of the module looked at: what unwound and hardened say
 	// returnsHarmed says of a process' status why traps would harm it; nil: no traps do.
 	returnsHarmed func(status string) string
@@ -197,9 +199,9 @@ type resolver struct {
 	markedNames []string
 }
 
-func (r *resolver) resolve(set *moduleSet, cache *symbols.Cache) error {
+func (r *resolver) resolve(set *moduleSet, cache *elf.Cache) error {
 	r.found = map[string]bool{}
-	var opened []*symbols.Module
+	var opened []*elf.Module
 	defer func() {
 		for _, m := range opened {
 			m.Close()
@@ -251,7 +253,7 @@ func (r *resolver) noModules(running []process.Process) *plan.Error {
 }
 
 // module adds the functions of one module.
-func (r *resolver) module(m *module, sym *symbols.Module) error {
+func (r *resolver) module(m *module, sym *elf.Module) error {
 	chosen, err := r.sel.choose(sym, m.name())
 	if err != nil {
 		return err
@@ -285,9 +287,9 @@ func (r *resolver) module(m *module, sym *symbols.Module) error {
 	var proving sync.WaitGroup
 	defer proving.Wait()
 	if inferring && worthInferring(sym, chosen) {
-		proving.Go(sym.ProveInflows) // much of which is for one processor
+		proving.Go(codesite.In(sym).ProveCallSources) // much of which is for one processor
 	}
-	if slices.ContainsFunc(chosen, func(c choice) bool { return c.lang == symbols.Go }) {
+	if slices.ContainsFunc(chosen, func(c choice) bool { return c.lang == elf.Go }) {
 		r.slots.note(sym.GoSlot())
 	}
 	decided := r.decide(sym, chosen)
@@ -336,7 +338,7 @@ func closeTexts(texts []*text) {
 
 // add adds functions of a module in all their scopes: those with a sum as
 // inferred, and the others to be probed.
-func (r *resolver) add(m *module, sym *symbols.Module, decided []decision, usable []bool, sums [][]sum) {
+func (r *resolver) add(m *module, sym *elf.Module, decided []decision, usable []bool, sums [][]sum) {
 	scopes := map[returns][]*scope{}
 	r.wants = slices.Grow(r.wants, len(decided))
 	first := make([]int, len(decided)) // of the wants of each
@@ -444,7 +446,7 @@ func (r *resolver) where() string {
 }
 
 // noMatch is the refusal of a selection that means no function.
-func (r *resolver) noMatch(opened []*symbols.Module) *plan.Error {
+func (r *resolver) noMatch(opened []*elf.Module) *plan.Error {
 	where := r.where()
 	if ofMemory(r.spec) && r.spec.Select == nil {
 		return r.noAllocator(opened)
@@ -455,7 +457,7 @@ func (r *resolver) noMatch(opened []*symbols.Module) *plan.Error {
 		}
 		start, stop := r.at(c.V.S)
 		e := plan.Errorf(start, stop, "no function named %s in %s", c.V.S, where)
-		if plain, _, ok := strings.Cut(c.V.S, "("); ok && plain != "" && slices.ContainsFunc(opened, func(m *symbols.Module) bool { return len(m.Find(plain)) > 0 }) {
+		if plain, _, ok := strings.Cut(c.V.S, "("); ok && plain != "" && slices.ContainsFunc(opened, func(m *elf.Module) bool { return len(m.Find(plain)) > 0 }) {
 			return e.WithHint("a name is without parameters; DESCRIBE FUNCTION \"%s\" lists those called so, with names (aliases) that tell them apart", plain)
 		}
 		if near := r.nearestOf(opened, c.V.S); len(near) > 0 {
@@ -486,7 +488,7 @@ func (r *resolver) noMatch(opened []*symbols.Module) *plan.Error {
 }
 
 // hasClasses reports whether any function of m is a method.
-func hasClasses(m *symbols.Module) bool {
+func hasClasses(m *elf.Module) bool {
 	for _, f := range m.All() {
 		if f.Class != "" {
 			return true
@@ -497,7 +499,7 @@ func hasClasses(m *symbols.Module) bool {
 
 const nearestNames = 3
 
-func (r *resolver) nearestOf(opened []*symbols.Module, name string) []string {
+func (r *resolver) nearestOf(opened []*elf.Module, name string) []string {
 	if strings.HasPrefix(name, markedPrefix) {
 		return plan.Nearest(name, r.markedNames, nearestNames)
 	}
@@ -509,7 +511,7 @@ const strippedPrefix = "sub_"
 
 // nearest are the names of opened that may have been meant. Those made of the
 // addresses of stripped functions are only near to others of this kind.
-func nearest(opened []*symbols.Module, name string) []string {
+func nearest(opened []*elf.Module, name string) []string {
 	var out []string
 	for _, m := range opened {
 		for _, n := range m.Nearest(name, nearestNames) {

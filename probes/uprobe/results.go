@@ -8,7 +8,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/codegen"
-	"endoscope/probes/signature"
+	"endoscope/probes/dwarf/signature"
 )
 
 // What functions return is of the type that debug information says, where the functions

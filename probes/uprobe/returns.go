@@ -8,7 +8,8 @@ import (
 	"strings"
 
 	"endoscope/planner/plan"
-	"endoscope/probes/symbols"
+	"endoscope/probes/codesite"
+	"endoscope/probes/elf"
 )
 
 // returns is how the returns of a function are observed.
@@ -27,13 +28,13 @@ const (
 
 // returnsOf decides how the returns of function i of sym are observed, and where
 // if at exits; a reason says why they cannot be.
-func (r *resolver) returnsOf(sym *symbols.Module, i int) (how returns, exits []symbols.Site, reason string) {
+func (r *resolver) returnsOf(sym *elf.Module, i int) (how returns, exits []codesite.Site, reason string) {
 	if !r.returns {
 		return unseen, nil, ""
 	}
 	if r.returnsBy != plan.ExitReturns {
 		var safe bool
-		trap := sym.ReturnTrap
+		trap := codesite.In(sym).ReturnTrap
 		if ofMemory(r.spec) {
 			trap = func(i int) (bool, string) { return allocatorTrap(sym, i) }
 		}
@@ -48,9 +49,9 @@ func (r *resolver) returnsOf(sym *symbols.Module, i int) (how returns, exits []s
 			return unseen, nil, reason
 		}
 	}
-	need := symbols.Need{Results: readsResults(r.spec.Out, r.spec.Results), Prices: r.costs.sites()}
+	need := codesite.Need{Results: readsResults(r.spec.Out, r.spec.Results), Prices: r.costs.sites()}
 	need.Value = need.Results || reads(r.spec.Out, colRetval) || ofMemory(r.spec)
-	exits, err := sym.ExitSitesFor(i, need)
+	exits, err := codesite.In(sym).ExitSitesFor(i, need)
 	if err != nil {
 		return unseen, nil, both(reason, "it "+err.Error())
 	}
@@ -115,15 +116,15 @@ func checkNesting(spec *plan.Acquire, ws []want) error {
 
 // pairable reports whether a call's entry can be told from its exits, and found
 // by its frame at both. The function begins at the address begin.
-func pairable(begin uint64, entry symbols.Site, exits []symbols.Site) error {
-	for _, s := range append([]symbols.Site{entry}, exits...) {
+func pairable(begin uint64, entry codesite.Site, exits []codesite.Site) error {
+	for _, s := range append([]codesite.Site{entry}, exits...) {
 		if s.SPOffset < 0 || s.SPOffset%8 != 0 || s.SPOffset > maxSPOffset {
 			return fmt.Errorf("has a stack frame of %d bytes at +%d", s.SPOffset, s.Addr-begin)
 		}
 	}
 	// The kernel runs the programs of one instruction in the order in which the
 	// entry comes first; see Provider.attach.
-	if slices.ContainsFunc(exits, func(s symbols.Site) bool { return begin <= s.Addr && s.Addr < entry.Addr }) {
+	if slices.ContainsFunc(exits, func(s codesite.Site) bool { return begin <= s.Addr && s.Addr < entry.Addr }) {
 		return errors.New("may leave before it comes to the instruction that counts its calls")
 	}
 	return nil
@@ -131,7 +132,7 @@ func pairable(begin uint64, entry symbols.Site, exits []symbols.Site) error {
 
 // exitCookie is what the program at an exit of function i knows: which function
 // it is, where the return address lies, and whether a value is returned.
-func exitCookie(i int, w want, exit symbols.Site) uint64 {
+func exitCookie(i int, w want, exit codesite.Site) uint64 {
 	c := uint64(i) | uint64(w.flags) | spOffset(exit)
 	if !exit.RetvalReady {
 		c |= noRetval
@@ -140,4 +141,4 @@ func exitCookie(i int, w want, exit symbols.Site) uint64 {
 }
 
 // spOffset is a site's SPOffset in a cookie.
-func spOffset(s symbols.Site) uint64 { return uint64(s.SPOffset) >> 3 << 48 }
+func spOffset(s codesite.Site) uint64 { return uint64(s.SPOffset) >> 3 << 48 }

@@ -8,7 +8,7 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
-	"endoscope/probes/symbols"
+	"endoscope/probes/elf"
 )
 
 // Matcher compiles a predicate over plan.SelectColumns. Probes must not know
@@ -98,15 +98,15 @@ type choice struct {
 	index int // in its module
 	name  string
 	class string
-	lang  symbols.Lang
+	lang  elf.Lang
 }
 
 // choose returns the functions of m that are meant; module is the base name of its file.
-func (s *selector) choose(m *symbols.Module, module string) (out []choice, err error) {
+func (s *selector) choose(m *elf.Module, module string) (out []choice, err error) {
 	if s.memory != "" {
 		return s.allocators(m, module)
 	}
-	add := func(i int, f *symbols.Function) error {
+	add := func(i int, f *elf.Function) error {
 		name, ok, err := f.Name, true, error(nil)
 		if s.match != nil {
 			name, ok, err = s.matched(f, module)
@@ -141,7 +141,7 @@ func (s *selector) choose(m *symbols.Module, module string) (out []choice, err e
 }
 
 // matched tries the function's names, the one that users see first.
-func (s *selector) matched(f *symbols.Function, module string) (string, bool, error) {
+func (s *selector) matched(f *elf.Function, module string) (string, bool, error) {
 	if ok, err := s.match(f.Name, f.Class, module); ok || err != nil {
 		return f.Name, ok, err
 	}

@@ -28,18 +28,7 @@ func (s *subscription) nameEvents() {
 			continue
 		}
 		for _, name := range []string{eventEnter, eventLeave, eventUnwind, eventGap, eventOver} {
-			s.events[name[0]] = s.pool.Dict(i).Code(name)
-		}
-	}
-}
-
-// noFunction makes NULL what the row being added says of a function: a gap is
-// the thread's.
-func (s *subscription) noFunction() {
-	for i, col := range s.cols {
-		switch col {
-		case colFunction, colClass, colModule, colClassLineage, colMethodSize, colNative:
-			s.b.Cols[i].Nulls.Set(s.b.N)
+			s.events[name[0]] = s.rows.Code(i, name)
 		}
 	}
 }

@@ -215,7 +215,7 @@ int main(void) {
 				if diff := cmp.Diff(having("GAP"), gaps.wait(t).sequences(t)["target"]); diff != "" {
 					t.Error("gaps:", diff)
 				}
-				nobody.wait(t).rows = kept(t, src.Residual(), spec.Out, nobody.rows)
+				nobody.wait(t).rows = kept(t, src.Info().Residual, spec.Out, nobody.rows)
 				if diff := cmp.Diff(having("GAP"), nobody.sequences(t)["target"]); diff != "" {
 					t.Error("no function:", diff)
 				}

@@ -168,7 +168,7 @@ func TestGoroutineThatIsNotToBeFound(t *testing.T) {
 	p := provider(t, Options{RingBytes: 64 << 20})
 	r := run(t, target, "20", "21")
 	src, got := start(t, p, acquisition(FunctionCall, r.target(), named(goSequenceFunctions...), append(sequenceColumns, "goroutine")...))
-	if said := strings.Join(src.Notices(), "\n"); !strings.Contains(said, "main.sum") || !strings.Contains(said, "runtime.tlsg") {
+	if said := strings.Join(src.Info().Notices, "\n"); !strings.Contains(said, "main.sum") || !strings.Contains(said, "runtime.tlsg") {
 		t.Errorf("notices %q", said)
 	}
 	r.finish(success)

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -332,12 +331,7 @@ int main(void) {
 		p := provider(t, o)
 		r := run(t, target)
 		src, got := start(t, p, acquisition(FunctionCall, r.target(), call("like", selColumn(selName), constant("f%")), sequenceColumns...))
-		for range 1000 {
-			time.Sleep(10 * time.Millisecond)
-			if got.len() > 2*functions {
-				break
-			}
-		}
+		testenv.Until(t, "there are calls", func() bool { return got.len() > 2*functions })
 		src.Stop()
 		r.finish(success)
 		lines := got.wait(t).sequences(t)["target"]

@@ -114,7 +114,7 @@ func TestSequencesOfExceptions(t *testing.T) {
 			p := provider(t, Options{})
 			r := run(t, target)
 			src, got := start(t, p, acquisition(FunctionCall, r.target(), named(names...), sequenceColumns...))
-			for _, s := range src.Sites() {
+			for _, s := range src.Info().Sites {
 				if !strings.HasPrefix(s.Kind, kindExits) && s.Kind != kindExit && s.Kind != kindLandmark {
 					t.Errorf("%s is observed by %s", s.Function, s.Kind)
 				}

@@ -11,8 +11,8 @@ import (
 	"endoscope/probes/clock"
 )
 
-// Divide implements probes.Shareable.
-func (s *source) Divide(begin func(probes.Cut), done func()) error {
+// divide implements probes.Divide.
+func (s *source) divide(begin func(probes.Cut), done func()) error {
 	s.mu.Lock()
 	a := s.aggregator
 	s.mu.Unlock()
@@ -40,8 +40,11 @@ func (s *source) Divide(begin func(probes.Cut), done func()) error {
 	return err
 }
 
-// Unfinished implements probes.Shareable.
-func (s *source) Unfinished(from, until probes.Cut) uint64 {
+// unfinished implements probes.CountUnfinished.
+func (s *source) unfinished(from, until probes.Cut) uint64 {
+	if s.sub == nil {
+		return 0 // it was not started
+	}
 	return s.sub.between(from.Number, until.Number)
 }
 
@@ -98,14 +101,14 @@ func (s *subscription) cut() (probes.Cut, error) {
 	return probes.Cut{At: at + s.offset, Number: s.divisions.number}, err
 }
 
-// Identity implements probes.Shareable. A sequence begins and ends for all its
+// identify is the source's Info.Identity. A sequence begins and ends for all its
 // functions at one instant, and can have one reader only.
-func (s *source) Identity() string {
-	if s.spec.Stream == FunctionCall {
+func (s *source) identify() string {
+	if s.spec.Stream == FunctionCall || s.spec.Settings.Unshared {
 		return ""
 	}
 	r := s.resolution
-	id := fmt.Appendln(nil, s.links, s.wants.cols, s.wants.options, s.wants.reading.identity(), s.Describe(), s.Residual(), r.only, keyOf(r.members))
+	id := fmt.Appendln(nil, s.links, s.wants.cols, s.wants.options, s.wants.reading.identity(), s.aggregation.describe(), s.residual(), r.only, keyOf(r.members))
 	// There may be ten thousand functions.
 	number := func(ns ...uint64) {
 		for _, n := range ns {
@@ -149,5 +152,3 @@ func (s *source) Identity() string {
 	sum := sha256.Sum256(id)
 	return string(sum[:])
 }
-
-var _ probes.Shareable = (*source)(nil)

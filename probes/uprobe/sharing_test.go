@@ -183,7 +183,7 @@ int main(void) { ready(); calm(1); for (int i = 0; i < %d; i++) busy(i); ready()
 				}
 				sink := newRecord(acquisition(stream, r.target(), nil, "timestamp"))
 				sink.hold = make(chan struct{}) // the reader waits for it in its first Push
-				if err := src.Start(t.Context(), sink); err != nil {
+				if err := src.Start(t.Context(), sink, probes.Options{}); err != nil {
 					t.Fatal(err)
 				}
 				_, other := start(t, p, acquisition(stream, r.target(), named("calm"), "timestamp"))
@@ -224,17 +224,12 @@ func TestWatermarksOfAnIdleSource(t *testing.T) {
 	r := run(t, target)
 	_, got := start(t, p, acquisition(FunctionStart, r.target(), named("alpha"), "timestamp"))
 	began := time.Now().UnixNano()
-	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+	testenv.Until(t, "there are watermarks while nothing happens", func() bool {
 		got.mu.Lock()
+		defer got.mu.Unlock()
 		n := len(got.marks)
-		got.mu.Unlock()
-		if n >= 3 {
-			break
-		}
-		if time.Since(begin) > 2*time.Minute {
-			t.Fatalf("%d watermarks while nothing happens", n)
-		}
-	}
+		return n >= 3 && got.marks[n-1] > began
+	})
 	r.round()
 	r.end()
 	got.wait(t)
@@ -268,7 +263,7 @@ func TestLimitOfProbes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := two.Start(t.Context(), newRecord(spec)); err == nil || !strings.Contains(err.Error(), "at most 1") {
+	if err := two.Start(t.Context(), newRecord(spec), probes.Options{}); err == nil || !strings.Contains(err.Error(), "at most 1") {
 		t.Errorf("second query: %v", err)
 	}
 	r.round()
@@ -314,7 +309,7 @@ func TestManyFunctions(t *testing.T) {
 		counts := tally(got.wait(t).strings("function_name"))
 		for i := first; i < functions; i++ {
 			if n := counts[fmt.Sprintf("many%d", i)]; n != rounds {
-				t.Fatalf("many%d: %d calls, want %d; notices %v", i, n, rounds, armed.Notices())
+				t.Fatalf("many%d: %d calls, want %d; notices %v", i, n, rounds, armed.Info().Notices)
 			}
 		}
 	})
@@ -332,7 +327,7 @@ func TestStopAtAnyTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	prepared.Stop()
-	if err := prepared.Start(t.Context(), newRecord(spec)); err == nil {
+	if err := prepared.Start(t.Context(), newRecord(spec), probes.Options{}); err == nil {
 		t.Error("a stopped source was started")
 	}
 	src, got := start(t, p, spec)
@@ -359,7 +354,7 @@ func TestStopAtAnyTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.end()
-	if err := late.Start(t.Context(), newRecord(spec)); err == nil || !strings.Contains(err.Error(), fmt.Sprint("process ", spec.Target.PIDs[0])) {
+	if err := late.Start(t.Context(), newRecord(spec), probes.Options{}); err == nil || !strings.Contains(err.Error(), fmt.Sprint("process ", spec.Target.PIDs[0])) {
 		t.Errorf("started on a process that has ended: %v", err)
 	}
 }
@@ -374,7 +369,7 @@ func TestSitesSayWhatWillBeDone(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer src.Stop()
-		s := src.Sites()
+		s := src.Info().Sites
 		want := probes.Site{Provider: "uprobe", Function: "beta", Module: "target", Kind: "entry+return (" + o.Links + ")"}
 		if o.Returns == plan.ExitReturns {
 			if len(s) != 2 || s[1].Kind != "exit" || s[1].Address <= s[0].Address || s[1].Method == "" || s[1].CostNs == 0 {
@@ -391,7 +386,7 @@ func TestSitesSayWhatWillBeDone(t *testing.T) {
 		if diff := cmp.Diff(want, s[0]); diff != "" {
 			t.Error(diff)
 		}
-		if !src.Live() || src.Residual() != nil {
+		if !src.Info().Live || src.Info().Residual != nil {
 			t.Error("calls happen whether or not anybody looks, and there is no filter")
 		}
 	})

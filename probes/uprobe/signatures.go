@@ -8,9 +8,11 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/codegen"
+	"endoscope/probes/codesite"
+	"endoscope/probes/dwarf/signature"
+	"endoscope/probes/elf"
 	"endoscope/probes/process"
-	"endoscope/probes/signature"
-	"endoscope/probes/symbols"
+	"endoscope/probes/usdt"
 )
 
 // functionValue is how a value is read of one function, or why it is NULL.
@@ -22,7 +24,7 @@ type functionValue struct {
 
 // valuesOfFunction says how a query's values are read of one function, which is probed at
 // site.
-func (r *resolver) valuesOfFunction(sym *symbols.Module, c choice, site symbols.Site) []functionValue {
+func (r *resolver) valuesOfFunction(sym *elf.Module, c choice, site codesite.Site) []functionValue {
 	if !anyValue(r.values) {
 		return nil
 	}
@@ -46,7 +48,7 @@ type signatures struct {
 
 // openSignatures reads a module's debug information, if a value needs it of so many
 // functions.
-func openSignatures(sym *symbols.Module, vs []*readValue, functions int) (s signatures) {
+func openSignatures(sym *elf.Module, vs []*readValue, functions int) (s signatures) {
 	if wholeOnly(vs) >= 0 && functions > maxTyped {
 		return signatures{err: errManyTypes}
 	}
@@ -57,7 +59,7 @@ func openSignatures(sym *symbols.Module, vs []*readValue, functions int) (s sign
 }
 
 // values says how values are read of one function.
-func (s signatures) values(vs []*readValue, sym *symbols.Module, c choice, at signature.Where) []functionValue {
+func (s signatures) values(vs []*readValue, sym *elf.Module, c choice, at signature.Where) []functionValue {
 	out := make([]functionValue, len(vs))
 	var f *signature.Function
 	err := s.err
@@ -66,7 +68,7 @@ func (s signatures) values(vs []*readValue, sym *symbols.Module, c choice, at si
 		case v == nil:
 			continue
 		case v.path == nil:
-			out[i].Value = signature.Value{Value: v.rawText(c.lang == symbols.Go), Type: types.Varchar}
+			out[i].Value = signature.Value{Value: v.rawText(c.lang == elf.Go), Type: types.Varchar}
 			continue
 		}
 		if f == nil && err == nil {
@@ -134,8 +136,8 @@ func valuesOfMarked(vs []*readValue, w want) []functionValue {
 }
 
 // withoutTypes says that nothing is known of a function's types.
-func withoutTypes(sym *symbols.Module, name string, err error) error {
-	if errors.Is(err, symbols.ErrNoDebugInfo) {
+func withoutTypes(sym *elf.Module, name string, err error) error {
+	if errors.Is(err, elf.ErrNoDebugInfo) {
 		return plan.Errorf(-1, -1, "the arguments of %s are not known by name: %s %v", name, sym.Name(), err).
 			WithHint("arg0 to arg5 are the raw arguments, str(arg0) the text at one; names take a program compiled with -g, or its debug file under /usr/lib/debug")
 	}
@@ -274,7 +276,7 @@ func (p *Provider) lookUp(spec *plan.Acquire, vs []*readValue) (found [][]functi
 	defer set.close()
 	for _, m := range set.list {
 		if speaksOfMarked(spec.Select) {
-			list, _ := symbols.Probes(m.file) // on an error nothing is marked in it
+			list, _ := usdt.Probes(m.file) // on an error nothing is marked in it
 			for i := range list {
 				w := want{marked: &list[i], label: label{function: list[i].String()}}
 				if ok, err := sel.match(w.label.function, "", m.name()); ok && err == nil {

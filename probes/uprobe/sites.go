@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"endoscope/probes"
-	"endoscope/probes/symbols"
+	"endoscope/probes/codesite"
 )
 
 // site identifies what several queries probe alike.
@@ -63,7 +63,7 @@ func (s *source) shown() probes.Source {
 // sites describes the wants, for EXPLAIN: entries, and exits where those are
 // probed.
 func (r *resolution) sites(links linkKind, aggregated bool) []probes.Site {
-	var out []probes.Site
+	out := make([]probes.Site, 0, len(r.wants))
 	for _, w := range r.wants {
 		if w.refused {
 			continue
@@ -157,9 +157,9 @@ func steppedNotices(ws []want, c costs) (out []string) {
 		}
 		out = append(out, fmt.Sprintf("a %s of %s%s costs about %s more: the kernel must single-step what is probed there", event, strings.Join(shown, ", "), more, c.singleStep()))
 	}
-	name("call", func(w want) bool { return w.site.Method == symbols.Stepped })
+	name("call", func(w want) bool { return w.site.Method == codesite.Stepped })
 	name("return", func(w want) bool {
-		return len(w.exits) > 0 && !slices.ContainsFunc(w.exits, func(s symbols.Site) bool { return s.Method != symbols.Stepped })
+		return len(w.exits) > 0 && !slices.ContainsFunc(w.exits, func(s codesite.Site) bool { return s.Method != codesite.Stepped })
 	})
 	return out
 }

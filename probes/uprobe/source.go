@@ -3,7 +3,6 @@ package uprobe
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 
 	"endoscope/planner/plan"
@@ -27,11 +26,10 @@ type source struct {
 	executables []executable
 	// aggregation is nil where events become rows.
 	aggregation *aggregation
-	estimate    string                     // of the cost, in words; "": none was made
-	refusal     *plan.Error                // of the cost; nil: it is allowed
-	gates       probes.Gates               // set before it is armed
-	standby     bool                       // set before it is armed: what begins before Begin is overlooked
-	needed      func(function string) bool // set before it is armed, see Need; nil: none is
+	estimate    string         // of the cost, in words; "": none was made
+	refusal     *plan.Error    // of the cost; nil: it is allowed
+	options     probes.Options // of Load or Start
+	identity    func() string
 	pricing     pricing
 	// extensible: functions of modules that come are added to it, for it must be known
 	// how their calls and those of the others nest.
@@ -47,6 +45,7 @@ type source struct {
 	percpu     []bpf.FunctionCounters
 	activity   probes.Activity // as it was when last asked for
 	overlooked uint64          // calls before it began, of a source that stood by
+	suspended  probes.Suspend  // what was said last
 	remembers  bool            // Provider.history is needed
 	atEnd      []executable    // those at the end
 
@@ -67,40 +66,19 @@ const (
 	stopping
 )
 
-// Sites implements probes.Source.
-func (s *source) Sites() []probes.Site {
-	return s.resolution.sites(s.links, s.aggregation != nil)
-}
-
-// Notices implements probes.Source.
-func (s *source) Notices() []string {
-	if s.estimate == "" {
-		return s.resolution.notices
-	}
-	return append(slices.Clone(s.resolution.notices), s.estimate)
-}
-
-// Refusal implements probes.Estimator.
-func (s *source) Refusal() error {
-	if s.refusal == nil {
-		return nil // not a nil of another type
-	}
-	return s.refusal
-}
-
-// Residual implements probes.Source.
-func (s *source) Residual() plan.Expr { return s.filter.program.Residual }
+// residual is what the programs leave of the filter.
+func (s *source) residual() plan.Expr { return s.filter.program.Residual }
 
 // setup is what makes the kernel's programs this query's.
 func (s *source) setup() setup {
 	options := s.wants.options | s.resolution.only
-	if s.standby {
+	if s.options.Standby {
 		options |= standby
 	}
 	return setup{
 		options: options, links: s.links, returns: s.resolution.returns(), landmarks: s.resolution.landmarks, test: s.filter.program,
 		members: s.resolution.members, functions: len(s.resolution.wants), rate: s.spec.Settings.MaxEventRate,
-		prompt: s.spec.Settings.Prompt, stackBytes: s.spec.Settings.StackBytes, offset: s.provider.offset, aggregation: s.aggregation, gates: s.gates, cgroups: s.resolution.cgroups, slots: s.resolution.slots,
+		prompt: s.spec.Settings.Prompt, stackBytes: s.spec.Settings.StackBytes, offset: s.provider.offset, aggregation: s.aggregation, gates: s.options.Gates, cgroups: s.resolution.cgroups, slots: s.resolution.slots,
 		operands: s.resolution.operands(),
 		reading:  s.wants.reading,
 		growing:  s.extensible,
@@ -113,8 +91,8 @@ func (s *source) setup() setup {
 func (s *source) cookie(i int) uint64 {
 	w := s.resolution.wants[i]
 	c := uint64(i) | uint64(w.flags|w.scope.flags) | s.filter.facts[i]
-	if s.needed != nil && c&goRegisters == 0 && s.needed(w.label.function) {
-		c |= unhushed
+	if is := s.options.Required; is != nil && c&goRegisters == 0 && is(w.label.function) {
+		c |= required
 	}
 	if w.returns == atExits || s.wants.options&(sendCaller|sendStack) != 0 {
 		c |= spOffset(w.site)
@@ -122,22 +100,19 @@ func (s *source) cookie(i int) uint64 {
 	return c
 }
 
-// Live implements probes.Source: calls happen whether or not anybody looks.
-func (s *source) Live() bool { return true }
-
 // Start implements probes.Source.
-func (s *source) Start(ctx context.Context, sink probes.Sink) error {
+func (s *source) Start(ctx context.Context, sink probes.Sink, o probes.Options) error {
 	s.mu.Lock()
 	if s.phase != prepared {
 		s.mu.Unlock()
 		return errors.New("uprobe: a source is started once")
 	}
 	s.phase = started
-	s.sink = sink
+	s.sink, s.options = sink, o
 	s.mu.Unlock()
 	err := ctx.Err()
 	if err == nil {
-		err = s.Refusal()
+		err = s.refuses()
 	}
 	if err == nil {
 		err = s.arm(sink)
@@ -163,7 +138,7 @@ func (s *source) Start(ctx context.Context, sink probes.Sink) error {
 }
 
 // keepsFiles reports whether links may be made after Start.
-func (s *source) keepsFiles() bool { return s.gates.Detaches || len(s.restricted()) > 0 }
+func (s *source) keepsFiles() bool { return s.options.Gates.Detaches || len(s.restricted()) > 0 }
 
 // arm attaches, and sees to it that the stream ends with its target.
 func (s *source) arm(sink probes.Sink) error {

@@ -1,18 +1,9 @@
 package uprobe
 
-import (
-	"errors"
+import "errors"
 
-	"endoscope/probes"
-)
-
-var _ probes.Standby = (*source)(nil)
-
-// StandBy implements probes.Standby.
-func (s *source) StandBy() { s.standby = true }
-
-// Begin implements probes.Standby.
-func (s *source) Begin() error {
+// begin implements probes.Begin.
+func (s *source) begin() error {
 	p := s.provider
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -20,7 +11,7 @@ func (s *source) Begin() error {
 	if in == nil || s.stopped {
 		return nil // its end has been told, or will be
 	}
-	if !s.standby {
+	if !s.options.Standby {
 		return errors.New("uprobe: the source does not stand by")
 	}
 	if err := in.open(true); err != nil {
@@ -32,17 +23,11 @@ func (s *source) Begin() error {
 	return nil
 }
 
-// Waited implements probes.Standby. Calls that meet a shut gate are overlooked, too.
-func (s *source) Waited() (calls uint64, ns float64) {
-	calls = s.Activity().Shut
-	s.provider.mu.Lock()
-	defer s.provider.mu.Unlock()
-	return calls + s.overlooked, s.overlookedNs()
-}
-
 // overlookedNs is what a call costs that is overlooked: a mean over the
 // functions, whose rates are not told apart.
 func (s *source) overlookedNs() float64 {
+	s.provider.mu.Lock()
+	defer s.provider.mu.Unlock()
 	r, sum, n := s.resolution, 0.0, 0.0
 	for _, w := range r.wants {
 		if w.refused {

@@ -72,10 +72,10 @@ func TestStandby(t *testing.T) {
 					t.Fatalf("the target says %q", line)
 				}
 				_, late := start(t, p, spec())
-				if n, ns := src.Waited(); n != 41 || ns <= 0 {
+				if n, ns := src.Stats().Waited, src.Info().WaitNs; n != 41 || ns <= 0 {
 					t.Errorf("%d calls at %.0fns were overlooked, want 41", n, ns)
 				}
-				if err := src.Begin(); err != nil {
+				if _, err := src.Control(t.Context(), probes.Begin{}); err != nil {
 					t.Fatal(err)
 				}
 				target.finish(success)
@@ -105,19 +105,19 @@ func TestStandbyAggregates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := unused.(probes.Loader).Load(t.Context()); err != nil {
+	if err := unused.Load(t.Context(), probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := unused.Stop(); err != nil { // it has aggregated nothing
 		t.Fatal(err)
 	}
 	src, got := standingBy(t, p, spec)
-	if !src.(probes.Aggregator).Aggregates() {
+	if !src.Info().Aggregates {
 		t.Fatal("it is not aggregated in the kernel")
 	}
 	target.step()
 	target.line()
-	if err := src.Begin(); err != nil {
+	if _, err := src.Control(t.Context(), probes.Begin{}); err != nil {
 		t.Fatal(err)
 	}
 	target.finish(success)
@@ -145,7 +145,7 @@ func TestStandbyEnds(t *testing.T) {
 			t.Errorf("rows %v, counts %v", r.rows, r.counts)
 		}
 	}
-	if err := orphan.Begin(); err != nil {
+	if _, err := orphan.Control(t.Context(), probes.Begin{}); err != nil {
 		t.Errorf("to begin with what has ended is an error: %v", err)
 	}
 	if left := p.Probes(); slices.ContainsFunc(left, func(s probes.Site) bool { return s.Function == "inner" }) {
@@ -154,17 +154,15 @@ func TestStandbyEnds(t *testing.T) {
 }
 
 // standingBy prepares an acquisition and has it stand by.
-func standingBy(t *testing.T, p *Provider, spec *plan.Acquire) (probes.Standby, *record) {
+func standingBy(t *testing.T, p *Provider, spec *plan.Acquire) (probes.Source, *record) {
 	t.Helper()
-	s, err := p.Prepare(t.Context(), spec)
+	src, err := p.Prepare(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.Stop() })
-	src := s.(probes.Standby)
-	src.StandBy()
+	t.Cleanup(func() { src.Stop() })
 	sink := newRecord(spec)
-	if err := src.Start(t.Context(), sink); err != nil {
+	if err := src.Start(t.Context(), sink, probes.Options{Standby: true}); err != nil {
 		t.Fatal(err)
 	}
 	return src, sink

@@ -7,6 +7,7 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/bpf"
+	"endoscope/probes/rows"
 	"endoscope/probes/stack"
 )
 
@@ -40,7 +41,6 @@ type subscription struct {
 	in       *installation
 
 	labels []codes // by function
-	values *readings
 	// receivers is nil where nothing is asked of objects and methods; then there
 	// are no methods.
 	receivers *receivers
@@ -51,13 +51,13 @@ type subscription struct {
 	// whole, by why.
 	stacks *stack.Stacks
 	torn   map[string]uint64
-	pool   *batch.Pool
-	b      *batch.Batch
+	rows   *rows.Writer[event]
+	event  event // that is being read
 
 	// shared is the sink, if that wants to know when the rows' calls began.
 	shared probes.SharedSink
 	java   *methods // nil: of functions that were known beforehand
-	begun  []int64  // of b's rows, ns since the epoch
+	begun  []int64  // of the rows not pushed yet, ns since the epoch
 
 	percpu    []bpf.FunctionCounters
 	told      bpf.FunctionCounters // to the sink
@@ -67,12 +67,9 @@ type subscription struct {
 }
 
 func newSubscription(s []types.Type, w wants, sink probes.Sink, offset int64, exes *exeNames, in *installation) *subscription {
-	sub := &subscription{sink: sink, cols: w.cols, options: w.options, offset: offset, exes: exes, in: in, pool: batch.NewPool(s), bound: math.MaxInt64}
-	for i, c := range w.cols {
-		if d := sub.pool.Dict(i); d != nil && c == colUnread {
-			d.Code("") // what its rows have
-		}
-	}
+	sub := &subscription{sink: sink, cols: w.cols, options: w.options, offset: offset, exes: exes, in: in, bound: math.MaxInt64}
+	sub.rows = rows.NewWriter(s, appendersOf(w, s), offset)
+	sub.rows.Push, sub.rows.Renewed = sub.push, sub.recode
 	if sub.options&atReturn != 0 {
 		sub.shared, _ = sink.(probes.SharedSink)
 	}
@@ -90,13 +87,13 @@ func (s *subscription) name(id uint32, l label) {
 	for i, col := range s.cols {
 		switch col {
 		case colFunction:
-			c.function = s.pool.Dict(i).Code(l.function)
+			c.function = s.rows.Code(i, l.function)
 		case colClass:
-			c.class = s.pool.Dict(i).Code(l.class)
+			c.class = s.rows.Code(i, l.class)
 		case colModule:
-			c.module = s.pool.Dict(i).Code(l.module)
+			c.module = s.rows.Code(i, l.module)
 		case colExe:
-			c.exe = s.pool.Dict(i).Code(l.exe)
+			c.exe = s.rows.Code(i, l.exe)
 		}
 	}
 	s.labels[id] = c
@@ -120,194 +117,40 @@ func (s *subscription) add(e *event) {
 
 // row makes a row of the event, as one of the function that l names.
 func (s *subscription) row(e *event, l *codes) {
-	if s.b == nil {
-		s.b = s.pool.Get()
-	}
-	b := s.b
-	var object received
-	if s.options&sendReceiver != 0 && e.kind != gapInitial {
-		object = s.receivers.of(e)
-	}
-	for i, col := range s.cols {
-		c := &b.Cols[i]
-		switch col {
-		case colUnread:
-			switch {
-			case c.Dict != nil:
-				c.Code = append(c.Code, 0)
-			case c.Type == types.Boolean:
-				c.Bool = append(c.Bool, false)
-			case c.Type == types.List:
-				c.Any = append(c.Any, nil)
-			case c.Type == types.Double:
-				c.Float = append(c.Float, 0)
-			default:
-				c.Int = append(c.Int, 0)
-			}
-		case colTime:
-			c.Int = append(c.Int, int64(e.Time)+s.offset)
-		case colPID:
-			c.Int = append(c.Int, int64(e.Pid))
-		case colTID:
-			c.Int = append(c.Int, int64(e.Tid))
-		case colEvent:
-			c.Code = append(c.Code, s.events[e.kind])
-		case colFunction:
-			c.Code = append(c.Code, l.function)
-		case colClass:
-			c.Code = append(c.Code, l.class)
-		case colModule:
-			c.Code = append(c.Code, l.module)
-		case colProcess:
-			c.Code = append(c.Code, c.Dict.CodeBytes(e.process))
-		case colThread:
-			c.Code = append(c.Code, c.Dict.CodeBytes(e.thread))
-		case colExe:
-			s.addExe(c, b.N, e.Pid, l.exe)
-		case colContainer:
-			s.addContainer(c, b.N, e.Pid)
-		case colStart:
-			c.Int = append(c.Int, int64(e.start)+s.offset)
-		case colDuration:
-			c.Int = append(c.Int, int64(e.Time-e.start))
-		case colSelf:
-			c.Int = append(c.Int, int64(e.self))
-		case colAddress:
-			c.Int = append(c.Int, int64(e.address))
-		case colSize:
-			if e.size == noSize {
-				c.Nulls.Set(b.N)
-				e.size = 0
-			}
-			c.Int = append(c.Int, int64(e.size))
-		case colCaller:
-			s.addCaller(c, b.N, e)
-		case colStack:
-			if e.kind == gapInitial || e.kind == eventUnwind[0] {
-				c.Nulls.Set(b.N)
-				c.Any = append(c.Any, nil)
-				continue
-			}
-			c.Any = append(c.Any, s.stackOf(e))
-		case colValue:
-			s.addValue(c, b.N, s.values.columns[i], e)
-		case colRetval:
-			if e.Function&(1<<(firstAbsent+retvalSlot)) != 0 {
-				c.Nulls.Set(b.N)
-				e.retval = 0
-			}
-			c.Int = append(c.Int, int64(e.retval))
-		case colDepth:
-			c.Int = append(c.Int, int64(e.Depth))
-		case colFrame:
-			c.Int = append(c.Int, int64(e.frame))
-		case colGoroutine:
-			if e.goroutine == 0 {
-				c.Nulls.Set(b.N)
-			}
-			c.Int = append(c.Int, int64(e.goroutine))
-		case colCPUTime, colReadBytes, colWrittenBytes:
-			n := int64(e.cost[col-colCPUTime])
-			if n == -1 {
-				c.Nulls.Set(b.N)
-			}
-			c.Int = append(c.Int, max(n, 0))
-		default:
-			if col.aboutMethods() {
-				s.addAbout(c, b.N, col, e, object)
-				continue
-			}
-			c.Int = append(c.Int, int64(e.args[col-colArg0]))
-		}
-	}
-	if e.kind == gapInitial {
-		s.noFunction()
+	e.of, e.label, e.named = s, *l, s.events[e.kind]
+	if e.kind == gapInitial { // it is the thread's
+		e.label = codes{function: rows.Null, class: rows.Null, module: rows.Null, exe: l.exe}
+		e.object = received{}
+	} else if s.options&sendReceiver != 0 {
+		e.object = s.receivers.of(e)
 	}
 	if s.shared != nil {
 		s.begun = append(s.begun, int64(e.start)+s.offset)
 	}
-	b.N++
-	if b.N == batch.MaxRows {
-		s.flush()
-	}
-}
-
-// addExe adds the executable of a process: what the label says where the
-// function is the executable's own, else what /proc says or said, else NULL.
-func (s *subscription) addExe(c *batch.Column, row int, pid uint32, own uint32) {
-	if c.Dict.Values()[own] != "" {
-		c.Code = append(c.Code, own)
-		return
-	}
-	exe := s.exes.of(int(pid))
-	if exe == "" {
-		c.Nulls.Set(row)
-		c.Code = append(c.Code, own)
-		return
-	}
-	c.Code = append(c.Code, c.Dict.Code(exe))
-}
-
-// addContainer adds the container of a process, NULL if it is not known: the
-// process had ended when its first row was made.
-func (s *subscription) addContainer(c *batch.Column, row int, pid uint32) {
-	name := s.groups.of(int(pid))
-	if name == "" {
-		c.Nulls.Set(row)
-	}
-	c.Code = append(c.Code, c.Dict.Code(name))
+	s.rows.Add(e)
 }
 
 // flush gives the rows collected so far to the sink.
-func (s *subscription) flush() {
-	b := s.b
-	if b == nil {
+func (s *subscription) flush() { s.rows.Flush() }
+
+// push gives the sink a batch of rows.
+func (s *subscription) push(b *batch.Batch) {
+	if s.shared == nil {
+		s.sink.Push(b)
 		return
 	}
-	s.b = nil
-	for i := range b.Cols {
-		if c := &b.Cols[i]; c.Dict != nil {
-			c.Values = c.Dict.Values()
-		}
-	}
-	if s.shared != nil {
-		s.shared.PushBegun(b, s.begun)
-		s.begun = s.begun[:0]
-	} else {
-		s.sink.Push(b)
-	}
-	s.renew()
+	s.shared.PushBegun(b, s.begun)
+	s.begun = s.begun[:0]
 }
 
-// dictLimit is when a column's strings move to a new dictionary: texts of calls
-// and names of processes are without end.
-const dictLimit = 1 << 16
-
-// renew begins new dictionaries where those of the rows so far are large. No row
-// is under way.
-func (s *subscription) renew() {
-	for i, col := range s.cols {
-		old := s.pool.Dict(i)
-		if old == nil || old.Len() <= dictLimit || col.codedOnce() {
-			continue
-		}
-		s.pool.Renew(i)
-		if col == colExe {
-			for l := range s.labels {
-				s.labels[l].exe = s.pool.Dict(i).Code(old.Values()[s.labels[l].exe])
-			}
+// recode codes what is coded once for each function again, when a column has a new
+// dictionary.
+func (s *subscription) recode(i int, old, now *batch.Dict) {
+	if s.cols[i] == colExe {
+		for l := range s.labels {
+			s.labels[l].exe = now.Code(old.Values()[s.labels[l].exe])
 		}
 	}
-}
-
-// codedOnce reports whether the column's strings are coded before there are rows,
-// or once for each function: they are no more than there are functions.
-func (c column) codedOnce() bool {
-	switch c {
-	case colUnread, colEvent, colFunction, colClass, colModule, colClassLineage:
-		return true
-	}
-	return false
 }
 
 // watermark promises that no event before the boot time t follows.

@@ -279,7 +279,8 @@ int main() {
 func TestEveryColumn(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, worker, "-O1")
-	for stream, fields := range Columns {
+	for stream, table := range streams {
+		fields := table.Fields()
 		if stream == Allocation || stream == Deallocation {
 			continue // of functions that are allocators'
 		}

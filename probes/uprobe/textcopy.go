@@ -2,7 +2,7 @@ package uprobe
 
 import (
 	"endoscope/planner/plan"
-	"endoscope/probes/symbols"
+	"endoscope/probes/codesite"
 )
 
 const pageSize = 4096
@@ -15,10 +15,10 @@ func checkTextCopy(spec *plan.Acquire, set *moduleSet, wants []want, landmarks [
 	if limit <= 0 {
 		return nil
 	}
-	sites := map[*module][]symbols.Site{}
+	sites := map[*module][]codesite.Site{}
 	for _, w := range wants {
 		if sites[w.module] == nil {
-			sites[w.module] = make([]symbols.Site, 0, len(wants))
+			sites[w.module] = make([]codesite.Site, 0, len(wants))
 		}
 		sites[w.module] = append(append(sites[w.module], w.site), w.exits...)
 	}
@@ -30,7 +30,7 @@ func checkTextCopy(spec *plan.Acquire, set *moduleSet, wants []want, landmarks [
 	for _, m := range set.list {
 		// A scope for each process repeats a module's sites; pages count once.
 		n := max(len(m.in), 1)
-		bytes += int64(symbols.TextPages(sites[m])) * pageSize * int64(n)
+		bytes += int64(codesite.TextPages(sites[m])) * pageSize * int64(n)
 		processes = max(processes, n)
 	}
 	if bytes <= limit {

@@ -6,7 +6,7 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/probes/calibrate"
-	"endoscope/probes/symbols"
+	"endoscope/probes/codesite"
 	"endoscope/probes/testenv"
 )
 
@@ -60,14 +60,14 @@ func TestTextCopyIsLimited(t *testing.T) {
 func TestSteppedFunctionsAreNamed(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, pages, "-O1")
-	p := provider(t, Options{Prices: calibrate.Table{priceEntry: {symbols.Emulated: 500, symbols.Nop: 300, symbols.Stepped: 4_321}}})
+	p := provider(t, Options{Prices: calibrate.Table{priceEntry: {codesite.Emulated: 500, codesite.Nop: 300, codesite.Stepped: 4_321}}})
 	r := run(t, target)
 	src, err := p.Prepare(t.Context(), acquisition(FunctionStart, r.target(), named("cheap", "dear"), "arg0"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer src.Stop()
-	if ns := src.Notices(); len(ns) != 1 || !strings.HasPrefix(ns[0], "a call of dear costs about 3800ns more") {
+	if ns := src.Info().Notices; len(ns) != 1 || !strings.HasPrefix(ns[0], "a call of dear costs about 3800ns more") {
 		t.Errorf("notices %q", ns)
 	}
 	r.finish(success)

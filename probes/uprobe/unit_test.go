@@ -18,7 +18,7 @@ import (
 	_ "endoscope/operators/optest/seeds" // the same cases in every run
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
-	"endoscope/probes/symbols"
+	"endoscope/probes/elf"
 	"endoscope/probes/testenv"
 )
 
@@ -88,7 +88,7 @@ func TestSelectorAndModules(t *testing.T) {
 
 // A function has several names; the row shows the one that was asked for.
 func TestMatchedByAnyName(t *testing.T) {
-	f := &symbols.Function{Name: "ns::f", Mangled: "_ZN2ns1fEv", Aliases: []string{"f_alias"}, Class: "ns"}
+	f := &elf.Function{Name: "ns::f", Mangled: "_ZN2ns1fEv", Aliases: []string{"f_alias"}, Class: "ns"}
 	for _, name := range []string{f.Name, f.Mangled, f.Aliases[0]} {
 		s, _ := newSelector(is(selName, name), matchExpr)
 		got, ok, err := s.matched(f, "m")
@@ -107,7 +107,7 @@ func TestMatchedByAnyName(t *testing.T) {
 }
 
 // culprit finds a refused site among any number of good ones.
-func TestCulprit(t *testing.T) {
+func TestCulpritFindsTheRefusedSite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 50).Draw(t, "sites")
 		bad := rapid.SliceOfNDistinct(rapid.IntRange(0, n-1), 0, min(n, 4), rapid.ID).Draw(t, "refused")

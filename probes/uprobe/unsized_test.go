@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
@@ -56,11 +55,7 @@ int main(void) {
 		_, got := start(t, p, spec)
 		r.step()
 		r.tell("load %s", library)
-		for deadline := time.Now().Add(time.Minute); !strings.Contains(fmt.Sprint(got.causes()), "libmine.so from its mapping"); time.Sleep(5 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("it is not probed: %v", got.causes())
-			}
-		}
+		testenv.Until(t, "the library is probed", func() bool { return strings.Contains(fmt.Sprint(got.causes()), "libmine.so from its mapping") })
 		r.tell("call")
 		fmt.Fprintln(r.in, "end")
 		r.finish(success)

@@ -12,8 +12,9 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
-	"endoscope/probes/signature"
-	"endoscope/probes/symbols"
+	"endoscope/probes/dwarf/op"
+	"endoscope/probes/dwarf/signature"
+	"endoscope/probes/usdt"
 )
 
 // Places that a program's author has marked (USDT, <sys/sdt.h>) are functions of
@@ -65,7 +66,7 @@ func isMarkedName(c *plan.Const) bool {
 
 // marked adds the marked places of a module.
 func (r *resolver) marked(m *module) error {
-	list, err := symbols.Probes(m.file)
+	list, err := usdt.Probes(m.file)
 	if err != nil || len(list) == 0 {
 		return nil // nothing is marked in it
 	}
@@ -122,7 +123,7 @@ func (r *resolver) refuseMarked(name string) error {
 }
 
 // refusesMarked says why p is not probed; "": it is.
-func (r *resolver) refusesMarked(p *symbols.Probe, texts []*text) string {
+func (r *resolver) refusesMarked(p *usdt.Probe, texts []*text) string {
 	if p.Refused != nil {
 		return p.Refused.Error()
 	}
@@ -156,13 +157,13 @@ const (
 	noRegister = 0xff
 )
 
-// registerWords has by symbols.Register the word of struct pt_regs that keeps it
+// registerWords has by op.Register the word of struct pt_regs that keeps it
 // (arch/x86/include/asm/ptrace.h).
 var registerWords = [...]uint8{10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0, 16}
 
 // operandsOf is where the programs find the arguments of a marked place. Those
 // that cannot be read nobody reads: they are 0.
-func operandsOf(args []symbols.Operand) (out bpf.FunctionOperands) {
+func operandsOf(args []usdt.Operand) (out bpf.FunctionOperands) {
 	for i := range min(len(args), maxArgs) {
 		a, o := &args[i], &out.Of[i]
 		*o = bpf.FunctionOperand{Kind: operandConstant, Base: noRegister, Index: noRegister}
@@ -176,13 +177,13 @@ func operandsOf(args []symbols.Operand) (out bpf.FunctionOperands) {
 		switch {
 		case a.Memory:
 			o.Kind = operandMemory
-		case a.Base != symbols.NoRegister:
+		case a.Base != op.NoRegister:
 			o.Kind = operandRegister
 		}
-		if a.Base != symbols.NoRegister {
+		if a.Base != op.NoRegister {
 			o.Base = registerWords[a.Base]
 		}
-		if a.Index != symbols.NoRegister {
+		if a.Index != op.NoRegister {
 			o.Index = registerWords[a.Index]
 			for s := a.Scale; s > 1; s >>= 1 {
 				o.Scale++
@@ -194,21 +195,21 @@ func operandsOf(args []symbols.Operand) (out bpf.FunctionOperands) {
 
 // markedArgument is argument n of a marked place by its type, however many there are:
 // args.arg7.
-func markedArgument(args []symbols.Operand, n int) (signature.Value, error) {
+func markedArgument(args []usdt.Operand, n int) (signature.Value, error) {
 	a := &args[n]
 	if a.Refused != nil {
 		return signature.Value{}, a.Refused
 	}
 	i := codegen.Integer{Memory: a.Memory, Offset: a.Value, Bits: uint8(8 * a.Size), Signed: a.Signed}
 	switch {
-	case a.Index != symbols.NoRegister:
+	case a.Index != op.NoRegister:
 		i.Indexed, i.Index, i.Scale = true, 8*int16(registerWords[a.Index]), uint8(bits.TrailingZeros64(uint64(a.Scale)))
-		if i.Register = codegen.NoRegister; a.Base != symbols.NoRegister {
+		if i.Register = codegen.NoRegister; a.Base != op.NoRegister {
 			i.Register = 8 * int16(registerWords[a.Base])
 		}
-	case a.Base == symbols.NoRegister && a.Memory:
+	case a.Base == op.NoRegister && a.Memory:
 		return signature.Value{}, errors.New("is at an address that is none")
-	case a.Base == symbols.NoRegister:
+	case a.Base == op.NoRegister:
 		i = codegen.Integer{Known: true, Constant: extended(a)}
 	default:
 		i.Register = 8 * int16(registerWords[a.Base])
@@ -226,7 +227,7 @@ func markedArgument(args []symbols.Operand, n int) (signature.Value, error) {
 }
 
 // extended is a constant, as wide as it is.
-func extended(a *symbols.Operand) int64 {
+func extended(a *usdt.Operand) int64 {
 	unused := 64 - 8*a.Size
 	if a.Signed {
 		return a.Value << unused >> unused

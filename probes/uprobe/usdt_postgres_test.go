@@ -83,9 +83,7 @@ func bpftrace(t *testing.T, pid int, place string) (count func() string) {
 		t.Fatalf("bpftrace says %q", lines.Text())
 	}
 	// It says so before it has.
-	for !hasProbe(t, cmd.Process.Pid) {
-		time.Sleep(20 * time.Millisecond)
-	}
+	testenv.Until(t, "bpftrace has attached its probe", func() bool { return hasProbe(t, cmd.Process.Pid) })
 	return func() string {
 		// Again and again: a signal that comes before its handler, or while it
 		// attaches, is forgotten.

@@ -113,8 +113,8 @@ func TestConditionOnMarkedArgument(t *testing.T) {
 	spec := acquisition(FunctionStart, r.target(), named("usdt:app:twice"), "arg0")
 	spec.Filter = bound(call("<", col("arg0"), &plan.Const{V: types.Int(-90)}), spec.Out)
 	src, got := start(t, p, spec)
-	if src.Residual() != nil {
-		t.Errorf("%s is left to be tested", src.Residual())
+	if src.Info().Residual != nil {
+		t.Errorf("%s is left to be tested", src.Info().Residual)
 	}
 	r.step()
 	r.line()
@@ -156,7 +156,7 @@ func TestMarkedPlacesRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range src.Sites() {
+	for _, s := range src.Info().Sites {
 		if strings.HasPrefix(s.Function, markedPrefix) {
 			t.Errorf("%s is probed, which was not asked for", s.Function)
 		}

@@ -12,7 +12,7 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
-	"endoscope/probes/signature"
+	"endoscope/probes/dwarf/signature"
 )
 
 // What is shared with values.h.

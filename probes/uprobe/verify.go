@@ -8,7 +8,8 @@ import (
 
 	"github.com/prometheus/procfs"
 
-	"endoscope/probes/symbols"
+	"endoscope/probes/codesite"
+	"endoscope/probes/elf"
 )
 
 // breakpoint is what a uprobe puts in the place of an instruction's first byte.
@@ -58,12 +59,12 @@ func (t *text) close() { t.memory.Close() }
 
 // changed says why function i of sym cannot be probed as w says in one of the
 // processes whose texts are given; "": it can.
-func changed(texts []*text, sym *symbols.Module, i int, w want) string {
+func changed(texts []*text, sym *elf.Module, i int, w want) string {
 	if len(texts) == 0 {
 		return ""
 	}
 	_, begin := sym.Entry(i)
-	sites := append([]symbols.Site{w.site}, w.exits...)
+	sites := append([]codesite.Site{w.site}, w.exits...)
 	probed := offsetsOf(begin, sites)
 	// A function with exits is compared up to the last of them, for a jump that
 	// was put anywhere may leave it unseen; of a cold path, the site alone.
@@ -97,7 +98,7 @@ const maxCompared = 1 << 20
 
 const differs = "the process has changed its code"
 
-func offsetsOf(entry uint64, sites []symbols.Site) []uint64 {
+func offsetsOf(entry uint64, sites []codesite.Site) []uint64 {
 	out := []uint64{entry}
 	for _, s := range sites {
 		out = append(out, s.Offset)
@@ -107,14 +108,14 @@ func offsetsOf(entry uint64, sites []symbols.Site) []uint64 {
 
 // otherSites are where queries that read something else probe function i: with
 // them the code looks changed, and is not.
-func otherSites(sym *symbols.Module, i int) (out []uint64) {
-	for _, need := range []symbols.Need{{}, {Args: true}, {Return: true}, {Args: true, Return: true}} {
-		if s, err := sym.EntrySiteFor(i, need); err == nil {
+func otherSites(sym *elf.Module, i int) (out []uint64) {
+	for _, need := range []codesite.Need{{}, {Args: true}, {Return: true}, {Args: true, Return: true}} {
+		if s, err := codesite.In(sym).EntrySiteFor(i, need); err == nil {
 			out = append(out, s.Offset)
 		}
 	}
-	for _, need := range []symbols.Need{{}, {Value: true}} {
-		exits, _ := sym.ExitSitesFor(i, need)
+	for _, need := range []codesite.Need{{}, {Value: true}} {
+		exits, _ := codesite.In(sym).ExitSitesFor(i, need)
 		for _, s := range exits {
 			out = append(out, s.Offset)
 		}

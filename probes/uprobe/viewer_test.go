@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -208,14 +207,17 @@ func TestViewerOfCgroup(t *testing.T) {
 	if err := os.MkdirAll(inside, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.Remove(inside); os.Remove(filepath.Dir(inside)) })
+	t.Cleanup(func() {
+		testenv.UntilNil(t, "the group is empty and removed", func() error { return os.Remove(inside) })
+		os.Remove(filepath.Dir(inside))
+	})
 	target := public(t, testenv.CompileCText(t, changer, "-O1"))
 	p := provider(t, Options{})
 	granted, other := runAs(t, otherUID, target), runAs(t, otherUID, target)
 	if err := os.WriteFile(filepath.Join(inside, "cgroup.procs"), fmt.Appendln(nil, granted.cmd.Process.Pid), 0); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { granted.cmd.Process.Kill(); granted.cmd.Wait(); time.Sleep(10 * time.Millisecond) })
+	t.Cleanup(func() { granted.cmd.Process.Kill(); granted.cmd.Wait() })
 	v := &plan.Viewer{Cgroups: []string{"es-granted"}, Shared: true}
 	src, got := start(t, p, acquisition(FunctionStart, plan.Target{Processes: []string{"es-changer"}, Viewer: v}, named("work"), "pid"))
 	granted.work()

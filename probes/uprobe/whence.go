@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/process"
@@ -80,35 +79,6 @@ func (s *subscription) closeStacks() {
 		s.stacks.Close()
 		s.stacks = nil
 	}
-}
-
-// addCaller adds the name of the function that a call returns to.
-func (s *subscription) addCaller(c *batch.Column, row int, e *event) {
-	name, ok := "", false
-	if e.kind != gapInitial {
-		name, ok = s.stacks.Caller(int(e.Pid), int64(e.Time), e.image, e.caller)
-	}
-	if !ok {
-		c.Nulls.Set(row)
-	}
-	c.Code = append(c.Code, c.Dict.Code(name))
-}
-
-// stackOf is the stack that came with an event.
-func (s *subscription) stackOf(e *event) any {
-	k := e.copied
-	copied := stack.Copied{
-		PID: int(e.Pid), Time: int64(e.Time), Image: k.Image, Regs: k.Regs, Trampoline: k.Trampoline, Returned: k.Returned, ReturnAt: k.ReturnAt,
-		Taken: e.taken, Stack: e.stack,
-	}
-	value, why := s.stacks.Of(&copied)
-	if why != "" {
-		if s.torn == nil {
-			s.torn = map[string]uint64{}
-		}
-		s.torn[why]++
-	}
-	return value
 }
 
 // tellTorn tells the sink of stacks that are not whole.

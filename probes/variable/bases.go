@@ -4,7 +4,7 @@ import (
 	"debug/dwarf"
 	"fmt"
 
-	"endoscope/probes/debuginfo"
+	"endoscope/probes/dwarf/debuginfo"
 )
 
 // base is a class from which another derives. Package dwarf leaves out such entries

@@ -2,6 +2,7 @@ package variable
 
 import (
 	"context"
+	"endoscope/probes"
 	"fmt"
 	"os"
 	"strconv"
@@ -36,7 +37,7 @@ func BenchmarkTarget(b *testing.B) {
 					b.Fatal(err)
 				}
 				got := &counted{ended: make(chan struct{})}
-				if err := s.Start(context.Background(), got); err != nil {
+				if err := s.Start(context.Background(), got, probes.Options{}); err != nil {
 					b.Fatal(err)
 				}
 				defer func() {

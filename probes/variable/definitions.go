@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"endoscope/probes/debuginfo"
+	"endoscope/probes/dwarf/debuginfo"
 )
 
 // definition is where a variable is, as debug information says.

@@ -3,7 +3,6 @@ package variable
 import (
 	"debug/dwarf"
 	"debug/elf"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,7 +11,9 @@ import (
 
 	"github.com/ianlancetaylor/demangle"
 
-	"endoscope/probes/debuginfo"
+	"endoscope/probes/dwarf/debuginfo"
+	"endoscope/probes/dwarf/leb128"
+	"endoscope/probes/dwarf/op"
 )
 
 // place is where a variable is and how it is read.
@@ -175,14 +176,6 @@ func (p *program) typeOf(e *dwarf.Entry) (dwarf.Type, error) {
 	return t, nil
 }
 
-// Operations of location expressions (DWARF 5, 7.7.1).
-const (
-	opAddr   = 0x03
-	opConst4 = 0x0c
-	opConst8 = 0x0e
-	opAddrx  = 0xa1
-)
-
 // address is where a variable is, if it is at one place for good; an error says
 // where it is instead.
 func (p *program) address(e *dwarf.Entry, base int64) (addr uint64, known bool, err error) {
@@ -193,19 +186,17 @@ func (p *program) address(e *dwarf.Entry, base int64) (addr uint64, known bool, 
 		}
 		return 0, false, nil // a declaration, or it has been removed
 	}
+	r := leb128.NewReader(location)
+	o, _ := op.Next(&r)
+	whole := r.Len() == 0 && !r.Failed()
 	switch {
-	case len(location) == 9 && location[0] == opAddr:
-		return binary.LittleEndian.Uint64(location[1:]), true, nil
-	case len(location) > 1 && location[0] == opAddrx && base >= 0:
-		index, n := binary.Uvarint(location[1:])
-		if n != len(location)-1 || index > 1<<32 || base > 1<<32 {
-			break
+	case o.Code == op.Addr && whole:
+		return uint64(o.Value), true, nil
+	case o.Code == op.Addrx && whole && base >= 0:
+		if addr := p.data.Address(base, uint64(o.Value)); addr != 0 {
+			return addr, true, nil
 		}
-		table := p.data.Addresses
-		if at := uint64(base) + 8*index; at+8 <= uint64(len(table)) {
-			return binary.LittleEndian.Uint64(table[at:]), true, nil
-		}
-	case len(location) > 5 && (location[0] == opConst4 || location[0] == opConst8):
+	case len(location) > 5 && (location[0] == op.Const4u || location[0] == op.Const8u):
 		return 0, false, errors.New("each thread has one of its own (thread-local)")
 	}
 	return 0, false, errors.New("it has no address of its own: only globals and static variables are observed")

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"endoscope/probes/debuginfo"
+	"endoscope/probes/dwarf/debuginfo"
+	"endoscope/probes/dwarf/op"
 	"endoscope/probes/testenv/debugtree"
 )
 
@@ -19,7 +20,7 @@ type (
 func programOf(t *testing.T, typ *entry, others ...*entry) *program {
 	t.Helper()
 	v := &entry{Tag: dwarf.TagVariable, Attrs: attrs{dwarf.AttrName: "v", dwarf.AttrType: typ,
-		dwarf.AttrLocation: []byte{opAddr, 0, 0x10, 0, 0, 0, 0, 0, 0}}}
+		dwarf.AttrLocation: []byte{op.Addr, 0, 0x10, 0, 0, 0, 0, 0, 0}}}
 	d, _, err := debugtree.Data(debugtree.Unit(append(others, typ, v)...))
 	if err != nil {
 		t.Fatal(err)

@@ -110,7 +110,7 @@ func (s *source) compare(one *subject, sink probes.Sink) {
 		if v.cut {
 			s.cut++
 		}
-		s.rows.add(&observation{time: when, subject: one, name: one.variables[i].name, module: one.variables[i].module, value: v})
+		s.rows.Put(observation{time: when, subject: one, name: one.variables[i].name, module: one.variables[i].module, value: v})
 		sink.Lost(unseen, 1)
 	}
 	s.rows.Flush()

@@ -18,6 +18,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
+	"endoscope/probes/testenv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -124,17 +125,7 @@ func (r *record) len() int {
 // await waits until there are n rows.
 func (r *record) await(t testing.TB, n int) {
 	t.Helper()
-	eventually(t, func() bool { return r.len() >= n })
-}
-
-// eventually waits until something is true.
-func eventually(t testing.TB, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("waited in vain")
-		}
-	}
+	testenv.Until(t, fmt.Sprintf("there are %d rows", n), func() bool { return r.len() >= n })
 }
 
 // asked is a specification of all columns for variables.
@@ -143,7 +134,7 @@ func asked(pid int, every time.Duration, names ...string) *plan.Acquire {
 	for _, name := range names {
 		in.List = append(in.List, plan.Const{V: types.Str(name)})
 	}
-	return &plan.Acquire{Stream: Stream, Target: plan.Target{PIDs: []int{pid}}, Every: every, Filter: in, Out: types.Schema{Fields: Columns}}
+	return &plan.Acquire{Stream: Stream, Target: plan.Target{PIDs: []int{pid}}, Every: every, Filter: in, Out: types.Schema{Fields: table.Fields()}}
 }
 
 // observe starts a source. It ends when the test calls what is returned.
@@ -153,8 +144,8 @@ func observe(t testing.TB, spec *plan.Acquire) (got *record, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got = &record{fields: Columns, lost: map[string]uint64{}, ended: make(chan struct{})}
-	if err := s.Start(context.Background(), got); err != nil {
+	got = &record{fields: table.Fields(), lost: map[string]uint64{}, ended: make(chan struct{})}
+	if err := s.Start(context.Background(), got, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	return got, func() {

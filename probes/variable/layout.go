@@ -2,7 +2,7 @@ package variable
 
 import (
 	"cmp"
-	"debug/elf"
+	stdelf "debug/elf"
 	"errors"
 	"fmt"
 	"os"
@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"endoscope/probes/symbols"
+	"endoscope/probes/elf"
 )
 
 // layouts are where variables are in files, by the file as it was and their names:
@@ -31,7 +31,7 @@ const maxLayouts = 1 << 10
 
 // layout is where variables are in a file.
 type layout struct {
-	progs []elf.ProgHeader
+	progs []stdelf.ProgHeader
 	found []observed // at addresses as the file numbers them
 	err   error      // why nothing can be observed in the file
 	bare  bool       // it has no debug information
@@ -61,7 +61,7 @@ func keyOf(f *os.File, names []string) (layoutKey, error) {
 }
 
 func readLayout(f *os.File, base string, names []string) *layout {
-	file, err := elf.NewFile(f)
+	file, err := stdelf.NewFile(f)
 	if err != nil {
 		return &layout{err: fmt.Errorf("%s is damaged: %w", base, err)}
 	}
@@ -69,21 +69,21 @@ func readLayout(f *os.File, base string, names []string) *layout {
 	for _, p := range file.Progs {
 		l.progs = append(l.progs, p.ProgHeader)
 	}
-	beside := func(f *os.File) *elf.File {
+	beside := func(f *os.File) *stdelf.File {
 		if f == nil {
 			return nil
 		}
-		e, err := elf.NewFile(f)
+		e, err := stdelf.NewFile(f)
 		if err != nil {
 			return nil
 		}
 		return e
 	}
-	separate := symbols.DebugFile(f)
+	separate := elf.DebugFile(f)
 	if separate != nil {
 		defer separate.Close()
 	}
-	shared := symbols.SharedDebugFile(cmp.Or(separate, f))
+	shared := elf.SharedDebugFile(cmp.Or(separate, f))
 	if shared != nil {
 		defer shared.Close()
 	}

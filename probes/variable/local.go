@@ -11,8 +11,9 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/codegen"
-	"endoscope/probes/signature"
-	"endoscope/probes/symbols"
+	"endoscope/probes/codesite"
+	"endoscope/probes/dwarf/signature"
+	"endoscope/probes/elf"
 )
 
 // Limits of what one program in the kernel reads (local.bpf.c, and package codegen).
@@ -34,7 +35,7 @@ type locals struct {
 
 // localSite is an instruction at which variables are read.
 type localSite struct {
-	symbols.Site
+	codesite.Site
 	function string // as it was asked for
 	index    int    // of it
 	behind   uint64 // bytes behind its entry
@@ -78,7 +79,7 @@ func (e *noLocal) Error() string {
 var errNoFunction = errors.New("no such function")
 
 // findLocals finds variables of functions in a file.
-func findLocals(f *os.File, base string, names, functions []string, cache *symbols.Cache) (*locals, error) {
+func findLocals(f *os.File, base string, names, functions []string, cache *elf.Cache) (*locals, error) {
 	m, err := cache.Open(f, base)
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w", base, err)
@@ -136,7 +137,7 @@ func findLocals(f *os.File, base string, names, functions []string, cache *symbo
 // localReader finds the lines of functions at which variables live.
 type localReader struct {
 	*locals
-	module *symbols.Module
+	module *elf.Module
 	names  []string
 	known  []bool  // names that a function has
 	why    []error // a name is not read everywhere
@@ -155,7 +156,7 @@ func (r *localReader) function(b *signature.Body, i int, name string) error {
 		return nil
 	}
 	lines := b.Lines
-	begin := r.module.Body(i)
+	begin := codesite.In(r.module).Body(i)
 	if !slices.ContainsFunc(lines, func(l signature.Line) bool { return l.Addr == begin }) {
 		lines = append([]signature.Line{{Addr: begin}}, lines...)
 		slices.SortFunc(lines, func(x, y signature.Line) int { return cmp.Compare(x.Addr, y.Addr) })
@@ -164,7 +165,7 @@ func (r *localReader) function(b *signature.Body, i int, name string) error {
 	for k, l := range lines {
 		addrs[k] = l.Addr
 	}
-	sites, why, err := r.module.SitesAt(i, addrs)
+	sites, why, err := codesite.In(r.module).SitesAt(i, addrs)
 	if err != nil {
 		return fmt.Errorf("%s %w", name, err)
 	}
@@ -178,7 +179,7 @@ func (r *localReader) function(b *signature.Body, i int, name string) error {
 		if why[k] != nil && s.begins {
 			return fmt.Errorf("%s cannot be probed where it begins: the code there %w", name, why[k])
 		}
-		if before := l.Addr >= r.module.Function(i).Addr && l.Addr < begin; before || errors.Is(why[k], symbols.ErrGrowsStack) {
+		if before := l.Addr >= r.module.Function(i).Addr && l.Addr < begin; before || errors.Is(why[k], codesite.ErrGrowsStack) {
 			continue // the check of a Go function's stack, and what follows from it
 		}
 		rule, ok := r.module.UnwindRule(l.Addr)
@@ -186,7 +187,7 @@ func (r *localReader) function(b *signature.Body, i int, name string) error {
 		frame := signature.Frame{Register: int(rule.CFAReg), Offset: rule.CFAOffset}
 		if framed {
 			s.frame, framed = signature.Register(frame)
-			s.golang = r.module.Function(i).Lang == symbols.Go
+			s.golang = r.module.Function(i).Lang == elf.Go
 		}
 		away := false
 		for n, asked := range r.names {
@@ -197,7 +198,7 @@ func (r *localReader) function(b *signature.Body, i int, name string) error {
 			switch {
 			case errors.Is(err, signature.ErrNotLive):
 				continue
-			case err == nil && errors.Is(why[k], symbols.ErrApart):
+			case err == nil && errors.Is(why[k], codesite.ErrApart):
 				away = true
 				continue
 			case err == nil && why[k] != nil:

@@ -21,7 +21,7 @@ import (
 // local is a specification of all columns for variables of functions.
 func local(pid int, functions string, names ...string) *plan.Acquire {
 	spec := asked(pid, 0, names...)
-	in := &plan.In{X: &plan.Col{Index: types.Schema{Fields: Columns}.Index("function_name"), Name: "function_name", T: types.Varchar}}
+	in := &plan.In{X: &plan.Col{Index: types.Schema{Fields: table.Fields()}.Index("function_name"), Name: "function_name", T: types.Varchar}}
 	for _, name := range strings.Fields(functions) {
 		in.List = append(in.List, plan.Const{V: types.Str(name)})
 	}
@@ -182,7 +182,7 @@ func TestLocalsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := s.Notices(); len(n) != 1 || !strings.Contains(n[0], "sum is not seen at each line where it lives: at some it is in an XMM register") {
+	if n := s.Info().Notices; len(n) != 1 || !strings.Contains(n[0], "sum is not seen at each line where it lives: at some it is in an XMM register") {
 		t.Errorf("notices %q", n)
 	}
 	s.Stop()
@@ -241,7 +241,7 @@ func TestLocalsElsewhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := s.Notices(); len(n) != 1 || !regexp.MustCompile(c.want).MatchString(n[0]) {
+		if n := s.Info().Notices; len(n) != 1 || !regexp.MustCompile(c.want).MatchString(n[0]) {
 			t.Errorf("%s of %s: notices %q", c.name, c.function, n)
 		}
 		s.Stop()

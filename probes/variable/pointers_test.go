@@ -25,7 +25,7 @@ func follow(t *testing.T, r *target, names ...string) (got *record, tell func(co
 			r.tell(t, c)
 			if follow {
 				follows++
-				eventually(t, func() bool { got.mu.Lock(); defer got.mu.Unlock(); return got.lost[moved] >= follows })
+				testenv.Until(t, "the move is counted", func() bool { got.mu.Lock(); defer got.mu.Unlock(); return got.lost[moved] >= follows })
 			}
 		}
 	}
@@ -147,8 +147,8 @@ func TestPointersThatChangeAllTheTime(t *testing.T) {
 		}
 		return got.rows[len(got.rows)-1]["var_value"]
 	}
-	eventually(t, func() bool { return value() == strconv.Itoa(last) })
-	eventually(t, func() bool { got.mu.Lock(); defer got.mu.Unlock(); return got.lost[moved] > 0 })
+	testenv.Until(t, "the last value is seen", func() bool { return value() == strconv.Itoa(last) })
+	testenv.Until(t, "moves are counted", func() bool { got.mu.Lock(); defer got.mu.Unlock(); return got.lost[moved] > 0 })
 	stop()
 	for _, row := range got.rows {
 		n, err := strconv.Atoi(row["var_value"])
@@ -189,14 +189,14 @@ func TestPointersTakeWatchpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sites []string
-	for _, site := range s.(*watched).Sites() {
+	for _, site := range s.(*watched).Info().Sites {
 		sites = append(sites, site.Function+" "+site.Kind)
 	}
 	want := "head hardware watchpoint, each thread: pointer on the way,head->next hardware watchpoint, each thread: pointer on the way,head->next->id hardware watchpoint, each thread,head->id hardware watchpoint, each thread"
 	if s := strings.Join(sites, ","); s != want {
 		t.Errorf("sites %s, want %s", s, want)
 	}
-	if n := s.Notices(); len(n) != 1 || !strings.Contains(n[0], "follow") {
+	if n := s.Info().Notices; len(n) != 1 || !strings.Contains(n[0], "follow") {
 		t.Errorf("notices %q", n)
 	}
 	s.Stop()

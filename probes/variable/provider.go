@@ -14,12 +14,12 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/clock"
+	"endoscope/probes/elf"
 	"endoscope/probes/process"
-	"endoscope/probes/symbols"
 )
 
 // Provider observes variables.
-type Provider struct{ cache symbols.Cache }
+type Provider struct{ cache elf.Cache }
 
 // New returns a provider. Nothing is loaded before a query needs it.
 func New() *Provider { return &Provider{} }
@@ -90,7 +90,7 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 			s.numbered[process.PID] = process.StartTime
 		}
 	}
-	if s.rows, err = newRows(spec, clock.Offset()); err != nil {
+	if s.rows, err = table.Writer(spec, clock.Offset()); err != nil {
 		return nil, err
 	}
 	if s.tracer != nil {

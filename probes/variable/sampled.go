@@ -14,8 +14,8 @@ type sampled struct{ *source }
 // sampleNs is what reading a variable costs us, about; its process nothing.
 const sampleNs = 700
 
-// Sites are the variables.
-func (s *sampled) Sites() []probes.Site { return s.readSites() }
+// Info implements probes.Source.
+func (s *sampled) Info() probes.Info { return s.info(s.readSites()) }
 
 func (s *source) readSites() []probes.Site {
 	var sites []probes.Site
@@ -26,7 +26,7 @@ func (s *source) readSites() []probes.Site {
 }
 
 // Start samples from now on.
-func (s *sampled) Start(ctx context.Context, sink probes.Sink) error {
+func (s *sampled) Start(ctx context.Context, sink probes.Sink, _ probes.Options) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
@@ -48,7 +48,7 @@ func (s *sampled) run(ctx context.Context, sink probes.Sink) error {
 			timer.Reset(min(wait, rescan))
 			select {
 			case <-timer.C:
-				sink.Watermark(s.clock() + s.rows.offset)
+				sink.Watermark(s.clock() + s.rows.Offset())
 			case <-s.stop:
 				return nil
 			case <-ctx.Done():
@@ -63,7 +63,7 @@ func (s *sampled) run(ctx context.Context, sink probes.Sink) error {
 			return nil
 		}
 		s.sample(sink)
-		sink.Watermark(s.clock() + s.rows.offset)
+		sink.Watermark(s.clock() + s.rows.Offset())
 		select {
 		case <-s.stop:
 			return nil
@@ -87,7 +87,7 @@ func (s *source) sample(sink probes.Sink) {
 			if is == unknown {
 				continue
 			}
-			s.rows.add(&observation{time: s.clock(), subject: one, name: v.name, module: v.module, value: value})
+			s.rows.Put(observation{time: s.clock(), subject: one, name: v.name, module: v.module, value: value})
 		}
 	}
 	s.rows.Flush()
@@ -106,11 +106,29 @@ type demand struct {
 	sink probes.Sink
 }
 
-// Sites are the variables.
-func (d *demand) Sites() []probes.Site { return d.readSites() }
+// Info implements probes.Source.
+func (d *demand) Info() probes.Info {
+	i := d.info(d.readSites())
+	i.OnDemand = true
+	return i
+}
+
+// Control implements probes.Source.
+func (d *demand) Control(_ context.Context, c probes.Command) (probes.Reply, error) {
+	if _, ok := c.(probes.Sample); !ok {
+		return probes.Unsupported(c)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.sink != nil && !d.stopped {
+		d.refresh(time.Now(), d.sink)
+		d.sample(d.sink)
+	}
+	return probes.Reply{}, nil
+}
 
 // Start has nothing to do.
-func (d *demand) Start(_ context.Context, sink probes.Sink) error {
+func (d *demand) Start(_ context.Context, sink probes.Sink, _ probes.Options) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.sink != nil || d.stopped {
@@ -118,17 +136,6 @@ func (d *demand) Start(_ context.Context, sink probes.Sink) error {
 	}
 	d.sink = sink
 	d.rows.Push = sink.Push
-	return nil
-}
-
-// Sample gives the sink what the variables have at this moment.
-func (d *demand) Sample(context.Context) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.sink != nil && !d.stopped {
-		d.refresh(time.Now(), d.sink)
-		d.sample(d.sink)
-	}
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/process"
+	"endoscope/probes/rows"
 )
 
 // Causes under which is counted what became no row.
@@ -44,6 +45,7 @@ type refusal struct {
 // and a goroutine that alone uses them and the sink from Start until Stop, until the
 // context ends, or until every process named by number has ended.
 type source struct {
+	probes.Base
 	provider *Provider
 	spec     *plan.Acquire
 	names    []string
@@ -59,7 +61,7 @@ type source struct {
 	watcher  *watcher        // nil: not watched
 	tracer   *tracer         // nil: they are no variables of functions
 	ends     *ends           // nil: nobody can come unseen, or it is not told
-	rows     *rows
+	rows     *rows.Writer[observation]
 	notices  []string
 	cut      uint64 // texts that were longer than what is read of one
 	failed   uint64 // and that could not be read at all
@@ -74,9 +76,10 @@ type source struct {
 	ended   chan struct{} // closed when the goroutine has ended
 }
 
-func (s *source) Notices() []string   { return s.notices }
-func (s *source) Residual() plan.Expr { return s.spec.Filter }
-func (s *source) Live() bool          { return true }
+// info is the Info of a source with these sites.
+func (s *source) info(sites []probes.Site) probes.Info {
+	return probes.Info{Sites: sites, Notices: s.notices, Residual: s.spec.Filter, Live: true}
+}
 
 // begin starts the goroutine.
 func (s *source) begin(ctx context.Context, sink probes.Sink, run func(ctx context.Context, sink probes.Sink) error) {

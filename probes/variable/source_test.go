@@ -30,7 +30,7 @@ func byHand(t *testing.T, spec *plan.Acquire) (*source, *record) {
 			t.Error(err)
 		}
 	})
-	got := &record{fields: Columns, lost: map[string]uint64{}, ended: make(chan struct{})}
+	got := &record{fields: table.Fields(), lost: map[string]uint64{}, ended: make(chan struct{})}
 	s := sourceOf(made)
 	s.rows.Push = got.Push
 	return s, got
@@ -98,7 +98,7 @@ func TestWritesAfterExecute(t *testing.T) {
 	r := run(t, program)
 	got, stop := observe(t, asked(r.pid, 0, "total"))
 	r.tell(t, "a5", "e"+program)
-	eventually(t, func() bool {
+	testenv.Until(t, "there are rows of the program that was executed", func() bool {
 		r.tell(t, "a1")
 		return got.len() > 1
 	})
@@ -126,7 +126,7 @@ func TestWritesOfNewcomers(t *testing.T) {
 	first.tell(t, "a5")
 	second := run(t, program)
 	pid := fmt.Sprint(second.pid)
-	eventually(t, func() bool {
+	testenv.Until(t, "there are rows of the second process", func() bool {
 		second.tell(t, "a1")
 		got.mu.Lock()
 		defer got.mu.Unlock()
@@ -155,13 +155,13 @@ func TestSitesWhileProcessesCome(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := &record{fields: Columns, lost: map[string]uint64{}, ended: make(chan struct{})}
-	if err := s.Start(context.Background(), got); err != nil {
+	got := &record{fields: table.Fields(), lost: map[string]uint64{}, ended: make(chan struct{})}
+	if err := s.Start(context.Background(), got, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	run(t, program)
-	eventually(t, func() bool {
-		if sites := s.Sites(); len(sites) == 0 || sites[0].Function != "total" {
+	testenv.Until(t, "the process's arrival is counted", func() bool {
+		if sites := s.Info().Sites; len(sites) == 0 || sites[0].Function != "total" {
 			t.Fatalf("sites are %v", sites)
 		}
 		got.mu.Lock()
@@ -184,7 +184,7 @@ func TestLastWrites(t *testing.T) {
 	if err := syscall.Kill(r.pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() bool { _, ok := process.Lookup(r.pid); return !ok })
+	testenv.Until(t, "the process has ended", func() bool { _, ok := process.Lookup(r.pid); return !ok })
 	if s.refresh(time.Now(), got) {
 		t.Error("a process that has ended is waited for")
 	}
@@ -259,13 +259,13 @@ int main(void)
 	spec.Target = plan.Target{Exes: []string{program}}
 	got, stop := observe(t, spec)
 	fmt.Fprintln(r.in)
-	eventually(t, func() bool { return got.len() > 0 })
+	testenv.Until(t, "there are rows", func() bool { return got.len() > 0 })
 	if err := syscall.Kill(r.pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	got.normal = []string{passed, arrived, refused}
 	// What stop leaves out is counted until then, and when it ends.
-	eventually(t, func() bool {
+	testenv.Until(t, "what is left out is counted", func() bool {
 		got.mu.Lock()
 		defer got.mu.Unlock()
 		return got.lost[passed]+got.lost[arrived]+got.lost[refused] == 5

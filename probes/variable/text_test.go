@@ -2,6 +2,7 @@ package variable
 
 import (
 	"context"
+	"endoscope/probes"
 	"strings"
 	"testing"
 	"time"
@@ -101,8 +102,8 @@ func lossy(t *testing.T, spec *plan.Acquire, n int) (got *record, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got = &record{fields: Columns, lost: map[string]uint64{}, ended: make(chan struct{})}
-	if err := s.Start(context.Background(), got); err != nil {
+	got = &record{fields: table.Fields(), lost: map[string]uint64{}, ended: make(chan struct{})}
+	if err := s.Start(context.Background(), got, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	stop = func() {

@@ -18,17 +18,19 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
+	"endoscope/probes/codesite"
+	"endoscope/probes/dwarf/signature"
+	"endoscope/probes/elf"
 	"endoscope/probes/process"
 	"endoscope/probes/ringbuf"
-	"endoscope/probes/signature"
-	"endoscope/probes/symbols"
+	"endoscope/probes/rows"
 )
 
 // tracer is the kernel's side of variables of functions: for each file a program that
 // reads them where lines begin, and one ring in which what they read comes.
 type tracer struct {
 	names, functions []string
-	cache            *symbols.Cache
+	cache            *elf.Cache
 	maps             map[string]*ebpf.Map // that all programs share
 	ring             *ringbuf.Ring
 	files            map[layoutKey]*tracedFile
@@ -78,7 +80,7 @@ type localValue struct {
 const maxFrames = 1 << 16
 
 // newTracer makes the ring.
-func newTracer(names, functions []string, cache *symbols.Cache) *tracer {
+func newTracer(names, functions []string, cache *elf.Cache) *tracer {
 	return &tracer{names: names, functions: functions, cache: cache, files: map[layoutKey]*tracedFile{},
 		links: map[int][]link.Link{}, frames: map[frameKey]*localFrame{}}
 }
@@ -231,7 +233,7 @@ func (t *tracer) attach(one *subject, part tracedPart) error {
 		}
 		// A probe that is there already, ours or another tool's, has replaced the
 		// first byte, or a nop by a call (arch/x86/kernel/uprobes.c).
-		if probed := got[0] == 0xcc || s.Method == symbols.Nop && got[0] == 0xe8; !probed && !bytes.Equal(got, s.Bytes) {
+		if probed := got[0] == 0xcc || s.Method == codesite.Nop && got[0] == 0xe8; !probed && !bytes.Equal(got, s.Bytes) {
 			return fmt.Errorf("the process has changed the code of %s", s.function)
 		}
 		at = append(at, s.Offset)
@@ -314,7 +316,7 @@ const (
 
 // read makes rows of what was read at a line: of the variables that the call had not been
 // seen with, or with other values.
-func (t *tracer) read(record []byte, subjects map[int]*subject, give func(*observation)) (failed uint32, known bool) {
+func (t *tracer) read(record []byte, subjects map[int]*subject, give func(observation)) (failed uint32, known bool) {
 	if len(record) < int(unsafe.Sizeof(bpf.LocalLocal{})) {
 		return 0, false
 	}
@@ -383,7 +385,7 @@ func (t *tracer) read(record []byte, subjects map[int]*subject, give func(*obser
 			binary.LittleEndian.PutUint64(b[:], now.number)
 			o.value = localForm(v).read(b[:], nil)
 		}
-		give(&o)
+		give(o)
 	}
 	if s.declares {
 		if frame.declared == nil {
@@ -442,13 +444,13 @@ type tracedPart struct {
 }
 
 // drain makes rows of the reads in the ring.
-func (t *tracer) drain(subjects map[int]*subject, rows *rows, sink probes.Sink) {
+func (t *tracer) drain(subjects map[int]*subject, rows *rows.Writer[observation], sink probes.Sink) {
 	if t.ring == nil {
 		return
 	}
 	var missed, failed, cut uint64
 	give := func(record []byte) {
-		why, known := t.read(record, subjects, rows.add)
+		why, known := t.read(record, subjects, rows.Put)
 		switch {
 		case !known:
 			missed++
@@ -502,7 +504,7 @@ func (t *tracer) sites() []probes.Site {
 			if !slices.ContainsFunc(s.values, isLive) {
 				kind = "entry"
 			}
-			out = append(out, probes.Site{Provider: "variable", Function: s.function, Module: f.base, Address: s.Offset, Behind: s.behind, Method: s.Method, Kind: kind, CostNs: symbols.DefaultPrices.Of(s.Method), Estimated: true})
+			out = append(out, probes.Site{Provider: "variable", Function: s.function, Module: f.base, Address: s.Offset, Behind: s.behind, Method: s.Method, Kind: kind, CostNs: codesite.DefaultPrices.For(s.Method), Estimated: true})
 		}
 	}
 	return out

@@ -32,7 +32,7 @@ func watchEnds(ctx context.Context, target plan.Target) *ends {
 	if e.source, err = sched.New().Prepare(ctx, spec); err != nil {
 		return nil
 	}
-	if err := e.source.Start(ctx, e); err != nil {
+	if err := e.source.Start(ctx, e, probes.Options{}); err != nil {
 		_ = e.source.Stop()
 		return nil
 	}

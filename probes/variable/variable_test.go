@@ -2,6 +2,7 @@ package variable
 
 import (
 	"context"
+	"endoscope/probes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,7 +17,7 @@ import (
 
 // Every write of a program is a row, with the new value and the function that wrote,
 // in each of its threads, those that it makes later too, and in no child.
-func TestWrites(t *testing.T) {
+func TestEveryWriteIsARow(t *testing.T) {
 	testenv.NeedUprobes(t)
 	c := testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread")
 	cpp := testenv.CompileC(t, "testdata/vars.cc", "-O1", "-g")
@@ -211,17 +212,17 @@ int main(int argc, char **argv) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := strings.Join(s.Notices(), ""), fmt.Sprintf("variables of process %d (target) are observed from when they are loaded: libadd.so is not loaded", r.pid); got != want {
+		if got, want := strings.Join(s.Info().Notices, ""), fmt.Sprintf("variables of process %d (target) are observed from when they are loaded: libadd.so is not loaded", r.pid); got != want {
 			t.Errorf("notices %q, want %q", got, want)
 		}
 		s.Stop()
 		got, stop := observe(t, inLibrary(r.pid, every, "libadd.so"))
 		got.normal = []string{arrived}
 		r.tell(t, "load")
-		eventually(t, func() bool { return every > 0 && got.len() > 0 || got.has(arrived) })
+		testenv.Until(t, "the library is watched", func() bool { return every > 0 && got.len() > 0 || got.has(arrived) })
 		r.tell(t, "5", "6")
 		got.await(t, 2)
-		eventually(t, func() bool { return every == 0 || got.row(got.len() - 1)["var_value"] == "11" })
+		testenv.Until(t, "the last value is seen", func() bool { return every == 0 || got.row(got.len() - 1)["var_value"] == "11" })
 		stop()
 		if last := got.row(got.len() - 1); last["var_value"] != "11" || every == 0 && (got.len() != 2 || last["function_name"] != "add") {
 			t.Errorf("%d rows, the last of them %v", got.len(), last)
@@ -233,8 +234,8 @@ int main(int argc, char **argv) {
 		t.Fatal(err)
 	}
 	defer s.Stop()
-	if want := "libc.so is not loaded; loaded is libc.so.6"; !strings.Contains(strings.Join(s.Notices(), ""), want) {
-		t.Errorf("notices %q, want %s", s.Notices(), want)
+	if want := "libc.so is not loaded; loaded is libc.so.6"; !strings.Contains(strings.Join(s.Info().Notices, ""), want) {
+		t.Errorf("notices %q, want %s", s.Info().Notices, want)
 	}
 	if _, err = New().Prepare(context.Background(), inLibrary(r.pid, 0, "targte")); err == nil || !strings.Contains(err.Error(), "targte is not loaded; loaded is target") {
 		t.Errorf("error %v", err)
@@ -251,7 +252,7 @@ func TestAllTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Start(context.Background(), &record{}); err == nil || !strings.Contains(err.Error(), "has no watchpoint left") {
+	if err := s.Start(context.Background(), &record{}, probes.Options{}); err == nil || !strings.Contains(err.Error(), "has no watchpoint left") {
 		t.Errorf("error %v", err)
 	}
 	if err := s.Stop(); err != nil {

@@ -6,18 +6,18 @@ import (
 	"slices"
 	"time"
 
+	"endoscope/probes/elf"
 	"endoscope/probes/process"
-	"endoscope/probes/symbols"
 )
 
 // writers finds the functions that a process' instructions are of.
 type writers struct {
-	cache   *symbols.Cache
+	cache   *elf.Cache
 	image   image // that the instructions are of
 	regions []region
 	read    time.Time
-	modules map[string]*symbols.Module // by path; nil: it cannot be read
-	names   map[uint64]string          // by address
+	modules map[string]*elf.Module // by path; nil: it cannot be read
+	names   map[uint64]string      // by address
 }
 
 // region is where code is mapped; its module is opened when an instruction is of it.
@@ -94,11 +94,11 @@ func (w *writers) refresh(pid int) {
 	}
 }
 
-func (w *writers) module(pid int, m process.Mapping) *symbols.Module {
+func (w *writers) module(pid int, m process.Mapping) *elf.Module {
 	if have, ok := w.modules[m.Path]; ok {
 		return have
 	}
-	var module *symbols.Module
+	var module *elf.Module
 	f, err := process.OpenModule(pid, m)
 	if err != nil {
 		f, err = process.OpenLeft(pid, m)
@@ -110,7 +110,7 @@ func (w *writers) module(pid int, m process.Mapping) *symbols.Module {
 		f.Close()
 	}
 	if w.modules == nil {
-		w.modules = map[string]*symbols.Module{}
+		w.modules = map[string]*elf.Module{}
 	}
 	w.modules[m.Path] = module
 	return module

@@ -18,16 +18,16 @@ type watched struct{ *source }
 // watchNs is what a write costs that traps: more on a virtual machine.
 const watchNs = 18000
 
-// Sites are the watchpoints, or the lines at which variables are read. Others ask while
-// the goroutine takes processes in.
-func (s *watched) Sites() []probes.Site { return *s.sites.Load() }
+// Info implements probes.Source. Its sites are the watchpoints, or the lines at which
+// variables are read. Others ask while the goroutine takes processes in.
+func (s *watched) Info() probes.Info { return s.info(*s.sites.Load()) }
 
-// describe notes what Sites are.
+// describe notes what the sites are.
 func (s *source) describe() {
 	if s.probes() {
 		sites := s.probed()
 		if s.ends != nil {
-			sites = append(sites, s.ends.source.Sites()...)
+			sites = append(sites, s.ends.source.Info().Sites...)
 		}
 		s.sites.Store(&sites)
 	}
@@ -58,7 +58,7 @@ func (s *source) probed() []probes.Site {
 }
 
 // Start sets the watchpoints.
-func (s *watched) Start(ctx context.Context, sink probes.Sink) error {
+func (s *watched) Start(ctx context.Context, sink probes.Sink, _ probes.Options) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
@@ -103,7 +103,7 @@ func (s *watched) run(ctx context.Context, sink probes.Sink) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		now := s.clock() + s.rows.offset
+		now := s.clock() + s.rows.Offset()
 		s.drain(sink)
 		sink.Watermark(now - int64(s.spec.Settings.Lateness))
 		if !s.refresh(time.Now(), sink) {
@@ -188,7 +188,7 @@ func (s *source) give(record []byte) bool {
 		s.failed++
 	}
 	one.watch.last[w.Variable] = last{int64(w.Time), has}
-	s.rows.add(&observation{time: int64(w.Time), subject: one, name: v.name, module: v.module, value: has,
+	s.rows.Put(observation{time: int64(w.Time), subject: one, name: v.name, module: v.module, value: has,
 		tid: int(w.Tid), threadName: unix.ByteSliceToString(unsafe.Slice((*byte)(unsafe.Pointer(&w.Comm)), len(w.Comm))),
 		function: one.writers.function(one.process.PID, w.Ip)})
 	return true

@@ -77,9 +77,9 @@ func (s *source) Recv() (*flight.FlightData, error) {
 	return d, nil
 }
 
-// TestBomb: a record of a hundred bytes that says it is 32 TiB is refused before
+// TestInflatedRecordIsRefused: a record of a hundred bytes that says it is 32 TiB is refused before
 // anybody makes room for it.
-func TestBomb(t *testing.T) {
+func TestInflatedRecordIsRefused(t *testing.T) {
 	sent := numbers(t, ipc.WithZstd())
 	binary.LittleEndian.PutUint64(sent[1].DataBody, 1<<45)
 	r, err := flight.NewRecordReader(uncompressed{&source{left: sent}})

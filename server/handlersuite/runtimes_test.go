@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"endoscope/probes/testenv"
 )
@@ -44,7 +43,7 @@ func init() {
 				cmd.Dir = t.TempDir() // it leaves a log
 				pid := testenv.Run(t, cmd)
 				t.Cleanup(func() { os.Remove(fmt.Sprintf("/tmp/perf-%d.map", pid)) })
-				until(t, "it says where its functions are", func() bool {
+				testenv.Until(t, "it says where its functions are", func() bool {
 					_, err := os.Stat(fmt.Sprintf("/tmp/perf-%d.map", pid))
 					return err == nil
 				})
@@ -56,16 +55,6 @@ func init() {
 	)
 }
 
-// until waits for something to be so.
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for begin := time.Now(); !is(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(begin) > 2*time.Minute {
-			t.Fatalf("not so: %s", what)
-		}
-	}
-}
-
 // startJava compiles and starts a class of testdata/java.
 func startJava(t *testing.T, class string) (int, []string) {
 	t.Helper()
@@ -75,7 +64,7 @@ func startJava(t *testing.T, class string) (int, []string) {
 	}
 	pid := testenv.Run(t, exec.Command(testenv.NeedProgram(t, "java"), "-Xmx256m", "-cp", dir, "app."+class))
 	testenv.ForgetJava(t, pid)
-	until(t, "it handles SIGQUIT", func() bool {
+	testenv.Until(t, "it handles SIGQUIT", func() bool {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 		if err != nil {
 			t.Fatal(err)

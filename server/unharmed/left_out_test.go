@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"endoscope/probes/symbols"
+	"endoscope/probes/elf"
 	"endoscope/probes/testenv"
 	"endoscope/server"
 	"endoscope/server/wire"
@@ -136,7 +136,7 @@ func functions(t *testing.T, path string) int {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	m, err := symbols.Open(f, filepath.Base(path))
+	m, err := elf.Open(f, filepath.Base(path))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -242,7 +242,7 @@ func midRun(t *testing.T, b *build) {
 			t.Errorf("%v: no function can be observed", v)
 			continue
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(5 * time.Millisecond) // in which the target runs with probes
 		result.Stop()
 		rows += len(read(t, result).rows)
 	}

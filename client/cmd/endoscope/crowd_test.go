@@ -137,7 +137,7 @@ func (b binaries) crowd(t *testing.T) {
 
 	socket := filepath.Join(t.TempDir(), "s")
 	d := launch(t, b.endoscoped, "--unix", socket, "--config", t.TempDir(), "--client-timeout", "3s")
-	d.says("listening", time.Minute)
+	d.says("listening")
 	query := fmt.Sprintf("SELECT timestamp, pid, tid, function_name, process, thread_name, exe, arg0, arg1, arg2, arg3, arg4, arg5 FROM function_start WHERE pid = %d AND function_name = 'work'", victim.cmd.Process.Pid)
 
 	wake := make(chan struct{})
@@ -167,7 +167,7 @@ func (b binaries) crowd(t *testing.T) {
 	for range frozen + killed {
 		c := launch(t, b.endoscope, "--connect", socket, "--format", "csv", "-c", query)
 		doomed = append(doomed, c)
-		c.says("timestamp,pid", time.Minute) // its query is armed
+		c.says("timestamp,pid") // its query is armed
 	}
 	begin()
 	began := time.Now()
@@ -179,16 +179,16 @@ func (b binaries) crowd(t *testing.T) {
 			how = syscall.SIGSTOP
 		}
 		faults.Go(func() {
-			time.Sleep(at)
+			time.Sleep(at) // it goes well until then
 			_ = c.cmd.Process.Signal(how)
 		})
 	}
 	var memory []int // of the server, five times a second
 	for victim.out.String() == "" && time.Since(began) < 5*length+5*time.Minute {
 		memory = append(memory, resident(t, d.cmd.Process.Pid))
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(200 * time.Millisecond) // between one measurement and the next
 	}
-	victim.says("done", time.Minute)
+	victim.says("done")
 	faults.Wait()
 	time.Sleep(300 * time.Millisecond) // what was called last is on its way
 	for _, r := range results {
@@ -228,5 +228,5 @@ func (b binaries) crowd(t *testing.T) {
 	if length >= time.Minute && last > third+third/5+24 {
 		t.Errorf("the server's memory grows: at most %d MB in the third quarter, %d MB in the last", third, last)
 	}
-	d.holds(false, time.Minute)
+	d.holds(false)
 }

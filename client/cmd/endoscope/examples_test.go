@@ -284,12 +284,7 @@ func TestExampleOfTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := fmt.Sprintf("%s s_client -quiet -ign_eof -connect localhost:%s < %s", openssl, port, in("request"))
-	for i := 0; exec.Command("sh", "-c", client).Run() != nil; i++ { // until the server listens
-		if i > 600 {
-			t.Fatal("the server does not answer")
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+	testenv.UntilNil(t, "the server answers", func() error { return exec.Command("sh", "-c", client).Run() })
 	byName := map[string]map[string]string{}
 	for _, row := range rowsOf(t, "-f", exampleFile(t, "tls-latency", "1min"), "--", "sh", "-c", "exec "+client+" > "+in("answer")) {
 		byName[row["function_name"]] = row

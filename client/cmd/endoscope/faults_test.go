@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -11,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"endoscope/probes/testenv"
 )
@@ -62,13 +66,14 @@ func launch(t testing.TB, name string, args ...string) *ours {
 }
 
 // says waits until a program has printed something.
-func (p *ours) says(what string, within time.Duration) {
+func (p *ours) says(what string) {
 	p.t.Helper()
-	for deadline := time.Now().Add(within); !strings.Contains(p.out.String(), what); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			p.t.Fatalf("it does not say %q within %v:\n%s", what, within, p.out.String())
+	testenv.UntilNil(p.t, fmt.Sprintf("it says %q", what), func() error {
+		if text := p.out.String(); !strings.Contains(text, what) {
+			return errors.New(text)
 		}
-	}
+		return nil
+	})
 }
 
 // buildDaemon compiles the daemon and returns its path.
@@ -82,17 +87,16 @@ func buildDaemon(t testing.TB) string {
 }
 
 // holds waits until a process has links in the kernel, or none.
-func (p *ours) holds(some bool, within time.Duration) (took time.Duration) {
+func (p *ours) holds(some bool) (took time.Duration) {
 	p.t.Helper()
-	for start := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		_, links := attached(p.t, p.cmd.Process.Pid)
-		if some == (len(links) > 0) {
-			return time.Since(start)
-		}
-		if time.Since(start) > within {
-			p.t.Fatalf("after %v it holds %d links:\n%s", within, len(links), p.out.String())
-		}
+	what := "it holds no links"
+	if some {
+		what = "it holds links"
 	}
+	return testenv.Until(p.t, what, func() bool {
+		_, links := attached(p.t, p.cmd.Process.Pid)
+		return some == (len(links) > 0)
+	})
 }
 
 // binaries are the two programs, and a target.
@@ -116,8 +120,8 @@ func (b binaries) clientsThatGo(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	patient := launch(t, b.endoscoped, "--unix", socket, "--config", t.TempDir(), "--client-timeout", "1h")
 	hasty := launch(t, b.endoscoped, "--unix", socket+"2", "--config", t.TempDir(), "--client-timeout", "2s")
-	patient.says("listening", time.Minute)
-	hasty.says("listening", time.Minute)
+	patient.says("listening")
+	hasty.says("listening")
 	for _, c := range []struct {
 		name   string
 		signal syscall.Signal
@@ -132,11 +136,11 @@ func (b binaries) clientsThatGo(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			client := launch(t, b.endoscope, "--connect", c.socket, "-c",
 				fmt.Sprintf("SELECT COUNT(*) FROM function_start WHERE pid = %d AND function_name = 'work'", target.cmd.Process.Pid))
-			c.d.holds(true, time.Minute)
+			c.d.holds(true)
 			if err := client.cmd.Process.Signal(c.signal); err != nil {
 				t.Fatal(err)
 			}
-			took := c.d.holds(false, time.Minute)
+			took := c.d.holds(false)
 			t.Logf("its probes are gone after %v", took.Round(time.Millisecond))
 		})
 	}
@@ -148,7 +152,7 @@ func (b binaries) frozenInTheMiddleOfRows(t *testing.T) {
 	target := launch(t, testenv.CompileCText(t, busy, "-O1"))
 	socket := filepath.Join(t.TempDir(), "s")
 	d := launch(t, b.endoscoped, "--unix", socket, "--config", t.TempDir(), "--client-timeout", "2s")
-	d.says("listening", time.Minute)
+	d.says("listening")
 	client := exec.Command(b.endoscope, "--connect", socket, "--format", "csv", "-c",
 		fmt.Sprintf("SELECT timestamp, pid, tid FROM function_start WHERE pid = %d AND function_name = 'work'", target.cmd.Process.Pid))
 	out, err := client.StdoutPipe()
@@ -162,11 +166,14 @@ func (b binaries) frozenInTheMiddleOfRows(t *testing.T) {
 	if _, err := io.CopyN(io.Discard, out, 1<<20); err != nil { // and no more: it waits for its reader
 		t.Fatal(err)
 	}
-	time.Sleep(500 * time.Millisecond)
+	testenv.Until(t, "the pipe to its reader is full", func() bool {
+		n, err := unix.IoctlGetInt(int(out.(*os.File).Fd()), unix.TIOCINQ)
+		return err == nil && n > 60_000
+	})
 	if err := client.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	took := d.holds(false, time.Minute)
+	took := d.holds(false)
 	t.Logf("its probes are gone after %v", took.Round(time.Millisecond))
 }
 
@@ -177,7 +184,7 @@ func (b binaries) serverDies(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	serve := func() *ours {
 		d := launch(t, b.endoscoped, "--unix", socket, "--config", t.TempDir())
-		d.says("listening", time.Minute)
+		d.says("listening")
 		return d
 	}
 	d := serve()
@@ -185,33 +192,29 @@ func (b binaries) serverDies(t *testing.T) {
 	use := fmt.Sprintf("USE PID %d;", target.cmd.Process.Pid)
 	client := launch(t, b.endoscope, "--connect", socket, "--format", "csv", "-c", use+query)
 	lasting := launch(t, b.endoscope, "--connect", socket, "--reconnect", "--format", "csv", "-c", use+query)
-	client.says("Z\n", time.Minute)
-	lasting.says("Z\n", time.Minute)
+	client.says("Z\n")
+	lasting.says("Z\n")
 	programs, links := attached(t, d.cmd.Process.Pid)
 	if err := d.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	gone(t, programs, links)
-	client.says("no connection to the engine at "+socket, time.Minute)
+	client.says("no connection to the engine at " + socket)
 	if err := client.cmd.Wait(); err == nil || client.cmd.ProcessState.ExitCode() != 1 {
 		t.Errorf("it ended with %v", err)
 	}
 
-	time.Sleep(300 * time.Millisecond)
+	time.Sleep(300 * time.Millisecond) // in which there is no server
 	d = serve()
-	lasting.says("connected again: ", time.Minute)
-	d.holds(true, time.Minute)
+	lasting.says("connected again: ")
+	d.holds(true)
 	n := len(lasting.out.String())
-	for deadline := time.Now().Add(time.Minute); len(lasting.out.String()) < n+1000; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("no rows after it: %s", lasting.out.String()[n:])
-		}
-	}
+	testenv.Until(t, "there are rows after it", func() bool { return len(lasting.out.String()) >= n+1000 })
 	if err := lasting.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	lasting.says("lost 1 (connection lost 1)", time.Minute)
-	lasting.says("gap: nothing is known of ", time.Minute)
+	lasting.says("lost 1 (connection lost 1)")
+	lasting.says("gap: nothing is known of ")
 	if n := strings.Count(lasting.out.String(), "timestamp\n"); n != 1 {
 		t.Errorf("it has %d headers", n)
 	}

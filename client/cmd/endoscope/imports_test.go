@@ -14,18 +14,22 @@ var layers = []struct {
 	may  []string
 }{
 	{"parser", nil},
+	{"parser/spelling", nil},
 	{"planner", []string{"parser"}},
 	{"planner/types", nil},
-	{"planner/plan", []string{"planner/types"}},
-	{"planner/catalog", []string{"parser", "planner/types"}},
-	{"operators", []string{"planner/plan", "planner/types"}},
+	{"planner/plan", []string{"planner/types", "parser/spelling"}},
+	{"planner/catalog", []string{"planner/types"}},
+	{"operators", []string{"planner/plan", "planner/types", "parser/spelling"}},
 	{"operators/batch", []string{"planner/types"}},
-	{"probes", []string{"parser", "planner/plan", "planner/types", "planner/catalog", "operators/batch"}},
+	{"probes", []string{"parser/spelling", "planner/plan", "planner/types", "planner/catalog", "operators/batch"}},
 	{"server", []string{"parser", "planner", "operators", "probes"}},
 	{"server/wire", []string{"operators/batch", "planner/types"}},
 	{"client", []string{"parser", "planner", "operators", "server/wire"}},
 	{"client/cmd/endoscope", []string{"client", "server", "parser", "planner", "operators", "probes"}},
 }
+
+// forTests is what the tests of every part share. No product imports it.
+const forTests = "probes/testenv"
 
 // TestImports holds the one way of data: a package depends only on the parts
 // that its own part may know.
@@ -54,6 +58,9 @@ func TestImports(t *testing.T) {
 		}
 		for _, dep := range strings.Fields(deps) {
 			dep, ok := strings.CutPrefix(dep, "endoscope/")
+			if ok && within(dep, forTests) && !within(pkg, forTests) {
+				t.Errorf("%s is for tests only, and %s imports it", dep, pkg)
+			}
 			if !ok || within(dep, layers[rule].part) {
 				continue
 			}
@@ -90,6 +97,39 @@ func TestSeeds(t *testing.T) {
 	}
 	if drawing < 10 {
 		t.Errorf("only %d packages draw cases", drawing)
+	}
+}
+
+// testSupport are the packages that only tests import: the naive engine, generators of
+// random cases, and what tests share.
+var testSupport = []string{
+	"operators/optest", "operators/internal", "operators/encoders/internal",
+}
+
+// TestOracleStaysInTests holds that no production package carries test support.
+func TestOracleStaysInTests(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}: {{join .Deps " "}}`, "endoscope/...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	supporting := func(pkg string) bool {
+		return slices.ContainsFunc(testSupport, func(s string) bool { return within(pkg, "endoscope/"+s) })
+	}
+	found := 0
+	for line := range strings.Lines(string(out)) {
+		pkg, deps, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if supporting(pkg) {
+			found++
+			continue
+		}
+		for _, dep := range strings.Fields(deps) {
+			if supporting(dep) {
+				t.Errorf("%s is production code and imports %s", pkg, dep)
+			}
+		}
+	}
+	if found < 5 {
+		t.Errorf("only %d packages of test support seen", found)
 	}
 }
 

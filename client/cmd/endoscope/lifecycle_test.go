@@ -61,8 +61,7 @@ func attached(t testing.TB, pid int) (programs, links []uint32) {
 // gone waits until the kernel knows none of the programs and links.
 func gone(t testing.TB, programs, links []uint32) {
 	t.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
-	for {
+	testenv.UntilNil(t, "the kernel knows none of the programs and links", func() error {
 		var left []string
 		for _, id := range programs {
 			if p, err := ebpf.NewProgramFromID(ebpf.ProgramID(id)); err == nil {
@@ -80,14 +79,11 @@ func gone(t testing.TB, programs, links []uint32) {
 				t.Fatal(err)
 			}
 		}
-		if len(left) == 0 {
-			return
+		if len(left) > 0 {
+			return fmt.Errorf("there are %v", left)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("still in the kernel: %v", left)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return nil
+	})
 }
 
 // TestNothingStays ends a query in every way there is and looks in the kernel
@@ -128,21 +124,21 @@ int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`
 			}
 			defer query.Process.Kill()
 			var programs, links []uint32
-			for deadline := time.Now().Add(2 * time.Minute); len(links) == 0; {
-				if time.Now().After(deadline) {
-					t.Fatalf("nothing was attached: %s", msg.String())
+			testenv.UntilNil(t, "something is attached", func() error {
+				if programs, links = attached(t, query.Process.Pid); len(links) == 0 {
+					return errors.New(msg.String())
 				}
-				time.Sleep(5 * time.Millisecond)
-				programs, links = attached(t, query.Process.Pid)
-			}
-			for began := time.Now(); out.String() == ""; time.Sleep(5 * time.Millisecond) { // then it is armed
-				if time.Since(began) > 2*time.Minute {
-					t.Fatalf("it is not armed: %s", msg.String())
+				return nil
+			})
+			testenv.UntilNil(t, "the query is armed", func() error {
+				if out.String() == "" {
+					return errors.New(msg.String())
 				}
-			}
+				return nil
+			})
 			ps, ls := attached(t, query.Process.Pid)
 			programs, links = append(programs, ps...), append(links, ls...)
-			time.Sleep(200 * time.Millisecond)
+			time.Sleep(200 * time.Millisecond) // which the query lasts
 			if err := c.end(query.Process, victim.Process); err != nil {
 				t.Fatal(err)
 			}
@@ -242,6 +238,7 @@ int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`,
 // TestWrongStatements runs every wrong statement of the golden files as a user
 // would: one error with exit code 1, and nothing in the kernel.
 func TestWrongStatements(t *testing.T) {
+	testenv.Long(t)
 	program := build(t)
 	statements := append(goldenStatements(t, "../../../parser/testdata/errors/*", "error"),
 		goldenStatements(t, "../../../planner/testdata/errors/*", "refused")...)

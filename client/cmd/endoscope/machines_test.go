@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -35,7 +36,7 @@ func (b binaries) twoMachines(t *testing.T) {
 	n := newNetwork(t)
 	conf, token := n.configure(b.endoscoped)
 	d := n.launch(n.server, b.endoscoped, "--listen", n.addr+":7002", "--config", conf, "--client-timeout", "2s")
-	d.says("listening", time.Minute)
+	d.says("listening")
 	m := &machines{binaries: b, network: n, daemon: d,
 		connect: []string{"--connect", n.addr + ":7002", "--ca", filepath.Join(conf, "ca.pem"), "--token-file", token}}
 	t.Run("the same results", m.theSameResults)
@@ -81,11 +82,12 @@ func ask(t *testing.T, line []string, statement string) *asking {
 // tell: their price is found out with some, too.
 func (a *asking) armed() {
 	a.t.Helper()
-	for began := time.Now(); a.rows.String() == ""; time.Sleep(5 * time.Millisecond) {
-		if time.Since(began) > 2*time.Minute {
-			a.t.Fatalf("it is not armed:\n%s", a.out.String())
+	testenv.UntilNil(a.t, "the query is armed", func() error {
+		if a.rows.String() == "" {
+			return errors.New(a.out.String())
 		}
-	}
+		return nil
+	})
 }
 
 // answer waits for the end, and gives the result.
@@ -149,32 +151,28 @@ func (m *machines) wireIsCut(t *testing.T) {
 	query := fmt.Sprintf("SELECT timestamp FROM function_start WHERE pid = %d AND function_name = 'work'", target.cmd.Process.Pid)
 	client := m.client("--format", "csv", "-c", query)
 	lasting := m.client("--format", "csv", "--reconnect", "-c", query)
-	client.says("Z\n", time.Minute)
-	lasting.says("Z\n", time.Minute)
-	m.daemon.holds(true, time.Minute)
+	client.says("Z\n")
+	lasting.says("Z\n")
+	m.daemon.holds(true)
 	m.cut()
-	took := m.daemon.holds(false, time.Minute)
+	took := m.daemon.holds(false)
 	t.Logf("the probes are gone after %v", took.Round(time.Millisecond))
-	client.says("no connection to the engine at "+m.addr+":7002", time.Minute)
+	client.says("no connection to the engine at " + m.addr + ":7002")
 	if err := client.cmd.Wait(); err == nil || client.cmd.ProcessState.ExitCode() != 1 {
 		t.Errorf("it ended with %v", err)
 	}
 
 	m.mend()
-	lasting.says("connected again: ", 3*time.Minute)
-	m.daemon.holds(true, time.Minute)
+	lasting.says("connected again: ")
+	m.daemon.holds(true)
 	n := len(lasting.out.String())
-	for deadline := time.Now().Add(time.Minute); len(lasting.out.String()) < n+1000; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("no rows after it: %s", lasting.out.String()[n:])
-		}
-	}
+	testenv.Until(t, "there are rows after it", func() bool { return len(lasting.out.String()) >= n+1000 })
 	if err := lasting.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	lasting.says("lost 1 (connection lost 1)", time.Minute)
-	lasting.says("gap: nothing is known of ", time.Minute)
-	m.daemon.holds(false, time.Minute)
+	lasting.says("lost 1 (connection lost 1)")
+	lasting.says("gap: nothing is known of ")
+	m.daemon.holds(false)
 }
 
 // A client that dies while the wire is cut can tell nobody: the server has half a
@@ -182,12 +180,12 @@ func (m *machines) wireIsCut(t *testing.T) {
 func (m *machines) halfOpen(t *testing.T) {
 	target := launch(t, m.ticking)
 	client := m.client("-c", fmt.Sprintf("SELECT COUNT(*) FROM function_start WHERE pid = %d AND function_name = 'work'", target.cmd.Process.Pid))
-	m.daemon.holds(true, time.Minute)
+	m.daemon.holds(true)
 	m.cut()
 	defer m.mend()
 	if err := client.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	took := m.daemon.holds(false, time.Minute)
+	took := m.daemon.holds(false)
 	t.Logf("the probes are gone after %v", took.Round(time.Millisecond))
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -51,7 +52,19 @@ func startDaemon() (addr string, stop func(), err error) {
 		return "", nil, err
 	}
 	socket := filepath.Join(dir, "socket")
-	cmd := exec.Command(filepath.Join(filepath.Dir(os.Args[0]), "endoscoped"), "--unix", socket)
+	me, err := user.Current() // root is an admin anyway
+	if err != nil {
+		return "", nil, err
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return "", nil, err
+	}
+	users := fmt.Sprintf("user %s\n role admin\n unix %s\n grants commands models\n read %s\n write %s\n", me.Username, me.Username, here, here)
+	if err := os.WriteFile(filepath.Join(dir, "users"), []byte(users), 0o600); err != nil {
+		return "", nil, err
+	}
+	cmd := exec.Command(filepath.Join(filepath.Dir(os.Args[0]), "endoscoped"), "--unix", socket, "--config", dir)
 	// A signal for the client's group is not the daemon's; it ends with the client.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	logs, err := cmd.StderrPipe()

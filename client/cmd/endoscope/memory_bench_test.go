@@ -29,7 +29,7 @@ func BenchmarkMemory(b *testing.B) {
 				if err := cmd.Start(); err != nil {
 					b.Fatal(err)
 				}
-				time.Sleep(1500 * time.Millisecond)
+				time.Sleep(1500 * time.Millisecond) // of its 2 s
 				status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
 				if err != nil {
 					b.Fatal(err)

@@ -38,13 +38,13 @@ func NewKey(e plan.Expr, in []types.Type) (*Key, error) {
 func (k *Key) Eval(b *batch.Batch) error {
 	col, err := k.program.Eval(b)
 	if err == nil {
-		k.Take(col, batch.RowsOf(b))
+		k.Load(col, batch.RowsOf(b))
 	}
 	return err
 }
 
-// Take makes col the key of these rows.
-func (k *Key) Take(col *batch.Column, rows []uint16) {
+// Load makes col the key of these rows.
+func (k *Key) Load(col *batch.Column, rows []uint16) {
 	k.Col = col
 	if k.Space != nil {
 		k.Codes = k.Space.Translate(col, rows)

@@ -82,7 +82,7 @@ func (m *machine) addAutomaton(b *Automaton, symbols []encoders.Symbol, t *tails
 	}
 	tail := make([]encoders.Symbol, t.k)
 	for n, q := range b.states {
-		for i, x := range b.tails.of(int32(n)) {
+		for i, x := range b.tails.sequence(int32(n)) {
 			if tail[i] = x; x != encoders.End {
 				tail[i] = symbols[x]
 			}

@@ -232,7 +232,7 @@ func TestLongerTailsAreStricter(t *testing.T) {
 		long := automatonOf(t, o, sequences...)
 		q, p := int32(0), int32(0)
 		for i := range 60 { // a walk through the stricter one
-			arcs := long.automaton().of(p)
+			arcs := long.automaton().arcsFrom(p)
 			if len(arcs) == 0 {
 				break
 			}

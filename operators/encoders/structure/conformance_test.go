@@ -196,7 +196,7 @@ func (g *Grammar) expression() string {
 	var of func(p int) string
 	of = func(p int) string {
 		var b strings.Builder
-		for _, it := range g.of(p) {
+		for _, it := range g.rightSide(p) {
 			text := ""
 			if isRule(it.value) {
 				text = "(?:" + of(int(it.value&^ruleBit)) + ")"

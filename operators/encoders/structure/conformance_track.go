@@ -56,7 +56,7 @@ func (t *stateTrack) expected() []encoders.Symbol {
 	var all []encoders.Symbol
 	seen := map[encoders.Symbol]bool{}
 	for _, q := range t.states {
-		for _, a := range t.f.of(q) {
+		for _, a := range t.f.arcsFrom(q) {
 			if !seen[a.symbol] {
 				seen[a.symbol] = true
 				all = append(all, a.symbol)
@@ -92,7 +92,7 @@ func newTransitions(f *fsa, symbols int) *transitions {
 		d.table[i] = none
 	}
 	for q := range f.len() {
-		for _, a := range f.of(int32(q)) {
+		for _, a := range f.arcsFrom(int32(q)) {
 			d.table[q*d.width+d.column(a.symbol)] = a.to
 		}
 	}
@@ -148,7 +148,7 @@ func newDerivation(g *Grammar) *derivation {
 // past the end.
 func (d *derivation) enter(c *cursor, to *[]*cursor) {
 	for {
-		items := d.g.of(c.production)
+		items := d.g.rightSide(c.production)
 		if c.item == len(items) {
 			if c.above == nil {
 				*to = append(*to, c)
@@ -168,7 +168,7 @@ func (d *derivation) enter(c *cursor, to *[]*cursor) {
 
 // repeated adds the cursors that follow one repetition of the item at c.
 func (d *derivation) repeated(c *cursor, to *[]*cursor) {
-	it := d.g.of(c.production)[c.item]
+	it := d.g.rightSide(c.production)[c.item]
 	done := c.done + 1
 	again, on := done < it.n, done >= it.n
 	if it.n == 0 { // a long run
@@ -185,7 +185,7 @@ func (d *derivation) repeated(c *cursor, to *[]*cursor) {
 
 // at is what the grammar has at a cursor that was entered.
 func (d *derivation) at(c *cursor) encoders.Symbol {
-	items := d.g.of(c.production)
+	items := d.g.rightSide(c.production)
 	if c.item == len(items) {
 		return encoders.End
 	}

@@ -205,7 +205,7 @@ func TestGrammarStatistics(t *testing.T) {
 		at := int64(0)
 		var visit func(p int) int64
 		visit = func(p int) (took int64) {
-			for _, it := range g.of(p) {
+			for _, it := range g.rightSide(p) {
 				for range it.n {
 					if isRule(it.value) {
 						took += visit(int(it.value &^ ruleBit))

@@ -25,12 +25,12 @@ type fsaArc struct {
 
 func (f *fsa) len() int { return len(f.from) - 1 }
 
-// of is the arcs of state q.
-func (f *fsa) of(q int32) []fsaArc { return f.arcs[f.from[q]:f.from[q+1]] }
+// arcsFrom is the arcs of state q.
+func (f *fsa) arcsFrom(q int32) []fsaArc { return f.arcs[f.from[q]:f.from[q+1]] }
 
 // next is where q goes with x, or none.
 func (f *fsa) next(q int32, x encoders.Symbol) int32 {
-	arcs := f.of(q)
+	arcs := f.arcsFrom(q)
 	if i, ok := slices.BinarySearchFunc(arcs, x, func(a fsaArc, x encoders.Symbol) int { return cmp.Compare(a.symbol, x) }); ok {
 		return arcs[i].to
 	}
@@ -101,7 +101,7 @@ func (m *machine) add(f *fsa, symbols []encoders.Symbol) []int32 {
 		}
 	}
 	for q := range states {
-		for _, a := range f.of(int32(q)) {
+		for _, a := range f.arcsFrom(int32(q)) {
 			x := a.symbol
 			if symbols != nil && x != encoders.End {
 				x = symbols[x]
@@ -133,7 +133,7 @@ func (f *fsa) quotient(block []int32, n int) *fsa {
 	r := &fsa{from: []int32{0}, final: number[block[f.final]]}
 	for _, states := range members {
 		for _, q := range states {
-			for _, a := range f.of(q) {
+			for _, a := range f.arcsFrom(q) {
 				a.to = number[block[a.to]]
 				r.arcs = append(r.arcs, a)
 			}
@@ -174,7 +174,7 @@ func (f *fsa) numbered(names []string) *fsa {
 
 // inOrder is the arcs of q in the order of numbered.
 func (f *fsa) inOrder(q int32, names []string) []fsaArc {
-	arcs := slices.Clone(f.of(q))
+	arcs := slices.Clone(f.arcsFrom(q))
 	name := func(x encoders.Symbol) string {
 		if x == encoders.End {
 			return ""

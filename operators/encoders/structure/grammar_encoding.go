@@ -67,7 +67,7 @@ func (g *Grammar) String() string {
 // appendProduction appends the line of production p.
 func (g *Grammar) appendProduction(b []byte, p int) []byte {
 	b = append(append(g.appendRule(b, p), ' '), encoders.Arrow...)
-	for _, it := range g.of(p) {
+	for _, it := range g.rightSide(p) {
 		b = append(b, ' ')
 		b = appendItem(b, it, func(b []byte) []byte {
 			if isRule(it.value) {
@@ -106,8 +106,8 @@ func (g *Grammar) MarshalJSON() ([]byte, error) {
 	rules := make([]production, len(g.ends))
 	for p := range rules {
 		r := &rules[p]
-		r.Name, r.Stats, r.Right = string(g.appendRule(nil, p)), g.stats[p], make([]element, 0, len(g.of(p)))
-		for _, it := range g.of(p) {
+		r.Name, r.Stats, r.Right = string(g.appendRule(nil, p)), g.stats[p], make([]element, 0, len(g.rightSide(p)))
+		for _, it := range g.rightSide(p) {
 			e := element{N: it.n, Long: it.n == 0}
 			if isRule(it.value) {
 				e.Rule = string(g.appendRule(nil, int(it.value&^ruleBit)))
@@ -154,7 +154,7 @@ func (g *Grammar) Merge(others []encoders.Encoding) (encoders.Encoding, error) {
 		to := a.Translate(o.names)
 		rules := make([]uint32, len(o.ends))
 		right := func(p int) []item {
-			rhs := slices.Clone(o.of(p))
+			rhs := slices.Clone(o.rightSide(p))
 			for j := range rhs {
 				if v := rhs[j].value; isRule(v) {
 					rhs[j].value = ruleBit | rules[v&^ruleBit]

@@ -32,7 +32,7 @@ func (g *Grammar) diagram() *render.Diagram {
 // it does.
 func (g *Grammar) addUses(d *render.Diagram, p int) {
 	at := map[uint32]int{}
-	for _, it := range g.of(p) {
+	for _, it := range g.rightSide(p) {
 		if !isRule(it.value) {
 			continue
 		}
@@ -61,7 +61,7 @@ func (g *Grammar) callLabel(p int) []string {
 	if p < g.starts {
 		return []string{string(g.appendRule(nil, p))}
 	}
-	for _, it := range g.of(p) {
+	for _, it := range g.rightSide(p) {
 		if !isRule(it.value) && it.value != encoders.Return {
 			label := []string{render.Shortened(string(encoders.AppendName(nil, g.names, it.value)), 48)}
 			if note := encoders.ArcNote(&g.stats[p]); note != "" {

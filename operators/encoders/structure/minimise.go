@@ -20,7 +20,7 @@ func (f *fsa) equivalent() (block []int32, n int) {
 	}
 	edges := make([]edge, 0, len(f.arcs))
 	for q := range f.len() {
-		for _, a := range f.of(int32(q)) {
+		for _, a := range f.arcsFrom(int32(q)) {
 			edges = append(edges, edge{a.symbol, int32(q), a.to})
 		}
 	}

@@ -133,7 +133,7 @@ func (m *Model) MarshalJSON() ([]byte, error) {
 		f := e.automaton()
 		s.FSA = &storedAutomaton{K: e.options.K, Basic: e.options.NoLoops, Rule: e.options.Rule.String(), States: f.len(), Final: f.final}
 		for q := range int32(f.len()) {
-			for _, a := range f.of(q) {
+			for _, a := range f.arcsFrom(q) {
 				s.FSA.Arcs = append(s.FSA.Arcs, storedArc{q, a.symbol, a.to, a.born, stored(&a.stats)})
 			}
 		}
@@ -142,7 +142,7 @@ func (m *Model) MarshalJSON() ([]byte, error) {
 		s.Grammar = &storedGrammar{Starts: e.starts, Runs: o.Runs, Cutoff: o.Cutoff, Balance: o.Balance, Calls: o.calls}
 		for p := range e.ends {
 			right := [][2]int64{}
-			for _, it := range e.of(p) {
+			for _, it := range e.rightSide(p) {
 				right = append(right, [2]int64{int64(it.value), it.n})
 			}
 			s.Grammar.Rules = append(s.Grammar.Rules, right)
@@ -256,7 +256,7 @@ func (g *productions) circular() bool {
 	var visit func(p int) bool
 	visit = func(p int) bool {
 		state[p] = 1
-		for _, it := range g.of(p) {
+		for _, it := range g.rightSide(p) {
 			if !isRule(it.value) {
 				continue
 			}

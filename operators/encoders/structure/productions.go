@@ -22,8 +22,8 @@ type productions struct {
 	stats  []encoders.Stats // of each production
 }
 
-// of are the items of production p.
-func (g *productions) of(p int) []item {
+// rightSide are the items of production p.
+func (g *productions) rightSide(p int) []item {
 	from := 0
 	if p > 0 {
 		from = g.ends[p-1]
@@ -38,8 +38,8 @@ type numbering struct {
 	starts  int
 }
 
-// of is the value v with a new number if it is a rule.
-func (o *numbering) of(v uint32) uint32 {
+// renumber is the value v with a new number if it is a rule.
+func (o *numbering) renumber(v uint32) uint32 {
 	if !isRule(v) {
 		return v
 	}
@@ -66,7 +66,7 @@ func (g *sequitur) productions() *productions {
 			}
 		}
 		for n := g.nodes[guard].next; n != guard; n = g.nodes[n].next {
-			p.items = append(p.items, item{order.of(g.nodes[n].value), 1})
+			p.items = append(p.items, item{order.renumber(g.nodes[n].value), 1})
 		}
 		p.ends = append(p.ends, len(p.items))
 	}
@@ -85,7 +85,7 @@ func (g *productions) upward(visit func(p int)) {
 	seen := make([]bool, len(g.ends))
 	var stack []place
 	for start := range g.starts {
-		stack = append(stack, place{start, g.of(start)})
+		stack = append(stack, place{start, g.rightSide(start)})
 		for len(stack) > 0 {
 			top := &stack[len(stack)-1]
 			if len(top.rest) == 0 {
@@ -99,7 +99,7 @@ func (g *productions) upward(visit func(p int)) {
 			top.rest = top.rest[1:]
 			if r := v &^ ruleBit; isRule(v) && !seen[r] {
 				seen[r] = true
-				stack = append(stack, place{int(r), g.of(int(r))})
+				stack = append(stack, place{int(r), g.rightSide(int(r))})
 			}
 		}
 	}
@@ -112,7 +112,7 @@ func (g *productions) derive(p int, yield func(encoders.Symbol) bool) {
 		more int64 // times the first of rest is still to be given
 	}
 	begin := func(p int) repeated {
-		r := repeated{place: place{p, g.of(p)}}
+		r := repeated{place: place{p, g.rightSide(p)}}
 		if len(r.rest) > 0 {
 			r.more = r.rest[0].n
 		}
@@ -154,7 +154,7 @@ func (g *productions) count() {
 		g.stats[p].Count = 0
 	}
 	add := func(p int) {
-		for _, it := range g.of(p) {
+		for _, it := range g.rightSide(p) {
 			if isRule(it.value) {
 				g.stats[it.value&^ruleBit].Count += it.n * g.stats[p].Count
 			}
@@ -174,7 +174,7 @@ func (g *productions) balances() []balance {
 	bs := make([]balance, len(g.ends))
 	g.upward(func(p int) {
 		var b balance
-		for _, it := range g.of(p) {
+		for _, it := range g.rightSide(p) {
 			switch {
 			case isRule(it.value):
 				b = b.then(bs[it.value&^ruleBit])
@@ -230,7 +230,7 @@ func (f *folding) finish(starts [][]item, stats []encoders.Stats) *productions {
 	order := numbering{numbers: make([]uint32, len(f.rules)), starts: len(starts)}
 	add := func(rhs []item) {
 		for _, it := range rhs {
-			p.items = append(p.items, item{order.of(it.value), it.n})
+			p.items = append(p.items, item{order.renumber(it.value), it.n})
 		}
 		p.ends = append(p.ends, len(p.items))
 	}
@@ -288,7 +288,7 @@ func foldRuns(g *productions, o GrammarOptions) *productions {
 
 // fold appends the right-hand side of production p to rhs.
 func (f *runFolding) fold(rhs []item, p int) []item {
-	for _, it := range f.from.of(p) {
+	for _, it := range f.from.rightSide(p) {
 		if isRule(it.value) {
 			r := int(it.value &^ ruleBit)
 			if f.expanded != nil && f.expanded[r] {

@@ -59,7 +59,7 @@ func newRound(f *fsa, o AutomatonOptions) *round {
 	r.reach[f.final] = int8(r.k) // End follows it for ever
 	for d := range int8(r.k) {
 		for q := range f.len() {
-			if r.reach[q] == d && slices.ContainsFunc(f.of(int32(q)), func(a fsaArc) bool { return r.reach[a.to] >= d }) {
+			if r.reach[q] == d && slices.ContainsFunc(f.arcsFrom(int32(q)), func(a fsaArc) bool { return r.reach[a.to] >= d }) {
 				r.reach[q] = d + 1
 			}
 		}
@@ -102,7 +102,7 @@ func (r *round) shared() {
 	}
 	var steps []step
 	for q := range r.len() {
-		for _, a := range r.of(int32(q)) {
+		for _, a := range r.arcsFrom(int32(q)) {
 			if int(r.reach[a.to]) >= r.k-1 {
 				steps = append(steps, step{a.symbol, a.to, int32(q)})
 			}
@@ -154,7 +154,7 @@ func (r *round) follow(walkers []walker, d int) {
 	}
 	var steps []step
 	for _, w := range walkers {
-		for _, a := range r.of(w.at) {
+		for _, a := range r.arcsFrom(w.at) {
 			if int(r.reach[a.to]) >= d-1 {
 				steps = append(steps, step{a.symbol, walker{a.to, w.origin, w.other}})
 			}
@@ -222,7 +222,7 @@ func (r *round) futures() (of []int32, trees [][]treeArc) {
 	for range r.k {
 		for q := range of {
 			arcs, key = arcs[:0], key[:0]
-			for _, a := range r.of(int32(q)) {
+			for _, a := range r.arcsFrom(int32(q)) {
 				if t := of[a.to]; t != 0 {
 					arcs = append(arcs, treeArc{a.symbol, t})
 					key = appendUint32(appendUint32(key, a.symbol), uint32(t))
@@ -288,7 +288,7 @@ func (r *round) tells(p, q int32) bool {
 	if !r.loops {
 		return true
 	}
-	for _, a := range r.of(p) {
+	for _, a := range r.arcsFrom(p) {
 		if int(r.reach[a.to]) < r.k-1 {
 			continue
 		}

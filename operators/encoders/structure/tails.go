@@ -36,14 +36,14 @@ func (t *tails) find(tail []encoders.Symbol) (n int32, at int, hash uint32) {
 	hash = uint32(h)
 	for at = int(h) & (len(t.slots) - 1); ; at = (at + 1) & (len(t.slots) - 1) {
 		n = t.slots[at] - 1
-		if n == none || t.hashes[at] == hash && slices.Equal(t.of(n), tail) {
+		if n == none || t.hashes[at] == hash && slices.Equal(t.sequence(n), tail) {
 			return n, at, hash
 		}
 	}
 }
 
-// of is the symbols of tail n.
-func (t *tails) of(n int32) []encoders.Symbol { return t.symbols[int(n)*t.k : (int(n)+1)*t.k] }
+// sequence is the symbols of tail n.
+func (t *tails) sequence(n int32) []encoders.Symbol { return t.symbols[int(n)*t.k : (int(n)+1)*t.k] }
 
 // put maps a tail, which was looked up in vain, to a state.
 func (t *tails) put(tail []encoders.Symbol, at int, hash uint32, state int32) {
@@ -59,7 +59,7 @@ func (t *tails) rehash() {
 	size := 2 * len(t.slots)
 	t.slots, t.hashes = make([]int32, size), make([]uint32, size)
 	for n := range t.states {
-		h := hashTail(t.of(int32(n)))
+		h := hashTail(t.sequence(int32(n)))
 		at := int(h) & (size - 1)
 		for t.slots[at] != 0 {
 			at = (at + 1) & (size - 1)

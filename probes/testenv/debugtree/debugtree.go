@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"endoscope/probes/dwarf/leb128"
 )
 
 // Entry is one entry of the debug information. Attributes are a string, an int64, a uint64
@@ -40,9 +42,9 @@ func Sections(root *Entry) (abbrev, info []byte, at map[*Entry]dwarf.Offset) {
 	write = func(e *Entry) {
 		code++
 		at[e] = dwarf.Offset(len(info))
-		info = binary.AppendUvarint(info, code)
-		abbrev = binary.AppendUvarint(abbrev, code)
-		abbrev = binary.AppendUvarint(abbrev, uint64(e.Tag))
+		info = leb128.AppendUleb(info, code)
+		abbrev = leb128.AppendUleb(abbrev, code)
+		abbrev = leb128.AppendUleb(abbrev, uint64(e.Tag))
 		abbrev = append(abbrev, byte(min(len(e.Children), 1)))
 		for _, a := range slices.Sorted(maps.Keys(e.Attrs)) {
 			form := byte(0)
@@ -50,20 +52,20 @@ func Sections(root *Entry) (abbrev, info []byte, at map[*Entry]dwarf.Offset) {
 			case string:
 				form, info = formString, append(append(info, v...), 0)
 			case int64:
-				form, info = formSdata, appendSigned(info, v)
+				form, info = formSdata, leb128.AppendSleb(info, v)
 			case uint64:
 				form, info = formAddr, binary.LittleEndian.AppendUint64(info, v)
 			case bool:
 				form, info = formFlag, append(info, 1)
 			case []byte:
-				form, info = formExprloc, append(binary.AppendUvarint(info, uint64(len(v))), v...)
+				form, info = formExprloc, append(leb128.AppendUleb(info, uint64(len(v))), v...)
 			case *Entry:
 				refs[len(info)] = v
 				form, info = formRef4, append(info, 0, 0, 0, 0)
 			default:
 				panic(fmt.Sprintf("attribute %v has a %T", a, v))
 			}
-			abbrev = append(binary.AppendUvarint(abbrev, uint64(a)), form)
+			abbrev = append(leb128.AppendUleb(abbrev, uint64(a)), form)
 		}
 		abbrev = append(abbrev, 0, 0)
 		for _, c := range e.Children {
@@ -79,18 +81,6 @@ func Sections(root *Entry) (abbrev, info []byte, at map[*Entry]dwarf.Offset) {
 	}
 	binary.LittleEndian.PutUint32(info, uint32(len(info)-4))
 	return append(abbrev, 0), info, at
-}
-
-// appendSigned appends a signed LEB128 (DWARF 4, 7.6).
-func appendSigned(out []byte, v int64) []byte {
-	for {
-		c := byte(v & 0x7f)
-		v >>= 7
-		if v == 0 && c&0x40 == 0 || v == -1 && c&0x40 != 0 {
-			return append(out, c)
-		}
-		out = append(out, c|0x80)
-	}
 }
 
 // Unit is a tree whose entry of the unit has the children.

@@ -150,15 +150,13 @@ int main(int n, char **args) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { victim.Process.Kill(); victim.Wait() })
-	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+	testenv.Until(t, "the program has loaded its library", func() bool {
 		maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", victim.Process.Pid))
-		if err != nil || time.Since(began) > 2*time.Minute {
-			t.Fatalf("the program does not load its library: %v", err)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if strings.Contains(string(maps), "libw.so") {
-			break
-		}
-	}
+		return strings.Contains(string(maps), "libw.so")
+	})
 	if err := os.Remove(filepath.Join(dir, "libw.so")); err != nil { // as an upgrade does
 		t.Fatal(err)
 	}

@@ -1,0 +1,4 @@
+// Package enctest has the sequences and golden files that the tests of encoders share.
+//
+// No production package imports it.
+package enctest

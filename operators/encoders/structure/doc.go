@@ -1,0 +1,6 @@
+// Package structure encodes the structure of sequences: run lengths, DAGs of calls,
+// grammars (SEQUITUR) and automata. A [Model] is an automaton or a grammar that other
+// sequences are compared with ([ConformanceEncoder]).
+//
+// It must not know SQL, batches, operators or probes, or do any input or output.
+package structure

@@ -1,0 +1,89 @@
+package codesite
+
+import (
+	"os"
+	"sync"
+	"testing"
+
+	"endoscope/probes/elf"
+	"endoscope/probes/testenv"
+)
+
+func benchmarkOpen(b *testing.B, name string) {
+	path := testenv.NeedProgram(b, name)
+	functions := 0
+	for b.Loop() {
+		f, err := os.Open(path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		m, err := elf.Open(f, name)
+		if err != nil {
+			b.Fatal(err)
+		}
+		functions = m.Len()
+		m.Close()
+		f.Close()
+	}
+	b.ReportMetric(float64(functions)*float64(b.N)/b.Elapsed().Seconds(), "functions/s")
+}
+
+func BenchmarkOpenPostgres(b *testing.B) { benchmarkOpen(b, "postgres") }
+func BenchmarkOpenNode(b *testing.B)     { benchmarkOpen(b, "node") }
+func BenchmarkOpenGofmt(b *testing.B)    { benchmarkOpen(b, "gofmt") }
+
+func BenchmarkEntrySitesPostgres(b *testing.B) { benchmarkSites(b, "postgres") }
+func BenchmarkEntrySitesGofmt(b *testing.B)    { benchmarkSites(b, "gofmt") }
+
+func benchmarkSites(b *testing.B, name string) {
+	m := moduleAt(b, testenv.NeedProgram(b, name))
+	n := m.Len()
+	for b.Loop() {
+		for i := range n {
+			In(m).EntrySite(i)
+		}
+	}
+	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "sites/s")
+}
+
+func BenchmarkNearest(b *testing.B) {
+	m := moduleAt(b, testenv.NeedProgram(b, "postgres"))
+	for b.Loop() {
+		m.Nearest("ExecuterRun", 5)
+	}
+}
+
+// The scan of the whole text, which the first choice of a site waits for.
+func benchmarkEntrances(b *testing.B, path string) {
+	m := moduleAt(b, path)
+	bytes := uint64(0)
+	for _, s := range m.Image().Exec {
+		bytes += s.End - s.Start
+	}
+	b.SetBytes(int64(bytes))
+	for b.Loop() {
+		In(m).entrancesOnce = sync.Once{}
+		In(m).entrances()
+	}
+	b.ReportMetric(float64(len(In(m).entranceList)), "entrances")
+}
+
+func BenchmarkEntrancesPostgres(b *testing.B) {
+	benchmarkEntrances(b, testenv.NeedProgram(b, "postgres"))
+}
+
+func BenchmarkEntrancesNode(b *testing.B) { benchmarkEntrances(b, testenv.NeedProgram(b, "node")) }
+
+func BenchmarkExitSitesPostgres(b *testing.B) { benchmarkExits(b, "postgres") }
+func BenchmarkExitSitesGofmt(b *testing.B)    { benchmarkExits(b, "gofmt") }
+
+func benchmarkExits(b *testing.B, name string) {
+	m := moduleAt(b, testenv.NeedProgram(b, name))
+	n := m.Len()
+	for b.Loop() {
+		for i := range n {
+			In(m).ExitSites(i)
+		}
+	}
+	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "functions/s")
+}

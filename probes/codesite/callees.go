@@ -1,0 +1,144 @@
+package codesite
+
+import (
+	"slices"
+
+	"golang.org/x/arch/x86/x86asm"
+)
+
+// CallsAny reports whether the code of function i has a direct call of, or a jump
+// to, the entry of a function of such a name, as far as it can be decoded: in the
+// module or by a linkage stub. Names are as linkers have them.
+func (m Code) CallsAny(i int, such func(name string) bool) bool {
+	f := &m.Entries()[i]
+	code, err := m.Image().Code(f.Addr, m.Extent(i))
+	if err != nil {
+		return false
+	}
+	for pos := 0; pos < len(code); {
+		in, err := decode(code[pos:])
+		if err != nil {
+			return false
+		}
+		pos += in.Len
+		rel, ok := in.Args[0].(x86asm.Rel)
+		if !ok {
+			continue
+		}
+		to := f.Addr + uint64(pos) + uint64(int64(rel))
+		if to > f.Addr && to < f.Addr+uint64(len(code)) {
+			continue
+		}
+		if m.isNamed(to, such) {
+			return true
+		}
+	}
+	return false
+}
+
+// isNamed reports whether a function of such a name begins at addr, or a linkage stub
+// of one.
+func (m Code) isNamed(addr uint64, such func(name string) bool) bool {
+	if name := m.stubOf(addr); name != "" && such(name) {
+		return true
+	}
+	k, ok := m.FunctionAt(addr)
+	if !ok || m.Entries()[k].Addr != addr {
+		return false
+	}
+	f := m.Function(k)
+	return such(f.Mangled) || slices.ContainsFunc(f.Aliases, such)
+}
+
+// MayAvoid reports whether a call of function i may return, or go on as another
+// function, without a direct call of, or a jump to, any of such a name. Of code that
+// cannot be followed it is what [Module.CallsAny] does not find.
+func (m Code) MayAvoid(i int, such func(name string) bool) bool {
+	b, err := m.body(i)
+	if err != nil {
+		return !m.CallsAny(i, such)
+	}
+	seen := map[uint64]bool{}
+	for todo := []uint64{m.Entries()[i].Addr}; len(todo) > 0; {
+		addr := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		n := b.at(addr)
+		if seen[addr] {
+			continue
+		}
+		if seen[addr] = true; n == nil || n.addr != addr {
+			continue // what is behind a call that does not return
+		}
+		if n.Op == x86asm.RET {
+			return true
+		}
+		to, direct := n.target(addr)
+		if n.transfers() && direct {
+			switch {
+			case m.isNamed(to, such):
+				if n.conditional() {
+					todo = append(todo, n.end())
+				}
+				continue
+			case n.Op == x86asm.CALL:
+				if m.isNamed(to, doesNotReturn) {
+					continue
+				}
+			case !b.contains(to):
+				return true
+			default:
+				todo = append(todo, to)
+			}
+		} else if n.Op == x86asm.JMP {
+			return true // who knows where
+		}
+		if n.falls() {
+			todo = append(todo, n.end())
+		}
+	}
+	return false
+}
+
+// doesNotReturn reports whether a function is known by its name not to return.
+func doesNotReturn(name string) bool {
+	switch name {
+	case "abort", "_Unwind_Resume", "__cxa_throw", "__cxa_rethrow", "__clang_call_terminate", "_ZSt9terminatev", "_ZSt17__throw_bad_allocv", "__stack_chk_fail":
+		return true
+	}
+	return false
+}
+
+// LeavesTo reports whether an exit is a direct jump to a function of such a name.
+func (m Code) LeavesTo(exit Site, such func(name string) bool) bool {
+	in, err := decode(exit.Bytes)
+	if err != nil || !in.jumps() {
+		return false
+	}
+	to, direct := in.target(exit.Addr)
+	return direct && m.isNamed(to, such)
+}
+
+// TailTarget is the function to which an exit jumps; false if it is no direct jump
+// to the entry of a function of the module that has code of its own. A jump through
+// the linkage table is to the module's own function of that name, if it has one: that
+// another module's may take its place is not seen.
+func (m Code) TailTarget(exit Site) (int, bool) {
+	in, err := decode(exit.Bytes)
+	if err != nil || in.Op != x86asm.JMP {
+		return 0, false
+	}
+	rel, ok := in.Args[0].(x86asm.Rel)
+	if !ok {
+		return 0, false
+	}
+	to := exit.Addr + uint64(in.Len) + uint64(int64(rel))
+	if name := m.stubOf(to); name != "" {
+		found := m.Find(name)
+		if len(found) != 1 {
+			return 0, false
+		}
+		return found[0], true
+	}
+	k, ok := m.FunctionAt(to)
+	return k, ok && m.Entries()[k].Addr == to && !m.Image().IsStub(to)
+}

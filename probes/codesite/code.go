@@ -1,0 +1,30 @@
+package codesite
+
+import (
+	"sync"
+
+	"endoscope/probes/elf"
+)
+
+// Code is the code of a module, in which sites of probes are looked for. What is found out
+// about it is kept with the file.
+type Code struct {
+	*elf.Module
+	*analysis
+}
+
+// In returns the code of a module.
+func In(m *elf.Module) Code { return Code{m, elf.Derived[analysis](m)} }
+
+// analysis is what was found out about the code of a file.
+type analysis struct {
+	entrancesOnce sync.Once // guards entranceList
+	entranceList  []entrance
+
+	switching sync.Once // guards switches
+	switches  bool
+
+	returnAddressReaders returnAddressReaders
+	flow                 flow
+	callers              callers
+}

@@ -1,0 +1,184 @@
+package codesite
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"endoscope/probes/elf"
+)
+
+// candidate is an instruction of a function's first block. As far as the block
+// itself tells, it is executed once per call and what is needed there is as at
+// the entry.
+type candidate struct {
+	pos     int // bytes after the entry
+	len     int
+	method  string
+	refused error // why it cannot be probed
+	depth   int64 // bytes that the stack pointer has moved down
+}
+
+// maxCandidates bounds how far into its block a function is looked at.
+const maxCandidates = 24
+
+// candidates lists the candidates of code from byte pos on, in order. It ends
+// with the block, with the first instruction that changes what is needed (its
+// own site is still before the change), and where the code cannot be decoded;
+// also with the first that costs the least, which is as good as any behind it:
+// what enters the code before that enters it before those.
+func candidates(code []byte, pos int, need Need, arguments registers) (list []candidate) {
+	depth, stored := int64(0), false
+	least := need.Prices.least(code[min(pos, len(code)):])
+	if n := pushLength(code[min(pos, len(code)):]); n > 0 && need.Prices.For(Emulated) <= least {
+		return []candidate{{pos: pos, len: n, method: Emulated}}
+	}
+	list = make([]candidate, 0, 4)
+	for len(list) < maxCandidates && pos < len(code) {
+		in, err := decode(code[pos:])
+		if err != nil {
+			return list
+		}
+		c := candidate{pos: pos, len: in.Len, depth: depth}
+		c.method, c.refused = method(code[pos:], in.Len)
+		// Linux 6.18 replaces the nop by a call, which pushes: what a leaf
+		// function has stored below the stack pointer would be lost.
+		if c.method != Nop || !stored {
+			list = append(list, c)
+			if c.refused == nil && need.Prices.For(c.method) <= least {
+				return list
+			}
+		}
+		if in.transfers() {
+			return list
+		}
+		e := in.effect()
+		switch {
+		case !e.spKnown,
+			need.Return && e.sp != 0,
+			need.Args && (!e.known || e.store || e.regs&arguments != 0):
+			return list
+		}
+		depth -= e.sp
+		stored = stored || e.store || !e.known
+		pos += in.Len
+	}
+	return list
+}
+
+// EntrySite is EntrySiteFor a program that may read arguments and arm a return
+// trap: what is true of the function's entry is true of the site.
+func (m Code) EntrySite(i int) (Site, error) {
+	return m.EntrySiteFor(i, Need{Args: true, Return: true})
+}
+
+// EntrySiteFor is where each call of function i is to be probed: the cheapest
+// instruction of its first block that is executed once per call, and before
+// which nothing that is needed changes. The error says in the user's words, to
+// be read after the function's name, why there is no such place: an unseen
+// prefix would make the kernel refuse the whole attachment, or accept it and
+// never fire.
+//
+// A function without a frame may have a loop that begins at its first
+// instruction; it is refused. Where the first block opens a frame, a jump to it
+// must have closed the frame before: it is a tail call of the function to
+// itself, and counted.
+func (m Code) EntrySiteFor(i int, need Need) (Site, error) {
+	if i < 0 || i >= m.Len() {
+		return Site{}, fmt.Errorf("no function %d in %s", i, m.Name())
+	}
+	f := &m.Entries()[i]
+	if err := m.refuse(i, "probe"); err != nil {
+		return Site{}, m.withVariants(i, err)
+	}
+	code, err := m.Image().Code(f.Addr, m.Extent(i))
+	if err != nil {
+		return Site{}, err
+	}
+	first, arguments := 0, argumentsC
+	if f.Go {
+		first, arguments = m.stackCheck(code, f.Addr), argumentsGo
+	}
+	if need.Entry && first > 0 {
+		return Site{}, errors.New("executes its first instruction again when its stack has grown")
+	}
+	list := candidates(code, first, need, arguments)
+	if len(list) == 0 {
+		if first > 0 {
+			return Site{}, errors.New("has code behind its stack check that cannot be decoded")
+		}
+		return Site{}, errors.New("begins with an instruction that cannot be decoded, or is shorter than its first instruction")
+	}
+	if first == 0 && m.isLooped(i, code) {
+		return Site{}, errLoop
+	}
+	if need.Entry {
+		list = list[:1]
+	}
+	return m.cheapest(i, code, list, need.Prices)
+}
+
+// errLoop is the fate of the few functions that have nothing before a loop.
+var errLoop = errors.New("begins with a loop, so that calls cannot be told from iterations")
+
+// isLooped reports whether a call may execute the first instruction of
+// function i more than once.
+func (m Code) isLooped(i int, code []byte) bool {
+	if opensFrame(code) {
+		return false
+	}
+	addr := m.Entries()[i].Addr
+	return isEntered(code, 0, 0) || tableEnters(m.Image().Data, code, addr, 0, 0) || m.fragmentEnters(code, addr)
+}
+
+// opensFrame reports whether the first block of code moves the stack pointer
+// down.
+func opensFrame(code []byte) bool {
+	for pos, n := 0, 0; n < maxCandidates && pos < len(code); n++ {
+		if pushLength(code[pos:]) > 0 {
+			return true
+		}
+		in, err := decode(code[pos:])
+		if err != nil || in.transfers() {
+			return false
+		}
+		if in.effect().sp < 0 {
+			return true
+		}
+		pos += in.Len
+	}
+	return false
+}
+
+// cheapest makes a site of the cheapest candidate of function i that is
+// executed once per call, the first of several.
+func (m Code) cheapest(i int, code []byte, list []candidate, prices Prices) (Site, error) {
+	f := &m.Entries()[i]
+	first := list[0]
+	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(prices.For(a.method), prices.For(b.method)) })
+	looped := false
+	for _, c := range list {
+		switch {
+		case c.refused != nil:
+		case c.pos > 0 && m.entersBetween(i, code, 1, c.pos):
+			looped = looped || c.pos == first.pos
+		default:
+			return m.siteAt(f, code, c)
+		}
+	}
+	if looped {
+		return Site{}, errLoop
+	}
+	return m.siteAt(f, code, first)
+}
+
+// entersBetween reports whether anything may enter function i at one of the
+// bytes [first, last] behind its entry, so that what is there is executed by
+// others, or again.
+func (m Code) entersBetween(i int, code []byte, first, last int) bool {
+	addr := m.Entries()[i].Addr
+	return isEntered(code, first, last) ||
+		tableEnters(m.Image().Data, code, addr, first, last) ||
+		m.entersFromOutside(i, elf.Span{Start: addr + uint64(first), End: addr + uint64(last) + 1})
+}

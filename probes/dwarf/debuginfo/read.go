@@ -1,0 +1,153 @@
+package debuginfo
+
+import (
+	"debug/dwarf"
+	"debug/elf"
+	"fmt"
+	"io"
+	"runtime"
+)
+
+// maxDebugBytes bounds what is read of one file, unpacked.
+const maxDebugBytes = 1 << 30
+
+// Info is the debug information of a file.
+type Info struct {
+	*dwarf.Data
+	// Locations are .debug_loc (DWARF 2 to 4), LocationLists and Addresses .debug_loclists
+	// and .debug_addr (DWARF 5); nil where there are none.
+	Locations, LocationLists, Addresses []byte
+
+	ranges, rangeLists []byte
+	units              []unitVersion
+}
+
+// recovered turns a panic of package dwarf or elf into an error.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("has damaged debug information: %v", p)
+	}
+}
+
+// Section finds a section of debug information by its name without .debug_, compressed or not.
+func Section(f *elf.File, name string) *elf.Section {
+	for _, s := range f.Sections {
+		if s.Type != elf.SHT_NOBITS && (s.Name == ".debug_"+name || s.Name == ".zdebug_"+name) {
+			return s
+		}
+	}
+	return nil
+}
+
+// Read reads the debug information that is in a file.
+func Read(f *elf.File) (*Info, error) { return ReadShared(f, nil) }
+
+// ReadShared reads the debug information that is in a file and in the supplementary file
+// that it shares with others; nil: it has none.
+func ReadShared(f, shared *elf.File) (d *Info, err error) {
+	defer recovered(&err)
+	size := uint64(0)
+	own, err := sections(f, &size)
+	if err != nil {
+		return nil, err
+	}
+	var more map[string]*elf.Section
+	if shared != nil {
+		if more, err = sections(shared, &size); err != nil {
+			return nil, err
+		}
+	}
+	if !memory.reserve(size) {
+		return nil, fmt.Errorf("has %d MiB of debug information, which does not fit beside that of other programs that is in use (at most %d MiB in all)", size>>20, memory.limit>>20)
+	}
+	defer func() {
+		if d == nil {
+			memory.release(size)
+		} else {
+			runtime.AddCleanup(d, memory.release, size)
+		}
+	}()
+	read, err := unpackAll(own)
+	if err != nil {
+		return nil, err
+	}
+	if shared != nil {
+		common, err := unpackAll(more)
+		if err != nil {
+			return nil, err
+		}
+		if read, err = join(read, common); err != nil {
+			return nil, err
+		}
+	}
+	return Parse(read)
+}
+
+// sections finds those that are read of a file, and adds up what they take.
+func sections(f *elf.File, size *uint64) (map[string]*elf.Section, error) {
+	found := map[string]*elf.Section{}
+	for _, name := range []string{"abbrev", "info", "types", "str", "line", "ranges", "rnglists", "line_str", "str_offsets", "addr", "loc", "loclists"} {
+		s := Section(f, name)
+		if s == nil {
+			continue
+		}
+		s.Open() // sets Size to the unpacked one where the name says that it is compressed
+		// What it says of its size is only believed so far.
+		if *size += s.Size; s.Size > maxDebugBytes || *size > maxDebugBytes {
+			return nil, fmt.Errorf("has more than %d MiB of debug information", maxDebugBytes>>20)
+		}
+		if limit := maxRangeBytes[name]; limit > 0 && s.Size > limit {
+			return nil, fmt.Errorf("has more than %d MiB of ranges in its debug information", limit>>20)
+		}
+		found[name] = s
+	}
+	return found, nil
+}
+
+func unpackAll(found map[string]*elf.Section) (map[string][]byte, error) {
+	read := map[string][]byte{}
+	for name, s := range found {
+		b, err := unpack(s)
+		if err != nil {
+			return nil, fmt.Errorf("has debug information that cannot be read: .debug_%s: %w", name, err)
+		}
+		read[name] = b
+	}
+	return read, nil
+}
+
+// Parse returns the debug information of sections by their names without .debug_.
+func Parse(sections map[string][]byte) (d *Info, err error) {
+	defer recovered(&err)
+	abbrev, info, err := joinTypes(sections["abbrev"], sections["info"], sections["types"])
+	if err != nil {
+		return nil, err
+	}
+	data, err := dwarf.New(abbrev, nil, nil, info, sections["line"], nil, sections["ranges"], sections["str"])
+	if err != nil {
+		return nil, fmt.Errorf("has damaged debug information: %w", err)
+	}
+	for _, name := range []string{"addr", "line_str", "str_offsets", "rnglists"} {
+		if b := sections[name]; b != nil {
+			if err := data.AddSection(".debug_"+name, b); err != nil {
+				return nil, fmt.Errorf("has damaged debug information: %w", err)
+			}
+		}
+	}
+	return &Info{Data: data, Locations: sections["loc"], LocationLists: sections["loclists"], Addresses: sections["addr"],
+		ranges: sections["ranges"], rangeLists: sections["rnglists"], units: versionsOf(info)}, nil
+}
+
+// maxRangeBytes bounds the lists of ranges: a whole one is unpacked to several times of its
+// size.
+var maxRangeBytes = map[string]uint64{"ranges": 128 << 20, "rnglists": 64 << 20}
+
+// unpack reads a section into memory that is taken once, as much as it says it has.
+func unpack(s *elf.Section) ([]byte, error) {
+	b := make([]byte, s.Size)
+	n, err := io.ReadFull(s.Open(), b)
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		err = nil // cut short: as far as it goes
+	}
+	return b[:n], err
+}

@@ -1,0 +1,80 @@
+package debuginfo
+
+import (
+	"errors"
+
+	"endoscope/probes/dwarf/leb128"
+)
+
+// unit is where a unit of .debug_info is, or of .debug_types.
+type unit struct {
+	at      int // its header
+	entries int // its first entry
+	end     int
+	version int
+	wide    bool // of the 64-bit format
+	abbrev  uint64
+	address int // bytes of an address
+	// Of type units: the type's signature, and its entry from at on.
+	isType    bool
+	signature uint64
+	typeAt    uint64
+}
+
+// Kinds of units (DWARF 5, 7.5.1).
+const (
+	kindType         = 2
+	kindSkeleton     = 4
+	kindSplitCompile = 5
+	kindSplitType    = 6
+)
+
+var errUnits = errors.New("has damaged debug information: a unit that does not end")
+
+// unitsOf finds the units of .debug_info, or of .debug_types if types is set.
+func unitsOf(b []byte, types bool) (out []unit, err error) {
+	for pos := 0; pos < len(b); {
+		r := leb128.NewReaderAt(b, uint64(pos))
+		u := unit{at: pos}
+		length := r.Uint(4)
+		if length == 0xffffffff {
+			u.wide = true
+			length = r.Uint(8)
+		}
+		if r.Failed() || length > uint64(len(b)-r.Pos()) {
+			return nil, errUnits
+		}
+		u.end = r.Pos() + int(length)
+		if pos = u.end; length == 0 {
+			continue
+		}
+		u.version = int(r.Uint(2))
+		kind := uint64(0)
+		if u.version >= 5 {
+			kind, u.address = r.Uint(1), int(r.Uint(1))
+			u.abbrev = offset(&r, u.wide)
+		} else {
+			u.abbrev = offset(&r, u.wide)
+			u.address = int(r.Uint(1))
+		}
+		switch {
+		case types || kind == kindType || kind == kindSplitType:
+			u.isType, u.signature, u.typeAt = true, r.Uint(8), offset(&r, u.wide)
+		case kind == kindSkeleton || kind == kindSplitCompile:
+			r.Uint(8)
+		}
+		if u.entries = r.Pos(); r.Failed() || u.entries > u.end {
+			return nil, errUnits
+		}
+		out = append(out, u)
+	}
+	return out, nil
+}
+
+// offset reads an offset into a section, as wide as the format of a unit has them.
+func offset(r *leb128.Reader, wide bool) uint64 {
+	if wide {
+		return r.Uint(8)
+	}
+	return r.Uint(4)
+}

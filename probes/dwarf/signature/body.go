@@ -1,0 +1,387 @@
+package signature
+
+import (
+	"cmp"
+	"debug/dwarf"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"endoscope/probes/codegen"
+	"endoscope/probes/dwarf/op"
+	"endoscope/probes/elf"
+)
+
+// Body is what debug information says of what is inside a function: where its lines
+// begin, and the variables that live there. Copies that were inlined into other functions
+// are not part of it.
+type Body struct {
+	// Copies is how many times it was inlined into other functions of its unit.
+	Copies int
+	// Lines are the instructions that begin a statement, by address, one for each.
+	Lines []Line
+
+	fn        *Function
+	unit      *dwarf.Entry
+	lang      elf.Lang
+	frame     []byte // the expression of the frame base
+	entry     uint64
+	prologue  uint64 // where what is passed has been stored
+	variables []*variable
+	named     map[string][]*variable
+	left      int // of what all calls of At may read
+}
+
+// Line is where a line of the source begins in the code.
+type Line struct {
+	Addr   uint64 // as the file numbers it
+	Number int
+	column int
+}
+
+// variable is one that is declared in a function.
+type variable struct {
+	name      string
+	entry     *dwarf.Entry
+	t         *Type
+	parameter bool
+	escaped   bool // a Go variable on the heap, of which there is a pointer
+	depth     int  // of the block that it is declared in
+	scope     [][2]uint64
+	// line and column are where it is declared.
+	line, column int64
+	// What its lines tell, found when it is asked for.
+	asked    bool
+	declared uint64
+	last     int // line of its block
+}
+
+const (
+	maxLines     = 1 << 16 // of a function
+	maxVariables = 1 << 14
+	maxSpentBody = 4 * maxSpent
+)
+
+// Body finds what is known of the inside of function i of module m.
+func (f *Info) Body(m *elf.Module, i int) (*Body, error) { return f.body(m.Function(i)) }
+
+func (f *Info) body(of elf.Function) (b *Body, err error) {
+	defer recovered(&err)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.left = maxSpent
+	unit, e, err := f.subprogram(of.Addr)
+	if err != nil {
+		return nil, err
+	}
+	b = &Body{fn: &Function{Name: of.Name, info: f}, unit: unit, lang: of.Lang, entry: of.Addr}
+	b.frame, _ = e.Val(dwarf.AttrFrameBase).([]byte)
+	ranges, err := f.d.Ranges(unit, e, f.spend)
+	if err != nil {
+		return nil, fmt.Errorf("has damaged debug information: %w", err)
+	}
+	if err := b.collect(e, ranges, of.Lang == elf.Go, 0); err != nil {
+		return nil, err
+	}
+	if err := b.countCopies(e); err != nil {
+		return nil, err
+	}
+	b.left, b.named = maxSpentBody, map[string][]*variable{}
+	for _, v := range b.variables {
+		b.named[v.name] = append(b.named[v.name], v)
+	}
+	return b, b.readLines(of, ranges)
+}
+
+// countCopies finds the inlined copies of the function, whose entry is e.
+func (b *Body) countCopies(e *dwarf.Entry) error {
+	of, ok := e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset)
+	if b.lang == elf.Go && !ok {
+		of, ok = e.Offset, true
+	}
+	if !ok {
+		return nil // it is inlined nowhere
+	}
+	r := b.fn.info.d.Reader()
+	r.Seek(b.unit.Offset)
+	if _, err := r.Next(); err != nil {
+		return fmt.Errorf("has damaged debug information: %w", err)
+	}
+	for {
+		e, err := r.Next()
+		if err != nil {
+			return fmt.Errorf("has damaged debug information: %w", err)
+		}
+		if e == nil || e.Tag == dwarf.TagCompileUnit {
+			return nil
+		}
+		if e.Tag != dwarf.TagInlinedSubroutine {
+			continue
+		}
+		if at, ok := e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset); ok && at == of {
+			b.Copies++
+		}
+	}
+}
+
+// collect reads the variables that are declared in an entry whose code is in scope.
+func (b *Body) collect(e *dwarf.Entry, scope [][2]uint64, golang bool, depth int) error {
+	if depth > maxDepth {
+		return errors.New("has blocks in too many others")
+	}
+	f := b.fn.info
+	children, err := f.children(e)
+	if err != nil {
+		return err
+	}
+	for _, c := range children {
+		switch c.Tag {
+		case dwarf.TagLexDwarfBlock:
+			inner, err := f.d.Ranges(b.unit, c, f.spend)
+			if err != nil {
+				return fmt.Errorf("has damaged debug information: %w", err)
+			}
+			if len(inner) == 0 {
+				inner = scope
+			}
+			if err := b.collect(c, inner, golang, depth+1); err != nil {
+				return err
+			}
+		case dwarf.TagVariable, dwarf.TagFormalParameter:
+			v := &variable{name: f.name(c), entry: c, parameter: c.Tag == dwarf.TagFormalParameter && c.Val(dwarf.AttrVarParam) != true, scope: scope, depth: depth}
+			if v.name == "" {
+				continue
+			}
+			if inner, ok := strings.CutPrefix(v.name, "&"); ok && golang {
+				v.name, v.escaped = inner, true
+			}
+			v.line, _ = f.val(c, dwarf.AttrDeclLine).(int64)
+			v.column, _ = f.val(c, attrDeclColumn).(int64)
+			at, ok := f.val(c, dwarf.AttrType).(dwarf.Offset)
+			if !ok {
+				continue
+			}
+			if v.t, err = f.typeOf(at); err != nil {
+				return err
+			}
+			if b.variables = append(b.variables, v); len(b.variables) > maxVariables {
+				return errors.New("has too many variables")
+			}
+		}
+	}
+	return nil
+}
+
+// readLines finds where the lines of a function begin, and its prologue ends: where the
+// line table says so, or, as debuggers take it, at its second line.
+func (b *Body) readLines(of elf.Function, ranges [][2]uint64) error {
+	f := b.fn.info
+	r, err := f.d.LineReader(b.unit)
+	if err != nil || r == nil {
+		return errors.New("has no line table in its debug information")
+	}
+	told := false
+	for {
+		var l dwarf.LineEntry
+		if err := r.Next(&l); err == io.EOF {
+			break
+		} else if err != nil {
+			return fmt.Errorf("has damaged debug information: %w", err)
+		}
+		if err := f.spend(1 + len(ranges)/4); err != nil {
+			return err
+		}
+		if l.EndSequence || !within(l.Address, ranges) {
+			continue
+		}
+		if l.PrologueEnd && (!told || l.Address < b.prologue) {
+			b.prologue, told = l.Address, true
+		}
+		if !l.IsStmt || l.Line <= 0 {
+			continue
+		}
+		if b.Lines = append(b.Lines, Line{l.Address, l.Line, l.Column}); len(b.Lines) > maxLines {
+			return fmt.Errorf("has more than %d lines", maxLines)
+		}
+	}
+	// Of several lines that begin at an instruction the last one is what it is of.
+	slices.Reverse(b.Lines)
+	slices.SortStableFunc(b.Lines, func(x, y Line) int { return cmp.Compare(x.Addr, y.Addr) })
+	b.Lines = slices.CompactFunc(b.Lines, func(x, y Line) bool { return x.Addr == y.Addr })
+	if !told {
+		b.prologue = of.Addr
+		for _, l := range b.Lines {
+			if l.Addr > of.Addr {
+				b.prologue = l.Addr
+				break
+			}
+		}
+	}
+	return nil
+}
+
+func within(addr uint64, ranges [][2]uint64) bool {
+	return slices.ContainsFunc(ranges, func(r [2]uint64) bool { return r[0] <= addr && addr < r[1] })
+}
+
+// Variables are the names of those that the function has.
+func (b *Body) Variables() []string {
+	var names []string
+	for _, v := range b.variables {
+		if b.named[v.name][0] == v {
+			names = append(names, v.name)
+		}
+	}
+	return names
+}
+
+// Frame is where the frame of a call is at some instruction: its canonical frame address
+// is what a register has, of DWARF's number, plus an offset.
+type Frame = op.Frame
+
+// Register is the frame's address as a program of the kernel computes it; false if
+// the register is none that it has.
+func Register(f Frame) (codegen.Integer, bool) {
+	reg, ok := registers[f.Register]
+	return codegen.Integer{Register: reg, Sum: true, Offset: f.Offset}, ok
+}
+
+// ErrNotLive is of variables that do not exist at an instruction.
+var ErrNotLive = errors.New("does not live there")
+
+// Live is a variable that lives at an instruction.
+type Live struct {
+	Value
+	// Declared is the line whose code gives the variable its first value, if the variable
+	// has a place before: a call in which that has not been executed has something else
+	// there. 0: it has a value.
+	Declared uint64
+	// Ends: what the line executes destroys the variable, an object of C++.
+	Ends bool
+	// Length is that of the slice of which the value is an element: it is none unless that
+	// is at least Needs. nil: it is of no slice.
+	Length *codegen.Integer
+	Needs  int64
+}
+
+// At is how what path names is read at the instruction at pc: a variable, and fields and
+// elements ([n]) of it.
+// Other errors than ErrNotLive say why a variable that lives there cannot be read, after
+// its name.
+func (b *Body) At(path []string, pc uint64, frame Frame, at Where) (v Live, err error) {
+	defer recovered(&err)
+	f := b.fn.info
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.left = b.left
+	defer func() { b.left = f.left }()
+	var which *variable
+	for _, c := range b.named[path[0]] {
+		if err := f.spend(1 + len(c.scope)); err != nil {
+			return v, err
+		}
+		if (c.parameter && c.depth == 0 || within(pc, c.scope)) && (which == nil || c.depth >= which.depth) {
+			which = c
+		}
+	}
+	if which == nil {
+		return v, ErrNotLive
+	}
+	expr, whole, err := f.located(b.unit, which.entry, pc)
+	if err != nil {
+		return v, err
+	}
+	switch {
+	case expr == nil:
+		if n := which.entry.Val(dwarf.AttrConstValue); n != nil {
+			return v, fmt.Errorf("is always %v: the compiler has made it a constant", n)
+		}
+		if which.entry.Val(dwarf.AttrLocation) == nil {
+			return v, fmt.Errorf("was optimised away: %s", b.plainly())
+		}
+		return v, ErrNotLive
+	case whole && b.entry <= pc && pc < b.prologue:
+		return v, ErrNotLive
+	case whole && !which.parameter:
+		b.readLinesOf(which)
+		v.Declared = which.declared
+	}
+	pieces, err := locate(expr, b.frame, frame)
+	if errors.Is(err, errEntryOnly) || errors.Is(err, errComputed) {
+		return v, fmt.Errorf("%w: %s", err, b.plainly())
+	}
+	if err != nil {
+		return v, err
+	}
+	o := object{t: which.t, pieces: pieces}
+	if len(pieces) == 1 && pieces[0].Kind == op.InMemory {
+		o.place(pieces[0], at)
+	}
+	if which.escaped {
+		if o, err = b.fn.follow(o, at); err != nil {
+			return v, err
+		}
+	}
+	for _, name := range path[1:] {
+		if o, err = b.fn.part(o, name, at); err != nil {
+			return v, err
+		}
+	}
+	if o.t.Kind == Reference {
+		if o, err = b.fn.follow(o, at); err != nil {
+			return v, err
+		}
+	}
+	v.Value, err = b.fn.final(o, at)
+	if o.bound != nil {
+		v.Length, v.Needs = &o.bound.length, o.bound.needs
+	}
+	if v.Text != nil && which.t.Kind == Struct && b.lang == elf.CPP {
+		b.readLinesOf(which)
+		k, _ := slices.BinarySearchFunc(b.Lines, pc, func(l Line, pc uint64) int { return cmp.Compare(l.Addr, pc) })
+		v.Ends = k < len(b.Lines) && b.Lines[k].Number == which.last
+	}
+	switch {
+	case errors.Is(err, errFloat):
+		err = fmt.Errorf("is in an XMM register, which probes of the kernel do not have: %s", b.plainly())
+	case errors.Is(err, errNotAtEntry):
+		err = fmt.Errorf("is where it cannot be read: %s", b.plainly())
+	}
+	return v, err
+}
+
+// attrDeclColumn is DW_AT_decl_column.
+const attrDeclColumn = dwarf.Attr(0x39)
+
+// readLinesOf finds the line of a variable's block that gives it its first value: where the
+// column tells, its own part of it; none where it is declared without a value. And the
+// block's last line.
+func (b *Body) readLinesOf(v *variable) {
+	if v.asked {
+		return
+	}
+	v.asked = true
+	exact := false
+	for _, l := range b.Lines {
+		if !within(l.Addr, v.scope) {
+			continue
+		}
+		v.last = max(v.last, l.Number)
+		if int64(l.Number) != v.line || l.Addr < b.prologue || exact {
+			continue
+		}
+		if exact = v.column > 0 && int64(l.column) == v.column; exact || v.declared == 0 {
+			v.declared = l.Addr
+		}
+	}
+}
+
+// plainly is how the function would have to be compiled.
+func (b *Body) plainly() string {
+	if b.lang == elf.Go {
+		return "build it with -gcflags='-N -l'"
+	}
+	return "compile it with -O0 or -Og"
+}

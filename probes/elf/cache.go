@@ -1,0 +1,165 @@
+package elf
+
+import (
+	"container/list"
+	"fmt"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Cache keeps the modules that were opened last, for the many processes that
+// share a file. The zero value is ready. Its methods may be called from several
+// goroutines.
+type Cache struct {
+	mu      sync.Mutex
+	entries map[fileID]*list.Element
+	recent  list.List // of *cached, the most recently used first
+}
+
+// cacheModules is how many modules a cache keeps beyond those in use.
+const cacheModules = 64
+
+// fileID identifies a file's content: what changes it changes a time.
+type fileID struct {
+	dev, ino, size uint64
+	mtime, ctime   unix.Timespec
+}
+
+// cached is a module in a cache.
+type cached struct {
+	id       fileID
+	file     *os.File // our own descriptor: the caller's may be closed
+	contents *contents
+	err      error
+	parsed   sync.Once
+	users    int // guarded by Cache.mu
+}
+
+// Open is like [Open] but reads each file once. The caller may close f as soon
+// as Open returns. Close gives the module back to the cache.
+func (c *Cache) Open(f *os.File, display string) (*Module, error) {
+	id, err := identify(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", display, err)
+	}
+	e, err := c.acquire(id, f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", display, err)
+	}
+	// Parsing happens outside the lock; who comes second waits here.
+	e.parsed.Do(func() { e.contents, e.err = open(e.file, debugRoot) })
+	if e.err != nil {
+		c.release(e)
+		return nil, fmt.Errorf("%s: %w", display, e.err)
+	}
+	var once sync.Once
+	return &Module{display: display, contents: e.contents, close: func() error {
+		once.Do(func() { c.release(e) })
+		return nil
+	}}, nil
+}
+
+// acquire finds or makes the entry of a file and counts a user.
+func (c *Cache) acquire(id fileID, f *os.File) (*cached, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if el := c.entries[id]; el != nil {
+		c.recent.MoveToFront(el)
+		e := el.Value.(*cached)
+		e.users++
+		return e, nil
+	}
+	own, err := duplicate(f)
+	if err != nil {
+		return nil, err
+	}
+	if c.entries == nil {
+		c.entries = map[fileID]*list.Element{}
+	}
+	e := &cached{id: id, file: own, users: 1}
+	c.entries[id] = c.recent.PushFront(e)
+	for el := c.recent.Back(); c.recent.Len() > cacheModules && el != nil; {
+		previous := el.Prev()
+		if c.recent.Len() > cacheModules && el.Value.(*cached).users == 0 {
+			c.drop(el)
+		}
+		el = previous
+	}
+	return e, nil
+}
+
+// release ends one use of an entry. Failures are not kept.
+func (c *Cache) release(e *cached) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e.users--
+	if e.users == 0 && (e.err != nil || c.recent.Len() > cacheModules) {
+		if el := c.entries[e.id]; el != nil && el.Value == e {
+			c.drop(el)
+		}
+	}
+}
+
+// drop forgets an entry that nobody uses.
+func (c *Cache) drop(el *list.Element) {
+	e := el.Value.(*cached)
+	delete(c.entries, e.id)
+	c.recent.Remove(el)
+	e.file.Close()
+	if e.contents != nil {
+		e.contents.close()
+	}
+}
+
+// Close forgets the modules that are not in use; the others go when their last
+// user closes them.
+func (c *Cache) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for el := c.recent.Front(); el != nil; {
+		next := el.Next()
+		if el.Value.(*cached).users == 0 {
+			c.drop(el)
+		}
+		el = next
+	}
+	return nil
+}
+
+func identify(f *os.File) (id fileID, err error) {
+	err = withFD(f, func(fd int) error {
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			return err
+		}
+		id = fileID{dev: st.Dev, ino: st.Ino, size: uint64(st.Size), mtime: st.Mtim, ctime: st.Ctim}
+		return nil
+	})
+	return id, err
+}
+
+func duplicate(f *os.File) (own *os.File, err error) {
+	err = withFD(f, func(fd int) error {
+		n, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		if err == nil {
+			own = os.NewFile(uintptr(n), f.Name())
+		}
+		return err
+	})
+	return own, err
+}
+
+// withFD calls do with f's descriptor, without making f blocking as Fd does.
+func withFD(f *os.File, do func(fd int) error) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	failed := raw.Control(func(fd uintptr) { err = do(int(fd)) })
+	if failed != nil {
+		return failed
+	}
+	return err
+}

@@ -1,0 +1,40 @@
+package elf
+
+import (
+	"debug/elf"
+	"encoding/binary"
+)
+
+// Imports are the functions of other modules by the addresses of the words
+// into which the dynamic linker writes where they are.
+func (c *contents) Imports() map[uint64]string {
+	c.importing.Do(func() {
+		const relaBytes = 24
+		c.imported = map[uint64]string{}
+		im := c.image
+		for _, s := range im.ELF.Sections {
+			if s.Type != elf.SHT_RELA || int(s.Link) >= len(im.ELF.Sections) || im.ELF.Sections[s.Link].Type != elf.SHT_DYNSYM {
+				continue
+			}
+			table := im.ELF.Sections[s.Link]
+			if int(table.Link) >= len(im.ELF.Sections) {
+				continue
+			}
+			rela, err := im.ReadSection(s)
+			syms, err2 := im.ReadSection(table)
+			text, err3 := im.ReadSection(im.ELF.Sections[table.Link])
+			if err != nil || err2 != nil || err3 != nil {
+				continue
+			}
+			names := string(text)
+			for ; len(rela) >= relaBytes && len(c.imported) < MaxFunctions; rela = rela[relaBytes:] {
+				info := binary.LittleEndian.Uint64(rela[8:])
+				typ, at := elf.R_X86_64(elf.R_TYPE64(info)), uint64(elf.R_SYM64(info))*elf.Sym64Size
+				if (typ == elf.R_X86_64_JMP_SLOT || typ == elf.R_X86_64_GLOB_DAT) && at+elf.Sym64Size <= uint64(len(syms)) {
+					c.imported[binary.LittleEndian.Uint64(rela)] = WithoutVersion(StringAt(names, binary.LittleEndian.Uint32(syms[at:])))
+				}
+			}
+		}
+	})
+	return c.imported
+}

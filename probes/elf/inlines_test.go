@@ -1,0 +1,126 @@
+package elf
+
+import (
+	"bufio"
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"endoscope/probes/testenv"
+)
+
+// whereProgram says of its instructions, given by their distance from main.main,
+// whose they are.
+const whereProgram = `package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"reflect"
+	"runtime"
+	"slices"
+)
+
+type pair[T any] struct{ a, b T }
+
+func (p *pair[T]) swap() { p.a, p.b = p.b, p.a }
+func twice(p *pair[string]) { p.swap(); p.swap() }
+
+func main() {
+	start := reflect.ValueOf(main).Pointer()
+	p := &pair[string]{"a", "b"}
+	twice(p)
+	slices.Reverse(os.Args)
+	out := bufio.NewWriter(os.Stdout)
+	defer out.Flush()
+	for {
+		var distance int64
+		if _, err := fmt.Fscan(os.Stdin, &distance); err != nil {
+			return
+		}
+		fmt.Fprintln(out, runtime.FuncForPC(start+uintptr(distance)).Name())
+	}
+}
+`
+
+// The innermost call that an instruction is of is the one that the program's own
+// runtime says.
+func TestInlined(t *testing.T) {
+	for _, flags := range [][]string{nil, {"-buildmode=pie"}, {"-ldflags=-s -w"}} {
+		t.Run(strings.Join(flags, " "), func(t *testing.T) {
+			program := testenv.CompileGoText(t, whereProgram, flags...)
+			m := openModule(t, program)
+			start := m.functions[only(t, m, "main.main")].Addr
+			type place struct {
+				addr   uint64
+				inner  string
+				inline bool
+			}
+			var places []place
+			var asked strings.Builder
+			for i, f := range m.All() {
+				if f.Lang != Go || i%2 != 0 && !strings.HasPrefix(f.Name, "main.") {
+					continue
+				}
+				step := uint64(7)
+				if strings.HasPrefix(f.Name, "main.") {
+					step = 1
+				}
+				for addr := f.Addr; addr < f.Addr+min(f.Size, 600); addr += step {
+					if in, ok := m.FunctionAt(addr); !ok || in != i {
+						break
+					}
+					p := place{addr: addr, inner: f.Name}
+					if in := m.Inlined(addr); len(in) > 0 {
+						p.inner, p.inline = in[0].Name, true
+					}
+					places = append(places, p)
+					fmt.Fprintln(&asked, int64(addr-start))
+				}
+			}
+			cmd := exec.Command(program)
+			cmd.Stdin = strings.NewReader(asked.String())
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			told := bufio.NewScanner(out)
+			inlined, wrong := 0, 0
+			for _, p := range places {
+				if !told.Scan() {
+					t.Fatal("the program says no more")
+				}
+				if p.inline {
+					inlined++
+				}
+				if told.Text() != p.inner && told.Text() != "" { // it has no name for the first in its table
+					if wrong++; wrong <= 5 {
+						t.Errorf("%x is of %s, by the runtime of %s", p.addr, p.inner, told.Text())
+					}
+				}
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%d of %d instructions are of calls compiled into their callers, %d differ", inlined, len(places), wrong)
+			if inlined < 1000 {
+				t.Errorf("only %d of %d", inlined, len(places))
+			}
+		})
+	}
+}
+
+// In code of other languages there are no calls of Go.
+func TestNothingInlined(t *testing.T) {
+	m := openModule(t, testenv.NeedProgram(t, "sleep"))
+	for i := range m.Len() {
+		if addr, _ := m.Entry(i); len(m.Inlined(addr)) > 0 {
+			t.Errorf("%x has calls of Go", addr)
+		}
+	}
+}

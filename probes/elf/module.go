@@ -1,0 +1,271 @@
+package elf
+
+import (
+	"cmp"
+	"debug/elf"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"endoscope/probes/unwind"
+)
+
+// Module is one ELF file: an executable or a shared library. Its methods may
+// be called from several goroutines.
+type Module struct {
+	display string
+	*contents
+	close func() error
+}
+
+// contents is what is known of a file, whatever it is called.
+type contents struct {
+	image      *Image
+	unwind     *unwind.Table // empty where there is none
+	functions  []Entry       // by address
+	names      []nameRef     // of functions, each one's together
+	tables     []nameTable
+	debug      *os.File // of a table; nil: none
+	otherBuild string   // what would be the debug file, and is of another build
+	hasGo      bool
+	named      bool               // there is a table of all functions' names, in the file or its debug file
+	unwinders  bool               // code of a language that unwinds stacks is called or defined
+	ifuncs     map[uint64]bool    // addresses of resolvers
+	fragments  map[uint64]nameRef // pieces of functions, by address
+	morestack  map[uint64]bool    // addresses of Go's stack growth
+
+	indexed sync.Once // guards index
+	index   nameIndex
+
+	importing sync.Once // guards imported
+	imported  map[uint64]string
+
+	depthsRead sync.Once // guards depths
+	depths     goDepths
+
+	inlinesRead sync.Once // guards inlines
+	inlines     goInlines
+	debugInfo   debugInfo
+
+	classed  sync.Once // guards classes
+	classes  *Classes
+	derived  sync.Map  // by type, of Derived
+	goidRead sync.Once // guards goid
+	goid     uint64
+	slotRead sync.Once // guards slot
+	slot     int64
+}
+
+// Open reads the functions of f, an opened regular file that the caller keeps
+// open until Close. display is the module's name for the user (the base name
+// of its path). Errors say in the user's words why the file cannot be probed.
+//
+// Tables that are damaged beyond reading are left out: a stripped or half
+// broken file has fewer names, not none.
+func Open(f *os.File, display string) (*Module, error) {
+	c, err := open(f, debugRoot)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", display, err)
+	}
+	return &Module{display: display, contents: c, close: c.close}, nil
+}
+
+// close closes what was opened beside the file.
+func (c *contents) close() error {
+	if c.debug == nil {
+		return nil
+	}
+	return c.debug.Close()
+}
+
+func open(f *os.File, root string) (c *contents, err error) {
+	defer RecoverAs(&err)
+	im, err := OpenImage(f)
+	if err != nil {
+		return nil, err
+	}
+	c = &contents{image: im}
+	unwinding := make(chan *unwind.Table, 1)
+	go func() { unwinding <- im.unwindTable() }()
+	c.hasGo = im.pclntab() != nil
+	syms, unwinders := c.symbols(f, root)
+	c.unwind = <-unwinding
+	c.unwinders = unwinders || c.unwind.Exceptions
+	c.collect(syms)
+	return c, nil
+}
+
+// unwindTable is the file's, as far as it is readable.
+func (im *Image) unwindTable() (t *unwind.Table) {
+	defer func() {
+		if recover() != nil || t == nil {
+			t = &unwind.Table{}
+		}
+	}()
+	if data, sec, err := im.Section(".eh_frame"); err == nil && len(data) > 0 {
+		t, _ = unwind.Parse(data, sec.Addr)
+	}
+	return t
+}
+
+// symbols gathers the names of all tables. unwinders tells whether any, also
+// of an import, is a C++ or Rust name.
+func (c *contents) symbols(f *os.File, root string) (syms []symbol, unwinders bool) {
+	im := c.image
+	syms, imports, _ := c.readSymbols(im, elf.SHT_DYNSYM)
+	own, unwinders, _ := c.readSymbols(im, elf.SHT_SYMTAB)
+	if len(own) == 0 {
+		var debug *Image
+		if debug, c.debug, c.otherBuild = openDebugFile(im, pathOf(f), root); debug != nil {
+			own, unwinders, _ = c.readSymbols(debug, elf.SHT_SYMTAB)
+		}
+	}
+	unwinders = unwinders || imports
+	c.named = len(own) > 0 || im.pclntab() != nil
+	if sec := im.pclntab(); sec != nil {
+		text := uint64(0)
+		for _, s := range own {
+			if s.name == "runtime.text" {
+				text = s.addr
+			}
+		}
+		own = slices.DeleteFunc(own, func(s symbol) bool { return isGoMarker(s.name) })
+		golang, _ := c.readGo(sec, text)
+		syms = append(syms, golang...)
+	}
+	return append(syms, own...), unwinders
+}
+
+// collect makes the functions: those with names, then those that only the
+// unwind table knows.
+func (c *contents) collect(syms []symbol) {
+	c.fragments = map[uint64]nameRef{}
+	syms = slices.DeleteFunc(syms, func(s symbol) bool {
+		if s.fragment {
+			c.fragments[s.addr] = s.ref
+		}
+		return s.fragment
+	})
+	c.morestack = map[uint64]bool{}
+	for i := range syms {
+		if s := &syms[i]; s.rank == rankGo && isMorestack(s.name) {
+			c.morestack[s.addr] = true
+		}
+	}
+	c.join(syms)
+	for i := range c.functions {
+		f := &c.functions[i]
+		if f.size == 0 {
+			if e := c.unwind.Find(f.Addr); e != nil && e.Start == f.Addr {
+				f.size = e.End - e.Start
+			}
+		}
+	}
+	c.functions = append(c.functions, c.unnamed()...)
+	slices.SortFunc(c.functions, func(a, b Entry) int { return cmp.Compare(a.Addr, b.Addr) })
+	c.functions = slices.Clip(c.functions)
+}
+
+// unnamed are the functions that no symbol covers. An unwind entry is a
+// function only if the return address is on top of the stack where it begins:
+// the others are pieces of functions or start code. Where the symbol table knows
+// fragments it decides.
+func (c *contents) unnamed() (found []Entry) {
+	next, covered := 0, uint64(0)
+	for i := range c.unwind.Entries {
+		e := &c.unwind.Entries[i]
+		for ; next < len(c.functions) && c.functions[next].Addr <= e.Start; next++ {
+			// A symbol without a size covers its first instruction at least.
+			f := &c.functions[next]
+			covered = max(covered, f.Addr+max(min(f.size, maxCodeBytes), 1))
+		}
+		_, fragment := c.fragments[e.Start]
+		if e.Start < covered || fragment || e.IsSignal() || c.image.IsStub(e.Start) || c.image.SegmentOf(e.Start) == nil {
+			continue
+		}
+		if row, ok := e.Row(e.Start); !ok || !row.AtEntry() {
+			continue
+		}
+		found = append(found, Entry{Addr: e.Start, size: e.End - e.Start})
+		covered = e.End
+	}
+	return found
+}
+
+// Derived is what another package keeps of the file: the one T that all modules of the file
+// share, which is zero at first.
+func Derived[T any](m *Module) *T {
+	kind := reflect.TypeFor[T]()
+	v, ok := m.derived.Load(kind)
+	if !ok {
+		v, _ = m.derived.LoadOrStore(kind, new(T))
+	}
+	return v.(*T)
+}
+
+// Image is the file as sections and segments.
+func (c *contents) Image() *Image { return c.image }
+
+// UnwindTable is the file's .eh_frame, empty if it has none.
+func (c *contents) UnwindTable() *unwind.Table { return c.unwind }
+
+// Entries are the functions without their names, which must not be changed.
+func (c *contents) Entries() []Entry { return c.functions }
+
+// GrowsStack reports whether the code that grows Go's stacks begins at addr.
+func (c *contents) GrowsStack(addr uint64) bool { return c.morestack[addr] }
+
+// Close frees what the module holds.
+func (m *Module) Close() error { return m.close() }
+
+// Stripped reports whether only the functions that the module exports have names, and
+// what is known of a debug file with the others: the build-id by which it would be found,
+// "" if there is none, and the path of the one that is in its place and is of another
+// build, "" if none is.
+func (m *Module) Stripped() (buildID, otherBuild string, yes bool) {
+	return m.image.buildID, m.otherBuild, !m.named
+}
+
+// Name is the module's name for the user.
+func (m *Module) Name() string { return m.display }
+
+// BuildID is the GNU build-id in hex, "" if there is none.
+func (m *Module) BuildID() string { return m.image.buildID }
+
+// HasGo reports whether the module contains Go code.
+func (m *Module) HasGo() bool { return m.hasGo }
+
+// Unwinds reports whether the module has or calls code of a language that
+// unwinds stacks (C++, Rust).
+func (m *Module) Unwinds() bool { return m.unwinders }
+
+// IFunc reports whether function i is an indirect function (STT_GNU_IFUNC):
+// its code runs once, to choose the variant that callers reach from then on.
+func (m *Module) IFunc(i int) bool { return m.ifuncs[m.functions[i].Addr] }
+
+// Extent is how many bytes from its entry belong to function i at most: its
+// size or, where that is unknown, what lies before the next function or unwind
+// entry.
+func (c *contents) Extent(i int) uint64 {
+	f := &c.functions[i]
+	if f.size > 0 {
+		return f.size
+	}
+	end := c.image.SegmentOf(f.Addr).End
+	if i+1 < len(c.functions) {
+		end = min(end, c.functions[i+1].Addr)
+	}
+	if e := c.unwind.Next(f.Addr + 1); e != nil {
+		end = min(end, max(e.Start, f.Addr+1))
+	}
+	return max(end, f.Addr) - f.Addr
+}
+
+// isMorestack reports whether a Go name is that of the code that grows a stack
+// and enters its caller again.
+func isMorestack(name string) bool {
+	return strings.HasPrefix(name, "runtime.morestack")
+}

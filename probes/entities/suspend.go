@@ -1,0 +1,70 @@
+package entities
+
+import (
+	"context"
+	"slices"
+
+	"endoscope/probes"
+	"endoscope/probes/clock"
+	"endoscope/probes/process"
+)
+
+// surveyCalls finds out which calls threads are in.
+func (s *source) surveyCalls(there *inventory, running []process.Process) {
+	if s.calls == nil {
+		return
+	}
+	var err error
+	there.stands, err = stand(s.library.cache, s.entries, running)
+	there.blind = err != nil
+}
+
+// followCalls notes that a part follows the calls of native programs.
+func (s *source) followCalls(p *part) {
+	s.calls, s.entries = p, entriesOf(p)
+	structors := s.library.structors
+	p.suspends = p.source.Info().Suspends
+	p.options.Required = func(name string) bool { return structors[name] != method }
+}
+
+// suspend implements probes.Suspend. Lives of objects go on to be given, and ends of
+// calls that were given. Which of the others are under way is found out when it ends.
+// Before Start it is remembered.
+func (s *source) suspend(c probes.Suspend) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.suspended
+	s.suspended = suspension{c.All, c.Threads}
+	if s.begun {
+		s.applySuspension(was)
+	}
+}
+
+// applySuspension does what was said last, after was. mu is held.
+func (s *source) applySuspension(was suspension) {
+	if s.calls == nil || !s.calls.suspends || s.over || s.stopping {
+		return
+	}
+	said := s.suspended
+	command := probes.Suspend{All: said.all, Threads: said.names}
+	if said.any() {
+		both := suspension{was.all || said.all, append(slices.Clone(was.names), said.names...)}
+		s.merge.add(happening{time: clock.Now(), kind: suspending, suspension: both})
+	}
+	if _, err := s.calls.source.Control(context.Background(), command); err != nil || !was.any() {
+		return // if it cannot, more is told than is needed
+	}
+	l := &look{time: clock.Now()}
+	s.looking[l] = struct{}{}
+	go func() {
+		there := &inventory{}
+		if running, err := process.Resolve(s.spec.Target); err == nil {
+			s.surveyCalls(there, running)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.looking, l)
+		s.merge.add(happening{time: l.time, kind: resuming, suspension: said, there: there})
+		s.release()
+	}()
+}

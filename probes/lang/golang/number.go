@@ -1,0 +1,108 @@
+package golang
+
+import (
+	"debug/dwarf"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"io"
+
+	"endoscope/probes/dwarf/debuginfo"
+)
+
+// maxUnit bounds the debug information of one package, which is 2 MB of the
+// runtime's.
+const maxUnit = 64 << 20
+
+// NumberOffset is where in its g a goroutine has its number (goid), as the
+// debug information of a program says. Of that it reads no more than up to the
+// runtime's part: all of it, of a large program, takes a second to unpack.
+func NumberOffset(file io.ReaderAt) (offset uint64, err error) {
+	defer func() { // debug/elf and debug/dwarf trust what they read too much
+		if p := recover(); p != nil {
+			offset, err = 0, fmt.Errorf("damaged debug information: %v", p)
+		}
+	}()
+	f, err := elf.NewFile(file)
+	if err != nil {
+		return 0, err
+	}
+	small := map[string][]byte{}
+	for _, name := range []string{".debug_abbrev", ".debug_str", ".debug_addr"} {
+		if s := f.Section(name); s != nil && s.Size <= maxUnit {
+			if small[name], err = s.Data(); err != nil {
+				return 0, ErrNoDebugInformation
+			}
+		}
+	}
+	section := f.Section(".debug_info")
+	if section == nil || small[".debug_abbrev"] == nil {
+		return 0, ErrNoDebugInformation
+	}
+	info := section.Open()
+	var unit []byte
+	for read := uint64(0); read < maxInfo; read += uint64(len(unit)) {
+		if unit, err = nextUnit(info, unit); err != nil {
+			return 0, ErrNoDebugInformation
+		}
+		data, err := dwarf.New(small[".debug_abbrev"], nil, nil, unit, nil, nil, nil, small[".debug_str"])
+		if err != nil {
+			return 0, err
+		}
+		if small[".debug_addr"] != nil {
+			if err := data.AddSection(".debug_addr", small[".debug_addr"]); err != nil {
+				return 0, err
+			}
+		}
+		if offset, found := memberOfG(data.Reader(), "goid"); found {
+			return offset, nil
+		}
+	}
+	return 0, ErrNoDebugInformation
+}
+
+// nextUnit reads a unit with its header into buf, which it may replace.
+func nextUnit(info io.Reader, buf []byte) ([]byte, error) {
+	var length [4]byte
+	if _, err := io.ReadFull(info, length[:]); err != nil {
+		return nil, err
+	}
+	n := binary.LittleEndian.Uint32(length[:])
+	if n > maxUnit { // or the 64-bit format, which Go does not write
+		return nil, ErrNoDebugInformation
+	}
+	unit := resized(&buf, 4+int(n))
+	copy(unit, length[:])
+	_, err := io.ReadFull(info, unit[4:])
+	return unit, err
+}
+
+// memberOfG looks for a member of type g in a unit, if that is the runtime's.
+func memberOfG(r *dwarf.Reader, member string) (offset uint64, found bool) {
+	inG := false
+	for {
+		e, err := r.Next()
+		if err != nil || e == nil {
+			return 0, false
+		}
+		name, _ := e.Val(dwarf.AttrName).(string)
+		switch {
+		case e.Tag == dwarf.TagCompileUnit:
+			if name != "runtime" {
+				return 0, false
+			}
+			continue // to what is in it
+		case inG && e.Tag == 0:
+			return 0, false
+		case inG && name == member:
+			at, ok := e.Val(dwarf.AttrDataMemberLoc).(int64)
+			return uint64(at), ok
+		case e.Tag == dwarf.TagStructType && name == "runtime.g":
+			inG = true
+			continue
+		}
+		if e.Children {
+			debuginfo.SkipChildren(r, e)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package python
+
+import (
+	"bufio"
+	"bytes"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"endoscope/probes/process"
+	"endoscope/probes/testenv"
+)
+
+// threads is a program with three threads, each of which waits in functions of
+// its own, and prints their numbers.
+const threads = `
+import threading, sys, time
+class Queue:
+    def take(self): ready.set(); time.sleep(1000)
+def worker(q):
+    q.take()
+def größe(): time.sleep(1000)
+def 大きさ(): größe()
+ready = threading.Event()
+for f in (lambda: worker(Queue())), 大きさ:
+    t = threading.Thread(target=f, daemon=True)
+    t.start()
+    print(t.native_id, flush=True)
+ready.wait()
+time.sleep(0.1)
+def last(): print("go", flush=True); sys.stdin.read()
+last()
+`
+
+// interpreters are those that are installed: the system's, and by version.
+func interpreters(t *testing.T) []string {
+	found := []string{testenv.NeedProgram(t, "/usr/bin/python3")}
+	home, _ := os.UserHomeDir()
+	for _, versions := range []string{"8", "9", "1*"} {
+		more, _ := filepath.Glob(filepath.Join(home, ".pyenv/versions/3."+versions+".*/bin/python3"))
+		found = append(found, more...)
+	}
+	return found
+}
+
+// Each thread's functions are found, whatever the version; of versions that are
+// not known it is said.
+func TestStacks(t *testing.T) {
+	testenv.NeedRoot(t)
+	script := filepath.Join(t.TempDir(), "threads.py")
+	if err := os.WriteFile(script, []byte(threads), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, python := range interpreters(t) {
+		t.Run(python, func(t *testing.T) {
+			cmd := exec.Command(python, script)
+			in, _ := cmd.StdinPipe()
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { in.Close(); cmd.Process.Kill(); cmd.Wait() }()
+			lines := bufio.NewScanner(out)
+			tids := []int{}
+			for lines.Scan() && lines.Text() != "go" {
+				n, _ := strconv.Atoi(lines.Text())
+				tids = append(tids, n)
+			}
+			p, err := open(cmd.Process.Pid)
+			var unknown *ErrVersion
+			if errors.As(err, &unknown) && strings.Contains(python, "/3.8.") {
+				return
+			}
+			if err != nil || len(tids) != 2 {
+				t.Fatal(err, tids)
+			}
+			qualified := p.layout.owner != 0
+			for tid, want := range map[int]string{
+				tids[0]:         "Queue.take worker <lambda> Thread.run Thread._bootstrap_inner Thread._bootstrap",
+				tids[1]:         "größe 大きさ Thread.run Thread._bootstrap_inner Thread._bootstrap",
+				cmd.Process.Pid: "last <module>",
+			} {
+				frames, ok := p.Stack(tid, nil)
+				var names []string
+				for _, f := range frames {
+					names = append(names, f.Function)
+				}
+				if !qualified {
+					want = strings.NewReplacer("Thread.", "", "Queue.", "").Replace(want)
+				}
+				if got := strings.Join(names, " "); !ok || got != want {
+					t.Errorf("thread %d is in %q, want %q", tid, got, want)
+				}
+				if ok && frames[0].File != script {
+					t.Errorf("%s is of %s", frames[0].Function, frames[0].File)
+				}
+			}
+			if _, ok := p.Stack(1, nil); ok {
+				t.Error("a thread that is none has a stack")
+			}
+		})
+	}
+}
+
+// open finds the interpreter of a process.
+func open(pid int) (*Process, error) {
+	text, err := process.Text(pid)
+	if err != nil {
+		return nil, err
+	}
+	err = fmt.Errorf("no interpreter")
+	for _, m := range text {
+		if m.Inode == 0 || !strings.Contains(filepath.Base(m.Path), "python3") {
+			continue
+		}
+		f, openErr := process.OpenModule(pid, m)
+		if openErr != nil {
+			return nil, openErr
+		}
+		defer f.Close()
+		l, layoutErr := ReadLayout(f, m.Path)
+		if errors.Is(layoutErr, ErrNone) {
+			continue
+		}
+		if layoutErr != nil {
+			return nil, layoutErr
+		}
+		return Open(pid, l, bias(f, m)), nil
+	}
+	return nil, err
+}
+
+// bias is how far from where a file says its code is mapped.
+func bias(file io.ReaderAt, m process.Mapping) uint64 {
+	f, err := elf.NewFile(file)
+	if err != nil {
+		return 0
+	}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_LOAD && m.Offset >= p.Off && m.Offset < p.Off+p.Filesz {
+			return m.Start - (m.Offset - p.Off + p.Vaddr)
+		}
+	}
+	return 0
+}
+
+// Damaged files are errors and no panics.
+func TestDamagedFilesAreErrors(t *testing.T) {
+	b, err := os.ReadFile(testenv.NeedProgram(t, "/usr/bin/python3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cut := 0; cut < len(b); cut += len(b) / 20 {
+		damaged := bytes.Clone(b)
+		copy(damaged[cut:], bytes.Repeat([]byte{0xa5}, 4096))
+		_, _ = ReadLayout(bytes.NewReader(damaged), "python3.11")
+		_, _ = ReadLayout(bytes.NewReader(b[:cut]), "python3.11")
+	}
+	if _, err := ReadLayout(bytes.NewReader(b), "python3.11"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,163 @@
+package uprobe
+
+import (
+	"context"
+	"slices"
+
+	"endoscope/probes"
+)
+
+// Info implements probes.Source.
+func (s *source) Info() probes.Info {
+	i := s.describe()
+	i.Identity = s.identity()
+	return i
+}
+
+// describe is Info without the identity, which takes longer.
+func (s *source) describe() probes.Info {
+	return probes.Info{
+		Sites: s.resolution.sites(s.links, s.aggregation != nil), Notices: s.notices(), Refusal: s.refuses(), Residual: s.residual(),
+		Live:       true, // calls happen whether or not anybody looks
+		Aggregates: s.aggregation != nil, Aggregation: s.aggregation.describe(),
+		Suspends: s.wants.options&sendFrame != 0,
+		Gateable: true, Ability: s.ability(), Detaches: s.detaches(),
+		Standby: true, WaitNs: s.overlookedNs(),
+	}
+}
+
+func (s *source) notices() []string {
+	if s.estimate == "" {
+		return s.resolution.notices
+	}
+	return append(slices.Clone(s.resolution.notices), s.estimate)
+}
+
+// refuses is why the source refuses to start because of its cost; nil if it does
+// not.
+func (s *source) refuses() error {
+	if s.refusal == nil {
+		return nil // not a nil of another type
+	}
+	return s.refusal
+}
+
+// Control implements probes.Source.
+func (s *source) Control(_ context.Context, c probes.Command) (r probes.Reply, err error) {
+	switch c := c.(type) {
+	case probes.Collect:
+		if s.aggregation != nil {
+			return r, s.collect()
+		}
+	case probes.Suspend:
+		if s.wants.options&sendFrame != 0 {
+			return r, s.suspend(c)
+		}
+	case probes.Begin:
+		return r, s.begin()
+	case probes.Detach, probes.Attach, probes.ProcessorTime:
+		if s.detaches() {
+			return s.controlProbes(c)
+		}
+	case probes.Divide:
+		if s.identity() != "" {
+			return r, s.divide(c.Begin, c.Done)
+		}
+	case probes.CountUnfinished:
+		if s.identity() != "" {
+			r.Unfinished = s.unfinished(c.From, c.Until)
+			return r, nil
+		}
+	}
+	return probes.Unsupported(c)
+}
+
+// controlProbes is Control of a source that detaches.
+func (s *source) controlProbes(c probes.Command) (r probes.Reply, err error) {
+	switch c.(type) {
+	case probes.Detach:
+		err = s.detach()
+	case probes.Attach:
+		err = s.attach()
+	case probes.ProcessorTime:
+		r.Used, r.Known = s.processorTime()
+	}
+	return r, err
+}
+
+// Info implements probes.Source: that of the first part. As long as nothing has come
+// it is not known whether parts aggregate, and events that are not aggregated may
+// come singly.
+//
+// A growing source is not shared, gated, detached or armed ahead: a part that comes
+// later would not be as the others are.
+func (g *growing) Info() probes.Info {
+	i := probes.Info{Aggregates: g.aggregates()}
+	if s := g.first(); s != nil {
+		d := s.describe()
+		i = probes.Info{Sites: d.Sites, Notices: slices.Clone(d.Notices), Refusal: d.Refusal, Aggregates: i.Aggregates, Aggregation: d.Aggregation}
+	}
+	i.Residual, i.Live, i.Suspends = g.residual, true, g.suspends()
+	i.Notices = append(i.Notices, g.coming.notices...)
+	if said := saidNotice(g.spec); said != "" && len(g.coming.notices) > 0 {
+		i.Notices = append(i.Notices, said)
+	}
+	return i
+}
+
+func (g *growing) suspends() bool { return slices.Contains(g.cols, colFrame) }
+
+// Load implements probes.Source: it is forwarded to the first part. Those that come
+// later load when they start.
+func (g *growing) Load(ctx context.Context, o probes.Options) error {
+	if s := g.first(); s != nil {
+		return s.Load(ctx, o)
+	}
+	return nil
+}
+
+// Control implements probes.Source. Collect and Suspend are combined: they are
+// forwarded to all parts, and Suspend to those to come. All other commands are
+// refused, see Info.
+func (g *growing) Control(ctx context.Context, c probes.Command) (probes.Reply, error) {
+	switch c := c.(type) {
+	case probes.Collect:
+		if g.aggregates() {
+			return probes.Reply{}, g.each((*source).collect)
+		}
+	case probes.Suspend:
+		if g.suspends() {
+			g.mu.Lock()
+			g.suspended = c
+			g.mu.Unlock()
+			return probes.Reply{}, g.each(func(s *source) error { return s.suspend(c) })
+		}
+	}
+	return probes.Unsupported(c)
+}
+
+// aggregates is Info().Aggregates.
+func (g *growing) aggregates() bool {
+	if s := g.first(); s != nil {
+		return s.aggregation != nil
+	}
+	return g.spec.Partial != nil
+}
+
+// Stats implements probes.Source: the sum of all parts. Prices are the first part's.
+func (g *growing) Stats() (sum probes.Stats) {
+	g.mu.Lock()
+	parts := slices.Clone(g.parts)
+	g.mu.Unlock()
+	for i, s := range parts {
+		st := s.Stats()
+		if i == 0 {
+			sum.Prices = st.Prices
+		}
+		sum.Events += st.Events
+		sum.Shut += st.Shut
+		sum.Awaited += st.Awaited
+		sum.Waited += st.Waited
+	}
+	return sum
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package uprobe
+
+const raceEnabled = false
