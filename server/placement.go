@@ -199,7 +199,7 @@ func (p *placement) try(ctx context.Context, b *batch.Batch) error {
 type lowered struct{ *placement }
 
 func (p lowered) Push(ctx context.Context, _ int, b *batch.Batch) (operators.Status, error) {
-	folds := p.stage != nil && (p.at == atStage || p.trying) && p.stage.Takes(b)
+	folds := p.stage != nil && (p.at == atStage || p.trying) && p.stage.Accepts(b)
 	if !folds && !p.trying {
 		p.meters.lowered(b, nil)
 		return operators.More, p.give(ctx, wire.PortLowered, b)
@@ -229,7 +229,7 @@ func (p *placement) flush(ctx context.Context) error {
 	if n := p.stage.Groups(); n > 0 {
 		p.meters.groups.Observe(float64(n), sampling)
 	}
-	return p.stage.Give(func(b *batch.Batch) error {
+	return p.stage.Emit(func(b *batch.Batch) error {
 		defer b.Release()
 		return p.give(ctx, wire.PortStates, b)
 	})

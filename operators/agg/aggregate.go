@@ -2,7 +2,6 @@ package agg
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"endoscope/operators"
@@ -45,7 +44,7 @@ type Aggregate struct {
 	ticked        int64 // the last Tick
 	printed       bool  // EMIT EVERY: totals have been given
 	changed       bool  // rows came since
-	preview       bool  // what is being given is a preview
+	preview       bool  // the result being emitted is a preview
 	maxGroups     int   // of all windows together
 	held          int64 // bytes of state that grows with values, not with groups
 	maxBytes      int64
@@ -61,11 +60,11 @@ type Aggregate struct {
 	words   [batch.MaxRows]uint64 // scratch of accumulators
 	stamps  []uint32              // EMIT CHANGES: by group, the batch that changed it last
 	stamp   uint32
-	tellers []newsTeller // scratch
+	changes []changeReporter // scratch
 	scratch grouping.Scratch
 }
 
-// aggColumn is one aggregate function with what it is fed with.
+// aggColumn is one aggregate function with its arguments.
 type aggColumn struct {
 	fn     *plan.Agg
 	arg    *expr.Program   // nil for COUNT(*) and RATE(*)
@@ -223,7 +222,7 @@ func (a *Aggregate) folded(ctx context.Context, rows []uint16) error {
 	if a.node.Emit.Mode != plan.Changes {
 		return nil
 	}
-	return a.give(ctx, a.all, a.news(a.all, a.changedBy(rows)), a.now())
+	return a.emit(ctx, a.all, a.news(a.all, a.changedBy(rows)), a.now())
 }
 
 // eval computes keys, arguments and filters for the rows of b that count.
@@ -280,7 +279,7 @@ func (a *Aggregate) fold(ctx context.Context, s *groupSet, b *batch.Batch, rows 
 			acc.Update(in)
 			a.held += v.Bytes()
 			if e, ok := acc.(*encode.Encoding); ok {
-				if err := a.lost(ctx, encode.EncoderFull, e.TakeRefused()); err != nil {
+				if err := a.lost(ctx, encode.EncoderFull, e.ResetRefused()); err != nil {
 					return err
 				}
 			}
@@ -291,7 +290,7 @@ func (a *Aggregate) fold(ctx context.Context, s *groupSet, b *batch.Batch, rows 
 	return a.fits()
 }
 
-// groupsFull is the loss of what would need more groups than memory holds.
+// groupsFull is the loss of rows that would need more groups than fit in memory.
 const groupsFull = "groups full"
 
 // place finds the groups in s of rows, whose keys were evaluated, and makes
@@ -337,7 +336,7 @@ func (a *Aggregate) groupCount() int {
 	return a.all.table.Len()
 }
 
-// withGroup tells the rows that got a group from those that got none.
+// withGroup separates the rows that have a group from those that have none.
 func (a *Aggregate) withGroup(rows []uint16) (with, without []uint16) {
 	a.dense, a.without = a.dense[:0], a.without[:0]
 	for _, r := range rows {
@@ -384,23 +383,23 @@ func (a *Aggregate) changedBy(rows []uint16) []uint32 {
 	return a.ids[:n]
 }
 
-// newsTeller is an accumulator that knows whether its result for a group has
+// changeReporter is an accumulator that knows whether its result for a group has
 // changed since it was given.
-type newsTeller interface{ News(group uint32) bool }
+type changeReporter interface{ Changed(group uint32) bool }
 
 // news leaves out the groups of which all results are as they were given last.
 func (a *Aggregate) news(s *groupSet, groups []uint32) []uint32 {
-	tellers := a.tellers[:0]
+	reporters := a.changes[:0]
 	for _, acc := range s.accs {
-		t, ok := acc.(newsTeller)
+		t, ok := acc.(changeReporter)
 		if !ok {
 			return groups
 		}
-		tellers = append(tellers, t)
+		reporters = append(reporters, t)
 	}
-	a.tellers = tellers
+	a.changes = reporters
 	return slices.DeleteFunc(groups, func(g uint32) bool {
-		return len(tellers) > 0 && !slices.ContainsFunc(tellers, func(t newsTeller) bool { return t.News(g) })
+		return len(reporters) > 0 && !slices.ContainsFunc(reporters, func(t changeReporter) bool { return t.Changed(g) })
 	})
 }
 
@@ -410,7 +409,7 @@ func (a *Aggregate) Signal(ctx context.Context, _ int, s operators.Signal) (oper
 	}
 	var err error
 	switch s.Kind {
-	case operators.Flush: // of what is below; the results here have their own
+	case operators.Flush: // of the input; the results of this operator have their own
 		return a.out.Status, nil
 	case operators.Watermark:
 		if a.windows != nil {
@@ -419,7 +418,7 @@ func (a *Aggregate) Signal(ctx context.Context, _ int, s operators.Signal) (oper
 	case operators.Tick:
 		a.ticked = max(a.ticked, s.Time)
 		if a.windows == nil && (s.Preview && a.node.Emit.Mode != plan.Changes || !s.Preview && a.node.Emit.Mode == plan.Every) {
-			err = a.giveTotals(ctx, operators.Signal{Kind: operators.Flush, Time: s.Time, Preview: s.Preview}, s.Time)
+			err = a.emitTotals(ctx, operators.Signal{Kind: operators.Flush, Time: s.Time, Preview: s.Preview}, s.Time)
 		}
 	}
 	if err != nil {
@@ -428,117 +427,5 @@ func (a *Aggregate) Signal(ctx context.Context, _ int, s operators.Signal) (oper
 	return a.out.Signal(ctx, s)
 }
 
-// now is the time for RATE where no Tick tells it.
+// now returns the time for RATE: that of the clock, or of a later Tick.
 func (a *Aggregate) now() int64 { return max(a.clock(), a.ticked) }
-
-// giveTotals gives every group, then flush.
-func (a *Aggregate) giveTotals(ctx context.Context, flush operators.Signal, now int64) error {
-	a.preview = flush.Preview
-	err := a.giveAll(ctx, a.all, now)
-	a.preview = false
-	var unfit *plan.Error
-	if err != nil && !(flush.Preview && errors.As(err, &unfit)) {
-		return err
-	}
-	// A total that does not fit its type now may fit in the end: the preview is
-	// cut short, and the query goes on.
-	if !flush.Preview {
-		a.printed, a.changed = true, false
-	}
-	_, err = a.out.Signal(ctx, flush)
-	return err
-}
-
-func (a *Aggregate) Close(ctx context.Context, _ int) error {
-	if err := a.finish(ctx); err != nil {
-		return err
-	}
-	return a.out.Close(ctx)
-}
-
-// finish gives what is still to be given.
-func (a *Aggregate) finish(ctx context.Context) error {
-	switch {
-	case a.out.Status != operators.More:
-		return nil
-	case a.windows != nil:
-		return a.closeAllWindows(ctx)
-	case a.node.Emit.Mode == plan.Changes:
-		return nil
-	case a.node.Emit.Mode == plan.Every && a.printed && !a.changed:
-		return nil
-	}
-	now := a.now()
-	return a.giveTotals(ctx, operators.Signal{Kind: operators.Flush, Time: now}, now)
-}
-
-// giveAll pushes all groups of s.
-func (a *Aggregate) giveAll(ctx context.Context, s *groupSet, now int64) error {
-	for from := 0; from < s.table.Len(); from += batch.MaxRows {
-		n := min(s.table.Len()-from, batch.MaxRows)
-		for i := range n {
-			a.ids[i] = uint32(from + i)
-		}
-		if err := a.give(ctx, s, a.ids[:n], now); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// give pushes at most a batch of groups.
-func (a *Aggregate) give(ctx context.Context, s *groupSet, groups []uint32, now int64) error {
-	if len(groups) == 0 || a.out.Status != operators.More {
-		return nil
-	}
-	b := a.pool.Get()
-	defer b.Release()
-	b.N = len(groups)
-	a.giveKeys(s, groups, b.Cols[:len(a.node.Keys)])
-	at := fold.Instant{Elapsed: now - a.Start, Preview: a.preview}
-	if a.windows != nil {
-		at.Elapsed = s.length
-	}
-	for i, acc := range s.accs {
-		c := &b.Cols[len(a.node.Keys)+i]
-		a.newDict(len(a.node.Keys)+i, c)
-		if err := acc.Output(groups, c, at); err != nil {
-			return err
-		}
-	}
-	_, err := a.out.Push(ctx, b)
-	return err
-}
-
-func (a *Aggregate) giveKeys(s *groupSet, groups []uint32, cols []batch.Column) {
-	k := 0
-	for i := range cols {
-		switch {
-		case a.windows != nil && i == a.windows.startKey:
-			appendSame(&cols[i], s.start, len(groups))
-		case a.windows != nil && i == a.windows.endKey:
-			appendSame(&cols[i], s.end, len(groups))
-		default:
-			s.table.Output(k, groups, &cols[i])
-			k++
-		}
-	}
-}
-
-func appendSame(c *batch.Column, v int64, n int) {
-	for range n {
-		c.Int = append(c.Int, v)
-	}
-}
-
-// newDict gives a column of string results a dictionary, a new one when the
-// old one has grown: results of closed windows are not needed again.
-func (a *Aggregate) newDict(i int, c *batch.Column) {
-	if c.Type.Physical() != types.PhysCode {
-		return
-	}
-	if a.dicts[i] == nil || a.dicts[i].Len() > rowstore.MaxDict {
-		a.dicts[i] = batch.NewDict()
-	}
-	c.Dict = a.dicts[i]
-}

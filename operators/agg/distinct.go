@@ -65,7 +65,7 @@ func (a *countDistinct) insert(g uint32, word uint64) {
 // estimate goes over to a sketch for a group.
 func (a *countDistinct) estimate(g uint32) *hyperloglog.Sketch {
 	s := hyperloglog.NewNoSparse()
-	a.gather = a.of(g, a.gather[:0])
+	a.gather = a.appendGroup(g, a.gather[:0])
 	for i := range a.gather {
 		s.InsertHash(a.values.stableHash(a.gather[i].word))
 	}
@@ -86,7 +86,7 @@ func (a *countDistinct) States(groups []uint32, out []batch.Column) {
 			}
 			return append(append(to, 0), registers...)
 		}
-		a.gather = a.of(g, a.gather[:0])
+		a.gather = a.appendGroup(g, a.gather[:0])
 		to = binary.AppendUvarint(to, uint64(len(a.gather)))
 		for i := range a.gather {
 			to = states.AppendValue(to, a.values.value(a.gather[i].word))

@@ -8,21 +8,20 @@ import (
 	"slices"
 )
 
-// Sums of DOUBLE are exact and rounded once, so that they are the same in whatever
-// order and pieces the values come.
+// Sums of DOUBLE are exact and rounded once, so they do not depend on the order of
+// the values nor on how they are divided into states.
 //
-// A group has a fixed-point number of 256 bits, whose lowest one is 2^-128: a value
-// is added to it as an integer is, shifted by its exponent. It takes all values
-// from 2^-76 to 2^63 and those below with few digits, 2^63 of them without
-// overflow. What it does not take goes into a number that takes every DOUBLE
-// (wideDouble), which only the groups have that need it. Squares are added to 448
-// bits from 2^-256 on.
+// A group has a fixed-point number of 256 bits with the unit 2^-128. A value is
+// added as an integer, shifted by its exponent. This covers all values from 2^-76 to
+// 2^63, and smaller ones with few digits; 2^63 of them do not overflow. Other values
+// are added to a wideDouble, which covers every DOUBLE and exists only in groups that
+// need it. Squares are added to 448 bits with the unit 2^-256.
 
 // fixedSum is a fixed-point number in two's complement, the least significant word
 // first, in units of 2^-128.
 type fixedSum [4]uint64
 
-// fixedSquares is one of squares, in units of 2^-256.
+// fixedSquares is a fixed-point sum of squares, in units of 2^-256.
 type fixedSquares [7]uint64
 
 const (
@@ -30,12 +29,12 @@ const (
 	// exponentOfUnit is the exponent, as a DOUBLE has it, of a value whose lowest
 	// digit is fixedUnit.
 	exponentOfUnit = 1075 + fixedUnit
-	// mostShift is by how much a value below 2^63 is shifted at most.
+	// mostShift is the largest shift of a value below 2^63.
 	mostShift = 63 - 53 - fixedUnit
 	hidden    = 1 << 52 // the digit of a DOUBLE that is not stored
 )
 
-// addDouble adds x to a fixedSum, w. It reports false if it cannot.
+// addDouble adds x to the fixedSum w. It reports whether x fits.
 func addDouble(w []uint64, x float64) bool {
 	_ = w[3]
 	b := math.Float64bits(x)
@@ -64,7 +63,7 @@ func addDouble(w []uint64, x float64) bool {
 	return true
 }
 
-// addSquare adds x² to a fixedSquares. x is one that addDouble takes.
+// addSquare adds x² to a fixedSquares. x must fit a fixedSum (addDouble).
 func addSquare(w *fixedSquares, x float64) {
 	b := math.Float64bits(x)
 	if b<<1 == 0 {
@@ -86,7 +85,7 @@ func addSquare(w *fixedSquares, x float64) {
 	}
 }
 
-// addMultiword adds numbers of as many words, the least significant first.
+// addMultiword adds from to into. Both have as many words, least significant first.
 func addMultiword(into, from []uint64) {
 	c := uint64(0)
 	for i := range into {
@@ -94,12 +93,12 @@ func addMultiword(into, from []uint64) {
 	}
 }
 
-// wideDouble are sums of DOUBLEs, and of their squares, of any size: in units of
-// 2^-1074 and 2^-2148, in two's complement.
+// wideDouble has the sums of any DOUBLEs and of their squares, in units of 2^-1074
+// and 2^-2148, in two's complement.
 type wideDouble struct {
 	sum [34]uint64
 	sq  [67]uint64
-	// special are bits of what is no number.
+	// special has a bit for each of NaN and the infinities that occurred.
 	special byte
 }
 
@@ -114,7 +113,7 @@ const (
 	hasNegInf
 )
 
-// add adds x, and where it is asked for its square.
+// add adds x, and its square if square is set.
 func (d *wideDouble) add(x float64, square bool) {
 	switch {
 	case x != x:
@@ -140,7 +139,7 @@ func (d *wideDouble) add(x float64, square bool) {
 	}
 }
 
-// addAt adds the number hi, lo from a bit on.
+// addAt adds hi·2^64 + lo, shifted left by bit.
 func addAt(w []uint64, hi, lo uint64, bit uint, negative bool) {
 	s, i := bit&63, bit>>6
 	v := [3]uint64{lo << s, hi<<s | lo>>1>>(63-s), hi >> 1 >> (63 - s)}
@@ -168,14 +167,14 @@ func addAt(w []uint64, hi, lo uint64, bit uint, negative bool) {
 	}
 }
 
-// merge adds what another one has.
+// merge adds o.
 func (d *wideDouble) merge(o *wideDouble) {
 	addMultiword(d.sum[:], o.sum[:])
 	addMultiword(d.sq[:], o.sq[:])
 	d.special |= o.special
 }
 
-// value is what the sum, or the mean, is where some of the values are no numbers.
+// value returns the sum, or the mean, if NaN or an infinity occurred.
 func (d *wideDouble) value() (v float64, ok bool) {
 	switch {
 	case d.special == 0:
@@ -213,7 +212,7 @@ func (d *wideDouble) encode(to []byte) []byte {
 	return to
 }
 
-// decode reads what encode has written; it reports false if it is something else.
+// decode reads the output of encode. It reports whether b is valid.
 func (d *wideDouble) decode(b []byte) bool {
 	if len(b) < 2 || b[0] != wideVersion {
 		return false
@@ -242,10 +241,10 @@ func (d *wideDouble) decode(b []byte) bool {
 	return len(b) == 0
 }
 
-// wideDoubles are those of the groups that need one.
+// wideDoubles maps groups to their wideDouble, if they need one.
 type wideDoubles map[uint32]*wideDouble
 
-func (m wideDoubles) of(group uint32) *wideDouble {
+func (m wideDoubles) entry(group uint32) *wideDouble {
 	d := m[group]
 	if d == nil {
 		d = &wideDouble{}
@@ -254,20 +253,20 @@ func (m wideDoubles) of(group uint32) *wideDouble {
 	return d
 }
 
-// Bytes is about the memory in use.
+// Bytes estimates the memory in use.
 func (m wideDoubles) Bytes() int64 { return int64(len(m)) * (wideSize + 32) }
 
-// merge adds a state to that of a group.
+// merge adds an encoded wideDouble to a group. It reports whether state is valid.
 func (m wideDoubles) merge(group uint32, state []byte) bool {
 	var d wideDouble
 	if !d.decode(state) {
 		return false
 	}
-	m.of(group).merge(&d)
+	m.entry(group).merge(&d)
 	return true
 }
 
-// roundedSum is the sum, the nearest DOUBLE to the exact one.
+// roundedSum returns the DOUBLE nearest to the exact sum.
 func roundedSum(w *fixedSum, wide *wideDouble) float64 {
 	if wide == nil {
 		v, negative := absolute(w[:])
@@ -282,7 +281,7 @@ func roundedSum(w *fixedSum, wide *wideDouble) float64 {
 	return v
 }
 
-// roundedMean is the nearest DOUBLE to the exact sum divided by n > 0.
+// roundedMean returns the nearest DOUBLE to the exact sum divided by n > 0.
 func roundedMean(w *fixedSum, wide *wideDouble, n int64) float64 {
 	if wide == nil {
 		v, negative := absolute(w[:])
@@ -298,7 +297,7 @@ func roundedMean(w *fixedSum, wide *wideDouble, n int64) float64 {
 	return quotient(wideInt(w[:], fixedUnit, wide.sum[:], wideUnit), big.NewInt(n), wideUnit)
 }
 
-// roundedVariance is the nearest DOUBLE to (n·Σx² - (Σx)²) / (n·(n-1)), n > 1.
+// roundedVariance returns the nearest DOUBLE to (n·Σx² - (Σx)²) / (n·(n-1)), n > 1.
 func roundedVariance(sum *fixedSum, sq *fixedSquares, wide *wideDouble, n int64) float64 {
 	if wide == nil {
 		v, _ := absolute(sum[:])
@@ -326,7 +325,7 @@ func roundedVariance(sum *fixedSum, sq *fixedSquares, wide *wideDouble, n int64)
 	return quotient(num, den.Mul(den, big.NewInt(n-1)), 2*wideUnit)
 }
 
-// quotient is the nearest DOUBLE to x / n · 2^unit.
+// quotient returns the nearest DOUBLE to x / n · 2^unit.
 func quotient(x, n *big.Int, unit int) float64 {
 	n.Lsh(n, uint(-unit))
 	v, _ := new(big.Rat).SetFrac(x, n).Float64()
@@ -354,7 +353,7 @@ func signedInt(w []uint64) *big.Int {
 	return x
 }
 
-// absolute is the magnitude of a number in two's complement; it may be w itself.
+// absolute returns the magnitude of w, a number in two's complement. It may return w.
 func absolute(w []uint64) (v []uint64, negative bool) {
 	if int64(w[len(w)-1]) >= 0 {
 		return w, false
@@ -367,7 +366,7 @@ func absolute(w []uint64) (v []uint64, negative bool) {
 	return v, true
 }
 
-// divide makes q its quotient by n, and returns the rest.
+// divide divides q by n in place and returns the remainder.
 func divide(q []uint64, n uint64) (rest uint64) {
 	for i := len(q) - 1; i >= 0; i-- {
 		q[i], rest = bits.Div64(rest, q[i], n)
@@ -375,8 +374,8 @@ func divide(q []uint64, n uint64) (rest uint64) {
 	return rest
 }
 
-// multiply makes dst, which is 0, the product of x and y, without what does not
-// fit.
+// multiply stores the product of x and y in dst, which must be 0. It drops the words
+// that do not fit.
 func multiply(dst, x, y []uint64) {
 	for i, a := range x {
 		carry := uint64(0)
@@ -393,8 +392,8 @@ func multiply(dst, x, y []uint64) {
 	}
 }
 
-// rounded is the DOUBLE nearest to v·2^unit, halves to even. more says that it is a
-// little more than that. It must not be subnormal.
+// rounded returns the DOUBLE nearest to v·2^unit, ties to even. more means that the
+// exact value is slightly larger. The result must not be subnormal.
 func rounded(v []uint64, unit int, more, negative bool) float64 {
 	top := len(v) - 1
 	for top > 0 && v[top] == 0 {

@@ -70,9 +70,9 @@ func paneOf(in types.Schema, pane int64) plan.Expr {
 	return call("-", t, above)
 }
 
-// Takes reports whether the first stage can fold the rows of b: it cannot where
+// Accepts reports whether the first stage can fold the rows of b: it cannot where
 // windows are asked of rows without a time.
-func (s *FirstStage) Takes(b *batch.Batch) bool {
+func (s *FirstStage) Accepts(b *batch.Batch) bool {
 	return s.time < 0 || len(b.Cols[s.time].Nulls) == 0 || !b.Cols[s.time].Nulls.Any()
 }
 
@@ -88,16 +88,16 @@ func (s *FirstStage) Push(ctx context.Context, b *batch.Batch) error {
 	return s.a.fold(ctx, s.a.all, b, batch.RowsOf(b))
 }
 
-// Groups is how many groups there are states of.
+// Groups returns the number of groups that have states.
 func (s *FirstStage) Groups() int { return s.a.all.table.Len() }
 
-// Held is about how many bytes the states are that grow with values.
+// Held estimates the bytes of the states that grow with their values.
 func (s *FirstStage) Held() int64 { return s.a.held }
 
-// Give gives the partial rows of what was folded since it last did, and forgets it.
-// Groups come in the order in which they appeared. The batches are give's to
-// release.
-func (s *FirstStage) Give(give func(*batch.Batch) error) error {
+// Emit calls push with the partial rows of all rows folded since the last call, and
+// forgets them. Groups come in the order in which they appeared. push releases the
+// batches.
+func (s *FirstStage) Emit(push func(*batch.Batch) error) error {
 	if !s.some {
 		return nil
 	}
@@ -108,7 +108,7 @@ func (s *FirstStage) Give(give func(*batch.Batch) error) error {
 		for i := range n {
 			s.a.ids[i] = uint32(from + i)
 		}
-		if err := give(s.states(s.a.ids[:n], -1, nil)); err != nil {
+		if err := push(s.states(s.a.ids[:n], -1, nil)); err != nil {
 			return err
 		}
 	}
@@ -123,7 +123,7 @@ func (s *FirstStage) Give(give func(*batch.Batch) error) error {
 			for k, e := range part {
 				s.a.ids[k] = e.group
 			}
-			if err := give(s.states(s.a.ids[:len(part)], i, part)); err != nil {
+			if err := push(s.states(s.a.ids[:len(part)], i, part)); err != nil {
 				return err
 			}
 		}
@@ -131,7 +131,7 @@ func (s *FirstStage) Give(give func(*batch.Batch) error) error {
 	return nil
 }
 
-// Forget drops what was folded.
+// Forget drops all states.
 func (s *FirstStage) Forget() {
 	s.a.all.reset()
 	s.a.all.grow()

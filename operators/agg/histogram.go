@@ -66,7 +66,7 @@ func (a *histogram) Merge(in *fold.Input, state []batch.Column) error { return a
 
 func (a *histogram) Output(groups []uint32, out *batch.Column, _ fold.Instant) error {
 	for i, g := range groups {
-		a.sorted = a.of(g, a.sorted[:0])
+		a.sorted = a.appendGroup(g, a.sorted[:0])
 		if len(a.sorted) == 0 {
 			out.Nulls.Set(i)
 			out.Any = append(out.Any, nil)
@@ -124,11 +124,11 @@ const exponentBias = 2000
 
 func (p floatPowers) number(c *batch.Column, rows []uint16, dst []uint64) {
 	for _, r := range rows {
-		dst[r] = uint64(p.of(c.Float[r]))
+		dst[r] = uint64(p.bucket(c.Float[r]))
 	}
 }
 
-func (floatPowers) of(x float64) int64 {
+func (floatPowers) bucket(x float64) int64 {
 	if x == 0 {
 		return 0
 	}
@@ -164,16 +164,16 @@ const underflow, overflow = -1, math.MaxInt64
 func (s steps) number(c *batch.Column, rows []uint16, dst []uint64) {
 	if c.Type.Physical() == types.PhysFloat {
 		for _, r := range rows {
-			dst[r] = uint64(s.of(c.Float[r]))
+			dst[r] = uint64(s.bucket(c.Float[r]))
 		}
 		return
 	}
 	for _, r := range rows {
-		dst[r] = uint64(s.of(float64(c.Int[r])))
+		dst[r] = uint64(s.bucket(float64(c.Int[r])))
 	}
 }
 
-func (s steps) of(x float64) int64 {
+func (s steps) bucket(x float64) int64 {
 	switch {
 	case x < s.lo:
 		return underflow
@@ -230,11 +230,11 @@ func (s steps) integers() (intSteps, bool) {
 
 func (s intSteps) number(c *batch.Column, rows []uint16, dst []uint64) {
 	for _, r := range rows {
-		dst[r] = uint64(s.of(c.Int[r]))
+		dst[r] = uint64(s.bucket(c.Int[r]))
 	}
 }
 
-func (s intSteps) of(x int64) int64 {
+func (s intSteps) bucket(x int64) int64 {
 	switch {
 	case x < s.lo:
 		return underflow

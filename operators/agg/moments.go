@@ -139,7 +139,7 @@ func (a *varianceInt) Output(groups []uint32, out *batch.Column, _ fold.Instant)
 		if s.n < 2 {
 			out.Nulls.Set(i)
 		}
-		v := a.v.of(s)
+		v := a.v.variance(s)
 		if a.root {
 			v = math.Sqrt(v)
 		}
@@ -168,7 +168,7 @@ func appendRounded(out *batch.Column, v float64) error {
 // fields are scratch.
 type bigVariance struct{ sq, sum, word big.Int }
 
-func (b *bigVariance) of(s *intMoments) float64 {
+func (b *bigVariance) variance(s *intMoments) float64 {
 	hi, lo, _ := s.abs()
 	b.set(&b.sum, hi, lo)
 	b.sum.Mul(&b.sum, &b.sum)
@@ -226,7 +226,7 @@ func (a *varianceFloat) add(g uint32, x float64) {
 	if addDouble(s.sum[:], x) {
 		addSquare(&s.sq, x)
 	} else {
-		a.wide.of(g).add(x, true)
+		a.wide.entry(g).add(x, true)
 	}
 }
 

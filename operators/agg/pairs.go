@@ -100,8 +100,8 @@ func (p *pairs) rehash(n int) {
 	}
 }
 
-// of appends the entries of a group to dst, the oldest first.
-func (p *pairs) of(group uint32, dst []pair) []pair {
+// appendGroup appends the entries of a group to dst, the oldest first.
+func (p *pairs) appendGroup(group uint32, dst []pair) []pair {
 	from := len(dst)
 	for i := p.heads[group]; i != 0; i = p.entries[i-1].next {
 		dst = append(dst, p.entries[i-1])
@@ -209,8 +209,8 @@ func (d *identities) reset() {
 	}
 }
 
-// crowded reports whether most of the strings kept are of no use to anybody
-// who still needs the given number of them.
+// crowded reports whether most of the strings kept are unused, given the number that
+// is still needed.
 func (d *identities) crowded(needed int) bool {
 	return d.space != nil && d.space.Own && d.space.Size() > 2*needed+rowstore.MaxDict
 }

@@ -148,7 +148,7 @@ func (m *partials) mergeInto(ctx context.Context, s *groupSet, b *batch.Batch, r
 			return fmt.Errorf("%s: %w", a.aggs[i].fn, err)
 		}
 		if e, ok := acc.(*encode.Encoding); ok {
-			if err := a.lost(ctx, encode.EncoderFull, e.TakeRefused()); err != nil {
+			if err := a.lost(ctx, encode.EncoderFull, e.ResetRefused()); err != nil {
 				return err
 			}
 		}

@@ -26,7 +26,7 @@ func MergePartials(p *plan.Partial, batches []*batch.Batch) []*batch.Batch {
 		}
 	}
 	var out []*batch.Batch
-	if err := s.stage.Give(func(b *batch.Batch) error {
+	if err := s.stage.Emit(func(b *batch.Batch) error {
 		out = append(out, b)
 		return nil
 	}); err != nil {

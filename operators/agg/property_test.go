@@ -191,21 +191,21 @@ func (a *naiveAggregate) watermark(t int64) {
 			if len(a.n.Keys) == 0 && a.order == nil {
 				a.order = append(a.order, "")
 			}
-			a.give(func([]types.Value) bool { return true })
+			a.emit(func([]types.Value) bool { return true })
 			a.rows = append(a.rows, nil)
 		}
 		return
 	}
 	for end := int64(10); end <= 70 && end <= t; end += 10 {
 		before := len(a.rows)
-		a.give(func(row []types.Value) bool { return row[len(row)-1].I == end })
+		a.emit(func(row []types.Value) bool { return row[len(row)-1].I == end })
 		if len(a.rows) > before {
 			a.rows = append(a.rows, nil)
 		}
 	}
 }
 
-func (a *naiveAggregate) give(which func(row []types.Value) bool) {
+func (a *naiveAggregate) emit(which func(row []types.Value) bool) {
 	a.order = slices.DeleteFunc(a.order, func(key string) bool {
 		rows := a.groups[key]
 		if len(rows) > 0 && !which(rows[0]) {

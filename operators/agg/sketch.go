@@ -17,7 +17,7 @@ type sketch struct{ quantile }
 
 func (a *sketch) Output(groups []uint32, out *batch.Column, _ fold.Instant) error {
 	return appendStates(groups, out, func(g uint32, to []byte) []byte {
-		a.sorted = a.of(g, a.sorted[:0])
+		a.sorted = a.appendGroup(g, a.sorted[:0])
 		return appendCounts(to, a.sorted)
 	})
 }

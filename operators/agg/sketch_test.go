@@ -111,7 +111,7 @@ func TestStateOfNoSketch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Give(func(b *batch.Batch) error {
+	if err := s.Emit(func(b *batch.Batch) error {
 		_, err := port.Push(t.Context(), 0, b)
 		return err
 	}); err != nil {

@@ -312,7 +312,7 @@ func stateBatches(t *draws, p *plan.Partial, in types.Schema, origin uint64, row
 		if len(rows) > 0 && (t.IntN(2) == 0) {
 			continue
 		}
-		if err := s.Give(func(b *batch.Batch) error { out = append(out, b); return nil }); err != nil {
+		if err := s.Emit(func(b *batch.Batch) error { out = append(out, b); return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -466,7 +466,7 @@ func TestStatesOfOrigins(t *testing.T) {
 			if err := s.Push(t.Context(), b); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Give(func(b *batch.Batch) error {
+			if err := s.Emit(func(b *batch.Batch) error {
 				_, err := port.Push(t.Context(), 0, b)
 				return err
 			}); err != nil {

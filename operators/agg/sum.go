@@ -145,7 +145,7 @@ func (a floatSum) Update(in *fold.Input) {
 	for _, r := range in.Rows {
 		w := a.Words(in.Groups[r])[:5:5]
 		if !addDouble(w, x[r]) {
-			a.wide.of(in.Groups[r]).add(x[r], false)
+			a.wide.entry(in.Groups[r]).add(x[r], false)
 		}
 		w[4]++
 	}
@@ -175,7 +175,7 @@ func (a floatSum) updateSingle(in *fold.Input, words []uint64) {
 	for _, r := range others {
 		g := in.Groups[r]
 		if x := in.Arg.Float[r]; !addDouble(words[int(g)*a.Width:], x) {
-			a.wide.of(g).add(x, false)
+			a.wide.entry(g).add(x, false)
 		}
 	}
 }

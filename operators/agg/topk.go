@@ -75,7 +75,7 @@ func (a *topK) count(g uint32, word uint64, n int64) {
 	}
 	a.addOne(g, word).count += n - 1
 	if a.sizes[g] >= a.exact {
-		a.summaries[g] = newSummary(a.of(g, nil))
+		a.summaries[g] = newSummary(a.appendGroup(g, nil))
 	}
 }
 
@@ -85,7 +85,7 @@ func (a *topK) kept(g uint32) []pair {
 	if s := a.summaries[g]; s != nil {
 		return append(a.sorted[:0], s.heap...)
 	}
-	return a.of(g, a.sorted[:0])
+	return a.appendGroup(g, a.sorted[:0])
 }
 
 func (a *topK) compactAll() {

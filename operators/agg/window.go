@@ -213,7 +213,7 @@ func (a *Aggregate) closeAllWindows(ctx context.Context) error {
 }
 
 func (a *Aggregate) closeWindow(ctx context.Context, s *groupSet) error {
-	if err := a.giveAll(ctx, s, 0); err != nil {
+	if err := a.emitAll(ctx, s, 0); err != nil {
 		return err
 	}
 	a.windows.groups -= s.table.Len()

@@ -36,7 +36,7 @@ func foldByFirstStage(a *plan.Acquire, rows [][]types.Value) (out [][]types.Valu
 			return nil, err
 		}
 	}
-	err = s.Give(func(b *batch.Batch) error {
+	err = s.Emit(func(b *batch.Batch) error {
 		for i := range b.N {
 			vs := make([]types.Value, len(b.Cols))
 			for c := range vs {
@@ -72,7 +72,7 @@ func TestFirstStageForgets(t *testing.T) {
 		}
 		var got []string
 		for range 2 {
-			if err := s.Give(func(b *batch.Batch) error {
+			if err := s.Emit(func(b *batch.Batch) error {
 				for i := range b.N {
 					got = append(got, rowText(b, i))
 				}
@@ -120,7 +120,7 @@ func BenchmarkFirstStage(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		if err := s.Give(func(b *batch.Batch) error { b.Release(); return nil }); err != nil {
+		if err := s.Emit(func(b *batch.Batch) error { b.Release(); return nil }); err != nil {
 			b.Fatal(err)
 		}
 	}

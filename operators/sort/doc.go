@@ -1,5 +1,5 @@
 // Package sort executes ORDER BY, with LIMIT as top-N, over each result that a Flush
 // or Tick ends.
 //
-// It must not know what the results are of.
+// It must not know which operators produced the rows.
 package sort

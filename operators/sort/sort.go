@@ -20,11 +20,11 @@ import (
 // Equal rows keep their order. With a limit it keeps the first rows only, in a
 // heap whose top is the last of them.
 //
-// Where the rows come in one never-ending result (nothing below sends Flush),
-// it shows what it has at each Tick that asks for it, and keeps it.
+// If the input is one unbounded result (no operator below sends Flush), sorter emits
+// all rows so far at each Tick that requests a result, and keeps them.
 //
-// The result of a sort is in no order of time, so the watermark promises
-// nothing about it; it passes as a sign of life.
+// The output is not ordered by time, so a watermark has no meaning for its rows. It is
+// forwarded to show that the query is alive.
 type sorter struct {
 	out     operators.Output
 	keys    []sortKey
@@ -120,8 +120,7 @@ func (s *sorter) add(rows []uint16) error {
 	return s.rows.Check()
 }
 
-// replaceWorst puts row r in the place of the last row kept, if it comes
-// before it.
+// replaceWorst replaces the last row kept by row r, if r sorts before it.
 func (s *sorter) replaceWorst(r uint16, prefix uint64) {
 	worst := &s.entries[0]
 	if prefix > worst.prefix ||
@@ -211,8 +210,8 @@ func (s *sorter) order() {
 	}
 }
 
-// decided reports that a prefix stands for one value: it is none of those at
-// the ends, which NULL shares.
+// decided reports whether a prefix stands for one value. The smallest and the largest
+// prefix do not, because NULL shares them.
 func decided(prefix uint64) bool { return prefix != 0 && prefix != math.MaxUint64 }
 
 // prefixIsExact reports whether rows that share a decided prefix are equal, as
@@ -260,7 +259,7 @@ func (s *sorter) rankFirst(c *batch.Column) {
 	}
 }
 
-// emit gives the rows in order and keeps them.
+// emit pushes the rows in order and keeps them.
 func (s *sorter) emit(ctx context.Context) error {
 	s.order()
 	for i := 0; i < len(s.entries) && s.out.Status == operators.More; i += batch.MaxRows {
@@ -287,8 +286,8 @@ func (s *sorter) reset() {
 	s.rows.Reset()
 }
 
-// Close gives what came since the last Flush. A result of its own is marked
-// complete even if it is empty.
+// Close emits the rows since the last Flush. A separate result is marked complete even
+// if it is empty.
 func (s *sorter) Close(ctx context.Context, _ int) error {
 	if len(s.entries) > 0 || s.single {
 		if err := s.emit(ctx); err != nil {

@@ -128,7 +128,7 @@ func compareCells(a *batch.Column, i int, b *batch.Column, j int) int {
 	return 0
 }
 
-// CompareFloats puts NaN last, where cmp.Compare puts it first.
+// CompareFloats is cmp.Compare, but NaN sorts last.
 func CompareFloats(a, b float64) int {
 	if a != a || b != b {
 		return -cmp.Compare(a, b)

@@ -55,9 +55,9 @@ func (g *sequences) conforms(x encoders.Encoding) bool {
 	return !g.departed
 }
 
-// News implements newsTeller: a verdict changes once, when a sequence leaves
+// Changed implements changeReporter: a verdict changes once, when a sequence leaves
 // the model.
-func (e *Encoding) News(group uint32) bool {
+func (e *Encoding) Changed(group uint32) bool {
 	g := &e.groups[group]
 	if g.past != nil && !g.past.Conforms() && !g.departed {
 		return true

@@ -179,8 +179,7 @@ func (e *Encoding) Reset() {
 	e.tokens, e.events, e.lineages = symbolCache{}, symbolCache{}, symbolCache{}
 }
 
-// Merge folds the rows that are the states. A sequence is told from others by its
-// origin, too.
+// Merge folds the rows of states. Sequences with one key but different origins differ.
 func (e *Encoding) Merge(in *fold.Input, state []batch.Column) error {
 	if e.reader == nil {
 		e.reader = states.NewRowsReader(e.f)
@@ -192,8 +191,8 @@ func (e *Encoding) Merge(in *fold.Input, state []batch.Column) error {
 	})
 }
 
-// TakeRefused is how many rows were not encoded since it was asked last.
-func (e *Encoding) TakeRefused() uint64 {
+// ResetRefused returns the number of rows not encoded since the last call.
+func (e *Encoding) ResetRefused() uint64 {
 	n := e.refused
 	e.refused = 0
 	return n
@@ -209,10 +208,10 @@ func (e *Encoding) Update(in *fold.Input) {
 	if e.calls {
 		names = in.More[0]
 	}
-	to := e.tokens.of(names)
+	to := e.tokens.lookup(names)
 	var what []encoders.Symbol
 	if e.calls {
-		what = e.events.of(in.Arg)
+		what = e.events.lookup(in.Arg)
 		for i, s := range what {
 			if s == unknown {
 				what[i] = eventOf(in.Arg.Values[i])
@@ -441,7 +440,7 @@ func (e *Encoding) encode(g *sequences, verify bool) (encoders.Encoding, error) 
 	return x, nil
 }
 
-// symbolCache remembers what the values of dictionaries mean.
+// symbolCache caches the symbols of dictionary values.
 type symbolCache struct {
 	dict    *batch.Dict
 	symbols []encoders.Symbol // by code
@@ -451,9 +450,9 @@ type symbolCache struct {
 // unknown is a symbol that was not looked up yet.
 const unknown = encoders.End
 
-// of gives the symbols by code of c's dictionary, those that no row needed yet
-// being unknown.
-func (s *symbolCache) of(c *batch.Column) []encoders.Symbol {
+// lookup returns the symbols by code of c's dictionary. Those that no row needed yet
+// are unknown.
+func (s *symbolCache) lookup(c *batch.Column) []encoders.Symbol {
 	if c.Dict != s.dict || c.Dict == nil {
 		if s.known == nil || len(s.known) > maxCachedDicts {
 			s.known = map[*batch.Dict][]encoders.Symbol{}

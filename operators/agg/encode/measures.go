@@ -67,7 +67,7 @@ func (e *Encoding) learn(c *batch.Column, r uint16) {
 	if c.Nulls.Get(int(r)) {
 		return
 	}
-	known := e.lineages.of(c)
+	known := e.lineages.lookup(c)
 	if known[c.Code[r]] != unknown {
 		return
 	}

@@ -58,7 +58,7 @@ func (s *Codes) Translate(c *batch.Column, rows []uint16) []uint32 {
 		}
 		return c.Code
 	}
-	s.takeOver()
+	s.own()
 	table := s.table(c)
 	for _, r := range rows {
 		from := c.Code[r]
@@ -76,8 +76,8 @@ func (s *Codes) Translate(c *batch.Column, rows []uint16) []uint32 {
 	return s.buf[:]
 }
 
-// takeOver makes the dictionary ours, with the codes there are.
-func (s *Codes) takeOver() {
+// own replaces a shared dictionary by a copy, with the same codes.
+func (s *Codes) own() {
 	if !s.Own {
 		s.dict, s.Own = batch.NewDictOf(s.Values), true
 	}
@@ -100,7 +100,7 @@ func (s *Codes) table(c *batch.Column) []uint32 {
 }
 
 func (s *Codes) translateAny(c *batch.Column, rows []uint16) []uint32 {
-	s.takeOver()
+	s.own()
 	for _, r := range rows {
 		if c.Nulls.Get(int(r)) {
 			continue
@@ -141,7 +141,7 @@ func (s *Codes) bind(dst *batch.Column) {
 		return
 	}
 	if len(s.Values) == 0 { // NULLs only: their code must be valid all the same
-		s.takeOver()
+		s.own()
 		s.dict.Code("")
 		s.Values = s.dict.Values()
 	}
@@ -177,7 +177,7 @@ func (s *Codes) Compact(used []bool) (codes []uint32) {
 	values, anys := s.Values, s.anys
 	codes = make([]uint32, len(values))
 	s.Reset()
-	s.takeOver()
+	s.own()
 	for i, u := range used {
 		if !u {
 			continue

@@ -13,18 +13,18 @@ import (
 	"endoscope/planner/types"
 )
 
-// States of one opaque column (plan.OpaqueState) begin with the version of their
-// format. They may come from another machine: what reads them holds nothing of them
-// for granted.
+// A state in one opaque column (plan.OpaqueState) begins with the version of its
+// format. States may come from another machine, so readers check every length and
+// count.
 
-// ErrNotState says that what was to be merged is no state.
+// ErrNotState is the error for bytes that are not a state of the expected version.
 var ErrNotState = errors.New("the state of an aggregate cannot be read: it is damaged, or of another version")
 
-// At is the value of a column of BYTES.
+// At returns the value of a BYTES column at row r.
 func At(c *batch.Column, r uint16) []byte { return []byte(c.Values[c.Code[r]]) }
 
-// AppendAll makes out, the columns state and n, the states of groups that have n
-// values. encode appends one behind its version.
+// AppendAll appends the states of groups to out, the columns state and n. n returns
+// the number of values of a group; encode appends a state after its version byte.
 func AppendAll(groups []uint32, out []batch.Column, version byte, n func(group uint32) int64, encode func(group uint32, to []byte) []byte) {
 	var b []byte
 	for i, g := range groups {
@@ -39,7 +39,7 @@ func AppendAll(groups []uint32, out []batch.Column, version byte, n func(group u
 	}
 }
 
-// Merge calls merge with each state, without its version.
+// Merge calls merge for each state, without its version byte.
 func Merge(in *fold.Input, state []batch.Column, version byte, merge func(group uint32, state []byte) bool) error {
 	for _, r := range in.Rows {
 		b := At(&state[0], r)
@@ -50,7 +50,7 @@ func Merge(in *fold.Input, state []batch.Column, version byte, merge func(group 
 	return nil
 }
 
-// AppendValue appends a value that is not NULL, without its type.
+// AppendValue appends a value without its type. The value must not be NULL.
 func AppendValue(to []byte, v types.Value) []byte {
 	switch v.Type.Physical() {
 	case types.PhysInt, types.PhysBool:
@@ -78,8 +78,8 @@ func appendSized(to []byte, text string) []byte {
 	return append(binary.AppendUvarint(to, uint64(len(text))), text...)
 }
 
-// Reader reads the parts of a state. After something that cannot be read, all
-// that follows is zero.
+// Reader reads the parts of a state. After an error Bad is set and all reads return
+// zero.
 type Reader struct {
 	B   []byte
 	Bad bool
@@ -129,7 +129,7 @@ func (s *Reader) word() uint64 {
 	return v
 }
 
-// bytes are the next n.
+// bytes returns the next n bytes.
 func (s *Reader) bytes(n uint64) []byte {
 	if n > uint64(len(s.B)) {
 		s.fail()
@@ -142,7 +142,7 @@ func (s *Reader) bytes(n uint64) []byte {
 
 func (s *Reader) text() string { return string(s.bytes(s.uvarint())) }
 
-// Count is a number of values, which each take at least a byte.
+// Count reads a number of values. Each value has at least one byte, which bounds it.
 func (s *Reader) Count() int {
 	n := s.uvarint()
 	if n > uint64(len(s.B)) {
@@ -152,7 +152,7 @@ func (s *Reader) Count() int {
 	return int(n)
 }
 
-// Occurrences is how often something occurred.
+// Occurrences reads a positive count.
 func (s *Reader) Occurrences() int64 {
 	n := s.uvarint()
 	if n == 0 || n > 1<<62 {
@@ -162,10 +162,10 @@ func (s *Reader) Occurrences() int64 {
 	return int64(n)
 }
 
-// maxStateDepth is how deep lists of a state may lie in each other.
+// maxStateDepth limits the nesting of lists in a state.
 const maxStateDepth = 32
 
-// Value reads what appendStateValue has written, of a type.
+// Value reads a value of type t that AppendValue wrote.
 func (s *Reader) Value(t types.Type, depth int) types.Value {
 	v := types.Value{Type: t}
 	switch t.Physical() {
@@ -191,12 +191,12 @@ func (s *Reader) Value(t types.Type, depth int) types.Value {
 		}
 		list := make([]types.Value, 0, n)
 		for range n {
-			of := types.Type(s.byte())
-			if of == types.Null {
+			elem := types.Type(s.byte())
+			if elem == types.Null {
 				list = append(list, types.NullOf(types.Null))
 				continue
 			}
-			list = append(list, s.Value(of, depth+1))
+			list = append(list, s.Value(elem, depth+1))
 		}
 		v.A = list
 	default:
@@ -205,12 +205,12 @@ func (s *Reader) Value(t types.Type, depth int) types.Value {
 	return v
 }
 
-// sentEncoding is an ENCODING that was counted at another place: its text is left.
+// sentEncoding is an ENCODING read from a state, which has only its text.
 type sentEncoding string
 
 func (e sentEncoding) String() string { return string(e) }
 
 func (e sentEncoding) MarshalJSON() ([]byte, error) { return json.Marshal(string(e)) }
 
-// Of implements encoders.Encoding. Of what it was is not known any more.
+// Of implements encoders.Encoding. A state does not have the source.
 func (e sentEncoding) Of() encoders.Source { return encoders.Source{} }

@@ -12,20 +12,21 @@ import (
 	"endoscope/planner/types"
 )
 
-// Aggregates that depend on the order of rows, which are encoders and aggregates of
-// entities, have the rows as their state. A first stage keeps the arguments of
-// each row and its time, in order and compressed (rowStates); where states are
-// merged they are read back (rowsReader) and folded like any rows.
+// rowsVersion is the version of states that consist of rows. Encoders and aggregates
+// of entities depend on the order of rows, so their state is the rows. A first stage
+// keeps the arguments and the time of each row, in order and compressed (Rows). The
+// merging stage reads them back (RowsReader) and folds them like any other rows.
 //
-// All rows of a sequence, or of an entity, come from one place, and in order. The
-// origin of a state says which place that is: rows of different origins are
-// of different sequences and entities, even if these have the same name.
+// All rows of a sequence or of an entity come from one origin, in order. Rows of
+// different origins belong to different sequences and entities, even if these have
+// the same name.
 //
-// A state is its version, and then segments: the origin, how many rows it has, 1
-// if they have a time, how many bytes follow, and the rows. Of a row there are a bit
-// for each argument, set where it is NULL, the arguments that are not, and the time
-// as the distance from the row before. A string is 0 and the string where it comes
-// first in the segment, and then 1, 2, ... in that order.
+// A state is its version followed by segments: the origin, the number of rows, 1 if
+// the rows have a time, the number of bytes that follow, and the rows. A row is a bit
+// for each argument after the first, set if it is NULL, then the arguments that are
+// not NULL, then the difference of its time to that of the previous row. The first
+// occurrence of a string in a segment is 0 and the string; later ones are its number,
+// counted from 1.
 const rowsVersion = 1
 
 // Rows is the first stage of an aggregate whose state is rows.
@@ -44,11 +45,12 @@ type rowState struct {
 	rows int64
 	last int64  // time of the last row
 	own  []byte // rows; strings are codes of the spaces
-	// merged are segments of states, and how many rows these have.
+	// merged holds the segments of merged states, mergedRows the number of their rows.
 	merged     []byte
 	mergedRows int64
 }
 
+// NewRows returns the first stage of f for rows of an origin.
 func NewRows(f *plan.Agg, origin uint64) *Rows {
 	a := &Rows{origin: origin}
 	for _, x := range f.Args {
@@ -117,7 +119,7 @@ func (a *Rows) Update(in *fold.Input) {
 	}
 }
 
-// argument is argument i of an aggregate.
+// argument returns the column of argument i.
 func argument(in *fold.Input, i int) *batch.Column {
 	if i == 0 {
 		return in.Arg
@@ -125,7 +127,7 @@ func argument(in *fold.Input, i int) *batch.Column {
 	return in.More[i-1]
 }
 
-// Merge keeps segments as they are.
+// Merge appends the segments unchanged.
 func (a *Rows) Merge(in *fold.Input, state []batch.Column) error {
 	n := state[1].Int
 	for _, r := range in.Rows {
@@ -141,7 +143,7 @@ func (a *Rows) Merge(in *fold.Input, state []batch.Column) error {
 	return nil
 }
 
-// Output has no use: a first stage gives states.
+// Output is not used: a first stage emits states.
 func (a *Rows) Output(groups []uint32, out *batch.Column, _ fold.Instant) error {
 	for i := range groups {
 		out.Append(i, types.NullOf(out.Type))
@@ -171,7 +173,7 @@ func (a *Rows) States(groups []uint32, out []batch.Column) {
 		})
 }
 
-// segment appends the rows of a group with their strings.
+// segment appends the rows of a group; codes of strings become strings and numbers.
 func (a *Rows) segment(g *rowState, to []byte) []byte {
 	from := Reader{B: g.own}
 	numbers := make([]map[uint64]uint64, len(a.args)) // by argument and code
@@ -220,6 +222,7 @@ type RowsReader struct {
 	words [batch.MaxRows]uint64
 }
 
+// NewRowsReader returns a reader of the states of f.
 func NewRowsReader(f *plan.Agg) *RowsReader {
 	m := &RowsReader{}
 	for _, x := range f.Args {
@@ -232,8 +235,8 @@ func NewRowsReader(f *plan.Agg) *RowsReader {
 	return m
 }
 
-// Read calls each with the rows of states, at most a batch at once, and their
-// origins. Rows without a time have times of 0.
+// Read calls each with the rows of states, at most a batch at a time, and with their
+// origin. Rows without a time have the time 0.
 func (m *RowsReader) Read(in *fold.Input, state []batch.Column, each func(in *fold.Input, origin uint64)) error {
 	return Merge(in, state, rowsVersion, func(group uint32, b []byte) bool {
 		for i := range m.group {
@@ -251,8 +254,8 @@ func (m *RowsReader) Read(in *fold.Input, state []batch.Column, each func(in *fo
 	})
 }
 
-// numbered is a string of a segment: the argument that had it first, and its code
-// there.
+// numbered is a string of a segment: the argument where it occurred first, and its
+// code in the dictionary of that argument.
 type numbered struct {
 	arg  int
 	code uint32
@@ -311,7 +314,7 @@ func (m *RowsReader) segment(s *Reader, rows int, timed bool, origin uint64, eac
 	return len(s.B) == 0
 }
 
-// renewDicts makes the dictionaries of strings where they are missing or have grown.
+// renewDicts replaces dictionaries that are missing or have grown too large.
 func (m *RowsReader) renewDicts() {
 	for i, t := range m.args {
 		if t.Physical() == types.PhysCode && (m.dicts[i] == nil || m.dicts[i].Len() > rowstore.MaxDict) {
@@ -320,8 +323,8 @@ func (m *RowsReader) renewDicts() {
 	}
 }
 
-// columns are empty ones, whose strings have the dictionaries of those before, so that
-// what is known of these need not be looked up again.
+// columns returns empty columns. They share the dictionaries of the previous ones, so
+// that lookups cached by dictionary remain valid.
 func (m *RowsReader) columns() []batch.Column {
 	cols := make([]batch.Column, len(m.args))
 	for i, t := range m.args {
