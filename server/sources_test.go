@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"os/exec"
+	"slices"
 	"testing"
 
 	"endoscope/parser"
@@ -40,23 +41,26 @@ func TestSourcesKeepTheContract(t *testing.T) {
 	calls := of + " AND function_name = 'work'"
 	for _, c := range []struct {
 		statement string
-		supports  []probes.Command // some that must be
+		supports  []probes.Command // some that a source of it must support
+		only      bool             // and no others
 	}{
-		{"SELECT * FROM function_start WHERE " + calls, []probes.Command{probes.Divide{}, probes.Begin{}, probes.Attach{}}},
-		{"SELECT function_name, COUNT(*) FROM function_duration WHERE " + calls + " GROUP BY function_name", []probes.Command{probes.Divide{}, probes.Collect{}}},
-		{"SELECT * FROM function_call WHERE " + calls, []probes.Command{probes.Begin{}}},
-		{"SELECT arg0 FROM function_start WHERE " + of + " AND module = 'libmissing.so' AND function_name = 'work'", nil},
-		{"SELECT * FROM SAMPLE(thread_usage, 10ms) WHERE " + of, []probes.Command{probes.Divide{}}},
-		{"SELECT * FROM SAMPLE(stack_sample, 10ms) WHERE " + of, []probes.Command{probes.Divide{}}},
-		{"SELECT * FROM SAMPLE(event_handlers, 1s)", nil},
-		{"SELECT * FROM handler_cost WHERE " + of, nil},
-		{"SELECT * FROM thread_start WHERE " + of, nil},
-		{"SELECT * FROM entity_events WHERE " + of, []probes.Command{probes.Suspend{}, probes.Resend{}}},
-		{"SELECT * FROM variable_value WHERE var_name = 'total' AND " + of, nil},
-		{"SELECT * FROM SAMPLE(variable_value, 10ms) WHERE var_name = 'total' AND " + of, nil},
-		{"SELECT * FROM series(5)", nil},
-		{"SELECT * FROM SAMPLE(sys.queries, 1s)", nil},
-		{"SELECT f.arg0, c.percent_user FROM function_start f JOIN cpu_usage c WHERE " + calls, []probes.Command{probes.Sample{}}},
+		{"SELECT * FROM function_start WHERE " + calls, []probes.Command{probes.Divide{}, probes.Begin{}, probes.Attach{}}, false},
+		{"SELECT function_name, COUNT(*) FROM function_duration WHERE " + calls + " GROUP BY function_name", []probes.Command{probes.Divide{}, probes.Collect{}}, false},
+		{"SELECT * FROM function_call WHERE " + calls, []probes.Command{probes.Begin{}}, false},
+		// The library may come: what is true of the parts to come is not known.
+		{"SELECT arg0 FROM function_start WHERE " + of + " AND module = 'libmissing.so' AND function_name = 'work'", nil, true},
+		{"SELECT function_name, COUNT(*) FROM function_start WHERE " + of + " AND module = 'libmissing.so' AND function_name = 'work' GROUP BY function_name", []probes.Command{probes.Collect{}}, true},
+		{"SELECT * FROM SAMPLE(thread_usage, 10ms) WHERE " + of, []probes.Command{probes.Divide{}}, false},
+		{"SELECT * FROM SAMPLE(stack_sample, 10ms) WHERE " + of, []probes.Command{probes.Divide{}}, false},
+		{"SELECT * FROM SAMPLE(event_handlers, 1s)", nil, false},
+		{"SELECT * FROM handler_cost WHERE " + of, nil, false},
+		{"SELECT * FROM thread_start WHERE " + of, nil, false},
+		{"SELECT * FROM entity_events WHERE " + of, []probes.Command{probes.Suspend{}, probes.Resend{}}, false},
+		{"SELECT * FROM variable_value WHERE var_name = 'total' AND " + of, nil, false},
+		{"SELECT * FROM SAMPLE(variable_value, 10ms) WHERE var_name = 'total' AND " + of, nil, false},
+		{"SELECT * FROM series(5)", nil, false},
+		{"SELECT * FROM SAMPLE(sys.queries, 1s)", nil, false},
+		{"SELECT f.arg0, c.percent_user FROM function_start f JOIN cpu_usage c WHERE " + calls, []probes.Command{probes.Sample{}}, false},
 	} {
 		t.Run(c.statement, func(t *testing.T) {
 			st, err := parser.Parse(c.statement)
@@ -82,6 +86,12 @@ func TestSourcesKeepTheContract(t *testing.T) {
 				}
 			}
 			for _, f := range q.feeds {
+				for _, other := range sourcetest.Commands() {
+					wanted := slices.ContainsFunc(c.supports, func(s probes.Command) bool { return sourcetest.Name(s) == sourcetest.Name(other) })
+					if c.only && !wanted && f.ownInfo.Supports(other) {
+						t.Errorf("it supports %s", sourcetest.Name(other))
+					}
+				}
 				sourcetest.Contract(t, f.own, nil)
 			}
 		})

@@ -10,6 +10,7 @@ import (
 // A thread's goroutine lies in front of the thread-local data that C has, or is not known
 // to; where it is is what Go's own instructions say, `mov %fs:-16,%r14`.
 func TestGoSlot(t *testing.T) {
+	testenv.Long(t)
 	const target = "../uprobe/testdata/gosequence"
 	for _, c := range []struct {
 		name string

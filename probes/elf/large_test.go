@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+
+	"endoscope/probes/testenv"
 )
 
 // largeFile is an executable of some 100 MB that does nothing: functions of 128
@@ -76,6 +78,7 @@ func largeName(i int) string {
 // Of a large program what is held grows with the number of its functions, not
 // with its names.
 func TestLargeModuleIsNotHeld(t *testing.T) {
+	testenv.Long(t)
 	const functions = 450_000
 	path := largeFile(t, functions)
 	st, err := os.Stat(path)

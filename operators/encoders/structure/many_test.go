@@ -27,12 +27,16 @@ func TestManySequences(t *testing.T) {
 		long[i] = adversaries[name](5000)
 	}
 	kinds := slices.Sorted(maps.Keys(lossless))
+	each := manySequences / manyParts
+	if testing.Short() {
+		each /= 10
+	}
 	for part := range manyParts {
 		t.Run(fmt.Sprint(part), func(t *testing.T) {
 			t.Parallel()
 			random := rand.New(rand.NewPCG(uint64(part), 17))
 			a := enctest.Letters()
-			for i := range manySequences / manyParts {
+			for i := range each {
 				n := random.IntN(40)
 				if i%100 == 0 {
 					n = 500
