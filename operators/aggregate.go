@@ -53,6 +53,7 @@ type aggregate struct {
 	stamps  []uint32              // EMIT CHANGES: by group, the batch that changed it last
 	stamp   uint32
 	tellers []newsTeller // scratch
+	states  *stateGiver  // gives states instead of results; nil: results are wanted
 	scratch keyScratch
 }
 
@@ -96,6 +97,12 @@ func newAggregate(n *plan.Aggregate, down Operator, o *Options) (*aggregate, err
 			return nil, err
 		}
 		a.aggs = append(a.aggs, c)
+	}
+	if n.States {
+		var err error
+		if a.states, err = newStateGiver(a, n); err != nil {
+			return nil, err
+		}
 	}
 	if n.Windowed {
 		return a, a.setUpWindows(kinds)
@@ -463,6 +470,9 @@ func (a *aggregate) finish(ctx context.Context) error {
 
 // giveAll pushes all groups of s.
 func (a *aggregate) giveAll(ctx context.Context, s *groupSet, now int64) error {
+	if a.states != nil {
+		return a.states.giveAll(ctx, s)
+	}
 	for from := 0; from < s.table.len(); from += batch.MaxRows {
 		n := min(s.table.len()-from, batch.MaxRows)
 		for i := range n {
@@ -479,6 +489,9 @@ func (a *aggregate) giveAll(ctx context.Context, s *groupSet, now int64) error {
 func (a *aggregate) give(ctx context.Context, s *groupSet, groups []uint32, now int64) error {
 	if len(groups) == 0 || a.out.status != More {
 		return nil
+	}
+	if a.states != nil {
+		return a.states.give(ctx, s, groups, now)
 	}
 	b := a.pool.Get()
 	defer b.Release()

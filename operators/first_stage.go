@@ -147,9 +147,15 @@ func (s *FirstStage) states(groups []uint32, only int, entries []pair) *batch.Ba
 		}
 		s.a.all.table.output(k+i, groups, &keys[i])
 	}
-	cols := b.Cols[1+len(keys):]
-	for i, acc := range s.a.all.accs {
-		fields, _ := plan.StateFields(&s.p.Aggs[i])
+	stateColumns(s.p, s.a.all.accs, groups, b.Cols[1+len(keys):], only, entries)
+	return b
+}
+
+// stateColumns fills the columns of states of groups, but for those of counters, or, of
+// one counter alone, with its entries.
+func stateColumns(p *plan.Partial, accs []accumulator, groups []uint32, cols []batch.Column, only int, entries []pair) {
+	for i, acc := range accs {
+		fields, _ := plan.StateFields(&p.Aggs[i])
 		state := cols[:len(fields)]
 		cols = cols[len(fields):]
 		st, whole := acc.(stater)
@@ -166,7 +172,6 @@ func (s *FirstStage) states(groups []uint32, only int, entries []pair) *batch.Ba
 			}
 		}
 	}
-	return b
 }
 
 // stater is an accumulator that gives its states, one for each group: the columns

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"endoscope/planner/distribute"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 )
@@ -33,7 +34,7 @@ func TestDivisions(t *testing.T) {
 				}
 				return n
 			})
-			v := Divide(root, func(a *plan.Acquire) plan.Expr {
+			v := distribute.Divide(root, func(a *plan.Acquire) plan.Expr {
 				if d.Cmd == "tested" { // in the kernel
 					return nil
 				}
@@ -69,7 +70,7 @@ func TestDecodeFragmentRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return Divide(q.Root, func(a *plan.Acquire) plan.Expr { return a.Filter }).Fragment
+		return distribute.Divide(q.Root, func(a *plan.Acquire) plan.Expr { return a.Filter }).Fragment
 	}
 	spoil := map[string]func(*plan.Fragment){
 		"nothing":                  func(f *plan.Fragment) { f.Upper = nil },

@@ -91,6 +91,9 @@ func (r *resolver) aggregate(s *selected, q *parser.Query) error {
 			return r.errorf(g.Pos(), "cannot group by an %s", x.Type())
 		}
 		x = untypedNull(x)
+		if r.ownHost(x) {
+			continue // there is one group of it
+		}
 		if _, have := a.keyCol(x); !have {
 			a.keys, a.names = append(a.keys, x), append(a.names, x.String())
 		}
@@ -130,7 +133,11 @@ func (r *resolver) aggregate(s *selected, q *parser.Query) error {
 			}
 		}
 	}
+	if len(a.keys)+len(a.aggs) == 0 {
+		a.keys, a.names = []plan.Expr{&plan.Host{}}, []string{plan.HostColumn}
+	}
 	node.Keys, node.Aggs = a.keys, a.aggs
+	r.placeOf(node, s.sel.Pos(), s.sel)
 	for i, k := range a.keys {
 		node.Out.Fields = append(node.Out.Fields, types.Field{Name: a.names[i], Type: k.Type()})
 	}

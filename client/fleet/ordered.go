@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -22,11 +21,6 @@ type ordered struct {
 	pending int           // rows that wait
 	rushed  atomic.Uint64 // rows that did not wait
 	late    atomic.Uint64 // rows that came when later ones of other hosts had been given
-}
-
-// timeColumn is the column by which rows are put in order; -1: there is none.
-func timeColumn(cols []wire.Column) int {
-	return slices.IndexFunc(cols, func(c wire.Column) bool { return c.Name == "timestamp" && c.Type == types.Timestamp })
 }
 
 // mostPending is how many rows may wait for those of other hosts.

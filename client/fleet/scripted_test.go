@@ -5,11 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"endoscope/operators/batch"
+	"endoscope/operators/expr"
+	"endoscope/parser"
+	"endoscope/planner"
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
@@ -56,9 +62,12 @@ func (s *scripted) rows(rows ...[]int64) wire.Event {
 	}
 	b := batch.New(kinds)
 	for _, row := range rows {
-		values := make([]types.Value, len(row))
-		for i, v := range row {
-			values[i] = types.Value{Type: kinds[i], I: v}
+		var values []types.Value
+		if kinds[0] == types.Varchar { // the host
+			values = append(values, types.Str(s.name))
+		}
+		for _, v := range row {
+			values = append(values, types.Value{Type: kinds[len(values)], I: v})
 		}
 		b.AppendRow(values...)
 	}
@@ -93,6 +102,38 @@ func (x scriptedSession) Execute(ctx context.Context, statement string, _ ...typ
 		return nil, err
 	}
 	return &scriptedResult{s: x.s, stopped: make(chan struct{}, 100)}, nil
+}
+
+// ExecuteShare plans the statement as a host does, whose rows are what the test gives.
+func (x scriptedSession) ExecuteShare(ctx context.Context, host, statement string, _ ...types.Value) (wire.Result, error) {
+	if err := x.answers(ctx, statement); err != nil {
+		return nil, err
+	}
+	lower, upper, err := sharePlan(host, statement)
+	if err != nil {
+		return nil, err
+	}
+	if kinds := lower.Root.Schema().Types(); !slices.Equal(kinds, typesOf(x.s.cols)) {
+		return nil, fmt.Errorf("the test's columns are %v, the plan's %v", typesOf(x.s.cols), kinds)
+	}
+	encoded, err := upper.Encode()
+	if err != nil {
+		return nil, err
+	}
+	r := &scriptedResult{s: x.s, stopped: make(chan struct{}, 100), share: &wire.Share{Plan: encoded}}
+	for _, f := range upper.Upper.Schema().Fields {
+		r.share.Columns = append(r.share.Columns, wire.Column{Name: f.Name, Type: f.Type})
+	}
+	return r, nil
+}
+
+func sharePlan(host, statement string) (*plan.Query, *plan.Fragment, error) {
+	stmt, err := parser.Parse(statement)
+	if err != nil {
+		return nil, nil, err
+	}
+	env := &planner.Env{Host: host, Views: catalog.NewViews(), Target: plan.Target{PIDs: []int{42}}, Eval: expr.EvalConst}
+	return planner.PlanShare(stmt.(*parser.Query), statement, env)
 }
 
 // Describe says what the statements of these tests would give as a whole.
@@ -130,10 +171,12 @@ func (s *scripted) hang() {
 
 type scriptedResult struct {
 	s       *scripted
+	share   *wire.Share
 	stopped chan struct{}
 }
 
 func (r *scriptedResult) Columns() []wire.Column { return r.s.cols }
+func (r *scriptedResult) Share() *wire.Share     { return r.share }
 func (r *scriptedResult) Message() string        { return "" }
 func (r *scriptedResult) Stop()                  { r.stopped <- struct{}{} }
 func (r *scriptedResult) Close() error           { r.s.hang(); return nil }

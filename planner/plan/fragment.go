@@ -25,6 +25,9 @@ const MaxFragment = 1 << 20
 type Fragment struct {
 	Lower Node // over one Acquire that stands for Base
 	Upper Node // over one Acquire that stands for Lower
+	// Exchange says how the rows of several hosts become one input of Upper; Lower is
+	// the leaf alone then. nil: there is one server.
+	Exchange *Exchange
 }
 
 // FragmentStream is the stream of the Acquires of a Fragment.

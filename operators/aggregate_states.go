@@ -1,0 +1,120 @@
+package operators
+
+import (
+	"context"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/planner/types"
+)
+
+// stateGiver gives the states of groups instead of their results (plan.Aggregate.States):
+// of each group everything so far. A group has a row with the states of fixed size, and
+// one for each entry of those that count.
+type stateGiver struct {
+	a *aggregate
+	p *plan.Partial
+}
+
+func newStateGiver(a *aggregate, n *plan.Aggregate) (*stateGiver, error) {
+	p, ok := plan.NewPartial(n.Keys, n.Aggs, 0)
+	if !ok {
+		return nil, plan.Errorf(-1, -1, "%s has no states", n.Describe())
+	}
+	return &stateGiver{a, p}, nil
+}
+
+// giveAll gives the states of all groups of s.
+func (g *stateGiver) giveAll(ctx context.Context, s *groupSet) error {
+	for from := 0; from < s.table.len(); from += batch.MaxRows {
+		n := min(s.table.len()-from, batch.MaxRows)
+		for i := range n {
+			g.a.ids[i] = uint32(from + i)
+		}
+		if err := g.push(ctx, g.rows(s, g.a.ids[:n], -1, nil)); err != nil {
+			return err
+		}
+	}
+	return g.entries(ctx, s, func(uint32) bool { return true })
+}
+
+// give gives the states of groups that have changed, and then Flush: all of them are
+// given.
+func (g *stateGiver) give(ctx context.Context, s *groupSet, groups []uint32, now int64) error {
+	if len(groups) == 0 {
+		return nil
+	}
+	changed := make(map[uint32]bool, len(groups))
+	for _, id := range groups {
+		changed[id] = true
+	}
+	if err := g.push(ctx, g.rows(s, groups, -1, nil)); err != nil {
+		return err
+	}
+	if err := g.entries(ctx, s, func(id uint32) bool { return changed[id] }); err != nil {
+		return err
+	}
+	_, err := g.a.out.signal(ctx, Signal{Kind: Flush, Time: now})
+	return err
+}
+
+// entries gives those entries of states that count that are of some groups.
+func (g *stateGiver) entries(ctx context.Context, s *groupSet, of func(uint32) bool) error {
+	for i, acc := range s.accs {
+		counts, ok := acc.(counter)
+		if !ok {
+			continue
+		}
+		var part []pair
+		give := func() error {
+			for k, e := range part {
+				g.a.ids[k] = e.group
+			}
+			b := g.rows(s, g.a.ids[:len(part)], i, part)
+			part = part[:0]
+			return g.push(ctx, b)
+		}
+		for _, e := range counts.counted() {
+			if !of(e.group) {
+				continue
+			}
+			if part = append(part, e); len(part) == batch.MaxRows {
+				if err := give(); err != nil {
+					return err
+				}
+			}
+		}
+		if len(part) > 0 {
+			if err := give(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (g *stateGiver) push(ctx context.Context, b *batch.Batch) error {
+	defer b.Release()
+	if g.a.out.status != More {
+		return nil
+	}
+	_, err := g.a.out.push(ctx, b)
+	return err
+}
+
+// rows are partial rows of groups: their states, but for those that count, or, of one
+// of these alone, its entries.
+func (g *stateGiver) rows(s *groupSet, groups []uint32, only int, entries []pair) *batch.Batch {
+	b := batch.New(g.p.Out.Types())
+	b.N = len(groups)
+	appendSame(&b.Cols[0], 0, len(groups))
+	keys := b.Cols[1 : 1+len(g.p.Keys)]
+	for i := range keys {
+		if keys[i].Type.Physical() == types.PhysCode {
+			keys[i].Dict = batch.NewDict()
+		}
+	}
+	g.a.giveKeys(s, groups, keys)
+	stateColumns(g.p, s.accs, groups, b.Cols[1+len(keys):], only, entries)
+	return b
+}
