@@ -1,6 +1,7 @@
 package operators
 
 import (
+	"slices"
 	"unsafe"
 
 	"endoscope/operators/batch"
@@ -77,14 +78,22 @@ func (e *encoding) died(g *sequences, s *sequence) {
 		return
 	}
 	c.Finish()
-	verdict := c.Encode()
+	verdict, _ := c.Encode().(*encoders.Conformance)
+	parts := []encoders.Encoding{verdict}
+	first := c.Departed() && (g.pastLeft == nil || s.compare(g.pastLeft) < 0)
 	if g.past != nil {
-		var err error
-		if verdict, err = g.past.Merge([]encoders.Encoding{verdict}); err != nil {
-			return // it stays where it is
+		if parts = append(parts, g.past); !first {
+			slices.Reverse(parts)
 		}
 	}
-	g.past, _ = verdict.(*encoders.Conformance)
+	merged, err := parts[0].(*encoders.Conformance).Merge(parts[1:])
+	if err != nil {
+		return // it stays where it is
+	}
+	if first {
+		g.pastLeft = &sequence{start: s.start, origin: s.origin, number: s.number}
+	}
+	g.past, _ = merged.(*encoders.Conformance)
 	last := g.order[len(g.order)-1]
 	g.order[s.inGroup], last.inGroup = last, s.inGroup
 	g.order = g.order[:len(g.order)-1]

@@ -23,10 +23,17 @@ func (a count) update(in *folding) {
 	}
 }
 
-func (a count) merge(in *folding, state []batch.Column) {
+func (a count) merge(in *folding, state []batch.Column) error {
 	n := state[0].Int
 	for _, r := range in.rows {
 		a.of(in.groups[r])[0] += uint64(n[r])
+	}
+	return nil
+}
+
+func (a count) states(groups []uint32, out []batch.Column) {
+	for _, g := range groups {
+		out[0].Int = append(out[0].Int, int64(a.of(g)[0]))
 	}
 }
 

@@ -1,6 +1,8 @@
 package operators
 
 import (
+	"encoding/binary"
+
 	"github.com/axiomhq/hyperloglog"
 
 	"endoscope/operators/batch"
@@ -13,7 +15,8 @@ const exactValues = 10_000
 
 // countDistinct is COUNT(DISTINCT x). A group's values are kept until there are too
 // many; then they go into a HyperLogLog sketch (2^14 registers, standard error
-// 0.8 %), which later values join.
+// 0.8 %), which later values join. The registers are those of all values, in
+// whatever order and from whatever places they come.
 type countDistinct struct {
 	pairs
 	values   *identities
@@ -40,28 +43,80 @@ func (a *countDistinct) update(in *folding) {
 		a.values.number(in.arg, in.rows, words)
 	}
 	for _, r := range in.rows {
-		g := in.groups[r]
-		if len(a.sketches) > 0 {
-			if s := a.sketches[g]; s != nil {
-				s.InsertHash(a.values.hash(words[r]))
-				continue
-			}
+		a.insert(in.groups[r], words[r])
+	}
+}
+
+func (a *countDistinct) insert(g uint32, word uint64) {
+	if len(a.sketches) > 0 {
+		if s := a.sketches[g]; s != nil {
+			s.InsertHash(a.values.stableHash(word))
+			return
 		}
-		a.addOne(g, words[r])
-		if a.sizes[g] > a.exact {
-			a.estimate(g)
-		}
+	}
+	a.addOne(g, word)
+	if a.sizes[g] > a.exact {
+		a.estimate(g)
 	}
 }
 
 // estimate goes over to a sketch for a group.
-func (a *countDistinct) estimate(g uint32) {
-	s := hyperloglog.New14()
+func (a *countDistinct) estimate(g uint32) *hyperloglog.Sketch {
+	s := hyperloglog.NewNoSparse()
 	a.gather = a.of(g, a.gather[:0])
 	for i := range a.gather {
-		s.InsertHash(a.values.hash(a.gather[i].word))
+		s.InsertHash(a.values.stableHash(a.gather[i].word))
 	}
 	a.sketches[g] = s
+	return s
+}
+
+// The state of COUNT(DISTINCT x) is how many values follow, and these; or 0 and the
+// registers of the sketch.
+const distinctVersion = 1
+
+func (a *countDistinct) states(groups []uint32, out []batch.Column) {
+	opaqueStates(groups, out, distinctVersion, func(g uint32) int64 { return int64(a.sizes[g]) }, func(g uint32, to []byte) []byte {
+		if s := a.sketches[g]; s != nil {
+			registers, err := s.MarshalBinary()
+			if err != nil {
+				return nil // it never is, and this is no state
+			}
+			return append(append(to, 0), registers...)
+		}
+		a.gather = a.of(g, a.gather[:0])
+		to = binary.AppendUvarint(to, uint64(len(a.gather)))
+		for i := range a.gather {
+			to = appendStateValue(to, a.values.value(a.gather[i].word))
+		}
+		return to
+	})
+}
+
+func (a *countDistinct) merge(in *folding, state []batch.Column) error {
+	return mergeOpaque(in, state, distinctVersion, a.load)
+}
+
+func (a *countDistinct) load(g uint32, state []byte) bool {
+	if a.values.crowded(len(a.entries)) {
+		a.compact(a.values, nil)
+	}
+	s := stateReader{b: state}
+	n := s.count()
+	if n == 0 && !s.bad {
+		var registers hyperloglog.Sketch
+		if registers.UnmarshalBinary(s.b) != nil {
+			return false
+		}
+		into := a.sketches[g]
+		if into == nil {
+			into = a.estimate(g)
+			// The values are not counted any more, but the state is one of values.
+			a.sizes[g] = max(a.sizes[g], 1)
+		}
+		return into.Merge(&registers) == nil
+	}
+	return a.values.each(&s, n, func(word uint64) { a.insert(g, word) }) && len(s.b) == 0
 }
 
 func (a *countDistinct) output(groups []uint32, out *batch.Column, _ instant) error {

@@ -119,6 +119,10 @@ type encoding struct {
 	refused     uint64    // rows that were not encoded and not reported yet
 	noEvent     *string   // what an event was that is none; nil: all were
 
+	reader *rowsReader // of states; nil until there is one
+	origin uint64      // of the rows that are folded
+	begun  uint64      // sequences so far
+
 	inner     innerCalls          // where within is given
 	hierarchy *encoders.Hierarchy // of those classes
 	cycle     error               // the rows say that a class derives from itself
@@ -167,7 +171,21 @@ func (e *encoding) reset() {
 	e.held, e.full, e.noEvent = 0, false, nil
 	e.alphabet = encoders.NewAlphabet()
 	e.inner = innerCalls{}
+	e.origin, e.begun = 0, 0
 	e.tokens, e.events, e.lineages = symbolCache{}, symbolCache{}, symbolCache{}
+}
+
+// merge folds the rows that are the states. A sequence is told from others by its
+// origin, too.
+func (e *encoding) merge(in *folding, state []batch.Column) error {
+	if e.reader == nil {
+		e.reader = newRowsReader(e.f)
+	}
+	defer func() { e.origin = 0 }()
+	return e.reader.read(in, state, func(in *folding, origin uint64) {
+		e.origin = origin
+		e.update(in)
+	})
 }
 
 // takeRefused is how many rows were not encoded since it was asked last.
@@ -397,7 +415,7 @@ func (e *encoding) encode(g *sequences, verify bool) (encoders.Encoding, error) 
 	if g.past != nil {
 		parts = append(parts, g.past)
 	}
-	for _, s := range g.order {
+	for _, s := range g.sorted() {
 		parts = append(parts, s.encoder.Encode())
 	}
 	x := parts[0]

@@ -12,7 +12,13 @@ import (
 // those that its methods make, too: what is under way on a thread belongs to all
 // objects whose methods it was reached through.
 type innerCalls struct {
-	threads map[int64]*innerThread
+	threads map[threadKey]*innerThread
+}
+
+// threadKey is a thread of one origin.
+type threadKey struct {
+	origin uint64
+	id     int64
 }
 
 type innerThread struct {
@@ -30,7 +36,7 @@ const innerBytes = int64(unsafe.Sizeof(innerCall{}))
 func (e *encoding) updateInner(in *folding, names *batch.Column, to, what []encoders.Symbol) {
 	for _, r := range in.rows {
 		event := what[in.arg.Code[r]]
-		t := e.inner.thread(in.more[e.within], r)
+		t := e.inner.thread(e.origin, in.more[e.within], r)
 		switch {
 		case event == gap:
 			e.cutThread(in, r, t)
@@ -67,14 +73,15 @@ func (e *encoding) updateInner(in *folding, names *batch.Column, to, what []enco
 	}
 }
 
-func (i *innerCalls) thread(c *batch.Column, r uint16) *innerThread {
-	t := i.threads[intKey(c, r)]
+func (i *innerCalls) thread(origin uint64, c *batch.Column, r uint16) *innerThread {
+	key := threadKey{origin, intKey(c, r)}
+	t := i.threads[key]
 	if t == nil {
 		if i.threads == nil {
-			i.threads = map[int64]*innerThread{}
+			i.threads = map[threadKey]*innerThread{}
 		}
 		t = &innerThread{}
-		i.threads[intKey(c, r)] = t
+		i.threads[key] = t
 	}
 	return t
 }

@@ -1,7 +1,9 @@
 package operators
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"unsafe"
 
 	"endoscope/operators/batch"
@@ -10,19 +12,52 @@ import (
 	"endoscope/planner/types"
 )
 
-// sequences are those of one group, in order of their first rows.
+// sequences are those of one group.
 type sequences struct {
-	order   []*sequence
-	ints    map[int64]*sequence
-	texts   map[string]*sequence
-	last    *sequence         // the one of the last row; where none are told apart: the one
-	key     int64             // and its value where that is a number
+	order []*sequence
+	keyed
+	origin  uint64            // that keyed is of
+	others  map[uint64]keyed  // those of other origins
 	preview encoders.Encoding // the last that was given
 	rest    *sequence         // of those for which there was no room
 	// Of those that are compared with a model: a verdict was given, and it was
 	// that one of them does not conform.
 	given, departed bool
 	past            *encoders.Conformance // of those that have ended; nil: none has
+	pastLeft        *sequence             // of these the first that does not conform
+}
+
+// keyed are the sequences of one origin that go on.
+type keyed struct {
+	ints  map[int64]*sequence
+	texts map[string]*sequence
+	last  *sequence // the one of the last row; where none are told apart: the one
+	key   int64     // and its value where that is a number
+}
+
+// enter makes keyed the sequences of an origin.
+func (g *sequences) enter(origin uint64) {
+	if g.origin == origin {
+		return
+	}
+	if g.others == nil {
+		g.others = map[uint64]keyed{}
+	}
+	g.others[g.origin] = g.keyed
+	g.origin, g.keyed = origin, g.others[origin]
+}
+
+// sorted are the sequences by when they began, and those that began at one time by
+// their origin and arrival. What there was no room for is last.
+func (g *sequences) sorted() []*sequence {
+	s := slices.Clone(g.order)
+	slices.SortFunc(s, func(a, b *sequence) int {
+		if a == g.rest || b == g.rest {
+			return cmp.Compare(one(a == g.rest), one(b == g.rest))
+		}
+		return a.compare(b)
+	})
+	return s
 }
 
 // empty reports whether there was no sequence.
@@ -34,6 +69,16 @@ type sequence struct {
 	begun   bool
 	// Where it is in the lists of its group and of the aggregate.
 	inGroup, inAll int
+	// The time of its first row, where rows have one, where it comes from, and how
+	// many began before it.
+	start  int64
+	origin uint64
+	number uint64
+}
+
+// compare orders sequences by when they began.
+func (s *sequence) compare(o *sequence) int {
+	return cmp.Or(cmp.Compare(s.start, o.start), cmp.Compare(s.origin, o.origin), cmp.Compare(s.number, o.number))
 }
 
 // elapsed is the time of a call that happened at t: since the one before, so
@@ -70,6 +115,7 @@ func isTrue(c *batch.Column, r uint16) bool { return !c.Nulls.Get(int(r)) && c.B
 // get is the sequence of row r, or nil.
 func (e *encoding) get(in *folding, r uint16) *sequence {
 	g := &e.groups[in.groups[r]]
+	g.enter(e.origin)
 	if e.by < 0 {
 		return g.last
 	}
@@ -86,6 +132,7 @@ func (e *encoding) get(in *folding, r uint16) *sequence {
 // set makes s the sequence of row r; nil: there is none any more.
 func (e *encoding) set(in *folding, r uint16, s *sequence) {
 	g := &e.groups[in.groups[r]]
+	g.enter(e.origin)
 	if e.by < 0 {
 		g.last = s
 		return
@@ -135,7 +182,11 @@ func (e *encoding) begin(in *folding, r uint16) *sequence {
 		return g.rest
 	}
 	x, _ := e.create(e.alphabet) // newEncoding has tried it
-	s := &sequence{encoder: x, inGroup: len(g.order), inAll: len(e.all)}
+	s := &sequence{encoder: x, inGroup: len(g.order), inAll: len(e.all), origin: e.origin, number: e.begun}
+	e.begun++
+	if e.clock {
+		s.start = in.times[r]
+	}
 	switch {
 	case e.full:
 		x.Freeze()

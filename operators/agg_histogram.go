@@ -61,7 +61,7 @@ func (a *histogram) update(in *folding) {
 	a.add(rows, in.groups, in.words)
 }
 
-func (a *histogram) merge(in *folding, state []batch.Column) { a.addCounts(in, state) }
+func (a *histogram) merge(in *folding, state []batch.Column) error { return a.addCounts(in, state) }
 
 func (a *histogram) output(groups []uint32, out *batch.Column, _ instant) error {
 	for i, g := range groups {

@@ -2,6 +2,7 @@ package operators
 
 import (
 	"cmp"
+	"math"
 
 	"endoscope/operators/batch"
 	"endoscope/planner/types"
@@ -12,7 +13,7 @@ func newMinMax(arg types.Type, largest bool) accumulator {
 	case types.PhysBool:
 		return &minMax[uint8]{largest: largest, layout: boolBytes}
 	case types.PhysFloat:
-		return &minMax[float64]{largest: largest, layout: floats}
+		return &minMax[float64]{largest: largest, layout: layout[float64]{floats.read, floats.compare, appendUnsignedZero}}
 	case types.PhysCode:
 		return &minMax[string]{largest: largest, layout: texts}
 	}
@@ -20,7 +21,8 @@ func newMinMax(arg types.Type, largest bool) accumulator {
 }
 
 // minMax is MIN and MAX. BOOLEANs are the bytes 0 and 1. NaN is larger than
-// every number, as in ORDER BY.
+// every number, as in ORDER BY. A zero has no sign, so that the order of rows
+// does not decide which one is given.
 type minMax[T cmp.Ordered] struct {
 	best    []T
 	seen    []bool
@@ -56,10 +58,27 @@ func (a *minMax[T]) update(in *folding) {
 	}
 }
 
-// merge: the smallest of the smallest. Values are integers (plan.StateFields).
-func (a *minMax[T]) merge(in *folding, state []batch.Column) {
+// merge: the smallest of the smallest.
+func (a *minMax[T]) merge(in *folding, state []batch.Column) error {
 	in.arg = &state[0]
 	a.update(in)
+	return nil
+}
+
+// states: where there is a value, it counts as one.
+func (a *minMax[T]) states(groups []uint32, out []batch.Column) {
+	for _, g := range groups {
+		a.layout.append(&out[0], a.best[g])
+		out[1].Int = append(out[1].Int, one(a.seen[g]))
+	}
+}
+
+// one is how many values a state that keeps one of them counts as.
+func one(seen bool) int64 {
+	if seen {
+		return 1
+	}
+	return 0
 }
 
 func (a *minMax[T]) output(groups []uint32, out *batch.Column, _ instant) error {
@@ -72,29 +91,37 @@ func (a *minMax[T]) output(groups []uint32, out *batch.Column, _ instant) error 
 	return nil
 }
 
+func appendUnsignedZero(out *batch.Column, v float64) { out.Float = append(out.Float, v+0) } // -0 + 0 is 0
+
 // layout moves values of a physical layout in and out of columns.
 type layout[T any] struct {
 	// read gives the values at rows by physical row; it may use scratch, which
 	// it also returns.
-	read   func(c *batch.Column, rows []uint16, scratch []T) (values, kept []T)
-	append func(out *batch.Column, v T)
+	read func(c *batch.Column, rows []uint16, scratch []T) (values, kept []T)
+	// compare is a total order.
+	compare func(a, b T) int
+	append  func(out *batch.Column, v T)
 }
 
 var (
 	integers = layout[int64]{
 		func(c *batch.Column, _ []uint16, s []int64) ([]int64, []int64) { return c.Int, s },
+		cmp.Compare[int64],
 		func(out *batch.Column, v int64) { out.Int = append(out.Int, v) },
 	}
 	floats = layout[float64]{
 		func(c *batch.Column, _ []uint16, s []float64) ([]float64, []float64) { return c.Float, s },
+		compareDoubles,
 		func(out *batch.Column, v float64) { out.Float = append(out.Float, v) },
 	}
 	booleans = layout[bool]{
 		func(c *batch.Column, _ []uint16, s []bool) ([]bool, []bool) { return c.Bool, s },
+		compareBooleans,
 		func(out *batch.Column, v bool) { out.Bool = append(out.Bool, v) },
 	}
 	anys = layout[any]{
 		func(c *batch.Column, _ []uint16, s []any) ([]any, []any) { return c.Any, s },
+		func(a, b any) int { return cmp.Compare(anyText(a), anyText(b)) },
 		func(out *batch.Column, v any) { out.Any = append(out.Any, v) },
 	}
 	boolBytes = layout[uint8]{
@@ -108,6 +135,7 @@ var (
 			}
 			return s, s
 		},
+		cmp.Compare[uint8],
 		func(out *batch.Column, v uint8) { out.Bool = append(out.Bool, v != 0) },
 	}
 	texts = layout[string]{
@@ -118,9 +146,20 @@ var (
 			}
 			return s, s
 		},
+		cmp.Compare[string],
 		func(out *batch.Column, v string) {
 			out.Code = append(out.Code, out.Dict.Code(v))
 			out.Values = out.Dict.Values()
 		},
 	}
 )
+
+// compareDoubles orders doubles as ORDER BY does, and -0 before 0.
+func compareDoubles(a, b float64) int {
+	if c := compareFloats(a, b); c != 0 || a != 0 {
+		return c
+	}
+	return cmp.Compare(one(math.Signbit(b)), one(math.Signbit(a)))
+}
+
+func compareBooleans(a, b bool) int { return cmp.Compare(one(a), one(b)) }

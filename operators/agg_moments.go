@@ -46,14 +46,14 @@ func (a avgFloat) output(groups []uint32, out *batch.Column, _ instant) error {
 			out.Nulls.Set(i)
 			n = 1
 		}
-		out.Float = append(out.Float, a.sum(g)/float64(n))
+		out.Float = append(out.Float, roundedMean(a.sum(g), a.wide[g], n))
 	}
 	return nil
 }
 
 func newVariance(arg types.Type, root bool) accumulator {
 	if arg.Physical() == types.PhysFloat {
-		return &varianceFloat{root: root}
+		return &varianceFloat{root: root, wide: wideDoubles{}}
 	}
 	return &varianceInt{root: root}
 }
@@ -93,13 +93,22 @@ func (a *varianceInt) update(in *folding) {
 	}
 }
 
-func (a *varianceInt) merge(in *folding, state []batch.Column) {
+func (a *varianceInt) merge(in *folding, state []batch.Column) error {
 	var w [6]int64
 	for _, r := range in.rows {
 		for i := range w {
 			w[i] = state[i].Int[r]
 		}
 		a.state[in.groups[r]].addWords(w)
+	}
+	return nil
+}
+
+func (a *varianceInt) states(groups []uint32, out []batch.Column) {
+	for _, g := range groups {
+		for i, w := range a.state[g].words() {
+			out[i].Int = append(out[i].Int, w)
+		}
 	}
 }
 
@@ -175,41 +184,90 @@ func (b *bigVariance) set(x *big.Int, words ...uint64) {
 	}
 }
 
-// varianceFloat is STDDEV and VARIANCE over DOUBLE, by Welford's algorithm
-// (Technometrics 4(3), 1962): the squares of differences to the running mean,
-// not of the values, so that a large mean costs no digits.
+// varianceFloat is STDDEV and VARIANCE over DOUBLE, from the exact sums of the values
+// and of their squares: as exact as a DOUBLE is, and the same in whatever order and
+// pieces the values come.
 type varianceFloat struct {
 	state []floatMoments
+	wide  wideDoubles
 	root  bool
 }
 
 type floatMoments struct {
-	n    int64
-	mean float64
-	m2   float64 // sum of squared differences to the mean
+	n   int64
+	sum fixedSum
+	sq  fixedSquares
 }
 
 func (a *varianceFloat) grow(n int) { a.state = extended(a.state, n) }
-func (a *varianceFloat) reset()     { a.state = a.state[:0] }
+
+func (a *varianceFloat) reset() {
+	a.state = a.state[:0]
+	clear(a.wide)
+}
+
+// bytes implements valueHolder.
+func (a *varianceFloat) bytes() int64 { return a.wide.bytes() }
 
 func (a *varianceFloat) update(in *folding) {
 	x := in.arg.Float
 	for _, r := range in.rows {
+		a.add(in.groups[r], x[r])
+	}
+}
+
+func (a *varianceFloat) add(g uint32, x float64) {
+	s := &a.state[g]
+	s.n++
+	if addDouble(s.sum[:], x) {
+		addSquare(&s.sq, x)
+	} else {
+		a.wide.of(g).add(x, true)
+	}
+}
+
+func (a *varianceFloat) merge(in *folding, state []batch.Column) error {
+	rest := &state[12]
+	for _, r := range in.rows {
+		var o floatMoments
+		for i := range o.sum {
+			o.sum[i] = uint64(state[i].Int[r])
+		}
+		for i := range o.sq {
+			o.sq[i] = uint64(state[5+i].Int[r])
+		}
 		s := &a.state[in.groups[r]]
-		s.n++
-		d := x[r] - s.mean
-		s.mean += d / float64(s.n)
-		s.m2 += d * (x[r] - s.mean)
+		s.n += state[4].Int[r]
+		addMultiword(s.sum[:], o.sum[:])
+		addMultiword(s.sq[:], o.sq[:])
+		if !rest.Nulls.Get(int(r)) && !a.wide.merge(in.groups[r], stateAtRow(rest, r)) {
+			return errNoState
+		}
+	}
+	return nil
+}
+
+func (a *varianceFloat) states(groups []uint32, out []batch.Column) {
+	for k, g := range groups {
+		s := &a.state[g]
+		for i, w := range s.sum {
+			out[i].Int = append(out[i].Int, int64(w))
+		}
+		out[4].Int = append(out[4].Int, s.n)
+		for i, w := range s.sq {
+			out[5+i].Int = append(out[5+i].Int, int64(w))
+		}
+		appendWide(&out[12], k, a.wide[g])
 	}
 }
 
 func (a *varianceFloat) output(groups []uint32, out *batch.Column, _ instant) error {
 	for i, g := range groups {
-		s := &a.state[g]
-		v := s.m2 / float64(max(s.n, 2)-1)
+		s, v := &a.state[g], 0.0
 		if s.n < 2 {
 			out.Nulls.Set(i)
-			v = 0
+		} else {
+			v = roundedVariance(&s.sum, &s.sq, a.wide[g], s.n)
 		}
 		if a.root {
 			v = math.Sqrt(v)

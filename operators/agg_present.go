@@ -3,6 +3,7 @@ package operators
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"endoscope/operators/batch"
@@ -20,17 +21,20 @@ type presents struct {
 	// otherwise is the category of events whose category is not given.
 	otherwise func(consistency.Kind) consistency.Category
 	groups    []consistency.Present
+	f         *plan.Agg
+	reader    *rowsReader // of states; nil until there is one
+	origin    string      // what identities begin with, of another origin
 }
 
 func newPresents(f *plan.Agg) (accumulator, error) {
-	entity := func(e *consistency.Event, s string) { e.Entity = s }
-	parent := func(e *consistency.Event, s string) { e.Parent = s }
-	other := func(e *consistency.Event, s string) { e.Other = s }
-	thread := func(e *consistency.Event, s string) { e.Thread = s }
+	a := &presents{f: f, otherwise: func(consistency.Kind) consistency.Category { return consistency.None }}
+	entity := func(e *consistency.Event, s string) { e.Entity = a.identity(s) }
+	parent := func(e *consistency.Event, s string) { e.Parent = a.identity(s) }
+	other := func(e *consistency.Event, s string) { e.Other = a.identity(s) }
+	thread := func(e *consistency.Event, s string) { e.Thread = a.identity(s) }
 	name := func(e *consistency.Event, s string) { e.Name = s }
 	class := func(e *consistency.Event, s string) { e.TypeName = s }
 	category := func(e *consistency.Event, s string) { e.Category, _ = consistency.ParseCategory(s) }
-	a := &presents{otherwise: func(consistency.Kind) consistency.Category { return consistency.None }}
 	switch f.Fn {
 	case "live_objects":
 		a.create = func() consistency.Present { return consistency.NewObjects() }
@@ -63,6 +67,28 @@ func objectIfEntity(k consistency.Kind) consistency.Category {
 		return consistency.Object
 	}
 	return consistency.None
+}
+
+// identity is an identity, which may mean something else at another origin.
+func (a *presents) identity(s string) string {
+	if a.origin == "" || s == "" || s == consistency.Unknown {
+		return s
+	}
+	return a.origin + s
+}
+
+// merge folds the events that are the states.
+func (a *presents) merge(in *folding, state []batch.Column) error {
+	if a.reader == nil {
+		a.reader = newRowsReader(a.f)
+	}
+	defer func() { a.origin = "" }()
+	return a.reader.read(in, state, func(in *folding, origin uint64) {
+		if a.origin = ""; origin != 0 {
+			a.origin = strconv.FormatUint(origin, 10) + ":"
+		}
+		a.update(in)
+	})
 }
 
 func (a *presents) grow(n int) { a.groups = extended(a.groups, n) }

@@ -103,7 +103,7 @@ func numbersOnly(x []float64, rows, dst []uint16) []uint16 {
 	return dst
 }
 
-func (a *quantile) merge(in *folding, state []batch.Column) { a.addCounts(in, state) }
+func (a *quantile) merge(in *folding, state []batch.Column) error { return a.addCounts(in, state) }
 
 func (a *quantile) output(groups []uint32, out *batch.Column, _ instant) error {
 	for i, g := range groups {

@@ -28,7 +28,7 @@ func newState(f *plan.Agg, arg types.Type) (accumulator, error) {
 	switch name := strings.TrimSuffix(f.Fn, plan.StateSuffix); name {
 	case "stddev", "variance":
 		if arg.Physical() == types.PhysFloat {
-			return &varianceFloatState{}, nil
+			return &varianceFloatState{varianceFloat{wide: wideDoubles{}}}, nil
 		}
 		return &varianceIntState{}, nil
 	case "histogram":
@@ -152,8 +152,7 @@ func (a *varianceInt) load(group uint32, state []byte) bool {
 	return true
 }
 
-// varianceFloatState is the number of values, their mean, and the sum of the squared
-// differences to it.
+// varianceFloatState is the number of values, and their exact sums as a wideDouble.
 type varianceFloatState struct{ varianceFloat }
 
 func (a *varianceFloatState) output(groups []uint32, out *batch.Column, _ instant) error {
@@ -163,30 +162,41 @@ func (a *varianceFloatState) output(groups []uint32, out *batch.Column, _ instan
 			return to
 		}
 		to = binary.AppendUvarint(to, uint64(s.n))
-		to = binary.LittleEndian.AppendUint64(to, math.Float64bits(s.mean))
-		return binary.LittleEndian.AppendUint64(to, math.Float64bits(s.m2))
+		to = binary.AppendUvarint(to, uint64(len(s.sum)+len(s.sq)))
+		for _, w := range append(s.sum[:], s.sq[:]...) {
+			to = binary.LittleEndian.AppendUint64(to, w)
+		}
+		if wide := a.wide[g]; wide != nil {
+			to = wide.encode(to)
+		}
+		return to
 	})
 }
 
-// load merges by Chan, Golub, LeVeque: Updating Formulae and a Pairwise Algorithm for
-// Computing Sample Variances (COMPSTAT 1982), equation 2.1.
 func (a *varianceFloat) load(group uint32, state []byte) bool {
 	count, n := binary.Uvarint(state)
-	if n <= 0 || len(state) != n+16 || count == 0 || count > 1<<62 {
+	if n <= 0 || count == 0 || count > 1<<62 {
 		return false
 	}
-	mean := math.Float64frombits(binary.LittleEndian.Uint64(state[n:]))
-	m2 := math.Float64frombits(binary.LittleEndian.Uint64(state[n+8:]))
-	s := &a.state[group]
-	if s.n == 0 {
-		*s = floatMoments{int64(count), mean, m2}
-		return true
+	state = state[n:]
+	var s floatMoments
+	if words, n := binary.Uvarint(state); n != 1 || words != uint64(len(s.sum)+len(s.sq)) || uint64(len(state)-n) < 8*words {
+		return false
 	}
-	na, nb := float64(s.n), float64(count)
-	d := mean - s.mean
-	s.n += int64(count)
-	s.m2 += m2 + d*d*(na/(na+nb))*nb
-	s.mean += d * nb / (na + nb)
+	state = state[1:]
+	for i := range s.sum {
+		s.sum[i] = binary.LittleEndian.Uint64(state[8*i:])
+	}
+	for i := range s.sq {
+		s.sq[i] = binary.LittleEndian.Uint64(state[8*(len(s.sum)+i):])
+	}
+	if state = state[8*(len(s.sum)+len(s.sq)):]; len(state) > 0 && !a.wide.merge(group, state) {
+		return false
+	}
+	into := &a.state[group]
+	into.n += int64(count)
+	addMultiword(into.sum[:], s.sum[:])
+	addMultiword(into.sq[:], s.sq[:])
 	return true
 }
 
@@ -239,79 +249,9 @@ func (p *pairs) addEncoded(group uint32, b []byte, least, most int64) bool {
 	return true
 }
 
-// topKState is the values that are kept and their counts, in order of first
-// appearance: a count as an unsigned varint, and the value; of a string its length
-// stands before it.
+// topKState is the values that are kept and their counts.
 type topKState struct{ topK }
 
 func (a *topKState) output(groups []uint32, out *batch.Column, _ instant) error {
-	return appendStates(groups, out, func(g uint32, to []byte) []byte {
-		a.sorted = a.kept(g)
-		for _, p := range a.sorted {
-			to = binary.AppendUvarint(to, uint64(p.count))
-			if a.values.space == nil {
-				to = binary.LittleEndian.AppendUint64(to, p.word)
-				continue
-			}
-			text := a.values.value(p.word).S
-			to = binary.AppendUvarint(to, uint64(len(text)))
-			to = append(to, text...)
-		}
-		return to
-	})
-}
-
-func (a *topK) load(group uint32, state []byte) bool {
-	if a.values.typ.Physical() == types.PhysAny || len(state) == 0 {
-		return false
-	}
-	for len(state) > 0 {
-		// As many at once as a column has.
-		c := batch.New([]types.Type{a.values.typ}).Cols[0]
-		if c.Type.Physical() == types.PhysCode {
-			c.Dict = batch.NewDict()
-		}
-		var rows []uint16
-		var counts []int64
-		for len(state) > 0 && len(rows) < batch.MaxRows {
-			count, n := binary.Uvarint(state)
-			if n <= 0 || count == 0 || count > 1<<62 {
-				return false
-			}
-			state = state[n:]
-			v, n := a.decode(state)
-			if n <= 0 {
-				return false
-			}
-			state = state[n:]
-			c.Append(len(rows), v)
-			rows, counts = append(rows, uint16(len(rows))), append(counts, int64(count))
-		}
-		words := make([]uint64, len(rows))
-		a.number(&c, rows, words)
-		for i, w := range words {
-			a.count(group, w, counts[i])
-		}
-	}
-	return true
-}
-
-// decode reads a value of a state, which n bytes are of; 0: there is none.
-func (a *topK) decode(b []byte) (v types.Value, n int) {
-	t := a.values.typ
-	if t.Physical() == types.PhysCode {
-		length, n := binary.Uvarint(b)
-		if n <= 0 || length > uint64(len(b)-n) {
-			return v, 0
-		}
-		return types.Value{Type: t, S: string(b[n : n+int(length)])}, n + int(length)
-	}
-	if len(b) < 8 {
-		return v, 0
-	}
-	w := binary.LittleEndian.Uint64(b)
-	if t.Physical() == types.PhysBool && w > 1 {
-		return v, 0
-	}
-	return a.values.value(w), 8
+	return appendStates(groups, out, a.save)
 }

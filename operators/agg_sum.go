@@ -1,7 +1,6 @@
 package operators
 
 import (
-	"math"
 	"math/bits"
 
 	"endoscope/operators/batch"
@@ -97,7 +96,7 @@ func addTo(w []uint64, v int64) {
 	w[2]++
 }
 
-func (a intSum) merge(in *folding, state []batch.Column) {
+func (a intSum) merge(in *folding, state []batch.Column) error {
 	lo, hi, n := state[0].Int, state[1].Int, state[2].Int
 	for _, r := range in.rows {
 		w := a.of(in.groups[r])[:3]
@@ -106,28 +105,96 @@ func (a intSum) merge(in *folding, state []batch.Column) {
 		w[1] += uint64(hi[r]) + carry
 		w[2] += uint64(n[r])
 	}
+	return nil
+}
+
+func (a intSum) states(groups []uint32, out []batch.Column) {
+	for _, g := range groups {
+		w := a.of(g)[:3]
+		for i := range w {
+			out[i].Int = append(out[i].Int, int64(w[i]))
+		}
+	}
 }
 
 func (a intSum) sum(g uint32) int128 { w := a.of(g); return int128{int64(w[1]), w[0]} }
 func (a intSum) n(g uint32) int64    { return int64(a.of(g)[2]) }
 
-// floatSum is SUM and AVG over doubles, added in order of arrival. Its words
-// are the sum's bits and the number of values.
-type floatSum struct{ lane }
+// floatSum is SUM and AVG over doubles, exact as fixedSum has it. Its words are
+// those of a fixedSum and the number of values.
+type floatSum struct {
+	lane
+	wide wideDoubles
+}
 
-func newFloatSum(l *lanes) floatSum { return floatSum{lane{l, l.reserve(2)}} }
+func newFloatSum(l *lanes) floatSum { return floatSum{lane{l, l.reserve(5)}, wideDoubles{}} }
 
 func (a floatSum) update(in *folding) {
 	x := in.arg.Float
+	if in.alone {
+		w := a.of(0)[:5:5]
+		var sum fixedSum
+		copy(sum[:], w)
+		for _, r := range in.rows {
+			if !addDouble(sum[:], x[r]) {
+				a.wide.of(0).add(x[r], false)
+			}
+		}
+		copy(w, sum[:])
+		w[4] += uint64(len(in.rows))
+		return
+	}
 	for _, r := range in.rows {
-		w := a.of(in.groups[r])[:2]
-		w[0] = math.Float64bits(math.Float64frombits(w[0]) + x[r])
-		w[1]++
+		w := a.of(in.groups[r])[:5:5]
+		if !addDouble(w, x[r]) {
+			a.wide.of(in.groups[r]).add(x[r], false)
+		}
+		w[4]++
 	}
 }
 
-func (a floatSum) sum(g uint32) float64 { return math.Float64frombits(a.of(g)[0]) }
-func (a floatSum) n(g uint32) int64     { return int64(a.of(g)[1]) }
+func (a floatSum) reset() { clear(a.wide) }
+
+// bytes implements valueHolder.
+func (a floatSum) bytes() int64 { return a.wide.bytes() }
+
+func (a floatSum) merge(in *folding, state []batch.Column) error {
+	n, rest := state[4].Int, &state[5]
+	for _, r := range in.rows {
+		w := a.of(in.groups[r])[:5:5]
+		c := uint64(0)
+		for i := range 4 {
+			w[i], c = bits.Add64(w[i], uint64(state[i].Int[r]), c)
+		}
+		w[4] += uint64(n[r])
+		if !rest.Nulls.Get(int(r)) && !a.wide.merge(in.groups[r], stateAtRow(rest, r)) {
+			return errNoState
+		}
+	}
+	return nil
+}
+
+func (a floatSum) states(groups []uint32, out []batch.Column) {
+	for _, g := range groups {
+		w := a.of(g)[:5]
+		for i := range w {
+			out[i].Int = append(out[i].Int, int64(w[i]))
+		}
+		appendWide(&out[5], len(out[0].Int)-1, a.wide[g])
+	}
+}
+
+// appendWide appends the state of d to a column of n rows; NULL if there is none.
+func appendWide(out *batch.Column, n int, d *wideDouble) {
+	if d == nil {
+		out.Append(n, types.NullOf(types.Bytes))
+		return
+	}
+	out.Append(n, types.Value{Type: types.Bytes, S: string(d.encode(nil))})
+}
+
+func (a floatSum) sum(g uint32) *fixedSum { return (*fixedSum)(a.of(g)) }
+func (a floatSum) n(g uint32) int64       { return int64(a.of(g)[4]) }
 
 func newSum(f *plan.Agg, arg types.Type, l *lanes) accumulator {
 	if arg.Physical() == types.PhysFloat {
@@ -165,7 +232,7 @@ func (a sumFloat) output(groups []uint32, out *batch.Column, _ instant) error {
 		if a.n(g) == 0 {
 			out.Nulls.Set(i)
 		}
-		out.Float = append(out.Float, a.sum(g))
+		out.Float = append(out.Float, roundedSum(a.sum(g), a.wide[g]))
 	}
 	return nil
 }

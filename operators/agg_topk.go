@@ -2,6 +2,7 @@ package operators
 
 import (
 	"cmp"
+	"encoding/binary"
 	"slices"
 
 	"endoscope/operators/batch"
@@ -10,12 +11,18 @@ import (
 )
 
 // topK is TOPK(x, n): a list of [value, count], the most frequent first, equal
-// counts in order of first appearance. A group's counts are exact until it has
+// counts in order of the values. A group's counts are exact until it has
 // too many different values; then space-saving goes on with those there are
 // (Metwally, Agrawal, El Abbadi: Efficient Computation of Frequent and Top-k
 // Elements in Data Streams, ICDT 2005): a new value takes the place, and the
 // count, of the rarest. A count is then at most (rows of the group / values
 // kept) too high.
+//
+// States merge by adding up the counts. The result is exact as long as there are
+// not too many different values in all of them together. Else a count may be too
+// low by what a place did not keep, which is at most (rows of the group / values
+// kept), and too high by twice as much: once at its place, and once where states
+// are merged.
 type topK struct {
 	pairs
 	n         int
@@ -95,6 +102,51 @@ func (a *topK) compactAll() {
 	}
 }
 
+// The state of TOPK is the counts and the values that are kept.
+const topKVersion = 1
+
+func (a *topK) states(groups []uint32, out []batch.Column) {
+	opaqueStates(groups, out, topKVersion, func(g uint32) int64 { return int64(a.sizes[g]) }, a.save)
+}
+
+func (a *topK) merge(in *folding, state []batch.Column) error {
+	return mergeOpaque(in, state, topKVersion, a.load)
+}
+
+// save appends the values that are kept, each behind its count.
+func (a *topK) save(g uint32, to []byte) []byte {
+	a.sorted = a.kept(g)
+	for _, p := range a.sorted {
+		to = appendStateValue(binary.AppendUvarint(to, uint64(p.count)), a.values.value(p.word))
+	}
+	return to
+}
+
+// load adds what save gave. Those of many different values come in order of their
+// counts, so that the rarest are those that lose their places.
+func (a *topK) load(group uint32, state []byte) bool {
+	s := stateReader{b: state}
+	for len(s.b) > 0 {
+		c := batch.New([]types.Type{a.values.typ}).Cols[0] // as many at once as a column has
+		var rows []uint16
+		var counts []int64
+		for len(s.b) > 0 && len(rows) < batch.MaxRows {
+			counts = append(counts, s.occurrences())
+			c.Append(len(rows), s.value(a.values.typ, 0))
+			rows = append(rows, uint16(len(rows)))
+		}
+		if s.bad {
+			return false
+		}
+		words := make([]uint64, len(rows))
+		a.number(&c, rows, words)
+		for i, w := range words {
+			a.count(group, w, counts[i])
+		}
+	}
+	return len(state) > 0
+}
+
 func (a *topK) output(groups []uint32, out *batch.Column, _ instant) error {
 	for i, g := range groups {
 		a.sorted = a.kept(g)
@@ -103,7 +155,9 @@ func (a *topK) output(groups []uint32, out *batch.Column, _ instant) error {
 			out.Any = append(out.Any, nil)
 			continue
 		}
-		slices.SortStableFunc(a.sorted, func(x, y pair) int { return cmp.Compare(y.count, x.count) })
+		slices.SortFunc(a.sorted, func(x, y pair) int {
+			return cmp.Or(cmp.Compare(y.count, x.count), compareStateValues(a.values.value(x.word), a.values.value(y.word)))
+		})
 		list := make([]types.Value, 0, min(a.n, len(a.sorted)))
 		for _, p := range a.sorted[:cap(list)] {
 			list = append(list, types.ListOf([]types.Value{a.values.value(p.word), types.Int(p.count)}))

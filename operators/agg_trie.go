@@ -51,6 +51,33 @@ func (a *trie) update(in *folding) {
 	}
 }
 
+// The state of TRIE is its profile.
+const trieVersion = 1
+
+func (a *trie) states(groups []uint32, out []batch.Column) {
+	opaqueStates(groups, out, trieVersion, func(g uint32) int64 {
+		if a.groups[g] == nil {
+			return 0
+		}
+		return int64(a.groups[g].Samples())
+	}, func(g uint32, to []byte) []byte { return a.groups[g].AppendBinary(to) })
+}
+
+func (a *trie) merge(in *folding, state []batch.Column) error {
+	return mergeOpaque(in, state, trieVersion, func(g uint32, b []byte) bool {
+		p, err := handlers.ReadProfile(b)
+		if err != nil {
+			return false
+		}
+		if a.groups[g] == nil {
+			a.groups[g] = p
+		} else {
+			a.groups[g].AddProfile(p)
+		}
+		return true
+	})
+}
+
 func (a *trie) output(groups []uint32, out *batch.Column, _ instant) error {
 	for i, g := range groups {
 		p := a.groups[g]

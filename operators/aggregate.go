@@ -28,6 +28,9 @@ type aggregate struct {
 	time    int  // the input's column of event time, or -1
 	clocked bool // and that is a TIMESTAMP, no line number
 
+	stage  bool   // a first stage: it gives states
+	origin uint64 // of these
+
 	all     *groupSet // unwindowed
 	windows *windowSets
 
@@ -165,7 +168,9 @@ func (a *aggregate) newSet() (*groupSet, error) {
 		}
 		var acc accumulator
 		var err error
-		if plan.IsEncoder(c.fn.Fn) {
+		if a.stage && foldsInOrder(c.fn) {
+			acc = newRowStates(c.fn, a.origin)
+		} else if plan.IsEncoder(c.fn.Fn) {
 			acc, err = newEncoding(c.fn, a.encoderBudget, a.clocked)
 		} else {
 			acc, err = newAccumulator(c.fn, arg, &s.lanes)

@@ -49,11 +49,12 @@ func (p *pairs) add(rows []uint16, groups []uint32, words []uint64) {
 
 // addCounts adds counts made elsewhere: at in.rows, how often (the second
 // column) which word (the first) occurred.
-func (p *pairs) addCounts(in *folding, state []batch.Column) {
+func (p *pairs) addCounts(in *folding, state []batch.Column) error {
 	word, n := state[0].Int, state[1].Int
 	for _, r := range in.rows {
 		p.addOne(in.groups[r], uint64(word[r])).count += n[r] - 1
 	}
+	return nil
 }
 
 // addOne counts a word of a group once more and returns its entry.
@@ -144,13 +145,56 @@ func (d *identities) value(w uint64) types.Value {
 	return types.Value{Type: d.typ, I: int64(w)}
 }
 
-// hash is a good hash of the value with a word: of the string, not of its
-// code, so that a string that gets another code counts as the same.
-func (d *identities) hash(w uint64) uint64 {
-	if d.space != nil {
-		w = batch.Hash(d.space.values[w])
+// stableHash is a hash of the value with a word that is the same in all processes: of
+// the string, not of its code.
+func (d *identities) stableHash(w uint64) uint64 {
+	if d.space == nil {
+		return mixed(w, 0)
 	}
-	return hashPair(0, w)
+	text := d.space.values[w]
+	h := uint64(len(text))
+	for ; len(text) >= 8; text = text[8:] {
+		h = mixed(h, uint64(text[0])|uint64(text[1])<<8|uint64(text[2])<<16|uint64(text[3])<<24|
+			uint64(text[4])<<32|uint64(text[5])<<40|uint64(text[6])<<48|uint64(text[7])<<56)
+	}
+	last := uint64(0)
+	for i := range len(text) {
+		last |= uint64(text[i]) << (8 * i)
+	}
+	return mixed(h, last)
+}
+
+// mixed spreads the bits of x and y over 64.
+func mixed(x, y uint64) uint64 {
+	hi, lo := bits.Mul64(x^0xa0761d6478bd642f, y^0xe7037ed1a0b428db)
+	h := hi ^ lo
+	h ^= h >> 32
+	h *= 0xd6e8feb86659fd93
+	return h ^ h>>32
+}
+
+// each calls add with the words of the n values that follow in a state. It reports
+// false if there are not so many.
+func (d *identities) each(s *stateReader, n int, add func(word uint64)) bool {
+	var rows [batch.MaxRows]uint16
+	var words [batch.MaxRows]uint64
+	for n > 0 {
+		c := batch.New([]types.Type{d.typ}).Cols[0] // as many at once as a column has
+		k := min(n, batch.MaxRows)
+		for i := range k {
+			rows[i] = uint16(i)
+			c.Append(i, s.value(d.typ, 0))
+		}
+		if s.bad {
+			return false
+		}
+		d.number(&c, rows[:k], words[:])
+		for _, w := range words[:k] {
+			add(w)
+		}
+		n -= k
+	}
+	return !s.bad
 }
 
 func (d *identities) reset() {

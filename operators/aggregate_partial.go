@@ -32,8 +32,9 @@ type stateAt struct{ from, to, n int }
 // merger is an accumulator that takes states computed elsewhere.
 type merger interface {
 	// merge adds the states at in.rows to their groups. state are the columns
-	// that plan.StateFields gives the function; n is not 0 at these rows.
-	merge(in *folding, state []batch.Column)
+	// that plan.StateFields gives the function; n is not 0 at these rows. An
+	// error says that one of them is no state.
+	merge(in *folding, state []batch.Column) error
 }
 
 // newPartials checks that what p computes is what a merges.
@@ -124,23 +125,40 @@ func (m *partials) merge(ctx context.Context, s *groupSet, b *batch.Batch, rows 
 	if err := a.lost(ctx, groupsFull, m.events(b, refused)); err != nil {
 		return err
 	}
+	if err := m.mergeInto(ctx, s, b, rows); err != nil {
+		return err
+	}
+	return a.fits()
+}
+
+// mergeInto adds the states of rows, which have groups in s.
+func (m *partials) mergeInto(ctx context.Context, s *groupSet, b *batch.Batch, rows []uint16) error {
+	a := m.a
 	in := &a.in
-	*in = folding{groups: a.groups[:], words: a.words[:]}
 	for i, acc := range s.accs {
 		at := m.states[i]
+		*in = folding{groups: a.groups[:], words: a.words[:]}
 		if in.rows = m.changing(b.Cols[at.n].Int, rows); len(in.rows) == 0 {
 			continue
 		}
-		state := b.Cols[at.from:at.to]
-		if v, ok := acc.(valueHolder); ok {
+		v, grows := acc.(valueHolder)
+		if grows {
 			a.held -= v.bytes()
-			acc.(merger).merge(in, state)
-			a.held += v.bytes()
-			continue
 		}
-		acc.(merger).merge(in, state)
+		err := acc.(merger).merge(in, b.Cols[at.from:at.to])
+		if grows {
+			a.held += v.bytes()
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", a.aggs[i].fn, err)
+		}
+		if e, ok := acc.(*encoding); ok {
+			if err := a.lost(ctx, encoderFull, e.takeRefused()); err != nil {
+				return err
+			}
+		}
 	}
-	return a.fits()
+	return nil
 }
 
 // changing is those of rows that have values of an aggregate.

@@ -229,14 +229,14 @@ func TestPartialRowsCarry(t *testing.T) {
 }
 
 // Each value of FIRST and LAST has the time of its event; of equal times the
-// first and the last to arrive count, as with rows.
+// smallest and the largest count, as with rows.
 func TestPartialRowsFirstLast(t *testing.T) {
 	n := staged(t, groupBy(relation("t:timestamp x:bigint"), "", "first(x); last(x)"), 0)
 	for script, want := range map[string]string{
 		"+ 0  5 50 1  9 90 1\n7 70":       "50 90",
 		"4 40\n10 1\n+ 0  5 50 1  9 90 1": "40 1",
 		"5 1\n+ 0  5 50 1  5 90 1":        "1 90",
-		"+ 0  5 50 1  5 90 1\n5 1":        "50 1",
+		"+ 0  5 50 1  5 90 1\n5 1":        "1 90",
 		"+ 0  0 -9 0  99 -9 0\n5 1":       "1 1",
 	} {
 		expect(t, play(t, n, Options{}, script+"\nclose"), want+"\nflush\nclose")

@@ -1,6 +1,7 @@
 package operators
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -255,7 +256,8 @@ func naive(f *plan.Agg, rows [][]types.Value) types.Value {
 	case "first", "last":
 		best := 0
 		for i := range vs {
-			if f.Fn == "first" && times[i] < times[best] || f.Fn == "last" && times[i] >= times[best] {
+			c := cmp.Or(cmp.Compare(times[i], times[best]), compareValues(vs[i], vs[best]))
+			if f.Fn == "first" && c < 0 || f.Fn == "last" && c > 0 {
 				best = i
 			}
 		}
@@ -345,14 +347,12 @@ func naiveHistogram(f *plan.Agg, ordered []types.Value) types.Value {
 func naiveTop(vs []types.Value, n int) types.Value {
 	byValue := counts(vs)
 	var list []types.Value
-	for _, v := range vs { // in order of first appearance
-		if c, ok := byValue[v]; ok {
-			list = append(list, types.ListOf([]types.Value{v, types.Int(c)}))
-			delete(byValue, v)
-		}
+	for v, c := range byValue {
+		list = append(list, types.ListOf([]types.Value{v, types.Int(c)}))
 	}
-	slices.SortStableFunc(list, func(x, y types.Value) int {
-		return int(y.A.([]types.Value)[1].I - x.A.([]types.Value)[1].I)
+	slices.SortFunc(list, func(x, y types.Value) int {
+		a, b := x.A.([]types.Value), y.A.([]types.Value)
+		return cmp.Or(cmp.Compare(b[1].I, a[1].I), compareValues(a[0], b[0]))
 	})
 	return types.ListOf(list[:min(n, len(list))])
 }

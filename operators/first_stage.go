@@ -16,10 +16,19 @@ type FirstStage struct {
 	a    *aggregate
 	time int  // column of event time, which the panes are of; -1: there are none
 	some bool // rows were folded since it last gave
+
+	merged *mergedStates // where it folds states, not rows
 }
 
 // NewFirstStage returns p's first stage over rows of a schema.
 func NewFirstStage(p *plan.Partial, in types.Schema) (*FirstStage, error) {
+	return NewFirstStageAt(0, p, in)
+}
+
+// NewFirstStageAt returns p's first stage at an origin. Sequences and entities of
+// different origins are different, even if they have the same names; without
+// other origins it is 0.
+func NewFirstStageAt(origin uint64, p *plan.Partial, in types.Schema) (*FirstStage, error) {
 	s := &FirstStage{p: p, time: -1}
 	node := &plan.Aggregate{Input: &plan.Acquire{Stream: plan.FragmentStream, Out: in}, Aggs: p.Aggs}
 	if p.Pane > 0 {
@@ -35,7 +44,11 @@ func NewFirstStage(p *plan.Partial, in types.Schema) (*FirstStage, error) {
 	}
 	node.Out.Time = -1
 	var err error
-	s.a, err = newAggregate(node, nowhere{}, &Options{})
+	if s.a, err = newAggregate(node, nowhere{}, &Options{}); err != nil {
+		return nil, err
+	}
+	s.a.stage, s.a.origin = true, origin
+	s.a.all, err = s.a.newSet()
 	return s, err
 }
 
@@ -138,6 +151,8 @@ func (s *FirstStage) states(groups []uint32, only int, entries []pair) *batch.Ba
 	if s.p.Pane > 0 {
 		s.a.all.table.output(0, groups, &b.Cols[0])
 		k = 1
+	} else if s.merged != nil {
+		s.merged.appendTimes(&b.Cols[0], groups)
 	} else {
 		appendSame(&b.Cols[0], 0, len(groups))
 	}
@@ -166,11 +181,25 @@ func stateColumns(p *plan.Partial, accs []accumulator, groups []uint32, cols []b
 			}
 		case only < 0 && whole:
 			st.states(groups, state)
+			if s.merged != nil {
+				s.merged.setCounts(i, groups, state)
+			}
 		default: // nothing was folded in
 			for c := range state {
-				appendSame(&state[c], 0, len(groups))
+				appendNothing(&state[c], len(groups))
 			}
 		}
+	}
+}
+
+// appendNothing appends n values of no meaning.
+func appendNothing(c *batch.Column, n int) {
+	if c.Type.Physical() == types.PhysInt {
+		appendSame(c, 0, n)
+		return
+	}
+	for i := range n {
+		c.Append(i, types.NullOf(c.Type))
 	}
 }
 
@@ -184,54 +213,6 @@ type stater interface {
 type counter interface{ counted() []pair }
 
 func (p *pairs) counted() []pair { return p.entries }
-
-func (a count) states(groups []uint32, out []batch.Column) {
-	for _, g := range groups {
-		out[0].Int = append(out[0].Int, int64(a.of(g)[0]))
-	}
-}
-
-func (a intSum) states(groups []uint32, out []batch.Column) {
-	for _, g := range groups {
-		w := a.of(g)[:3]
-		for i := range w {
-			out[i].Int = append(out[i].Int, int64(w[i]))
-		}
-	}
-}
-
-// states of MIN and MAX: where there is a value, it counts as one.
-func (a *minMax[T]) states(groups []uint32, out []batch.Column) {
-	best, _ := any(a.best).([]int64)
-	for _, g := range groups {
-		out[0].Int = append(out[0].Int, best[g])
-		out[1].Int = append(out[1].Int, one(a.seen[g]))
-	}
-}
-
-func (a *firstLast[T]) states(groups []uint32, out []batch.Column) {
-	value, _ := any(a.value).([]int64)
-	for _, g := range groups {
-		out[0].Int = append(out[0].Int, a.when[g])
-		out[1].Int = append(out[1].Int, value[g])
-		out[2].Int = append(out[2].Int, one(a.seen[g]))
-	}
-}
-
-func one(seen bool) int64 {
-	if seen {
-		return 1
-	}
-	return 0
-}
-
-func (a *varianceInt) states(groups []uint32, out []batch.Column) {
-	for _, g := range groups {
-		for i, w := range a.state[g].words() {
-			out[i].Int = append(out[i].Int, w)
-		}
-	}
-}
 
 // nowhere takes everything and does nothing.
 type nowhere struct{}

@@ -128,7 +128,7 @@ func offerTo(a *plan.Aggregate) plan.Node {
 		return nil
 	}
 	c := *leaf
-	if c.Partial, ok = plan.NewPartial(keys, aggs, pane); !ok {
+	if c.Partial, ok = plan.NewKernelPartial(keys, aggs, pane); !ok {
 		return nil
 	}
 	c.Filter = cond
@@ -158,11 +158,6 @@ type splitter struct {
 // counts reports whether partial rows say how many rows they are of.
 func (s *splitter) counts() bool {
 	return slices.ContainsFunc(s.leaf.Acquire.Partial.Aggs, func(f plan.Agg) bool { return f.Star && f.Filter == nil })
-}
-
-// inOrder reports whether it matters what comes first of equal times.
-func (s *splitter) inOrder() bool {
-	return slices.ContainsFunc(s.leaf.Acquire.Partial.Aggs, func(f plan.Agg) bool { return f.Fn == "first" || f.Fn == "last" })
 }
 
 func (s *splitter) push(ctx context.Context, rows [][]types.Value, pass func([][]types.Value) (operators.Status, error)) (operators.Status, error) {
@@ -200,7 +195,7 @@ func (s *splitter) run(ctx context.Context, rows [][]types.Value, pass func([][]
 		// The group and a bucket of it have rows of their own: only COUNT(*) says that
 		// these are of one event.
 		return pass(rows)
-	case way == 1 && !s.inOrder() && !late:
+	case way == 1 && !late:
 		s.kept = append(s.kept, rows...)
 		return operators.More, nil
 	}
@@ -233,7 +228,7 @@ func (s *splitter) fold(rows [][]types.Value) ([][]types.Value, error) {
 	var pieces []*batch.Batch
 	for rest := rows; len(rest) > 0; {
 		n := len(rest)
-		if s.rng.IntN(2) == 0 && !s.inOrder() {
+		if s.rng.IntN(2) == 0 {
 			n = 1 + s.rng.IntN(n)
 		}
 		partial, err := s.folder(s.leaf.Acquire, rest[:n])
@@ -266,9 +261,7 @@ func (s *splitter) fold(rows [][]types.Value) ([][]types.Value, error) {
 }
 
 func (s *splitter) give(ctx context.Context, rows [][]types.Value) (st operators.Status, err error) {
-	if !s.inOrder() {
-		s.rng.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
-	}
+	s.rng.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
 	*s.merged += len(rows)
 	for len(rows) > 0 && st == operators.More && err == nil {
 		b := batch.New(s.leaf.Acquire.Partial.Out.Types())
@@ -426,10 +419,10 @@ func statesOf(f *plan.Agg, vs []types.Value, times []int64) (states [][]int64) {
 		x := big.NewInt(v.I)
 		sum.Add(sum, x)
 		squares.Add(squares, x.Mul(x, x))
-		if times[i] < times[first] {
+		if times[i] < times[first] || times[i] == times[first] && v.I < vs[first].I {
 			first = i
 		}
-		if times[i] >= times[last] {
+		if times[i] > times[last] || times[i] == times[last] && v.I > vs[last].I {
 			last = i
 		}
 		if v.I < vs[least].I {

@@ -48,9 +48,11 @@ type Node struct {
 
 // Children are the functions that it called, by name.
 func (n *Node) Children() []*Node {
-	return slices.SortedFunc(maps.Values(n.children), func(a, b *Node) int {
-		return cmp.Or(cmp.Compare(a.Name.Function, b.Name.Function), cmp.Compare(a.Name.Module, b.Name.Module))
-	})
+	return slices.SortedFunc(maps.Values(n.children), func(a, b *Node) int { return compareNames(a.Name, b.Name) })
+}
+
+func compareNames(a, b Name) int {
+	return cmp.Or(cmp.Compare(a.Function, b.Function), cmp.Compare(a.Module, b.Module))
 }
 
 func (n *Node) child(t *Trie, name Name) *Node {

@@ -14,7 +14,7 @@ import (
 // member is one row of a group, as an aggregate sees it.
 type member struct {
 	v    types.Value // the argument; of no meaning for COUNT(*) and RATE(*)
-	time int64       // event time; the same for all where there is none
+	time int64       // event time; where there is none, the number of the row
 }
 
 // fold computes an aggregate over the members of a group, in order of arrival.
@@ -62,7 +62,6 @@ func fold(a *plan.Agg, group []member, elapsed int64) (types.Value, error) {
 	case "first":
 		return slices.MinFunc(group, byTime).v, nil
 	case "last":
-		slices.Reverse(group) // the last to arrive of those with equal times
 		return slices.MaxFunc(group, byTime).v, nil
 	case "topk":
 		return topK(vs, a.Params[0].I), nil
@@ -72,7 +71,8 @@ func fold(a *plan.Agg, group []member, elapsed int64) (types.Value, error) {
 	return types.Value{}, fmt.Errorf("no aggregate %s", a.Fn)
 }
 
-func byTime(a, b member) int { return cmp.Compare(a.time, b.time) }
+// byTime orders members by their times, and those of one time by their values.
+func byTime(a, b member) int { return cmp.Or(cmp.Compare(a.time, b.time), Order(a.v, b.v)) }
 
 // total is the exact sum, unless there is an infinity or a NaN: then the sum
 // of those.
@@ -186,11 +186,11 @@ func tally(vs []types.Value) []counted {
 	return cs
 }
 
-// topK lists the most frequent values; of equally frequent ones, the first to
-// appear come first.
+// topK lists the most frequent values; of equally frequent ones, the smallest
+// come first.
 func topK(vs []types.Value, n int64) types.Value {
 	cs := tally(vs)
-	slices.SortStableFunc(cs, func(a, b counted) int { return cmp.Compare(b.n, a.n) })
+	slices.SortFunc(cs, func(a, b counted) int { return cmp.Or(cmp.Compare(b.n, a.n), Order(a.v, b.v)) })
 	list := []types.Value{}
 	for _, c := range cs[:min(int64(len(cs)), n)] {
 		list = append(list, types.ListOf([]types.Value{c.v, types.Int(c.n)}))

@@ -216,7 +216,7 @@ func (r *run) results(n *plan.Aggregate, g *rowsOfGroup, elapsed int64) ([]types
 			if !counts {
 				continue
 			}
-			m := member{v: v}
+			m := member{v: v, time: int64(len(members))}
 			if t >= 0 {
 				m.time = vs[t].I
 			}

@@ -270,7 +270,7 @@ func (g planGen) name(a *plan.Aggregate) {
 func (g planGen) agg(s types.Schema) plan.Agg {
 	for {
 		a := g.anyAgg(s)
-		if _, ok := plan.StateFields(&a); ok || !g.states {
+		if !g.states || plan.KernelAggregates(&a) {
 			return a
 		}
 	}

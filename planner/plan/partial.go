@@ -35,8 +35,8 @@ type Partial struct {
 // It is the rows' event time: watermarks hold for it.
 const PaneColumn = "pane"
 
-// NewPartial makes the first stage of an aggregate. ok
-// is false if one of the aggregates has no state that can be sent.
+// NewPartial makes the first stage of an aggregate. ok is false if one of the
+// functions is not an aggregate of the language, or merges states itself.
 func NewPartial(keys []Expr, aggs []Agg, pane time.Duration) (p *Partial, ok bool) {
 	out := types.Schema{Fields: []types.Field{{Name: PaneColumn, Type: types.Timestamp}}}
 	for _, k := range keys {
@@ -52,59 +52,14 @@ func NewPartial(keys []Expr, aggs []Agg, pane time.Duration) (p *Partial, ok boo
 	return &Partial{Keys: keys, Aggs: aggs, Pane: pane, Out: out}, true
 }
 
-// StateFields are the columns, all BIGINT, that hold the state of an aggregate
-// in partial rows. n is the number of values folded in; where it is 0 the others
-// mean nothing, and the aggregate stays as it was. (The row's group exists all
-// the same: its events may have had NULLs only, or failed the FILTER.)
-//
-//	count, rate        n
-//	sum, avg           lo, hi (the sum, 128 bits, two's complement), n
-//	min, max           value, n
-//	first, last        time (event time, ns since the epoch), value, n
-//	stddev, variance   lo, hi (of the sum), n, sq0, sq1, sq2 (Σx², 192 bits,
-//	                   unsigned, least significant word first)
-//	quantile, median,  bucket (as package operators numbers them), n: how many
-//	sketch, histogram  values in that one bucket
-//
-// ok is false for the other aggregates, for DISTINCT, and for arguments that are
-// not integers.
-func StateFields(f *Agg) (fields []types.Field, ok bool) {
-	if f.Distinct || slices.ContainsFunc(f.Args, func(a Expr) bool { return a.Type().Physical() != types.PhysInt }) {
-		return nil, false
-	}
-	names, ok := stateNames[StateOf(f.Fn)]
-	for _, n := range names {
-		fields = append(fields, types.Field{Name: n, Type: types.Bigint})
-	}
-	return fields, ok
-}
-
-// StateOf is the aggregate that keeps the same as fn: of STDDEV_STATE it is STDDEV, and
-// of FIRST_TIME FIRST.
-func StateOf(fn string) string {
-	for _, suffix := range []string{StateSuffix, timeSuffix} {
-		if of, ok := strings.CutSuffix(fn, suffix); ok {
-			return of
+// NewKernelPartial is NewPartial where the kernel may compute all of it.
+func NewKernelPartial(keys []Expr, aggs []Agg, pane time.Duration) (p *Partial, ok bool) {
+	for i := range aggs {
+		if !KernelAggregates(&aggs[i]) {
+			return nil, false
 		}
 	}
-	return fn
-}
-
-var stateNames = map[string][]string{
-	"count":     {"n"},
-	"rate":      {"n"},
-	"sum":       {"lo", "hi", "n"},
-	"avg":       {"lo", "hi", "n"},
-	"min":       {"value", "n"},
-	"max":       {"value", "n"},
-	"first":     {"time", "value", "n"},
-	"last":      {"time", "value", "n"},
-	"stddev":    {"lo", "hi", "n", "sq0", "sq1", "sq2"},
-	"variance":  {"lo", "hi", "n", "sq0", "sq1", "sq2"},
-	"quantile":  {"bucket", "n"},
-	"median":    {"bucket", "n"},
-	"sketch":    {"bucket", "n"},
-	"histogram": {"bucket", "n"},
+	return NewPartial(keys, aggs, pane)
 }
 
 // String prints what is computed as Aggregate does: count(*), sum(duration) by

@@ -113,7 +113,7 @@ func firstStage(n *plan.Aggregate, uses map[plan.Node]int, able func(*plan.Acqui
 			if !able(x) || n.Windowed && !s.timedBy(x) || s.volatile() {
 				return nil, nil
 			}
-			p, ok := plan.NewPartial(s.keys, s.aggs, s.pane)
+			p, ok := plan.NewKernelPartial(s.keys, s.aggs, s.pane)
 			if !ok {
 				return nil, nil
 			}

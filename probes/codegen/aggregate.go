@@ -220,7 +220,7 @@ func (c *aggregator) key(e plan.Expr) bool {
 
 // agg adds an aggregate; false: the kernel cannot compute it.
 func (c *aggregator) agg(f *plan.Agg) bool {
-	if _, ok := plan.StateFields(f); !ok {
+	if !plan.KernelAggregates(f) {
 		return false
 	}
 	k, ok := c.class(f.Filter)

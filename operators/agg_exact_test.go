@@ -1,0 +1,166 @@
+package operators
+
+import (
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/types"
+)
+
+// drawDouble draws doubles of any size, with those that a fixedSum takes most often.
+func drawDouble(t *rapid.T) float64 {
+	switch rapid.IntRange(0, 9).Draw(t, "kind") {
+	case 0:
+		return rapid.Float64().Draw(t, "any")
+	case 1:
+		return rapid.SampledFrom([]float64{0, math.Copysign(0, -1), math.MaxFloat64, -math.MaxFloat64, 1 << 63, -1 << 63,
+			math.Nextafter(1<<63, 0), math.SmallestNonzeroFloat64, -math.SmallestNonzeroFloat64, 0x1p-1022, 0x1p-76, 0x1p-77, 0x1p-128,
+			0x1p-129, 1, -1, 0.1, math.Pi}).Draw(t, "special")
+	case 2:
+		return float64(rapid.Int64().Draw(t, "integer"))
+	}
+	return math.Ldexp(rapid.Float64Range(-1, 1).Draw(t, "x"), rapid.IntRange(-80, 62).Draw(t, "e"))
+}
+
+// doubleMoments are what STDDEV of DOUBLE keeps, of one group.
+func doubleMoments(xs []float64) *varianceFloat {
+	a := newVariance(types.Double, false).(*varianceFloat)
+	a.grow(1)
+	for _, x := range xs {
+		a.add(0, x)
+	}
+	return a
+}
+
+// The results are the nearest doubles to the exact ones.
+func TestExactSums(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var xs []float64
+		for range rapid.IntRange(1, 30).Draw(t, "n") {
+			xs = append(xs, drawDouble(t))
+			if rapid.IntRange(0, 4).Draw(t, "again") == 0 {
+				xs = append(xs, -xs[len(xs)-1])
+			}
+		}
+		n := int64(len(xs))
+		sum, squares := new(big.Rat), new(big.Rat)
+		for _, x := range xs {
+			r := new(big.Rat).SetFloat64(x)
+			sum.Add(sum, r)
+			squares.Add(squares, new(big.Rat).Mul(r, r))
+		}
+		s := doubleMoments(xs)
+		m, wide := &s.state[0], s.wide[0]
+		if want, _ := sum.Float64(); roundedSum(&m.sum, wide) != want {
+			t.Fatalf("sum of %g is %g, not %g", xs, roundedSum(&m.sum, wide), want)
+		}
+		of := big.NewRat(n, 1)
+		if want, _ := new(big.Rat).Quo(sum, of).Float64(); roundedMean(&m.sum, wide, n) != want {
+			t.Fatalf("mean of %g is %g, not %g", xs, roundedMean(&m.sum, wide, n), want)
+		}
+		if n < 2 {
+			return
+		}
+		squares.Mul(squares, of)
+		squares.Sub(squares, new(big.Rat).Mul(sum, sum))
+		squares.Quo(squares, of.Mul(of, big.NewRat(n-1, 1)))
+		if want, _ := squares.Float64(); roundedVariance(&m.sum, &m.sq, wide, n) != want {
+			t.Fatalf("variance of %g is %g, not %g", xs, roundedVariance(&m.sum, &m.sq, wide, n), want)
+		}
+	})
+}
+
+// What is no number wins: NaN over all, and infinities of both signs are NaN.
+func TestExactSumsOfInfinities(t *testing.T) {
+	inf, nan := math.Inf(1), math.NaN()
+	for _, c := range []struct{ x, y, sum float64 }{
+		{inf, 1, inf}, {1, -inf, -inf}, {inf, inf, inf}, {inf, -inf, nan}, {nan, 1, nan}, {inf, nan, nan},
+	} {
+		s := doubleMoments([]float64{c.x, c.y})
+		m, wide := &s.state[0], s.wide[0]
+		if got := roundedSum(&m.sum, wide); got != c.sum && (got == got || c.sum == c.sum) {
+			t.Errorf("%g + %g = %g", c.x, c.y, got)
+		}
+		if v := roundedVariance(&m.sum, &m.sq, wide, 2); v == v {
+			t.Errorf("variance of %g and %g is %g", c.x, c.y, v)
+		}
+	}
+}
+
+// A state is what it was, and bytes that are none are refused.
+func TestWideDoubleState(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var d, back wideDouble
+		for range rapid.IntRange(0, 5).Draw(t, "n") {
+			d.add(drawDouble(t), rapid.Bool().Draw(t, "square"))
+		}
+		state := d.encode(nil)
+		if !back.decode(state) || back != d {
+			t.Fatalf("%v became %v", d, back)
+		}
+		var other wideDouble
+		if cut := state[:rapid.IntRange(0, len(state)-1).Draw(t, "cut")]; other.decode(cut) {
+			t.Fatalf("%d of %d bytes are a state", len(cut), len(state))
+		}
+		other.decode(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes"))
+	})
+}
+
+// plainSum is what SUM of DOUBLE was: what the exact one is measured against.
+type plainSum struct{ lane }
+
+func (a plainSum) update(in *folding) {
+	x := in.arg.Float
+	for _, r := range in.rows {
+		w := a.of(in.groups[r])[:2]
+		w[0] = math.Float64bits(math.Float64frombits(w[0]) + x[r])
+		w[1]++
+	}
+}
+
+// BenchmarkSumDouble folds a batch of doubles into one and into 100 groups.
+func BenchmarkSumDouble(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	c := batch.Column{Type: types.Double}
+	var rows []uint16
+	for i := range batch.MaxRows {
+		c.Float = append(c.Float, math.Ldexp(rng.Float64(), rng.IntN(20)))
+		rows = append(rows, uint16(i))
+	}
+	run := func(b *testing.B, groups int, update func(*folding)) {
+		in := &folding{rows: rows, groups: make([]uint32, batch.MaxRows), alone: groups == 1, arg: &c}
+		for i := range in.groups {
+			in.groups[i] = uint32(rng.IntN(groups))
+		}
+		b.ReportAllocs()
+		for b.Loop() {
+			update(in)
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/batch.MaxRows, "ns/row")
+	}
+	for _, groups := range []int{1, 100} {
+		name := map[int]string{1: "one group", 100: "100 groups"}[groups]
+		b.Run("plain, "+name, func(b *testing.B) {
+			l := &lanes{}
+			a := plainSum{lane{l, l.reserve(2)}}
+			l.grow(groups)
+			run(b, groups, a.update)
+		})
+		b.Run("exact, "+name, func(b *testing.B) {
+			l := &lanes{}
+			a := newFloatSum(l)
+			l.grow(groups)
+			run(b, groups, a.update)
+		})
+		b.Run("variance, "+name, func(b *testing.B) {
+			a := newVariance(types.Double, false)
+			a.grow(groups)
+			run(b, groups, a.update)
+		})
+	}
+}

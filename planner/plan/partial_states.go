@@ -1,0 +1,128 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	"endoscope/planner/types"
+)
+
+// StateCount is the column, a BIGINT, that every state has: the number of values
+// folded in. Where it is 0 the other columns mean nothing, and the aggregate stays
+// as it was. (The row's group exists all the same: its events may have had NULLs only,
+// or failed the FILTER.)
+const StateCount = "n"
+
+// OpaqueState is the column of a state that only its aggregate reads. The first
+// byte is the version of its format.
+const OpaqueState = "state"
+
+// StateFields are the columns that hold the state of an aggregate in partial rows.
+// States are deltas: each value is in one of them. They merge in any order, but for
+// those of rows (see below).
+//
+//	count, rate         n
+//	sum, avg            lo, hi (the sum, 128 bits, two's complement), n
+//	  of DOUBLE         w0 ... w3 (the exact sum, 256 bits, two's complement, in units
+//	                    of 2^-128), n, rest (BYTES: what does not fit w, or NULL)
+//	min, max            value (of the argument's type), n
+//	first, last         time (event time, ns since the epoch; NULL: rows have none),
+//	                    value (of the argument's type), n
+//	stddev, variance    lo, hi (of the sum), n, sq0, sq1, sq2 (Σx², 192 bits,
+//	                    unsigned, least significant word first)
+//	  of DOUBLE         w0 ... w3, n, sq0 ... sq6 (Σx², in units of 2^-256), rest
+//	quantile, median,   bucket (as package operators numbers them), n: how many
+//	sketch, histogram,  values in that one bucket
+//	sketch_quantile
+//	all others          state (BYTES), n
+//
+// A COUNT(DISTINCT x) and TOPK have a set of values as opaque state, TRIE its tree.
+// Aggregates that depend on the order of rows, which are encoders and aggregates of
+// entities, have the rows themselves, compressed. Those of one sequence or
+// entity come from one place, in order.
+//
+// Without a name of a type columns are BIGINT. ok is false for the functions that
+// merge states themselves (X_MERGE, FIRST_BY, LAST_BY) and for those that there are
+// not.
+func StateFields(f *Agg) (fields []types.Field, ok bool) {
+	if FindAgg(f.Fn) == nil || strings.HasSuffix(f.Fn, MergeSuffix) || f.Fn == "first_by" || f.Fn == "last_by" {
+		return nil, false
+	}
+	var arg types.Type
+	if len(f.Args) > 0 {
+		arg = f.Args[0].Type()
+	}
+	names := []string{OpaqueState, StateCount}
+	if form, ok := stateForms[StateOf(f.Fn)]; ok && !f.Distinct {
+		names = form.names
+		if form.ofDouble != nil && arg.Physical() == types.PhysFloat {
+			names = form.ofDouble
+		}
+	}
+	for _, n := range names {
+		t := types.Bigint
+		switch n {
+		case OpaqueState, "rest":
+			t = types.Bytes
+		case "value":
+			t = arg
+		}
+		fields = append(fields, types.Field{Name: n, Type: t})
+	}
+	return fields, true
+}
+
+// KernelAggregates reports whether the kernel can fold an aggregate, if it can
+// compute the argument: those over integers whose state is BIGINTs.
+func KernelAggregates(f *Agg) bool {
+	form, ok := stateForms[StateOf(f.Fn)]
+	return ok && form.kernel && !f.Distinct &&
+		!slices.ContainsFunc(f.Args, func(a Expr) bool { return a.Type().Physical() != types.PhysInt })
+}
+
+// StateOf is the aggregate that keeps the same as fn: of STDDEV_STATE it is STDDEV, and
+// of FIRST_TIME FIRST.
+func StateOf(fn string) string {
+	for _, suffix := range []string{StateSuffix, timeSuffix} {
+		if of, ok := strings.CutSuffix(fn, suffix); ok {
+			return of
+		}
+	}
+	return fn
+}
+
+// stateForm is the columns of a state.
+type stateForm struct {
+	names    []string
+	ofDouble []string // where the argument is a DOUBLE; nil: as names
+	kernel   bool     // the kernel can fold it over integers
+}
+
+var (
+	countForm   = stateForm{names: []string{StateCount}, kernel: true}
+	sumForm     = stateForm{names: []string{"lo", "hi", StateCount}, ofDouble: []string{"w0", "w1", "w2", "w3", StateCount, "rest"}, kernel: true}
+	momentsForm = stateForm{names: []string{"lo", "hi", StateCount, "sq0", "sq1", "sq2"},
+		ofDouble: []string{"w0", "w1", "w2", "w3", StateCount, "sq0", "sq1", "sq2", "sq3", "sq4", "sq5", "sq6", "rest"}, kernel: true}
+	extremeForm = stateForm{names: []string{"value", StateCount}, kernel: true}
+	timedForm   = stateForm{names: []string{"time", "value", StateCount}, kernel: true}
+	bucketForm  = stateForm{names: []string{"bucket", StateCount}, kernel: true}
+)
+
+// stateForms are the states of more than one opaque column, by StateOf.
+var stateForms = map[string]stateForm{
+	"count":           countForm,
+	"rate":            countForm,
+	"sum":             sumForm,
+	"avg":             sumForm,
+	"min":             extremeForm,
+	"max":             extremeForm,
+	"first":           timedForm,
+	"last":            timedForm,
+	"stddev":          momentsForm,
+	"variance":        momentsForm,
+	"quantile":        bucketForm,
+	"median":          bucketForm,
+	"sketch":          bucketForm,
+	"sketch_quantile": bucketForm,
+	"histogram":       bucketForm,
+}
