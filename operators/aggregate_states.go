@@ -61,7 +61,7 @@ func (g *stateGiver) give(ctx context.Context, s *groupSet, groups []uint32, now
 // entries gives those entries of states that count that are of some groups.
 func (g *stateGiver) entries(ctx context.Context, s *groupSet, of func(uint32) bool) error {
 	for i, acc := range s.accs {
-		counts, ok := acc.(counter)
+		counts, ok := counterOf(acc)
 		if !ok {
 			continue
 		}
@@ -115,6 +115,6 @@ func (g *stateGiver) rows(s *groupSet, groups []uint32, only int, entries []pair
 		}
 	}
 	g.a.giveKeys(s, groups, keys)
-	stateColumns(g.p, s.accs, groups, b.Cols[1+len(keys):], only, entries)
+	stateColumns(g.p, s.accs, nil, groups, b.Cols[1+len(keys):], only, entries)
 	return b
 }

@@ -111,7 +111,7 @@ func (s *FirstStage) Give(give func(*batch.Batch) error) error {
 		}
 	}
 	for i, acc := range groups.accs {
-		counts, ok := acc.(counter)
+		counts, ok := counterOf(acc)
 		if !ok {
 			continue
 		}
@@ -162,13 +162,13 @@ func (s *FirstStage) states(groups []uint32, only int, entries []pair) *batch.Ba
 		}
 		s.a.all.table.output(k+i, groups, &keys[i])
 	}
-	stateColumns(s.p, s.a.all.accs, groups, b.Cols[1+len(keys):], only, entries)
+	stateColumns(s.p, s.a.all.accs, s.merged, groups, b.Cols[1+len(keys):], only, entries)
 	return b
 }
 
 // stateColumns fills the columns of states of groups, but for those of counters, or, of
-// one counter alone, with its entries.
-func stateColumns(p *plan.Partial, accs []accumulator, groups []uint32, cols []batch.Column, only int, entries []pair) {
+// one counter alone, with its entries. m is not nil where the states were merged.
+func stateColumns(p *plan.Partial, accs []accumulator, m *mergedStates, groups []uint32, cols []batch.Column, only int, entries []pair) {
 	for i, acc := range accs {
 		fields, _ := plan.StateFields(&p.Aggs[i])
 		state := cols[:len(fields)]
@@ -181,8 +181,8 @@ func stateColumns(p *plan.Partial, accs []accumulator, groups []uint32, cols []b
 			}
 		case only < 0 && whole:
 			st.states(groups, state)
-			if s.merged != nil {
-				s.merged.setCounts(i, groups, state)
+			if m != nil {
+				m.setCounts(i, groups, state)
 			}
 		default: // nothing was folded in
 			for c := range state {
@@ -213,6 +213,16 @@ type stater interface {
 type counter interface{ counted() []pair }
 
 func (p *pairs) counted() []pair { return p.entries }
+
+// counterOf is an accumulator as a counter; false where its states are whole, although it
+// counts.
+func counterOf(acc accumulator) (counter, bool) {
+	if _, whole := acc.(stater); whole {
+		return nil, false
+	}
+	c, ok := acc.(counter)
+	return c, ok
+}
 
 // nowhere takes everything and does nothing.
 type nowhere struct{}

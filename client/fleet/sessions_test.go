@@ -14,7 +14,7 @@ import (
 // The columns of pieces of sessions: of the window, the partition, when the first and
 // the last row was, how many count, and the sum.
 var spanColumns = []wire.Column{{Name: "pane", Type: types.Timestamp}, {Name: "window_start", Type: types.Timestamp}, {Name: "window_end", Type: types.Timestamp}, {Name: "tid", Type: types.Bigint},
-	{Name: "value", Type: types.Bigint}, {Name: "n", Type: types.Bigint}, {Name: "value", Type: types.Bigint}, {Name: "n", Type: types.Bigint}, {Name: "n", Type: types.Bigint},
+	{Name: "value", Type: types.Timestamp}, {Name: "n", Type: types.Bigint}, {Name: "value", Type: types.Timestamp}, {Name: "n", Type: types.Bigint}, {Name: "n", Type: types.Bigint},
 	{Name: "lo", Type: types.Bigint}, {Name: "hi", Type: types.Bigint}, {Name: "n", Type: types.Bigint}}
 
 const sessionStatement = "SELECT window_start, window_end, SUM(arg0) AS n FROM SESSION(function_start, 10ns PARTITION BY tid)"
