@@ -1,8 +1,6 @@
 package planner
 
 import (
-	"bytes"
-	"encoding/gob"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +9,7 @@ import (
 
 	"endoscope/planner/distribute"
 	"endoscope/planner/plan"
+	"endoscope/planner/plan/planpb"
 	"endoscope/planner/types"
 )
 
@@ -43,11 +42,11 @@ func TestDivisions(t *testing.T) {
 			if v == nil {
 				return "all at the server\n"
 			}
-			encoded, err := v.Fragment.Encode()
+			encoded, err := planpb.Encode(v.Fragment)
 			if err != nil {
 				return err.Error()
 			}
-			f, err := plan.DecodeFragment(encoded)
+			f, err := planpb.Decode(encoded)
 			if err != nil {
 				t.Fatalf("%s: %v", d.Pos, err)
 			}
@@ -106,18 +105,18 @@ func TestDecodeFragmentRefuses(t *testing.T) {
 	for what, do := range spoil {
 		f := good()
 		do(f)
-		if _, err := f.Encode(); err == nil {
+		if _, err := planpb.Encode(f); err == nil {
 			t.Errorf("%s: sent", what)
 		}
-		var encoded bytes.Buffer
-		if err := gob.NewEncoder(&encoded).Encode(f); err != nil {
+		encoded, err := planpb.Marshal(f)
+		if err != nil {
 			continue // a server cannot even say it
 		}
-		if _, err := plan.DecodeFragment(encoded.Bytes()); err == nil {
+		if _, err := planpb.Decode(encoded); err == nil {
 			t.Errorf("%s: taken", what)
 		}
 	}
-	if _, err := plan.DecodeFragment(make([]byte, plan.MaxFragment+1)); err == nil || !strings.Contains(err.Error(), "bytes") {
+	if _, err := planpb.Decode(make([]byte, planpb.MaxFragment+1)); err == nil || !strings.Contains(err.Error(), "bytes") {
 		t.Errorf("more than a fragment may be: %v", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 // share is what is known of a statement of which this host executes its share.
 type share struct {
 	own     bool // each host's result is its own
+	nothing bool // the host has no rows: of which type values are is not known, and does not matter
 	places  map[plan.Node]distribute.Place
 	borders map[plan.Node]int
 }
@@ -25,8 +26,9 @@ func PlanShare(q *parser.Query, src string, env *Env) (*plan.Query, *plan.Fragme
 		lower *plan.Query
 		upper *plan.Fragment
 	}
+	nothing := false
 	out, err := resolving(env, src, func(r *resolver) (out planned, err error) {
-		r.share = &share{places: map[plan.Node]distribute.Place{}, borders: map[plan.Node]int{}}
+		r.share = &share{nothing: nothing, places: map[plan.Node]distribute.Place{}, borders: map[plan.Node]int{}}
 		r.owns(q)
 		root, err := r.query(q, nil, top)
 		if err != nil {
@@ -39,7 +41,13 @@ func PlanShare(q *parser.Query, src string, env *Env) (*plan.Query, *plan.Fragme
 		if out.lower, err = r.finish(nameHost(of.Lower, env.Host), q.For); err != nil {
 			return out, err
 		}
-		out.upper = of.Upper
+		if out.upper = of.Upper; len(plan.Leaves(out.lower.Root)) == 0 && r.serial > 0 {
+			if !nothing {
+				nothing = true
+				return out, errLearnt
+			}
+			out.upper.Exchange.Nothing = true
+		}
 		out.upper.Exchange.Notices, out.lower.Notices = out.lower.Notices, nil
 		return out, nil
 	})

@@ -11,6 +11,7 @@ import (
 	"endoscope/planner/cost"
 	"endoscope/planner/distribute"
 	"endoscope/planner/plan"
+	"endoscope/planner/plan/planpb"
 	"endoscope/server/wire"
 )
 
@@ -91,7 +92,7 @@ func (q *query) divide(path wire.Path, how string, steer func(uint64) int) error
 	if d == nil || how == placeAuto && !d.Fragment.Moves() {
 		return nil
 	}
-	encoded, err := d.Fragment.Encode()
+	encoded, err := planpb.Encode(d.Fragment)
 	if err != nil {
 		return nil // it has a model, which stays here
 	}

@@ -14,6 +14,7 @@ import (
 	"endoscope/planner"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/plan/planpb"
 	"endoscope/planner/types"
 	"endoscope/probes/process"
 	"endoscope/server/grant"
@@ -234,7 +235,7 @@ func (s *session) share(ctx context.Context, host string, q *parser.Query, text 
 	if err != nil {
 		return nil, err
 	}
-	encoded, err := upper.Encode()
+	encoded, err := planpb.Encode(upper)
 	if err != nil {
 		return nil, err
 	}

@@ -157,7 +157,7 @@ func (s *session) result(parts []*part, u *upper) (wire.Result, error) {
 	case plan.PerChange:
 		return newChanges(g), nil
 	}
-	m := &merged{gathered: g, waits: len(g.shift) > 0}
+	m := &merged{gathered: g, waits: u.ordered()}
 	var err error
 	if m.run, err = u.begin(g.armed()); err != nil {
 		return nil, errors.Join(fmt.Errorf("the rows of hosts cannot be merged: %w", err), g.Close())

@@ -16,6 +16,7 @@ import (
 	"endoscope/planner"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/plan/planpb"
 	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
@@ -116,7 +117,7 @@ func (x scriptedSession) ExecuteShare(ctx context.Context, host, statement strin
 	if kinds := lower.Root.Schema().Types(); !slices.Equal(kinds, typesOf(x.s.cols)) {
 		return nil, fmt.Errorf("the test's columns are %v, the plan's %v", typesOf(x.s.cols), kinds)
 	}
-	encoded, err := upper.Encode()
+	encoded, err := planpb.Encode(upper)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"endoscope/parser"
 	"endoscope/planner/plan"
+	"endoscope/planner/plan/planpb"
 	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
@@ -27,7 +28,7 @@ func upperOf(p *part) (*upper, error) {
 		return nil, nil
 	}
 	s := r.Share()
-	f, err := plan.DecodeFragment(s.Plan)
+	f, err := planpb.Decode(s.Plan)
 	if err != nil {
 		return nil, placed(p.name, err)
 	}
@@ -104,12 +105,19 @@ func (u *upper) timed() (columns []int) {
 	return columns
 }
 
+// ordered reports whether it matters in which order hosts are merged: it decides between
+// what is equal.
+func (u *upper) ordered() bool {
+	p := u.states()
+	return p != nil && slices.ContainsFunc(p.Aggs, func(a plan.Agg) bool { return a.Fn == "first" || a.Fn == "last" || a.Fn == "topk" })
+}
+
 // contract is what hosts have to agree on, whatever their plans are: the types of keys,
 // the aggregates and their states, how results come. It is the reason why b cannot be
 // merged with a; "" if it can.
 func (u *upper) contract(other *upper) string {
 	a, b := *u.Exchange, *other.Exchange
-	a.Notices, b.Notices = nil, nil
+	a.Notices, b.Notices, a.Nothing, b.Nothing = nil, nil, false, false
 	if !reflect.DeepEqual(a, b) {
 		return fmt.Sprintf("it sends %s where the others send %s", exchanged(&b), exchanged(&a))
 	}
@@ -145,21 +153,31 @@ func exchanged(x *plan.Exchange) string {
 func agreed(parts []*part) (*upper, error) {
 	var first *part
 	var of *upper
+	uppers := map[*part]*upper{}
 	for _, p := range parts {
 		if p.res == nil {
 			continue
 		}
 		u, err := upperOf(p)
-		switch {
-		case err != nil:
+		if err != nil {
 			return nil, err
-		case first == nil:
+		}
+		if uppers[p] = u; first == nil || of != nil && of.Exchange.Nothing {
 			first, of = p, u
+		}
+	}
+	for _, p := range parts {
+		u := uppers[p]
+		switch {
+		case p.res == nil || p == first:
 			continue
 		case u == nil && of == nil:
 			if !slices.Equal(first.res.Columns(), p.res.Columns()) {
 				return nil, otherColumns(first, p, first.res.Columns(), p.res.Columns())
 			}
+			continue
+		case u != nil && u.Exchange.Nothing && (of == nil || !slices.Equal(u.cols, of.cols) || of.contract(u) != ""):
+			p.err, p.res = p.res.Close(), nil // it has no rows
 			continue
 		case u == nil || of == nil:
 			return nil, fmt.Errorf("%s and %s are of different versions", first.name, p.name)

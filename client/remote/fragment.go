@@ -11,6 +11,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
 	"endoscope/planner/plan"
+	"endoscope/planner/plan/planpb"
 	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
@@ -46,7 +47,7 @@ var errMisfit = errors.New("the fragment of the plan that the server sent does n
 // newFragment builds the operators of a fragment. What they give goes to give.
 func newFragment(w *wire.Fragment, give func(wire.Event) error) (f *fragment, err error) {
 	defer caught(&err)
-	p, err := plan.DecodeFragment(w.Plan)
+	p, err := planpb.Decode(w.Plan)
 	if err != nil {
 		return nil, err
 	}

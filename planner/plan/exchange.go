@@ -21,6 +21,8 @@ type Exchange struct {
 	// Gap and Spans describe the sessions of PerSession.
 	Gap   time.Duration
 	Spans Spans
+	// Nothing says that the host knows that it has no rows: not even their types.
+	Nothing bool
 	// Notices are about the statement, for the user.
 	Notices []string
 }

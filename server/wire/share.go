@@ -27,7 +27,7 @@ const ShareVersion = 1
 
 // Share is what the root of several hosts does with their rows.
 type Share struct {
-	// Plan is a plan.Fragment with an Exchange, encoded.
+	// Plan is a plan.Fragment with an Exchange, as package planpb encodes it.
 	Plan []byte `json:"plan"`
 	// Columns are those of the whole result.
 	Columns []Column `json:"columns"`
