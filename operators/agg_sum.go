@@ -1,7 +1,9 @@
 package operators
 
 import (
+	"math"
 	"math/bits"
+	"sync"
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
@@ -131,17 +133,8 @@ func newFloatSum(l *lanes) floatSum { return floatSum{lane{l, l.reserve(5)}, wid
 
 func (a floatSum) update(in *folding) {
 	x := in.arg.Float
-	if in.alone {
-		w := a.of(0)[:5:5]
-		var sum fixedSum
-		copy(sum[:], w)
-		for _, r := range in.rows {
-			if !addDouble(sum[:], x[r]) {
-				a.wide.of(0).add(x[r], false)
-			}
-		}
-		copy(w, sum[:])
-		w[4] += uint64(len(in.rows))
+	if words := a.single(); words != nil {
+		a.updateSingle(in, words)
 		return
 	}
 	for _, r := range in.rows {
@@ -151,6 +144,77 @@ func (a floatSum) update(in *folding) {
 		}
 		w[4]++
 	}
+}
+
+// updateSingle is update where the words of all groups lie in one chunk. Nearly all
+// values change the same words; it is without a call for these.
+func (a floatSum) updateSingle(in *folding, words []uint64) {
+	s := shiftedPool.Get().(*shiftedDoubles)
+	defer shiftedPool.Put(s)
+	others := s.shift(in)
+	if in.alone {
+		s.addAll(words[:5:5], len(in.rows))
+	} else {
+		groups, width := in.groups, a.width
+		for k, r := range in.rows {
+			i := int(groups[r]) * width
+			w := words[i : i+5 : i+5]
+			var c uint64
+			w[1], c = bits.Add64(w[1], s.lo[k&(batch.MaxRows-1)], 0)
+			h := s.hi[k&(batch.MaxRows-1)]
+			w[2], c = bits.Add64(w[2], h, c)
+			w[3] += uint64(int64(h)>>63) + c
+			w[4]++
+		}
+	}
+	for _, r := range others {
+		g := in.groups[r]
+		if x := in.arg.Float[r]; !addDouble(words[int(g)*a.width:], x) {
+			a.wide.of(g).add(x, false)
+		}
+	}
+}
+
+// shiftedDoubles are values as fixedSum has them, from its second word on.
+type shiftedDoubles struct {
+	lo, hi [batch.MaxRows]uint64
+	others [batch.MaxRows]uint16
+}
+
+var shiftedPool = sync.Pool{New: func() any { return &shiftedDoubles{} }}
+
+// addAll adds the first n to one group.
+func (s *shiftedDoubles) addAll(w []uint64, n int) {
+	w1, w2, w3 := w[1], w[2], w[3]
+	for k := range n {
+		var c uint64
+		w1, c = bits.Add64(w1, s.lo[k&(batch.MaxRows-1)], 0)
+		h := s.hi[k&(batch.MaxRows-1)]
+		w2, c = bits.Add64(w2, h, c)
+		w3 += uint64(int64(h)>>63) + c
+	}
+	w[1], w[2], w[3] = w1, w2, w3
+	w[4] += uint64(n)
+}
+
+// shift makes lo and hi those of the rows, and returns the rows that have other words,
+// of which they are 0.
+func (s *shiftedDoubles) shift(in *folding) (others []uint16) {
+	x, n := in.arg.Float, 0
+	for k, r := range in.rows {
+		b := math.Float64bits(x[r])
+		shift := uint(b>>52)&0x7ff - exponentOfUnit
+		m, sign := b&(hidden-1)|hidden, uint64(int64(b)>>63)
+		if shift>>6 != 1 {
+			s.others[n&(batch.MaxRows-1)] = r
+			n++
+			m, sign = 0, 0
+		}
+		lo, c := bits.Add64(m<<(shift&63)^sign, sign&1, 0)
+		s.lo[k&(batch.MaxRows-1)] = lo
+		s.hi[k&(batch.MaxRows-1)] = m>>1>>(63-shift&63) ^ sign + c
+	}
+	return s.others[:n]
 }
 
 func (a floatSum) reset() { clear(a.wide) }
