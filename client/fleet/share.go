@@ -109,7 +109,7 @@ func (u *upper) timed() (columns []int) {
 // what is equal.
 func (u *upper) ordered() bool {
 	p := u.states()
-	return p != nil && slices.ContainsFunc(p.Aggs, func(a plan.Agg) bool { return a.Fn == "first" || a.Fn == "last" || a.Fn == "topk" })
+	return p != nil && slices.ContainsFunc(p.Aggs, func(a plan.Agg) bool { return a.Fn == "first" || a.Fn == "last" })
 }
 
 // contract is what hosts have to agree on, whatever their plans are: the types of keys,
