@@ -2,7 +2,6 @@ package operators
 
 import (
 	"slices"
-	"strings"
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
@@ -58,10 +57,6 @@ func newAccumulator(f *plan.Agg, arg types.Type, l *lanes) (accumulator, error) 
 		return newMinMax(arg, f.Fn == "max"), nil
 	case "first", "last":
 		return newFirstLast(arg, f.Fn == "last"), nil
-	case "first_time", "last_time":
-		return newFirstLastTime(arg, f.Fn == "last_time"), nil
-	case "first_by", "last_by":
-		return &firstLastBy{accumulator: newFirstLast(arg, f.Fn == "last_by")}, nil
 	case "median":
 		return newQuantile(f, 0.5)
 	case "quantile":
@@ -84,10 +79,7 @@ func newAccumulator(f *plan.Agg, arg types.Type, l *lanes) (accumulator, error) 
 	case "rate":
 		return rowRate{newCount(l)}, nil
 	}
-	if strings.HasSuffix(f.Fn, plan.MergeSuffix) {
-		return newMerge(f, arg)
-	}
-	return newState(f, arg)
+	return nil, plan.Errorf(-1, -1, "there is no aggregate function %s", f.Fn)
 }
 
 // parameter is a numeric parameter as a float.
