@@ -62,3 +62,45 @@ func TestCountDistinctForgetsStrings(t *testing.T) {
 		t.Errorf("%d of %g values", out.Int[0], want)
 	}
 }
+
+// Beyond what is exact the estimate of merged states is that of all values at one place.
+func TestCountDistinctMergesBeyondExact(t *testing.T) {
+	in := folding{groups: make([]uint32, batch.MaxRows), words: make([]uint64, batch.MaxRows)}
+	fill := func(a *countDistinct, from, to int) {
+		for ; from < to; from += batch.MaxRows {
+			b := batch.New([]types.Type{types.Varchar})
+			for i := from; i < min(to, from+batch.MaxRows); i++ {
+				b.AppendRow(types.Str(fmt.Sprint("value ", i)))
+			}
+			in.rows, in.arg = rowsOf(b), &b.Cols[0]
+			a.update(&in)
+		}
+	}
+	result := func(a *countDistinct) int64 {
+		out := batch.Column{Type: types.Bigint}
+		if err := a.output([]uint32{0}, &out, instant{}); err != nil {
+			t.Fatal(err)
+		}
+		return out.Int[0]
+	}
+	for _, parts := range [][]int{{0, 6_000, 12_000}, {0, 15_000, 40_000}, {0, 100, 20_000, 20_100}} {
+		one, merged := newCountDistinct(types.Varchar), newCountDistinct(types.Varchar)
+		one.grow(1)
+		merged.grow(1)
+		for i := range len(parts) - 1 {
+			part := newCountDistinct(types.Varchar)
+			part.grow(1)
+			fill(part, max(0, parts[i]-500), parts[i+1]) // some are in two parts
+			fill(one, max(0, parts[i]-500), parts[i+1])
+			state := batch.New([]types.Type{types.Bytes, types.Bigint})
+			part.states([]uint32{0}, state.Cols)
+			in.rows = []uint16{0}
+			if err := merged.merge(&in, state.Cols); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, want := result(merged), result(one); got != want {
+			t.Errorf("%v: %d of the states, %d of the values", parts, got, want)
+		}
+	}
+}

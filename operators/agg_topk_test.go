@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
 	"endoscope/planner/types"
 )
 
@@ -53,6 +55,58 @@ func TestTopKSpaceSaving(t *testing.T) {
 	for i := range frequent {
 		if name := fmt.Sprint("frequent ", i); !seen[name] {
 			t.Errorf("%s is missing in %v", name, top(got))
+		}
+	}
+}
+
+// Beyond 10,000 values what is merged of states counts nothing lower than it occurs by
+// more than rows / 10,000, and nothing higher by more than twice that.
+func TestTopKMergesBeyondExact(t *testing.T) {
+	const rare, frequent, rows, places = 30_000, 10, 200_000, 4
+	f := &plan.Agg{Fn: "topk", Args: []plan.Expr{&plan.Col{T: types.Varchar}}, Params: []types.Value{types.Int(frequent)}}
+	merged, err := newTopK(f, types.Varchar)
+	if err != nil {
+		t.Fatal(err)
+	}
+	merged.grow(1)
+	in := &folding{groups: make([]uint32, batch.MaxRows), words: make([]uint64, batch.MaxRows)}
+	for p := range places {
+		one, _ := newTopK(f, types.Varchar)
+		one.grow(1)
+		for from := p; from < rows; from += places * batch.MaxRows {
+			b := batch.New([]types.Type{types.Varchar})
+			for i := from; i < rows && b.N < batch.MaxRows; i += places {
+				name := fmt.Sprint("rare ", i*7919%rare)
+				if i/places%5 == 0 { // each of ten comes with 2 % of the rows
+					name = fmt.Sprint("frequent ", i/places/5%frequent)
+				}
+				b.AppendRow(types.Str(name))
+			}
+			in.rows, in.arg = rowsOf(b), &b.Cols[0]
+			one.update(in)
+		}
+		state := batch.New([]types.Type{types.Bytes, types.Bigint})
+		one.(stater).states([]uint32{0}, state.Cols)
+		in.rows = []uint16{0}
+		if err := merged.(merger).merge(in, state.Cols); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := batch.New([]types.Type{types.List})
+	if err := merged.output([]uint32{0}, &out.Cols[0], instant{}); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, p := range out.Cols[0].Any[0].([]types.Value) {
+		f := p.A.([]types.Value)
+		seen[f[0].S] = true
+		if n := f[1].I; n < rows/50-rows/exactValues || n > rows/50+2*rows/exactValues {
+			t.Errorf("%s counted %d times, not %d", f[0].S, n, rows/50)
+		}
+	}
+	for i := range frequent {
+		if name := fmt.Sprint("frequent ", i); !seen[name] {
+			t.Errorf("%s is missing", name)
 		}
 	}
 }

@@ -115,6 +115,6 @@ func (g *stateGiver) rows(s *groupSet, groups []uint32, only int, entries []pair
 		}
 	}
 	g.a.giveKeys(s, groups, keys)
-	stateColumns(g.p, s.accs, nil, groups, b.Cols[1+len(keys):], only, entries)
+	appendStateColumns(g.p, s.accs, nil, groups, b.Cols[1+len(keys):], only, entries)
 	return b
 }

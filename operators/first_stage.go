@@ -162,13 +162,13 @@ func (s *FirstStage) states(groups []uint32, only int, entries []pair) *batch.Ba
 		}
 		s.a.all.table.output(k+i, groups, &keys[i])
 	}
-	stateColumns(s.p, s.a.all.accs, s.merged, groups, b.Cols[1+len(keys):], only, entries)
+	appendStateColumns(s.p, s.a.all.accs, s.merged, groups, b.Cols[1+len(keys):], only, entries)
 	return b
 }
 
-// stateColumns fills the columns of states of groups, but for those of counters, or, of
+// appendStateColumns appends to the columns of states of groups, but for those of counters, or, of
 // one counter alone, with its entries. m is not nil where the states were merged.
-func stateColumns(p *plan.Partial, accs []accumulator, m *mergedStates, groups []uint32, cols []batch.Column, only int, entries []pair) {
+func appendStateColumns(p *plan.Partial, accs []accumulator, m *mergedStates, groups []uint32, cols []batch.Column, only int, entries []pair) {
 	for i, acc := range accs {
 		fields, _ := plan.StateFields(&p.Aggs[i])
 		state := cols[:len(fields)]
@@ -209,7 +209,8 @@ type stater interface {
 	states(groups []uint32, out []batch.Column)
 }
 
-// counter is an accumulator of which the state is how often what occurred.
+// counter is an accumulator that is no stater, of which the state is how often what
+// occurred.
 type counter interface{ counted() []pair }
 
 func (p *pairs) counted() []pair { return p.entries }
