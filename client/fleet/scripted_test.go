@@ -28,6 +28,7 @@ type scripted struct {
 	ahead time.Duration // of its clock, and
 	by    time.Duration // how far that may be wrong
 	steps chan step
+	other string // the statement that it takes another one for
 	// mute: it never answers to statements with this in them, nor to questions of what they would give.
 	mute string
 	// hung, unless it is nil, is closed when the host goes on: until then it neither
@@ -109,6 +110,9 @@ func (x scriptedSession) Execute(ctx context.Context, statement string, _ ...typ
 func (x scriptedSession) ExecuteShare(ctx context.Context, host, statement string, _ ...types.Value) (wire.Result, error) {
 	if err := x.answers(ctx, statement); err != nil {
 		return nil, err
+	}
+	if x.s.other != "" {
+		statement = x.s.other
 	}
 	lower, upper, err := sharePlan(host, statement)
 	if err != nil {

@@ -140,7 +140,8 @@ func (u *upper) contract(other *upper) string {
 func reflectEqual(a, b types.Value) bool { return reflect.DeepEqual(a, b) }
 
 func exchanged(x *plan.Exchange) string {
-	what := map[plan.ExchangeKind]string{plan.Gather: "rows", plan.MergeOrdered: "rows in order of time", plan.MergeStates: "states of groups"}[x.Kind]
+	what := map[plan.ExchangeKind]string{plan.Gather: "rows ", plan.MergeOrdered: "rows in order of time ", plan.MergeStates: "states of groups "}[x.Kind] +
+		[...]string{"once", "for each window", "for pieces of sessions", "again and again", "as they change"}[x.Again]
 	if x.Limit > 0 {
 		what += fmt.Sprintf(", %d at most,", x.Limit)
 	}
