@@ -98,7 +98,7 @@ func (c *changes) give(ctx context.Context, news []*changed) error {
 			}
 		}
 	}
-	events, _, err := c.upper.of(ctx, c.armed(), all)
+	events, _, err := c.upper.result(ctx, c.armed(), all)
 	if err != nil {
 		return err
 	}

@@ -159,15 +159,22 @@ func (s *session) Execute(ctx context.Context, text string, args ...types.Value)
 	}
 	_, query := stmt.(*parser.Query)
 	parts, err := s.begin(ctx, func(ctx context.Context, m *member) (wire.Result, error) {
-		if of, ok := m.session.(wire.Sharer); ok && query {
-			return of.ExecuteShare(ctx, m.name, text, args...)
+		if !query {
+			return m.session.Execute(ctx, text, args...)
 		}
-		return m.session.Execute(ctx, text, args...)
+		of, ok := m.session.(wire.Sharer)
+		if !ok {
+			return nil, errNoShare
+		}
+		return of.ExecuteShare(ctx, m.name, text, args...)
 	})
 	if err != nil {
 		return nil, err
 	}
 	of, err := agreed(parts)
+	if err == nil && of == nil && query {
+		err = errNoShare
+	}
 	if err != nil {
 		for _, p := range parts {
 			if p.res != nil {
@@ -181,6 +188,9 @@ func (s *session) Execute(ctx context.Context, text string, args ...types.Value)
 	}
 	return s.result(parts, of)
 }
+
+// errNoShare refuses rows of hosts of which nothing says how they become one result.
+var errNoShare = errors.New("the hosts do not say how what they send is put together: they may be of an older version")
 
 // begin executes a statement at every host. Lost hosts are in the parts, too; what
 // one refuses, all do.

@@ -98,9 +98,9 @@ func (r *run) push(ctx context.Context, b *batch.Batch) (err error) {
 	return err
 }
 
-// of is what the upper part gives of the hosts' rows for one result, which it releases,
-// and how many rows that is.
-func (u *upper) of(ctx context.Context, began int64, all []rows) ([]wire.Event, uint64, error) {
+// result is what the upper part gives of the hosts' rows for one result, which it
+// releases, and how many rows that is.
+func (u *upper) result(ctx context.Context, began int64, all []rows) ([]wire.Event, uint64, error) {
 	run, err := u.begin(began)
 	if err != nil {
 		releaseRows(all)

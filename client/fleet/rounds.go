@@ -157,7 +157,7 @@ func (r *rounds) settleRounds(ctx context.Context) error {
 
 // result merges the hosts' rows of one result, which it lets go of.
 func (r *rounds) result(ctx context.Context, of []rows) error {
-	events, given, err := r.upper.of(ctx, r.armed(), of)
+	events, given, err := r.upper.result(ctx, r.armed(), of)
 	if err != nil {
 		return err
 	}

@@ -207,7 +207,7 @@ func (s *sessions) give(ctx context.Context, w whole) error {
 		w.rows[i].Batch = r.Derive(nil, cols)
 		r.Release()
 	}
-	events, rows, err := s.upper.of(ctx, s.armed(), w.rows)
+	events, rows, err := s.upper.result(ctx, s.armed(), w.rows)
 	if err != nil {
 		return err
 	}

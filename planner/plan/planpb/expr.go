@@ -15,15 +15,16 @@ var (
 	errValue = errors.New("a constant has no form outside the process")
 )
 
-// code writes or reads one of several messages: that of v's type, or that which there
-// is. messages are by field number, from 1 on.
+// variant is one of several messages, of which a field has one.
 type variant[T any] struct {
 	is   func(T) bool
 	code func(*coder, *T)
 }
 
-func oneOf[T any](c *coder, v *T, of []variant[T]) {
-	for i, m := range of {
+// oneOf writes the message of v's type, or reads the one that there is. Variants are in
+// the order of their fields, from 1 on.
+func oneOf[T any](c *coder, v *T, variants []variant[T]) {
+	for i, m := range variants {
 		n := protowire.Number(i + 1)
 		if c.reads && !c.has(n) || !c.reads && !m.is(*v) {
 			continue
@@ -36,8 +37,8 @@ func oneOf[T any](c *coder, v *T, of []variant[T]) {
 	}
 }
 
-// of makes a variant of a type that implements an interface.
-func of[P interface{ *S }, S, T any](code func(*coder, P)) variant[T] {
+// variantOf makes a variant of a type that implements an interface.
+func variantOf[P interface{ *S }, S, T any](code func(*coder, P)) variant[T] {
 	return variant[T]{
 		is: func(v T) bool { _, ok := any(v).(P); return ok },
 		code: func(c *coder, v *T) {
@@ -57,12 +58,12 @@ var exprs []variant[plan.Expr]
 
 func init() {
 	exprs = []variant[plan.Expr]{
-		of[*plan.Col, plan.Col, plan.Expr](column),
-		of[*plan.Const, plan.Const, plan.Expr](constant),
-		of[*plan.Call, plan.Call, plan.Expr](call),
-		of[*plan.In, plan.In, plan.Expr](in),
-		of[*plan.Case, plan.Case, plan.Expr](cases),
-		of[*plan.Cast, plan.Cast, plan.Expr](cast),
+		variantOf[*plan.Col, plan.Col, plan.Expr](column),
+		variantOf[*plan.Const, plan.Const, plan.Expr](constant),
+		variantOf[*plan.Call, plan.Call, plan.Expr](call),
+		variantOf[*plan.In, plan.In, plan.Expr](in),
+		variantOf[*plan.Case, plan.Case, plan.Expr](cases),
+		variantOf[*plan.Cast, plan.Cast, plan.Expr](cast),
 	}
 }
 

@@ -11,14 +11,14 @@ var nodes []variant[plan.Node]
 
 func init() {
 	nodes = []variant[plan.Node]{
-		of[*plan.Acquire, plan.Acquire, plan.Node](source),
-		of[*plan.Filter, plan.Filter, plan.Node](filter),
-		of[*plan.Project, plan.Project, plan.Node](project),
-		of[*plan.Window, plan.Window, plan.Node](window),
-		of[*plan.Aggregate, plan.Aggregate, plan.Node](aggregate),
-		of[*plan.Distinct, plan.Distinct, plan.Node](distinct),
-		of[*plan.Sort, plan.Sort, plan.Node](sort),
-		of[*plan.Limit, plan.Limit, plan.Node](limit),
+		variantOf[*plan.Acquire, plan.Acquire, plan.Node](source),
+		variantOf[*plan.Filter, plan.Filter, plan.Node](filter),
+		variantOf[*plan.Project, plan.Project, plan.Node](project),
+		variantOf[*plan.Window, plan.Window, plan.Node](window),
+		variantOf[*plan.Aggregate, plan.Aggregate, plan.Node](aggregate),
+		variantOf[*plan.Distinct, plan.Distinct, plan.Node](distinct),
+		variantOf[*plan.Sort, plan.Sort, plan.Node](sort),
+		variantOf[*plan.Limit, plan.Limit, plan.Node](limit),
 	}
 }
 
