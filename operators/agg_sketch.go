@@ -53,6 +53,23 @@ func (a *sketchQuantile) update(in *folding) {
 	}
 }
 
+// noSketch is the bucket that says, in a state, that something was no sketch.
+const noSketch = uint64(1) << 63
+
+func (a *sketchQuantile) counted() []pair {
+	if a.bad {
+		return append(slices.Clip(a.entries), pair{word: noSketch, count: 1})
+	}
+	return a.entries
+}
+
+func (a *sketchQuantile) merge(in *folding, state []batch.Column) error {
+	for _, r := range in.rows {
+		a.bad = a.bad || uint64(state[0].Int[r]) == noSketch
+	}
+	return a.quantile.merge(in, state)
+}
+
 func (a *sketchQuantile) output(groups []uint32, out *batch.Column, at instant) error {
 	if a.bad {
 		return plan.Errorf(-1, -1, "SKETCH_QUANTILE was given what is no sketch").WithHint("SKETCH(x) makes one")

@@ -81,3 +81,40 @@ func TestNoSketch(t *testing.T) {
 		_, _ = foldAll(t, f, types.Bytes, []types.Value{{Type: types.Bytes, S: text}})
 	})
 }
+
+// A first stage that was given what is no sketch says so in its state.
+func TestStateOfNoSketch(t *testing.T) {
+	f := &plan.Agg{Fn: "sketch_quantile", Args: []plan.Expr{&plan.Col{T: types.Bytes}}, Params: []types.Value{types.Float(0.5)}, T: types.Double}
+	p, ok := plan.NewPartial(nil, []plan.Agg{*f}, 0)
+	if !ok {
+		t.Fatal("no state")
+	}
+	in := relation("y:bytes")
+	s, err := NewFirstStage(p, in.Out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := batch.New(in.Out.Types())
+	b.AppendRow(types.Value{Type: types.Bytes, S: "\xff"})
+	if err := s.Push(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	n := &plan.Aggregate{Input: in, Aggs: p.Aggs, Out: types.Schema{Fields: []types.Field{{Type: types.Double}}, Time: -1}}
+	op, err := newAggregate(n, &results{}, &Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := newPartials(op, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Give(func(b *batch.Batch) error {
+		_, err := port.Push(t.Context(), 0, b)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := op.Close(t.Context(), 0); err == nil {
+		t.Error("there is a quantile of what is no sketch")
+	}
+}

@@ -146,6 +146,9 @@ func slackOf(n plan.Node, column int) slack {
 		case "quantile", "median":
 			return sketched
 		case "sum", "avg", "variance", "stddev":
+			if a.Args[0].Type() == types.Double { // rounded once
+				return slackOfExpr(a.Args[0], n.Input)
+			}
 			if a.T != types.Bigint {
 				return floating
 			}

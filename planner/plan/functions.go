@@ -171,7 +171,7 @@ var AggFuncs = []AggFunc{
 	{Name: "count", Args: []types.Type{tA}, Star: true, Distinct: true, Result: always(tI),
 		Doc: "number of rows, or of values that are not NULL; COUNT(DISTINCT x) is exact to 10,000 values, then HyperLogLog (2 % error)"},
 	{Name: "sum", Args: []types.Type{tI, tF, tD}, Result: itself,
-		Doc: "sum; BIGINT and DURATION accumulate 128 bits and a result that does not fit is an error"},
+		Doc: "sum; BIGINT and DURATION accumulate 128 bits and a result that does not fit is an error; of DOUBLE it is exact and rounded once"},
 	{Name: "avg", Args: []types.Type{tI, tF, tD}, Result: mean,
 		Doc: "mean"},
 	{Name: "min", Args: []types.Type{tI, tF, tD, tT, tS, tB}, Result: itself, Doc: "smallest value"},
@@ -182,9 +182,9 @@ var AggFuncs = []AggFunc{
 	{Name: "median", Args: []types.Type{tI, tF, tD}, Result: mean, Doc: "QUANTILE(x, 0.5)"},
 	{Name: "histogram", Args: []types.Type{tI, tF, tD}, Params: []types.Type{tF, tF, tF}, Optional: 3, Result: always(tL),
 		Doc: "list of [low, high, count]: powers of two, or HISTOGRAM(x, lo, hi, step) with under- and overflow"},
-	{Name: "topk", Args: []types.Type{tA}, Params: []types.Type{tI}, Result: always(tL), Doc: "the n most frequent values as a list of [value, count] (exact to 10,000 values, then space-saving)"},
-	{Name: "first", Args: []types.Type{tA}, Result: itself, Doc: "value of the earliest row, by event time"},
-	{Name: "last", Args: []types.Type{tA}, Result: itself, Doc: "value of the latest row, by event time"},
+	{Name: "topk", Args: []types.Type{tA}, Params: []types.Type{tI}, Result: always(tL), Doc: "the n most frequent values as a list of [value, count], equal counts in order of the values (exact to 10,000 values, then space-saving)"},
+	{Name: "first", Args: []types.Type{tA}, Result: itself, Doc: "value of the earliest row, by event time; of equal times the smallest"},
+	{Name: "last", Args: []types.Type{tA}, Result: itself, Doc: "value of the latest row, by event time; of equal times the largest"},
 	{Name: "rate", Star: true, Result: always(tF), Doc: "rows per second over the query's life so far, or the window"},
 }
 

@@ -38,7 +38,8 @@ const OpaqueState = "state"
 // A COUNT(DISTINCT x) and TOPK have a set of values as opaque state, TRIE its tree.
 // Aggregates that depend on the order of rows, which are encoders and aggregates of
 // entities, have the rows themselves, compressed. Those of one sequence or
-// entity come from one place, in order.
+// entity come from one place, in order; so do, where inner => says that calls within
+// others are followed, those of one thread, which are of one group.
 //
 // Without a name of a type columns are BIGINT. ok is false for functions that there are
 // not.
