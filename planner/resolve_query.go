@@ -394,6 +394,9 @@ func (r *resolver) tail(q *parser.Query, s *selected, lv level) (*scope, error) 
 		}
 		node = sort
 		r.placeOf(node, q.Pos(), s.sel)
+		if r.shared() && lv == top {
+			r.share.order = node
+		}
 		if len(s.exprs) > given && !r.shared() {
 			node = narrow(node, given)
 		}

@@ -17,6 +17,7 @@ type share struct {
 	nothing bool // the host has no rows: of which type values are is not known, and does not matter
 	places  map[plan.Node]distribute.Place
 	borders map[plan.Node]int
+	order   plan.Node // of the whole result; nil: it has none
 }
 
 // PlanShare plans what the host env.Host executes of a query over several hosts, and what
@@ -34,7 +35,7 @@ func PlanShare(q *parser.Query, src string, env *Env) (*plan.Query, *plan.Fragme
 		if err != nil {
 			return out, err
 		}
-		of, err := distribute.Hosts(&distribute.Statement{Root: root.node, Own: r.share.own, Places: r.share.places, Borders: r.share.borders, Emit: q.Emit, Src: src})
+		of, err := distribute.Hosts(&distribute.Statement{Root: root.node, Own: r.share.own, Places: r.share.places, Borders: r.share.borders, Order: r.share.order, Emit: q.Emit, Src: src})
 		if err != nil {
 			return out, err
 		}

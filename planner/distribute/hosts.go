@@ -19,6 +19,9 @@ type Statement struct {
 	// Borders are the projections that have the borders of windows among their columns:
 	// the first of them.
 	Borders map[plan.Node]int
+	// Order puts the whole result in order; nil: nothing does. Those of sub-queries do
+	// not matter, but where a limit goes by them.
+	Order plan.Node
 	// Emit is the statement's EMIT clause; nil: it has none.
 	Emit *parser.Emit
 	Src  string
@@ -86,11 +89,8 @@ func (d *divider) lowest() (cut plan.Node, above []plan.Node, err error) {
 		}
 		return cut, above[:slices.Index(above, cut)], nil
 	}
-	for top := true; ; {
-		if _, ok := n.(*plan.Project); !ok && !isTail(n) {
-			top = false
-		}
-		if d.needs(n, top) {
+	for {
+		if d.needs(n) {
 			cut = n
 		}
 		ins := n.Inputs()
@@ -101,7 +101,7 @@ func (d *divider) lowest() (cut plan.Node, above []plan.Node, err error) {
 				}
 			}
 		}
-		if len(ins) != 1 || !d.needy(ins[0], top) {
+		if len(ins) != 1 || !d.needy(ins[0]) {
 			break
 		}
 		above, n = append(above, n), ins[0]
@@ -135,8 +135,8 @@ func isTail(n plan.Node) bool {
 }
 
 // needs reports whether a node computes something else of the rows of all hosts than
-// of those of each. Order alone is wanted of the whole result, not inside.
-func (d *divider) needs(n plan.Node, top bool) bool {
+// of those of each.
+func (d *divider) needs(n plan.Node) bool {
 	switch n := n.(type) {
 	case *plan.Aggregate:
 		return !slices.ContainsFunc(n.Keys, func(k plan.Expr) bool { return isHost(k, hostColumns(n.Input)) })
@@ -145,22 +145,19 @@ func (d *divider) needs(n plan.Node, top bool) bool {
 	case *plan.Limit:
 		return true
 	case *plan.Sort:
-		return top
+		return n == d.Order
 	}
 	return false
 }
 
 // needy reports whether something in a plan needs the rows of all hosts.
-func (d *divider) needy(n plan.Node, top bool) bool {
-	if _, ok := n.(*plan.Project); !ok && !isTail(n) {
-		top = false
-	}
-	return d.needs(n, top) || slices.ContainsFunc(n.Inputs(), func(in plan.Node) bool { return d.needy(in, top) })
+func (d *divider) needy(n plan.Node) bool {
+	return d.needs(n) || slices.ContainsFunc(n.Inputs(), d.needy)
 }
 
 // neediest is the topmost node in a part of a plan that needs the rows of all hosts.
 func (d *divider) neediest(n plan.Node) plan.Node {
-	if d.needs(n, false) {
+	if d.needs(n) {
 		return n
 	}
 	for _, in := range n.Inputs() {
@@ -333,4 +330,4 @@ func windowed(n plan.Node) bool {
 }
 
 // NeedsAll reports whether something in a plan needs the rows of all hosts.
-func NeedsAll(n plan.Node) bool { return (&divider{&Statement{}}).needy(n, false) }
+func NeedsAll(n plan.Node) bool { return (&divider{&Statement{}}).needy(n) }
