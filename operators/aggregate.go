@@ -56,7 +56,7 @@ type aggregate struct {
 	stamps  []uint32              // EMIT CHANGES: by group, the batch that changed it last
 	stamp   uint32
 	tellers []newsTeller // scratch
-	states  *stateGiver  // gives states instead of results; nil: results are wanted
+	states  *stateOutput // gives states instead of results; nil: results are wanted
 	scratch keyScratch
 }
 
@@ -103,7 +103,7 @@ func newAggregate(n *plan.Aggregate, down Operator, o *Options) (*aggregate, err
 	}
 	if n.States {
 		var err error
-		if a.states, err = newStateGiver(a, n); err != nil {
+		if a.states, err = newStateOutput(a, n); err != nil {
 			return nil, err
 		}
 	}
@@ -476,7 +476,7 @@ func (a *aggregate) finish(ctx context.Context) error {
 // giveAll pushes all groups of s.
 func (a *aggregate) giveAll(ctx context.Context, s *groupSet, now int64) error {
 	if a.states != nil {
-		return a.states.giveAll(ctx, s)
+		return a.states.pushAll(ctx, s)
 	}
 	for from := 0; from < s.table.len(); from += batch.MaxRows {
 		n := min(s.table.len()-from, batch.MaxRows)
@@ -496,7 +496,7 @@ func (a *aggregate) give(ctx context.Context, s *groupSet, groups []uint32, now 
 		return nil
 	}
 	if a.states != nil {
-		return a.states.give(ctx, s, groups, now)
+		return a.states.pushChanged(ctx, s, groups, now)
 	}
 	b := a.pool.Get()
 	defer b.Release()

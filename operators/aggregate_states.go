@@ -8,39 +8,39 @@ import (
 	"endoscope/planner/types"
 )
 
-// stateGiver gives the states of groups instead of their results (plan.Aggregate.States):
+// stateOutput gives the states of groups instead of their results (plan.Aggregate.States):
 // of each group everything so far. A group has a row with the states of fixed size, and
 // one for each entry of those that count.
-type stateGiver struct {
+type stateOutput struct {
 	a *aggregate
 	p *plan.Partial
 }
 
-func newStateGiver(a *aggregate, n *plan.Aggregate) (*stateGiver, error) {
+func newStateOutput(a *aggregate, n *plan.Aggregate) (*stateOutput, error) {
 	p, ok := plan.NewPartial(n.Keys, n.Aggs, 0)
 	if !ok {
 		return nil, plan.Errorf(-1, -1, "%s has no states", n.Describe())
 	}
-	return &stateGiver{a, p}, nil
+	return &stateOutput{a, p}, nil
 }
 
-// giveAll gives the states of all groups of s.
-func (g *stateGiver) giveAll(ctx context.Context, s *groupSet) error {
+// pushAll pushes the states of all groups of s.
+func (g *stateOutput) pushAll(ctx context.Context, s *groupSet) error {
 	for from := 0; from < s.table.len(); from += batch.MaxRows {
 		n := min(s.table.len()-from, batch.MaxRows)
 		for i := range n {
 			g.a.ids[i] = uint32(from + i)
 		}
-		if err := g.push(ctx, g.rows(s, g.a.ids[:n], -1, nil)); err != nil {
+		if err := g.send(ctx, g.rows(s, g.a.ids[:n], -1, nil)); err != nil {
 			return err
 		}
 	}
 	return g.entries(ctx, s, func(uint32) bool { return true })
 }
 
-// give gives the states of groups that have changed, and then Flush: all of them are
-// given.
-func (g *stateGiver) give(ctx context.Context, s *groupSet, groups []uint32, now int64) error {
+// pushChanged pushes the states of groups that have changed, and then Flush: all of them are
+// pushed.
+func (g *stateOutput) pushChanged(ctx context.Context, s *groupSet, groups []uint32, now int64) error {
 	if len(groups) == 0 {
 		return nil
 	}
@@ -48,7 +48,7 @@ func (g *stateGiver) give(ctx context.Context, s *groupSet, groups []uint32, now
 	for _, id := range groups {
 		changed[id] = true
 	}
-	if err := g.push(ctx, g.rows(s, groups, -1, nil)); err != nil {
+	if err := g.send(ctx, g.rows(s, groups, -1, nil)); err != nil {
 		return err
 	}
 	if err := g.entries(ctx, s, func(id uint32) bool { return changed[id] }); err != nil {
@@ -58,8 +58,8 @@ func (g *stateGiver) give(ctx context.Context, s *groupSet, groups []uint32, now
 	return err
 }
 
-// entries gives those entries of states that count that are of some groups.
-func (g *stateGiver) entries(ctx context.Context, s *groupSet, of func(uint32) bool) error {
+// entries pushes those entries of states that count that are of some groups.
+func (g *stateOutput) entries(ctx context.Context, s *groupSet, of func(uint32) bool) error {
 	for i, acc := range s.accs {
 		counts, ok := counterOf(acc)
 		if !ok {
@@ -72,7 +72,7 @@ func (g *stateGiver) entries(ctx context.Context, s *groupSet, of func(uint32) b
 			}
 			b := g.rows(s, g.a.ids[:len(part)], i, part)
 			part = part[:0]
-			return g.push(ctx, b)
+			return g.send(ctx, b)
 		}
 		for _, e := range counts.counted() {
 			if !of(e.group) {
@@ -93,7 +93,7 @@ func (g *stateGiver) entries(ctx context.Context, s *groupSet, of func(uint32) b
 	return nil
 }
 
-func (g *stateGiver) push(ctx context.Context, b *batch.Batch) error {
+func (g *stateOutput) send(ctx context.Context, b *batch.Batch) error {
 	defer b.Release()
 	if g.a.out.status != More {
 		return nil
@@ -104,7 +104,7 @@ func (g *stateGiver) push(ctx context.Context, b *batch.Batch) error {
 
 // rows are partial rows of groups: their states, but for those that count, or, of one
 // of these alone, its entries.
-func (g *stateGiver) rows(s *groupSet, groups []uint32, only int, entries []pair) *batch.Batch {
+func (g *stateOutput) rows(s *groupSet, groups []uint32, only int, entries []pair) *batch.Batch {
 	b := batch.New(g.p.Out.Types())
 	b.N = len(groups)
 	appendSame(&b.Cols[0], 0, len(groups))

@@ -38,15 +38,15 @@ func (c *changes) Next(ctx context.Context) (wire.Event, error) { return c.advan
 
 func (c *changes) settle(context.Context) error { return nil }
 
-// take notes what a host gives of groups that have changed, up to the Flush after them.
-func (c *changes) take(ctx context.Context, x given) error {
+// accept notes what a host gives of groups that have changed, up to the Flush after them.
+func (c *changes) accept(ctx context.Context, x given) error {
 	switch {
 	case x.ev.Kind == wire.Flush:
 		defer func() { release(x.part.queue); x.part.queue = nil }()
 		if c.full() {
 			return nil
 		}
-		return c.give(ctx, c.note(slices.Index(c.parts, x.part), x.part.queue))
+		return c.emit(ctx, c.note(slices.Index(c.parts, x.part), x.part.queue))
 	case x.ev.Batch != nil:
 		x.part.queue = append(x.part.queue, x.ev.Batch)
 	}
@@ -83,16 +83,16 @@ func (c *changes) note(host int, batches []*batch.Batch) (news []*changed) {
 	return news
 }
 
-// give gives what groups have become.
-func (c *changes) give(ctx context.Context, news []*changed) error {
+// emit computes what groups have become.
+func (c *changes) emit(ctx context.Context, news []*changed) error {
 	kinds := typesOf(c.cols)
-	var all []rows
+	var all []*batch.Batch
 	for _, g := range news {
 		g.news = false
 		for host := range c.parts {
 			for _, row := range g.of[host] {
-				if n := len(all); n == 0 || all[n-1].N == batch.MaxRows || all[n-1].host != host {
-					all = append(all, rows{host, batch.New(kinds)})
+				if n := len(all); n == 0 || all[n-1].N == batch.MaxRows {
+					all = append(all, batch.New(kinds))
 				}
 				all[len(all)-1].AppendRow(row...)
 			}

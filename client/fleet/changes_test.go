@@ -99,3 +99,30 @@ func TestTheLastOfHosts(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What is first and last at the same time is decided by the values, whichever host is
+// heard first.
+func TestTheFirstAtOneTime(t *testing.T) {
+	columns := []wire.Column{{Name: "pane", Type: types.Timestamp}, {Name: "time", Type: types.Bigint}, {Name: "value", Type: types.Bigint}, {Name: "n", Type: types.Bigint},
+		{Name: "time", Type: types.Bigint}, {Name: "value", Type: types.Bigint}, {Name: "n", Type: types.Bigint}}
+	for _, turned := range []bool{false, true} {
+		a, b := newScripted("a", columns...), newScripted("b", columns...)
+		b.ahead = 50
+		r := results(t, sessionOf(a, b), "SELECT FIRST(arg0) AS f, LAST(arg0) AS l FROM function_start")
+		first, second := a, b
+		if turned {
+			first, second = b, a
+		}
+		rows := map[*scripted][]int64{a: {0, 100, 7, 1, 100, 7, 1}, b: {0, 150, 5, 1, 150, 5, 1}}
+		first.give(first.rows(rows[first]))
+		first.end()
+		second.give(second.rows(rows[second]))
+		second.end()
+		if got := rest(t, r); !slices.Equal(got, []string{"5 7"}) {
+			t.Errorf("they are %q", got)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -149,7 +149,7 @@ func (g *gathered) read(p *part) {
 		case g.ctx.Err() != nil:
 			return
 		case errors.Is(err, io.EOF):
-			g.give(given{part: p, over: true})
+			g.deliver(given{part: p, over: true})
 			return
 		case err != nil:
 			g.mu.Lock()
@@ -159,7 +159,7 @@ func (g *gathered) read(p *part) {
 				g.cancel()
 			}
 			g.mu.Unlock()
-			g.give(given{part: p, over: true})
+			g.deliver(given{part: p, over: true})
 			return
 		case ev.Preview || ev.Kind == wire.Preview:
 			if ev.Batch != nil {
@@ -175,18 +175,18 @@ func (g *gathered) read(p *part) {
 			var ok bool
 			if ev.Batch, ok = g.label(p, ev.Batch, names); !ok {
 				_ = p.res.Close() // nobody wants the rest
-				g.give(given{part: p, over: true})
+				g.deliver(given{part: p, over: true})
 				return
 			}
 		}
-		if !g.give(given{part: p, ev: ev}) {
+		if !g.deliver(given{part: p, ev: ev}) {
 			return
 		}
 	}
 }
 
-// give has the reader get what a host gave, unless nobody reads any more.
-func (g *gathered) give(x given) bool {
+// deliver has the reader get what a host gave, unless nobody reads any more.
+func (g *gathered) deliver(x given) bool {
 	select {
 	case g.events <- x:
 		return true

@@ -19,13 +19,6 @@ import (
 	"endoscope/server/wire"
 )
 
-// rows are some of a host. Those of several hosts are merged in the order of hosts,
-// where what is first or last at equal times depends on it.
-type rows struct {
-	host int
-	*batch.Batch
-}
-
 // run is the upper part at work on one result.
 type run struct {
 	graph  *operators.Graph
@@ -100,16 +93,15 @@ func (r *run) push(ctx context.Context, b *batch.Batch) (err error) {
 
 // result is what the upper part gives of the hosts' rows for one result, which it
 // releases, and how many rows that is.
-func (u *upper) result(ctx context.Context, began int64, all []rows) ([]wire.Event, uint64, error) {
+func (u *upper) result(ctx context.Context, began int64, all []*batch.Batch) ([]wire.Event, uint64, error) {
 	run, err := u.begin(began)
 	if err != nil {
-		releaseRows(all)
+		release(all)
 		return nil, 0, err
 	}
-	slices.SortStableFunc(all, func(a, b rows) int { return a.host - b.host })
 	for i, b := range all {
-		if err := run.push(ctx, b.Batch); err != nil {
-			releaseRows(all[i+1:])
+		if err := run.push(ctx, b); err != nil {
+			release(all[i+1:])
 			return nil, 0, errors.Join(err, run.abandon())
 		}
 	}
@@ -157,7 +149,7 @@ func (s *session) result(parts []*part, u *upper) (wire.Result, error) {
 	case plan.PerChange:
 		return newChanges(g), nil
 	}
-	m := &merged{gathered: g, waits: u.ordered()}
+	m := &merged{gathered: g}
 	var err error
 	if m.run, err = u.begin(g.armed()); err != nil {
 		return nil, errors.Join(fmt.Errorf("the rows of hosts cannot be merged: %w", err), g.Close())
@@ -171,14 +163,11 @@ func (g *gathered) armed() int64 {
 }
 
 // merged is the result of the upper part over all that hosts give. It goes into its
-// operators as it comes, or, where that matters, in the order of hosts; what these give
-// is the result.
+// operators as it comes; what these give is the result.
 type merged struct {
 	*gathered
 	*run
-	waits bool   // for all rows
-	rows  []rows // that wait
-	over  bool   // the upper part is
+	over bool // the upper part is
 }
 
 func (m *merged) Columns() []wire.Column { return m.upper.cols }
@@ -207,8 +196,6 @@ func (m *merged) Next(ctx context.Context) (wire.Event, error) {
 			return wire.Event{}, err
 		case x.ev.Kind == wire.Notice && !x.over:
 			return x.ev, nil
-		case x.ev.Batch != nil && m.waits:
-			m.rows = append(m.rows, rows{slices.Index(m.parts, x.part), x.ev.Batch})
 		case x.ev.Batch != nil:
 			if m.enough {
 				x.ev.Batch.Release()
@@ -235,14 +222,6 @@ func (m *merged) end(ctx context.Context) error {
 	if ran > 0 {
 		m.ended = m.armed() + int64(ran)
 	}
-	slices.SortStableFunc(m.rows, func(a, b rows) int { return a.host - b.host })
-	for len(m.rows) > 0 {
-		b := m.rows[0].Batch
-		m.rows = m.rows[1:]
-		if err := m.push(ctx, b); err != nil {
-			return err
-		}
-	}
 	m.over = true
 	return m.finish(ctx)
 }
@@ -253,8 +232,6 @@ func (m *merged) Close() error {
 		m.over = true
 		_ = m.abandon()
 	}
-	releaseRows(m.rows)
-	m.rows = nil
 	for _, ev := range m.out.events {
 		ev.Batch.Release()
 	}
@@ -267,12 +244,6 @@ func (m *merged) Summary() wire.Summary {
 	sum := m.gathered.Summary()
 	sum.Rows = m.out.rows.Load()
 	return sum
-}
-
-func releaseRows(all []rows) {
-	for _, r := range all {
-		r.Release()
-	}
 }
 
 // shifted are rows of which times are less by how much a host's clock is ahead.

@@ -28,7 +28,7 @@ const mostPending = 1 << 20
 
 func (o *ordered) Next(ctx context.Context) (wire.Event, error) { return o.advance(ctx, o) }
 
-func (o *ordered) take(_ context.Context, x given) error {
+func (o *ordered) accept(_ context.Context, x given) error {
 	switch {
 	case x.ev.Kind == wire.Mark:
 	case x.ev.Batch != nil:

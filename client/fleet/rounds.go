@@ -38,7 +38,7 @@ type rounds struct {
 // window is one that hosts have given rows of.
 type window struct {
 	start, end int64
-	rows       []rows
+	rows       []*batch.Batch
 }
 
 func (r *rounds) Columns() []wire.Column { return r.upper.cols }
@@ -46,7 +46,7 @@ func (r *rounds) Message() string        { return "" }
 
 func (r *rounds) Next(ctx context.Context) (wire.Event, error) { return r.advance(ctx, r) }
 
-func (r *rounds) take(_ context.Context, x given) error {
+func (r *rounds) accept(_ context.Context, x given) error {
 	switch {
 	case x.ev.Kind == wire.Flush && r.by == plan.PerRound:
 		x.part.rounds = append(x.part.rounds, x.part.queue)
@@ -54,13 +54,13 @@ func (r *rounds) take(_ context.Context, x given) error {
 	case x.ev.Batch != nil && r.by == plan.PerRound:
 		x.part.queue = append(x.part.queue, x.ev.Batch)
 	case x.ev.Batch != nil:
-		r.divide(slices.Index(r.parts, x.part), x.ev.Batch)
+		r.divide(x.ev.Batch)
 	}
 	return nil
 }
 
 // divide puts rows into their windows. Those of closed ones are late.
-func (r *rounds) divide(host int, b *batch.Batch) {
+func (r *rounds) divide(b *batch.Batch) {
 	defer b.Release()
 	starts, ends := b.Cols[r.upper.Exchange.Start].Int, b.Cols[r.upper.Exchange.End].Int
 	for from := 0; from < b.Len(); {
@@ -80,7 +80,7 @@ func (r *rounds) divide(host int, b *batch.Batch) {
 		if !found {
 			r.open = slices.Insert(r.open, at, &window{start: start, end: end})
 		}
-		r.open[at].rows = append(r.open[at].rows, rows{host, b.View(of)})
+		r.open[at].rows = append(r.open[at].rows, b.View(of))
 		r.held += len(of)
 	}
 }
@@ -139,14 +139,14 @@ func (r *rounds) settleRounds(ctx context.Context) error {
 		if !some {
 			return nil
 		}
-		var all []rows
-		for i, p := range r.parts {
+		var all []*batch.Batch
+		for _, p := range r.parts {
 			if len(p.rounds) > 0 {
 				release(p.last)
 				p.last, p.rounds = p.rounds[0], p.rounds[1:]
 			}
 			for _, b := range p.last {
-				all = append(all, rows{i, b.Retain()})
+				all = append(all, b.Retain())
 			}
 		}
 		if err := r.result(ctx, all); err != nil {
@@ -156,7 +156,7 @@ func (r *rounds) settleRounds(ctx context.Context) error {
 }
 
 // result merges the hosts' rows of one result, which it lets go of.
-func (r *rounds) result(ctx context.Context, of []rows) error {
+func (r *rounds) result(ctx context.Context, of []*batch.Batch) error {
 	events, given, err := r.upper.result(ctx, r.armed(), of)
 	if err != nil {
 		return err
@@ -168,7 +168,7 @@ func (r *rounds) result(ctx context.Context, of []rows) error {
 
 func (r *rounds) Close() error {
 	for _, w := range r.open {
-		releaseRows(w.rows)
+		release(w.rows)
 	}
 	r.open = nil
 	return r.paced.Close()

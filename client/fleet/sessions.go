@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"endoscope/operators/batch"
 	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
@@ -32,7 +33,7 @@ type sessions struct {
 // piece is what a session has of a group of one window of a host.
 type piece struct {
 	first, last int64
-	rows        []rows // none if none of its rows counts
+	rows        []*batch.Batch // none if none of its rows counts
 }
 
 func newSessions(g *gathered) *sessions {
@@ -46,7 +47,7 @@ func (s *sessions) Next(ctx context.Context) (wire.Event, error) { return s.adva
 
 func (s *sessions) gap() int64 { return int64(s.upper.Exchange.Gap) }
 
-func (s *sessions) take(_ context.Context, x given) error {
+func (s *sessions) accept(_ context.Context, x given) error {
 	if x.ev.Kind == wire.Flush { // a window is whole
 		delete(s.coming, x.part)
 	}
@@ -60,7 +61,7 @@ func (s *sessions) take(_ context.Context, x given) error {
 		coming = map[string]*piece{}
 		s.coming[x.part] = coming
 	}
-	of, host := s.upper.Exchange, slices.Index(s.gathered.parts, x.part)
+	of := s.upper.Exchange
 	ahead := int64(s.s.clocks.ahead(x.part.member))
 	var key, partition []byte
 	for i := range b.Len() {
@@ -88,7 +89,7 @@ func (s *sessions) take(_ context.Context, x given) error {
 			}
 		}
 		if p != nil && (len(p.rows) > 0 || b.Cols[of.Spans.Count].Int[r] > 0) {
-			p.rows = append(p.rows, rows{host, b.View([]uint16{uint16(r)})})
+			p.rows = append(p.rows, b.View([]uint16{uint16(r)}))
 			s.held++
 		}
 	}
@@ -110,7 +111,7 @@ func appendKey(b []byte, v types.Value) []byte {
 // session is one that is whole.
 type whole struct {
 	start, end int64
-	rows       []rows
+	rows       []*batch.Batch
 }
 
 // settle gives the sessions that no host can have more of. What a host has not given
@@ -150,9 +151,9 @@ func (s *sessions) settle(ctx context.Context) error {
 			ended[0].rows = append(ended[0].rows, ended[n].rows...)
 			n++
 		}
-		if err := s.give(ctx, ended[0]); err != nil {
+		if err := s.emit(ctx, ended[0]); err != nil {
 			for _, w := range ended[n:] {
-				releaseRows(w.rows)
+				release(w.rows)
 			}
 			return err
 		}
@@ -197,14 +198,14 @@ func (s *sessions) ended(until int64) (out []whole) {
 	return out
 }
 
-// give gives the result of a session.
-func (s *sessions) give(ctx context.Context, w whole) error {
+// emit computes the result of a session.
+func (s *sessions) emit(ctx context.Context, w whole) error {
 	x := s.upper.Exchange
 	start, end := constantColumn(s.cols[x.Start].Type, w.start), constantColumn(s.cols[x.End].Type, w.end)
 	for i, r := range w.rows {
 		cols := slices.Clone(r.Cols)
 		cols[x.Start], cols[x.End] = start, end
-		w.rows[i].Batch = r.Derive(nil, cols)
+		w.rows[i] = r.Derive(nil, cols)
 		r.Release()
 	}
 	events, rows, err := s.upper.result(ctx, s.armed(), w.rows)
@@ -219,7 +220,7 @@ func (s *sessions) give(ctx context.Context, w whole) error {
 func (s *sessions) Close() error {
 	for _, list := range s.open {
 		for _, sp := range list {
-			releaseRows(sp.rows)
+			release(sp.rows)
 		}
 	}
 	s.open = nil

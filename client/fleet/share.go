@@ -105,13 +105,6 @@ func (u *upper) timed() (columns []int) {
 	return columns
 }
 
-// ordered reports whether it matters in which order hosts are merged: it decides between
-// what is equal.
-func (u *upper) ordered() bool {
-	p := u.states()
-	return p != nil && slices.ContainsFunc(p.Aggs, func(a plan.Agg) bool { return a.Fn == "first" || a.Fn == "last" })
-}
-
 // contract is what hosts have to agree on, whatever their plans are: the types of keys,
 // the aggregates and their states, how results come. It is the reason why b cannot be
 // merged with a; "" if it can.
