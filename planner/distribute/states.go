@@ -26,7 +26,7 @@ func (d *divider) states(a *plan.Aggregate, above []plan.Node) (*Share, error) {
 	}
 	if x.Again == plan.PerChange {
 		if len(above) > 0 {
-			if l, ok := above[0].(*plan.Limit); ok {
+			if l, ok := above[0].(*plan.Limit); ok && l.N > 0 {
 				x.Limit, above = l.N, above[1:]
 			}
 		}
