@@ -1,15 +1,15 @@
 package planner
 
 import (
-	"bytes"
-	"encoding/gob"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
 
+	"endoscope/planner/distribute"
 	"endoscope/planner/plan"
+	"endoscope/planner/plan/planpb"
 	"endoscope/planner/types"
 )
 
@@ -33,7 +33,7 @@ func TestDivisions(t *testing.T) {
 				}
 				return n
 			})
-			v := Divide(root, func(a *plan.Acquire) plan.Expr {
+			v := distribute.Divide(root, func(a *plan.Acquire) plan.Expr {
 				if d.Cmd == "tested" { // in the kernel
 					return nil
 				}
@@ -42,11 +42,11 @@ func TestDivisions(t *testing.T) {
 			if v == nil {
 				return "all at the server\n"
 			}
-			encoded, err := v.Fragment.Encode()
+			encoded, err := planpb.Encode(v.Fragment)
 			if err != nil {
 				return err.Error()
 			}
-			f, err := plan.DecodeFragment(encoded)
+			f, err := planpb.Decode(encoded)
 			if err != nil {
 				t.Fatalf("%s: %v", d.Pos, err)
 			}
@@ -69,7 +69,7 @@ func TestDecodeFragmentRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return Divide(q.Root, func(a *plan.Acquire) plan.Expr { return a.Filter }).Fragment
+		return distribute.Divide(q.Root, func(a *plan.Acquire) plan.Expr { return a.Filter }).Fragment
 	}
 	spoil := map[string]func(*plan.Fragment){
 		"nothing":                  func(f *plan.Fragment) { f.Upper = nil },
@@ -105,18 +105,18 @@ func TestDecodeFragmentRefuses(t *testing.T) {
 	for what, do := range spoil {
 		f := good()
 		do(f)
-		if _, err := f.Encode(); err == nil {
+		if _, err := planpb.Encode(f); err == nil {
 			t.Errorf("%s: sent", what)
 		}
-		var encoded bytes.Buffer
-		if err := gob.NewEncoder(&encoded).Encode(f); err != nil {
+		encoded, err := planpb.Marshal(f)
+		if err != nil {
 			continue // a server cannot even say it
 		}
-		if _, err := plan.DecodeFragment(encoded.Bytes()); err == nil {
+		if _, err := planpb.Decode(encoded); err == nil {
 			t.Errorf("%s: taken", what)
 		}
 	}
-	if _, err := plan.DecodeFragment(make([]byte, plan.MaxFragment+1)); err == nil || !strings.Contains(err.Error(), "bytes") {
+	if _, err := planpb.Decode(make([]byte, planpb.MaxFragment+1)); err == nil || !strings.Contains(err.Error(), "bytes") {
 		t.Errorf("more than a fragment may be: %v", err)
 	}
 }

@@ -1,10 +1,13 @@
 // Package planner turns syntax trees into plans:
 //
-//	ast ─ resolve ─► rewrite ─────► order ─► place ─► split ─► plan.Query
-//	      names,     planner/rules  Gatings  Divide: what a client may execute
+//	ast ─ resolve ─► rewrite ─────► order ─► plan.Query ─► distribute.Divide: what a client may execute
+//	      names,     planner/rules  Gatings
 //	      types,
 //	      enumerability,
 //	      views inlined
+//
+// Of a query over several hosts each plans its share ([PlanShare]): what was resolved is
+// divided by distribute.Hosts, and the lower part goes on as above.
 //
 // To add something, write this:
 //
@@ -13,8 +16,8 @@
 //	            Golden plans in planner/testdata/plan name it
 //	plan node   the struct in plan/node.go, its methods in plan/describe.go, a case in
 //	            rules/prune.go (columns that it reads), in operators/graph/build.go and
-//	            in operators/optest/oracle.go; plan/fragment.go and fragment_check.go
-//	            if a client may execute it
+//	            in operators/optest/oracle.go; planpb and plan/fragment_check.go if a
+//	            client may execute it
 //	statement   the struct in parser/ast.go with its grammar and printing; if it has a
 //	            query, a function beside [Plan] that returns its plan; a case in
 //	            server/session.go

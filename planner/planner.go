@@ -40,6 +40,9 @@ type Env struct {
 	Eval func(plan.Expr) (types.Value, error)
 	// Params are the values of $1, $2, ...
 	Params []types.Value
+	// Host is the name of the host that plans its share of a statement over several
+	// ([PlanShare]): the value of the column host. "": the statement is its own.
+	Host string
 	// Unbound has parameters without a value be NULL, and learns of their types: a
 	// plan that only says what it would give. nil: they need values.
 	Unbound *Unbound

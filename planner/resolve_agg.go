@@ -91,6 +91,9 @@ func (r *resolver) aggregate(s *selected, q *parser.Query) error {
 			return r.errorf(g.Pos(), "cannot group by an %s", x.Type())
 		}
 		x = untypedNull(x)
+		if r.ownHost(x) {
+			continue // there is one group of it
+		}
 		if _, have := a.keyCol(x); !have {
 			a.keys, a.names = append(a.keys, x), append(a.names, x.String())
 		}
@@ -130,7 +133,11 @@ func (r *resolver) aggregate(s *selected, q *parser.Query) error {
 			}
 		}
 	}
+	if len(a.keys)+len(a.aggs) == 0 {
+		a.keys, a.names = []plan.Expr{&plan.Host{}}, []string{plan.HostColumn}
+	}
 	node.Keys, node.Aggs = a.keys, a.aggs
+	r.placeOf(node, s.sel.Pos(), s.sel)
 	for i, k := range a.keys {
 		node.Out.Fields = append(node.Out.Fields, types.Field{Name: a.names[i], Type: k.Type()})
 	}
@@ -351,13 +358,12 @@ func argumentHint(f *plan.AggFunc) string {
 
 // checkParams refuses constants that an aggregate cannot work with.
 func (c *exprCtx) checkParams(a *plan.Agg, e *parser.Call) error {
-	fn := strings.TrimSuffix(strings.TrimSuffix(a.Fn, plan.StateSuffix), plan.MergeSuffix)
 	switch {
 	case (a.Fn == "quantile" || a.Fn == "sketch_quantile") && !(a.Params[0].F >= 0 && a.Params[0].F <= 1):
 		return c.r.hintf(e.Args[1].Pos(), argumentHint(plan.FindAgg("quantile")), "a quantile lies between 0 and 1")
-	case fn == "topk" && (a.Params[0].I < 1 || a.Params[0].I > 10000):
+	case a.Fn == "topk" && (a.Params[0].I < 1 || a.Params[0].I > 10000):
 		return c.r.errorf(e.Args[len(e.Args)-1].Pos(), "TOPK gives between 1 and 10,000 values")
-	case fn == "histogram" && len(a.Params) == 3:
+	case a.Fn == "histogram" && len(a.Params) == 3:
 		lo, hi, step := a.Params[0].F, a.Params[1].F, a.Params[2].F
 		if !(step > 0) || !(hi > lo) || (hi-lo)/step > 10000 {
 			return c.r.errorf(e.Pos(), "HISTOGRAM(x, low, high, step) needs low < high and at most 10,000 steps")

@@ -139,6 +139,8 @@ func (c *exprCtx) columnRef(e *parser.ColumnRef) (plan.Expr, error) {
 		i, n = c.in.column("", strings.ToLower(name))
 	}
 	switch {
+	case n == 0 && c.r.shared() && isHost(e):
+		return c.host(e)
 	case n > 1:
 		return nil, c.r.errorf(e.Pos(), "%s is in more than one source: write which, as in alias.%s", name, name)
 	case n == 0 && (isPartOfResult(full) || isPartOfResult(name)):

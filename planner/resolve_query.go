@@ -35,6 +35,9 @@ func (r *resolver) queryEvery(q *parser.Query, with ctes, lv level, every time.D
 		if err != nil {
 			return nil, err
 		}
+		if lv == top {
+			r.leadWithHost(p, len(q.Selects) > 1)
+		}
 		parts = append(parts, p)
 	}
 	if len(parts) == 1 {
@@ -59,6 +62,7 @@ type selected struct {
 	windowed   bool
 	union      bool // exprs are the columns of a union: ORDER BY sees only those
 	nested     bool // what it gives is a source's: rows of windows have the time of their window's end
+	lead       int  // columns before those that the query selects: ORDER BY 1 is the one after them
 }
 
 func (r *resolver) selectCore(s *parser.Select, q *parser.Query, with ctes, lv level, every time.Duration) (*selected, error) {
@@ -271,7 +275,7 @@ func (r *resolver) union(q *parser.Query, parts []*selected) (*selected, error) 
 		}
 	}
 	sc := &scope{node: u, visible: len(u.Out.Fields), finite: finite}
-	out := &selected{sel: first.sel, in: sc, union: true, ctx: &exprCtx{r: r, in: sc, clause: "ORDER BY"}}
+	out := &selected{sel: first.sel, in: sc, union: true, lead: first.lead, ctx: &exprCtx{r: r, in: sc, clause: "ORDER BY"}}
 	for i, f := range u.Out.Fields {
 		out.exprs, out.names = append(out.exprs, &plan.Col{Index: i, Name: f.Name, T: f.Type}), append(out.names, f.Name)
 	}
@@ -367,9 +371,17 @@ func (r *resolver) tail(q *parser.Query, s *selected, lv level) (*scope, error) 
 	if len(s.exprs) > given && s.sel.Distinct {
 		return nil, r.errorf(q.OrderBy[0].Pos(), "with SELECT DISTINCT, ORDER BY can only use selected columns")
 	}
+	ordered := len(keys) > 0
+	keys = r.orderByHost(keys, s)
+	borders, err := r.addBorders(q, s)
+	if err != nil {
+		return nil, err
+	}
 	var node plan.Node = s.project()
+	r.noteBorders(node, borders)
 	if s.sel.Distinct {
 		node = &plan.Distinct{Input: node, PerFlush: s.aggregated || s.windowed}
+		r.placeOf(node, s.sel.Pos(), s.sel)
 	}
 	if len(keys) > 0 {
 		if !s.in.finite && !s.aggregated && !s.windowed && q.For == nil && emitOf(q).Mode != plan.Every {
@@ -381,7 +393,11 @@ func (r *resolver) tail(q *parser.Query, s *selected, lv level) (*scope, error) 
 			sort.Emit = emitOf(q)
 		}
 		node = sort
-		if len(s.exprs) > given {
+		r.placeOf(node, q.Pos(), s.sel)
+		if r.shared() && lv == top {
+			r.share.order = node
+		}
+		if len(s.exprs) > given && !r.shared() {
 			node = narrow(node, given)
 		}
 	}
@@ -389,7 +405,11 @@ func (r *resolver) tail(q *parser.Query, s *selected, lv level) (*scope, error) 
 		if q.Limit.Int < 0 {
 			return nil, r.errorf(q.Limit.Pos(), "LIMIT needs a number that is not negative")
 		}
-		node = &plan.Limit{Input: node, N: q.Limit.Int, PerFlush: len(keys) > 0 || s.aggregated || s.windowed}
+		node = &plan.Limit{Input: node, N: q.Limit.Int, PerFlush: ordered || s.aggregated || s.windowed}
+		r.placeOf(node, q.Pos(), s.sel)
+	}
+	if len(s.exprs) > given && r.shared() {
+		node = narrow(node, given)
 	}
 	out := &scope{node: node, visible: visible, finite: s.in.finite, bare: s.in.bare}
 	if s.nested {
@@ -435,10 +455,10 @@ func (r *resolver) orderBy(q *parser.Query, s *selected) ([]plan.SortKey, error)
 
 func (r *resolver) orderItem(x parser.Expr, s *selected) (int, error) {
 	if lit, ok := x.(*parser.Literal); ok {
-		if lit.Kind != parser.LitInt || lit.Int < 1 || lit.Int > int64(len(s.names)) {
-			return 0, r.errorf(x.Pos(), "ORDER BY %s: there are columns 1 to %d", lit.Text, len(s.names))
+		if lit.Kind != parser.LitInt || lit.Int < 1 || lit.Int > int64(len(s.names)-s.lead) {
+			return 0, r.errorf(x.Pos(), "ORDER BY %s: there are columns 1 to %d", lit.Text, len(s.names)-s.lead)
 		}
-		return int(lit.Int) - 1, nil
+		return int(lit.Int) - 1 + s.lead, nil
 	}
 	if ref, ok := x.(*parser.ColumnRef); ok && len(ref.Parts) == 1 {
 		if i := slices.Index(s.names, ref.Parts[0].Name); i >= 0 {

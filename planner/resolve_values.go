@@ -126,13 +126,22 @@ func (r *resolver) values(st *catalog.Stream, s *parser.Source) []types.Field {
 		f := types.Field{Name: v.name, Qualifier: st.Name, Type: types.Varchar}
 		if !v.text {
 			f.Type = types.Null
-			if t, ok := r.known[valueKey{r.serial, v.name}]; ok {
+			if t, ok := r.knownType(v.name); ok {
 				f.Type = t
 			}
 		}
 		out = append(out, f)
 	}
 	return out
+}
+
+// knownType is the type of a value of the acquisition that is resolved.
+func (r *resolver) knownType(name string) (types.Type, bool) {
+	if r.shared() && r.share.nothing {
+		return types.Bigint, true // of no row
+	}
+	t, ok := r.known[valueKey{r.serial, name}]
+	return t, ok
 }
 
 // resultColumn is what functions return. The catalog lists it, as it is where nothing
@@ -151,7 +160,7 @@ func (r *resolver) resultOf(st *catalog.Stream, a *plan.Acquire) {
 		a.Results = plan.NamedResults
 	}
 	a.Out.Fields[i].Type = types.Null
-	if t, ok := r.known[valueKey{r.serial, resultColumn}]; ok {
+	if t, ok := r.knownType(resultColumn); ok {
 		a.Out.Fields[i].Type = t
 	}
 }

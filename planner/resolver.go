@@ -27,6 +27,7 @@ type resolver struct {
 	// their names.
 	said   map[string][]types.Type
 	serial int
+	share  *share // of the statement, one of several hosts' (Env.Host); nil: it is not shared
 }
 
 // place is a part of a text.

@@ -15,7 +15,7 @@
 // makes the runner wait, and so, in the end, the feeds drop.
 //
 // A client elsewhere that can execute fragments of plans has a query divided
-// (planner.Divide): filters, projections and the first stage of an aggregate are
+// (distribute.Divide): filters, projections and the first stage of an aggregate are
 // executed here or there, what is above them there. The server is sent the statement,
 // and plans it itself; it sends the fragment. Once a second placement compares what it
 // costs the server to end its share here or there, N·Ttup + N'·Tnet, of what it

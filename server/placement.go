@@ -11,19 +11,21 @@ import (
 	"endoscope/operators/graph"
 	"endoscope/planner"
 	"endoscope/planner/cost"
+	"endoscope/planner/distribute"
 	"endoscope/planner/plan"
+	"endoscope/planner/plan/planpb"
 	"endoscope/server/wire"
 )
 
 // placement is the last operator of a query that is divided between this site and
-// its client (planner.Division): of each batch it executes what is this site's share
+// its client (distribute.Division): of each batch it executes what is this site's share
 // at that moment, and gives the rest to the client.
 //
 // A move takes effect between two batches: what the first stage has folded until then
 // is sent before the rows that follow. So each row is in the result once, and in
 // order, whatever moves when.
 type placement struct {
-	*planner.Division
+	*distribute.Division
 	encoded []byte // the fragment
 	out     *outlet
 	first   division
@@ -88,11 +90,11 @@ func (q *query) divide(path wire.Path, how string, steer func(uint64) int) error
 	if how == placeServer {
 		return nil
 	}
-	d := planner.Divide(q.plan.Root, q.residual)
+	d := distribute.Divide(q.plan.Root, q.residual)
 	if d == nil || how == placeAuto && !d.Fragment.Moves() {
 		return nil
 	}
-	encoded, err := d.Fragment.Encode()
+	encoded, err := planpb.Encode(d.Fragment)
 	if err != nil {
 		return nil // it has a model, which stays here
 	}

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"endoscope/planner"
 	"endoscope/planner/cost"
+	"endoscope/planner/distribute"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/server/wire"
@@ -17,7 +17,7 @@ func TestCrowdedPathsMoveOperators(t *testing.T) {
 	leaf := &plan.Acquire{Stream: plan.FragmentStream, Out: types.Schema{Time: -1, Fields: []types.Field{{Name: "c0", Type: types.Bigint}}}}
 	f := &plan.Fragment{Lower: &plan.Filter{Input: leaf, Cond: &plan.Const{V: types.Bool(true)}}, Upper: leaf}
 	o := newOutlet(newTally(), 64<<10)
-	p := &placement{Division: &planner.Division{Fragment: f}, out: o, at: atBase, mover: cost.NewMover(0), armed: time.Now(), judged: time.Now()}
+	p := &placement{Division: &distribute.Division{Fragment: f}, out: o, at: atBase, mover: cost.NewMover(0), armed: time.Now(), judged: time.Now()}
 	give := func(want division) {
 		t.Helper()
 		if err := p.decide(t.Context(), p.judged); err != nil {

@@ -16,6 +16,7 @@ type queryResult struct {
 	forget  func() // takes the query off the engine's list
 	notices []string
 	columns []wire.Column
+	share   *wire.Share // of a query over several hosts; nil: it is not one
 }
 
 func (r *queryResult) Columns() []wire.Column { return r.columns }
@@ -29,6 +30,16 @@ func (r *queryResult) Fragment() *wire.Fragment {
 	f := r.q.placement.fragment(clock.Now())
 	f.Columns = r.columns
 	return f
+}
+
+// Share implements wire.Shared.
+func (r *queryResult) Share() *wire.Share {
+	if r.share == nil {
+		return nil
+	}
+	s := *r.share
+	s.Running = clock.Now() - r.q.began
+	return &s
 }
 
 func (r *queryResult) Next(ctx context.Context) (wire.Event, error) {

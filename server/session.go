@@ -15,6 +15,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/definitions"
 	"endoscope/planner/plan"
+	"endoscope/planner/plan/planpb"
 	"endoscope/planner/types"
 	"endoscope/probes/process"
 	"endoscope/server/grant"
@@ -196,6 +197,51 @@ func (s *session) execute(ctx context.Context, path wire.Path, stmt parser.State
 		return s.suspend(st.Thread, false), nil
 	}
 	return nil, unsupported(stmt, text, "this statement")
+}
+
+// ExecuteShare implements wire.Sharer.
+func (s *session) ExecuteShare(ctx context.Context, host, text string, args ...types.Value) (wire.Result, error) {
+	q, ok := parsedQuery(text)
+	if !ok || len(args) > 0 && parser.Params(text) != len(args) {
+		return s.Execute(ctx, text, args...)
+	}
+	r, err := s.share(ctx, host, q, text, args)
+	if err != nil {
+		s.may.Record("refused", "statement", text, "error", err.Error())
+		return nil, err
+	}
+	return r, nil
+}
+
+// parsedQuery is the query that a text is.
+func parsedQuery(text string) (*parser.Query, bool) {
+	stmt, err := parser.Parse(text)
+	if err != nil {
+		return nil, false
+	}
+	q, ok := stmt.(*parser.Query)
+	return q, ok
+}
+
+// share executes what this host does of a query over several.
+func (s *session) share(ctx context.Context, host string, q *parser.Query, text string, args []types.Value) (wire.Result, error) {
+	env := s.env(args...)
+	env.Host = host
+	p, upper, err := planner.PlanShare(q, text, env)
+	if err != nil {
+		return nil, err
+	}
+	encoded, err := planpb.Encode(upper)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.run(ctx, nil, text, p)
+	if err != nil {
+		return nil, err
+	}
+	of := r.(*queryResult)
+	of.share = &wire.Share{Plan: encoded, Columns: columnsOf(upper.Upper.Schema())}
+	return of, nil
 }
 
 // run prepares and arms a plan.

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"encoding/binary"
 	"slices"
 	"sync/atomic"
 
@@ -11,14 +10,12 @@ import (
 	"endoscope/server/wire"
 )
 
-// changes is an aggregate of all hosts with EMIT CHANGES: when a host's group has
-// changed, what all of them have of it is merged once more. What a host that has ended,
-// is lost, or is silent has given stays in.
+// changes is an aggregate of all hosts with EMIT CHANGES: when a host's groups have
+// changed, what all of them have of these is merged once more. What a host that has
+// ended, is lost, or is silent has given stays in.
 type changes struct {
 	paced
-	second *second
-	keys   int   // the first columns, by which groups are told apart
-	unique []int // columns by which a host has several rows of a group
+	keys   int   // columns from 1 on, by which groups are told apart
 	limit  int64 // of rows; 0: none
 	groups map[string]*changed
 	given  atomic.Uint64
@@ -26,89 +23,82 @@ type changes struct {
 
 // changed is what hosts have given last of a group.
 type changed struct {
-	at   map[string]int // of rows, by host and what is unique
-	rows [][]types.Value
+	of   map[int][][]types.Value // by host
 	news bool
 }
 
-func newChanges(g *gathered, second *second, m *merge) *changes {
-	c := &changes{paced: paced{gathered: g}, second: second, keys: m.keys, limit: m.limit, groups: map[string]*changed{}}
-	for i := range m.uniques {
-		c.unique = append(c.unique, m.width-m.uniques+i)
-	}
-	return c
+func newChanges(g *gathered) *changes {
+	return &changes{paced: paced{gathered: g}, keys: len(g.upper.states().Keys), limit: g.upper.Exchange.Limit, groups: map[string]*changed{}}
 }
 
-func (c *changes) Columns() []wire.Column { return c.second.cols }
+func (c *changes) Columns() []wire.Column { return c.upper.cols }
 func (c *changes) Message() string        { return "" }
 
 func (c *changes) Next(ctx context.Context) (wire.Event, error) { return c.advance(ctx, c) }
 
 func (c *changes) settle(context.Context) error { return nil }
 
-func (c *changes) take(ctx context.Context, x given) error {
-	b := x.ev.Batch
-	if b == nil {
-		return nil
+// accept notes what a host gives of groups that have changed, up to the Flush after them.
+func (c *changes) accept(ctx context.Context, x given) error {
+	switch {
+	case x.ev.Kind == wire.Flush:
+		defer func() { release(x.part.queue); x.part.queue = nil }()
+		if c.full() {
+			return nil
+		}
+		return c.emit(ctx, c.note(slices.Index(c.parts, x.part), x.part.queue))
+	case x.ev.Batch != nil:
+		x.part.queue = append(x.part.queue, x.ev.Batch)
 	}
-	if c.full() {
-		b.Release()
-		return nil
-	}
-	host := uint64(slices.Index(c.parts, x.part))
-	var news []*changed // in order of their changes
-	var key []byte
-	for i := range b.Len() {
-		r := b.Row(i)
-		key = key[:0]
-		for k := range c.keys {
-			key = appendKey(key, b.Cols[k].Value(r))
-		}
-		g := c.groups[string(key)]
-		if g == nil {
-			g = &changed{at: map[string]int{}}
-			c.groups[string(key)] = g
-		}
-		if !g.news {
-			g.news = true
-			news = append(news, g)
-		}
-		key = binary.LittleEndian.AppendUint64(key[:0], host)
-		for _, k := range c.unique {
-			key = appendKey(key, b.Cols[k].Value(r))
-		}
-		row := make([]types.Value, len(b.Cols))
-		for k := range row {
-			row[k] = b.Cols[k].Value(r)
-		}
-		if at, have := g.at[string(key)]; have {
-			g.rows[at] = row
-			continue
-		}
-		g.at[string(key)] = len(g.rows)
-		g.rows = append(g.rows, row)
-	}
-	b.Release()
-	return c.give(ctx, news)
+	return nil
 }
 
-// give gives what groups have become.
-func (c *changes) give(ctx context.Context, news []*changed) error {
-	var kinds []types.Type
-	for _, col := range c.cols {
-		kinds = append(kinds, col.Type)
-	}
-	var batches []*batch.Batch
-	for _, g := range news {
-		g.news = false
-		for _, row := range g.rows {
-			if n := len(batches); n == 0 || batches[n-1].N == batch.MaxRows {
-				batches = append(batches, batch.New(kinds))
+// note keeps what a host has of groups in place of what it had, and gives these, in
+// order of their changes.
+func (c *changes) note(host int, batches []*batch.Batch) (news []*changed) {
+	var key []byte
+	for _, b := range batches {
+		for i := range b.Len() {
+			r := b.Row(i)
+			key = key[:0]
+			for _, k := range c.upper.Exchange.Pick[1 : 1+c.keys] {
+				key = appendKey(key, b.Cols[k].Value(r))
 			}
-			batches[len(batches)-1].AppendRow(row...)
+			g := c.groups[string(key)]
+			if g == nil {
+				g = &changed{of: map[int][][]types.Value{}}
+				c.groups[string(key)] = g
+			}
+			if !g.news {
+				g.news, g.of[host] = true, nil
+				news = append(news, g)
+			}
+			row := make([]types.Value, len(b.Cols))
+			for k := range row {
+				row[k] = b.Cols[k].Value(r)
+			}
+			g.of[host] = append(g.of[host], row)
 		}
 	}
-	events, _, err := c.second.of(ctx, batches)
+	return news
+}
+
+// emit computes what groups have become.
+func (c *changes) emit(ctx context.Context, news []*changed) error {
+	kinds := typesOf(c.cols)
+	var all []*batch.Batch
+	for _, g := range news {
+		g.news = false
+		for host := range c.parts {
+			for _, row := range g.of[host] {
+				if n := len(all); n == 0 || all[n-1].N == batch.MaxRows {
+					all = append(all, batch.New(kinds))
+				}
+				all[len(all)-1].AppendRow(row...)
+			}
+		}
+	}
+	events, _, err := c.upper.result(ctx, c.armed(), all)
 	if err != nil {
 		return err
 	}

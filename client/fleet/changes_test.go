@@ -16,14 +16,14 @@ const changeStatement = "SELECT arg0, COUNT(*) AS n FROM function_start GROUP BY
 func TestChangesOfHosts(t *testing.T) {
 	a, b := newScripted("a", totalColumns...), newScripted("b", totalColumns...)
 	r := results(t, sessionOf(a, b), changeStatement)
-	a.give(a.rows([]int64{1, 1}, []int64{2, 5}, []int64{2, 6})) // HAVING leaves the first one out
+	a.give(a.rows([]int64{0, 1, 1}, []int64{0, 2, 6}), flush) // HAVING leaves the first one out
 	expect(t, r, "2 6")
-	b.give(b.rows([]int64{1, 10}))
+	b.give(b.rows([]int64{0, 1, 10}), flush)
 	expect(t, r, "1 11")
-	b.give(b.rows([]int64{1, 20}, []int64{2, 20}))
+	b.give(b.rows([]int64{0, 1, 20}, []int64{0, 2, 20}), flush)
 	expect(t, r, "1 21,2 26")
 	b.die()
-	a.give(a.rows([]int64{2, 7}))
+	a.give(a.rows([]int64{0, 2, 7}), flush)
 	a.end()
 	got := rest(t, r)
 	slices.Sort(got) // when it is heard that b is lost is left open
@@ -42,9 +42,9 @@ func TestChangesOfHosts(t *testing.T) {
 func TestSomeChangesOfHosts(t *testing.T) {
 	a, b := newScripted("a", totalColumns...), newScripted("b", totalColumns...)
 	r := results(t, sessionOf(a, b), strings.Replace(changeStatement, "EMIT", "LIMIT 2 EMIT", 1))
-	a.give(a.rows([]int64{1, 2}))
+	a.give(a.rows([]int64{0, 1, 2}), flush)
 	expect(t, r, "1 2")
-	a.give(a.rows([]int64{1, 3}, []int64{2, 3}))
+	a.give(a.rows([]int64{0, 1, 3}, []int64{0, 2, 3}), flush)
 	if got := rest(t, r); !slices.Equal(got, []string{"1 3"}) {
 		t.Errorf("the rest is %q", got)
 	}
@@ -56,18 +56,18 @@ func TestSomeChangesOfHosts(t *testing.T) {
 	}
 }
 
-// The distinct values of a group come from all hosts, each of which gives a row for each
-// of them; the others are merged by the way.
-func TestDistinctChangesOfHosts(t *testing.T) {
-	cols := append(slices.Clone(totalColumns), wire.Column{Name: "d0", Type: types.Bigint})
+// A group may come as several rows, of which each has a part of its state: those of a
+// host take the place of all that it had.
+func TestChangesInPartsOfHosts(t *testing.T) {
+	cols := append(slices.Clone(totalColumns), wire.Column{Name: "bucket", Type: types.Bigint}, wire.Column{Name: "n", Type: types.Bigint})
 	a, b := newScripted("a", cols...), newScripted("b", cols...)
-	r := results(t, sessionOf(a, b), "SELECT arg0, COUNT(*) AS n, COUNT(DISTINCT arg1) AS d FROM function_start GROUP BY arg0 EMIT CHANGES")
-	a.give(a.rows([]int64{1, 4, 7}, []int64{1, 1, 8}))
-	expect(t, r, "1 5 2")
-	b.give(b.rows([]int64{1, 2, 8}))
-	expect(t, r, "1 7 2")
-	b.give(b.rows([]int64{1, 3, 8}, []int64{1, 1, 9}))
-	expect(t, r, "1 9 3")
+	r := results(t, sessionOf(a, b), "SELECT arg0, COUNT(*) AS n, MEDIAN(arg1) IS NOT NULL AS some FROM function_start GROUP BY arg0 EMIT CHANGES")
+	a.give(a.rows([]int64{0, 1, 4, 0, 0}), a.rows([]int64{0, 1, 0, 5, 1}, []int64{0, 1, 0, 6, 3}), flush)
+	expect(t, r, "1 4 1")
+	b.give(b.rows([]int64{0, 1, 2, 0, 0}, []int64{0, 1, 0, 5, 2}), flush)
+	expect(t, r, "1 6 1")
+	a.give(a.rows([]int64{0, 1, 5, 0, 0}, []int64{0, 1, 0, 5, 5}), flush)
+	expect(t, r, "1 7 1")
 	a.end()
 	b.end()
 	if got := rest(t, r); len(got) > 0 {
@@ -80,12 +80,13 @@ func TestDistinctChangesOfHosts(t *testing.T) {
 
 // FIRST and LAST are by the hosts' times, each less by how much its clock is ahead.
 func TestTheLastOfHosts(t *testing.T) {
-	timed := []wire.Column{{Name: "v0", Type: types.Bigint}, {Name: "v1", Type: types.Timestamp}, {Name: "v2", Type: types.Bigint}, {Name: "v3", Type: types.Timestamp}}
+	timed := []wire.Column{{Name: "pane", Type: types.Timestamp}, {Name: "time", Type: types.Bigint}, {Name: "value", Type: types.Bigint}, {Name: "n", Type: types.Bigint},
+		{Name: "time", Type: types.Bigint}, {Name: "value", Type: types.Bigint}, {Name: "n", Type: types.Bigint}}
 	a, b := newScripted("a", timed...), newScripted("b", timed...)
 	a.ahead, b.ahead = 1000, -50
 	r := results(t, sessionOf(a, b), "SELECT FIRST(arg0) AS f, LAST(arg0) AS l FROM function_start")
-	a.give(a.rows([]int64{1, 1100, 2, 1200})) // 100 and 200
-	b.give(b.rows([]int64{3, 49, 4, 151}))    // 99 and 201
+	a.give(a.rows([]int64{0, 1100, 1, 2, 1200, 2, 2}), flush) // 100 and 200
+	b.give(b.rows([]int64{0, 49, 3, 2, 151, 4, 2}), flush)    // 99 and 201
 	a.end()
 	b.end()
 	if got := rest(t, r); !slices.Equal(got, []string{"3 4"}) {
@@ -96,5 +97,32 @@ func TestTheLastOfHosts(t *testing.T) {
 	}
 	if err := r.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// What is first and last at the same time is decided by the values, whichever host is
+// heard first.
+func TestTheFirstAtOneTime(t *testing.T) {
+	columns := []wire.Column{{Name: "pane", Type: types.Timestamp}, {Name: "time", Type: types.Bigint}, {Name: "value", Type: types.Bigint}, {Name: "n", Type: types.Bigint},
+		{Name: "time", Type: types.Bigint}, {Name: "value", Type: types.Bigint}, {Name: "n", Type: types.Bigint}}
+	for _, turned := range []bool{false, true} {
+		a, b := newScripted("a", columns...), newScripted("b", columns...)
+		b.ahead = 50
+		r := results(t, sessionOf(a, b), "SELECT FIRST(arg0) AS f, LAST(arg0) AS l FROM function_start")
+		first, second := a, b
+		if turned {
+			first, second = b, a
+		}
+		rows := map[*scripted][]int64{a: {0, 100, 7, 1, 100, 7, 1}, b: {0, 150, 5, 1, 150, 5, 1}}
+		first.give(first.rows(rows[first]))
+		first.end()
+		second.give(second.rows(rows[second]))
+		second.end()
+		if got := rest(t, r); !slices.Equal(got, []string{"5 7"}) {
+			t.Errorf("they are %q", got)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

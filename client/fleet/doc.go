@@ -1,28 +1,32 @@
-// Package fleet makes several engines one: a statement goes to all, and what they
-// give comes back as one result, with a column host.
+// Package fleet makes one engine of several: a statement goes to all hosts, as it is
+// written, and what they send comes back as one result.
 //
-//	statement ─► split ─┬► host a ─► rows ─┐
-//	                    └► host b ─► rows ─┴► host column │ in order of time
-//	                                        or second stage │ once, by window, by round ─► result
+//	statement ─┬► host a ─► lower part ─► rows, states ─┐
+//	           └► host b ─► lower part ─► rows, states ─┴► exchange ─► upper part ─► result
 //
-// Aggregates are merged: each host computes the first stage (plan.AggStages), and
-// the second one is a query of its own over what they give, planned and executed
-// here: once; for each window or session when no host has more of it; with EMIT EVERY,
-// each time that all have given their totals; or with EMIT CHANGES, when a group of a
-// host has changed. With GROUP BY host every host has its own, whatever the aggregate
-// is; so it has where one only makes sense within a host, as encoded sequences do.
+// Each host plans the statement under its own catalog and policy (planner.PlanShare),
+// executes the part that concerns its rows alone, and sends the rest of the plan with its
+// rows (wire.Share). The upper part of one host is executed here; hosts whose contract
+// differs from it (types of keys, aggregates, how results come) are declined, with the
+// reason in the footer. Hosts that would give other columns refuse the statement.
 //
-// Rows that have a timestamp come in its order, each host's times less by how much its
-// clock is ahead; so do FIRST and LAST, and what makes a session. The footer says how
-// exact that is, and how many came too late for it. Other windows are by each host's own
-// clock; the footer says how far these are apart. What would be each
-// host's own where the statement means all is refused, also where it stands behind the
-// name of a stream that somebody has defined.
+//	Gather        rows as they come
+//	MergeOrdered  rows in order of time, each host's times less by how much its clock is ahead
+//	MergeStates   states of groups, which the aggregate of the upper part merges
+//
+// A host's states are all that it has of a group: what it sends later takes the place of
+// what it sent before. There is a result once; for each window or session when no host
+// has more of it; with EMIT EVERY, each time that all have sent their totals; or with EMIT
+// CHANGES, when a group of a host has changed.
+//
+// FIRST, LAST and sessions go by the hosts' times less by how much their clocks are ahead;
+// the footer says how exact that is. Other windows are by each host's own clock; the footer
+// says how far these are apart.
 //
 // A host that cannot be reached, or is lost, is marked and not waited for, nor is
-// one that has said nothing for some time, not even that time has passed: hosts give
-// watermarks (wire.Options.Marks). One that does not answer a question holds up who
-// asks once, and hardly again before it has answered something (ask.go).
+// one that has said nothing for some time, not even that time has passed: hosts send
+// watermarks (wire.Options.Marks). One that does not answer a question holds up the
+// caller once, and hardly again before it has answered something (ask.go).
 //
 // Goroutines: one reads each host's result; they meet in one channel, whose other
 // end is the caller of Next, to whom all other state belongs. One more asks hosts for
@@ -30,5 +34,5 @@
 // own, which may outlive the wait for it: it ends with the question. Locks: gathered.mu
 // and clocks.mu, never held together, nor while a host is asked.
 //
-// It must not know the network, nor how results are shown.
+// It must not know the network, nor how results are shown, nor write SQL.
 package fleet

@@ -138,11 +138,6 @@ func (s *session) live() []*member {
 	return out
 }
 
-// without are the hosts that were reached but for some.
-func (s *session) without(some map[*member]error) []*member {
-	return slices.DeleteFunc(s.live(), func(m *member) bool { return some[m] != nil })
-}
-
 // Close implements wire.Session.
 func (s *session) Close() error {
 	var all sync.WaitGroup
@@ -156,33 +151,51 @@ func (s *session) Close() error {
 	return errors.Join(errs...)
 }
 
-// Execute implements wire.Session.
+// Execute implements wire.Session. Hosts get the text of the statement as it is.
 func (s *session) Execute(ctx context.Context, text string, args ...types.Value) (wire.Result, error) {
 	stmt, err := parser.Parse(text)
 	if err != nil {
 		return nil, err
 	}
-	sp := &split{each: text, host: 0}
-	if q, ok := stmt.(*parser.Query); ok {
-		if sp, err = splitQuery(q, text); err != nil {
-			return nil, err
+	_, query := stmt.(*parser.Query)
+	parts, err := s.begin(ctx, func(ctx context.Context, m *member) (wire.Result, error) {
+		if !query {
+			return m.session.Execute(ctx, text, args...)
 		}
-		if !sp.own { // else each host's own groups are what is wanted
-			if sp.silent, err = s.checkViews(ctx, q, text); err != nil {
-				return nil, err
+		of, ok := m.session.(wire.Sharer)
+		if !ok {
+			return nil, errNoShare
+		}
+		return of.ExecuteShare(ctx, m.name, text, args...)
+	})
+	if err != nil {
+		return nil, err
+	}
+	of, err := agreed(parts)
+	if err == nil && of == nil && query {
+		err = errNoShare
+	}
+	if err != nil {
+		for _, p := range parts {
+			if p.res != nil {
+				_ = p.res.Close()
 			}
 		}
+		return nil, err
 	}
-	if sp.merge != nil {
-		return s.merge(ctx, sp, args)
+	if of == nil {
+		return s.gather(parts, 0, 0), nil
 	}
-	return s.each(ctx, sp, args)
+	return s.result(parts, of)
 }
+
+// errNoShare refuses rows of hosts of which nothing says how they become one result.
+var errNoShare = errors.New("the hosts do not say how what they send is put together: they may be of an older version")
 
 // begin executes a statement at every host. Lost hosts are in the parts, too; what
 // one refuses, all do.
-func (s *session) begin(ctx context.Context, sp *split, args []types.Value) ([]*part, error) {
-	parts := s.executed(ctx, sp, args[:min(len(args), parser.Params(sp.each))])
+func (s *session) begin(ctx context.Context, execute func(context.Context, *member) (wire.Result, error)) ([]*part, error) {
+	parts := s.executed(ctx, execute)
 	var refused error
 	begun := 0
 	for _, p := range parts {
@@ -200,9 +213,6 @@ func (s *session) begin(ctx context.Context, sp *split, args []types.Value) ([]*
 	}
 	if begun == 0 && refused == nil {
 		refused = fmt.Errorf("none of %d hosts answers: %w", len(parts), parts[0].err)
-	}
-	if refused == nil {
-		refused = sameColumns(parts)
 	}
 	if refused == nil {
 		return parts, nil
@@ -225,7 +235,7 @@ const accepting = 2 * time.Minute
 // executed executes a statement at every host, and gives what each has answered. One
 // that says nothing long after another one has counts as lost, and so does one that
 // has said nothing before.
-func (s *session) executed(ctx context.Context, sp *split, args []types.Value) []*part {
+func (s *session) executed(ctx context.Context, execute func(context.Context, *member) (wire.Result, error)) []*part {
 	type answer struct {
 		i   int
 		res wire.Result
@@ -239,13 +249,10 @@ func (s *session) executed(ctx context.Context, sp *split, args []types.Value) [
 		if m.session == nil {
 			continue
 		}
-		if parts[i].err = sp.silent[m]; parts[i].err != nil {
-			continue
-		}
 		parts[i].err = &silentError{m.name}
 		open[m] = true
 		go func() {
-			res, err := m.session.Execute(ctx, sp.each, args...)
+			res, err := execute(ctx, m)
 			if ctx.Err() == nil {
 				m.silent.Store(false)
 			}
@@ -305,31 +312,6 @@ func (e *silentError) Error() string { return "it does not answer" }
 
 // Lost counts it with those that are gone.
 func (e *silentError) Lost() bool { return true }
-
-// sameColumns refuses results that are not of the same columns: the rows of one
-// host would be read as those of another.
-func sameColumns(parts []*part) error {
-	var first *part
-	for _, p := range parts {
-		switch {
-		case p.res == nil:
-		case first == nil:
-			first = p
-		case !slices.EqualFunc(first.res.Columns(), p.res.Columns(), func(a, b wire.Column) bool { return a.Name == b.Name && a.Type == b.Type }):
-			return &parser.Error{Msg: fmt.Sprintf("the columns of %s are %s, those of %s are %s", first.name, columnList(first), p.name, columnList(p)),
-				Hint: "name the columns that all hosts have", Pos: parser.Span{Start: -1}}
-		}
-	}
-	return nil
-}
-
-func columnList(p *part) string {
-	var names []string
-	for _, c := range p.res.Columns() {
-		names = append(names, c.Name+" "+c.Type.String())
-	}
-	return strings.Join(names, ", ")
-}
 
 // same reports whether all hosts that answer refuse alike.
 func same(parts []*part, err error) bool {

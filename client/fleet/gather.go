@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
@@ -48,7 +49,8 @@ type gathered struct {
 	host   int // where the column host is; < 0: nowhere
 	limit  int64
 	cols   []wire.Column
-	ahead  bool     // rows get the column aheadColumn, behind all others
+	upper  *upper   // what is executed of what they give; nil: nothing
+	shift  []int    // columns with times that are less by how much the host's clock is ahead
 	says   []string // about the statement, for the footer
 	events chan given
 	ctx    context.Context
@@ -78,36 +80,11 @@ func (s *session) gather(parts []*part, host int, limit int64) *gathered {
 		if cols := p.res.Columns(); cols != nil && g.cols == nil {
 			g.cols = cols
 			if host >= 0 {
-				g.cols = slices.Insert(slices.Clone(cols), min(host, len(cols)), wire.Column{Name: hostName, Type: types.Varchar})
+				g.cols = slices.Insert(slices.Clone(cols), min(host, len(cols)), wire.Column{Name: plan.HostColumn, Type: types.Varchar})
 			}
 		}
 	}
 	return g
-}
-
-// with notes what a statement needs besides, before the first row is read.
-func (g *gathered) with(sp *split) {
-	g.says = sp.notices
-	if g.ahead = sp.ahead && g.cols != nil; g.ahead {
-		g.cols = append(slices.Clip(g.cols), wire.Column{Name: aheadColumn, Type: types.Duration})
-	}
-}
-
-// each executes a statement at every host, whose rows are the result: in order of
-// their times, where they have times.
-func (s *session) each(ctx context.Context, sp *split, args []types.Value) (wire.Result, error) {
-	parts, err := s.begin(ctx, sp, args)
-	if err != nil {
-		return nil, err
-	}
-	g := s.gather(parts, sp.host, sp.limit)
-	g.with(sp)
-	if sp.ordered {
-		if column := timeColumn(g.cols); column >= 0 {
-			return &ordered{paced: paced{gathered: g}, column: column}, nil
-		}
-	}
-	return g, nil
 }
 
 func (g *gathered) Columns() []wire.Column { return g.cols }
@@ -172,7 +149,7 @@ func (g *gathered) read(p *part) {
 		case g.ctx.Err() != nil:
 			return
 		case errors.Is(err, io.EOF):
-			g.give(given{part: p, over: true})
+			g.deliver(given{part: p, over: true})
 			return
 		case err != nil:
 			g.mu.Lock()
@@ -182,7 +159,7 @@ func (g *gathered) read(p *part) {
 				g.cancel()
 			}
 			g.mu.Unlock()
-			g.give(given{part: p, over: true})
+			g.deliver(given{part: p, over: true})
 			return
 		case ev.Preview || ev.Kind == wire.Preview:
 			if ev.Batch != nil {
@@ -198,18 +175,18 @@ func (g *gathered) read(p *part) {
 			var ok bool
 			if ev.Batch, ok = g.label(p, ev.Batch, names); !ok {
 				_ = p.res.Close() // nobody wants the rest
-				g.give(given{part: p, over: true})
+				g.deliver(given{part: p, over: true})
 				return
 			}
 		}
-		if !g.give(given{part: p, ev: ev}) {
+		if !g.deliver(given{part: p, ev: ev}) {
 			return
 		}
 	}
 }
 
-// give has the reader get what a host gave, unless nobody reads any more.
-func (g *gathered) give(x given) bool {
+// deliver has the reader get what a host gave, unless nobody reads any more.
+func (g *gathered) deliver(x given) bool {
 	select {
 	case g.events <- x:
 		return true
@@ -241,17 +218,13 @@ func (g *gathered) label(p *part, b *batch.Batch, names *batch.Column) (*batch.B
 		return nil, false
 	}
 	b = first(b, int64(n))
-	if g.host < 0 && !g.ahead {
+	if len(g.shift) > 0 {
+		return shifted(b, g.shift, g.s.clocks.ahead(p.member)), true
+	}
+	if g.host < 0 {
 		return b, true
 	}
-	cols := slices.Clone(b.Cols)
-	if g.host >= 0 {
-		cols = slices.Insert(cols, min(g.host, len(b.Cols)), *names)
-	}
-	if g.ahead {
-		cols = append(cols, constantColumn(types.Duration, int64(g.s.clocks.ahead(p.member))))
-	}
-	with := b.Derive(nil, cols)
+	with := b.Derive(nil, slices.Insert(slices.Clone(b.Cols), min(g.host, len(b.Cols)), *names))
 	b.Release()
 	return with, true
 }
@@ -451,7 +424,7 @@ func (g *gathered) Summary() wire.Summary {
 	}
 	sum.Notes = append(sum.Notes, coverage(len(g.parts), missing))
 	sum.Notes = append(sum.Notes, g.says...)
-	if g.ahead && len(g.parts) > 1 {
+	if len(g.shift) > 0 && len(g.parts) > 1 {
 		if within, ok := g.s.clocks.within(); ok {
 			sum.Notes = append(sum.Notes, "what is first and last between hosts is right within ±"+roundedUp(within))
 		} else {

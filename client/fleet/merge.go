@@ -1,13 +1,13 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -15,69 +15,21 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
 	"endoscope/operators/graph"
-	"endoscope/parser"
-	"endoscope/planner"
-	"endoscope/planner/definitions"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
-// second is the second stage of a statement: a plan over what the hosts give.
-type second struct {
-	plan *plan.Query
-	in   []wire.Column // of the hosts
-	cols []wire.Column
-}
-
-// planSecond plans a second stage over columns of hosts. named are the columns of the
-// result, as the statement has them.
-func planSecond(m *merge, in, named []wire.Column, args []types.Value) (*second, error) {
-	query := m.query
-	schema := types.Schema{Time: -1}
-	kinds := map[string]types.Type{}
-	for _, c := range in {
-		schema.Fields = append(schema.Fields, types.Field{Name: c.Name, Type: c.Type})
-		kinds[c.Name] = c.Type
-	}
-	for _, c := range m.byType {
-		text := c.other
-		if kinds[c.column] == types.Duration {
-			text = c.duration
-		}
-		query = strings.ReplaceAll(query, c.mark, text)
-	}
-	stmt, err := parser.Parse(query)
-	if err != nil {
-		return nil, err
-	}
-	q, ok := stmt.(*parser.Query)
-	if !ok {
-		return nil, fmt.Errorf("%s is no query", query)
-	}
-	p, err := planner.Plan(q, query, &planner.Env{NoKernel: true, Views: definitions.NewViews(), Params: args, Eval: expr.EvalConst,
-		File: func(string) (types.Schema, error) { return schema, nil }})
-	if err != nil {
-		return nil, err
-	}
-	s := &second{plan: p, in: in}
-	for i, f := range p.Root.Schema().Fields {
-		c := wire.Column{Name: f.Name, Type: f.Type}
-		if i < len(named) {
-			c.Name = named[i].Name // as the statement has it
-		}
-		s.cols = append(s.cols, c)
-	}
-	return s, nil
-}
-
-// run is a second stage at work on one result.
+// run is the upper part at work on one result.
 type run struct {
 	graph  *graph.Graph
 	leaf   graph.Leaf
+	into   operators.Operator // of the leaf
+	port   int
 	pick   []int // which of the hosts' columns the leaf's are
 	out    sink
-	enough bool // nothing more is wanted
+	enough bool  // nothing more is wanted
+	ended  int64 // when the hosts' queries ended, by expr.Clock; 0: they have not
 }
 
 // sink keeps what the operators give.
@@ -100,22 +52,34 @@ func (s *sink) Signal(context.Context, int, operators.Signal) (operators.Status,
 
 func (s *sink) Close(context.Context, int) error { return nil }
 
-// begin makes the operators.
-func (s *second) begin() (*run, error) {
-	r := &run{}
-	var err error
-	if r.graph, err = graph.Build(s.plan.Root, &r.out, &operators.Options{Start: time.Now().UnixNano()}); err != nil {
+// begin makes the operators. began is when the query did, by expr.Clock.
+func (u *upper) begin(began int64) (r *run, err error) {
+	defer caught(&err)
+	r = &run{pick: u.Exchange.Pick}
+	clock := func() int64 { return cmp.Or(r.ended, expr.Clock()) }
+	if r.graph, err = graph.Build(u.Upper, &r.out, &operators.Options{Start: began, Clock: clock}); err != nil {
 		return nil, err
 	}
 	r.leaf = r.graph.Leaves[0]
-	for _, f := range r.leaf.Acquire.Out.Fields {
-		r.pick = append(r.pick, slices.IndexFunc(s.in, func(c wire.Column) bool { return c.Name == f.Name }))
+	r.into, r.port = r.leaf.Op, r.leaf.Port
+	if u.states() != nil {
+		if r.into, r.port = r.leaf.Partial, 0; r.into == nil {
+			return nil, errors.New("nothing merges what hosts send")
+		}
 	}
 	return r, nil
 }
 
-// push gives the second stage rows of a host, and lets go of them.
-func (r *run) push(ctx context.Context, b *batch.Batch) error {
+// caught, deferred, makes an error of a panic over what a host sent.
+func caught(err *error) {
+	if fault := recover(); fault != nil {
+		*err = fmt.Errorf("what a host sent cannot be executed: %v", fault)
+	}
+}
+
+// push gives the upper part rows of a host, and releases them.
+func (r *run) push(ctx context.Context, b *batch.Batch) (err error) {
+	defer caught(&err)
 	cols := make([]batch.Column, len(r.pick))
 	for i, c := range r.pick {
 		cols[i] = b.Cols[c]
@@ -123,22 +87,22 @@ func (r *run) push(ctx context.Context, b *batch.Batch) error {
 	d := b.Derive(nil, cols)
 	b.Release()
 	defer d.Release()
-	st, err := r.leaf.Op.Push(ctx, r.leaf.Port, d)
+	st, err := r.into.Push(ctx, r.port, d)
 	r.enough = r.enough || st != operators.More
 	return err
 }
 
-// of is what the second stage gives of the hosts' rows for one result, which it lets go
-// of, and how many rows that is.
-func (s *second) of(ctx context.Context, rows []*batch.Batch) ([]wire.Event, uint64, error) {
-	run, err := s.begin()
+// result is what the upper part gives of the hosts' rows for one result, which it
+// releases, and how many rows that is.
+func (u *upper) result(ctx context.Context, began int64, all []*batch.Batch) ([]wire.Event, uint64, error) {
+	run, err := u.begin(began)
 	if err != nil {
-		release(rows)
+		release(all)
 		return nil, 0, err
 	}
-	for i, b := range rows {
+	for i, b := range all {
 		if err := run.push(ctx, b); err != nil {
-			release(rows[i+1:])
+			release(all[i+1:])
 			return nil, 0, errors.Join(err, run.abandon())
 		}
 	}
@@ -158,64 +122,56 @@ func (r *run) abandon() error {
 }
 
 // finish has it give what it has.
-func (r *run) finish(ctx context.Context) error { return r.leaf.Op.Close(ctx, r.leaf.Port) }
+func (r *run) finish(ctx context.Context) (err error) {
+	defer caught(&err)
+	return r.leaf.Op.Close(ctx, r.leaf.Port)
+}
 
-// merge executes the first stage at every host.
-func (s *session) merge(ctx context.Context, sp *split, args []types.Value) (wire.Result, error) {
-	var named []wire.Column
-	if sp.merge.arrange == nil || sp.merge.before != "" {
-		// What is wrong with the statement is said of the statement, not of its stages.
-		d, err := s.describe(ctx, s.without(sp.silent), sp.merge.src)
-		if err != nil {
-			return nil, err
-		}
-		named = d.Columns
+// result is what the shares of several hosts make together.
+func (s *session) result(parts []*part, u *upper) (wire.Result, error) {
+	x := u.Exchange
+	g := s.gather(parts, -1, 0)
+	g.says, g.shift = x.Notices, u.timed()
+	_, plain := u.Upper.(*plan.Acquire)
+	switch {
+	case plain && x.Kind == plan.MergeOrdered:
+		g.cols, g.limit = u.cols, x.Limit
+		return &ordered{paced: paced{gathered: g}, column: x.Time}, nil
+	case plain:
+		g.cols, g.limit = u.cols, x.Limit
+		return g, nil
 	}
-	parts, err := s.begin(ctx, sp, args)
-	if err != nil {
-		return nil, err
+	g.upper = u
+	switch x.Again {
+	case plan.PerWindow, plan.PerRound:
+		return &rounds{paced: paced{gathered: g}, by: x.Again, closed: math.MinInt64}, nil
+	case plan.PerSession:
+		return newSessions(g), nil
+	case plan.PerChange:
+		return newChanges(g), nil
 	}
-	g := s.gather(parts, sp.host, 0)
-	g.with(sp)
-	how := sp.merge
-	if how.arrange != nil {
-		cols := named
-		if how, cols, err = how.arrangement(g); err != nil {
-			return nil, errors.Join(err, g.Close())
-		}
-		if named == nil {
-			named = cols
-		}
-	}
-	second, err := planSecond(how, g.cols, named, args)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("the rows of hosts cannot be merged: %w", err), g.Close())
-	}
-	switch sp.merge.again {
-	case byWindow, byRound:
-		return &rounds{paced: paced{gathered: g}, second: second, by: how.again, borders: how.borders, closed: math.MinInt64}, nil
-	case bySession:
-		return newSessions(g, second, sp.merge), nil
-	case byChange:
-		return newChanges(g, second, sp.merge), nil
-	}
-	m := &merged{gathered: g, cols: second.cols}
-	if m.run, err = second.begin(); err != nil {
+	m := &merged{gathered: g}
+	var err error
+	if m.run, err = u.begin(g.armed()); err != nil {
 		return nil, errors.Join(fmt.Errorf("the rows of hosts cannot be merged: %w", err), g.Close())
 	}
 	return m, nil
 }
 
-// merged is the result of a second stage. What the hosts give goes into its operators
-// as it comes; what these give is the result.
+// armed is when the query began at the hosts, by expr.Clock.
+func (g *gathered) armed() int64 {
+	return expr.Clock() - int64(time.Since(g.began)) - g.upper.running
+}
+
+// merged is the result of the upper part over all that hosts give. It goes into its
+// operators as it comes; what these give is the result.
 type merged struct {
 	*gathered
 	*run
-	cols []wire.Column
-	over bool // the second stage is
+	over bool // the upper part is
 }
 
-func (m *merged) Columns() []wire.Column { return m.cols }
+func (m *merged) Columns() []wire.Column { return m.upper.cols }
 func (m *merged) Message() string        { return "" }
 
 func (m *merged) Next(ctx context.Context) (wire.Event, error) {
@@ -234,8 +190,7 @@ func (m *merged) Next(ctx context.Context) (wire.Event, error) {
 		x, err := m.next(ctx, nil)
 		switch {
 		case errors.Is(err, io.EOF):
-			m.over = true
-			if err := m.finish(ctx); err != nil {
+			if err := m.end(ctx); err != nil {
 				return wire.Event{}, err
 			}
 		case err != nil:
@@ -257,6 +212,21 @@ func (m *merged) Next(ctx context.Context) (wire.Event, error) {
 	}
 }
 
+// end has the upper part give what it has, when all hosts are through.
+func (m *merged) end(ctx context.Context) error {
+	var ran time.Duration
+	for _, p := range m.parts {
+		if p.res != nil {
+			ran = max(ran, p.res.Summary().Elapsed)
+		}
+	}
+	if ran > 0 {
+		m.ended = m.armed() + int64(ran)
+	}
+	m.over = true
+	return m.finish(ctx)
+}
+
 func (m *merged) Close() error {
 	err := m.gathered.Close()
 	if !m.over {
@@ -275,4 +245,29 @@ func (m *merged) Summary() wire.Summary {
 	sum := m.gathered.Summary()
 	sum.Rows = m.out.rows.Load()
 	return sum
+}
+
+// shifted are rows of which times are less by how much a host's clock is ahead.
+func shifted(b *batch.Batch, columns []int, ahead time.Duration) *batch.Batch {
+	cols := slices.Clone(b.Cols)
+	for _, c := range columns {
+		at := cols[c]
+		at.Int = slices.Clone(at.Int)
+		for i := range at.Int {
+			at.Int[i] -= int64(ahead)
+		}
+		cols[c] = at
+	}
+	with := b.Derive(nil, cols)
+	b.Release()
+	return with
+}
+
+// constantColumn is a column with the same number in every row.
+func constantColumn(t types.Type, at int64) batch.Column {
+	c := batch.Column{Type: t, Int: make([]int64, batch.MaxRows)}
+	for i := range c.Int {
+		c.Int[i] = at
+	}
+	return c
 }

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -24,17 +23,12 @@ type ordered struct {
 	late    atomic.Uint64 // rows that came when later ones of other hosts had been given
 }
 
-// timeColumn is the column by which rows are put in order; -1: there is none.
-func timeColumn(cols []wire.Column) int {
-	return slices.IndexFunc(cols, func(c wire.Column) bool { return c.Name == "timestamp" && c.Type == types.Timestamp })
-}
-
 // mostPending is how many rows may wait for those of other hosts.
 const mostPending = 1 << 20
 
 func (o *ordered) Next(ctx context.Context) (wire.Event, error) { return o.advance(ctx, o) }
 
-func (o *ordered) take(_ context.Context, x given) error {
+func (o *ordered) accept(_ context.Context, x given) error {
 	switch {
 	case x.ev.Kind == wire.Mark:
 	case x.ev.Batch != nil:

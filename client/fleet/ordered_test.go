@@ -13,9 +13,9 @@ import (
 	"endoscope/server/wire"
 )
 
-var timedColumns = []wire.Column{{Name: "timestamp", Type: types.Timestamp}, {Name: "n", Type: types.Bigint}}
+var timedColumns = []wire.Column{{Name: "host", Type: types.Varchar}, {Name: "timestamp", Type: types.Timestamp}, {Name: "arg0", Type: types.Bigint}}
 
-const rowsStatement = "SELECT timestamp, n FROM function_start"
+const rowsStatement = "SELECT timestamp, arg0 FROM function_start"
 
 // inTime executes a statement of which rows are the result.
 func inTime(t testing.TB, s *session) wire.Result {

@@ -21,8 +21,8 @@ type paced struct {
 
 // pacing is what results differ in.
 type pacing interface {
-	// take takes what a host gave, rows of which it has to release.
-	take(ctx context.Context, x given) error
+	// accept is told what a host gave, rows of which it has to release.
+	accept(ctx context.Context, x given) error
 	// settle moves what has nothing to wait for to out.
 	settle(ctx context.Context) error
 }
@@ -61,7 +61,7 @@ func (p *paced) advance(ctx context.Context, how pacing) (wire.Event, error) {
 		case x.ev.Kind == wire.Notice:
 			p.out = append(p.out, x.ev)
 		default:
-			if err := how.take(ctx, x); err != nil {
+			if err := how.accept(ctx, x); err != nil {
 				return wire.Event{}, err
 			}
 		}

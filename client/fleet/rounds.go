@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/plan"
 	"endoscope/server/wire"
 )
 
@@ -24,13 +25,10 @@ import (
 // is lost, or silent, of which the user has been told.
 type rounds struct {
 	paced
-	second *second
-	by     again
-	// borders is the column of where a window begins; the next one is where it ends.
-	borders int
-	open    []*window // by their ends, then by their beginnings
-	held    int       // rows of them
-	closed  int64     // windows that end here or before are closed
+	by     plan.Again
+	open   []*window // by their ends, then by their beginnings
+	held   int       // rows of them
+	closed int64     // windows that end here or before are closed
 
 	given  atomic.Uint64 // rows of results
 	late   atomic.Uint64 // groups of windows that were closed before they came
@@ -43,17 +41,17 @@ type window struct {
 	rows       []*batch.Batch
 }
 
-func (r *rounds) Columns() []wire.Column { return r.second.cols }
+func (r *rounds) Columns() []wire.Column { return r.upper.cols }
 func (r *rounds) Message() string        { return "" }
 
 func (r *rounds) Next(ctx context.Context) (wire.Event, error) { return r.advance(ctx, r) }
 
-func (r *rounds) take(_ context.Context, x given) error {
+func (r *rounds) accept(_ context.Context, x given) error {
 	switch {
-	case x.ev.Kind == wire.Flush && r.by == byRound:
+	case x.ev.Kind == wire.Flush && r.by == plan.PerRound:
 		x.part.rounds = append(x.part.rounds, x.part.queue)
 		x.part.queue = nil
-	case x.ev.Batch != nil && r.by == byRound:
+	case x.ev.Batch != nil && r.by == plan.PerRound:
 		x.part.queue = append(x.part.queue, x.ev.Batch)
 	case x.ev.Batch != nil:
 		r.divide(x.ev.Batch)
@@ -64,16 +62,16 @@ func (r *rounds) take(_ context.Context, x given) error {
 // divide puts rows into their windows. Those of closed ones are late.
 func (r *rounds) divide(b *batch.Batch) {
 	defer b.Release()
-	starts, ends := b.Cols[r.borders].Int, b.Cols[r.borders+1].Int
+	starts, ends := b.Cols[r.upper.Exchange.Start].Int, b.Cols[r.upper.Exchange.End].Int
 	for from := 0; from < b.Len(); {
 		start, end := starts[b.Row(from)], ends[b.Row(from)]
-		var rows []uint16
+		var of []uint16
 		for from < b.Len() && starts[b.Row(from)] == start && ends[b.Row(from)] == end {
-			rows = append(rows, uint16(b.Row(from)))
+			of = append(of, uint16(b.Row(from)))
 			from++
 		}
 		if end <= r.closed {
-			r.late.Add(uint64(len(rows)))
+			r.late.Add(uint64(len(of)))
 			continue
 		}
 		at, found := slices.BinarySearchFunc(r.open, window{start: start, end: end}, func(w *window, of window) int {
@@ -82,14 +80,14 @@ func (r *rounds) divide(b *batch.Batch) {
 		if !found {
 			r.open = slices.Insert(r.open, at, &window{start: start, end: end})
 		}
-		r.open[at].rows = append(r.open[at].rows, b.View(rows))
-		r.held += len(rows)
+		r.open[at].rows = append(r.open[at].rows, b.View(of))
+		r.held += len(of)
 	}
 }
 
 // settle gives the results that nobody has to add to any more.
 func (r *rounds) settle(ctx context.Context) error {
-	if r.by == byRound {
+	if r.by == plan.PerRound {
 		return r.settleRounds(ctx)
 	}
 	until, waiting, all := int64(math.MaxInt64), 0, 0
@@ -141,25 +139,25 @@ func (r *rounds) settleRounds(ctx context.Context) error {
 		if !some {
 			return nil
 		}
-		var rows []*batch.Batch
+		var all []*batch.Batch
 		for _, p := range r.parts {
 			if len(p.rounds) > 0 {
 				release(p.last)
 				p.last, p.rounds = p.rounds[0], p.rounds[1:]
 			}
 			for _, b := range p.last {
-				rows = append(rows, b.Retain())
+				all = append(all, b.Retain())
 			}
 		}
-		if err := r.result(ctx, rows); err != nil {
+		if err := r.result(ctx, all); err != nil {
 			return err
 		}
 	}
 }
 
 // result merges the hosts' rows of one result, which it lets go of.
-func (r *rounds) result(ctx context.Context, rows []*batch.Batch) error {
-	events, given, err := r.second.of(ctx, rows)
+func (r *rounds) result(ctx context.Context, of []*batch.Batch) error {
+	events, given, err := r.upper.result(ctx, r.armed(), of)
 	if err != nil {
 		return err
 	}
@@ -196,7 +194,7 @@ func (r *rounds) Summary() wire.Summary {
 	sum := r.gathered.Summary()
 	sum.Rows = r.given.Load()
 	addLate(&sum, r.late.Load(), r.rushed.Load())
-	if r.by == byRound || len(r.parts) < 2 {
+	if r.by == plan.PerRound || len(r.parts) < 2 {
 		return sum
 	}
 	if within, ok := r.s.clocks.within(); ok {

@@ -14,8 +14,8 @@ import (
 
 // Columns of the first stages of the statements below.
 var (
-	windowColumns = []wire.Column{{Name: "ws", Type: types.Timestamp}, {Name: "we", Type: types.Timestamp}, {Name: "k0", Type: types.Bigint}, {Name: "v0", Type: types.Bigint}}
-	totalColumns  = []wire.Column{{Name: "k0", Type: types.Bigint}, {Name: "v0", Type: types.Bigint}}
+	windowColumns = []wire.Column{{Name: "pane", Type: types.Timestamp}, {Name: "arg0", Type: types.Bigint}, {Name: "window_start", Type: types.Timestamp}, {Name: "window_end", Type: types.Timestamp}, {Name: "n", Type: types.Bigint}}
+	totalColumns  = []wire.Column{{Name: "pane", Type: types.Timestamp}, {Name: "arg0", Type: types.Bigint}, {Name: "n", Type: types.Bigint}}
 )
 
 const (
@@ -50,15 +50,15 @@ func expect(t testing.TB, r wire.Result, want ...string) {
 func TestWindowsOfHosts(t *testing.T) {
 	a, b := newScripted("a", windowColumns...), newScripted("b", windowColumns...)
 	r := results(t, sessionOf(a, b), windowStatement)
-	a.give(a.rows([]int64{0, 10, 1, 5}, []int64{0, 10, 2, 6}), flush, mark(10))
-	a.give(a.rows([]int64{10, 20, 1, 7}), flush, mark(20))
-	b.give(b.rows([]int64{0, 10, 2, 100}), flush, mark(15))
+	a.give(a.rows([]int64{0, 1, 0, 10, 5}, []int64{0, 2, 0, 10, 6}), flush, mark(10))
+	a.give(a.rows([]int64{0, 1, 10, 20, 7}), flush, mark(20))
+	b.give(b.rows([]int64{0, 2, 0, 10, 100}), flush, mark(15))
 	expect(t, r, "10 1 5,10 2 106", "flush")
 	b.give(mark(20)) // it has no rows there
 	expect(t, r, "20 1 7", "flush")
-	b.give(b.rows([]int64{20, 30, 3, 1}), flush, mark(30))
+	b.give(b.rows([]int64{0, 3, 20, 30, 1}), flush, mark(30))
 	b.die()
-	a.give(a.rows([]int64{20, 30, 3, 1}), flush, mark(30))
+	a.give(a.rows([]int64{0, 3, 20, 30, 1}), flush, mark(30))
 	a.end()
 	got := rest(t, r)
 	slices.Sort(got) // when it is heard that b is lost is left open
@@ -77,10 +77,10 @@ func TestWindowsOfHosts(t *testing.T) {
 func TestLateWindowsOfHosts(t *testing.T) {
 	a, b := newScripted("a", windowColumns...), newScripted("b", windowColumns...)
 	r := results(t, sessionOf(a, b), windowStatement)
-	a.give(a.rows([]int64{0, 10, 1, 5}), flush, mark(10))
+	a.give(a.rows([]int64{0, 1, 0, 10, 5}), flush, mark(10))
 	b.give(mark(10))
 	expect(t, r, "10 1 5", "flush")
-	b.give(b.rows([]int64{0, 10, 1, 5}, []int64{0, 10, 2, 5}), flush)
+	b.give(b.rows([]int64{0, 1, 0, 10, 5}, []int64{0, 2, 0, 10, 5}), flush)
 	a.end()
 	b.end()
 	if got := rest(t, r); len(got) > 0 {
@@ -104,7 +104,7 @@ func TestWindowsThatWaitForLong(t *testing.T) {
 		rows := make([][]int64, batch.MaxRows)
 		for w := range int64(windows) {
 			for i := range rows {
-				rows[i] = []int64{10 * w, 10*w + 10, int64(i), 1}
+				rows[i] = []int64{0, int64(i), 10 * w, 10*w + 10, 1}
 			}
 			a.give(a.rows(rows...))
 		}
@@ -127,7 +127,7 @@ func TestWindowsThatWaitForLong(t *testing.T) {
 		if given != batch.MaxRows {
 			t.Errorf("%d groups are given", given)
 		}
-		b.give(b.rows([]int64{0, 10, 1, 5}))
+		b.give(b.rows([]int64{0, 1, 0, 10, 5}))
 		b.end()
 		a.end()
 		if got := rest(t, r); len(got) != 2*(windows-1) || !strings.HasPrefix(got[0], "20 0 1,20 1 1,") {
@@ -174,15 +174,15 @@ func TestWindowsAreByClocksOfHosts(t *testing.T) {
 func TestTotalsOfHosts(t *testing.T) {
 	a, b := newScripted("a", totalColumns...), newScripted("b", totalColumns...)
 	r := results(t, sessionOf(a, b), totalStatement)
-	a.give(a.rows([]int64{1, 1}), flush, a.rows([]int64{1, 2}), flush) // it is ahead
-	b.give(b.rows([]int64{1, 10}, []int64{2, 10}), flush)
+	a.give(a.rows([]int64{0, 1, 1}), flush, a.rows([]int64{0, 1, 2}), flush) // it is ahead
+	b.give(b.rows([]int64{0, 1, 10}, []int64{0, 2, 10}), flush)
 	expect(t, r, "1 11,2 10", "flush")
-	b.give(b.rows([]int64{1, 20}, []int64{2, 20}), flush)
+	b.give(b.rows([]int64{0, 1, 20}, []int64{0, 2, 20}), flush)
 	expect(t, r, "1 22,2 20", "flush")
 	b.end()
-	a.give(a.rows([]int64{1, 3}), flush)
+	a.give(a.rows([]int64{0, 1, 3}), flush)
 	expect(t, r, "1 23,2 20", "flush")
-	a.give(a.rows([]int64{1, 4})) // no whole round
+	a.give(a.rows([]int64{0, 1, 4})) // no whole round
 	a.end()
 	if got := rest(t, r); len(got) > 0 {
 		t.Errorf("there is more: %q", got)
@@ -195,7 +195,7 @@ func TestTotalsOfHosts(t *testing.T) {
 // Groups of one host each are put in order each time that all have given theirs, and for
 // each window.
 func TestRoundsInOrder(t *testing.T) {
-	columns := []wire.Column{{Name: "arg0", Type: types.Bigint}, {Name: "n", Type: types.Bigint}}
+	columns := []wire.Column{{Name: "host", Type: types.Varchar}, {Name: "arg0", Type: types.Bigint}, {Name: "n", Type: types.Bigint}}
 	for _, of := range []struct {
 		statement string
 		cols      []wire.Column

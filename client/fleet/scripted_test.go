@@ -5,11 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"endoscope/operators/batch"
+	"endoscope/operators/expr"
+	"endoscope/parser"
+	"endoscope/planner"
+	"endoscope/planner/definitions"
+	"endoscope/planner/plan"
+	"endoscope/planner/plan/planpb"
 	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
@@ -21,6 +28,7 @@ type scripted struct {
 	ahead time.Duration // of its clock, and
 	by    time.Duration // how far that may be wrong
 	steps chan step
+	other string // the statement that it takes another one for
 	// mute: it never answers to statements with this in them, nor to questions of what they would give.
 	mute string
 	// hung, unless it is nil, is closed when the host goes on: until then it neither
@@ -56,9 +64,12 @@ func (s *scripted) rows(rows ...[]int64) wire.Event {
 	}
 	b := batch.New(kinds)
 	for _, row := range rows {
-		values := make([]types.Value, len(row))
-		for i, v := range row {
-			values[i] = types.Value{Type: kinds[i], I: v}
+		var values []types.Value
+		if kinds[0] == types.Varchar { // the host
+			values = append(values, types.Str(s.name))
+		}
+		for _, v := range row {
+			values = append(values, types.Value{Type: kinds[len(values)], I: v})
 		}
 		b.AppendRow(values...)
 	}
@@ -93,6 +104,41 @@ func (x scriptedSession) Execute(ctx context.Context, statement string, _ ...typ
 		return nil, err
 	}
 	return &scriptedResult{s: x.s, stopped: make(chan struct{}, 100)}, nil
+}
+
+// ExecuteShare plans the statement as a host does, whose rows are what the test gives.
+func (x scriptedSession) ExecuteShare(ctx context.Context, host, statement string, _ ...types.Value) (wire.Result, error) {
+	if err := x.answers(ctx, statement); err != nil {
+		return nil, err
+	}
+	if x.s.other != "" {
+		statement = x.s.other
+	}
+	lower, upper, err := sharePlan(host, statement)
+	if err != nil {
+		return nil, err
+	}
+	if kinds := lower.Root.Schema().Types(); !slices.Equal(kinds, typesOf(x.s.cols)) {
+		return nil, fmt.Errorf("the test's columns are %v, the plan's %v", typesOf(x.s.cols), kinds)
+	}
+	encoded, err := planpb.Encode(upper)
+	if err != nil {
+		return nil, err
+	}
+	r := &scriptedResult{s: x.s, stopped: make(chan struct{}, 100), share: &wire.Share{Plan: encoded}}
+	for _, f := range upper.Upper.Schema().Fields {
+		r.share.Columns = append(r.share.Columns, wire.Column{Name: f.Name, Type: f.Type})
+	}
+	return r, nil
+}
+
+func sharePlan(host, statement string) (*plan.Query, *plan.Fragment, error) {
+	stmt, err := parser.Parse(statement)
+	if err != nil {
+		return nil, nil, err
+	}
+	env := &planner.Env{Host: host, Views: definitions.NewViews(), Target: plan.Target{PIDs: []int{42}}, Eval: expr.EvalConst}
+	return planner.PlanShare(stmt.(*parser.Query), statement, env)
 }
 
 // Describe says what the statements of these tests would give as a whole.
@@ -130,10 +176,12 @@ func (s *scripted) hang() {
 
 type scriptedResult struct {
 	s       *scripted
+	share   *wire.Share
 	stopped chan struct{}
 }
 
 func (r *scriptedResult) Columns() []wire.Column { return r.s.cols }
+func (r *scriptedResult) Share() *wire.Share     { return r.share }
 func (r *scriptedResult) Message() string        { return "" }
 func (r *scriptedResult) Stop()                  { r.stopped <- struct{}{} }
 func (r *scriptedResult) Close() error           { r.s.hang(); return nil }

@@ -268,7 +268,7 @@ func Names() []string {
 	for _, s := range catalog.Streams {
 		names = append(names, s.Name)
 	}
-	for _, table := range [][]plan.AggFunc{plan.AggFuncs, plan.Encoders, plan.StackAggs, plan.PresentAggs, plan.SketchAggs, plan.StateAggs} {
+	for _, table := range [][]plan.AggFunc{plan.AggFuncs, plan.Encoders, plan.StackAggs, plan.PresentAggs, plan.SketchAggs} {
 		for i := range table {
 			add(table[i].Name)
 		}

@@ -19,7 +19,7 @@ var tables = map[string]func() string{
 	"functions":  func() string { return scalarTable(false) },
 	"operators":  func() string { return scalarTable(true) },
 	"aggregates": func() string { return aggregateTable(plan.AggFuncs) },
-	"merging":    func() string { return aggregateTable(slices.Concat(plan.SketchAggs, plan.StateAggs)) },
+	"sketches":   func() string { return aggregateTable(plan.SketchAggs) },
 	"stacks":     func() string { return aggregateTable(plan.StackAggs) },
 	"present":    func() string { return aggregateTable(plan.PresentAggs) },
 	"encoders":   func() string { return aggregateTable(plan.Encoders) },

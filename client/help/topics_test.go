@@ -110,7 +110,7 @@ func TestReferenceIsComplete(t *testing.T) {
 	for i := range plan.Scalars {
 		has("function", plan.Scalars[i].Name, plan.Scalars[i].Doc)
 	}
-	for _, table := range [][]plan.AggFunc{plan.AggFuncs, plan.Encoders, plan.StackAggs, plan.PresentAggs, plan.SketchAggs, plan.StateAggs} {
+	for _, table := range [][]plan.AggFunc{plan.AggFuncs, plan.Encoders, plan.StackAggs, plan.PresentAggs, plan.SketchAggs} {
 		for i := range table {
 			has("aggregate", table[i].Name, table[i].Doc)
 		}

@@ -12,6 +12,7 @@ import (
 	"endoscope/operators/expr"
 	"endoscope/operators/graph"
 	"endoscope/planner/plan"
+	"endoscope/planner/plan/planpb"
 	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
@@ -47,7 +48,7 @@ var errMisfit = errors.New("the fragment of the plan that the server sent does n
 // newFragment builds the operators of a fragment. What they give goes to give.
 func newFragment(w *wire.Fragment, give func(wire.Event) error) (f *fragment, err error) {
 	defer caught(&err)
-	p, err := plan.DecodeFragment(w.Plan)
+	p, err := planpb.Decode(w.Plan)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/plan/planpb"
 	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
@@ -30,7 +31,7 @@ var groupedColumns = []wire.Column{{Name: "c0", Type: types.Varchar}, {Name: "co
 
 func encoded(t testing.TB, f *plan.Fragment) []byte {
 	t.Helper()
-	b, err := f.Encode()
+	b, err := planpb.Encode(f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +151,7 @@ func FuzzFragment(f *testing.F) {
 	plain.Upper = &plan.Limit{Input: &plan.Acquire{Stream: plan.FragmentStream, Out: plain.Lowered()}, N: 2}
 	f.Add(encoded(f, plain))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		d, err := plan.DecodeFragment(b)
+		d, err := planpb.Decode(b)
 		if err != nil {
 			return
 		}

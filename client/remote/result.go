@@ -32,8 +32,9 @@ type result struct {
 	reader    *flight.Reader
 	dec       *columnar.Decoder
 	cols      []wire.Column
-	fragment  *fragment // what is executed here; nil: nothing
-	port      wire.Port // of the records that come now
+	fragment  *fragment   // what is executed here; nil: nothing
+	share     *wire.Share // what the root of several hosts does with the rows; nil: there is one
+	port      wire.Port   // of the records that come now
 	events    chan wire.Event
 	done      chan struct{} // closed when reader is read no more
 
@@ -101,7 +102,7 @@ func (r *result) open(ticket []byte) error {
 	if err != nil || f.Kind != wire.FrameBegin {
 		return fmt.Errorf("the server does not say that it begins")
 	}
-	r.message, r.again, r.port = f.Text, f.StartsOver, f.Port
+	r.message, r.again, r.port, r.share = f.Text, f.StartsOver, f.Port, f.Share
 	if f.Fragment != nil {
 		if r.fragment, err = newFragment(f.Fragment, r.fragmentEvent); err != nil {
 			return err
@@ -113,6 +114,9 @@ func (r *result) open(ticket []byte) error {
 	}
 	return nil
 }
+
+// Share implements wire.Shared.
+func (r *result) Share() *wire.Share { return r.share }
 
 // section begins to read records with a schema of their own.
 func (r *result) section() ([]wire.Column, error) {

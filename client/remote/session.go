@@ -123,6 +123,15 @@ func (s *session) Execute(ctx context.Context, text string, args ...types.Value)
 	return r, nil
 }
 
+// ExecuteShare implements wire.Sharer.
+func (s *session) ExecuteShare(ctx context.Context, host, text string, args ...types.Value) (wire.Result, error) {
+	r, err := s.begin(ctx, wire.Statement{Text: text, Args: columnar.EncodeValues(args), Host: host, Shares: wire.ShareVersion})
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
 // Describe implements wire.Session.
 func (s *session) Describe(ctx context.Context, text string) (d wire.Description, err error) {
 	err = s.act(ctx, wire.ActionDescribe, wire.Statement{Text: text}, &d)

@@ -61,6 +61,7 @@ type Aggregate struct {
 	stamps  []uint32              // EMIT CHANGES: by group, the batch that changed it last
 	stamp   uint32
 	changes []changeReporter // scratch
+	states  *stateOutput     // emits states instead of results; nil: emits results
 	scratch grouping.Scratch
 }
 
@@ -104,6 +105,12 @@ func New(n *plan.Aggregate, down operators.Operator, o *operators.Options) (*Agg
 			return nil, err
 		}
 		a.aggs = append(a.aggs, c)
+	}
+	if n.States {
+		var err error
+		if a.states, err = newStateOutput(a, n); err != nil {
+			return nil, err
+		}
 	}
 	if n.Windowed {
 		return a, a.setUpWindows(kinds)

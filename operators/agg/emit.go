@@ -55,6 +55,9 @@ func (a *Aggregate) finish(ctx context.Context) error {
 
 // emitAll pushes all groups of s.
 func (a *Aggregate) emitAll(ctx context.Context, s *groupSet, now int64) error {
+	if a.states != nil {
+		return a.states.pushAll(ctx, s)
+	}
 	for from := 0; from < s.table.Len(); from += batch.MaxRows {
 		n := min(s.table.Len()-from, batch.MaxRows)
 		for i := range n {
@@ -71,6 +74,9 @@ func (a *Aggregate) emitAll(ctx context.Context, s *groupSet, now int64) error {
 func (a *Aggregate) emit(ctx context.Context, s *groupSet, groups []uint32, now int64) error {
 	if len(groups) == 0 || a.out.Status != operators.More {
 		return nil
+	}
+	if a.states != nil {
+		return a.states.pushChanged(ctx, s, groups, now)
 	}
 	b := a.pool.Get()
 	defer b.Release()

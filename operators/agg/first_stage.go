@@ -113,8 +113,8 @@ func (s *FirstStage) Emit(push func(*batch.Batch) error) error {
 		}
 	}
 	for i, acc := range groups.accs {
-		counts, ok := acc.(counter)
-		if _, whole := acc.(fold.Stater); whole || !ok {
+		counts, ok := counterOf(acc)
+		if !ok {
 			continue
 		}
 		entries := counts.counted()
@@ -164,9 +164,15 @@ func (s *FirstStage) states(groups []uint32, only int, entries []pair) *batch.Ba
 		}
 		s.a.all.table.Output(k+i, groups, &keys[i])
 	}
-	cols := b.Cols[1+len(keys):]
-	for i, acc := range s.a.all.accs {
-		fields, _ := plan.StateFields(&s.p.Aggs[i])
+	appendStateColumns(s.p, s.a.all.accs, s.merged, groups, b.Cols[1+len(keys):], only, entries)
+	return b
+}
+
+// appendStateColumns appends the states of groups: all but those of counters, or the
+// entries of counter number only. m is not nil if the states were merged.
+func appendStateColumns(p *plan.Partial, accs []fold.Accumulator, m *mergedStates, groups []uint32, cols []batch.Column, only int, entries []pair) {
+	for i, acc := range accs {
+		fields, _ := plan.StateFields(&p.Aggs[i])
 		state := cols[:len(fields)]
 		cols = cols[len(fields):]
 		st, whole := acc.(fold.Stater)
@@ -177,8 +183,8 @@ func (s *FirstStage) states(groups []uint32, only int, entries []pair) *batch.Ba
 			}
 		case only < 0 && whole:
 			st.States(groups, state)
-			if s.merged != nil {
-				s.merged.setCounts(i, groups, state)
+			if m != nil {
+				m.setCounts(i, groups, state)
 			}
 		default: // nothing was folded in
 			for c := range state {
@@ -186,7 +192,6 @@ func (s *FirstStage) states(groups []uint32, only int, entries []pair) *batch.Ba
 			}
 		}
 	}
-	return b
 }
 
 // appendNothing appends n values of no meaning.
@@ -205,6 +210,15 @@ func appendNothing(c *batch.Column, n int) {
 type counter interface{ counted() []pair }
 
 func (p *pairs) counted() []pair { return p.entries }
+
+// counterOf returns acc as a counter; false if it is a Stater, whose states are whole.
+func counterOf(acc fold.Accumulator) (counter, bool) {
+	if _, whole := acc.(fold.Stater); whole {
+		return nil, false
+	}
+	c, ok := acc.(counter)
+	return c, ok
+}
 
 // nowhere takes everything and does nothing.
 type nowhere struct{}

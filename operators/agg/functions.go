@@ -1,8 +1,6 @@
 package agg
 
 import (
-	"strings"
-
 	"endoscope/operators/agg/encode"
 	"endoscope/operators/agg/fold"
 	"endoscope/planner/plan"
@@ -28,10 +26,6 @@ func newAccumulator(f *plan.Agg, arg types.Type, l *fold.Lanes) (fold.Accumulato
 		return newMinMax(arg, f.Fn == "max"), nil
 	case "first", "last":
 		return newFirstLast(arg, f.Fn == "last"), nil
-	case "first_time", "last_time":
-		return newFirstLastTime(arg, f.Fn == "last_time"), nil
-	case "first_by", "last_by":
-		return &firstLastBy{Accumulator: newFirstLast(arg, f.Fn == "last_by")}, nil
 	case "median":
 		return newQuantile(f, 0.5)
 	case "quantile":
@@ -54,10 +48,7 @@ func newAccumulator(f *plan.Agg, arg types.Type, l *fold.Lanes) (fold.Accumulato
 	case "rate":
 		return rowRate{newCount(l)}, nil
 	}
-	if strings.HasSuffix(f.Fn, plan.MergeSuffix) {
-		return newMerge(f, arg)
-	}
-	return newState(f, arg)
+	return nil, plan.Errorf(-1, -1, "there is no aggregate function %s", f.Fn)
 }
 
 // parameter is a numeric parameter as a float.

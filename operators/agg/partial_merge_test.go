@@ -77,7 +77,6 @@ func TestMergePartials(t *testing.T) {
 		{"sum(x)", 0, "0 a -1 0 1; 0 a 1 0 1; 0 a -1 -1 1", "0 a -1 0 3"},
 		{"stddev(x)", 0, "0 a 1 0 1 -1 -1 0; 0 a 1 0 1 1 0 0", "0 a 2 0 2 0 0 1"},
 		{"first(x); last(x)", 0, "0 a 5 50 1 5 50 1; 0 a 4 40 1 6 60 2; 0 a 4 41 1 6 61 1", "0 a 4 40 3 6 61 4"},
-		{"stddev_state(x); last_time(x)", 0, "0 a 1 0 1 1 0 0 5 50 1; 0 a 2 0 1 4 0 0 6 60 1", "0 a 3 0 2 5 0 0 6 60 2"},
 		// Buckets have rows of their own, unless they are of the same ones.
 		{"count(*); median(x)", 0, "0 a 3 0 0, 0 a 0 7 2, 0 a 0 8 1; 0 a 2 0 0, 0 a 0 7 5", "0 a 5 0 0, 0 a 0 7 7, 0 a 0 8 1"},
 	} {

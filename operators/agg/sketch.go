@@ -1,11 +1,13 @@
 package agg
 
 import (
+	"encoding/binary"
 	"slices"
 
 	"endoscope/operators/agg/fold"
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // sketch is SKETCH(x): the buckets of QUANTILE and how many values each has, as
@@ -74,4 +76,52 @@ func (a *sketchQuantile) Output(groups []uint32, out *batch.Column, at fold.Inst
 		return plan.Errorf(-1, -1, "SKETCH_QUANTILE was given what is no sketch").WithHint("SKETCH(x) makes one")
 	}
 	return a.quantile.Output(groups, out, at)
+}
+
+// appendStates makes out the states of groups; that of nothing is NULL.
+func appendStates(groups []uint32, out *batch.Column, save func(group uint32, to []byte) []byte) error {
+	var state []byte
+	for i, g := range groups {
+		if state = save(g, state[:0]); len(state) == 0 {
+			out.Append(i, types.NullOf(types.Bytes))
+			continue
+		}
+		out.Append(i, types.Value{Type: types.Bytes, S: string(state)})
+	}
+	return nil
+}
+
+// appendCounts appends entries, which it sorts by their words as signed numbers: the
+// distance of each from the one before (the first one's from 0) as a signed varint,
+// and the count as an unsigned one.
+func appendCounts(to []byte, entries []pair) []byte {
+	slices.SortFunc(entries, byWord)
+	before := int64(0)
+	for _, p := range entries {
+		to = binary.AppendVarint(to, int64(p.word)-before)
+		to = binary.AppendUvarint(to, uint64(p.count))
+		before = int64(p.word)
+	}
+	return to
+}
+
+// addEncoded adds what appendCounts gave to a group, of words from least to most. It
+// reports false if it is something else.
+func (p *pairs) addEncoded(group uint32, b []byte, least, most int64) bool {
+	word, first := int64(0), true
+	for len(b) > 0 {
+		step, n := binary.Varint(b)
+		if n <= 0 {
+			return false
+		}
+		b = b[n:]
+		count, n := binary.Uvarint(b)
+		next := word + step
+		if n <= 0 || count == 0 || count > 1<<62 || !first && next <= word || next < least || next > most {
+			return false
+		}
+		b, word, first = b[n:], next, false
+		p.addOne(group, uint64(word)).count += int64(count) - 1
+	}
+	return true
 }

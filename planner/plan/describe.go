@@ -142,7 +142,11 @@ func (n *Window) Describe() string {
 func formatStd(d time.Duration) string { return FormatDuration(int64(d)) }
 
 func (n *Aggregate) Describe() string {
-	s := "aggregate " + joinAggs(n.Aggs)
+	s := "aggregate "
+	if n.States {
+		s += "states of "
+	}
+	s += joinAggs(n.Aggs)
 	if len(n.Keys) > 0 {
 		s += " by " + joinExprs(n.Keys)
 	}

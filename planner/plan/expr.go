@@ -64,6 +64,10 @@ type (
 	}
 	// When is one arm of a Case.
 	When struct{ Cond, Then Expr }
+	// Host is the name of the host that executes a part of a statement over several
+	// ([Exchange]). It is resolved, and replaced by a Const before the plan is improved:
+	// operators never see it.
+	Host struct{ Start, Stop int }
 	// Cast converts. BIGINT, DOUBLE, DURATION and TIMESTAMP convert by their
 	// number (ns); to VARCHAR prints as results do; from VARCHAR parses, NULL
 	// if it does not parse; BOOLEAN to BIGINT is 0 or 1.
@@ -79,9 +83,11 @@ func (e *Call) Type() types.Type  { return e.T }
 func (e *In) Type() types.Type    { return types.Boolean }
 func (e *Case) Type() types.Type  { return e.T }
 func (e *Cast) Type() types.Type  { return e.T }
+func (e *Host) Type() types.Type  { return types.Varchar }
 
 func (e *Col) Children() []Expr   { return nil }
 func (e *Const) Children() []Expr { return nil }
+func (e *Host) Children() []Expr  { return nil }
 func (e *Call) Children() []Expr  { return e.Args }
 func (e *In) Children() []Expr    { return []Expr{e.X} }
 func (e *Cast) Children() []Expr  { return []Expr{e.X} }
@@ -98,6 +104,7 @@ func (e *Case) Children() []Expr {
 
 func (e *Col) WithChildren([]Expr) Expr     { return e }
 func (e *Const) WithChildren([]Expr) Expr   { return e }
+func (e *Host) WithChildren([]Expr) Expr    { return e }
 func (e *Call) WithChildren(cs []Expr) Expr { return &Call{e.Fn, cs, e.T} }
 func (e *In) WithChildren(cs []Expr) Expr   { return &In{cs[0], e.List} }
 func (e *Cast) WithChildren(cs []Expr) Expr { return &Cast{cs[0], e.T} }
@@ -114,6 +121,7 @@ func (e *Case) WithChildren(cs []Expr) Expr {
 
 func (*Col) expr()   {}
 func (*Const) expr() {}
+func (*Host) expr()  {}
 func (*Call) expr()  {}
 func (*In) expr()    {}
 func (*Case) expr()  {}

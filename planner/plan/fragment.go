@@ -1,17 +1,6 @@
 package plan
 
-import (
-	"bytes"
-	"encoding/gob"
-	"errors"
-	"fmt"
-
-	"endoscope/planner/types"
-)
-
-// MaxFragment is how many bytes an encoded fragment may have: no more are sent, or
-// read.
-const MaxFragment = 1 << 20
+import "endoscope/planner/types"
 
 // Fragment is the upper end of a plan, which a client may execute:
 //
@@ -25,6 +14,9 @@ const MaxFragment = 1 << 20
 type Fragment struct {
 	Lower Node // over one Acquire that stands for Base
 	Upper Node // over one Acquire that stands for Lower
+	// Exchange says how the rows of several hosts become one input of Upper; Lower is
+	// the leaf alone then. nil: there is one server.
+	Exchange *Exchange
 }
 
 // FragmentStream is the stream of the Acquires of a Fragment.
@@ -77,51 +69,3 @@ func Depth(n Node) (d int) {
 	}
 	return d
 }
-
-func init() {
-	for _, v := range []any{&Acquire{}, &Filter{}, &Project{}, &Window{}, &Aggregate{}, &Distinct{}, &Sort{}, &Limit{},
-		&Col{}, &Const{}, &Call{}, &In{}, &Case{}, &Cast{}} {
-		gob.Register(v)
-	}
-}
-
-// Encode is the fragment for the way to the client. It fails for constants that
-// have no form outside the process, such as models, and for what DecodeFragment
-// would refuse.
-func (f *Fragment) Encode() ([]byte, error) {
-	if err := f.check(); err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	if err := gob.NewEncoder(&b).Encode(f); err != nil {
-		return nil, err
-	}
-	if b.Len() > MaxFragment {
-		return nil, errFragmentSize
-	}
-	return b.Bytes(), nil
-}
-
-var errFragmentSize = fmt.Errorf("a fragment of a plan has more than %d bytes", MaxFragment)
-
-// DecodeFragment reads a fragment. In what it returns the types of expressions are
-// those of the columns, the functions and the outputs that there are (see check).
-func DecodeFragment(b []byte) (*Fragment, error) {
-	if len(b) > MaxFragment {
-		return nil, errFragmentSize
-	}
-	f := &Fragment{}
-	if err := gob.NewDecoder(bytes.NewReader(b)).Decode(f); err != nil {
-		return nil, fmt.Errorf("the fragment of the plan that the server sent cannot be read: %w", err)
-	}
-	if err := f.check(); err != nil {
-		return nil, err
-	}
-	return f, nil
-}
-
-var errParam = errors.New("a parameter without a value leaves no process")
-
-// GobEncode and GobDecode refuse: plans with such parameters are not executed.
-func (p *Param) GobEncode() ([]byte, error) { return nil, errParam }
-func (p *Param) GobDecode([]byte) error     { return errParam }

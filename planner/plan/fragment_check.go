@@ -12,9 +12,9 @@ var errFragment = errors.New("the fragment of the plan that the server sent does
 // maxFragmentDepth is how deep operators and expressions of a fragment may be nested.
 const maxFragmentDepth = 4096
 
-// check reports a fragment whose parts do not fit: operators and kernels go by the
+// Check reports a fragment whose parts do not fit: operators and kernels go by the
 // types that a plan has, and look at no column twice.
-func (f *Fragment) check() error {
+func (f *Fragment) Check() error {
 	if f.Lower == nil || f.Upper == nil {
 		return errFragment
 	}
@@ -24,6 +24,19 @@ func (f *Fragment) check() error {
 		}
 	}
 	if !sameTypes(f.Lowered(), Source(f.Upper).Out) {
+		return errFragment
+	}
+	return f.Exchange.check(f)
+}
+
+// check reports an exchange that is none; nil is a valid one. Whether its columns are
+// those of the rows is seen when these come.
+func (x *Exchange) check(f *Fragment) error {
+	if x == nil {
+		return nil
+	}
+	if x.Kind > MergeStates || x.Again > PerChange || x.Limit < 0 || x.Gap < 0 || (x.Kind == MergeStates) != (f.Partial() != nil) ||
+		x.Kind != MergeStates && (x.Again == PerSession || x.Again == PerChange) {
 		return errFragment
 	}
 	return nil

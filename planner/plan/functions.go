@@ -209,7 +209,7 @@ var PresentAggs = []AggFunc{
 
 // FindAgg returns the aggregate of that lower-case name, or nil.
 func FindAgg(name string) *AggFunc {
-	for _, table := range [][]AggFunc{AggFuncs, Encoders, StackAggs, PresentAggs, SketchAggs, StateAggs} {
+	for _, table := range [][]AggFunc{AggFuncs, Encoders, StackAggs, PresentAggs, SketchAggs} {
 		for i := range table {
 			if table[i].Name == name {
 				return &table[i]

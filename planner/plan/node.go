@@ -96,7 +96,9 @@ type (
 	// Aggregate groups by Keys and computes Aggs; its output is the keys, then
 	// the aggregates. With Windowed the keys WindowStart and WindowEnd (indexes
 	// into Keys) are a window's borders: groups are given, with Flush, when
-	// the watermark passes the window's end.
+	// the watermark passes the window's end. With States it gives the states of
+	// the groups ([Partial.Out]) instead of their results, for another aggregate
+	// to merge: of each group everything so far.
 	Aggregate struct {
 		Input     Node
 		Keys      []Expr
@@ -104,6 +106,7 @@ type (
 		Windowed  bool
 		WindowEnd int // index into Keys, where Windowed
 		Emit      Emit
+		States    bool
 		Out       types.Schema
 	}
 	// Distinct drops rows seen before: over the query's life, or (PerFlush)

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"slices"
-	"strings"
 
 	"endoscope/planner/types"
 )
@@ -42,11 +41,10 @@ const OpaqueState = "state"
 // entity come from one place, in order; so do, where inner => says that calls within
 // others are followed, those of one thread, which are of one group.
 //
-// Without a name of a type columns are BIGINT. ok is false for the functions that
-// merge states themselves (X_MERGE, FIRST_BY, LAST_BY) and for those that there are
+// Without a name of a type columns are BIGINT. ok is false for functions that there are
 // not.
 func StateFields(f *Agg) (fields []types.Field, ok bool) {
-	if FindAgg(f.Fn) == nil || strings.HasSuffix(f.Fn, MergeSuffix) || f.Fn == "first_by" || f.Fn == "last_by" {
+	if FindAgg(f.Fn) == nil {
 		return nil, false
 	}
 	var arg types.Type
@@ -54,7 +52,7 @@ func StateFields(f *Agg) (fields []types.Field, ok bool) {
 		arg = f.Args[0].Type()
 	}
 	names := []string{OpaqueState, StateCount}
-	if form, ok := stateForms[StateOf(f.Fn)]; ok && !f.Distinct {
+	if form, ok := stateForms[f.Fn]; ok && !f.Distinct {
 		names = form.names
 		if form.ofDouble != nil && arg.Physical() == types.PhysFloat {
 			names = form.ofDouble
@@ -76,20 +74,9 @@ func StateFields(f *Agg) (fields []types.Field, ok bool) {
 // KernelAggregates reports whether the kernel can fold an aggregate, if it can
 // compute the argument: those over integers whose state is BIGINTs.
 func KernelAggregates(f *Agg) bool {
-	form, ok := stateForms[StateOf(f.Fn)]
+	form, ok := stateForms[f.Fn]
 	return ok && form.kernel && !f.Distinct &&
 		!slices.ContainsFunc(f.Args, func(a Expr) bool { return a.Type().Physical() != types.PhysInt })
-}
-
-// StateOf is the aggregate that keeps the same as fn: of STDDEV_STATE it is STDDEV, and
-// of FIRST_TIME FIRST.
-func StateOf(fn string) string {
-	for _, suffix := range []string{StateSuffix, timeSuffix} {
-		if of, ok := strings.CutSuffix(fn, suffix); ok {
-			return of
-		}
-	}
-	return fn
 }
 
 // stateForm is the columns of a state.
@@ -109,7 +96,7 @@ var (
 	bucketForm  = stateForm{names: []string{"bucket", StateCount}, kernel: true}
 )
 
-// stateForms are the states of more than one opaque column, by StateOf.
+// stateForms are the states of more than one opaque column, by function.
 var stateForms = map[string]stateForm{
 	"count":           countForm,
 	"rate":            countForm,

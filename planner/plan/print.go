@@ -18,6 +18,7 @@ var infix = map[string]bool{
 
 func (e *Col) String() string   { return e.Name }
 func (e *Const) String() string { return FormatValue(e.V) }
+func (e *Host) String() string  { return HostColumn }
 
 func (e *Call) String() string {
 	switch {

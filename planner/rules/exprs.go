@@ -112,3 +112,14 @@ func constBool(e plan.Expr) (value, ok bool) {
 	}
 	return !k.V.IsNull && k.V.I != 0, true
 }
+
+// MapExprs applies f to every expression of a plan.
+func MapExprs(root plan.Node, f func(plan.Expr) plan.Expr) plan.Node {
+	return plan.TransformNodes(root, func(n plan.Node) plan.Node {
+		out, _ := mapExprs(n, func(e plan.Expr) (plan.Expr, bool) {
+			x := f(e)
+			return x, x != e
+		})
+		return out
+	})
+}

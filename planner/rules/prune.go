@@ -204,7 +204,7 @@ func pruneAggregate(n *plan.Aggregate, need map[int]bool) (plan.Node, map[int]in
 	}
 	for i, a := range n.Aggs {
 		at := len(n.Keys) + i
-		if !need[at] {
+		if !need[at] && !n.States {
 			continue
 		}
 		for _, e := range a.Args {
@@ -213,9 +213,12 @@ func pruneAggregate(n *plan.Aggregate, need map[int]bool) (plan.Node, map[int]in
 		if a.Filter != nil {
 			columnsOf(a.Filter, used)
 		}
+		c.Aggs = append(c.Aggs, a)
+		if n.States {
+			continue
+		}
 		to[at] = len(fields)
 		fields = append(fields, n.Out.Fields[at])
-		c.Aggs = append(c.Aggs, a)
 	}
 	in, moved := prune(n.Input, used)
 	c.Input = in
@@ -225,6 +228,9 @@ func pruneAggregate(n *plan.Aggregate, need map[int]bool) (plan.Node, map[int]in
 		if c.Aggs[i].Filter != nil {
 			c.Aggs[i].Filter = renumber(c.Aggs[i].Filter, moved)
 		}
+	}
+	if n.States {
+		return &c, same(n.Out)
 	}
 	c.Out = types.Schema{Fields: fields, Time: -1}
 	return &c, to

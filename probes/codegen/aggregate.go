@@ -255,7 +255,7 @@ func (c *aggregator) agg(f *plan.Agg) bool {
 	}
 	words := func(kind string, count int) []int { return c.words(k, f.Args[0], n, kind, count) }
 	var at []int
-	switch fn := plan.StateOf(f.Fn); fn {
+	switch fn := f.Fn; fn {
 	case "sum", "avg":
 		at = append(at, words("sum", 2)...)
 	case "min", "max":

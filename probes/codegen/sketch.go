@@ -38,7 +38,7 @@ type buckets interface {
 // bucketsOf are those of an aggregate; isSketch is false if it has none. nil:
 // they cannot be computed, or are not right.
 func bucketsOf(f *plan.Agg) (b buckets, isSketch bool) {
-	switch plan.StateOf(f.Fn) {
+	switch f.Fn {
 	case "quantile", "median", "sketch":
 		return logarithms{}, true
 	case "histogram":

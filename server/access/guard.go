@@ -135,6 +135,15 @@ func (x *guarded) ExecuteSplit(ctx context.Context, path wire.Path, statement st
 	return x.execute(func() (wire.Result, error) { return split.ExecuteSplit(ctx, path, statement, args...) })
 }
 
+// ExecuteShare implements wire.Sharer.
+func (x *guarded) ExecuteShare(ctx context.Context, host, statement string, args ...types.Value) (wire.Result, error) {
+	share, ok := x.Session.(wire.Sharer)
+	if !ok {
+		return x.Execute(ctx, statement, args...)
+	}
+	return x.execute(func() (wire.Result, error) { return share.ExecuteShare(ctx, host, statement, args...) })
+}
+
 // execute has a statement executed, unless the user has been expelled.
 func (x *guarded) execute(run func() (wire.Result, error)) (wire.Result, error) {
 	if x.expelled.Load() {
@@ -190,6 +199,14 @@ func (w *watched) Next(ctx context.Context) (wire.Event, error) {
 func (w *watched) Fragment() *wire.Fragment {
 	if r, ok := w.Result.(wire.Fragmented); ok {
 		return r.Fragment()
+	}
+	return nil
+}
+
+// Share implements wire.Shared.
+func (w *watched) Share() *wire.Share {
+	if r, ok := w.Result.(wire.Shared); ok {
+		return r.Share()
 	}
 	return nil
 }

@@ -57,6 +57,16 @@ func (q *quiet) ExecuteSplit(ctx context.Context, _ wire.Path, statement string,
 	return halved{r}, err
 }
 
+// ExecuteShare gives a result that is one host's.
+func (q *quiet) ExecuteShare(ctx context.Context, _, statement string, args ...types.Value) (wire.Result, error) {
+	r, err := q.Execute(ctx, statement, args...)
+	return shared{r}, err
+}
+
+type shared struct{ wire.Result }
+
+func (shared) Share() *wire.Share { return &wire.Share{Plan: []byte("share")} }
+
 type halved struct{ wire.Result }
 
 func (halved) Fragment() *wire.Fragment { return &wire.Fragment{Plan: []byte("half")} }
@@ -74,13 +84,16 @@ func (n *nothing) Close() error {
 	return nil
 }
 
-// executions are the two ways to have a session execute a statement.
+// executions are the ways to have a session execute a statement.
 var executions = map[string]func(context.Context, wire.Session, string) (wire.Result, error){
 	"whole": func(ctx context.Context, s wire.Session, statement string) (wire.Result, error) {
 		return s.Execute(ctx, statement)
 	},
 	"divided": func(ctx context.Context, s wire.Session, statement string) (wire.Result, error) {
 		return s.(wire.Splitter).ExecuteSplit(ctx, nil, statement)
+	},
+	"shared": func(ctx context.Context, s wire.Session, statement string) (wire.Result, error) {
+		return s.(wire.Sharer).ExecuteShare(ctx, "a", statement)
 	},
 }
 
@@ -162,7 +175,7 @@ func guardedSession(t *testing.T, e Engine) wire.Session {
 // one that is whole.
 func TestGuardedResultsAreDivided(t *testing.T) {
 	s := guardedSession(t, &engineOf{})
-	for name, want := range map[string]string{"whole": "", "divided": "half"} {
+	for name, want := range map[string]string{"whole": "", "divided": "half", "shared": "share"} {
 		go func() { <-begun; goOn <- true }()
 		r, err := executions[name](t.Context(), s, "SELECT 1")
 		if err != nil {
@@ -171,6 +184,9 @@ func TestGuardedResultsAreDivided(t *testing.T) {
 		got := ""
 		if f := r.(wire.Fragmented).Fragment(); f != nil {
 			got = string(f.Plan)
+		}
+		if s := r.(wire.Shared).Share(); s != nil {
+			got = string(s.Plan)
 		}
 		if got != want {
 			t.Errorf("%s: the client executes %q, want %q", name, got, want)

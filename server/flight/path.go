@@ -2,6 +2,7 @@ package flight
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"runtime"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/flight"
 	"golang.org/x/sys/unix"
 
+	"endoscope/parser"
 	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
@@ -19,6 +21,14 @@ import (
 // can. A client that puts the rows of several servers in the order of time is told of
 // that by marks, which stand between rows of the result: it gets those.
 func (x *session) executeFor(ctx context.Context, st *wire.Statement, args []types.Value) (wire.Result, error) {
+	if st.Host != "" {
+		share, ok := x.Session.(wire.Sharer)
+		if !ok || st.Shares != wire.ShareVersion {
+			return nil, &parser.Error{Msg: fmt.Sprintf("this server executes version %d of queries over several hosts, and %d is asked for", wire.ShareVersion, st.Shares),
+				Hint: "have all hosts and the client be of one version", Pos: parser.Span{Start: -1}}
+		}
+		return share.ExecuteShare(ctx, st.Host, st.Text, args...)
+	}
 	split, ok := x.Session.(wire.Splitter)
 	if p := pathOf(ctx); ok && p != nil && !x.marks && st.Fragments == wire.FragmentVersion {
 		return split.ExecuteSplit(ctx, p, st.Text, args...)

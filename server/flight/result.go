@@ -107,9 +107,13 @@ func (s *Service) send(ctx context.Context, res *result, form columnar.Form, mar
 			sd.to = metered{out, sd.meter}
 		}
 	}
+	var share *wire.Share
+	if r, ok := res.Result.(wire.Shared); ok {
+		share = r.Share()
+	}
 	sd.open()
 	defer func() { sd.out.Close() }()
-	err := sd.frame(&wire.Frame{Kind: wire.FrameBegin, Text: res.Message(), StartsOver: startsOver(res.Result), Fragment: sd.fragment, Port: sd.port})
+	err := sd.frame(&wire.Frame{Kind: wire.FrameBegin, Text: res.Message(), StartsOver: startsOver(res.Result), Fragment: sd.fragment, Share: share, Port: sd.port})
 	if err != nil {
 		return err
 	}

@@ -23,11 +23,11 @@ type Fragmented interface {
 }
 
 // FragmentVersion is that of Fragment.Plan: who has another one cannot execute it.
-const FragmentVersion = 2
+const FragmentVersion = 3
 
 // Fragment is what a client executes of a query.
 type Fragment struct {
-	// Plan is a plan.Fragment, encoded.
+	// Plan is a plan.Fragment as package planpb encodes it.
 	Plan []byte `json:"plan"`
 	// Running is for how long the query has run, ns.
 	Running int64 `json:"running"`

@@ -80,6 +80,10 @@ type Statement struct {
 	// Fragments is the version of fragments of plans that the client executes; 0:
 	// it executes none.
 	Fragments int `json:"fragments,omitempty"`
+	// Host asks for the share of the host of that name of a statement over several, and
+	// Shares is the version of shares that the root executes (ShareVersion).
+	Host   string `json:"host,omitempty"`
+	Shares int    `json:"shares,omitempty"`
 }
 
 // Frame is the application metadata of each record of a result.
@@ -102,6 +106,8 @@ type Frame struct {
 	Summary *Summary `json:"summary,omitempty"`
 	// Fragment is what the client executes: of the beginning.
 	Fragment *Fragment `json:"fragment,omitempty"`
+	// Share is what the root of several hosts does with the rows: of the beginning.
+	Share *Share `json:"share,omitempty"`
 	// Port is what the rows of the records from here on are: of the beginning and of
 	// FrameSection.
 	Port Port `json:"port,omitempty"`

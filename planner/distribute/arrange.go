@@ -1,0 +1,117 @@
+package distribute
+
+import (
+	"slices"
+
+	"endoscope/planner/plan"
+)
+
+// arranged divides a plan at a node that puts rows in order, drops equal ones or takes
+// some of them: each host does that with its own first, and the root with all of them.
+func (d *divider) arranged(cut plan.Node, above []plan.Node) (*Share, error) {
+	base := cut.Inputs()[0]
+	if l, ok := cut.(*plan.Limit); ok && len(above) == 0 && !l.PerFlush {
+		// Rows are the result as they come, until there are enough.
+		return d.limited(l)
+	}
+	x := &plan.Exchange{Notices: d.Notices}
+	lower, perFlush := cut, resets(cut)
+	for i := len(above) - 1; i >= 0 && isTail(above[i]); i-- {
+		lower = above[i].WithInputs([]plan.Node{lower})
+		perFlush = perFlush || resets(above[i])
+	}
+	emit := emits(cut)
+	if emit == plan.Final {
+		emit = emitted(base)
+	}
+	switch {
+	case emit == plan.Changes: // row by row, in no order
+		if l, ok := cut.(*plan.Limit); ok && len(above) == 0 {
+			return d.limited(l)
+		}
+		return nil, d.refuse(cut, "leave EMIT CHANGES out", "changes of several hosts are not put in order")
+	case windowed(base) && perFlush:
+		at, ok := d.borders(base)
+		if !ok {
+			return nil, d.refuse(cut, "query them one by one", "windows in a UNION or a join over several hosts are not put together")
+		}
+		x.Again, x.Start, x.End = plan.PerWindow, at, at+1
+	case emit == plan.Every:
+		x.Again = plan.PerRound
+	}
+	if x.Again != plan.Once && slices.ContainsFunc(above, remembers) {
+		return nil, d.refuse(cut, "leave ORDER BY, LIMIT and DISTINCT to the outer query, or to one of its own", "the results of windows of several hosts are not computed with any more")
+	}
+	return d.share(lower, x, over(append(slices.Clone(above), cut), leafOf(base.Schema()))), nil
+}
+
+// limited has rows be the result as they come, until there are enough.
+func (d *divider) limited(l *plan.Limit) (*Share, error) {
+	of := *d.Statement
+	of.Root = l.Input
+	s, err := (&divider{&of}).rows()
+	if err != nil {
+		return nil, err
+	}
+	s.Lower, s.Upper.Exchange.Limit = l, l.N
+	return s, nil
+}
+
+// emitted is how the aggregate gives its results that is the source of rows.
+func emitted(n plan.Node) plan.EmitMode {
+	for ; len(n.Inputs()) == 1; n = n.Inputs()[0] {
+		if a, ok := n.(*plan.Aggregate); ok {
+			return a.Emit.Mode
+		}
+	}
+	return plan.Final
+}
+
+// resets reports whether a node that remembers rows begins again with each result.
+func resets(n plan.Node) bool {
+	switch n := n.(type) {
+	case *plan.Limit:
+		return n.PerFlush
+	case *plan.Distinct:
+		return n.PerFlush
+	case *plan.Sort:
+		return true
+	}
+	return false
+}
+
+// remembers reports whether a node remembers something of the results before.
+func remembers(n plan.Node) bool {
+	switch n.(type) {
+	case *plan.Filter, *plan.Project:
+		return false
+	}
+	return !resets(n)
+}
+
+// borders is the first of the columns with the borders of windows.
+func (d *divider) borders(n plan.Node) (at int, ok bool) {
+	for ; len(n.Inputs()) == 1; n = n.Inputs()[0] {
+		if at, ok := d.Borders[n]; ok {
+			return at, true
+		}
+		if _, ok := n.(*plan.Project); ok {
+			return 0, false
+		}
+	}
+	return 0, false
+}
+
+// over puts nodes, the topmost first, on a leaf. Each result is computed on its own:
+// that is when what is sorted is given.
+func over(spine []plan.Node, leaf plan.Node) plan.Node {
+	spine = slices.Clone(spine)
+	for i, n := range spine {
+		if s, ok := n.(*plan.Sort); ok {
+			c := *s
+			c.Emit = plan.Emit{}
+			spine[i] = &c
+		}
+	}
+	return chain(spine, leaf)
+}

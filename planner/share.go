@@ -1,0 +1,193 @@
+package planner
+
+import (
+	"slices"
+	"strings"
+
+	"endoscope/parser"
+	"endoscope/planner/distribute"
+	"endoscope/planner/plan"
+	"endoscope/planner/rules"
+	"endoscope/planner/types"
+)
+
+// share is what is known of a statement of which this host executes its share.
+type share struct {
+	own     bool // each host's result is its own
+	nothing bool // the host has no rows: of which type values are is not known, and does not matter
+	places  map[plan.Node]distribute.Place
+	borders map[plan.Node]int
+	order   plan.Node // of the whole result; nil: it has none
+}
+
+// PlanShare plans what the host env.Host executes of a query over several hosts, and what
+// their root makes of it. Errors are *parser.Error.
+func PlanShare(q *parser.Query, src string, env *Env) (*plan.Query, *plan.Fragment, error) {
+	type planned struct {
+		lower *plan.Query
+		upper *plan.Fragment
+	}
+	nothing := false
+	out, err := resolving(env, src, func(r *resolver) (out planned, err error) {
+		r.share = &share{nothing: nothing, places: map[plan.Node]distribute.Place{}, borders: map[plan.Node]int{}}
+		r.owns(q)
+		root, err := r.query(q, nil, top)
+		if err != nil {
+			return out, err
+		}
+		of, err := distribute.Hosts(&distribute.Statement{Root: root.node, Own: r.share.own, Places: r.share.places, Borders: r.share.borders, Order: r.share.order, Emit: q.Emit, Src: src})
+		if err != nil {
+			return out, err
+		}
+		if out.lower, err = r.finish(nameHost(of.Lower, env.Host), q.For); err != nil {
+			return out, err
+		}
+		if out.upper = of.Upper; len(plan.Leaves(out.lower.Root)) == 0 && r.serial > 0 {
+			if !nothing {
+				nothing = true
+				return out, errLearnt
+			}
+			out.upper.Exchange.Nothing = true
+		}
+		out.upper.Exchange.Notices, out.lower.Notices = out.lower.Notices, nil
+		return out, nil
+	})
+	return out.lower, out.upper, err
+}
+
+func (r *resolver) shared() bool { return r.share != nil }
+
+// owns notes whether each host's result is its own: with GROUP BY host, or where an
+// aggregate only makes sense within a host.
+func (r *resolver) owns(q *parser.Query) {
+	if len(q.Selects) != 1 {
+		return
+	}
+	sel := q.Selects[0]
+	if slices.ContainsFunc(sel.GroupBy, func(e parser.Expr) bool {
+		x, err := r.groupItem(e, sel)
+		return isHost(e) || err == nil && isHost(x)
+	}) {
+		r.share.own = true
+		return
+	}
+	var all []parser.Expr
+	for _, i := range sel.Items {
+		if i.X != nil {
+			all = append(all, i.X)
+		}
+	}
+	if sel.Having != nil {
+		all = append(all, sel.Having)
+	}
+	for _, o := range q.OrderBy {
+		all = append(all, o.X)
+	}
+	for _, e := range all {
+		x := distribute.FindExpr(e, func(e parser.Expr) bool {
+			c, ok := e.(*parser.Call)
+			return ok && distribute.OneHostAggregate(strings.ToLower(c.Name.Name))
+		})
+		if x != nil {
+			r.share.own = true
+			r.notice("groups are of one host each, as %s is", r.src[x.Pos().Start:x.Pos().Stop])
+			return
+		}
+	}
+}
+
+func isHost(e parser.Expr) bool {
+	c, ok := e.(*parser.ColumnRef)
+	return ok && len(c.Parts) == 1 && strings.EqualFold(c.Parts[0].Name, plan.HostColumn)
+}
+
+// host is the column host, where no source has one.
+func (c *exprCtx) host(e *parser.ColumnRef) (plan.Expr, error) {
+	x := &plan.Host{Start: e.Start, Stop: e.Stop}
+	if len(c.r.views) > 0 {
+		x.Start, x.Stop = c.r.outer.pos.Start, c.r.outer.pos.Stop
+	}
+	if c.agg != nil && !c.r.share.own {
+		return c.agg.column(x, plan.HostColumn, e.Pos())
+	}
+	return x, nil
+}
+
+// ownHost reports whether a key is the host of a result that is each host's own.
+func (r *resolver) ownHost(key plan.Expr) bool {
+	_, ok := key.(*plan.Host)
+	return ok && r.shared() && r.share.own
+}
+
+// placeOf notes where a node stands that may need the rows of all hosts.
+func (r *resolver) placeOf(n plan.Node, pos parser.Span, sel *parser.Select) {
+	if !r.shared() {
+		return
+	}
+	p := distribute.Place{Pos: pos, Src: r.src, Sel: sel}
+	if len(r.views) > 0 {
+		p = distribute.Place{Pos: r.outer.pos, Src: r.outer.src}
+	}
+	r.share.places[n] = p
+}
+
+// leadWithHost has the host come first of the columns of rows, unless the query selects
+// it, or rows are of several hosts.
+func (r *resolver) leadWithHost(s *selected, union bool) {
+	if !r.shared() || s.sel.Distinct && !r.share.own || slices.ContainsFunc(s.sel.Items, func(i *parser.SelectItem) bool { return i.X != nil && isHost(i.X) }) {
+		return
+	}
+	if !r.share.own && !union && (s.aggregated || distribute.NeedsAll(s.in.node)) {
+		return
+	}
+	s.exprs = slices.Insert(slices.Clone(s.exprs), 0, plan.Expr(&plan.Host{}))
+	s.names = slices.Insert(slices.Clone(s.names), 0, plan.HostColumn)
+	s.lead = 1
+}
+
+// orderByHost puts rows that are equal in order by their host, not by who was first.
+func (r *resolver) orderByHost(keys []plan.SortKey, s *selected) []plan.SortKey {
+	i := slices.Index(s.names, plan.HostColumn)
+	if !r.shared() || len(keys) == 0 || i < 0 || s.exprs[i].Type() != types.Varchar {
+		return keys
+	}
+	return append(keys, plan.SortKey{X: &plan.Col{Index: i, Name: plan.HostColumn, T: types.Varchar}})
+}
+
+// addBorders adds the borders of windows, by which the root tells results apart that it
+// puts together: columns that are not given. It gives the first of them; -1: none.
+func (r *resolver) addBorders(q *parser.Query, s *selected) (first int, err error) {
+	arranged := len(q.OrderBy) > 0 || q.Limit != nil || s.sel.Distinct
+	if !r.shared() || s.union || !s.windowed || !arranged || s.aggregated && !r.share.own || s.nested && r.share.own {
+		return -1, nil
+	}
+	first = len(s.exprs)
+	for _, name := range []string{"window_start", "window_end"} {
+		x, err := s.ctx.resolve(&parser.ColumnRef{Parts: []*parser.Ident{{Name: name}}})
+		if err != nil {
+			return -1, err
+		}
+		s.exprs = append(s.exprs, x)
+	}
+	return first, nil
+}
+
+// noteBorders notes where a projection has the borders of windows.
+func (r *resolver) noteBorders(n plan.Node, first int) {
+	if first >= 0 {
+		r.share.borders[n] = first
+	}
+}
+
+// nameHost puts the host's name for the column host.
+func nameHost(root plan.Node, name string) plan.Node {
+	by := func(e plan.Expr) plan.Expr {
+		return plan.Transform(e, func(x plan.Expr) plan.Expr {
+			if _, ok := x.(*plan.Host); ok {
+				return &plan.Const{V: types.Str(name)}
+			}
+			return x
+		})
+	}
+	return rules.MapExprs(root, by)
+}

@@ -1,0 +1,62 @@
+package planner
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"endoscope/parser"
+	"endoscope/planner/plan"
+	"endoscope/planner/plan/planpb"
+)
+
+// TestShares runs testdata/hosts: what of each statement the host a executes, and what
+// the root of several hosts does with that, as it comes out at the root.
+func TestShares(t *testing.T) {
+	datadriven.Walk(t, "testdata/hosts", func(t *testing.T, path string) {
+		env := testEnv()
+		env.Host = "a"
+		env.Target = plan.Target{PIDs: []int{42}}
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			if d.Cmd == "create" {
+				env.Views.Put(mustParse(t, d.Input).(*parser.CreateStream), "", true)
+				return ""
+			}
+			lower, upper, err := PlanShare(mustParse(t, d.Input).(*parser.Query), d.Input, env)
+			if err != nil {
+				return err.Error()
+			}
+			sent, err := planpb.Encode(upper)
+			if err != nil {
+				return err.Error()
+			}
+			if upper, err = planpb.Decode(sent); err != nil {
+				return err.Error()
+			}
+			return "host:\n" + indented(plan.Tree(lower.Root)) + exchangeText(upper.Exchange) + "root:\n" + indented(plan.Tree(upper.Upper))
+		})
+	})
+}
+
+func exchangeText(x *plan.Exchange) string {
+	text := fmt.Sprintf("%s %s, columns %v", x.Kind, [...]string{"once", "per window", "per session", "per round", "per change"}[x.Again], x.Pick)
+	switch x.Again {
+	case plan.PerSession:
+		text += fmt.Sprintf(", gap %v, first %d, last %d, count %d, partition %d of %d", x.Gap, x.Spans.First, x.Spans.Last, x.Spans.Count, x.Spans.Partition, x.Spans.Partitions)
+		fallthrough
+	case plan.PerWindow:
+		text += fmt.Sprintf(", borders %d and %d", x.Start, x.End)
+	}
+	if x.Kind == plan.MergeOrdered {
+		text += fmt.Sprintf(", time %d", x.Time)
+	}
+	if x.Limit > 0 {
+		text += fmt.Sprintf(", limit %d", x.Limit)
+	}
+	if len(x.Notices) > 0 {
+		text += "\nnotices: " + strings.Join(x.Notices, "; ")
+	}
+	return text + "\n"
+}
