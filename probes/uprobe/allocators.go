@@ -7,7 +7,6 @@ import (
 
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
-	"endoscope/planner/types"
 	"endoscope/probes/codesite"
 	"endoscope/probes/elf"
 	"endoscope/probes/process"
@@ -20,13 +19,11 @@ const (
 	Deallocation = catalog.Deallocation
 )
 
-// memoryFields are what these have beside the function and where it was called
-// from. The address of an allocation is known at its return, and so it happens
-// then; a deallocation happens when its call begins, for from then on others may
-// be given the memory. A realloc that succeeds is both, even if the memory stays
-// where it is. What failed, and free(NULL), is neither. size is what was asked
-// for; of a deallocation NULL, unless it is given.
-var memoryFields = []types.Field{{Name: "address", Type: types.Bigint}, {Name: "size", Type: types.Bigint}}
+// The time of an allocation is the return of its call, when the address is known. The
+// time of a deallocation is the entry of its call: from then on the memory may be handed
+// out again. A realloc that succeeds is both, even if the memory does not move. Calls that
+// fail and free(NULL) are neither. size is the requested size; of a deallocation it is
+// NULL unless the call passes it.
 
 // ofMemory reports whether a query is of one of these streams.
 func ofMemory(spec *plan.Acquire) bool {
