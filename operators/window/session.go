@@ -15,19 +15,18 @@ import (
 	"endoscope/planner/types"
 )
 
-// sessions groups each partition's rows into sessions: rows less than gap
-// apart belong together. A session is the window [first time, last time + gap):
-// its borders are known only when it closes, once the watermark has passed its
-// end, so its rows are kept until then. They come out in order of time,
-// sessions in order of their end. Rows out of order may extend or join open
-// sessions; one that could only lie in a closed session is late.
+// sessions groups each partition's rows into sessions: rows less than gap apart belong
+// together. A session is the window [first time, last time + gap). Its borders are known
+// only when it closes, once the watermark has passed its end, so its rows are kept until
+// then. They are emitted in order of time, sessions in order of their end. Rows out of
+// order may extend or join open sessions; one that could only lie in a closed session is
+// late.
 //
-// The aggregate above closes window groups by window_end. It gets the
-// watermark after the sessions that it closes, and never sees a later session
-// that ends at or before it, so it can close exactly these, although rows of
-// sessions still open, with lower times, come after it. With hold each session
-// is followed by Flush, nothing above depends on window_end, and the watermark is held
-// back to the start of the oldest open session.
+// The aggregate above closes window groups by window_end. It gets the watermark after the
+// sessions that the watermark closes, and never sees a later session that ends at or before
+// it, so it can close exactly these, although rows of sessions still open, with lower
+// times, come after it. With hold each session is followed by Flush, nothing above depends
+// on window_end, and the watermark is held back to the start of the oldest open session.
 type sessions struct {
 	windowBase
 	hold bool
@@ -55,10 +54,10 @@ type sessions struct {
 type session struct {
 	part        uint32
 	start, last int64
-	seq         int64   // of creation, to make the order of results exact
+	seq         int64   // creation number, which makes the order of results deterministic
 	slots       []int32 // its rows; in order of time unless unordered
 	unordered   bool
-	joined      *session // it is now part of that one
+	joined      *session // the session it was merged into
 }
 
 func newSession(n *plan.Window, down operators.Operator, limit int64) (operators.Operator, error) {
@@ -121,7 +120,7 @@ func (w *sessions) Push(ctx context.Context, _ int, b *batch.Batch) (operators.S
 	return w.out.Status, w.lost(ctx, "late", len(rows)-len(sel))
 }
 
-// check counts what many short sessions need besides their rows.
+// check counts the memory of many short sessions besides their rows.
 func (w *sessions) check() error {
 	n := w.rows.Bytes() + int64(len(w.due))*int64(unsafe.Sizeof(session{})+unsafe.Sizeof(due{}))
 	if w.parts != nil {
@@ -133,7 +132,7 @@ func (w *sessions) check() error {
 	return nil
 }
 
-// partition finds the partition of each row that counts.
+// partition finds the partition of each selected row.
 func (w *sessions) partition(b *batch.Batch) error {
 	w.ids = w.ids[:0]
 	if w.parts == nil {
