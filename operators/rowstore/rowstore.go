@@ -159,7 +159,7 @@ func (s *Store) Gather(b *batch.Batch, slots []int32) {
 	b.N += len(slots)
 }
 
-// Free gives slots back.
+// Free frees slots.
 func (s *Store) Free(slots []int32) {
 	s.avail = append(s.avail, slots...)
 	for i := range s.Cols {
@@ -183,7 +183,7 @@ func (s *Store) Free(slots []int32) {
 	}
 }
 
-// Release gives one slot back.
+// Release frees one slot.
 func (s *Store) Release(slot int32) {
 	one := [1]int32{slot}
 	s.Free(one[:])
@@ -200,7 +200,7 @@ func (s *Store) Reset() {
 	}
 }
 
-// shrink gives column i a dictionary without the strings of rows long gone.
+// shrink replaces the dictionary of column i by one without the strings of freed rows.
 func (s *Store) shrink(i int) {
 	c, t := &s.Cols[i], newTranslator()
 	t.source(c)
