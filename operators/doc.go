@@ -1,11 +1,11 @@
-// Package operators is the contract of what executes plans: push-based operators
-// over columnar batches.
+// Package operators is the contract of what executes plans: push-based operators over
+// columnar batches.
 //
 //	source ─Push/Signal─► filter ─► project ─► aggregate ─► sort ─► sink
 //
-// An [Operator] gets batches and [Signal] values on its ports and answers with a
-// [Status]. Calls are synchronous: one goroutine drives one fragment, and channels
-// exist only at edges (a probe, the network), outside these packages.
+// An [Operator] receives batches and [Signal] values on its ports and returns a [Status].
+// Calls are synchronous: one goroutine drives one fragment, and channels exist only at
+// edges (a probe, the network), outside these packages.
 //
 //	operators            the contract, Options, Output (an operator's consumer)
 //	operators/batch      columns, dictionaries, pools
@@ -19,7 +19,7 @@
 //	operators/graph      builds a plan; filter, project, limit, union, distinct, insert ...
 //	operators/encoders   encodings of sequences, without SQL; structure: runs,
 //	                     grammars, automata; render: pictures
-//	operators/optest     the oracle and random plans, for tests alone
+//	operators/optest     the oracle and random plans, for tests only
 //
 // To add something, write this:
 //
@@ -35,9 +35,9 @@
 //	                 of strictCalls or laxCalls in expr/calls.go, a row of
 //	                 plan.Scalars
 //
-// Each has a test beside it. The oracle (operators/optest) computes operators,
-// aggregates and scalar functions in another way: add it there too, so that random
-// plans compare the two.
+// Each has a test beside it. The oracle (operators/optest) computes operators, aggregates
+// and scalar functions independently: add it there too, so that random plans compare the
+// two.
 //
 // The packages must not know SQL, probes, sessions or the network.
 package operators

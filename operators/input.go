@@ -1,6 +1,6 @@
 package operators
 
-// Input is the progress of one port of an operator with several.
+// Input is the progress of one port of an operator with several ports.
 type Input struct {
 	Watermark int64
 	Latest    int64    // greatest time so far

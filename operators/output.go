@@ -6,15 +6,15 @@ import (
 	"endoscope/operators/batch"
 )
 
-// Output is an operator's consumer, fed on its port 0. It remembers what the
-// consumer last answered, so that an operator with nothing to push (a filter
-// that keeps no row) can still pass a Drain on to its own producer.
+// Output is an operator's consumer, called on its port 0. It remembers the consumer's last
+// status, so that an operator with nothing to push (a filter that keeps no row) can still
+// return a Drain to its own producer.
 type Output struct {
 	To     Operator
 	Status Status
 }
 
-// Push gives the consumer a batch, unless it is empty or not wanted.
+// Push pushes the batch to the consumer, unless it is empty or the consumer is drained.
 func (o *Output) Push(ctx context.Context, b *batch.Batch) (Status, error) {
 	if o.Status != More || b.Len() == 0 {
 		return o.Status, nil

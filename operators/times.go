@@ -4,7 +4,7 @@ import (
 	"math"
 )
 
-// Floor is the greatest multiple of step that is not above t.
+// Floor returns the greatest multiple of step that is not above t.
 func Floor(t, step int64) int64 {
 	r := t % step
 	if r < 0 {
@@ -13,7 +13,7 @@ func Floor(t, step int64) int64 {
 	return t - r
 }
 
-// NoTime is before every event, EndOfTime after.
+// NoTime is before every event time, EndOfTime after.
 const (
 	NoTime    = math.MinInt64
 	EndOfTime = math.MaxInt64

@@ -8,24 +8,22 @@ import (
 	"endoscope/planner/plan"
 )
 
-// Gatings lists for every window join of a plan the two ways to acquire one
-// input only around the rows of the other: left opens right, then right opens
-// left. able says what the sources can do. inexact asks for the cheapest way to
-// shut an input even where that is not exact.
+// Gatings lists for every window join of a plan the two ways to acquire one input only
+// around the rows of the other: left opens right, then right opens left. able returns what
+// the sources support. inexact requests the cheapest way to shut an input even if it is not
+// exact.
 //
-// A window join looks back: when a row of A arrives, rows of B from before it
-// are needed, and those of the time that it took to open B's gate. So a way is
-// exact only
+// A window join looks back: when a row of A arrives, rows of B from before it are needed,
+// and also those from the time that it took to open B's gate. So a way is exact only
 //
 //   - if B is later than A (FOLLOWED BY), and A's own program in the kernel tests
-//     A's condition, opens the gate and then reads the timestamp; calls that are
-//     under way then do not count only if the query asks B.start_time >
-//     A.timestamp;
-//   - or if B is sampled: a sampler can look at a gate that was opened in the
-//     kernel whenever it is due, or keep its rows until A's watermark has passed.
+//     A's condition, opens the gate and then reads the timestamp; calls already in
+//     progress are excluded only if the query requires B.start_time > A.timestamp;
+//   - or if B is sampled: a sampler can test at each interval a gate that was opened
+//     in the kernel, or keep its rows until A's watermark has passed.
 //
-// Of several joins each compares a time with that of the first source, which may
-// so open the gates of all others.
+// With several joins, each compares a time with that of the first source, which may
+// therefore open the gates of all others.
 func Gatings(root plan.Node, able func(*plan.Acquire) plan.Ability, inexact bool) []plan.Gating {
 	o := ordering{able: able, inexact: inexact, uses: map[plan.Node]int{}}
 	o.survey(root)
@@ -36,7 +34,7 @@ func Gatings(root plan.Node, able func(*plan.Acquire) plan.Ability, inexact bool
 	return out
 }
 
-// ordering is the work of Gatings.
+// ordering is the state of Gatings.
 type ordering struct {
 	able    func(*plan.Acquire) plan.Ability
 	inexact bool
@@ -56,7 +54,7 @@ func (o *ordering) survey(n plan.Node) {
 	}
 }
 
-// gating is the way in which one input opens the other.
+// gating returns the way in which one input opens the other.
 func (o *ordering) gating(j *plan.Join, left bool) plan.Gating {
 	from, to := j.Left, j.Right
 	lo, hi := j.Band()
@@ -112,7 +110,7 @@ func computed(left bool) string {
 	return "the rows of the right input are computed, not acquired"
 }
 
-// sampled decides how a sampler is shut.
+// sampled selects how a sampler is shut.
 func (o *ordering) sampled(g *plan.Gating, b plan.Ability, lo, hi int64) {
 	switch {
 	case g.Kernel && lo > 0:
@@ -128,7 +126,7 @@ func (o *ordering) sampled(g *plan.Gating, b plan.Ability, lo, hi int64) {
 	}
 }
 
-// called decides whether the gate of a stream of calls is exact.
+// called determines whether the gate of a stream of calls is exact.
 func (o *ordering) called(g *plan.Gating, lo int64, why string) {
 	g.Way = plan.AtEntry
 	opener, gated := g.OpenerName, g.GatedName
@@ -148,8 +146,8 @@ func (o *ordering) called(g *plan.Gating, lo int64, why string) {
 	}
 }
 
-// timed is the acquisition that gives n's rows their time, if every row of n has
-// a row of it, and whether others see its rows, too.
+// timed returns the acquisition that provides the time of n's rows, if every row of n has a
+// row of it, and whether its rows are also used elsewhere.
 func (o *ordering) timed(n plan.Node) (leaf *plan.Acquire, shared bool) {
 	for {
 		shared = shared || o.uses[n] > 1
@@ -176,10 +174,9 @@ func isColumn(e plan.Expr, i int) bool {
 	return ok && c.Index == i
 }
 
-// direct reports whether nothing between n and the acquisition that gives it its
-// time drops rows of it that the join would see: then what the acquisition tests
-// is the whole condition. A join in between drops those without partners, which
-// is no condition on its first source.
+// direct reports whether nothing between n and the acquisition that provides its time drops
+// rows that the join would see: then the acquisition tests the whole condition. A join in
+// between drops rows without partners, but that is not a condition on its first source.
 func direct(n plan.Node) bool {
 	switch x := n.(type) {
 	case *plan.Filter:
@@ -192,7 +189,7 @@ func direct(n plan.Node) bool {
 	return true
 }
 
-// startsLater looks for gated.start_time > opener.timestamp in the condition.
+// startsLater reports whether the condition contains gated.start_time > opener.timestamp.
 func startsLater(g *plan.Gating) bool {
 	split := len(g.Join.Left.Schema().Fields)
 	is := func(e plan.Expr, leaf *plan.Acquire, column string) bool {
@@ -227,8 +224,7 @@ func conjuncts(e plan.Expr) []plan.Expr {
 	return []plan.Expr{e}
 }
 
-// origin is the acquisition and the column of it that column i of n is, if it is
-// one unchanged.
+// origin returns the acquisition and its column that column i of n is, if it is unchanged.
 func origin(n plan.Node, i int) (*plan.Acquire, int) {
 	for {
 		switch x := n.(type) {
@@ -254,7 +250,7 @@ func origin(n plan.Node, i int) (*plan.Acquire, int) {
 	}
 }
 
-// name is what the statement calls an input of a join whose time is a's.
+// name returns the statement's name for an input of a join whose time is a's.
 func name(in plan.Node, a *plan.Acquire) string {
 	s := in.Schema()
 	if q := s.Fields[s.Time].Qualifier; q != "" {

@@ -22,7 +22,7 @@ type aggCtx struct {
 	aggs    []plan.Agg
 }
 
-// key recognises an expression that is grouped by.
+// key returns the output column of an expression in GROUP BY; nil if it is not one.
 func (a *aggCtx) key(e parser.Expr) (plan.Expr, bool) {
 	if hasAggregate(e) || len(a.keys) == 0 {
 		return nil, false
@@ -49,7 +49,7 @@ func (a *aggCtx) keyCol(x plan.Expr) (plan.Expr, bool) {
 	return nil, false
 }
 
-// column handles a column of the input that stands outside any aggregate.
+// column resolves a column of the input outside any aggregate.
 func (a *aggCtx) column(x plan.Expr, name string, pos parser.Span) (plan.Expr, error) {
 	if k, ok := a.keyCol(x); ok {
 		return k, nil
@@ -110,7 +110,7 @@ func (r *resolver) aggregate(s *selected, q *parser.Query) error {
 		}
 		node.WindowEnd = slices.Index(a.names, "window_end")
 	}
-	// The context resolves over the input and answers in terms of the output.
+	// The context resolves over the input and returns columns of the output.
 	s.ctx = &exprCtx{r: r, in: s.in, agg: a, clause: "SELECT"}
 	if err := r.items(s); err != nil {
 		return err
@@ -124,8 +124,8 @@ func (r *resolver) aggregate(s *selected, q *parser.Query) error {
 			return err
 		}
 	}
-	// ORDER BY may bring aggregates that nothing else names; resolving it here
-	// collects them before the node is made, and again later finds them.
+	// ORDER BY may contain further aggregates. Resolving it here collects them before the
+	// node is created; resolving it again later finds them.
 	for _, o := range q.OrderBy {
 		if len(q.Selects) == 1 {
 			if _, err := r.orderItem(o.X, &selected{sel: s.sel, ctx: s.ctx, exprs: slices.Clone(s.exprs), names: s.names}); err != nil {
@@ -154,7 +154,7 @@ func (r *resolver) aggregate(s *selected, q *parser.Query) error {
 	return nil
 }
 
-// groupItem replaces an ordinal or an output alias by the item that it means.
+// groupItem replaces an ordinal or an output alias by the item it refers to.
 func (r *resolver) groupItem(g parser.Expr, sel *parser.Select) (parser.Expr, error) {
 	if lit, ok := g.(*parser.Literal); ok && lit.Kind == parser.LitInt {
 		if lit.Int < 1 || lit.Int > int64(len(sel.Items)) || sel.Items[lit.Int-1].Star {
@@ -174,7 +174,7 @@ func (r *resolver) groupItem(g parser.Expr, sel *parser.Select) (parser.Expr, er
 	return g, nil
 }
 
-// laterFunctions are known names whose execution this version does not have.
+// laterFunctions are known functions that are not implemented in this version.
 var laterFunctions = map[string]bool{}
 
 func init() {
@@ -183,8 +183,7 @@ func init() {
 	}
 }
 
-// NearestFunctions is a hint of functions that may have been meant by name; "" if there
-// are none.
+// NearestFunctions returns a hint with functions similar to name; "" if there are none.
 func NearestFunctions(name string) (hint string) {
 	var names []string
 	for i := range plan.Scalars {
@@ -356,7 +355,7 @@ func argumentHint(f *plan.AggFunc) string {
 	return ""
 }
 
-// checkParams refuses constants that an aggregate cannot work with.
+// checkParams rejects constants that an aggregate cannot work with.
 func (c *exprCtx) checkParams(a *plan.Agg, e *parser.Call) error {
 	switch {
 	case (a.Fn == "quantile" || a.Fn == "sketch_quantile") && !(a.Params[0].F >= 0 && a.Params[0].F <= 1):
@@ -372,7 +371,7 @@ func (c *exprCtx) checkParams(a *plan.Agg, e *parser.Call) error {
 	return nil
 }
 
-// hasAggregate reports whether an aggregate call stands anywhere in e.
+// hasAggregate reports whether e contains an aggregate call.
 func hasAggregate(e parser.Expr) bool {
 	switch e := e.(type) {
 	case *parser.Call:

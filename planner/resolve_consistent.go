@@ -10,8 +10,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// consistent resolves CONSISTENT(source). The source's conditions mark rows
-// instead of dropping them: what is not selected has to be known, too.
+// consistent resolves CONSISTENT(source). The source's conditions mark rows instead of
+// dropping them, because the keeper needs the unselected rows too.
 func (r *resolver) consistent(s *parser.Source, with ctes, lv level) (*scope, error) {
 	in, err := r.source(s.Src, with, lv, 0)
 	if err != nil {
@@ -39,7 +39,7 @@ func (r *resolver) consistent(s *parser.Source, with ctes, lv level) (*scope, er
 			continue
 		}
 		if role.at == &n.Roles.Began {
-			if sch.Fields[*role.at].Type != types.Timestamp { // a column of another meaning
+			if sch.Fields[*role.at].Type != types.Timestamp { // a column with another meaning
 				*role.at = -1
 			}
 			continue
@@ -65,8 +65,8 @@ func (r *resolver) consistent(s *parser.Source, with ctes, lv level) (*scope, er
 	return &out, nil
 }
 
-// marked gives n's rows before its conditions, with a column more, the last: whether
-// they hold. false: there is more to n than conditions.
+// marked returns n's rows before its conditions, with an additional last column: whether
+// they hold. It returns false if n contains more than conditions.
 func marked(n plan.Node) (plan.Node, bool) {
 	switch n := n.(type) {
 	case *plan.Acquire:
@@ -105,7 +105,7 @@ func marked(n plan.Node) (plan.Node, bool) {
 	return nil, false
 }
 
-// mark projects exprs, which are out, and whether a row is selected.
+// mark projects exprs, whose schema is out, and whether a row is selected.
 func mark(in plan.Node, out types.Schema, exprs []plan.Expr, selected plan.Expr) plan.Node {
 	return &plan.Project{Input: in, Out: withSelection(out), Exprs: append(slices.Clone(exprs), selected)}
 }
@@ -114,7 +114,7 @@ func withSelection(s types.Schema) types.Schema {
 	return types.Schema{Time: s.Time, Fields: append(slices.Clone(s.Fields), types.Field{Name: "selected", Type: types.Boolean})}
 }
 
-// selection is the column that mark has added to rows of s.
+// selection returns the column that mark has added to rows of s.
 func selection(s types.Schema) *plan.Col {
 	return &plan.Col{Index: len(s.Fields), Name: "selected", T: types.Boolean}
 }
@@ -127,14 +127,14 @@ func columnsAs(s types.Schema) []plan.Expr {
 	return out
 }
 
-// categories are those of entities, in order of what refers to what: events of each
-// refer to those of it and of the ones before, INVOCATION to all.
+// categories are the categories of entities in order of reference: events of each refer to
+// that category and the ones before it, INVOCATION to all.
 var categories = []string{"THREAD", "TYPE", "OBJECT", "INVOCATION"}
 
-// neverNeeded is the part of a condition on a built-in stream whose opposite no
-// selected event can need: what acquires may drop that. nil: there is none.
+// neverNeeded returns the part of a condition on a built-in stream whose failing rows no
+// selected event can need, so that the source may drop them. nil: there is none.
 //
-// Processes do not refer to each other. Of categories those are needed to which the
+// Processes do not refer to each other. Of the categories, those are needed to which the
 // selected ones refer.
 func neverNeeded(a *plan.Acquire, cond plan.Expr) plan.Expr {
 	st := catalog.Find(a.Stream)
@@ -174,7 +174,7 @@ func neverNeeded(a *plan.Acquire, cond plan.Expr) plan.Expr {
 	return out
 }
 
-// oneOf reads a condition as a column that has one of some values.
+// oneOf decomposes a condition that requires a column to have one of some values.
 func oneOf(e plan.Expr) (*plan.Col, []plan.Const) {
 	switch e := e.(type) {
 	case *plan.In:

@@ -77,7 +77,7 @@ func (c *exprCtx) encoderCall(f *plan.AggFunc, e *parser.Call, out *plan.Agg) er
 	return nil
 }
 
-// encoderArgs is a call being resolved.
+// encoderArgs is the state of resolving a call.
 type encoderArgs struct {
 	c    *exprCtx
 	rows *exprCtx // over the aggregate's input
@@ -94,7 +94,7 @@ func isConstant(e parser.Expr) bool {
 	return ok
 }
 
-// either is words as alternatives.
+// either formats words as alternatives.
 func either(words []string) string {
 	n := len(words) - 1
 	if n < 1 {
@@ -114,7 +114,7 @@ func (a *encoderArgs) refuse(at parser.Span, format string, args ...any) error {
 	return a.c.r.hintf(at, "for example "+a.f.Encoder.Example, format, args...)
 }
 
-// tokens resolves what is encoded.
+// tokens resolves the encoded columns.
 func (a *encoderArgs) tokens(columns []*parser.Arg) error {
 	upper := strings.ToUpper(a.f.Name)
 	calls := a.f.Encoder.Calls
@@ -164,7 +164,7 @@ func (a *encoderArgs) add(name string, x plan.Expr) {
 	a.out.ArgNames = append(a.out.ArgNames, name)
 }
 
-// columnOf is the input's column of that name and type, or nil.
+// columnOf returns the input's column of that name and type, or nil.
 func (a *encoderArgs) columnOf(name string, t types.Type) plan.Expr {
 	i, n := a.rows.in.column("", name)
 	if n != 1 {
@@ -177,7 +177,7 @@ func (a *encoderArgs) columnOf(name string, t types.Type) plan.Expr {
 	return &plan.Col{Index: i, Name: field.Name, T: t}
 }
 
-// option is a constant argument.
+// option resolves a constant argument.
 func (a *encoderArgs) option(o *plan.EncoderOption, arg *parser.Arg) (plan.NamedValue, error) {
 	v := plan.NamedValue{Name: o.Name}
 	word, isWord := wordOf(arg.X)
@@ -203,7 +203,7 @@ func (a *encoderArgs) option(o *plan.EncoderOption, arg *parser.Arg) (plan.Named
 	return v, nil
 }
 
-// wordOf is e as a word: bare, as a string, or TRUE and FALSE for on and off.
+// wordOf returns e as a word: bare, as a string, or TRUE and FALSE for on and off.
 func wordOf(e parser.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *parser.ColumnRef:
@@ -281,7 +281,7 @@ func (a *encoderArgs) named(arg *parser.Arg, given map[string]plan.NamedValue) e
 	return nil
 }
 
-// tokenArgs are the arguments that say what is encoded.
+// tokenArgs returns the arguments that are encoded.
 func (a *encoderArgs) tokenArgs() []plan.Expr {
 	n := slices.IndexFunc(a.out.ArgNames, func(name string) bool { return name != "" })
 	if n < 0 {
@@ -290,7 +290,7 @@ func (a *encoderArgs) tokenArgs() []plan.Expr {
 	return a.out.Args[:n]
 }
 
-// implied adds the arguments that need not be written.
+// implied adds the default arguments.
 func (a *encoderArgs) implied() {
 	if len(a.tokenArgs()) == 2 {
 		if by := a.sequenceOfCalls(); by != nil && a.out.Named(plan.SequenceArgument) < 0 {
@@ -305,7 +305,7 @@ func (a *encoderArgs) implied() {
 	}
 }
 
-// lineage adds what says what classes derive from, if it was not given.
+// lineage adds the column with the base classes, if it was not given.
 func (a *encoderArgs) lineage() error {
 	if !a.f.Encoder.Lineage || a.out.Named(plan.LineageArgument) >= 0 {
 		return nil
@@ -321,9 +321,9 @@ func (a *encoderArgs) lineage() error {
 	return a.refuse(a.e.Pos(), "%s needs to know what the classes derive from: lineage => column", strings.ToUpper(a.f.Name))
 }
 
-// sequenceOfCalls is what tells sequences of calls apart: the thread, or where
-// there is one the goroutine, whose number is its process'. nil: that is not
-// known, or each group is one already.
+// sequenceOfCalls returns the expression that separates sequences of calls: the thread, or,
+// where there is one, the goroutine, whose number is unique within its process. nil:
+// unknown, or each group already is one sequence.
 func (a *encoderArgs) sequenceOfCalls() plan.Expr {
 	tid, goroutine, pid := a.columnOf("tid", types.Bigint), a.columnOf("goroutine", types.Bigint), a.columnOf("pid", types.Bigint)
 	switch {
@@ -341,7 +341,7 @@ func (a *encoderArgs) sequenceOfCalls() plan.Expr {
 	return tid
 }
 
-// grouped reports whether x is a key.
+// grouped reports whether x is a key of GROUP BY.
 func (a *encoderArgs) grouped(x plan.Expr) bool {
 	_, ok := a.c.agg.keyCol(x)
 	return ok

@@ -11,8 +11,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// exprCtx resolves expressions over one source. With agg set it resolves over
-// the result of an aggregate, whose keys and calls it recognises.
+// exprCtx resolves expressions over one source. If agg is set it resolves over the result
+// of an aggregate, whose keys and calls it recognises.
 type exprCtx struct {
 	r      *resolver
 	in     *scope
@@ -31,7 +31,7 @@ func (c *exprCtx) boolean(e parser.Expr) (plan.Expr, error) {
 	return coerce(x, types.Boolean), nil
 }
 
-// resolve gives e's names their meaning and its operators their types.
+// resolve resolves the names of e and types its operators.
 func (c *exprCtx) resolve(e parser.Expr) (plan.Expr, error) {
 	if c.agg != nil {
 		if x, ok := c.agg.key(e); ok {
@@ -89,7 +89,7 @@ func (c *exprCtx) resolve(e parser.Expr) (plan.Expr, error) {
 	return nil, c.r.errorf(e.Pos(), "this expression is not supported yet")
 }
 
-// param is the value of a parameter.
+// param returns the value of a parameter.
 func (c *exprCtx) param(e *parser.Param) (plan.Expr, error) {
 	k := &plan.Const{V: types.NullOf(types.Null), Start: e.Start, Stop: e.Stop}
 	if env := c.r.env; e.N <= len(env.Params) {
@@ -135,7 +135,7 @@ func (c *exprCtx) columnRef(e *parser.ColumnRef) (plan.Expr, error) {
 	}
 	i, n := c.in.column(qualifier, name)
 	if n == 0 && qualifier == "" {
-		// Unquoted names are matched in any case where that is not ambiguous.
+		// Unquoted names are matched ignoring case if that is unambiguous.
 		i, n = c.in.column("", strings.ToLower(name))
 	}
 	switch {
@@ -162,8 +162,8 @@ func (c *exprCtx) columnRef(e *parser.ColumnRef) (plan.Expr, error) {
 	return x, nil
 }
 
-// mostHaving is of how many streams a column is said to be: common ones are of nearly
-// all.
+// mostHaving is the largest number of streams listed for a column: common columns are in
+// nearly all streams.
 const mostHaving = 8
 
 func (c *exprCtx) unknownColumn(e *parser.ColumnRef, qualifier, name string) error {
@@ -283,7 +283,7 @@ func (c *exprCtx) between(e *parser.Between) (plan.Expr, error) {
 	return negated(&plan.Call{Fn: "and", Args: []plan.Expr{lo, hi}, T: types.Boolean}, e.Not), nil
 }
 
-// namesFunctions are the columns in whose IN lists bare names are strings.
+// namesFunctions are the columns in whose IN lists bare names are read as strings.
 var namesFunctions = map[string]bool{"function_name": true, "class": true, "module": true}
 
 func (c *exprCtx) in_(e *parser.In) (plan.Expr, error) {
@@ -397,7 +397,7 @@ func (c *exprCtx) case_(e *parser.Case) (plan.Expr, error) {
 	return out, nil
 }
 
-// parseTime reads what a text literal means where a TIMESTAMP is wanted.
+// parseTime parses a text literal where a TIMESTAMP is expected.
 func parseTime(s string) (int64, bool) {
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999", "2006-01-02T15:04:05.999999999", "2006-01-02"} {
 		if t, err := time.ParseInLocation(layout, s, time.UTC); err == nil {

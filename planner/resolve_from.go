@@ -14,7 +14,7 @@ import (
 	"endoscope/planner/types"
 )
 
-// ctes are the WITH definitions in reach, innermost last.
+// ctes are the visible WITH definitions, innermost last.
 type ctes []*parser.CTE
 
 // source resolves one source. every is the interval of a SAMPLE around it.
@@ -67,15 +67,15 @@ func (r *resolver) sourceKind(s *parser.Source, with ctes, lv level, every time.
 	return nil, r.errorf(s.Pos(), "this source is not supported yet")
 }
 
-// leaf makes a scope of an acquisition.
+// leaf returns the scope of an acquisition.
 func (r *resolver) leaf(a *plan.Acquire, s *parser.Source, finite bool) *scope {
 	a.Start, a.Stop = s.Start, s.Stop
 	a.ByThread = r.env.ByThread && a.Out.Index("thread_name") >= 0
 	if len(r.views) > 0 {
-		// The place would be in the view's text, not in the statement's.
+		// The position would be in the view's text, not in the statement's.
 		a.Start, a.Stop = 0, 0
 	}
-	a.Out = requalified(a.Out, a.Stream) // a file's columns have no name of their source yet
+	a.Out = requalified(a.Out, a.Stream) // the columns of a file are not yet qualified by its name
 	return &scope{node: a, visible: len(a.Out.Fields), names: []string{a.Stream}, finite: finite}
 }
 
@@ -88,7 +88,7 @@ func (r *resolver) qualify(s *scope, alias string) {
 		s.node = &c
 		return
 	}
-	// A projection of every column carries the new names; the rewriter removes it.
+	// A projection of all columns carries the new names; the rewriter removes it.
 	in := s.node.Schema()
 	p := &plan.Project{Input: s.node, Out: requalified(in, alias)}
 	for i, f := range in.Fields {
@@ -105,8 +105,7 @@ func requalified(s types.Schema, alias string) types.Schema {
 	return out
 }
 
-// named resolves a stream by name: WITH, then the user's streams, then the
-// built-in ones.
+// named resolves a stream by name: WITH, then the user's streams, then the built-in ones.
 func (r *resolver) named(s *parser.Source, name *parser.Ident, with ctes, lv level, every time.Duration) (*scope, error) {
 	defer r.entering(name)()
 	for i := len(with) - 1; i >= 0; i-- {
@@ -142,7 +141,7 @@ func (r *resolver) named(s *parser.Source, name *parser.Ident, with ctes, lv lev
 	}
 	switch {
 	case every > 0 && st.Kind == catalog.Enumerable && !st.Sampled && len(r.views) > 0:
-		every = 0 // view refuses it, at the name that the user wrote
+		every = 0 // view rejects it, at the name in the statement
 	case every > 0 && st.Kind == catalog.Enumerable && !st.Sampled:
 		return nil, r.hintf(name.Pos(), "write "+st.Name+" without SAMPLE", "%s has tuples of its own and cannot be sampled", st.Name)
 	case every == 0 && st.Kind == catalog.NonEnumerable && lv != definition:
@@ -177,8 +176,8 @@ func (r *resolver) named(s *parser.Source, name *parser.Ident, with ctes, lv lev
 	return out, nil
 }
 
-// entering notes where the statement names what is inlined from now on, until the
-// function that it gives is called.
+// entering records where the statement names the definition that is being inlined, until
+// the returned function is called.
 func (r *resolver) entering(name *parser.Ident) (leave func()) {
 	if r.outer.src != "" {
 		return func() {}
@@ -187,14 +186,14 @@ func (r *resolver) entering(name *parser.Ident) (leave func()) {
 	return func() { r.outer = place{} }
 }
 
-// asksFor reports whether the statement names a column, or has an encoder that
-// looks for it.
+// asksFor reports whether the statement names a column, or has an encoder that uses it by
+// default.
 func (r *resolver) asksFor(column string) bool {
 	return hasWord(r.src, column) || strings.HasSuffix(column, plan.LineageSuffix) && hasWord(r.src, plan.HierarchyEncoder)
 }
 
-// hasWord reports whether a lower-case name stands in a text as a name of its own,
-// in any case.
+// hasWord reports whether a lower-case name occurs in a text as a whole word, ignoring
+// case.
 func hasWord(text, name string) bool {
 	part := func(at int) bool {
 		if at < 0 || at >= len(text) {
@@ -217,7 +216,7 @@ func hasWord(text, name string) bool {
 	}
 }
 
-// sampled is the statement with SAMPLE written around the stream at pos.
+// sampled returns the statement with SAMPLE written around the stream at pos.
 func (r *resolver) sampled(pos parser.Span, stream string) string {
 	fix := "SAMPLE(" + stream + ", 100ms)"
 	if len(r.views) > 0 || strings.Contains(r.src, "\n") || pos.Stop > len(r.src) {
@@ -258,8 +257,8 @@ func sampledLeaf(n plan.Node) bool {
 	return false
 }
 
-// subquery resolves a query in FROM. The timestamp that it did not select
-// stays in reach: every tuple has one.
+// subquery resolves a query in FROM. If it did not select the timestamp, that remains
+// accessible: every tuple has one.
 func (r *resolver) subquery(q *parser.Query, with ctes, lv level, every time.Duration) (*scope, error) {
 	if q.For != nil {
 		return nil, r.errorf(q.For.Pos(), "FOR belongs at the end of the whole statement")
@@ -271,8 +270,8 @@ func (r *resolver) subquery(q *parser.Query, with ctes, lv level, every time.Dur
 }
 
 // maxWindow is the largest size, slide, gap or WITHIN. Operators add it to times and
-// take it from them: with that of a window, twice, those of 1704 to 2235 do not
-// overflow, and sources give no others.
+// subtract it: with twice the largest, times of 1704 to 2235 do not overflow, and sources
+// have no others.
 const maxWindow = 3650 * 24 * time.Hour
 
 func (r *resolver) tooLargeWindow(size *parser.Literal) error {
@@ -369,7 +368,7 @@ func (r *resolver) file(s *parser.Source) (*scope, error) {
 		Args: []plan.Const{{V: types.Str(path.Str), Start: path.Start, Stop: path.Stop}}}, s, true), nil
 }
 
-// tabular reports whether a path names a kind of file that can be read and
+// tabular reports whether a path has the suffix of a file format that can be read and
 // written.
 func tabular(path string) bool {
 	return strings.HasSuffix(path, ".csv") || strings.HasSuffix(path, ".jsonl")

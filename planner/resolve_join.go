@@ -36,7 +36,7 @@ var joinKinds = map[parser.JoinKind]plan.JoinKind{
 	parser.JoinWindow: plan.WindowJoin, parser.JoinLeftWindow: plan.LeftWindowJoin, parser.JoinAsOf: plan.AsOfJoin,
 }
 
-// joined resolves a source that is to be joined: it must have tuples with times.
+// joined resolves a source of a join: it must have tuples with times.
 func (r *resolver) joined(s *parser.Source, with ctes) (*scope, error) {
 	out, err := r.source(s, with, nested, 0)
 	if err != nil {
@@ -51,7 +51,8 @@ func (r *resolver) joined(s *parser.Source, with ctes) (*scope, error) {
 	return out, r.rightlyTimed(out, s)
 }
 
-// rightlyTimed refuses to go by the time of rows that call another one timestamp.
+// rightlyTimed rejects a join by the time of rows in which another column is named
+// timestamp.
 func (r *resolver) rightlyTimed(out *scope, s *parser.Source) error {
 	switch {
 	case !out.misnamed:
@@ -96,8 +97,7 @@ func (r *resolver) join(l *scope, j *parser.Join, with ctes) (*scope, error) {
 	return tidied(joinedScope(l, right, plan.NewJoin(n)), l, right), nil
 }
 
-// valued resolves a source that may have a value at every instant instead of
-// tuples.
+// valued resolves a source that may have a value at every instant instead of tuples.
 func (r *resolver) valued(s *parser.Source, with ctes) (*scope, error) {
 	out, err := r.source(s, with, definition, 0)
 	if err == nil && out.windowed {
@@ -106,15 +106,15 @@ func (r *resolver) valued(s *parser.Source, with ctes) (*scope, error) {
 	return out, err
 }
 
-// joinValue resolves JOIN: one side has tuples, the other a value, which is
-// acquired when a tuple arrives. The value is the right input of the plan.
+// joinValue resolves JOIN: one side has tuples, the other a value, which is acquired when a
+// tuple arrives. The value is the right input of the plan.
 func (r *resolver) joinValue(l *scope, j *parser.Join, with ctes) (*scope, error) {
 	right, err := r.valued(j.Right, with)
 	if err != nil {
 		return nil, err
 	}
 	if l.bare == nil && right.bare == nil {
-		right.bare = right.sampled // it has tuples, too, but here its value is meant
+		right.bare = right.sampled // it has tuples too, but here its value is used
 	}
 	switch {
 	case l.bare == nil && right.bare == nil:
@@ -156,7 +156,7 @@ func (r *resolver) joinValue(l *scope, j *parser.Join, with ctes) (*scope, error
 	return tidied(out, l, right), nil
 }
 
-// onDemand leaves it to a join when the values of n are acquired.
+// onDemand makes the acquisitions of n acquire values only when a join requests them.
 func onDemand(n plan.Node) plan.Node {
 	return plan.TransformNodes(n, func(n plan.Node) plan.Node {
 		a, ok := n.(*plan.Acquire)
@@ -182,9 +182,8 @@ func joinedScope(l, right *scope, n *plan.Join) *scope {
 	return &scope{node: n, visible: len(n.Out.Fields), names: slices.Concat(l.names, right.names), finite: l.finite && right.finite}
 }
 
-// followedBy makes a FOLLOWED BY b part of the join. The first of the joined
-// sources gives the time of what was joined before; others are compared by
-// their own timestamps.
+// followedBy adds a FOLLOWED BY b to the join. The first source provides the time of a
+// joined row; others are compared by their own timestamps.
 func (r *resolver) followedBy(n *plan.Join, j *parser.Join, l, right *scope) error {
 	f := j.FollowedBy
 	if f == nil {
@@ -226,7 +225,7 @@ func (r *resolver) followedBy(n *plan.Join, j *parser.Join, l, right *scope) err
 	return nil
 }
 
-// timeOf is the timestamp of one of several joined sources.
+// timeOf returns the timestamp of one of several joined sources.
 func (r *resolver) timeOf(s *scope, name string, at int) (plan.Expr, error) {
 	i, n := s.column(name, "timestamp")
 	if n != 1 {
@@ -241,7 +240,7 @@ func timeColumn(s types.Schema, at int) plan.Expr {
 	return &plan.Col{Index: at + s.Time, Name: f.Name, T: f.Type}
 }
 
-// tidied puts the columns that * does not mean behind those that it does.
+// tidied moves the columns that * excludes after those that it includes.
 func tidied(s, l, right *scope) *scope {
 	n := len(l.fields())
 	if l.visible == n {
@@ -251,17 +250,17 @@ func tidied(s, l, right *scope) *scope {
 	return s.arranged([]columns{{0, l.visible}, {n, n + right.visible}}, []columns{{l.visible, n}, {n + right.visible, len(s.fields())}})
 }
 
-// asWritten puts the columns of the source that was written second, which are
-// the first of a join's, behind those of the other.
+// asWritten moves the columns of the source written second, which are the first of the
+// join's, after those of the other.
 func asWritten(s, second, first *scope) *scope {
 	n := len(second.fields())
 	return s.arranged([]columns{{n, n + first.visible}, {0, second.visible}}, []columns{{n + first.visible, len(s.fields())}, {second.visible, n}})
 }
 
-// columns are those from the first index to before the second.
+// columns are the column indexes from <= i < to.
 type columns struct{ from, to int }
 
-// arranged gives s its columns in another order, of which * means the first part.
+// arranged reorders the columns of s; * includes the visible ones.
 func (s *scope) arranged(visible, hidden []columns) *scope {
 	in := s.node.Schema()
 	p := &plan.Project{Input: s.node, Out: types.Schema{Time: -1}}

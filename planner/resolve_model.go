@@ -12,7 +12,7 @@ import (
 // modelEncoders are the encoders whose results can be models.
 var modelEncoders = []string{"automaton", "grammar", "calldag"}
 
-// PlanModel plans the query of CREATE MODEL: its rows are encodings.
+// PlanModel plans the query of CREATE MODEL, whose rows are encodings.
 func PlanModel(c *parser.CreateModel, src string, env *Env) (*plan.Query, error) {
 	r := &resolver{env: env, src: src}
 	hint := "for example CREATE MODEL " + c.Name.Name + " AS SELECT AUTOMATON(function_name, sequence => tid) FROM function_start WHERE ... FOR 10s"
@@ -42,8 +42,8 @@ func PlanModel(c *parser.CreateModel, src string, env *Env) (*plan.Query, error)
 	return p, nil
 }
 
-// model takes the name of the model off the end of the columns, and makes it
-// and what follows from it options.
+// model removes the name of the model from the end of the columns, and converts it and its
+// consequences to options.
 func (a *encoderArgs) model(values []*parser.Arg) ([]*parser.Arg, error) {
 	upper := strings.ToUpper(a.f.Name)
 	last := len(values) - 1
@@ -74,8 +74,8 @@ func (a *encoderArgs) model(values []*parser.Arg) ([]*parser.Arg, error) {
 	return values[:last], nil
 }
 
-// open adds that sequences may not have ended, where that was not said and the
-// rows do not end by themselves, or windows cut them.
+// open sets the option that sequences may not have ended, if it was not given and the rows
+// are unbounded, or windows cut them.
 func (a *encoderArgs) open(given map[string]plan.NamedValue) {
 	in := a.rows.in
 	if _, said := given[plan.TruncatedOption]; said || in.finite && !in.windowed {

@@ -13,8 +13,8 @@ func (r *resolver) query(q *parser.Query, with ctes, lv level) (*scope, error) {
 	return r.queryEvery(q, with, lv, 0)
 }
 
-// queryEvery resolves a query whose bare non-enumerable stream, if it has one,
-// is sampled each interval.
+// queryEvery resolves a query whose bare non-enumerable stream, if any, is sampled at the
+// interval every.
 func (r *resolver) queryEvery(q *parser.Query, with ctes, lv level, every time.Duration) (*scope, error) {
 	for i, c := range q.With {
 		for _, d := range q.With[:i] {
@@ -22,7 +22,7 @@ func (r *resolver) queryEvery(q *parser.Query, with ctes, lv level, every time.D
 				return nil, r.errorf(c.Name.Pos(), "WITH defines %s twice", c.Name.Name)
 			}
 		}
-		// An unused definition is checked all the same.
+		// An unused definition is also checked.
 		if _, err := r.subquery(c.Query, append(slices.Clone(with), q.With[:i]...), definition, 0); err != nil {
 			return nil, err
 		}
@@ -50,18 +50,18 @@ func (r *resolver) queryEvery(q *parser.Query, with ctes, lv level, every time.D
 	return r.tail(q, u, lv)
 }
 
-// selected is a SELECT before its projection is built: ORDER BY may still add
-// columns that are computed but not given.
+// selected is a SELECT before its projection is built: ORDER BY may still add columns that
+// are computed but not returned.
 type selected struct {
 	sel        *parser.Select
-	in         *scope // what items are computed from
+	in         *scope // input of the items
 	ctx        *exprCtx
 	exprs      []plan.Expr
 	names      []string
 	aggregated bool
 	windowed   bool
-	union      bool // exprs are the columns of a union: ORDER BY sees only those
-	nested     bool // what it gives is a source's: rows of windows have the time of their window's end
+	union      bool // exprs are the columns of a union, and ORDER BY sees only those
+	nested     bool // its rows are those of a source: rows of windows have the time of their window's end
 	lead       int  // columns before those that the query selects: ORDER BY 1 is the one after them
 }
 
@@ -101,7 +101,7 @@ func (r *resolver) selectCore(s *parser.Select, q *parser.Query, with ctes, lv l
 		return out, r.aggregate(out, q)
 	}
 	if in.windowed {
-		// No aggregate closes the windows, so that the window itself must.
+		// No aggregate closes the windows, so the window itself must.
 		c := *out.in
 		c.node = hold(out.in.node)
 		out.in = &c
@@ -110,7 +110,7 @@ func (r *resolver) selectCore(s *parser.Select, q *parser.Query, with ctes, lv l
 	return out, r.items(out)
 }
 
-// lvIn is the level of the sources of a query at lv.
+// lvIn returns the level of the sources of a query at level lv.
 func lvIn(lv level) level {
 	if lv == top {
 		return nested
@@ -154,8 +154,8 @@ func (r *resolver) items(out *selected) error {
 	return nil
 }
 
-// itemName is the name of an output column: the alias, the column's own name,
-// or the expression as it is printed.
+// itemName returns the name of an output column: the alias, the column's own name, or the
+// text of the expression.
 func itemName(it *parser.SelectItem, x plan.Expr) string {
 	if it.Alias != nil {
 		return it.Alias.Name
@@ -191,7 +191,7 @@ func (r *resolver) star(out *selected, it *parser.SelectItem) error {
 			continue
 		}
 		if it.Qualifier != nil && len(in.names) > 1 && f.Qualifier != it.Qualifier.Name {
-			continue // of another one of the sources that are joined
+			continue // of another joined source
 		}
 		var x plan.Expr = &plan.Col{Index: i, Name: f.Name, T: f.Type}
 		if out.ctx.agg != nil {
@@ -205,7 +205,7 @@ func (r *resolver) star(out *selected, it *parser.SelectItem) error {
 	return nil
 }
 
-// checkEmit refuses EMIT clauses that mean nothing.
+// checkEmit rejects EMIT clauses without effect.
 func (r *resolver) checkEmit(q *parser.Query, s *selected) error {
 	switch {
 	case q.Emit == nil:
@@ -236,7 +236,7 @@ func emitOf(q *parser.Query) plan.Emit {
 	return plan.Emit{}
 }
 
-// union puts the selects of a UNION ALL over each other.
+// union combines the selects of a UNION ALL.
 func (r *resolver) union(q *parser.Query, parts []*selected) (*selected, error) {
 	u := &plan.Union{Out: types.Schema{Time: -1}}
 	first := parts[0]
@@ -289,8 +289,8 @@ func (r *resolver) union(q *parser.Query, parts []*selected) (*selected, error) 
 	return out, nil
 }
 
-// project builds the projection of what was selected. Exprs beyond names are
-// columns that are not given: sort keys, and the timestamp of a sub-query.
+// project builds the projection of what was selected. Exprs beyond names are columns that
+// are not returned: sort keys, and the timestamp of a sub-query.
 func (s *selected) project() *plan.Project {
 	p := &plan.Project{Input: s.in.node, Exprs: s.exprs, Out: types.Schema{Time: -1}}
 	t := s.time()
@@ -309,9 +309,8 @@ func (s *selected) project() *plan.Project {
 	return p
 }
 
-// time is the column of the input by which rows go that a source gives; -1: none. An
-// aggregate gives a window when the watermark has passed its end, so that later ones end
-// later.
+// time returns the input column with the time of a source's rows; -1: none. An aggregate
+// emits a window when the watermark has passed its end, so later rows have later ends.
 func (s *selected) time() int {
 	n := s.in.node
 	if t := n.Schema().Time; t >= 0 || !s.nested {
@@ -326,8 +325,8 @@ func (s *selected) time() int {
 	return -1
 }
 
-// timed adds the time of a sub-query's rows, if it did not select that. It is called
-// timestamp, unless something else is.
+// timed adds the time of a sub-query's rows, if it did not select it. It is named
+// timestamp, unless another column is.
 func (s *selected) timed() {
 	t := s.time()
 	if t < 0 || s.sel.Distinct || s.project().Out.Time >= 0 {
@@ -347,7 +346,7 @@ func (s *selected) timed() {
 	s.exprs = append(s.exprs, &plan.Col{Index: t, Name: name, T: f.Type})
 }
 
-// misnamed reports whether a source calls timestamp what is not the time of its rows.
+// misnamed reports whether a column named timestamp is not the time of the source's rows.
 func (s *selected) misnamed() bool {
 	t := s.project().Out.Time
 	if t < 0 {
@@ -431,8 +430,8 @@ func narrow(in plan.Node, n int) plan.Node {
 	return p
 }
 
-// orderBy resolves ORDER BY to columns of the projection, adding those that
-// are not selected.
+// orderBy resolves ORDER BY to columns of the projection, adding those that are not
+// selected.
 func (r *resolver) orderBy(q *parser.Query, s *selected) ([]plan.SortKey, error) {
 	var keys []plan.SortKey
 	for _, o := range q.OrderBy {

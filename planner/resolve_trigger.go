@@ -14,8 +14,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// selectors are the columns whose conditions select a trigger's tuples; all
-// other conditions decide whether a selected tuple activates it.
+// selectors are the columns whose conditions select a trigger's tuples; all other
+// conditions decide whether a selected tuple activates it.
 var selectors = []string{"pid", "process", "exe", "module", "class", "function_name"}
 
 // PlanTrigger plans CREATE TRIGGER. Errors are *parser.Error.
@@ -48,7 +48,7 @@ func (r *resolver) planTrigger(c *parser.CreateTrigger) (*Trigger, error) {
 	return t, r.feedback(t, c)
 }
 
-// triggerName refuses names that are taken.
+// triggerName rejects names that are in use.
 func (r *resolver) triggerName(c *parser.CreateTrigger) error {
 	name := c.Name.Name
 	switch {
@@ -62,8 +62,8 @@ func (r *resolver) triggerName(c *parser.CreateTrigger) error {
 	return nil
 }
 
-// when plans the tuples. Where nothing is undone by tuples that fail the
-// condition, and nothing shows a tuple, neither are acquired.
+// when plans the tuples. If no action is undone by tuples that fail the condition, such
+// tuples are not acquired; if no action shows a tuple, its columns are not.
 func (r *resolver) when(t *Trigger, c *parser.CreateTrigger, undone, shown bool) error {
 	in, err := r.from(c.From, nil, nested, 0)
 	if err != nil {
@@ -108,7 +108,7 @@ func (r *resolver) when(t *Trigger, c *parser.CreateTrigger, undone, shown bool)
 	return err
 }
 
-// tuple projects to what is shown of a tuple, or to its time.
+// tuple projects to the columns that an action shows, or to the time only.
 func (r *resolver) tuple(t *Trigger, in *scope, node plan.Node, shown bool) *plan.Project {
 	sch := node.Schema()
 	p := &plan.Project{Input: node, Out: types.Schema{Time: -1}}
@@ -156,7 +156,7 @@ func conjunctsOf(e parser.Expr) []parser.Expr {
 	return []parser.Expr{e}
 }
 
-// selects reports whether a condition is one on selectors alone.
+// selects reports whether a condition refers to selectors only.
 func selects(e plan.Expr, in *scope) bool {
 	reads, other := false, false
 	plan.Walk(e, func(x plan.Expr) {
@@ -168,7 +168,7 @@ func selects(e plan.Expr, in *scope) bool {
 	return reads && !other
 }
 
-// allOf is the conjunction of conditions; of none it is true.
+// allOf returns the conjunction of conditions; without any it is true.
 func allOf(es []plan.Expr) plan.Expr {
 	if len(es) == 0 {
 		return &plan.Const{V: types.Bool(true)}
@@ -217,14 +217,14 @@ func (r *resolver) action(a parser.Action) (*Action, error) {
 		}
 	case *parser.Insert:
 		out.Kind = ActQuery
-		out.Query, err = r.insert(a, true) // each activation adds to the file
+		out.Query, err = r.insert(a, true) // each activation appends to the file
 	default:
 		err = r.errorf(a.Pos(), "this action is not supported yet")
 	}
 	return out, err
 }
 
-// acquisition plans SAMPLE and MONITOR as the query that they stand for.
+// acquisition plans SAMPLE and MONITOR as the equivalent query.
 func (r *resolver) acquisition(out *Action, src *parser.Source, where parser.Expr, dur *parser.Literal) error {
 	sel := &parser.Select{Span: src.Span, Items: []*parser.SelectItem{{Span: src.Span, Star: true}},
 		From: &parser.From{Span: src.Span, First: src}, Where: where}
@@ -242,7 +242,7 @@ func (r *resolver) acquisition(out *Action, src *parser.Source, where parser.Exp
 	return err
 }
 
-// flow notes what a plan reads, and writes.
+// flow records what a plan reads and writes.
 func (t *Trigger) flow(q *plan.Query) {
 	for _, leaf := range plan.Leaves(q.Root) {
 		switch leaf.Stream {
@@ -257,8 +257,8 @@ func (t *Trigger) flow(q *plan.Query) {
 	}
 }
 
-// absolute is one name for a file that may have several, by links. It need not
-// exist.
+// absolute returns a canonical path for a file that may have several names through links.
+// The file need not exist.
 func absolute(path string) string {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -273,7 +273,7 @@ func absolute(path string) string {
 	return abs
 }
 
-// feedback refuses a trigger that what it does would activate.
+// feedback rejects a trigger whose own actions would activate it.
 func (r *resolver) feedback(t *Trigger, c *parser.CreateTrigger) error {
 	for _, a := range t.Actions {
 		if a.Query != nil {
@@ -286,7 +286,8 @@ func (r *resolver) feedback(t *Trigger, c *parser.CreateTrigger) error {
 	return nil
 }
 
-// Feeds says how a trigger would feed itself, given the others; nil: it would not.
+// Feeds returns an error that describes how a trigger would feed itself, given the others;
+// nil: it would not.
 func (t *Trigger) Feeds(others *definitions.Triggers) *plan.Error {
 	way := others.Feeds(t.Name, t.Flow)
 	switch {
@@ -300,7 +301,7 @@ func (t *Trigger) Feeds(others *definitions.Triggers) *plan.Error {
 	return plan.Errorf(-1, -1, "%s would feed itself: it reads a file that it writes", t.Name)
 }
 
-// triggerStream is the stream of a trigger.
+// triggerStream resolves the stream of a trigger.
 func (r *resolver) triggerStream(s *parser.Source, name *parser.Ident, every time.Duration) (*scope, error) {
 	if every > 0 {
 		return nil, r.hintf(name.Pos(), "write "+name.Name+" without SAMPLE", "%s has tuples of its own and cannot be sampled", name.Name)

@@ -9,8 +9,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// casts gives the price of converting a to b without being asked: 0 the same,
-// 1 a conversion that loses nothing that matters, -1 not done.
+// castPrice returns the cost of an implicit conversion: 0 for equal types, 1 for a
+// conversion that loses nothing relevant, -1 if it is not allowed.
 func castPrice(x plan.Expr, to types.Type) int {
 	from := x.Type()
 	switch {
@@ -21,7 +21,7 @@ func castPrice(x plan.Expr, to types.Type) int {
 	case from == types.Bigint && to == types.Double:
 		return 1
 	case from == types.Bigint && to == types.Duration:
-		return 2 // a bare number beside a duration is ns
+		return 2 // a bare number beside a duration is in ns
 	case from == types.Varchar && (to == types.Timestamp || to == types.Duration):
 		if k, ok := x.(*plan.Const); ok {
 			if _, ok := textConst(k, to); ok {
@@ -32,7 +32,7 @@ func castPrice(x plan.Expr, to types.Type) int {
 	return -1
 }
 
-// coerce converts x to t where castPrice allows it; constants at once.
+// coerce converts x to t if castPrice allows it; constants at once.
 func coerce(x plan.Expr, t types.Type) plan.Expr {
 	if x.Type() == t {
 		return x
@@ -62,7 +62,7 @@ func coerce(x plan.Expr, t types.Type) plan.Expr {
 	return &n
 }
 
-// textConst reads a text literal as a timestamp or duration.
+// textConst parses a text literal as a timestamp or duration.
 func textConst(k *plan.Const, t types.Type) (types.Value, bool) {
 	switch t {
 	case types.Timestamp:
@@ -77,7 +77,7 @@ func textConst(k *plan.Const, t types.Type) (types.Value, bool) {
 	return types.Value{}, false
 }
 
-// parseDuration reads '1.5s', '100ms', '2min', '1d' as the literals do.
+// parseDuration parses '1.5s', '100ms', '2min', '1d' as the literals do.
 func parseDuration(s string) (int64, bool) {
 	stmt, err := parser.Parse("SET k = " + s)
 	if err != nil {
@@ -90,7 +90,7 @@ func parseDuration(s string) (int64, bool) {
 	return set.Value.Int, true
 }
 
-// common is the one type that all of xs can take.
+// common returns the type to which all of xs can be converted.
 func common(xs []plan.Expr) (types.Type, bool) {
 	t := types.Null
 	for _, x := range xs {
@@ -136,8 +136,8 @@ func (c *exprCtx) apply(fn string, pos parser.Span, args ...plan.Expr) (plan.Exp
 	return out, nil
 }
 
-// fit matches arguments with a signature and returns the types to which they
-// are converted and the price of that.
+// fit matches arguments with a signature and returns the types to which they are converted
+// and the cost of that.
 func fit(s *plan.Sig, args []plan.Expr) (kinds []types.Type, price int, ok bool) {
 	if len(args) > len(s.Args) && !s.Variadic || len(args) < len(s.Args)-s.Optional {
 		return nil, 0, false
@@ -178,7 +178,7 @@ func fit(s *plan.Sig, args []plan.Expr) (kinds []types.Type, price int, ok bool)
 	return kinds, price, true
 }
 
-// mistyped words the refusal of a call whose arguments fit no signature.
+// mistyped returns the error of a call whose arguments match no signature.
 func (c *exprCtx) mistyped(f *plan.Scalar, pos parser.Span, args []plan.Expr) error {
 	kinds := make([]string, len(args))
 	for i, a := range args {
@@ -213,7 +213,7 @@ func (c *exprCtx) mistyped(f *plan.Scalar, pos parser.Span, args []plan.Expr) er
 	return c.r.hintf(pos, hint, "%s does not apply to %s", name, strings.Join(kinds, ", "))
 }
 
-// Signature prints how a function is called, for DESCRIBE FUNCTION and hints.
+// Signature returns the call syntax of a function, for DESCRIBE FUNCTION and hints.
 func Signature(f *plan.Scalar) string {
 	var ways []string
 	for i := range f.Sigs {
@@ -241,7 +241,7 @@ func Signature(f *plan.Scalar) string {
 	return strings.Join(ways, " or ")
 }
 
-// AggSignature prints how an aggregate is called.
+// AggSignature returns the call syntax of an aggregate.
 func AggSignature(f *plan.AggFunc) string {
 	if f.Encoder != nil {
 		return encoderSignature(f)
@@ -272,7 +272,7 @@ func AggSignature(f *plan.AggFunc) string {
 	return text + ")"
 }
 
-// encoderSignature prints how an encoder is called.
+// encoderSignature returns the call syntax of an encoder.
 func encoderSignature(f *plan.AggFunc) string {
 	text := f.Name + "("
 	if f.Encoder.Calls {

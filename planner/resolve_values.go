@@ -12,11 +12,11 @@ import (
 )
 
 // Values are columns of function streams that no catalog lists: args.NAME, args.a[1].b,
-// retval.NAME, retval[1], and str(arg0) or str(arg0, 64). Those that a statement names are added to the streams
-// that it may mean; pruning removes them where it does not. Of which types arguments are
-// only programs say, and which programs, only the plan: so a statement is resolved with
-// types that are not known (NULL, which goes with any), and when that shows what they are
-// of, again.
+// retval.NAME, retval[1], and str(arg0) or str(arg0, 64). Those that a statement names are
+// added to the streams that it may refer to; pruning removes them where unused. Argument
+// types are known only from programs, and the programs only from the plan. So a statement
+// is resolved with unknown types (NULL, which is compatible with any), and again once the
+// plan shows which types they have.
 
 // valueKey is a value of one of a statement's acquisitions, by its number.
 type valueKey struct {
@@ -24,10 +24,10 @@ type valueKey struct {
 	name   string
 }
 
-// errLearnt says that types were learnt: the statement is to be resolved again.
+// errLearnt is returned when types became known: the statement must be resolved again.
 var errLearnt = errors.New("planner: types of values were learnt")
 
-// resolving calls resolve until all types are known that it needs.
+// resolving calls resolve until all required types are known.
 func resolving[T any](env *Env, src string, resolve func(*resolver) (T, error)) (T, error) {
 	known := map[valueKey]types.Type{}
 	for {
@@ -39,7 +39,7 @@ func resolving[T any](env *Env, src string, resolve func(*resolver) (T, error)) 
 	}
 }
 
-// learn asks for the types of values that are not known. errLearnt: there were some.
+// learn looks up the unknown types of values. It returns errLearnt if there were some.
 func (r *resolver) learn(root plan.Node) error {
 	learnt := false
 	for _, leaf := range plan.Leaves(root) {
@@ -71,7 +71,7 @@ func (r *resolver) learn(root plan.Node) error {
 	return nil
 }
 
-// noteCast remembers to what type the statement casts a value that is of no type yet.
+// noteCast records the type to which the statement casts a value of unknown type.
 func (r *resolver) noteCast(x plan.Expr, to types.Type) {
 	c, ok := x.(*plan.Col)
 	if !ok || c.T != types.Null || !isValue(c.Name) {
@@ -79,7 +79,7 @@ func (r *resolver) noteCast(x plan.Expr, to types.Type) {
 	}
 	switch to {
 	case types.Timestamp, types.Duration:
-		to = types.Bigint // of which the cast makes it
+		to = types.Bigint // the type that the cast converts from
 	case types.Bytes:
 		to = types.Varchar
 	}
@@ -91,8 +91,9 @@ func (r *resolver) noteCast(x plan.Expr, to types.Type) {
 	}
 }
 
-// withCasts is an acquisition whose values are of the types that the statement casts them
-// to, if it does, and to one: a program that is not there yet says nothing of them.
+// withCasts returns an acquisition whose values have the types to which the statement casts
+// them, if it casts each to a single type: a program that does not run yet has no type
+// information.
 func (r *resolver) withCasts(a *plan.Acquire, values []int) *plan.Acquire {
 	out := *a
 	out.Out.Fields = slices.Clone(a.Out.Fields)
@@ -105,7 +106,7 @@ func (r *resolver) withCasts(a *plan.Acquire, values []int) *plan.Acquire {
 	return &out
 }
 
-// values are the values that the statement may mean of a source.
+// values returns the values of a source that the statement may refer to.
 func (r *resolver) values(st *catalog.Stream, s *parser.Source) []types.Field {
 	_, hasArgs := st.Column("arg0")
 	_, hasResult := st.Column("retval")
@@ -135,21 +136,21 @@ func (r *resolver) values(st *catalog.Stream, s *parser.Source) []types.Field {
 	return out
 }
 
-// knownType is the type of a value of the acquisition that is resolved.
+// knownType returns the type of a value of the acquisition that is being resolved.
 func (r *resolver) knownType(name string) (types.Type, bool) {
 	if r.shared() && r.share.nothing {
-		return types.Bigint, true // of no row
+		return types.Bigint, true // a share without rows
 	}
 	t, ok := r.known[valueKey{r.serial, name}]
 	return t, ok
 }
 
-// resultColumn is what functions return. The catalog lists it, as it is where nothing
-// is known of a program's types.
+// resultColumn is the result of functions. The catalog lists it with the type used when a
+// program's types are unknown.
 const resultColumn = "retval"
 
-// resultOf has the column of what functions return be of the type that it has in the
-// program, if a statement may ask for it.
+// resultOf sets the type of the function result to the type in the program, if a statement
+// may refer to it.
 func (r *resolver) resultOf(st *catalog.Stream, a *plan.Acquire) {
 	i := a.Out.Index(resultColumn)
 	if i < 0 || !st.Functions || r.env.Values == nil {
@@ -165,29 +166,29 @@ func (r *resolver) resultOf(st *catalog.Stream, a *plan.Acquire) {
 	}
 }
 
-// isValue reports whether a column is one of those: * does not mean them.
+// isValue reports whether a column is a value: * excludes them.
 func isValue(name string) bool {
 	return strings.HasPrefix(name, "args.") || isPartOfResult(name) || strings.HasPrefix(name, "str(")
 }
 
-// isPartOfResult reports whether a column is a field or an element of what is returned.
+// isPartOfResult reports whether a column is a field or an element of the result.
 func isPartOfResult(name string) bool {
 	rest, ok := strings.CutPrefix(name, resultColumn)
 	return ok && rest != "" && (rest[0] == '.' || rest[0] == '[')
 }
 
-// hasArguments reports whether the tuples are of calls, whose arguments can be named.
+// hasArguments reports whether the tuples are calls, whose arguments can be named.
 func (s *scope) hasArguments() bool {
 	_, n := s.column("", "arg0")
 	return n > 0
 }
 
-// unnamedArguments is the refusal of args without a name.
+// unnamedArguments returns the error for args without a name.
 func (r *resolver) unnamedArguments(pos parser.Span) error {
 	return r.hintf(pos, "args.name; DESCRIBE FUNCTION lists the arguments of a function", "arguments are named one by one")
 }
 
-// namedValue is a value as a statement names it.
+// namedValue is a value named in a statement.
 type namedValue struct {
 	qualifier, name string
 	text            bool // str()
@@ -205,7 +206,7 @@ func namedValues(src string) (list []namedValue) {
 		return src[tokens[i].Start:tokens[i].Stop]
 	}
 	indexed := func(i int) bool { return strings.HasPrefix(word(i), "[") && tokens[i].Kind == parser.TokenNumber }
-	// path reads a.b[1].c from token i on, and where it ends.
+	// path parses a.b[1].c from token i on, and returns its end.
 	path := func(i int) (parts []string, end int) {
 		for {
 			part := unquoted(word(i))
@@ -251,7 +252,7 @@ func namedValues(src string) (list []namedValue) {
 	return list
 }
 
-// placeOfColumn is where a statement first names a column that an error is about.
+// placeOfColumn returns the position where a statement first names the column of an error.
 func placeOfColumn(column, src string) (at parser.Span, ok bool) {
 	for _, v := range append(namedValues(src), namedColumn(src, column)...) {
 		if v.name == column {
@@ -261,7 +262,7 @@ func placeOfColumn(column, src string) (at parser.Span, ok bool) {
 	return at, false
 }
 
-// namedColumn finds a column where a text names it, as what it is qualified by or not.
+// namedColumn finds a column in a text, qualified or not.
 func namedColumn(src, column string) (list []namedValue) {
 	for _, t := range parser.Highlight(src) {
 		if t.Kind == parser.TokenName && strings.EqualFold(src[t.Start:t.Stop], column) {
@@ -278,7 +279,8 @@ func unquoted(name string) string {
 	return name
 }
 
-// textOf is the text at what parts name: [alias.]arg0, retval, retval.a, args.a[1].b.
+// textOf returns the text value named by parts: [alias.]arg0, retval, retval.a,
+// args.a[1].b.
 func textOf(parts []string, limit string) (namedValue, bool) {
 	v := namedValue{text: true}
 	ok := func(p string) bool {
@@ -300,11 +302,11 @@ func textOf(parts []string, limit string) (namedValue, bool) {
 	return v, true
 }
 
-// maxText is the most that a text may be asked to have, in bytes.
+// maxText is the largest limit of a text, in bytes.
 const maxText = 4096
 
-// text resolves str(arg0), str(args.p, 64): what it reads belongs to the call's entry, so
-// it is acquired, not computed.
+// text resolves str(arg0), str(args.p, 64): it is read at the call's entry, so it is
+// acquired, not computed.
 func (c *exprCtx) text(e *parser.Call) (plan.Expr, error) {
 	const usage = "str(arg0), str(arg0, 64), str(args.name), str(retval)"
 	if len(e.Args) == 0 || len(e.Args) > 2 {

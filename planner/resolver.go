@@ -10,21 +10,20 @@ import (
 	"endoscope/planner/types"
 )
 
-// resolver gives names their meaning. One resolver serves one statement; src
-// changes while it is inside the definition of a view.
+// resolver resolves the names of one statement; src changes while it is inside the
+// definition of a view.
 type resolver struct {
 	env     *Env
 	src     string
 	views   []string // definitions being inlined, outermost first
-	sources int      // of all that was inlined so far
-	outer   place    // where the statement itself names what is being inlined
+	sources int      // number of sources inlined so far
+	outer   place    // where the statement itself names the definition being inlined
 	notices []string
-	trigger string // that is being defined, or ""
-	// known are the types of values so far, by acquisition; serial is the number of the
-	// next one that has any.
+	trigger string // the trigger being defined, or ""
+	// known are the value types found so far, by acquisition; serial is the number of the
+	// next acquisition with values.
 	known map[valueKey]types.Type
-	// said are the types to which the statement casts values that are of no type yet, by
-	// their names.
+	// said are the types to which the statement casts values of unknown type, by name.
 	said   map[string][]types.Type
 	serial int
 	share  *share // of the statement, one of several hosts' (Env.Host); nil: it is not shared
@@ -36,11 +35,11 @@ type place struct {
 	src string
 }
 
-// maxSources is how many sources a statement may have once its definitions are
-// inlined: definitions that name each other twice double with each step.
+// maxSources limits the sources of a statement after inlining: definitions that each name
+// another twice double with each step.
 const maxSources = 1000
 
-// level says where a query stands, for the clauses that not every place allows.
+// level is the position of a query, for clauses that are not allowed everywhere.
 type level uint8
 
 const (
@@ -49,34 +48,32 @@ const (
 	definition       // CREATE STREAM: bare non-enumerable streams are allowed
 )
 
-// scope is a resolved source: a node, and what its columns may be called.
+// scope is a resolved source: a node, and the names of its columns.
 type scope struct {
 	node plan.Node
-	// visible columns are what * means; those after them are only there to be
-	// named (the timestamp that a sub-query did not select).
+	// visible columns are included in *; those after them can only be named (the timestamp
+	// that a sub-query did not select).
 	visible int
 	// names are the aliases by which alias.* may refer to the source.
 	names []string
-	// windowed: window_start and window_end are columns, and grouping is by
-	// window.
+	// windowed: window_start and window_end are columns, and grouping is by window.
 	windowed bool
 	// ends: the rows are results of windows, whose time is the window's end.
 	ends bool
-	// misnamed: a column is called timestamp that is not the time of the rows.
+	// misnamed: a column named timestamp is not the time of the rows.
 	misnamed bool
 	// finite sources end by themselves.
 	finite bool
-	// sampleable: non-enumerable and not yet sampled (in a definition).
+	// bare is the non-enumerable stream that is not yet sampled (in a definition).
 	bare *catalog.Stream
-	// sampled is the stream whose tuples they are, if it has values at every instant,
-	// too.
+	// sampled is the stream of the tuples, if it also has values at every instant.
 	sampled *catalog.Stream
 }
 
 func (s *scope) fields() []types.Field { return s.node.Schema().Fields }
 
-// column finds a column by its parts (name, or qualifier and name); n is the
-// number of matches.
+// column finds a column by its parts (name, or qualifier and name); n is the number of
+// matches.
 func (s *scope) column(qualifier, name string) (index, n int) {
 	index = -1
 	for i, f := range s.fields() {
@@ -90,12 +87,12 @@ func (s *scope) column(qualifier, name string) (index, n int) {
 	return index, n
 }
 
-// errorf is a refusal at a place.
+// errorf returns an error at a position.
 func (r *resolver) errorf(pos parser.Span, format string, args ...any) error {
 	return &parser.Error{Msg: fmt.Sprintf(format, args...), Pos: pos, Src: r.src}
 }
 
-// hintf is a refusal with a hint of what to write instead ("": none).
+// hintf returns an error with a hint ("": none).
 func (r *resolver) hintf(pos parser.Span, hint, format string, args ...any) error {
 	return &parser.Error{Msg: fmt.Sprintf(format, args...), Hint: hint, Pos: pos, Src: r.src}
 }
@@ -110,8 +107,8 @@ func (r *resolver) notice(format string, args ...any) {
 	r.notices = append(r.notices, text)
 }
 
-// nearestHint words a hint from the names that were meant, or from all of them
-// when there are few.
+// nearestHint returns a hint with the names similar to name, or with all of them if there
+// are few.
 func nearestHint(name string, names []string) string {
 	if near := plan.Nearest(name, names, 3); len(near) > 0 {
 		return "did you mean " + strings.Join(near, " or ") + "?"

@@ -9,16 +9,16 @@ import (
 	"endoscope/planner/plan"
 )
 
-// A SESSION's windows end where rows are missing. So a condition on its rows comes
-// after them and does not choose what is acquired, unless it is about the PARTITION BY
-// (rule push-filter-through-window): each function of the program gets its probe for
-// the few that the query keeps, which is hardly what its writer expects.
+// A SESSION's windows end where rows are missing. So a condition on its rows is applied
+// after them and does not restrict the acquisition, unless it is on the PARTITION BY (rule
+// push-filter-through-window): every function of the program gets its probe although the
+// query keeps only a few, which its author hardly expects.
 
-// targetColumns are those by which processes are chosen.
+// targetColumns are the columns that select processes.
 var targetColumns = []string{"pid", "process", "exe"}
 
-// sessionsOf says of each function stream under a SESSION that would be less if the
-// conditions above were in it: the conditions on columns, and the query that has them.
+// sessionsOf visits each function stream under a SESSION that would be smaller if the
+// conditions above were inside: with the conditions on columns, and the rewritten query.
 func sessionsOf(root plan.Node, columns []string, visit func(leaf *plan.Acquire, conds, instead string)) {
 	seen := map[plan.Node]bool{}
 	var walk func(plan.Node)
@@ -48,7 +48,7 @@ func sessionsOf(root plan.Node, columns []string, visit func(leaf *plan.Acquire,
 	walk(root)
 }
 
-// leafOf is what a window's rows come from, as they are; nil if they were computed.
+// leafOf returns the acquisition of a window's unchanged rows; nil if they were computed.
 func leafOf(w *plan.Window) *plan.Acquire {
 	n := w.Input
 	for {
@@ -70,7 +70,7 @@ func streamOf(leaf *plan.Acquire) *catalog.Stream {
 	return catalog.Find(leaf.Stream)
 }
 
-// conditionsOn are the parts of a condition that are about these columns alone.
+// conditionsOn returns the conjuncts of a condition that read only these columns.
 func conditionsOn(e plan.Expr, columns []string) []string {
 	if c, ok := e.(*plan.Call); ok && c.Fn == "and" {
 		return append(conditionsOn(c.Args[0], columns), conditionsOn(c.Args[1], columns)...)
@@ -87,7 +87,7 @@ func conditionsOn(e plan.Expr, columns []string) []string {
 	return []string{e.String()}
 }
 
-// noticeSessions tells of sessions that are of more functions than the query keeps.
+// noticeSessions adds a notice for sessions over more functions than the query keeps.
 func (r *resolver) noticeSessions(root plan.Node) {
 	sessionsOf(root, plan.SelectColumns, func(leaf *plan.Acquire, conds, instead string) {
 		which := "every function of the executable is"
@@ -98,8 +98,8 @@ func (r *resolver) noticeSessions(root plan.Node) {
 	})
 }
 
-// targetOfSession is the hint for a stream without a process whose conditions on that are
-// above a SESSION; "" if it is none.
+// targetOfSession returns the hint for a stream without a process whose conditions on
+// processes are above a SESSION; "" if that is not the case.
 func targetOfSession(root plan.Node, leaf *plan.Acquire) (hint string) {
 	sessionsOf(root, targetColumns, func(of *plan.Acquire, conds, instead string) {
 		if of == leaf {

@@ -12,13 +12,13 @@ import (
 type Trigger struct {
 	Name string
 	Once bool
-	// When gives the tuples that the trigger looks at. With a Condition these
-	// are all that are selected, and the column of that number says which of
-	// them satisfy the condition; without (-1), only those that do.
+	// When is the query of the trigger's tuples. With a Condition it returns all selected
+	// tuples, and that column is true if a tuple satisfies the condition; without (-1),
+	// only those that do.
 	When      *plan.Query
 	Condition int
-	// Tuple are the columns of When that a tuple is shown with, as many as come
-	// first; Time is the one of its event time, or -1.
+	// Tuple are the first columns of When, with which a tuple is shown; Time is the index
+	// of its event time, or -1.
 	Tuple   []types.Field
 	Time    int
 	Actions []Action
@@ -26,18 +26,18 @@ type Trigger struct {
 	Notices []string
 }
 
-// ActionKind is what an action does.
+// ActionKind is the kind of an action.
 type ActionKind uint8
 
 // Kinds of action.
 const (
-	// ActSample and ActMonitor acquire until the trigger's condition fails
-	// (unless it is ONCE), for the duration For, or for ever.
+	// ActSample and ActMonitor acquire until the trigger's condition fails (unless it is
+	// ONCE), for the duration For, or without limit.
 	ActSample ActionKind = iota
 	ActMonitor
-	// ActQuery runs Query once for each activation; INSERT is one.
+	// ActQuery runs Query once per activation; INSERT is one.
 	ActQuery
-	// ActStop ends what triggers acquire from Stream.
+	// ActStop ends the acquisitions from Stream that triggers started.
 	ActStop
 	ActNotify
 	ActWebhook
@@ -46,12 +46,12 @@ const (
 // Action is one action of a trigger.
 type Action struct {
 	Kind   ActionKind
-	Text   string      // as it is printed
+	Text   string      // its canonical text
 	Query  *plan.Query // SAMPLE, MONITOR and queries
 	For    time.Duration
 	Stream string // of SAMPLE, MONITOR and STOP
-	Str    string // NOTIFY's text, WEBHOOK's URL
+	Str    string // text of NOTIFY, URL of WEBHOOK
 }
 
-// Acquires reports whether the action is one that a failing condition undoes.
+// Acquires reports whether a failing condition undoes the action.
 func (a *Action) Acquires() bool { return a.Kind == ActSample || a.Kind == ActMonitor }

@@ -6,26 +6,26 @@ import (
 	"endoscope/planner/types"
 )
 
-// MaxRows is the most rows a batch holds. It keeps a handful of columns in the
-// first- and second-level caches and lets selection vectors be 16-bit.
+// MaxRows is the largest number of rows in a batch. It keeps a few columns in the first-
+// and second-level caches and lets selection vectors be 16-bit.
 const MaxRows = 1024
 
-// Batch is up to MaxRows rows in columns. See the package comment for who may
-// change it when.
+// Batch is up to MaxRows rows in columns. The package comment says who may change it and
+// when.
 type Batch struct {
 	Cols []Column
 	N    int      // physical rows in every column
-	Sel  []uint16 // the rows that count, ascending; nil: all N
+	Sel  []uint16 // selected rows, ascending; nil: all N
 
 	parent *Batch // the batch whose columns a view shares
-	own    *Batch // what a derived batch's other columns come from
+	own    *Batch // owner of a derived batch's other columns
 	kept   storage
 	pool   *Pool
 	refs   atomic.Int32
 }
 
-// New returns an empty batch with columns of the given types. Varchar columns
-// get dictionaries of their own.
+// New returns an empty batch with columns of the given types. Each Varchar column gets a
+// new dictionary.
 func New(s []types.Type) *Batch {
 	b := newBatch(s)
 	for i, t := range s {
@@ -45,7 +45,7 @@ func newBatch(s []types.Type) *Batch {
 	return b
 }
 
-// Len is the number of rows that count.
+// Len returns the number of selected rows.
 func (b *Batch) Len() int {
 	if b.Sel != nil {
 		return len(b.Sel)
@@ -53,7 +53,7 @@ func (b *Batch) Len() int {
 	return b.N
 }
 
-// Row is the physical row of the i-th row that counts.
+// Row returns the physical row of the i-th selected row.
 func (b *Batch) Row(i int) int {
 	if b.Sel != nil {
 		return int(b.Sel[i])
@@ -61,8 +61,8 @@ func (b *Batch) Row(i int) int {
 	return i
 }
 
-// AppendRow adds a row of values, one for each column, for tests and for
-// sources off the fast path.
+// AppendRow adds a row with one value per column, for tests and for sources off the fast
+// path.
 func (b *Batch) AppendRow(vs ...types.Value) {
 	for i := range b.Cols {
 		b.Cols[i].Append(b.N, vs[i])
@@ -70,13 +70,13 @@ func (b *Batch) AppendRow(vs ...types.Value) {
 	b.N++
 }
 
-// Retain keeps the batch beyond the call in which it was pushed.
+// Retain adds a reference, so that the batch stays valid after the call that pushed it.
 func (b *Batch) Retain() *Batch {
 	b.refs.Add(1)
 	return b
 }
 
-// Release drops a reference. The last release returns it to its pool.
+// Release drops a reference. The last release returns the batch to its pool.
 func (b *Batch) Release() {
 	if b.refs.Add(-1) != 0 {
 		return
@@ -90,8 +90,7 @@ func (b *Batch) Release() {
 	}
 }
 
-// Of returns a batch of n rows in columns that are there, for sources that have
-// them. It keeps cols.
+// Of returns a batch of n rows over existing columns. It keeps cols.
 func Of(n int, cols []Column) *Batch {
 	b := &Batch{Cols: cols, N: n}
 	b.refs.Store(1)

@@ -13,7 +13,7 @@ type Column struct {
 	Int    []int64   // PhysInt
 	Float  []float64 // PhysFloat
 	Code   []uint32  // PhysCode: indexes into Values
-	Dict   *Dict     // PhysCode: identity of the dictionary, for caches
+	Dict   *Dict     // PhysCode: the dictionary, as a cache key
 	Values []string  // PhysCode: snapshot of the dictionary
 	Any    []any     // PhysAny: []Value for List
 }
@@ -71,8 +71,8 @@ func (c *Column) Append(n int, v types.Value) {
 	}
 }
 
-// nullCode keeps codes of NULL rows valid indexes: kernels may read the value
-// of a NULL row before they look at the bitmap.
+// nullCode returns a valid code for NULL rows: kernels may read the value of a NULL row
+// before they look at the bitmap.
 func (c *Column) nullCode() uint32 {
 	if c.Dict.Len() == 0 {
 		c.Dict.Code("")

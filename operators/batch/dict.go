@@ -5,24 +5,20 @@ import (
 	"unsafe"
 )
 
-// Dict gives strings small consecutive codes. It only grows: a code, once
-// given, means the same string for the life of the dictionary. One goroutine
-// (the source that owns it) adds; readers use the snapshot that each column
-// carries (Column.Values), so no lock is needed.
+// Dict assigns strings small consecutive codes. It only grows: a code means the same string
+// for the life of the dictionary. One goroutine (the source that owns it) adds; readers use
+// the snapshot that each column carries (Column.Values), so no lock is needed.
 //
-// A source whose strings are unbounded starts a new Dict when the old one
-// passes its limit; operators that cache by dictionary key their caches by the
-// *Dict pointer.
+// A source whose strings are unbounded starts a new Dict when the old one exceeds its
+// limit; operators that cache by dictionary key their caches by the *Dict pointer.
 //
-// Strings are copied into memory of the dictionary's own, so a caller may go
-// on using the bytes it passed. A source that has many strings at once codes
-// them with CodeOffsets, CodeRows or CodeStrings, which hash a block of them
-// before they look any up: the look-ups of a block do not depend on each other,
-// and the processor overlaps their cache misses.
+// Strings are copied into memory of the dictionary, so a caller may reuse the bytes it
+// passed. A source with many strings at once codes them with CodeOffsets, CodeRows or
+// CodeStrings, which hash a block of strings before they look any up: the look-ups of a
+// block are independent, and the processor overlaps their cache misses.
 //
-// The table is open-addressed with linear probing and at most half full. A
-// slot is 16 bytes, which hold short strings entirely (see key): finding one is
-// one cache miss.
+// The table is open-addressed with linear probing and at most half full. A slot is 16 bytes
+// and holds short strings entirely (see key): finding one is one cache miss.
 type Dict struct {
 	values []string
 	slots  []slot // a power of two
@@ -31,12 +27,12 @@ type Dict struct {
 	far    *farBlock // for codeFar
 }
 
-// farBlock is what codeFar knows of the strings that it codes.
+// farBlock is the scratch memory of codeFar.
 type farBlock struct {
 	keys   [codeBlock]key
 	hashes [codeBlock]uint64
-	have   [codeBlock]string // the strings whose keys theirs equal
-	seen   byte              // keeps the loads that nothing else needs
+	have   [codeBlock]string // strings in the table with the same keys
+	seen   byte              // keeps loads that are otherwise unused
 }
 
 // slot is a key with 1 + its code in the lower half of hi; 0: free.
@@ -47,8 +43,8 @@ func (s slot) code() uint32   { return uint32(s.hi) - 1 }
 func (s slot) key() key       { return key{s.lo, s.hi >> 32 << 32} }
 func (s slot) has(k key) bool { return (s.lo^k.lo)|(s.hi^k.hi)>>32 == 0 }
 
-// codeBlock is how many strings are hashed before they are looked up: their
-// keys and hashes stay in the first-level cache.
+// codeBlock is the number of strings hashed before they are looked up: their keys and
+// hashes stay in the first-level cache.
 const codeBlock = 512
 
 const minSlots = 32
@@ -60,8 +56,8 @@ func NewDict() *Dict {
 	return d
 }
 
-// NewDictOf returns a dictionary in which code i means values[i]. The values
-// must be distinct, as those of a dictionary's snapshot are.
+// NewDictOf returns a dictionary in which code i means values[i]. The values must be
+// distinct.
 func NewDictOf(values []string) *Dict {
 	d := NewDict()
 	for _, v := range values {
@@ -73,15 +69,15 @@ func NewDictOf(values []string) *Dict {
 // Code returns the code of s, adding s if it is new.
 func (d *Dict) Code(s string) uint32 { return d.CodeBytes(stringBytes(s)) }
 
-// CodeBytes is Code for a byte slice that the caller goes on using; it
-// allocates only when the string is new.
+// CodeBytes is Code for a byte slice that the caller may reuse; it allocates only when the
+// string is new.
 func (d *Dict) CodeBytes(b []byte) uint32 {
 	k := keyOf(b)
 	return d.find(k, k.hash(), b)
 }
 
-// CodeStrings puts the code of src[i] into dst[i], adding what is new. dst has
-// at least the length of src.
+// CodeStrings sets dst[i] to the code of src[i] and adds new strings. dst must be at least
+// as long as src.
 func (d *Dict) CodeStrings(dst []uint32, src []string) {
 	var texts [codeBlock][]byte
 	for len(src) > 0 {
@@ -94,9 +90,8 @@ func (d *Dict) CodeStrings(dst []uint32, src []string) {
 	}
 }
 
-// CodeOffsets is CodeStrings for strings that lie one behind the other: string
-// i is data[offsets[i]:offsets[i+1]], as in Arrow. It codes len(offsets)-1
-// strings.
+// CodeOffsets is CodeStrings for concatenated strings: string i is
+// data[offsets[i]:offsets[i+1]], as in Arrow. It codes len(offsets)-1 strings.
 func (d *Dict) CodeOffsets(dst []uint32, data []byte, offsets []uint32) {
 	var texts [codeBlock][]byte
 	for len(offsets) > 1 {
@@ -111,9 +106,8 @@ func (d *Dict) CodeOffsets(dst []uint32, data []byte, offsets []uint32) {
 	}
 }
 
-// CodeRows is CodeOffsets for some rows only: it puts the code of string r into
-// dst[r] for each r of rows. A source that applies a filter itself codes only
-// what passes.
+// CodeRows is CodeOffsets for selected rows: it sets dst[r] to the code of string r for
+// each r of rows. A source that applies a filter itself codes only the rows that pass.
 func (d *Dict) CodeRows(dst []uint32, data []byte, offsets []uint32, rows []uint16) {
 	var texts [codeBlock][]byte
 	var codes [codeBlock]uint32
@@ -130,13 +124,13 @@ func (d *Dict) CodeRows(dst []uint32, data []byte, offsets []uint32, rows []uint
 	}
 }
 
-// noCode is no string's code.
+// noCode is the code of no string.
 const noCode = 1<<32 - 1
 
-// nearStrings is how many strings' slots the second-level cache holds.
+// nearStrings is the number of strings whose slots fit in the second-level cache.
 const nearStrings = 1 << 15
 
-// code codes a block.
+// code codes one block.
 func (d *Dict) code(dst []uint32, texts [][]byte) {
 	if len(d.values) > nearStrings {
 		d.codeFar(dst, texts)
@@ -154,9 +148,9 @@ func (d *Dict) code(dst []uint32, texts [][]byte) {
 	}
 }
 
-// codeFar is code for a dictionary that is larger than the caches. One loop for
-// each thing that is read, in which nothing depends on the data but addresses,
-// lets the processor wait for many rows at once.
+// codeFar is code for a dictionary larger than the caches. It has one loop per memory area,
+// in which only addresses depend on the data, so that the processor overlaps the misses of
+// many rows.
 func (d *Dict) codeFar(dst []uint32, texts [][]byte) {
 	if d.far == nil {
 		d.far = &farBlock{}
@@ -172,14 +166,14 @@ func (d *Dict) codeFar(dst []uint32, texts [][]byte) {
 	if any >= longMark {
 		d.verify(dst, texts)
 	}
-	for i, c := range dst { // what is new, or was not found at once
+	for i, c := range dst { // new strings, and those not found by probe
 		if c == noCode {
 			dst[i] = d.find(f.keys[i], f.hashes[i], texts[i])
 		}
 	}
 }
 
-// verify makes noCode of the codes of long strings that only have the same key.
+// verify sets the codes of long strings that only have the same key to noCode.
 func (d *Dict) verify(dst []uint32, texts [][]byte) {
 	f := d.far
 	for i, c := range dst {
@@ -189,7 +183,7 @@ func (d *Dict) verify(dst []uint32, texts [][]byte) {
 		f.have[i&(codeBlock-1)] = d.values[c]
 	}
 	for _, s := range f.have[:len(dst)] {
-		if len(s) > 0 { // the ends: mostly that is all
+		if len(s) > 0 { // the ends usually differ
 			f.seen |= s[0] | s[len(s)-1]
 		}
 	}
@@ -200,8 +194,8 @@ func (d *Dict) verify(dst []uint32, texts [][]byte) {
 	}
 }
 
-// probe looks at the slot where each string of the block belongs and at the one
-// behind it: dst gets the code of the one that has its key, else noCode.
+// probe reads the home slot of each string of the block and the next slot: dst gets the
+// code of the one with its key, else noCode.
 func (d *Dict) probe(dst []uint32) {
 	f, slots, shift := d.far, d.slots, d.shift&63
 	for i := range dst {
@@ -221,8 +215,7 @@ func (d *Dict) probe(dst []uint32) {
 	}
 }
 
-// find returns the code of b, which has key k with hash h, adding it if it is
-// new.
+// find returns the code of b, which has key k with hash h, and adds b if it is new.
 func (d *Dict) find(k key, h uint64, b []byte) uint32 {
 	for i := int(h >> d.shift); ; i++ {
 		s := &d.slots[i&(len(d.slots)-1)]
@@ -240,7 +233,7 @@ func (d *Dict) find(k key, h uint64, b []byte) uint32 {
 
 func (d *Dict) add(b []byte) {
 	if len(d.values) == cap(d.values) {
-		// Doubling, which append does not do for large slices.
+		// Double the slice; append grows large slices by less.
 		grown := InHugePages(make([]string, max(2*len(d.values), minSlots)))
 		d.values = grown[:copy(grown, d.values)]
 	}
@@ -250,9 +243,9 @@ func (d *Dict) add(b []byte) {
 	}
 }
 
-// grow doubles the table. Since a string's place follows from the upper bits of
-// its hash, places keep their order: both tables are walked from one end to the
-// other, which costs little even when they are large.
+// grow doubles the table. A string's slot follows from the upper bits of its hash, so slots
+// keep their order: both tables are read and written sequentially, which is cheap even when
+// they are large.
 func (d *Dict) grow() {
 	old := d.slots
 	d.alloc(2 * len(old))
@@ -273,21 +266,21 @@ func (d *Dict) alloc(slots int) {
 	d.shift = 64 - bits.Len(uint(slots-1))
 }
 
-// Len is the number of strings in the dictionary.
+// Len returns the number of strings in the dictionary.
 func (d *Dict) Len() int { return len(d.values) }
 
-// Values is the dictionary as it stands: code i means Values()[i]. The slice
-// must not be changed; later additions do not show in it.
+// Values returns the current strings: code i means Values()[i]. The caller must not change
+// the slice; later additions do not appear in it.
 func (d *Dict) Values() []string { return d.values[:len(d.values):len(d.values)] }
 
-// arena holds the bytes of many strings in few allocations.
+// arena stores the bytes of many strings in few allocations.
 type arena struct {
 	free  []byte
 	chunk int // size of the last chunk
 }
 
-// Chunks double from minChunk to maxChunk: a reader that keeps one string of a
-// dictionary alive keeps its chunk alive too, so they stay small.
+// Chunks double from minChunk to maxChunk. They stay small because a reader that keeps one
+// string alive keeps its chunk alive.
 const (
 	minChunk = 1 << 10
 	maxChunk = 64 << 10
@@ -310,11 +303,11 @@ func (a *arena) copy(b []byte) string {
 	return s
 }
 
-// stringBytes is s as a slice, which must not be written.
+// stringBytes returns s as a slice, which must not be written.
 func stringBytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
-// mul folds the 128-bit product of a and b, which spreads every bit of both
-// over the result (the mixing step of wyhash).
+// mul folds the 128-bit product of a and b, which spreads every bit of both over the result
+// (the mixing step of wyhash).
 func mul(a, b uint64) uint64 {
 	hi, lo := bits.Mul64(a, b)
 	return hi ^ lo

@@ -8,10 +8,9 @@ import (
 
 const hugePage = 2 << 20
 
-// InHugePages asks for large pages behind a large table that was just made, and
-// returns it. A look-up in such a table misses the cache; with 4 KiB pages it
-// would miss the translation buffer too. It is only advice: where the kernel
-// takes none, nothing changes.
+// InHugePages requests huge pages for a large, newly allocated table and returns it. A
+// look-up in such a table misses the cache; with 4 KiB pages it would miss the TLB too. It
+// is advice: if the kernel rejects it, nothing changes.
 func InHugePages[T any](table []T) []T {
 	size := len(table) * int(unsafe.Sizeof(*new(T)))
 	if size < 2*hugePage {

@@ -6,41 +6,40 @@ import (
 	"math/rand/v2"
 )
 
-// key stands for a string in the table. For a string of up to 11 bytes it is
-// the string: lo holds the first eight, the upper half of hi the other three and
-// the length plus one. For a longer one lo is a hash of all its bytes, and hi has
-// a mark. The lower half of hi is left to the code (see slot).
+// key represents a string in the table. For a string of up to 11 bytes it is the string: lo
+// holds the first eight bytes, the upper half of hi the other three and the length plus
+// one. For a longer string lo is a hash of all its bytes, and hi has a mark. The lower half
+// of hi is left for the code (see slot).
 type key struct{ lo, hi uint64 }
 
 const (
 	inlineMax = 11 // the length up to which a key is the whole string
-	readable  = 12 // what keyOfText reads of one
+	readable  = 12 // number of bytes keyOfText reads
 	longMark  = 0xff << 56
 )
 
 func (k key) inline() bool { return k.hi < longMark }
 
-// inlineHi is hi of a string of n bytes, of which tail are those behind the
-// first eight.
+// inlineHi returns hi for a string of n bytes; tail holds the bytes after the first eight.
 func inlineHi(tail uint64, n int) uint64 { return tail<<32 | uint64(n+1)<<56 }
 
-// The hash is seeded per process: the strings of an observed program may be
-// chosen by an attacker so that they collide.
+// The hash is seeded per process, because an attacker may choose the strings of an observed
+// program so that they collide.
 var seed = [4]uint64{rand.Uint64() | 1, rand.Uint64() | 1, rand.Uint64() | 1, rand.Uint64() | 1}
 
 func (k key) hash() uint64 {
 	return mul(k.lo^seed[0], k.hi^seed[1])
 }
 
-// Hash is a hash of s that is the same wherever s occurs in this process, and
-// differs from process to process.
+// Hash returns a hash of s that is the same everywhere in this process and differs between
+// processes.
 func Hash(s string) uint64 {
 	k := keyOf(stringBytes(s))
 	return mul(k.hash()^seed[2], 0x9e3779b97f4a7c15)
 }
 
-// shapes are, for each length, masks that keep that many bytes of a key's two
-// words, and the mark of the length.
+// shapes holds, for each length, the masks that keep that many bytes of a key's two words,
+// and the length's mark.
 var shapes = func() (s [inlineMax + 1]struct{ lo, hi, size uint64 }) {
 	for n := range s {
 		s[n].lo, s[n].hi = 1<<(8*min(n, 8))-1, 1<<(8*max(n-8, 0))-1
@@ -49,9 +48,8 @@ var shapes = func() (s [inlineMax + 1]struct{ lo, hi, size uint64 }) {
 	return s
 }()
 
-// keyOfText is keyOf, faster where more bytes can be read than there are: it
-// reads them all and cuts off what does not belong, without a branch on the
-// length.
+// keyOfText is a faster keyOf for strings with readable bytes after them: it reads a fixed
+// size and masks the rest, without a branch on the length.
 func keyOfText(b []byte) key {
 	if n := len(b); n <= inlineMax && cap(b) >= readable {
 		s, b := &shapes[n], b[:readable]
@@ -61,8 +59,8 @@ func keyOfText(b []byte) key {
 	return keyOf(b)
 }
 
-// keyOf reads nothing beyond b. Loads that overlap cover lengths between the
-// powers of two.
+// keyOf reads nothing beyond b. Overlapping loads cover the lengths between the powers of
+// two.
 func keyOf(b []byte) key {
 	n := len(b)
 	switch {
@@ -81,8 +79,8 @@ func keyOf(b []byte) key {
 	return key{hi: inlineHi(0, 0)}
 }
 
-// hashLong hashes at least 8 bytes. Most names of functions have up to 32: two
-// steps for the ends that do not wait for each other, where 16 bytes overlap.
+// hashLong hashes at least 8 bytes. Most function names have up to 32 bytes: two
+// independent steps for the ends, which overlap between 16 and 32 bytes.
 func hashLong(b []byte) uint64 {
 	n := len(b)
 	if n < 16 {

@@ -6,9 +6,9 @@ import (
 	"endoscope/planner/types"
 )
 
-// Pool reuses batches of one schema, so that a steady stream allocates
-// nothing per batch. The dictionaries of Varchar columns are shared by all
-// batches of the pool and belong to the one goroutine that fills them.
+// Pool reuses batches of one schema, so that a steady stream allocates nothing per batch.
+// The dictionaries of Varchar columns are shared by all batches of the pool and belong to
+// the one goroutine that fills them.
 type Pool struct {
 	schema []types.Type
 	dicts  []*Dict
@@ -27,19 +27,19 @@ func NewPool(s []types.Type) *Pool {
 	return p
 }
 
-// Dict is the dictionary of column i, or nil if it has none.
+// Dict returns the dictionary of column i, or nil if it has none.
 func (p *Pool) Dict(i int) *Dict { return p.dicts[i] }
 
-// Fix keeps the dictionary of column i, however large: its codes are handed out
+// Fix prevents the replacement of the dictionary of column i, because its codes are used
 // before there are rows.
 func (p *Pool) Fix(i int) { p.fixed[i] = true }
 
-// DictLimit is how many strings a dictionary has before a new one takes its place:
-// texts, names and identifiers of observed programs are without end.
+// DictLimit is the number of strings after which a dictionary is replaced: texts, names and
+// identifiers of observed programs are unbounded.
 const DictLimit = 1 << 16
 
-// Seal ends the filling of b, a batch of the pool: from now on others can read its
-// codes. Dictionaries that have become large are replaced for the batches to come.
+// Seal completes b, a batch of the pool, so that others can read its codes. Dictionaries
+// above the limit are replaced for later batches.
 func (p *Pool) Seal(b *Batch) {
 	for i := range b.Cols {
 		c := &b.Cols[i]

@@ -8,7 +8,7 @@ var AllRows = func() (rows [MaxRows]uint16) {
 	return rows
 }()
 
-// RowsOf are the physical rows of b that count.
+// RowsOf returns the selected physical rows of b.
 func RowsOf(b *Batch) []uint16 {
 	if b.Sel != nil {
 		return b.Sel

@@ -5,16 +5,16 @@ import (
 	"unsafe"
 )
 
-// Sizes of what there is once in a batch, and once in a column of it.
+// Fixed sizes of a batch and of a column.
 const (
 	batchBytes  = int64(unsafe.Sizeof(Batch{}))
 	columnBytes = int64(unsafe.Sizeof(Column{}))
 )
 
-// Size is the number of bytes that a reference to b keeps allocated: the capacity of
-// its columns, which in a pooled batch may be far more than its rows need, and the
-// batch that b is a view of. Dictionaries and values in Any are not counted. It does not
-// change while b does not.
+// Size returns the bytes that a reference to b keeps allocated: the capacity of its
+// columns, which in a pooled batch may far exceed the need of its rows, and the batch that
+// b is a view of. Dictionaries and values in Any are not counted. It does not change while
+// b does not.
 func (b *Batch) Size() int64 {
 	if b == nil {
 		return 0
@@ -30,8 +30,8 @@ func (b *Batch) Size() int64 {
 	return n
 }
 
-// Compact returns a batch of b's rows that keeps no more than these need, and releases
-// b; or b itself if little would be gained.
+// Compact returns a batch with only the memory that b's rows need, and releases b; or b
+// itself if little would be gained.
 func (b *Batch) Compact() *Batch {
 	tight := batchBytes + int64(cap(b.Sel))*2 + int64(len(b.Cols))*(columnBytes+8*int64(b.N))
 	if b.Size() < 2*tight {

@@ -2,8 +2,8 @@ package batch
 
 import "sync"
 
-// Views are recycled, with the storage of their selection and column headers,
-// so that a filter or a projection allocates nothing per batch.
+// Views are recycled with the storage of their selection and column headers, so that a
+// filter or a projection allocates nothing per batch.
 var views = sync.Pool{New: func() any { return new(Batch) }}
 
 type storage struct {
@@ -11,8 +11,8 @@ type storage struct {
 	cols []Column
 }
 
-// View returns a batch that shares b's columns and has selection sel, which it
-// copies. It holds b until it is released.
+// View returns a batch that shares b's columns and has a copy of the selection sel. It
+// holds a reference to b until it is released.
 func (b *Batch) View(sel []uint16) *Batch {
 	v := newView(b)
 	v.Cols = b.Cols
@@ -26,10 +26,9 @@ func (b *Batch) View(sel []uint16) *Batch {
 	return v
 }
 
-// Derive returns a batch with the rows and the selection of b and other
-// columns: each of cols is one of b's or one of own's, and cols itself is
-// copied. It holds b until it is released, and releases the caller's
-// reference to own with it, which may be nil.
+// Derive returns a batch with the rows and the selection of b and other columns: each of
+// cols belongs to b or to own; cols itself is copied. It holds a reference to b until it is
+// released, and then also releases the caller's reference to own, which may be nil.
 func (b *Batch) Derive(own *Batch, cols []Column) *Batch {
 	v := newView(b)
 	v.own = own
@@ -45,8 +44,8 @@ func newView(b *Batch) *Batch {
 	return v
 }
 
-// releaseView drops every reference before the storage is used again, so that
-// an idle view keeps no columns alive.
+// releaseView clears every reference before the storage is reused, so that an idle view
+// keeps no columns alive.
 func (b *Batch) releaseView() {
 	parent, own := b.parent, b.own
 	clear(b.kept.cols)

@@ -6,21 +6,21 @@ import (
 	"slices"
 )
 
-// Violation is a rule that does not hold at a report.
+// Violation is a rule that a report breaks.
 type Violation struct {
-	Rule   int // 1 to 5, as in the package's documentation; 0: it is not a report of this stream
+	Rule   int // 1 to 5, as in the package's documentation; 0: the report is not from this stream
 	Report int // index; len(reports): at the end
 	Why    string
 }
 
-// String is the violation in a line.
+// String returns the violation as one line.
 func (v Violation) String() string {
 	return fmt.Sprintf("rule %d, report %d: %s", v.Rule, v.Report, v.Why)
 }
 
-// Check holds reports to the rules, given all that happened. The Seq of a report is
-// the number of its event in full, from 1 on. It knows nothing of how keepers work.
-// An identity that is Unknown, in a report, says nothing and is held to nothing.
+// Check compares reports with the rules, given the complete stream of events. The Seq of a
+// report is the number of its event in full, from 1. Check does not depend on how keepers
+// work. A reported identity Unknown is not checked.
 func Check(full []Event, reports []Report) []Violation {
 	c := checker{history: tellHistory(full), full: full, live: map[key]*life{}, locks: map[[2]string]hold{}, seen: map[uint64]bool{}}
 	for i, r := range reports {
@@ -37,27 +37,27 @@ type key struct {
 	id       string
 }
 
-// life is one entity, from its creation to its end: what an identity means for a
-// while.
+// life is one entity from its creation to its end; an identity refers to a life only during
+// that time.
 type life struct {
-	category     Category
-	id           string // when it was created
-	now, name    string // its identity in the end; a type's name
-	loaded, over uint64 // by which events; 0: it was not
-	told, toldOf bool   // its creation was reported; its load was
-	ended        bool   // its end was reported
+	category               Category
+	id                     string // identity at creation
+	now, name              string // identity at the end; name of a type
+	loaded, over           uint64 // by which events; 0: none
+	reported, loadReported bool   // its creation was reported; its load was
+	ended                  bool   // its end was reported
 }
 
-// meaning is what the identities of one event mean.
+// meaning maps the identities of one event to lives.
 type meaning struct {
 	entity, parent, other, thread, class *life
-	// held is what locks were held that end with the entity, by whom, how often,
-	// and whether it waited.
+	// held are the locks that end with the entity, by lock and thread, with the
+	// acquisitions and the wait.
 	held map[[2]string]hold
 }
 
-// history is what the identities of each event of a stream mean, and how often
-// which thread holds a lock in the end.
+// history is the meaning of the identities in each event of a stream, and the final lock
+// state per thread.
 type history struct {
 	means []meaning
 	lives []*life
@@ -83,7 +83,7 @@ func tellHistory(full []Event) history {
 		}
 		return nil
 	}
-	var dropped map[[2]string]hold // by the event that is looked at
+	var dropped map[[2]string]hold // of the current event
 	end := func(l *life, by uint64) {
 		if l.over != 0 {
 			return
@@ -212,14 +212,13 @@ func endAbove(stack []*life, l *life, seq uint64, end func(*life, uint64)) []*li
 	return stack
 }
 
-// hold is what a thread does to a lock: the events by which it holds it and waits
-// for it.
+// hold is what a thread does with a lock: the events by which it holds it and waits for it.
 type hold struct {
 	acquired []uint64
-	waits    uint64 // 0: it does not
+	waits    uint64 // 0: not waiting
 }
 
-// follow is hold after one event more; false if that cannot follow.
+// follow returns hold after one more event; false if the event is not possible there.
 func (h hold) follow(k Kind, seq uint64) (hold, bool) {
 	n := len(h.acquired)
 	switch {
@@ -237,7 +236,7 @@ func (h hold) follow(k Kind, seq uint64) (hold, bool) {
 	return h, true
 }
 
-// checker is what a reader knows who believes the reports.
+// checker is the state that a reader derives from the reports.
 type checker struct {
 	history
 	full  []Event
@@ -263,7 +262,7 @@ func (c *checker) report(r Report) {
 	}
 	var m meaning
 	switch {
-	case r.Kind == Ended && r.Category == None: // of what a thread does to a lock
+	case r.Kind == Ended && r.Category == None: // of a thread's use of a lock
 		if r.Seq > 0 {
 			if r.Seq > uint64(len(c.full)) || !c.full[r.Seq-1].endsLock() {
 				c.violated(0, "%v of lock %s did not happen", r.Kind, r.Entity)
@@ -297,7 +296,7 @@ func (c *checker) report(r Report) {
 	case r.Category != None: // load, rename
 		c.known(2, "it is about", m.entity, r.Entity, 0)
 		if r.Kind == Load && m.entity != nil {
-			m.entity.toldOf = true
+			m.entity.loadReported = true
 		}
 	case r.Kind == Move:
 		c.known(2, "it is about", m.entity, r.Entity, 0)
@@ -317,8 +316,8 @@ func (c *checker) report(r Report) {
 	}
 }
 
-// renameLocks gives what is done to a lock to its new identity, and drops what was
-// done to another one that had that.
+// renameLocks moves the state of a lock to its new identity, and drops the state of another
+// lock that had that identity.
 func renameLocks(locks map[[2]string]hold, from, to string) {
 	if from == to {
 		return
@@ -336,9 +335,9 @@ func renameLocks(locks map[[2]string]hold, from, to string) {
 	maps.Copy(locks, moved)
 }
 
-// known requires that an identity, as it is reported, is that of an entity which
-// was reported and has not ended, and which is the one that was meant: a type
-// loaded, if it was by the event loadedBy.
+// known requires that a reported identity belongs to an entity that was reported, has not
+// ended, and is the one that was meant; a type must also be loaded, if event loadedBy
+// loaded it.
 func (c *checker) known(rule int, what string, meant *life, id string, loadedBy uint64) {
 	if meant == nil || id == Unknown {
 		return
@@ -348,7 +347,7 @@ func (c *checker) known(rule int, what string, meant *life, id string, loadedBy 
 		c.violated(rule, "%s %v %s, which was not reported, or has ended", what, meant.category, id)
 	case is != meant:
 		c.violated(rule, "%s %v %s, and that is another one", what, meant.category, id)
-	case meant.category == Type && meant.loaded != 0 && meant.loaded < loadedBy && !meant.toldOf:
+	case meant.category == Type && meant.loaded != 0 && meant.loaded < loadedBy && !meant.loadReported:
 		c.violated(rule, "%s %v %s, whose load was not reported", what, meant.category, id)
 	}
 }
@@ -358,10 +357,10 @@ func (c *checker) creation(r Report, m meaning) {
 	if old := c.live[k]; old != nil {
 		c.violated(1, "%v %s is created while it exists", r.Category, r.Entity)
 	}
-	if m.entity.told {
+	if m.entity.reported {
 		c.violated(1, "%v %s is created twice", r.Category, r.Entity)
 	}
-	m.entity.told = true
+	m.entity.reported = true
 	c.live[k] = m.entity
 	if r.Kind != Enter {
 		return
@@ -375,9 +374,9 @@ func (c *checker) creation(r Report, m meaning) {
 
 func (c *checker) typeKnown(l *life, by uint64) {
 	switch {
-	case !l.told || l.ended:
+	case !l.reported || l.ended:
 		c.violated(2, "its type %s was not reported, or has ended", l.id)
-	case l.loaded != 0 && l.loaded < by && !l.toldOf:
+	case l.loaded != 0 && l.loaded < by && !l.loadReported:
 		c.violated(2, "the load of its type %s was not reported", l.id)
 	}
 }
@@ -422,10 +421,10 @@ func (c *checker) activity(r Report, m meaning) {
 	c.locks[pair] = next
 }
 
-// finish looks for ends that were not reported.
+// finish finds ends that were not reported.
 func (c *checker) finish() {
 	for _, l := range c.lives {
-		if l.told && l.over != 0 && !l.ended {
+		if l.reported && l.over != 0 && !l.ended {
 			c.violated(3, "%v %s has ended unreported", l.category, l.id)
 		}
 	}
@@ -434,8 +433,8 @@ func (c *checker) finish() {
 	}
 }
 
-// holds requires that a thread holds a lock, and waits for it, by the events by
-// which reports say that it does.
+// holds requires that a thread's use of a lock, as derived from the reports, equals the
+// real one.
 func (c *checker) holds(pair [2]string, real hold) {
 	state := c.locks[pair]
 	for _, seq := range state.acquired {

@@ -2,15 +2,15 @@ package consistency
 
 import "slices"
 
-// past is an event that may be reported later, with the entities that it refers to
-// as they were then.
+// past is an event that may be reported later, with the entities that it refers to as they
+// were when it happened.
 type past struct {
 	Event
 	thread, parent, other *entity
 }
 
-// current is the event as it is to be told now: identities may have changed, and
-// those of what has ended may be another's.
+// current returns the event as it must be reported now: identities may have changed, and an
+// identity of an ended entity may have been reused.
 func (p *past) current(about *entity) Event {
 	e := p.Event
 	e.Entity = about.id
@@ -30,16 +30,16 @@ func current(x *entity, was string) string {
 	return x.id
 }
 
-// entity is one that lives, or that a live one refers to.
+// entity is a live entity, or one that a live entity refers to.
 type entity struct {
 	category Category
-	id       string // its identity now: it may have moved
+	id       string // its current identity: it may have moved
 	number   uint64 // in order of creation
 	create   past
 	load     *past   // of a type that is loaded
 	rename   *past   // the last one
 	class    *entity // its type
-	on       string  // of an invocation: its thread
+	on       string  // of an invocation: identity of its thread
 	under    *entity // of an invocation: the next one below on its thread's stack
 	top      *entity // of a thread: its innermost invocation
 	ended    bool
@@ -48,19 +48,20 @@ type entity struct {
 	named    bool // the rename was reported
 }
 
-// world is what lives, by identity.
+// world is the set of live entities, by identity.
 type world struct {
 	live  [categories]map[string]*entity
 	types map[string]*entity          // by name
 	locks map[string]map[string]*lock // by identity of the lock, and of the thread
-	holds map[string]map[string]bool  // locks by thread, the other way round
-	tops  map[string]*entity          // innermost invocation of threads that are no entities
+	holds map[string]map[string]bool  // locks by thread, the inverse of locks
+	tops  map[string]*entity          // innermost invocation of threads without an entity
 	size  int
 	made  uint64
-	// forgotten: there are entities that were not taken in, so that an identity
-	// that nobody has may be theirs, if the stream tells of their category.
+	// forgotten is set when some entities were not recorded because of the limit, so that
+	// an unknown identity may belong to one of them, if the stream has events of their
+	// category.
 	forgotten bool
-	tells     [categories]bool // of which categories there were events
+	seen      [categories]bool // categories that have had events
 }
 
 func newWorld() *world {
@@ -71,7 +72,7 @@ func newWorld() *world {
 	return w
 }
 
-// find is the live entity of that category and identity, or nil.
+// find returns the live entity of that category and identity, or nil.
 func (w *world) find(c Category, id string) *entity {
 	if id == "" {
 		return nil
@@ -79,8 +80,8 @@ func (w *world) find(c Category, id string) *entity {
 	return w.live[c][id]
 }
 
-// any is the live entity of that identity: an object, or else of another category;
-// that only if there is no object that was not taken in.
+// any returns the live entity of that identity: an object, or else one of another category,
+// provided that no object was left unrecorded.
 func (w *world) any(id string) *entity {
 	for _, c := range [...]Category{Object, Type, Thread, Invocation} {
 		if x := w.find(c, id); x != nil || w.lacks(c) {
@@ -90,14 +91,13 @@ func (w *world) any(id string) *entity {
 	return nil
 }
 
-// lacks reports whether there may be entities of one of the categories that were not
-// taken in. Where no event is of a category, identities are those of no entities: of
-// them nothing can be missed.
+// lacks reports whether entities of one of the categories may be unrecorded. A category
+// without events has no entities, so nothing of it can be missing.
 func (w *world) lacks(of ...Category) bool {
-	return w.forgotten && slices.ContainsFunc(of, func(c Category) bool { return w.tells[c] })
+	return w.forgotten && slices.ContainsFunc(of, func(c Category) bool { return w.seen[c] })
 }
 
-// innermost is the invocation in which a thread is, or nil.
+// innermost returns the innermost invocation of a thread, or nil.
 func (w *world) innermost(thread string) *entity {
 	if t := w.find(Thread, thread); t != nil {
 		return t.top
@@ -116,7 +116,7 @@ func (w *world) setInnermost(thread string, x *entity) {
 	}
 }
 
-// remember keeps e with what it refers to now.
+// remember returns e with the entities that it refers to now.
 func (w *world) remember(e Event) past {
 	p := past{Event: e, thread: w.find(Thread, e.Thread), parent: w.find(e.Category, e.Parent), other: w.any(e.Other)}
 	p.Thread, p.Parent = w.known(p.thread, e.Thread, Thread), w.known(p.parent, e.Parent, e.Category)
@@ -124,8 +124,8 @@ func (w *world) remember(e Event) past {
 	return p
 }
 
-// known is an identity that is to be of one of the categories, if it is that of x or
-// cannot be that of what was forgotten, or Unknown.
+// known returns id if it identifies x or cannot identify an unrecorded entity of one of the
+// categories, else Unknown.
 func (w *world) known(x *entity, id string, of ...Category) string {
 	if x == nil && id != "" && w.lacks(of...) {
 		return Unknown
@@ -133,7 +133,7 @@ func (w *world) known(x *entity, id string, of ...Category) string {
 	return id
 }
 
-// add takes in what e creates.
+// add records the entity that e creates.
 func (w *world) add(e Event) *entity {
 	w.made++
 	x := &entity{category: e.Category, id: e.Entity, number: w.made, create: w.remember(e)}
@@ -152,7 +152,7 @@ func (w *world) add(e Event) *entity {
 		}
 		w.setInnermost(e.Thread, x)
 	case Thread:
-		if top := w.tops[e.Entity]; top != nil { // it was invoking before it was known
+		if top := w.tops[e.Entity]; top != nil { // it invoked before its creation was seen
 			x.top = top
 			delete(w.tops, e.Entity)
 		}
@@ -162,8 +162,8 @@ func (w *world) add(e Event) *entity {
 	return x
 }
 
-// remove forgets x, which has ended. What goes on may still refer to it, and then
-// only has to know that: of its own past nothing is kept.
+// remove removes x, which has ended. Live entities may still refer to it and need only know
+// that it has ended, so its own past is dropped.
 func (w *world) remove(x *entity) {
 	if (x.category == Object || x.category == Type) && w.any(x.id) == x {
 		w.dropLocks(x.id)
@@ -181,7 +181,7 @@ func (w *world) remove(x *entity) {
 	*x = entity{category: x.category, id: x.id, number: x.number, ended: true}
 }
 
-// lock takes in what a thread does to a lock.
+// lock records a thread's use of a lock.
 func (w *world) lock(id, thread string, l *lock) {
 	if w.locks[id] == nil {
 		w.locks[id] = map[string]*lock{}
@@ -193,7 +193,7 @@ func (w *world) lock(id, thread string, l *lock) {
 	w.size++
 }
 
-// unlock forgets it.
+// unlock removes a thread's use of a lock.
 func (w *world) unlock(id, thread string) {
 	delete(w.locks[id], thread)
 	if len(w.locks[id]) == 0 {
@@ -206,14 +206,14 @@ func (w *world) unlock(id, thread string) {
 	w.size--
 }
 
-// dropLocks forgets what all threads do to a lock.
+// dropLocks removes all threads' uses of a lock.
 func (w *world) dropLocks(id string) {
 	for thread := range w.locks[id] {
 		w.unlock(id, thread)
 	}
 }
 
-// move gives x, an object, another identity.
+// move changes the identity of x, an object.
 func (w *world) move(x *entity, id string) {
 	if x.id == id {
 		return

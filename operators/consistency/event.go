@@ -1,6 +1,6 @@
 package consistency
 
-// Category says what an entity is.
+// Category is the category of an entity.
 type Category uint8
 
 // Categories of entities. Activity events have none.
@@ -15,15 +15,15 @@ const (
 
 var categoryNames = [...]string{"", "TYPE", "OBJECT", "THREAD", "INVOCATION"}
 
-// String is how streams spell it.
+// String returns the spelling used in streams.
 func (c Category) String() string { return categoryNames[c] }
 
-// Kind says what happened.
+// Kind is the kind of an event.
 type Kind uint8
 
-// Kinds of events. Create to Leave and Ended are entity events, the others are
-// activity events. Enter and Leave are the creation and the end of an invocation.
-// Ended is an end of which only is known that it has happened.
+// Kinds of events. Create to Leave and Ended are entity events, the others are activity
+// events. Enter and Leave are the creation and the end of an invocation. Ended is an end at
+// an unknown time.
 const (
 	Invalid Kind = iota
 	Create
@@ -34,7 +34,7 @@ const (
 	Leave
 	Ended
 	Reference
-	Move // of an object: entity_id is from now on other_id
+	Move // of an object: its identity entity_id becomes other_id
 	Acquire
 	Release
 	BeginWait
@@ -47,11 +47,10 @@ const (
 var kindNames = [...]string{"", "CREATE", "LOAD", "RENAME", "RECLAIM", "ENTER", "LEAVE", "UNKNOWN",
 	"REFERENCE", "MOVE", "ACQUIRE", "RELEASE", "BEGIN_WAIT", "END_WAIT", "SUSPEND", "RESUME"}
 
-// String is how streams spell it.
+// String returns the spelling used in streams.
 func (k Kind) String() string { return kindNames[k] }
 
-// ParseCategory and ParseKind read what String writes; ok is false for anything
-// else.
+// ParseCategory and ParseKind parse the output of String; ok is false for anything else.
 func ParseCategory(s string) (c Category, ok bool) {
 	for c = range categories {
 		if categoryNames[c] == s {
@@ -74,37 +73,36 @@ func ParseKind(s string) (k Kind, ok bool) {
 func (k Kind) Creates() bool { return k == Create || k == Enter }
 func (k Kind) Ends() bool    { return k == Reclaim || k == Leave || k == Ended }
 
-// synchronises reports whether rule 5 is about it.
+// synchronises reports whether rule 5 applies to the kind.
 func (k Kind) synchronises() bool { return k >= Acquire && k <= EndWait }
 
-// endsLock reports whether e says that nothing is known any more of what its thread
-// does to a lock.
+// endsLock reports whether after e a thread's use of a lock is unknown.
 func (e *Event) endsLock() bool { return e.Kind == Ended && e.Category == None }
 
-// Unknown stands for an entity of which it is not known which one it is.
+// Unknown stands for an entity that cannot be identified.
 const Unknown = "UNKNOWN"
 
-// Event is one event of a program. "" is no entity.
+// Event is one event of a program. An identity "" means no entity.
 type Event struct {
-	Seq      uint64 // its number in the stream, from 1 on, which the keeper gives; 0: it was not in the stream
+	Seq      uint64 // its number in the stream, from 1, set by the keeper; 0: not from the stream
 	Time     int64  // ns since the epoch
 	Category Category
 	Kind     Kind
-	Entity   string // identity of what the event is about
-	Parent   string // TYPE: its super type; INVOCATION: in which it was made ("": the last on its thread that has not left); THREAD, OBJECT: what made it
+	Entity   string // identity of the subject
+	Parent   string // TYPE: its super type; INVOCATION: its caller ("": the innermost on its thread); THREAD, OBJECT: its creator
 	Other    string // the receiver of an invocation, the object referred to, a new identity
 	Thread   string // identity of the thread on which it happened
-	TypeName string // name of the type of an object, or of that which declares what is invoked
-	Name     string // of a type: what TypeName says
-	// Past: it has happened before, nobody knows when, and is told of now: whoever has
-	// selected it is told that it catches up.
+	TypeName string // type of an object, or the type that declares the invoked method
+	Name     string // of a type: equals TypeName
+	// Past marks an event that happened earlier, at an unknown time, and arrives now. If it
+	// is selected, its report is marked as catching up.
 	Past  bool
-	Value any // the caller's, handed through
+	Value any // opaque, passed through for the caller
 }
 
-// Report is an event that is reported.
+// Report is a reported event.
 type Report struct {
-	Event         // as it was, but for identities that are not known any more
-	At      int64 // when it is reported; never less than before
-	CatchUp bool  // it was not selected, but others that are need it
+	Event         // as it happened, except identities that are no longer known
+	At      int64 // time of the report; never decreases
+	CatchUp bool  // it was not selected, but selected events need it
 }

@@ -7,9 +7,8 @@ import (
 	"slices"
 )
 
-// Calls is what calls what: invocations by name, each within that in which it was
-// made. Calls of one name within one are one node; the tree grows with the paths
-// that there are, and not with the calls.
+// Calls is the call tree: invocations by name, each below its caller. Calls with one name
+// below one node share a node; the tree grows with the number of paths, not calls.
 type Calls struct {
 	root callNode
 	live map[string]*callNode // invocations that have not ended
@@ -23,10 +22,10 @@ type callNode struct {
 	down  map[string]*callNode
 }
 
-// NewCalls returns that of none.
+// NewCalls returns an empty tree.
 func NewCalls() *Calls { return &Calls{live: map[string]*callNode{}} }
 
-// Apply implements Present.
+// Apply implements [Present].
 func (c *Calls) Apply(e Event) {
 	if e.Category != Invocation || e.Entity == Unknown {
 		return
@@ -66,7 +65,7 @@ func (n *callNode) sorted() []*callNode {
 	})
 }
 
-// Lines implements Present: how often each was called, and how many calls have not
+// Lines implements [Present]: the number of calls of each node, and of calls that have not
 // ended.
 func (c *Calls) Lines() (out []Line) {
 	var walk func(n *callNode, depth int)
@@ -86,7 +85,7 @@ func (c *Calls) Lines() (out []Line) {
 
 func (c *Calls) String() string { return text(c.Lines()) }
 
-// Picture implements Present.
+// Picture implements [Present].
 func (c *Calls) Picture() (nodes []Node, arrows []Arrow) {
 	var walk func(n *callNode, id string)
 	walk = func(n *callNode, id string) {
@@ -103,22 +102,22 @@ func (c *Calls) Picture() (nodes []Node, arrows []Arrow) {
 	return nodes, arrows
 }
 
-// Size implements Present.
+// Size implements [Present].
 func (c *Calls) Size() int64 { return c.size + int64(len(c.live))*entryBytes }
 
-// References is which live object refers to which, as REFERENCE events say.
+// References is the graph of references between live objects, from REFERENCE events.
 type References struct {
 	class map[string]string          // live objects
-	to    map[string]map[string]bool // by who refers
-	from  map[string]map[string]bool // the other way round
+	to    map[string]map[string]bool // by referring object
+	from  map[string]map[string]bool // the inverse of to
 }
 
-// NewReferences returns that of none.
+// NewReferences returns an empty graph.
 func NewReferences() *References {
 	return &References{class: map[string]string{}, to: map[string]map[string]bool{}, from: map[string]map[string]bool{}}
 }
 
-// Apply implements Present.
+// Apply implements [Present].
 func (r *References) Apply(e Event) {
 	switch {
 	case e.Entity == Unknown || e.Other == Unknown:
@@ -179,7 +178,7 @@ func (r *References) name(id string) string {
 	return id
 }
 
-// Lines implements Present: a line a reference.
+// Lines implements [Present], one line per reference.
 func (r *References) Lines() (out []Line) {
 	for _, id := range slices.Sorted(maps.Keys(r.to)) {
 		for _, to := range slices.Sorted(maps.Keys(r.to[id])) {
@@ -191,7 +190,7 @@ func (r *References) Lines() (out []Line) {
 
 func (r *References) String() string { return text(r.Lines()) }
 
-// Picture implements Present.
+// Picture implements [Present].
 func (r *References) Picture() (_ []Node, arrows []Arrow) {
 	for _, id := range slices.Sorted(maps.Keys(r.to)) {
 		for _, to := range slices.Sorted(maps.Keys(r.to[id])) {
@@ -201,7 +200,7 @@ func (r *References) Picture() (_ []Node, arrows []Arrow) {
 	return nil, arrows
 }
 
-// Size implements Present.
+// Size implements [Present].
 func (r *References) Size() int64 {
 	return int64(len(r.class)+2*len(r.to)+2*len(r.from)) * entryBytes
 }

@@ -2,12 +2,12 @@ package consistency
 
 import "slices"
 
-// Keeper reports selected events so that the rules of the package hold. It is not
-// safe for concurrent use.
+// Keeper reports selected events so that the rules of the package hold. It is not safe for
+// concurrent use.
 type Keeper struct {
-	// Report is given what is to be reported, in order.
+	// Report receives the reports in order.
 	Report func(Report)
-	// MaxLive is how many entities and held locks may be known at a time. 0: any.
+	// MaxLive limits the number of known entities and held locks; 0 means no limit.
 	MaxLive int
 
 	world  *world
@@ -15,33 +15,33 @@ type Keeper struct {
 	quiet  map[string]bool // threads by name
 	now    int64
 	seq    uint64
-	// blind are the threads of whose invocations one was not taken in: what lies
-	// within what, and what ends with what, is not known there any more.
+	// blind are the threads with an unrecorded invocation: which invocations enclose which,
+	// and end with which, is no longer known there.
 	blind    map[string]bool
 	allBlind bool // there are too many of them
 	counts   Counts
 }
 
-// Counts are what could not be reported as it was.
+// Counts counts what could not be reported exactly.
 type Counts struct {
-	Withheld  uint64 // selected events of locks that nothing could complete
-	Forgotten uint64 // entities above the limit, which are reported as unknown
+	Withheld  uint64 // selected lock events that could not be completed
+	Forgotten uint64 // entities above the limit, reported as unknown
 	Unended   uint64 // reported entities whose end was not seen, ended as unknown
 }
 
-// NewKeeper returns a keeper that has seen nothing.
+// NewKeeper returns a keeper that has seen no events.
 func NewKeeper(report func(Report), maxLive int) *Keeper {
 	return &Keeper{Report: report, MaxLive: maxLive, world: newWorld(), quiet: map[string]bool{}, blind: map[string]bool{}}
 }
 
-// Counts are what was counted so far.
+// Counts returns the counts so far.
 func (k *Keeper) Counts() Counts { return k.counts }
 
-// Live is how many entities and held locks are known.
+// Live returns the number of known entities and held locks.
 func (k *Keeper) Live() int { return k.world.size }
 
-// Suspend ends reporting, of the thread of that name or, with "", of all. What was
-// reported still ends. Resume undoes it; events that follow catch up.
+// Suspend stops reporting for the thread with that name, or for all threads if it is "".
+// Entities already reported still end. Resume undoes it; later events catch up.
 func (k *Keeper) Suspend(thread string) { k.suspend(thread, true) }
 
 // Resume undoes Suspend of the same thread.
@@ -58,13 +58,13 @@ func (k *Keeper) suspend(thread string, yes bool) {
 	}
 }
 
-// Push takes the next event, and whether it is selected; threadName is that of the
+// Push processes the next event and whether it is selected; threadName is the name of the
 // thread on which it happened.
 func (k *Keeper) Push(e Event, selected bool, threadName string) {
 	k.seq++
 	e.Seq = k.seq
 	k.now = max(k.now, e.Time)
-	k.world.tells[e.Category] = true
+	k.world.seen[e.Category] = true
 	wanted := selected && !k.paused && !k.quiet[threadName]
 	switch {
 	case e.Kind.synchronises():
@@ -84,8 +84,8 @@ func (k *Keeper) Push(e Event, selected bool, threadName string) {
 	}
 }
 
-// Lost says that events are missing here, nobody knows which: what was reported
-// ends, the last first, and what lives has to be told anew.
+// Lost records that an unknown number of events is missing here: reported entities end, the
+// last first, and live entities must be reported again.
 func (k *Keeper) Lost() {
 	for id, threads := range k.world.locks {
 		for thread, l := range threads {
@@ -104,16 +104,16 @@ func (k *Keeper) Lost() {
 	for _, x := range reported {
 		k.endUnknown(x)
 	}
-	tells := k.world.tells
+	seen := k.world.seen
 	k.world = newWorld()
-	k.world.forgotten, k.world.tells = true, tells
+	k.world.forgotten, k.world.seen = true, seen
 	clear(k.blind)
 }
 
-// Advance says that it is t: what is reported from now on is not reported before.
+// Advance sets the current time; later reports are not earlier than t.
 func (k *Keeper) Advance(t int64) { k.now = max(k.now, t) }
 
-// subject is the entity that an activity event is about.
+// subject returns the entity that an activity event is about.
 func (k *Keeper) subject(e Event) *entity {
 	if e.Kind == Suspend || e.Kind == Resume {
 		return k.world.find(Thread, e.Entity)
@@ -121,7 +121,7 @@ func (k *Keeper) subject(e Event) *entity {
 	return k.world.any(e.Entity)
 }
 
-// create takes in an entity.
+// create records an entity.
 func (k *Keeper) create(e Event, wanted bool) {
 	if old := k.world.find(e.Category, e.Entity); old != nil {
 		k.finish(old) // its end was not seen
@@ -139,11 +139,11 @@ func (k *Keeper) create(e Event, wanted bool) {
 	}
 	x := k.world.add(e)
 	if wanted {
-		k.tell(x, false)
+		k.reportPending(x, false)
 	}
 }
 
-// forget counts an entity that is not taken in.
+// forget counts an entity that is not recorded.
 func (k *Keeper) forget(e Event) {
 	k.counts.Forgotten++
 	k.world.forgotten = true
@@ -169,7 +169,7 @@ func (k *Keeper) finishAll(thread string) {
 	}
 }
 
-// end takes an entity away.
+// end removes an entity.
 func (k *Keeper) end(e Event, wanted bool) {
 	x := k.world.find(e.Category, e.Entity)
 	if x == nil {
@@ -178,13 +178,13 @@ func (k *Keeper) end(e Event, wanted bool) {
 			k.finishAll(e.Entity)
 			k.leaveThread(e.Entity)
 		case e.Category == Invocation && k.world.forgotten:
-			k.finishAll(e.Thread) // they were made within it: what was lost lies below
+			k.finishAll(e.Thread) // they were made within it, below the lost one
 		}
 		if wanted {
 			if k.world.forgotten {
 				k.happen(e, nil)
 			} else {
-				k.counts.Withheld++ // it ends what has never begun
+				k.counts.Withheld++ // it ends an entity that never began
 			}
 		}
 		return
@@ -199,7 +199,7 @@ func (k *Keeper) end(e Event, wanted bool) {
 	k.world.remove(x)
 }
 
-// finishWithin ends what ends with x at the latest: invocations within it, or on it.
+// finishWithin ends what ends at the latest with x: invocations within it, or on it.
 func (k *Keeper) finishWithin(x *entity) {
 	switch x.category {
 	case Invocation:
@@ -220,7 +220,7 @@ func (k *Keeper) finishWithin(x *entity) {
 	}
 }
 
-// leaveThread forgets what a thread held that has ended.
+// leaveThread drops the locks of a thread that has ended.
 func (k *Keeper) leaveThread(thread string) {
 	delete(k.blind, thread)
 	for id := range k.world.holds[thread] {
@@ -228,7 +228,7 @@ func (k *Keeper) leaveThread(thread string) {
 	}
 }
 
-// finish ends x, whose end was not seen, and what lies within it.
+// finish ends x, whose end was not seen, and everything within it.
 func (k *Keeper) finish(x *entity) {
 	k.finishWithin(x)
 	k.finishOne(x)
@@ -248,7 +248,7 @@ func (k *Keeper) endUnknown(x *entity) {
 	x.reported = false
 }
 
-// change takes in the load of a type or the new name of a thread.
+// change records the load of a type or a new thread name.
 func (k *Keeper) change(e Event, wanted bool) {
 	x := k.world.find(e.Category, e.Entity)
 	if x == nil {
@@ -264,11 +264,11 @@ func (k *Keeper) change(e Event, wanted bool) {
 		x.rename, x.named = &was, false
 	}
 	if wanted || x.reported && e.Kind == Load {
-		k.tell(x, !wanted)
+		k.reportPending(x, !wanted)
 	}
 }
 
-// move takes in a new identity, which those must hear of who know the old one.
+// move records a new identity and reports it where the old one was reported.
 func (k *Keeper) move(e Event, wanted bool) {
 	x := k.world.find(Object, e.Entity)
 	if x == nil {
@@ -289,8 +289,8 @@ func (k *Keeper) move(e Event, wanted bool) {
 	k.world.move(x, e.Other)
 }
 
-// happen reports an event behind what it refers to; about is what it is about, nil
-// if that is not known.
+// happen reports an event after the entities it refers to; about is its subject, nil if
+// unknown.
 func (k *Keeper) happen(e Event, about *entity) {
 	was := k.world.remember(e)
 	k.refer(about)
@@ -302,21 +302,20 @@ func (k *Keeper) happen(e Event, about *entity) {
 	k.emit(e, about, false)
 }
 
-// refer sees to it that x, which lives, has been reported: what it refers to
-// first, each once. Where types refer to each other this ends at the first that
-// is under way.
+// refer ensures that x, which lives, has been reported; what it refers to is reported
+// first, each once. Cycles of types end at the first one in progress.
 func (k *Keeper) refer(x *entity) {
 	if x != nil && !x.ended {
-		k.tell(x, true)
+		k.reportPending(x, true)
 	}
 }
 
-// tell reports what is not yet reported of x: its creation, its load, its name.
-// If x was selected catchUp is false, and the last of these is what was.
-func (k *Keeper) tell(x *entity, catchUp bool) {
+// reportPending reports what is not yet reported of x: its creation, its load, its name.
+// catchUp is false if x was selected; then the last of these reports is the selected one.
+func (k *Keeper) reportPending(x *entity, catchUp bool) {
 	load, name := x.load != nil && !x.loaded, x.rename != nil && !x.named
 	if !x.reported {
-		x.reported = true // before what it refers to: that may refer to it
+		x.reported = true // before its references, which may refer back to it
 		k.refer(x.create.thread)
 		k.refer(x.class)
 		if x.category != Type {
@@ -337,8 +336,8 @@ func (k *Keeper) tell(x *entity, catchUp bool) {
 	}
 }
 
-// referParents reports what x was created within, outermost first: the calls
-// around a call may be many.
+// referParents reports the enclosing entities of x, outermost first. It does not recurse,
+// because calls may be deeply nested.
 func (k *Keeper) referParents(x *entity) {
 	var around []*entity
 	for p := x.create.parent; p != nil && !p.reported && !p.ended; p = p.create.parent {
@@ -349,12 +348,12 @@ func (k *Keeper) referParents(x *entity) {
 	}
 }
 
-// synchronise takes in what a thread does to a lock.
+// synchronise records a thread's use of a lock.
 func (k *Keeper) synchronise(e Event, wanted bool) {
 	id := e.Entity
 	l := k.world.locks[id][e.Thread]
 	if l != nil && !l.fits(e.Kind) {
-		k.loseLock(l, id, e.Thread) // something before it was not seen
+		k.loseLock(l, id, e.Thread) // an earlier event was not seen
 		k.world.unlock(id, e.Thread)
 		l = nil
 	}
@@ -362,7 +361,7 @@ func (k *Keeper) synchronise(e Event, wanted bool) {
 		switch {
 		case e.Kind == Release || e.Kind == EndWait:
 			if wanted {
-				k.counts.Withheld++ // of what was before there was anybody to see it
+				k.counts.Withheld++ // of what happened before observation began
 			}
 			return
 		case k.MaxLive > 0 && k.world.size >= k.MaxLive:
@@ -397,8 +396,7 @@ func (k *Keeper) synchronise(e Event, wanted bool) {
 	}
 }
 
-// loseLock says, if anything was said of it, that it is not known any more what a
-// thread does to a lock.
+// loseLock reports, if anything was reported, that a thread's use of a lock is unknown.
 func (k *Keeper) loseLock(l *lock, id, thread string) {
 	if (l.held > 0 || l.waits) && !l.unknown {
 		k.counts.Unended++
@@ -406,11 +404,11 @@ func (k *Keeper) loseLock(l *lock, id, thread string) {
 	}
 }
 
-// endLock takes in that nothing is known any more of what a thread does to a lock.
+// endLock records that a thread's use of a lock is unknown.
 func (k *Keeper) endLock(e Event, wanted bool) {
 	l := k.world.locks[e.Entity][e.Thread]
 	switch {
-	case l == nil || l.unknown: // of UNKNOWN nobody knows that it is held
+	case l == nil || l.unknown: // UNKNOWN is never known to be held
 		if wanted {
 			k.counts.Withheld++
 		}
@@ -424,8 +422,8 @@ func (k *Keeper) endLock(e Event, wanted bool) {
 	}
 }
 
-// completeLock reports what a thread holds and waits for already, of the lock that
-// has this identity now.
+// completeLock reports the acquisitions and the wait of the lock that has this identity
+// now.
 func (k *Keeper) completeLock(l *lock, id string) {
 	missing := l.acquired[l.held:]
 	if l.waiting != nil && !l.waits {
@@ -442,12 +440,12 @@ func (k *Keeper) completeLock(l *lock, id string) {
 	l.held, l.waits = len(l.acquired), l.waiting != nil
 }
 
-// emit reports e, which is about x, behind the thread on which it happened.
+// emit reports e, which is about x, after the thread on which it happened.
 func (k *Keeper) emit(e Event, x *entity, catchUp bool) {
 	if t := k.world.find(Thread, e.Thread); t != x {
 		k.refer(t)
 	}
-	if w := k.world; w.forgotten { // an identity that nobody has may be that of what was forgotten
+	if w := k.world; w.forgotten { // an unknown identity may be that of an unrecorded entity
 		if x == nil && !e.Kind.synchronises() && (e.Kind != Ended || e.Category != None) {
 			e.Entity = Unknown
 		}
@@ -456,7 +454,7 @@ func (k *Keeper) emit(e Event, x *entity, catchUp bool) {
 		}
 		e.Parent = w.known(w.find(e.Category, e.Parent), e.Parent, e.Category)
 		if e.Kind == Enter && e.Parent == "" {
-			e.Parent = Unknown // whether there was one is not known
+			e.Parent = Unknown // it is not known whether there was one
 		}
 		e.Thread = w.known(w.find(Thread, e.Thread), e.Thread, Thread)
 		if e.Category != Type && e.Category != Thread {

@@ -1,20 +1,20 @@
 package consistency
 
-// lock is what one thread has done to one lock: what has happened, and what of it
-// was reported. The latter never is more than the former: who reads the reports
-// sees nobody wait or hold who does not.
+// lock is one thread's use of one lock: what has happened, and how much of it was reported.
+// Never more is reported than happened: a reader of the reports never sees a thread wait or
+// hold that does not.
 type lock struct {
-	acquired []past // those that were not released
-	waiting  *past  // the wait that has not ended
-	held     int    // of acquired, how many were reported
-	waits    bool   // waiting was reported
-	unknown  bool   // it may be an entity that was forgotten
+	acquired []past // acquisitions not released
+	waiting  *past  // the wait in progress
+	held     int    // number of acquired that were reported
+	waits    bool   // the wait was reported
+	unknown  bool   // it may be an unrecorded entity
 }
 
 func (l *lock) idle() bool { return len(l.acquired) == 0 && l.waiting == nil }
 
-// fits reports whether e may follow what has happened. What does not tells of
-// something before it that was not seen.
+// fits reports whether e may follow what has happened. If not, an earlier event was not
+// seen.
 func (l *lock) fits(k Kind) bool {
 	switch k {
 	case Acquire, BeginWait:
@@ -25,7 +25,7 @@ func (l *lock) fits(k Kind) bool {
 	return l.waiting != nil
 }
 
-// apply takes in an event that fits.
+// apply records an event that fits.
 func (l *lock) apply(e past) {
 	switch e.Kind {
 	case Acquire:

@@ -9,26 +9,26 @@ import (
 	"time"
 )
 
-// Present is what the events so far say that there is now. They are taken as they
-// are reported: of what is not reported nothing is said, and, if they are
-// consistent, nothing false. Its memory goes with what lives.
+// Present is the current state derived from the reported events. Nothing is derived from
+// unreported events, so with consistent reports nothing in it is false. Its memory is
+// proportional to the live entities.
 type Present interface {
-	// Apply takes in an event.
+	// Apply updates the state by an event.
 	Apply(Event)
-	// String is what there is, a line each.
+	// String returns the state as text, one line per item.
 	String() string
-	// Picture is it as a graph: what is at an arrow's end need not be a node.
+	// Picture returns the state as a graph; an arrow's end need not be a node.
 	Picture() (nodes []Node, arrows []Arrow)
-	// Lines are what String says, as values.
+	// Lines returns the lines of String as values.
 	Lines() []Line
-	// Size is about how many bytes it takes.
+	// Size returns the approximate memory in bytes.
 	Size() int64
 }
 
-// Line is one line of what there is.
+// Line is one line of the state.
 type Line struct {
-	Depth int    // within the one above with less
-	Text  string // of the line, without Depth
+	Depth int    // nesting: a line is inside the previous line of smaller depth
+	Text  string // the line without its indentation
 }
 
 // Node is a node of a picture.
@@ -37,7 +37,7 @@ type Node struct{ ID, Label string }
 // Arrow leads from one node to another.
 type Arrow struct {
 	From, To, Label string
-	Alarm           bool // something is wrong
+	Alarm           bool // marks an error state, such as a deadlock
 }
 
 func text(lines []Line) string {
@@ -52,24 +52,24 @@ func text(lines []Line) string {
 	return b.String()
 }
 
-// entryBytes is what an entry of a map takes, about, with its identity.
+// entryBytes is the approximate size of a map entry with its identity.
 const entryBytes = 160
 
-// Waits is who waits for which lock, and who has it.
+// Waits holds which threads wait for which lock, and which hold it.
 type Waits struct {
-	holders map[string][]string        // threads by lock, once for each time
-	holds   map[string]int             // the other way round: how many, by thread
+	holders map[string][]string        // threads by lock, once per acquisition
+	holds   map[string]int             // the inverse: number of acquisitions by thread
 	waits   map[string]map[string]bool // locks by thread
 	names   map[string]string          // of threads that hold or wait
 }
 
-// NewWaits returns that of nobody.
+// NewWaits returns a state without holders and waiters.
 func NewWaits() *Waits {
 	return &Waits{holders: map[string][]string{}, holds: map[string]int{}, waits: map[string]map[string]bool{}, names: map[string]string{}}
 }
 
-// Apply implements Present. Name is that of a THREAD, or the name of the thread on
-// which something happened.
+// Apply implements [Present]. Name is the name of a THREAD, or of the thread on which the
+// event happened.
 func (w *Waits) Apply(e Event) {
 	switch {
 	case e.Category == Thread && e.Kind.Ends():
@@ -95,7 +95,7 @@ func (w *Waits) Apply(e Event) {
 		w.waits[e.Thread][e.Entity] = true
 	case EndWait:
 		w.stop(e.Entity, e.Thread)
-	case Ended: // of what the thread does to the lock nothing is known any more
+	case Ended: // the thread's use of the lock is no longer known
 		w.drop(e.Entity, e.Thread, true)
 		w.stop(e.Entity, e.Thread)
 	}
@@ -132,8 +132,8 @@ func (w *Waits) stop(lock, thread string) {
 	}
 }
 
-// for_ are the threads for which a thread waits.
-func (w *Waits) for_(thread string) []string {
+// blockers returns the threads that a thread waits for.
+func (w *Waits) blockers(thread string) []string {
 	var out []string
 	for lock := range w.waits[thread] {
 		for _, holder := range w.holders[lock] {
@@ -146,7 +146,7 @@ func (w *Waits) for_(thread string) []string {
 	return out
 }
 
-// Deadlocks are the sets of threads each of which waits for another of the set, in
+// Deadlocks returns the sets of threads each of which waits for another of the set, in the
 // order of their identities. A thread that waits for a set is not in it.
 func (w *Waits) Deadlocks() [][]string {
 	var out [][]string
@@ -171,16 +171,16 @@ func (w *Waits) Deadlocks() [][]string {
 	return out
 }
 
-// reach are the threads for which a thread waits, and those for which they do.
+// reach returns the threads that a thread waits for, directly or indirectly.
 func (w *Waits) reach(thread string) map[string]bool {
 	seen := map[string]bool{}
-	todo := w.for_(thread)
+	todo := w.blockers(thread)
 	for len(todo) > 0 {
 		next := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		if !seen[next] {
 			seen[next] = true
-			todo = append(todo, w.for_(next)...)
+			todo = append(todo, w.blockers(next)...)
 		}
 	}
 	return seen
@@ -193,7 +193,7 @@ func (w *Waits) name(thread string) string {
 	return thread
 }
 
-// Lines implements Present: waits by waiter, and then deadlocks.
+// Lines implements [Present]: waits by waiter, then deadlocks.
 func (w *Waits) Lines() []Line {
 	var out []Line
 	for _, thread := range slices.Sorted(maps.Keys(w.waits)) {
@@ -223,7 +223,7 @@ func (w *Waits) Lines() []Line {
 
 func (w *Waits) String() string { return text(w.Lines()) }
 
-// Picture implements Present: an arrow from each that waits to each for whom it does.
+// Picture implements [Present]: an arrow from each waiter to each thread it waits for.
 func (w *Waits) Picture() (_ []Node, arrows []Arrow) {
 	dead := map[string]bool{}
 	for _, set := range w.Deadlocks() {
@@ -241,12 +241,12 @@ func (w *Waits) Picture() (_ []Node, arrows []Arrow) {
 	return nil, arrows
 }
 
-// Size implements Present.
+// Size implements [Present].
 func (w *Waits) Size() int64 {
 	return int64(len(w.holders)+len(w.holds)+len(w.waits)+len(w.names)) * entryBytes
 }
 
-// Objects is which objects live, by type.
+// Objects holds the live objects by type.
 type Objects struct {
 	live map[string]living
 	now  int64
@@ -257,10 +257,10 @@ type living struct {
 	since int64
 }
 
-// NewObjects returns that of none.
+// NewObjects returns an empty state.
 func NewObjects() *Objects { return &Objects{live: map[string]living{}} }
 
-// Apply implements Present.
+// Apply implements [Present].
 func (o *Objects) Apply(e Event) {
 	o.now = max(o.now, e.Time)
 	switch {
@@ -277,8 +277,8 @@ func (o *Objects) Apply(e Event) {
 	}
 }
 
-// Lines implements Present: a line a type, that of most objects first, with the
-// ages of the youngest and of the oldest.
+// Lines implements [Present]: one line per type, most objects first, with the ages of the
+// youngest and the oldest object.
 func (o *Objects) Lines() []Line {
 	type kind struct {
 		class          string
@@ -308,7 +308,7 @@ func (o *Objects) Lines() []Line {
 
 func (o *Objects) String() string { return text(o.Lines()) }
 
-// Picture implements Present: a node a type.
+// Picture implements [Present]: one node per type.
 func (o *Objects) Picture() (nodes []Node, _ []Arrow) {
 	for _, l := range o.Lines() {
 		nodes = append(nodes, Node{l.Text, l.Text})
@@ -316,5 +316,5 @@ func (o *Objects) Picture() (nodes []Node, _ []Arrow) {
 	return nodes, nil
 }
 
-// Size implements Present.
+// Size implements [Present].
 func (o *Objects) Size() int64 { return int64(len(o.live)) * entryBytes }

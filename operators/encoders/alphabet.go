@@ -5,29 +5,27 @@ package encoders
 type Symbol = uint32
 
 const (
-	// Return is the symbol that a call string has where a call returns. Every
-	// alphabet has it; its name is "<".
+	// Return is the symbol of a return in a call string. Every alphabet has it; its name is
+	// "<".
 	Return Symbol = 0
-	// End is no alphabet's symbol: the mark behind the last symbol of a
-	// sequence.
+	// End marks the end of a sequence. It is a symbol of no alphabet.
 	End Symbol = 1<<32 - 1
 )
 
-// returnName is how Return is written.
+// returnName is the text form of Return.
 const returnName = "<"
 
-// Alphabet gives names small consecutive symbols. It only grows. One goroutine
-// adds names; what it has handed out (Names, and the encodings that hold it)
-// may be read by others meanwhile.
+// Alphabet maps names to small consecutive symbols. It only grows. One goroutine adds
+// names; the results of Names, and the encodings that hold them, may be read concurrently.
 type Alphabet struct {
 	List    []string
 	hashes  []uint64 // of the names, for digests
 	symbols map[string]Symbol
-	// less is the symbol of a function that is called "<", which is not Return.
+	// less is the symbol of a function named "<", which differs from Return.
 	less Symbol
 }
 
-// NewAlphabet returns an alphabet that has only Return.
+// NewAlphabet returns an alphabet that holds only Return.
 func NewAlphabet() *Alphabet {
 	return &Alphabet{
 		List: []string{returnName}, hashes: []uint64{NameHash(Return, returnName)},
@@ -35,7 +33,7 @@ func NewAlphabet() *Alphabet {
 	}
 }
 
-// AlphabetOf has the symbols that names belong to.
+// AlphabetOf returns an alphabet whose symbol s is called names[s].
 func AlphabetOf(names []string) *Alphabet {
 	a := NewAlphabet()
 	for _, name := range names[1:] {
@@ -44,8 +42,8 @@ func AlphabetOf(names []string) *Alphabet {
 	return a
 }
 
-// Symbol is the symbol of the token name, a new one if need be. The token "<"
-// is Return.
+// Symbol returns the symbol of the token name and adds it if it is new. The token "<" is
+// Return.
 func (a *Alphabet) Symbol(name string) Symbol {
 	if s, ok := a.symbols[name]; ok {
 		return s
@@ -55,8 +53,8 @@ func (a *Alphabet) Symbol(name string) Symbol {
 	return s
 }
 
-// Function is the symbol of the function name, which is never Return. It is
-// that of the same token, but for "<".
+// Function returns the symbol of the function name, which is never Return. For any name
+// except "<" it is the symbol of the token of that name.
 func (a *Alphabet) Function(name string) Symbol {
 	if name != returnName {
 		return a.Symbol(name)
@@ -74,15 +72,15 @@ func (a *Alphabet) add(name string) Symbol {
 	return s
 }
 
-// Len is the number of symbols; they are 0 to Len()-1.
+// Len returns the number of symbols; they are 0 to Len()-1.
 func (a *Alphabet) Len() int { return len(a.List) }
 
-// Names is the alphabet as it stands: symbol s is called Names()[s]. The slice
-// must not be changed; later additions do not show in it.
+// Names returns the names of the current symbols: symbol s is called Names()[s]. The caller
+// must not change the slice; later additions do not appear in it.
 func (a *Alphabet) Names() []string { return a.List[:len(a.List):len(a.List)] }
 
-// Translate maps the symbols of another alphabet, which names belongs to, to
-// those of a: symbol s of the other is Translate(names)[s] here.
+// Translate maps the symbols of another alphabet with these names to those of a: symbol s
+// of the other alphabet is Translate(names)[s] here.
 func (a *Alphabet) Translate(names []string) []Symbol {
 	symbols := make([]Symbol, len(names))
 	for s, name := range names {
@@ -94,8 +92,8 @@ func (a *Alphabet) Translate(names []string) []Symbol {
 	return symbols
 }
 
-// NameHash is FNV-1a of a symbol's name, and tells Return from a function that
-// is called "<".
+// NameHash returns the FNV-1a hash of a symbol's name. It distinguishes Return from a
+// function named "<".
 func NameHash(s Symbol, name string) uint64 {
 	h := uint64(14695981039346656037)
 	if s == Return {

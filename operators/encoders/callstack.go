@@ -1,23 +1,23 @@
 package encoders
 
-// Calls follows the stack of a call string. Times are the moments at which
-// calls and returns happened, in ns.
+// Calls follows the call stack through a call string. Times are when calls and returns
+// happened, in ns.
 type Calls struct {
 	Frames []call
 }
 
-// call is one that has not returned.
+// call is a call that has not returned.
 type call struct {
 	symbol Symbol
 	began  int64 // NoTime: unknown
-	waits  bool  // rather than runs, while it is the innermost
+	waits  bool  // waiting, not running, while it is the innermost
 }
 
-// Enter notes that s was called.
+// Enter records a call of s.
 func (c *Calls) Enter(s Symbol, at int64) { c.Frames = append(c.Frames, call{symbol: s, began: at}) }
 
-// Leave notes a return. It gives the call that ended and how long it took
-// (NoTime: unknown); ok is false if its beginning was not seen.
+// Leave records a return. It returns the call that ended and its duration in ns (NoTime if
+// unknown); ok is false if the start of the call was not seen.
 func (c *Calls) Leave(at int64) (ended call, took int64, ok bool) {
 	n := len(c.Frames) - 1
 	if n < 0 {
@@ -31,7 +31,7 @@ func (c *Calls) Leave(at int64) (ended call, took int64, ok bool) {
 	return ended, took, true
 }
 
-// Moment is when symbol i of a block with these times happened.
+// Moment returns the time of symbol i of a block with these times.
 func Moment(times []int64, i int) int64 {
 	if times == nil {
 		return NoTime
@@ -39,7 +39,7 @@ func Moment(times []int64, i int) int64 {
 	return times[i]
 }
 
-// returned counts the time of an occurrence that was counted when it began.
+// returned adds the time of an occurrence whose count was added when it began.
 func (s *Stats) returned(took int64) {
 	if took == NoTime {
 		return

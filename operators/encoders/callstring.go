@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// CallStringEncoder writes down a tree of calls: each function where it is
-// called, and Return where it returns. Times are when that was.
+// CallStringEncoder records a call tree: each function at its call, and Return at its
+// return. Times are when these happened.
 type CallStringEncoder struct {
 	Intake
 	Calls
-	symbols   []Symbol // only appended to: encodings share it
+	symbols   []Symbol // append-only: encodings share it
 	functions []Stats  // by symbol
 }
 
@@ -19,7 +19,6 @@ func NewCallStringEncoder(a *Alphabet, l Limits) *CallStringEncoder {
 	return &CallStringEncoder{Intake: Intake{Alphabet: a, Limits: l}}
 }
 
-// Append implements [Encoder].
 func (e *CallStringEncoder) Append(symbols []Symbol, times []int64) {
 	e.Consume(symbols, times, e.encode, e.Bytes)
 }
@@ -39,12 +38,10 @@ func (e *CallStringEncoder) encode(symbols []Symbol, times []int64) {
 	}
 }
 
-// Bytes implements [Encoder].
 func (e *CallStringEncoder) Bytes() int64 {
 	return int64(4*cap(e.symbols) + 16*cap(e.Frames) + 40*cap(e.functions))
 }
 
-// Encode implements [Encoder].
 func (e *CallStringEncoder) Encode() Encoding {
 	n := len(e.symbols)
 	return &CallString{
@@ -58,18 +55,16 @@ func (e *CallStringEncoder) Encode() Encoding {
 type CallString struct {
 	Source
 	names     []string
-	symbols   []Symbol // of all sequences
-	ends      []int    // of each in symbols
+	symbols   []Symbol // of all sequences, concatenated
+	ends      []int    // end of each sequence in symbols
 	functions []Stats  // by symbol: calls, and the time between call and return
 }
 
-// Exact implements [Lossless].
 func (e *CallString) Exact() bool { return true }
 
-// Names implements [Lossless].
 func (e *CallString) Names() []string { return e.names }
 
-// Symbols are those of sequence i.
+// Symbols returns the symbols of sequence i.
 func (e *CallString) Symbols(i int) []Symbol {
 	from := 0
 	if i > 0 {
@@ -78,10 +73,9 @@ func (e *CallString) Symbols(i int) []Symbol {
 	return e.symbols[from:e.ends[i]:e.ends[i]]
 }
 
-// Decode implements [Lossless].
 func (e *CallString) Decode(i int) iter.Seq[Symbol] { return slices.Values(e.Symbols(i)) }
 
-// String has a line for each sequence.
+// String returns one line per sequence.
 func (e *CallString) String() string {
 	var b []byte
 	for i := range e.ends {
@@ -98,7 +92,7 @@ func (e *CallString) String() string {
 	return string(b) + e.Remark()
 }
 
-// MarshalJSON implements [Encoding]. Returns are null.
+// MarshalJSON implements [Encoding]. A return is null.
 func (e *CallString) MarshalJSON() ([]byte, error) {
 	type function struct {
 		Function string `json:"function"`
@@ -129,7 +123,7 @@ func (e *CallString) MarshalJSON() ([]byte, error) {
 	}{"callstring", e.JSON(), sequences, functions})
 }
 
-// Merge implements [Mergeable]: the sequences stay apart.
+// Merge implements [Mergeable]; the sequences stay separate.
 func (e *CallString) Merge(others []Encoding) (Encoding, error) {
 	a := AlphabetOf(e.names)
 	m := &CallString{Source: e.Source, symbols: slices.Clone(e.symbols), ends: slices.Clone(e.ends), functions: slices.Clone(e.functions)}

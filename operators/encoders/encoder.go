@@ -8,112 +8,108 @@ import (
 	"iter"
 )
 
-// Encoder encodes one sequence as it happens. It belongs to one goroutine.
+// Encoder encodes one sequence incrementally. It belongs to one goroutine.
 type Encoder interface {
-	// Append takes the next symbols of the sequence. times, where it is not
-	// nil, has an entry for each: how long the symbol took, in ns, or for
-	// encoders of calls (those that understand Return) when it happened. Either
-	// all calls of Append have times or none has. The slices are the caller's.
+	// Append appends the next symbols of the sequence. If times is not nil it has one entry
+	// per symbol: its duration in ns, or, for encoders of calls (those that understand
+	// Return), when it happened. Either all calls of Append pass times or none does. The
+	// encoder does not retain the slices.
 	Append(symbols []Symbol, times []int64)
-	// Truncate says that the sequence was cut: symbols are missing behind those
-	// that were appended.
+	// Truncate marks the sequence as cut: symbols after the appended ones are missing.
 	Truncate()
-	// Label names the sequence: the thread or object that it is of.
+	// Label names the sequence, for example its thread or object.
 	Label(name string)
-	// Freeze says that memory is used up: what comes after it is counted and
-	// not encoded.
+	// Freeze marks the memory as used up: later symbols are counted but not encoded.
 	Freeze()
-	// Bytes is about how much memory the encoder holds. It is cheap.
+	// Bytes returns the approximate memory of the encoder in bytes. It is cheap.
 	Bytes() int64
-	// Encode gives the encoding of what was appended so far. The encoder may go
-	// on; the encoding does not change with it.
+	// Encode returns the encoding of everything appended so far. The encoder may continue;
+	// the encoding does not change.
 	Encode() Encoding
 }
 
-// Encoding is what an encoder found. It is immutable.
+// Encoding is the result of an encoder. It is immutable.
 type Encoding interface {
-	// String is the text form, without a newline at the end.
+	// String returns the text form, without a trailing newline.
 	fmt.Stringer
-	// MarshalJSON gives everything that the encoding holds, with the statistics.
+	// MarshalJSON returns everything the encoding holds, including statistics.
 	json.Marshaler
-	// Of says what was encoded.
+	// Of describes what was encoded.
 	Of() Source
 }
 
-// Mergeable encodings of several sequences can be joined into one.
+// Mergeable is an encoding that can be merged with encodings of other sequences.
 type Mergeable interface {
 	Encoding
-	// Merge is the encoding of the receiver's sequences and then those of
-	// others, which are of the same kind and options; their alphabets may
-	// differ.
+	// Merge returns the encoding of the receiver's sequences followed by those of others,
+	// which must have the same kind and options; their alphabets may differ.
 	Merge(others []Encoding) (Encoding, error)
 }
 
-// Lossless encodings can be decoded.
+// Lossless is an encoding that can be decoded.
 type Lossless interface {
 	Encoding
-	// Exact reports whether nothing was left out: some encodings have options
-	// that leave out. Only then may the other methods be used.
+	// Exact reports whether nothing was left out: some encodings have options that leave
+	// out details. The other methods may be used only if it is true.
 	Exact() bool
-	// Names has the names of the symbols (see [Alphabet.Names]).
+	// Names returns the names of the symbols (see [Alphabet.Names]).
 	Names() []string
-	// Decode gives back sequence i of the Of().Sequences that were encoded.
+	// Decode returns the symbols of sequence i, 0 to Of().Sequences-1.
 	Decode(i int) iter.Seq[Symbol]
 }
 
-// Graph is an encoding that is a picture of nodes and arcs.
+// Graph is an encoding that can be drawn as nodes and edges.
 type Graph interface {
 	Encoding
 	Dot() string     // for Graphviz
 	Mermaid() string // for Markdown
 }
 
-// Drawing is an encoding that draws itself.
+// Drawing is an encoding that can be drawn as an SVG.
 type Drawing interface {
 	Encoding
 	SVG() string
 }
 
-// Limits of an encoder.
+// Limits are the limits of an encoder.
 type Limits struct {
-	// Budget is how many bytes the encoder may hold, 0: any number. What comes
-	// when it is used up is counted and not encoded.
+	// Budget is the number of bytes the encoder may hold; 0 means unlimited. Symbols beyond
+	// it are counted but not encoded.
 	Budget int64
 }
 
-// Source says what an encoding is of.
+// Source describes what an encoding was made from.
 type Source struct {
-	Sequences int      // how many sequences
-	Truncated int      // how many of them were cut: their ends are missing
-	Symbols   int64    // how many symbols were given
-	Encoded   int64    // how many of them are encoded: less than Symbols when the budget was used up
-	Labels    []string // of the sequences, "" for those that have none; nil: none has
+	Sequences int      // number of sequences
+	Truncated int      // sequences whose ends are missing
+	Symbols   int64    // symbols received
+	Encoded   int64    // symbols encoded; fewer than Symbols if the budget was used up
+	Labels    []string // of the sequences; "" if a sequence has none; nil if none has
 	Digests   []Digest
 }
 
-// Complete reports whether everything that was given is encoded.
+// Complete reports whether every received symbol is encoded.
 func (s *Source) Complete() bool { return s.Encoded == s.Symbols }
 
-// Of implements [Encoding] for those that embed a Source.
+// Of implements [Encoding] for types that embed a Source.
 func (s *Source) Of() Source { return *s }
 
-// Intake is what an encoder notes of what it is given. It is embedded.
+// Intake keeps an encoder's account of its input. Encoders embed it.
 type Intake struct {
 	Alphabet  *Alphabet
 	Limits    Limits
-	symbols   int64 // given
+	symbols   int64 // received
 	digest    Digest
 	Truncated bool
 	Name      string
-	Full      bool // the budget is used up: nothing more is encoded
+	Full      bool // the budget is used up; nothing more is encoded
 }
 
-// budgetBlock is how many symbols may be encoded before the budget is looked
-// at again.
+// budgetBlock is the number of symbols encoded between two checks of the budget.
 const budgetBlock = 4096
 
-// Consume calls encode with as much of symbols as the budget has room for, after
-// each part asking how many bytes there are.
+// Consume calls encode with blocks of symbols as long as the budget allows. After each
+// block it calls bytes to learn the memory used.
 func (in *Intake) Consume(symbols []Symbol, times []int64, encode func([]Symbol, []int64), bytes func() int64) {
 	in.symbols += int64(len(symbols))
 	for len(symbols) > 0 && !in.Full {
@@ -129,16 +125,13 @@ func (in *Intake) Consume(symbols []Symbol, times []int64, encode func([]Symbol,
 	}
 }
 
-// Truncate implements [Encoder].
 func (in *Intake) Truncate() { in.Truncated = true }
 
-// Label implements [Encoder].
 func (in *Intake) Label(name string) { in.Name = name }
 
-// Freeze implements [Encoder].
 func (in *Intake) Freeze() { in.Full = true }
 
-// Source is what was given so far.
+// Source describes the input so far.
 func (in *Intake) Source() Source {
 	s := Source{Sequences: 1, Symbols: in.symbols, Encoded: in.digest.N, Digests: []Digest{in.digest}}
 	if in.Truncated {
@@ -150,7 +143,7 @@ func (in *Intake) Source() Source {
 	return s
 }
 
-// Joined is the Source of the sequences of s and then those of o.
+// Joined returns the Source of the sequences of s followed by those of o.
 func (s Source) Joined(o Source) Source {
 	digests := make([]Digest, 0, len(s.Digests)+len(o.Digests))
 	return Source{
@@ -173,8 +166,8 @@ func (s *Source) labelsWith(o Source) []string {
 	return labels
 }
 
-// Remark is the line that the text forms of incomplete encodings end with,
-// preceded by a newline; "" if there is nothing to remark.
+// Remark returns the last line of the text form of an incomplete encoding, with a leading
+// newline; "" if the encoding is complete.
 func (s *Source) Remark() string {
 	if s.Complete() {
 		return ""
@@ -182,12 +175,12 @@ func (s *Source) Remark() string {
 	return fmt.Sprintf("\n%s the first %d of %d symbols: encoder_budget is used up", RemarkMark, s.Encoded, s.Symbols)
 }
 
-// SourceJSON is how encodings show their source.
+// SourceJSON is the JSON form of a Source.
 type SourceJSON struct {
 	Sequences int      `json:"sequences"`
 	Truncated int      `json:"truncated,omitempty"`
 	Symbols   int64    `json:"symbols"`
-	Encoded   int64    `json:"encoded,omitempty"` // only where it differs
+	Encoded   int64    `json:"encoded,omitempty"` // only if it differs from Symbols
 	Labels    []string `json:"labels,omitempty"`
 }
 
@@ -199,7 +192,7 @@ func (s *Source) JSON() SourceJSON {
 	return j
 }
 
-// Marshal is the JSON of v. Names of functions keep their < and >.
+// Marshal returns the JSON of v without escaping < and > in function names.
 func Marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -208,15 +201,14 @@ func Marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// Digest is a hash of a sequence of names, and its length. Equal sequences have
-// equal digests, also over different alphabets; different ones practically
-// never.
+// Digest is a hash of a sequence of names, and its length. Equal sequences have equal
+// digests, also over different alphabets; a collision is practically impossible.
 type Digest struct {
 	h uint64
 	N int64
 }
 
-// Add takes the next symbols of the alphabet whose names have these hashes.
+// Add appends symbols to the digest; hashes are the name hashes of their alphabet.
 func (d *Digest) Add(symbols []Symbol, hashes []uint64) {
 	h := d.h
 	for _, s := range symbols {
@@ -227,8 +219,8 @@ func (d *Digest) Add(symbols []Symbol, hashes []uint64) {
 	d.N += int64(len(symbols))
 }
 
-// Verify decodes every sequence of e and compares it with what the encoder was
-// given. An error is a defect of this package.
+// Verify decodes every sequence of e and compares it with the digest of the encoder's
+// input. An error is a defect of this package.
 func Verify(e Lossless) error {
 	hashes := make([]uint64, len(e.Names()))
 	for s, name := range e.Names() {
@@ -254,5 +246,5 @@ func Verify(e Lossless) error {
 	return nil
 }
 
-// ErrUnlike refuses to merge.
+// ErrUnlike is returned by Merge for encodings of different kinds or options.
 var ErrUnlike = errors.New("encodings of different kinds or options cannot be merged")

@@ -5,23 +5,22 @@ import (
 	"slices"
 )
 
-// Hierarchy is the classes of a program and what they derive from, with the
-// relative numbering that makes the test whether a class includes another two
-// comparisons (Vitek, Horspool, Krall: Efficient type inclusion tests, OOPSLA
-// 1997; Hwang, figure 8): left is a class's number in preorder, right the
-// largest left of it and below it, and B includes A if left(B) ≤ left(A) ≤
-// right(B).
+// Hierarchy holds the classes of a program and their base classes, numbered so that testing
+// whether one class includes another takes two comparisons (Vitek, Horspool, Krall:
+// Efficient type inclusion tests, OOPSLA 1997; Hwang, figure 8): left is the number of a
+// class in preorder, right the largest left among it and the classes below it, and B
+// includes A if left(B) ≤ left(A) ≤ right(B).
 //
-// Classes may come while it is used, as programs load them. Numbers therefore
-// have gaps: a new class takes half of what its base has free, and only when
-// that is nothing is everything numbered anew.
+// Classes may be added while the hierarchy is in use, as programs load them. Numbers
+// therefore have gaps: a new class takes half of the free numbers of its base, and
+// everything is renumbered only when none is free.
 //
-// A class that derives from several is below the first of them; the others are
-// looked at where the numbers say no.
+// A class with several bases is placed below the first; the other bases are searched when
+// the numbers do not show inclusion.
 type Hierarchy struct {
-	classes []class // 0 stands above those that derive from nothing
+	classes []class // 0 is the root, above the classes without a base
 	ids     map[string]Class
-	several bool // there is a class that derives from several
+	several bool // some class has several bases
 }
 
 // Class is a class of a [Hierarchy].
@@ -35,9 +34,9 @@ const (
 type class struct {
 	name        string
 	left, right uint64
-	free        uint64 // from here to right no derived class has a number
+	free        uint64 // numbers from here to right are unassigned
 	bases       []Class
-	derived     []Class // those whose first base this is
+	derived     []Class // classes whose first base is this one
 }
 
 // NewHierarchy returns an empty hierarchy.
@@ -48,8 +47,8 @@ func NewHierarchy() *Hierarchy {
 	}
 }
 
-// Class is the class of that name, which is added if need be. Until
-// [Hierarchy.Derive] says otherwise, it derives from nothing.
+// Class returns the class with that name and adds it if it is new. A class has no base
+// until [Hierarchy.Derive] is called.
 func (h *Hierarchy) Class(name string) Class {
 	if c, ok := h.ids[name]; ok {
 		return c
@@ -61,14 +60,13 @@ func (h *Hierarchy) Class(name string) Class {
 	return c
 }
 
-// Name is the name of c.
+// Name returns the name of c.
 func (h *Hierarchy) Name(c Class) string { return h.classes[c].name }
 
-// Bases are the direct superclasses of c, in the order of Derive.
+// Bases returns the direct superclasses of c, in the order of the Derive calls.
 func (h *Hierarchy) Bases(c Class) []Class { return h.classes[c].bases }
 
-// Derive makes base a direct superclass of c. It is an error if base derives
-// from c.
+// Derive makes base a direct superclass of c. It returns an error if base derives from c.
 func (h *Hierarchy) Derive(c, base Class) error {
 	if slices.Contains(h.classes[c].bases, base) {
 		return nil
@@ -87,7 +85,7 @@ func (h *Hierarchy) Derive(c, base Class) error {
 	return nil
 }
 
-// put places c, with what derives from it, below base.
+// put places c and the classes derived from it below base.
 func (h *Hierarchy) put(base, c Class) {
 	b := &h.classes[base]
 	b.derived = append(b.derived, c)
@@ -104,7 +102,7 @@ func (h *Hierarchy) put(base, c Class) {
 	h.number(c, left, unit)
 }
 
-// size is how many classes there are from c down.
+// size returns the number of classes from c down, c included.
 func (h *Hierarchy) size(c Class) uint64 {
 	n := uint64(1)
 	for _, d := range h.classes[c].derived {
@@ -113,8 +111,8 @@ func (h *Hierarchy) size(c Class) uint64 {
 	return n
 }
 
-// number numbers the classes from c down, with unit numbers for each, and
-// returns how many classes they are.
+// number numbers the classes from c down, unit numbers for each, and returns how many
+// classes there are.
 func (h *Hierarchy) number(c Class, left, unit uint64) uint64 {
 	n := uint64(1)
 	at := left + 1
@@ -137,15 +135,14 @@ func (h *Hierarchy) Includes(b, a Class) bool {
 	return h.several && h.Distance(a, b) >= 0
 }
 
-// Related reports whether one of the classes includes the other.
+// Related reports whether one of the two classes includes the other.
 func (h *Hierarchy) Related(a, b Class) bool { return h.Includes(a, b) || h.Includes(b, a) }
 
-// Distance is by how many steps from class to base the search for a method of
-// the class method that begins at receiver gets there: 0 if they are the same,
-// -1 if receiver does not derive from method. Of several ways it is the
-// shortest.
+// Distance returns the number of steps up from class receiver to class method, where a
+// method lookup that starts at receiver ends: 0 if they are the same, -1 if receiver does
+// not derive from method. If there are several paths it is the shortest.
 func (h *Hierarchy) Distance(receiver, method Class) int {
-	if !h.several { // one way up
+	if !h.several { // a single path up
 		for n, c := 0, receiver; ; n++ {
 			if c == method {
 				return n
@@ -176,10 +173,10 @@ func (h *Hierarchy) Distance(receiver, method Class) int {
 	return -1
 }
 
-// Numbers are the relative numbers of c without gaps, as the paper shows them:
-// the classes in preorder are 0, 1, 2, ... It takes time for all classes.
+// Numbers returns the relative numbers of c without gaps, as in the paper: the classes in
+// preorder are 0, 1, 2, ... It takes time linear in the number of classes.
 func (h *Hierarchy) Numbers(c Class) (left, right int) {
-	n := -1 // the class above all is not shown
+	n := -1 // the root is not counted
 	var walk func(d Class)
 	walk = func(d Class) {
 		own := n

@@ -4,27 +4,27 @@ import (
 	"fmt"
 )
 
-// HierarchyEncoder measures how often successive classes lie in one hierarchy:
-// one of them includes the other (Hwang, "hierarchy consecutive"). Its symbols
-// are names of classes; those that the hierarchy does not know stand alone.
+// HierarchyEncoder measures how often successive classes lie in one hierarchy, that is, one
+// includes the other (Hwang, "hierarchy consecutive"). Its symbols are class names; a class
+// the hierarchy does not know is related only to itself.
 type HierarchyEncoder struct {
 	Intake
 	hierarchy *Hierarchy
 	classes   []Class // by symbol
-	last      Class   // everything: there was none
+	last      Class   // the last class seen; everything: none yet
 	found     Loop    // of period 1
 }
 
-// NewHierarchyEncoder returns an encoder for a sequence over a of classes of h.
-// Classes may be added to h between calls of Append.
+// NewHierarchyEncoder returns an encoder for a sequence over a of classes of h. Classes may
+// be added to h between calls of Append.
 func NewHierarchyEncoder(a *Alphabet, h *Hierarchy, l Limits) *HierarchyEncoder {
 	return &HierarchyEncoder{Intake: Intake{Alphabet: a, Limits: l}, hierarchy: h}
 }
 
-// Hierarchy is what the encoder knows of its classes.
+// Hierarchy returns the hierarchy of the encoder's classes.
 func (e *HierarchyEncoder) Hierarchy() *Hierarchy { return e.hierarchy }
 
-// Append implements [Encoder]; it makes no use of times.
+// Append implements [Encoder]; it ignores times.
 func (e *HierarchyEncoder) Append(symbols []Symbol, _ []int64) {
 	e.Consume(symbols, nil, e.encode, e.Bytes)
 }
@@ -50,21 +50,19 @@ func (e *HierarchyEncoder) encode(symbols []Symbol, _ []int64) {
 	}
 }
 
-// Bytes implements [Encoder].
 func (e *HierarchyEncoder) Bytes() int64 { return 4 * int64(cap(e.classes)) }
 
-// Encode implements [Encoder]: it gives a [*HierarchyConsecutive].
+// Encode implements [Encoder]. It returns a [*HierarchyConsecutive].
 func (e *HierarchyEncoder) Encode() Encoding {
 	f := e.found
 	f.Period, f.Tried = 1, max(0, f.Symbols-1)
 	return &HierarchyConsecutive{Loops{Source: e.Source(), loops: []Loop{f}}}
 }
 
-// HierarchyConsecutive is how much of one or more sequences stays within a
+// HierarchyConsecutive is the share of one or more sequences that stays within one
 // hierarchy.
 type HierarchyConsecutive struct{ Loops }
 
-// Merge implements [Mergeable].
 func (c *HierarchyConsecutive) Merge(others []Encoding) (Encoding, error) {
 	loops := make([]Encoding, len(others))
 	for i, e := range others {
@@ -81,14 +79,13 @@ func (c *HierarchyConsecutive) Merge(others []Encoding) (Encoding, error) {
 	return &HierarchyConsecutive{*m.(*Loops)}, nil
 }
 
-// String is the ratios, and of what.
+// String returns the ratios and the size of the source.
 func (c *HierarchyConsecutive) String() string {
 	p := &c.loops[0]
 	return fmt.Sprintf("hierarchy-consecutive: %.4g hit (%d of %d), %.4g covered (%d of %d)%s",
 		p.HitRatio(), p.Hits, p.Tried, p.CoveredRatio(), p.Covered, p.Symbols, c.Remark())
 }
 
-// MarshalJSON implements [Encoding].
 func (c *HierarchyConsecutive) MarshalJSON() ([]byte, error) {
 	p := &c.loops[0]
 	return Marshal(struct {

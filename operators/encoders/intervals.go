@@ -2,24 +2,24 @@ package encoders
 
 import "unsafe"
 
-// DefaultIntervals is into how many parts a run is cut if nobody says.
+// DefaultIntervals is the default number of parts of a run.
 const DefaultIntervals = 1024
 
-// IntervalEncoder cuts a run into equal parts and says what each class (or
-// function: what its symbols are) did in each: calls, the time that its own
-// code took, waiting, allocations. Times are when calls and returns happened;
-// without them there are no intervals.
+// IntervalEncoder cuts a run into equal parts and records the activity of each class (or
+// function, depending on the symbols) in each part: calls, time in its own code, waiting,
+// allocations. Times are when calls and returns happened; without times there are no
+// intervals.
 //
-// The length of a part is a power of two in ns, and parts begin at multiples of
-// it, so that those of different threads and hosts are the same. When the run
-// has more than n parts, each two become one: there are then between n/2 and n.
+// The length of a part is a power of two in ns, and parts begin at multiples of it, so that
+// parts of different threads and hosts coincide. When the run exceeds n parts, adjacent
+// parts are merged in pairs; there are then between n/2 and n.
 type IntervalEncoder struct {
 	Intake
 	Calls
 	n     int
-	shift uint  // the parts are 1<<shift ns long
-	first int64 // part of the first moment
-	last  int64 // moment of the last event
+	shift uint  // a part is 1<<shift ns long
+	first int64 // part of the first event
+	last  int64 // time of the last event
 	begun bool
 	cells map[intervalKey]*Activity
 }
@@ -30,10 +30,10 @@ type intervalKey struct {
 	symbol Symbol
 }
 
-// Activity is what a class did in an interval.
+// Activity is the activity of a class in an interval.
 type Activity struct {
 	Calls       int64
-	Time        int64 // ns in its own code, cut off at the interval's borders, waiting included
+	Time        int64 // ns in its own code within the interval, waiting included
 	Waiting     int64 // ns
 	Allocations int64
 	Bytes       int64
@@ -47,13 +47,12 @@ func (a *Activity) add(b *Activity) {
 	a.Bytes += b.Bytes
 }
 
-// NewIntervalEncoder returns an encoder for the calls of a thread with at most
-// n parts, at least 2.
+// NewIntervalEncoder returns an encoder for the calls of a thread with at most n parts; n
+// is at least 2.
 func NewIntervalEncoder(a *Alphabet, n int, l Limits) *IntervalEncoder {
 	return &IntervalEncoder{Intake: Intake{Alphabet: a, Limits: l}, n: max(n, 2), cells: map[intervalKey]*Activity{}}
 }
 
-// Append implements [Encoder].
 func (e *IntervalEncoder) Append(symbols []Symbol, times []int64) {
 	e.Consume(symbols, times, e.encode, e.Bytes)
 }
@@ -74,7 +73,7 @@ func (e *IntervalEncoder) encode(symbols []Symbol, times []int64) {
 	}
 }
 
-// advance gives the time since the last event to what runs.
+// advance adds the time since the last event to the innermost call.
 func (e *IntervalEncoder) advance(to int64) {
 	if !e.begun {
 		e.begun, e.first, e.last = true, to>>e.shift, to
@@ -95,7 +94,7 @@ func (e *IntervalEncoder) advance(to int64) {
 	e.last = max(e.last, to)
 }
 
-// spread divides the time between two moments at the borders of the parts.
+// spread splits a time span at the borders of the parts.
 func (e *IntervalEncoder) spread(s Symbol, from, to int64, add func(a *Activity, ns int64)) {
 	for from < to {
 		border := min((from>>e.shift+1)<<e.shift, to)
@@ -104,16 +103,16 @@ func (e *IntervalEncoder) spread(s Symbol, from, to int64, add func(a *Activity,
 	}
 }
 
-// Waits says that the call that was appended last waits: the time in its own code
-// is waiting.
+// Waits marks the last appended call as waiting: the time in its own code counts as
+// waiting.
 func (e *IntervalEncoder) Waits() {
 	if n := len(e.Frames); n > 0 && !e.Full {
 		e.Frames[n-1].waits = true
 	}
 }
 
-// Wait says that the thread waited between two moments, of which the second is
-// not later than the next event. The time is that of what it was in.
+// Wait records that the thread waited between two times; to must not be later than the next
+// event. The time counts for the innermost call.
 func (e *IntervalEncoder) Wait(from, to int64) {
 	n := len(e.Frames)
 	if e.Full || n == 0 || !e.begun || from < e.last {
@@ -124,7 +123,7 @@ func (e *IntervalEncoder) Wait(from, to int64) {
 	e.spread(e.Frames[n-1].symbol, from, to, func(a *Activity, ns int64) { a.Waiting += ns })
 }
 
-// Allocate says that an object of class s was made, of so many bytes.
+// Allocate records the allocation of an object of class s and this size.
 func (e *IntervalEncoder) Allocate(s Symbol, bytes, at int64) {
 	if e.Full {
 		return
@@ -148,14 +147,14 @@ func cellOf(cells map[intervalKey]*Activity, k intervalKey) *Activity {
 	return c
 }
 
-// coarsen makes one part of each two.
+// coarsen merges parts in pairs.
 func (e *IntervalEncoder) coarsen() {
 	e.cells = coarser(e.cells, 1)
 	e.shift++
 	e.first >>= 1
 }
 
-// coarser are cells of parts that are 1<<by times as long.
+// coarser converts cells to parts that are 1<<by times as long.
 func coarser(cells map[intervalKey]*Activity, by uint) map[intervalKey]*Activity {
 	merged := make(map[intervalKey]*Activity, len(cells))
 	for k, c := range cells {
@@ -165,13 +164,11 @@ func coarser(cells map[intervalKey]*Activity, by uint) map[intervalKey]*Activity
 	return merged
 }
 
-// Bytes implements [Encoder].
 func (e *IntervalEncoder) Bytes() int64 {
 	const cell = int64(unsafe.Sizeof(Activity{}) + 2*unsafe.Sizeof(intervalKey{}))
 	return int64(len(e.cells))*cell + int64(24*cap(e.Frames))
 }
 
-// Encode implements [Encoder].
 func (e *IntervalEncoder) Encode() Encoding {
 	x := &Intervals{Source: e.Source(), names: e.Alphabet.Names(), n: e.n, shift: e.shift, cells: coarser(e.cells, 0)}
 	return x

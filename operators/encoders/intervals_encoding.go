@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Intervals is what the classes of threads did in each part of a run.
+// Intervals is the activity of the classes of threads in each part of a run.
 type Intervals struct {
 	Source
 	names []string
@@ -17,19 +17,19 @@ type Intervals struct {
 	cells map[intervalKey]*Activity
 }
 
-// Interval is what one class did, in one thread, in one part of a run.
+// Interval is the activity of one class of one thread in one part of a run.
 type Interval struct {
 	Part   int // from 0
-	Thread int // which of the sequences
+	Thread int // index of the sequence
 	Class  Symbol
 	Activity
 }
 
-// Length of the parts in ns.
+// Length returns the length of a part in ns.
 func (x *Intervals) Length() int64 { return 1 << x.shift }
 
-// Cells are those in which something happened, by part, thread and name; start
-// is when part 0 begins, in ns.
+// Cells returns the non-empty cells, sorted by part, thread and name; start is the start of
+// part 0 in ns.
 func (x *Intervals) Cells() (start int64, cells []Interval) {
 	keys := slices.SortedFunc(maps.Keys(x.cells), func(k, l intervalKey) int {
 		return cmp.Or(cmp.Compare(k.part, l.part), cmp.Compare(k.thread, l.thread), cmp.Compare(x.names[k.symbol], x.names[l.symbol]))
@@ -44,9 +44,8 @@ func (x *Intervals) Cells() (start int64, cells []Interval) {
 	return first << x.shift, cells
 }
 
-// String has a line for each class that did something in a part: when the part
-// begins, from the first on; the thread where there are several; calls, time,
-// and what else there was; the class.
+// String returns one line per class and part: the start of the part relative to the first;
+// the thread if there are several; calls, time and other activity; the class.
 func (x *Intervals) String() string {
 	_, cells := x.Cells()
 	waits := slices.ContainsFunc(cells, func(c Interval) bool { return c.Waiting > 0 })
@@ -83,7 +82,7 @@ func (x *Intervals) String() string {
 	return string(b) + x.Remark()
 }
 
-// thread is how sequence i is called.
+// thread returns the label of sequence i.
 func (x *Intervals) thread(i int) string {
 	if i < len(x.Labels) && x.Labels[i] != "" {
 		return Quote(x.Labels[i])
@@ -91,7 +90,6 @@ func (x *Intervals) thread(i int) string {
 	return "S" + strconv.Itoa(i)
 }
 
-// MarshalJSON implements [Encoding].
 func (x *Intervals) MarshalJSON() ([]byte, error) {
 	type cell struct {
 		Part        int    `json:"part"`
@@ -117,7 +115,7 @@ func (x *Intervals) MarshalJSON() ([]byte, error) {
 	}{"intervals", x.JSON(), start, x.Length(), cells})
 }
 
-// Merge implements [Mergeable]: the threads stay apart, in the same parts.
+// Merge implements [Mergeable]; the threads stay separate and share the parts.
 func (x *Intervals) Merge(others []Encoding) (Encoding, error) {
 	a := AlphabetOf(x.names)
 	m := &Intervals{Source: x.Source, n: x.n, shift: x.shift, cells: coarser(x.cells, 0)}
@@ -148,7 +146,7 @@ func (x *Intervals) Merge(others []Encoding) (Encoding, error) {
 	return m, nil
 }
 
-// parts is from the first part to the last.
+// parts returns the number of parts from the first to the last.
 func (x *Intervals) parts() int64 {
 	var first, last int64
 	begun := false

@@ -6,13 +6,12 @@ import (
 	"slices"
 )
 
-// SVG implements [Drawing]: for each class, and each thread where there are
-// several, how much of each part of the run it took (Reiss and Renieris, figure
-// 1), of which the waiting is drawn apart; and below it what it allocated, if
-// that is known.
+// SVG implements [Drawing]: for each class, and each thread if there are several, its share
+// of each part of the run (Reiss and Renieris, figure 1), with waiting drawn separately;
+// below it, the bytes it allocated, if known.
 func (x *Intervals) SVG() string { return x.heatmap().Svg() }
 
-// Picture is the same in characters.
+// Picture returns the same picture as text.
 func (x *Intervals) Picture() string { return x.heatmap().Text() + x.Remark() }
 
 func (x *Intervals) heatmap() *render.Heatmap {

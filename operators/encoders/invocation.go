@@ -5,24 +5,23 @@ import (
 	"fmt"
 )
 
-// InvocationEncoder gathers what the picture of a sequence over time needs
-// (Hwang, figure 7): for each symbol, how often it came in each slot of the
-// time. Times are when symbols came; without times it is their places.
+// InvocationEncoder counts the occurrences of each symbol per time slot, for the picture of
+// a sequence over time (Hwang, figure 7). Times are when symbols occurred; without times
+// their positions are used.
 //
-// There are at most InvocationSlots slots. Their width is a power of two, which
-// doubles when they are full, and they begin at multiples of it: so those of
-// several sequences add up exactly.
+// There are at most InvocationSlots slots. Their width is a power of two, which doubles
+// when they are full, and they begin at multiples of it, so that the slots of several
+// sequences add up exactly.
 type InvocationEncoder struct {
 	Intake
 	slots
 	untimed int64 // symbols without a time so far
 }
 
-// InvocationSlots is the most slots that the time is cut into.
+// InvocationSlots is the largest number of time slots.
 const InvocationSlots = 1024
 
-// FirstWidth is the binary logarithm of the width in ns of slots at first: a
-// microsecond.
+// FirstWidth is the binary logarithm of the initial slot width in ns: about 1 µs.
 const FirstWidth = 10
 
 // slots are counts of symbols over time.
@@ -66,7 +65,7 @@ func (c *slots) add(s Symbol, t, n int64) {
 	}
 	for {
 		at := t>>c.shift - c.first
-		if at < 0 { // later than it should come: there must be room in front
+		if at < 0 { // before slot 0: prepend slots
 			if c.count+int(min(-at, InvocationSlots)) > InvocationSlots {
 				c.widen()
 				continue
@@ -84,7 +83,7 @@ func (c *slots) add(s Symbol, t, n int64) {
 	}
 }
 
-// row is the row of s, with at least n slots.
+// row returns the row of s with at least n slots.
 func (c *slots) row(s Symbol, n int) []int64 {
 	for int(s) >= len(c.rows) {
 		c.rows = append(c.rows, nil)
@@ -97,9 +96,9 @@ func (c *slots) row(s Symbol, n int) []int64 {
 	return c.rows[s]
 }
 
-// widen makes one of every two slots.
+// widen merges slots in pairs.
 func (c *slots) widen() {
-	odd := c.first & 1 // slot 0 is the second of its two
+	odd := c.first & 1 // slot 0 is the second of its pair
 	for s, row := range c.rows {
 		if len(row) == 0 {
 			continue
@@ -121,7 +120,7 @@ func (c *slots) widen() {
 	c.shift++
 }
 
-// shiftRight makes n empty slots in front.
+// shiftRight inserts n empty slots in front.
 func (c *slots) shiftRight(n int) {
 	for s, row := range c.rows {
 		if len(row) > 0 {
@@ -133,7 +132,7 @@ func (c *slots) shiftRight(n int) {
 	c.count += n
 }
 
-// clone is c for itself.
+// clone returns a deep copy of c.
 func (c *slots) clone() slots {
 	d := *c
 	d.rows = make([][]int64, len(c.rows))
@@ -145,15 +144,14 @@ func (c *slots) clone() slots {
 	return d
 }
 
-// Bytes implements [Encoder].
 func (e *InvocationEncoder) Bytes() int64 { return e.held }
 
-// Encode implements [Encoder]: it gives an [*InvocationGraph].
+// Encode implements [Encoder]. It returns an [*InvocationGraph].
 func (e *InvocationEncoder) Encode() Encoding {
 	return &InvocationGraph{Source: e.Source(), slots: e.clone(), timed: e.untimed == 0, names: e.Alphabet.Names()}
 }
 
-// InvocationGraph is when the symbols of one or more sequences came.
+// InvocationGraph holds when the symbols of one or more sequences occurred.
 type InvocationGraph struct {
 	Source
 	slots
@@ -161,13 +159,13 @@ type InvocationGraph struct {
 	names []string
 }
 
-// Slots is how many slots there are, Width how long each of them is (in ns;
-// without times, in symbols), and Start when the first begins.
+// Slots returns the number of slots, Width the length of each (in ns; without times, in
+// symbols), and Start the beginning of the first.
 func (g *InvocationGraph) Slots() int   { return g.count }
 func (g *InvocationGraph) Width() int64 { return 1 << g.shift }
 func (g *InvocationGraph) Start() int64 { return g.first << g.shift }
 
-// Count is how often a symbol came in a slot.
+// Count returns how often a symbol occurred in a slot.
 func (g *InvocationGraph) Count(s Symbol, slot int) int64 {
 	if int(s) >= len(g.rows) || slot >= len(g.rows[s]) {
 		return 0
@@ -175,7 +173,6 @@ func (g *InvocationGraph) Count(s Symbol, slot int) int64 {
 	return g.rows[s][slot]
 }
 
-// Merge implements [Mergeable].
 func (g *InvocationGraph) Merge(others []Encoding) (Encoding, error) {
 	a := NewAlphabet()
 	m := &InvocationGraph{timed: g.timed}
@@ -205,8 +202,8 @@ func (g *InvocationGraph) Merge(others []Encoding) (Encoding, error) {
 	return m, nil
 }
 
-// heatmap is the picture of the slots from to to, those excluded; symbols in
-// order of their first occurrence in the alphabet.
+// heatmap draws slots from to to-1, with symbols in the order of their first occurrence in
+// the alphabet.
 func (g *InvocationGraph) heatmap(from, to int) *render.Heatmap {
 	h := &render.Heatmap{Title: "invocation graph", Cells: to - from}
 	begin, end := int64(from)<<g.shift, int64(to)<<g.shift
@@ -228,14 +225,12 @@ func (g *InvocationGraph) heatmap(from, to int) *render.Heatmap {
 	return h
 }
 
-// String is the picture in characters.
+// String returns the picture as text.
 func (g *InvocationGraph) String() string { return g.heatmap(0, g.count).Text() + g.Remark() }
 
-// SVG implements [Drawing].
 func (g *InvocationGraph) SVG() string { return g.heatmap(0, g.count).Svg() }
 
-// Zoom is the picture of the slots from to to, that one excluded, as text and
-// as SVG.
+// Zoom returns the picture of slots from to to-1 as text and as SVG.
 func (g *InvocationGraph) Zoom(from, to int) (text, svg string) {
 	from = max(0, min(from, g.count))
 	to = max(from, min(to, g.count))
@@ -243,8 +238,8 @@ func (g *InvocationGraph) Zoom(from, to int) (text, svg string) {
 	return h.Text(), h.Svg()
 }
 
-// MarshalJSON implements [Encoding]. Of a row there are only the slots that are
-// not empty, as pairs of slot and count.
+// MarshalJSON implements [Encoding]. A row holds only its non-empty slots, as pairs of slot
+// and count.
 func (g *InvocationGraph) MarshalJSON() ([]byte, error) {
 	type row struct {
 		Symbol string     `json:"symbol"`

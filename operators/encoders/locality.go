@@ -9,33 +9,32 @@ import (
 // MaxWindow is the longest window that [LocalityEncoder] measures.
 const MaxWindow = 1 << 20
 
-// LocalityEncoder measures how few different symbols a sequence has over a
-// short time (Hwang, "method invocation localities"): the mean, over all
-// windows of w symbols, each shifted by one, of distinct symbols / w. The
-// smaller, the better the locality.
+// LocalityEncoder measures how few distinct symbols a sequence has over a short time
+// (Hwang, "method invocation localities"): the mean, over all windows of w symbols, each
+// shifted by one, of distinct symbols / w. A smaller value is better locality.
 //
-// It does so for every w at once, in constant time a symbol. An occurrence of a
-// symbol at i, whose occurrence before is g symbols back, is the first of its
-// symbol in min(g, w) of the windows that contain it; so the sum of distinct
-// symbols over all windows follows from how often each g occurs, and from where
-// each symbol came first and last for the windows that the borders of the
-// sequence cut (Denning's working set, whose mean size is what is asked for).
+// It measures every w at once, in constant time per symbol. An occurrence of a symbol at i
+// whose previous occurrence is g symbols back is the first of its symbol in min(g, w) of
+// the windows that contain it. The sum of distinct symbols over all windows therefore
+// follows from the frequency of each g and, for windows cut by the borders of the sequence,
+// from the first and last position of each symbol (Denning's working set, whose mean size
+// this is).
 type LocalityEncoder struct {
 	Intake
 	window int
 	gaps   gaps
-	first  []int64 // by symbol: 1 + where it came first; 0: not yet
-	last   []int64 // by symbol: where it came last
+	first  []int64 // by symbol: 1 + its first position; 0: none yet
+	last   []int64 // by symbol: its last position
 	n      int64   // symbols so far
 }
 
-// gaps counts by distance to the occurrence before; those above MaxWindow in
+// gaps counts occurrences by distance to the previous one; distances above MaxWindow are in
 // the last entry.
 type gaps []int64
 
-// NewLocalityEncoder returns an encoder for a sequence over a. The windows that
-// its encoding shows have w symbols; 0: as many as there are different ones in
-// the end, which is the paper's choice.
+// NewLocalityEncoder returns an encoder for a sequence over a. Its encoding shows windows
+// of w symbols; 0 means the number of distinct symbols at the end, which is the paper's
+// choice.
 func NewLocalityEncoder(a *Alphabet, w int, l Limits) (*LocalityEncoder, error) {
 	if w < 0 || w > MaxWindow {
 		return nil, fmt.Errorf("locality is measured in windows of 1 to %d symbols, not %d", MaxWindow, w)
@@ -43,7 +42,7 @@ func NewLocalityEncoder(a *Alphabet, w int, l Limits) (*LocalityEncoder, error) 
 	return &LocalityEncoder{Intake: Intake{Alphabet: a, Limits: l}, window: w}, nil
 }
 
-// Append implements [Encoder]; it makes no use of times.
+// Append implements [Encoder]; it ignores times.
 func (e *LocalityEncoder) Append(symbols []Symbol, _ []int64) {
 	e.Consume(symbols, nil, e.encode, e.Bytes)
 }
@@ -68,12 +67,11 @@ func (e *LocalityEncoder) encode(symbols []Symbol, _ []int64) {
 	}
 }
 
-// Bytes implements [Encoder].
 func (e *LocalityEncoder) Bytes() int64 {
 	return 8 * int64(cap(e.gaps)+cap(e.first)+cap(e.last))
 }
 
-// Encode implements [Encoder]: it gives a [*Locality].
+// Encode implements [Encoder]. It returns a [*Locality].
 func (e *LocalityEncoder) Encode() Encoding {
 	p := localityPart{n: e.n}
 	var used []Symbol
@@ -87,27 +85,26 @@ func (e *LocalityEncoder) Encode() Encoding {
 	return &Locality{Source: e.Source(), window: e.window, gaps: slices.Clone(e.gaps), parts: []localityPart{p}, names: e.Alphabet.Names(), used: used}
 }
 
-// Locality is what is known of the windows of one or more sequences.
+// Locality summarizes the windows of one or more sequences.
 type Locality struct {
 	Source
 	window int // 0: Distinct
 	gaps   gaps
 	parts  []localityPart // by sequence
 	names  []string
-	used   []Symbol // those that occur
+	used   []Symbol // symbols that occur
 }
 
-// localityPart is where the symbols of a sequence came first and last.
+// localityPart holds the first and last positions of the symbols of a sequence.
 type localityPart struct {
 	n           int64
 	first, last []int64
 }
 
-// Distinct is how many different symbols there are.
+// Distinct returns the number of distinct symbols.
 func (l *Locality) Distinct() int { return len(l.used) }
 
-// Windows is how many windows of w symbols there are: all that lie in one
-// sequence.
+// Windows returns the number of windows of w symbols; a window lies in one sequence.
 func (l *Locality) Windows(w int) (n int64) {
 	for _, p := range l.parts {
 		n += max(0, p.n-int64(w)+1)
@@ -115,8 +112,8 @@ func (l *Locality) Windows(w int) (n int64) {
 	return n
 }
 
-// Mean is the locality with windows of w symbols, 1 to MaxWindow; NaN if no
-// sequence has so many.
+// Mean returns the locality for windows of w symbols, 1 to MaxWindow; NaN if every sequence
+// is shorter.
 func (l *Locality) Mean(w int) float64 {
 	windows := l.Windows(w)
 	if windows == 0 || w < 1 || w > MaxWindow {
@@ -128,8 +125,8 @@ func (l *Locality) Mean(w int) float64 {
 		sum += min(int64(g), width) * n
 	}
 	for _, p := range l.parts {
-		// So far a window may begin at every symbol; those that the end cuts
-		// do not count.
+		// The sum so far has a window starting at every symbol; subtract those cut by the
+		// end.
 		for i := range p.first {
 			sum += min(width, p.first[i]+1)
 			sum -= max(0, p.last[i]-max(-1, p.n-width))
@@ -138,7 +135,7 @@ func (l *Locality) Mean(w int) float64 {
 	return float64(sum) / float64(windows) / float64(w)
 }
 
-// Window is the number of symbols of the windows that are shown.
+// Window returns the number of symbols of the windows shown.
 func (l *Locality) Window() int {
 	if l.window == 0 {
 		return min(l.Distinct(), MaxWindow)
@@ -146,11 +143,10 @@ func (l *Locality) Window() int {
 	return l.window
 }
 
-// Value is the locality with windows of Window symbols: 0 to 1, NaN if there
-// are none.
+// Value returns the locality for windows of Window symbols, 0 to 1; NaN if there are none.
 func (l *Locality) Value() float64 { return l.Mean(l.Window()) }
 
-// Merge implements [Mergeable]: the mean is over the windows of all sequences.
+// Merge implements [Mergeable]; the mean is over the windows of all sequences.
 func (l *Locality) Merge(others []Encoding) (Encoding, error) {
 	alphabet := NewAlphabet()
 	m := &Locality{window: l.window}
@@ -180,7 +176,7 @@ func (l *Locality) Merge(others []Encoding) (Encoding, error) {
 	return m, nil
 }
 
-// String is the value, and of what.
+// String returns the value and the size of the source.
 func (l *Locality) String() string {
 	w := l.Window()
 	if n := l.Windows(w); n == 0 || w == 0 {
@@ -189,7 +185,6 @@ func (l *Locality) String() string {
 	return fmt.Sprintf("%.4g of windows of %d%s", l.Value(), w, l.Remark())
 }
 
-// MarshalJSON implements [Encoding].
 func (l *Locality) MarshalJSON() ([]byte, error) {
 	w := l.Window()
 	j := struct {

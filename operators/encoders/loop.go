@@ -5,32 +5,32 @@ import (
 	"strings"
 )
 
-// MaxLoop is the longest period that [LoopEncoder] looks for.
+// MaxLoop is the longest period that [LoopEncoder] accepts.
 const MaxLoop = 1 << 16
 
-// LoopEncoder measures how much of a sequence repeats after n symbols, for
-// several n in one pass (Hwang, "control patterns"): a symbol is a hit if it is
-// the one n symbols before. A hit and the n symbols before it are an instance of
-// the pattern loop-n. Loop-1 is the pattern "consecutive".
+// LoopEncoder measures how much of a sequence repeats after n symbols, for several n in one
+// pass (Hwang, "control patterns"): a symbol is a hit if it equals the symbol n before it.
+// A hit and the n symbols before it are an instance of the pattern loop-n. Loop-1 is the
+// pattern "consecutive".
 type LoopEncoder struct {
 	Intake
 	loops  []Loop
-	past   []Symbol // the last symbols, by position modulo its length
+	past   []Symbol // the last symbols, by position modulo len(past)
 	n      int64
-	period int // the longest of loops
+	period int // the longest period of loops
 }
 
-// Loop is what was found of one period.
+// Loop is the result for one period.
 type Loop struct {
 	Period  int   // n
-	Hits    int64 // symbols that are the one n before
+	Hits    int64 // symbols equal to the one n before
 	Tried   int64 // symbols that have one n before
 	Covered int64 // symbols that are part of an instance
 	Symbols int64
-	end     int64 // behind the last symbol that is covered
+	end     int64 // position after the last covered symbol
 }
 
-// NewLoopEncoder returns an encoder for a sequence over a, for the periods.
+// NewLoopEncoder returns an encoder for a sequence over a and these periods.
 func NewLoopEncoder(a *Alphabet, periods []int, l Limits) (*LoopEncoder, error) {
 	e := &LoopEncoder{Intake: Intake{Alphabet: a, Limits: l}}
 	for _, p := range periods {
@@ -48,7 +48,7 @@ func NewLoopEncoder(a *Alphabet, periods []int, l Limits) (*LoopEncoder, error) 
 	return e, nil
 }
 
-// Append implements [Encoder]; it makes no use of times.
+// Append implements [Encoder]; it ignores times.
 func (e *LoopEncoder) Append(symbols []Symbol, _ []int64) {
 	e.Consume(symbols, nil, e.encode, e.Bytes)
 }
@@ -71,10 +71,9 @@ func (e *LoopEncoder) encode(symbols []Symbol, _ []int64) {
 	}
 }
 
-// Bytes implements [Encoder].
 func (e *LoopEncoder) Bytes() int64 { return 4*int64(len(e.past)) + 48*int64(len(e.loops)) }
 
-// Encode implements [Encoder]: it gives [*Loops].
+// Encode implements [Encoder]. It returns [*Loops].
 func (e *LoopEncoder) Encode() Encoding {
 	l := &Loops{Source: e.Source(), loops: append([]Loop(nil), e.loops...)}
 	for i := range l.loops {
@@ -84,19 +83,19 @@ func (e *LoopEncoder) Encode() Encoding {
 	return l
 }
 
-// Loops is what was found of each period in one or more sequences.
+// Loops is the result for each period in one or more sequences.
 type Loops struct {
 	Source
 	loops []Loop
 }
 
-// Loops has an entry for each period, as they were given.
+// Loops returns one entry per period, in the order passed to the encoder.
 func (l *Loops) Loops() []Loop { return l.loops }
 
-// HitRatio is hits / (length - n), 0 of a sequence that is too short.
+// HitRatio returns hits / (length - n), or 0 for a sequence that is too short.
 func (l *Loop) HitRatio() float64 { return ratio(l.Hits, l.Tried) }
 
-// CoveredRatio is covered / length.
+// CoveredRatio returns covered / length.
 func (l *Loop) CoveredRatio() float64 { return ratio(l.Covered, l.Symbols) }
 
 func ratio(n, of int64) float64 {
@@ -126,7 +125,7 @@ func (l *Loops) Merge(others []Encoding) (Encoding, error) {
 	return m, nil
 }
 
-// String has a line for each period.
+// String returns one line per period.
 func (l *Loops) String() string {
 	var lines []string
 	for i := range l.loops {
@@ -137,7 +136,6 @@ func (l *Loops) String() string {
 	return strings.Join(lines, "\n") + l.Remark()
 }
 
-// MarshalJSON implements [Encoding].
 func (l *Loops) MarshalJSON() ([]byte, error) {
 	type loop struct {
 		Period  int     `json:"period"`

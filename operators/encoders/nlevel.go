@@ -8,17 +8,16 @@ import (
 	"unsafe"
 )
 
-// NLevelEncoder is a profile of calls with up to n-1 of their callers: n = 1 is
-// that of prof, n = 2 that of gprof. Each call counts for the function alone,
-// for the function with its caller, and so on, as far as the stack goes. Times
-// are when calls and returns happened.
+// NLevelEncoder builds a profile of calls with up to n-1 of their callers: n = 1 is the
+// profile of prof, n = 2 that of gprof. Each call counts for the function alone, for the
+// function with its caller, and so on up to n. Times are when calls and returns happened.
 type NLevelEncoder struct {
 	Intake
 	Calls
 	n     int
-	nodes []levelNode // 0: the root of the trie, whose paths lead from a function to its callers
+	nodes []levelNode // 0: the root of the trie; paths lead from a function to its callers
 	child map[levelKey]uint32
-	ids   []uint32 // by frame, n of each: the nodes that its call counts for; 0: none
+	ids   []uint32 // n per frame: the nodes its call counts for; 0: none
 }
 
 type levelNode struct {
@@ -40,7 +39,6 @@ func NewNLevelEncoder(a *Alphabet, n int, l Limits) *NLevelEncoder {
 	}
 }
 
-// Append implements [Encoder].
 func (e *NLevelEncoder) Append(symbols []Symbol, times []int64) {
 	e.Consume(symbols, times, e.encode, e.Bytes)
 }
@@ -84,13 +82,11 @@ func (e *NLevelEncoder) node(k levelKey, level int) uint32 {
 	return id
 }
 
-// Bytes implements [Encoder].
 func (e *NLevelEncoder) Bytes() int64 {
 	const mapEntry = 24
 	return int64(cap(e.nodes)*int(unsafe.Sizeof(levelNode{})) + len(e.child)*mapEntry + 4*cap(e.ids) + 16*cap(e.Frames))
 }
 
-// Encode implements [Encoder].
 func (e *NLevelEncoder) Encode() Encoding {
 	p := &Profile{Source: e.Source(), names: e.Alphabet.Names(), n: e.n}
 	for _, node := range e.nodes[1:] {
@@ -121,10 +117,10 @@ type Tuple struct {
 	Stats Stats
 }
 
-// Tuples are all, by length, those that took longest first.
+// Tuples returns all tuples by length, the longest total time first.
 func (p *Profile) Tuples() []Tuple { return p.tuples }
 
-// sort puts the tuples in an order that depends on names and numbers only.
+// sort orders the tuples by names and numbers only, so that the order is deterministic.
 func (p *Profile) sort() {
 	slices.SortFunc(p.tuples, func(x, y Tuple) int {
 		return cmp.Or(
@@ -134,8 +130,8 @@ func (p *Profile) sort() {
 	})
 }
 
-// String has a line for each tuple: how many calls, where they were timed Σt,
-// mean and deviation, and the tuple, outermost caller first.
+// String returns one line per tuple: the number of calls; if timed, Σt, mean and deviation;
+// and the tuple, outermost caller first.
 func (p *Profile) String() string {
 	timed := slices.ContainsFunc(p.tuples, func(t Tuple) bool { return t.Stats.Timed > 0 })
 	b := []byte(RemarkMark + " calls")
@@ -158,7 +154,6 @@ func (p *Profile) String() string {
 	return string(b) + p.Remark()
 }
 
-// MarshalJSON implements [Encoding].
 func (p *Profile) MarshalJSON() ([]byte, error) {
 	type tuple struct {
 		Calls     []string `json:"calls"`
@@ -182,7 +177,7 @@ func (p *Profile) MarshalJSON() ([]byte, error) {
 	}{"nlevel", p.JSON(), p.n, tuples})
 }
 
-// Merge implements [Mergeable]: equal tuples add up.
+// Merge implements [Mergeable]; equal tuples are added up.
 func (p *Profile) Merge(others []Encoding) (Encoding, error) {
 	a := AlphabetOf(p.names)
 	m := &Profile{Source: p.Source, n: p.n, tuples: slices.Clone(p.tuples)}

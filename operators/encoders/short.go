@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// ArcNote is how often, and the mean time where it is known.
+// ArcNote formats the count and, if known, the mean time.
 func ArcNote(s *Stats) string {
 	note := ""
 	if s.Count != 1 {
@@ -17,7 +17,7 @@ func ArcNote(s *Stats) string {
 	return note
 }
 
-// shortTime is a time in ns with three digits and a unit.
+// shortTime formats a time in ns with three digits and a unit.
 func shortTime(ns float64) string {
 	units := []string{"ns", "µs", "ms", "s"}
 	i := 0
@@ -28,7 +28,7 @@ func shortTime(ns float64) string {
 	return strconv.FormatFloat(ns, 'g', 3, 64) + units[i]
 }
 
-// shortBytes is a number of bytes with three digits and a unit.
+// shortBytes formats a number of bytes with three digits and a unit.
 func shortBytes(n float64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	i := 0

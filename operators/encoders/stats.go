@@ -7,18 +7,17 @@ import (
 	"math/bits"
 )
 
-// Stats is what an encoding carries for each of its elements (a run, a rule, a
-// node, an arc, a tuple of callers): how often it occurs, and the first two
-// moments of the time that the occurrences took. Sums are exact, so that they
-// do not depend on the order in which parts were merged.
+// Stats holds the statistics of an element of an encoding (a run, a rule, a node, an arc, a
+// tuple of callers): the number of occurrences and the first two moments of their times.
+// Sums are exact, so that they do not depend on the order of merging.
 type Stats struct {
 	Count int64 // occurrences
-	Timed int64 // of those, the ones whose time is in Sum and SumSq
+	Timed int64 // occurrences whose time is in Sum and SumSq
 	Sum   int64 // Σt, ns
 	SumSq Uint128
 }
 
-// NoTime is the time of what was not timed.
+// NoTime is the time of an occurrence that was not timed.
 const NoTime = math.MinInt64
 
 // Add counts one occurrence that took t ns.
@@ -40,7 +39,7 @@ func (s *Stats) Merge(o *Stats) {
 	s.SumSq.add(o.SumSq)
 }
 
-// Mean is the mean time in ns; 0 if none was timed.
+// Mean returns the mean time in ns, or 0 if none was timed.
 func (s *Stats) Mean() float64 {
 	if s.Timed == 0 {
 		return 0
@@ -48,13 +47,13 @@ func (s *Stats) Mean() float64 {
 	return float64(s.Sum) / float64(s.Timed)
 }
 
-// Deviation is the standard deviation of the times of the sample (n-1), in ns;
-// 0 if fewer than two were timed.
+// Deviation returns the standard deviation (n-1) of the times in ns, or 0 if fewer than two
+// were timed.
 func (s *Stats) Deviation() float64 {
 	if s.Timed < 2 {
 		return 0
 	}
-	// (n·Σt² - (Σt)²) / (n·(n-1)), whose numerator cancels unless it is exact.
+	// (n·Σt² - (Σt)²) / (n·(n-1)). The numerator must be exact because it cancels.
 	n := big.NewInt(s.Timed)
 	sum := big.NewInt(s.Sum)
 	x := new(big.Int).Mul(n, s.SumSq.big())
@@ -63,8 +62,8 @@ func (s *Stats) Deviation() float64 {
 	return math.Sqrt(f / (float64(s.Timed) * float64(s.Timed-1)))
 }
 
-// MarshalJSON gives {"count": n, "timed": n, "sum_ns": Σt, "sumsq_ns2": Σt²},
-// without the times if there are none.
+// MarshalJSON returns {"count": n, "timed": n, "sum_ns": Σt, "sumsq_ns2": Σt²}, without the
+// times if nothing was timed.
 func (s Stats) MarshalJSON() ([]byte, error) {
 	if s.Timed == 0 {
 		return json.Marshal(struct {
@@ -79,8 +78,8 @@ func (s Stats) MarshalJSON() ([]byte, error) {
 	}{s.Count, s.Timed, s.Sum, s.SumSq.big()})
 }
 
-// Uint128 is an unsigned number of 128 bits: Hi·2^64 + Lo. The squares of
-// 10^18 times of one second each fit.
+// Uint128 is an unsigned 128-bit number, Hi·2^64 + Lo. It holds the sum of the squares of
+// 10^18 times of one second each.
 type Uint128 struct{ Hi, Lo uint64 }
 
 func (u *Uint128) addSquare(t int64) {
@@ -103,10 +102,10 @@ func (u Uint128) big() *big.Int {
 	return x.Lsh(x, 64).Or(x, new(big.Int).SetUint64(u.Lo))
 }
 
-// String is the number in decimal.
+// String returns the number in decimal.
 func (u Uint128) String() string { return u.big().String() }
 
-// MergeStats adds the statistics of symbols that to translates.
+// MergeStats adds from, indexed by symbol, to to; symbols translates the symbols of from.
 func MergeStats(to []Stats, from []Stats, symbols []Symbol) []Stats {
 	for s := range from {
 		if from[s].Count == 0 {

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// SuccessionEncoder counts what comes directly before and after each symbol. A
-// symbol B for which both Pf(A|B), that A comes before it, and Pb(C|B), that C
-// comes after it, are small for every A and C is a candidate for a pattern that
-// is used in many places (Hwang, introduction).
+// SuccessionEncoder counts the direct predecessors and successors of each symbol. If
+// Pf(A|B), the probability that A precedes B, and Pb(C|B), the probability that C follows
+// B, are small for every A and C, B is a candidate for a pattern used in many places
+// (Hwang, introduction).
 type SuccessionEncoder struct {
 	Intake
 	pairs map[[2]Symbol]int64
 	count []int64 // by symbol
-	last  Symbol  // End: there was none
+	last  Symbol  // End: none yet
 }
 
 // NewSuccessionEncoder returns an encoder for a sequence over a.
@@ -23,7 +23,7 @@ func NewSuccessionEncoder(a *Alphabet, l Limits) *SuccessionEncoder {
 	return &SuccessionEncoder{Intake: Intake{Alphabet: a, Limits: l}, pairs: map[[2]Symbol]int64{}, last: End}
 }
 
-// Append implements [Encoder]; it makes no use of times.
+// Append implements [Encoder]; it ignores times.
 func (e *SuccessionEncoder) Append(symbols []Symbol, _ []int64) {
 	e.Consume(symbols, nil, e.encode, e.Bytes)
 }
@@ -41,10 +41,9 @@ func (e *SuccessionEncoder) encode(symbols []Symbol, _ []int64) {
 	}
 }
 
-// Bytes implements [Encoder].
 func (e *SuccessionEncoder) Bytes() int64 { return 40*int64(len(e.pairs)) + 8*int64(cap(e.count)) }
 
-// Encode implements [Encoder]: it gives a [*Succession].
+// Encode implements [Encoder]. It returns a [*Succession].
 func (e *SuccessionEncoder) Encode() Encoding {
 	s := &Succession{Source: e.Source(), names: e.Alphabet.Names(), symbols: map[Symbol]int64{}, pairs: map[[2]Symbol]int64{}}
 	for x, n := range e.count {
@@ -58,8 +57,8 @@ func (e *SuccessionEncoder) Encode() Encoding {
 	return s
 }
 
-// Succession is how often each symbol came, and each pair of neighbours, in one
-// or more sequences.
+// Succession holds the counts of each symbol and each pair of neighbours in one or more
+// sequences.
 type Succession struct {
 	Source
 	names   []string
@@ -67,23 +66,23 @@ type Succession struct {
 	pairs   map[[2]Symbol]int64
 }
 
-// Neighbours are those of one symbol.
+// Neighbours are the neighbours of one symbol.
 type Neighbours struct {
 	Name   string
 	Count  int64       // occurrences
-	Before []Neighbour // the most probable first
+	Before []Neighbour // most probable first
 	After  []Neighbour
 }
 
-// Neighbour is a symbol that comes directly before or after another.
+// Neighbour is a symbol that directly precedes or follows another.
 type Neighbour struct {
 	Name        string
 	Count       int64
-	Probability float64 // of the other's occurrences
+	Probability float64 // share of the other's occurrences
 }
 
-// Candidate is the largest probability among the neighbours: the smaller, the
-// more places the symbol is used in. It is 1 where there are no neighbours.
+// Candidate returns the largest probability among the neighbours, or 1 if there are none. A
+// smaller value means the symbol is used in more places.
 func (n *Neighbours) Candidate() float64 {
 	p := 0.0
 	for _, side := range [][]Neighbour{n.Before, n.After} {
@@ -95,9 +94,8 @@ func (n *Neighbours) Candidate() float64 {
 	return p
 }
 
-// Symbols are the symbols with their neighbours, the best candidates for
-// patterns first: the smallest Candidate, then the most occurrences, then by
-// name.
+// Symbols returns the symbols with their neighbours, best pattern candidates first: by
+// smallest Candidate, most occurrences, name.
 func (s *Succession) Symbols() []Neighbours {
 	at := map[Symbol]*Neighbours{}
 	for x, n := range s.symbols {
@@ -123,7 +121,6 @@ func (s *Succession) Symbols() []Neighbours {
 	return all
 }
 
-// Merge implements [Mergeable].
 func (s *Succession) Merge(others []Encoding) (Encoding, error) {
 	a := NewAlphabet()
 	m := &Succession{symbols: map[Symbol]int64{}, pairs: map[[2]Symbol]int64{}}
@@ -145,10 +142,10 @@ func (s *Succession) Merge(others []Encoding) (Encoding, error) {
 	return m, nil
 }
 
-// shownNeighbours is how many neighbours the text form has of a side.
+// shownNeighbours is the number of neighbours per side in the text form.
 const shownNeighbours = 3
 
-// String has a line for each symbol, the best candidates for patterns first:
+// String returns one line per symbol, best pattern candidates first:
 //
 //	B 4: before A 0.75 C 0.25; after C 1
 func (s *Succession) String() string {
@@ -174,7 +171,6 @@ func side(all []Neighbour) string {
 	return b.String()
 }
 
-// MarshalJSON implements [Encoding].
 func (s *Succession) MarshalJSON() ([]byte, error) {
 	type neighbour struct {
 		Symbol      string  `json:"symbol"`

@@ -6,16 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// Words that mean something in text forms, where words stand between spaces.
+// Words with a special meaning in text forms, where words are separated by spaces.
 const (
 	Arrow      = "->"
-	EndName    = "⊣"  // how the end of a sequence is written
-	RemarkMark = "--" // begins a line that is not of the encoding
+	EndName    = "⊣"  // the end of a sequence
+	RemarkMark = "--" // begins a remark, a line that is not part of the encoding
 )
 
-// Quote is how text forms write a token: as it is, or as a Go string in double
-// quotes where it has spaces, quotes or unprintable characters, or could be
-// taken for syntax:
+// Quote returns a token as text forms write it: unchanged, or as a Go string in double
+// quotes if it has spaces, quotes or unprintable characters, or could be read as syntax:
 //
 //	3:B   a run         B*   a long run       R7 S7   a rule, a start string
 //	->    of a rule     <    a return         ⊣       the end of a sequence
@@ -27,8 +26,8 @@ func Quote(token string) string {
 	return strconv.Quote(token)
 }
 
-// AppendName appends the name of s as it is written. Return, unlike a function
-// of that name, is not quoted.
+// AppendName appends the text form of the name of s. Return is not quoted; a function named
+// "<" is.
 func AppendName(b []byte, names []string, s Symbol) []byte {
 	switch {
 	case s == Return:
@@ -68,7 +67,7 @@ func IsRuleName(w string) bool {
 	return len(w) > 1 && (w[0] == 'R' || w[0] == 'S') && Digits(w[1:]) == len(w)-1
 }
 
-// Digits is how many digits text begins with.
+// Digits returns the number of digits that text begins with.
 func Digits(text string) int {
 	n := 0
 	for n < len(text) && '0' <= text[n] && text[n] <= '9' {

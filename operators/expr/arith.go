@@ -9,10 +9,10 @@ import (
 	"endoscope/planner/types"
 )
 
-// operation is a binary operation of numbers with a value for every pair, in
-// three forms: column ⊗ column, column ⊗ constant, constant ⊗ column. A form
-// that is nil is served by the first. A kernel computes NULL rows too and
-// reports whether some row may have overflowed; fits then says which.
+// operation is a binary operation on numbers that has a value for every pair, in three
+// forms: column ⊗ column, column ⊗ constant, constant ⊗ column. If a form is nil the first
+// is used. A kernel computes NULL rows too and reports whether some row may have
+// overflowed; fits then identifies the rows.
 type operation[T number] struct {
 	vv   func(out, x, y []T, r rows) (suspect bool)
 	vc   func(out, x []T, c T, r rows) (suspect bool)
@@ -20,8 +20,8 @@ type operation[T number] struct {
 	fits func(x, y T) bool
 }
 
-// arithNode runs an operation. A constant operand that the kernel's form has
-// in itself has no node.
+// arithNode runs an operation. A constant operand that is part of the kernel's form has no
+// node.
 type arithNode[T number] struct {
 	e           plan.Expr
 	op          operation[T]
@@ -79,7 +79,7 @@ func (n *arithNode[T]) eval(f *frame, r rows) (*batch.Column, error) {
 	return n.out.end(), nil
 }
 
-// check looks for a row that overflowed and is not NULL.
+// check returns an error if a row that is not NULL overflowed.
 func (n *arithNode[T]) check(x, y []T, r rows) error {
 	for k := range r.len() {
 		i := r.at(k)
@@ -97,8 +97,8 @@ func (n *arithNode[T]) check(x, y []T, r rows) error {
 	return nil
 }
 
-// The sign of (s^x) & (s^y) says that x+y has another sign than both; kernels
-// collect it over the batch instead of branching on every row.
+// The sign of (s^x) & (s^y) is set if x+y has another sign than both; kernels accumulate it
+// over the batch instead of branching per row.
 
 var addInt = operation[int64]{
 	vv: func(out, x, y []int64, r rows) bool {
@@ -180,7 +180,7 @@ var mulInt = operation[int64]{
 	fits: func(x, y int64) bool { _, high := mul(x, y); return high == 0 },
 }
 
-// mul gives the low 64 bits of x*y, and 0 if they are the product.
+// mul returns the low 64 bits of x*y; excess is 0 if they are the whole product.
 func mul(x, y int64) (product, excess int64) {
 	h, l := bits.Mul64(uint64(x), uint64(y))
 	high := int64(h) - x>>63&y - y>>63&x // of the signed product
@@ -224,7 +224,7 @@ var mulFloat = operation[float64]{
 	},
 }
 
-// quotients by a constant that is neither 0 nor -1 have no special rows.
+// Division by a constant other than 0 and -1 needs no special cases.
 var divIntConst = operation[int64]{
 	vc: func(out, x []int64, c int64, r rows) bool {
 		r.each(func(i int) { out[i] = x[i] / c })
@@ -246,7 +246,7 @@ var divFloatConst = operation[float64]{
 	},
 }
 
-// layouts are the physical types of a call's two operands.
+// layouts returns the physical types of a call's two operands.
 func layouts(e *plan.Call) [2]types.Physical {
 	return [2]types.Physical{e.Args[0].Type().Physical(), e.Args[1].Type().Physical()}
 }
@@ -272,7 +272,7 @@ func multiply(e *plan.Call, args []node) (node, error) {
 	return commutative(e, args, mulInt, mulFloat), nil
 }
 
-// commutative puts a constant operand on the right.
+// commutative moves a constant operand to the right.
 func commutative(e *plan.Call, args []node, ints operation[int64], floats operation[float64]) node {
 	left, right := args[0], args[1]
 	if _, ok := constant(left); ok {

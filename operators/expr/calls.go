@@ -2,11 +2,10 @@ package expr
 
 import "math"
 
-// The kernels of plan.Scalars by name. A builder gets arguments that the
-// resolver has typed by that table; where the types have no kernel it returns
-// a nil node.
+// The kernels of plan.Scalars by name. A builder gets arguments that the resolver typed by
+// that table; it returns a nil node if there is no kernel for the types.
 //
-// strictCalls are NULL where an argument is NULL.
+// strictCalls return NULL if an argument is NULL.
 var strictCalls = map[string]builder{
 	"=": compare, "<>": compare, "<": compare, "<=": compare, ">": compare, ">=": compare,
 	"not": not,

@@ -11,9 +11,9 @@ import (
 	"endoscope/planner/types"
 )
 
-// cast compiles a conversion. Types of one physical layout differ in name
-// only; numbers convert by value, DOUBLE to the others rounded half away from
-// zero; text is parsed and is NULL where it is none of the type's.
+// cast compiles a conversion. Types of one physical layout differ in name only; numbers
+// convert by value, DOUBLE to other types rounded half away from zero; text is parsed and
+// yields NULL if it is not a value of the type.
 func (c *compiler) cast(e *plan.Cast) (node, error) {
 	x, err := c.expr(e.X)
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *compiler) cast(e *plan.Cast) (node, error) {
 	return nil, refuse(e.X, "%s cannot be converted to %s: it is %s", e.X, to, from)
 }
 
-// renamed is VARCHAR as BYTES or the reverse: the same codes and dictionary.
+// renamed reads VARCHAR as BYTES or the reverse: same codes, same dictionary.
 type renamed struct {
 	x   node
 	out batch.Column
@@ -121,7 +121,7 @@ func appendValue(b []byte, v types.Value) []byte {
 	return append(b, plan.FormatValue(v)...)
 }
 
-// parseText compiles the conversion of text, surrounding spaces apart.
+// parseText compiles the conversion of text; surrounding spaces are ignored.
 func parseText(e *plan.Cast, x node) (node, error) {
 	var parse func(o *output, i int, s string) bool
 	switch e.T {

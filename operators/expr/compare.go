@@ -9,10 +9,10 @@ import (
 	"endoscope/planner/types"
 )
 
-// relation is one of the kernels' relations; the six operators are these with
-// operands exchanged and results negated. In the order that comparisons use,
-// as in PostgreSQL, NaN equals itself and is above every other DOUBLE, so that
-// exactly one of <, = and > holds of any two values and negation is safe.
+// relation is a relation that kernels implement; the six operators are built from these by
+// exchanging operands and negating results. As in PostgreSQL, NaN equals itself and is
+// above every other DOUBLE, so exactly one of <, = and > holds for any two values and
+// negation is safe.
 type relation uint8
 
 const (
@@ -21,28 +21,27 @@ const (
 	equal
 )
 
-// comparisonOp says how an operator is made of a relation.
+// comparisonOp describes how an operator is built from a relation.
 type comparisonOp struct {
 	rel    relation
 	negate bool
 }
 
-// constRight has the operator's form for x op constant.
+// constRight is the operator's form for x op constant.
 var constRight = map[string]comparisonOp{
 	"=": {equal, false}, "<>": {equal, true},
 	"<": {less, false}, ">=": {less, true},
 	"<=": {lessEqual, false}, ">": {lessEqual, true},
 }
 
-// mirrored has the operator that holds with operands exchanged.
+// mirrored is the operator to use when the operands are exchanged.
 var mirrored = map[string]string{"=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
-// compareKernel appends to dst the rows for which the comparison (negated if
-// negate is set) holds of values, whatever the NULL bitmaps say.
+// compareKernel appends to dst the rows whose values satisfy the comparison (negated if
+// negate is set). It ignores the NULL bitmaps.
 type compareKernel func(l, r *batch.Column, negate bool, rs rows, dst []uint16) []uint16
 
-// compareNode compares two arguments; right is nil if the kernel has the
-// constant in itself.
+// compareNode compares two arguments; right is nil if the kernel contains the constant.
 type compareNode struct {
 	left, right node
 	kernel      compareKernel
@@ -77,7 +76,7 @@ func compare(e *plan.Call, args []node) (node, error) {
 // orderFunc compares row i of two columns of one type: negative, 0, positive.
 type orderFunc func(l, r *batch.Column, i int) int
 
-// orderOf is the order of a type's values, nil if it has none.
+// orderOf returns the order of a type's values, nil if it has none.
 func orderOf(t types.Type) orderFunc {
 	switch t.Physical() {
 	case types.PhysInt:
@@ -106,7 +105,7 @@ type number interface{ int64 | float64 }
 func newCompare[T number](op string, l, r node, literal func(types.Value) T) node {
 	n := &compareNode{left: l, right: r, out: newOutput(types.Boolean)}
 	if v, ok := constant(r); ok {
-		if c := literal(v); c == c { // NaN takes the general form
+		if c := literal(v); c == c { // NaN uses the general form
 			o := constRight[op]
 			n.right, n.negate = nil, o.negate
 			n.kernel = func(l, _ *batch.Column, negate bool, rs rows, dst []uint16) []uint16 {
@@ -132,8 +131,8 @@ func newCompare[T number](op string, l, r node, literal func(types.Value) T) nod
 	return n
 }
 
-// chooseConst chooses by column ⊗ constant; c is not NaN, for which the
-// machine's comparisons are the language's.
+// chooseConst chooses by column ⊗ constant. c is not NaN, so the machine's comparisons are
+// correct.
 func chooseConst[T number](rel relation, x []T, c T, negate bool, r rows, dst []uint16) []uint16 {
 	switch rel {
 	case less:
@@ -144,8 +143,8 @@ func chooseConst[T number](rel relation, x []T, c T, negate bool, r rows, dst []
 	return chooseEqualConst(x, c, negate, r, dst)
 }
 
-// The loops below store every row and advance past those that hold: without a
-// branch that a predictor could miss.
+// The loops below store every row and advance past the rows that hold, which avoids
+// mispredicted branches.
 
 func chooseLessConst[T number](x []T, c T, negate bool, r rows, dst []uint16) []uint16 {
 	k := len(dst)
@@ -254,13 +253,12 @@ func chooseEqual[T number](x, y []T, negate bool, r rows, dst []uint16) []uint16
 	return dst[:k]
 }
 
-// isLess and isEqual are the order of numbers, NaN above all; of integers the
-// compiler keeps only the first comparison.
+// isLess and isEqual order numbers with NaN above all; for integers the compiler keeps only
+// the first comparison.
 func isLess[T number](a, b T) bool  { return a < b || (b != b && a == a) }
 func isEqual[T number](a, b T) bool { return a == b || (a != a && b != b) }
 
-// compareRows compares through a function of the row: text outside the table
-// of a dictionary, and BOOLEAN.
+// compareRows compares row by row: BOOLEAN, and text that is not in a dictionary table.
 func compareRows(op string, l, r node, order orderFunc) node {
 	o := constRight[op]
 	holds := map[relation]func(c int) bool{

@@ -15,26 +15,25 @@ type Program struct {
 	typ   types.Type
 	in    []types.Type
 	frame frame
-	row   *batch.Batch // of EvalRow
+	row   *batch.Batch // used by EvalRow
 }
 
-// node is one step of a program. It computes its column for the rows r, of
-// which the frame's columns have values; other entries of the result mean
-// nothing. The result is valid until the next eval of the same node and must
-// not be changed by others.
+// node is one step of a program. It computes its column for the rows r, for which the
+// frame's columns have values; other entries of the result are undefined. The result is
+// valid until the next eval of the same node and must not be changed by others.
 type node interface {
 	eval(f *frame, r rows) (*batch.Column, error)
 }
 
-// frame is what one evaluation works on.
+// frame is the input of one evaluation.
 type frame struct {
 	cols []batch.Column
-	now  int64 // what now() is in this evaluation; 0: not asked for yet
+	now  int64 // the value of now() in this evaluation; 0: not read yet
 }
 
-// Compile turns a resolved expression into a program over batches with the
-// given column types. An expression that can be seen to be wrong, such as one
-// with an invalid regular expression, is refused with a *plan.Error.
+// Compile compiles a resolved expression to a program over batches with the given column
+// types. It returns a *plan.Error for an expression that is invalid by itself, such as one
+// with an invalid regular expression.
 func Compile(e plan.Expr, in []types.Type) (*Program, error) {
 	c := compiler{in: in}
 	root, err := c.expr(e)
@@ -44,14 +43,13 @@ func Compile(e plan.Expr, in []types.Type) (*Program, error) {
 	return &Program{root: root, typ: e.Type(), in: in}, nil
 }
 
-// Type is the type of the result.
+// Type returns the type of the result.
 func (p *Program) Type() types.Type { return p.typ }
 
-// Eval computes the expression for the rows of b that count (b.Sel). The
-// result has values at those physical rows; it belongs to the Program until
-// the next Eval, except when it is one of b's own columns: a bare column
-// reference is returned as is, without a copy. An error that the data cause
-// (overflow) is a *plan.Error.
+// Eval computes the expression for the selected rows of b (b.Sel). The result has values at
+// those physical rows and belongs to the Program until the next Eval. A bare column
+// reference returns b's own column without a copy. An error caused by the data (overflow)
+// is a *plan.Error.
 func (p *Program) Eval(b *batch.Batch) (*batch.Column, error) {
 	if len(b.Cols) < len(p.in) {
 		return nil, fmt.Errorf("expression over %d columns evaluated over %d", len(p.in), len(b.Cols))
@@ -60,8 +58,8 @@ func (p *Program) Eval(b *batch.Batch) (*batch.Column, error) {
 	return p.root.eval(&p.frame, batchRows(b))
 }
 
-// EvalRow computes the expression for one row: a value for each column of the
-// input. It is for thousands of rows, not for streams.
+// EvalRow computes the expression for one row, with one value per input column. It is slow
+// and meant for thousands of rows, not for streams.
 func (p *Program) EvalRow(row []types.Value) (types.Value, error) {
 	if len(row) != len(p.in) {
 		return types.Value{}, fmt.Errorf("expression over %d columns evaluated over %d", len(p.in), len(row))
@@ -114,13 +112,13 @@ func EvalConst(e plan.Expr) (types.Value, error) {
 // compiler turns expressions into nodes.
 type compiler struct {
 	in []types.Type
-	// perEntry is set while compiling what runs over the entries of a
-	// dictionary: there is nothing left to cache by dictionary.
+	// perEntry is set while compiling for the entries of a dictionary, where no further
+	// caching by dictionary is possible.
 	perEntry bool
 }
 
-// expr compiles e: constants are folded, and what depends on one dictionary
-// only goes into a table.
+// expr compiles e. Constants are folded, and an expression of a single dictionary-coded
+// column becomes a table.
 func (c *compiler) expr(e plan.Expr) (node, error) {
 	if i, ok := c.tabular(e); ok {
 		return c.newTable(e, i)
@@ -132,7 +130,7 @@ func (c *compiler) expr(e plan.Expr) (node, error) {
 	return fold(e, n), nil
 }
 
-// build compiles e without looking at it as a whole.
+// build compiles e without folding e itself.
 func (c *compiler) build(e plan.Expr) (node, error) {
 	switch e := e.(type) {
 	case *plan.Col:
@@ -165,12 +163,11 @@ func (c *compiler) exprs(es []plan.Expr) ([]node, error) {
 	return ns, nil
 }
 
-// builder makes the node of a function from its arguments' nodes.
+// builder creates the node of a function from the nodes of its arguments.
 type builder func(e *plan.Call, args []node) (node, error)
 
-// call compiles a function: its builder is found by name, the kernel that the
-// builder chooses by the arguments' types. A strict function (all but those of
-// laxCalls) of a NULL constant is NULL.
+// call compiles a function: its builder is found by name and chooses the kernel by the
+// arguments' types. A strict function (all except laxCalls) of a NULL constant is NULL.
 func (c *compiler) call(e *plan.Call) (node, error) {
 	build, strict := strictCalls[e.Fn], true
 	if build == nil {
@@ -208,9 +205,8 @@ func noKernel(e *plan.Call) error {
 	return refuse(e, "%s is not defined for %s", e.Fn, strings.Join(kinds, ", "))
 }
 
-// fold replaces n, the node of e, by its value if e has no columns and always
-// gives the same. What fails is left to fail when it runs, if it runs: CASE
-// may guard it.
+// fold replaces n, the node of e, by its value if e has no columns and is deterministic. If
+// the evaluation fails, e is left to fail at run time, because a CASE may guard it.
 func fold(e plan.Expr, n node) node {
 	if _, ok := n.(*constNode); ok || !fixed(e) {
 		return n
@@ -222,7 +218,7 @@ func fold(e plan.Expr, n node) node {
 	return newConst(col.Value(0))
 }
 
-// fixed reports whether e has no columns and always gives the same.
+// fixed reports whether e has no columns and is deterministic.
 func fixed(e plan.Expr) bool {
 	is := true
 	plan.Walk(e, func(e plan.Expr) {

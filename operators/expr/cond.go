@@ -6,14 +6,14 @@ import (
 	"endoscope/planner/types"
 )
 
-// translation caches what the codes of another dictionary are in an output's
-// own. Columns that are made of several inputs need it.
+// translation caches the codes in an output's dictionary for the codes of another
+// dictionary, for columns built from several inputs.
 type translation struct {
 	from, to *batch.Dict
-	codes    []uint32 // by code of from: code of to, plus 1; 0: not asked for yet
+	codes    []uint32 // by code of from: code of to plus 1; 0: not looked up yet
 }
 
-// code is the code in d of row i of c, which is not NULL.
+// code returns the code in d of row i of c, which is not NULL.
 func (t *translation) code(d *batch.Dict, c *batch.Column, i int) uint32 {
 	if c.Dict == nil {
 		return d.Code(text(c, i))
@@ -70,9 +70,9 @@ func (o *output) copyRows(c *batch.Column, r rows, t *translation) {
 	}
 }
 
-// caseNode is CASE: each condition is evaluated for the rows that none before
-// it took, each branch for the rows that its condition took. What a condition
-// guards against cannot happen in its branch.
+// caseNode is CASE. Each condition is evaluated only for rows that no earlier condition
+// matched, and each branch only for the rows its condition matched, so a condition can
+// guard its branch against errors.
 type caseNode struct {
 	conds []predicate
 	thens []node
@@ -117,7 +117,7 @@ func (n *caseNode) eval(f *frame, r rows) (_ *batch.Column, err error) {
 		if len(n.taken) == 0 {
 			continue
 		}
-		if err := n.branch(f, n.thens[k], &n.from[k], r.of(n.taken)); err != nil {
+		if err := n.branch(f, n.thens[k], &n.from[k], r.subset(n.taken)); err != nil {
 			return nil, err
 		}
 		n.marked.only(n.taken, r.n)
@@ -126,7 +126,7 @@ func (n *caseNode) eval(f *frame, r rows) (_ *batch.Column, err error) {
 		if len(n.rest) == 0 {
 			return n.out.end(), nil
 		}
-		rest = r.of(n.rest)
+		rest = r.subset(n.rest)
 	}
 	if err := n.branch(f, n.other, &n.from[len(n.conds)], rest); err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func (n *caseNode) branch(f *frame, then node, t *translation, r rows) error {
 	return nil
 }
 
-// coalesceNode evaluates each argument for the rows at which all before it
+// coalesceNode evaluates each argument only for the rows at which all earlier arguments
 // were NULL.
 type coalesceNode struct {
 	args       []node
@@ -183,7 +183,7 @@ func (n *coalesceNode) eval(f *frame, r rows) (*batch.Column, error) {
 		if len(n.rest) == 0 {
 			return n.out.end(), nil
 		}
-		rest = r.of(n.rest)
+		rest = r.subset(n.rest)
 	}
 	for k := range rest.len() {
 		n.out.setNull(rest.at(k))
@@ -191,13 +191,12 @@ func (n *coalesceNode) eval(f *frame, r rows) (*batch.Column, error) {
 	return n.out.end(), nil
 }
 
-// pickNode is LEAST or GREATEST: of each row, the argument that comes first in
-// an order, NULLs apart.
+// pickNode is LEAST or GREATEST: per row, the first argument in an order, ignoring NULLs.
 type pickNode struct {
 	args  []node
 	cols  []*batch.Column
 	order orderFunc
-	sign  int // of order(best, other) for which other is better: 1 LEAST, -1 GREATEST
+	sign  int // sign of order(best, other) if other is better: 1 LEAST, -1 GREATEST
 	out   output
 	from  []translation
 }

@@ -6,10 +6,10 @@ import (
 	"endoscope/planner/plan"
 )
 
-// form is the builder of a function that gives an ENCODING another form. of
-// reports false where the encoding does not have it, which is an error that
-// says what the encoding is not.
-func form(of func(encoders.Encoding) (string, bool, error), what string) builder {
+// form returns the builder of a function that converts an ENCODING to another form. convert
+// returns false if the encoding does not have that form; the error then says that the
+// encoding is not a what.
+func form(convert func(encoders.Encoding) (string, bool, error), what string) builder {
 	return func(e *plan.Call, args []node) (node, error) {
 		return newRowNode(e.T, args, func(o *output, args []*batch.Column, i int) error {
 			x, ok := args[0].Any[i].(encoders.Encoding)
@@ -17,7 +17,7 @@ func form(of func(encoders.Encoding) (string, bool, error), what string) builder
 				o.setNull(i)
 				return nil
 			}
-			text, ok, err := of(x)
+			text, ok, err := convert(x)
 			if err != nil {
 				return err
 			}

@@ -15,17 +15,16 @@ type Filter struct {
 	frame frame
 }
 
-// predicate is a BOOLEAN node that can say for which rows it has a wanted
-// value without making a column of truth values first.
+// predicate is a BOOLEAN node that can select rows by truth value without building a column
+// of truth values.
 type predicate interface {
 	node
-	// choose appends to dst the rows of r for which the predicate is want,
-	// ascending: neither those where it is the opposite nor those where it is
-	// NULL.
+	// choose appends to dst the rows of r for which the predicate equals want, ascending.
+	// Rows with the opposite value or NULL are left out.
 	choose(f *frame, r rows, want bool, dst []uint16) ([]uint16, error)
 }
 
-// CompileFilter compiles a BOOLEAN expression for choosing rows.
+// CompileFilter compiles a BOOLEAN expression that selects rows.
 func CompileFilter(e plan.Expr, in []types.Type) (*Filter, error) {
 	if t := e.Type(); t != types.Boolean && t != types.Null {
 		return nil, refuse(e, "a condition must be BOOLEAN, %s is %s", e, t)
@@ -38,10 +37,9 @@ func CompileFilter(e plan.Expr, in []types.Type) (*Filter, error) {
 	return &Filter{cond: asPredicate(n), in: in}, nil
 }
 
-// Select appends to dst the physical rows of b, among those that count, for
-// which the condition is true: not false and not NULL. The result is never
-// nil, so that it can be the selection of a view; dst must not share memory
-// with b.Sel. Errors are as those of [Program.Eval].
+// Select appends to dst the selected physical rows of b for which the condition is true:
+// not false and not NULL. The result is never nil, so that it can be the selection of a
+// view; dst must not share memory with b.Sel. Errors are those of [Program.Eval].
 func (fl *Filter) Select(b *batch.Batch, dst []uint16) ([]uint16, error) {
 	if len(b.Cols) < len(fl.in) {
 		return nil, fmt.Errorf("condition over %d columns evaluated over %d", len(fl.in), len(b.Cols))
@@ -53,7 +51,7 @@ func (fl *Filter) Select(b *batch.Batch, dst []uint16) ([]uint16, error) {
 	return fl.cond.choose(&fl.frame, batchRows(b), true, dst)
 }
 
-// asPredicate makes a predicate of any BOOLEAN node.
+// asPredicate converts any BOOLEAN node to a predicate.
 func asPredicate(n node) predicate {
 	if p, ok := n.(predicate); ok {
 		return p
@@ -61,7 +59,7 @@ func asPredicate(n node) predicate {
 	return truth{n}
 }
 
-// truth chooses by a column of truth values.
+// truth is a predicate that reads a column of truth values.
 type truth struct{ node }
 
 func (t truth) choose(f *frame, r rows, want bool, dst []uint16) ([]uint16, error) {
@@ -97,8 +95,8 @@ func chooseBool(x []bool, want bool, r rows, dst []uint16) []uint16 {
 	return dst[:k]
 }
 
-// scatter makes a column of truth values of the rows chosen: true there, false
-// at the other rows, NULL where an argument is.
+// scatter builds a column of truth values from the rows chosen: true there, false at the
+// other rows, NULL where an argument is.
 func (o *output) scatter(r rows, chosen []uint16, args ...*batch.Column) *batch.Column {
 	o.begin(r.n)
 	clear(o.col.Bool)

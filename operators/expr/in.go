@@ -12,13 +12,13 @@ import (
 type inNode struct {
 	x        node
 	kernel   inKernel
-	withNull bool // a NULL is in the list: what matches nothing is NULL
+	withNull bool // the list has a NULL: no match yields NULL
 	out      output
 	chosen   []uint16
 }
 
-// inKernel appends to dst the rows whose value is in the list (or, negated, is
-// not), whatever the NULL bitmap says.
+// inKernel appends to dst the rows whose value is in the list (or, negated, is not). It
+// ignores the NULL bitmap.
 type inKernel func(x *batch.Column, negate bool, r rows, dst []uint16) []uint16
 
 func (c *compiler) inList(e *plan.In) (node, error) {
@@ -145,7 +145,7 @@ func (s *intSet) choose(x []int64, negate bool, r rows, dst []uint16) []uint16 {
 	return dst[:k]
 }
 
-// inFloats finds floats by their bits.
+// inFloats looks up floats by their bits.
 func inFloats(list []types.Value) inKernel {
 	ints := make([]int64, len(list))
 	for i, v := range list {
@@ -162,7 +162,7 @@ func inFloats(list []types.Value) inKernel {
 	}
 }
 
-// floatKey is the same for floats that are equal: one NaN, one zero.
+// floatKey returns equal keys for equal floats: one NaN, one zero.
 func floatKey(f float64) int64 {
 	switch {
 	case f != f:

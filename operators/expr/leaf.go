@@ -13,8 +13,8 @@ func (n *colNode) eval(f *frame, _ rows) (*batch.Column, error) {
 	return &f.cols[n.index], nil
 }
 
-// constNode is a constant. It becomes a column only where a kernel has no form
-// for constants.
+// constNode is a constant. It is expanded to a column only for kernels without a form for
+// constants.
 type constNode struct {
 	v      types.Value
 	out    output
@@ -36,7 +36,7 @@ func (n *constNode) eval(_ *frame, r rows) (*batch.Column, error) {
 	return n.out.end(), nil
 }
 
-// constant is n's value, if n is a constant.
+// constant returns n's value if n is a constant.
 func constant(n node) (types.Value, bool) {
 	if c, ok := n.(*constNode); ok {
 		return c.v, true
@@ -44,14 +44,14 @@ func constant(n node) (types.Value, bool) {
 	return types.Value{}, false
 }
 
-// constText is the text of a constant argument, for patterns and units that
-// are compiled once.
+// constText returns the text of a constant argument, for patterns and units that are
+// compiled once.
 func constText(n node) (string, bool) {
 	v, ok := constant(n)
 	return v.S, ok && !v.IsNull
 }
 
-// refuse is an error at the place of e, if e is a literal with one.
+// refuse returns an error at the position of e, if e is a literal with a position.
 func refuse(e plan.Expr, format string, args ...any) *plan.Error {
 	if c, ok := e.(*plan.Const); ok && c.Stop > c.Start {
 		return plan.Errorf(c.Start, c.Stop, format, args...)

@@ -11,10 +11,9 @@ import (
 // likeMatcher is a compiled LIKE pattern.
 type likeMatcher func(s string) bool
 
-// compileLike compiles a pattern of % (any text), _ (one character) and
-// backslash, which takes the next character literally; a backslash at the end
-// stands for itself. Patterns that are text with % at the ends become prefix,
-// suffix, equality and substring tests.
+// compileLike compiles a pattern of % (any text), _ (one character) and backslash, which
+// makes the next character literal; a backslash at the end is literal. Patterns that are
+// text with % at the ends become prefix, suffix, equality and substring tests.
 func compileLike(pattern string) likeMatcher {
 	tokens := likeTokens(pattern)
 	var lead, trail bool
@@ -89,9 +88,8 @@ func likeTokens(pattern string) []likeToken {
 	return tokens
 }
 
-// matchTokens matches greedily. When it fails it resumes after the last %,
-// which takes one character more; earlier ones need no second try, so that it
-// runs in at most len(tokens)·len(s) steps.
+// matchTokens matches greedily. On failure it resumes after the last %, extended by one
+// character; earlier ones need no retry, so it takes at most len(tokens)·len(s) steps.
 func matchTokens(tokens []likeToken, s string) bool {
 	t, star, resume := 0, -1, ""
 	for {
@@ -104,7 +102,7 @@ func matchTokens(tokens []likeToken, s string) bool {
 			return true
 		}
 		if t < len(tokens) {
-			if rest, ok := tokens[t].take(s); ok {
+			if rest, ok := tokens[t].match(s); ok {
 				s = rest
 				t++
 				continue
@@ -119,8 +117,8 @@ func matchTokens(tokens []likeToken, s string) bool {
 	}
 }
 
-// take is what remains of s after a literal or one character.
-func (t likeToken) take(s string) (rest string, ok bool) {
+// match matches a literal or one character at the start of s and returns the rest.
+func (t likeToken) match(s string) (rest string, ok bool) {
 	if t.kind == literal {
 		return strings.CutPrefix(s, t.text)
 	}
@@ -143,8 +141,8 @@ func ilike(e *plan.Call, args []node) (node, error) {
 	})
 }
 
-// newMatch builds a test of text against a pattern, which is compiled once if
-// it is constant, else once for each of the patterns seen lately.
+// newMatch builds a test of text against a pattern. A constant pattern is compiled once,
+// others are cached.
 func newMatch(e *plan.Call, args []node, compile func(string) (likeMatcher, error)) (node, error) {
 	if p, ok := constText(args[1]); ok {
 		match, err := compile(p)
@@ -167,8 +165,7 @@ func newMatch(e *plan.Call, args []node, compile func(string) (likeMatcher, erro
 	}), nil
 }
 
-// maxPatterns bounds the patterns kept compiled for a pattern that is not
-// constant.
+// maxPatterns is the largest number of cached patterns for a pattern that is not constant.
 const maxPatterns = 256
 
 type patternCache[M any] struct {

@@ -6,11 +6,11 @@ import (
 	"endoscope/planner/types"
 )
 
-// junction is AND or OR of two predicates in three-valued logic. The second is
-// evaluated only for rows that the first leaves open.
+// junction is AND or OR of two predicates in three-valued logic. The second is evaluated
+// only for rows that the first does not decide.
 type junction struct {
 	left, right predicate
-	decides     bool // the value of either side that decides alone: false of AND, true of OR
+	decides     bool // the value that decides alone: false for AND, true for OR
 	out         output
 	a, b, open  []uint16
 	marked      marks
@@ -38,11 +38,11 @@ func (n *junction) both(f *frame, r rows, want bool, dst []uint16) (_ []uint16, 
 	if len(n.a) == 0 {
 		return dst, nil
 	}
-	return n.right.choose(f, r.of(n.a), want, dst)
+	return n.right.choose(f, r.subset(n.a), want, dst)
 }
 
-// either asks the second side about the rows that the first did not decide,
-// and merges.
+// either evaluates the second side for the rows that the first did not decide, and merges
+// the results.
 func (n *junction) either(f *frame, r rows, want bool, dst []uint16) (_ []uint16, err error) {
 	if n.a, err = n.left.choose(f, r, want, n.a[:0]); err != nil {
 		return nil, err
@@ -52,15 +52,15 @@ func (n *junction) either(f *frame, r rows, want bool, dst []uint16) (_ []uint16
 	if len(n.open) == 0 {
 		return append(dst, n.a...), nil
 	}
-	if n.b, err = n.right.choose(f, r.of(n.open), want, n.b[:0]); err != nil {
+	if n.b, err = n.right.choose(f, r.subset(n.open), want, n.b[:0]); err != nil {
 		return nil, err
 	}
 	n.marked.add(n.b)
 	return chooseBool(n.marked, true, r, dst), nil
 }
 
-// eval computes the truth value: the deciding value where either side has it,
-// else NULL where either is NULL, else the other value.
+// eval computes the truth value: the deciding value if either side has it, else NULL if
+// either is NULL, else the other value.
 func (n *junction) eval(f *frame, r rows) (*batch.Column, error) {
 	l, err := n.left.eval(f, r)
 	if err != nil {
@@ -84,7 +84,7 @@ func (n *junction) eval(f *frame, r rows) (*batch.Column, error) {
 	if len(n.open) == 0 {
 		return n.out.end(), nil
 	}
-	right, err := n.right.eval(f, r.of(n.open))
+	right, err := n.right.eval(f, r.subset(n.open))
 	if err != nil {
 		return nil, err
 	}
@@ -101,12 +101,12 @@ func (n *junction) eval(f *frame, r rows) (*batch.Column, error) {
 	return n.out.end(), nil
 }
 
-// isNull is also true of every row of the literal NULL.
+// isNull also returns true for every row of the literal NULL.
 func isNull(c *batch.Column, i int) bool {
 	return c.Type == types.Null || c.Nulls.Get(i)
 }
 
-// notNode is NOT: what it chooses, its argument chooses with the other value.
+// notNode is NOT: it chooses the rows that its argument chooses for the opposite value.
 type notNode struct {
 	x   predicate
 	out output

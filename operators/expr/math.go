@@ -34,7 +34,7 @@ func unaryFloat(f func(float64) float64) builder {
 	}
 }
 
-// partialFloat builds a function of DOUBLE that is NULL where undefined says.
+// partialFloat builds a function of DOUBLE that yields NULL where undefined is true.
 func partialFloat(f func(float64) float64, undefined func(float64) bool) builder {
 	return func(e *plan.Call, args []node) (node, error) {
 		return newMap(e, args[0], func(x float64) (float64, outcome) {
@@ -60,7 +60,7 @@ func round(e *plan.Call, args []node) (node, error) {
 // roundTo rounds x to n decimals; n < 0 counts digits before the point.
 func roundTo(x float64, n int64) float64 {
 	switch {
-	case n > 308: // no DOUBLE has decimals there
+	case n > 308: // no DOUBLE has such decimals
 		return x
 	case n < -308:
 		return 0
@@ -75,7 +75,7 @@ func roundTo(x float64, n int64) float64 {
 	return math.Round(x*p) / p
 }
 
-// roundToInt is the nearest integer, halves away from zero, if there is one.
+// roundToInt returns the nearest integer, halves away from zero, if it is in range.
 func roundToInt(x float64) (int64, outcome) {
 	x = math.Round(x)
 	if !(x >= -1<<63 && x < 1<<63) {

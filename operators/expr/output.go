@@ -7,11 +7,11 @@ import (
 	"endoscope/planner/types"
 )
 
-// maxDict is the number of strings after which a node's own dictionary is
-// replaced by a new one. Results handed out before keep the old one.
+// maxDict is the number of strings after which a node replaces its own dictionary. Earlier
+// results keep the old one.
 const maxDict = 64 << 10
 
-// output is the column that a node computes into, reused by every evaluation.
+// output is the column that a node computes, reused by every evaluation.
 type output struct {
 	col batch.Column
 	buf []byte // scratch for text under construction
@@ -19,8 +19,8 @@ type output struct {
 
 func newOutput(t types.Type) output { return output{col: batch.Column{Type: t}} }
 
-// begin makes room for n physical rows and forgets NULLs. Entries keep what
-// they had: a step writes the rows it was asked for.
+// begin makes room for n physical rows and clears the NULLs. Other entries keep their old
+// values: a step writes only the rows it was asked for.
 func (o *output) begin(n int) {
 	c := &o.col
 	if c.Type.Physical() == types.PhysCode && (c.Dict == nil || c.Dict.Len() > maxDict) {
@@ -30,9 +30,8 @@ func (o *output) begin(n int) {
 	o.resize(n)
 }
 
-// newDict is a dictionary in which code 0 is always valid: for NULL rows, and,
-// after a rotation, for rows that nobody asked for. Every code of a result is
-// an index of its Values.
+// newDict returns a dictionary in which code 0 is always valid, for NULL rows and, after a
+// rotation, for unselected rows. Every code of a result is an index of its Values.
 func newDict() *batch.Dict {
 	d := batch.NewDict()
 	d.Code("")
@@ -66,7 +65,7 @@ func sized[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// end completes the column: the snapshot of the dictionary as it is now.
+// end completes the column with the current snapshot of the dictionary.
 func (o *output) end() *batch.Column {
 	if o.col.Dict != nil {
 		o.col.Values = o.col.Dict.Values()
@@ -81,13 +80,13 @@ func (o *output) allNull(n int) {
 	}
 }
 
-// setNull makes row i NULL, with the zero value that columns hold there.
+// setNull makes row i NULL and sets its value to zero.
 func (o *output) setNull(i int) {
 	o.col.Nulls.Set(i)
 	o.zero(i)
 }
 
-// clearNull takes back setNull.
+// clearNull undoes setNull.
 func (o *output) clearNull(i int) {
 	if w := i >> 6; w < len(o.col.Nulls) {
 		o.col.Nulls[w] &^= 1 << (uint(i) & 63)
@@ -134,8 +133,8 @@ func (o *output) setValue(i int, v types.Value) {
 	}
 }
 
-// inheritNulls makes NULL the rows at which one of the arguments is, as all
-// strict functions do.
+// inheritNulls makes the rows NULL at which an argument is NULL, as all strict functions
+// do.
 func (o *output) inheritNulls(r rows, args ...*batch.Column) {
 	for _, a := range args {
 		if a != nil && a.Nulls.Any() {
@@ -168,7 +167,7 @@ func union(a, b batch.Bitmap) batch.Bitmap {
 // scalar are the Go types of the column layouts that generic kernels work on.
 type scalar interface{ bool | int64 | float64 }
 
-// vec is the slice of c that holds values of type T.
+// vec returns the slice of c that holds values of type T.
 func vec[T scalar](c *batch.Column) []T {
 	var p any
 	switch any((*T)(nil)).(type) {
@@ -182,5 +181,5 @@ func vec[T scalar](c *batch.Column) []T {
 	return *p.(*[]T)
 }
 
-// text is the string at row i of a VARCHAR or BYTES column.
+// text returns the string at row i of a VARCHAR or BYTES column.
 func text(c *batch.Column, i int) string { return c.Values[c.Code[i]] }

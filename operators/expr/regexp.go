@@ -9,7 +9,8 @@ import (
 	"endoscope/planner/plan"
 )
 
-// compileRegexp compiles the pattern argument of e; where is that argument.
+// compileRegexp compiles the pattern argument of e; where is that argument, for the
+// position of an error.
 func compileRegexp(where plan.Expr, pattern string) (*regexp.Regexp, error) {
 	re, err := regexp.Compile(pattern)
 	if err != nil {
@@ -33,10 +34,9 @@ func matches(e *plan.Call, args []node) (node, error) {
 	})
 }
 
-// regexpExtract gives the n-th group of the first match (0: the match); NULL
-// if nothing matches, or the group took no part, or there is no such group.
-// Package regexp allocates the match; of one column that is once per entry of
-// its dictionary.
+// regexpExtract returns the n-th group of the first match (0: the match). It is NULL if
+// nothing matches, or the group did not participate or does not exist. Package regexp
+// allocates the match; for a dictionary column that is once per entry.
 func regexpExtract(e *plan.Call, args []node) (node, error) {
 	lately := &patternCache[*regexp.Regexp]{compile: func(p string) (*regexp.Regexp, error) {
 		return compileRegexp(e.Args[1], p)

@@ -6,15 +6,15 @@ import (
 	"endoscope/operators/batch"
 )
 
-// rows are the physical rows that a step works on: sel, ascending, or, where
-// sel is nil, 0..n-1. n is the number of physical rows in every column.
+// rows are the physical rows that a step processes: sel, ascending, or, if sel is nil,
+// 0..n-1. n is the number of physical rows in every column.
 type rows struct {
 	sel []uint16
 	n   int
 }
 
-// batchRows are the rows of b that count. A selection of all rows is dense:
-// kernels have a faster loop for it.
+// batchRows returns the selected rows of b. A selection of all rows becomes dense, for
+// which kernels have a faster loop.
 func batchRows(b *batch.Batch) rows {
 	if len(b.Sel) == b.N {
 		return rows{n: b.N}
@@ -22,8 +22,8 @@ func batchRows(b *batch.Batch) rows {
 	return rows{sel: b.Sel, n: b.N}
 }
 
-// of is the subset sel, not empty, of r.
-func (r rows) of(sel []uint16) rows {
+// subset returns the subset sel, not empty, of r.
+func (r rows) subset(sel []uint16) rows {
 	if len(sel) == r.n {
 		return rows{n: r.n}
 	}
@@ -44,8 +44,8 @@ func (r rows) at(k int) int {
 	return int(r.sel[k])
 }
 
-// each calls f for every row. It is small enough to be inlined together with
-// a function literal: kernels written with it compile to two plain loops.
+// each calls f for every row. It is small enough to be inlined together with a function
+// literal, so kernels written with it compile to two plain loops.
 func (r rows) each(f func(i int)) {
 	if r.sel == nil {
 		for i := range r.n {
@@ -71,16 +71,16 @@ func (r rows) appendTo(dst []uint16) []uint16 {
 	return dst
 }
 
-// room extends dst by n entries for a kernel to fill and cut.
+// room extends dst by n entries that a kernel fills and then cuts.
 func room(dst []uint16, n int) []uint16 {
 	return slices.Grow(dst, n)[:len(dst)+n]
 }
 
-// marks is a set of physical rows. Differences and unions of selections go
-// through it: unlike a merge they have no branch that random rows mispredict.
+// marks is a set of physical rows. Differences and unions of selections use it because,
+// unlike a merge, it has no branch that random rows mispredict.
 type marks []bool
 
-// only makes sel the set, among n physical rows.
+// only sets the set to sel, among n physical rows.
 func (m *marks) only(sel []uint16, n int) {
 	*m = sized(*m, n)
 	clear(*m)
@@ -93,7 +93,7 @@ func (m marks) add(sel []uint16) {
 	}
 }
 
-// dropNulls cuts those rows of dst[from:] that nulls marks.
+// dropNulls removes the rows of dst[from:] that are set in nulls.
 func dropNulls(dst []uint16, from int, nulls batch.Bitmap) []uint16 {
 	if !nulls.Any() {
 		return dst
@@ -108,7 +108,7 @@ func dropNulls(dst []uint16, from int, nulls batch.Bitmap) []uint16 {
 	return dst[:k]
 }
 
-// keepNulls cuts those rows of dst[from:] that nulls does not mark.
+// keepNulls removes the rows of dst[from:] that are not set in nulls.
 func keepNulls(dst []uint16, from int, nulls batch.Bitmap) []uint16 {
 	k := from
 	for _, i := range dst[from:] {

@@ -6,12 +6,12 @@ import (
 	"endoscope/planner/types"
 )
 
-// rowNode computes row by row, for functions without a vector form: text
-// functions mostly, which ordinarily run once per dictionary entry.
+// rowNode computes row by row, for functions without a vector form: mostly text functions,
+// which usually run once per dictionary entry.
 type rowNode struct {
 	args []node
 	cols []*batch.Column
-	lax  bool // f sees NULL arguments too
+	lax  bool // f also receives NULL arguments
 	f    rowFunc
 	out  output
 }
@@ -19,7 +19,7 @@ type rowNode struct {
 // rowFunc computes row i of o from the arguments' columns.
 type rowFunc func(o *output, args []*batch.Column, i int) error
 
-// rowwise is the builder of a strict function that needs no preparation.
+// rowwise returns the builder of a strict function that needs no preparation.
 func rowwise(f rowFunc) builder {
 	return func(e *plan.Call, args []node) (node, error) { return newRowNode(e.T, args, f), nil }
 }
@@ -51,7 +51,7 @@ func (n *rowNode) eval(f *frame, r rows) (*batch.Column, error) {
 	return n.out.end(), nil
 }
 
-// outcome is what became of one row.
+// outcome is the result state of one row.
 type outcome uint8
 
 const (
@@ -103,8 +103,8 @@ func (n *mapNode[X, O]) eval(f *frame, r rows) (*batch.Column, error) {
 	return n.out.end(), nil
 }
 
-// vectorNode applies a strict function of one argument that has a value for
-// every argument, by a kernel over the whole vector.
+// vectorNode applies a strict function of one argument that is defined everywhere, by a
+// kernel over the whole vector.
 type vectorNode[X, O scalar] struct {
 	x      node
 	kernel func(out []O, x []X, r rows)

@@ -9,26 +9,26 @@ import (
 // Stacks are lists of frames, leaf first, each a list that begins with the
 // function's name (stream stack_sample).
 
-// Between frames: leaf first, "callee < caller"; root first, as tools that draw
-// flame graphs read it.
+// Separators of frames: leaf first, "callee < caller"; root first, as flame graph tools
+// read it.
 const (
 	calledBy = " < "
 	calls    = ";"
 )
 
-// maxWritten is how many stacks' texts a node remembers. Equal stacks of a
-// stream are one value, which most rows have had before.
+// maxWritten is the largest number of stack texts that a node caches. Equal stacks of a
+// stream share one value, and most rows repeat an earlier stack.
 const maxWritten = 4096
 
-// written identifies a list by where its elements are.
+// written identifies a list by the address of its elements.
 type written struct {
 	first *types.Value
 	len   int
 	limit int64
 }
 
-// stackText is the builder of functions that write a stack; limit is the
-// argument that says how many frames, if there is one.
+// stackText returns the builder of functions that format a stack; limit is the optional
+// argument with the number of frames.
 func stackText(write func(b []byte, frames []types.Value, limit int64) []byte) builder {
 	return func(e *plan.Call, args []node) (node, error) {
 		texts := map[written]string{}
@@ -80,7 +80,7 @@ func foldedStack(b []byte, frames []types.Value, limit int64) []byte {
 	return b
 }
 
-// functionOf is the name of a frame's function.
+// functionOf returns the name of a frame's function.
 func functionOf(f types.Value) string {
 	if parts, ok := f.A.([]types.Value); ok && len(parts) > 0 {
 		return functionOf(parts[0])

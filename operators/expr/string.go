@@ -32,8 +32,8 @@ func upper(o *output, args []*batch.Column, i int) error {
 	return nil
 }
 
-// setFolded sets row i to s with the letters from first to last in the other
-// case, without a copy of its own where s is ASCII; fold does all others.
+// setFolded sets row i to s with the letters from first to last in the other case, without
+// an extra copy if s is ASCII; fold handles all other strings.
 func (o *output) setFolded(i int, s string, first, last byte, fold func(string) string) {
 	o.buf = o.buf[:0]
 	for k := range len(s) {
@@ -57,7 +57,7 @@ func join(o *output, args []*batch.Column, i int) error {
 	return nil
 }
 
-// concat ignores NULLs; of NULLs alone it is ”.
+// concat ignores NULLs; with only NULL arguments it returns an empty string.
 func concat(e *plan.Call, args []node) (node, error) {
 	n := newRowNode(e.T, args, func(o *output, args []*batch.Column, i int) error {
 		o.buf = o.buf[:0]
@@ -73,8 +73,8 @@ func concat(e *plan.Call, args []node) (node, error) {
 	return n, nil
 }
 
-// substr gives the characters at positions n to n+m-1. As in PostgreSQL
-// positions before the first exist but are empty: substr('abc', 0, 2) is 'a'.
+// substr returns the characters at positions n to n+m-1. As in PostgreSQL, positions before
+// the first exist but are empty: substr('abc', 0, 2) is 'a'.
 func substr(o *output, args []*batch.Column, i int) error {
 	s, first := text(args[0], i), args[1].Int[i]
 	end := int64(math.MaxInt64)
@@ -95,7 +95,7 @@ func substr(o *output, args []*batch.Column, i int) error {
 	return nil
 }
 
-// skipChars is the length in bytes of the first n characters of s, or of all.
+// skipChars returns the length in bytes of the first n characters of s, or of all.
 func skipChars(s string, n int64) int {
 	if n >= int64(len(s)) {
 		return len(s)
@@ -108,7 +108,7 @@ func skipChars(s string, n int64) int {
 	return at
 }
 
-// replace changes nothing for an empty second text.
+// replace returns the text unchanged if the second argument is empty.
 func replace(o *output, args []*batch.Column, i int) error {
 	s, old := text(args[0], i), text(args[1], i)
 	o.buf = o.buf[:0]
@@ -125,8 +125,8 @@ func replace(o *output, args []*batch.Column, i int) error {
 	return nil
 }
 
-// splitPart finds the n-th field without making the others. An empty separator
-// splits nothing: the text is the only field.
+// splitPart finds the n-th field without building the others. An empty separator does not
+// split: the text is the only field.
 func splitPart(o *output, args []*batch.Column, i int) error {
 	s, sep, n := text(args[0], i), text(args[1], i), args[2].Int[i]
 	o.setText(i, field(s, sep, n))

@@ -6,29 +6,28 @@ import (
 	"endoscope/planner/types"
 )
 
-// tableNode is an expression of one dictionary-coded column and constants. It
-// is computed once per entry of the dictionary, when a row first needs it, and
-// afterwards looked up by code. Since nothing is computed that no row needs,
-// an expression fails here exactly when it would fail row by row.
+// tableNode is an expression of one dictionary-coded column and constants. It is computed
+// once per dictionary entry, when a row first needs it, and then looked up by code. Nothing
+// is computed that no row needs, so an expression fails here exactly when it would fail row
+// by row.
 type tableNode struct {
 	col  int
 	body node // over a batch of one column, whose rows are entries
 	in   [1]batch.Column
 
 	tables [maxTables]table
-	next   int         // the table to replace
+	next   int         // index of the table to replace next
 	dict   *batch.Dict // of text results, shared by all tables
 
 	out     output
 	missing []uint32 // slots
 }
 
-// maxTables is how many dictionaries a table node remembers: a stream that
-// merges sources has the dictionaries of each in turn.
+// maxTables is the number of dictionaries a table node caches: a stream that merges sources
+// alternates between their dictionaries.
 const maxTables = 4
 
-// table holds results by slot: slot 0 is the result for NULL, slot c+1 that
-// for code c.
+// table holds results by slot: slot 0 is the result for NULL, slot c+1 that for code c.
 type table struct {
 	dict  *batch.Dict
 	state []state
@@ -46,7 +45,7 @@ const (
 	null    state = known | 2
 )
 
-// tabular reports whether e is worth a table, and of which column.
+// tabular reports whether e should become a table, and of which column.
 func (c *compiler) tabular(e plan.Expr) (col int, ok bool) {
 	if c.perEntry || trivial(e) || e.Type().Physical() == types.PhysAny || e.Type() == types.Null {
 		return 0, false
@@ -63,8 +62,8 @@ func (c *compiler) tabular(e plan.Expr) (col int, ok bool) {
 	return col, ok && col >= 0
 }
 
-// trivial expressions need no text: columns, their NULL bitmaps, and the same
-// bytes under another type.
+// trivial reports whether e does not read the text: columns, their NULL bitmaps, and the
+// same bytes under another type.
 func trivial(e plan.Expr) bool {
 	switch e := e.(type) {
 	case *plan.Col:
@@ -96,8 +95,8 @@ func (c *compiler) newTable(e plan.Expr, col int) (node, error) {
 	return n, nil
 }
 
-// lookup returns the table of the column's dictionary, with every slot known
-// that the rows need.
+// lookup returns the table of the column's dictionary with every slot known that the rows
+// need.
 func (n *tableNode) lookup(c *batch.Column, r rows) (*table, error) {
 	t := n.table(c.Dict)
 	if slots := len(c.Values) + 1; len(t.state) < slots {
@@ -112,8 +111,8 @@ func (n *tableNode) lookup(c *batch.Column, r rows) (*table, error) {
 	return t, nil
 }
 
-// table finds or makes the table of d. A column without a dictionary's
-// identity gets a new one each time.
+// table finds or creates the table of d. A column without a dictionary's identity gets a
+// new one each time.
 func (n *tableNode) table(d *batch.Dict) *table {
 	if n.out.col.Type.Physical() == types.PhysCode && (n.dict == nil || n.dict.Len() > maxDict) {
 		n.dict = newDict()
@@ -140,7 +139,7 @@ func (t *table) reset(d *batch.Dict) {
 	t.val.Reset()
 }
 
-// complete reports whether the table has all that the rows need.
+// complete reports whether the table has every slot that the rows need.
 func (t *table) complete(c *batch.Column, r rows) bool {
 	if c.Nulls.Any() {
 		for k := range r.len() {
@@ -164,7 +163,7 @@ func (t *table) complete(c *batch.Column, r rows) bool {
 	return all == known
 }
 
-// slot is where row i's result is.
+// slot returns the slot of row i's result.
 func slot(c *batch.Column, i int) uint32 {
 	if c.Nulls.Get(i) {
 		return 0
@@ -182,7 +181,7 @@ func (n *tableNode) fill(t *table, c *batch.Column, r rows) error {
 		if t.state[s] != unknown {
 			continue
 		}
-		t.state[s] = known // not to be listed twice
+		t.state[s] = known // do not list it twice
 		code := uint32(0)
 		if s == 0 {
 			in.Nulls.Set(len(n.missing))
@@ -218,7 +217,7 @@ func (n *tableNode) fill(t *table, c *batch.Column, r rows) error {
 	return nil
 }
 
-// grow adds unknown slots up to n. Truth values are in the states.
+// grow adds unknown slots up to n. Truth values are stored in the states.
 func (t *table) grow(n int) {
 	t.state = grown(t.state, n)
 	switch t.val.Type.Physical() {
@@ -231,7 +230,7 @@ func (t *table) grow(n int) {
 	}
 }
 
-// grown is s with zeros added up to n entries.
+// grown returns s extended with zeros to n entries.
 func grown[T any](s []T, n int) []T {
 	if n <= len(s) {
 		return s
@@ -271,8 +270,7 @@ func (n *tableNode) eval(f *frame, r rows) (*batch.Column, error) {
 	return n.out.end(), nil
 }
 
-// gather copies each row's value from its slot. Values of slots that are NULL
-// are zero.
+// gather copies each row's value from its slot. Values of NULL slots are zero.
 func gather[T any](dst, values []T, c *batch.Column, r rows) {
 	if c.Nulls.Any() {
 		for k := range r.len() {

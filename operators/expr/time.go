@@ -9,13 +9,13 @@ import (
 	"endoscope/planner/plan"
 )
 
-// Clock is what now() and the rates of aggregates read, in ns since the epoch. Who
-// runs operators sets it, before any runs, to the clock that their rows' times are
-// of: a wall clock that is set meanwhile would tear them apart.
+// Clock is the clock of now() and of the rates of aggregates, in ns since the epoch. The
+// embedder sets it, before any operator runs, to the clock of the rows' times: a wall clock
+// that is adjusted in between would diverge from them.
 var Clock = func() int64 { return time.Now().UnixNano() }
 
-// nowNode is now(): one time for all rows of an evaluation and all places
-// where an expression says it.
+// nowNode is now(): one time for all rows of an evaluation and all its occurrences in an
+// expression.
 type nowNode struct{ out output }
 
 func now(e *plan.Call, _ []node) (node, error) { return &nowNode{newOutput(e.T)}, nil }
@@ -34,8 +34,8 @@ var truncUnits = map[string]int64{
 	"minute": 60e9, "hour": 3600e9, "day": 24 * 3600e9,
 }
 
-// dateTrunc cuts times to a multiple of a unit since the epoch, which in UTC is
-// what a calendar says for units up to a day.
+// dateTrunc truncates times to a multiple of a unit since the epoch, which for units up to
+// a day agrees with the calendar in UTC.
 func dateTrunc(e *plan.Call, args []node) (node, error) {
 	if unit, ok := constText(args[0]); ok {
 		ns, err := truncUnit(e, unit)
@@ -79,13 +79,13 @@ func truncate(t, unit int64) (int64, outcome) {
 	return t - down, valid
 }
 
-// timeLayouts are how text may give a TIMESTAMP; without a zone it is UTC.
+// timeLayouts are the accepted text forms of a TIMESTAMP; without a zone it is UTC.
 var timeLayouts = []string{
 	time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02T15:04:05.999999999",
 	"2006-01-02 15:04:05.999999999", "2006-01-02 15:04", "2006-01-02",
 }
 
-// parseTime reads a TIMESTAMP in the range of int64 ns: the years 1678 to 2262.
+// parseTime parses a TIMESTAMP in the range of int64 ns: the years 1678 to 2262.
 func parseTime(s string) (int64, bool) {
 	for _, layout := range timeLayouts {
 		if t, err := time.Parse(layout, s); err == nil {
@@ -101,7 +101,7 @@ var durationUnits = map[string]int64{
 	"min": 60e9, "h": 3600e9, "d": 24 * 3600e9,
 }
 
-// parseDuration reads what plan.FormatDuration writes, and decimals: 1.5s.
+// parseDuration parses the output of plan.FormatDuration, and decimals: 1.5s.
 func parseDuration(s string) (int64, bool) {
 	i := strings.LastIndexAny(s, "0123456789.") + 1
 	unit, ok := durationUnits[strings.TrimSpace(s[i:])]

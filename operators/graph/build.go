@@ -18,15 +18,15 @@ import (
 	"endoscope/planner/types"
 )
 
-// Leaf says where the rows of an acquisition go: the runner of its source calls
-// Op with Port. Every Tick goes to every leaf, with the same Time.
+// Leaf is the entry of the rows of an acquisition: the runner of its source calls Op with
+// Port. Every Tick is sent to every leaf, with the same Time.
 type Leaf struct {
 	Acquire *plan.Acquire
 	Op      operators.Operator
 	Port    int
-	// Partial takes, on port 0, the partial rows that the source may give
-	// besides; nil if Acquire.Partial is. It is only pushed to: signals and
-	// Close go to Op and are for both.
+	// Partial receives, on port 0, the partial rows that the source may also produce; nil
+	// if Acquire.Partial is. It is only pushed to: signals and Close are sent to Op and
+	// apply to both.
 	Partial operators.Operator
 }
 
@@ -34,11 +34,11 @@ type Leaf struct {
 type Graph struct {
 	// Leaves are in the order of plan.Leaves.
 	Leaves []Leaf
-	// Standing are the leaves of plan.Values that are Standing: they get no rows,
-	// but signals, as others, and Close when the query ends.
+	// Standing are the leaves of plan.Values that are Standing: they get no rows, but
+	// signals like other leaves, and Close when the query ends.
 	Standing []Leaf
-	// Stats are in the order of plan.Tree, one for each node, with
-	// Options.Stats; nil without.
+	// Stats has one entry per node, in the order of plan.Tree, with Options.Stats; nil
+	// without.
 	Stats []*Stats
 
 	values     []*values
@@ -46,16 +46,16 @@ type Graph struct {
 	aggregates []*agg.Aggregate
 }
 
-// Armed says when the query was armed, ns since the epoch, where Options.Start could
-// not. It is called before the graph is given anything.
+// Armed sets the time when the query was armed, ns since the epoch, if Options.Start was
+// not known. It is called before the first batch or signal.
 func (g *Graph) Armed(at int64) {
 	for _, a := range g.aggregates {
 		a.Start = at
 	}
 }
 
-// StartValues pushes the rows of the plan's constant relations and closes
-// them. It is called once, before or after the sources start.
+// StartValues pushes the rows of the plan's constant relations and closes them. It is
+// called once, before or after the sources start.
 func (g *Graph) StartValues(ctx context.Context) error {
 	for _, v := range g.values {
 		if err := v.run(ctx); err != nil {
@@ -65,9 +65,9 @@ func (g *Graph) StartValues(ctx context.Context) error {
 	return nil
 }
 
-// Abandon lets go of what the graph holds outside memory (the file of an
-// INSERT). It is for queries that end without closing their leaves, after an
-// error; after a full Close it does nothing.
+// Abandon releases what the graph holds outside memory (the file of an INSERT). It is for
+// queries that end without closing their leaves, after an error; after a full Close it does
+// nothing.
 func (g *Graph) Abandon() error {
 	var errs []error
 	for _, f := range g.inserts {
@@ -76,8 +76,8 @@ func (g *Graph) Abandon() error {
 	return errors.Join(errs...)
 }
 
-// Build makes the operators of a plan; sink gets the root's rows on port 0. A
-// sub-plan that is used twice (one pointer) is built once. Refusals are
+// Build creates the operators of a plan; sink receives the root's rows on port 0. A
+// sub-plan that is used twice (one pointer) is built once. An unsupported plan is a
 // *plan.Error. Nothing is opened or started.
 func Build(root plan.Node, sink operators.Operator, o *operators.Options) (*Graph, error) {
 	opts := *o
@@ -106,14 +106,14 @@ type builder struct {
 	o         *operators.Options
 	g         *Graph
 	uses      map[plan.Node]int
-	consumers map[plan.Node][]operators.Operator // of shared nodes, until all are there
+	consumers map[plan.Node][]operators.Operator // of shared nodes, until all are known
 	stats     map[plan.Node]*Stats
-	partials  map[*plan.Acquire]operators.Operator // what merges an acquisition's partial rows
-	noPreview bool                                 // a preview would change what comes after it
-	tracked   map[*plan.Acquire]bool               // whose events CONSISTENT keeps track of
+	partials  map[*plan.Acquire]operators.Operator // the operator that merges an acquisition's partial rows
+	noPreview bool                                 // a preview would change later results
+	tracked   map[*plan.Acquire]bool               // acquisitions whose events CONSISTENT tracks
 }
 
-// survey counts the uses of each node and makes their statistics.
+// survey counts the uses of each node and creates their statistics.
 func (b *builder) survey(n plan.Node) {
 	b.uses[n]++
 	if b.uses[n] > 1 {
@@ -128,8 +128,7 @@ func (b *builder) survey(n plan.Node) {
 	}
 }
 
-// build makes n and everything below it. down is n's consumer, whose
-// statistics are to.
+// build creates n and everything below it. down is n's consumer, and to its statistics.
 func (b *builder) build(n plan.Node, down operators.Operator, to *Stats) error {
 	if b.uses[n] > 1 {
 		all := append(b.consumers[n], b.measure(down, nil, to))
@@ -216,9 +215,9 @@ func (b *builder) operator(n plan.Node, down operators.Operator) (operators.Oper
 	return nil, fmt.Errorf("no operator for %s", n.Describe())
 }
 
-// merge prepares an aggregate for the partial rows of its acquisition, if that
-// may give any. They pass by what lies between the two, but for a window: their
-// panes lie in windows as rows do.
+// merge prepares an aggregate for the partial rows of its acquisition, if there may be any.
+// They bypass the operators between the two, except a window: their panes are assigned to
+// windows as rows are.
 func (b *builder) merge(n *plan.Aggregate, a *agg.Aggregate) error {
 	leaf, win := n.FirstStage()
 	if leaf == nil {
@@ -243,7 +242,7 @@ func (b *builder) merge(n *plan.Aggregate, a *agg.Aggregate) error {
 	return nil
 }
 
-// windowOfPanes is a window over partial rows, by their panes.
+// windowOfPanes returns a window over partial rows, by their panes.
 func windowOfPanes(w *plan.Window, in types.Schema) *plan.Window {
 	borders := w.Out.Fields[len(w.Out.Fields)-2:]
 	spec := w.Spec
@@ -251,7 +250,7 @@ func windowOfPanes(w *plan.Window, in types.Schema) *plan.Window {
 	return &plan.Window{Spec: spec, Out: types.Schema{Fields: slices.Concat(in.Fields, borders)}}
 }
 
-// leaf ends a chain with what a source feeds.
+// leaf ends a chain with the entry for a source.
 func (b *builder) leaf(n *plan.Acquire, down operators.Operator) error {
 	op := down
 	cond := n.Filter
@@ -289,10 +288,9 @@ func (p noPreview) Signal(ctx context.Context, port int, s operators.Signal) (op
 	return p.Operator.Signal(ctx, port, s)
 }
 
-// spoiledByPreview reports whether some node above one that answers a preview
-// would take its rows for final ones: an INSERT would write them, an aggregate
-// add them, DISTINCT know them when they come again. kept says that a node
-// above n keeps what it gets beyond Flush.
+// spoiledByPreview reports whether some node above one that answers a preview would treat
+// its rows as final: an INSERT would write them, an aggregate add them, DISTINCT drop them
+// when they come again. kept means that a node above n keeps its input beyond Flush.
 func spoiledByPreview(n plan.Node, kept bool) bool {
 	answers := false
 	switch n := n.(type) {
@@ -317,8 +315,8 @@ func spoiledByPreview(n plan.Node, kept bool) bool {
 	return slices.ContainsFunc(n.Inputs(), func(in plan.Node) bool { return spoiledByPreview(in, kept) })
 }
 
-// onPort feeds one port of an operator with several, for producers that know
-// only port 0.
+// onPort forwards to one port of an operator with several, for producers that only know
+// port 0.
 type onPort struct {
 	op   operators.Operator
 	port int

@@ -12,17 +12,17 @@ import (
 	"endoscope/planner/types"
 )
 
-// Causes under which is counted what could not be reported as it was.
+// Causes of a Gap for what could not be reported exactly.
 const (
 	withheld  = "events that nothing seen could complete"
 	forgotten = "entities beyond the limit, reported as UNKNOWN"
 )
 
-// entityBytes is what one entity that lives takes, about.
+// entityBytes is the approximate memory of one live entity.
 const entityBytes = 1 << 10
 
-// consistent reports the selected rows of its input, and those others that a
-// consistency.Keeper has for them. Rows that may be reported later are copied.
+// consistent emits the selected rows of its input, and the others that a consistency.Keeper
+// needs for them. Rows that may be emitted later are copied.
 type consistent struct {
 	out    operators.Output
 	roles  plan.EventRoles
@@ -35,7 +35,7 @@ type consistent struct {
 	from   *batch.Batch // being read
 	row    int
 	told   consistency.Counts
-	ctx    context.Context // of the Push that is under way
+	ctx    context.Context // context of the current Push
 	err    error
 }
 
@@ -69,7 +69,7 @@ func (c *consistent) Push(ctx context.Context, _ int, b *batch.Batch) (operators
 	return c.flush()
 }
 
-// event is the row that is being read.
+// event returns the current row as an event.
 func (c *consistent) event() (e consistency.Event, err error) {
 	var ok bool
 	kind := c.text(c.roles.Event)
@@ -103,7 +103,7 @@ func (c *consistent) event() (e consistency.Event, err error) {
 	return e, nil
 }
 
-// text is a column of the row that is being read; "" if there is none, or NULL.
+// text returns a column of the current row; "" if it does not exist or is NULL.
 func (c *consistent) text(col int) string {
 	if col < 0 {
 		return ""
@@ -123,7 +123,7 @@ func (c *consistent) selected() bool {
 	return !v.IsNull && v.I != 0
 }
 
-// report makes a row.
+// report emits a report as a row.
 func (c *consistent) report(r consistency.Report) {
 	if c.err != nil {
 		return
@@ -138,7 +138,7 @@ func (c *consistent) report(r consistency.Report) {
 		switch {
 		case row != nil:
 			v = row[i]
-		case r.Seq > 0: // it is the one that is being read
+		case r.Seq > 0: // it is the current row
 			v = c.from.Cols[i].Value(c.row)
 		}
 		switch i {
@@ -170,8 +170,8 @@ func (c *consistent) report(r consistency.Report) {
 	}
 }
 
-// textual is an identity as a column of type t has it: NULL if it is none, or if it
-// is unknown and the column is of numbers.
+// textual returns an identity as a value of type t: NULL if it is "", or if it is unknown
+// and t is numeric.
 func textual(t types.Type, s string) types.Value {
 	if s == "" {
 		return types.NullOf(t)
@@ -186,7 +186,7 @@ func textual(t types.Type, s string) types.Value {
 	return types.Str(s)
 }
 
-// flush pushes what was reported so far.
+// flush pushes the rows reported so far.
 func (c *consistent) flush() (operators.Status, error) {
 	b := c.b
 	if b == nil {
@@ -198,7 +198,7 @@ func (c *consistent) flush() (operators.Status, error) {
 	return c.out.Push(c.ctx, b)
 }
 
-// Signal passes signals on. After a Gap it is unknown which entities live.
+// Signal forwards signals. After a Gap it is unknown which entities live.
 func (c *consistent) Signal(ctx context.Context, _ int, s operators.Signal) (operators.Status, error) {
 	c.ctx = ctx
 	switch s.Kind {
@@ -222,7 +222,7 @@ func (c *consistent) Signal(ctx context.Context, _ int, s operators.Signal) (ope
 	return c.out.Signal(ctx, s)
 }
 
-// account signals a Gap for what could not be reported as it happened.
+// account signals a Gap for what could not be reported exactly.
 func (c *consistent) account(ctx context.Context) error {
 	now := c.keeper.Counts()
 	for _, n := range []struct {

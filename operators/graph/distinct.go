@@ -9,9 +9,9 @@ import (
 	"endoscope/planner/plan"
 )
 
-// distinct drops rows seen before, over the query's life or (perFlush) within
-// each emitted result. It remembers every different row, up to the limit on
-// what an operator may hold; rows that pass are views.
+// distinct drops rows seen before, over the query's life or (perFlush) within each emitted
+// result. It remembers every distinct row, up to the operator's memory limit; rows that
+// pass are views.
 type distinct struct {
 	out      operators.Output
 	perFlush bool

@@ -10,8 +10,7 @@ import (
 	"endoscope/planner/types"
 )
 
-// filter passes the rows for which a condition is true, as views: it copies
-// no row.
+// filter passes the rows for which a condition is true, as views without copying.
 type filter struct {
 	out  operators.Output
 	cond *expr.Filter

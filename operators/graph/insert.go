@@ -17,13 +17,13 @@ import (
 	"endoscope/planner/types"
 )
 
-// insert writes rows to a file, which exists and is seen to be writable from
-// the first call on, and gives one row at the end: how many it wrote. What was
-// written reaches the file at the end and, as signals come, every second.
+// insert writes rows to a file, which is created and known to be writable from the first
+// call on, and emits one row at the end: the number of rows written. Written rows are
+// flushed to the file at the end and, as signals arrive, every second.
 type insert struct {
 	out    operators.Output
 	path   string
-	add    bool // to what the file has
+	add    bool // append to the existing file
 	fields []types.Field
 	create func(path string) (io.WriteCloser, error)
 	row    func(buf []byte, b *batch.Batch, row int) []byte
@@ -54,8 +54,8 @@ func newInsert(n *plan.Insert, down operators.Operator, create func(string) (io.
 	return f, nil
 }
 
-// open creates the file. That waits for the first call, when the query is
-// armed: a statement that is refused leaves no file behind.
+// open creates the file. That is delayed to the first call, when the query is armed, so
+// that a rejected statement leaves no file behind.
 func (f *insert) open() error {
 	if f.file != nil {
 		return nil
@@ -88,7 +88,7 @@ func (f *insert) openFile() (file io.WriteCloser, empty bool, err error) {
 	return to, info.Size() == 0, nil
 }
 
-// failed says in the user's words what the system said about the file.
+// failed converts a system error about the file to a user error.
 func (f *insert) failed(err error) error {
 	if err == nil {
 		return nil
@@ -114,8 +114,8 @@ func (f *insert) Push(_ context.Context, _ int, b *batch.Batch) (operators.Statu
 	return f.out.Status, nil
 }
 
-// Signal passes on what is not about rows: those, and what completes them,
-// end here.
+// Signal forwards signals that do not concern rows; those that do, or complete rows, end
+// here.
 func (f *insert) Signal(ctx context.Context, _ int, s operators.Signal) (operators.Status, error) {
 	if err := f.open(); err != nil {
 		return f.out.Status, err
@@ -152,7 +152,7 @@ func (f *insert) Close(ctx context.Context, _ int) error {
 	return f.out.Close(ctx)
 }
 
-// abandon closes the file as it is.
+// abandon closes the file in its current state.
 func (f *insert) abandon() error {
 	if f.file == nil {
 		return nil

@@ -25,10 +25,9 @@ func csvHeader(names []string) []byte {
 	return append(buf, '\n')
 }
 
-// appendCSV writes a row as RFC 4180 does, but for lines that end in LF, as
-// every reader takes them and grep wants them. NULL is empty and the empty
-// text is "", except that a NULL alone in its row is "" too: readers skip
-// empty lines.
+// appendCSV writes a row in the format of RFC 4180, except that lines end in LF, which
+// every reader accepts and grep needs. NULL is empty and the empty text is "", except that
+// a NULL alone in its row is "" too: readers skip empty lines.
 func appendCSV(buf []byte, b *batch.Batch, row int) []byte {
 	for i := range b.Cols {
 		if i > 0 {
@@ -70,8 +69,8 @@ func jsonRows(names []string) func([]byte, *batch.Batch, int) []byte {
 	return func(buf []byte, b *batch.Batch, row int) []byte { return append(object(buf, b, row), '\n') }
 }
 
-// JSON returns a function that appends a row of a batch as one JSON object, with
-// keys in the order of the columns: as many columns as there are names.
+// JSON returns a function that appends a row of a batch as one JSON object, with keys in
+// the order of the columns; there are as many columns as names.
 func JSON(names []string) func(buf []byte, b *batch.Batch, row int) []byte {
 	keys := make([][]byte, len(names))
 	for i, n := range names {
@@ -90,8 +89,8 @@ func JSON(names []string) func(buf []byte, b *batch.Batch, row int) []byte {
 	}
 }
 
-// appendJSON writes a value. Numbers that JSON has not (NaN, infinity) are
-// texts.
+// appendJSON writes a value. Numbers that JSON cannot represent (NaN, infinity) become
+// strings.
 func appendJSON(buf []byte, v types.Value) []byte {
 	switch {
 	case v.IsNull:
@@ -115,12 +114,12 @@ func appendJSON(buf []byte, v types.Value) []byte {
 		return appendJSONText(buf, fmt.Sprint(v.A))
 	}
 	buf = append(buf, '"')
-	buf = appendText(buf, v) // nothing in it needs an escape
+	buf = appendText(buf, v) // needs no escaping
 	return append(buf, '"')
 }
 
-// appendText writes a value that is not NULL as plain text: durations in ns,
-// times in UTC after RFC 3339, bytes in hexadecimal.
+// appendText writes a value that is not NULL as plain text: durations in ns, times in UTC
+// as in RFC 3339, bytes in hexadecimal.
 func appendText(buf []byte, v types.Value) []byte {
 	switch v.Type {
 	case types.Boolean:
@@ -141,8 +140,8 @@ func appendText(buf []byte, v types.Value) []byte {
 	return fmt.Append(buf, v.A)
 }
 
-// appendJSONText writes a JSON string. Bytes that are not UTF-8 become U+FFFD,
-// as a reader of the file could not take them.
+// appendJSONText writes a JSON string. Bytes that are not UTF-8 become U+FFFD, because a
+// reader would reject them.
 func appendJSONText(buf []byte, s string) []byte {
 	buf = append(buf, '"')
 	for _, r := range s {

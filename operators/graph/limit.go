@@ -8,8 +8,8 @@ import (
 	"endoscope/planner/plan"
 )
 
-// limit passes the first n rows: of all, and then answers Drain, which ends
-// the query at its sources; or (perFlush) of each emitted result.
+// limit passes the first n rows: of the whole query, and then returns Drain, which ends the
+// query at its sources; or (perFlush) of each emitted result.
 type limit struct {
 	out      operators.Output
 	n        int64
@@ -41,8 +41,8 @@ func (l *limit) status() operators.Status {
 	return l.out.Status
 }
 
-// Signal starts a new result at a Flush, also at that of a preview: what is
-// previewed is cut like what is final.
+// Signal starts a new result at a Flush, also at that of a preview: a preview is cut like a
+// final result.
 func (l *limit) Signal(ctx context.Context, _ int, s operators.Signal) (operators.Status, error) {
 	if s.Kind == operators.Flush && l.perFlush {
 		l.left = l.n

@@ -10,9 +10,9 @@ import (
 	"endoscope/planner/types"
 )
 
-// project computes expressions. Columns that it only renames or reorders are
-// shared with its input; computed ones are copied once, from the program that
-// owns them into a recycled batch, so that consumers may keep the result.
+// project computes expressions. Columns that it only renames or reorders are shared with
+// its input; computed ones are copied once, from the program that owns them into a recycled
+// batch, so that consumers may keep the result.
 type project struct {
 	out   operators.Output
 	exprs []projection
@@ -77,8 +77,8 @@ func (p *project) Push(ctx context.Context, _ int, b *batch.Batch) (operators.St
 	return p.out.Push(ctx, d)
 }
 
-// copyColumn makes dst the first n rows of src. The dictionary is shared: it
-// only grows.
+// copyColumn copies the first n rows of src to dst. The dictionary is shared, which is safe
+// because it only grows.
 func copyColumn(dst, src *batch.Column, n int) {
 	dst.Type = src.Type
 	dst.Nulls = append(dst.Nulls[:0], src.Nulls...)

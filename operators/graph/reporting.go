@@ -8,18 +8,18 @@ import (
 	"endoscope/planner/plan"
 )
 
-// reporting drops the rows of a source while Suspend holds. It is where a source
-// meets the operators, so that nothing of a row is known that was not reported.
-// What CONSISTENT keeps track of has none: there the keeper decides.
+// reporting drops the rows of a source while Suspend is in effect. It is placed between a
+// source and the operators, so that unreported rows have no effect at all. Sources tracked
+// by CONSISTENT have none: there the keeper decides.
 type reporting struct {
 	operators.Operator
-	thread int // the column thread_name; -1: it is not acquired
+	thread int // the column thread_name; -1: not acquired
 	off    bool
 	quiet  map[string]bool // threads by name
 	rows   []uint16
 }
 
-// reportingOf puts it in front of a leaf.
+// reportingOf puts a reporting operator in front of a leaf.
 func reportingOf(l Leaf) Leaf {
 	r := &reporting{Operator: l.Op, thread: plan.ThreadColumn(l.Acquire), quiet: map[string]bool{}}
 	l.Op = r
@@ -68,8 +68,8 @@ func (r *reporting) Push(ctx context.Context, port int, b *batch.Batch) (operato
 	return r.Operator.Push(ctx, port, v)
 }
 
-// reportingPartial is a leaf's reporting for rows that were aggregated before they
-// came: of these only all can be suspended.
+// reportingPartial is the reporting operator for partial rows. These cannot be suspended
+// per thread, only altogether.
 type reportingPartial struct {
 	operators.Operator
 	of *reporting

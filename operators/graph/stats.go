@@ -10,17 +10,17 @@ import (
 	"endoscope/planner/plan"
 )
 
-// Stats is what one node of a plan did. It may be read while the query runs.
+// Stats are the statistics of one plan node. They may be read while the query runs.
 type Stats struct {
 	Node                plan.Node
 	RowsIn, BatchesIn   atomic.Uint64
 	RowsOut, BatchesOut atomic.Uint64
-	Nanos               atomic.Int64 // spent in the node itself, without what it feeds
+	Nanos               atomic.Int64 // spent in the node itself, without its consumers
 }
 
-// measured counts what passes between two nodes; operators themselves count
-// nothing. The time of a call belongs to the node that is called and is taken
-// off the one that calls, so that each keeps its own.
+// measured counts what passes between two nodes; operators themselves count nothing. The
+// time of a call is added to the callee and subtracted from the caller, so that each node
+// has its own time.
 type measured struct {
 	op       operators.Operator
 	from, to *Stats // nil: outside the plan

@@ -7,7 +7,7 @@ import (
 	"endoscope/operators/batch"
 )
 
-// tapped is an operator that is fed past a tap.
+// tapped is an operator whose input is observed by a tap.
 type tapped struct {
 	operators.Operator
 	tap  operators.Tap

@@ -7,9 +7,9 @@ import (
 	"endoscope/operators/batch"
 )
 
-// tee gives everything to several consumers: the uses of a sub-plan that
-// occurs more than once and is executed once. Batches are immutable, so all
-// consumers share them. It wants rows as long as one of them does.
+// tee forwards everything to several consumers: the uses of a sub-plan that occurs more
+// than once and is executed once. Batches are immutable, so all consumers share them. It
+// accepts rows as long as one consumer does.
 type tee struct {
 	outs []operators.Output
 }
@@ -26,8 +26,8 @@ func (t *tee) Push(ctx context.Context, _ int, b *batch.Batch) (operators.Status
 	return t.each(func(o *operators.Output) (operators.Status, error) { return o.Push(ctx, b) })
 }
 
-// Signal passes signals on. What was lost was lost once: all consumers hear of a
-// Gap, and the first that still wants anything has its number.
+// Signal forwards signals. A loss must be counted once: all consumers receive a Gap, but
+// only the first that still accepts rows receives its number.
 func (t *tee) Signal(ctx context.Context, _ int, s operators.Signal) (operators.Status, error) {
 	return t.each(func(o *operators.Output) (operators.Status, error) {
 		wanted := o.Status != operators.Closed

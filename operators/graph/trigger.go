@@ -8,23 +8,22 @@ import (
 	"endoscope/operators/batch"
 )
 
-// Actor does what a trigger is for. Its methods are called in the order of the
+// Actor executes the actions of a trigger. Its methods are called in the order of the
 // tuples, and must not block.
 type Actor interface {
-	// Activate: a tuple, row of b, satisfies the condition, as the n-th one. b
-	// is the caller's.
+	// Activate is called for row b[row], which satisfies the condition as the n-th tuple to
+	// do so. b is the caller's.
 	Activate(n int64, b *batch.Batch, row int)
-	// Relent: a tuple, row of b, fails the condition, the first one after one that
+	// Relent is called for row b[row], the first that fails the condition after one that
 	// satisfied it. b is the caller's.
 	Relent(b *batch.Batch, row int)
-	// Lost: n tuples, or what they would have been made of, were lost on the way,
-	// for a cause.
+	// Lost is called when n tuples, or the events they are made of, were lost for a cause.
 	Lost(cause string, n uint64)
 }
 
-// Trigger is the last operator of a trigger's plan (EndoScope, section 4.3.3).
-// Its rows are the tuples that the trigger selects; one of their columns may say
-// which satisfy the condition. NULL is not satisfied.
+// Trigger is the last operator of a trigger's plan (EndoScope, section 4.3.3). Its rows are
+// the tuples that the trigger selects; a column may hold whether a tuple satisfies the
+// condition. NULL does not.
 type Trigger struct {
 	condition   int
 	actor       Actor
@@ -32,17 +31,17 @@ type Trigger struct {
 	activations atomic.Int64
 }
 
-// NewTrigger returns a trigger whose condition is the column of that number; -1:
-// every tuple satisfies it.
+// NewTrigger returns a trigger whose condition is this column; -1: every tuple satisfies
+// it.
 func NewTrigger(condition int, a Actor) *Trigger {
 	return &Trigger{condition: condition, actor: a}
 }
 
-// Activations is how many tuples satisfied the condition so far. Safe for
+// Activations returns the number of tuples that satisfied the condition. It is safe for
 // concurrent use.
 func (t *Trigger) Activations() int64 { return t.activations.Load() }
 
-// Push implements Operator.
+// Push implements [operators.Operator].
 func (t *Trigger) Push(_ context.Context, _ int, b *batch.Batch) (operators.Status, error) {
 	for _, r := range batch.RowsOf(b) {
 		row := int(r)
@@ -61,7 +60,7 @@ func (t *Trigger) Push(_ context.Context, _ int, b *batch.Batch) (operators.Stat
 	return operators.More, nil
 }
 
-// Signal implements Operator: a trigger acts on tuples alone.
+// Signal implements [operators.Operator]: of the signals only losses matter to a trigger.
 func (t *Trigger) Signal(_ context.Context, _ int, s operators.Signal) (operators.Status, error) {
 	if s.Kind == operators.Gap {
 		t.actor.Lost(s.Cause, s.N)
@@ -69,5 +68,5 @@ func (t *Trigger) Signal(_ context.Context, _ int, s operators.Signal) (operator
 	return operators.More, nil
 }
 
-// Close implements Operator.
+// Close implements [operators.Operator].
 func (t *Trigger) Close(context.Context, int) error { return nil }

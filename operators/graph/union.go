@@ -10,44 +10,41 @@ import (
 	"endoscope/planner/plan"
 )
 
-// union merges its inputs by time: a row comes out when no input can give an
-// earlier one any more, which their watermarks promise. Rows of equal time
-// keep the order in which they came. Late rows are passed on late. Without a
-// time column rows pass through at once.
+// union merges its inputs by time: a row is emitted when the watermarks show that no input
+// can produce an earlier one. Rows of equal time keep their order of arrival. Late rows are
+// forwarded late. Without a time column rows pass through at once.
 //
-// What waits is cut into runs, stretches of a batch in order of time, in a
-// heap by first row: long runs that no other overlaps are passed on as views,
-// and only rows that are really interleaved are copied.
+// Waiting rows are split into runs, parts of a batch in order of time, in a heap by first
+// row: long runs that no other run overlaps are forwarded as views, and only rows that are
+// really interleaved are copied.
 //
-// Signals: the watermark is the least of all open inputs'. A Gap passes at
-// once. A Tick passes when every open input has had it (the engine sends each
-// Tick to every source). A Flush stays behind the rows that came before it. At
-// a Barrier an input's later rows wait until every open input has reached it,
-// and everything of that epoch has been given.
+// Signals: the watermark is the minimum over all open inputs. A Gap is forwarded at once. A
+// Tick is forwarded when every open input has sent it (the engine sends each Tick to every
+// source). A Flush stays after the rows before it. After a Barrier, an input's rows wait
+// until every open input has reached it, and everything of that epoch has been emitted.
 type union struct {
 	out    operators.Output
 	time   int // -1: no time column
 	inputs []operators.Input
 	runs   runHeap
-	epoch  int                // barriers passed on
-	behind []operators.Signal // barriers that some input has reached and others have not
+	epoch  int                // barriers forwarded
+	behind []operators.Signal // barriers reached by some inputs but not all
 	seq    uint64
-	sent   int64 // watermark given downstream
+	sent   int64 // the last watermark sent downstream
 	ticks  [2]int64
 	rows   *rowstore.Gatherer
-	held   int64 // bytes, about
+	held   int64 // approximate bytes
 	width  int64
 	limit  int64
 }
 
-// run is a stretch of rows that waits: rows of b in order of time. Without a
-// batch it is a Flush.
+// run is a run of waiting rows: rows of b in order of time. Without a batch it is a Flush.
 type run struct {
 	epoch int
 	time  int64 // of the next row
 	seq   uint64
 	b     *batch.Batch // retained
-	rows  []uint16     // of b, those left
+	rows  []uint16     // remaining rows of b
 	flush operators.Signal
 }
 
@@ -75,7 +72,7 @@ func (u *union) Push(ctx context.Context, port int, b *batch.Batch) (operators.S
 	return u.out.Status, u.releaseTo(ctx, u.watermark())
 }
 
-// cut adds the runs of b to those that wait.
+// cut adds the runs of b to the waiting runs.
 func (u *union) cut(in *operators.Input, b *batch.Batch) {
 	rows := batch.RowsOf(b)
 	times := eventTimes{&b.Cols[u.time]}
@@ -111,7 +108,7 @@ func (e eventTimes) at(r uint16) int64 {
 	return e.col.Int[r]
 }
 
-// releaseTo gives the rows of this epoch up to time t.
+// releaseTo emits the rows of this epoch up to time t.
 func (u *union) releaseTo(ctx context.Context, t int64) error {
 	for len(u.runs) > 0 && u.runs[0].epoch == u.epoch && u.runs[0].time <= t {
 		if err := u.step(ctx, t); err != nil {
@@ -121,7 +118,7 @@ func (u *union) releaseTo(ctx context.Context, t int64) error {
 	return u.pushRows(ctx)
 }
 
-// step gives the rows of the first run that come before every other run.
+// step emits the rows of the first run that precede every other run.
 func (u *union) step(ctx context.Context, t int64) error {
 	r := &u.runs[0]
 	if r.b == nil {
@@ -184,7 +181,7 @@ func (u *union) emit(ctx context.Context, b *batch.Batch, rows []uint16) error {
 	return nil
 }
 
-// pushRows gives the rows that were copied.
+// pushRows pushes the copied rows.
 func (u *union) pushRows(ctx context.Context) error {
 	b := u.rows.Finish()
 	if b == nil {
@@ -195,7 +192,7 @@ func (u *union) pushRows(ctx context.Context) error {
 	return err
 }
 
-// watermark is the least of the open inputs'.
+// watermark returns the minimum over the open inputs.
 func (u *union) watermark() int64 {
 	t := int64(operators.EndOfTime)
 	for i := range u.inputs {
@@ -229,8 +226,7 @@ func (u *union) Signal(ctx context.Context, port int, s operators.Signal) (opera
 	return u.out.Status, u.advance(ctx)
 }
 
-// advance gives what the inputs' progress allows: rows, barriers, watermark,
-// ticks.
+// advance emits what the progress of the inputs allows: rows, barriers, watermark, ticks.
 func (u *union) advance(ctx context.Context) error {
 	if err := u.align(ctx); err != nil {
 		return err
@@ -238,8 +234,7 @@ func (u *union) advance(ctx context.Context) error {
 	if err := u.releaseTo(ctx, u.watermark()); err != nil {
 		return err
 	}
-	// Rows of the next epoch wait in spite of the watermark, so the watermark
-	// waits for them.
+	// Rows of the next epoch wait in spite of the watermark, so it must not pass them.
 	t := u.watermark()
 	for i := range u.runs {
 		t = min(t, u.runs[i].time)
@@ -268,8 +263,8 @@ func (u *union) advance(ctx context.Context) error {
 	return nil
 }
 
-// align passes on the barriers that every open input has reached, each behind
-// everything of its epoch.
+// align forwards the barriers that every open input has reached, each after everything of
+// its epoch.
 func (u *union) align(ctx context.Context) error {
 	for len(u.behind) > 0 {
 		for i := range u.inputs {
@@ -322,7 +317,7 @@ func before(epoch int, time int64, seq uint64, than *run) bool {
 	return seq < than.seq
 }
 
-// second is the run after the first, or nil.
+// second returns the run after the first, or nil.
 func (h runHeap) second() *run {
 	switch {
 	case len(h) < 2:

@@ -9,8 +9,7 @@ import (
 	"endoscope/planner/plan"
 )
 
-// values is a source within the graph: a constant relation. Nobody feeds it;
-// [Graph.StartValues] runs it.
+// values is a source within the graph: a constant relation. [Graph.StartValues] runs it.
 type values struct {
 	out  operators.Output
 	rows [][]plan.Const

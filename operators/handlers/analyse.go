@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// Type is what a node mostly does (section 5).
+// Type is the predominant activity of a node (section 5).
 type Type uint8
 
-// Any: not known for want of samples. Mixed: nothing mostly.
+// Any: too few samples. Mixed: no predominant activity.
 const (
 	Any Type = iota
 	Running
@@ -18,10 +18,10 @@ const (
 	Mixed
 )
 
-// String is the paper's word.
+// String returns the paper's word.
 func (t Type) String() string { return [...]string{"ANY", "RUN", "WAIT", "IO", "MIXED"}[t] }
 
-// Kind is how a handler was found.
+// Kind is the way a handler was found.
 type Kind uint8
 
 // A Callback is called by a library, an Event by a loop that waits or reads.
@@ -30,31 +30,31 @@ const (
 	Event
 )
 
-// String is the paper's word.
+// String returns the paper's word.
 func (k Kind) String() string { return [...]string{"CALLBACK", "EVENT"}[k] }
 
 // Handler is a function that handles events.
 type Handler struct {
 	Name
 	Kind Kind
-	// Node is what gets its events: NODE_WAIT or NODE_IO; "" of a callback.
+	// Node is the kind of node that receives its events: NODE_WAIT or NODE_IO; "" for a
+	// callback.
 	Node    string
 	Samples uint64
-	// Confidence is the lower end of the interval in which, with 95 %, the share
-	// of its samples lies that do not wait (Wilson). Of a callback it is that of
-	// the share of all samples.
+	// Confidence is the lower end of the 95 % confidence interval (Wilson) of the share of
+	// its samples that do not wait; for a callback, of its share of all samples.
 	Confidence float64
 }
 
-// The two kinds of node that get events (figure 3).
+// The two kinds of nodes that receive events (figure 3).
 const (
 	NodeWait = "NODE_WAIT"
 	NodeIO   = "NODE_IO"
 )
 
-// Analyse finds the event handlers: callbacks first, each by name, once. What is
-// called by a library in between waiting or reading is an event, no callback; a
-// thread's loop that a library called is neither.
+// Analyse finds the event handlers: callbacks first, by name, each once. A function that a
+// library calls between waits or reads is an event, not a callback; a thread's loop called
+// by a library is neither.
 func (t *Trie) Analyse(s Settings) []Handler {
 	a := analysis{trie: t, settings: s, found: map[key]*Handler{}, handling: map[Name]bool{}, loops: map[Name]bool{}, subtree: map[*Node]Counts{}}
 	for _, root := range []*Node{&t.root, &t.pools} {
@@ -92,15 +92,15 @@ type key struct {
 type analysis struct {
 	trie     *Trie
 	settings Settings
-	total    float64 // samples of the thread's first function that is looked at
-	pool     bool    // which is the system's
+	total    float64 // samples of the current thread's first function
+	pool     bool    // the thread's code is the system's
 	found    map[key]*Handler
 	handling map[Name]bool    // functions that handle events, or call one that does
 	loops    map[Name]bool    // first functions of threads that wait for events
 	subtree  map[*Node]Counts // of a node's callees, at any depth
 }
 
-// sum fills subtree, and returns the counts of n and its callees together.
+// sum fills subtree and returns the counts of n including its callees.
 func (a *analysis) sum(n *Node) Counts {
 	var below Counts
 	for _, c := range n.children {
@@ -111,10 +111,10 @@ func (a *analysis) sum(n *Node) Counts {
 	return below
 }
 
-// own are the counts of a node by which it is judged. Among what the system's code
-// runs, that code waits for what it gives to the user's functions: one of these that
-// waits does so for its own ends, or is another thread's loop, and a loop that is
-// busy beside it handles no event of its.
+// own returns the counts of a node used to classify it. In a pool, the system's code waits
+// for work on behalf of the user's functions: a user function that waits does so for its
+// own purposes, or is another thread's loop, and a busy loop beside it does not handle the
+// pool's events.
 func (a *analysis) own(n *Node) Counts {
 	c := n.Own
 	if a.pool && !n.system {
@@ -123,15 +123,15 @@ func (a *analysis) own(n *Node) Counts {
 	return c
 }
 
-// all are the counts of a node and its callees.
+// all returns the counts of a node including its callees.
 func (a *analysis) all(n *Node) Counts {
 	c := n.Own
 	c.add(a.subtree[n])
 	return c
 }
 
-// counts are those that a node is judged by: its own if they are enough, else
-// those of its callees. ok is false where neither are.
+// counts returns the counts used to classify a node: its own if there are enough, else its
+// callees'. ok is false if neither are enough.
 func (a *analysis) counts(n *Node) (c Counts, ok bool) {
 	enough := func(c Counts, least uint64) bool {
 		return c.Total() >= least && float64(c.Total()) >= a.settings.MinShare*a.total
@@ -143,8 +143,8 @@ func (a *analysis) counts(n *Node) (c Counts, ok bool) {
 	return below, enough(below, a.settings.MinChildSamples)
 }
 
-// typeOf is the type of a node. One that waits and then reads what has come does
-// what it does more often.
+// typeOf returns the type of a node. A node that both waits and reads has the type of the
+// more frequent of the two.
 func (a *analysis) typeOf(n *Node) Type {
 	c, ok := a.counts(n)
 	if !ok {
@@ -163,8 +163,8 @@ func (a *analysis) typeOf(n *Node) Type {
 	return Mixed
 }
 
-// visit looks for the patterns of figure 2 at a node, and at its callees where
-// they may have more. It returns the kind of node that n is; "": of none.
+// visit looks for the patterns of figure 2 at a node, and at its callees where they may
+// have more. It returns the kind of node that n is; "" for none.
 func (a *analysis) visit(n *Node) (node string) {
 	node, found, all := a.pattern(n)
 	for _, c := range found {
@@ -178,10 +178,10 @@ func (a *analysis) visit(n *Node) (node string) {
 	return node
 }
 
-// pattern is the one of figure 2 that a node is of, as the kind of node that gets
-// the events and those of its callees that handle them; none: "". Where all is true
-// its callees are not looked at further. A callee that does a little of everything
-// may be what handles an event or what waits for one, and is neither.
+// pattern returns the pattern of figure 2 at a node: the kind of node that receives the
+// events, "" for none, and the callees that handle them. If all is true its callees are not
+// visited. A callee of mixed type may either handle or wait for an event, and counts as
+// neither.
 func (a *analysis) pattern(n *Node) (node string, found []*Node, all bool) {
 	of := map[Type][]*Node{}
 	for _, c := range n.children {
@@ -206,16 +206,16 @@ func (a *analysis) pattern(n *Node) (node string, found []*Node, all bool) {
 	return "", nil, false
 }
 
-// writes reports whether a function writes what others have made: its samples are
-// nearly all of system calls that write, which it or the system's code below it
-// makes. One that has its callees write does more, which they are told.
+// writes reports whether a function only writes out what others produced: nearly all of its
+// samples are in write system calls, made by it or by the system's code below it. A
+// function whose callees write is not one.
 func (a *analysis) writes(n *Node) bool {
 	return float64(n.Own[Output]) > a.settings.OutputRatio*float64(a.all(n).Total())
 }
 
-// event notes that n handles events; what the user calls so is found below the
-// system's functions, and below one without a name that does nothing but call
-// another. What only writes handles none.
+// event records that n handles events. If n is the system's or has no name and only calls
+// another function, the handler is the user's function below it. A function that only
+// writes is not a handler.
 func (a *analysis) event(node string, n *Node) {
 	c := a.all(n)
 	if n.system || isWrapper(n.Name.Function) {
@@ -226,7 +226,7 @@ func (a *analysis) event(node string, n *Node) {
 	}
 	called := n
 	if begun := a.trie.root.children[n.Name]; a.pool && begun != nil {
-		called = begun // in pools the user's functions end the stacks
+		called = begun // in pools the stacks end with the user's functions
 	}
 	if a.writes(called) {
 		return
@@ -245,11 +245,11 @@ func (a *analysis) event(node string, n *Node) {
 	}
 }
 
-// forwarded is the share of a function's samples that its callee has where it
-// does nothing else.
+// forwarded is the share of a function's samples in a callee above which the function only
+// forwards to it.
 const forwarded = 0.95
 
-// add notes a handler. One that is found at several places has the samples of all.
+// add records a handler. A handler found at several places has the samples of all.
 func (a *analysis) add(h Handler) {
 	k := key{h.Name, h.Kind, h.Node}
 	have := a.found[k]
@@ -261,8 +261,8 @@ func (a *analysis) add(h Handler) {
 	have.Samples += h.Samples
 }
 
-// wilson is the lower end of the 95 % confidence interval of a share, of which n
-// of total samples were seen (Wilson's score interval).
+// wilson returns the lower end of the 95 % confidence interval of a share of which n of
+// total samples were seen (Wilson's score interval).
 func wilson(n, total uint64) float64 {
 	if total == 0 {
 		return 0

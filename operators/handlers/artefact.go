@@ -2,21 +2,19 @@ package handlers
 
 import "strings"
 
-// What the paper finds beside event handlers (section 6) is told by name. Names
-// are data: the tables below are all there is.
+// The paper's special cases (section 6) are recognised by name, from the tables below.
 //
-//   - Code of the compiler's (access$100, bridges to lambdas, linkage stubs) is
-//     left out of stacks: what it calls takes its place. So does what Go's
-//     wrappers of go statements call, into which the function that is begun may
-//     be compiled.
+//   - Compiler-generated code (access$100, bridges to lambdas, linkage stubs) is
+//     left out of stacks, and so are Go's wrappers of go statements, into which
+//     the started function may be inlined: their callees take their place.
 //   - A function without a name (a lambda, or any of a stripped program) that
-//     only calls another one gives way to that.
-//   - Reflection is left out too: a function called by it is no callback, but
-//     called by whoever used reflection.
-//   - Functions that output and collections call (toString, compare) are no
+//     only calls another function is replaced by it.
+//   - Reflection is left out too: a function called by reflection is not a
+//     callback but a callee of the function that used reflection.
+//   - Functions that output and collections call (toString, compare) are not
 //     callbacks.
-//   - Waking another thread is output: what it is to do is handed on.
-//   - Looking at the clock, which loops do at each event, is no handler.
+//   - Waking another thread is output: it hands work on.
+//   - Reading the clock, which loops do at each event, is not a handler.
 var (
 	artefactParts   = []string{"access$", "$$Lambda", ".deferwrap", "bridge$", "_GLOBAL__sub_I"}
 	artefactNames   = map[string]bool{"[plt]": true, "[unknown]": true, "[signal]": true}
@@ -36,10 +34,11 @@ var (
 		"__lll_lock_wake": true, "lll_lock_wake": true, "sem_post": true, "futex_wake": true,
 	}
 
-	// keepers are parts of the names of C++'s that call a function later.
+	// keepers are substrings of the names of C++ functions that store a function and call
+	// it later.
 	keepers = []string{"_Function_handler", "std::function", "std::__future", "_Async_state", "std::packaged_task", "std::call_once", "std::once_flag"}
 
-	// threadStarts are the system's functions that a thread's own are called by.
+	// threadStarts are the system's functions that call a thread's own function.
 	threadStarts = map[string]bool{
 		"_start": true, "__libc_start_main": true, "__libc_start_call_main": true, "__libc_start_main_impl": true, "clone": true, "clone3": true, "__clone": true, "__clone3": true,
 		"start_thread": true, "execute_native_thread_routine": true,
@@ -70,14 +69,14 @@ func isReflection(function string) bool {
 	return false
 }
 
-// isThreadStart reports whether threads begin with a function of the system's. That of
-// std::thread, made for what the thread is to do, is where this may wait: what is said
-// of it is said of the thread, so that it stays.
+// isThreadStart reports whether threads begin with this function of the system's. The start
+// function of std::thread is excluded: it is specific to the thread's function, which may
+// wait in it, so it stays in the stack.
 func isThreadStart(function string) bool {
 	return threadStarts[function] || strings.HasPrefix(function, "std::thread::") && !strings.HasPrefix(function, "std::thread::_State_impl") || strings.HasPrefix(function, "std::sys::") || isWrapper(function)
 }
 
-// isNameless reports whether its users do not know a function by its name.
+// isNameless reports whether the function has no name its users know.
 func isNameless(function string) bool {
 	if strings.HasPrefix(function, "sub_") {
 		return true
@@ -90,12 +89,12 @@ func isNameless(function string) bool {
 	return false
 }
 
-// isWrapper reports whether a function is Go's of a go statement.
+// isWrapper reports whether a function is Go's wrapper of a go statement.
 func isWrapper(function string) bool { return strings.Contains(function, ".gowrap") }
 
-// isTransparent reports whether a function of the system's is one of a template,
-// which calls what its user gave it on the spot: an algorithm, an iterator. Those
-// that keep a function for later are not.
+// isTransparent reports whether a system function is a template that calls its user's
+// function directly: an algorithm, an iterator. A template that stores a function for later
+// is not transparent.
 func isTransparent(function string) bool {
 	if !strings.HasPrefix(function, "std::") && !strings.HasPrefix(function, "__gnu_cxx::") {
 		return false
@@ -112,7 +111,7 @@ func isIncidental(function string) bool { return incidentalNames[simpleName(func
 func isWaker(function string) bool      { return wakerNames[function] }
 func isClock(function string) bool      { return clockNames[simpleName(function)] }
 
-// simpleName is a function's name without its class, package or namespace.
+// simpleName returns a function's name without its class, package or namespace.
 func simpleName(function string) string {
 	return function[strings.LastIndexAny(function, ".:@")+1:]
 }

@@ -15,15 +15,15 @@ const (
 	flameNarrow = 0.1 // narrower frames are not drawn
 )
 
-// colours of states, by which a frame is filled whose samples mostly have it.
+// colours are the colours of states; a frame has the colour of its most frequent state.
 var colours = [numStates]string{Run: "#e5773b", Wait: "#b7bfc7", IO: "#4f9bd9", Blocked: "#b0569f", Output: "#7cc3e8"}
 
 var legend = [numStates]string{Run: "runs", Wait: "waits", IO: "reads", Blocked: "is blocked", Output: "writes"}
 
-// SVG is a flame graph of all functions: each is as wide as it has samples, with
-// what it calls above it, and has the colour of what it, or what it calls, did
-// most. Where scripts run, a click on a function shows it alone, and one on the
-// title all again.
+// SVG returns a flame graph of all functions: the width is the number of samples, callees
+// are above callers, and the colour is the most frequent state of the function and its
+// callees. Where scripts run, a click on a function zooms to it, and a click on the title
+// shows everything.
 func (p *Profile) SVG() string {
 	a := analysis{subtree: map[*Node]Counts{}}
 	root := &p.whole.root
@@ -103,12 +103,12 @@ func drawFrame(b *strings.Builder, n *Node, c Counts, x, width float64, y int, s
 
 func escaped(text string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(text)) // a Builder takes everything
+	_ = xml.EscapeText(&b, []byte(text)) // a Builder does not fail
 	return b.String()
 }
 
-// flameScript zooms: the function clicked is drawn over the whole width, those
-// that led to it as well, those that it called in proportion, and the others not.
+// flameScript zooms: the clicked function and its callers get the whole width, its callees
+// their proportion of it, and the others are hidden.
 const flameScript = `<script>//<![CDATA[
 (function () {
   var W = 1200, C = 6.6, all = Array.prototype.slice.call(document.querySelectorAll("#frames > g"));

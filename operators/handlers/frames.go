@@ -6,12 +6,12 @@ import "endoscope/planner/types"
 type Frame struct {
 	Function string // with its class, as users see it
 	Module   string
-	System   bool // no code of the user's
+	System   bool // not the user's code
 
 	traits traits
 }
 
-// traits are what a function's name tells (artefact.go), found out once.
+// traits are the properties derived from a function's name (artefact.go), computed once.
 type traits uint8
 
 const (
@@ -38,15 +38,15 @@ func (f *Frame) is(t traits) bool {
 	return f.traits&t != 0
 }
 
-// Reader makes frames of values of the column stack, each a list of [function,
-// module, 'user' or 'system']. Rows with equal stacks share one list; their
-// frames are made once. The zero value is ready.
+// Reader converts values of the column stack, each a list of [function, module, 'user' or
+// 'system'], to frames. Rows with equal stacks share one list, whose frames are created
+// once. The zero value is ready.
 type Reader struct{ seen map[*types.Value][]Frame }
 
-// maxStacks is how many stacks are remembered.
+// maxStacks is the largest number of stacks cached.
 const maxStacks = 1 << 16
 
-// Frames are those of a stack, which no caller changes.
+// Frames returns the frames of a stack. Callers must not change them.
 func (r *Reader) Frames(list []types.Value) []Frame {
 	if len(list) == 0 {
 		return nil

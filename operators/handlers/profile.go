@@ -9,14 +9,14 @@ import (
 	"endoscope/operators/encoders"
 )
 
-// Profile is what samples of stacks add up to: the trie of the user's functions,
-// in which handlers are found, and the tree of all functions, of which flame
-// graphs are drawn. The zero value is not ready; see [NewProfile].
+// Profile accumulates samples of stacks: in a trie of the user's functions, which is
+// searched for handlers, and in a tree of all functions, from which flame graphs are drawn.
+// The zero value is not ready; see [NewProfile].
 type Profile struct {
 	trie, whole Trie
 }
 
-// NewProfile is one without samples.
+// NewProfile returns a profile without samples.
 func NewProfile() *Profile { return &Profile{whole: Trie{whole: true}} }
 
 // Add accumulates a stack (see [Trie.Add]).
@@ -25,16 +25,16 @@ func (p *Profile) Add(stack []Frame, state State) {
 	p.whole.Add(stack, state)
 }
 
-// Samples is how many stacks there were.
+// Samples returns the number of stacks added.
 func (p *Profile) Samples() uint64 { return p.trie.Samples }
 
-// Bytes is about how much memory it holds.
+// Bytes returns the approximate memory in bytes.
 func (p *Profile) Bytes() int64 { return int64(p.trie.nodes+p.whole.nodes) * nodeBytes }
 
-// nodeBytes is about what a node takes, with its entry in its parent's map.
+// nodeBytes is the approximate size of a node with its entry in its parent's map.
 const nodeBytes = 200
 
-// Clone is one that does not change with p.
+// Clone returns a deep copy of p.
 func (p *Profile) Clone() *Profile {
 	c := NewProfile()
 	c.trie.Merge(&p.trie)
@@ -42,7 +42,7 @@ func (p *Profile) Clone() *Profile {
 	return c
 }
 
-// Of implements [encoders.Encoding]: a sequence of samples.
+// Of implements [encoders.Encoding]; the source is a sequence of samples.
 func (p *Profile) Of() encoders.Source {
 	return encoders.Source{Sequences: 1, Symbols: int64(p.trie.Samples), Encoded: int64(p.trie.Samples)}
 }
@@ -64,12 +64,13 @@ func (p *Profile) Merge(others []encoders.Encoding) (encoders.Encoding, error) {
 var _ encoders.Mergeable = (*Profile)(nil)
 var _ encoders.Drawing = (*Profile)(nil)
 
-// shownShare is the share of all samples that a function needs to be shown as text.
+// shownShare is the smallest share of all samples with which a function appears in the
+// text.
 const shownShare = 0.002
 
-// String is the trie as indented text: a function a line, with the share of all
-// samples that it and what it calls have, its type, and what it did itself. The
-// functions that are found to handle events are marked.
+// String returns the trie as indented text, one function per line: its share of all samples
+// including callees, its type, and its own activity. Functions found to handle events are
+// marked.
 func (p *Profile) String() string {
 	t := &p.trie
 	a := analysis{settings: Defaults, found: map[key]*Handler{}, subtree: map[*Node]Counts{}}
@@ -109,7 +110,7 @@ func (p *Profile) String() string {
 	return b.String()
 }
 
-// String has the counts that are not 0.
+// String returns the non-zero counts.
 func (c Counts) String() string {
 	var b strings.Builder
 	for i, name := range stateNames {
@@ -123,7 +124,7 @@ func (c Counts) String() string {
 // stateNames are the names of states in text and JSON.
 var stateNames = [numStates]string{"run", "wait", "in", "blocked", "out"}
 
-// bySize are a node's children, those with most samples first.
+// bySize returns a node's children, those with most samples first.
 func (a *analysis) bySize(n *Node) []*Node {
 	children := n.Children()
 	slices.SortStableFunc(children, func(x, y *Node) int {
@@ -133,7 +134,7 @@ func (a *analysis) bySize(n *Node) []*Node {
 	return children
 }
 
-// MarshalJSON has the trie and the handlers found in it.
+// MarshalJSON returns the trie and the handlers found in it.
 func (p *Profile) MarshalJSON() ([]byte, error) {
 	type node struct {
 		Function string            `json:"function"`
@@ -179,8 +180,8 @@ func (p *Profile) MarshalJSON() ([]byte, error) {
 	return json.Marshal(x)
 }
 
-// XML is the trie, as the paper's figure 1 has it, and what is found in it, as
-// figure 3 has it.
+// XML returns the trie in the format of the paper's figure 1, and the handlers in that of
+// figure 3.
 func (p *Profile) XML() (string, error) {
 	var b strings.Builder
 	if err := p.trie.WriteXML(&b); err != nil {
@@ -190,8 +191,8 @@ func (p *Profile) XML() (string, error) {
 	return b.String(), err
 }
 
-// Folded has a line for each stack, root first, with how often it was seen: what
-// flame graph tools read.
+// Folded returns one line per stack, root first, with its count: the input format of flame
+// graph tools.
 func (p *Profile) Folded() string {
 	var b strings.Builder
 	var write func(n *Node, path string)

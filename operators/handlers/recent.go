@@ -1,21 +1,21 @@
 package handlers
 
-// Recent accumulates stacks and forgets those of long ago: what a program did then
-// says nothing of what handles its events now. It has the stacks of the last one to
-// two spans. The zero value forgets nothing.
+// Recent accumulates stacks and drops old ones, because they do not show what handles
+// events now. It holds the stacks of the last one to two spans. The zero value drops
+// nothing.
 type Recent struct {
-	// Span is how long stacks are kept at least, in the unit of Advance's time; 0: for
-	// good.
+	// Span is the minimum time that stacks are kept, in the unit of Advance's time; 0:
+	// forever.
 	Span int64
 
 	now, before Trie
-	end         int64 // of the span that now is of; 0: none has begun
+	end         int64 // end of the span that now belongs to; 0: none has begun
 }
 
 // Add accumulates a stack (see [Trie.Add]).
 func (r *Recent) Add(stack []Frame, state State) { r.now.Add(stack, state) }
 
-// Advance says what time it is.
+// Advance sets the current time.
 func (r *Recent) Advance(time int64) {
 	switch {
 	case r.Span <= 0:
@@ -24,7 +24,7 @@ func (r *Recent) Advance(time int64) {
 		r.end = time + r.Span
 	case time >= r.end:
 		r.before, r.now = r.now, Trie{}
-		if time >= r.end+r.Span { // nobody has looked for long
+		if time >= r.end+r.Span { // a whole span has passed
 			r.before = Trie{}
 		}
 		r.end = time + r.Span

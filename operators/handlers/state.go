@@ -2,8 +2,8 @@ package handlers
 
 import "strings"
 
-// outputs are the system calls that bring no event, though they are IO: a program
-// writes what it has done, and looks for what it has to do in what it opened.
+// outputs are the I/O system calls that bring no event: a program writes results, and looks
+// for input in what it opened.
 var outputs = func() map[string]bool {
 	m := map[string]bool{}
 	for _, name := range strings.Fields(`write pwrite64 writev pwritev pwritev2 sendto sendmsg sendmmsg sendfile splice tee vmsplice copy_file_range connect
@@ -15,8 +15,8 @@ var outputs = func() map[string]bool {
 	return m
 }()
 
-// StateOf is the state of a sample, given the columns state and syscall of
-// stack_sample. What is not known to be a state runs.
+// StateOf returns the state of a sample from the columns state and syscall of stack_sample.
+// An unknown state counts as running.
 func StateOf(state, syscall string) State {
 	switch state {
 	case "WAIT":

@@ -6,13 +6,12 @@ import (
 	"slices"
 )
 
-// State is what a thread was doing (section 4, and a fourth).
+// State is what a thread was doing (section 4, and a fourth state).
 type State uint8
 
-// IO is what may bring an event: reading, accepting. Output is the rest of the
-// paper's IO: a program writes what it has done, or wakes a thread that is to do
-// more. Blocked threads wait for a lock, which is no event: they are counted, and
-// left out of all ratios.
+// IO may bring an event: reading, accepting. Output is the rest of the paper's IO: a
+// program writes results, or wakes a thread to continue. Blocked threads wait for a lock,
+// which is not an event: they are counted but excluded from all ratios.
 const (
 	Run State = iota
 	Wait
@@ -22,10 +21,10 @@ const (
 	numStates
 )
 
-// Counts is how often threads were in each state.
+// Counts is the number of samples in each state.
 type Counts [numStates]uint64
 
-// Total is how many there are; those of blocked threads do not count.
+// Total returns the number of samples without those of blocked threads.
 func (c Counts) Total() uint64 { return c[Run] + c[Wait] + c[IO] + c[Output] }
 
 func (c *Counts) add(d Counts) {
@@ -37,8 +36,8 @@ func (c *Counts) add(d Counts) {
 // Name identifies a function in a trie.
 type Name struct{ Function, Module string }
 
-// Node is a function, called along the path to it. Own counts the samples in
-// which it was the innermost function of the user's.
+// Node is a function, called along the path to it. Own counts the samples in which it was
+// the innermost function of the user's code.
 type Node struct {
 	Name     Name
 	Own      Counts
@@ -46,7 +45,7 @@ type Node struct {
 	children map[Name]*Node
 }
 
-// Children are the functions that it called, by name.
+// Children returns the functions that it called, by name.
 func (n *Node) Children() []*Node {
 	return slices.SortedFunc(maps.Values(n.children), func(a, b *Node) int { return compareNames(a.Name, b.Name) })
 }
@@ -68,44 +67,42 @@ func (n *Node) child(t *Trie, name Name) *Node {
 	return c
 }
 
-// DefaultLimit is how many nodes a trie has at most.
+// DefaultLimit is the default limit of the number of nodes in a trie.
 const DefaultLimit = 100_000
 
 // Trie accumulates stacks. The zero value is ready.
 type Trie struct {
-	// Limit of nodes; 0: DefaultLimit. Beyond it the coldest leaves fold into
-	// their parents.
+	// Limit is the largest number of nodes; 0: DefaultLimit. Beyond it the coldest leaves
+	// are folded into their parents.
 	Limit int
-	// Samples is how many stacks there were, those without a function of the
-	// user's included.
+	// Samples is the number of stacks, including those without a function of the user's.
 	Samples uint64
 	// Folded counts the samples that were moved to a node's parent.
 	Folded uint64
 
 	root Node
-	// pools has the stacks of threads that the system's code runs, such as those
-	// of thread pools: that code, and the user's function that it calls, with the
-	// samples of all that this calls in turn.
+	// pools holds the stacks of threads that run the system's code, such as thread pools:
+	// that code, and the user's function it calls with the samples of all its callees.
 	pools     Node
 	callbacks map[Name]uint64
 	nodes     int
 	whole     bool // all frames are kept, the system's too, in root
 	path      []*Frame
-	places    map[*Frame]place // of stacks, by their leaves
+	places    map[*Frame]place // of stacks, by their leaf frames
 }
 
-// place is where a stack is counted.
+// place is the node where a stack is counted.
 type place struct {
 	root, pool *Node
 	callbacks  []Name
-	wakes      bool // what runs there wakes another thread
+	wakes      bool // the innermost function wakes another thread
 }
 
-// Add accumulates a stack, leaf first. What the system's functions at its leaf
-// end do is what the innermost function of the user's does. The system's
-// functions in between are left out: what a library calls back then appears
-// below the function that entered the library. The trie keeps the slice, which
-// nobody changes: where it is given again it need not be read.
+// Add accumulates a stack, leaf first. The activity of system functions at the leaf counts
+// for the innermost function of the user's. System functions in between are left out: a
+// function that a library calls back appears below the function that entered the library.
+// The trie keeps the slice, which must not change; the same slice is looked up without
+// being read again.
 func (t *Trie) Add(stack []Frame, state State) {
 	t.Samples++
 	if len(stack) == 0 {
@@ -139,7 +136,7 @@ func (t *Trie) Add(stack []Frame, state State) {
 	}
 }
 
-// find is where a stack is counted.
+// find returns the place where a stack is counted.
 func (t *Trie) find(stack []Frame) (p place) {
 	path := t.path[:0]
 	for i := range stack {
@@ -156,7 +153,7 @@ func (t *Trie) find(stack []Frame) (p place) {
 	if len(path) == 0 {
 		return place{}
 	}
-	for i := 0; i+1 < len(path); i++ { // a function of the user's that the system called
+	for i := 0; i+1 < len(path); i++ { // a user's function that the system called
 		if f := path[i]; !f.System && path[i+1].System && !f.is(incidental) && !path[i+1].is(transparent) {
 			p.callbacks = append(p.callbacks, Name{f.Function, f.Module})
 		}
@@ -172,8 +169,8 @@ func (t *Trie) find(stack []Frame) (p place) {
 	return p
 }
 
-// withoutStart is a path without the system's functions that begin threads. Libraries
-// begin them by functions of their own, which may have no name.
+// withoutStart removes the system functions that start threads from a path. Libraries start
+// threads by their own functions, which may have no name.
 func withoutStart(path []*Frame) []*Frame {
 	begun := false
 	for n := len(path); n > 0; n-- {
@@ -186,8 +183,8 @@ func withoutStart(path []*Frame) []*Frame {
 	return nil
 }
 
-// walk goes from n along the frames of a path that are taken, making nodes; nil
-// if there are none.
+// walk follows the frames of a path accepted by taken from n, creating nodes; nil if no
+// frame is accepted.
 func (t *Trie) walk(n *Node, path []*Frame, taken func(*Frame) bool) *Node {
 	start := n
 	for i := len(path) - 1; i >= 0; i-- {
@@ -202,7 +199,7 @@ func (t *Trie) walk(n *Node, path []*Frame, taken func(*Frame) bool) *Node {
 	return n
 }
 
-// Merge adds what another trie has accumulated.
+// Merge adds the samples of another trie.
 func (t *Trie) Merge(o *Trie) {
 	t.Samples += o.Samples
 	t.Folded += o.Folded
@@ -228,8 +225,8 @@ func (t *Trie) merge(to, from *Node) {
 	}
 }
 
-// shrink folds leaves into their parents, the coldest first, until at most limit
-// nodes are left.
+// shrink folds leaves into their parents, the coldest first, until at most limit nodes are
+// left.
 func (t *Trie) shrink(limit int) {
 	clear(t.places)
 	for t.nodes > limit {
@@ -262,8 +259,8 @@ func (t *Trie) shrink(limit int) {
 	}
 }
 
-// Roots are the functions that threads began with.
+// Roots returns the first functions of threads.
 func (t *Trie) Roots() []*Node { return t.root.Children() }
 
-// Nodes is how many nodes there are.
+// Nodes returns the number of nodes.
 func (t *Trie) Nodes() int { return t.nodes }

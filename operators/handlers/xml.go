@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// The paper's formats: figure 1 is a trie, figure 3 the handlers. A function is
-// split at its last '@' there, into class and method.
+// The paper's formats: figure 1 is a trie, figure 3 the handlers. Here a function name is
+// split at its last '@' into class and method.
 
 type xmlReactions struct {
 	XMLName   xml.Name      `xml:"REACTIONS"`
@@ -34,10 +34,10 @@ type xmlNode struct {
 	Children []xmlNode `xml:"TRIENODE"`
 }
 
-// maxDepth bounds the tries that are read.
+// maxDepth limits the depth of the tries that are read.
 const maxDepth = 1000
 
-// ReadXML reads a trie as figure 1 has it.
+// ReadXML reads a trie in the format of figure 1.
 func ReadXML(r io.Reader) (*Trie, error) {
 	var x xmlReactions
 	if err := xml.NewDecoder(r).Decode(&x); err != nil {
@@ -73,7 +73,7 @@ func (t *Trie) readNode(parent *Node, x *xmlNode, depth int) error {
 	return nil
 }
 
-// WriteXML writes the trie as figure 1 has it.
+// WriteXML writes the trie in the format of figure 1.
 func (t *Trie) WriteXML(w io.Writer) error {
 	x := xmlReactions{Samples: t.Samples, Total: t.Samples}
 	for name, n := range t.callbacks {
@@ -108,7 +108,7 @@ type xmlHandler struct {
 	Type    string `xml:"TYPE,attr,omitempty"`
 }
 
-// WriteHandlers writes handlers as figure 3 has them.
+// WriteHandlers writes handlers in the format of figure 3.
 func WriteHandlers(w io.Writer, hs []Handler) error {
 	x := xmlReaction{}
 	for _, h := range hs {

@@ -12,28 +12,27 @@ import (
 	"endoscope/planner/types"
 )
 
-// asOfJoin gives each left row with the latest right row that is not later. It
-// works off both sides together in order of time, as far as both have promised
-// that nothing earlier will come; of right rows with equal times the one that
-// came last counts.
+// asOfJoin joins each left row with the latest right row that is not later. It processes
+// both sides together in order of time, up to the smaller of their watermarks; of right
+// rows with equal times the last to arrive is used.
 //
-// A right row is kept until a later one takes its place, which is the next one
-// with an equal key where the condition compares keys and nothing else. Under
-// other conditions no row ever loses its chance, and memory alone bounds them.
+// A right row is kept until it is replaced by a later one: if the condition compares only
+// keys, the next one with an equal key. Under other conditions any row may still match, and
+// only the memory limit bounds them.
 type asOfJoin struct {
 	joinBase
-	pending  [2][]int32 // slots not worked off, in order of arrival
+	pending  [2][]int32 // slots not processed, in order of arrival
 	sorted   [2]bool    // they are in order of time
 	hashes   [2][]uint64
-	onlyKeys bool    // the condition compares keys and nothing else
+	onlyKeys bool    // the condition compares only keys
 	inTime   []dated // right rows that can be found, in order of time
 	born     []uint64
 	births   uint64
-	replaced []int32 // right rows that are found no more
+	replaced []int32 // right rows that are no longer found
 	late     []int32 // scratch of due
 }
 
-// dated is a right row, unless its slot was given to another since.
+// dated is a right row, unless its slot has been reused since.
 type dated struct {
 	slot int32
 	born uint64
@@ -89,7 +88,7 @@ func (j *asOfJoin) Signal(ctx context.Context, port int, s operators.Signal) (op
 	return j.out.Status, j.advance(ctx)
 }
 
-// advance works off what is earlier than both promises.
+// advance processes the rows earlier than both watermarks.
 func (j *asOfJoin) advance(ctx context.Context) error {
 	to := min(j.sides[left].Watermark, j.sides[right].Watermark)
 	ls, rs := j.due(left, to), j.due(right, to)
@@ -129,8 +128,8 @@ func (j *asOfJoin) advance(ctx context.Context) error {
 	return j.promise(ctx, to)
 }
 
-// due are the rows earlier than t, in order of time and arrival. They stay the
-// first of the pending ones.
+// due returns the rows earlier than t, in order of time and arrival. They remain the first
+// of the pending rows.
 func (j *asOfJoin) due(port int, t int64) []int32 {
 	list, times := j.pending[port], j.sides[port].times()
 	if !j.sorted[port] {
@@ -146,8 +145,8 @@ func (j *asOfJoin) due(port int, t int64) []int32 {
 	return list[:n]
 }
 
-// inOrder sorts slots by time and arrival. Those that came late are few: they are
-// sorted, in late, and put among the others.
+// inOrder sorts slots by time and arrival. The few that are out of order are sorted in late
+// and merged into the others.
 func inOrder(slots, late []int32, times []int64) []int32 {
 	n, latest := 0, int64(operators.NoTime)
 	for _, slot := range slots {
@@ -159,7 +158,7 @@ func inOrder(slots, late []int32, times []int64) []int32 {
 		n++
 	}
 	slices.SortStableFunc(late, func(a, b int32) int { return cmp.Compare(times[a], times[b]) })
-	// Of equal times the late one came later.
+	// Among equal times, the one in late arrived later.
 	for k, l := len(slots), len(late); l > 0; {
 		k--
 		if n > 0 && times[slots[n-1]] > times[late[l-1]] {
@@ -173,8 +172,8 @@ func inOrder(slots, late []int32, times []int64) []int32 {
 	return late
 }
 
-// worked forgets the first n pending rows. The rest moves up where it is no more
-// than they were, so that a few out of many cost no more than themselves.
+// worked removes the first n pending rows. The rest is moved only if there are at most as
+// many, so that removing a few of many costs no more than those few.
 func (j *asOfJoin) worked(port, n int) {
 	list := j.pending[port]
 	if rest := list[n:]; len(rest) <= n {
@@ -192,7 +191,8 @@ func (j *asOfJoin) admit(slot int32) {
 			if s.sameKey(o, slot) {
 				s.index.remove(o)
 				j.born[o] = 0
-				// A pair may still propose it, and be led on by it.
+				// A proposed pair may still refer to it, and continue from it to older
+				// rows.
 				j.replaced = append(j.replaced, o)
 				break
 			}
@@ -233,8 +233,8 @@ func (s *joinSide) sameKey(a, b int32) bool {
 	return true
 }
 
-// decide settles the pairs proposed: where the condition does not hold, the
-// next older right row is tried, until there is none.
+// decide resolves the proposed pairs: if the condition does not hold, the next older right
+// row is tried, until there is none.
 func (j *asOfJoin) decide(ctx context.Context) error {
 	for len(j.pairs[left]) > 0 {
 		ls, rs := slices.Clone(j.pairs[left]), slices.Clone(j.pairs[right])
@@ -264,10 +264,10 @@ func (j *asOfJoin) decide(ctx context.Context) error {
 	return nil
 }
 
-// bound forgets the oldest rows where the sides hold more than they may.
+// bound drops the oldest rows while the sides exceed the memory limit.
 func (j *asOfJoin) bound(ctx context.Context) error {
 	n := 0
-	var gone [2]int // of the pending ones
+	var gone [2]int // number of dropped pending rows per side
 	for j.sides[left].bytes()+j.sides[right].bytes() > j.limit {
 		ls, rs := j.pending[left][gone[left]:], j.pending[right][gone[right]:]
 		if len(j.inTime)+len(ls)+len(rs) == 0 {

@@ -8,12 +8,11 @@ import (
 	"endoscope/planner/types"
 )
 
-// slotIndex finds slots of a rowStore by hash: chains through the slots
-// themselves, the one inserted last first.
+// slotIndex finds slots of a rowStore by hash: chains through the slots, newest first.
 type slotIndex struct {
-	heads []int32 // by hash, as many as a power of two; -1: none
+	heads []int32 // by hash, a power of two; -1: none
 	next  []int32 // by slot; -1: the last
-	prev  []int32 // by slot; -1: the first, absent: not in the index
+	prev  []int32 // by slot; -1: first of its chain; absent: not in the index
 	hash  []uint64
 	n     int
 }
@@ -45,7 +44,7 @@ func (x *slotIndex) link(slot int32) {
 	*head = slot
 }
 
-// rehash spreads the slots over size chains. The order within a chain stays.
+// rehash distributes the slots over size chains and keeps their order within a chain.
 func (x *slotIndex) rehash(size int) {
 	old := x.heads
 	x.heads = make([]int32, size)
@@ -81,7 +80,7 @@ func (x *slotIndex) remove(slot int32) {
 	x.n--
 }
 
-// first is the newest slot of a hash's chain, which others may share; -1: none.
+// first returns the newest slot of a hash's chain, which other hashes may share; -1: none.
 func (x *slotIndex) first(h uint64) int32 {
 	if len(x.heads) == 0 {
 		return -1
@@ -89,7 +88,7 @@ func (x *slotIndex) first(h uint64) int32 {
 	return x.match(x.heads[h&uint64(len(x.heads)-1)], h)
 }
 
-// after is the next older slot with the same hash; -1: none.
+// after returns the next older slot with the same hash; -1: none.
 func (x *slotIndex) after(slot int32) int32 { return x.match(x.next[slot], x.hash[slot]) }
 
 func (x *slotIndex) match(slot int32, h uint64) int32 {
@@ -99,14 +98,14 @@ func (x *slotIndex) match(slot int32, h uint64) int32 {
 	return slot
 }
 
-// rowHash hashes keys of rows, equal for equal keys of whatever column.
+// rowHash hashes the keys of rows; equal keys of any columns have equal hashes.
 type rowHash struct {
 	hashes [batch.MaxRows]uint64 // by physical row
 	rows   []uint16
 	texts  []textHash // by key
 }
 
-// textHash remembers the hashes of a dictionary's strings.
+// textHash caches the hashes of a dictionary's strings.
 type textHash struct {
 	of     *batch.Dict
 	hashes []uint64
@@ -114,8 +113,8 @@ type textHash struct {
 
 var textSeed = maphash.MakeSeed()
 
-// fill hashes the rows of the key columns, and returns those of them without
-// NULLs, which equal nothing.
+// fill hashes the key columns of the rows and returns the rows without NULLs, since NULL
+// equals nothing.
 func (h *rowHash) fill(keys []*batch.Column, rows []uint16) []uint16 {
 	for _, r := range rows {
 		h.hashes[r] = 0

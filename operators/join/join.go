@@ -18,14 +18,13 @@ const (
 	right = 1
 )
 
-// joinBase is what all joins share: two sides that keep rows, a condition over
-// pairs of them, and the merging of what comes beside rows.
+// joinBase is the part that all joins share: two sides that keep rows, a condition over
+// pairs of them, and the merging of signals.
 //
-// Rows are kept in a rowStore a side, chained by the hash of what the condition
-// compares for equality (a hash of nothing where it compares nothing). The
-// chains only narrow the choice: the condition is evaluated on every pair that
-// they propose, a batch of pairs at a time, so that any condition will do and
-// equal hashes of unequal keys do no harm.
+// Rows are kept in one rowStore per side, chained by the hash of the expressions that the
+// condition compares for equality (a constant hash if there are none). The chains only
+// narrow the choice: the condition is evaluated on every proposed pair, a batch of pairs at
+// a time, so any condition works and hash collisions are harmless.
 type joinBase struct {
 	out   operators.Output
 	node  *plan.Join
@@ -34,25 +33,25 @@ type joinBase struct {
 	reads []int // the columns that cond reads
 	wide  *batch.Pool
 	test  *batch.Pool
-	pairs [2][]int32 // slots of the pairs proposed
+	pairs [2][]int32 // slots of the proposed pairs
 	sel   []uint16
 	limit int64
-	sent  int64    // the watermark given downstream
-	ticks [2]int64 // given downstream
+	sent  int64    // the last watermark sent downstream
+	ticks [2]int64 // last sent downstream
 }
 
-// joinSide is one input and the rows of it that may still find a partner.
+// joinSide is one input and its rows that may still find a partner.
 type joinSide struct {
 	operators.Input
-	from  int // where its columns begin in a pair
+	from  int // index of its first column in a pair
 	n     int
-	time  int // index among its own
+	time  int // index among its own columns
 	rows  *rowstore.Store
 	keys  []*expr.Program
 	cols  []batch.Column // scratch: a batch's columns, then its keys
 	found []*batch.Column
 	hash  rowHash
-	index slotIndex // unused by joins that search in another way
+	index slotIndex // unused by joins that search differently
 	slots []int32
 	sel   []uint16
 }
@@ -90,7 +89,7 @@ func New(n *plan.Join, down operators.Operator, o *operators.Options) (operators
 			}
 			side.keys, kinds = append(side.keys, p), append(kinds, p.Type())
 		}
-		side.rows = rowstore.New(kinds, math.MaxInt64, "a join", "") // bounded by forgetting
+		side.rows = rowstore.New(kinds, math.MaxInt64, "a join", "") // bounded by the join, which drops rows
 		j.sides[port] = side
 	}
 	switch n.Kind {
@@ -105,9 +104,9 @@ func New(n *plan.Join, down operators.Operator, o *operators.Options) (operators
 // DefaultJoinMemory is the default memory limit for the rows of one join.
 const DefaultJoinMemory = 256 << 20
 
-// equalities are the conjuncts of a condition that compare something of the
-// left input (columns before split) with something of the right one, each as
-// two expressions over the inputs' own columns.
+// equalities returns the conjuncts of a condition that compare an expression of the left
+// input (columns before split) with one of the right input, each as two expressions over
+// the inputs' own columns.
 func equalities(on plan.Expr, split int) [][2]plan.Expr {
 	c, ok := on.(*plan.Call)
 	switch {
@@ -128,7 +127,7 @@ func equalities(on plan.Expr, split int) [][2]plan.Expr {
 	return nil
 }
 
-// portOf is the input whose columns e reads, -1 if it is not exactly one.
+// portOf returns the input whose columns e reads, -1 if it is not exactly one.
 func portOf(e plan.Expr, split int) int {
 	var reads [2]bool
 	plan.Walk(e, func(x plan.Expr) {
@@ -158,8 +157,8 @@ func shifted(e plan.Expr, by int) plan.Expr {
 	})
 }
 
-// arriving are the rows of b that can be joined at all: those that have a time
-// and are not late.
+// arriving returns the rows of b that can be joined: those that have a time and are not
+// late.
 func (j *joinBase) arriving(ctx context.Context, port int, b *batch.Batch) ([]uint16, error) {
 	s := &j.sides[port]
 	col := &b.Cols[s.time]
@@ -189,8 +188,8 @@ func (j *joinBase) lost(ctx context.Context, cause string, n int) error {
 	return err
 }
 
-// store keeps the rows of b that have a key, and returns them and their slots.
-// A row's keys are kept behind its columns.
+// store stores the rows of b that have a key, and returns them and their slots. A row's
+// keys are stored after its columns.
 func (s *joinSide) store(b *batch.Batch, rows []uint16) (slots []int32, kept []uint16, err error) {
 	s.cols, s.found = append(s.cols[:0], b.Cols...), s.found[:0]
 	for _, k := range s.keys {
@@ -206,7 +205,7 @@ func (s *joinSide) store(b *batch.Batch, rows []uint16) (slots []int32, kept []u
 	return s.slots, kept, err
 }
 
-// chain makes the rows stored last, which were kept, findable by their keys.
+// chain adds the rows stored last to the index under their keys.
 func (s *joinSide) chain(slots []int32, kept []uint16) {
 	for i, r := range kept {
 		s.index.insert(slots[i], s.hash.hashes[r])
@@ -215,10 +214,10 @@ func (s *joinSide) chain(slots []int32, kept []uint16) {
 
 func (s *joinSide) times() []int64 { return s.rows.Cols[s.time].Int }
 
-// slotBytes is what an index and a list need for a slot.
+// slotBytes is the memory that an index and a list need per slot.
 const slotBytes = 32
 
-// bytes is about what the side's rows take.
+// bytes returns the approximate memory of the side's rows.
 func (s *joinSide) bytes() int64 {
 	n := int64(s.rows.Live())*(s.rows.Width+slotBytes) + s.rows.Any
 	for _, t := range s.rows.Tr {
@@ -229,19 +228,19 @@ func (s *joinSide) bytes() int64 {
 	return n
 }
 
-// propose adds a pair; when enough have come together they are tested.
-func (j *joinBase) propose(ctx context.Context, l, r int32, given func(pairs [2][]int32)) error {
+// propose adds a pair and tests the pairs when a batch is full.
+func (j *joinBase) propose(ctx context.Context, l, r int32, matched func(pairs [2][]int32)) error {
 	j.pairs[left], j.pairs[right] = append(j.pairs[left], l), append(j.pairs[right], r)
 	if len(j.pairs[left]) == batch.MaxRows {
-		return j.settle(ctx, given)
+		return j.settle(ctx, matched)
 	}
 	return nil
 }
 
-// settle tests the proposed pairs and emits those that satisfy the condition;
-// given, if not nil, is called with them. A batch may have any number of partners,
-// so settle also checks whether the query has ended.
-func (j *joinBase) settle(ctx context.Context, given func(pairs [2][]int32)) error {
+// settle tests the proposed pairs and emits those that satisfy the condition; matched, if
+// not nil, is called with them. A batch may have any number of partners, so settle also
+// checks whether the query has ended.
+func (j *joinBase) settle(ctx context.Context, matched func(pairs [2][]int32)) error {
 	if len(j.pairs[left]) == 0 {
 		return nil
 	}
@@ -252,13 +251,13 @@ func (j *joinBase) settle(ctx context.Context, given func(pairs [2][]int32)) err
 	if err := j.choose(); err != nil {
 		return err
 	}
-	if given != nil {
-		given(j.pairs)
+	if matched != nil {
+		matched(j.pairs)
 	}
 	return j.emit(ctx)
 }
 
-// choose keeps the pairs for which the condition holds.
+// choose keeps the pairs that satisfy the condition.
 func (j *joinBase) choose() error {
 	if j.cond == nil {
 		return nil
@@ -293,7 +292,7 @@ func (j *joinBase) gather(b *batch.Batch, c int) {
 	rowstore.AppendRows(&b.Cols[c], 0, &s.rows.Cols[c-s.from], j.pairs[port], nil)
 }
 
-// emit pushes the pairs, which an anti join keeps to itself.
+// emit pushes the pairs; an anti join does not.
 func (j *joinBase) emit(ctx context.Context) error {
 	if len(j.pairs[left]) == 0 || j.node.Anti {
 		return nil
@@ -308,7 +307,7 @@ func (j *joinBase) emit(ctx context.Context) error {
 	return err
 }
 
-// beside handles what comes beside rows and watermarks.
+// beside handles signals other than watermarks.
 func (j *joinBase) beside(ctx context.Context, port int, s operators.Signal) (operators.Status, error) {
 	in := &j.sides[port]
 	switch s.Kind {
@@ -321,13 +320,13 @@ func (j *joinBase) beside(ctx context.Context, port int, s operators.Signal) (op
 		if other := &j.sides[1-port]; !other.Closed && other.Epoch < in.Epoch {
 			return j.out.Status, nil
 		}
-	case operators.Flush: // results of the inputs are no results of the join
+	case operators.Flush: // results of the inputs are not results of the join
 		return j.out.Status, nil
 	}
 	return j.out.Signal(ctx, s)
 }
 
-// tick passes a Tick on when both inputs have had it.
+// tick forwards a Tick when both inputs have sent it.
 func (j *joinBase) tick(ctx context.Context, kind int) error {
 	t := int64(operators.EndOfTime)
 	for port := range j.sides {
@@ -343,7 +342,7 @@ func (j *joinBase) tick(ctx context.Context, kind int) error {
 	return err
 }
 
-// promise passes a watermark on, if it says something new.
+// promise forwards a watermark if it has advanced.
 func (j *joinBase) promise(ctx context.Context, t int64) error {
 	if t <= j.sent || t == operators.EndOfTime {
 		return nil
@@ -353,7 +352,7 @@ func (j *joinBase) promise(ctx context.Context, t int64) error {
 	return err
 }
 
-// minus is the watermark less d, without overflow at the ends of time.
+// minus returns the watermark less d, without overflow at the ends of time.
 func (s *joinSide) minus(d int64) int64 {
 	if s.Watermark == operators.NoTime || s.Watermark == operators.EndOfTime {
 		return s.Watermark

@@ -10,13 +10,12 @@ import (
 	"endoscope/planner/plan"
 )
 
-// valueJoin gives each left row with the value that its right input has when
-// the row arrives: rows that arrive together, in one batch, see one value.
-// Nothing is acquired before or after.
+// valueJoin joins each left row with the value of its right input at the time the row
+// arrives; the rows of one batch see one value. Nothing is acquired before or after.
 type valueJoin struct {
 	joinBase
 	demand func(context.Context) error
-	value  []*batch.Batch // what the right input gave when it was last asked
+	value  []*batch.Batch // the last value of the right input
 }
 
 func newValueJoin(b joinBase, o *operators.Options) (*valueJoin, error) {
@@ -54,7 +53,7 @@ func (j *valueJoin) forget() {
 	j.value = j.value[:0]
 }
 
-// pairAll gives the pairs of l and v for which the condition holds.
+// pairAll emits the pairs of l and v that satisfy the condition.
 func (j *valueJoin) pairAll(ctx context.Context, l, v *batch.Batch) error {
 	ls, vs := batch.RowsOf(l), batch.RowsOf(v)
 	rows := [2][]uint16{}
@@ -107,7 +106,7 @@ func (j *valueJoin) emitPairs(ctx context.Context, l, v *batch.Batch, rows [2][]
 	return err
 }
 
-// Signal passes on what comes with the rows; the value's own signals say nothing.
+// Signal forwards the signals of the left input; those of the value are ignored.
 func (j *valueJoin) Signal(ctx context.Context, port int, s operators.Signal) (operators.Status, error) {
 	if port == right {
 		return operators.More, nil

@@ -13,35 +13,35 @@ import (
 	"endoscope/planner/types"
 )
 
-// windowJoin pairs rows that lie near each other in time: the right row's time
-// less the left one's is in [lo, hi]. A pair is given when the later of its
-// rows arrives, so that it looks both ways and order does not matter.
+// windowJoin pairs rows that are near in time: the right row's time less the left one's is
+// in [lo, hi]. A pair is emitted when its later row arrives, so it looks both ways and
+// order does not matter.
 //
-// A side's rows are filed in panes, stretches of time. A row is forgotten when
-// the other side's watermark says that no partner can come any more: pane by
-// pane, which keeps rows up to a pane too long. Where the condition compares
-// nothing for equality, the panes in reach are what is searched.
+// A side's rows are grouped in panes, intervals of time. A row is dropped when the other
+// side's watermark shows that no partner can come any more: pane by pane, which keeps rows
+// up to one pane too long. If the condition has no equality, the panes in reach are
+// searched.
 //
-// Of an anti join no pair is given, and a left row is forgotten when it has had a
-// partner: not at once, since its pane lists it, but when that is so of half of the
-// pane's rows, which costs each row a constant and keeps twice what is wanted at most.
+// An anti join emits no pairs, and drops a left row that has had a partner: not at once,
+// because its pane lists it, but when half of the pane's rows have had one. That costs
+// constant time per row and keeps at most twice the necessary rows.
 type windowJoin struct {
 	joinBase
 	lo, hi  int64
 	size    int64 // of a pane
 	panes   [2]btree.Map[int64, []int32]
 	keyed   bool
-	outer   bool          // left rows without a partner are given, too
+	outer   bool          // left rows without a partner are emitted, too
 	matched []bool        // by left slot
-	hit     []int32       // an anti join's left slots that have had their first partner in this call
-	gone    map[int64]int // of an anti join, by pane: how many of its rows have had one
+	hit     []int32       // an anti join's left slots that got their first partner in this call
+	gone    map[int64]int // of an anti join, by pane: number of its rows that have had a partner
 	idle    [][]int32
-	looks   int // at rows, since it was asked whether the query was abandoned
+	looks   int // rows visited since the last check whether the query has ended
 }
 
-// How finely rows are forgotten. Where only later rows are partners (FOLLOWED BY) the
-// right side's are of no use once the left side has passed them, however long the
-// window is: what is kept of them is a pane.
+// How finely rows are dropped. If only later rows are partners (FOLLOWED BY), the right
+// side's rows are useless once the left side has passed them, whatever the window: only one
+// pane of them is kept.
 const (
 	panesPerWindow = 16
 	longestPane    = int64(time.Second)
@@ -99,7 +99,7 @@ func (j *windowJoin) Push(ctx context.Context, port int, b *batch.Batch) (operat
 	return j.out.Status, j.bound(ctx)
 }
 
-// withoutKey gives left rows whose key is NULL: nothing equals it.
+// withoutKey emits left rows whose key is NULL, which equals nothing.
 func (j *windowJoin) withoutKey(ctx context.Context, b *batch.Batch, rows, kept []uint16) error {
 	if len(kept) == len(rows) {
 		return nil
@@ -120,7 +120,7 @@ func (j *windowJoin) withoutKey(ctx context.Context, b *batch.Batch, rows, kept 
 	return j.pushAlone(ctx, out, len(alone))
 }
 
-// pushAlone pushes n left rows with NULLs beside them.
+// pushAlone pushes n left rows with NULLs for the right columns.
 func (j *windowJoin) pushAlone(ctx context.Context, b *batch.Batch, n int) error {
 	for c := j.sides[right].from; c < len(b.Cols); c++ {
 		appendNulls(&b.Cols[c], n)
@@ -130,7 +130,7 @@ func (j *windowJoin) pushAlone(ctx context.Context, b *batch.Batch, n int) error
 	return err
 }
 
-// file notes the panes of new rows; rows that follow each other mostly share one.
+// file records the panes of new rows; consecutive rows usually share one.
 func (j *windowJoin) file(port int, slots []int32) {
 	times := j.sides[port].times()
 	for len(slots) > 0 {
@@ -148,13 +148,13 @@ func (j *windowJoin) file(port int, slots []int32) {
 	}
 }
 
-// looksPerCheck is how many rows are looked at between two questions whether the
-// query was abandoned, where none is proposed: some 10 µs.
+// looksPerCheck is the number of rows visited without a proposal between two checks whether
+// the query has ended: about 10 µs.
 const looksPerCheck = 1 << 13
 
 // search proposes the partners of a new row.
 func (j *windowJoin) search(ctx context.Context, port int, slot int32) error {
-	if j.looks >= looksPerCheck { // at many, and it may have proposed none
+	if j.looks >= looksPerCheck { // it may have visited many rows and proposed none
 		j.looks = 0
 		if err := ctx.Err(); err != nil {
 			return err
@@ -162,7 +162,7 @@ func (j *windowJoin) search(ctx context.Context, port int, slot int32) error {
 	}
 	other := &j.sides[1-port]
 	t := j.sides[port].times()[slot]
-	from, to := t+j.lo, t+j.hi // where partners lie
+	from, to := t+j.lo, t+j.hi // range of the partners
 	if port == right {
 		from, to = t-j.hi, t-j.lo
 	}
@@ -207,7 +207,7 @@ func (j *windowJoin) pair(ctx context.Context, port int, own, other int32) error
 	return j.propose(ctx, own, other, j.note)
 }
 
-// note remembers which left rows have had a partner.
+// note records which left rows have had a partner.
 func (j *windowJoin) note(pairs [2][]int32) {
 	if !j.outer {
 		return
@@ -220,8 +220,8 @@ func (j *windowJoin) note(pairs [2][]int32) {
 	}
 }
 
-// retire forgets an anti join's left rows that have had a partner, in panes of which
-// they are half; in the others they are found no more.
+// retire drops an anti join's left rows that have had a partner, in panes where they are at
+// least half; in other panes they are only removed from the index.
 func (j *windowJoin) retire() {
 	if len(j.hit) == 0 {
 		return
@@ -258,8 +258,8 @@ func (j *windowJoin) retire() {
 	j.hit = j.hit[:0]
 }
 
-// bound forgets the oldest rows where the sides hold more than they may: their
-// later partners are lost, which is said.
+// bound drops the oldest rows while the sides exceed the memory limit. Their later partners
+// are lost, which is reported.
 func (j *windowJoin) bound(ctx context.Context) error {
 	for j.sides[left].bytes()+j.sides[right].bytes() > j.limit {
 		port := left
@@ -294,7 +294,7 @@ func (j *windowJoin) forget(port int, slots []int32) {
 	j.rest(slots)
 }
 
-// rest keeps a pane's list for another one.
+// rest keeps a pane's list for reuse.
 func (j *windowJoin) rest(list []int32) {
 	if len(j.idle) < maxIdleLists {
 		j.idle = append(j.idle, list[:0])
@@ -313,10 +313,10 @@ func (j *windowJoin) Signal(ctx context.Context, port int, s operators.Signal) (
 	return j.out.Status, j.advance(ctx)
 }
 
-// advance forgets what can find no partner any more, gives left rows that found
-// none, and promises what follows from the inputs' promises.
+// advance drops rows that can find no partner any more, emits left rows that found none,
+// and forwards the watermark that follows from the inputs' watermarks.
 func (j *windowJoin) advance(ctx context.Context) error {
-	oldest := j.sides[right].minus(j.hi) // of the left rows still of use
+	oldest := j.sides[right].minus(j.hi) // of the left rows still needed
 	if err := j.expire(ctx, left, oldest); err != nil {
 		return err
 	}
@@ -329,7 +329,7 @@ func (j *windowJoin) advance(ctx context.Context) error {
 	return j.promise(ctx, min(j.sides[left].Watermark, oldest))
 }
 
-// expire forgets the panes that end at t or before.
+// expire drops the panes that end at t or before.
 func (j *windowJoin) expire(ctx context.Context, port int, t int64) error {
 	for {
 		pane, slots, ok := j.panes[port].Min()
@@ -350,7 +350,7 @@ func (j *windowJoin) expire(ctx context.Context, port int, t int64) error {
 	}
 }
 
-// emitUnmatched gives those of the left rows that never had a partner.
+// emitUnmatched emits the left rows that never had a partner.
 func (j *windowJoin) emitUnmatched(ctx context.Context, slots []int32) error {
 	s := &j.sides[left]
 	for len(slots) > 0 {
@@ -418,5 +418,5 @@ func appendNulls(c *batch.Column, n int) {
 	}
 }
 
-// maxIdleLists bounds the lists that are kept for keys to come.
+// maxIdleLists is the largest number of lists kept for reuse.
 const maxIdleLists = 64

@@ -13,12 +13,12 @@ import (
 
 // member is one row of a group, as an aggregate sees it.
 type member struct {
-	v    types.Value // the argument; of no meaning for COUNT(*) and RATE(*)
-	time int64       // event time; where there is none, the number of the row
+	v    types.Value // the argument; unused for COUNT(*) and RATE(*)
+	time int64       // event time; the row number if there is none
 }
 
-// fold computes an aggregate over the members of a group, in order of arrival.
-// elapsed is the time that RATE divides by, ns.
+// fold computes an aggregate over the members of a group, in order of arrival. RATE divides
+// by elapsed, in ns.
 func fold(a *plan.Agg, group []member, elapsed int64) (types.Value, error) {
 	if a.Star {
 		n := int64(len(group))
@@ -74,8 +74,7 @@ func fold(a *plan.Agg, group []member, elapsed int64) (types.Value, error) {
 // byTime orders members by their times, and those of one time by their values.
 func byTime(a, b member) int { return cmp.Or(cmp.Compare(a.time, b.time), Order(a.v, b.v)) }
 
-// total is the exact sum, unless there is an infinity or a NaN: then the sum
-// of those.
+// total returns the exact sum or, if there is an infinity or a NaN, the sum of those.
 func total(vs []types.Value) (exact *big.Rat, special float64, isSpecial bool) {
 	exact = new(big.Rat)
 	for _, v := range vs {
@@ -112,7 +111,7 @@ func average(vs []types.Value, t types.Type) (types.Value, error) {
 	return asType(f, t)
 }
 
-// asType is a computed number as a DOUBLE or, rounded, a DURATION.
+// asType returns a computed number as a DOUBLE or, rounded, a DURATION.
 func asType(f float64, t types.Type) (types.Value, error) {
 	if t == types.Double {
 		return types.Float(f), nil
@@ -120,7 +119,7 @@ func asType(f float64, t types.Type) (types.Value, error) {
 	return rounded(f, t)
 }
 
-// spread is the variance of a sample, Σ(x-mean)²/(n-1), or its root.
+// spread returns the variance of a sample, Σ(x-mean)²/(n-1), or its root.
 func spread(fn string, vs []types.Value, t types.Type) (types.Value, error) {
 	n := int64(len(vs))
 	if n < 2 {
@@ -149,7 +148,7 @@ func spread(fn string, vs []types.Value, t types.Type) (types.Value, error) {
 	return asType(f, t)
 }
 
-// quantile is the value of rank floor(q·(n-1)), from 0. NaNs have no rank.
+// quantile returns the value of rank floor(q·(n-1)), from 0. NaNs have no rank.
 func quantile(vs []types.Value, q float64, t types.Type) (types.Value, error) {
 	var xs []float64
 	for _, v := range vs {
@@ -164,7 +163,7 @@ func quantile(vs []types.Value, q float64, t types.Type) (types.Value, error) {
 	return asType(xs[int(q*float64(len(xs)-1))], t)
 }
 
-// counted is a value and how often it occurs.
+// counted is a value and its number of occurrences.
 type counted struct {
 	v types.Value
 	n int64
@@ -198,9 +197,8 @@ func topK(vs []types.Value, n int64) types.Value {
 	return types.ListOf(list)
 }
 
-// histogram lists the buckets that are not empty. Without borders they are
-// [2^k, 2^(k+1)), their mirror images, and for 0 one of its own, which for
-// integers is [0, 1) and for DOUBLE [0, 0].
+// histogram lists the non-empty buckets. Without borders they are [2^k, 2^(k+1)), their
+// mirror images, and one for 0, which is [0, 1) for integers and [0, 0] for DOUBLE.
 func histogram(vs []types.Value, params []types.Value) (types.Value, error) {
 	t := vs[0].Type
 	if len(params) == 3 {
@@ -229,7 +227,7 @@ func histogram(vs []types.Value, params []types.Value) (types.Value, error) {
 			b.low.Lsh(one, uint(x.BitLen()-1))
 			b.high.Lsh(one, uint(x.BitLen()))
 		case x.Sign() < 0:
-			less := new(big.Int).Not(x) // -x-1: the upper border is no member
+			less := new(big.Int).Not(x) // -x-1: the upper border is excluded
 			b.high.Lsh(one, uint(less.BitLen()))
 			b.low.Neg(b.high)
 			b.high.Rsh(b.high, 1)
@@ -264,9 +262,8 @@ func histogram(vs []types.Value, params []types.Value) (types.Value, error) {
 	return types.ListOf(list), nil
 }
 
-// steps is the histogram of equal steps from lo up to hi, with a bucket for
-// what is less and one for what is not. It walks from border to border, so the
-// borders should be numbers that a DOUBLE can hold.
+// steps returns the histogram of equal steps from lo up to hi, with a bucket below and one
+// above. It adds up borders, so they should be numbers that a DOUBLE can hold.
 func steps(vs []types.Value, lo, hi, step float64) types.Value {
 	t := vs[0].Type
 	border := func(x float64) types.Value {

@@ -6,9 +6,9 @@ import (
 	"endoscope/planner/plan"
 )
 
-// Check runs a plan on an engine and explains how it differs from the oracle,
-// or gives "". An engine must fail where every evaluation does, and may fail
-// where an eager one would.
+// Check runs a plan on an engine and explains how its result differs from the oracle's, or
+// returns "". An engine must fail where every evaluation does, and may fail where an eager
+// one would.
 func Check(e Engine, root plan.Node, in *Input) string {
 	got, err := e.Run(root, in)
 	want, mustFail := Oracle{}.Run(root, in)
@@ -23,9 +23,9 @@ func Check(e Engine, root plan.Node, in *Input) string {
 	return Compare(root, got, want)
 }
 
-// mayFail reports whether an engine may fail that computes all that it is free
-// to: every operand, rows beyond a LIMIT, and expressions without columns
-// even if there is no row.
+// mayFail reports whether an engine may fail that computes everything it is allowed to:
+// every operand, rows beyond a LIMIT, and expressions without columns even if there is no
+// row.
 func mayFail(root plan.Node, in *Input) bool {
 	unlimited := plan.TransformNodes(root, func(n plan.Node) plan.Node {
 		if l, ok := n.(*plan.Limit); ok && !l.PerFlush {
@@ -59,7 +59,7 @@ func hasColumn(e plan.Expr) bool {
 	return found
 }
 
-// exprsOf are the expressions of a node.
+// exprsOf returns the expressions of a node.
 func exprsOf(n plan.Node) []plan.Expr {
 	switch n := n.(type) {
 	case *plan.Acquire:

@@ -10,10 +10,10 @@ import (
 	"endoscope/planner/types"
 )
 
-// Compare explains how got differs from want, the oracle's output of the same
-// plan, or gives "". Previews do not count, nor do results without rows. Rows
-// must come in the same order where the plan says one. Numbers must be equal,
-// but for those that come from sums of DOUBLE, means and sketches.
+// Compare explains how got differs from want, the oracle's output of the same plan, or
+// returns "". It ignores previews and results without rows. Rows must be in the same order
+// if the plan defines one. Numbers must be equal, except those derived from sums of DOUBLE,
+// means and sketches.
 func Compare(root plan.Node, got, want *Output) string {
 	g, w := final(got), final(want)
 	if len(g) != len(w) {
@@ -40,8 +40,8 @@ func Compare(root plan.Node, got, want *Output) string {
 	return compareLate(root, got.Lost["late"], want.Lost["late"])
 }
 
-// compareLate compares what was late, unless a LIMIT ended the query. A row
-// may be late in some of its HOP windows, and how it counts then is open.
+// compareLate compares the late rows, unless a LIMIT ended the query. A row may be late for
+// some of its HOP windows only; how it counts then is not defined.
 func compareLate(root plan.Node, got, want uint64) string {
 	hop := false
 	for n := range nodes(root) {
@@ -63,7 +63,7 @@ func compareLate(root plan.Node, got, want uint64) string {
 	return ""
 }
 
-// nodes are all nodes of a plan.
+// nodes returns all nodes of a plan.
 func nodes(root plan.Node) func(func(plan.Node) bool) {
 	return func(yield func(plan.Node) bool) {
 		all := []plan.Node{root}
@@ -77,7 +77,7 @@ func nodes(root plan.Node) func(func(plan.Node) bool) {
 	}
 }
 
-// final are the rows of each result that is not a preview and not empty.
+// final returns the rows of each result that is neither a preview nor empty.
 func final(o *Output) [][][]types.Value {
 	var all [][][]types.Value
 	for _, r := range o.Results {
@@ -103,8 +103,8 @@ func resultsText(rs [][][]types.Value) string {
 	return b.String()
 }
 
-// Ordered reports whether a plan says in which order rows come: that of a
-// sort, or that in which the rows of its one source came.
+// Ordered reports whether a plan defines the order of rows: that of a sort, or that of its
+// only source.
 func Ordered(root plan.Node) bool {
 	for {
 		switch n := root.(type) {
@@ -123,8 +123,8 @@ func Ordered(root plan.Node) bool {
 // slack is the relative error that a column may have.
 type slack float64
 
-// Slacks. A quantile may be a ratio of 1 % off; RATE over the query's life
-// depends on the clock at its end.
+// Slacks. A quantile may be a ratio of 1 % off; RATE over the query's life depends on the
+// clock at its end.
 const (
 	exact      slack = 0
 	floating   slack = 1e-9

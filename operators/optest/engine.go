@@ -7,9 +7,8 @@ import (
 
 // Engine executes plans.
 type Engine interface {
-	// Run executes a plan whose leaves are relations of in, from the first
-	// step to the last and on to the end of every stream. Output has what was
-	// given until the error, if there is one.
+	// Run executes a plan whose leaves are relations of in, from the first step to the end
+	// of every stream. If there is an error, Output has the results up to it.
 	Run(root plan.Node, in *Input) (*Output, error)
 }
 
@@ -17,44 +16,43 @@ type Engine interface {
 type Input struct {
 	// Start is when the query is armed, ns since the epoch.
 	Start int64
-	// Relations are the columns of each stream, by the name that Acquire.Args
-	// has for it.
+	// Relations are the columns of each stream, by its name in Acquire.Args.
 	Relations map[string]types.Schema
-	// Steps happen one after the other.
+	// Steps happen in sequence.
 	Steps []Step
 }
 
-// StepKind says what a step is.
+// StepKind is the kind of a step.
 type StepKind uint8
 
 // Kinds of step. Tick and Preview go to every stream.
 const (
 	Rows      StepKind = iota // one batch of at most batch.MaxRows rows
-	Watermark                 // no row below Time will come, but for late ones
-	Tick                      // the clock shows Time; an EMIT EVERY interval is over
-	Preview                   // the clock shows Time; somebody wants the result so far
+	Watermark                 // no row below Time will come, except late ones
+	Tick                      // the clock has reached Time; an EMIT EVERY interval is over
+	Preview                   // the clock has reached Time; a display requests the current result
 	Gap                       // N events were lost for Cause
 	End                       // the stream ends
 )
 
-// Step is what one stream gives at one moment.
+// Step is one step of one stream.
 type Step struct {
 	Stream string
 	Kind   StepKind
 	Rows   [][]types.Value // one value for each column of the relation
-	Time   int64           // ns; of a watermark over line numbers: a line
+	Time   int64           // ns; a watermark over line numbers: a line
 	Cause  string
 	N      uint64
 }
 
-// Output is what a query gave.
+// Output is the result of a query.
 type Output struct {
 	Results []Result
 	// Lost counts by cause; "late" are rows that came after their window.
 	Lost map[string]uint64
-	// Drained lists the streams that were told to send no more, in order.
+	// Drained lists the streams that were asked to send no more, in order.
 	Drained []string
-	// Files are the contents of the files that were written, by name.
+	// Files are the contents of the files written, by name.
 	Files map[string]string
 }
 
@@ -62,7 +60,7 @@ type Output struct {
 type Result struct {
 	Rows    [][]types.Value
 	Flushed bool // it ended with a Flush
-	Preview bool // of a look at what is not final
+	Preview bool // a snapshot of a result that is not final
 }
 
 // Add appends a row to the open result.
@@ -91,7 +89,7 @@ func (o *Output) Lose(cause string, n uint64) {
 	o.Lost[cause] += n
 }
 
-// StreamOf is the name by which a leaf refers to one of Input.Relations.
+// StreamOf returns the name by which a leaf refers to one of Input.Relations.
 func StreamOf(a *plan.Acquire) string {
 	if len(a.Args) > 0 {
 		return a.Args[0].V.S
@@ -99,8 +97,8 @@ func StreamOf(a *plan.Acquire) string {
 	return a.Stream
 }
 
-// Columns are the positions in the relation of the columns that a leaf asks
-// for: leaves are pruned, relations are not.
+// Columns returns the positions in the relation of the columns that a leaf acquires: leaves
+// are pruned, relations are not.
 func Columns(a *plan.Acquire, relation types.Schema) []int {
 	at := make([]int, len(a.Out.Fields))
 	for i, f := range a.Out.Fields {

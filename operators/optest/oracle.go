@@ -11,16 +11,15 @@ import (
 	"endoscope/planner/types"
 )
 
-// Oracle is the naive engine. It does not do previews (a preview must not
-// change what is given otherwise, so it need not know of them) and it writes
-// no files: an INSERT gives its count.
+// Oracle is the naive engine. It ignores previews (which must not change other results) and
+// writes no files: an INSERT returns its count.
 type Oracle struct {
-	// Eager makes it compute, and fail by, every operand that an engine is
-	// free to compute. See scalars.
+	// Eager makes it compute, and fail by, every operand that an engine is allowed to
+	// compute. See scalars.
 	Eager bool
 }
 
-// Run implements Engine.
+// Run implements [Engine].
 func (o Oracle) Run(root plan.Node, in *Input) (*Output, error) {
 	r := &run{in: in, scalars: scalars{o.Eager}, done: map[plan.Node]*stream{}}
 	s := r.eval(root)
@@ -45,7 +44,7 @@ type run struct {
 	done map[plan.Node]*stream
 }
 
-// stream is everything that a node ever gives, until it ends or fails.
+// stream is the whole output of a node, until it ends or fails.
 type stream struct {
 	events []event
 	err    error
@@ -80,7 +79,7 @@ func (s *stream) fail(err error) *stream {
 	return s
 }
 
-// with is e with another row.
+// with returns e with another row.
 func (e event) with(row []types.Value) event {
 	e.row = row
 	return e
@@ -150,7 +149,7 @@ func (r *run) node(n plan.Node) *stream {
 	return &stream{err: fmt.Errorf("no meaning for %s", n.Describe())}
 }
 
-// lastStep is when streams end that nothing ended before.
+// lastStep is the step at which streams end that did not end before.
 func (r *run) lastStep() int { return len(r.in.Steps) }
 
 func (r *run) acquire(n *plan.Acquire) *stream {
@@ -236,7 +235,7 @@ func (r *run) all(exprs []plan.Expr, row []types.Value) ([]types.Value, error) {
 	return vs, nil
 }
 
-// key is equal for equal rows: NULL equals NULL here, NaN equals NaN, and 0
+// key returns equal texts for equal rows: NULL equals NULL here, NaN equals NaN, and 0
 // equals -0.
 func key(vs []types.Value) string {
 	var b strings.Builder
@@ -285,7 +284,7 @@ func limit(in *stream, n int64, perFlush bool) *stream {
 		case e.kind == row && left == 0 && perFlush:
 			continue
 		case left == 0 && !perFlush:
-			return &stream{events: out.events} // an error behind the end is none
+			return &stream{events: out.events} // an error after the end does not count
 		case e.kind == row:
 			left--
 		}
@@ -297,8 +296,8 @@ func limit(in *stream, n int64, perFlush bool) *stream {
 	return out
 }
 
-// sort orders each result. Where nothing below divides results there is one,
-// which EMIT EVERY shows at each tick.
+// sort orders each result. If nothing below divides results there is only one, which EMIT
+// EVERY emits at each tick.
 func (r *run) sort(n *plan.Sort, in *stream) *stream {
 	out := &stream{err: in.err}
 	divided := slices.ContainsFunc(in.events, func(e event) bool { return e.kind == flush })
@@ -335,8 +334,8 @@ func (r *run) sort(n *plan.Sort, in *stream) *stream {
 	return out
 }
 
-// compareKeys orders rows. The keys are columns or harmless expressions, whose
-// errors the row would have met before.
+// compareKeys orders rows. The keys are columns or expressions that cannot fail on rows
+// that got this far.
 func (r *run) compareKeys(keys []plan.SortKey, a, b []types.Value) int {
 	for _, k := range keys {
 		x, _ := r.scalars.eval(k.X, a)
@@ -364,8 +363,7 @@ func nullsLast(x, y types.Value) int {
 	return Order(x, y)
 }
 
-// union merges by time: what one step brought in waits until no input can give
-// anything earlier.
+// union merges by time: the rows of a step wait until no input can produce earlier ones.
 func union(ins []*stream, timeCol int) *stream {
 	type arrival struct {
 		event

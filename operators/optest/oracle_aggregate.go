@@ -40,7 +40,7 @@ func (r *run) aggregate(n *plan.Aggregate, in *stream) *stream {
 	out := &stream{err: in.err}
 	all := &groups{}
 	if len(n.Keys) == 0 {
-		all.find(nil) // there is one group, even of no rows
+		all.find(nil) // there is one group, even without rows
 	}
 	var changed []*rowsOfGroup
 	fresh, printed := true, false // since the last result
@@ -103,8 +103,8 @@ func (r *run) aggregate(n *plan.Aggregate, in *stream) *stream {
 	return out
 }
 
-// aggregateWindows gives the groups of a window when the watermark passes its
-// end. Rows that come later are late.
+// aggregateWindows emits the groups of a window when the watermark passes its end. Rows
+// that come later are late.
 func (r *run) aggregateWindows(n *plan.Aggregate, in *stream) *stream {
 	out := &stream{err: in.err}
 	start := slices.IndexFunc(n.Keys, func(k plan.Expr) bool {
@@ -188,7 +188,7 @@ func (r *run) mayFold(n *plan.Aggregate, vs []types.Value) error {
 	return nil
 }
 
-// argument is what a row gives to an aggregate, and whether it does.
+// argument returns the argument of an aggregate for a row, and whether the row counts.
 func (r *run) argument(a *plan.Agg, vs []types.Value) (v types.Value, counts bool, err error) {
 	counts = true
 	if a.Filter != nil {
@@ -202,7 +202,7 @@ func (r *run) argument(a *plan.Agg, vs []types.Value) (v types.Value, counts boo
 	return v, counts, err
 }
 
-// results is the output row of a group: its key, then its aggregates.
+// results returns the output row of a group: its key, then its aggregates.
 func (r *run) results(n *plan.Aggregate, g *rowsOfGroup, elapsed int64) ([]types.Value, error) {
 	t := n.Input.Schema().Time
 	out := slices.Clone(g.key)

@@ -9,8 +9,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// join compares every row with every other. A row that is earlier than what its
-// own stream had promised is late and takes no part; rows without a time cannot.
+// join compares every row with every other. A row earlier than its own stream's watermark
+// is late and not joined; neither is a row without a time.
 func (r *run) join(n *plan.Join, l, rt *stream) *stream {
 	out := &stream{}
 	type arrival struct {

@@ -33,14 +33,14 @@ func (r *run) window(n *plan.Window, in *stream) *stream {
 	return out
 }
 
-// bordered is a row with the two columns that a Window adds.
+// bordered returns a row with the two columns that a Window adds.
 func bordered(n *plan.Window, vs []types.Value, w border) []types.Value {
 	t := n.Out.Fields[len(vs)].Type
 	return append(slices.Clone(vs), types.Value{Type: t, I: w.start}, types.Value{Type: t, I: w.end})
 }
 
-// windowsOf lists the TUMBLE or HOP windows in which a row lies, in order. A
-// row without time lies in none, and is lost.
+// windowsOf lists the TUMBLE or HOP windows of a row, in order. A row without time has
+// none, and is lost.
 func windowsOf(spec plan.WindowSpec, e event, out *stream) []border {
 	t := e.row[spec.Time]
 	if t.IsNull {
@@ -60,14 +60,14 @@ func windowsOf(spec plan.WindowSpec, e event, out *stream) []border {
 	return ws
 }
 
-// floorTo is the greatest multiple of step that is not above t.
+// floorTo returns the greatest multiple of step that is not above t.
 func floorTo(t, step int64) int64 {
 	q := new(big.Int).Div(big.NewInt(t), big.NewInt(step))
 	return q.Mul(q, big.NewInt(step)).Int64()
 }
 
-// heldWindows gives each window's rows, in order of arrival, once the
-// watermark passes its end.
+// heldWindows emits each window's rows, in order of arrival, once the watermark passes its
+// end.
 func (r *run) heldWindows(n *plan.Window, in *stream) *stream {
 	out := &stream{err: in.err}
 	open := map[border][]event{}
@@ -112,18 +112,17 @@ func (r *run) heldWindows(n *plan.Window, in *stream) *stream {
 	return out
 }
 
-// session is rows of one partition of which neighbours are less than the gap
-// apart.
+// session is a set of rows of one partition with gaps below the session gap.
 type session struct {
 	part string
 	rows []event
 	seq  int // sessions of equal borders close in the order in which they opened
 }
 
-// sessions gives the rows of a session when it closes: when the watermark has
-// passed the time of its last row by the gap. Whenever a row comes, the open
-// rows of its partition are cut into sessions anew. A row is late that joins
-// no open session and would by itself be closed already.
+// sessions emits the rows of a session when it closes: when the watermark has passed the
+// time of its last row by the gap. At each row, the open rows of its partition are divided
+// into sessions again. A row is late if it joins no open session and would by itself be
+// closed already.
 func (r *run) sessions(n *plan.Window, in *stream) *stream {
 	out := &stream{err: in.err}
 	gap, timeOf := int64(n.Spec.Gap), func(e event) int64 { return e.row[n.Spec.Time].I }
@@ -176,7 +175,7 @@ func (r *run) sessions(n *plan.Window, in *stream) *stream {
 				continue
 			}
 			opened++
-			if len(merged) > 0 { // e came last
+			if len(merged) > 0 { // e arrived last
 				first := func(a, b *session) int { return cmp.Compare(extent(a).start, extent(b).start) }
 				joined.seq = slices.MinFunc(merged, first).seq
 				joined.rows = append(joined.rows[1:], e)

@@ -13,7 +13,7 @@ import (
 // valueTypes are the types that random columns and expressions have.
 var valueTypes = []types.Type{types.Boolean, types.Bigint, types.Double, types.Varchar, types.Timestamp, types.Duration}
 
-// Texts that functions may stumble over.
+// Texts that are hard for functions.
 var (
 	texts    = []string{"", "a", "b", "ab", "read", "READ", "a%b", "x_y", "a,b,,c", "Straße", "日本語", " 12 ", "-3", "1.5", "1.5s", "10ms", "true", "1970-01-01 00:00:01", `back\slash`, "it's"}
 	patterns = []string{"", "%", "_", "a%", "%b", "%e%", "_b", "r__d", `a\%b`, `%\`, "%日%", "READ"}
@@ -45,8 +45,8 @@ func RandomValue(t *rapid.T, typ types.Type) types.Value {
 	return v
 }
 
-// RandomExpr draws an expression of type typ over columns of type in, of at
-// most that depth.
+// RandomExpr draws an expression of type typ over columns of type in, of at most this
+// depth.
 func RandomExpr(t *rapid.T, in types.Schema, typ types.Type, depth int) plan.Expr {
 	g := exprGen{t, in}
 	return g.of(typ, depth)
@@ -109,7 +109,7 @@ func (g exprGen) caseOf(typ types.Type, depth int) plan.Expr {
 	return c
 }
 
-// castable are the types that convert to typ.
+// castable returns the types that convert to typ.
 func (g exprGen) castable(typ types.Type) []types.Type {
 	switch typ {
 	case types.Varchar:
@@ -123,7 +123,7 @@ func (g exprGen) castable(typ types.Type) []types.Type {
 		func(from types.Type) bool { return from == typ })
 }
 
-// call draws a function with a result of type typ from the table of all.
+// call draws a function with a result of type typ from the table of all functions.
 func (g exprGen) call(typ types.Type, depth int) plan.Expr {
 	type choice struct {
 		fn  string
@@ -162,7 +162,7 @@ func (g exprGen) call(typ types.Type, depth int) plan.Expr {
 	return call
 }
 
-// argument draws an argument; patterns and units must be good ones.
+// argument draws an argument; patterns and units are valid ones.
 func (g exprGen) argument(fn string, i int, typ types.Type, depth int) plan.Expr {
 	from := map[string][]string{"~": regexps, "regexp_extract": regexps, "like": patterns, "ilike": patterns}[fn]
 	switch {

@@ -9,8 +9,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// RandomSchema is what the streams of random inputs, a.csv and b.csv, have: k
-// is skewed, f harmless, g wild, and timestamp the event time.
+// RandomSchema is the schema of the streams of random inputs, a.csv and b.csv: k is skewed,
+// f cannot fail, g is arbitrary, and timestamp is the event time.
 var RandomSchema = types.Schema{Time: 0, Fields: []types.Field{
 	{Name: "timestamp", Type: types.Timestamp},
 	{Name: "k", Type: types.Bigint},
@@ -21,11 +21,11 @@ var RandomSchema = types.Schema{Time: 0, Fields: []types.Field{
 	{Name: "p", Type: types.Boolean},
 	{Name: "d", Type: types.Duration},
 	{Name: "u", Type: types.Timestamp},
-	{Name: "n", Type: types.Bigint}, // n numbers the rows: never NULL, never the same
+	{Name: "n", Type: types.Bigint}, // n numbers the rows: never NULL, unique
 }}
 
-// RandomInput draws batches of all sizes, mostly in order of time, with
-// watermarks that some rows miss, ticks, losses and early ends.
+// RandomInput draws batches of all sizes, mostly in order of time, with watermarks that
+// some rows miss, ticks, losses and early ends.
 func RandomInput(t *rapid.T) *Input {
 	in := &Input{Relations: map[string]types.Schema{"a.csv": RandomSchema, "b.csv": RandomSchema}}
 	g := inputGen{t: t, in: in, now: map[string]int64{}, mark: map[string]int64{}}

@@ -9,8 +9,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// RandomJoin draws a join of the streams of [RandomInput], of one with itself,
-// or of three, on a condition that cannot fail.
+// RandomJoin draws a join of the streams of [RandomInput], of one with itself, or of three,
+// on a condition that cannot fail.
 func RandomJoin(t *rapid.T) plan.Node {
 	g := planGen{t: t}
 	names := []string{"b.csv", "b.csv", "a.csv"}
@@ -63,7 +63,7 @@ func (g planGen) join(l, r plan.Node) *plan.Join {
 	return plan.NewJoin(j)
 }
 
-// harmless is a comparison of two columns of one type between from and to.
+// harmless returns a comparison of two columns of one type between from and to.
 func (g planGen) harmless(s types.Schema, from, to int) plan.Expr {
 	x := from + g.n(to-from, "column")
 	var same []int

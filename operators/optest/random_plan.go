@@ -10,9 +10,9 @@ import (
 	"endoscope/planner/types"
 )
 
-// RandomPlan draws a plan as the planner makes them, over the streams of
-// [RandomInput]. Its result is determined: what is ordered or cut is ordered
-// by all that distinguishes rows.
+// RandomPlan draws a plan as the planner produces them, over the streams of [RandomInput].
+// Its result is deterministic: what is ordered or cut is ordered by everything that
+// distinguishes rows.
 func RandomPlan(t *rapid.T) plan.Node {
 	g := planGen{t: t}
 	switch g.n(8, "plan") {
@@ -34,8 +34,8 @@ func RandomPlan(t *rapid.T) plan.Node {
 	return g.grouped(g.source(true), false)
 }
 
-// RandomAggregate draws an aggregate that can be computed in two stages: over a
-// stream, filtered and projected perhaps, and perhaps divided into windows.
+// RandomAggregate draws an aggregate that can be computed in two stages: over a stream,
+// optionally filtered and projected, and optionally divided into windows.
 func RandomAggregate(t *rapid.T) plan.Node {
 	g := planGen{t: t, states: true}
 	in := g.source(false)
@@ -47,7 +47,7 @@ func RandomAggregate(t *rapid.T) plan.Node {
 
 type planGen struct {
 	t      *rapid.T
-	states bool // of aggregates, only those that have a state that can be sent
+	states bool // only aggregates whose state can be sent
 }
 
 func (g planGen) n(limit int, what string) int { return rapid.IntRange(0, limit-1).Draw(g.t, what) }
@@ -60,7 +60,7 @@ func column(in types.Schema, i int) *plan.Col {
 	return &plan.Col{Index: i, Name: in.Fields[i].Name, T: in.Fields[i].Type}
 }
 
-// source is a stream, filtered, or two.
+// source returns a stream, filtered, or two.
 func (g planGen) source(may bool) plan.Node {
 	var n plan.Node = g.leaf("a.csv")
 	if may && g.n(5, "union") == 0 {
@@ -75,8 +75,8 @@ func (g planGen) source(may bool) plan.Node {
 	return n
 }
 
-// everything is a projection that keeps names and types, and computes some of
-// the columns that may be anything.
+// everything returns a projection that keeps names and types, and computes some of the
+// columns that may have any value.
 func (g planGen) everything(in plan.Node) plan.Node {
 	s := in.Schema()
 	p := &plan.Project{Input: in, Out: s}
@@ -177,7 +177,7 @@ func (g planGen) windowed(in plan.Node) *plan.Window {
 	return w
 }
 
-// held is rows of windows, without an aggregate.
+// held draws rows of windows, without an aggregate.
 func (g planGen) held() plan.Node {
 	w := g.windowed(g.source(true))
 	w.Hold = true
@@ -220,7 +220,7 @@ func (g planGen) grouped(in plan.Node, windowed bool) plan.Node {
 	for range 1 + g.n(4, "aggs") {
 		x := g.agg(s)
 		if w, ok := in.(*plan.Window); ok && x.Fn == "topk" && w.Spec.Kind == plan.Hop {
-			continue // windows of a batch are filled one by one: its equally frequent values have no order
+			continue // windows of a batch are filled one by one: equally frequent values have no defined order
 		}
 		a.Aggs = append(a.Aggs, x)
 	}
@@ -236,7 +236,7 @@ func (g planGen) grouped(in plan.Node, windowed bool) plan.Node {
 	return g.byKeys(n, len(a.Keys))
 }
 
-// byKeys orders groups by their keys, which tell them apart.
+// byKeys orders groups by their keys, which are unique.
 func (g planGen) byKeys(in plan.Node, keys int) plan.Node {
 	s := &plan.Sort{Input: in}
 	for _, i := range rapid.Permutation(upTo(keys)).Draw(g.t, "key order") {
@@ -266,7 +266,7 @@ func (g planGen) name(a *plan.Aggregate) {
 	}
 }
 
-// agg draws an aggregate with an argument that it is exact enough for.
+// agg draws an aggregate with an argument for which it is exact enough.
 func (g planGen) agg(s types.Schema) plan.Agg {
 	for {
 		a := g.anyAgg(s)
@@ -315,7 +315,7 @@ func (g planGen) anyAgg(s types.Schema) plan.Agg {
 	return a
 }
 
-// changes reports whether a plan gives groups one by one.
+// changes reports whether a plan emits groups one by one.
 func changes(n plan.Node) bool {
 	for n := range nodes(n) {
 		if a, ok := n.(*plan.Aggregate); ok && a.Emit.Mode == plan.Changes {
@@ -325,7 +325,7 @@ func changes(n plan.Node) bool {
 	return false
 }
 
-// regrouped aggregates, or takes the distinct rows of, what an aggregate gave.
+// regrouped aggregates, or takes the distinct rows of, the output of an aggregate.
 func (g planGen) regrouped(in plan.Node) plan.Node {
 	s := in.Schema()
 	for i, f := range s.Fields {

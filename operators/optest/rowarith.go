@@ -10,7 +10,7 @@ import (
 
 var errRange = errors.New("out of range")
 
-// fits gives an integer the type t, if 64 bits hold it.
+// fits returns an integer as type t, if 64 bits hold it.
 func fits(x *big.Int, t types.Type) (types.Value, error) {
 	if !x.IsInt64() {
 		return types.Value{}, errRange
@@ -18,7 +18,7 @@ func fits(x *big.Int, t types.Type) (types.Value, error) {
 	return types.Value{Type: t, I: x.Int64()}, nil
 }
 
-// rounded is x as an integer of type t, halves away from zero.
+// rounded returns x as an integer of type t, halves away from zero.
 func rounded(x float64, t types.Type) (types.Value, error) {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return types.Value{}, errRange
@@ -27,8 +27,8 @@ func rounded(x float64, t types.Type) (types.Value, error) {
 	return fits(i, t)
 }
 
-// arithmetic is + - * / % neg abs with a result of type t, over arguments that
-// are not NULL.
+// arithmetic evaluates + - * / % neg abs with a result of type t, over arguments that are
+// not NULL.
 func arithmetic(fn string, t types.Type, args []types.Value) (types.Value, error) {
 	floats := false
 	for _, a := range args {
@@ -99,7 +99,7 @@ func inFloats(fn string, args []types.Value) types.Value {
 	return types.Float(math.Mod(x, y))
 }
 
-// asFloat is the number of a value of a numeric type.
+// asFloat returns the number of a value of a numeric type.
 func asFloat(v types.Value) float64 {
 	if v.Type == types.Double {
 		return v.F
@@ -107,7 +107,7 @@ func asFloat(v types.Value) float64 {
 	return float64(v.I)
 }
 
-// numeric is the functions of numbers and durations, if fn is one of them.
+// numeric evaluates a function of numbers and durations, if fn is one of them.
 func numeric(fn string, args []types.Value) (v types.Value, ok bool, err error) {
 	unit := map[string]float64{"to_us": 1e3, "to_ms": 1e6, "to_s": 1e9, "to_min": 60e9}
 	if ns := unit[fn]; ns != 0 {
@@ -148,9 +148,8 @@ func numeric(fn string, args []types.Value) (v types.Value, ok bool, err error) 
 	return v, false, nil
 }
 
-// roundTo rounds to n decimals by shifting them before the point. A number
-// that has no decimals there stays as it is, and so does one that has none at
-// all.
+// roundTo rounds to n decimals by shifting them before the point. A number without decimals
+// there, or at all, is unchanged.
 func roundTo(x float64, n int64) float64 {
 	if n < 0 {
 		if n < -308 {

@@ -43,7 +43,7 @@ func integral(t types.Type) bool {
 	return t == types.Bigint || t == types.Timestamp || t == types.Duration
 }
 
-// printed is a value as results show it.
+// printed returns a value as results show it.
 func printed(v types.Value) string {
 	if v.IsNull {
 		return "NULL"
@@ -90,7 +90,7 @@ func printedDuration(d int64) string {
 	return ""
 }
 
-// parsed reads a value of type t, NULL if s is none.
+// parsed parses a value of type t; NULL if s is not one.
 func parsed(s string, t types.Type) types.Value {
 	switch t {
 	case types.Bigint:
@@ -120,8 +120,8 @@ func parsed(s string, t types.Type) types.Value {
 	return types.NullOf(t)
 }
 
-// parsedTime reads ISO 8601 with T or a blank; without a zone it is UTC, and
-// the time of day may be left out.
+// parsedTime parses ISO 8601 with T or a blank; without a zone it is UTC, and the time of
+// day may be left out.
 func parsedTime(s string) (int64, bool) {
 	s = strings.Replace(s, "T", " ", 1)
 	for _, layout := range []string{"2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"} {

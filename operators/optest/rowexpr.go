@@ -12,15 +12,15 @@ import (
 
 // scalars evaluates expressions over one row.
 //
-// SQL leaves open whether an operand is computed whose value cannot matter any
-// more, which shows if computing it is an error. Lazy evaluation does what has
-// to be done, and its errors are errors of every engine; eager evaluation does
-// what may be done, and an engine has no errors beyond it. What the language
-// does promise holds for both: CASE computes the arm that it takes, and a
-// condition's AND looks at the right side where the left is true.
+// SQL does not define whether an operand is computed when it can no longer affect the
+// result, which matters if computing it is an error. Lazy evaluation does only what is
+// necessary, and its errors are errors of every engine; eager evaluation does everything
+// allowed, and an engine has no errors beyond it. What the language does define holds for
+// both: CASE computes only the arm that it takes, and a condition's AND evaluates the right
+// side only where the left is true.
 type scalars struct{ eager bool }
 
-// holds evaluates a condition that chooses rows: NULL counts as false.
+// holds evaluates a condition that selects rows: NULL counts as false.
 func (s scalars) holds(e plan.Expr, row []types.Value) (bool, error) {
 	if c, ok := e.(*plan.Call); ok && c.Fn == "and" {
 		l, err := s.holds(c.Args[0], row)
@@ -123,9 +123,9 @@ func (s scalars) call(e *plan.Call, row []types.Value) (types.Value, error) {
 	return textual(e.Fn, args)
 }
 
-// arguments evaluates what a call needs. Lazily, one argument that decides by
-// itself leaves the others out, wherever it stands, with their errors; the
-// arguments are then that one alone.
+// arguments evaluates the arguments that a call needs. Lazily, one argument that decides
+// the result excludes the others, with their errors, wherever it stands; the arguments are
+// then that one alone.
 func (s scalars) arguments(e *plan.Call, row []types.Value) ([]types.Value, error) {
 	var args []types.Value
 	var failed error
@@ -148,11 +148,11 @@ func (s scalars) arguments(e *plan.Call, row []types.Value) ([]types.Value, erro
 	return args, failed
 }
 
-// inOrder are the functions of which an argument matters only after those
-// before it; the others are symmetric, or NULL for any NULL.
+// inOrder are the functions whose arguments matter only after the earlier ones; the others
+// are symmetric, or NULL for any NULL.
 var inOrder = map[string]bool{"coalesce": true, "nullif": true}
 
-// decides reports whether v as an argument leaves nothing else to decide.
+// decides reports whether v as an argument determines the result.
 func decides(fn string, v types.Value) bool {
 	switch fn {
 	case "and":
@@ -167,8 +167,7 @@ func decides(fn string, v types.Value) bool {
 	return v.IsNull
 }
 
-// The three truth values, in an order in which AND is the least and OR the
-// greatest.
+// The three truth values, ordered so that AND is the minimum and OR the maximum.
 const (
 	no = iota
 	unknown
@@ -217,7 +216,7 @@ func firstKnown(vs []types.Value, t types.Type) types.Value {
 	return types.NullOf(t)
 }
 
-// extreme is the least (sign -1) or greatest (+1) value that is not NULL.
+// extreme returns the least (sign -1) or greatest (+1) value that is not NULL.
 func extreme(vs []types.Value, t types.Type, sign int) types.Value {
 	best := types.NullOf(t)
 	for _, v := range vs {

@@ -11,7 +11,7 @@ import (
 	"endoscope/planner/types"
 )
 
-// textual is the functions over text, and date_trunc.
+// textual evaluates the functions of text, and date_trunc.
 func textual(fn string, args []types.Value) (types.Value, error) {
 	s := args[0].S
 	switch fn {
@@ -81,8 +81,8 @@ func like(s, pattern []rune) bool {
 	}
 }
 
-// substr keeps the characters at the positions from (first is 1) to from+n-1,
-// of which those before the first do not exist.
+// substr keeps the characters at the positions from (first is 1) to from+n-1; positions
+// before the first do not exist.
 func substr(s []rune, args []types.Value) string {
 	from := big.NewInt(args[0].I)
 	end := big.NewInt(int64(len(s)) + 1)
@@ -160,7 +160,7 @@ func stackText(fn string, args []types.Value) string {
 	return strings.Join(names, ";")
 }
 
-// stackFrame is the function of a frame, which a list's first element names.
+// stackFrame returns the function of a frame, the first element of its list.
 func stackFrame(stack types.Value, i int64) types.Value {
 	frames, _ := stack.A.([]types.Value)
 	if i < 0 {

@@ -62,7 +62,7 @@ func evalCase(t *testing.T, d *datadriven.TestData, in *Input, e Engine, p Plann
 	return text
 }
 
-// ParseInput reads the input of a load command.
+// ParseInput parses the input of a load command.
 func ParseInput(text string) (*Input, error) {
 	p := &inputParser{in: &Input{Relations: map[string]types.Schema{}}}
 	n := 0
@@ -125,8 +125,8 @@ func (p *inputParser) line(line string) error {
 	return err
 }
 
-// declare reads "name column:type ..."; the column timestamp is a TIMESTAMP
-// and event time, and so is the BIGINT line of a stream without one.
+// declare parses "name column:type ..."; the column timestamp is a TIMESTAMP and event
+// time, and so is the BIGINT line of a stream without one.
 func (p *inputParser) declare(words []string) error {
 	p.stream = words[0]
 	if len(words) == 1 {
@@ -153,7 +153,7 @@ func (p *inputParser) declare(words []string) error {
 	return nil
 }
 
-// cells splits a line at blanks, but not inside '...'.
+// cells splits a line at blanks outside '...'.
 func cells(line string) []string {
 	var out []string
 	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
@@ -201,7 +201,7 @@ func parseRow(words []string, s types.Schema) ([]types.Value, error) {
 	return row, nil
 }
 
-// parsePoint reads a time since the epoch, or a number of lines.
+// parsePoint parses a time since the epoch, or a line number.
 func parsePoint(s string) (int64, error) {
 	if ns, ok := parsedDuration(s); ok {
 		return ns, nil
@@ -209,7 +209,7 @@ func parsePoint(s string) (int64, error) {
 	return strconv.ParseInt(s, 10, 64)
 }
 
-// FormatInput prints an input as a load command reads it.
+// FormatInput formats an input as a load command.
 func FormatInput(in *Input) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(in.Relations)) {
@@ -243,7 +243,7 @@ func FormatInput(in *Input) string {
 	return b.String()
 }
 
-// FormatOutput prints what a plan gave as scripts show it.
+// FormatOutput formats the output of a plan as in scripts.
 func FormatOutput(root plan.Node, o *Output) string {
 	var b strings.Builder
 	var names []string

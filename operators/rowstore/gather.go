@@ -8,23 +8,22 @@ import (
 	"endoscope/planner/types"
 )
 
-// MaxDict is the number of strings after which a dictionary that an operator
-// fills is replaced by a new one, so that unbounded strings do not pile up.
+// MaxDict is the number of strings after which an operator replaces the dictionary that it
+// fills, so that unbounded strings do not accumulate.
 const MaxDict = 1 << 16
 
-// translator gives the codes of other dictionaries in its own, with a table
-// for each dictionary it meets: a string is hashed once, not once a row.
+// translator translates codes of other dictionaries to those of its own, with a table per
+// dictionary: a string is hashed once, not once per row.
 type translator struct {
 	to     *batch.Dict
-	Bytes  int64 // of the strings in to, with what the dictionary adds
+	Bytes  int64 // of the strings in to, with the overhead of the dictionary
 	tables map[*batch.Dict][]uint32
 
 	from  *batch.Dict // the dictionary of table
-	table []uint32    // 1 + the code in to; 0: not met yet
+	table []uint32    // 1 + the code in to; 0: not translated yet
 }
 
-// MaxTables bounds the memory for dictionaries that their sources have given
-// up since.
+// MaxTables limits the tables for dictionaries that their sources may have replaced since.
 const MaxTables = 16
 
 func newTranslator() *translator {
@@ -74,16 +73,16 @@ func (t *translator) add(s string) uint32 {
 	return k
 }
 
-// dictEntryBytes is about what a dictionary needs for a string besides its
-// bytes: two string headers, a code, a map slot.
+// dictEntryBytes is the approximate overhead of a dictionary per string: two string
+// headers, a code, a map slot.
 const dictEntryBytes = 64
 
-// Gatherer copies rows of many batches into dense ones of one schema, for
-// operators that change the order of rows.
+// Gatherer copies rows of many batches into dense ones of one schema, for operators that
+// change the order of rows.
 type Gatherer struct {
 	pool *batch.Pool
 	tr   []*translator // for PhysCode columns
-	b    *batch.Batch  // under way
+	b    *batch.Batch  // in progress
 }
 
 func NewGatherer(s []types.Type) *Gatherer {
@@ -96,7 +95,7 @@ func NewGatherer(s []types.Type) *Gatherer {
 	return g
 }
 
-// Room is how many rows the batch under way still takes.
+// Room returns the number of rows for which the current batch has room.
 func (g *Gatherer) Room() int {
 	if g.b == nil {
 		return batch.MaxRows
@@ -104,7 +103,7 @@ func (g *Gatherer) Room() int {
 	return batch.MaxRows - g.b.N
 }
 
-// Add copies rows of src, at most as many as there is room for.
+// Add copies rows of src; there must be room for them.
 func (g *Gatherer) Add(src *batch.Batch, rows []uint16) {
 	if g.b == nil {
 		g.b = g.pool.Get()
@@ -124,15 +123,15 @@ func (g *Gatherer) Add(src *batch.Batch, rows []uint16) {
 	g.b.N += len(rows)
 }
 
-// Finish gives the batch under way to the caller, or nil if there is none.
+// Finish returns the current batch, or nil if there is none. The caller owns it.
 func (g *Gatherer) Finish() *batch.Batch {
 	b := g.b
 	g.b = nil
 	return b
 }
 
-// AppendRows appends rows of src to dst, which has n rows. Strings go through
-// tr; with tr nil, dst must have src's dictionary or be empty, and takes it.
+// AppendRows appends rows of src to dst, which has n rows. Strings are translated by tr; if
+// tr is nil, dst must have src's dictionary or be empty, and adopts it.
 func AppendRows[I uint16 | int32](dst *batch.Column, n int, src *batch.Column, rows []I, tr *translator) {
 	switch src.Type.Physical() {
 	case types.PhysBool:
@@ -176,7 +175,7 @@ func appendAt[T any, I uint16 | int32](dst, src []T, rows []I) []T {
 	return dst
 }
 
-// anyBytes is about what a value of a LIST or an encoding needs.
+// anyBytes returns the approximate memory of a LIST or an encoding.
 func anyBytes(v any) int64 {
 	if vs, ok := v.([]types.Value); ok {
 		n := int64(24)
@@ -191,7 +190,7 @@ func anyBytes(v any) int64 {
 	return 64
 }
 
-// AnyText is a text that equal LISTs and encodings share, and others do not.
+// AnyText returns a text that is equal exactly for equal LISTs and encodings.
 func AnyText(v any) string {
 	if vs, ok := v.([]types.Value); ok {
 		s := "["

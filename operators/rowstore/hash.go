@@ -6,17 +6,17 @@ import (
 	"math/rand/v2"
 )
 
-// HashSeed is chosen per process: an attacker may choose the grouped values so that
+// HashSeed is chosen per process, because an attacker may choose the grouped values so that
 // they collide.
 var HashSeed = rand.Uint64() | 1
 
-// HashWord spreads the bits of w over 64; both halves of the result are good.
+// HashWord spreads the bits of w over 64; both halves of the result are usable.
 func HashWord(w uint64) uint64 {
 	hi, lo := bits.Mul64(w^HashSeed, 0x9e3779b97f4a7c15)
 	return hi ^ lo
 }
 
-// CanonicalBits are the bits of f, equal for values that SQL holds equal.
+// CanonicalBits returns the bits of f, equal for values that SQL considers equal.
 func CanonicalBits(f float64) uint64 {
 	switch {
 	case f == 0:
@@ -27,8 +27,8 @@ func CanonicalBits(f float64) uint64 {
 	return math.Float64bits(f)
 }
 
-// hashWords is a multiply-and-fold hash (after wyhash): every bit of the key
-// reaches every bit of the result.
+// hashWords is a multiply-and-fold hash (after wyhash): every bit of the key affects every
+// bit of the result.
 func hashWords(ws []uint64) uint32 {
 	h := uint64(0x9e3779b97f4a7c15)
 	for _, w := range ws {

@@ -5,12 +5,12 @@ import (
 	"endoscope/planner/types"
 )
 
-// KeyTable numbers the distinct keys it is shown: 0, 1, 2, ... A key is a row
-// of columns; NULLs are equal to each other, as in DISTINCT and PARTITION BY,
-// so are NaNs, and 0 equals -0. Keys are compared, not only their hashes.
+// KeyTable numbers distinct keys in the order of their first look-up: 0, 1, 2, ... A key is
+// a row of columns. As in DISTINCT and PARTITION BY, NULLs equal each other, so do NaNs,
+// and 0 equals -0. Keys are compared, not only their hashes.
 //
-// A key is kept as words: one bit for each column (is it NULL?), then a word
-// for each column, where a string is its code in a dictionary of the table.
+// A key is stored as words: one NULL bit per column, then one word per column; a string is
+// its code in a dictionary of the table.
 type KeyTable struct {
 	types []types.Type
 	tr    []*translator // for PhysCode and PhysAny columns
@@ -31,7 +31,7 @@ func NewKeyTable(s []types.Type) *KeyTable {
 	return t
 }
 
-// Reset forgets all keys.
+// Reset removes all keys.
 func (t *KeyTable) Reset() {
 	t.words, t.hash = t.words[:0], t.hash[:0]
 	if len(t.table) > 1<<16 || t.table == nil {
@@ -48,10 +48,10 @@ func (t *KeyTable) Reset() {
 	}
 }
 
-// Len is the number of keys.
+// Len returns the number of keys.
 func (t *KeyTable) Len() int { return len(t.hash) }
 
-// Bytes is about the memory held.
+// Bytes returns the approximate memory in bytes.
 func (t *KeyTable) Bytes() int64 {
 	n := int64(len(t.words))*8 + int64(len(t.table)+len(t.hash))*4
 	for _, tr := range t.tr {
@@ -62,8 +62,7 @@ func (t *KeyTable) Bytes() int64 {
 	return n
 }
 
-// Lookup appends the number of the key of each of rows to ids. A key not seen
-// before gets the next number.
+// Lookup appends the key number of each of rows to ids. A new key gets the next number.
 func (t *KeyTable) Lookup(cols []batch.Column, rows []uint16, ids []uint32) []uint32 {
 	t.fill(cols, rows)
 	for i := range rows {
@@ -168,8 +167,8 @@ func (t *KeyTable) rehash(size int) {
 	}
 }
 
-// Retain forgets all keys but those in ids, which get the numbers 0, 1, 2, ...
-// in this order. ids ascend.
+// Retain keeps only the keys in ids, which get the numbers 0, 1, 2, ... in this order. ids
+// ascend.
 func (t *KeyTable) Retain(ids []uint32) {
 	old := *t
 	t.tr = make([]*translator, len(t.types))

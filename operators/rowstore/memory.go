@@ -7,8 +7,8 @@ import (
 	"endoscope/planner/plan"
 )
 
-// Extended is state for n groups, keeping what there is. Added entries are
-// zero, also where the memory was used before.
+// Extended returns state resized to n groups, keeping its entries. Added entries are zero,
+// also in reused memory.
 func Extended[T any](state []T, n int) []T {
 	if n <= len(state) {
 		return state
@@ -22,7 +22,7 @@ func Extended[T any](state []T, n int) []T {
 	return state
 }
 
-// Extend makes v at least n entries long; new ones are zero.
+// Extend makes v at least n entries long; new entries are zero.
 func Extend[T any](v []T, n int) []T {
 	if k := n - len(v); k > 0 {
 		old := len(v)
@@ -32,7 +32,7 @@ func Extend[T any](v []T, n int) []T {
 	return v
 }
 
-// TooLarge is the error of an operator that holds more rows than its limit.
+// TooLarge returns the error of an operator that holds more rows than its limit.
 func TooLarge(what string, limit int64, hint string) error {
 	return &plan.Error{Msg: fmt.Sprintf("%s holds more than %s of rows", what, formatBytes(limit)), Hint: hint, Start: -1}
 }

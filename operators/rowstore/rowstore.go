@@ -5,22 +5,22 @@ import (
 	"endoscope/planner/types"
 )
 
-// Store keeps rows beyond the call in which they came, by copying them into
-// columns of its own: a row is a slot. Slots are used again after free, strings
-// are kept once, and what is held is bounded.
+// Store keeps rows after the call that pushed them, by copying them into its own columns: a
+// row is a slot. Slots are reused after free, strings are stored once, and the memory is
+// bounded.
 //
-// Copying costs less than it saves: a retained batch would be pinned by its
-// last row, and the memory it pins could not be counted.
+// Copying costs less than it saves: a retained batch would be pinned by its last row, and
+// the memory it pins could not be counted.
 type Store struct {
 	Cols  []batch.Column // one entry for each slot; not bounded by MaxRows
 	Tr    []*translator  // for PhysCode columns
 	Slots int32          // in use or free
 	avail []int32        // free slots
 	Width int64          // bytes of a slot
-	Any   int64          // bytes behind the PhysAny columns
+	Any   int64          // memory referenced by the PhysAny columns
 
 	Limit int64
-	what  string // the operator that holds the rows, for the error
+	what  string // name of the operator, for the error
 	hint  string
 }
 
@@ -44,11 +44,11 @@ func New(s []types.Type, limit int64, what, hint string) *Store {
 	return st
 }
 
-// Live is the number of rows held.
+// Live returns the number of rows held.
 func (s *Store) Live() int { return int(s.Slots) - len(s.avail) }
 
-// Add copies rows of cols and appends their slots to slots. It fails when the
-// store then holds more than its limit.
+// Add copies rows of cols and appends their slots to slots. It returns an error if the
+// store then exceeds its limit.
 func (s *Store) Add(cols []batch.Column, rows []uint16, slots []int32) ([]int32, error) {
 	first := len(slots)
 	for range rows {
@@ -130,7 +130,7 @@ func (s *Store) dropAny(c *batch.Column, slots []int32) {
 	}
 }
 
-// Bytes is about the memory held.
+// Bytes returns the approximate memory in bytes.
 func (s *Store) Bytes() int64 {
 	n := int64(s.Slots)*s.Width + s.Any
 	for _, t := range s.Tr {
@@ -150,8 +150,8 @@ func (s *Store) Check() error {
 
 func (s *Store) TooLarge() error { return TooLarge(s.what, s.Limit, s.hint) }
 
-// Gather appends the rows in slots to b, a batch of the store's first columns.
-// Strings share the store's dictionary.
+// Gather appends the rows in slots to b, a batch of the store's first columns. Strings
+// share the store's dictionary.
 func (s *Store) Gather(b *batch.Batch, slots []int32) {
 	for i := range b.Cols {
 		AppendRows(&b.Cols[i], b.N, &s.Cols[i], slots, nil)
@@ -159,7 +159,7 @@ func (s *Store) Gather(b *batch.Batch, slots []int32) {
 	b.N += len(slots)
 }
 
-// Free gives slots back.
+// Free frees slots.
 func (s *Store) Free(slots []int32) {
 	s.avail = append(s.avail, slots...)
 	for i := range s.Cols {
@@ -183,7 +183,7 @@ func (s *Store) Free(slots []int32) {
 	}
 }
 
-// Release gives one slot back.
+// Release frees one slot.
 func (s *Store) Release(slot int32) {
 	one := [1]int32{slot}
 	s.Free(one[:])
@@ -200,7 +200,7 @@ func (s *Store) Reset() {
 	}
 }
 
-// shrink gives column i a dictionary without the strings of rows long gone.
+// shrink replaces the dictionary of column i by one without the strings of freed rows.
 func (s *Store) shrink(i int) {
 	c, t := &s.Cols[i], newTranslator()
 	t.source(c)

@@ -11,13 +11,12 @@ import (
 	"endoscope/planner/plan"
 )
 
-// hold keeps the rows of TUMBLE and HOP windows until the watermark passes a
-// window's end, and then gives that window's rows and Flush: windows in order,
-// rows in the order in which they came.
+// hold keeps the rows of TUMBLE and HOP windows until the watermark passes a window's end,
+// and then emits that window's rows and Flush: windows in order, rows in order of arrival.
 //
-// Rows are kept once, in panes: pane p has the rows of [p, p+slide). A window
-// is made of the panes from its start on, and is the last that needs the first
-// of them. TUMBLE is HOP with a slide of its size.
+// Rows are stored once, in panes: pane p has the rows of [p, p+slide). A window consists of
+// the panes from its start on, and is the last that needs the first of them. TUMBLE is HOP
+// with a slide of its size.
 type hold struct {
 	windowBase
 	size, slide int64
@@ -25,7 +24,7 @@ type hold struct {
 	panes       btree.Map[int64, []int32]
 	next        int64 // start of the first window that is still open
 	watermark   int64
-	sent        int64 // the watermark given downstream
+	sent        int64 // the last watermark sent downstream
 	pool        *batch.Pool
 	slots       []int32
 }
@@ -64,7 +63,7 @@ func (w *hold) Push(ctx context.Context, _ int, b *batch.Batch) (operators.Statu
 			continue
 		}
 		if w.earliest(times[r])+w.size <= w.watermark {
-			late++ // for this window, if not for the others
+			late++ // for this window, but perhaps not for the others
 		}
 		if p != pane {
 			if err := w.keep(b, pane); err != nil {
@@ -80,10 +79,10 @@ func (w *hold) Push(ctx context.Context, _ int, b *batch.Batch) (operators.Statu
 	return w.out.Status, w.lost(ctx, "late", late)
 }
 
-// earliest is the start of the first window that a time lies in.
+// earliest returns the start of the first window that contains a time.
 func (w *hold) earliest(t int64) int64 { return operators.Floor(t-w.size, w.slide) + w.slide }
 
-// keep puts the selected rows into a pane and empties the selection.
+// keep stores the selected rows in a pane and empties the selection.
 func (w *hold) keep(b *batch.Batch, pane int64) error {
 	if len(w.sel) == 0 {
 		return nil
@@ -108,7 +107,7 @@ func (w *hold) Signal(ctx context.Context, _ int, s operators.Signal) (operators
 			w.next = max(w.next, operators.Floor(s.Time-w.size, w.slide)+w.slide)
 		}
 	}
-	// Rows still held come later, with their own times.
+	// Rows still held are emitted later, with their own times.
 	if first, _, ok := w.panes.Min(); ok {
 		s.Time = min(s.Time, first)
 	}
@@ -119,9 +118,9 @@ func (w *hold) Signal(ctx context.Context, _ int, s operators.Signal) (operators
 	return w.out.Signal(ctx, s)
 }
 
-// complete gives every window that ends at or before t.
+// complete emits every window that ends at or before t.
 func (w *hold) complete(ctx context.Context, t int64) error {
-	earliest := (w.size - 1) / w.slide * w.slide // of a row's windows, before its pane
+	earliest := (w.size - 1) / w.slide * w.slide // of a row's windows, relative to its pane
 	for {
 		first, _, ok := w.panes.Min()
 		if !ok {

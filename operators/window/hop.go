@@ -9,10 +9,9 @@ import (
 	"endoscope/planner/plan"
 )
 
-// hop gives each row once for each window it lies in: the same columns are
-// pushed again with other borders, each row's latest window first, so that a
-// window gets its rows in their order. Where the slide is greater than the size,
-// rows between windows are in none.
+// hop emits each row once for each window that contains it: the same columns are pushed
+// again with other borders, each row's latest window first, so that a window gets its rows
+// in order. If the slide is greater than the size, rows between windows are in none.
 type hop struct {
 	windowBase
 	size, slide int64
@@ -35,8 +34,8 @@ func (w *hop) Push(ctx context.Context, _ int, b *batch.Batch) (operators.Status
 	w.latest = rowstore.Extend(w.latest, b.N)
 	times := b.Cols[w.time].Int
 	floors(times, batch.RowsOf(b), w.slide, w.latest)
-	// A row is back behind the start of its latest window; it lies in the
-	// window n slides before that if it is less than size behind its start.
+	// A row is back after the start of its latest window; it lies in the window n slides
+	// before that if it is less than size after that window's start.
 	for back := int64(0); back < w.size; back += w.slide {
 		if err := w.pushBack(ctx, b, times, back); err != nil {
 			return w.out.Status, err
@@ -45,8 +44,8 @@ func (w *hop) Push(ctx context.Context, _ int, b *batch.Batch) (operators.Status
 	return w.out.Status, nil
 }
 
-// pushBack gives the rows of b that lie in the window that starts back before
-// their latest one.
+// pushBack pushes the rows of b that lie in the window that starts back before their latest
+// one.
 func (w *hop) pushBack(ctx context.Context, b *batch.Batch, times []int64, back int64) error {
 	in := b
 	if back+w.slide > w.size { // not every row does

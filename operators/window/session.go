@@ -15,19 +15,18 @@ import (
 	"endoscope/planner/types"
 )
 
-// sessions groups each partition's rows into sessions: rows less than gap
-// apart belong together. A session is the window [first time, last time + gap):
-// its borders are known only when it closes, once the watermark has passed its
-// end, so its rows are kept until then. They come out in order of time,
-// sessions in order of their end. Rows out of order may extend or join open
-// sessions; one that could only lie in a closed session is late.
+// sessions groups each partition's rows into sessions: rows less than gap apart belong
+// together. A session is the window [first time, last time + gap). Its borders are known
+// only when it closes, once the watermark has passed its end, so its rows are kept until
+// then. They are emitted in order of time, sessions in order of their end. Rows out of
+// order may extend or join open sessions; one that could only lie in a closed session is
+// late.
 //
-// The aggregate above closes window groups by window_end. It gets the
-// watermark after the sessions that it closes, and never sees a later session
-// that ends at or before it, so it can close exactly these, although rows of
-// sessions still open, with lower times, come after it. With hold each session
-// is followed by Flush, nothing above depends on window_end, and the watermark is held
-// back to the start of the oldest open session.
+// The aggregate above closes window groups by window_end. It gets the watermark after the
+// sessions that the watermark closes, and never sees a later session that ends at or before
+// it, so it can close exactly these, although rows of sessions still open, with lower
+// times, come after it. With hold each session is followed by Flush, nothing above depends
+// on window_end, and the watermark is held back to the start of the oldest open session.
 type sessions struct {
 	windowBase
 	hold bool
@@ -55,10 +54,10 @@ type sessions struct {
 type session struct {
 	part        uint32
 	start, last int64
-	seq         int64   // of creation, to make the order of results exact
+	seq         int64   // creation number, which makes the order of results deterministic
 	slots       []int32 // its rows; in order of time unless unordered
 	unordered   bool
-	joined      *session // it is now part of that one
+	joined      *session // the session it was merged into
 }
 
 func newSession(n *plan.Window, down operators.Operator, limit int64) (operators.Operator, error) {
@@ -121,7 +120,7 @@ func (w *sessions) Push(ctx context.Context, _ int, b *batch.Batch) (operators.S
 	return w.out.Status, w.lost(ctx, "late", len(rows)-len(sel))
 }
 
-// check counts what many short sessions need besides their rows.
+// check counts the memory of many short sessions besides their rows.
 func (w *sessions) check() error {
 	n := w.rows.Bytes() + int64(len(w.due))*int64(unsafe.Sizeof(session{})+unsafe.Sizeof(due{}))
 	if w.parts != nil {
@@ -133,7 +132,7 @@ func (w *sessions) check() error {
 	return nil
 }
 
-// partition finds the partition of each row that counts.
+// partition finds the partition of each selected row.
 func (w *sessions) partition(b *batch.Batch) error {
 	w.ids = w.ids[:0]
 	if w.parts == nil {
@@ -154,7 +153,7 @@ func (w *sessions) partition(b *batch.Batch) error {
 
 // place finds or opens the session of a row at time t, or nil if it is late.
 func (w *sessions) place(part uint32, t int64) *session {
-	// Nearly always the row belongs to the latest session or comes after it.
+	// Usually the row belongs to the latest session or comes after it.
 	list := w.open[part]
 	i := len(list)
 	for i > 0 && t <= list[i-1].start-w.gap {
@@ -182,7 +181,7 @@ func (w *sessions) place(part uint32, t int64) *session {
 	return s
 }
 
-// newSession returns a session of another time if there is one.
+// newSession returns a session, a recycled one if available.
 func (w *sessions) newSession() *session {
 	n := len(w.idle)
 	if n == 0 {
@@ -193,7 +192,7 @@ func (w *sessions) newSession() *session {
 	return s
 }
 
-// recycle keeps s for reuse, and the memory for its rows if that is usual.
+// recycle keeps s for reuse, and the memory for its rows if its size is typical.
 func (w *sessions) recycle(s *session) {
 	const usual = 4 * batch.MaxRows
 	slots := s.slots[:0]
@@ -204,7 +203,7 @@ func (w *sessions) recycle(s *session) {
 	w.idle = append(w.idle, s)
 }
 
-// join makes b, the next session of the same partition, part of a.
+// join merges b, the next session of the same partition, into a.
 func (w *sessions) join(a, b *session) {
 	a.last = b.last
 	a.slots = append(a.slots, b.slots...)
@@ -236,7 +235,7 @@ func (w *sessions) Signal(ctx context.Context, _ int, s operators.Signal) (opera
 	return w.out.Signal(ctx, s)
 }
 
-// complete closes and gives all sessions that end at or before t.
+// complete closes and emits all sessions that end at or before t.
 func (w *sessions) complete(ctx context.Context, t int64) error {
 	closed := w.targets[:0]
 	for len(w.due) > 0 && w.due[0].end <= t {
@@ -246,7 +245,7 @@ func (w *sessions) complete(ctx context.Context, t int64) error {
 		case s.joined != nil:
 			heap.Pop(&w.due)
 			w.recycle(s)
-		case s.last+w.gap > d.end: // it went on since
+		case s.last+w.gap > d.end: // it has been extended since
 			d.end = s.last + w.gap
 			heap.Fix(&w.due, 0)
 		default:
@@ -278,8 +277,8 @@ func (w *sessions) complete(ctx context.Context, t int64) error {
 	return nil
 }
 
-// emit adds the rows of one session to those to be pushed, which with hold
-// are pushed at once, followed by Flush.
+// emit adds the rows of one session to the rows to push; with hold they are pushed at once,
+// followed by Flush.
 func (w *sessions) emit(ctx context.Context, s *session) error {
 	if s.unordered {
 		times := w.rows.Cols[w.time].Int
@@ -321,8 +320,8 @@ func (w *sessions) pushRows(ctx context.Context) error {
 	return err
 }
 
-// forget drops partitions without an open session when they are many, so that
-// partitions that come and go (threads) do not pile up.
+// forget drops partitions without an open session when there are many, so that short-lived
+// partitions (threads) do not accumulate.
 func (w *sessions) forget() {
 	const few = 1024
 	if len(w.open) < few {
@@ -355,9 +354,9 @@ func (w *sessions) Close(ctx context.Context, _ int) error {
 	return w.out.Close(ctx)
 }
 
-// due is when a session can be closed at the earliest: its end when it was
-// last looked at. A heap of these is put right only at its top, so a row that
-// extends a session costs nothing there.
+// due is the earliest time at which a session can be closed: its end when it was last
+// checked. The heap of these is corrected only at its top, so extending a session does not
+// touch it.
 type due struct {
 	end     int64
 	session *session

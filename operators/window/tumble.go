@@ -8,8 +8,8 @@ import (
 	"endoscope/planner/plan"
 )
 
-// tumble puts each row into the one window of its time. The aggregate above
-// knows by the watermark when a window is complete, and which rows are late.
+// tumble assigns each row to the one window of its time. The aggregate above derives from
+// the watermark when a window is complete, and which rows are late.
 type tumble struct {
 	windowBase
 	size int64

@@ -9,9 +9,9 @@ import (
 	"endoscope/planner/plan"
 )
 
-// windowBase is what all windows share: they read a time column and add two
-// columns, window_start and window_end, of the same type (ns, or lines of a
-// file without timestamps). A window is [window_start, window_end).
+// windowBase is the part that all windows share: they read a time column and add two
+// columns, window_start and window_end, of the same type (ns, or lines of a file without
+// timestamps). A window is [window_start, window_end).
 type windowBase struct {
 	out     operators.Output
 	time    int
@@ -49,7 +49,7 @@ func New(n *plan.Window, down operators.Operator, limit int64) (operators.Operat
 	return newTumble(n, down), nil
 }
 
-// timed is b without rows whose time is NULL, which lie in no window and are
+// timed returns b without the rows whose time is NULL, which lie in no window and are
 // reported as lost. The caller releases it.
 func (w *windowBase) timed(ctx context.Context, b *batch.Batch) (*batch.Batch, error) {
 	nulls := b.Cols[w.time].Nulls
@@ -66,7 +66,7 @@ func (w *windowBase) timed(ctx context.Context, b *batch.Batch) (*batch.Batch, e
 	return b.View(w.sel), err
 }
 
-// lost reports rows that lie in no window any more, or never did.
+// lost reports rows that lie in no window, or in closed ones only.
 func (w *windowBase) lost(ctx context.Context, cause string, n int) error {
 	if n == 0 {
 		return nil
@@ -75,7 +75,7 @@ func (w *windowBase) lost(ctx context.Context, cause string, n int) error {
 	return err
 }
 
-// newBorders returns columns for the windows of n rows.
+// newBorders returns the window columns for n rows.
 func (w *windowBase) newBorders(n int) (b *batch.Batch, starts, ends []int64) {
 	b = w.borders.Get()
 	for i := range b.Cols {
@@ -101,8 +101,8 @@ func (w *windowBase) Signal(ctx context.Context, _ int, s operators.Signal) (ope
 	return w.out.Signal(ctx, s)
 }
 
-// floors puts the floor of each row's time into dst. Neighbours mostly share
-// it: one subtraction, no division.
+// floors writes the floor of each row's time to dst. Consecutive rows usually share it,
+// which takes a subtraction instead of a division.
 func floors(times []int64, rows []uint16, step int64, dst []int64) {
 	if len(rows) == 0 {
 		return

@@ -34,7 +34,7 @@ var (
 	}
 )
 
-// What several families need.
+// Texts of Needs that several families share.
 const (
 	uprobeNeeds = "Linux 6.6 with BTF; CAP_BPF and CAP_PERFMON (root)"
 	stackNeeds  = "Linux 6.1 with BTF; CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE (root)"

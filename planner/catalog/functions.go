@@ -60,7 +60,7 @@ var (
 	contained = []Column{{"container", tS, "", "control group of the process: its path in the hierarchy of cgroup v2, else the longest path in one of v1; / means no container; NULL if the process had ended before it was looked up"}}
 )
 
-// objects are columns that cost the target more, or are NULL for most programs.
+// objects are columns with a higher cost for the target, or NULL for most programs.
 var objects = []Column{
 	{Name: "receiver", Type: tI, Doc: "address of the object whose method is called: C++ this, a Go pointer receiver. For functions in namespaces and static methods it is their first argument: names do not distinguish them from methods"},
 	{Name: "receiver_class", Type: tS, Doc: "class of that object. C++: from its virtual table and run-time type information at the entry; for constructors and destructors their own class; NULL if it has no virtual functions. Go: the receiver's type"},
@@ -71,12 +71,12 @@ var objects = []Column{
 	{Name: "is_native", Type: tB, Doc: "for a Go program: assembler or C; FALSE in other programs"},
 }
 
-// self is a column for which all functions of a query must be followed.
+// self is a column for which all functions of a query must be traced.
 var self = []Column{
 	{Name: "self_time", Type: tD, Unit: "ns", Doc: "duration less that of the calls it made, on its thread or goroutine, of functions that the query monitors, whether or not they are rows; calls that did not return count as part of it, the calls below them do not"},
 }
 
-// origin has the columns about where calls come from.
+// origin holds the columns about the callers.
 var origin = []Column{
 	{Name: "caller", Type: tS, Doc: "function that the call returns to; NULL if that has no name"},
 	{Name: "stack", Type: tL, Doc: "the call's stack, itself first: [function, module, 'user' or 'system'], as in stack_sample; see format_stack, folded_stack, frame, and SET stack_bytes"},
@@ -88,7 +88,7 @@ var originOfEvents = []Column{
 	{Name: "stack", Type: tL, Doc: "for an ENTER and a LEAVE the call's stack, itself first, as in stack_sample; NULL for others; see format_stack, folded_stack, frame, and SET stack_bytes"},
 }
 
-// costs are columns about what calls use.
+// costs holds the columns about the resources that calls use.
 var costs = []Column{
 	{Name: "cpu_time", Type: tD, Unit: "ns", Doc: "CPU time of the thread from entry to return; NULL where the call returned on another thread. For a goroutine that waited in between it includes what the thread did meanwhile"},
 	{Name: "read_bytes", Type: tI, Unit: "bytes", Doc: "bytes that the thread read meanwhile by read(2) and similar calls (rchar in /proc/PID/io)"},

@@ -11,7 +11,7 @@ type Setting struct {
 	Max     types.Value
 	Doc     string
 	Values  []string // of a VARCHAR: the only ones; nil: any
-	Later   bool     // known, but of a part that this version does not have
+	Later   bool     // known, but not implemented in this version
 }
 
 var none = types.NullOf(types.Null)

@@ -14,17 +14,16 @@ var Streams = slices.Concat(functions, allocations, processes, machine, usage, s
 // 4.2.1).
 type Enumerability uint8
 
-// Enumerable streams have tuples at points in time and can be read as they are.
-// NonEnumerable streams have a value at every instant: they need SAMPLE or a join.
-// Snapshot streams are non-enumerable too, but a query without SAMPLE returns their
-// present value once.
+// Enumerable streams have tuples at points in time and can be read directly. NonEnumerable
+// streams have a value at every instant: they need SAMPLE or a join. Snapshot streams are
+// non-enumerable too, but a query without SAMPLE returns their present value once.
 const (
 	Enumerable Enumerability = iota
 	NonEnumerable
 	Snapshot
 )
 
-// String is how SHOW STREAMS prints it.
+// String returns the text that SHOW STREAMS prints.
 func (e Enumerability) String() string {
 	return [...]string{"enumerable", "non-enumerable", "snapshot"}[e]
 }
@@ -43,7 +42,7 @@ type Stream struct {
 	Kind    Enumerability
 	Doc     string // one line
 	How     string // how it is acquired
-	Cost    string // what it costs, and whom
+	Cost    string // what it costs, and which program
 	Needs   string // kernel, capability, debug information
 	Columns []Column
 	// Asked are columns that a statement must name: * does not include them.

@@ -2,50 +2,51 @@ package cost
 
 import "time"
 
-// Candidate is a strategy as it stands at an evaluation.
+// Candidate is the state of a strategy at an evaluation.
 type Candidate struct {
 	Cost float64 // ns per second
-	// Known is false where the cost rests on too little that was seen lately.
+	// Known is false if too little was observed lately to estimate the cost.
 	Known bool
-	// Doubted says that the load has changed since that was seen.
+	// Doubted is true if the load has changed since the observations.
 	Doubted bool
 }
 
-// Chooser keeps choosing between candidates, of which the first acquires
-// everything: that is how a query begins, and how it learns what it cannot see
-// while gates are closed. That takes one evaluation. Otherwise it changes its mind
-// only for a clear gain that lasts.
+// Chooser repeatedly chooses between candidates. The first candidate acquires everything: a
+// query starts with it, and uses it for one evaluation to learn what is invisible while
+// gates are closed. Otherwise the choice changes only for a clear gain that lasts.
 type Chooser struct {
-	current int
-	better  int     // the candidate that has been better than current
-	times   int     // evaluations in a row
-	spent   float64 // ns that the current candidate has cost since everything was acquired
-	from    int     // the candidate before everything was acquired
-	alarmed bool    // that was because of a doubt
-	heed    float64 // the share of spent that a doubt is worth now; 0: doubtShare
+	current    int
+	better     int     // the candidate that has been better than current
+	times      int     // evaluations in a row
+	spent      float64 // cost in ns of the current candidate since everything was last acquired
+	from       int     // the candidate before everything was acquired
+	alarmed    bool    // everything was acquired because of a doubt
+	doubtWorth float64 // the share of spent that a doubt is worth now; 0: doubtShare
 }
 
-// Every is how often to evaluate; a look, with everything acquired, takes as long.
+// Every is the interval between evaluations; acquiring everything once takes as
+// long.
 const Every = time.Second
 
 const (
-	// gain is by how much a candidate must be cheaper than the current one.
+	// gain is the share by which a candidate must be cheaper than the current one.
 	gain = 0.05
-	// patience is for how many evaluations in a row.
+	// patience is the number of consecutive evaluations it must be cheaper.
 	patience = 2
-	// trifle is a difference in ns per second that is worth no switch: 10 ppm of a CPU.
-	trifle = 10_000
-	// What it may cost to look again, as a share of what was spent since: because
-	// it was long ago, and because the load has changed. Each time that it had not
-	// halves the latter until it has.
+	// negligible is a difference in ns per second that does not justify a switch: 10 ppm of
+	// a CPU.
+	negligible = 10_000
+	// The allowed cost of acquiring everything again, as a share of the cost since the last
+	// time: because that was long ago, and because the load has changed. The latter share
+	// is halved each time the load turned out not to have changed.
 	dueShare, doubtShare = 0.01, 0.25
 )
 
-// Current is the candidate in use.
+// Current returns the candidate in use.
 func (c *Chooser) Current() int { return c.current }
 
-// Next evaluates the candidates after d in which the current one was in use, and
-// returns the one to use from now on.
+// Next evaluates the candidates after d with the current one in use, and returns the one to
+// use from now on.
 func (c *Chooser) Next(cs []Candidate, d time.Duration) int {
 	now := cs[c.current]
 	looked := c.current == 0
@@ -65,9 +66,9 @@ func (c *Chooser) Next(cs []Candidate, d time.Duration) int {
 			best = i
 		}
 	}
-	if best == c.current || cs[best].Cost > now.Cost*(1-gain) || now.Cost-cs[best].Cost < trifle {
+	if best == c.current || cs[best].Cost > now.Cost*(1-gain) || now.Cost-cs[best].Cost < negligible {
 		if c.alarmed && looked && cs[c.from].Known && !cs[c.from].Doubted {
-			c.heed, c.alarmed = doubtShare, false // the doubt was right: what was chosen before is no better any more
+			c.doubtWorth, c.alarmed = doubtShare, false // the doubt was justified: the earlier choice is not better any more
 		}
 		c.times = 0
 		return c.current
@@ -81,16 +82,15 @@ func (c *Chooser) Next(cs []Candidate, d time.Duration) int {
 	return c.current
 }
 
-// looks reports whether to acquire everything once more, which costs so much more,
-// and why.
+// looks reports whether to acquire everything once more, at the extra cost more, and why.
 func (c *Chooser) looks(cs []Candidate, more float64) (due, doubted bool) {
-	heed := c.heed
-	if heed == 0 {
-		heed = doubtShare
+	worth := c.doubtWorth
+	if worth == 0 {
+		worth = doubtShare
 	}
 	for _, x := range cs {
 		due = due || !x.Known && more <= dueShare*c.spent
-		doubted = doubted || x.Doubted && more <= heed*c.spent
+		doubted = doubted || x.Doubted && more <= worth*c.spent
 	}
 	return due, doubted
 }
@@ -101,9 +101,9 @@ func (c *Chooser) become(i int) {
 	case i == 0:
 		return
 	case i != c.from:
-		c.heed = doubtShare
+		c.doubtWorth = doubtShare
 	case c.alarmed:
-		c.heed = max(dueShare, c.heed/2)
+		c.doubtWorth = max(dueShare, c.doubtWorth/2)
 	}
 	c.from, c.alarmed = i, false
 }

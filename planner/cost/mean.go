@@ -5,52 +5,50 @@ import (
 	"time"
 )
 
-// Mean is an exponentially weighted mean of something that changes with time:
-// what was seen a half-life ago counts half. Where observations leave the range of
-// those before, on the same side and for some time, something has changed, and
-// what was before is forgotten. The zero Mean has seen nothing.
+// Mean is an exponentially weighted mean of a quantity that changes with time: an
+// observation one half-life old counts half. If observations leave the range of the earlier
+// ones, on the same side and for some time, the quantity has changed and the earlier ones
+// are dropped. The zero Mean has no observations.
 type Mean struct {
 	moments
-	odd     moments       // of the last observations, if they were out of range
-	strayed time.Duration // for how long they were
-	above   bool          // where they lay
-	doubted bool
-	amidst  bool // the last observation had a change in its course: the next replaces it
+	odd       moments       // of the last observations, while they are out of range
+	strayed   time.Duration // how long they have been out of range
+	above     bool          // on which side they are
+	doubted   bool
+	midChange bool // the last observation contained a change: the next replaces it
 }
 
 // moments are weighted sums; the weight is in seconds.
 type moments struct{ weight, sum, squares float64 }
 
 const (
-	// halfLife is after how much time an observation counts half.
+	// halfLife is the age at which an observation counts half.
 	halfLife = 5 * time.Second
-	// span is how far from the mean the range reaches, in standard deviations,
-	// and margin its least reach, as a share of the mean: what changes no more
-	// than that decides nothing.
+	// span is the reach of the range from the mean, in standard deviations, and margin its
+	// minimum, as a share of the mean: smaller changes affect no decision.
 	span   = 2
 	margin = 0.5
-	// patent is for how long observations stray that are a change.
-	patent = 1500 * time.Millisecond
-	// glaring is how many times the mean a count is, or what part of it, that is a
-	// change by itself, if it is not too short and so many standard deviations off, of
-	// what was seen, of which there is enough, and of a count that chance makes: a
-	// cumulative sum (Page 1954) is likewise the sooner over its threshold the farther
-	// off observations are.
-	glaring           = 4
-	glaringDeviations = 6
-	glaringTime       = 500 * time.Millisecond
-	glaringWeight     = 2 // seconds
+	// changeTime is how long observations must be out of range to show a change.
+	changeTime = 1500 * time.Millisecond
+	// jumpRatio is the ratio between a count and its expectation above which a single count
+	// shows a change, provided that the count is not too short, that enough was observed
+	// before, and that it deviates by jumpDeviations from both the observed and the Poisson
+	// deviation. As in a cumulative sum (Page 1954), larger deviations are detected sooner.
+	jumpRatio      = 4
+	jumpDeviations = 6
+	jumpTime       = 500 * time.Millisecond
+	jumpWeight     = 2 // seconds
 )
 
-// Observe adds that x was the mean over the last d, and reports whether that shows
-// a change: one observation does if there was a doubt. Without a change it makes no
-// difference into how many observations a time is cut.
+// Observe adds the observation that x was the mean over the last d, and reports whether it
+// shows a change; after Doubt any observation does. Without a change, the result does not
+// depend on how a time is divided into observations.
 func (m *Mean) Observe(x float64, d time.Duration) (changed bool) {
 	m.Pass(d)
 	// The weights of the moments of d: ∫ 2^(-t/halfLife) dt.
 	w := halfLife.Seconds() / math.Ln2 * (1 - math.Exp2(-d.Seconds()/halfLife.Seconds()))
 	seen := moments{w, x * w, x * x * w}
-	if m.doubted || m.amidst {
+	if m.doubted || m.midChange {
 		changed = m.doubted && m.Strays(x)
 		*m = Mean{moments: seen}
 		return changed
@@ -66,7 +64,7 @@ func (m *Mean) Observe(x float64, d time.Duration) (changed bool) {
 		m.strayed += d
 	}
 	m.above = above
-	if m.strayed >= patent && m.strayed > d {
+	if m.strayed >= changeTime && m.strayed > d {
 		*m = Mean{moments: m.odd}
 		return true
 	}
@@ -74,38 +72,38 @@ func (m *Mean) Observe(x float64, d time.Duration) (changed bool) {
 	return false
 }
 
-// Count is Observe of n events in d, the mean being their rate per second. It
-// reports a large change at once; while that is in the course of d the rate is not
-// yet that which will be: the next observation stands for itself.
+// Count is Observe for n events in d, the mean being their rate per second. It reports a
+// large change at once. If the change happened within d, the rate is not yet the new one,
+// so the next observation replaces it.
 func (m *Mean) Count(n float64, d time.Duration) (changed bool) {
-	glares := m.glares(n, d)
+	jumped := m.jumped(n, d)
 	changed = m.Observe(n/d.Seconds(), d)
-	if glares && !changed {
-		m.amidst, changed = true, true
+	if jumped && !changed {
+		m.midChange, changed = true, true
 	}
 	return changed
 }
 
-// glares reports whether n events in d show by themselves that their rate has changed.
-func (m *Mean) glares(n float64, d time.Duration) bool {
+// jumped reports whether n events in d alone show that their rate has changed.
+func (m *Mean) jumped(n float64, d time.Duration) bool {
 	b := m.before()
-	if b.weight < glaringWeight || m.doubted || m.amidst || d < glaringTime {
+	if b.weight < jumpWeight || m.doubted || m.midChange || d < jumpTime {
 		return false
 	}
 	expected := b.mean() * d.Seconds()
 	chance := math.Sqrt(max(n, expected)) // Poisson
-	return (n > glaring*expected || glaring*n < expected) &&
-		math.Abs(n-expected) > glaringDeviations*max(chance, b.deviation()*d.Seconds())
+	return (n > jumpRatio*expected || jumpRatio*n < expected) &&
+		math.Abs(n-expected) > jumpDeviations*max(chance, b.deviation()*d.Seconds())
 }
 
-// before is what was seen before observations strayed.
+// before returns the observations before they went out of range.
 func (m *Mean) before() moments {
 	b := m.moments
 	b.add(moments{-m.odd.weight, -m.odd.sum, -m.odd.squares})
 	return b
 }
 
-// Strays reports whether x is out of the range of what was seen before.
+// Strays reports whether x is out of the range of the observations.
 func (m *Mean) Strays(x float64) bool {
 	b := m.before()
 	if b.weight <= 0 {
@@ -122,7 +120,7 @@ func (s moments) mean() float64 {
 	return s.sum / s.weight
 }
 
-// deviation is the standard deviation.
+// deviation returns the standard deviation.
 func (s moments) deviation() float64 {
 	if s.weight <= 0 {
 		return 0
@@ -136,7 +134,7 @@ func (s *moments) add(t moments) {
 	s.squares += t.squares
 }
 
-// Pass lets d go by in which nothing could be seen.
+// Pass records a time d without observations.
 func (m *Mean) Pass(d time.Duration) {
 	keep := math.Exp2(-d.Seconds() / halfLife.Seconds())
 	for _, s := range []*moments{&m.moments, &m.odd} {
@@ -146,21 +144,19 @@ func (m *Mean) Pass(d time.Duration) {
 	}
 }
 
-// Doubt says that what was seen may hold no longer. The value stays until
-// something is seen.
+// Doubt marks the mean as possibly outdated. Its value remains until the next observation.
 func (m *Mean) Doubt() { m.doubted = m.weight > 0 }
 
-// Doubted reports whether nothing was seen since Doubt.
+// Doubted reports whether there was no observation since Doubt.
 func (m *Mean) Doubted() bool { return m.doubted }
 
-// Value is the mean; 0 if nothing was seen.
+// Value returns the mean, or 0 without observations.
 func (m *Mean) Value() float64 { return m.mean() }
 
-// Confidence is how many seconds' worth of observation the mean rests on, as
-// the half-life weighs them: it grows to 5 / ln 2 = 7.2, and falls while nothing
-// is seen.
+// Confidence returns the seconds of observation behind the mean, weighted by age. It grows
+// to 5 / ln 2 = 7.2, and falls while nothing is observed.
 func (m *Mean) Confidence() float64 { return m.weight }
 
-// Known reports whether anything was seen lately: in the last three quarters of a
-// minute, if much was seen before.
+// Known reports whether there are recent observations: within the last 45 seconds, if there
+// were many before.
 func (m *Mean) Known() bool { return m.weight >= 0.01 }

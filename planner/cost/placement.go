@@ -1,44 +1,44 @@
 package cost
 
-// Placement is what the sites' shares of a query cost per second, with one of the
-// ways to divide it (EndoScope, section 5.2): the client's share is not counted.
+// Placement is one way to divide a query between client and server (EndoScope, section
+// 5.2), with the cost per second of the server's part. The client's part is not counted.
 type Placement struct {
-	In    float64 // tuples a second that the server's share begins with (N)
-	Tuple float64 // what it takes the server to process one of them, ns (Ttup)
-	Out   float64 // tuples a second that it gives (N')
-	Net   float64 // what it takes to send one of those, ns (Tnet)
+	In    float64 // tuples per second into the server's part (N)
+	Tuple float64 // server's cost to process one of them, ns (Ttup)
+	Out   float64 // tuples per second out of it (N')
+	Net   float64 // cost to send one of those, ns (Tnet)
 }
 
-// Cost is N·Ttup + N'·Tnet, in ns per second.
+// Cost returns N·Ttup + N'·Tnet, in ns per second.
 func (p Placement) Cost() float64 { return p.In*p.Tuple + p.Out*p.Net }
 
-// Mover decides when operators move from one placement to another: only for a clear
-// gain that lasts, and not soon after they have moved. Unlike the acquisitions of a
-// join (Chooser), what placements would cost is known of all of them at any time.
+// Mover decides when operators move between placements: only for a clear gain that lasts,
+// and not soon after the last move. Unlike for the acquisitions of a join (Chooser), the
+// cost of every placement is known at any time.
 type Mover struct {
 	current int
 	better  int // the placement that has been better than current
 	times   int // evaluations in a row
 	rest    int // evaluations until it may move again
-	trial   int // evaluations in which it may take the last move back at once
+	trial   int // evaluations in which it may undo the last move at once
 }
 
 const (
-	// moveGain is by how much a placement must be cheaper than the current one:
-	// estimates of what is not done now are off by more than measurements.
+	// moveGain is the share by which a placement must be cheaper than the current one:
+	// estimates of inactive placements are less exact than measurements.
 	moveGain = 0.2
-	// afterMove is for how many evaluations operators stay where they have moved.
+	// afterMove is the number of evaluations without another move.
 	afterMove = 3
 )
 
-// NewMover returns a mover that begins with a placement.
+// NewMover returns a mover that starts with placement first.
 func NewMover(first int) *Mover { return &Mover{current: first} }
 
-// Current is the placement in use.
+// Current returns the placement in use.
 func (m *Mover) Current() int { return m.current }
 
-// Next evaluates what the placements cost, in ns per second, and returns the one to
-// use from now on.
+// Next evaluates the costs of the placements, in ns per second, and returns the one to use
+// from now on.
 func (m *Mover) Next(costs []float64) int {
 	if m.rest > 0 {
 		m.rest--
@@ -53,7 +53,7 @@ func (m *Mover) Next(costs []float64) int {
 	now := costs[m.current]
 	tried := m.trial > 0
 	m.trial = max(0, m.trial-1)
-	if best == m.current || costs[best] > now*(1-moveGain) || now-costs[best] < trifle {
+	if best == m.current || costs[best] > now*(1-moveGain) || now-costs[best] < negligible {
 		m.times = 0
 		return m.current
 	}
@@ -66,9 +66,9 @@ func (m *Mover) Next(costs []float64) int {
 	return m.current
 }
 
-// Try says that the last move was made for what was expected, and not seen yet: it is
-// taken back at once if it turns out otherwise.
+// Try marks the last move as based on an estimate: it is undone at once if the estimate was
+// wrong.
 func (m *Mover) Try() { m.rest, m.trial = 0, afterMove }
 
-// Move has operators be where they must, whatever it costs.
+// Move moves the operators unconditionally.
 func (m *Mover) Move(to int) { *m = Mover{current: to, better: to, rest: afterMove} }

@@ -1,26 +1,26 @@
 package cost
 
-// Rental decides when a gate that has been closed for some time has its probes
-// detached: calls that meet it pay for their traps, as skis are rented, and to
-// detach and attach is to buy. A time in which the gate is closed is taken to be as
-// long as those before: if to buy would have been better then, it buys early, else
-// late (Purohit, Svitkina and Kumar, Improving Online Algorithms via ML Predictions,
-// NeurIPS 2018, section 2.2). That costs at most 1 + Trust times as much as the best
-// choice where the times before tell the truth, and 1 + 1/Trust times whatever comes.
-// The zero Rental knows of no time before, and costs at most twice as much.
+// Rental decides when the probes of a closed gate are detached. This is the ski rental
+// problem: calls that meet the gate pay for their traps (rent), or the probes are detached
+// and attached again (buy). A closed time is predicted to be as long as the earlier ones:
+// if buying would have been better for those, it buys early, else late (Purohit, Svitkina
+// and Kumar, Improving Online Algorithms via ML Predictions, NeurIPS 2018, section 2.2).
+// The cost is at most 1 + Trust times the best choice if the prediction is right, and 1 +
+// 1/Trust times in any case. The zero Rental has no prediction, and costs at most twice the
+// best choice.
 type Rental struct {
-	whole float64 // ns that a closed time would have cost with its probes: a mean of the last few
+	whole float64 // predicted cost in ns of a closed time with probes attached: a mean of the last few
 	known bool
 }
 
-// Trust is how little the past is trusted: 1 not at all.
+// Trust sets how little the prediction is trusted: 1 means not at all.
 const Trust = 0.25
 
 // recent is the weight of the last closed time.
 const recent = 0.25
 
-// Limit is how many ns traps at the closed gate may cost before its probes are
-// detached; flip is the price of detaching and attaching, ns.
+// Limit returns the cost in ns of traps at the closed gate after which its probes are
+// detached; flip is the cost of detaching and attaching, ns.
 func (r *Rental) Limit(flip float64) float64 {
 	switch {
 	case !r.known:
@@ -31,8 +31,8 @@ func (r *Rental) Limit(flip float64) float64 {
 	return flip / Trust
 }
 
-// Ended tells what a closed time that is over cost, ns, or would have cost had
-// the probes stayed.
+// Ended records the cost, ns, of a closed time that is over, as if the probes had stayed
+// attached.
 func (r *Rental) Ended(whole float64) {
 	if !r.known {
 		r.whole, r.known = whole, true

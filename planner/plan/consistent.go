@@ -6,20 +6,19 @@ import (
 	"endoscope/planner/types"
 )
 
-// Consistent reports what is selected of a program's events, and what of the
-// others it takes for that to be consistent (operators/consistency). The last
-// column of its input says which rows are selected; in its place come catch_up,
-// BOOLEAN, for rows that were not, and original_time, when a row happened that is
-// reported later.
+// Consistent emits the selected events of a program, and the others that are needed to make
+// them consistent (operators/consistency). The last column of its input marks the selected
+// rows. It is replaced by catch_up, BOOLEAN, true for rows that were not selected, and
+// original_time, when a row that is reported later happened.
 type Consistent struct {
 	Input Node
 	Roles EventRoles
 	Out   types.Schema
 }
 
-// EventRoles are the columns of an event, by index; -1: the source has none.
+// EventRoles are the column indexes of an event; -1: the source has no such column.
 type EventRoles struct {
-	Event, Entity                                                        int // these are needed
+	Event, Entity                                                        int // these are required
 	Category, Parent, Other, ThreadID, ThreadName, Name, TypeName, Began int
 }
 
@@ -29,8 +28,8 @@ func (n *Consistent) WithInputs(in []Node) Node { c := *n; c.Input = in[0]; retu
 func (*Consistent) node()                       {}
 func (*Consistent) Describe() string            { return "consistent" }
 
-// Tracked are the acquisitions whose events a Consistent keeps track of, whether
-// or not they are reported.
+// Tracked returns the acquisitions whose events a Consistent tracks, whether or not they
+// are reported.
 func Tracked(root Node) map[*Acquire]bool {
 	out := map[*Acquire]bool{}
 	var walk func(n Node, below bool)
@@ -49,8 +48,8 @@ func Tracked(root Node) map[*Acquire]bool {
 	return out
 }
 
-// ThreadColumn is the column of an acquisition that has the names of threads, by
-// which SUSPEND THREAD goes; -1: there is none that can be relied upon.
+// ThreadColumn returns the column of an acquisition with thread names, which SUSPEND THREAD
+// uses; -1: there is none that is reliable.
 func ThreadColumn(a *Acquire) int {
 	i := slices.IndexFunc(a.Out.Fields, func(f types.Field) bool { return f.Name == "thread_name" && f.Type == types.Varchar })
 	if slices.Contains(a.FilterOnly, i) {

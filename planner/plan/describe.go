@@ -21,7 +21,7 @@ func (n *Union) Schema() types.Schema     { return n.Out }
 func (n *Insert) Schema() types.Schema    { return InsertSchema }
 func (n *Values) Schema() types.Schema    { return n.Out }
 
-// InsertSchema is what an INSERT gives: one row with the number of rows written.
+// InsertSchema is the result of an INSERT: one row with the number of rows written.
 var InsertSchema = types.Schema{Fields: []types.Field{{Name: "rows", Type: tI}}, Time: -1}
 
 func (n *Acquire) Inputs() []Node   { return nil }
@@ -60,9 +60,8 @@ func (*Union) node()     {}
 func (*Insert) node()    {}
 func (*Values) node()    {}
 
-// Describe of a leaf names the stream, the columns it acquires, whose and
-// which functions, the pushed predicate, and the first stage of the aggregate
-// above.
+// Describe of a leaf names the stream, the acquired columns, the target, the selected
+// functions, the pushed predicate, and the first stage of the aggregate above.
 func (n *Acquire) Describe() string {
 	var b strings.Builder
 	b.WriteString("acquire " + n.Stream)
@@ -156,7 +155,7 @@ func (n *Aggregate) Describe() string {
 	return s + " " + n.Emit.String()
 }
 
-// String prints the clause: emit final, emit changes, emit every 1s.
+// String returns the clause: emit final, emit changes, emit every 1s.
 func (e Emit) String() string {
 	switch e.Mode {
 	case Changes:
@@ -209,7 +208,7 @@ func (n *Insert) Describe() string {
 }
 func (n *Values) Describe() string { return fmt.Sprintf("values %d rows", len(n.Rows)) }
 
-// String prints a target as predicates: pid = 42, exe = '/usr/bin/x'.
+// String returns a target as predicates: pid = 42, exe = '/usr/bin/x'.
 func (t Target) String() string {
 	var ss []string
 	for _, p := range t.PIDs {

@@ -1,11 +1,9 @@
-// Package plan holds the logical plan: immutable nodes, resolved and typed
-// expressions, the tables of functions and aggregates, and the text of plans.
+// Package plan holds the logical plan: immutable nodes, resolved and typed expressions, the
+// tables of functions and aggregates, and the text of plans.
 //
-// It is what the planner makes and what operators, probes and server read. It
-// must not know how SQL is spelled (package parser), how a plan is improved
-// (planner/rules), nor how anything is executed.
+// The planner builds it; operators, probes and server read it. It must not know the syntax
+// of SQL (package parser), rewrites (planner/rules), nor how anything is executed.
 //
-// Nodes are values shared freely between goroutines and between plans: nobody
-// changes one after it was made. A rewrite makes new nodes. Two uses of the
-// same *pointer* are one shared sub-plan, executed once.
+// Nodes are immutable values shared between goroutines and between plans. A rewrite creates
+// new nodes. Two uses of the same *pointer* are one shared sub-plan, executed once.
 package plan

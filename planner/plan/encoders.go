@@ -6,50 +6,51 @@ import (
 	"endoscope/planner/types"
 )
 
-// EncoderForm says how an aggregate that encodes a sequence is called, beyond
-// what [AggFunc] says. Its arguments are, in this order,
+// EncoderForm describes the call of an aggregate that encodes a sequence, in addition to
+// [AggFunc]. Its arguments are, in this order,
 //
 //	ENC(x)                       tokens, as text
 //	ENC(event, function_name)    calls: ENTER and LEAVE
 //
-// then constants by position, which are its options in their order, then named
-// arguments: options, and these, which every encoder has:
+// then constants by position, which are its options in their order, then named arguments:
+// options, and these, which every encoder has:
 //
-//	time => e      how long each token took (DURATION); that is the column
-//	               duration where there is one and calls are not asked for
-//	sequence => e  rows of different e are of different sequences, which are
-//	               encoded apart and then merged; for calls it is the goroutine
-//	               of its pid, else tid, if there are such columns
+//	time => e      the duration of each token (DURATION); the default is the
+//	               column duration if it exists and calls are not encoded
+//	sequence => e  rows of different e belong to different sequences, which are
+//	               encoded separately and then merged; for calls the default is
+//	               the goroutine of its pid, else tid, if there are such columns
 //	born => cond   a row for which it is true begins a new sequence of its e (an
-//	               object at an address, which may have been another's before);
-//	               rows of no sequence that was born are left out
+//	               object at an address that another object had before);
+//	               rows without a begun sequence are left out
 //	dies => cond   a row for which it is true is the last of its sequence
-//	inner => tid   a sequence of calls has what its calls call on that thread,
-//	               too, also where the callees' own sequence is NULL or another
+//	inner => tid   a sequence of calls also includes the calls made by its calls
+//	               on that thread, even if the callees' own sequence is NULL or
+//	               different
 //
-// and where tokens are classes,
+// and if tokens are classes,
 //
-//	lineage => e   what the row's class derives from (see [Lineage]); that is
-//	               class_lineage of class, receiver_lineage of receiver_class
+//	lineage => e   the base classes of the row's class (see [Lineage]); the default
+//	               is class_lineage for class, receiver_lineage for receiver_class
 //
-// and of intervals,
+// and for intervals,
 //
 //	waits => cond  the own time of a call for which it is true is waiting
-//	bytes => e     a row whose event is ALLOCATE is an allocation of so many
+//	bytes => e     a row whose event is ALLOCATE is an allocation of that many
 //	               bytes by the class
 type EncoderForm struct {
-	// Calls: it encodes calls only, and without arguments those of the columns
-	// event and function_name.
+	// Calls: it encodes calls only; without arguments, those of the columns event and
+	// function_name.
 	Calls bool
-	// Activity: it can be told of waiting and of allocations.
+	// Activity: it accepts waiting and allocations.
 	Activity bool
-	// Lineage: it wants to know what classes, its tokens, derive from.
+	// Lineage: it needs the base classes of classes, its tokens.
 	Lineage bool
-	// Untimed: it makes no use of how long tokens took.
+	// Untimed: it ignores the duration of tokens.
 	Untimed bool
-	// Model: behind the columns stands the name of a model, which becomes the
-	// first option, called model, whose value is an ENCODING. Whether sequences
-	// end is then known too: the option truncated is on where they may not have.
+	// Model: the name of a model follows the columns. It becomes the first option, called
+	// model, whose value is an ENCODING. The option truncated is then set if sequences may
+	// not have ended.
 	Model   bool
 	Options []EncoderOption
 	Example string // for hints
@@ -59,17 +60,17 @@ type EncoderForm struct {
 type EncoderOption struct {
 	Name string
 	Type types.Type // Bigint or Varchar
-	// Words are what a VARCHAR may be, or what stands for a number: the first is
-	// 0. They may be written without quotes.
+	// Words are the allowed values of a VARCHAR, or words for numbers: the first is 0. They
+	// may be written without quotes.
 	Words    []string
 	Min, Max int64 // of a Bigint
 	Required bool
-	// RequiredLive: what stands for it if it is not given is known only when a
-	// sequence has ended, so over what does not end by itself it must be given.
+	// RequiredLive: its default is known only when a sequence has ended, so for unbounded
+	// input it must be given.
 	RequiredLive bool
 }
 
-// Names of options that are not in the table, or that are looked for in it.
+// Names of options that are not in the table, or that the planner looks up in it.
 const (
 	ModelOption     = "model"
 	TruncatedOption = "truncated"
@@ -87,17 +88,16 @@ const (
 	BytesArgument    = "bytes"
 )
 
-// NamedValue is a constant argument that has a name, whether or not it was
-// given by it.
+// NamedValue is a constant argument that has a name, even if it was passed by position.
 type NamedValue struct {
 	Name       string
 	V          types.Value
-	Text       string // how it is written
+	Text       string // its text in the statement
 	ByPosition bool
 	Implied    bool // it was not written
 }
 
-// longest is the greatest length that an option may have.
+// longest is the maximum of options that are lengths.
 const longest = 1 << 20
 
 // Encoders is the table of aggregates whose result is an ENCODING. NULL tokens
@@ -168,14 +168,13 @@ var conformance = []EncoderOption{
 	{Name: "anywhere", Type: tS, Words: []string{"off", "on"}},
 }
 
-// IsEncoder reports whether the aggregate of that lower-case name encodes a
-// sequence.
+// IsEncoder reports whether the aggregate of that lower-case name encodes a sequence.
 func IsEncoder(name string) bool {
 	f := FindAgg(name)
 	return f != nil && f.Encoder != nil
 }
 
-// Option is the value of the constant argument of that name.
+// Option returns the value of the constant argument of that name.
 func (a *Agg) Option(name string) (v types.Value, given bool) {
 	i := slices.IndexFunc(a.Options, func(o NamedValue) bool { return o.Name == name })
 	if i < 0 {
@@ -184,5 +183,6 @@ func (a *Agg) Option(name string) (v types.Value, given bool) {
 	return a.Options[i].V, true
 }
 
-// Named is which of Args was given, or added, by name; -1: none.
+// Named returns the index in Args of the argument that was passed, or added, by name; -1:
+// none.
 func (a *Agg) Named(name string) int { return slices.Index(a.ArgNames, name) }

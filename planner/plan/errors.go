@@ -4,8 +4,8 @@ import (
 	"fmt"
 )
 
-// Error is a refusal found while planning or acquiring. Offsets are bytes in
-// the statement's text, as in parser.Span; Start < 0 means no place.
+// Error is a user error found while planning or acquiring. Offsets are bytes in the
+// statement's text, as in parser.Span; Start < 0 means no position.
 type Error struct {
 	Msg, Hint   string
 	Start, Stop int
@@ -27,7 +27,7 @@ type InColumn struct {
 func (e *InColumn) Error() string { return e.Err.Error() }
 func (e *InColumn) Unwrap() error { return e.Err }
 
-// Errorf makes an Error at a place.
+// Errorf returns an Error at a position.
 func Errorf(start, stop int, format string, args ...any) *Error {
 	return &Error{Msg: fmt.Sprintf(format, args...), Start: start, Stop: stop}
 }

@@ -10,12 +10,12 @@ import (
 type Expr interface {
 	// Type of the result.
 	Type() types.Type
-	// String prints the expression canonically; equal strings over the same
-	// input mean equal expressions.
+	// String prints the expression canonically; equal strings over the same input mean
+	// equal expressions.
 	String() string
-	// Children are the sub-expressions in order.
+	// Children returns the sub-expressions in order.
 	Children() []Expr
-	// WithChildren is the same expression over other sub-expressions.
+	// WithChildren returns the same expression over other sub-expressions.
 	WithChildren([]Expr) Expr
 	expr()
 }
@@ -28,35 +28,33 @@ type (
 		Name  string // for printing, qualified where that was needed
 		T     types.Type
 	}
-	// Const is a literal. Start and Stop are its place in the statement, for
-	// errors that are found only when names meet a program; both 0 if it has
-	// none.
+	// Const is a literal. Start and Stop are its position in the statement, for errors that
+	// are found only when names are looked up in a program; both are 0 if it has none.
 	Const struct {
 		V           types.Value
 		Start, Stop int
-		Param       *Param // it stands for a parameter without a value; nil: it does not
+		Param       *Param // the parameter without a value that it stands for, or nil
 	}
-	// Call applies the scalar function or operator Fn of the table Scalars.
-	// Operators are functions with their SQL spelling as name: "=", "<>", "<",
-	// "<=", ">", ">=", "+", "-", "*", "/", "%", "||", "and", "or", "not",
-	// "neg", "like", "ilike", "~", "is null". Comparisons have operands of one
-	// common type; see Scalars for arithmetic.
+	// Call applies the scalar function or operator Fn of the table Scalars. Operators are
+	// functions with their SQL spelling as name: "=", "<>", "<", "<=", ">", ">=", "+", "-",
+	// "*", "/", "%", "||", "and", "or", "not", "neg", "like", "ilike", "~", "is null".
+	// Comparisons have operands of one common type; see Scalars for arithmetic.
 	//
-	// NULL semantics: and/or/is null/coalesce follow SQL's three-valued logic,
-	// all others give NULL when an operand is NULL.
+	// NULL semantics: and/or/is null/coalesce follow SQL's three-valued logic, all others
+	// return NULL if an operand is NULL.
 	Call struct {
 		Fn   string
 		Args []Expr
 		T    types.Type
 	}
-	// In tests X against constants of X's type. NULL in, or in the list and no
-	// match, gives NULL.
+	// In tests X against constants of X's type. NULL in X, or in the list without a match,
+	// yields NULL.
 	In struct {
 		X    Expr
 		List []Const
 	}
-	// Case gives Then of the first When that is true, else Else (nil: NULL).
-	// Whens are BOOLEAN (CASE x WHEN a is resolved to x = a).
+	// Case returns Then of the first When that is true, else Else (nil: NULL). Whens are
+	// BOOLEAN (CASE x WHEN a is resolved to x = a).
 	Case struct {
 		Whens []When
 		Else  Expr
@@ -64,13 +62,13 @@ type (
 	}
 	// When is one arm of a Case.
 	When struct{ Cond, Then Expr }
-	// Host is the name of the host that executes a part of a statement over several
-	// ([Exchange]). It is resolved, and replaced by a Const before the plan is improved:
-	// operators never see it.
+	// Host is the name of the host that executes its share of a statement over several
+	// hosts ([Exchange]). It is resolved and replaced by a Const before rules run: operators
+	// never see it.
 	Host struct{ Start, Stop int }
-	// Cast converts. BIGINT, DOUBLE, DURATION and TIMESTAMP convert by their
-	// number (ns); to VARCHAR prints as results do; from VARCHAR parses, NULL
-	// if it does not parse; BOOLEAN to BIGINT is 0 or 1.
+	// Cast converts. BIGINT, DOUBLE, DURATION and TIMESTAMP convert by their number (ns);
+	// to VARCHAR prints as results do; from VARCHAR parses, NULL if it does not parse;
+	// BOOLEAN to BIGINT is 0 or 1.
 	Cast struct {
 		X Expr
 		T types.Type
@@ -127,7 +125,7 @@ func (*In) expr()    {}
 func (*Case) expr()  {}
 func (*Cast) expr()  {}
 
-// Transform rebuilds e bottom-up: f sees each node after its children.
+// Transform rebuilds e bottom-up: f is called with each node after its children.
 func Transform(e Expr, f func(Expr) Expr) Expr {
 	if e == nil {
 		return nil
@@ -165,10 +163,10 @@ type Agg struct {
 	Distinct bool
 	Args     []Expr        // over the input; constants already split off
 	Params   []types.Value // constant arguments: q of QUANTILE, n of TOPK, lo hi step of HISTOGRAM
-	// ArgNames are the names of Args, "" of those by position; nil: none has one.
+	// ArgNames are the names of Args, "" for those by position; nil: none has one.
 	ArgNames []string
-	Implied  int          // this many of Args, at the end, were not written
-	Options  []NamedValue // constant arguments by name, as EncoderForm has them
+	Implied  int          // number of Args, at the end, that were not written
+	Options  []NamedValue // constant arguments by name, as declared in EncoderForm
 	Filter   Expr         // FILTER (WHERE e), or nil
 	T        types.Type   // result
 }

@@ -2,22 +2,22 @@ package plan
 
 import "endoscope/planner/types"
 
-// AnyType in a signature stands for one type, the same at every place where it
-// occurs: least(T, T, ...) → T.
+// AnyType in a signature stands for one type, the same wherever it occurs in the signature:
+// least(T, T, ...) → T.
 const AnyType types.Type = 255
 
 // Sig is one accepted combination of argument types.
 type Sig struct {
 	Args     []types.Type
-	Variadic bool // the last of Args may occur once or more
-	Optional int  // this many of Args, at the end, may be left out
+	Variadic bool // the last of Args may be repeated
+	Optional int  // number of Args, at the end, that may be omitted
 	Result   types.Type
 }
 
 // Scalar is a scalar function or operator.
 type Scalar struct {
 	Name     string // lower case; operators by their SQL spelling
-	Sigs     []Sig  // the first that fits, after the fewest implicit casts, counts
+	Sigs     []Sig  // the first match with the fewest implicit casts is used
 	Volatile bool   // now(): not folded
 	Doc      string
 }
@@ -37,7 +37,7 @@ const (
 
 func sig(result types.Type, args ...types.Type) Sig { return Sig{Args: args, Result: result} }
 
-// same gives one signature per type, T... → T.
+// same returns one signature per type, T... → T.
 func same(n int, ts ...types.Type) []Sig {
 	var ss []Sig
 	for _, t := range ts {
@@ -56,13 +56,13 @@ func comparison(name, doc string) Scalar {
 		sig(tB, tS, tS), sig(tB, tB, tB), sig(tB, tY, tY)}}
 }
 
-// Scalars is the one table of scalar functions and operators. The resolver
-// types calls by it, SHOW FUNCTIONS and DESCRIBE FUNCTION print it, and
-// operators/expr has a kernel for each signature (a test holds them together).
+// Scalars is the table of all scalar functions and operators. The resolver types calls by
+// it, SHOW FUNCTIONS and DESCRIBE FUNCTION print it, and operators/expr has a kernel for
+// each signature (a test checks that).
 //
-// Arithmetic: BIGINT operations that overflow are an error that ends the query;
-// BIGINT / BIGINT truncates toward zero as in PostgreSQL; anything divided by
-// zero, and x % 0, is NULL. DURATION and TIMESTAMP are in ns.
+// Arithmetic: BIGINT operations that overflow are an error that ends the query; BIGINT /
+// BIGINT truncates toward zero as in PostgreSQL; anything divided by zero, and x % 0, is
+// NULL. DURATION and TIMESTAMP are in ns.
 var Scalars = []Scalar{
 	{Name: "and", Sigs: []Sig{sig(tB, tB, tB)}, Doc: "both are true"},
 	{Name: "or", Sigs: []Sig{sig(tB, tB, tB)}, Doc: "at least one is true"},
@@ -135,20 +135,18 @@ func FindScalar(name string) *Scalar {
 	return nil
 }
 
-// Aggregate function descriptions. A nil Result type function means the
-// argument's type.
+// AggFunc describes an aggregate function. A nil Result means the argument's type.
 type AggFunc struct {
 	Name     string
-	Args     []types.Type // accepted types of the one argument; nil: no argument; AnyType: every type
+	Args     []types.Type // accepted types of the argument; nil: no argument; AnyType: every type
 	Params   []types.Type // constant arguments after it
-	Optional int          // this many Params may be left out (all or none)
+	Optional int          // number of Params that may be omitted (all or none)
 	Star     bool         // may be called with *
-	Distinct bool         // DISTINCT changes the result (elsewhere it is refused)
+	Distinct bool         // DISTINCT changes the result (otherwise it is rejected)
 	Result   func(arg types.Type) types.Type
-	// More are the types of arguments after the first that are columns, too; all
-	// may be left out.
+	// More are the types of further column arguments; all may be omitted.
 	More []types.Type
-	// Encoder is set for the encoders of sequences: how they are called.
+	// Encoder describes the call of a sequence encoder; nil for other aggregates.
 	Encoder *EncoderForm
 	Doc     string
 }
@@ -164,9 +162,8 @@ func mean(t types.Type) types.Type {
 	return t
 }
 
-// AggFuncs is the one table of aggregates. NULL arguments are ignored by all
-// (COUNT(*), FIRST and LAST count or keep rows; FIRST and LAST ignore NULLs
-// too). Over no rows COUNT is 0 and the rest NULL.
+// AggFuncs is the table of all aggregates. All ignore NULL arguments (COUNT(*) counts rows;
+// FIRST and LAST ignore NULLs too). Over no rows COUNT is 0 and the others are NULL.
 var AggFuncs = []AggFunc{
 	{Name: "count", Args: []types.Type{tA}, Star: true, Distinct: true, Result: always(tI),
 		Doc: "number of rows, or of values that are not NULL; COUNT(DISTINCT x) is exact to 10,000 values, then HyperLogLog (2 % error)"},
@@ -194,8 +191,8 @@ var StackAggs = []AggFunc{
 		Doc: "TRIE(stack, state, syscall) of stack_sample: the program's functions by who calls them, with what threads did in them and which handle events; svg() is a flame graph"},
 }
 
-// PresentAggs are the aggregates of events of entities (CONSISTENT): what there is,
-// by what was told so far.
+// PresentAggs are the aggregates of events of entities (CONSISTENT): the current state
+// derived from the reported events.
 var PresentAggs = []AggFunc{
 	{Name: "live_objects", Args: []types.Type{tS}, More: []types.Type{tS, tS, tS}, Result: always(types.Encoding),
 		Doc: "LIVE_OBJECTS(event, entity_id, type_name, category): how many objects there are, by type, and how old the youngest and the oldest are"},

@@ -7,41 +7,40 @@ import (
 	"endoscope/planner/types"
 )
 
-// JoinKind says which pairs of rows a Join gives.
+// JoinKind selects the pairs of rows that a Join emits.
 type JoinKind uint8
 
 // Kinds of join.
 const (
-	// WindowJoin gives every pair of rows at most Within apart for which On holds.
+	// WindowJoin emits every pair of rows at most Within apart that satisfies On.
 	WindowJoin JoinKind = iota
-	// LeftWindowJoin gives, besides, each left row without a partner, with NULLs.
+	// LeftWindowJoin also emits each left row without a partner, with NULLs.
 	LeftWindowJoin
-	// AsOfJoin gives each left row with the latest right row that is not later
-	// and for which On holds, if there is one.
+	// AsOfJoin joins each left row with the latest right row that is not later and
+	// satisfies On, if there is one.
 	AsOfJoin
-	// ValueJoin gives each left row with the right input's rows for which On
-	// holds, acquired when the left row arrives.
+	// ValueJoin joins each left row with the right input's rows that satisfy On, acquired
+	// when the left row arrives.
 	ValueJoin
 )
 
-// Join pairs rows of two inputs by their times and a condition. Its columns are
-// the left input's, then the right one's; its event time is the left one's.
+// Join pairs rows of two inputs by their times and a condition. Its columns are the left
+// input's, then the right one's; its event time is the left one's.
 type Join struct {
 	Left, Right Node
 	Kind        JoinKind
 	Within      time.Duration // of window joins
-	// Followed is 1 if the right row must be later than the left one, -1 if
-	// it must be earlier, 0 if both will do.
+	// Followed is 1 if the right row must be later than the left one, -1 if it must be
+	// earlier, 0 if either is allowed.
 	Followed int
 	On       Expr // over Out; nil: true
-	// Anti is set of a LeftWindowJoin of which only the left rows without a
-	// partner are wanted: no pair is given, and a left row that has found a
-	// partner need not be kept.
+	// Anti is set if only the left rows of a LeftWindowJoin without a partner are used: it
+	// emits no pairs, and need not keep a left row that has found a partner.
 	Anti bool
 	Out  types.Schema
 }
 
-// Band is the range in which the right row's time lies, less the left one's.
+// Band returns the range of the right row's time less the left one's.
 func (n *Join) Band() (lo, hi int64) {
 	d := int64(n.Within)
 	switch {
@@ -53,7 +52,7 @@ func (n *Join) Band() (lo, hi int64) {
 	return -d, d
 }
 
-// NewJoin gives n its schema.
+// NewJoin sets the schema of n.
 func NewJoin(n Join) *Join {
 	l, r := n.Left.Schema(), n.Right.Schema()
 	n.Out = types.Schema{Fields: slices.Concat(l.Fields, r.Fields), Time: l.Time}
@@ -97,7 +96,7 @@ func (n *Join) Describe() string {
 	return s
 }
 
-// qualified is On with the columns called by what they belong to.
+// qualified returns On with the columns qualified by their relations.
 func (n *Join) qualified() Expr {
 	return Transform(n.On, func(e Expr) Expr {
 		c, ok := e.(*Col)

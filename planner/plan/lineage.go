@@ -2,16 +2,16 @@ package plan
 
 import "strings"
 
-// Lineage is what a class derives from, in the form in which the columns
-// class_lineage and receiver_lineage have it and HIERARCHY_CONSECUTIVE reads it:
+// Lineage holds the base classes of a class, in the format of the columns class_lineage and
+// receiver_lineage, which HIERARCHY_CONSECUTIVE reads:
 //
 //	Circle < Round < Shape
 //	Label < Widget < Object; Label < Named
 //
-// Chains go from derived class to base; each step is there once.
+// Chains go from derived class to base; each step occurs once.
 type Lineage struct{ steps [][2]string }
 
-// Names by which the lineage of a column of classes is found: class_lineage, of
+// Suffixes by which the lineage column of a column of classes is found: class_lineage for
 // class.
 const (
 	LineageSuffix    = "_lineage"
@@ -23,10 +23,10 @@ const (
 	chains  = "; "
 )
 
-// Add says that a class derives from base directly.
+// Add records that a class derives from base directly.
 func (l *Lineage) Add(class, base string) { l.steps = append(l.steps, [2]string{class, base}) }
 
-// String is the text form. A class of no steps derives from nothing.
+// String returns the text form. A class without steps derives from nothing.
 func (l *Lineage) String(class string) string {
 	if len(l.steps) == 0 {
 		return class
@@ -45,7 +45,7 @@ func (l *Lineage) String(class string) string {
 	return b.String()
 }
 
-// ParseLineage yields the steps, from class to base, of a lineage.
+// ParseLineage returns the steps, from class to base, of a lineage.
 func ParseLineage(text string) (steps [][2]string) {
 	for chain := range strings.SplitSeq(text, chains) {
 		names := strings.Split(chain, derives)

@@ -8,10 +8,9 @@ import (
 	"endoscope/parser/spelling"
 )
 
-// Nearest returns up to n of names that a user may have meant by name, in any
-// case: those within an edit distance of a third of its length and those that
-// contain it, nearest first. It is for lists of tens of names; the functions of
-// a program have a search of their own (probes/elf).
+// Nearest returns up to n of names that are similar to name, ignoring case: those within an
+// edit distance of a third of its length and those that contain it, nearest first. It is
+// for short lists; the functions of a program have their own search (probes/elf).
 func Nearest(name string, names []string, n int) []string {
 	type candidate struct {
 		name     string

@@ -10,66 +10,66 @@ import (
 type Node interface {
 	Schema() types.Schema
 	Inputs() []Node
-	// WithInputs is the same operator over other inputs.
+	// WithInputs returns the same operator over other inputs.
 	WithInputs([]Node) Node
-	// Describe prints the operator itself, without inputs, on one line, as
-	// EXPLAIN and the golden plans show it.
+	// Describe returns the operator without inputs as one line, as in EXPLAIN and the
+	// golden plans.
 	Describe() string
 	node()
 }
 
-// Results says of what type what functions return is.
+// Results selects the type of function results.
 type Results uint8
 
 const (
-	// RawResults are BIGINT, the register as it is.
+	// RawResults are BIGINT, the unchanged register.
 	RawResults Results = iota
-	// TypedResults are of the types that debug information says, as far as the
-	// functions chosen have one.
+	// TypedResults have the types from debug information, if the selected functions have
+	// one type.
 	TypedResults
-	// NamedResults are typed ones that the statement asks for by name: where none can
-	// be read, it is refused.
+	// NamedResults are typed results that the statement refers to by name: it is rejected
+	// if they cannot be read.
 	NamedResults
 )
 
 // Nodes.
 type (
-	// Acquire is the leaf: what has to be acquired from the outside. It is the
-	// acquisition specification that goes to a probe provider.
+	// Acquire is the leaf: what has to be acquired from outside. It is the acquisition
+	// specification sent to a probe provider.
 	Acquire struct {
 		Stream string // catalog name: function_start, cpu_usage, file, series, sys.queries ...
 		Alias  string
 		Out    types.Schema  // the columns to acquire, pruned; Out.Time is kept where the stream has one
 		Every  time.Duration // SAMPLE's interval; 0: enumerable, or one snapshot of a sys stream
-		// OnDemand leaves it to the join above when a value is acquired.
+		// OnDemand: the join above decides when a value is acquired.
 		OnDemand bool
 		Args     []Const // file: path; series: n
-		Target   Target  // which processes; the provider holds to it exactly
-		// Select is the conjunction over function_name, class and module that
-		// chooses functions; Cols index SelectColumns. nil: all functions. The
-		// provider holds to it exactly: no filter above repeats it.
+		Target   Target  // which processes; the provider applies it exactly
+		// Select is the conjunction over function_name, class and module that selects
+		// functions; Cols index SelectColumns. nil: all functions. The provider applies it
+		// exactly: no filter above repeats it.
 		Select Expr
-		// Filter is what else is known to be needed, over Out's columns. A
-		// provider may apply it where the event happens; Residual of its source
-		// says what of it remains to be tested.
+		// Filter is a known necessary condition over Out's columns. A provider may apply it
+		// where the event happens; Residual of its source is the part that remains to be
+		// tested.
 		Filter Expr
-		// FilterOnly are the columns of Out, by index, that nothing but Filter
-		// reads. A source need not fill those that its Residual does not read.
+		// FilterOnly are the columns of Out, by index, that only Filter reads. A source
+		// need not fill those that its Residual does not read.
 		FilterOnly []int
-		// Partial is the first stage of the aggregate above, for sources that can
-		// run it (probes.Info.Aggregates); nil: none.
+		// Partial is the first stage of the aggregate above, for sources that can run it
+		// (probes.Info.Aggregates); nil: none.
 		Partial *Partial
-		// ByThread keeps the column thread_name in Out, read or not: rows of some
-		// threads are not to be reported.
+		// ByThread keeps the column thread_name in Out, read or not, because reporting may
+		// be suspended for some threads.
 		ByThread bool
-		// Serial numbers the acquisitions of a statement that have values of functions
-		// among their columns, as it was resolved.
+		// Serial numbers the acquisitions of a statement that have function values among
+		// their columns, in the order of resolution.
 		Serial int
-		// Results says of what type the column retval is.
+		// Results selects the type of the column retval.
 		Results Results
-		// Settings are the session's, filled in before a provider sees them.
+		// Settings are the session's, filled in before a provider receives them.
 		Settings Settings
-		// Start and Stop place the stream in the statement, for errors.
+		// Start and Stop are the position of the stream in the statement, for errors.
 		Start, Stop int
 	}
 	// Filter keeps the rows for which Cond is true.
@@ -83,22 +83,20 @@ type (
 		Exprs []Expr
 		Out   types.Schema
 	}
-	// Window adds window_start and window_end as the last two columns. HOP
-	// gives a row once for each window it lies in. With Hold it keeps rows
-	// until their window closes and then gives them, followed by Flush; an
-	// aggregate above does that itself.
+	// Window adds window_start and window_end as the last two columns. HOP emits a row once
+	// for each window that contains it. With Hold it keeps rows until their window closes
+	// and then emits them, followed by Flush; an aggregate above does that itself.
 	Window struct {
 		Input Node
 		Spec  WindowSpec
 		Hold  bool
 		Out   types.Schema
 	}
-	// Aggregate groups by Keys and computes Aggs; its output is the keys, then
-	// the aggregates. With Windowed the keys WindowStart and WindowEnd (indexes
-	// into Keys) are a window's borders: groups are given, with Flush, when
-	// the watermark passes the window's end. With States it gives the states of
-	// the groups ([Partial.Out]) instead of their results, for another aggregate
-	// to merge: of each group everything so far.
+	// Aggregate groups by Keys and computes Aggs; its output is the keys, then the
+	// aggregates. With Windowed the keys WindowStart and WindowEnd (indexes into Keys) are
+	// a window's borders: groups are emitted, with Flush, when the watermark passes the
+	// window's end. With States it emits the states of the groups ([Partial.Out]) instead
+	// of their results, for another aggregate to merge. States are cumulative.
 	Aggregate struct {
 		Input     Node
 		Keys      []Expr
@@ -115,39 +113,38 @@ type (
 		Input    Node
 		PerFlush bool
 	}
-	// Sort orders each emitted result: rows up to the next Flush or the end.
-	// Limit > 0 keeps only the first Limit rows (top-n). With Emit.Mode Every
-	// it gives everything so far each Emit.Every.
+	// Sort orders each emitted result: rows up to the next Flush or the end. Limit > 0
+	// keeps only the first Limit rows (top-n). With Emit.Mode Every it emits all rows so
+	// far each Emit.Every.
 	Sort struct {
 		Input Node
 		Keys  []SortKey
 		Limit int64 // 0: none
 		Emit  Emit
 	}
-	// Limit passes N rows: in all, after which the query ends, or (PerFlush)
-	// of each emitted result.
+	// Limit passes N rows: in total, after which the query ends, or (PerFlush) of each
+	// emitted result.
 	Limit struct {
 		Input    Node
 		N        int64
 		PerFlush bool
 	}
-	// Union merges its inputs, which have equal types, by time: rows come out
-	// in order of Out.Time as far as the inputs' watermarks allow, unordered
-	// where there is no time column.
+	// Union merges its inputs, which have equal types, by time: rows are emitted in order
+	// of Out.Time as far as the inputs' watermarks allow, unordered if there is no time
+	// column.
 	Union struct {
 		Ins []Node
 		Out types.Schema
 	}
-	// Insert writes rows to a file (.csv or .jsonl) and gives one row at the
-	// end: rows BIGINT. With Append what the file has stays.
+	// Insert writes rows to a file (.csv or .jsonl) and emits one row at the end: rows
+	// BIGINT. With Append the existing content is kept.
 	Insert struct {
 		Input  Node
 		Path   string
 		Append bool
 	}
 	// Values is a constant relation (SHOW, DESCRIBE, EXPLAIN). One that is Standing
-	// is in the place of something live that cannot bring a row: results at intervals
-	// go on over it.
+	// replaces a live source that can emit no row: results at intervals continue over it.
 	Values struct {
 		Rows     [][]Const
 		Out      types.Schema
@@ -155,70 +152,66 @@ type (
 	}
 )
 
-// Settings are those values of SET that providers need.
+// Settings are the values of SET that providers need.
 type Settings struct {
-	Lateness   time.Duration // how long a watermark waits for stragglers
-	RateWindow time.Duration // what rates of /proc are taken over
-	MaxProbes  int           // most functions that may be instrumented at a time
+	Lateness   time.Duration // how long a watermark waits for late rows
+	RateWindow time.Duration // interval over which rates of /proc are computed
+	MaxProbes  int           // maximum number of instrumented functions
 	NoKernel   bool          // filters are left to the engine
-	// MaxTextCopy is how many bytes of code probes may make the kernel copy; 0:
-	// any number.
+	// MaxTextCopy limits the bytes of code that probes may make the kernel copy; 0: no
+	// limit.
 	MaxTextCopy int64
-	// PlainEntries: functions are probed at their first instructions alone, not
-	// where that is cheapest.
+	// PlainEntries: functions are probed at their first instructions only, not where that
+	// is cheapest.
 	PlainEntries bool
-	// MaxEventRate is how many events a second an acquisition may bring to user
-	// space, on average over a second or more; what is above it is counted as
-	// lost. 0: any number.
+	// MaxEventRate limits the events per second that an acquisition may send to user space,
+	// on average over a second or more; events above it are counted as lost. 0: no limit.
 	MaxEventRate int64
-	// MaxOverhead is how much processor time the probes of many functions may
-	// cost, at the rates of calls when they are to be attached: a share of the
-	// processors that the target keeps busy, of one at least. 0: any, and it is
-	// not estimated.
+	// MaxOverhead limits the processor time that the probes of many functions may cost, at
+	// the call rates when they are attached: a share of the processors that the target
+	// keeps busy, at least one. 0: no limit and no estimate.
 	MaxOverhead float64
-	// Returns is how returns are observed.
+	// Returns selects how returns are observed.
 	Returns ReturnProbes
-	// AllProbed: also functions whose calls follow from those of others are
-	// probed, where only numbers of calls are asked.
+	// AllProbed: functions whose calls follow from those of others are probed too, even if
+	// only numbers of calls are needed.
 	AllProbed bool
-	// Prompt wants events within a millisecond of when they happen, which costs
-	// the program that they happen in.
+	// Prompt delivers events within a millisecond, at a cost to the observed program.
 	Prompt bool
-	// JoinGated: an input of a window join may be acquired only while the other
-	// one's condition holds, even if pairs are lost by it.
+	// JoinGated: an input of a window join may be acquired only while the other one's
+	// condition holds, even if pairs are lost.
 	JoinGated bool
-	// JoinPlan is which input of window joins is acquired first: all, left or
-	// right; auto or "": what costs least.
+	// JoinPlan selects the input of window joins that is acquired first: all, left or
+	// right; auto or "": the cheapest.
 	JoinPlan string
-	// ProbeLinks is how uprobes are attached: session, multi or perf; auto or
-	// "": the best that the kernel has.
+	// ProbeLinks selects how uprobes are attached: session, multi or perf; auto or "": the
+	// best that the kernel supports.
 	ProbeLinks string
-	// Unshared: the acquisition is the query's alone.
+	// Unshared: the acquisition is not shared with other queries.
 	Unshared bool
-	// StackOverhead is how much of a CPU the sampling of stacks may cost, as a
-	// share of one; 0: any. Where the rate that is asked would cost more, another
-	// is taken.
+	// StackOverhead limits the cost of sampling stacks, as a share of one CPU; 0: no limit.
+	// If the requested rate would cost more, the rate is reduced.
 	StackOverhead float64
-	// StackBytes is how much of a thread's stack is copied with a call; 0: 8 KiB.
+	// StackBytes is the number of bytes of a thread's stack copied with a call; 0: 8 KiB.
 	StackBytes int
-	// SystemModules are file names of modules, separated by commas, whose functions
-	// on stacks are the system's; with - before them they are not.
+	// SystemModules are file names of modules, separated by commas, whose functions on
+	// stacks count as the system's; with a leading - they do not.
 	SystemModules string
-	// JavaStacks is how the stacks of Java programs are read: off, threaddump or
+	// JavaStacks selects how the stacks of Java programs are read: off, threaddump or
 	// perfmap.
 	JavaStacks string
-	// Handlers is how event handlers are told.
+	// Handlers are the parameters for finding event handlers.
 	Handlers HandlerSettings
-	// HandlerMemory is how long ago, at least, a handler may have been seen that is
-	// probed; 0: at any time.
+	// HandlerMemory is the maximum age of the last observation of a handler that is probed;
+	// 0: no maximum.
 	HandlerMemory time.Duration
-	// MaxString is how many bytes a text of a program has at most; 0: the provider's
-	// choice.
+	// MaxString is the maximum number of bytes of a text of a program; 0: the provider's
+	// default.
 	MaxString int
 }
 
-// HandlerSettings are the numbers by which event handlers are found in samples
-// of stacks (package handlers); shares and ratios lie between 0 and 1.
+// HandlerSettings are the parameters for finding event handlers in samples of stacks
+// (package handlers); shares and ratios are between 0 and 1.
 type HandlerSettings struct {
 	MinSamples, MinChildSamples            uint64
 	MinShare                               float64
@@ -226,9 +219,9 @@ type HandlerSettings struct {
 	RunRatio, OutputRatio                  float64
 }
 
-// ReturnProbes is how the returns of functions are observed: by the kernel's
-// return traps, which are cheap but allowed in code only that nothing unwinds
-// or moves, or by probes at the instructions by which a function leaves.
+// ReturnProbes selects how the returns of functions are observed: by the kernel's return
+// traps, which are cheap but safe only in code that nothing unwinds or moves, or by probes
+// at the exit instructions of a function.
 type ReturnProbes uint8
 
 // Ways to observe returns.
@@ -248,8 +241,8 @@ const (
 	Session
 )
 
-// WindowSpec says how rows fall into windows, by the column Time of the input.
-// Tumble and Hop windows are aligned to the epoch (to 0).
+// WindowSpec defines the windows of rows, by the column Time of the input. Tumble and Hop
+// windows are aligned to the epoch (to 0).
 type WindowSpec struct {
 	Kind        WindowKind
 	Size        time.Duration // Tumble, Hop
@@ -259,7 +252,7 @@ type WindowSpec struct {
 	Time        int           // index of the time column in the input
 }
 
-// EmitMode says when an unwindowed aggregate gives its result.
+// EmitMode selects when an unwindowed aggregate emits its result.
 type EmitMode uint8
 
 // Modes of EMIT.
@@ -282,17 +275,17 @@ type SortKey struct {
 	Desc bool
 }
 
-// Target chooses processes. The zero Target is none. More than one entry means
-// any of them.
+// Target selects processes. The zero Target is none. With several entries, a process must
+// match one of them.
 type Target struct {
 	PIDs      []int
 	Processes []string // comm of the leader; includes processes that start later
 	Exes      []string // paths; includes processes that start later
-	Command   bool     // PIDs[0] is a command that the session holds until armed
-	// Viewer is whose eyes it is seen with; nil: the engine's.
+	Command   bool     // PIDs[0] is a command that the session holds stopped until the query is armed
+	// Viewer restricts which processes are observed; nil: the engine's own permissions.
 	Viewer *Viewer
-	// Start and Stop place the predicate in the statement; 0,0 if the target is
-	// the session's.
+	// Start and Stop are the position of the predicate in the statement; 0,0 if the target
+	// is the session's.
 	Start, Stop int
 }
 
@@ -309,5 +302,5 @@ type Query struct {
 	Notices []string      // for the user
 }
 
-// SelectColumns are what Acquire.Select ranges over.
+// SelectColumns are the columns that Acquire.Select refers to.
 var SelectColumns = []string{"function_name", "class", "module"}

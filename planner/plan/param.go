@@ -2,15 +2,14 @@ package plan
 
 import "endoscope/planner/types"
 
-// Param is what is known of a parameter of a statement that is planned without
-// values, to say what it would give: it counts as NULL, and takes the type of
-// wherever it stands.
+// Param is a parameter of a statement that is planned without values, to describe its
+// result: it counts as NULL, and gets the types required where it is used.
 type Param struct {
 	asked bool
 	typ   types.Type
 }
 
-// As notes a type that the parameter takes somewhere.
+// As records a type that the parameter has somewhere.
 func (p *Param) As(t types.Type) {
 	switch {
 	case p == nil || t == types.Null:
@@ -21,7 +20,7 @@ func (p *Param) As(t types.Type) {
 	}
 }
 
-// Type is the one type that the parameter takes; Null: any, or several.
+// Type returns the single type of the parameter; Null: any, or several.
 func (p *Param) Type() types.Type {
 	if p == nil || !p.asked {
 		return types.Null

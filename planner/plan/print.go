@@ -9,8 +9,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// infix functions print between their operands; every nested one is
-// parenthesised, so that the text needs no table of precedences.
+// infix functions print between their operands; every nested one is parenthesised, so that
+// the text needs no table of precedences.
 var infix = map[string]bool{
 	"and": true, "or": true, "=": true, "<>": true, "<": true, "<=": true, ">": true, ">=": true,
 	"+": true, "-": true, "*": true, "/": true, "%": true, "||": true, "like": true, "ilike": true, "~": true,
@@ -82,7 +82,7 @@ func joinAggs(as []Agg) string {
 	return strings.Join(ss, ", ")
 }
 
-// String prints the aggregate as the user would write it.
+// String returns the aggregate as the user would write it.
 func (a *Agg) String() string {
 	var b strings.Builder
 	b.WriteString(a.Fn + "(")
@@ -124,7 +124,7 @@ func (a *Agg) String() string {
 	return b.String()
 }
 
-// FormatValue prints a value as a literal of the language.
+// FormatValue formats a value as a literal of the language.
 func FormatValue(v types.Value) string {
 	if v.IsNull {
 		return "null"
@@ -146,8 +146,8 @@ func FormatValue(v types.Value) string {
 	return fmt.Sprint(v.A)
 }
 
-// FormatDuration prints ns in the largest unit of the language that keeps the
-// number whole: 1500000 is 1500us.
+// FormatDuration formats ns in the largest unit of the language in which it is a whole
+// number: 1500000 is 1500us.
 func FormatDuration(ns int64) string {
 	for _, u := range []struct {
 		n int64

@@ -2,8 +2,8 @@ package plan
 
 import "strings"
 
-// TransformNodes rebuilds a plan bottom-up: f sees each node after its inputs.
-// A sub-plan that is shared (one pointer in two places) stays shared.
+// TransformNodes rebuilds a plan bottom-up: f is called with each node after its inputs. A
+// sub-plan that is shared (one pointer in two places) stays shared.
 func TransformNodes(n Node, f func(Node) Node) Node {
 	return transformNodes(n, f, map[Node]Node{})
 }
@@ -29,7 +29,7 @@ func transformNodes(n Node, f func(Node) Node, done map[Node]Node) Node {
 	return r
 }
 
-// Leaves are the plan's acquisitions, left to right, each once.
+// Leaves returns the plan's acquisitions, left to right, each once.
 func Leaves(n Node) []*Acquire {
 	var out []*Acquire
 	seen := map[Node]bool{}
@@ -50,8 +50,8 @@ func Leaves(n Node) []*Acquire {
 	return out
 }
 
-// Tree prints a plan, one operator a line, inputs indented below it. A shared
-// sub-plan is printed once and referred to by number afterwards.
+// Tree returns a plan as text, one operator per line, inputs indented below it. A shared
+// sub-plan is printed once and then referred to by number.
 func Tree(n Node) string {
 	uses := map[Node]int{}
 	var count func(Node)

@@ -90,9 +90,9 @@ var acquireRules = []Rule{
 	},
 }
 
-// overAcquire makes a rule of a function that moves conjuncts of a filter into
-// the acquisition below it; it returns the new acquisition and what remains,
-// or nil if nothing moves.
+// overAcquire returns the Apply of a rule that moves conjuncts of a filter into the
+// acquisition below it. f returns the new acquisition and the remaining conjuncts, or nil
+// if nothing moves.
 func overAcquire(f func(*plan.Acquire, []plan.Expr) (*plan.Acquire, []plan.Expr)) func(plan.Node, *Env) (plan.Node, bool) {
 	return func(n plan.Node, _ *Env) (plan.Node, bool) {
 		flt, ok := n.(*plan.Filter)
@@ -114,8 +114,8 @@ func overAcquire(f func(*plan.Acquire, []plan.Expr) (*plan.Acquire, []plan.Expr)
 	}
 }
 
-// targetOf reads a conjunct as a choice of processes: an equality, an IN list,
-// or an OR of those.
+// targetOf interprets a conjunct as a selection of processes: an equality, an IN list, or
+// an OR of those.
 func targetOf(a *plan.Acquire, e plan.Expr) (plan.Target, bool) {
 	var t plan.Target
 	add := func(x plan.Expr, ks ...plan.Const) bool {

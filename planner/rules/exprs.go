@@ -16,7 +16,7 @@ func columnsOf(e plan.Expr, used map[int]bool) {
 	})
 }
 
-// reads lists the input columns of e.
+// reads returns the input columns of e.
 func reads(e plan.Expr) map[int]bool {
 	used := map[int]bool{}
 	columnsOf(e, used)
@@ -33,7 +33,7 @@ func substitute(e plan.Expr, by []plan.Expr) plan.Expr {
 	})
 }
 
-// renumber moves columns to where they are in another schema.
+// renumber maps columns to their indexes in another schema.
 func renumber(e plan.Expr, to map[int]int) plan.Expr {
 	return plan.Transform(e, func(x plan.Expr) plan.Expr {
 		if c, ok := x.(*plan.Col); ok && to[c.Index] != c.Index {
@@ -43,7 +43,7 @@ func renumber(e plan.Expr, to map[int]int) plan.Expr {
 	})
 }
 
-// volatile reports whether e may give different values for equal rows.
+// volatile reports whether e may have different values for equal rows.
 func volatile(e plan.Expr) bool {
 	found := false
 	plan.Walk(e, func(x plan.Expr) {
@@ -56,8 +56,8 @@ func volatile(e plan.Expr) bool {
 	return found
 }
 
-// Stable reports whether a node gives the same wherever and whenever it is executed:
-// none of its expressions asks the time.
+// Stable reports whether a node has the same result wherever and whenever it is executed:
+// none of its expressions reads the clock.
 func Stable(n plan.Node) bool {
 	var es []plan.Expr
 	switch n := n.(type) {
@@ -88,7 +88,7 @@ func conjuncts(e plan.Expr) []plan.Expr {
 	return []plan.Expr{e}
 }
 
-// conjoin is the opposite of conjuncts; nil of nothing.
+// conjoin is the inverse of conjuncts; nil for none.
 func conjoin(es ...plan.Expr) plan.Expr {
 	var out plan.Expr
 	for _, e := range es {
@@ -103,8 +103,8 @@ func conjoin(es ...plan.Expr) plan.Expr {
 	return out
 }
 
-// constBool gives the value of a constant condition: NULL counts as false,
-// which is what a filter makes of it.
+// constBool returns the value of a constant condition: NULL counts as false, as in a
+// filter.
 func constBool(e plan.Expr) (value, ok bool) {
 	k, ok := e.(*plan.Const)
 	if !ok {

@@ -128,7 +128,7 @@ var filterRules = []Rule{
 		}),
 }
 
-// isLive reports whether any of what n acquires has no end of its own.
+// isLive reports whether n acquires anything unbounded.
 func isLive(n plan.Node) bool {
 	return slices.ContainsFunc(plan.Leaves(n), func(a *plan.Acquire) bool {
 		s := catalog.Find(a.Stream)
@@ -136,7 +136,7 @@ func isLive(n plan.Node) bool {
 	})
 }
 
-// pushRule makes the rule that moves a filter below a node of type N.
+// pushRule returns a rule that moves a filter below a node of type N.
 func pushRule[N plan.Node](name, why, counter string, apply func(N, plan.Expr) plan.Node) Rule {
 	return Rule{Name: name, Why: why, Counter: counter, Apply: func(n plan.Node, _ *Env) (plan.Node, bool) {
 		f, ok := n.(*plan.Filter)
@@ -151,8 +151,8 @@ func pushRule[N plan.Node](name, why, counter string, apply func(N, plan.Expr) p
 	}}
 }
 
-// partition tells the conjuncts of a filter that may sink below its input from
-// those that may not.
+// partition separates the conjuncts of a filter that may move below its input from those
+// that may not.
 func partition(f *plan.Filter) (sink, stay []plan.Expr) {
 	for _, c := range conjuncts(f.Cond) {
 		if sinks(f.Input, c) {

@@ -74,8 +74,8 @@ var joinRules = []Rule{
 	},
 }
 
-// wantsNoPartner reports whether a condition over a left join holds of no pair: it
-// wants NULL of a column of the right side that is not NULL where there is a partner.
+// wantsNoPartner reports whether a condition over a left join is true only for rows without
+// a partner: it requires NULL in a column of the right side that is not NULL in a pair.
 func wantsNoPartner(j *plan.Join, cond plan.Expr) bool {
 	null, ok := cond.(*plan.Call)
 	if !ok || null.Fn != "is null" {
@@ -89,8 +89,8 @@ func wantsNoPartner(j *plan.Join, cond plan.Expr) bool {
 	return c.Index == split+j.Right.Schema().Time || j.On != nil && slices.ContainsFunc(conjuncts(j.On), func(e plan.Expr) bool { return compares(e, c.Index) })
 }
 
-// compares reports whether e is a comparison, with column i as one of its sides, which
-// is not true where the column is NULL.
+// compares reports whether e is a comparison with column i as one side, which is not true
+// if the column is NULL.
 func compares(e plan.Expr, i int) bool {
 	c, ok := e.(*plan.Call)
 	if !ok || !slices.Contains([]string{"=", "<>", "<", "<=", ">", ">="}, c.Fn) {
@@ -110,7 +110,7 @@ const (
 	rightSide
 )
 
-// sideOf says which input's columns a condition over a join reads.
+// sideOf returns the inputs whose columns a condition over a join reads.
 func sideOf(e plan.Expr, split int) side {
 	var l, r bool
 	for i := range reads(e) {
@@ -125,7 +125,7 @@ func sideOf(e plan.Expr, split int) side {
 	return bothSides
 }
 
-// moved shifts the columns of e.
+// moved shifts the column indexes of e.
 func moved(e plan.Expr, by int) plan.Expr {
 	return plan.Transform(e, func(x plan.Expr) plan.Expr {
 		if c, ok := x.(*plan.Col); ok {
@@ -147,12 +147,11 @@ func joinTakes(j *plan.Join, cond plan.Expr) bool {
 	case j.Kind == plan.AsOfJoin && side == rightSide:
 		return chooses(j.Right, moved(cond, -split))
 	}
-	all := conjuncts(cond) // which ON takes, and divides
+	all := conjuncts(cond) // can be added to ON, which is divided later
 	return j.Kind == plan.AsOfJoin && len(all) > 1 && !slices.ContainsFunc(all, func(e plan.Expr) bool { return !joinTakes(j, e) })
 }
 
-// chooses reports whether a condition over what n acquires says of which functions or
-// processes that is.
+// chooses reports whether a condition over what n acquires selects functions or processes.
 func chooses(n plan.Node, cond plan.Expr) bool {
 	for {
 		f, ok := n.(*plan.Filter)
@@ -180,7 +179,7 @@ func chooses(n plan.Node, cond plan.Expr) bool {
 	return true
 }
 
-// pruneJoin narrows both inputs to what the join and those above it read.
+// pruneJoin narrows both inputs to what the join and the nodes above it read.
 func pruneJoin(n *plan.Join, need map[int]bool) (plan.Node, map[int]int) {
 	used := clone(need)
 	if n.On != nil {

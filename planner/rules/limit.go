@@ -20,7 +20,7 @@ var limitRules = []Rule{{
 			c.Limit = l.N
 			return &c, true
 		case *plan.Project:
-			// Columns that only the sort needed are cut off above it.
+			// Columns that only the sort needed are removed above it.
 			if s, ok := in.Input.(*plan.Sort); ok {
 				c := *s
 				if c.Limit == 0 || c.Limit > l.N {

@@ -18,8 +18,8 @@ var acquireOnce = Rule{
 		"and of values and depths that depend on which functions are chosen, one acquisition would make something else",
 }
 
-// applyOnce has the sides of each join acquire together what may be the same events,
-// and each take from it what it asked for.
+// applyOnce makes the sides of each join share one acquisition if they may need the same
+// events; each side then selects its own rows and columns from it.
 func applyOnce(root plan.Node, env *Env) (plan.Node, bool) {
 	fired := false
 	for {
@@ -40,8 +40,8 @@ func applyOnce(root plan.Node, env *Env) (plan.Node, bool) {
 	}
 }
 
-// overlapping finds two acquisitions that meet in a join and may have the same events,
-// and the one that has those of both; nil: there are no such.
+// overlapping finds two acquisitions under a join that may have the same events, and the
+// one that covers both; nil: there are none.
 func overlapping(root plan.Node, env *Env) (x, y *portion, both *plan.Acquire) {
 	plan.TransformNodes(root, func(n plan.Node) plan.Node {
 		j, ok := n.(*plan.Join)
@@ -60,7 +60,7 @@ func overlapping(root plan.Node, env *Env) (x, y *portion, both *plan.Acquire) {
 	return x, y, both
 }
 
-// eventsOf are the acquisitions whose rows are what n gives, with other columns at most.
+// eventsOf returns the acquisitions whose rows n returns, possibly with other columns.
 func eventsOf(n plan.Node) (leaves []*plan.Acquire) {
 	switch n := n.(type) {
 	case *plan.Acquire:
@@ -73,14 +73,14 @@ func eventsOf(n plan.Node) (leaves []*plan.Acquire) {
 	return leaves
 }
 
-// portion is what one side asked for of what is acquired for both.
+// portion is the part of a shared acquisition that one side needs.
 type portion struct {
 	leaf  *plan.Acquire
-	names plan.Expr // what its condition on function_name is, over SelectColumns; nil: none, or the other's
+	names plan.Expr // its condition on function_name, over SelectColumns; nil: none, or the other's
 }
 
-// together is one acquisition of what two ask for; nil if they have no events in common,
-// are equal, or cannot be one.
+// together returns one acquisition that covers both; nil if they have no events in common,
+// are equal, or cannot be combined.
 func together(a, b *plan.Acquire, env *Env) (x, y *portion, both *plan.Acquire) {
 	s := catalog.Find(a.Stream)
 	if s == nil || !s.Process || a.OnDemand || b.OnDemand || a.Every != 0 || b.Every != 0 || a.Partial != nil || b.Partial != nil {
@@ -97,7 +97,7 @@ func together(a, b *plan.Acquire, env *Env) (x, y *portion, both *plan.Acquire) 
 			return nil, nil, nil
 		}
 	}
-	if untyped(a.Out) || untyped(b.Out) { // asked of the program first, for each by itself
+	if untyped(a.Out) || untyped(b.Out) { // the program is asked for types first, for each separately
 		return nil, nil, nil
 	}
 	c.Filter, c.FilterOnly = nil, nil
@@ -122,7 +122,7 @@ func together(a, b *plan.Acquire, env *Env) (x, y *portion, both *plan.Acquire) 
 	return x, y, &c
 }
 
-// sameEvents reports whether two acquisitions are equal, but for their places in the
+// sameEvents reports whether two acquisitions are equal except for their positions in the
 // statement: sub-plans that are shared.
 func sameEvents(a, b *plan.Acquire) bool {
 	x, ok := Fingerprint(a)
@@ -146,7 +146,7 @@ func plainText(e plan.Expr) string {
 	return e.String()
 }
 
-// within is where the columns of a schema are in one that has them all.
+// within maps the columns of a schema to those of one that contains them all.
 func within(s, all types.Schema) map[int]int {
 	to := map[int]int{}
 	for i, f := range s.Fields {
@@ -155,7 +155,7 @@ func within(s, all types.Schema) map[int]int {
 	return to
 }
 
-// outOf gives from what was acquired for both sides what this one asked for.
+// outOf selects this side's rows and columns from the shared acquisition.
 func (p *portion) outOf(both *plan.Acquire) plan.Node {
 	to := within(p.leaf.Out, both.Out)
 	var cond plan.Expr
@@ -179,12 +179,12 @@ func (p *portion) outOf(both *plan.Acquire) plan.Node {
 	return out
 }
 
-// either is the choice of functions that has those of both. It is not ok if they have
-// none in common, or a choice that the name of a row does not tell.
+// either returns the selection of functions that covers both. ok is false if they have none
+// in common, or if the name in a row does not show which selection it matches.
 func (p *portion) either(q *portion, env *Env) (sel plan.Expr, ok bool) {
 	pn, pr := byName(p.leaf.Select)
 	qn, qr := byName(q.leaf.Select)
-	if plainText(pr) != plainText(qr) || !told(p.leaf, pn) || !told(q.leaf, qn) || apart(pn, qn, env) || apart(qn, pn, env) {
+	if plainText(pr) != plainText(qr) || !nameDecides(p.leaf, pn) || !nameDecides(q.leaf, qn) || disjoint(pn, qn, env) || disjoint(qn, pn, env) {
 		return nil, false
 	}
 	p.names, q.names = pn, qn
@@ -194,8 +194,8 @@ func (p *portion) either(q *portion, env *Env) (sel plan.Expr, ok bool) {
 	return conjoin(&plan.Call{Fn: "or", Args: []plan.Expr{pn, qn}, T: types.Boolean}, pr), true
 }
 
-// byName parts a choice of functions into what it says of their names alone and the
-// rest; nil: nothing.
+// byName splits a selection of functions into the condition on names alone and the rest;
+// nil: none.
 func byName(sel plan.Expr) (names, rest plan.Expr) {
 	if sel == nil {
 		return nil, nil
@@ -210,9 +210,9 @@ func byName(sel plan.Expr) (names, rest plan.Expr) {
 	return names, rest
 }
 
-// told reports whether a row says by its name whether a condition on names chose its
-// function, and has otherwise nothing that depends on which others are chosen.
-func told(a *plan.Acquire, names plan.Expr) bool {
+// nameDecides reports whether the name in a row shows if a condition on names selected its
+// function, and no other column depends on which functions are selected.
+func nameDecides(a *plan.Acquire, names plan.Expr) bool {
 	s := catalog.Find(a.Stream)
 	if !s.Functions || a.Stream == "function_call" {
 		return false
@@ -233,7 +233,7 @@ func told(a *plan.Acquire, names plan.Expr) bool {
 	return ok
 }
 
-// texts are the constant texts of an expression.
+// texts returns the constant texts of an expression.
 func texts(e plan.Expr) (list []string) {
 	if e == nil {
 		return nil
@@ -255,8 +255,8 @@ func texts(e plan.Expr) (list []string) {
 	return list
 }
 
-// apart reports whether the names that a condition lists are none that another allows.
-func apart(list, names plan.Expr, env *Env) bool {
+// disjoint reports whether no name listed by one condition is allowed by another.
+func disjoint(list, names plan.Expr, env *Env) bool {
 	if list == nil || names == nil {
 		return false
 	}
@@ -278,7 +278,7 @@ func apart(list, names plan.Expr, env *Env) bool {
 	return false
 }
 
-// listed are the only names that a condition allows, if it lists them.
+// listed returns the only names that a condition allows, if it lists them.
 func listed(c plan.Expr) (all []*plan.Const, ok bool) {
 	switch c := c.(type) {
 	case *plan.In:
@@ -303,7 +303,7 @@ func listed(c plan.Expr) (all []*plan.Const, ok bool) {
 	return nil, false
 }
 
-// prefixed is what texts begin with that a LIKE allows.
+// prefixed returns the prefix of all texts that a LIKE allows.
 func prefixed(c plan.Expr) (start string, ok bool) {
 	like, ok := c.(*plan.Call)
 	if !ok || like.Fn != "like" {

@@ -13,9 +13,9 @@ var aggregateIntoAcquisition = Rule{
 	Counter: "EMIT CHANGES answers each event; a SESSION ends where events are missing; TOPK, DISTINCT and values that are no integers have no state that can be sent; of rows that two parts of the query use each needs something else",
 }
 
-// applyPartial gives acquisitions the first stage of the aggregate above. The
-// aggregate stays as it is: it merges. It runs after equal sub-plans were
-// shared, since acquisitions that differ only in this would be made twice.
+// applyPartial assigns acquisitions the first stage of the aggregate above. The aggregate
+// stays unchanged: it merges. The rule runs after equal sub-plans were shared, because
+// acquisitions that differ only in this would be duplicated.
 func applyPartial(root plan.Node, env *Env) (plan.Node, bool) {
 	if env.NoKernel {
 		return root, false
@@ -55,15 +55,15 @@ func applyPartial(root plan.Node, env *Env) (plan.Node, bool) {
 	}), true
 }
 
-// attached reports whether an acquisition is of functions: its source may run
-// first stages in the kernel.
+// attached reports whether an acquisition is of functions, so that its source may run first
+// stages in the kernel.
 func attached(a *plan.Acquire) bool {
 	c := catalog.Find(a.Stream)
 	return c != nil && c.Functions
 }
 
-// FirstStage is the first stage of the lowest aggregate of a chain of operators, as
-// what gives rows to the chain could compute it; nil if there is none.
+// FirstStage returns the first stage of the lowest aggregate of a chain of operators that
+// the source of the chain could compute; nil if there is none.
 func FirstStage(root plan.Node) *plan.Partial {
 	var lowest *plan.Aggregate
 	uses := map[plan.Node]int{}
@@ -83,8 +83,8 @@ func FirstStage(root plan.Node) *plan.Partial {
 	return p
 }
 
-// firstStage is what of an aggregate its acquisition could compute, if that is
-// able to; nil if nothing.
+// firstStage returns the part of an aggregate that its acquisition could compute, if able
+// accepts it; nil if there is none.
 func firstStage(n *plan.Aggregate, uses map[plan.Node]int, able func(*plan.Acquire) bool) (*plan.Acquire, *plan.Partial) {
 	if !n.Windowed && n.Emit.Mode == plan.Changes {
 		return nil, nil
@@ -125,14 +125,14 @@ func firstStage(n *plan.Aggregate, uses map[plan.Node]int, able func(*plan.Acqui
 	return nil, nil
 }
 
-// stage is an aggregate on its way down to the acquisition: its expressions
-// over what is below the nodes passed so far.
+// stage is an aggregate on its way down to the acquisition: its expressions over the input
+// of the nodes passed so far.
 type stage struct {
 	keys       []plan.Expr
 	aggs       []plan.Agg
 	start, end plan.Expr     // a window's borders, until it is passed
 	pane       time.Duration // of the window passed; 0: none
-	time       plan.Expr     // what that window goes by
+	time       plan.Expr     // the time of that window
 }
 
 func (s *stage) each(f func(plan.Expr) plan.Expr) {
@@ -165,8 +165,8 @@ func (s *stage) substitute(by []plan.Expr) {
 	s.each(func(e plan.Expr) plan.Expr { return substitute(e, by) })
 }
 
-// panes passes a window, if it consists of panes that all events of equal time
-// are in, and nothing but the borders reads its columns.
+// panes passes a window, if it consists of panes such that all events of equal time are in
+// the same panes, and only the borders read its columns.
 func (s *stage) panes(w *plan.Window) bool {
 	if s.pane > 0 || w.Hold {
 		return false
@@ -195,7 +195,7 @@ func (s *stage) panes(w *plan.Window) bool {
 	return below
 }
 
-// timedBy reports whether the windows passed go by the acquisition's event time.
+// timedBy reports whether the windows passed use the acquisition's event time.
 func (s *stage) timedBy(a *plan.Acquire) bool { return isColumn(s.time, a.Out.Time) }
 
 func isColumn(e plan.Expr, i int) bool {

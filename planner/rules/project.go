@@ -52,9 +52,9 @@ func applyIdentity(root plan.Node, _ *Env) (plan.Node, bool) {
 	return n, n != root
 }
 
-// stripIdentity removes identities from n on. read says that the user, or the
-// file of an INSERT, reads the names of n's columns: ORDER BY, LIMIT and such
-// pass them on.
+// stripIdentity removes identity projections from n on. read means that the user, or the
+// file of an INSERT, reads the names of n's columns: ORDER BY, LIMIT and similar nodes pass
+// them on.
 func stripIdentity(n plan.Node, read bool) plan.Node {
 	if p, ok := n.(*plan.Project); ok && identity(p) && (!read || sameNames(p)) {
 		return stripIdentity(p.Input, read)

@@ -13,7 +13,7 @@ var pruneColumns = Rule{
 	Counter: "event time stays, since windows, merges and watermarks go by it; DISTINCT compares every column",
 }
 
-// applyPrune narrows every node to the columns that those above it read.
+// applyPrune narrows every node to the columns that the nodes above read.
 func applyPrune(root plan.Node, _ *Env) (plan.Node, bool) {
 	all := map[int]bool{}
 	for i := range root.Schema().Fields {
@@ -24,8 +24,8 @@ func applyPrune(root plan.Node, _ *Env) (plan.Node, bool) {
 	return out, width(out) < before
 }
 
-// Prune narrows every node of a plan, with its acquisitions, to what those above it
-// read; the root stays as it is.
+// Prune narrows every node of a plan, including its acquisitions, to what the nodes above
+// read; the root is unchanged.
 func Prune(root plan.Node) plan.Node { return exact(root) }
 
 func width(n plan.Node) int {
@@ -36,7 +36,7 @@ func width(n plan.Node) int {
 	return w
 }
 
-// prune returns n with only the needed columns, and where each of them now is.
+// prune returns n with only the needed columns, and the new index of each.
 func prune(n plan.Node, need map[int]bool) (plan.Node, map[int]int) {
 	switch n := n.(type) {
 	case *plan.Acquire:
@@ -125,7 +125,7 @@ func prune(n plan.Node, need map[int]bool) (plan.Node, map[int]int) {
 	}
 }
 
-// exact prunes below n but keeps all of n's columns in their places.
+// exact prunes below n but keeps all of n's columns in place.
 func exact(n plan.Node) plan.Node {
 	all := map[int]bool{}
 	for i := range n.Schema().Fields {
@@ -140,8 +140,8 @@ func exact(n plan.Node) plan.Node {
 	return out
 }
 
-// pruneByThread keeps the names of threads, and drops them behind the acquisition
-// if nobody else reads them.
+// pruneByThread keeps the thread names, and drops them after the acquisition if no other
+// node reads them.
 func pruneByThread(n *plan.Acquire, need map[int]bool) (plan.Node, map[int]int) {
 	c := *n
 	c.ByThread = false
@@ -250,7 +250,7 @@ func pruneUnion(n *plan.Union, need map[int]bool) (plan.Node, map[int]int) {
 	return c, to
 }
 
-// align puts a union's input into the order of the union's columns.
+// align reorders a union's input to the order of the union's columns.
 func align(n plan.Node, at, to map[int]int, out types.Schema) plan.Node {
 	sch := n.Schema()
 	ok := len(sch.Fields) == len(out.Fields)
@@ -268,7 +268,7 @@ func align(n plan.Node, at, to map[int]int, out types.Schema) plan.Node {
 	return p
 }
 
-// keep is the part of a schema that is used, and where its columns went.
+// keep returns the used part of a schema, and the new index of each column.
 func keep(s types.Schema, used map[int]bool) (types.Schema, map[int]int) {
 	out, to := types.Schema{Time: -1}, map[int]int{}
 	for i, f := range s.Fields {

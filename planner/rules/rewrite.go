@@ -7,30 +7,30 @@ import (
 	"endoscope/planner/types"
 )
 
-// Env is what rules need from outside.
+// Env is the environment of rules.
 type Env struct {
 	// Eval computes an expression without columns.
 	Eval func(plan.Expr) (types.Value, error)
-	// Session is the target of acquisitions that name none.
+	// Session is the target of acquisitions without one.
 	Session plan.Target
 	// NoKernel leaves aggregates to the engine.
 	NoKernel bool
 }
 
-// Rule is a rewrite of one node whose inputs were rewritten before.
+// Rule is a rewrite of one node whose inputs have been rewritten.
 type Rule struct {
 	Name    string
 	Why     string
 	Counter string // where it must not fire
-	// Apply gives the new node and whether it fired.
+	// Apply returns the new node and whether the rule fired.
 	Apply func(n plan.Node, env *Env) (plan.Node, bool)
 }
 
-// Local lists the rules that look at one node at a time, in the order in which
-// they are tried; they run until none fires.
+// Local lists the rules that consider one node at a time, in the order in which they are
+// tried; they run until none fires.
 var Local = slices.Concat(foldRules, filterRules, joinRules, acquireRules, projectRules, limitRules)
 
-// Global names the rules that look at the whole plan, run once, in order.
+// Global lists the rules that consider the whole plan, run once, in order.
 var Global = []struct {
 	Rule
 	apply func(plan.Node, *Env) (plan.Node, bool)
@@ -43,12 +43,12 @@ var Global = []struct {
 	{aggregateIntoAcquisition, applyPartial},
 }
 
-// maxPasses bounds the fixpoint; every rule makes a plan smaller or moves
-// something towards the leaves, so that it is never reached.
+// maxPasses bounds the fixpoint; it is never reached, because every rule makes a plan
+// smaller or moves something towards the leaves.
 const maxPasses = 100
 
-// Rewrite improves a plan and names the rules that fired, each once, in order
-// of their first firing.
+// Rewrite rewrites a plan and returns the names of the rules that fired, each once, in
+// order of their first firing.
 func Rewrite(root plan.Node, env *Env) (plan.Node, []string, error) {
 	var fired []string
 	note := func(name string) {

@@ -13,8 +13,8 @@ var shareSubplans = Rule{
 	Counter: "two parts that differ only in a pruned column, or that read now(), are not the same",
 }
 
-// applyShare makes equal sub-plans one node. It runs last, when they have
-// their final form.
+// applyShare merges equal sub-plans into one node. It runs last, when they have their final
+// form.
 func applyShare(root plan.Node, _ *Env) (plan.Node, bool) {
 	seen := map[string]plan.Node{}
 	shared := false
@@ -36,8 +36,8 @@ func applyShare(root plan.Node, _ *Env) (plan.Node, bool) {
 	return out, true
 }
 
-// Fingerprint is equal for two plans only if they give the same rows, with equal
-// settings. ok is false for plans that must not be shared.
+// Fingerprint is equal for two plans only if they have the same rows, with equal settings.
+// ok is false for plans that must not be shared.
 func Fingerprint(n plan.Node) (key string, ok bool) {
 	var b strings.Builder
 	ok = true
@@ -46,7 +46,7 @@ func Fingerprint(n plan.Node) (key string, ok bool) {
 		fmt.Fprintf(&b, "%T %s", n, n.Describe())
 		if a, isLeaf := n.(*plan.Acquire); isLeaf {
 			fmt.Fprintf(&b, " command=%v unread=%v", a.Target.Command, a.FilterOnly)
-			ok = ok && !a.OnDemand // whoever asks for a value is given it
+			ok = ok && !a.OnDemand // each requester gets its own value
 		}
 		for _, f := range n.Schema().Fields {
 			fmt.Fprintf(&b, " %s:%d", f.Name, f.Type)

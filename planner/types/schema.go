@@ -3,7 +3,7 @@ package types
 // Field is one column of a node's output.
 type Field struct {
 	Name      string
-	Qualifier string // alias or stream name it can be qualified with; "" if none
+	Qualifier string // alias or stream name that qualifies it; "" if none
 	Type      Type
 }
 
@@ -24,7 +24,7 @@ func (s Schema) Types() []Type {
 	return ts
 }
 
-// Index is the position of the first column called name, or -1.
+// Index returns the index of the first column called name, or -1.
 func (s Schema) Index(name string) int {
 	for i, f := range s.Fields {
 		if f.Name == name {

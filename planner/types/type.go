@@ -3,11 +3,11 @@ package types
 // Type is the type of a column or a value (dialect.md, "Types").
 type Type uint8
 
-// The types of the language. Invalid is the zero value and is the type of
-// nothing; Null is the type of a bare NULL literal, which fits every type.
+// The types of the language. Invalid is the zero value; Null is the type of a bare NULL
+// literal, which is compatible with every type.
 const (
 	Invalid   Type = iota
-	Null           // the literal NULL before it takes its context's type
+	Null           // the literal NULL before it gets its context's type
 	Boolean        // stored in Column.Bool
 	Bigint         // 64-bit signed; Column.Int
 	Double         // Column.Float
@@ -25,7 +25,7 @@ var typeNames = [...]string{
 	Duration: "DURATION", Bytes: "BYTES", List: "LIST", Encoding: "ENCODING",
 }
 
-// String is the type's name as the user writes it: BIGINT, VARCHAR, ...
+// String returns the type's name as the user writes it: BIGINT, VARCHAR, ...
 func (t Type) String() string {
 	if int(t) < len(typeNames) {
 		return typeNames[t]
@@ -36,9 +36,8 @@ func (t Type) String() string {
 // Physical is how a type's values are stored in a column.
 type Physical uint8
 
-// The physical layouts. Several types share one: a TIMESTAMP, a DURATION and
-// a BIGINT are all 64-bit integers, and kernels are written once for each
-// layout.
+// The physical layouts. Several types share one: a TIMESTAMP, a DURATION and a BIGINT are
+// all 64-bit integers, and kernels are written once per layout.
 const (
 	PhysNone  Physical = iota
 	PhysBool           // Column.Bool
@@ -68,8 +67,8 @@ func (t Type) Physical() Physical {
 // Numeric reports whether arithmetic is defined on t.
 func (t Type) Numeric() bool { return t == Bigint || t == Double || t == Duration }
 
-// ParseType returns the type that name means in a CAST (any case), and whether
-// there is one. The usual synonyms (INT, TEXT, FLOAT, INTERVAL, ...) are known.
+// ParseType returns the type called name in a CAST (any case), and whether there is one.
+// The usual synonyms (INT, TEXT, FLOAT, INTERVAL, ...) are accepted.
 func ParseType(name string) (Type, bool) {
 	switch upper(name) {
 	case "BOOLEAN", "BOOL":

@@ -1,11 +1,11 @@
 package types
 
-// Value is one value of any type: a literal, a cell of a result, a row of the
-// naive oracle. It is for the edges; operators work on columns.
+// Value is one value of any type: a literal, a cell of a result, a row of the naive oracle.
+// It is for the edges; operators work on columns.
 //
-// Type says which field holds it: Boolean in I (0 or 1), Bigint, Timestamp and
-// Duration in I, Double in F, Varchar and Bytes in S, List in A as []Value,
-// Encoding in A. IsNull wins over all of them.
+// Type determines the field: Boolean in I (0 or 1), Bigint, Timestamp and Duration in I,
+// Double in F, Varchar and Bytes in S, List in A as []Value, Encoding in A. If IsNull is
+// set, the fields are ignored.
 type Value struct {
 	Type   Type
 	IsNull bool
@@ -15,10 +15,10 @@ type Value struct {
 	A      any
 }
 
-// NullOf is the NULL of type t.
+// NullOf returns the NULL of type t.
 func NullOf(t Type) Value { return Value{Type: t, IsNull: true} }
 
-// Bool, Int, Float, Str, Time and Dur make values.
+// Bool, Int, Float, Str, Time and Dur return values of these types.
 func Bool(b bool) Value {
 	v := Value{Type: Boolean}
 	if b {

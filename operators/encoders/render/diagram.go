@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Diagram is a picture of nodes and arrows before it has a form.
+// Diagram is a graph of nodes and arrows, independent of the output format.
 type Diagram struct {
 	Title string
 	Down  bool // layers from top to bottom, not from left to right
@@ -20,16 +20,16 @@ type DiagramNode struct {
 	Label []string // lines
 	Round bool     // a circle, not a box
 	Twice bool     // with a double border
-	Entry bool     // it is begun at: an arrow comes from nowhere
+	Entry bool     // an entry: an arrow without a source points at it
 }
 
 type DiagramEdge struct {
 	From, To int
 	Label    []string // lines
-	Weight   int64    // how often it was taken: says how thick it is
+	Weight   int64    // how often the edge was taken; sets the line width
 }
 
-// Dot is the diagram in the language of Graphviz.
+// Dot returns the diagram in the language of Graphviz.
 func (d *Diagram) Dot() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "digraph %s {\n", dotString(d.Title))
@@ -64,13 +64,13 @@ func (d *Diagram) Dot() string {
 	return b.String()
 }
 
-// dotString quotes for Graphviz, where a newline is \n and nothing else but
-// quotes and backslashes means anything.
+// dotString quotes a string for Graphviz, where a newline is \n and only quotes and
+// backslashes are special.
 func dotString(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
 }
 
-// Mermaid is the diagram as a flow chart for Markdown.
+// Mermaid returns the diagram as a flow chart for Markdown.
 func (d *Diagram) Mermaid() string {
 	var b strings.Builder
 	direction := "LR"
@@ -103,8 +103,8 @@ func (d *Diagram) Mermaid() string {
 	return b.String()
 }
 
-// mermaidString quotes lines for Mermaid: what might mean something to it, or
-// to the HTML that it makes, becomes a character entity of its own kind.
+// mermaidString quotes lines for Mermaid. Characters that are special to it, or to the HTML
+// it produces, become Mermaid character entities.
 func mermaidString(lines []string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -132,8 +132,8 @@ func (d *Diagram) heaviest() (w int64) {
 	return w
 }
 
-// thickness is the width of an arrow's line in pixels: 1 to 4, by the logarithm
-// of its weight.
+// thickness returns the line width of an arrow in pixels: 1 to 4, by the logarithm of its
+// weight.
 func thickness(weight, heaviest int64) float64 {
 	if heaviest < 2 || weight < 1 {
 		return 1
@@ -141,15 +141,15 @@ func thickness(weight, heaviest int64) float64 {
 	return 1 + 3*math.Log(float64(weight))/math.Log(float64(heaviest))
 }
 
-// xmlText escapes for the text and the attributes of XML. What XML cannot have
-// becomes U+FFFD.
+// xmlText escapes text for XML text and attributes. Characters that XML does not allow
+// become U+FFFD.
 func xmlText(s string) string {
 	var b strings.Builder
 	_ = xml.EscapeText(&b, []byte(s)) // strings.Builder does not fail
 	return b.String()
 }
 
-// Shortened is text with at most n characters.
+// Shortened returns text cut to at most n characters.
 func Shortened(text string, n int) string {
 	r := []rune(text)
 	if len(r) <= n {
@@ -158,7 +158,7 @@ func Shortened(text string, n int) string {
 	return string(r[:n-1]) + "…"
 }
 
-// pixels is a number of an SVG, to a tenth.
+// pixels formats a number of an SVG with one decimal.
 func pixels(x float64) string {
 	return strconv.FormatFloat(math.Round(x*10)/10, 'f', -1, 64)
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// MostDrawn is how many nodes an SVG draws: beyond it nobody can read it, and
+// MostDrawn is the largest number of nodes an SVG draws. Larger graphs are unreadable, and
 // dot has better layouts.
 const MostDrawn = 1500
 
@@ -21,16 +21,15 @@ const (
 	margin     = 30.0
 )
 
-// box is where a node stands: its centre, and half of its size.
+// box is the position of a node: its centre and half of its size.
 type box struct {
 	x, y, w, h float64
 	layer      int
 }
 
-// Svg draws the diagram in layers (Sugiyama's
-// method without dummy nodes: within a layer nodes are ordered by the mean
-// place of their neighbours). Arrows back, and those over several layers, are
-// bent aside.
+// Svg draws the diagram in layers (Sugiyama's method without dummy nodes: within a layer,
+// nodes are ordered by the mean position of their neighbours). Backward arrows and arrows
+// that skip layers are drawn as curves.
 func (d *Diagram) Svg() string {
 	if len(d.Nodes) > MostDrawn {
 		return svgMessage(fmt.Sprintf("%s: %d nodes are too many to draw; use dot()", d.Title, len(d.Nodes)))
@@ -67,7 +66,7 @@ func (d *Diagram) Svg() string {
 		"\n<g fill=\"none\" stroke=\"#456\">\n" + body.String() + "</g>\n</svg>\n"
 }
 
-// turn is a step along and across the layers in the coordinates of the picture.
+// turn converts a step along and across the layers to picture coordinates.
 func (d *Diagram) turn(along, across float64) [2]float64 {
 	if d.Down {
 		return [2]float64{across, along}
@@ -75,7 +74,7 @@ func (d *Diagram) turn(along, across float64) [2]float64 {
 	return [2]float64{along, across}
 }
 
-// place finds where the nodes stand.
+// place computes the positions of the nodes.
 func (d *Diagram) place() []box {
 	boxes := make([]box, len(d.Nodes))
 	for i, n := range d.Nodes {
@@ -92,7 +91,7 @@ func (d *Diagram) place() []box {
 		}
 	}
 	d.order(layers)
-	// Between two layers there is room for the labels of the arrows there.
+	// The gap between two layers has room for the labels of its arrows.
 	gaps := make([]float64, len(layers))
 	for i := range gaps {
 		gaps[i] = 50
@@ -113,7 +112,7 @@ func (d *Diagram) place() []box {
 		}
 		gaps[g] = max(gaps[g], room)
 	}
-	// The label of a loop stands above its node, beside those of the arrows.
+	// The label of a loop is above its node, next to the labels of the arrows.
 	for i, w := range loops {
 		gaps[i] += w
 		if i > 0 {
@@ -140,7 +139,7 @@ func (d *Diagram) place() []box {
 	return boxes
 }
 
-// widest is how many characters the longest line has.
+// widest returns the length of the longest line in characters.
 func widest(lines []string) (n int) {
 	for _, l := range lines {
 		n = max(n, len([]rune(l)))
@@ -148,7 +147,7 @@ func widest(lines []string) (n int) {
 	return n
 }
 
-// turned is half the size of a box along and across the layers.
+// turned returns half the size of a box along and across the layers.
 func (d *Diagram) turned(b box) (along, across float64) {
 	if d.Down {
 		return b.h, b.w
@@ -156,8 +155,8 @@ func (d *Diagram) turned(b box) (along, across float64) {
 	return b.w, b.h
 }
 
-// layers are the nodes by their distance from the entries: the longest, so that
-// all arrows go on, or, where some lead back, the shortest.
+// layers groups the nodes by distance from the entries: by the longest path, so that all
+// arrows point forward, or, if the graph has a cycle, by the shortest.
 func (d *Diagram) layers() [][]int {
 	next := make([][]int, len(d.Nodes))
 	for _, e := range d.Edges {
@@ -200,10 +199,10 @@ func (d *Diagram) layers() [][]int {
 	}
 }
 
-// descending are layers from which all arrows lead to later ones, nil if there is
-// a way round.
+// descending returns layers in which all arrows lead to later layers, or nil if the graph
+// has a cycle.
 func (d *Diagram) descending(next [][]int) (layers [][]int) {
-	above := make([]int, len(d.Nodes)) // arrows from nodes that have no layer yet
+	above := make([]int, len(d.Nodes)) // arrows from nodes without a layer yet
 	for _, e := range d.Edges {
 		above[e.To]++
 	}
@@ -233,8 +232,7 @@ func (d *Diagram) descending(next [][]int) (layers [][]int) {
 	return layers
 }
 
-// order sorts each layer by where the neighbours of its nodes stand in the
-// layers beside it.
+// order sorts each layer by the positions of its nodes' neighbours in the adjacent layers.
 func (d *Diagram) order(layers [][]int) {
 	place := make([]float64, len(d.Nodes))
 	where := make([]int, len(d.Nodes))
@@ -287,7 +285,7 @@ func drawNode(b *strings.Builder, n DiagramNode, c box) {
 	drawLines(b, n.Label, c.x, c.y)
 }
 
-// drawLines writes lines around a point.
+// drawLines writes lines of text centred at a point.
 func drawLines(b *strings.Builder, lines []string, x, y float64) {
 	y -= lineHeight * float64(len(lines)-1) / 2
 	for i, l := range lines {
@@ -314,8 +312,8 @@ func (d *Diagram) drawEdge(b *strings.Builder, e DiagramEdge, boxes []box, heavi
 		label(from.x, top-26-tall)
 		return
 	}
-	// The middle of the line is bent aside where it would run through nodes
-	// between, or over the arrow of the other direction.
+	// Bend the line if it would cross nodes in between or overlap the arrow of the opposite
+	// direction.
 	dx, dy := to.x-from.x, to.y-from.y
 	length := math.Hypot(dx, dy)
 	bend := 0.0
@@ -332,7 +330,7 @@ func (d *Diagram) drawEdge(b *strings.Builder, e DiagramEdge, boxes []box, heavi
 	mx, my := (from.x+to.x)/2+dy/length*bend, (from.y+to.y)/2-dx/length*bend
 	x1, y1 := leave(from, mx, my)
 	x2, y2 := leave(to, mx, my)
-	// The control point of a curve that passes through the middle.
+	// The control point of a curve through the middle.
 	cx, cy := 2*mx-(x1+x2)/2, 2*my-(y1+y2)/2
 	fmt.Fprintf(b, `<path d="M%s %sQ%s %s %s %s" stroke-width="%.3g" marker-end="url(#a)"/>`+"\n",
 		pixels(x1), pixels(y1), pixels(cx), pixels(cy), pixels(x2), pixels(y2), width)
@@ -344,12 +342,13 @@ func (d *Diagram) drawEdge(b *strings.Builder, e DiagramEdge, boxes []box, heavi
 	label(mx+aside*(half+4), my+above*(tall+4))
 }
 
-// mutual reports whether there is an arrow against e.
+// mutual reports whether there is an arrow opposite to e.
 func (d *Diagram) mutual(e DiagramEdge) bool {
 	return slices.ContainsFunc(d.Edges, func(o DiagramEdge) bool { return o.From == e.To && o.To == e.From })
 }
 
-// leave is where a line from the centre of a box to a point crosses its border.
+// leave returns the point where a line from the centre of a box to (x, y) crosses the
+// border of the box.
 func leave(b box, x, y float64) (float64, float64) {
 	dx, dy := x-b.x, y-b.y
 	if dx == 0 && dy == 0 {
@@ -369,7 +368,7 @@ func leave(b box, x, y float64) (float64, float64) {
 	return b.x + dx*t, b.y + dy*t
 }
 
-// svgOpen begins a picture of w by h pixels whose upper left corner is at x, y.
+// svgOpen writes the start of a picture of w by h pixels with upper left corner x, y.
 func svgOpen(title string, x, y, w, h float64) string {
 	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="%s %s %s %s" width="%s" height="%s" font-family="sans-serif" font-size="%d">
 <title>%s</title>
@@ -378,7 +377,7 @@ func svgOpen(title string, x, y, w, h float64) string {
 `, pixels(x), pixels(y), pixels(w), pixels(h), pixels(w), pixels(h), fontSize, xmlText(title), pixels(x), pixels(y), pixels(w), pixels(h))
 }
 
-// svgMessage is a picture that says something.
+// svgMessage returns a picture that shows a message.
 func svgMessage(text string) string {
 	w := charWidth*float64(len([]rune(text))) + 2*margin
 	var b strings.Builder

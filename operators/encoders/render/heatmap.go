@@ -7,29 +7,28 @@ import (
 	"strings"
 )
 
-// Heatmap is a picture of rows over a common axis that is cut into cells: the
-// more there is in a cell, the darker.
+// Heatmap is a picture of rows over a common axis cut into cells; a larger value is darker.
 type Heatmap struct {
 	Title    string
 	Rows     []HeatRow
 	Cells    int    // of the axis
-	From, To string // what the axis begins and ends with
-	omitted  int    // rows that are not shown
+	From, To string // labels of both ends of the axis
+	omitted  int    // rows not shown
 }
 
 type HeatRow struct {
 	Name  string
 	At    []float64 // by cell; may be shorter than the axis
-	Part  []float64 // of at, what is drawn apart; nil: nothing
-	Total string    // of the row, as it is written
-	Full  float64   // what makes a cell of the row full, in proportion; 0: see heatmap.top
+	Part  []float64 // of At, the part drawn separately; nil: none
+	Total string    // total of the row, as text
+	Full  float64   // value of a full cell, if the row is drawn in proportion; 0: see heatmap.top
 	Shown func(x float64) string
 }
 
-// Count is how a number of occurrences is shown.
+// Count formats a number of occurrences.
 func Count(x float64) string { return fmt.Sprintf("%.0f", x) }
 
-// depth is how dark a cell of the row is, 0 to 1.
+// depth returns how dark a cell of the row is, 0 to 1.
 func (r *HeatRow) depth(x, most float64) float64 {
 	if r.Full > 0 {
 		return min(1, max(0, x/r.Full))
@@ -47,10 +46,10 @@ const (
 	heatNameInText = 32
 )
 
-// shades of the text form, from nothing to the most.
+// shades are the characters of the text form, from zero to the maximum.
 var shades = []rune(" ░▒▓█")
 
-// top is the largest cell of the rows that are not drawn in proportion.
+// top returns the largest cell of the rows that are not drawn in proportion.
 func (h *Heatmap) top() (most float64) {
 	for _, r := range h.Rows {
 		if r.Full > 0 {
@@ -63,8 +62,8 @@ func (h *Heatmap) top() (most float64) {
 	return most
 }
 
-// depth is how dark a cell is, 0 to 1, by the logarithm of what is in it: what
-// is there at all can be seen.
+// depth returns how dark a cell is, 0 to 1, by the logarithm of its value, so that any
+// non-zero value is visible.
 func depth(x, most float64) float64 {
 	switch {
 	case x <= 0:
@@ -75,15 +74,15 @@ func depth(x, most float64) float64 {
 	return 0.15 + 0.85*math.Log1p(x)/math.Log1p(most)
 }
 
-// Text is the picture in characters, a line for each row.
+// Text returns the picture as text, one line per row.
 func (h *Heatmap) Text() string {
 	const cells = heatTextCells
 	if h.Cells == 0 || len(h.Rows) == 0 {
 		return "nothing"
 	}
-	// Cells of the axis are added up to columns, or stretched over several.
+	// Cells of the axis are added up to columns, or stretched over several columns.
 	columns := make([][]float64, len(h.Rows))
-	together := float64(max(1, h.Cells/cells)) // cells of a column
+	together := float64(max(1, h.Cells/cells)) // cells per column
 	most, longest := 0.0, 0
 	for i, r := range h.Rows {
 		columns[i] = make([]float64, cells)
@@ -117,8 +116,8 @@ func (h *Heatmap) Text() string {
 	return b.String()
 }
 
-// Svg is the picture. Where scripts run, the wheel zooms the axis at the
-// pointer, dragging moves it, and a double click shows it whole.
+// Svg returns the picture as SVG. Where scripts run, the wheel zooms the axis at the
+// pointer, dragging moves it, and a double click shows the whole axis.
 func (h *Heatmap) Svg() string {
 	rows, omitted := h.Rows, h.omitted
 	if len(rows) > mostHeatRows {
@@ -166,8 +165,8 @@ func (h *Heatmap) Svg() string {
 	return b.String()
 }
 
-// drawRow draws the cells of a row; neighbours of one shade are one rectangle.
-// A part that is drawn apart is at the bottom.
+// drawRow draws the cells of a row; adjacent cells of one shade are one rectangle. A part
+// that is drawn separately is at the bottom.
 func drawRow(b *strings.Builder, row int, r *HeatRow, most float64) {
 	drawCells(b, r, r.At, most, fmt.Sprintf(`y="%d.08" height="0.84" fill="#14508c"`, row))
 	drawCells(b, r, r.Part, most, fmt.Sprintf(`y="%d.62" height="0.3" fill="#dc781e"`, row))

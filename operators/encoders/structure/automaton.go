@@ -6,22 +6,22 @@ import (
 	"endoscope/operators/encoders"
 )
 
-// MergeRule says when two states of an automaton are one: what their k-tails,
-// the sequences of length k that can follow them, must have in common.
+// MergeRule selects when two states of an automaton are merged: what their k-tails, the
+// sequences of length k that can follow them, must have in common.
 type MergeRule uint8
 
 // Merge rules, from the smallest automaton to the largest.
 const (
 	Shared   MergeRule = iota // at least one k-tail (Reiss and Renieris)
-	Included                  // all that one of them has (Cook and Wolf)
-	Equal                     // all (Biermann and Feldman's k-tails)
+	Included                  // all k-tails of one of them (Cook and Wolf)
+	Equal                     // all k-tails (Biermann and Feldman)
 )
 
 var mergeRules = [...]string{Shared: "shared", Included: "included", Equal: "equal"}
 
 func (r MergeRule) String() string { return mergeRules[r] }
 
-// ParseMergeRule is the rule of that name, and whether there is one.
+// ParseMergeRule returns the rule of that name and whether it exists.
 func ParseMergeRule(name string) (MergeRule, bool) {
 	for r, n := range mergeRules {
 		if n == name {
@@ -31,14 +31,14 @@ func ParseMergeRule(name string) (MergeRule, bool) {
 	return 0, false
 }
 
-// AutomatonOptions say what automaton to infer.
+// AutomatonOptions configure the inferred automaton.
 type AutomatonOptions struct {
-	// K is the length of the tails that tell states apart: with 1 states are
-	// one if the same symbol follows them; the larger, the more states. The
-	// paper found 3 to be a good compromise. 1 to MaxK.
+	// K is the length of the tails that distinguish states: with 1, states followed by the
+	// same symbol are merged; a larger K gives more states. The paper found 3 to be a good
+	// compromise. 1 to MaxK.
 	K int
-	// NoLoops is the basic algorithm, without the two modifications that make a
-	// symbol that follows itself fewer than K times a loop all the same.
+	// NoLoops selects the basic algorithm, without the two modifications that turn a symbol
+	// repeated fewer than K times into a loop.
 	NoLoops bool
 	Rule    MergeRule
 }
@@ -53,36 +53,35 @@ func (o AutomatonOptions) check() error {
 	return nil
 }
 
-// AutomatonEncoder infers a deterministic finite automaton that accepts a
-// sequence, from the sequence alone (Reiss and Renieris, section 4.3).
+// AutomatonEncoder infers a deterministic finite automaton that accepts a sequence, from
+// the sequence alone (Reiss and Renieris, section 4.3).
 //
-// The sequence is read with k symbols of foresight. At a state q and a symbol x
-// that leads to a position with the tail t, the next state is the one that has
-// t; else where q goes with x; else q itself if the symbol before was x too
-// (the first modification); else a new state. It then has t. Where q goes with
-// x to another state than that of t, the two are merged: each tail belongs to
-// one state, and each state goes with a symbol to one state.
+// The sequence is read with k symbols of lookahead. At a state q and a symbol x that leads
+// to a position with the tail t, the next state is the state of t, if it exists; else the
+// target of q on x; else q itself if the previous symbol was x too (the first
+// modification); else a new state. That state then gets t. If q already leads on x to a
+// state other than that of t, the two are merged: each tail belongs to one state, and a
+// state has one target per symbol.
 //
-// Under Included and Equal, tails that were seen do not lead back: the sequence
-// becomes a chain (of several sequences: a prefix tree), since what follows a
-// state is known only in the end. That takes memory for each symbol.
+// Under Included and Equal, a known tail does not lead back: the sequence becomes a chain
+// (several sequences: a prefix tree), because the tails of a state are complete only at the
+// end. That takes memory per symbol.
 //
-// What merges states by all the tails that they turn out to have, and minimises
-// the result, is [Automaton].
+// [Automaton] merges states by their complete tails and minimises the result.
 type AutomatonEncoder struct {
 	encoders.Intake
 	options AutomatonOptions
 
 	m       *machine
 	tails   *tails          // nil under Included and Equal
-	at      int32           // the state reached
-	last    encoders.Symbol // the symbol that led there
-	taken   int64           // symbols that m has
+	at      int32           // the current state
+	last    encoders.Symbol // the symbol that led to it
+	taken   int64           // symbols added to m
 	pending []encoders.Symbol
 	times   []int64 // of pending, if timed
 }
 
-// NewAutomatonEncoder returns an encoder of sequences over a.
+// NewAutomatonEncoder returns an encoder for sequences over a.
 func NewAutomatonEncoder(a *encoders.Alphabet, o AutomatonOptions, l encoders.Limits) (*AutomatonEncoder, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -94,7 +93,6 @@ func NewAutomatonEncoder(a *encoders.Alphabet, o AutomatonOptions, l encoders.Li
 	return e, nil
 }
 
-// Append implements [Encoder].
 func (e *AutomatonEncoder) Append(symbols []encoders.Symbol, times []int64) {
 	e.Consume(symbols, times, e.encode, e.Bytes)
 }
@@ -105,7 +103,7 @@ func (e *AutomatonEncoder) encode(symbols []encoders.Symbol, times []int64) {
 	e.advance()
 }
 
-// advance takes the pending symbols whose tails are known.
+// advance consumes the pending symbols whose tails are known.
 func (e *AutomatonEncoder) advance() {
 	k := e.options.K
 	n := len(e.pending) - k
@@ -119,7 +117,7 @@ func (e *AutomatonEncoder) advance() {
 	e.drop(n)
 }
 
-// drop forgets the first n pending symbols.
+// drop removes the first n pending symbols.
 func (e *AutomatonEncoder) drop(n int) {
 	e.pending = e.pending[:copy(e.pending, e.pending[n:])]
 	if len(e.times) > 0 {
@@ -127,7 +125,7 @@ func (e *AutomatonEncoder) drop(n int) {
 	}
 }
 
-// begin gives the first tail to the start state.
+// begin assigns the first tail to the start state.
 func (e *AutomatonEncoder) begin(tail []encoders.Symbol) {
 	if e.taken == 0 && e.tails != nil && tail != nil {
 		_, slot, hash := e.tails.find(tail)
@@ -135,8 +133,8 @@ func (e *AutomatonEncoder) begin(tail []encoders.Symbol) {
 	}
 }
 
-// step takes pending symbol i. tail is the k symbols behind it, nil where a
-// truncated sequence does not say.
+// step consumes pending symbol i. tail holds the k symbols after it, or is nil if a
+// truncated sequence does not have them.
 func (e *AutomatonEncoder) step(i int, tail []encoders.Symbol) {
 	m, x := e.m, e.pending[i]
 	arc := m.arc(e.at, x)
@@ -173,7 +171,8 @@ func (e *AutomatonEncoder) step(i int, tail []encoders.Symbol) {
 	}
 }
 
-// finish takes the pending symbols, behind which the sequence ends or was cut.
+// finish consumes the pending symbols at the end of the sequence; cut reports that the end
+// is missing.
 func (e *AutomatonEncoder) finish(cut bool) {
 	k := e.options.K
 	n := len(e.pending)
@@ -205,7 +204,6 @@ func (e *AutomatonEncoder) finish(cut bool) {
 	e.m.arcs[arc].stats.Count++
 }
 
-// Bytes implements [Encoder].
 func (e *AutomatonEncoder) Bytes() int64 {
 	n := e.m.bytes() + int64(4*cap(e.pending)+8*cap(e.times))
 	if e.tails != nil {
@@ -214,8 +212,8 @@ func (e *AutomatonEncoder) Bytes() int64 {
 	return n
 }
 
-// Encode implements [Encoder]: it gives an [*Automaton]. A sequence of which
-// the budget left only a prefix has no end.
+// Encode implements [Encoder]. It returns an [*Automaton]. If the budget cut the sequence
+// to a prefix, it has no end.
 func (e *AutomatonEncoder) Encode() encoders.Encoding {
 	c := *e
 	c.m = e.m.clone()

@@ -10,12 +10,10 @@ import (
 
 // Automaton is the encoding of one or more sequences as an automaton.
 //
-// It holds the automaton that the sequences made as they were read, with the
-// tails of its states, because that is what merges: the automaton of several
-// sequences is that of each alone with their starts joined, then the states of
-// equal tails, then whatever must be for it to be deterministic. None of that
-// depends on the order of the sequences. From it comes the automaton that is
-// shown, when it is first asked for.
+// It holds the automaton built while reading, with the tails of its states, because that
+// form merges: the automaton of several sequences joins the start states, then the states
+// of equal tails, then the states that determinism requires. None of that depends on the
+// order of the sequences. The automaton shown to users is derived from it on first use.
 type Automaton struct {
 	encoders.Source
 	options AutomatonOptions
@@ -42,7 +40,6 @@ func newAutomaton(o AutomatonOptions, names []string, of encoders.Source, m *mac
 	return a
 }
 
-// Merge implements [Mergeable].
 func (a *Automaton) Merge(others []encoders.Encoding) (encoders.Encoding, error) {
 	all := make([]*Automaton, 1, 1+len(others))
 	all[0] = a
@@ -64,7 +61,7 @@ func (a *Automaton) Merge(others []encoders.Encoding) (encoders.Encoding, error)
 	var last []string
 	for _, b := range all {
 		of = of.Joined(b.Source)
-		// Automata of one query have one alphabet.
+		// Automata of one query share one alphabet.
 		if len(last) == 0 || len(last) != len(b.names) || &last[0] != &b.names[0] {
 			symbols, last = alphabet.Translate(b.names), b.names
 		}
@@ -73,8 +70,7 @@ func (a *Automaton) Merge(others []encoders.Encoding) (encoders.Encoding, error)
 	return newAutomaton(a.options, alphabet.Names(), of, m, t), nil
 }
 
-// addAutomaton makes b, whose symbols are translated, a part of m, whose states
-// have the tails t.
+// addAutomaton adds b to m, with its symbols translated; t holds the tails of m's states.
 func (m *machine) addAutomaton(b *Automaton, symbols []encoders.Symbol, t *tails) {
 	states := m.add(b.read, symbols)
 	if t == nil {
@@ -96,7 +92,7 @@ func (m *machine) addAutomaton(b *Automaton, symbols []encoders.Symbol, t *tails
 	}
 }
 
-// automaton is the automaton that is shown.
+// automaton returns the automaton shown to users.
 func (a *Automaton) automaton() *fsa {
 	a.reduce.Do(func() {
 		f := a.read.reduced(a.options)
@@ -105,25 +101,23 @@ func (a *Automaton) automaton() *fsa {
 	return a.shown
 }
 
-// States is how many states the automaton has. They are numbered from 0, the
-// start, in breadth-first order; that in which a sequence has ended, which
-// every automaton has, is one of them.
+// States returns the number of states. They are numbered in breadth-first order from 0, the
+// start. Every automaton has a final state, in which a sequence has ended.
 func (a *Automaton) States() int { return a.automaton().len() }
 
-// Final is the state in which a sequence has ended.
+// Final returns the state in which a sequence has ended.
 func (a *Automaton) Final() int { return int(a.automaton().final) }
 
-// Arc is an arc of an automaton: it goes From a state with a symbol To one.
-// Name is the symbol's, as [Quote] writes it; [End] is written as "⊣".
+// Arc is an arc of an automaton. Name is the name of its symbol as [Quote] writes it; [End]
+// is written as "⊣".
 type Arc struct {
 	From, To int
 	Symbol   encoders.Symbol
 	Name     string
-	Stats    encoders.Stats // how often it was taken, and the time of its symbols
+	Stats    encoders.Stats // how often it was taken, and the times of its symbols
 }
 
-// Arcs are the arcs, by state, and then in the order in which they were first
-// taken.
+// Arcs returns the arcs by state, then in the order in which they were first taken.
 func (a *Automaton) Arcs() []Arc {
 	f := a.automaton()
 	arcs := make([]Arc, 0, len(f.arcs))
@@ -135,13 +129,13 @@ func (a *Automaton) Arcs() []Arc {
 	return arcs
 }
 
-// Options are what the automaton was inferred with.
+// Options returns the options of the inference.
 func (a *Automaton) Options() AutomatonOptions { return a.options }
 
-// Names has the names of the symbols.
+// Names returns the names of the symbols.
 func (a *Automaton) Names() []string { return slices.Clip(a.names) }
 
-// String has a line for each arc: state, symbol, state.
+// String returns one line per arc: state, symbol, state.
 func (a *Automaton) String() string {
 	var b []byte
 	for i, l := range a.Arcs() {
@@ -155,7 +149,6 @@ func (a *Automaton) String() string {
 	return string(b) + a.Remark()
 }
 
-// MarshalJSON implements [Encoding].
 func (a *Automaton) MarshalJSON() ([]byte, error) {
 	type arc struct {
 		From   int            `json:"from"`

@@ -8,10 +8,10 @@ import (
 	"endoscope/operators/encoders/render"
 )
 
-// mostLabels is how many symbols a picture writes at one arrow.
+// mostLabels is the largest number of symbols written at one arrow.
 const mostLabels = 6
 
-// diagram is the picture of a: the arcs between two states are one arrow.
+// diagram draws the automaton; the arcs between two states are one arrow.
 func (a *Automaton) diagram() *render.Diagram {
 	d := &render.Diagram{Title: "automaton", Nodes: make([]render.DiagramNode, a.States())}
 	for q := range d.Nodes {
@@ -43,11 +43,8 @@ func (a *Automaton) diagram() *render.Diagram {
 	return d
 }
 
-// Dot implements [Graph].
 func (a *Automaton) Dot() string { return a.diagram().Dot() }
 
-// Mermaid implements [Graph].
 func (a *Automaton) Mermaid() string { return a.diagram().Mermaid() }
 
-// SVG implements [Drawing].
 func (a *Automaton) SVG() string { return a.diagram().Svg() }

@@ -4,12 +4,11 @@ import (
 	"endoscope/operators/encoders"
 )
 
-// balance is what a string of calls and returns does to the depth of the
-// stack: how deep it comes at least, at any point, and where it ends, both
-// relative to where it began.
+// balance is the effect of a string of calls and returns on the depth of the stack: the
+// minimum depth reached and the final depth, both relative to the start.
 type balance struct{ min, net int32 }
 
-// then is the balance of a string and another behind it.
+// then returns the balance of a string followed by another.
 func (b balance) then(c balance) balance {
 	return balance{min(b.min, b.net+c.min), b.net + c.net}
 }

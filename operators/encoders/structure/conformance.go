@@ -7,40 +7,40 @@ import (
 	"endoscope/operators/encoders"
 )
 
-// ConformanceOptions say what a sequence that is checked against a model is.
+// ConformanceOptions describe a sequence that is checked against a model.
 type ConformanceOptions struct {
-	// Open sequences have not ended: what is expected need not have come yet.
+	// Open marks a sequence that has not ended; expected symbols may still come.
 	Open bool
-	// Anywhere lets sequences begin in the middle of the model, as those of a
-	// program that was running already do. Automata alone can say what follows.
+	// Anywhere lets a sequence begin in the middle of the model, as that of a program that
+	// was already running does. Only automata support it.
 	Anywhere bool
 }
 
-// ConformanceEncoder finds the first symbol of a sequence at which it leaves a
-// model. Symbols cost the same however long the sequence is.
+// ConformanceEncoder finds the first symbol at which a sequence departs from a model. The
+// cost per symbol does not depend on the length of the sequence.
 type ConformanceEncoder struct {
 	encoders.Intake
 	model   *Model
 	options ConformanceOptions
-	meaning []encoders.Symbol // by symbol of the alphabet: that of the model, or End; unread
+	meaning []encoders.Symbol // by symbol of the alphabet: the model's symbol, or End; unread: not looked up
 	track   track
 	n       int64
 	left    *Departure
 }
 
-// Departure is where a sequence leaves a model.
+// Departure is the point where a sequence departs from a model.
 type Departure struct {
-	Sequence int      // which of the sequences, from 0
-	Label    string   // what the sequence is called, if anything
-	Position int64    // of the symbol in it, from 0; its length if it ends there
-	Symbol   string   // as Quote writes it; "⊣" if it ends
-	Expected []string // what the model has there, in its order
+	Sequence int      // index of the sequence, from 0
+	Label    string   // label of the sequence, if any
+	Position int64    // of the symbol in the sequence, from 0; the length if the sequence ends there
+	Symbol   string   // as Quote writes it; "⊣" for the end
+	Expected []string // symbols the model allows there, in its order
 }
 
-// mostExpected is how many expected symbols a text names.
+// mostExpected is the largest number of expected symbols in a text.
 const mostExpected = 5
 
-// String is for people.
+// String returns a message for people.
 func (d *Departure) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s at symbol %d", d.Symbol, d.Position+1)
@@ -65,16 +65,16 @@ func (d *Departure) String() string {
 
 // track follows a sequence through a model.
 type track interface {
-	// step takes a symbol of the model, or [End], and reports whether the model
-	// has it here. After false it is not used again, but for expected.
+	// step consumes a symbol of the model, or [End], and reports whether the model allows
+	// it here. After false only expected may be called.
 	step(x encoders.Symbol) bool
-	// expected is what the model has here, or had at the step that failed.
+	// expected returns the symbols the model allows here, or allowed at the failed step.
 	expected() []encoders.Symbol
 	bytes() int64
 	clone() track
 }
 
-// unread is no symbol's meaning yet.
+// unread marks a symbol whose meaning was not looked up.
 const unread = encoders.End - 1
 
 // NewConformanceEncoder returns an encoder that checks a sequence over a.
@@ -92,7 +92,7 @@ func NewConformanceEncoder(a *encoders.Alphabet, m *Model, o ConformanceOptions,
 	return e, nil
 }
 
-// Append implements [Encoder]; it makes no use of times.
+// Append implements [Encoder]; it ignores times.
 func (e *ConformanceEncoder) Append(symbols []encoders.Symbol, _ []int64) {
 	e.Consume(symbols, nil, e.encode, e.Bytes)
 }
@@ -118,15 +118,15 @@ func (e *ConformanceEncoder) encode(symbols []encoders.Symbol, _ []int64) {
 	}
 }
 
-// Finish says that the sequence has ended, Open or not.
+// Finish marks the sequence as ended, Open or not.
 func (e *ConformanceEncoder) Finish() {
 	if e.left == nil && !e.Truncated && !e.Full && !e.track.step(encoders.End) {
 		e.left = e.departure(e.track, e.n, encoders.End, nil)
 	}
-	e.options.Open = true // the end was looked at
+	e.options.Open = true // the end has been checked
 }
 
-// Departed reports whether the sequence has left the model.
+// Departed reports whether the sequence has departed from the model.
 func (e *ConformanceEncoder) Departed() bool { return e.left != nil }
 
 func (e *ConformanceEncoder) departure(t track, at int64, s encoders.Symbol, names []string) *Departure {
@@ -137,11 +137,10 @@ func (e *ConformanceEncoder) departure(t track, at int64, s encoders.Symbol, nam
 	return d
 }
 
-// Bytes implements [Encoder].
 func (e *ConformanceEncoder) Bytes() int64 { return 4*int64(cap(e.meaning)) + e.track.bytes() }
 
-// Encode implements [Encoder]: it gives a [*Conformance]. A sequence that is
-// not Open, and was not cut, ends here.
+// Encode implements [Encoder]. It returns a [*Conformance]. A sequence that is neither Open
+// nor cut ends here.
 func (e *ConformanceEncoder) Encode() encoders.Encoding {
 	c := &Conformance{Source: e.Source(), left: e.left}
 	if e.left == nil && !e.options.Open && !e.Truncated && !e.Full {
@@ -152,26 +151,25 @@ func (e *ConformanceEncoder) Encode() encoders.Encoding {
 	if c.left != nil {
 		c.departed = 1
 	}
-	// The result of any number of sequences takes the memory of one.
+	// The result for any number of sequences takes the memory of one.
 	c.Digests, c.Labels = nil, nil
 	return c
 }
 
-// Conformance is whether sequences belong to a model.
+// Conformance reports whether sequences conform to a model.
 type Conformance struct {
 	encoders.Source
-	departed int        // how many sequences do not
+	departed int        // number of sequences that do not conform
 	left     *Departure // of the first of them
 }
 
-// Conforms reports whether all sequences belong to the model.
+// Conforms reports whether all sequences conform to the model.
 func (c *Conformance) Conforms() bool { return c.left == nil }
 
-// Departure is where the first sequence that does not belong to the model
-// leaves it; nil if there is none.
+// Departure returns where the first non-conforming sequence departs from the model; nil if
+// all conform.
 func (c *Conformance) Departure() *Departure { return c.left }
 
-// Merge implements [Mergeable].
 func (c *Conformance) Merge(others []encoders.Encoding) (encoders.Encoding, error) {
 	m := &Conformance{}
 	for _, e := range append([]encoders.Encoding{c}, others...) {
@@ -190,7 +188,7 @@ func (c *Conformance) Merge(others []encoders.Encoding) (encoders.Encoding, erro
 	return m, nil
 }
 
-// String says it in words.
+// String returns the result as a sentence.
 func (c *Conformance) String() string {
 	switch {
 	case c.left == nil:
@@ -205,7 +203,6 @@ func (c *Conformance) String() string {
 	return c.left.String() + c.Remark()
 }
 
-// MarshalJSON implements [Encoding].
 func (c *Conformance) MarshalJSON() ([]byte, error) {
 	type departure struct {
 		Sequence int      `json:"sequence"`

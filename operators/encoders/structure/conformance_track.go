@@ -7,8 +7,8 @@ import (
 	"endoscope/operators/encoders"
 )
 
-// stateTrack follows a sequence through an automaton: in one state, or, where
-// the sequence may have begun in any, in all that it can be in.
+// stateTrack follows a sequence through an automaton: in one state, or, if the sequence may
+// have begun in any state, in all possible ones.
 type stateTrack struct {
 	*transitions
 	states []int32
@@ -72,14 +72,14 @@ func (t *stateTrack) clone() track {
 	return &stateTrack{transitions: t.transitions, states: slices.Clone(t.states)}
 }
 
-// transitions are the arcs of an automaton to be followed fast.
+// transitions is an automaton prepared for fast traversal.
 type transitions struct {
 	f     *fsa
-	width int     // of a row of table: the symbols, and End behind them
-	table []int32 // by state and symbol; nil where it would be too large
+	width int     // row length of table: the symbols, then End
+	table []int32 // by state and symbol; nil if it would be too large
 }
 
-// largestTable is the most entries of a table of transitions: 4 MiB.
+// largestTable is the largest number of entries in a table of transitions: 4 MiB.
 const largestTable = 1 << 20
 
 func newTransitions(f *fsa, symbols int) *transitions {
@@ -106,7 +106,7 @@ func (d *transitions) column(x encoders.Symbol) int {
 	return int(x)
 }
 
-// to is where q goes with x, or none.
+// to returns the target of q on x, or none.
 func (d *transitions) to(q int32, x encoders.Symbol) int32 {
 	if d.table == nil {
 		return d.f.next(q, x)
@@ -114,25 +114,24 @@ func (d *transitions) to(q int32, x encoders.Symbol) int32 {
 	return d.table[int(q)*d.width+d.column(x)]
 }
 
-// derivation follows a sequence through a grammar: all ways in which it can be
-// derived so far. There is one for each start string, and one more for each
-// long run that may be over or may go on.
+// derivation follows a sequence through a grammar: all possible derivations so far. Each
+// start string adds one, and so does each long run that may end or continue here.
 type derivation struct {
 	g       *Grammar
 	cursors []*cursor
 }
 
-// cursor is before an item of a production, of whose repetitions some are
-// done; above is where the production itself is used. What is past the last
-// item of a start string expects End.
+// cursor is a position before an item of a production, after done repetitions of it; above
+// is where the production itself is used. The position after the last item of a start
+// string expects End.
 type cursor struct {
 	production, item int
-	done             int64 // repetitions; of a long run at most one more than the cutoff
+	done             int64 // repetitions; for a long run, counted up to the cutoff plus one
 	above            *cursor
 }
 
-// mostCursors bounds the ways that are followed. Beyond it the sequence is
-// taken to belong to the model as long as one of those that are left does.
+// mostCursors bounds the derivations followed. Beyond it, the sequence conforms as long as
+// one of the remaining derivations does.
 const mostCursors = 1 << 12
 
 func newDerivation(g *Grammar) *derivation {
@@ -144,8 +143,8 @@ func newDerivation(g *Grammar) *derivation {
 	return d
 }
 
-// enter adds to the cursors those that c stands for: each before a terminal, or
-// past the end.
+// enter adds the terminal positions that c expands to: each is before a terminal or past
+// the end.
 func (d *derivation) enter(c *cursor, to *[]*cursor) {
 	for {
 		items := d.g.rightSide(c.production)
@@ -166,7 +165,7 @@ func (d *derivation) enter(c *cursor, to *[]*cursor) {
 	}
 }
 
-// repeated adds the cursors that follow one repetition of the item at c.
+// repeated adds the cursors after one repetition of the item at c.
 func (d *derivation) repeated(c *cursor, to *[]*cursor) {
 	it := d.g.rightSide(c.production)[c.item]
 	done := c.done + 1
@@ -183,7 +182,7 @@ func (d *derivation) repeated(c *cursor, to *[]*cursor) {
 	}
 }
 
-// at is what the grammar has at a cursor that was entered.
+// at returns the symbol that the grammar expects at a cursor returned by enter.
 func (d *derivation) at(c *cursor) encoders.Symbol {
 	items := d.g.rightSide(c.production)
 	if c.item == len(items) {
@@ -210,7 +209,7 @@ func (d *derivation) step(x encoders.Symbol) bool {
 	return true
 }
 
-// distinct leaves out cursors that are the same.
+// distinct removes duplicate cursors.
 func (d *derivation) distinct(all []*cursor) []*cursor {
 	if len(all) < 2 {
 		return all

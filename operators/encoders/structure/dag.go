@@ -6,30 +6,29 @@ import (
 	"endoscope/operators/encoders"
 )
 
-// DAGEncoder makes a directed acyclic graph of a tree of calls: equal subtrees,
-// a function with the same calls in the same order, share a node. (Jerding,
-// Stasko and Ball: Visualizing interactions in program executions, ICSE 1997.)
-// Times are when calls and returns happened.
+// DAGEncoder turns a call tree into a directed acyclic graph: equal subtrees, a function
+// with the same calls in the same order, share a node (Jerding, Stasko and Ball:
+// Visualizing interactions in program executions, ICSE 1997). Times are when calls and
+// returns happened.
 type DAGEncoder struct {
 	encoders.Intake
 	encoders.Calls
 	cutoff int64
 	nodes  folding
-	// children has, one frame behind the other, the function and what it has
-	// called so far; at the bottom what was called from nowhere.
+	// children holds, frame by frame, the function and its calls so far; at the bottom are
+	// the calls without a caller.
 	children []item
-	from     []int // by frame: where its children begin
+	from     []int // by frame: index of its first child in children
 	bytes    int64 // of nodes
 }
 
-// NewDAGEncoder returns an encoder for the calls of a thread. With a cutoff
-// more than that many equal subtrees behind each other count as the same,
-// however many they are; 0: none do.
+// NewDAGEncoder returns an encoder for the calls of a thread. With a cutoff, runs of more
+// than that many equal adjacent subtrees compare equal, whatever their length; 0 disables
+// it.
 func NewDAGEncoder(a *encoders.Alphabet, cutoff int, l encoders.Limits) *DAGEncoder {
 	return &DAGEncoder{Intake: encoders.Intake{Alphabet: a, Limits: l}, cutoff: int64(cutoff), nodes: folding{byText: map[string]uint32{}}}
 }
 
-// Append implements [Encoder].
 func (e *DAGEncoder) Append(symbols []encoders.Symbol, times []int64) {
 	e.Consume(symbols, times, e.encode, e.Bytes)
 }
@@ -60,10 +59,9 @@ func (e *DAGEncoder) encode(symbols []encoders.Symbol, times []int64) {
 	}
 }
 
-// nodeBytes is about what a node takes besides its children.
+// nodeBytes is the approximate size of a node without its children.
 const nodeBytes = 150
 
-// Bytes implements [Encoder].
 func (e *DAGEncoder) Bytes() int64 {
 	return e.bytes + int64(16*cap(e.children)+24*cap(e.Frames))
 }
@@ -73,7 +71,7 @@ func (e *DAGEncoder) Encode() encoders.Encoding {
 	nodes := folding{rules: slices.Clone(e.nodes.rules), stats: slices.Clone(e.nodes.stats)}
 	children := slices.Clone(e.children)
 	for i := len(e.from) - 1; i >= 0; i-- {
-		// No other node is like it: none that returned, and none around it.
+		// No other node equals it: neither one that returned nor one that encloses it.
 		r := uint32(len(nodes.rules))
 		nodes.rules = append(nodes.rules, slices.Clone(children[e.from[i]:]))
 		nodes.stats = append(nodes.stats, encoders.Stats{Count: 1})

@@ -4,11 +4,10 @@ import (
 	"math/bits"
 )
 
-// digrams is the index of a grammar under construction: where each digram, a
-// pair of neighbouring symbols, occurs. It is a hash table with linear probing,
-// at most half full; a slot has the upper half of the digram's hash and the
-// node where it begins, so that a slot is 8 bytes and most comparisons need no
-// look at the nodes. Node 0 is never the beginning of a digram.
+// digrams indexes the digrams (pairs of adjacent symbols) of a grammar under construction.
+// It is a hash table with linear probing, at most half full. A slot holds the upper half of
+// the digram's hash and the node where the digram begins, so a slot is 8 bytes and most
+// comparisons do not read the nodes. No digram begins at node 0.
 type digrams struct {
 	slots []uint64 // hash<<32 | node, 0: free
 	shift uint     // of an upper half to an index into slots
@@ -28,13 +27,13 @@ func (d *digrams) alloc(slots int) {
 	d.shift = uint(32 - bits.Len(uint(slots-1)))
 }
 
-// hashDigram is the upper half of the hash of the digram of values a and b.
+// hashDigram returns the upper half of the hash of the digram of values a and b.
 func hashDigram(a, b uint32) uint32 {
 	return uint32((uint64(a)<<32 | uint64(b)) * 0x9e3779b97f4a7c15 >> 32)
 }
 
-// find returns the node where the digram of a and b is indexed, or 0, and then
-// the slot where it belongs.
+// find returns the node where the digram of a and b is indexed; or 0 and the slot where it
+// belongs.
 func (d *digrams) find(nodes []node, a, b uint32) (at uint32, slot int) {
 	h := hashDigram(a, b)
 	mask := len(d.slots) - 1
@@ -52,7 +51,7 @@ func (d *digrams) find(nodes []node, a, b uint32) (at uint32, slot int) {
 	}
 }
 
-// put indexes the digram of a and b, which find gave slot for, at node.
+// put indexes the digram of a and b at node, in the slot that find returned.
 func (d *digrams) put(slot int, a, b, node uint32) {
 	if d.slots[slot] == 0 {
 		d.n++
@@ -63,7 +62,7 @@ func (d *digrams) put(slot int, a, b, node uint32) {
 	}
 }
 
-// remove forgets the digram of a and b if it is indexed at node.
+// remove removes the digram of a and b if it is indexed at node.
 func (d *digrams) remove(a, b, node uint32) {
 	h := hashDigram(a, b)
 	entry := uint64(h)<<32 | uint64(node)
@@ -75,7 +74,7 @@ func (d *digrams) remove(a, b, node uint32) {
 		}
 	}
 	d.n--
-	// What stands behind moves up unless that would be before where it belongs.
+	// Later entries move up unless that would put them before their home slot.
 	hole := i & mask
 	for j := hole; ; {
 		j = (j + 1) & mask

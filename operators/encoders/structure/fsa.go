@@ -7,9 +7,8 @@ import (
 	"endoscope/operators/encoders"
 )
 
-// fsa is a deterministic automaton that does not change. Its states are 0, the
-// start, to len(from)-2; End leads to the state final, which has no arcs and is
-// there even if nothing leads to it.
+// fsa is an immutable deterministic automaton. Its states are 0, the start, to len(from)-2.
+// End leads to the state final, which has no arcs and exists even if nothing leads to it.
 type fsa struct {
 	from  []int32 // the arcs of state q are arcs[from[q]:from[q+1]], by symbol
 	arcs  []fsaArc
@@ -25,10 +24,10 @@ type fsaArc struct {
 
 func (f *fsa) len() int { return len(f.from) - 1 }
 
-// arcsFrom is the arcs of state q.
+// arcsFrom returns the arcs of state q.
 func (f *fsa) arcsFrom(q int32) []fsaArc { return f.arcs[f.from[q]:f.from[q+1]] }
 
-// next is where q goes with x, or none.
+// next returns the target of q on x, or none.
 func (f *fsa) next(q int32, x encoders.Symbol) int32 {
 	arcs := f.arcsFrom(q)
 	if i, ok := slices.BinarySearchFunc(arcs, x, func(a fsaArc, x encoders.Symbol) int { return cmp.Compare(a.symbol, x) }); ok {
@@ -37,8 +36,8 @@ func (f *fsa) next(q int32, x encoders.Symbol) int32 {
 	return none
 }
 
-// snapshot is the automaton that m is now. Its state i is the state states[i]
-// of m; number[q] is what state q of m, merged or not, is in it.
+// snapshot returns the current automaton of m. State i of f is state states[i] of m;
+// number[q] is the state of f for state q of m, merged or not.
 func (m *machine) snapshot() (f *fsa, states, number []int32) {
 	number = make([]int32, len(m.parent))
 	for q := range number {
@@ -69,8 +68,8 @@ func (m *machine) snapshot() (f *fsa, states, number []int32) {
 	return f, states, number
 }
 
-// close ends the arcs of a state. Arcs with the same symbol, which lead to the
-// same state, become one.
+// close ends the arcs of a state. Arcs with the same symbol have the same target and are
+// merged.
 func (f *fsa) close() {
 	begin := int(f.from[len(f.from)-1])
 	own := f.arcs[begin:]
@@ -89,8 +88,8 @@ func (f *fsa) close() {
 	f.from = append(f.from, int32(begin+n))
 }
 
-// add makes f a part of m, its start one with that of m. symbols translates
-// those of f, nil if they are the same. It returns what the states of f are.
+// add adds f to m and joins their start states. symbols translates the symbols of f, nil if
+// they are the same. It returns the states of m for the states of f.
 func (m *machine) add(f *fsa, symbols []encoders.Symbol) []int32 {
 	states := make([]int32, f.len())
 	for q := range states {
@@ -114,10 +113,10 @@ func (m *machine) add(f *fsa, symbols []encoders.Symbol) []int32 {
 	return states
 }
 
-// quotient is f with its states joined to blocks: state q is in block[q], of n,
-// all of whose states go with a symbol to the same block.
+// quotient returns f with its states joined to n blocks: state q is in block[q]. On a
+// symbol, all states of a block lead to the same block.
 func (f *fsa) quotient(block []int32, n int) *fsa {
-	// Blocks are renumbered so that the start's is 0.
+	// Renumber the blocks so that the block of the start is 0.
 	number := make([]int32, n)
 	for b := range number {
 		number[b] = none
@@ -143,9 +142,9 @@ func (f *fsa) quotient(block []int32, n int) *fsa {
 	return r
 }
 
-// numbered is f with its states in breadth-first order; of a state's arcs the
-// one that was taken first comes first, and where that says nothing the one
-// with the smaller name. That does not depend on the order of sequences.
+// numbered returns f with its states in breadth-first order. The arcs of a state are
+// ordered by first use, then by name, so the result does not depend on the order of
+// sequences.
 func (f *fsa) numbered(names []string) *fsa {
 	number := make([]int32, f.len())
 	for q := range number {
@@ -172,7 +171,7 @@ func (f *fsa) numbered(names []string) *fsa {
 	return r
 }
 
-// inOrder is the arcs of q in the order of numbered.
+// inOrder returns the arcs of q in the order of numbered.
 func (f *fsa) inOrder(q int32, names []string) []fsaArc {
 	arcs := slices.Clone(f.arcsFrom(q))
 	name := func(x encoders.Symbol) string {

@@ -4,35 +4,35 @@ import (
 	"endoscope/operators/encoders"
 )
 
-// Balance says how a grammar of call strings treats returns.
+// Balance selects how a grammar of call strings treats returns.
 type Balance uint8
 
 const (
 	// AnyBalance treats returns like any symbol.
 	AnyBalance Balance = iota
-	// Restricted makes no rule that returns from what it has not called.
+	// Restricted makes no rule with a return whose call is outside the rule.
 	Restricted
-	// FullyBalanced rules return from all that they call, and nothing else. The
-	// rest stands expanded where it was used, with its runs counted.
+	// FullyBalanced makes rules whose calls and returns match exactly. Other rules are
+	// expanded where they are used, and their runs counted.
 	FullyBalanced
 )
 
-// String is how the option is written.
+// String returns the option's text.
 func (b Balance) String() string { return [...]string{"", "restricted", "full"}[b] }
 
 // GrammarOptions of [NewGrammarEncoder].
 type GrammarOptions struct {
-	// Runs has the right-hand sides run-length encoded: rules that are one run
-	// dissolve in it. FullyBalanced includes it.
+	// Runs run-length encodes the right-hand sides; a rule that is a single run is
+	// expanded. FullyBalanced implies it.
 	Runs bool
-	// Cutoff makes runs longer than it long, whatever their length; 0: none.
-	// Such a grammar does not decode.
+	// Cutoff marks longer runs as long without their length; 0 disables it. Such a grammar
+	// does not decode.
 	Cutoff  int
 	Balance Balance
-	calls   bool // it is a DAG of calls: each rule is one
+	calls   bool // a DAG of calls: each rule is one call
 }
 
-// GrammarEncoder makes a context-free grammar that derives the sequence alone.
+// GrammarEncoder builds a context-free grammar that derives exactly the sequence.
 type GrammarEncoder struct {
 	encoders.Intake
 	options GrammarOptions
@@ -51,7 +51,6 @@ func NewGrammarEncoder(a *encoders.Alphabet, o GrammarOptions, l encoders.Limits
 	}
 }
 
-// Append implements [Encoder].
 func (e *GrammarEncoder) Append(symbols []encoders.Symbol, times []int64) {
 	e.Consume(symbols, times, e.encode, e.Bytes)
 }
@@ -75,10 +74,8 @@ func (e *GrammarEncoder) encode(symbols []encoders.Symbol, times []int64) {
 	}
 }
 
-// Bytes implements [Encoder].
 func (e *GrammarEncoder) Bytes() int64 { return e.grammar.bytes() + 40*int64(cap(e.symbols)) }
 
-// Encode implements [Encoder].
 func (e *GrammarEncoder) Encode() encoders.Encoding {
 	raw := e.grammar.productions()
 	raw.count()

@@ -8,10 +8,9 @@ import (
 	"endoscope/operators/encoders"
 )
 
-// Grammar is a context-free grammar that derives the sequences that it is the
-// encoding of, each from a start string of its own. That of a [DAGEncoder] is a
-// graph: each rule is a call, R1 -> f R2 3:R3 <, and the start strings are what
-// threads call.
+// Grammar is a context-free grammar that derives exactly the encoded sequences, each from
+// its own start string. The grammar of a [DAGEncoder] is a graph: each rule is a call, R1
+// -> f R2 3:R3 <, and the start strings are the top-level calls of threads.
 type Grammar struct {
 	encoders.Source
 	*productions
@@ -20,25 +19,22 @@ type Grammar struct {
 	symbols []encoders.Stats // of each symbol; nil without times
 }
 
-// Exact implements [Lossless].
 func (g *Grammar) Exact() bool { return g.options.Cutoff == 0 }
 
-// Names implements [Lossless].
 func (g *Grammar) Names() []string { return g.names }
 
-// Rules is the number of productions, start strings included.
+// Rules returns the number of productions, start strings included.
 func (g *Grammar) Rules() int { return len(g.ends) }
 
-// Size is the number of items in all right-hand sides.
+// Size returns the number of items in all right-hand sides.
 func (g *Grammar) Size() int { return len(g.items) }
 
-// Decode implements [Lossless].
 func (g *Grammar) Decode(i int) iter.Seq[encoders.Symbol] {
 	return func(yield func(encoders.Symbol) bool) { g.derive(i, yield) }
 }
 
-// appendRule appends the name of production p: R0 is the start string of one
-// sequence, S0, S1, ... are those of several; the rules begin at R1.
+// appendRule appends the name of production p: R0 is the start string of a single sequence,
+// S0, S1, ... are those of several; the rules begin at R1.
 func (g *Grammar) appendRule(b []byte, p int) []byte {
 	switch {
 	case g.starts == 1:
@@ -49,7 +45,7 @@ func (g *Grammar) appendRule(b []byte, p int) []byte {
 	return strconv.AppendInt(append(b, 'R'), int64(p-g.starts+1), 10)
 }
 
-// String has a line for each rule:
+// String returns one line per rule:
 //
 //	R0 -> A 8:B R1 2:D R1 C
 //	R1 -> B C D
@@ -86,7 +82,6 @@ func appendItem(b []byte, it item, name func([]byte) []byte) []byte {
 	return appendRun(b, it.n, 0, name)
 }
 
-// MarshalJSON implements [Encoding].
 func (g *Grammar) MarshalJSON() ([]byte, error) {
 	type element struct {
 		Symbol *string `json:"symbol,omitempty"`
@@ -138,8 +133,8 @@ func (g *Grammar) MarshalJSON() ([]byte, error) {
 	}{kind, g.JSON(), g.options.Runs, g.options.Cutoff, g.options.Balance.String(), rules, symbols})
 }
 
-// Merge implements [Mergeable]: each sequence keeps its start string, and rules
-// with equal right-hand sides become one, bottom-up.
+// Merge implements [Mergeable]: each sequence keeps its start string, and rules with equal
+// right-hand sides are merged, bottom-up.
 func (g *Grammar) Merge(others []encoders.Encoding) (encoders.Encoding, error) {
 	a := encoders.AlphabetOf(g.names)
 	f := &folding{byText: map[string]uint32{}}

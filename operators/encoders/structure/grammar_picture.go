@@ -7,9 +7,9 @@ import (
 	"endoscope/operators/encoders/render"
 )
 
-// diagram is the picture of g: a node for each production, with an arrow to
-// each rule that it uses. The productions of a graph of calls show the function
-// alone, those of another grammar what they derive.
+// diagram draws the grammar: a node per production, and an arrow to each rule it uses. A
+// node of a DAG of calls shows the function only, that of any other grammar the right-hand
+// side.
 func (g *Grammar) diagram() *render.Diagram {
 	d := &render.Diagram{Title: "grammar", Down: true, Nodes: make([]render.DiagramNode, len(g.ends))}
 	if g.options.calls {
@@ -28,8 +28,7 @@ func (g *Grammar) diagram() *render.Diagram {
 	return d
 }
 
-// addUses adds an arrow for each rule that production p uses, with how often
-// it does.
+// addUses adds an arrow for each rule that production p uses, with the number of uses.
 func (g *Grammar) addUses(d *render.Diagram, p int) {
 	at := map[uint32]int{}
 	for _, it := range g.rightSide(p) {
@@ -55,8 +54,7 @@ func (g *Grammar) addUses(d *render.Diagram, p int) {
 	}
 }
 
-// callLabel is what the node of a call says: the function, how often, and the
-// mean time.
+// callLabel returns the label of a call's node: function, count and mean time.
 func (g *Grammar) callLabel(p int) []string {
 	if p < g.starts {
 		return []string{string(g.appendRule(nil, p))}
@@ -73,11 +71,8 @@ func (g *Grammar) callLabel(p int) []string {
 	return []string{"?"}
 }
 
-// Dot implements [Graph].
 func (g *Grammar) Dot() string { return g.diagram().Dot() }
 
-// Mermaid implements [Graph].
 func (g *Grammar) Mermaid() string { return g.diagram().Mermaid() }
 
-// SVG implements [Drawing].
 func (g *Grammar) SVG() string { return g.diagram().Svg() }

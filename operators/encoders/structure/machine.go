@@ -6,17 +6,17 @@ import (
 	"endoscope/operators/encoders"
 )
 
-// machine is a deterministic automaton that grows, and whose states can be
-// merged. States are numbers; a merged state goes on under one of them (root).
+// machine is a deterministic automaton that grows and whose states can be merged. States
+// are numbers; a merged state is represented by its root.
 //
-// A merge costs in proportion to the arcs of the state that has fewer, so that
-// any number of merges costs O(m log m) for m arcs (weighted union).
+// A merge costs time proportional to the arcs of the state with fewer arcs, so any number
+// of merges costs O(m log m) for m arcs (weighted union).
 type machine struct {
-	parent []int32 // by state: itself, or a state that it was merged into
+	parent []int32 // by state: itself, or the state it was merged into
 	first  []int32 // by root: its first arc, or none
-	degree []int32 // by root: how many arcs
+	degree []int32 // by root: number of arcs
 	arcs   []link
-	free   int32      // arcs that merges left, chained by next
+	free   int32      // arcs released by merges, chained by next
 	live   int        // arcs that are not free
 	index  arcIndex   // (root, symbol) → arc
 	work   [][2]int32 // scratch of merge
@@ -34,7 +34,7 @@ type link struct {
 const (
 	none       int32 = -1
 	startState int32 = 0 // of every machine, until it is merged
-	finalState int32 = 1 // where End leads; it has no arcs
+	finalState int32 = 1 // target of End; it has no arcs
 )
 
 func newMachine() *machine {
@@ -54,7 +54,7 @@ func (m *machine) state() int32 {
 	return q
 }
 
-// root is the state that q has become.
+// root returns the state that represents q.
 func (m *machine) root(q int32) int32 {
 	for m.parent[q] != q {
 		m.parent[q] = m.parent[m.parent[q]]
@@ -63,7 +63,7 @@ func (m *machine) root(q int32) int32 {
 	return q
 }
 
-// arc is the arc of the root q for x, or none.
+// arc returns the arc of the root q for x, or none.
 func (m *machine) arc(q int32, x encoders.Symbol) int32 { return m.index.find(q, x) }
 
 // connect adds an arc to the root q, which has none for x.
@@ -81,7 +81,7 @@ func (m *machine) connect(q int32, x encoders.Symbol, to int32, born int64) int3
 	return a
 }
 
-// attach makes a an arc of the root q.
+// attach appends arc a to the list of the root q.
 func (m *machine) attach(q, a int32) {
 	m.arcs[a].next = m.first[q]
 	m.first[q] = a
@@ -93,7 +93,7 @@ func (m *machine) attach(q, a int32) {
 	m.index.put(q, m.arcs[a].symbol, a)
 }
 
-// reindex makes room in the index, and drops the entries of merged states.
+// reindex grows the index and drops the entries of merged states.
 func (m *machine) reindex() {
 	m.index.alloc(4 * m.live)
 	for q, p := range m.parent {
@@ -106,8 +106,8 @@ func (m *machine) reindex() {
 	}
 }
 
-// merge makes p and q one state, and so on with the targets of arcs that both
-// have: the automaton stays deterministic.
+// merge merges p and q, and recursively the targets of their common arcs, so that the
+// automaton stays deterministic.
 func (m *machine) merge(p, q int32) {
 	m.work = append(m.work[:0], [2]int32{p, q})
 	for len(m.work) > 0 {
@@ -135,7 +135,7 @@ func (m *machine) merge(p, q int32) {
 	}
 }
 
-// unite makes a part of the arc have, of the same state and symbol.
+// unite merges arc a into arc have, which has the same state and symbol.
 func (m *machine) unite(have, a int32) {
 	h, b := &m.arcs[have], &m.arcs[a]
 	h.stats.Merge(&b.stats)
@@ -146,7 +146,7 @@ func (m *machine) unite(have, a int32) {
 	m.live--
 }
 
-// bytes is about how much memory m holds.
+// bytes returns the approximate memory of m in bytes.
 func (m *machine) bytes() int64 {
 	return int64(12*cap(m.parent)+72*cap(m.arcs)) + 16*int64(len(m.index.slots))
 }
@@ -160,11 +160,10 @@ func (m *machine) clone() *machine {
 	return &c
 }
 
-// arcIndex is an open-addressed table from a state and a symbol to an arc, at
-// most half full.
+// arcIndex is an open-addressed table from state and symbol to arc, at most half full.
 type arcIndex struct {
 	slots []arcSlot // a power of two
-	used  int       // stale entries of merged states included
+	used  int       // includes stale entries of merged states
 	shift int
 }
 
@@ -199,7 +198,7 @@ func (t *arcIndex) find(q int32, x encoders.Symbol) int32 {
 	}
 }
 
-// put adds an entry that is not there.
+// put adds an entry; it must not exist.
 func (t *arcIndex) put(q int32, x encoders.Symbol, arc int32) {
 	key := arcKey(q, x)
 	i := t.at(key)

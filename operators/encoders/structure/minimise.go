@@ -7,12 +7,11 @@ import (
 	"endoscope/operators/encoders"
 )
 
-// equivalent gives the coarsest partition of the states of f into n blocks, in
-// which two states of a block accept the same: the states that f has after it
-// was minimised. It is Hopcroft's algorithm for partial automata (Valmari: Fast
-// brief practical DFA minimization, Information Processing Letters 112, 2012),
-// O(m log m) for m arcs. Here, unlike there, states from which no sequence can
-// end stay: a sequence that was cut has them.
+// equivalent returns the coarsest partition of the states of f into n blocks such that the
+// states of a block accept the same sequences: the states of the minimal automaton. It is
+// Hopcroft's algorithm for partial automata (Valmari: Fast brief practical DFA
+// minimization, Information Processing Letters 112, 2012), O(m log m) for m arcs. Unlike
+// there, states from which no sequence can end are kept: a cut sequence has them.
 func (f *fsa) equivalent() (block []int32, n int) {
 	type edge struct {
 		symbol   encoders.Symbol
@@ -28,7 +27,7 @@ func (f *fsa) equivalent() (block []int32, n int) {
 	states.mark(f.final)
 	states.split()
 
-	// Arcs are divided by symbol, then by the blocks that they lead to.
+	// Arcs are divided by symbol, then by target block.
 	slices.SortFunc(edges, func(a, b edge) int {
 		return cmp.Or(cmp.Compare(a.symbol, b.symbol), cmp.Compare(a.from, b.from))
 	})
@@ -63,7 +62,7 @@ func (f *fsa) equivalent() (block []int32, n int) {
 		at[e.to]++
 	}
 
-	done := 1 // blocks of states whose incoming arcs were told apart; one may be left out
+	done := 1 // blocks whose incoming arcs were split; one may be left out
 	for c := 0; c < len(arcs.first); c++ {
 		for i := arcs.first[c]; i < arcs.past[c]; i++ {
 			states.mark(edges[arcs.elements[i]].from)
@@ -82,17 +81,17 @@ func (f *fsa) equivalent() (block []int32, n int) {
 	return states.set, len(states.first)
 }
 
-// partition is a partition of the numbers 0 to n-1 that is refined.
+// partition is a refinable partition of the numbers 0 to n-1.
 type partition struct {
-	elements    []int32 // those of set s are elements[first[s]:past[s]], the marked ones first
-	at          []int32 // where in elements a number is
-	set         []int32 // the set of a number
+	elements    []int32 // set s is elements[first[s]:past[s]], the marked elements first
+	at          []int32 // by number: its index in elements
+	set         []int32 // by number: its set
 	first, past []int32
-	marked      []int32 // by set: how many are marked
-	touched     []int32 // sets that have marked elements
+	marked      []int32 // by set: number of marked elements
+	touched     []int32 // sets with marked elements
 }
 
-// newPartition is the partition of n numbers into one set.
+// newPartition returns the partition of n numbers into one set.
 func newPartition(n int) *partition {
 	p := &partition{
 		elements: make([]int32, n), at: make([]int32, n), set: make([]int32, n),
@@ -109,7 +108,7 @@ func (p *partition) mark(e int32) {
 	s := p.set[e]
 	i, j := p.at[e], p.first[s]+p.marked[s]
 	if i < j {
-		return // it is
+		return // already marked
 	}
 	p.elements[i], p.at[p.elements[j]] = p.elements[j], i
 	p.elements[j], p.at[e] = e, j
@@ -119,8 +118,8 @@ func (p *partition) mark(e int32) {
 	p.marked[s]++
 }
 
-// split divides each set that has marked elements and others; the smaller part
-// is the new set. Nothing is marked then.
+// split splits each set that has both marked and unmarked elements; the smaller part
+// becomes the new set. It clears all marks.
 func (p *partition) split() {
 	for _, s := range p.touched {
 		j := p.first[s] + p.marked[s]

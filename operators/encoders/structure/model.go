@@ -8,18 +8,18 @@ import (
 	"endoscope/operators/encoders"
 )
 
-// Model is an automaton or a grammar that says what sequences are expected
-// (Reiss and Renieris name it as a use of encodings). It does not change.
+// Model is an automaton or a grammar that describes the expected sequences (a use of
+// encodings named by Reiss and Renieris). It is immutable.
 type Model struct {
 	encoding     encoders.Encoding // *Automaton or *Grammar
 	names        []string
-	symbols      map[string]encoders.Symbol // by name, but for Return
+	symbols      map[string]encoders.Symbol // by name, except Return
 	*transitions                            // of an automaton
 }
 
-// NewModel makes a model of an encoding: an automaton, whose language it is, or
-// a grammar, which has the sequences that it derives (of a long run any number
-// above the cutoff). Other encodings do not say what may follow what.
+// NewModel returns a model made from an encoding: an automaton, which expects its language,
+// or a grammar, which expects the sequences it derives (for a long run, any number above
+// the cutoff). Other encodings do not describe what may follow what.
 func NewModel(e encoders.Encoding) (*Model, error) {
 	m := &Model{encoding: e, symbols: map[string]encoders.Symbol{}}
 	switch e := e.(type) {
@@ -39,10 +39,10 @@ func NewModel(e encoders.Encoding) (*Model, error) {
 	return m, nil
 }
 
-// Encoding is what the model is made of.
+// Encoding returns the encoding the model was made from.
 func (m *Model) Encoding() encoders.Encoding { return m.encoding }
 
-// Kind is "automaton" or "grammar".
+// Kind returns "automaton" or "grammar".
 func (m *Model) Kind() string {
 	if _, ok := m.encoding.(*Automaton); ok {
 		return "automaton"
@@ -50,7 +50,7 @@ func (m *Model) Kind() string {
 	return "grammar"
 }
 
-// Size says how large the model is.
+// Size returns a description of the model's size.
 func (m *Model) Size() string {
 	switch e := m.encoding.(type) {
 	case *Automaton:
@@ -61,8 +61,8 @@ func (m *Model) Size() string {
 	return ""
 }
 
-// symbol is what a symbol of another alphabet, called name, is in the model;
-// End if the model does not have it.
+// symbol returns the model's symbol for a symbol called name of another alphabet, or End if
+// the model does not have it.
 func (m *Model) symbol(s encoders.Symbol, name string) encoders.Symbol {
 	if s == encoders.Return {
 		return encoders.Return
@@ -73,14 +73,14 @@ func (m *Model) symbol(s encoders.Symbol, name string) encoders.Symbol {
 	return encoders.End
 }
 
-// modelVersion is that of the stored form.
+// modelVersion is the version of the stored form.
 const modelVersion = 1
 
-// storedModel is a model as JSON: everything by number, so that no name can be
-// taken for something else.
+// storedModel is the JSON form of a model. Everything is numbered, so that names cannot be
+// confused with syntax.
 type storedModel struct {
 	Version int                 `json:"endoscope_model"`
-	Names   []string            `json:"names"` // by symbol; that of Return, 0, is no name
+	Names   []string            `json:"names"` // by symbol; entry 0, Return, is unused
 	Source  encoders.SourceJSON `json:"source"`
 	FSA     *storedAutomaton    `json:"automaton,omitempty"`
 	Grammar *storedGrammar      `json:"grammar,omitempty"`
@@ -109,11 +109,11 @@ type storedGrammar struct {
 	Cutoff  int           `json:"cutoff,omitempty"`
 	Balance Balance       `json:"balance,omitempty"`
 	Calls   bool          `json:"calls,omitempty"`
-	Rules   [][][2]int64  `json:"rules"` // of items: value, how often
+	Rules   [][][2]int64  `json:"rules"` // of items: value, count
 	Stats   []storedStats `json:"stats"`
 }
 
-// storedStats are count, timed, Σt and the two halves of Σt².
+// storedStats holds count, timed, Σt and the two halves of Σt².
 type storedStats [5]int64
 
 func stored(s *encoders.Stats) storedStats {
@@ -124,7 +124,7 @@ func (s storedStats) stats() encoders.Stats {
 	return encoders.Stats{Count: s[0], Timed: s[1], Sum: s[2], SumSq: encoders.Uint128{Hi: uint64(s[3]), Lo: uint64(s[4])}}
 }
 
-// MarshalJSON gives the form that [Model.UnmarshalJSON] reads.
+// MarshalJSON returns the form that [Model.UnmarshalJSON] reads.
 func (m *Model) MarshalJSON() ([]byte, error) {
 	of := m.encoding.Of()
 	s := storedModel{Version: modelVersion, Names: m.names, Source: of.JSON()}
@@ -152,7 +152,7 @@ func (m *Model) MarshalJSON() ([]byte, error) {
 	return encoders.Marshal(s)
 }
 
-// UnmarshalJSON reads a stored model, and refuses what is none.
+// UnmarshalJSON reads a stored model and validates it.
 func (m *Model) UnmarshalJSON(data []byte) error {
 	var s storedModel
 	if err := json.Unmarshal(data, &s); err != nil {
@@ -215,7 +215,7 @@ func (s *storedAutomaton) automaton(names []string, of encoders.Source) (*Automa
 	if len(arcs) > 0 {
 		return nil, fmt.Errorf("its arcs are not in order of states")
 	}
-	a.read = f // there are no tails to merge it with others by
+	a.read = f // without tails it cannot be merged with others
 	a.reduce.Do(func() { a.shown = f })
 	return a, nil
 }
@@ -250,7 +250,7 @@ func (s *storedGrammar) grammar(names []string, of encoders.Source) (*Grammar, e
 	return &Grammar{Source: of, productions: p, names: names, options: GrammarOptions{Runs: s.Runs, Cutoff: s.Cutoff, Balance: s.Balance, calls: s.Calls}}, nil
 }
 
-// circular reports whether a rule is used on the way to itself.
+// circular reports whether a rule uses itself, directly or indirectly.
 func (g *productions) circular() bool {
 	state := make([]uint8, len(g.ends)) // 1: being visited, 2: done
 	var visit func(p int) bool

@@ -6,23 +6,23 @@ import (
 	"endoscope/operators/encoders"
 )
 
-// item is n times a symbol or, with ruleBit, a rule, in a right-hand side.
+// item is n repetitions of a symbol or, with ruleBit, of a rule, in a right-hand side.
 type item struct {
 	value uint32
-	n     int64 // 0: long, more than the cutoff
+	n     int64 // 0: a long run, above the cutoff
 }
 
-// productions are the right-hand sides of a grammar. The first are start
-// strings, one for each sequence; the rest are rules, each numbered after the
-// ones that it is first used with, reading from the first start string on.
+// productions holds the right-hand sides of a grammar. Start strings come first, one per
+// sequence; the rest are rules. A rule is numbered after its first user, in reading order
+// from the first start string.
 type productions struct {
 	starts int
 	items  []item
-	ends   []int            // of each production in items
+	ends   []int            // end of each production in items
 	stats  []encoders.Stats // of each production
 }
 
-// rightSide are the items of production p.
+// rightSide returns the items of production p.
 func (g *productions) rightSide(p int) []item {
 	from := 0
 	if p > 0 {
@@ -31,14 +31,14 @@ func (g *productions) rightSide(p int) []item {
 	return g.items[from:g.ends[p]:g.ends[p]]
 }
 
-// numbering gives rules numbers in the order of their first use.
+// numbering numbers rules in the order of their first use.
 type numbering struct {
 	numbers []uint32 // by old number; 0: none yet (starts have no old number)
 	order   []uint32 // old numbers
 	starts  int
 }
 
-// renumber is the value v with a new number if it is a rule.
+// renumber returns v, with its new number if it is a rule.
 func (o *numbering) renumber(v uint32) uint32 {
 	if !isRule(v) {
 		return v
@@ -51,7 +51,7 @@ func (o *numbering) renumber(v uint32) uint32 {
 	return ruleBit | o.numbers[old]
 }
 
-// productions are those of the grammar as it stands.
+// productions returns the productions of the current grammar.
 func (g *sequitur) productions() *productions {
 	live := len(g.rules) - len(g.freeRules)
 	p := &productions{starts: 1, ends: make([]int, 0, live), stats: make([]encoders.Stats, live)}
@@ -73,14 +73,14 @@ func (g *sequitur) productions() *productions {
 	return p
 }
 
-// place is one in a right-hand side that is being walked over.
+// place is a position in a right-hand side during a walk.
 type place struct {
 	production int
-	rest       []item // from there on
+	rest       []item // the items from there on
 }
 
-// upward visits every rule once, after those that it uses. It does not recurse:
-// a graph of calls is as deep as they were.
+// upward visits every rule once, after the rules it uses. It does not recurse: a DAG of
+// calls is as deep as the call stack was.
 func (g *productions) upward(visit func(p int)) {
 	seen := make([]bool, len(g.ends))
 	var stack []place
@@ -105,11 +105,11 @@ func (g *productions) upward(visit func(p int)) {
 	}
 }
 
-// derive gives the symbols that production p stands for.
+// derive yields the symbols that production p derives.
 func (g *productions) derive(p int, yield func(encoders.Symbol) bool) {
 	type repeated struct {
 		place
-		more int64 // times the first of rest is still to be given
+		more int64 // remaining repetitions of rest[0]
 	}
 	begin := func(p int) repeated {
 		r := repeated{place: place{p, g.rightSide(p)}}
@@ -145,8 +145,8 @@ func (g *productions) derive(p int, yield func(encoders.Symbol) bool) {
 	}
 }
 
-// count sets how often each production occurs in what the grammar derives,
-// which has no long runs.
+// count sets the number of occurrences of each production in the derived sequences. The
+// grammar must have no long runs.
 func (g *productions) count() {
 	order := make([]int, 0, len(g.ends))
 	g.upward(func(p int) { order = append(order, p) })
@@ -169,7 +169,7 @@ func (g *productions) count() {
 	}
 }
 
-// balances are those of the productions, which have no runs.
+// balances returns the balances of the productions, which must have no runs.
 func (g *productions) balances() []balance {
 	bs := make([]balance, len(g.ends))
 	g.upward(func(p int) {
@@ -189,8 +189,7 @@ func (g *productions) balances() []balance {
 	return bs
 }
 
-// folding builds a grammar bottom-up in which no two rules have equal
-// right-hand sides.
+// folding builds a grammar bottom-up in which no two rules have equal right-hand sides.
 type folding struct {
 	rules  [][]item
 	stats  []encoders.Stats
@@ -198,8 +197,8 @@ type folding struct {
 	key    []byte // scratch
 }
 
-// rule is the number of the rule with that right-hand side, a new one if need
-// be. stats are those of occurrences that it gets.
+// rule returns the number of the rule with that right-hand side and adds the rule if it is
+// new. stats are the statistics of the added occurrences.
 func (f *folding) rule(rhs []item, stats *encoders.Stats) uint32 {
 	f.key = f.key[:0]
 	for _, it := range rhs {
@@ -223,8 +222,8 @@ func (f *folding) rule(rhs []item, stats *encoders.Stats) uint32 {
 	return r
 }
 
-// finish numbers the rules that the start strings, which have those stats,
-// lead to, and forgets the others.
+// finish numbers the rules reachable from the start strings, whose statistics are stats,
+// and drops the others.
 func (f *folding) finish(starts [][]item, stats []encoders.Stats) *productions {
 	p := &productions{starts: len(starts), stats: stats}
 	order := numbering{numbers: make([]uint32, len(f.rules)), starts: len(starts)}
@@ -249,14 +248,14 @@ type runFolding struct {
 	folding
 	from     *productions
 	cutoff   int64
-	results  []item // by rule of from: what stands for one use of it
+	results  []item // by rule of from: what replaces one use of it
 	expanded []bool // by rule of from: its uses are expanded; nil: none
 }
 
-// foldRuns run-length encodes the right-hand sides of g, which has none yet,
-// bottom-up: what is one run then stands in the place of the rule, and rules
-// that have become equal are merged. If rules are to be fully balanced, the
-// others are expanded where they were used.
+// foldRuns run-length encodes the right-hand sides of g, which must have no runs,
+// bottom-up: a rule that is a single run is replaced by it, and rules that have become
+// equal are merged. If rules must be fully balanced, the others are expanded where they are
+// used.
 func foldRuns(g *productions, o GrammarOptions) *productions {
 	f := &runFolding{
 		folding: folding{byText: map[string]uint32{}}, from: g, cutoff: int64(o.Cutoff),
@@ -302,8 +301,7 @@ func (f *runFolding) fold(rhs []item, p int) []item {
 	return rhs
 }
 
-// appendRunOf appends it to items, which ends with the run that it is part of
-// or begins one.
+// appendRunOf appends it to items, or extends the last run of items with it.
 func appendRunOf(items []item, it item, cutoff int64) []item {
 	last := len(items) - 1
 	if last < 0 || items[last].value != it.value {

@@ -7,12 +7,11 @@ import (
 	"endoscope/operators/encoders"
 )
 
-// reduced is f with states merged by the rule of o until it finds none: with
-// them the targets of their common arcs, so that the automaton stays
-// deterministic.
+// reduced returns f with states merged by the rule of o until no pair qualifies. Merging
+// two states merges the targets of their common arcs, so the automaton stays deterministic.
 //
-// Each round looks for all pairs in the automaton as it is, and merges them
-// together: what comes out does not depend on how states are numbered.
+// Each round finds all pairs in the current automaton and merges them together, so the
+// result does not depend on the numbering of states.
 func (f *fsa) reduced(o AutomatonOptions) *fsa {
 	m := newMachine()
 	m.add(f, nil)
@@ -45,7 +44,7 @@ type round struct {
 	*fsa
 	k      int
 	loops  bool
-	reach  []int8 // by state: the length of the longest sequence from it, at most k
+	reach  []int8 // by state: length of the longest sequence from it, at most k
 	parent []int32
 	found  bool
 }
@@ -55,8 +54,8 @@ func newRound(f *fsa, o AutomatonOptions) *round {
 	for q := range r.parent {
 		r.parent[q] = int32(q)
 	}
-	// Only a sequence that was cut has states from which there is no arc.
-	r.reach[f.final] = int8(r.k) // End follows it for ever
+	// Only a cut sequence has states without outgoing arcs.
+	r.reach[f.final] = int8(r.k) // End repeats forever after it
 	for d := range int8(r.k) {
 		for q := range f.len() {
 			if r.reach[q] == d && slices.ContainsFunc(f.arcsFrom(int32(q)), func(a fsaArc) bool { return r.reach[a.to] >= d }) {
@@ -67,7 +66,7 @@ func newRound(f *fsa, o AutomatonOptions) *round {
 	return r
 }
 
-// root is what stands for the states that q is to be merged with.
+// root returns the representative of the states to be merged with q.
 func (r *round) root(q int32) int32 {
 	for r.parent[q] != q {
 		r.parent[q] = r.parent[r.parent[q]]
@@ -76,7 +75,7 @@ func (r *round) root(q int32) int32 {
 	return q
 }
 
-// unite notes that p and q are to be merged.
+// unite records that p and q are to be merged.
 func (r *round) unite(p, q int32) {
 	if p, q = r.root(p), r.root(q); p != q {
 		r.parent[max(p, q)] = min(p, q)
@@ -84,17 +83,16 @@ func (r *round) unite(p, q int32) {
 	}
 }
 
-// walker is where a path has led from one or two states: other is that of two
-// which has this as its own target (see exempt), or none.
+// walker is the end of a path from one or two states. With two, other is the one whose own
+// target this is (see exempt), or none.
 type walker struct {
 	at, origin, other int32
 }
 
 // shared finds the states that have a path of k symbols in common.
 //
-// All paths that two states or more share are followed at once, by depth; where
-// the paths of two states lead to one state, they share what follows too, and
-// one of them is followed on.
+// All paths shared by two or more states are followed at once, depth first. If the paths of
+// two states lead to one state, they share the rest too, and only one of them is followed.
 func (r *round) shared() {
 	type step struct {
 		symbol   encoders.Symbol
@@ -120,8 +118,8 @@ func (r *round) shared() {
 			for ; i < len(steps) && steps[i].symbol == x && steps[i].to == w.at; i++ {
 				switch q := steps[i].from; {
 				case r.loops && q == w.at:
-					// The second modification: a loop of x at q says nothing
-					// of the states that come to q with x.
+					// The second modification: a loop of x at q does not distinguish states
+					// that lead to q on x.
 					w.other = q
 				case w.origin == none:
 					w.origin = q
@@ -138,8 +136,8 @@ func (r *round) shared() {
 	}
 }
 
-// follow looks for paths of d more symbols that walkers share. Their places
-// differ.
+// follow looks for paths of d more symbols that walkers share. The walkers are at different
+// states.
 func (r *round) follow(walkers []walker, d int) {
 	if len(walkers) < 2 || r.together(walkers) {
 		return
@@ -179,7 +177,7 @@ func (r *round) follow(walkers []walker, d int) {
 	}
 }
 
-// together reports whether the origins of walkers are one already.
+// together reports whether the origins of walkers are already merged.
 func (r *round) together(walkers []walker) bool {
 	first := r.root(walkers[0].origin)
 	for _, w := range walkers {
@@ -199,22 +197,22 @@ func (r *round) uniteAll(walkers []walker) {
 	}
 }
 
-// treeArc is an arc of a tree of futures: those that begin with the symbol.
+// treeArc is an arc of a tree of futures: the paths that begin with the symbol.
 type treeArc struct {
 	symbol encoders.Symbol
 	tree   int32
 }
 
-// futures numbers the sets of paths of k symbols from each state: since the
-// automaton is deterministic, such a set is a tree, and equal trees get equal
-// numbers. 0 is the empty set. trees are the trees of every depth.
+// futures numbers the sets of paths of k symbols from each state. The automaton is
+// deterministic, so such a set is a tree, and equal trees get equal numbers. 0 is the empty
+// set. trees holds the trees of every depth.
 func (r *round) futures() (of []int32, trees [][]treeArc) {
-	const ever = 1 // End for ever
+	const ever = 1 // End, repeated forever
 	trees = [][]treeArc{nil, {{encoders.End, 1}}}
 	numbers := map[string]int32{}
 	of = make([]int32, r.len())
 	for q := range of {
-		of[q] = ever // of depth 0 there is one tree, the empty path
+		of[q] = ever // depth 0 has one tree, the empty path
 	}
 	next := make([]int32, r.len())
 	var arcs []treeArc
@@ -253,7 +251,7 @@ func appendUint32(b []byte, x uint32) []byte {
 	return append(b, byte(x), byte(x>>8), byte(x>>16), byte(x>>24))
 }
 
-// alike finds the states that have equal sets of paths.
+// alike merges the states that have equal sets of paths.
 func (r *round) alike() {
 	of, _ := r.futures()
 	for _, states := range r.byFuture(of) {
@@ -261,9 +259,8 @@ func (r *round) alike() {
 	}
 }
 
-// byFuture are the states with the same paths, in order of their first states;
-// the state in which sequences have ended, and those from which there is no
-// path, are in none.
+// byFuture groups the states with equal paths, in the order of their first states. The
+// final state, and states without a path, are in no group.
 func (r *round) byFuture(of []int32) [][]int32 {
 	at := map[int32]int{}
 	var sets [][]int32
@@ -282,9 +279,9 @@ func (r *round) byFuture(of []int32) [][]int32 {
 	return sets
 }
 
-// tells reports whether a path of p, all of whose paths are q's too, is one
-// that the second modification does not ignore.
-func (r *round) tells(p, q int32) bool {
+// distinguishes reports whether some path of p, all of whose paths are also paths of q, is
+// not ignored by the second modification.
+func (r *round) distinguishes(p, q int32) bool {
 	if !r.loops {
 		return true
 	}
@@ -300,11 +297,11 @@ func (r *round) tells(p, q int32) bool {
 	return false
 }
 
-// included finds the states whose paths are all paths of another.
+// included merges states whose paths are all paths of another state.
 func (r *round) included() {
 	of, trees := r.futures()
 	sets := r.byFuture(of)
-	having := map[encoders.Symbol][]int{} // the sets that have paths beginning with a symbol
+	having := map[encoders.Symbol][]int{} // sets with a path that begins with a symbol
 	for i, states := range sets {
 		for _, a := range trees[of[states[0]]] {
 			having[a.symbol] = append(having[a.symbol], i)
@@ -312,7 +309,7 @@ func (r *round) included() {
 	}
 	in := inclusion{trees: trees, known: map[[2]int32]bool{}}
 	for i, small := range sets {
-		var candidates []int // those of the symbol that the fewest have
+		var candidates []int // the sets of the rarest symbol
 		for j, a := range trees[of[small[0]]] {
 			if h := having[a.symbol]; j == 0 || len(h) < len(candidates) {
 				candidates = h
@@ -328,13 +325,13 @@ func (r *round) included() {
 	}
 }
 
-// uniteSets joins the states of small, whose paths are all paths of large, to those
-// of large, but for pairs of which the second modification ignores every path.
+// uniteSets merges the states of small, whose paths are all paths of large, with those of
+// large, except pairs for which the second modification ignores every path.
 func (r *round) uniteSets(small, large []int32) {
-	// Nearly always the first other state will do, and makes one of them all.
+	// Usually the first state of large works and merges them all.
 	for _, p := range small {
 		for _, q := range large {
-			if p != q && r.tells(p, q) {
+			if p != q && r.distinguishes(p, q) {
 				r.unite(p, q)
 				break
 			}
@@ -345,7 +342,7 @@ func (r *round) uniteSets(small, large []int32) {
 	}
 	for _, p := range small {
 		for _, q := range large {
-			if r.root(p) != r.root(q) && r.tells(p, q) {
+			if r.root(p) != r.root(q) && r.distinguishes(p, q) {
 				r.unite(p, q)
 			}
 		}
@@ -359,14 +356,14 @@ func (r *round) areOne(small, large []int32) bool {
 	return !slices.ContainsFunc(small, other) && !slices.ContainsFunc(large, other)
 }
 
-// inclusion tells which trees are parts of which.
+// inclusion determines which trees are subtrees of which.
 type inclusion struct {
 	trees [][]treeArc
 	known map[[2]int32]bool
 }
 
-// holds reports whether every path of the tree small is one of large. Both have
-// the same depth.
+// holds reports whether every path of the tree small is a path of large. Both have the same
+// depth.
 func (in *inclusion) holds(small, large int32) bool {
 	if small == large {
 		return true

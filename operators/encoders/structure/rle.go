@@ -18,11 +18,10 @@ type RunLengths struct {
 
 // RLEOptions of [NewRunLengths].
 type RLEOptions struct {
-	// Cutoff has runs longer than it encoded as long, whatever their length; 0
-	// means that none is.
+	// Cutoff encodes longer runs as long, without their length; 0 disables it.
 	Cutoff int
-	// Groups has groups of up to so many runs that follow each other directly
-	// written once, with how often; 0: none are. At most MaxGroup.
+	// Groups writes a directly repeated group of up to this many runs once, with its count;
+	// 0 disables it. At most MaxGroup.
 	Groups int
 }
 
@@ -32,13 +31,12 @@ func NewRunLengths(a *encoders.Alphabet, o RLEOptions, l encoders.Limits) *RunLe
 	return &RunLengths{Intake: encoders.Intake{Alphabet: a, Limits: l}, options: o}
 }
 
-// Run is N times the symbol.
+// Run is N repetitions of Symbol.
 type Run struct {
 	Symbol encoders.Symbol
 	N      int64
 }
 
-// Append implements [Encoder].
 func (e *RunLengths) Append(symbols []encoders.Symbol, times []int64) {
 	e.Consume(symbols, times, e.encode, e.Bytes)
 }
@@ -46,7 +44,7 @@ func (e *RunLengths) Append(symbols []encoders.Symbol, times []int64) {
 func (e *RunLengths) encode(symbols []encoders.Symbol, times []int64) {
 	first := len(e.runs)
 	if first > 0 {
-		first-- // it may go on
+		first-- // the last run may continue
 	}
 	for i := 0; i < len(symbols); {
 		s, n := symbols[i], 1
@@ -65,28 +63,26 @@ func (e *RunLengths) encode(symbols []encoders.Symbol, times []int64) {
 	}
 }
 
-// time adds times of symbols to the statistics of the runs from the first on.
+// time adds the times of symbols to the statistics of the runs from run on.
 func (e *RunLengths) time(run int, symbols []encoders.Symbol, times []int64) {
 	for len(e.stats) < len(e.runs) {
 		e.stats = append(e.stats, encoders.Stats{})
 	}
 	for i, s := range symbols {
-		for e.runs[run].Symbol != s { // at most one step: neighbours differ
+		for e.runs[run].Symbol != s { // at most one step: adjacent runs differ
 			run++
 		}
 		e.stats[run].Add(times[i])
 	}
 }
 
-// Bytes implements [Encoder].
 func (e *RunLengths) Bytes() int64 {
 	const run, stats = 16, 40
 	return int64(len(e.runs))*run + int64(len(e.stats))*stats
 }
 
-// Encode implements [Encoder].
 func (e *RunLengths) Encode() encoders.Encoding {
-	// A copy, since the last run of the encoder's own may go on.
+	// Copy, because the encoder's last run may continue.
 	return &RLE{
 		Source: e.Source(), names: e.Alphabet.Names(), cutoff: int64(e.options.Cutoff), longest: e.options.Groups,
 		runs: slices.Clone(e.runs), stats: slices.Clone(e.stats), ends: []int{len(e.runs)},
@@ -98,19 +94,17 @@ type RLE struct {
 	encoders.Source
 	names   []string
 	cutoff  int64
-	longest int              // of the groups that are written once
+	longest int              // longest group that is written once; 0: none
 	runs    []Run            // of all sequences
 	stats   []encoders.Stats // of each run; nil without times
-	ends    []int            // of each sequence in runs
+	ends    []int            // end of each sequence in runs
 }
 
-// Exact implements [Lossless].
 func (e *RLE) Exact() bool { return e.cutoff == 0 }
 
-// Names implements [Lossless].
 func (e *RLE) Names() []string { return e.names }
 
-// Runs are those of sequence i.
+// Runs returns the runs of sequence i.
 func (e *RLE) Runs(i int) []Run {
 	from, to := e.span(i)
 	return e.runs[from:to:to]
@@ -123,7 +117,6 @@ func (e *RLE) span(i int) (from, to int) {
 	return from, e.ends[i]
 }
 
-// Decode implements [Lossless].
 func (e *RLE) Decode(i int) iter.Seq[encoders.Symbol] {
 	return func(yield func(encoders.Symbol) bool) {
 		for _, r := range e.Runs(i) {
@@ -136,8 +129,8 @@ func (e *RLE) Decode(i int) iter.Seq[encoders.Symbol] {
 	}
 }
 
-// String has a line for each sequence: A 9:B C 3:D, and with a cutoff of 3
-// A B* C 3:D. Repeated groups are 4:( A 2:B ).
+// String returns one line per sequence: A 9:B C 3:D, and with a cutoff of 3 A B* C 3:D.
+// Repeated groups are 4:( A 2:B ).
 func (e *RLE) String() string {
 	var b []byte
 	for i := range e.ends {
@@ -154,7 +147,7 @@ func (e *RLE) String() string {
 	return string(b) + e.Remark()
 }
 
-// appendRun appends n times what name appends.
+// appendRun appends a run of n of what name appends.
 func appendRun(b []byte, n, cutoff int64, name func([]byte) []byte) []byte {
 	switch {
 	case n == 1:
@@ -166,8 +159,8 @@ func appendRun(b []byte, n, cutoff int64, name func([]byte) []byte) []byte {
 	return name(append(b, ':'))
 }
 
-// MarshalJSON implements [Encoding]. Sequences are lists of runs; n is left out
-// of those longer than the cutoff.
+// MarshalJSON implements [Encoding]. Sequences are lists of runs; n is omitted for runs
+// longer than the cutoff.
 func (e *RLE) MarshalJSON() ([]byte, error) {
 	type run struct {
 		Symbol string          `json:"symbol"`
@@ -198,7 +191,7 @@ func (e *RLE) MarshalJSON() ([]byte, error) {
 	}{"rle", e.JSON(), e.cutoff, sequences})
 }
 
-// Merge implements [Mergeable]: the sequences stay apart.
+// Merge implements [Mergeable]; the sequences stay separate.
 func (e *RLE) Merge(others []encoders.Encoding) (encoders.Encoding, error) {
 	a := encoders.AlphabetOf(e.names)
 	m := &RLE{Source: e.Source, cutoff: e.cutoff, longest: e.longest, runs: slices.Clone(e.runs), stats: slices.Clone(e.stats), ends: slices.Clone(e.ends)}

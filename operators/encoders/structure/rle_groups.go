@@ -6,18 +6,17 @@ import (
 	"endoscope/operators/encoders"
 )
 
-// MaxGroup is the most runs that a repeated group may have.
+// MaxGroup is the largest number of runs in a repeated group.
 const MaxGroup = 64
 
-// group is N times the runs from a place on; N = 1 is a run alone.
+// group is N repetitions of the runs from an index on; N = 1 is a single run.
 type group struct {
 	runs []Run
 	n    int64
 }
 
-// groups finds what is repeated directly: at each place the group of at most
-// longest runs whose repetition covers most, the shortest of those that cover
-// the same.
+// groups finds direct repetitions: at each position, the group of at most longest runs
+// whose repetition covers most, and of those the shortest.
 func (e *RLE) groups(runs []Run, longest int) []group {
 	var found []group
 	for len(runs) > 0 {
@@ -38,7 +37,7 @@ func (e *RLE) groups(runs []Run, longest int) []group {
 	return found
 }
 
-// same reports whether runs are written alike.
+// same reports whether two lists of runs have the same text form.
 func (e *RLE) same(x, y []Run) bool {
 	for i := range x {
 		long := e.cutoff > 0 && x[i].N > e.cutoff && y[i].N > e.cutoff
@@ -49,8 +48,8 @@ func (e *RLE) same(x, y []Run) bool {
 	return true
 }
 
-// appendGroup appends 3:( A 2:B ), or ( A 2:B )* of those that are repeated
-// more often than the cutoff.
+// appendGroup appends 3:( A 2:B ), or ( A 2:B )* for groups repeated more often than the
+// cutoff.
 func (e *RLE) appendGroup(b []byte, g group) []byte {
 	if g.n == 1 {
 		return e.appendRuns(b, g.runs)

@@ -4,29 +4,27 @@ import (
 	"endoscope/operators/encoders"
 )
 
-// sequitur builds a context-free grammar of a growing sequence (Nevill-Manning
-// and Witten: Identifying hierarchical structure in sequences, JAIR 7, 1997).
-// After each step
+// sequitur builds a context-free grammar of a growing sequence (Nevill-Manning and Witten:
+// Identifying hierarchical structure in sequences, JAIR 7, 1997). After each step
 //
 //   - the start rule derives the sequence,
-//   - no digram occurs twice, but for overlapping ones (xxx),
+//   - no digram occurs twice, except overlapping ones (xxx),
 //   - every other rule is used at least twice, and has at least two symbols.
 //
-// Right-hand sides are rings of nodes in one array, each closed by the rule's
-// guard; nodes and rules that are no longer needed are used again. So the
-// memory is proportional to the grammar and nothing is allocated per symbol.
+// Right-hand sides are rings of nodes in one array, each closed by the rule's guard. Nodes
+// and rules are reused, so the memory is proportional to the grammar and nothing is
+// allocated per symbol.
 type sequitur struct {
 	nodes     []node
 	freeNode  uint32 // a list by next; 0: none
 	rules     []rule // 0 is the start rule
 	freeRules []uint32
 	digrams   digrams
-	// balance of digrams is watched, and those that would close what they did
-	// not open are let be.
+	// restricted leaves alone digrams that would return from a call outside them.
 	restricted bool
-	// took has, if times are known, the time that the symbol of each node took,
-	// or NoTime where the node stands for several occurrences, since it is in a
-	// rule that is used more than once; stats is of the rules.
+	// took holds, if times are known, the duration of each node's symbol, or NoTime if the
+	// node represents several occurrences because its rule is used more than once; stats is
+	// indexed by rule.
 	took  []int64
 	stats []encoders.Stats
 }
@@ -34,7 +32,7 @@ type sequitur struct {
 // node is an occurrence of a symbol in a right-hand side.
 type node struct{ value, prev, next uint32 }
 
-// Values of nodes: symbols, or
+// Values of nodes: a symbol, or
 const (
 	ruleBit  = 1 << 31 // + a rule: a nonterminal
 	guardBit = 3 << 30 // + a rule: its guard
@@ -61,7 +59,7 @@ func newSequitur(restricted bool) *sequitur {
 	return g
 }
 
-// timed makes the grammar keep times. It is called before the first symbol.
+// timed makes the grammar keep times. It must be called before the first symbol.
 func (g *sequitur) timed() {
 	g.took = make([]int64, 1, 64)
 	g.stats = make([]encoders.Stats, 1, 16)
@@ -76,7 +74,7 @@ func (g *sequitur) append(s encoders.Symbol, t int64) {
 	}
 }
 
-// alloc makes a node that is nowhere yet. It counts no use.
+// alloc allocates an unlinked node. It counts no use.
 func (g *sequitur) alloc(value uint32, t int64) uint32 {
 	n := g.freeNode
 	if n != 0 {
@@ -95,22 +93,21 @@ func (g *sequitur) alloc(value uint32, t int64) uint32 {
 	return n
 }
 
-// link puts n behind left.
+// link inserts n after left.
 func (g *sequitur) link(left, n uint32) {
 	right := g.nodes[left].next
 	g.nodes[n].prev, g.nodes[n].next = left, right
 	g.nodes[left].next, g.nodes[right].prev = n, n
 }
 
-// free gives a node back. It looks like a guard from now on, so that nothing is
-// taken for a digram there.
+// free releases a node. It is marked as a guard, so that it is not part of a digram.
 func (g *sequitur) free(n uint32) {
 	g.nodes[n] = node{value: guardBit, next: g.freeNode}
 	g.freeNode = n
 }
 
-// check looks whether the digram at d occurs elsewhere, and reports whether it
-// changed the grammar.
+// check looks for another occurrence of the digram at d and reports whether it changed the
+// grammar.
 func (g *sequitur) check(d uint32) bool {
 	a := g.nodes[d].value
 	next := g.nodes[d].next
@@ -133,7 +130,7 @@ func (g *sequitur) check(d uint32) bool {
 	return true
 }
 
-// match makes one of the digram at d and the equal one at m, which is older.
+// match merges the digram at d with the equal, older one at m.
 func (g *sequitur) match(d, m uint32) {
 	r, whole := g.wholeRule(m)
 	if !whole {
@@ -141,9 +138,9 @@ func (g *sequitur) match(d, m uint32) {
 		g.substitute(m, r)
 	}
 	g.substitute(d, r)
-	// The digram's symbols are used once less now: the first may be used here
-	// alone (it is never the second). The substitution may have led on to others,
-	// and r may be gone, or another rule, by now: looking does no harm.
+	// The digram's symbols have one use less now: the first may now be used only here (it
+	// is never the second). The substitution may have caused others, and r may be gone or
+	// reused by now; checking it is harmless.
 	if g.rules[r].guard == 0 {
 		return
 	}
@@ -152,7 +149,7 @@ func (g *sequitur) match(d, m uint32) {
 	}
 }
 
-// wholeRule is the rule whose right-hand side is the digram at m, if it is one's.
+// wholeRule returns the rule whose whole right-hand side is the digram at m.
 func (g *sequitur) wholeRule(m uint32) (r uint32, ok bool) {
 	before := g.nodes[m].prev
 	after := g.nodes[g.nodes[m].next].next
@@ -167,7 +164,7 @@ func (g *sequitur) usedOnce(n uint32) bool {
 	return isRule(v) && g.rules[v&^ruleBit].uses == 1
 }
 
-// makeRule makes a rule of the digram at m, and moves its index entry there.
+// makeRule makes a rule of the digram at m and moves its index entry to the rule.
 func (g *sequitur) makeRule(m uint32) uint32 {
 	var r uint32
 	if n := len(g.freeRules); n > 0 {
@@ -207,8 +204,7 @@ func (g *sequitur) disuse(v uint32) {
 	}
 }
 
-// substitute puts rule r in the place of the digram at s, and checks the
-// digrams that this makes.
+// substitute replaces the digram at s by rule r and checks the new digrams.
 func (g *sequitur) substitute(s, r uint32) {
 	t := g.nodes[s].next
 	left, right := g.nodes[s].prev, g.nodes[t].next
@@ -225,7 +221,7 @@ func (g *sequitur) substitute(s, r uint32) {
 	g.nodes[right].prev = s
 	g.free(t)
 	g.rules[r].uses++
-	// Where three equal symbols stood, the digram that is left was not indexed.
+	// Of three equal symbols, the remaining digram was not indexed.
 	if l := g.nodes[left]; l.value == was[0] && g.nodes[l.prev].value == was[0] {
 		g.index(l.prev)
 	}
@@ -237,8 +233,8 @@ func (g *sequitur) substitute(s, r uint32) {
 	}
 }
 
-// time gives the node s the time of its digram with t, and counts it as that
-// of an occurrence of r.
+// time sets the duration of node s to that of its digram with t, and counts it as an
+// occurrence of r.
 func (g *sequitur) time(s, t, r uint32) {
 	if g.took[s] == encoders.NoTime || g.took[t] == encoders.NoTime {
 		g.took[s] = encoders.NoTime
@@ -248,7 +244,7 @@ func (g *sequitur) time(s, t, r uint32) {
 	g.stats[r].Add(g.took[s])
 }
 
-// forget takes the digram at d out of the index if it is there.
+// forget removes the digram at d from the index if it is there.
 func (g *sequitur) forget(d uint32) {
 	a, b := g.nodes[d].value, g.nodes[g.nodes[d].next].value
 	if !isGuard(a) && !isGuard(b) {
@@ -256,7 +252,7 @@ func (g *sequitur) forget(d uint32) {
 	}
 }
 
-// index puts the digram at d into the index unless an equal one is there.
+// index adds the digram at d to the index unless an equal one is there.
 func (g *sequitur) index(d uint32) {
 	a, b := g.nodes[d].value, g.nodes[g.nodes[d].next].value
 	if g.restricted && g.balanceOf(a).then(g.balanceOf(b)).min < 0 {
@@ -267,8 +263,7 @@ func (g *sequitur) index(d uint32) {
 	}
 }
 
-// inline puts the right-hand side of the rule that x is the only use of in the
-// place of x.
+// inline replaces x, the only use of its rule, by the rule's right-hand side.
 func (g *sequitur) inline(x uint32) {
 	r := g.nodes[x].value &^ ruleBit
 	left, right := g.nodes[x].prev, g.nodes[x].next
@@ -286,7 +281,7 @@ func (g *sequitur) inline(x uint32) {
 	g.check(left)
 }
 
-// bytes is about how much memory the grammar holds.
+// bytes returns the approximate memory of the grammar in bytes.
 func (g *sequitur) bytes() int64 {
 	n := 12*cap(g.nodes) + 16*cap(g.rules) + 8*len(g.digrams.slots) + 8*cap(g.took) + 48*cap(g.stats) + 4*cap(g.freeRules)
 	return int64(n)

@@ -6,9 +6,9 @@ import (
 	"endoscope/operators/encoders"
 )
 
-// tails maps k-tails, the k symbols that follow a position of a sequence, to
-// states of an automaton. It is an open-addressed table, at most half full,
-// of numbers of tails, whose symbols lie one after the other.
+// tails maps k-tails, the k symbols that follow a position of a sequence, to states of an
+// automaton. It is an open-addressed table, at most half full, of tail numbers; the symbols
+// of the tails are stored consecutively.
 type tails struct {
 	k       int
 	symbols []encoders.Symbol // k for each tail
@@ -30,7 +30,7 @@ func hashTail(tail []encoders.Symbol) uint64 {
 	return h
 }
 
-// find is the number of a tail, and where in slots it is or belongs.
+// find returns the number of a tail, and the slot where it is or belongs.
 func (t *tails) find(tail []encoders.Symbol) (n int32, at int, hash uint32) {
 	h := hashTail(tail)
 	hash = uint32(h)
@@ -42,10 +42,10 @@ func (t *tails) find(tail []encoders.Symbol) (n int32, at int, hash uint32) {
 	}
 }
 
-// sequence is the symbols of tail n.
+// sequence returns the symbols of tail n.
 func (t *tails) sequence(n int32) []encoders.Symbol { return t.symbols[int(n)*t.k : (int(n)+1)*t.k] }
 
-// put maps a tail, which was looked up in vain, to a state.
+// put maps a tail, which find did not find, to a state.
 func (t *tails) put(tail []encoders.Symbol, at int, hash uint32, state int32) {
 	t.symbols = append(t.symbols, tail...)
 	t.states = append(t.states, state)

@@ -14,9 +14,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// Run runs a plan over a script, once with dense batches and once with
-// batches whose rows lie between others that do not count and whose
-// dictionaries are new for each batch. It must make no difference.
+// Run runs a plan over a script twice: with dense batches, and with batches that have
+// unselected rows in between and a new dictionary each. The results must be equal.
 func Run(t *testing.T, root plan.Node, o operators.Options, script string) string {
 	t.Helper()
 	dense, err := Perform(root, o, script, false)
@@ -61,7 +60,7 @@ func Perform(root plan.Node, o operators.Options, script string, sparse bool) (s
 	return rec.Text.String(), nil
 }
 
-// Source plays one leaf's lines.
+// Source plays the lines of one leaf.
 type Source struct {
 	Leaf    graph.Leaf
 	n       int
@@ -168,7 +167,7 @@ func (s *Source) row(cells []string) {
 	s.b.AppendRow(vs...)
 }
 
-// junk is a row that does not count.
+// junk returns a row that is not selected.
 func (s *Source) junk(kinds []types.Type, n int) []types.Value {
 	vs := make([]types.Value, len(kinds))
 	for i, t := range kinds {

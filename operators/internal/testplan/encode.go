@@ -8,8 +8,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// Encode is an aggregate node with one encoder: columns are the arguments,
-// separated by spaces, "time=x" and "sequence=x" those by name, "k=3" options.
+// Encode returns an aggregate node with one encoder: columns are the arguments, separated
+// by spaces, "time=x" and "sequence=x" those by name, "k=3" options.
 func Encode(in plan.Node, keys, fn, columns string) *plan.Aggregate {
 	n := GroupBy(in, keys, "count(*)")
 	f := plan.Agg{Fn: fn, T: types.Encoding}

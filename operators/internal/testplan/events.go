@@ -10,8 +10,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// Events is a full batch of a stream of function calls, a microsecond apart:
-// t, x (random), s (one of 100 names).
+// Events returns a full batch of a stream of function calls, a microsecond apart: t, x
+// (random), s (one of 100 names).
 func Events(p *batch.Pool, rng *rand.Rand, from int64) *batch.Batch {
 	b := p.Get()
 	for i := range batch.MaxRows {

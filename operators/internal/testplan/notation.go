@@ -13,8 +13,7 @@ import (
 	"endoscope/planner/types"
 )
 
-// Expect compares what a play gave with lines, whose indentation does not
-// count.
+// Expect compares the output of a play with lines, ignoring indentation.
 func Expect(t *testing.T, got, want string) {
 	t.Helper()
 	if want = Unindent(want); got != want {

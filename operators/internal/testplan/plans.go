@@ -9,8 +9,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// Agg parses "sum(x)", "count(*)", "quantile(x, 0.5)", "count(distinct s)" and
-// so on over the columns of in.
+// Agg parses "sum(x)", "count(*)", "quantile(x, 0.5)", "count(distinct s)" and so on over
+// the columns of in.
 func Agg(in plan.Node, text string) plan.Agg {
 	name, rest, _ := strings.Cut(text, "(")
 	f := plan.Agg{Fn: name}
@@ -36,8 +36,8 @@ func Agg(in plan.Node, text string) plan.Agg {
 	return f
 }
 
-// GroupBy is an aggregate node: keys are column names, aggs as agg reads them,
-// both separated by "; ".
+// GroupBy returns an aggregate node: keys are column names, aggs as Agg parses them, both
+// separated by "; ".
 func GroupBy(in plan.Node, keys, aggs string) *plan.Aggregate {
 	n := &plan.Aggregate{Input: in, Out: types.Schema{Time: -1}}
 	for _, name := range strings.Fields(keys) {
@@ -65,8 +65,8 @@ func Positive(in plan.Node) plan.Node {
 	return &plan.Filter{Input: in, Cond: Call(types.Boolean, ">", Column(in, "x"), Literal(types.Int(0)))}
 }
 
-// The tests of operators are plays: a plan, what its sources give, and what
-// comes out, in one notation.
+// The tests of operators are plays: a plan, the output of its sources, and the expected
+// result, in one notation.
 //
 //	1 10 a        a row: its values, separated by spaces; null is NULL
 //	--            the batch ends here (so it does before a signal)
@@ -78,7 +78,7 @@ func Positive(in plan.Node) plan.Node {
 //
 // A drained source prints "drain 0" in the output, once.
 
-// Relation is a leaf with columns like "t:bigint s:varchar"; t is event time.
+// Relation returns a leaf with columns like "t:bigint s:varchar"; t is event time.
 func Relation(columns string) *plan.Acquire {
 	a := &plan.Acquire{Stream: "test", Out: types.Schema{Time: -1}}
 	for _, c := range strings.Fields(columns) {
@@ -136,7 +136,7 @@ func SessionOf(in plan.Node, gap time.Duration, hold bool, by ...string) *plan.W
 	return Window(in, spec, hold)
 }
 
-// Window adds the two columns that a window adds.
+// Window returns a window over in, with the two columns that it adds.
 func Window(in plan.Node, spec plan.WindowSpec, hold bool) *plan.Window {
 	out := in.Schema()
 	spec.Time = out.Time

@@ -45,7 +45,7 @@ func (m *MemoryFile) Write(p []byte) (int, error) {
 	return m.Buffer.Write(p)
 }
 
-// Keeper is a consumer that keeps batches beyond the call.
+// Keeper is a consumer that keeps batches after the call.
 type Keeper struct {
 	Recorder
 	Kept []*batch.Batch

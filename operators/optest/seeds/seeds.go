@@ -1,8 +1,8 @@
-// Package seeds has the property tests (pgregory.net/rapid) of the package whose
-// tests import it draw the same cases in every run, so that what a change has not
-// broken does not fail. New cases are drawn with RAPID_SEED=0 in the environment,
-// or with -rapid.seed=0: rapid's way of saying "a random seed"; -rapid.checks says
-// how many. It is for tests only, and knows nothing of the project.
+// Package seeds fixes the random seed of the property tests (pgregory.net/rapid) of the
+// package whose tests import it, so that every run draws the same cases and a test fails
+// only because of a change. New cases are drawn with RAPID_SEED=0 in the environment, or
+// with -rapid.seed=0, which is rapid's notation for a random seed; -rapid.checks sets their
+// number. It is for tests only, and knows nothing of the project.
 package seeds
 
 import (
@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fixed is the seed where nobody names one.
+// fixed is the default seed.
 const fixed = 1
 
 const (
@@ -26,11 +26,11 @@ func init() {
 	if _, named := os.LookupEnv(variable); named {
 		return // rapid has read it
 	}
-	set(fixed) // what is said on the command line comes later and holds
+	set(fixed) // the command line is parsed later and overrides it
 }
 
-// Check holds a property over n times as many cases as [rapid.Check] draws: each
-// time with a seed of its own.
+// Check checks a property on n times as many cases as [rapid.Check] draws, each time with a
+// different seed.
 func Check(t *testing.T, n int, property func(*rapid.T)) {
 	t.Helper()
 	first := current()
@@ -43,7 +43,7 @@ func Check(t *testing.T, n int, property func(*rapid.T)) {
 	}
 }
 
-// current is the seed that rapid goes by, 0: a random one at each use.
+// current returns rapid's seed; 0: a random one at each use.
 func current() uint64 { return flag.Lookup(option).Value.(flag.Getter).Get().(uint64) }
 
 func set(seed uint64) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// CpuTime is how much processor time the process has used.
+// CpuTime returns the processor time the process has used.
 func CpuTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
@@ -15,9 +15,8 @@ func CpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// ReportRate reports how many symbols a loop took a second, n each time: by the
-// clock, and by the processor time since began, which is the same however many
-// others compute on the machine.
+// ReportRate reports the symbols per second of a benchmark loop, n per iteration: by wall
+// clock, and by processor time since began, which does not depend on other load.
 func ReportRate(b *testing.B, n int, began time.Duration) {
 	total := float64(n) * float64(b.N) / 1e6
 	b.ReportMetric(total/b.Elapsed().Seconds(), "Msymbols/s")

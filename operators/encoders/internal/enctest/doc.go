@@ -1,4 +1,4 @@
-// Package enctest has the sequences and golden files that the tests of encoders share.
+// Package enctest holds the sequences and golden files that the encoder tests share.
 //
 // No production package imports it.
 package enctest

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// CheckSVG is an error if text is no XML document of one svg element.
+// CheckSVG returns an error if text is not an XML document with one svg element.
 func CheckSVG(text string) error {
 	d := xml.NewDecoder(strings.NewReader(text))
 	depth, roots := 0, 0
@@ -41,8 +41,8 @@ func CheckSVG(text string) error {
 	return nil
 }
 
-// CheckGolden compares with a file of testdata/pictures; UPDATE_PICTURES=1
-// writes it.
+// CheckGolden compares got with a file of testdata/pictures; UPDATE_PICTURES=1 writes the
+// file.
 func CheckGolden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", "pictures", name)

@@ -11,7 +11,7 @@ import (
 	"endoscope/operators/encoders"
 )
 
-// Tree is a call with what it calls.
+// Tree is a call and the calls it makes.
 type Tree struct {
 	Function encoders.Symbol
 	Calls    []*Tree
@@ -28,8 +28,8 @@ func (t *Tree) String() string {
 	return b.String() + ")"
 }
 
-// Trees draws calls that all return, as a string with the moments of its
-// symbols.
+// Trees draws a forest of complete calls, and returns it also as a call string with the
+// times of its symbols.
 func Trees(t *rapid.T) (forest []*Tree, in []encoders.Symbol, times []int64) {
 	now := int64(1000)
 	note := func(s encoders.Symbol) {
@@ -64,7 +64,7 @@ func (t *Tree) Walk(stack []encoders.Symbol, visit func(t *Tree, stack []encoder
 	}
 }
 
-// Letters are an alphabet for the symbols of adversaries.
+// Letters returns an alphabet for the symbols of adversarial sequences.
 func Letters() *encoders.Alphabet {
 	a := encoders.NewAlphabet()
 	for _, c := range "ABCDE" {
@@ -73,7 +73,7 @@ func Letters() *encoders.Alphabet {
 	return a
 }
 
-// LettersUpTo is an alphabet with the symbols 1 to n, named A, B, ...
+// LettersUpTo returns an alphabet with the symbols 1 to n, named A, B, ...
 func LettersUpTo(n int) *encoders.Alphabet {
 	a := encoders.NewAlphabet()
 	for i := range n {
@@ -82,8 +82,8 @@ func LettersUpTo(n int) *encoders.Alphabet {
 	return a
 }
 
-// CallTrace is the call string of a made-up program of nested loops over a few
-// hundred functions, whose bounds and branches vary a little.
+// CallTrace returns the call string of a synthetic program: nested loops over a few hundred
+// functions, with slightly varying bounds and branches.
 func CallTrace(n int) []encoders.Symbol {
 	random := rand.New(rand.NewPCG(7, 11))
 	var s []encoders.Symbol
