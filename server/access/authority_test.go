@@ -77,10 +77,10 @@ func TestIdentify(t *testing.T) {
 		{"token of who has no entry", "Bearer " + stranger, credentials.TLSInfo{}, "the token is not valid"},
 		{"another scheme", "Digest " + text, credentials.TLSInfo{}, "the token is not valid"},
 		{"bad Basic", "Basic !", credentials.TLSInfo{}, "the token is not valid"},
-		{"certificate of who has no entry", "", certified("mallory"), "who has this certificate has no access"},
-		{"neither", "", credentials.TLSInfo{}, "who calls is not known: it takes a client certificate, or a token"},
-		{"plaintext from elsewhere", "", Peer{}, "who calls is not known: it takes a token"},
-		{"nothing known", "", nil, "who calls is not known"},
+		{"certificate of who has no entry", "", certified("mallory"), "the user of this certificate has no access"},
+		{"neither", "", credentials.TLSInfo{}, "the caller is not identified: a client certificate or a token is required"},
+		{"plaintext from elsewhere", "", Peer{}, "the caller is not identified: a token is required"},
+		{"nothing known", "", nil, "the caller is not identified"},
 	} {
 		u, err := a.Identify(call(c.authorization, c.info))
 		got := ""

@@ -41,7 +41,7 @@ func TestInit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Init(dir, []string{"other"}); err == nil || !strings.Contains(err.Error(), "is there already: nothing was changed") {
+	if _, err := Init(dir, []string{"other"}); err == nil || !strings.Contains(err.Error(), "already exists: nothing was changed") {
 		t.Errorf("a second time: %v", err)
 	}
 	if _, err := NewClient(dir, "alice"); err == nil {

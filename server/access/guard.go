@@ -17,7 +17,7 @@ import (
 	"endoscope/server/wire"
 )
 
-// Engine is one that holds to grants.
+// Engine is an engine that enforces grants.
 type Engine interface {
 	As(*grant.Grant) wire.Engine
 	// Expel ends what a user has left running without a session: triggers.
@@ -25,10 +25,10 @@ type Engine interface {
 	Close() error
 }
 
-// Guard is an engine whose sessions have what their users are granted, and end
-// when that changes, or they have no access any more. It is safe for concurrent use.
+// Guard is an engine whose sessions run with their users' grants. A session ends when
+// its user's grant changes or access is revoked. Guard is safe for concurrent use.
 //
-// One goroutine looks once a second who still has access; Close ends it.
+// One goroutine checks access once a second; Close ends it.
 type Guard struct {
 	engine Engine
 	by     *Authority
@@ -36,16 +36,16 @@ type Guard struct {
 
 	mu       sync.Mutex
 	sessions map[*guarded]bool
-	grants   map[string]*grant.Grant // that users had when they were seen last
+	grants   map[string]*grant.Grant // the last known grant of each user
 	quit     chan struct{}
 	done     chan struct{}
 }
 
-// recheck is how often sessions are looked at.
+// recheck is the interval between checks of the sessions.
 const recheck = time.Second
 
-// NewGuard guards e, which it closes with itself. audit gets a line for each
-// action (package grant, Log); nil: nothing is logged.
+// NewGuard returns a guard of e; Close closes e too. audit gets a line for each
+// action (see grant.Log); nil: no audit log.
 func NewGuard(e Engine, by *Authority, audit *slog.Logger) *Guard {
 	g := &Guard{engine: e, by: by, audit: audit, sessions: map[*guarded]bool{}, grants: map[string]*grant.Grant{}, quit: make(chan struct{}), done: make(chan struct{})}
 	go g.watch()
@@ -64,14 +64,14 @@ type guarded struct {
 	expelled atomic.Bool
 }
 
-// NewSession opens a session of o.User.
+// NewSession opens a session for o.User.
 func (g *Guard) NewSession(ctx context.Context, o wire.Options) (wire.Session, error) {
 	if o.User == nil {
-		return nil, status.Error(codes.Unauthenticated, "who calls is not known")
+		return nil, status.Error(codes.Unauthenticated, "the caller is not identified")
 	}
 	may := g.by.grantFor(o.User)
 	if may == nil {
-		return nil, status.Error(codes.Unauthenticated, "who calls has no access any more")
+		return nil, status.Error(codes.Unauthenticated, "the caller's access has been revoked")
 	}
 	if g.audit != nil {
 		args := []any{"user", o.User.Name, "via", o.User.Via}
@@ -94,8 +94,8 @@ func (g *Guard) NewSession(ctx context.Context, o wire.Options) (wire.Session, e
 	return x, nil
 }
 
-// GrantOf is what a user may do who defined something that is made again; false
-// if they have no access any more.
+// GrantOf returns the grant of the owner of a definition that is being restored;
+// false if the user no longer has access.
 func (g *Guard) GrantOf(user string) (*grant.Grant, bool) {
 	may, ok := g.by.grantOf(user)
 	if ok {
@@ -109,24 +109,25 @@ func (g *Guard) GrantOf(user string) (*grant.Grant, bool) {
 	return may, ok
 }
 
-// first keeps what a user may do, unless it is known what they could before: what
-// runs by that is looked at by expel. g.mu is held.
+// first records a user's grant unless one is recorded already: expel compares running
+// triggers with the recorded one. The caller holds g.mu.
 func (g *Guard) first(user string, may *grant.Grant) {
 	if g.grants[user] == nil {
 		g.grants[user] = may
 	}
 }
 
-// errExpelled is what is left of a session.
-var errExpelled = status.Error(codes.Unauthenticated, "what you may do has changed: connect again")
+// errExpelled is the error of every call on an expelled session.
+var errExpelled = status.Error(codes.Unauthenticated, "your grant has changed: connect again")
 
-// Execute executes a statement, unless the user has been expelled. Its result
-// tells if that happens while it runs: it is not complete then.
+// Execute executes a statement, unless the user has been expelled. If the user is
+// expelled while it runs, the result ends with an error, since it is incomplete.
 func (x *guarded) Execute(ctx context.Context, statement string, args ...types.Value) (wire.Result, error) {
 	return x.execute(func() (wire.Result, error) { return x.Session.Execute(ctx, statement, args...) })
 }
 
-// ExecuteSplit implements wire.Splitter: it is Execute where the engine divides nothing.
+// ExecuteSplit implements wire.Splitter. It is Execute if the engine does not split
+// queries.
 func (x *guarded) ExecuteSplit(ctx context.Context, path wire.Path, statement string, args ...types.Value) (wire.Result, error) {
 	split, ok := x.Session.(wire.Splitter)
 	if !ok {
@@ -135,13 +136,13 @@ func (x *guarded) ExecuteSplit(ctx context.Context, path wire.Path, statement st
 	return x.execute(func() (wire.Result, error) { return split.ExecuteSplit(ctx, path, statement, args...) })
 }
 
-// execute has a statement executed, unless the user has been expelled.
+// execute calls run, unless the user has been expelled.
 func (x *guarded) execute(run func() (wire.Result, error)) (wire.Result, error) {
 	if x.expelled.Load() {
 		return nil, errExpelled
 	}
 	r, err := run()
-	if x.expelled.Load() { // meanwhile: what it has made was not seen by who expelled
+	if x.expelled.Load() { // expelled meanwhile: expel did not see what run has created
 		if err == nil {
 			_ = r.Close()
 		}
@@ -154,7 +155,7 @@ func (x *guarded) execute(run func() (wire.Result, error)) (wire.Result, error) 
 	return &watched{Result: r, by: x}, nil
 }
 
-// Describe says what a statement would give, unless the user has been expelled.
+// Describe describes a statement's result, unless the user has been expelled.
 func (x *guarded) Describe(ctx context.Context, statement string) (wire.Description, error) {
 	if x.expelled.Load() {
 		return wire.Description{}, errExpelled
@@ -162,7 +163,7 @@ func (x *guarded) Describe(ctx context.Context, statement string) (wire.Descript
 	return x.Session.Describe(ctx, statement)
 }
 
-// Complete proposes nothing to who has been expelled.
+// Complete returns nothing if the user has been expelled.
 func (x *guarded) Complete(ctx context.Context, kind, of, prefix string) []string {
 	if x.expelled.Load() {
 		return nil
@@ -170,13 +171,13 @@ func (x *guarded) Complete(ctx context.Context, kind, of, prefix string) []strin
 	return x.Session.Complete(ctx, kind, of, prefix)
 }
 
-// watched is a result that may end because its user is expelled.
+// watched is a result that ends with errExpelled if its user is expelled.
 type watched struct {
 	wire.Result
 	by *guarded
 }
 
-// Next is the result's, but for its end.
+// Next returns the next event; after an expulsion the error is errExpelled.
 func (w *watched) Next(ctx context.Context) (wire.Event, error) {
 	ev, err := w.Result.Next(ctx)
 	if err != nil && w.by.expelled.Load() {
@@ -185,8 +186,8 @@ func (w *watched) Next(ctx context.Context) (wire.Event, error) {
 	return ev, err
 }
 
-// Fragment implements wire.Fragmented. What the client executes of it ends with the
-// rows that Next gives: with an error, as those do.
+// Fragment implements wire.Fragmented. The client's part of the query ends when Next
+// does, with the same error.
 func (w *watched) Fragment() *wire.Fragment {
 	if r, ok := w.Result.(wire.Fragmented); ok {
 		return r.Fragment()
@@ -194,19 +195,19 @@ func (w *watched) Fragment() *wire.Fragment {
 	return nil
 }
 
-// StartsOver is what the result says of itself (wire.Frame.StartsOver).
+// StartsOver returns the result's own StartsOver (see wire.Frame.StartsOver).
 func (w *watched) StartsOver() bool {
 	r, ok := w.Result.(interface{ StartsOver() bool })
 	return ok && r.StartsOver()
 }
 
-// Close ends the session, once.
+// Close ends the session. Later calls do nothing.
 func (x *guarded) Close() error {
 	x.once.Do(func() {
 		x.err = x.Session.Close()
 		x.may.Record("disconnected")
 		x.g.mu.Lock()
-		delete(x.g.sessions, x) // last: the guard's Close waits for those that are there
+		delete(x.g.sessions, x) // last: Guard.Close waits for the sessions that are listed
 		x.g.mu.Unlock()
 	})
 	return x.err
@@ -226,8 +227,8 @@ func (g *Guard) watch() {
 	}
 }
 
-// expel ends the sessions of those who have no access any more, or another one,
-// and what users have left behind who are none any more.
+// expel ends the sessions whose users have lost access or have a different grant, and
+// drops the triggers of such users.
 func (g *Guard) expel() {
 	g.mu.Lock()
 	all := make([]*guarded, 0, len(g.sessions))
@@ -242,7 +243,7 @@ func (g *Guard) expel() {
 		}
 		x.may.Record("expelled")
 		x.expelled.Store(true)
-		_ = x.Close() // the service closes it, too, and hears of it
+		_ = x.Close() // the service closes it too, and sees the error
 	}
 	g.mu.Lock()
 	grants := maps.Clone(g.grants)
@@ -252,7 +253,7 @@ func (g *Guard) expel() {
 		if ok && has.Same(had) {
 			continue
 		}
-		// Their triggers run by what they were allowed before.
+		// The user's triggers run with the previous grant.
 		had.Record("triggers dropped")
 		g.engine.Expel(user)
 		g.mu.Lock()
@@ -268,14 +269,14 @@ func (g *Guard) expel() {
 	}
 }
 
-// Sessions is how many there are.
+// Sessions returns the number of open sessions.
 func (g *Guard) Sessions() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.sessions)
 }
 
-// Close ends all sessions, and the engine.
+// Close ends all sessions and closes the engine.
 func (g *Guard) Close() error {
 	close(g.quit)
 	<-g.done

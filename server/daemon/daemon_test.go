@@ -183,7 +183,7 @@ func TestWhoMayConnect(t *testing.T) {
 		{"token", trusting(t, dir, ""), token, codes.OK, ""},
 		{"wrong token", trusting(t, dir, ""), "endoscope_x", codes.Unauthenticated, "the token is not valid"},
 		{"revoked token", trusting(t, dir, ""), revoked, codes.Unauthenticated, "the token is not valid"},
-		{"neither", trusting(t, dir, ""), "", codes.Unauthenticated, "it takes a client certificate, or a token"},
+		{"neither", trusting(t, dir, ""), "", codes.Unauthenticated, "a client certificate or a token is required"},
 		{"certificate of another CA", func() *tls.Config {
 			conf := trusting(t, dir, "")
 			pair := trusting(t, stranger, "alice").Certificates[0]
@@ -239,11 +239,11 @@ func TestWhoMayConnect(t *testing.T) {
 func TestPlaintextIsRefused(t *testing.T) {
 	var msg lines
 	code := Program{Stderr: &msg}.Run(t.Context(), []string{"--listen", "0.0.0.0:0", "--config", t.TempDir()})
-	if code != exitFailed || !strings.Contains(msg.String(), "can be reached by others, and there are no certificates") {
+	if code != exitFailed || !strings.Contains(msg.String(), "can be reached by other machines, and there are no certificates") {
 		t.Errorf("exit code %d: %s", code, msg.String())
 	}
 	d := begin(t, "--listen", "0.0.0.0:0", "--config", t.TempDir(), "--insecure")
-	if !strings.Contains(d.log.String(), "not encrypted: whoever is on the way to a client can read and change what is sent, tokens included") {
+	if !strings.Contains(d.log.String(), "not encrypted: others on the network can read and change the traffic, including tokens") {
 		t.Errorf("nothing is said: %s", d.log)
 	}
 	_, port, _ := net.SplitHostPort(d.addrs[0].String())
@@ -428,7 +428,7 @@ func TestCommandLine(t *testing.T) {
 		msg  string
 	}{
 		{[]string{"init"}, exitFailed, "needs the names by which clients reach it"},
-		{[]string{"token", "add", "../x", "--config", t.TempDir()}, exitFailed, "is no name of a user"},
+		{[]string{"token", "add", "../x", "--config", t.TempDir()}, exitFailed, "is not a valid user name"},
 		{[]string{"token", "add", "x", "--expires", "soon", "--config", t.TempDir()}, exitUsage, `--expires takes 12h or 90d, not "soon"`},
 		{[]string{"token", "revoke", "abc", "--config", t.TempDir()}, exitFailed, "there is no token abc"},
 		{[]string{"cert", "alice", "--config", t.TempDir()}, exitFailed, "the CA cannot be read"},
@@ -459,7 +459,7 @@ func TestStateOutlivesTheDaemon(t *testing.T) {
 		}
 	}
 	var msg lines
-	if code := (Program{Stderr: &msg}).Run(ctx, []string{"--unix", filepath.Join(dir, "s2"), "--config", dir, "--state", filepath.Join(dir, "state")}); code != exitFailed || !strings.Contains(msg.String(), "another daemon has") {
+	if code := (Program{Stderr: &msg}).Run(ctx, []string{"--unix", filepath.Join(dir, "s2"), "--config", dir, "--state", filepath.Join(dir, "state")}); code != exitFailed || !strings.Contains(msg.String(), "another daemon uses") {
 		t.Errorf("a second daemon: exit code %d: %s", code, msg.String())
 	}
 	if code := d.stop(); code != 0 {

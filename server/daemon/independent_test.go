@@ -153,7 +153,7 @@ func TestArrowRS(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ addr, token, want string }{
 		"wrong token":         {through, "endoscope_x", "the token is not valid"},
-		"neither":             {through, "", "it takes a client certificate, or a token"},
+		"neither":             {through, "", "a client certificate or a token is required"},
 		"another CA's server": {tunnel(t, addr, trusting(t, stranger, "")), token, ""},
 		"plaintext":           {addr, token, ""},
 	} {
