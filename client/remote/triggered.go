@@ -9,7 +9,7 @@ import (
 	"endoscope/server/wire"
 )
 
-// triggered is Session.Triggered: a result that is asked for when it is read.
+// triggered is Session.Triggered: a result that is requested when it is first read.
 type triggered struct {
 	s     *session
 	which string
@@ -20,7 +20,7 @@ type triggered struct {
 	stopped bool
 }
 
-// Columns are the same at every server.
+// Columns are the same for every server.
 func (t *triggered) Columns() []wire.Column {
 	return []wire.Column{{Name: "timestamp", Type: types.Timestamp}, {Name: "trigger", Type: types.Varchar},
 		{Name: "activation", Type: types.Bigint}, {Name: "action", Type: types.Varchar}, {Name: "row", Type: types.Varchar}}
@@ -48,7 +48,7 @@ func (t *triggered) Next(ctx context.Context) (wire.Event, error) {
 	return res.Next(ctx)
 }
 
-// begun is the result, if it was asked for.
+// begun returns the result if it was requested.
 func (t *triggered) begun() *result {
 	t.mu.Lock()
 	defer t.mu.Unlock()
