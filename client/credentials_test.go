@@ -173,7 +173,7 @@ func TestEncryptionThatDiffers(t *testing.T) {
 	}{
 		{[]string{"--connect", encrypted}, "the engine speaks TLS\nhint: --ca FILE"},
 		{[]string{"--connect", plain, "--ca", ca}, "the engine does not speak TLS\nhint: --insecure"},
-		{[]string{"--connect", encrypted, "--ca", ca}, "endoscoped init --host; with this one there: --host 127.0.0.1"},
+		{[]string{"--connect", encrypted, "--ca", ca}, "endoscoped init --host; add --host 127.0.0.1"},
 		{[]string{"--connect", "localhost:" + port, "--ca", ca}, "certificate required\nhint: --cert FILE"},
 	} {
 		var msg strings.Builder

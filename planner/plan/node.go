@@ -156,7 +156,7 @@ type (
 type Settings struct {
 	Lateness   time.Duration // how long a watermark waits for stragglers
 	RateWindow time.Duration // what rates of /proc are taken over
-	MaxProbes  int           // most functions that may be instrumented at a time
+	MaxProbes  int           // maximum number of functions instrumented at a time
 	NoKernel   bool          // filters are left to the engine
 	// MaxTextCopy is how many bytes of code probes may make the kernel copy; 0:
 	// any number.

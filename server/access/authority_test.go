@@ -20,7 +20,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// call is a call with a token, and a connection as it was identified.
+// call returns the context of a call with a token, over a connection with the given
+// identity.
 func call(authorization string, info credentials.AuthInfo) context.Context {
 	ctx := peer.NewContext(context.Background(), &peer.Peer{AuthInfo: info})
 	if authorization != "" {
@@ -50,7 +51,7 @@ func TestIdentify(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stranger, _, err := a.tokens.Add("mallory", 0) // a token, and no entry
+	stranger, _, err := a.tokens.Add("mallory", 0) // a token without an entry
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +95,7 @@ func TestIdentify(t *testing.T) {
 		}
 	}
 
-	// Who loses the token, or the entry, has nothing any more.
+	// A user whose token or entry is removed loses access.
 	u, err := a.Identify(call("Bearer "+text, credentials.TLSInfo{}))
 	if err != nil || a.grantFor(u) == nil {
 		t.Fatal(err)

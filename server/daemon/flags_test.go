@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A mistake in the command line is one line in the user's words, and a hint where one
-// helps, as endoscope's are; nothing is served.
+// A mistake in the command line is one line in the user's terms, with a hint where
+// one helps, in the format of endoscope; the daemon does not start.
 func TestMistakes(t *testing.T) {
 	const help = "hint: endoscoped --help lists the flags\n"
 	const token = "hint: endoscoped token add USER [--expires 90d] | list | revoke ID\n"
@@ -42,8 +42,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// What keeps the daemon from beginning is told as a mistake is, with the flag of which
-// it comes, and nothing is left of what it had opened.
+// A reason for which the daemon cannot start is reported as a mistake, with the flag
+// that caused it, and everything that was opened is closed.
 func TestCannotBegin(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -81,7 +81,7 @@ func TestCannotBegin(t *testing.T) {
 	}
 }
 
-// Whoever gets a certificate or a token without an entry is told of where it is made.
+// A certificate or token for a user without an entry causes a notice.
 func TestNoEntryYet(t *testing.T) {
 	dir := t.TempDir()
 	run := func(line string) string {
@@ -107,7 +107,7 @@ func TestNoEntryYet(t *testing.T) {
 	}
 }
 
-// Help is what was asked for: it goes to the standard output.
+// Help that was requested goes to standard output.
 func TestHelp(t *testing.T) {
 	for line, want := range map[string]string{
 		"--help":              "  --listen HOST:PORT\n",
