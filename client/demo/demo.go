@@ -75,7 +75,7 @@ func (t *Target) start() error {
 	case err := <-ready:
 		return err
 	case <-time.After(startup):
-		return fmt.Errorf("no sign of life within %v", startup)
+		return fmt.Errorf("no output within %v", startup)
 	}
 }
 

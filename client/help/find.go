@@ -46,12 +46,12 @@ func Find(name string) (string, error) {
 	if section != "" {
 		return section, nil
 	}
-	begun := beginning(name)
-	if len(begun) == 1 {
-		return findTopic(begun[0]).Text, nil
+	matches := beginning(name)
+	if len(matches) == 1 {
+		return findTopic(matches[0]).Text, nil
 	}
-	if len(begun) > 1 {
-		return "", &NotFoundError{name, "did you mean " + orList(begun) + "?"}
+	if len(matches) > 1 {
+		return "", &NotFoundError{name, "did you mean " + orList(matches) + "?"}
 	}
 	if len(name) > 2 {
 		if text := sections(func(heading string) bool { return strings.HasPrefix(heading, name) }); text != "" {

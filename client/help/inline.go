@@ -54,30 +54,30 @@ func (s Style) plain(text string) string {
 	return b.String()
 }
 
-// spans calls give for each part of a text with its SGR sequence. Without colours
+// spans calls emit for each part of a text with its SGR sequence. Without colours
 // code keeps its backquotes.
-func (s Style) spans(text string, give func(sgr, part string)) {
+func (s Style) spans(text string, emit func(sgr, part string)) {
 	code := func(c string) {
 		if !s.Color {
 			c = "`" + c + "`"
 		}
-		give(sgrCode, c)
+		emit(sgrCode, c)
 	}
 	for text != "" {
 		m := inline.FindStringSubmatchIndex(text)
 		if m == nil {
-			give("", text)
+			emit("", text)
 			return
 		}
-		give("", text[:m[0]])
+		emit("", text[:m[0]])
 		group := func(i int) string { return text[m[2*i]:m[2*i+1]] }
 		switch {
 		case m[2] >= 0:
 			code(group(1))
 		case m[4] >= 0:
-			s.link(group(2), group(3), give, code)
+			s.link(group(2), group(3), emit, code)
 		default:
-			give(sgrBold, group(4))
+			emit(sgrBold, group(4))
 		}
 		text = text[m[1]:]
 	}
@@ -85,21 +85,21 @@ func (s Style) spans(text string, give func(sgr, part string)) {
 
 // link writes a link: to a topic as the command that shows it, to a file of the
 // repository as its path from the root.
-func (s Style) link(text, target string, give func(sgr, part string), code func(string)) {
+func (s Style) link(text, target string, emit func(sgr, part string), code func(string)) {
 	file, _, _ := strings.Cut(target, "#")
 	if topic, ok := strings.CutSuffix(file, ".md"); ok && findTopicName(topic) {
 		if strings.Trim(text, "`") == topic {
 			code("help " + topic)
 			return
 		}
-		s.spans(text, give)
-		give("", " (")
+		s.spans(text, emit)
+		emit("", " (")
 		code("help " + topic)
-		give("", ")")
+		emit("", ")")
 		return
 	}
-	s.spans(text, give)
-	give("", " ("+strings.TrimPrefix(target, "../../../")+")")
+	s.spans(text, emit)
+	emit("", " ("+strings.TrimPrefix(target, "../../../")+")")
 }
 
 func findTopicName(name string) bool {

@@ -61,19 +61,19 @@ func lost(addr, why string, plain bool) *LostError {
 	if err != nil {
 		host = "NAME"
 	}
-	says := func(text string) bool { return strings.Contains(why, text) }
+	contains := func(text string) bool { return strings.Contains(why, text) }
 	switch {
-	case plain && says("error reading server preface"): // closed, or answered by another protocol
+	case plain && contains("error reading server preface"): // closed, or answered by another protocol
 		e.Why, e.unanswered = "the server there is not an engine that accepts unencrypted connections", true
-	case says("does not look like a TLS handshake"):
+	case contains("does not look like a TLS handshake"):
 		e.Why, e.hint = "the engine does not speak TLS", "--insecure connects without encryption: others can read and change the traffic"
-	case says("certificate is valid for"), says("certificate is not valid for any names"), says("doesn't contain any IP SANs"):
+	case contains("certificate is valid for"), contains("certificate is not valid for any names"), contains("doesn't contain any IP SANs"):
 		e.hint = fmt.Sprintf("the certificate is for the names given to endoscoped init --host; add --host %s there", host)
-	case says("signed by unknown authority"):
+	case contains("signed by unknown authority"):
 		e.hint = "--ca FILE, with the ca.pem that endoscoped init made there"
-	case says("tls: unknown certificate authority"):
+	case contains("tls: unknown certificate authority"):
 		e.Why, e.hint = "the certificate belongs to another installation", "--cert FILE, with a certificate that endoscoped cert USER made there"
-	case says("certificate required"):
+	case contains("certificate required"):
 		e.hint = "--cert FILE, with a certificate that endoscoped cert USER made there"
 	}
 	return e
@@ -82,41 +82,41 @@ func lost(addr, why string, plain bool) *LostError {
 // explain determines why a server does not accept a new connection; see withTLS and
 // refused.
 func (e *Engine) explain(ctx context.Context, err error) error {
-	var gone *LostError
-	if !errors.As(err, &gone) {
+	var failed *LostError
+	if !errors.As(err, &failed) {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()
-	if gone.unanswered {
-		return e.withTLS(ctx, gone)
+	if failed.unanswered {
+		return e.withTLS(ctx, failed)
 	}
-	return e.refused(ctx, gone, err)
+	return e.refused(ctx, failed, err)
 }
 
 // withTLS distinguishes an engine that requires TLS from another kind of server,
 // since neither answers an unencrypted connection as an engine does. It only performs
 // a TLS handshake.
-func (e *Engine) withTLS(ctx context.Context, gone *LostError) error {
+func (e *Engine) withTLS(ctx context.Context, failed *LostError) error {
 	conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}}).DialContext(ctx, "tcp", e.addr)
 	var alert tls.AlertError
 	switch {
 	case err == nil:
 		_ = conn.Close()
 	case !errors.As(err, &alert):
-		gone.Why, gone.hint = "the server there is not an engine", "--connect needs the address of endoscoped --listen"
-		return gone
+		failed.Why, failed.hint = "the server there is not an engine", "--connect needs the address of endoscoped --listen"
+		return failed
 	}
-	gone.Why, gone.hint = "unencrypted connections are refused: the engine speaks TLS", "--ca FILE, with the ca.pem that endoscoped init made there"
-	return gone
+	failed.Why, failed.hint = "unencrypted connections are refused: the engine speaks TLS", "--ca FILE, with the ca.pem that endoscoped init made there"
+	return failed
 }
 
 // refused determines why a server closes new encrypted connections. With TLS 1.3 the
 // server rejects a client's certificate, or its absence, after the handshake. A
 // client that is writing at that moment may see the closed connection before the
 // reason.
-func (e *Engine) refused(ctx context.Context, gone *LostError, err error) error {
-	closed := func(text string) bool { return strings.Contains(gone.Why, text) }
+func (e *Engine) refused(ctx context.Context, failed *LostError, err error) error {
+	closed := func(text string) bool { return strings.Contains(failed.Why, text) }
 	if e.tls == nil || !closed("broken pipe") && !closed("connection reset") && !closed("EOF") {
 		return err
 	}
@@ -127,8 +127,8 @@ func (e *Engine) refused(ctx context.Context, gone *LostError, err error) error 
 	defer conn.Close()
 	deadline, _ := ctx.Deadline()
 	_ = conn.SetReadDeadline(deadline)
-	if _, said := conn.Read(make([]byte, 1)); said != nil && strings.Contains(said.Error(), "tls: ") {
-		return lost(e.addr, said.Error(), false)
+	if _, readErr := conn.Read(make([]byte, 1)); readErr != nil && strings.Contains(readErr.Error(), "tls: ") {
+		return lost(e.addr, readErr.Error(), false)
 	}
 	return err
 }

@@ -39,13 +39,13 @@ func (r *reconnecting) NewSession(ctx context.Context, o wire.Options) (wire.Ses
 		return nil, err
 	}
 	o.Command = nil // it was started, and is not started again
-	x := &lasting{e: r.Engine, o: o, now: s}
+	x := &persistent{e: r.Engine, o: o, now: s}
 	x.life, x.end = context.WithCancel(context.WithoutCancel(ctx))
 	return x, nil
 }
 
-// lasting is a session over successive connections.
-type lasting struct {
+// persistent is a session over successive connections.
+type persistent struct {
 	e    wire.Engine
 	o    wire.Options
 	life context.Context // done when the session is closed
@@ -54,7 +54,7 @@ type lasting struct {
 	mu       sync.Mutex // guards the following fields; held briefly
 	now      wire.Session
 	state    []setting     // in order of execution
-	said     int           // incremented when state changes
+	version  int           // incremented when state changes
 	renewing chan struct{} // closed when an attempt to connect has ended; nil: no attempt in progress
 }
 
@@ -70,7 +70,7 @@ func isLost(err error) bool {
 }
 
 // session returns the session of the current connection.
-func (x *lasting) session() wire.Session {
+func (x *persistent) session() wire.Session {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.now
@@ -79,7 +79,7 @@ func (x *lasting) session() wire.Session {
 // renew replaces a session whose connection was lost, once the server is reachable.
 // It waits until then, or until ctx is done or the session is closed. One caller
 // connects at a time, and the others wait for it.
-func (x *lasting) renew(ctx context.Context, old wire.Session) (wire.Session, error) {
+func (x *persistent) renew(ctx context.Context, old wire.Session) (wire.Session, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(x.life, cancel)()
@@ -106,7 +106,7 @@ func (x *lasting) renew(ctx context.Context, old wire.Session) (wire.Session, er
 }
 
 // connect is the part of renew for the caller that connects.
-func (x *lasting) connect(ctx context.Context, old wire.Session) (s wire.Session, err error) {
+func (x *persistent) connect(ctx context.Context, old wire.Session) (s wire.Session, err error) {
 	defer func() {
 		x.mu.Lock()
 		defer x.mu.Unlock()
@@ -131,7 +131,7 @@ func (x *lasting) connect(ctx context.Context, old wire.Session) (s wire.Session
 }
 
 // begin opens a session with the state of the previous one and makes it current.
-func (x *lasting) begin(ctx context.Context) (wire.Session, error) {
+func (x *persistent) begin(ctx context.Context) (wire.Session, error) {
 	x.mu.Lock()
 	o := x.o
 	x.mu.Unlock()
@@ -141,7 +141,7 @@ func (x *lasting) begin(ctx context.Context) (wire.Session, error) {
 	}
 	for {
 		x.mu.Lock()
-		said, state := x.said, slices.Clone(x.state)
+		version, state := x.version, slices.Clone(x.state)
 		x.mu.Unlock()
 		for _, set := range state {
 			r, err := s.Execute(ctx, set.statement)
@@ -153,7 +153,7 @@ func (x *lasting) begin(ctx context.Context) (wire.Session, error) {
 				return nil, err
 			}
 		}
-		if x.settle(s, said) {
+		if x.settle(s, version) {
 			break
 		}
 	}
@@ -165,10 +165,10 @@ func (x *lasting) begin(ctx context.Context) (wire.Session, error) {
 }
 
 // settle makes s current, unless the state has changed meanwhile.
-func (x *lasting) settle(s wire.Session, said int) bool {
+func (x *persistent) settle(s wire.Session, version int) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.said != said {
+	if x.version != version {
 		return false
 	}
 	x.now = s
@@ -177,7 +177,7 @@ func (x *lasting) settle(s wire.Session, said int) bool {
 
 // note records a statement that sets session state. It replaces the previous
 // statement that set the same.
-func (x *lasting) note(c parser.Class, statement string) {
+func (x *persistent) note(c parser.Class, statement string) {
 	if c.Session == "" {
 		return
 	}
@@ -185,13 +185,13 @@ func (x *lasting) note(c parser.Class, statement string) {
 	defer x.mu.Unlock()
 	x.state = slices.DeleteFunc(x.state, func(s setting) bool { return s.of == c.Session })
 	x.state = append(x.state, setting{c.Session, statement})
-	x.said++
+	x.version++
 	if c.Kind == "USE" {
 		x.o.PID, x.o.Process, x.o.Exe = 0, "", ""
 	}
 }
 
-func (x *lasting) Execute(ctx context.Context, statement string, args ...types.Value) (wire.Result, error) {
+func (x *persistent) Execute(ctx context.Context, statement string, args ...types.Value) (wire.Result, error) {
 	var c parser.Class // the zero Class if it does not parse
 	parsed, err := parser.Parse(statement)
 	if err == nil {
@@ -220,7 +220,7 @@ func (x *lasting) Execute(ctx context.Context, statement string, args ...types.V
 	return &resumed{x: x, s: s, parsed: parsed, statement: statement, args: args, now: r, began: time.Now()}, nil
 }
 
-func (x *lasting) Describe(ctx context.Context, statement string) (wire.Description, error) {
+func (x *persistent) Describe(ctx context.Context, statement string) (wire.Description, error) {
 	s := x.session()
 	d, err := s.Describe(ctx, statement)
 	if isLost(err) {
@@ -231,21 +231,21 @@ func (x *lasting) Describe(ctx context.Context, statement string) (wire.Descript
 	return d, err
 }
 
-func (x *lasting) Complete(ctx context.Context, kind, of, prefix string) []string {
+func (x *persistent) Complete(ctx context.Context, kind, of, prefix string) []string {
 	return x.session().Complete(ctx, kind, of, prefix)
 }
 
-func (x *lasting) Info() []string                    { return x.session().Info() }
-func (x *lasting) Triggered(follow bool) wire.Result { return x.session().Triggered(follow) }
+func (x *persistent) Info() []string                    { return x.session().Info() }
+func (x *persistent) Triggered(follow bool) wire.Result { return x.session().Triggered(follow) }
 
-func (x *lasting) Close() error {
+func (x *persistent) Close() error {
 	x.end()
 	return x.session().Close()
 }
 
 // resumed is a result over successive connections.
 type resumed struct {
-	x         *lasting
+	x         *persistent
 	parsed    parser.Statement
 	statement string
 	args      []types.Value
@@ -347,8 +347,8 @@ func (r *resumed) resume(ctx context.Context, lost wire.Result, why error) error
 	sum.Rows = r.seen
 	r.before = plus(r.before, sum)
 	r.row, r.seen = r.row+r.seen, 0
-	r.gaps = append(r.gaps, fmt.Sprintf("gap: nothing is known of %v from %s on, and totals begin anew after it", gap, began.Format("15:04:05.000")))
-	r.notices = append(r.notices, fmt.Sprintf("%v; connected again: %v are missing, and totals begin anew", why, gap))
+	r.gaps = append(r.gaps, fmt.Sprintf("gap: no data for %v from %s; totals restart after it", gap, began.Format("15:04:05.000")))
+	r.notices = append(r.notices, fmt.Sprintf("%v; reconnected: %v are missing; totals restart", why, gap))
 	if r.stopped {
 		again.Stop()
 	}

@@ -94,7 +94,7 @@ func TestCloseIsLimited(t *testing.T) {
 	go func() { over <- r.Close() }()
 	select {
 	case err := <-over:
-		if err == nil || !strings.Contains(err.Error(), "does not say that the query has ended: what it has attached may be there still") {
+		if err == nil || !strings.Contains(err.Error(), "did not confirm that the query has ended: its probes may still be attached") {
 			t.Errorf("it is closed with %v", err)
 		}
 	case <-time.After(2 * time.Minute):

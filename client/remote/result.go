@@ -406,7 +406,7 @@ func (r *result) Close() error {
 		ctx, cancel := context.WithTimeout(context.Background(), r.s.releasing)
 		err = r.s.act(ctx, wire.ActionClose, wire.Statement{Result: r.statement.Result}, nil)
 		if err != nil && ctx.Err() != nil {
-			err = fmt.Errorf("the engine at %s does not say that the query has ended: what it has attached may be there still", r.s.addr)
+			err = fmt.Errorf("the engine at %s did not confirm that the query has ended: its probes may still be attached", r.s.addr)
 		}
 		cancel()
 	}

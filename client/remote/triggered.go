@@ -48,8 +48,8 @@ func (t *triggered) Next(ctx context.Context) (wire.Event, error) {
 	return res.Next(ctx)
 }
 
-// begun returns the result if it was requested.
-func (t *triggered) begun() *result {
+// started returns the result if it was requested.
+func (t *triggered) started() *result {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stopped = t.res == nil
@@ -57,13 +57,13 @@ func (t *triggered) begun() *result {
 }
 
 func (t *triggered) Stop() {
-	if res := t.begun(); res != nil {
+	if res := t.started(); res != nil {
 		res.Stop()
 	}
 }
 
 func (t *triggered) Close() error {
-	if res := t.begun(); res != nil {
+	if res := t.started(); res != nil {
 		return res.Close()
 	}
 	return nil

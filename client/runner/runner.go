@@ -49,11 +49,11 @@ func (r *Runner) Stopped() bool { return r.ended }
 // run is one statement in progress.
 type run struct {
 	*Runner
-	res   wire.Result
-	rend  render.Renderer // nil until the columns are known, and for statements without rows
-	told  bool            // the result's message has been printed
-	stops int             // signals so far
-	ends  bool            // the program should exit
+	res     wire.Result
+	rend    render.Renderer // nil until the columns are known, and for statements without rows
+	printed bool            // the result's message has been printed
+	stops   int             // signals so far
+	exit    bool            // the program should exit
 
 	began, started, firstRow time.Time
 }
@@ -91,7 +91,7 @@ func (r *Runner) show(ctx context.Context, execute func(context.Context) (wire.R
 	if errors.Is(err, syscall.EPIPE) {
 		return ErrOutputClosed
 	}
-	if err == nil && s.ends {
+	if err == nil && s.exit {
 		return ErrTerminated
 	}
 	return err
@@ -121,7 +121,7 @@ func (s *run) loop(ctx context.Context, steps <-chan step, signals <-chan os.Sig
 			}
 		case sig := <-signals:
 			s.stops++
-			s.ends = s.ends || sig != os.Interrupt
+			s.exit = s.exit || sig != os.Interrupt
 			if sig == os.Interrupt && s.ErrTTY {
 				io.WriteString(s.Err, "\r\x1b[K") // erase the ^C
 			}
@@ -191,10 +191,10 @@ func (s *run) beside(text string) error {
 // printMessage prints the result's message when there is one: after acceptance (SET) or at
 // the end (INSERT).
 func (s *run) printMessage() error {
-	if s.told || s.res.Message() == "" {
+	if s.printed || s.res.Message() == "" {
 		return nil
 	}
-	s.told = true
+	s.printed = true
 	return s.note(s.res.Message())
 }
 

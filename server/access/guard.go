@@ -55,11 +55,11 @@ func NewGuard(e Engine, by *Authority, audit *slog.Logger) *Guard {
 // guarded is a session of an identified user.
 type guarded struct {
 	wire.Session
-	g    *Guard
-	user *wire.User
-	may  *grant.Grant
-	once sync.Once
-	err  error
+	g       *Guard
+	user    *wire.User
+	granted *grant.Grant
+	once    sync.Once
+	err     error
 
 	expelled atomic.Bool
 }
@@ -69,8 +69,8 @@ func (g *Guard) NewSession(ctx context.Context, o wire.Options) (wire.Session, e
 	if o.User == nil {
 		return nil, status.Error(codes.Unauthenticated, "the caller is not identified")
 	}
-	may := g.by.grantFor(o.User)
-	if may == nil {
+	granted := g.by.grantFor(o.User)
+	if granted == nil {
 		return nil, status.Error(codes.Unauthenticated, "the caller's access has been revoked")
 	}
 	if g.audit != nil {
@@ -78,18 +78,18 @@ func (g *Guard) NewSession(ctx context.Context, o wire.Options) (wire.Session, e
 		if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
 			args = append(args, "peer", p.Addr.String())
 		}
-		may.Audit = grant.Logger(g.audit, args...)
+		granted.Audit = grant.Logger(g.audit, args...)
 	}
-	s, err := g.engine.As(may).NewSession(ctx, o)
+	s, err := g.engine.As(granted).NewSession(ctx, o)
 	if err != nil {
-		may.Record("refused", "error", err.Error())
+		granted.Record("refused", "error", err.Error())
 		return nil, err
 	}
-	x := &guarded{Session: s, g: g, user: o.User, may: may}
-	may.Record("connected")
+	x := &guarded{Session: s, g: g, user: o.User, granted: granted}
+	granted.Record("connected")
 	g.mu.Lock()
 	g.sessions[x] = true
-	g.first(o.User.Name, may)
+	g.first(o.User.Name, granted)
 	g.mu.Unlock()
 	return x, nil
 }
@@ -97,23 +97,23 @@ func (g *Guard) NewSession(ctx context.Context, o wire.Options) (wire.Session, e
 // GrantOf returns the grant of the owner of a definition that is being restored;
 // false if the user no longer has access.
 func (g *Guard) GrantOf(user string) (*grant.Grant, bool) {
-	may, ok := g.by.grantOf(user)
+	granted, ok := g.by.grantOf(user)
 	if ok {
 		g.mu.Lock()
-		g.first(user, may)
+		g.first(user, granted)
 		g.mu.Unlock()
 	}
 	if ok && g.audit != nil {
-		may.Audit = grant.Logger(g.audit, "user", user, "via", "definition")
+		granted.Audit = grant.Logger(g.audit, "user", user, "via", "definition")
 	}
-	return may, ok
+	return granted, ok
 }
 
 // first records a user's grant unless one is recorded already: expel compares running
 // triggers with the recorded one. The caller holds g.mu.
-func (g *Guard) first(user string, may *grant.Grant) {
+func (g *Guard) first(user string, granted *grant.Grant) {
 	if g.grants[user] == nil {
-		g.grants[user] = may
+		g.grants[user] = granted
 	}
 }
 
@@ -205,7 +205,7 @@ func (w *watched) StartsOver() bool {
 func (x *guarded) Close() error {
 	x.once.Do(func() {
 		x.err = x.Session.Close()
-		x.may.Record("disconnected")
+		x.granted.Record("disconnected")
 		x.g.mu.Lock()
 		delete(x.g.sessions, x) // last: Guard.Close waits for the sessions that are listed
 		x.g.mu.Unlock()
@@ -238,10 +238,10 @@ func (g *Guard) expel() {
 	g.mu.Unlock()
 	for _, x := range all {
 		now := g.by.grantFor(x.user)
-		if now.Same(x.may) {
+		if now.Same(x.granted) {
 			continue
 		}
-		x.may.Record("expelled")
+		x.granted.Record("expelled")
 		x.expelled.Store(true)
 		_ = x.Close() // the service closes it too, and sees the error
 	}

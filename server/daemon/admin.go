@@ -76,7 +76,7 @@ func initialise(args []string, stdout, stderr io.Writer) error {
 	for _, name := range files {
 		fmt.Fprintln(stdout, name)
 	}
-	fmt.Fprintf(stdout, "\nClients need ca.pem, and a certificate with its key (endoscoped cert USER) or a token\n(endoscoped token add USER). %s says what each USER may do.\n", users)
+	fmt.Fprintf(stdout, "\nClients need ca.pem, and a certificate with its key (endoscoped cert USER) or a token\n(endoscoped token add USER). %s lists the permissions of each USER.\n", users)
 	for _, name := range clients {
 		noticeUnknown(stderr, *dir, name)
 	}

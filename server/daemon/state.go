@@ -66,12 +66,12 @@ func (s *state) restore(ctx context.Context, e Engine, g *access.Guard, log *slo
 	if s.dir == "" {
 		return func() {}
 	}
-	told := map[string]bool{}
+	logged := map[string]bool{}
 	again := func(ctx context.Context) (waiting bool) {
 		for _, u := range e.Restore(ctx, g.GrantOf) {
 			waiting = waiting || !u.Gone
-			if line := u.Kind + u.Name + u.Err.Error(); !told[line] {
-				told[line] = true
+			if line := u.Kind + u.Name + u.Err.Error(); !logged[line] {
+				logged[line] = true
 				log.Warn("not restored", u.Kind, u.Name, "error", u.Err, "tried again", !u.Gone)
 			}
 		}

@@ -206,7 +206,7 @@ func (b binaries) serverDies(t *testing.T) {
 
 	time.Sleep(300 * time.Millisecond) // a period without a server
 	d = serve()
-	lasting.says("connected again: ")
+	lasting.says("reconnected: ")
 	d.holds(true)
 	n := len(lasting.out.String())
 	testenv.Until(t, "there are rows after it", func() bool { return len(lasting.out.String()) >= n+1000 })
@@ -214,7 +214,7 @@ func (b binaries) serverDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	lasting.says("lost 1 (connection lost 1)")
-	lasting.says("gap: nothing is known of ")
+	lasting.says("gap: no data for ")
 	if n := strings.Count(lasting.out.String(), "timestamp\n"); n != 1 {
 		t.Errorf("it has %d headers", n)
 	}

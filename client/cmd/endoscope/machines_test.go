@@ -163,7 +163,7 @@ func (m *machines) wireIsCut(t *testing.T) {
 	}
 
 	m.mend()
-	lasting.says("connected again: ")
+	lasting.says("reconnected: ")
 	m.daemon.holds(true)
 	n := len(lasting.out.String())
 	testenv.Until(t, "there are rows after it", func() bool { return len(lasting.out.String()) >= n+1000 })
@@ -171,7 +171,7 @@ func (m *machines) wireIsCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	lasting.says("lost 1 (connection lost 1)")
-	lasting.says("gap: nothing is known of ")
+	lasting.says("gap: no data for ")
 	m.daemon.holds(false)
 }
 
